@@ -1,0 +1,2 @@
+// Package kernels computes distillation and preference losses over rows of logits.
+package kernels
