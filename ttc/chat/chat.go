@@ -1,0 +1,60 @@
+package chat
+
+import "github.com/nat-go/nat-go/ttc/json"
+
+// Form says how a message's content was given.
+type Form uint8
+
+// The forms of content.
+const (
+	Absent Form = iota // the key is missing
+	Null               // null, as in an assistant message that only calls tools
+	Text               // a string
+	Parts              // a list of typed parts
+)
+
+// Message is one entry of a conversation, in the words of the OpenAI chat format.
+type Message struct {
+	Role       string
+	Form       Form
+	Text       string // content, where Form is Text
+	Parts      []Part // content, where Form is Parts
+	Name       string
+	ToolCalls  []ToolCall
+	ToolCallID string // on a tool's result: the call it answers
+
+	Reasoning    string // hidden reasoning, where the source has it
+	ReasoningKey string // the key it stood under (reasoning_content, reasoning, thinking); empty without
+
+	Extra []Member // other keys, raw, in source order
+}
+
+// Part is one piece of a multi-part content.
+type Part struct {
+	Type string   // text, image_url, input_audio, ...
+	Text string   // where Type is text
+	Raw  json.Raw // the whole part as it stood
+}
+
+// ToolCall is a call the assistant made.
+type ToolCall struct {
+	ID        string
+	Type      string   // "function", or empty where the source has none
+	Name      string   // function name
+	Arguments string   // as sampled: the string the model wrote, or the object's own JSON text
+	Parsed    json.Raw // the arguments as a JSON value, key order kept; nil where they don't parse
+	AsObject  bool     // the source gave an object, not a string
+	Extra     []Member // other keys of the call, raw, in source order
+}
+
+// Tool is a function the model may call.
+type Tool struct {
+	Name string
+	Raw  json.Raw // the whole definition as it stood, key order kept
+}
+
+// Member is one key of an object with its raw value.
+type Member struct {
+	Key   string
+	Value json.Raw
+}

@@ -1,0 +1,115 @@
+package ledger
+
+// Code is a page of `nat-go explain`: a drop reason or a finding code, what it means and what to do.
+type Code struct {
+	Code string // "tie", "NG1203"
+	Area string // stage of a reason, or "config"
+	Text string // what it means
+	Help string // what to do about it
+}
+
+// Reasons of the source: what a reader could not use.
+const (
+	BadExample      Reason = "bad_example"
+	BadStep         Reason = "bad_step"
+	IdenticalRow    Reason = "identical_row"
+	NoData          Reason = "no_data"
+	NoTurnID        Reason = "no_turn_id"
+	NoScore         Reason = "no_score"
+	BadScore        Reason = "bad_score"
+	BadTurnID       Reason = "bad_turn_id"
+	BadIndex        Reason = "bad_candidate_index"
+	OtherStep       Reason = "other_step"
+	ExampleTooLarge Reason = "example_too_large"
+)
+
+// Reasons of pairing: why a candidate made no pair.
+const (
+	Tie             Reason = "tie"
+	NonFiniteScore  Reason = "non_finite_score"
+	FailedScorer    Reason = "failed_scorer"
+	SameText        Reason = "same_text"
+	EmptyResponse   Reason = "empty_response"
+	DifferentPrompt Reason = "different_prompt"
+	AnswerInPrompt  Reason = "answer_in_prompt"
+	ReprPrompt      Reason = "repr_prompt"
+	SingleCandidate Reason = "single_candidate"
+	BelowMargin     Reason = "below_min_score_diff"
+	BelowMinChosen  Reason = "below_min_chosen_score"
+	NotChosen       Reason = "not_chosen_by_strategy"
+	OtherName       Reason = "other_step_name"
+)
+
+// Reasons of the host: what a builder or its process did.
+const (
+	BuilderFailed Reason = "builder_failed"
+	BadReference  Reason = "bad_reference"
+	BadRecord     Reason = "bad_record"
+	GroupTooLarge Reason = "group_too_large"
+	PoisonGroup   Reason = "poison_group"
+)
+
+// Reasons of curation and writing.
+const (
+	BadRoles           Reason = "bad_roles"
+	Duplicate          Reason = "duplicate"
+	Contradiction      Reason = "contradiction"
+	NotSampled         Reason = "not_sampled"
+	FormatCannotCarry  Reason = "format_cannot_carry"
+	SpecialTokenInText Reason = "special_token_in_content"
+)
+
+// Codes lists every reason and finding code, by area then code.
+func Codes() []Code { return codes }
+
+// Explain returns the page of a code.
+func Explain(code string) (Code, bool) {
+	for _, c := range codes {
+		if c.Code == code {
+			return c, true
+		}
+	}
+	return Code{}, false
+}
+
+var codes = []Code{
+	{"bad_example", "source", "An input entry is not an object, or lacks the list of steps or messages that its format requires.", "Check the entry named in dropped.jsonl; the keys can be set under sources."},
+	{"bad_step", "source", "A recorded step does not have the shape of an intermediate step (NAT itself drops such steps without a word).", "See the detail in dropped.jsonl: it names the field."},
+	{"identical_row", "source", "The same entry, byte for byte, stands in the input twice; the second is left out.", "Nothing, unless you meant it to count twice."},
+	{"no_data", "source", "A TTC_END step has no data object.", "The workflow must fill data with input, output, turn_id and score."},
+	{"no_turn_id", "source", "A candidate has no turn_id, so nothing says which others it competes with.", "Set turn_id in the workflow's TTCEventData."},
+	{"no_score", "source", "A candidate has no score.", "Score every candidate, or accept that unscored ones can't be compared."},
+	{"bad_score", "source", "A candidate's score is no number.", "Write the score as a number."},
+	{"bad_turn_id", "source", "A candidate's turn_id is no string.", "Write turn_id as a string."},
+	{"bad_candidate_index", "source", "A candidate's candidate_index is no integer.", "Write candidate_index as an integer."},
+	{"other_step", "source", "A step that is no TTC_END event carries no candidate; counted so that the books balance.", "Nothing."},
+	{"example_too_large", "source", "One input entry is larger than the limit for a single example.", "Raise sources.*.max_example or shorten the entry."},
+
+	{"tie", "build", "Two candidates have the same score: neither is better, and a pair of them would teach noise.", "Nothing; use a finer scorer if there are many."},
+	{"non_finite_score", "build", "The score is NaN or infinite.", "Fix the scorer."},
+	{"failed_scorer", "build", "The scorer failed on this candidate (NAT writes 0.0 and reasoning.error); a failure is not a bad answer.", "Fix the scorer and evaluate again."},
+	{"same_text", "build", "Chosen and rejected are the same text.", "Nothing."},
+	{"empty_response", "build", "The candidate's output is empty.", "Nothing, or set the workflow to record the output."},
+	{"different_prompt", "build", "No other candidate of this turn was given the same prompt, so it can't be compared.", "Give all candidates of a turn the same prompt."},
+	{"answer_in_prompt", "build", "The recorded prompt already contains the answer; training on it teaches copying.", "Record the prompt before the model's reply is appended."},
+	{"repr_prompt", "build", "The prompt is the printed form of a Python object rather than text or messages.", "Record messages as a list of {role, content}."},
+	{"single_candidate", "build", "The turn has only one usable candidate, so there is nothing to compare it with.", "Sample at least two candidates a turn."},
+	{"below_min_score_diff", "build", "Every pair this candidate could be in has a smaller margin than min_score_diff.", "Lower min_score_diff if you want closer pairs."},
+	{"below_min_chosen_score", "build", "The better candidate scores below min_chosen_score.", "Lower min_chosen_score if you want weaker winners."},
+	{"not_chosen_by_strategy", "build", "The strategy or its limit (max_pairs_per_turn) left this candidate in no pair.", "Choose another strategy or raise the limit."},
+	{"other_step_name", "build", "The candidate belongs to another step than the builder's ttc_step_name.", "Set ttc_step_name, or add a builder for that step."},
+
+	{"builder_failed", "build", "The builder reported an error for this group; other builders' records of it stand.", "See the detail; run `nat-go builders try` on the group."},
+	{"bad_reference", "build", "The record refers to a candidate or message that its group doesn't have.", "A defect of the builder: report it to its author."},
+	{"bad_record", "build", "The record breaks a rule of its kind (non-finite reward, no content).", "A defect of the builder: report it to its author."},
+	{"group_too_large", "build", "The group is larger than the limit for one unit of work and is refused whole.", "Raise the limit or use a finer unit."},
+	{"poison_group", "build", "The builder's process crashed or hung on this group, alone, again.", "See the process's last lines in the log; report to its author."},
+
+	{"bad_roles", "gate", "The roles of the messages make no sense for training (no user turn, or the answer is not the assistant's).", "Check the builder's messages."},
+	{"duplicate", "curate", "A record with the same prompt, chosen and rejected text was already kept.", "Nothing; set deduplicate_pairs: false to keep repeats."},
+	{"contradiction", "curate", "Elsewhere in the data the same prompt prefers the two texts the other way round, by the same score.", "Nothing, or look at the scorer's noise."},
+	{"not_sampled", "curate", "max_pairs is smaller than the number of records; this one was not drawn.", "Raise max_pairs."},
+
+	{"format_cannot_carry", "write", "The row format has no place for this record; other formats may have it.", "Choose a format that can carry it (`nat-go formats`)."},
+	{"special_token_in_content", "write", "The text contains a special token of the model, which a text format would turn into control tokens.", "Use token batches, or clean the text."},
+}

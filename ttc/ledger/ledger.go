@@ -1,0 +1,148 @@
+package ledger
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+)
+
+// Stage is a step of the run at which things enter, go on, or are dropped.
+type Stage string
+
+// The stages of a run, in order.
+const (
+	Source  Stage = "source"  // bytes -> examples, steps -> candidates
+	Build   Stage = "build"   // candidates, sites, rollouts -> records
+	Gate    Stage = "gate"    // records -> records fit to train on
+	Curate  Stage = "curate"  // records -> records chosen: dedupe, contradictions, sampling
+	Write   Stage = "write"   // records -> rows of one format
+	Collate Stage = "collate" // records -> token rows
+)
+
+// Reason is a drop reason: a code of the registry, or "plugin/code" for a third party's own.
+type Reason string
+
+// Drop is one thing left out of the data set, with its place.
+type Drop struct {
+	Stage   Stage  `json:"stage"`
+	Reason  Reason `json:"reason"`
+	Unit    string `json:"unit"`              // what was dropped: example, step, candidate, record, row, group, site, rollout
+	Run     int    `json:"run"`               // collection run, from 0
+	Example string `json:"example,omitempty"` // example id
+	Turn    string `json:"turn,omitempty"`    // turn id within the example
+	Index   int    `json:"index"`             // place within the turn, or -1
+	Builder string `json:"builder,omitempty"` // name in the YAML
+	Format  string `json:"format,omitempty"`  // row format, stage write only
+	File    string `json:"file,omitempty"`    // input file, as the user named it
+	Offset  int64  `json:"offset,omitempty"`  // byte offset in the (uncompressed) file
+	Detail  string `json:"detail,omitempty"`  // one line for a person: what was seen
+	Count   int64  `json:"count,omitempty"`   // how many things this line stands for; 0 means 1
+}
+
+// N is how many things the drop stands for.
+func (d Drop) N() int64 {
+	if d.Count == 0 {
+		return 1
+	}
+	return d.Count
+}
+
+// Account is the balance of one stage in one unit: In == Out + sum(Dropped).
+type Account struct {
+	Stage   Stage            `json:"stage"`
+	Unit    string           `json:"unit"`
+	In      int64            `json:"in"`
+	Out     int64            `json:"out"`
+	Dropped map[Reason]int64 `json:"dropped,omitempty"`
+}
+
+// DroppedTotal is the number of things dropped for any reason.
+func (a *Account) DroppedTotal() (n int64) {
+	for _, c := range a.Dropped {
+		n += c
+	}
+	return n
+}
+
+// Book is a run's accounts. It is not safe for concurrent use: one goroutine keeps it.
+type Book struct {
+	accounts map[accountKey]*Account
+}
+
+type accountKey struct {
+	stage Stage
+	unit  string
+}
+
+// NewBook returns an empty book.
+func NewBook() *Book { return &Book{accounts: map[accountKey]*Account{}} }
+
+// Account returns the account of a stage and unit, opening it when it is new.
+func (b *Book) Account(s Stage, unit string) *Account {
+	k := accountKey{s, unit}
+	a := b.accounts[k]
+	if a == nil {
+		a = &Account{Stage: s, Unit: unit, Dropped: map[Reason]int64{}}
+		b.accounts[k] = a
+	}
+	return a
+}
+
+// In counts n things entering a stage.
+func (b *Book) In(s Stage, unit string, n int64) { b.Account(s, unit).In += n }
+
+// Out counts n things a stage passed on.
+func (b *Book) Out(s Stage, unit string, n int64) { b.Account(s, unit).Out += n }
+
+// Drop counts a drop in its stage and unit.
+func (b *Book) Drop(d Drop) { b.Account(d.Stage, d.Unit).Dropped[d.Reason] += d.N() }
+
+// Accounts lists the accounts in the order of the run, then by unit.
+func (b *Book) Accounts() []Account {
+	out := make([]Account, 0, len(b.accounts))
+	for _, a := range b.accounts {
+		out = append(out, *a)
+	}
+	sort.Slice(out, func(i, j int) bool {
+		if out[i].Stage != out[j].Stage {
+			return stageOrder(out[i].Stage) < stageOrder(out[j].Stage)
+		}
+		return out[i].Unit < out[j].Unit
+	})
+	return out
+}
+
+// DroppedByReason sums the drops of all stages and units by reason.
+func (b *Book) DroppedByReason() map[Reason]int64 {
+	out := map[Reason]int64{}
+	for _, a := range b.accounts {
+		for r, n := range a.Dropped {
+			out[r] += n
+		}
+	}
+	return out
+}
+
+// Check returns an error that names every account that doesn't balance.
+func (b *Book) Check() error {
+	var bad []string
+	for _, a := range b.Accounts() {
+		if d := a.DroppedTotal(); a.In != a.Out+d {
+			bad = append(bad, fmt.Sprintf("%s: %d %s in, %d out, %d dropped (%+d unaccounted)",
+				a.Stage, a.In, a.Unit, a.Out, d, a.In-a.Out-d))
+		}
+	}
+	if bad == nil {
+		return nil
+	}
+	return fmt.Errorf("the books don't balance: %s", strings.Join(bad, "; "))
+}
+
+func stageOrder(s Stage) int {
+	for i, x := range []Stage{Source, Build, Gate, Curate, Write, Collate} {
+		if x == s {
+			return i
+		}
+	}
+	return 100
+}
