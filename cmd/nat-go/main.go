@@ -1,6 +1,12 @@
 // Command nat-go turns AI-agent runs into training data and fine-tuning jobs.
 package main
 
-import "fmt"
+import (
+	"os"
 
-func main() { fmt.Println("nat-go") }
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/cli"
+)
+
+func main() {
+	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}

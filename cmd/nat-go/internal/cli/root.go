@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+)
+
+// Main runs the command line and returns the exit code.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := newRootCmd()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(context.Background())
+	if err == nil {
+		return exit.OK
+	}
+	var coded *exit.Error
+	if errors.As(err, &coded) {
+		if coded.Err != nil {
+			fmt.Fprintln(stderr, "nat-go: "+coded.Err.Error())
+		}
+		return coded.Code
+	}
+	// Whatever cobra itself says is about usage: an unknown command or flag, a missing argument.
+	fmt.Fprintln(stderr, "nat-go: "+err.Error())
+	return exit.Usage
+}
+
+func newRootCmd() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "nat-go",
+		Short:         "Turn AI-agent runs into training data and fine-tuning jobs",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return exit.Usagef("unknown command %q; `nat-go --help` lists the commands", strings.Join(args, " "))
+			}
+			return cmd.Help()
+		},
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(newVersionCmd())
+	return root
+}

@@ -1,0 +1,61 @@
+// Package exit gives an error the exit code it ends the program with.
+//
+//	0 done; 1 the run failed (job failed or cancelled, no data, interrupted workflow, books);
+//	2 config or usage; 3 environment (plugin, service, library, disk); 130 and 143 a signal.
+package exit
+
+import (
+	"errors"
+	"fmt"
+)
+
+// The exit codes of nat-go.
+const (
+	OK          = 0
+	Failed      = 1
+	Usage       = 2
+	Environment = 3
+	Interrupted = 130
+	Terminated  = 143
+)
+
+// Error is an error with an exit code. Err may be nil where everything has been said already: then nothing is printed.
+type Error struct {
+	Code int
+	Err  error
+}
+
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit %d", e.Code)
+	}
+	return e.Err.Error()
+}
+
+// Unwrap returns the error without its code.
+func (e *Error) Unwrap() error { return e.Err }
+
+// With returns err with an exit code.
+func With(code int, err error) error { return &Error{Code: code, Err: err} }
+
+// Failedf is an error of the run: exit 1.
+func Failedf(format string, a ...any) error { return With(Failed, fmt.Errorf(format, a...)) }
+
+// Usagef is an error of config or usage: exit 2.
+func Usagef(format string, a ...any) error { return With(Usage, fmt.Errorf(format, a...)) }
+
+// Environmentf is an error of the environment: exit 3.
+func Environmentf(format string, a ...any) error { return With(Environment, fmt.Errorf(format, a...)) }
+
+// Code is the exit code of err: 0 for nil, 1 for an error that has none of its own.
+func Code(err error) int {
+	var e *Error
+	switch {
+	case err == nil:
+		return OK
+	case errors.As(err, &e):
+		return e.Code
+	default:
+		return Failed
+	}
+}
