@@ -1,0 +1,92 @@
+package builders
+
+import (
+	"fmt"
+
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+)
+
+// Resolved is a record with every reference replaced by what it points at, and where it comes from. It stands alone: what
+// curates, writes or collates records needs nothing else.
+type Resolved struct {
+	Record Record  // its Content fields are empty; the passages below hold them
+	Origin *Origin // shared by the records of one example
+
+	Prompt, Chosen, Rejected Passage // of a Preference
+	Messages                 Passage // of the other kinds
+}
+
+// Origin is where a record comes from: its example, without the content.
+type Origin struct {
+	Run      int // collection run, from 0
+	Row      int64
+	Example  string
+	Task     string
+	Trial    string
+	File     string
+	Offset   int64
+	Policy   string
+	Fidelity ttc.Fidelity
+	Sampling *ttc.Sampling
+	Tools    []chat.Tool
+	Builder  string // name in the YAML
+}
+
+// Passage is content without references: a text, or a walk of messages.
+type Passage struct {
+	Text  string
+	Nodes []ttc.Node // a chain; nil: the content is Text
+}
+
+// IsText reports whether the passage is a text rather than messages. An empty list of messages has non-nil Nodes.
+func (p Passage) IsText() bool { return p.Nodes == nil }
+
+// Resolve returns the passage c stands for in g. An error says which part of the reference doesn't exist in the group.
+func Resolve(g *ttc.Group, c Content) (Passage, error) {
+	switch c.Ref.Part {
+	case InlineText:
+		return Passage{Text: c.Text}, nil
+	case InlineMessages:
+		return Passage{Nodes: chain(c.Messages)}, nil
+	}
+	if c.Ref.Example < 0 || c.Ref.Example >= len(g.Examples) {
+		return Passage{}, fmt.Errorf("refers to example %d of a group of %d", c.Ref.Example, len(g.Examples))
+	}
+	ex := g.Examples[c.Ref.Example]
+	switch c.Ref.Part {
+	case CandidatePrompt, CandidateOutput:
+		if c.Ref.Candidate < 0 || c.Ref.Candidate >= len(ex.Candidates) {
+			return Passage{}, fmt.Errorf("refers to candidate %d of example %q, which has %d", c.Ref.Candidate, ex.ID, len(ex.Candidates))
+		}
+		cand := &ex.Candidates[c.Ref.Candidate]
+		if c.Ref.Part == CandidateOutput {
+			return Passage{Text: cand.Output}, nil
+		}
+		if cand.Prompt.Form == ttc.MessagesPrompt {
+			return Passage{Nodes: chain(cand.Prompt.Messages)}, nil
+		}
+		return Passage{Text: cand.Prompt.Text}, nil
+	case NodeSpan:
+		walk := ex.Graph.Branch(c.Ref.Last)
+		if walk == nil {
+			return Passage{}, fmt.Errorf("refers to message %d of example %q, which has %d", c.Ref.Last, ex.ID, len(ex.Graph.Nodes))
+		}
+		if c.Ref.Skip < 0 || c.Ref.Skip > len(walk) {
+			return Passage{}, fmt.Errorf("skips %d messages of a walk of %d in example %q", c.Ref.Skip, len(walk), ex.ID)
+		}
+		nodes := make([]ttc.Node, 0, len(walk)-c.Ref.Skip)
+		for i, n := range walk[c.Ref.Skip:] {
+			node := ex.Graph.Nodes[n]
+			node.Parent = i - 1
+			nodes = append(nodes, node)
+		}
+		return Passage{Nodes: nodes}, nil
+	}
+	return Passage{}, fmt.Errorf("unknown part %d", c.Ref.Part)
+}
+
+// chain makes context nodes of messages a builder or a source gave without saying who sampled them.
+func chain(ms []chat.Message) []ttc.Node {
+	return ttc.Chain(ms, ttc.No).Nodes
+}
