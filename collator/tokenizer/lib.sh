@@ -1,0 +1,144 @@
+#!/bin/sh
+# lib.sh makes sure there is a libtokenizers.a that the Go binding can link, and
+# prints the folder that holds it as the last line of its output:
+#
+#   CGO_LDFLAGS="-L$(sh collator/tokenizer/lib.sh | tail -n 1)" go build -tags tokenizers ./...
+#
+# It takes the first of:
+#   1. $NATGO_TOKENIZERS_LIB, a folder or the file itself (an unusable one is an error);
+#   2. the user's cache: ${XDG_CACHE_HOME:-$HOME/.cache}/nat-go/libtokenizers/<version>/<os>-<arch>;
+#   3. an installed library in the usual folders;
+#   4. the release archive, only if its sha256 is known: pinned below or given as
+#      $NATGO_TOKENIZERS_SHA256 (code nobody vouched for is never linked);
+#   5. cargo, from the Go module's own sources and the Cargo.lock beside this file.
+# Results of 4 and 5 are put into the cache by one rename; parallel runs wait for each other.
+# Progress goes to stderr. Exit status 3: the environment lacks what is needed.
+set -eu
+
+version=v1.27.0                    # of the Go module, as in go.mod
+symbol=tokenizers_version_1_26_0   # what the binding checks at link time
+module=github.com/daulet/tokenizers
+tiktoken='tiktoken-rs = "=0.9.1"'  # the registry's release instead of a git address
+
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+say() { echo "libtokenizers: $*" >&2; }
+die() { say "$*"; exit 3; }
+
+# archive_sha256 OS-ARCH prints the pinned checksum of that release archive, if there is one.
+archive_sha256() {
+	if [ -n "${NATGO_TOKENIZERS_SHA256:-}" ]; then
+		echo "$NATGO_TOKENIZERS_SHA256"
+		return
+	fi
+	case $1 in
+	*) ;; # upstream publishes no checksums; add "linux-amd64) echo <sha256> ;;" once one is verified
+	esac
+}
+
+# usable FILE: does a program that needs our version of the library link with it?
+usable() {
+	[ -s "$1" ] || return 1
+	LC_ALL=C grep -q -a "$symbol" "$1" || return 1
+	probe=$(mktemp -d) || return 1
+	echo "extern void $symbol(void); int main(void) { $symbol(); return 0; }" >"$probe/probe.c"
+	status=0
+	${CC:-cc} -o "$probe/probe" "$probe/probe.c" "$1" -ldl -lm -lstdc++ >"$probe/log" 2>&1 || status=1
+	rm -rf "$probe"
+	return $status
+}
+
+sha256_of() {
+	if command -v sha256sum >/dev/null 2>&1; then sha256sum "$1"; else shasum -a 256 "$1"; fi | cut -d ' ' -f 1
+}
+
+download() { # into $work/libtokenizers.a
+	want=$(archive_sha256 "$platform")
+	[ -n "$want" ] || return 1
+	command -v curl >/dev/null 2>&1 || return 1
+	url="https://$module/releases/download/$version/libtokenizers.$platform.tar.gz"
+	say "fetching $url"
+	curl -fsSL --connect-timeout 5 --max-time 120 --proto '=https' -o "$work/archive.tar.gz" "$url" 2>/dev/null || {
+		say "the archive could not be fetched"
+		return 1
+	}
+	got=$(sha256_of "$work/archive.tar.gz")
+	if [ "$got" != "$want" ]; then
+		say "refused: the archive's sha256 is $got, expected $want"
+		return 1
+	fi
+	tar -xzf "$work/archive.tar.gz" -C "$work" libtokenizers.a && usable "$work/libtokenizers.a"
+}
+
+build() { # into $work/libtokenizers.a
+	command -v cargo >/dev/null 2>&1 || return 1
+	(cd "$here" && go mod download "$module") || die "the Go module $module could not be fetched"
+	sources=$(cd "$here" && go list -m -f '{{.Dir}}' "$module")
+	say "building with cargo, once for this version (a minute or two)"
+	mkdir "$work/src"
+	cp -R "$sources/." "$work/src/"
+	chmod -R u+w "$work/src"
+	manifest="$work/src/crates/tokenizers/Cargo.toml"
+	sed "s|^tiktoken-rs = .*|$tiktoken|" "$manifest" >"$work/manifest"
+	mv "$work/manifest" "$manifest"
+	cp "$here/libtokenizers/Cargo.lock" "$work/src/Cargo.lock"
+	(cd "$work/src" && CARGO_TARGET_DIR="$work/target" nice cargo build --quiet --locked --release -p tokenizers-ffi >&2) ||
+		die "cargo could not build it (the lines above say why)"
+	mv "$work/target/release/libtokenizers_ffi.a" "$work/libtokenizers.a"
+	usable "$work/libtokenizers.a" || die "what cargo built does not link with $symbol"
+}
+
+command -v go >/dev/null 2>&1 || die "go is not on PATH"
+platform=$(cd "$here" && go env GOOS)-$(cd "$here" && go env GOARCH)
+used=$(cd "$here" && go list -m -f '{{.Version}}' "$module")
+[ "$used" = "$version" ] || die "go.mod has $module $used, this script is for $version: update both, and the symbol"
+
+if [ -n "${NATGO_TOKENIZERS_LIB:-}" ]; then
+	file=$NATGO_TOKENIZERS_LIB
+	[ -d "$file" ] && file=$file/libtokenizers.a
+	usable "$file" || die "NATGO_TOKENIZERS_LIB: $file does not link with $symbol (missing, another version or another machine)"
+	(CDPATH='' cd -- "$(dirname -- "$file")" && pwd)
+	exit 0
+fi
+
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/nat-go/libtokenizers/$version/$platform
+if [ -s "$cache/libtokenizers.a" ]; then
+	echo "$cache"
+	exit 0
+fi
+
+for dir in /usr/local/lib /usr/lib "/usr/lib/$(uname -m)-linux-gnu" /opt/homebrew/lib "$HOME/.local/lib"; do
+	if usable "$dir/libtokenizers.a"; then
+		say "using $dir/libtokenizers.a"
+		echo "$dir"
+		exit 0
+	fi
+done
+
+mkdir -p "$cache"
+lock=$cache/lock
+work=
+trap 'rm -rf "$work"; [ "$(cat "$lock/pid" 2>/dev/null)" = $$ ] && rm -rf "$lock"; :' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+waited=
+until mkdir "$lock" 2>/dev/null; do
+	owner=$(cat "$lock/pid" 2>/dev/null) || { # just being made, or left half made
+		sleep 1
+		owner=$(cat "$lock/pid" 2>/dev/null) || owner=none
+	}
+	if [ "$owner" = none ] || ! kill -0 "$owner" 2>/dev/null; then
+		rm -rf "$lock" # its owner is gone
+		continue
+	fi
+	[ -n "$waited" ] || say "waiting for another run (pid $owner)"
+	waited=yes
+	sleep 1
+done
+echo $$ >"$lock/pid"
+
+if [ ! -s "$cache/libtokenizers.a" ]; then
+	work=$(mktemp -d "$cache/build.XXXXXX")
+	download || build || die "not found. Install Rust (cargo), or point NATGO_TOKENIZERS_LIB at a libtokenizers.a of $module $version"
+	mv "$work/libtokenizers.a" "$cache/libtokenizers.a"
+fi
+echo "$cache"
