@@ -1,0 +1,83 @@
+package files
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sort"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
+)
+
+// Type is the adapter's `_type`.
+const Type = "files_trainer_adapter"
+
+// Backend is the backend its job references name.
+const Backend = "files"
+
+// Config is the adapter's config: it has nothing to set.
+type Config struct {
+	Reward *trainers.Reward `yaml:"reward" doc:"NAT's reward function; not read"`
+}
+
+// Kind describes the adapter.
+func Kind() trainers.Kind {
+	return trainers.Kind{
+		Type:   Type,
+		Doc:    "the data set in the run folder is the result; nothing is trained",
+		Config: func() any { return &Config{} },
+		Open:   func(any, trainers.Env) (trainers.Adapter, error) { return Adapter{}, nil },
+		Limits: func(any) trainers.Limits { return trainers.Limits{} },
+	}
+}
+
+// Adapter leaves the data set where it is.
+type Adapter struct{}
+
+// Check has nothing to check.
+func (Adapter) Check(context.Context) error { return nil }
+
+// Submit makes sure that the files of the data set are there.
+func (Adapter) Submit(_ context.Context, data trainers.DataSet, key string) (trainers.JobRef, error) {
+	for _, path := range paths(data) {
+		if _, err := os.Stat(data.Path(path)); err != nil {
+			return trainers.JobRef{}, &trainers.Error{
+				Op: "use the data set of run " + data.RunID, Why: err.Error(),
+				Fix:   "the run folder is not complete: run it again",
+				Fault: trainers.Local, Err: err,
+			}
+		}
+	}
+	return trainers.JobRef{RunID: data.RunID, Backend: Backend, ID: key}, nil
+}
+
+// paths lists what a data set says it holds, in a fixed order.
+func paths(data trainers.DataSet) []string {
+	var out []string
+	for _, f := range data.Formats {
+		out = append(out, f.Dir)
+		if f.Train != "" {
+			out = append(out, f.Train)
+		}
+		if f.Validation != "" {
+			out = append(out, f.Validation)
+		}
+	}
+	if data.Batches != "" {
+		out = append(out, data.Batches)
+	}
+	sort.Strings(out)
+	return out
+}
+
+// Status is always completed.
+func (Adapter) Status(_ context.Context, job trainers.JobRef) (trainers.JobStatus, error) {
+	if job.Backend != Backend {
+		return trainers.JobStatus{}, fmt.Errorf("job of run %s belongs to backend %q, not to %q", job.RunID, job.Backend, Backend)
+	}
+	done := 100.0
+	return trainers.JobStatus{State: trainers.Completed, Progress: &done, Message: "the data set is in the run folder"}, nil
+}
+
+// Cancel has nothing to cancel.
+func (Adapter) Cancel(context.Context, trainers.JobRef) error { return nil }

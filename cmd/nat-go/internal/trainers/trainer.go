@@ -1,0 +1,21 @@
+package trainers
+
+// NemoCustomizerTrainer is the config of `trainers.<n>` of `_type: nemo_customizer_trainer`, with NAT's fields, defaults and
+// rules: how much is collected, what of it is used, and whether the run stays until the job is done. It drives any adapter.
+type NemoCustomizerTrainer struct {
+	Reward *Reward `yaml:"reward" doc:"NAT's reward function; a preference data set doesn't read it"`
+
+	NumRuns                   int  `yaml:"num_runs" default:"1" validate:"min=1" doc:"how many times the source is collected; outside compat the number of inputs decides"`
+	ContinueOnCollectionError bool `yaml:"continue_on_collection_error" default:"false" doc:"go on with the other collection runs when one fails"`
+	DeduplicatePairs          bool `yaml:"deduplicate_pairs" default:"true" doc:"keep one of records with the same prompt, chosen and rejected text"`
+	MaxPairs                  *int `yaml:"max_pairs" validate:"omitempty,min=1" doc:"draw at most this many records, seeded; unset keeps all"`
+	WaitForCompletion         bool `yaml:"wait_for_completion" default:"true" doc:"stay until the job has ended; else leave its reference in job.json (see finetune wait)"`
+}
+
+// TrainerType is the `_type` of NemoCustomizerTrainer.
+const TrainerType = "nemo_customizer_trainer"
+
+// Reward names an evaluator.
+type Reward struct {
+	Name string `yaml:"name" validate:"required" doc:"evaluator whose score is the reward"`
+}

@@ -1,0 +1,153 @@
+package trainers
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// Adapter hands data sets to a trainer. Methods make one attempt each; errors are *Error where the adapter knows what
+// trying again would do.
+type Adapter interface {
+	// Check finds out whether the trainer can be used: reachable, credentials accepted, what must exist beforehand exists
+	// (it is made where the config asks for that). It submits nothing.
+	Check(ctx context.Context) error
+	// Submit hands over the data set and starts the job. The key is unique to this submission and the same each time it is
+	// tried again; what Submit makes on the way (data sets, uploads) is named after it, so that a second try overwrites
+	// rather than adds.
+	Submit(ctx context.Context, data DataSet, idempotencyKey string) (JobRef, error)
+	// Status asks how the job goes.
+	Status(ctx context.Context, job JobRef) (JobStatus, error)
+	// Cancel asks for the job to be ended. Cancelling a job that has ended is no error.
+	Cancel(ctx context.Context, job JobRef) error
+}
+
+// Finder is an adapter that can look for the job of a submission whose answer was lost: its process died, or the
+// connection did. Without it such a submission has to be settled by a person.
+type Finder interface {
+	// Find returns the job submitted under the key, and whether there is one.
+	Find(ctx context.Context, data DataSet, idempotencyKey string) (JobRef, bool, error)
+}
+
+// Deployer is an adapter that has work left once training is complete.
+type Deployer interface {
+	// Deploy starts the deployment of a completed job and returns the reference with what StatusOfDeployment needs. It
+	// does nothing, and says so, where the config asks for no deployment. Deploying twice is the same as once.
+	Deploy(ctx context.Context, job JobRef) (ref JobRef, started bool, err error)
+	// StatusOfDeployment asks how the deployment goes: completed means that the model answers.
+	StatusOfDeployment(ctx context.Context, job JobRef) (JobStatus, error)
+}
+
+// Kind is a kind of trainer adapter: a `_type` of the trainer_adapters section.
+type Kind struct {
+	Type   string // as in YAML
+	Doc    string // one line
+	Format string // the row format it reads; empty: any, or batches
+	Config func() any
+	// Open makes an adapter from a config filled in from Config(). It makes no request and touches no file.
+	Open func(config any, env Env) (Adapter, error)
+	// Limits says how long to wait, and how patiently, under this config.
+	Limits func(config any) Limits
+}
+
+// Env is what an adapter is given beside its config.
+type Env struct {
+	Log      zerolog.Logger
+	Progress func(Progress)      // called from the goroutine of Submit; nil: nobody looks
+	Getenv   func(string) string // where credentials named by the config are read; nil: none are
+	Now      func() time.Time    // nil: time.Now
+	Environ  func() []string     // the environment of nat-go itself, for adapters that start programs; nil: empty
+}
+
+// Report passes on progress where somebody looks.
+func (e Env) Report(p Progress) {
+	if e.Progress != nil {
+		e.Progress(p)
+	}
+}
+
+// Progress is how far a part of Submit is.
+type Progress struct {
+	What  string // "upload training/training_file.jsonl"
+	Done  int64
+	Total int64  // 0: unknown
+	Unit  string // "bytes", "groups"
+}
+
+// Limits are the times and tries package jobs keeps to for an adapter.
+type Limits struct {
+	Poll              time.Duration // between two questions for the status
+	StatusFailures    int           // transient failures of Status in a row before waiting ends in an error
+	TrainingTimeout   time.Duration // from submission; 0: none
+	DeploymentTimeout time.Duration // 0: none
+	CancelOnTimeout   bool          // whether the job is cancelled once TrainingTimeout is over
+}
+
+// DataSet is the committed data set of a run. Paths are relative to RunDir, so that the folder can move.
+type DataSet struct {
+	RunID   string
+	RunDir  string
+	Formats map[string]Format // by row format: "customizer", "trl", ...
+	Batches string            // folder of token batches; empty: none were collated
+}
+
+// Format is the data set in one row format.
+type Format struct {
+	Dir        string // "dataset/trl"
+	Train      string // "dataset/trl/train.jsonl"
+	Validation string // empty: there is none
+}
+
+// Path is the place of a path of the data set in the file system.
+func (d DataSet) Path(rel string) string { return filepath.Join(d.RunDir, filepath.FromSlash(rel)) }
+
+// JobRef is all it takes to find a job again. It holds no secret: it is written to job.json.
+type JobRef struct {
+	RunID    string            `json:"run_id"`
+	Backend  string            `json:"backend"`            // NAT's name of the service: "nemo-customizer"
+	ID       string            `json:"job_id"`             // the service's id of the job
+	Metadata map[string]string `json:"metadata,omitempty"` // what else the adapter has to know: output_model, dataset_name, ...
+}
+
+// With returns the reference with one more piece of metadata; the receiver stays as it is.
+func (r JobRef) With(key, value string) JobRef {
+	m := make(map[string]string, len(r.Metadata)+1)
+	for k, v := range r.Metadata {
+		m[k] = v
+	}
+	m[key] = value
+	r.Metadata = m
+	return r
+}
+
+// State is where a job stands, in NAT's words.
+type State string
+
+// The states of a job.
+const (
+	Pending   State = "pending"
+	Running   State = "running"
+	Completed State = "completed"
+	Failed    State = "failed"
+	Canceled  State = "canceled"
+)
+
+// Terminal says whether a job in this state stays in it.
+func (s State) Terminal() bool { return s == Completed || s == Failed || s == Canceled }
+
+// JobStatus is what a trainer says of a job. What it does not say stays nil or zero.
+type JobStatus struct {
+	State    State    `json:"status"`
+	Progress *float64 `json:"progress"` // 0..100; tells nothing of the state
+	Message  string   `json:"message,omitempty"`
+
+	Step    int64    `json:"step,omitempty"`
+	Steps   int64    `json:"steps,omitempty"` // of the whole job
+	Epoch   float64  `json:"epoch,omitempty"`
+	Loss    *float64 `json:"loss,omitempty"`
+	ValLoss *float64 `json:"val_loss,omitempty"`
+
+	Metadata map[string]any `json:"metadata,omitempty"`
+}
