@@ -1,0 +1,148 @@
+package recordlog
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"unsafe"
+)
+
+// encoder appends the log's primitive values: varints, little-endian floats, length-prefixed bytes.
+type encoder struct{ buf []byte }
+
+func (e *encoder) uint(v uint64) { e.buf = binary.AppendUvarint(e.buf, v) }
+func (e *encoder) int(v int64)   { e.buf = binary.AppendVarint(e.buf, v) }
+func (e *encoder) byte(v byte)   { e.buf = append(e.buf, v) }
+func (e *encoder) float(v float64) {
+	e.buf = binary.LittleEndian.AppendUint64(e.buf, math.Float64bits(v))
+}
+
+func (e *encoder) bool(v bool) {
+	if v {
+		e.byte(1)
+	} else {
+		e.byte(0)
+	}
+}
+
+func (e *encoder) string(s string) {
+	e.uint(uint64(len(s)))
+	e.buf = append(e.buf, s...)
+}
+
+// raw appends bytes that may be absent: nil stays apart from empty.
+func (e *encoder) raw(b []byte) {
+	if b == nil {
+		e.uint(0)
+		return
+	}
+	e.uint(uint64(len(b)) + 1)
+	e.buf = append(e.buf, b...)
+}
+
+// floatPtr appends a float that may be absent.
+func (e *encoder) floatPtr(p *float64) {
+	e.bool(p != nil)
+	if p != nil {
+		e.float(*p)
+	}
+}
+
+var errShort = errors.New("the frame ends inside a value")
+
+// decoder reads them back. The first error sticks; values after it are zero. Strings and bytes share the frame's memory.
+type decoder struct {
+	buf []byte
+	err error
+}
+
+func (d *decoder) fail() {
+	if d.err == nil {
+		d.err = errShort
+	}
+	d.buf = nil
+}
+
+func (d *decoder) uint() uint64 {
+	v, n := binary.Uvarint(d.buf)
+	if n <= 0 {
+		d.fail()
+		return 0
+	}
+	d.buf = d.buf[n:]
+	return v
+}
+
+func (d *decoder) int() int64 {
+	v, n := binary.Varint(d.buf)
+	if n <= 0 {
+		d.fail()
+		return 0
+	}
+	d.buf = d.buf[n:]
+	return v
+}
+
+func (d *decoder) byte() byte {
+	if len(d.buf) == 0 {
+		d.fail()
+		return 0
+	}
+	v := d.buf[0]
+	d.buf = d.buf[1:]
+	return v
+}
+
+func (d *decoder) bool() bool { return d.byte() != 0 }
+
+func (d *decoder) float() float64 {
+	if len(d.buf) < 8 {
+		d.fail()
+		return 0
+	}
+	v := math.Float64frombits(binary.LittleEndian.Uint64(d.buf))
+	d.buf = d.buf[8:]
+	return v
+}
+
+func (d *decoder) floatPtr() *float64 {
+	if !d.bool() {
+		return nil
+	}
+	v := d.float()
+	return &v
+}
+
+func (d *decoder) bytes(n uint64) []byte {
+	if n > uint64(len(d.buf)) {
+		d.fail()
+		return nil
+	}
+	b := d.buf[:n:n]
+	d.buf = d.buf[n:]
+	return b
+}
+
+func (d *decoder) string() string {
+	b := d.bytes(d.uint())
+	return unsafe.String(unsafe.SliceData(b), len(b))
+}
+
+func (d *decoder) raw() []byte {
+	n := d.uint()
+	if n == 0 {
+		return nil
+	}
+	return d.bytes(n - 1)
+}
+
+// count reads the length of a list whose entries take at least one byte each, so a damaged one can't ask for memory the
+// frame could never fill.
+func (d *decoder) count() int {
+	n := d.uint()
+	if n > uint64(len(d.buf)) {
+		d.fail()
+		return 0
+	}
+	return int(n)
+}

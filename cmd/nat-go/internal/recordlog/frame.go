@@ -1,0 +1,261 @@
+package recordlog
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// appendGroup appends the payload of a group's frame.
+func (e *encoder) group(g *Group) error {
+	e.string(g.Key)
+	e.origins(g)
+	e.uint(uint64(len(g.texts)))
+	for i := range g.texts {
+		e.uint(uint64(len(g.texts[i].raw)))
+		e.buf = append(e.buf, g.texts[i].raw...)
+	}
+	e.uint(uint64(len(g.Records)))
+	index := originIndex(g)
+	for i := range g.Records {
+		e.uint(uint64(index[g.Records[i].Origin]))
+		e.record(g.Records[i].Record, g.sides[i])
+	}
+	e.uint(uint64(len(g.Drops)))
+	for i := range g.Drops {
+		line, err := json.Marshal(&g.Drops[i])
+		if err != nil {
+			return err
+		}
+		e.raw(line)
+	}
+	e.uint(uint64(len(g.Accounts)))
+	for _, a := range g.Accounts {
+		e.string(string(a.Stage))
+		e.string(a.Unit)
+		e.int(a.In)
+		e.int(a.Out)
+	}
+	return nil
+}
+
+// originIndex numbers the origins in order of first use.
+func originIndex(g *Group) map[*builders.Origin]int {
+	index := map[*builders.Origin]int{}
+	for i := range g.Records {
+		if _, ok := index[g.Records[i].Origin]; !ok {
+			index[g.Records[i].Origin] = len(index)
+		}
+	}
+	return index
+}
+
+func (e *encoder) origins(g *Group) {
+	index := originIndex(g)
+	list := make([]*builders.Origin, len(index))
+	for o, i := range index {
+		list[i] = o
+	}
+	e.uint(uint64(len(list)))
+	for _, o := range list {
+		e.int(int64(o.Run))
+		e.int(o.Row)
+		e.string(o.Example)
+		e.string(o.Task)
+		e.string(o.Trial)
+		e.string(o.File)
+		e.int(o.Offset)
+		e.string(o.Policy)
+		e.byte(byte(o.Fidelity))
+		e.bool(o.Sampling != nil)
+		if s := o.Sampling; s != nil {
+			e.float(s.Temperature)
+			e.float(s.TopP)
+			e.bool(s.Processed)
+		}
+		e.uint(uint64(len(o.Tools)))
+		for _, t := range o.Tools {
+			e.string(t.Name)
+			e.raw(t.Raw)
+		}
+		e.string(o.Builder)
+	}
+}
+
+func (d *decoder) origins() []*builders.Origin {
+	list := make([]*builders.Origin, d.count())
+	for i := range list {
+		o := &builders.Origin{Run: int(d.int()), Row: d.int(), Example: d.string(), Task: d.string(), Trial: d.string(),
+			File: d.string(), Offset: d.int(), Policy: d.string(), Fidelity: ttc.Fidelity(d.byte())}
+		if d.bool() {
+			o.Sampling = &ttc.Sampling{Temperature: d.float(), TopP: d.float(), Processed: d.bool()}
+		}
+		if n := d.count(); n > 0 {
+			o.Tools = make([]chat.Tool, n)
+			for t := range o.Tools {
+				o.Tools[t] = chat.Tool{Name: d.string(), Raw: d.raw()}
+			}
+		}
+		o.Builder = d.string()
+		list[i] = o
+	}
+	return list
+}
+
+func (e *encoder) record(r builders.Record, s sides) {
+	h := r.Header()
+	e.byte(byte(r.Kind()))
+	e.uint(uint64(h.Example))
+	e.string(h.Turn)
+	e.raw(h.Metadata)
+	switch r := r.(type) {
+	case *builders.Preference:
+		e.uint(uint64(s.prompt))
+		e.uint(uint64(s.chosen))
+		e.uint(uint64(s.rejected))
+		e.float(r.Reward)
+		e.string(r.ScoreName)
+		e.float(r.ChosenScore)
+		e.float(r.RejectedScore)
+		e.int(r.ChosenIndex)
+		e.int(r.RejectedIndex)
+		e.string(r.ChosenPolicy)
+		e.string(r.RejectedPolicy)
+	case *builders.Demonstration:
+		e.uint(uint64(s.messages))
+		e.byte(byte(r.Train))
+		e.uint(uint64(len(r.Trained)))
+		for _, t := range r.Trained {
+			e.bool(t)
+		}
+		e.float(r.Weight)
+		e.floatPtr(r.Score)
+	case *builders.Rollout:
+		e.uint(uint64(s.messages))
+		e.floatPtr(r.Reward)
+		e.string(r.Task)
+	case *builders.Distillation:
+		e.uint(uint64(s.messages))
+		e.uint(uint64(len(r.Sites)))
+		for i := range r.Sites {
+			e.site(&r.Sites[i])
+		}
+	}
+}
+
+func (e *encoder) site(s *builders.Site) {
+	e.int(int64(s.Call))
+	e.int(int64(s.CallSeq))
+	e.int(int64(s.Result))
+	e.byte(byte(s.Target))
+	e.string(s.Tool)
+	e.string(s.Error)
+	e.string(s.Hint)
+	e.string(s.HintSource)
+	e.byte(byte(s.HintKind))
+}
+
+// decodeGroup reads a payload back. Its texts, records and strings share the payload's memory.
+func decodeGroup(payload []byte) (*Group, error) {
+	d := &decoder{buf: payload}
+	g := &Group{Key: d.string()}
+	origins := d.origins()
+	g.texts = make(texts, d.count())
+	for i := range g.texts {
+		raw := d.bytes(d.uint())
+		td := decoder{buf: raw}
+		g.texts[i] = text{passage: td.passage(), raw: raw}
+		if td.err != nil {
+			return nil, td.err
+		}
+	}
+	n := d.count()
+	g.Records = make([]builders.Resolved, n)
+	g.sides = make([]sides, n)
+	prefs := make([]builders.Preference, 0, n)
+	for i := range n {
+		o := d.uint()
+		if o >= uint64(len(origins)) {
+			return nil, fmt.Errorf("record %d names origin %d of %d", i, o, len(origins))
+		}
+		r, s, err := d.record(&prefs, len(g.texts))
+		if err != nil {
+			return nil, fmt.Errorf("record %d: %w", i, err)
+		}
+		g.sides[i] = s
+		g.Records[i] = builders.Resolved{Record: r, Origin: origins[o]}
+		g.texts.fill(&g.Records[i], s)
+	}
+	if n := d.count(); n > 0 {
+		g.Drops = make([]ledger.Drop, n)
+		for i := range g.Drops {
+			if line := d.raw(); d.err == nil {
+				if err := json.Unmarshal(line, &g.Drops[i]); err != nil {
+					return nil, fmt.Errorf("drop %d: %w", i, err)
+				}
+			}
+		}
+	}
+	g.Accounts = make([]ledger.Account, d.count())
+	for i := range g.Accounts {
+		g.Accounts[i] = ledger.Account{Stage: ledger.Stage(d.string()), Unit: d.string(), In: d.int(), Out: d.int()}
+	}
+	if d.err == nil && len(d.buf) > 0 {
+		return nil, fmt.Errorf("%d bytes are left over", len(d.buf))
+	}
+	return g, d.err
+}
+
+// record reads one record. Preferences, by far the most common kind, come out of one allocation a group.
+func (d *decoder) record(prefs *[]builders.Preference, nTexts int) (builders.Record, sides, error) {
+	s := sides{-1, -1, -1, -1}
+	side := func() int32 {
+		i := d.uint()
+		if i >= uint64(nTexts) {
+			d.fail()
+			return 0
+		}
+		return int32(i)
+	}
+	kind := builders.Kind(d.byte())
+	head := builders.Head{Example: int(d.uint()), Turn: d.string(), Metadata: d.raw()}
+	var r builders.Record
+	switch kind {
+	case builders.KindPreference:
+		s.prompt, s.chosen, s.rejected = side(), side(), side()
+		*prefs = append(*prefs, builders.Preference{Head: head, Reward: d.float(), ScoreName: d.string(),
+			ChosenScore: d.float(), RejectedScore: d.float(), ChosenIndex: d.int(), RejectedIndex: d.int(),
+			ChosenPolicy: d.string(), RejectedPolicy: d.string()})
+		r = &(*prefs)[len(*prefs)-1]
+	case builders.KindDemonstration:
+		s.messages = side()
+		x := &builders.Demonstration{Head: head, Train: builders.Train(d.byte())}
+		if n := d.count(); n > 0 {
+			x.Trained = make([]bool, n)
+			for i := range x.Trained {
+				x.Trained[i] = d.bool()
+			}
+		}
+		x.Weight, x.Score = d.float(), d.floatPtr()
+		r = x
+	case builders.KindRollout:
+		s.messages = side()
+		r = &builders.Rollout{Head: head, Reward: d.floatPtr(), Task: d.string()}
+	case builders.KindDistillation:
+		s.messages = side()
+		x := &builders.Distillation{Head: head, Sites: make([]builders.Site, d.count())}
+		for i := range x.Sites {
+			x.Sites[i] = builders.Site{Call: int(d.int()), CallSeq: int(d.int()), Result: int(d.int()),
+				Target: builders.Target(d.byte()), Tool: d.string(), Error: d.string(), Hint: d.string(),
+				HintSource: d.string(), HintKind: builders.HintKind(d.byte())}
+		}
+		r = x
+	default:
+		return nil, s, fmt.Errorf("unknown kind %d", kind)
+	}
+	return r, s, d.err
+}

@@ -1,0 +1,88 @@
+package recordlog
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/builders"
+)
+
+// Hash is a 128-bit xxh3 hash. It tells texts apart, it does not withstand an attacker: who can write the input can make
+// two of his own records look the same, and lose one of them, counted.
+type Hash [16]byte
+
+// Hashes are what curation compares records by.
+type Hashes struct {
+	Content                  Hash // kind and all sides: what makes two records duplicates
+	Prompt, Chosen, Rejected Hash // of a Preference; Prompt of the others is that of their messages before the first assistant turn
+}
+
+// Hashes returns the hashes of every record of the group, each distinct text hashed once.
+func (g *Group) Hashes() []Hashes {
+	byText := make([]Hash, len(g.texts))
+	for i := range g.texts {
+		byText[i] = Hash(xxh3.Hash128(g.texts[i].raw).Bytes())
+	}
+	at := func(i int32) (h Hash) {
+		if i >= 0 {
+			h = byText[i]
+		}
+		return h
+	}
+	out := make([]Hashes, len(g.Records))
+	var buf []byte
+	for i := range g.Records {
+		s := g.sides[i]
+		h := Hashes{Prompt: at(s.prompt), Chosen: at(s.chosen), Rejected: at(s.rejected)}
+		r := g.Records[i].Record
+		buf = append(buf[:0], byte(r.Kind()))
+		if s.messages >= 0 {
+			h.Prompt = openingHash(g.Records[i].Messages)
+			m := at(s.messages)
+			buf = append(buf, m[:]...)
+			buf = appendOwn(buf, r)
+		} else {
+			buf = append(buf, h.Prompt[:]...)
+			buf = append(buf, h.Chosen[:]...)
+			buf = append(buf, h.Rejected[:]...)
+		}
+		h.Content = Hash(xxh3.Hash128(buf).Bytes())
+		out[i] = h
+	}
+	return out
+}
+
+// appendOwn appends what, beside the messages, makes a record of one of these kinds what it is.
+func appendOwn(buf []byte, r builders.Record) []byte {
+	e := encoder{buf}
+	switch r := r.(type) {
+	case *builders.Demonstration:
+		e.byte(byte(r.Train))
+		for _, t := range r.Trained {
+			e.bool(t)
+		}
+	case *builders.Rollout:
+		if r.Reward != nil {
+			e.buf = binary.LittleEndian.AppendUint64(e.buf, math.Float64bits(*r.Reward))
+		}
+		e.string(r.Task)
+	case *builders.Distillation:
+		for i := range r.Sites {
+			e.site(&r.Sites[i])
+		}
+	}
+	return e.buf
+}
+
+// openingHash hashes the messages before the first assistant turn: what a split must not share.
+func openingHash(p builders.Passage) Hash {
+	n := 0
+	for n < len(p.Nodes) && p.Nodes[n].Message.Role != "assistant" {
+		n++
+	}
+	var e encoder
+	e.passage(builders.Passage{Text: p.Text, Nodes: p.Nodes[:n:n]})
+	return Hash(xxh3.Hash128(e.buf).Bytes())
+}

@@ -1,0 +1,238 @@
+package recordlog
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/durable"
+)
+
+// Version is the version of the log's encoding. A log of another version is not read: the run has to be made again.
+const Version = 1
+
+const (
+	magic       = "nat-go record log"
+	headerSize  = len(magic) + 4
+	frameHead   = 8 // payload length
+	frameTail   = 8 // xxh3-64 of the payload
+	maxFrame    = 8 << 30
+	logName     = "records.log"
+	commitName  = "commit.json"
+	bufferBytes = 1 << 20
+)
+
+// Commit says how far a log is safe on disk, and where the source stood then.
+type Commit struct {
+	Version int             `json:"version"`
+	Bytes   int64           `json:"bytes"`
+	Groups  uint64          `json:"groups"`
+	Records uint64          `json:"records"`
+	Done    bool            `json:"done"` // all groups are in
+	Cursor  json.RawMessage `json:"cursor,omitempty"`
+}
+
+// Writer appends groups to a log. It is not safe for concurrent use.
+type Writer struct {
+	dir    string
+	file   *os.File
+	out    *bufio.Writer
+	state  Commit
+	enc    encoder
+	synced int64
+}
+
+// Create starts an empty log in dir, which must exist and hold none.
+func Create(dir string) (*Writer, error) {
+	f, err := os.OpenFile(filepath.Join(dir, logName), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	w := &Writer{dir: dir, file: f, out: bufio.NewWriterSize(f, bufferBytes)}
+	head := binary.LittleEndian.AppendUint32([]byte(magic), Version)
+	if _, err := w.out.Write(head); err != nil {
+		f.Close()
+		return nil, err
+	}
+	w.state = Commit{Version: Version, Bytes: int64(headerSize)}
+	return w, nil
+}
+
+// Open continues the log in dir after its last commit; what was written after it is cut off.
+func Open(dir string) (*Writer, error) {
+	c, err := ReadCommit(dir)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, logName), os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+	case info.Size() < c.Bytes:
+		err = fmt.Errorf("%s has %d bytes, but %d were committed: the file was changed", f.Name(), info.Size(), c.Bytes)
+	default:
+		err = f.Truncate(c.Bytes)
+	}
+	if err == nil {
+		_, err = f.Seek(c.Bytes, io.SeekStart)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &Writer{dir: dir, file: f, out: bufio.NewWriterSize(f, bufferBytes), state: c, synced: c.Bytes}, nil
+}
+
+// ReadCommit returns the last commit of the log in dir. Its error wraps fs.ErrNotExist where there is none.
+func ReadCommit(dir string) (Commit, error) {
+	var c Commit
+	b, err := os.ReadFile(filepath.Join(dir, commitName))
+	if err != nil {
+		return c, err
+	}
+	if err := json.Unmarshal(b, &c); err != nil {
+		return c, fmt.Errorf("%s: %w", filepath.Join(dir, commitName), err)
+	}
+	if c.Version != Version {
+		return c, fmt.Errorf("the record log in %s has version %d, this program writes version %d: make the run again", dir, c.Version, Version)
+	}
+	return c, nil
+}
+
+// State is what a commit now would record, without a cursor.
+func (w *Writer) State() Commit { return w.state }
+
+// Uncommitted is how many bytes were appended since the last commit.
+func (w *Writer) Uncommitted() int64 { return w.state.Bytes - w.synced }
+
+// Append adds a group.
+func (w *Writer) Append(g *Group) error {
+	w.enc.buf = append(w.enc.buf[:0], make([]byte, frameHead)...)
+	if err := w.enc.group(g); err != nil {
+		return err
+	}
+	payload := w.enc.buf[frameHead:]
+	binary.LittleEndian.PutUint64(w.enc.buf, uint64(len(payload)))
+	w.enc.buf = binary.LittleEndian.AppendUint64(w.enc.buf, xxh3.Hash(payload))
+	n, err := w.out.Write(w.enc.buf)
+	if err != nil {
+		return err
+	}
+	w.state.Bytes += int64(n)
+	w.state.Groups++
+	w.state.Records += uint64(len(g.Records))
+	return nil
+}
+
+// Commit makes everything appended so far safe on disk, with the source's cursor. done says that all groups are in.
+func (w *Writer) Commit(cursor json.RawMessage, done bool) error {
+	if err := w.out.Flush(); err != nil {
+		return err
+	}
+	if err := w.file.Sync(); err != nil {
+		return err
+	}
+	w.state.Cursor, w.state.Done = cursor, done
+	b, err := json.Marshal(w.state)
+	if err != nil {
+		return err
+	}
+	if err := durable.WriteFile(filepath.Join(w.dir, commitName), append(b, '\n')); err != nil {
+		return err
+	}
+	w.synced = w.state.Bytes
+	return nil
+}
+
+// Close closes the file. What was not committed is lost on resume.
+func (w *Writer) Close() error { return w.file.Close() }
+
+// Reader reads the groups of a committed log in order.
+type Reader struct {
+	file   *os.File
+	in     *bufio.Reader
+	left   int64
+	next   uint64
+	offset int64
+	commit Commit
+}
+
+// NewReader opens the log in dir up to its last commit.
+func NewReader(dir string) (*Reader, error) {
+	c, err := ReadCommit(dir)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(filepath.Join(dir, logName))
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{file: f, in: bufio.NewReaderSize(f, bufferBytes), left: c.Bytes - int64(headerSize), offset: int64(headerSize), commit: c}
+	head := make([]byte, headerSize)
+	if _, err := io.ReadFull(r.in, head); err != nil || string(head[:len(magic)]) != magic {
+		f.Close()
+		return nil, fmt.Errorf("%s is no record log", f.Name())
+	}
+	if v := binary.LittleEndian.Uint32(head[len(magic):]); v != Version {
+		f.Close()
+		return nil, fmt.Errorf("%s has version %d, this program reads version %d: make the run again", f.Name(), v, Version)
+	}
+	return r, nil
+}
+
+// Commit is the commit the reader reads up to.
+func (r *Reader) Commit() Commit { return r.commit }
+
+// Next returns the next group, or io.EOF after the last committed one.
+func (r *Reader) Next() (*Group, error) {
+	if r.left == 0 {
+		return nil, io.EOF
+	}
+	g, size, err := r.read()
+	if err != nil {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			err = errShort
+		}
+		return nil, fmt.Errorf("%s is damaged at byte %d: %w", r.file.Name(), r.offset, err)
+	}
+	g.First = r.next
+	r.next += uint64(len(g.Records))
+	r.offset += size
+	r.left -= size
+	return g, nil
+}
+
+func (r *Reader) read() (*Group, int64, error) {
+	var head [frameHead]byte
+	if _, err := io.ReadFull(r.in, head[:]); err != nil {
+		return nil, 0, err
+	}
+	n := binary.LittleEndian.Uint64(head[:])
+	size := int64(n) + frameHead + frameTail
+	if n > maxFrame || size > r.left {
+		return nil, 0, fmt.Errorf("a frame claims %d bytes, %d are left", n, r.left)
+	}
+	frame := make([]byte, n+frameTail)
+	if _, err := io.ReadFull(r.in, frame); err != nil {
+		return nil, 0, err
+	}
+	payload := frame[:n]
+	if xxh3.Hash(payload) != binary.LittleEndian.Uint64(frame[n:]) {
+		return nil, 0, errors.New("the checksum of a frame is wrong")
+	}
+	g, err := decodeGroup(payload)
+	return g, size, err
+}
+
+// Close closes the file.
+func (r *Reader) Close() error { return r.file.Close() }

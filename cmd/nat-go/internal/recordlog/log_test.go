@@ -1,0 +1,185 @@
+package recordlog
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+func sample(t testing.TB, key string) *Group {
+	t.Helper()
+	yes, reward := true, 0.5
+	ex := &ttc.Example{
+		ID: key, Task: "t", Run: 1, Row: 7, File: "in.json", Offset: 99, Policy: "m", Fidelity: ttc.IDs,
+		Sampling: &ttc.Sampling{Temperature: 1, TopP: 0.9, Processed: true},
+		Tools:    []chat.Tool{{Name: "f", Raw: json.Raw(`{"name":"f"}`)}},
+		Candidates: []ttc.Candidate{
+			{Prompt: ttc.Prompt{Text: "p"}, Output: "good \xed\xa0\xbd"}, {Prompt: ttc.Prompt{Text: "p"}, Output: "bad"},
+		},
+		Graph: ttc.Graph{Nodes: []ttc.Node{
+			{Parent: -1, Message: chat.Message{Role: "user", Form: chat.Parts, Parts: []chat.Part{{Type: "text", Text: "q", Raw: json.Raw(`{}`)}}}},
+			{Parent: 0, Sampled: ttc.Yes, Policy: "n", TokenIDs: []int32{1, -1}, LogProbs: []float32{-0.5, 0}, FinishReason: "stop",
+				Message: chat.Message{Role: "assistant", Form: chat.Null, Reasoning: "r", ReasoningKey: "thinking",
+					ToolCalls: []chat.ToolCall{{ID: "1", Type: "function", Name: "f", Arguments: "{", AsObject: true, Extra: []chat.Member{{Key: "k", Value: json.Raw("1")}}}}}},
+			{Parent: 1, Error: &yes, Message: chat.Message{Role: "tool", Form: chat.Text, Text: "e", Name: "f", ToolCallID: "1", Extra: []chat.Member{{Key: "x", Value: json.Raw("null")}}}},
+		}},
+	}
+	b := NewBuilder(&ttc.Group{Key: key, Examples: []*ttc.Example{ex}}, []string{"moves", "hints"})
+	ref := func(p builders.Part, c int) builders.Content { return builders.Content{Ref: builders.Ref{Part: p, Candidate: c}} }
+	walk := builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Last: 2}}
+	for _, r := range []builders.Record{
+		&builders.Preference{Head: builders.Head{Turn: "1", Metadata: json.Raw(`{"a":1}`)}, Prompt: ref(builders.CandidatePrompt, 0),
+			Chosen: ref(builders.CandidateOutput, 0), Rejected: ref(builders.CandidateOutput, 1), Reward: 1, ScoreName: "s",
+			ChosenScore: 2, RejectedScore: 1, ChosenIndex: 3, RejectedIndex: -4, ChosenPolicy: "a", RejectedPolicy: "b"},
+		&builders.Demonstration{Messages: walk, Train: builders.TrainFlagged, Trained: []bool{false, true, false}, Weight: 1, Score: &reward},
+		&builders.Rollout{Messages: walk, Reward: &reward, Task: "t"},
+		&builders.Distillation{Messages: walk, Sites: []builders.Site{{Call: 1, Result: 2, Tool: "f", Error: "tool_error", Hint: "h",
+			HintSource: "rules", HintKind: builders.Hindsight, Target: builders.NextTurn}}},
+	} {
+		if err := b.Record(1, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.Drop(ledger.Drop{Stage: ledger.Build, Reason: ledger.Tie, Unit: "candidate", Example: key})
+	b.Account(ledger.Build, "candidate", 3, 2)
+	return b.Group()
+}
+
+func write(t testing.TB, dir string, keys ...string) {
+	t.Helper()
+	w, err := Create(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	for _, k := range keys {
+		if err := w.Append(sample(t, k)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Commit([]byte(`{"row":2}`), true); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLogGivesBackWhatWasWritten(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "a", "b")
+	r, err := NewReader(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for i, key := range []string{"a", "b"} {
+		got, err := r.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := sample(t, key)
+		if got.First != uint64(i*4) {
+			t.Errorf("group %q begins at record %d, want %d", key, got.First, i*4)
+		}
+		for _, p := range []struct{ got, want any }{{got.Key, want.Key}, {got.Records, want.Records}, {got.Drops, want.Drops}, {got.Accounts, want.Accounts}} {
+			if d := cmp.Diff(p.want, p.got); d != "" {
+				t.Errorf("group %q (-want +got):\n%s", key, d)
+			}
+		}
+	}
+	if _, err := r.Next(); !errors.Is(err, io.EOF) {
+		t.Errorf("after the last group: %v", err)
+	}
+}
+
+func TestEqualTextsAreKeptOnce(t *testing.T) {
+	if n := len(sample(t, "a").texts); n != 4 { // prompt, two outputs, one walk
+		t.Errorf("%d texts, want 4", n)
+	}
+}
+
+func TestBadReferenceAddsNothing(t *testing.T) {
+	b := NewBuilder(&ttc.Group{Key: "g", Examples: []*ttc.Example{{ID: "a"}}}, []string{"x"})
+	err := b.Record(0, &builders.Preference{Prompt: builders.Content{Ref: builders.Ref{Part: builders.CandidatePrompt, Candidate: 3}}})
+	if err == nil || len(b.Group().Records) != 0 {
+		t.Errorf("err %v, %d records", err, len(b.Group().Records))
+	}
+}
+
+func TestOpenCutsBackToTheCommit(t *testing.T) {
+	dir, whole := t.TempDir(), t.TempDir()
+	write(t, whole, "a", "b")
+	write(t, dir, "a")
+	path := filepath.Join(dir, logName)
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.WriteString("half a frame")
+	f.Close()
+	w, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Append(sample(t, "b")); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Commit([]byte(`{"row":2}`), true); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	for _, name := range []string{logName, commitName} {
+		a, _ := os.ReadFile(filepath.Join(dir, name))
+		b, _ := os.ReadFile(filepath.Join(whole, name))
+		if string(a) != string(b) {
+			t.Errorf("%s differs from that of an undisturbed run", name)
+		}
+	}
+}
+
+func TestDamageIsFound(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "a")
+	path := filepath.Join(dir, logName)
+	good, _ := os.ReadFile(path)
+	for i := headerSize; i < len(good); i += 7 {
+		bad := append([]byte(nil), good...)
+		bad[i] ^= 0x10
+		os.WriteFile(path, bad, 0o600)
+		r, err := NewReader(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Next(); err == nil {
+			t.Errorf("a flipped bit at byte %d went unnoticed", i)
+		}
+		r.Close()
+	}
+}
+
+func FuzzDecodeGroup(f *testing.F) {
+	var e encoder
+	if err := e.group(sample(f, "a")); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(e.buf)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		g, err := decodeGroup(b)
+		if err != nil {
+			return
+		}
+		g.Hashes()
+		var again encoder
+		if err := again.group(g); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
