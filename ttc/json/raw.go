@@ -1,4 +1,298 @@
 package json
 
-// Raw is one complete, syntax-checked JSON value without surrounding space.
+import (
+	"bytes"
+	"iter"
+	"math"
+	"strconv"
+)
+
+// Raw is one complete, syntax-checked JSON value without surrounding space. It is a slice of what was read: the space
+// between tokens, the escapes and the form of numbers are the writer's. A Raw that did not come from this package must have
+// passed Parse; methods may panic on anything else.
 type Raw []byte
+
+// Kind is the kind of a value.
+type Kind uint8
+
+// The kinds of values. NaN, Infinity and -Infinity are numbers.
+const (
+	Invalid Kind = iota // the zero Raw
+	Null
+	Bool
+	Number
+	String
+	Array
+	Object
+)
+
+func (k Kind) String() string {
+	return [...]string{"nothing", "null", "a boolean", "a number", "a string", "an array", "an object"}[k]
+}
+
+// Kind returns the kind of the value; Invalid for an empty Raw.
+func (r Raw) Kind() Kind {
+	if len(r) == 0 {
+		return Invalid
+	}
+	return kindOf(r[0])
+}
+
+func kindOf(c byte) Kind {
+	switch c {
+	case '{':
+		return Object
+	case '[':
+		return Array
+	case '"':
+		return String
+	case 'n':
+		return Null
+	case 't', 'f':
+		return Bool
+	}
+	return Number
+}
+
+// Parse checks that data is one JSON value, with nothing but space around it, and returns it. The Raw shares data's memory.
+// Its error is a *SyntaxError or a *SizeError.
+func Parse(data []byte, lim Limits) (Raw, error) {
+	lim = lim.orDefaults()
+	var s scanner
+	s.reset(lim.Depth)
+	start := skipSpace(data, 0)
+	if int64(len(data)-start) > lim.Size {
+		return nil, &SizeError{Offset: int64(start), Limit: lim.Size}
+	}
+	end, st := s.scan(data, start, true)
+	if st != complete {
+		return nil, s.errorAt(data, end, 0, 1, int64(start), st)
+	}
+	if rest := skipSpace(data, end); rest != len(data) {
+		return nil, newSyntaxError(data, rest, 0, 1, "expected nothing more after the value")
+	}
+	return Raw(data[start:end]), nil
+}
+
+// Valid says whether data is one JSON value within the default limits.
+func Valid(data []byte) bool {
+	_, err := Parse(data, Limits{})
+	return err == nil
+}
+
+// Bool returns the value of a boolean.
+func (r Raw) Bool() (value, ok bool) {
+	if r.Kind() != Bool {
+		return false, false
+	}
+	return r[0] == 't', true
+}
+
+// IsInt says whether a number was written as an integer: without a fraction or an exponent. To Python such a number is an
+// int of any size, any other a float.
+func (r Raw) IsInt() bool {
+	if r.Kind() != Number {
+		return false
+	}
+	last := r[len(r)-1]
+	return last-'0' < 10 && bytes.IndexByte(r, '.') < 0 && bytes.IndexByte(r, 'e') < 0 && bytes.IndexByte(r, 'E') < 0
+}
+
+// Int64 returns the value of a number written as an integer, if it fits.
+func (r Raw) Int64() (int64, bool) {
+	if !r.IsInt() {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(string(r), 10, 64)
+	return n, err == nil
+}
+
+// Float64 returns a number as Python's float(json.loads(...)) has it: correctly rounded, NaN and infinities included, a float
+// literal beyond the range infinite. An integer beyond the range is not ok (Python raises OverflowError).
+func (r Raw) Float64() (float64, bool) {
+	if r.Kind() != Number {
+		return 0, false
+	}
+	switch r[len(r)-1] {
+	case 'N':
+		return math.NaN(), true
+	case 'y':
+		if r[0] == '-' {
+			return math.Inf(-1), true
+		}
+		return math.Inf(1), true
+	}
+	f, err := strconv.ParseFloat(string(r), 64)
+	if r.IsInt() {
+		return f + 0, err == nil // -0 is the integer 0
+	}
+	return f, true
+}
+
+// Members iterates over an object's members in order, duplicates included; the key is a raw string. A value that is no
+// object has none.
+func (r Raw) Members() iter.Seq2[Raw, Raw] {
+	return func(yield func(Raw, Raw) bool) {
+		c := r.Cursor()
+		if !c.Enter(Object) {
+			return
+		}
+		for {
+			key, ok := c.Member()
+			if !ok || !yield(key, c.Value()) {
+				return
+			}
+		}
+	}
+}
+
+// Elements iterates over an array's elements. A value that is no array has none.
+func (r Raw) Elements() iter.Seq[Raw] {
+	return func(yield func(Raw) bool) {
+		c := r.Cursor()
+		if !c.Enter(Array) {
+			return
+		}
+		for c.Element() {
+			if !yield(c.Value()) {
+				return
+			}
+		}
+	}
+}
+
+// Get returns the value of a key. Of duplicates the last wins, as in Python.
+func (r Raw) Get(key string) (value Raw, ok bool) {
+	for k, v := range r.Members() {
+		if k.Is(key) {
+			value, ok = v, true
+		}
+	}
+	return value, ok
+}
+
+// Cursor walks a value token by token and looks at no byte twice. It is the fast way through a large value: Members and
+// Elements have to find a value's end before they hand it out, a Cursor enters it at once.
+//
+// A cursor stands before a value (Kind, Enter, Value) or inside a container (Member, Element).
+type Cursor struct {
+	data []byte
+	pos  int
+}
+
+// Cursor returns a cursor that stands before r.
+func (r Raw) Cursor() Cursor { return Cursor{data: r} }
+
+// Pos returns the cursor's offset in the value it was made from.
+func (c *Cursor) Pos() int { return c.pos }
+
+// Kind returns the kind of the value the cursor stands before.
+func (c *Cursor) Kind() Kind {
+	if c.pos >= len(c.data) {
+		return Invalid
+	}
+	return kindOf(c.data[c.pos])
+}
+
+// Enter goes into the value if it is a container of the given kind; the cursor then stands before its first member or
+// element. It returns false, and stays, if it isn't.
+func (c *Cursor) Enter(k Kind) bool {
+	if c.Kind() != k || k != Object && k != Array {
+		return false
+	}
+	c.pos++
+	return true
+}
+
+// Member goes to the object's next member and returns its key (a raw string); the cursor then stands before its value, which
+// has to be taken by Value, Skip or Enter. At the object's end it returns false and the cursor stands after it.
+func (c *Cursor) Member() (key Raw, ok bool) {
+	if !c.next('}') {
+		return nil, false
+	}
+	start := c.pos
+	c.pos = endOfString(c.data, c.pos)
+	key = Raw(c.data[start:c.pos])
+	c.pos = skipSpace(c.data, c.pos)
+	c.pos = skipSpace(c.data, c.pos+1) // after the colon
+	return key, true
+}
+
+// Element goes to the array's next element; the cursor then stands before it. At the array's end it returns false and the
+// cursor stands after it.
+func (c *Cursor) Element() bool { return c.next(']') }
+
+func (c *Cursor) next(end byte) bool {
+	c.pos = skipSpace(c.data, c.pos)
+	switch c.data[c.pos] {
+	case end:
+		c.pos++
+		return false
+	case ',':
+		c.pos = skipSpace(c.data, c.pos+1)
+	}
+	return true
+}
+
+// Value takes the value the cursor stands before; the cursor then stands after it.
+func (c *Cursor) Value() Raw {
+	start := c.pos
+	c.pos = endOfValue(c.data, c.pos)
+	return Raw(c.data[start:c.pos:c.pos])
+}
+
+// Skip passes over the value the cursor stands before.
+func (c *Cursor) Skip() { c.pos = endOfValue(c.data, c.pos) }
+
+// endOfValue returns the end of the checked value at data[i].
+func endOfValue(data []byte, i int) int {
+	switch data[i] {
+	case '"':
+		return endOfString(data, i)
+	case '{', '[':
+		depth := 0
+		for {
+			switch data[i] {
+			case '"':
+				i = endOfString(data, i)
+				continue
+			case '{', '[':
+				depth++
+			case '}', ']':
+				if depth--; depth == 0 {
+					return i + 1
+				}
+			case ' ':
+				i = skipSpace(data, i)
+				continue
+			}
+			i++
+		}
+	}
+	for i++; i < len(data); i++ {
+		switch data[i] {
+		case ',', '}', ']', ' ', '\n', '\r', '\t':
+			return i
+		}
+	}
+	return i
+}
+
+// endOfString returns the end of the checked string at data[i] == '"'.
+func endOfString(data []byte, i int) int {
+	i++
+	for {
+		n := bytes.IndexByte(data[i:], '"')
+		i += n
+		if n == 0 || data[i-1] != '\\' {
+			return i + 1
+		}
+		back := i - 1
+		for data[back] == '\\' { // a string's own opening quote ends the run
+			back--
+		}
+		if i++; (i-back)&1 == 0 { // an even number of backslashes: the quote is real
+			return i
+		}
+	}
+}

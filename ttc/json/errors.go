@@ -1,0 +1,97 @@
+package json
+
+import (
+	"bytes"
+	"fmt"
+	"unicode/utf8"
+)
+
+// Limits bound what is read. A zero field takes its default.
+type Limits struct {
+	Depth int   // levels of nesting of one value; default 1000
+	Size  int64 // bytes of one value; default 256 MiB
+}
+
+func (l Limits) orDefaults() Limits {
+	if l.Depth <= 0 {
+		l.Depth = 1000
+	}
+	if l.Size <= 0 {
+		l.Size = 256 << 20
+	}
+	return l
+}
+
+// SyntaxError says where the input stops being JSON and what was expected there.
+type SyntaxError struct {
+	Offset    int64  // byte offset of what is wrong; of the end where the input is truncated
+	Line      int64  // its line, from 1
+	Msg       string // what was expected
+	Found     string // what stands there, for a person
+	Truncated bool   // the input ends inside a value
+	Open      int64  // where Truncated: byte offset at which the outermost open value begins
+}
+
+func (e *SyntaxError) Error() string {
+	if e.Truncated {
+		return fmt.Sprintf("byte %d (line %d): %s", e.Offset, e.Line, e.Msg)
+	}
+	return fmt.Sprintf("byte %d (line %d): %s, found %s", e.Offset, e.Line, e.Msg, e.Found)
+}
+
+// SizeError says that one value is larger than the limit. A Reader goes on after it with the next value.
+type SizeError struct {
+	Offset int64 // where the value begins
+	Limit  int64 // bytes
+}
+
+func (e *SizeError) Error() string {
+	return fmt.Sprintf("byte %d: one value is larger than the limit of %d bytes", e.Offset, e.Limit)
+}
+
+// newSyntaxError makes the error for data[at]; base and line are those of data[0].
+func newSyntaxError(data []byte, at int, base, line int64, msg string) *SyntaxError {
+	at = min(at, len(data))
+	return &SyntaxError{
+		Offset: base + int64(at),
+		Line:   line + int64(bytes.Count(data[:at], []byte{'\n'})),
+		Msg:    msg,
+		Found:  describe(data[at:]),
+	}
+}
+
+// errorAt makes the error for a scan that ended at data[at] without a value. base and line are those of data[0], open is
+// the offset at which the value begins.
+func (s *scanner) errorAt(data []byte, at int, base, line, open int64, st status) *SyntaxError {
+	if st == unexpected {
+		return newSyntaxError(data, at, base, line, s.msg)
+	}
+	e := newSyntaxError(data, len(data), base, line, "")
+	e.Truncated, e.Open = true, open
+	what := "a value"
+	if s.depth > 0 && s.stack[0]&1 == 1 {
+		what = "an object"
+	} else if s.depth > 0 {
+		what = "an array"
+	}
+	e.Msg = fmt.Sprintf("the input ends inside %s that begins at byte %d", what, open)
+	if e.Offset == open {
+		e.Msg = "the input ends where a value was expected"
+	}
+	return e
+}
+
+// describe names the character at the start of p, for a person.
+func describe(p []byte) string {
+	if len(p) == 0 {
+		return "the end"
+	}
+	if p[0] < 0x20 || p[0] == 0x7F {
+		return fmt.Sprintf("the control character 0x%02x", p[0])
+	}
+	r, n := utf8.DecodeRune(p)
+	if r == utf8.RuneError && n <= 1 {
+		return fmt.Sprintf("the byte 0x%02x", p[0])
+	}
+	return "'" + string(r) + "'"
+}

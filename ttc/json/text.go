@@ -1,0 +1,211 @@
+package json
+
+import (
+	"bytes"
+	"unicode/utf8"
+	"unsafe"
+)
+
+// Text returns the text of a string value as WTF-8: UTF-8, except that an escaped lone surrogate is kept in its three-byte
+// generalised encoding, as Python keeps it. It always copies.
+func (r Raw) Text() (string, bool) {
+	if r.Kind() != String {
+		return "", false
+	}
+	body := r[1 : len(r)-1]
+	if bytes.IndexByte(body, '\\') < 0 {
+		return string(body), true
+	}
+	b := appendUnescaped(make([]byte, 0, len(body)), body)
+	return unsafe.String(unsafe.SliceData(b), len(b)), true
+}
+
+// AppendText appends the text of a string value to dst. Any other kind appends nothing.
+func (r Raw) AppendText(dst []byte) []byte {
+	if r.Kind() != String {
+		return dst
+	}
+	return appendUnescaped(dst, r[1:len(r)-1])
+}
+
+// Is says whether r is a string with this text.
+func (r Raw) Is(text string) bool {
+	if r.Kind() != String {
+		return false
+	}
+	body := r[1 : len(r)-1]
+	if len(body) == len(text) && string(body) == text {
+		return bytes.IndexByte(body, '\\') < 0
+	}
+	if len(body) <= len(text) || bytes.IndexByte(body, '\\') < 0 {
+		return false
+	}
+	var small [128]byte
+	return string(appendUnescaped(small[:0], body)) == text
+}
+
+func appendUnescaped(dst, body []byte) []byte {
+	for {
+		n := bytes.IndexByte(body, '\\')
+		if n < 0 {
+			return append(dst, body...)
+		}
+		dst = append(dst, body[:n]...)
+		c := body[n+1]
+		body = body[n+2:]
+		switch c {
+		case 'b':
+			dst = append(dst, '\b')
+		case 'f':
+			dst = append(dst, '\f')
+		case 'n':
+			dst = append(dst, '\n')
+		case 'r':
+			dst = append(dst, '\r')
+		case 't':
+			dst = append(dst, '\t')
+		case 'u':
+			r := hex4(body)
+			body = body[4:]
+			if isHigh(r) && len(body) >= 6 && body[0] == '\\' && body[1] == 'u' {
+				if low := hex4(body[2:]); isLow(low) {
+					r = 0x10000 + (r-0xD800)<<10 + (low - 0xDC00)
+					body = body[6:]
+				}
+			}
+			dst = appendRune(dst, r)
+		default: // '"' '\\' '/'
+			dst = append(dst, c)
+		}
+	}
+}
+
+// appendRune appends r as WTF-8.
+func appendRune(dst []byte, r rune) []byte {
+	if r&^0x7FF == 0xD800 {
+		return append(dst, 0xED, byte(0x80|r>>6&0x3F), byte(0x80|r&0x3F))
+	}
+	return utf8.AppendRune(dst, r)
+}
+
+func isHigh(r rune) bool { return r&^0x3FF == 0xD800 }
+func isLow(r rune) bool  { return r&^0x3FF == 0xDC00 }
+
+func hex4(p []byte) rune {
+	return rune(hexValue[p[0]])<<12 | rune(hexValue[p[1]])<<8 | rune(hexValue[p[2]])<<4 | rune(hexValue[p[3]])
+}
+
+// hexValue is 0..15 at hexadecimal digits, 255 elsewhere.
+var hexValue = func() (t [256]byte) {
+	for c := range t {
+		switch {
+		case c >= '0' && c <= '9':
+			t[c] = byte(c - '0')
+		case c >= 'a' && c <= 'f':
+			t[c] = byte(c - 'a' + 10)
+		case c >= 'A' && c <= 'F':
+			t[c] = byte(c - 'A' + 10)
+		default:
+			t[c] = 255
+		}
+	}
+	return t
+}()
+
+const hexDigits = "0123456789abcdef"
+
+// AppendString appends text as a JSON string in UTF-8, escaping what has to be: quotes, backslashes, control characters, and
+// lone surrogates as \udXXX (UTF-8 can't hold them). It is json.dumps(text, ensure_ascii=False) where there are none.
+// Bytes that are no WTF-8 at all become U+FFFD.
+func AppendString[T ~string | ~[]byte](dst []byte, text T) []byte {
+	return appendQuoted(dst, text, false)
+}
+
+// AppendASCII appends text as a JSON string in ASCII, byte for byte as Python's json.dumps(text) does: everything outside
+// ' '..'~' as \uXXXX in lower case, beyond the basic plane as a surrogate pair, lone surrogates as they are.
+func AppendASCII[T ~string | ~[]byte](dst []byte, text T) []byte {
+	return appendQuoted(dst, text, true)
+}
+
+func appendQuoted[T ~string | ~[]byte](dst []byte, text T, ascii bool) []byte {
+	dst = append(dst, '"')
+	start := 0
+	for i := 0; i < len(text); {
+		c := text[i]
+		if plain[c] {
+			i++
+			continue
+		}
+		if c < utf8.RuneSelf {
+			if c == 0x7F && !ascii {
+				i++
+				continue
+			}
+			dst = append(dst, text[start:i]...)
+			dst = appendEscape(dst, c)
+			i++
+			start = i
+			continue
+		}
+		r, size := decodeRune(text, i)
+		if !ascii && r&^0x7FF != 0xD800 && (r != utf8.RuneError || size == 3) {
+			i += size
+			continue
+		}
+		dst = append(dst, text[start:i]...)
+		switch {
+		case !ascii && r == utf8.RuneError:
+			dst = append(dst, "\uFFFD"...)
+		case r >= 0x10000:
+			r -= 0x10000
+			dst = appendU(dst, 0xD800+r>>10)
+			dst = appendU(dst, 0xDC00+r&0x3FF)
+		default:
+			dst = appendU(dst, r)
+		}
+		i += size
+		start = i
+	}
+	dst = append(dst, text[start:]...)
+	return append(dst, '"')
+}
+
+// decodeRune decodes the WTF-8 sequence at text[i].
+func decodeRune[T ~string | ~[]byte](text T, i int) (rune, int) {
+	if text[i] == 0xED && i+2 < len(text) && text[i+1]&0xE0 == 0xA0 && text[i+2]&0xC0 == 0x80 {
+		return 0xD000 | rune(text[i+1]&0x3F)<<6 | rune(text[i+2]&0x3F), 3
+	}
+	var p [4]byte
+	n := copy(p[:], text[i:])
+	return utf8.DecodeRune(p[:n])
+}
+
+// plain is true at the ASCII characters that need no escape in either form.
+var plain = func() (t [256]bool) {
+	for c := ' '; c <= '~'; c++ {
+		t[c] = c != '"' && c != '\\'
+	}
+	return t
+}()
+
+func appendEscape(dst []byte, c byte) []byte {
+	switch c {
+	case '"', '\\':
+		return append(dst, '\\', c)
+	case '\n':
+		return append(dst, '\\', 'n')
+	case '\r':
+		return append(dst, '\\', 'r')
+	case '\t':
+		return append(dst, '\\', 't')
+	case '\f':
+		return append(dst, '\\', 'f')
+	case '\b':
+		return append(dst, '\\', 'b')
+	}
+	return appendU(dst, rune(c))
+}
+
+func appendU(dst []byte, r rune) []byte {
+	return append(dst, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
+}
