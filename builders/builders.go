@@ -19,6 +19,8 @@ type Builder interface {
 type Output interface {
 	Record(Record) error
 	Drop(ledger.Drop) error
+	// Count adds n to a counter of the builder's own ("total_turns"), summed over the run and shown with its statistics.
+	Count(name string, n int64) error
 }
 
 // Info is what a builder says of itself.
