@@ -1,0 +1,84 @@
+package tokenizer
+
+import (
+	"strings"
+	"sync"
+)
+
+// DefaultCacheBytes bounds the memory of a tokenizer's segment cache.
+const DefaultCacheBytes = 64 << 20
+
+// segment is a text between special tokens, and whether something precedes it
+// where that makes a difference.
+type segment struct {
+	text      string
+	continued bool
+}
+
+// cache keeps encoded segments in two generations of half the limit each: a full
+// young one becomes the old one, and what is used again moves back. That is as
+// good as an LRU list here and takes no bookkeeping per hit.
+type cache struct {
+	mu         sync.Mutex
+	young, old map[segment]Encoding
+	bytes      int // of young
+	limit      int // of both
+	hits       uint64
+	misses     uint64
+}
+
+func newCache(limit int) *cache {
+	return &cache{limit: limit, young: map[segment]Encoding{}}
+}
+
+// get returns a stored encoding, which is shared and not to be changed.
+func (c *cache) get(key segment) (Encoding, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if enc, ok := c.young[key]; ok {
+		c.hits++
+		return enc, true
+	}
+	if enc, ok := c.old[key]; ok {
+		c.hits++
+		c.store(key, enc)
+		return enc, true
+	}
+	c.misses++
+	return Encoding{}, false
+}
+
+func (c *cache) put(key segment, enc Encoding) {
+	key.text = strings.Clone(key.text) // not to keep the row it was cut from
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.store(key, enc)
+}
+
+func (c *cache) store(key segment, enc Encoding) {
+	const perEntry, perToken = 128, 4 + 16
+	size := perEntry + len(key.text) + perToken*len(enc.IDs)
+	if size > c.limit/2 {
+		return
+	}
+	if c.bytes+size > c.limit/2 {
+		c.old, c.young, c.bytes = c.young, map[segment]Encoding{}, 0
+	}
+	if _, known := c.young[key]; !known {
+		c.bytes += size
+	}
+	c.young[key] = enc
+}
+
+// CacheStats says how often EncodeRow found a segment already tokenised.
+type CacheStats struct{ Hits, Misses uint64 }
+
+// CacheStats returns the counts so far.
+func (t *Tokenizer) CacheStats() CacheStats {
+	t.cache.mu.Lock()
+	defer t.cache.mu.Unlock()
+	return CacheStats{t.cache.hits, t.cache.misses}
+}
+
+// SetCacheBytes empties the segment cache and bounds its memory; 0 turns it off.
+func (t *Tokenizer) SetCacheBytes(limit int) { t.cache = newCache(limit) }

@@ -1,0 +1,7 @@
+//go:build !(tokenizers && cgo)
+
+package tokenizer
+
+const available = false
+
+func newEngine([]byte, bool) (engine, error) { return nil, ErrUnavailable }

@@ -1,0 +1,274 @@
+package tokenizer
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Limits on the files of a tokenizer folder.
+const (
+	MaxTokenizerBytes = 128 << 20 // tokenizer.json; the largest in use have about 35 MB
+	MaxConfigBytes    = 16 << 20  // tokenizer_config.json, special_tokens_map.json
+	MaxTemplateBytes  = 1 << 20   // one chat template
+	MaxTemplates      = 64        // named chat templates
+)
+
+// Config is what a tokenizer folder says beside tokenizer.json.
+type Config struct {
+	// Special holds the named special tokens in the order Hugging Face lists them
+	// (bos_token, eos_token, unk_token, sep_token, pad_token, cls_token,
+	// mask_token); a chat template sees each under its name.
+	Special []NamedToken
+	// AdditionalSpecial is additional_special_tokens (extra_special_tokens in newer files).
+	AdditionalSpecial []string
+	// ModelMaxLength is the tokenizer's own limit in tokens, 0 if it states none.
+	ModelMaxLength int
+	// Templates are the chat templates, "default" first, then by name.
+	Templates []Template
+}
+
+// NamedToken is a special token with a role, like {"eos_token", "<|im_end|>"}.
+type NamedToken struct{ Name, Text string }
+
+// Template is a chat template and where it was found.
+type Template struct {
+	Name   string // "default" or a name of the model's own, like "tool_use"
+	Text   string
+	Source string // file name within the folder
+}
+
+// Token returns the text of a named special token ("eos_token"), if there is one.
+func (c *Config) Token(name string) (string, bool) {
+	for _, t := range c.Special {
+		if t.Name == name {
+			return t.Text, true
+		}
+	}
+	return "", false
+}
+
+// Template returns the chat template of that name; "" means the default one.
+func (c *Config) Template(name string) (Template, bool) {
+	if name == "" {
+		name = "default"
+	}
+	for _, t := range c.Templates {
+		if t.Name == name {
+			return t, true
+		}
+	}
+	return Template{}, false
+}
+
+// specialNames in the order of transformers' SpecialTokensMixin.
+var specialNames = []string{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}
+
+// ReadConfig reads what lies beside tokenizer.json in a Hugging Face folder:
+// tokenizer_config.json, special_tokens_map.json where the former is silent,
+// chat_template.jinja (which wins over a template in the config, as in
+// transformers), chat_template.json and additional_chat_templates/*.jinja.
+// A folder without any of them gives an empty Config. It needs no library.
+func ReadConfig(dir string) (*Config, error) {
+	c := &Config{}
+	raw, err := readObject(dir, "tokenizer_config.json")
+	if err != nil {
+		return nil, err
+	}
+	older, err := readObject(dir, "special_tokens_map.json")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range specialNames {
+		if text, ok := tokenText(raw[name]); ok {
+			c.Special = append(c.Special, NamedToken{name, text})
+		} else if text, ok := tokenText(older[name]); ok && raw[name] == nil {
+			c.Special = append(c.Special, NamedToken{name, text})
+		}
+	}
+	for _, list := range []json.RawMessage{raw["additional_special_tokens"], raw["extra_special_tokens"], older["additional_special_tokens"]} {
+		if c.AdditionalSpecial = tokenTexts(list); c.AdditionalSpecial != nil {
+			break
+		}
+	}
+	var limit float64
+	if json.Unmarshal(raw["model_max_length"], &limit) == nil && limit >= 1 && limit < 1e9 {
+		c.ModelMaxLength = int(limit)
+	}
+	if c.Templates, err = readTemplates(dir, raw["chat_template"]); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// tokenText reads a token given as "text" or as {"content": "text", ...}.
+func tokenText(raw json.RawMessage) (string, bool) {
+	var text string
+	if json.Unmarshal(raw, &text) == nil && !bytes.Equal(raw, []byte("null")) {
+		return text, true
+	}
+	var token struct {
+		Content *string `json:"content"`
+	}
+	if json.Unmarshal(raw, &token) == nil && token.Content != nil {
+		return *token.Content, true
+	}
+	return "", false
+}
+
+func tokenTexts(raw json.RawMessage) []string {
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) != nil {
+		return nil
+	}
+	var texts []string
+	for _, item := range list {
+		if text, ok := tokenText(item); ok {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+func readTemplates(dir string, inConfig json.RawMessage) ([]Template, error) {
+	found := map[string]Template{}
+	add := func(name, text, source string) error {
+		if len(text) > MaxTemplateBytes {
+			return refuse(CodeBadTokenizer, "%s: chat template %q has %d bytes, the limit is %d", filepath.Join(dir, source), name, len(text), MaxTemplateBytes)
+		}
+		if len(found) >= MaxTemplates {
+			return refuse(CodeBadTokenizer, "%s: more than %d chat templates", dir, MaxTemplates)
+		}
+		found[name] = Template{name, text, source}
+		return nil
+	}
+	var text string
+	var named []struct{ Name, Template string }
+	if inConfig != nil && json.Unmarshal(inConfig, &text) == nil && text != "" {
+		if err := add("default", text, "tokenizer_config.json"); err != nil {
+			return nil, err
+		}
+	} else if json.Unmarshal(inConfig, &named) == nil {
+		for _, t := range named {
+			if err := add(t.Name, t.Template, "tokenizer_config.json"); err != nil {
+				return nil, err
+			}
+		}
+	}
+	legacy, err := readObject(dir, "chat_template.json")
+	if err != nil {
+		return nil, err
+	}
+	if json.Unmarshal(legacy["chat_template"], &text) == nil && text != "" && legacy != nil {
+		if err := add("default", text, "chat_template.json"); err != nil {
+			return nil, err
+		}
+	}
+	files := []string{"chat_template.jinja"}
+	more, err := os.ReadDir(filepath.Join(dir, "additional_chat_templates"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("reading chat templates: %w", err)
+	}
+	for _, entry := range more {
+		if strings.HasSuffix(entry.Name(), ".jinja") {
+			files = append(files, filepath.Join("additional_chat_templates", entry.Name()))
+		}
+	}
+	for _, file := range files {
+		text, err := readLimited(filepath.Join(dir, file), MaxTemplateBytes)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		name := strings.TrimSuffix(filepath.Base(file), ".jinja")
+		if file == "chat_template.jinja" {
+			name = "default"
+		}
+		if err := add(name, string(text), filepath.ToSlash(file)); err != nil {
+			return nil, err
+		}
+	}
+	templates := make([]Template, 0, len(found))
+	for _, t := range found {
+		templates = append(templates, t)
+	}
+	slices.SortFunc(templates, func(a, b Template) int {
+		if (a.Name == "default") != (b.Name == "default") {
+			if a.Name == "default" {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return templates, nil
+}
+
+// readObject reads a JSON object, or nil where there is no such file.
+func readObject(dir, name string) (map[string]json.RawMessage, error) {
+	path := filepath.Join(dir, name)
+	data, err := readLimited(path, MaxConfigBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(data, &object); err != nil {
+		return nil, refuse(CodeBadTokenizer, "%s is no JSON object: %v", path, err)
+	}
+	return object, nil
+}
+
+// readLimited reads a regular file (or a pipe) of at most limit bytes.
+func readLimited(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	if int64(len(data)) > limit {
+		return nil, refuse(CodeBadTokenizer, "%s is larger than %d bytes", path, limit)
+	}
+	return data, nil
+}
+
+// locate finds the tokenizer.json that a path means: a folder with one, or the
+// file itself. The folder around a file of another name is none of ours, so only
+// one called tokenizer.json brings the configuration beside it.
+func locate(path string) (file, dir string, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", "", refuse(CodeMissingFile, "no tokenizer at %s: %v", path, err)
+	}
+	if !info.IsDir() {
+		if filepath.Base(path) == "tokenizer.json" {
+			return path, filepath.Dir(path), nil
+		}
+		return path, "", nil
+	}
+	file = filepath.Join(path, "tokenizer.json")
+	if _, err := os.Stat(file); err != nil {
+		hint := ""
+		for _, other := range []string{"tokenizer.model", "spiece.model", "vocab.json", "vocab.txt", "tiktoken.model"} {
+			if _, err := os.Stat(filepath.Join(path, other)); err == nil {
+				hint = fmt.Sprintf("; it has %s, which is another format: save the tokenizer once with transformers (use_fast=True) to get one", other)
+				break
+			}
+		}
+		return "", "", refuse(CodeMissingFile, "folder %s holds no tokenizer.json%s", path, hint)
+	}
+	return file, path, nil
+}

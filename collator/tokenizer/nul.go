@@ -1,0 +1,104 @@
+package tokenizer
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+)
+
+// The binding passes texts as C strings, which end at a NUL. A text that holds
+// one is written with two escapes and given to an instance that turns them back
+// before anything else happens (first steps of its normalizer) and into them
+// again after everything else (last steps of its decoder):
+//
+//	NUL  <-> U+0001 U+0002
+//	0001 <-> U+0001 U+0003
+//
+// After escaping every U+0001 is followed by one of the two, so both directions
+// are unambiguous. Each character is one byte, which makes offsets easy to map.
+const (
+	nulMark, nulZero, nulSelf = '\x01', '\x02', '\x03'
+)
+
+// escapeNUL returns the escaped text and, for each of its byte offsets (its
+// length included), the offset into text.
+func escapeNUL(text string) (escaped string, offsets []int) {
+	var b strings.Builder
+	b.Grow(len(text) + 16)
+	offsets = make([]int, 0, len(text)+17)
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; c {
+		case 0:
+			b.WriteString(string(nulMark) + string(nulZero))
+			offsets = append(offsets, i, i)
+		case nulMark:
+			b.WriteString(string(nulMark) + string(nulSelf))
+			offsets = append(offsets, i, i)
+		default:
+			b.WriteByte(c)
+			offsets = append(offsets, i)
+		}
+	}
+	return b.String(), append(offsets, len(text))
+}
+
+var unescapeNUL = strings.NewReplacer(
+	string(nulMark)+string(nulZero), "\x00",
+	string(nulMark)+string(nulSelf), string(nulMark),
+).Replace
+
+// unmapSpan turns a span over the escaped text into one over the text. An end
+// within an escape means the end of the character it stands for.
+func unmapSpan(s Span, offsets []int) Span {
+	start, end := offsets[s.Start], offsets[s.End]
+	if s.End > s.Start && s.End > 0 && offsets[s.End-1] == end {
+		end++
+	}
+	return Span{start, end}
+}
+
+type replaceStep struct {
+	Type    string            `json:"type"`
+	Pattern map[string]string `json:"pattern"`
+	Content string            `json:"content"`
+}
+
+func replaceWith(from, to string) replaceStep {
+	return replaceStep{"Replace", map[string]string{"String": from}, to}
+}
+
+func nulNormalizer(raw json.RawMessage) json.RawMessage {
+	steps := []any{
+		replaceWith(string(nulMark)+string(nulZero), "\x00"),
+		replaceWith(string(nulMark)+string(nulSelf), string(nulMark)),
+	}
+	if present(raw) {
+		steps = append(steps, raw)
+	}
+	return sequence("normalizers", steps)
+}
+
+// nulDecoder leaves a file without a decoder alone: joining tokens with spaces
+// can't be put into a sequence.
+func nulDecoder(raw json.RawMessage) json.RawMessage {
+	if !present(raw) {
+		return raw
+	}
+	return sequence("decoders", []any{
+		raw,
+		replaceWith(string(nulMark), string(nulMark)+string(nulSelf)),
+		replaceWith("\x00", string(nulMark)+string(nulZero)),
+	})
+}
+
+func sequence(key string, steps []any) json.RawMessage {
+	out, err := json.Marshal(map[string]any{"type": "Sequence", key: steps})
+	if err != nil {
+		panic(err) // strings and JSON that was parsed before
+	}
+	return out
+}
+
+func present(raw json.RawMessage) bool {
+	return len(raw) > 0 && !bytes.Equal(raw, []byte("null"))
+}

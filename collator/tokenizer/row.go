@@ -1,0 +1,95 @@
+package tokenizer
+
+// EncodeRow appends to dst the tokens of text as a training row has them: special
+// tokens only where their characters lie wholly within template (byte ranges of
+// the text, sorted, apart; touching ones count as one), everywhere else as plain
+// text; no truncation, no padding, nothing added. Appended offsets refer to text.
+//
+// The ids are those of whole-text encoding with Hugging Face, for every text
+// whose look-alikes all lie within template. Where a tokenizer can't be encoded
+// in segments (Segmentable) and there are look-alikes outside, the row is refused
+// with CodeSpecialInText. On an error dst is unchanged.
+func (t *Tokenizer) EncodeRow(dst *Encoding, text string, template []Span) error {
+	if err := checkText(text); err != nil {
+		return err
+	}
+	template, err := merge(template, len(text))
+	if err != nil {
+		return err
+	}
+	if t.specials.why != "" {
+		return t.encodeWhole(dst, text, template)
+	}
+	ids, offsets := len(dst.IDs), len(dst.Offsets)
+	from := 0
+	for _, f := range t.specials.split(text, template) {
+		if err = t.appendSegment(dst, text, from, f.Start); err != nil {
+			break
+		}
+		dst.IDs = append(dst.IDs, f.token.ID)
+		dst.Offsets = append(dst.Offsets, f.Span)
+		from = f.End
+	}
+	if err == nil {
+		err = t.appendSegment(dst, text, from, len(text))
+	}
+	if err != nil {
+		dst.IDs, dst.Offsets = dst.IDs[:ids], dst.Offsets[:offsets]
+	}
+	return err
+}
+
+// Segmentable reports whether rows are encoded segment by segment, and if not, why.
+func (t *Tokenizer) Segmentable() (ok bool, why string) {
+	return t.specials.why == "", t.specials.why
+}
+
+// FindSpecial returns the spans of text that whole-text encoding with Hugging
+// Face makes special tokens of: what a user's text must not hold where a format
+// carries text and the trainer tokenises it.
+func (t *Tokenizer) FindSpecial(text string) []Span {
+	var spans []Span
+	for _, f := range t.specials.split(text, []Span{{0, len(text)}}) {
+		spans = append(spans, f.Span)
+	}
+	return spans
+}
+
+// appendSegment encodes text[from:to], which lies between two special tokens.
+func (t *Tokenizer) appendSegment(dst *Encoding, text string, from, to int) error {
+	if from == to {
+		return nil
+	}
+	key := segment{text: text[from:to], continued: from > 0 && t.continues}
+	enc, ok := t.cache.get(key)
+	if !ok {
+		var err error
+		enc, err = t.encode(key.text, false, variant{specialsAsText: true, continued: key.continued})
+		if err != nil {
+			if e, ok := err.(*Error); ok && e.Offset >= 0 {
+				e.Offset += from
+			}
+			return err
+		}
+		t.cache.put(key, enc)
+	}
+	dst.IDs = append(dst.IDs, enc.IDs...)
+	for _, s := range enc.Offsets {
+		dst.Offsets = append(dst.Offsets, Span{from + s.Start, from + s.End})
+	}
+	return nil
+}
+
+// encodeWhole encodes a row of a tokenizer whose segments depend on each other.
+func (t *Tokenizer) encodeWhole(dst *Encoding, text string, template []Span) error {
+	if at, token, is := t.specials.outside(text, template); is {
+		return refuseAt(at, CodeSpecialInText, "%q at byte %d is not from the template, and with this tokenizer it can't be kept plain text (%s)", token, at, t.specials.why)
+	}
+	enc, err := t.encode(text, false, variant{})
+	if err != nil {
+		return err
+	}
+	dst.IDs = append(dst.IDs, enc.IDs...)
+	dst.Offsets = append(dst.Offsets, enc.Offsets...)
+	return nil
+}

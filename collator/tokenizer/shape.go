@@ -1,0 +1,367 @@
+package tokenizer
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"unicode/utf8"
+)
+
+// Limits on what a tokenizer.json may ask of the library.
+const (
+	maxVocab          = 8 << 20  // entries of the model's vocabulary
+	maxAddedTokens    = 1 << 20  // entries of added_tokens
+	maxTokenBytes     = 16 << 10 // of one added token
+	maxPipelineBytes  = 16 << 20 // of normalizer, pre_tokenizer, post_processor, decoder each
+	maxPipelineDepth  = 24
+	maxPadTokens      = 1 << 20
+	maxGrowth         = 4096 // how many times longer replacement may make a text
+	maxPatternBytes   = 16 << 10
+	maxPatternDepth   = 32
+	maxPatternRepeats = 10_000
+)
+
+// shape is a tokenizer.json that was checked, taken apart just far enough to
+// know its tokens and to write variants of it.
+type shape struct {
+	parts map[string]json.RawMessage // top level of the file
+	model map[string]json.RawMessage
+	vocab map[string]uint32 // the model's own
+	added []addedToken      // in file order, with the ids the library gives them
+}
+
+// addedToken is an entry of added_tokens. Its id is the library's, which is not
+// always the file's: a token in the model's vocabulary keeps that id, others are
+// counted up from the vocabulary's size.
+type addedToken struct {
+	ID         uint32 `json:"-"`
+	Content    string `json:"content"`
+	SingleWord bool   `json:"single_word"`
+	LStrip     bool   `json:"lstrip"`
+	RStrip     bool   `json:"rstrip"`
+	Normalized bool   `json:"normalized"`
+	Special    bool   `json:"special"`
+}
+
+// pipeline names the parts of a file that are trees of typed steps.
+var pipeline = []string{"normalizer", "pre_tokenizer", "post_processor", "decoder"}
+
+// readShape checks a tokenizer.json. Everything it refuses was seen to, or by
+// the library's source could, end the process (a panic or a failed allocation
+// while loading) or run without a useful bound; the rest is the library's to judge.
+func readShape(data []byte) (*shape, error) {
+	if len(data) > MaxTokenizerBytes {
+		return nil, refuse(CodeBadTokenizer, "larger than %d bytes", MaxTokenizerBytes)
+	}
+	if !utf8.Valid(data) {
+		return nil, refuse(CodeBadTokenizer, "no UTF-8 text")
+	}
+	// The library puts file content into error messages, and a NUL in one aborts the process.
+	if at := bytes.Index(data, []byte(`\u0000`)); at >= 0 {
+		return nil, refuseAt(at, CodeBadTokenizer, "a NUL character (\\u0000) at byte %d, which the library can't take", at)
+	}
+	s := &shape{}
+	if err := json.Unmarshal(data, &s.parts); err != nil {
+		return nil, refuse(CodeBadTokenizer, "no JSON object: %v", err)
+	}
+	if json.Unmarshal(s.parts["model"], &s.model) != nil || s.model == nil {
+		return nil, refuse(CodeBadTokenizer, `no "model" object: this is no tokenizer.json of Hugging Face tokenizers`)
+	}
+	if err := s.readModel(); err != nil {
+		return nil, err
+	}
+	if err := s.readAdded(); err != nil {
+		return nil, err
+	}
+	growth := 1.0
+	for _, part := range pipeline {
+		if len(s.parts[part]) > maxPipelineBytes {
+			return nil, refuse(CodeBadTokenizer, "%s has more than %d bytes", part, maxPipelineBytes)
+		}
+		if depthOf(s.parts[part]) > maxPipelineDepth {
+			return nil, refuse(CodeBadTokenizer, "%s is nested more than %d deep", part, maxPipelineDepth)
+		}
+		var tree any
+		if raw := s.parts[part]; raw != nil && json.Unmarshal(raw, &tree) != nil {
+			return nil, refuse(CodeBadTokenizer, "%s is malformed", part)
+		}
+		if err := checkSteps(part, tree, &growth); err != nil {
+			return nil, err
+		}
+	}
+	return s, s.checkBatching()
+}
+
+func (s *shape) readModel() error {
+	raw := bytes.TrimSpace(s.model["vocab"])
+	switch {
+	case bytes.HasPrefix(raw, []byte("{")):
+		if err := json.Unmarshal(raw, &s.vocab); err != nil {
+			return refuse(CodeBadTokenizer, "model.vocab: ids must be integers from 0 to 4294967295: %v", err)
+		}
+	case bytes.HasPrefix(raw, []byte("[")): // Unigram: [[token, score], ...]
+		var list [][]json.RawMessage
+		if err := json.Unmarshal(raw, &list); err != nil || len(list) > maxVocab {
+			return refuse(CodeBadTokenizer, "model.vocab is no list of at most %d [token, score] pairs", maxVocab)
+		}
+		s.vocab = make(map[string]uint32, len(list))
+		for i, pair := range list {
+			var token string
+			if len(pair) != 2 || json.Unmarshal(pair[0], &token) != nil {
+				return refuse(CodeBadTokenizer, "model.vocab[%d] is no [token, score] pair", i)
+			}
+			s.vocab[token] = uint32(i)
+		}
+	default:
+		return refuse(CodeBadTokenizer, `model has no "vocab"`)
+	}
+	if len(s.vocab) > maxVocab {
+		return refuse(CodeBadTokenizer, "model.vocab has more than %d entries", maxVocab)
+	}
+	// BPE cuts this prefix off the right side of every merge, unchecked.
+	var prefix string
+	if json.Unmarshal(s.model["continuing_subword_prefix"], &prefix) == nil && prefix != "" && s.model["merges"] != nil {
+		return s.checkMerges(prefix)
+	}
+	return nil
+}
+
+func (s *shape) checkMerges(prefix string) error {
+	var merges []json.RawMessage
+	if err := json.Unmarshal(s.model["merges"], &merges); err != nil {
+		return refuse(CodeBadTokenizer, "model.merges is no list")
+	}
+	for i, raw := range merges {
+		var right string
+		var line string
+		var pair []string
+		if json.Unmarshal(raw, &line) == nil {
+			if _, after, ok := bytes.Cut([]byte(line), []byte(" ")); ok {
+				right = string(after)
+			}
+		} else if json.Unmarshal(raw, &pair) == nil && len(pair) == 2 {
+			right = pair[1]
+		}
+		if len(right) < len(prefix) || !utf8.ValidString(right[len(prefix):]) {
+			return refuse(CodeBadTokenizer, "model.merges[%d]: its right side does not start with continuing_subword_prefix %q", i, prefix)
+		}
+	}
+	return nil
+}
+
+// readAdded reads added_tokens and gives them ids as the library does
+// (AddedVocabulary::add_tokens in tokenizers 0.22).
+func (s *shape) readAdded() error {
+	var list []addedToken
+	if raw := s.parts["added_tokens"]; raw != nil {
+		if err := json.Unmarshal(raw, &list); err != nil {
+			return refuse(CodeBadTokenizer, "added_tokens is malformed: %v", err)
+		}
+	}
+	if len(list) > maxAddedTokens {
+		return refuse(CodeBadTokenizer, "more than %d added_tokens", maxAddedTokens)
+	}
+	next := uint32(len(s.vocab))
+	ids := map[string]uint32{}
+	seen := map[addedToken]bool{}
+	for _, token := range list {
+		if len(token.Content) > maxTokenBytes {
+			return refuse(CodeBadTokenizer, "an added token of %d bytes, the limit is %d", len(token.Content), maxTokenBytes)
+		}
+		if token.Content == "" || seen[token] {
+			continue
+		}
+		seen[token] = true
+		id, known := ids[token.Content]
+		if !known {
+			id, known = s.vocab[token.Content]
+		}
+		if !known {
+			id = next
+			next++
+		}
+		ids[token.Content] = id
+		token.ID = id
+		s.added = append(s.added, token)
+	}
+	return nil
+}
+
+// checkBatching refuses padding and truncation that would allocate without bound or panic.
+func (s *shape) checkBatching() error {
+	var padding struct {
+		Strategy struct{ Fixed *uint64 }
+		Multiple *uint64 `json:"pad_to_multiple_of"`
+	}
+	raw := s.parts["padding"]
+	var loose struct {
+		Strategy json.RawMessage `json:"strategy"`
+		Multiple *uint64         `json:"pad_to_multiple_of"`
+	}
+	if raw != nil {
+		if err := json.Unmarshal(raw, &loose); err != nil {
+			return refuse(CodeBadTokenizer, "padding is malformed: %v", err)
+		}
+		padding.Multiple = loose.Multiple
+		_ = json.Unmarshal(loose.Strategy, &padding.Strategy) // "BatchLongest" is a string: no fixed length
+	}
+	for _, n := range []*uint64{padding.Strategy.Fixed, padding.Multiple} {
+		if n != nil && *n > maxPadTokens {
+			return refuse(CodeBadTokenizer, "padding to %d tokens, the limit is %d", *n, maxPadTokens)
+		}
+	}
+	var truncation struct {
+		MaxLength uint64 `json:"max_length"`
+		Stride    uint64 `json:"stride"`
+	}
+	if raw := s.parts["truncation"]; raw != nil && !bytes.Equal(raw, []byte("null")) {
+		if err := json.Unmarshal(raw, &truncation); err != nil {
+			return refuse(CodeBadTokenizer, "truncation is malformed: %v", err)
+		}
+		if truncation.Stride > 0 && truncation.Stride >= truncation.MaxLength {
+			return refuse(CodeBadTokenizer, "truncation with stride %d and max_length %d", truncation.Stride, truncation.MaxLength)
+		}
+	}
+	return nil
+}
+
+// fingerprint is the sha256 over the parts that decide ids and offsets; layout
+// of the file, truncation, padding and the decoder don't count.
+func (s *shape) fingerprint() string {
+	h := sha256.New()
+	for _, part := range []string{"added_tokens", "normalizer", "pre_tokenizer", "post_processor", "model"} {
+		var compact bytes.Buffer
+		raw := s.parts[part]
+		if raw == nil {
+			raw = json.RawMessage("null")
+		}
+		if json.Compact(&compact, raw) != nil {
+			continue // readShape has parsed it
+		}
+		fmt.Fprintf(h, "%s %d\n", part, compact.Len())
+		h.Write(compact.Bytes())
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil))
+}
+
+// maxID is the largest id any token has.
+func (s *shape) maxID() uint32 {
+	var largest uint32
+	for _, id := range s.vocab {
+		largest = max(largest, id)
+	}
+	for _, token := range s.added {
+		largest = max(largest, token.ID)
+	}
+	return largest
+}
+
+// size is Hugging Face's len(tokenizer): distinct tokens, added ones included.
+func (s *shape) size() int {
+	n := len(s.vocab)
+	seen := map[string]bool{}
+	for _, token := range s.added {
+		if _, known := s.vocab[token.Content]; !known && !seen[token.Content] {
+			seen[token.Content] = true
+			n++
+		}
+	}
+	return n
+}
+
+// variant says how an instance of the library differs from the file.
+type variant struct {
+	specialsAsText bool // special-token look-alikes stay text
+	batching       bool // the file's truncation and padding apply
+	continued      bool // for a text that is not the start of its row
+	nul            bool // the escapes of nul.go stand for NUL
+}
+
+// write serialises the file for a variant. Dropout is off in all of them: ids
+// must not depend on chance.
+func (s *shape) write(v variant) ([]byte, error) {
+	parts := maps.Clone(s.parts)
+	if !v.batching {
+		delete(parts, "truncation")
+		delete(parts, "padding")
+	}
+	if dropout := s.model["dropout"]; dropout != nil && string(dropout) != "null" {
+		model := maps.Clone(s.model)
+		delete(model, "dropout")
+		raw, err := json.Marshal(model)
+		if err != nil {
+			return nil, err
+		}
+		parts["model"] = raw
+	}
+	if v.continued {
+		for part, key := range map[string]string{"pre_tokenizer": "prepend_scheme", "post_processor": "add_prefix_space"} {
+			if continued, changed := continuedPart(parts[part], part, key); changed {
+				parts[part] = continued
+			}
+		}
+	}
+	if v.nul {
+		parts["normalizer"] = nulNormalizer(parts["normalizer"])
+		parts["decoder"] = nulDecoder(parts["decoder"])
+	}
+	return json.Marshal(parts)
+}
+
+// hasContinued reports whether the continued variant differs from the plain one.
+func (s *shape) hasContinued() bool {
+	_, pre := continuedPart(s.parts["pre_tokenizer"], "pre_tokenizer", "prepend_scheme")
+	_, post := continuedPart(s.parts["post_processor"], "post_processor", "add_prefix_space")
+	return pre || post
+}
+
+// continuedPart rewrites the two things in the library that look at whether a
+// piece is the first of its text: Metaspace with prepend_scheme "first" adds its
+// prefix only there, and offset trimming with add_prefix_space keeps a leading
+// space only there. For later pieces that is "never" and false.
+func continuedPart(raw json.RawMessage, part, key string) (json.RawMessage, bool) {
+	var tree any
+	if raw == nil || json.Unmarshal(raw, &tree) != nil {
+		return raw, false
+	}
+	changed := false
+	var visit func(node any)
+	visit = func(node any) {
+		switch node := node.(type) {
+		case []any:
+			for _, item := range node {
+				visit(item)
+			}
+		case map[string]any:
+			trims, given := node["trim_offsets"].(bool)
+			trims = trims || !given
+			kind := node["type"]
+			switch {
+			case part == "pre_tokenizer" && kind == "Metaspace" && prependsFirst(node):
+				node[key] = "never"
+				delete(node, "add_prefix_space")
+				changed = true
+			case part == "post_processor" && (kind == "ByteLevel" || kind == "RobertaProcessing") && trims && node[key] != false:
+				node[key] = false
+				changed = true
+			}
+			for _, k := range slices.Sorted(maps.Keys(node)) {
+				visit(node[k])
+			}
+		}
+	}
+	visit(tree)
+	if !changed {
+		return raw, false
+	}
+	out, err := json.Marshal(tree)
+	return out, err == nil
+}
+
+func prependsFirst(metaspace map[string]any) bool {
+	return metaspace["prepend_scheme"] == "first"
+}

@@ -1,0 +1,264 @@
+package tokenizer
+
+import (
+	"bytes"
+	"encoding/json"
+	"sort"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// finder finds added tokens in a text as AddedVocabulary::find_matches of
+// tokenizers does: leftmost-longest, then single_word, lstrip and rstrip.
+type finder struct {
+	tokens []addedToken // by content
+	first  [256]bool    // bytes that start one
+}
+
+func newFinder(tokens []addedToken) *finder {
+	f := &finder{tokens: tokens}
+	sort.SliceStable(f.tokens, func(i, j int) bool { return f.tokens[i].Content < f.tokens[j].Content })
+	for _, t := range tokens {
+		f.first[t.Content[0]] = true
+	}
+	return f
+}
+
+// at returns the longest token that starts at text[i:] and may stand there.
+func (f *finder) at(text string, i int, may func(start, end int, t *addedToken) bool) *addedToken {
+	var best *addedToken
+	lo, hi := 0, len(f.tokens)
+	for n := 0; i+n < len(text); n++ {
+		c := text[i+n]
+		tokens := f.tokens[lo:hi]
+		from := sort.Search(len(tokens), func(k int) bool { return len(tokens[k].Content) > n && tokens[k].Content[n] >= c })
+		to := sort.Search(len(tokens), func(k int) bool { return len(tokens[k].Content) > n && tokens[k].Content[n] > c })
+		lo, hi = lo+from, lo+to
+		if lo >= hi {
+			break
+		}
+		if t := &f.tokens[lo]; len(t.Content) == n+1 && may(i, i+n+1, t) {
+			best = t
+		}
+	}
+	return best
+}
+
+// found is an added token in a text, with the white space it takes along.
+type found struct {
+	Span
+	token *addedToken
+}
+
+// find appends the tokens of text, offset by base.
+func (f *finder) find(out []found, text string, base int, may func(start, end int, t *addedToken) bool) []found {
+	done := 0 // end of the last token taken
+	for i := 0; i < len(text); {
+		if !f.first[text[i]] {
+			i++
+			continue
+		}
+		t := f.at(text, i, may)
+		if t == nil {
+			i++
+			continue
+		}
+		start, end := i, i+len(t.Content)
+		i = end
+		if t.SingleWord && (endsWithWord(text[:start]) || startsWithWord(text[end:])) {
+			continue
+		}
+		if t.LStrip {
+			start = max(done, len(strings.TrimRightFunc(text[:start], unicode.IsSpace)))
+		}
+		if t.RStrip {
+			end = len(text) - len(strings.TrimLeftFunc(text[end:], unicode.IsSpace))
+		}
+		out = append(out, found{Span{base + start, base + end}, t})
+		done = end
+	}
+	return out
+}
+
+func endsWithWord(s string) bool {
+	r, n := utf8.DecodeLastRuneInString(s)
+	return n > 0 && isWord(r)
+}
+
+func startsWithWord(s string) bool {
+	r, n := utf8.DecodeRuneInString(s)
+	return n > 0 && isWord(r)
+}
+
+// isWord is \w of Rust's regex: Alphabetic, Mark, Decimal_Number,
+// Connector_Punctuation, Join_Control.
+func isWord(r rune) bool {
+	return unicode.IsLetter(r) || unicode.In(r, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic, unicode.Join_Control)
+}
+
+// specials knows the added tokens and where they split a text.
+type specials struct {
+	early, late *finder // tokens matched before and after normalising; late is nil where no special is
+	byID        map[uint32]addedToken
+	why         string // why rows can't be encoded segment by segment, "" if they can
+}
+
+func newSpecials(s *shape) *specials {
+	sp := &specials{byID: map[uint32]addedToken{}}
+	var early, late []addedToken
+	flags := map[string]addedToken{}
+	var anySpecial, lateSpecial, strips, leadingSpace, rstrips, singleEarly, singleLate bool
+	for _, t := range s.added {
+		if other, dup := flags[t.Content]; dup {
+			if other != t {
+				sp.why = "an added token is listed twice with different flags"
+			}
+			continue
+		}
+		flags[t.Content] = t
+		if t.Special {
+			sp.byID[t.ID] = t
+			anySpecial = true
+			lateSpecial = lateSpecial || t.Normalized
+			strips = strips || t.LStrip || t.RStrip || trimmed(t.Content)
+		} else if t.SingleWord {
+			singleEarly = singleEarly || !t.Normalized
+			singleLate = singleLate || t.Normalized
+		}
+		r, _ := utf8.DecodeRuneInString(t.Content)
+		leadingSpace = leadingSpace || unicode.IsSpace(r)
+		rstrips = rstrips || t.RStrip
+		if t.Normalized {
+			late = append(late, t)
+		} else {
+			early = append(early, t)
+		}
+	}
+	sp.early = newFinder(early)
+	if lateSpecial {
+		sp.late = newFinder(late)
+	}
+	switch {
+	case sp.why != "" || !anySpecial:
+	case lateSpecial && !identity(s.parts["normalizer"]):
+		sp.why = "a special token is matched in normalised text"
+	case singleEarly || singleLate && lateSpecial:
+		sp.why = "an added token that is not special matches whole words only"
+	case leadingSpace && rstrips:
+		sp.why = "an added token starts with the white space another one takes along"
+	case strips && trimsOffsets(s.parts["post_processor"]):
+		sp.why = "a special token takes white space along and the post-processor trims it from offsets"
+	}
+	return sp
+}
+
+// trimmed says whether offset trimming would shorten a token of this content.
+func trimmed(content string) bool {
+	first, _ := utf8.DecodeRuneInString(content)
+	last, _ := utf8.DecodeLastRuneInString(content)
+	return unicode.IsSpace(first) || unicode.IsSpace(last) || first == 'Ġ' || last == 'Ġ'
+}
+
+// identity reports whether a normalizer changes nothing: none, or an empty sequence.
+func identity(raw json.RawMessage) bool {
+	var step struct {
+		Type        string
+		Normalizers []json.RawMessage
+	}
+	return !present(raw) || json.Unmarshal(raw, &step) == nil && step.Type == "Sequence" && len(step.Normalizers) == 0
+}
+
+func trimsOffsets(raw json.RawMessage) bool {
+	return bytes.Contains(raw, []byte(`"ByteLevel"`)) || bytes.Contains(raw, []byte(`"RobertaProcessing"`))
+}
+
+// split returns the special tokens of text that lie within template, in order.
+func (sp *specials) split(text string, template []Span) []found {
+	k := 0
+	within := func(start, end int, t *addedToken) bool {
+		if !t.Special {
+			return true
+		}
+		for k > 0 && template[k-1].End > start {
+			k--
+		}
+		for k < len(template) && template[k].End <= start {
+			k++
+		}
+		return k < len(template) && template[k].Start <= start && end <= template[k].End
+	}
+	all := sp.early.find(nil, text, 0, within)
+	if sp.late != nil {
+		all = sp.findLate(all, text, within)
+	}
+	only := all[:0]
+	for _, f := range all {
+		if f.token.Special {
+			only = append(only, f)
+		}
+	}
+	return only
+}
+
+// findLate adds the tokens that are matched after normalising (here the
+// identity) in what lies between those found before.
+func (sp *specials) findLate(early []found, text string, within func(int, int, *addedToken) bool) []found {
+	var all []found
+	from := 0
+	gap := func(to int) {
+		base := from
+		all = sp.late.find(all, text[from:to], from, func(start, end int, t *addedToken) bool {
+			return within(base+start, base+end, t)
+		})
+	}
+	for _, f := range early {
+		gap(f.Start)
+		all = append(all, f)
+		from = f.End
+	}
+	gap(len(text))
+	return all
+}
+
+// outside returns the first place where text holds a special token's characters
+// that are not wholly within template.
+func (sp *specials) outside(text string, template []Span) (at int, token string, is bool) {
+	at = -1
+	for _, t := range sp.byID {
+		for i := 0; ; {
+			n := strings.Index(text[i:], t.Content)
+			if n < 0 {
+				break
+			}
+			start, end := i+n, i+n+len(t.Content)
+			if !covered(template, start, end) && (at < 0 || start < at || start == at && len(t.Content) > len(token)) {
+				at, token = start, t.Content
+			}
+			i = start + 1
+		}
+	}
+	return at, token, at >= 0
+}
+
+func covered(spans []Span, start, end int) bool {
+	k := sort.Search(len(spans), func(k int) bool { return spans[k].End > start })
+	return k < len(spans) && spans[k].Start <= start && end <= spans[k].End
+}
+
+// merge joins neighbouring spans, so that a special token may lie across two
+// pieces of template text that touch. The spans must be sorted and apart.
+func merge(spans []Span, length int) ([]Span, error) {
+	var out []Span
+	for i, s := range spans {
+		if s.Start < 0 || s.End < s.Start || s.End > length || i > 0 && s.Start < spans[i-1].End {
+			return nil, refuse(CodeBadRequest, "template span [%d,%d) is out of order or beyond the text's %d bytes", s.Start, s.End, length)
+		}
+		if n := len(out); n > 0 && out[n-1].End == s.Start {
+			out[n-1].End = s.End
+		} else if s.End > s.Start {
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,268 @@
+package tokenizer
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// depthOf returns how deep a JSON text nests, without parsing it.
+func depthOf(raw json.RawMessage) int {
+	depth, deepest, inString := 0, 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{' || c == '[':
+			depth++
+			deepest = max(deepest, depth)
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return deepest
+}
+
+// checkSteps walks a normalizer, pre_tokenizer, post_processor or decoder and
+// refuses settings the library does not survive. growth is the product of what
+// replacements so far may do to the length of a text.
+func checkSteps(path string, node any, growth *float64) error {
+	switch node := node.(type) {
+	case []any:
+		for _, item := range node {
+			if err := checkSteps(path, item, growth); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		if err := checkStep(path, node, growth); err != nil {
+			return err
+		}
+		for _, key := range slices.Sorted(maps.Keys(node)) {
+			if err := checkSteps(path+"."+key, node[key], growth); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func checkStep(path string, step map[string]any, growth *float64) error {
+	if pattern, ok := step["Regex"].(string); ok {
+		if problem := checkPattern(pattern); problem != "" {
+			return refuse(CodeBadTokenizer, "%s: regular expression %s", path, problem)
+		}
+	}
+	content, _ := step["content"].(string)
+	switch step["type"] {
+	case "Replace":
+		shortest := 1
+		if pattern, ok := step["pattern"].(map[string]any); ok {
+			if text, ok := pattern["String"].(string); ok {
+				shortest = max(1, len(text))
+			}
+		}
+		*growth *= max(1, float64(len(content))/float64(shortest))
+		if *growth > maxGrowth {
+			return refuse(CodeBadTokenizer, "%s: replacements could make a text more than %d times longer", path, maxGrowth)
+		}
+	case "Precompiled":
+		charsmap, _ := step["precompiled_charsmap"].(string)
+		if problem := checkCharsmap(charsmap); problem != "" {
+			return refuse(CodeBadTokenizer, "%s: precompiled_charsmap %s", path, problem)
+		}
+	case "FixedLength":
+		if length, given := step["length"].(float64); given && length < 1 {
+			return refuse(CodeBadTokenizer, "%s: FixedLength of %v", path, length)
+		}
+	case "Strip":
+		if stop, ok := step["stop"].(float64); ok && stop > 0 && strings.HasPrefix(path, "decoder") {
+			return refuse(CodeBadTokenizer, "%s: a Strip decoder with stop %v panics in the library", path, stop)
+		}
+	}
+	return nil
+}
+
+// checkPattern refuses regular expressions that backtrack beyond reason in a
+// backtracking engine (Oniguruma): a repeat without an upper bound around another
+// one, back references, recursion, huge counts, deep nesting.
+func checkPattern(pattern string) string {
+	if len(pattern) > maxPatternBytes {
+		return "is too long"
+	}
+	type group struct{ repeats bool } // holds an unbounded repeat
+	open := []group{{}}
+	repeats := 0
+	closed := group{} // the item a quantifier would apply to
+	for i := 0; i < len(pattern); i++ {
+		item := group{}
+		switch pattern[i] {
+		case '\\':
+			i++
+			if i < len(pattern) && (pattern[i] >= '1' && pattern[i] <= '9' || pattern[i] == 'k' || pattern[i] == 'g') {
+				return "has a back reference"
+			}
+		case '[':
+			end := classEnd(pattern, i)
+			if end < 0 {
+				return "has an unclosed character class"
+			}
+			i = end
+		case '(':
+			if open = append(open, group{}); len(open) > maxPatternDepth {
+				return "nests too deep"
+			}
+		case ')':
+			if len(open) == 1 {
+				return "has an unopened parenthesis"
+			}
+			item = open[len(open)-1]
+			open = open[:len(open)-1]
+			if item.repeats {
+				open[len(open)-1].repeats = true
+			}
+		case '*', '+', '{':
+			unbounded, end, tooMany := quantifier(pattern, i)
+			if tooMany {
+				return "repeats too often"
+			}
+			i = end
+			if unbounded && closed.repeats {
+				return "has a repeat within a repeat"
+			}
+			item = closed
+			if unbounded {
+				item.repeats = true
+				open[len(open)-1].repeats = true
+				if repeats++; repeats > maxPatternRepeats {
+					return "has too many repeats"
+				}
+			}
+			// "+?" and "++" are lazy and possessive forms of one quantifier.
+			if i+1 < len(pattern) && (pattern[i+1] == '?' || pattern[i+1] == '+') {
+				i++
+			}
+		}
+		closed = item
+	}
+	if len(open) != 1 {
+		return "has an unclosed parenthesis"
+	}
+	return ""
+}
+
+// quantifier reads "*", "+" or "{m,n}" at i and returns where it ends.
+// A "{" that starts no quantifier is a plain character.
+func quantifier(pattern string, i int) (unbounded bool, end int, tooMany bool) {
+	if pattern[i] != '{' {
+		return true, i, false
+	}
+	length := strings.IndexByte(pattern[i:], '}')
+	if length < 0 || strings.Trim(pattern[i+1:i+length], "0123456789,") != "" {
+		return false, i, false
+	}
+	body := pattern[i+1 : i+length]
+	for count := range strings.SplitSeq(body, ",") {
+		if len(count) > 4 {
+			return false, i, true
+		}
+	}
+	return strings.HasSuffix(body, ","), i + length, false
+}
+
+// classEnd returns the index of the "]" that closes the class opened at i, -1 if none.
+func classEnd(pattern string, i int) int {
+	depth := 0
+	for ; i < len(pattern); i++ {
+		switch pattern[i] {
+		case '\\':
+			i++
+		case '[':
+			depth++
+			if i+1 < len(pattern) && pattern[i+1] == '^' {
+				i++
+			}
+			if i+1 < len(pattern) && pattern[i+1] == ']' { // a "]" right after "[" is a member
+				i++
+			}
+		case ']':
+			if depth--; depth == 0 {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// checkCharsmap walks SentencePiece's precompiled character map (a double-array
+// trie and the texts it points into; spm_precompiled) as the library will, and
+// refuses one in which some input would index outside of it.
+func checkCharsmap(encoded string) string {
+	data, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return "is no base64"
+	}
+	if len(data) < 4 {
+		return "is too short"
+	}
+	size := int64(binary.LittleEndian.Uint32(data))
+	if size%4 != 0 || size == 0 || size > int64(len(data)-4) {
+		return "has a wrong trie size"
+	}
+	units := make([]uint32, size/4)
+	for i := range units {
+		units[i] = binary.LittleEndian.Uint32(data[4+4*i:])
+	}
+	texts := string(data[4+size:])
+	if !utf8.ValidString(texts) {
+		return "has texts that are no UTF-8"
+	}
+	for text := range strings.SplitSeq(texts, "\x00") {
+		if len(text) > maxGrowth {
+			return "has a replacement that is too long"
+		}
+	}
+	offset := func(unit uint32) uint64 { return uint64(unit>>10) << ((unit & (1 << 9)) >> 6) }
+	n := uint64(len(units))
+	root := offset(units[0])
+	if root >= n {
+		return "points outside of its trie"
+	}
+	seen := map[uint64]bool{root: true}
+	for todo := []uint64{root}; len(todo) > 0; {
+		node := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for label := uint64(1); label < 256; label++ {
+			at := node ^ label
+			if at >= n {
+				return "points outside of its trie"
+			}
+			unit := units[at]
+			if uint64(unit&(1<<31|0xFF)) != label {
+				continue
+			}
+			next := at ^ offset(unit)
+			if next >= n {
+				return "points outside of its trie"
+			}
+			if unit>>8&1 == 1 {
+				value := int64(units[next] & (1<<31 - 1))
+				if value > int64(len(texts)) || value < int64(len(texts)) && !utf8.RuneStart(texts[value]) {
+					return "points outside of its texts"
+				}
+			}
+			if !seen[next] {
+				seen[next] = true
+				todo = append(todo, next)
+			}
+		}
+	}
+	return ""
+}

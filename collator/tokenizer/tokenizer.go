@@ -1,0 +1,316 @@
+package tokenizer
+
+import (
+	"sync"
+	"unicode/utf8"
+)
+
+// MaxTextBytes is the longest text Encode and EncodeRow take.
+const MaxTextBytes = 64 << 20
+
+// Span is a half-open range of byte offsets.
+type Span struct{ Start, End int }
+
+// Encoding is a text as tokens. Offsets[i] is the part of the text token i
+// stands for, in bytes of UTF-8; tokens added by a post-processor or by padding
+// have {0, 0}. A character split over several byte-level tokens is reported
+// whole by each of them, as Hugging Face does.
+type Encoding struct {
+	IDs     []uint32
+	Offsets []Span
+}
+
+// Reset empties e and keeps its memory.
+func (e *Encoding) Reset() { e.IDs, e.Offsets = e.IDs[:0], e.Offsets[:0] }
+
+// Options say how Encode treats special tokens.
+type Options struct {
+	// AddSpecial adds what the file's post-processor adds ([CLS], a BOS).
+	AddSpecial bool
+	// ParseSpecial makes special tokens of their look-alikes in the text, as
+	// Hugging Face does by default. Off, they are encoded as plain text
+	// (encode_special_tokens in the library).
+	ParseSpecial bool
+}
+
+// Special is a special token of the tokenizer.
+type Special struct {
+	ID             uint32
+	Text           string
+	LStrip, RStrip bool // takes the white space before or after it along
+}
+
+// Tokenizer is a loaded tokenizer. It is safe for concurrent use.
+type Tokenizer struct {
+	// Config is what lay beside the tokenizer.json, empty if it was loaded alone.
+	Config *Config
+
+	shape       *shape
+	specials    *specials
+	fingerprint string
+	vocab       int
+	maxID       uint32
+	continues   bool // a segment's tokens depend on whether it starts the row
+	cache       *cache
+
+	mu      sync.Mutex
+	engines map[variant]*slot
+}
+
+// engine is one instance of the library. Its methods are safe for concurrent use.
+type engine interface {
+	encode(text string, addSpecial bool) (Encoding, bool)
+	decode(ids []uint32, skipSpecial bool) (string, bool)
+	close()
+}
+
+// slot makes sure that a variant is built once; building takes up to a second.
+type slot struct {
+	once sync.Once
+	engine
+	err error
+}
+
+// Load reads a Hugging Face folder or a single tokenizer.json.
+// Without the library (build tag "tokenizers") it answers ErrUnavailable.
+func Load(path string) (*Tokenizer, error) {
+	file, dir, err := locate(path)
+	if err != nil {
+		return nil, err
+	}
+	if !available {
+		return nil, ErrUnavailable
+	}
+	config := &Config{}
+	if dir != "" {
+		if config, err = ReadConfig(dir); err != nil {
+			return nil, err
+		}
+	}
+	data, err := readLimited(file, MaxTokenizerBytes)
+	if err != nil {
+		return nil, err
+	}
+	t, err := New(data)
+	if err != nil {
+		if e, ok := err.(*Error); ok {
+			e.Message = file + ": " + e.Message
+		}
+		return nil, err
+	}
+	t.Config = config
+	return t, nil
+}
+
+// New makes a tokenizer of the content of a tokenizer.json.
+func New(data []byte) (*Tokenizer, error) {
+	if !available {
+		return nil, ErrUnavailable
+	}
+	s, err := readShape(data)
+	if err != nil {
+		return nil, err
+	}
+	t := &Tokenizer{
+		Config:      &Config{},
+		shape:       s,
+		specials:    newSpecials(s),
+		fingerprint: s.fingerprint(),
+		vocab:       s.size(),
+		maxID:       s.maxID(),
+		continues:   s.hasContinued(),
+		cache:       newCache(DefaultCacheBytes),
+		engines:     map[variant]*slot{},
+	}
+	// What the library refuses should be known now, not at the first text.
+	if _, err := t.engine(variant{specialsAsText: true}); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// Close frees the library's memory. No other call may be running or follow.
+func (t *Tokenizer) Close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range t.engines {
+		if s.engine != nil {
+			s.close()
+		}
+	}
+	t.engines = nil
+}
+
+// Fingerprint names everything in the file that decides ids and offsets:
+// "sha256:" and 64 hex digits.
+func (t *Tokenizer) Fingerprint() string { return t.fingerprint }
+
+// VocabSize is the number of distinct tokens, added ones included: Hugging Face's
+// len(tokenizer). Ids need not be below it, see MaxID.
+func (t *Tokenizer) VocabSize() int { return t.vocab }
+
+// MaxID is the largest id of any token; a model's embedding has at least MaxID+1 rows.
+func (t *Tokenizer) MaxID() uint32 { return t.maxID }
+
+// ID returns the id of a token given as the vocabulary spells it ("<|im_end|>",
+// but "Ġthe" for " the" in byte-level vocabularies).
+func (t *Tokenizer) ID(token string) (uint32, bool) {
+	for _, added := range t.shape.added {
+		if added.Content == token {
+			return added.ID, true
+		}
+	}
+	id, ok := t.shape.vocab[token]
+	return id, ok
+}
+
+// IsSpecial reports whether id is a special token.
+func (t *Tokenizer) IsSpecial(id uint32) bool {
+	_, ok := t.specials.byID[id]
+	return ok
+}
+
+// Specials lists the special tokens in the order of the file.
+func (t *Tokenizer) Specials() []Special {
+	var list []Special
+	seen := map[uint32]bool{}
+	for _, a := range t.shape.added {
+		if a.Special && !seen[a.ID] {
+			seen[a.ID] = true
+			list = append(list, Special{a.ID, a.Content, a.LStrip, a.RStrip})
+		}
+	}
+	return list
+}
+
+// Encode encodes a text as Hugging Face's tokenizers does with this file,
+// truncation and padding included. It refuses what Python refuses: text that is
+// no UTF-8, lone surrogates.
+func (t *Tokenizer) Encode(text string, opts Options) (Encoding, error) {
+	return t.encode(text, opts.AddSpecial, variant{specialsAsText: !opts.ParseSpecial, batching: true})
+}
+
+func (t *Tokenizer) encode(text string, addSpecial bool, v variant) (Encoding, error) {
+	if err := checkText(text); err != nil {
+		return Encoding{}, err
+	}
+	given := text
+	var offsets []int
+	for i := range len(text) {
+		if text[i] == 0 {
+			v.nul = true
+			if token, bad := t.controlToken(); bad {
+				return Encoding{}, refuseAt(i, CodeEncodeFailed, "the text holds a NUL and this tokenizer's added token %q control characters; the two can't be told apart", token)
+			}
+			text, offsets = escapeNUL(text)
+			break
+		}
+	}
+	e, err := t.engine(v)
+	if err != nil {
+		return Encoding{}, err
+	}
+	enc, ok := e.encode(text, addSpecial)
+	if !ok {
+		return Encoding{}, refuse(CodeEncodeFailed, "the tokenizer can't encode this text of %d bytes; most often its vocabulary lacks the token for unknown words", len(given))
+	}
+	if v.nul {
+		for i, s := range enc.Offsets {
+			enc.Offsets[i] = unmapSpan(s, offsets)
+		}
+	}
+	return enc, nil
+}
+
+// controlToken returns an added token that holds a character the NUL escapes use.
+func (t *Tokenizer) controlToken() (string, bool) {
+	for _, a := range t.shape.added {
+		for i := range len(a.Content) {
+			if c := a.Content[i]; c >= 1 && c <= 3 {
+				return a.Content, true
+			}
+		}
+	}
+	return "", false
+}
+
+// Decode returns the text of ids. Ids the tokenizer doesn't know are skipped, and
+// bytes that form no UTF-8 become U+FFFD, as in Hugging Face.
+func (t *Tokenizer) Decode(ids []uint32, skipSpecial bool) (string, error) {
+	if len(ids) == 0 {
+		return "", nil
+	}
+	v := variant{specialsAsText: true}
+	e, err := t.engine(v)
+	if err != nil {
+		return "", err
+	}
+	if text, ok := e.decode(ids, skipSpecial); ok {
+		return text, nil
+	}
+	// Most likely the text holds a NUL, which no C string can.
+	v.nul = true
+	if e, err = t.engine(v); err != nil {
+		return "", err
+	}
+	text, ok := e.decode(ids, skipSpecial)
+	if !ok {
+		return "", refuse(CodeDecodeFailed, "the tokenizer can't decode these %d ids", len(ids))
+	}
+	return unescapeNUL(text), nil
+}
+
+// engine returns the instance for a variant, building it at the first call.
+func (t *Tokenizer) engine(v variant) (engine, error) {
+	v = t.reduce(v)
+	t.mu.Lock()
+	s := t.engines[v]
+	if s == nil {
+		s = &slot{}
+		t.engines[v] = s
+	}
+	t.mu.Unlock()
+	s.once.Do(func() {
+		data, err := t.shape.write(v)
+		if err == nil {
+			s.engine, err = newEngine(data, v.specialsAsText)
+		}
+		if err != nil {
+			s.err = refuse(CodeBadTokenizer, "the tokenizer library refuses the file: %v", err)
+		}
+	})
+	return s.engine, s.err
+}
+
+// reduce maps variants that don't differ for this file onto one.
+func (t *Tokenizer) reduce(v variant) variant {
+	if !present(t.shape.parts["truncation"]) && !present(t.shape.parts["padding"]) {
+		v.batching = false
+	}
+	if len(t.specials.byID) == 0 {
+		v.specialsAsText = false
+	}
+	return v
+}
+
+// checkText refuses what no tokenizer takes.
+func checkText(text string) error {
+	if len(text) > MaxTextBytes {
+		return refuse(CodeTextTooLong, "the text has %d bytes, the limit is %d", len(text), MaxTextBytes)
+	}
+	if utf8.ValidString(text) {
+		return nil
+	}
+	for i := 0; i < len(text); {
+		r, n := utf8.DecodeRuneInString(text[i:])
+		if r == utf8.RuneError && n == 1 {
+			if i+2 < len(text) && text[i] == 0xED && text[i+1] >= 0xA0 && text[i+1] <= 0xBF && text[i+2]&0xC0 == 0x80 {
+				unit := 0xD000 | rune(text[i+1]&0x3F)<<6 | rune(text[i+2]&0x3F)
+				return refuseAt(i, CodeLoneSurrogate, "lone surrogate U+%04X at byte %d: it has no UTF-8 form, so no tokenizer encodes it", unit, i)
+			}
+			return refuseAt(i, CodeInvalidUTF8, "the text is no UTF-8 at byte %d", i)
+		}
+		i += n
+	}
+	return nil
+}
