@@ -1,0 +1,10 @@
+// Package rows writes records as text rows: one file a consumer (customizer.go, trl.go, ...), no tokenizer.
+//
+// A format either carries a record without losing anything a trainer reads, or refuses it with the reason; it never
+// flattens what it can't express. One file holds one shape. A trainer of text rows tokenises them itself, with its own chat
+// template and its own idea of what is trained: exact masks are the business of token batches.
+//
+// The texts of a group stand in many of its rows (eight candidates make up to 28 pairs), so an Encoder escapes each
+// distinct text once a group and afterwards copies bytes. That text is checked once, too: it is parsed back and compared
+// before it is first used, and the rest of a row is a fixed skeleton.
+package rows

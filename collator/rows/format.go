@@ -1,0 +1,124 @@
+package rows
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/nat-go/nat-go/builders"
+)
+
+// Split is the side of the split a row is on.
+type Split uint8
+
+// The sides of a split.
+const (
+	Train Split = iota
+	Validation
+)
+
+func (s Split) String() string {
+	if s == Validation {
+		return "validation"
+	}
+	return "train"
+}
+
+// Options are the settings of row formats.
+type Options struct {
+	// FullHistory keeps message prompts as messages in customizer rows; otherwise the prompt is the last message's text
+	// (NAT's use_full_message_history).
+	FullHistory bool
+	// TextPrompt says what trl rows make of a string prompt: one user message, or the text itself.
+	TextPrompt TextPrompt
+	// NAT writes customizer rows as NAT does, bytes and all: ASCII, no final newline, keys of messages it doesn't know left
+	// out without a word.
+	NAT bool
+}
+
+// TextPrompt says how a string prompt is written for a trainer that reads messages.
+type TextPrompt uint8
+
+// The ways to write a string prompt.
+const (
+	UserMessage TextPrompt = iota // [{"role": "user", "content": prompt}]
+	PlainText                     // the string; the trainer applies no chat template to it
+)
+
+// Format describes a row format.
+type Format struct {
+	Name     string
+	Consumer string // who reads it
+	Shape    string // one row, for people
+	Carries  []builders.Kind
+	Files    func(builders.Kind, Split) string // file name under dataset/<name>/
+	open     func(*Encoder)
+}
+
+// Formats lists the row formats by name.
+func Formats() []Format { return []Format{customizer, trl} }
+
+// Lookup finds a format.
+func Lookup(name string) (Format, bool) {
+	for _, f := range Formats() {
+		if f.Name == name {
+			return f, true
+		}
+	}
+	return Format{}, false
+}
+
+// Names lists the names of the formats.
+func Names() string {
+	var names []string
+	for _, f := range Formats() {
+		names = append(names, f.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// CannotCarry is the error of a record that a format has no place for.
+type CannotCarry struct{ Format, Why string }
+
+func (e *CannotCarry) Error() string {
+	return fmt.Sprintf("%s rows can't carry it: %s", e.Format, e.Why)
+}
+
+// Encoder writes the rows of one format.
+type Encoder struct {
+	Format
+	opts    Options
+	encode  func(e *Encoder, dst []byte, r *builders.Resolved) ([]byte, error)
+	escaped map[textKey][]byte
+	arena   []byte
+}
+
+// NewEncoder returns an encoder of a format.
+func NewEncoder(f Format, o Options) *Encoder {
+	e := &Encoder{Format: f, opts: o, escaped: map[textKey][]byte{}}
+	f.open(e)
+	return e
+}
+
+// Begin forgets the texts of the last group. Call it before the first row of each group: texts are known by their place
+// in memory.
+func (e *Encoder) Begin() {
+	clear(e.escaped)
+	e.arena = e.arena[:0]
+}
+
+// Append appends the row of a record, without a newline. On a *CannotCarry, dst is returned as it was.
+func (e *Encoder) Append(dst []byte, r *builders.Resolved) ([]byte, error) {
+	n := len(dst)
+	out, err := e.encode(e, dst, r)
+	if err != nil {
+		return dst[:n], err
+	}
+	return out, nil
+}
+
+// FinalNewline reports whether the last row of a file ends in a newline.
+func (e *Encoder) FinalNewline() bool { return !(e.opts.NAT && e.Name == customizer.Name) }
+
+func (e *Encoder) refuse(format string, a ...any) error {
+	return &CannotCarry{Format: e.Name, Why: fmt.Sprintf(format, a...)}
+}

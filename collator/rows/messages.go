@@ -1,0 +1,120 @@
+package rows
+
+import (
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// plainMessages appends [{"role", "content"}, ...]. ok is asked about each message first.
+func (e *Encoder) plainMessages(dst []byte, nodes []ttc.Node, ok func(*chat.Message) error) ([]byte, error) {
+	var err error
+	dst = append(dst, '[')
+	for i := range nodes {
+		m := &nodes[i].Message
+		if err := ok(m); err != nil {
+			return dst, err
+		}
+		if i > 0 {
+			dst = append(dst, ", "...)
+		}
+		dst = append(dst, `{"role": `...)
+		if dst, err = e.text(dst, m.Role); err != nil {
+			return dst, err
+		}
+		dst = append(dst, `, "content": `...)
+		if dst, err = e.text(dst, m.Text); err != nil {
+			return dst, err
+		}
+		dst = append(dst, '}')
+	}
+	return append(dst, ']'), nil
+}
+
+// fullMessages appends messages as Hugging Face chat templates take them: content, tool calls with their arguments as an
+// object, results with the id of their call.
+func (e *Encoder) fullMessages(dst []byte, nodes []ttc.Node) ([]byte, error) {
+	var err error
+	dst = append(dst, '[')
+	for i := range nodes {
+		if i > 0 {
+			dst = append(dst, ", "...)
+		}
+		if dst, err = e.fullMessage(dst, &nodes[i].Message); err != nil {
+			return dst, err
+		}
+	}
+	return append(dst, ']'), nil
+}
+
+func (e *Encoder) fullMessage(dst []byte, m *chat.Message) ([]byte, error) {
+	var err error
+	member := func(key, text string) {
+		if err == nil {
+			dst = append(append(dst, key...), ": "...)
+			dst, err = e.text(dst, text)
+		}
+	}
+	member(`{"role"`, m.Role)
+	switch m.Form {
+	case chat.Text:
+		member(`, "content"`, m.Text)
+	case chat.Parts:
+		dst = append(dst, `, "content": [`...)
+		for i, p := range m.Parts {
+			if p.Type != "text" {
+				return dst, e.refuse("a %s message has a part of type %q", m.Role, p.Type)
+			}
+			if i > 0 {
+				dst = append(dst, ", "...)
+			}
+			member(`{"type": "text", "text"`, p.Text)
+			dst = append(dst, '}')
+		}
+		dst = append(dst, ']')
+	case chat.Null, chat.Absent:
+		dst = append(dst, `, "content": null`...)
+	}
+	if m.ReasoningKey != "" {
+		member(`, "reasoning_content"`, m.Reasoning)
+	}
+	if len(m.ToolCalls) > 0 && err == nil {
+		dst, err = e.toolCalls(dst, m)
+	}
+	if m.ToolCallID != "" {
+		member(`, "tool_call_id"`, m.ToolCallID)
+	}
+	if m.Name != "" {
+		member(`, "name"`, m.Name)
+	}
+	return append(dst, '}'), err
+}
+
+func (e *Encoder) toolCalls(dst []byte, m *chat.Message) ([]byte, error) {
+	var err error
+	dst = append(dst, `, "tool_calls": [`...)
+	for i := range m.ToolCalls {
+		c := &m.ToolCalls[i]
+		if len(c.Parsed) == 0 || c.Parsed[0] != '{' {
+			return dst, e.refuse("the arguments of a call of %q are no JSON object", c.Name)
+		}
+		if i > 0 {
+			dst = append(dst, ", "...)
+		}
+		dst = append(dst, '{')
+		if c.ID != "" {
+			dst = append(dst, `"id": `...)
+			if dst, err = e.text(dst, c.ID); err != nil {
+				return dst, err
+			}
+			dst = append(dst, ", "...)
+		}
+		dst = append(dst, `"type": "function", "function": {"name": `...)
+		if dst, err = e.text(dst, c.Name); err != nil {
+			return dst, err
+		}
+		dst = append(dst, `, "arguments": `...)
+		dst = append(json.AppendCompact(dst, c.Parsed), "}}"...)
+	}
+	return append(dst, ']'), nil
+}

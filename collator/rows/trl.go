@@ -1,0 +1,136 @@
+package rows
+
+import (
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// trl is what TRL's DPOTrainer and SFTTrainer read: the conversational preference format with an explicit prompt, and the
+// conversational prompt-completion format (https://huggingface.co/docs/trl/dataset_formats).
+var trl = Format{
+	Name:     "trl",
+	Consumer: "TRL (DPOTrainer, SFTTrainer)",
+	Shape:    `{"prompt": [messages], "chosen": [message], "rejected": [message]}; sft.jsonl: {"prompt": [messages], "completion": [message]}`,
+	Carries:  []builders.Kind{builders.KindPreference, builders.KindDemonstration},
+	Files: func(k builders.Kind, s Split) string {
+		switch {
+		case k == builders.KindDemonstration && s == Validation:
+			return "sft_validation.jsonl"
+		case k == builders.KindDemonstration:
+			return "sft.jsonl"
+		case s == Validation:
+			return "validation.jsonl"
+		}
+		return "train.jsonl"
+	},
+	open: func(e *Encoder) { e.encode = (*Encoder).trlRow },
+}
+
+func (e *Encoder) trlRow(dst []byte, r *builders.Resolved) ([]byte, error) {
+	switch rec := r.Record.(type) {
+	case *builders.Preference:
+		return e.trlPreference(dst, r)
+	case *builders.Demonstration:
+		return e.trlDemonstration(dst, r, rec)
+	}
+	return dst, e.refuse("it holds preferences and demonstrations only")
+}
+
+func (e *Encoder) trlPreference(dst []byte, r *builders.Resolved) ([]byte, error) {
+	plain := e.opts.TextPrompt == PlainText
+	if plain && !(r.Prompt.IsText() && r.Chosen.IsText() && r.Rejected.IsText()) {
+		return dst, e.refuse("with prompt_as: text a file holds plain texts only, and this record has messages")
+	}
+	var err error
+	for _, side := range []struct {
+		key, name string
+		passage   builders.Passage
+		role      string
+	}{
+		{`{"prompt": `, "prompt", r.Prompt, "user"},
+		{`, "chosen": `, "chosen", r.Chosen, "assistant"},
+		{`, "rejected": `, "rejected", r.Rejected, "assistant"},
+	} {
+		dst = append(dst, side.key...)
+		if plain {
+			dst, err = e.text(dst, side.passage.Text)
+		} else {
+			dst, err = e.trlSide(dst, side.name, side.passage, side.role)
+		}
+		if err != nil {
+			return dst, err
+		}
+	}
+	return e.end(dst, r)
+}
+
+// trlSide appends a prompt or a single-turn continuation as messages; a text becomes one message of the given role.
+func (e *Encoder) trlSide(dst []byte, name string, p builders.Passage, role string) ([]byte, error) {
+	if p.IsText() {
+		dst = append(append(append(dst, `[{"role": "`...), role...), `", "content": `...)
+		dst, err := e.text(dst, p.Text)
+		return append(dst, "}]"...), err
+	}
+	if name != "prompt" && (len(p.Nodes) != 1 || p.Nodes[0].Message.Role != "assistant") {
+		return dst, e.refuse("the %s side is more than one assistant turn, of which TRL would train every token", name)
+	}
+	return e.fullMessages(dst, p.Nodes)
+}
+
+// trlDemonstration writes the last message as the completion, and refuses a record that trains others too: TRL trains the
+// whole completion, tool results in between included.
+func (e *Encoder) trlDemonstration(dst []byte, r *builders.Resolved, d *builders.Demonstration) ([]byte, error) {
+	nodes := r.Messages.Nodes
+	last := len(nodes) - 1
+	if last < 0 || nodes[last].Message.Role != "assistant" {
+		return dst, e.refuse("it does not end in an assistant turn")
+	}
+	for i := range nodes {
+		if trained(nodes, d, i) != (i == last) {
+			return dst, e.refuse("it trains other turns than the last one")
+		}
+	}
+	dst = append(dst, `{"prompt": `...)
+	dst, err := e.fullMessages(dst, nodes[:last])
+	if err != nil {
+		return dst, err
+	}
+	dst = append(dst, `, "completion": `...)
+	if dst, err = e.fullMessages(dst, nodes[last:]); err != nil {
+		return dst, err
+	}
+	return e.end(dst, r)
+}
+
+// trained reports whether a demonstration trains message i.
+func trained(nodes []ttc.Node, d *builders.Demonstration, i int) bool {
+	n := &nodes[i]
+	if n.Message.Role != "assistant" {
+		return false
+	}
+	switch d.Train {
+	case builders.TrainLast:
+		return i == len(nodes)-1
+	case builders.TrainCalls:
+		return len(n.Message.ToolCalls) > 0
+	case builders.TrainFlagged:
+		return i < len(d.Trained) && d.Trained[i]
+	}
+	return n.Sampled != ttc.No
+}
+
+// end closes a row; tools, where the example has any, go into a column of their own, which chat templates are given.
+func (e *Encoder) end(dst []byte, r *builders.Resolved) ([]byte, error) {
+	if len(r.Origin.Tools) > 0 && e.opts.TextPrompt != PlainText {
+		dst = append(dst, `, "tools": [`...)
+		for i, t := range r.Origin.Tools {
+			if i > 0 {
+				dst = append(dst, ", "...)
+			}
+			dst = json.AppendCompact(dst, t.Raw)
+		}
+		dst = append(dst, ']')
+	}
+	return append(dst, '}'), nil
+}
