@@ -1,0 +1,38 @@
+// Package schema makes a Go struct the one description of a configuration block.
+//
+// Struct tags say everything that is known about a setting:
+//
+//	type Config struct {
+//		Step   string        `yaml:"ttc_step_name" default:"dpo_candidate_move" doc:"name of the steps to pair" aka:"custom_step_name"`
+//		Pairs  *int          `yaml:"max_pairs_per_turn" validate:"gte=1" doc:"keep the k widest margins of a turn"`
+//		Order  string        `yaml:"order" default:"score" enum:"score,index"`
+//		Wait   time.Duration `yaml:"wait" default:"10s" validate:"gte=1s"`
+//		Memory schema.Size   `yaml:"memory" default:"1GiB"`
+//		Token  schema.Secret `yaml:"token"`
+//	}
+//
+//	tag       meaning
+//	yaml      name of the key; ",inline" for an embedded struct; "-" to leave the field out
+//	default   value where the key is absent, written as in YAML; without it: null for a pointer, else Go's zero value
+//	validate  rules of go-playground/validator; "required" also means that the key must be there
+//	doc       one line for people
+//	enum      the allowed values, comma separated
+//	secret    "true": never shown (fields of type Secret are secret anyway)
+//	nullable  "true": null is allowed (it is for pointers anyway) and stands for absent
+//	scalar    "true" on a list: a single value stands for a list of one
+//	alias     other accepted names of the key, comma separated
+//	aka       names people write by mistake, answered with the right one
+//	open      "true" on an object: keys it does not know pass
+//
+// The struct becomes a Spec, the Spec a JSON Schema (which a plugin sends to the host, and from which the host makes an
+// equal Spec again), and a Spec with a YAML tree becomes findings and a filled struct.
+//
+// # Why not decode and validate with the libraries alone
+//
+// yaml.v3 stops at the first unknown key, knows no column, and forgets about unknown keys within a custom unmarshaller. A
+// person who fixes a config wants all findings at once, each with its file, line, column and what to write instead. So the
+// text is parsed once to nodes, the Spec is walked over them, and the value is filled by a setter of our own; the validator
+// then runs over the filled struct for the rules that concern several fields, and its failures are mapped back to nodes.
+//
+// This package imports nothing else of the module: it is part of what a plugin's author builds against.
+package schema

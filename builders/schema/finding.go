@@ -1,0 +1,86 @@
+package schema
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Severity says what a finding does to the run.
+type Severity string
+
+// The severities. Only errors stop a run.
+const (
+	Error   Severity = "error"
+	Warning Severity = "warning"
+	Note    Severity = "note"
+)
+
+// Finding is one thing to say about a configuration, with its place.
+type Finding struct {
+	File       string   `json:"file,omitempty"`
+	Line       int      `json:"line,omitempty"`       // from 1; 0: the file as a whole
+	Column     int      `json:"column,omitempty"`     // from 1, in characters
+	EndColumn  int      `json:"end_column,omitempty"` // one past the last character, on the same line
+	Pointer    string   `json:"pointer"`              // JSON pointer (RFC 6901) into the merged configuration
+	Code       string   `json:"code"`                 // "NG1203": a page of `nat-go explain`
+	Severity   Severity `json:"severity"`
+	Message    string   `json:"message"`
+	Suggestion string   `json:"suggestion,omitempty"` // did you mean: the text to write instead
+	Fix        string   `json:"fix,omitempty"`        // what to do, in one line
+	Snippet    string   `json:"snippet,omitempty"`    // the source line with secrets masked, a newline, a caret under the place
+}
+
+// The codes of this package. Each has a page in ttc/ledger.
+const (
+	CodeFile        = "NG1001"
+	CodeSyntax      = "NG1002"
+	CodeTooLarge    = "NG1003"
+	CodeTooDeep     = "NG1004"
+	CodeTooMany     = "NG1005"
+	CodeEmpty       = "NG1006"
+	CodeDuplicate   = "NG1007"
+	CodeNotMapping  = "NG1008"
+	CodeManyDocs    = "NG1009"
+	CodeBadKey      = "NG1010"
+	CodeSelfAlias   = "NG1011"
+	CodeBadMerge    = "NG1012"
+	CodeUnknownKey  = "NG1201"
+	CodeType        = "NG1202"
+	CodeRange       = "NG1203"
+	CodeMissing     = "NG1204"
+	CodeEnum        = "NG1205"
+	CodeNull        = "NG1206"
+	CodeNonFinite   = "NG1207"
+	CodeDuration    = "NG1208"
+	CodeSize        = "NG1209"
+	CodeRule        = "NG1210"
+	CodeTwice       = "NG1211"
+	CodeLength      = "NG1212"
+	CodePattern     = "NG1213"
+	CodeClearSecret = "NG1214"
+)
+
+// Failed reports whether any finding is an error.
+func Failed(fs []Finding) bool {
+	return slices.ContainsFunc(fs, func(f Finding) bool { return f.Severity == Error })
+}
+
+// Sort orders findings by place, files in the order of their first finding, and removes equal ones.
+func Sort(fs []Finding) []Finding {
+	files := map[string]int{}
+	for _, f := range fs {
+		if _, seen := files[f.File]; !seen {
+			files[f.File] = len(files)
+		}
+	}
+	slices.SortStableFunc(fs, func(a, b Finding) int {
+		return cmp.Or(
+			cmp.Compare(files[a.File], files[b.File]),
+			cmp.Compare(a.Line, b.Line),
+			cmp.Compare(a.Column, b.Column),
+			cmp.Compare(a.Code, b.Code),
+			cmp.Compare(a.Pointer, b.Pointer),
+		)
+	})
+	return slices.Compact(fs)
+}

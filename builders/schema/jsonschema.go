@@ -1,0 +1,487 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Draft is a version of JSON Schema. Only keywords that both have in common are written.
+type Draft string
+
+// The drafts that can be written. Editors' YAML servers want draft-07.
+const (
+	Draft2020 Draft = "https://json-schema.org/draft/2020-12/schema"
+	Draft07   Draft = "http://json-schema.org/draft-07/schema#"
+)
+
+// formats of texts that are more than texts.
+const (
+	formatDuration = "go-duration"
+	formatSize     = "byte-size"
+)
+
+// JSONSchema writes the spec as a JSON Schema 2020-12. FromJSONSchema makes an equal spec of it.
+func (s *Spec) JSONSchema() []byte {
+	m := s.schema()
+	m["$schema"] = string(Draft2020)
+	out, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		panic("schema: " + err.Error()) // strings, numbers and maps of them always encode
+	}
+	return out
+}
+
+// SchemaMap is the JSON Schema as a map, to be put into a larger one.
+func (s *Spec) SchemaMap() map[string]any { return s.schema() }
+
+func (s *Spec) schema() map[string]any {
+	m := map[string]any{}
+	var typ string
+	switch s.Kind {
+	case Object:
+		typ = "object"
+		s.objectSchema(m)
+	case Map:
+		typ = "object"
+		m["additionalProperties"] = elemSchema(s.Elem)
+		putLen(m, "Properties", s)
+	case List:
+		typ = "array"
+		m["items"] = elemSchema(s.Elem)
+		putLen(m, "Items", s)
+	case String:
+		typ = "string"
+		putLen(m, "Length", s)
+		if s.Pattern != nil {
+			m["pattern"] = s.Pattern.String()
+		}
+	case Int:
+		typ = "integer"
+		putRange(m, s)
+	case Float:
+		typ = "number"
+		putRange(m, s)
+	case Bool:
+		typ = "boolean"
+	case Duration:
+		typ, m["format"] = "string", formatDuration
+		putRange(m, s)
+	case Bytes:
+		m["type"], m["format"] = []string{"string", "integer"}, formatSize
+		putRange(m, s)
+	case Union:
+		var of []any
+		for _, o := range s.OneOf {
+			of = append(of, o.schema())
+		}
+		m["anyOf"] = of
+	}
+	if typ != "" {
+		m["type"] = typ
+	}
+	if len(s.Enum) > 0 {
+		m["enum"] = s.Enum
+	}
+	if s.Kind == List && s.Single {
+		m = map[string]any{"anyOf": []any{elemSchema(s.Elem), m}}
+	}
+	if s.Nullable && s.Kind != Any {
+		m = nullable(m)
+	}
+	if s.Name != "" {
+		m["title"] = s.Name
+	}
+	if s.Doc != "" {
+		m["description"] = s.Doc
+	}
+	if s.Secret {
+		m["writeOnly"] = true
+	}
+	if s.Default != nil && !s.Secret {
+		m["default"] = plainJSON(s.Default)
+	}
+	return m
+}
+
+// nullable allows null beside what a schema allows.
+func nullable(m map[string]any) map[string]any {
+	if typ, ok := m["type"].(string); ok && m["enum"] == nil {
+		m["type"] = []string{typ, "null"}
+		return m
+	}
+	if types, ok := m["type"].([]string); ok {
+		m["type"] = append(slices.Clone(types), "null")
+		return m
+	}
+	null := map[string]any{"type": "null"}
+	if of, ok := m["anyOf"].([]any); ok {
+		m["anyOf"] = append(slices.Clone(of), null)
+		return m
+	}
+	return map[string]any{"anyOf": []any{m, null}}
+}
+
+func elemSchema(s *Spec) any {
+	if s == nil {
+		return map[string]any{}
+	}
+	return s.schema()
+}
+
+func (s *Spec) objectSchema(m map[string]any) {
+	props := map[string]any{}
+	var required, order []string
+	for _, f := range s.Fields {
+		p := f.Spec.schema()
+		if len(f.Aka) > 0 {
+			p["x-aka"] = f.Aka
+		}
+		if len(f.Aliases) > 0 {
+			p["x-alias"] = f.Aliases
+		}
+		props[f.Name] = p
+		order = append(order, f.Name)
+		for _, a := range f.Aliases {
+			props[a] = map[string]any{"description": "another name of " + f.Name, "x-alias-of": f.Name}
+		}
+		if f.Required {
+			required = append(required, f.Name)
+		}
+	}
+	m["properties"] = props
+	if !slices.IsSorted(order) {
+		m["x-order"] = order
+	}
+	if required != nil {
+		m["required"] = required
+	}
+	if !s.Open {
+		m["additionalProperties"] = false
+	}
+}
+
+func putLen(m map[string]any, of string, s *Spec) {
+	if s.MinLen != nil {
+		m["min"+of] = *s.MinLen
+	}
+	if s.MaxLen != nil {
+		m["max"+of] = *s.MaxLen
+	}
+}
+
+func putRange(m map[string]any, s *Spec) {
+	put := func(b *Bound, inclusive, exclusive string) {
+		switch {
+		case b == nil:
+		case b.Exclusive:
+			m[exclusive] = b.Value
+		default:
+			m[inclusive] = b.Value
+		}
+	}
+	put(s.Min, "minimum", "exclusiveMinimum")
+	put(s.Max, "maximum", "exclusiveMaximum")
+}
+
+const (
+	maxSchemaBytes = 1 << 20
+	maxSchemaDepth = 32
+	maxSchemaNodes = 20_000
+)
+
+// FromJSONSchema makes a spec of a JSON Schema: the subset that JSONSchema writes and what generators of other languages
+// commonly do (anyOf, $ref, const). Keywords it doesn't know are ignored, so the check may be laxer than the schema, never
+// stricter. The text may come from a plugin: it is bounded, and an error says what is wrong with it.
+func FromJSONSchema(text []byte) (*Spec, error) {
+	if len(text) > maxSchemaBytes {
+		return nil, fmt.Errorf("the JSON Schema has %s, more than the limit of %s", Size(len(text)), Size(maxSchemaBytes))
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	var root any
+	if err := dec.Decode(&root); err != nil {
+		return nil, fmt.Errorf("the JSON Schema is no JSON: %w", err)
+	}
+	r := schemaReader{root: root}
+	return r.read(root, 0)
+}
+
+type schemaReader struct {
+	root  any
+	nodes int
+}
+
+func (r *schemaReader) read(v any, depth int) (*Spec, error) {
+	if r.nodes++; r.nodes > maxSchemaNodes || depth > maxSchemaDepth {
+		return nil, fmt.Errorf("the JSON Schema is too large or refers to itself: at most %d schemas, %d deep", maxSchemaNodes, maxSchemaDepth)
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		if _, is := v.(bool); is {
+			return &Spec{Kind: Any, Nullable: true}, nil
+		}
+		return nil, fmt.Errorf("the JSON Schema holds %T where a schema belongs", v)
+	}
+	s, err := r.kindOf(m, depth)
+	if err != nil {
+		return nil, err
+	}
+	s.Name, s.Doc = text(m["title"], s.Name), text(m["description"], s.Doc)
+	s.Secret = s.Secret || m["writeOnly"] == true
+	if d, ok := m["default"]; ok && d != nil {
+		s.Default = defaultOf(s, d)
+	}
+	return s, nil
+}
+
+func text(v any, or string) string {
+	if s, ok := v.(string); ok {
+		return s
+	}
+	return or
+}
+
+// kindOf reads what a schema says of types.
+func (r *schemaReader) kindOf(m map[string]any, depth int) (*Spec, error) {
+	if ref, ok := m["$ref"].(string); ok {
+		target, err := r.resolve(ref)
+		if err != nil {
+			return nil, err
+		}
+		return r.read(target, depth+1)
+	}
+	if of, ok := m["anyOf"].([]any); ok {
+		return r.union(of, depth)
+	}
+	if of, ok := m["oneOf"].([]any); ok {
+		return r.union(of, depth)
+	}
+	types := stringsOf(m["type"])
+	if t, ok := m["type"].(string); ok {
+		types = []string{t}
+	}
+	s := &Spec{Kind: Any}
+	if i := slices.Index(types, "null"); i >= 0 {
+		s.Nullable = true
+		types = slices.Delete(types, i, i+1)
+	}
+	if len(types) > 1 && m["format"] != formatSize {
+		return r.manyTypes(m, types, s.Nullable, depth)
+	}
+	if len(types) == 0 {
+		s.Nullable = true
+		if enum := stringsOf(m["enum"]); len(enum) > 0 {
+			s.Kind, s.Enum, s.Nullable = String, enum, false
+		} else if m["properties"] != nil {
+			types = []string{"object"}
+			s.Nullable = false
+		}
+	}
+	if len(types) == 0 {
+		return s, nil
+	}
+	return s, r.typed(s, types[0], m, depth)
+}
+
+// manyTypes reads {"type": ["string", "integer"]} as a union.
+func (r *schemaReader) manyTypes(m map[string]any, types []string, null bool, depth int) (*Spec, error) {
+	u := &Spec{Kind: Union, Nullable: null}
+	for _, t := range types {
+		o := &Spec{}
+		if err := r.typed(o, t, m, depth); err != nil {
+			return nil, err
+		}
+		u.OneOf = append(u.OneOf, o)
+	}
+	return u, nil
+}
+
+func (r *schemaReader) typed(s *Spec, typ string, m map[string]any, depth int) error {
+	switch typ {
+	case "object":
+		return r.object(s, m, depth)
+	case "array":
+		s.Kind, s.MinLen, s.MaxLen = List, intOf(m["minItems"]), intOf(m["maxItems"])
+		return r.elem(s, m["items"], depth)
+	case "integer":
+		s.Kind = Int
+	case "number":
+		s.Kind = Float
+	case "boolean":
+		s.Kind = Bool
+	case "string":
+		s.Kind, s.Enum = String, stringsOf(m["enum"])
+		if c, ok := m["const"].(string); ok {
+			s.Enum = []string{c}
+		}
+		s.MinLen, s.MaxLen = intOf(m["minLength"]), intOf(m["maxLength"])
+		if p, ok := m["pattern"].(string); ok {
+			s.Pattern, _ = regexp.Compile(p) // a pattern that Go can't express is one of the keywords not known
+		}
+	default:
+		return fmt.Errorf("the JSON Schema has an unknown type %q", typ)
+	}
+	switch m["format"] {
+	case formatDuration:
+		s.Kind = Duration
+	case formatSize:
+		s.Kind = Bytes
+	}
+	s.Min, s.Max = boundOf(m["minimum"], m["exclusiveMinimum"]), boundOf(m["maximum"], m["exclusiveMaximum"])
+	return nil
+}
+
+func (r *schemaReader) object(s *Spec, m map[string]any, depth int) error {
+	props, _ := m["properties"].(map[string]any)
+	if _, isMap := m["additionalProperties"].(map[string]any); isMap && len(props) == 0 {
+		s.Kind, s.MinLen, s.MaxLen = Map, intOf(m["minProperties"]), intOf(m["maxProperties"])
+		return r.elem(s, m["additionalProperties"], depth)
+	}
+	s.Kind = Object
+	s.Open = m["additionalProperties"] != false
+	required := stringsOf(m["required"])
+	for _, name := range orderOf(props, stringsOf(m["x-order"])) {
+		p, _ := props[name].(map[string]any)
+		if p["x-alias-of"] != nil {
+			continue
+		}
+		spec, err := r.read(props[name], depth+1)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		s.Fields = append(s.Fields, Field{Name: name, Spec: spec, Required: slices.Contains(required, name),
+			Aliases: stringsOf(p["x-alias"]), Aka: stringsOf(p["x-aka"])})
+	}
+	return nil
+}
+
+// orderOf lists the properties, first those that x-order names.
+func orderOf(props map[string]any, order []string) []string {
+	var out []string
+	for _, name := range order {
+		if _, ok := props[name]; ok && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	var rest []string
+	for name := range props {
+		if !slices.Contains(out, name) {
+			rest = append(rest, name)
+		}
+	}
+	slices.Sort(rest)
+	return append(out, rest...)
+}
+
+func (r *schemaReader) elem(s *Spec, v any, depth int) (err error) {
+	if v == nil {
+		return nil
+	}
+	s.Elem, err = r.read(v, depth+1)
+	return err
+}
+
+// union reads anyOf; null becomes Nullable and "T or a list of T" a list that a single value may stand for.
+func (r *schemaReader) union(of []any, depth int) (*Spec, error) {
+	u := &Spec{Kind: Union}
+	for _, v := range of {
+		if m, ok := v.(map[string]any); ok && m["type"] == "null" {
+			u.Nullable = true
+			continue
+		}
+		o, err := r.read(v, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		u.OneOf = append(u.OneOf, o)
+	}
+	switch len(u.OneOf) {
+	case 0:
+		return &Spec{Kind: Any, Nullable: true}, nil
+	case 1:
+		u.OneOf[0].Nullable = u.OneOf[0].Nullable || u.Nullable
+		return u.OneOf[0], nil
+	case 2:
+		if l := u.OneOf[1]; l.Kind == List && l.Elem != nil && bytes.Equal(l.Elem.JSONSchema(), u.OneOf[0].JSONSchema()) {
+			l.Single, l.Nullable = true, u.Nullable
+			return l, nil
+		}
+	}
+	return u, nil
+}
+
+func (r *schemaReader) resolve(ref string) (any, error) {
+	path, ok := strings.CutPrefix(ref, "#")
+	if !ok {
+		return nil, fmt.Errorf("the JSON Schema refers to %q: only references into itself are followed", ref)
+	}
+	v := r.root
+	for _, key := range splitPointer(path) {
+		m, _ := v.(map[string]any)
+		if v = m[key]; v == nil {
+			return nil, fmt.Errorf("the JSON Schema refers to %q, which it does not have", ref)
+		}
+	}
+	return v, nil
+}
+
+func stringsOf(v any) (out []string) {
+	list, _ := v.([]any)
+	for _, e := range list {
+		if s, ok := e.(string); ok {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func intOf(v any) *int {
+	n, ok := v.(json.Number)
+	if !ok {
+		return nil
+	}
+	f, err := n.Float64()
+	if err != nil || f < 0 || f > 1<<31 {
+		return nil
+	}
+	i := int(f)
+	return &i
+}
+
+func boundOf(inclusive, exclusive any) *Bound {
+	for _, b := range []struct {
+		v         any
+		exclusive bool
+	}{{exclusive, true}, {inclusive, false}} {
+		if n, ok := b.v.(json.Number); ok {
+			if f, err := n.Float64(); err == nil {
+				return &Bound{Value: f, Exclusive: b.exclusive}
+			}
+		}
+	}
+	return nil
+}
+
+// defaultOf reads a default as a value of the spec; one that breaks the spec is left out.
+func defaultOf(s *Spec, v any) any {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil
+	}
+	var n yaml.Node
+	if yaml.Unmarshal(raw, &n) != nil {
+		return nil
+	}
+	w := walker{doc: &Document{}}
+	value, ok := w.value(s, content(&n), content(&n), "")
+	if !ok || Failed(w.findings) {
+		return nil
+	}
+	return value
+}

@@ -1,0 +1,157 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Text writes findings for people: place, code, message, the line with a caret, what to do.
+func Text(w io.Writer, fs []Finding, color bool) error {
+	paint := func(code, s string) string {
+		if !color {
+			return s
+		}
+		return "\x1b[" + code + "m" + s + "\x1b[0m"
+	}
+	hue := map[Severity]string{Error: "31;1", Warning: "33;1", Note: "36;1"}
+	var b strings.Builder
+	for _, f := range fs {
+		if f.File != "" {
+			b.WriteString(paint("1", f.place()) + ": ")
+		}
+		fmt.Fprintf(&b, "%s %s: %s\n", paint(hue[f.Severity], string(f.Severity)), f.Code, f.Message)
+		if line, caret, ok := strings.Cut(f.Snippet, "\n"); ok {
+			number := fmt.Sprint(f.Line)
+			gap := strings.Repeat(" ", len(number))
+			fmt.Fprintf(&b, "  %s | %s\n  %s | %s", number, line, gap, paint(hue[f.Severity], caret))
+			if f.Suggestion != "" {
+				fmt.Fprintf(&b, " did you mean %s?", f.Suggestion)
+			}
+			b.WriteByte('\n')
+		}
+		if f.Fix != "" {
+			fmt.Fprintf(&b, "  fix: %s\n", f.Fix)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (f Finding) place() string {
+	if f.Line == 0 {
+		return f.File
+	}
+	return fmt.Sprintf("%s:%d:%d", f.File, f.Line, f.Column)
+}
+
+// String is the finding in one line.
+func (f Finding) String() string {
+	s := fmt.Sprintf("%s: %s %s: %s", f.place(), f.Severity, f.Code, f.Message)
+	if f.Fix != "" {
+		s += " (" + f.Fix + ")"
+	}
+	return s
+}
+
+// Count says how many findings of each severity there are: "2 errors, 1 warning".
+func Count(fs []Finding) string {
+	var parts []string
+	for _, s := range []Severity{Error, Warning, Note} {
+		n := 0
+		for _, f := range fs {
+			if f.Severity == s {
+				n++
+			}
+		}
+		switch {
+		case n == 1:
+			parts = append(parts, "1 "+string(s))
+		case n > 1:
+			parts = append(parts, fmt.Sprintf("%d %ss", n, s))
+		}
+	}
+	if parts == nil {
+		return "no findings"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// JSON writes findings as one object {"ok": bool, "findings": [...]}.
+func JSON(w io.Writer, fs []Finding) error {
+	if fs == nil {
+		fs = []Finding{}
+	}
+	return encode(w, map[string]any{"ok": !Failed(fs), "findings": fs})
+}
+
+func encode(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// GitHub writes findings as workflow commands, which GitHub shows beside the line.
+func GitHub(w io.Writer, fs []Finding) error {
+	data := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+	level := map[Severity]string{Error: "error", Warning: "warning", Note: "notice"}
+	var b strings.Builder
+	for _, f := range fs {
+		fmt.Fprintf(&b, "::%s file=%s", level[f.Severity], property.Replace(f.File))
+		if f.Line > 0 {
+			fmt.Fprintf(&b, ",line=%d,col=%d,endColumn=%d", f.Line, f.Column, f.EndColumn)
+		}
+		text := f.Message
+		if f.Fix != "" {
+			text += "\nfix: " + f.Fix
+		}
+		fmt.Fprintf(&b, ",title=%s::%s\n", property.Replace(f.Code), data.Replace(text))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// SARIF writes findings in the Static Analysis Results Interchange Format 2.1.0. explain gives the text of a code.
+func SARIF(w io.Writer, fs []Finding, version string, explain func(code string) string) error {
+	type object = map[string]any
+	rules, results := []object{}, []object{}
+	var codes []string
+	for _, f := range fs {
+		if !slices.Contains(codes, f.Code) {
+			codes = append(codes, f.Code)
+		}
+	}
+	slices.Sort(codes)
+	for _, c := range codes {
+		rules = append(rules, object{"id": c, "shortDescription": object{"text": explain(c)}})
+	}
+	for _, f := range fs {
+		text := f.Message
+		if f.Fix != "" {
+			text += ". Fix: " + f.Fix
+		}
+		where := object{"artifactLocation": object{"uri": f.File}}
+		if f.Line > 0 {
+			where["region"] = object{"startLine": f.Line, "startColumn": f.Column, "endColumn": f.EndColumn}
+		}
+		result := object{"ruleId": f.Code, "ruleIndex": slices.Index(codes, f.Code), "level": string(f.Severity), "message": object{"text": text},
+			"properties": object{"pointer": f.Pointer}}
+		if f.File != "" {
+			result["locations"] = []object{{"physicalLocation": where}}
+		}
+		results = append(results, result)
+	}
+	return encode(w, object{
+		"$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+		"version": "2.1.0",
+		"runs": []object{{
+			"tool":       object{"driver": object{"name": "nat-go", "version": version, "rules": rules}},
+			"columnKind": "unicodeCodePoints",
+			"results":    results,
+		}},
+	})
+}

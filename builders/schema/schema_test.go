@@ -1,0 +1,196 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+type inner struct {
+	Rate float64 `yaml:"learning_rate" default:"5e-5" validate:"gt=0"`
+	Kind string  `yaml:"kind" default:"dpo" enum:"sft,dpo"`
+}
+
+type shared struct {
+	Reward *string `yaml:"reward"`
+}
+
+type block struct {
+	shared  `yaml:",inline"`
+	Step    string         `yaml:"ttc_step_name" default:"dpo_candidate_move" doc:"name of the steps to pair" aka:"custom_step_name"`
+	Diff    float64        `yaml:"min_score_diff" default:"0.0" validate:"gte=0"`
+	Max     *int           `yaml:"max_pairs" validate:"omitempty,gte=1"`
+	Pairs   bool           `yaml:"pairs" default:"true"`
+	Wait    time.Duration  `yaml:"wait" default:"10s" validate:"gte=1s"`
+	Memory  Size           `yaml:"memory" default:"1GiB"`
+	Token   Secret         `yaml:"token"`
+	Host    string         `yaml:"host" validate:"required,url"`
+	Names   []string       `yaml:"names" scalar:"true" default:"[a]"`
+	Hyper   inner          `yaml:"hyper"`
+	Weights map[string]int `yaml:"weights" validate:"dive,lte=9"`
+	Extra   any            `yaml:"extra"`
+	Alpha   float32        `yaml:"sdpo_weight" alias:"alpha"`
+	Runs    uint8          `yaml:"runs" default:"1"`
+}
+
+func parse(t *testing.T, text string) *Document {
+	t.Helper()
+	doc, fs := Parse("c.yml", []byte(text), DefaultLimits)
+	if len(fs) > 0 {
+		t.Fatal(fs)
+	}
+	return doc
+}
+
+func TestDecodeFillsDefaultsAndValues(t *testing.T) {
+	spec := MustOf(block{})
+	doc := parse(t, "host: http://x\nmax_pairs: \"3\"\nwait: 1m\nnames: solo\ntoken: s3cret\nhyper: {kind: sft}\nweights: {a: 2}\nextra: {k: [1, x]}\nalpha: 2\npairs: no\n")
+	var got block
+	if fs := spec.Decode(doc, doc.Root, &got, Options{}); len(fs) > 0 {
+		t.Fatal(fs)
+	}
+	three := 3
+	want := block{Step: "dpo_candidate_move", Max: &three, Wait: time.Minute, Memory: 1 << 30, Token: NewSecret("s3cret"), Host: "http://x",
+		Names: []string{"solo"}, Hyper: inner{Rate: 5e-5, Kind: "sft"}, Weights: map[string]int{"a": 2}, Extra: map[string]any{"k": []any{int64(1), "x"}},
+		Alpha: 2, Runs: 1}
+	if d := cmp.Diff(want, got, cmp.AllowUnexported(block{}, Secret{}, shared{})); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestFindings pins code, place and fix of every kind of mistake.
+func TestFindings(t *testing.T) {
+	spec := MustOf(block{})
+	for _, c := range []struct{ name, text, want string }{
+		{"unknown with aka", "host: http://x\ncustom_step_name: y", `c.yml:2:1: error NG1201: the configuration has no key "custom_step_name" (write ttc_step_name instead of custom_step_name)`},
+		{"belongs deeper", "host: http://x\nlearning_rate: 1", `c.yml:2:1: error NG1201: the configuration has no key "learning_rate" (write hyper.learning_rate instead of learning_rate)`},
+		{"type", "host: http://x\nmin_score_diff: abc", `c.yml:2:17: error NG1202: min_score_diff must be a number, this is the text "abc" (write a number (default 0))`},
+		{"quote", "host: http://x\nttc_step_name: 12", `c.yml:2:16: error NG1202: ttc_step_name must be a text, this is 12 (put quotes around it: "12")`},
+		{"range", "host: http://x\nmax_pairs: 0", `c.yml:2:12: error NG1203: max_pairs must be at least 1, this is 0 (write a value at least 1, or remove the key for no limit)`},
+		{"nan", "host: http://x\nmin_score_diff: .nan", `c.yml:2:17: error NG1207: min_score_diff must be a finite number (write a number)`},
+		{"fraction", "host: http://x\nruns: 1.5", `c.yml:2:7: error NG1202: runs must be a whole number, this is 1.5 (write a whole number (default 1))`},
+		{"overflow", "host: http://x\nruns: 300", `c.yml:2:7: error NG1203: runs must be at least 0 and at most 255, this is 300 (write a value at least 0 and at most 255 (default 1))`},
+		{"huge", "host: http://x\nmax_pairs: 99999999999999999999", `c.yml:2:12: error NG1203: max_pairs is larger than any whole number this program can hold (write a smaller number)`},
+		{"missing", "ttc_step_name: y", `c.yml:1:1: error NG1204: host is missing (add ` + "`host: <text>`" + `)`},
+		{"rule", "host: nope", `c.yml:1:7: error NG1210: host breaks the rule "url" (write a URL with its scheme, like http://host:8000)`},
+		{"enum", "host: http://x\nhyper: {kind: dpi}", `c.yml:2:15: error NG1205: hyper.kind can't be the text "dpi" (write dpo; allowed: "sft", "dpo")`},
+		{"null", "host: http://x\nhyper:", `c.yml:2:1: error NG1206: hyper is empty (null), it must be a mapping (write a mapping, or remove the key)`},
+		{"duration", "host: http://x\nwait: 10", `c.yml:2:7: error NG1208: wait is no duration: 10 (add a unit: 10s)`},
+		{"duration range", "host: http://x\nwait: 10ms", `c.yml:2:7: error NG1203: wait must be at least 1s, this is the text "10ms" (write a value at least 1s (default 10s))`},
+		{"size", "host: http://x\nmemory: big", `c.yml:2:9: error NG1209: memory is no size: the text "big" (write a number and a unit: "512MiB", "1GiB")`},
+		{"twice", "host: http://x\nalpha: 1\nsdpo_weight: 2", `c.yml:3:1: error NG1211: "alpha" and "sdpo_weight" are the same setting, and both are set (keep sdpo_weight)`},
+		{"in a map", "host: http://x\nweights: {a: 10}", `c.yml:2:14: error NG1203: weights.a must be at most 9, this is 10 (write a value at most 9)`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			doc := parse(t, c.text)
+			var v block
+			fs := spec.Decode(doc, doc.Root, &v, Options{})
+			if len(fs) != 1 || fs[0].String() != c.want {
+				t.Errorf("got %v\nwant %s", fs, c.want)
+			}
+		})
+	}
+}
+
+func TestParseFindings(t *testing.T) {
+	deep := strings.Repeat("[", 200) + strings.Repeat("]", 200)
+	bomb := "a: &a [x,x,x,x,x,x,x,x,x,x]\n"
+	for c := 'b'; c < 'i'; c++ {
+		p := string(c - 1)
+		bomb += string(c) + ": &" + string(c) + " [" + strings.Repeat("*"+p+",", 9) + "*" + p + "]\n"
+	}
+	for _, c := range []struct{ name, text, code, place string }{
+		{"empty", "", CodeEmpty, "c.yml"},
+		{"comment", "# nothing\n", CodeEmpty, "c.yml"},
+		{"flow", "finetuning: {enabled: true\n  trainer: [\n", CodeSyntax, "c.yml:2:12"},
+		{"tab", "a:\n\tb: 1\n", CodeSyntax, "c.yml:2:1"},
+		{"open quote", "a: \"x\nb: 1\n", CodeSyntax, ""},
+		{"list", "- a\n", CodeNotMapping, "c.yml:1:1"},
+		{"twice", "a: 1\nb: 2\na: 3\n", CodeDuplicate, "c.yml:3:1"},
+		{"documents", "a: 1\n---\nb: 2\n", CodeManyDocs, ""},
+		{"deep", "a: " + deep, CodeTooDeep, ""},
+		{"bomb", bomb, CodeTooMany, ""},
+		{"self", "a: &a [*a]\n", CodeSelfAlias, "c.yml:1:8"},
+		{"key", "? [a]\n: 1\n", CodeBadKey, "c.yml:1:3"},
+		{"merge", "a: {<<: 3}\n", CodeBadMerge, "c.yml:1:9"},
+		{"latin1", "a: 1\nb: \xe9\n", CodeSyntax, "c.yml:2:1"},
+		{"nul", "a: \x00\n", CodeSyntax, "c.yml:1:4"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, fs := Parse("c.yml", []byte(c.text), DefaultLimits)
+			if len(fs) != 1 || fs[0].Code != c.code || (c.place != "" && fs[0].place() != c.place) {
+				t.Errorf("got %v, want %s at %s", fs, c.code, c.place)
+			}
+			t.Log(fs)
+		})
+	}
+	if _, fs := Parse("c.yml", make([]byte, 5<<20), DefaultLimits); len(fs) != 1 || fs[0].Code != CodeTooLarge {
+		t.Error(fs)
+	}
+}
+
+// TestSecretsAreMasked checks every printer, for a declared secret, one behind a misspelt key, and text that is not YAML.
+func TestSecretsAreMasked(t *testing.T) {
+	const canary = "c4n4ry"
+	spec := MustOf(block{})
+	for _, text := range []string{
+		"{host: 5, token: " + canary + ", nope: 1}",
+		"{host: 5, token: \"" + canary + "\", nope: 1}",
+		"host: http://x\ntokn: " + canary,
+		"host: http://x\ntoken: [" + canary + "]",
+		"host: http://x\ntoken:\n  [" + canary + ", {api_key: " + canary + "}]",
+		"host: http://x\ntoken: &x " + canary + "\nnope: 1",
+		"{host: http://x, api_key: " + canary + ", [",
+		"host: http://x\ntoken: |\n  " + canary + "\n  " + canary + "\nnope: 1",
+	} {
+		doc, fs := Parse("c.yml", []byte(text), DefaultLimits)
+		if doc != nil {
+			var v block
+			fs = append(fs, spec.Decode(doc, doc.Root, &v, Options{})...)
+		}
+		if len(fs) == 0 {
+			t.Errorf("%q: no findings", text)
+		}
+		var out bytes.Buffer
+		for _, err := range []error{Text(&out, fs, true), JSON(&out, fs), GitHub(&out, fs), SARIF(&out, fs, "v", func(string) string { return "" })} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if strings.Contains(out.String(), canary) {
+			t.Errorf("%q leaks:\n%s", text, out.String())
+		}
+	}
+}
+
+func TestJSONSchemaRoundTrip(t *testing.T) {
+	spec := MustOf(block{})
+	back, err := FromJSONSchema(spec.JSONSchema())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(spec.JSONSchema()), string(back.JSONSchema())); d != "" {
+		t.Error(d)
+	}
+	doc := parse(t, "host: http://x\nwait: 90s\nmemory: 2MiB\ncustom_step_name: y\nmax_pairs: 0\nnames: z\n")
+	a, b := spec.Check(doc, doc.Root, Options{}), back.Check(doc, doc.Root, Options{})
+	if d := cmp.Diff(a, b); d != "" {
+		t.Error(d)
+	}
+	doc = parse(t, "host: http://x\nwait: 90s\nmemory: 2MiB\nnames: z\n")
+	j, fs := back.JSON(doc, doc.Root, Options{})
+	if len(fs) > 0 {
+		t.Fatal(fs)
+	}
+	var m map[string]any
+	if err := json.Unmarshal(j, &m); err != nil {
+		t.Fatal(err)
+	}
+	if m["wait"] != "1m30s" || m["memory"] != "2MiB" || m["pairs"] != true {
+		t.Errorf("%s", j)
+	}
+}

@@ -1,0 +1,97 @@
+package schema
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	maskText     = "********"
+	snippetWidth = 140
+)
+
+// secretKey finds values of keys that sound secret. It stands beside the masks of declared secrets because a snippet may
+// show a line of a section that is not ours, a misspelt key, or a text that is not even YAML.
+var secretKey = regexp.MustCompile(`(?i)\b[\w-]*(?:token|secret|passw(?:or)?d|passphrase|api_?key|credentials?)["']?\s*[:= ]\s*("[^"]*"?|'[^']*'?|[^\s,}\]#]+)`)
+
+// snippet returns the line with secrets masked, a newline, and a caret under columns [col, end).
+func (s *Source) snippet(line, col, end int) string {
+	if line > len(s.lines) {
+		return ""
+	}
+	text := []rune(s.lines[line-1])
+	var hide [][2]int // rune offsets
+	for _, m := range s.masks {
+		if m.line == line {
+			hide = append(hide, [2]int{min(m.from-1, len(text)), min(m.to-1, len(text))})
+		}
+	}
+	whole := s.lines[line-1]
+	for _, m := range secretKey.FindAllStringSubmatchIndex(whole, -1) {
+		if value := strings.Trim(whole[m[2]:m[3]], `"'`); !isReference(value) {
+			hide = append(hide, [2]int{utf8.RuneCountInString(whole[:m[2]]), utf8.RuneCountInString(whole[:m[3]])})
+		}
+	}
+	slices.SortFunc(hide, func(a, b [2]int) int { return a[0] - b[0] })
+
+	var out []rune
+	at := 0
+	place := make([]int, len(text)+1) // where each character of the line stands in the masked line
+	for i := range text {
+		for at < len(hide) && hide[at][1] <= i {
+			at++
+		}
+		place[i] = len(out)
+		switch {
+		case at < len(hide) && i >= hide[at][0]:
+			if i == hide[at][0] {
+				out = append(out, []rune(maskText)...)
+			}
+		default:
+			out = append(out, text[i])
+		}
+	}
+	place[len(text)] = len(out)
+	from, to := place[min(col-1, len(text))], place[min(end-1, len(text))]
+	return cropped(out, from, max(to, from+1))
+}
+
+// cropped keeps the part of a long line around the caret, and keeps tabs so that the caret stands right.
+func cropped(line []rune, from, to int) string {
+	lead, tail := "", ""
+	if len(line) > snippetWidth {
+		start := max(0, min(from-snippetWidth/3, len(line)-snippetWidth))
+		stop := min(len(line), start+snippetWidth)
+		if start > 0 {
+			lead = "..."
+		}
+		if stop < len(line) {
+			tail = "..."
+		}
+		line, from, to = line[start:stop], from-start, min(to, stop)-start
+	}
+	var caret strings.Builder
+	for i := 0; i < from && i < len(line); i++ {
+		if line[i] == '\t' {
+			caret.WriteByte('\t')
+			continue
+		}
+		caret.WriteByte(' ')
+	}
+	clean := strings.Map(printable, string(line))
+	return lead + clean + tail + "\n" + strings.Repeat(" ", len(lead)) + caret.String() + strings.Repeat("^", max(1, to-from))
+}
+
+// printable keeps control characters of a hostile file off the terminal.
+func printable(r rune) rune {
+	if r == '\t' || (r >= ' ' && r != 0x7f && !(r >= 0x80 && r < 0xa0)) {
+		return r
+	}
+	return '�'
+}
+
+func isReference(value string) bool {
+	return strings.HasPrefix(value, "${") && strings.HasSuffix(value, "}") && !strings.Contains(value, ":-") && strings.Count(value, "${") == 1
+}

@@ -1,0 +1,426 @@
+package schema
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Kind is the kind of a value.
+type Kind uint8
+
+// The kinds of value.
+const (
+	Any Kind = iota
+	Object
+	Map
+	List
+	String
+	Int
+	Float
+	Bool
+	Duration
+	Bytes // a Size
+	Union // one of several specs
+)
+
+// Spec says what a value may be.
+type Spec struct {
+	Kind     Kind
+	Name     string // what people call it: "dpo_traj_builder"; empty: the place says enough
+	Doc      string
+	Nullable bool
+	Secret   bool
+	Default  any // as Value returns it; nil: none
+	Enum     []string
+	Min, Max *Bound
+	MinLen   *int // characters of a String, entries of a List or Map
+	MaxLen   *int
+	Pattern  *regexp.Regexp
+	Fields   []Field // of an Object, in order
+	Open     bool    // an Object: keys it does not know pass
+	Elem     *Spec   // of a List or Map; nil: anything
+	Single   bool    // a List: one value stands for a list of one
+	OneOf    []*Spec // of a Union
+
+	typ reflect.Type // nil where the spec comes from a JSON Schema
+}
+
+// Bound is an end of a range. Durations are in nanoseconds.
+type Bound struct {
+	Value     float64
+	Exclusive bool
+}
+
+// Field is a key of an Object.
+type Field struct {
+	Name     string
+	Spec     *Spec
+	Required bool
+	Aliases  []string // other accepted names
+	Aka      []string // names people write by mistake
+
+	index []int // of the struct field
+}
+
+// Field returns the field with a name or alias.
+func (s *Spec) Field(name string) *Field {
+	for i := range s.Fields {
+		if f := &s.Fields[i]; f.Name == name || slices.Contains(f.Aliases, name) {
+			return f
+		}
+	}
+	return nil
+}
+
+// Of returns the spec of a struct, given as a value or a pointer to one. An error is a mistake in the tags.
+func Of(v any) (*Spec, error) {
+	t := reflect.TypeOf(v)
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t == nil || t.Kind() != reflect.Struct {
+		return nil, fmt.Errorf("schema: %T is no struct", v)
+	}
+	return specOf(t, map[reflect.Type]bool{})
+}
+
+// MustOf is Of for structs that are part of a program.
+func MustOf(v any) *Spec {
+	s, err := Of(v)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+var (
+	durationType = reflect.TypeFor[time.Duration]()
+	sizeType     = reflect.TypeFor[Size]()
+	secretType   = reflect.TypeFor[Secret]()
+)
+
+func specOf(t reflect.Type, open map[reflect.Type]bool) (*Spec, error) {
+	s := &Spec{typ: t}
+	if t.Kind() == reflect.Pointer {
+		s, err := specOf(t.Elem(), open)
+		if err != nil {
+			return nil, err
+		}
+		s.Nullable = true
+		return s, nil
+	}
+	switch t {
+	case durationType:
+		s.Kind = Duration
+		s.Min = &Bound{Value: 0}
+		return s, nil
+	case sizeType:
+		s.Kind = Bytes
+		return s, nil
+	case secretType:
+		s.Kind, s.Secret = String, true
+		return s, nil
+	}
+	switch t.Kind() {
+	case reflect.String:
+		s.Kind = String
+	case reflect.Bool:
+		s.Kind = Bool
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		s.Kind = Int
+		if bits := t.Bits(); bits < 64 {
+			s.Min, s.Max = &Bound{Value: -math.Ldexp(1, bits-1)}, &Bound{Value: math.Ldexp(1, bits-1) - 1}
+		}
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		s.Kind, s.Min = Int, &Bound{Value: 0}
+		if bits := t.Bits(); bits < 64 {
+			s.Max = &Bound{Value: math.Ldexp(1, bits) - 1}
+		}
+	case reflect.Float32, reflect.Float64:
+		s.Kind = Float
+	case reflect.Interface:
+		s.Kind, s.Nullable = Any, true
+	case reflect.Slice, reflect.Map:
+		s.Kind = List
+		if t.Kind() == reflect.Map {
+			s.Kind = Map
+			if t.Key().Kind() != reflect.String {
+				return nil, fmt.Errorf("schema: %s: keys of a map must be strings", t)
+			}
+		}
+		elem, err := specOf(t.Elem(), open)
+		s.Elem = elem
+		return s, err
+	case reflect.Struct:
+		s.Kind = Object
+		if open[t] {
+			return nil, fmt.Errorf("schema: %s contains itself", t)
+		}
+		open[t] = true
+		defer delete(open, t)
+		return s, s.addFields(t, nil, open)
+	default:
+		return nil, fmt.Errorf("schema: a value can't be a %s", t)
+	}
+	return s, nil
+}
+
+func (s *Spec) addFields(t reflect.Type, index []int, open map[reflect.Type]bool) error {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, opts, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if name == "-" || !f.IsExported() {
+			continue
+		}
+		at := append(slices.Clone(index), i)
+		if opts == "inline" && f.Type.Kind() == reflect.Struct {
+			if err := s.addFields(f.Type, at, open); err != nil {
+				return err
+			}
+			continue
+		}
+		if name == "" {
+			name = strings.ToLower(f.Name)
+		}
+		field, err := fieldOf(f, name, open)
+		if err != nil {
+			return fmt.Errorf("schema: %s.%s: %w", t, f.Name, err)
+		}
+		field.index = at
+		s.Fields = append(s.Fields, field)
+	}
+	return nil
+}
+
+func fieldOf(f reflect.StructField, name string, open map[reflect.Type]bool) (Field, error) {
+	spec, err := specOf(f.Type, open)
+	if err != nil {
+		return Field{}, err
+	}
+	field := Field{Name: name, Spec: spec, Aliases: words(f.Tag.Get("alias")), Aka: words(f.Tag.Get("aka"))}
+	spec.Doc = f.Tag.Get("doc")
+	spec.Secret = spec.Secret || f.Tag.Get("secret") == "true"
+	spec.Nullable = spec.Nullable || f.Tag.Get("nullable") == "true"
+	spec.Single = f.Tag.Get("scalar") == "true"
+	spec.Open = f.Tag.Get("open") == "true"
+	spec.target().Enum = words(f.Tag.Get("enum"))
+	if err := field.rules(f.Tag.Get("validate")); err != nil {
+		return Field{}, err
+	}
+	if text, ok := f.Tag.Lookup("default"); ok {
+		var n yaml.Node
+		if err := yaml.Unmarshal([]byte(text), &n); err != nil {
+			return Field{}, fmt.Errorf("default %q: %w", text, err)
+		}
+		node := content(&n)
+		if node.Kind == 0 || spec.Kind == String {
+			node = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
+		}
+		w := walker{doc: &Document{}}
+		v, ok := w.value(spec, node, node, "")
+		if !ok || Failed(w.findings) {
+			return Field{}, fmt.Errorf("default %q breaks its own rules: %v", text, w.findings)
+		}
+		spec.Default = v
+	}
+	return field, nil
+}
+
+// target is the spec that an enum tag is about: that of a list's entries, else the spec itself.
+func (s *Spec) target() *Spec {
+	if (s.Kind == List || s.Kind == Map) && s.Elem != nil {
+		return s.Elem
+	}
+	return s
+}
+
+func words(tag string) (out []string) {
+	for w := range strings.SplitSeq(tag, ",") {
+		if w = strings.TrimSpace(w); w != "" {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// rules takes from a validate tag what a node can be checked for alone. The rest is left to the validator.
+func (f *Field) rules(tag string) error {
+	s := f.Spec
+	for rule := range strings.SplitSeq(tag, ",") {
+		name, param, _ := strings.Cut(rule, "=")
+		switch name {
+		case "required":
+			f.Required = true
+			if one := 1; s.Kind == String {
+				s.MinLen = &one
+			}
+		case "dive":
+			if s.Elem == nil {
+				return fmt.Errorf("validate %q: dive needs a list or map", tag)
+			}
+			s = s.Elem
+		case "oneof":
+			s.Enum = strings.Fields(param)
+		case "gt", "gte", "min", "lt", "lte", "max", "len":
+			if err := s.bound(name, param); err != nil {
+				return fmt.Errorf("validate %q: %w", tag, err)
+			}
+		}
+	}
+	return nil
+}
+
+// nodeRules are the rules that the walk over nodes has checked before the validator runs.
+var nodeRules = map[string]bool{"required": true, "oneof": true, "gt": true, "gte": true, "min": true, "lt": true, "lte": true, "max": true, "len": true}
+
+func (s *Spec) bound(name, param string) error {
+	if s.Kind == String || s.Kind == List || s.Kind == Map {
+		n, err := strconv.Atoi(param)
+		if err != nil {
+			return err
+		}
+		switch name {
+		case "gt":
+			n++
+		case "lt":
+			n--
+		}
+		if name[0] == 'g' || name == "min" || name == "len" {
+			s.MinLen = &n
+		}
+		if name == "lt" || name == "lte" || name == "max" || name == "len" {
+			s.MaxLen = &n
+		}
+		return nil
+	}
+	v, err := strconv.ParseFloat(param, 64)
+	if s.Kind == Duration {
+		var d time.Duration
+		d, err = time.ParseDuration(param)
+		v = float64(d)
+	}
+	if err != nil {
+		return err
+	}
+	b := &Bound{Value: v, Exclusive: name == "gt" || name == "lt"}
+	if name[0] == 'g' || name == "min" {
+		s.Min = b
+	} else {
+		s.Max = b
+	}
+	return nil
+}
+
+// expects says in a few words what a value must be.
+func (s *Spec) expects() string {
+	switch s.Kind {
+	case Object, Map:
+		return "a mapping"
+	case List:
+		return "a list"
+	case String:
+		if len(s.Enum) > 0 {
+			return "one of " + quoteAll(s.Enum)
+		}
+		return "a text"
+	case Int:
+		return "a whole number"
+	case Float:
+		return "a number"
+	case Bool:
+		return "true or false"
+	case Duration:
+		return `a duration like "10s" or "1h30m"`
+	case Bytes:
+		return `a size like "512MiB"`
+	case Union:
+		var of []string
+		for _, o := range s.OneOf {
+			if e := o.expects(); !slices.Contains(of, e) {
+				of = append(of, e)
+			}
+		}
+		return strings.Join(of, " or ")
+	}
+	return "a value"
+}
+
+func quoteAll(names []string) string {
+	q := make([]string, len(names))
+	for i, n := range names {
+		q[i] = strconv.Quote(n)
+	}
+	return strings.Join(q, ", ")
+}
+
+// names lists the keys of an object.
+func (s *Spec) names() []string {
+	out := make([]string, len(s.Fields))
+	for i, f := range s.Fields {
+		out[i] = f.Name
+	}
+	return out
+}
+
+// nearest finds what an unknown key was meant to be: a key of the object, else the path of one deeper inside.
+func (s *Spec) nearest(key string) string {
+	for _, f := range s.Fields {
+		if slices.Contains(f.Aka, key) {
+			return f.Name
+		}
+	}
+	names := s.names()
+	for _, f := range s.Fields {
+		names = append(names, f.Aliases...)
+	}
+	if n := Nearest(key, names); n != "" {
+		return n
+	}
+	for _, f := range s.Fields {
+		if f.Spec.Kind == Object {
+			if f.Spec.Field(key) != nil {
+				return f.Name + "." + key
+			}
+			for _, g := range f.Spec.Fields {
+				if g.Spec.Kind == Object && g.Spec.Field(key) != nil {
+					return f.Name + "." + g.Name + "." + key
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// defaultText writes a default the way it would stand in YAML; "" where there is none.
+func (s *Spec) defaultText() string {
+	if s.Default == nil || s.Secret {
+		return ""
+	}
+	out, err := yaml.Marshal(s.Default)
+	text := strings.TrimSpace(string(out))
+	if err != nil || strings.Contains(text, "\n") {
+		return ""
+	}
+	return text
+}
+
+// example is a value for "write `key: ...`".
+func (s *Spec) example() string {
+	switch {
+	case s.Secret:
+		return "${" + "VARIABLE" + "}"
+	case len(s.Enum) > 0:
+		return s.Enum[0]
+	}
+	return cmp.Or(s.defaultText(), map[Kind]string{String: "<text>", Int: "<number>", Float: "<number>", Bool: "true",
+		Duration: "10s", Bytes: "1GiB", List: "[...]", Object: "{...}", Map: "{...}"}[s.Kind], "...")
+}

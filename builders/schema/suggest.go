@@ -1,0 +1,54 @@
+package schema
+
+import (
+	"slices"
+	"strings"
+)
+
+// Nearest returns the candidate closest to what was written, or "" where none is close: at most a third of the longer
+// word may differ (Damerau's edits: insert, delete, replace, swap neighbours). Case, dashes and underscores don't count.
+func Nearest(written string, candidates []string) string {
+	const maxLen = 64
+	if written == "" || len(written) > maxLen {
+		return ""
+	}
+	best, bestDistance := "", 1<<30
+	for _, c := range slices.Sorted(slices.Values(candidates)) {
+		if len(c) > maxLen {
+			continue
+		}
+		a, b := plain(written), plain(c)
+		d := distance(a, b)
+		if d*3 <= max(len(a), len(b)) && d < bestDistance {
+			best, bestDistance = c, d
+		}
+	}
+	return best
+}
+
+func plain(s string) string {
+	return strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(s))
+}
+
+// distance is the optimal string alignment distance in bytes.
+func distance(a, b string) int {
+	before, prev, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range prev {
+		prev[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(prev[j]+1, row[j-1]+1, prev[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, prev, row = prev, row, before
+	}
+	return prev[len(b)]
+}

@@ -1,0 +1,118 @@
+package schema
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Secret is a text that is never shown: every way of printing it gives "[secret]".
+type Secret struct{ text string }
+
+// NewSecret wraps a text.
+func NewSecret(text string) Secret { return Secret{text} }
+
+// Reveal returns the text, for the one place that needs it.
+func (s Secret) Reveal() string { return s.text }
+
+// IsZero reports whether there is no text.
+func (s Secret) IsZero() bool { return s.text == "" }
+
+const hidden = "[secret]"
+
+func (s Secret) shown() string {
+	if s.text == "" {
+		return ""
+	}
+	return hidden
+}
+
+// String, GoString, MarshalText, MarshalJSON and MarshalYAML hide the text.
+func (s Secret) String() string { return s.shown() }
+
+// GoString hides the text in %#v.
+func (s Secret) GoString() string { return strconv.Quote(s.shown()) }
+
+// Format hides the text in every verb.
+func (s Secret) Format(f fmt.State, verb rune) {
+	if verb == 'q' || (verb == 'v' && f.Flag('#')) {
+		_, _ = f.Write([]byte(s.GoString()))
+		return
+	}
+	_, _ = f.Write([]byte(s.shown()))
+}
+
+// MarshalText hides the text.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.shown()), nil }
+
+// MarshalJSON hides the text.
+func (s Secret) MarshalJSON() ([]byte, error) { return json.Marshal(s.shown()) }
+
+// MarshalYAML hides the text.
+func (s Secret) MarshalYAML() (any, error) { return s.shown(), nil }
+
+// Size is a number of bytes, written "512MiB", "1.5GB" or as a plain number.
+type Size int64
+
+// units, largest first so that String finds the largest that divides.
+var units = []struct {
+	name string
+	size int64
+}{
+	{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10},
+	{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"KB", 1e3}, {"B", 1},
+}
+
+var errSize = errors.New(`no size in bytes: write a number and a unit, like "512MiB" or "1.5GB"`)
+
+// ParseSize reads a size in bytes.
+func ParseSize(text string) (Size, error) {
+	text = strings.TrimSpace(text)
+	factor := int64(1)
+	for _, u := range units {
+		if rest, ok := cutSuffixFold(text, u.name); ok {
+			text, factor = strings.TrimSpace(rest), u.size
+			break
+		}
+	}
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		if n < 0 || n > math.MaxInt64/factor {
+			return 0, errSize
+		}
+		return Size(n * factor), nil
+	}
+	if strings.ContainsAny(text, "xXpPeEiInN_") { // only plain decimals: no hexadecimal, Inf, NaN
+		return 0, errSize
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || f < 0 || f*float64(factor) >= math.MaxInt64 {
+		return 0, errSize
+	}
+	return Size(f * float64(factor)), nil
+}
+
+func cutSuffixFold(text, suffix string) (string, bool) {
+	if n := len(text) - len(suffix); n >= 0 && strings.EqualFold(text[n:], suffix) {
+		return text[:n], true
+	}
+	return text, false
+}
+
+// String writes the size with the largest binary unit that divides it.
+func (s Size) String() string {
+	for _, u := range units[:4] {
+		if s != 0 && int64(s)%u.size == 0 {
+			return strconv.FormatInt(int64(s)/u.size, 10) + u.name
+		}
+	}
+	return strconv.FormatInt(int64(s), 10) + "B"
+}
+
+// MarshalText writes the size as String does.
+func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// MarshalYAML writes the size as String does.
+func (s Size) MarshalYAML() (any, error) { return s.String(), nil }
