@@ -1,0 +1,221 @@
+package chat
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// ParseMessages reads an array of messages as the OpenAI chat API and what imitates it write them. Everything it returns is
+// copied out of raw. The error names the message and the field that can't be read.
+func ParseMessages(raw json.Raw) ([]Message, error) {
+	if raw.Kind() != json.Array {
+		return nil, fmt.Errorf("messages are %s, not an array", raw.Kind())
+	}
+	var out []Message
+	for e := range raw.Elements() {
+		m, err := ParseMessage(e)
+		if err != nil {
+			return nil, fmt.Errorf("messages[%d]: %w", len(out), err)
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+// ParseMessage reads one message: role (required), content (text, null, absent, or parts), name, tool_calls, tool_call_id,
+// and hidden reasoning under reasoning_content, reasoning or thinking. A key it doesn't know, and a known one that is null,
+// goes to Extra. Everything it returns is copied out of raw.
+func ParseMessage(raw json.Raw) (Message, error) {
+	var m Message
+	if raw.Kind() != json.Object {
+		return m, fmt.Errorf("a message is %s, not an object", raw.Kind())
+	}
+	hasRole := false
+	c := raw.Cursor()
+	c.Enter(json.Object)
+	for key, ok := c.Member(); ok; key, ok = c.Member() {
+		v := c.Value()
+		name, _ := key.Text()
+		var err error
+		switch {
+		case name == "content":
+			err = m.parseContent(v)
+		case v.Kind() == json.Null:
+			m.Extra = append(m.Extra, Member{name, clone(v)})
+		case name == "role":
+			hasRole = true
+			m.Role, err = text(v)
+		case name == "name":
+			m.Name, err = text(v)
+		case name == "tool_call_id":
+			m.ToolCallID, err = text(v)
+		case name == "tool_calls":
+			m.ToolCalls, err = parseCalls(v)
+		case v.Kind() == json.String && m.ReasoningKey == "" && isReasoning(name):
+			m.ReasoningKey = name
+			m.Reasoning, err = text(v)
+		default:
+			m.Extra = append(m.Extra, Member{name, clone(v)})
+		}
+		if err != nil {
+			return m, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if !hasRole {
+		return m, fmt.Errorf("a message without a role")
+	}
+	return m, nil
+}
+
+func isReasoning(key string) bool {
+	return key == "reasoning_content" || key == "reasoning" || key == "thinking"
+}
+
+func (m *Message) parseContent(v json.Raw) error {
+	m.Text, m.Parts = "", nil // of duplicate keys the last wins
+	switch v.Kind() {
+	case json.Null:
+		m.Form = Null
+	case json.String:
+		m.Form = Text
+		m.Text, _ = v.Text()
+	case json.Array:
+		m.Form = Parts
+		m.Parts = []Part{}
+		for e := range v.Elements() {
+			p, err := parsePart(e)
+			if err != nil {
+				return fmt.Errorf("part %d: %w", len(m.Parts), err)
+			}
+			m.Parts = append(m.Parts, p)
+		}
+	default:
+		return fmt.Errorf("%s, not text, null or parts", v.Kind())
+	}
+	return nil
+}
+
+// parsePart reads a part: an object with a type, or a bare string, which some writers use for a text part.
+func parsePart(v json.Raw) (Part, error) {
+	p := Part{Raw: clone(v)}
+	switch v.Kind() {
+	case json.String:
+		p.Type = "text"
+		p.Text, _ = v.Text()
+		return p, nil
+	case json.Object:
+		kind, _ := v.Get("type")
+		var err error
+		if p.Type, err = text(kind); err != nil {
+			return p, fmt.Errorf("type: %w", err)
+		}
+		if p.Type == "text" {
+			body, _ := v.Get("text")
+			if p.Text, err = text(body); err != nil {
+				return p, fmt.Errorf("text: %w", err)
+			}
+		}
+		return p, nil
+	}
+	return p, fmt.Errorf("%s, not an object", v.Kind())
+}
+
+func parseCalls(v json.Raw) ([]ToolCall, error) {
+	if v.Kind() != json.Array {
+		return nil, fmt.Errorf("%s, not an array", v.Kind())
+	}
+	out := []ToolCall{}
+	for e := range v.Elements() {
+		call, err := ParseToolCall(e)
+		if err != nil {
+			return nil, fmt.Errorf("call %d: %w", len(out), err)
+		}
+		out = append(out, call)
+	}
+	return out, nil
+}
+
+// ParseToolCall reads a call: {"id", "type", "function": {"name", "arguments"}}, or the same flat, without "function".
+func ParseToolCall(raw json.Raw) (ToolCall, error) {
+	var call ToolCall
+	if raw.Kind() != json.Object {
+		return call, fmt.Errorf("%s, not an object", raw.Kind())
+	}
+	fn, nested := raw.Get("function")
+	nested = nested && fn.Kind() == json.Object
+	for key, v := range raw.Members() {
+		name, _ := key.Text()
+		var err error
+		switch {
+		case name == "id" && v.Kind() == json.String:
+			call.ID, err = text(v)
+		case name == "type" && v.Kind() == json.String:
+			call.Type, err = text(v)
+		case name == "function" && nested:
+			for key, v := range v.Members() {
+				inner, _ := key.Text()
+				if err = call.parseFunction(inner, v); err != nil {
+					break
+				}
+			}
+		case !nested:
+			err = call.parseFunction(name, v)
+		default:
+			call.Extra = append(call.Extra, Member{name, clone(v)})
+		}
+		if err != nil {
+			return call, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if call.Name == "" {
+		return call, fmt.Errorf("a call without a function name")
+	}
+	return call, nil
+}
+
+func (call *ToolCall) parseFunction(key string, v json.Raw) (err error) {
+	switch {
+	case key == "name":
+		call.Name, err = text(v)
+	case key == "arguments" && v.Kind() == json.String:
+		call.AsObject = false
+		call.Arguments, _ = v.Text()
+		call.Parsed, _ = json.Parse([]byte(call.Arguments), json.Limits{})
+	case key == "arguments" && v.Kind() != json.Null:
+		call.AsObject = true
+		call.Parsed = clone(v)
+		call.Arguments = string(v)
+	default:
+		call.Extra = append(call.Extra, Member{key, clone(v)})
+	}
+	return err
+}
+
+// ParseTool reads a tool's definition: {"type": "function", "function": {"name", ...}}, or the inner object alone.
+func ParseTool(raw json.Raw) (Tool, error) {
+	if raw.Kind() != json.Object {
+		return Tool{}, fmt.Errorf("a tool is %s, not an object", raw.Kind())
+	}
+	inner := raw
+	if fn, ok := raw.Get("function"); ok && fn.Kind() == json.Object {
+		inner = fn
+	}
+	v, _ := inner.Get("name")
+	name, err := text(v)
+	if err != nil {
+		return Tool{}, fmt.Errorf("a tool's name: %w", err)
+	}
+	return Tool{Name: name, Raw: clone(raw)}, nil
+}
+
+func text(v json.Raw) (string, error) {
+	s, ok := v.Text()
+	if !ok {
+		return "", fmt.Errorf("%s, not text", v.Kind())
+	}
+	return s, nil
+}
+
+func clone(v json.Raw) json.Raw { return json.Raw(bytes.Clone(v)) }
