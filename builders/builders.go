@@ -57,6 +57,21 @@ const (
 	KindDistillation
 )
 
+// String is the kind's name in files and messages.
+func (k Kind) String() string {
+	switch k {
+	case KindPreference:
+		return "preference"
+	case KindDemonstration:
+		return "demonstration"
+	case KindRollout:
+		return "rollout"
+	case KindDistillation:
+		return "distillation"
+	}
+	return "unknown"
+}
+
 // Record is one of *Preference, *Demonstration, *Rollout, *Distillation.
 type Record interface {
 	Kind() Kind
