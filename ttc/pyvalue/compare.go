@@ -1,0 +1,178 @@
+package pyvalue
+
+import (
+	"math"
+	"math/big"
+	"strings"
+)
+
+// Equal is a == b. It fails only on values nested too deeply. Objects are equal when they are the same one, or when
+// they have a method `Equal(Object) bool` that says so.
+func Equal(a, b Value) (bool, error) { return equal(a, b, 0) }
+
+func equal(a, b Value, depth int) (bool, error) {
+	if depth > MaxDepth {
+		return false, errTooDeep()
+	}
+	if a.IsNumber() && b.IsNumber() {
+		c, ordered := compareNumbers(a, b)
+		return ordered && c == 0, nil
+	}
+	if a.kind != b.kind {
+		return false, nil
+	}
+	switch a.kind {
+	case KindNone:
+		return true, nil
+	case KindStr:
+		return a.s == b.s, nil
+	case KindList, KindTuple:
+		return equalItems(a.List(), b.List(), depth)
+	case KindDict:
+		return equalDicts(a.Dict(), b.Dict(), depth)
+	}
+	if e, ok := a.ref.(interface{ Equal(Object) bool }); ok {
+		return e.Equal(b.ref.(Object)), nil
+	}
+	return a.ref == b.ref, nil
+}
+
+// Same is `a is b or a == b`, which is how Python compares elements of containers: it differs from Equal on NaN only (all
+// NaN of a JSON text are one object).
+func Same(a, b Value) (bool, error) { return same(a, b, 0) }
+
+func same(a, b Value, depth int) (bool, error) {
+	if a.kind == KindFloat && b.kind == KindFloat && a.n == b.n {
+		return true, nil
+	}
+	return equal(a, b, depth)
+}
+
+func equalItems(a, b *List, depth int) (bool, error) {
+	if a == b {
+		return true, nil
+	}
+	if len(a.Items) != len(b.Items) {
+		return false, nil
+	}
+	for i := range a.Items {
+		if ok, err := same(a.Items[i], b.Items[i], depth+1); !ok {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+func equalDicts(a, b *Dict, depth int) (bool, error) {
+	if a == b {
+		return true, nil
+	}
+	if a.Len() != b.Len() {
+		return false, nil
+	}
+	for i, k := range a.keys {
+		v, ok, _ := b.Get(k)
+		if !ok {
+			return false, nil
+		}
+		if ok, err := same(a.values[i], v, depth+1); !ok {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// Less is a < b. It fails with Python's TypeError where the two can't be ordered.
+func Less(a, b Value) (bool, error) { return Ordered("<", a, b) }
+
+// Ordered is `a op b` for op one of < <= > >=.
+func Ordered(op string, a, b Value) (bool, error) { return ordered(op, a, b, 0) }
+
+func ordered(op string, a, b Value, depth int) (bool, error) {
+	if depth > MaxDepth {
+		return false, errTooDeep()
+	}
+	switch {
+	case a.IsNumber() && b.IsNumber():
+		c, ok := compareNumbers(a, b)
+		return ok && holds(op, c), nil
+	case a.kind == KindStr && b.kind == KindStr:
+		return holds(op, strings.Compare(a.s, b.s)), nil
+	case a.kind == b.kind && (a.kind == KindList || a.kind == KindTuple):
+		return orderedItems(op, a.Items(), b.Items(), depth)
+	}
+	return false, Errorf("TypeError", "'%s' not supported between instances of '%s' and '%s'", op, a.TypeName(), b.TypeName())
+}
+
+func orderedItems(op string, a, b []Value, depth int) (bool, error) {
+	for i := 0; i < len(a) && i < len(b); i++ {
+		alike, err := same(a[i], b[i], depth+1)
+		if err != nil {
+			return false, err
+		}
+		if !alike {
+			return ordered(op, a[i], b[i], depth+1)
+		}
+	}
+	return holds(op, len(a)-len(b)), nil
+}
+
+func holds(op string, c int) bool {
+	switch op {
+	case "<":
+		return c < 0
+	case "<=":
+		return c <= 0
+	case ">":
+		return c > 0
+	}
+	return c >= 0
+}
+
+// compareNumbers compares exactly, without rounding an int to a float. It reports false where either is NaN.
+func compareNumbers(a, b Value) (int, bool) {
+	if a.kind != KindFloat && b.kind != KindFloat {
+		if !a.isBig() && !b.isBig() {
+			return compareInt64(int64(a.n), int64(b.n)), true
+		}
+		return a.Big().Cmp(b.Big()), true
+	}
+	if a.kind == KindFloat && b.kind == KindFloat {
+		return compareFloats(a.Float64(), b.Float64())
+	}
+	if a.kind == KindFloat {
+		c, ok := compareNumbers(b, a)
+		return -c, ok
+	}
+	f := b.Float64()
+	if math.IsNaN(f) {
+		return 0, false
+	}
+	if math.IsInf(f, 0) {
+		return -int(math.Copysign(1, f)), true
+	}
+	x := new(big.Float).SetInt(a.Big())
+	return x.Cmp(big.NewFloat(f)), true
+}
+
+func compareInt64(a, b int64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+func compareFloats(a, b float64) (int, bool) {
+	switch {
+	case a < b:
+		return -1, true
+	case a > b:
+		return 1, true
+	case a == b:
+		return 0, true
+	}
+	return 0, false
+}

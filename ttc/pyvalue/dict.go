@@ -1,0 +1,174 @@
+package pyvalue
+
+import (
+	"math"
+	"math/big"
+	"strconv"
+)
+
+// Dict is a Python dict: ordered by first insertion; setting a key again keeps its place and its first spelling.
+type Dict struct {
+	keys, values []Value
+	index        map[hashKey]int // nil while small
+	Tag          any             // as a leaf's tag
+}
+
+// smallDict is the size up to which a dict is searched from the front; message objects stay below it.
+const smallDict = 8
+
+// hashKey is equal for keys that Python takes for the same: 1, 1.0 and True.
+type hashKey struct {
+	kind Kind
+	n    uint64
+	s    string
+}
+
+// Len is the number of keys.
+func (d *Dict) Len() int { return len(d.keys) }
+
+// At returns the i-th key and its value.
+func (d *Dict) At(i int) (key, value Value) { return d.keys[i], d.values[i] }
+
+// Keys returns the keys in order. They must not be changed.
+func (d *Dict) Keys() []Value { return d.keys }
+
+// Values returns the values in order. They must not be changed.
+func (d *Dict) Values() []Value { return d.values }
+
+// GetStr returns the value of a text key.
+func (d *Dict) GetStr(key string) (Value, bool) {
+	if d.index != nil {
+		i, ok := d.index[hashKey{kind: KindStr, s: key}]
+		if !ok {
+			return None, false
+		}
+		return d.values[i], true
+	}
+	for i := range d.keys {
+		if d.keys[i].kind == KindStr && d.keys[i].s == key {
+			return d.values[i], true
+		}
+	}
+	return None, false
+}
+
+// Get returns the value of a key. It fails where Python would: the key can't be hashed.
+func (d *Dict) Get(key Value) (Value, bool, error) {
+	if key.kind == KindStr {
+		v, ok := d.GetStr(key.s)
+		return v, ok, nil
+	}
+	i, _, err := d.find(key)
+	if err != nil || i < 0 {
+		return None, false, err
+	}
+	return d.values[i], true, nil
+}
+
+// SetStr sets a text key.
+func (d *Dict) SetStr(key string, v Value) { _ = d.Set(Str(key), v) }
+
+// Set sets a key. It fails where Python would: the key can't be hashed.
+func (d *Dict) Set(key, v Value) error {
+	i, h, err := d.find(key)
+	if err != nil {
+		return err
+	}
+	if i >= 0 {
+		d.values[i] = v
+		return nil
+	}
+	d.keys = append(d.keys, key)
+	d.values = append(d.values, v)
+	switch {
+	case d.index != nil:
+		d.index[h] = len(d.keys) - 1
+	case len(d.keys) > smallDict:
+		d.index = make(map[hashKey]int, 2*len(d.keys))
+		for i, k := range d.keys {
+			h, _ := hash(k)
+			d.index[h] = i
+		}
+	}
+	return nil
+}
+
+func (d *Dict) find(key Value) (int, hashKey, error) {
+	h, err := hash(key)
+	if err != nil {
+		return -1, h, err
+	}
+	if d.index != nil {
+		if i, ok := d.index[h]; ok {
+			return i, h, nil
+		}
+		return -1, h, nil
+	}
+	for i, k := range d.keys {
+		if k.kind == KindStr && h.kind == KindStr {
+			if k.s == h.s {
+				return i, h, nil
+			}
+		} else if other, _ := hash(k); other == h {
+			return i, h, nil
+		}
+	}
+	return -1, h, nil
+}
+
+func hash(v Value) (hashKey, error) {
+	switch v.kind {
+	case KindStr:
+		return hashKey{kind: KindStr, s: v.s}, nil
+	case KindNone:
+		return hashKey{}, nil
+	case KindBool, KindInt:
+		if v.isBig() {
+			return hashKey{kind: KindInt, s: v.Big().String()}, nil
+		}
+		return hashKey{kind: KindInt, n: v.n}, nil
+	case KindFloat:
+		return hashFloat(v.Float64()), nil
+	case KindTuple:
+		return hashTuple(v)
+	case KindObject:
+		if h, ok := v.ref.(interface{ Hash() string }); ok {
+			return hashKey{kind: KindObject, s: h.Hash()}, nil
+		}
+	}
+	return hashKey{}, Errorf("TypeError", "unhashable type: '%s'", v.TypeName())
+}
+
+func hashFloat(f float64) hashKey {
+	if f != math.Trunc(f) || math.IsInf(f, 0) || f != f {
+		return hashKey{kind: KindFloat, n: math.Float64bits(f)}
+	}
+	if f >= -(1<<63) && f < 1<<63 {
+		return hashKey{kind: KindInt, n: uint64(int64(f))}
+	}
+	i, _ := big.NewFloat(f).Int(nil)
+	return hashKey{kind: KindInt, s: i.String()}
+}
+
+func hashTuple(v Value) (hashKey, error) {
+	var b []byte
+	for _, e := range v.Items() {
+		h, err := hash(e)
+		if err != nil {
+			return h, err
+		}
+		b = append(b, byte(h.kind))
+		b = strconv.AppendUint(b, h.n, 36)
+		b = append(b, ':')
+		b = strconv.AppendInt(b, int64(len(h.s)), 10)
+		b = append(b, ':')
+		b = append(b, h.s...)
+	}
+	return hashKey{kind: KindTuple, s: string(b)}, nil
+}
+
+// Contains reports whether the dict has the key.
+func (d *Dict) Contains(key Value) (bool, error) {
+	_, ok, err := d.Get(key)
+	return ok, err
+}

@@ -1,0 +1,244 @@
+package pyvalue
+
+import (
+	"math"
+	"sort"
+	"strconv"
+	"unicode/utf8"
+)
+
+// Dump are the options of json.dumps.
+type Dump struct {
+	ASCII    bool   // ensure_ascii
+	Indented bool   // indent is given: a line an element
+	Indent   string // what one level is indented by, where Indented
+	Item     string // separator between items; "" means Python's default
+	Key      string // separator after a key; "" means Python's default
+	SortKeys bool
+	// Custom says that Item and Key are meant as they stand, even if empty.
+	Custom bool
+}
+
+// Dumps is json.dumps(v) with Python's defaults (ensure_ascii on).
+func Dumps(v Value) (string, error) {
+	b, err := Dump{ASCII: true}.Append(nil, v, nil)
+	return string(b), err
+}
+
+// Append appends json.dumps(v). mark may be nil. It fails where Python would: on what JSON doesn't have, on keys that
+// can't be sorted, on values nested too deeply.
+func (o Dump) Append(dst []byte, v Value, mark Marker) ([]byte, error) {
+	if !o.Custom {
+		if o.Item == "" {
+			o.Item = ", "
+			if o.Indented {
+				o.Item = ","
+			}
+		}
+		if o.Key == "" {
+			o.Key = ": "
+		}
+	}
+	return o.value(dst, v, mark, 0)
+}
+
+func (o *Dump) value(dst []byte, v Value, mark Marker, depth int) ([]byte, error) {
+	if depth > MaxDepth {
+		return dst, errTooDeep()
+	}
+	switch v.kind {
+	case KindStr:
+		return o.text(dst, v, mark), nil
+	case KindList, KindTuple:
+		return o.items(dst, v, mark, depth)
+	case KindDict:
+		return o.dict(dst, v, mark, depth)
+	case KindObject:
+		return dst, Errorf("TypeError", "Object of type %s is not JSON serializable", v.TypeName())
+	}
+	mark.at(v, 0, len(dst))
+	return appendScalar(dst, v)
+}
+
+func appendScalar(dst []byte, v Value) ([]byte, error) {
+	switch v.kind {
+	case KindNone:
+		return append(dst, "null"...), nil
+	case KindBool:
+		return strconv.AppendBool(dst, v.n != 0), nil
+	case KindInt:
+		return AppendInt(dst, v)
+	}
+	f := v.Float64()
+	switch {
+	case math.IsNaN(f):
+		return append(dst, "NaN"...), nil
+	case math.IsInf(f, 1):
+		return append(dst, "Infinity"...), nil
+	case math.IsInf(f, -1):
+		return append(dst, "-Infinity"...), nil
+	}
+	return AppendFloat(dst, f), nil
+}
+
+func (o *Dump) newline(dst []byte, depth int) []byte {
+	if !o.Indented {
+		return dst
+	}
+	dst = append(dst, '\n')
+	for range depth {
+		dst = append(dst, o.Indent...)
+	}
+	return dst
+}
+
+func (o *Dump) items(dst []byte, v Value, mark Marker, depth int) (_ []byte, err error) {
+	mark.at(v, -1, len(dst))
+	items := v.Items()
+	if len(items) == 0 {
+		return append(dst, "[]"...), nil
+	}
+	dst = append(dst, '[')
+	for i, e := range items {
+		mark.at(v, -1, len(dst))
+		if i > 0 {
+			dst = append(dst, o.Item...)
+		}
+		dst = o.newline(dst, depth+1)
+		if dst, err = o.value(dst, e, mark, depth+1); err != nil {
+			return dst, err
+		}
+	}
+	mark.at(v, -1, len(dst))
+	return append(o.newline(dst, depth), ']'), nil
+}
+
+func (o *Dump) dict(dst []byte, v Value, mark Marker, depth int) ([]byte, error) {
+	mark.at(v, -1, len(dst))
+	d := v.Dict()
+	if d.Len() == 0 {
+		return append(dst, "{}"...), nil
+	}
+	order, err := o.order(d)
+	if err != nil {
+		return dst, err
+	}
+	dst = append(dst, '{')
+	for n := range d.keys {
+		i := n
+		if order != nil {
+			i = order[n]
+		}
+		mark.at(v, -1, len(dst))
+		if n > 0 {
+			dst = append(dst, o.Item...)
+		}
+		dst = o.newline(dst, depth+1)
+		if dst, err = o.key(dst, d.keys[i], mark); err != nil {
+			return dst, err
+		}
+		mark.at(v, -1, len(dst))
+		dst = append(dst, o.Key...)
+		if dst, err = o.value(dst, d.values[i], mark, depth+1); err != nil {
+			return dst, err
+		}
+	}
+	mark.at(v, -1, len(dst))
+	return append(o.newline(dst, depth), '}'), nil
+}
+
+// order returns the order in which keys are written, nil for the dict's own.
+func (o *Dump) order(d *Dict) ([]int, error) {
+	if !o.SortKeys {
+		return nil, nil
+	}
+	order := make([]int, d.Len())
+	for i := range order {
+		order[i] = i
+	}
+	var failed error
+	sort.SliceStable(order, func(i, j int) bool {
+		less, err := Less(d.keys[order[i]], d.keys[order[j]])
+		if err != nil {
+			failed = err
+		}
+		return less
+	})
+	return order, failed
+}
+
+func (o *Dump) key(dst []byte, k Value, mark Marker) ([]byte, error) {
+	switch k.kind {
+	case KindStr:
+		return o.text(dst, k, mark), nil
+	case KindNone, KindBool, KindInt, KindFloat:
+		mark.at(k, 0, len(dst))
+		dst, err := appendScalar(append(dst, '"'), k)
+		return append(dst, '"'), err
+	}
+	return dst, Errorf("TypeError", "keys must be str, int, float, bool or None, not %s", k.TypeName())
+}
+
+// text appends a JSON string: control characters, quotes and backslashes are escaped; all beyond ASCII too where the
+// options say so.
+func (o *Dump) text(dst []byte, v Value, mark Marker) []byte {
+	s := v.s
+	mark.at(v, 0, len(dst))
+	dst = append(dst, '"')
+	run := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' && (c < 0x7f || !o.ASCII) {
+			i++
+			continue
+		}
+		if run < i {
+			mark.at(v, run, len(dst))
+			dst = append(dst, s[run:i]...)
+		}
+		mark.at(v, i, len(dst))
+		size := 1
+		if c < utf8.RuneSelf {
+			dst = appendJSONEscape(dst, c)
+		} else {
+			var r rune
+			r, size = DecodeRune(s[i:])
+			dst = appendUnicodeEscape(dst, r)
+		}
+		i += size
+		run = i
+	}
+	if run < len(s) {
+		mark.at(v, run, len(dst))
+		dst = append(dst, s[run:]...)
+	}
+	mark.at(v, len(s), len(dst))
+	return append(dst, '"')
+}
+
+func appendJSONEscape(dst []byte, c byte) []byte {
+	switch c {
+	case '"', '\\':
+		return append(dst, '\\', c)
+	case '\n':
+		return append(dst, '\\', 'n')
+	case '\r':
+		return append(dst, '\\', 'r')
+	case '\t':
+		return append(dst, '\\', 't')
+	case '\b':
+		return append(dst, '\\', 'b')
+	case '\f':
+		return append(dst, '\\', 'f')
+	}
+	return append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+}
+
+func appendUnicodeEscape(dst []byte, r rune) []byte {
+	if r >= 0x10000 {
+		r -= 0x10000
+		dst = appendHex4(append(dst, '\\', 'u'), 0xd800+r>>10)
+		return appendHex4(append(dst, '\\', 'u'), 0xdc00+r&0x3ff)
+	}
+	return appendHex4(append(dst, '\\', 'u'), r)
+}

@@ -1,0 +1,246 @@
+package pyvalue
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// A Marker is told where output comes from while values are printed: the bytes appended from dst on come from byte src of
+// the text of leaf v, one byte for one, until the next call. src is -1 for punctuation, which belongs to the list or dict
+// v. A Marker may panic to stop the work; nothing is held that would leak.
+type Marker func(v Value, src, dst int)
+
+func (m Marker) at(v Value, src, dst int) {
+	if m != nil {
+		m(v, src, dst)
+	}
+}
+
+// Repr is repr(v).
+func Repr(v Value) (string, error) {
+	b, err := AppendRepr(nil, v, nil)
+	return string(b), err
+}
+
+// ToStr is str(v).
+func ToStr(v Value) (string, error) {
+	if v.kind == KindStr {
+		return v.s, nil
+	}
+	b, err := AppendStr(nil, v, nil)
+	return string(b), err
+}
+
+// AppendStr appends str(v). mark may be nil.
+func AppendStr(dst []byte, v Value, mark Marker) ([]byte, error) {
+	switch v.kind {
+	case KindStr:
+		mark.at(v, 0, len(dst))
+		return append(dst, v.s...), nil
+	case KindObject:
+		if o, ok := v.ref.(interface{ Str() string }); ok {
+			mark.at(v, -1, len(dst))
+			return append(dst, o.Str()...), nil
+		}
+	}
+	return AppendRepr(dst, v, mark)
+}
+
+// AppendRepr appends repr(v). mark may be nil. It fails only on values nested too deeply.
+func AppendRepr(dst []byte, v Value, mark Marker) ([]byte, error) {
+	return appendRepr(dst, v, mark, 0)
+}
+
+func appendRepr(dst []byte, v Value, mark Marker, depth int) ([]byte, error) {
+	if depth > MaxDepth {
+		return dst, errTooDeep()
+	}
+	switch v.kind {
+	case KindStr:
+		return AppendQuoted(dst, v, mark), nil
+	case KindList, KindTuple:
+		return appendItems(dst, v, mark, depth)
+	case KindDict:
+		return appendDict(dst, v, mark, depth)
+	}
+	mark.at(v, 0, len(dst))
+	switch v.kind {
+	case KindNone:
+		return append(dst, "None"...), nil
+	case KindBool:
+		if v.n != 0 {
+			return append(dst, "True"...), nil
+		}
+		return append(dst, "False"...), nil
+	case KindInt:
+		return AppendInt(dst, v)
+	case KindFloat:
+		return AppendFloat(dst, v.Float64()), nil
+	}
+	if o, ok := v.ref.(interface{ Repr() string }); ok {
+		return append(dst, o.Repr()...), nil
+	}
+	return append(append(append(dst, '<'), v.TypeName()...), " object>"...), nil
+}
+
+func appendItems(dst []byte, v Value, mark Marker, depth int) (_ []byte, err error) {
+	open, end := byte('['), byte(']')
+	if v.kind == KindTuple {
+		open, end = '(', ')'
+	}
+	mark.at(v, -1, len(dst))
+	dst = append(dst, open)
+	items := v.Items()
+	for i, e := range items {
+		if i > 0 {
+			mark.at(v, -1, len(dst))
+			dst = append(dst, ", "...)
+		}
+		if dst, err = appendRepr(dst, e, mark, depth+1); err != nil {
+			return dst, err
+		}
+	}
+	mark.at(v, -1, len(dst))
+	if v.kind == KindTuple && len(items) == 1 {
+		dst = append(dst, ',')
+	}
+	return append(dst, end), nil
+}
+
+func appendDict(dst []byte, v Value, mark Marker, depth int) (_ []byte, err error) {
+	mark.at(v, -1, len(dst))
+	dst = append(dst, '{')
+	d := v.Dict()
+	for i, k := range d.keys {
+		if i > 0 {
+			mark.at(v, -1, len(dst))
+			dst = append(dst, ", "...)
+		}
+		if dst, err = appendRepr(dst, k, mark, depth+1); err != nil {
+			return dst, err
+		}
+		mark.at(v, -1, len(dst))
+		dst = append(dst, ": "...)
+		if dst, err = appendRepr(dst, d.values[i], mark, depth+1); err != nil {
+			return dst, err
+		}
+	}
+	mark.at(v, -1, len(dst))
+	return append(dst, '}'), nil
+}
+
+// maxIntDigits is CPython's limit on converting between int and decimal text.
+const maxIntDigits = 4300
+
+// AppendInt appends an int in decimal. It fails beyond CPython's limit of 4300 digits.
+func AppendInt(dst []byte, v Value) ([]byte, error) {
+	if !v.isBig() {
+		return strconv.AppendInt(dst, int64(v.n), 10), nil
+	}
+	if v.Big().BitLen() > maxIntDigits*4 {
+		return dst, errIntDigits()
+	}
+	at := len(dst)
+	dst = v.Big().Append(dst, 10)
+	if n := len(dst) - at; n > maxIntDigits+1 || n == maxIntDigits+1 && dst[at] != '-' {
+		return dst[:at], errIntDigits()
+	}
+	return dst, nil
+}
+
+func errIntDigits() error {
+	return Errorf("ValueError", "Exceeds the limit (%d digits) for integer string conversion", maxIntDigits)
+}
+
+// AppendFloat appends repr(f): the shortest digits that read back as f, laid out as Python does.
+func AppendFloat(dst []byte, f float64) []byte {
+	switch {
+	case math.IsNaN(f):
+		return append(dst, "nan"...)
+	case math.IsInf(f, 1):
+		return append(dst, "inf"...)
+	case math.IsInf(f, -1):
+		return append(dst, "-inf"...)
+	}
+	var buf [32]byte
+	e := strconv.AppendFloat(buf[:0], f, 'e', -1, 64)
+	exp, _ := strconv.Atoi(string(e[strings.LastIndexByte(string(e), 'e')+1:]))
+	if exp < -4 || exp >= 16 {
+		return append(dst, e...) // Go writes d.ddde+XX as Python does
+	}
+	at := len(dst)
+	dst = strconv.AppendFloat(dst, f, 'f', -1, 64)
+	for _, c := range dst[at:] {
+		if c == '.' {
+			return dst
+		}
+	}
+	return append(dst, ".0"...)
+}
+
+// AppendQuoted appends repr of the str v: single quotes unless the text has one and no double quote; what Unicode 14
+// doesn't call printable is escaped.
+func AppendQuoted(dst []byte, v Value, mark Marker) []byte {
+	s := v.s
+	quote := byte('\'')
+	if strings.IndexByte(s, '\'') >= 0 && strings.IndexByte(s, '"') < 0 {
+		quote = '"'
+	}
+	mark.at(v, 0, len(dst))
+	dst = append(dst, quote)
+	run := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= ' ' && c < 0x7f && c != '\\' && c != quote {
+			i++
+			continue
+		}
+		r, size := DecodeRune(s[i:])
+		if c >= utf8.RuneSelf && IsPrintable(r) {
+			i += size
+			continue
+		}
+		if run < i {
+			mark.at(v, run, len(dst))
+			dst = append(dst, s[run:i]...)
+		}
+		mark.at(v, i, len(dst))
+		dst = appendEscape(dst, r, quote)
+		i += size
+		run = i
+	}
+	if run < len(s) {
+		mark.at(v, run, len(dst))
+		dst = append(dst, s[run:]...)
+	}
+	mark.at(v, len(s), len(dst))
+	return append(dst, quote)
+}
+
+const hexDigits = "0123456789abcdef"
+
+func appendEscape(dst []byte, r rune, quote byte) []byte {
+	switch r {
+	case '\\', rune(quote):
+		return append(dst, '\\', byte(r))
+	case '\n':
+		return append(dst, '\\', 'n')
+	case '\r':
+		return append(dst, '\\', 'r')
+	case '\t':
+		return append(dst, '\\', 't')
+	}
+	switch {
+	case r < 0x100:
+		return append(dst, '\\', 'x', hexDigits[r>>4], hexDigits[r&15])
+	case r < 0x10000:
+		return appendHex4(append(dst, '\\', 'u'), r)
+	}
+	return appendHex4(appendHex4(append(dst, '\\', 'U'), r>>16), r&0xffff)
+}
+
+func appendHex4(dst []byte, r rune) []byte {
+	return append(dst, hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
+}

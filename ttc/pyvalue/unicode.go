@@ -1,0 +1,100 @@
+package pyvalue
+
+import (
+	"sort"
+	"unicode"
+)
+
+// IsPrintable is chr(r).isprintable().
+func IsPrintable(r rune) bool {
+	if r < 0x7f {
+		return r >= ' '
+	}
+	// printable holds the first code point of every run, printable and not in turn; a run that starts at an even index is
+	// printable.
+	n := sort.Search(len(printable), func(i int) bool { return printable[i] > r })
+	return n%2 == 1
+}
+
+// IsSpace is chr(r).isspace(), which is also what strip() and split() take for white space.
+func IsSpace(r rune) bool {
+	switch {
+	case r <= 0x20:
+		return r == 0x20 || r >= 0x09 && r <= 0x0d || r >= 0x1c
+	case r < 0x1680:
+		return r == 0x85 || r == 0xa0
+	}
+	return r == 0x1680 || r >= 0x2000 && r <= 0x200a || r == 0x2028 || r == 0x2029 || r == 0x202f || r == 0x205f || r == 0x3000
+}
+
+// IsAlpha is chr(r).isalpha().
+func IsAlpha(r rune) bool { return unicode.IsLetter(r) && IsPrintable(r) }
+
+// IsDecimal is chr(r).isdecimal().
+func IsDecimal(r rune) bool { return unicode.Is(unicode.Nd, r) && IsPrintable(r) }
+
+// IsDigit is chr(r).isdigit().
+func IsDigit(r rune) bool { return IsDecimal(r) || inRanges(digits, r) }
+
+// IsNumeric is chr(r).isnumeric().
+func IsNumeric(r rune) bool {
+	return (unicode.IsNumber(r) && IsPrintable(r)) || inRanges(numerics, r)
+}
+
+// IsAlnum is chr(r).isalnum().
+func IsAlnum(r rune) bool { return IsAlpha(r) || IsNumeric(r) }
+
+// IsUpper is chr(r).isupper().
+func IsUpper(r rune) bool {
+	return (unicode.IsUpper(r) || unicode.Is(unicode.Other_Uppercase, r)) && IsPrintable(r)
+}
+
+// IsLower is chr(r).islower().
+func IsLower(r rune) bool {
+	return (unicode.IsLower(r) || unicode.Is(unicode.Other_Lowercase, r)) && IsPrintable(r) && !inRanges(notLower, r)
+}
+
+// IsTitle reports whether r is a title-case letter (category Lt).
+func IsTitle(r rune) bool { return unicode.Is(unicode.Lt, r) }
+
+func inRanges(t []rune, r rune) bool {
+	n := sort.Search(len(t), func(i int) bool { return t[i] > r })
+	return n%2 == 1
+}
+
+// AppendUpper appends chr(r).upper(), AppendLower chr(r).lower() (outside the final-sigma rule), AppendTitle
+// chr(r).title(), AppendFold chr(r).casefold(): one or more code points.
+func AppendUpper(dst []byte, r rune) []byte { return appendCase(dst, r, upperSpecial, unicode.ToUpper) }
+
+// AppendLower is described at AppendUpper.
+func AppendLower(dst []byte, r rune) []byte { return appendCase(dst, r, lowerSpecial, unicode.ToLower) }
+
+// AppendTitle is described at AppendUpper.
+func AppendTitle(dst []byte, r rune) []byte { return appendCase(dst, r, titleSpecial, unicode.ToTitle) }
+
+// AppendFold is described at AppendUpper.
+func AppendFold(dst []byte, r rune) []byte { return appendCase(dst, r, foldSpecial, unicode.ToLower) }
+
+func appendCase(dst []byte, r rune, special map[rune]string, simple func(rune) rune) []byte {
+	if r >= 0x80 {
+		if s, ok := special[r]; ok {
+			return append(dst, s...)
+		}
+	}
+	return AppendRune(dst, simple(r))
+}
+
+// IsCased and IsCaseIgnorable are the properties the final-sigma rule of lower() asks for.
+func IsCased(r rune) bool { return IsUpper(r) || IsLower(r) || IsTitle(r) }
+
+// IsCaseIgnorable is described at IsCased.
+func IsCaseIgnorable(r rune) bool {
+	if unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf, unicode.Lm, unicode.Sk) {
+		return true
+	}
+	switch r {
+	case '\'', '.', ':', 0xb7, 0x387, 0x55f, 0x5f4, 0x2018, 0x2019, 0x2024, 0x2027, 0xfe13, 0xfe52, 0xfe55, 0xff07, 0xff0e, 0xff1a:
+		return true
+	}
+	return false
+}
