@@ -1,0 +1,316 @@
+package extsort
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+)
+
+// DefaultMemory is the budget in bytes of a sorter that is given none.
+const DefaultMemory = 32 << 20
+
+// minRead is how many bytes of a run one read should bring in at least: it bounds how many runs are merged at once.
+const minRead = 64 << 10
+
+// Sorter collects entries and hands them out in the order of their bytes. It is not safe for concurrent use.
+type Sorter struct {
+	width  int
+	dir    string
+	limit  int // bytes of rows kept before they are written out
+	rows   []byte
+	spare  []byte // scratch of the sort, then read buffers of the merge
+	count  int64
+	sorted bool
+
+	file *os.File
+	size int64 // bytes written to file
+	runs []run
+	err  error
+}
+
+// run is a sorted stretch of the file. Runs of one level are merged together into one of the next, so that the number
+// read at once stays bounded.
+type run struct {
+	off, len int64
+	level    int
+}
+
+// New returns a sorter of entries of width bytes. It uses at most memory bytes (0: DefaultMemory) for entries and scratch
+// together, beyond which it writes runs to a temporary file in dir (empty: the system's folder for temporary files).
+func New(width int, memory int64, dir string) *Sorter {
+	if width <= 0 {
+		panic("extsort: an entry needs a positive width")
+	}
+	if memory <= 0 {
+		memory = DefaultMemory
+	}
+	limit := max(1, int(memory/2)/width) * width
+	return &Sorter{width: width, dir: dir, limit: limit}
+}
+
+// Add takes a copy of an entry of the sorter's width. The error is that of the disk.
+func (s *Sorter) Add(entry []byte) error {
+	if len(entry) != s.width {
+		return fmt.Errorf("extsort: an entry of %d bytes for a sorter of %d", len(entry), s.width)
+	}
+	if s.sorted {
+		return errors.New("extsort: an entry after the first reading")
+	}
+	if s.err != nil {
+		return s.err
+	}
+	if len(s.rows) == s.limit {
+		if s.err = s.spill(); s.err != nil {
+			return s.err
+		}
+	}
+	if len(s.rows) == cap(s.rows) {
+		s.grow()
+	}
+	s.rows = append(s.rows, entry...)
+	s.count++
+	return nil
+}
+
+// grow doubles the room for rows, but never beyond the limit.
+func (s *Sorter) grow() {
+	room := min(max(2*cap(s.rows), 1024*s.width), s.limit)
+	rows := make([]byte, len(s.rows), room)
+	copy(rows, s.rows)
+	s.rows = rows
+}
+
+// Len is the number of entries added.
+func (s *Sorter) Len() int64 { return s.count }
+
+// Spilled says whether entries were written to disk.
+func (s *Sorter) Spilled() bool { return s.file != nil }
+
+// All yields every entry in order. A yielded slice is valid until the next one. An error is yielded once, last. All may be
+// ranged over again, but not within itself, and ends the adding.
+func (s *Sorter) All() iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		if !s.sorted {
+			s.sorted = true
+			s.sort()
+		}
+		switch {
+		case s.err != nil:
+			yield(nil, s.err)
+		case s.file == nil:
+			for i := 0; i < len(s.rows); i += s.width {
+				if !yield(s.rows[i:i+s.width:i+s.width], nil) {
+					return
+				}
+			}
+		default:
+			m := newMerge(s, s.runs, s.rows)
+			for row, err := m.next(); row != nil || err != nil; row, err = m.next() {
+				if !yield(row, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Close releases memory and disk. The sorter is of no use after it.
+func (s *Sorter) Close() error {
+	s.rows, s.spare, s.runs = nil, nil, nil
+	s.sorted, s.err = true, errors.New("extsort: the sorter is closed")
+	if s.file == nil {
+		return nil
+	}
+	err := s.file.Close()
+	s.file = nil
+	return err
+}
+
+func (s *Sorter) sort() {
+	if len(s.spare) < len(s.rows) {
+		s.spare = make([]byte, len(s.rows))
+	}
+	sortRows(s.rows, s.spare, s.width, 0)
+	if s.file == nil {
+		s.spare = nil // only a merge needs it again
+	}
+}
+
+// spill writes the rows in memory as a run, and merges runs where one level has become too many.
+func (s *Sorter) spill() error {
+	if s.file == nil {
+		f, err := os.CreateTemp(s.dir, ".sort-*")
+		if err != nil {
+			return fmt.Errorf("a sort that outgrew its memory needs a temporary file: %w", err)
+		}
+		s.file = f
+		if err := os.Remove(f.Name()); err != nil {
+			return fmt.Errorf("unlink the temporary file of a sort: %w", err)
+		}
+	}
+	s.sort()
+	r := run{off: s.size, len: int64(len(s.rows))}
+	if err := s.write(s.rows); err != nil {
+		return err
+	}
+	s.rows = s.rows[:0]
+	s.runs = append(s.runs, r)
+	for {
+		level := s.topLevel()
+		if len(level) < s.fanIn() {
+			return nil
+		}
+		if err := s.compact(level); err != nil {
+			return err
+		}
+	}
+}
+
+// topLevel is the tail of the runs that share the last one's level.
+func (s *Sorter) topLevel() []run {
+	i := len(s.runs) - 1
+	for i > 0 && s.runs[i-1].level == s.runs[i].level {
+		i--
+	}
+	return s.runs[i:]
+}
+
+func (s *Sorter) fanIn() int { return max(2, min(s.limit/minRead, 256)) }
+
+// compact merges the last runs, all of one level, into one run of the next level at the end of the file.
+func (s *Sorter) compact(tail []run) error {
+	merged := run{off: s.size, level: tail[0].level + 1}
+	m := newMerge(s, tail, nil)
+	out := s.rows[:0:cap(s.rows)] // empty after a spill: the merge's output buffer
+	for {
+		row, err := m.next()
+		if err != nil {
+			return err
+		}
+		if row == nil || len(out) == cap(out) {
+			if err := s.write(out); err != nil {
+				return err
+			}
+			merged.len += int64(len(out))
+			out = out[:0]
+		}
+		if row == nil {
+			break
+		}
+		out = append(out, row...)
+	}
+	s.runs = append(s.runs[:len(s.runs)-len(tail)], merged)
+	return nil
+}
+
+func (s *Sorter) write(b []byte) error {
+	n, err := s.file.WriteAt(b, s.size)
+	s.size += int64(n)
+	if err != nil {
+		return fmt.Errorf("a sort of %d entries ran out of room in its temporary file after %d bytes: %w", s.count, s.size, err)
+	}
+	return nil
+}
+
+// merge reads sorted runs, and rows that are still in memory, as one. Its cursors form a heap by their first row.
+type merge struct {
+	width   int
+	cursors []*cursor
+	moved   bool // the top cursor's row has been handed out
+}
+
+type cursor struct {
+	file     *os.File
+	off, end int64  // what of the run is still to be read
+	buf      []byte // room for whole rows
+	rest     []byte // rows read and not handed out
+}
+
+func newMerge(s *Sorter, runs []run, memory []byte) *merge {
+	m := &merge{width: s.width}
+	room := max(1, len(s.spare)/s.width/max(1, len(runs))) * s.width
+	for i, r := range runs {
+		buf := s.spare[min(i*room, len(s.spare)):min((i+1)*room, len(s.spare))]
+		if len(buf) < s.width { // more runs than rows of scratch: only where the budget is absurdly small
+			buf = make([]byte, s.width)
+		}
+		m.cursors = append(m.cursors, &cursor{file: s.file, off: r.off, end: r.off + r.len, buf: buf})
+	}
+	if len(memory) > 0 {
+		m.cursors = append(m.cursors, &cursor{rest: memory})
+	}
+	return m
+}
+
+// next returns the next row, or nil after the last.
+func (m *merge) next() ([]byte, error) {
+	switch {
+	case !m.moved: // the first call
+		m.moved = true
+		for _, c := range m.cursors {
+			if _, err := c.fill(m.width); err != nil {
+				return nil, err
+			}
+		}
+		for i := len(m.cursors)/2 - 1; i >= 0; i-- {
+			m.down(i)
+		}
+	case len(m.cursors) > 0:
+		c := m.cursors[0]
+		c.rest = c.rest[m.width:]
+		more, err := c.fill(m.width)
+		if err != nil {
+			return nil, err
+		}
+		if !more {
+			last := len(m.cursors) - 1
+			m.cursors[0] = m.cursors[last]
+			m.cursors = m.cursors[:last]
+		}
+		m.down(0)
+	}
+	if len(m.cursors) == 0 {
+		return nil, nil
+	}
+	return m.cursors[0].rest[:m.width:m.width], nil
+}
+
+// fill reads on where all rows read have been handed out. It reports whether there is a row.
+func (c *cursor) fill(width int) (bool, error) {
+	if len(c.rest) > 0 {
+		return true, nil
+	}
+	n := min(int64(len(c.buf)/width*width), c.end-c.off)
+	if n == 0 {
+		return false, nil
+	}
+	if _, err := c.file.ReadAt(c.buf[:n], c.off); err != nil {
+		return false, fmt.Errorf("read the temporary file of a sort: %w", err)
+	}
+	c.off += n
+	c.rest = c.buf[:n]
+	return true, nil
+}
+
+func (m *merge) down(i int) {
+	for {
+		least := 2*i + 1
+		if least >= len(m.cursors) {
+			return
+		}
+		if r := least + 1; r < len(m.cursors) && m.less(r, least) {
+			least = r
+		}
+		if !m.less(least, i) {
+			return
+		}
+		m.cursors[i], m.cursors[least] = m.cursors[least], m.cursors[i]
+		i = least
+	}
+}
+
+func (m *merge) less(i, j int) bool {
+	return bytes.Compare(m.cursors[i].rest[:m.width], m.cursors[j].rest[:m.width]) < 0
+}

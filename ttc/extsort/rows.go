@@ -1,0 +1,78 @@
+package extsort
+
+import "bytes"
+
+// fewRows is the number of rows below which comparing beats counting.
+const fewRows = 20
+
+// sortRows sorts rows of width bytes by their bytes. All rows are equal before depth; scratch is at least as long as rows.
+func sortRows(rows, scratch []byte, width, depth int) {
+	depth, sorted := scan(rows, width, depth)
+	switch {
+	case sorted:
+		return
+	case len(rows) <= fewRows*width:
+		insertRows(rows, scratch[:width], width, depth)
+		return
+	}
+	var ends [256]int
+	for i := depth; i < len(rows); i += width {
+		ends[rows[i]] += width
+	}
+	sum := 0
+	for i, n := range ends {
+		ends[i] = sum
+		sum += n
+	}
+	for i := 0; i < len(rows); i += width {
+		b := rows[i+depth]
+		copy(scratch[ends[b]:ends[b]+width], rows[i:i+width])
+		ends[b] += width
+	}
+	copy(rows, scratch[:len(rows)])
+	start := 0
+	for _, end := range ends {
+		if end-start > width {
+			sortRows(rows[start:end], scratch, width, depth+1)
+		}
+		start = end
+	}
+}
+
+// scan returns how many leading bytes all rows share, at least depth, and whether the rows are in order already.
+func scan(rows []byte, width, depth int) (common int, sorted bool) {
+	if len(rows) <= width {
+		return width, true
+	}
+	common, sorted = width, true
+	for i := width; i < len(rows); i += width {
+		if sorted && bytes.Compare(rows[i-width+depth:i], rows[i+depth:i+width]) > 0 {
+			sorted = false
+		}
+		k := depth
+		for k < common && rows[k] == rows[i+k] {
+			k++
+		}
+		common = k
+		if common == depth && !sorted {
+			break
+		}
+	}
+	return common, sorted
+}
+
+// insertRows sorts a few rows by comparing what follows depth.
+func insertRows(rows, hold []byte, width, depth int) {
+	for i := width; i < len(rows); i += width {
+		j := i
+		for j > 0 && bytes.Compare(rows[j-width+depth:j], rows[i+depth:i+width]) > 0 {
+			j -= width
+		}
+		if j == i {
+			continue
+		}
+		copy(hold, rows[i:i+width])
+		copy(rows[j+width:i+width], rows[j:i])
+		copy(rows[j:j+width], hold)
+	}
+}
