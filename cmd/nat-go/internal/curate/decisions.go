@@ -1,0 +1,189 @@
+package curate
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// Decision is what becomes of one record.
+type Decision uint8
+
+// The decisions. Greater ones are drops: see Dropped.
+const (
+	Train      Decision = iota
+	Validation          // in the validation set only
+	Both                // in both sets: NAT's split of a single record
+)
+
+const firstDrop = 8
+
+// reasons are the drops there are, in the order of their decisions. The names are in the file, the order is not fixed.
+var reasons = []ledger.Reason{
+	ledger.BadRecord, ledger.BadReference, ledger.BadRoles, ledger.EmptyResponse, ledger.NonFiniteScore, ledger.SameText, ledger.Tie,
+	ledger.Contradiction, ledger.Duplicate, ledger.NotSampled,
+}
+
+// Dropped is the decision to drop for a reason of Gate or Decide. It panics for any other reason.
+func Dropped(r ledger.Reason) Decision {
+	i := slices.Index(reasons, r)
+	if i < 0 {
+		panic("curate: no record is dropped for " + string(r))
+	}
+	return Decision(firstDrop + i)
+}
+
+// Reason is why the record was dropped; false where it is kept.
+func (d Decision) Reason() (ledger.Reason, bool) {
+	if i := int(d) - firstDrop; i >= 0 && i < len(reasons) {
+		return reasons[i], true
+	}
+	return "", false
+}
+
+// Kept says whether the record is in the data set.
+func (d Decision) Kept() bool { return d < firstDrop }
+
+// Trains says whether the record is in the training set.
+func (d Decision) Trains() bool { return d == Train || d == Both }
+
+// Validates says whether the record is in the validation set.
+func (d Decision) Validates() bool { return d == Validation || d == Both }
+
+// Decisions holds one decision a record, by ordinal.
+type Decisions struct {
+	of      []Decision
+	Warning string // what the user should know of the split; not in the file
+}
+
+// Len is the number of records decided on.
+func (d *Decisions) Len() uint64 { return uint64(len(d.of)) }
+
+// At is the decision on the record with that ordinal, which must be below Len.
+func (d *Decisions) At(ordinal uint64) Decision { return d.of[ordinal] }
+
+// Counts says how often each decision was made.
+func (d *Decisions) Counts() map[Decision]int64 {
+	var n [256]int64
+	for _, x := range d.of {
+		n[x]++
+	}
+	counts := map[Decision]int64{}
+	for x, c := range n {
+		if c > 0 {
+			counts[Decision(x)] = c
+		}
+	}
+	return counts
+}
+
+// The file, little-endian: magic, count of reasons, each as length and text, count of records, a byte each, and the xxh3 of
+// all that. The names of the reasons make it readable whatever order a later version keeps them in.
+const magic = "ngdecid1"
+
+// WriteTo writes the decisions; the same decisions are the same bytes.
+func (d *Decisions) WriteTo(w io.Writer) (int64, error) {
+	head := append([]byte(magic), byte(len(reasons)))
+	for _, r := range reasons {
+		head = append(append(head, byte(len(r))), r...)
+	}
+	head = binary.LittleEndian.AppendUint64(head, uint64(len(d.of)))
+	sum := xxh3.New()
+	out := bufio.NewWriterSize(io.MultiWriter(w, sum), 64<<10)
+	_, err := out.Write(head)
+	for _, x := range d.of {
+		if err == nil {
+			err = out.WriteByte(byte(x))
+		}
+	}
+	if err == nil {
+		err = out.Flush()
+	}
+	if err == nil {
+		_, err = w.Write(binary.LittleEndian.AppendUint64(nil, sum.Sum64()))
+	}
+	if err != nil {
+		return 0, fmt.Errorf("write the decisions: %w", err)
+	}
+	return int64(len(head)+len(d.of)) + 8, nil
+}
+
+// ReadDecisions reads what WriteTo wrote, and refuses what is cut short, changed, or from a version with other reasons.
+func ReadDecisions(r io.Reader) (*Decisions, error) {
+	d, err := readDecisions(r)
+	if err != nil {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			err = errors.New("the file is cut short")
+		}
+		return nil, fmt.Errorf("read the decisions: %w", err)
+	}
+	return d, nil
+}
+
+func readDecisions(r io.Reader) (*Decisions, error) {
+	sum := xxh3.New()
+	in := io.TeeReader(bufio.NewReaderSize(r, 64<<10), sum)
+	head := make([]byte, len(magic)+1)
+	if _, err := io.ReadFull(in, head); err != nil {
+		return nil, err
+	}
+	if string(head[:len(magic)]) != magic {
+		return nil, errors.New("the file does not hold decisions of this version of nat-go")
+	}
+	if head[len(magic)] > 200 {
+		return nil, fmt.Errorf("the file names %d reasons", head[len(magic)])
+	}
+	meaning := map[Decision]Decision{Train: Train, Validation: Validation, Both: Both}
+	for i := range int(head[len(magic)]) {
+		name, err := readName(in)
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(reasons, name) { // one that is never used may be unknown
+			meaning[Decision(firstDrop+i)] = Dropped(name)
+		}
+	}
+	var count [8]byte
+	if _, err := io.ReadFull(in, count[:]); err != nil {
+		return nil, err
+	}
+	n := binary.LittleEndian.Uint64(count[:])
+	var body bytes.Buffer // grows with what is there, not with what the header claims
+	if got, err := io.CopyN(&body, in, int64(min(n, 1<<62))); err != nil {
+		return nil, fmt.Errorf("%d of %d decisions: %w", got, n, err)
+	}
+	want := sum.Sum64()
+	if _, err := io.ReadFull(in, count[:]); err != nil {
+		return nil, err
+	}
+	if binary.LittleEndian.Uint64(count[:]) != want {
+		return nil, errors.New("the checksum does not fit: the file was changed")
+	}
+	d := &Decisions{of: make([]Decision, n)}
+	for i, b := range body.Bytes() {
+		m, ok := meaning[Decision(b)]
+		if !ok {
+			return nil, fmt.Errorf("record %d has the unknown decision %d", i, b)
+		}
+		d.of[i] = m
+	}
+	return d, nil
+}
+
+func readName(in io.Reader) (ledger.Reason, error) {
+	var n [1]byte
+	if _, err := io.ReadFull(in, n[:]); err != nil {
+		return "", err
+	}
+	name := make([]byte, n[0])
+	_, err := io.ReadFull(in, name)
+	return ledger.Reason(name), err
+}

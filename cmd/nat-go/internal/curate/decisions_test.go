@@ -1,0 +1,81 @@
+package curate
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+func TestDecisionsSurviveTheFile(t *testing.T) {
+	d := &Decisions{of: []Decision{Train, Validation, Both, Dropped(ledger.Duplicate), Dropped(ledger.NotSampled), Dropped(ledger.BadRoles)}}
+	var file, again bytes.Buffer
+	n, err := d.WriteTo(&file)
+	if err != nil || n != int64(file.Len()) {
+		t.Fatal(n, file.Len(), err)
+	}
+	d.WriteTo(&again)
+	if !bytes.Equal(file.Bytes(), again.Bytes()) {
+		t.Error("the same decisions, other bytes")
+	}
+	got, err := ReadDecisions(bytes.NewReader(file.Bytes()))
+	if err != nil || !slices.Equal(got.of, d.of) || got.Len() != 6 {
+		t.Fatal(got, err)
+	}
+	if r, ok := got.At(3).Reason(); !ok || r != ledger.Duplicate {
+		t.Error(r, ok)
+	}
+	for i := range file.Len() {
+		if _, err := ReadDecisions(bytes.NewReader(file.Bytes()[:i])); err == nil {
+			t.Fatalf("took the first %d bytes of %d", i, file.Len())
+		}
+		bad := bytes.Clone(file.Bytes())
+		bad[i] ^= 1
+		if _, err := ReadDecisions(bytes.NewReader(bad)); err == nil {
+			t.Fatalf("took a file with byte %d changed", i)
+		}
+	}
+}
+
+func TestAFileOfAnotherReasonOrderIsTranslated(t *testing.T) {
+	d := &Decisions{of: []Decision{Dropped(ledger.Tie), Dropped(ledger.SameText)}}
+	defer slices.Reverse(reasons)
+	var file bytes.Buffer
+	d.WriteTo(&file)
+	slices.Reverse(reasons)
+	got, err := ReadDecisions(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, _ := got.At(0).Reason(); r != ledger.Tie {
+		t.Error(r)
+	}
+}
+
+func TestAClaimOfManyRecordsTakesNoMemory(t *testing.T) {
+	var file bytes.Buffer
+	(&Decisions{of: []Decision{Train}}).WriteTo(&file)
+	bad := file.Bytes()
+	for i := range 8 {
+		bad[len(bad)-17+i] = 0xff
+	}
+	if _, err := ReadDecisions(bytes.NewReader(bad)); err == nil || !strings.Contains(err.Error(), "cut short") {
+		t.Error(err)
+	}
+}
+
+func TestEveryReasonIsRegistered(t *testing.T) {
+	for i, r := range reasons {
+		if _, ok := ledger.Explain(string(r)); !ok {
+			t.Errorf("%s has no page", r)
+		}
+		if got, ok := Decision(firstDrop + i).Reason(); !ok || got != r || Dropped(r) != Decision(firstDrop+i) || Dropped(r).Kept() {
+			t.Errorf("%s does not come back", r)
+		}
+	}
+	if _, ok := Both.Reason(); ok || !Both.Trains() || !Both.Validates() || Train.Validates() || Validation.Trains() {
+		t.Error("the sides are mixed up")
+	}
+}

@@ -1,0 +1,300 @@
+package curate
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// Gate says whether a record is fit to train on, whoever made it: "" where it is, else the reason and one line of what was
+// seen. Its content must be inline, references resolved.
+func Gate(r builders.Record) (reason ledger.Reason, detail string) {
+	var f fault
+	switch r := r.(type) {
+	case *builders.Preference:
+		f = gatePreference(r)
+	case *builders.Demonstration:
+		f = gateDemonstration(r)
+	case *builders.Rollout:
+		f = gateRollout(r)
+	case *builders.Distillation:
+		f = gateDistillation(r)
+	default:
+		f = faultf(ledger.BadRecord, "a record of unknown kind")
+	}
+	return f.reason, f.detail
+}
+
+// fault is why a record is unfit; the zero value says that it is not.
+type fault struct {
+	reason ledger.Reason
+	detail string
+}
+
+func faultf(r ledger.Reason, format string, a ...any) fault {
+	return fault{r, fmt.Sprintf(format, a...)}
+}
+
+func (f fault) found() bool { return f.reason != "" }
+
+// firstOf returns the first fault of the checks, which are made in order.
+func firstOf(checks ...func() fault) fault {
+	for _, check := range checks {
+		if f := check(); f.found() {
+			return f
+		}
+	}
+	return fault{}
+}
+
+func gatePreference(p *builders.Preference) fault {
+	return firstOf(
+		func() fault { return inline("prompt", p.Prompt) },
+		func() fault { return inline("chosen side", p.Chosen) },
+		func() fault { return inline("rejected side", p.Rejected) },
+		func() fault {
+			switch {
+			case !finite(p.ChosenScore) || !finite(p.RejectedScore):
+				return faultf(ledger.NonFiniteScore, "scores %v and %v", p.ChosenScore, p.RejectedScore)
+			case !finite(p.Reward):
+				return faultf(ledger.BadRecord, "the reward is %v", p.Reward)
+			case p.ChosenScore == p.RejectedScore:
+				return faultf(ledger.Tie, "both sides score %v", p.ChosenScore)
+			}
+			return fault{}
+		},
+		func() fault { return promptFault(p.Prompt) },
+		func() fault { return answerFault("chosen side", p.Chosen) },
+		func() fault { return answerFault("rejected side", p.Rejected) },
+		func() fault {
+			if sameAnswer(p.Chosen, p.Rejected) {
+				return faultf(ledger.SameText, "chosen and rejected are equal")
+			}
+			return fault{}
+		},
+	)
+}
+
+func gateDemonstration(d *builders.Demonstration) fault {
+	switch {
+	case !finite(d.Weight) || d.Weight < 0:
+		return faultf(ledger.BadRecord, "the weight is %v", d.Weight)
+	case d.Score != nil && !finite(*d.Score):
+		return faultf(ledger.NonFiniteScore, "the score is %v", *d.Score)
+	case d.Train > builders.TrainFlagged:
+		return faultf(ledger.BadRecord, "unknown loss policy %d", d.Train)
+	}
+	if f := conversationFault(d.Messages); f.found() || d.Train != builders.TrainFlagged {
+		return f
+	}
+	messages := d.Messages.Messages
+	if len(d.Trained) != len(messages) {
+		return faultf(ledger.BadRecord, "%d flags for %d messages", len(d.Trained), len(messages))
+	}
+	for i, trained := range d.Trained {
+		if trained && messages[i].Role != "assistant" {
+			return faultf(ledger.BadRoles, "message %d is to be trained but is the %s's", i, messages[i].Role)
+		}
+	}
+	if !slices.Contains(d.Trained, true) {
+		return faultf(ledger.BadRecord, "no message is flagged to be trained")
+	}
+	return fault{}
+}
+
+func gateRollout(r *builders.Rollout) fault {
+	if r.Reward != nil && !finite(*r.Reward) {
+		return faultf(ledger.BadRecord, "the reward is %v", *r.Reward)
+	}
+	return conversationFault(r.Messages)
+}
+
+func gateDistillation(d *builders.Distillation) fault {
+	if f := conversationFault(d.Messages); f.found() {
+		return f
+	}
+	if len(d.Sites) == 0 {
+		return faultf(ledger.BadRecord, "no error site")
+	}
+	for i, s := range d.Sites {
+		if f := siteFault(d.Messages.Messages, s); f.found() {
+			return fault{f.reason, fmt.Sprintf("site %d: %s", i, f.detail)}
+		}
+	}
+	return fault{}
+}
+
+func siteFault(messages []chat.Message, s builders.Site) fault {
+	within := func(i int) bool { return i >= 0 && i < len(messages) }
+	switch {
+	case !within(s.Call) || !within(s.Result) || s.Call >= s.Result:
+		return faultf(ledger.BadRecord, "call %d and result %d among %d messages", s.Call, s.Result, len(messages))
+	case messages[s.Call].Role != "assistant" || s.CallSeq < 0 || s.CallSeq >= len(messages[s.Call].ToolCalls):
+		return faultf(ledger.BadRoles, "message %d makes no tool call %d", s.Call, s.CallSeq)
+	case messages[s.Result].Role != "tool" && messages[s.Result].Role != "function":
+		return faultf(ledger.BadRoles, "message %d is the %s's, not a tool's result", s.Result, messages[s.Result].Role)
+	case s.Target > builders.NextTurn || s.HintKind > builders.Hindsight:
+		return faultf(ledger.BadRecord, "unknown target %d or kind of hint %d", s.Target, s.HintKind)
+	case strings.TrimSpace(s.Hint) == "":
+		return faultf(ledger.BadRecord, "the hint is empty")
+	}
+	return fault{}
+}
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
+func inline(what string, c builders.Content) fault {
+	if c.Ref.Part != builders.InlineText && c.Ref.Part != builders.InlineMessages {
+		return faultf(ledger.BadReference, "the %s is a reference that was not resolved", what)
+	}
+	return fault{}
+}
+
+// promptFault checks that a prompt asks for an answer: a text, or messages with a user's among them that don't end with
+// the assistant's.
+func promptFault(c builders.Content) fault {
+	if c.Ref.Part == builders.InlineText {
+		if strings.TrimSpace(c.Text) == "" {
+			return faultf(ledger.BadRecord, "the prompt is empty")
+		}
+		return fault{}
+	}
+	if f := rolesFault(c.Messages); f.found() {
+		return f
+	}
+	if last := len(c.Messages) - 1; c.Messages[last].Role == "assistant" {
+		return faultf(ledger.BadRoles, "the prompt ends with the assistant's message %d: there is nothing left to answer", last)
+	}
+	return fault{}
+}
+
+// answerFault checks one side of a preference: a text, or messages that begin and end with the assistant's.
+func answerFault(what string, c builders.Content) fault {
+	if !anyContent(c) {
+		return faultf(ledger.EmptyResponse, "the %s is empty", what)
+	}
+	if c.Ref.Part == builders.InlineText {
+		return fault{}
+	}
+	for i, m := range c.Messages {
+		if !known(m.Role) {
+			return faultf(ledger.BadRoles, "the %s has the unknown role %q at message %d", what, m.Role, i)
+		}
+		if edge := i == 0 || i == len(c.Messages)-1; edge && m.Role != "assistant" {
+			return faultf(ledger.BadRoles, "the %s has the %s's message %d where the assistant's is due", what, m.Role, i)
+		}
+	}
+	return fault{}
+}
+
+// conversationFault checks a whole conversation: somebody asks and the assistant says something.
+func conversationFault(c builders.Content) fault {
+	if f := inline("conversation", c); f.found() {
+		return f
+	}
+	if c.Ref.Part == builders.InlineText {
+		return faultf(ledger.BadRecord, "a conversation must be messages, not a text")
+	}
+	if f := rolesFault(c.Messages); f.found() {
+		return f
+	}
+	answers := 0
+	for _, m := range c.Messages {
+		if m.Role != "assistant" {
+			continue
+		}
+		answers++
+		if says(m) {
+			return fault{}
+		}
+	}
+	if answers == 0 {
+		return faultf(ledger.BadRoles, "no message is the assistant's")
+	}
+	return faultf(ledger.EmptyResponse, "the assistant's %d messages are empty", answers)
+}
+
+// rolesFault checks what every conversation must have, and that no result precedes all calls.
+func rolesFault(messages []chat.Message) fault {
+	if len(messages) == 0 {
+		return faultf(ledger.BadRecord, "no messages")
+	}
+	user, assistant := false, false
+	for i, m := range messages {
+		switch m.Role {
+		case "user":
+			user = true
+		case "assistant":
+			assistant = true
+		case "tool", "function":
+			if !assistant {
+				return faultf(ledger.BadRoles, "message %d is a tool's result before the assistant made a call", i)
+			}
+		default:
+			if !known(m.Role) {
+				return faultf(ledger.BadRoles, "message %d has the unknown role %q", i, m.Role)
+			}
+		}
+	}
+	if !user {
+		return faultf(ledger.BadRoles, "no message is the user's")
+	}
+	return fault{}
+}
+
+func known(role string) bool {
+	switch role {
+	case "system", "developer", "user", "assistant", "tool", "function":
+		return true
+	}
+	return false
+}
+
+func anyContent(c builders.Content) bool {
+	if c.Ref.Part == builders.InlineText {
+		return strings.TrimSpace(c.Text) != ""
+	}
+	return slices.ContainsFunc(c.Messages, says)
+}
+
+// says whether a message carries anything: text, a part, reasoning, a call.
+func says(m chat.Message) bool {
+	if len(m.ToolCalls) > 0 || strings.TrimSpace(m.Reasoning) != "" {
+		return true
+	}
+	switch m.Form {
+	case chat.Text:
+		return strings.TrimSpace(m.Text) != ""
+	case chat.Parts:
+		return slices.ContainsFunc(m.Parts, func(p chat.Part) bool { return p.Type != "text" || strings.TrimSpace(p.Text) != "" })
+	}
+	return false
+}
+
+// sameAnswer compares what a model would be trained to write. Ids of calls are left out: they are drawn at random and
+// differ between answers that are otherwise the same.
+func sameAnswer(a, b builders.Content) bool {
+	if a.Ref.Part != b.Ref.Part {
+		if a.Ref.Part == builders.InlineMessages {
+			a, b = b, a
+		}
+		return len(b.Messages) == 1 && sameMessage(chat.Message{Role: "assistant", Form: chat.Text, Text: a.Text}, b.Messages[0])
+	}
+	if a.Ref.Part == builders.InlineText {
+		return a.Text == b.Text
+	}
+	return slices.EqualFunc(a.Messages, b.Messages, sameMessage)
+}
+
+func sameMessage(a, b chat.Message) bool {
+	// Absent, null and "" are one: none of them gives the model anything to write.
+	return a.Role == b.Role && a.Text == b.Text && a.Reasoning == b.Reasoning &&
+		slices.EqualFunc(a.Parts, b.Parts, func(x, y chat.Part) bool { return x.Type == y.Type && x.Text == y.Text && bytes.Equal(x.Raw, y.Raw) }) &&
+		slices.EqualFunc(a.ToolCalls, b.ToolCalls, func(x, y chat.ToolCall) bool { return x.Name == y.Name && x.Arguments == y.Arguments })
+}

@@ -1,0 +1,273 @@
+package curate
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc/extsort"
+)
+
+// A unit is what a split moves as a whole at the least: the records that share both keys of unitRow. Units that share one
+// of the keys or a prompt form a component.
+const (
+	unitKey   = 16 + 16
+	unitWidth = unitKey + 16 + 8
+	edgeWidth = 1 + 16 + 4 // which key, key, unit
+)
+
+// unitRow is: first key, second key, prompt, ordinal. A second key or a prompt of zeros connects nothing.
+func unitRow(row []byte, e *Entry, by By) []byte {
+	var none [16]byte
+	first, second := &e.Example, &none
+	switch {
+	case by == ByTask && e.Task != none:
+		first, second = &e.Task, &e.Example
+	case by == ByNone && e.Prompt != none:
+		first = &e.Prompt
+	}
+	if e.Kind == builders.KindRollout && by != ByTask { // advantages are within a task
+		second = &e.Task
+	}
+	row = append(append(append(row, first[:]...), second[:]...), e.Prompt[:]...)
+	return binary.BigEndian.AppendUint64(row, e.Ordinal)
+}
+
+// split chooses a side for every record that is still kept.
+func (d *decider) split() error {
+	if d.rules.Split.Validation > 0 && d.rules.Split.By == ByPosition {
+		d.splitByPosition()
+		return nil
+	}
+	if d.units == nil {
+		return nil
+	}
+	u := &units{seed: d.rules.Split.Seed, edges: extsort.New(edgeWidth, d.rules.Memory/4, d.tmp)}
+	defer u.edges.Close()
+	if err := u.collect(d); err != nil {
+		return err
+	}
+	if err := u.connect(); err != nil {
+		return err
+	}
+	components, total := u.components()
+	if total == 0 {
+		return nil
+	}
+	largest := slices.MaxFunc(components, func(a, b component) int { return cmp.Compare(a.size, b.size) })
+	if 2*largest.size > total && (d.rules.Split.Required || len(components) == 1) {
+		name, err := d.nameOf(u, largest.root)
+		if err != nil {
+			return err
+		}
+		e := &SplitError{First: name, Largest: largest.size, Total: total, By: d.rules.Split.By}
+		if d.rules.Split.Required {
+			return e
+		}
+		d.warning = fmt.Sprintf("there is no validation set, all %d records train: they hang together by %s or a prompt that they share"+
+			" (the first is %s), and a split never divides those", total, e.by(), name)
+		return nil
+	}
+	chosen, size := choose(components, total, d.rules.Split.Validation)
+	if got, want := float64(size)/float64(total), d.rules.Split.Validation; math.Abs(got-want) > 0.1 {
+		d.warning = fmt.Sprintf("the validation set is %.0f %% of the records where %.0f %% were asked for: a split never divides records"+
+			" that share %s or a prompt, and there are only %d groups of those", 100*got, 100*want, d.splitUnit(), len(components))
+	}
+	validates := make([]bool, len(u.parent)) // by root
+	for _, c := range chosen {
+		validates[c.root] = true
+	}
+	return u.each(d, func(id uint32, row []byte) error {
+		if validates[u.find(id)] {
+			d.of[binary.BigEndian.Uint64(row[unitKey+16:])] = Validation
+		}
+		return nil
+	})
+}
+
+func (d *decider) splitUnit() string { return (&SplitError{By: d.rules.Split.By}).by() }
+
+func (d *decider) splitByPosition() {
+	n := 0
+	for _, x := range d.of {
+		if x.Kept() {
+			n++
+		}
+	}
+	train := max(1, int((1-d.rules.Split.Validation)*float64(n)))
+	i := 0
+	for o, x := range d.of {
+		if !x.Kept() {
+			continue
+		}
+		switch {
+		case n == 1:
+			d.of[o] = Both
+		case i >= train:
+			d.of[o] = Validation
+		}
+		i++
+	}
+}
+
+// nameOf names the first record of a component.
+func (d *decider) nameOf(u *units, root uint32) (string, error) {
+	first := uint64(math.MaxUint64)
+	err := u.each(d, func(id uint32, row []byte) error {
+		if u.find(id) == root {
+			first = min(first, binary.BigEndian.Uint64(row[unitKey+16:]))
+		}
+		return nil
+	})
+	if d.rules.Name == nil {
+		return fmt.Sprintf("record %d", first), err
+	}
+	return d.rules.Name(first), err
+}
+
+// units are numbered in the order of their keys. A component's root is its smallest unit, so neither depends on arrival.
+type units struct {
+	seed   uint64
+	edges  *extsort.Sorter
+	parent []uint32
+	size   []uint32 // records of a unit
+	rank   []uint64 // seeded hash of a unit's keys
+}
+
+// each calls f for every kept record with the number of its unit.
+func (u *units) each(d *decider, f func(id uint32, row []byte) error) error {
+	var key [unitKey]byte
+	next := uint64(0)
+	for row, err := range d.units.All() {
+		if err != nil {
+			return err
+		}
+		if !d.of[binary.BigEndian.Uint64(row[unitKey+16:])].Kept() {
+			continue
+		}
+		if next == 0 || !bytes.Equal(key[:], row[:unitKey]) {
+			key = [unitKey]byte(row)
+			if next++; next > math.MaxUint32 {
+				return errTooMany
+			}
+		}
+		if err := f(uint32(next-1), row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// collect numbers and counts the units, and lists what connects them.
+func (u *units) collect(d *decider) error {
+	var first, second, prompt [16]byte // of the row before
+	var none [16]byte
+	var edge [edgeWidth]byte
+	return u.each(d, func(id uint32, row []byte) error {
+		fresh := int(id) == len(u.parent)
+		if fresh {
+			u.parent = append(u.parent, id)
+			u.size = append(u.size, 0)
+			u.rank = append(u.rank, xxh3.HashSeed(row[:unitKey], u.seed))
+			if id > 0 && first == [16]byte(row[:16]) {
+				u.union(id-1, id)
+			}
+			first, second = [16]byte(row[:16]), [16]byte(row[16:32])
+			if second != none {
+				if err := u.edges.Add(edgeRow(edge[:0], 's', second[:], id)); err != nil {
+					return err
+				}
+			}
+		}
+		u.size[id]++
+		if p := [16]byte(row[unitKey:]); p != none && (fresh || p != prompt) {
+			prompt = p
+			return u.edges.Add(edgeRow(edge[:0], 'p', p[:], id))
+		}
+		return nil
+	})
+}
+
+func edgeRow(row []byte, which byte, key []byte, id uint32) []byte {
+	return binary.BigEndian.AppendUint32(append(append(row, which), key...), id)
+}
+
+// connect joins the units that share a key.
+func (u *units) connect() error {
+	var key [17]byte
+	var last uint32
+	for row, err := range u.edges.All() {
+		if err != nil {
+			return err
+		}
+		id := binary.BigEndian.Uint32(row[17:])
+		if bytes.Equal(key[:], row[:17]) {
+			u.union(last, id)
+		}
+		key, last = [17]byte(row), id
+	}
+	return nil
+}
+
+func (u *units) find(id uint32) uint32 {
+	for u.parent[id] != id {
+		u.parent[id] = u.parent[u.parent[id]]
+		id = u.parent[id]
+	}
+	return id
+}
+
+func (u *units) union(a, b uint32) {
+	if a, b = u.find(a), u.find(b); a != b {
+		u.parent[max(a, b)] = min(a, b)
+	}
+}
+
+// component is a set of units that must not be divided.
+type component struct {
+	rank uint64
+	root uint32
+	size int64 // records
+}
+
+// components lists the components in the order they are drawn, and counts all records.
+func (u *units) components() (list []component, total int64) {
+	for id, n := range u.size {
+		total += int64(n)
+		if root := u.find(uint32(id)); root != uint32(id) {
+			u.size[root] += n
+		}
+	}
+	for id, root := range u.parent {
+		if root == uint32(id) {
+			list = append(list, component{rank: u.rank[id], root: root, size: int64(u.size[id])})
+		}
+	}
+	slices.SortFunc(list, func(a, b component) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.root, b.root))
+	})
+	return list, total
+}
+
+// choose picks, in order, every component that brings the validation set nearer to its share; at least one, and never all.
+// There must be two or more.
+func choose(components []component, total int64, share float64) (chosen []component, size int64) {
+	want := share * float64(total)
+	for _, c := range components {
+		if float64(size)+float64(c.size)/2 < want && size+c.size < total {
+			chosen = append(chosen, c)
+			size += c.size
+		}
+	}
+	if size == 0 {
+		least := slices.MinFunc(components, func(a, b component) int { return cmp.Compare(a.size, b.size) })
+		return []component{least}, least.size
+	}
+	return chosen, size
+}
