@@ -1,0 +1,51 @@
+# nat-go. `make demo` and `make test` do all the set-up they need on a machine with Go, a C compiler, make and Rust.
+
+GO        ?= go
+CACHE     := $(abspath .cache)
+TAGS      := tokenizers
+# The folder of libtokenizers.a: found, downloaded or built once, and then kept in the user's cache.
+LIBDIR     = $(shell sh collator/tokenizer/lib.sh 2>/dev/null | tail -n 1)
+WITH_LIB   = CGO_LDFLAGS="-L$(LIBDIR) $$CGO_LDFLAGS"
+FUZZTIME  ?= 10s
+LINT_VERSION := v2.12.2
+
+.PHONY: help demo test build lib lint gen bench fuzz verify clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+demo: build ## set up, then turn a real NAT run into a preference data set
+	@sh examples/demo/run.sh bin/nat-go
+
+test: lib ## set up, then run all tests
+	$(WITH_LIB) $(GO) test -tags $(TAGS) ./...
+
+build: lib ## build bin/nat-go
+	$(WITH_LIB) $(GO) build -tags $(TAGS) -o bin/nat-go ./cmd/nat-go
+
+lib: ## fetch or build libtokenizers, once
+	@sh collator/tokenizer/lib.sh >/dev/null
+
+lint: lib $(CACHE)/bin/golangci-lint ## vet and lint
+	$(WITH_LIB) $(GO) vet -tags $(TAGS) ./...
+	$(GO) vet ./...
+	$(WITH_LIB) $(CACHE)/bin/golangci-lint run
+
+$(CACHE)/bin/golangci-lint:
+	GOBIN=$(CACHE)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+
+gen: ## generate the protocol code and the kernels; leaves a clean tree clean
+	sh plugins/proto/gen.sh
+	cd kernels/_generate && $(GO) run .
+
+bench: lib ## measure, beside peers where they are installed
+	$(WITH_LIB) $(GO) test -tags $(TAGS) -run '^$$' -bench . -benchmem ./...
+
+fuzz: ## run every fuzzer for FUZZTIME
+	@sh .ci/fuzz $(FUZZTIME)
+
+verify: ## what CI runs
+	bash .ci/run
+
+clean: ## remove what was built here
+	rm -rf bin .cache out
