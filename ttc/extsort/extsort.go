@@ -67,17 +67,23 @@ func (s *Sorter) Add(entry []byte) error {
 		}
 	}
 	if len(s.rows) == cap(s.rows) {
-		s.grow()
+		s.grow(max(2*cap(s.rows), 1024*s.width))
 	}
 	s.rows = append(s.rows, entry...)
 	s.count++
 	return nil
 }
 
-// grow doubles the room for rows, but never beyond the limit.
-func (s *Sorter) grow() {
-	room := min(max(2*cap(s.rows), 1024*s.width), s.limit)
-	rows := make([]byte, len(s.rows), room)
+// Expect makes room for n more entries at once, as far as the budget goes. It is a hint.
+func (s *Sorter) Expect(n uint64) {
+	if want := min(n, uint64(s.limit/s.width))*uint64(s.width) + uint64(len(s.rows)); want > uint64(cap(s.rows)) {
+		s.grow(int(want))
+	}
+}
+
+// grow makes room for rows of so many bytes, but never beyond the limit.
+func (s *Sorter) grow(bytes int) {
+	rows := make([]byte, len(s.rows), min(bytes, s.limit))
 	copy(rows, s.rows)
 	s.rows = rows
 }

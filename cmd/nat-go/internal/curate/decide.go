@@ -92,24 +92,31 @@ func (d *decider) open() error {
 	if v := d.rules.Split.Validation; !(v >= 0 && v < 1) {
 		return fmt.Errorf("the validation share is %v; it must be at least 0 and less than 1", v)
 	}
-	m := d.rules.Memory
+	d.of = make([]Decision, 0, min(d.rules.Expect, 1<<24))
 	if d.rules.Contradictions {
-		d.pairs = extsort.New(pairWidth, m/4, d.tmp)
+		d.pairs = d.sorter(pairWidth, 4)
 	}
 	if d.rules.Dedupe || d.rules.MaxPairs > 0 {
-		d.copies = extsort.New(copyWidth, m/4, d.tmp)
+		d.copies = d.sorter(copyWidth, 4)
 	}
 	if d.rules.MaxPairs > 0 {
-		d.draws = extsort.New(drawWidth, m/4, d.tmp)
+		d.draws = extsort.New(drawWidth, d.rules.Memory/4, d.tmp)
 	}
 	switch by := d.rules.Split.By; {
 	case d.rules.Split.Validation == 0 || by == ByPosition:
 	case by == ByTask || by == ByExample || by == ByNone:
-		d.units = extsort.New(unitWidth, m/2, d.tmp)
+		d.units = d.sorter(unitWidth, 2)
 	default:
 		return fmt.Errorf("a split by %q: it can be by %q, %q or %q", by, ByTask, ByExample, ByNone)
 	}
 	return nil
+}
+
+// sorter returns a sorter for all entries with its part of the memory.
+func (d *decider) sorter(width int, part int64) *extsort.Sorter {
+	s := extsort.New(width, d.rules.Memory/part, d.tmp)
+	s.Expect(d.rules.Expect)
+	return s
 }
 
 func (d *decider) close() {
@@ -170,6 +177,10 @@ func (d *decider) dropCopies() error {
 	}
 	var content [16]byte
 	found := false // a record of this content is kept
+	var draw [drawWidth]byte
+	if d.draws != nil {
+		d.draws.Expect(uint64(d.copies.Len()))
+	}
 	for row, err := range d.copies.All() {
 		if err != nil {
 			return err
@@ -190,7 +201,7 @@ func (d *decider) dropCopies() error {
 			continue
 		}
 		number := xxh3.Hash128Seed(content[:], d.rules.Seed).Bytes()
-		if err := d.draws.Add(binary.BigEndian.AppendUint64(number[:], ordinal)); err != nil {
+		if err := d.draws.Add(binary.BigEndian.AppendUint64(append(draw[:0], number[:]...), ordinal)); err != nil {
 			return err
 		}
 	}

@@ -283,6 +283,7 @@ func TestMemoryDoesNotMatter(t *testing.T) {
 		recs, rules := genRecs(rt), genRules(rt)
 		want := decide(rt, dir, recs, rules)
 		rules.Memory = rapid.Int64Range(1, 4000).Draw(rt, "memory")
+		rules.Expect = rapid.Uint64Range(0, 200).Draw(rt, "expect") // wrong, mostly
 		if got := decide(rt, dir, recs, rules); !slices.Equal(got, want) {
 			rt.Fatalf("in %d bytes\n%v\nwant\n%v", rules.Memory, got, want)
 		}
@@ -434,6 +435,7 @@ func BenchmarkDecide(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			dir := b.TempDir()
 			b.ReportAllocs()
+			c.rules.Expect = uint64(len(all))
 			for b.Loop() {
 				if _, err := Decide(stream, c.rules, dir); err != nil {
 					b.Fatal(err)

@@ -28,6 +28,7 @@ type Rules struct {
 	Seed           uint64 // of the sample
 	Split          Split
 
+	Expect uint64                      // how many entries will come, where known: saves memory and time
 	Memory int64                       // bytes for sorting; 0: DefaultMemory
 	Name   func(ordinal uint64) string // names a record in errors, as "example 7, turn 2"; nil: by ordinal
 }
