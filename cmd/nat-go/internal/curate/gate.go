@@ -8,23 +8,24 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // Gate says whether a record is fit to train on, whoever made it: "" where it is, else the reason and one line of what was
-// seen. Its content must be inline, references resolved.
-func Gate(r builders.Record) (reason ledger.Reason, detail string) {
+// seen.
+func Gate(res *builders.Resolved) (reason ledger.Reason, detail string) {
 	var f fault
-	switch r := r.(type) {
+	switch r := res.Record.(type) {
 	case *builders.Preference:
-		f = gatePreference(r)
+		f = gatePreference(res, r)
 	case *builders.Demonstration:
-		f = gateDemonstration(r)
+		f = gateDemonstration(res.Messages, r)
 	case *builders.Rollout:
-		f = gateRollout(r)
+		f = gateRollout(res.Messages, r)
 	case *builders.Distillation:
-		f = gateDistillation(r)
+		f = gateDistillation(res.Messages, r)
 	default:
 		f = faultf(ledger.BadRecord, "a record of unknown kind")
 	}
@@ -53,11 +54,8 @@ func firstOf(checks ...func() fault) fault {
 	return fault{}
 }
 
-func gatePreference(p *builders.Preference) fault {
+func gatePreference(r *builders.Resolved, p *builders.Preference) fault {
 	return firstOf(
-		func() fault { return inline("prompt", p.Prompt) },
-		func() fault { return inline("chosen side", p.Chosen) },
-		func() fault { return inline("rejected side", p.Rejected) },
 		func() fault {
 			switch {
 			case !finite(p.ChosenScore) || !finite(p.RejectedScore):
@@ -69,11 +67,11 @@ func gatePreference(p *builders.Preference) fault {
 			}
 			return fault{}
 		},
-		func() fault { return promptFault(p.Prompt) },
-		func() fault { return answerFault("chosen side", p.Chosen) },
-		func() fault { return answerFault("rejected side", p.Rejected) },
+		func() fault { return promptFault(r.Prompt) },
+		func() fault { return answerFault("chosen side", r.Chosen) },
+		func() fault { return answerFault("rejected side", r.Rejected) },
 		func() fault {
-			if sameAnswer(p.Chosen, p.Rejected) {
+			if sameAnswer(r.Chosen, r.Rejected) {
 				return faultf(ledger.SameText, "chosen and rejected are equal")
 			}
 			return fault{}
@@ -81,7 +79,7 @@ func gatePreference(p *builders.Preference) fault {
 	)
 }
 
-func gateDemonstration(d *builders.Demonstration) fault {
+func gateDemonstration(p builders.Passage, d *builders.Demonstration) fault {
 	switch {
 	case !finite(d.Weight) || d.Weight < 0:
 		return faultf(ledger.BadRecord, "the weight is %v", d.Weight)
@@ -90,16 +88,16 @@ func gateDemonstration(d *builders.Demonstration) fault {
 	case d.Train > builders.TrainFlagged:
 		return faultf(ledger.BadRecord, "unknown loss policy %d", d.Train)
 	}
-	if f := conversationFault(d.Messages); f.found() || d.Train != builders.TrainFlagged {
+	if f := conversationFault(p); f.found() || d.Train != builders.TrainFlagged {
 		return f
 	}
-	messages := d.Messages.Messages
-	if len(d.Trained) != len(messages) {
-		return faultf(ledger.BadRecord, "%d flags for %d messages", len(d.Trained), len(messages))
+	nodes := p.Nodes
+	if len(d.Trained) != len(nodes) {
+		return faultf(ledger.BadRecord, "%d flags for %d messages", len(d.Trained), len(nodes))
 	}
 	for i, trained := range d.Trained {
-		if trained && messages[i].Role != "assistant" {
-			return faultf(ledger.BadRoles, "message %d is to be trained but is the %s's", i, messages[i].Role)
+		if trained && nodes[i].Message.Role != "assistant" {
+			return faultf(ledger.BadRoles, "message %d is to be trained but is the %s's", i, nodes[i].Message.Role)
 		}
 	}
 	if !slices.Contains(d.Trained, true) {
@@ -108,37 +106,37 @@ func gateDemonstration(d *builders.Demonstration) fault {
 	return fault{}
 }
 
-func gateRollout(r *builders.Rollout) fault {
+func gateRollout(p builders.Passage, r *builders.Rollout) fault {
 	if r.Reward != nil && !finite(*r.Reward) {
 		return faultf(ledger.BadRecord, "the reward is %v", *r.Reward)
 	}
-	return conversationFault(r.Messages)
+	return conversationFault(p)
 }
 
-func gateDistillation(d *builders.Distillation) fault {
-	if f := conversationFault(d.Messages); f.found() {
+func gateDistillation(p builders.Passage, d *builders.Distillation) fault {
+	if f := conversationFault(p); f.found() {
 		return f
 	}
 	if len(d.Sites) == 0 {
 		return faultf(ledger.BadRecord, "no error site")
 	}
 	for i, s := range d.Sites {
-		if f := siteFault(d.Messages.Messages, s); f.found() {
+		if f := siteFault(p.Nodes, s); f.found() {
 			return fault{f.reason, fmt.Sprintf("site %d: %s", i, f.detail)}
 		}
 	}
 	return fault{}
 }
 
-func siteFault(messages []chat.Message, s builders.Site) fault {
-	within := func(i int) bool { return i >= 0 && i < len(messages) }
+func siteFault(nodes []ttc.Node, s builders.Site) fault {
+	within := func(i int) bool { return i >= 0 && i < len(nodes) }
 	switch {
 	case !within(s.Call) || !within(s.Result) || s.Call >= s.Result:
-		return faultf(ledger.BadRecord, "call %d and result %d among %d messages", s.Call, s.Result, len(messages))
-	case messages[s.Call].Role != "assistant" || s.CallSeq < 0 || s.CallSeq >= len(messages[s.Call].ToolCalls):
+		return faultf(ledger.BadRecord, "call %d and result %d among %d messages", s.Call, s.Result, len(nodes))
+	case nodes[s.Call].Message.Role != "assistant" || s.CallSeq < 0 || s.CallSeq >= len(nodes[s.Call].Message.ToolCalls):
 		return faultf(ledger.BadRoles, "message %d makes no tool call %d", s.Call, s.CallSeq)
-	case messages[s.Result].Role != "tool" && messages[s.Result].Role != "function":
-		return faultf(ledger.BadRoles, "message %d is the %s's, not a tool's result", s.Result, messages[s.Result].Role)
+	case nodes[s.Result].Message.Role != "tool" && nodes[s.Result].Message.Role != "function":
+		return faultf(ledger.BadRoles, "message %d is the %s's, not a tool's result", s.Result, nodes[s.Result].Message.Role)
 	case s.Target > builders.NextTurn || s.HintKind > builders.Hindsight:
 		return faultf(ledger.BadRecord, "unknown target %d or kind of hint %d", s.Target, s.HintKind)
 	case strings.TrimSpace(s.Hint) == "":
@@ -149,44 +147,38 @@ func siteFault(messages []chat.Message, s builders.Site) fault {
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-func inline(what string, c builders.Content) fault {
-	if c.Ref.Part != builders.InlineText && c.Ref.Part != builders.InlineMessages {
-		return faultf(ledger.BadReference, "the %s is a reference that was not resolved", what)
-	}
-	return fault{}
-}
-
 // promptFault checks that a prompt asks for an answer: a text, or messages with a user's among them that don't end with
 // the assistant's.
-func promptFault(c builders.Content) fault {
-	if c.Ref.Part == builders.InlineText {
+func promptFault(c builders.Passage) fault {
+	if c.IsText() {
 		if strings.TrimSpace(c.Text) == "" {
 			return faultf(ledger.BadRecord, "the prompt is empty")
 		}
 		return fault{}
 	}
-	if f := rolesFault(c.Messages); f.found() {
+	if f := rolesFault(c.Nodes); f.found() {
 		return f
 	}
-	if last := len(c.Messages) - 1; c.Messages[last].Role == "assistant" {
+	if last := len(c.Nodes) - 1; c.Nodes[last].Message.Role == "assistant" {
 		return faultf(ledger.BadRoles, "the prompt ends with the assistant's message %d: there is nothing left to answer", last)
 	}
 	return fault{}
 }
 
 // answerFault checks one side of a preference: a text, or messages that begin and end with the assistant's.
-func answerFault(what string, c builders.Content) fault {
+func answerFault(what string, c builders.Passage) fault {
 	if !anyContent(c) {
 		return faultf(ledger.EmptyResponse, "the %s is empty", what)
 	}
-	if c.Ref.Part == builders.InlineText {
+	if c.IsText() {
 		return fault{}
 	}
-	for i, m := range c.Messages {
+	for i := range c.Nodes {
+		m := &c.Nodes[i].Message
 		if !known(m.Role) {
 			return faultf(ledger.BadRoles, "the %s has the unknown role %q at message %d", what, m.Role, i)
 		}
-		if edge := i == 0 || i == len(c.Messages)-1; edge && m.Role != "assistant" {
+		if edge := i == 0 || i == len(c.Nodes)-1; edge && m.Role != "assistant" {
 			return faultf(ledger.BadRoles, "the %s has the %s's message %d where the assistant's is due", what, m.Role, i)
 		}
 	}
@@ -194,18 +186,16 @@ func answerFault(what string, c builders.Content) fault {
 }
 
 // conversationFault checks a whole conversation: somebody asks and the assistant says something.
-func conversationFault(c builders.Content) fault {
-	if f := inline("conversation", c); f.found() {
-		return f
-	}
-	if c.Ref.Part == builders.InlineText {
+func conversationFault(c builders.Passage) fault {
+	if c.IsText() {
 		return faultf(ledger.BadRecord, "a conversation must be messages, not a text")
 	}
-	if f := rolesFault(c.Messages); f.found() {
+	if f := rolesFault(c.Nodes); f.found() {
 		return f
 	}
 	answers := 0
-	for _, m := range c.Messages {
+	for i := range c.Nodes {
+		m := &c.Nodes[i].Message
 		if m.Role != "assistant" {
 			continue
 		}
@@ -221,12 +211,13 @@ func conversationFault(c builders.Content) fault {
 }
 
 // rolesFault checks what every conversation must have, and that no result precedes all calls.
-func rolesFault(messages []chat.Message) fault {
-	if len(messages) == 0 {
+func rolesFault(nodes []ttc.Node) fault {
+	if len(nodes) == 0 {
 		return faultf(ledger.BadRecord, "no messages")
 	}
 	user, assistant := false, false
-	for i, m := range messages {
+	for i := range nodes {
+		m := &nodes[i].Message
 		switch m.Role {
 		case "user":
 			user = true
@@ -256,15 +247,15 @@ func known(role string) bool {
 	return false
 }
 
-func anyContent(c builders.Content) bool {
-	if c.Ref.Part == builders.InlineText {
+func anyContent(c builders.Passage) bool {
+	if c.IsText() {
 		return strings.TrimSpace(c.Text) != ""
 	}
-	return slices.ContainsFunc(c.Messages, says)
+	return slices.ContainsFunc(c.Nodes, func(n ttc.Node) bool { return says(&n.Message) })
 }
 
 // says whether a message carries anything: text, a part, reasoning, a call.
-func says(m chat.Message) bool {
+func says(m *chat.Message) bool {
 	if len(m.ToolCalls) > 0 || strings.TrimSpace(m.Reasoning) != "" {
 		return true
 	}
@@ -279,20 +270,20 @@ func says(m chat.Message) bool {
 
 // sameAnswer compares what a model would be trained to write. Ids of calls are left out: they are drawn at random and
 // differ between answers that are otherwise the same.
-func sameAnswer(a, b builders.Content) bool {
-	if a.Ref.Part != b.Ref.Part {
-		if a.Ref.Part == builders.InlineMessages {
+func sameAnswer(a, b builders.Passage) bool {
+	if a.IsText() != b.IsText() {
+		if !a.IsText() {
 			a, b = b, a
 		}
-		return len(b.Messages) == 1 && sameMessage(chat.Message{Role: "assistant", Form: chat.Text, Text: a.Text}, b.Messages[0])
+		return len(b.Nodes) == 1 && sameMessage(&chat.Message{Role: "assistant", Form: chat.Text, Text: a.Text}, &b.Nodes[0].Message)
 	}
-	if a.Ref.Part == builders.InlineText {
+	if a.IsText() {
 		return a.Text == b.Text
 	}
-	return slices.EqualFunc(a.Messages, b.Messages, sameMessage)
+	return slices.EqualFunc(a.Nodes, b.Nodes, func(x, y ttc.Node) bool { return sameMessage(&x.Message, &y.Message) })
 }
 
-func sameMessage(a, b chat.Message) bool {
+func sameMessage(a, b *chat.Message) bool {
 	// Absent, null and "" are one: none of them gives the model anything to write.
 	return a.Role == b.Role && a.Text == b.Text && a.Reasoning == b.Reasoning &&
 		slices.EqualFunc(a.Parts, b.Parts, func(x, y chat.Part) bool { return x.Type == y.Type && x.Text == y.Text && bytes.Equal(x.Raw, y.Raw) }) &&

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -13,6 +14,29 @@ func text(s string) builders.Content { return builders.Content{Text: s} }
 
 func messages(m ...chat.Message) builders.Content {
 	return builders.Content{Ref: builders.Ref{Part: builders.InlineMessages}, Messages: m}
+}
+
+// resolved is the record as the log gives it back.
+func resolved(t *testing.T, r builders.Record) *builders.Resolved {
+	passage := func(c builders.Content) builders.Passage {
+		p, err := builders.Resolve(&ttc.Group{}, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	out := &builders.Resolved{Record: r, Origin: &builders.Origin{}}
+	switch r := r.(type) {
+	case *builders.Preference:
+		out.Prompt, out.Chosen, out.Rejected = passage(r.Prompt), passage(r.Chosen), passage(r.Rejected)
+	case *builders.Demonstration:
+		out.Messages = passage(r.Messages)
+	case *builders.Rollout:
+		out.Messages = passage(r.Messages)
+	case *builders.Distillation:
+		out.Messages = passage(r.Messages)
+	}
+	return out
 }
 
 func msg(role, text string) chat.Message {
@@ -45,7 +69,6 @@ func TestGatePreference(t *testing.T) {
 		"empty message":         {func(p *builders.Preference) { p.Chosen = messages(msg("assistant", "")) }, ledger.EmptyResponse},
 		"no prompt":             {func(p *builders.Preference) { p.Prompt = text("") }, ledger.BadRecord},
 		"no prompt messages":    {func(p *builders.Preference) { p.Prompt = messages() }, ledger.BadRecord},
-		"reference":             {func(p *builders.Preference) { p.Chosen.Ref.Part = builders.CandidateOutput }, ledger.BadReference},
 		"messages":              {func(p *builders.Preference) { p.Prompt = messages(msg("system", "s"), msg("user", "u")) }, ""},
 		"no user":               {func(p *builders.Preference) { p.Prompt = messages(msg("system", "s")) }, ledger.BadRoles},
 		"answered":              {func(p *builders.Preference) { p.Prompt = messages(msg("user", "u"), msg("assistant", "a")) }, ledger.BadRoles},
@@ -62,7 +85,7 @@ func TestGatePreference(t *testing.T) {
 	} {
 		p := good()
 		c.change(p)
-		if got, detail := Gate(p); got != c.want || (detail == "") != (got == "") {
+		if got, detail := Gate(resolved(t, p)); got != c.want || (detail == "") != (got == "") {
 			t.Errorf("%s: %q (%s), want %q", name, got, detail, c.want)
 		}
 	}
@@ -99,7 +122,6 @@ func TestGateConversations(t *testing.T) {
 		"rollout":             {&builders.Rollout{Messages: talk, Reward: &zero}, ""},
 		"unscored":            {&builders.Rollout{Messages: talk}, ""},
 		"reward":              {&builders.Rollout{Messages: talk, Reward: &nan}, ledger.BadRecord},
-		"unresolved":          {&builders.Rollout{Messages: builders.Content{Ref: builders.Ref{Part: builders.NodeSpan}}}, ledger.BadReference},
 		"distillation":        {with(func(*builders.Site) {}), ""},
 		"no sites":            {&builders.Distillation{Messages: talk}, ledger.BadRecord},
 		"site out of range":   {with(func(s *builders.Site) { s.Result = 4 }), ledger.BadRecord},
@@ -112,7 +134,7 @@ func TestGateConversations(t *testing.T) {
 		"unknown target":      {with(func(s *builders.Site) { s.Target = 2 }), ledger.BadRecord},
 		"nothing":             {nil, ledger.BadRecord},
 	} {
-		if got, detail := Gate(c.record); got != c.want || (detail == "") != (got == "") {
+		if got, detail := Gate(resolved(t, c.record)); got != c.want || (detail == "") != (got == "") {
 			t.Errorf("%s: %q (%s), want %q", name, got, detail, c.want)
 		}
 	}

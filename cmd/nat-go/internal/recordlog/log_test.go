@@ -35,7 +35,9 @@ func sample(t testing.TB, key string) *Group {
 		}},
 	}
 	b := NewBuilder(&ttc.Group{Key: key, Examples: []*ttc.Example{ex}}, []string{"moves", "hints"})
-	ref := func(p builders.Part, c int) builders.Content { return builders.Content{Ref: builders.Ref{Part: p, Candidate: c}} }
+	ref := func(p builders.Part, c int) builders.Content {
+		return builders.Content{Ref: builders.Ref{Part: p, Candidate: c}}
+	}
 	walk := builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Last: 2}}
 	for _, r := range []builders.Record{
 		&builders.Preference{Head: builders.Head{Turn: "1", Metadata: json.Raw(`{"a":1}`)}, Prompt: ref(builders.CandidatePrompt, 0),
