@@ -1,0 +1,51 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+// synthetic builds a tokenizer.json of a byte-level BPE without merges (or, for
+// Metaspace, of characters) whose other parts a test chooses: small, ours, and
+// enough to show how added tokens, prefixes and trimming behave.
+func synthetic(t testing.TB, overrides map[string]any) []byte {
+	t.Helper()
+	vocab := map[string]int{"<unk>": 0, "▁": 1}
+	for r := rune(0x21); r <= 0x17F; r++ { // covers the byte-level alphabet
+		if _, known := vocab[string(r)]; !known {
+			vocab[string(r)] = len(vocab)
+		}
+	}
+	file := map[string]any{
+		"version": "1.0",
+		"added_tokens": []map[string]any{
+			token("<|a|>", nil), token("<|a|>b", map[string]any{"special": false}), token("<|end|>", nil), token("<tool>", map[string]any{"special": false}),
+		},
+		"normalizer":     nil,
+		"pre_tokenizer":  map[string]any{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
+		"post_processor": nil,
+		"decoder":        map[string]any{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
+		"model":          map[string]any{"type": "BPE", "unk_token": "<unk>", "vocab": vocab, "merges": []string{}},
+	}
+	for key, value := range overrides {
+		file[key] = value
+	}
+	data, err := json.Marshal(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// token is an added token: special, matched in the text as it is, unless flags say otherwise.
+func token(content string, flags map[string]any) map[string]any {
+	t := map[string]any{"id": 1000, "content": content, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true}
+	for key, value := range flags {
+		t[key] = value
+	}
+	return t
+}
+
+func metaspace(scheme string) map[string]any {
+	return map[string]any{"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": true}
+}
