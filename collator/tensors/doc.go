@@ -1,0 +1,24 @@
+// Package tensors stores batches: named arrays as safetensors files, and
+// pre-tokenised rows as Parquet.
+//
+// A safetensors file is eight bytes of header length (little endian), a JSON
+// object {name: {dtype, shape, data_offsets}}, and the arrays' bytes, row-major
+// and little endian (https://huggingface.co/docs/safetensors). The package has a
+// writer and a reader of its own because both are small and two things matter
+// here that libraries leave open:
+//
+//   - The same arrays give the same bytes. Names are sorted, "__metadata__" comes
+//     first with sorted keys, nothing else is in the header, and it is padded with
+//     spaces to a multiple of 8, so that every array of 8-byte items starts
+//     aligned. Within the data wide items come before narrow ones, as the
+//     reference implementation does, which keeps all of them aligned.
+//   - Files are untrusted. Open checks every length and offset against the file
+//     before it allocates by them: header size, JSON depth, tensor count, shape
+//     products, and that the arrays cover the data without gaps or overlaps.
+//
+// Writing goes to any io.Writer in one pass; a caller that needs a durable file
+// writes to a temporary one, syncs and renames.
+//
+// Parquet rows (WriteParquet) have the columns TRL's SFT trainer takes as
+// pre-tokenised: input_ids and labels, and what else the rows carry.
+package tensors

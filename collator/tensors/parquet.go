@@ -1,0 +1,153 @@
+package tensors
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// rowGroupBytes is about how much a Parquet writer holds before it writes a row group.
+const rowGroupBytes = 32 << 20
+
+// Column describes a column of a Parquet file: a list of numbers a row, or one
+// number, or one text.
+type Column struct {
+	Name string
+	Kind Kind
+}
+
+// Kind is the type of a column's cells.
+type Kind int
+
+// The kinds of cells, and the Go type Append takes for each.
+const (
+	Int64List   Kind = iota // []int64
+	Uint8List               // []uint8, stored as 32-bit integers marked as unsigned 8-bit
+	Float32List             // []float32
+	Int64Cell               // int64
+	Float32Cell             // float32
+	TextCell                // string
+)
+
+// ParquetWriter writes pre-tokenised rows. Files are deterministic: the same
+// rows give the same bytes. TRL's SFT trainer takes columns input_ids and labels
+// (or completion_mask) as they are, without tokenising again.
+type ParquetWriter struct {
+	columns []Column // in the order the caller named them
+	leaf    []int    // their places in the file, which sorts by name
+	w       *parquet.Writer
+	row     parquet.Row
+	cells   [][]parquet.Value // of the row at hand, by place in the file
+	bytes   int               // about what the open row group holds
+}
+
+// NewParquetWriter starts a file with these columns.
+func NewParquetWriter(w io.Writer, columns ...Column) (*ParquetWriter, error) {
+	group := parquet.Group{}
+	for _, c := range columns {
+		if c.Name == "" || group[c.Name] != nil {
+			return nil, fmt.Errorf("parquet column %q: empty, or given twice", c.Name)
+		}
+		node, err := node(c.Kind)
+		if err != nil {
+			return nil, fmt.Errorf("parquet column %q: %w", c.Name, err)
+		}
+		group[c.Name] = node
+	}
+	p := &ParquetWriter{columns: columns, cells: make([][]parquet.Value, len(columns))}
+	for _, c := range columns {
+		place := 0
+		for _, other := range columns {
+			if strings.Compare(other.Name, c.Name) < 0 {
+				place++
+			}
+		}
+		p.leaf = append(p.leaf, place)
+	}
+	p.w = parquet.NewWriter(w, parquet.NewSchema("rows", group), parquet.Compression(&parquet.Zstd), parquet.CreatedBy("nat-go", "1", "0"))
+	return p, nil
+}
+
+func node(kind Kind) (parquet.Node, error) {
+	switch kind {
+	case Int64List:
+		return parquet.List(parquet.Int(64)), nil
+	case Uint8List:
+		return parquet.List(parquet.Uint(8)), nil
+	case Float32List:
+		return parquet.List(parquet.Leaf(parquet.FloatType)), nil
+	case Int64Cell:
+		return parquet.Int(64), nil
+	case Float32Cell:
+		return parquet.Leaf(parquet.FloatType), nil
+	case TextCell:
+		return parquet.String(), nil
+	}
+	return nil, fmt.Errorf("unknown kind %d", kind)
+}
+
+// Append writes one row: a cell for each column, in the order of the columns.
+func (p *ParquetWriter) Append(cells ...any) error {
+	if len(cells) != len(p.columns) {
+		return fmt.Errorf("parquet: a row of %d cells for %d columns", len(cells), len(p.columns))
+	}
+	for i, cell := range cells {
+		values, ok := p.values(p.cells[p.leaf[i]][:0], p.columns[i].Kind, p.leaf[i], cell)
+		if !ok {
+			return fmt.Errorf("parquet column %q: a cell of type %T", p.columns[i].Name, cell)
+		}
+		p.cells[p.leaf[i]] = values
+		p.bytes += 8 * len(values)
+		if text, ok := cell.(string); ok {
+			p.bytes += len(text)
+		}
+	}
+	p.row = p.row[:0]
+	for _, values := range p.cells {
+		p.row = append(p.row, values...)
+	}
+	if _, err := p.w.WriteRows([]parquet.Row{p.row}); err != nil {
+		return fmt.Errorf("parquet: %w", err)
+	}
+	if p.bytes < rowGroupBytes {
+		return nil
+	}
+	p.bytes = 0
+	return p.w.Flush()
+}
+
+// values appends a cell as Parquet values with their levels.
+func (p *ParquetWriter) values(out []parquet.Value, kind Kind, leaf int, cell any) ([]parquet.Value, bool) {
+	switch c := cell.(type) {
+	case []int64:
+		return list(out, leaf, c, parquet.Int64Value), kind == Int64List
+	case []uint8:
+		return list(out, leaf, c, func(v uint8) parquet.Value { return parquet.Int32Value(int32(v)) }), kind == Uint8List
+	case []float32:
+		return list(out, leaf, c, parquet.FloatValue), kind == Float32List
+	case int64:
+		return append(out, parquet.Int64Value(c).Level(0, 0, leaf)), kind == Int64Cell
+	case float32:
+		return append(out, parquet.FloatValue(c).Level(0, 0, leaf)), kind == Float32Cell
+	case string:
+		return append(out, parquet.ByteArrayValue([]byte(c)).Level(0, 0, leaf)), kind == TextCell
+	}
+	return nil, false
+}
+
+// list gives the items of a list their levels: the first starts the row, the
+// others repeat within it; an empty list is a null one level up.
+func list[T any](out []parquet.Value, leaf int, items []T, value func(T) parquet.Value) []parquet.Value {
+	if len(items) == 0 {
+		return append(out, parquet.NullValue().Level(0, 0, leaf))
+	}
+	for i, item := range items {
+		out = append(out, value(item).Level(min(i, 1), 1, leaf))
+	}
+	return out
+}
+
+// Close writes what is left and the footer. It doesn't close the file below.
+func (p *ParquetWriter) Close() error { return p.w.Close() }

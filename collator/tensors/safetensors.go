@@ -1,0 +1,401 @@
+package tensors
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"unicode/utf8"
+	"unsafe"
+)
+
+// Limits of a file. The header's is the reference implementation's.
+const (
+	MaxHeaderBytes = 100_000_000
+	MaxTensors     = 100_000
+	MaxDims        = 16
+)
+
+// Tensor is a named array: row-major, little-endian items.
+type Tensor struct {
+	Name  string
+	DType DType
+	Shape []int
+	Data  []byte
+}
+
+// Len is the number of items.
+func (t Tensor) Len() int { return len(t.Data) / max(1, t.DType.Size()) }
+
+// number is what a tensor can be made of.
+type number interface {
+	int64 | float64 | int32 | float32 | uint8
+}
+
+// Of makes a tensor of a slice, without a copy where the machine is little endian
+// (all supported ones are). The type follows from the items: int64 is I64,
+// float32 is F32 and so on. It panics if the shape doesn't fit the slice: that is
+// a mistake in the calling code, not in data.
+func Of[T number](name string, items []T, shape ...int) Tensor {
+	var zero T
+	var dtype DType
+	switch any(zero).(type) {
+	case int64:
+		dtype = Int64
+	case float64:
+		dtype = Float64
+	case int32:
+		dtype = Int32
+	case float32:
+		dtype = Float32
+	case uint8:
+		dtype = Uint8
+	}
+	n, ok := volume(shape)
+	if !ok || n != len(items) {
+		panic(fmt.Sprintf("tensor %q: shape %v for %d items", name, shape, len(items)))
+	}
+	data := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(items))), len(items)*int(unsafe.Sizeof(zero)))
+	return Tensor{Name: name, DType: dtype, Shape: shape, Data: data}
+}
+
+// Half makes an F16 or BF16 tensor of bits.
+func Half(name string, dtype DType, bits []uint16, shape ...int) Tensor {
+	n, ok := volume(shape)
+	if dtype.Size() != 2 || !ok || n != len(bits) {
+		panic(fmt.Sprintf("tensor %q: %s of shape %v for %d items", name, dtype, shape, len(bits)))
+	}
+	data := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(bits))), 2*len(bits))
+	return Tensor{Name: name, DType: dtype, Shape: shape, Data: data}
+}
+
+// volume is the number of items of a shape, false if it is negative or overflows.
+func volume(shape []int) (int, bool) {
+	n := 1
+	for _, d := range shape {
+		if d < 0 || d > 0 && n > math.MaxInt64/8/d {
+			return 0, false
+		}
+		n *= d
+	}
+	return n, true
+}
+
+// Header says what a file holds and where; it is what Write puts in front.
+type Header struct {
+	Metadata map[string]string
+	Tensors  []Info // by name
+}
+
+// Info is an entry of a header. Start and End are offsets into the data, which
+// begins right after the header.
+type Info struct {
+	Name       string
+	DType      DType
+	Shape      []int
+	Start, End int64
+}
+
+// Write writes tensors and metadata (which may be nil) as a safetensors file.
+// The order of tensors doesn't matter: the same set gives the same bytes.
+func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
+	ordered := slices.Clone(tensors)
+	slices.SortFunc(ordered, func(a, b Tensor) int { // wide items first keeps all aligned
+		if d := b.DType.Size() - a.DType.Size(); d != 0 {
+			return d
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	header, err := layout(ordered, metadata)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(header); err != nil {
+		return err
+	}
+	for _, t := range ordered {
+		if _, err := w.Write(t.Data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// layout is the header of tensors whose data follows in the given order.
+func layout(tensors []Tensor, metadata map[string]string) ([]byte, error) {
+	entries := map[string]string{}
+	var at int64
+	for _, t := range tensors {
+		n, ok := volume(t.Shape)
+		switch {
+		case t.DType.Size() == 0:
+			return nil, fmt.Errorf("tensor %q: unknown item type %q", t.Name, t.DType)
+		case !ok || n*t.DType.Size() != len(t.Data) || len(t.Shape) > MaxDims:
+			return nil, fmt.Errorf("tensor %q: %d bytes of %s don't fill shape %v", t.Name, len(t.Data), t.DType, t.Shape)
+		case t.Name == "__metadata__" || !utf8.ValidString(t.Name):
+			return nil, fmt.Errorf("tensor %q: not a name the format allows", t.Name)
+		case entries[t.Name] != "":
+			return nil, fmt.Errorf("tensor %q is given twice", t.Name)
+		}
+		shape, err := json.Marshal(append([]int{}, t.Shape...))
+		if err != nil {
+			return nil, err
+		}
+		end := at + int64(len(t.Data))
+		entries[t.Name] = fmt.Sprintf(`{"dtype":"%s","shape":%s,"data_offsets":[%d,%d]}`, t.DType, shape, at, end)
+		at = end
+	}
+	var b bytes.Buffer
+	b.Write(make([]byte, 8))
+	b.WriteByte('{')
+	if metadata != nil {
+		b.WriteString(`"__metadata__":`)
+		raw, err := marshal(metadata) // sorts keys
+		if err != nil {
+			return nil, err
+		}
+		b.Write(raw)
+	}
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		if b.Len() > 9 {
+			b.WriteByte(',')
+		}
+		raw, err := marshal(name)
+		if err != nil {
+			return nil, err
+		}
+		b.Write(raw)
+		b.WriteByte(':')
+		b.WriteString(entries[name])
+	}
+	b.WriteByte('}')
+	for b.Len()%8 != 0 {
+		b.WriteByte(' ')
+	}
+	if b.Len()-8 > MaxHeaderBytes || len(entries) > MaxTensors {
+		return nil, fmt.Errorf("a header of %d bytes for %d tensors, the limits are %d and %d", b.Len()-8, len(entries), MaxHeaderBytes, MaxTensors)
+	}
+	binary.LittleEndian.PutUint64(b.Bytes(), uint64(b.Len()-8))
+	return b.Bytes(), nil
+}
+
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// File is an open safetensors file. Reads are independent of each other.
+type File struct {
+	Header
+	r    io.ReaderAt
+	data int64 // where the data begins
+}
+
+// Open reads and checks the header of a file of the given size. What it accepts
+// can be read without further checks.
+func Open(r io.ReaderAt, size int64) (*File, error) {
+	var prefix [8]byte
+	if size < 8 {
+		return nil, fmt.Errorf("no safetensors file: %d bytes", size)
+	}
+	if _, err := r.ReadAt(prefix[:], 0); err != nil {
+		return nil, fmt.Errorf("reading the header's length: %w", err)
+	}
+	length := binary.LittleEndian.Uint64(prefix[:])
+	if length > MaxHeaderBytes || int64(length) > size-8 {
+		return nil, fmt.Errorf("no safetensors file: a header of %d bytes in a file of %d", length, size)
+	}
+	raw := make([]byte, length)
+	if _, err := r.ReadAt(raw, 8); err != nil {
+		return nil, fmt.Errorf("reading the header: %w", err)
+	}
+	header, err := parseHeader(raw, size-8-int64(length))
+	if err != nil {
+		return nil, fmt.Errorf("safetensors header: %w", err)
+	}
+	return &File{Header: *header, r: r, data: 8 + int64(length)}, nil
+}
+
+// parseHeader reads a header for a file with that many bytes of data.
+func parseHeader(raw []byte, data int64) (*Header, error) {
+	if len(raw) == 0 || raw[0] != '{' || !utf8.Valid(raw) {
+		return nil, fmt.Errorf("no JSON object")
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if _, err := dec.Token(); err != nil {
+		return nil, err
+	}
+	h := &Header{}
+	seen := map[string]bool{}
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		name, ok := key.(string)
+		if !ok || seen[name] {
+			return nil, fmt.Errorf("%v is given twice", key)
+		}
+		seen[name] = true
+		if len(seen) > MaxTensors {
+			return nil, fmt.Errorf("more than %d tensors", MaxTensors)
+		}
+		if name == "__metadata__" {
+			if err := dec.Decode(&h.Metadata); err != nil {
+				return nil, fmt.Errorf("__metadata__: %w", err)
+			}
+			continue
+		}
+		info, err := parseInfo(dec, name)
+		if err != nil {
+			return nil, fmt.Errorf("tensor %q: %w", name, err)
+		}
+		h.Tensors = append(h.Tensors, info)
+	}
+	if _, err := dec.Token(); err != nil {
+		return nil, err
+	}
+	if rest := bytes.TrimRight(raw[dec.InputOffset():], " "); len(rest) > 0 {
+		return nil, fmt.Errorf("%d bytes after the object", len(rest))
+	}
+	return h, h.checkCover(data)
+}
+
+func parseInfo(dec *json.Decoder, name string) (Info, error) {
+	var entry struct {
+		DType   DType   `json:"dtype"`
+		Shape   []int   `json:"shape"`
+		Offsets []int64 `json:"data_offsets"`
+	}
+	if err := dec.Decode(&entry); err != nil {
+		return Info{}, err
+	}
+	size := entry.DType.Size()
+	if size == 0 {
+		return Info{}, fmt.Errorf("unknown item type %q", entry.DType)
+	}
+	if entry.Shape == nil || len(entry.Shape) > MaxDims || len(entry.Offsets) != 2 {
+		return Info{}, fmt.Errorf("needs a shape of at most %d dimensions and two data_offsets", MaxDims)
+	}
+	n, ok := volume(entry.Shape)
+	start, end := entry.Offsets[0], entry.Offsets[1]
+	if !ok || start < 0 || end < start || end-start != int64(n)*int64(size) {
+		return Info{}, fmt.Errorf("data_offsets %v don't fit %s of shape %v", entry.Offsets, entry.DType, entry.Shape)
+	}
+	return Info{name, entry.DType, entry.Shape, start, end}, nil
+}
+
+// checkCover makes sure that the tensors fill the data exactly, in some order.
+func (h *Header) checkCover(data int64) error {
+	slices.SortFunc(h.Tensors, func(a, b Info) int {
+		if a.Start != b.Start {
+			return int(min(1, max(-1, a.Start-b.Start)))
+		}
+		return int(min(1, max(-1, a.End-b.End)))
+	})
+	var at int64
+	for _, t := range h.Tensors {
+		if t.Start != at {
+			return fmt.Errorf("tensor %q begins at %d, the one before ends at %d", t.Name, t.Start, at)
+		}
+		at = t.End
+	}
+	if at != data {
+		return fmt.Errorf("the tensors have %d bytes, the file has %d", at, data)
+	}
+	slices.SortFunc(h.Tensors, func(a, b Info) int { return strings.Compare(a.Name, b.Name) })
+	return nil
+}
+
+// Lookup finds a tensor by name.
+func (h *Header) Lookup(name string) (Info, bool) {
+	i, ok := slices.BinarySearchFunc(h.Tensors, name, func(t Info, name string) int { return strings.Compare(t.Name, name) })
+	if !ok {
+		return Info{}, false
+	}
+	return h.Tensors[i], true
+}
+
+// Read reads one tensor.
+func (f *File) Read(name string) (Tensor, error) {
+	info, ok := f.Lookup(name)
+	if !ok {
+		return Tensor{}, fmt.Errorf("no tensor %q in the file", name)
+	}
+	data := alignedBytes(int(info.End - info.Start))
+	if _, err := f.r.ReadAt(data, f.data+info.Start); err != nil && !(err == io.EOF && len(data) == 0) {
+		return Tensor{}, fmt.Errorf("reading tensor %q: %w", name, err)
+	}
+	return Tensor{info.Name, info.DType, info.Shape, data}, nil
+}
+
+// ReadAll reads all tensors, by name.
+func (f *File) ReadAll() ([]Tensor, error) {
+	tensors := make([]Tensor, 0, len(f.Tensors))
+	for _, info := range f.Tensors {
+		t, err := f.Read(info.Name)
+		if err != nil {
+			return nil, err
+		}
+		tensors = append(tensors, t)
+	}
+	return tensors, nil
+}
+
+// alignedBytes returns n bytes at an address any item type can be read from.
+func alignedBytes(n int) []byte {
+	words := make([]uint64, (n+7)/8)
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), len(words)*8)[:n:n]
+}
+
+// Items returns a tensor's items. Its type must be T's own: I64 for int64 and so on.
+func Items[T number](t Tensor) ([]T, error) {
+	want := Of[T]("", nil, 0).DType
+	if t.DType != want {
+		return nil, fmt.Errorf("tensor %q holds %s, not %s", t.Name, t.DType, want)
+	}
+	if len(t.Data) == 0 {
+		return nil, nil
+	}
+	var zero T
+	if uintptr(unsafe.Pointer(unsafe.SliceData(t.Data)))%unsafe.Alignof(zero) != 0 {
+		aligned := alignedBytes(len(t.Data))
+		copy(aligned, t.Data)
+		t.Data = aligned
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(t.Data))), t.Len()), nil
+}
+
+// Floats returns the items of a tensor of any numeric type as float64.
+func Floats(t Tensor) ([]float64, error) {
+	out := make([]float64, t.Len())
+	for i := range out {
+		switch b := t.Data[i*t.DType.Size():]; t.DType {
+		case Float64:
+			out[i] = math.Float64frombits(binary.LittleEndian.Uint64(b))
+		case Float32:
+			out[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))
+		case Float16:
+			out[i] = float64(Float16Value(binary.LittleEndian.Uint16(b)))
+		case BFloat16:
+			out[i] = float64(BFloat16Value(binary.LittleEndian.Uint16(b)))
+		case Int64:
+			out[i] = float64(int64(binary.LittleEndian.Uint64(b)))
+		case Int32:
+			out[i] = float64(int32(binary.LittleEndian.Uint32(b)))
+		case Uint8, Bool:
+			out[i] = float64(b[0])
+		default:
+			return nil, fmt.Errorf("tensor %q: unknown item type %q", t.Name, t.DType)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,219 @@
+//go:build tokenizers && cgo
+
+package tokenizer
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// FuzzHostileFile changes sound files at random places into random things and
+// uses what still loads. A panic or failed allocation in the library ends the process.
+func FuzzHostileFile(f *testing.F) {
+	bases := [][]byte{synthetic(f, nil)}
+	for _, parts := range hostileBases() {
+		bases = append(bases, synthetic(f, parts))
+	}
+	for seed := range uint64(300) {
+		f.Add(seed, seed*7)
+	}
+	f.Fuzz(func(t *testing.T, a, b uint64) {
+		r := rand.New(rand.NewPCG(a, b))
+		var file any
+		if err := json.Unmarshal(bases[r.IntN(len(bases))], &file); err != nil {
+			t.Fatal(err)
+		}
+		for range 1 + r.IntN(4) {
+			mutate(r, file, 0)
+		}
+		data, _ := json.Marshal(file)
+		if r.IntN(8) == 0 { // and some that are no JSON
+			data[r.IntN(len(data))] ^= byte(1 + r.IntN(255))
+		}
+		tok, err := New(data)
+		if err != nil {
+			return
+		}
+		defer tok.Close()
+		for _, text := range []string{"", "hi <|a|> you\x00", "  <|end|>  é漢👍 1234 <tool>aaaaaaaaaaaaaaaa"} {
+			enc, err := tok.Encode(text, Options{AddSpecial: true, ParseSpecial: true})
+			if err != nil {
+				continue
+			}
+			for _, o := range enc.Offsets {
+				if o.Start < 0 || o.End > len(text) || o.Start > o.End {
+					t.Errorf("offset %v in %d bytes", o, len(text))
+				}
+			}
+			_, _ = tok.Decode(append(enc.IDs, 5, 1<<31), r.IntN(2) == 0)
+			var row Encoding
+			_ = tok.EncodeRow(&row, text, []Span{{0, len(text) / 2}})
+		}
+	})
+}
+
+func hostileBases() []map[string]any {
+	seq := func(key string, steps ...any) map[string]any { return map[string]any{"type": "Sequence", key: steps} }
+	step := func(kind string, kv ...any) map[string]any {
+		m := map[string]any{"type": kind}
+		for i := 0; i < len(kv); i += 2 {
+			m[kv[i].(string)] = kv[i+1]
+		}
+		return m
+	}
+	regex := func(p string) map[string]any { return map[string]any{"Regex": p} }
+	template := step("TemplateProcessing",
+		"single", []any{map[string]any{"SpecialToken": map[string]any{"id": "<|a|>", "type_id": 0}}, map[string]any{"Sequence": map[string]any{"id": "A", "type_id": 0}}},
+		"pair", []any{map[string]any{"Sequence": map[string]any{"id": "A", "type_id": 0}}, map[string]any{"Sequence": map[string]any{"id": "B", "type_id": 1}}},
+		"special_tokens", map[string]any{"<|a|>": map[string]any{"id": "<|a|>", "ids": []int{400}, "tokens": []string{"<|a|>"}}})
+	return []map[string]any{
+		{"pre_tokenizer": metaspace("first"), "decoder": metaspace("first"), "truncation": step("", "direction", "Right", "max_length", 8, "strategy", "LongestFirst", "stride", 2)},
+		{"normalizer": seq("normalizers", step("Prepend", "prepend", "▁"), replaceWith(" ", "▁"), step("Strip", "strip_left", true, "strip_right", true)),
+			"decoder": seq("decoders", replaceWith("▁", " "), step("ByteFallback"), step("Fuse"), step("Strip", "content", " ", "start", 1, "stop", 0))},
+		{"pre_tokenizer": seq("pretokenizers", step("Split", "pattern", regex(` ?[^(\s|[.,!?])]+|\s+(?!\S)`), "behavior", "Isolated", "invert", false), step("Digits", "individual_digits", true),
+			step("Punctuation", "behavior", "Isolated"), step("FixedLength", "length", 3), step("ByteLevel", "add_prefix_space", true, "trim_offsets", true, "use_regex", false)),
+			"post_processor": template, "padding": step("", "strategy", map[string]any{"Fixed": 16}, "direction", "Left", "pad_to_multiple_of", 8, "pad_id", 0, "pad_type_id", 0, "pad_token", "<unk>")},
+		{"normalizer": step("BertNormalizer", "clean_text", true, "handle_chinese_chars", true, "strip_accents", nil, "lowercase", true), "pre_tokenizer": step("BertPreTokenizer"),
+			"post_processor": step("BertProcessing", "sep", []any{"<|end|>", 3}, "cls", []any{"<|a|>", 2}), "decoder": step("WordPiece", "prefix", "##", "cleanup", true),
+			"model": step("WordPiece", "unk_token", "<unk>", "continuing_subword_prefix", "##", "max_input_chars_per_word", 100, "vocab", map[string]int{"<unk>": 0, "h": 1, "##i": 2})},
+		{"normalizer": step("Precompiled", "precompiled_charsmap", charsmap([]uint32{0, 0x100 | 'a', 0}, "b\x00")), "pre_tokenizer": metaspace("always"),
+			"model": step("Unigram", "unk_id", 0, "byte_fallback", false, "vocab", []any{[]any{"<unk>", 0}, []any{"▁", -1}, []any{"h", -2}, []any{"▁hi", -1.5}})},
+		{"decoder": step("CTC", "pad_token", "<unk>", "word_delimiter_token", "|", "cleanup", true), "post_processor": step("RobertaProcessing", "sep", []any{"<|end|>", 3}, "cls", []any{"<|a|>", 2}, "trim_offsets", true, "add_prefix_space", true),
+			"model": step("BPE", "dropout", 0.1, "continuing_subword_prefix", "##", "end_of_word_suffix", "</w>", "byte_fallback", true, "fuse_unk", true, "vocab", map[string]int{"h": 0, "##i": 1, "hi": 2}, "merges", []string{"h ##i"})},
+		{"model": step("WordLevel", "unk_token", "<unk>", "vocab", map[string]int{"<unk>": 0, "hi": 1}), "pre_tokenizer": step("Whitespace"), "normalizer": seq("normalizers", step("NFKD"), step("StripAccents"), step("Lowercase"), step("Nmt"))},
+	}
+}
+
+// charsmap encodes a double-array trie and its texts as SentencePiece does.
+func charsmap(units []uint32, texts string) string {
+	data := binary.LittleEndian.AppendUint32(nil, uint32(4*len(units)))
+	for _, u := range units {
+		data = binary.LittleEndian.AppendUint32(data, u)
+	}
+	return base64.StdEncoding.EncodeToString(append(data, texts...))
+}
+
+var nasty = []any{
+	nil, true, false, 0, 1, -1, 2, 3.5, 1e9, 1e18, 4294967295, "", " ", "x", "\u00e9", "\x01\x02", "BPE", "Sequence", "Strip", "Replace", "Fuse", "first", "never", "Fixed", "<|a|>", "##",
+	[]any{}, map[string]any{}, []any{"a", "b"}, []any{[]any{"a", 0}}, map[string]any{"Regex": `\s+`}, map[string]any{"Regex": `(`}, map[string]any{"Regex": `[\x00-`}, map[string]any{"String": ""},
+	map[string]any{"type": "Split", "pattern": map[string]any{"Regex": ``}, "behavior": "Removed", "invert": true}, map[string]any{"type": "FixedLength", "length": 0},
+	map[string]any{"type": "Sequence", "normalizers": []any{}}, map[string]any{"type": "Strip", "content": "h", "start": 3, "stop": 0}, strings.Repeat("<|a|>", 20),
+	map[string]any{"type": "Replace", "pattern": map[string]any{"String": "h"}, "content": strings.Repeat("h", 2000)},
+}
+
+// something is a fresh copy of a nasty value: trees must not share nodes.
+func something(r *rand.Rand) any {
+	data, _ := json.Marshal(nasty[r.IntN(len(nasty))])
+	var value any
+	_ = json.Unmarshal(data, &value)
+	return value
+}
+
+// mutate puts something nasty at a random place below node.
+func mutate(r *rand.Rand, node any, depth int) {
+	switch node := node.(type) {
+	case map[string]any:
+		keys := make([]string, 0, len(node))
+		for k := range node {
+			if k != "vocab" || r.IntN(10) == 0 {
+				keys = append(keys, k)
+			}
+		}
+		if len(keys) == 0 {
+			return
+		}
+		k := keys[r.IntN(len(keys))]
+		switch roll := r.IntN(10); {
+		case roll < 6-depth:
+			mutate(r, node[k], depth+1)
+		case roll == 9:
+			delete(node, k)
+		default:
+			node[k] = something(r)
+		}
+	case []any:
+		if len(node) == 0 {
+			return
+		}
+		i := r.IntN(len(node))
+		if r.IntN(10) < 6 {
+			mutate(r, node[i], depth+1)
+		} else {
+			node[i] = something(r)
+		}
+	}
+}
+
+// TestHostileFiles: each would end the process or run away if it reached the library.
+func TestHostileFiles(t *testing.T) {
+	step := func(kind string, kv ...any) map[string]any {
+		m := map[string]any{"type": kind}
+		for i := 0; i < len(kv); i += 2 {
+			m[kv[i].(string)] = kv[i+1]
+		}
+		return m
+	}
+	deep := any(map[string]any{"type": "NFC"})
+	for range 40 {
+		deep = step("Sequence", "normalizers", []any{deep})
+	}
+	var grow []any
+	for range 30 {
+		grow = append(grow, replaceWith("a", "aa"))
+	}
+	cases := map[string]map[string]any{
+		"merge shorter than its prefix": {"model": step("BPE", "continuing_subword_prefix", "####", "vocab", map[string]int{"a": 0, "b": 1, "ab": 2}, "merges", []string{"a b"})},
+		"NUL in a message":              {"version": "1.\x00"},
+		"strip decoder":                 {"decoder": step("Strip", "content", "a", "start", 1, "stop", 1)},
+		"padding":                       {"padding": step("", "strategy", map[string]any{"Fixed": uint64(1) << 40}, "direction", "Right", "pad_id", 0, "pad_type_id", 0, "pad_token", "x")},
+		"padding multiple":              {"padding": step("", "strategy", "BatchLongest", "direction", "Right", "pad_to_multiple_of", uint64(1)<<40, "pad_id", 0, "pad_type_id", 0, "pad_token", "x")},
+		"stride":                        {"truncation": step("", "direction", "Right", "max_length", 4, "strategy", "LongestFirst", "stride", 4)},
+		"nesting":                       {"normalizer": deep},
+		"growth":                        {"normalizer": step("Sequence", "normalizers", grow)},
+		"nested repeat":                 {"pre_tokenizer": step("Split", "pattern", map[string]any{"Regex": `(a+)+b`}, "behavior", "Isolated", "invert", false)},
+		"trie out of bounds":            {"normalizer": step("Precompiled", "precompiled_charsmap", charsmap([]uint32{0x100 | 'a'<<10}, "b\x00"))},
+		"trie size":                     {"normalizer": step("Precompiled", "precompiled_charsmap", "/////w==")},
+		"fixed length":                  {"pre_tokenizer": step("FixedLength", "length", 0)},
+	}
+	for name, parts := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := New(synthetic(t, parts))
+			var refused *Error
+			if !errors.As(err, &refused) || refused.Code != CodeBadTokenizer {
+				t.Fatalf("got %v", err)
+			}
+			if strings.Contains(refused.Message, "library refuses") {
+				t.Errorf("reached the library: %v", err)
+			}
+		})
+	}
+	for _, data := range []string{"", "null", "[]", "{}", `{"model":{}}`, `{"model":{"vocab":3}}`, "\xff", `{"model":{"vocab":{"a":-1}}}`} {
+		if _, err := New([]byte(data)); err == nil {
+			t.Errorf("%q was accepted", data)
+		}
+	}
+}
+
+// TestKnownPatterns: the regular expressions of widely used tokenizers pass.
+func TestKnownPatterns(t *testing.T) {
+	for _, pattern := range []string{
+		`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`,
+		`[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`,
+		`[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_` + "`" + `{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`,
+		` ?[^(\s|[.,!?…。，、।۔،])]+`, `[一-龥぀-ゟ゠-ヿ]+`, `\p{N}{1,3}(?=(?:\p{N}{3})*(?:\P{N}|$))`, `[\p{Han}]+|[^\r\n&&[^\p{Han}]]*`, `<\|start\|>|a{2,}|x*?y++|[]a]+|a{b`,
+	} {
+		if problem := checkPattern(pattern); problem != "" {
+			t.Errorf("%s: %s", pattern, problem)
+		}
+	}
+	for _, pattern := range []string{`(a*)*`, `((ab)+c?)+`, `(?:\s+)*x`, `(a)\1`, `(?<n>a)\k<n>`, `a{100000}`, strings.Repeat("(", 50) + strings.Repeat(")", 50), `(`, `)`, `[a`, strings.Repeat("a", 20000), `(x+){2,}`} {
+		if checkPattern(pattern) == "" {
+			t.Errorf("%.40s passed", pattern)
+		}
+	}
+}
