@@ -28,7 +28,7 @@ const firstDrop = 8
 
 // reasons are the drops there are, in the order of their decisions. The names are in the file, the order is not fixed.
 var reasons = []ledger.Reason{
-	ledger.BadRecord, ledger.BadReference, ledger.BadRoles, ledger.EmptyResponse, ledger.NonFiniteScore, ledger.SameText, ledger.Tie,
+	ledger.BadRecord, ledger.BadRoles, ledger.EmptyResponse, ledger.NonFiniteScore, ledger.SameText, ledger.Tie,
 	ledger.Contradiction, ledger.Duplicate, ledger.NotSampled,
 }
 

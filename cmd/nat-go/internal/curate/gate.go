@@ -15,17 +15,17 @@ import (
 
 // Gate says whether a record is fit to train on, whoever made it: "" where it is, else the reason and one line of what was
 // seen.
-func Gate(res *builders.Resolved) (reason ledger.Reason, detail string) {
+func Gate(r *builders.Resolved) (reason ledger.Reason, detail string) {
 	var f fault
-	switch r := res.Record.(type) {
+	switch record := r.Record.(type) {
 	case *builders.Preference:
-		f = gatePreference(res, r)
+		f = gatePreference(record, r)
 	case *builders.Demonstration:
-		f = gateDemonstration(res.Messages, r)
+		f = gateDemonstration(record, r.Messages)
 	case *builders.Rollout:
-		f = gateRollout(res.Messages, r)
+		f = gateRollout(record, r.Messages)
 	case *builders.Distillation:
-		f = gateDistillation(res.Messages, r)
+		f = gateDistillation(record, r.Messages)
 	default:
 		f = faultf(ledger.BadRecord, "a record of unknown kind")
 	}
@@ -44,42 +44,31 @@ func faultf(r ledger.Reason, format string, a ...any) fault {
 
 func (f fault) found() bool { return f.reason != "" }
 
-// firstOf returns the first fault of the checks, which are made in order.
-func firstOf(checks ...func() fault) fault {
-	for _, check := range checks {
-		if f := check(); f.found() {
-			return f
-		}
+func gatePreference(p *builders.Preference, r *builders.Resolved) fault {
+	switch {
+	case !finite(p.ChosenScore) || !finite(p.RejectedScore):
+		return faultf(ledger.NonFiniteScore, "scores %v and %v", p.ChosenScore, p.RejectedScore)
+	case !finite(p.Reward):
+		return faultf(ledger.BadRecord, "the reward is %v", p.Reward)
+	case p.ChosenScore == p.RejectedScore:
+		return faultf(ledger.Tie, "both sides score %v", p.ChosenScore)
+	}
+	if f := promptFault(r.Prompt); f.found() {
+		return f
+	}
+	if f := answerFault("chosen side", r.Chosen); f.found() {
+		return f
+	}
+	if f := answerFault("rejected side", r.Rejected); f.found() {
+		return f
+	}
+	if sameAnswer(r.Chosen, r.Rejected) {
+		return faultf(ledger.SameText, "chosen and rejected are equal")
 	}
 	return fault{}
 }
 
-func gatePreference(r *builders.Resolved, p *builders.Preference) fault {
-	return firstOf(
-		func() fault {
-			switch {
-			case !finite(p.ChosenScore) || !finite(p.RejectedScore):
-				return faultf(ledger.NonFiniteScore, "scores %v and %v", p.ChosenScore, p.RejectedScore)
-			case !finite(p.Reward):
-				return faultf(ledger.BadRecord, "the reward is %v", p.Reward)
-			case p.ChosenScore == p.RejectedScore:
-				return faultf(ledger.Tie, "both sides score %v", p.ChosenScore)
-			}
-			return fault{}
-		},
-		func() fault { return promptFault(r.Prompt) },
-		func() fault { return answerFault("chosen side", r.Chosen) },
-		func() fault { return answerFault("rejected side", r.Rejected) },
-		func() fault {
-			if sameAnswer(r.Chosen, r.Rejected) {
-				return faultf(ledger.SameText, "chosen and rejected are equal")
-			}
-			return fault{}
-		},
-	)
-}
-
-func gateDemonstration(p builders.Passage, d *builders.Demonstration) fault {
+func gateDemonstration(d *builders.Demonstration, p builders.Passage) fault {
 	switch {
 	case !finite(d.Weight) || d.Weight < 0:
 		return faultf(ledger.BadRecord, "the weight is %v", d.Weight)
@@ -91,13 +80,12 @@ func gateDemonstration(p builders.Passage, d *builders.Demonstration) fault {
 	if f := conversationFault(p); f.found() || d.Train != builders.TrainFlagged {
 		return f
 	}
-	nodes := p.Nodes
-	if len(d.Trained) != len(nodes) {
-		return faultf(ledger.BadRecord, "%d flags for %d messages", len(d.Trained), len(nodes))
+	if len(d.Trained) != len(p.Nodes) {
+		return faultf(ledger.BadRecord, "%d flags for %d messages", len(d.Trained), len(p.Nodes))
 	}
 	for i, trained := range d.Trained {
-		if trained && nodes[i].Message.Role != "assistant" {
-			return faultf(ledger.BadRoles, "message %d is to be trained but is the %s's", i, nodes[i].Message.Role)
+		if role := p.Nodes[i].Message.Role; trained && role != "assistant" {
+			return faultf(ledger.BadRoles, "message %d is to be trained but is the %s's", i, role)
 		}
 	}
 	if !slices.Contains(d.Trained, true) {
@@ -106,14 +94,14 @@ func gateDemonstration(p builders.Passage, d *builders.Demonstration) fault {
 	return fault{}
 }
 
-func gateRollout(p builders.Passage, r *builders.Rollout) fault {
+func gateRollout(r *builders.Rollout, p builders.Passage) fault {
 	if r.Reward != nil && !finite(*r.Reward) {
 		return faultf(ledger.BadRecord, "the reward is %v", *r.Reward)
 	}
 	return conversationFault(p)
 }
 
-func gateDistillation(p builders.Passage, d *builders.Distillation) fault {
+func gateDistillation(d *builders.Distillation, p builders.Passage) fault {
 	if f := conversationFault(p); f.found() {
 		return f
 	}
@@ -130,16 +118,18 @@ func gateDistillation(p builders.Passage, d *builders.Distillation) fault {
 
 func siteFault(nodes []ttc.Node, s builders.Site) fault {
 	within := func(i int) bool { return i >= 0 && i < len(nodes) }
-	switch {
-	case !within(s.Call) || !within(s.Result) || s.Call >= s.Result:
+	if !within(s.Call) || !within(s.Result) || s.Call >= s.Result {
 		return faultf(ledger.BadRecord, "call %d and result %d among %d messages", s.Call, s.Result, len(nodes))
-	case nodes[s.Call].Message.Role != "assistant" || s.CallSeq < 0 || s.CallSeq >= len(nodes[s.Call].Message.ToolCalls):
+	}
+	call, result := &nodes[s.Call].Message, &nodes[s.Result].Message
+	switch {
+	case call.Role != "assistant" || s.CallSeq < 0 || s.CallSeq >= len(call.ToolCalls):
 		return faultf(ledger.BadRoles, "message %d makes no tool call %d", s.Call, s.CallSeq)
-	case nodes[s.Result].Message.Role != "tool" && nodes[s.Result].Message.Role != "function":
-		return faultf(ledger.BadRoles, "message %d is the %s's, not a tool's result", s.Result, nodes[s.Result].Message.Role)
+	case result.Role != "tool" && result.Role != "function":
+		return faultf(ledger.BadRoles, "message %d is the %s's, not a tool's result", s.Result, result.Role)
 	case s.Target > builders.NextTurn || s.HintKind > builders.Hindsight:
 		return faultf(ledger.BadRecord, "unknown target %d or kind of hint %d", s.Target, s.HintKind)
-	case strings.TrimSpace(s.Hint) == "":
+	case blank(s.Hint):
 		return faultf(ledger.BadRecord, "the hint is empty")
 	}
 	return fault{}
@@ -149,53 +139,58 @@ func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // promptFault checks that a prompt asks for an answer: a text, or messages with a user's among them that don't end with
 // the assistant's.
-func promptFault(c builders.Passage) fault {
-	if c.IsText() {
-		if strings.TrimSpace(c.Text) == "" {
+func promptFault(p builders.Passage) fault {
+	if p.IsText() {
+		if blank(p.Text) {
 			return faultf(ledger.BadRecord, "the prompt is empty")
 		}
 		return fault{}
 	}
-	if f := rolesFault(c.Nodes); f.found() {
+	if f := rolesFault(p.Nodes); f.found() {
 		return f
 	}
-	if last := len(c.Nodes) - 1; c.Nodes[last].Message.Role == "assistant" {
+	if last := len(p.Nodes) - 1; p.Nodes[last].Message.Role == "assistant" {
 		return faultf(ledger.BadRoles, "the prompt ends with the assistant's message %d: there is nothing left to answer", last)
 	}
 	return fault{}
 }
 
 // answerFault checks one side of a preference: a text, or messages that begin and end with the assistant's.
-func answerFault(what string, c builders.Passage) fault {
-	if !anyContent(c) {
-		return faultf(ledger.EmptyResponse, "the %s is empty", what)
-	}
-	if c.IsText() {
+func answerFault(what string, p builders.Passage) fault {
+	if p.IsText() {
+		if blank(p.Text) {
+			return faultf(ledger.EmptyResponse, "the %s is empty", what)
+		}
 		return fault{}
 	}
-	for i := range c.Nodes {
-		m := &c.Nodes[i].Message
+	content := false
+	for i := range p.Nodes {
+		m := &p.Nodes[i].Message
 		if !known(m.Role) {
 			return faultf(ledger.BadRoles, "the %s has the unknown role %q at message %d", what, m.Role, i)
 		}
-		if edge := i == 0 || i == len(c.Nodes)-1; edge && m.Role != "assistant" {
+		if edge := i == 0 || i == len(p.Nodes)-1; edge && m.Role != "assistant" {
 			return faultf(ledger.BadRoles, "the %s has the %s's message %d where the assistant's is due", what, m.Role, i)
 		}
+		content = content || m.Role == "assistant" && says(m)
+	}
+	if !content {
+		return faultf(ledger.EmptyResponse, "the %s is empty", what)
 	}
 	return fault{}
 }
 
 // conversationFault checks a whole conversation: somebody asks and the assistant says something.
-func conversationFault(c builders.Passage) fault {
-	if c.IsText() {
+func conversationFault(p builders.Passage) fault {
+	if p.IsText() {
 		return faultf(ledger.BadRecord, "a conversation must be messages, not a text")
 	}
-	if f := rolesFault(c.Nodes); f.found() {
+	if f := rolesFault(p.Nodes); f.found() {
 		return f
 	}
 	answers := 0
-	for i := range c.Nodes {
-		m := &c.Nodes[i].Message
+	for i := range p.Nodes {
+		m := &p.Nodes[i].Message
 		if m.Role != "assistant" {
 			continue
 		}
@@ -217,8 +212,7 @@ func rolesFault(nodes []ttc.Node) fault {
 	}
 	user, assistant := false, false
 	for i := range nodes {
-		m := &nodes[i].Message
-		switch m.Role {
+		switch role := nodes[i].Message.Role; role {
 		case "user":
 			user = true
 		case "assistant":
@@ -228,8 +222,8 @@ func rolesFault(nodes []ttc.Node) fault {
 				return faultf(ledger.BadRoles, "message %d is a tool's result before the assistant made a call", i)
 			}
 		default:
-			if !known(m.Role) {
-				return faultf(ledger.BadRoles, "message %d has the unknown role %q", i, m.Role)
+			if !known(role) {
+				return faultf(ledger.BadRoles, "message %d has the unknown role %q", i, role)
 			}
 		}
 	}
@@ -247,23 +241,18 @@ func known(role string) bool {
 	return false
 }
 
-func anyContent(c builders.Passage) bool {
-	if c.IsText() {
-		return strings.TrimSpace(c.Text) != ""
-	}
-	return slices.ContainsFunc(c.Nodes, func(n ttc.Node) bool { return says(&n.Message) })
-}
+func blank(s string) bool { return strings.TrimSpace(s) == "" }
 
 // says whether a message carries anything: text, a part, reasoning, a call.
 func says(m *chat.Message) bool {
-	if len(m.ToolCalls) > 0 || strings.TrimSpace(m.Reasoning) != "" {
+	if len(m.ToolCalls) > 0 || !blank(m.Reasoning) {
 		return true
 	}
 	switch m.Form {
 	case chat.Text:
-		return strings.TrimSpace(m.Text) != ""
+		return !blank(m.Text)
 	case chat.Parts:
-		return slices.ContainsFunc(m.Parts, func(p chat.Part) bool { return p.Type != "text" || strings.TrimSpace(p.Text) != "" })
+		return slices.ContainsFunc(m.Parts, func(p chat.Part) bool { return p.Type != "text" || !blank(p.Text) })
 	}
 	return false
 }
@@ -272,7 +261,7 @@ func says(m *chat.Message) bool {
 // differ between answers that are otherwise the same.
 func sameAnswer(a, b builders.Passage) bool {
 	if a.IsText() != b.IsText() {
-		if !a.IsText() {
+		if b.IsText() {
 			a, b = b, a
 		}
 		return len(b.Nodes) == 1 && sameMessage(&chat.Message{Role: "assistant", Form: chat.Text, Text: a.Text}, &b.Nodes[0].Message)
