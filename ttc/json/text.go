@@ -20,6 +20,19 @@ func (r Raw) Text() (string, bool) {
 	return unsafe.String(unsafe.SliceData(b), len(b)), true
 }
 
+// Bytes returns the text of a string value without copying it unless it has escapes; it is valid as long as r is. It is nil
+// for any other kind.
+func (r Raw) Bytes() []byte {
+	if r.Kind() != String {
+		return nil
+	}
+	body := r[1 : len(r)-1]
+	if bytes.IndexByte(body, '\\') < 0 {
+		return body
+	}
+	return appendUnescaped(nil, body)
+}
+
 // AppendText appends the text of a string value to dst. Any other kind appends nothing.
 func (r Raw) AppendText(dst []byte) []byte {
 	if r.Kind() != String {

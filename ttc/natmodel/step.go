@@ -1,0 +1,283 @@
+package natmodel
+
+import (
+	"fmt"
+
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// Step is a recorded step that NAT's IntermediateStep model accepts, with the parts that carry a candidate. All slices are
+// parts of what was parsed.
+type Step struct {
+	EventType string   // one of eventTypes: "TTC_END", ...
+	Name      json.Raw // payload.name: a string, or nil
+	Metadata  json.Raw // payload.metadata: an object, or nil
+	Data      json.Raw // payload.data: an object, or nil
+}
+
+// FieldError says which field of a step NAT's model refuses, and why.
+type FieldError struct {
+	Field string // "payload.event_type"
+	Msg   string
+}
+
+func (e *FieldError) Error() string { return e.Field + ": " + e.Msg }
+
+func refuse(field, format string, args ...any) error {
+	return &FieldError{field, fmt.Sprintf(format, args...)}
+}
+
+// eventTypes maps NAT's event types to their own text and whether they are END events.
+var eventTypes = map[string]struct {
+	text string
+	end  bool
+}{
+	"LLM_START": {"LLM_START", false}, "LLM_END": {"LLM_END", true}, "LLM_NEW_TOKEN": {"LLM_NEW_TOKEN", false},
+	"TOOL_START": {"TOOL_START", false}, "TOOL_END": {"TOOL_END", true},
+	"WORKFLOW_START": {"WORKFLOW_START", false}, "WORKFLOW_END": {"WORKFLOW_END", true},
+	"TASK_START": {"TASK_START", false}, "TASK_END": {"TASK_END", true},
+	"TTC_START": {"TTC_START", false}, "TTC_END": {"TTC_END", true},
+	"FUNCTION_START": {"FUNCTION_START", false}, "FUNCTION_END": {"FUNCTION_END", true},
+	"CUSTOM_START": {"CUSTOM_START", false}, "CUSTOM_END": {"CUSTOM_END", true},
+	"SPAN_START": {"SPAN_START", false}, "SPAN_CHUNK": {"SPAN_CHUNK", false}, "SPAN_END": {"SPAN_END", true},
+}
+
+// ParseStep checks a step as NAT's IntermediateStep model does; its error is a *FieldError. Of duplicate keys the last
+// counts, as in Python.
+func ParseStep(raw json.Raw) (Step, error) {
+	if raw.Kind() != json.Object {
+		return Step{}, refuse("step", "is %s, not an object", raw.Kind())
+	}
+	var parent, ancestry, payload json.Raw
+	c := raw.Cursor()
+	c.Enter(json.Object)
+	for key, ok := c.Member(); ok; key, ok = c.Member() {
+		switch string(key.Bytes()) {
+		case "parent_id":
+			parent = c.Value()
+		case "function_ancestry":
+			ancestry = c.Value()
+		case "payload":
+			payload = c.Value()
+		default:
+			return Step{}, refuse(string(key.Bytes()), "is no field of a step")
+		}
+	}
+	if err := wantString("parent_id", parent); err != nil {
+		return Step{}, err
+	}
+	if err := checkAncestry(ancestry); err != nil {
+		return Step{}, err
+	}
+	return parsePayload(payload)
+}
+
+func checkAncestry(raw json.Raw) error {
+	const at = "function_ancestry"
+	if raw.Kind() != json.Object {
+		return refuse(at, "is %s, not an object", raw.Kind())
+	}
+	var id, name, parentID, parentName json.Raw
+	c := raw.Cursor()
+	c.Enter(json.Object)
+	for key, ok := c.Member(); ok; key, ok = c.Member() {
+		switch string(key.Bytes()) {
+		case "function_id":
+			id = c.Value()
+		case "function_name":
+			name = c.Value()
+		case "parent_id":
+			parentID = c.Value()
+		case "parent_name":
+			parentName = c.Value()
+		default:
+			c.Skip()
+		}
+	}
+	if err := wantString(at+".function_id", id); err != nil {
+		return err
+	}
+	if err := wantString(at+".function_name", name); err != nil {
+		return err
+	}
+	if err := wantStringOrNull(at+".parent_id", parentID); err != nil {
+		return err
+	}
+	return wantStringOrNull(at+".parent_name", parentName)
+}
+
+func parsePayload(raw json.Raw) (Step, error) {
+	const at = "payload"
+	var s Step
+	if raw.Kind() != json.Object {
+		return s, refuse(at, "is %s, not an object", raw.Kind())
+	}
+	var event, timestamp, spanTimestamp, framework, name, tags, metadata, data, usage, uuid json.Raw
+	c := raw.Cursor()
+	c.Enter(json.Object)
+	for key, ok := c.Member(); ok; key, ok = c.Member() {
+		switch string(key.Bytes()) {
+		case "event_type":
+			event = c.Value()
+		case "event_timestamp":
+			timestamp = c.Value()
+		case "span_event_timestamp":
+			spanTimestamp = c.Value()
+		case "framework":
+			framework = c.Value()
+		case "name":
+			name = c.Value()
+		case "tags":
+			tags = c.Value()
+		case "metadata":
+			metadata = c.Value()
+		case "data":
+			data = c.Value()
+		case "usage_info":
+			usage = c.Value()
+		case "UUID":
+			uuid = c.Value()
+		default:
+			c.Skip()
+		}
+	}
+	kind, ok := eventTypes[string(event.Bytes())]
+	if !ok || event.Kind() != json.String {
+		return s, refuse(at+".event_type", "%s is no event type of NAT", brief(event))
+	}
+	s.EventType = kind.text
+	if timestamp != nil && !isFloat(timestamp) {
+		return s, refuse(at+".event_timestamp", "%s is no number", brief(timestamp))
+	}
+	if !absent(spanTimestamp) {
+		if !isFloat(spanTimestamp) {
+			return s, refuse(at+".span_event_timestamp", "%s is no number", brief(spanTimestamp))
+		}
+		if !kind.end {
+			return s, refuse(at+".span_event_timestamp", "only END events may have one")
+		}
+	}
+	if !absent(framework) && (framework.Kind() != json.String || !isFramework(string(framework.Bytes()))) {
+		return s, refuse(at+".framework", "%s is no framework NAT knows", brief(framework))
+	}
+	if err := wantStringOrNull(at+".name", name); err != nil {
+		return s, err
+	}
+	if err := checkTags(tags); err != nil {
+		return s, err
+	}
+	if !absent(metadata) && metadata.Kind() != json.Object {
+		return s, refuse(at+".metadata", "is %s, not an object", metadata.Kind())
+	}
+	if !absent(data) && data.Kind() != json.Object {
+		return s, refuse(at+".data", "is %s, not an object", data.Kind())
+	}
+	if err := checkUsage(usage); err != nil {
+		return s, err
+	}
+	if uuid != nil {
+		if err := wantString(at+".UUID", uuid); err != nil {
+			return s, err
+		}
+	}
+	s.Name, s.Metadata, s.Data = present(name), present(metadata), present(data)
+	return s, nil
+}
+
+func isFramework(s string) bool {
+	switch s {
+	case "langchain", "llama_index", "crewai", "semantic_kernel", "agno", "adk", "strands", "autogen":
+		return true
+	}
+	return false
+}
+
+func checkTags(raw json.Raw) error {
+	if absent(raw) {
+		return nil
+	}
+	if raw.Kind() != json.Array {
+		return refuse("payload.tags", "is %s, not an array", raw.Kind())
+	}
+	for e := range raw.Elements() {
+		if err := wantString("payload.tags", e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkUsage(raw json.Raw) error {
+	const at = "payload.usage_info"
+	if absent(raw) {
+		return nil
+	}
+	if raw.Kind() != json.Object {
+		return refuse(at, "is %s, not an object", raw.Kind())
+	}
+	if err := wantInts(at, raw, "num_llm_calls", "seconds_between_calls"); err != nil {
+		return err
+	}
+	tokens, ok := raw.Get("token_usage")
+	if !ok {
+		return nil
+	}
+	if tokens.Kind() != json.Object {
+		return refuse(at+".token_usage", "is %s, not an object", tokens.Kind())
+	}
+	return wantInts(at+".token_usage", tokens,
+		"prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens", "total_tokens")
+}
+
+func wantInts(at string, raw json.Raw, keys ...string) error {
+	for _, k := range keys {
+		if v, ok := raw.Get(k); ok {
+			if _, ok := ParseInt(v); !ok {
+				return refuse(at+"."+k, "%s is no integer", brief(v))
+			}
+		}
+	}
+	return nil
+}
+
+func isFloat(raw json.Raw) bool {
+	_, ok := ParseFloat(raw)
+	return ok
+}
+
+func wantString(field string, raw json.Raw) error {
+	switch {
+	case raw == nil:
+		return refuse(field, "is missing")
+	case raw.Kind() != json.String:
+		return refuse(field, "is %s, not a string", raw.Kind())
+	}
+	return nil
+}
+
+func wantStringOrNull(field string, raw json.Raw) error {
+	if absent(raw) {
+		return nil
+	}
+	return wantString(field, raw)
+}
+
+func absent(raw json.Raw) bool { return raw == nil || raw.Kind() == json.Null }
+
+func present(raw json.Raw) json.Raw {
+	if absent(raw) {
+		return nil
+	}
+	return raw
+}
+
+// brief shows a value in a message.
+func brief(raw json.Raw) string {
+	switch {
+	case raw == nil:
+		return "nothing"
+	case len(raw) > 40:
+		return raw.Kind().String()
+	}
+	return string(raw)
+}
