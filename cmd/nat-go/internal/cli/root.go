@@ -49,6 +49,7 @@ func newRootCmd() *cobra.Command {
 		},
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(newChatCmd())
 	root.AddCommand(newVersionCmd())
 	return root
 }

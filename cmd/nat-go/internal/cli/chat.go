@@ -1,0 +1,15 @@
+package cli
+
+import "github.com/spf13/cobra"
+
+// newChatCmd groups what looks at chat templates, masks and tokens. Its commands read and write JSON lines.
+func newChatCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "chat",
+		Short: "Look at what a chat template and a tokenizer make of messages",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newChatTokensCmd())
+	return cmd
+}

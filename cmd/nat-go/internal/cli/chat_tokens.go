@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/collator/tokenizer"
+)
+
+func newChatTokensCmd() *cobra.Command {
+	var path, input string
+	cmd := &cobra.Command{
+		Use:   "tokens --tokenizer D --input F",
+		Short: "Tokenise texts as Hugging Face tokenizers does",
+		Long: `Tokenise texts as Hugging Face tokenizers does with the same file, its truncation and padding included.
+
+Reads JSON lines {"text", "add_special_tokens"} (true if absent) and writes one line for each, in order:
+{"ok":true,"ids":[...],"offsets":[[start,end],...]} with offsets in UTF-8 bytes, or {"ok":false,"error":{"code","message"}}.`,
+		Example: `  echo '{"text": "Hello <|im_end|>"}' | nat-go chat tokens --tokenizer models/qwen --input -`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			t, err := loadTokenizer(path)
+			if err != nil {
+				return err
+			}
+			defer t.Close()
+			in, err := openInput(cmd, input)
+			if err != nil {
+				return err
+			}
+			defer in.Close()
+			if _, err := t.AnswerLines(in, cmd.OutOrStdout()); err != nil {
+				return exit.With(exit.Failed, err)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&path, "tokenizer", "", "Hugging Face folder, or a tokenizer.json")
+	cmd.Flags().StringVar(&input, "input", "-", "file of JSON lines; - or /dev/stdin reads standard input")
+	cmd.Flags().Bool("json", true, "always on: answers are JSON lines")
+	_ = cmd.MarkFlagRequired("tokenizer")
+	return cmd
+}
+
+// loadTokenizer loads a tokenizer; a build without the library is a matter of the environment.
+func loadTokenizer(path string) (*tokenizer.Tokenizer, error) {
+	t, err := tokenizer.Load(path)
+	switch {
+	case errors.Is(err, tokenizer.ErrUnavailable):
+		return nil, exit.With(exit.Environment, err)
+	case err != nil:
+		return nil, exit.With(exit.Usage, err)
+	}
+	return t, nil
+}
+
+// openInput opens a file of JSON lines, or standard input.
+func openInput(cmd *cobra.Command, path string) (io.ReadCloser, error) {
+	if path == "-" || path == "/dev/stdin" {
+		return io.NopCloser(cmd.InOrStdin()), nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, exit.With(exit.Usage, err)
+	}
+	return f, nil
+}
