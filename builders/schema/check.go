@@ -194,7 +194,7 @@ func (w *walker) object(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 		child := ptr + "/" + escape(key.Value)
 		f := s.Field(key.Value)
 		if f == nil {
-			if !s.Open && !(n == w.top && contains(w.skip, key.Value)) {
+			if !(n == w.top && contains(w.skip, key.Value)) {
 				w.unknownKey(s, key, val, ptr)
 			}
 			continue
@@ -255,6 +255,13 @@ func contains(list []string, s string) bool {
 
 func (w *walker) unknownKey(s *Spec, key, val *yaml.Node, ptr string) {
 	meant := s.nearest(key.Value)
+	severity := w.unknown
+	if s.Open { // what others may add to; only a likely slip is worth a word
+		if s.Field(meant) == nil {
+			return
+		}
+		severity = Warning
+	}
 	if f := s.Field(meant); f != nil && f.Spec.Secret {
 		w.doc.Hide(val)
 	}
@@ -262,7 +269,7 @@ func (w *walker) unknownKey(s *Spec, key, val *yaml.Node, ptr string) {
 	if where == "" {
 		where = label(ptr)
 	}
-	f := Finding{Code: CodeUnknownKey, Severity: w.unknown, Suggestion: meant,
+	f := Finding{Code: CodeUnknownKey, Severity: severity, Suggestion: meant,
 		Message: fmt.Sprintf("%s has no key %q", where, key.Value)}
 	switch {
 	case meant != "":
@@ -570,7 +577,7 @@ func (w *walker) bounds(s *Spec, n *yaml.Node, ptr string, v any) bool {
 		return true
 	}
 	rule := s.rangeText()
-	fix := "write a value " + rule
+	fix := "write a value that is " + rule
 	if d := s.defaultText(); d != "" {
 		fix += " (default " + d + ")"
 	} else if s.Nullable {

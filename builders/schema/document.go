@@ -29,6 +29,7 @@ type mask struct{ line, from, to int } // columns from 1, to exclusive
 type Document struct {
 	Root    *yaml.Node
 	origins map[*yaml.Node]origin
+	secrets map[*yaml.Node]bool
 }
 
 type origin struct {
@@ -396,6 +397,9 @@ func (d *Document) File(n *yaml.Node) string {
 	return ""
 }
 
+// IsSecret reports whether a scalar was hidden.
+func (d *Document) IsSecret(n *yaml.Node) bool { return d.secrets[n] }
+
 // Hide masks a value in every snippet made from now on.
 func (d *Document) Hide(n *yaml.Node) {
 	for _, c := range n.Content {
@@ -404,6 +408,10 @@ func (d *Document) Hide(n *yaml.Node) {
 	if n.Kind != yaml.ScalarNode {
 		return
 	}
+	if d.secrets == nil {
+		d.secrets = map[*yaml.Node]bool{}
+	}
+	d.secrets[n] = true
 	src := d.origins[n].src
 	if src == nil || n.Line == 0 {
 		return
@@ -438,6 +446,94 @@ func (d *Document) Report(n *yaml.Node, ptr string, f Finding) Finding {
 		return f
 	}
 	return d.origins[n].src.reportAs(n, d.origins[n], ptr, f)
+}
+
+// ReportText is Report that points at a piece of a scalar's text.
+func (d *Document) ReportText(n *yaml.Node, piece, ptr string, f Finding) Finding {
+	src := d.origins[n].src
+	if src == nil || n.Line < 1 || n.Line > len(src.lines) {
+		return d.Report(n, ptr, f)
+	}
+	for line := n.Line; line <= len(src.lines); line++ {
+		text := []rune(src.lines[line-1])
+		from := 0
+		if line == n.Line {
+			from = min(max(n.Column-1, 0), len(text))
+		} else if strings.TrimSpace(src.lines[line-1]) != "" && !src.continues(n, line) {
+			break
+		}
+		if i := strings.Index(string(text[from:]), piece); i >= 0 {
+			col := from + utf8.RuneCountInString(string(text[from:])[:i]) + 1
+			f.Pointer = ptr
+			return src.place(f, line, col, col+utf8.RuneCountInString(piece))
+		}
+	}
+	return d.Report(n, ptr, f)
+}
+
+// Set puts a value at a path, creating the mappings on the way, and says that all of it was written in src at the nodes'
+// own lines and columns. It returns false where the path leads through a scalar or past the end of a list.
+func (d *Document) Set(path []string, value *yaml.Node, src *Source) bool {
+	d.own(value, src)
+	at := d.Root
+	for i, key := range path {
+		last := i == len(path)-1
+		switch at.Kind {
+		case yaml.SequenceNode:
+			j, err := strconv.Atoi(key)
+			if err != nil || j < 0 || j >= len(at.Content) {
+				return false
+			}
+			if last {
+				at.Content[j] = value
+				return true
+			}
+			at = at.Content[j]
+		case yaml.MappingNode:
+			j := keyIndex(at, key)
+			if j < 0 {
+				k := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: key, Line: 1, Column: 1}
+				v := value
+				if !last {
+					v = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: 1, Column: 1}
+				}
+				d.own(k, src)
+				d.origins[v] = origin{src: src}
+				at.Content = append(at.Content, k, v)
+				j = len(at.Content) - 2
+			} else if last || isNull(at.Content[j+1]) {
+				v := value
+				if !last {
+					v = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: 1, Column: 1}
+				}
+				d.origins[v] = origin{src: src}
+				at.Content[j+1] = v
+			}
+			if last {
+				return true
+			}
+			at = at.Content[j+1]
+		default:
+			return false
+		}
+	}
+	return false
+}
+
+func (d *Document) own(n *yaml.Node, src *Source) {
+	d.origins[n] = origin{src: src}
+	for _, c := range n.Content {
+		d.own(c, src)
+	}
+}
+
+// NewSource names a text that is no file, for nodes put into a document with Set.
+func NewSource(name, text string) *Source { return &Source{Name: name, lines: splitLines(text)} }
+
+// ReportAt places a finding in a text by line and columns.
+func (s *Source) ReportAt(line, col, end int, ptr string, f Finding) Finding {
+	f.Pointer = ptr
+	return s.place(f, line, col, end)
 }
 
 // Adopt places findings that know only a pointer below block: those of a plugin. at is block's own pointer and fallback

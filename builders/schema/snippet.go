@@ -16,6 +16,11 @@ const (
 // show a line of a section that is not ours, a misspelt key, or a text that is not even YAML.
 var secretKey = regexp.MustCompile(`(?i)\b[\w-]*(?:token|secret|passw(?:or)?d|passphrase|api_?key|credentials?)["']?\s*[:= ]\s*("[^"]*"?|'[^']*'?|[^\s,}\]#]+)`)
 
+var secretName = regexp.MustCompile(`(?i)(?:token|secret|passw(?:or)?d|passphrase|api_?key|credentials?)$`)
+
+// SoundsSecret reports whether a key's name says that its value is a secret.
+func SoundsSecret(key string) bool { return secretName.MatchString(key) }
+
 // snippet returns the line with secrets masked, a newline, and a caret under columns [col, end).
 func (s *Source) snippet(line, col, end int) string {
 	if line > len(s.lines) {

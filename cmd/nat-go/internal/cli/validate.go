@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// checkPlugins checks the blocks of plugins against the plugins' own schemas, which means starting those that are not locked.
+type checkPlugins func(cmd *cobra.Command, c *config.Config) []schema.Finding
+
+func newValidateCmd(types func() config.Types, plugins checkPlugins) *cobra.Command {
+	var file, format, compat string
+	var overrides []string
+	var noPlugins, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "validate --config_file FILE",
+		Short: "Check a configuration and report everything that is wrong with it",
+		Long: `Check a configuration and report everything that is wrong with it, with file, line and column, and what to write instead.
+
+Nothing is run. Plugins that are not in nat-go.lock are started to ask for their settings, unless --no-plugins is given.
+Exit code 2 if there is an error, 0 if there are only warnings and notes.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if asJSON {
+				format = "json"
+			}
+			if !slices.Contains(findingFormats, format) {
+				return exit.Usagef("--format %s: use one of %s", format, strings.Join(findingFormats, ", "))
+			}
+			opt, err := loadOptions(types(), compat, overrides)
+			if err != nil {
+				return err
+			}
+			c, fs := config.Load(file, opt)
+			if c != nil && !noPlugins && plugins != nil && !schema.Failed(fs) {
+				fs = schema.Sort(append(fs, plugins(cmd, c)...))
+			}
+			if err := printFindings(cmd.OutOrStdout(), format, fs, colored(cmd.OutOrStdout())); err != nil {
+				return err
+			}
+			if format == "text" {
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", file, schema.Count(fs))
+			}
+			if schema.Failed(fs) {
+				return exit.With(exit.Usage, nil)
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&file, "config_file", "", "configuration to check (required)")
+	f.StringVar(&format, "format", "text", "how to print findings: "+strings.Join(findingFormats, ", "))
+	f.BoolVar(&asJSON, "json", false, "same as --format json")
+	f.StringVar(&compat, "compat", "", "nat: unknown keys of components are warnings and unset variables empty, as in NAT")
+	f.BoolVar(&noPlugins, "no-plugins", false, "execute nothing: leave the blocks of unlocked plugins unchecked")
+	f.StringArrayVarP(&overrides, "override", "o", nil, "override a setting: PATH=VALUE or PATH VALUE (repeatable)")
+	_ = cmd.MarkFlagRequired("config_file")
+	return cmd
+}
+
+var findingFormats = []string{"text", "json", "github", "sarif"}
+
+// loadOptions are the options of config.Load from the flags that commands share.
+func loadOptions(types config.Types, compat string, overrides []string) (config.Options, error) {
+	if compat != "" && compat != "nat" {
+		return config.Options{}, exit.Usagef("--compat %s: the only other tool to be compatible with is nat", compat)
+	}
+	opt := config.Options{Types: types, Compat: compat == "nat"}
+	for _, o := range overrides {
+		opt.Overrides = append(opt.Overrides, config.Override(o))
+	}
+	return opt, nil
+}
+
+func printFindings(w io.Writer, format string, fs []schema.Finding, color bool) error {
+	switch format {
+	case "json":
+		return schema.JSON(w, fs)
+	case "github":
+		return schema.GitHub(w, fs)
+	case "sarif":
+		return schema.SARIF(w, fs, version(), func(code string) string {
+			page, _ := ledger.Explain(code)
+			return page.Text
+		})
+	}
+	return schema.Text(w, fs, color)
+}

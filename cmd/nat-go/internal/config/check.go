@@ -1,0 +1,279 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/nat-go/nat-go/builders/schema"
+)
+
+// natSections are NAT's sections that are not ours.
+var natSections = set("general", "functions", "function_groups", "middleware", "llms", "embedders", "memory", "object_stores",
+	"optimizer", "retrievers", "ttc_strategies", "workflow", "authentication", "evaluators", "test_time_compute")
+
+// componentSections hold components by name, each with its `_type`.
+var componentSections = set("sources", "trajectory_builders", "trainers", "trainer_adapters")
+
+func set(names ...string) map[string]bool {
+	m := map[string]bool{}
+	for _, n := range names {
+		m[n] = true
+	}
+	return m
+}
+
+// sectionSpecs are the sections with a struct of their own.
+var sectionSpecs = sync.OnceValue(func() map[string]*schema.Spec {
+	return map[string]*schema.Spec{
+		"collator":   schema.MustOf(Collator{}),
+		"dataset":    schema.MustOf(Dataset{}),
+		"finetuning": schema.MustOf(Finetuning{}),
+		"eval":       evalSpec(),
+	}
+})
+
+// evalSpec leaves what is NAT's own open.
+func evalSpec() *schema.Spec {
+	s := schema.MustOf(Eval{})
+	s.Open = true
+	return s
+}
+
+var pluginSpec = sync.OnceValue(func() *schema.Spec { return schema.MustOf(Plugin{}) })
+
+// topLevel are all keys that a file may have.
+func topLevel() map[string]bool {
+	all := set("base", "plugins")
+	maps.Copy(all, natSections)
+	maps.Copy(all, componentSections)
+	for name := range sectionSpecs() {
+		all[name] = true
+	}
+	return all
+}
+
+func (l *loader) types(section string) map[string]Component {
+	switch section {
+	case "sources":
+		return l.opt.Types.Sources
+	case "trajectory_builders":
+		return l.opt.Types.Builders
+	case "trainers":
+		return l.opt.Types.Trainers
+	}
+	return l.opt.Types.Adapters
+}
+
+func (l *loader) componentSpec(section, typ string) *schema.Spec {
+	c, ok := l.types(section)[typ]
+	if !ok {
+		return nil
+	}
+	return c.spec(typ)
+}
+
+func (c Component) spec(typ string) *schema.Spec {
+	if c.Spec != nil {
+		return c.Spec
+	}
+	if c.Config == nil {
+		return &schema.Spec{Kind: schema.Object, Name: typ}
+	}
+	s := schema.MustOf(c.Config)
+	s.Name = typ
+	return s
+}
+
+// check goes over the sections in the order of the file.
+func (l *loader) check(c *Config) {
+	unknown := schema.Error
+	if l.opt.Compat {
+		unknown = schema.Warning
+	}
+	fill := map[string]any{"collator": &c.Collator, "dataset": &c.Dataset, "finetuning": &c.Finetuning, "eval": &c.Eval}
+	for name, into := range fill {
+		if err := schema.Defaults(into); err != nil {
+			panic(name + ": " + err.Error()) // a mistake in the tags, which a test finds
+		}
+	}
+	var firstForeign *yaml.Node
+	root := l.doc.Root
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		key, node := root.Content[i], root.Content[i+1]
+		name := key.Value
+		ptr := schema.Pointer(name)
+		c.present[name] = true
+		switch {
+		case natSections[name]:
+			c.passed = append(c.passed, name)
+			if firstForeign == nil {
+				firstForeign = key
+			}
+		case fill[name] != nil:
+			opt := schema.Options{Pointer: ptr, At: key}
+			if name == "finetuning" { // where NAT ignores unknown keys as well
+				opt.Unknown = unknown
+			}
+			l.add(sectionSpecs()[name].Decode(l.doc, node, fill[name], opt)...)
+		case componentSections[name]:
+			l.components(c, name, key, node, unknown)
+		case name == "plugins":
+			l.plugins(c, key, node)
+		default:
+			l.unknownSection(key, ptr)
+		}
+	}
+	c.Dataset.Split.ValidationSet = c.Has("dataset", "split", "validation")
+	if firstForeign != nil {
+		l.report(firstForeign, schema.Pointer(firstForeign.Value), schema.Finding{Code: codeForeign, Severity: schema.Note,
+			Message: "sections of NAT that nat-go does not use were passed over: " + strings.Join(c.passed, ", ")})
+	}
+}
+
+func (l *loader) unknownSection(key *yaml.Node, ptr string) {
+	known := slices.Sorted(maps.Keys(topLevel()))
+	f := schema.Finding{Code: schema.CodeUnknownKey, Message: fmt.Sprintf("there is no section %q", key.Value), Fix: "remove it; sections: " + strings.Join(known, ", ")}
+	if f.Suggestion = schema.Nearest(key.Value, known); f.Suggestion != "" {
+		f.Fix = "write " + f.Suggestion + " instead of " + key.Value
+	}
+	l.report(key, ptr, f)
+}
+
+// entries walks a section that holds named entries.
+func (l *loader) entries(key, node *yaml.Node, what string, each func(key, node *yaml.Node, ptr string)) {
+	ptr := schema.Pointer(key.Value)
+	at := node
+	if node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null" {
+		if at = node; node.Value == "" {
+			at = key
+		}
+		l.report(at, ptr, schema.Finding{Code: schema.CodeNull, Message: fmt.Sprintf("the section %s is empty (null), it must be a mapping from names to %s", key.Value, what),
+			Fix: fmt.Sprintf("add %s to it, or remove `%s:`", what, key.Value)})
+		return
+	}
+	if node.Kind != yaml.MappingNode {
+		l.report(at, ptr, schema.Finding{Code: schema.CodeType, Message: fmt.Sprintf("the section %s must be a mapping from names to %s", key.Value, what),
+			Fix: fmt.Sprintf("write `%s: {my_name: {...}}`", key.Value)})
+		return
+	}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		k, v := node.Content[i], node.Content[i+1]
+		if v.Kind != yaml.MappingNode {
+			place := v
+			if v.Kind == yaml.ScalarNode && v.Value == "" {
+				place = k
+			}
+			l.report(place, ptr+schema.Pointer(k.Value), schema.Finding{Code: schema.CodeType,
+				Message: fmt.Sprintf("%s.%s must be a mapping", key.Value, k.Value), Fix: "write its settings below it, indented"})
+			continue
+		}
+		each(k, v, ptr+schema.Pointer(k.Value))
+	}
+}
+
+func (l *loader) plugins(c *Config, key, node *yaml.Node) {
+	l.entries(key, node, "plugins", func(k, v *yaml.Node, ptr string) {
+		p := Plugin{Name: k.Value}
+		if strings.Contains(k.Value, "/") {
+			l.report(k, ptr, schema.Finding{Code: schema.CodePattern, Message: "a plugin's name can't contain a slash", Fix: "the slash separates plugin and builder: _type: plugin/builder"})
+		}
+		l.add(pluginSpec().Decode(l.doc, v, &p, schema.Options{Pointer: ptr, At: k})...)
+		p.Name = k.Value
+		c.Plugins = append(c.Plugins, p)
+	})
+}
+
+func (l *loader) components(c *Config, section string, key, node *yaml.Node, unknown schema.Severity) {
+	into := map[string]*[]Block{"sources": &c.Sources, "trajectory_builders": &c.Builders, "trainers": &c.Trainers, "trainer_adapters": &c.Adapters}[section]
+	if section == "sources" { // not NAT's
+		unknown = schema.Error
+	}
+	l.entries(key, node, strings.ReplaceAll(section, "_", " "), func(k, v *yaml.Node, ptr string) {
+		b := Block{Section: section, Name: k.Value, Type: typeOf(v), key: k, node: v, doc: l.doc, unknown: unknown}
+		defer func() { *into = append(*into, b) }()
+		typeNode := typeNodeOf(v)
+		types := l.types(section)
+		switch component, known := types[b.Type]; {
+		case typeNode == nil || b.Type == "":
+			l.noType(&b, ptr, types)
+		case known:
+			b.Spec = component.spec(b.Type)
+			if component.Config != nil && component.Spec == nil {
+				b.Config = newConfig(component.Config)
+				l.add(b.Spec.Decode(l.doc, v, b.Config, b.options())...)
+			} else {
+				l.add(b.Spec.Check(l.doc, v, b.options())...)
+			}
+		case section == "trajectory_builders" && strings.Contains(b.Type, "/"):
+			// a plugin's: checked by relate, once all of the plugins section is known
+		default:
+			l.unknownType(&b, typeNode, ptr, types)
+		}
+	})
+}
+
+func (l *loader) noType(b *Block, ptr string, types map[string]Component) {
+	known := slices.Sorted(maps.Keys(types))
+	f := schema.Finding{Code: codeNoType, Message: fmt.Sprintf("%s.%s has no _type", b.Section, b.Name),
+		Fix: "add `_type: ...` to it; types: " + strings.Join(known, ", ")}
+	if len(known) == 1 {
+		f.Fix = "add `_type: " + known[0] + "` to it"
+	}
+	if l.doc.File(b.key) == overrideName { // a misspelt name in an override makes a component of its own
+		var names []string
+		if section := schema.Lookup(l.doc.Root, b.Section); section != nil {
+			for i := 0; i+1 < len(section.Content); i += 2 {
+				if n := section.Content[i].Value; n != b.Name {
+					names = append(names, n)
+				}
+			}
+		}
+		if f.Suggestion = schema.Nearest(b.Name, names); f.Suggestion != "" {
+			f.Fix = fmt.Sprintf("write %s.%s", b.Section, f.Suggestion)
+		}
+	}
+	l.report(b.key, ptr, f)
+}
+
+// natTypes are types that plugins of NAT have and nat-go doesn't.
+var natTypes = set("openpipe_art_traj_builder", "openpipe_art_trainer", "openpipe_art_trainer_adapter")
+
+func (l *loader) unknownType(b *Block, at *yaml.Node, ptr string, types map[string]Component) {
+	known := slices.Sorted(maps.Keys(types))
+	ptr += schema.Pointer("_type")
+	if natTypes[b.Type] && !l.selected(b.Section, b.Name) {
+		l.report(at, ptr, schema.Finding{Code: codeUnusedForeign, Severity: schema.Note,
+			Message: fmt.Sprintf("%s is a type of NAT's that nat-go does not have; nothing uses %s", b.Type, b.Name)})
+		return
+	}
+	f := schema.Finding{Code: codeUnknownType, Message: fmt.Sprintf("%s.%s has the unknown type %q", b.Section, b.Name, b.Type),
+		Fix: "use one of " + strings.Join(known, ", ")}
+	if b.Section == "trajectory_builders" {
+		f.Fix += "; a plugin's builder is written plugin/builder"
+	}
+	if f.Suggestion = schema.Nearest(b.Type, known); f.Suggestion != "" {
+		f.Fix = "write " + f.Suggestion
+	}
+	l.report(at, ptr, f)
+}
+
+func typeNodeOf(block *yaml.Node) *yaml.Node {
+	for _, k := range typeKeys {
+		if n := schema.Lookup(block, k); n != nil && block.Kind == yaml.MappingNode {
+			return n
+		}
+	}
+	return nil
+}
+
+func typeOf(block *yaml.Node) string {
+	if n := typeNodeOf(block); n != nil && n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str" {
+		return n.Value
+	}
+	return ""
+}

@@ -1,0 +1,34 @@
+package config
+
+import (
+	"time"
+
+	"github.com/nat-go/nat-go/builders/schema"
+)
+
+// Collator is the section `collator`: how records become token batches. Without a tokenizer there are none.
+type Collator struct {
+	Tokenizer      string         `yaml:"tokenizer" nullable:"true" doc:"Hugging Face folder or tokenizer.json of the model to be trained"`
+	Template       string         `yaml:"template" nullable:"true" doc:"chat template file, or the name of one of the tokenizer's; default: the tokenizer's own"`
+	TemplateKwargs map[string]any `yaml:"template_kwargs" nullable:"true" doc:"variables given to the template, like enable_thinking"`
+	TemplateTime   string         `yaml:"template_time" default:"2026-01-02T03:04:05" doc:"what strftime_now shows; the clock is never read"`
+	Policy         string         `yaml:"policy" nullable:"true" doc:"name of the model to be trained; tells which messages are on-policy"`
+	MaxLength      int            `yaml:"max_length" default:"4096" validate:"gte=1" doc:"tokens of a row"`
+	BatchTokens    int            `yaml:"batch_tokens" default:"65536" validate:"gte=1" doc:"tokens of a batch, padding included"`
+	Rows           string         `yaml:"rows" default:"auto" enum:"auto,trajectory,turn" doc:"one row a trajectory or a turn; auto asks the template"`
+	Layout         string         `yaml:"layout" default:"padded" enum:"padded,packed" doc:"packed is for sft only"`
+	Sites          string         `yaml:"sites" default:"per_site" enum:"per_site,cumulative" doc:"hints of a trace one at a time, or added up"`
+	Advantages     string         `yaml:"advantages" default:"group" enum:"group,none,batch" doc:"what a reward is compared with"`
+	Teacher        *Teacher       `yaml:"teacher" doc:"where top-k teacher log-probs come from"`
+}
+
+// Teacher is `collator.teacher`: a server that scores given tokens.
+type Teacher struct {
+	Endpoint    string        `yaml:"endpoint" validate:"required,url" doc:"base URL of the server"`
+	Protocol    string        `yaml:"protocol" default:"vllm" enum:"vllm,trl,sglang"`
+	Model       string        `yaml:"model" nullable:"true"`
+	APIKey      schema.Secret `yaml:"api_key" nullable:"true"`
+	TopK        int           `yaml:"top_k" default:"20" validate:"gte=1,lte=1000"`
+	Concurrency int           `yaml:"concurrency" default:"8" validate:"gte=1,lte=1024"`
+	Timeout     time.Duration `yaml:"timeout" default:"60s" validate:"gte=1s"`
+}

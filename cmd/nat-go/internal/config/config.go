@@ -1,0 +1,124 @@
+package config
+
+import (
+	"slices"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/nat-go/nat-go/builders/schema"
+)
+
+// Config is a loaded configuration, valid where no finding is an error.
+type Config struct {
+	Sources    []Block // in YAML order, as all blocks
+	Plugins    []Plugin
+	Builders   []Block
+	Trainers   []Block
+	Adapters   []Block
+	Collator   Collator
+	Dataset    Dataset
+	Finetuning Finetuning
+	Eval       Eval
+
+	doc     *schema.Document
+	passed  []string // sections passed over
+	opt     Options
+	present map[string]bool // sections of ours that the YAML has
+}
+
+// Types are the component types that exist, by `_type`.
+type Types struct {
+	Sources, Builders, Trainers, Adapters map[string]Component
+
+	Formats   []string                 // row formats; nil: not checked
+	HasPlugin func(plugin string) bool // plugins found otherwise than through the plugins section; nil: none
+}
+
+// Component is a type of component.
+type Component struct {
+	Doc    string
+	Config any          // a struct or a pointer to one, with the tags of builders/schema
+	Spec   *schema.Spec // instead of Config, where the schema came from a plugin
+	Steps  []string     // event types a builder needs in NAT's output: TTC_END
+}
+
+// Options say how to load.
+type Options struct {
+	Types     Types
+	Compat    bool // --compat nat: unknown keys of components warn, unset variables are empty
+	Overrides []Override
+	Run       bool                             // the config is about to be run: fine-tuning must be enabled
+	Getenv    func(name string) (string, bool) // nil: the process's environment
+}
+
+// Block is one entry of a component section.
+type Block struct {
+	Section string // "trajectory_builders"
+	Name    string
+	Type    string       // its `_type`: "dpo_traj_builder", "acme/curriculum"
+	Config  any          // pointer to a filled struct, where the type has one; else nil
+	Spec    *schema.Spec // nil where the type is a plugin's whose schema isn't known yet
+
+	key, node *yaml.Node
+	doc       *schema.Document
+	unknown   schema.Severity
+}
+
+// typeKeys are the names of a component's discriminator.
+var typeKeys = []string{"_type", "type"}
+
+// Pointer is the block's JSON pointer.
+func (b *Block) Pointer() string { return schema.Pointer(b.Section, b.Name) }
+
+func (b *Block) options() schema.Options {
+	return schema.Options{Pointer: b.Pointer(), At: b.key, Unknown: b.unknown, Skip: typeKeys}
+}
+
+// Check reports what a schema has to say about the block.
+func (b *Block) Check(spec *schema.Spec) []schema.Finding {
+	return spec.Check(b.doc, b.node, b.options())
+}
+
+// JSON is the block as canonical JSON with the schema's defaults, to be sent to the builder's process. It holds secrets.
+func (b *Block) JSON(spec *schema.Spec) ([]byte, []schema.Finding) {
+	return spec.JSON(b.doc, b.node, b.options())
+}
+
+// Adopt places findings that carry pointers below the block: those of a plugin.
+func (b *Block) Adopt(fs []schema.Finding) []schema.Finding {
+	return b.doc.Adopt(b.node, b.key, b.Pointer(), fs)
+}
+
+// Report places a finding at the block's name.
+func (b *Block) Report(f schema.Finding) schema.Finding { return b.doc.Report(b.key, b.Pointer(), f) }
+
+// Has reports whether the YAML itself sets a path: Has("dataset", "split", "validation").
+func (c *Config) Has(path ...string) bool { return schema.Lookup(c.doc.Root, path...) != nil }
+
+// Report places a finding at a path, or at the deepest part of it that the YAML has.
+func (c *Config) Report(f schema.Finding, path ...string) schema.Finding {
+	f.Pointer = schema.Pointer(path...)
+	return c.doc.Adopt(c.doc.Root, c.doc.Root, "", []schema.Finding{f})[0]
+}
+
+// Selected lists the builders that finetuning.trajectory_builder names, in the order of their section.
+func (c *Config) Selected() []Block {
+	return slices.DeleteFunc(slices.Clone(c.Builders), func(b Block) bool {
+		return !slices.Contains(c.Finetuning.TrajectoryBuilder, b.Name)
+	})
+}
+
+// Trainer is the trainer that finetuning names; nil where there is none.
+func (c *Config) Trainer() *Block { return find(c.Trainers, c.Finetuning.Trainer) }
+
+// Adapter is the trainer adapter that finetuning names; nil where there is none, which means files.
+func (c *Config) Adapter() *Block { return find(c.Adapters, c.Finetuning.TrainerAdapter) }
+
+func find(blocks []Block, name string) *Block {
+	for i := range blocks {
+		if name != "" && blocks[i].Name == name {
+			return &blocks[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,16 @@
+// Package config loads the YAML of a run: NAT's own files as they are, and the sections that nat-go adds.
+//
+// Load goes through stages, each over the whole tree, so that all findings come at once:
+//
+//	read      the file and those it inherits from (`base:`), each parsed once to nodes that know their place
+//	merge     deep, the heir over its base
+//	override  -o PATH VALUE, typed by the schema of the path
+//	expand    ${VAR}, ${VAR:-default} and file:// in parsed scalars, never in raw text: a value can't inject YAML
+//	check     every section against its struct's tags (builders/schema), component blocks by their `_type`
+//	relate    the rules between sections: names that must exist, what enabled fine-tuning needs
+//
+// Which component types exist is the caller's to say (Types): this package knows the sections, not what is in them. Blocks
+// of plugins stay nodes until the plugin's own schema is at hand; Block.Check places its findings in the user's file.
+//
+// Sections of NAT that are not ours (llms, functions, workflow, ...) are passed over with one note.
+package config

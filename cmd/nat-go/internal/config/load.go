@@ -1,0 +1,214 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/nat-go/nat-go/builders/schema"
+)
+
+// The codes of this package; those of builders/schema stand beside them. Each has a page in ttc/ledger.
+const (
+	codeBaseCycle     = "NG1013"
+	codeBase          = "NG1014"
+	codeUnset         = "NG1015"
+	codeReference     = "NG1016"
+	codeFileValue     = "NG1017"
+	codeOverride      = "NG1101"
+	codeOverridePath  = "NG1102"
+	codeOverrideShape = "NG1103"
+	codeNoType        = "NG1301"
+	codeUnknownType   = "NG1302"
+	codeUnknownPlugin = "NG1303"
+	codeNoSuchName    = "NG1304"
+	codeIncomplete    = "NG1305"
+	codeNotEnabled    = "NG1306"
+	codeForeign       = "NG1307"
+	codeUnusedForeign = "NG1308"
+	codeNamedTwice    = "NG1309"
+	codeNoEffect      = "NG1310"
+	codeStepFilter    = "NG1311"
+)
+
+const maxBases = 16
+
+// Load reads a configuration file and all that it inherits from. The config is nil where the file can't be read at all.
+func Load(path string, opt Options) (*Config, []schema.Finding) {
+	text, f := readFile(path)
+	if f != nil {
+		return nil, []schema.Finding{*f}
+	}
+	return Parse(path, text, opt)
+}
+
+// Parse is Load of a text that is at hand. name is what findings call it and where `base:` and file:// start from.
+func Parse(name string, text []byte, opt Options) (*Config, []schema.Finding) {
+	l := loader{opt: opt}
+	if l.opt.Getenv == nil {
+		l.opt.Getenv = os.LookupEnv
+	}
+	l.doc = l.inherit(name, text, nil)
+	if l.doc == nil {
+		return nil, schema.Sort(l.findings)
+	}
+	for _, o := range opt.Overrides {
+		l.override(o)
+	}
+	c := &Config{doc: l.doc, opt: l.opt, present: map[string]bool{}}
+	l.expandAll()
+	l.check(c)
+	l.relate(c)
+	return c, schema.Sort(l.withoutEchoes())
+}
+
+// loader gathers findings over the stages.
+type loader struct {
+	opt      Options
+	doc      *schema.Document
+	findings []schema.Finding
+	broken   map[string]bool // pointers of values that could not be had: what follows from that is not reported
+}
+
+func (l *loader) add(fs ...schema.Finding) { l.findings = append(l.findings, fs...) }
+
+func (l *loader) report(n *yaml.Node, ptr string, f schema.Finding) {
+	if f.Severity == "" {
+		f.Severity = schema.Error
+	}
+	l.add(l.doc.Report(n, ptr, f))
+}
+
+// withoutEchoes leaves out what only says again, in other words, that a value could not be had.
+func (l *loader) withoutEchoes() []schema.Finding {
+	var out []schema.Finding
+	for _, f := range l.findings {
+		if l.broken[f.Pointer] && strings.HasPrefix(f.Code, "NG12") || f.Code == schema.CodeDuplicate && foreign(f.Pointer) {
+			continue
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// foreign reports whether a pointer lies in a section that is not ours.
+func foreign(ptr string) bool {
+	top, _, deeper := strings.Cut(strings.TrimPrefix(ptr, "/"), "/")
+	return deeper && natSections[top]
+}
+
+func readFile(path string) ([]byte, *schema.Finding) {
+	fail := func(msg, fix string) ([]byte, *schema.Finding) {
+		return nil, &schema.Finding{File: path, Code: schema.CodeFile, Severity: schema.Error, Message: msg, Fix: fix}
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fail("there is no such file", "check the path; it is relative to the current folder")
+	case err != nil:
+		return fail("can't be read: "+reason(err), "check the path and its permissions")
+	case info.IsDir():
+		return fail("is a folder", "name the file in it")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return fail("can't be read: "+reason(err), "check its permissions")
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, int64(schema.DefaultLimits.Bytes)+1)) // a pipe has no size to look at first
+	if err != nil {
+		return fail("can't be read: "+reason(err), "check the path")
+	}
+	if strings.HasPrefix(string(text[:min(len(text), 64)]), "version https://git-lfs") {
+		return fail("is a Git LFS pointer, not the file itself", "run `git lfs pull`")
+	}
+	return text, nil
+}
+
+// reason is an error without the path, which the finding has already.
+func reason(err error) string {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err.Error()
+	}
+	return err.Error()
+}
+
+// inherit parses a text and merges it over its base, and that over its own. above lists the files that led here.
+func (l *loader) inherit(name string, text []byte, above []string) *schema.Document {
+	doc, fs := schema.Parse(name, text, schema.DefaultLimits)
+	l.add(fs...)
+	if doc == nil {
+		return nil
+	}
+	l.doc = doc
+	key, value := schema.LookupPair(doc.Root, "base")
+	if value == nil {
+		return doc
+	}
+	remove(doc.Root, "base")
+	base := l.base(name, key, value, append(above, identity(name)))
+	if base == nil {
+		l.doc = doc
+		return doc
+	}
+	base.Merge(doc)
+	l.doc = base
+	return base
+}
+
+func (l *loader) base(name string, key, value *yaml.Node, above []string) *schema.Document {
+	doc := l.doc
+	fail := func(code, msg, fix string) *schema.Document {
+		l.add(doc.Report(value, "/base", schema.Finding{Code: code, Severity: schema.Error, Message: msg, Fix: fix}))
+		return nil
+	}
+	l.expandScalar(value, "/base", schema.Error)
+	if value.Kind != yaml.ScalarNode || value.Value == "" || value.ShortTag() == "!!null" {
+		return fail(codeBase, "base must be the path of a file", "write `base: other.yml`")
+	}
+	path := value.Value
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(filepath.Dir(name), path)
+	}
+	for i, a := range above {
+		if a == identity(path) {
+			return fail(codeBaseCycle, fmt.Sprintf("%s inherits from itself over %d files", path, len(above)-i), "remove one `base:` of the circle")
+		}
+	}
+	if len(above) >= maxBases {
+		return fail(codeBaseCycle, fmt.Sprintf("more than %d files inherit from each other", maxBases), "merge some of them")
+	}
+	text, f := readFile(path)
+	if f != nil {
+		return fail(codeBase, "the base "+path+" can't be used: "+f.Message, "the path is relative to the file that names it: "+f.Fix)
+	}
+	return l.inherit(path, text, above)
+}
+
+// identity is a file's path with links resolved, so that a circle is seen whatever the paths look like.
+func identity(path string) string {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	if real, err := filepath.EvalSymlinks(abs); err == nil {
+		return real
+	}
+	return abs
+}
+
+func remove(m *yaml.Node, key string) {
+	for i := 0; i+1 < len(m.Content); i += 2 {
+		if m.Content[i].Value == key {
+			m.Content = append(m.Content[:i], m.Content[i+2:]...)
+			return
+		}
+	}
+}

@@ -1,0 +1,215 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/nat-go/nat-go/builders/schema"
+)
+
+// Override is one -o of the command line: PATH=VALUE, or PATH VALUE joined by JoinOverrides.
+type Override string
+
+// JoinOverrides turns `-o PATH VALUE` into `-o PATH=VALUE`, so that a flag library that takes one word a flag can read NAT's
+// two-word form. Everything from "--" on is left alone.
+func JoinOverrides(args []string) []string {
+	var out []string
+	for i := 0; i < len(args); i++ {
+		a := args[i]
+		if a == "--" {
+			return append(out, args[i:]...)
+		}
+		out = append(out, a)
+		if a != "-o" && a != "--override" {
+			continue
+		}
+		if i++; i >= len(args) {
+			break
+		}
+		word := args[i]
+		if !strings.Contains(word, "=") && i+1 < len(args) {
+			i++
+			word += "=" + args[i]
+		}
+		out = append(out, word)
+	}
+	return out
+}
+
+const overrideName = "-o"
+
+// override lays one override over the document. Its findings point into the words of the command line.
+func (l *loader) override(o Override) {
+	text := string(o)
+	src := schema.NewSource(overrideName, text)
+	dotted, value, ok := strings.Cut(text, "=")
+	width := utf8.RuneCountInString(dotted)
+	path := strings.Split(dotted, ".")
+	if !ok || slices.Contains(path, "") {
+		l.add(src.ReportAt(1, 1, width+1, "", schema.Finding{Code: codeOverride, Severity: schema.Error,
+			Message: fmt.Sprintf("%q is no override", dotted), Fix: "write -o finetuning.num_epochs=5 or -o finetuning.num_epochs 5"}))
+		return
+	}
+	spec, f := l.specAt(path)
+	if f != nil {
+		from := utf8.RuneCountInString(strings.Join(path[:f.Line], ".")) // the step of the path that is wrong
+		if f.Line > 0 {
+			from++
+		}
+		l.add(src.ReportAt(1, from+1, from+1+utf8.RuneCountInString(path[f.Line]), schema.Pointer(path...), *f))
+		return
+	}
+	node, f := overrideValue(spec, value, width+2)
+	if f != nil {
+		l.add(src.ReportAt(1, width+2, utf8.RuneCountInString(text)+1, schema.Pointer(path...), *f))
+		return
+	}
+	if spec != nil && spec.Secret {
+		defer l.doc.Hide(node)
+	}
+	for i, p := range path { // `type` and other names of a key replace what the file has under its first name
+		if f := l.fieldAt(path[:i], p); f != nil && schema.Lookup(l.doc.Root, path[:i+1]...) == nil {
+			for _, name := range append([]string{f.Name}, f.Aliases...) {
+				if schema.Lookup(l.doc.Root, append(slices.Clone(path[:i]), name)...) != nil {
+					path[i] = name
+				}
+			}
+		}
+	}
+	if !l.doc.Set(path, node, src) {
+		l.add(src.ReportAt(1, 1, width+1, schema.Pointer(path...), schema.Finding{Code: codeOverrideShape, Severity: schema.Error,
+			Message: fmt.Sprintf("%s leads through a value that has no such entry", dotted), Fix: "override the value itself"}))
+	}
+}
+
+// fieldAt is the field that a key names in the object at a path, where there is one.
+func (l *loader) fieldAt(path []string, key string) *schema.Field {
+	if len(path) == 0 {
+		return nil
+	}
+	s, f := l.specAt(path)
+	if f != nil || s == nil {
+		return nil
+	}
+	return s.Field(key)
+}
+
+// specAt finds the spec of a path; nil where anything goes. In a finding that the path does not exist, Line is the index of
+// the step that is wrong.
+func (l *loader) specAt(path []string) (*schema.Spec, *schema.Finding) {
+	top := path[0]
+	if natSections[top] {
+		return nil, nil
+	}
+	section, ours := sectionSpecs()[top]
+	if !ours && !componentSections[top] && top != "plugins" {
+		return nil, unknownStep(path, 0, slices.Sorted(maps.Keys(topLevel())))
+	}
+	at := 1
+	if !ours {
+		if len(path) < 3 {
+			return nil, nil
+		}
+		if top == "plugins" {
+			section = pluginSpec()
+		} else {
+			if slices.Contains(typeKeys, path[2]) && len(path) == 3 {
+				return &schema.Spec{Kind: schema.String}, nil
+			}
+			block := schema.Lookup(l.doc.Root, path[:2]...)
+			section = l.componentSpec(top, typeOf(block))
+		}
+		at = 2
+	}
+	for ; at < len(path) && section != nil; at++ {
+		switch section.Kind {
+		case schema.Object:
+			f := section.Field(path[at])
+			if f == nil && section.Open {
+				return nil, nil
+			}
+			if f == nil {
+				return nil, unknownStep(path, at, fieldNames(section))
+			}
+			section = f.Spec
+		case schema.Map, schema.List:
+			section = section.Elem
+		case schema.Any, schema.Union:
+			return nil, nil
+		default:
+			return nil, &schema.Finding{Line: at, Code: codeOverrideShape, Severity: schema.Error,
+				Message: fmt.Sprintf("%s is a single value and has no %q in it", strings.Join(path[:at], "."), path[at]), Fix: "override " + strings.Join(path[:at], ".")}
+		}
+	}
+	return section, nil
+}
+
+func fieldNames(s *schema.Spec) (names []string) {
+	for _, f := range s.Fields {
+		names = append(names, f.Name)
+		names = append(names, f.Aka...)
+	}
+	return names
+}
+
+func unknownStep(path []string, at int, known []string) *schema.Finding {
+	f := &schema.Finding{Line: at, Code: codeOverridePath, Severity: schema.Error,
+		Message: fmt.Sprintf("there is no setting %s", strings.Join(path[:at+1], ".")), Fix: "known here: " + strings.Join(known, ", ")}
+	if meant := schema.Nearest(path[at], known); meant != "" {
+		f.Suggestion = strings.Join(append(slices.Clone(path[:at]), meant), ".")
+		f.Fix = "write " + f.Suggestion
+	}
+	return f
+}
+
+// overrideValue makes a node of the text, typed by the spec: a text stays a text, a list may be written with commas as in
+// NAT, everything else is YAML.
+func overrideValue(spec *schema.Spec, text string, column int) (*yaml.Node, *schema.Finding) {
+	null := text == "null" || text == "~"
+	if spec != nil && !(null && spec.Nullable) {
+		switch spec.Kind {
+		case schema.String, schema.Duration, schema.Bytes:
+			return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text, Line: 1, Column: column}, nil
+		case schema.List:
+			if !strings.HasPrefix(strings.TrimSpace(text), "[") {
+				return commaList(text, column), nil
+			}
+		}
+	}
+	const prefix = "v: "
+	doc, fs := schema.Parse(overrideName, []byte(prefix+text), schema.Limits{Bytes: maxExpanded, Depth: 32, Nodes: 10_000})
+	value := (*yaml.Node)(nil)
+	if doc != nil {
+		value = schema.Lookup(doc.Root, "v")
+	}
+	if value == nil || len(fs) > 0 {
+		f := &schema.Finding{Code: codeOverride, Severity: schema.Error, Message: "the value is not YAML", Fix: `put quotes around a text: '"a: b"'`}
+		return nil, f
+	}
+	shift(value, column-1-len(prefix))
+	return value, nil
+}
+
+func commaList(text string, column int) *yaml.Node {
+	list := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Style: yaml.FlowStyle, Line: 1, Column: column}
+	for part := range strings.SplitSeq(text, ",") {
+		lead := utf8.RuneCountInString(part) - utf8.RuneCountInString(strings.TrimLeft(part, " "))
+		if v := strings.TrimSpace(part); v != "" {
+			list.Content = append(list.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: v, Line: 1, Column: column + lead})
+		}
+		column += utf8.RuneCountInString(part) + 1
+	}
+	return list
+}
+
+func shift(n *yaml.Node, by int) {
+	n.Column += by
+	for _, c := range n.Content {
+		shift(c, by)
+	}
+}

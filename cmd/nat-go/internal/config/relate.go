@@ -1,0 +1,226 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/nat-go/nat-go/builders/schema"
+)
+
+// newConfig makes a new value of a prototype's struct type.
+func newConfig(prototype any) any {
+	t := reflect.TypeOf(prototype)
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return reflect.New(t).Interface()
+}
+
+// relate checks the rules between sections.
+func (l *loader) relate(c *Config) {
+	l.pluginTypes(c)
+	l.formats(c)
+	f := &c.Finetuning
+	if !f.Enabled {
+		l.notEnabled(c)
+		return
+	}
+	l.incomplete(c)
+	l.named("trainer", f.Trainer, c.Trainers, "trainers")
+	l.named("trainer_adapter", f.TrainerAdapter, c.Adapters, "trainer_adapters")
+	for i, name := range f.TrajectoryBuilder {
+		l.named("trajectory_builder", name, c.Builders, "trajectory_builders")
+		if slices.Contains(f.TrajectoryBuilder[:i], name) {
+			l.report(l.nameNode("trajectory_builder", name, i), "/finetuning/trajectory_builder", schema.Finding{Code: codeNamedTwice,
+				Message: fmt.Sprintf("the builder %q is named twice", name), Fix: "name it once"})
+		}
+	}
+	l.stepFilter(c)
+	l.noEffect(c)
+}
+
+func (l *loader) notEnabled(c *Config) {
+	severity := schema.Note
+	if l.opt.Run {
+		severity = schema.Error
+	}
+	_, value := schema.LookupPair(l.doc.Root, "finetuning", "enabled")
+	finding := schema.Finding{Code: codeNotEnabled, Severity: severity, Message: "fine-tuning is not enabled, so `finetune run` refuses this configuration",
+		Fix: "set finetuning.enabled: true, or run with -o finetuning.enabled=true"}
+	switch section, _ := schema.LookupPair(l.doc.Root, "finetuning"); {
+	case section == nil:
+		finding.Message = "there is no section finetuning, so `finetune run` refuses this configuration"
+		finding.Fix = "add `finetuning: {enabled: true, trainer: ..., trajectory_builder: ...}`"
+		l.report(l.doc.Root, "/finetuning", finding)
+	case value == nil:
+		l.report(section, "/finetuning/enabled", finding)
+	default:
+		if value.ShortTag() != "!!bool" && !l.opt.Run { // not false but wrong, which is reported already
+			return
+		}
+		l.report(value, "/finetuning/enabled", finding)
+	}
+}
+
+// incomplete reports what enabled fine-tuning lacks. NAT wants a trainer_adapter too; here none means files.
+func (l *loader) incomplete(c *Config) {
+	f := &c.Finetuning
+	section, _ := schema.LookupPair(l.doc.Root, "finetuning")
+	missing := func(key string, blocks []Block, in string) {
+		if l.has("finetuning", key) { // set, but wrong: reported already
+			return
+		}
+		finding := schema.Finding{Code: codeIncomplete, Message: fmt.Sprintf("fine-tuning is enabled, but finetuning.%s is missing", key)}
+		switch len(blocks) {
+		case 0:
+			finding.Fix = fmt.Sprintf("add `%s: NAME` under finetuning, and NAME under %s", key, in)
+		case 1:
+			finding.Fix = fmt.Sprintf("add `%s: %s` under finetuning", key, blocks[0].Name)
+		default:
+			finding.Fix = fmt.Sprintf("add `%s: NAME` under finetuning, NAME one of %s", key, strings.Join(names(blocks), ", "))
+		}
+		if key == "trainer" && f.TrainerAdapter == "" {
+			finding.Fix += " (trainer_adapter may be left out: then the data set is written as files)"
+		}
+		l.report(section, "/finetuning/"+key, finding)
+	}
+	if f.Trainer == "" {
+		missing("trainer", c.Trainers, "trainers")
+	}
+	if len(f.TrajectoryBuilder) == 0 {
+		missing("trajectory_builder", c.Builders, "trajectory_builders")
+	}
+}
+
+// has reports whether a path has a value other than null.
+func (l *loader) has(path ...string) bool {
+	n := schema.Lookup(l.doc.Root, path...)
+	return n != nil && (n.Kind != yaml.ScalarNode || n.ShortTag() != "!!null") && (n.Kind != yaml.SequenceNode || len(n.Content) > 0)
+}
+
+func names(blocks []Block) []string {
+	out := make([]string, len(blocks))
+	for i, b := range blocks {
+		out[i] = b.Name
+	}
+	return out
+}
+
+// named checks that a name which finetuning uses exists.
+func (l *loader) named(key, name string, blocks []Block, in string) {
+	section := schema.Lookup(l.doc.Root, in)
+	if name == "" || schema.Lookup(section, name) != nil || section != nil && section.Kind != yaml.MappingNode { // the last is reported already
+		return
+	}
+	f := schema.Finding{Code: codeNoSuchName, Message: fmt.Sprintf("finetuning.%s names %q, which is not under %s", key, name, in)}
+	f.Suggestion = schema.Nearest(name, names(blocks))
+	switch {
+	case f.Suggestion != "":
+		f.Fix = "write " + f.Suggestion
+	case len(blocks) > 0:
+		f.Fix = fmt.Sprintf("use one of %s, or add %s under %s", strings.Join(names(blocks), ", "), name, in)
+	default:
+		f.Fix = fmt.Sprintf("add %s under %s", name, in)
+	}
+	l.report(l.nameNode(key, name, 0), "/finetuning/"+key, f)
+}
+
+// nameNode is where finetuning names a component: the nth place at least, where a list names it more than once.
+func (l *loader) nameNode(key, name string, from int) *yaml.Node {
+	v := schema.Lookup(l.doc.Root, "finetuning", key)
+	if v == nil {
+		return l.doc.Root
+	}
+	for i, e := range v.Content {
+		if e.Value == name && i >= from {
+			return e
+		}
+	}
+	return v
+}
+
+// pluginTypes checks builders of the form plugin/builder.
+func (l *loader) pluginTypes(c *Config) {
+	for i := range c.Builders {
+		b := &c.Builders[i]
+		plugin, _, ok := strings.Cut(b.Type, "/")
+		if !ok || b.Spec != nil || slices.ContainsFunc(c.Plugins, func(p Plugin) bool { return p.Name == plugin }) ||
+			(l.opt.Types.HasPlugin != nil && l.opt.Types.HasPlugin(plugin)) || schema.Lookup(l.doc.Root, "plugins", plugin) != nil {
+			continue
+		}
+		var known []string
+		for _, p := range c.Plugins {
+			known = append(known, p.Name)
+		}
+		f := schema.Finding{Code: codeUnknownPlugin, Message: fmt.Sprintf("trajectory_builders.%s needs the plugin %q, which is not there", b.Name, plugin),
+			Fix: fmt.Sprintf("add `plugins: {%s: {path: ...}}`, or put nat-go-builder-%s on PATH", plugin, plugin)}
+		if f.Suggestion = schema.Nearest(plugin, known); f.Suggestion != "" {
+			f.Suggestion += strings.TrimPrefix(b.Type, plugin)
+			f.Fix = "write " + f.Suggestion
+		}
+		l.report(typeNodeOf(b.node), b.Pointer()+"/_type", f)
+	}
+}
+
+func (l *loader) formats(c *Config) {
+	if l.opt.Types.Formats == nil {
+		return
+	}
+	for i, name := range c.Dataset.Formats {
+		if slices.Contains(l.opt.Types.Formats, name) {
+			continue
+		}
+		node := schema.Lookup(l.doc.Root, "dataset", "formats")
+		if node.Kind == yaml.SequenceNode && i < len(node.Content) {
+			node = node.Content[i]
+		}
+		f := schema.Finding{Code: schema.CodeEnum, Message: fmt.Sprintf("there is no row format %q", name), Fix: "use one of " + strings.Join(l.opt.Types.Formats, ", ")}
+		if f.Suggestion = schema.Nearest(name, l.opt.Types.Formats); f.Suggestion != "" {
+			f.Fix = "write " + f.Suggestion
+		}
+		l.report(node, fmt.Sprintf("/dataset/formats/%d", i), f)
+	}
+}
+
+// stepFilter warns where NAT would filter out the steps that a selected builder needs.
+func (l *loader) stepFilter(c *Config) {
+	out := c.Eval.General.Output
+	key, _ := schema.LookupPair(l.doc.Root, "eval", "general")
+	if key == nil {
+		return
+	}
+	for _, b := range c.Selected() {
+		for _, step := range l.types(b.Section)[b.Type].Steps {
+			path := []string{"eval", "general", "output", "workflow_output_step_filter"}
+			at, filter := schema.LookupPair(l.doc.Root, path...)
+			if filter != nil && (out == nil || filter.Kind == yaml.SequenceNode && len(out.StepFilter) < len(filter.Content)) {
+				return // wrong, which is reported already
+			}
+			if filter != nil && filter.Kind == yaml.SequenceNode && (len(filter.Content) == 0 || slices.Contains(out.StepFilter, step)) {
+				continue
+			}
+			if filter == nil {
+				for n := len(path) - 1; at == nil; n-- {
+					at, _ = schema.LookupPair(l.doc.Root, path[:n]...)
+				}
+			}
+			l.report(at, schema.Pointer(path...), schema.Finding{Code: codeStepFilter, Severity: schema.Warning,
+				Message: fmt.Sprintf("NAT leaves %s steps out of workflow_output.json with these settings, and %s is made of them", step, b.Name),
+				Fix:     fmt.Sprintf("set eval.general.output.workflow_output_step_filter: [%s]", step)})
+			return
+		}
+	}
+}
+
+// noEffect warns about settings that NAT reads in other places than people expect.
+func (l *loader) noEffect(c *Config) {
+	t := c.Trainer()
+	if _, v := schema.LookupPair(l.doc.Root, "finetuning", "num_epochs"); v != nil && t != nil && t.Type == "nemo_customizer_trainer" && c.Finetuning.NumEpochs != 1 {
+		l.report(v, "/finetuning/num_epochs", schema.Finding{Code: codeNoEffect, Severity: schema.Warning,
+			Message: "nemo_customizer_trainer does not read finetuning.num_epochs", Fix: "set hyperparameters.epochs of the trainer adapter"})
+	}
+}

@@ -1,0 +1,90 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/nat-go/nat-go/builders/schema"
+)
+
+// Source is the merged configuration of our sections, for the copy in the run folder: bases and overrides merged, variables
+// left as references, texts of file:// written out. It holds no secret: a secret that stands in the file in clear is
+// replaced by a reference to a variable, named in the head of the copy, from which `resume` reads it.
+func (c *Config) Source() ([]byte, error) {
+	s := sourceWriter{c: c}
+	root := &yaml.Node{Kind: yaml.MappingNode}
+	for i := 0; i+1 < len(c.doc.Root.Content); i += 2 {
+		key, value := c.doc.Root.Content[i], c.doc.Root.Content[i+1]
+		if natSections[key.Value] {
+			continue
+		}
+		root.Content = append(root.Content, s.copy(key, nil, false), s.copy(value, []string{key.Value}, false))
+	}
+	var b strings.Builder
+	if len(c.passed) > 0 {
+		fmt.Fprintf(&b, "# left out, not used by nat-go: %s\n", strings.Join(c.passed, ", "))
+	}
+	for _, line := range s.notes {
+		b.WriteString("# " + line + "\n")
+	}
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(2)
+	if err := enc.Encode(root); err != nil {
+		return nil, fmt.Errorf("write the configuration: %w", err)
+	}
+	return []byte(b.String()), enc.Close()
+}
+
+type sourceWriter struct {
+	c     *Config
+	notes []string
+}
+
+// copy copies a node as it was written. path leads to it; secret says that a key above sounds like one.
+func (s *sourceWriter) copy(n *yaml.Node, path []string, secret bool) *yaml.Node {
+	out := &yaml.Node{Kind: n.Kind, Style: n.Style, Tag: n.Tag, Value: n.Value}
+	if n.Kind == yaml.ScalarNode {
+		written, rewrote := s.c.doc.Written(n)
+		switch {
+		case (secret || s.c.doc.IsSecret(n)) && written != "" && n.ShortTag() != "!!null":
+			out.Tag, out.Style, out.Value = "!!str", 0, s.reference(written, path)
+		case rewrote && strings.Contains(written, "${"):
+			out.Value = written
+			if n.Tag == "" {
+				out.Style = 0
+			}
+		}
+		return out
+	}
+	for i, child := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 0 {
+			out.Content = append(out.Content, s.copy(child, path, false))
+			continue
+		}
+		step, sounds := fmt.Sprint(i), secret
+		if n.Kind == yaml.MappingNode {
+			step = n.Content[i-1].Value
+			sounds = schema.SoundsSecret(step)
+		}
+		out.Content = append(out.Content, s.copy(child, append(path[:len(path):len(path)], step), sounds))
+	}
+	return out
+}
+
+var (
+	onlyReference = regexp.MustCompile(`^\$\{([^:{}$]+)(?::-[^}]*)?\}$`)
+	notInName     = regexp.MustCompile(`[^A-Z0-9]+`)
+)
+
+// reference writes a secret as a variable: its own, without a default, or one named after the setting's path.
+func (s *sourceWriter) reference(written string, path []string) string {
+	if m := onlyReference.FindStringSubmatch(written); m != nil {
+		return "${" + m[1] + "}"
+	}
+	name := "NATGO_" + notInName.ReplaceAllString(strings.ToUpper(strings.Join(path, "_")), "_")
+	s.notes = append(s.notes, fmt.Sprintf("%s stood in the configuration in clear: set %s to resume this run", strings.Join(path, "."), name))
+	return "${" + name + "}"
+}
