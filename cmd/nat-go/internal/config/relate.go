@@ -66,7 +66,8 @@ func (l *loader) notEnabled(c *Config) {
 	}
 }
 
-// incomplete reports what enabled fine-tuning lacks. NAT wants a trainer_adapter too; here none means files.
+// incomplete reports what enabled fine-tuning lacks. NAT wants all three names. Here no trainer_adapter means files, and a
+// configuration that has neither trainers nor an adapter needs no trainer: its data set is made with the defaults.
 func (l *loader) incomplete(c *Config) {
 	f := &c.Finetuning
 	section, _ := schema.LookupPair(l.doc.Root, "finetuning")
@@ -88,7 +89,7 @@ func (l *loader) incomplete(c *Config) {
 		}
 		l.report(section, "/finetuning/"+key, finding)
 	}
-	if f.Trainer == "" {
+	if f.Trainer == "" && (f.TrainerAdapter != "" || c.present["trainers"]) {
 		missing("trainer", c.Trainers, "trainers")
 	}
 	if len(f.TrajectoryBuilder) == 0 {

@@ -55,7 +55,9 @@ func (g *schemaWriter) defsKey() string {
 	return "$defs"
 }
 
-func (g *schemaWriter) ref(name string) object { return object{"$ref": "#/" + g.defsKey() + "/" + name} }
+func (g *schemaWriter) ref(name string) object {
+	return object{"$ref": "#/" + g.defsKey() + "/" + name}
+}
 
 // section describes named components: which keys a block may have follows from its _type.
 func (g *schemaWriter) section(doc string, types map[string]Component, plugins bool) object {

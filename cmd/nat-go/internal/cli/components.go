@@ -1,0 +1,23 @@
+package cli
+
+import (
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/files"
+)
+
+// components are the component types that this build has, for checking configurations and printing their schema.
+func components() config.Types {
+	t := config.Types{
+		Sources:  map[string]config.Component{},
+		Builders: map[string]config.Component{},
+		Trainers: map[string]config.Component{
+			trainers.TrainerType: {Doc: "collects, curates and submits once", Config: trainers.NemoCustomizerTrainer{}},
+		},
+		Adapters: map[string]config.Component{},
+	}
+	for _, k := range []trainers.Kind{files.Kind()} {
+		t.Adapters[k.Type] = config.Component{Doc: k.Doc, Config: k.Config()}
+	}
+	return t
+}
