@@ -18,6 +18,14 @@ var customizer = Format{
 		return "training_file.jsonl"
 	},
 	open: func(e *Encoder) { e.encode = (*Encoder).customizerRow },
+	read: func(r *rowReader) *Row {
+		return &Row{
+			Kind:     builders.KindPreference,
+			Prompt:   r.passage("prompt", plainMessage),
+			Chosen:   r.text("chosen_response"),
+			Rejected: r.text("rejected_response"),
+		}
+	},
 }
 
 func (e *Encoder) customizerRow(dst []byte, r *builders.Resolved) ([]byte, error) {

@@ -52,6 +52,7 @@ type Format struct {
 	Carries  []builders.Kind
 	Files    func(builders.Kind, Split) string // file name under dataset/<name>/
 	open     func(*Encoder)
+	read     func(*rowReader) *Row
 }
 
 // Formats lists the row formats by name.

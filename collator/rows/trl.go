@@ -25,6 +25,21 @@ var trl = Format{
 		return "train.jsonl"
 	},
 	open: func(e *Encoder) { e.encode = (*Encoder).trlRow },
+	read: (*rowReader).trl,
+}
+
+func (r *rowReader) trl() *Row {
+	row := &Row{Kind: builders.KindPreference, Prompt: r.passage("prompt", fullMessage)}
+	if r.has("completion") {
+		row.Kind = builders.KindDemonstration
+		row.Completion = r.answer("completion")
+		r.oneForm("prompt", row.Prompt, row.Completion)
+	} else {
+		row.Chosen, row.Rejected = r.answer("chosen"), r.answer("rejected")
+		r.oneForm("prompt", row.Prompt, row.Chosen, row.Rejected)
+	}
+	r.tools()
+	return row
 }
 
 func (e *Encoder) trlRow(dst []byte, r *builders.Resolved) ([]byte, error) {

@@ -1,0 +1,167 @@
+package rows
+
+import (
+	stdjson "encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// Row is a row as its consumer reads it.
+type Row struct {
+	Kind             builders.Kind
+	Prompt           builders.Passage
+	Chosen, Rejected builders.Passage // of a Preference
+	Completion       builders.Passage // of a Demonstration
+	Shape            string           // what all rows of one file must share: the keys, and whether each holds text or messages
+}
+
+// Read reads a row of the format back, one line without its newline. It accepts what the format's consumer reads and
+// nothing else: an error names the key and what is wrong with it.
+func (f Format) Read(line []byte) (*Row, error) {
+	raw, err := json.Parse(line, json.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	if raw.Kind() != json.Object {
+		return nil, fmt.Errorf("the row is %s where an object is due", raw.Kind())
+	}
+	fields := map[string]json.Raw{}
+	for key, value := range raw.Members() {
+		name, _ := key.Text()
+		if _, twice := fields[name]; twice {
+			return nil, fmt.Errorf("the key %q is there twice", name)
+		}
+		fields[name] = value
+	}
+	r := &rowReader{fields: fields}
+	row := f.read(r)
+	if r.err == nil {
+		for name := range fields {
+			return nil, fmt.Errorf("%s rows have no key %q", f.Name, name)
+		}
+	}
+	row.Shape = strings.Join(r.shape, ", ")
+	return row, r.err
+}
+
+// rowReader takes the values of a row out one by one. The first error sticks.
+type rowReader struct {
+	fields map[string]json.Raw
+	shape  []string
+	err    error
+}
+
+func (r *rowReader) has(key string) bool { _, ok := r.fields[key]; return ok }
+
+func (r *rowReader) fail(key, format string, a ...any) {
+	if r.err == nil {
+		r.err = fmt.Errorf("%q %s", key, fmt.Sprintf(format, a...))
+	}
+}
+
+// passage takes a text, or messages that pass check.
+func (r *rowReader) passage(key string, check func(*chat.Message) string) (p builders.Passage) {
+	v, ok := r.fields[key]
+	delete(r.fields, key)
+	switch {
+	case !ok:
+		r.fail(key, "is missing")
+	case v.Kind() == json.String:
+		p.Text, _ = v.Text()
+		r.shape = append(r.shape, key+": text")
+	case v.Kind() == json.Array:
+		messages, err := chat.ParseMessages(v)
+		if err != nil {
+			r.fail(key, "can't be read: %v", err)
+		}
+		for i := range messages {
+			if wrong := check(&messages[i]); wrong != "" {
+				r.fail(key, "has a message %d that %s", i, wrong)
+			}
+		}
+		p.Nodes = ttc.Chain(messages, ttc.No).Nodes
+		r.shape = append(r.shape, key+": messages")
+	default:
+		r.fail(key, "is %s where text or messages are due", v.Kind())
+	}
+	return p
+}
+
+// text takes a text.
+func (r *rowReader) text(key string) builders.Passage {
+	p := r.passage(key, fullMessage)
+	if !p.IsText() {
+		r.fail(key, "holds messages where text is due")
+	}
+	return p
+}
+
+// answer takes a text, or a single assistant message.
+func (r *rowReader) answer(key string) builders.Passage {
+	p := r.passage(key, fullMessage)
+	if !p.IsText() && (len(p.Nodes) != 1 || p.Nodes[0].Message.Role != "assistant") {
+		r.fail(key, "is not one assistant message")
+	}
+	return p
+}
+
+// oneForm refuses a row that mixes texts and messages.
+func (r *rowReader) oneForm(key string, first builders.Passage, rest ...builders.Passage) {
+	for _, p := range rest {
+		if p.IsText() != first.IsText() {
+			r.fail(key, "and the rest of the row are not all text or all messages")
+		}
+	}
+}
+
+// tools takes the column of tool definitions, where there is one. It is no part of the shape: loaders fill it with null.
+func (r *rowReader) tools() {
+	v, ok := r.fields["tools"]
+	delete(r.fields, "tools")
+	switch {
+	case !ok || v.Kind() == json.Null:
+	case v.Kind() != json.Array:
+		r.fail("tools", "is %s where an array is due", v.Kind())
+	case !stdjson.Valid(v):
+		r.fail("tools", "holds NaN or Infinity, which are not JSON")
+	default:
+		for tool := range v.Elements() {
+			if tool.Kind() != json.Object {
+				r.fail("tools", "holds %s where a definition is due", tool.Kind())
+			}
+		}
+	}
+}
+
+// plainMessage accepts {role, content: text}.
+func plainMessage(m *chat.Message) string {
+	if m.Form != chat.Text || len(m.ToolCalls) > 0 || m.Name != "" || m.ToolCallID != "" || m.ReasoningKey != "" || len(m.Extra) > 0 {
+		return "is not {role, content} with a text"
+	}
+	return ""
+}
+
+// fullMessage accepts what fullMessages writes: calls whose arguments are objects, text parts.
+func fullMessage(m *chat.Message) string {
+	for _, p := range m.Parts {
+		if p.Type != "text" {
+			return fmt.Sprintf("has a part of type %q", p.Type)
+		}
+	}
+	for i := range m.ToolCalls {
+		if !m.ToolCalls[i].AsObject {
+			return "has a tool call whose arguments are no object"
+		}
+	}
+	for _, x := range m.Extra {
+		if x.Value.Kind() != json.Null {
+			return fmt.Sprintf("has the unknown key %q", x.Key)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,76 @@
+package rows
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc/chat"
+)
+
+func TestReadTakesWhatWasWritten(t *testing.T) {
+	chatPrompt := messages(says("system", "s"), says("user", "é\ud7ff"), call, chat.Message{Role: "tool", Form: chat.Text, Text: "r", ToolCallID: "1"})
+	plainChat := messages(says("system", "s"), says("user", "u"))
+	demo := &builders.Resolved{Record: &builders.Demonstration{}, Origin: &builders.Origin{}, Messages: messages(says("user", "q"), says("assistant", "a"))}
+	for name, c := range map[string]struct {
+		format Format
+		opts   Options
+		record *builders.Resolved
+		shape  string
+	}{
+		"customizer":          {customizer, Options{}, preference(text("p"), text("c"), text("r")), "prompt: text, chosen_response: text, rejected_response: text"},
+		"customizer messages": {customizer, Options{FullHistory: true}, preference(plainChat, text("c"), text("r")), "prompt: messages, chosen_response: text, rejected_response: text"},
+		"trl":                 {trl, Options{}, preference(chatPrompt, messages(call), text("r")), "prompt: messages, chosen: messages, rejected: messages"},
+		"trl text":            {trl, Options{TextPrompt: PlainText}, preference(text("p"), text("c"), text("r")), "prompt: text, chosen: text, rejected: text"},
+		"trl demonstration":   {trl, Options{}, demo, "prompt: messages, completion: messages"},
+	} {
+		line, err := NewEncoder(c.format, c.opts).Append(nil, c.record)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		row, err := c.format.Read(line)
+		if err != nil || row.Shape != c.shape || row.Kind != c.record.Record.Kind() {
+			t.Errorf("%s: %+v, %v, from %s", name, row, err, line)
+		}
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	for _, c := range []struct {
+		format     Format
+		line, want string
+	}{
+		{customizer, `{"prompt": "p", "chosen_response": "c"}`, `"rejected_response" is missing`},
+		{customizer, `{"prompt": "p", "chosen_response": 1, "rejected_response": "r"}`, `a number`},
+		{customizer, `{"prompt": "p", "chosen_response": "c", "rejected_response": "r", "x": 1}`, `no key "x"`},
+		{customizer, `{"prompt": "p", "prompt": "p", "chosen_response": "c", "rejected_response": "r"}`, `twice`},
+		{customizer, `{"prompt": [{"role": "user", "content": null}], "chosen_response": "c", "rejected_response": "r"}`, `message 0`},
+		{customizer, `{"prompt": "p", "chosen_response": [], "rejected_response": "r"}`, `where text is due`},
+		{customizer, `{"prompt": "p"`, `byte`},
+		{customizer, `[]`, `object`},
+		{trl, `{"prompt": [{"role": "user", "content": "u"}], "chosen": "c", "rejected": "r"}`, `not all text`},
+		{trl, `{"prompt": [{"role": "user"}], "chosen": [{"role": "user", "content": "c"}], "rejected": [{"role": "assistant", "content": "r"}]}`, `one assistant message`},
+		{trl, `{"prompt": [{"content": "u"}], "chosen": [], "rejected": []}`, `role`},
+		{trl, `{"prompt": "p", "chosen": "c", "rejected": "r", "tools": [{"x": NaN}]}`, `NaN`},
+		{trl, `{"prompt": "p", "chosen": "c", "rejected": "r", "tools": [1]}`, `definition`},
+		{trl, `{"prompt": "p", "completion": "c", "chosen": "r"}`, `no key "chosen"`},
+		{trl, `{"prompt": [{"role": "user", "content": [{"type": "image_url"}]}], "chosen": "c", "rejected": "r"}`, `image_url`},
+		{trl, `{"prompt": [{"role": "user", "content": "u", "weight": 1}], "chosen": "c", "rejected": "r"}`, `weight`},
+	} {
+		if row, err := c.format.Read([]byte(c.line)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %+v, %v; want %q", c.line, row, err, c.want)
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(`{"prompt": [{"role": "user", "content": "u"}], "chosen": "c", "rejected": "r", "tools": []}`))
+	f.Add([]byte(`{"prompt": "p", "chosen_response": "c", "rejected_response": "r"}`))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		for _, format := range Formats() {
+			if row, err := format.Read(line); err == nil && (row.Kind == 0 || row.Shape == "") {
+				t.Fatalf("%s: %+v", line, row)
+			}
+		}
+	})
+}
