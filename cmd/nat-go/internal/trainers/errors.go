@@ -16,6 +16,7 @@ type Error struct {
 	Fix string // what to do; may be empty
 
 	Fault      Fault
+	Status     int           // HTTP status of the answer; 0: there was none
 	Unsettled  bool          // the request may have been carried out though no answer says so
 	RetryAfter time.Duration // how long the service asks to be left alone; 0: it doesn't say
 	Err        error         // the cause, for errors.Is; may be nil

@@ -55,10 +55,7 @@ type Kind struct {
 // Env is what an adapter is given beside its config.
 type Env struct {
 	Log      zerolog.Logger
-	Progress func(Progress)      // called from the goroutine of Submit; nil: nobody looks
-	Getenv   func(string) string // where credentials named by the config are read; nil: none are
-	Now      func() time.Time    // nil: time.Now
-	Environ  func() []string     // the environment of nat-go itself, for adapters that start programs; nil: empty
+	Progress func(Progress) // called from the goroutine of Submit; nil: nobody looks
 }
 
 // Report passes on progress where somebody looks.

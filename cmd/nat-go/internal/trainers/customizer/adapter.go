@@ -1,0 +1,437 @@
+package customizer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/rest"
+)
+
+// Adapter submits data sets to NeMo Customizer. It is safe for one goroutine.
+type Adapter struct {
+	conf   *Config
+	env    trainers.Env
+	entity *rest.Client // entity store, customizer, deployment
+	store  *rest.Client // the data store's own API
+	hub    *rest.Client // the data store's Hugging Face interface
+}
+
+// Kind describes the adapter.
+func Kind() trainers.Kind {
+	return trainers.Kind{
+		Type:   Type,
+		Doc:    "NVIDIA NeMo Customizer: uploads the data set, starts a customization job, deploys the model",
+		Format: "customizer",
+		Config: func() any { return Defaults() },
+		Open:   func(conf any, env trainers.Env) (trainers.Adapter, error) { return New(conf.(*Config), env) },
+		Limits: func(conf any) trainers.Limits { return conf.(*Config).Limits() },
+	}
+}
+
+// New makes an adapter. It makes no request.
+func New(conf *Config, env trainers.Env) (*Adapter, error) {
+	a := &Adapter{conf: conf, env: env}
+	for _, h := range []struct {
+		client      **rest.Client
+		field, base string
+		token       string
+	}{
+		{&a.entity, "entity_host", conf.EntityHost, conf.EntityToken},
+		{&a.store, "datastore_host", conf.DatastoreHost, conf.DatastoreToken},
+		{&a.hub, "datastore_host", conf.DatastoreHost, conf.HFToken},
+	} {
+		c, err := rest.New(rest.Options{
+			Base: h.base, Token: h.token, TLS: conf.TLS,
+			ConnectTimeout: conf.ConnectTimeout, Timeout: conf.RequestTimeout, Secrets: conf.secrets(),
+		})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", h.field, err)
+		}
+		*h.client = c
+	}
+	return a, nil
+}
+
+// Close lets go of idle connections.
+func (a *Adapter) Close() {
+	a.entity.Close()
+	a.store.Close()
+	a.hub.Close()
+}
+
+// Check makes the namespace in both stores, where the config asks for that; else it makes no request, since the first one
+// of Submit shows the same.
+func (a *Adapter) Check(ctx context.Context) error {
+	if !a.conf.CreateNamespace {
+		return nil
+	}
+	ns := a.conf.Namespace
+	err := a.ensure(ctx, a.entity, rest.Request{
+		Op: "create the namespace in the entity store", Method: http.MethodPost, Path: "/v1/namespaces", Accept: "application/json",
+		Body: must(rest.JSON(map[string]string{"id": ns, "description": "NAT finetuning namespace: " + ns})),
+	}, "/v1/namespaces/"+url.PathEscape(ns))
+	if err != nil {
+		return err
+	}
+	return a.ensure(ctx, a.store, rest.Request{
+		Op: "create the namespace in the data store", Method: http.MethodPost, Path: "/v1/datastore/namespaces", Accept: "*/*",
+		Body: rest.Form(url.Values{"namespace": {ns}}),
+		OK:   []int{http.StatusUnprocessableEntity}, // the data store's other way to say that it exists
+	}, "/v1/datastore/namespaces/"+url.PathEscape(ns))
+}
+
+// ensure makes a thing that may exist. Where the service refuses to make it, what counts is whether it is there.
+func (a *Adapter) ensure(ctx context.Context, c *rest.Client, create rest.Request, place string) error {
+	create.OK = append(create.OK, http.StatusConflict)
+	create.Harmless, create.Tries = true, 3
+	_, err := c.Do(ctx, create)
+	var e *trainers.Error
+	if err == nil || !errors.As(err, &e) || e.Fault == trainers.Unavailable || e.Fault == trainers.Local || e.Status == http.StatusUnauthorized {
+		return err
+	}
+	look := rest.Request{Op: "look whether it exists", Method: http.MethodGet, Path: place, Accept: "application/json", Tries: 3, Harmless: true}
+	if _, lookErr := c.Do(ctx, look); lookErr != nil {
+		return err
+	}
+	return nil
+}
+
+// must is for values that can't fail to encode.
+func must(b rest.Bytes, err error) rest.Bytes {
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// Submit uploads the data set under a name of its own and creates the job. Once the request for the job is on its way, it
+// is seen through to its answer even if ctx ends.
+func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string) (trainers.JobRef, error) {
+	files, err := a.files(data)
+	if err != nil {
+		return trainers.JobRef{}, err
+	}
+	dataset := a.conf.Dataset(key)
+	if err := a.makeDataset(ctx, data.RunID, dataset); err != nil {
+		return trainers.JobRef{}, err
+	}
+	for _, f := range files {
+		if err := a.upload(ctx, dataset, f); err != nil {
+			return trainers.JobRef{}, err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return trainers.JobRef{}, &trainers.Error{Op: "submit the job", Why: "interrupted before it was created", Fault: trainers.Local, Err: err}
+	}
+	return a.createJob(context.WithoutCancel(ctx), data.RunID, dataset, key)
+}
+
+func (a *Adapter) makeDataset(ctx context.Context, runID, dataset string) error {
+	ns := a.conf.Namespace
+	_, err := a.hub.Do(ctx, rest.Request{
+		Op: "create the repository of the data set", Method: http.MethodPost, Path: "/v1/hf/api/repos/create", Accept: "*/*",
+		Body: must(rest.JSON(map[string]string{"name": dataset, "organization": ns, "type": "dataset"})),
+		OK:   []int{http.StatusConflict},
+	})
+	if err != nil {
+		return err
+	}
+	body := map[string]string{
+		"files_url":   "hf://datasets/" + ns + "/" + dataset,
+		"description": "NAT DPO training dataset for run " + runID,
+		"name":        dataset, "namespace": ns,
+	}
+	if a.conf.Hyperparameters.TrainingType == "sft" {
+		body["description"] = "NAT SFT training dataset for run " + runID
+	}
+	if a.conf.Project != "" {
+		body["project"] = a.conf.Project
+	}
+	return a.ensure(ctx, a.entity, rest.Request{
+		Op: "register the data set", Method: http.MethodPost, Path: "/v1/datasets", Accept: "application/json",
+		Body: must(rest.JSON(body)),
+	}, "/v1/datasets/"+url.PathEscape(ns)+"/"+url.PathEscape(dataset))
+}
+
+// job is what the service says of a job, as far as we read it. Replies have nulls and missing fields where the service's own
+// types say "required", and config and dataset as text or object.
+type job struct {
+	ID           string            `json:"id"`
+	Dataset      any               `json:"dataset"`
+	OutputModel  any               `json:"output_model"`
+	CustomFields map[string]string `json:"custom_fields"`
+	Warnings     []struct {
+		Message     string `json:"message"`
+		Explanation string `json:"explanation"`
+	} `json:"warnings"`
+}
+
+// runField is the custom field that marks the job of a submission where its data set does not.
+const runField = "nat_go_submission"
+
+func (a *Adapter) createJob(ctx context.Context, runID, dataset, key string) (trainers.JobRef, error) {
+	header := http.Header{}
+	if a.conf.WandbAPIKey != "" {
+		header.Set("wandb-api-key", a.conf.WandbAPIKey)
+	}
+	req := rest.Request{
+		Op: "create the job", Method: http.MethodPost, Path: "/v1/customization/jobs", Accept: "application/json",
+		Header: header, Body: must(rest.JSON(a.jobBody(dataset, key))), Tries: 3,
+	}
+	reply, err := a.entity.Do(ctx, req)
+	if err != nil {
+		return trainers.JobRef{}, err
+	}
+	var j job
+	if err := reply.JSON(&j); err != nil {
+		return trainers.JobRef{}, err
+	}
+	if j.ID == "" {
+		return trainers.JobRef{}, &trainers.Error{Op: "create the job", Why: "the answer holds no id", Fault: trainers.Unavailable, Unsettled: true}
+	}
+	for _, w := range j.Warnings {
+		a.env.Log.Warn().Str("job", j.ID).Msg(a.entity.Scrub(strings.TrimSpace(w.Message + " " + w.Explanation)))
+	}
+	ref := a.ref(runID, dataset, key, j)
+	if a.conf.DeployOnCompletion && ref.Metadata["output_model"] == "" {
+		a.env.Log.Warn().Str("job", j.ID).Msg("the service names no output model for this job, so there may be nothing to deploy: set output_model")
+	}
+	return ref, nil
+}
+
+func (a *Adapter) jobBody(dataset, key string) map[string]any {
+	hyper := struct {
+		Hyperparameters
+		DPO *DPO `json:"dpo,omitempty"`
+	}{Hyperparameters: a.conf.Hyperparameters}
+	if hyper.TrainingType == "dpo" {
+		hyper.DPO = &a.conf.Hyperparameters.DPO
+	}
+	body := map[string]any{
+		"config":          a.conf.CustomizationConfig,
+		"dataset":         map[string]string{"name": dataset, "namespace": a.conf.Namespace},
+		"hyperparameters": hyper,
+	}
+	for field, v := range map[string]string{
+		"output_model": a.conf.OutputModel, "name": a.conf.JobName, "description": a.conf.JobDescription, "project": a.conf.Project,
+	} {
+		if v != "" {
+			body[field] = v
+		}
+	}
+	custom := a.conf.CustomFields
+	if a.conf.DatasetVersion == "reuse" {
+		custom = map[string]string{runField: key}
+		for k, v := range a.conf.CustomFields {
+			custom[k] = v
+		}
+	}
+	if len(custom) > 0 {
+		body["custom_fields"] = custom
+	}
+	if w := a.conf.Integrations.Wandb; w != nil {
+		body["integrations"] = []any{map[string]any{"type": "wandb", "wandb": w}}
+	}
+	return body
+}
+
+func (a *Adapter) ref(runID, dataset, key string, j job) trainers.JobRef {
+	ref := trainers.JobRef{RunID: runID, Backend: Backend, ID: j.ID, Metadata: map[string]string{
+		"job_id": j.ID, "dataset_name": dataset, "key": key,
+	}}
+	if m := qualified(j.OutputModel); m != "" {
+		ref.Metadata["output_model"] = m
+	}
+	return ref
+}
+
+// qualified reads a reference that is "namespace/name" or an object with these two fields.
+func qualified(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case map[string]any:
+		n, _ := v["name"].(string)
+		if ns, _ := v["namespace"].(string); ns != "" {
+			return ns + "/" + n
+		}
+		return n
+	}
+	return ""
+}
+
+// page is one page of a list.
+type page[T any] struct {
+	Data       []T `json:"data"`
+	Pagination struct {
+		TotalPages int `json:"total_pages"`
+	} `json:"pagination"`
+}
+
+// listPages bounds how far back Find looks: 50 pages of 100 jobs.
+const listPages = 50
+
+// Find looks for the job whose data set is the submission's, newest first.
+func (a *Adapter) Find(ctx context.Context, data trainers.DataSet, key string) (trainers.JobRef, bool, error) {
+	dataset := a.conf.Dataset(key)
+	for n := 1; n <= listPages; n++ {
+		reply, err := a.entity.Do(ctx, rest.Request{
+			Op: "look for the job of this run", Method: http.MethodGet, Path: "/v1/customization/jobs", Accept: "application/json",
+			Query: url.Values{"page": {fmt.Sprint(n)}, "page_size": {"100"}, "sort": {"-created_at"}},
+			Tries: 3, Harmless: true,
+		})
+		if err != nil {
+			return trainers.JobRef{}, false, err
+		}
+		var p page[job]
+		if err := reply.JSON(&p); err != nil {
+			return trainers.JobRef{}, false, err
+		}
+		for _, j := range p.Data {
+			if j.ID != "" && a.isOurs(j, dataset, key) {
+				return a.ref(data.RunID, dataset, key, j), true, nil
+			}
+		}
+		if len(p.Data) == 0 || n >= p.Pagination.TotalPages {
+			return trainers.JobRef{}, false, nil
+		}
+	}
+	return trainers.JobRef{}, false, &trainers.Error{
+		Op: "look for the job of this run", Why: fmt.Sprintf("it is not among the newest %d jobs", listPages*100),
+		Fault: trainers.Unavailable,
+	}
+}
+
+func (a *Adapter) isOurs(j job, dataset, key string) bool {
+	if a.conf.DatasetVersion == "reuse" {
+		return j.CustomFields[runField] == key
+	}
+	q := qualified(j.Dataset)
+	return q == a.conf.Namespace+"/"+dataset || q == dataset
+}
+
+// status is what the service says of a job's progress, as far as we read it.
+type status struct {
+	Status     string   `json:"status"`
+	Percentage *float64 `json:"percentage_done"`
+	Epochs     *float64 `json:"epochs_completed"`
+	Steps      *float64 `json:"steps_completed"`
+	PerEpoch   *float64 `json:"steps_per_epoch"`
+	TrainLoss  *float64 `json:"train_loss"`
+	ValLoss    *float64 `json:"val_loss"`
+	Elapsed    *float64 `json:"elapsed_time"`
+	Metrics    *struct {
+		Metrics map[string][]struct {
+			Value *float64 `json:"value"`
+		} `json:"metrics"`
+	} `json:"metrics"`
+	Logs []struct {
+		Message string `json:"message"`
+		Detail  string `json:"detail"`
+	} `json:"status_logs"`
+}
+
+// Status asks for the job's status. A failed request is made up to three times before it counts as one failure, as NAT's
+// client does.
+func (a *Adapter) Status(ctx context.Context, ref trainers.JobRef) (trainers.JobStatus, error) {
+	reply, err := a.entity.Do(ctx, rest.Request{
+		Op: "get the status of job " + ref.ID, Method: http.MethodGet, Path: "/v1/customization/jobs/" + url.PathEscape(ref.ID) + "/status",
+		Accept: "application/json", Tries: 3, Harmless: true,
+	})
+	if err != nil {
+		return trainers.JobStatus{}, err
+	}
+	var s status
+	if err := reply.JSON(&s); err != nil {
+		return trainers.JobStatus{}, err
+	}
+	if s.Status == "" {
+		return trainers.JobStatus{}, &trainers.Error{Op: "get the status of job " + ref.ID, Why: "the answer holds no status", Fault: trainers.Unavailable}
+	}
+	return a.jobStatus(ref, s), nil
+}
+
+func (a *Adapter) jobStatus(ref trainers.JobRef, s status) trainers.JobStatus {
+	st := trainers.JobStatus{
+		State: state(s.Status), Progress: s.Percentage, Loss: s.TrainLoss, ValLoss: s.ValLoss,
+		Message: fmt.Sprintf("Status: %s, Epochs: %v", a.entity.Scrub(s.Status), number(s.Epochs)),
+		Epoch:   number(s.Epochs), Step: int64(number(s.Steps)),
+		Metadata: map[string]any{"job_id": ref.ID, "nemo_status": s.Status},
+	}
+	if m := ref.Metadata["output_model"]; m != "" {
+		st.Metadata["output_model"] = m
+	}
+	if s.PerEpoch != nil {
+		st.Steps = int64(*s.PerEpoch * float64(a.conf.Hyperparameters.Epochs))
+	}
+	if s.Metrics != nil {
+		st.Loss = last(st.Loss, s.Metrics.Metrics["train_loss"])
+		st.ValLoss = last(st.ValLoss, s.Metrics.Metrics["val_loss"])
+	}
+	if n := len(s.Logs); st.State == trainers.Failed && n > 0 {
+		l := s.Logs[n-1]
+		if text := strings.TrimSpace(l.Message + " " + l.Detail); text != "" {
+			st.Message += ": " + a.entity.Scrub(text)
+		}
+	}
+	return st
+}
+
+func number(f *float64) float64 {
+	if f == nil {
+		return 0
+	}
+	return *f
+}
+
+// last is the newest point of a series, where the summary has none.
+func last(have *float64, points []struct {
+	Value *float64 `json:"value"`
+}) *float64 {
+	if have == nil && len(points) > 0 {
+		return points[len(points)-1].Value
+	}
+	return have
+}
+
+// state maps the service's words to NAT's, as NAT does: what is neither before nor after is running.
+func state(s string) trainers.State {
+	switch s {
+	case "created", "pending":
+		return trainers.Pending
+	case "completed":
+		return trainers.Completed
+	case "failed":
+		return trainers.Failed
+	case "cancelled", "canceled":
+		return trainers.Canceled
+	default:
+		return trainers.Running
+	}
+}
+
+// Cancel asks for the job to be cancelled. A job that has ended already stays as it is.
+func (a *Adapter) Cancel(ctx context.Context, ref trainers.JobRef) error {
+	_, err := a.entity.Do(ctx, rest.Request{
+		Op: "cancel job " + ref.ID, Method: http.MethodPost, Path: "/v1/customization/jobs/" + url.PathEscape(ref.ID) + "/cancel",
+		Accept: "application/json", Header: http.Header{"Content-Type": {"application/json"}}, Tries: 3, Harmless: true,
+	})
+	if err == nil {
+		return nil
+	}
+	if st, statusErr := a.Status(ctx, ref); statusErr == nil && st.State.Terminal() {
+		return nil
+	}
+	return err
+}
+
+var _ interface {
+	trainers.Adapter
+	trainers.Finder
+	trainers.Deployer
+} = (*Adapter)(nil)

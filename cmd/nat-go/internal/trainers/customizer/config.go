@@ -1,0 +1,185 @@
+package customizer
+
+import (
+	"strings"
+	"time"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/rest"
+)
+
+// Type is the adapter's `_type`.
+const Type = "nemo_customizer_trainer_adapter"
+
+// Backend is the backend its job references name, as in NAT.
+const Backend = "nemo-customizer"
+
+// Config is `trainer_adapters.<n>` of `_type: nemo_customizer_trainer_adapter`: NAT's fields with NAT's defaults and rules,
+// then ours.
+type Config struct {
+	Reward *trainers.Reward `yaml:"reward" doc:"NAT's reward function; a preference data set doesn't read it"`
+
+	EntityHost            string          `yaml:"entity_host" validate:"required" doc:"base URL of the entity store, customizer and deployment API"`
+	DatastoreHost         string          `yaml:"datastore_host" validate:"required" doc:"base URL of the data store"`
+	HFToken               string          `yaml:"hf_token" secret:"true" doc:"bearer token for the data store's Hugging Face interface; empty sends none"`
+	Namespace             string          `yaml:"namespace" validate:"required" doc:"namespace of the data set, the job and the deployment"`
+	DatasetName           string          `yaml:"dataset_name" default:"nat-dpo" validate:"min=1" doc:"name of the data set in the stores; each run adds its own ending, see dataset_version"`
+	DatasetOutputDir      *string         `yaml:"dataset_output_dir" doc:"also write the rows to <dir>/<run_id>/training_file.jsonl and validation_file.jsonl, as NAT does"`
+	CreateNamespace       bool            `yaml:"create_namespace_if_missing" default:"true" doc:"create the namespace in both stores if it isn't there"`
+	CustomizationConfig   string          `yaml:"customization_config" validate:"required" doc:"what is trained and on what, e.g. meta/llama-3.2-1b-instruct@v1.0.0+A100"`
+	Hyperparameters       Hyperparameters `yaml:"hyperparameters" doc:"training settings sent with the job"`
+	UseFullMessageHistory bool            `yaml:"use_full_message_history" default:"false" doc:"write prompts as message lists rather than the last message's text"`
+	DeployOnCompletion    bool            `yaml:"deploy_on_completion" default:"false" doc:"deploy the trained model once the job is complete"`
+	Deployment            Deployment      `yaml:"deployment_config" doc:"how the model is deployed"`
+	PollIntervalSeconds   float64         `yaml:"poll_interval_seconds" default:"30" validate:"gt=0" doc:"seconds between two questions for the status"`
+	DeploymentTimeout     float64         `yaml:"deployment_timeout_seconds" default:"1800" validate:"gt=0" doc:"seconds a deployment may take"`
+	MaxStatusFailures     int             `yaml:"max_consecutive_status_failures" default:"3" validate:"min=1,max=10" doc:"failures in a row to get the status before waiting ends in an error"`
+
+	EntityToken    string `yaml:"entity_token" secret:"true" doc:"bearer token for entity_host; empty sends none"`
+	DatastoreToken string `yaml:"datastore_token" secret:"true" doc:"bearer token for the data store's own namespace API; empty sends none"`
+	WandbAPIKey    string `yaml:"wandb_api_key" secret:"true" doc:"Weights & Biases key, sent in a header with the job"`
+
+	DatasetVersion  string        `yaml:"dataset_version" default:"run" enum:"run,reuse" validate:"oneof=run reuse" doc:"run: a data set of its own for each run; reuse: all runs write to dataset_name, as NAT does"`
+	TrainingTimeout float64       `yaml:"training_timeout_seconds" default:"0" validate:"gte=0" doc:"seconds a job may take; 0: no limit"`
+	CancelOnTimeout bool          `yaml:"cancel_on_timeout" default:"false" doc:"cancel the job when training_timeout_seconds is over, rather than leave it running"`
+	ConnectTimeout  time.Duration `yaml:"connect_timeout" default:"5s" validate:"gt=0" doc:"limit for a connection to either host"`
+	RequestTimeout  time.Duration `yaml:"request_timeout" default:"60s" validate:"gt=0" doc:"limit for an answer, counted from the last byte of the request that was taken; a long upload is not cut off"`
+	TLS             rest.TLS      `yaml:"tls" doc:"certificates, for both hosts"`
+
+	OutputModel    string            `yaml:"output_model" doc:"namespace/name of the model to make; unset: the service chooses, or makes none"`
+	JobName        string            `yaml:"job_name" doc:"name of the job, unique in its namespace"`
+	JobDescription string            `yaml:"job_description" doc:"description of the job"`
+	Project        string            `yaml:"project" doc:"project of the data set and the job"`
+	CustomFields   map[string]string `yaml:"custom_fields" doc:"fields of your own, kept with the job"`
+	Integrations   Integrations      `yaml:"integrations" doc:"where training reports to"`
+}
+
+// Hyperparameters are sent with the job. Those without a value are left to the service.
+type Hyperparameters struct {
+	TrainingType   string  `yaml:"training_type" json:"training_type" default:"dpo" enum:"sft,dpo" validate:"oneof=sft dpo" doc:"dpo trains on preference rows, sft on demonstration rows"`
+	FinetuningType string  `yaml:"finetuning_type" json:"finetuning_type" default:"all_weights" enum:"lora,all_weights,lora_merged" validate:"oneof=lora all_weights lora_merged" doc:"what is trained"`
+	Epochs         int     `yaml:"epochs" json:"epochs" default:"3" validate:"min=1" doc:"passes over the data set"`
+	BatchSize      int     `yaml:"batch_size" json:"batch_size" default:"4" validate:"min=1" doc:"rows a step"`
+	LearningRate   float64 `yaml:"learning_rate" json:"learning_rate" default:"5e-5" validate:"gt=0" doc:"learning rate"`
+	DPO            DPO     `yaml:"dpo" json:"-" doc:"settings of dpo; not sent with sft"`
+
+	Seed             *int64   `yaml:"seed" json:"seed,omitempty" doc:"seed of the training"`
+	MaxSteps         *int     `yaml:"max_steps" json:"max_steps,omitempty" doc:"steps at most; -1: no limit"`
+	WarmupSteps      *int     `yaml:"warmup_steps" json:"warmup_steps,omitempty" validate:"omitempty,min=0" doc:"steps over which the learning rate rises"`
+	LogEveryNSteps   *int     `yaml:"log_every_n_steps" json:"log_every_n_steps,omitempty" validate:"omitempty,min=1" doc:"steps between two points of the loss"`
+	ValCheckInterval *float64 `yaml:"val_check_interval" json:"val_check_interval,omitempty" validate:"omitempty,gt=0" doc:"when validation runs: above 1 in batches, else as a share of an epoch"`
+	MinLearningRate  *float64 `yaml:"min_learning_rate" json:"min_learning_rate,omitempty" validate:"omitempty,gte=0" doc:"learning rate at the end"`
+	WeightDecay      *float64 `yaml:"weight_decay" json:"weight_decay,omitempty" validate:"omitempty,gte=0" doc:"weight decay"`
+	AdamBeta1        *float64 `yaml:"adam_beta1" json:"adam_beta1,omitempty" validate:"omitempty,gte=0,lt=1" doc:"Adam's beta1"`
+	AdamBeta2        *float64 `yaml:"adam_beta2" json:"adam_beta2,omitempty" validate:"omitempty,gte=0,lt=1" doc:"Adam's beta2"`
+	Optimizer        string   `yaml:"optimizer" json:"optimizer,omitempty" enum:"adam_with_cosine_annealing,adam_with_flat_lr,adamw_with_cosine_annealing,adamw_with_flat_lr" validate:"omitempty,oneof=adam_with_cosine_annealing adam_with_flat_lr adamw_with_cosine_annealing adamw_with_flat_lr" doc:"optimizer and schedule"`
+	SequencePacking  *bool    `yaml:"sequence_packing_enabled" json:"sequence_packing_enabled,omitempty" doc:"pack several rows into one sequence"`
+	LoRA             *LoRA    `yaml:"lora" json:"lora,omitempty" doc:"settings of lora"`
+	SFT              *SFT     `yaml:"sft" json:"sft,omitempty" doc:"settings of sft"`
+}
+
+// DPO are the settings of dpo. The service's own default of ref_policy_kl_penalty is 0.05; NAT's is 0.1.
+type DPO struct {
+	RefPolicyKLPenalty        float64 `yaml:"ref_policy_kl_penalty" json:"ref_policy_kl_penalty" default:"0.1" validate:"gte=0" doc:"DPO's beta"`
+	PreferenceLossWeight      float64 `yaml:"preference_loss_weight" json:"preference_loss_weight" default:"1" validate:"gte=0" doc:"weight of the preference loss"`
+	PreferenceAverageLogProbs bool    `yaml:"preference_average_log_probs" json:"preference_average_log_probs" default:"false" doc:"mean rather than sum of the log-probs"`
+	SFTLossWeight             float64 `yaml:"sft_loss_weight" json:"sft_loss_weight" default:"0" validate:"gte=0" doc:"weight of an SFT loss on the chosen side"`
+
+	SFTAverageLogProbs *bool    `yaml:"sft_average_log_probs" json:"sft_average_log_probs,omitempty" doc:"mean rather than sum in the SFT loss"`
+	MaxGradNorm        *float64 `yaml:"max_grad_norm" json:"max_grad_norm,omitempty" validate:"omitempty,gt=0" doc:"gradient clipping; services since 1.5"`
+}
+
+// LoRA are the settings of lora.
+type LoRA struct {
+	AdapterDim     *int     `yaml:"adapter_dim" json:"adapter_dim,omitempty" validate:"omitempty,min=1" doc:"rank"`
+	Alpha          *int     `yaml:"alpha" json:"alpha,omitempty" validate:"omitempty,min=1" doc:"alpha"`
+	AdapterDropout *float64 `yaml:"adapter_dropout" json:"adapter_dropout,omitempty" validate:"omitempty,gte=0,lt=1" doc:"dropout"`
+	TargetModules  []string `yaml:"target_modules" json:"target_modules,omitempty" doc:"modules that get an adapter"`
+}
+
+// SFT are the settings of sft.
+type SFT struct {
+	HiddenDropout    *float64 `yaml:"hidden_dropout" json:"hidden_dropout,omitempty" validate:"omitempty,gte=0,lt=1" doc:"dropout of hidden layers"`
+	AttentionDropout *float64 `yaml:"attention_dropout" json:"attention_dropout,omitempty" validate:"omitempty,gte=0,lt=1" doc:"dropout of attention"`
+}
+
+// Integrations are services training reports to.
+type Integrations struct {
+	Wandb *Wandb `yaml:"wandb" doc:"Weights & Biases; the key is wandb_api_key"`
+}
+
+// Wandb is where Weights & Biases keeps the run.
+type Wandb struct {
+	Project string   `yaml:"project" json:"project,omitempty" doc:"project"`
+	Entity  string   `yaml:"entity" json:"entity,omitempty" doc:"entity"`
+	Notes   string   `yaml:"notes" json:"notes,omitempty" doc:"notes"`
+	Tags    []string `yaml:"tags" json:"tags,omitempty" doc:"tags"`
+}
+
+// Deployment says how the model is deployed.
+type Deployment struct {
+	ImageName   string  `yaml:"image_name" default:"nvcr.io/nim/nvidia/nemotron-3.5-lightning-30b-a3b" doc:"NIM image"`
+	ImageTag    string  `yaml:"image_tag" default:"latest" doc:"its tag"`
+	GPU         int     `yaml:"gpu" default:"1" validate:"min=1" doc:"GPUs"`
+	Name        *string `yaml:"deployment_name" doc:"name of the deployment; unset: nat-deployment-<run>"`
+	Description string  `yaml:"description" default:"Fine-tuned model deployment" doc:"description"`
+}
+
+// Limits says how long to wait and how patiently.
+func (c *Config) Limits() trainers.Limits {
+	return trainers.Limits{
+		Poll:              seconds(c.PollIntervalSeconds),
+		StatusFailures:    c.MaxStatusFailures,
+		TrainingTimeout:   seconds(c.TrainingTimeout),
+		DeploymentTimeout: seconds(c.DeploymentTimeout),
+		CancelOnTimeout:   c.CancelOnTimeout,
+	}
+}
+
+// Defaults is a config with every default set.
+func Defaults() *Config {
+	return &Config{
+		DatasetName: "nat-dpo", CreateNamespace: true,
+		Hyperparameters: Hyperparameters{
+			TrainingType: "dpo", FinetuningType: "all_weights", Epochs: 3, BatchSize: 4, LearningRate: 5e-5,
+			DPO: DPO{RefPolicyKLPenalty: 0.1, PreferenceLossWeight: 1},
+		},
+		Deployment:          Deployment{ImageName: "nvcr.io/nim/nvidia/nemotron-3.5-lightning-30b-a3b", ImageTag: "latest", GPU: 1, Description: "Fine-tuned model deployment"},
+		PollIntervalSeconds: 30, DeploymentTimeout: 1800, MaxStatusFailures: 3,
+		DatasetVersion: "run", ConnectTimeout: 5 * time.Second, RequestTimeout: time.Minute,
+	}
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// secrets lists the values that must not be shown.
+func (c *Config) secrets() []string {
+	return []string{c.HFToken, c.EntityToken, c.DatastoreToken, c.WandbAPIKey}
+}
+
+// Dataset is the name of the data set of a submission.
+func (c *Config) Dataset(key string) string {
+	if c.DatasetVersion == "reuse" {
+		return c.DatasetName
+	}
+	return name(c.DatasetName+"-", key, 96)
+}
+
+// name joins a prefix and a key to a name the stores and Kubernetes take: lower-case letters, digits, "-" and, in the
+// prefix, whatever the user wrote. A key too long loses its beginning, since its end is what makes it unique.
+func name(prefix, key string, limit int) string {
+	clean := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+			return r
+		case r >= 'A' && r <= 'Z':
+			return r + 'a' - 'A'
+		default:
+			return '-'
+		}
+	}, key)
+	if over := len(prefix) + len(clean) - limit; over > 0 && over < len(clean) {
+		clean = clean[over:]
+	}
+	return prefix + strings.Trim(clean, "-")
+}

@@ -1,0 +1,176 @@
+package customizer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/rest"
+)
+
+// maxName is the longest name Kubernetes takes for most things.
+const maxName = 63
+
+// Deploy makes a deployment config and a deployment of the job's output model.
+func (a *Adapter) Deploy(ctx context.Context, ref trainers.JobRef) (trainers.JobRef, bool, error) {
+	if !a.conf.DeployOnCompletion {
+		return ref, false, nil
+	}
+	ref, err := a.withModel(ctx, ref)
+	if err != nil {
+		return ref, false, err
+	}
+	ns, key := a.conf.Namespace, ref.Metadata["key"]
+	if key == "" {
+		key = ref.RunID
+	}
+	d := a.conf.Deployment
+	confName, depName := name("nat-deploy-config-", key, maxName), name("nat-deployment-", key, maxName)
+	if d.Name != nil && *d.Name != "" {
+		depName = *d.Name
+	}
+	err = a.ensure(ctx, a.entity, rest.Request{
+		Op: "create the deployment config", Method: http.MethodPost, Path: "/v1/deployment/configs", Accept: "application/json",
+		Body: must(rest.JSON(map[string]any{
+			"name": confName, "namespace": ns, "description": d.Description, "model": ref.Metadata["output_model"],
+			"nim_deployment": map[string]any{"image_name": d.ImageName, "image_tag": d.ImageTag, "gpu": d.GPU},
+		})),
+	}, "/v1/deployment/configs/"+url.PathEscape(ns)+"/"+url.PathEscape(confName))
+	if err != nil {
+		return ref, false, err
+	}
+	if err := a.createDeployment(ctx, depName, ns+"/"+confName); err != nil {
+		return ref, false, err
+	}
+	return ref.With("deployment", depName), true, nil
+}
+
+// withModel adds the job's output model, which some services name only once the job is complete.
+func (a *Adapter) withModel(ctx context.Context, ref trainers.JobRef) (trainers.JobRef, error) {
+	if ref.Metadata["output_model"] != "" {
+		return ref, nil
+	}
+	op := "deploy the model of job " + ref.ID
+	reply, err := a.entity.Do(ctx, rest.Request{
+		Op: op, Method: http.MethodGet, Path: "/v1/customization/jobs/" + url.PathEscape(ref.ID), Accept: "application/json", Tries: 3, Harmless: true,
+	})
+	if err != nil {
+		return ref, err
+	}
+	var j job
+	if err := reply.JSON(&j); err != nil {
+		return ref, err
+	}
+	m := qualified(j.OutputModel)
+	if m == "" {
+		return ref, &trainers.Error{
+			Op: op, Why: "training is complete, but the service made no output model", Fault: trainers.Refused,
+			Fix: "set output_model: <namespace>/<name> in the trainer adapter's config and train again; the artifacts of this job are with the service",
+		}
+	}
+	return ref.With("output_model", m), nil
+}
+
+// createDeployment makes the deployment. One of that name may be ours, from a try whose answer was lost; one that serves
+// something else is not.
+func (a *Adapter) createDeployment(ctx context.Context, depName, config string) error {
+	op := "create the deployment"
+	_, err := a.entity.Do(ctx, rest.Request{
+		Op: op, Method: http.MethodPost, Path: "/v1/deployment/model-deployments", Accept: "application/json",
+		Body: must(rest.JSON(map[string]string{
+			"name": depName, "namespace": a.conf.Namespace, "description": a.conf.Deployment.Description, "config": config,
+		})),
+		Tries: 3, Harmless: true, // it is made under its name: a second one is a conflict
+	})
+	var e *trainers.Error
+	if err == nil || !errors.As(err, &e) || e.Status != http.StatusConflict {
+		return err
+	}
+	d, found, getErr := a.getDeployment(ctx, depName)
+	switch {
+	case getErr != nil:
+		return getErr
+	case found && qualified(d.Config) != "" && qualified(d.Config) != config:
+		return &trainers.Error{
+			Op: op, Why: fmt.Sprintf("a deployment %s exists and serves %s", depName, a.entity.Scrub(qualified(d.Config))),
+			Fix: "choose another deployment_name, or delete it", Fault: trainers.Refused,
+		}
+	}
+	return nil
+}
+
+// deployment is what the service says of one, as far as we read it.
+type deployment struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	Config    any    `json:"config"`
+	URL       string `json:"url"`
+	Status    struct {
+		Status      string `json:"status"`
+		Description string `json:"description"`
+	} `json:"status_details"`
+}
+
+// StatusOfDeployment asks for the deployment by its name.
+func (a *Adapter) StatusOfDeployment(ctx context.Context, ref trainers.JobRef) (trainers.JobStatus, error) {
+	name := ref.Metadata["deployment"]
+	d, found, err := a.getDeployment(ctx, name)
+	if err != nil {
+		return trainers.JobStatus{}, err
+	}
+	if !found {
+		return trainers.JobStatus{State: trainers.Pending, Message: "deployment " + name + ": not there yet"}, nil
+	}
+	st := trainers.JobStatus{
+		State:    trainers.Running,
+		Message:  strings.TrimSpace(fmt.Sprintf("deployment %s: %s %s", name, a.entity.Scrub(d.Status.Status), a.entity.Scrub(strings.TrimSpace(d.Status.Description)))),
+		Metadata: map[string]any{"deployment": name, "deployment_status": d.Status.Status},
+	}
+	switch d.Status.Status {
+	case "ready":
+		st.State = trainers.Completed
+		if d.URL != "" {
+			st.Metadata["url"] = d.URL
+		}
+	case "created", "pending":
+		st.State = trainers.Pending
+	case "failed", "error":
+		st.State = trainers.Failed
+	case "cancelled", "canceled":
+		st.State = trainers.Canceled
+	}
+	return st, nil
+}
+
+// getDeployment gets one deployment. Some services answer with a list even here; then it is looked for in it.
+func (a *Adapter) getDeployment(ctx context.Context, name string) (deployment, bool, error) {
+	ns := a.conf.Namespace
+	reply, err := a.entity.Do(ctx, rest.Request{
+		Op: "get the status of deployment " + name, Method: http.MethodGet, Accept: "application/json",
+		Path:  "/v1/deployment/model-deployments/" + url.PathEscape(ns) + "/" + url.PathEscape(name),
+		Tries: 3, Harmless: true, OK: []int{http.StatusNotFound},
+	})
+	if err != nil || reply.Status == http.StatusNotFound {
+		return deployment{}, false, err
+	}
+	var answer struct {
+		deployment
+		Data []deployment `json:"data"`
+	}
+	if err := reply.JSON(&answer); err != nil {
+		return deployment{}, false, err
+	}
+	if answer.Data == nil {
+		return answer.deployment, true, nil
+	}
+	for _, d := range answer.Data {
+		if d.Name == name && d.Namespace == ns {
+			return d, true, nil
+		}
+	}
+	return deployment{}, false, nil
+}

@@ -1,0 +1,21 @@
+// Package customizer is the trainer adapter for NeMo Customizer v1: entity store, data store with a Hugging Face compatible
+// interface, customization jobs, deployment. It reads NAT's nemo_customizer_trainer_adapter config.
+//
+// The requests, their order and their decoded bodies are those that NAT 1.9.0 sends with its own client libraries, as
+// recorded, except where NAT is wrong:
+//
+//   - Each submission gets a data set of its own, <dataset_name>-<key>, unless dataset_version is "reuse": NAT gives every run
+//     the same name, so that a second run overwrites the files a first job is still reading. The name is also how the job of
+//     a submission is found again when the answer to "create the job" is lost.
+//   - A job is created by one POST. NAT's client repeats it after a lost answer and makes two jobs.
+//   - What fails is said: a namespace or data set that could not be made, a missing output model when deployment was asked
+//     for. NAT goes on, and reports success at the end.
+//   - 409 means "exists" and is not asked three times.
+//   - An empty token sends no Authorization header; every host can have a token of its own.
+//   - training_type sft takes demonstration rows and sends no dpo block; preference rows are refused.
+//   - The deployment is polled by its name, not looked for on the first page of a list; canceled ends the wait; names hold
+//     no "_", which Kubernetes does not allow.
+//
+// A file is uploaded the way the data store asks for: inside the commit, or over LFS (basic or multipart), streamed either
+// way. Xet is not offered: the data store does not speak it.
+package customizer

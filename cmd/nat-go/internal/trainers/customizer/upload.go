@@ -1,0 +1,412 @@
+package customizer
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/rest"
+)
+
+// hubTries is how often the hub's own client tries a step of an upload that may be repeated.
+const hubTries = 6
+
+// sampleBytes is how much of a file the store is shown when it decides how to take it.
+const sampleBytes = 512
+
+// file is a file to upload.
+type file struct {
+	local  string // path on disk
+	remote string // path in the repository
+	commit string // summary of the commit
+	size   int64
+}
+
+// files lists what a data set has for the service, and refuses rows that the training type can't read.
+func (a *Adapter) files(data trainers.DataSet) ([]file, error) {
+	op := "submit run " + data.RunID
+	f, ok := data.Formats["customizer"]
+	if !ok || f.Train == "" {
+		return nil, &trainers.Error{Op: op, Why: "the run has no rows in the customizer format", Fix: "add customizer to dataset.formats", Fault: trainers.Local}
+	}
+	list := []file{{local: data.Path(f.Train), remote: "training/training_file.jsonl", commit: "Training file for run " + data.RunID}}
+	if f.Validation != "" {
+		list = append(list, file{local: data.Path(f.Validation), remote: "validation/validation_file.jsonl", commit: "Validation file for run " + data.RunID})
+	}
+	for i := range list {
+		info, err := os.Stat(list[i].local)
+		if err != nil {
+			return nil, &trainers.Error{Op: op, Why: err.Error(), Fix: "the run folder is not complete: run it again", Fault: trainers.Local, Err: err}
+		}
+		list[i].size = info.Size()
+	}
+	return list, a.rowsFit(op, list[0])
+}
+
+// rowsFit looks at the first row: preference rows under training_type sft are what NAT sends, and they train on nothing
+// anyone meant.
+func (a *Adapter) rowsFit(op string, f file) error {
+	h, err := os.Open(f.local)
+	if err != nil {
+		return &trainers.Error{Op: op, Why: err.Error(), Fault: trainers.Local, Err: err}
+	}
+	defer h.Close()
+	line, err := bufio.NewReader(io.LimitReader(h, 64<<20)).ReadBytes('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return &trainers.Error{Op: op, Why: err.Error(), Fault: trainers.Local, Err: err}
+	}
+	var row map[string]json.RawMessage
+	if json.Unmarshal(line, &row) != nil {
+		return &trainers.Error{Op: op, Why: "the first row of " + f.local + " is no JSON object", Fault: trainers.Local}
+	}
+	_, preference := row["rejected_response"]
+	switch want := a.conf.Hyperparameters.TrainingType; {
+	case want == "sft" && preference:
+		return &trainers.Error{Op: op, Why: "training_type is sft, and the rows are preferences", Fix: "set training_type: dpo, or build demonstrations", Fault: trainers.Refused}
+	case want == "dpo" && !preference:
+		return &trainers.Error{Op: op, Why: "training_type is dpo, and the rows are no preferences", Fix: "set training_type: sft, or build preferences", Fault: trainers.Refused}
+	}
+	return nil
+}
+
+// upload puts a file into the repository of the data set.
+func (a *Adapter) upload(ctx context.Context, dataset string, f file) error {
+	repo := url.PathEscape(a.conf.Namespace) + "/" + url.PathEscape(dataset)
+	lfs, err := a.preupload(ctx, repo, f)
+	if err != nil {
+		return err
+	}
+	var body rest.Body
+	if lfs {
+		oid, err := a.uploadLFS(ctx, repo, f)
+		if err != nil {
+			return err
+		}
+		body, err = commitLFS(f, oid)
+		if err != nil {
+			return err
+		}
+	} else {
+		body, err = newInline(f, a.progress(f))
+		if err != nil {
+			return err
+		}
+	}
+	_, err = a.hub.Do(ctx, rest.Request{
+		Op: "commit " + f.remote, Method: http.MethodPost, Path: "/v1/hf/api/datasets/" + repo + "/commit/main", Accept: "*/*", Body: body,
+	})
+	return err
+}
+
+func (a *Adapter) progress(f file) func(int64) {
+	return func(done int64) {
+		a.env.Report(trainers.Progress{What: "upload " + f.remote, Done: done, Total: f.size, Unit: "bytes"})
+	}
+}
+
+// preupload asks how the store wants the file.
+func (a *Adapter) preupload(ctx context.Context, repo string, f file) (lfs bool, err error) {
+	h, err := os.Open(f.local)
+	if err != nil {
+		return false, &trainers.Error{Op: "read " + f.local, Why: err.Error(), Fault: trainers.Local, Err: err}
+	}
+	sample := make([]byte, sampleBytes)
+	n, err := io.ReadFull(h, sample)
+	h.Close()
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return false, &trainers.Error{Op: "read " + f.local, Why: err.Error(), Fault: trainers.Local, Err: err}
+	}
+	op := "announce " + f.remote
+	reply, err := a.hub.Do(ctx, rest.Request{
+		Op: op, Method: http.MethodPost, Path: "/v1/hf/api/datasets/" + repo + "/preupload/main", Accept: "*/*", Tries: hubTries, Harmless: true,
+		Body: must(rest.JSON(map[string]any{"files": []any{map[string]any{
+			"path": f.remote, "sample": base64.StdEncoding.EncodeToString(sample[:n]), "size": f.size,
+		}}})),
+	})
+	if err != nil {
+		return false, err
+	}
+	var answer struct {
+		Files []struct {
+			Path   string `json:"path"`
+			Mode   string `json:"uploadMode"`
+			Ignore bool   `json:"shouldIgnore"`
+		} `json:"files"`
+	}
+	if err := reply.JSON(&answer); err != nil {
+		return false, err
+	}
+	for _, x := range answer.Files {
+		switch {
+		case x.Path != f.remote:
+		case x.Ignore:
+			return false, &trainers.Error{Op: op, Why: "the store would ignore this file", Fix: "look for a .gitignore in the repository", Fault: trainers.Refused}
+		case x.Mode == "lfs":
+			return f.size > 0, nil
+		case x.Mode == "regular":
+			return false, nil
+		default:
+			return false, &trainers.Error{Op: op, Why: fmt.Sprintf("the store wants upload mode %q, which is neither regular nor lfs", a.hub.Scrub(x.Mode)), Fault: trainers.Refused}
+		}
+	}
+	return false, &trainers.Error{Op: op, Why: "the store's answer doesn't mention the file", Fault: trainers.Refused}
+}
+
+// action is a request that the LFS server asks for.
+type action struct {
+	Href   string            `json:"href"`
+	Header map[string]string `json:"header"`
+}
+
+// uploadLFS uploads a file over LFS and returns its object id.
+func (a *Adapter) uploadLFS(ctx context.Context, repo string, f file) (string, error) {
+	oid, err := sha256Of(f.local)
+	if err != nil {
+		return "", &trainers.Error{Op: "read " + f.local, Why: err.Error(), Fault: trainers.Local, Err: err}
+	}
+	object := map[string]any{"oid": oid, "size": f.size}
+	body := must(rest.JSON(map[string]any{
+		"operation": "upload", "transfers": []string{"basic", "multipart"}, "objects": []any{object},
+		"hash_algo": "sha256", "ref": map[string]string{"name": "main"},
+	}))
+	body.ContentType = lfsType
+	reply, err := a.hub.Do(ctx, rest.Request{
+		Op: "negotiate the upload of " + f.remote, Method: http.MethodPost, Path: "/v1/hf/datasets/" + repo + ".git/info/lfs/objects/batch",
+		Accept: lfsType, Body: body, Tries: hubTries, Harmless: true,
+	})
+	if err != nil {
+		return "", err
+	}
+	var answer struct {
+		Transfer string `json:"transfer"`
+		Objects  []struct {
+			OID     string             `json:"oid"`
+			Actions map[string]*action `json:"actions"`
+			Error   *struct {
+				Code    int    `json:"code"`
+				Message string `json:"message"`
+			} `json:"error"`
+		} `json:"objects"`
+	}
+	if err := reply.JSON(&answer); err != nil {
+		return "", err
+	}
+	for _, o := range answer.Objects {
+		if o.OID != oid {
+			continue
+		}
+		if o.Error != nil {
+			return "", &trainers.Error{Op: "upload " + f.remote, Why: fmt.Sprintf("the store refuses the object: %d %s", o.Error.Code, a.hub.Scrub(o.Error.Message)), Fault: trainers.Refused}
+		}
+		if o.Actions["upload"] == nil { // stored already
+			return oid, nil
+		}
+		return oid, a.transfer(ctx, f, oid, *o.Actions["upload"], o.Actions["verify"])
+	}
+	return "", &trainers.Error{Op: "upload " + f.remote, Why: "the store's answer doesn't mention the object", Fault: trainers.Refused}
+}
+
+const lfsType = "application/vnd.git-lfs+json"
+
+// transfer sends the bytes and, where the store asks for it, has them verified.
+func (a *Adapter) transfer(ctx context.Context, f file, oid string, up action, verify *action) error {
+	var err error
+	if _, multipart := up.Header["chunk_size"]; multipart {
+		err = a.putParts(ctx, f, oid, up)
+	} else {
+		_, err = a.hub.Do(ctx, rest.Request{
+			Op: "upload " + f.remote, Method: http.MethodPut, Path: up.Href, Accept: "*/*", Header: headers(up.Header), Anonymous: true,
+			Body: rest.File{Path: f.local, Length: f.size, Progress: a.progress(f)}, Tries: hubTries, Harmless: true,
+		})
+	}
+	if err != nil || verify == nil {
+		return err
+	}
+	_, err = a.hub.Do(ctx, rest.Request{
+		Op: "verify " + f.remote, Method: http.MethodPost, Path: verify.Href, Accept: "*/*", Header: headers(verify.Header),
+		Anonymous: a.foreign(verify.Href), Tries: hubTries, Harmless: true,
+		Body: must(rest.JSON(map[string]any{"oid": oid, "size": f.size})),
+	})
+	return err
+}
+
+// foreign says whether a URL the store handed out is another host's, which gets no token of ours.
+func (a *Adapter) foreign(href string) bool {
+	u, err := url.Parse(href)
+	base, _ := url.Parse(a.conf.DatastoreHost)
+	return err != nil || base == nil || u.Scheme != base.Scheme || u.Host != base.Host
+}
+
+// headers are those the store asks for. git-lfs sends them; the hub's client doesn't, which works only where they aren't
+// needed.
+func headers(h map[string]string) http.Header {
+	out := http.Header{}
+	for k, v := range h {
+		out.Set(k, v)
+	}
+	return out
+}
+
+// maxParts bounds what a store can make us do.
+const maxParts = 10000
+
+// putParts uploads a file in the parts the store asks for: "chunk_size" bytes each to the URLs "00001", "00002", ...
+func (a *Adapter) putParts(ctx context.Context, f file, oid string, up action) error {
+	op := "upload " + f.remote
+	chunk, err := strconv.ParseInt(up.Header["chunk_size"], 10, 64)
+	if err != nil || chunk <= 0 || (f.size+chunk-1)/chunk > maxParts {
+		return &trainers.Error{Op: op, Why: fmt.Sprintf("the store asks for parts of %q bytes", a.hub.Scrub(up.Header["chunk_size"])), Fault: trainers.Refused}
+	}
+	hrefs := map[int64]string{}
+	for k, v := range up.Header {
+		if n, err := strconv.ParseInt(k, 10, 64); err == nil {
+			hrefs[n] = v
+		}
+	}
+	type part struct {
+		Number int64  `json:"partNumber"`
+		ETag   string `json:"etag"`
+	}
+	var parts []part
+	report := a.progress(f)
+	for n := int64(1); (n-1)*chunk < f.size; n++ {
+		offset := (n - 1) * chunk
+		href, ok := hrefs[n]
+		if !ok {
+			return &trainers.Error{Op: op, Why: fmt.Sprintf("the store gave no address for part %d", n), Fault: trainers.Refused}
+		}
+		reply, err := a.hub.Do(ctx, rest.Request{
+			Op: fmt.Sprintf("%s, part %d", op, n), Method: http.MethodPut, Path: href, Accept: "*/*", Anonymous: true, Tries: hubTries, Harmless: true,
+			Body: rest.File{Path: f.local, Offset: offset, Length: min(chunk, f.size-offset), Progress: func(done int64) { report(offset + done) }},
+		})
+		if err != nil {
+			return err
+		}
+		etag := reply.Header.Get("ETag")
+		if etag == "" {
+			return &trainers.Error{Op: op, Why: fmt.Sprintf("the store gave no etag for part %d", n), Fault: trainers.Refused}
+		}
+		parts = append(parts, part{n, etag})
+	}
+	body := must(rest.JSON(map[string]any{"oid": oid, "parts": parts}))
+	body.ContentType = lfsType
+	_, err = a.hub.Do(ctx, rest.Request{
+		Op: op + ", joining the parts", Method: http.MethodPost, Path: up.Href, Accept: lfsType, Anonymous: true, Body: body, Tries: hubTries, Harmless: true,
+	})
+	return err
+}
+
+func sha256Of(path string) (string, error) {
+	h, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer h.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, h); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+const ndjson = "application/x-ndjson"
+
+func commitHeader(f file) ([]byte, error) {
+	b, err := rest.JSON(map[string]any{"key": "header", "value": map[string]string{"summary": f.commit, "description": ""}})
+	return append(b.Data, '\n'), err
+}
+
+// commitLFS is the commit of a file that was uploaded before.
+func commitLFS(f file, oid string) (rest.Body, error) {
+	head, err := commitHeader(f)
+	if err != nil {
+		return nil, err
+	}
+	line, err := rest.JSON(map[string]any{"key": "lfsFile", "value": map[string]any{"path": f.remote, "algo": "sha256", "oid": oid, "size": f.size}})
+	return rest.Bytes{ContentType: ndjson, Data: append(append(head, line.Data...), '\n')}, err
+}
+
+// inline is the commit that holds its file, in base64, streamed.
+type inline struct {
+	file     file
+	head     []byte
+	tail     string
+	progress func(int64)
+}
+
+func newInline(f file, progress func(int64)) (*inline, error) {
+	head, err := commitHeader(f)
+	if err != nil {
+		return nil, err
+	}
+	path, err := json.Marshal(f.remote)
+	if err != nil {
+		return nil, err
+	}
+	return &inline{
+		file: f, progress: progress,
+		head: append(head, `{"key":"file","value":{"content":"`...),
+		tail: `","path":` + string(path) + `,"encoding":"base64"}}` + "\n",
+	}, nil
+}
+
+// Type is the content type.
+func (c *inline) Type() string { return ndjson }
+
+// Size is the number of bytes.
+func (c *inline) Size() int64 {
+	return int64(len(c.head)) + int64(base64.StdEncoding.EncodedLen(int(c.file.size))) + int64(len(c.tail))
+}
+
+// Open returns a reader of the commit.
+func (c *inline) Open() (io.ReadCloser, error) {
+	content, err := rest.File{Path: c.file.local, Length: c.file.size, Progress: c.progress}.Open()
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(strings.NewReader(string(c.head)), newBase64Reader(content), strings.NewReader(c.tail)), content}, nil
+}
+
+// base64Reader encodes what it reads. Chunks are a multiple of three bytes, so that only the last is padded.
+type base64Reader struct {
+	src io.Reader
+	raw []byte
+	out []byte
+	err error
+}
+
+func newBase64Reader(src io.Reader) *base64Reader {
+	return &base64Reader{src: src, raw: make([]byte, 3*8192)}
+}
+
+func (r *base64Reader) Read(p []byte) (int, error) {
+	for len(r.out) == 0 {
+		if r.err != nil {
+			return 0, r.err
+		}
+		n, err := io.ReadFull(r.src, r.raw)
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			err = io.EOF
+		}
+		r.err = err
+		r.out = base64.StdEncoding.AppendEncode(r.out[:0], r.raw[:n])
+	}
+	n := copy(p, r.out)
+	r.out = r.out[n:]
+	return n, nil
+}

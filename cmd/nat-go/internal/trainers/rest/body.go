@@ -1,0 +1,83 @@
+package rest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+)
+
+// Bytes is a body held in memory.
+type Bytes struct {
+	ContentType string
+	Data        []byte
+}
+
+// JSON is a body of one JSON value, with its characters unescaped.
+func JSON(v any) (Bytes, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return Bytes{}, fmt.Errorf("encode a request: %w", err)
+	}
+	return Bytes{ContentType: "application/json", Data: bytes.TrimSuffix(b.Bytes(), []byte("\n"))}, nil
+}
+
+// Form is a body as a web form sends it.
+func Form(v url.Values) Bytes {
+	return Bytes{ContentType: "application/x-www-form-urlencoded", Data: []byte(v.Encode())}
+}
+
+// Type is the content type.
+func (b Bytes) Type() string { return b.ContentType }
+
+// Size is the number of bytes.
+func (b Bytes) Size() int64 { return int64(len(b.Data)) }
+
+// Open returns a reader of the bytes.
+func (b Bytes) Open() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Data)), nil }
+
+// File is a body that is a part of a file.
+type File struct {
+	Path        string
+	Offset      int64
+	Length      int64
+	ContentType string
+	Progress    func(done int64) // called as bytes are taken; nil: nobody looks
+}
+
+// Type is the content type.
+func (f File) Type() string { return f.ContentType }
+
+// Size is the number of bytes.
+func (f File) Size() int64 { return f.Length }
+
+// Open returns a reader of the part.
+func (f File) Open() (io.ReadCloser, error) {
+	file, err := os.Open(f.Path)
+	if err != nil {
+		return nil, err
+	}
+	return &part{Reader: io.NewSectionReader(file, f.Offset, f.Length), file: file, progress: f.Progress}, nil
+}
+
+type part struct {
+	io.Reader
+	file     *os.File
+	done     int64
+	progress func(int64)
+}
+
+func (p *part) Read(b []byte) (int, error) {
+	n, err := p.Reader.Read(b)
+	p.done += int64(n)
+	if p.progress != nil && n > 0 {
+		p.progress(p.done)
+	}
+	return n, err
+}
+
+func (p *part) Close() error { return p.file.Close() }

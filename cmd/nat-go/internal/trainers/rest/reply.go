@@ -1,0 +1,157 @@
+package rest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
+)
+
+// JSON decodes the answer. An answer that is no JSON leaves open what the service did.
+func (r *Reply) JSON(v any) error {
+	dec := json.NewDecoder(bytes.NewReader(r.Body))
+	dec.UseNumber()
+	if err := dec.Decode(v); err != nil {
+		return &trainers.Error{
+			Op: r.op, Why: fmt.Sprintf("HTTP %d with %s", r.Status, r.shape(err)),
+			Fault: trainers.Unavailable, Unsettled: true, Err: err,
+		}
+	}
+	return nil
+}
+
+// shape says what an answer is that could not be decoded.
+func (r *Reply) shape(err error) string {
+	switch body := bytes.TrimSpace(r.Body); {
+	case len(body) == 0:
+		return "an empty answer where JSON belongs"
+	case body[0] == '<':
+		return "an HTML page where JSON belongs" + r.title() + "; is this the address of the service, or of a proxy before it?"
+	case body[0] == '{' || body[0] == '[':
+		return "broken or unexpected JSON (" + r.c.clean(err.Error()) + "): " + r.excerpt()
+	default:
+		return "an answer that is no JSON: " + r.excerpt()
+	}
+}
+
+// refusal is the error of an answer whose status is none of those expected.
+func (r *Reply) refusal() error {
+	e := &trainers.Error{
+		Op:         r.op,
+		Why:        strings.TrimSuffix(fmt.Sprintf("HTTP %d %s: %s", r.Status, http.StatusText(r.Status), r.detail()), ": "),
+		Status:     r.Status,
+		RetryAfter: retryAfter(r.Header.Get("Retry-After"), time.Now()),
+	}
+	switch s := r.Status; {
+	case s == http.StatusUnauthorized:
+		e.Fault, e.Fix = trainers.Denied, "the token is missing or wrong"
+	case s == http.StatusForbidden:
+		e.Fault, e.Fix = trainers.Denied, "the token does not give the right to do this"
+	case s == http.StatusProxyAuthRequired:
+		e.Fault, e.Fix = trainers.Denied, "the proxy wants credentials"
+	case s == http.StatusNotFound || s == http.StatusGone:
+		e.Fault = trainers.Gone
+	case s == http.StatusRequestTimeout || s == http.StatusTooEarly || s == http.StatusTooManyRequests:
+		e.Fault = trainers.Unavailable
+	case s == http.StatusRequestEntityTooLarge:
+		e.Fault, e.Fix = trainers.Refused, "the service or a proxy before it limits the size of requests"
+	case s >= 500:
+		e.Fault, e.Unsettled = trainers.Unavailable, true
+	default:
+		e.Fault = trainers.Refused
+	}
+	return e
+}
+
+// detail is what the answer says of the error: FastAPI's shapes, plain JSON with an error or message, or its first bytes.
+func (r *Reply) detail() string {
+	var v map[string]any
+	if json.Unmarshal(r.Body, &v) == nil {
+		for _, k := range []string{"detail", "message", "error"} {
+			switch d := v[k].(type) {
+			case string:
+				return r.short(d)
+			case []any:
+				return r.short(validation(d))
+			case map[string]any:
+				if m, ok := d["message"].(string); ok {
+					return r.short(m)
+				}
+			}
+		}
+	}
+	if body := bytes.TrimSpace(r.Body); len(body) > 0 && body[0] == '<' {
+		return "an HTML page" + r.title()
+	}
+	return r.excerpt()
+}
+
+// validation prints FastAPI's list of what is wrong with a body: "hyperparameters.epochs: must be at least 1".
+func validation(list []any) string {
+	var out []string
+	for _, x := range list {
+		m, _ := x.(map[string]any)
+		if m == nil {
+			continue
+		}
+		var loc []string
+		if parts, ok := m["loc"].([]any); ok {
+			for _, p := range parts {
+				if s := fmt.Sprint(p); s != "body" {
+					loc = append(loc, s)
+				}
+			}
+		}
+		msg, _ := m["msg"].(string)
+		if len(loc) > 0 {
+			msg = strings.Join(loc, ".") + ": " + msg
+		}
+		out = append(out, msg)
+	}
+	return strings.Join(out, "; ")
+}
+
+var titleTag = regexp.MustCompile(`(?is)<title[^>]*>(.{0,200}?)</title>`)
+
+func (r *Reply) title() string {
+	if m := titleTag.FindSubmatch(r.Body); m != nil {
+		return " titled \"" + r.short(string(m[1])) + "\""
+	}
+	return ""
+}
+
+func (r *Reply) excerpt() string { return r.short(string(r.Body[:min(len(r.Body), 2000)])) }
+
+// short makes a text of the service fit for one line of an error.
+func (r *Reply) short(s string) string {
+	s = strings.Join(strings.FieldsFunc(r.c.clean(s), func(c rune) bool { return c <= ' ' || c == 0x7f }), " ")
+	if len(s) > 300 {
+		cut := 300
+		for cut > 0 && !utf8.RuneStart(s[cut]) {
+			cut--
+		}
+		s = s[:cut] + "…"
+	}
+	return strings.ToValidUTF8(s, "?")
+}
+
+// retryAfter reads a Retry-After header: seconds or a date.
+func retryAfter(v string, now time.Time) time.Duration {
+	if v == "" {
+		return 0
+	}
+	if secs, err := strconv.ParseFloat(v, 64); err == nil && secs > 0 && secs < 1e6 {
+		return time.Duration(secs * float64(time.Second))
+	}
+	if at, err := http.ParseTime(v); err == nil && at.After(now) {
+		return at.Sub(now)
+	}
+	return 0
+}
