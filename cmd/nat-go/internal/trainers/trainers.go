@@ -42,11 +42,11 @@ type Deployer interface {
 
 // Kind is a kind of trainer adapter: a `_type` of the trainer_adapters section.
 type Kind struct {
-	Type   string // as in YAML
-	Doc    string // one line
-	Format string // the row format it reads; empty: any, or batches
-	Config func() any
-	// Open makes an adapter from a config filled in from Config(). It makes no request and touches no file.
+	Type   string     // as in YAML
+	Doc    string     // one line
+	Format string     // the row format it reads; empty: any, or batches
+	Config func() any // a pointer to a new config struct, for builders/schema to fill
+	// Open makes an adapter from a filled config. It makes no request and touches no file.
 	Open func(config any, env Env) (Adapter, error)
 	// Limits says how long to wait, and how patiently, under this config.
 	Limits func(config any) Limits
@@ -139,6 +139,7 @@ type JobStatus struct {
 	State    State    `json:"status"`
 	Progress *float64 `json:"progress"` // 0..100; tells nothing of the state
 	Message  string   `json:"message,omitempty"`
+	Detail   string   `json:"detail,omitempty"` // why, where the trainer says
 
 	Step    int64    `json:"step,omitempty"`
 	Steps   int64    `json:"steps,omitempty"` // of the whole job

@@ -27,7 +27,7 @@ func Kind() trainers.Kind {
 		Type:   Type,
 		Doc:    "NVIDIA NeMo Customizer: uploads the data set, starts a customization job, deploys the model",
 		Format: "customizer",
-		Config: func() any { return Defaults() },
+		Config: func() any { return new(Config) },
 		Open:   func(conf any, env trainers.Env) (trainers.Adapter, error) { return New(conf.(*Config), env) },
 		Limits: func(conf any) trainers.Limits { return conf.(*Config).Limits() },
 	}
@@ -41,13 +41,13 @@ func New(conf *Config, env trainers.Env) (*Adapter, error) {
 		field, base string
 		token       string
 	}{
-		{&a.entity, "entity_host", conf.EntityHost, conf.EntityToken},
-		{&a.store, "datastore_host", conf.DatastoreHost, conf.DatastoreToken},
-		{&a.hub, "datastore_host", conf.DatastoreHost, conf.HFToken},
+		{&a.entity, "entity_host", conf.EntityHost, conf.EntityToken.Reveal()},
+		{&a.store, "datastore_host", conf.DatastoreHost, conf.DatastoreToken.Reveal()},
+		{&a.hub, "datastore_host", conf.DatastoreHost, conf.HFToken.Reveal()},
 	} {
 		c, err := rest.New(rest.Options{
 			Base: h.base, Token: h.token, TLS: conf.TLS,
-			ConnectTimeout: conf.ConnectTimeout, Timeout: conf.RequestTimeout, Secrets: conf.secrets(),
+			ConnectTimeout: conf.ConnectTimeout, Timeout: conf.RequestTimeout, Backoff: conf.backoff, Secrets: conf.secrets(),
 		})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", h.field, err)
@@ -176,8 +176,8 @@ const runField = "nat_go_submission"
 
 func (a *Adapter) createJob(ctx context.Context, runID, dataset, key string) (trainers.JobRef, error) {
 	header := http.Header{}
-	if a.conf.WandbAPIKey != "" {
-		header.Set("wandb-api-key", a.conf.WandbAPIKey)
+	if !a.conf.WandbAPIKey.IsZero() {
+		header.Set("wandb-api-key", a.conf.WandbAPIKey.Reveal())
 	}
 	req := rest.Request{
 		Op: "create the job", Method: http.MethodPost, Path: "/v1/customization/jobs", Accept: "application/json",
@@ -375,9 +375,7 @@ func (a *Adapter) jobStatus(ref trainers.JobRef, s status) trainers.JobStatus {
 	}
 	if n := len(s.Logs); st.State == trainers.Failed && n > 0 {
 		l := s.Logs[n-1]
-		if text := strings.TrimSpace(l.Message + " " + l.Detail); text != "" {
-			st.Message += ": " + a.entity.Scrub(text)
-		}
+		st.Detail = a.entity.Scrub(strings.TrimSpace(l.Message + " " + l.Detail))
 	}
 	return st
 }

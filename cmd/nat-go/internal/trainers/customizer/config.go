@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/rest"
 )
@@ -21,7 +22,7 @@ type Config struct {
 
 	EntityHost            string          `yaml:"entity_host" validate:"required" doc:"base URL of the entity store, customizer and deployment API"`
 	DatastoreHost         string          `yaml:"datastore_host" validate:"required" doc:"base URL of the data store"`
-	HFToken               string          `yaml:"hf_token" secret:"true" doc:"bearer token for the data store's Hugging Face interface; empty sends none"`
+	HFToken               schema.Secret   `yaml:"hf_token" doc:"bearer token for the data store's Hugging Face interface; empty sends none"`
 	Namespace             string          `yaml:"namespace" validate:"required" doc:"namespace of the data set, the job and the deployment"`
 	DatasetName           string          `yaml:"dataset_name" default:"nat-dpo" validate:"min=1" doc:"name of the data set in the stores; each run adds its own ending, see dataset_version"`
 	DatasetOutputDir      *string         `yaml:"dataset_output_dir" doc:"also write the rows to <dir>/<run_id>/training_file.jsonl and validation_file.jsonl, as NAT does"`
@@ -35,9 +36,9 @@ type Config struct {
 	DeploymentTimeout     float64         `yaml:"deployment_timeout_seconds" default:"1800" validate:"gt=0" doc:"seconds a deployment may take"`
 	MaxStatusFailures     int             `yaml:"max_consecutive_status_failures" default:"3" validate:"min=1,max=10" doc:"failures in a row to get the status before waiting ends in an error"`
 
-	EntityToken    string `yaml:"entity_token" secret:"true" doc:"bearer token for entity_host; empty sends none"`
-	DatastoreToken string `yaml:"datastore_token" secret:"true" doc:"bearer token for the data store's own namespace API; empty sends none"`
-	WandbAPIKey    string `yaml:"wandb_api_key" secret:"true" doc:"Weights & Biases key, sent in a header with the job"`
+	EntityToken    schema.Secret `yaml:"entity_token" doc:"bearer token for entity_host; empty sends none"`
+	DatastoreToken schema.Secret `yaml:"datastore_token" doc:"bearer token for the data store's own namespace API; empty sends none"`
+	WandbAPIKey    schema.Secret `yaml:"wandb_api_key" doc:"Weights & Biases key, sent in a header with the job"`
 
 	DatasetVersion  string        `yaml:"dataset_version" default:"run" enum:"run,reuse" validate:"oneof=run reuse" doc:"run: a data set of its own for each run; reuse: all runs write to dataset_name, as NAT does"`
 	TrainingTimeout float64       `yaml:"training_timeout_seconds" default:"0" validate:"gte=0" doc:"seconds a job may take; 0: no limit"`
@@ -52,6 +53,8 @@ type Config struct {
 	Project        string            `yaml:"project" doc:"project of the data set and the job"`
 	CustomFields   map[string]string `yaml:"custom_fields" doc:"fields of your own, kept with the job"`
 	Integrations   Integrations      `yaml:"integrations" doc:"where training reports to"`
+
+	backoff time.Duration // before a second try; tests can't wait for half a second
 }
 
 // Hyperparameters are sent with the job. Those without a value are left to the service.
@@ -136,25 +139,11 @@ func (c *Config) Limits() trainers.Limits {
 	}
 }
 
-// Defaults is a config with every default set.
-func Defaults() *Config {
-	return &Config{
-		DatasetName: "nat-dpo", CreateNamespace: true,
-		Hyperparameters: Hyperparameters{
-			TrainingType: "dpo", FinetuningType: "all_weights", Epochs: 3, BatchSize: 4, LearningRate: 5e-5,
-			DPO: DPO{RefPolicyKLPenalty: 0.1, PreferenceLossWeight: 1},
-		},
-		Deployment:          Deployment{ImageName: "nvcr.io/nim/nvidia/nemotron-3.5-lightning-30b-a3b", ImageTag: "latest", GPU: 1, Description: "Fine-tuned model deployment"},
-		PollIntervalSeconds: 30, DeploymentTimeout: 1800, MaxStatusFailures: 3,
-		DatasetVersion: "run", ConnectTimeout: 5 * time.Second, RequestTimeout: time.Minute,
-	}
-}
-
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // secrets lists the values that must not be shown.
 func (c *Config) secrets() []string {
-	return []string{c.HFToken, c.EntityToken, c.DatastoreToken, c.WandbAPIKey}
+	return []string{c.HFToken.Reveal(), c.EntityToken.Reveal(), c.DatastoreToken.Reveal(), c.WandbAPIKey.Reveal()}
 }
 
 // Dataset is the name of the data set of a submission.

@@ -56,7 +56,7 @@ type Client struct {
 func New(o Options) (*Client, error) {
 	u, err := url.Parse(o.Base)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return nil, fmt.Errorf("%q is no address of a service: it has to look like https://host or http://host:port", scrub(o.Base, o.Secrets))
+		return nil, fmt.Errorf("%q is no address of a service: it has to look like https://host or http://host:port", address(o.Base, o.Secrets))
 	}
 	conf, err := tlsConfig(o.TLS)
 	if err != nil {
@@ -320,6 +320,14 @@ func (c *Client) failed(ctx context.Context, op string, err error, sent bool) er
 func isCertificate(err error) bool {
 	var ce *tls.CertificateVerificationError
 	return errors.As(err, &ce)
+}
+
+// address is what was given as one, without credentials.
+func address(s string, secrets []string) string {
+	if at := strings.LastIndex(s, "@"); at >= 0 {
+		s = "***" + s[at:]
+	}
+	return scrub(s, secrets)
 }
 
 // place is a URL fit to be shown: without credentials and without a query, which may hold a signature.

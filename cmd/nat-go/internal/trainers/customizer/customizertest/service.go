@@ -1,0 +1,363 @@
+// Package customizertest is a NeMo Customizer service that keeps everything in memory, for tests: entity store, data store
+// with its Hugging Face interface and LFS, jobs and deployments, on loopback. Answers have the shapes of the real ones,
+// nulls and omissions included. Fault stands in for everything that goes wrong between.
+package customizertest
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Request is a request the service got.
+type Request struct {
+	Method, Path, Query string
+	Header              http.Header
+	Body                []byte
+}
+
+// Line is "METHOD path".
+func (r Request) Line() string { return r.Method + " " + r.Path }
+
+// Service is the service. Set its fields before the first request.
+type Service struct {
+	URL string
+
+	Token        string   // what the hub's interface asks for; empty: it takes anyone
+	LFSOver      int      // files over this size go over LFS; 0: none do
+	ChunkSize    int      // LFS in parts of this size; 0: in one
+	NoVerify     bool     // LFS without a verify action
+	Stored       bool     // the LFS objects are there already
+	OutputModel  string   // of jobs, with "@<id>" appended; empty: none is named
+	LateModel    string   // output model that only the finished job names
+	States       []string // what the job's status says, one a question; the last stays
+	Progress     *float64 // percentage_done of every status; nil: null
+	Deployment   []string // the same for a deployment
+	DeployConfig string   // config that an existing deployment of the same name serves
+
+	// Fault answers a request instead of the service, and says so by returning true.
+	Fault func(w http.ResponseWriter, r *http.Request, body []byte) bool
+
+	mu          *sync.Mutex
+	requests    []Request
+	files       map[string][]byte // by repository and path
+	objects     map[string][]byte
+	parts       map[string][][]byte
+	Jobs        []map[string]any
+	polls       int
+	deployPolls int
+	deployments map[string]string
+	cancelled   bool
+	server      *httptest.Server
+}
+
+// Start starts the service on loopback; it ends with the test.
+func Start(t testing.TB, s *Service) *Service {
+	t.Helper()
+	s.mu, s.files, s.objects, s.parts, s.deployments = new(sync.Mutex), map[string][]byte{}, map[string][]byte{}, map[string][][]byte{}, map[string]string{}
+	if s.States == nil {
+		s.States = []string{"created", "running", "completed"}
+	}
+	s.server = httptest.NewServer(http.HandlerFunc(s.serve))
+	s.URL = s.server.URL
+	t.Cleanup(s.server.Close)
+	return s
+}
+
+// Requests returns what was asked so far.
+func (s *Service) Requests() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Request(nil), s.requests...)
+}
+
+// Count is how many requests there were of one "METHOD path".
+func (s *Service) Count(line string) (n int) {
+	for _, r := range s.Requests() {
+		if r.Line() == line {
+			n++
+		}
+	}
+	return n
+}
+
+// File is a file of a repository ("ns/name"), nil where there is none.
+func (s *Service) File(repo, path string) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.files[repo+"/"+path]
+}
+
+// JobCount is how many jobs were made.
+func (s *Service) JobCount() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.Jobs)
+}
+
+func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	s.mu.Lock()
+	s.requests = append(s.requests, Request{r.Method, r.URL.EscapedPath(), r.URL.RawQuery, r.Header.Clone(), body})
+	s.mu.Unlock()
+	if err != nil {
+		return
+	}
+	if s.Fault != nil && s.Fault(w, r, body) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	status, answer := s.answer(r, body, w.Header())
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	if answer != nil {
+		_ = json.NewEncoder(w).Encode(answer) // a client that is gone is the test's business
+	}
+}
+
+type object = map[string]any
+
+func (s *Service) answer(r *http.Request, body []byte, h http.Header) (int, any) {
+	p := r.URL.Path
+	switch {
+	case strings.HasPrefix(p, "/v1/hf/") || strings.HasPrefix(p, "/lfs/"):
+		return s.hub(r, p, body, h)
+	case r.Method == http.MethodPost && p == "/v1/datastore/namespaces":
+		return 201, object{"namespace": "x"}
+	case r.Method == http.MethodPost && (p == "/v1/namespaces" || p == "/v1/datasets" || p == "/v1/deployment/configs"):
+		return 200, decode(body)
+	case strings.HasPrefix(p, "/v1/customization/jobs"):
+		return s.job(r, strings.TrimPrefix(p, "/v1/customization/jobs"), body)
+	case strings.HasPrefix(p, "/v1/deployment/model-deployments"):
+		return s.deployment(r, strings.TrimPrefix(p, "/v1/deployment/model-deployments"), body)
+	}
+	return 404, object{"detail": "Not Found"}
+}
+
+func decode(body []byte) object {
+	var v object
+	_ = json.Unmarshal(body, &v) // what can't be read is empty, and the service answers as it would
+	return v
+}
+
+func (s *Service) hub(r *http.Request, p string, body []byte, h http.Header) (int, any) {
+	if s.Token != "" && strings.HasPrefix(p, "/v1/hf/") && r.Header.Get("Authorization") != "Bearer "+s.Token {
+		return 401, object{"error": "Invalid username or password."}
+	}
+	switch {
+	case p == "/v1/hf/api/repos/create":
+		v := decode(body)
+		return 201, object{"url": fmt.Sprintf("datasets/%v/%v", v["organization"], v["name"])}
+	case strings.Contains(p, "/preupload/"):
+		var in struct {
+			Files []struct {
+				Path string `json:"path"`
+				Size int    `json:"size"`
+			} `json:"files"`
+		}
+		if err := json.Unmarshal(body, &in); err != nil || len(in.Files) != 1 {
+			return 422, object{"detail": "files"}
+		}
+		mode := "regular"
+		if s.LFSOver > 0 && in.Files[0].Size > s.LFSOver {
+			mode = "lfs"
+		}
+		return 200, object{"files": []any{object{"path": in.Files[0].Path, "uploadMode": mode, "shouldIgnore": false}}}
+	case strings.HasSuffix(p, "/info/lfs/objects/batch"):
+		return s.batch(body)
+	case strings.HasPrefix(p, "/lfs/"):
+		return s.lfs(r, strings.TrimPrefix(p, "/lfs/"), body, h)
+	case strings.Contains(p, "/commit/"):
+		repo, _, _ := strings.Cut(strings.TrimPrefix(p, "/v1/hf/api/datasets/"), "/commit/")
+		return s.commit(repo, body)
+	}
+	return 404, object{"error": "Not Found"}
+}
+
+func (s *Service) batch(body []byte) (int, any) {
+	var in struct {
+		Objects []struct {
+			OID  string `json:"oid"`
+			Size int    `json:"size"`
+		} `json:"objects"`
+	}
+	if err := json.Unmarshal(body, &in); err != nil || len(in.Objects) != 1 {
+		return 422, object{"detail": "objects"}
+	}
+	o := in.Objects[0]
+	out := object{"oid": o.OID, "size": o.Size, "authenticated": true}
+	if s.Stored {
+		s.objects[o.OID] = make([]byte, o.Size)
+		return 200, object{"objects": []any{out}}
+	}
+	header := object{"Authorization": "Bearer lfs-action-token"}
+	href := s.URL + "/lfs/" + o.OID
+	if s.ChunkSize > 0 {
+		header = object{"chunk_size": fmt.Sprint(s.ChunkSize)}
+		n := (o.Size + s.ChunkSize - 1) / s.ChunkSize
+		s.parts[o.OID] = make([][]byte, n)
+		for i := range n {
+			header[fmt.Sprintf("%05d", i+1)] = fmt.Sprintf("%s/part?n=%d&signature=s", href, i)
+		}
+	}
+	actions := object{"upload": object{"href": href, "header": header}}
+	if !s.NoVerify {
+		actions["verify"] = object{"href": s.URL + "/lfs/verify"}
+	}
+	out["actions"] = actions
+	return 200, object{"objects": []any{out}}
+}
+
+func (s *Service) lfs(r *http.Request, p string, body []byte, h http.Header) (int, any) {
+	oid, part, isPart := strings.Cut(p, "/")
+	switch {
+	case p == "verify":
+		v := decode(body)
+		if _, ok := s.objects[fmt.Sprint(v["oid"])]; !ok {
+			return 404, object{"message": "no such object"}
+		}
+		return 200, nil
+	case isPart && part == "part":
+		var n int
+		if _, err := fmt.Sscan(r.URL.Query().Get("n"), &n); err != nil || n < 0 || n >= len(s.parts[oid]) {
+			return 400, object{"message": "no such part"}
+		}
+		s.parts[oid][n] = body
+		h.Set("ETag", fmt.Sprintf(`"etag-%d"`, n+1))
+		return 200, nil
+	case r.Method == http.MethodPost: // the parts are to be joined
+		body = bytes.Join(s.parts[oid], nil)
+	case r.Header.Get("Authorization") != "Bearer lfs-action-token":
+		return 401, object{"message": "the action's header is missing"}
+	}
+	if sum := sha256.Sum256(body); hex.EncodeToString(sum[:]) != oid {
+		return 422, object{"message": "the bytes are not those of the object"}
+	}
+	s.objects[oid] = body
+	return 200, nil
+}
+
+func (s *Service) commit(repo string, body []byte) (int, any) {
+	for line := range bytes.Lines(body) {
+		var op struct {
+			Key   string `json:"key"`
+			Value struct {
+				Content string `json:"content"`
+				Path    string `json:"path"`
+				OID     string `json:"oid"`
+			} `json:"value"`
+		}
+		if err := json.Unmarshal(line, &op); err != nil {
+			return 422, object{"detail": err.Error()}
+		}
+		switch op.Key {
+		case "file":
+			data, err := base64.StdEncoding.DecodeString(op.Value.Content)
+			if err != nil {
+				return 422, object{"detail": err.Error()}
+			}
+			s.files[repo+"/"+op.Value.Path] = data
+		case "lfsFile":
+			data, ok := s.objects[op.Value.OID]
+			if !ok {
+				return 422, object{"detail": "no such object"}
+			}
+			s.files[repo+"/"+op.Value.Path] = data
+		}
+	}
+	return 200, object{"commitUrl": "", "commitOid": strings.Repeat("0", 40)}
+}
+
+func (s *Service) job(r *http.Request, rest string, body []byte) (int, any) {
+	switch {
+	case r.Method == http.MethodPost && rest == "":
+		v := decode(body)
+		id := fmt.Sprintf("cust-%022d", len(s.Jobs)+1)
+		d, _ := v["dataset"].(map[string]any)
+		j := object{
+			"id": id, "config": v["config"], "dataset": fmt.Sprintf("%v/%v", d["namespace"], d["name"]), "custom_fields": v["custom_fields"],
+			"status": "created", "warnings": nil, "namespace": "default", "output_model": nil,
+		}
+		if s.OutputModel != "" {
+			j["output_model"] = s.OutputModel + "@" + id
+		}
+		s.Jobs = append(s.Jobs, j)
+		return 200, j
+	case rest == "":
+		return 200, object{"object": "list", "data": s.newestFirst(), "pagination": object{"page": 1, "page_size": 100, "current_page_size": len(s.Jobs), "total_pages": 1, "total_results": len(s.Jobs)}}
+	}
+	id, action, _ := strings.Cut(strings.TrimPrefix(rest, "/"), "/")
+	for _, j := range s.Jobs {
+		if j["id"] != id {
+			continue
+		}
+		switch action {
+		case "cancel":
+			s.cancelled = true
+			return 200, j
+		case "status":
+			return 200, s.status()
+		}
+		if s.LateModel != "" {
+			j["output_model"] = s.LateModel
+		}
+		return 200, j
+	}
+	return 404, object{"detail": "Job " + id + " not found"}
+}
+
+func (s *Service) newestFirst() []any {
+	out := make([]any, 0, len(s.Jobs))
+	for i := len(s.Jobs) - 1; i >= 0; i-- {
+		out = append(out, s.Jobs[i])
+	}
+	return out
+}
+
+func (s *Service) status() object {
+	state := s.States[min(s.polls, len(s.States)-1)]
+	s.polls++
+	if s.cancelled && state != "completed" {
+		state = "cancelled"
+	}
+	return object{
+		"status": state, "created_at": "2026-01-02T03:04:05.678901", "updated_at": "2026-01-02T03:04:05.678901",
+		"percentage_done": s.Progress, "epochs_completed": nil, "train_loss": nil, "metrics": nil, "status_logs": nil,
+	}
+}
+
+func (s *Service) deployment(r *http.Request, rest string, body []byte) (int, any) {
+	if r.Method == http.MethodPost {
+		v := decode(body)
+		name := fmt.Sprint(v["name"])
+		if s.DeployConfig != "" {
+			s.deployments[name] = s.DeployConfig
+		}
+		if _, exists := s.deployments[name]; exists {
+			return 409, object{"detail": "exists"}
+		}
+		s.deployments[name] = fmt.Sprint(v["config"])
+		return 200, v
+	}
+	_, name, _ := strings.Cut(strings.TrimPrefix(rest, "/"), "/")
+	conf, ok := s.deployments[name]
+	if !ok {
+		return 404, object{"detail": "not found"}
+	}
+	state := "ready"
+	if len(s.Deployment) > 0 {
+		state = s.Deployment[min(s.deployPolls, len(s.Deployment)-1)]
+		s.deployPolls++
+	}
+	return 200, object{"name": name, "config": conf, "url": "", "status_details": object{"status": state, "description": "d\n"}}
+}
