@@ -19,6 +19,7 @@ const (
 	BadScore        Reason = "bad_score"
 	BadTurnID       Reason = "bad_turn_id"
 	BadIndex        Reason = "bad_candidate_index"
+	BadOutput       Reason = "bad_output"
 	OtherStep       Reason = "other_step"
 	ExampleTooLarge Reason = "example_too_large"
 )
@@ -82,8 +83,9 @@ var codes = []Code{
 	{"bad_score", "source", "A candidate's score is no number.", "Write the score as a number."},
 	{"bad_turn_id", "source", "A candidate's turn_id is no string.", "Write turn_id as a string."},
 	{"bad_candidate_index", "source", "A candidate's candidate_index is no integer.", "Write candidate_index as an integer."},
+	{"bad_output", "source", "A candidate's output is no text, so it can't be what the model wrote.", "Record the model's text as output (NAT would train on the printed form of the Python object)."},
 	{"other_step", "source", "A step that is no TTC_END event carries no candidate; counted so that the books balance.", "Nothing."},
-	{"example_too_large", "source", "One input entry is larger than the limit for a single example.", "Raise sources.*.max_example or shorten the entry."},
+	{"example_too_large", "source", "One input entry is larger than the limit for a single example.", "Raise sources.*.max_example_bytes or shorten the entry."},
 
 	{"tie", "build", "Two candidates have the same score: neither is better, and a pair of them would teach noise.", "Nothing; use a finer scorer if there are many."},
 	{"non_finite_score", "build", "The score is NaN or infinite.", "Fix the scorer."},

@@ -75,7 +75,7 @@ func ParseStep(raw json.Raw) (Step, error) {
 func checkAncestry(raw json.Raw) error {
 	const at = "function_ancestry"
 	if raw.Kind() != json.Object {
-		return refuse(at, "is %s, not an object", raw.Kind())
+		return refuse(at, "is %s, where an object is needed", orMissing(raw))
 	}
 	var id, name, parentID, parentName json.Raw
 	c := raw.Cursor()
@@ -213,7 +213,7 @@ func checkUsage(raw json.Raw) error {
 		return nil
 	}
 	if raw.Kind() != json.Object {
-		return refuse(at, "is %s, not an object", raw.Kind())
+		return refuse(at, "is %s, where an object is needed", orMissing(raw))
 	}
 	if err := wantInts(at, raw, "num_llm_calls", "seconds_between_calls"); err != nil {
 		return err
@@ -280,4 +280,11 @@ func brief(raw json.Raw) string {
 		return raw.Kind().String()
 	}
 	return string(raw)
+}
+
+func orMissing(raw json.Raw) string {
+	if raw == nil {
+		return "missing"
+	}
+	return raw.Kind().String()
 }

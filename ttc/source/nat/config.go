@@ -1,0 +1,22 @@
+package nat
+
+// Config is `sources.<name>` with `_type: workflow_output`. The key names are NAT's eval.general.dataset.id_key and
+// eval.general.dataset.structure.*.
+type Config struct {
+	Path          []string `yaml:"path" scalar:"true" doc:"files, folders that hold a workflow_output.json, or patterns; each file is a collection run"`
+	IDKey         string   `yaml:"id_key" default:"id" doc:"key of an entry's id"`
+	QuestionKey   string   `yaml:"question_key" default:"question" doc:"key of the question the workflow was given"`
+	AnswerKey     string   `yaml:"generated_answer_key" default:"generated_answer" doc:"key of the workflow's answer"`
+	TrajectoryKey string   `yaml:"trajectory_key" default:"intermediate_steps" doc:"key of the recorded steps"`
+	MaxExample    int64    `yaml:"max_example_bytes" default:"268435456" validate:"gte=1024" doc:"an entry larger than this is dropped"`
+
+	Compat bool `yaml:"-"` // keep raw ids and raw steps and judge nothing, for NAT-exact runs
+}
+
+// FileName is what `nat eval` calls its output.
+const FileName = "workflow_output.json"
+
+// DefaultConfig returns NAT's own key names.
+func DefaultConfig() Config {
+	return Config{IDKey: "id", QuestionKey: "question", AnswerKey: "generated_answer", TrajectoryKey: "intermediate_steps", MaxExample: 256 << 20}
+}

@@ -1,0 +1,208 @@
+package nat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// Source reads NAT's evaluation output.
+type Source struct {
+	cfg   Config
+	files []string
+	tally source.Tally
+	done  []source.Input
+
+	file   *source.File
+	reader *json.Reader
+	at     source.Cursor
+	ids    names
+	parser parser
+	err    error
+}
+
+var _ source.Source = (*Source)(nil)
+
+// Open opens the files of cfg.Path.
+func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) {
+	files, err := source.Expand(cfg.Path, FileName)
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, errors.New("no input: name a workflow_output.json with --from, or set sources.*.path")
+	}
+	s := &Source{cfg: cfg, files: files}
+	s.tally.Tell = opt.Drop
+	s.parser.init(&s.cfg, &s.tally)
+	if opt.Resume != nil {
+		if err := s.resume(ctx, *opt.Resume, opt.Inputs); err != nil {
+			s.Close()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// Capabilities of a file: it can be read again; collection runs follow each other, so a task's examples stand apart.
+func (s *Source) Capabilities() source.Capabilities {
+	return source.Capabilities{Replayable: true, SortedByTask: len(s.files) == 1}
+}
+
+// Files are the input files, one a collection run.
+func (s *Source) Files() []string { return s.files }
+
+// Inputs identifies the files opened so far.
+func (s *Source) Inputs() []source.Input {
+	if s.file == nil {
+		return s.done
+	}
+	return append(s.done[:len(s.done):len(s.done)], s.file.ID)
+}
+
+// Stats are the counts so far.
+func (s *Source) Stats() *source.Stats { return &s.tally.S }
+
+// Close closes the file that is open.
+func (s *Source) Close() error {
+	if s.file == nil {
+		return nil
+	}
+	err := s.file.Close()
+	s.file = nil
+	return err
+}
+
+// Next returns the next example; see source.Source.
+func (s *Source) Next(ctx context.Context) (*ttc.Example, source.Cursor, error) {
+	if s.err != nil {
+		return nil, s.at, s.err
+	}
+	ex, err := s.next(ctx)
+	if err != nil {
+		s.err = err
+		return nil, s.at, err
+	}
+	s.tally.S.Examples++
+	return ex, s.at, nil
+}
+
+func (s *Source) next(ctx context.Context) (*ttc.Example, error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if s.file == nil {
+			if len(s.done) == len(s.files) {
+				return nil, io.EOF
+			}
+			if err := s.openFile(); err != nil {
+				return nil, err
+			}
+		}
+		raw, offset, err := s.reader.Next()
+		if err == io.EOF {
+			s.file.ID.Sum = s.at.Sum
+			s.done = append(s.done, s.file.ID)
+			if err := s.Close(); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		var tooLarge *json.SizeError
+		if err != nil && !errors.As(err, &tooLarge) {
+			return nil, s.readError(err)
+		}
+		row := s.at.Row
+		s.at.Row++
+		s.at.Offset = s.reader.Offset()
+		s.tally.S.Entries++
+		place := ledger.Drop{Unit: "example", Run: s.at.Run, Example: rowName(row), Index: -1, File: s.files[s.at.Run], Offset: offset}
+		if tooLarge != nil {
+			s.at.Sum = chain(s.at.Sum, uint64(offset))
+			place.Reason, place.Detail = ledger.ExampleTooLarge, tooLarge.Error()
+			s.tally.Drop(place)
+			continue
+		}
+		hash := xxh3.Hash128(raw)
+		s.at.Sum = chain(s.at.Sum, hash.Lo)
+		ex := &ttc.Example{Run: s.at.Run, Row: row, File: s.files[s.at.Run], Offset: offset, Fidelity: ttc.TextOnly}
+		if ok, err := s.parser.example(raw, hash, ex, &s.ids, place); ok || err != nil {
+			return ex, err
+		}
+	}
+}
+
+func (s *Source) openFile() error {
+	run := len(s.done)
+	f, err := source.Open(s.files[run])
+	if err != nil {
+		return err
+	}
+	s.file = f
+	s.reader = json.NewReader(f, json.ArrayOf, json.Limits{Size: s.cfg.MaxExample})
+	s.ids.reset()
+	s.at = source.Cursor{Run: run}
+	return nil
+}
+
+func (s *Source) readError(err error) error {
+	err = source.ReadError(s.files[s.at.Run], err, s.at.Row)
+	var se *source.Error
+	if errors.As(err, &se) && s.at.Row == 0 && s.reader.Top() != json.Array {
+		se.What = "expected an array of data-set entries, found " + s.reader.Top().String()
+		se.Help = "This is not what `nat eval` writes as workflow_output.json; JSON lines are read with --source candidates or --source traces"
+	}
+	return err
+}
+
+// resume reads what lies before the cursor again, without handing it out.
+func (s *Source) resume(ctx context.Context, to source.Cursor, inputs []source.Input) error {
+	s.tally.Silent = true
+	defer func() { s.tally.Silent = false }()
+	for s.at.Run < to.Run || s.at.Row < to.Row {
+		if _, _, err := s.Next(ctx); err == io.EOF {
+			return s.changed(to.Run)
+		} else if err != nil {
+			return err
+		}
+		if s.at.Run > to.Run {
+			return s.changed(to.Run)
+		}
+	}
+	if s.at != to && to != (source.Cursor{}) {
+		return s.changed(to.Run)
+	}
+	for i, in := range s.Inputs() {
+		if i < len(inputs) && !in.Same(inputs[i]) {
+			return s.changed(i)
+		}
+	}
+	return nil
+}
+
+func (s *Source) changed(run int) error {
+	path := "the input"
+	if run < len(s.files) {
+		path = s.files[run]
+	}
+	return &source.Error{Path: path, Offset: -1, What: "the input changed since the run began, so the run can't be resumed",
+		Help: "Start a new run, or put the file back as it was"}
+}
+
+// chain adds an entry's hash to a rolling hash.
+func chain(sum, hash uint64) uint64 {
+	const odd = 0x9E3779B97F4A7C15 // 2^64 / golden ratio
+	sum = (sum ^ hash) * odd
+	return sum ^ sum>>29
+}
+
+func rowName(row int64) string { return fmt.Sprintf("#%d", row) }

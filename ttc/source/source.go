@@ -1,0 +1,137 @@
+package source
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// Source reads examples. It is used by one goroutine.
+type Source interface {
+	// Next returns the next example and the cursor after it. After the last it returns io.EOF. Nothing in the example
+	// aliases memory that a later call changes. An error is final, and made for a person.
+	Next(ctx context.Context) (*ttc.Example, Cursor, error)
+	Capabilities() Capabilities
+	// Inputs says what was opened so far; an input's Sum is known once it was read to its end.
+	Inputs() []Input
+	// Stats are the counts up to the last example handed out.
+	Stats() *Stats
+	Close() error
+}
+
+// Capabilities say what may be done with a source.
+type Capabilities struct {
+	Replayable   bool // it can be opened again and gives the same examples
+	SortedByTask bool // examples of one task stand side by side
+}
+
+// Options are what every source is opened with.
+type Options struct {
+	Drop   func(ledger.Drop) // told of what is left out, in order, before Next returns; nil: not told
+	Resume *Cursor           // go on after this place; nil: from the start. What was dropped before it is counted, not told
+	Inputs []Input           // with Resume: what the inputs were; a changed one is refused
+}
+
+// Cursor is a place between two examples.
+type Cursor struct {
+	Run    int    `json:"run"`    // collection run, from 0: the input file
+	Row    int64  `json:"row"`    // entries of the file read so far
+	Offset int64  `json:"offset"` // byte offset in the uncompressed file
+	Sum    uint64 `json:"sum"`    // rolling hash of the file's entries so far
+}
+
+// Stats are a source's counts. The books balance: Entries == Examples + dropped examples, and Steps == Candidates + dropped
+// steps.
+type Stats struct {
+	Entries    int64 `json:"entries"`
+	Examples   int64 `json:"examples"`
+	Steps      int64 `json:"steps"`
+	Candidates int64 `json:"candidates"`
+
+	MissingIDs  int64            `json:"missing_ids,omitempty"`  // examples named by their row, "#12"
+	RepeatedIDs int64            `json:"repeated_ids,omitempty"` // examples whose id was taken, named "id#2"
+	FirstRepeat string           `json:"first_repeat,omitempty"` // the first such id
+	Interrupted int64            `json:"interrupted,omitempty"`  // examples whose workflow raised
+	Events      map[string]int64 `json:"events,omitempty"`       // steps by event type
+	Names       map[string]int64 `json:"names,omitempty"`        // candidates by step name
+
+	Dropped map[string]map[ledger.Reason]int64 `json:"dropped,omitempty"` // unit -> reason -> count
+}
+
+// Accounts gives the counts as accounts of the books.
+func (s *Stats) Accounts() []ledger.Account {
+	return []ledger.Account{
+		{Stage: ledger.Source, Unit: "example", In: s.Entries, Out: s.Examples, Dropped: s.Dropped["example"]},
+		{Stage: ledger.Source, Unit: "step", In: s.Steps, Out: s.Candidates, Dropped: s.Dropped["step"]},
+	}
+}
+
+// Warnings says, for a person, what the run went on in spite of. Nothing here was dropped.
+func (s *Stats) Warnings() []string {
+	var out []string
+	if s.RepeatedIDs > 0 {
+		out = append(out, fmt.Sprintf("%d examples have an id that stood in the same file before (first: %s); all are kept, as id#2, id#3 and so on",
+			s.RepeatedIDs, strconv.Quote(s.FirstRepeat)))
+	}
+	if s.MissingIDs > 0 {
+		out = append(out, fmt.Sprintf("%d examples have no id; they are named by their row, as #0, #1 and so on", s.MissingIDs))
+	}
+	if s.Interrupted > 0 {
+		out = append(out, fmt.Sprintf("%d examples have no steps and no answer: their workflow was interrupted", s.Interrupted))
+	}
+	return out
+}
+
+// Tally counts a source's work and tells of drops. Sources embed one.
+type Tally struct {
+	S      Stats
+	Tell   func(ledger.Drop)
+	Silent bool // while what lies before a cursor is read again
+}
+
+// Drop counts a drop and tells of it.
+func (t *Tally) Drop(d ledger.Drop) {
+	d.Stage = ledger.Source
+	if t.S.Dropped == nil {
+		t.S.Dropped = map[string]map[ledger.Reason]int64{}
+	}
+	byReason := t.S.Dropped[d.Unit]
+	if byReason == nil {
+		byReason = map[ledger.Reason]int64{}
+		t.S.Dropped[d.Unit] = byReason
+	}
+	byReason[d.Reason] += d.N()
+	if t.Tell != nil && !t.Silent {
+		t.Tell(d)
+	}
+}
+
+// Error is an input that can't be read, for a person: where, what, and what to do.
+type Error struct {
+	Path   string
+	Offset int64 // byte offset in the (uncompressed) file; -1 where it says nothing
+	Line   int64 // from 1; 0 where it says nothing
+	What   string
+	Help   string
+	Err    error
+}
+
+func (e *Error) Error() string {
+	s := e.Path
+	if e.Line > 0 {
+		s += ":" + strconv.FormatInt(e.Line, 10)
+	}
+	if e.Offset >= 0 {
+		s += fmt.Sprintf(" (byte %d)", e.Offset)
+	}
+	s += ": " + e.What
+	if e.Help != "" {
+		s += ". " + e.Help
+	}
+	return s
+}
+
+func (e *Error) Unwrap() error { return e.Err }
