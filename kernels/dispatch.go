@@ -1,0 +1,67 @@
+package kernels
+
+import (
+	"os"
+	"sync"
+	"unsafe"
+)
+
+type tileFunc func(*tileArgs)
+
+// tileSet is one path: its tile functions by element type.
+type tileSet struct {
+	name     string
+	float64s bool // reads the float64 constants and the packed table
+
+	max      [3]tileFunc // max = largest entry of s
+	sum      [3]tileFunc // sum = sum 2^(k s - ref)
+	sumShift [3]tileFunc // sum = sum 2^(k(s-rs) - ref), the same for rows that differ by a constant
+	jsd      [3]tileFunc // sum = loss in log2 units, max = largest |D|
+	even     [3]tileFunc // jsd for beta 1/2, or nil
+	grad     [3]tileFunc // jsd and g = raw gradient, sumG its sum, clipped
+	evenGrad [3]tileFunc // grad without clip for beta 1/2, or nil
+	finish   [3]tileFunc // out = 2^(k(s-rs)+nls)*qk + g*gk
+
+	tab     func(*table) unsafe.Pointer
+	evenTab func(*table) unsafe.Pointer
+}
+
+// call is where a goroutine inside the kernels can be preempted: its prologue checks the stack bound, which a loop
+// over assembly calls never does. Inlined it would let a collection wait for a whole batch.
+//
+//go:noinline
+func call(f tileFunc, a *tileArgs) { f(a) }
+
+// paths lists what this processor can run, best first; purego is always last.
+var paths = sync.OnceValue(func() []*tileSet { return append(assemblyPaths(), pureTiles()) })
+
+// Paths names the paths this machine can run, best first.
+func Paths() []string {
+	var out []string
+	for _, p := range paths() {
+		out = append(out, p.name)
+	}
+	return out
+}
+
+var chosen = sync.OnceValues(func() (*tileSet, error) { return findPath(os.Getenv("NATGO_KERNELS")) })
+
+func findPath(name string) (*tileSet, error) {
+	if name == "" {
+		return paths()[0], nil
+	}
+	for _, p := range paths() {
+		if p.name == name {
+			return p, nil
+		}
+	}
+	return nil, fail("path", "kernel path %q is not available on this machine: it has %v", name, Paths())
+}
+
+// choose returns the named path, or the process's choice for "".
+func choose(name string) (*tileSet, error) {
+	if name != "" {
+		return findPath(name)
+	}
+	return chosen()
+}

@@ -1,0 +1,413 @@
+package kernels
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+)
+
+// JSD computes a generalised Jensen-Shannon divergence. It holds the fitted table and scratch, is safe for
+// concurrent use and is worth keeping: making one takes a millisecond.
+type JSD struct {
+	opt   Options
+	path  *tileSet
+	table *table
+	end   bool // beta is 0 or 1
+	exact bool // every row takes the float64 reference
+	pool  runPool
+}
+
+// NewJSD checks the options and fits the table of beta.
+func NewJSD(o Options) (*JSD, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	path, err := choose(o.Path)
+	if err != nil {
+		return nil, err
+	}
+	j := &JSD{opt: o, path: path, end: o.Beta == 0 || o.Beta == 1}
+	interior := min(o.Beta, 1-o.Beta)
+	j.exact = (!j.end && interior < nearEnd) || (j.end && o.Clip == ClipElement) ||
+		o.Temperature < 1e-6 || o.Temperature > 1e6
+	if !j.exact {
+		j.table = newTable(o.Beta)
+	}
+	return j, nil
+}
+
+// nearEnd is how close to 0 or 1 beta may come before the bend of psi, at log2(1/beta), leaves the table.
+const nearEnd = 1e-4
+
+// Path names the path in use.
+func (j *JSD) Path() string { return j.path.name }
+
+// Batch is the input of a dense divergence: rows of student and teacher logits of one element type and vocabulary.
+type Batch struct {
+	Student, Teacher Matrix
+	// Vocab, when above 0, is the number of leading columns that are vocabulary; the rest is padding and is not
+	// read; its gradient is 0. It is what makes sides of different width comparable.
+	Vocab   int
+	Labels  []int32   // [rows] or nil; IgnoreIndex leaves a row out
+	Weights []float32 // [rows] or nil; finite and >= 0
+	// GradScale multiplies the gradient, for a loss that is a part of another; 0 means 1.
+	GradScale float64
+}
+
+// Output receives per-row results; nil slices are not wanted. Ignored rows get 0.
+type Output struct {
+	RowLoss    []float64 // [rows] before weight and denominator
+	StudentLSE []float64 // [rows] log sum exp(x/T)
+	TeacherLSE []float64 // [rows]
+	Clipped    []int32   // [rows] entries (or 1 for a token) at the limit
+	// Grad is d(reduced loss)/d(student logits), rows of Student.Cols with stride GradStride (0: Student.Cols). It
+	// may be the student's own float32 memory with the same stride.
+	Grad       []float32
+	GradStride int
+}
+
+// Stats counts what happened to the rows.
+type Stats struct {
+	Loss      float64 // the reduced loss
+	Active    int     // rows that took part
+	NonFinite int     // rows without a softmax: loss NaN
+	Infinite  int     // rows of loss +Inf: support mismatch at beta 0 or 1
+	Clipped   int     // entries or tokens at the limit
+	// MassClamped counts sparse rows whose teacher log-probabilities summed to slightly more than 1.
+	MassClamped int
+}
+
+func (b *Batch) vocab() (int, error) {
+	s, t := &b.Student, &b.Teacher
+	if err := s.check("student"); err != nil {
+		return 0, err
+	}
+	if err := t.check("teacher"); err != nil {
+		return 0, err
+	}
+	switch {
+	case s.Rows != t.Rows:
+		return 0, fail("shape", "student rows=%d, teacher rows=%d", s.Rows, t.Rows)
+	case s.DType != t.DType:
+		return 0, fail("shape", "student is %v, teacher is %v: convert one", s.DType, t.DType)
+	case b.Vocab < 0 || (s.Rows > 0 && (b.Vocab > s.Cols || b.Vocab > t.Cols)):
+		return 0, fail("shape", "vocabulary %d exceeds student V=%d or teacher V=%d", b.Vocab, s.Cols, t.Cols)
+	case b.Vocab > 0:
+		return b.Vocab, nil
+	case s.Cols != t.Cols:
+		return 0, fail("shape", "student V=%d, teacher V=%d: set the number of valid columns if one is padded", s.Cols, t.Cols)
+	}
+	return s.Cols, nil
+}
+
+func checkRows(rows int, labels []int32, weights []float32) error {
+	if labels != nil && len(labels) != rows {
+		return fail("shape", "%d labels for %d rows", len(labels), rows)
+	}
+	if weights != nil && len(weights) != rows {
+		return fail("shape", "%d weights for %d rows", len(weights), rows)
+	}
+	for r, w := range weights {
+		if !(w >= 0) || math.IsInf(float64(w), 1) {
+			return fail("weight", "row %d: weight %v: want a finite number, 0 or above", r, w)
+		}
+	}
+	return nil
+}
+
+func (o *Output) check(student *Matrix) error {
+	rows := student.Rows
+	for _, f := range []struct {
+		name string
+		set  bool
+		n    int
+	}{{"row_loss", o.RowLoss != nil, len(o.RowLoss)}, {"student_lse", o.StudentLSE != nil, len(o.StudentLSE)},
+		{"teacher_lse", o.TeacherLSE != nil, len(o.TeacherLSE)}, {"clipped", o.Clipped != nil, len(o.Clipped)}} {
+		if f.set && f.n < rows {
+			return fail("shape", "%s holds %d of %d rows", f.name, f.n, rows)
+		}
+	}
+	return o.checkGrad(student)
+}
+
+func (o *Output) gradStride(v int) int {
+	if o.GradStride == 0 {
+		return v
+	}
+	return o.GradStride
+}
+
+func (o *Output) checkGrad(student *Matrix) error {
+	if o.Grad == nil || student.Rows == 0 {
+		return nil
+	}
+	st := o.gradStride(student.Cols)
+	if st < student.Cols {
+		return fail("shape", "grad stride %d is smaller than V=%d", st, student.Cols)
+	}
+	if need := (student.Rows-1)*st + student.Cols; len(o.Grad) < need {
+		return fail("shape", "grad has len %d, need %d", len(o.Grad), need)
+	}
+	same := student.DType == Float32 && &o.Grad[0] == &student.F32[0] && st == student.stride()
+	if !same && overlap(o.Grad, student) {
+		return fail("alias", "grad and student overlap: only the same float32 memory with the same stride is allowed")
+	}
+	return nil
+}
+
+// overlap reports whether two pieces of memory share bytes.
+func overlap(g []float32, m *Matrix) bool {
+	if len(g) == 0 || m.len() == 0 {
+		return false
+	}
+	a, b := uintptr(unsafe.Pointer(&g[0])), uintptr(m.row(0))
+	return a < b+uintptr(m.len()*m.DType.Size()) && b < a+uintptr(4*len(g))
+}
+
+// Run computes the loss and whatever out asks for. The gradient is computed when out.Grad is set. It allocates
+// nothing once warm, save for rows that need the float64 path.
+func (j *JSD) Run(b *Batch, out *Output) (Stats, error) {
+	v, err := b.vocab()
+	if err == nil {
+		err = checkRows(b.Student.Rows, b.Labels, b.Weights)
+	}
+	if err == nil {
+		err = out.check(&b.Student)
+	}
+	if err == nil && out.Grad != nil && b.Student.Rows > 0 && overlap(out.Grad, &b.Teacher) {
+		err = fail("alias", "grad and teacher overlap")
+	}
+	if err != nil {
+		return Stats{}, err
+	}
+	if b.Student.Rows == 0 {
+		return Stats{}, nil
+	}
+	r := j.pool.get(j.path)
+	defer j.pool.put(r)
+	r.start(b.Student.Rows, b.Labels)
+	denom := j.opt.denominator(len(r.active), v)
+	scale := 1 / denom
+	if b.GradScale != 0 {
+		scale *= b.GradScale
+	}
+	r.dense = jsdJob{j: j, b: b, out: out, v: v, scale: scale}
+	r.job = &r.dense
+	clearIgnored(out, &b.Student, b.Labels)
+	r.do(j.opt.Workers)
+	return r.collect(&j.opt, b.Weights, out, denom)
+}
+
+func clearIgnored(out *Output, student *Matrix, labels []int32) {
+	for i, l := range labels {
+		if l != IgnoreIndex {
+			continue
+		}
+		if out.RowLoss != nil {
+			out.RowLoss[i] = 0
+		}
+		if out.StudentLSE != nil {
+			out.StudentLSE[i] = 0
+		}
+		if out.TeacherLSE != nil {
+			out.TeacherLSE[i] = 0
+		}
+		if out.Clipped != nil {
+			out.Clipped[i] = 0
+		}
+		if out.Grad != nil {
+			st := out.gradStride(student.Cols)
+			clear(out.Grad[i*st : i*st+student.Cols])
+		}
+	}
+}
+
+// jsdJob is the work of one Run.
+type jsdJob struct {
+	j     *JSD
+	b     *Batch
+	out   *Output
+	v     int
+	scale float64
+}
+
+// row computes active row number i of the run.
+func (q *jsdJob) row(r *run, w *worker, i int) {
+	b, out := q.b, q.out
+	row := r.active[i]
+	var nx ahead
+	if i+1 < len(r.active) {
+		nx = ahead{b.Student.row(r.active[i+1]), b.Teacher.row(r.active[i+1])}
+	}
+	var grad []float32
+	scale := q.scale
+	if b.Weights != nil {
+		scale *= float64(b.Weights[row])
+	}
+	if out.Grad != nil {
+		st := out.gradStride(b.Student.Cols)
+		clear(out.Grad[row*st+q.v : row*st+b.Student.Cols])
+		grad = out.Grad[row*st : row*st+q.v]
+	}
+	r.results[i] = q.j.jsdRow(w, b.Student.row(row), b.Teacher.row(row), b.Student.DType, q.v, nx, grad, scale)
+}
+
+// job computes rows; row i of a run is the matrix row run.active[i].
+type job interface {
+	row(r *run, w *worker, i int)
+	explain(row int) error
+}
+
+// run is the state of one call: the active rows, their results and the workers.
+type run struct {
+	active  []int
+	results []rowResult
+	workers []*worker
+	path    *tileSet
+	job     job
+	dense   jsdJob // job points here in a dense run: no allocation
+	taken   atomic.Int64
+	wg      sync.WaitGroup
+}
+
+func (r *run) start(rows int, labels []int32) {
+	r.active = r.active[:0]
+	for i := range rows {
+		if labels == nil || labels[i] != IgnoreIndex {
+			r.active = append(r.active, i)
+		}
+	}
+	if cap(r.results) < len(r.active) {
+		r.results = make([]rowResult, len(r.active))
+	}
+	r.results = r.results[:len(r.active)]
+}
+
+// do shares the rows among n workers in chunks, so that a slow core does not hold up the rest. A row's result
+// depends on nothing but the row.
+func (r *run) do(n int) {
+	n = max(1, min(n, len(r.active)))
+	for len(r.workers) < n {
+		w := newWorker(r.path)
+		w.next = func() { r.take(w); r.wg.Done() }
+		r.workers = append(r.workers, w)
+	}
+	r.taken.Store(0)
+	for _, w := range r.workers[1:n] {
+		r.wg.Add(1)
+		go w.next()
+	}
+	r.take(r.workers[0])
+	r.wg.Wait()
+	for _, w := range r.workers[:n] {
+		w.release()
+	}
+}
+
+func (r *run) take(w *worker) {
+	n := len(r.active)
+	chunk := max(1, min(16, n/(4*len(r.workers))))
+	for {
+		lo := int(r.taken.Add(int64(chunk))) - chunk
+		for i := lo; i < min(lo+chunk, n); i++ {
+			r.job.row(r, w, i)
+		}
+		if lo+chunk >= n {
+			return
+		}
+	}
+}
+
+// collect writes row results, counts them and reduces the loss, in row order whatever the workers did.
+func (r *run) collect(o *Options, weights []float32, out *Output, denom float64) (Stats, error) {
+	st := Stats{Active: len(r.active)}
+	var bad error
+	total := 0.0
+	for i, row := range r.active {
+		q := &r.results[i]
+		if out.RowLoss != nil {
+			out.RowLoss[row] = q.loss
+		}
+		if out.StudentLSE != nil {
+			out.StudentLSE[row] = q.lseZ
+		}
+		if out.TeacherLSE != nil {
+			out.TeacherLSE[row] = q.lseT
+		}
+		if out.Clipped != nil {
+			out.Clipped[row] = int32(q.clipped)
+		}
+		st.Clipped += q.clipped
+		switch {
+		case math.IsNaN(q.loss):
+			st.NonFinite++
+			if o.Strict && bad == nil {
+				bad = r.job.explain(row)
+			}
+		case math.IsInf(q.loss, 1):
+			st.Infinite++
+		}
+		if weights == nil {
+			total += q.loss
+		} else {
+			total += float64(weights[row]) * q.loss
+		}
+	}
+	st.Loss = total / denom
+	r.job, r.dense = nil, jsdJob{}
+	return st, bad
+}
+
+func (q *jsdJob) explain(row int) error { return explain(row, q.v, &q.b.Student, &q.b.Teacher) }
+
+func (q *bucketJob) explain(row int) error {
+	return explain(row, q.student.Cols, q.student, q.teacher)
+}
+
+// explain names the first entry that leaves a row without a softmax. teacher may be nil.
+func explain(row, v int, student, teacher *Matrix) error {
+	for _, side := range []struct {
+		name string
+		m    *Matrix
+	}{{"student", student}, {"teacher", teacher}} {
+		if side.m == nil {
+			continue
+		}
+		masked := true
+		for c := range v {
+			x := side.m.at(row, c)
+			if math.IsNaN(x) || math.IsInf(x, 1) {
+				return fail("nonfinite", "row %d: %s logit %d is %v", row, side.name, c, x)
+			}
+			masked = masked && math.IsInf(x, -1)
+		}
+		if masked {
+			return fail("nonfinite", "row %d: %s logits are -Inf from index 0 to the last", row, side.name)
+		}
+	}
+	return fail("nonfinite", "row %d: the support has no mass", row)
+}
+
+// runPool keeps idle runs. It is a plain stack, not a sync.Pool: a collection must not throw scratch away.
+type runPool struct {
+	mu   sync.Mutex
+	idle []*run
+}
+
+func (p *runPool) get(path *tileSet) *run {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.idle); n > 0 {
+		r := p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		return r
+	}
+	return &run{path: path}
+}
+
+func (p *runPool) put(r *run) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.idle = append(p.idle, r)
+}

@@ -1,0 +1,325 @@
+package kernels
+
+import (
+	"math"
+	"unsafe"
+)
+
+// LogProb computes sequence log-probabilities: log softmax(z/T) at a target per row, summed or averaged over the rows
+// of a sequence.
+type LogProb struct {
+	opt  LogProbOptions
+	path *tileSet
+	pool runPool
+}
+
+// LogProbOptions of a LogProb.
+type LogProbOptions struct {
+	Temperature float64
+	Mean        bool // average over a sequence's scored rows instead of summing; 0 for none
+	Workers     int
+	Strict      bool
+	Path        string
+}
+
+// NewLogProb checks the options.
+func NewLogProb(o LogProbOptions) (*LogProb, error) {
+	probe := Options{Temperature: o.Temperature}
+	if err := probe.check(); err != nil {
+		return nil, err
+	}
+	path, err := choose(o.Path)
+	if err != nil {
+		return nil, err
+	}
+	return &LogProb{opt: o, path: path}, nil
+}
+
+// LogProbBatch is rows of logits with a target each. Sequence s is rows Offsets[s]:Offsets[s+1].
+type LogProbBatch struct {
+	Logits   Matrix
+	Targets  []int32 // [rows]; IgnoreIndex: not scored
+	Offsets  []int   // [sequences+1]
+	Upstream []float64
+	// Upstream[s] is d loss / d sequence s; nil means 1 each.
+}
+
+// LogProbOutput receives results; nil slices are not wanted.
+type LogProbOutput struct {
+	Token      []float64 // [rows] log-probability of the target, 0 where not scored
+	Sequence   []float64 // [sequences]
+	Count      []int32   // [sequences] scored rows
+	Grad       []float32 // d sum_s Upstream[s]*Sequence[s] / d logits
+	GradStride int
+}
+
+func (b *LogProbBatch) check(out *LogProbOutput) error {
+	m := &b.Logits
+	if err := m.check("logits"); err != nil {
+		return err
+	}
+	if len(b.Targets) != m.Rows {
+		return fail("shape", "%d targets for %d rows", len(b.Targets), m.Rows)
+	}
+	if len(b.Offsets) == 0 || b.Offsets[0] != 0 || b.Offsets[len(b.Offsets)-1] != m.Rows {
+		return fail("offsets", "offsets must run from 0 to rows=%d", m.Rows)
+	}
+	seqs := len(b.Offsets) - 1
+	for s := range seqs {
+		if b.Offsets[s+1] < b.Offsets[s] {
+			return fail("offsets", "sequence %d: offsets decrease from %d to %d", s, b.Offsets[s], b.Offsets[s+1])
+		}
+	}
+	if b.Upstream != nil && len(b.Upstream) != seqs {
+		return fail("shape", "%d upstream gradients for %d sequences", len(b.Upstream), seqs)
+	}
+	for r, y := range b.Targets {
+		if y != IgnoreIndex && (y < 0 || int(y) >= m.Cols) {
+			return fail("target", "row %d: target %d is outside the vocabulary, V=%d; only %d means not scored", r, y, m.Cols, IgnoreIndex)
+		}
+	}
+	for _, f := range []struct {
+		name      string
+		set       bool
+		has, want int
+	}{{"token", out.Token != nil, len(out.Token), m.Rows}, {"sequence", out.Sequence != nil, len(out.Sequence), seqs},
+		{"count", out.Count != nil, len(out.Count), seqs}} {
+		if f.set && f.has < f.want {
+			return fail("shape", "%s holds %d of %d", f.name, f.has, f.want)
+		}
+	}
+	o := Output{Grad: out.Grad, GradStride: out.GradStride}
+	return o.checkGrad(m)
+}
+
+// Run computes log-probabilities and, where out.Grad is set, their gradient.
+func (l *LogProb) Run(b *LogProbBatch, out *LogProbOutput) (Stats, error) {
+	if err := b.check(out); err != nil {
+		return Stats{}, err
+	}
+	grads := Output{Grad: out.Grad, GradStride: out.GradStride}
+	clearIgnored(&grads, &b.Logits, b.Targets)
+	clear(out.Token)
+	r := l.pool.get(l.path)
+	defer l.pool.put(r)
+	r.start(b.Logits.Rows, b.Targets)
+	q := &logProbJob{l: l, b: b, out: out, scale: make([]float64, b.Logits.Rows)}
+	seqs := len(b.Offsets) - 1
+	for s := range seqs {
+		n := 0
+		for _, y := range b.Targets[b.Offsets[s]:b.Offsets[s+1]] {
+			if y != IgnoreIndex {
+				n++
+			}
+		}
+		up := 1.0
+		if b.Upstream != nil {
+			up = b.Upstream[s]
+		}
+		if l.opt.Mean {
+			up /= float64(max(n, 1))
+		}
+		for i := b.Offsets[s]; i < b.Offsets[s+1]; i++ {
+			q.scale[i] = up
+		}
+	}
+	r.job = q
+	if len(r.active) > 0 {
+		r.do(l.opt.Workers)
+	}
+	return q.collect(r)
+}
+
+type logProbJob struct {
+	l     *LogProb
+	b     *LogProbBatch
+	out   *LogProbOutput
+	scale []float64 // [rows] upstream
+}
+
+func (q *logProbJob) explain(row int) error { return explain(row, q.b.Logits.Cols, &q.b.Logits, nil) }
+
+func (q *logProbJob) row(r *run, w *worker, i int) {
+	row, m := r.active[i], &q.b.Logits
+	var grad []float32
+	if q.out.Grad != nil {
+		st := q.out.GradStride
+		if st == 0 {
+			st = m.Cols
+		}
+		grad = q.out.Grad[row*st : row*st+m.Cols]
+	}
+	var next unsafe.Pointer
+	if i+1 < len(r.active) {
+		next = m.row(r.active[i+1])
+	}
+	r.results[i] = rowResult{loss: w.logProb(m.row(row), m.DType, m.Cols, int(q.b.Targets[row]), q.l.opt.Temperature, next, grad, q.scale[row])}
+}
+
+func (q *logProbJob) collect(r *run) (Stats, error) {
+	st := Stats{Active: len(r.active)}
+	var bad error
+	i := 0
+	for s := range len(q.b.Offsets) - 1 {
+		sum, n := 0.0, 0
+		for ; i < len(r.active) && r.active[i] < q.b.Offsets[s+1]; i++ {
+			v := r.results[i].loss
+			switch {
+			case math.IsNaN(v):
+				st.NonFinite++
+				if q.l.opt.Strict && bad == nil {
+					bad = q.explain(r.active[i])
+				}
+			case math.IsInf(v, -1):
+				st.Infinite++
+			}
+			if q.out.Token != nil {
+				q.out.Token[r.active[i]] = v
+			}
+			sum += v
+			n++
+		}
+		if q.l.opt.Mean && n > 0 {
+			sum /= float64(n)
+		}
+		if q.out.Sequence != nil {
+			q.out.Sequence[s] = sum
+		}
+		if q.out.Count != nil {
+			q.out.Count[s] = int32(n)
+		}
+		st.Loss += sum
+	}
+	r.job = nil
+	return st, bad
+}
+
+// logProb is log softmax(z/T)[y]. The mass beside the target is summed without it, so that the log-probability of a
+// near-certain token keeps its relative accuracy: -log(1 + rest/target).
+func (w *worker) logProb(p unsafe.Pointer, d DType, n, y int, tau float64, next unsafe.Pointer, grad []float32, scale float64) float64 {
+	a := &w.a
+	a.k = float32(math.Log2E / tau)
+	a.dk = float64(a.k)
+	w.skip = y
+	rest := w.normaliser(p, d, n, next, false)
+	w.skip = -1
+	x := load(p, d, y)
+	if !rest.ok || math.IsInf(x, 0) || math.IsNaN(x) || math.Abs(a.dk*x) > farthest || tau < 1e-6 || tau > 1e6 {
+		return slowLogProb(p, d, n, y, tau, grad, scale)
+	}
+	tok := -softplus((rest.l - a.dk*x) * math.Ln2)
+	if grad == nil {
+		return tok
+	}
+	// q = 2^(k(x-ref) - L), out = -q*scale/T; the target's own entry is 1-q without cancelling.
+	l := a.dk*x - tok*math.Log2E
+	ls := l - a.dk*float64(rest.ref)
+	a.rs, a.dnls, a.nls = rest.ref, -ls, float32(-ls)
+	a.dqk, a.dgk, a.gk = -scale/tau, 0, 0
+	if !w.path.float64s {
+		a.dqk *= math.Exp2(-(float64(a.nls) + ls))
+	}
+	a.qk = float32(a.dqk)
+	if w.zero == nil {
+		w.zero = new([tile]float32)
+	}
+	size, full := d.Size(), n&^(block-1)
+	a.g = unsafe.Pointer(w.zero)
+	for i := 0; i < full; i += tile {
+		a.n, a.s, a.out = min(tile, full-i), unsafe.Add(p, i*size), unsafe.Pointer(&grad[i])
+		call(w.path.finish[d], a)
+	}
+	if full < n {
+		a.n, a.s, a.out = block, padTail(&w.padS, unsafe.Add(p, full*size), d, n-full), unsafe.Pointer(&w.padOut)
+		call(w.path.finish[d], a)
+		copy(grad[full:n], w.padOut[:n-full])
+	}
+	grad[y] = float32(-math.Expm1(tok) * scale / tau)
+	return tok
+}
+
+// softplus is log(1+e^x).
+func softplus(x float64) float64 {
+	if x > 0 {
+		return x + math.Log1p(math.Exp(-x))
+	}
+	return math.Log1p(math.Exp(x))
+}
+
+// slowLogProb is the float64 definition.
+func slowLogProb(p unsafe.Pointer, d DType, n, y int, tau float64, grad []float32, scale float64) float64 {
+	z := newRefRow(p, d, n, tau)
+	if !z.finite {
+		fillNaN(grad)
+		return math.NaN()
+	}
+	rest := z.complement([]int32{int32(y)})
+	a := z.y(y) - z.s
+	if !math.IsInf(a, -1) {
+		a = -softplus(rest - a)
+	}
+	if grad != nil {
+		q := make([]float64, n) // grad may be the logits' own memory
+		for i := range q {
+			q[i] = -math.Exp(z.y(i) - z.s)
+		}
+		q[y] = -math.Expm1(a)
+		for i, v := range q {
+			grad[i] = float32(v * scale / tau)
+		}
+	}
+	return a
+}
+
+// Entropy is -sum q log q of every row's softmax(z/T) in nats, and with a non-nil grad (rows of Cols, contiguous)
+// scale[r] * dH/dz. NaN for rows without a softmax.
+func Entropy(m Matrix, tau float64, h []float64, grad []float32, scale []float64) (Stats, error) {
+	probe := Options{Temperature: tau}
+	if err := probe.check(); err != nil {
+		return Stats{}, err
+	}
+	if err := m.check("logits"); err != nil {
+		return Stats{}, err
+	}
+	if len(h) < m.Rows {
+		return Stats{}, fail("shape", "entropy holds %d of %d rows", len(h), m.Rows)
+	}
+	if grad != nil && (len(grad) < m.Rows*m.Cols || (scale != nil && len(scale) < m.Rows)) {
+		return Stats{}, fail("shape", "grad has len %d, scale %d, need rows x V = %d x %d", len(grad), len(scale), m.Rows, m.Cols)
+	}
+	if grad != nil && overlap(grad, &m) {
+		return Stats{}, fail("alias", "grad and logits overlap")
+	}
+	st := Stats{Active: m.Rows}
+	for r := range m.Rows {
+		z := newRefRow(m.row(r), m.DType, m.Cols, tau)
+		var g []float32
+		if grad != nil {
+			g = grad[r*m.Cols : (r+1)*m.Cols]
+		}
+		if !z.finite {
+			h[r] = math.NaN()
+			fillNaN(g)
+			st.NonFinite++
+			continue
+		}
+		sum := 0.0
+		for i := range m.Cols {
+			if y := z.y(i); !math.IsInf(y, -1) {
+				sum -= math.Exp(y-z.s) * (y - z.s)
+			}
+		}
+		h[r] = sum
+		up := 1.0
+		if scale != nil {
+			up = scale[r]
+		}
+		for i := range g {
+			g[i] = 0
+			if a := z.y(i) - z.s; !math.IsInf(a, -1) {
+				g[i] = float32(-math.Exp(a) * (a + sum) * up / tau)
+			}
+		}
+	}
+	return st, nil
+}

@@ -1,0 +1,140 @@
+package kernels
+
+import "math"
+
+// IgnoreIndex marks a row or token that takes no part in a loss.
+const IgnoreIndex = -100
+
+// Clip says what is limited to Options.ClipValue, in units of the un-normalised loss.
+type Clip uint8
+
+const (
+	ClipNone Clip = iota
+	// ClipToken limits a row's loss; a limited row has no gradient.
+	ClipToken
+	// ClipElement limits each vocabulary entry's summand. At beta 0 and 1 the plain summand may be negative: the
+	// limited loss may be too, and its gradient may point the wrong way. ClipBregman has neither fault.
+	ClipElement
+	// ClipBregman is ClipElement with the summands p d - p + q (beta 0) and -q d - q + p (beta 1).
+	ClipBregman
+)
+
+// ParseClip reads none, token, element or element_bregman.
+func ParseClip(s string) (Clip, error) {
+	switch s {
+	case "", "none":
+		return ClipNone, nil
+	case "token":
+		return ClipToken, nil
+	case "element":
+		return ClipElement, nil
+	case "element_bregman":
+		return ClipBregman, nil
+	}
+	return 0, fail("clip", "unknown clip mode %q: want none, token, element or element_bregman", s)
+}
+
+// Reduction turns the weighted sum S of row losses into one number.
+type Reduction uint8
+
+const (
+	ReduceSum       Reduction = iota // S
+	ReduceBatchMean                  // S / max(active rows, 1)
+	ReduceMean                       // S / (max(active rows, 1) * V)
+	ReduceDenom                      // S / Options.Denominator
+)
+
+// ParseReduction reads sum, batchmean, mean or denom.
+func ParseReduction(s string) (Reduction, error) {
+	switch s {
+	case "sum":
+		return ReduceSum, nil
+	case "", "batchmean":
+		return ReduceBatchMean, nil
+	case "mean":
+		return ReduceMean, nil
+	case "denom":
+		return ReduceDenom, nil
+	}
+	return 0, fail("denom", "unknown reduction %q: want sum, batchmean, mean or denom", s)
+}
+
+// Options of a divergence.
+type Options struct {
+	Beta        float64 // in [0,1]; 0 is KL(teacher||student), 1 is KL(student||teacher)
+	Temperature float64 // divides both logits; there is no T^2 factor
+	Clip        Clip
+	ClipValue   float64 // > 0 with a clip mode, 0 without
+	Normalize   bool    // divide loss and gradient by beta(1-beta), which makes the ends continuous
+	Reduction   Reduction
+	Denominator float64 // > 0 with ReduceDenom, 0 otherwise
+	Workers     int     // rows are shared among this many goroutines; 0 or 1: the caller's only. No result depends on it
+	Strict      bool    // a row without a finite softmax is an error
+	Path        string  // "" for the process's choice, else one of Paths()
+}
+
+func (o *Options) check() error {
+	if !(o.Beta >= 0 && o.Beta <= 1) {
+		return fail("beta", "beta is %v: want a number in [0,1]", o.Beta)
+	}
+	if !(o.Temperature > 0) || math.IsInf(o.Temperature, 0) || !(float32(1/o.Temperature) > 0) ||
+		math.IsInf(float64(float32(1/o.Temperature)), 0) {
+		return fail("tau", "temperature (tau) is %v: want a finite number above 0", o.Temperature)
+	}
+	switch {
+	case o.Clip > ClipBregman:
+		return fail("clip", "unknown clip mode %d", o.Clip)
+	case o.Clip == ClipNone && o.ClipValue != 0:
+		return fail("clip", "clip value %v without a clip mode (clip is none)", o.ClipValue)
+	case o.Clip != ClipNone && !(o.ClipValue > 0):
+		return fail("clip", "clip value is %v: want a number above 0", o.ClipValue)
+	}
+	if o.Reduction > ReduceDenom {
+		return fail("denom", "unknown reduction %d", o.Reduction)
+	}
+	if o.Reduction == ReduceDenom && (!(o.Denominator > 0) || math.IsInf(o.Denominator, 1)) {
+		return fail("denom", "denom is %v: want a finite number above 0", o.Denominator)
+	}
+	if o.Reduction != ReduceDenom && o.Denominator != 0 {
+		return fail("denom", "denom %v is set but the reduction does not use one", o.Denominator)
+	}
+	return nil
+}
+
+func (o *Options) clipsElements() bool { return o.Clip == ClipElement || o.Clip == ClipBregman }
+
+func (o *Options) normFactor() float64 {
+	if o.Normalize && o.Beta > 0 && o.Beta < 1 {
+		return 1 / (o.Beta * (1 - o.Beta))
+	}
+	return 1
+}
+
+// clipToken limits a row's loss and reports whether its gradient is 0 for that. A NaN passes.
+func (o *Options) clipToken(r *rowResult) (flat bool) {
+	if o.Clip != ClipToken {
+		return false
+	}
+	switch {
+	case r.loss > o.ClipValue:
+		r.loss, r.clipped = o.ClipValue, 1
+		return true
+	case r.loss < 0: // rounding of a KL
+		r.loss = 0
+		return true
+	}
+	return false
+}
+
+// denominator of a reduction over n active rows of v entries.
+func (o *Options) denominator(n, v int) float64 {
+	switch o.Reduction {
+	case ReduceBatchMean:
+		return float64(max(n, 1))
+	case ReduceMean:
+		return float64(max(n, 1)) * float64(max(v, 1))
+	case ReduceDenom:
+		return o.Denominator
+	}
+	return 1
+}

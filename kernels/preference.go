@@ -1,0 +1,128 @@
+package kernels
+
+import "math"
+
+// PreferenceKind is a loss of the DPO family.
+type PreferenceKind uint8
+
+const (
+	Sigmoid PreferenceKind = iota // -(1-s) log sigma(beta m) - s log sigma(-beta m), s the label smoothing
+	IPO                           // (m - 1/(2 beta))^2
+	Hinge                         // max(0, 1 - beta m), gradient 0 at the kink
+)
+
+// ParsePreference reads sigmoid, ipo or hinge.
+func ParsePreference(s string) (PreferenceKind, error) {
+	switch s {
+	case "", "sigmoid":
+		return Sigmoid, nil
+	case "ipo":
+		return IPO, nil
+	case "hinge":
+		return Hinge, nil
+	}
+	return 0, fail("kind", "unknown preference loss %q: want sigmoid, ipo or hinge", s)
+}
+
+// PreferenceOptions of DPO.
+type PreferenceOptions struct {
+	Kind           PreferenceKind
+	Beta           float64 // > 0
+	LabelSmoothing float64 // in [0, 0.5), sigmoid only
+}
+
+// Pairs are sequence log-probabilities under the policy and the reference, one element a pair.
+type Pairs struct {
+	PolicyChosen, PolicyRejected       []float64
+	ReferenceChosen, ReferenceRejected []float64
+	Weights                            []float64 // or nil
+}
+
+// PairResult is one pair of a preference loss. The margin is (pc-rc)-(pr-rr), a reward beta*(policy-reference). Grad is
+// d loss / d PolicyChosen before weight and mean; the rejected side's is its negative.
+type PairResult struct {
+	Loss, Grad, Margin, RewardChosen, RewardRejected float64
+}
+
+// DPO computes the loss of every pair into out and returns sum(w*loss)/max(pairs,1). The gradient of that mean is
+// w*Grad/max(pairs,1). A log-probability that is not finite is refused: one bad pair would poison the mean.
+func DPO(p Pairs, o PreferenceOptions, out []PairResult) (float64, error) {
+	if !(o.Beta > 0) || math.IsInf(o.Beta, 1) {
+		return 0, fail("beta", "beta is %v: want a finite number above 0", o.Beta)
+	}
+	if !(o.LabelSmoothing >= 0 && o.LabelSmoothing < 0.5) {
+		return 0, fail("label_smoothing", "label_smoothing is %v: want a number in [0, 0.5)", o.LabelSmoothing)
+	}
+	if o.LabelSmoothing > 0 && o.Kind != Sigmoid {
+		return 0, fail("label_smoothing", "label_smoothing has no meaning for ipo and hinge")
+	}
+	if o.Kind > Hinge {
+		return 0, fail("kind", "unknown preference loss %d", o.Kind)
+	}
+	n := len(p.PolicyChosen)
+	columns := []struct {
+		name string
+		x    []float64
+	}{{"pc", p.PolicyChosen}, {"pr", p.PolicyRejected}, {"rc", p.ReferenceChosen}, {"rr", p.ReferenceRejected}}
+	for _, c := range columns {
+		if len(c.x) != n {
+			return 0, fail("shape", "%s holds %d pairs, pc %d", c.name, len(c.x), n)
+		}
+	}
+	if len(out) < n || (p.Weights != nil && len(p.Weights) != n) {
+		return 0, fail("shape", "%d pairs, room for %d results, %d weights", n, len(out), len(p.Weights))
+	}
+	for i := range n {
+		for _, c := range columns {
+			if v := c.x[i]; math.IsNaN(v) || math.IsInf(v, 0) {
+				return 0, fail("logp", "pair %d: %s is %v", i, c.name, v)
+			}
+		}
+		if p.Weights != nil && (!(p.Weights[i] >= 0) || math.IsInf(p.Weights[i], 1)) {
+			return 0, fail("weight", "pair %d: weight %v: want a finite number, 0 or above", i, p.Weights[i])
+		}
+	}
+	total := 0.0
+	for i := range n {
+		out[i] = o.pair(p.PolicyChosen[i]-p.ReferenceChosen[i], p.PolicyRejected[i]-p.ReferenceRejected[i])
+		w := 1.0
+		if p.Weights != nil {
+			w = p.Weights[i]
+		}
+		total += w * out[i].Loss
+	}
+	return total / float64(max(n, 1)), nil
+}
+
+func (o *PreferenceOptions) pair(chosen, rejected float64) PairResult {
+	m := chosen - rejected
+	x := o.Beta * m
+	r := PairResult{Margin: m, RewardChosen: o.Beta * chosen, RewardRejected: o.Beta * rejected}
+	switch o.Kind {
+	case Sigmoid:
+		s := o.LabelSmoothing
+		r.Loss = softplus(-x)
+		r.Grad = -o.Beta * sigmoid(-x)
+		if s > 0 {
+			r.Loss = (1-s)*r.Loss + s*softplus(x)
+			r.Grad = o.Beta * (s*sigmoid(x) - (1-s)*sigmoid(-x))
+		}
+	case IPO:
+		e := m - 1/(2*o.Beta)
+		r.Loss, r.Grad = e*e, 2*e
+	case Hinge:
+		r.Loss = max(0, 1-x)
+		if x < 1 {
+			r.Grad = -o.Beta
+		}
+	}
+	return r
+}
+
+func sigmoid(x float64) float64 {
+	e := math.Exp(-math.Abs(x))
+	if x >= 0 {
+		return 1 / (1 + e)
+	}
+	return e / (1 + e)
+}

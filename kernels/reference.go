@@ -1,0 +1,264 @@
+package kernels
+
+import (
+	"math"
+	"unsafe"
+)
+
+// The float64 definition of every dense loss. Fast paths are tested against it and hand it the rows that float32
+// cannot hold, so it is written to be read and to be exact, not to be quick.
+
+// glNodes and glWeights are the 16-point Gauss-Legendre rule on [0,1].
+var glNodes, glWeights = gaussLegendre16()
+
+func gaussLegendre16() (x, w [16]float64) {
+	const n = 16
+	for i := range n {
+		v := math.Cos(math.Pi * (float64(i) + 0.75) / (n + 0.5))
+		var d float64
+		for range 20 {
+			p0, p1 := 1.0, v
+			for k := 2; k <= n; k++ {
+				p0, p1 = p1, (float64(2*k-1)*v*p1-float64(k-1)*p0)/float64(k)
+			}
+			d = n * (v*p1 - p0) / (v*v - 1)
+			v -= p1 / d
+		}
+		x[i], w[i] = (v+1)/2, 1/((1-v*v)*d*d)
+	}
+	return x, w
+}
+
+// smallPhi is phi(d) with l = q*phi(d) for |d| < 1/4, as the integral of phi', which does not cancel.
+func smallPhi(d, beta float64) float64 {
+	acc := 0.0
+	for i, x := range glNodes {
+		u := d * x
+		var f float64
+		switch beta {
+		case 0:
+			f = u * math.Exp(u)
+		case 1:
+			f = math.Expm1(u)
+		default:
+			f = -beta * math.Exp(u) * math.Log1p((1-beta)*math.Expm1(-u))
+		}
+		acc += glWeights[i] * f
+	}
+	return acc * d
+}
+
+// entryTerms is one entry of the loss and its free derivative G = dl/da, from log-probabilities a (student), b
+// (teacher) and their accurately computed difference d = b - a. bregman selects, for beta 0 and 1, the summand
+// p d - p + q or -q d - q + p, which is never negative and has the same sum as the plain one.
+func entryTerms(a, b, d, beta float64, bregman bool) (l, g float64) {
+	inf := math.Inf(1)
+	noQ, noP := math.IsInf(a, -1), math.IsInf(b, -1)
+	if noQ && noP {
+		return 0, 0
+	}
+	q, p := math.Exp(a), math.Exp(b)
+	switch {
+	case noQ:
+		d = inf
+	case noP:
+		d = -inf
+	}
+	near := math.Abs(d) < 0.25
+	switch beta {
+	case 0:
+		if !noP {
+			l = p * d
+		}
+		g = -p
+		if bregman {
+			switch {
+			case near:
+				l, g = q*smallPhi(d, 0), -q*math.Expm1(d)
+			default:
+				l, g = l-p+q, q-p
+			}
+		}
+		return l, g
+	case 1:
+		if noQ {
+			if bregman {
+				return p, 0
+			}
+			return 0, 0
+		}
+		l, g = -q*d, q*(1-d)
+		if bregman {
+			g = -q * d
+			if near {
+				l = q * smallPhi(d, 1)
+			} else {
+				l = l - q + p
+			}
+		}
+		return l, g
+	}
+	// lm = log M - a, h = b - log M, each in the form that does not cancel on its side.
+	var lm, h float64
+	switch {
+	case noP:
+		lm = math.Log1p(-beta)
+	case noQ:
+		h = -math.Log(beta)
+	case d <= 0:
+		lm = math.Log1p(beta * math.Expm1(d))
+		if d > -1 {
+			h = -math.Log1p((1 - beta) * math.Expm1(-d))
+		} else {
+			h = d - lm
+		}
+	default:
+		lm = d + math.Log1p((1-beta)*math.Expm1(-d))
+		h = -math.Log1p((1 - beta) * math.Expm1(-d))
+	}
+	if !noQ {
+		g = -(1 - beta) * q * lm
+	}
+	switch {
+	case near:
+		l = q * smallPhi(d, beta)
+	default:
+		if !noP {
+			l = beta * p * h
+		}
+		l += g
+	}
+	return l, g
+}
+
+// refRow is the softmax statistics of one row over n entries: the maximum m of x/T and s = log sum exp(x/T - m).
+// They stay apart, since m may be 3e38.
+type refRow struct {
+	p      unsafe.Pointer
+	dtype  DType
+	n      int
+	tau    float64
+	m, s   float64
+	finite bool
+}
+
+func newRefRow(p unsafe.Pointer, dtype DType, n int, tau float64) refRow {
+	r := refRow{p: p, dtype: dtype, n: n, tau: tau, m: math.Inf(-1)}
+	for i := range n {
+		x := load(p, dtype, i)
+		if x != x {
+			r.m = x
+			break
+		}
+		r.m = max(r.m, x/tau)
+	}
+	if math.IsNaN(r.m) || math.IsInf(r.m, 0) {
+		r.s = math.NaN()
+		return r
+	}
+	r.finite = true
+	sum := 0.0
+	for i := range n {
+		sum += math.Exp(r.y(i))
+	}
+	r.s = math.Log(sum)
+	return r
+}
+
+// y is x/T - m.
+func (r *refRow) y(i int) float64 { return load(r.p, r.dtype, i)/r.tau - r.m }
+
+func (r *refRow) lse() float64 { return r.m + r.s }
+
+// rowResult is a row before weight and denominator.
+type rowResult struct {
+	loss       float64
+	lseZ, lseT float64
+	clipped    int
+}
+
+// refJSD is the definition of the dense row loss. With a non-nil put it hands over every entry of the gradient dL/dz.
+func (o *Options) refJSD(s, t unsafe.Pointer, ds, dt DType, n int, put func(i int, g float64)) rowResult {
+	z, w := newRefRow(s, ds, n, o.Temperature), newRefRow(t, dt, n, o.Temperature)
+	res := rowResult{lseZ: z.lse(), lseT: w.lse()}
+	if put == nil {
+		put = func(int, float64) {}
+	}
+	if !z.finite || !w.finite {
+		res.loss = math.NaN()
+		for i := range n {
+			put(i, math.NaN())
+		}
+		return res
+	}
+	term := func(i int) (a, l, g float64, cut bool) {
+		yz, yt := z.y(i), w.y(i)
+		a = yz - z.s
+		l, g = entryTerms(a, yt-w.s, (yt-yz)-(w.s-z.s), o.Beta, o.Clip != ClipElement)
+		if o.clipsElements() && l > o.ClipValue {
+			return a, o.ClipValue, 0, true
+		}
+		return a, l, g, false
+	}
+	// The gradient G_j - q_j sum G cancels where one entry holds nearly all of q. Subtracting that entry's own G/q = c
+	// from all changes nothing and makes its term exactly 0.
+	top, best := 0, math.Inf(-1)
+	for i := range n {
+		if y := z.y(i); y > best {
+			top, best = i, y
+		}
+	}
+	a0, _, g0, _ := term(top)
+	c := g0 / math.Exp(a0)
+	pivot := func(i int, a, g float64) float64 {
+		if i == top {
+			return 0
+		}
+		return g - c*math.Exp(a)
+	}
+	var sumG float64
+	for i := range n {
+		a, l, g, cut := term(i)
+		res.loss += l
+		sumG += pivot(i, a, g)
+		if cut {
+			res.clipped++
+		}
+	}
+	if o.Clip == ClipElement && res.clipped == 0 {
+		// Nothing was clipped: the Bregman summands give the same sum without cancelling.
+		res.loss = 0
+		for i := range n {
+			yz, yt := z.y(i), w.y(i)
+			l, _ := entryTerms(yz-z.s, yt-w.s, (yt-yz)-(w.s-z.s), o.Beta, true)
+			res.loss += l
+		}
+	}
+	flat := o.clipToken(&res)
+	res.loss *= o.normFactor()
+	for i := range n {
+		switch {
+		case math.IsInf(res.loss, 1):
+			put(i, math.NaN())
+		case flat:
+			put(i, 0)
+		default:
+			a, _, g, _ := term(i)
+			put(i, (pivot(i, a, g)-math.Exp(a)*sumG)*o.normFactor()/o.Temperature)
+		}
+	}
+	return res
+}
+
+// ReferenceJSD is the float64 loss of one row and, where grad is not nil, its gradient with respect to the student's
+// logits. It is the definition the fast paths are measured against. It does not validate.
+func ReferenceJSD(student, teacher []float64, o Options, grad []float64) float64 {
+	if len(student) == 0 {
+		return 0
+	}
+	var put func(int, float64)
+	if grad != nil {
+		put = func(i int, g float64) { grad[i] = g }
+	}
+	return o.refJSD(unsafe.Pointer(&student[0]), unsafe.Pointer(&teacher[0]), float64s, float64s, len(student), put).loss
+}

@@ -1,0 +1,393 @@
+package kernels
+
+import (
+	"math"
+	"unsafe"
+)
+
+// worker holds one goroutine's scratch: nothing is allocated while rows are computed.
+type worker struct {
+	a      tileArgs
+	path   *tileSet
+	padS   [block]float32 // a row's tail, padded with -Inf; half types use its first half
+	padT   [block]float32
+	padOut [block]float32
+	raw    []float32 // a row's raw gradient
+	skip   int       // an entry normaliser leaves out, or -1
+	copied *[tile]float32
+	zero   *[tile]float32
+	next   func() // the goroutine's body, kept so that starting it allocates nothing
+}
+
+func newWorker(p *tileSet) *worker {
+	w := &worker{path: p, skip: -1}
+	if p != nil && p.float64s {
+		w.a.wide = new([2][tile]float32)
+	}
+	return w
+}
+
+// reserve makes room for the raw gradient of n entries and a padded tail.
+func (w *worker) reserve(n int) {
+	if len(w.raw) < n+block {
+		w.raw = make([]float32, n+block)
+	}
+}
+
+// release drops the references to a caller's memory.
+func (w *worker) release() {
+	a := &w.a
+	a.s, a.t, a.g, a.out, a.pfs, a.pft, a.tab, a.table = nil, nil, nil, nil, nil, nil, nil, nil
+}
+
+var negInf = float32(math.Inf(-1))
+
+// padTail copies the last n entries of a row into a block and fills it with -Inf, which every tile counts as nothing.
+func padTail(dst *[block]float32, src unsafe.Pointer, d DType, n int) unsafe.Pointer {
+	p := unsafe.Pointer(dst)
+	if d == Float32 {
+		copy(dst[:], unsafe.Slice((*float32)(src), n))
+		for i := n; i < block; i++ {
+			dst[i] = negInf
+		}
+		return p
+	}
+	h, inf := unsafe.Slice((*uint16)(p), block), uint16(0xff80)
+	if d == Float16 {
+		inf = 0xfc00
+	}
+	copy(h, unsafe.Slice((*uint16)(src), n))
+	for i := n; i < block; i++ {
+		h[i] = inf
+	}
+	return p
+}
+
+func fillNaN(x []float32) {
+	nan := float32(math.NaN())
+	for i := range x {
+		x[i] = nan
+	}
+}
+
+func maskEntry(p unsafe.Pointer, d DType, i int) {
+	switch d {
+	case Float32:
+		*(*float32)(unsafe.Add(p, 4*i)) = negInf
+	case BFloat16:
+		*(*uint16)(unsafe.Add(p, 2*i)) = 0xff80
+	default:
+		*(*uint16)(unsafe.Add(p, 2*i)) = 0xfc00
+	}
+}
+
+// ahead is where the next row lies, to be prefetched while this one is computed. Zero: nowhere.
+type ahead struct{ s, t unsafe.Pointer }
+
+// norm is a row's log-normaliser in log2 units of k*x: L = k*ref + sum. ref is an element of the row and sum >= 0
+// but for rounding. ok is false for rows float32 can't hold.
+type norm struct {
+	ref float32
+	sum float64
+	l   float64
+	ok  bool
+}
+
+// farthest normaliser, in log2 units, whose rows float32 resolves well enough.
+const farthest = 4096
+
+func (w *worker) normaliser(p unsafe.Pointer, d DType, n int, next unsafe.Pointer, shift bool) norm {
+	a, size, k := &w.a, d.Size(), float64(w.a.k)
+	full := n &^ (block - 1)
+	tail := unsafe.Pointer(nil)
+	if full < n {
+		tail = padTail(&w.padS, unsafe.Add(p, full*size), d, n-full)
+	}
+	// without gives the block at entry i with the skipped entry masked.
+	without := func(q unsafe.Pointer, i, m int) unsafe.Pointer {
+		if w.skip < i || w.skip >= i+m {
+			return q
+		}
+		if w.copied == nil {
+			w.copied = new([tile]float32)
+		}
+		c := unsafe.Pointer(w.copied)
+		copy(unsafe.Slice((*byte)(c), m*size), unsafe.Slice((*byte)(q), m*size))
+		maskEntry(c, d, w.skip-i)
+		return c
+	}
+	if tail != nil && w.skip >= full {
+		maskEntry(tail, d, w.skip-full)
+	}
+	top := func(q unsafe.Pointer, m int) float32 {
+		a.s, a.n = q, m
+		call(w.path.max[d], a)
+		return a.max
+	}
+	ref := negInf
+	if full > 0 {
+		ref = top(p, min(full, 2*block))
+	} else {
+		ref = top(tail, block)
+	}
+	if !(ref > -math.MaxFloat32 && ref < math.MaxFloat32) { // masked at the start: look at all
+		for i := 0; i < full; i += tile {
+			ref = max(ref, top(unsafe.Add(p, i*size), min(tile, full-i)))
+		}
+		if tail != nil {
+			ref = max(ref, top(tail, block))
+		}
+	}
+	if !(math.Abs(float64(ref))*k < farthest) {
+		return norm{}
+	}
+	sumTile := w.path.sum[d]
+	setRef := func() {
+		a.rs, a.ref = 0, float32(k*float64(ref))
+		if shift {
+			a.rs, a.ref = ref, 0
+		}
+		a.dref = float64(a.ref)
+	}
+	if shift {
+		sumTile = w.path.sumShift[d]
+	}
+	setRef()
+	base := func() float64 { return float64(a.ref) + k*float64(a.rs) }
+	total := 0.0
+	one := func(q unsafe.Pointer, m int) bool {
+		a.s, a.n = q, m
+		call(sumTile, a)
+		if !(a.sum < 1.2e18) { // the reference is too small for this tile, or it holds a NaN
+			m := top(q, m)
+			if !(m > ref && float64(m)*k < farthest) {
+				return false
+			}
+			was := base()
+			ref = m
+			setRef()
+			total *= math.Exp2(was - base())
+			call(sumTile, a)
+			if !(a.sum < 1.2e18) {
+				return false
+			}
+		}
+		total += a.sum
+		return true
+	}
+	for i := 0; i < full; i += tile {
+		a.pfs, a.step = p, 0
+		if next != nil {
+			a.pfs, a.step = unsafe.Add(next, full*size*3/4+i*size/4), 64
+		}
+		if m := min(tile, full-i); !one(without(unsafe.Add(p, i*size), i, m), m) {
+			return norm{}
+		}
+	}
+	if tail != nil {
+		a.pfs, a.step = p, 0
+		if !one(tail, block) {
+			return norm{}
+		}
+	}
+	s := math.Log2(total)
+	l := base() + s
+	return norm{ref: ref, sum: base() - k*float64(ref) + s, l: l, ok: math.Abs(l) < farthest}
+}
+
+// reference chooses what to subtract from both sides before scaling. Equal references of 0 keep t-s exact, which
+// nearly equal rows need; large or different normalisers are subtracted first, so that k*x - L does not round.
+func (w *worker) reference(zs, zt norm) (rs, rt float32) {
+	k := float64(w.a.k)
+	switch {
+	case math.Abs(float64(zs.ref)-float64(zt.ref)) >= 0.5:
+		return zs.ref, zt.ref
+	case math.Abs(zs.l) < 32 && math.Abs(zt.l) < 32:
+		return 0, 0
+	}
+	r := float32((zs.l + zt.l) / 2 / k)
+	return r, r
+}
+
+// jsdRow is one dense row. grad, when not nil, receives scale*dL/dz.
+func (j *JSD) jsdRow(w *worker, s, t unsafe.Pointer, d DType, n int, next ahead, grad []float32, scale float64) rowResult {
+	o, a, path := &j.opt, &w.a, w.path
+	if j.exact {
+		return j.slowRow(s, t, d, n, grad, scale)
+	}
+	a.k = float32(math.Log2E / o.Temperature)
+	a.dk = float64(a.k)
+	zs := w.normaliser(s, d, n, next.s, false)
+	if !zs.ok {
+		return j.slowRow(s, t, d, n, grad, scale)
+	}
+	zt := w.normaliser(t, d, n, next.t, false)
+	if !zt.ok {
+		return j.slowRow(s, t, d, n, grad, scale)
+	}
+	rs, rt := w.reference(zs, zt)
+	if zs.ref != zt.ref && math.Abs(zs.sum-zt.sum) < 2e-6 {
+		// Perhaps the same row but for a constant, whose loss must be exactly 0.
+		zz, tt := w.normaliser(s, d, n, nil, true), w.normaliser(t, d, n, nil, true)
+		if zz.sum == tt.sum || rs != rt {
+			zs, zt, rs, rt = zz, tt, zz.ref, tt.ref
+		}
+	}
+	res := rowResult{lseZ: zs.l * math.Ln2, lseT: zt.l * math.Ln2}
+	k, h := a.dk, j.table.h
+	ls, lt := zs.l-k*float64(rs), zt.l-k*float64(rt)
+	if rs == zs.ref && rt == zt.ref {
+		ls, lt = zs.sum, zt.sum
+	}
+	even := j.table.symmetric && !o.clipsElements() && path.even[d] != nil
+	if even {
+		h = 1
+	}
+	a.rs, a.rt = rs, rt
+	a.dnls, a.dnlt, a.nls, a.nlt = -ls, -lt, float32(-ls), float32(-lt)
+	a.dhk = k / h
+	a.hk = float32(a.dhk)
+	a.dhd = (ls - lt) / h
+	a.hd = float32((ls - lt) / k * float64(a.hk))
+	a.dkappa = 1 / (h * math.Ln2)
+	a.kappa = float32(a.dkappa)
+	a.clip, a.dclip = float32(math.Inf(1)), math.Inf(1)
+	if o.clipsElements() {
+		a.dclip = o.ClipValue / math.Ln2
+		a.clip = float32(a.dclip)
+	}
+	fix := 1.0
+	if !path.float64s {
+		fix = math.Exp2((float64(a.nls)+ls)*-0.5) * math.Exp2((float64(a.nlt)+lt)*-0.5)
+	}
+	a.table = j.table
+	pass := path.jsd[d]
+	a.tab = path.tab(j.table)
+	wantG := grad != nil || o.clipsElements()
+	switch {
+	case even && wantG:
+		pass, a.tab = path.evenGrad[d], path.evenTab(j.table)
+	case even:
+		pass, a.tab = path.even[d], path.evenTab(j.table)
+	case wantG:
+		pass = path.grad[d]
+	}
+	if wantG {
+		w.reserve(n)
+	}
+	sum, sumG, far, clipped := w.second(pass, s, t, d, n, next, wantG)
+	res.loss, res.clipped = sum*math.Ln2*fix, clipped
+	if !(res.loss < 1e4) || (j.end && math.IsInf(float64(far), 1)) {
+		return j.slowRow(s, t, d, n, grad, scale)
+	}
+	flat := o.clipToken(&res)
+	nf := o.normFactor()
+	res.loss *= nf
+	if grad == nil {
+		return res
+	}
+	if flat {
+		clear(grad)
+		return res
+	}
+	g := scale * nf / o.Temperature * math.Ln2
+	a.dgk, a.dqk = g*fix, -sumG*g*fix
+	if !path.float64s {
+		a.dqk *= math.Exp2(-(float64(a.nls) + ls))
+	}
+	a.gk, a.qk = float32(a.dgk), float32(a.dqk)
+	keep := far * float32(h) // the gradient of entries beyond the table is dropped
+	if !w.third(s, d, n, grad, scale*nf/o.Temperature, float64(keep) > 28) {
+		return j.slowRow(s, t, d, n, grad, scale)
+	}
+	return res
+}
+
+// second runs the pass over both rows; a gradient pass leaves the raw gradient in w.raw.
+func (w *worker) second(f tileFunc, s, t unsafe.Pointer, d DType, n int, next ahead, wantG bool) (sum, sumG float64, far float32, clipped int) {
+	a, size := &w.a, d.Size()
+	full := n &^ (block - 1)
+	one := func(i int) {
+		if wantG {
+			a.g = unsafe.Pointer(&w.raw[i])
+		}
+		call(f, a)
+		sum += a.sum
+		far = max(far, a.max)
+		if wantG {
+			sumG += a.sumG
+			clipped += a.clipped
+		}
+	}
+	for i := 0; i < full; i += tile {
+		a.n = min(tile, full-i)
+		a.s, a.t = unsafe.Add(s, i*size), unsafe.Add(t, i*size)
+		a.pfs, a.pft, a.step = s, t, 0
+		if next.s != nil { // the first pass has fetched the last quarter
+			a.pfs, a.pft, a.step = unsafe.Add(next.s, i*size*3/4), unsafe.Add(next.t, i*size*3/4), 64
+		}
+		one(i)
+	}
+	if full < n {
+		a.n = block
+		a.s = padTail(&w.padS, unsafe.Add(s, full*size), d, n-full)
+		a.t = padTail(&w.padT, unsafe.Add(t, full*size), d, n-full)
+		a.pfs, a.pft, a.step = s, t, 0
+		one(full)
+	}
+	return sum, sumG, far, clipped
+}
+
+// third folds the raw gradient through the softmax: out = q*qk + g*gk. Where the two nearly cancel throughout, float32
+// leaves too little of them and third reports false, with s still intact. unit is what an entry of size 1
+// scales to, dropped whether some raw gradients of size up to 3e-8 are missing.
+func (w *worker) third(s unsafe.Pointer, d DType, n int, grad []float32, unit float64, dropped bool) bool {
+	a, size := &w.a, d.Size()
+	full := n &^ (block - 1)
+	f := w.path.finish[d]
+	top, q := float32(0), float32(0)
+	out := grad
+	inPlace := unsafe.Pointer(&grad[0]) == s
+	if inPlace {
+		out = w.raw
+	}
+	one := func(i int, p unsafe.Pointer, m int) {
+		a.n, a.s, a.g, a.out = m, p, unsafe.Pointer(&w.raw[i]), unsafe.Pointer(&w.padOut)
+		if i < full {
+			a.out = unsafe.Pointer(&out[i])
+		}
+		call(f, a)
+		top, q = max(top, a.max), max(q, a.qmax)
+	}
+	for i := 0; i < full; i += tile {
+		one(i, unsafe.Add(s, i*size), min(tile, full-i))
+	}
+	if full < n {
+		one(full, padTail(&w.padS, unsafe.Add(s, full*size), d, n-full), block)
+		copy(out[full:n], w.padOut[:n-full])
+	}
+	gone := float64(q) * math.Abs(float64(a.qk)) // how large the terms were that may have cancelled
+	if dropped {
+		gone = max(gone, unit*0.12)
+	}
+	if float64(top) < 0.1*gone && gone*4e-7 > 1e-13 {
+		return false
+	}
+	if inPlace {
+		copy(grad, out[:n])
+	}
+	return true
+}
+
+// slowRow is the float64 definition.
+func (j *JSD) slowRow(s, t unsafe.Pointer, d DType, n int, grad []float32, scale float64) rowResult {
+	if grad == nil {
+		return j.opt.refJSD(s, t, d, d, n, nil)
+	}
+	// grad may be the student's own memory: gather first.
+	z := make([]float64, n)
+	for i := range z {
+		z[i] = load(s, d, i)
+	}
+	return j.opt.refJSD(unsafe.Pointer(&z[0]), t, float64s, d, n, func(i int, g float64) { grad[i] = float32(g * scale) })
+}

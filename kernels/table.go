@@ -1,0 +1,214 @@
+package kernels
+
+import "math"
+
+// segments is the number of pieces of a table, degree that of each piece.
+const (
+	segments = 32
+	degree   = 8
+)
+
+// psi is the loss entry over the larger of the two probabilities, in log2 units, as a function of the log-odds
+// difference D2 = log2 p - log2 q. The entry is 2^max(log2 p, log2 q) * psi(D2). For beta 0 and 1 it is the Bregman
+// summand. psi is 0 with its derivative at D2 = 0, never negative, constant for large |D2| inside (0,1) and at most
+// linear at the ends.
+func psi(d2, beta float64) float64 {
+	d := d2 * math.Ln2
+	a, b := 0.0, d
+	if d > 0 {
+		a, b = -d, 0
+	}
+	l, _ := entryTerms(a, b, d, beta, true)
+	return l / math.Ln2
+}
+
+// piece is one segment of a table: psi(D*h) = sum c[i] (D-centre)^i.
+type piece struct {
+	centre float64
+	c      [degree + 1]float64
+}
+
+// fitPiece interpolates f at Chebyshev nodes on [lo,hi] by a polynomial of degree deg. A segment that touches 0 is
+// expanded about 0 with the first two coefficients exactly 0: f(D) = D^2 g(D).
+func fitPiece(f func(float64) float64, lo, hi float64, deg int) piece {
+	const nodes = 32
+	double := lo == 0 || hi == 0
+	fit := deg
+	if double {
+		fit = deg - 2
+	}
+	var ch [degree + 1]float64
+	for k := range nodes {
+		th := math.Pi * (float64(k) + 0.5) / nodes
+		d := (lo+hi)/2 + math.Cos(th)*(hi-lo)/2
+		y := f(d)
+		if double {
+			y /= d * d
+		}
+		for j := 0; j <= fit; j++ {
+			ch[j] += y * math.Cos(float64(j)*th) * 2 / nodes
+		}
+	}
+	ch[0] /= 2
+	// Chebyshev to monomials in w, then w = scale*(D-centre) + shift.
+	var t0, t1, mono [degree + 1]float64
+	t0[0], t1[1] = 1, 1
+	mono[0], mono[1] = ch[0], ch[1]
+	for j := 2; j <= fit; j++ {
+		var t2 [degree + 1]float64
+		for i := range degree {
+			t2[i+1] = 2 * t1[i]
+		}
+		for i := range t2 {
+			t2[i] -= t0[i]
+			mono[i] += ch[j] * t2[i]
+		}
+		t0, t1 = t1, t2
+	}
+	p := piece{centre: (lo + hi) / 2}
+	scale, shift := 2/(hi-lo), 0.0
+	if double {
+		p.centre, shift = 0, -(lo+hi)/(hi-lo)
+	}
+	var q [degree + 1]float64 // Horner in w with polynomial coefficients
+	for j := fit; j >= 0; j-- {
+		var r [degree + 1]float64
+		for i := range r {
+			r[i] = q[i] * shift
+			if i > 0 {
+				r[i] += q[i-1] * scale
+			}
+		}
+		r[0] += mono[j]
+		q = r
+	}
+	if double {
+		copy(p.c[2:], q[:degree-1])
+	} else {
+		p.c = q
+	}
+	return p
+}
+
+// flatPiece carries a table beyond its range: constant, or linear where psi grows.
+func flatPiece(f func(float64) float64, at float64, linear bool) piece {
+	p := piece{centre: at}
+	p.c[0] = f(at)
+	if linear {
+		p.c[1] = f(at+0.5) - f(at-0.5)
+	}
+	return p
+}
+
+// table is psi_beta in the layouts of every path. h is the width of a segment in log2 units of odds.
+type table struct {
+	h float64
+	// symmetric is true for beta 1/2, where psi is even.
+	symmetric bool
+	pieces    [segments]piece
+	// rows, for assembly: rows[0] the centres, rows[1+i] the coefficients of degree i, each indexed by segment&31.
+	// 64-byte alignment comes from alignedRows.
+	rows *[degree + 2][segments]float32
+	// packed is the same by segment: centre, c0..c8, 0, 0.
+	packed *[segments][12]float32
+	even   *evenTable
+}
+
+// evenTable is psi_1/2 over |D|.
+type evenTable struct {
+	// wide has 32 segments of one log2 unit, expanded about their left edges; wide[i] holds degree i.
+	wide *[evenDegree + 1][segments]float32
+	// narrow has 8 segments, chosen by the exponent and first fraction bit of 1+|D2|/4: narrow[0] the centres in units
+	// of D2/4, narrow[1+i] degree i.
+	narrow *[narrowDegree + 2][8]float32
+}
+
+const (
+	evenDegree   = 6
+	narrowDegree = 7
+)
+
+// newTable fits psi_beta. It takes about half a millisecond.
+func newTable(beta float64) *table {
+	t := &table{h: 2, symmetric: beta == 0.5}
+	// Small beta moves the bend of psi to log2(1/beta): the table must reach further.
+	if interior := min(beta, 1-beta); interior > 0 && interior < 0.01 {
+		t.h = 2.5
+	}
+	f := func(d float64) float64 { return psi(d*t.h, beta) }
+	for n := -segments / 2; n < segments/2; n++ {
+		lo := float64(n)
+		var p piece
+		switch n {
+		case -segments / 2:
+			p = flatPiece(f, lo+0.5, beta == 1)
+		case segments/2 - 1:
+			p = flatPiece(f, lo+0.5, beta == 0)
+		default:
+			p = fitPiece(f, lo, lo+1, degree)
+		}
+		t.pieces[n&(segments-1)] = p
+	}
+	t.rows = alignedRows[[degree + 2][segments]float32]()
+	t.packed = alignedRows[[segments][12]float32]()
+	for i, p := range t.pieces {
+		t.rows[0][i], t.packed[i][0] = float32(p.centre), float32(p.centre)
+		for j, c := range p.c {
+			t.rows[1+j][i], t.packed[i][1+j] = float32(c), float32(c)
+		}
+	}
+	if t.symmetric {
+		t.even = newEvenTable()
+	}
+	return t
+}
+
+func newEvenTable() *evenTable {
+	e := &evenTable{wide: alignedRows[[evenDegree + 1][segments]float32](), narrow: alignedRows[[narrowDegree + 2][8]float32]()}
+	f := func(d float64) float64 { return psi(d, 0.5) }
+	for n := range segments {
+		lo := float64(n)
+		p := fitPiece(f, lo, lo+1, evenDegree)
+		if n == segments-1 {
+			p = flatPiece(f, lo, false)
+		}
+		c := p.c
+		if p.centre != lo {
+			c = recentre(p.c, lo-p.centre)
+		}
+		for j := range e.wide {
+			e.wide[j][n] = float32(c[j])
+		}
+	}
+	f = func(d float64) float64 { return psi(4*d, 0.5) }
+	edges := [9]float64{0, 0.5, 1, 2, 3, 5, 7, 11, 15}
+	for i := range 8 {
+		p := fitPiece(f, edges[i], edges[i+1], narrowDegree)
+		if i == 7 {
+			p = flatPiece(f, edges[i], false)
+		}
+		slot := int(math.Float32bits(float32(1+edges[i]))>>22) & 7
+		e.narrow[0][slot] = float32(p.centre)
+		for j := range narrowDegree + 1 {
+			e.narrow[1+j][slot] = float32(p.c[j])
+		}
+	}
+	return e
+}
+
+// recentre rewrites sum c[i] x^i in powers of x-by.
+func recentre(c [degree + 1]float64, by float64) [degree + 1]float64 {
+	var q [degree + 1]float64
+	for j := degree; j >= 0; j-- {
+		var r [degree + 1]float64
+		for i := range r {
+			r[i] = q[i] * by
+			if i > 0 {
+				r[i] += q[i-1]
+			}
+		}
+		r[0] += c[j]
+		q = r
+	}
+	return q
+}
