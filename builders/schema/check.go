@@ -169,6 +169,9 @@ func (w *walker) shown(s *Spec, n *yaml.Node) string {
 		return describe(n)
 	}
 	written, rewrote := w.doc.Written(n)
+	if urlPassword.MatchString(written) {
+		return describe(n)
+	}
 	if r := []rune(written); len(r) > 40 {
 		written = string(r[:40]) + "..."
 	}
@@ -254,7 +257,7 @@ func contains(list []string, s string) bool {
 }
 
 func (w *walker) unknownKey(s *Spec, key, val *yaml.Node, ptr string) {
-	meant := s.nearest(key.Value)
+	meant := s.Nearest(key.Value)
 	severity := w.unknown
 	if s.Open { // what others may add to; only a likely slip is worth a word
 		if s.Field(meant) == nil {
@@ -277,7 +280,7 @@ func (w *walker) unknownKey(s *Spec, key, val *yaml.Node, ptr string) {
 	case len(s.Fields) == 0:
 		f.Fix = "remove it"
 	default:
-		f.Fix = "remove it; known keys: " + strings.Join(s.names(), ", ")
+		f.Fix = "remove it; known keys: " + strings.Join(s.Names(), ", ")
 	}
 	w.report(key, ptr+"/"+escape(key.Value), f)
 }
@@ -581,7 +584,7 @@ func (w *walker) bounds(s *Spec, n *yaml.Node, ptr string, v any) bool {
 	if d := s.defaultText(); d != "" {
 		fix += " (default " + d + ")"
 	} else if s.Nullable {
-		fix += ", or remove the key for no limit"
+		fix += ", or remove the key"
 	}
 	w.report(n, ptr, Finding{Code: CodeRange, Message: fmt.Sprintf("%s must be %s, this is %s", label(ptr), rule, w.shown(s, n)), Fix: fix})
 	return false

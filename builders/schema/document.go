@@ -66,22 +66,23 @@ func Parse(name string, text []byte, lim Limits) (*Document, []Finding) {
 		return nil, []Finding{src.place(f, line, 1, 1)}
 	}
 	var root, more yaml.Node
-	dec := yaml.NewDecoder(bytes.NewReader(text))
+	guarded := guard(text)
+	dec := yaml.NewDecoder(bytes.NewReader(guarded))
 	err := decodeNode(dec, &root)
 	if errors.Is(err, io.EOF) || (err == nil && isNull(content(&root))) {
 		return whole(CodeEmpty, "the file has no settings", "write a configuration, or let `nat-go init` write one")
 	}
 	if err != nil {
-		return nil, []Finding{src.syntax(text, err)}
+		return nil, []Finding{src.syntax(guarded, err)}
 	}
 	doc := &Document{origins: map[*yaml.Node]origin{}}
-	x := expander{doc: doc, src: src, lim: lim, open: map[*yaml.Node]bool{}}
+	x := expander{doc: doc, src: src, lim: lim, open: map[*yaml.Node]bool{}, guarded: len(guarded) != len(text)}
 	doc.Root = x.expand(content(&root), "", 0)
 	if err := decodeNode(dec, &more); err == nil {
 		f := Finding{Code: CodeManyDocs, Severity: Error, Message: "the file has more than one YAML document", Fix: "keep one; remove the line ---"}
 		x.findings = append(x.findings, src.place(f, max(1, more.Line), max(1, more.Column), max(1, more.Column)))
 	} else if !errors.Is(err, io.EOF) {
-		x.findings = append(x.findings, src.syntax(text, err))
+		x.findings = append(x.findings, src.syntax(guarded, err))
 	}
 	if doc.Root == nil {
 		return nil, x.findings
@@ -91,6 +92,39 @@ func Parse(name string, text []byte, lim Limits) (*Document, []Finding) {
 			Message: "a configuration is a mapping of sections, this is " + describe(doc.Root), Fix: "write `section: ...`, for example `finetuning:`"}))
 	}
 	return doc, x.findings
+}
+
+// A reference to a variable is written ${NAME}, whose brace ends a flow mapping: NAT, which replaces references in the raw
+// text, reads {host: ${HOST}}, and YAML does not. So the characters of references stand behind as many others of the
+// private use area while the text is parsed, which keeps every column, and come back in the nodes. No value is put in.
+const guardBase = 0xE100
+
+var (
+	plainReference = regexp.MustCompile(`\$\{[^{}"'\\\r\n]*\}`)
+	guardRunes     = regexp.MustCompile(`[\x{E100}-\x{E17F}]`)
+)
+
+func guard(text []byte) []byte {
+	if !bytes.Contains(text, []byte("${")) || guardRunes.Match(text) {
+		return text
+	}
+	return plainReference.ReplaceAllFunc(text, func(ref []byte) []byte {
+		return []byte(strings.Map(func(r rune) rune {
+			if r < 0x80 {
+				return guardBase + r
+			}
+			return r
+		}, string(ref)))
+	})
+}
+
+func unguard(value string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= guardBase && r < guardBase+0x80 {
+			return r - guardBase
+		}
+		return r
+	}, value)
 }
 
 // decodeNode guards against a panic inside the YAML library: a hostile text must end in a finding.
@@ -192,6 +226,7 @@ type expander struct {
 	nodes    int
 	stopped  bool
 	open     map[*yaml.Node]bool // aliased nodes being expanded
+	guarded  bool
 	findings []Finding
 }
 
@@ -229,6 +264,9 @@ func (x *expander) expand(n *yaml.Node, ptr string, depth int) *yaml.Node {
 	}
 	c := &yaml.Node{Kind: n.Kind, Style: n.Style, Tag: n.Tag, Value: n.Value, Line: n.Line, Column: n.Column}
 	x.doc.origins[c] = origin{src: x.src}
+	if x.guarded {
+		c.Value = unguard(c.Value)
+	}
 	switch n.Kind {
 	case yaml.SequenceNode:
 		for i, e := range n.Content {
@@ -249,6 +287,9 @@ func (x *expander) mapping(n, c *yaml.Node, ptr string, depth int) {
 		key := n.Content[i]
 		if key.Kind == yaml.AliasNode {
 			key = key.Alias
+		}
+		if x.guarded {
+			key.Value = unguard(key.Value)
 		}
 		if key.Kind != yaml.ScalarNode {
 			x.fail(n.Content[i], ptr, CodeBadKey, "a key must be a plain text, this is "+describe(key), "write `name: value`")
@@ -413,7 +454,7 @@ func (d *Document) Hide(n *yaml.Node) {
 	}
 	d.secrets[n] = true
 	src := d.origins[n].src
-	if src == nil || n.Line == 0 {
+	if written, _ := d.Written(n); src == nil || n.Line == 0 || isReference(written) {
 		return
 	}
 	for line := n.Line; line <= len(src.lines); line++ {
@@ -527,8 +568,16 @@ func (d *Document) own(n *yaml.Node, src *Source) {
 	}
 }
 
-// NewSource names a text that is no file, for nodes put into a document with Set.
-func NewSource(name, text string) *Source { return &Source{Name: name, lines: splitLines(text)} }
+// CommandLine is the name of sources that are no files: overrides.
+const CommandLine = "(command line)"
+
+// NewSource makes a source of a text on the command line, for nodes put into a document with Set.
+func NewSource(text string) *Source { return &Source{Name: CommandLine, lines: splitLines(text)} }
+
+// HideFrom masks everything from a column of the first line on.
+func (s *Source) HideFrom(column int) {
+	s.masks = append(s.masks, mask{1, column, utf8.RuneCountInString(s.lines[0]) + 1})
+}
 
 // ReportAt places a finding in a text by line and columns.
 func (s *Source) ReportAt(line, col, end int, ptr string, f Finding) Finding {

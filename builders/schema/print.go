@@ -47,6 +47,8 @@ func (f Finding) place() string {
 	return fmt.Sprintf("%s:%d:%d", f.File, f.Line, f.Column)
 }
 
+func (f Finding) inFile() bool { return f.File != "" && f.File != CommandLine }
+
 // String is the finding in one line.
 func (f Finding) String() string {
 	s := fmt.Sprintf("%s: %s %s: %s", f.place(), f.Severity, f.Code, f.Message)
@@ -101,15 +103,18 @@ func GitHub(w io.Writer, fs []Finding) error {
 	level := map[Severity]string{Error: "error", Warning: "warning", Note: "notice"}
 	var b strings.Builder
 	for _, f := range fs {
-		fmt.Fprintf(&b, "::%s file=%s", level[f.Severity], property.Replace(f.File))
-		if f.Line > 0 {
+		fmt.Fprintf(&b, "::%s title=%s", level[f.Severity], property.Replace(f.Code))
+		if f.inFile() {
+			fmt.Fprintf(&b, ",file=%s", property.Replace(f.File))
+		}
+		if f.inFile() && f.Line > 0 {
 			fmt.Fprintf(&b, ",line=%d,col=%d,endColumn=%d", f.Line, f.Column, f.EndColumn)
 		}
 		text := f.Message
 		if f.Fix != "" {
 			text += "\nfix: " + f.Fix
 		}
-		fmt.Fprintf(&b, ",title=%s::%s\n", property.Replace(f.Code), data.Replace(text))
+		fmt.Fprintf(&b, "::%s\n", data.Replace(text))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -140,7 +145,7 @@ func SARIF(w io.Writer, fs []Finding, version string, explain func(code string) 
 		}
 		result := object{"ruleId": f.Code, "ruleIndex": slices.Index(codes, f.Code), "level": string(f.Severity), "message": object{"text": text},
 			"properties": object{"pointer": f.Pointer}}
-		if f.File != "" {
+		if f.inFile() {
 			result["locations"] = []object{{"physicalLocation": where}}
 		}
 		results = append(results, result)

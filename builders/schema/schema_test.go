@@ -70,7 +70,7 @@ func TestFindings(t *testing.T) {
 		{"belongs deeper", "host: http://x\nlearning_rate: 1", `c.yml:2:1: error NG1201: the configuration has no key "learning_rate" (write hyper.learning_rate instead of learning_rate)`},
 		{"type", "host: http://x\nmin_score_diff: abc", `c.yml:2:17: error NG1202: min_score_diff must be a number, this is the text "abc" (write a number (default 0))`},
 		{"quote", "host: http://x\nttc_step_name: 12", `c.yml:2:16: error NG1202: ttc_step_name must be a text, this is 12 (put quotes around it: "12")`},
-		{"range", "host: http://x\nmax_pairs: 0", `c.yml:2:12: error NG1203: max_pairs must be at least 1, this is 0 (write a value that is at least 1, or remove the key for no limit)`},
+		{"range", "host: http://x\nmax_pairs: 0", `c.yml:2:12: error NG1203: max_pairs must be at least 1, this is 0 (write a value that is at least 1, or remove the key)`},
 		{"nan", "host: http://x\nmin_score_diff: .nan", `c.yml:2:17: error NG1207: min_score_diff must be a finite number (write a number)`},
 		{"fraction", "host: http://x\nruns: 1.5", `c.yml:2:7: error NG1202: runs must be a whole number, this is 1.5 (write a whole number (default 1))`},
 		{"overflow", "host: http://x\nruns: 300", `c.yml:2:7: error NG1203: runs must be at least 0 and at most 255, this is 300 (write a value that is at least 0 and at most 255 (default 1))`},
@@ -145,6 +145,8 @@ func TestSecretsAreMasked(t *testing.T) {
 		"host: http://x\ntoken:\n  [" + canary + ", {api_key: " + canary + "}]",
 		"host: http://x\ntoken: &x " + canary + "\nnope: 1",
 		"{host: http://x, api_key: " + canary + ", [",
+		"host: nope://user:" + canary + "@host:x/\nnope: http://user:" + canary + "@host",
+		"{host: http://x, memory: http://user:" + canary + "@host}",
 		"host: http://x\ntoken: |\n  " + canary + "\n  " + canary + "\nnope: 1",
 	} {
 		doc, fs := Parse("c.yml", []byte(text), DefaultLimits)

@@ -16,6 +16,9 @@ const (
 // show a line of a section that is not ours, a misspelt key, or a text that is not even YAML.
 var secretKey = regexp.MustCompile(`(?i)\b[\w-]*(?:token|secret|passw(?:or)?d|passphrase|api_?key|credentials?)["']?\s*[:= ]\s*("[^"]*"?|'[^']*'?|[^\s,}\]#]+)`)
 
+// urlPassword finds the password in http://user:password@host.
+var urlPassword = regexp.MustCompile(`://[^/\s:@]*:([^/\s@]+)@`)
+
 var secretName = regexp.MustCompile(`(?i)(?:token|secret|passw(?:or)?d|passphrase|api_?key|credentials?)$`)
 
 // SoundsSecret reports whether a key's name says that its value is a secret.
@@ -34,7 +37,7 @@ func (s *Source) snippet(line, col, end int) string {
 		}
 	}
 	whole := s.lines[line-1]
-	for _, m := range secretKey.FindAllStringSubmatchIndex(whole, -1) {
+	for _, m := range slices.Concat(secretKey.FindAllStringSubmatchIndex(whole, -1), urlPassword.FindAllStringSubmatchIndex(whole, -1)) {
 		if value := strings.Trim(whole[m[2]:m[3]], `"'`); !isReference(value) {
 			hide = append(hide, [2]int{utf8.RuneCountInString(whole[:m[2]]), utf8.RuneCountInString(whole[:m[3]])})
 		}

@@ -362,8 +362,8 @@ func quoteAll(names []string) string {
 	return strings.Join(q, ", ")
 }
 
-// names lists the keys of an object.
-func (s *Spec) names() []string {
+// Names lists the keys of an object.
+func (s *Spec) Names() []string {
 	out := make([]string, len(s.Fields))
 	for i, f := range s.Fields {
 		out[i] = f.Name
@@ -371,14 +371,14 @@ func (s *Spec) names() []string {
 	return out
 }
 
-// nearest finds what an unknown key was meant to be: a key of the object, else the path of one deeper inside.
-func (s *Spec) nearest(key string) string {
+// Nearest finds what an unknown key was meant to be: a key of the object, else the path of one deeper inside.
+func (s *Spec) Nearest(key string) string {
 	for _, f := range s.Fields {
 		if slices.Contains(f.Aka, key) {
 			return f.Name
 		}
 	}
-	names := s.names()
+	names := s.Names()
 	for _, f := range s.Fields {
 		names = append(names, f.Aliases...)
 	}

@@ -128,10 +128,31 @@ func (l *loader) check(c *Config) {
 			l.unknownSection(key, ptr)
 		}
 	}
+	l.clearSecrets(root, nil)
 	c.Dataset.Split.ValidationSet = c.Has("dataset", "split", "validation")
 	if firstForeign != nil {
 		l.report(firstForeign, schema.Pointer(firstForeign.Value), schema.Finding{Code: codeForeign, Severity: schema.Note,
 			Message: "sections of NAT that nat-go does not use were passed over: " + strings.Join(c.passed, ", ")})
+	}
+}
+
+// clearSecrets warns about secrets that stand in a file in clear.
+func (l *loader) clearSecrets(n *yaml.Node, path []string) {
+	if n.Kind == yaml.ScalarNode {
+		written, _ := l.doc.Written(n)
+		if l.doc.IsSecret(n) && written != "" && n.ShortTag() != "!!null" && !onlyReference.MatchString(written) && l.doc.File(n) != schema.CommandLine {
+			l.report(n, schema.Pointer(path...), schema.Finding{Code: schema.CodeClearSecret, Severity: schema.Warning,
+				Message: strings.Join(path, ".") + " is a secret and stands in the file in clear", Fix: "write ${VARIABLE} and set the variable"})
+		}
+		return
+	}
+	for i, child := range n.Content {
+		switch {
+		case n.Kind == yaml.SequenceNode:
+			l.clearSecrets(child, append(path[:len(path):len(path)], fmt.Sprint(i)))
+		case i%2 == 1:
+			l.clearSecrets(child, append(path[:len(path):len(path)], n.Content[i-1].Value))
+		}
 	}
 }
 
@@ -224,7 +245,7 @@ func (l *loader) noType(b *Block, ptr string, types map[string]Component) {
 	if len(known) == 1 {
 		f.Fix = "add `_type: " + known[0] + "` to it"
 	}
-	if l.doc.File(b.key) == overrideName { // a misspelt name in an override makes a component of its own
+	if l.doc.File(b.key) == schema.CommandLine { // a misspelt name in an override makes a component of its own
 		var names []string
 		if section := schema.Lookup(l.doc.Root, b.Section); section != nil {
 			for i := 0; i+1 < len(section.Content); i += 2 {

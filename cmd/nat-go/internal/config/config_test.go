@@ -1,9 +1,16 @@
 package config
 
 import (
+	"bytes"
+	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/nat-go/nat-go/builders/schema"
 )
@@ -67,15 +74,100 @@ func conformance(t *testing.T, parts ...string) string {
 	return path
 }
 
-func TestExplore(t *testing.T) {
-	dir := conformance(t, "nat", "cli", "configs")
-	files, _ := filepath.Glob(dir + "/*.yml")
-	for _, f := range files {
-		_, fs := Load(f, Options{Types: testTypes, Run: true})
-		for i := range fs {
-			fs[i].File = filepath.Base(fs[i].File)
+var update = flag.Bool("update", false, "write the findings into testdata")
+
+// TestFindings compares the printed findings of the configurations in testdata. The first line of an archive holds the
+// options: run, compat, env:NAME=VALUE, -o:OVERRIDE.
+func TestFindings(t *testing.T) {
+	archives, err := filepath.Glob("testdata/findings/*.txtar")
+	if err != nil || len(archives) == 0 {
+		t.Fatal("no test data", err)
+	}
+	for _, path := range archives {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
+			ar, err := txtar.ParseFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir, want := t.TempDir(), -1
+			for i, f := range ar.Files {
+				if f.Name == "want" {
+					want = i
+					continue
+				}
+				name := filepath.Join(dir, f.Name)
+				if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(name, f.Data, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			t.Chdir(dir)
+			_, fs := Load("config.yml", testOptions(string(ar.Comment)))
+			checkPlaces(t, fs)
+			var got bytes.Buffer
+			if err := schema.Text(&got, fs, false); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(got.String(), "c4n4ry") {
+				t.Error("a secret or a variable's value is shown")
+			}
+			if *update {
+				ar.Files[want].Data = got.Bytes()
+				t.Chdir(testDir)
+				if err := os.WriteFile(path, txtar.Format(ar), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if d := cmp.Diff(string(ar.Files[want].Data), got.String()); d != "" {
+				t.Errorf("-want +got:\n%s", d)
+			}
+		})
+	}
+}
+
+var testDir = func() string {
+	dir, err := os.Getwd()
+	if err != nil {
+		panic(err)
+	}
+	return dir
+}()
+
+func testOptions(line string) Options {
+	opt := Options{Types: testTypes}
+	env := map[string]string{}
+	for _, word := range strings.Fields(line) {
+		switch kind, rest, _ := strings.Cut(word, ":"); kind {
+		case "run":
+			opt.Run = true
+		case "compat":
+			opt.Compat = true
+		case "env":
+			name, value, _ := strings.Cut(rest, "=")
+			env[name] = value
+		case "-o":
+			opt.Overrides = append(opt.Overrides, Override(rest))
 		}
-		schema.Text(os.Stdout, fs, false)
+	}
+	opt.Getenv = func(name string) (string, bool) { v, ok := env[name]; return v, ok }
+	return opt
+}
+
+// checkPlaces fails where a finding points outside its file.
+func checkPlaces(t testing.TB, fs []schema.Finding) {
+	t.Helper()
+	for _, f := range fs {
+		text, err := os.ReadFile(f.File)
+		if f.Line == 0 || err != nil {
+			continue
+		}
+		lines := strings.Split(strings.TrimPrefix(string(text), "\ufeff"), "\n")
+		if f.Line > len(lines) || f.Column < 1 || f.Column > utf8.RuneCountInString(lines[f.Line-1])+1 || f.EndColumn < f.Column {
+			t.Errorf("outside the file: %s", f)
+		}
 	}
 }
 

@@ -58,13 +58,16 @@ func Parse(name string, text []byte, opt Options) (*Config, []schema.Finding) {
 	if l.doc == nil {
 		return nil, schema.Sort(l.findings)
 	}
+	whole := !schema.Failed(l.withoutEchoes()) // else parts are missing, and what they hold is not missed
 	for _, o := range opt.Overrides {
 		l.override(o)
 	}
 	c := &Config{doc: l.doc, opt: l.opt, present: map[string]bool{}}
 	l.expandAll()
 	l.check(c)
-	l.relate(c)
+	if whole {
+		l.relate(c)
+	}
 	return c, schema.Sort(l.withoutEchoes())
 }
 
@@ -110,23 +113,23 @@ func readFile(path string) ([]byte, *schema.Finding) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fail("there is no such file", "check the path; it is relative to the current folder")
+		return fail("the file does not exist", "check the path; it is relative to the current folder")
 	case err != nil:
-		return fail("can't be read: "+reason(err), "check the path and its permissions")
+		return fail("the file can't be read: "+reason(err), "check the path and its permissions")
 	case info.IsDir():
-		return fail("is a folder", "name the file in it")
+		return fail("the path is a folder", "name the file in it")
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return fail("can't be read: "+reason(err), "check its permissions")
+		return fail("the file can't be read: "+reason(err), "check its permissions")
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, int64(schema.DefaultLimits.Bytes)+1)) // a pipe has no size to look at first
 	if err != nil {
-		return fail("can't be read: "+reason(err), "check the path")
+		return fail("the file can't be read: "+reason(err), "check the path")
 	}
 	if strings.HasPrefix(string(text[:min(len(text), 64)]), "version https://git-lfs") {
-		return fail("is a Git LFS pointer, not the file itself", "run `git lfs pull`")
+		return fail("the file is a Git LFS pointer, not the file itself", "run `git lfs pull`")
 	}
 	return text, nil
 }
@@ -187,7 +190,7 @@ func (l *loader) base(name string, key, value *yaml.Node, above []string) *schem
 	}
 	text, f := readFile(path)
 	if f != nil {
-		return fail(codeBase, "the base "+path+" can't be used: "+f.Message, "the path is relative to the file that names it: "+f.Fix)
+		return fail(codeBase, fmt.Sprintf("the base %s can't be used: %s", path, f.Message), "check the path; it is relative to the file that names it")
 	}
 	return l.inherit(path, text, above)
 }

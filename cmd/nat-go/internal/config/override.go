@@ -41,12 +41,10 @@ func JoinOverrides(args []string) []string {
 	return out
 }
 
-const overrideName = "-o"
-
 // override lays one override over the document. Its findings point into the words of the command line.
 func (l *loader) override(o Override) {
 	text := string(o)
-	src := schema.NewSource(overrideName, text)
+	src := schema.NewSource(text)
 	dotted, value, ok := strings.Cut(text, "=")
 	width := utf8.RuneCountInString(dotted)
 	path := strings.Split(dotted, ".")
@@ -54,6 +52,9 @@ func (l *loader) override(o Override) {
 		l.add(src.ReportAt(1, 1, width+1, "", schema.Finding{Code: codeOverride, Severity: schema.Error,
 			Message: fmt.Sprintf("%q is no override", dotted), Fix: "write -o finetuning.num_epochs=5 or -o finetuning.num_epochs 5"}))
 		return
+	}
+	if slices.ContainsFunc(path, schema.SoundsSecret) {
+		src.HideFrom(width + 2)
 	}
 	spec, f := l.specAt(path)
 	if f != nil {
@@ -108,7 +109,8 @@ func (l *loader) specAt(path []string) (*schema.Spec, *schema.Finding) {
 	}
 	section, ours := sectionSpecs()[top]
 	if !ours && !componentSections[top] && top != "plugins" {
-		return nil, unknownStep(path, 0, slices.Sorted(maps.Keys(topLevel())))
+		known := slices.Sorted(maps.Keys(topLevel()))
+		return nil, unknownStep(path, 0, known, schema.Nearest(top, known))
 	}
 	at := 1
 	if !ours {
@@ -134,7 +136,7 @@ func (l *loader) specAt(path []string) (*schema.Spec, *schema.Finding) {
 				return nil, nil
 			}
 			if f == nil {
-				return nil, unknownStep(path, at, fieldNames(section))
+				return nil, unknownStep(path, at, section.Names(), section.Nearest(path[at]))
 			}
 			section = f.Spec
 		case schema.Map, schema.List:
@@ -149,18 +151,10 @@ func (l *loader) specAt(path []string) (*schema.Spec, *schema.Finding) {
 	return section, nil
 }
 
-func fieldNames(s *schema.Spec) (names []string) {
-	for _, f := range s.Fields {
-		names = append(names, f.Name)
-		names = append(names, f.Aka...)
-	}
-	return names
-}
-
-func unknownStep(path []string, at int, known []string) *schema.Finding {
+func unknownStep(path []string, at int, known []string, meant string) *schema.Finding {
 	f := &schema.Finding{Line: at, Code: codeOverridePath, Severity: schema.Error,
 		Message: fmt.Sprintf("there is no setting %s", strings.Join(path[:at+1], ".")), Fix: "known here: " + strings.Join(known, ", ")}
-	if meant := schema.Nearest(path[at], known); meant != "" {
+	if meant != "" {
 		f.Suggestion = strings.Join(append(slices.Clone(path[:at]), meant), ".")
 		f.Fix = "write " + f.Suggestion
 	}
@@ -182,7 +176,7 @@ func overrideValue(spec *schema.Spec, text string, column int) (*yaml.Node, *sch
 		}
 	}
 	const prefix = "v: "
-	doc, fs := schema.Parse(overrideName, []byte(prefix+text), schema.Limits{Bytes: maxExpanded, Depth: 32, Nodes: 10_000})
+	doc, fs := schema.Parse(schema.CommandLine, []byte(prefix+text), schema.Limits{Bytes: maxExpanded, Depth: 32, Nodes: 10_000})
 	value := (*yaml.Node)(nil)
 	if doc != nil {
 		value = schema.Lookup(doc.Root, "v")

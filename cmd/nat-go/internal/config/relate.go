@@ -59,7 +59,7 @@ func (l *loader) notEnabled(c *Config) {
 	case value == nil:
 		l.report(section, "/finetuning/enabled", finding)
 	default:
-		if value.ShortTag() != "!!bool" && !l.opt.Run { // not false but wrong, which is reported already
+		if slices.ContainsFunc(l.findings, func(f schema.Finding) bool { return f.Pointer == "/finetuning/enabled" }) { // not false but wrong
 			return
 		}
 		l.report(value, "/finetuning/enabled", finding)

@@ -75,13 +75,14 @@ func (s *sourceWriter) copy(n *yaml.Node, path []string, secret bool) *yaml.Node
 }
 
 var (
-	onlyReference = regexp.MustCompile(`^\$\{([^:{}$]+)(?::-[^}]*)?\}$`)
+	onlyReference = regexp.MustCompile(`^\$\{([^:{}$]+)(?::-)?\}$`)
+	anyReference  = regexp.MustCompile(`^\$\{([^:{}$]+)(?::-[^}]*)?\}$`)
 	notInName     = regexp.MustCompile(`[^A-Z0-9]+`)
 )
 
-// reference writes a secret as a variable: its own, without a default, or one named after the setting's path.
+// reference writes a secret as a variable: its own, without its default, or one named after the setting's path.
 func (s *sourceWriter) reference(written string, path []string) string {
-	if m := onlyReference.FindStringSubmatch(written); m != nil {
+	if m := anyReference.FindStringSubmatch(written); m != nil {
 		return "${" + m[1] + "}"
 	}
 	name := "NATGO_" + notInName.ReplaceAllString(strings.ToUpper(strings.Join(path, "_")), "_")
