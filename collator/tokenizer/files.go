@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -33,6 +35,8 @@ type Config struct {
 	ModelMaxLength int
 	// Templates are the chat templates, "default" first, then by name.
 	Templates []Template
+
+	added []addedToken // added_tokens_decoder, by index
 }
 
 // NamedToken is a special token with a role, like {"eos_token", "<|im_end|>"}.
@@ -72,8 +76,8 @@ func (c *Config) Template(name string) (Template, bool) {
 var specialNames = []string{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}
 
 // ReadConfig reads what lies beside tokenizer.json in a Hugging Face folder:
-// tokenizer_config.json, special_tokens_map.json where the former is silent,
-// chat_template.jinja (which wins over a template in the config, as in
+// tokenizer_config.json, special_tokens_map.json in folders so old that the former
+// lists no added tokens, chat_template.jinja (which wins over a template in the config, as in
 // transformers), chat_template.json and additional_chat_templates/*.jinja.
 // A folder without any of them gives an empty Config. It needs no library.
 func ReadConfig(dir string) (*Config, error) {
@@ -86,17 +90,19 @@ func ReadConfig(dir string) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	if raw["added_tokens_decoder"] == nil { // from before transformers 4.34: the older file wins
+		if raw == nil {
+			raw = map[string]json.RawMessage{}
+		}
+		maps.Copy(raw, older)
+	}
 	for _, name := range specialNames {
 		if text, ok := tokenText(raw[name]); ok {
 			c.Special = append(c.Special, NamedToken{name, text})
-		} else if text, ok := tokenText(older[name]); ok && raw[name] == nil {
-			c.Special = append(c.Special, NamedToken{name, text})
 		}
 	}
-	for _, list := range []json.RawMessage{raw["additional_special_tokens"], raw["extra_special_tokens"], older["additional_special_tokens"]} {
-		if c.AdditionalSpecial = tokenTexts(list); c.AdditionalSpecial != nil {
-			break
-		}
+	for _, key := range []string{"additional_special_tokens", "extra_special_tokens"} {
+		c.AdditionalSpecial = append(c.AdditionalSpecial, tokenTexts(raw[key])...)
 	}
 	var limit float64
 	if json.Unmarshal(raw["model_max_length"], &limit) == nil && limit >= 1 && limit < 1e9 {
@@ -105,7 +111,40 @@ func ReadConfig(dir string) (*Config, error) {
 	if c.Templates, err = readTemplates(dir, raw["chat_template"]); err != nil {
 		return nil, err
 	}
-	return c, nil
+	c.added, err = c.addedTokens(raw["added_tokens_decoder"])
+	return c, err
+}
+
+// addedTokens lists what transformers adds to the tokenizer when it opens a
+// folder: every entry of added_tokens_decoder, by index, whose flags then win over
+// tokenizer.json's, special also where a name says so. (PreTrainedTokenizerFast.__init__)
+func (c *Config) addedTokens(raw json.RawMessage) ([]addedToken, error) {
+	var decoder map[string]addedToken
+	if raw != nil {
+		if err := json.Unmarshal(raw, &decoder); err != nil {
+			return nil, refuse(CodeBadTokenizer, "tokenizer_config.json: added_tokens_decoder: %v", err)
+		}
+	}
+	var indices []int
+	for key := range decoder {
+		index, err := strconv.Atoi(key)
+		if err != nil || index < 0 {
+			return nil, refuse(CodeBadTokenizer, "tokenizer_config.json: added_tokens_decoder has the key %q, which is no id", key)
+		}
+		indices = append(indices, index)
+	}
+	slices.Sort(indices)
+	named := slices.Clone(c.AdditionalSpecial)
+	for _, t := range c.Special {
+		named = append(named, t.Text)
+	}
+	var list []addedToken
+	for _, index := range indices {
+		token := decoder[strconv.Itoa(index)]
+		token.Special = token.Special || slices.Contains(named, token.Content)
+		list = append(list, token)
+	}
+	return list, nil
 }
 
 // tokenText reads a token given as "text" or as {"content": "text", ...}.
@@ -245,13 +284,22 @@ func readLimited(path string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
+// pathError is the reason alone of an error that names its path.
+func pathError(err error) error {
+	var e *fs.PathError
+	if errors.As(err, &e) {
+		return e.Err
+	}
+	return err
+}
+
 // locate finds the tokenizer.json that a path means: a folder with one, or the
 // file itself. The folder around a file of another name is none of ours, so only
 // one called tokenizer.json brings the configuration beside it.
 func locate(path string) (file, dir string, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return "", "", refuse(CodeMissingFile, "no tokenizer at %s: %v", path, err)
+		return "", "", refuse(CodeMissingFile, "no tokenizer at %s: %v", path, pathError(err))
 	}
 	if !info.IsDir() {
 		if filepath.Base(path) == "tokenizer.json" {

@@ -153,6 +153,67 @@ func (s *shape) checkMerges(prefix string) error {
 	return nil
 }
 
+// add appends the tokens a folder's configuration adds, as transformers does:
+// those of added_tokens_decoder, then named special tokens nobody listed. A token
+// that is special by name only counts as special here: typed by a user it must
+// stay text like the others.
+func (s *shape) add(config *Config) error {
+	var list []json.RawMessage
+	if raw := s.parts["added_tokens"]; raw != nil {
+		if err := json.Unmarshal(raw, &list); err != nil {
+			return refuse(CodeBadTokenizer, "added_tokens is malformed: %v", err)
+		}
+	}
+	before := len(list)
+	more := slices.Clone(config.added)
+	for _, named := range slices.Concat(config.Special, nameless(config.AdditionalSpecial)) {
+		if named.Text == "" {
+			continue
+		}
+		token := addedToken{Content: named.Text}
+		for _, known := range slices.Concat(s.added, more) {
+			if known.Content == named.Text {
+				token = known
+			}
+		}
+		token.ID, token.Special = 0, true
+		more = append(more, token)
+	}
+	for _, token := range more {
+		if !slices.ContainsFunc(s.added, func(t addedToken) bool { t.ID = 0; return t == token }) {
+			raw, err := json.Marshal(struct {
+				ID int `json:"id"`
+				addedToken
+			}{0, token})
+			if err != nil {
+				return err
+			}
+			list = append(list, raw)
+		}
+	}
+	if len(list) == before {
+		return nil
+	}
+	raw, err := json.Marshal(list)
+	if err != nil {
+		return err
+	}
+	if bytes.Contains(raw, []byte(`\u0000`)) {
+		return refuse(CodeBadTokenizer, "tokenizer_config.json: an added token with a NUL character, which the library can't take")
+	}
+	s.parts["added_tokens"] = raw
+	s.added = nil
+	return s.readAdded()
+}
+
+func nameless(texts []string) []NamedToken {
+	var list []NamedToken
+	for _, text := range texts {
+		list = append(list, NamedToken{Text: text})
+	}
+	return list
+}
+
 // readAdded reads added_tokens and gives them ids as the library does
 // (AddedVocabulary::add_tokens in tokenizers 0.22).
 func (s *shape) readAdded() error {

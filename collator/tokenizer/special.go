@@ -99,26 +99,24 @@ func isWord(r rune) bool {
 
 // specials knows the added tokens and where they split a text.
 type specials struct {
-	early, late *finder // tokens matched before and after normalising; late is nil where no special is
-	byID        map[uint32]addedToken
-	why         string // why rows can't be encoded segment by segment, "" if they can
+	early, late *finder               // tokens matched before and after normalising; late is nil where no special is
+	byID        map[uint32]addedToken // the special ones
+	list        []addedToken          // the special ones, in the order of the file
+	why         string                // why rows can't be encoded segment by segment, "" if they can
 }
 
 func newSpecials(s *shape) *specials {
 	sp := &specials{byID: map[uint32]addedToken{}}
 	var early, late []addedToken
-	flags := map[string]addedToken{}
 	var anySpecial, lateSpecial, strips, leadingSpace, rstrips, singleEarly, singleLate bool
-	for _, t := range s.added {
-		if other, dup := flags[t.Content]; dup {
-			if other != t {
-				sp.why = "an added token is listed twice with different flags"
-			}
-			continue
-		}
-		flags[t.Content] = t
+	tokens, once := effective(s.added)
+	if !once {
+		sp.why = "an added token that is not special is listed twice with different flags"
+	}
+	for _, t := range tokens {
 		if t.Special {
 			sp.byID[t.ID] = t
+			sp.list = append(sp.list, t)
 			anySpecial = true
 			lateSpecial = lateSpecial || t.Normalized
 			strips = strips || t.LStrip || t.RStrip || trimmed(t.Content)
@@ -151,6 +149,33 @@ func newSpecials(s *shape) *specials {
 		sp.why = "a special token takes white space along and the post-processor trims it from offsets"
 	}
 	return sp
+}
+
+// effective merges tokens listed more than once as the library does: special if
+// any entry is, matched before or after normalising as the first special entry
+// says, with the other flags of the last. once is false where entries that are
+// not special differ, which the library matches in more than one way.
+func effective(added []addedToken) (tokens []addedToken, once bool) {
+	place := map[string]int{}
+	once = true
+	for _, t := range added {
+		i, again := place[t.Content]
+		if !again {
+			place[t.Content] = len(tokens)
+			tokens = append(tokens, t)
+			continue
+		}
+		first := tokens[i]
+		if !first.Special && !t.Special && first != t {
+			once = false
+		}
+		if first.Special {
+			t.Normalized = first.Normalized
+		}
+		t.Special = first.Special || t.Special
+		tokens[i] = t
+	}
+	return tokens, once
 }
 
 // trimmed says whether offset trimming would shorten a token of this content.
@@ -225,7 +250,7 @@ func (sp *specials) findLate(early []found, text string, within func(int, int, *
 // that are not wholly within template.
 func (sp *specials) outside(text string, template []Span) (at int, token string, is bool) {
 	at = -1
-	for _, t := range sp.byID {
+	for _, t := range sp.list {
 		for i := 0; ; {
 			n := strings.Index(text[i:], t.Content)
 			if n < 0 {

@@ -91,15 +91,11 @@ func Load(path string) (*Tokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := New(data)
-	if err != nil {
-		if e, ok := err.(*Error); ok {
-			e.Message = file + ": " + e.Message
-		}
-		return nil, err
+	t, err := newTokenizer(data, config)
+	if e, ok := err.(*Error); ok {
+		e.Message = file + ": " + e.Message
 	}
-	t.Config = config
-	return t, nil
+	return t, err
 }
 
 // New makes a tokenizer of the content of a tokenizer.json.
@@ -107,12 +103,19 @@ func New(data []byte) (*Tokenizer, error) {
 	if !available {
 		return nil, ErrUnavailable
 	}
+	return newTokenizer(data, &Config{})
+}
+
+func newTokenizer(data []byte, config *Config) (*Tokenizer, error) {
 	s, err := readShape(data)
+	if err == nil {
+		err = s.add(config)
+	}
 	if err != nil {
 		return nil, err
 	}
 	t := &Tokenizer{
-		Config:      &Config{},
+		Config:      config,
 		shape:       s,
 		specials:    newSpecials(s),
 		fingerprint: s.fingerprint(),
@@ -172,13 +175,9 @@ func (t *Tokenizer) IsSpecial(id uint32) bool {
 
 // Specials lists the special tokens in the order of the file.
 func (t *Tokenizer) Specials() []Special {
-	var list []Special
-	seen := map[uint32]bool{}
-	for _, a := range t.shape.added {
-		if a.Special && !seen[a.ID] {
-			seen[a.ID] = true
-			list = append(list, Special{a.ID, a.Content, a.LStrip, a.RStrip})
-		}
+	list := make([]Special, 0, len(t.specials.list))
+	for _, a := range t.specials.list {
+		list = append(list, Special{a.ID, a.Content, a.LStrip, a.RStrip})
 	}
 	return list
 }

@@ -1,0 +1,89 @@
+//go:build tokenizers && cgo
+
+package tokenizer
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// conversations renders the oracle's agent traces in ChatML, roughly: what rows look like.
+func conversations(b *testing.B) (texts []string, bytes int64) {
+	data, err := os.ReadFile(filepath.Join(conformanceDir(b), "..", "traces", "gpt-4o-airline-dev.json"))
+	if err != nil {
+		b.Skip(err)
+	}
+	var runs []struct {
+		Traj []struct {
+			Role    string
+			Content *string
+		}
+	}
+	if err := json.Unmarshal(data, &runs); err != nil {
+		b.Fatal(err)
+	}
+	for _, run := range runs {
+		text := ""
+		for _, m := range run.Traj {
+			content := ""
+			if m.Content != nil {
+				content = *m.Content
+			}
+			text += "<|im_start|>" + m.Role + "\n" + content + "<|im_end|>\n"
+		}
+		texts = append(texts, text)
+		bytes += int64(len(text))
+	}
+	return texts, bytes
+}
+
+func BenchmarkWhole(b *testing.B) {
+	tok := load(b, "qwen2_5")
+	texts, bytes := conversations(b)
+	b.SetBytes(bytes)
+	for b.Loop() {
+		for _, text := range texts {
+			if _, err := tok.encode(text, false, variant{}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
+// BenchmarkRows starts with an empty cache each time: what it saves is what the traces share.
+func BenchmarkRows(b *testing.B) {
+	tok := load(b, "qwen2_5")
+	texts, bytes := conversations(b)
+	b.SetBytes(bytes)
+	var row Encoding
+	for b.Loop() {
+		tok.SetCacheBytes(DefaultCacheBytes)
+		for _, text := range texts {
+			row.Reset()
+			if err := tok.EncodeRow(&row, text, []Span{{0, len(text)}}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	s := tok.CacheStats()
+	b.ReportMetric(float64(s.Hits)/float64(s.Hits+s.Misses), "hits/segment")
+}
+
+// BenchmarkRowsAgain is the cost of a row all of whose segments are known.
+func BenchmarkRowsAgain(b *testing.B) {
+	tok := load(b, "qwen2_5")
+	texts, bytes := conversations(b)
+	b.SetBytes(bytes)
+	b.ReportAllocs()
+	var row Encoding
+	for b.Loop() {
+		for _, text := range texts {
+			row.Reset()
+			if err := tok.EncodeRow(&row, text, []Span{{0, len(text)}}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}

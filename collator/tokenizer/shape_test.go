@@ -1,0 +1,97 @@
+package tokenizer
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestKnownPatterns: the regular expressions of widely used tokenizers pass, those that backtrack without bound don't.
+func TestKnownPatterns(t *testing.T) {
+	for _, pattern := range []string{
+		`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`,
+		`[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`,
+		`[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_` + "`" + `{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`,
+		` ?[^(\s|[.,!?…。，、।۔،])]+`, `[一-龥぀-ゟ゠-ヿ]+`, `\p{N}{1,3}(?=(?:\p{N}{3})*(?:\P{N}|$))`, `[\p{Han}]+|[^\r\n&&[^\p{Han}]]*`, `<\|start\|>|a{2,}|x*?y++|[]a]+|a{b`,
+	} {
+		if problem := checkPattern(pattern); problem != "" {
+			t.Errorf("%s: %s", pattern, problem)
+		}
+	}
+	for _, pattern := range []string{`(a*)*`, `((ab)+c?)+`, `(?:\s+)*x`, `(a)\1`, `(?<n>a)\k<n>`, `a{100000}`, strings.Repeat("(", 50) + strings.Repeat(")", 50), `(`, `)`, `[a`, strings.Repeat("a", 20000), `(x+){2,}`} {
+		if checkPattern(pattern) == "" {
+			t.Errorf("%.40s passed", pattern)
+		}
+	}
+}
+
+// TestNULEscapes: escaping is unambiguous, and spans come back to where they were.
+func TestNULEscapes(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		parts := rapid.SliceOf(rapid.SampledFrom([]string{"\x00", "\x01", "\x02", "\x03", "a", "é", "\x00\x01"})).Draw(r, "parts")
+		text := strings.Join(parts, "")
+		escaped, offsets := escapeNUL(text)
+		if strings.Contains(escaped, "\x00") || unescapeNUL(escaped) != text {
+			r.Fatalf("%q became %q became %q", text, escaped, unescapeNUL(escaped))
+		}
+		at := 0
+		for i := range len(text) { // each byte's escape maps back onto it
+			n := 1
+			if text[i] <= 1 {
+				n = 2
+			}
+			if got := unmapSpan(Span{at, at + n}, offsets); got != (Span{i, i + 1}) {
+				r.Fatalf("byte %d of %q is %v", i, text, got)
+			}
+			if got := unmapSpan(Span{at + n - 1, at + n}, offsets); got != (Span{i, i + 1}) {
+				r.Fatalf("the end of byte %d of %q is %v", i, text, got)
+			}
+			if got := unmapSpan(Span{at, at + 1}, offsets); got != (Span{i, i + 1}) {
+				r.Fatalf("the start of byte %d of %q is %v", i, text, got)
+			}
+			at += n
+		}
+	})
+}
+
+// TestFingerprint: layout, truncation and the decoder don't matter; tokens do.
+func TestFingerprint(t *testing.T) {
+	of := func(parts map[string]any) string {
+		s, err := readShape(synthetic(t, parts))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.fingerprint()
+	}
+	plain := of(nil)
+	if !strings.HasPrefix(plain, "sha256:") || len(plain) != 7+64 {
+		t.Errorf("got %s", plain)
+	}
+	if plain != of(map[string]any{"decoder": nil, "truncation": map[string]any{"max_length": 5, "stride": 0}}) {
+		t.Error("what changes no id changes the fingerprint")
+	}
+	for _, part := range []string{"added_tokens", "pre_tokenizer"} {
+		if plain == of(map[string]any{part: nil}) {
+			t.Errorf("%s is not in the fingerprint", part)
+		}
+	}
+}
+
+// TestAddedIDs: ids are the library's: the vocabulary's where it knows the token, else counted up, whatever the file says.
+func TestAddedIDs(t *testing.T) {
+	s, err := readShape(synthetic(t, map[string]any{
+		"model":        map[string]any{"type": "WordLevel", "unk_token": "a", "vocab": map[string]int{"a": 0, "b": 70}},
+		"added_tokens": []map[string]any{token("x", nil), token("b", nil), token("", nil), token("y", nil), token("x", nil), token("x", map[string]any{"lstrip": true})},
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, a := range s.added {
+		got = append(got, a.Content+strings.Repeat("'", int(a.ID)%10))
+	}
+	if strings.Join(got, " ") != "x'' b y''' x''" || s.maxID() != 70 || s.size() != 4 {
+		t.Errorf("got %v, largest %d, size %d", s.added, s.maxID(), s.size())
+	}
+}
