@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -189,4 +190,35 @@ func TestSharedLookalikes(t *testing.T) {
 	if n := len(row.IDs); tok.IsSpecial(row.IDs[0]) || !tok.IsSpecial(row.IDs[n-1]) || row.Offsets[n-1] != (Span{7, 14}) {
 		t.Errorf("got %v %v", row.IDs, row.Offsets)
 	}
+}
+
+// TestConcurrentRows: one tokenizer serves many goroutines (run with -race).
+func TestConcurrentRows(t *testing.T) {
+	tok, err := New(synthetic(t, map[string]any{"pre_tokenizer": metaspace("first"), "decoder": nil}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tok.SetCacheBytes(2000) // so small that generations change under way
+	texts := []string{"<|a|>one<|end|>two", "three <|a|>one", "<|end|>\x00two", "four"}
+	want := make([]Encoding, len(texts))
+	for i, text := range texts {
+		if err := tok.EncodeRow(&want[i], text, []Span{{0, len(text)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			var row Encoding
+			for i := range 200 {
+				k := i % len(texts)
+				row.Reset()
+				if err := tok.EncodeRow(&row, texts[k], []Span{{0, len(texts[k])}}); err != nil || !slices.Equal(row.IDs, want[k].IDs) {
+					t.Errorf("%q: %v, %v", texts[k], row.IDs, err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
 }
