@@ -3,7 +3,6 @@ package nat
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/zeebo/xxh3"
@@ -24,7 +23,7 @@ type Source struct {
 	file   *source.File
 	reader *json.Reader
 	at     source.Cursor
-	ids    names
+	ids    source.Names
 	parser parser
 	err    error
 }
@@ -44,7 +43,7 @@ func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) 
 	s.tally.Tell = opt.Drop
 	s.parser.init(&s.cfg, &s.tally)
 	if opt.Resume != nil {
-		if err := s.resume(ctx, *opt.Resume, opt.Inputs); err != nil {
+		if err := source.Replay(ctx, s, &s.tally, opt); err != nil {
 			s.Close()
 			return nil, err
 		}
@@ -125,15 +124,15 @@ func (s *Source) next(ctx context.Context) (*ttc.Example, error) {
 		s.at.Row++
 		s.at.Offset = s.reader.Offset()
 		s.tally.S.Entries++
-		place := ledger.Drop{Unit: "example", Run: s.at.Run, Example: rowName(row), Index: -1, File: s.files[s.at.Run], Offset: offset}
+		place := ledger.Drop{Unit: "example", Run: s.at.Run, Example: source.RowName(row), Index: -1, File: s.files[s.at.Run], Offset: offset}
 		if tooLarge != nil {
-			s.at.Sum = chain(s.at.Sum, uint64(offset))
+			s.at.Sum = source.Chain(s.at.Sum, uint64(offset))
 			place.Reason, place.Detail = ledger.ExampleTooLarge, tooLarge.Error()
 			s.tally.Drop(place)
 			continue
 		}
 		hash := xxh3.Hash128(raw)
-		s.at.Sum = chain(s.at.Sum, hash.Lo)
+		s.at.Sum = source.Chain(s.at.Sum, hash.Lo)
 		ex := &ttc.Example{Run: s.at.Run, Row: row, File: s.files[s.at.Run], Offset: offset, Fidelity: ttc.TextOnly}
 		if ok, err := s.parser.example(raw, hash, ex, &s.ids, place); ok || err != nil {
 			return ex, err
@@ -149,7 +148,7 @@ func (s *Source) openFile() error {
 	}
 	s.file = f
 	s.reader = json.NewReader(f, json.ArrayOf, json.Limits{Size: s.cfg.MaxExample})
-	s.ids.reset()
+	s.ids.Reset()
 	s.at = source.Cursor{Run: run}
 	return nil
 }
@@ -163,46 +162,3 @@ func (s *Source) readError(err error) error {
 	}
 	return err
 }
-
-// resume reads what lies before the cursor again, without handing it out.
-func (s *Source) resume(ctx context.Context, to source.Cursor, inputs []source.Input) error {
-	s.tally.Silent = true
-	defer func() { s.tally.Silent = false }()
-	for s.at.Run < to.Run || s.at.Row < to.Row {
-		if _, _, err := s.Next(ctx); err == io.EOF {
-			return s.changed(to.Run)
-		} else if err != nil {
-			return err
-		}
-		if s.at.Run > to.Run {
-			return s.changed(to.Run)
-		}
-	}
-	if s.at != to && to != (source.Cursor{}) {
-		return s.changed(to.Run)
-	}
-	for i, in := range s.Inputs() {
-		if i < len(inputs) && !in.Same(inputs[i]) {
-			return s.changed(i)
-		}
-	}
-	return nil
-}
-
-func (s *Source) changed(run int) error {
-	path := "the input"
-	if run < len(s.files) {
-		path = s.files[run]
-	}
-	return &source.Error{Path: path, Offset: -1, What: "the input changed since the run began, so the run can't be resumed",
-		Help: "Start a new run, or put the file back as it was"}
-}
-
-// chain adds an entry's hash to a rolling hash.
-func chain(sum, hash uint64) uint64 {
-	const odd = 0x9E3779B97F4A7C15 // 2^64 / golden ratio
-	sum = (sum ^ hash) * odd
-	return sum ^ sum>>29
-}
-
-func rowName(row int64) string { return fmt.Sprintf("#%d", row) }

@@ -3,8 +3,6 @@ package nat
 import (
 	"bytes"
 	"fmt"
-	"strings"
-	"unsafe"
 
 	"github.com/zeebo/xxh3"
 
@@ -18,24 +16,13 @@ import (
 
 // parser turns entries into examples. What it hands out lies in memory of its own: a block an example.
 type parser struct {
-	cfg     *Config
-	tally   *source.Tally
-	block   []byte
-	prompts []prompt          // the prompts of the entry at hand
-	byHash  map[uint64]int    // hash of a raw prompt -> index in prompts
-	text    map[string]string // step names and event types, held once
-}
-
-// prompt is a prompt of the entry at hand; candidates of a turn share it.
-type prompt struct {
-	raw  json.Raw
-	made ttc.Prompt
+	cfg   *Config
+	tally *source.Tally
+	keep  source.Keeper
 }
 
 func (p *parser) init(cfg *Config, tally *source.Tally) {
 	p.cfg, p.tally = cfg, tally
-	p.byHash = map[uint64]int{}
-	p.text = map[string]string{}
 	tally.S.Events = map[string]int64{}
 	tally.S.Names = map[string]int64{}
 }
@@ -48,7 +35,7 @@ type entry struct {
 }
 
 // example fills ex from an entry. It returns false for an entry that is dropped. The error is one NAT itself fails with.
-func (p *parser) example(raw json.Raw, hash xxh3.Uint128, ex *ttc.Example, ids *names, place ledger.Drop) (bool, error) {
+func (p *parser) example(raw json.Raw, hash xxh3.Uint128, ex *ttc.Example, ids *source.Names, place ledger.Drop) (bool, error) {
 	refuse := func(reason ledger.Reason, format string, args ...any) (bool, error) {
 		place.Reason, place.Detail = reason, fmt.Sprintf(format, args...)
 		p.tally.Drop(place)
@@ -72,12 +59,12 @@ func (p *parser) example(raw json.Raw, hash xxh3.Uint128, ex *ttc.Example, ids *
 		return refuse(ledger.BadExample, "%q is %s, not an array of steps", p.cfg.TrajectoryKey, kind)
 	}
 
-	id := idText(e.id)
+	id := source.IDText(e.id)
 	missing := id == ""
 	if missing {
 		id = place.Example
 	}
-	unique, identical := ids.add(id, hash)
+	unique, identical := ids.Add(id, hash)
 	if identical {
 		place.Example = id
 		return refuse(ledger.IdenticalRow, "the same entry, byte for byte, stands earlier in the file")
@@ -92,15 +79,13 @@ func (p *parser) example(raw json.Raw, hash xxh3.Uint128, ex *ttc.Example, ids *
 			s.FirstRepeat = id
 		}
 	default:
-		ex.Task, ex.Trial = trial(id)
+		ex.Task, ex.Trial = source.Trial(id)
 	}
 	ex.RawID = bytes.Clone(e.id)
 	ex.Graph = p.graph(e)
 
 	place.Example = ex.ID
-	p.block = make([]byte, 0, len(raw)/4)
-	p.prompts = p.prompts[:0]
-	clear(p.byHash)
+	p.keep.Reset(len(raw) / 4)
 	n := 0
 	if e.steps.Enter(json.Array) {
 		n = p.steps(e.steps, ex, place)
@@ -131,31 +116,6 @@ func (p *parser) entry(raw json.Raw) (e entry) {
 		}
 	}
 	return e
-}
-
-// idText is an id as text; empty for a missing one: absent, null, "", NaN (what pandas makes of a gap), or no plain value.
-func idText(raw json.Raw) string {
-	switch raw.Kind() {
-	case json.String:
-		s, _ := raw.Text()
-		return s
-	case json.Number:
-		if string(raw) != "NaN" {
-			return string(raw)
-		}
-	case json.Bool:
-		return string(raw)
-	}
-	return ""
-}
-
-// trial splits the suffix off that `nat eval --reps` adds to an id.
-func trial(id string) (task, rep string) {
-	i := strings.LastIndex(id, "_rep")
-	if i <= 0 || i+4 == len(id) || strings.Trim(id[i+4:], "0123456789") != "" {
-		return id, ""
-	}
-	return id[:i], id[i+1:]
 }
 
 // isEmpty says whether an answer is what NAT writes for a workflow that raised: "" in a local run, null in a remote one.
@@ -197,7 +157,7 @@ func (p *parser) steps(c json.Cursor, ex *ttc.Example, place ledger.Drop) (n int
 			others++
 			continue
 		}
-		cand := ttc.Candidate{Step: p.hold(step.Name.Bytes()), Offset: place.Offset}
+		cand := ttc.Candidate{Step: p.keep.Name(step.Name.Bytes()), Offset: place.Offset}
 		count(s.Names, cand.Step)
 		if reason, detail := p.candidate(step, &cand, ex); reason != "" {
 			place.Reason, place.Detail, place.Turn = reason, detail, cand.Turn
@@ -255,7 +215,7 @@ func (p *parser) candidate(step natmodel.Step, cand *ttc.Candidate, ex *ttc.Exam
 	}
 	switch turn.Kind() {
 	case json.String:
-		cand.Turn = p.turn(turn, ex)
+		cand.Turn = p.keep.Turn(turn)
 	case json.Invalid, json.Null:
 		return ledger.NoTurnID, "payload.data.turn_id is null or missing"
 	default:
@@ -284,39 +244,15 @@ func (p *parser) candidate(step natmodel.Step, cand *ttc.Candidate, ex *ttc.Exam
 	}
 	switch output.Kind() {
 	case json.String:
-		cand.Output = p.keepText(output)
+		cand.Output = p.keep.Text(output)
 	case json.Invalid, json.Null:
 	default:
 		return ledger.BadOutput, "payload.data.output is " + output.Kind().String() + ", not text"
 	}
-	cand.Prompt = p.prompt(input)
-	cand.Metadata = p.keep(step.Metadata)
-	cand.ScoreError = scoreError(cand.Score, failure, reasoning, step.Metadata)
+	cand.Prompt = p.keep.Prompt(input)
+	cand.Metadata = p.keep.Raw(step.Metadata)
+	cand.ScoreError = source.ScoreError(cand.Score, failure, reasoning, step.Metadata)
 	return "", ""
-}
-
-// scoreError finds the mark of a scorer that failed, in the form NAT's evaluators leave it beside a score of 0.0:
-// reasoning.error, or error, in the candidate's data or in the step's metadata.
-func scoreError(score float64, failure, reasoning, metadata json.Raw) string {
-	if metadata != nil && (bytes.Contains(metadata, []byte(`"reasoning"`)) || bytes.Contains(metadata, []byte(`"error"`))) {
-		if reasoning == nil {
-			reasoning, _ = metadata.Get("reasoning")
-		}
-		if failure == nil {
-			failure, _ = metadata.Get("error")
-		}
-	}
-	if reasoning.Kind() == json.Object {
-		if v, _ := reasoning.Get("error"); v.Kind() == json.String && len(v) > 2 {
-			s, _ := v.Text()
-			return s
-		}
-	}
-	if score == 0 && failure.Kind() == json.String && len(failure) > 2 {
-		s, _ := failure.Text()
-		return s
-	}
-	return ""
 }
 
 func isAbsent(raw json.Raw) bool { return raw == nil || raw.Kind() == json.Null }
@@ -328,82 +264,6 @@ func short(raw json.Raw) string {
 	return string(raw)
 }
 
-// turn returns a turn id; candidates of a turn, which mostly follow each other, share it.
-func (p *parser) turn(raw json.Raw, ex *ttc.Example) string {
-	if n := len(ex.Candidates); n > 0 && raw.Is(ex.Candidates[n-1].Turn) {
-		return ex.Candidates[n-1].Turn
-	}
-	return p.keepText(raw)
-}
-
-// prompt returns what a candidate was given. Equal prompts of an entry are parsed once and share their memory.
-func (p *parser) prompt(raw json.Raw) ttc.Prompt {
-	if isAbsent(raw) {
-		return ttc.Prompt{}
-	}
-	if n := len(p.prompts); n > 0 && bytes.Equal(p.prompts[n-1].raw, raw) {
-		return p.prompts[n-1].made
-	}
-	hash := xxh3.Hash(raw)
-	if i, ok := p.byHash[hash]; ok && bytes.Equal(p.prompts[i].raw, raw) {
-		return p.prompts[i].made
-	}
-	made := ttc.Prompt{Form: ttc.OtherPrompt}
-	switch raw.Kind() {
-	case json.String:
-		made = ttc.Prompt{Form: ttc.TextPrompt, Text: p.keepText(raw)}
-	case json.Array:
-		if messages, err := chat.ParseMessages(raw); err == nil {
-			made = ttc.Prompt{Form: ttc.MessagesPrompt, Messages: messages}
-		}
-	}
-	if made.Form == ttc.OtherPrompt {
-		made.Text = string(raw)
-	}
-	p.byHash[hash] = len(p.prompts)
-	p.prompts = append(p.prompts, prompt{raw, made})
-	return made
-}
-
-// keepText copies a string's text into the example's block.
-func (p *parser) keepText(raw json.Raw) string {
-	b := p.room(len(raw))
-	b = raw.AppendText(b)
-	p.block = p.block[:len(p.block)+len(b)]
-	return unsafe.String(unsafe.SliceData(b), len(b))
-}
-
-// keep copies a value into the example's block.
-func (p *parser) keep(raw json.Raw) json.Raw {
-	if raw == nil {
-		return nil
-	}
-	b := append(p.room(len(raw)), raw...)
-	p.block = p.block[:len(p.block)+len(b)]
-	return json.Raw(b[:len(b):len(b)])
-}
-
-// room returns an empty slice with n bytes of the block; a full block is left to those who hold parts of it.
-func (p *parser) room(n int) []byte {
-	if cap(p.block)-len(p.block) < n {
-		p.block = make([]byte, 0, max(n, 16<<10))
-	}
-	at := len(p.block)
-	return p.block[at:at:cap(p.block)]
-}
-
-// hold returns a text that recurs all through the input, held once.
-func (p *parser) hold(b []byte) string {
-	if s, ok := p.text[string(b)]; ok {
-		return s
-	}
-	s := string(b)
-	if len(p.text) < 10_000 {
-		p.text[s] = s
-	}
-	return s
-}
-
 // compat fills ex with the raw id and the raw steps. What makes NAT fail the whole run is an error.
 func (p *parser) compat(raw json.Raw, e entry, kind json.Kind, ex *ttc.Example) error {
 	fail := func(what string) error {
@@ -413,7 +273,7 @@ func (p *parser) compat(raw json.Raw, e entry, kind json.Kind, ex *ttc.Example) 
 		return fail("the entry is " + raw.Kind().String() + ", not an object")
 	}
 	ex.RawID = bytes.Clone(e.id)
-	ex.ID = rowName(ex.Row)
+	ex.ID = source.RowName(ex.Row)
 	c := e.steps
 	switch kind {
 	case json.Number, json.Bool:
@@ -433,7 +293,7 @@ func (p *parser) compat(raw json.Raw, e entry, kind json.Kind, ex *ttc.Example) 
 		if payload, _ := raw.Get("payload"); payload.Kind() == json.Object {
 			event, _ := payload.Get("event_type")
 			name, _ := payload.Get("name")
-			step.Type, step.Name = p.hold(event.Bytes()), p.hold(name.Bytes())
+			step.Type, step.Name = p.keep.Name(event.Bytes()), p.keep.Name(name.Bytes())
 			count(s.Events, step.Type)
 			if step.Type == "TTC_END" {
 				count(s.Names, step.Name)

@@ -1,4 +1,4 @@
-package nat
+package source
 
 import (
 	"fmt"
@@ -6,8 +6,9 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// names remembers the ids and entries of one file, as hashes.
-type names struct {
+// Names makes ids unique within a file and finds entries that repeat. It remembers hashes only: 36 bytes an entry. Call Reset
+// before its first use.
+type Names struct {
 	byID map[xxh3.Uint128]name
 	more map[xxh3.Uint128]struct{} // entries whose id was seen before
 }
@@ -17,14 +18,15 @@ type name struct {
 	count uint32
 }
 
-func (n *names) reset() {
+// Reset forgets all, for the next file.
+func (n *Names) Reset() {
 	n.byID = map[xxh3.Uint128]name{}
 	n.more = map[xxh3.Uint128]struct{}{}
 }
 
-// add takes an id and the hash of its entry. It returns the id to use, unique in the file, or identical for an entry that
+// Add takes an id and the hash of its entry. It returns the id to use, unique in the file, or identical for an entry that
 // stood here before.
-func (n *names) add(id string, entry xxh3.Uint128) (unique string, identical bool) {
+func (n *Names) Add(id string, entry xxh3.Uint128) (unique string, identical bool) {
 	key := xxh3.HashString128(id)
 	seen, ok := n.byID[key]
 	if !ok {

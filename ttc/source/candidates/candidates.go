@@ -1,0 +1,337 @@
+package candidates
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/natmodel"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// Source reads candidates from JSON lines.
+type Source struct {
+	cfg   Config
+	files []string
+	tally source.Tally
+	done  []source.Input
+
+	file   *source.File
+	reader *json.Reader
+	lines  int64 // of the file
+	ids    source.Names
+	keep   source.Keeper
+	at     source.Cursor
+	models models
+
+	// The first line of the next example, read ahead. raw is valid until the reader's next call.
+	ahead struct {
+		raw    json.Raw
+		offset int64
+		ok     bool
+	}
+	err error
+}
+
+var _ source.Source = (*Source)(nil)
+
+// Open opens the files of cfg.Path.
+func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) {
+	files, err := source.Expand(cfg.Path, FileName)
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, errors.New("no input: name a file with --from, or set sources.*.path")
+	}
+	s := &Source{cfg: cfg, files: files}
+	s.tally.Tell = opt.Drop
+	s.tally.S.Names = map[string]int64{}
+	if opt.Resume != nil {
+		if err := source.Replay(ctx, s, &s.tally, opt); err != nil {
+			s.Close()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// Capabilities: files can be read again; whether tasks stand side by side nobody knows before the end.
+func (s *Source) Capabilities() source.Capabilities { return source.Capabilities{Replayable: true} }
+
+// Files are the input files, one a collection run.
+func (s *Source) Files() []string { return s.files }
+
+// Inputs identifies the files opened so far.
+func (s *Source) Inputs() []source.Input {
+	if s.file == nil {
+		return s.done
+	}
+	return append(s.done[:len(s.done):len(s.done)], s.file.ID)
+}
+
+// Stats are the counts so far. A line is a step: Steps == Candidates + dropped steps.
+func (s *Source) Stats() *source.Stats { return &s.tally.S }
+
+// Close closes the file that is open.
+func (s *Source) Close() error {
+	if s.file == nil {
+		return nil
+	}
+	err := s.file.Close()
+	s.file = nil
+	return err
+}
+
+// Next returns the next example; see source.Source.
+func (s *Source) Next(ctx context.Context) (*ttc.Example, source.Cursor, error) {
+	if s.err != nil {
+		return nil, s.at, s.err
+	}
+	ex, err := s.next(ctx)
+	if err != nil {
+		s.err = err
+		return nil, s.at, err
+	}
+	s.tally.S.Entries++
+	s.tally.S.Examples++
+	return ex, s.at, nil
+}
+
+func (s *Source) next(ctx context.Context) (*ttc.Example, error) {
+	for !s.ahead.ok {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if s.file == nil {
+			if len(s.done) == len(s.files) {
+				return nil, io.EOF
+			}
+			if err := s.openFile(); err != nil {
+				return nil, err
+			}
+		}
+		if err := s.readAhead(); err == io.EOF {
+			s.file.ID.Sum = s.at.Sum
+			s.done = append(s.done, s.file.ID)
+			if err := s.Close(); err != nil {
+				return nil, err
+			}
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return s.example(ctx)
+}
+
+func (s *Source) openFile() error {
+	run := len(s.done)
+	f, err := source.Open(s.files[run])
+	if err != nil {
+		return err
+	}
+	s.file = f
+	s.reader = json.NewReader(f, json.Auto, json.Limits{Size: s.cfg.MaxLine})
+	s.ids.Reset()
+	s.lines = 0
+	s.at = source.Cursor{Run: run}
+	return nil
+}
+
+// readAhead reads the next line that is an object; what isn't is dropped.
+func (s *Source) readAhead() error {
+	s.ahead.ok = false
+	for {
+		raw, offset, err := s.reader.Next()
+		var tooLarge *json.SizeError
+		switch {
+		case err == io.EOF:
+			return err
+		case errors.As(err, &tooLarge):
+		case err != nil:
+			return source.ReadError(s.files[s.at.Run], err, s.lines)
+		}
+		s.lines++
+		if tooLarge == nil && raw.Kind() == json.Object {
+			s.ahead.raw, s.ahead.offset, s.ahead.ok = raw, offset, true
+			return nil
+		}
+		s.at.Sum = source.Chain(s.at.Sum, uint64(offset))
+		s.tally.S.Steps++
+		d := ledger.Drop{Unit: "step", Reason: ledger.BadStep, Run: s.at.Run, Example: source.RowName(s.lines - 1), Index: -1, File: s.files[s.at.Run], Offset: offset}
+		if d.Detail = "the line is " + raw.Kind().String() + ", not an object"; tooLarge != nil {
+			d.Reason, d.Detail = ledger.ExampleTooLarge, tooLarge.Error()
+		}
+		s.tally.Drop(d)
+	}
+}
+
+// example reads the lines of one id, the first of which was read ahead.
+func (s *Source) example(ctx context.Context) (*ttc.Example, error) {
+	idRaw, _ := s.ahead.raw.Get(s.cfg.IDKey)
+	id := source.IDText(idRaw)
+	ex := &ttc.Example{
+		ID: id, Run: s.at.Run, Row: s.at.Row, File: s.files[s.at.Run], Offset: s.ahead.offset, Fidelity: ttc.TextOnly,
+		RawID: append(json.Raw(nil), idRaw...),
+	}
+	st := &s.tally.S
+	first := source.RowName(s.lines - 1)
+	if id == "" {
+		ex.ID = first
+		st.MissingIDs++
+	}
+	entry := xxh3.Uint128{Lo: uint64(s.ahead.offset), Hi: 1} // no two examples are the same entry
+	unique, _ := s.ids.Add(ex.ID, entry)
+	if unique != ex.ID {
+		if st.RepeatedIDs++; st.FirstRepeat == "" {
+			st.FirstRepeat = ex.ID
+		}
+		ex.ID = unique
+	}
+	if v, ok := s.ahead.raw.Get(s.cfg.TaskKey); ok {
+		ex.Task = source.IDText(v)
+	}
+	s.keep.Reset(16 << 10)
+	s.models = models{}
+	counts := map[string]int64{}
+	for n := 0; ; n++ {
+		if n%1000 == 999 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if n == s.cfg.MaxExample {
+			return nil, &source.Error{Path: ex.File, Offset: s.ahead.offset, What: fmt.Sprintf("more than %d lines have the id %q", n, id),
+				Help: "Raise sources.*.max_candidates_per_example, or give each example an id of its own (id_key)"}
+		}
+		s.line(ex, counts)
+		if err := s.readAhead(); err == io.EOF {
+			break
+		} else if err != nil {
+			return nil, err
+		}
+		next, _ := s.ahead.raw.Get(s.cfg.IDKey)
+		if id == "" || source.IDText(next) != id {
+			break
+		}
+	}
+	ex.Policy = s.models.only()
+	s.at.Row++
+	s.at.Offset = s.reader.Offset()
+	if s.ahead.ok {
+		s.at.Offset = s.ahead.offset
+	}
+	return ex, nil
+}
+
+// line makes a candidate of the line read ahead.
+func (s *Source) line(ex *ttc.Example, counts map[string]int64) {
+	st := &s.tally.S
+	st.Steps++
+	s.at.Sum = source.Chain(s.at.Sum, xxh3.Hash(s.ahead.raw))
+	cand := ttc.Candidate{Step: s.cfg.StepName, Offset: s.ahead.offset}
+	if reason, detail := s.candidate(s.ahead.raw, &cand, ex, counts); reason != "" {
+		s.tally.Drop(ledger.Drop{Unit: "step", Reason: reason, Detail: detail, Run: ex.Run, Example: ex.ID, Turn: cand.Turn, Index: -1,
+			File: ex.File, Offset: s.ahead.offset})
+		return
+	}
+	st.Candidates++
+	st.Names[cand.Step]++
+	ex.Candidates = append(ex.Candidates, cand)
+}
+
+// candidate fills cand from a line. A reason says why it can't.
+func (s *Source) candidate(raw json.Raw, cand *ttc.Candidate, ex *ttc.Example, counts map[string]int64) (ledger.Reason, string) {
+	cfg := &s.cfg
+	var turn, index, prompt, output, score, metadata, model, failure, reasoning json.Raw
+	c := raw.Cursor()
+	c.Enter(json.Object)
+	for key, ok := c.Member(); ok; key, ok = c.Member() {
+		v := c.Value()
+		if v.Kind() == json.Null {
+			v = nil
+		}
+		switch string(key.Bytes()) {
+		case cfg.TurnKey:
+			turn = v
+		case cfg.IndexKey:
+			index = v
+		case cfg.PromptKey:
+			prompt = v
+		case cfg.OutputKey:
+			output = v
+		case cfg.ScoreKey:
+			score = v
+		case cfg.MetadataKey:
+			metadata = v
+		case cfg.ModelKey:
+			model = v
+		case "error":
+			failure = v
+		case "reasoning":
+			reasoning = v
+		}
+	}
+	switch turn.Kind() {
+	case json.Invalid:
+	case json.String:
+		cand.Turn = s.keep.Turn(turn)
+	case json.Number:
+		cand.Turn = s.keep.Name(turn)
+	default:
+		return ledger.BadTurnID, fmt.Sprintf("%s is %s, not text or a number", cfg.TurnKey, turn.Kind())
+	}
+	cand.Index = counts[cand.Turn]
+	if index != nil {
+		n, ok := natmodel.ParseInt(index)
+		if !ok || !n.Fits {
+			return ledger.BadIndex, fmt.Sprintf("%s is %s, not an integer", cfg.IndexKey, index.Kind())
+		}
+		cand.Index = n.Value
+	}
+	if score == nil {
+		return ledger.NoScore, cfg.ScoreKey + " is null or missing"
+	}
+	var ok bool
+	if cand.Score, ok = natmodel.ParseFloat(score); !ok {
+		return ledger.BadScore, fmt.Sprintf("%s is %s, not a number", cfg.ScoreKey, score.Kind())
+	}
+	if output != nil && output.Kind() != json.String {
+		return ledger.BadOutput, fmt.Sprintf("%s is %s, not text", cfg.OutputKey, output.Kind())
+	}
+	if metadata != nil && metadata.Kind() != json.Object {
+		return ledger.BadStep, fmt.Sprintf("%s is %s, not an object", cfg.MetadataKey, metadata.Kind())
+	}
+	if model != nil {
+		s.models.add(s.keep.Name(model.Bytes()))
+	}
+	counts[cand.Turn]++
+	cand.Output = s.keep.Text(output)
+	cand.Prompt = s.keep.Prompt(prompt)
+	cand.Metadata = s.keep.Raw(metadata)
+	cand.ScoreError = source.ScoreError(cand.Score, failure, reasoning, metadata)
+	return "", ""
+}
+
+// models remembers whether the lines of an example name one model.
+type models struct {
+	name  string
+	mixed bool
+}
+
+func (m *models) add(name string) {
+	m.mixed = m.mixed || m.name != "" && m.name != name
+	m.name = name
+}
+
+// only is the model all lines name; empty where there is no such model.
+func (m *models) only() string {
+	if m.mixed {
+		return ""
+	}
+	return m.name
+}

@@ -1,0 +1,104 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// IDText is an id as text; empty for a missing one: absent, null, "", NaN (what pandas makes of a gap), or no plain value.
+func IDText(raw json.Raw) string {
+	switch raw.Kind() {
+	case json.String:
+		s, _ := raw.Text()
+		return s
+	case json.Number:
+		if string(raw) != "NaN" {
+			return string(raw)
+		}
+	case json.Bool:
+		return string(raw)
+	}
+	return ""
+}
+
+// RowName is the name of an example without an id.
+func RowName(row int64) string { return fmt.Sprintf("#%d", row) }
+
+// Trial splits the suffix off that `nat eval --reps` adds to an id.
+func Trial(id string) (task, rep string) {
+	i := strings.LastIndex(id, "_rep")
+	if i <= 0 || i+4 == len(id) || strings.Trim(id[i+4:], "0123456789") != "" {
+		return id, ""
+	}
+	return id[:i], id[i+1:]
+}
+
+// ScoreError finds the mark of a scorer that failed, in the form NAT's evaluators leave it beside a score of 0.0:
+// reasoning.error, or error, among the candidate's own keys or in its metadata.
+func ScoreError(score float64, failure, reasoning, metadata json.Raw) string {
+	if metadata.Kind() == json.Object && (bytes.Contains(metadata, []byte(`"reasoning"`)) || bytes.Contains(metadata, []byte(`"error"`))) {
+		if reasoning == nil {
+			reasoning, _ = metadata.Get("reasoning")
+		}
+		if failure == nil {
+			failure, _ = metadata.Get("error")
+		}
+	}
+	if reasoning.Kind() == json.Object {
+		if v, _ := reasoning.Get("error"); len(v.Bytes()) > 0 {
+			s, _ := v.Text()
+			return s
+		}
+	}
+	if score == 0 && len(failure.Bytes()) > 0 {
+		s, _ := failure.Text()
+		return s
+	}
+	return ""
+}
+
+// Chain adds an entry's hash to a rolling hash.
+func Chain(sum, hash uint64) uint64 {
+	const odd = 0x9E3779B97F4A7C15 // 2^64 / golden ratio
+	sum = (sum ^ hash) * odd
+	return sum ^ sum>>29
+}
+
+// Replay brings a source that was just opened to opt.Resume: it reads what lies before once more, without telling of drops.
+// It is an error if the input isn't what it was.
+func Replay(ctx context.Context, s Source, tally *Tally, opt Options) error {
+	to := *opt.Resume
+	tally.Silent = true
+	defer func() { tally.Silent = false }()
+	for at := (Cursor{}); at != to; {
+		var err error
+		if _, at, err = s.Next(ctx); err == io.EOF {
+			return changed(s, to.Run)
+		} else if err != nil {
+			return err
+		}
+		if at.Run > to.Run || at.Run == to.Run && at.Row >= to.Row && at != to {
+			return changed(s, to.Run)
+		}
+	}
+	for i, in := range s.Inputs() {
+		if i < len(opt.Inputs) && !in.Same(opt.Inputs[i]) {
+			return changed(s, i)
+		}
+	}
+	return nil
+}
+
+func changed(s Source, run int) error {
+	path := "the input"
+	if in := s.Inputs(); run < len(in) {
+		path = in[run].Path
+	}
+	return &Error{Path: path, Offset: -1, What: "the input changed since the run began, so the run can't be resumed",
+		Help: "Start a new run, or put the file back as it was"}
+}

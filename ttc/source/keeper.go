@@ -1,0 +1,115 @@
+package source
+
+import (
+	"unsafe"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// Keeper copies what an example keeps out of the reader's buffer, into blocks of memory that belong to the example: texts and
+// raw values side by side, equal prompts once, names that recur all through the input once.
+type Keeper struct {
+	block   []byte
+	turn    string
+	last    xxh3.Uint128 // hash of the last prompt
+	made    ttc.Prompt   // the last prompt
+	prompts map[xxh3.Uint128]ttc.Prompt
+	names   map[string]string
+}
+
+// Reset starts an example whose texts will take about size bytes.
+func (k *Keeper) Reset(size int) {
+	if k.names == nil {
+		k.prompts, k.names = map[xxh3.Uint128]ttc.Prompt{}, map[string]string{}
+	}
+	k.block = make([]byte, 0, size)
+	k.turn, k.last, k.made = "", xxh3.Uint128{}, ttc.Prompt{}
+	clear(k.prompts)
+}
+
+// Text keeps a string's text; it is empty for any other kind of value.
+func (k *Keeper) Text(raw json.Raw) string {
+	b := raw.AppendText(k.room(len(raw)))
+	k.block = k.block[:len(k.block)+len(b)]
+	return unsafe.String(unsafe.SliceData(b), len(b))
+}
+
+// Raw keeps a value; nil stays nil.
+func (k *Keeper) Raw(raw json.Raw) json.Raw {
+	if raw == nil {
+		return nil
+	}
+	b := append(k.room(len(raw)), raw...)
+	k.block = k.block[:len(k.block)+len(b)]
+	return json.Raw(b[:len(b):len(b)])
+}
+
+// room returns an empty slice with n bytes of the block; a full block is left to those who hold parts of it.
+func (k *Keeper) room(n int) []byte {
+	if cap(k.block)-len(k.block) < n {
+		k.block = make([]byte, 0, max(n, 16<<10))
+	}
+	at := len(k.block)
+	return k.block[at:at:cap(k.block)]
+}
+
+// Turn keeps a turn id; candidates of a turn, which mostly follow each other, share it.
+func (k *Keeper) Turn(raw json.Raw) string {
+	if k.turn == "" || !raw.Is(k.turn) {
+		k.turn = k.Text(raw)
+	}
+	return k.turn
+}
+
+// Prompt keeps what a candidate was given: a text, messages, or something else as its JSON text. An absent or null prompt is
+// the empty text. Equal prompts of an example are parsed once and share their memory.
+func (k *Keeper) Prompt(raw json.Raw) ttc.Prompt {
+	if raw == nil || raw.Kind() == json.Null {
+		return ttc.Prompt{}
+	}
+	hash := xxh3.Hash128(raw)
+	if hash == k.last {
+		return k.made
+	}
+	made, ok := k.prompts[hash]
+	if !ok {
+		made = k.prompt(raw)
+		k.prompts[hash] = made
+	}
+	k.last, k.made = hash, made
+	return made
+}
+
+func (k *Keeper) prompt(raw json.Raw) ttc.Prompt {
+	switch raw.Kind() {
+	case json.String:
+		return ttc.Prompt{Form: ttc.TextPrompt, Text: k.Text(raw)}
+	case json.Array:
+		if messages, err := chat.ParseMessages(raw); err == nil {
+			if messages == nil {
+				messages = []chat.Message{}
+			}
+			return ttc.Prompt{Form: ttc.MessagesPrompt, Messages: messages}
+		}
+	}
+	return ttc.Prompt{Form: ttc.OtherPrompt, Text: string(raw)}
+}
+
+// Name keeps a text that recurs all through the input.
+func (k *Keeper) Name(b []byte) string {
+	if s, ok := k.names[string(b)]; ok {
+		return s
+	}
+	if k.names == nil {
+		k.Reset(0)
+	}
+	s := string(b)
+	if len(k.names) < 10_000 {
+		k.names[s] = s
+	}
+	return s
+}
