@@ -25,7 +25,7 @@ type Adapter interface {
 }
 
 // Finder is an adapter that can look for the job of a submission whose answer was lost: its process died, or the
-// connection did. Without it such a submission has to be settled by a person.
+// connection did. An adapter without it promises that submitting twice under one key is the same as once.
 type Finder interface {
 	// Find returns the job submitted under the key, and whether there is one.
 	Find(ctx context.Context, data DataSet, idempotencyKey string) (JobRef, bool, error)
@@ -38,6 +38,13 @@ type Deployer interface {
 	Deploy(ctx context.Context, job JobRef) (ref JobRef, started bool, err error)
 	// StatusOfDeployment asks how the deployment goes: completed means that the model answers.
 	StatusOfDeployment(ctx context.Context, job JobRef) (JobStatus, error)
+}
+
+// Tailer is an adapter that can show what the trainer prints.
+type Tailer interface {
+	// Tail returns the next piece of output from a byte offset on, whole lines unless the job has ended, and the offset
+	// after it. No text: there is none yet.
+	Tail(ctx context.Context, job JobRef, from int64) (text []byte, next int64, err error)
 }
 
 // Kind is a kind of trainer adapter: a `_type` of the trainer_adapters section.

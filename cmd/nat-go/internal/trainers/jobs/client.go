@@ -1,0 +1,379 @@
+package jobs
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
+)
+
+// Client does things with the job of one run. It is safe for one goroutine.
+type Client struct {
+	Dir     string // the run folder
+	Type    string // `_type` of the adapter
+	Name    string // its name in the config
+	Adapter trainers.Adapter
+	Limits  trainers.Limits
+	Log     zerolog.Logger
+	Watch   func(Update) // called with each status while waiting; nil: nobody looks
+	Output  func([]byte) // called with what the trainer prints while waiting, where the adapter can tell; nil: nobody looks
+}
+
+// Opener makes the client of a run folder's job from the folder's own config, with secrets read anew from the environment.
+type Opener func(dir string, job *Job) (*Client, error)
+
+// Update is how a job goes.
+type Update struct {
+	Phase   Phase
+	Status  trainers.JobStatus
+	Elapsed time.Duration // since submission
+	ETA     time.Duration // until training is complete, at the speed so far; 0: not known
+}
+
+// Submit hands over the data set, unless the run has a job already, which is then returned. An error leaves the run so that
+// Submit can be called again, in this process or another.
+func (c *Client) Submit(ctx context.Context, data trainers.DataSet) (*Job, error) {
+	unlock, err := lock(c.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	j, err := c.intent(data.RunID)
+	if err != nil || j.Ref != nil {
+		return j, err
+	}
+	if err := c.Adapter.Check(ctx); err != nil {
+		return j, trainers.Exit(err)
+	}
+	if j.Phase == Submitting {
+		if found, err := c.find(ctx, j, data); err != nil || found {
+			return j, err
+		}
+	}
+	j.Phase, j.Error, j.IntentAt = Submitting, "", time.Now().UTC()
+	if err := j.save(c.Dir); err != nil {
+		return j, err
+	}
+	ref, err := c.Adapter.Submit(ctx, data, j.Key)
+	if err == nil {
+		return j, c.adopt(j, ref)
+	}
+	return j, c.settle(ctx, j, data, err)
+}
+
+// intent is the job as the last submission left it, or a new one.
+func (c *Client) intent(runID string) (*Job, error) {
+	j, err := Load(c.Dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, err
+	case j.Adapter == c.Type || j.Ref != nil:
+		return j, nil
+	case j.Phase == Submitting:
+		return nil, exit.Environmentf("a submission of this run to %s may have made a job: resume with that adapter first, which looks for it", j.Adapter)
+	}
+	var random [4]byte
+	_, _ = rand.Read(random[:]) // never fails
+	return &Job{RunID: runID, Adapter: c.Type, Name: c.Name, Key: runID + "-" + hex.EncodeToString(random[:]), Phase: Unsubmitted}, nil
+}
+
+// find looks for the job of a submission whose end is not known. Adapters that can't look promise that submitting again
+// under the same key is the same as once.
+func (c *Client) find(ctx context.Context, j *Job, data trainers.DataSet) (bool, error) {
+	finder, ok := c.Adapter.(trainers.Finder)
+	if !ok {
+		return false, nil
+	}
+	ref, found, err := finder.Find(ctx, data, j.Key)
+	if err != nil {
+		return false, exit.With(exit.Code(trainers.Exit(err)), fmt.Errorf("an earlier submission of this run may have made a job, and it can't be looked for: %w", err))
+	}
+	if !found {
+		return false, nil
+	}
+	c.Log.Info().Str("job", ref.ID).Msg("found the job of an earlier submission of this run")
+	return true, c.adopt(j, ref)
+}
+
+func (c *Client) adopt(j *Job, ref trainers.JobRef) error {
+	j.Ref, j.Phase, j.Error, j.SubmittedAt = &ref, Training, "", time.Now().UTC()
+	j.Status = trainers.JobStatus{State: trainers.Pending}
+	return j.save(c.Dir)
+}
+
+// settle finds out, after a submission that ended in an error, whether there is a job all the same.
+func (c *Client) settle(ctx context.Context, j *Job, data trainers.DataSet, failure error) error {
+	if trainers.Unsettled(failure) {
+		found, err := c.find(context.WithoutCancel(ctx), j, data)
+		switch {
+		case found:
+			return err
+		case err != nil:
+			c.Log.Warn().Err(err).Msg("can't tell whether the job was made")
+		}
+		failure = exit.With(exit.Code(trainers.Exit(failure)),
+			fmt.Errorf("%w; whether that made a job is not known: `nat-go finetune resume %s` looks for it before it submits again", failure, c.Dir))
+	} else {
+		j.Phase = Unsubmitted
+	}
+	j.Error = failure.Error()
+	return errors.Join(trainers.Exit(failure), j.save(c.Dir))
+}
+
+// Refresh asks for the status once.
+func (c *Client) Refresh(ctx context.Context, j *Job) error {
+	if j.Ref == nil || j.Phase == Done {
+		return nil
+	}
+	st, err := c.status(ctx, j)
+	if err != nil {
+		return trainers.Exit(err)
+	}
+	return c.heard(j, st)
+}
+
+func (c *Client) status(ctx context.Context, j *Job) (trainers.JobStatus, error) {
+	if d, ok := c.Adapter.(trainers.Deployer); ok && j.Phase == Deploying {
+		return d.StatusOfDeployment(ctx, *j.Ref)
+	}
+	return c.Adapter.Status(ctx, *j.Ref)
+}
+
+// heard writes down a status that differs from the last.
+func (c *Client) heard(j *Job, st trainers.JobStatus) error {
+	_, deploys := c.Adapter.(trainers.Deployer)
+	if st.State.Terminal() && (j.Phase == Deploying || st.State != trainers.Completed || !deploys) {
+		j.Phase = Done
+	}
+	if same(j.Status, st) && j.Phase != Done {
+		return nil
+	}
+	j.Status = st
+	return j.save(c.Dir)
+}
+
+func same(a, b trainers.JobStatus) bool {
+	return a.State == b.State && a.Message == b.Message && a.Step == b.Step && equal(a.Progress, b.Progress) && equal(a.Loss, b.Loss)
+}
+
+func equal(a, b *float64) bool { return a == b || a != nil && b != nil && *a == *b }
+
+// Wait waits until the job has ended, deployment included. Each status is written down. An error with exit code 1 is about
+// the job; with 3, about reaching it: the job may go on. Where leave says so, it returns before: detached, or cancelled.
+func (c *Client) Wait(ctx context.Context, j *Job, leave *Leave) error {
+	if j.Ref == nil {
+		return exit.Failedf("run %s has no job to wait for: `nat-go finetune resume %s` submits it", j.RunID, c.Dir)
+	}
+	if j.Phase == Done {
+		return c.verdict(j)
+	}
+	ctx, stop := leave.context(ctx)
+	defer stop()
+	m := &machine{limits: c.Limits, phase: j.Phase, since: j.SubmittedAt}
+	if j.Phase == Deploying {
+		m.since = j.DeployingAt
+	}
+	pace := &speed{done: -1}
+	var printed int64
+	for {
+		st, err := c.status(ctx, j)
+		if leave.left() {
+			return c.leave(ctx, j, leave)
+		}
+		if ctx.Err() != nil {
+			return exit.With(exit.Interrupted, ctx.Err())
+		}
+		if err == nil {
+			if err := c.heard(j, st); err != nil {
+				return err
+			}
+			c.show(j, st, pace)
+			printed = c.tail(ctx, j, printed)
+		} else {
+			c.Log.Warn().Err(err).Msg("no status")
+		}
+		done, err := c.act(ctx, j, m, m.next(time.Now(), st, err))
+		if leave.left() {
+			return c.leave(ctx, j, leave)
+		}
+		if done {
+			return err
+		}
+	}
+}
+
+// act does what the machine asks for, and says whether waiting is over.
+func (c *Client) act(ctx context.Context, j *Job, m *machine, a action) (done bool, err error) {
+	switch a.do {
+	case deploy:
+		return c.deploy(ctx, j, m)
+	case finish:
+		return true, c.verdict(j)
+	case cancel:
+		return true, errors.Join(a.err, c.Cancel(ctx, j))
+	case giveUp:
+		return true, c.goesOn(j, a.err)
+	}
+	sleep(ctx, a.pause)
+	return false, nil
+}
+
+// deploy starts what is left after training.
+func (c *Client) deploy(ctx context.Context, j *Job, m *machine) (done bool, err error) {
+	d, ok := c.Adapter.(trainers.Deployer)
+	if !ok {
+		return true, c.verdict(j)
+	}
+	for {
+		ref, started, err := d.Deploy(ctx, *j.Ref)
+		if err == nil {
+			return c.deploying(j, m, ref, started)
+		}
+		c.Log.Warn().Err(err).Msg("not deployed")
+		a := m.failed(err)
+		if !trainers.Transient(err) || a.do == giveUp {
+			j.Error = err.Error()
+			failure := exit.With(exit.Code(trainers.Exit(err)), fmt.Errorf("the model is trained, but not deployed: %w; `nat-go finetune wait %s` tries again", err, c.Dir))
+			return true, errors.Join(failure, j.save(c.Dir))
+		}
+		if !sleep(ctx, a.pause) {
+			return false, nil
+		}
+	}
+}
+
+func (c *Client) deploying(j *Job, m *machine, ref trainers.JobRef, started bool) (done bool, err error) {
+	j.Ref, j.Error, m.failures = &ref, "", 0
+	if !started {
+		j.Phase = Done
+		return true, errors.Join(j.save(c.Dir), c.verdict(j))
+	}
+	j.Phase, j.DeployingAt = Deploying, time.Now().UTC()
+	m.phase, m.since = Deploying, j.DeployingAt
+	return false, j.save(c.Dir)
+}
+
+// goesOn is the error of a wait that ended before the job did.
+func (c *Client) goesOn(j *Job, err error) error {
+	return exit.With(exit.Code(err), fmt.Errorf("%w; job %s was left as it is: `nat-go finetune wait %s` goes on waiting", err, j.Ref.ID, c.Dir))
+}
+
+// verdict is the error of a job that has ended: nil where it was completed.
+func (c *Client) verdict(j *Job) error {
+	what := "job " + j.Ref.ID
+	if !j.DeployingAt.IsZero() {
+		what = "the deployment of " + what
+	}
+	why := j.Status.Message
+	if j.Status.Detail != "" {
+		why += ": " + j.Status.Detail
+	}
+	switch j.Status.State {
+	case trainers.Completed:
+		return nil
+	case trainers.Canceled:
+		return exit.Failedf("%s was cancelled (%s)", what, why)
+	default:
+		return exit.Failedf("%s failed (%s)", what, why)
+	}
+}
+
+// Cancel asks for the job to be ended. The journal says so before the service does.
+func (c *Client) Cancel(ctx context.Context, j *Job) error {
+	if j.Phase == Done {
+		return exit.Failedf("job %s has ended already: %s", j.Ref.ID, j.Status.State)
+	}
+	if j.Ref == nil {
+		return exit.Failedf("run %s has no job to cancel", j.RunID)
+	}
+	j.CancelRequested = true
+	if err := j.save(c.Dir); err != nil {
+		return err
+	}
+	return trainers.Exit(c.Adapter.Cancel(ctx, *j.Ref))
+}
+
+// leave ends a wait at a person's wish: the job goes on, or is cancelled where they ask a second time.
+func (c *Client) leave(ctx context.Context, j *Job, leave *Leave) error {
+	ctx = context.WithoutCancel(ctx)
+	if leave.again(ctx) {
+		if err := c.Cancel(ctx, j); err != nil {
+			return exit.With(leave.Code(), fmt.Errorf("the job could not be cancelled: %w", err))
+		}
+		return exit.With(leave.Code(), fmt.Errorf("job %s is being cancelled", j.Ref.ID))
+	}
+	return exit.With(leave.Code(), fmt.Errorf("left job %s running; `nat-go finetune wait %s` comes back to it, `nat-go finetune cancel %s` ends it", j.Ref.ID, c.Dir, c.Dir))
+}
+
+// tail passes on what the trainer has printed since.
+func (c *Client) tail(ctx context.Context, j *Job, from int64) int64 {
+	t, ok := c.Adapter.(trainers.Tailer)
+	if !ok || c.Output == nil {
+		return from
+	}
+	for {
+		text, next, err := t.Tail(ctx, *j.Ref, from)
+		if err != nil {
+			c.Log.Warn().Err(err).Msg("can't read what the trainer prints")
+		}
+		if len(text) == 0 {
+			return next
+		}
+		c.Output(text)
+		from = next
+	}
+}
+
+func (c *Client) show(j *Job, st trainers.JobStatus, s *speed) {
+	if c.Watch != nil {
+		now := time.Now()
+		c.Watch(Update{Phase: j.Phase, Status: st, Elapsed: now.Sub(j.SubmittedAt), ETA: s.eta(now, j.Phase, st)})
+	}
+}
+
+// speed estimates when training will be complete, from the first status of this wait that showed progress.
+type speed struct {
+	at   time.Time
+	done float64
+}
+
+func (s *speed) eta(now time.Time, p Phase, st trainers.JobStatus) time.Duration {
+	done := -1.0
+	switch {
+	case st.Steps > 0:
+		done = float64(st.Step) / float64(st.Steps)
+	case st.Progress != nil:
+		done = *st.Progress / 100
+	}
+	switch {
+	case p != Training || st.State != trainers.Running || done <= 0 || done >= 1:
+		return 0
+	case s.done < 0 || done < s.done:
+		s.at, s.done = now, done
+		return 0
+	case done == s.done:
+		return 0
+	}
+	return time.Duration(float64(now.Sub(s.at)) * (1 - done) / (done - s.done))
+}
+
+// sleep waits, and says whether it waited to the end.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

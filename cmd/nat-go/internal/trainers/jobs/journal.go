@@ -1,0 +1,212 @@
+package jobs
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
+)
+
+// File is the name of the journal in a run folder.
+const File = "job.json"
+
+const (
+	lockFile = ".job.lock"
+	version  = 1
+	maxBytes = 4 << 20
+)
+
+// Phase is how far a job has come.
+type Phase string
+
+// The phases of a job, in order.
+const (
+	Unsubmitted Phase = "unsubmitted" // a submission was tried, and there certainly is no job
+	Submitting  Phase = "submitting"  // a submission is under way, or how it ended is not known
+	Training    Phase = "training"    // there is a job
+	Deploying   Phase = "deploying"   // training is complete, the model is being deployed
+	Done        Phase = "done"        // nothing more will happen
+)
+
+// Job is what is known of a run's job: the content of job.json. It holds no secret.
+type Job struct {
+	Version int    `json:"version"`
+	RunID   string `json:"run_id"`
+	Adapter string `json:"adapter"` // `_type`
+	Name    string `json:"name"`    // in the config's trainer_adapters
+	Key     string `json:"key"`     // idempotency key
+
+	Phase           Phase              `json:"phase"`
+	Ref             *trainers.JobRef   `json:"job,omitempty"`
+	Status          trainers.JobStatus `json:"status"` // as last heard
+	Error           string             `json:"error,omitempty"`
+	CancelRequested bool               `json:"cancel_requested,omitempty"`
+
+	IntentAt    time.Time `json:"intent_at,omitzero"`
+	SubmittedAt time.Time `json:"submitted_at,omitzero"`
+	DeployingAt time.Time `json:"deploying_at,omitzero"`
+	UpdatedAt   time.Time `json:"updated_at,omitzero"`
+}
+
+// State is where the job stands as a whole, in NAT's words: a job whose model is still being deployed is running.
+func (j *Job) State() trainers.State {
+	switch {
+	case j.Phase == Done:
+		return j.Status.State
+	case j.Phase == Deploying:
+		return trainers.Running
+	case j.Ref == nil:
+		return trainers.Pending
+	default:
+		return j.Status.State
+	}
+}
+
+// Load reads the job of a run folder. Where there is none, the error is fs.ErrNotExist.
+func Load(dir string) (*Job, error) {
+	path := filepath.Join(dir, File)
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxBytes))
+	if err != nil {
+		return nil, err
+	}
+	j := new(Job)
+	if err := json.Unmarshal(b, j); err != nil {
+		return nil, exit.Environmentf("%s is no job journal: %w", path, err)
+	}
+	if j.Version != version {
+		return nil, exit.Environmentf("%s has version %d; this nat-go knows version %d: use the nat-go that wrote it", path, j.Version, version)
+	}
+	return j, nil
+}
+
+// save replaces the journal so that a crash leaves the old one or the new one.
+func (j *Job) save(dir string) error {
+	j.Version, j.UpdatedAt = version, time.Now().UTC()
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(j); err != nil {
+		return err
+	}
+	if err := replace(filepath.Join(dir, File), b.Bytes()); err != nil {
+		return exit.Environmentf("can't write what is known of the job: %w", err)
+	}
+	return nil
+}
+
+func replace(path string, b []byte) (err error) {
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(f.Name())
+		}
+	}()
+	_, err = f.Write(b)
+	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// lock keeps other processes from submitting the same run. It ends with the process.
+func lock(dir string) (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return nil, exit.Environmentf("can't lock the run folder: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		return nil, exit.Environmentf("another nat-go is submitting the run in %s: wait for it to end", dir)
+	}
+	return func() { f.Close() }, nil
+}
+
+// Entry is a run in a list.
+type Entry struct {
+	Dir   string `json:"run_dir"`
+	RunID string `json:"run_id"`
+	Job   *Job   `json:"job,omitempty"` // nil: the run has not come to its job
+	Error string `json:"error,omitempty"`
+}
+
+// List lists the run folders below a folder, by name. A folder is a run if it has a job or a manifest.
+func List(root string) ([]Entry, error) {
+	dirs, err := os.ReadDir(root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, exit.Environmentf("can't list runs: %w", err)
+	}
+	var list []Entry
+	for _, d := range dirs {
+		dir := filepath.Join(root, d.Name())
+		if !d.IsDir() || !isRun(dir) {
+			continue
+		}
+		e := Entry{Dir: dir, RunID: d.Name()}
+		job, err := Load(dir)
+		switch {
+		case err == nil:
+			e.Job, e.RunID = job, job.RunID
+		case !errors.Is(err, fs.ErrNotExist):
+			e.Error = err.Error()
+		}
+		list = append(list, e)
+	}
+	return list, nil
+}
+
+func isRun(dir string) bool {
+	for _, name := range []string{File, "manifest.json"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Folder finds the run folder that a person means: a path, or the id of a run below outputDir.
+func Folder(run, outputDir string) (string, error) {
+	for _, dir := range []string{run, filepath.Join(outputDir, run)} {
+		if isRun(dir) {
+			return dir, nil
+		}
+	}
+	return "", exit.Usagef("no run %q: it is neither a run folder nor the id of a run in %s; `nat-go finetune list` shows what there is", run, fmtDir(outputDir))
+}
+
+func fmtDir(dir string) string {
+	if dir == "" {
+		return "the current folder"
+	}
+	return fmt.Sprintf("%q", dir)
+}

@@ -1,0 +1,109 @@
+package jobs
+
+import (
+	"context"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+)
+
+// Grace is how long a wait stays after the first interrupt, for a second one to cancel the job.
+const Grace = 3 * time.Second
+
+// Leave is a person's wish to leave a wait, by signals: one detaches, a second interrupt within Grace cancels the job. A nil
+// Leave never does.
+type Leave struct {
+	// Told is called at the first interrupt, to say what a second one would do. It may be nil.
+	Told func()
+
+	once, twice chan struct{}
+	mu          sync.Mutex
+	code        int
+}
+
+// NewLeave turns signals into wishes until ctx ends.
+func NewLeave(ctx context.Context, signals <-chan os.Signal) *Leave {
+	l := &Leave{once: make(chan struct{}), twice: make(chan struct{})}
+	go l.listen(ctx, signals)
+	return l
+}
+
+func (l *Leave) listen(ctx context.Context, signals <-chan os.Signal) {
+	for _, c := range []chan struct{}{l.once, l.twice} {
+		select {
+		case <-ctx.Done():
+			return
+		case s := <-signals:
+			l.mu.Lock()
+			if l.code == 0 {
+				l.code = exit.Interrupted
+				if s == syscall.SIGTERM {
+					l.code = exit.Terminated
+				}
+			}
+			l.mu.Unlock()
+			close(c)
+		}
+	}
+}
+
+// Code is the exit code of the signal that came first.
+func (l *Leave) Code() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.code
+}
+
+// Context ends at the first signal. Use it for all that comes before the job is submitted.
+func (l *Leave) Context(ctx context.Context) (context.Context, context.CancelFunc) {
+	return l.context(ctx)
+}
+
+func (l *Leave) context(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	if l == nil {
+		return ctx, cancel
+	}
+	go func() {
+		select {
+		case <-l.once:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+func (l *Leave) left() bool {
+	if l == nil {
+		return false
+	}
+	select {
+	case <-l.once:
+		return true
+	default:
+		return false
+	}
+}
+
+// again says whether a second interrupt came within Grace. A SIGTERM gives no grace: whoever sent it won't wait.
+func (l *Leave) again(ctx context.Context) bool {
+	if l.Code() == exit.Terminated {
+		return false
+	}
+	if l.Told != nil {
+		l.Told()
+	}
+	t := time.NewTimer(Grace)
+	defer t.Stop()
+	select {
+	case <-l.twice:
+		return true
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return false
+}

@@ -1,0 +1,87 @@
+package jobs
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
+)
+
+// maxPause is the longest pause between two questions, however many failed.
+const maxPause = 10 * time.Minute
+
+// machine decides what to do next while a job is waited for.
+type machine struct {
+	limits   trainers.Limits
+	phase    Phase     // Training or Deploying
+	since    time.Time // when the phase began
+	failures int       // in a row
+}
+
+// do is what a machine can ask for.
+type do uint8
+
+const (
+	ask    do = iota // ask for the status again after the pause
+	deploy           // training is complete: deploy the model, if that is asked for
+	finish           // the job has ended as the status says
+	cancel           // it took too long and is to be cancelled; then give up with the error
+	giveUp           // stop waiting, with the error; the job goes on
+)
+
+type action struct {
+	do    do
+	pause time.Duration
+	err   error
+}
+
+// next takes what a question for the status gave, at a time.
+func (m *machine) next(now time.Time, st trainers.JobStatus, err error) action {
+	if err != nil {
+		return m.failed(err)
+	}
+	m.failures = 0
+	switch {
+	case st.State == trainers.Completed && m.phase == Training:
+		return action{do: deploy}
+	case st.State.Terminal():
+		return action{do: finish}
+	}
+	limit, what := m.limits.TrainingTimeout, "training"
+	if m.phase == Deploying {
+		limit, what = m.limits.DeploymentTimeout, "deployment"
+	}
+	pause := m.limits.Poll
+	if limit > 0 {
+		left := limit - now.Sub(m.since)
+		if left <= 0 {
+			a := action{do: giveUp, err: exit.Failedf("the %s has taken longer than %s and is still %s", what, limit, st.State)}
+			if m.phase == Training && m.limits.CancelOnTimeout {
+				a.do = cancel
+			}
+			return a
+		}
+		pause = min(pause, left)
+	}
+	return action{do: ask, pause: pause}
+}
+
+// failed counts a question that failed. Pauses grow by half each time, as NAT's do.
+func (m *machine) failed(err error) action {
+	m.failures++
+	var e *trainers.Error
+	if errors.As(err, &e) && e.Fault == trainers.Denied {
+		return action{do: giveUp, err: exit.With(exit.Environment, err)}
+	}
+	if m.failures >= m.limits.StatusFailures {
+		return action{do: giveUp, err: exit.With(exit.Code(trainers.Exit(err)), fmt.Errorf("no status after %d tries in a row: %w", m.failures, err))}
+	}
+	pause := time.Duration(float64(m.limits.Poll) * math.Pow(1.5, float64(m.failures)))
+	if e != nil {
+		pause = max(pause, e.RetryAfter)
+	}
+	return action{do: ask, pause: min(pause, maxPause)}
+}
