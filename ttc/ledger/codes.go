@@ -161,4 +161,15 @@ var codes = []Code{
 	{"NG1310", "config", "A setting has no effect in nat-go.", "See the message for what to use instead."},
 	{"NG1311", "config", "NAT keeps only LLM_END and TOOL_END steps in workflow_output.json unless told otherwise: there would be no candidates.", "Set eval.general.output.workflow_output_step_filter: [TTC_END]."},
 	{"NG1312", "config", "A setting has its opposite or a duplicate elsewhere.", "See the message."},
+
+	{"NG5001", "dataset", "A row can't be read as its format asks: no JSON, a missing, unknown or repeated key, or a value of the wrong kind. A trainer would fail on it, or worse, read something else.", "Write the data set again (`nat-go dataset convert`); rows are not made to be edited by hand."},
+	{"NG5002", "dataset", "Rows of one file have different shapes: some hold text and some messages. Loaders take the type of a column from the first rows.", "Keep each shape in a file of its own."},
+	{"NG5003", "dataset", "The same row stands in training and in validation: the validation score tells how well it was learned by heart.", "Split again, by task or example (dataset.split)."},
+	{"NG5004", "dataset", "A prompt stands in training and in validation: the validation score does not measure new prompts.", "Split again, by task or example (dataset.split)."},
+	{"NG5005", "dataset", "A row teaches nothing or the wrong thing: its answer is empty, or chosen and rejected are equal.", "Look at the builder that made it; outside compat the gate drops such records."},
+	{"NG5006", "dataset", "The same row stands more than once in one file; it counts that many times in training.", "Nothing if that is meant; else set deduplicate_pairs: true."},
+	{"NG5007", "dataset", "For one prompt, one row prefers A to B and another B to A.", "Nothing if they are by different scores; else set dataset.contradictions: drop."},
+	{"NG5008", "dataset", "rows.jsonl and the rows don't agree: a row has no origin, or an origin no row.", "The files were changed after the run, or are of different runs: write the data set again."},
+	{"NG5009", "dataset", "The manifest and a file don't agree in rows, bytes or hash, or one of them is missing.", "The file was changed after the run: write the data set again, or don't trust it."},
+	{"NG5010", "dataset", "Examples have rows in training and in validation.", "Split by example or task (dataset.split.by) unless that is meant."},
 }

@@ -1,0 +1,317 @@
+package dataset
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// fixture is a run folder with a log of 5 examples x 2 turns x 3 pairs and a demonstration each, written in all formats.
+func fixture(t *testing.T) (run string, d *curate.Decisions, written []Written) {
+	t.Helper()
+	run = t.TempDir()
+	log := filepath.Join(run, "records")
+	if err := os.MkdirAll(log, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w, err := recordlog.Create(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var entries []curate.Entry
+	for e := range 5 {
+		ex := &ttc.Example{ID: fmt.Sprint("ex", e)}
+		b := recordlog.NewBuilder(&ttc.Group{Key: ex.ID, Examples: []*ttc.Example{ex}}, []string{"dpo"})
+		for turn := range 2 {
+			for k := range 3 {
+				err := b.Record(0, &builders.Preference{
+					Head:   builders.Head{Turn: fmt.Sprint("t", turn)},
+					Prompt: content(fmt.Sprintf("question %d.%d", e, turn)), Chosen: content(fmt.Sprint("a long good answer ", k)), Rejected: content(fmt.Sprint("bad ", k)),
+					ScoreName: "judge", ChosenScore: float64(k + 1), Reward: 1,
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		err := b.Record(0, &builders.Demonstration{Train: builders.TrainLast, Weight: 1, Messages: builders.Content{
+			Ref: builders.Ref{Part: builders.InlineMessages},
+			Messages: []chat.Message{{Role: "user", Form: chat.Text, Text: fmt.Sprint("show me ", e)},
+				{Role: "assistant", Form: chat.Text, Text: "like this"}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := b.Group()
+		for i, h := range g.Hashes() {
+			entries = append(entries, curate.Entry{Ordinal: uint64(len(entries)), Kind: g.Records[i].Record.Kind(), Content: h.Content, Prompt: h.Prompt,
+				Chosen: h.Chosen, Rejected: h.Rejected, Example: xxh3.HashString128(ex.ID).Bytes()})
+		}
+		if err := w.Append(g); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Commit(nil, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d, err = curate.Decide(func(yield func(curate.Entry, error) bool) {
+		for _, e := range entries {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}, curate.Rules{Dedupe: true, Contradictions: true, Split: curate.Split{By: curate.ByExample, Validation: 0.2}}, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	written, err = Write(Spec{Dir: filepath.Join(run, "dataset"), Log: log, Decisions: d, Formats: rows.Formats(), Dropped: func(ledger.Drop) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run, d, written
+}
+
+func content(s string) builders.Content { return builders.Content{Text: s} }
+
+func find(t *testing.T, path string) *Place {
+	t.Helper()
+	p, err := Find(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func verify(t *testing.T, path string, manifest []Written) *Report {
+	t.Helper()
+	r, err := Verify(find(t, path), manifest, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestADataSetAsWrittenIsSound(t *testing.T) {
+	run, _, written := fixture(t)
+	for _, path := range []string{run, filepath.Join(run, "dataset")} {
+		r := verify(t, path, written)
+		if r.Errors+r.Warnings > 0 {
+			t.Errorf("%s: %+v", path, r.Findings)
+		}
+		var n int64
+		for _, f := range r.Files {
+			n += f.Rows
+			if f.Shape == "" {
+				t.Errorf("%+v", f)
+			}
+		}
+		if want := int64(30 + 35); n != want || len(r.Files) != 6 {
+			t.Errorf("%d rows of %d in %d files", n, want, len(r.Files))
+		}
+	}
+}
+
+func TestFindKnowsADataSetHoweverItIsNamed(t *testing.T) {
+	run, _, _ := fixture(t)
+	for path, want := range map[string]string{
+		"":                         "customizer trl",
+		"dataset":                  "customizer trl",
+		"dataset/trl":              "trl",
+		"dataset/trl/sft.jsonl":    "trl",
+		"dataset/customizer":       "customizer",
+		"dataset/trl/train.jsonl":  "trl",
+		"elsewhere/training.jsonl": "customizer",
+		"elsewhere":                "customizer",
+	} {
+		os.MkdirAll(filepath.Join(run, "elsewhere"), 0o755)
+		copyFile(t, filepath.Join(run, "dataset/customizer/training_file.jsonl"), filepath.Join(run, "elsewhere/training.jsonl"))
+		var got []string
+		for _, f := range find(t, filepath.Join(run, path)).Formats {
+			got = append(got, f.Format.Name)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %v, want %s", path, got, want)
+		}
+	}
+	for _, bad := range []string{"records", "nothing", "records/commit.json"} {
+		if p, err := Find(filepath.Join(run, bad)); err == nil {
+			t.Errorf("%s: %+v", bad, p)
+		}
+	}
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	b, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, b, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestEveryDamageIsFound changes one thing in a sound data set.
+func TestEveryDamageIsFound(t *testing.T) {
+	const training, validation = "customizer/training_file.jsonl", "customizer/validation_file.jsonl"
+	lines := func(b []byte) []string { return strings.SplitAfter(strings.TrimSuffix(string(b), "\n"), "\n") }
+	row := `{"prompt": "%s", "chosen_response": "%s", "rejected_response": "%s"}` + "\n"
+	for name, c := range map[string]struct {
+		file   string
+		change func(b []byte) string
+		want   string // code and place
+		warns  bool
+	}{
+		"cut":        {training, func(b []byte) string { return string(b[:len(b)-9]) }, badRow + " " + training + ":24", false},
+		"blank line": {training, func(b []byte) string { return "\n" + string(b) }, badRow + " " + training + ":1", false},
+		"mixed": {training, func(b []byte) string {
+			return string(b) + `{"prompt": [], "chosen_response": "c", "rejected_response": "r"}` + "\n"
+		}, mixedShapes + " " + training + ":25", false},
+		"equal sides":   {training, func(b []byte) string { return string(b) + fmt.Sprintf(row, "p", "c", "c") }, emptyLesson + " " + training + ":25", false},
+		"empty side":    {training, func(b []byte) string { return string(b) + fmt.Sprintf(row, "p", "c", " ") }, emptyLesson + " " + training + ":25", false},
+		"repeated":      {training, func(b []byte) string { return string(b) + lines(b)[3] }, repeatedRow + " " + training + ":4", true},
+		"contradiction": {training, func(b []byte) string { return fmt.Sprintf(row, "p", "a", "b") + fmt.Sprintf(row, "p", "b", "a") }, contradiction + " " + training + ":", true},
+		"row removed":   {training, func(b []byte) string { return strings.Join(lines(b)[1:], "") }, originsDiffer + " customizer/rows.jsonl", false},
+		"row added":     {training, func(b []byte) string { return string(b) + fmt.Sprintf(row, "p", "c", "r") }, originsDiffer + " customizer/rows.jsonl", false},
+		"text changed":  {training, func(b []byte) string { return strings.Replace(string(b), "good", "food", 1) }, manifestWrong + " " + training, false},
+		"leaked prompt": {validation, func(b []byte) string { return strings.Replace(string(b), lines(b)[0], "LEAK", 1) }, promptOnBoth + " " + validation + ":1", false},
+		"leaked row":    {validation, func(b []byte) string { return strings.Replace(string(b), lines(b)[0], "LEAK", 1) }, rowOnBoth + " " + validation + ":1", false},
+		"origin":        {"customizer/rows.jsonl", func(b []byte) string { return strings.Replace(string(b), `"row":3`, `"row":4`, 1) }, originsDiffer + " customizer/rows.jsonl:4", false},
+		"origin broken": {"customizer/rows.jsonl", func(b []byte) string { return "{\n" + string(b) }, originsDiffer + " customizer/rows.jsonl:1", false},
+		"shared example": {"customizer/rows.jsonl", func(b []byte) string {
+			s := string(b)
+			for e := range 5 {
+				s = strings.ReplaceAll(s, fmt.Sprint("ex", e), "ex")
+			}
+			return s
+		}, exampleOnBoth + " " + validation + ":1", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run, _, written := fixture(t)
+			path := filepath.Join(run, "dataset", filepath.FromSlash(c.file))
+			b, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			first, err := os.ReadFile(filepath.Join(run, "dataset", training))
+			if err != nil {
+				t.Fatal(err)
+			}
+			changed := strings.Replace(c.change(b), "LEAK", lines(first)[0], 1)
+			if err := os.WriteFile(path, []byte(changed), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			r := verify(t, run, written)
+			for _, f := range r.Findings {
+				if strings.HasPrefix(f.Code+" "+f.Place(), c.want) && f.Warning == c.warns {
+					if _, ok := ledger.Explain(f.Code); !ok {
+						t.Errorf("%s has no page", f.Code)
+					}
+					return
+				}
+			}
+			t.Fatalf("want %s among %+v", c.want, r.Findings)
+		})
+	}
+}
+
+func TestAMissingFileIsFound(t *testing.T) {
+	run, _, written := fixture(t)
+	if err := os.Remove(filepath.Join(run, "dataset/trl/sft.jsonl")); err != nil {
+		t.Fatal(err)
+	}
+	r := verify(t, run, written)
+	if r.Errors == 0 {
+		t.Error("nothing found")
+	}
+	r = verify(t, run, written[:1])
+	for _, f := range r.Findings {
+		if f.Code == manifestWrong && strings.Contains(f.Message, "the manifest hasn't") {
+			return
+		}
+	}
+	t.Errorf("%+v", r.Findings)
+}
+
+func TestFindingsAreListedUpToALimit(t *testing.T) {
+	run, _, written := fixture(t)
+	path := filepath.Join(run, "dataset/customizer/training_file.jsonl")
+	if err := os.WriteFile(path, bytes.Repeat([]byte("x\n"), 100), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r := verify(t, run, written)
+	listed, more := 0, int64(0)
+	for _, f := range r.Findings {
+		if f.Code == badRow {
+			listed++
+			more += f.Count
+		}
+	}
+	if listed != listedFindings || more != 80 || r.Errors < 100 {
+		t.Errorf("%d listed, %d more, %d errors", listed, more, r.Errors)
+	}
+}
+
+func TestMeasure(t *testing.T) {
+	run, d, _ := fixture(t)
+	s, err := Measure(filepath.Join(run, "records"), d, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []KindCount{{"preference", 24, 6}, {"demonstration", 4, 1}}; fmt.Sprint(s.Kinds) != fmt.Sprint(want) {
+		t.Errorf("kinds %v", s.Kinds)
+	}
+	if s.Examples != 5 || s.Prompts != 15 || s.Duplicates != 0 || s.Leakage != (Leakage{}) {
+		t.Errorf("%+v", s)
+	}
+	p := s.Pairs
+	if m := p.Margins; len(m) != 1 || m[0] != (Spread{"judge", 30, 1, 1, 2, 3, 3, 2}) {
+		t.Errorf("margins %+v", m)
+	}
+	if p.PerTurn.Count != 10 || p.PerTurn.Min != 3 || p.PerTurn.Max != 3 || p.ChosenLonger != 1 || p.MeanGap != float64(len("a long good answer ")-len("bad ")) {
+		t.Errorf("%+v", p)
+	}
+
+	fromRows, err := MeasureRows(find(t, filepath.Join(run, "dataset/trl")).Formats[0], t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fromRows.Prompts != 15 || fromRows.Examples != 5 || fromRows.Pairs.ChosenLonger != 1 || fromRows.Pairs.PerTurn.Count != 10 {
+		t.Errorf("%+v %+v", fromRows, fromRows.Pairs)
+	}
+}
+
+func TestReadDrops(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "dropped.jsonl")
+	if got, err := ReadDrops(path); got != nil || err != nil {
+		t.Error(got, err)
+	}
+	os.WriteFile(path, []byte(`{"stage":"build","reason":"tie","unit":"candidate"}
+{"stage":"gate","reason":"tie","unit":"record"}
+{"stage":"build","reason":"tie","unit":"candidate","count":40}
+`), 0o644)
+	got, err := ReadDrops(path)
+	want := []DropCount{{ledger.Build, ledger.Tie, "candidate", "", 41}, {ledger.Gate, ledger.Tie, "record", "", 1}}
+	if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Error(got, err)
+	}
+	os.WriteFile(path, []byte("x\n"), 0o644)
+	if _, err := ReadDrops(path); err == nil {
+		t.Error("took a broken line")
+	}
+}

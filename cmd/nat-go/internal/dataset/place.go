@@ -1,0 +1,209 @@
+package dataset
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/collator/rows"
+)
+
+// maxLine is the most a row may take. It bounds memory, not data: a row is a pair of texts.
+const maxLine = 256 << 20
+
+// Place is a data set on disk, found by its files alone.
+type Place struct {
+	Run     string // the run's folder; empty where only rows were given
+	Formats []FormatFolder
+}
+
+// FormatFolder holds the rows of one format.
+type FormatFolder struct {
+	Format  rows.Format
+	Dir     string
+	Files   []RowFile
+	Origins string // path of rows.jsonl; empty where there is none, as in a folder NAT wrote
+}
+
+// RowFile is a file of rows.
+type RowFile struct {
+	Name  string
+	Path  string
+	Split rows.Split
+}
+
+// Find looks for a data set at path: a run's folder, its dataset folder, the folder of a format, or one file of rows, ours or
+// another program's. A folder of unknown name is known by its first row.
+func Find(path string) (*Place, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		f := rowFileAt(path)
+		format, err := formatOf(filepath.Base(filepath.Dir(path)), []RowFile{f})
+		if err != nil {
+			return nil, err
+		}
+		return &Place{Formats: []FormatFolder{{Format: format, Dir: filepath.Dir(path), Files: []RowFile{f}}}}, nil
+	}
+	p := &Place{}
+	dirs := []string{path}
+	if inner := filepath.Join(path, "dataset"); isDir(inner) {
+		p.Run, dirs = path, nil
+		path = inner
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			dirs = append(dirs, filepath.Join(path, e.Name()))
+		}
+	}
+	for _, dir := range dirs {
+		f, err := findFormat(dir)
+		if err != nil {
+			return nil, err
+		}
+		if len(f.Files) > 0 {
+			p.Formats = append(p.Formats, f)
+		}
+	}
+	if len(p.Formats) == 0 {
+		return nil, fmt.Errorf("there are no rows in %s: name a run's folder, its dataset folder, or a .jsonl file", path)
+	}
+	return p, nil
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// findFormat looks for files of rows directly in dir.
+func findFormat(dir string) (FormatFolder, error) {
+	f := FormatFolder{Dir: dir}
+	paths, err := filepath.Glob(filepath.Join(glob(dir), "*.jsonl"))
+	if err != nil {
+		return f, err
+	}
+	for _, p := range paths {
+		if filepath.Base(p) == OriginsFile {
+			f.Origins = p
+			continue
+		}
+		f.Files = append(f.Files, rowFileAt(p))
+	}
+	if len(f.Files) == 0 {
+		return f, nil
+	}
+	// Training first, as a person reads it.
+	slices.SortStableFunc(f.Files, func(a, b RowFile) int { return int(a.Split) - int(b.Split) })
+	f.Format, err = formatOf(filepath.Base(dir), f.Files)
+	if err != nil && len(f.Files) > 0 && f.Origins == "" {
+		f.Files, err = nil, nil // other JSON lines: a run's dropped.jsonl, say
+	}
+	return f, err
+}
+
+// glob escapes what filepath.Glob would take for a pattern.
+func glob(path string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
+}
+
+func rowFileAt(path string) RowFile {
+	f := RowFile{Name: filepath.Base(path), Path: path}
+	if strings.Contains(f.Name, "validation") {
+		f.Split = rows.Validation
+	}
+	return f
+}
+
+// formatOf knows a format by its folder's name, by a file name that only it uses, or by the first row.
+func formatOf(folder string, files []RowFile) (rows.Format, error) {
+	if f, ok := rows.Lookup(folder); ok {
+		return f, nil
+	}
+	var first []byte
+	errFound := errors.New("found")
+	for _, file := range files {
+		err := eachLine(file.Path, func(_ int64, line []byte) error {
+			first = bytes.Clone(line)
+			return errFound
+		})
+		if err != nil && !errors.Is(err, errFound) {
+			return rows.Format{}, err
+		}
+		if first != nil {
+			break
+		}
+	}
+	for _, f := range rows.Formats() {
+		if first == nil && slices.ContainsFunc(f.Carries, func(k builders.Kind) bool { return f.Files(k, files[0].Split) == files[0].Name }) {
+			return f, nil
+		}
+		if _, err := f.Read(first); err == nil {
+			return f, nil
+		}
+	}
+	return rows.Format{}, fmt.Errorf("%s: the first row is of no format that nat-go knows (%s)", files[0].Path, rows.Names())
+}
+
+// eachLine calls f for each line of a file, numbered from 0, without its newline. The line is valid until f returns.
+func eachLine(path string, f func(n int64, line []byte) error) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return lines(file, f)
+}
+
+func lines(r io.Reader, f func(n int64, line []byte) error) error {
+	in := bufio.NewReaderSize(r, 1<<20)
+	var long []byte
+	for n := int64(0); ; {
+		part, err := in.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			if len(long) > maxLine {
+				return fmt.Errorf("row %d is larger than %d MiB", n, maxLine>>20)
+			}
+			long = append(long, part...)
+			continue
+		}
+		line := part
+		if len(long) > 0 {
+			long = append(long, part...)
+			line = long
+		}
+		if len(line) > 0 && (err == nil || errors.Is(err, io.EOF)) {
+			if ferr := f(n, bytes.TrimSuffix(line, []byte("\n"))); ferr != nil {
+				return ferr
+			}
+			n++
+		}
+		long = long[:0]
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// exists reports whether there is a file at path.
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}

@@ -1,0 +1,145 @@
+package dataset
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/extsort"
+)
+
+// sharing finds what several rows have in common, by sorting hashes: flat memory, whatever the size of the data.
+type sharing struct {
+	sorter *extsort.Sorter
+	row    []byte
+}
+
+const sharingWidth = 16 + 1 + 1 + 4 + 8
+
+// seat is a row that has something: where it is, and on which side of two it stands.
+type seat struct {
+	split rows.Split
+	side  byte // 0 or 1: which way round a pair is
+	file  uint32
+	row   int64
+}
+
+func newSharing(tmp string) *sharing { return &sharing{sorter: extsort.New(sharingWidth, 0, tmp)} }
+
+func (s *sharing) add(key [16]byte, at seat) error {
+	b := append(append(s.row[:0], key[:]...), byte(at.split), at.side)
+	b = binary.BigEndian.AppendUint32(b, at.file)
+	s.row = binary.BigEndian.AppendUint64(b, uint64(at.row))
+	return s.sorter.Add(s.row)
+}
+
+// shared says how one thing is distributed: how many seats of each split and side have it, and the first of each.
+type shared struct {
+	count [2][2]int64 // by split, side
+	first [2][2]seat
+}
+
+func (g *shared) bySplit(s rows.Split) int64 { return g.count[s][0] + g.count[s][1] }
+
+func (g *shared) bySide(side int) int64 { return g.count[0][side] + g.count[1][side] }
+
+// at is the first seat of a split.
+func (g *shared) at(s rows.Split) seat {
+	if g.count[s][0] > 0 {
+		return g.first[s][0]
+	}
+	return g.first[s][1]
+}
+
+// each calls f for every thing that was added.
+func (s *sharing) each(f func(*shared)) error {
+	var key [16]byte
+	var g shared
+	n := 0
+	for row, err := range s.sorter.All() {
+		if err != nil {
+			return err
+		}
+		if n > 0 && !bytes.Equal(key[:], row[:16]) {
+			f(&g)
+			g = shared{}
+		}
+		key = [16]byte(row)
+		split, side := row[16]&1, row[17]&1
+		if g.count[split][side] == 0 {
+			g.first[split][side] = seat{rows.Split(split), side, binary.BigEndian.Uint32(row[18:]), int64(binary.BigEndian.Uint64(row[22:]))}
+		}
+		g.count[split][side]++
+		n++
+	}
+	if n > 0 {
+		f(&g)
+	}
+	return nil
+}
+
+func (s *sharing) close() { s.sorter.Close() }
+
+// hasher hashes what rows hold, by value: the order of keys and the way of escaping don't matter.
+type hasher struct{ buf []byte }
+
+func (h *hasher) passage(p builders.Passage) [16]byte {
+	h.buf = appendPassage(h.buf[:0], p)
+	return xxh3.Hash128(h.buf).Bytes()
+}
+
+// row hashes a whole row, tools aside: the same prompt and answers are the same lesson.
+func (h *hasher) row(r *rows.Row) [16]byte {
+	h.buf = append(h.buf[:0], byte(r.Kind))
+	for _, p := range []builders.Passage{r.Prompt, r.Chosen, r.Rejected, r.Completion} {
+		h.buf = appendPassage(h.buf, p)
+	}
+	return xxh3.Hash128(h.buf).Bytes()
+}
+
+// pair hashes a preference without its direction, which it returns.
+func (h *hasher) pair(r *rows.Row) (key [16]byte, direction byte) {
+	a, b := h.passage(r.Chosen), h.passage(r.Rejected)
+	if bytes.Compare(a[:], b[:]) > 0 {
+		a, b, direction = b, a, 1
+	}
+	h.buf = appendPassage(h.buf[:0], r.Prompt)
+	h.buf = append(append(h.buf, a[:]...), b[:]...)
+	return xxh3.Hash128(h.buf).Bytes(), direction
+}
+
+func appendPassage(b []byte, p builders.Passage) []byte {
+	if p.IsText() {
+		return appendString(append(b, 't'), p.Text)
+	}
+	b = binary.AppendUvarint(append(b, 'm'), uint64(len(p.Nodes)))
+	for i := range p.Nodes {
+		b = appendMessage(b, &p.Nodes[i].Message)
+	}
+	return b
+}
+
+func appendMessage(b []byte, m *chat.Message) []byte {
+	b = append(b, byte(m.Form))
+	for _, s := range []string{m.Role, m.Text, m.Name, m.ToolCallID, m.Reasoning} {
+		b = appendString(b, s)
+	}
+	b = binary.AppendUvarint(b, uint64(len(m.Parts)))
+	for _, p := range m.Parts {
+		b = appendString(appendString(b, p.Type), p.Text)
+	}
+	b = binary.AppendUvarint(b, uint64(len(m.ToolCalls)))
+	for i := range m.ToolCalls {
+		c := &m.ToolCalls[i]
+		b = appendString(appendString(appendString(b, c.ID), c.Name), c.Arguments)
+	}
+	return b
+}
+
+func appendString(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}

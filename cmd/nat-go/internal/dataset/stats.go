@@ -1,0 +1,447 @@
+package dataset
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/extsort"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// Stats describe a data set: of the kept records where there is a record log, else of the rows of one format.
+type Stats struct {
+	Of         string      `json:"of"` // "records", or the format whose rows were read
+	Kinds      []KindCount `json:"kinds"`
+	Examples   int64       `json:"examples"` // distinct; 0: not known
+	Prompts    int64       `json:"prompts"`  // distinct
+	Pairs      *PairStats  `json:"pairs,omitempty"`
+	Lengths    []Spread    `json:"lengths"` // in characters, message by message added up
+	Duplicates int64       `json:"duplicates"`
+	Leakage    Leakage     `json:"leakage"`
+	Dropped    []DropCount `json:"dropped,omitempty"`
+}
+
+// KindCount counts the kept records of a kind by side of the split.
+type KindCount struct {
+	Kind       string `json:"kind"`
+	Train      int64  `json:"train"`
+	Validation int64  `json:"validation"`
+}
+
+// PairStats describe the preferences.
+type PairStats struct {
+	Margins      []Spread `json:"margins"`       // |chosen - rejected| by name of the score; empty for rows, which have no scores
+	PerTurn      Spread   `json:"per_turn"`      // pairs of one turn, or of one prompt for rows
+	ChosenLonger float64  `json:"chosen_longer"` // share of pairs whose chosen answer is longer, 0..1
+	SameLength   float64  `json:"same_length"`   // share of equal lengths
+	MeanGap      float64  `json:"mean_gap"`      // mean of chosen minus rejected length, in characters
+	Contradict   int64    `json:"contradictions"`
+}
+
+// Leakage counts what stands on both sides of the split.
+type Leakage struct {
+	Prompts  int64 `json:"prompts"`
+	Records  int64 `json:"records"`
+	Examples int64 `json:"examples"`
+}
+
+// Spread is the distribution of a number: nearest-rank quantiles.
+type Spread struct {
+	Name   string  `json:"name"`
+	Count  int64   `json:"count"`
+	Min    float64 `json:"min"`
+	P10    float64 `json:"p10"`
+	Median float64 `json:"median"`
+	P90    float64 `json:"p90"`
+	Max    float64 `json:"max"`
+	Mean   float64 `json:"mean"`
+}
+
+// DropCount counts drops as dropped.jsonl has them.
+type DropCount struct {
+	Stage  ledger.Stage  `json:"stage"`
+	Reason ledger.Reason `json:"reason"`
+	Unit   string        `json:"unit"`
+	Format string        `json:"format,omitempty"`
+	Count  int64         `json:"count"`
+}
+
+// Measure describes the kept records of a log.
+func Measure(log string, d *curate.Decisions, tmp string) (*Stats, error) {
+	m := newMeter(tmp)
+	defer m.close()
+	perTurn := map[turnKey]int64{}
+	err := eachGroup(log, func(g *recordlog.Group) error {
+		clear(perTurn)
+		for i := range g.Records {
+			at := d.At(g.First + uint64(i))
+			if !at.Kept() {
+				continue
+			}
+			r := &g.Records[i]
+			if err := m.record(r, at); err != nil {
+				return err
+			}
+			if r.Record.Kind() == builders.KindPreference {
+				perTurn[turnKey{r.Origin, r.Record.Header().Turn}]++
+			}
+		}
+		for _, n := range perTurn {
+			if err := m.sample("pairs a turn", float64(n)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return m.stats("records")
+}
+
+type turnKey struct {
+	origin *builders.Origin
+	turn   string
+}
+
+// MeasureRows describes the rows of a format. Rows that can't be read are left to Verify.
+func MeasureRows(f FormatFolder, tmp string) (*Stats, error) {
+	m := newMeter(tmp)
+	defer m.close()
+	for _, file := range f.Files {
+		err := eachLine(file.Path, func(_ int64, line []byte) error {
+			row, err := f.Format.Read(line)
+			if err != nil {
+				return nil
+			}
+			return m.row(row, file.Split)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	splits := map[string]rows.Split{}
+	for _, file := range f.Files {
+		splits[file.Name] = file.Split
+	}
+	if f.Origins != "" {
+		err := ReadOrigins(f.Origins, func(o Origin) error { return m.example(o.Example, splits[o.File]) })
+		if err != nil {
+			return nil, err
+		}
+	}
+	return m.stats(f.Format.Name)
+}
+
+// meter takes a data set in record by record, in flat memory: what must be compared is sorted outside it.
+type meter struct {
+	tmp       string
+	kinds     [8][2]int64 // by kind, split
+	longer    int64
+	same      int64
+	gap       int64
+	pairs     int64
+	samples   *extsort.Sorter // metric 2, ordered float 8
+	names     []string        // of the metrics
+	prompts   *sharing
+	rows      *sharing
+	swaps     *sharing
+	examples  *sharing
+	hash      hasher
+	sampleRow [10]byte
+}
+
+func newMeter(tmp string) *meter {
+	return &meter{tmp: tmp, samples: extsort.New(10, 0, tmp), prompts: newSharing(tmp), rows: newSharing(tmp), swaps: newSharing(tmp), examples: newSharing(tmp)}
+}
+
+func (m *meter) close() {
+	m.samples.Close()
+	for _, s := range []*sharing{m.prompts, m.rows, m.swaps, m.examples} {
+		s.close()
+	}
+}
+
+// record takes a kept record of the log.
+func (m *meter) record(r *builders.Resolved, d curate.Decision) error {
+	row := &rows.Row{Kind: r.Record.Kind(), Prompt: r.Prompt, Chosen: r.Chosen, Rejected: r.Rejected, Completion: r.Messages}
+	for _, s := range []rows.Split{rows.Train, rows.Validation} {
+		if s == rows.Train && !d.Trains() || s == rows.Validation && !d.Validates() {
+			continue
+		}
+		if err := m.row(row, s); err != nil {
+			return err
+		}
+		if err := m.example(r.Origin.Example, s); err != nil {
+			return err
+		}
+	}
+	if p, ok := r.Record.(*builders.Preference); ok {
+		return m.sample("margin "+p.ScoreName, math.Abs(p.ChosenScore-p.RejectedScore))
+	}
+	return nil
+}
+
+func (m *meter) example(id string, s rows.Split) error {
+	return m.examples.add(xxh3.HashString128(id).Bytes(), seat{split: s})
+}
+
+// row takes a row. Of a record without a prompt of its own, Completion is the whole conversation.
+func (m *meter) row(row *rows.Row, s rows.Split) error {
+	m.kinds[row.Kind][s]++
+	at := seat{split: s}
+	if err := m.rows.add(m.hash.row(row), at); err != nil {
+		return err
+	}
+	if row.Kind != builders.KindPreference {
+		return m.conversation(row, at)
+	}
+	if err := m.prompts.add(m.hash.passage(row.Prompt), at); err != nil {
+		return err
+	}
+	key, direction := m.hash.pair(row)
+	at.side = direction
+	if err := m.swaps.add(key, at); err != nil {
+		return err
+	}
+	chosen, rejected := length(row.Chosen), length(row.Rejected)
+	m.pairs++
+	m.gap += chosen - rejected
+	switch {
+	case chosen > rejected:
+		m.longer++
+	case chosen == rejected:
+		m.same++
+	}
+	for _, x := range []struct {
+		name string
+		n    int64
+	}{{"length prompt", length(row.Prompt)}, {"length chosen", chosen}, {"length rejected", rejected}} {
+		if err := m.sample(x.name, float64(x.n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *meter) conversation(row *rows.Row, at seat) error {
+	prompt := row.Prompt
+	if prompt.IsText() && prompt.Text == "" {
+		prompt = opening(row.Completion)
+	}
+	at.side = 1 // no prompt of a pair
+	if err := m.prompts.add(m.hash.passage(prompt), at); err != nil {
+		return err
+	}
+	return m.sample("length "+row.Kind.String(), float64(length(row.Prompt)+length(row.Completion)))
+}
+
+// opening is what comes before the first assistant message.
+func opening(p builders.Passage) builders.Passage {
+	for i := range p.Nodes {
+		if p.Nodes[i].Message.Role == "assistant" {
+			return builders.Passage{Nodes: p.Nodes[:i:i]}
+		}
+	}
+	return p
+}
+
+// length counts characters: of texts, and of the calls an assistant makes.
+func length(p builders.Passage) (n int64) {
+	if p.IsText() {
+		return int64(utf8.RuneCountInString(p.Text))
+	}
+	for i := range p.Nodes {
+		n += messageLength(&p.Nodes[i].Message)
+	}
+	return n
+}
+
+func messageLength(m *chat.Message) int64 {
+	n := utf8.RuneCountInString(m.Text) + utf8.RuneCountInString(m.Reasoning)
+	for _, p := range m.Parts {
+		n += utf8.RuneCountInString(p.Text)
+	}
+	for i := range m.ToolCalls {
+		n += utf8.RuneCountInString(m.ToolCalls[i].Name) + utf8.RuneCountInString(m.ToolCalls[i].Arguments)
+	}
+	return int64(n)
+}
+
+// maxMetrics bounds the names of scores that are told apart.
+const maxMetrics = 1000
+
+// sample adds a value of a metric.
+func (m *meter) sample(name string, x float64) error {
+	i := slices.Index(m.names, name)
+	if i < 0 {
+		if len(m.names) == maxMetrics {
+			return fmt.Errorf("the records have more than %d scores", maxMetrics)
+		}
+		i = len(m.names)
+		m.names = append(m.names, name)
+	}
+	bits := math.Float64bits(x) // ordered as the numbers are
+	if bits>>63 == 1 {
+		bits = ^bits
+	} else {
+		bits |= 1 << 63
+	}
+	binary.BigEndian.PutUint16(m.sampleRow[:], uint16(i))
+	binary.BigEndian.PutUint64(m.sampleRow[2:], bits)
+	return m.samples.Add(m.sampleRow[:])
+}
+
+func (m *meter) stats(of string) (*Stats, error) {
+	s := &Stats{Of: of, Kinds: []KindCount{}, Lengths: []Spread{}}
+	for k, n := range m.kinds {
+		if n[0]+n[1] > 0 {
+			s.Kinds = append(s.Kinds, KindCount{builders.Kind(k).String(), n[rows.Train], n[rows.Validation]})
+		}
+	}
+	both := func(g *shared, n *int64) {
+		if g.bySplit(rows.Train) > 0 && g.bySplit(rows.Validation) > 0 {
+			*n++
+		}
+	}
+	perPrompt := of != "records"
+	var failed error
+	err := m.prompts.each(func(g *shared) {
+		s.Prompts++
+		both(g, &s.Leakage.Prompts)
+		if n := g.bySide(0); perPrompt && n > 0 && failed == nil {
+			failed = m.sample("pairs a prompt", float64(n))
+		}
+	})
+	if err == nil {
+		err = failed
+	}
+	if err == nil {
+		err = m.rows.each(func(g *shared) {
+			s.Duplicates += max(0, g.bySplit(rows.Train)-1) + max(0, g.bySplit(rows.Validation)-1)
+			both(g, &s.Leakage.Records)
+		})
+	}
+	if err == nil {
+		err = m.examples.each(func(g *shared) {
+			s.Examples++
+			both(g, &s.Leakage.Examples)
+		})
+	}
+	if err == nil && m.pairs > 0 {
+		s.Pairs = &PairStats{Margins: []Spread{}, ChosenLonger: float64(m.longer) / float64(m.pairs), SameLength: float64(m.same) / float64(m.pairs),
+			MeanGap: float64(m.gap) / float64(m.pairs)}
+		err = m.swaps.each(func(g *shared) {
+			if g.bySide(0) > 0 && g.bySide(1) > 0 {
+				s.Pairs.Contradict++
+			}
+		})
+	}
+	if err == nil {
+		err = m.spreads(s)
+	}
+	return s, err
+}
+
+// spreads reads the samples back in order and files each metric where it belongs.
+func (m *meter) spreads(s *Stats) error {
+	counts := make([]int64, len(m.names))
+	for row, err := range m.samples.All() {
+		if err != nil {
+			return err
+		}
+		counts[binary.BigEndian.Uint16(row)]++
+	}
+	all := make([]Spread, len(m.names))
+	seen := make([]int64, len(m.names))
+	for row, err := range m.samples.All() {
+		if err != nil {
+			return err
+		}
+		i := binary.BigEndian.Uint16(row)
+		all[i].take(orderedFloat(binary.BigEndian.Uint64(row[2:])), seen[i], counts[i])
+		seen[i]++
+	}
+	for i, name := range m.names {
+		x := all[i]
+		x.Mean /= float64(x.Count)
+		kind, rest, _ := strings.Cut(name, " ")
+		x.Name = rest
+		switch kind {
+		case "margin":
+			s.Pairs.Margins = append(s.Pairs.Margins, x)
+		case "pairs":
+			s.Pairs.PerTurn = x
+		default:
+			s.Lengths = append(s.Lengths, x)
+		}
+	}
+	if s.Pairs != nil {
+		slices.SortFunc(s.Pairs.Margins, func(a, b Spread) int { return strings.Compare(a.Name, b.Name) })
+	}
+	return nil
+}
+
+func orderedFloat(bits uint64) float64 {
+	if bits>>63 == 1 {
+		return math.Float64frombits(bits &^ (1 << 63))
+	}
+	return math.Float64frombits(^bits)
+}
+
+// take takes the value with the given rank of count, smallest first.
+func (s *Spread) take(x float64, rank, count int64) {
+	at := func(q float64) bool { return rank == max(0, int64(math.Ceil(q*float64(count)))-1) }
+	if rank == 0 {
+		s.Min = x
+	}
+	if at(0.1) {
+		s.P10 = x
+	}
+	if at(0.5) {
+		s.Median = x
+	}
+	if at(0.9) {
+		s.P90 = x
+	}
+	s.Max = x
+	s.Mean += x
+	s.Count++
+}
+
+// ReadDrops adds up a dropped.jsonl by stage, reason, unit and format, in order of first appearance.
+func ReadDrops(path string) ([]DropCount, error) {
+	if !exists(path) {
+		return nil, nil
+	}
+	var out []DropCount
+	index := map[DropCount]int{}
+	err := eachLine(path, func(n int64, line []byte) error {
+		var d ledger.Drop
+		if err := json.Unmarshal(line, &d); err != nil {
+			return fmt.Errorf("%s:%d: %w", path, n+1, err)
+		}
+		k := DropCount{Stage: d.Stage, Reason: d.Reason, Unit: d.Unit, Format: d.Format}
+		i, ok := index[k]
+		if !ok {
+			i = len(out)
+			index[k] = i
+			out = append(out, k)
+		}
+		out[i].Count += d.N()
+		return nil
+	})
+	return out, err
+}

@@ -1,0 +1,394 @@
+package dataset
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/ttc/chat"
+)
+
+// Report is what Verify found.
+type Report struct {
+	Files    []Verified `json:"files"`
+	Findings []Finding  `json:"findings"`
+	Errors   int64      `json:"errors"` // also those beyond the findings listed
+	Warnings int64      `json:"warnings"`
+}
+
+// Verified is a file as it was read.
+type Verified struct {
+	File
+	Format string `json:"format"`
+	Shape  string `json:"shape"`
+}
+
+// Finding is something wrong with a data set.
+type Finding struct {
+	Code    string `json:"code"` // explained by `nat-go explain`
+	Warning bool   `json:"warning,omitempty"`
+	File    string `json:"file"` // <format>/<file>
+	Row     int64  `json:"row"`  // from 1, as editors count lines; 0: the whole file
+	Message string `json:"message"`
+	Count   int64  `json:"count,omitempty"` // further ones of this code in this file, not listed
+}
+
+// Place is where the finding is, as file:row.
+func (f *Finding) Place() string {
+	if f.Row == 0 {
+		return f.File
+	}
+	return fmt.Sprintf("%s:%d", f.File, f.Row)
+}
+
+// The codes of findings.
+const (
+	badRow        = "NG5001"
+	mixedShapes   = "NG5002"
+	rowOnBoth     = "NG5003"
+	promptOnBoth  = "NG5004"
+	emptyLesson   = "NG5005"
+	repeatedRow   = "NG5006"
+	contradiction = "NG5007"
+	originsDiffer = "NG5008"
+	manifestWrong = "NG5009"
+	exampleOnBoth = "NG5010"
+)
+
+// listedFindings is how many findings of one code and file are listed; the rest are counted.
+const listedFindings = 20
+
+// Verify re-reads a data set from its files alone: every row is the format's own, files have one shape, nothing is shared
+// between training and validation, and rows.jsonl and the manifest agree with what is there. manifest lists the files as the
+// run wrote them; nil where there is no manifest. tmp is a folder for temporary files.
+func Verify(p *Place, manifest []Written, tmp string) (*Report, error) {
+	v := &verifier{report: &Report{Files: []Verified{}, Findings: []Finding{}}, more: map[string]int{}, tmp: tmp}
+	for _, f := range p.Formats {
+		if err := v.format(f); err != nil {
+			return nil, err
+		}
+	}
+	if manifest != nil {
+		v.manifest(manifest)
+	}
+	return v.report, nil
+}
+
+type verifier struct {
+	report *Report
+	more   map[string]int // how many findings of a code and file there were
+	tmp    string
+}
+
+func (v *verifier) find(f Finding, format string, a ...any) {
+	if f.Warning {
+		v.report.Warnings++
+	} else {
+		v.report.Errors++
+	}
+	k := f.Code + f.File
+	v.more[k]++
+	if v.more[k] <= listedFindings {
+		f.Message = fmt.Sprintf(format, a...)
+		v.report.Findings = append(v.report.Findings, f)
+		return
+	}
+	for i := range slices.Backward(v.report.Findings) {
+		if last := &v.report.Findings[i]; last.Code == f.Code && last.File == f.File {
+			last.Count++
+			return
+		}
+	}
+}
+
+// formatCheck is the check of one format's files.
+type formatCheck struct {
+	*verifier
+	folder  FormatFolder
+	names   []string // <format>/<file>, by file
+	counts  []int64  // rows, by file
+	hash    hasher
+	prompts *sharing
+	rows    *sharing
+	pairs   *sharing
+}
+
+func (v *verifier) format(f FormatFolder) error {
+	c := &formatCheck{verifier: v, folder: f, prompts: newSharing(v.tmp), rows: newSharing(v.tmp), pairs: newSharing(v.tmp)}
+	defer c.prompts.close()
+	defer c.rows.close()
+	defer c.pairs.close()
+	for i, file := range f.Files {
+		c.names = append(c.names, filepath.ToSlash(filepath.Join(filepath.Base(f.Dir), file.Name)))
+		if err := c.file(i); err != nil {
+			return err
+		}
+	}
+	if f.Origins != "" {
+		if err := c.origins(); err != nil {
+			return err
+		}
+	}
+	return c.sharing()
+}
+
+// file reads the rows of a file.
+func (c *formatCheck) file(i int) error {
+	file := c.folder.Files[i]
+	sum := &summer{hash: xxh3.New()}
+	seen := Verified{Format: c.folder.Format.Name, File: File{Path: c.names[i], Split: file.Split.String()}}
+	in, err := os.Open(file.Path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	err = lines(io.TeeReader(in, sum), func(n int64, line []byte) error {
+		seen.Rows++
+		row, err := c.folder.Format.Read(line)
+		if err != nil {
+			c.find(Finding{Code: badRow, File: c.names[i], Row: n + 1}, "%v", err)
+			return nil
+		}
+		switch {
+		case seen.Shape == "":
+			seen.Shape, seen.Kind = row.Shape, row.Kind.String()
+		case seen.Shape != row.Shape:
+			c.find(Finding{Code: mixedShapes, File: c.names[i], Row: n + 1}, "the row is {%s}, the rows before it are {%s}", row.Shape, seen.Shape)
+		}
+		if wrong := lesson(row); wrong != "" {
+			c.find(Finding{Code: emptyLesson, File: c.names[i], Row: n + 1}, "%s", wrong)
+		}
+		return c.index(row, seat{split: file.Split, file: uint32(i), row: n})
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", file.Path, err)
+	}
+	digest := sum.hash.Sum128().Bytes()
+	seen.Bytes, seen.XXH3 = sum.bytes, hex.EncodeToString(digest[:])
+	c.counts = append(c.counts, seen.Rows)
+	c.report.Files = append(c.report.Files, seen)
+	return nil
+}
+
+// summer hashes and counts what goes by.
+type summer struct {
+	hash  *xxh3.Hasher
+	bytes int64
+}
+
+func (s *summer) Write(b []byte) (int, error) {
+	s.bytes += int64(len(b))
+	return s.hash.Write(b)
+}
+
+func (c *formatCheck) index(row *rows.Row, at seat) error {
+	if err := c.prompts.add(c.hash.passage(row.Prompt), at); err != nil {
+		return err
+	}
+	if err := c.rows.add(c.hash.row(row), at); err != nil {
+		return err
+	}
+	if row.Kind != builders.KindPreference {
+		return nil
+	}
+	key, direction := c.hash.pair(row)
+	at.side = direction
+	return c.pairs.add(key, at)
+}
+
+// lesson says what keeps a row from teaching anything; empty: nothing.
+func lesson(r *rows.Row) string {
+	if r.Kind == builders.KindDemonstration {
+		if silent(r.Completion) {
+			return "the completion is empty"
+		}
+		return ""
+	}
+	switch {
+	case silent(r.Chosen):
+		return "the chosen answer is empty"
+	case silent(r.Rejected):
+		return "the rejected answer is empty"
+	}
+	var h hasher
+	if h.passage(r.Chosen) == h.passage(r.Rejected) {
+		return "chosen and rejected are equal"
+	}
+	return ""
+}
+
+// silent says whether an answer holds nothing to write.
+func silent(p builders.Passage) bool {
+	if p.IsText() {
+		return strings.TrimSpace(p.Text) == ""
+	}
+	for i := range p.Nodes {
+		m := &p.Nodes[i].Message
+		if len(m.ToolCalls) > 0 || strings.TrimSpace(m.Text+m.Reasoning) != "" {
+			return false
+		}
+		if slices.ContainsFunc(m.Parts, func(p chat.Part) bool { return strings.TrimSpace(p.Text) != "" }) {
+			return false
+		}
+	}
+	return true
+}
+
+// sharing reports what rows have in common and should not.
+func (c *formatCheck) sharing() error {
+	err := c.prompts.each(func(g *shared) {
+		if t, v := g.bySplit(rows.Train), g.bySplit(rows.Validation); t > 0 && v > 0 {
+			c.find(c.at(promptOnBoth, g.at(rows.Validation)), "its prompt is also that of %s (%d rows of training and %d of validation have it)",
+				c.place(g.at(rows.Train)), t, v)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	err = c.rows.each(func(g *shared) {
+		t, v := g.bySplit(rows.Train), g.bySplit(rows.Validation)
+		if t > 0 && v > 0 {
+			c.find(c.at(rowOnBoth, g.at(rows.Validation)), "the same row is %s", c.place(g.at(rows.Train)))
+		}
+		for _, s := range []rows.Split{rows.Train, rows.Validation} {
+			if n := g.bySplit(s); n > 1 {
+				f := c.at(repeatedRow, g.at(s))
+				f.Warning = true
+				c.find(f, "the same row is there %d times", n)
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return c.pairs.each(func(g *shared) {
+		if g.bySide(0) > 0 && g.bySide(1) > 0 {
+			a, b := g.firstOf(0), g.firstOf(1)
+			f := c.at(contradiction, a)
+			f.Warning = true
+			c.find(f, "%s prefers the other answer", c.place(b))
+		}
+	})
+}
+
+// firstOf is the first seat of a side, training before validation.
+func (g *shared) firstOf(side int) seat {
+	if g.count[rows.Train][side] > 0 {
+		return g.first[rows.Train][side]
+	}
+	return g.first[rows.Validation][side]
+}
+
+func (c *formatCheck) at(code string, s seat) Finding {
+	return Finding{Code: code, File: c.names[s.file], Row: s.row + 1}
+}
+
+func (c *formatCheck) place(s seat) string { return fmt.Sprintf("%s:%d", c.names[s.file], s.row+1) }
+
+// Origin is a line of rows.jsonl: where a row comes from.
+type Origin struct {
+	File    string `json:"file"`
+	Row     int64  `json:"row"` // from 0
+	Record  string `json:"record"`
+	Run     int    `json:"run"`
+	Example string `json:"example"`
+	Builder string `json:"builder"`
+	Turn    string `json:"turn"`
+}
+
+// origins holds rows.jsonl against the rows.
+func (c *formatCheck) origins() error {
+	index := map[string]int{}
+	for i, f := range c.folder.Files {
+		index[f.Name] = i
+	}
+	name := filepath.ToSlash(filepath.Join(filepath.Base(c.folder.Dir), OriginsFile))
+	next := make([]int64, len(c.counts))
+	examples := newSharing(c.tmp)
+	defer examples.close()
+	err := eachLine(c.folder.Origins, func(n int64, line []byte) error {
+		f := Finding{Code: originsDiffer, File: name, Row: n + 1}
+		var o Origin
+		if err := json.Unmarshal(line, &o); err != nil {
+			c.find(f, "the line can't be read: %v", err)
+			return nil
+		}
+		i, ok := index[o.File]
+		switch {
+		case !ok:
+			c.find(f, "it names the file %q, which is not there", o.File)
+			return nil
+		case o.Row != next[i]:
+			c.find(f, "it is of row %d of %s where row %d is due", o.Row, o.File, next[i])
+		case o.Row >= c.counts[i]:
+			c.find(f, "it is of row %d of %s, which has %d rows", o.Row, o.File, c.counts[i])
+		}
+		next[i] = o.Row + 1
+		return examples.add(xxh3.HashString128(o.Example).Bytes(), seat{split: c.folder.Files[i].Split, file: uint32(i), row: o.Row})
+	})
+	if err != nil {
+		return err
+	}
+	for i, n := range next {
+		if n < c.counts[i] {
+			c.find(Finding{Code: originsDiffer, File: name}, "%s has %d rows, only %d have an origin", c.folder.Files[i].Name, c.counts[i], n)
+		}
+	}
+	return examples.each(func(g *shared) {
+		if g.bySplit(rows.Train) > 0 && g.bySplit(rows.Validation) > 0 {
+			f := c.at(exampleOnBoth, g.at(rows.Validation))
+			f.Warning = true
+			c.find(f, "%s is of the same example", c.place(g.at(rows.Train)))
+		}
+	})
+}
+
+// manifest holds the files against what the run says it wrote.
+func (v *verifier) manifest(written []Written) {
+	there := map[string]*Verified{}
+	for i := range v.report.Files {
+		there[v.report.Files[i].Path] = &v.report.Files[i]
+	}
+	for _, w := range written {
+		for _, f := range w.Files {
+			got := there[f.Path]
+			delete(there, f.Path)
+			at := Finding{Code: manifestWrong, File: f.Path}
+			switch {
+			case got == nil:
+				v.find(at, "the manifest has it, the folder hasn't")
+			case got.Rows != f.Rows:
+				v.find(at, "it has %d rows, %d were written", got.Rows, f.Rows)
+			case got.Bytes != f.Bytes:
+				v.find(at, "it has %d bytes, %d were written", got.Bytes, f.Bytes)
+			case got.XXH3 != f.XXH3:
+				v.find(at, "its content is not what was written: xxh3 %s, was %s", got.XXH3, f.XXH3)
+			}
+		}
+	}
+	for _, f := range v.report.Files {
+		if there[f.Path] != nil {
+			v.find(Finding{Code: manifestWrong, File: f.Path}, "the folder has it, the manifest hasn't")
+		}
+	}
+}
+
+// ReadOrigins calls f for each line of rows.jsonl.
+func ReadOrigins(path string, f func(Origin) error) error {
+	return eachLine(path, func(n int64, line []byte) error {
+		var o Origin
+		if err := json.Unmarshal(line, &o); err != nil {
+			return fmt.Errorf("%s:%d: %w", path, n+1, err)
+		}
+		return f(o)
+	})
+}
