@@ -90,3 +90,38 @@ func Resolve(g *ttc.Group, c Content) (Passage, error) {
 func chain(ms []chat.Message) []ttc.Node {
 	return ttc.Chain(ms, ttc.No).Nodes
 }
+
+// CheckRefs reports whether all of r's content resolves in g, without resolving it.
+func CheckRefs(g *ttc.Group, r Record) error {
+	switch r := r.(type) {
+	case *Preference:
+		for _, c := range []*Content{&r.Prompt, &r.Chosen, &r.Rejected} {
+			if err := checkRef(g, &c.Ref); err != nil {
+				return err
+			}
+		}
+		return nil
+	case *Demonstration:
+		return checkRef(g, &r.Messages.Ref)
+	case *Rollout:
+		return checkRef(g, &r.Messages.Ref)
+	case *Distillation:
+		return checkRef(g, &r.Messages.Ref)
+	}
+	return fmt.Errorf("unknown record type %T", r)
+}
+
+func checkRef(g *ttc.Group, ref *Ref) error {
+	switch ref.Part {
+	case InlineText, InlineMessages:
+		return nil
+	case CandidatePrompt, CandidateOutput:
+		if ref.Example >= 0 && ref.Example < len(g.Examples) {
+			if n := len(g.Examples[ref.Example].Candidates); ref.Candidate >= 0 && ref.Candidate < n {
+				return nil
+			}
+		}
+	}
+	_, err := Resolve(g, Content{Ref: *ref})
+	return err
+}

@@ -1,0 +1,105 @@
+package host
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// binary returns the file to run: the one that was named, or, if it has a checksum, a private copy that was checked. The
+// check is on the copy, so that nobody can change the file between check and start.
+func (s *Spec) binary(runDir string) (string, error) {
+	if s.Self {
+		return selfPath()
+	}
+	path, err := exec.LookPath(s.Path)
+	if errors.Is(err, exec.ErrDot) {
+		err = nil
+	}
+	if err != nil {
+		return "", lookError(s.Path, err)
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return "", err
+	}
+	if s.SHA256 == "" {
+		return path, nil
+	}
+	return privateCopy(path, strings.ToLower(s.SHA256), runDir)
+}
+
+func lookError(path string, err error) error {
+	info, statErr := os.Stat(path)
+	switch {
+	case statErr != nil && os.IsNotExist(statErr):
+		return fmt.Errorf("there is no file %s", path)
+	case statErr == nil && info.IsDir():
+		return fmt.Errorf("%s is a folder; name the program in it", path)
+	case statErr == nil && info.Mode().Perm()&0o111 == 0:
+		return fmt.Errorf("%s is not executable; `chmod +x %s` makes it so", path, path)
+	}
+	return err
+}
+
+// privateCopy returns a checked copy of a file in a folder that only the user can enter.
+func privateCopy(path, sum, runDir string) (string, error) {
+	dir := filepath.Join(runDir, "bin")
+	if cache, err := os.UserCacheDir(); err == nil {
+		dir = filepath.Join(cache, "nat-go", "plugins", sum)
+	}
+	copied := filepath.Join(dir, filepath.Base(path))
+	if got, err := fileSum(copied); err == nil && got == sum {
+		return copied, nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	in, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer in.Close()
+	out, err := os.CreateTemp(dir, ".copy")
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(out.Name())
+	h := sha256.New()
+	_, err = io.Copy(io.MultiWriter(out, h), in)
+	if err = errors.Join(err, out.Chmod(0o500), out.Close()); err != nil {
+		return "", fmt.Errorf("can't copy the plugin: %w", err)
+	}
+	if got := hex.EncodeToString(h.Sum(nil)); got != sum {
+		return "", &ChecksumError{Path: path, Want: sum, Got: got}
+	}
+	return copied, os.Rename(out.Name(), copied)
+}
+
+// ChecksumError says that a plugin's file is not the one that was vouched for.
+type ChecksumError struct{ Path, Want, Got string }
+
+func (e *ChecksumError) Error() string {
+	return fmt.Sprintf("%s has sha256 %s, not %s: it was changed or replaced; if you trust it, `nat-go plugins lock` writes the new checksum", e.Path, e.Got, e.Want)
+}
+
+// FileSum returns the hex SHA-256 of a file.
+func FileSum(path string) (string, error) { return fileSum(path) }
+
+func fileSum(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}

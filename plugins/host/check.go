@@ -1,0 +1,112 @@
+package host
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// checkRecord returns why a record can't stand: what it refers to is not there, or it breaks a rule of its kind.
+func checkRecord(g *ttc.Group, r builders.Record, kinds []builders.Kind) (ledger.Reason, error) {
+	if !slices.Contains(kinds, r.Kind()) {
+		return ledger.BadRecord, fmt.Errorf("its builder does not declare records of kind %v", r.Kind())
+	}
+	if h := r.Header(); h.Example < 0 || h.Example >= len(g.Examples) {
+		return ledger.BadReference, fmt.Errorf("is of example %d of a group of %d", h.Example, len(g.Examples))
+	}
+	if err := builders.CheckRefs(g, r); err != nil {
+		return ledger.BadReference, err
+	}
+	switch r := r.(type) {
+	case *builders.Preference:
+		if !finite(r.Reward) {
+			return ledger.BadRecord, fmt.Errorf("its reward is %v", r.Reward)
+		}
+	case *builders.Rollout:
+		if r.Reward != nil && !finite(*r.Reward) {
+			return ledger.BadRecord, fmt.Errorf("its reward is %v", *r.Reward)
+		}
+	case *builders.Demonstration:
+		if !finite(r.Weight) || r.Weight < 0 {
+			return ledger.BadRecord, fmt.Errorf("its weight is %v", r.Weight)
+		}
+	}
+	return "", nil
+}
+
+func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
+
+// cleanDrop makes a plugin's drop fit for the books: the stage and the builder are the host's to say, a reason that is not in
+// the registry gets the plugin's name.
+func cleanDrop(d *ledger.Drop, plugin, builder string) {
+	d.Stage, d.Builder, d.Format = ledger.Build, builder, ""
+	d.Count = max(d.Count, 0)
+	if _, known := ledger.Explain(string(d.Reason)); known {
+		return
+	}
+	reason := string(d.Reason)
+	if reason == "" {
+		reason = "unspecified"
+	}
+	if !strings.HasPrefix(reason, plugin+"/") {
+		d.Reason = ledger.Reason(plugin + "/" + reason)
+	}
+}
+
+// groupDrop is the drop of a whole group for one builder.
+func groupDrop(g *ttc.Group, builder string, reason ledger.Reason, detail string) ledger.Drop {
+	d := ledger.Drop{Stage: ledger.Build, Reason: reason, Unit: "group", Builder: builder, Index: -1, Detail: firstLine(detail)}
+	if len(g.Examples) > 0 {
+		ex := g.Examples[0]
+		d.Run, d.Example, d.File, d.Offset = ex.Run, ex.ID, ex.File, ex.Offset
+	}
+	return d
+}
+
+func firstLine(s string) string {
+	s, _, _ = strings.Cut(s, "\n")
+	return s
+}
+
+// sizeOf is about how many bytes a group has.
+func sizeOf(g *ttc.Group) int {
+	n := len(g.Key)
+	for _, ex := range g.Examples {
+		n += 64 + len(ex.ID) + len(ex.RawID)
+		for i := range ex.Graph.Nodes {
+			nd := &ex.Graph.Nodes[i]
+			m := &nd.Message
+			n += 64 + len(m.Text) + len(m.Reasoning) + 4*len(nd.TokenIDs) + 4*len(nd.LogProbs)
+			for j := range m.Parts {
+				n += len(m.Parts[j].Raw) + len(m.Parts[j].Text)
+			}
+			for j := range m.ToolCalls {
+				n += len(m.ToolCalls[j].Arguments) + len(m.ToolCalls[j].Parsed) + 32
+			}
+		}
+		for i := range ex.Tools {
+			n += len(ex.Tools[i].Raw)
+		}
+		var last *ttc.Prompt
+		for i := range ex.Candidates {
+			c := &ex.Candidates[i]
+			n += 64 + len(c.Output) + len(c.Metadata)
+			if last == nil || last.Text != c.Prompt.Text {
+				n += len(c.Prompt.Text)
+			}
+			for j := range c.Prompt.Messages {
+				n += len(c.Prompt.Messages[j].Text)
+			}
+			last = &c.Prompt
+		}
+		for i := range ex.Steps {
+			n += 32 + len(ex.Steps[i].Raw)
+		}
+	}
+	return n
+}

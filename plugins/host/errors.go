@@ -1,0 +1,124 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// StartError says why a plugin did not come up. It is about the environment: the file, the machine, the plugin itself.
+type StartError struct {
+	Plugin string
+	Err    error
+	Tail   []string // the process's last lines
+}
+
+func (e *StartError) Error() string {
+	return fmt.Sprintf("plugin %s did not start: %v%s", e.Plugin, e.Err, tail(e.Tail))
+}
+
+func (e *StartError) Unwrap() error { return e.Err }
+
+// CrashError says that a plugin's process ended, was ended, or broke the protocol while it had groups in hand.
+type CrashError struct {
+	Plugin      string
+	PID         int
+	Incarnation int
+	Err         error
+	Tail        []string
+}
+
+func (e *CrashError) Error() string {
+	return fmt.Sprintf("plugin %s (pid %d) failed: %v%s", e.Plugin, e.PID, e.Err, tail(e.Tail))
+}
+
+func (e *CrashError) Unwrap() error { return e.Err }
+
+// CircuitError says that a plugin failed too often in a row to go on.
+type CircuitError struct {
+	Plugin   string
+	Failures int
+	Err      error // the last failure
+}
+
+func (e *CircuitError) Error() string {
+	return fmt.Sprintf("plugin %s failed %d times without finishing a group in between, so the run stops here; the last failure: %v", e.Plugin, e.Failures, e.Err)
+}
+
+func (e *CircuitError) Unwrap() error { return e.Err }
+
+// BuilderError says that a builder failed on a group; its process is well.
+type BuilderError struct {
+	Builder, Group, Message string
+	Stack                   string // of a panic
+}
+
+func (e *BuilderError) Error() string {
+	return fmt.Sprintf("builder %s failed on group %q: %s", e.Builder, e.Group, e.Message)
+}
+
+// PoisonError says that a plugin's process fails on a group, alone, again.
+type PoisonError struct {
+	Builder, Group string
+	Err            error
+}
+
+func (e *PoisonError) Error() string {
+	return fmt.Sprintf("builder %s: the plugin's process fails on group %q: %v", e.Builder, e.Group, e.Err)
+}
+
+func (e *PoisonError) Unwrap() error { return e.Err }
+
+// TooLargeError says that a group is over the limit for one unit of work.
+type TooLargeError struct {
+	Group       string
+	Size, Limit int
+}
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("group %q has %d MiB; the limit for one unit of work is %d MiB", e.Group, e.Size>>20, e.Limit>>20)
+}
+
+// ConfigError says that a plugin refused a builder's config.
+type ConfigError struct {
+	Builder  string
+	Findings []Finding
+}
+
+func (e *ConfigError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "builder %s refuses its config:", e.Builder)
+	for _, f := range e.Findings {
+		if !f.Warning {
+			fmt.Fprintf(&b, "\n  %s: %s", pointer(f.Pointer), f.Message)
+		}
+	}
+	return b.String()
+}
+
+func pointer(p string) string {
+	if p == "" {
+		return "(the whole)"
+	}
+	return p
+}
+
+// Causes of a crash.
+var (
+	errStopped  = errors.New("the plugin was stopped")
+	errProtocol = errors.New("it broke the protocol")
+)
+
+func timeoutError(what string, d time.Duration) error {
+	return fmt.Errorf("no %s for %s", what, d)
+}
+
+func protocolError(err error) error { return fmt.Errorf("%w: %w", errProtocol, err) }
+
+func tail(lines []string) string {
+	if len(lines) == 0 {
+		return ""
+	}
+	return "\n  its last lines:\n    " + strings.Join(lines, "\n    ")
+}

@@ -1,0 +1,85 @@
+package host
+
+import (
+	"context"
+	"sync"
+)
+
+// gate lets many workers share an instance, or one have it alone. A process serves the sessions of several builders, so a
+// crash hits them all; the one that looks for its culprit must be alone, or the others would seem to be at fault.
+type gate struct {
+	mu      sync.Mutex
+	sharing int
+	alone   bool
+	waiting int           // who want to be alone
+	changed chan struct{} // closed and replaced at each change
+	wanted  chan struct{} // closed while someone waits to be alone
+}
+
+func newGate() *gate { return &gate{changed: make(chan struct{}), wanted: make(chan struct{})} }
+
+// share waits until nobody is alone or wants to be. The channel is closed when someone does: then finish and release.
+func (g *gate) share(ctx context.Context) (<-chan struct{}, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for g.alone || g.waiting > 0 {
+		if err := g.wait(ctx); err != nil {
+			return nil, err
+		}
+	}
+	g.sharing++
+	return g.wanted, nil
+}
+
+func (g *gate) release() {
+	g.mu.Lock()
+	g.sharing--
+	g.change()
+	g.mu.Unlock()
+}
+
+// lock waits until nobody else uses the instance.
+func (g *gate) lock(ctx context.Context) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.waiting++
+	if g.waiting == 1 {
+		close(g.wanted)
+	}
+	var err error
+	for (g.alone || g.sharing > 0) && err == nil {
+		err = g.wait(ctx)
+	}
+	g.waiting--
+	if g.waiting == 0 {
+		g.wanted = make(chan struct{})
+	}
+	g.alone = g.alone || err == nil
+	g.change()
+	return err
+}
+
+func (g *gate) unlock() {
+	g.mu.Lock()
+	g.alone = false
+	g.change()
+	g.mu.Unlock()
+}
+
+func (g *gate) change() {
+	close(g.changed)
+	g.changed = make(chan struct{})
+}
+
+// wait waits for a change, without the lock.
+func (g *gate) wait(ctx context.Context) error {
+	changed := g.changed
+	g.mu.Unlock()
+	defer g.mu.Lock()
+	select {
+	case <-changed:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

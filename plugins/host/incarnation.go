@@ -1,0 +1,327 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-plugin"
+	"github.com/hashicorp/go-plugin/runner"
+	"github.com/rs/zerolog"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
+	"github.com/nat-go/nat-go/plugins/wire"
+)
+
+// incarnation is one life of a plugin's process. It is used once: what has failed is never started again.
+type incarnation struct {
+	number int
+	conn   *grpc.ClientConn
+	rpc    pb.BuilderClient
+	desc   wire.Description
+	proc   *process       // nil if the plugin was not started by us
+	client *plugin.Client // nil if the plugin is in memory
+
+	failOnce sync.Once
+	cause    error         // set before dead is closed
+	dead     chan struct{} // closed when it is not to be used any more
+	gone     chan struct{} // closed when all of it is released
+}
+
+// connector brings a plugin up.
+type connector func(ctx context.Context, number int) (*incarnation, error)
+
+// dialOptions bound what a plugin can send us in one message.
+func dialOptions() []grpc.DialOption {
+	return []grpc.DialOption{grpc.WithDefaultCallOptions(
+		grpc.MaxCallRecvMsgSize(2*wire.FrameLimitBytes), grpc.MaxCallSendMsgSize(8*wire.FrameLimitBytes))}
+}
+
+func clientConfig(spec *Spec, runDir string, log zerolog.Logger, pump *logPump) *plugin.ClientConfig {
+	return &plugin.ClientConfig{
+		HandshakeConfig:  wire.Handshake,
+		VersionedPlugins: map[int]plugin.PluginSet{wire.ProtocolVersion: {}},
+		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
+		StartTimeout:     spec.StartTimeout,
+		Logger:           hostLogger(log),
+		SkipHostEnv:      true,
+		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: runDir},
+		SyncStdout:       &syncWriter{pump: pump, stream: "stdout"},
+		SyncStderr:       &syncWriter{pump: pump, stream: "stderr"},
+		GRPCDialOptions:  dialOptions(),
+	}
+}
+
+// launch starts a process.
+func (p *Plugin) launch(ctx context.Context, number int) (*incarnation, error) {
+	file, err := p.spec.binary(p.runDir)
+	if err != nil {
+		return nil, err
+	}
+	log := p.log.With().Str("plugin", p.spec.Name).Int("incarnation", number).Logger()
+	pump := newLogPump(log)
+	proc := newProcess(p.spec.Name, p.runDir, p.spec.Memory, pump)
+	config := clientConfig(&p.spec, p.runDir, log, pump)
+	config.RunnerFunc = func(_ hclog.Logger, cmd *exec.Cmd, sockets string) (runner.Runner, error) {
+		proc.sockets = sockets
+		proc.cmd = p.spec.command(file, cmd.Env)
+		return proc, nil
+	}
+	client := plugin.NewClient(config)
+	inc := &incarnation{number: number, client: client, proc: proc, dead: make(chan struct{}), gone: make(chan struct{})}
+
+	// The plugin has StartTimeout from here to its description; killing it ends every call that waits for it.
+	deadline := time.AfterFunc(p.spec.StartTimeout, func() {
+		proc.kill(fmt.Errorf("it was not ready within %s (plugins.%s.start_timeout)", p.spec.StartTimeout, p.spec.Name))
+	})
+	defer deadline.Stop()
+	defer context.AfterFunc(ctx, func() { proc.kill(ctx.Err()) })()
+
+	err = inc.connect(ctx, p.spec.StartTimeout)
+	if err != nil {
+		err = inc.startError(err)
+		inc.fail(err)
+		<-inc.gone
+		return nil, &StartError{Plugin: p.spec.Name, Err: err, Tail: pump.lastLines()}
+	}
+	log = log.With().Int("pid", proc.pid).Logger()
+	pump.setLog(log)
+	log.Debug().Dur("took", 0).Msg("plugin started")
+	go func() {
+		<-proc.done
+		inc.fail(proc.exit)
+	}()
+	return inc, nil
+}
+
+// connect does the handshake and asks what the plugin is.
+func (inc *incarnation) connect(ctx context.Context, timeout time.Duration) error {
+	c, err := inc.client.Client()
+	if err != nil {
+		return err
+	}
+	inc.conn = c.(*plugin.GRPCClient).Conn
+	return inc.describe(ctx, timeout)
+}
+
+func (inc *incarnation) describe(ctx context.Context, timeout time.Duration) error {
+	inc.rpc = pb.NewBuilderClient(inc.conn)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	m, err := inc.rpc.Describe(ctx, &pb.DescribeRequest{ProtocolMinor: wire.Minor})
+	if err != nil {
+		return fmt.Errorf("it does not describe itself: %s", status.Convert(err).Message())
+	}
+	if inc.desc, err = wire.ReadDescription(m); err != nil {
+		return fmt.Errorf("its description can't be read: %w", err)
+	}
+	return checkDescription(&inc.desc)
+}
+
+const maxSchemaBytes = 1 << 20
+
+func checkDescription(d *wire.Description) error {
+	if len(d.Builders) == 0 {
+		return errors.New("it serves no builder")
+	}
+	seen := map[string]bool{}
+	for _, b := range d.Builders {
+		switch {
+		case b.Name == "":
+			return errors.New("one of its builders has no name")
+		case seen[b.Name]:
+			return fmt.Errorf("it serves builder %q twice", b.Name)
+		case len(b.Kinds) == 0:
+			return fmt.Errorf("its builder %q declares no kind of record", b.Name)
+		case len(b.ConfigSchema) > maxSchemaBytes:
+			return fmt.Errorf("the config schema of its builder %q has %d bytes; the limit is %d", b.Name, len(b.ConfigSchema), maxSchemaBytes)
+		}
+		seen[b.Name] = true
+	}
+	return nil
+}
+
+// startError prefers what the process saw to what go-plugin made of it.
+func (inc *incarnation) startError(err error) error {
+	p := inc.proc
+	if !errors.Is(p.waitGone(time.Second), errStillThere) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.startErr != nil {
+			return p.startErr
+		}
+		return p.exit
+	}
+	return err
+}
+
+// fail ends the incarnation. The first cause counts.
+func (inc *incarnation) fail(cause error) {
+	inc.failOnce.Do(func() {
+		inc.cause = cause
+		close(inc.dead)
+		if inc.proc != nil {
+			inc.proc.kill(cause)
+		}
+		go func() {
+			defer close(inc.gone)
+			if inc.client != nil {
+				inc.client.Kill() // the process is dead: this closes the connection and removes the socket
+			} else if inc.conn != nil {
+				inc.conn.Close()
+			}
+			if inc.proc != nil {
+				<-inc.proc.done
+			}
+		}()
+	})
+}
+
+// close ends the incarnation in good order: the plugin may finish what it is at, within the time given.
+func (inc *incarnation) close(timeout time.Duration) {
+	select {
+	case <-inc.dead:
+	default:
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		_, _ = inc.rpc.Drain(ctx, &pb.DrainRequest{})
+		cancel()
+		if inc.client != nil && inc.proc != nil {
+			kill := time.AfterFunc(timeout, func() { inc.proc.kill(errStopped) })
+			inc.client.Kill()
+			kill.Stop()
+		}
+		inc.fail(errStopped)
+	}
+	<-inc.gone
+}
+
+// reason turns the error of a call into what happened to the process, if something did: the call's own error then says
+// little ("connection reset").
+func (inc *incarnation) reason(err error) error {
+	wait := time.NewTimer(2 * time.Second)
+	defer wait.Stop()
+	select {
+	case <-inc.dead:
+	default:
+		if inc.proc == nil {
+			return rpcError(err)
+		}
+		select {
+		case <-inc.dead:
+		case <-wait.C:
+			return rpcError(err)
+		}
+	}
+	return inc.cause
+}
+
+func rpcError(err error) error {
+	if s, ok := status.FromError(err); ok {
+		return fmt.Errorf("%s (%s)", s.Message(), strings.ToLower(s.Code().String()))
+	}
+	return err
+}
+
+// crash is the error for the user.
+func (inc *incarnation) crash(name string, err error) *CrashError {
+	out := &CrashError{Plugin: name, Incarnation: inc.number, Err: err}
+	if inc.proc != nil {
+		out.PID = inc.proc.pid
+		_ = inc.proc.waitGone(time.Second)
+		out.Tail = inc.proc.pump.lastLines()
+	}
+	return out
+}
+
+// watch asks a plugin that promised to answer whether it is there. Two answers missed in a row mean that it is stuck.
+func (inc *incarnation) watch(every time.Duration) {
+	health := grpc_health_v1.NewHealthClient(inc.conn)
+	missed := 0
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-inc.dead:
+			return
+		case <-tick.C:
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), every)
+		_, err := health.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: plugin.GRPCServiceName})
+		cancel()
+		if err == nil {
+			missed = 0
+			continue
+		}
+		if missed++; missed == 2 {
+			inc.fail(fmt.Errorf("its process did not answer two health checks in %s: it is stuck or stopped", 2*every))
+			return
+		}
+	}
+}
+
+var errStillThere = errors.New("the process has not ended")
+
+// waitGone waits a little for the end of the process.
+func (p *process) waitGone(d time.Duration) error {
+	select {
+	case <-p.done:
+		return nil
+	case <-time.After(d):
+		return errStillThere
+	}
+}
+
+// command is the process to start.
+func (s *Spec) command(file string, handshakeEnv []string) *exec.Cmd {
+	cmd := exec.Command(file, s.Args...)
+	cmd.Dir = s.Dir
+	cmd.Env = append([]string{}, handshakeEnv...)
+	granted := map[string]bool{}
+	for _, name := range append(baseEnv, s.Env...) {
+		if v, ok := os.LookupEnv(name); ok && !granted[name] {
+			granted[name] = true
+			cmd.Env = append(cmd.Env, name+"="+v)
+		}
+	}
+	cmd.Env = append(cmd.Env, "NATGO_PLUGIN="+s.Name)
+	if !s.Self {
+		if abs, err := exec.LookPath(s.Path); err == nil {
+			cmd.Env = append(cmd.Env, "NATGO_PLUGIN_PATH="+abs) // the file itself may be a copy
+		}
+	}
+	if s.Memory > 0 {
+		cmd.Env = append(cmd.Env, fmt.Sprintf("GOMEMLIMIT=%d", s.Memory/10*9))
+	}
+	return cmd
+}
+
+// dialMemory connects to a plugin in this process.
+func dialMemory(dial func(context.Context) (net.Conn, error)) connector {
+	return func(ctx context.Context, number int) (*incarnation, error) {
+		opts := append(dialOptions(),
+			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx) }),
+			grpc.WithTransportCredentials(insecure.NewCredentials()))
+		conn, err := grpc.NewClient("passthrough:memory", opts...)
+		if err != nil {
+			return nil, err
+		}
+		inc := &incarnation{number: number, conn: conn, dead: make(chan struct{}), gone: make(chan struct{})}
+		if err := inc.describe(ctx, 10*time.Second); err != nil {
+			inc.fail(err)
+			<-inc.gone
+			return nil, err
+		}
+		return inc, nil
+	}
+}

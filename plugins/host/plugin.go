@@ -1,0 +1,316 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
+	"github.com/nat-go/nat-go/plugins/wire"
+)
+
+// BuilderInfo is what a builder says of itself.
+type BuilderInfo = wire.BuilderInfo
+
+// Finding is what a plugin says about a builder's config; Pointer is a JSON pointer into it.
+type Finding = wire.Finding
+
+// Plugin is a running plugin: Spec.Instances processes of one program. It is safe for concurrent use.
+type Plugin struct {
+	spec      Spec
+	log       zerolog.Logger
+	runDir    string
+	connect   connector
+	desc      wire.Description
+	instances []*instance
+}
+
+// Start starts a plugin and asks what it is. All its processes are up when it returns. The error is a *StartError where the
+// program is at fault. Close must be called.
+func Start(ctx context.Context, spec Spec, log zerolog.Logger) (*Plugin, error) {
+	if !supported {
+		return nil, errors.New("plugins run on Linux and macOS only")
+	}
+	p := &Plugin{spec: spec.withDefaults(), log: log}
+	var err error
+	if p.runDir, err = newRunDir(); err != nil {
+		return nil, &StartError{Plugin: spec.Name, Err: err}
+	}
+	p.connect = p.launch
+	if spec.Reattach != "" {
+		p.connect = p.reattach
+	}
+	return p.start(ctx)
+}
+
+// Connect is Start for a plugin that is served in memory: dial makes a connection to it. It is for tests.
+func Connect(ctx context.Context, spec Spec, dial func(context.Context) (net.Conn, error), log zerolog.Logger) (*Plugin, error) {
+	p := &Plugin{spec: spec.withDefaults(), log: log, connect: dialMemory(dial)}
+	return p.start(ctx)
+}
+
+func (p *Plugin) start(ctx context.Context) (*Plugin, error) {
+	for i := range p.spec.Instances {
+		p.instances = append(p.instances, &instance{plugin: p, index: i, gate: newGate()})
+	}
+	var wg sync.WaitGroup
+	errs := make([]error, len(p.instances))
+	for i, in := range p.instances {
+		wg.Go(func() { _, errs[i] = in.incarnation(ctx) })
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			p.Close()
+			return nil, err
+		}
+	}
+	p.desc = p.instances[0].inc.desc
+	return p, nil
+}
+
+// Name is what the plugin calls itself.
+func (p *Plugin) Name() string { return p.desc.Name }
+
+// Version is the plugin's version.
+func (p *Plugin) Version() string { return p.desc.Version }
+
+// ProtocolMinor is the minor version of the protocol that the plugin speaks.
+func (p *Plugin) ProtocolMinor() int { return int(p.desc.Minor) }
+
+// Describe lists the builders that the plugin serves.
+func (p *Plugin) Describe() []BuilderInfo { return slices.Clone(p.desc.Builders) }
+
+// Builder returns what the plugin says of one builder. The error names those that there are.
+func (p *Plugin) Builder(name string) (BuilderInfo, error) {
+	var names []string
+	for _, b := range p.desc.Builders {
+		if b.Name == name {
+			return b, nil
+		}
+		names = append(names, b.Name)
+	}
+	return BuilderInfo{}, fmt.Errorf("plugin %s has no builder %q; it has %q", p.spec.Name, name, names)
+}
+
+// Validate asks the plugin about a builder's config, a JSON object.
+func (p *Plugin) Validate(ctx context.Context, builder string, config []byte) ([]Finding, error) {
+	if _, err := p.Builder(builder); err != nil {
+		return nil, err
+	}
+	inc, err := p.instances[0].incarnation(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.spec.CallTimeout)
+	defer cancel()
+	m, err := inc.rpc.Validate(ctx, &pb.ValidateRequest{Builder: builder, Config: config})
+	if err != nil {
+		return nil, p.callError(ctx, inc, "Validate", err)
+	}
+	return wire.ReadFindings(m.GetFindings()), nil
+}
+
+// callError says why a call failed: a call that takes too long means that the process is stuck.
+func (p *Plugin) callError(ctx context.Context, inc *incarnation, call string, err error) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		inc.fail(timeoutError("answer to "+call, p.spec.CallTimeout))
+	}
+	return inc.crash(p.spec.Name, inc.reason(err))
+}
+
+// Close ends the plugin: its processes may finish what they are at for Spec.DrainTimeout, then they are killed. Nothing of
+// it is left when Close returns.
+func (p *Plugin) Close() {
+	var wg sync.WaitGroup
+	for _, in := range p.instances {
+		wg.Go(in.close)
+	}
+	wg.Wait()
+	if p.runDir != "" {
+		os.RemoveAll(p.runDir)
+	}
+}
+
+// PeakBytes is the most resident memory that the plugin's processes had, added up; 0 where it is not known.
+func (p *Plugin) PeakBytes() (n int64) {
+	for _, in := range p.instances {
+		n += in.peakBytes()
+	}
+	return n
+}
+
+// PIDs lists the processes that run now.
+func (p *Plugin) PIDs() (pids []int) {
+	for _, in := range p.instances {
+		in.mu.Lock()
+		if in.inc != nil && in.inc.proc != nil {
+			pids = append(pids, in.inc.proc.pid)
+		}
+		in.mu.Unlock()
+	}
+	return pids
+}
+
+// instance is one of a plugin's processes, through all its incarnations.
+type instance struct {
+	plugin *Plugin
+	index  int
+	gate   *gate
+
+	startMu sync.Mutex // held while an incarnation is started
+
+	mu   sync.Mutex
+	sup  supervisor
+	inc  *incarnation
+	last error // the last failure
+	peak int64
+}
+
+// incarnation returns the running one, and starts one if there is none.
+func (in *instance) incarnation(ctx context.Context) (*incarnation, error) {
+	in.startMu.Lock()
+	defer in.startMu.Unlock()
+	spec := &in.plugin.spec
+	for {
+		inc, sup, last := in.look()
+		switch sup.phase {
+		case ready:
+			return inc, nil
+		case closed:
+			return nil, errStopped
+		case open:
+			return nil, &CircuitError{Plugin: spec.Name, Failures: sup.failures, Err: last}
+		case backoff:
+			if err := sleep(ctx, sup.delay); err != nil {
+				return nil, err
+			}
+			in.step(waited)
+		default:
+			in.step(wanted)
+		}
+		inc, err := in.plugin.connect(ctx, in.number())
+		if err != nil {
+			in.step(failed)
+			in.mu.Lock()
+			in.last = err
+			first := in.sup.starts == 1
+			in.mu.Unlock()
+			if first || ctx.Err() != nil {
+				return nil, err // a plugin that never came up is not tried again
+			}
+			in.plugin.log.Warn().Str("plugin", spec.Name).Err(err).Msg("the plugin did not start again")
+			continue
+		}
+		if first := &in.plugin.desc; first.Builders != nil && !reflect.DeepEqual(*first, inc.desc) {
+			inc.fail(errors.New("it describes itself otherwise than before"))
+			<-inc.gone
+			in.step(failed)
+			return nil, &StartError{Plugin: spec.Name, Err: inc.cause}
+		}
+		in.mu.Lock()
+		in.inc = inc
+		in.sup = in.sup.step(started, spec)
+		stopped := in.sup.phase == closed
+		in.mu.Unlock()
+		if stopped {
+			inc.close(0)
+			return nil, errStopped
+		}
+		go in.mourn(inc)
+		if inc.proc != nil && slices.Contains(inc.desc.Capabilities, wire.Ping) {
+			go inc.watch(spec.BatchTimeout / 6)
+		}
+	}
+}
+
+// look returns the state, and notices at once if the incarnation is dead.
+func (in *instance) look() (*incarnation, supervisor, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.sup.phase == ready {
+		select {
+		case <-in.inc.dead:
+			in.bury(in.inc)
+		default:
+		}
+	}
+	return in.inc, in.sup, in.last
+}
+
+func (in *instance) number() int {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.sup.starts
+}
+
+func (in *instance) step(e event) {
+	in.mu.Lock()
+	in.sup = in.sup.step(e, &in.plugin.spec)
+	in.mu.Unlock()
+}
+
+// mourn waits for the end of an incarnation.
+func (in *instance) mourn(inc *incarnation) {
+	<-inc.dead
+	in.mu.Lock()
+	in.bury(inc)
+	in.mu.Unlock()
+}
+
+func (in *instance) bury(inc *incarnation) {
+	if in.inc != inc || in.sup.phase != ready {
+		return
+	}
+	in.sup = in.sup.step(failed, &in.plugin.spec)
+	in.last = inc.cause
+	if inc.proc != nil {
+		inc.proc.mu.Lock()
+		in.peak = max(in.peak, inc.proc.peak)
+		inc.proc.mu.Unlock()
+	}
+}
+
+func (in *instance) peakBytes() int64 {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	n := in.peak
+	if in.inc != nil && in.inc.proc != nil {
+		in.inc.proc.mu.Lock()
+		n = max(n, in.inc.proc.peak)
+		in.inc.proc.mu.Unlock()
+	}
+	return n
+}
+
+func (in *instance) close() {
+	in.mu.Lock()
+	inc := in.inc
+	in.sup = in.sup.step(stop, &in.plugin.spec)
+	in.mu.Unlock()
+	if inc != nil {
+		inc.close(in.plugin.spec.DrainTimeout)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

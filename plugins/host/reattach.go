@@ -1,0 +1,54 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/hashicorp/go-plugin"
+	"github.com/hashicorp/go-plugin/runner"
+
+	"github.com/nat-go/nat-go/plugins/wire"
+)
+
+// reattach connects to a plugin that was started by hand with --debug. It is never killed.
+func (p *Plugin) reattach(ctx context.Context, number int) (*incarnation, error) {
+	path, ok := strings.CutPrefix(p.spec.Reattach, "unix:")
+	if !ok {
+		return nil, &StartError{Plugin: p.spec.Name, Err: fmt.Errorf("the address to attach to is %q; --debug prints one that starts with unix:", p.spec.Reattach)}
+	}
+	addr := &net.UnixAddr{Name: path, Net: "unix"}
+	config := clientConfig(&p.spec, p.runDir, p.log, newLogPump(p.log.With().Str("plugin", p.spec.Name).Logger()))
+	ended := make(chan struct{})
+	config.Plugins = plugin.PluginSet{}
+	config.Reattach = &plugin.ReattachConfig{
+		Protocol: plugin.ProtocolGRPC, ProtocolVersion: wire.ProtocolVersion, Addr: addr, Test: true,
+		ReattachFunc: func() (runner.AttachedRunner, error) { return attached{path, ended}, nil },
+	}
+	inc := &incarnation{number: number, client: plugin.NewClient(config), dead: make(chan struct{}), gone: make(chan struct{})}
+	go func() { <-inc.dead; close(ended) }()
+	if err := inc.connect(ctx, p.spec.StartTimeout); err != nil {
+		inc.fail(err)
+		<-inc.gone
+		return nil, &StartError{Plugin: p.spec.Name, Err: fmt.Errorf("can't attach to %s: %w", p.spec.Reattach, err)}
+	}
+	return inc, nil
+}
+
+// attached is the runner of a process that is not ours.
+type attached struct {
+	path  string
+	ended chan struct{}
+}
+
+func (a attached) Wait(context.Context) error { <-a.ended; return nil }
+func (a attached) Kill(context.Context) error { return nil }
+func (a attached) ID() string                 { return a.path }
+
+func (a attached) PluginToHost(network, addr string) (string, string, error) {
+	return network, addr, nil
+}
+func (a attached) HostToPlugin(network, addr string) (string, string, error) {
+	return network, addr, nil
+}

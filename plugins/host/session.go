@@ -1,0 +1,267 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/plugins/wire"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// Session is an ordered pipeline through one builder: what Send takes, Recv gives back with its results, in the same order.
+// Send and CloseSend belong to one goroutine, Recv to another.
+type Session struct {
+	plugin  *Plugin
+	builder BuilderInfo
+	name    string // what the user calls it
+	config  []byte
+
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	queue  chan *job // to the workers
+	order  chan *job // to Recv
+	window *window
+	wg     sync.WaitGroup
+	sent   uint64
+
+	progressMu sync.Mutex
+	progress   func(Progress)
+}
+
+// Result is what became of a group. Records and Drops stand unless Reason says that the group was dropped whole: then there
+// are no records, and one drop of unit "group".
+type Result struct {
+	Group   *ttc.Group
+	Records []builders.Record
+	Drops   []ledger.Drop
+	Counts  []wire.Count
+	Reason  ledger.Reason // builder_failed, poison_group, group_too_large, or empty
+	Err     error         // the whole story where Reason is not empty: *BuilderError, *PoisonError, *TooLargeError
+}
+
+// Progress is a builder's word that it is working on a group.
+type Progress struct {
+	Group       *ttc.Group
+	Done, Total int64 // Total 0: unknown
+}
+
+// job is a group on its way.
+type job struct {
+	number uint64
+	group  *ttc.Group
+	bytes  int
+	result Result
+	held   func() // tells the worker that its results were taken
+	done   chan struct{}
+}
+
+// Open makes a session of a builder with a config, a JSON object. name is what the user calls the builder. The error is a
+// *ConfigError where the plugin refuses the config. Canceling ctx ends the session.
+func (p *Plugin) Open(ctx context.Context, builder, name string, config []byte) (*Session, error) {
+	info, err := p.Builder(builder)
+	if err != nil {
+		return nil, err
+	}
+	found, err := p.Validate(ctx, builder, config)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range found {
+		if !f.Warning {
+			return nil, &ConfigError{Builder: name, Findings: found}
+		}
+	}
+	s := &Session{plugin: p, builder: info, name: name, config: config, queue: make(chan *job), order: make(chan *job, maxJobs),
+		window: newWindow(p.spec.Window)}
+	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	for _, in := range p.instances {
+		w := &worker{session: s, instance: in}
+		s.wg.Go(w.run)
+	}
+	return s, nil
+}
+
+// maxJobs bounds the groups in hand, whatever their size.
+const maxJobs = 4096
+
+// OnProgress sets a function that is called with what the plugin reports, from a goroutine of the session's.
+func (s *Session) OnProgress(f func(Progress)) {
+	s.progressMu.Lock()
+	s.progress = f
+	s.progressMu.Unlock()
+}
+
+// Send hands a group over. It waits while Spec.Window bytes of groups are in hand. The group must not change until Recv has
+// returned it. The error is the session's end.
+func (s *Session) Send(ctx context.Context, g *ttc.Group) error {
+	s.sent++
+	j := &job{number: s.sent, group: g, bytes: sizeOf(g), done: make(chan struct{})}
+	var tooLarge error
+	if limit := s.plugin.spec.GroupLimit; j.bytes > limit {
+		tooLarge = &TooLargeError{Group: g.Key, Size: j.bytes, Limit: limit}
+		j.bytes = 0
+	}
+	if err := s.window.acquire(ctx, s.ctx, j.bytes); err != nil {
+		return s.end(err)
+	}
+	select {
+	case s.order <- j:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.ctx.Done():
+		return s.end(nil)
+	}
+	if tooLarge != nil {
+		s.refuse(j, ledger.GroupTooLarge, tooLarge)
+		return nil
+	}
+	select {
+	case s.queue <- j:
+		return nil
+	case <-ctx.Done():
+		s.cancel(ctx.Err()) // the group is in the order and will not be answered
+		return ctx.Err()
+	case <-s.ctx.Done():
+		return s.end(nil)
+	}
+}
+
+// CloseSend says that there are no more groups.
+func (s *Session) CloseSend() {
+	close(s.queue)
+	close(s.order)
+}
+
+// Recv returns the next group's result, or io.EOF after the last. Any other error ends the session: the context's, or a
+// *CircuitError.
+func (s *Session) Recv(ctx context.Context) (Result, error) {
+	var j *job
+	select {
+	case next, ok := <-s.order:
+		if !ok {
+			return Result{}, io.EOF
+		}
+		j = next
+	case <-ctx.Done():
+		return Result{}, ctx.Err()
+	case <-s.ctx.Done():
+		return Result{}, s.end(nil)
+	}
+	select {
+	case <-j.done:
+	case <-ctx.Done():
+		return Result{}, ctx.Err()
+	case <-s.ctx.Done():
+		return Result{}, s.end(nil)
+	}
+	s.window.release(j.bytes)
+	if j.held != nil {
+		j.held()
+	}
+	return j.result, nil
+}
+
+// Close ends the session, whatever is still in hand.
+func (s *Session) Close() {
+	s.cancel(errStopped)
+	s.wg.Wait()
+}
+
+// end is why the session is over.
+func (s *Session) end(err error) error {
+	if cause := context.Cause(s.ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	if err == nil {
+		err = s.ctx.Err()
+	}
+	return err
+}
+
+// refuse answers a job with the drop of its group.
+func (s *Session) refuse(j *job, reason ledger.Reason, err error) {
+	j.result = Result{Group: j.group, Reason: reason, Err: err, Drops: []ledger.Drop{groupDrop(j.group, s.name, reason, err.Error())}}
+	close(j.done)
+}
+
+// answer checks what came for a job and hands it to Recv.
+func (s *Session) answer(j *job, r *wire.Results) {
+	if r.Failure != "" {
+		err := &BuilderError{Builder: s.name, Group: j.group.Key, Message: r.Failure, Stack: r.Stack}
+		s.plugin.log.Warn().Str("builder", s.name).Str("group", j.group.Key).Str("stack", r.Stack).Msg("the builder failed on a group: " + firstLine(r.Failure))
+		s.refuse(j, ledger.BuilderFailed, err)
+		return
+	}
+	j.result = Result{Group: j.group, Drops: r.Drops, Counts: r.Counts}
+	for i := range r.Drops {
+		cleanDrop(&r.Drops[i], s.plugin.spec.Name, s.name)
+	}
+	kept := r.Records[:0]
+	for _, rec := range r.Records {
+		reason, err := checkRecord(j.group, rec, s.builder.Kinds)
+		if err == nil {
+			kept = append(kept, rec)
+			continue
+		}
+		d := groupDrop(j.group, s.name, reason, "the record "+err.Error())
+		d.Unit, d.Turn = "record", rec.Header().Turn
+		if i := rec.Header().Example; i >= 0 && i < len(j.group.Examples) {
+			ex := j.group.Examples[i]
+			d.Run, d.Example, d.File, d.Offset = ex.Run, ex.ID, ex.File, ex.Offset
+		}
+		j.result.Drops = append(j.result.Drops, d)
+	}
+	j.result.Records = kept
+	close(j.done)
+}
+
+func (s *Session) report(p Progress) {
+	s.progressMu.Lock()
+	f := s.progress
+	s.progressMu.Unlock()
+	if f != nil {
+		f(p)
+	}
+}
+
+// window bounds the bytes in hand. One group larger than all of it goes alone.
+type window struct {
+	mu    sync.Mutex
+	limit int
+	used  int
+	freed chan struct{} // closed and replaced when bytes are released
+}
+
+func newWindow(limit int) *window { return &window{limit: limit, freed: make(chan struct{})} }
+
+func (w *window) acquire(ctx, session context.Context, n int) error {
+	for {
+		w.mu.Lock()
+		if w.used == 0 || w.used+n <= w.limit {
+			w.used += n
+			w.mu.Unlock()
+			return nil
+		}
+		freed := w.freed
+		w.mu.Unlock()
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-session.Done():
+			return session.Err()
+		}
+	}
+}
+
+func (w *window) release(n int) {
+	w.mu.Lock()
+	w.used -= n
+	close(w.freed)
+	w.freed = make(chan struct{})
+	w.mu.Unlock()
+}

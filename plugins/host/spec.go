@@ -1,0 +1,66 @@
+package host
+
+import (
+	"runtime"
+	"time"
+)
+
+// Spec says how to run a plugin. Zero values stand for the defaults given with each field.
+type Spec struct {
+	Name string   // what the user calls it
+	Path string   // executable; found on PATH if it has no separator
+	Self bool     // this program itself, instead of Path
+	Args []string // of the command line
+	Dir  string   // working directory; the host's
+
+	SHA256 string   // hex; the file is copied, the copy checked and run. Empty: run as it is
+	Env    []string // names of variables it is granted, besides the harmless ones
+
+	Reattach string // address of a plugin that runs already (--debug): "unix:/path"; nothing is started or stopped
+
+	Instances    int           // processes; 1
+	StartTimeout time.Duration // from start to handshake; 10 s
+	CallTimeout  time.Duration // of a call that is no stream; 10 s
+	BatchTimeout time.Duration // without a sign of life while it has groups in hand; 60 s. Progress counts, ten times over
+	DrainTimeout time.Duration // to end by itself when asked; 5 s
+	Memory       int64         // resident bytes of one process; 0: no limit
+	GroupLimit   int           // bytes of one group; 1 GiB
+	OutputLimit  int           // bytes of what one group may become; 1 GiB
+	Window       int           // bytes of groups in hand, all processes together; 24 MiB an instance
+	Backoff      time.Duration // pause after the second failure in a row, doubled with each; 250 ms, at most 30 s
+	Failures     int           // failures in a row, without a finished group in between, that end the run; 10
+}
+
+func (s Spec) withDefaults() Spec {
+	def(&s.Instances, 1)
+	def(&s.StartTimeout, 10*time.Second)
+	def(&s.CallTimeout, 10*time.Second)
+	def(&s.BatchTimeout, time.Minute)
+	def(&s.DrainTimeout, 5*time.Second)
+	def(&s.GroupLimit, 1<<30)
+	def(&s.OutputLimit, 1<<30)
+	def(&s.Window, s.Instances*24<<20)
+	def(&s.Backoff, 250*time.Millisecond)
+	def(&s.Failures, 10)
+	if s.Reattach != "" {
+		s.Instances = 1
+	}
+	return s
+}
+
+func def[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+// baseEnv is what every plugin may see of the host's environment.
+var baseEnv = []string{
+	"PATH", "HOME", "USER", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR",
+	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "GOMAXPROCS", "GOGC", "GOTRACEBACK",
+	"XDG_CACHE_HOME", "GOCOVERDIR",
+}
+
+// supported says whether the host's process handling exists for this system.
+var supported = runtime.GOOS == "linux" || runtime.GOOS == "darwin"

@@ -1,0 +1,74 @@
+package host
+
+import "time"
+
+// phase is where an instance of a plugin is in its life.
+type phase uint8
+
+const (
+	stopped  phase = iota
+	starting       // the process is being started
+	ready          // it takes groups
+	backoff        // it failed; the next start waits
+	open           // it failed too often: the circuit is open, for good
+	closed         // the plugin was stopped
+)
+
+// supervisor is the state of an instance. It is a value: step makes the next one of it and an event, and nothing else does.
+type supervisor struct {
+	phase    phase
+	failures int // in a row, without a finished group in between
+	starts   int
+	delay    time.Duration // before the next start, in phase backoff
+}
+
+// event is what happened to an instance.
+type event uint8
+
+const (
+	wanted   event = iota // someone needs it
+	started               // the handshake is done
+	failed                // it did not start, or its process is gone or was killed
+	finished              // it finished a group
+	waited                // the pause is over
+	stop                  // the plugin is to stop
+)
+
+const maxBackoff = 30 * time.Second
+
+// step is the transition function. An event that makes no sense in a phase changes nothing.
+func (s supervisor) step(e event, spec *Spec) supervisor {
+	switch {
+	case s.phase == closed || s.phase == open && e != stop:
+	case e == stop:
+		s.phase = closed
+	case e == wanted && s.phase == stopped, e == waited && s.phase == backoff:
+		s.phase, s.delay = starting, 0
+		s.starts++
+	case e == started && s.phase == starting:
+		s.phase = ready
+	case e == finished && s.phase == ready:
+		s.failures = 0
+	case e == failed && (s.phase == starting || s.phase == ready):
+		s.failures++
+		s.phase, s.delay = backoff, pause(s.failures, spec.Backoff)
+		if s.failures >= spec.Failures {
+			s.phase, s.delay = open, 0
+		}
+	}
+	return s
+}
+
+// pause is how long to wait after so many failures in a row. The first is free: one bad group should cost no time.
+func pause(failures int, base time.Duration) time.Duration {
+	if failures <= 1 {
+		return 0
+	}
+	d := base
+	for range failures - 2 {
+		if d *= 2; d >= maxBackoff {
+			return maxBackoff
+		}
+	}
+	return min(d, maxBackoff)
+}

@@ -1,0 +1,484 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
+	"github.com/nat-go/nat-go/plugins/wire"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// worker takes a session's groups through one instance.
+type worker struct {
+	session  *Session
+	instance *instance
+	heldBack atomic.Int64 // bytes of results that Recv has not taken
+	taken    chan struct{}
+}
+
+// run serves the session's queue until it ends.
+func (w *worker) run() {
+	w.taken = make(chan struct{}, 1)
+	ctx := w.session.ctx
+	for {
+		wanted, err := w.instance.gate.share(ctx)
+		if err != nil {
+			return
+		}
+		left, more, err := w.attempt(ctx, w.session.queue, wanted)
+		w.instance.gate.release()
+		if err == nil && !more {
+			return
+		}
+		if err != nil && !w.recover(ctx, left, err) {
+			return
+		}
+	}
+}
+
+// recover goes on after a failure: the groups that were in hand are sent again, alone on the instance, and the one that
+// makes the process fail is found. It reports whether the session goes on.
+func (w *worker) recover(ctx context.Context, left []*job, err error) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	log := w.session.plugin.log.Warn().Str("plugin", w.session.plugin.spec.Name).Int("groups_in_hand", len(left))
+	log.Err(err).Msg("the plugin failed; it is started again")
+	if lockErr := w.instance.gate.lock(ctx); lockErr != nil {
+		return false
+	}
+	defer w.instance.gate.unlock()
+	if err := w.isolate(ctx, left); err != nil {
+		if ctx.Err() == nil {
+			w.session.cancel(err)
+		}
+		return false
+	}
+	return true
+}
+
+// isolate sends jobs that a failing process had in hand. All at once first: most failures don't come back. Then the oldest
+// alone, because results come in order and it is the one that was being built; if it is innocent, halves of the rest.
+func (w *worker) isolate(ctx context.Context, js []*job) error {
+	n := len(js)
+	for len(js) > 0 {
+		n = min(max(n, 1), len(js))
+		left, err := w.attemptList(ctx, js[:n])
+		switch {
+		case err == nil:
+			js = js[n:]
+			n = (len(js) + 1) / 2
+		case fatal(ctx, err):
+			return err
+		case n == 1:
+			w.poison(js[0], err)
+			js = js[1:]
+			n = len(js)
+		default:
+			js = append(left, js[n:]...)
+			n = 1
+		}
+	}
+	return nil
+}
+
+// fatal reports whether an error ends the session rather than the incarnation.
+func fatal(ctx context.Context, err error) bool {
+	var circuit *CircuitError
+	var config *ConfigError
+	return ctx.Err() != nil || errors.As(err, &circuit) || errors.As(err, &config) || errors.Is(err, errStopped)
+}
+
+func (w *worker) poison(j *job, cause error) {
+	err := &PoisonError{Builder: w.session.name, Group: j.group.Key, Err: cause}
+	w.session.plugin.log.Error().Err(err).Msg("a group makes the plugin fail; it is dropped")
+	w.session.refuse(j, ledger.PoisonGroup, err)
+}
+
+func (w *worker) attemptList(ctx context.Context, js []*job) ([]*job, error) {
+	feed := make(chan *job, len(js))
+	for _, j := range js {
+		feed <- j
+	}
+	close(feed)
+	left, _, err := w.attempt(ctx, feed, nil)
+	if err != nil {
+		// What the sender had not taken from the feed is left too.
+		for j := range feed {
+			left = append(left, j)
+		}
+	}
+	return left, err
+}
+
+// attempt sends jobs over one stream until the feed ends, pause is closed, or something fails. It returns the jobs that were
+// taken from the feed and have no result; more says that the feed may have more.
+func (w *worker) attempt(ctx context.Context, feed <-chan *job, pause <-chan struct{}) (left []*job, more bool, err error) {
+	inc, err := w.instance.incarnation(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			w.session.cancel(err)
+		}
+		return nil, false, err
+	}
+	spec := &w.session.plugin.spec
+	a := &attempt{worker: w, inc: inc, credit: make(chan struct{}, maxCredit), signs: make(chan struct{}, 1)}
+	a.ctx, a.cancel = context.WithCancelCause(ctx)
+	defer a.cancel(nil)
+	if err := a.open(spec.CallTimeout); err != nil {
+		var refused *ConfigError
+		if errors.As(err, &refused) {
+			w.session.cancel(err)
+			return nil, false, err
+		}
+		inc.fail(err)
+		return nil, true, inc.crash(spec.Name, inc.reason(err))
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		more, err := a.send(feed, pause)
+		a.more = more
+		if err != nil {
+			a.cancel(err)
+		}
+	})
+	wg.Go(func() {
+		if err := a.receive(); err != nil {
+			a.cancel(err)
+		}
+		a.received.Store(true)
+		a.sign()
+	})
+	wg.Go(a.watch)
+	wg.Wait()
+	err = context.Cause(a.ctx)
+	if err == nil {
+		a.close(spec.CallTimeout)
+		return nil, a.more, nil
+	}
+	if ctx.Err() != nil {
+		return a.jobs, true, ctx.Err()
+	}
+	var stuck *deadlineError
+	if errors.As(err, &stuck) || errors.Is(err, errProtocol) {
+		inc.fail(err)
+	}
+	cause := inc.reason(err)
+	inc.fail(cause) // a process that failed on one stream is not trusted with another
+	return a.jobs, true, inc.crash(spec.Name, cause)
+}
+
+// attempt is one Build stream.
+type attempt struct {
+	*worker
+	inc    *incarnation
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	id     string
+	stream pb.Builder_BuildClient
+	sendMu sync.Mutex
+	credit chan struct{} // a token for each frame we may send
+	more   bool
+
+	signs    chan struct{} // wakes the watch
+	received atomic.Bool   // the receiver is done
+	sent     atomic.Bool   // the sender is done
+	waiting  atomic.Bool   // the consumer is slow: the plugin can do nothing for it
+	alive    atomic.Int64  // when the plugin last gave a sign of life, in Unix nanoseconds
+	results  atomic.Int64  // when it last sent results or granted credit
+
+	mu   sync.Mutex
+	jobs []*job // sent, without a result, in order
+}
+
+// maxCredit bounds what a plugin can grant.
+const maxCredit = 1 << 10
+
+// heldLimit is how many bytes of results wait for Recv before the plugin gets no more credit.
+const heldLimit = 32 << 20
+
+// deadlineError says that the plugin gave no sign of life, or none that helps, for too long.
+type deadlineError struct{ what string }
+
+func (e *deadlineError) Error() string { return e.what }
+
+func (a *attempt) open(timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(a.ctx, timeout)
+	defer cancel()
+	s := a.session
+	m, err := a.inc.rpc.Open(ctx, &pb.OpenRequest{Builder: s.builder.Name, Config: s.config, Name: s.name, ProtocolMinor: wire.Minor})
+	if err != nil {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return &deadlineError{fmt.Sprintf("it did not answer Open for %s", timeout)}
+		}
+		return err
+	}
+	found := wire.ReadFindings(m.GetFindings())
+	for _, f := range found {
+		if !f.Warning {
+			return &ConfigError{Builder: s.name, Findings: found}
+		}
+	}
+	if m.GetSession() == "" {
+		return protocolError(errors.New("it opened a session without an id"))
+	}
+	a.id = m.GetSession()
+	for range wire.InitialCredit {
+		a.credit <- struct{}{}
+	}
+	a.touch(true)
+	if a.stream, err = a.inc.rpc.Build(a.ctx); err != nil {
+		return err
+	}
+	return a.stream.Send(&pb.BuildRequest{Session: a.id})
+}
+
+func (a *attempt) close(timeout time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	_, _ = a.inc.rpc.Close(ctx, &pb.CloseRequest{Session: a.id})
+}
+
+func (a *attempt) sign() {
+	select {
+	case a.signs <- struct{}{}:
+	default:
+	}
+}
+
+// touch notes a sign of life.
+func (a *attempt) touch(results bool) {
+	now := time.Now().UnixNano()
+	a.alive.Store(now)
+	if results {
+		a.results.Store(now)
+	}
+}
+
+// linger is how long a frame that is not full waits for more.
+const linger = 2 * time.Millisecond
+
+// send writes jobs to the stream. It returns whether the feed may have more.
+func (a *attempt) send(feed <-chan *job, pause <-chan struct{}) (more bool, err error) {
+	w := wire.NewGroupWriter(func(m *pb.BuildRequest) error {
+		select {
+		case <-a.credit:
+			return a.write(m)
+		case <-a.ctx.Done():
+			return context.Cause(a.ctx)
+		}
+	})
+	idle := time.NewTimer(linger)
+	defer idle.Stop()
+	for {
+		var j *job
+		ok := true
+		idle.Reset(linger)
+		select {
+		case j, ok = <-feed:
+		case <-a.ctx.Done():
+			return true, context.Cause(a.ctx)
+		case <-idle.C:
+			if err := w.Flush(); err != nil {
+				return true, err
+			}
+			select {
+			case j, ok = <-feed:
+			case <-pause:
+				more, ok = true, false
+			case <-a.ctx.Done():
+				return true, context.Cause(a.ctx)
+			}
+		}
+		if !ok {
+			break
+		}
+		a.mu.Lock()
+		if len(a.jobs) == 0 {
+			a.touch(true) // the plugin had nothing to do until now
+		}
+		a.jobs = append(a.jobs, j)
+		a.mu.Unlock()
+		a.sign()
+		if err := w.Group(j.number, j.group); err != nil {
+			return true, err
+		}
+		select {
+		case <-pause:
+			more, ok = true, false
+		default:
+		}
+		if !ok {
+			break
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return more, err
+	}
+	a.sent.Store(true)
+	a.sendMu.Lock()
+	defer a.sendMu.Unlock()
+	return more, a.stream.CloseSend()
+}
+
+func (a *attempt) write(m *pb.BuildRequest) error {
+	a.sendMu.Lock()
+	defer a.sendMu.Unlock()
+	return a.stream.Send(m)
+}
+
+// receive reads the stream to its end.
+func (a *attempt) receive() error {
+	reader := wire.RecordReader{Limit: a.session.plugin.spec.OutputLimit}
+	for {
+		m, err := a.stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return a.finished()
+		}
+		if err != nil {
+			return err
+		}
+		a.touch(m.GetCredit() > 0 || len(m.GetParts()) > 0)
+		for range m.GetCredit() {
+			select {
+			case a.credit <- struct{}{}:
+			default:
+				return protocolError(fmt.Errorf("it granted more than %d frames", maxCredit))
+			}
+		}
+		if p := m.GetProgress(); p != nil {
+			a.progress(p)
+		}
+		for _, part := range m.GetParts() {
+			if err := a.part(&reader, part); err != nil {
+				return err
+			}
+		}
+		if len(m.GetParts()) > 0 {
+			if err := a.grant(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// finished checks that all jobs are done when the plugin ends the stream.
+func (a *attempt) finished() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if n := len(a.jobs); n > 0 || !a.sent.Load() {
+		return protocolError(fmt.Errorf("it ended the stream with %d groups unanswered", n))
+	}
+	return nil
+}
+
+func (a *attempt) part(reader *wire.RecordReader, part *pb.ResultPart) error {
+	a.mu.Lock()
+	var j *job
+	if len(a.jobs) > 0 {
+		j = a.jobs[0]
+	}
+	a.mu.Unlock()
+	if j == nil || j.number != part.GetGroup() {
+		return protocolError(fmt.Errorf("it answered group %d, which is not the one that is due", part.GetGroup()))
+	}
+	r, err := reader.Part(part, j.group)
+	if err != nil {
+		return protocolError(err)
+	}
+	if r == nil {
+		return nil
+	}
+	n := int64(r.Bytes)
+	a.heldBack.Add(n)
+	j.held = func() {
+		a.heldBack.Add(-n)
+		select {
+		case a.taken <- struct{}{}:
+		default:
+		}
+	}
+	a.mu.Lock()
+	a.jobs = a.jobs[1:]
+	a.mu.Unlock()
+	a.session.answer(j, r)
+	a.instance.step(finished)
+	return nil
+}
+
+// grant lets the plugin send a frame more, when the consumer has room for it.
+func (a *attempt) grant() error {
+	for a.heldBack.Load() > heldLimit {
+		a.waiting.Store(true)
+		select {
+		case <-a.taken:
+		case <-a.ctx.Done():
+			return context.Cause(a.ctx)
+		}
+	}
+	if a.waiting.Swap(false) {
+		a.touch(true)
+		a.sign()
+	}
+	err := a.write(&pb.BuildRequest{Credit: 1})
+	if errors.Is(err, io.EOF) {
+		return nil // the stream is over: Recv says how
+	}
+	return err
+}
+
+func (a *attempt) progress(p *pb.Progress) {
+	a.mu.Lock()
+	var j *job
+	if len(a.jobs) > 0 {
+		j = a.jobs[0]
+	}
+	a.mu.Unlock()
+	if j != nil && j.number == p.GetGroup() {
+		a.session.report(Progress{Group: j.group, Done: int64(p.GetDone()), Total: int64(p.GetTotal())})
+	}
+}
+
+// watch ends the attempt if the plugin has groups in hand and gives no sign of life, or none but progress for ten times as
+// long.
+func (a *attempt) watch() {
+	limit := a.session.plugin.spec.BatchTimeout
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for {
+		select {
+		case <-a.signs:
+		case <-timer.C:
+		case <-a.ctx.Done():
+			return
+		}
+		if a.received.Load() {
+			return
+		}
+		a.mu.Lock()
+		idle := len(a.jobs) == 0
+		a.mu.Unlock()
+		if idle || a.waiting.Load() {
+			timer.Reset(limit)
+			continue
+		}
+		now := time.Now()
+		quiet := now.Sub(time.Unix(0, a.alive.Load()))
+		fruitless := now.Sub(time.Unix(0, a.results.Load()))
+		switch {
+		case quiet >= limit:
+			a.cancel(&deadlineError{fmt.Sprintf("it gave no sign of life for %s while it had groups in hand (batch_timeout)", limit)})
+			return
+		case fruitless >= 10*limit:
+			a.cancel(&deadlineError{fmt.Sprintf("it reported progress for %s but sent no result (10 x batch_timeout)", 10*limit)})
+			return
+		}
+		timer.Reset(min(limit-quiet, 10*limit-fruitless))
+	}
+}

@@ -1,0 +1,26 @@
+// Package sdk is what a plugin's author builds against. A plugin is a main of ten lines:
+//
+//	func main() {
+//		sdk.Serve(sdk.Plugin{
+//			Name:    "acme",
+//			Version: "1.2.0",
+//			Builders: []sdk.Factory{
+//				sdk.New(builders.Info{Name: "curriculum", Stability: "beta", Kinds: []builders.Kind{builders.KindPreference}}, newCurriculum),
+//			},
+//		})
+//	}
+//
+//	func newCurriculum(c *Config) (builders.Builder, error) { ... }
+//
+// The tags of the config struct (package builders/schema) are all there is to say about its config: defaults, the host's
+// findings at their line and column, the JSON Schema and the documentation come from them.
+//
+// Started by nat-go, the program serves the builders over hashicorp/go-plugin. Started by hand, it is a command line:
+// describe, schema, try FILE, and --debug, which waits for a host to attach, so that the plugin can run under a debugger.
+//
+// A builder is pure in (config, group) and is called with one group at a time. What it prints goes to the host's log; lines
+// of JSON with level and message keep them. Nothing may be printed to standard output before Serve: the first line belongs
+// to the handshake. A panic in Build fails its group and no other; the process lives on.
+//
+// The package pulls in no cgo, tokenizer, Parquet, compression or built-in builder, so that a plugin stays small to build.
+package sdk

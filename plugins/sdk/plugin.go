@@ -1,0 +1,105 @@
+package sdk
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/plugins/wire"
+)
+
+// Plugin is a program that serves builders.
+type Plugin struct {
+	Name, Version string
+	Builders      []Factory
+}
+
+// Factory makes builders of one kind. New makes one.
+type Factory struct {
+	info builders.Info
+	spec *schema.Spec
+	make func(config any) (builders.Builder, error)
+}
+
+// New describes a builder whose config is a C. build gets a config with defaults filled in that passed its tags' rules; an
+// error from it is a finding about the config as a whole. A mistake in the tags of C is a panic: it is one in the program.
+func New[C any](info builders.Info, build func(*C) (builders.Builder, error)) Factory {
+	info.Config = new(C)
+	return Factory{
+		info: info,
+		spec: schema.MustOf(new(C)),
+		make: func(config any) (builders.Builder, error) { return build(config.(*C)) },
+	}
+}
+
+// Info is what the builder says of itself.
+func (f Factory) Info() builders.Info { return f.info }
+
+// Schema is the JSON Schema of the builder's config.
+func (f Factory) Schema() []byte { return f.spec.JSONSchema() }
+
+// Open makes a builder of a config, a JSON or YAML object; empty stands for {}. It returns no builder if a finding is an
+// error.
+func (f Factory) Open(config []byte) (builders.Builder, []schema.Finding) {
+	if len(config) == 0 {
+		config = []byte("{}")
+	}
+	doc, found := schema.Parse("config", config, schema.DefaultLimits)
+	if doc == nil || schema.Failed(found) {
+		return nil, found
+	}
+	into := reflect.New(reflect.TypeOf(f.info.Config).Elem()).Interface()
+	found = append(found, f.spec.Decode(doc, doc.Root, into, schema.Options{})...)
+	if schema.Failed(found) {
+		return nil, found
+	}
+	b, err := f.make(into)
+	if err != nil {
+		return nil, append(found, schema.Finding{Severity: schema.Error, Message: err.Error()})
+	}
+	return b, found
+}
+
+// factory returns the builder of a name.
+func (p *Plugin) factory(name string) (Factory, error) {
+	var names []string
+	for _, f := range p.Builders {
+		if f.info.Name == name {
+			return f, nil
+		}
+		names = append(names, f.info.Name)
+	}
+	return Factory{}, fmt.Errorf("plugin %q has no builder %q; it has %q", p.Name, name, names)
+}
+
+func (p *Plugin) describe() wire.Description {
+	d := wire.Description{Name: p.Name, Version: p.Version, Minor: wire.Minor, Capabilities: []string{wire.Ping}}
+	for _, f := range p.Builders {
+		i := f.info
+		if i.Version == "" {
+			i.Version = p.Version
+		}
+		d.Builders = append(d.Builders, wire.BuilderInfo{
+			Name: i.Name, Version: i.Version, Stability: i.Stability, Doc: i.Doc, Unit: i.Unit, Kinds: i.Kinds, RawSteps: i.RawSteps,
+			ConfigSchema: f.Schema(),
+		})
+	}
+	return d
+}
+
+// wireFindings drops the places of findings: they are about the JSON that the host made of the user's file.
+func wireFindings(fs []schema.Finding) []wire.Finding {
+	var out []wire.Finding
+	for _, f := range fs {
+		if f.Severity == schema.Note {
+			continue
+		}
+		fix := f.Fix
+		if fix == "" && f.Suggestion != "" {
+			fix = fmt.Sprintf("did you mean %s?", f.Suggestion)
+		}
+		out = append(out, wire.Finding{Pointer: f.Pointer, Message: f.Message, Fix: fix, Code: f.Code, Warning: f.Severity == schema.Warning})
+	}
+	return out
+}

@@ -1,0 +1,284 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"strconv"
+	"sync"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/schema"
+	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
+	"github.com/nat-go/nat-go/plugins/wire"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// service answers the protocol for a plugin.
+type service struct {
+	pb.UnimplementedBuilderServer
+	plugin Plugin
+
+	mu       sync.Mutex
+	sessions map[string]builders.Builder
+	opened   int
+	draining bool
+	streams  sync.WaitGroup
+}
+
+func newService(p Plugin) *service {
+	return &service{plugin: p, sessions: map[string]builders.Builder{}}
+}
+
+func (s *service) Describe(context.Context, *pb.DescribeRequest) (*pb.DescribeResponse, error) {
+	d := s.plugin.describe()
+	return d.Describe(), nil
+}
+
+func (s *service) Validate(_ context.Context, r *pb.ValidateRequest) (*pb.ValidateResponse, error) {
+	_, found, err := s.open(r.GetBuilder(), r.GetConfig())
+	if err != nil {
+		return nil, err
+	}
+	return &pb.ValidateResponse{Findings: wire.Findings(wireFindings(found))}, nil
+}
+
+func (s *service) open(builder string, config []byte) (_ builders.Builder, found []schema.Finding, err error) {
+	f, err := s.plugin.factory(builder)
+	if err != nil {
+		return nil, nil, status.Error(codes.NotFound, err.Error())
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = status.Errorf(codes.Internal, "builder %s panicked on its config: %v\n%s", builder, p, debug.Stack())
+		}
+	}()
+	b, found := f.Open(config)
+	return b, found, nil
+}
+
+func (s *service) Open(_ context.Context, r *pb.OpenRequest) (*pb.OpenResponse, error) {
+	b, found, err := s.open(r.GetBuilder(), r.GetConfig())
+	if err != nil {
+		return nil, err
+	}
+	out := &pb.OpenResponse{Findings: wire.Findings(wireFindings(found))}
+	if b == nil {
+		return out, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining {
+		return nil, status.Error(codes.Unavailable, "the plugin is draining")
+	}
+	s.opened++
+	out.Session = strconv.Itoa(s.opened)
+	s.sessions[out.Session] = b
+	return out, nil
+}
+
+func (s *service) Close(_ context.Context, r *pb.CloseRequest) (*pb.CloseResponse, error) {
+	s.mu.Lock()
+	delete(s.sessions, r.GetSession())
+	s.mu.Unlock()
+	return &pb.CloseResponse{}, nil
+}
+
+func (s *service) Drain(ctx context.Context, _ *pb.DrainRequest) (*pb.DrainResponse, error) {
+	s.mu.Lock()
+	s.draining = true
+	s.mu.Unlock()
+	idle := make(chan struct{})
+	go func() { s.streams.Wait(); close(idle) }()
+	select {
+	case <-idle:
+		return &pb.DrainResponse{}, nil
+	case <-ctx.Done():
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
+}
+
+func (s *service) session(id string) (builders.Builder, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b, ok := s.sessions[id]
+	switch {
+	case s.draining:
+		return nil, status.Error(codes.Unavailable, "the plugin is draining")
+	case !ok:
+		return nil, status.Errorf(codes.NotFound, "no session %q", id)
+	}
+	s.streams.Add(1)
+	return b, nil
+}
+
+func (s *service) Build(stream pb.Builder_BuildServer) error {
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	b, err := s.session(first.GetSession())
+	if err != nil {
+		return err
+	}
+	defer s.streams.Done()
+	// The reader ends when the handler returns, because that ends the stream's context.
+	c := newConn(stream)
+	go c.read()
+	return c.build(b)
+}
+
+// conn is one Build stream: a reader that never waits for the builder, so that credits always get through, and the builder.
+type conn struct {
+	stream pb.Builder_BuildServer
+	sendMu sync.Mutex
+	credit chan struct{} // a token for each frame we may send
+	frames chan frame    // what the reader took in; the credits bound it
+	err    error         // of the reader, set before frames is closed
+}
+
+// frame is the groups that a request frame completed.
+type frame struct {
+	groups  []*ttc.Group
+	numbers []uint64
+}
+
+// maxCredit bounds what a host may grant us: a mistake, not a message, beyond it.
+const maxCredit = 1 << 10
+
+func newConn(stream pb.Builder_BuildServer) *conn {
+	c := &conn{stream: stream, credit: make(chan struct{}, maxCredit), frames: make(chan frame, wire.InitialCredit)}
+	c.addCredit(wire.InitialCredit)
+	return c
+}
+
+func (c *conn) addCredit(n uint32) {
+	for range n {
+		select {
+		case c.credit <- struct{}{}:
+		default:
+			return
+		}
+	}
+}
+
+func (c *conn) send(m *pb.BuildResponse) error {
+	c.sendMu.Lock()
+	defer c.sendMu.Unlock()
+	return c.stream.Send(m)
+}
+
+func (c *conn) read() {
+	defer close(c.frames)
+	var r wire.GroupReader
+	for {
+		m, err := c.stream.Recv()
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				c.err = err
+			}
+			return
+		}
+		c.addCredit(m.GetCredit())
+		if len(m.GetParts()) == 0 {
+			continue
+		}
+		var f frame
+		for _, p := range m.GetParts() {
+			g, err := r.Part(p)
+			if err != nil {
+				c.err = status.Error(codes.InvalidArgument, err.Error())
+				return
+			}
+			if g != nil {
+				f.groups, f.numbers = append(f.groups, g), append(f.numbers, p.GetGroup())
+			}
+		}
+		if f.groups == nil { // a piece of a large group
+			if c.err = c.send(&pb.BuildResponse{Credit: 1}); c.err != nil {
+				return
+			}
+			continue
+		}
+		select {
+		case c.frames <- f:
+		case <-c.stream.Context().Done():
+			c.err = c.stream.Context().Err()
+			return
+		}
+	}
+}
+
+// build answers the groups in order.
+func (c *conn) build(b builders.Builder) error {
+	ctx := c.stream.Context()
+	w := wire.NewRecordWriter(func(m *pb.BuildResponse) error {
+		select {
+		case <-c.credit:
+			return c.send(m)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	for f := range c.frames {
+		if err := c.send(&pb.BuildResponse{Credit: 1}); err != nil {
+			return err
+		}
+		for i, g := range f.groups {
+			w.Begin(f.numbers[i], g)
+			failure, stack := c.buildGroup(ctx, b, w, f.numbers[i], g)
+			if err := w.Done(failure, stack); err != nil {
+				return err
+			}
+		}
+		if len(c.frames) == 0 {
+			if err := w.Flush(); err != nil {
+				return err
+			}
+		}
+	}
+	if c.err != nil {
+		return c.err
+	}
+	return w.Flush()
+}
+
+// buildGroup calls the builder, and turns its error or panic into the group's failure.
+func (c *conn) buildGroup(ctx context.Context, b builders.Builder, w *wire.RecordWriter, number uint64, g *ttc.Group) (failure, stack string) {
+	defer func() {
+		if p := recover(); p != nil {
+			failure, stack = fmt.Sprintf("panic: %v", p), string(debug.Stack())
+		}
+	}()
+	ctx = context.WithValue(ctx, progressKey{}, func(done, total int64) {
+		_ = c.send(&pb.BuildResponse{Progress: &pb.Progress{Group: number, Done: uint64(done), Total: uint64(total)}})
+	})
+	if err := b.Build(ctx, g, output{w}); err != nil {
+		return err.Error(), ""
+	}
+	return "", ""
+}
+
+// output hands a builder's records and drops to the writer.
+type output struct{ w *wire.RecordWriter }
+
+func (o output) Record(r builders.Record) error { return o.w.Record(r) }
+func (o output) Drop(d ledger.Drop) error       { return o.w.Drop(d) }
+
+func (o output) Count(name string, n int64) error { return o.w.Count(name, n) }
+
+type progressKey struct{}
+
+// Progress tells the host that the group of ctx is being worked on: done of total things, 0 if the total is unknown. A
+// builder that needs minutes for a group calls it now and then, else the host takes the process for stuck.
+func Progress(ctx context.Context, done, total int64) {
+	if f, ok := ctx.Value(progressKey{}).(func(done, total int64)); ok {
+		f(done, total)
+	}
+}

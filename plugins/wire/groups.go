@@ -1,0 +1,363 @@
+package wire
+
+import (
+	"fmt"
+	"unsafe"
+
+	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+)
+
+// GroupWriter cuts groups into request frames.
+type GroupWriter struct {
+	emit  func(*pb.BuildRequest) error
+	parts []*pb.GroupPart
+	part  *pb.GroupPart // the last of parts, of the group being written
+	bytes int           // estimate of the frame's size
+	texts textWriter
+
+	prompts     map[string]uint32 // text prompts already sent
+	messages    map[*chat.Message]messagePrompt
+	prompt      *ttc.Prompt // the last one, and its index: a turn's candidates mostly share theirs
+	promptIndex uint32
+	nPrompts    uint32
+}
+
+type messagePrompt struct {
+	n     int
+	index uint32
+}
+
+// NewGroupWriter returns a writer that calls emit with each full frame. A frame and all in it may be reused after emit
+// returns.
+func NewGroupWriter(emit func(*pb.BuildRequest) error) *GroupWriter {
+	w := &GroupWriter{emit: emit, prompts: map[string]uint32{}, messages: map[*chat.Message]messagePrompt{}}
+	w.texts = textWriter{ids: map[string]uint32{}, frame: &w.bytes, split: w.split}
+	return w
+}
+
+// Group writes a group under a number. It reads g only until it returns.
+func (w *GroupWriter) Group(number uint64, g *ttc.Group) error {
+	w.texts.reset()
+	clear(w.prompts)
+	clear(w.messages)
+	w.prompt, w.promptIndex, w.nPrompts = nil, 0, 0
+	w.open(number)
+	w.part.Begin = true
+	key := w.texts.add(g.Key)
+	w.part.Key = key // of the part that completes it
+	for _, ex := range g.Examples {
+		if err := w.example(ex); err != nil {
+			return err
+		}
+	}
+	if w.texts.size > maxGroupText {
+		return fmt.Errorf("the group has %d bytes of text; the limit is %d", w.texts.size, uint64(maxGroupText))
+	}
+	w.part.End = true
+	w.close()
+	w.part = nil
+	if w.bytes >= FrameBytes {
+		return w.Flush()
+	}
+	return w.texts.err
+}
+
+// Flush sends the frame, if there is anything in it.
+func (w *GroupWriter) Flush() error {
+	if w.texts.err != nil {
+		return w.texts.err
+	}
+	if len(w.parts) == 0 {
+		return nil
+	}
+	err := w.emit(&pb.BuildRequest{Parts: w.parts})
+	clear(w.parts)
+	w.parts, w.bytes = w.parts[:0], 0
+	w.texts.sent()
+	return err
+}
+
+func (w *GroupWriter) open(number uint64) {
+	w.part = &pb.GroupPart{Group: number}
+	w.parts = append(w.parts, w.part)
+	w.bytes += 24
+}
+
+// close moves the texts into the part.
+func (w *GroupWriter) close() {
+	w.part.Text, w.part.Ends = w.texts.take()
+}
+
+// split ends the frame within a group.
+func (w *GroupWriter) split() error {
+	w.close()
+	number := w.part.Group
+	err := w.Flush()
+	w.open(number)
+	return err
+}
+
+// full splits where the frame is full; cur, an example being written, then goes on in the next frame.
+func (w *GroupWriter) full(cur *pb.Example) (*pb.Example, error) {
+	if w.texts.err != nil {
+		return nil, w.texts.err
+	}
+	if w.bytes < FrameBytes {
+		return cur, nil
+	}
+	cur.More = true
+	w.part.Examples = append(w.part.Examples, cur)
+	return &pb.Example{}, w.split()
+}
+
+func (w *GroupWriter) example(ex *ttc.Example) error {
+	t := &w.texts
+	cur := &pb.Example{
+		Id: t.add(ex.ID), Task: t.add(ex.Task), Trial: t.add(ex.Trial),
+		Run: int64(ex.Run), Row: ex.Row, File: t.add(ex.File), Offset: ex.Offset,
+		Reward: ex.Reward, Policy: t.add(ex.Policy), Fidelity: pb.Fidelity(ex.Fidelity),
+		RawId: t.addOnce(ex.RawID), Interrupted: ex.Interrupted,
+	}
+	if s := ex.Sampling; s != nil {
+		cur.Sampling = &pb.Sampling{Temperature: s.Temperature, TopP: s.TopP, Processed: s.Processed}
+	}
+	w.bytes += 64
+	var err error
+	for i := range ex.Graph.Nodes {
+		cur.Nodes = append(cur.Nodes, w.node(&ex.Graph.Nodes[i]))
+		if cur, err = w.full(cur); err != nil {
+			return err
+		}
+	}
+	for i := range ex.Tools {
+		cur.Tools = append(cur.Tools, &pb.Tool{Name: t.add(ex.Tools[i].Name), Raw: t.add(str(ex.Tools[i].Raw))})
+		w.bytes += 12
+		if cur, err = w.full(cur); err != nil {
+			return err
+		}
+	}
+	block := make([]pb.Candidate, len(ex.Candidates))
+	for i := range ex.Candidates {
+		cur.Candidates = append(cur.Candidates, w.candidate(&block[i], &ex.Candidates[i]))
+		if cur, err = w.full(cur); err != nil {
+			return err
+		}
+	}
+	for i := range ex.Steps {
+		s := &ex.Steps[i]
+		cur.Steps = append(cur.Steps, &pb.Step{Type: t.add(s.Type), Name: t.add(s.Name), Raw: t.addOnce(s.Raw)})
+		w.bytes += 16
+		if cur, err = w.full(cur); err != nil {
+			return err
+		}
+	}
+	w.part.Examples = append(w.part.Examples, cur)
+	return t.err
+}
+
+func (w *GroupWriter) node(n *ttc.Node) *pb.Node {
+	t := &w.texts
+	out := &pb.Node{
+		Parent: int64(n.Parent), Message: t.message(&n.Message), Sampled: pb.Sampled(n.Sampled), Policy: t.add(n.Policy),
+		FinishReason: t.add(n.FinishReason), Error: n.Error,
+	}
+	if n.TokenIDs != nil {
+		out.TokenIds = &pb.TokenIDs{Values: n.TokenIDs}
+	}
+	if n.LogProbs != nil {
+		out.LogProbs = &pb.LogProbs{Values: n.LogProbs}
+	}
+	w.bytes += 24 + 4*len(n.TokenIDs) + 4*len(n.LogProbs)
+	return out
+}
+
+func (w *GroupWriter) candidate(out *pb.Candidate, c *ttc.Candidate) *pb.Candidate {
+	t := &w.texts
+	out.Step, out.Turn, out.TurnIndex, out.Index = t.add(c.Step), t.add(c.Turn), c.TurnIndex, c.Index
+	out.Prompt = w.addPrompt(&c.Prompt)
+	out.Output = t.add(c.Output)
+	out.Score, out.ScoreError = c.Score, t.add(c.ScoreError)
+	out.Metadata, out.Offset = t.addOnce(c.Metadata), c.Offset
+	w.bytes += 48
+	return out
+}
+
+// addPrompt returns the index of p in the group's prompt table, sending it if it is new.
+func (w *GroupWriter) addPrompt(p *ttc.Prompt) uint32 {
+	if last := w.prompt; last != nil && last.Form == p.Form && last.Text == p.Text && sameMessages(last.Messages, p.Messages) {
+		return w.promptIndex
+	}
+	index, ok := uint32(0), false
+	switch {
+	case p.Form == ttc.TextPrompt && p.Text == "" && len(p.Messages) == 0:
+		return 0
+	case p.Form == ttc.TextPrompt && len(p.Messages) == 0:
+		index, ok = w.prompts[p.Text]
+	case len(p.Messages) > 0 && p.Text == "":
+		var m messagePrompt
+		m, ok = w.messages[unsafe.SliceData(p.Messages)]
+		index, ok = m.index, ok && m.n == len(p.Messages) && p.Form == ttc.MessagesPrompt
+	}
+	if !ok {
+		out := &pb.Prompt{Form: pb.PromptForm(p.Form), Text: w.texts.add(p.Text), Messages: w.texts.messages(p.Messages)}
+		w.bytes += 12 + 32*len(p.Messages)
+		w.part.Prompts = append(w.part.Prompts, out)
+		w.nPrompts++
+		index = w.nPrompts
+		switch {
+		case p.Form == ttc.TextPrompt && len(p.Messages) == 0:
+			w.prompts[p.Text] = index
+		case p.Form == ttc.MessagesPrompt && len(p.Messages) > 0 && p.Text == "":
+			w.messages[&p.Messages[0]] = messagePrompt{len(p.Messages), index}
+		}
+	}
+	w.prompt, w.promptIndex = p, index
+	return index
+}
+
+// GroupReader puts groups together again. The zero value is ready.
+type GroupReader struct {
+	Limit int // bytes of text in a group; 0: no limit but the format's
+
+	group   *ttc.Group
+	number  uint64
+	more    bool // the last example goes on
+	texts   textReader
+	prompts []ttc.Prompt
+}
+
+// Part takes in a part and returns its group where the part ends it, else nil. It keeps the part's text.
+func (r *GroupReader) Part(p *pb.GroupPart) (*ttc.Group, error) {
+	switch {
+	case p.Begin && r.group != nil:
+		return nil, fmt.Errorf("group %d begins within group %d", p.Group, r.number)
+	case !p.Begin && r.group == nil:
+		return nil, fmt.Errorf("group %d goes on without a beginning", p.Group)
+	case p.Begin:
+		r.group, r.number, r.more = &ttc.Group{}, p.Group, false
+		r.texts.reset()
+		r.prompts = nil
+	case p.Group != r.number:
+		return nil, fmt.Errorf("a part of group %d within group %d", p.Group, r.number)
+	}
+	if err := r.texts.part(p.Text, p.Ends); err != nil {
+		return nil, err
+	}
+	if r.Limit > 0 && r.texts.size > uint64(r.Limit) {
+		return nil, fmt.Errorf("group %d has more than %d bytes of text", p.Group, r.Limit)
+	}
+	d := decoder{texts: &r.texts}
+	if p.Key != 0 {
+		r.group.Key = d.text(p.Key)
+	}
+	for _, q := range p.Prompts {
+		r.prompts = append(r.prompts, ttc.Prompt{
+			Form: enum[ttc.PromptForm](&d, "prompt form", int32(q.GetForm()), 2), Text: d.text(q.GetText()), Messages: d.messages(q.GetMessages()),
+		})
+	}
+	for _, e := range p.Examples {
+		r.example(&d, e)
+	}
+	if d.err != nil {
+		return nil, fmt.Errorf("group %d: %w", p.Group, d.err)
+	}
+	if !p.End {
+		return nil, nil
+	}
+	g := r.group
+	r.group, r.prompts = nil, nil
+	switch {
+	case r.more:
+		return nil, fmt.Errorf("group %d ends within an example", p.Group)
+	case len(g.Examples) == 0:
+		return nil, fmt.Errorf("group %d has no example", p.Group)
+	}
+	return g, nil
+}
+
+func (r *GroupReader) example(d *decoder, e *pb.Example) {
+	var ex *ttc.Example
+	if r.more {
+		ex = r.group.Examples[len(r.group.Examples)-1]
+	} else {
+		ex = &ttc.Example{
+			ID: d.text(e.GetId()), Task: d.text(e.GetTask()), Trial: d.text(e.GetTrial()),
+			Run: int(e.GetRun()), Row: e.GetRow(), File: d.text(e.GetFile()), Offset: e.GetOffset(),
+			Policy: d.text(e.GetPolicy()), Fidelity: enum[ttc.Fidelity](d, "fidelity", int32(e.GetFidelity()), 3),
+			RawID: d.raw(e.GetRawId()), Interrupted: e.GetInterrupted(),
+		}
+		if e != nil {
+			ex.Reward = e.Reward
+		}
+		if s := e.GetSampling(); s != nil {
+			ex.Sampling = &ttc.Sampling{Temperature: s.Temperature, TopP: s.TopP, Processed: s.Processed}
+		}
+		r.group.Examples = append(r.group.Examples, ex)
+	}
+	r.more = e.GetMore()
+	for _, n := range e.GetNodes() {
+		ex.Graph.Nodes = append(ex.Graph.Nodes, d.node(n, len(ex.Graph.Nodes)))
+	}
+	for _, t := range e.GetTools() {
+		ex.Tools = append(ex.Tools, chat.Tool{Name: d.text(t.GetName()), Raw: d.raw(t.GetRaw())})
+	}
+	if cs := e.GetCandidates(); len(cs) > 0 {
+		if ex.Candidates == nil {
+			ex.Candidates = make([]ttc.Candidate, 0, len(cs))
+		}
+		for _, c := range cs {
+			ex.Candidates = append(ex.Candidates, r.candidate(d, c))
+		}
+	}
+	for _, s := range e.GetSteps() {
+		ex.Steps = append(ex.Steps, ttc.Step{Type: d.text(s.GetType()), Name: d.text(s.GetName()), Raw: d.raw(s.GetRaw())})
+	}
+}
+
+func (r *GroupReader) candidate(d *decoder, c *pb.Candidate) ttc.Candidate {
+	out := ttc.Candidate{
+		Step: d.text(c.GetStep()), Turn: d.text(c.GetTurn()), Index: c.GetIndex(), Output: d.text(c.GetOutput()),
+		Score: c.GetScore(), ScoreError: d.text(c.GetScoreError()), Metadata: d.raw(c.GetMetadata()), Offset: c.GetOffset(),
+	}
+	if c != nil {
+		out.TurnIndex = c.TurnIndex
+	}
+	switch i := c.GetPrompt(); {
+	case i == 0:
+	case int64(i) > int64(len(r.prompts)):
+		d.fail("prompt %d of %d", i, len(r.prompts))
+	default:
+		out.Prompt = r.prompts[i-1]
+	}
+	return out
+}
+
+func (d *decoder) node(n *pb.Node, at int) ttc.Node {
+	out := ttc.Node{
+		Parent: int(n.GetParent()), Message: d.message(n.GetMessage()), Policy: d.text(n.GetPolicy()),
+		Sampled: enum[ttc.Sampled](d, "sampled", int32(n.GetSampled()), 2), FinishReason: d.text(n.GetFinishReason()),
+	}
+	if out.Parent < -1 || out.Parent >= at {
+		d.fail("message %d has parent %d", at, out.Parent)
+	}
+	if n != nil {
+		out.Error = n.Error
+	}
+	if v := n.GetTokenIds(); v != nil {
+		out.TokenIDs = orEmpty(v.Values)
+	}
+	if v := n.GetLogProbs(); v != nil {
+		out.LogProbs = orEmpty(v.Values)
+	}
+	return out
+}
+
+// orEmpty keeps "known to be empty" apart from "unknown".
+func orEmpty[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}

@@ -1,0 +1,119 @@
+package wire
+
+import (
+	"github.com/hashicorp/go-plugin"
+
+	"github.com/nat-go/nat-go/builders"
+	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
+)
+
+// ProtocolVersion is go-plugin's application protocol; Minor counts additions to nat.builder.v1 since it was frozen.
+const (
+	ProtocolVersion = 1
+	Minor           = 0
+)
+
+// Handshake is how plugin and host know each other. The cookie is no secret: it tells a plugin that it was not started by
+// hand.
+var Handshake = plugin.HandshakeConfig{
+	ProtocolVersion:  ProtocolVersion,
+	MagicCookieKey:   "NATGO_PLUGIN_COOKIE",
+	MagicCookieValue: "nat.builder.v1",
+}
+
+// ServiceName is the name of the one service in go-plugin's plugin set.
+const ServiceName = "builder"
+
+// Ping is the capability of a plugin that answers go-plugin's health check in a few seconds even while it builds.
+const Ping = "ping"
+
+// InitialCredit is how many frames each side may send before it was granted any.
+const InitialCredit = 4
+
+// Description is what a plugin says of itself.
+type Description struct {
+	Name, Version string
+	Minor         uint32
+	Capabilities  []string
+	Builders      []BuilderInfo
+}
+
+// BuilderInfo is builders.Info as it crosses the wire: the config struct as its JSON Schema.
+type BuilderInfo struct {
+	Name         string          `json:"name"`
+	Version      string          `json:"version"`
+	Stability    string          `json:"stability"`
+	Doc          string          `json:"doc"`
+	Unit         builders.Unit   `json:"-"`
+	Kinds        []builders.Kind `json:"-"`
+	RawSteps     bool            `json:"raw_steps"`
+	ConfigSchema []byte          `json:"-"` // JSON Schema 2020-12; empty: any object
+}
+
+// Finding is what a plugin says about a builder's config. The host knows the place in the user's file.
+type Finding struct {
+	Pointer, Message, Fix, Code string
+	Warning                     bool
+}
+
+// Describe writes a description.
+func (d *Description) Describe() *pb.DescribeResponse {
+	out := &pb.DescribeResponse{Name: d.Name, Version: d.Version, ProtocolMinor: d.Minor, Capabilities: d.Capabilities}
+	for _, b := range d.Builders {
+		info := &pb.BuilderInfo{
+			Name: b.Name, Version: b.Version, Stability: b.Stability, Doc: b.Doc, Unit: pb.Unit(b.Unit), RawSteps: b.RawSteps,
+			ConfigSchema: b.ConfigSchema,
+		}
+		for _, k := range b.Kinds {
+			info.Kinds = append(info.Kinds, pb.Kind(k))
+		}
+		out.Builders = append(out.Builders, info)
+	}
+	return out
+}
+
+// ReadDescription reads what a plugin says of itself. Kinds and units that this build doesn't know are an error.
+func ReadDescription(m *pb.DescribeResponse) (Description, error) {
+	out := Description{Name: m.GetName(), Version: m.GetVersion(), Minor: m.GetProtocolMinor(), Capabilities: m.GetCapabilities()}
+	d := decoder{}
+	for _, b := range m.GetBuilders() {
+		info := BuilderInfo{
+			Name: b.GetName(), Version: b.GetVersion(), Stability: b.GetStability(), Doc: b.GetDoc(), RawSteps: b.GetRawSteps(),
+			Unit: enum[builders.Unit](&d, "unit", int32(b.GetUnit()), int32(builders.UnitRun)), ConfigSchema: b.GetConfigSchema(),
+		}
+		for _, k := range b.GetKinds() {
+			kind := enum[builders.Kind](&d, "kind of record", int32(k), int32(builders.KindDistillation))
+			if kind == 0 {
+				d.fail("builder %q may emit records of kind 0", info.Name)
+			}
+			info.Kinds = append(info.Kinds, kind)
+		}
+		out.Builders = append(out.Builders, info)
+	}
+	return out, d.err
+}
+
+// Findings writes findings.
+func Findings(fs []Finding) []*pb.Finding {
+	var out []*pb.Finding
+	for _, f := range fs {
+		severity := pb.Severity_SEVERITY_ERROR
+		if f.Warning {
+			severity = pb.Severity_SEVERITY_WARNING
+		}
+		out = append(out, &pb.Finding{Pointer: f.Pointer, Message: f.Message, Fix: f.Fix, Code: f.Code, Severity: severity})
+	}
+	return out
+}
+
+// ReadFindings reads findings. An unknown severity is an error, the safe side.
+func ReadFindings(fs []*pb.Finding) []Finding {
+	var out []Finding
+	for _, f := range fs {
+		out = append(out, Finding{
+			Pointer: f.GetPointer(), Message: f.GetMessage(), Fix: f.GetFix(), Code: f.GetCode(),
+			Warning: f.GetSeverity() == pb.Severity_SEVERITY_WARNING,
+		})
+	}
+	return out
+}

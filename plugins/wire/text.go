@@ -1,0 +1,167 @@
+package wire
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+)
+
+// maxGroupText is what the offsets of a group's text table can address.
+const maxGroupText = math.MaxUint32
+
+// FrameBytes is the size a frame is aimed at. A frame may be larger by one element; FrameLimitBytes is what a receiver
+// refuses.
+const (
+	FrameBytes      = 3 << 19
+	FrameLimitBytes = 8 << 20
+)
+
+// splitText is the length from which a text may be cut at a frame's end.
+const splitText = 64 << 10
+
+// textWriter collects the texts of one group: the index of each, and the bytes and ends of those in the frame.
+type textWriter struct {
+	ids   map[string]uint32
+	n     uint32       // texts so far
+	size  uint64       // bytes so far
+	frame *int         // size of the frame being filled
+	split func() error // ends that frame within the group
+	err   error        // of split: sticky
+
+	text           []byte // of the frame: its parts share one buffer
+	ends           []uint32
+	from, fromEnds int // where the current part starts in them
+}
+
+// reset starts a group.
+func (t *textWriter) reset() {
+	clear(t.ids)
+	t.n, t.size = 0, 0
+}
+
+// add returns the index of s, sending it if it is new.
+func (t *textWriter) add(s string) uint32 {
+	if s == "" {
+		return 0
+	}
+	if id, ok := t.ids[s]; ok {
+		return id
+	}
+	id := t.put(s)
+	t.ids[s] = id
+	return id
+}
+
+// addOnce is add for raw values that are not expected again: it sends without looking.
+func (t *textWriter) addOnce(b []byte) uint32 {
+	if len(b) == 0 {
+		return 0
+	}
+	return t.put(str(b))
+}
+
+func (t *textWriter) put(s string) uint32 {
+	t.size += uint64(len(s))
+	for len(s) > splitText && t.err == nil {
+		room := FrameBytes - *t.frame
+		if room >= len(s) {
+			break
+		}
+		if room > 0 {
+			t.text = append(t.text, s[:room]...)
+			*t.frame += room
+			s = s[room:]
+		}
+		t.err = t.split()
+	}
+	t.text = append(t.text, s...)
+	t.ends = append(t.ends, uint32(t.size))
+	*t.frame += len(s) + 4
+	t.n++
+	return t.n
+}
+
+// take returns the texts of the part that ends here.
+func (t *textWriter) take() (text []byte, ends []uint32) {
+	text, ends = t.text[t.from:len(t.text):len(t.text)], t.ends[t.fromEnds:len(t.ends):len(t.ends)]
+	t.from, t.fromEnds = len(t.text), len(t.ends)
+	return text, ends
+}
+
+// sent makes the buffer free for the next frame.
+func (t *textWriter) sent() {
+	t.text, t.ends, t.from, t.fromEnds = t.text[:0], t.ends[:0], 0, 0
+}
+
+// textReader is the text table of the group being read.
+type textReader struct {
+	texts   []string
+	partial []byte // of a text that goes on in the next part
+	start   uint64 // where the next text starts
+	size    uint64 // bytes seen
+}
+
+func (t *textReader) reset() {
+	clear(t.texts)
+	t.texts, t.partial, t.start, t.size = t.texts[:0], nil, 0, 0
+}
+
+// part takes in the texts of one part. It keeps blob.
+func (t *textReader) part(blob []byte, ends []uint32) error {
+	base := t.size
+	t.size += uint64(len(blob))
+	if t.size > maxGroupText {
+		return fmt.Errorf("a group has more than %d bytes of text", uint64(maxGroupText))
+	}
+	for _, e := range ends {
+		end := uint64(e)
+		if end < t.start || end > t.size {
+			return fmt.Errorf("text %d ends at %d, outside %d to %d", len(t.texts)+1, end, t.start, t.size)
+		}
+		if t.partial != nil {
+			if end < base {
+				return fmt.Errorf("text %d ends at %d, in a part that is over", len(t.texts)+1, end)
+			}
+			t.partial = append(t.partial, blob[:end-base]...)
+			t.texts = append(t.texts, str(t.partial))
+			t.partial = nil
+		} else {
+			if t.start < base {
+				return fmt.Errorf("text %d starts at %d, in a part that is over", len(t.texts)+1, t.start)
+			}
+			t.texts = append(t.texts, str(blob[t.start-base:end-base]))
+		}
+		t.start = end
+	}
+	if rest := t.size - t.start; rest > 0 {
+		t.partial = append(t.partial, blob[uint64(len(blob))-min(rest, uint64(len(blob))):]...)
+	}
+	return nil
+}
+
+// at returns text i. Index 0 is the empty text.
+func (t *textReader) at(i uint32) (string, bool) {
+	switch {
+	case i == 0:
+		return "", true
+	case int64(i) > int64(len(t.texts)):
+		return "", false
+	}
+	return t.texts[i-1], true
+}
+
+// str is b as a string, without a copy: b is never written again.
+func str(b []byte) string {
+	if len(b) == 0 {
+		return ""
+	}
+	return unsafe.String(&b[0], len(b))
+}
+
+// raw is s as bytes, without a copy: nobody writes to a json.Raw.
+func raw(s string) []byte {
+	if s == "" {
+		return nil
+	}
+	return unsafe.Slice(unsafe.StringData(s), len(s))
+}
