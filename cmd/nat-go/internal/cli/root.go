@@ -53,6 +53,7 @@ func newRootCmd() *cobra.Command {
 	root.AddCommand(newChatCmd())
 	root.AddCommand(newSchemaCmd(components))
 	root.AddCommand(newValidateCmd(components, nil))
+	root.AddCommand(newPluginServeCmd())
 	root.AddCommand(newVersionCmd())
 	return root
 }
