@@ -3,7 +3,7 @@ package cli
 import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/files"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/kinds"
 )
 
 // components are the component types that this build has, for checking configurations and printing their schema.
@@ -16,7 +16,7 @@ func components() config.Types {
 		},
 		Adapters: map[string]config.Component{},
 	}
-	for _, k := range []trainers.Kind{files.Kind()} {
+	for _, k := range kinds.All() {
 		t.Adapters[k.Type] = config.Component{Doc: k.Doc, Config: k.Config()}
 	}
 	return t

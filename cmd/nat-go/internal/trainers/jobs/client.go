@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -36,6 +37,34 @@ type Update struct {
 	Status  trainers.JobStatus
 	Elapsed time.Duration // since submission
 	ETA     time.Duration // until training is complete, at the speed so far; 0: not known
+}
+
+// String says in one line how the job goes.
+func (u Update) String() string {
+	what := "training"
+	if u.Phase == Deploying || u.Phase == Done && strings.HasPrefix(u.Status.Message, "deployment") {
+		what = "deployment"
+	}
+	s := fmt.Sprintf("%s: %s", what, u.Status.State)
+	if u.Status.Progress != nil {
+		s += fmt.Sprintf(", %.1f%%", *u.Status.Progress)
+	}
+	switch {
+	case u.Status.Steps > 0:
+		s += fmt.Sprintf(", step %d of %d", u.Status.Step, u.Status.Steps)
+	case u.Status.Step > 0:
+		s += fmt.Sprintf(", step %d", u.Status.Step)
+	}
+	if u.Status.Loss != nil {
+		s += fmt.Sprintf(", loss %.4g", *u.Status.Loss)
+	}
+	if u.Elapsed > 0 {
+		s += fmt.Sprintf(", %s so far", u.Elapsed.Round(time.Second))
+	}
+	if u.ETA > 0 {
+		s += fmt.Sprintf(", about %s left", u.ETA.Round(time.Second))
+	}
+	return s
 }
 
 // Submit hands over the data set, unless the run has a job already, which is then returned. An error leaves the run so that

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 )
@@ -110,9 +111,10 @@ func (j *Job) save(dir string) error {
 	return nil
 }
 
+// replace is durable.WriteFile with a temporary name of its own: `finetune status` may write while `finetune wait` does.
 func replace(path string, b []byte) (err error) {
 	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+"-*")
+	f, err := os.CreateTemp(dir, ".tmp-"+filepath.Base(path)+"-*")
 	if err != nil {
 		return err
 	}
@@ -129,11 +131,7 @@ func replace(path string, b []byte) (err error) {
 	if err := os.Rename(f.Name(), path); err != nil {
 		return err
 	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return durable.SyncDir(dir)
 }
 
 // lock keeps other processes from submitting the same run. It ends with the process.

@@ -1,0 +1,38 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+)
+
+// newFinetuneStatusCmd asks the trainer once how a run's job goes.
+func newFinetuneStatusCmd() *cobra.Command {
+	var f jobFlags
+	var offline bool
+	cmd := &cobra.Command{
+		Use:   "status RUN",
+		Short: "Show how a run's job goes",
+		Long: `Show how a run's job goes, from its run folder: on another machine, too. RUN is a run folder or the id of a run.
+
+The trainer is asked once; secrets are read from the environment, as for the run. Where it can't be reached, what was last
+heard is shown and the exit code is 3.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir, j, err := f.load(args[0])
+			if err != nil || offline {
+				if j != nil {
+					return f.report(cmd.OutOrStdout(), dir, j, err)
+				}
+				return err
+			}
+			c, err := openJob(dir, j, cmd.ErrOrStderr())
+			if err == nil {
+				defer closeAdapter(c.Adapter)
+				err = c.Refresh(cmd.Context(), j)
+			}
+			return f.report(cmd.OutOrStdout(), dir, j, err)
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().BoolVar(&offline, "offline", false, "show what was last heard; ask nobody")
+	return cmd
+}

@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
+)
+
+// terminate is the polite signal to end.
+const terminate = syscall.SIGTERM
+
+// newFinetuneWaitCmd waits for a run's job.
+func newFinetuneWaitCmd() *cobra.Command {
+	var f jobFlags
+	cmd := &cobra.Command{
+		Use:   "wait RUN",
+		Short: "Wait for a run's job to end, deployment included",
+		Long: `Wait for a run's job to end, from its run folder: on another machine, too. RUN is a run folder or the id of a run.
+
+An interrupt leaves the job running; a second one within three seconds cancels it. The exit code is 0 if the job was
+completed, 1 if it failed or was cancelled, 3 if it could not be followed to its end.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir, j, err := f.load(args[0])
+			if err != nil {
+				return err
+			}
+			c, err := openJob(dir, j, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			defer closeAdapter(c.Adapter)
+			c.Watch = printUpdates(cmd.ErrOrStderr())
+			c.Output = func(b []byte) { _, _ = cmd.ErrOrStderr().Write(b) }
+			signals := make(chan os.Signal, 2)
+			signal.Notify(signals, signalsOf...)
+			defer signal.Stop(signals)
+			leave := jobs.NewLeave(cmd.Context(), signals)
+			leave.Told = told(cmd.ErrOrStderr(), j)
+			return f.report(cmd.OutOrStdout(), dir, j, c.Wait(cmd.Context(), j, leave))
+		},
+	}
+	f.add(cmd)
+	return cmd
+}
