@@ -1,0 +1,139 @@
+package show
+
+import (
+	"unicode"
+	"unicode/utf8"
+)
+
+// span is a piece of text that is or is not in the other text.
+type span struct {
+	text    string
+	differs bool
+}
+
+// maxEdits bounds the work of a comparison: texts with more different words are nothing alike, and are shown so.
+const maxEdits = 1000
+
+// compare splits two texts into spans: those they share and those they don't.
+func compare(a, b string) (left, right []span) {
+	x, y := words(a), words(b)
+	inX, inY := make([]bool, len(x)), make([]bool, len(y)) // differs
+	lo := 0
+	for lo < len(x) && lo < len(y) && x[lo] == y[lo] {
+		lo++
+	}
+	hx, hy := len(x), len(y)
+	for hx > lo && hy > lo && x[hx-1] == y[hy-1] {
+		hx, hy = hx-1, hy-1
+	}
+	diff(x[lo:hx], y[lo:hy], inX[lo:hx], inY[lo:hy])
+	return join(x, inX), join(y, inY)
+}
+
+// words splits a text into runs of letters and digits, runs of spaces, and single other characters.
+func words(s string) []string {
+	var out []string
+	start, last := 0, 0
+	for i, r := range s {
+		class := 0
+		switch {
+		case r == '\n':
+		case unicode.IsSpace(r):
+			class = 1
+		case unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' || unicode.IsMark(r):
+			class = 2
+			if unicode.Is(unicode.Han, r) || unicode.Is(unicode.Hiragana, r) || unicode.Is(unicode.Katakana, r) {
+				class = 0 // written without spaces: a character is the nearest thing to a word
+			}
+		}
+		if i > start && (class == 0 || class != last) {
+			out = append(out, s[start:i])
+			start = i
+		}
+		last = class
+	}
+	if start < len(s) {
+		out = append(out, s[start:])
+	}
+	return out
+}
+
+// diff marks the words that are not part of a longest common subsequence.
+func diff(x, y []string, inX, inY []bool) {
+	trace, found := edits(x, y)
+	if !found {
+		for i := range inX {
+			inX[i] = true
+		}
+		for i := range inY {
+			inY[i] = true
+		}
+		return
+	}
+	i, j := len(x), len(y)
+	for d := len(trace) - 1; d > 0; d-- {
+		v, k := trace[d-1], i-j
+		// v[k+d] is the reach on diagonal k after d-1 edits.
+		down := k == -d || k != d && v[k-1+d] < v[k+1+d]
+		var pi int
+		if down {
+			pi = v[k+1+d]
+		} else {
+			pi = v[k-1+d] + 1
+		}
+		i, j = pi, pi-k
+		if down {
+			j--
+			inY[j] = true
+		} else {
+			i--
+			inX[i] = true
+		}
+	}
+}
+
+// edits is the forward pass of Myers' algorithm. trace[d] holds, for each diagonal k, how far d edits reach in x; it has an
+// offset of d+1 so that both neighbours of the outermost diagonals exist.
+func edits(x, y []string) (trace [][]int, found bool) {
+	prev := []int{0, 0, 0}
+	for d := 0; d <= min(len(x)+len(y), maxEdits); d++ {
+		v := make([]int, 2*d+3)
+		for k := -d; k <= d; k += 2 {
+			i := 0
+			if d > 0 {
+				if k == -d || k != d && prev[k-1+d] < prev[k+1+d] {
+					i = prev[k+1+d]
+				} else {
+					i = prev[k-1+d] + 1
+				}
+			}
+			for i < len(x) && i-k < len(y) && i-k >= 0 && x[i] == y[i-k] {
+				i++
+			}
+			v[k+d+1] = i
+			if i >= len(x) && i-k >= len(y) {
+				return append(trace, v), true
+			}
+		}
+		trace = append(trace, v)
+		prev = v
+	}
+	return nil, false
+}
+
+// join makes spans of words. A space between two different words is marked with them.
+func join(w []string, differs []bool) []span {
+	var out []span
+	for i, s := range w {
+		d := differs[i]
+		if r, _ := utf8.DecodeRuneInString(s); !d && r != '\n' && unicode.IsSpace(r) && i > 0 && i+1 < len(w) && differs[i-1] && differs[i+1] {
+			d = true
+		}
+		if n := len(out); n > 0 && out[n-1].differs == d {
+			out[n-1].text += s
+			continue
+		}
+		out = append(out, span{s, d})
+	}
+	return out
+}

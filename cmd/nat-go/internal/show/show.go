@@ -1,0 +1,279 @@
+package show
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/rivo/uniseg"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc/chat"
+)
+
+// Options say how to print.
+type Options struct {
+	Width int  // cells of a line; 0: 80
+	Color bool // mark with colours; else with {+ +} and [- -]
+	Full  bool // print texts whole; else their beginning and end
+}
+
+// View is what is printed of a record.
+type View struct {
+	Title string
+	Facts []string // a line each
+
+	Prompt           builders.Passage
+	Chosen, Rejected builders.Passage // of a preference
+	Messages         builders.Passage // of the other kinds; then Prompt is not printed
+	Pair             bool             // Chosen and Rejected count, not Messages
+}
+
+const (
+	sideBySide = 100 // the least width for two columns
+	headLines  = 24  // of a text that is not printed whole
+	tailLines  = 8
+)
+
+// Write prints a record.
+func Write(w io.Writer, v View, o Options) error {
+	if o.Width <= 0 {
+		o.Width = 80
+	}
+	p := &printer{Writer: bufio.NewWriter(w), Options: o}
+	p.title(v.Title)
+	for _, f := range v.Facts {
+		p.text([]span{{clean(f), false}}, dim)
+	}
+	if v.Pair {
+		p.heading("prompt", "")
+		p.passage(v.Prompt)
+		p.pair(v.Chosen, v.Rejected)
+	} else {
+		p.passage(v.Messages)
+	}
+	p.WriteString("\n")
+	return p.Flush()
+}
+
+// style is an SGR colour.
+type style string
+
+const (
+	plain style = ""
+	bold  style = "1"
+	dim   style = "2"
+	green style = "32"
+	red   style = "31"
+	cyan  style = "36"
+)
+
+type printer struct {
+	*bufio.Writer
+	Options
+}
+
+func (p *printer) styled(s string, st style) {
+	if st == plain || !p.Color || s == "" {
+		p.WriteString(s)
+		return
+	}
+	p.WriteString("\x1b[" + string(st) + "m" + s + "\x1b[0m")
+}
+
+func (p *printer) title(s string) {
+	s = clean(s)
+	fill := max(3, p.Width-4-uniseg.StringWidth(s))
+	p.styled("── "+s+" "+strings.Repeat("─", fill), bold)
+	p.WriteString("\n")
+}
+
+func (p *printer) heading(s, more string) {
+	p.WriteString("\n")
+	p.styled(s, bold)
+	p.styled(more, dim)
+	p.WriteString("\n")
+}
+
+// passage prints a text, or messages one after the other with their role.
+func (p *printer) passage(c builders.Passage) {
+	if c.IsText() {
+		p.block([]span{{clean(c.Text), false}}, 2)
+		return
+	}
+	for i := range c.Nodes {
+		m := &c.Nodes[i].Message
+		p.WriteString("  ")
+		p.styled(clean(m.Role), cyan)
+		if m.ToolCallID != "" {
+			p.styled(" (answers "+clean(m.ToolCallID)+")", dim)
+		}
+		p.WriteString("\n")
+		p.block([]span{{clean(messageText(m)), false}}, 4)
+	}
+}
+
+// text prints spans over the whole width.
+func (p *printer) text(spans []span, st style) {
+	for _, l := range wrap(spans, p.Width) {
+		p.line(l, st, plain, "", "")
+		p.WriteString("\n")
+	}
+}
+
+// block prints an indented text, shortened unless it is to be whole.
+func (p *printer) block(spans []span, indent int) {
+	p.shortened(wrap(spans, p.Width-indent), func(l line) {
+		p.WriteString(strings.Repeat(" ", indent))
+		p.line(l, plain, plain, "", "")
+	}, indent)
+}
+
+// shortened prints lines, leaving out the middle of many.
+func (p *printer) shortened(lines []line, print func(line), indent int) {
+	cut := len(lines) - headLines - tailLines
+	for i, l := range lines {
+		if !p.Full && cut > 3 && i >= headLines && i < headLines+cut {
+			if i == headLines {
+				p.styled(fmt.Sprintf("%s… %d more lines; --full prints them", strings.Repeat(" ", indent), cut), dim)
+				p.WriteString("\n")
+			}
+			continue
+		}
+		print(l)
+		p.WriteString("\n")
+	}
+}
+
+// line prints a line, its different spans in a style or between marks.
+func (p *printer) line(l line, st, mark style, open, end string) {
+	for _, s := range l.spans {
+		switch {
+		case !s.differs:
+			p.styled(s.text, st)
+		case p.Color:
+			p.styled(s.text, mark)
+		default:
+			p.WriteString(open + s.text + end)
+		}
+	}
+}
+
+// pair prints two answers, side by side where there is room.
+func (p *printer) pair(chosen, rejected builders.Passage) {
+	a, b := answerText(chosen), answerText(rejected)
+	left, right := compare(a, b)
+	nameA, nameB := "chosen", "rejected"
+	sizeA, sizeB := fmt.Sprintf("  %d characters", runes(a)), fmt.Sprintf("  %d characters", runes(b))
+	if p.Width < sideBySide {
+		p.heading(nameA, sizeA)
+		p.marked(left, green, "{+", "+}")
+		p.heading(nameB, sizeB)
+		p.marked(right, red, "[-", "-]")
+		return
+	}
+	column := (p.Width - 3) / 2
+	room := column
+	if !p.Color {
+		room -= 8 // marks take cells; words that differ come in runs
+	}
+	p.WriteString("\n")
+	p.styled(nameA, bold)
+	p.styled(sizeA, dim)
+	p.WriteString(strings.Repeat(" ", max(0, column-len(nameA)-len(sizeA))) + " │ ")
+	p.styled(nameB, bold)
+	p.styled(sizeB, dim)
+	p.WriteString("\n")
+	p.columns(wrap(left, room), wrap(right, room), column)
+}
+
+func (p *printer) marked(spans []span, st style, open, end string) {
+	p.shortened(wrap(spans, p.Width-2), func(l line) {
+		p.WriteString("  ")
+		p.line(l, plain, st, open, end)
+	}, 2)
+}
+
+// columns prints two texts line by line beside each other.
+func (p *printer) columns(left, right []line, column int) {
+	n := max(len(left), len(right))
+	cut := n - headLines - tailLines
+	for i := range n {
+		if !p.Full && cut > 3 && i >= headLines && i < headLines+cut {
+			if i == headLines {
+				p.styled(fmt.Sprintf("… %d more lines; --full prints them", cut), dim)
+				p.WriteString("\n")
+			}
+			continue
+		}
+		var l, r line
+		if i < len(left) {
+			l = left[i]
+		}
+		if i < len(right) {
+			r = right[i]
+		}
+		p.line(l, plain, green, "{+", "+}")
+		used := l.width
+		if !p.Color {
+			for _, s := range l.spans {
+				if s.differs {
+					used += 4
+				}
+			}
+		}
+		p.WriteString(strings.Repeat(" ", max(0, column-used)) + " │ ")
+		p.line(r, plain, red, "[-", "-]")
+		p.WriteString("\n")
+	}
+}
+
+// answerText is the text of a side: a single message's own, several with their roles.
+func answerText(c builders.Passage) string {
+	switch {
+	case c.IsText():
+		return clean(c.Text)
+	case len(c.Nodes) == 1:
+		return clean(messageText(&c.Nodes[0].Message))
+	}
+	var b strings.Builder
+	for i := range c.Nodes {
+		m := &c.Nodes[i].Message
+		fmt.Fprintf(&b, "%s: %s\n", m.Role, messageText(m))
+	}
+	return clean(b.String())
+}
+
+// messageText is what a message says: reasoning, content, calls.
+func messageText(m *chat.Message) string {
+	var parts []string
+	if m.Reasoning != "" {
+		parts = append(parts, "(thinks) "+m.Reasoning)
+	}
+	switch m.Form {
+	case chat.Text:
+		if m.Text != "" || len(m.ToolCalls) == 0 {
+			parts = append(parts, m.Text)
+		}
+	case chat.Parts:
+		for _, p := range m.Parts {
+			if p.Type == "text" {
+				parts = append(parts, p.Text)
+			} else {
+				parts = append(parts, "("+p.Type+")")
+			}
+		}
+	}
+	for i := range m.ToolCalls {
+		c := &m.ToolCalls[i]
+		call := "→ " + c.Name + "(" + c.Arguments + ")"
+		if c.ID != "" {
+			call += "  " + c.ID
+		}
+		parts = append(parts, call)
+	}
+	return strings.Join(parts, "\n")
+}
+
+func runes(s string) int { return len([]rune(s)) }

@@ -1,0 +1,79 @@
+package show
+
+import (
+	"strings"
+
+	"github.com/rivo/uniseg"
+)
+
+// line is a line on the screen: spans that together are no wider than asked for.
+type line struct {
+	spans []span
+	width int // cells
+}
+
+func (l *line) add(s string, differs bool, width int) {
+	l.width += width
+	if n := len(l.spans); n > 0 && l.spans[n-1].differs == differs {
+		l.spans[n-1].text += s
+		return
+	}
+	l.spans = append(l.spans, span{s, differs})
+}
+
+// wrap breaks spans into lines of at most width cells, at spaces where it can.
+func wrap(spans []span, width int) []line {
+	width = max(width, 8)
+	lines := []line{{}}
+	for _, s := range spans {
+		for i, part := range strings.Split(s.text, "\n") {
+			if i > 0 {
+				lines = append(lines, line{})
+			}
+			for _, w := range wordsAndSpaces(part) {
+				lines = place(lines, w, s.differs, width)
+			}
+		}
+	}
+	return lines
+}
+
+// place puts a word on the last line, or on a new one; a word wider than a line is cut between characters.
+func place(lines []line, word string, differs bool, width int) []line {
+	last := &lines[len(lines)-1]
+	w := uniseg.StringWidth(word)
+	switch {
+	case last.width+w <= width:
+		last.add(word, differs, w)
+		return lines
+	case strings.TrimSpace(word) == "":
+		return append(lines, line{}) // a space at a break is not shown
+	case w <= width:
+		lines = append(lines, line{})
+		lines[len(lines)-1].add(word, differs, w)
+		return lines
+	}
+	for g := uniseg.NewGraphemes(word); g.Next(); {
+		last := &lines[len(lines)-1]
+		if w := g.Width(); last.width+w > width {
+			lines = append(lines, line{})
+		}
+		lines[len(lines)-1].add(g.Str(), differs, g.Width())
+	}
+	return lines
+}
+
+func wordsAndSpaces(s string) []string {
+	var out []string
+	start := 0
+	for i := 1; i < len(s); i++ {
+		if (s[i] == ' ') != (s[i-1] == ' ') {
+			out = append(out, s[start:i])
+			start = i
+		}
+	}
+	if start < len(s) {
+		out = append(out, s[start:])
+	}
+	return out
+}
