@@ -1,0 +1,326 @@
+package dpo
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/pairs"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+// Info describes the builder.
+func Info() builders.Info {
+	cfg := DefaultConfig()
+	return builders.Info{
+		Name: "dpo_traj_builder", Version: "1.0.0", Stability: "stable",
+		Doc:  "preference pairs from the scored candidates of each turn",
+		Unit: builders.UnitExample, Kinds: []builders.Kind{builders.KindPreference}, Config: &cfg,
+	}
+}
+
+// Builder builds preference pairs. Build may be called from several goroutines.
+type Builder struct {
+	cfg     Config
+	pairs   pairs.Config
+	scratch sync.Pool // of *scratch
+}
+
+var _ builders.Builder = (*Builder)(nil)
+
+// New returns a builder, or what is wrong with its configuration.
+func New(cfg Config) (*Builder, error) {
+	p, err := cfg.chooser()
+	if err != nil {
+		return nil, err
+	}
+	b := &Builder{cfg: cfg, pairs: p}
+	b.scratch.New = func() any { return &scratch{chooser: pairs.NewChooser(p), byTurn: map[string]int{}} }
+	return b, nil
+}
+
+// scratch is memory used from one example to the next.
+type scratch struct {
+	chooser *pairs.Chooser
+	turns   []turn
+	byTurn  map[string]int
+	scores  []float64
+	keys    []uint64
+}
+
+type turn struct {
+	id         string
+	candidates []int
+}
+
+// Build pairs the candidates of each turn of each example.
+func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) error {
+	s := b.scratch.Get().(*scratch)
+	defer b.scratch.Put(s)
+	for e := range g.Examples {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := b.example(s, g, e, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *Builder) example(s *scratch, g *ttc.Group, e int, out builders.Output) error {
+	ex := g.Examples[e]
+	others := s.group(ex, b.cfg.StepName)
+	if others > 0 {
+		d := drop(ex, "candidate", ledger.OtherName, "", -1)
+		d.Count, d.Detail = int64(others), fmt.Sprintf("%d candidates are of other steps than %q", others, b.cfg.StepName)
+		if err := out.Drop(d); err != nil {
+			return err
+		}
+	}
+	if len(s.turns) == 0 {
+		return nil
+	}
+	t := tally{turns: int64(len(s.turns))}
+	for i := range s.turns {
+		if err := b.turn(s, g, e, &s.turns[i], out, &t); err != nil {
+			return err
+		}
+	}
+	if t.pairs > 0 {
+		t.examples = 1
+	}
+	return t.report(out)
+}
+
+// group sorts an example's candidates into turns, in order of first appearance, and counts those of other steps.
+func (s *scratch) group(ex *ttc.Example, step string) (others int) {
+	s.turns = s.turns[:0]
+	clear(s.byTurn)
+	last := -1
+	for i := range ex.Candidates {
+		c := &ex.Candidates[i]
+		if c.Step != step {
+			others++
+			continue
+		}
+		if last < 0 || s.turns[last].id != c.Turn {
+			at, ok := s.byTurn[c.Turn]
+			if !ok {
+				at = len(s.turns)
+				s.byTurn[c.Turn] = at
+				if at < cap(s.turns) {
+					s.turns = s.turns[:at+1]
+					s.turns[at].id, s.turns[at].candidates = c.Turn, s.turns[at].candidates[:0]
+				} else {
+					s.turns = append(s.turns, turn{id: c.Turn})
+				}
+			}
+			last = at
+		}
+		s.turns[last].candidates = append(s.turns[last].candidates, i)
+	}
+	return others
+}
+
+// tally is what a builder counts of an example, beside records and drops.
+type tally struct {
+	examples, turns, candidates, pairs, single, contained int64
+	left                                                  pairs.Left
+}
+
+func (t *tally) report(out builders.Output) error {
+	for _, c := range []struct {
+		name string
+		n    int64
+	}{
+		{"total_examples", t.examples}, {"total_turns", t.turns}, {"total_candidates", t.candidates}, {"total_pairs", t.pairs},
+		{"skipped_single_candidate", t.single}, {"skipped_score_diff", t.left.BelowMargin},
+		{"pairs_tied", t.left.Tie}, {"pairs_below_min_chosen_score", t.left.BelowMinChosen}, {"pairs_not_chosen", t.left.NotChosen},
+		{"output_found_in_prompt", t.contained},
+	} {
+		if c.n != 0 {
+			if err := out.Count(c.name, c.n); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (b *Builder) turn(s *scratch, g *ttc.Group, e int, t *turn, out builders.Output, sum *tally) error {
+	ex := g.Examples[e]
+	sum.candidates += int64(len(t.candidates))
+	if len(t.candidates) < 2 && b.cfg.RequireMultiple {
+		sum.single++
+	}
+	f := pairs.Filter(ex.Candidates, t.candidates)
+	sum.contained += int64(f.Contained)
+	for _, o := range f.Out {
+		if err := out.Drop(b.candidateDrop(ex, o.Candidate, o.Reason)); err != nil {
+			return err
+		}
+	}
+	var left pairs.Left
+	for _, group := range f.Groups {
+		r := s.choose(ex, group, b.pairs.Strategy == pairs.RandomK)
+		for k, why := range r.Why {
+			if why == "" {
+				continue
+			}
+			if err := out.Drop(b.candidateDrop(ex, group[k], why)); err != nil {
+				return err
+			}
+		}
+		left.Tie += r.Left.Tie
+		left.BelowMargin += r.Left.BelowMargin
+		left.BelowMinChosen += r.Left.BelowMinChosen
+		left.NotChosen += r.Left.NotChosen
+		sum.pairs += int64(len(r.Pairs))
+		if err := b.records(g, e, t.id, group, r.Pairs, out); err != nil {
+			return err
+		}
+	}
+	sum.left.Tie += left.Tie
+	sum.left.BelowMargin += left.BelowMargin
+	sum.left.BelowMinChosen += left.BelowMinChosen
+	sum.left.NotChosen += left.NotChosen
+	return b.note(ex, t.id, left, out)
+}
+
+// choose runs the strategy over a group of candidates.
+func (s *scratch) choose(ex *ttc.Example, group []int, withKeys bool) pairs.Result {
+	s.scores, s.keys = s.scores[:0], s.keys[:0]
+	for _, i := range group {
+		c := &ex.Candidates[i]
+		s.scores = append(s.scores, c.Score)
+		if withKeys {
+			s.keys = append(s.keys, textKey(c))
+		}
+	}
+	return s.chooser.Choose(s.scores, s.keys)
+}
+
+// textKey names a candidate by its text, wherever it stands.
+func textKey(c *ttc.Candidate) uint64 {
+	h := fnv.New64a()
+	io.WriteString(h, c.Output)
+	return h.Sum64()
+}
+
+// records emits the pairs of a group.
+func (b *Builder) records(g *ttc.Group, e int, turnID string, group []int, chosen []pairs.Pair, out builders.Output) error {
+	ex := g.Examples[e]
+	made := make([]builders.Preference, len(chosen))
+	for k, p := range chosen {
+		wi, li := group[p.Chosen], group[p.Rejected]
+		win, lose := &ex.Candidates[wi], &ex.Candidates[li]
+		rec := &made[k]
+		*rec = builders.Preference{
+			Head:      builders.Head{Example: e, Turn: turnID},
+			Prompt:    builders.Content{Ref: builders.Ref{Part: builders.CandidatePrompt, Example: e, Candidate: wi}},
+			Chosen:    builders.Content{Ref: builders.Ref{Part: builders.CandidateOutput, Example: e, Candidate: wi}},
+			Rejected:  builders.Content{Ref: builders.Ref{Part: builders.CandidateOutput, Example: e, Candidate: li}},
+			Reward:    p.Margin,
+			ScoreName: b.cfg.ScoreName, ChosenScore: win.Score, RejectedScore: lose.Score,
+			ChosenIndex: win.Index, RejectedIndex: lose.Index,
+			ChosenPolicy: ex.Policy, RejectedPolicy: ex.Policy,
+		}
+		if !b.cfg.RewardFromDiff {
+			rec.Reward = win.Score
+		}
+		if rec.ScoreName == "" {
+			rec.ScoreName = win.Step
+		}
+		if b.cfg.Metadata {
+			rec.Metadata = b.metadata(ex, turnID, win, lose, p.Margin, len(group))
+		}
+		if err := out.Record(rec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// metadata is NAT's metadata object of a pair, its keys in NAT's order.
+func (b *Builder) metadata(ex *ttc.Example, turnID string, win, lose *ttc.Candidate, margin float64, n int) json.Raw {
+	m := append([]byte(nil), `{"dpo_type": "preference_pair", "score_diff": `...)
+	m = pyvalue.AppendFloat(m, margin)
+	m = json.AppendString(append(m, `, "example_id": `...), ex.ID)
+	m = json.AppendString(append(m, `, "turn_id": `...), turnID)
+	m = pyvalue.AppendFloat(append(m, `, "chosen_score": `...), win.Score)
+	m = pyvalue.AppendFloat(append(m, `, "rejected_score": `...), lose.Score)
+	m = fmt.Appendf(m, `, "chosen_index": %d, "rejected_index": %d`, win.Index, lose.Index)
+	if b.pairs.Strategy == pairs.BestVsWorst {
+		return fmt.Appendf(m, `, "num_candidates": %d}`, n)
+	}
+	m = append(append(m, `, "chosen_raw_metadata": `...), orEmpty(win.Metadata)...)
+	m = append(append(m, `, "rejected_raw_metadata": `...), orEmpty(lose.Metadata)...)
+	return append(m, '}')
+}
+
+func orEmpty(raw json.Raw) json.Raw {
+	if raw == nil {
+		return json.Raw("{}")
+	}
+	return raw
+}
+
+// note says in one line what became of the pairs of a turn that were not taken. They are no drops: their candidates may be in
+// other pairs.
+func (b *Builder) note(ex *ttc.Example, turnID string, left pairs.Left, out builders.Output) error {
+	total := left.Total()
+	if total == 0 {
+		return nil
+	}
+	var parts []string
+	reason := ledger.NotChosen
+	for _, c := range []struct {
+		n      int64
+		reason ledger.Reason
+	}{{left.NotChosen, ledger.NotChosen}, {left.BelowMinChosen, ledger.BelowMinChosen}, {left.BelowMargin, ledger.BelowMargin}, {left.Tie, ledger.Tie}} {
+		if c.n > 0 {
+			reason = c.reason
+			parts = append(parts, fmt.Sprintf("%s %d", c.reason, c.n))
+		}
+	}
+	d := drop(ex, "pair", reason, turnID, -1)
+	d.Count, d.Detail = total, strings.Join(parts, ", ")
+	return out.Drop(d)
+}
+
+func (b *Builder) candidateDrop(ex *ttc.Example, i int, reason ledger.Reason) ledger.Drop {
+	c := &ex.Candidates[i]
+	d := drop(ex, "candidate", reason, c.Turn, int(c.Index))
+	d.Offset = c.Offset
+	switch reason {
+	case ledger.FailedScorer:
+		d.Detail = brief(c.ScoreError)
+	case ledger.NonFiniteScore, ledger.Tie, ledger.BelowMargin, ledger.BelowMinChosen:
+		d.Detail = "score " + string(pyvalue.AppendFloat(nil, c.Score))
+	case ledger.ReprPrompt:
+		d.Detail = brief(c.Prompt.Text)
+	}
+	return d
+}
+
+func drop(ex *ttc.Example, unit string, reason ledger.Reason, turnID string, index int) ledger.Drop {
+	return ledger.Drop{Stage: ledger.Build, Reason: reason, Unit: unit, Run: ex.Run, Example: ex.ID, Turn: turnID, Index: index,
+		File: ex.File, Offset: ex.Offset}
+}
+
+// brief is the start of a text.
+func brief(s string) string {
+	const most = 80
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "..."
+}

@@ -1,0 +1,352 @@
+package pairs
+
+import (
+	"cmp"
+	"container/heap"
+	"math"
+	"math/bits"
+	"slices"
+	"sort"
+
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// Strategy says which of the possible pairs of a turn are taken.
+type Strategy string
+
+// The strategies. Candidates are ranked by score, best first, equals in their order.
+const (
+	Exhaustive  Strategy = "exhaustive"    // every pair
+	BestVsWorst Strategy = "best_vs_worst" // the first against the last
+	Adjacent    Strategy = "adjacent"      // each against the first of the next lower score
+	BestVsRest  Strategy = "best_vs_rest"  // the first against each other
+	Threshold   Strategy = "threshold"     // each at or above the threshold against each below it
+	RandomK     Strategy = "random_k"      // K pairs drawn by hash of seed and keys
+)
+
+// Config is how pairs are chosen. Scores are finite; with LowerIsBetter, margins and thresholds are meant in that direction.
+type Config struct {
+	Strategy      Strategy
+	LowerIsBetter bool
+	MinMargin     float64  // a pair's margin is at least this, and never 0
+	MinChosen     *float64 // the winner's score is at least this (at most, with LowerIsBetter)
+	Threshold     float64
+	K             int
+	Seed          uint64
+	MaxPairs      int // keep the pairs of largest margin; 0: all
+}
+
+// Pair is two candidates, as indices into what was given, and the margin between them, positive.
+type Pair struct {
+	Chosen, Rejected int
+	Margin           float64
+}
+
+// Result is what Choose made of a turn. It is valid until the Chooser's next call.
+type Result struct {
+	Pairs []Pair // largest margin first, then by rank
+	// Why says for each candidate that is in no pair why not: tie, below_min_score_diff, below_min_chosen_score or
+	// not_chosen_by_strategy; empty for the others.
+	Why []ledger.Reason
+	// Left counts the pairs not taken: Possible == len(Pairs) + the sum of Left.
+	Possible int64
+	Left     Left
+}
+
+// Left counts pairs not taken, by the first reason that applies.
+type Left struct {
+	Tie, BelowMargin, BelowMinChosen, NotChosen int64
+}
+
+// Total is the number of pairs not taken.
+func (l Left) Total() int64 { return l.Tie + l.BelowMargin + l.BelowMinChosen + l.NotChosen }
+
+// Chooser chooses pairs. It keeps its memory from call to call and is used by one goroutine.
+type Chooser struct {
+	cfg    Config
+	rank   []int     // candidates by rank
+	score  []float64 // by rank, turned so that higher is better: not increasing
+	first  []int     // by rank: the first rank that makes a pair as the rejected side; n where there is none
+	pairs  []Pair
+	why    []ledger.Reason
+	rows   rowHeap
+	drawn  drawHeap
+	winner int // ranks below this may be chosen sides
+}
+
+// NewChooser returns a chooser.
+func NewChooser(cfg Config) *Chooser { return &Chooser{cfg: cfg} }
+
+// Choose chooses pairs among candidates with these scores. keys name the candidates for RandomK, whatever their order; other
+// strategies don't look at them.
+func (c *Chooser) Choose(scores []float64, keys []uint64) Result {
+	n := len(scores)
+	c.order(scores)
+	left := c.bounds()
+	c.pairs = c.pairs[:0]
+	switch c.cfg.Strategy {
+	case BestVsWorst:
+		if c.winner > 0 && c.first[0] < n {
+			c.add(0, n-1)
+		}
+	case Adjacent:
+		for i := 0; i < c.winner; i++ {
+			// The next lower score, if it is far enough below.
+			if j := c.nextLower(i); j < n && c.first[i] <= j {
+				c.add(i, j)
+			}
+		}
+		c.cut()
+	case BestVsRest:
+		if c.winner > 0 {
+			for j := c.first[0]; j < n; j++ {
+				c.add(0, j)
+			}
+		}
+		c.cut()
+	case Threshold:
+		t := c.turned(c.cfg.Threshold)
+		above := sort.Search(n, func(r int) bool { return c.score[r] < t })
+		c.widest(min(c.winner, above), above)
+	case RandomK:
+		c.draw(keys)
+		c.cut()
+	default:
+		c.widest(c.winner, 0)
+	}
+	possible := int64(n) * int64(n-1) / 2
+	left.NotChosen = possible - left.Total() - int64(len(c.pairs))
+	c.reasons(n)
+	return Result{Pairs: c.pairs, Why: c.why, Possible: possible, Left: left}
+}
+
+func (c *Chooser) turned(score float64) float64 {
+	if c.cfg.LowerIsBetter {
+		return -score
+	}
+	return score
+}
+
+// order ranks the candidates.
+func (c *Chooser) order(scores []float64) {
+	c.rank, c.score = c.rank[:0], c.score[:0]
+	for i := range scores {
+		c.rank = append(c.rank, i)
+	}
+	slices.SortStableFunc(c.rank, func(a, b int) int { return cmp.Compare(c.turned(scores[b]), c.turned(scores[a])) })
+	for _, i := range c.rank {
+		c.score = append(c.score, c.turned(scores[i]))
+	}
+}
+
+// bounds finds for each rank the first rank it can win against, and the ranks that may win at all. It counts the pairs this
+// excludes. Rounding keeps order, so margins rise along a row (i fixed, j rising) and fall from row to row: one pass does.
+func (c *Chooser) bounds() (left Left) {
+	n := len(c.score)
+	c.first = c.first[:0]
+	c.winner = n
+	if c.cfg.MinChosen != nil {
+		least := c.turned(*c.cfg.MinChosen)
+		c.winner = 0
+		for c.winner < n && c.score[c.winner] >= least {
+			c.winner++
+		}
+	}
+	tie, far := 0, 0
+	for i := range n {
+		for tie = max(tie, i+1); tie < n && c.score[i] == c.score[tie]; tie++ {
+		}
+		for far = max(far, tie); far < n && c.score[i]-c.score[far] < c.cfg.MinMargin; far++ {
+		}
+		c.first = append(c.first, far)
+		left.Tie += int64(tie - i - 1)
+		left.BelowMargin += int64(far - tie)
+		if i >= c.winner {
+			left.BelowMinChosen += int64(n - far)
+		}
+	}
+	return left
+}
+
+func (c *Chooser) nextLower(i int) int {
+	j := i + 1
+	for j < len(c.score) && c.score[j] == c.score[i] {
+		j++
+	}
+	return j
+}
+
+func (c *Chooser) add(i, j int) {
+	c.pairs = append(c.pairs, Pair{Chosen: i, Rejected: j, Margin: c.score[i] - c.score[j]})
+}
+
+// reasons turns ranks back into candidates and says of each that is in no pair why not.
+func (c *Chooser) reasons(n int) {
+	c.why = append(c.why[:0], make([]ledger.Reason, n)...)
+	const used = "used"
+	for k := range c.pairs {
+		p := &c.pairs[k]
+		p.Chosen, p.Rejected = c.rank[p.Chosen], c.rank[p.Rejected]
+		c.why[p.Chosen], c.why[p.Rejected] = used, used
+	}
+	for r, i := range c.rank {
+		if c.why[i] == used {
+			c.why[i] = ""
+			continue
+		}
+		wins, loses := c.first[r] < n, c.first[0] <= r
+		switch {
+		case wins && r < c.winner, loses && c.winner > 0:
+			c.why[i] = ledger.NotChosen
+		case wins || loses:
+			c.why[i] = ledger.BelowMinChosen
+		case c.score[0] == c.score[n-1]:
+			c.why[i] = ledger.Tie
+		default:
+			c.why[i] = ledger.BelowMargin
+		}
+	}
+}
+
+// byMargin is the order of pairs: largest margin first, then by rank.
+func byMargin(a, b Pair) int {
+	if a.Margin != b.Margin {
+		return cmp.Compare(b.Margin, a.Margin)
+	}
+	return cmp.Or(cmp.Compare(a.Chosen, b.Chosen), cmp.Compare(a.Rejected, b.Rejected))
+}
+
+// cut sorts the pairs and keeps the widest.
+func (c *Chooser) cut() {
+	slices.SortFunc(c.pairs, byMargin)
+	if m := c.cfg.MaxPairs; m > 0 && len(c.pairs) > m {
+		c.pairs = c.pairs[:m]
+	}
+}
+
+// widest adds, in order, the pairs with chosen rank below winners and rejected rank from losers on: all, or the MaxPairs
+// widest. Row i (chosen rank i) has its widest pairs at its end, and no row's widest is wider than that of the row before:
+// so a row enters the heap when the one before it has given its first pair.
+func (c *Chooser) widest(winners, losers int) {
+	n, most := len(c.score), c.cfg.MaxPairs
+	all := 0
+	for i := range winners {
+		all += n - max(c.first[i], losers)
+	}
+	if most <= 0 || all <= most {
+		for i := range winners {
+			for j := max(c.first[i], losers); j < n; j++ {
+				c.add(i, j)
+			}
+		}
+		slices.SortFunc(c.pairs, byMargin)
+		return
+	}
+	c.rows = c.rows[:0]
+	next := 0
+	open := func() {
+		if next < winners && max(c.first[next], losers) < n {
+			heap.Push(&c.rows, row{rank: next, margin: c.score[next] - c.score[n-1], end: n})
+		}
+		next++
+	}
+	for open(); len(c.rows) > 0; {
+		r := &c.rows[0]
+		if r.rank == next-1 {
+			open()
+			r = &c.rows[0]
+		}
+		// All of the row's pairs of this margin, in order of rank.
+		least := max(c.first[r.rank], losers)
+		begin := r.end - 1
+		for begin > least && c.score[r.rank]-c.score[begin-1] == r.margin {
+			begin--
+		}
+		for j := begin; j < r.end; j++ {
+			if c.add(r.rank, j); len(c.pairs) == most {
+				return
+			}
+		}
+		if r.end = begin; begin > least {
+			r.margin = c.score[r.rank] - c.score[begin-1]
+			heap.Fix(&c.rows, 0)
+		} else {
+			heap.Pop(&c.rows)
+		}
+	}
+}
+
+// row is what is left of a chosen rank's pairs: those with rejected ranks below end.
+type row struct {
+	rank   int
+	margin float64 // of its widest
+	end    int
+}
+
+type rowHeap []row
+
+func (h rowHeap) Len() int { return len(h) }
+func (h rowHeap) Less(a, b int) bool {
+	if h[a].margin != h[b].margin {
+		return h[a].margin > h[b].margin
+	}
+	return h[a].rank < h[b].rank
+}
+func (h rowHeap) Swap(a, b int) { h[a], h[b] = h[b], h[a] }
+func (h *rowHeap) Push(x any)   { *h = append(*h, x.(row)) }
+func (h *rowHeap) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
+}
+
+// draw adds the K pairs whose hash of seed and keys is smallest.
+func (c *Chooser) draw(keys []uint64) {
+	c.drawn = c.drawn[:0]
+	n := len(c.score)
+	for i := range c.winner {
+		for j := c.first[i]; j < n; j++ {
+			h := mix(mix(c.cfg.Seed^math.MaxInt64, keys[c.rank[i]]), keys[c.rank[j]])
+			d := draw{h, i, j}
+			if len(c.drawn) < c.cfg.K {
+				heap.Push(&c.drawn, d)
+			} else if c.cfg.K > 0 && d.before(c.drawn[0]) {
+				c.drawn[0] = d
+				heap.Fix(&c.drawn, 0)
+			}
+		}
+	}
+	for _, d := range c.drawn {
+		c.add(d.i, d.j)
+	}
+}
+
+// mix is one round of a multiply-and-fold hash.
+func mix(h, x uint64) uint64 {
+	hi, lo := bits.Mul64(h^0x9E3779B97F4A7C15, x^0xD1B54A32D192ED03)
+	return hi ^ lo
+}
+
+type draw struct {
+	hash uint64
+	i, j int
+}
+
+func (d draw) before(e draw) bool {
+	return d.hash < e.hash || d.hash == e.hash && (d.i < e.i || d.i == e.i && d.j < e.j)
+}
+
+// drawHeap has the largest hash on top.
+type drawHeap []draw
+
+func (h drawHeap) Len() int           { return len(h) }
+func (h drawHeap) Less(a, b int) bool { return h[b].before(h[a]) }
+func (h drawHeap) Swap(a, b int)      { h[a], h[b] = h[b], h[a] }
+func (h *drawHeap) Push(x any)        { *h = append(*h, x.(draw)) }
+func (h *drawHeap) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
+}

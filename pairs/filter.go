@@ -1,0 +1,249 @@
+package pairs
+
+import (
+	"math"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// Out is a candidate that must not be in any pair.
+type Out struct {
+	Candidate int
+	Reason    ledger.Reason
+}
+
+// Filtered is what Filter made of a turn.
+type Filtered struct {
+	Groups [][]int // candidates that may be compared: of one prompt, at least two, each text once
+	Out    []Out   // the others, each once
+	// Contained counts candidates that stay although their output stands somewhere in the prompt: too short, or true of all of
+	// the turn, to be a leak.
+	Contained int
+}
+
+// containedBytes is how long an output is that doesn't stand in its prompt by chance.
+const containedBytes = 64
+
+// Filter sorts out a turn's candidates; turn has their indices in all. Checked in this order: failed_scorer,
+// non_finite_score, empty_response, repr_prompt, answer_in_prompt, different_prompt, same_text, single_candidate.
+func Filter(all []ttc.Candidate, turn []int) Filtered {
+	var f Filtered
+	kept := make([]int, 0, len(turn))
+	for _, i := range turn {
+		if r := unfit(&all[i]); r != "" {
+			f.Out = append(f.Out, Out{i, r})
+		} else {
+			kept = append(kept, i)
+		}
+	}
+	kept = f.leaks(all, kept)
+	for _, group := range byPrompt(all, kept) {
+		switch {
+		case len(group) > 1:
+		case len(kept) > 1:
+			f.Out = append(f.Out, Out{group[0], ledger.DifferentPrompt})
+			continue
+		default:
+			f.Out = append(f.Out, Out{group[0], ledger.SingleCandidate})
+			continue
+		}
+		if group = f.eachTextOnce(all, group); len(group) > 1 {
+			f.Groups = append(f.Groups, group)
+		} else {
+			f.Out = append(f.Out, Out{group[0], ledger.SingleCandidate})
+		}
+	}
+	return f
+}
+
+// unfit says why a candidate is unfit whatever the others are.
+func unfit(c *ttc.Candidate) ledger.Reason {
+	switch {
+	case c.ScoreError != "":
+		return ledger.FailedScorer
+	case math.IsNaN(c.Score) || math.IsInf(c.Score, 0):
+		return ledger.NonFiniteScore
+	case strings.TrimSpace(c.Output) == "":
+		return ledger.EmptyResponse
+	case c.Prompt.Form == ttc.OtherPrompt || c.Prompt.Form == ttc.TextPrompt && isRepr(c.Prompt.Text):
+		return ledger.ReprPrompt
+	}
+	return ""
+}
+
+// printed is how Python prints a list of message dicts or of LangChain's message objects.
+var printed = regexp.MustCompile(`^\s*[\[(]?\s*(\{\s*'(role|content|type)'\s*:|(Human|AI|System|Tool|Function|Chat)Message(Chunk)?\()`)
+
+func isRepr(prompt string) bool {
+	if prompt == "" || strings.IndexByte("[({HAST FC\t\n", prompt[0]) < 0 { // almost every prompt stops here
+		return false
+	}
+	return printed.MatchString(prompt)
+}
+
+// leaks takes out the candidates whose prompt has the answer in it.
+func (f *Filtered) leaks(all []ttc.Candidate, turn []int) []int {
+	kept, contained, long := turn[:0], 0, 0
+	where := make([]place, len(turn))
+	for k, i := range turn {
+		where[k] = find(&all[i].Prompt, all[i].Output)
+		if where[k] == inside {
+			contained++
+		}
+	}
+	for k, i := range turn {
+		leak := where[k] == atEnd || where[k] == inside && contained < len(turn) && len(all[i].Output) >= containedBytes
+		if leak {
+			f.Out = append(f.Out, Out{i, ledger.AnswerInPrompt})
+			continue
+		}
+		if where[k] == inside {
+			long++
+		}
+		kept = append(kept, i)
+	}
+	f.Contained = long
+	return kept
+}
+
+// place is where an output stands in a prompt.
+type place uint8
+
+const (
+	nowhere place = iota
+	inside
+	atEnd // the prompt ends with it, or with a message of the assistant
+)
+
+func find(p *ttc.Prompt, output string) place {
+	output = strings.TrimSpace(output)
+	if p.Form == ttc.TextPrompt {
+		return findText(p.Text, output)
+	}
+	found := nowhere
+	for k := range p.Messages {
+		m := &p.Messages[k]
+		last := k == len(p.Messages)-1
+		if last && m.Role == "assistant" {
+			return atEnd
+		}
+		texts := []string{m.Text}
+		for _, part := range m.Parts {
+			texts = append(texts, part.Text)
+		}
+		for t, text := range texts {
+			at := findText(text, output)
+			if at == atEnd && !(last && t == len(texts)-1) {
+				at = inside
+			}
+			found = max(found, at)
+		}
+	}
+	return found
+}
+
+func findText(text, output string) place {
+	if len(text) < len(output) || !strings.Contains(text, output) {
+		return nowhere
+	}
+	if before, ok := strings.CutSuffix(strings.TrimRight(text, " \t\r\n"), output); ok && (len(output) >= wordBytes || !endsInWord(before)) {
+		return atEnd
+	}
+	return inside
+}
+
+// wordBytes is how long an output is that no longer word happens to end with: "a" is no answer in "pick a banana".
+const wordBytes = 8
+
+func endsInWord(s string) bool {
+	r, _ := utf8.DecodeLastRuneInString(s)
+	return unicode.IsLetter(r) || unicode.IsDigit(r)
+}
+
+// byPrompt splits a turn by prompt, in order of first appearance.
+func byPrompt(all []ttc.Candidate, turn []int) [][]int {
+	same := true
+	for _, i := range turn {
+		same = same && SamePrompt(&all[turn[0]].Prompt, &all[i].Prompt)
+	}
+	if same {
+		if len(turn) == 0 {
+			return nil
+		}
+		return [][]int{turn}
+	}
+	var groups [][]int
+	texts := map[string]int{}
+next:
+	for _, i := range turn {
+		p := &all[i].Prompt
+		if p.Form == ttc.TextPrompt {
+			if g, ok := texts[p.Text]; ok {
+				groups[g] = append(groups[g], i)
+				continue
+			}
+			texts[p.Text] = len(groups)
+			groups = append(groups, []int{i})
+			continue
+		}
+		for g := range groups {
+			if SamePrompt(&all[groups[g][0]].Prompt, p) {
+				groups[g] = append(groups[g], i)
+				continue next
+			}
+		}
+		groups = append(groups, []int{i})
+	}
+	return groups
+}
+
+// SamePrompt says whether two prompts are the same text or the same messages.
+func SamePrompt(a, b *ttc.Prompt) bool {
+	if a.Form != b.Form || a.Text != b.Text || len(a.Messages) != len(b.Messages) {
+		return false
+	}
+	if len(a.Messages) > 0 && &a.Messages[0] == &b.Messages[0] {
+		return true
+	}
+	for k := range a.Messages {
+		if !chat.Equal(&a.Messages[k], &b.Messages[k]) {
+			return false
+		}
+	}
+	return true
+}
+
+// eachTextOnce takes out candidates whose output another of the group, before it, has.
+func (f *Filtered) eachTextOnce(all []ttc.Candidate, group []int) []int {
+	if len(group) <= 32 { // no map for the usual handful
+		kept := group[:0]
+	next:
+		for _, i := range group {
+			for _, k := range kept {
+				if all[k].Output == all[i].Output {
+					f.Out = append(f.Out, Out{i, ledger.SameText})
+					continue next
+				}
+			}
+			kept = append(kept, i)
+		}
+		return kept
+	}
+	seen := make(map[string]struct{}, len(group))
+	kept := group[:0]
+	for _, i := range group {
+		if _, again := seen[all[i].Output]; again {
+			f.Out = append(f.Out, Out{i, ledger.SameText})
+			continue
+		}
+		seen[all[i].Output] = struct{}{}
+		kept = append(kept, i)
+	}
+	return kept
+}
