@@ -61,7 +61,7 @@ func openJob(dir string, j *jobs.Job, stderr io.Writer) (*jobs.Client, error) {
 		}
 		conf = block.Config
 	}
-	a, err := kind.Open(conf, trainers.Env{Log: log})
+	a, err := kind.Open(conf, trainers.Env{RunDir: dir, Log: log})
 	if err != nil {
 		return nil, exit.With(exit.Usage, err)
 	}

@@ -61,6 +61,7 @@ type Kind struct {
 
 // Env is what an adapter is given beside its config.
 type Env struct {
+	RunDir   string // the run folder; adapters that keep files do so below it
 	Log      zerolog.Logger
 	Progress func(Progress) // called from the goroutine of Submit; nil: nobody looks
 }

@@ -4,12 +4,13 @@ package kinds
 import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/customizer"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/exec"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/files"
 )
 
 // All lists the adapters by `_type`.
 func All() []trainers.Kind {
-	return []trainers.Kind{files.Kind(), customizer.Kind()}
+	return []trainers.Kind{files.Kind(), customizer.Kind(), exec.Kind()}
 }
 
 // Lookup finds an adapter by its `_type`.

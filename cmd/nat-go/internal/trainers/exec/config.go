@@ -1,0 +1,139 @@
+package exec
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
+)
+
+// Type is the adapter's `_type`.
+const Type = "exec_trainer_adapter"
+
+// Backend is the backend its job references name.
+const Backend = "exec"
+
+// Config is `trainer_adapters.<n>` of `_type: exec_trainer_adapter`.
+type Config struct {
+	Reward *trainers.Reward `yaml:"reward" doc:"NAT's reward function; not read"`
+
+	Command         []string          `yaml:"command" validate:"required,min=1" doc:"program and arguments; {dataset_dir}, {train_file}, {validation_file}, {batches}, {run_dir} and {run_id} are replaced"`
+	Format          string            `yaml:"format" default:"trl" doc:"row format that {dataset_dir}, {train_file} and {validation_file} are about"`
+	WorkDir         string            `yaml:"workdir" doc:"folder the program runs in; unset: nat-go's own"`
+	Env             []string          `yaml:"env" doc:"variables of nat-go's environment that the program gets, beside PATH, HOME and the like"`
+	Set             map[string]string `yaml:"set" doc:"variables to set; the same replacements as in command"`
+	PollInterval    time.Duration     `yaml:"poll_interval" default:"1s" validate:"gt=0" doc:"how often the program is looked at"`
+	StopTimeout     time.Duration     `yaml:"stop_timeout" default:"10s" validate:"gt=0" doc:"how long a cancelled program has to end before it is killed"`
+	TrainingTimeout time.Duration     `yaml:"training_timeout" default:"0s" doc:"how long the program may run; 0: no limit"`
+	CancelOnTimeout bool              `yaml:"cancel_on_timeout" default:"true" doc:"cancel the program when training_timeout is over, rather than leave it running"`
+}
+
+// Limits says how long to wait and how patiently.
+func (c *Config) Limits() trainers.Limits {
+	return trainers.Limits{Poll: c.PollInterval, StatusFailures: 3, TrainingTimeout: c.TrainingTimeout, CancelOnTimeout: c.CancelOnTimeout}
+}
+
+// inherited are the variables that any program needs to run at all.
+var inherited = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TERM", "LD_LIBRARY_PATH", "XDG_CACHE_HOME"}
+
+var variable = regexp.MustCompile(`\{([a-z_]+)\}`)
+
+// variables are what a command can refer to.
+func (c *Config) variables(data trainers.DataSet) (map[string]string, error) {
+	dir, err := filepath.Abs(data.RunDir)
+	if err != nil {
+		return nil, err
+	}
+	data.RunDir = dir
+	v := map[string]string{"run_dir": dir, "run_id": data.RunID}
+	if f, ok := data.Formats[c.Format]; ok {
+		v["dataset_dir"], v["train_file"] = data.Path(f.Dir), data.Path(f.Train)
+		if f.Validation != "" {
+			v["validation_file"] = data.Path(f.Validation)
+		}
+	}
+	if data.Batches != "" {
+		v["batches"] = data.Path(data.Batches)
+	}
+	return v, nil
+}
+
+// absent says why a known variable has no value in this run.
+func (c *Config) absent(name string) string {
+	switch name {
+	case "dataset_dir", "train_file":
+		return fmt.Sprintf("the run has no rows in the %s format: add it to dataset.formats", c.Format)
+	case "validation_file":
+		return "the run has no validation file: too few rows, or dataset.split.validation is 0"
+	case "batches":
+		return "the run has no token batches: configure collator.tokenizer"
+	}
+	return ""
+}
+
+// expand replaces the variables in a text. A brace around anything else is left as it is.
+func (c *Config) expand(s string, vars map[string]string) (string, error) {
+	var errs []error
+	out := variable.ReplaceAllStringFunc(s, func(m string) string {
+		name := m[1 : len(m)-1]
+		if v, ok := vars[name]; ok {
+			return v
+		}
+		if why := c.absent(name); why != "" {
+			errs = append(errs, fmt.Errorf("%s: %s", m, why))
+		}
+		return m
+	})
+	return out, errors.Join(errs...)
+}
+
+// command is the command line of a run.
+func (c *Config) command(vars map[string]string) ([]string, error) {
+	out := make([]string, len(c.Command))
+	var errs []error
+	for i, arg := range c.Command {
+		var err error
+		out[i], err = c.expand(arg, vars)
+		errs = append(errs, err)
+	}
+	return out, errors.Join(errs...)
+}
+
+// environ is the environment of a run, sorted.
+func (c *Config) environ(vars map[string]string, lookup func(string) (string, bool)) ([]string, error) {
+	env := map[string]string{}
+	var missing []string
+	for _, name := range inherited {
+		if v, ok := lookup(name); ok {
+			env[name] = v
+		}
+	}
+	for _, name := range c.Env {
+		v, ok := lookup(name)
+		if !ok {
+			missing = append(missing, name)
+		}
+		env[name] = v
+	}
+	if missing != nil {
+		return nil, fmt.Errorf("env: %s not set in nat-go's environment", strings.Join(missing, ", "))
+	}
+	for name, v := range c.Set {
+		x, err := c.expand(v, vars)
+		if err != nil {
+			return nil, fmt.Errorf("set.%s: %w", name, err)
+		}
+		env[name] = x
+	}
+	out := make([]string, 0, len(env))
+	for name, v := range env {
+		out = append(out, name+"="+v)
+	}
+	sort.Strings(out)
+	return out, nil
+}

@@ -1,0 +1,251 @@
+package exec
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func config(t *testing.T, c Config) *Config {
+	t.Helper()
+	full := new(Config)
+	if err := schema.Defaults(full); err != nil {
+		t.Fatal(err)
+	}
+	full.Command, full.Env, full.Set, full.WorkDir = c.Command, c.Env, c.Set, c.WorkDir
+	full.StopTimeout = 300 * time.Millisecond
+	return full
+}
+
+func sh(script string, args ...string) []string {
+	return append([]string{"/bin/sh", "-c", script}, args...)
+}
+
+func data(t *testing.T) trainers.DataSet {
+	return trainers.DataSet{RunID: "r1", RunDir: t.TempDir(), Batches: "batches", Formats: map[string]trainers.Format{
+		"trl": {Dir: "dataset/trl", Train: "dataset/trl/dpo.jsonl"},
+	}}
+}
+
+// end waits for the job to end.
+func end(t *testing.T, a *Adapter, ref trainers.JobRef) trainers.JobStatus {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		st, err := a.Status(context.Background(), ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st.State.Terminal() {
+			return st
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("still %+v", st)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func submit(t *testing.T, a *Adapter, d trainers.DataSet) trainers.JobRef {
+	t.Helper()
+	if err := a.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ref, err := a.Submit(t.Context(), d, "key-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ref
+}
+
+func TestRuns(t *testing.T) {
+	t.Setenv("GRANTED", "yes")
+	t.Setenv("CANARY", "secret-of-the-host")
+	d := data(t)
+	a := New(config(t, Config{
+		Command: sh(`echo "$@"; env; echo '{"step": 5, "total_steps": 20, "loss": 0.693, "epoch": 0.25}'`, "sh", "{train_file}", "{batches}", "{run_id}", "{not_ours}", "{}"),
+		Env:     []string{"GRANTED"}, Set: map[string]string{"WHERE": "{run_dir}/x"},
+	}), trainers.Env{})
+	ref := submit(t, a, d)
+	st := end(t, a, ref)
+	if st.State != trainers.Completed || st.Step != 5 || st.Steps != 20 || *st.Loss != 0.693 || *st.Progress != 25 {
+		t.Errorf("%+v", st)
+	}
+	out := read(t, filepath.Join(d.RunDir, "trainer", "output.log"))
+	for _, want := range []string{d.RunDir + "/dataset/trl/dpo.jsonl " + d.RunDir + "/batches r1 {not_ours} {}", "GRANTED=yes", "WHERE=" + d.RunDir + "/x"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("output lacks %q:\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "secret-of-the-host") {
+		t.Error("the program got a variable it was not granted")
+	}
+	text, next, err := a.Tail(t.Context(), ref, 0)
+	if err != nil || string(text) != out || next != int64(len(out)) {
+		t.Errorf("tail: %d bytes of %d, %v", next, len(out), err)
+	}
+	if err := a.Cancel(t.Context(), ref); err != nil {
+		t.Errorf("cancel of an ended job: %v", err)
+	}
+	if st := end(t, a, ref); st.State != trainers.Completed {
+		t.Errorf("after that: %+v", st)
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestExitStatus(t *testing.T) {
+	for _, c := range []struct {
+		script string
+		state  trainers.State
+		want   string
+	}{
+		{"exit 0", trainers.Completed, "exit status 0"},
+		{"echo out of memory >&2; exit 3", trainers.Failed, "exit status 3"},
+		{"kill -9 $$", trainers.Failed, "signal killed"},
+	} {
+		a := New(config(t, Config{Command: sh(c.script)}), trainers.Env{})
+		st := end(t, a, submit(t, a, data(t)))
+		if st.State != c.state || !strings.Contains(st.Message, c.want) {
+			t.Errorf("%s: %+v", c.script, st)
+		}
+		if strings.Contains(c.script, "memory") && st.Detail != "out of memory" {
+			t.Errorf("detail %q", st.Detail)
+		}
+	}
+}
+
+// TestAnotherProcessComesBack: status and cancellation need the folder alone, also after it was moved.
+func TestAnotherProcessComesBack(t *testing.T) {
+	d := data(t)
+	conf := config(t, Config{Command: sh("echo step=3; sleep 60 & sleep 60")})
+	ref := submit(t, New(conf, trainers.Env{}), d)
+	moved := filepath.Join(t.TempDir(), "moved")
+	if err := os.Rename(d.RunDir, moved); err != nil {
+		t.Fatal(err)
+	}
+	a := New(conf, trainers.Env{RunDir: moved})
+	if st, err := a.Status(t.Context(), ref); err != nil || st.State != trainers.Running {
+		t.Fatalf("%+v, %v", st, err)
+	}
+	start := time.Now()
+	if err := a.Cancel(t.Context(), ref); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("took %s", took)
+	}
+	if st := end(t, a, ref); st.State != trainers.Canceled {
+		t.Errorf("%+v", st)
+	}
+	if alive(a.dir()) {
+		t.Error("a process of the group is left")
+	}
+}
+
+func TestDeafProgramIsKilled(t *testing.T) {
+	d := data(t)
+	a := New(config(t, Config{Command: sh(`trap "" TERM; echo ready; while :; do sleep 1; done`)}), trainers.Env{})
+	ref := submit(t, a, d)
+	for !strings.Contains(read(t, filepath.Join(d.RunDir, "trainer", "output.log")), "ready") {
+		time.Sleep(5 * time.Millisecond)
+	}
+	if err := a.Cancel(t.Context(), ref); err != nil {
+		t.Fatal(err)
+	}
+	if st := end(t, a, ref); st.State != trainers.Canceled || alive(a.dir()) {
+		t.Errorf("%+v", st)
+	}
+}
+
+// TestFind: a program started by a process that died before it could note it.
+func TestFind(t *testing.T) {
+	d := data(t)
+	conf := config(t, Config{Command: sh("sleep 60")})
+	first := New(conf, trainers.Env{})
+	if _, found, err := first.Find(t.Context(), d, "key-1"); found || err != nil {
+		t.Fatalf("found %v, %v", found, err)
+	}
+	want := submit(t, first, d)
+	second := New(conf, trainers.Env{})
+	got, found, err := second.Find(t.Context(), d, "key-1")
+	if err != nil || !found || !cmp.Equal(got, want) {
+		t.Errorf("%+v, %v, %v", got, found, err)
+	}
+	if _, found, err := second.Find(t.Context(), d, "key-2"); found || err != nil {
+		t.Errorf("found another's: %v, %v", found, err)
+	}
+	if _, err := second.Submit(t.Context(), d, "key-2"); err == nil || !strings.Contains(err.Error(), "still running") {
+		t.Errorf("a second trainer was started: %v", err)
+	}
+	if err := second.Cancel(t.Context(), got); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMistakesAreSaid(t *testing.T) {
+	for _, c := range []struct {
+		conf Config
+		want string
+	}{
+		{Config{Command: sh("true", "{validation_file}")}, "the run has no validation file"},
+		{Config{Command: sh("true"), Env: []string{"NATGO_NOT_SET_X"}}, "NATGO_NOT_SET_X not set"},
+		{Config{Command: []string{"no-such-program-anywhere"}}, "install it"},
+	} {
+		a := New(config(t, c.conf), trainers.Env{})
+		err := a.Check(t.Context())
+		if err == nil {
+			_, err = a.Submit(t.Context(), data(t), "k")
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("err = %v, want %q", err, c.want)
+		}
+	}
+}
+
+func TestProgress(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want map[string]float64
+	}{
+		{"{'loss': 0.6931, 'grad_norm': 1.2, 'learning_rate': 5e-05, 'epoch': 0.33}", map[string]float64{"loss": 0.6931, "epoch": 0.33}},
+		{"{'loss': '0.6931', 'epoch': '1'}", map[string]float64{"loss": 0.6931, "epoch": 1}},
+		{`{"step": 3, "max_steps": 9, "eval_loss": 1.5}`, map[string]float64{"step": 3, "steps": 9, "val_loss": 1.5}},
+		{"step=12 total_steps=40 loss=0.5", map[string]float64{"step": 12, "steps": 40, "loss": 0.5}},
+		{"INFO step: 12, loss: 5e-1, progress: 30%", map[string]float64{"step": 12, "loss": 0.5, "progress": 30}},
+		{" 35%|███▌      | 12/34 [00:10<00:20,  1.1it/s]", map[string]float64{"step": 12, "steps": 34}},
+		{"loss=nan", map[string]float64{}},
+		{"a line of prose about 3 steps", map[string]float64{}},
+		{`{"loss": "low"}`, map[string]float64{}},
+	} {
+		got := map[string]float64{}
+		parseLine(c.text, got)
+		if d := cmp.Diff(c.want, got); d != "" {
+			t.Errorf("%s: %s", c.text, d)
+		}
+	}
+}
+
+func FuzzProgress(f *testing.F) {
+	f.Add("{'loss': 1, 'a': [")
+	f.Add("1/0 [")
+	f.Fuzz(func(t *testing.T, line string) { parseLine(line, map[string]float64{}) })
+}

@@ -1,0 +1,166 @@
+package exec
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
+)
+
+// tailBytes is how much of the end of the output is looked at for progress.
+const tailBytes = 64 << 10
+
+// names are the keys of progress that programs print, by what they mean.
+var names = map[string]string{
+	"step": "step", "global_step": "step", "current_step": "step",
+	"total_steps": "steps", "max_steps": "steps", "steps": "steps",
+	"epoch": "epoch", "loss": "loss", "train_loss": "loss", "train/loss": "loss",
+	"eval_loss": "val_loss", "val_loss": "val_loss", "eval/loss": "val_loss",
+	"progress": "progress", "percentage": "progress", "percentage_done": "progress", "percent": "progress",
+}
+
+// readProgress fills in what the end of the output says.
+func readProgress(path string, st *trainers.JobStatus) {
+	text, err := readEnd(path, tailBytes)
+	if err != nil {
+		return
+	}
+	found := map[string]float64{}
+	for _, line := range bytes.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
+		parseLine(string(line), found)
+	}
+	if v, ok := found["step"]; ok {
+		st.Step = int64(v)
+	}
+	if v, ok := found["steps"]; ok {
+		st.Steps = int64(v)
+	}
+	st.Epoch = found["epoch"]
+	st.Loss, st.ValLoss = pointer(found, "loss"), pointer(found, "val_loss")
+	st.Progress = pointer(found, "progress")
+	if st.Progress == nil && st.Steps > 0 && st.Step <= st.Steps {
+		p := 100 * float64(st.Step) / float64(st.Steps)
+		st.Progress = &p
+	}
+}
+
+func pointer(m map[string]float64, key string) *float64 {
+	if v, ok := m[key]; ok {
+		return &v
+	}
+	return nil
+}
+
+var (
+	bar      = regexp.MustCompile(`(\d+)/(\d+) \[`)                                               // tqdm's
+	pyPair   = regexp.MustCompile(`'([\w/]+)': '?([-+0-9.eE]+)'?[,}]`)                            // Python's print of a dict
+	keyValue = regexp.MustCompile(`(?:^|[\s,;])([A-Za-z_/]+)\s?[=:]\s?([-+]?[0-9][-+0-9.eE]*)%?`) // step=12 loss: 0.69
+)
+
+// parseLine adds what a line says to what was found before; later lines win.
+func parseLine(line string, found map[string]float64) {
+	line = strings.TrimSpace(line)
+	switch {
+	case len(line) > 4096:
+	case strings.HasPrefix(line, "{") && strings.HasSuffix(line, "}"):
+		var m map[string]any
+		if json.Unmarshal([]byte(line), &m) == nil {
+			for k, v := range m {
+				if f, ok := v.(float64); ok {
+					note(found, k, f)
+				}
+			}
+			return
+		}
+		notePairs(found, pyPair, line)
+	case bar.MatchString(line):
+		all := bar.FindAllStringSubmatch(line, -1)
+		m := all[len(all)-1]
+		done, _ := strconv.ParseFloat(m[1], 64)
+		total, _ := strconv.ParseFloat(m[2], 64)
+		if done <= total {
+			note(found, "step", done)
+			note(found, "steps", total)
+		}
+	default:
+		notePairs(found, keyValue, line)
+	}
+}
+
+func notePairs(found map[string]float64, re *regexp.Regexp, line string) {
+	for _, m := range re.FindAllStringSubmatch(line, -1) {
+		if f, err := strconv.ParseFloat(m[2], 64); err == nil {
+			note(found, m[1], f)
+		}
+	}
+}
+
+func note(found map[string]float64, key string, v float64) {
+	if name, ok := names[strings.ToLower(key)]; ok && !math.IsNaN(v) && !math.IsInf(v, 0) {
+		found[name] = v
+	}
+}
+
+func readEnd(path string, n int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, min(n, size))
+	_, err = f.ReadAt(b, size-int64(len(b)))
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return b, err
+}
+
+// lastLines is the end of the output, for an error.
+func lastLines(path string, n int) string {
+	b, err := readEnd(path, 4096)
+	if err != nil {
+		return ""
+	}
+	lines := strings.Split(strings.TrimSpace(strings.ToValidUTF8(string(b), "?")), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// maxTail is the most that Tail returns at once.
+const maxTail = 256 << 10
+
+// Tail returns what the program printed from an offset on: whole lines, as long as it may print more.
+func (a *Adapter) Tail(_ context.Context, _ trainers.JobRef, from int64) ([]byte, int64, error) {
+	f, err := os.Open(filepath.Join(a.dir(), outputFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, from, nil
+	}
+	if err != nil {
+		return nil, from, err
+	}
+	defer f.Close()
+	ended := !alive(a.dir())
+	b := make([]byte, maxTail)
+	n, err := f.ReadAt(b, from)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, from, err
+	}
+	b = b[:n]
+	if end := bytes.LastIndexAny(b, "\n\r"); !ended && n < maxTail {
+		b = b[:end+1]
+	}
+	return b, from + int64(len(b)), nil
+}
