@@ -37,7 +37,20 @@ func (s *Spec) JSON(doc *Document, node *yaml.Node, opt Options) ([]byte, []Find
 	if err != nil {
 		return nil, append(fs, doc.Report(node, opt.Pointer, Finding{Code: CodeType, Severity: Error, Message: err.Error()}))
 	}
-	return out, fs
+	return asYAML(out), fs
+}
+
+// asYAML escapes the characters that JSON has in the clear and YAML has not, so that the text can be read as either.
+func asYAML(text []byte) []byte {
+	out := make([]byte, 0, len(text))
+	for _, r := range string(text) {
+		if (r >= 0x7f && r < 0xa0) || r == 0xfeff || r == 0xfffe || r == 0xffff {
+			out = fmt.Appendf(out, `\u%04x`, r)
+			continue
+		}
+		out = utf8.AppendRune(out, r)
+	}
+	return out
 }
 
 // plainJSON writes durations as text; the other types of a Value encode themselves.

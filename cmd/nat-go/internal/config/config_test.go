@@ -170,16 +170,3 @@ func checkPlaces(t testing.TB, fs []schema.Finding) {
 		}
 	}
 }
-
-func TestNATFilesPass(t *testing.T) {
-	dir := conformance(t, "nat")
-	for _, pattern := range []string{"cases/*/config.yml", "runs/*/config.yml", "runs/*/*/config.yml", "e2e/*/config.yml", "runs/*/*/config_*.yml", "runs/*/*/*/config_*.yml", "e2e/*/*/config_*.yml"} {
-		files, _ := filepath.Glob(filepath.Join(dir, pattern))
-		for _, f := range files {
-			c, fs := Load(f, Options{Types: testTypes, Compat: true})
-			if schema.Failed(fs) || c == nil {
-				t.Errorf("%s: %v", f, fs)
-			}
-		}
-	}
-}

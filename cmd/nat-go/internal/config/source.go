@@ -45,7 +45,8 @@ type sourceWriter struct {
 
 // copy copies a node as it was written. path leads to it; secret says that a key above sounds like one.
 func (s *sourceWriter) copy(n *yaml.Node, path []string, secret bool) *yaml.Node {
-	out := &yaml.Node{Kind: n.Kind, Style: n.Style, Tag: n.Tag, Value: n.Value}
+	// Block style, where a plain ${NAME} can stand: quoted, its value would be a text.
+	out := &yaml.Node{Kind: n.Kind, Style: n.Style &^ yaml.FlowStyle, Tag: n.Tag, Value: n.Value}
 	if n.Kind == yaml.ScalarNode {
 		written, rewrote := s.c.doc.Written(n)
 		switch {
@@ -56,6 +57,9 @@ func (s *sourceWriter) copy(n *yaml.Node, path []string, secret bool) *yaml.Node
 			if n.Tag == "" {
 				out.Style = 0
 			}
+		}
+		if strings.Contains(out.Value, "\n") { // the library writes some block texts so that it can't read them
+			out.Style = yaml.DoubleQuotedStyle
 		}
 		return out
 	}
