@@ -77,7 +77,7 @@ func plainJSON(v any) any {
 // Value returns a block as map[string]any, []any, string, int64, float64, bool, time.Duration and Size, with defaults
 // filled in. What has an error is left out.
 func (s *Spec) Value(doc *Document, node *yaml.Node, opt Options) (any, []Finding) {
-	w := walker{doc: doc, unknown: opt.Unknown, skip: opt.Skip, top: node}
+	w := walker{doc: doc, unknown: opt.Unknown, skip: opt.Skip, top: node, steps: new(int)}
 	if w.unknown == "" {
 		w.unknown = Error
 	}
@@ -95,8 +95,12 @@ type walker struct {
 	unknown  Severity
 	skip     []string
 	top      *yaml.Node
+	steps    *int // values looked at so far, by those who try the choices of a union too
 	findings []Finding
 }
+
+// maxSteps bounds a check: a plugin's schema may nest unions so that the choices multiply.
+const maxSteps = 400_000
 
 func (w *walker) report(n *yaml.Node, ptr string, f Finding) {
 	if f.Severity == "" {
@@ -109,6 +113,12 @@ func (w *walker) report(n *yaml.Node, ptr string, f Finding) {
 func (w *walker) value(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 	if s == nil {
 		s = &Spec{Kind: Any, Nullable: true}
+	}
+	if *w.steps++; *w.steps > maxSteps {
+		if *w.steps == maxSteps+1 {
+			w.report(n, ptr, Finding{Code: CodeTooMany, Message: "the schema has too many choices to check this value", Fix: "shorten the value, or report the schema to the plugin's author"})
+		}
+		return nil, false
 	}
 	if s.Secret {
 		w.doc.Hide(n)
@@ -347,7 +357,7 @@ func (w *walker) list(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 func (w *walker) union(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 	var closest []Finding
 	for _, o := range s.OneOf {
-		try := walker{doc: w.doc, unknown: w.unknown}
+		try := walker{doc: w.doc, unknown: w.unknown, steps: w.steps}
 		v, ok := try.value(o, n, at, ptr)
 		if ok && !Failed(try.findings) {
 			w.findings = append(w.findings, try.findings...)

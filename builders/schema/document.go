@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
@@ -171,7 +172,7 @@ func (s *Source) syntax(text []byte, err error) Finding {
 	f := Finding{Code: CodeSyntax, Severity: Error,
 		Message: "this is not YAML: " + yamlLine.ReplaceAllString(err.Error(), ""),
 		Fix:     "check brackets, quotes and indentation on this line and the one before"}
-	at := stoppedAt(text)
+	at := min(stoppedAt(text), len(text))
 	for at > 0 && (at == len(text) || text[at] == '\n' || text[at] == '\r' || text[at] == ' ') {
 		at--
 	}
@@ -189,13 +190,17 @@ func stoppedAt(text []byte) int {
 		if err := decodeNode(dec, &n); err != nil {
 			switch {
 			case strings.Contains(err.Error(), "control characters"): // found while reading, not by the scanner
-				return r.read - 1
+				return max(0, bytes.IndexFunc(text, isForbidden))
 			case r.read < len(r.text):
 				return max(0, r.read-1-lookAhead)
 			}
 			return len(text)
 		}
 	}
+}
+
+func isForbidden(r rune) bool {
+	return unicode.IsControl(r) && !strings.ContainsRune("\t\n\r\u0085", r) || r == 0xfffe || r == 0xffff
 }
 
 // lookAhead is how far the library's scanner has read past the character it stumbled over.

@@ -478,7 +478,7 @@ func defaultOf(s *Spec, v any) any {
 	if yaml.Unmarshal(raw, &n) != nil {
 		return nil
 	}
-	w := walker{doc: &Document{}}
+	w := walker{doc: &Document{}, steps: new(int)}
 	value, ok := w.value(s, content(&n), content(&n), "")
 	if !ok || Failed(w.findings) {
 		return nil

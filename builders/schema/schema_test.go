@@ -118,6 +118,7 @@ func TestParseFindings(t *testing.T) {
 		{"key", "? [a]\n: 1\n", CodeBadKey, "c.yml:1:3"},
 		{"merge", "a: {<<: 3}\n", CodeBadMerge, "c.yml:1:9"},
 		{"latin1", "a: 1\nb: \xe9\n", CodeSyntax, "c.yml:2:1"},
+		{"only nul", "\x00", CodeSyntax, "c.yml:1:1"},
 		{"nul", "a: \x00\n", CodeSyntax, "c.yml:1:4"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -194,5 +195,19 @@ func TestJSONSchemaRoundTrip(t *testing.T) {
 	}
 	if m["wait"] != "1m30s" || m["memory"] != "2MiB" || m["pairs"] != true {
 		t.Errorf("%s", j)
+	}
+}
+
+// TestNestedUnionsEnd checks a schema whose choices multiply with every level.
+func TestNestedUnionsEnd(t *testing.T) {
+	spec := &Spec{Kind: String}
+	for range 30 {
+		list := func() *Spec { return &Spec{Kind: List, Elem: spec} }
+		spec = &Spec{Kind: Union, OneOf: []*Spec{list(), list()}}
+	}
+	doc := parse(t, "a: "+strings.Repeat("[", 30)+"1"+strings.Repeat("]", 30))
+	fs := spec.Check(doc, Lookup(doc.Root, "a"), Options{})
+	if !Failed(fs) {
+		t.Error(fs)
 	}
 }

@@ -225,7 +225,7 @@ func fieldOf(f reflect.StructField, name string, open map[reflect.Type]bool) (Fi
 		if node.Kind == 0 || spec.Kind == String {
 			node = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
 		}
-		w := walker{doc: &Document{}}
+		w := walker{doc: &Document{}, steps: new(int)}
 		v, ok := w.value(spec, node, node, "")
 		if !ok || Failed(w.findings) {
 			return Field{}, fmt.Errorf("default %q breaks its own rules: %v", text, w.findings)
