@@ -48,7 +48,8 @@ func Resolve(g *ttc.Group, c Content) (Passage, error) {
 	case InlineText:
 		return Passage{Text: c.Text}, nil
 	case InlineMessages:
-		return Passage{Nodes: chain(c.Messages)}, nil
+		// A builder that writes messages itself vouches for the assistant's.
+		return Passage{Nodes: ttc.Chain(c.Messages, ttc.Assumed).Nodes}, nil
 	}
 	if c.Ref.Example < 0 || c.Ref.Example >= len(g.Examples) {
 		return Passage{}, fmt.Errorf("refers to example %d of a group of %d", c.Ref.Example, len(g.Examples))
@@ -86,7 +87,7 @@ func Resolve(g *ttc.Group, c Content) (Passage, error) {
 	return Passage{}, fmt.Errorf("unknown part %d", c.Ref.Part)
 }
 
-// chain makes context nodes of messages a builder or a source gave without saying who sampled them.
+// chain makes context nodes of the messages of a prompt: nothing says who sampled them.
 func chain(ms []chat.Message) []ttc.Node {
 	return ttc.Chain(ms, ttc.No).Nodes
 }

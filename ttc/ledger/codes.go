@@ -41,6 +41,14 @@ const (
 	OtherName       Reason = "other_step_name"
 )
 
+// Reasons of choosing rollouts and demonstrations.
+const (
+	NoReward       Reason = "no_reward"
+	BelowMinScore  Reason = "below_min_score"
+	NotBest        Reason = "not_best"
+	NothingTrained Reason = "nothing_to_train"
+)
+
 // Reasons of the host: what a builder or its process did.
 const (
 	BuilderFailed Reason = "builder_failed"
@@ -58,6 +66,26 @@ const (
 	NotSampled         Reason = "not_sampled"
 	FormatCannotCarry  Reason = "format_cannot_carry"
 	SpecialTokenInText Reason = "special_token_in_content"
+)
+
+// Reasons of the collator: why a record makes no token row.
+const (
+	ArgsUnrenderable         Reason = "args_unrenderable"
+	BadSampledIDs            Reason = "bad_sampled_ids"
+	ContentNotText           Reason = "content_not_text"
+	CutOffTurn               Reason = "cut_off_turn"
+	EmptyPromptTokens        Reason = "empty_prompt"
+	GenerationPromptMismatch Reason = "generation_prompt_mismatch"
+	InvariantBroken          Reason = "invariant_broken"
+	MaskDisagreement         Reason = "mask_disagreement"
+	NoSampledIDs             Reason = "no_sampled_ids"
+	NotTokenizable           Reason = "not_tokenizable"
+	OffPolicy                Reason = "off_policy"
+	PromptsDiffer            Reason = "prompts_differ"
+	StraddleEdge             Reason = "straddle_edge"
+	TemplateRefused          Reason = "template_refused"
+	TooLong                  Reason = "too_long"
+	TurnNotFound             Reason = "turn_not_found"
 )
 
 // Codes lists every reason and finding code, by area then code.
@@ -100,6 +128,10 @@ var codes = []Code{
 	{"below_min_chosen_score", "build", "The better candidate scores below min_chosen_score.", "Lower min_chosen_score if you want weaker winners."},
 	{"not_chosen_by_strategy", "build", "The strategy or its limit (max_pairs_per_turn) left this candidate in no pair.", "Choose another strategy or raise the limit."},
 	{"other_step_name", "build", "The candidate belongs to another step than the builder's ttc_step_name.", "Set ttc_step_name, or add a builder for that step."},
+	{"no_reward", "build", "The rollout has no score, so nothing says whether it is worth imitating.", "Score it, or set select: all."},
+	{"below_min_score", "build", "The score does not reach min_score.", "Lower min_score if you want weaker examples."},
+	{"not_best", "build", "Others of the same task or turn score better, and only the best n are imitated.", "Raise n."},
+	{"nothing_to_train", "build", "The conversation has no turn that the model is known or assumed to have produced, or none that the loss policy trains.", "See assume_sampled of the source and the builder's train setting."},
 
 	{"builder_failed", "build", "The builder reported an error for this group; other builders' records of it stand.", "See the detail; run `nat-go builders try` on the group."},
 	{"bad_reference", "build", "The record refers to a candidate or message that its group doesn't have.", "A defect of the builder: report it to its author."},
@@ -114,6 +146,23 @@ var codes = []Code{
 
 	{"format_cannot_carry", "write", "The row format has no place for this record; other formats may have it.", "Choose a format that can carry it (`nat-go formats`)."},
 	{"special_token_in_content", "write", "The text contains a special token of the model, which a text format would turn into control tokens.", "Use token batches, or clean the text."},
+
+	{"args_unrenderable", "collate", "A tool call's arguments are not JSON, or change value when parsed and printed, and the template can't show the text the model wrote: the row would train on what was never sampled.", "Nothing, or use a template that prints argument strings as they are."},
+	{"bad_sampled_ids", "collate", "The source's token ids don't fit: another number of log-probs than ids, ids beyond the vocabulary, or log-probs that are no numbers.", "Check the source and that collator.tokenizer is the tokenizer of the model that sampled."},
+	{"content_not_text", "collate", "A message holds an image or another part that is no text; token batches carry text only.", "Leave such examples to a trainer that reads them."},
+	{"cut_off_turn", "collate", "The trained turn was cut off by the length limit (finish_reason: length), so it has no end and can't be compared with one that has.", "Sample with a higher limit."},
+	{"empty_prompt", "collate", "There is no token before the answer, so nothing predicts its first token.", "Give the record a prompt."},
+	{"generation_prompt_mismatch", "collate", "What the template puts before a turn at sampling time is not what stands before it in the rendered conversation, with thinking switched off either.", "Use rows: turn, or the template the model was sampled with."},
+	{"invariant_broken", "collate", "The finished row failed a check of its own (see the detail); it is not written.", "A defect of nat-go or of the template: please report it."},
+	{"mask_disagreement", "collate", "Two ways to find the model's turns in the rendered text (origin of bytes, prefixes, the template's generation markers) disagree.", "Look at the conversation with `nat-go chat mask`; the template treats it specially."},
+	{"no_sampled_ids", "collate", "The rl channel needs the token ids that were sampled, and the source has none; ids made from text may be others.", "Record token ids (and log-probs) when sampling."},
+	{"not_tokenizable", "collate", "The tokenizer refused the text (lone surrogate, too long).", "See the detail."},
+	{"off_policy", "collate", "The rl channel takes only what the model to be trained has sampled itself; this was another model, or nothing says which.", "Set collator.policy and the source's policy key."},
+	{"prompts_differ", "collate", "Chosen and rejected don't continue the same tokens.", "Nothing: such a pair compares different questions."},
+	{"straddle_edge", "collate", "A token lies across the edge of a trained turn: the ids are not those the model would have seen or sampled.", "Nothing: with sampled token ids in the source it can be kept."},
+	{"template_refused", "collate", "The chat template refused the conversation or failed on it.", "See the detail; `nat-go chat render` shows the place in the template."},
+	{"too_long", "collate", "The row is longer than collator.max_length, and cutting it would lose what is trained.", "Raise collator.max_length."},
+	{"turn_not_found", "collate", "A turn of the conversation is not to be found in what the template made of it.", "`nat-go chat probe` shows what the template does to messages."},
 
 	{"NG1001", "config", "The configuration file can't be read.", "Check the path and its permissions."},
 	{"NG1002", "config", "The text is not YAML (or not UTF-8).", "Look at brackets, quotes, colons and indentation at the place and on the line before; indent with spaces."},

@@ -1,0 +1,264 @@
+package sft
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// Info describes the builder.
+func Info() builders.Info {
+	cfg := DefaultConfig()
+	return builders.Info{
+		Name: "sft_traj_builder", Version: "1.0.0", Stability: "stable",
+		Doc:  "demonstrations from the best of scored rollouts or candidates",
+		Unit: builders.UnitTask, Kinds: []builders.Kind{builders.KindDemonstration}, Config: &cfg,
+	}
+}
+
+// Builder builds demonstrations. Build may be called from several goroutines.
+type Builder struct{ cfg Config }
+
+var _ builders.Builder = (*Builder)(nil)
+
+// New returns a builder, or what is wrong with its configuration.
+func New(cfg Config) (*Builder, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	return &Builder{cfg}, nil
+}
+
+// Build chooses among the rollouts of the group, and among the candidates of each turn of its examples.
+func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) error {
+	var rollouts []choice
+	for e, ex := range g.Examples {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if b.cfg.From == "candidates" || b.cfg.From == "auto" && len(ex.Candidates) > 0 {
+			if err := b.candidates(g, e, out); err != nil {
+				return err
+			}
+			continue
+		}
+		c := choice{example: e, candidate: -1, why: trainable(&ex.Graph)}
+		if ex.Reward != nil {
+			c.score, c.scored = *ex.Reward, true
+		}
+		rollouts = append(rollouts, c)
+	}
+	return b.choose(g, rollouts, out)
+}
+
+// choice is a rollout or candidate that may be chosen.
+type choice struct {
+	example, candidate int // candidate -1: the rollout
+	score              float64
+	scored             bool
+	why                ledger.Reason // why it can't be or wasn't chosen; empty: it is
+}
+
+// trainable says why nothing of a rollout can be imitated.
+func trainable(g *ttc.Graph) ledger.Reason {
+	for _, n := range g.Nodes {
+		if n.Message.Role == "assistant" && n.Sampled != ttc.No {
+			return ""
+		}
+	}
+	return ledger.NothingTrained
+}
+
+// candidates chooses within each turn of an example.
+func (b *Builder) candidates(g *ttc.Group, e int, out builders.Output) error {
+	ex := g.Examples[e]
+	var order []string
+	turns := map[string][]choice{}
+	others := int64(0)
+	for i := range ex.Candidates {
+		c := &ex.Candidates[i]
+		if b.cfg.StepName != "" && c.Step != b.cfg.StepName {
+			others++
+			continue
+		}
+		if _, ok := turns[c.Turn]; !ok {
+			order = append(order, c.Turn)
+		}
+		turns[c.Turn] = append(turns[c.Turn], choice{example: e, candidate: i, score: c.Score, scored: true, why: unusable(c)})
+	}
+	if others > 0 {
+		d := drop(ex, "candidate", ledger.OtherName)
+		d.Count, d.Detail = others, fmt.Sprintf("%d candidates are of other steps than %q", others, b.cfg.StepName)
+		if err := out.Drop(d); err != nil {
+			return err
+		}
+	}
+	for _, t := range order {
+		if err := b.choose(g, turns[t], out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func unusable(c *ttc.Candidate) ledger.Reason {
+	switch {
+	case c.ScoreError != "":
+		return ledger.FailedScorer
+	case c.Output == "":
+		return ledger.EmptyResponse
+	case c.Prompt.Form == ttc.OtherPrompt:
+		return ledger.ReprPrompt
+	}
+	return ""
+}
+
+// choose decides over the rollouts of a task or the candidates of a turn, and emits records and drops in their order.
+func (b *Builder) choose(g *ttc.Group, cs []choice, out builders.Output) error {
+	b.decide(cs)
+	for _, c := range cs {
+		if c.why != "" {
+			if err := out.Drop(b.dropOf(g.Examples[c.example], c)); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := b.emit(g, c, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decide sets why for every choice that is not taken.
+func (b *Builder) decide(cs []choice) {
+	var good []int
+	for i := range cs {
+		c := &cs[i]
+		switch {
+		case c.why != "":
+		case !c.scored:
+			if b.cfg.Select != "all" || b.cfg.MinScore != nil {
+				c.why = ledger.NoReward
+			}
+		case math.IsNaN(c.score) || math.IsInf(c.score, 0):
+			c.why = ledger.NonFiniteScore
+		case !b.cfg.reaches(c.score):
+			c.why = ledger.BelowMinScore
+		}
+		if c.why == "" {
+			good = append(good, i)
+		}
+	}
+	if b.cfg.Select != "best" || len(good) <= b.cfg.N {
+		return
+	}
+	slices.SortStableFunc(good, func(i, j int) int { // of equals the first stays first
+		switch x, y := cs[i].score, cs[j].score; {
+		case x == y:
+			return 0
+		case x > y == (b.cfg.Direction != "lower"):
+			return -1
+		}
+		return 1
+	})
+	for _, i := range good[b.cfg.N:] {
+		cs[i].why = ledger.NotBest
+	}
+}
+
+func (b *Builder) emit(g *ttc.Group, c choice, out builders.Output) error {
+	var score *float64
+	if c.scored {
+		score = &c.score
+	}
+	if c.candidate >= 0 {
+		return out.Record(ofCandidate(g, c, score))
+	}
+	graph := &g.Examples[c.example].Graph
+	leaves := graph.Leaves()
+	if len(leaves) == 1 {
+		return out.Record(&builders.Demonstration{Head: builders.Head{Example: c.example}, Messages: walk(c.example, leaves[0]),
+			Train: b.cfg.train(), Weight: 1, Score: score})
+	}
+	seen := make([]bool, len(graph.Nodes))
+	for _, leaf := range leaves {
+		nodes := graph.Branch(leaf)
+		flags := b.flags(graph, nodes, seen)
+		if !slices.Contains(flags, true) {
+			continue // its turns are trained in branches before it
+		}
+		if err := out.Record(&builders.Demonstration{Head: builders.Head{Example: c.example}, Messages: walk(c.example, leaf),
+			Train: builders.TrainFlagged, Trained: flags, Weight: 1, Score: score}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func walk(example, leaf int) builders.Content {
+	return builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Example: example, Last: leaf}}
+}
+
+// flags marks the turns of a branch to be trained: those of the loss policy that no branch before had.
+func (b *Builder) flags(g *ttc.Graph, nodes []int, seen []bool) []bool {
+	flags := make([]bool, len(nodes))
+	last := -1
+	for i, n := range nodes {
+		node := &g.Nodes[n]
+		if node.Message.Role != "assistant" || node.Sampled == ttc.No {
+			continue
+		}
+		last = i
+		flags[i] = b.cfg.Train == "all" || b.cfg.Train == "calls" && len(node.Message.ToolCalls) > 0
+	}
+	if b.cfg.Train == "last" && last >= 0 {
+		flags[last] = true
+	}
+	for i, n := range nodes {
+		flags[i] = flags[i] && !seen[n]
+		seen[n] = seen[n] || flags[i]
+	}
+	return flags
+}
+
+// ofCandidate is the demonstration of a candidate: its prompt, and its output as the one turn to imitate. There is no
+// reference for the two together, so the messages go inline.
+func ofCandidate(g *ttc.Group, c choice, score *float64) builders.Record {
+	cand := &g.Examples[c.example].Candidates[c.candidate]
+	messages := slices.Clone(cand.Prompt.Messages)
+	if cand.Prompt.Form == ttc.TextPrompt {
+		messages = []chat.Message{{Role: "user", Form: chat.Text, Text: cand.Prompt.Text}}
+	}
+	messages = append(messages, chat.Message{Role: "assistant", Form: chat.Text, Text: cand.Output})
+	return &builders.Demonstration{
+		Head:     builders.Head{Example: c.example, Turn: cand.Turn},
+		Messages: builders.Content{Ref: builders.Ref{Part: builders.InlineMessages}, Messages: messages},
+		Train:    builders.TrainLast, Weight: 1, Score: score,
+	}
+}
+
+func drop(ex *ttc.Example, unit string, why ledger.Reason) ledger.Drop {
+	return ledger.Drop{Stage: ledger.Build, Reason: why, Unit: unit, Run: ex.Run, Example: ex.ID, Index: -1, File: ex.File, Offset: ex.Offset}
+}
+
+func (b *Builder) dropOf(ex *ttc.Example, c choice) ledger.Drop {
+	if c.candidate < 0 {
+		d := drop(ex, "rollout", c.why)
+		if c.scored {
+			d.Detail = fmt.Sprintf("reward %v", c.score)
+		}
+		return d
+	}
+	cand := &ex.Candidates[c.candidate]
+	d := drop(ex, "candidate", c.why)
+	d.Turn, d.Index, d.Offset = cand.Turn, int(cand.Index), cand.Offset
+	d.Detail = fmt.Sprintf("score %v", c.score)
+	return d
+}

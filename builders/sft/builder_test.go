@@ -1,0 +1,154 @@
+package sft
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// sink keeps what a builder emits, one line each.
+type sink struct {
+	lines   []string
+	records []builders.Record
+}
+
+func (s *sink) Record(r builders.Record) error {
+	d := r.(*builders.Demonstration)
+	line := fmt.Sprintf("record e%d", d.Example)
+	if d.Turn != "" {
+		line += " " + d.Turn + " " + d.Messages.Messages[len(d.Messages.Messages)-1].Text
+	} else {
+		line += fmt.Sprintf(" leaf%d train%d %v", d.Messages.Ref.Last, d.Train, d.Trained)
+	}
+	s.lines = append(s.lines, line)
+	s.records = append(s.records, r)
+	return nil
+}
+
+func (s *sink) Drop(d ledger.Drop) error {
+	s.lines = append(s.lines, fmt.Sprintf("drop %s %s %s", d.Unit, d.Example, d.Reason))
+	return nil
+}
+
+func (s *sink) Count(string, int64) error { return nil }
+
+func messages(n int) (ms []chat.Message) {
+	ms = append(ms, chat.Message{Role: "user", Form: chat.Text, Text: "q"})
+	for range n {
+		ms = append(ms, chat.Message{Role: "assistant", Form: chat.Text, Text: "a"})
+	}
+	return ms
+}
+
+func rollout(id string, reward any) *ttc.Example {
+	ex := &ttc.Example{ID: id, Graph: ttc.Chain(messages(2), ttc.Yes)}
+	switch r := reward.(type) {
+	case float64:
+		ex.Reward = &r
+	case int:
+		f := float64(r)
+		ex.Reward = &f
+	}
+	return ex
+}
+
+func build(t *testing.T, cfg Config, g *ttc.Group) *sink {
+	t.Helper()
+	b, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &sink{}
+	if err := b.Build(context.Background(), g, s); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range s.records {
+		if _, err := builders.Resolve(g, r.(*builders.Demonstration).Messages); err != nil {
+			t.Error(err)
+		}
+	}
+	return s
+}
+
+func config(change func(*Config)) Config {
+	c := DefaultConfig()
+	change(&c)
+	return c
+}
+
+func TestSelect(t *testing.T) {
+	half := 0.5
+	group := &ttc.Group{Examples: []*ttc.Example{rollout("a", 0), rollout("b", 1), rollout("c", nil), rollout("d", 1)}}
+	for name, c := range map[string]struct {
+		cfg  Config
+		want string
+	}{
+		"best":  {DefaultConfig(), "drop rollout a not_best|record e1 leaf2 train0 []|drop rollout c no_reward|drop rollout d not_best"},
+		"two":   {config(func(c *Config) { c.N = 2 }), "drop rollout a not_best|record e1 leaf2 train0 []|drop rollout c no_reward|record e3 leaf2 train0 []"},
+		"lower": {config(func(c *Config) { c.Direction = "lower" }), "record e0 leaf2 train0 []|drop rollout b not_best|drop rollout c no_reward|drop rollout d not_best"},
+		"all":   {config(func(c *Config) { c.Select = "all" }), "record e0 leaf2 train0 []|record e1 leaf2 train0 []|record e2 leaf2 train0 []|record e3 leaf2 train0 []"},
+		"threshold": {config(func(c *Config) { c.Select, c.MinScore, c.Train = "threshold", &half, "last" }),
+			"drop rollout a below_min_score|record e1 leaf2 train1 []|drop rollout c no_reward|record e3 leaf2 train1 []"},
+	} {
+		if got := strings.Join(build(t, c.cfg, group).lines, "|"); got != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)
+		}
+	}
+}
+
+func TestCandidatesOfATurn(t *testing.T) {
+	prompt := ttc.Prompt{Form: ttc.TextPrompt, Text: "q"}
+	ex := &ttc.Example{ID: "x", Candidates: []ttc.Candidate{
+		{Step: "s", Turn: "1", Prompt: prompt, Output: "bad", Score: 1},
+		{Step: "s", Turn: "2", Prompt: prompt, Output: "only", Score: 0},
+		{Step: "s", Turn: "1", Prompt: prompt, Output: "good", Score: 2},
+		{Step: "s", Turn: "1", Prompt: prompt, Output: "", Score: 3},
+		{Step: "other", Turn: "1", Prompt: prompt, Output: "no", Score: 9},
+	}}
+	s := build(t, config(func(c *Config) { c.StepName = "s" }), &ttc.Group{Examples: []*ttc.Example{ex}})
+	want := "drop candidate x other_step_name|drop candidate x not_best|record e0 1 good|drop candidate x empty_response|record e0 2 only"
+	if got := strings.Join(s.lines, "|"); got != want {
+		t.Errorf("\n got %s\nwant %s", got, want)
+	}
+	p, _ := builders.Resolve(&ttc.Group{Examples: []*ttc.Example{ex}}, s.records[0].(*builders.Demonstration).Messages)
+	if n := p.Nodes; len(n) != 2 || n[0].Message.Role != "user" || n[1].Sampled != ttc.Assumed {
+		t.Errorf("%+v", n)
+	}
+}
+
+// TestBranches: what branches share is trained once.
+func TestBranches(t *testing.T) {
+	ex := rollout("x", 1)
+	n := ex.Graph.Nodes[2]
+	n.Parent = 1
+	ex.Graph.Nodes = append(ex.Graph.Nodes, n)
+	s := build(t, DefaultConfig(), &ttc.Group{Examples: []*ttc.Example{ex}})
+	want := "record e0 leaf2 train3 [false true true]|record e0 leaf3 train3 [false false true]"
+	if got := strings.Join(s.lines, "|"); got != want {
+		t.Errorf("\n got %s\nwant %s", got, want)
+	}
+}
+
+func TestContextIsNotImitated(t *testing.T) {
+	one := 1.0
+	ex := &ttc.Example{ID: "x", Reward: &one, Graph: ttc.Chain(messages(1), ttc.No)}
+	if got := build(t, DefaultConfig(), &ttc.Group{Examples: []*ttc.Example{ex}}).lines; len(got) != 1 || got[0] != "drop rollout x nothing_to_train" {
+		t.Error(got)
+	}
+}
+
+func TestBadConfigs(t *testing.T) {
+	for _, change := range []func(*Config){
+		func(c *Config) { c.Select = "x" }, func(c *Config) { c.N = 0 }, func(c *Config) { c.Select = "threshold" }, func(c *Config) { c.Train = "" },
+	} {
+		if _, err := New(config(change)); err == nil {
+			t.Errorf("%+v", config(change))
+		}
+	}
+}
