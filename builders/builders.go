@@ -46,6 +46,19 @@ const (
 	UnitRun
 )
 
+// String is the unit's name in messages.
+func (u Unit) String() string {
+	switch u {
+	case UnitExample:
+		return "example"
+	case UnitTask:
+		return "task"
+	case UnitRun:
+		return "run"
+	}
+	return "unknown"
+}
+
 // Kind is the kind of a record.
 type Kind uint8
 

@@ -53,6 +53,7 @@ const (
 const (
 	BuilderFailed Reason = "builder_failed"
 	BadReference  Reason = "bad_reference"
+	NotUsed       Reason = "not_used"
 	BadRecord     Reason = "bad_record"
 	GroupTooLarge Reason = "group_too_large"
 	PoisonGroup   Reason = "poison_group"
@@ -134,6 +135,7 @@ var codes = []Code{
 	{"nothing_to_train", "build", "The conversation has no turn that the model is known or assumed to have produced, or none that the loss policy trains.", "See assume_sampled of the source and the builder's train setting."},
 
 	{"builder_failed", "build", "The builder reported an error for this group; other builders' records of it stand.", "See the detail; run `nat-go builders try` on the group."},
+	{"not_used", "build", "The builder used this in no record and gave no reason for leaving it out.", "Ask the builder's author to report drops; a candidate counts as used where a record refers to it."},
 	{"bad_reference", "build", "The record refers to a candidate or message that its group doesn't have.", "A defect of the builder: report it to its author."},
 	{"bad_record", "build", "The record breaks a rule of its kind (non-finite reward, no content).", "A defect of the builder: report it to its author."},
 	{"group_too_large", "build", "The group is larger than the limit for one unit of work and is refused whole.", "Raise the limit or use a finer unit."},

@@ -135,3 +135,34 @@ func (e *Error) Error() string {
 }
 
 func (e *Error) Unwrap() error { return e.Err }
+
+// Add adds the counts of another source, read before or after.
+func (s *Stats) Add(o *Stats) {
+	s.Entries += o.Entries
+	s.Examples += o.Examples
+	s.Steps += o.Steps
+	s.Candidates += o.Candidates
+	s.MissingIDs += o.MissingIDs
+	s.RepeatedIDs += o.RepeatedIDs
+	s.Interrupted += o.Interrupted
+	if s.FirstRepeat == "" {
+		s.FirstRepeat = o.FirstRepeat
+	}
+	s.Events, s.Names = addCounts(s.Events, o.Events), addCounts(s.Names, o.Names)
+	for unit, reasons := range o.Dropped {
+		if s.Dropped == nil {
+			s.Dropped = map[string]map[ledger.Reason]int64{}
+		}
+		s.Dropped[unit] = addCounts(s.Dropped[unit], reasons)
+	}
+}
+
+func addCounts[K comparable](to, from map[K]int64) map[K]int64 {
+	if to == nil && len(from) > 0 {
+		to = make(map[K]int64, len(from))
+	}
+	for k, n := range from {
+		to[k] += n
+	}
+	return to
+}

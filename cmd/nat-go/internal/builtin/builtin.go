@@ -3,6 +3,8 @@
 package builtin
 
 import (
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/dpo"
 	"github.com/nat-go/nat-go/plugins/sdk"
 )
 
@@ -14,10 +16,15 @@ const ServeCommand = "plugin-serve"
 
 // List returns the built-in builders.
 func List() []sdk.Factory {
-	return nil
+	return []sdk.Factory{
+		sdk.New(dpo.Info(), func(c *dpo.Config) (builders.Builder, error) { return dpo.New(*c) }),
+	}
 }
 
 // Plugin is the plugin of the built-in builders.
 func Plugin(version string) sdk.Plugin {
 	return sdk.Plugin{Name: PluginName, Version: version, Builders: List()}
 }
+
+// Compat is the builder that does in NAT's own way what a built-in builder does in ours.
+func Compat(builder string) string { return builder }

@@ -16,6 +16,7 @@ import (
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/files"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
@@ -69,7 +70,7 @@ func openJob(dir string, j *jobs.Job, stderr io.Writer) (*jobs.Client, error) {
 }
 
 func adapterBlock(path string, j *jobs.Job, stderr io.Writer) (*config.Block, error) {
-	c, fs := config.Load(path, config.Options{Types: components()})
+	c, fs := config.Load(path, config.Options{Types: finetune.Types()})
 	if schema.Failed(fs) {
 		if err := schema.Text(stderr, fs, colored(stderr)); err != nil {
 			return nil, err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 )
 
 // Main runs the command line and returns the exit code.
@@ -51,8 +52,9 @@ func newRootCmd() *cobra.Command {
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newChatCmd())
-	root.AddCommand(newSchemaCmd(components))
-	root.AddCommand(newValidateCmd(components, nil))
+	root.AddCommand(newSchemaCmd(finetune.Types))
+	root.AddCommand(newValidateCmd(finetune.Types, nil))
+	root.AddCommand(newFinetuneCmd())
 	root.AddCommand(newPluginServeCmd())
 	root.AddCommand(newVersionCmd())
 	return root

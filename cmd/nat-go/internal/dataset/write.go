@@ -26,14 +26,16 @@ type Spec struct {
 	Decisions *curate.Decisions
 	Formats   []rows.Format
 	Options   rows.Options
-	Dropped   func(ledger.Drop) // told of every record that a format can't carry
+	Dropped   func(ledger.Drop)      // told of every record that a format can't carry
+	Group     func(*recordlog.Group) // told of every group of the log, before its rows are written; may be nil
 }
 
 // Written is a format as written.
 type Written struct {
 	Format  string `json:"format"`
 	Files   []File `json:"files"`
-	Dropped int64  `json:"dropped,omitempty"` // kept records that the format can't carry
+	Records int64  `json:"records"`           // records it carries
+	Dropped int64  `json:"dropped,omitempty"` // kept records that it can't carry
 }
 
 // File is a file of rows.
@@ -45,6 +47,9 @@ type File struct {
 	Bytes int64  `json:"bytes"`
 	XXH3  string `json:"xxh3"` // 128-bit xxh3 of the content, hex
 }
+
+// Unit is the unit in which the books of a format are kept.
+func Unit(format string) string { return format + " record" }
 
 // Write writes the kept records in every format, in the order of the log. Files appear whole or not at all.
 func Write(s Spec) ([]Written, error) {
@@ -62,6 +67,9 @@ func Write(s Spec) ([]Written, error) {
 		all = append(all, w)
 	}
 	err := eachGroup(s.Log, func(g *recordlog.Group) error {
+		if s.Group != nil {
+			s.Group(g)
+		}
 		hashes := g.Hashes()
 		for _, w := range all {
 			if err := w.group(g, hashes); err != nil {
@@ -135,6 +143,7 @@ type formatWriter struct {
 	files   []*rowFile
 	byPlace [8][2]*rowFile // by kind and split
 	origins *output
+	records int64
 	dropped int64
 	row     []byte
 	prefix  originPrefix
@@ -169,6 +178,7 @@ func (w *formatWriter) group(g *recordlog.Group, hashes []recordlog.Hashes) erro
 		if err != nil {
 			return err
 		}
+		w.records++
 		if d.Trains() {
 			err = w.write(r, rows.Train, hashes[i].Content)
 		}
@@ -184,7 +194,7 @@ func (w *formatWriter) group(g *recordlog.Group, hashes []recordlog.Hashes) erro
 
 func (w *formatWriter) drop(r *builders.Resolved, why *rows.CannotCarry) ledger.Drop {
 	o := r.Origin
-	return ledger.Drop{Stage: ledger.Write, Reason: ledger.FormatCannotCarry, Unit: "record", Run: o.Run, Example: o.Example,
+	return ledger.Drop{Stage: ledger.Write, Reason: ledger.FormatCannotCarry, Unit: Unit(why.Format), Run: o.Run, Example: o.Example,
 		Turn: r.Record.Header().Turn, Index: -1, Builder: o.Builder, Format: why.Format, File: o.File, Offset: o.Offset, Detail: why.Why}
 }
 
@@ -228,7 +238,7 @@ func (w *formatWriter) open(kind builders.Kind, s rows.Split) (*rowFile, error) 
 }
 
 func (w *formatWriter) commit() (Written, error) {
-	out := Written{Format: w.enc.Name, Dropped: w.dropped}
+	out := Written{Format: w.enc.Name, Records: w.records, Dropped: w.dropped}
 	for _, f := range w.files {
 		if w.enc.FinalNewline() {
 			f.out.buf = append(f.out.buf, '\n')

@@ -40,6 +40,12 @@ func (e *encoder) group(g *Group) error {
 		e.int(a.In)
 		e.int(a.Out)
 	}
+	e.uint(uint64(len(g.Counts)))
+	for _, c := range g.Counts {
+		e.string(c.Builder)
+		e.string(c.Name)
+		e.int(c.N)
+	}
 	return nil
 }
 
@@ -203,6 +209,10 @@ func decodeGroup(payload []byte) (*Group, error) {
 	g.Accounts = make([]ledger.Account, d.count())
 	for i := range g.Accounts {
 		g.Accounts[i] = ledger.Account{Stage: ledger.Stage(d.string()), Unit: d.string(), In: d.int(), Out: d.int()}
+	}
+	g.Counts = make([]Count, d.count())
+	for i := range g.Counts {
+		g.Counts[i] = Count{d.string(), d.string(), d.int()}
 	}
 	if d.err == nil && len(d.buf) > 0 {
 		return nil, fmt.Errorf("%d bytes are left over", len(d.buf))

@@ -17,9 +17,16 @@ type Group struct {
 	Records  []builders.Resolved
 	Drops    []ledger.Drop
 	Accounts []ledger.Account // changes to the books: In and Out only, the drops speak for themselves
+	Counts   []Count          // builders' own counters
 
 	texts texts
 	sides []sides
+}
+
+// Count is what a builder counted on a group.
+type Count struct {
+	Builder, Name string
+	N             int64
 }
 
 // text is a distinct passage of the group with its encoding, which is what is hashed.
@@ -103,6 +110,11 @@ func (b *Builder) Drop(d ledger.Drop) { b.group.Drops = append(b.group.Drops, d)
 // Account adds to the books: n things of a unit entered a stage, or went on.
 func (b *Builder) Account(s ledger.Stage, unit string, in, out int64) {
 	b.group.Accounts = append(b.group.Accounts, ledger.Account{Stage: s, Unit: unit, In: in, Out: out})
+}
+
+// Count adds to a builder's counter.
+func (b *Builder) Count(builder int, name string, n int64) {
+	b.group.Counts = append(b.group.Counts, Count{b.names[builder], name, n})
 }
 
 // Group returns the finished frame.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -63,6 +64,15 @@ func Create(dir string) (*Writer, error) {
 	}
 	w.state = Commit{Version: Version, Bytes: int64(headerSize)}
 	return w, nil
+}
+
+// Remove removes a log that has no commit.
+func Remove(dir string) error {
+	err := os.Remove(filepath.Join(dir, logName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // Open continues the log in dir after its last commit; what was written after it is cut off.

@@ -54,6 +54,7 @@ func sample(t testing.TB, key string) *Group {
 	}
 	b.Drop(ledger.Drop{Stage: ledger.Build, Reason: ledger.Tie, Unit: "candidate", Example: key})
 	b.Account(ledger.Build, "candidate", 3, 2)
+	b.Count(1, "total_turns", 4)
 	return b.Group()
 }
 
@@ -91,7 +92,7 @@ func TestLogGivesBackWhatWasWritten(t *testing.T) {
 		if got.First != uint64(i*4) {
 			t.Errorf("group %q begins at record %d, want %d", key, got.First, i*4)
 		}
-		for _, p := range []struct{ got, want any }{{got.Key, want.Key}, {got.Records, want.Records}, {got.Drops, want.Drops}, {got.Accounts, want.Accounts}} {
+		for _, p := range []struct{ got, want any }{{got.Key, want.Key}, {got.Records, want.Records}, {got.Drops, want.Drops}, {got.Accounts, want.Accounts}, {got.Counts, want.Counts}} {
 			if d := cmp.Diff(p.want, p.got); d != "" {
 				t.Errorf("group %q (-want +got):\n%s", key, d)
 			}

@@ -1,0 +1,12 @@
+package cli
+
+import "github.com/spf13/cobra"
+
+func newFinetuneCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "finetune",
+		Short: "Make data sets, run training jobs, look after them",
+	}
+	cmd.AddCommand(newFinetuneRunCmd(), newFinetuneResumeCmd(), newFinetuneStatusCmd(), newFinetuneWaitCmd(), newFinetuneCancelCmd(), newFinetuneListCmd())
+	return cmd
+}

@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
+)
+
+func newFinetuneRunCmd() *cobra.Command {
+	var req finetune.Request
+	var compat string
+	var seed int64
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "run [--config_file FILE] [--from PATH ...]",
+		Short: "Make a data set of an agent's run and train on it",
+		Example: `  nat-go finetune run --config_file finetune.yml
+  nat-go finetune run --config_file nat.yml --from out/workflow_output.json --dry-run
+  nat-go finetune run --from candidates.jsonl --builder dpo --format trl`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if compat != "" && compat != "nat" {
+				return exit.Usagef("--compat %s: the only other tool to be compatible with is nat", compat)
+			}
+			req.Compat = compat == "nat"
+			if cmd.Flags().Changed("seed") {
+				req.Seed = &seed
+			}
+			return withRun(cmd, asJSON, func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
+				return finetune.Run(ctx, req, env)
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&req.ConfigFile, "config_file", "", "configuration: a NAT file, or one of nat-go's with `base: nat.yml`")
+	f.StringArrayVarP(&req.Overrides, "override", "o", nil, "override a setting: PATH=VALUE or PATH VALUE (repeatable)")
+	f.StringArrayVar(&req.From, "from", nil, "input file, folder or pattern (repeatable); each file is a collection run")
+	f.StringVar(&req.Source, "source", "", "how inputs are read; default: told from the first entry")
+	f.StringArrayVar(&req.Builders, "builder", nil, "without a configuration: dpo, or a builder's type (repeatable)")
+	f.StringArrayVar(&req.Formats, "format", nil, "row format to write (repeatable); see `nat-go formats`")
+	f.StringVar(&req.Adapter, "trainer_adapter", "", "entry of trainer_adapters to use; `files` only writes the data set")
+	f.StringVar(&req.OutputDir, "output_dir", "", "where run folders are made; default: finetuning.output_dir")
+	f.StringVar(&req.RunID, "run-id", "", "name of the run and of its folder; default: the time and a random part")
+	f.Int64Var(&seed, "seed", 0, "seed of sampling and split; wins over dataset.split.seed")
+	f.StringVar(&compat, "compat", "", "nat: write what NAT writes, byte for byte, bugs included")
+	f.BoolVar(&req.DryRun, "dry-run", false, "write the data set and submit nothing")
+	f.BoolVar(&req.Detach, "detach", false, "submit the job and don't wait for it")
+	f.StringVar(&req.Metrics, "metrics", "", "write the run's counters to this file as Prometheus text")
+	f.BoolVar(&asJSON, "json", false, "print one JSON object, last, on standard output")
+	return cmd
+}
+
+// withRun calls a run with the environment of this process, and prints how it ended.
+func withRun(cmd *cobra.Command, asJSON bool, run func(context.Context, finetune.Env) (*finetune.Summary, error)) error {
+	ctx, cancel := context.WithCancel(cmd.Context())
+	defer cancel()
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	leave := jobs.NewLeave(ctx, signals)
+	stderr := cmd.ErrOrStderr()
+	leave.Told = func() { fmt.Fprintln(stderr, "leaving the job to itself; interrupt again to cancel it") }
+	ctx, stop := leave.Context(ctx)
+	defer stop()
+
+	self, err := os.Executable()
+	if err != nil {
+		return exit.Environmentf("can't find this program's own file: %w", err)
+	}
+	progress := newProgress(stderr)
+	env := finetune.Env{Log: newLogger(stderr), Self: self, Now: time.Now, Getenv: os.LookupEnv, Leave: leave, Progress: progress.show,
+		Findings: func(fs []schema.Finding) { _ = schema.Text(stderr, fs, colored(stderr)) }}
+	sum, err := run(ctx, env)
+	progress.end()
+	if code := leave.Code(); code != 0 && err != nil {
+		err = exit.With(code, err)
+	}
+	if asJSON {
+		if perr := json.NewEncoder(cmd.OutOrStdout()).Encode(sum); perr != nil && err == nil {
+			err = perr
+		}
+		return err
+	}
+	printSummary(cmd.OutOrStdout(), sum)
+	return err
+}
+
+// printSummary says how a run ended, for a person.
+func printSummary(w io.Writer, s *finetune.Summary) {
+	if s.RunDir == "" {
+		return
+	}
+	_ = finetune.WriteSummary(w, s, colored(w))
+}

@@ -1,0 +1,120 @@
+package finetune
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// account closes the books, and writes what tells of the run: the list of drops, NAT's progress files, the manifest.
+func (r *run) account(context.Context) error {
+	r.count()
+	if err := r.drops.commit(); err != nil {
+		return exit.Environmentf("can't write the list of drops: %w", err)
+	}
+	if err := r.writeProgress(); err != nil {
+		return exit.Environmentf("can't write NAT's progress files: %w", err)
+	}
+	balance := r.book.Check()
+	if err := r.writeManifest(); err != nil {
+		return exit.Environmentf("can't write the manifest: %w", err)
+	}
+	if balance != nil {
+		return exit.Failedf("%w: this is a defect of nat-go; the data set is in %s, don't trust its counts", balance, r.plan.folder.Dataset())
+	}
+	if r.sum.Counts.Kept == 0 {
+		return r.noData()
+	}
+	r.sum.Status = statusCompleted
+	return nil
+}
+
+// count brings the summary up to date with the books.
+func (r *run) count() {
+	c := &r.sum.Counts
+	c.Examples = r.book.Account(ledger.Source, unitExample).In
+	c.Candidates = r.seen.Candidates
+	c.Records = r.book.Account(ledger.Gate, unitRecord).In
+	c.Kept = r.book.Account(ledger.Curate, unitRecord).Out
+	c.Dropped = r.book.DroppedByReason()
+	r.sum.Accounts = r.book.Accounts()
+	r.sum.Written = nil
+	for _, w := range r.written {
+		for _, f := range w.Files {
+			r.sum.Written = append(r.sum.Written, WrittenFile{Path: f.Path, Rows: f.Rows})
+		}
+	}
+}
+
+func (r *run) warn(format string, a ...any) {
+	r.sum.Warnings = append(r.sum.Warnings, fmt.Sprintf(format, a...))
+}
+
+// Manifest is what a run folder says of itself. It holds no time and no path outside the folder but those of the inputs as
+// the user named them.
+type Manifest struct {
+	NatGo     string                      `json:"nat_go"` // version of the program
+	Log       int                         `json:"record_log_version"`
+	RunID     string                      `json:"run_id"`
+	Status    string                      `json:"status"`
+	Compat    bool                        `json:"compat,omitempty"`
+	Source    string                      `json:"source"`
+	Inputs    []source.Input              `json:"inputs"`
+	Seed      uint64                      `json:"seed"`
+	Counts    Counts                      `json:"counts"`
+	Books     []ledger.Account            `json:"books"`
+	Counters  map[string]map[string]int64 `json:"counters,omitempty"` // builders' own, by builder
+	Dataset   []dataset.Written           `json:"dataset"`
+	Decisions string                      `json:"decisions"`
+	Warnings  []string                    `json:"warnings,omitempty"`
+}
+
+func (r *run) writeManifest() error {
+	status := statusCompleted
+	if r.sum.Counts.Kept == 0 {
+		status = statusFailed
+	}
+	b, err := json.MarshalIndent(Manifest{NatGo: Version(), Log: recordlog.Version, RunID: r.plan.RunID, Status: status, Compat: r.plan.Compat,
+		Source: r.plan.inputs.kind, Inputs: r.inputs, Seed: r.plan.rules.Split.Seed, Counts: r.sum.Counts, Books: r.sum.Accounts,
+		Counters: r.counters, Dataset: r.written, Decisions: "records/decisions.bin", Warnings: r.sum.Warnings}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(r.plan.folder.Manifest(), append(b, '\n'))
+}
+
+// Version is the module version the program was built from, or "devel".
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return "devel"
+	}
+	return info.Main.Version
+}
+
+// writeProgress writes NAT's own progress files: a line for each collection run that gave records, and the same as a list.
+func (r *run) writeProgress() error {
+	stamp := r.env.Now().UTC().Format(time.RFC3339Nano)
+	var lines, list []string
+	for i := range r.runs {
+		lines = append(lines, string(r.runs[i].line(r.plan.RunID, stamp))+"\n")
+		list = append(list, "  "+string(r.runs[i].line(r.plan.RunID, stamp)))
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	if err := durable.WriteFile(r.plan.folder.path("data_collection_progress.jsonl"), []byte(strings.Join(lines, ""))); err != nil {
+		return err
+	}
+	return durable.WriteFile(r.plan.folder.path("collection_history.json"), []byte("[\n"+strings.Join(list, ",\n")+"\n]\n"))
+}

@@ -1,0 +1,296 @@
+package finetune
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// A commit makes what was built so far survive a crash. It costs a sync, so it is made at intervals.
+const (
+	commitBytes = 64 << 20
+	commitEvery = 2 * time.Second
+)
+
+// groupsInFlight bounds the groups that are on their way through the builders; the sessions' own credits bound the bytes.
+const groupsInFlight = 4096
+
+// cursor is where a run stands in its inputs: what a commit of the log records.
+type cursor struct {
+	Source source.Cursor  `json:"source"`
+	Inputs []source.Input `json:"inputs,omitempty"` // those read to their end
+	Failed []int          `json:"failed,omitempty"` // collection runs that failed and were passed over
+	Seen   source.Stats   `json:"seen"`             // counts of the collection runs read to their end
+}
+
+// item is a group on its way, with what the source dropped before it. A nil group ends a collection run.
+type item struct {
+	group *ttc.Group
+	drops []ledger.Drop
+	at    source.Cursor
+	// With a nil group:
+	input source.Input
+	seen  source.Stats
+	fail  error // why the collection run failed
+}
+
+// build streams the examples of every collection run through the builders into the record log. One goroutine reads and
+// sends, one takes the results in order and writes the log; the builders' processes work in between.
+func (r *run) build(ctx context.Context) error {
+	log, from, err := r.openLog()
+	if err != nil {
+		return err
+	}
+	if log == nil {
+		r.seen, r.inputs = from.Seen, from.Inputs
+		return nil
+	}
+	defer log.Close()
+	items := make(chan item, groupsInFlight)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		defer close(items)
+		return r.feed(ctx, from, items)
+	})
+	g.Go(func() error { return r.gather(ctx, log, from, items) })
+	return g.Wait()
+}
+
+// feed reads the collection runs and sends their groups to the builders.
+func (r *run) feed(ctx context.Context, from cursor, items chan<- item) error {
+	for k := from.Source.Run; k < len(r.plan.inputs.paths); k++ {
+		var resume *source.Cursor
+		if k == from.Source.Run && from.Source.Row > 0 {
+			at := from.Source
+			at.Run = 0
+			resume = &at
+		}
+		if err := r.feedRun(ctx, k, resume, items); err != nil {
+			return err
+		}
+	}
+	for _, s := range r.stages {
+		s.session.CloseSend()
+	}
+	return nil
+}
+
+// feedRun reads one collection run. That the input can't be read ends the run, or only the collection run where the
+// config says so.
+func (r *run) feedRun(ctx context.Context, k int, resume *source.Cursor, items chan<- item) error {
+	f := feeder{run: r, k: k, items: items}
+	err := f.read(ctx, resume)
+	if err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		if !r.plan.trainer.ContinueOnCollectionError {
+			return exit.With(exit.Failed, fmt.Errorf("collection run %d failed: %w", k, err))
+		}
+		if r.plan.Compat { // NAT leaves out all of it
+			f.drops, f.seen = nil, source.Stats{}
+		}
+	} else if r.plan.Compat {
+		// A collection run is one group, and even an empty one is built: NAT writes a file for it.
+		if err := f.send(ctx, &ttc.Group{Key: strconv.Itoa(k), Examples: f.held}); err != nil {
+			return err
+		}
+	}
+	return f.push(ctx, item{input: f.input, seen: f.seen, fail: err})
+}
+
+// feeder reads one collection run.
+type feeder struct {
+	run   *run
+	k     int
+	items chan<- item
+	drops []ledger.Drop
+	held  []*ttc.Example // the whole run, in compat
+	at    source.Cursor
+	input source.Input
+	seen  source.Stats
+}
+
+func (f *feeder) read(ctx context.Context, resume *source.Cursor) error {
+	src, err := f.run.plan.inputs.open(ctx, f.run.plan.inputs.paths[f.k], source.Options{
+		Drop:   func(d ledger.Drop) { d.Run = f.k; f.drops = append(f.drops, d) },
+		Resume: resume,
+	})
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	defer func() { f.seen = *src.Stats() }()
+	for {
+		ex, at, err := src.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			if in := src.Inputs(); len(in) > 0 {
+				f.input = in[len(in)-1]
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		ex.Run, at.Run = f.k, f.k
+		f.at = at
+		if f.run.plan.Compat {
+			f.held = append(f.held, ex)
+			continue
+		}
+		if err := f.send(ctx, &ttc.Group{Key: ex.ID, Examples: []*ttc.Example{ex}}); err != nil {
+			return err
+		}
+	}
+}
+
+// send gives a group to every builder, and notes that its results are due.
+func (f *feeder) send(ctx context.Context, g *ttc.Group) error {
+	if err := f.push(ctx, item{group: g}); err != nil {
+		return err
+	}
+	for _, s := range f.run.stages {
+		if err := s.session.Send(ctx, g); err != nil {
+			return s.failed(err)
+		}
+	}
+	return nil
+}
+
+func (f *feeder) push(ctx context.Context, it item) error {
+	it.at, it.drops = f.at, f.drops
+	it.at.Run = f.k
+	f.drops = nil
+	select {
+	case f.items <- it:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// gather takes the builders' results of each group, in order, and appends them to the log.
+func (r *run) gather(ctx context.Context, log *recordlog.Writer, at cursor, items <-chan item) error {
+	last := r.env.Now()
+	for it := range items {
+		if it.group == nil {
+			at.Source = source.Cursor{Run: it.at.Run + 1}
+			at.Inputs = append(at.Inputs, it.input)
+			at.Seen.Add(&it.seen)
+			if it.fail != nil {
+				at.Failed = append(at.Failed, it.at.Run)
+				r.warn("collection run %d failed and is left out: %v", it.at.Run, it.fail)
+			}
+			if len(it.drops) > 0 {
+				if err := r.append(log, &ttc.Group{}, it.drops, nil); err != nil {
+					return err
+				}
+			}
+		} else {
+			results := make([]*stageResult, len(r.stages))
+			for i, s := range r.stages {
+				res, err := s.receive(ctx, it.group)
+				if err != nil {
+					return err
+				}
+				results[i] = res
+			}
+			if err := r.append(log, it.group, it.drops, results); err != nil {
+				return err
+			}
+			at.Source = it.at
+		}
+		if log.Uncommitted() >= commitBytes || r.env.Now().Sub(last) >= commitEvery {
+			if err := r.commit(log, at, false); err != nil {
+				return err
+			}
+			last = r.env.Now()
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	r.seen, r.inputs = at.Seen, at.Inputs
+	return r.commit(log, at, true)
+}
+
+func (r *run) commit(log *recordlog.Writer, at cursor, done bool) error {
+	b, err := json.Marshal(at)
+	if err != nil {
+		return err
+	}
+	if err := log.Commit(b, done); err != nil {
+		return exit.Environmentf("can't commit the record log: %w", err)
+	}
+	return nil
+}
+
+// append adds a group's frame to the log.
+func (r *run) append(log *recordlog.Writer, g *ttc.Group, drops []ledger.Drop, results []*stageResult) error {
+	b := recordlog.NewBuilder(g, r.stageNames())
+	for _, d := range drops {
+		b.Drop(d)
+	}
+	b.Account(ledger.Source, "example", 0, int64(len(g.Examples)))
+	for i, res := range results {
+		r.stages[i].settle(b, i, g, res)
+	}
+	if err := log.Append(b.Group()); err != nil {
+		return exit.Environmentf("can't write the record log: %w", err)
+	}
+	return nil
+}
+
+// openLog starts the log, or goes on with one that a run left behind. A nil log means that all groups are in already.
+func (r *run) openLog() (*recordlog.Writer, cursor, error) {
+	var at cursor
+	if !r.plan.resume {
+		log, err := recordlog.Create(r.plan.folder.Records())
+		if err != nil {
+			return nil, at, exit.Environmentf("can't start the record log: %w", err)
+		}
+		return log, at, nil
+	}
+	c, err := recordlog.ReadCommit(r.plan.folder.Records())
+	if errors.Is(err, fs.ErrNotExist) { // the run died before its first commit
+		if err := recordlog.Remove(r.plan.folder.Records()); err != nil {
+			return nil, at, exit.Environmentf("can't start the record log: %w", err)
+		}
+		log, err := recordlog.Create(r.plan.folder.Records())
+		return log, at, err
+	}
+	if err != nil {
+		return nil, at, exit.With(exit.Environment, err)
+	}
+	if len(c.Cursor) > 0 {
+		if err := json.Unmarshal(c.Cursor, &at); err != nil {
+			return nil, at, fmt.Errorf("the record log's commit is damaged: %w", err)
+		}
+	}
+	if c.Done {
+		return nil, at, nil
+	}
+	log, err := recordlog.Open(r.plan.folder.Records())
+	return log, at, err
+}
+
+func (r *run) stageNames() []string {
+	names := make([]string, len(r.stages))
+	for i, s := range r.stages {
+		names[i] = s.name
+	}
+	return names
+}

@@ -1,0 +1,198 @@
+package finetune
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// curate decides what becomes of every record in the log. The same reading of the log gathers what else it holds: the
+// drops, the books, the builders' counters and NAT's view of the collection runs.
+func (r *run) curate(context.Context) error {
+	var err error
+	if r.drops, err = newDropFile(r.plan.folder.Dropped(), r.book); err != nil {
+		return exit.Environmentf("can't write the list of drops: %w", err)
+	}
+	rules := r.plan.rules
+	rules.Name = func(ordinal uint64) string { return r.exampleOf(ordinal) }
+	r.decisions, err = curate.Decide(r.entries(), rules, string(r.plan.folder))
+	var split *curate.SplitError
+	switch {
+	case errors.As(err, &split):
+		return exit.Failedf("dataset.split: %w", err)
+	case err != nil:
+		return err
+	}
+	if w := r.decisions.Warning; w != "" {
+		r.warn("%s", w)
+	}
+	var buf bytes.Buffer
+	if _, err := r.decisions.WriteTo(&buf); err != nil {
+		return err
+	}
+	if err := durable.WriteFile(r.plan.folder.Decisions(), buf.Bytes()); err != nil {
+		return exit.Environmentf("can't write the decisions: %w", err)
+	}
+	for _, a := range r.seen.Accounts() {
+		r.book.In(a.Stage, a.Unit, a.In)
+		if a.Unit != unitExample { // those are counted as they arrive in the log
+			r.book.Out(a.Stage, a.Unit, a.Out)
+		}
+	}
+	return nil
+}
+
+// entries yields what curation has to know of every record, and takes in the rest of the log on the way.
+func (r *run) entries() iter.Seq2[curate.Entry, error] {
+	return func(yield func(curate.Entry, error) bool) {
+		log, err := recordlog.NewReader(r.plan.folder.Records())
+		if err != nil {
+			yield(curate.Entry{}, err)
+			return
+		}
+		defer log.Close()
+		for {
+			g, err := log.Next()
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err != nil {
+				yield(curate.Entry{}, err)
+				return
+			}
+			r.take(g)
+			if !eachEntry(g, !r.plan.Compat, yield) {
+				return
+			}
+		}
+	}
+}
+
+// take books what a group's frame holds beside its records.
+func (r *run) take(g *recordlog.Group) {
+	for _, d := range g.Drops {
+		r.drops.add(d)
+	}
+	for _, a := range g.Accounts {
+		r.book.In(a.Stage, a.Unit, a.In)
+		r.book.Out(a.Stage, a.Unit, a.Out)
+	}
+	for _, c := range g.Counts {
+		if r.counters[c.Builder] == nil {
+			r.counters[c.Builder] = map[string]int64{}
+		}
+		r.counters[c.Builder][c.Name] += c.N
+	}
+	for i := range g.Records {
+		p, ok := g.Records[i].Record.(*builders.Preference)
+		if !ok {
+			continue
+		}
+		k := g.Records[i].Origin.Run
+		if n := len(r.runs); n == 0 || r.runs[n-1].run != k {
+			r.runs = append(r.runs, collected{run: k})
+		}
+		r.runs[len(r.runs)-1].add(p.Reward)
+	}
+}
+
+// eachEntry yields the entries of a group.
+func eachEntry(g *recordlog.Group, gate bool, yield func(curate.Entry, error) bool) bool {
+	var at *builders.Origin
+	var task, example [16]byte
+	var scoreName string
+	var score [8]byte
+	for i, h := range g.Hashes() {
+		r := &g.Records[i]
+		if r.Origin != at {
+			at = r.Origin
+			example = xxh3.HashString128(at.Example).Bytes()
+			task = example
+			if at.Task != "" {
+				task = xxh3.HashString128("task\x00" + at.Task).Bytes()
+			}
+		}
+		e := curate.Entry{Ordinal: g.First + uint64(i), Kind: r.Record.Kind(), Content: h.Content, Prompt: h.Prompt,
+			Chosen: h.Chosen, Rejected: h.Rejected, Task: task, Example: example}
+		if p, ok := r.Record.(*builders.Preference); ok {
+			if p.ScoreName != scoreName || i == 0 {
+				scoreName = p.ScoreName
+				sum := xxh3.HashString128(scoreName).Bytes()
+				copy(score[:], sum[:])
+			}
+			e.Score = score
+		}
+		if gate {
+			if reason, _ := curate.Gate(r); reason != "" {
+				e.Drop = curate.Dropped(reason)
+			}
+		}
+		if !yield(e, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// exampleOf names the example of a record, for an error.
+func (r *run) exampleOf(ordinal uint64) string {
+	log, err := recordlog.NewReader(r.plan.folder.Records())
+	if err != nil {
+		return fmt.Sprintf("record %d", ordinal)
+	}
+	defer log.Close()
+	for {
+		g, err := log.Next()
+		if err != nil {
+			return fmt.Sprintf("record %d", ordinal)
+		}
+		if i := ordinal - g.First; i < uint64(len(g.Records)) {
+			return fmt.Sprintf("example %q", g.Records[i].Origin.Example)
+		}
+	}
+}
+
+// settleDecisions books the decisions, and lists the records dropped by them.
+func (r *run) settleDecisions(g *recordlog.Group) {
+	for i := range g.Records {
+		d := r.decisions.At(g.First + uint64(i))
+		r.book.In(ledger.Gate, unitRecord, 1)
+		reason, dropped := d.Reason()
+		atGate := dropped && !curatedAway(reason)
+		if !atGate {
+			r.book.Out(ledger.Gate, unitRecord, 1)
+			r.book.In(ledger.Curate, unitRecord, 1)
+			if !dropped {
+				r.book.Out(ledger.Curate, unitRecord, 1)
+			}
+		}
+		if !dropped {
+			continue
+		}
+		rec := &g.Records[i]
+		o := rec.Origin
+		drop := ledger.Drop{Stage: ledger.Curate, Reason: reason, Unit: unitRecord, Run: o.Run, Example: o.Example,
+			Turn: rec.Record.Header().Turn, Index: -1, Builder: o.Builder, File: o.File, Offset: o.Offset}
+		if atGate {
+			drop.Stage = ledger.Gate
+			_, drop.Detail = curate.Gate(rec)
+		}
+		r.drops.add(drop)
+	}
+}
+
+func curatedAway(r ledger.Reason) bool {
+	return r == ledger.Duplicate || r == ledger.Contradiction || r == ledger.NotSampled
+}

@@ -1,0 +1,182 @@
+package finetune
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/nat"
+)
+
+// inputs are the files of a run, one a collection run, and how to read them.
+type inputs struct {
+	kind  string // `_type` of the source
+	paths []string
+	open  func(ctx context.Context, path string, opt source.Options) (source.Source, error)
+}
+
+// The types of source.
+const (
+	workflowOutput = "workflow_output"
+)
+
+// findInputs decides what is read: --from, else the sources section, else where NAT's evaluation wrote its output.
+func findInputs(p *plan) (inputs, error) {
+	block, err := sourceBlock(p)
+	if err != nil {
+		return inputs{}, err
+	}
+	in := inputs{kind: p.Source}
+	if in.kind == "" && block != nil {
+		in.kind = block.Type
+	}
+	paths := p.From
+	if len(paths) == 0 && block != nil {
+		paths = blockPaths(block)
+	}
+	if len(paths) == 0 {
+		if paths, err = natOutput(p.config.Eval); err != nil {
+			return in, err
+		}
+		if in.kind == "" {
+			in.kind = workflowOutput
+		}
+	}
+	if in.paths, err = p.expand(paths); err != nil {
+		return in, exit.With(exit.Environment, err)
+	}
+	if in.kind == "" {
+		if in.kind, err = sniff(in.paths[0]); err != nil {
+			return in, err
+		}
+	}
+	return in, in.setReader(p, block)
+}
+
+// expand finds the files. In compat a missing one is a failed collection run, not an error; and run k reads input k, so
+// num_runs decides how many there are.
+func (p *plan) expand(paths []string) ([]string, error) {
+	if !p.Compat {
+		files, err := source.Expand(paths, nat.FileName)
+		if err == nil && p.trainer.NumRuns != len(files) && p.config.Has("trainers", p.config.Finetuning.Trainer, "num_runs") {
+			p.note("num_runs is %d, but there are %d inputs: each is read once", p.trainer.NumRuns, len(files))
+		}
+		return files, err
+	}
+	var files []string
+	for _, path := range paths {
+		if more, err := source.Expand([]string{path}, nat.FileName); err == nil {
+			files = append(files, more...)
+		} else {
+			files = append(files, path)
+		}
+	}
+	for len(files) < p.trainer.NumRuns {
+		files = append(files, "")
+	}
+	return files[:p.trainer.NumRuns], nil
+}
+
+func sourceBlock(p *plan) (*config.Block, error) {
+	switch blocks := p.config.Sources; len(blocks) {
+	case 0:
+		return nil, nil
+	case 1:
+		return &blocks[0], nil
+	default:
+		return nil, exit.Usagef("sources has %d entries; a run reads one: remove the others, or name the input with --from", len(blocks))
+	}
+}
+
+func blockPaths(b *config.Block) []string {
+	switch c := b.Config.(type) {
+	case *nat.Config:
+		return c.Path
+	}
+	return nil
+}
+
+// natOutput is where `nat eval` put its output under this configuration.
+func natOutput(e config.Eval) ([]string, error) {
+	g := e.General
+	dir := g.OutputDir
+	if g.Output != nil && g.Output.Dir != "" {
+		dir = g.Output.Dir
+	}
+	if g.Dataset != nil && g.Dataset.Structure.Disable {
+		return nil, exit.Usagef("eval.general.dataset.structure.disable is true: NAT then writes answers without ids and steps, of which nothing can be made")
+	}
+	if dir == "" {
+		return nil, exit.Usagef("nothing to read: name inputs with --from, or under sources")
+	}
+	files, err := source.Expand([]string{dir}, nat.FileName)
+	if err != nil || len(files) == 0 {
+		return nil, exit.Environmentf("there is no %s in %s: run `nat eval` first, or name the input with --from", nat.FileName, dir)
+	}
+	return []string{dir}, nil
+}
+
+// setReader decides how a path of the inputs is opened.
+func (in *inputs) setReader(p *plan, block *config.Block) error {
+	switch in.kind {
+	case workflowOutput:
+		cfg := nat.DefaultConfig()
+		if block != nil {
+			if c, ok := block.Config.(*nat.Config); ok {
+				cfg = *c
+			}
+		} else if d := p.config.Eval.General.Dataset; d != nil {
+			cfg.IDKey, cfg.QuestionKey, cfg.AnswerKey, cfg.TrajectoryKey = d.IDKey, d.Structure.QuestionKey, d.Structure.GeneratedAnswerKey, d.Structure.TrajectoryKey
+		}
+		cfg.Compat = p.Compat
+		in.open = func(ctx context.Context, path string, opt source.Options) (source.Source, error) {
+			cfg.Path = []string{path}
+			return nat.Open(ctx, cfg, opt)
+		}
+		return nil
+	}
+	return exit.Usagef("there is no source %q: the sources are %s", in.kind, sourceNames())
+}
+
+func sourceNames() string {
+	return strings.Join(slices.Sorted(maps.Keys(Types().Sources)), ", ")
+}
+
+// sniff tells the kind of a file from the keys of its first entry.
+func sniff(path string) (string, error) {
+	f, err := source.Open(path)
+	if err != nil {
+		return "", exit.With(exit.Environment, err)
+	}
+	defer f.Close()
+	first, _, err := json.NewReader(f, json.Auto, json.Limits{}).Next()
+	if errors.Is(err, io.EOF) {
+		return "", exit.Failedf("%s is empty: there is nothing to read", path)
+	}
+	if err != nil {
+		return "", exit.With(exit.Failed, source.ReadError(path, err, 0))
+	}
+	has := func(key string) bool { _, ok := first.Get(key); return ok }
+	var kinds []string
+	if has("intermediate_steps") {
+		kinds = append(kinds, workflowOutput)
+	}
+	if has("turn_id") && has("score") {
+		kinds = append(kinds, "candidates")
+	}
+	if has("messages") || has("traj") {
+		kinds = append(kinds, "traces")
+	}
+	if len(kinds) != 1 {
+		return "", exit.Usagef("can't tell what %s is from the keys of its first entry: say so with --source, one of %s", filepath.Base(path), sourceNames())
+	}
+	return kinds[0], nil
+}

@@ -1,0 +1,218 @@
+package finetune
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// trajectoriesFormat is NAT's own TrajectoryCollection, written in compat only: what its builder returned for each
+// collection run, and what its trainer submitted. It is no row format: one file is one JSON document.
+const trajectoriesFormat = "nat_trajectories"
+
+// writeTrajectories writes trajectories.json, trajectories_run<k>.json for the later runs and, where anything is kept,
+// submitted.json. The log of a compat run has one group a collection run.
+func writeTrajectories(dir, log, runID string, d *curate.Decisions) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	r, err := recordlog.NewReader(log)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	var submitted *collection
+	defer func() {
+		if submitted != nil {
+			submitted.file.Abort()
+		}
+	}()
+	for {
+		g, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		name := "trajectories.json"
+		if g.Key != "0" {
+			name = "trajectories_run" + g.Key + ".json"
+		}
+		all, err := newCollection(filepath.Join(dir, name))
+		if err != nil {
+			return err
+		}
+		for i := range g.Records {
+			if err := all.add(&g.Records[i]); err != nil {
+				all.file.Abort()
+				return err
+			}
+		}
+		if err := all.commit(runID + "_run" + g.Key); err != nil {
+			return err
+		}
+		for i := range g.Records {
+			if !d.At(g.First + uint64(i)).Kept() {
+				continue
+			}
+			if submitted == nil {
+				if submitted, err = newCollection(filepath.Join(dir, "submitted.json")); err != nil {
+					return err
+				}
+			}
+			if err := submitted.add(&g.Records[i]); err != nil {
+				return err
+			}
+		}
+		if submitted != nil {
+			submitted.last = nil // a group never spans two runs
+		}
+	}
+	if submitted == nil {
+		return nil
+	}
+	return submitted.commit(runID)
+}
+
+// collection writes a TrajectoryCollection: {"trajectories": [[trajectory, ...] for each example], "run_id"}.
+type collection struct {
+	file   *durable.File
+	buf    []byte
+	last   *builders.Origin
+	groups int
+}
+
+func newCollection(path string) (*collection, error) {
+	f, err := durable.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	_, err = f.WriteString(`{"trajectories": [`)
+	return &collection{file: f}, err
+}
+
+func (c *collection) add(r *builders.Resolved) error {
+	p, ok := r.Record.(*builders.Preference)
+	if !ok {
+		return fmt.Errorf("a %s has no place in NAT's trajectories", r.Record.Kind())
+	}
+	b := c.buf[:0]
+	switch {
+	case r.Origin == c.last:
+		b = append(b, ",\n  "...)
+	case c.groups > 0:
+		b = append(b, "],\n [\n  "...)
+	default:
+		b = append(b, "\n [\n  "...)
+	}
+	if r.Origin != c.last {
+		c.groups++
+		c.last = r.Origin
+	}
+	b = append(b, `{"episode": [{"prompt": `...)
+	b = appendPrompt(b, r.Prompt)
+	b = json.AppendASCII(append(b, `, "chosen_response": `...), r.Chosen.Text)
+	b = json.AppendASCII(append(b, `, "rejected_response": `...), r.Rejected.Text)
+	b = appendFloat(append(b, `}], "reward": `...), p.Reward)
+	b = append(b, `, "shaped_rewards": null, "metadata": `...)
+	if p.Metadata == nil {
+		b = append(b, "null"...)
+	}
+	c.buf = append(append(b, p.Metadata...), '}')
+	_, err := c.file.Write(c.buf)
+	return err
+}
+
+func (c *collection) commit(runID string) error {
+	tail := append([]byte(nil), "],\n \"run_id\": "...)
+	if c.groups > 0 {
+		tail = append([]byte("]\n"), tail...)
+	}
+	if _, err := c.file.Write(append(json.AppendASCII(tail, runID), "}\n"...)); err != nil {
+		c.file.Abort()
+		return err
+	}
+	return c.file.Commit()
+}
+
+func appendPrompt(b []byte, p builders.Passage) []byte {
+	if p.IsText() {
+		return json.AppendASCII(b, p.Text)
+	}
+	b = append(b, '[')
+	for i := range p.Nodes {
+		b = appendOpenAIMessage(b, i, &p.Nodes[i])
+	}
+	return append(b, ']')
+}
+
+func appendOpenAIMessage(b []byte, i int, n *ttc.Node) []byte {
+	if i > 0 {
+		b = append(b, ", "...)
+	}
+	b = json.AppendASCII(append(b, `{"role": `...), n.Message.Role)
+	return append(json.AppendASCII(append(b, `, "content": `...), n.Message.Text), '}')
+}
+
+// appendFloat appends a float as Python's json does, which has bare words for what JSON has no numbers for.
+func appendFloat(b []byte, f float64) []byte {
+	switch {
+	case math.IsNaN(f):
+		return append(b, "NaN"...)
+	case math.IsInf(f, 1):
+		return append(b, "Infinity"...)
+	case math.IsInf(f, -1):
+		return append(b, "-Infinity"...)
+	}
+	b = strconv.AppendFloat(b, f, 'g', -1, 64)
+	return b
+}
+
+// collected is NAT's view of one collection run: the fields of data_collection_progress.jsonl and collection_history.json.
+type collected struct {
+	run           int
+	pairs         int64
+	sum, min, max float64
+}
+
+// add counts a reward as Python's sum, min and max do: in order, and with comparisons that NaN never wins.
+func (c *collected) add(reward float64) {
+	if c.pairs == 0 {
+		c.min, c.max = reward, reward
+	}
+	if reward < c.min {
+		c.min = reward
+	}
+	if reward > c.max {
+		c.max = reward
+	}
+	c.pairs++
+	c.sum += reward
+}
+
+// line is the run's object; stamp is the time it is reported at, empty for none.
+func (c *collected) line(runID, stamp string) []byte {
+	b := strconv.AppendInt([]byte(`{"run_number": `), int64(c.run), 10)
+	if stamp != "" {
+		b = json.AppendASCII(append(b, `, "timestamp": `...), stamp)
+	}
+	b = json.AppendASCII(append(b, `, "run_id": `...), runID)
+	b = strconv.AppendInt(append(b, `, "num_trajectories": `...), c.pairs, 10)
+	b = strconv.AppendInt(append(b, `, "num_dpo_pairs": `...), c.pairs, 10)
+	b = appendFloat(append(b, `, "avg_reward": `...), c.sum/float64(c.pairs))
+	b = appendFloat(append(b, `, "min_reward": `...), c.min)
+	b = appendFloat(append(b, `, "max_reward": `...), c.max)
+	return append(b, '}')
+}

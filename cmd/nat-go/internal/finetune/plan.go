@@ -1,0 +1,145 @@
+package finetune
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"regexp"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/customizer"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/kinds"
+	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// plan is all that is decided before a run starts.
+type plan struct {
+	Request
+	config  *config.Config
+	folder  Folder
+	inputs  inputs
+	trainer trainers.NemoCustomizerTrainer
+	formats []rows.Format
+	options rows.Options
+	rules   curate.Rules
+	copyTo  string // NAT's dataset_output_dir; empty: no copy
+	notes   []string
+	resume  bool // go on with a run folder that is there already
+}
+
+func newPlan(req Request, env Env) (*plan, error) {
+	c, err := loadConfig(req, env, Types())
+	if err != nil {
+		return nil, err
+	}
+	p := &plan{Request: req, config: c}
+	if err := p.name(env); err != nil {
+		return nil, err
+	}
+	p.trainer = trainers.NemoCustomizerTrainer{NumRuns: 1, DeduplicatePairs: true, WaitForCompletion: true}
+	if t := c.Trainer(); t != nil {
+		p.trainer = *t.Config.(*trainers.NemoCustomizerTrainer)
+	}
+	if err := p.chooseFormats(); err != nil {
+		return nil, err
+	}
+	p.chooseRules()
+	p.inputs, err = findInputs(p)
+	return p, err
+}
+
+// name decides the run id and folder.
+func (p *plan) name(env Env) error {
+	if p.RunID == "" {
+		var b [4]byte
+		rand.Read(b[:])
+		p.RunID = env.Now().UTC().Format("20060102-150405-") + hex.EncodeToString(b[:])
+	}
+	if !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`).MatchString(p.RunID) {
+		return exit.Usagef("--run-id %q: letters, digits, dots, dashes and underscores only, at most 100, beginning with a letter or digit", p.RunID)
+	}
+	dir := p.config.Finetuning.OutputDir
+	if p.OutputDir != "" {
+		dir = p.OutputDir
+	}
+	p.folder = Folder(filepath.Join(dir, p.RunID))
+	return nil
+}
+
+// chooseFormats decides the row formats: those asked for, else the adapter's own, else trl.
+func (p *plan) chooseFormats() error {
+	names := p.Formats
+	if len(names) == 0 {
+		names = p.config.Dataset.Formats
+	}
+	adapter := p.config.Adapter()
+	if len(names) == 0 {
+		names = []string{"trl"}
+		if adapter != nil {
+			if kind, ok := kinds.Lookup(adapter.Type); ok && kind.Format != "" {
+				names = []string{kind.Format}
+			}
+		}
+	}
+	for _, n := range names {
+		if n == trajectoriesFormat {
+			if !p.Compat {
+				return exit.Usagef("the format %s is NAT's own collection and exists with --compat nat only", n)
+			}
+			continue
+		}
+		f, ok := rows.Lookup(n)
+		if !ok {
+			return exit.Usagef("there is no format %q: the formats are %s", n, rows.Names())
+		}
+		p.formats = append(p.formats, f)
+	}
+	p.options.NAT = p.Compat
+	if p.config.Dataset.PromptAs == "text" {
+		p.options.TextPrompt = rows.PlainText
+	}
+	if adapter != nil {
+		if c, ok := adapter.Config.(*customizer.Config); ok {
+			p.options.FullHistory = c.UseFullMessageHistory
+			if c.DatasetOutputDir != nil {
+				p.copyTo = *c.DatasetOutputDir
+			}
+		}
+	}
+	return nil
+}
+
+// chooseRules decides how records are curated. In compat it is NAT's way and nothing else.
+func (p *plan) chooseRules() {
+	d := p.config.Dataset
+	p.rules = curate.Rules{Dedupe: p.trainer.DeduplicatePairs, Contradictions: d.Contradictions == "drop"}
+	switch {
+	case d.MaxPairs != nil:
+		p.rules.MaxPairs = int64(*d.MaxPairs)
+	case p.trainer.MaxPairs != nil:
+		p.rules.MaxPairs = int64(*p.trainer.MaxPairs)
+	}
+	seed := d.Split.Seed
+	if p.Seed != nil {
+		seed = *p.Seed
+	}
+	p.rules.Seed = uint64(seed)
+	p.rules.Split = curate.Split{By: curate.By(d.Split.By), Validation: d.Split.Validation, Seed: uint64(seed),
+		Required: d.Split.ValidationSet && d.Split.Validation > 0}
+	if p.Compat {
+		p.rules.Contradictions = false
+		p.rules.Split = curate.Split{By: curate.ByPosition, Validation: 0.2}
+	}
+}
+
+func (p *plan) summary() *Summary {
+	return &Summary{RunID: p.RunID, Status: statusFailed, RunDir: string(p.folder), DatasetDir: p.folder.Dataset(),
+		Counts: Counts{Dropped: map[ledger.Reason]int64{}}, Warnings: p.notes}
+}
+
+func (p *plan) note(format string, a ...any) { p.notes = append(p.notes, fmt.Sprintf(format, a...)) }

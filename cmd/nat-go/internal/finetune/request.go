@@ -1,0 +1,132 @@
+package finetune
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// Request is what the command line asks for. Its lists win over the configuration's where they are not empty.
+type Request struct {
+	ConfigFile string
+	Overrides  []string
+	From       []string // inputs, in the order of the collection runs
+	Source     string   // `_type` of the source; empty: from the config, else from the input's first entry
+	Builders   []string // without a config: "dpo", or a type as in YAML
+	Formats    []string
+	Adapter    string // "files", or a name of trainer_adapters
+	OutputDir  string
+	RunID      string
+	Seed       *int64
+	Compat     bool // be NAT, byte for byte
+	DryRun     bool // everything but the training job
+	Detach     bool // don't wait for the job
+	Metrics    string
+}
+
+// Env is what a run needs of the process it is in.
+type Env struct {
+	Log      zerolog.Logger
+	Self     string                           // path of this program, which serves the built-in builders
+	Now      func() time.Time                 // for run ids and NAT's progress files, never for data
+	Getenv   func(name string) (string, bool) // nil: the process's environment
+	Findings func([]schema.Finding)           // told of what the configuration's check has to say
+	Leave    *jobs.Leave                      // a person's wish to leave, by signals; nil: never
+	Progress func(Progress)                   // told now and then how far the run is
+}
+
+// Progress is how far a step of the run is.
+type Progress struct {
+	Step  string // "build", "write", ...
+	Done  int64
+	Total int64 // 0: unknown
+	Unit  string
+}
+
+// Summary is how a run ended: what --json prints.
+type Summary struct {
+	RunID      string           `json:"run_id"`
+	Status     string           `json:"status"`
+	RunDir     string           `json:"run_dir"`
+	DatasetDir string           `json:"dataset_dir"`
+	Counts     Counts           `json:"counts"`
+	Job        any              `json:"job,omitempty"`
+	Error      string           `json:"error,omitempty"`
+	Accounts   []ledger.Account `json:"-"`
+	Warnings   []string         `json:"-"`
+	Written    []WrittenFile    `json:"-"`
+	Next       string           `json:"-"` // what to do next
+}
+
+// WrittenFile is a file of the data set, for the summary.
+type WrittenFile struct {
+	Path string
+	Rows int64
+}
+
+// Counts are what came in, was made of it, and was left out.
+type Counts struct {
+	Examples   int64                   `json:"examples"`
+	Candidates int64                   `json:"candidates"`
+	Records    int64                   `json:"records"`
+	Kept       int64                   `json:"kept"`
+	Dropped    map[ledger.Reason]int64 `json:"dropped"`
+}
+
+// loadConfig reads the configuration the request names, or makes one of its flags, and reports all findings at once.
+func loadConfig(req Request, env Env, types config.Types) (*config.Config, error) {
+	opt := config.Options{Types: types, Compat: req.Compat, Run: true, Getenv: env.Getenv}
+	for _, o := range req.Overrides {
+		opt.Overrides = append(opt.Overrides, config.Override(o))
+	}
+	var c *config.Config
+	var fs []schema.Finding
+	switch {
+	case req.ConfigFile != "":
+		c, fs = config.Load(req.ConfigFile, opt)
+	case len(req.From) > 0:
+		text, err := configOfFlags(req)
+		if err != nil {
+			return nil, err
+		}
+		c, fs = config.Parse("(flags)", []byte(text), opt)
+	default:
+		return nil, exit.Usagef("nothing to run: name a configuration with --config_file, or an input with --from")
+	}
+	if env.Findings != nil {
+		env.Findings(fs)
+	}
+	if c == nil || schema.Failed(fs) {
+		return nil, exit.Usagef("%s", schema.Count(fs))
+	}
+	return c, nil
+}
+
+// configOfFlags is the configuration of a run without one.
+func configOfFlags(req Request) (string, error) {
+	builders := req.Builders
+	if len(builders) == 0 {
+		return "", exit.Usagef("which builder? Without --config_file, name one with --builder: dpo, for example")
+	}
+	var b strings.Builder
+	b.WriteString("trajectory_builders:\n")
+	var names []string
+	for i, t := range builders {
+		name := fmt.Sprintf("b%d", i)
+		if !strings.ContainsAny(t, "/_") {
+			name, t = t, t+"_traj_builder"
+		}
+		names = append(names, name)
+		fmt.Fprintf(&b, "  %s: {_type: %s}\n", name, t)
+	}
+	fmt.Fprintf(&b, "finetuning:\n  enabled: true\n  trajectory_builder: [%s]\n  output_dir: out\n", strings.Join(names, ", "))
+	return b.String(), nil
+}

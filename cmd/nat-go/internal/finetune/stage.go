@@ -1,0 +1,167 @@
+package finetune
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/plugins/host"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// stage is a builder of the run: a session with its process.
+type stage struct {
+	name    string // in the YAML
+	session *host.Session
+}
+
+func (s *stage) close() {
+	if s.session != nil {
+		s.session.Close()
+	}
+}
+
+func (s *stage) failed(err error) error {
+	return exit.With(exit.Environment, fmt.Errorf("builder %s: %w", s.name, err))
+}
+
+// stageResult is what a builder made of a group.
+type stageResult = host.Result
+
+// receive takes the results of g, which are the next due.
+func (s *stage) receive(ctx context.Context, g *ttc.Group) (*stageResult, error) {
+	res, err := s.session.Recv(ctx)
+	if err != nil {
+		return nil, s.failed(err)
+	}
+	if res.Group != g {
+		return nil, s.failed(fmt.Errorf("the results of group %q came where those of %q were due", res.Group.Key, g.Key))
+	}
+	return &res, nil
+}
+
+// settle puts a builder's results into the group's frame and closes its account of the group: every candidate - or, where
+// the examples have none, every example - is used in at least one record or dropped, once, with a reason.
+func (s *stage) settle(b *recordlog.Builder, index int, g *ttc.Group, res *stageResult) {
+	a := newSettlement(g)
+	if res.Reason != "" {
+		s.dropGroup(b, a, res.Reason, res.Err)
+		return
+	}
+	for _, r := range res.Records {
+		a.use(r)
+	}
+	for _, d := range res.Drops {
+		if d.Unit == a.unit {
+			a.dropped += d.N()
+		}
+	}
+	left := a.total - a.used - a.dropped
+	if left < 0 {
+		s.dropGroup(b, a, ledger.BuilderFailed, fmt.Errorf("of %d %ss it used %d and dropped %d", a.total, a.unit, a.used, a.dropped))
+		return
+	}
+	b.Account(ledger.Build, a.unit, a.total, a.used)
+	for _, d := range res.Drops {
+		if d.Unit != a.unit && d.Unit != unitPair {
+			b.Account(ledger.Build, d.Unit, d.N(), 0)
+		}
+		b.Drop(d)
+	}
+	if left > 0 {
+		b.Drop(s.place(g, 0, ledger.Drop{Reason: ledger.NotUsed, Unit: a.unit, Index: -1, Count: left}))
+	}
+	for _, r := range res.Records {
+		head := *r.Header()
+		if err := b.Record(index, r); err != nil {
+			b.Account(ledger.Build, "record", 1, 0)
+			b.Drop(s.place(g, head.Example, ledger.Drop{Reason: ledger.BadReference, Unit: "record", Turn: head.Turn, Index: -1, Detail: err.Error()}))
+		}
+	}
+	for _, c := range res.Counts {
+		b.Count(index, c.Name, c.N)
+	}
+}
+
+// dropGroup drops everything of a group for this builder.
+func (s *stage) dropGroup(b *recordlog.Builder, a *settlement, reason ledger.Reason, why error) {
+	if a.total == 0 {
+		return
+	}
+	b.Account(ledger.Build, a.unit, a.total, 0)
+	b.Drop(s.place(a.group, 0, ledger.Drop{Reason: reason, Unit: a.unit, Index: -1, Detail: firstLine(why), Count: a.total}))
+}
+
+func (s *stage) place(g *ttc.Group, example int, d ledger.Drop) ledger.Drop {
+	d.Stage, d.Builder = ledger.Build, s.name
+	if example >= 0 && example < len(g.Examples) {
+		ex := g.Examples[example]
+		d.Run, d.Example, d.File, d.Offset = ex.Run, ex.ID, ex.File, ex.Offset
+	}
+	return d
+}
+
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
+
+// The units a builder's account is kept in.
+const (
+	unitCandidate = "candidate"
+	unitExample   = "example"
+)
+
+// settlement is a builder's account of one group.
+type settlement struct {
+	group                *ttc.Group
+	unit                 string
+	total, used, dropped int64
+	seen                 [][]bool // by example and candidate; an example without candidates has one entry
+}
+
+func newSettlement(g *ttc.Group) *settlement {
+	a := &settlement{group: g, unit: unitExample, seen: make([][]bool, len(g.Examples))}
+	for i, ex := range g.Examples {
+		a.total += int64(len(ex.Candidates))
+		a.seen[i] = make([]bool, max(1, len(ex.Candidates)))
+	}
+	if a.total > 0 {
+		a.unit = unitCandidate
+	} else {
+		a.total = int64(len(g.Examples))
+	}
+	return a
+}
+
+// use marks what a record is made of.
+func (a *settlement) use(r builders.Record) {
+	if a.unit == unitExample {
+		a.mark(r.Header().Example, 0)
+		return
+	}
+	var refs []builders.Ref
+	switch r := r.(type) {
+	case *builders.Preference:
+		refs = []builders.Ref{r.Chosen.Ref, r.Rejected.Ref}
+	case *builders.Demonstration:
+		refs = []builders.Ref{r.Messages.Ref}
+	}
+	for _, ref := range refs {
+		if ref.Part == builders.CandidateOutput {
+			a.mark(ref.Example, ref.Candidate)
+		}
+	}
+}
+
+func (a *settlement) mark(example, candidate int) {
+	if example < 0 || example >= len(a.seen) || candidate < 0 || candidate >= len(a.seen[example]) || a.seen[example][candidate] {
+		return
+	}
+	a.seen[example][candidate] = true
+	a.used++
+}

@@ -1,0 +1,76 @@
+package finetune
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// WriteSummary says, for a person, what came in, what was kept, what was dropped and why, where it lies and what to do next.
+func WriteSummary(w io.Writer, s *Summary, color bool) error {
+	var b strings.Builder
+	bold := func(t string) string {
+		if color {
+			return "\x1b[1m" + t + "\x1b[0m"
+		}
+		return t
+	}
+	c := s.Counts
+	fmt.Fprintf(&b, "%s  %s\n", bold("run "+s.RunID), s.Status)
+	fmt.Fprintf(&b, "  in       %s, %s\n", count(c.Examples, "example"), count(c.Candidates, "candidate"))
+	fmt.Fprintf(&b, "  records  %s made, %d kept\n", count(c.Records, "record"), c.Kept)
+	for _, f := range s.Written {
+		fmt.Fprintf(&b, "  wrote    %s  %s\n", filepath.Join(s.DatasetDir, filepath.FromSlash(f.Path)), count(f.Rows, "row"))
+	}
+	writeDrops(&b, s.Accounts)
+	for _, text := range s.Warnings {
+		fmt.Fprintf(&b, "  warning  %s\n", text)
+	}
+	if s.Next != "" {
+		fmt.Fprintf(&b, "  next     %s\n", s.Next)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writeDrops lists what was left out, most first, in the unit it was counted in.
+func writeDrops(b *strings.Builder, accounts []ledger.Account) {
+	type line struct {
+		n            int64
+		unit, reason string
+		stage        ledger.Stage
+	}
+	var lines []line
+	for _, a := range accounts {
+		for r, n := range a.Dropped {
+			if r == ledger.OtherStep { // no candidates ever; counted so that the books balance
+				continue
+			}
+			lines = append(lines, line{n, a.Unit, string(r), a.Stage})
+		}
+	}
+	sort.Slice(lines, func(i, j int) bool {
+		if lines[i].n != lines[j].n {
+			return lines[i].n > lines[j].n
+		}
+		return lines[i].reason+lines[i].unit < lines[j].reason+lines[j].unit
+	})
+	for _, l := range lines {
+		why := ""
+		if page, ok := ledger.Explain(l.reason); ok {
+			why, _, _ = strings.Cut(page.Text, ". ")
+		}
+		fmt.Fprintf(b, "  dropped  %-16s %-24s %s\n", count(l.n, l.unit), l.reason, strings.TrimSuffix(why, "."))
+	}
+}
+
+func count(n int64, unit string) string {
+	if n == 1 {
+		return "1 " + unit
+	}
+	return fmt.Sprintf("%d %ss", n, unit)
+}

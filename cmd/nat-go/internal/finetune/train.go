@@ -1,0 +1,104 @@
+package finetune
+
+import (
+	"context"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/files"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/kinds"
+	"github.com/nat-go/nat-go/collator/rows"
+)
+
+// train hands the committed data set to the trainer, and waits for the job unless told otherwise. That a service can't be
+// reached doesn't undo the data set.
+func (r *run) train(ctx context.Context) error {
+	p := r.plan
+	if p.DryRun {
+		r.sum.Next = "the data set is complete; nothing was submitted (--dry-run)"
+		return nil
+	}
+	client, err := r.client()
+	if err != nil {
+		return r.unsubmitted(err)
+	}
+	job, err := client.Submit(ctx, r.dataSet())
+	if err != nil {
+		return r.unsubmitted(err)
+	}
+	r.sum.Job = job.Ref
+	r.sum.Status = string(job.State())
+	if p.Detach || !p.trainer.WaitForCompletion {
+		r.sum.Next = "the job is running; `nat-go finetune wait " + string(p.folder) + "` waits for it"
+		return nil
+	}
+	err = client.Wait(ctx, job, r.env.Leave)
+	r.sum.Status = string(job.State())
+	return err
+}
+
+// unsubmitted is the error of a run whose data set is complete but was not taken.
+func (r *run) unsubmitted(err error) error {
+	r.sum.Next = "the data set is complete and lies in " + r.plan.folder.Dataset() + "; `nat-go finetune resume " + string(r.plan.folder) + "` submits it"
+	return trainers.Exit(err)
+}
+
+// client opens the adapter that the configuration names; none means files.
+func (r *run) client() (*jobs.Client, error) {
+	kind, block := files.Kind(), r.plan.config.Adapter()
+	if name := r.plan.Adapter; name != "" && name != "files" {
+		block = adapterNamed(r.plan.config, name)
+		if block == nil {
+			return nil, exit.Usagef("--trainer_adapter %s: there is no such entry under trainer_adapters; `files` needs none", name)
+		}
+	} else if name == "files" {
+		block = nil
+	}
+	name, cfg := "files", kind.Config()
+	if block != nil {
+		var ok bool
+		if kind, ok = kinds.Lookup(block.Type); !ok {
+			return nil, exit.Environmentf("this build has no trainer adapter of type %s", block.Type)
+		}
+		name, cfg = block.Name, block.Config
+	}
+	env := trainers.Env{Log: r.env.Log}
+	adapter, err := kind.Open(cfg, env)
+	if err != nil {
+		return nil, err
+	}
+	c := &jobs.Client{Dir: string(r.plan.folder), Type: kind.Type, Name: name, Adapter: adapter, Log: r.env.Log}
+	if kind.Limits != nil {
+		c.Limits = kind.Limits(cfg)
+	}
+	return c, nil
+}
+
+func adapterNamed(c *config.Config, name string) *config.Block {
+	for i := range c.Adapters {
+		if c.Adapters[i].Name == name {
+			return &c.Adapters[i]
+		}
+	}
+	return nil
+}
+
+// dataSet is what was written, as adapters are told of it.
+func (r *run) dataSet() trainers.DataSet {
+	d := trainers.DataSet{RunID: r.plan.RunID, RunDir: string(r.plan.folder), Formats: map[string]trainers.Format{}}
+	for _, w := range r.written {
+		f := trainers.Format{Dir: "dataset/" + w.Format}
+		for _, file := range w.Files {
+			switch file.Split {
+			case rows.Train.String():
+				f.Train = "dataset/" + file.Path
+			case rows.Validation.String():
+				f.Validation = "dataset/" + file.Path
+			}
+		}
+		d.Formats[w.Format] = f
+	}
+	return d
+}
