@@ -10,6 +10,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 )
 
 const validConfig = `trajectory_builders:
@@ -134,7 +135,7 @@ func specs(t *testing.T, types map[string]config.Component) map[string]*schema.S
 
 // TestSettingsAreDocumented keeps `nat-go schema` useful: every component's setting says what it is for.
 func TestSettingsAreDocumented(t *testing.T) {
-	types := components()
+	types := finetune.Types()
 	for section, components := range map[string]map[string]*schema.Spec{"sources": specs(t, types.Sources), "trajectory_builders": specs(t, types.Builders),
 		"trainers": specs(t, types.Trainers), "trainer_adapters": specs(t, types.Adapters)} {
 		for name, spec := range components {

@@ -13,6 +13,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/candidates"
 	"github.com/nat-go/nat-go/ttc/source/nat"
 )
 
@@ -26,6 +27,7 @@ type inputs struct {
 // The types of source.
 const (
 	workflowOutput = "workflow_output"
+	candidatesType = "candidates"
 )
 
 // findInputs decides what is read: --from, else the sources section, else where NAT's evaluation wrote its output.
@@ -100,6 +102,8 @@ func blockPaths(b *config.Block) []string {
 	switch c := b.Config.(type) {
 	case *nat.Config:
 		return c.Path
+	case *candidates.Config:
+		return c.Path
 	}
 	return nil
 }
@@ -142,6 +146,18 @@ func (in *inputs) setReader(p *plan, block *config.Block) error {
 			return nat.Open(ctx, cfg, opt)
 		}
 		return nil
+	case candidatesType:
+		cfg := candidates.DefaultConfig()
+		if block != nil {
+			if c, ok := block.Config.(*candidates.Config); ok {
+				cfg = *c
+			}
+		}
+		in.open = func(ctx context.Context, path string, opt source.Options) (source.Source, error) {
+			cfg.Path = []string{path}
+			return candidates.Open(ctx, cfg, opt)
+		}
+		return nil
 	}
 	return exit.Usagef("there is no source %q: the sources are %s", in.kind, sourceNames())
 }
@@ -170,7 +186,7 @@ func sniff(path string) (string, error) {
 		kinds = append(kinds, workflowOutput)
 	}
 	if has("turn_id") && has("score") {
-		kinds = append(kinds, "candidates")
+		kinds = append(kinds, candidatesType)
 	}
 	if has("messages") || has("traj") {
 		kinds = append(kinds, "traces")

@@ -6,15 +6,19 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/kinds"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/ttc/source/candidates"
 	"github.com/nat-go/nat-go/ttc/source/nat"
 )
 
+// stepsNeeded are the event types of NAT's output that a builder works on: a configuration that filters them out is told so.
+var stepsNeeded = map[string][]string{"dpo_traj_builder": {"TTC_END"}}
+
 // Types are the types of component that a configuration may name.
 func Types() config.Types {
-	natConfig := nat.DefaultConfig()
 	t := config.Types{
 		Sources: map[string]config.Component{
-			workflowOutput: {Doc: "the workflow_output.json that `nat eval` writes", Config: &natConfig},
+			workflowOutput: {Doc: "the workflow_output.json that `nat eval` writes", Config: &nat.Config{}},
+			candidatesType: {Doc: "scored candidates as JSON lines", Config: &candidates.Config{}},
 		},
 		Builders: map[string]config.Component{},
 		Trainers: map[string]config.Component{
@@ -24,7 +28,7 @@ func Types() config.Types {
 	}
 	for _, f := range builtin.List() {
 		info := f.Info()
-		t.Builders[info.Name] = config.Component{Doc: info.Doc, Config: info.Config}
+		t.Builders[info.Name] = config.Component{Doc: info.Doc, Config: info.Config, Steps: stepsNeeded[info.Name]}
 	}
 	for _, k := range kinds.All() {
 		t.Adapters[k.Type] = config.Component{Doc: k.Doc, Config: k.Config()}
