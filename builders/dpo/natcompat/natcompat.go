@@ -1,0 +1,492 @@
+package natcompat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/dpo"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/natmodel"
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+// Info describes the builder; its configuration is package dpo's.
+func Info() builders.Info {
+	info := dpo.Info()
+	info.Doc = "NAT's own preference pairs, to the letter"
+	info.Unit, info.RawSteps = builders.UnitRun, true
+	return info
+}
+
+// Builder builds NAT's pairs from a run's raw steps.
+type Builder struct{ cfg dpo.Config }
+
+var _ builders.Builder = (*Builder)(nil)
+
+// New returns a builder. Settings NAT doesn't have are an error: they would change what has to be exact.
+func New(cfg dpo.Config) (*Builder, error) {
+	switch {
+	case cfg.Strategy != "", cfg.ScoreDirection != "" && cfg.ScoreDirection != "higher", cfg.MinChosenScore != nil, cfg.Threshold != nil, cfg.K != nil:
+		return nil, errors.New("NAT has no strategy, score_direction, min_chosen_score, threshold or k: leave them out with --compat nat, or leave out --compat nat")
+	}
+	return &Builder{cfg: cfg}, nil
+}
+
+// candidate is NAT's CandidateStep. Candidates of one id share its text and place.
+type candidate struct {
+	example  *item
+	turn     string
+	index    natmodel.Int
+	prompt   *prompt
+	response string
+	score    float64
+	metadata json.Raw // an object; nil for {}
+}
+
+// prompt is what _extract_prompt returns: messages, or a text.
+type prompt struct {
+	messages []chat.Message // nil: the prompt is text
+	text     string
+}
+
+// item is an entry of NAT's dict of input items: the key of the first of equal ids, the steps of the last.
+type item struct {
+	id string // str(key)
+	at int    // index of the example in the group
+}
+
+// pair is NAT's PreferencePair.
+type pair struct {
+	chosen, rejected *candidate
+	diff             float64
+	among            int // candidates of the turn, for best-vs-worst; 0: exhaustive
+}
+
+// metrics are the builder's, under NAT's names.
+type metrics struct {
+	examples, turns, candidates, pairs, single, scoreDiff, rejectedSteps int64
+}
+
+// Build builds the pairs of a collection run.
+func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) error {
+	var m metrics
+	items, err := inputItems(g)
+	if err != nil {
+		return err
+	}
+	turns, err := b.collect(ctx, g, items, &m)
+	if err != nil {
+		return err
+	}
+	m.turns = int64(len(turns))
+	byExample := map[string]int{}
+	var groups [][]pair // by str(id), in order of the first pair
+	for _, turn := range turns {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		for _, p := range b.turnPairs(turn, &m) {
+			id := p.chosen.example.id
+			at, ok := byExample[id]
+			if !ok {
+				at = len(groups)
+				byExample[id] = at
+				groups = append(groups, nil)
+			}
+			groups[at] = append(groups[at], p)
+			m.pairs++
+		}
+	}
+	m.examples = int64(len(groups))
+	for _, group := range groups {
+		if err := b.emit(group, out); err != nil {
+			return err
+		}
+	}
+	return m.report(out)
+}
+
+func (m *metrics) report(out builders.Output) error {
+	for _, c := range []struct {
+		name string
+		n    int64
+	}{
+		{"total_examples", m.examples}, {"total_turns", m.turns}, {"total_candidates", m.candidates}, {"total_pairs", m.pairs},
+		{"total_trajectories", m.pairs}, {"skipped_single_candidate", m.single}, {"skipped_score_diff", m.scoreDiff},
+		{"steps_rejected_by_model", m.rejectedSteps},
+	} {
+		if err := out.Count(c.name, c.n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inputItems is {item.id: item for item in items}: ids are Python dict keys.
+func inputItems(g *ttc.Group) ([]*item, error) {
+	byKey := map[string]*item{}
+	var items []*item
+	for i, ex := range g.Examples {
+		raw := ex.RawID
+		if len(raw) == 0 {
+			raw = json.Raw(`""`) // NAT's default for a missing id
+		}
+		key, err := dictKey(raw)
+		if err != nil {
+			return nil, fmt.Errorf("%s: entry %d: %w; NAT fails the whole run on it", ex.File, ex.Row, err)
+		}
+		if it, ok := byKey[key]; ok {
+			it.at = i
+			continue
+		}
+		id, err := str(raw)
+		if err != nil {
+			return nil, fmt.Errorf("%s: entry %d: id: %w", ex.File, ex.Row, err)
+		}
+		it := &item{id: id, at: i}
+		byKey[key] = it
+		items = append(items, it)
+	}
+	return items, nil
+}
+
+// dictKey is equal for ids that are one key of a Python dict. All NaN of one json.load are the same object, and so one key.
+func dictKey(raw json.Raw) (string, error) {
+	switch raw.Kind() {
+	case json.String:
+		s, _ := raw.Text()
+		return "s" + s, nil
+	case json.Null:
+		return "n", nil
+	case json.Bool, json.Number:
+		if n, ok := natmodel.ParseInt(raw); ok {
+			return "i" + n.Text, nil // also of True and 5.0
+		}
+		f, _ := raw.Float64()
+		if f == math.Trunc(f) && !math.IsInf(f, 0) {
+			return "i" + strconv.FormatFloat(f, 'f', 0, 64), nil // an integer beyond 64 bits
+		}
+		return "f" + strconv.FormatFloat(f, 'g', -1, 64), nil
+	case json.Array:
+		return "", errors.New("unhashable type: 'list'")
+	}
+	return "", errors.New("unhashable type: 'dict'")
+}
+
+// str is Python's str() of a JSON value.
+func str(raw json.Raw) (string, error) {
+	if s, ok := raw.Text(); ok {
+		return s, nil
+	}
+	v, err := pyvalue.Parse(raw)
+	if err != nil {
+		return "", err
+	}
+	return pyvalue.ToStr(v)
+}
+
+// collect is _collect_candidates: the candidates of each turn, keyed "<id>::<turn>", in order of first appearance.
+func (b *Builder) collect(ctx context.Context, g *ttc.Group, items []*item, m *metrics) ([][]candidate, error) {
+	// Every item's steps are validated when they are read, also those of items that lose their place in the dict.
+	used := map[int]*item{}
+	for _, it := range items {
+		used[it.at] = it
+	}
+	for i, ex := range g.Examples {
+		if used[i] == nil {
+			for _, s := range ex.Steps {
+				if _, err := natmodel.ParseStep(s.Raw); err != nil {
+					m.rejectedSteps++
+				}
+			}
+		}
+	}
+	at := map[string]int{}
+	var turns [][]candidate
+	for _, it := range items {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		prompts := map[string]*prompt{}
+		for _, s := range g.Examples[it.at].Steps {
+			step, err := natmodel.ParseStep(s.Raw)
+			if err != nil {
+				m.rejectedSteps++
+				continue
+			}
+			if step.EventType != "TTC_END" || !step.Name.Is(b.cfg.StepName) {
+				continue
+			}
+			c, ok, err := parseCandidate(step, prompts)
+			if err != nil {
+				return nil, err
+			}
+			if !ok {
+				continue
+			}
+			c.example = it
+			m.candidates++
+			key := it.id + "::" + c.turn
+			k, ok := at[key]
+			if !ok {
+				k = len(turns)
+				at[key] = k
+				turns = append(turns, nil)
+			}
+			turns[k] = append(turns[k], c)
+		}
+	}
+	return turns, nil
+}
+
+// parseCandidate is _parse_candidate. It is not ok for a step NAT passes over with a line in its log.
+func parseCandidate(step natmodel.Step, prompts map[string]*prompt) (c candidate, ok bool, err error) {
+	if step.Data == nil {
+		return c, false, nil
+	}
+	var turn, turnIndex, index, score, input, output json.Raw
+	for key, v := range step.Data.Members() {
+		switch string(key.Bytes()) {
+		case "turn_id":
+			turn = v
+		case "turn_index":
+			turnIndex = v
+		case "candidate_index":
+			index = v
+		case "score":
+			score = v
+		case "input":
+			input = v
+		case "output":
+			output = v
+		}
+	}
+	// TTCEventData refuses the whole when one field is refused, and only then are missing ones looked at.
+	switch {
+	case !absent(turn) && turn.Kind() != json.String:
+		return c, false, nil
+	case !absent(turnIndex):
+		if _, ok := natmodel.ParseInt(turnIndex); !ok {
+			return c, false, nil
+		}
+	}
+	c.index = natmodel.Int{Text: "0", Fits: true}
+	if !absent(index) {
+		if c.index, ok = natmodel.ParseInt(index); !ok {
+			return c, false, nil
+		}
+	}
+	if absent(turn) || absent(score) {
+		return c, false, nil
+	}
+	if c.score, ok = natmodel.ParseFloat(score); !ok {
+		return c, false, nil
+	}
+	c.turn, _ = turn.Text()
+	if c.prompt, err = extractPrompt(input, prompts); err != nil {
+		return c, false, err
+	}
+	if c.response, err = response(output); err != nil {
+		return c, false, err
+	}
+	if step.Metadata != nil {
+		inner := step.Metadata.Cursor()
+		inner.Enter(json.Object)
+		if _, any := inner.Member(); any {
+			c.metadata = step.Metadata
+		}
+	}
+	return c, true, nil
+}
+
+func absent(raw json.Raw) bool { return raw == nil || raw.Kind() == json.Null }
+
+// response is str(output) if output else "".
+func response(output json.Raw) (string, error) {
+	if output == nil {
+		return "", nil
+	}
+	if s, ok := output.Text(); ok {
+		return s, nil
+	}
+	v, err := pyvalue.Parse(output)
+	if err != nil || !v.Truth() {
+		return "", err
+	}
+	return pyvalue.ToStr(v)
+}
+
+// extractPrompt is _extract_prompt. Equal inputs of an item are looked at once.
+func extractPrompt(input json.Raw, known map[string]*prompt) (*prompt, error) {
+	if p, ok := known[string(input)]; ok {
+		return p, nil
+	}
+	p := &prompt{}
+	switch {
+	case absent(input):
+	case input.Kind() == json.Array && p.asMessages(input):
+	default:
+		var err error
+		if p.text, err = str(input); err != nil {
+			return nil, err
+		}
+	}
+	known[string(input)] = p
+	return p, nil
+}
+
+// asMessages reads a list whose every element has a role and a content that are text; other keys are lost.
+func (p *prompt) asMessages(input json.Raw) bool {
+	messages := []chat.Message{}
+	for e := range input.Elements() {
+		if e.Kind() != json.Object {
+			return false
+		}
+		role, _ := e.Get("role")
+		content, _ := e.Get("content")
+		if role.Kind() != json.String || content.Kind() != json.String {
+			return false
+		}
+		m := chat.Message{Form: chat.Text}
+		m.Role, _ = role.Text()
+		m.Text, _ = content.Text()
+		messages = append(messages, m)
+	}
+	p.messages = messages
+	return true
+}
+
+// turnPairs is _generate_preference_pairs for one turn.
+func (b *Builder) turnPairs(turn []candidate, m *metrics) []pair {
+	if len(turn) < 2 {
+		if b.cfg.RequireMultiple {
+			m.single++
+		}
+		return nil
+	}
+	sorted := byScore(turn)
+	if !b.cfg.ExhaustivePairs {
+		first, last := sorted[0], sorted[len(sorted)-1]
+		diff := first.score - last.score
+		if diff < b.cfg.MinScoreDiff {
+			m.scoreDiff++
+			return nil
+		}
+		return []pair{{first, last, diff, len(sorted)}}
+	}
+	var pairs []pair
+	for i, chosen := range sorted {
+		for _, rejected := range sorted[i+1:] {
+			diff := chosen.score - rejected.score
+			if diff < b.cfg.MinScoreDiff {
+				m.scoreDiff++
+				continue
+			}
+			pairs = append(pairs, pair{chosen: chosen, rejected: rejected, diff: diff})
+		}
+	}
+	pairs = byDiff(pairs)
+	if most := b.cfg.MaxPairsPerTurn; most != nil && len(pairs) > *most {
+		pairs = pairs[:*most]
+	}
+	return pairs
+}
+
+// byScore is sorted(candidates, key=score, reverse=True).
+func byScore(turn []candidate) []*candidate {
+	keys, order := make([]float64, len(turn)), make([]int32, len(turn))
+	for i := range turn {
+		keys[i], order[i] = turn[i].score, int32(i)
+	}
+	sortReversed(keys, order)
+	out := make([]*candidate, len(turn))
+	for i, k := range order {
+		out[i] = &turn[k]
+	}
+	return out
+}
+
+// byDiff is pairs.sort(key=score_diff, reverse=True).
+func byDiff(pairs []pair) []pair {
+	keys, order := make([]float64, len(pairs)), make([]int32, len(pairs))
+	for i := range pairs {
+		keys[i], order[i] = pairs[i].diff, int32(i)
+	}
+	sortReversed(keys, order)
+	out := make([]pair, len(pairs))
+	for i, k := range order {
+		out[i] = pairs[k]
+	}
+	return out
+}
+
+// emit is _build_trajectories for the pairs of one example.
+func (b *Builder) emit(group []pair, out builders.Output) error {
+	for _, p := range group {
+		c, r := p.chosen, p.rejected
+		rec := &builders.Preference{
+			Head:      builders.Head{Example: c.example.at, Turn: c.turn, Metadata: p.metadata()},
+			Prompt:    builders.Content{Text: c.prompt.text},
+			Chosen:    builders.Content{Text: c.response},
+			Rejected:  builders.Content{Text: r.response},
+			Reward:    p.diff,
+			ScoreName: b.cfg.StepName, ChosenScore: c.score, RejectedScore: r.score,
+			ChosenIndex: c.index.Value, RejectedIndex: r.index.Value,
+		}
+		if c.prompt.messages != nil {
+			rec.Prompt = builders.Content{Ref: builders.Ref{Part: builders.InlineMessages}, Messages: c.prompt.messages}
+		}
+		if !b.cfg.RewardFromDiff {
+			rec.Reward = c.score
+		}
+		if err := out.Record(rec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// metadata is the pair's metadata object, keys in NAT's order.
+func (p *pair) metadata() json.Raw {
+	c, r := p.chosen, p.rejected
+	m := make([]byte, 0, 256+len(c.metadata)+len(r.metadata))
+	m = appendFloat(append(m, `{"dpo_type": "preference_pair", "score_diff": `...), p.diff)
+	m = json.AppendString(append(m, `, "example_id": `...), c.example.id)
+	m = json.AppendString(append(m, `, "turn_id": `...), c.turn)
+	m = appendFloat(append(m, `, "chosen_score": `...), c.score)
+	m = appendFloat(append(m, `, "rejected_score": `...), r.score)
+	m = append(append(m, `, "chosen_index": `...), c.index.Text...)
+	m = append(append(m, `, "rejected_index": `...), r.index.Text...)
+	if p.among > 0 {
+		return append(strconv.AppendInt(append(m, `, "num_candidates": `...), int64(p.among), 10), '}')
+	}
+	m = append(append(m, `, "chosen_raw_metadata": `...), orEmpty(c.metadata)...)
+	m = append(append(m, `, "rejected_raw_metadata": `...), orEmpty(r.metadata)...)
+	return append(m, '}')
+}
+
+func orEmpty(raw json.Raw) json.Raw {
+	if raw == nil {
+		return json.Raw("{}")
+	}
+	return raw
+}
+
+// appendFloat appends a float as json.dumps writes it.
+func appendFloat(dst []byte, f float64) []byte {
+	switch {
+	case math.IsNaN(f):
+		return append(dst, "NaN"...)
+	case math.IsInf(f, 1):
+		return append(dst, "Infinity"...)
+	case math.IsInf(f, -1):
+		return append(dst, "-Infinity"...)
+	}
+	return pyvalue.AppendFloat(dst, f)
+}
