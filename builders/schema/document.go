@@ -305,9 +305,11 @@ func (x *expander) mapping(n, c *yaml.Node, ptr string, depth int) {
 			merged = append(merged, x.merge(n.Content[i+1], ptr, depth)...)
 			continue
 		}
-		if first := seen[key.Value]; first != nil {
+		if first := seen[key.Value]; first != nil { // the last one counts, as in Python's reader
 			x.fail(n.Content[i], child, CodeDuplicate, fmt.Sprintf("%q is set twice: first on line %d", key.Value, first.Line), "remove one of them")
-			continue
+			if j := keyIndex(c, key.Value); j >= 0 {
+				c.Content = slices.Delete(c.Content, j, j+2)
+			}
 		}
 		seen[key.Value] = key
 		k, v := x.expand(key, child, depth+1), x.expand(n.Content[i+1], child, depth+1)

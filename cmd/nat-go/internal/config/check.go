@@ -293,8 +293,12 @@ func typeNodeOf(block *yaml.Node) *yaml.Node {
 }
 
 func typeOf(block *yaml.Node) string {
-	if n := typeNodeOf(block); n != nil && n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str" {
-		return n.Value
+	n := typeNodeOf(block)
+	if n == nil || n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {
+		return ""
 	}
-	return ""
+	if module, name, ok := strings.Cut(n.Value, "/"); ok && strings.HasPrefix(module, "nat.plugins.") { // NAT's long form
+		return name
+	}
+	return n.Value
 }

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/nat-go/nat-go/builders/schema"
 )
 
@@ -109,5 +112,32 @@ func TestNATFilesPass(t *testing.T) {
 	}
 	if n < 80 {
 		t.Errorf("only %d files found", n)
+	}
+}
+
+// TestDefaultsAreNATs compares our defaults with those that NAT itself wrote out.
+func TestDefaultsAreNATs(t *testing.T) {
+	theirs, fs := Load(filepath.Join(conformance(t, "nat", "runs", "a", "out"), "config_effective.yml"), Options{})
+	if schema.Failed(fs) {
+		t.Fatal(fs)
+	}
+	ours, fs := Parse("c.yml", []byte("finetuning: {}\neval: {general: {output: {}, dataset: {}}}\n"), Options{})
+	if schema.Failed(fs) {
+		t.Fatal(fs)
+	}
+	clean := func(f Finetuning) Finetuning { f.OutputDir = filepath.Clean(f.OutputDir); return f }
+	if d := cmp.Diff(clean(theirs.Finetuning), clean(ours.Finetuning), cmpopts.EquateEmpty()); d != "" {
+		t.Error(d)
+	}
+	a, b := theirs.Eval.General, ours.Eval.General
+	if d := cmp.Diff(a.Dataset.Structure, b.Dataset.Structure); d != "" {
+		t.Error(d)
+	}
+	if a.Output.WriteATIF != b.Output.WriteATIF || a.ValidateLLMEndpoints != b.ValidateLLMEndpoints || a.PerInputUserID != b.PerInputUserID || a.Dataset.IDKey != b.Dataset.IDKey {
+		t.Errorf("theirs %+v\nours %+v", a, b)
+	}
+	job, fs := Parse("c.yml", []byte("eval: {general: {output: {job_management: {}}}}\n"), Options{})
+	if d := cmp.Diff(a.Output.JobManagement, job.Eval.General.Output.JobManagement); d != "" || schema.Failed(fs) {
+		t.Error(d, fs)
 	}
 }

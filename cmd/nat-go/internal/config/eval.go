@@ -7,6 +7,14 @@ type Eval struct {
 	Evaluators map[string]any `yaml:"evaluators" nullable:"true" doc:"NAT's evaluators by name"`
 }
 
+// Dir is the folder that NAT writes to under these settings.
+func (g *EvalGeneral) Dir() string {
+	if g.Output != nil && g.Output.Dir != "" {
+		return g.Output.Dir
+	}
+	return g.OutputDir
+}
+
 // EvalGeneral is `eval.general`.
 type EvalGeneral struct {
 	MaxConcurrency       int          `yaml:"max_concurrency" default:"8" validate:"gte=1" doc:"items evaluated at once"`

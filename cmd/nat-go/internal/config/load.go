@@ -88,12 +88,16 @@ func (l *loader) report(n *yaml.Node, ptr string, f schema.Finding) {
 	l.add(l.doc.Report(n, ptr, f))
 }
 
-// withoutEchoes leaves out what only says again, in other words, that a value could not be had.
+// withoutEchoes leaves out what only says again, in other words, that a value could not be had, and what NAT's sections have
+// wrong with them. NAT reads a key that is set twice, so with compat it is a warning.
 func (l *loader) withoutEchoes() []schema.Finding {
 	var out []schema.Finding
 	for _, f := range l.findings {
-		if l.broken[f.Pointer] && strings.HasPrefix(f.Code, "NG12") || f.Code == schema.CodeDuplicate && foreign(f.Pointer) {
+		if l.broken[f.Pointer] && f.Code > codeOverride || f.Code == schema.CodeDuplicate && foreign(f.Pointer) {
 			continue
+		}
+		if f.Code == schema.CodeDuplicate && l.opt.Compat {
+			f.Severity = schema.Warning
 		}
 		out = append(out, f)
 	}

@@ -97,10 +97,10 @@ func (l *loader) incomplete(c *Config) {
 	}
 }
 
-// has reports whether a path has a value other than null.
+// has reports whether a path has a value that is not empty.
 func (l *loader) has(path ...string) bool {
 	n := schema.Lookup(l.doc.Root, path...)
-	return n != nil && (n.Kind != yaml.ScalarNode || n.ShortTag() != "!!null") && (n.Kind != yaml.SequenceNode || len(n.Content) > 0)
+	return n != nil && (len(n.Content) > 0 || n.Kind == yaml.ScalarNode && n.Value != "" && n.ShortTag() != "!!null")
 }
 
 func names(blocks []Block) []string {
