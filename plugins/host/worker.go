@@ -76,11 +76,11 @@ func (w *worker) isolate(ctx context.Context, js []*job) error {
 			n = (len(js) + 1) / 2
 		case fatal(ctx, err):
 			return err
-		case n == 1:
+		case n == 1 && len(left) == 1:
 			w.poison(js[0], err)
 			js = js[1:]
 			n = len(js)
-		default:
+		default: // some may have been answered before it failed
 			js = append(left, js[n:]...)
 			n = 1
 		}
@@ -183,6 +183,7 @@ type attempt struct {
 	id     string
 	stream pb.Builder_BuildClient
 	sendMu sync.Mutex
+	ended  bool          // half-closed
 	credit chan struct{} // a token for each frame we may send
 	more   bool
 
@@ -322,15 +323,31 @@ func (a *attempt) send(feed <-chan *job, pause <-chan struct{}) (more bool, err 
 		return more, err
 	}
 	a.sent.Store(true)
-	a.sendMu.Lock()
-	defer a.sendMu.Unlock()
-	return more, a.stream.CloseSend()
+	return more, a.endIfDone()
 }
 
 func (a *attempt) write(m *pb.BuildRequest) error {
 	a.sendMu.Lock()
 	defer a.sendMu.Unlock()
+	if a.ended {
+		return nil // a credit for a plugin that has nothing more to send
+	}
 	return a.stream.Send(m)
+}
+
+// endIfDone half-closes the stream when there are no more groups and all are answered: not before, because credits go the
+// same way.
+func (a *attempt) endIfDone() error {
+	a.mu.Lock()
+	done := a.sent.Load() && len(a.jobs) == 0
+	a.mu.Unlock()
+	a.sendMu.Lock()
+	defer a.sendMu.Unlock()
+	if !done || a.ended {
+		return nil
+	}
+	a.ended = true
+	return a.stream.CloseSend()
 }
 
 // receive reads the stream to its end.
@@ -362,6 +379,9 @@ func (a *attempt) receive() error {
 		}
 		if len(m.GetParts()) > 0 {
 			if err := a.grant(); err != nil {
+				return err
+			}
+			if err := a.endIfDone(); err != nil {
 				return err
 			}
 		}

@@ -51,8 +51,8 @@ type BuilderClient interface {
 	Validate(ctx context.Context, in *ValidateRequest, opts ...grpc.CallOption) (*ValidateResponse, error)
 	// Open makes a session of one builder with one config. Findings of severity ERROR mean that there is none.
 	Open(ctx context.Context, in *OpenRequest, opts ...grpc.CallOption) (*OpenResponse, error)
-	// Build is a session's stream: groups up, results down. The host half-closes when it has no more groups; the plugin
-	// ends the stream when all groups are answered.
+	// Build is a session's stream: groups up, results down. The host half-closes when it has no more groups and all are
+	// answered; then the plugin ends the stream.
 	Build(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[BuildRequest, BuildResponse], error)
 	// Drain returns when no stream is open; after it the plugin refuses new sessions.
 	Drain(ctx context.Context, in *DrainRequest, opts ...grpc.CallOption) (*DrainResponse, error)
@@ -141,8 +141,8 @@ type BuilderServer interface {
 	Validate(context.Context, *ValidateRequest) (*ValidateResponse, error)
 	// Open makes a session of one builder with one config. Findings of severity ERROR mean that there is none.
 	Open(context.Context, *OpenRequest) (*OpenResponse, error)
-	// Build is a session's stream: groups up, results down. The host half-closes when it has no more groups; the plugin
-	// ends the stream when all groups are answered.
+	// Build is a session's stream: groups up, results down. The host half-closes when it has no more groups and all are
+	// answered; then the plugin ends the stream.
 	Build(grpc.BidiStreamingServer[BuildRequest, BuildResponse]) error
 	// Drain returns when no stream is open; after it the plugin refuses new sessions.
 	Drain(context.Context, *DrainRequest) (*DrainResponse, error)
