@@ -1,0 +1,263 @@
+package template
+
+import (
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+// changing are the methods that the immutable sandbox keeps away.
+var changing = map[pyvalue.Kind][]string{
+	pyvalue.KindList: {"append", "clear", "pop", "reverse", "insert", "sort", "extend", "remove"},
+	pyvalue.KindDict: {"clear", "pop", "popitem", "setdefault", "update"},
+}
+
+// attributeOf is Python's getattr: a method or attribute of v's type, and false where it has none of that name.
+func (st *state) attributeOf(v val, name string) (val, bool) {
+	if strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__") && len(name) > 4 && isDunder(name[2:len(name)-2]) {
+		return st.unsafe(v, name), true
+	}
+	for _, m := range changing[v.Kind()] {
+		if m == name {
+			return st.unsafe(v, name), true
+		}
+	}
+	var table map[string]method
+	switch v.Kind() {
+	case pyvalue.KindStr:
+		table = st.lib.strings
+	case pyvalue.KindDict:
+		table = st.lib.dicts
+	case pyvalue.KindList, pyvalue.KindTuple:
+		if name == "copy" && v.Kind() == pyvalue.KindTuple {
+			return missing, false
+		}
+		if _, ok := v.List().Tag.(groupTuple); ok && (name == "grouper" || name == "list") {
+			return v.Items()[map[string]int{"grouper": 0, "list": 1}[name]], true
+		}
+		table = st.lib.lists
+	case pyvalue.KindInt, pyvalue.KindBool, pyvalue.KindFloat:
+		return numberAttribute(v, name)
+	case pyvalue.KindObject:
+		return st.objectAttribute(v, name)
+	}
+	m := table[name]
+	if m == nil {
+		return missing, false
+	}
+	return pyvalue.OfObject(&callable{name, "builtin_function_or_method", func(st *state, a *args) val { return m(st, v, a) }}), true
+}
+
+// isDunder reports whether every object has __name__.
+func isDunder(name string) bool {
+	switch name {
+	case "class", "doc", "init", "new", "repr", "str", "eq", "ne", "lt", "le", "gt", "ge", "hash", "dir", "format",
+		"getattribute", "setattr", "delattr", "reduce", "reduce_ex", "sizeof", "init_subclass", "subclasshook", "getstate":
+		return true
+	}
+	return false
+}
+
+func (st *state) unsafe(v val, name string) val {
+	return pyvalue.OfObject(&undefined{of: v, name: pyvalue.Str(name), unsafe: true})
+}
+
+func (st *state) objectAttribute(v val, name string) (val, bool) {
+	switch o := v.Object().(type) {
+	case *undefined:
+		o.raise()
+	case *namespace:
+		return o.attrs.GetStr(name)
+	case *loop:
+		return o.attribute(name)
+	case *macro:
+		return o.attribute(name)
+	case *cycler:
+		return o.attribute(name)
+	case *rangeObject:
+		switch name {
+		case "start":
+			return pyvalue.Int(o.start), true
+		case "stop":
+			return pyvalue.Int(o.start + o.n*o.step), true
+		case "step":
+			return pyvalue.Int(o.step), true
+		}
+	case *callable:
+		if name == "__name__" {
+			return st.unsafe(v, name), true
+		}
+	}
+	return missing, false
+}
+
+func (m *macro) attribute(name string) (val, bool) {
+	switch name {
+	case "name":
+		if m.code.name == "" {
+			return pyvalue.None, true
+		}
+		return pyvalue.Str(m.code.name), true
+	case "arguments":
+		out := make([]val, len(m.code.params))
+		for i, p := range m.code.params {
+			out[i] = pyvalue.Str(p)
+		}
+		return pyvalue.NewTuple(out...), true
+	case "caller":
+		return pyvalue.Bool(m.code.caller != nil), true
+	case "catch_kwargs":
+		return pyvalue.Bool(m.code.kwargs != nil), true
+	case "catch_varargs":
+		return pyvalue.Bool(m.code.varargs != nil), true
+	case "explicit_caller":
+		return pyvalue.Bool(m.code.explicitCaller), true
+	}
+	return missing, false
+}
+
+func numberAttribute(v val, name string) (val, bool) {
+	isFloat := v.Kind() == pyvalue.KindFloat
+	plain := v
+	if v.Kind() == pyvalue.KindBool {
+		plain = pyvalue.BigInt(v.Big())
+	}
+	switch {
+	case name == "real":
+		return plain, true
+	case name == "imag" && isFloat:
+		return pyvalue.Float(0), true
+	case name == "imag":
+		return pyvalue.Int(0), true
+	case name == "numerator" && !isFloat:
+		return plain, true
+	case name == "denominator" && !isFloat:
+		return pyvalue.Int(1), true
+	case name == "conjugate":
+		return function(name, func(*state, *args) val { return plain }), true
+	case name == "bit_length" && !isFloat:
+		return function(name, func(*state, *args) val { return pyvalue.Int(int64(v.Big().BitLen())) }), true
+	case name == "is_integer" && isFloat:
+		return function(name, func(*state, *args) val {
+			f := v.Float64()
+			return pyvalue.Bool(f-f == 0 && f == float64(int64(f)) || f-f == 0 && (f >= 1<<53 || f <= -(1<<53)))
+		}), true
+	}
+	return missing, false
+}
+
+// subscript is Python's v[i], and false where Python raises TypeError or LookupError.
+func (st *state) subscript(v, i val) (val, bool) {
+	switch v.Kind() {
+	case pyvalue.KindDict:
+		item, ok, err := v.Dict().Get(i)
+		return item, ok && err == nil
+	case pyvalue.KindList, pyvalue.KindTuple:
+		items := v.Items()
+		if n, ok := place(i, len(items)); ok {
+			return items[n], true
+		}
+	case pyvalue.KindStr:
+		s := v.Text()
+		if n, ok := place(i, pyvalue.Len(s)); ok {
+			a := pyvalue.ByteIndex(s, n)
+			_, size := pyvalue.DecodeRune(s[a:])
+			return str(s[a:a+size], provOf(v).slice(a, a+size)), true
+		}
+	case pyvalue.KindObject:
+		switch o := v.Object().(type) {
+		case *undefined:
+			o.raise()
+		case *rangeObject:
+			if n, ok := place(i, int(o.n)); ok {
+				return o.at(int64(n)), true
+			}
+		}
+	}
+	return missing, false
+}
+
+// place is the index i of a sequence of n elements.
+func place(i val, n int) (int, bool) {
+	if i.Kind() != pyvalue.KindInt && i.Kind() != pyvalue.KindBool {
+		return 0, false
+	}
+	x, ok := i.Int64()
+	if !ok {
+		return 0, false
+	}
+	if x < 0 {
+		x += int64(n)
+	}
+	return int(x), x >= 0 && x < int64(n)
+}
+
+// safe keeps away attributes the sandbox calls private.
+func (st *state) safe(v, attr val, name string) val {
+	if name[0] == '_' {
+		return st.unsafe(v, name)
+	}
+	return attr
+}
+
+// getattr is v.name: the attribute first, then the item.
+func (st *state) getattr(v, name val) val {
+	st.step()
+	n := name.Text()
+	if v.Kind() == pyvalue.KindDict && st.lib.dicts[n] == nil && n[0] != '_' { // the common case
+		if item, ok := v.Dict().GetStr(n); ok && !isChanging(n) {
+			return item
+		}
+	}
+	if a, ok := st.attributeOf(v, n); ok {
+		return st.safe(v, a, n)
+	}
+	if item, ok := st.subscript(v, name); ok {
+		return item
+	}
+	return undefinedIn(v, name)
+}
+
+func isChanging(name string) bool {
+	for _, m := range changing[pyvalue.KindDict] {
+		if m == name {
+			return true
+		}
+	}
+	return false
+}
+
+// getitem is v[i]: the item first, then, for a text, the attribute.
+func (st *state) getitem(v, i val) val {
+	st.step()
+	if item, ok := st.subscript(v, i); ok {
+		return item
+	}
+	if i.Kind() == pyvalue.KindStr && i.Text() != "" {
+		if a, ok := st.attributeOf(v, i.Text()); ok {
+			return st.safe(v, a, i.Text())
+		}
+	}
+	return undefinedIn(v, i)
+}
+
+// callValue calls v.
+func (st *state) callValue(v val, a *args) val {
+	st.step()
+	if v.Kind() == pyvalue.KindObject {
+		switch o := v.Object().(type) {
+		case *undefined:
+			o.raise()
+		case *callable:
+			return o.fn(st, a)
+		case *macro:
+			return st.callMacro(o, a)
+		case *loop:
+			return o.call(st, a)
+		case *joiner:
+			return o.call(st, a)
+		}
+	}
+	throw("TypeError", "'%s' object is not callable", v.TypeName())
+	return missing
+}

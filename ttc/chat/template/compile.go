@@ -1,0 +1,474 @@
+package template
+
+import (
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+// A template is compiled into closures: an expression into a function that returns a value, a statement into one that
+// writes to the output. Names have become slots by then.
+
+type (
+	expr func(st *state) val
+	stmt func(st *state) flow
+)
+
+// flow says how a statement ended.
+type flow uint8
+
+const (
+	flowOn flow = iota
+	flowBreak
+	flowContinue
+)
+
+// activation holds the variables of one call of a function.
+type activation struct {
+	slots  []val
+	parent *activation
+}
+
+// frame is where in the template the compiler is.
+type frame struct {
+	sym    *symbols
+	fn     *funcScope
+	inLoop bool // break and continue are possible
+	soft   bool // in an if: an unknown filter is an error only when it is reached
+}
+
+func (f *frame) inner() *frame {
+	return &frame{sym: newSymbols(f.sym, f.fn, 0), fn: f.fn, inLoop: f.inLoop}
+}
+
+// function is a frame that is a function of its own.
+func (f *frame) function() *frame {
+	fn := &funcScope{parent: f.fn, slots: map[string]int{}}
+	return &frame{sym: newSymbols(f.sym, fn, 0), fn: fn}
+}
+
+func (f *frame) softened() *frame {
+	c := *f
+	c.soft = true
+	return &c
+}
+
+// variable is a slot as seen from a function: so many functions out, at that index.
+type variable struct{ hops, slot int }
+
+func (f *frame) variable(r ref) variable {
+	v := variable{slot: r.fn.slot(r.ident)}
+	for fn := f.fn; fn != r.fn; fn = fn.parent {
+		v.hops++
+	}
+	return v
+}
+
+func (v variable) of(st *state) *val {
+	a := st.act
+	for range v.hops {
+		a = a.parent
+	}
+	return &a.slots[v.slot]
+}
+
+type compiler struct {
+	lib    *library
+	blocks map[string]bool
+}
+
+// root compiles a whole template.
+func (c *compiler) root(body []node) (stmt, *funcScope) {
+	fn := &funcScope{slots: map[string]int{}}
+	f := &frame{sym: newSymbols(nil, fn, 0), fn: fn}
+	f.sym.scan(body...)
+	enter := c.enter(f)
+	run := c.body(body, f)
+	return func(st *state) flow {
+		enter(st)
+		return run(st)
+	}, fn
+}
+
+// enter compiles what happens when a frame is entered: every variable gets its first value.
+func (c *compiler) enter(f *frame) func(st *state) {
+	type first struct {
+		to   variable
+		kind loadKind
+		name string
+		from variable
+	}
+	var loads []first
+	for _, r := range f.sym.order {
+		l := f.sym.loads[r]
+		if l.kind == loadParameter {
+			f.variable(r) // gives it its slot
+			continue
+		}
+		x := first{to: f.variable(r), kind: l.kind, name: l.name}
+		if l.kind == loadAlias {
+			x.from = f.variable(l.from)
+		}
+		loads = append(loads, x)
+	}
+	return func(st *state) {
+		for i := range loads {
+			l := &loads[i]
+			switch l.kind {
+			case loadResolve:
+				*l.to.of(st) = st.resolve(l.name)
+			case loadAlias:
+				*l.to.of(st) = *l.from.of(st)
+			case loadUndefined:
+				*l.to.of(st) = missing
+			}
+		}
+	}
+}
+
+func (c *compiler) body(nodes []node, f *frame) stmt {
+	steps := make([]stmt, 0, len(nodes))
+	for _, n := range nodes {
+		if s := c.statement(n, f); s != nil {
+			steps = append(steps, s)
+		}
+	}
+	switch len(steps) {
+	case 0:
+		return func(*state) flow { return flowOn }
+	case 1:
+		return steps[0]
+	}
+	return func(st *state) flow {
+		for _, s := range steps {
+			if fl := s(st); fl != flowOn {
+				return fl
+			}
+		}
+		return flowOn
+	}
+}
+
+func (c *compiler) statement(n node, f *frame) stmt {
+	switch n := n.(type) {
+	case *outputNode:
+		return c.output(n, f)
+	case *ifNode:
+		return c.ifStatement(n, f)
+	case *forNode:
+		return c.forStatement(n, f)
+	case *setNode:
+		return c.set(n, f)
+	case *setBlockNode:
+		return c.setBlock(n, f)
+	case *macroNode:
+		return c.macroStatement(n, f)
+	case *callBlockNode:
+		return c.callBlock(n, f)
+	case *generationNode:
+		return c.generation(n, f)
+	case *filterBlockNode:
+		return c.filterBlock(n, f)
+	case *withNode:
+		return c.with(n, f)
+	case *blockNode:
+		return c.block(n, f)
+	case *breakNode:
+		return c.jump(n.pos, f, flowBreak, "'break' outside loop")
+	case *continueNode:
+		return c.jump(n.pos, f, flowContinue, "'continue' not properly in loop")
+	case *loaderNode:
+		if n.expr != nil {
+			f.sym.scan(n.expr)
+		}
+		return func(st *state) flow {
+			throwAt(n.at(), "TypeError", "%s: a chat template can't load another template", n.tag)
+			return flowOn
+		}
+	}
+	throwAt(n.at(), "TemplateSyntaxError", "unexpected statement")
+	return nil
+}
+
+func (c *compiler) jump(p pos, f *frame, fl flow, otherwise string) stmt {
+	if !f.inLoop {
+		throwAt(p.at(), "SyntaxError", "%s", otherwise)
+	}
+	return func(*state) flow { return fl }
+}
+
+func (c *compiler) output(n *outputNode, f *frame) stmt {
+	steps := make([]stmt, len(n.items))
+	for i, item := range n.items {
+		switch item := item.(type) {
+		case *dataNode:
+			text, at := item.text, item.at()
+			steps[i] = func(st *state) flow {
+				st.pos = at
+				st.write(text, nil)
+				return flowOn
+			}
+		default:
+			e, at := c.expr(item, f), item.at()
+			steps[i] = func(st *state) flow {
+				v := e(st)
+				st.pos = at
+				st.print(v)
+				return flowOn
+			}
+		}
+	}
+	if len(steps) == 1 {
+		return steps[0]
+	}
+	return func(st *state) flow {
+		for _, s := range steps {
+			s(st)
+		}
+		return flowOn
+	}
+}
+
+func (c *compiler) ifStatement(n *ifNode, f *frame) stmt {
+	soft := f.softened()
+	test, body := c.expr(n.test, soft), c.body(n.body, soft)
+	type branch struct {
+		test expr
+		body stmt
+	}
+	elifs := make([]branch, len(n.elifs))
+	for i, e := range n.elifs {
+		elifs[i] = branch{c.expr(e.test, soft), c.body(e.body, soft)}
+	}
+	var otherwise stmt
+	if n.otherwise != nil {
+		otherwise = c.body(n.otherwise, soft)
+	}
+	return func(st *state) flow {
+		st.step()
+		if test(st).Truth() {
+			return body(st)
+		}
+		for i := range elifs {
+			if elifs[i].test(st).Truth() {
+				return elifs[i].body(st)
+			}
+		}
+		if otherwise != nil {
+			return otherwise(st)
+		}
+		return flowOn
+	}
+}
+
+// assign compiles a target: a name, a namespace attribute or a tuple of them.
+func (c *compiler) assign(target node, f *frame) func(st *state, v val) {
+	switch t := target.(type) {
+	case *nameNode:
+		r, _ := f.sym.find(t.name)
+		to := f.variable(r)
+		if to.hops == 0 {
+			slot := to.slot
+			return func(st *state, v val) { st.act.slots[slot] = v }
+		}
+		return func(st *state, v val) { *to.of(st) = v }
+	case *nsRefNode:
+		return c.assignAttribute(t, f)
+	case *tupleNode:
+		parts := make([]func(*state, val), len(t.items))
+		for i, e := range t.items {
+			parts[i] = c.assign(e, f)
+		}
+		at := t.at()
+		return func(st *state, v val) {
+			st.pos = at
+			for i, item := range unpack(v, len(parts)) {
+				parts[i](st, item)
+			}
+		}
+	}
+	throwAt(target.at(), "TemplateSyntaxError", "can't assign to this expression")
+	return nil
+}
+
+func (c *compiler) assignAttribute(t *nsRefNode, f *frame) func(st *state, v val) {
+	r, _ := f.sym.find(t.name)
+	from, attr, at := f.variable(r), t.attr, t.at()
+	return func(st *state, v val) {
+		st.pos = at
+		ns := asNamespace(*from.of(st))
+		if ns == nil {
+			throw("TemplateRuntimeError", "cannot assign attribute on non-namespace object")
+		}
+		if attr[0] == '_' {
+			throw("SecurityError", "setting attribute '%s' of a namespace is unsafe.", attr)
+		}
+		ns.attrs.SetStr(attr, v)
+	}
+}
+
+func asNamespace(v val) *namespace {
+	if v.Kind() != pyvalue.KindObject {
+		return nil
+	}
+	ns, _ := v.Object().(*namespace)
+	return ns
+}
+
+// unpack is `a, b, ... = v` for n names.
+func unpack(v val, n int) []val {
+	if k := v.Kind(); k == pyvalue.KindList || k == pyvalue.KindTuple {
+		if items := v.Items(); len(items) == n {
+			return items
+		}
+	}
+	next, ok := iterate(v)
+	if !ok {
+		throw("TypeError", "cannot unpack non-iterable %s object", v.TypeName())
+	}
+	items := make([]val, 0, n)
+	for {
+		item, ok := next()
+		if !ok {
+			break
+		}
+		if len(items) == n {
+			throw("ValueError", "too many values to unpack (expected %d)", n)
+		}
+		items = append(items, item)
+	}
+	if len(items) < n {
+		throw("ValueError", "not enough values to unpack (expected %d, got %d)", n, len(items))
+	}
+	return items
+}
+
+func (c *compiler) set(n *setNode, f *frame) stmt {
+	checks := c.namespaceChecks(n.target, f)
+	value, to, at := c.expr(n.value, f), c.assign(n.target, f), n.at()
+	return func(st *state) flow {
+		st.step()
+		for _, check := range checks {
+			check(st)
+		}
+		v := value(st)
+		st.pos = at
+		to(st, v)
+		return flowOn
+	}
+}
+
+// namespaceChecks are made before the value is computed, as jinja2 makes them.
+func (c *compiler) namespaceChecks(target node, f *frame) []func(st *state) {
+	var checks []func(st *state)
+	contains([]node{target}, func(n node) bool {
+		if t, ok := n.(*nsRefNode); ok {
+			r, _ := f.sym.find(t.name)
+			from, at := f.variable(r), t.at()
+			checks = append(checks, func(st *state) {
+				if asNamespace(*from.of(st)) == nil {
+					throwAt(at, "TemplateRuntimeError", "cannot assign attribute on non-namespace object")
+				}
+			})
+		}
+		return false
+	})
+	return checks
+}
+
+func (c *compiler) setBlock(n *setBlockNode, f *frame) stmt {
+	in := f.inner()
+	in.sym.scan(n.body...)
+	if n.filter != nil {
+		in.sym.scan(n.filter)
+	}
+	enter, body, to := c.enter(in), c.body(n.body, in), c.assign(n.target, f)
+	var filter func(st *state, v val) val
+	if n.filter != nil {
+		filter = c.filterOf(n.filter, in)
+	}
+	at := n.at()
+	return func(st *state) flow {
+		enter(st)
+		st.push(at)
+		if fl := body(st); fl != flowOn {
+			st.pop()
+			return fl
+		}
+		v := st.pop()
+		if filter != nil {
+			v = filter(st, v)
+		}
+		st.pos = at
+		to(st, v)
+		return flowOn
+	}
+}
+
+func (c *compiler) filterBlock(n *filterBlockNode, f *frame) stmt {
+	in := f.inner()
+	in.sym.scan(n.body...)
+	in.sym.scan(n.filter)
+	enter, body, filter := c.enter(in), c.body(n.body, in), c.filterOf(n.filter, in)
+	at := n.at()
+	return func(st *state) flow {
+		enter(st)
+		st.push(at)
+		if fl := body(st); fl != flowOn {
+			st.pop()
+			return fl
+		}
+		v := filter(st, st.pop())
+		st.pos = at
+		st.print(v)
+		return flowOn
+	}
+}
+
+func (c *compiler) with(n *withNode, f *frame) stmt {
+	in := f.inner()
+	in.sym.scan(n.targets...)
+	in.sym.scan(n.body...)
+	enter := c.enter(in)
+	type pair struct {
+		to    func(*state, val)
+		value expr
+	}
+	pairs := make([]pair, len(n.targets))
+	for i := range n.targets {
+		pairs[i] = pair{c.assign(n.targets[i], in), c.expr(n.values[i], f)}
+	}
+	body := c.body(n.body, in)
+	return func(st *state) flow {
+		st.step()
+		enter(st)
+		for i := range pairs {
+			pairs[i].to(st, pairs[i].value(st))
+		}
+		return body(st)
+	}
+}
+
+// block compiles a block of template inheritance, which stands for its body: it sees what the template was given and
+// what the template set at its top level, and nothing else.
+func (c *compiler) block(n *blockNode, f *frame) stmt {
+	if c.blocks[n.name] {
+		throwAt(n.at(), "TemplateAssertionError", "block '%s' defined twice", n.name)
+	}
+	c.blocks[n.name] = true
+	top := f.sym
+	for top.parent != nil {
+		top = top.parent
+	}
+	in := &frame{sym: newSymbols(nil, f.fn, 1000+len(c.blocks)), fn: f.fn}
+	in.sym.scan(n.body...)
+	for _, r := range in.sym.order {
+		l := in.sym.loads[r]
+		if outer, ok := top.refs[l.name]; ok && l.kind == loadResolve {
+			in.sym.setLoad(r, load{kind: loadAlias, from: outer})
+		}
+	}
+	enter, body := c.enter(in), c.body(n.body, in)
+	return func(st *state) flow {
+		enter(st)
+		return body(st)
+	}
+}

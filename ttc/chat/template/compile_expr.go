@@ -1,0 +1,406 @@
+package template
+
+import (
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+// expr compiles an expression. What it compiles to sets st.pos before anything that may fail.
+func (c *compiler) expr(n node, f *frame) expr {
+	switch n := n.(type) {
+	case *constNode:
+		v := n.value
+		return func(*state) val { return v }
+	case *dataNode:
+		v := pyvalue.Str(n.text)
+		return func(*state) val { return v }
+	case *nameNode:
+		return c.name(n, f)
+	case *attrNode:
+		return c.attribute(n, f)
+	case *itemNode:
+		return c.item(n, f)
+	case *callNode:
+		return c.callExpr(n, f, nil)
+	case *filterNode:
+		of, filter := c.expr(n.node, f), c.filter(n, f)
+		return func(st *state) val { return filter(st, of(st)) }
+	case *testNode:
+		return c.test(n, f)
+	case *condNode:
+		return c.conditional(n, f)
+	case *logicNode:
+		return c.logic(n, f)
+	case *notNode:
+		e := c.expr(n.node, f)
+		return func(st *state) val { return pyvalue.Bool(!e(st).Truth()) }
+	case *compareNode:
+		return c.compare(n, f)
+	case *binaryNode:
+		return c.binary(n, f)
+	case *unaryNode:
+		return c.unary(n, f)
+	case *concatNode:
+		return c.concat(n, f)
+	}
+	return c.display(n, f)
+}
+
+func (c *compiler) name(n *nameNode, f *frame) expr {
+	r, ok := f.sym.find(n.name)
+	if !ok { // a filter's arguments on a block are not scanned by jinja2 either
+		f.sym.load(n.name)
+		name := n.name
+		return func(st *state) val {
+			if v := st.resolve(name); !isMissing(v) {
+				return v
+			}
+			return undefinedName(name)
+		}
+	}
+	from, name := f.variable(r), n.name
+	if from.hops == 0 {
+		slot := from.slot
+		return func(st *state) val {
+			st.step()
+			if v := st.act.slots[slot]; !isMissing(v) {
+				return v
+			}
+			return undefinedName(name)
+		}
+	}
+	return func(st *state) val {
+		st.step()
+		if v := *from.of(st); !isMissing(v) {
+			return v
+		}
+		return undefinedName(name)
+	}
+}
+
+func (c *compiler) attribute(n *attrNode, f *frame) expr {
+	of, at, name := c.expr(n.node, f), n.at(), pyvalue.Str(n.name)
+	return func(st *state) val {
+		v := of(st)
+		st.pos = at
+		return st.getattr(v, name)
+	}
+}
+
+func (c *compiler) item(n *itemNode, f *frame) expr {
+	of, at := c.expr(n.node, f), n.at()
+	if s, ok := n.index.(*sliceNode); ok {
+		start, stop, step := c.optional(s.start, f), c.optional(s.stop, f), c.optional(s.step, f)
+		return func(st *state) val {
+			v, i, j, k := of(st), start(st), stop(st), step(st)
+			st.pos = at
+			return st.slice(v, i, j, k)
+		}
+	}
+	index := c.expr(n.index, f)
+	return func(st *state) val {
+		v, i := of(st), index(st)
+		st.pos = at
+		return st.getitem(v, i)
+	}
+}
+
+func (c *compiler) optional(n node, f *frame) expr {
+	if n == nil {
+		return func(*state) val { return pyvalue.None }
+	}
+	return c.expr(n, f)
+}
+
+func (c *compiler) exprs(nodes []node, f *frame) []expr {
+	out := make([]expr, len(nodes))
+	for i, n := range nodes {
+		out[i] = c.expr(n, f)
+	}
+	return out
+}
+
+func evaluate(st *state, exprs []expr) []val {
+	out := make([]val, len(exprs))
+	for i, e := range exprs {
+		out[i] = e(st)
+	}
+	return out
+}
+
+// display compiles tuples, lists and dicts.
+func (c *compiler) display(n node, f *frame) expr {
+	switch n := n.(type) {
+	case *tupleNode:
+		items := c.exprs(n.items, f)
+		return func(st *state) val {
+			st.spend(valueSize * len(items))
+			return pyvalue.NewTuple(evaluate(st, items)...)
+		}
+	case *listNode:
+		items := c.exprs(n.items, f)
+		return func(st *state) val {
+			st.spend(valueSize * len(items))
+			return pyvalue.NewList(evaluate(st, items))
+		}
+	case *dictNode:
+		keys, values, at := c.exprs(n.keys, f), c.exprs(n.values, f), n.at()
+		return func(st *state) val {
+			st.spend(2 * valueSize * len(keys))
+			d := &pyvalue.Dict{}
+			for i := range keys {
+				k, v := keys[i](st), values[i](st)
+				st.pos = at
+				check(d.Set(k, v))
+			}
+			return pyvalue.OfDict(d)
+		}
+	case *sliceNode:
+		return func(*state) val {
+			throwAt(n.at(), "TypeError", "unhashable type: 'slice'")
+			return missing
+		}
+	}
+	throwAt(n.at(), "TemplateSyntaxError", "unexpected expression")
+	return nil
+}
+
+func (c *compiler) conditional(n *condNode, f *frame) expr {
+	soft := f.softened()
+	test, then := c.expr(n.test, soft), c.expr(n.then, soft)
+	if n.otherwise == nil {
+		return func(st *state) val {
+			if test(st).Truth() {
+				return then(st)
+			}
+			return undefinedHint("the inline if-expression evaluated to false and no else section was defined.")
+		}
+	}
+	otherwise := c.expr(n.otherwise, soft)
+	return func(st *state) val {
+		if test(st).Truth() {
+			return then(st)
+		}
+		return otherwise(st)
+	}
+}
+
+func (c *compiler) logic(n *logicNode, f *frame) expr {
+	left, right, isOr := c.expr(n.left, f), c.expr(n.right, f), n.or
+	return func(st *state) val {
+		if v := left(st); v.Truth() == isOr {
+			return v
+		}
+		return right(st)
+	}
+}
+
+func (c *compiler) compare(n *compareNode, f *frame) expr {
+	first, at := c.expr(n.first, f), n.at()
+	type step struct {
+		op string
+		e  expr
+	}
+	steps := make([]step, len(n.ops))
+	for i, o := range n.ops {
+		steps[i] = step{o.op, c.expr(o.node, f)}
+	}
+	if len(steps) == 1 {
+		op, e := steps[0].op, steps[0].e
+		return func(st *state) val {
+			a, b := first(st), e(st)
+			st.pos = at
+			return pyvalue.Bool(st.holds(op, a, b))
+		}
+	}
+	return func(st *state) val {
+		a := first(st)
+		for _, s := range steps {
+			b := s.e(st)
+			st.pos = at
+			if !st.holds(s.op, a, b) {
+				return pyvalue.False
+			}
+			a = b
+		}
+		return pyvalue.True
+	}
+}
+
+func (c *compiler) binary(n *binaryNode, f *frame) expr {
+	left, right, op, at := c.expr(n.left, f), c.expr(n.right, f), n.op, n.at()
+	return func(st *state) val {
+		a, b := left(st), right(st)
+		st.pos = at
+		st.step()
+		return st.arithmetic(op, a, b)
+	}
+}
+
+func (c *compiler) unary(n *unaryNode, f *frame) expr {
+	e, minus, at := c.expr(n.node, f), n.minus, n.at()
+	return func(st *state) val {
+		v := e(st)
+		st.pos = at
+		return negate(v, minus)
+	}
+}
+
+func (c *compiler) concat(n *concatNode, f *frame) expr {
+	items, at := c.exprs(n.items, f), n.at()
+	return func(st *state) val {
+		var b builder
+		for _, e := range items {
+			v := e(st)
+			st.pos = at
+			st.appendText(&b, v)
+		}
+		st.spend(len(b.b))
+		return b.value()
+	}
+}
+
+// arguments compiles the arguments of a call, filter or test.
+func (c *compiler) arguments(a *arguments, f *frame) func(st *state) *args {
+	seen := map[string]bool{}
+	for _, name := range a.names {
+		if seen[name] {
+			throwAt(a.values[0].at(), "SyntaxError", "keyword argument repeated: %s", name)
+		}
+		seen[name] = true
+	}
+	plain, values := c.exprs(a.plain, f), c.exprs(a.values, f)
+	if a.star == nil && a.stars == nil {
+		if len(plain) == 0 && len(values) == 0 {
+			none := &args{}
+			return func(*state) *args { return none }
+		}
+		names := a.names
+		return func(st *state) *args {
+			return &args{evaluate(st, plain), names, evaluate(st, values)}
+		}
+	}
+	star, stars := c.optional(a.star, f), c.optional(a.stars, f)
+	hasStar, hasStars, names := a.star != nil, a.stars != nil, a.names
+	return func(st *state) *args {
+		out := &args{plain: evaluate(st, plain)}
+		if hasStar {
+			out.plain = append(out.plain, st.list(star(st))...)
+		}
+		out.names = append(out.names, names...)
+		out.named = evaluate(st, values)
+		if hasStars {
+			out.addDict(stars(st))
+		}
+		return out
+	}
+}
+
+func (a *args) addDict(v val) {
+	defined(v)
+	d := v.Dict()
+	if d == nil {
+		throw("TypeError", "argument after ** must be a mapping, not %s", v.TypeName())
+	}
+	for i := range d.Len() {
+		k, item := d.At(i)
+		if k.Kind() != pyvalue.KindStr {
+			throw("TypeError", "keywords must be strings")
+		}
+		if _, ok := a.get(k.Text()); ok {
+			throw("TypeError", "got multiple values for keyword argument '%s'", k.Text())
+		}
+		a.names = append(a.names, k.Text())
+		a.named = append(a.named, item)
+	}
+}
+
+// callExpr compiles a call. caller, where it isn't nil, is handed over as the keyword argument of that name.
+func (c *compiler) callExpr(n *callNode, f *frame, caller func(st *state) val) expr {
+	arguments, at := c.arguments(&n.args, f), n.at()
+	withCaller := func(st *state) *args {
+		a := arguments(st)
+		if caller == nil {
+			return a
+		}
+		b := *a
+		b.names = append(append([]string(nil), a.names...), "caller")
+		b.named = append(append([]val(nil), a.named...), caller(st))
+		return &b
+	}
+	if attr, ok := n.fn.(*attrNode); ok {
+		of, name := c.expr(attr.node, f), pyvalue.Str(attr.name)
+		method := c.lib.strings[attr.name]
+		return func(st *state) val {
+			v := of(st)
+			if method != nil && v.Kind() == pyvalue.KindStr {
+				a := withCaller(st)
+				st.pos = at
+				st.step()
+				return method(st, v, a)
+			}
+			st.pos = attr.at()
+			fn := st.getattr(v, name)
+			a := withCaller(st)
+			st.pos = at
+			return st.callValue(fn, a)
+		}
+	}
+	fn := c.expr(n.fn, f)
+	return func(st *state) val {
+		v := fn(st)
+		a := withCaller(st)
+		st.pos = at
+		return st.callValue(v, a)
+	}
+}
+
+// filter compiles the application of a filter to a value.
+func (c *compiler) filter(n *filterNode, f *frame) func(st *state, v val) val {
+	arguments, at, name := c.arguments(&n.args, f), n.at(), n.name
+	fn := c.lib.filters[name]
+	if fn == nil {
+		if !f.soft {
+			throwAt(at, "TemplateAssertionError", "No filter named '%s'.", name)
+		}
+		return func(*state, val) val {
+			throwAt(at, "TemplateRuntimeError", "No filter named '%s' found.", name)
+			return missing
+		}
+	}
+	return func(st *state, v val) val {
+		a := arguments(st)
+		st.pos = at
+		st.step()
+		return fn(st, v, a)
+	}
+}
+
+// filterOf compiles the filters of a block, whose innermost operand is the block's text.
+func (c *compiler) filterOf(n *filterNode, f *frame) func(st *state, v val) val {
+	outer := c.filter(n, f)
+	in, ok := n.node.(*filterNode)
+	if !ok {
+		return outer
+	}
+	inner := c.filterOf(in, f)
+	return func(st *state, v val) val { return outer(st, inner(st, v)) }
+}
+
+func (c *compiler) test(n *testNode, f *frame) expr {
+	of, arguments, at, name := c.expr(n.node, f), c.arguments(&n.args, f), n.at(), n.name
+	fn := c.lib.tests[name]
+	if fn == nil {
+		if !f.soft {
+			throwAt(at, "TemplateAssertionError", "No test named '%s'.", name)
+		}
+		return func(*state) val {
+			throwAt(at, "TemplateRuntimeError", "No test named '%s' found.", name)
+			return missing
+		}
+	}
+	return func(st *state) val {
+		v, a := of(st), arguments(st)
+		st.pos = at
+		return pyvalue.Bool(fn(st, v, a))
+	}
+}

@@ -1,0 +1,60 @@
+package template
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+// Error is a template that can't be compiled or a render that was refused.
+type Error struct {
+	// Class is the name of the Python exception: TemplateSyntaxError, TemplateAssertionError, UndefinedError, SecurityError,
+	// TemplateError (raise_exception), TypeError, ... or LimitError, which is our own.
+	Class  string
+	Text   string // what is wrong
+	Line   int    // 1-based line of the template
+	Column int    // 1-based column, in code points
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("template line %d, column %d: %s: %s", e.Line, e.Column, e.Class, e.Text)
+}
+
+// thrown carries an error up to Compile or Render, which are the only places that recover.
+type thrown struct {
+	class, text string
+	pos         int32 // offset into the normalised source; -1: the current one
+}
+
+func throwAt(pos int32, class, format string, a ...any) {
+	panic(thrown{class, fmt.Sprintf(format, a...), pos})
+}
+
+func throw(class, format string, a ...any) { throwAt(-1, class, format, a...) }
+
+// check raises a Python exception that a value operation reported.
+func check(err error) {
+	if err == nil {
+		return
+	}
+	if e, ok := err.(*pyvalue.Error); ok {
+		throw(e.Class, "%s", e.Text)
+	}
+	throw("RuntimeError", "%v", err)
+}
+
+// place turns what was thrown into an Error of the source.
+func (t thrown) place(src string, current int32) *Error {
+	pos := t.pos
+	if pos < 0 {
+		pos = current
+	}
+	if int(pos) > len(src) {
+		pos = int32(len(src))
+	}
+	before := src[:pos]
+	line := strings.Count(before, "\n") + 1
+	column := pyvalue.Len(before[strings.LastIndexByte(before, '\n')+1:]) + 1
+	return &Error{Class: t.class, Text: t.text, Line: line, Column: column}
+}

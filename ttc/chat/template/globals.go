@@ -1,0 +1,162 @@
+package template
+
+import (
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+var globals = map[string]val{
+	"range":           function("range", rangeGlobal),
+	"dict":            function("dict", dictGlobal),
+	"namespace":       function("namespace", namespaceGlobal),
+	"cycler":          function("cycler", cyclerGlobal),
+	"joiner":          function("joiner", joinerGlobal),
+	"lipsum":          function("lipsum", lipsumGlobal),
+	"raise_exception": function("raise_exception", raiseGlobal),
+	"strftime_now":    function("strftime_now", strftimeGlobal),
+}
+
+// maxRange is the sandbox's limit on range().
+const maxRange = 100_000
+
+func rangeGlobal(_ *state, a *args) val {
+	if len(a.plain) == 0 || len(a.plain) > 3 || len(a.names) > 0 {
+		throw("TypeError", "range expected 1 to 3 positional arguments, got %d", len(a.plain))
+	}
+	r := &rangeObject{step: 1}
+	var stop int64
+	at := func(i int) int64 { return int64(min(max(index(a.plain[i], ""), -1<<61), 1<<61)) }
+	if len(a.plain) == 1 {
+		stop = at(0)
+	} else {
+		r.start, stop = at(0), at(1)
+		if len(a.plain) == 3 {
+			r.step = at(2)
+		}
+	}
+	if r.step == 0 {
+		throw("ValueError", "range() arg 3 must not be zero")
+	}
+	r.n = int64(count(int(r.start), int(stop), int(r.step)))
+	if r.n > maxRange {
+		throw("OverflowError", "Range too big. The sandbox blocks ranges larger than MAX_RANGE (%d).", maxRange)
+	}
+	return pyvalue.OfObject(r)
+}
+
+func dictGlobal(st *state, a *args) val {
+	return pyvalue.OfDict(newDict(st, "dict", a))
+}
+
+// newDict is dict(mapping or pairs, **items).
+func newDict(st *state, fn string, a *args) *pyvalue.Dict {
+	d := &pyvalue.Dict{}
+	if len(a.plain) > 1 {
+		throw("TypeError", "%s expected at most 1 argument, got %d", fn, len(a.plain))
+	}
+	if len(a.plain) == 1 {
+		from := a.plain[0]
+		if u := asUndefined(from); u != nil {
+			u.raise() // dict() asks it for its keys
+		}
+		if m := from.Dict(); m != nil {
+			for i := range m.Len() {
+				k, v := m.At(i)
+				check(d.Set(k, v))
+			}
+		} else {
+			for _, pair := range st.list(from) {
+				kv := unpack(pair, 2)
+				check(d.Set(kv[0], kv[1]))
+			}
+		}
+	}
+	for i, name := range a.names {
+		d.SetStr(name, a.named[i])
+	}
+	st.spend(2 * valueSize * d.Len())
+	return d
+}
+
+func namespaceGlobal(st *state, a *args) val {
+	return pyvalue.OfObject(&namespace{newDict(st, "namespace", a)})
+}
+
+// cycler cycles through values by hand.
+type cycler struct {
+	items []val
+	pos   int
+}
+
+func (*cycler) TypeName() string { return "Cycler" }
+
+func cyclerGlobal(_ *state, a *args) val {
+	if len(a.names) > 0 {
+		throw("TypeError", "cycler() got an unexpected keyword argument '%s'", a.names[0])
+	}
+	if len(a.plain) == 0 {
+		throw("RuntimeError", "at least one item has to be provided")
+	}
+	return pyvalue.OfObject(&cycler{items: a.plain})
+}
+
+func (c *cycler) attribute(name string) (val, bool) {
+	switch name {
+	case "current":
+		return c.items[c.pos], true
+	case "items":
+		return pyvalue.NewTuple(c.items...), true
+	case "pos":
+		return pyvalue.Int(int64(c.pos)), true
+	case "next":
+		return function("next", func(*state, *args) val {
+			v := c.items[c.pos]
+			c.pos = (c.pos + 1) % len(c.items)
+			return v
+		}), true
+	case "reset":
+		return function("reset", func(*state, *args) val {
+			c.pos = 0
+			return pyvalue.None
+		}), true
+	}
+	return missing, false
+}
+
+// joiner is empty the first time it is called and a separator from then on.
+type joiner struct {
+	sep  val
+	used bool
+}
+
+func (*joiner) TypeName() string { return "Joiner" }
+
+func joinerGlobal(_ *state, a *args) val {
+	return pyvalue.OfObject(&joiner{sep: or(a.bind("joiner", 0, "sep")[0], pyvalue.Str(", "))})
+}
+
+func (j *joiner) call(_ *state, a *args) val {
+	a.bind("joiner", 0)
+	if !j.used {
+		j.used = true
+		return pyvalue.Str("")
+	}
+	return j.sep
+}
+
+func lipsumGlobal(*state, *args) val {
+	throw("TypeError", "lipsum() writes random text, which a chat template must not")
+	return missing
+}
+
+func raiseGlobal(st *state, a *args) val {
+	s, _ := st.text(a.bind("raise_exception", 1, "message")[0])
+	throw("TemplateError", "%s", s)
+	return missing
+}
+
+func strftimeGlobal(st *state, a *args) val {
+	f := textArg(a.bind("strftime_now", 1, "format")[0], "strftime() argument 1")
+	s := strftime(st.now, f.Text())
+	st.spend(len(s))
+	return pyvalue.Str(s)
+}

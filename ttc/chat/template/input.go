@@ -1,0 +1,210 @@
+package template
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+// ParseMessages reads the JSON array of a conversation into what Input.Messages takes: every value as Python sees it, with
+// its origin attached. Nothing is changed or checked.
+func ParseMessages(raw json.Raw) ([]pyvalue.Value, error) {
+	v, err := pyvalue.Parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	if v.Kind() != pyvalue.KindList {
+		return nil, fmt.Errorf("messages are %s, not a list", v.TypeName())
+	}
+	out := make([]pyvalue.Value, len(v.Items()))
+	for i, m := range v.Items() {
+		out[i] = WithOrigin(m, i)
+	}
+	return out, nil
+}
+
+// ParseTools reads the JSON array of tool definitions into what Input.Tools takes.
+func ParseTools(raw json.Raw) (pyvalue.Value, error) {
+	v, err := pyvalue.Parse(raw)
+	if err != nil {
+		return pyvalue.None, err
+	}
+	return toolOrigin(v), nil
+}
+
+// ToolList makes Input.Tools of tool definitions: None without any.
+func ToolList(tools []chat.Tool) (pyvalue.Value, error) {
+	if len(tools) == 0 {
+		return pyvalue.None, nil
+	}
+	items := make([]val, len(tools))
+	for i, t := range tools {
+		v, err := pyvalue.Parse(t.Raw)
+		if err != nil {
+			return pyvalue.None, fmt.Errorf("tool %d (%s): %w", i, t.Name, err)
+		}
+		items[i] = v
+	}
+	return toolOrigin(pyvalue.NewList(items)), nil
+}
+
+func toolOrigin(v val) val { return originOf(v, &source{toolMessage, "tools"}) }
+
+// WithOrigin returns a message dict that carries, on every value in it, that it is the message of that index.
+func WithOrigin(message pyvalue.Value, index int) pyvalue.Value {
+	if message.Kind() != pyvalue.KindDict {
+		return originOf(message, &source{index, ""})
+	}
+	d := message.Dict()
+	out := &pyvalue.Dict{Tag: &source{index, ""}}
+	for i := range d.Len() {
+		k, v := d.At(i)
+		_ = out.Set(k, originOf(v, &source{index, k.Text()})) // keys of a dict can be hashed
+	}
+	return pyvalue.OfDict(out)
+}
+
+func originOf(v val, src *source) val {
+	switch v.Kind() {
+	case pyvalue.KindList:
+		items := make([]val, len(v.Items()))
+		for i, e := range v.Items() {
+			items[i] = originOf(e, &source{src.message, src.field + "[" + strconv.Itoa(i) + "]"})
+		}
+		l := pyvalue.NewList(items)
+		l.List().Tag = src
+		return l
+	case pyvalue.KindDict:
+		d := v.Dict()
+		out := &pyvalue.Dict{Tag: src}
+		for i := range d.Len() {
+			k, e := d.At(i)
+			key := k.WithTag(&prov{segs: []seg{{int32(len(k.Text())), 0, src}}})
+			_ = out.Set(key, originOf(e, &source{src.message, src.field + "." + k.Text()}))
+		}
+		return pyvalue.OfDict(out)
+	case pyvalue.KindObject:
+		return v
+	}
+	return v.WithTag(&prov{segs: []seg{{int32(len(v.Text())), 0, src}}})
+}
+
+// reasoningKeys are the names hidden reasoning goes by, in the order in which transformers looks for it.
+var reasoningKeys = []string{"reasoning_content", "thinking", "reasoning"}
+
+// AliasReasoning does what transformers does to messages before it renders them: one that has reasoning under any of its
+// names gets it as `thinking`, first, and as `reasoning_content`. Doing it twice changes nothing.
+func AliasReasoning(message pyvalue.Value) pyvalue.Value {
+	d := message.Dict()
+	if d == nil {
+		return message
+	}
+	var reasoning val
+	for _, key := range reasoningKeys {
+		if v, ok := d.GetStr(key); ok && !v.IsNone() {
+			reasoning = v
+			break
+		}
+	}
+	if reasoning.IsNone() {
+		return message
+	}
+	out := &pyvalue.Dict{Tag: d.Tag}
+	out.SetStr("thinking", reasoning)
+	for i := range d.Len() {
+		k, v := d.At(i)
+		_ = out.Set(k, v)
+	}
+	out.SetStr("reasoning_content", reasoning)
+	return pyvalue.OfDict(out)
+}
+
+// Conversation makes Input.Messages of messages, normalised as templates want them: content that is null or absent is an
+// empty text, arguments that parse are an object in the order the model wrote them, and reasoning has all its names.
+func Conversation(messages []chat.Message) ([]pyvalue.Value, error) {
+	out := make([]pyvalue.Value, len(messages))
+	for i := range messages {
+		m, err := messageValue(&messages[i])
+		if err != nil {
+			return nil, fmt.Errorf("message %d: %w", i, err)
+		}
+		out[i] = AliasReasoning(WithOrigin(m, i))
+	}
+	return out, nil
+}
+
+func messageValue(m *chat.Message) (val, error) {
+	d := &pyvalue.Dict{}
+	d.SetStr("role", pyvalue.Str(m.Role))
+	content := pyvalue.Str(m.Text) // "" where there is none
+	if m.Form == chat.Parts {
+		parts := make([]val, len(m.Parts))
+		for i, p := range m.Parts {
+			v, err := pyvalue.Parse(p.Raw)
+			if err != nil {
+				return val{}, fmt.Errorf("content part %d: %w", i, err)
+			}
+			parts[i] = v
+		}
+		content = pyvalue.NewList(parts)
+	}
+	d.SetStr("content", content)
+	if m.ReasoningKey != "" {
+		d.SetStr(m.ReasoningKey, pyvalue.Str(m.Reasoning))
+	}
+	if m.ToolCalls != nil {
+		calls := make([]val, len(m.ToolCalls))
+		for i := range m.ToolCalls {
+			v, err := callValue(&m.ToolCalls[i])
+			if err != nil {
+				return val{}, fmt.Errorf("tool call %d: %w", i, err)
+			}
+			calls[i] = v
+		}
+		d.SetStr("tool_calls", pyvalue.NewList(calls))
+	}
+	if m.ToolCallID != "" {
+		d.SetStr("tool_call_id", pyvalue.Str(m.ToolCallID))
+	}
+	if m.Name != "" {
+		d.SetStr("name", pyvalue.Str(m.Name))
+	}
+	return pyvalue.OfDict(d), extras(d, m.Extra)
+}
+
+func callValue(c *chat.ToolCall) (val, error) {
+	fn := &pyvalue.Dict{}
+	fn.SetStr("name", pyvalue.Str(c.Name))
+	arguments := pyvalue.Str(c.Arguments)
+	if c.Parsed.Kind() == json.Object {
+		v, err := pyvalue.Parse(c.Parsed)
+		if err != nil {
+			return val{}, err
+		}
+		arguments = v
+	}
+	fn.SetStr("arguments", arguments)
+	d := &pyvalue.Dict{}
+	if c.ID != "" {
+		d.SetStr("id", pyvalue.Str(c.ID))
+	}
+	d.SetStr("type", pyvalue.Str("function"))
+	d.SetStr("function", pyvalue.OfDict(fn))
+	return pyvalue.OfDict(d), extras(d, c.Extra)
+}
+
+func extras(d *pyvalue.Dict, members []chat.Member) error {
+	for _, m := range members {
+		v, err := pyvalue.Parse(m.Value)
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.Key, err)
+		}
+		if !v.IsNone() { // null says what a missing key says, and templates test for the key
+			d.SetStr(m.Key, v)
+		}
+	}
+	return nil
+}

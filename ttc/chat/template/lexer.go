@@ -1,0 +1,517 @@
+package template
+
+import (
+	"math/big"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+type tokenKind uint8
+
+const (
+	tokEOF tokenKind = iota
+	tokData
+	tokVarBegin
+	tokVarEnd
+	tokBlockBegin
+	tokBlockEnd
+	tokName
+	tokString
+	tokNumber
+	tokOp
+)
+
+type token struct {
+	kind tokenKind
+	text string        // data, name, operator, decoded string
+	num  pyvalue.Value // number
+	pos  int32
+}
+
+func (t token) is(kind tokenKind, text string) bool { return t.kind == kind && t.text == text }
+
+func (t token) describe() string {
+	switch t.kind {
+	case tokEOF:
+		return "end of template"
+	case tokData:
+		return "template data / text"
+	case tokVarBegin:
+		return "begin of print statement"
+	case tokVarEnd:
+		return "end of print statement"
+	case tokBlockBegin:
+		return "begin of statement block"
+	case tokBlockEnd:
+		return "end of statement block"
+	case tokString:
+		return "string"
+	case tokNumber:
+		return "number"
+	}
+	return t.text
+}
+
+// normalise makes every line break a line feed and drops one at the end (keep_trailing_newline is off).
+func normalise(src string) string {
+	if strings.IndexByte(src, '\r') >= 0 {
+		src = strings.ReplaceAll(src, "\r\n", "\n")
+		src = strings.ReplaceAll(src, "\r", "\n")
+	}
+	return strings.TrimSuffix(src, "\n")
+}
+
+// lexer cuts a template into tokens under trim_blocks and lstrip_blocks, as jinja2's lexer does.
+type lexer struct {
+	src      string
+	pos      int
+	tokens   []token
+	brackets []byte
+	// lineStart: the last match ended with a line feed, so white space before a block at this point starts a line.
+	lineStart bool
+}
+
+func lex(src string) []token {
+	l := &lexer{src: src, lineStart: true}
+	for l.pos < len(src) {
+		l.root()
+	}
+	l.emit(tokEOF, "", len(src))
+	return l.tokens
+}
+
+func (l *lexer) emit(kind tokenKind, text string, pos int) {
+	l.tokens = append(l.tokens, token{kind: kind, text: text, pos: int32(pos)})
+}
+
+func (l *lexer) data(text string, pos int) {
+	if text != "" {
+		l.emit(tokData, text, pos)
+	}
+}
+
+func (l *lexer) advance(to int) {
+	l.lineStart = to > l.pos && l.src[to-1] == '\n'
+	l.pos = to
+}
+
+// root takes template data up to the next tag, and the tag.
+func (l *lexer) root() {
+	start, at := l.pos, l.pos
+	for {
+		i := strings.IndexByte(l.src[at:], '{')
+		if i < 0 || at+i+1 >= len(l.src) {
+			l.data(l.src[start:], start)
+			l.advance(len(l.src))
+			return
+		}
+		at += i
+		if c := l.src[at+1]; c == '{' || c == '%' || c == '#' {
+			break
+		}
+		at++
+	}
+	text, kind := l.src[start:at], l.src[at+1]
+	after := at + 2
+	sign := byte(0)
+	if after < len(l.src) && (l.src[after] == '-' || l.src[after] == '+') {
+		sign = l.src[after]
+		after++
+	}
+	rawEnd := -1
+	if kind == '%' {
+		rawEnd = l.rawTag(after, "raw")
+	}
+	l.data(l.stripped(text, sign, kind == '{'), start)
+	switch {
+	case rawEnd >= 0:
+		l.advance(rawEnd)
+		l.rawBlock(at)
+	case kind == '#':
+		l.advance(after)
+		l.comment(at)
+	case kind == '{':
+		l.advance(after)
+		l.emit(tokVarBegin, "", at)
+		l.tag(true)
+	default:
+		l.advance(after)
+		l.emit(tokBlockBegin, "", at)
+		l.tag(false)
+	}
+}
+
+// stripped applies the tag's sign and lstrip_blocks to the data before it.
+func (l *lexer) stripped(text string, sign byte, variable bool) string {
+	switch {
+	case sign == '-':
+		return strings.TrimRightFunc(text, pyvalue.IsSpace)
+	case sign == '+' || variable:
+		return text
+	}
+	line := strings.LastIndexByte(text, '\n') + 1
+	if (line > 0 || l.lineStart) && strings.TrimLeftFunc(text[line:], pyvalue.IsSpace) == "" {
+		return text[:line]
+	}
+	return text
+}
+
+func (l *lexer) skipSpace(at int) int {
+	return len(l.src) - len(strings.TrimLeftFunc(l.src[at:], pyvalue.IsSpace))
+}
+
+// rawTag matches `\s*word\s*(-%}\s*|%})` at a place after the opening and returns the end of the match, or -1.
+func (l *lexer) rawTag(at int, word string) int {
+	at = l.skipSpace(at)
+	if !strings.HasPrefix(l.src[at:], word) {
+		return -1
+	}
+	at = l.skipSpace(at + len(word))
+	switch {
+	case strings.HasPrefix(l.src[at:], "-%}"):
+		return l.skipSpace(at + 3)
+	case strings.HasPrefix(l.src[at:], "%}"):
+		return at + 2
+	}
+	return -1
+}
+
+// closing matches the end of a block tag or comment: `+%}`, `-%}\s*` or `%}\n?`. It returns the end of the match, or -1.
+func (l *lexer) closing(at int, end string) int {
+	rest := l.src[at:]
+	switch {
+	case strings.HasPrefix(rest, "+"+end):
+		return at + 1 + len(end)
+	case strings.HasPrefix(rest, "-"+end):
+		return l.skipSpace(at + 1 + len(end))
+	case strings.HasPrefix(rest, end):
+		at += len(end)
+		if at < len(l.src) && l.src[at] == '\n' {
+			at++
+		}
+		return at
+	}
+	return -1
+}
+
+func (l *lexer) comment(open int) {
+	for at := l.pos; ; {
+		i := strings.Index(l.src[at:], "#}")
+		if i < 0 {
+			throwAt(int32(open), "TemplateSyntaxError", "Missing end of comment tag")
+		}
+		at += i
+		// A sign before the end belongs to it, unless it is the one that opened the comment.
+		if at > l.pos && (l.src[at-1] == '-' || l.src[at-1] == '+') {
+			at--
+		}
+		l.advance(l.closing(at, "#}"))
+		return
+	}
+}
+
+func (l *lexer) rawBlock(open int) {
+	start := l.pos
+	for at := start; ; {
+		i := strings.Index(l.src[at:], "{%")
+		if i < 0 {
+			throwAt(int32(open), "TemplateSyntaxError", "Missing end of raw directive")
+		}
+		at += i
+		after := at + 2
+		sign := byte(0)
+		if after < len(l.src) && (l.src[after] == '-' || l.src[after] == '+') {
+			sign = l.src[after]
+			after++
+		}
+		if end := l.endRaw(after); end >= 0 {
+			l.data(l.stripped(l.src[start:at], sign, false), start)
+			l.advance(end)
+			return
+		}
+		at += 2
+	}
+}
+
+func (l *lexer) endRaw(at int) int {
+	at = l.skipSpace(at)
+	if !strings.HasPrefix(l.src[at:], "endraw") {
+		return -1
+	}
+	return l.closing(l.skipSpace(at+len("endraw")), "%}")
+}
+
+// tag takes the tokens of a print statement or block up to its end.
+func (l *lexer) tag(variable bool) {
+	l.brackets = l.brackets[:0]
+	for l.pos < len(l.src) {
+		if len(l.brackets) == 0 {
+			if end := l.tagEnd(variable); end >= 0 {
+				kind := tokBlockEnd
+				if variable {
+					kind = tokVarEnd
+				}
+				l.emit(kind, "", l.pos)
+				l.advance(end)
+				return
+			}
+		}
+		if sp := l.skipSpace(l.pos); sp > l.pos {
+			l.advance(sp)
+			continue
+		}
+		l.expressionToken()
+	}
+
+}
+
+func (l *lexer) tagEnd(variable bool) int {
+	if !variable {
+		return l.closing(l.pos, "%}")
+	}
+	switch rest := l.src[l.pos:]; {
+	case strings.HasPrefix(rest, "-}}"):
+		return l.skipSpace(l.pos + 3)
+	case strings.HasPrefix(rest, "}}"):
+		return l.pos + 2
+	}
+	return -1
+}
+
+func (l *lexer) expressionToken() {
+	c := l.src[l.pos]
+	switch {
+	case c >= '0' && c <= '9':
+		l.number()
+	case c == '\'' || c == '"':
+		l.str(c)
+	default:
+		if end := l.nameEnd(); end > l.pos {
+			l.emit(tokName, l.src[l.pos:end], l.pos)
+			l.advance(end)
+			return
+		}
+		l.operator()
+	}
+}
+
+func (l *lexer) nameEnd() int {
+	end := l.pos
+	for end < len(l.src) {
+		r, n := pyvalue.DecodeRune(l.src[end:])
+		if r != '_' && !pyvalue.IsAlnum(r) && !(r >= 0x80 && unicode.In(r, unicode.Mn, unicode.Mc)) {
+			break
+		}
+		if end == l.pos && r != '_' && !pyvalue.IsAlpha(r) && !unicode.Is(unicode.Nl, r) {
+			throwAt(int32(l.pos), "TemplateSyntaxError", "Invalid character in identifier")
+		}
+		end += n
+	}
+	return end
+}
+
+var operators2 = []string{"//", "**", "==", "!=", ">=", "<="}
+
+func (l *lexer) operator() {
+	op := l.src[l.pos : l.pos+1]
+	if l.pos+1 < len(l.src) {
+		two := l.src[l.pos : l.pos+2]
+		for _, o := range operators2 {
+			if two == o {
+				op = o
+			}
+		}
+	}
+	switch op {
+	case "{", "(", "[":
+		l.brackets = append(l.brackets, map[string]byte{"{": '}', "(": ')', "[": ']'}[op])
+		if len(l.brackets) > maxNesting {
+			throwAt(int32(l.pos), "LimitError", "brackets nest deeper than %d", maxNesting)
+		}
+	case "}", ")", "]":
+		n := len(l.brackets) - 1
+		if n < 0 {
+			throwAt(int32(l.pos), "TemplateSyntaxError", "unexpected '%s'", op)
+		}
+		if l.brackets[n] != op[0] {
+			throwAt(int32(l.pos), "TemplateSyntaxError", "unexpected '%s', expected '%c'", op, l.brackets[n])
+		}
+		l.brackets = l.brackets[:n]
+	case "//", "**", "==", "!=", ">=", "<=", "+", "-", "/", "*", "%", "~", ">", "<", "=", ".", ":", "|", ",", ";":
+	default:
+		r, _ := pyvalue.DecodeRune(l.src[l.pos:])
+		throwAt(int32(l.pos), "TemplateSyntaxError", "unexpected char %q at %d", r, pyvalue.Len(l.src[:l.pos]))
+	}
+	l.emit(tokOp, op, l.pos)
+	l.advance(l.pos + len(op))
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+// digits takes (_?\d)* after at least one digit.
+func (l *lexer) digits(at int, ok func(byte) bool) int {
+	for at < len(l.src) {
+		if ok(l.src[at]) {
+			at++
+		} else if l.src[at] == '_' && at+1 < len(l.src) && ok(l.src[at+1]) {
+			at += 2
+		} else {
+			break
+		}
+	}
+	return at
+}
+
+func (l *lexer) number() {
+	start := l.pos
+	if end, ok := l.floatEnd(); ok {
+		f, err := strconv.ParseFloat(strings.ReplaceAll(l.src[start:end], "_", ""), 64)
+		if err != nil && f == 0 {
+			throwAt(int32(start), "TemplateSyntaxError", "bad number %q", l.src[start:end])
+		}
+		l.tokens = append(l.tokens, token{kind: tokNumber, num: pyvalue.Float(f), pos: int32(start), text: "float"})
+		l.advance(end)
+		return
+	}
+	end := l.intEnd()
+	i, ok := new(big.Int).SetString(strings.ToLower(l.src[start:end]), 0)
+	if !ok || end-start > 4300 {
+		throwAt(int32(start), "TemplateSyntaxError", "bad number")
+	}
+	l.tokens = append(l.tokens, token{kind: tokNumber, num: pyvalue.BigInt(i), pos: int32(start), text: "integer"})
+	l.advance(end)
+}
+
+func (l *lexer) floatEnd() (int, bool) {
+	if l.pos > 0 && l.src[l.pos-1] == '.' {
+		return 0, false
+	}
+	at, ok := l.digits(l.pos, isDigit), false
+	if at+1 < len(l.src) && l.src[at] == '.' && isDigit(l.src[at+1]) {
+		at, ok = l.digits(at+1, isDigit), true
+	}
+	if at < len(l.src) && (l.src[at] == 'e' || l.src[at] == 'E') {
+		e := at + 1
+		if e < len(l.src) && (l.src[e] == '+' || l.src[e] == '-') {
+			e++
+		}
+		if e < len(l.src) && isDigit(l.src[e]) {
+			at, ok = l.digits(e, isDigit), true
+		}
+	}
+	return at, ok
+}
+
+func (l *lexer) intEnd() int {
+	at := l.pos
+	if l.src[at] == '0' && at+1 < len(l.src) {
+		var in func(byte) bool
+		switch l.src[at+1] {
+		case 'b', 'B':
+			in = func(c byte) bool { return c == '0' || c == '1' }
+		case 'o', 'O':
+			in = func(c byte) bool { return c >= '0' && c <= '7' }
+		case 'x', 'X':
+			in = func(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
+		}
+		if in != nil {
+			if end := l.digits(at+2, in); end > at+2 {
+				return end
+			}
+		}
+		return l.digits(at+1, func(c byte) bool { return c == '0' })
+	}
+	return l.digits(at, isDigit)
+}
+
+func (l *lexer) str(quote byte) {
+	at := l.pos + 1
+	for at < len(l.src) && l.src[at] != quote {
+		if l.src[at] == '\\' {
+			at++
+		}
+		at++
+	}
+	if at >= len(l.src) {
+		throwAt(int32(l.pos), "TemplateSyntaxError", "unexpected char %q at %d", rune(quote), pyvalue.Len(l.src[:l.pos]))
+	}
+	l.emit(tokString, unescape(l.src[l.pos+1:at], l.pos), l.pos)
+	l.advance(at + 1)
+}
+
+// unescape decodes a string literal as jinja2 does: what isn't ASCII is written as an escape first, then all escapes are
+// decoded - so a backslash before a letter like é stays, and the letter becomes text.
+func unescape(s string, pos int) string {
+	if strings.IndexByte(s, '\\') < 0 {
+		return s
+	}
+	var out []byte
+	for i := 0; i < len(s); {
+		if s[i] != '\\' {
+			out = append(out, s[i])
+			i++
+			continue
+		}
+		if i+1 == len(s) {
+			throwAt(int32(pos), "TemplateSyntaxError", "\\ at end of string")
+		}
+		i++
+		if s[i] >= 0x80 {
+			r, n := pyvalue.DecodeRune(s[i:])
+			out = append(append(out, '\\'), escapeText(r)...)
+			i += n
+			continue
+		}
+		var n int
+		out, n = unescapeOne(out, s[i:], pos)
+		i += n
+	}
+	return string(out)
+}
+
+// escapeText is what remains of an escape whose backslash was itself escaped.
+func escapeText(r rune) string {
+	h := strconv.FormatInt(int64(r), 16)
+	switch {
+	case r < 0x100:
+		return "x" + strings.Repeat("0", 2-len(h)) + h
+	case r < 0x10000:
+		return "u" + strings.Repeat("0", 4-len(h)) + h
+	}
+	return "U" + strings.Repeat("0", 8-len(h)) + h
+}
+
+var simpleEscapes = map[byte]byte{'\\': '\\', '\'': '\'', '"': '"', 'a': 7, 'b': 8, 'f': 12, 'n': '\n', 'r': '\r', 't': '\t', 'v': 11}
+
+// unescapeOne decodes the escape whose letter stands first in s and returns how many bytes of s it took.
+func unescapeOne(out []byte, s string, pos int) ([]byte, int) {
+	c := s[0]
+	if plain, ok := simpleEscapes[c]; ok {
+		return append(out, plain), 1
+	}
+	switch {
+	case c == '\n':
+		return out, 1
+	case c >= '0' && c <= '7':
+		n := 1
+		for n < 3 && n < len(s) && s[n] >= '0' && s[n] <= '7' {
+			n++
+		}
+		v, _ := strconv.ParseUint(s[:n], 8, 16)
+		return pyvalue.AppendRune(out, rune(v)), n
+	case c == 'x' || c == 'u' || c == 'U':
+		digits := map[byte]int{'x': 2, 'u': 4, 'U': 8}[c]
+		if len(s) > digits {
+			if v, err := strconv.ParseUint(s[1:1+digits], 16, 32); err == nil && v <= unicode.MaxRune {
+				return pyvalue.AppendRune(out, rune(v)), 1 + digits
+			}
+		}
+		throwAt(int32(pos), "TemplateSyntaxError", "truncated or invalid \\%c escape", c)
+	case c == 'N':
+		throwAt(int32(pos), "TemplateSyntaxError", "character names (\\N{...}) are not supported; write \\u and the code point")
+	}
+	return append(out, '\\', c), 1
+}

@@ -1,0 +1,28 @@
+package template
+
+// library is what a template finds without having been given it.
+type library struct {
+	filters map[string]filterFunc
+	tests   map[string]testFunc
+	globals map[string]val
+	strings map[string]method // of str
+	dicts   map[string]method // of dict
+	lists   map[string]method // of list and tuple
+}
+
+type (
+	filterFunc func(st *state, v val, a *args) val
+	testFunc   func(st *state, v val, a *args) bool
+	method     func(st *state, self val, a *args) val
+)
+
+// builtins is the library of every template: jinja2's filters, tests and globals, with transformers' own tojson,
+// raise_exception and strftime_now.
+var builtins = &library{
+	filters: filters,
+	tests:   tests,
+	globals: globals,
+	strings: stringMethods,
+	dicts:   dictMethods,
+	lists:   listMethods,
+}

@@ -1,0 +1,294 @@
+package template
+
+import (
+	"strconv"
+
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+// loop is the variable `loop`: an iteration with a look at its neighbours.
+type loop struct {
+	of      val // what is iterated
+	next    iterator
+	index0  int
+	size    int // -1 until asked for
+	peeked  bool
+	after   val
+	current val
+	before  val
+	changed []val // arguments of the last call of changed()
+	depth0  int
+	recurse func(st *state, items val, depth int) val // nil unless the loop is recursive
+}
+
+func (*loop) TypeName() string { return "LoopContext" }
+func (l *loop) Truth() bool    { return l.length() > 0 }
+func (l *loop) Repr() string {
+	return "<LoopContext " + strconv.Itoa(l.index0+1) + "/" + strconv.Itoa(l.length()) + ">"
+}
+
+func newLoop(of val, next iterator, depth int, recurse func(*state, val, int) val) *loop {
+	return &loop{of: of, next: next, index0: -1, size: -1, after: missing, current: missing, before: missing, depth0: depth, recurse: recurse}
+}
+
+func (l *loop) advance() (val, bool) {
+	var item val
+	if l.peeked && !isMissing(l.after) {
+		item = l.after
+	} else {
+		var ok bool
+		if item, ok = l.next(); !ok {
+			return missing, false
+		}
+	}
+	l.peeked, l.after = false, missing
+	l.index0++
+	l.before, l.current = l.current, item
+	return item, true
+}
+
+func (l *loop) peek() val {
+	if !l.peeked || isMissing(l.after) {
+		l.after, _ = l.next()
+		l.peeked = true
+	}
+	return l.after
+}
+
+func (l *loop) length() int {
+	if l.size >= 0 {
+		return l.size
+	}
+	if !isMissing(l.of) {
+		if n, ok := length(l.of); ok {
+			l.size = n
+			return n
+		}
+	}
+	var rest []val
+	for {
+		item, ok := l.next()
+		if !ok {
+			break
+		}
+		rest = append(rest, item)
+	}
+	l.next = slice(rest)
+	l.size = len(rest) + l.index0 + 1
+	if l.peeked && !isMissing(l.after) {
+		l.size++
+	}
+	return l.size
+}
+
+// attribute is loop.name.
+func (l *loop) attribute(name string) (val, bool) {
+	switch name {
+	case "index":
+		return pyvalue.Int(int64(l.index0 + 1)), true
+	case "index0":
+		return pyvalue.Int(int64(l.index0)), true
+	case "first":
+		return pyvalue.Bool(l.index0 == 0), true
+	case "last":
+		return pyvalue.Bool(isMissing(l.peek())), true
+	case "length":
+		return pyvalue.Int(int64(l.length())), true
+	case "revindex":
+		return pyvalue.Int(int64(l.length() - l.index0)), true
+	case "revindex0":
+		return pyvalue.Int(int64(l.length() - l.index0 - 1)), true
+	case "depth":
+		return pyvalue.Int(int64(l.depth0 + 1)), true
+	case "depth0":
+		return pyvalue.Int(int64(l.depth0)), true
+	case "previtem":
+		if l.index0 == 0 {
+			return undefinedHint("there is no previous item"), true
+		}
+		return l.before, true
+	case "nextitem":
+		if v := l.peek(); !isMissing(v) {
+			return v, true
+		}
+		return undefinedHint("there is no next item"), true
+	case "cycle":
+		return function("cycle", l.cycle), true
+	case "changed":
+		return function("changed", l.isChanged), true
+	}
+	return missing, false
+}
+
+func (l *loop) cycle(_ *state, a *args) val {
+	if len(a.names) > 0 {
+		throw("TypeError", "cycle() got an unexpected keyword argument '%s'", a.names[0])
+	}
+	if len(a.plain) == 0 {
+		throw("TypeError", "no items for cycling given")
+	}
+	return a.plain[l.index0%len(a.plain)]
+}
+
+func (l *loop) isChanged(_ *state, a *args) val {
+	if len(a.names) > 0 {
+		throw("TypeError", "changed() got an unexpected keyword argument '%s'", a.names[0])
+	}
+	if l.changed != nil && len(l.changed) == len(a.plain) {
+		same, err := pyvalue.Equal(pyvalue.NewList(l.changed), pyvalue.NewList(a.plain))
+		check(err)
+		if same {
+			return pyvalue.False
+		}
+	}
+	l.changed = append([]val{}, a.plain...)
+	return pyvalue.True
+}
+
+func (l *loop) call(st *state, a *args) val {
+	items := a.bind("loop", 1, "iterable")
+	if l.recurse == nil {
+		throw("TypeError", "The loop must have the 'recursive' marker to be called recursively.")
+	}
+	return l.recurse(st, items[0], l.depth0+1)
+}
+
+func (c *compiler) forStatement(n *forNode, f *frame) stmt {
+	c.refuseLoopTarget(n)
+	if !n.recursive {
+		iter := c.expr(n.iter, f)
+		run := c.loopBody(n, f, f.inner(), f.inner())
+		return func(st *state) flow {
+			items := iter(st)
+			return run(st, items, 0, nil)
+		}
+	}
+	fn := f.function()
+	// The else part lives in the same function.
+	run := c.loopBody(n, f, fn, &frame{sym: newSymbols(f.sym, fn.fn, 0), fn: fn.fn})
+	iter, at := c.expr(n.iter, f), n.at()
+	return func(st *state) flow {
+		outer := st.act
+		var recurse func(st *state, items val, depth int) val
+		recurse = func(st *state, items val, depth int) val {
+			back := st.call(at, fn.fn, outer)
+			st.push(at)
+			run(st, items, depth, recurse)
+			v := st.pop()
+			st.ret(back)
+			return v
+		}
+		v := recurse(st, iter(st), 0)
+		st.print(v)
+		return flowOn
+	}
+}
+
+func (c *compiler) refuseLoopTarget(n *forNode) {
+	contains(statementChildren(n), func(e node) bool {
+		if name, ok := e.(*nameNode); ok && name.use == useStore && name.name == "loop" {
+			throwAt(name.at(), "TemplateAssertionError", "Can't assign to special loop variable in for-loop target")
+		}
+		return false
+	})
+}
+
+// loopBody compiles a loop over given items. body and otherwise are the frames of its two parts.
+func (c *compiler) loopBody(n *forNode, outer, body, otherwise *frame) func(st *state, items val, depth int, recurse func(*state, val, int) val) flow {
+	extended := n.recursive || undeclared(n.body, "loop")["loop"] || contains(statementChildren(n), func(e node) bool { _, ok := e.(*blockNode); return ok })
+	var loopVar variable
+	if extended {
+		loopVar = body.variable(body.sym.parameter("loop"))
+	}
+	body.sym.scanParams(n.target)
+	body.sym.scan(n.body...)
+	filter := c.loopFilter(n, outer, body)
+	body.inLoop = true
+	assign, enter, run := c.assign(n.target, body), c.enter(body), c.body(n.body, body)
+	var orElse stmt
+	if n.otherwise != nil {
+		otherwise.sym.scan(n.otherwise...)
+		otherwise.inLoop = outer.inLoop && !n.recursive
+		enterElse, runElse := c.enter(otherwise), c.body(n.otherwise, otherwise)
+		orElse = func(st *state) flow {
+			enterElse(st)
+			return runElse(st)
+		}
+	}
+	at := n.iter.at()
+	return func(st *state, items val, depth int, recurse func(*state, val, int) val) flow {
+		st.pos = at
+		next := mustIterate(items)
+		if filter != nil {
+			next, items = filter(st, next), missing
+		}
+		var l *loop
+		if extended {
+			l = newLoop(items, next, depth, recurse)
+			next = l.advance
+		}
+		empty := true
+		for {
+			st.pos = at
+			item, ok := next()
+			if !ok {
+				break
+			}
+			st.step()
+			if l != nil {
+				*loopVar.of(st) = pyvalue.OfObject(l)
+			}
+			assign(st, item)
+			enter(st)
+			fl := run(st)
+			if fl == flowBreak {
+				break
+			}
+			if fl == flowOn {
+				empty = false
+			}
+		}
+		if empty && orElse != nil {
+			return orElse(st)
+		}
+		return flowOn
+	}
+}
+
+// loopFilter compiles `for ... if test`: a generator, so tests run as items are asked for.
+func (c *compiler) loopFilter(n *forNode, outer, body *frame) func(st *state, next iterator) iterator {
+	if n.test == nil {
+		return nil
+	}
+	in := &frame{fn: &funcScope{parent: body.fn, slots: map[string]int{}}}
+	in.sym = newSymbols(outer.sym, in.fn, 0)
+	in.sym.scanParams(n.target)
+	in.sym.scan(n.test)
+	enter, assign, test := c.enter(in), c.assign(n.target, in), c.expr(n.test, in)
+	at := n.test.at()
+	return func(st *state, next iterator) iterator {
+		act := &activation{slots: make([]val, len(in.fn.slots)), parent: st.act}
+		started := false
+		return func() (val, bool) {
+			caller := st.act
+			st.act = act
+			defer func() { st.act = caller }()
+			if !started {
+				started = true
+				enter(st)
+			}
+			for {
+				item, ok := next()
+				if !ok {
+					return missing, false
+				}
+				st.pos = at
+				st.step()
+				assign(st, item)
+				if test(st).Truth() {
+					return item, true
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,193 @@
+package template
+
+import (
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+// macro is a macro, or the body of a call block.
+type macro struct {
+	code *macroCode
+	act  *activation // where it was defined
+}
+
+func (*macro) TypeName() string { return "Macro" }
+func (m *macro) Repr() string {
+	if m.code.name == "" {
+		return "<Macro anonymous>"
+	}
+	return "<Macro '" + m.code.name + "'>"
+}
+
+// macroCode is what is compiled of a macro.
+type macroCode struct {
+	name                    string
+	params                  []string
+	places                  []variable // of params
+	defaults                []expr     // of the last params
+	caller, kwargs, varargs *variable  // where the body asks for them
+	explicitCaller          bool       // caller is a parameter
+	fn                      *funcScope
+	enter                   func(st *state)
+	body                    stmt
+	at                      int32
+}
+
+func (c *compiler) macro(n *macroNode, f *frame) *macroCode {
+	in := f.function()
+	for _, p := range n.params {
+		in.sym.parameter(p.name)
+	}
+	in.sym.scan(n.defaults...)
+	in.sym.scan(n.body...)
+	m := &macroCode{name: n.name, fn: in.fn, at: n.at()}
+	explicit := map[string]bool{}
+	for i, p := range n.params {
+		if explicit[p.name] {
+			throwAt(p.at(), "SyntaxError", "duplicate argument '%s' in function definition", p.name)
+		}
+		explicit[p.name] = true
+		m.params = append(m.params, p.name)
+		if p.name == "caller" {
+			m.explicitCaller = true
+			if i < len(n.params)-len(n.defaults) && undeclared(n.body, "caller")["caller"] {
+				throwAt(p.at(), "TemplateAssertionError", "the special \"caller\" argument must be omitted or be given a default.")
+			}
+		}
+	}
+	wants := undeclared(n.body, "caller", "kwargs", "varargs")
+	special := func(name string) *variable {
+		if !wants[name] || explicit[name] {
+			return nil
+		}
+		v := in.variable(in.sym.parameter(name))
+		return &v
+	}
+	m.caller, m.kwargs, m.varargs = special("caller"), special("kwargs"), special("varargs")
+	for _, p := range n.params {
+		r, _ := in.sym.find(p.name)
+		m.places = append(m.places, in.variable(r))
+	}
+	// The names above may have been scanned as ordinary ones; jinja2 analyses the node again for the same reason.
+	m.enter = c.enter(in)
+	m.defaults = c.exprs(n.defaults, in)
+	m.body = c.body(n.body, in)
+	return m
+}
+
+func (c *compiler) macroStatement(n *macroNode, f *frame) stmt {
+	code := c.macro(n, f)
+	r, _ := f.sym.find(n.name)
+	to := f.variable(r)
+	return func(st *state) flow {
+		*to.of(st) = pyvalue.OfObject(&macro{code, st.act})
+		return flowOn
+	}
+}
+
+func (c *compiler) callBlock(n *callBlockNode, f *frame) stmt {
+	code := c.macro(n.macro, f)
+	call := c.callExpr(n.call, f, func(st *state) val { return pyvalue.OfObject(&macro{code, st.act}) })
+	at := n.at()
+	return func(st *state) flow {
+		v := call(st)
+		st.pos = at
+		st.print(v)
+		return flowOn
+	}
+}
+
+// generation compiles transformers' {% generation %}: the body runs as that of a call block does, and the place of its
+// text in the output is noted. transformers gets the place wrong inside a macro or a set block; there none is noted.
+func (c *compiler) generation(n *generationNode, f *frame) stmt {
+	code := c.macro(n.macro, f)
+	at := n.at()
+	return func(st *state) flow {
+		v := st.callMacro(&macro{code, st.act}, &args{})
+		st.pos = at
+		start := len(st.out.b)
+		st.print(v)
+		if len(st.outer) == 0 {
+			st.generations = append(st.generations, [2]int{start, len(st.out.b)})
+		}
+		return flowOn
+	}
+}
+
+// callMacro calls a macro with Python's and jinja2's rules for arguments.
+func (st *state) callMacro(m *macro, a *args) val {
+	code := m.code
+	given := append([]val(nil), a.plain[:min(len(a.plain), len(code.params))]...)
+	taken := make([]bool, len(a.names))
+	take := func(name string) val {
+		for i, n := range a.names {
+			if n == name && !taken[i] {
+				taken[i] = true
+				return a.named[i]
+			}
+		}
+		return missing
+	}
+	foundCaller := code.explicitCaller && len(given) == len(code.params)
+	for _, name := range code.params[len(given):] {
+		given = append(given, take(name))
+		foundCaller = foundCaller || name == "caller"
+	}
+	back := st.call(code.at, code.fn, m.act)
+	if code.caller != nil && !foundCaller {
+		caller := take("caller")
+		if isMissing(caller) || caller.IsNone() {
+			caller = undefinedHint("No caller defined")
+		}
+		*code.caller.of(st) = caller
+	}
+	code.bindRest(st, a, taken)
+	for i, place := range code.places {
+		*place.of(st) = given[i]
+	}
+	code.enter(st)
+	st.push(code.at)
+	code.fillDefaults(st)
+	code.body(st)
+	v := st.pop()
+	st.ret(back)
+	return v
+}
+
+// bindRest hands over arguments that no parameter took, or refuses them.
+func (code *macroCode) bindRest(st *state, a *args, taken []bool) {
+	if code.kwargs != nil {
+		rest := &pyvalue.Dict{}
+		for i, name := range a.names {
+			if !taken[i] {
+				rest.SetStr(name, a.named[i])
+			}
+		}
+		*code.kwargs.of(st) = pyvalue.OfDict(rest)
+	} else {
+		for i, name := range a.names {
+			if taken[i] {
+				continue
+			}
+			throw("TypeError", "macro '%s' takes no keyword argument '%s'", code.name, name)
+		}
+	}
+	switch extra := len(a.plain) - len(code.params); {
+	case code.varargs != nil:
+		*code.varargs.of(st) = pyvalue.NewTuple(a.plain[min(len(a.plain), len(code.params)):]...)
+	case extra > 0:
+		throw("TypeError", "macro '%s' takes not more than %d argument(s)", code.name, len(code.params))
+	}
+}
+
+func (code *macroCode) fillDefaults(st *state) {
+	for i, place := range code.places {
+		if !isMissing(*place.of(st)) {
+			continue
+		}
+		if d := i - (len(code.places) - len(code.defaults)); d >= 0 {
+			*place.of(st) = code.defaults[d](st)
+		} else {
+			*place.of(st) = undefinedHint("parameter '" + code.params[i] + "' was not provided")
+		}
+	}
+}

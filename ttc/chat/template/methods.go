@@ -1,0 +1,467 @@
+package template
+
+import (
+	"math"
+	"strings"
+	"unicode"
+
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+var stringMethods = map[string]method{
+	"upper":      plainMethod("upper", (*state).upper),
+	"lower":      plainMethod("lower", (*state).lower),
+	"title":      plainMethod("title", (*state).title),
+	"capitalize": plainMethod("capitalize", (*state).capitalize),
+	"swapcase":   plainMethod("swapcase", (*state).swapcase),
+	"casefold": plainMethod("casefold", func(st *state, v val) val {
+		return st.mapRunes(v, func(dst []byte, _ int, r rune) []byte { return pyvalue.AppendFold(dst, r) })
+	}),
+	"strip":        stripMethod("strip", true, true),
+	"lstrip":       stripMethod("lstrip", true, false),
+	"rstrip":       stripMethod("rstrip", false, true),
+	"split":        splitMethod("split", false),
+	"rsplit":       splitMethod("rsplit", true),
+	"splitlines":   splitLinesMethod,
+	"replace":      replaceMethod,
+	"join":         joinMethod,
+	"startswith":   affixMethod("startswith", strings.HasPrefix),
+	"endswith":     affixMethod("endswith", strings.HasSuffix),
+	"removeprefix": removeMethod("removeprefix", true),
+	"removesuffix": removeMethod("removesuffix", false),
+	"find":         findMethod("find", strings.Index, false),
+	"rfind":        findMethod("rfind", strings.LastIndex, false),
+	"index":        findMethod("index", strings.Index, true),
+	"rindex":       findMethod("rindex", strings.LastIndex, true),
+	"count":        countMethod,
+	"partition":    partitionMethod("partition", strings.Index, false),
+	"rpartition":   partitionMethod("rpartition", strings.LastIndex, true),
+	"center":       justifyMethod("center"),
+	"ljust":        justifyMethod("ljust"),
+	"rjust":        justifyMethod("rjust"),
+	"zfill":        zfillMethod,
+	"expandtabs":   expandTabsMethod,
+	"format":       formatMethod,
+	"format_map":   formatMapMethod,
+	"isalpha":      isMethod("isalpha", pyvalue.IsAlpha),
+	"isalnum":      isMethod("isalnum", pyvalue.IsAlnum),
+	"isdigit":      isMethod("isdigit", pyvalue.IsDigit),
+	"isdecimal":    isMethod("isdecimal", pyvalue.IsDecimal),
+	"isnumeric":    isMethod("isnumeric", pyvalue.IsNumeric),
+	"isspace":      isMethod("isspace", pyvalue.IsSpace),
+	"isupper":      caseMethod("isupper", isUpper),
+	"islower":      caseMethod("islower", isLower),
+	"istitle":      caseMethod("istitle", isTitle),
+	"isascii":      caseMethod("isascii", func(s string) bool { return strings.IndexFunc(s, func(r rune) bool { return r > 127 }) < 0 }),
+	"isprintable": caseMethod("isprintable", func(s string) bool {
+		ok := true
+		eachRune(s, func(_ int, r rune, _ int) { ok = ok && pyvalue.IsPrintable(r) })
+		return ok
+	}),
+	"isidentifier": caseMethod("isidentifier", isIdentifier),
+	"encode":       encodeMethod,
+}
+
+func plainMethod(name string, f func(st *state, v val) val) method {
+	return func(st *state, self val, a *args) val {
+		a.positional(name, 0, 0)
+		return f(st, self)
+	}
+}
+
+// positional returns the arguments of a method that takes none by name; those not given are missing.
+func (a *args) positional(name string, least, most int) []val {
+	if len(a.names) > 0 {
+		throw("TypeError", "%s() takes no keyword arguments", name)
+	}
+	if n := len(a.plain); n < least || n > most {
+		throw("TypeError", "%s() takes from %d to %d arguments (%d given)", name, least, most, n)
+	}
+	out := make([]val, most)
+	copy(out, a.plain)
+	for i := len(a.plain); i < most; i++ {
+		out[i] = missing
+	}
+	return out
+}
+
+// textArg is an argument that must be a str.
+func textArg(v val, what string) val {
+	if v.Kind() != pyvalue.KindStr {
+		throw("TypeError", "%s must be str, not %s", what, v.TypeName())
+	}
+	return v
+}
+
+func intArg(v val, otherwise int) int {
+	if isMissing(v) {
+		return otherwise
+	}
+	return index(v, "")
+}
+
+func stripMethod(name string, left, right bool) method {
+	return func(st *state, self val, a *args) val {
+		return st.strip(self, a.positional(name, 0, 1)[0], left, right)
+	}
+}
+
+func splitMethod(name string, right bool) method {
+	return func(st *state, self val, a *args) val {
+		p := a.bind(name, 0, "sep", "maxsplit")
+		return st.split(self, p[0], intArg(p[1], -1), right)
+	}
+}
+
+func splitLinesMethod(st *state, self val, a *args) val {
+	p := a.bind("splitlines", 0, "keepends")
+	return pyvalue.NewList(st.splitLines(self, or(p[0], pyvalue.False).Truth()))
+}
+
+func replaceMethod(st *state, self val, a *args) val {
+	p := a.positional("replace", 2, 3)
+	old, with := textArg(p[0], "replace() argument 1"), textArg(p[1], "replace() argument 2")
+	if isMarkup(self) {
+		with = st.escape(with)
+	}
+	return st.replace(self, old, with, intArg(p[2], -1))
+}
+
+func joinMethod(st *state, self val, a *args) val {
+	next := mustIterate(a.positional("join", 1, 1)[0])
+	var items []val
+	for {
+		item, ok := next()
+		if !ok {
+			break
+		}
+		switch {
+		case isMarkup(self):
+			item = st.escape(item)
+		case item.Kind() != pyvalue.KindStr:
+			throw("TypeError", "sequence item %d: expected str instance, %s found", len(items), item.TypeName())
+		}
+		items = append(items, item)
+		st.spend(valueSize)
+	}
+	return st.like(self, st.joinTexts(self, items))
+}
+
+// span is s[start:end] of a search method, as bytes; ok is false where start lies behind the end.
+func span(s string, start, end val) (i, j int, ok bool) {
+	n := pyvalue.Len(s)
+	clip := func(v val, absent int) int {
+		if isMissing(v) || v.IsNone() {
+			return absent
+		}
+		x := index(v, "")
+		if x < 0 {
+			x = max(x, -n) + n
+		}
+		return x
+	}
+	a, b := clip(start, 0), min(clip(end, n), n)
+	if a > b {
+		return 0, 0, false
+	}
+	return pyvalue.ByteIndex(s, a), pyvalue.ByteIndex(s, b), true
+}
+
+func affixMethod(name string, has func(s, affix string) bool) method {
+	return func(st *state, self val, a *args) val {
+		p := a.positional(name, 1, 3)
+		affixes := []val{p[0]}
+		if p[0].Kind() == pyvalue.KindTuple {
+			affixes = p[0].Items()
+		}
+		i, j, ok := span(self.Text(), p[1], p[2])
+		for _, x := range affixes {
+			if x.Kind() != pyvalue.KindStr {
+				throw("TypeError", "%s first arg must be str or a tuple of str, not %s", name, x.TypeName())
+			}
+			if ok && has(self.Text()[i:j], x.Text()) {
+				return pyvalue.True
+			}
+		}
+		return pyvalue.False
+	}
+}
+
+func removeMethod(name string, prefix bool) method {
+	return func(_ *state, self val, a *args) val {
+		x := textArg(a.positional(name, 1, 1)[0], name+"() argument").Text()
+		s := self.Text()
+		switch {
+		case prefix && strings.HasPrefix(s, x):
+			return cut(self, len(x), len(s))
+		case !prefix && x != "" && strings.HasSuffix(s, x):
+			return cut(self, 0, len(s)-len(x))
+		}
+		return self
+	}
+}
+
+func findMethod(name string, find func(s, sub string) int, strict bool) method {
+	return func(_ *state, self val, a *args) val {
+		p := a.positional(name, 1, 3)
+		sub := textArg(p[0], name+"() argument").Text()
+		s := self.Text()
+		if i, j, ok := span(s, p[1], p[2]); ok {
+			if at := find(s[i:j], sub); at >= 0 {
+				return pyvalue.Int(int64(pyvalue.Len(s[:i+at])))
+			}
+		}
+		if strict {
+			throw("ValueError", "substring not found")
+		}
+		return pyvalue.Int(-1)
+	}
+}
+
+func countMethod(_ *state, self val, a *args) val {
+	p := a.positional("count", 1, 3)
+	sub := textArg(p[0], "count() argument").Text()
+	s := self.Text()
+	i, j, ok := span(s, p[1], p[2])
+	switch {
+	case !ok:
+		return pyvalue.Int(0)
+	case sub == "":
+		return pyvalue.Int(int64(pyvalue.Len(s[i:j]) + 1))
+	}
+	return pyvalue.Int(int64(strings.Count(s[i:j], sub)))
+}
+
+func partitionMethod(name string, find func(s, sub string) int, right bool) method {
+	return func(st *state, self val, a *args) val {
+		sep := textArg(a.positional(name, 1, 1)[0], name+"() argument")
+		if sep.Text() == "" {
+			throw("ValueError", "empty separator")
+		}
+		if isMarkup(self) {
+			sep = st.escape(sep)
+		}
+		s := self.Text()
+		i := find(s, sep.Text())
+		empty := st.like(self, pyvalue.Str(""))
+		switch {
+		case i >= 0:
+			j := i + len(sep.Text())
+			return pyvalue.NewTuple(cut(self, 0, i), sep, cut(self, j, len(s)))
+		case right:
+			return pyvalue.NewTuple(empty, empty, self)
+		}
+		return pyvalue.NewTuple(self, empty, empty)
+	}
+}
+
+func justifyMethod(name string) method {
+	return func(st *state, self val, a *args) val {
+		p := a.positional(name, 1, 2)
+		fill := or(p[1], pyvalue.Str(" "))
+		if pyvalue.Len(textArg(fill, "the fill character").Text()) != 1 {
+			throw("TypeError", "The fill character must be exactly one character long")
+		}
+		return st.justify(self, intArg(p[0], 0), fill, name)
+	}
+}
+
+func (st *state) justify(v val, width int, fill val, name string) val {
+	n := width - pyvalue.Len(v.Text())
+	if n <= 0 {
+		return v
+	}
+	st.room(min(n, math.MaxInt32))
+	switch name {
+	case "ljust":
+		return st.pad(v, fill, 0, n)
+	case "rjust":
+		return st.pad(v, fill, n, 0)
+	}
+	left := n/2 + n&width&1
+	return st.pad(v, fill, left, n-left)
+}
+
+func zfillMethod(st *state, self val, a *args) val {
+	width := index(a.positional("zfill", 1, 1)[0], "")
+	n := width - pyvalue.Len(self.Text())
+	if n <= 0 {
+		return self
+	}
+	st.room(min(n, math.MaxInt32))
+	zero := pyvalue.Str("0")
+	if s := self.Text(); s != "" && (s[0] == '-' || s[0] == '+') {
+		rest := st.pad(cut(self, 1, len(s)), zero, n, 0)
+		return st.like(self, st.joinTexts(pyvalue.Str(""), []val{cut(self, 0, 1), rest}))
+	}
+	return st.pad(self, zero, n, 0)
+}
+
+func expandTabsMethod(st *state, self val, a *args) val {
+	size := intArg(a.bind("expandtabs", 0, "tabsize")[0], 8)
+	s, p := self.Text(), provOf(self)
+	var b builder
+	column := 0
+	eachRune(s, func(at int, r rune, n int) {
+		switch {
+		case r == '\t' && size > 0:
+			k := size - column%size
+			column += k
+			st.room(len(b.b) + k)
+			b.writeFrom([]byte(strings.Repeat(" ", k)), p, at)
+			return
+		case r == '\t':
+			return
+		case r == '\n' || r == '\r':
+			column = -1
+		}
+		column++
+		b.writeSlice(s, p, at, at+n)
+	})
+	st.spend(len(b.b))
+	return st.like(self, b.value())
+}
+
+func isMethod(name string, in func(rune) bool) method {
+	return func(_ *state, self val, a *args) val {
+		a.positional(name, 0, 0)
+		ok := self.Text() != ""
+		eachRune(self.Text(), func(_ int, r rune, _ int) { ok = ok && in(r) })
+		return pyvalue.Bool(ok)
+	}
+}
+
+func caseMethod(name string, is func(s string) bool) method {
+	return func(_ *state, self val, a *args) val {
+		a.positional(name, 0, 0)
+		return pyvalue.Bool(is(self.Text()))
+	}
+}
+
+func isUpper(s string) bool {
+	any, ok := false, true
+	eachRune(s, func(_ int, r rune, _ int) {
+		any = any || pyvalue.IsUpper(r)
+		ok = ok && !pyvalue.IsLower(r) && !pyvalue.IsTitle(r)
+	})
+	return any && ok
+}
+
+func isLower(s string) bool {
+	any, ok := false, true
+	eachRune(s, func(_ int, r rune, _ int) {
+		any = any || pyvalue.IsLower(r)
+		ok = ok && !pyvalue.IsUpper(r) && !pyvalue.IsTitle(r)
+	})
+	return any && ok
+}
+
+func isTitle(s string) bool {
+	any, ok, cased := false, true, false
+	eachRune(s, func(_ int, r rune, _ int) {
+		switch {
+		case pyvalue.IsUpper(r) || pyvalue.IsTitle(r):
+			ok = ok && !cased
+			any, cased = true, true
+		case pyvalue.IsLower(r):
+			ok = ok && cased
+			any, cased = true, true
+		default:
+			cased = false
+		}
+	})
+	return any && ok
+}
+
+func isIdentifier(s string) bool {
+	ok := s != ""
+	eachRune(s, func(at int, r rune, _ int) {
+		start := r == '_' || pyvalue.IsAlpha(r) || unicode.Is(unicode.Nl, r)
+		part := start || pyvalue.IsDecimal(r) || unicode.In(r, unicode.Mn, unicode.Mc, unicode.Pc)
+		ok = ok && (start || at > 0 && part)
+	})
+	return ok
+}
+
+func encodeMethod(*state, val, *args) val {
+	throw("TypeError", "bytes are not supported in chat templates")
+	return missing
+}
+
+var dictMethods = map[string]method{
+	"keys":   viewMethod("keys"),
+	"values": viewMethod("values"),
+	"items":  viewMethod("items"),
+	"get": func(_ *state, self val, a *args) val {
+		p := a.positional("get", 1, 2)
+		v, ok, err := self.Dict().Get(p[0])
+		check(err)
+		if ok {
+			return v
+		}
+		return or(p[1], pyvalue.None)
+	},
+	"copy": func(st *state, self val, a *args) val {
+		a.positional("copy", 0, 0)
+		d := self.Dict()
+		st.spend(2 * valueSize * d.Len())
+		out := &pyvalue.Dict{Tag: d.Tag}
+		for i := range d.Len() {
+			k, v := d.At(i)
+			check(out.Set(k, v))
+		}
+		return pyvalue.OfDict(out)
+	},
+	"fromkeys": func(st *state, _ val, a *args) val {
+		p := a.positional("fromkeys", 1, 2)
+		d := &pyvalue.Dict{}
+		for _, k := range st.list(p[0]) {
+			check(d.Set(k, or(p[1], pyvalue.None)))
+		}
+		return pyvalue.OfDict(d)
+	},
+}
+
+func viewMethod(kind string) method {
+	return func(_ *state, self val, a *args) val {
+		a.positional(kind, 0, 0)
+		return pyvalue.OfObject(&dictView{kind, self.Dict()})
+	}
+}
+
+var listMethods = map[string]method{
+	"index": func(st *state, self val, a *args) val {
+		p := a.positional("index", 1, 3)
+		items := self.Items()
+		start, stop, _ := bounds(len(items), or(p[1], pyvalue.None), or(p[2], pyvalue.None), pyvalue.None)
+		for i := start; i < stop; i++ {
+			if st.same(items[i], p[0]) {
+				return pyvalue.Int(int64(i))
+			}
+		}
+		throw("ValueError", "%s is not in list", quoted(p[0]))
+		return missing
+	},
+	"count": func(st *state, self val, a *args) val {
+		p := a.positional("count", 1, 1)
+		n := 0
+		for _, item := range self.Items() {
+			if st.same(item, p[0]) {
+				n++
+			}
+		}
+		return pyvalue.Int(int64(n))
+	},
+	"copy": func(st *state, self val, a *args) val {
+		a.positional("copy", 0, 0)
+		st.spend(valueSize * len(self.Items()))
+		return pyvalue.NewList(append([]val(nil), self.Items()...))
+	},
+}
+
+func (st *state) same(a, b val) bool {
+	st.costOf(a)
+	same, err := pyvalue.Same(a, b)
+	check(err)
+	return same
+}

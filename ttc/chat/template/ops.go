@@ -1,0 +1,556 @@
+package template
+
+import (
+	"math"
+	"math/big"
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+// maxIntBits bounds the ints a template may compute.
+const maxIntBits = 1 << 16
+
+// arithmetic is `a op b`.
+func (st *state) arithmetic(op string, a, b val) val {
+	defined(a)
+	if op == "%" && a.Kind() == pyvalue.KindStr {
+		return st.percent(a, b)
+	}
+	defined(b)
+	switch {
+	case a.IsNumber() && b.IsNumber():
+		return numeric(op, a, b)
+	case op == "+":
+		if v, ok := st.add(a, b); ok {
+			return v
+		}
+	case op == "*":
+		if v, ok := st.repeat(a, b); ok {
+			return v
+		}
+		if v, ok := st.repeat(b, a); ok {
+			return v
+		}
+	}
+	if op == "**" {
+		op = "** or pow()"
+	}
+	throw("TypeError", "unsupported operand type(s) for %s: '%s' and '%s'", op, a.TypeName(), b.TypeName())
+	return missing
+}
+
+func (st *state) add(a, b val) (val, bool) {
+	switch {
+	case a.Kind() == pyvalue.KindStr && b.Kind() == pyvalue.KindStr:
+		return st.join2(a, b), true
+	case a.Kind() == pyvalue.KindStr:
+		throw("TypeError", "can only concatenate str (not \"%s\") to str", b.TypeName())
+	case a.Kind() == pyvalue.KindList && b.Kind() != pyvalue.KindList, a.Kind() == pyvalue.KindTuple && b.Kind() != pyvalue.KindTuple:
+		throw("TypeError", "can only concatenate %s (not \"%s\") to %s", a.TypeName(), b.TypeName(), a.TypeName())
+	case a.Kind() == pyvalue.KindList:
+		return pyvalue.NewList(st.joinItems(a, b)), true
+	case a.Kind() == pyvalue.KindTuple:
+		return pyvalue.NewTuple(st.joinItems(a, b)...), true
+	}
+	return missing, false
+}
+
+func (st *state) joinItems(a, b val) []val {
+	x, y := a.Items(), b.Items()
+	st.spend(valueSize * (len(x) + len(y)))
+	return append(append(make([]val, 0, len(x)+len(y)), x...), y...)
+}
+
+// join2 is a + b of two texts. If one is Markup the other is escaped and the result is Markup.
+func (st *state) join2(a, b val) val {
+	am, bm := isMarkup(a), isMarkup(b)
+	if am != bm {
+		if am {
+			b = st.escape(b)
+		} else {
+			a = st.escape(a)
+		}
+	}
+	x, y := a.Text(), b.Text()
+	st.spend(len(x) + len(y))
+	p, q := provOf(a), provOf(b)
+	if p == nil && q == nil {
+		return pyvalue.Str(x + y)
+	}
+	var pb provBuilder
+	pb.addSlice(p, 0, len(x))
+	pb.addSlice(q, 0, len(y))
+	r := pb.prov()
+	if am || bm {
+		r = markupProv(r)
+	}
+	return str(x+y, r)
+}
+
+func (st *state) repeat(seq, times val) (val, bool) {
+	if times.Kind() != pyvalue.KindInt && times.Kind() != pyvalue.KindBool {
+		if seq.Kind() == pyvalue.KindStr || seq.Kind() == pyvalue.KindList || seq.Kind() == pyvalue.KindTuple {
+			if times.Kind() != pyvalue.KindStr && times.Kind() != pyvalue.KindList && times.Kind() != pyvalue.KindTuple || seq.Kind() == pyvalue.KindStr {
+				throw("TypeError", "can't multiply sequence by non-int of type '%s'", times.TypeName())
+			}
+		}
+		return missing, false
+	}
+	n := max(0, index(times, ""))
+	switch seq.Kind() {
+	case pyvalue.KindStr:
+		s, p := seq.Text(), provOf(seq)
+		if s != "" && n > math.MaxInt32/len(s) {
+			st.room(math.MaxInt32)
+		}
+		st.spend(len(s) * n)
+		if p == nil {
+			return pyvalue.Str(strings.Repeat(s, n)), true
+		}
+		var b builder
+		for range n {
+			b.write(s, p)
+		}
+		return st.like(seq, b.value()), true
+	case pyvalue.KindList, pyvalue.KindTuple:
+		items := seq.Items()
+		if len(items) > 0 && n > math.MaxInt32/(valueSize*len(items)) {
+			st.room(math.MaxInt32)
+		}
+		st.spend(valueSize * len(items) * n)
+		var out []val
+		for range n {
+			out = append(out, items...)
+		}
+		if seq.Kind() == pyvalue.KindTuple {
+			return pyvalue.NewTuple(out...), true
+		}
+		return pyvalue.NewList(out), true
+	}
+	return missing, false
+}
+
+// like makes v a Markup if of is one.
+func (st *state) like(of, v val) val {
+	if isMarkup(of) && v.Kind() == pyvalue.KindStr && !isMarkup(v) {
+		return str(v.Text(), markupProv(provOf(v)))
+	}
+	return v
+}
+
+// numeric is `a op b` of two numbers.
+func numeric(op string, a, b val) val {
+	if a.Kind() == pyvalue.KindFloat || b.Kind() == pyvalue.KindFloat || op == "/" {
+		return floating(op, a, b)
+	}
+	if op == "**" {
+		return power(a, b)
+	}
+	x, xok := a.Int64()
+	y, yok := b.Int64()
+	if xok && yok {
+		if v, ok := small(op, x, y); ok {
+			return v
+		}
+	}
+	p, q, r := a.Big(), b.Big(), new(big.Int)
+	switch op {
+	case "+":
+		r.Add(p, q)
+	case "-":
+		r.Sub(p, q)
+	case "*":
+		if p.BitLen()+q.BitLen() > maxIntBits {
+			throw("LimitError", "an int of more than %d bits", maxIntBits)
+		}
+		r.Mul(p, q)
+	default:
+		if q.Sign() == 0 {
+			throw("ZeroDivisionError", "integer division or modulo by zero")
+		}
+		m := new(big.Int)
+		r.QuoRem(p, q, m)
+		if m.Sign() != 0 && m.Sign() != q.Sign() { // Python rounds down
+			r.Sub(r, big.NewInt(1))
+			m.Add(m, q)
+		}
+		if op == "%" {
+			r = m
+		}
+	}
+	return pyvalue.BigInt(r)
+}
+
+// small computes with int64 where that can't overflow.
+func small(op string, x, y int64) (val, bool) {
+	const half = 1 << 31
+	fits := x > -half && x < half && y > -half && y < half
+	switch op {
+	case "+":
+		return pyvalue.Int(x + y), fits
+	case "-":
+		return pyvalue.Int(x - y), fits
+	case "*":
+		return pyvalue.Int(x * y), fits
+	}
+	if y == 0 {
+		throw("ZeroDivisionError", "integer division or modulo by zero")
+	}
+	if !fits {
+		return missing, false
+	}
+	q, m := x/y, x%y
+	if m != 0 && (m < 0) != (y < 0) {
+		q, m = q-1, m+y
+	}
+	if op == "%" {
+		return pyvalue.Int(m), true
+	}
+	return pyvalue.Int(q), true
+}
+
+func floating(op string, a, b val) val {
+	if op == "/" && a.Kind() != pyvalue.KindFloat && b.Kind() != pyvalue.KindFloat {
+		return divide(a, b)
+	}
+	x, y := number(a), number(b)
+	switch op {
+	case "+":
+		return pyvalue.Float(x + y)
+	case "-":
+		return pyvalue.Float(x - y)
+	case "*":
+		return pyvalue.Float(x * y)
+	case "**":
+		return floatPower(x, y)
+	}
+	if y == 0 {
+		throw("ZeroDivisionError", "float division by zero")
+	}
+	switch op {
+	case "/":
+		return pyvalue.Float(x / y)
+	case "//":
+		q, _ := floorMod(x, y)
+		return pyvalue.Float(q)
+	}
+	_, m := floorMod(x, y)
+	return pyvalue.Float(m)
+}
+
+// divide is true division of ints, rounded once.
+func divide(a, b val) val {
+	if b.Big().Sign() == 0 {
+		throw("ZeroDivisionError", "division by zero")
+	}
+	f, _ := new(big.Rat).SetFrac(a.Big(), b.Big()).Float64()
+	if math.IsInf(f, 0) {
+		throw("OverflowError", "integer division result too large for a float")
+	}
+	return pyvalue.Float(f)
+}
+
+// floorMod is divmod(x, y) as CPython's float_divmod computes it.
+func floorMod(x, y float64) (float64, float64) {
+	m := math.Mod(x, y)
+	div := (x - m) / y
+	if m != 0 {
+		if (y < 0) != (m < 0) {
+			m += y
+			div--
+		}
+	} else {
+		m = math.Copysign(0, y)
+	}
+	if div == 0 {
+		return math.Copysign(0, x/y), m
+	}
+	floor := math.Floor(div)
+	if div-floor > 0.5 {
+		floor++
+	}
+	return floor, m
+}
+
+func floatPower(x, y float64) val {
+	if x == 0 && y < 0 {
+		throw("ZeroDivisionError", "0.0 cannot be raised to a negative power")
+	}
+	if x < 0 && y != math.Trunc(y) && !math.IsInf(y, 0) {
+		throw("TypeError", "a complex result is not supported")
+	}
+	r := math.Pow(x, y)
+	if math.IsInf(r, 0) && !math.IsInf(x, 0) && !math.IsInf(y, 0) {
+		throw("OverflowError", "(34, 'Numerical result out of range')")
+	}
+	return pyvalue.Float(r)
+}
+
+func power(a, b val) val {
+	x, y := a.Big(), b.Big()
+	if y.Sign() < 0 {
+		return floatPower(number(a), number(b))
+	}
+	if x.BitLen() > 1 && (!y.IsInt64() || y.Int64() > maxIntBits/int64(x.BitLen()-1)) {
+		throw("LimitError", "an int of more than %d bits", maxIntBits)
+	}
+	return pyvalue.BigInt(new(big.Int).Exp(x, y, nil))
+}
+
+func negate(v val, minus bool) val {
+	defined(v)
+	sign := "+"
+	if minus {
+		sign = "-"
+	}
+	switch {
+	case !v.IsNumber():
+		throw("TypeError", "bad operand type for unary %s: '%s'", sign, v.TypeName())
+	case v.Kind() == pyvalue.KindFloat && minus:
+		return pyvalue.Float(-v.Float64())
+	case v.Kind() == pyvalue.KindFloat:
+		return pyvalue.Float(v.Float64())
+	case minus:
+		return pyvalue.BigInt(new(big.Int).Neg(v.Big()))
+	}
+	return pyvalue.BigInt(v.Big())
+}
+
+// holds is `a op b` of a comparison.
+func (st *state) holds(op string, a, b val) bool {
+	st.step()
+	switch op {
+	case "==", "!=":
+		eq := st.equal(a, b)
+		return eq == (op == "==")
+	case "in", "not in":
+		return st.in(a, b) == (op == "in")
+	}
+	defined(a)
+	defined(b)
+	st.costOf(a)
+	less, err := pyvalue.Ordered(op, a, b)
+	check(err)
+	return less
+}
+
+func (st *state) equal(a, b val) bool {
+	st.costOf(a)
+	if x, y := asView(a), asView(b); x != nil && y != nil {
+		return st.equalViews(x, y)
+	}
+	eq, err := pyvalue.Equal(a, b)
+	check(err)
+	return eq
+}
+
+func asView(v val) *dictView {
+	if v.Kind() != pyvalue.KindObject {
+		return nil
+	}
+	d, _ := v.Object().(*dictView)
+	return d
+}
+
+// equalViews compares keys() and items() as Python does, as sets; values() are equal only if they are the same object.
+func (st *state) equalViews(a, b *dictView) bool {
+	if a.kind == "values" || b.kind == "values" || a.kind != b.kind || a.dict.Len() != b.dict.Len() {
+		return false
+	}
+	for i := range a.dict.Len() {
+		st.step()
+		k, v := a.dict.At(i)
+		w, ok, err := b.dict.Get(k)
+		check(err)
+		if !ok || a.kind == "items" && !st.equal(v, w) {
+			return false
+		}
+	}
+	return true
+}
+
+// costOf counts the work of comparing or printing a container, element by element, whatever it nests.
+func (st *state) costOf(v val) { st.costAt(v, 0) }
+
+func (st *state) costAt(v val, depth int) {
+	if depth > pyvalue.MaxDepth {
+		throw("RecursionError", "maximum recursion depth exceeded in comparison")
+	}
+	switch v.Kind() {
+	case pyvalue.KindStr:
+		st.steps += int64(len(v.Text())) >> 6
+	case pyvalue.KindList, pyvalue.KindTuple:
+		st.step()
+		for _, e := range v.Items() {
+			st.costAt(e, depth+1)
+		}
+	case pyvalue.KindDict:
+		st.step()
+		for _, e := range v.Dict().Values() {
+			st.costAt(e, depth+1)
+		}
+	default:
+		st.step()
+	}
+}
+
+// in is `a in b`.
+func (st *state) in(a, b val) bool {
+	switch b.Kind() {
+	case pyvalue.KindStr:
+		if a.Kind() != pyvalue.KindStr {
+			throw("TypeError", "'in <string>' requires string as left operand, not %s", a.TypeName())
+		}
+		st.steps += int64(len(b.Text())) >> 6
+		return strings.Contains(b.Text(), a.Text())
+	case pyvalue.KindDict:
+		ok, err := b.Dict().Contains(a)
+		check(err)
+		return ok
+	case pyvalue.KindObject:
+		if ns := asNamespace(b); ns != nil {
+			throw("TypeError", "argument of type 'Namespace' is not iterable")
+		}
+	}
+	next, ok := iterate(b)
+	if !ok {
+		throw("TypeError", "argument of type '%s' is not iterable", b.TypeName())
+	}
+	for {
+		item, ok := next()
+		if !ok {
+			return false
+		}
+		st.costOf(item)
+		same, err := pyvalue.Same(item, a)
+		check(err)
+		if same {
+			return true
+		}
+	}
+}
+
+// slice is v[i:j:k].
+func (st *state) slice(v, i, j, k val) val {
+	defined(v)
+	for _, x := range []val{i, j, k} {
+		if !x.IsNone() && x.Kind() != pyvalue.KindInt && x.Kind() != pyvalue.KindBool {
+			if canSlice(v) {
+				throw("TypeError", "slice indices must be integers or None or have an __index__ method")
+			}
+		}
+	}
+	switch v.Kind() {
+	case pyvalue.KindStr:
+		return st.sliceText(v, i, j, k)
+	case pyvalue.KindList, pyvalue.KindTuple:
+		items := v.Items()
+		start, stop, step := bounds(len(items), i, j, k)
+		out := pick(st, items, start, stop, step)
+		if v.Kind() == pyvalue.KindTuple {
+			return pyvalue.NewTuple(out...)
+		}
+		return pyvalue.NewList(out)
+	case pyvalue.KindDict:
+		throw("TypeError", "unhashable type: 'slice'")
+	case pyvalue.KindObject:
+		if r, ok := v.Object().(*rangeObject); ok {
+			start, stop, step := bounds(int(r.n), i, j, k)
+			return pyvalue.OfObject(&rangeObject{r.start + int64(start)*r.step, r.step * int64(step), int64(count(start, stop, step))})
+		}
+	}
+	throw("TypeError", "'%s' object is not subscriptable", v.TypeName())
+	return missing
+}
+
+func canSlice(v val) bool {
+	switch v.Kind() {
+	case pyvalue.KindStr, pyvalue.KindList, pyvalue.KindTuple:
+		return true
+	case pyvalue.KindObject:
+		_, ok := v.Object().(*rangeObject)
+		return ok
+	}
+	return false
+}
+
+// bounds is slice(i, j, k).indices(n).
+func bounds(n int, i, j, k val) (start, stop, step int) {
+	step = 1
+	if !k.IsNone() {
+		step = index(k, "")
+	}
+	if step == 0 {
+		throw("ValueError", "slice step cannot be zero")
+	}
+	low, high := 0, n
+	if step < 0 {
+		low, high = -1, n-1
+	}
+	clip := func(v val, absent int) int {
+		if v.IsNone() {
+			return absent
+		}
+		x := index(v, "")
+		if x < 0 {
+			x = max(x, -n-1) + n
+		}
+		return min(max(x, low), high)
+	}
+	if step < 0 {
+		return clip(i, high), clip(j, low), step
+	}
+	return clip(i, low), clip(j, high), step
+}
+
+func count(start, stop, step int) int {
+	switch {
+	case step > 0 && start < stop:
+		return (stop-start-1)/step + 1
+	case step < 0 && start > stop:
+		return (start-stop-1)/-step + 1
+	}
+	return 0
+}
+
+func pick(st *state, items []val, start, stop, step int) []val {
+	n := count(start, stop, step)
+	st.spend(valueSize * n)
+	if step == 1 {
+		return items[start : start+n : start+n]
+	}
+	out := make([]val, n)
+	for i := range out {
+		out[i] = items[start+i*step]
+	}
+	return out
+}
+
+func (st *state) sliceText(v, i, j, k val) val {
+	s, p := v.Text(), provOf(v)
+	n := pyvalue.Len(s)
+	start, stop, step := bounds(n, i, j, k)
+	m := count(start, stop, step)
+	st.spend(m)
+	if step == 1 || m == 0 {
+		a, b := start, start+m
+		if n != len(s) {
+			a, b = pyvalue.ByteIndex(s, start), pyvalue.ByteIndex(s, start+m)
+		}
+		return str(s[a:b], p.slice(a, b))
+	}
+	at := make([]int, 0, n+1)
+	for b := range len(s) {
+		if s[b]&0xc0 != 0x80 {
+			at = append(at, b)
+		}
+	}
+	at = append(at, len(s))
+	var b builder
+	for x := range m {
+		c := start + x*step
+		b.writeSlice(s, p, at[c], at[c+1])
+	}
+	return st.like(v, b.value())
+}

@@ -1,0 +1,448 @@
+package template
+
+import (
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+func (p *parser) expression() node { return p.conditional() }
+
+func (p *parser) conditional() node {
+	t := p.cur()
+	p.enter(t)
+	defer p.leave()
+	n := p.or()
+	for links := 0; p.skipName("if"); links++ {
+		p.chain(links)
+		c := &condNode{pos: pos(t.pos), then: n, test: p.or()}
+		if p.skipName("else") {
+			c.otherwise = p.conditional()
+		}
+		n = c
+	}
+	return n
+}
+
+func (p *parser) chain(links int) {
+	if links >= maxChain {
+		throwAt(p.cur().pos, "LimitError", "more than %d operators in a row", maxChain)
+	}
+}
+
+func (p *parser) or() node {
+	n := p.and()
+	for links := 0; p.skipName("or"); links++ {
+		p.chain(links)
+		n = &logicNode{pos(n.at()), true, n, p.and()}
+	}
+	return n
+}
+
+func (p *parser) and() node {
+	n := p.not()
+	for links := 0; p.skipName("and"); links++ {
+		p.chain(links)
+		n = &logicNode{pos(n.at()), false, n, p.not()}
+	}
+	return n
+}
+
+func (p *parser) not() node {
+	if t := p.cur(); t.is(tokName, "not") {
+		p.next()
+		p.enter(t)
+		defer p.leave()
+		return &notNode{pos(t.pos), p.not()}
+	}
+	return p.compare()
+}
+
+func (p *parser) compare() node {
+	n := p.sum()
+	var ops []operand
+	for {
+		t := p.cur()
+		op := ""
+		switch {
+		case t.kind == tokOp:
+			switch t.text {
+			case "==", "!=", "<", "<=", ">", ">=":
+				op = t.text
+			}
+		case t.is(tokName, "in"):
+			op = "in"
+		case t.is(tokName, "not") && p.peek().is(tokName, "in"):
+			op = "not in"
+			p.next()
+		}
+		if op == "" {
+			break
+		}
+		p.next()
+		p.chain(len(ops))
+		ops = append(ops, operand{op, p.sum()})
+	}
+	if ops == nil {
+		return n
+	}
+	return &compareNode{pos(n.at()), n, ops}
+}
+
+func (p *parser) sum() node {
+	n := p.concat()
+	for links := 0; p.isOp("+") || p.isOp("-"); links++ {
+		p.chain(links)
+		t := p.next()
+		n = &binaryNode{pos(t.pos), t.text, n, p.concat()}
+	}
+	return n
+}
+
+func (p *parser) concat() node {
+	n := p.product()
+	if !p.isOp("~") {
+		return n
+	}
+	items := []node{n}
+	for p.skipOp("~") {
+		p.chain(len(items))
+		items = append(items, p.product())
+	}
+	return &concatNode{pos(n.at()), items}
+}
+
+func (p *parser) product() node {
+	n := p.power()
+	for links := 0; p.isOp("*") || p.isOp("/") || p.isOp("//") || p.isOp("%"); links++ {
+		p.chain(links)
+		t := p.next()
+		n = &binaryNode{pos(t.pos), t.text, n, p.power()}
+	}
+	return n
+}
+
+// power is left-associative, as in jinja2.
+func (p *parser) power() node {
+	n := p.unary(true)
+	for links := 0; p.isOp("**"); links++ {
+		p.chain(links)
+		t := p.next()
+		n = &binaryNode{pos(t.pos), "**", n, p.unary(true)}
+	}
+	return n
+}
+
+func (p *parser) unary(withFilter bool) node {
+	t := p.cur()
+	p.enter(t)
+	defer p.leave()
+	var n node
+	if t.is(tokOp, "-") || t.is(tokOp, "+") {
+		p.next()
+		n = &unaryNode{pos(t.pos), t.text == "-", p.unary(false)}
+	} else {
+		n = p.primary(false)
+	}
+	n = p.postfix(n)
+	if withFilter {
+		n = p.filterExpr(n)
+	}
+	return n
+}
+
+func (p *parser) primary(namespace bool) node {
+	t := p.cur()
+	switch t.kind {
+	case tokName:
+		p.next()
+		return p.nameOrConstant(t, namespace)
+	case tokString:
+		var b strings.Builder
+		for p.cur().kind == tokString {
+			b.WriteString(p.next().text)
+		}
+		return &constNode{pos(t.pos), pyvalue.Str(b.String())}
+	case tokNumber:
+		p.next()
+		return &constNode{pos(t.pos), t.num}
+	case tokOp:
+		switch t.text {
+		case "(":
+			p.next()
+			p.enter(t)
+			defer p.leave()
+			n := p.tuple(tupleOptions{cond: true, brackets: true})
+			p.op(")")
+			return n
+		case "[":
+			return p.list()
+		case "{":
+			return p.dict()
+		}
+	}
+	p.fail(t, "unexpected '%s'", t.describe())
+	return nil
+}
+
+func (p *parser) nameOrConstant(t token, namespace bool) node {
+	switch t.text {
+	case "true", "True":
+		return &constNode{pos(t.pos), pyvalue.True}
+	case "false", "False":
+		return &constNode{pos(t.pos), pyvalue.False}
+	case "none", "None":
+		return &constNode{pos(t.pos), pyvalue.None}
+	}
+	if namespace && p.skipOp(".") {
+		return &nsRefNode{pos(t.pos), t.text, p.expect(tokName, "", "name").text}
+	}
+	return &nameNode{pos(t.pos), t.text, useLoad}
+}
+
+type tupleOptions struct {
+	simple    bool   // names and literals only: a target
+	cond      bool   // an inline if may stand here
+	end       string // a name that ends the tuple
+	brackets  bool   // an empty tuple is one
+	namespace bool
+}
+
+func (p *parser) tuple(o tupleOptions) node {
+	start := p.cur()
+	var items []node
+	isTuple := false
+	for {
+		if items != nil {
+			p.op(",")
+		}
+		if p.tupleEnd(o.end) {
+			break
+		}
+		switch {
+		case o.simple:
+			items = append(items, p.primary(o.namespace))
+		case o.cond:
+			items = append(items, p.expression())
+		default:
+			items = append(items, p.or())
+		}
+		if !p.isOp(",") {
+			break
+		}
+		isTuple = true
+	}
+	if !isTuple {
+		if items != nil {
+			return items[0]
+		}
+		if !o.brackets {
+			p.fail(p.cur(), "Expected an expression, got '%s'", p.cur().describe())
+		}
+	}
+	return &tupleNode{pos(start.pos), items}
+}
+
+func (p *parser) tupleEnd(name string) bool {
+	t := p.cur()
+	return t.kind == tokVarEnd || t.kind == tokBlockEnd || t.is(tokOp, ")") || name != "" && t.is(tokName, name)
+}
+
+func (p *parser) list() node {
+	n := &listNode{pos: pos(p.op("[").pos)}
+	for !p.isOp("]") {
+		if n.items != nil {
+			p.op(",")
+			if p.isOp("]") {
+				break
+			}
+		}
+		n.items = append(n.items, p.expression())
+	}
+	p.op("]")
+	return n
+}
+
+func (p *parser) dict() node {
+	n := &dictNode{pos: pos(p.op("{").pos)}
+	for !p.isOp("}") {
+		if n.keys != nil {
+			p.op(",")
+			if p.isOp("}") {
+				break
+			}
+		}
+		n.keys = append(n.keys, p.expression())
+		p.op(":")
+		n.values = append(n.values, p.expression())
+	}
+	p.op("}")
+	return n
+}
+
+func (p *parser) postfix(n node) node {
+	for links := 0; ; links++ {
+		p.chain(links)
+		switch {
+		case p.isOp(".") || p.isOp("["):
+			n = p.subscript(n)
+		case p.isOp("("):
+			n = p.call(n)
+		default:
+			return n
+		}
+	}
+}
+
+func (p *parser) filterExpr(n node) node {
+	for links := 0; ; links++ {
+		p.chain(links)
+		switch {
+		case p.isOp("|"):
+			n = p.filters(n)
+		case p.isName("is"):
+			n = p.test(n)
+		case p.isOp("("):
+			n = p.call(n)
+		default:
+			return n
+		}
+	}
+}
+
+func (p *parser) subscript(n node) node {
+	t := p.next()
+	if t.text == "." {
+		a := p.next()
+		switch {
+		case a.kind == tokName:
+			return &attrNode{pos(t.pos), n, a.text}
+		case a.kind == tokNumber && a.text == "integer":
+			return &itemNode{pos(t.pos), n, &constNode{pos(a.pos), a.num}}
+		}
+		p.fail(a, "expected name or number")
+	}
+	var args []node
+	for !p.isOp("]") {
+		if args != nil {
+			p.op(",")
+		}
+		args = append(args, p.subscribed())
+	}
+	p.op("]")
+	if len(args) == 1 {
+		return &itemNode{pos(t.pos), n, args[0]}
+	}
+	return &itemNode{pos(t.pos), n, &tupleNode{pos(t.pos), args}}
+}
+
+func (p *parser) subscribed() node {
+	s := &sliceNode{pos: pos(p.cur().pos)}
+	if !p.isOp(":") {
+		n := p.expression()
+		if !p.isOp(":") {
+			return n
+		}
+		s.start = n
+	}
+	p.next()
+	if !p.isOp(":") && !p.isOp("]") && !p.isOp(",") {
+		s.stop = p.expression()
+	}
+	if p.skipOp(":") && !p.isOp("]") && !p.isOp(",") {
+		s.step = p.expression()
+	}
+	return s
+}
+
+func (p *parser) call(n node) node {
+	t := p.cur()
+	return &callNode{pos(t.pos), n, p.callArguments()}
+}
+
+func (p *parser) callArguments() arguments {
+	var a arguments
+	open := p.op("(")
+	ensure := func(ok bool) {
+		if !ok {
+			p.fail(open, "invalid syntax for function call expression")
+		}
+	}
+	for first := true; !p.isOp(")"); first = false {
+		if !first {
+			p.op(",")
+			if p.isOp(")") {
+				break
+			}
+		}
+		switch {
+		case p.isOp("*"):
+			ensure(a.star == nil && a.stars == nil)
+			p.next()
+			a.star = p.expression()
+		case p.isOp("**"):
+			ensure(a.stars == nil)
+			p.next()
+			a.stars = p.expression()
+		case p.cur().kind == tokName && p.peek().is(tokOp, "="):
+			ensure(a.stars == nil)
+			a.names = append(a.names, p.next().text)
+			p.next()
+			a.values = append(a.values, p.expression())
+		default:
+			ensure(a.star == nil && a.stars == nil && a.values == nil)
+			a.plain = append(a.plain, p.expression())
+		}
+	}
+	p.op(")")
+	return a
+}
+
+// filters parses the filters that follow n; it returns n where there is none.
+func (p *parser) filters(n node) node {
+	for links := 0; p.skipOp("|"); links++ {
+		p.chain(links)
+		n = p.oneFilter(n)
+	}
+	return n
+}
+
+func (p *parser) dottedName() token {
+	t := p.expect(tokName, "", "name")
+	for p.skipOp(".") {
+		t.text += "." + p.expect(tokName, "", "name").text
+	}
+	return t
+}
+
+func (p *parser) oneFilter(n node) node {
+	t := p.dottedName()
+	f := &filterNode{pos: pos(t.pos), node: n, name: t.text}
+	if p.isOp("(") {
+		f.args = p.callArguments()
+	}
+	return f
+}
+
+func (p *parser) test(n node) node {
+	is := p.next()
+	negated := p.skipName("not")
+	t := p.dottedName()
+	test := &testNode{pos: pos(is.pos), node: n, name: t.text}
+	switch c := p.cur(); {
+	case c.is(tokOp, "("):
+		test.args = p.callArguments()
+	case c.kind == tokName || c.kind == tokString || c.kind == tokNumber || c.is(tokOp, "[") || c.is(tokOp, "{"):
+		if c.is(tokName, "else") || c.is(tokName, "or") || c.is(tokName, "and") {
+			break
+		}
+		if c.is(tokName, "is") {
+			p.fail(c, "You cannot chain multiple tests with is")
+		}
+		test.args.plain = []node{p.postfix(p.primary(false))}
+	}
+	if negated {
+		return &notNode{pos(is.pos), test}
+	}
+	return test
+}

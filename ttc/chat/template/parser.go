@@ -1,0 +1,390 @@
+package template
+
+import "slices"
+
+const (
+	// maxNesting is how deep expressions and blocks may nest in a template.
+	maxNesting = 100
+	// maxChain is how many operators, subscripts or filters may follow each other without brackets.
+	maxChain = 2000
+)
+
+// parser turns tokens into nodes: jinja2's grammar, with the extensions that transformers switches on (loop controls and
+// generation blocks).
+type parser struct {
+	tokens []token
+	i      int
+	depth  int
+	ends   [][]string // the tags that the blocks being parsed wait for
+	open   []string   // the tags of the blocks being parsed
+}
+
+func parse(tokens []token) []node {
+	p := &parser{tokens: tokens}
+	return p.statements(nil)
+}
+
+func (p *parser) cur() token  { return p.tokens[p.i] }
+func (p *parser) peek() token { return p.tokens[min(p.i+1, len(p.tokens)-1)] }
+
+func (p *parser) next() token {
+	t := p.tokens[p.i]
+	if p.i < len(p.tokens)-1 {
+		p.i++
+	}
+	return t
+}
+
+func (p *parser) fail(t token, format string, a ...any) {
+	throwAt(t.pos, "TemplateSyntaxError", format, a...)
+}
+
+func (p *parser) isOp(op string) bool     { return p.cur().is(tokOp, op) }
+func (p *parser) isName(name string) bool { return p.cur().is(tokName, name) }
+
+func (p *parser) skipOp(op string) bool {
+	if p.isOp(op) {
+		p.next()
+		return true
+	}
+	return false
+}
+
+func (p *parser) skipName(name string) bool {
+	if p.isName(name) {
+		p.next()
+		return true
+	}
+	return false
+}
+
+func (p *parser) expect(kind tokenKind, text, what string) token {
+	t := p.cur()
+	if t.kind != kind || text != "" && t.text != text {
+		if t.kind == tokEOF {
+			p.fail(t, "unexpected end of template, expected '%s'.", what)
+		}
+		p.fail(t, "expected token '%s', got '%s'", what, t.describe())
+	}
+	return p.next()
+}
+
+func (p *parser) op(op string) token { return p.expect(tokOp, op, op) }
+
+func (p *parser) enter(t token) {
+	if p.depth++; p.depth > maxNesting {
+		throwAt(t.pos, "LimitError", "the template nests deeper than %d", maxNesting)
+	}
+}
+
+func (p *parser) leave() { p.depth-- }
+
+// statements parses until one of the end tags, which becomes the current token. Without end tags it parses to the end.
+func (p *parser) statements(ends []string) []node {
+	p.enter(p.cur())
+	defer p.leave()
+	if ends != nil {
+		p.ends = append(p.ends, ends)
+		defer func() { p.ends = p.ends[:len(p.ends)-1] }()
+	}
+	var body []node
+	var out *outputNode
+	add := func(n node) {
+		if out == nil {
+			out = &outputNode{pos: pos(n.at())}
+			body = append(body, out)
+		}
+		out.items = append(out.items, n)
+	}
+	for {
+		switch t := p.cur(); t.kind {
+		case tokEOF:
+			if ends != nil {
+				p.failUnknown("", t)
+			}
+			return body
+		case tokData:
+			add(&dataNode{pos(t.pos), t.text})
+			p.next()
+		case tokVarBegin:
+			p.next()
+			add(p.tuple(tupleOptions{cond: true}))
+			p.expect(tokVarEnd, "", "end of print statement")
+		default:
+			out = nil
+			p.next()
+			if p.cur().kind == tokName && slices.Contains(ends, p.cur().text) {
+				return body
+			}
+			body = append(body, p.statement())
+			p.expect(tokBlockEnd, "", "end of statement block")
+		}
+	}
+}
+
+// block parses the body of a tag up to one of the end tags, and takes the end tag.
+func (p *parser) block(ends ...string) ([]node, string) {
+	p.skipOp(":")
+	p.expect(tokBlockEnd, "", "end of statement block")
+	body := p.statements(ends)
+	return body, p.next().text
+}
+
+func (p *parser) statement() node {
+	t := p.cur()
+	if t.kind != tokName {
+		p.fail(t, "tag name expected")
+	}
+	p.open = append(p.open, t.text)
+	defer func() { p.open = p.open[:len(p.open)-1] }()
+	p.next()
+	switch t.text {
+	case "for":
+		return p.forStatement(t)
+	case "if":
+		return p.ifStatement(t)
+	case "set":
+		return p.setStatement(t)
+	case "macro":
+		return p.macroStatement(t)
+	case "call":
+		return p.callBlock(t)
+	case "filter":
+		return p.filterBlock(t)
+	case "with":
+		return p.withStatement(t)
+	case "print":
+		return p.printStatement(t)
+	case "generation":
+		m := &macroNode{pos: pos(t.pos)}
+		m.body, _ = p.block("endgeneration")
+		return &generationNode{pos(t.pos), m}
+	case "break":
+		return &breakNode{pos(t.pos)}
+	case "continue":
+		return &continueNode{pos(t.pos)}
+	case "block":
+		return p.blockStatement(t)
+	case "autoescape":
+		return p.autoescape(t)
+	case "extends", "include", "import", "from":
+		return p.loader(t)
+	}
+	p.failUnknown(t.text, t)
+	return nil
+}
+
+func (p *parser) failUnknown(name string, t token) {
+	msg := "Unexpected end of template."
+	if name != "" {
+		msg = "Encountered unknown tag '" + name + "'."
+	}
+	if n := len(p.ends); n > 0 {
+		want := ""
+		for i, e := range p.ends[n-1] {
+			if i > 0 {
+				want += " or "
+			}
+			want += "'" + e + "'"
+		}
+		msg += " Jinja was looking for the following tags: " + want + "."
+	}
+	n := len(p.open)
+	if name != "" {
+		n-- // the unknown tag itself
+	}
+	if n > 0 {
+		msg += " The innermost block that needs to be closed is '" + p.open[n-1] + "'."
+	}
+	p.fail(t, "%s", msg)
+}
+
+func (p *parser) forStatement(t token) node {
+	n := &forNode{pos: pos(t.pos)}
+	n.target = p.target(targetOptions{end: "in"})
+	p.expect(tokName, "in", "in")
+	n.iter = p.tuple(tupleOptions{end: "recursive"})
+	if p.skipName("if") {
+		n.test = p.expression()
+	}
+	n.recursive = p.skipName("recursive")
+	var end string
+	if n.body, end = p.block("endfor", "else"); end == "else" {
+		n.otherwise, _ = p.block("endfor")
+	}
+	return n
+}
+
+func (p *parser) ifStatement(t token) node {
+	n := &ifNode{pos: pos(t.pos)}
+	for cur := n; ; {
+		cur.test = p.tuple(tupleOptions{})
+		var end string
+		cur.body, end = p.block("elif", "else", "endif")
+		switch end {
+		case "elif":
+			cur = &ifNode{pos: pos(p.cur().pos)}
+			n.elifs = append(n.elifs, cur)
+			continue
+		case "else":
+			n.otherwise, _ = p.block("endif")
+		}
+		return n
+	}
+}
+
+func (p *parser) setStatement(t token) node {
+	target := p.target(targetOptions{namespace: true})
+	if p.skipOp("=") {
+		return &setNode{pos(t.pos), target, p.tuple(tupleOptions{cond: true})}
+	}
+	var filter *filterNode
+	if f := p.filters(nil); f != nil {
+		filter = f.(*filterNode)
+	}
+	body, _ := p.block("endset")
+	return &setBlockNode{pos(t.pos), target, filter, body}
+}
+
+func (p *parser) signature(m *macroNode) {
+	p.op("(")
+	for !p.isOp(")") {
+		if len(m.params) > 0 {
+			p.op(",")
+		}
+		name := p.expect(tokName, "", "name")
+		p.assignable(name)
+		m.params = append(m.params, &nameNode{pos(name.pos), name.text, useParam})
+		if p.skipOp("=") {
+			m.defaults = append(m.defaults, p.expression())
+		} else if m.defaults != nil {
+			p.fail(p.cur(), "non-default argument follows default argument")
+		}
+	}
+	p.op(")")
+}
+
+func (p *parser) macroStatement(t token) node {
+	name := p.expect(tokName, "", "name")
+	p.assignable(name)
+	m := &macroNode{pos: pos(t.pos), name: name.text}
+	p.signature(m)
+	m.body, _ = p.block("endmacro")
+	return m
+}
+
+func (p *parser) callBlock(t token) node {
+	m := &macroNode{pos: pos(t.pos)}
+	if p.isOp("(") {
+		p.signature(m)
+	}
+	call, ok := p.expression().(*callNode)
+	if !ok {
+		p.fail(t, "expected call")
+	}
+	m.body, _ = p.block("endcall")
+	return &callBlockNode{pos(t.pos), call, m}
+}
+
+func (p *parser) filterBlock(t token) node {
+	first := p.oneFilter(nil)
+	f := p.filters(first).(*filterNode)
+	body, _ := p.block("endfilter")
+	return &filterBlockNode{pos(t.pos), f, body}
+}
+
+func (p *parser) withStatement(t token) node {
+	n := &withNode{pos: pos(t.pos)}
+	for p.cur().kind != tokBlockEnd {
+		if n.targets != nil {
+			p.op(",")
+		}
+		target := p.target(targetOptions{})
+		setUse(target, useParam)
+		p.op("=")
+		n.targets = append(n.targets, target)
+		n.values = append(n.values, p.expression())
+	}
+	n.body, _ = p.block("endwith")
+	return n
+}
+
+func (p *parser) printStatement(t token) node {
+	n := &outputNode{pos: pos(t.pos)}
+	for p.cur().kind != tokBlockEnd {
+		if n.items != nil {
+			p.op(",")
+		}
+		n.items = append(n.items, p.expression())
+	}
+	return n
+}
+
+func (p *parser) blockStatement(t token) node {
+	n := &blockNode{pos: pos(t.pos), name: p.expect(tokName, "", "name").text}
+	p.skipName("scoped")
+	p.skipName("required")
+	n.body, _ = p.block("endblock")
+	p.skipName(n.name)
+	return n
+}
+
+// autoescape is read for the one use it has in a chat template: to say that there is none.
+func (p *parser) autoescape(t token) node {
+	c, ok := p.expression().(*constNode)
+	if !ok || c.value.Truth() {
+		p.fail(t, "autoescape is not supported: chat templates are rendered without it")
+	}
+	body, _ := p.block("endautoescape")
+	return &withNode{pos: pos(t.pos), body: body}
+}
+
+func (p *parser) loader(t token) node {
+	n := &loaderNode{pos: pos(t.pos), tag: t.text, expr: p.expression()}
+	for p.cur().kind != tokBlockEnd && p.cur().kind != tokEOF {
+		p.next()
+	}
+	return n
+}
+
+type targetOptions struct {
+	end       string // a name that ends the tuple
+	namespace bool   // ns.attribute may be assigned to
+}
+
+func (p *parser) target(o targetOptions) node {
+	n := p.tuple(tupleOptions{simple: true, end: o.end, namespace: o.namespace})
+	p.assignableNode(n)
+	setUse(n, useStore)
+	return n
+}
+
+func (p *parser) assignable(t token) {
+	switch t.text {
+	case "true", "false", "none", "True", "False", "None":
+		p.fail(t, "can't assign to 'name'")
+	}
+}
+
+func (p *parser) assignableNode(n node) {
+	switch n := n.(type) {
+	case *nameNode, *nsRefNode:
+	case *tupleNode:
+		for _, e := range n.items {
+			p.assignableNode(e)
+		}
+	default:
+		throwAt(n.at(), "TemplateSyntaxError", "can't assign to this expression")
+	}
+}
+
+func setUse(n node, u use) {
+	switch n := n.(type) {
+	case *nameNode:
+		n.use = u
+	case *tupleNode:
+		for _, e := range n.items {
+			setUse(e, u)
+		}
+	}
+}

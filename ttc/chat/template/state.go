@@ -1,0 +1,153 @@
+package template
+
+import (
+	"time"
+
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+// state is one render.
+type state struct {
+	lib     *library
+	limits  Limits
+	vars    map[string]val
+	now     time.Time
+	act     *activation
+	out     *builder
+	outer   []*builder // the builders that wait while a macro or block is captured
+	pos     int32      // what is being evaluated, for errors
+	steps   int64
+	bytes   int64
+	depth   int
+	scratch []byte
+
+	generations [][2]int
+}
+
+// step counts one unit of work.
+func (st *state) step() {
+	if st.steps++; st.steps > st.limits.Steps {
+		throw("LimitError", "more than %d steps", st.limits.Steps)
+	}
+}
+
+// spend counts n bytes made by the template, whether they are printed or thrown away.
+func (st *state) spend(n int) {
+	st.room(n)
+	st.bytes += int64(n)
+	st.steps += int64(n) >> 6 // long texts take time as well
+}
+
+// room makes sure that n more bytes may be made.
+func (st *state) room(n int) {
+	if n < 0 || st.bytes+int64(n) > st.limits.Bytes {
+		throw("LimitError", "the template makes more than %d bytes of text", st.limits.Bytes)
+	}
+}
+
+func (st *state) resolve(name string) val {
+	if v, ok := st.vars[name]; ok {
+		return v
+	}
+	if v, ok := st.lib.globals[name]; ok {
+		return v
+	}
+	return missing
+}
+
+// call enters a function: a new activation whose variables are missing. It returns the caller's.
+func (st *state) call(at int32, fn *funcScope, parent *activation) *activation {
+	back := st.act
+	if st.depth++; st.depth > st.limits.Depth {
+		throwAt(at, "RecursionError", "calls nest deeper than %d", st.limits.Depth)
+	}
+	st.step()
+	st.spend(valueSize * len(fn.slots))
+	st.act = newActivation(fn, parent)
+	return back
+}
+
+func newActivation(fn *funcScope, parent *activation) *activation {
+	a := &activation{slots: make([]val, len(fn.slots)), parent: parent}
+	for i := range a.slots {
+		a.slots[i] = missing
+	}
+	return a
+}
+
+func (st *state) ret(to *activation) {
+	st.depth--
+	st.act = to
+}
+
+// push captures what is printed from now on; pop ends that and returns it.
+func (st *state) push(at int32) {
+	if len(st.outer) > 4*st.limits.Depth {
+		throwAt(at, "RecursionError", "blocks nest deeper than %d", 4*st.limits.Depth)
+	}
+	st.outer = append(st.outer, st.out)
+	st.out = &builder{}
+}
+
+func (st *state) pop() val {
+	b := st.out
+	n := len(st.outer) - 1
+	st.out, st.outer = st.outer[n], st.outer[:n]
+	return b.value()
+}
+
+func (st *state) write(s string, p *prov) {
+	st.spend(len(s))
+	st.steps++
+	st.out.write(s, p)
+}
+
+// print writes str(v).
+func (st *state) print(v val) {
+	st.step()
+	if v.Kind() == pyvalue.KindStr {
+		st.write(v.Text(), provOf(v))
+		return
+	}
+	n := len(st.out.b)
+	st.appendText(st.out, v)
+	st.spend(len(st.out.b) - n)
+}
+
+// appendText appends str(v) to b. The caller accounts for the bytes.
+func (st *state) appendText(b *builder, v val) {
+	if v.Kind() == pyvalue.KindStr {
+		st.room(len(v.Text()))
+		b.write(v.Text(), provOf(v))
+		return
+	}
+	st.append(b, func(dst []byte, m pyvalue.Marker) ([]byte, error) { return pyvalue.AppendStr(dst, v, m) })
+}
+
+// append lets a printer of package pyvalue append to b, and keeps track of where its output comes from.
+func (st *state) append(b *builder, printer func(dst []byte, m pyvalue.Marker) ([]byte, error)) {
+	m := marker{p: &b.p, base: len(b.b), st: st}
+	out, err := printer(b.b, m.mark)
+	check(err)
+	b.b = out
+	m.flush(len(out), missing, -1)
+}
+
+// text is str(v) with its provenance.
+func (st *state) text(v val) (string, *prov) {
+	if v.Kind() == pyvalue.KindStr {
+		return v.Text(), provOf(v)
+	}
+	var b builder
+	st.appendText(&b, v)
+	st.spend(len(b.b))
+	return string(b.b), b.p.prov()
+}
+
+// softText is jinja2's soft_str: str(v), but a Markup stays one.
+func (st *state) softText(v val) val {
+	if v.Kind() == pyvalue.KindStr {
+		return v
+	}
+	return str(st.text(v))
+}

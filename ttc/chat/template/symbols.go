@@ -1,0 +1,284 @@
+package template
+
+import (
+	"slices"
+	"strconv"
+)
+
+// Scoping is jinja2's, which is decided when a template is compiled: every frame (the template, the body of a loop, a
+// macro, ...) knows which names it loads and stores, and how a variable gets its first value when the frame is entered.
+// The rules are those of jinja2/idtracking.py; what it calls a Python local is a slot of an activation record here.
+
+// funcScope is what becomes one function: the template, a macro, a recursive loop, a loop filter.
+type funcScope struct {
+	parent *funcScope
+	slots  map[string]int
+}
+
+func (f *funcScope) slot(ident string) int {
+	if i, ok := f.slots[ident]; ok {
+		return i
+	}
+	i := len(f.slots)
+	f.slots[ident] = i
+	return i
+}
+
+// ref is a variable: an identifier in a function.
+type ref struct {
+	fn    *funcScope
+	ident string
+}
+
+type loadKind uint8
+
+const (
+	loadParameter loadKind = iota // set by who enters the frame
+	loadResolve                   // looked up by name in what the template was given
+	loadAlias                     // copied from a variable of an outer frame
+	loadUndefined                 // missing
+)
+
+type load struct {
+	kind loadKind
+	name string
+	from ref
+}
+
+// symbols are the names of one frame.
+type symbols struct {
+	level  int
+	parent *symbols
+	fn     *funcScope
+	refs   map[string]ref
+	loads  map[ref]load
+	order  []ref // of loads, so that compiling is deterministic
+	stores []string
+}
+
+func newSymbols(parent *symbols, fn *funcScope, level int) *symbols {
+	if parent != nil {
+		level = parent.level + 1
+	}
+	return &symbols{level: level, parent: parent, fn: fn, refs: map[string]ref{}, loads: map[ref]load{}}
+}
+
+func (s *symbols) copy() *symbols {
+	c := *s
+	c.refs = make(map[string]ref, len(s.refs))
+	for k, v := range s.refs {
+		c.refs[k] = v
+	}
+	c.loads = make(map[ref]load, len(s.loads))
+	for k, v := range s.loads {
+		c.loads[k] = v
+	}
+	c.order = slices.Clone(s.order)
+	c.stores = slices.Clone(s.stores)
+	return &c
+}
+
+func (s *symbols) setLoad(r ref, l load) {
+	if _, ok := s.loads[r]; !ok {
+		s.order = append(s.order, r)
+	}
+	s.loads[r] = l
+}
+
+func (s *symbols) define(name string, l load) ref {
+	r := ref{s.fn, strconv.Itoa(s.level) + "_" + name}
+	s.refs[name] = r
+	s.setLoad(r, l)
+	return r
+}
+
+func (s *symbols) find(name string) (ref, bool) {
+	for ; s != nil; s = s.parent {
+		if r, ok := s.refs[name]; ok {
+			return r, true
+		}
+	}
+	return ref{}, false
+}
+
+func (s *symbols) findLoad(r ref) (load, bool) {
+	for ; s != nil; s = s.parent {
+		if l, ok := s.loads[r]; ok {
+			return l, true
+		}
+	}
+	return load{}, false
+}
+
+func (s *symbols) markStored(name string) {
+	if !slices.Contains(s.stores, name) {
+		s.stores = append(s.stores, name)
+	}
+}
+
+func (s *symbols) store(name string) {
+	s.markStored(name)
+	if _, ok := s.refs[name]; ok {
+		return
+	}
+	if s.parent != nil {
+		if outer, ok := s.parent.find(name); ok {
+			s.define(name, load{kind: loadAlias, from: outer})
+			return
+		}
+	}
+	s.define(name, load{kind: loadUndefined})
+}
+
+func (s *symbols) parameter(name string) ref {
+	s.markStored(name)
+	return s.define(name, load{kind: loadParameter})
+}
+
+func (s *symbols) load(name string) {
+	if _, ok := s.find(name); !ok {
+		s.define(name, load{kind: loadResolve, name: name})
+	}
+}
+
+// branch merges what the branches of an if did: a name stored in any of them is, before, what it was outside.
+func (s *symbols) branch(branches []*symbols) {
+	var stores []string
+	for _, b := range branches {
+		for _, name := range b.stores {
+			if !slices.Contains(s.stores, name) && !slices.Contains(stores, name) {
+				stores = append(stores, name)
+			}
+		}
+	}
+	for _, b := range branches {
+		for k, v := range b.refs {
+			s.refs[k] = v
+		}
+		for _, r := range b.order {
+			s.setLoad(r, b.loads[r])
+		}
+		for _, name := range b.stores {
+			s.markStored(name)
+		}
+	}
+	for _, name := range stores {
+		target, _ := s.find(name)
+		if s.parent != nil {
+			if outer, ok := s.parent.find(name); ok {
+				s.setLoad(target, load{kind: loadAlias, from: outer})
+				continue
+			}
+		}
+		s.setLoad(target, load{kind: loadResolve, name: name})
+	}
+}
+
+// scan records what nodes do with names in this frame; it stops where another frame begins.
+func (s *symbols) scan(nodes ...node) {
+	for _, n := range nodes {
+		s.scanNode(n)
+	}
+}
+
+func (s *symbols) scanNode(n node) {
+	switch n := n.(type) {
+	case nil:
+	case *nameNode:
+		switch n.use {
+		case useLoad:
+			s.load(n.name)
+		case useStore:
+			s.store(n.name)
+		case useParam:
+			s.parameter(n.name)
+		}
+	case *nsRefNode:
+		s.load(n.name)
+	case *ifNode:
+		s.scanIf(n)
+	case *macroNode:
+		s.store(n.name)
+	case *setNode:
+		s.scan(n.value, n.target)
+	case *forNode:
+		s.scan(n.iter)
+	case *callBlockNode:
+		s.scan(n.call)
+	case *filterBlockNode:
+		s.scan(n.filter)
+	case *withNode:
+		s.scan(n.values...)
+	case *setBlockNode:
+		s.scan(n.target)
+	case *blockNode, *generationNode:
+	default:
+		s.scan(children(n)...)
+	}
+}
+
+func (s *symbols) scanIf(n *ifNode) {
+	s.scan(n.test)
+	part := func(nodes []node) *symbols {
+		c := s.copy()
+		c.scan(nodes...)
+		return c
+	}
+	var elifs []node
+	for _, e := range n.elifs {
+		elifs = append(elifs, e)
+	}
+	body, middle, otherwise := part(n.body), part(elifs), part(n.otherwise)
+	s.branch([]*symbols{body, middle, otherwise})
+}
+
+// scanParams declares the names of a loop target as parameters.
+func (s *symbols) scanParams(target node) {
+	switch t := target.(type) {
+	case *nameNode:
+		s.parameter(t.name)
+	case *tupleNode:
+		for _, e := range t.items {
+			s.scanParams(e)
+		}
+	}
+}
+
+// undeclared reports which of names the nodes load without having stored them before.
+func undeclared(nodes []node, names ...string) map[string]bool {
+	found, left := map[string]bool{}, map[string]bool{}
+	for _, n := range names {
+		left[n] = true
+	}
+	var visit func(n node)
+	visit = func(n node) {
+		switch n := n.(type) {
+		case nil, *blockNode:
+		case *nameNode:
+			switch {
+			case n.use == useLoad && left[n.name]:
+				found[n.name] = true
+			case n.use != useLoad || !left[n.name]:
+				delete(left, n.name)
+			}
+		default:
+			for _, c := range children(n) {
+				visit(c)
+			}
+		}
+	}
+	for _, n := range nodes {
+		visit(n)
+	}
+	return found
+}
+
+// contains reports whether a node of the tree satisfies is.
+func contains(nodes []node, is func(node) bool) bool {
+	for _, n := range nodes {
+		if is(n) || contains(children(n), is) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,133 @@
+package template
+
+import (
+	"math/big"
+
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+var tests = map[string]testFunc{
+	"odd":         func(_ *state, v val, a *args) bool { return remainder(v, a, 2).Cmp(big.NewInt(1)) == 0 },
+	"even":        func(_ *state, v val, a *args) bool { return remainder(v, a, 2).Sign() == 0 },
+	"divisibleby": divisibleTest,
+	"defined":     isTest(func(v val) bool { return asUndefined(v) == nil }),
+	"undefined":   isTest(func(v val) bool { return asUndefined(v) != nil }),
+	"filter":      func(st *state, v val, a *args) bool { a.bind("filter", 0); return st.lib.filters[v.Text()] != nil },
+	"test":        func(st *state, v val, a *args) bool { a.bind("test", 0); return st.lib.tests[v.Text()] != nil },
+	"none":        isTest(val.IsNone),
+	"boolean":     isTest(func(v val) bool { return v.Kind() == pyvalue.KindBool }),
+	"false":       isTest(val.IsFalse),
+	"true":        isTest(val.IsTrue),
+	"integer":     isTest(func(v val) bool { return v.Kind() == pyvalue.KindInt }),
+	"float":       isTest(func(v val) bool { return v.Kind() == pyvalue.KindFloat }),
+	"lower":       func(st *state, v val, a *args) bool { a.bind("lower", 0); s, _ := st.text(v); return isLower(s) },
+	"upper":       func(st *state, v val, a *args) bool { a.bind("upper", 0); s, _ := st.text(v); return isUpper(s) },
+	"string":      isTest(func(v val) bool { return v.Kind() == pyvalue.KindStr }),
+	"mapping":     isTest(func(v val) bool { return v.Kind() == pyvalue.KindDict }),
+	"number":      isTest(val.IsNumber),
+	"sequence":    isTest(isSequence),
+	"iterable":    isTest(func(v val) bool { _, ok := iterate(v); return ok }),
+	"callable":    isTest(isCallable),
+	"sameas":      func(_ *state, v val, a *args) bool { return isSame(v, a.bind("sameas", 1, "other")[0]) },
+	"escaped":     isTest(isMarkup),
+	"in":          func(st *state, v val, a *args) bool { return st.in(v, a.bind("in", 1, "seq")[0]) },
+	"==":          operatorTest("=="), "eq": operatorTest("=="), "equalto": operatorTest("=="),
+	"!=": operatorTest("!="), "ne": operatorTest("!="),
+	">": operatorTest(">"), "gt": operatorTest(">"), "greaterthan": operatorTest(">"),
+	">=": operatorTest(">="), "ge": operatorTest(">="),
+	"<": operatorTest("<"), "lt": operatorTest("<"), "lessthan": operatorTest("<"),
+	"<=": operatorTest("<="), "le": operatorTest("<="),
+}
+
+func isTest(is func(val) bool) testFunc {
+	return func(_ *state, v val, a *args) bool {
+		a.bind("test", 0)
+		return is(v)
+	}
+}
+
+func operatorTest(op string) testFunc {
+	return func(st *state, v val, a *args) bool { return st.holds(op, v, a.positional(op, 1, 1)[0]) }
+}
+
+func remainder(v val, a *args, n int64) *big.Int {
+	a.bind("test", 0)
+	return modulo(v, pyvalue.Int(n))
+}
+
+// modulo is v % n, as an int; a float that isn't whole is no remainder of anything.
+func modulo(v, n val) *big.Int {
+	defined(v)
+	if !v.IsNumber() {
+		if v.Kind() == pyvalue.KindStr {
+			throw("TypeError", "not all arguments converted during string formatting")
+		}
+		throw("TypeError", "unsupported operand type(s) for %%: '%s' and '%s'", v.TypeName(), n.TypeName())
+	}
+	r := numeric("%", v, n)
+	if r.Kind() != pyvalue.KindFloat {
+		return r.Big()
+	}
+	i, exact := big.NewFloat(r.Float64()).Int(nil)
+	if exact != big.Exact {
+		return big.NewInt(-1)
+	}
+	return i
+}
+
+func divisibleTest(_ *state, v val, a *args) bool {
+	n := a.bind("divisibleby", 1, "num")[0]
+	defined(n)
+	if !n.IsNumber() {
+		throw("TypeError", "unsupported operand type(s) for %%: '%s' and '%s'", v.TypeName(), n.TypeName())
+	}
+	return modulo(v, n).Sign() == 0
+}
+
+func isSequence(v val) bool {
+	switch v.Kind() {
+	case pyvalue.KindStr, pyvalue.KindList, pyvalue.KindTuple, pyvalue.KindDict:
+		return true
+	case pyvalue.KindObject:
+		switch v.Object().(type) {
+		case *rangeObject:
+			return true
+		case *undefined:
+			// Undefined has both a length and, by name, __getitem__.
+			return true
+		}
+	}
+	return false
+}
+
+func isCallable(v val) bool {
+	if v.Kind() != pyvalue.KindObject {
+		return false
+	}
+	switch v.Object().(type) {
+	case *callable, *macro, *joiner, *loop, *undefined:
+		return true
+	}
+	return false
+}
+
+// isSame is `is`. Python interns small ints and literals; a template can't tell more than this.
+func isSame(a, b val) bool {
+	if a.Kind() != b.Kind() {
+		return false
+	}
+	switch a.Kind() {
+	case pyvalue.KindNone:
+		return true
+	case pyvalue.KindBool:
+		return a.IsTrue() == b.IsTrue()
+	case pyvalue.KindList, pyvalue.KindTuple:
+		return a.List() == b.List()
+	case pyvalue.KindDict:
+		return a.Dict() == b.Dict()
+	case pyvalue.KindObject:
+		return a.Object() == b.Object()
+	}
+	same, err := pyvalue.Same(a, b)
+	return same && err == nil
+}

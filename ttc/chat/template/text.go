@@ -1,0 +1,388 @@
+package template
+
+import (
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+// The functions here change texts and keep track of where every byte came from.
+
+// cut is bytes i to j of v; what is cut from a Markup is one.
+func cut(v val, i, j int) val { return str(v.Text()[i:j], provOf(v).slice(i, j)) }
+
+// strip removes white space, or the characters of chars, at the sides asked for.
+func (st *state) strip(v, chars val, left, right bool) val {
+	in := pyvalue.IsSpace
+	if !isMissing(chars) && !chars.IsNone() {
+		if chars.Kind() != pyvalue.KindStr {
+			defined(chars)
+			throw("TypeError", "strip arg must be None or str")
+		}
+		set := map[rune]bool{}
+		eachRune(chars.Text(), func(_ int, r rune, _ int) { set[r] = true })
+		in = func(r rune) bool { return set[r] }
+	}
+	s := v.Text()
+	st.steps += int64(len(s)) >> 6
+	i, j := 0, len(s)
+	for left && i < j {
+		r, n := pyvalue.DecodeRune(s[i:])
+		if !in(r) {
+			break
+		}
+		i += n
+	}
+	for right && j > i {
+		k := j - 1
+		for k > i && s[k]&0xc0 == 0x80 {
+			k--
+		}
+		if r, _ := pyvalue.DecodeRune(s[k:j]); !in(r) {
+			break
+		}
+		j = k
+	}
+	if i == 0 && j == len(s) {
+		return v
+	}
+	return cut(v, i, j)
+}
+
+func eachRune(s string, f func(at int, r rune, size int)) {
+	for i := 0; i < len(s); {
+		r, n := pyvalue.DecodeRune(s[i:])
+		f(i, r, n)
+		i += n
+	}
+}
+
+// mapRunes rewrites a text character by character.
+func (st *state) mapRunes(v val, f func(dst []byte, at int, r rune) []byte) val {
+	s, p := v.Text(), provOf(v)
+	st.spend(len(s))
+	out := make([]byte, 0, len(s))
+	aligned := true // every character kept its length, so the provenance fits as it is
+	eachRune(s, func(at int, r rune, size int) {
+		n := len(out)
+		out = f(out, at, r)
+		aligned = aligned && len(out)-n == size
+	})
+	if p == nil || aligned {
+		return str(string(out), p)
+	}
+	var b builder
+	var one []byte
+	eachRune(s, func(at int, r rune, size int) {
+		one = f(one[:0], at, r)
+		if len(one) == size {
+			b.b = append(b.b, one...)
+			b.p.addSlice(p, at, at+size)
+		} else {
+			b.writeFrom(one, p, at)
+		}
+	})
+	return st.like(v, b.value())
+}
+
+func (st *state) upper(v val) val {
+	return st.mapRunes(v, func(dst []byte, _ int, r rune) []byte { return pyvalue.AppendUpper(dst, r) })
+}
+
+func (st *state) lower(v val) val {
+	s := v.Text()
+	return st.mapRunes(v, func(dst []byte, at int, r rune) []byte { return appendLower(dst, s, at, r) })
+}
+
+// appendLower is lower() of a character in its text: a capital sigma at the end of a word becomes the final one.
+func appendLower(dst []byte, s string, at int, r rune) []byte {
+	if r == 0x3a3 {
+		if finalSigma(s, at) {
+			return pyvalue.AppendRune(dst, 0x3c2)
+		}
+		return pyvalue.AppendRune(dst, 0x3c3)
+	}
+	return pyvalue.AppendLower(dst, r)
+}
+
+func finalSigma(s string, at int) bool {
+	before := false
+	for i := at; i > 0; {
+		i--
+		for i > 0 && s[i]&0xc0 == 0x80 {
+			i--
+		}
+		if r, _ := pyvalue.DecodeRune(s[i:]); !pyvalue.IsCaseIgnorable(r) {
+			before = pyvalue.IsCased(r)
+			break
+		}
+	}
+	if !before {
+		return false
+	}
+	for i := at + 2; i < len(s); {
+		r, n := pyvalue.DecodeRune(s[i:])
+		if !pyvalue.IsCaseIgnorable(r) {
+			return !pyvalue.IsCased(r)
+		}
+		i += n
+	}
+	return true
+}
+
+func (st *state) capitalize(v val) val {
+	s := v.Text()
+	return st.mapRunes(v, func(dst []byte, at int, r rune) []byte {
+		if at == 0 {
+			return pyvalue.AppendTitle(dst, r)
+		}
+		return appendLower(dst, s, at, r)
+	})
+}
+
+// title is str.title(): the first letter of every run of cased letters.
+func (st *state) title(v val) val {
+	s := v.Text()
+	cased, last := false, -1
+	return st.mapRunes(v, func(dst []byte, at int, r rune) []byte {
+		if at <= last { // mapRunes goes through the text twice where lengths change
+			cased = false
+		}
+		last = at
+		was := cased
+		cased = pyvalue.IsCased(r)
+		if was {
+			return appendLower(dst, s, at, r)
+		}
+		return pyvalue.AppendTitle(dst, r)
+	})
+}
+
+func (st *state) swapcase(v val) val {
+	s := v.Text()
+	return st.mapRunes(v, func(dst []byte, at int, r rune) []byte {
+		switch {
+		case pyvalue.IsUpper(r):
+			return appendLower(dst, s, at, r)
+		case pyvalue.IsLower(r):
+			return pyvalue.AppendUpper(dst, r)
+		}
+		return pyvalue.AppendRune(dst, r)
+	})
+}
+
+// escape is markupsafe.escape: HTML's five characters; a Markup stays as it is.
+func (st *state) escape(v val) val {
+	if isMarkup(v) {
+		return v
+	}
+	v = st.softText(v)
+	if strings.ContainsAny(v.Text(), "&<>'\"") {
+		v = st.mapRunes(v, appendHTML)
+	}
+	return str(v.Text(), markupProv(provOf(v)))
+}
+
+func appendHTML(dst []byte, _ int, r rune) []byte {
+	switch r {
+	case '&':
+		return append(dst, "&amp;"...)
+	case '<':
+		return append(dst, "&lt;"...)
+	case '>':
+		return append(dst, "&gt;"...)
+	case '\'':
+		return append(dst, "&#39;"...)
+	case '"':
+		return append(dst, "&#34;"...)
+	}
+	return pyvalue.AppendRune(dst, r)
+}
+
+// replace is v.replace(old, new, limit); limit below 0 is no limit.
+func (st *state) replace(v, old, with val, limit int) val {
+	s, p, o := v.Text(), provOf(v), old.Text()
+	st.steps += int64(len(s)) >> 6
+	if limit == 0 || o != "" && !strings.Contains(s, o) {
+		return v
+	}
+	var b builder
+	at, done := 0, 0
+	for limit < 0 || done < limit {
+		i := 0
+		if o == "" {
+			if done > 0 {
+				if at >= len(s) {
+					break
+				}
+				_, n := pyvalue.DecodeRune(s[at:])
+				b.writeSlice(s, p, at, at+n)
+				at += n
+			}
+		} else if i = strings.Index(s[at:], o); i < 0 {
+			break
+		}
+		b.writeSlice(s, p, at, at+i)
+		b.write(with.Text(), provOf(with))
+		st.room(len(b.b))
+		at += i + len(o)
+		done++
+		st.step()
+	}
+	b.writeSlice(s, p, at, len(s))
+	st.spend(len(b.b))
+	return st.like(v, b.value())
+}
+
+// split is v.split(sep, limit) or, from the right, rsplit.
+func (st *state) split(v, sep val, limit int, right bool) val {
+	if isMissing(sep) || sep.IsNone() {
+		return pyvalue.NewList(st.splitSpace(v, limit, right))
+	}
+	if sep.Kind() != pyvalue.KindStr {
+		throw("TypeError", "must be str or None, not %s", sep.TypeName())
+	}
+	s, o := v.Text(), sep.Text()
+	if o == "" {
+		throw("ValueError", "empty separator")
+	}
+	st.spend(len(s))
+	var out []val
+	if !right {
+		at := 0
+		for limit < 0 || len(out) < limit {
+			i := strings.Index(s[at:], o)
+			if i < 0 {
+				break
+			}
+			out = append(out, cut(v, at, at+i))
+			st.spend(valueSize)
+			at += i + len(o)
+		}
+		return pyvalue.NewList(append(out, cut(v, at, len(s))))
+	}
+	end := len(s)
+	for limit < 0 || len(out) < limit {
+		i := strings.LastIndex(s[:end], o)
+		if i < 0 {
+			break
+		}
+		out = append(out, cut(v, i+len(o), end))
+		st.spend(valueSize)
+		end = i
+	}
+	out = append(out, cut(v, 0, end))
+	reverse(out)
+	return pyvalue.NewList(out)
+}
+
+func reverse(v []val) {
+	for i, j := 0, len(v)-1; i < j; i, j = i+1, j-1 {
+		v[i], v[j] = v[j], v[i]
+	}
+}
+
+// splitSpace splits at runs of white space; the rest after limit splits keeps its inner white space.
+func (st *state) splitSpace(v val, limit int, right bool) []val {
+	s := v.Text()
+	st.spend(len(s))
+	type word struct{ i, j int }
+	var words []word
+	start := -1
+	eachRune(s, func(at int, r rune, _ int) {
+		switch space := pyvalue.IsSpace(r); {
+		case space && start >= 0:
+			words = append(words, word{start, at})
+			start = -1
+		case !space && start < 0:
+			start = at
+		}
+	})
+	if start >= 0 {
+		words = append(words, word{start, len(s)})
+	}
+	if limit >= 0 && len(words) > limit { // what is left keeps the white space on its far side
+		if right {
+			first := st.strip(cut(v, 0, words[len(words)-limit-1].j), missing, false, true)
+			words = append([]word{{0, len(first.Text())}}, words[len(words)-limit:]...)
+		} else {
+			words = append(words[:limit:limit], word{words[limit].i, len(s)})
+		}
+	}
+	out := make([]val, len(words))
+	st.spend(valueSize * len(out))
+	for i, w := range words {
+		out[i] = cut(v, w.i, w.j)
+	}
+	return out
+}
+
+// splitLines is v.splitlines(keep).
+func (st *state) splitLines(v val, keep bool) []val {
+	s := v.Text()
+	st.spend(len(s))
+	var out []val
+	start := 0
+	for i := 0; i < len(s); {
+		r, n := pyvalue.DecodeRune(s[i:])
+		if !isLineBreak(r) {
+			i += n
+			continue
+		}
+		end := i
+		i += n
+		if r == '\r' && i < len(s) && s[i] == '\n' {
+			i++
+		}
+		if keep {
+			end = i
+		}
+		out = append(out, cut(v, start, end))
+		st.spend(valueSize)
+		start = i
+	}
+	if start < len(s) {
+		out = append(out, cut(v, start, len(s)))
+	}
+	return out
+}
+
+func isLineBreak(r rune) bool {
+	switch r {
+	case '\n', '\r', 0x0b, 0x0c, 0x1c, 0x1d, 0x1e, 0x85, 0x2028, 0x2029:
+		return true
+	}
+	return false
+}
+
+// joinTexts is sep.join(items) of texts.
+func (st *state) joinTexts(sep val, items []val) val {
+	var b builder
+	for i, item := range items {
+		if i > 0 {
+			b.write(sep.Text(), provOf(sep))
+		}
+		st.step()
+		st.appendText(&b, item)
+		st.room(len(b.b))
+	}
+	st.spend(len(b.b))
+	return b.value()
+}
+
+// pad puts left and right copies of a character around a text.
+func (st *state) pad(v, fill val, left, right int) val {
+	st.spend(len(v.Text()) + (max(0, left)+max(0, right))*len(fill.Text()))
+	if left <= 0 && right <= 0 {
+		return v
+	}
+	var b builder
+	for range max(0, left) {
+		b.write(fill.Text(), provOf(fill))
+	}
+	b.write(v.Text(), provOf(v))
+	for range max(0, right) {
+		b.write(fill.Text(), provOf(fill))
+	}
+	return st.like(v, b.value())
+}

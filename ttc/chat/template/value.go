@@ -1,0 +1,386 @@
+package template
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"strconv"
+
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+type val = pyvalue.Value
+
+// missing stands in a variable that was never set, and in an argument that was not given.
+var missing = pyvalue.OfObject(&absent{})
+
+type absent struct{ _ byte }
+
+func (*absent) TypeName() string { return "MissingType" }
+
+func isMissing(v val) bool { return v.Kind() == pyvalue.KindObject && v.Object() == missing.Object() }
+
+// undefined is jinja2's lenient Undefined: it prints as nothing, is false and iterates as empty; anything else done to it
+// raises what it says.
+type undefined struct {
+	hint   string
+	of     val // the value that lacks it, unless missing
+	name   val
+	unsafe bool // it exists, and the sandbox keeps it away
+}
+
+func (*undefined) TypeName() string            { return "Undefined" }
+func (*undefined) Truth() bool                 { return false }
+func (*undefined) Str() string                 { return "" }
+func (*undefined) Repr() string                { return "Undefined" }
+func (*undefined) Hash() string                { return "Undefined" }
+func (*undefined) Equal(o pyvalue.Object) bool { _, ok := o.(*undefined); return ok }
+
+func undefinedName(name string) val {
+	return pyvalue.OfObject(&undefined{of: missing, name: pyvalue.Str(name)})
+}
+
+func undefinedHint(hint string) val { return pyvalue.OfObject(&undefined{hint: hint, of: missing}) }
+
+func undefinedIn(of, name val) val { return pyvalue.OfObject(&undefined{of: of, name: name}) }
+
+func asUndefined(v val) *undefined {
+	if v.Kind() != pyvalue.KindObject {
+		return nil
+	}
+	u, _ := v.Object().(*undefined)
+	return u
+}
+
+// raise is what any use of the value ends in.
+func (u *undefined) raise() {
+	switch {
+	case u.unsafe:
+		throw("SecurityError", "access to attribute '%s' of '%s' object is unsafe.", u.name.Text(), u.of.TypeName())
+	case u.hint != "":
+		throw("UndefinedError", "%s", u.hint)
+	case isMissing(u.of):
+		throw("UndefinedError", "'%s' is undefined", u.name.Text())
+	}
+	of := u.of.TypeName() + " object"
+	if u.of.IsNone() {
+		of = "None"
+	}
+	if u.name.Kind() == pyvalue.KindStr {
+		throw("UndefinedError", "'%s' has no attribute %s", of, quoted(u.name))
+	}
+	throw("UndefinedError", "%s has no element %s", of, quoted(u.name))
+}
+
+func quoted(v val) string {
+	s, err := pyvalue.Repr(v)
+	if err != nil {
+		return v.TypeName()
+	}
+	if len(s) > 200 {
+		s = s[:200] + "..."
+	}
+	return s
+}
+
+// defined raises if v is undefined.
+func defined(v val) val {
+	if u := asUndefined(v); u != nil {
+		u.raise()
+	}
+	return v
+}
+
+// namespace is the one value templates may change.
+type namespace struct{ attrs *pyvalue.Dict }
+
+func (*namespace) TypeName() string { return "Namespace" }
+func (n *namespace) Repr() string {
+	s, err := pyvalue.Repr(pyvalue.OfDict(n.attrs))
+	if err != nil {
+		return "<Namespace ...>"
+	}
+	return "<Namespace " + s + ">"
+}
+
+// callable is a function that templates may call.
+type callable struct {
+	name string
+	kind string // Python's name of the type
+	fn   func(st *state, a *args) val
+}
+
+func (c *callable) TypeName() string { return c.kind }
+func (c *callable) Repr() string     { return "<" + c.kind + " " + c.name + ">" }
+
+func function(name string, fn func(st *state, a *args) val) val {
+	return pyvalue.OfObject(&callable{name, "function", fn})
+}
+
+// args are the arguments of a call.
+type args struct {
+	plain []val
+	names []string
+	named []val
+}
+
+// bind puts arguments into the places of parameters, as Python does: the first required of them must be given; those not
+// given are missing. A name that starts with "/" can only be given by place.
+func (a *args) bind(fn string, required int, params ...string) []val {
+	if len(a.plain) > len(params) {
+		throw("TypeError", "%s() takes %d positional arguments but %d were given", fn, len(params), len(a.plain))
+	}
+	out := make([]val, len(params))
+	for i := range out {
+		if i < len(a.plain) {
+			out[i] = a.plain[i]
+		} else {
+			out[i] = missing
+		}
+	}
+next:
+	for k, name := range a.names {
+		for i, p := range params {
+			if p == name {
+				if !isMissing(out[i]) {
+					throw("TypeError", "%s() got multiple values for argument '%s'", fn, name)
+				}
+				out[i] = a.named[k]
+				continue next
+			}
+		}
+		throw("TypeError", "%s() got an unexpected keyword argument '%s'", fn, name)
+	}
+	for i := range required {
+		if isMissing(out[i]) {
+			throw("TypeError", "%s() missing a required argument: '%s'", fn, params[i])
+		}
+	}
+	return out
+}
+
+func (a *args) get(name string) (val, bool) {
+	for i, n := range a.names {
+		if n == name {
+			return a.named[i], true
+		}
+	}
+	return missing, false
+}
+
+func or(v, otherwise val) val {
+	if isMissing(v) {
+		return otherwise
+	}
+	return v
+}
+
+// iterator hands out the items of an iterable.
+type iterator func() (val, bool)
+
+// generator is a Python iterator: it can be gone through once.
+type generator struct {
+	kind string
+	next iterator
+}
+
+func (g *generator) TypeName() string { return g.kind }
+func (g *generator) Repr() string     { return "<" + g.kind + " object>" }
+
+func newGenerator(next iterator) val { return pyvalue.OfObject(&generator{"generator", next}) }
+
+// dictView is what keys(), values() and items() of a dict return.
+type dictView struct {
+	kind string // "keys", "values", "items"
+	dict *pyvalue.Dict
+}
+
+func (d *dictView) TypeName() string { return "dict_" + d.kind }
+func (d *dictView) Truth() bool      { return d.dict.Len() > 0 }
+func (d *dictView) Repr() string {
+	s, err := pyvalue.Repr(pyvalue.NewList(d.items()))
+	if err != nil {
+		return d.TypeName() + "(...)"
+	}
+	return d.TypeName() + "(" + s + ")"
+}
+
+func (d *dictView) items() []val {
+	switch d.kind {
+	case "keys":
+		return d.dict.Keys()
+	case "values":
+		return d.dict.Values()
+	}
+	out := make([]val, d.dict.Len())
+	for i := range out {
+		k, v := d.dict.At(i)
+		out[i] = pyvalue.NewTuple(k, v)
+	}
+	return out
+}
+
+// rangeObject is range(start, stop, step).
+type rangeObject struct{ start, step, n int64 }
+
+func (*rangeObject) TypeName() string { return "range" }
+func (r *rangeObject) Truth() bool    { return r.n > 0 }
+func (r *rangeObject) at(i int64) val { return pyvalue.Int(r.start + i*r.step) }
+func (r *rangeObject) Repr() string {
+	stop := r.start + r.n*r.step
+	if r.step == 1 {
+		return fmt.Sprintf("range(%d, %d)", r.start, stop)
+	}
+	return fmt.Sprintf("range(%d, %d, %d)", r.start, stop, r.step)
+}
+
+// length is len(v), and false where Python says that there is none.
+func length(v val) (int, bool) {
+	switch v.Kind() {
+	case pyvalue.KindStr:
+		return pyvalue.Len(v.Text()), true
+	case pyvalue.KindList, pyvalue.KindTuple:
+		return len(v.Items()), true
+	case pyvalue.KindDict:
+		return v.Dict().Len(), true
+	case pyvalue.KindObject:
+		switch o := v.Object().(type) {
+		case *undefined:
+			return 0, true
+		case *dictView:
+			return o.dict.Len(), true
+		case *rangeObject:
+			return int(o.n), true
+		case *loop:
+			return o.length(), true
+		}
+	}
+	return 0, false
+}
+
+// iterate returns an iterator over v, and false where Python says that it isn't iterable.
+func iterate(v val) (iterator, bool) {
+	switch v.Kind() {
+	case pyvalue.KindStr:
+		return runes(v), true
+	case pyvalue.KindList, pyvalue.KindTuple:
+		l := v.List()
+		return slice(l.Items), true
+	case pyvalue.KindDict:
+		return slice(v.Dict().Keys()), true
+	case pyvalue.KindObject:
+		switch o := v.Object().(type) {
+		case *undefined:
+			return slice(nil), true
+		case *dictView:
+			return slice(o.items()), true
+		case *rangeObject:
+			i := int64(-1)
+			return func() (val, bool) {
+				if i++; i >= o.n {
+					return missing, false
+				}
+				return o.at(i), true
+			}, true
+		case *generator:
+			return o.next, true
+		case *loop:
+			return func() (val, bool) {
+				item, ok := o.advance()
+				if !ok {
+					return missing, false
+				}
+				return pyvalue.NewTuple(item, pyvalue.OfObject(o)), true
+			}, true
+		}
+	}
+	return nil, false
+}
+
+func slice(items []val) iterator {
+	i := -1
+	return func() (val, bool) {
+		if i++; i >= len(items) {
+			return missing, false
+		}
+		return items[i], true
+	}
+}
+
+func runes(v val) iterator {
+	s, p, i := v.Text(), provOf(v), 0
+	return func() (val, bool) {
+		if i >= len(s) {
+			return missing, false
+		}
+		_, n := pyvalue.DecodeRune(s[i:])
+		r := str(s[i:i+n], p.slice(i, i+n))
+		i += n
+		return r, true
+	}
+}
+
+// mustIterate is iterate, or Python's TypeError.
+func mustIterate(v val) iterator {
+	it, ok := iterate(v)
+	if !ok {
+		throw("TypeError", "'%s' object is not iterable", v.TypeName())
+	}
+	return it
+}
+
+// list is list(v).
+func (st *state) list(v val) []val {
+	if v.Kind() == pyvalue.KindList || v.Kind() == pyvalue.KindTuple {
+		return v.Items()
+	}
+	var out []val
+	next := mustIterate(v)
+	for {
+		item, ok := next()
+		if !ok {
+			return out
+		}
+		st.step()
+		st.spend(valueSize)
+		out = append(out, item)
+	}
+}
+
+// valueSize is what one element of a list counts for in the limit on bytes.
+const valueSize = 48
+
+// index is operator.index(v): an int or bool that fits, else Python's error.
+func index(v val, what string) int {
+	if u := asUndefined(v); u != nil {
+		throw("TypeError", "'Undefined' object cannot be interpreted as an integer")
+	}
+	if v.Kind() != pyvalue.KindInt && v.Kind() != pyvalue.KindBool {
+		throw("TypeError", "%s'%s' object cannot be interpreted as an integer", what, v.TypeName())
+	}
+	i, ok := v.Int64()
+	if !ok {
+		if v.Big().Sign() < 0 {
+			return math.MinInt
+		}
+		return math.MaxInt
+	}
+	return int(i)
+}
+
+// number is float(v) of a number.
+func number(v val) float64 {
+	if v.Kind() == pyvalue.KindFloat {
+		return v.Float64()
+	}
+	if i, ok := v.Int64(); ok {
+		return float64(i)
+	}
+	f, _ := new(big.Float).SetInt(v.Big()).Float64()
+	if math.IsInf(f, 0) {
+		throw("OverflowError", "int too large to convert to float")
+	}
+	return f
+}
+
+func intText(i int) string { return strconv.Itoa(i) }
