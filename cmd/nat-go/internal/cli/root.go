@@ -55,6 +55,8 @@ func newRootCmd() *cobra.Command {
 	root.AddCommand(newSchemaCmd(finetune.Types))
 	root.AddCommand(newValidateCmd(finetune.Types, nil))
 	root.AddCommand(newFinetuneCmd())
+	root.AddCommand(newDatasetCmd())
+	root.AddCommand(newExplainCmd())
 	root.AddCommand(newPluginServeCmd())
 	root.AddCommand(newVersionCmd())
 	return root

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -79,11 +80,28 @@ func fixture(t *testing.T) (run string, d *curate.Decisions, written []Written) 
 	if err != nil {
 		t.Fatal(err)
 	}
+	var decisions bytes.Buffer
+	if _, err := d.WriteTo(&decisions); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(run, "records/decisions.bin"), decisions.String())
 	written, err = Write(Spec{Dir: filepath.Join(run, "dataset"), Log: log, Decisions: d, Formats: rows.Formats(), Dropped: func(ledger.Drop) {}})
 	if err != nil {
 		t.Fatal(err)
 	}
+	list, err := json.Marshal(written)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(run, "manifest.json"), `{"z": 1.0, "dataset": `+string(list)+`, "a": {"b": []}}`)
 	return run, d, written
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func content(s string) builders.Content { return builders.Content{Text: s} }
@@ -313,5 +331,145 @@ func TestReadDrops(t *testing.T) {
 	os.WriteFile(path, []byte("x\n"), 0o644)
 	if _, err := ReadDrops(path); err == nil {
 		t.Error("took a broken line")
+	}
+}
+
+func TestConvertGivesTheSameBytesAndEntersTheManifest(t *testing.T) {
+	run, _, written := fixture(t)
+	training := filepath.Join(run, "dataset/customizer/training_file.jsonl")
+	want, err := os.ReadFile(training)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(run, "dataset/customizer")); err != nil {
+		t.Fatal(err)
+	}
+	customizer, _ := rows.Lookup("customizer")
+	c, err := Convert(&Place{Run: run}, []rows.Format{customizer}, rows.Options{}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(training); err != nil || !bytes.Equal(got, want) {
+		t.Error("other bytes than the run's own", err)
+	}
+	if len(c.Refused) != 1 || c.Refused[0].Count != 5 || c.Rows() != 30 {
+		t.Errorf("%+v", c)
+	}
+
+	// In another shape: the manifest follows, and keeps all else in its place.
+	if _, err := Convert(&Place{Run: run}, []rows.Format{customizer}, rows.Options{FullHistory: true}, ""); err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := (&Place{Run: run}).Manifest()
+	if err != nil || len(manifest) != len(written) {
+		t.Fatal(manifest, err)
+	}
+	if r := verify(t, run, manifest); r.Errors > 0 {
+		t.Errorf("%+v", r.Findings)
+	}
+	text, err := os.ReadFile(filepath.Join(run, "manifest.json"))
+	if err != nil || !strings.HasPrefix(string(text), "{\n  \"z\": 1.0,\n  \"dataset\": [") || !strings.HasSuffix(string(text), "\"a\": {\n    \"b\": []\n  }\n}\n") {
+		t.Errorf("%s %v", text, err)
+	}
+
+	// Elsewhere: the run stays as it is.
+	other := t.TempDir()
+	if _, err := Convert(&Place{Run: run}, []rows.Format{customizer}, rows.Options{}, other); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(other, "customizer/training_file.jsonl")); err != nil || !bytes.Equal(got, want) {
+		t.Error("other bytes", err)
+	}
+	if after, _ := os.ReadFile(filepath.Join(run, "manifest.json")); !bytes.Equal(after, text) {
+		t.Error("the manifest changed")
+	}
+}
+
+func TestPick(t *testing.T) {
+	run, d, _ := fixture(t)
+	p := &Place{Run: run}
+	if p.Log() == "" {
+		t.Fatal("no log found")
+	}
+	count := func(q Query) (n int, last Picked) {
+		t.Helper()
+		err := p.Pick(q, func(r Picked) error {
+			n++
+			last = Picked{r.Ordinal, r.Decision, &builders.Resolved{Origin: r.Origin, Record: r.Record}}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n, last
+	}
+	eleven := uint64(11)
+	validation := int(d.Counts()[curate.Validation])
+	for name, c := range map[string]struct {
+		q    Query
+		want int
+	}{
+		"all":              {Query{}, 35},
+		"limit":            {Query{Limit: 3}, 3},
+		"skip":             {Query{Skip: 33}, 2},
+		"record":           {Query{Record: &eleven, Limit: 3}, 1},
+		"example":          {Query{Example: "ex2"}, 7},
+		"turn":             {Query{Example: "ex2", Turn: "t1"}, 3},
+		"builder":          {Query{Builder: "sft"}, 0},
+		"validation":       {Query{Split: "validation"}, validation},
+		"train":            {Query{Split: "train"}, 35 - validation},
+		"dropped":          {Query{Dropped: true}, 0},
+		"dropped for this": {Query{Dropped: true, Reason: ledger.Contradiction}, 0},
+	} {
+		if n, _ := count(c.q); n != c.want {
+			t.Errorf("%s: %d, want %d", name, n, c.want)
+		}
+	}
+	if _, r := count(Query{Record: &eleven}); r.Ordinal != 11 || r.Origin.Example != "ex1" || r.Record.Header().Turn != "t1" {
+		t.Errorf("record 11 is %+v", r)
+	}
+	if (&Place{Run: t.TempDir()}).Log() != "" {
+		t.Error("an empty folder has a log")
+	}
+}
+
+func TestPickRowsWithTheirOrigin(t *testing.T) {
+	run, _, _ := fixture(t)
+	p := find(t, run)
+	n := 0
+	err := p.PickRows("trl/sft.jsonl:2", 0, 2, func(file string, i int64, r *rows.Row, o *Origin) error {
+		n++
+		if file != "trl/sft.jsonl" || i != int64(n) || o == nil || o.Row != i || o.Builder != "dpo" || !strings.Contains(r.Prompt.Nodes[0].Message.Text, o.Example[2:]) {
+			t.Errorf("%s:%d %+v %+v", file, i, r, o)
+		}
+		return nil
+	})
+	if err != nil || n != 2 {
+		t.Error(n, err)
+	}
+}
+
+func TestReportsAndStatsInWords(t *testing.T) {
+	run, _, written := fixture(t)
+	var b bytes.Buffer
+	if err := verify(t, run, written).Text(&b); err != nil || !strings.HasSuffix(b.String(), "sound\n") {
+		t.Error(b.String(), err)
+	}
+	write(t, filepath.Join(run, "dropped.jsonl"), `{"stage":"build","reason":"tie","unit":"candidate","count":2}`+"\n"+`{"stage":"gate","reason":"\u001b[31m","unit":"record"}`+"\n")
+	s, err := (&Place{Run: run}).Measure(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Reset()
+	if err := s.Text(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"margin of judge", "chosen is longer in 100.0 %", "write more rather than better", "15 distinct prompts of 5 examples", "2 candidates", "neither is better"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+	if strings.Contains(b.String(), "\x1b") {
+		t.Error("an escape sequence of the data got through")
 	}
 }

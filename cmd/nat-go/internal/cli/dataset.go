@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"errors"
+	"io/fs"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+)
+
+func newDatasetCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "dataset",
+		Short: "Check, measure, look at and convert data sets",
+	}
+	cmd.AddCommand(newDatasetVerifyCmd())
+	cmd.AddCommand(newDatasetStatsCmd())
+	cmd.AddCommand(newDatasetShowCmd())
+	cmd.AddCommand(newDatasetConvertCmd())
+	return cmd
+}
+
+// findDataset finds what a command's argument names.
+func findDataset(path string) (*dataset.Place, error) {
+	p, err := dataset.Find(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, exit.Usagef("there is no %s", path)
+	case err != nil:
+		return nil, exit.With(exit.Failed, err)
+	}
+	return p, nil
+}
+
+// findRun finds a run with its record log.
+func findRun(path string) (*dataset.Place, error) {
+	p := &dataset.Place{Run: path}
+	if p.Log() == "" {
+		return nil, exit.Usagef("%s is no run's folder with a record log: name <output_dir>/<run_id>", path)
+	}
+	return p, nil
+}

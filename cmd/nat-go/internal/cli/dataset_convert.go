@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"encoding/json"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/collator/rows"
+)
+
+func newDatasetConvertCmd() *cobra.Command {
+	var formats []string
+	var output, promptAs string
+	var history, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "convert RUN --format FORMAT",
+		Short: "Write a run's data set in another format",
+		Long: `Write a run's data set in another format, from its record log and the decisions made in the run: the same records, the same
+split. What a format can't carry is left out and counted, with the reason.
+
+The rows go to the run's own dataset folder and are entered in its manifest, or to a folder of your choice with --output.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			run, err := findRun(args[0])
+			if err != nil {
+				return err
+			}
+			opts := rows.Options{FullHistory: history}
+			switch promptAs {
+			case "user_message":
+			case "text":
+				opts.TextPrompt = rows.PlainText
+			default:
+				return exit.Usagef("--prompt_as %s: user_message or text", promptAs)
+			}
+			var to []rows.Format
+			for _, name := range formats {
+				f, ok := rows.Lookup(name)
+				if !ok {
+					return exit.Usagef("there is no format %q: the formats are %s", name, rows.Names())
+				}
+				to = append(to, f)
+			}
+			c, err := dataset.Convert(run, to, opts, output)
+			if err != nil {
+				return exit.With(exit.Environment, err)
+			}
+			if asJSON {
+				err = json.NewEncoder(cmd.OutOrStdout()).Encode(c)
+			} else {
+				err = c.Text(cmd.OutOrStdout())
+			}
+			if err == nil && c.Rows() == 0 {
+				return exit.Failedf("none of the records fits")
+			}
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.StringArrayVar(&formats, "format", nil, "format to write (repeatable): "+rows.Names())
+	f.StringVar(&output, "output", "", "folder for the formats' folders; empty: the run's dataset folder")
+	f.StringVar(&promptAs, "prompt_as", "user_message", "what a text prompt becomes in trl rows: user_message or text")
+	f.BoolVar(&history, "use_full_message_history", false, "keep message prompts as messages in customizer rows; else the last message's text")
+	f.BoolVar(&asJSON, "json", false, "print one JSON object")
+	_ = cmd.MarkFlagRequired("format")
+	return cmd
+}

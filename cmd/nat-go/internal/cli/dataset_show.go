@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/show"
+	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+func newDatasetShowCmd() *cobra.Command {
+	var q dataset.Query
+	var row, dropped string
+	var record uint64
+	var width int
+	var full, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show PATH",
+		Short: "Print records as a person wants to read them",
+		Long: `Print records as a person wants to read them: where they come from, the prompt, and the two answers of a pair side by side
+with the words marked in which they differ.
+
+PATH is a run's folder, or rows as for dataset verify. The flags say which records; --row names a row as dataset verify does.`,
+		Example: `  nat-go dataset show out/run1
+  nat-go dataset show out/run1 --example 7 --full
+  nat-go dataset show out/run1 --dropped contradiction
+  nat-go dataset show out/run1 --row trl/train.jsonl:12`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("record") {
+				q.Record = &record
+			}
+			if q.Dropped = cmd.Flags().Changed("dropped"); q.Dropped && dropped != anyReason {
+				q.Reason = ledger.Reason(dropped)
+			}
+			if q.Split != "" && q.Split != rows.Train.String() && q.Split != rows.Validation.String() {
+				return exit.Usagef("--split %s: train or validation", q.Split)
+			}
+			p := newViewPrinter(cmd.OutOrStdout(), width, full, asJSON)
+			err := showRecords(args[0], row, q, p.print)
+			if err != nil {
+				return err
+			}
+			return p.end()
+		},
+	}
+	f := cmd.Flags()
+	f.Uint64Var(&record, "record", 0, "the record with this number in the run")
+	f.StringVar(&row, "row", "", "a row: FORMAT/FILE:N, from 1")
+	f.StringVar(&q.Example, "example", "", "records of this example")
+	f.StringVar(&q.Turn, "turn", "", "records of this turn")
+	f.StringVar(&q.Builder, "builder", "", "records of this builder")
+	f.StringVar(&q.Split, "split", "", "train or validation")
+	f.StringVar(&dropped, "dropped", "", "records that curation dropped, for this reason (`REASON`; without one: for any)")
+	f.Lookup("dropped").NoOptDefVal = anyReason
+	f.Int64Var(&q.Skip, "skip", 0, "leave out so many of them")
+	f.Int64Var(&q.Limit, "limit", 3, "at most so many; 0: all")
+	f.BoolVar(&full, "full", false, "print long texts whole")
+	f.IntVar(&width, "width", 0, "columns; 0: as the terminal has, else 80")
+	f.BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}
+
+const anyReason = "any"
+
+// showRecords hands the views of what was asked for to print.
+func showRecords(path, row string, q dataset.Query, print func(show.View) error) error {
+	run, err := findRun(path)
+	if err == nil && row == "" {
+		return coded(run.Pick(q, func(r dataset.Picked) error { return print(show.Record(r)) }))
+	}
+	p, err := findDataset(path)
+	if err != nil {
+		return err
+	}
+	if row == "" {
+		row = p.Formats[0].Files[0].Name + ":1"
+	} else {
+		q.Skip, q.Limit = 0, 1
+	}
+	return coded(p.PickRows(row, q.Skip, q.Limit, func(file string, n int64, r *rows.Row, o *dataset.Origin) error {
+		return print(show.Row(file, n, r, o))
+	}))
+}
+
+func coded(err error) error {
+	if err == nil {
+		return nil
+	}
+	return exit.With(exit.Failed, err)
+}
+
+// viewPrinter prints views as text, or as one JSON object.
+type viewPrinter struct {
+	w      io.Writer
+	opts   show.Options
+	asJSON bool
+	buf    []byte
+	count  int
+}
+
+func newViewPrinter(w io.Writer, width int, full, asJSON bool) *viewPrinter {
+	if f, ok := w.(*os.File); ok && width == 0 {
+		if columns, _, err := term.GetSize(int(f.Fd())); err == nil {
+			width = columns
+		}
+	}
+	return &viewPrinter{w: w, opts: show.Options{Width: width, Color: colored(w), Full: full}, asJSON: asJSON, buf: []byte(`{"records":[`)}
+}
+
+func (p *viewPrinter) print(v show.View) error {
+	p.count++
+	if !p.asJSON {
+		return show.Write(p.w, v, p.opts)
+	}
+	if p.count > 1 {
+		p.buf = append(p.buf, ',')
+	}
+	p.buf = show.AppendJSON(p.buf, v)
+	return nil
+}
+
+func (p *viewPrinter) end() error {
+	if p.asJSON {
+		_, err := p.w.Write(append(p.buf, "]}\n"...))
+		return err
+	}
+	if p.count == 0 {
+		_, err := fmt.Fprintln(p.w, "no record is as asked for")
+		return err
+	}
+	return nil
+}

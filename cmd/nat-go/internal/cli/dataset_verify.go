@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+)
+
+func newDatasetVerifyCmd() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "verify PATH",
+		Short: "Re-read a data set from its files alone and report what is wrong with it",
+		Long: `Re-read a data set from its files alone and report what is wrong with it: rows that are not what their format asks for, files
+of mixed shapes, rows or prompts on both sides of the split, repeated and contradictory rows, and files that differ from what
+the run's manifest and rows.jsonl say.
+
+PATH is a run's folder, its dataset folder, the folder of a format, or one .jsonl file - also one that another program wrote.
+Exit code 1 if there is an error.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := findDataset(args[0])
+			if err != nil {
+				return err
+			}
+			manifest, err := p.Manifest()
+			if err != nil {
+				return exit.With(exit.Failed, err)
+			}
+			r, err := dataset.Verify(p, manifest, os.TempDir())
+			if err != nil {
+				return exit.With(exit.Failed, err)
+			}
+			if asJSON {
+				err = json.NewEncoder(cmd.OutOrStdout()).Encode(r)
+			} else {
+				err = r.Text(cmd.OutOrStdout())
+			}
+			if err == nil && r.Errors > 0 {
+				return exit.With(exit.Failed, nil)
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}

@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"encoding/json"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
+)
+
+func newExplainCmd() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "explain [CODE]",
+		Short: "Say what a drop reason or the code of a finding means and what to do about it",
+		Long: `Say what a drop reason (tie) or the code of a finding (NG1203) means and what to do about it. Without a code, all are listed;
+with the name of a stage (source, build, gate, curate, write, config, dataset, ...), those of that stage.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			what := ""
+			if len(args) > 0 {
+				what = args[0]
+			}
+			pages, err := explain.Find(what)
+			if err != nil {
+				return exit.With(exit.Usage, err)
+			}
+			if asJSON {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{"codes": pages})
+			}
+			_, err = io.WriteString(cmd.OutOrStdout(), explain.Text(pages))
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}

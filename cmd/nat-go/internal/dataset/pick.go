@@ -1,0 +1,122 @@
+package dataset
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// Query says which records of a run are meant. Empty fields ask for nothing.
+type Query struct {
+	Record  *uint64 // ordinal in the log
+	Example string
+	Turn    string
+	Builder string
+	Split   string        // "train" or "validation"
+	Dropped bool          // records that curation dropped, instead of those it kept
+	Reason  ledger.Reason // with Dropped: for this reason
+	Skip    int64         // of those that match
+	Limit   int64         // at most so many; 0: all
+}
+
+// Picked is a record that a query asked for.
+type Picked struct {
+	Ordinal  uint64
+	Decision curate.Decision
+	*builders.Resolved
+}
+
+var errEnough = errors.New("enough")
+
+// Pick calls f for the records of a log that the query asks for, in order. What f is given is valid until it returns.
+func Pick(log string, d *curate.Decisions, q Query, f func(Picked) error) error {
+	var found, given int64
+	err := eachGroup(log, func(g *recordlog.Group) error {
+		for i := range g.Records {
+			p := Picked{g.First + uint64(i), d.At(g.First + uint64(i)), &g.Records[i]}
+			if !q.asksFor(&p) {
+				continue
+			}
+			if found++; found <= q.Skip {
+				continue
+			}
+			if err := f(p); err != nil {
+				return err
+			}
+			if given++; given == q.Limit {
+				return errEnough
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+func (q *Query) asksFor(p *Picked) bool {
+	if q.Record != nil {
+		return p.Ordinal == *q.Record
+	}
+	reason, dropped := p.Decision.Reason()
+	switch {
+	case dropped != q.Dropped,
+		q.Reason != "" && reason != q.Reason,
+		q.Example != "" && p.Origin.Example != q.Example,
+		q.Turn != "" && p.Record.Header().Turn != q.Turn,
+		q.Builder != "" && p.Origin.Builder != q.Builder,
+		q.Split == rows.Train.String() && !p.Decision.Trains(),
+		q.Split == rows.Validation.String() && !p.Decision.Validates():
+		return false
+	}
+	return true
+}
+
+// PickRows calls f for the rows of a file from number skip (from 0), at most limit of them (0: all).
+func PickRows(format rows.Format, file RowFile, skip, limit int64, f func(n int64, r *rows.Row) error) error {
+	err := eachLine(file.Path, func(n int64, line []byte) error {
+		if n < skip {
+			return nil
+		}
+		row, err := format.Read(line)
+		if err != nil {
+			return fmt.Errorf("%s:%d: %w", file.Path, n+1, err)
+		}
+		if err := f(n, row); err != nil {
+			return err
+		}
+		if limit > 0 && n+1 == skip+limit {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+// OriginOf finds the origin of a row in rows.jsonl; nil where it has none.
+func OriginOf(f FormatFolder, file string, row int64) (*Origin, error) {
+	if f.Origins == "" {
+		return nil, nil
+	}
+	var found *Origin
+	err := ReadOrigins(f.Origins, func(o Origin) error {
+		if o.File == file && o.Row == row {
+			found = &o
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return found, err
+}

@@ -1,0 +1,77 @@
+package show
+
+import (
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// AppendJSON appends the view as one JSON object: title, facts, and the texts or messages. Texts keep lone surrogates, which
+// the standard library would replace.
+func AppendJSON(b []byte, v View) []byte {
+	b = json.AppendASCII(append(b, `{"title":`...), v.Title)
+	b = append(b, `,"facts":[`...)
+	for i, f := range v.Facts {
+		b = json.AppendASCII(comma(b, i), f)
+	}
+	b = append(b, ']')
+	if v.Pair {
+		b = appendPassage(append(b, `,"prompt":`...), v.Prompt)
+		b = appendPassage(append(b, `,"chosen":`...), v.Chosen)
+		b = appendPassage(append(b, `,"rejected":`...), v.Rejected)
+	} else {
+		b = appendPassage(append(b, `,"messages":`...), v.Messages)
+	}
+	return append(b, '}')
+}
+
+func comma(b []byte, i int) []byte {
+	if i > 0 {
+		return append(b, ',')
+	}
+	return b
+}
+
+func appendPassage(b []byte, p builders.Passage) []byte {
+	if p.IsText() {
+		return json.AppendASCII(b, p.Text)
+	}
+	b = append(b, '[')
+	for i := range p.Nodes {
+		b = appendMessage(comma(b, i), &p.Nodes[i].Message)
+	}
+	return append(b, ']')
+}
+
+func appendMessage(b []byte, m *chat.Message) []byte {
+	b = json.AppendASCII(append(b, `{"role":`...), m.Role)
+	switch m.Form {
+	case chat.Text:
+		b = json.AppendASCII(append(b, `,"content":`...), m.Text)
+	case chat.Null:
+		b = append(b, `,"content":null`...)
+	case chat.Parts:
+		b = append(b, `,"content":[`...)
+		for i, p := range m.Parts {
+			b = json.AppendCompact(comma(b, i), p.Raw)
+		}
+		b = append(b, ']')
+	}
+	if m.Reasoning != "" {
+		b = json.AppendASCII(append(b, `,"reasoning":`...), m.Reasoning)
+	}
+	if len(m.ToolCalls) > 0 {
+		b = append(b, `,"tool_calls":[`...)
+		for i := range m.ToolCalls {
+			c := &m.ToolCalls[i]
+			b = json.AppendASCII(append(comma(b, i), `{"id":`...), c.ID)
+			b = json.AppendASCII(append(b, `,"name":`...), c.Name)
+			b = append(json.AppendASCII(append(b, `,"arguments":`...), c.Arguments), '}')
+		}
+		b = append(b, ']')
+	}
+	if m.ToolCallID != "" {
+		b = json.AppendASCII(append(b, `,"tool_call_id":`...), m.ToolCallID)
+	}
+	return append(b, '}')
+}

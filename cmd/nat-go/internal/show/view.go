@@ -1,0 +1,121 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
+	"github.com/nat-go/nat-go/collator/rows"
+)
+
+// Record is the view of a record of a run.
+func Record(p dataset.Picked) View {
+	v := View{Title: fmt.Sprintf("record %d, %s, %s", p.Ordinal, p.Record.Kind(), fate(p)),
+		Prompt: p.Prompt, Chosen: p.Chosen, Rejected: p.Rejected, Messages: p.Messages}
+	v.Facts = append(v.Facts, origin(p.Origin.Run, p.Origin.Example, p.Record.Header().Turn, p.Origin.Builder))
+	switch r := p.Record.(type) {
+	case *builders.Preference:
+		v.Pair = true
+		v.Facts = append(v.Facts, fmt.Sprintf("%s: chosen %v, rejected %v, margin %v (candidates %d and %d); reward %v",
+			scoreName(r.ScoreName), r.ChosenScore, r.RejectedScore, margin(r), r.ChosenIndex, r.RejectedIndex, r.Reward))
+		if r.ChosenPolicy != "" || r.RejectedPolicy != "" {
+			v.Facts = append(v.Facts, fmt.Sprintf("sampled by %s and %s", known(r.ChosenPolicy), known(r.RejectedPolicy)))
+		}
+	case *builders.Demonstration:
+		v.Facts = append(v.Facts, fmt.Sprintf("weight %v, %s", r.Weight, number("score", r.Score)))
+	case *builders.Rollout:
+		v.Facts = append(v.Facts, number("reward", r.Reward))
+		if r.Task != "" {
+			v.Facts = append(v.Facts, "task "+r.Task)
+		}
+	case *builders.Distillation:
+		for i, s := range r.Sites {
+			v.Facts = append(v.Facts, site(i, s))
+		}
+	}
+	return v
+}
+
+func fate(p dataset.Picked) string {
+	if reason, dropped := p.Decision.Reason(); dropped {
+		return "dropped: " + string(reason)
+	}
+	var sides []string
+	if p.Decision.Trains() {
+		sides = append(sides, "train")
+	}
+	if p.Decision.Validates() {
+		sides = append(sides, "validation")
+	}
+	return strings.Join(sides, " and ")
+}
+
+func origin(run int, example, turn, builder string) string {
+	s := "example " + example
+	if turn != "" {
+		s += ", turn " + turn
+	}
+	if run > 0 {
+		s += fmt.Sprintf(", collection run %d", run)
+	}
+	return s + ", builder " + builder
+}
+
+func scoreName(name string) string {
+	if name == "" {
+		return "score"
+	}
+	return name
+}
+
+func margin(p *builders.Preference) float64 {
+	return max(p.ChosenScore-p.RejectedScore, p.RejectedScore-p.ChosenScore)
+}
+
+func known(policy string) string {
+	if policy == "" {
+		return "an unknown model"
+	}
+	return policy
+}
+
+func number(name string, x *float64) string {
+	if x == nil {
+		return "no " + name
+	}
+	return fmt.Sprintf("%s %v", name, *x)
+}
+
+func site(i int, s builders.Site) string {
+	target, kind := "the failed turn", "knowable"
+	if s.Target == builders.NextTurn {
+		target = "the next turn"
+	}
+	if s.HintKind == builders.Hindsight {
+		kind = "hindsight"
+	}
+	return fmt.Sprintf("site %d: %s by the call of %s in message %d, seen in message %d; target %s; hint (%s, %s): %s",
+		i, s.Error, s.Tool, s.Call, s.Result, target, s.HintSource, kind, s.Hint)
+}
+
+// Row is the view of a row of a file. The origin may be nil.
+func Row(file string, n int64, r *rows.Row, o *dataset.Origin) View {
+	v := View{Title: fmt.Sprintf("%s:%d, %s", file, n+1, r.Kind), Prompt: r.Prompt, Chosen: r.Chosen, Rejected: r.Rejected,
+		Pair: r.Kind == builders.KindPreference}
+	if o != nil {
+		v.Facts = append(v.Facts, origin(o.Run, o.Example, o.Turn, o.Builder))
+	}
+	if !v.Pair {
+		v.Messages = whole(r.Prompt, r.Completion)
+	}
+	return v
+}
+
+// whole is a prompt and its completion as one conversation.
+func whole(prompt, completion builders.Passage) builders.Passage {
+	if prompt.IsText() {
+		return builders.Passage{Text: prompt.Text + "\n" + completion.Text}
+	}
+	return builders.Passage{Nodes: append(prompt.Nodes[:len(prompt.Nodes):len(prompt.Nodes)], completion.Nodes...)}
+}
