@@ -54,6 +54,7 @@ const (
 	BuilderFailed Reason = "builder_failed"
 	BadReference  Reason = "bad_reference"
 	NotUsed       Reason = "not_used"
+	NoCandidates  Reason = "no_candidates"
 	BadRecord     Reason = "bad_record"
 	GroupTooLarge Reason = "group_too_large"
 	PoisonGroup   Reason = "poison_group"
@@ -135,6 +136,7 @@ var codes = []Code{
 	{"nothing_to_train", "build", "The conversation has no turn that the model is known or assumed to have produced, or none that the loss policy trains.", "See assume_sampled of the source and the builder's train setting."},
 
 	{"builder_failed", "build", "The builder reported an error for this group; other builders' records of it stand.", "See the detail; run `nat-go builders try` on the group."},
+	{"no_candidates", "build", "The example has nothing to build from: no candidate that could be read, no message.", "See what was dropped of its steps; the workflow may have raised on it."},
 	{"not_used", "build", "The builder used this in no record and gave no reason for leaving it out.", "Ask the builder's author to report drops; a candidate counts as used where a record refers to it."},
 	{"bad_reference", "build", "The record refers to a candidate or message that its group doesn't have.", "A defect of the builder: report it to its author."},
 	{"bad_record", "build", "The record breaks a rule of its kind (non-finite reward, no content).", "A defect of the builder: report it to its author."},

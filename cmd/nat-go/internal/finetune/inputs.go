@@ -40,6 +40,9 @@ func findInputs(p *plan) (inputs, error) {
 	if in.kind == "" && block != nil {
 		in.kind = block.Type
 	}
+	if p.Compat {
+		in.kind = workflowOutput // NAT reads nothing else
+	}
 	paths := p.From
 	if len(paths) == 0 && block != nil {
 		paths = blockPaths(block)

@@ -73,7 +73,7 @@ func (s *stage) settle(b *recordlog.Builder, index int, g *ttc.Group, res *stage
 		b.Drop(d)
 	}
 	if left > 0 {
-		b.Drop(s.place(g, 0, ledger.Drop{Reason: ledger.NotUsed, Unit: a.unit, Index: -1, Count: left}))
+		b.Drop(s.place(g, 0, ledger.Drop{Reason: a.whyUnused(), Unit: a.unit, Index: -1, Count: left}))
 	}
 	for _, r := range res.Records {
 		head := *r.Header()
@@ -164,4 +164,14 @@ func (a *settlement) mark(example, candidate int) {
 	}
 	a.seen[example][candidate] = true
 	a.used++
+}
+
+// whyUnused is the reason for what a builder neither used nor dropped.
+func (a *settlement) whyUnused() ledger.Reason {
+	for _, ex := range a.group.Examples {
+		if len(ex.Candidates)+len(ex.Graph.Nodes)+len(ex.Steps) > 0 {
+			return ledger.NotUsed
+		}
+	}
+	return ledger.NoCandidates
 }
