@@ -27,12 +27,12 @@ func (s Split) String() string {
 type Options struct {
 	// FullHistory keeps message prompts as messages in customizer rows; otherwise the prompt is the last message's text
 	// (NAT's use_full_message_history).
-	FullHistory bool
+	FullHistory bool `json:"use_full_message_history,omitempty"`
 	// TextPrompt says what trl rows make of a string prompt: one user message, or the text itself.
-	TextPrompt TextPrompt
+	TextPrompt TextPrompt `json:"prompt_as"`
 	// NAT writes customizer rows as NAT does, bytes and all: ASCII, no final newline, keys of messages it doesn't know left
 	// out without a word.
-	NAT bool
+	NAT bool `json:"nat,omitempty"`
 }
 
 // TextPrompt says how a string prompt is written for a trainer that reads messages.
@@ -43,6 +43,27 @@ const (
 	UserMessage TextPrompt = iota // [{"role": "user", "content": prompt}]
 	PlainText                     // the string; the trainer applies no chat template to it
 )
+
+// MarshalText writes it as in YAML.
+func (t TextPrompt) MarshalText() ([]byte, error) {
+	if t == PlainText {
+		return []byte("text"), nil
+	}
+	return []byte("user_message"), nil
+}
+
+// UnmarshalText reads it as in YAML.
+func (t *TextPrompt) UnmarshalText(b []byte) error {
+	switch string(b) {
+	case "user_message":
+		*t = UserMessage
+	case "text":
+		*t = PlainText
+	default:
+		return fmt.Errorf("prompt_as is %q; it can be user_message or text", b)
+	}
+	return nil
+}
 
 // Format describes a row format.
 type Format struct {

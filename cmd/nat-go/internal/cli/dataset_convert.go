@@ -27,13 +27,17 @@ The rows go to the run's own dataset folder and are entered in its manifest, or 
 			if err != nil {
 				return err
 			}
-			opts := rows.Options{FullHistory: history}
-			switch promptAs {
-			case "user_message":
-			case "text":
-				opts.TextPrompt = rows.PlainText
-			default:
-				return exit.Usagef("--prompt_as %s: user_message or text", promptAs)
+			opts, err := run.RowOptions()
+			if err != nil {
+				return exit.With(exit.Failed, err)
+			}
+			if cmd.Flags().Changed("use_full_message_history") {
+				opts.FullHistory = history
+			}
+			if cmd.Flags().Changed("prompt_as") {
+				if err := opts.TextPrompt.UnmarshalText([]byte(promptAs)); err != nil {
+					return exit.Usagef("--prompt_as: %w", err)
+				}
 			}
 			var to []rows.Format
 			for _, name := range formats {
@@ -61,8 +65,8 @@ The rows go to the run's own dataset folder and are entered in its manifest, or 
 	f := cmd.Flags()
 	f.StringArrayVar(&formats, "format", nil, "format to write (repeatable): "+rows.Names())
 	f.StringVar(&output, "output", "", "folder for the formats' folders; empty: the run's dataset folder")
-	f.StringVar(&promptAs, "prompt_as", "user_message", "what a text prompt becomes in trl rows: user_message or text")
-	f.BoolVar(&history, "use_full_message_history", false, "keep message prompts as messages in customizer rows; else the last message's text")
+	f.StringVar(&promptAs, "prompt_as", "", "what a text prompt becomes in trl rows: user_message or text (default: as in the run)")
+	f.BoolVar(&history, "use_full_message_history", false, "keep message prompts as messages in customizer rows; else the last message's text (default: as in the run)")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")
 	_ = cmd.MarkFlagRequired("format")
 	return cmd

@@ -93,7 +93,7 @@ func fixture(t *testing.T) (run string, d *curate.Decisions, written []Written) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(run, "manifest.json"), `{"z": 1.0, "dataset": `+string(list)+`, "a": {"b": []}}`)
+	write(t, filepath.Join(run, "manifest.json"), `{"z": 1.0, "dataset": `+string(list)+`, "rows": {"prompt_as": "text"}, "a": {"b": []}}`)
 	return run, d, written
 }
 
@@ -382,6 +382,20 @@ func TestConvertGivesTheSameBytesAndEntersTheManifest(t *testing.T) {
 	}
 	if after, _ := os.ReadFile(filepath.Join(run, "manifest.json")); !bytes.Equal(after, text) {
 		t.Error("the manifest changed")
+	}
+}
+
+func TestTheRunSaysHowRowsAreWritten(t *testing.T) {
+	run, _, _ := fixture(t)
+	if o, err := (&Place{Run: run}).RowOptions(); err != nil || o != (rows.Options{TextPrompt: rows.PlainText}) {
+		t.Errorf("%+v %v", o, err)
+	}
+	if o, err := (&Place{Run: t.TempDir()}).RowOptions(); err != nil || o != (rows.Options{}) {
+		t.Errorf("%+v %v", o, err)
+	}
+	write(t, filepath.Join(run, "manifest.json"), `{"rows": {"prompt_as": "song"}}`)
+	if o, err := (&Place{Run: run}).RowOptions(); err == nil {
+		t.Errorf("%+v", o)
 	}
 }
 

@@ -50,31 +50,43 @@ func (p *Place) Decisions() (*curate.Decisions, error) {
 
 // Manifest returns the files as the run's manifest has them; nil where there is no manifest.
 func (p *Place) Manifest() ([]Written, error) {
+	var m struct {
+		Dataset []Written `json:"dataset"`
+	}
+	if there, err := p.readManifest(&m); !there {
+		return nil, err
+	}
+	if m.Dataset == nil { // the run kept nothing
+		m.Dataset = []Written{}
+	}
+	return m.Dataset, nil
+}
+
+// RowOptions says how the run wrote its rows; the zero value where there is no manifest.
+func (p *Place) RowOptions() (rows.Options, error) {
+	var m struct {
+		Rows rows.Options `json:"rows"`
+	}
+	_, err := p.readManifest(&m)
+	return m.Rows, err
+}
+
+func (p *Place) readManifest(into any) (there bool, err error) {
 	if p.Run == "" {
-		return nil, nil
+		return false, nil
 	}
 	path := filepath.Join(p.Run, manifestFile)
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return false, nil
 	}
 	if err != nil {
-		return nil, err
+		return false, err
 	}
-	m := map[string]stdjson.RawMessage{}
-	written := []Written{}
-	if err := stdjson.Unmarshal(b, &m); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	if err := stdjson.Unmarshal(b, into); err != nil {
+		return false, fmt.Errorf("%s: %w", path, err)
 	}
-	if raw := m[manifestKey]; raw != nil {
-		if err := stdjson.Unmarshal(raw, &written); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-	}
-	if written == nil { // null: the run kept nothing
-		written = []Written{}
-	}
-	return written, nil
+	return true, nil
 }
 
 // AddToManifest enters formats into the run's manifest, in the place of what it has of them. All else stays as it is.

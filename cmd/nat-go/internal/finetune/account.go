@@ -12,6 +12,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
 )
@@ -75,6 +76,7 @@ type Manifest struct {
 	Books     []ledger.Account            `json:"books"`
 	Counters  map[string]map[string]int64 `json:"counters,omitempty"` // builders' own, by builder
 	Dataset   []dataset.Written           `json:"dataset"`
+	Rows      rows.Options                `json:"rows"` // how text rows were written: `dataset convert` goes by it
 	Decisions string                      `json:"decisions"`
 	Warnings  []string                    `json:"warnings,omitempty"`
 }
@@ -86,7 +88,7 @@ func (r *run) writeManifest() error {
 	}
 	b, err := json.MarshalIndent(Manifest{NatGo: Version(), Log: recordlog.Version, RunID: r.plan.RunID, Status: status, Compat: r.plan.Compat,
 		Source: r.plan.inputs.kind, Inputs: r.inputs, Seed: r.plan.rules.Split.Seed, Counts: r.sum.Counts, Books: r.sum.Accounts,
-		Counters: r.counters, Dataset: r.written, Decisions: "records/decisions.bin", Warnings: r.sum.Warnings}, "", "  ")
+		Counters: r.counters, Dataset: r.written, Rows: r.plan.options, Decisions: "records/decisions.bin", Warnings: r.sum.Warnings}, "", "  ")
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,19 @@ func (l *line) add(s string, differs bool, width int) {
 	l.spans = append(l.spans, span{s, differs})
 }
 
+// trim takes the spaces off the end of a line that is broken there.
+func (l *line) trim() {
+	for n := len(l.spans); n > 0; n = len(l.spans) {
+		last := &l.spans[n-1]
+		short := strings.TrimRight(last.text, " ")
+		l.width -= len(last.text) - len(short)
+		if last.text = short; short != "" {
+			return
+		}
+		l.spans = l.spans[:n-1]
+	}
+}
+
 // wrap breaks spans into lines of at most width cells, at spaces where it can.
 func wrap(spans []span, width int) []line {
 	width = max(width, 8)
@@ -47,8 +60,10 @@ func place(lines []line, word string, differs bool, width int) []line {
 		last.add(word, differs, w)
 		return lines
 	case strings.TrimSpace(word) == "":
+		last.trim()
 		return append(lines, line{}) // a space at a break is not shown
 	case w <= width:
+		last.trim()
 		lines = append(lines, line{})
 		lines[len(lines)-1].add(word, differs, w)
 		return lines
