@@ -1,11 +1,13 @@
 package dataset
 
 import (
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/nat-go/nat-go/builders"
@@ -249,6 +251,7 @@ func (w *formatWriter) commit() (Written, error) {
 		}
 		out.Files = append(out.Files, File{Path: w.enc.Name + "/" + f.name, Kind: f.kind, Split: f.split, Rows: f.rows, Bytes: f.out.bytes, XXH3: sum})
 	}
+	slices.SortFunc(out.Files, func(a, b File) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Split, b.Split)) })
 	_, err := w.origins.commit()
 	return out, err
 }
