@@ -25,7 +25,7 @@ type tileArgs struct {
 	nls, nlt float32 // 88, 92: -log2 sum 2^(k(x-r))
 	hk, hd   float32 // 96, 100: D = (t'-s')*hk + hd
 	clip     float32 // 104: largest entry, log2 units
-	kappa    float32 // 108: derivative by D to derivative by a, log2 units
+	slope    float32 // 108: the raw gradient is slope*l - 2^hi dpsi/dD, times 1/slope that of a in log2 units
 	qk, gk   float32 // 112, 116: out = q*qk + g*gk
 
 	sum     float64 // 120: results
@@ -33,9 +33,11 @@ type tileArgs struct {
 	clipped int     // 136
 	max     float32 // 144: the largest entry, |D| or |out|
 	qmax    float32 // 148: the largest q of a finish
+	lift    float32 // 152: entries of the student's side are larger by this, for the rounding of nls and nlt
+	_       float32
 
 	// The same constants for the float64 twin.
-	dk, dref, dnls, dnlt, dhk, dhd, dclip, dkappa, dqk, dgk float64
+	dk, dref, dnls, dnlt, dhk, dhd, dclip, dslope, dqk, dgk float64
 	table                                                   *table
 	wide                                                    *[2][tile]float32 // decoded entries
 }

@@ -24,6 +24,7 @@ type tileSet struct {
 
 	tab     func(*table) unsafe.Pointer
 	evenTab func(*table) unsafe.Pointer
+	evenH   float64 // units of |D| in the even table, in log2 of odds
 }
 
 // call is where a goroutine inside the kernels can be preempted: its prologue checks the stack bound, which a loop

@@ -74,6 +74,7 @@ type Stats struct {
 	NonFinite int     // rows without a softmax: loss NaN
 	Infinite  int     // rows of loss +Inf: support mismatch at beta 0 or 1
 	Clipped   int     // entries or tokens at the limit
+	Exact     int     // rows that took the float64 path, about a hundred times slower
 	// MassClamped counts sparse rows whose teacher log-probabilities summed to slightly more than 1.
 	MassClamped int
 }
@@ -339,6 +340,9 @@ func (r *run) collect(o *Options, weights []float32, out *Output, denom float64)
 			out.Clipped[row] = int32(q.clipped)
 		}
 		st.Clipped += q.clipped
+		if q.exact {
+			st.Exact++
+		}
 		switch {
 		case math.IsNaN(q.loss):
 			st.NonFinite++

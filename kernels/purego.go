@@ -141,9 +141,9 @@ func pureGrad(a *tileArgs, d DType) {
 			v = v*f + p.c[j]
 		}
 		hi := exp2(max(s*a.dk+a.dnls, t*a.dk+a.dnlt))
-		l, free := v*hi, -dv*a.dkappa
+		l, free := v*hi, -dv
 		if odds < 0 {
-			free += v
+			free += v * a.dslope
 		}
 		free *= hi
 		if l > a.dclip {

@@ -175,6 +175,7 @@ type rowResult struct {
 	loss       float64
 	lseZ, lseT float64
 	clipped    int
+	exact      bool // took the float64 path
 }
 
 // refJSD is the definition of the dense row loss. With a non-nil put it hands over every entry of the gradient dL/dz.

@@ -201,11 +201,14 @@ func (w *worker) reference(zs, zt norm) (rs, rt float32) {
 	k := float64(w.a.k)
 	switch {
 	case math.Abs(float64(zs.ref)-float64(zt.ref)) >= 0.5:
+		if math.Abs(zs.l) < 32 { // where t is s plus a constant, t minus that constant is exact
+			return 0, float32(math.Round((float64(zt.ref)-float64(zs.ref))*64) / 64)
+		}
 		return zs.ref, zt.ref
 	case math.Abs(zs.l) < 32 && math.Abs(zt.l) < 32:
 		return 0, 0
 	}
-	r := float32((zs.l + zt.l) / 2 / k)
+	r := float32(math.Round((zs.l+zt.l)/2/k*64) / 64)
 	return r, r
 }
 
@@ -229,7 +232,7 @@ func (j *JSD) jsdRow(w *worker, s, t unsafe.Pointer, d DType, n int, next ahead,
 	if zs.ref != zt.ref && math.Abs(zs.sum-zt.sum) < 2e-6 {
 		// Perhaps the same row but for a constant, whose loss must be exactly 0.
 		zz, tt := w.normaliser(s, d, n, nil, true), w.normaliser(t, d, n, nil, true)
-		if zz.sum == tt.sum || rs != rt {
+		if zz.sum == tt.sum {
 			zs, zt, rs, rt = zz, tt, zz.ref, tt.ref
 		}
 	}
@@ -241,7 +244,7 @@ func (j *JSD) jsdRow(w *worker, s, t unsafe.Pointer, d DType, n int, next ahead,
 	}
 	even := j.table.symmetric && !o.clipsElements() && path.even[d] != nil
 	if even {
-		h = 1
+		h = path.evenH
 	}
 	a.rs, a.rt = rs, rt
 	a.dnls, a.dnlt, a.nls, a.nlt = -ls, -lt, float32(-ls), float32(-lt)
@@ -249,21 +252,28 @@ func (j *JSD) jsdRow(w *worker, s, t unsafe.Pointer, d DType, n int, next ahead,
 	a.hk = float32(a.dhk)
 	a.dhd = (ls - lt) / h
 	a.hd = float32((ls - lt) / k * float64(a.hk))
-	a.dkappa = 1 / (h * math.Ln2)
-	a.kappa = float32(a.dkappa)
+	a.dslope = h * math.Ln2
+	a.slope = float32(a.dslope)
 	a.clip, a.dclip = float32(math.Inf(1)), math.Inf(1)
 	if o.clipsElements() {
 		a.dclip = o.ClipValue / math.Ln2
 		a.clip = float32(a.dclip)
 	}
-	fix := 1.0
+	wantG := grad != nil || o.clipsElements()
+	// nls and nlt are rounded: by how much each side's entries must be scaled. A gradient pass lifts the student's to
+	// the teacher's; the forward pass takes the mean of both.
+	fixS, fixT := 1.0, 1.0
 	if !path.float64s {
-		fix = math.Exp2((float64(a.nls)+ls)*-0.5) * math.Exp2((float64(a.nlt)+lt)*-0.5)
+		fixS, fixT = math.Exp2(-(float64(a.nls) + ls)), math.Exp2(-(float64(a.nlt) + lt))
 	}
+	fix := fixT
+	if !wantG {
+		fix = math.Sqrt(fixS * fixT)
+	}
+	a.lift = float32(fixS / fixT)
 	a.table = j.table
 	pass := path.jsd[d]
 	a.tab = path.tab(j.table)
-	wantG := grad != nil || o.clipsElements()
 	switch {
 	case even && wantG:
 		pass, a.tab = path.evenGrad[d], path.evenTab(j.table)
@@ -290,14 +300,15 @@ func (j *JSD) jsdRow(w *worker, s, t unsafe.Pointer, d DType, n int, next ahead,
 		clear(grad)
 		return res
 	}
-	g := scale * nf / o.Temperature * math.Ln2
-	a.dgk, a.dqk = g*fix, -sumG*g*fix
-	if !path.float64s {
-		a.dqk *= math.Exp2(-(float64(a.nls) + ls))
-	}
+	g := scale * nf / o.Temperature * math.Ln2 / a.dslope
+	a.dgk, a.dqk = g*fixT, -sumG*g*fixT*fixS
 	a.gk, a.qk = float32(a.dgk), float32(a.dqk)
 	keep := far * float32(h) // the gradient of entries beyond the table is dropped
-	if !w.third(s, d, n, grad, scale*nf/o.Temperature, float64(keep) > 28) {
+	share := 0.2
+	if clipped > 0 { // without the clipped terms errors no longer cancel
+		share = 0.7
+	}
+	if !w.third(s, d, n, grad, scale*nf/o.Temperature, share, float64(keep) > 28) {
 		return j.slowRow(s, t, d, n, grad, scale)
 	}
 	return res
@@ -339,9 +350,9 @@ func (w *worker) second(f tileFunc, s, t unsafe.Pointer, d DType, n int, next ah
 }
 
 // third folds the raw gradient through the softmax: out = q*qk + g*gk. Where the two nearly cancel throughout, float32
-// leaves too little of them and third reports false, with s still intact. unit is what an entry of size 1
+// leaves too little of them, less than share, and third reports false, with s still intact. unit is what an entry of size 1
 // scales to, dropped whether some raw gradients of size up to 3e-8 are missing.
-func (w *worker) third(s unsafe.Pointer, d DType, n int, grad []float32, unit float64, dropped bool) bool {
+func (w *worker) third(s unsafe.Pointer, d DType, n int, grad []float32, unit, share float64, dropped bool) bool {
 	a, size := &w.a, d.Size()
 	full := n &^ (block - 1)
 	f := w.path.finish[d]
@@ -370,7 +381,7 @@ func (w *worker) third(s unsafe.Pointer, d DType, n int, grad []float32, unit fl
 	if dropped {
 		gone = max(gone, unit*0.12)
 	}
-	if float64(top) < 0.1*gone && gone*4e-7 > 1e-13 {
+	if float64(top) < share*gone && gone*4e-7 > 1e-13 {
 		return false
 	}
 	if inPlace {
@@ -382,12 +393,16 @@ func (w *worker) third(s unsafe.Pointer, d DType, n int, grad []float32, unit fl
 // slowRow is the float64 definition.
 func (j *JSD) slowRow(s, t unsafe.Pointer, d DType, n int, grad []float32, scale float64) rowResult {
 	if grad == nil {
-		return j.opt.refJSD(s, t, d, d, n, nil)
+		res := j.opt.refJSD(s, t, d, d, n, nil)
+		res.exact = true
+		return res
 	}
 	// grad may be the student's own memory: gather first.
 	z := make([]float64, n)
 	for i := range z {
 		z[i] = load(s, d, i)
 	}
-	return j.opt.refJSD(unsafe.Pointer(&z[0]), t, float64s, d, n, func(i int, g float64) { grad[i] = float32(g * scale) })
+	res := j.opt.refJSD(unsafe.Pointer(&z[0]), t, float64s, d, n, func(i int, g float64) { grad[i] = float32(g * scale) })
+	res.exact = true
+	return res
 }

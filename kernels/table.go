@@ -125,7 +125,7 @@ type evenTable struct {
 
 const (
 	evenDegree   = 6
-	narrowDegree = 7
+	narrowDegree = 8
 )
 
 // newTable fits psi_beta. It takes about half a millisecond.

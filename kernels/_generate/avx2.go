@@ -1,0 +1,452 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// c256 repeats each constant over a vector: AVX2 has no broadcast operands.
+var c256 *constants
+
+func avx2Constants() {
+	c256 = newConstants("each256", 8)
+	for i, v := range expNear {
+		c256.add(fmt.Sprint("e", i), bits(v))
+	}
+	c256.add("biased", bits(1.5*(1<<23)+127)) // rounds to an integer that sits in the exponent's place after a shift
+	c256.add("low", bits(-127))
+	c256.add("high", bits(127))
+	c256.add("abs", U32(1<<31-1))
+	c256.add("narrowLimit", bits(14.99))
+	c256.add("one", bits(1))
+	c256.add("limit", bits(15.99))
+	c256.add("-limit", bits(-15.99))
+	c256.add("far", bits(1e30))
+	c256.add("-far", bits(-1e30))
+	c256.add("segments", U32(31))
+	c256.add("ones", U32(1<<32-1))
+}
+
+func load256(d dtype, base, i Register, e int, v []VecPhysical) {
+	at := func(k int) Mem { return Mem{Base: base, Index: i, Scale: uint8(d.size), Disp: (e + k) * d.size} }
+	for j := range v {
+		switch d {
+		case f32:
+			VMOVUPS(at(8*j), v[j])
+		case f16:
+			VCVTPH2PS(at(8*j), v[j])
+		default:
+			VPMOVZXWD(at(8*j), v[j])
+		}
+	}
+	if d == bf16 {
+		for j := range v {
+			VPSLLD(Imm(16), v[j], v[j])
+		}
+	}
+}
+
+func sumLanes256(y, tmp VecPhysical) {
+	VEXTRACTF128(Imm(1), y, tmp.AsX())
+	VCVTPS2PD(y.AsX(), y)
+	VCVTPS2PD(tmp.AsX(), tmp)
+	VADDPD(tmp, y, y)
+	VEXTRACTF128(Imm(1), y, tmp.AsX())
+	VADDPD(tmp.AsX(), y.AsX(), y.AsX())
+	VPERMILPD(Imm(1), y.AsX(), tmp.AsX())
+	VADDSD(tmp.AsX(), y.AsX(), y.AsX())
+}
+
+func maxLanes256(y, tmp VecPhysical) {
+	VEXTRACTF128(Imm(1), y, tmp.AsX())
+	VMAXPS(tmp.AsX(), y.AsX(), y.AsX())
+	VPERMILPS(Imm(0x4e), y.AsX(), tmp.AsX())
+	VMAXPS(tmp.AsX(), y.AsX(), y.AsX())
+	VPERMILPS(Imm(0xb1), y.AsX(), tmp.AsX())
+	VMAXPS(tmp.AsX(), y.AsX(), y.AsX())
+}
+
+// exp2_256 leaves 2^y as p times z; y is clobbered. The caller has clamped y to [-127, 127]: beyond it the shifted
+// exponent would wrap into a finite wrong number. At -127 z is exactly 0. Memory operands keep NaN in y.
+func exp2_256(y, z, p []VecPhysical) {
+	for j := range y {
+		VADDPS(c256.mem("biased"), y[j], z[j])
+	}
+	for j := range y {
+		VSUBPS(c256.mem("biased"), z[j], p[j])
+	}
+	for j := range y {
+		VSUBPS(p[j], y[j], y[j])
+	}
+	for j := range y {
+		VMOVUPS(c256.mem("e6"), p[j])
+	}
+	for _, n := range []string{"e5", "e4", "e3", "e2", "e1", "e0"} {
+		for j := range y {
+			VFMADD213PS(c256.mem(n), y[j], p[j])
+		}
+	}
+	for j := range y {
+		VPSLLD(Imm(23), z[j], z[j])
+	}
+}
+
+func max256(d dtype) {
+	a := text("AVX2", "max"+d.name)
+	s, n, i := RDI, RCX, RAX
+	MOVQ(Mem{Base: a, Disp: argS}, s)
+	MOVQ(Mem{Base: a, Disp: argN}, n)
+	XORQ(i, i)
+	load256(d, s, i, 0, ymm[0:4])
+	JMP(LabelRef("next"))
+	align()
+	Label("loop")
+	load256(d, s, i, 0, ymm[4:8])
+	for j := range 4 {
+		VMAXPS(ymm[4+j], ymm[j], ymm[j])
+	}
+	Label("next")
+	ADDQ(Imm(32), i)
+	CMPQ(i, n)
+	JLT(LabelRef("loop"))
+	VMAXPS(Y1, Y0, Y0)
+	VMAXPS(Y3, Y2, Y2)
+	VMAXPS(Y2, Y0, Y0)
+	maxLanes256(Y0, Y1)
+	VMOVSS(X0, Mem{Base: a, Disp: argMax})
+	VZEROUPPER()
+	RET()
+}
+
+func sum256(d dtype, name string, shift bool) {
+	a := text("AVX2", name+d.name)
+	s, n, i, pf, step := RDI, RCX, RAX, RSI, RDX
+	MOVQ(Mem{Base: a, Disp: argS}, s)
+	MOVQ(Mem{Base: a, Disp: argN}, n)
+	MOVQ(Mem{Base: a, Disp: argPfs}, pf)
+	MOVQ(Mem{Base: a, Disp: argStep}, step)
+	VBROADCASTSS(Mem{Base: a, Disp: argK}, Y14)
+	VBROADCASTSS(Mem{Base: a, Disp: argRef}, Y15)
+	VXORPS(Y12, Y12, Y12)
+	VXORPS(Y13, Y13, Y13)
+	XORQ(i, i)
+	y, z, p := ymm[0:4], ymm[4:8], ymm[8:12]
+	align()
+	Label("loop")
+	prefetch(1, step, pf)
+	for u := range 2 {
+		load256(d, s, i, 32*u, y)
+		if shift {
+			VBROADCASTSS(Mem{Base: a, Disp: argRs}, z[0])
+			for j := range y {
+				VSUBPS(z[0], y[j], y[j])
+			}
+		}
+		for j := range y {
+			VFMSUB213PS(Y15, Y14, y[j])
+		}
+		// MAXPS and MINPS return their second source on NaN: y, so that a NaN reaches the sum.
+		VMOVUPS(c256.mem("low"), z[0])
+		for j := range y {
+			VMAXPS(y[j], z[0], y[j])
+		}
+		VMOVUPS(c256.mem("high"), z[0])
+		for j := range y {
+			VMINPS(y[j], z[0], y[j])
+		}
+		exp2_256(y, z, p)
+		// Pairs first, then float64: many small terms added one by one to a large float32 would be lost.
+		VMULPS(p[0], z[0], p[0])
+		VMULPS(p[2], z[2], p[2])
+		VFMADD231PS(p[1], z[1], p[0])
+		VFMADD231PS(p[3], z[3], p[2])
+		VADDPS(p[2], p[0], p[0])
+		VEXTRACTF128(Imm(1), p[0], p[1].AsX())
+		VCVTPS2PD(p[0].AsX(), p[0])
+		VCVTPS2PD(p[1].AsX(), p[1])
+		VADDPD(p[0], Y12, Y12)
+		VADDPD(p[1], Y13, Y13)
+	}
+	ADDQ(Imm(64), i)
+	CMPQ(i, n)
+	JLT(LabelRef("loop"))
+	VADDPD(Y13, Y12, Y12)
+	VEXTRACTF128(Imm(1), Y12, X13)
+	VADDPD(X13, X12, X12)
+	VPERMILPD(Imm(1), X12, X13)
+	VADDSD(X13, X12, X12)
+	VMOVSD(X12, Mem{Base: a, Disp: argSum})
+	VZEROUPPER()
+	RET()
+}
+
+// jsd256 is the second pass, 16 entries a step.
+func jsd256(d dtype, k kind) {
+	a := text("AVX2", k.name()+d.name)
+	arg := func(off int) Mem { return Mem{Base: a, Disp: off} }
+	p := loadPointers(a)
+	A, B, C, E, P := ymm[0:2], ymm[2:4], ymm[4:6], ymm[6:8], ymm[8:10]
+	M := ymm[10:12] // D as it was, for its sign
+	T, far, acc, accG := Y12, Y13, Y14, Y15
+	for _, y := range []VecPhysical{far, acc, accG} {
+		VXORPS(y, y, y)
+	}
+	if k.grad {
+		XORQ(R12, R12)
+	}
+	align()
+	Label("loop")
+	prefetch(1, p.step, p.pfs, p.pft)
+	for u := range 2 {
+		load256(d, p.s, p.i, 16*u, A)
+		load256(d, p.t, p.i, 16*u, B)
+		VBROADCASTSS(arg(argRs), T)
+		for j := range A {
+			VSUBPS(T, A[j], A[j])
+		}
+		VBROADCASTSS(arg(argRt), T)
+		for j := range A {
+			VSUBPS(T, B[j], B[j])
+		}
+		for j := range A {
+			VSUBPS(A[j], B[j], C[j])
+		}
+		VBROADCASTSS(arg(argHk), T)
+		VBROADCASTSS(arg(argHd), E[0])
+		for j := range A {
+			VFMADD213PS(E[0], T, C[j])
+		}
+		VBROADCASTSS(arg(argK), T)
+		VBROADCASTSS(arg(argNls), E[0])
+		VBROADCASTSS(arg(argNlt), E[1])
+		for j := range A {
+			VFMADD213PS(E[0], T, A[j])
+		}
+		for j := range A {
+			VFMADD213PS(E[1], T, B[j])
+		}
+		for j := range A {
+			VMAXPS(B[j], A[j], A[j])
+		}
+		for j := range A {
+			VMAXPS(c256.mem("low"), A[j], A[j])
+		}
+		if k.grad && k.even {
+			for j := range A {
+				VMOVAPS(C[j], M[j])
+			}
+		}
+		lookup := table256(k, p, C, B, M[0], T, far)
+		exp2_256(A, E, P)
+		for j := range A {
+			VMULPS(P[j], E[j], E[j]) // 2^hi
+		}
+		if k.grad {
+			VBROADCASTSS(arg(argLift), T)
+			for j := range A {
+				VMULPS(T, E[j], P[j])
+				sign := M[j]
+				if !k.even {
+					sign = A[j]
+					VPSLLD(Imm(27), B[j], sign) // the upper 16 segments are D < 0
+				}
+				VBLENDVPS(sign, P[j], E[j], E[j])
+			}
+		}
+		top := degree
+		if k.even {
+			top = narrowDeg
+		}
+		Q := A
+		for j := range A {
+			lookup(top, j, P[j])
+		}
+		for r := top - 1; r >= 0; r-- {
+			for j := range A {
+				lookup(r, j, T)
+				if k.grad {
+					if r == top-1 {
+						VMOVAPS(P[j], Q[j])
+					} else {
+						VFMADD213PS(P[j], C[j], Q[j])
+					}
+				}
+				VFMADD213PS(T, C[j], P[j])
+			}
+		}
+		if !k.grad {
+			VFMADD231PS(E[0], P[0], acc)
+			VFMADD231PS(E[1], P[1], accG)
+			continue
+		}
+		for j := range A {
+			VMULPS(E[j], P[j], P[j]) // the entry
+		}
+		for j := range A {
+			VMULPS(E[j], Q[j], Q[j])
+		}
+		if !k.even {
+			for j := range A {
+				VPSLLD(Imm(27), B[j], M[j]) // the upper 16 segments are D < 0
+			}
+		}
+		VBROADCASTSS(arg(argSlope), T)
+		for j := range A {
+			// B: the teacher's side, -2^hi psi'. E: the student's.
+			VXORPS(B[j], B[j], B[j])
+			VSUBPS(Q[j], B[j], B[j])
+			from := Q[j]
+			if !k.even {
+				from = B[j]
+			}
+			VMOVAPS(from, E[j])
+			VFMADD231PS(T, P[j], E[j])
+			VBLENDVPS(M[j], E[j], B[j], B[j])
+		}
+		if !k.even {
+			VBROADCASTSS(arg(argClip), T)
+			for j := range A {
+				VCMPPS(Imm(0x1e), T, P[j], E[j]) // entry > clip
+				VMINPS(T, P[j], P[j])
+				VANDNPS(B[j], E[j], B[j])
+				VMOVMSKPS(E[j], R13L)
+				POPCNTL(R13L, R13L)
+				ADDQ(R13, R12)
+			}
+		}
+		VADDPS(P[1], P[0], P[0])
+		VADDPS(B[1], B[0], T)
+		VADDPS(P[0], acc, acc)
+		VADDPS(T, accG, accG)
+		for j := range A {
+			VMOVUPS(B[j], Mem{Base: p.g, Index: p.i, Scale: 4, Disp: 4*16*u + 32*j})
+		}
+	}
+	ADDQ(Imm(32), p.i)
+	CMPQ(p.i, p.n)
+	JLT(LabelRef("loop"))
+	if k.grad {
+		MOVQ(R12, arg(argClipped))
+		sumLanes256(accG, Y1)
+		VMOVSD(accG.AsX(), arg(argSumG))
+	} else {
+		VADDPS(accG, acc, acc)
+	}
+	sumLanes256(acc, Y1)
+	VMOVSD(acc.AsX(), arg(argSum))
+	maxLanes256(far, Y1)
+	VMOVSS(far.AsX(), arg(argMax))
+	VZEROUPPER()
+	RET()
+}
+
+// table256 turns D in C into an argument within its segment and returns how to load a coefficient for vector j. The
+// even table has 8 segments, which a permute selects; the general one has 32 and is gathered.
+func table256(k kind, p pointers, C, I []VecPhysical, mask, T, far VecPhysical) func(r, j int, dst VecPhysical) {
+	if k.even {
+		lookup := func(r, j int, dst VecPhysical) {
+			VPERMPS(Mem{Base: p.tab, Disp: 32 * (1 + r)}, I[j], dst)
+		}
+		for j := range C {
+			VANDPS(c256.mem("abs"), C[j], C[j])
+		}
+		for j := range C {
+			VMINPS(c256.mem("narrowLimit"), C[j], C[j]) // NaN becomes the limit
+		}
+		for j := range C {
+			VADDPS(c256.mem("one"), C[j], I[j])
+		}
+		for j := range C {
+			VPSRLD(Imm(22), I[j], I[j])
+		}
+		for j := range C {
+			lookup(-1, j, T)
+			VSUBPS(T, C[j], C[j])
+		}
+		return lookup
+	}
+	lookup := func(r, j int, dst VecPhysical) {
+		VPCMPEQD(mask, mask, mask) // a gather clears its mask
+		VGATHERDPS(mask, Mem{Base: p.tab, Disp: 128 * (1 + r), Index: I[j], Scale: 4}, dst)
+	}
+	for j := range C {
+		VANDPS(c256.mem("abs"), C[j], T)
+		VMAXPS(far, T, far) // NaN leaves far as it was
+	}
+	for j := range C {
+		VMINPS(c256.mem("far"), C[j], C[j])
+		VMAXPS(c256.mem("-far"), C[j], C[j])
+	}
+	for j := range C {
+		VMINPS(c256.mem("limit"), C[j], I[j])
+		VMAXPS(c256.mem("-limit"), I[j], I[j])
+		VROUNDPS(Imm(9), I[j], I[j])
+		VCVTPS2DQ(I[j], I[j])
+		VPAND(c256.mem("segments"), I[j], I[j])
+	}
+	for j := range C {
+		lookup(-1, j, T)
+		VSUBPS(T, C[j], C[j])
+	}
+	return lookup
+}
+
+func finish256(d dtype) {
+	a := text("AVX2", "finish"+d.name)
+	arg := func(off int) Mem { return Mem{Base: a, Disp: off} }
+	s, g, out, n, i := RDI, RSI, RBX, RCX, RAX
+	MOVQ(arg(argS), s)
+	MOVQ(arg(argG), g)
+	MOVQ(arg(argOut), out)
+	MOVQ(arg(argN), n)
+	XORQ(i, i)
+	Y, Z, P := ymm[0:2], ymm[2:4], ymm[4:6]
+	rs, k, nls, qk, gk, top, qmax := Y8, Y9, Y10, Y11, Y12, Y13, Y14
+	for j, r := range []VecPhysical{rs, k, nls, qk, gk} {
+		VBROADCASTSS(arg([]int{argRs, argK, argNls, argQk, argGk}[j]), r)
+	}
+	VXORPS(top, top, top)
+	VXORPS(qmax, qmax, qmax)
+	align()
+	Label("loop")
+	load256(d, s, i, 0, Y)
+	for j := range Y {
+		VSUBPS(rs, Y[j], Y[j])
+	}
+	for j := range Y {
+		VFMADD213PS(nls, k, Y[j])
+	}
+	for j := range Y {
+		VMAXPS(c256.mem("low"), Y[j], Y[j])
+	}
+	exp2_256(Y, Z, P)
+	for j := range Y {
+		VMULPS(Z[j], P[j], P[j])
+	}
+	for j := range Y {
+		VMULPS(Mem{Base: g, Index: i, Scale: 4, Disp: 32 * j}, gk, Z[j])
+	}
+	for j := range Y {
+		VFMADD231PS(P[j], qk, Z[j])
+	}
+	for j := range Y {
+		VMAXPS(P[j], qmax, qmax)
+		VANDPS(c256.mem("abs"), Z[j], Y[j])
+		VMAXPS(Y[j], top, top)
+	}
+	for j := range Y {
+		VMOVUPS(Z[j], Mem{Base: out, Index: i, Scale: 4, Disp: 32 * j})
+	}
+	ADDQ(Imm(16), i)
+	CMPQ(i, n)
+	JLT(LabelRef("loop"))
+	maxLanes256(top, Y1)
+	VMOVSS(top.AsX(), arg(argMax))
+	maxLanes256(qmax, Y1)
+	VMOVSS(qmax.AsX(), arg(argQmax))
+	VZEROUPPER()
+	RET()
+}

@@ -1,0 +1,48 @@
+//go:build !purego
+
+package kernels
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/cpu"
+)
+
+func assemblyPaths() []*tileSet {
+	var out []*tileSet
+	// x/sys/cpu checks that the system saves the wide registers. GODEBUG=cpu.avx512f=off clears that flag alone.
+	if cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL {
+		out = append(out, &tileSet{
+			name:     "avx512",
+			max:      [3]tileFunc{maxF32AVX512, maxBF16AVX512, maxF16AVX512},
+			sum:      [3]tileFunc{sumF32AVX512, sumBF16AVX512, sumF16AVX512},
+			sumShift: [3]tileFunc{sumShiftF32AVX512, sumShiftBF16AVX512, sumShiftF16AVX512},
+			jsd:      [3]tileFunc{jsdF32AVX512, jsdBF16AVX512, jsdF16AVX512},
+			even:     [3]tileFunc{jsdEvenF32AVX512, jsdEvenBF16AVX512, jsdEvenF16AVX512},
+			grad:     [3]tileFunc{gradF32AVX512, gradBF16AVX512, gradF16AVX512},
+			evenGrad: [3]tileFunc{gradEvenF32AVX512, gradEvenBF16AVX512, gradEvenF16AVX512},
+			finish:   [3]tileFunc{finishF32AVX512, finishBF16AVX512, finishF16AVX512},
+			tab:      func(t *table) unsafe.Pointer { return unsafe.Pointer(t.rows) },
+			evenTab:  func(t *table) unsafe.Pointer { return unsafe.Pointer(t.even.wide) },
+			evenH:    1,
+		})
+	}
+	// F16C came with AVX, before AVX2; every processor with AVX2 has it.
+	if cpu.X86.HasAVX2 && cpu.X86.HasFMA {
+		out = append(out, &tileSet{
+			name:     "avx2",
+			max:      [3]tileFunc{maxF32AVX2, maxBF16AVX2, maxF16AVX2},
+			sum:      [3]tileFunc{sumF32AVX2, sumBF16AVX2, sumF16AVX2},
+			sumShift: [3]tileFunc{sumShiftF32AVX2, sumShiftBF16AVX2, sumShiftF16AVX2},
+			jsd:      [3]tileFunc{jsdF32AVX2, jsdBF16AVX2, jsdF16AVX2},
+			even:     [3]tileFunc{jsdEvenF32AVX2, jsdEvenBF16AVX2, jsdEvenF16AVX2},
+			grad:     [3]tileFunc{gradF32AVX2, gradBF16AVX2, gradF16AVX2},
+			evenGrad: [3]tileFunc{gradEvenF32AVX2, gradEvenBF16AVX2, gradEvenF16AVX2},
+			finish:   [3]tileFunc{finishF32AVX2, finishBF16AVX2, finishF16AVX2},
+			tab:      func(t *table) unsafe.Pointer { return unsafe.Pointer(t.rows) },
+			evenTab:  func(t *table) unsafe.Pointer { return unsafe.Pointer(t.even.narrow) },
+			evenH:    4,
+		})
+	}
+	return out
+}
