@@ -37,7 +37,7 @@ func decode(p unsafe.Pointer, d DType, n int, buf *[tile]float32) []float32 {
 	return buf[:n]
 }
 
-// exp2 is 2^y for y <= 1000, relative error below 1e-13; NaN stays, below -1000 is 0.
+// exp2 is 2^y for y <= 1000, relative error below 1e-10; NaN stays, below -1000 is 0.
 func exp2(y float64) float64 {
 	if !(y >= -1000) {
 		if y != y {
@@ -47,19 +47,15 @@ func exp2(y float64) float64 {
 	}
 	const magic = 3 << 51
 	z := y + magic
-	f := (y - (z - magic)) * math.Ln2
-	p := 1.0 / 39916800
-	p = p*f + 1.0/3628800
-	p = p*f + 1.0/362880
-	p = p*f + 1.0/40320
-	p = p*f + 1.0/5040
-	p = p*f + 1.0/720
-	p = p*f + 1.0/120
-	p = p*f + 1.0/24
-	p = p*f + 1.0/6
-	p = p*f + 0.5
-	p = p*f + 1
-	p = p*f + 1
+	f := y - (z - magic)
+	p := 1.325080551750225e-06*f + 1.5303700711365693e-05
+	p = p*f + 0.00015403475186530786
+	p = p*f + 0.0013333478473685416
+	p = p*f + 0.00961812913523614
+	p = p*f + 0.055504109063258665
+	p = p*f + 0.24022650695888503
+	p = p*f + 0.6931471805568324
+	p = p*f + 1.0
 	return p * math.Float64frombits((math.Float64bits(z)+1023)<<52)
 }
 
@@ -77,47 +73,61 @@ func pureSum(a *tileArgs, d DType) {
 	k, r, ref := a.dk, float64(a.rs), a.dref
 	sum := 0.0
 	for _, x := range decode(a.s, d, a.n, &a.wide[0]) {
-		sum += exp2(min((float64(x)-r)*k-ref, 1000))
+		y := (float64(x)-r)*k - ref
+		if y > 1000 {
+			y = 1000
+		}
+		sum += exp2(y)
 	}
 	a.sum = sum
 }
 
 // segment finds the piece of D and the argument of its polynomial.
 func (t *table) segment(d float64) (*piece, float64) {
-	const end = segments/2 - 1.0/64
-	c := d
-	switch {
-	case !(d > -end): // NaN from -Inf - -Inf too: any finite value serves, the weight is 0
-		c = -end
-	case d > end:
-		c = end
-	}
-	p := &t.pieces[int(math.Floor(c))&(segments-1)]
-	const far = 1e30
-	if !(d > -far) {
+	const end, far, magic = segments/2 - 1.0/64, 1e30, 3 << 51
+	if !(d > -far) { // NaN from -Inf - -Inf too: any finite value serves, the weight is 0
 		d = -far
 	} else if d > far {
 		d = far
 	}
+	c := d
+	if c < -end {
+		c = -end
+	} else if c > end {
+		c = end
+	}
+	i := int(c + segments) // c+segments > 0: truncation is floor
+	p := &t.pieces[i&(segments-1)]
 	return p, d - p.centre
+}
+
+// at is the polynomial, and slope its derivative.
+func (p *piece) at(f float64) float64 {
+	c := &p.c
+	return ((((((((c[8]*f+c[7])*f+c[6])*f+c[5])*f+c[4])*f+c[3])*f+c[2])*f + c[1]) * f) + c[0]
+}
+
+func (p *piece) slope(f float64) float64 {
+	c := &p.c
+	return ((((((8*c[8]*f+7*c[7])*f+6*c[6])*f+5*c[5])*f+4*c[4])*f+3*c[3])*f+2*c[2])*f + c[1]
 }
 
 func pureJSD(a *tileArgs, d DType) {
 	ts := decode(a.t, d, a.n, &a.wide[1])
-	rs, rt := float64(a.rs), float64(a.rt)
+	rs, rt, k, nls, nlt, hk, hd, tab := float64(a.rs), float64(a.rt), a.dk, a.dnls, a.dnlt, a.dhk, a.dhd, a.table
 	sum, far := 0.0, 0.0
 	for i, x := range decode(a.s, d, a.n, &a.wide[0]) {
 		s, t := float64(x)-rs, float64(ts[i])-rt
-		odds := (t-s)*a.dhk + a.dhd
+		odds := (t-s)*hk + hd
 		if m := math.Abs(odds); m > far {
 			far = m
 		}
-		p, f := a.table.segment(odds)
-		v := p.c[degree]
-		for j := degree - 1; j >= 0; j-- {
-			v = v*f + p.c[j]
+		hi := s*k + nls
+		if y := t*k + nlt; y > hi {
+			hi = y
 		}
-		sum += v * exp2(max(s*a.dk+a.dnls, t*a.dk+a.dnlt))
+		p, f := tab.segment(odds)
+		sum += p.at(f) * exp2(hi)
 	}
 	a.sum, a.max = sum, float32(far)
 }
@@ -125,27 +135,25 @@ func pureJSD(a *tileArgs, d DType) {
 func pureGrad(a *tileArgs, d DType) {
 	ts := decode(a.t, d, a.n, &a.wide[1])
 	g := unsafe.Slice((*float32)(a.g), a.n)
-	rs, rt := float64(a.rs), float64(a.rt)
+	rs, rt, k, nls, nlt, hk, hd, tab := float64(a.rs), float64(a.rt), a.dk, a.dnls, a.dnlt, a.dhk, a.dhd, a.table
 	sum, sumG, far := 0.0, 0.0, 0.0
 	a.clipped = 0
 	for i, x := range decode(a.s, d, a.n, &a.wide[0]) {
 		s, t := float64(x)-rs, float64(ts[i])-rt
-		odds := (t-s)*a.dhk + a.dhd
+		odds := (t-s)*hk + hd
 		if m := math.Abs(odds); m > far {
 			far = m
 		}
-		p, f := a.table.segment(odds)
-		v, dv := p.c[degree], 0.0
-		for j := degree - 1; j >= 0; j-- {
-			dv = dv*f + v
-			v = v*f + p.c[j]
+		hi := s*k + nls
+		if y := t*k + nlt; y > hi {
+			hi = y
 		}
-		hi := exp2(max(s*a.dk+a.dnls, t*a.dk+a.dnlt))
-		l, free := v*hi, -dv
+		p, f := tab.segment(odds)
+		larger := exp2(hi)
+		l, free := p.at(f)*larger, -p.slope(f)*larger
 		if odds < 0 {
-			free += v * a.dslope
+			free += l * a.dslope
 		}
-		free *= hi
 		if l > a.dclip {
 			l, free = a.dclip, 0
 			a.clipped++
@@ -159,13 +167,18 @@ func pureGrad(a *tileArgs, d DType) {
 
 func pureFinish(a *tileArgs, d DType) {
 	g, out := unsafe.Slice((*float32)(a.g), a.n), unsafe.Slice((*float32)(a.out), a.n)
-	rs := float64(a.rs)
+	rs, k, nls, qk, gk := float64(a.rs), a.dk, a.dnls, a.dqk, a.dgk
 	top, qmax := 0.0, 0.0
 	for i, x := range decode(a.s, d, a.n, &a.wide[0]) {
-		q := exp2((float64(x)-rs)*a.dk + a.dnls)
-		v := q*a.dqk + float64(g[i])*a.dgk
+		q := exp2((float64(x)-rs)*k + nls)
+		v := q*qk + float64(g[i])*gk
 		out[i] = float32(v)
-		top, qmax = max(top, math.Abs(v)), max(qmax, q)
+		if m := math.Abs(v); m > top {
+			top = m
+		}
+		if q > qmax {
+			qmax = q
+		}
 	}
 	a.max, a.qmax = float32(top), float32(qmax)
 }

@@ -304,11 +304,7 @@ func (j *JSD) jsdRow(w *worker, s, t unsafe.Pointer, d DType, n int, next ahead,
 	a.dgk, a.dqk = g*fixT, -sumG*g*fixT*fixS
 	a.gk, a.qk = float32(a.dgk), float32(a.dqk)
 	keep := far * float32(h) // the gradient of entries beyond the table is dropped
-	share := 0.2
-	if clipped > 0 { // without the clipped terms errors no longer cancel
-		share = 0.7
-	}
-	if !w.third(s, d, n, grad, scale*nf/o.Temperature, share, float64(keep) > 28) {
+	if !w.third(s, d, n, grad, scale*nf/o.Temperature, float64(keep) > 28, clipped > 0) {
 		return j.slowRow(s, t, d, n, grad, scale)
 	}
 	return res
@@ -350,9 +346,10 @@ func (w *worker) second(f tileFunc, s, t unsafe.Pointer, d DType, n int, next ah
 }
 
 // third folds the raw gradient through the softmax: out = q*qk + g*gk. Where the two nearly cancel throughout, float32
-// leaves too little of them, less than share, and third reports false, with s still intact. unit is what an entry of size 1
-// scales to, dropped whether some raw gradients of size up to 3e-8 are missing.
-func (w *worker) third(s unsafe.Pointer, d DType, n int, grad []float32, unit, share float64, dropped bool) bool {
+// leaves too little of them and third reports false, with s still intact. unit is what an entry of size 1 scales to;
+// dropped says that raw gradients of up to 3e-8 are missing, clipped that the sum lacks the terms its errors would
+// have cancelled with.
+func (w *worker) third(s unsafe.Pointer, d DType, n int, grad []float32, unit float64, dropped, clipped bool) bool {
 	a, size := &w.a, d.Size()
 	full := n &^ (block - 1)
 	f := w.path.finish[d]
@@ -379,9 +376,12 @@ func (w *worker) third(s unsafe.Pointer, d DType, n int, grad []float32, unit, s
 	}
 	gone := float64(q) * math.Abs(float64(a.qk)) // how large the terms were that may have cancelled
 	if dropped {
-		gone = max(gone, unit*0.12)
+		gone = max(gone, unit*0.06)
 	}
-	if float64(top) < share*gone && gone*4e-7 > 1e-13 {
+	if clipped {
+		gone = max(gone, unit*0.01)
+	}
+	if float64(top) < 0.2*gone && gone*4e-7 > 1e-13 {
 		return false
 	}
 	if inPlace {
