@@ -1,0 +1,454 @@
+package atropos
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/rest"
+)
+
+// Adapter pushes groups to a run-api.
+type Adapter struct {
+	conf *Config
+	env  trainers.Env
+	api  *rest.Client
+}
+
+// Kind describes the adapter.
+func Kind() trainers.Kind {
+	return trainers.Kind{
+		Type:   Type,
+		Doc:    "an Atropos run-api: pushes scored groups of token sequences, from which a trainer takes batches",
+		Config: func() any { return new(Config) },
+		Open:   func(conf any, env trainers.Env) (trainers.Adapter, error) { return New(conf.(*Config), env) },
+		Limits: func(conf any) trainers.Limits { return conf.(*Config).Limits() },
+	}
+}
+
+// New makes an adapter. It makes no request.
+func New(conf *Config, env trainers.Env) (*Adapter, error) {
+	api, err := rest.New(rest.Options{
+		Base: conf.URL, Token: conf.Token.Reveal(), TLS: conf.TLS,
+		ConnectTimeout: conf.ConnectTimeout, Timeout: conf.RequestTimeout, Backoff: conf.backoff,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("url: %w", err)
+	}
+	return &Adapter{conf: conf, env: env, api: api}, nil
+}
+
+// Close lets go of idle connections.
+func (a *Adapter) Close() { a.api.Close() }
+
+// Check asks whether there is a run-api.
+func (a *Adapter) Check(ctx context.Context) error {
+	_, err := a.info(ctx)
+	return err
+}
+
+// info is what the trainer registered with; -1 before it has.
+type info struct {
+	BatchSize   int `json:"batch_size"`
+	MaxTokenLen int `json:"max_token_len"`
+}
+
+func (a *Adapter) get(ctx context.Context, op, path string, body any, v any) error {
+	req := rest.Request{Op: op, Method: http.MethodGet, Path: path, Accept: "application/json", Tries: 3, Harmless: true}
+	if body != nil {
+		b, err := rest.JSON(body)
+		if err != nil {
+			return err
+		}
+		req.Body = b
+	}
+	reply, err := a.api.Do(ctx, req)
+	if err != nil {
+		return err
+	}
+	return reply.JSON(v)
+}
+
+func (a *Adapter) info(ctx context.Context) (info, error) {
+	var i info
+	err := a.get(ctx, "ask the run-api what its trainer wants", "/info", nil, &i)
+	return i, err
+}
+
+// ledger is what is known of a delivery: <run>/trainer/atropos.json.
+type ledger struct {
+	Key       string         `json:"key"`
+	EnvID     int64          `json:"env_id"`
+	EnvName   string         `json:"env_name"`
+	GroupSize int            `json:"group_size"`
+	MaxLen    int            `json:"max_token_len"`
+	BatchSize int            `json:"batch_size"`
+	Read      int            `json:"read"`      // groups of the data set dealt with
+	Sending   bool           `json:"sending"`   // the one after them may be on its way
+	Sent      int            `json:"sent"`      // groups the server has
+	Uncertain int            `json:"uncertain"` // groups it may have
+	Skipped   map[Reason]int `json:"skipped"`
+	Complete  bool           `json:"complete"`
+}
+
+func (a *Adapter) ledgerPath(data trainers.DataSet) string {
+	return filepath.Join(data.RunDir, "trainer", "atropos.json")
+}
+
+func (a *Adapter) load(data trainers.DataSet, key string) (*ledger, error) {
+	l := &ledger{Key: key, EnvID: -1, Skipped: map[Reason]int{}}
+	b, err := os.ReadFile(a.ledgerPath(data))
+	if errors.Is(err, fs.ErrNotExist) {
+		return l, os.MkdirAll(filepath.Dir(a.ledgerPath(data)), 0o755)
+	}
+	if err != nil {
+		return nil, err
+	}
+	have := new(ledger)
+	if err := json.Unmarshal(b, have); err != nil {
+		return nil, fmt.Errorf("%s: %w", a.ledgerPath(data), err)
+	}
+	if have.Key != key {
+		return l, nil
+	}
+	if have.Sending {
+		have.Sending, have.Read, have.Uncertain = false, have.Read+1, have.Uncertain+1
+	}
+	return have, nil
+}
+
+func (a *Adapter) save(data trainers.DataSet, l *ledger) error {
+	b, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(a.ledgerPath(data), append(b, '\n'))
+}
+
+// note is save without waiting for the disk: it survives the process, which is what a note about one group is for.
+func (a *Adapter) note(data trainers.DataSet, l *ledger) error {
+	b, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	temp := filepath.Join(filepath.Dir(a.ledgerPath(data)), ".tmp-note")
+	if err := os.WriteFile(temp, append(b, '\n'), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(temp, a.ledgerPath(data))
+}
+
+// Submit waits for the trainer, registers, and pushes the groups. Under the same key it goes on where it stopped.
+func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string) (trainers.JobRef, error) {
+	fail := func(err error) (trainers.JobRef, error) {
+		var e *trainers.Error
+		if errors.As(err, &e) {
+			return trainers.JobRef{}, err
+		}
+		return trainers.JobRef{}, &trainers.Error{Op: "push the groups of run " + data.RunID, Why: err.Error(), Fault: trainers.Local, Err: err}
+	}
+	l, err := a.load(data, key)
+	if err != nil {
+		return fail(err)
+	}
+	if l.EnvID < 0 {
+		if err := a.register(ctx, data, l); err != nil {
+			return fail(err)
+		}
+	}
+	if !l.Complete {
+		if err := a.push(ctx, data, l); err != nil {
+			return fail(err)
+		}
+	}
+	a.env.Log.Info().Int("sent", l.Sent).Int("uncertain", l.Uncertain).Interface("left_out", l.Skipped).Msg("pushed the groups to Atropos")
+	return trainers.JobRef{RunID: data.RunID, Backend: Backend, ID: l.EnvName, Metadata: map[string]string{
+		"env_id": strconv.FormatInt(l.EnvID, 10), "key": key, "groups": strconv.Itoa(l.Sent), "group_size": strconv.Itoa(l.GroupSize),
+		"batch_size": strconv.Itoa(l.BatchSize), "left_out": leftOut(l.Skipped), "uncertain": strconv.Itoa(l.Uncertain),
+	}}, nil
+}
+
+// leftOut prints counts by reason.
+func leftOut(m map[Reason]int) string {
+	var out []string
+	for r, n := range m {
+		out = append(out, fmt.Sprintf("%s=%d", r, n))
+	}
+	sort.Strings(out)
+	return strings.Join(out, " ")
+}
+
+// register waits for the trainer and becomes an environment.
+func (a *Adapter) register(ctx context.Context, data trainers.DataSet, l *ledger) error {
+	size, err := a.groupSize(data)
+	if err != nil {
+		return err
+	}
+	i, err := a.trainer(ctx)
+	if err != nil {
+		return err
+	}
+	l.GroupSize, l.BatchSize, l.MaxLen = size, i.BatchSize, a.conf.MaxTokenLength
+	if l.MaxLen == 0 {
+		l.MaxLen = i.MaxTokenLen
+	}
+	if i.BatchSize%size != 0 {
+		return &trainers.Error{
+			Op: "register with Atropos", Why: fmt.Sprintf("groups of %d never fill the trainer's batches of %d", size, i.BatchSize),
+			Fix: "use a batch_size that is a multiple, or another group_size", Fault: trainers.Refused,
+		}
+	}
+	body, err := rest.JSON(map[string]any{"max_token_length": l.MaxLen, "desired_name": a.conf.Name, "weight": a.conf.Weight, "group_size": size})
+	if err != nil {
+		return err
+	}
+	for end := time.Now().Add(a.conf.StartTimeout); ; {
+		reply, err := a.api.Do(ctx, rest.Request{Op: "register with Atropos", Method: http.MethodPost, Path: "/register-env", Accept: "application/json", Body: body, Tries: 3})
+		if err != nil {
+			return err
+		}
+		var answer struct {
+			Status string `json:"status"`
+			EnvID  *int64 `json:"env_id"`
+			Name   string `json:"wandb_name"`
+		}
+		if err := reply.JSON(&answer); err != nil {
+			return err
+		}
+		if answer.Status == "success" && answer.EnvID != nil && *answer.EnvID >= 0 {
+			l.EnvID, l.EnvName = *answer.EnvID, answer.Name
+			return a.save(data, l)
+		}
+		if err := a.pause(ctx, end, "the trainer has not asked for its first batch"); err != nil {
+			return err
+		}
+	}
+}
+
+// trainer waits until a trainer has registered.
+func (a *Adapter) trainer(ctx context.Context) (info, error) {
+	for end := time.Now().Add(a.conf.StartTimeout); ; {
+		i, err := a.info(ctx)
+		if err != nil || i.BatchSize > 0 {
+			return i, err
+		}
+		if err := a.pause(ctx, end, "no trainer has registered"); err != nil {
+			return i, err
+		}
+	}
+}
+
+func (a *Adapter) pause(ctx context.Context, end time.Time, what string) error {
+	if time.Now().After(end) {
+		return &trainers.Error{Op: "register with Atropos", Why: fmt.Sprintf("%s within %s", what, a.conf.StartTimeout), Fix: "start the trainer", Fault: trainers.Unavailable}
+	}
+	a.env.Report(trainers.Progress{What: "wait for the Atropos trainer: " + what})
+	t := time.NewTimer(a.conf.PollInterval)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return &trainers.Error{Op: "register with Atropos", Why: "interrupted", Fault: trainers.Local, Err: ctx.Err()}
+	}
+}
+
+// groupSize is the configured size, else the one that most groups have; of two as common, the larger.
+func (a *Adapter) groupSize(data trainers.DataSet) (int, error) {
+	if a.conf.GroupSize > 0 {
+		return a.conf.GroupSize, nil
+	}
+	count := map[int]int{}
+	err := each(data, func(g *Group, f *fault) error {
+		if f == nil {
+			count[len(g.Tokens)]++
+		}
+		return nil
+	})
+	best := 0
+	for size, n := range count {
+		if n > count[best] || n == count[best] && size > best {
+			best = size
+		}
+	}
+	if err == nil && best == 0 {
+		err = errors.New("the data set has no usable group")
+	}
+	return best, err
+}
+
+// push sends every group that is fit, one request each, and notes each before and after.
+func (a *Adapter) push(ctx context.Context, data trainers.DataSet, l *ledger) error {
+	n := 0
+	err := each(data, func(g *Group, f *fault) error {
+		if n++; n <= l.Read {
+			return nil
+		}
+		if f == nil {
+			f = g.check(l.GroupSize, l.MaxLen, a.conf.SkipSameScores)
+		}
+		if f != nil {
+			a.env.Log.Debug().Int("group", n-1).Str("reason", string(f.reason)).Str("detail", f.detail).Msg("group left out")
+			l.Skipped[f.reason]++
+			l.Read++
+			return nil
+		}
+		if err := a.room(ctx); err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return &trainers.Error{Op: "push the groups", Why: fmt.Sprintf("interrupted after %d of them", l.Sent), Fault: trainers.Local, Err: err}
+		}
+		g.EnvID = &l.EnvID
+		return a.send(ctx, data, l, g)
+	})
+	if err != nil {
+		return err
+	}
+	l.Complete = true
+	if l.Sent+l.Uncertain == 0 {
+		return errors.Join(a.save(data, l), &trainers.Error{
+			Op: "push the groups of run " + data.RunID, Why: "none of them is fit to be sent: " + leftOut(l.Skipped), Fault: trainers.Refused,
+		})
+	}
+	return a.save(data, l)
+}
+
+func (a *Adapter) send(ctx context.Context, data trainers.DataSet, l *ledger, g *Group) error {
+	req, err := a.request(g)
+	if err != nil {
+		return err
+	}
+	l.Sending = true
+	if err := a.note(data, l); err != nil {
+		return err
+	}
+	_, err = a.api.Do(context.WithoutCancel(ctx), req)
+	l.Sending = false
+	switch {
+	case err == nil:
+		l.Sent++
+	case trainers.Unsettled(err):
+		l.Uncertain++
+		a.env.Log.Warn().Err(err).Int("group", l.Read).Msg("the answer was lost; the group may be queued and is not sent again")
+	default:
+		return errors.Join(err, a.save(data, l))
+	}
+	l.Read++
+	a.env.Report(trainers.Progress{What: "push groups to Atropos", Done: int64(l.Read), Unit: "groups"})
+	if err != nil && l.Uncertain > maxUncertain {
+		return errors.Join(err, a.save(data, l))
+	}
+	return a.note(data, l)
+}
+
+// maxUncertain is how many answers may be lost before the server is taken to be gone.
+const maxUncertain = 10
+
+// request is the push of one group.
+func (a *Adapter) request(g *Group) (rest.Request, error) {
+	body, err := rest.JSON(g)
+	if err != nil {
+		return rest.Request{}, err
+	}
+	req := rest.Request{Op: "push a group", Method: http.MethodPost, Path: "/scored_data", Accept: "application/json", Body: body, Tries: 3}
+	if a.conf.Gzip && len(body.Data) >= 1024 {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		if _, err := z.Write(body.Data); err != nil {
+			return req, err
+		}
+		if err := z.Close(); err != nil {
+			return req, err
+		}
+		if b.Len() < len(body.Data) {
+			req.Body = rest.Bytes{ContentType: body.ContentType, Data: b.Bytes()}
+			req.Header = http.Header{"Content-Encoding": {"gzip"}}
+		}
+	}
+	return req, nil
+}
+
+// serverStatus is what the server says of its queue.
+type serverStatus struct {
+	Step  int64  `json:"current_step"`
+	Queue int64  `json:"queue_size"`
+	Self  *int64 `json:"self_queue_size"`
+}
+
+// room waits while the server's queue is full.
+func (a *Adapter) room(ctx context.Context) error {
+	for a.conf.MaxQueue > 0 {
+		var s serverStatus
+		if err := a.get(ctx, "ask how long the queue is", "/status", nil, &s); err != nil {
+			return err
+		}
+		if s.Queue < int64(a.conf.MaxQueue) {
+			return nil
+		}
+		if err := a.pause(ctx, time.Now().Add(time.Hour), "the queue is full"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Status says how much of what was pushed the trainer has fetched. What is left in the end fills no batch.
+func (a *Adapter) Status(ctx context.Context, job trainers.JobRef) (trainers.JobStatus, error) {
+	id, err := strconv.ParseInt(job.Metadata["env_id"], 10, 64)
+	if err != nil {
+		return trainers.JobStatus{}, &trainers.Error{Op: "ask Atropos for " + job.ID, Why: "the job reference holds no env_id", Fault: trainers.Local}
+	}
+	var s serverStatus
+	if err := a.get(ctx, "ask Atropos for "+job.ID, "/status-env", map[string]int64{"env_id": id}, &s); err != nil {
+		return trainers.JobStatus{}, err
+	}
+	if s.Self == nil {
+		return trainers.JobStatus{}, &trainers.Error{Op: "ask Atropos for " + job.ID, Why: "the answer holds no self_queue_size", Fault: trainers.Unavailable}
+	}
+	groups, _ := strconv.ParseInt(job.Metadata["groups"], 10, 64)
+	size, _ := strconv.ParseInt(job.Metadata["group_size"], 10, 64)
+	batchSize, _ := strconv.ParseInt(job.Metadata["batch_size"], 10, 64)
+	st := trainers.JobStatus{
+		State: trainers.Running, Step: s.Step, Message: fmt.Sprintf("%d of %d groups are still queued", *s.Self, groups),
+		Metadata: map[string]any{"env_id": id, "queue": *s.Self, "trainer_step": s.Step},
+	}
+	if groups > 0 {
+		p := 100 * float64(max(0, groups-*s.Self)) / float64(groups)
+		st.Progress = &p
+	}
+	if *s.Self*size < max(batchSize, 1) {
+		st.State = trainers.Completed
+		if *s.Self > 0 {
+			st.Message += ", which fill no batch"
+		}
+	}
+	return st, nil
+}
+
+// Cancel takes the environment off the server. What is queued stays queued: the server can't take it back.
+func (a *Adapter) Cancel(ctx context.Context, job trainers.JobRef) error {
+	id, err := strconv.ParseInt(job.Metadata["env_id"], 10, 64)
+	if err != nil || id < 0 { // a negative id would address another environment
+		return &trainers.Error{Op: "disconnect from Atropos", Why: "the job reference holds no env_id", Fault: trainers.Local}
+	}
+	body, err := rest.JSON(map[string]int64{"env_id": id})
+	if err != nil {
+		return err
+	}
+	_, err = a.api.Do(ctx, rest.Request{Op: "disconnect from Atropos", Method: http.MethodPost, Path: "/disconnect-env", Accept: "application/json", Body: body, Tries: 3, Harmless: true})
+	return err
+}

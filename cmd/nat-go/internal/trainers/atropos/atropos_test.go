@@ -1,0 +1,584 @@
+package atropos
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
+	"github.com/nat-go/nat-go/collator/tensors"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// server does what the real one was measured to do, where it matters here.
+type server struct {
+	mu      sync.Mutex
+	batch   int
+	waits   int // answers of register-env before success
+	groups  []map[string]any
+	fetched int
+	early   int // pushes before a registration
+	gz      int
+	fault   func(n int, w http.ResponseWriter) bool // for the nth push; true: it was answered
+	envs    int
+	gone    []string
+}
+
+func (s *server) start(t *testing.T) string {
+	h := httptest.NewServer(s)
+	t.Cleanup(h.Close)
+	return h.URL
+}
+
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	body, _ := io.ReadAll(r.Body)
+	if r.Header.Get("Content-Encoding") == "gzip" {
+		s.gz++
+		z, err := gzip.NewReader(bytes.NewReader(body))
+		if err == nil {
+			body, _ = io.ReadAll(z)
+		}
+	}
+	var v map[string]any
+	_ = json.Unmarshal(body, &v) // what can't be read is refused below
+	switch r.URL.Path {
+	case "/info":
+		reply(w, map[string]any{"batch_size": s.batch, "max_token_len": 100})
+	case "/register-env":
+		if s.waits--; s.waits >= 0 {
+			reply(w, map[string]any{"status": "wait for trainer to start"})
+			return
+		}
+		s.envs++
+		reply(w, map[string]any{"status": "success", "env_id": s.envs - 1, "wandb_name": fmt.Sprint(v["desired_name"], "_", s.envs-1)})
+	case "/scored_data":
+		if s.envs == 0 {
+			s.early++
+		}
+		n := len(s.groups)
+		if s.fault != nil && s.fault(n, w) {
+			return
+		}
+		if v["tokens"] == nil {
+			w.WriteHeader(422)
+			return
+		}
+		s.groups = append(s.groups, v)
+		reply(w, map[string]any{"status": "received"})
+	case "/status-env":
+		if v["env_id"] == nil {
+			w.WriteHeader(422)
+			return
+		}
+		reply(w, map[string]any{"current_step": 3, "queue_size": len(s.groups), "self_queue_size": len(s.groups) - s.fetched})
+	case "/status":
+		reply(w, map[string]any{"current_step": 3, "queue_size": len(s.groups) - s.fetched})
+		s.fetched++
+	case "/disconnect-env":
+		s.gone = append(s.gone, fmt.Sprint(v["env_id"]))
+		reply(w, map[string]any{"status": "success"})
+	default:
+		w.WriteHeader(404)
+	}
+}
+
+func reply(w http.ResponseWriter, v any) { _ = json.NewEncoder(w).Encode(v) }
+
+func config(t *testing.T, url, yaml string) *Config {
+	t.Helper()
+	doc, fs := schema.Parse("c.yml", []byte("url: "+url+"\npoll_interval: 5ms\nstart_timeout: 5s\n"+yaml), schema.DefaultLimits)
+	if len(fs) > 0 {
+		t.Fatal(fs)
+	}
+	c := new(Config)
+	if fs := schema.MustOf(c).Decode(doc, doc.Root, c, schema.Options{}); len(fs) > 0 {
+		t.Fatal(fs)
+	}
+	c.backoff = time.Millisecond
+	return c
+}
+
+func adapter(t *testing.T, c *Config) *Adapter {
+	t.Helper()
+	a, err := New(c, trainers.Env{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.Close)
+	return a
+}
+
+// row is a good group of n sequences.
+func row(n, first int) string {
+	g := Group{}
+	for i := range n {
+		a := int64(first + i)
+		g.Tokens = append(g.Tokens, []int64{a, a + 1, a + 2})
+		g.Masks = append(g.Masks, []int64{-100, a + 1, a + 2})
+		g.Scores = append(g.Scores, float64(i))
+		g.InferenceLogProbs = append(g.InferenceLogProbs, []float64{0, -0.5, -1})
+	}
+	b, _ := json.Marshal(g)
+	return string(b)
+}
+
+func data(t *testing.T, rows ...string) trainers.DataSet {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "train.jsonl"), []byte(strings.Join(rows, "\n")+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return trainers.DataSet{RunID: "r1", RunDir: dir, Formats: map[string]trainers.Format{"atropos": {Train: "train.jsonl"}}}
+}
+
+func TestPush(t *testing.T) {
+	s := &server{batch: 8, waits: 3}
+	a := adapter(t, config(t, s.start(t), ""))
+	same := strings.Replace(row(4, 1), `"scores":[0,1,2,3]`, `"scores":[1,1,1,1]`, 1)
+	d := data(t, row(4, 10), row(2, 20), `{"tokens": [[1]], "masks": [[1]], "scores": [NaN]}`, same, row(4, 40),
+		`{"tokens":[[1,2],[1],[1],[1]],"masks":[[-100,3],[1],[1],[1]],"scores":[1,2,3,4]}`)
+	if err := a.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ref, err := a.Submit(t.Context(), d, "k1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.early != 0 || len(s.groups) != 2 {
+		t.Fatalf("%d groups pushed, %d of them too early", len(s.groups), s.early)
+	}
+	if got, want := ref.Metadata["left_out"], "bad_row=1 bad_shape=1 same_scores=1 wrong_group_size=1"; got != want {
+		t.Errorf("left out %q, want %q", got, want)
+	}
+	want := map[string]any{}
+	if err := json.Unmarshal([]byte(row(4, 10)), &want); err != nil {
+		t.Fatal(err)
+	}
+	want["env_id"] = 0.0
+	for _, lp := range want["inference_logprobs"].([]any) {
+		lp.([]any)[0] = 1.0
+	}
+	if diff := cmp.Diff(want, s.groups[0]); diff != "" {
+		t.Error(diff)
+	}
+	again, err := a.Submit(t.Context(), d, "k1")
+	if err != nil || len(s.groups) != 2 || !cmp.Equal(again, ref) {
+		t.Errorf("a second Submit under the same key: %+v, %d groups, %v", again, len(s.groups), err)
+	}
+	st, err := a.Status(t.Context(), ref)
+	if err != nil || st.State != trainers.Running {
+		t.Errorf("%+v, %v", st, err)
+	}
+	s.fetched = 2
+	if st, err = a.Status(t.Context(), ref); err != nil || st.State != trainers.Completed || *st.Progress != 100 {
+		t.Errorf("%+v, %v", st, err)
+	}
+	if err := a.Cancel(t.Context(), ref); err != nil || len(s.gone) != 1 || s.gone[0] != "0" {
+		t.Errorf("%v, %v", s.gone, err)
+	}
+	if err := a.Cancel(t.Context(), trainers.JobRef{Metadata: map[string]string{"env_id": "-1"}}); err == nil {
+		t.Error("a negative env_id was sent")
+	}
+}
+
+func TestBatchSizeMustBeAMultiple(t *testing.T) {
+	s := &server{batch: 6}
+	_, err := adapter(t, config(t, s.start(t), "")).Submit(t.Context(), data(t, row(4, 1)), "k")
+	if err == nil || !strings.Contains(err.Error(), "never fill") || s.envs != 0 {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func TestNoTrainer(t *testing.T) {
+	for name, s := range map[string]*server{"not registered": {batch: -1}, "not started": {batch: 8, waits: 1 << 30}} {
+		c := config(t, s.start(t), "")
+		c.StartTimeout = 30 * time.Millisecond
+		_, err := adapter(t, c).Submit(t.Context(), data(t, row(4, 1)), "k")
+		if !trainers.Transient(err) || len(s.groups) != 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestLostAnswers: a group whose answer was lost is not sent twice, a refused connection is.
+func TestLostAnswers(t *testing.T) {
+	s := &server{batch: 8}
+	lost := false
+	s.fault = func(n int, w http.ResponseWriter) bool {
+		if n == 1 && !lost {
+			lost = true
+			w.WriteHeader(502)
+			return true
+		}
+		return false
+	}
+	ref, err := adapter(t, config(t, s.start(t), "")).Submit(t.Context(), data(t, row(4, 1), row(4, 2), row(4, 3)), "k")
+	if err != nil || len(s.groups) != 2 || ref.Metadata["uncertain"] != "1" {
+		t.Errorf("%+v, %d groups, %v", ref, len(s.groups), err)
+	}
+}
+
+// TestKilled: a process that dies while a group is on its way is followed by one that goes on after it.
+func TestKilled(t *testing.T) {
+	s := &server{batch: 4}
+	a := adapter(t, config(t, s.start(t), ""))
+	d := data(t, row(4, 1), row(4, 2), row(4, 3), row(4, 4))
+	ctx, cancel := context.WithCancel(t.Context())
+	s.fault = func(n int, _ http.ResponseWriter) bool {
+		if n == 1 {
+			cancel()
+		}
+		return false
+	}
+	if _, err := a.Submit(ctx, d, "k"); !errors.Is(err, context.Canceled) {
+		t.Fatalf("err = %v", err)
+	}
+	l, err := a.load(d, "k")
+	if err != nil || l.Sent != 2 {
+		t.Fatalf("%+v, %v", l, err)
+	}
+	l.Sending = true // as if it had died within the third push
+	if err := a.note(d, l); err != nil {
+		t.Fatal(err)
+	}
+	s.fault = nil
+	ref, err := a.Submit(t.Context(), d, "k")
+	if err != nil || len(s.groups) != 3 || ref.Metadata["uncertain"] != "1" || s.envs != 1 {
+		t.Errorf("%+v, %d groups, %d environments, %v", ref, len(s.groups), s.envs, err)
+	}
+}
+
+func TestQueueLimit(t *testing.T) {
+	s := &server{batch: 4}
+	if _, err := adapter(t, config(t, s.start(t), "max_queue: 1")).Submit(t.Context(), data(t, row(4, 1), row(4, 2), row(4, 3)), "k"); err != nil || len(s.groups) != 3 {
+		t.Errorf("%d groups, %v", len(s.groups), err)
+	}
+}
+
+func TestGzip(t *testing.T) {
+	s := &server{batch: 64}
+	if _, err := adapter(t, config(t, s.start(t), "")).Submit(t.Context(), data(t, row(64, 1)), "k"); err != nil || s.gz != 1 || len(s.groups) != 1 {
+		t.Errorf("%d groups, %d compressed, %v", len(s.groups), s.gz, err)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	base := func() *Group {
+		return &Group{Tokens: [][]int64{{1, 2}, {3}}, Masks: [][]int64{{-100, 2}, {3}}, Scores: []float64{0, 1}}
+	}
+	for _, c := range []struct {
+		name string
+		edit func(*Group)
+		want Reason
+	}{
+		{"good", func(*Group) {}, ""},
+		{"score NaN", func(g *Group) { g.Scores[0] = math.NaN() }, BadNumber},
+		{"score -inf", func(g *Group) { g.Scores[0] = math.Inf(-1) }, BadNumber},
+		{"log-prob -inf", func(g *Group) { g.InferenceLogProbs = [][]float64{{0, math.Inf(-1)}, {-1}} }, ""},
+		{"log-prob inf", func(g *Group) { g.InferenceLogProbs = [][]float64{{0, math.Inf(1)}, {-1}} }, BadNumber},
+		{"advantage -inf", func(g *Group) { g.Advantages = [][]float64{{0, math.Inf(-1)}, {-1}} }, BadNumber},
+		{"log-probs short", func(g *Group) { g.InferenceLogProbs = [][]float64{{0}, {-1}} }, BadShape},
+		{"mask of another token", func(g *Group) { g.Masks[0][1] = 7 }, BadShape},
+		{"mask short", func(g *Group) { g.Masks[0] = g.Masks[0][:1] }, BadShape},
+		{"negative token", func(g *Group) { g.Tokens[1][0], g.Masks[1][0] = -1, -1 }, BadShape},
+		{"token beyond int32", func(g *Group) { g.Tokens[1][0], g.Masks[1][0] = 1<<40, 1<<40 }, BadShape},
+		{"empty sequence", func(g *Group) { g.Tokens[1], g.Masks[1] = nil, nil }, BadShape},
+		{"nothing trained", func(g *Group) { g.Masks = [][]int64{{-100, -100}, {-100}} }, NoTarget},
+		{"too long", func(g *Group) {
+			g.Tokens[0], g.Masks[0] = make([]int64, 10), make([]int64, 10)
+		}, TooLong},
+		{"same scores", func(g *Group) { g.Scores = []float64{2, 2} }, SameScores},
+		{"teacher failed on one sequence", func(g *Group) {
+			g.Scores = []float64{2, 2}
+			g.DistillTokenIDs = [][][]int64{{{}, {4, 5}}, {}}
+			g.DistillLogProbs = [][][]float64{{{}, {-1, math.Inf(-1)}}, {}}
+		}, ""},
+		{"distillation short", func(g *Group) {
+			g.DistillTokenIDs, g.DistillLogProbs = [][][]int64{{{4}}, {}}, [][][]float64{{{-1}}, {}}
+		}, BadShape},
+		{"distillation ragged", func(g *Group) {
+			g.DistillTokenIDs, g.DistillLogProbs = [][][]int64{{{}, {4}}, {}}, [][][]float64{{{}, {-1, -2}}, {}}
+		}, BadShape},
+		{"distillation without log-probs", func(g *Group) { g.DistillTokenIDs = [][][]int64{{}, {}} }, BadShape},
+		{"three", func(g *Group) {
+			g.Tokens, g.Masks, g.Scores = append(g.Tokens, []int64{9}), append(g.Masks, []int64{9}), append(g.Scores, 5)
+		}, WrongSize},
+	} {
+		g := base()
+		c.edit(g)
+		f := g.check(2, 10, true)
+		if f == nil != (c.want == "") || f != nil && f.reason != c.want {
+			t.Errorf("%s: %+v, want %q", c.name, f, c.want)
+		}
+	}
+}
+
+// TestWhatIsSentIsFinite: whatever numbers a group holds, what passes the check can be written as JSON.
+func TestWhatIsSentIsFinite(t *testing.T) {
+	number := rapid.SampledFrom([]float64{0, 1, -3, math.NaN(), math.Inf(1), math.Inf(-1), 1e308})
+	rapid.Check(t, func(t *rapid.T) {
+		g := &Group{Tokens: [][]int64{{1, 2}}, Masks: [][]int64{{-100, 2}}, Scores: rapid.SliceOfN(number, 1, 1).Draw(t, "scores")}
+		g.InferenceLogProbs = [][]float64{rapid.SliceOfN(number, 2, 2).Draw(t, "logprobs")}
+		g.DistillTokenIDs = [][][]int64{{{1}, {2}}}
+		g.DistillLogProbs = [][][]float64{{rapid.SliceOfN(number, 1, 1).Draw(t, "d0"), rapid.SliceOfN(number, 1, 1).Draw(t, "d1")}}
+		if g.check(1, 0, false) == nil {
+			if _, err := json.Marshal(g); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func batches(t *testing.T, channel string, list ...tensors.Tensor) trainers.DataSet {
+	t.Helper()
+	dir := t.TempDir()
+	sub := filepath.Join(dir, "batches", channel, "train")
+	if err := os.MkdirAll(sub, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := tensors.Write(&b, list, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(sub, "00000.safetensors"), b.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	index := fmt.Sprintf(`{"file": "batches/%s/train/00000.safetensors", "channel": "%s", "split": "train"}`+"\n", channel, channel)
+	if err := os.WriteFile(filepath.Join(dir, "batches", "index.jsonl"), []byte(index), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return trainers.DataSet{RunID: "r1", RunDir: dir, Batches: "batches"}
+}
+
+func collect(t *testing.T, d trainers.DataSet) (groups []*Group, faults []*fault) {
+	t.Helper()
+	if err := each(d, func(g *Group, f *fault) error {
+		groups, faults = append(groups, g), append(faults, f)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return groups, faults
+}
+
+func TestRLBatches(t *testing.T) {
+	d := batches(t, "rl",
+		tensors.Of("input_ids", []int64{1, 2, 3, 4, 5, 0, 7, 8, 9}, 3, 3), tensors.Of("attention_mask", []int64{1, 1, 1, 1, 1, 0, 1, 1, 1}, 3, 3),
+		tensors.Of("response_mask", []int64{0, 1, 1, 0, 1, 0, 0, 0, 1}, 3, 3), tensors.Of("old_logprobs", []float32{0, -0.5, -0.25, 0, -1, 0, 0, 0, -2}, 3, 3),
+		tensors.Of("reward", []float32{1, 0, 0.5}, 3), tensors.Of("reward_null", []int64{0, 0, 1}, 3), tensors.Of("group", []int64{0, 0, 1}, 3))
+	groups, faults := collect(t, d)
+	if len(groups) != 2 || faults[0] != nil || faults[1] == nil || faults[1].reason != NotScored {
+		t.Fatalf("%+v, %+v", groups, faults)
+	}
+	if f := groups[0].check(2, 0, true); f != nil {
+		t.Fatal(f)
+	}
+	want := &Group{Tokens: [][]int64{{1, 2, 3}, {4, 5}}, Masks: [][]int64{{-100, 2, 3}, {-100, 5}}, Scores: []float64{1, 0}, InferenceLogProbs: [][]float64{{1, -0.5, -0.25}, {1, -1}}}
+	if diff := cmp.Diff(want, groups[0]); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestSDPOBatches(t *testing.T) {
+	inf := float32(math.Inf(-1))
+	d := batches(t, "sdpo",
+		tensors.Of("student_input_ids", []int64{1, 2, 3, 4, 5, 0}, 2, 3), tensors.Of("student_attention_mask", []int64{1, 1, 1, 1, 1, 0}, 2, 3),
+		tensors.Of("pair_student_row", []int64{0, 0, 1}, 3), tensors.Of("pair_student_pos", []int64{0, 1, 0}, 3),
+		tensors.Of("pair_teacher_topk_ids", []int64{2, 9, 3, -1, 5, 8}, 3, 2), tensors.Of("pair_teacher_topk_logprobs", []float32{-0.5, -1, -0.25, inf, -2, -3}, 3, 2))
+	groups, _ := collect(t, d)
+	if len(groups) != 2 {
+		t.Fatal(groups)
+	}
+	if f := groups[0].check(1, 0, true); f != nil {
+		t.Fatal(f)
+	}
+	want := &Group{
+		Tokens: [][]int64{{1, 2, 3}}, Masks: [][]int64{{-100, 2, 3}}, Scores: []float64{0},
+		DistillTokenIDs: [][][]int64{{{}, {2, 9}, {3}}}, DistillLogProbs: [][][]float64{{{}, {-0.5, -1}, {-0.25}}},
+	}
+	if diff := cmp.Diff(want, groups[0]); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestIndexStaysInside(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "index.jsonl"), []byte(`{"file":"../../etc/passwd","channel":"rl","split":"train"}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	err := each(trainers.DataSet{RunDir: dir, Batches: "."}, func(*Group, *fault) error { return nil })
+	if err == nil || !strings.Contains(err.Error(), "outside") {
+		t.Errorf("err = %v", err)
+	}
+}
+
+// TestRealServer pushes to atroposlib's own server and reads the groups back the way a trainer does.
+func TestRealServer(t *testing.T) {
+	url := realServer(t)
+	post(t, url+"/register", `{"wandb_group":"g","wandb_project":"p","batch_size":8,"max_token_len":512,"checkpoint_dir":"/c","save_checkpoint_interval":100,"starting_step":0,"num_steps":50}`)
+	go func() {
+		time.Sleep(200 * time.Millisecond)
+		resp, err := http.Get(url + "/batch") // the trainer starts
+		if err == nil {
+			resp.Body.Close()
+		}
+	}()
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	a := adapter(t, config(t, url, ""))
+	g := &Group{}
+	if err := json.Unmarshal([]byte(row(4, 100)), g); err != nil {
+		t.Fatal(err)
+	}
+	for i := range g.Tokens {
+		g.DistillTokenIDs = append(g.DistillTokenIDs, [][]int64{{}, {1, 2}, {3}})
+		g.DistillLogProbs = append(g.DistillLogProbs, [][]float64{{}, {-1, -2}, {-3}})
+		if i == 2 { // its teacher failed
+			g.DistillTokenIDs[i], g.DistillLogProbs[i] = [][]int64{}, [][]float64{}
+		}
+	}
+	distilled, err := json.Marshal(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := data(t, row(4, 10), string(distilled), row(2, 20), `{"tokens":[[1]],"masks":[[1]],"scores":[NaN]}`, row(4, 40))
+	ref, err := a.Submit(t.Context(), d, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ref.Metadata["groups"] != "3" || ref.ID != "nat-go_0" {
+		t.Errorf("%+v", ref)
+	}
+	var answer struct {
+		Batch []map[string]any `json:"batch"`
+	}
+	resp, err := http.Get(url + "/batch")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || len(answer.Batch) != 2 {
+		t.Fatalf("batch of %d groups, HTTP %d, %v", len(answer.Batch), resp.StatusCode, err)
+	}
+	var want map[string]any
+	if err := json.Unmarshal(distilled, &want); err != nil {
+		t.Fatal(err)
+	}
+	for _, lp := range want["inference_logprobs"].([]any) {
+		lp.([]any)[0] = 1.0
+	}
+	for k, v := range want {
+		if diff := cmp.Diff(v, answer.Batch[1][k]); diff != "" {
+			t.Errorf("%s: %s", k, diff)
+		}
+	}
+	st, err := a.Status(t.Context(), ref)
+	if err != nil || st.State != trainers.Completed || !strings.Contains(st.Message, "fill no batch") {
+		t.Errorf("%+v, %v", st, err)
+	}
+	if err := a.Cancel(t.Context(), ref); err != nil {
+		t.Error(err)
+	}
+}
+
+func post(t *testing.T, url, body string) {
+	t.Helper()
+	resp, err := http.Post(url, "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != 200 {
+		t.Fatalf("%s: HTTP %d", url, resp.StatusCode)
+	}
+}
+
+// realServer starts run-api of atroposlib from PyPI, in a virtual environment that is kept in the user's cache folder.
+func realServer(t *testing.T) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short: the real Atropos server is not started")
+	}
+	python, err := venv()
+	if err != nil {
+		if strings.Contains(os.Getenv("NATGO_REQUIRE"), "python") {
+			t.Fatal(err)
+		}
+		t.Skip("SKIPPED: no real Atropos server: ", err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
+	l.Close()
+	cmd := exec.Command(python, "-m", "atroposlib.cli.run_api", "--host", "127.0.0.1", "--port", port)
+	cmd.Dir = t.TempDir()
+	out, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	for s := bufio.NewScanner(out); s.Scan(); {
+		if strings.Contains(s.Text(), "Uvicorn running") {
+			go func() { _, _ = io.Copy(io.Discard, out) }()
+			return "http://127.0.0.1:" + port
+		}
+	}
+	t.Fatal("the server did not start")
+	return ""
+}
+
+// venv is the python of a virtual environment with what the server needs; atroposlib's own list pulls in much more.
+func venv() (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(cache, "nat-go", "atropos-0.4.0")
+	python := filepath.Join(dir, "bin", "python")
+	if exec.Command(python, "-c", "import atroposlib, fastapi, uvicorn, numpy").Run() == nil {
+		return python, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	for _, argv := range [][]string{
+		{"python3", "-m", "venv", dir},
+		{python, "-m", "pip", "install", "-q", "--no-deps", "atroposlib==0.4.0"},
+		{python, "-m", "pip", "install", "-q", "fastapi", "uvicorn", "pydantic", "numpy"},
+	} {
+		if out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%s: %w: %.300s", strings.Join(argv, " "), err, out)
+		}
+	}
+	return python, nil
+}

@@ -1,0 +1,22 @@
+// Package atropos is the trainer adapter that feeds an Atropos run-api (atroposlib 0.4.0): it registers as an environment
+// and pushes scored groups of token sequences, from which a trainer fetches batches.
+//
+// The server checks types and nothing else, keeps everything in memory, and has edges that lose data without a word. What
+// was measured on the real server, and what is done here:
+//
+//   - Data pushed before the trainer has registered breaks the server until it is reset. So nothing is pushed before
+//     /register-env says success, which is asked once a second.
+//   - A group of another size than registered is buffered until some subset adds up exactly; a larger one for ever. So only
+//     groups of exactly group_size are pushed, and group_size has to divide the trainer's batch size.
+//   - A NaN or infinity is accepted, and the next GET /batch fails after it has taken the batch off the queue: the good
+//     groups in it are lost, too. So every number is finite before it is sent; a log-prob of -inf becomes -9999.
+//   - Lengths are not compared. So tokens, masks, log-probs and distillation columns are, and a mask is the token or -100.
+//   - Delivery is not idempotent. So each push is noted before and after; one whose answer was lost is counted as uncertain
+//     and not repeated.
+//   - A teacher that failed on one sequence leaves that sequence's distillation columns empty; Atropos's own environment
+//     drops those of the whole group.
+//
+// Groups come from rows in the atropos format (one scored group a line), else from token batches: the rl channel (a group is
+// the rows of a batch with one group number; columns as they are, unshifted), else the sdpo channel where it has the
+// teacher's top-k (each student row a sequence; the distribution at a pair's position is entered at the token it predicts).
+package atropos

@@ -1,0 +1,189 @@
+package atropos
+
+import (
+	"fmt"
+	"math"
+)
+
+// ignored is the mask of a token that is not trained.
+const ignored = -100
+
+// lowest stands for a log-prob of minus infinity, as in vLLM; the server can't send infinities on.
+const lowest = -9999
+
+// noLogProb is the log-prob Atropos has at masked positions.
+const noLogProb = 1.0
+
+// Group is a scored group: what Atropos calls ScoredData. Lists are by sequence, then by token, unshifted: Masks[i][t] is
+// Tokens[i][t] where it is trained, else -100, and all else at t is about the token at t given what precedes it.
+type Group struct {
+	Tokens            [][]int64      `json:"tokens"`
+	Masks             [][]int64      `json:"masks"`
+	Scores            []float64      `json:"scores"`
+	Advantages        [][]float64    `json:"advantages,omitempty"`
+	RefLogProbs       [][]float64    `json:"ref_logprobs,omitempty"`
+	InferenceLogProbs [][]float64    `json:"inference_logprobs,omitempty"` // 1.0 where masked
+	GenerationParams  map[string]any `json:"generation_params,omitempty"`
+	DistillTokenIDs   [][][]int64    `json:"distill_token_ids,omitempty"` // by sequence, token, rank; a sequence without is empty
+	DistillLogProbs   [][][]float64  `json:"distill_logprobs,omitempty"`
+	EnvID             *int64         `json:"env_id,omitempty"`
+}
+
+// Reason says why a group was left out.
+type Reason string
+
+// The reasons.
+const (
+	BadShape   Reason = "bad_shape"        // lists that belong together differ in length, or a mask is neither token nor -100
+	BadNumber  Reason = "bad_number"       // a number that is not finite
+	NoTarget   Reason = "nothing_trained"  // no token of the group is trained
+	WrongSize  Reason = "wrong_group_size" // another number of sequences than group_size
+	TooLong    Reason = "too_long"         // a sequence as long as max_token_length
+	SameScores Reason = "same_scores"      // all scores are equal
+	NotScored  Reason = "not_scored"       // a sequence has no reward
+	BadRow     Reason = "bad_row"          // no JSON object of a group
+)
+
+// fault is why a group can't be sent.
+type fault struct {
+	reason Reason
+	detail string
+}
+
+func faultf(r Reason, format string, a ...any) *fault { return &fault{r, fmt.Sprintf(format, a...)} }
+
+// check makes a group fit to be sent, or says why it isn't. It turns log-probs of -inf into -9999.
+func (g *Group) check(size, maxLen int, skipSame bool) *fault {
+	n := len(g.Tokens)
+	if n == 0 || len(g.Masks) != n || len(g.Scores) != n {
+		return faultf(BadShape, "%d sequences, %d masks, %d scores", n, len(g.Masks), len(g.Scores))
+	}
+	if f := g.checkTokens(maxLen); f != nil {
+		return f
+	}
+	for i, s := range g.Scores {
+		if !finite(s) {
+			return faultf(BadNumber, "score %d is %v", i, s)
+		}
+	}
+	for _, c := range []struct {
+		name string
+		list [][]float64
+		min  float64
+	}{{"advantages", g.Advantages, 0}, {"ref_logprobs", g.RefLogProbs, lowest}, {"inference_logprobs", g.InferenceLogProbs, lowest}} {
+		if f := g.checkColumn(c.name, c.list, c.min); f != nil {
+			return f
+		}
+	}
+	g.unmask()
+	if f := g.checkDistill(); f != nil {
+		return f
+	}
+	switch {
+	case n != size:
+		return faultf(WrongSize, "%d sequences, not %d", n, size)
+	case skipSame && g.DistillTokenIDs == nil && allEqual(g.Scores):
+		return faultf(SameScores, "all scores are %v", g.Scores[0])
+	}
+	return nil
+}
+
+func (g *Group) checkTokens(maxLen int) *fault {
+	trained := false
+	for i, seq := range g.Tokens {
+		switch {
+		case len(seq) == 0 || len(g.Masks[i]) != len(seq):
+			return faultf(BadShape, "sequence %d: %d tokens, %d masks", i, len(seq), len(g.Masks[i]))
+		case maxLen > 0 && len(seq) >= maxLen:
+			return faultf(TooLong, "sequence %d has %d tokens; the limit is %d", i, len(seq), maxLen-1)
+		}
+		for t, id := range seq {
+			m := g.Masks[i][t]
+			if id < 0 || id > math.MaxInt32 || m != ignored && m != id {
+				return faultf(BadShape, "sequence %d, position %d: token %d, mask %d", i, t, id, m)
+			}
+			trained = trained || m != ignored
+		}
+	}
+	if !trained {
+		return faultf(NoTarget, "no token is trained")
+	}
+	return nil
+}
+
+// checkColumn checks one number a token. min is what -inf becomes; 0: it may not be.
+func (g *Group) checkColumn(name string, list [][]float64, min float64) *fault {
+	if list == nil {
+		return nil
+	}
+	if len(list) != len(g.Tokens) {
+		return faultf(BadShape, "%s: %d sequences of %d", name, len(list), len(g.Tokens))
+	}
+	for i, row := range list {
+		if len(row) != len(g.Tokens[i]) {
+			return faultf(BadShape, "%s: sequence %d has %d of %d", name, i, len(row), len(g.Tokens[i]))
+		}
+		if f := finiteRow(name, i, row, min); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+func finiteRow(name string, i int, row []float64, min float64) *fault {
+	for t, v := range row {
+		switch {
+		case math.IsInf(v, -1) && min < 0:
+			row[t] = min
+		case !finite(v):
+			return faultf(BadNumber, "%s: sequence %d, position %d is %v", name, i, t, v)
+		}
+	}
+	return nil
+}
+
+// unmask puts Atropos's mark at masked positions of the log-probs.
+func (g *Group) unmask() {
+	for i, row := range g.InferenceLogProbs {
+		for t := range row {
+			if g.Masks[i][t] == ignored {
+				row[t] = noLogProb
+			}
+		}
+	}
+}
+
+func (g *Group) checkDistill() *fault {
+	ids, logs := g.DistillTokenIDs, g.DistillLogProbs
+	if ids == nil && logs == nil {
+		return nil
+	}
+	if len(ids) != len(g.Tokens) || len(logs) != len(g.Tokens) {
+		return faultf(BadShape, "distillation: %d and %d sequences of %d", len(ids), len(logs), len(g.Tokens))
+	}
+	for i := range ids {
+		if len(ids[i]) != len(logs[i]) || len(ids[i]) != 0 && len(ids[i]) != len(g.Tokens[i]) {
+			return faultf(BadShape, "distillation: sequence %d has %d ids and %d log-probs for %d tokens", i, len(ids[i]), len(logs[i]), len(g.Tokens[i]))
+		}
+		for t := range ids[i] {
+			if len(ids[i][t]) != len(logs[i][t]) {
+				return faultf(BadShape, "distillation: sequence %d, position %d has %d ids and %d log-probs", i, t, len(ids[i][t]), len(logs[i][t]))
+			}
+			if f := finiteRow("distill_logprobs", i, logs[i][t], lowest); f != nil {
+				return f
+			}
+		}
+	}
+	return nil
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+func allEqual(s []float64) bool {
+	for _, v := range s[1:] {
+		if v != s[0] {
+			return false
+		}
+	}
+	return true
+}
