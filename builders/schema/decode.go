@@ -141,11 +141,12 @@ func (s *Spec) validate(doc *Document, node *yaml.Node, into any, opt Options, k
 		if nodeRules[e.Tag()] || bad[opt.Pointer+ptr] {
 			continue
 		}
-		rule := e.Tag()
-		if e.Param() != "" {
-			rule += " " + e.Param()
+		absent := Lookup(node, splitPointer(ptr)...) == nil && reflect.ValueOf(e.Value()).IsZero()
+		if absent && !strings.HasPrefix(e.Tag(), "required") { // the form of a text that nobody wrote
+			continue
 		}
-		f := Finding{Pointer: ptr, Code: CodeRule, Severity: Error, Message: fmt.Sprintf("%s breaks the rule %q", label(opt.Pointer+ptr), rule), Fix: fixFor(e)}
+		message, fix := s.explain(e)
+		f := Finding{Pointer: ptr, Code: CodeRule, Severity: Error, Message: label(opt.Pointer+ptr) + " " + message, Fix: fix}
 		at := opt.At
 		if at == nil {
 			at = node
@@ -155,16 +156,44 @@ func (s *Spec) validate(doc *Document, node *yaml.Node, into any, opt Options, k
 	return fs
 }
 
-func fixFor(e validator.FieldError) string {
-	switch e.Tag() {
-	case "url", "http_url", "uri":
-		return "write a URL with its scheme, like http://host:8000"
-	case "required_with", "required_if", "required_unless", "required_without", "required_with_all", "required_without_all":
-		return fmt.Sprintf("add %s: it is needed together with what else is set here", e.Field())
-	case "excluded_with", "excluded_if", "excluded_without", "excluded_unless":
-		return fmt.Sprintf("remove %s: it can't stand beside %s", e.Field(), strings.ToLower(e.Param()))
+// explain says what a failed rule wants, and what to do.
+func (s *Spec) explain(e validator.FieldError) (message, fix string) {
+	others := s.otherKeys(e)
+	switch tag := e.Tag(); {
+	case tag == "url" || tag == "http_url" || tag == "uri":
+		return "is no URL", "write a URL with its scheme, like http://host:8000"
+	case strings.HasPrefix(tag, "required_"):
+		return "is missing: it goes together with " + others, "add " + e.Field() + ", or change " + others
+	case strings.HasPrefix(tag, "excluded_"):
+		return "can't stand beside " + others, "remove " + e.Field() + " or " + others
 	}
-	return "see the rule in `nat-go schema`"
+	return fmt.Sprintf("breaks the rule %q", strings.TrimSpace(e.Tag()+" "+others)), "write a value that keeps the rule"
+}
+
+// otherKeys writes a rule's parameter with the keys of the YAML where it names fields of the struct.
+func (s *Spec) otherKeys(e validator.FieldError) string {
+	t := s.typ
+	path := strings.Split(e.StructNamespace(), ".")
+	for _, name := range path[1 : len(path)-1] {
+		name, _, _ = strings.Cut(name, "[")
+		f, ok := t.FieldByName(name)
+		if !ok {
+			return e.Param()
+		}
+		for t = f.Type; t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map; {
+			t = t.Elem()
+		}
+	}
+	out := strings.Fields(e.Param())
+	for i, name := range out {
+		if t.Kind() != reflect.Struct {
+			break
+		}
+		if f, ok := t.FieldByName(name); ok {
+			out[i], _, _ = strings.Cut(f.Tag.Get("yaml"), ",")
+		}
+	}
+	return strings.Join(out, " ")
 }
 
 // namespacePointer turns the validator's Config.items[0].name into /items/0/name.
