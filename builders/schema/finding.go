@@ -44,6 +44,7 @@ const (
 	CodeBadKey      = "NG1010"
 	CodeSelfAlias   = "NG1011"
 	CodeBadMerge    = "NG1012"
+	CodeMore        = "NG1018"
 	CodeUnknownKey  = "NG1201"
 	CodeType        = "NG1202"
 	CodeRange       = "NG1203"

@@ -217,3 +217,17 @@ func TestNestedUnionsEnd(t *testing.T) {
 		t.Error(fs)
 	}
 }
+
+// TestManyFindingsOnALongLine checks that a file of one line with thousands of mistakes ends soon and says so.
+func TestManyFindingsOnALongLine(t *testing.T) {
+	doc := parse(t, "{host: http://x, weights: {"+strings.Repeat("a: x, ", 1)+"}, names: ["+strings.Repeat("1, ", 60_000)+"], token: c4n4ry}")
+	fs := MustOf(block{}).Check(doc, doc.Root, Options{})
+	if len(fs) != maxFindings+1 || fs[maxFindings].Code != CodeMore {
+		t.Fatal(len(fs))
+	}
+	for _, f := range fs {
+		if len(f.Snippet) > 4*snippetWidth {
+			t.Fatalf("a snippet of %d bytes", len(f.Snippet))
+		}
+	}
+}

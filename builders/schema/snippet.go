@@ -10,6 +10,7 @@ import (
 const (
 	maskText     = "********"
 	snippetWidth = 140
+	maxLine      = 2000 // characters of a line that are looked at
 )
 
 // secretKey finds values of keys that sound secret. It stands beside the masks of declared secrets because a snippet may
@@ -26,44 +27,54 @@ func SoundsSecret(key string) bool { return secretName.MatchString(key) }
 
 // snippet returns the line with secrets masked, a newline, and a caret under columns [col, end).
 func (s *Source) snippet(line, col, end int) string {
-	if line > len(s.lines) {
-		return ""
+	text := s.line(line)
+	first := 0 // of the characters to look at
+	if len(text) > maxLine {
+		first = max(0, min(col-1-maxLine/2, len(text)-maxLine))
+		text = text[first : first+maxLine]
 	}
-	text := []rune(s.lines[line-1])
-	var hide [][2]int // rune offsets
+	hide := hiddenIn(text, first > 0)
 	for _, m := range s.masks {
 		if m.line == line {
-			hide = append(hide, [2]int{min(m.from-1, len(text)), min(m.to-1, len(text))})
-		}
-	}
-	whole := s.lines[line-1]
-	for _, m := range slices.Concat(secretKey.FindAllStringSubmatchIndex(whole, -1), urlPassword.FindAllStringSubmatchIndex(whole, -1)) {
-		if value := strings.Trim(whole[m[2]:m[3]], `"'`); !isReference(value) {
-			hide = append(hide, [2]int{utf8.RuneCountInString(whole[:m[2]]), utf8.RuneCountInString(whole[:m[3]])})
+			hide = append(hide, [2]int{m.from - 1 - first, m.to - 1 - first})
 		}
 	}
 	slices.SortFunc(hide, func(a, b [2]int) int { return a[0] - b[0] })
 
 	var out []rune
 	at := 0
-	place := make([]int, len(text)+1) // where each character of the line stands in the masked line
-	for i := range text {
+	place := make([]int, len(text)+1) // where each character stands in the masked text
+	masked := false
+	for i, r := range text {
 		for at < len(hide) && hide[at][1] <= i {
 			at++
 		}
 		place[i] = len(out)
-		switch {
-		case at < len(hide) && i >= hide[at][0]:
-			if i == hide[at][0] {
-				out = append(out, []rune(maskText)...)
-			}
-		default:
-			out = append(out, text[i])
+		inside := at < len(hide) && i >= hide[at][0]
+		if inside && !masked {
+			out = append(out, []rune(maskText)...)
+		} else if !inside {
+			out = append(out, r)
 		}
+		masked = inside
 	}
 	place[len(text)] = len(out)
-	from, to := place[min(col-1, len(text))], place[min(end-1, len(text))]
+	from, to := place[min(max(col-1-first, 0), len(text))], place[min(max(end-1-first, 0), len(text))]
 	return cropped(out, from, max(to, from+1))
+}
+
+// hiddenIn finds what sounds secret, as ranges of characters. Where the text begins in the middle of a line, so may a secret.
+func hiddenIn(text []rune, cut bool) (hide [][2]int) {
+	whole := string(text)
+	for _, m := range slices.Concat(secretKey.FindAllStringSubmatchIndex(whole, -1), urlPassword.FindAllStringSubmatchIndex(whole, -1)) {
+		if value := strings.Trim(whole[m[2]:m[3]], `"'`); !isReference(value) {
+			hide = append(hide, [2]int{utf8.RuneCountInString(whole[:m[2]]), utf8.RuneCountInString(whole[:m[3]])})
+		}
+	}
+	if i := strings.IndexAny(whole, " ,]}"); cut && i > 0 {
+		hide = append(hide, [2]int{0, utf8.RuneCountInString(whole[:i])})
+	}
+	return hide
 }
 
 // cropped keeps the part of a long line around the caret, and keeps tabs so that the caret stands right.

@@ -185,6 +185,7 @@ var codes = []Code{
 	{"NG1015", "config", "A variable is not set and has no default. NAT would take an empty text and go on.", "Set the variable, or write ${NAME:-default}."},
 	{"NG1016", "config", "A ${...} is not closed or has no valid name.", "Write ${NAME} or ${NAME:-default}; for a literal dollar sign and brace write $${."},
 	{"NG1017", "config", "The file that a file:// value names can't be used.", "Check the path, relative to the file that names it, and the extension (.txt .md .j2 .jinja2 .jinja .prompt .tpl .template)."},
+	{"NG1018", "config", "A section has more findings than are shown.", "Correct those that are shown first."},
 	{"NG1101", "config", "An override is not PATH VALUE or PATH=VALUE.", "Write -o finetuning.num_epochs=5."},
 	{"NG1102", "config", "An override names a setting that does not exist. NAT ignores such an override silently.", "Use the path that is suggested; `nat-go schema` lists all."},
 	{"NG1103", "config", "An override's path leads through a value that has no keys.", "Override the value itself."},

@@ -1,0 +1,134 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"gopkg.in/yaml.v3"
+)
+
+// expander copies a parsed tree into a document: aliases become copies, merge keys are merged, duplicates are found.
+type expander struct {
+	doc      *Document
+	src      *Source
+	lim      Limits
+	nodes    int
+	stopped  bool
+	open     map[*yaml.Node]bool // aliased nodes being expanded
+	guarded  bool
+	findings []Finding
+}
+
+func (x *expander) fail(n *yaml.Node, ptr, code, msg, fix string) {
+	x.findings = append(x.findings, x.src.report(n, ptr, Finding{Code: code, Severity: Error, Message: msg, Fix: fix}))
+}
+
+// expand returns nil where the value can't be had; a finding then says why.
+func (x *expander) expand(n *yaml.Node, ptr string, depth int) *yaml.Node {
+	if x.stopped {
+		return nil
+	}
+	if x.nodes++; x.nodes > x.lim.Nodes {
+		x.stopped = true
+		x.fail(n, ptr, CodeTooMany, fmt.Sprintf("more than %d values once aliases are resolved", x.lim.Nodes), "write the values out instead of aliasing aliases")
+		return nil
+	}
+	if depth > x.lim.Depth {
+		x.stopped = true
+		x.fail(n, ptr, CodeTooDeep, fmt.Sprintf("values are nested more than %d deep", x.lim.Depth), "flatten the configuration")
+		return nil
+	}
+	if n.Kind == yaml.AliasNode {
+		if x.open[n.Alias] {
+			x.fail(n, ptr, CodeSelfAlias, "the alias *"+n.Value+" contains itself", "write the value out")
+			return nil
+		}
+		x.open[n.Alias] = true
+		defer delete(x.open, n.Alias)
+		return x.expand(n.Alias, ptr, depth+1)
+	}
+	if n.Anchor != "" && !x.open[n] {
+		x.open[n] = true
+		defer delete(x.open, n)
+	}
+	c := &yaml.Node{Kind: n.Kind, Style: n.Style, Tag: n.Tag, Value: n.Value, Line: n.Line, Column: n.Column}
+	x.doc.origins[c] = origin{src: x.src}
+	if x.guarded {
+		c.Value = unguard(c.Value)
+	}
+	switch n.Kind {
+	case yaml.SequenceNode:
+		for i, e := range n.Content {
+			if v := x.expand(e, ptr+"/"+strconv.Itoa(i), depth+1); v != nil {
+				c.Content = append(c.Content, v)
+			}
+		}
+	case yaml.MappingNode:
+		x.mapping(n, c, ptr, depth)
+	}
+	return c
+}
+
+func (x *expander) mapping(n, c *yaml.Node, ptr string, depth int) {
+	seen := map[string]*yaml.Node{}
+	var merged []*yaml.Node
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		if key.Kind == yaml.AliasNode {
+			key = key.Alias
+		}
+		if x.guarded {
+			key.Value = unguard(key.Value)
+		}
+		if key.Kind != yaml.ScalarNode {
+			x.fail(n.Content[i], ptr, CodeBadKey, "a key must be a plain text, this is "+describe(key), "write `name: value`")
+			continue
+		}
+		child := ptr + "/" + escape(key.Value)
+		if key.ShortTag() == "!!merge" {
+			merged = append(merged, x.merge(n.Content[i+1], ptr, depth)...)
+			continue
+		}
+		if first := seen[key.Value]; first != nil { // the last one counts, as in Python's reader
+			x.fail(n.Content[i], child, CodeDuplicate, fmt.Sprintf("%q is set twice: first on line %d", key.Value, first.Line), "remove one of them")
+			if j := keyIndex(c, key.Value); j >= 0 {
+				c.Content = slices.Delete(c.Content, j, j+2)
+			}
+		}
+		seen[key.Value] = key
+		k, v := x.expand(key, child, depth+1), x.expand(n.Content[i+1], child, depth+1)
+		if k != nil && v != nil {
+			c.Content = append(c.Content, k, v)
+		}
+	}
+	for i := 0; i+1 < len(merged); i += 2 { // a key of the mapping itself wins, then the first merged
+		if seen[merged[i].Value] == nil {
+			seen[merged[i].Value] = merged[i]
+			c.Content = append(c.Content, merged[i], merged[i+1])
+		}
+	}
+}
+
+// merge returns the pairs that a merge key `<<` brings in.
+func (x *expander) merge(n *yaml.Node, ptr string, depth int) []*yaml.Node {
+	v := x.expand(n, ptr, depth+1)
+	switch {
+	case v == nil:
+		return nil
+	case v.Kind == yaml.MappingNode:
+		return v.Content
+	case v.Kind == yaml.SequenceNode:
+		var pairs []*yaml.Node
+		for _, e := range v.Content {
+			if e.Kind != yaml.MappingNode {
+				x.fail(e, ptr, CodeBadMerge, "`<<` merges mappings, this is "+describe(e), "name an anchor of a mapping")
+				continue
+			}
+			pairs = append(pairs, e.Content...)
+		}
+		return pairs
+	}
+	x.fail(n, ptr, CodeBadMerge, "`<<` merges mappings, this is "+describe(v), "name an anchor of a mapping")
+	return nil
+}

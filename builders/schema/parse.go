@@ -1,0 +1,191 @@
+package schema
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Limits bound what a text may cost. They are far above what people write.
+type Limits struct {
+	Bytes int // of the text
+	Depth int // of nested values
+	Nodes int // of values after aliases are resolved
+}
+
+// DefaultLimits are the limits for files.
+var DefaultLimits = Limits{Bytes: 4 << 20, Depth: 100, Nodes: 200_000}
+
+// Parse reads one YAML (or JSON) text. The document is usable, though maybe incomplete, unless it is nil.
+func Parse(name string, text []byte, lim Limits) (*Document, []Finding) {
+	src := &Source{Name: name}
+	whole := func(code, msg, fix string) (*Document, []Finding) {
+		return nil, []Finding{{File: name, Code: code, Severity: Error, Message: msg, Fix: fix}}
+	}
+	if len(text) > lim.Bytes {
+		return whole(CodeTooLarge, fmt.Sprintf("the file has %s, more than the limit of %s", Size(len(text)), Size(lim.Bytes)),
+			"check that this is the configuration and not a data file")
+	}
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	src.lines = splitLines(string(text))
+	if !utf8.Valid(text) {
+		line := 1 + bytes.Count(text[:invalidAt(text)], []byte("\n"))
+		f := Finding{Code: CodeSyntax, Severity: Error, Message: "the text is not UTF-8", Fix: "save the file as UTF-8"}
+		return nil, []Finding{src.place(f, line, 1, 1)}
+	}
+	var root, more yaml.Node
+	guarded := guard(text)
+	dec := yaml.NewDecoder(bytes.NewReader(guarded))
+	err := decodeNode(dec, &root)
+	if errors.Is(err, io.EOF) || (err == nil && isNull(content(&root))) {
+		return whole(CodeEmpty, "the file has no settings", "write a configuration, or let `nat-go init` write one")
+	}
+	if err != nil {
+		return nil, []Finding{src.syntax(guarded, err)}
+	}
+	doc := &Document{origins: map[*yaml.Node]origin{}}
+	x := expander{doc: doc, src: src, lim: lim, open: map[*yaml.Node]bool{}, guarded: len(guarded) != len(text)}
+	doc.Root = x.expand(content(&root), "", 0)
+	if err := decodeNode(dec, &more); err == nil {
+		f := Finding{Code: CodeManyDocs, Severity: Error, Message: "the file has more than one YAML document", Fix: "keep one; remove the line ---"}
+		x.findings = append(x.findings, src.place(f, max(1, more.Line), max(1, more.Column), max(1, more.Column)))
+	} else if !errors.Is(err, io.EOF) {
+		x.findings = append(x.findings, src.syntax(guarded, err))
+	}
+	if doc.Root == nil {
+		return nil, x.findings
+	}
+	if doc.Root.Kind != yaml.MappingNode {
+		return nil, append(x.findings, doc.Report(doc.Root, "", Finding{Code: CodeNotMapping, Severity: Error,
+			Message: "a configuration is a mapping of sections, this is " + describe(doc.Root), Fix: "write `section: ...`, for example `finetuning:`"}))
+	}
+	return doc, x.findings
+}
+
+// A reference to a variable is written ${NAME}, whose brace ends a flow mapping: NAT, which replaces references in the raw
+// text, reads {host: ${HOST}}, and YAML does not. So the characters of references stand behind as many others of the
+// private use area while the text is parsed, which keeps every column, and come back in the nodes. No value is put in.
+const guardBase = 0xE100
+
+var (
+	plainReference = regexp.MustCompile(`\$\{[^{}"'\\\r\n]*\}`)
+	guardRunes     = regexp.MustCompile(`[\x{E100}-\x{E17F}]`)
+)
+
+func guard(text []byte) []byte {
+	if !bytes.Contains(text, []byte("${")) || guardRunes.Match(text) {
+		return text
+	}
+	return plainReference.ReplaceAllFunc(text, func(ref []byte) []byte {
+		return []byte(strings.Map(func(r rune) rune {
+			if r < 0x80 {
+				return guardBase + r
+			}
+			return r
+		}, string(ref)))
+	})
+}
+
+func unguard(value string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= guardBase && r < guardBase+0x80 {
+			return r - guardBase
+		}
+		return r
+	}, value)
+}
+
+// decodeNode guards against a panic inside the YAML library: a hostile text must end in a finding.
+func decodeNode(dec *yaml.Decoder, n *yaml.Node) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("yaml: cannot read the text: %v", p)
+		}
+	}()
+	return dec.Decode(n)
+}
+
+func content(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.DocumentNode && len(n.Content) > 0 {
+		return n.Content[0]
+	}
+	return n
+}
+
+func invalidAt(text []byte) int {
+	for i := 0; i < len(text); {
+		r, n := utf8.DecodeRune(text[i:])
+		if r == utf8.RuneError && n == 1 {
+			return i
+		}
+		i += n
+	}
+	return len(text)
+}
+
+var yamlLine = regexp.MustCompile(`^yaml: (?:line \d+: )?`)
+
+// syntax places a syntax error. The library tells the line of the construct at best, never the column; the bytes it had
+// read when it gave up, fed to it one at a time, do.
+func (s *Source) syntax(text []byte, err error) Finding {
+	f := Finding{Code: CodeSyntax, Severity: Error,
+		Message: "this is not YAML: " + yamlLine.ReplaceAllString(err.Error(), ""),
+		Fix:     "check brackets, quotes and indentation on this line and the one before"}
+	at := min(stoppedAt(text), len(text))
+	for at > 0 && (at == len(text) || text[at] == '\n' || text[at] == '\r' || text[at] == ' ') {
+		at--
+	}
+	line := 1 + bytes.Count(text[:at], []byte("\n"))
+	start := bytes.LastIndexByte(text[:at], '\n') + 1
+	col := 1 + utf8.RuneCount(text[start:at])
+	return s.place(f, line, col, col+1)
+}
+
+func stoppedAt(text []byte) int {
+	r := &oneByteReader{text: slices.Concat(text, []byte("\n\n\n\n"))} // so that looking ahead ends before the text does
+	dec := yaml.NewDecoder(r)
+	for {
+		var n yaml.Node
+		if err := decodeNode(dec, &n); err != nil {
+			switch {
+			case strings.Contains(err.Error(), "control characters"): // found while reading, not by the scanner
+				return max(0, bytes.IndexFunc(text, isForbidden))
+			case r.read < len(r.text):
+				return max(0, r.read-1-lookAhead)
+			}
+			return len(text)
+		}
+	}
+}
+
+func isForbidden(r rune) bool {
+	return unicode.IsControl(r) && !strings.ContainsRune("\t\n\r\u0085", r) || r == 0xfffe || r == 0xffff
+}
+
+// lookAhead is how far the library's scanner has read past the character it stumbled over.
+const lookAhead = 3
+
+type oneByteReader struct {
+	text []byte
+	read int
+}
+
+func (r *oneByteReader) Read(p []byte) (int, error) {
+	if r.read >= len(r.text) {
+		return 0, io.EOF
+	}
+	if len(p) == 0 {
+		return 0, nil
+	}
+	p[0] = r.text[r.read]
+	r.read++
+	return 1, nil
+}

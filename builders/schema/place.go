@@ -1,0 +1,132 @@
+package schema
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Source is a text that nodes come from: a file, or an override on the command line.
+type Source struct {
+	Name  string
+	lines []string
+	masks []mask
+
+	at    int // the line that runes holds: findings come many to a line, and a line may be the whole file
+	runes []rune
+}
+
+// line returns a line's characters, none where there is no such line.
+func (s *Source) line(n int) []rune {
+	if n < 1 || n > len(s.lines) {
+		return nil
+	}
+	if s.at != n {
+		s.at, s.runes = n, []rune(s.lines[n-1])
+	}
+	return s.runes
+}
+
+// mask hides a secret's characters in snippets.
+type mask struct{ line, from, to int } // columns from 1, to exclusive
+
+func splitLines(text string) []string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimSuffix(lines[i], "\r")
+	}
+	return lines
+}
+
+// continues reports whether a line can still belong to the multi-line scalar n: it is indented deeper than n's key.
+func (s *Source) continues(n *yaml.Node, line int) bool {
+	indent := func(l string) int { return len(l) - len(strings.TrimLeft(l, " ")) }
+	return indent(s.lines[line-1]) > indent(s.lines[n.Line-1])
+}
+
+// CommandLine is the name of sources that are no files: overrides.
+const CommandLine = "(command line)"
+
+// NewSource makes a source of a text on the command line, for nodes put into a document with Set.
+func NewSource(text string) *Source { return &Source{Name: CommandLine, lines: splitLines(text)} }
+
+// HideFrom masks everything from a column of the first line on.
+func (s *Source) HideFrom(column int) {
+	s.masks = append(s.masks, mask{1, column, utf8.RuneCountInString(s.lines[0]) + 1})
+}
+
+// ReportAt places a finding in a text by line and columns.
+func (s *Source) ReportAt(line, col, end int, ptr string, f Finding) Finding {
+	f.Pointer = ptr
+	return s.place(f, line, col, end)
+}
+
+func (s *Source) report(n *yaml.Node, ptr string, f Finding) Finding {
+	return s.reportAs(n, origin{}, ptr, f)
+}
+
+func (s *Source) reportAs(n *yaml.Node, o origin, ptr string, f Finding) Finding {
+	f.Pointer = ptr
+	col, end := s.span(n, o)
+	return s.place(f, n.Line, col, end)
+}
+
+// place sets file, line and columns, kept within the text, and makes the snippet.
+func (s *Source) place(f Finding, line, col, end int) Finding {
+	f.File = s.Name
+	f.Line = min(max(line, 1), max(len(s.lines), 1))
+	width := len(s.line(f.Line))
+	f.Column = min(max(col, 1), width+1)
+	f.EndColumn = min(max(end, f.Column+1), max(width+1, f.Column))
+	f.Snippet = s.snippet(f.Line, f.Column, f.EndColumn)
+	return f
+}
+
+// span returns the columns of a scalar's first line; other nodes have their first character.
+func (s *Source) span(n *yaml.Node, o origin) (from, to int) {
+	from = n.Column
+	if n.Kind != yaml.ScalarNode || n.Line < 1 || n.Line > len(s.lines) {
+		return from, from + 1
+	}
+	line := s.line(n.Line)
+	at := from - 1
+	if at < 0 || at >= len(line) {
+		return from, from + 1
+	}
+	for at < len(line) && (line[at] == '!' || line[at] == '&') { // a tag or anchor stands before the scalar
+		for at < len(line) && line[at] != ' ' {
+			at++
+		}
+		for at < len(line) && line[at] == ' ' {
+			at++
+		}
+	}
+	if at >= len(line) {
+		return from, from + 1
+	}
+	switch q := line[at]; q {
+	case '"', '\'':
+		for i := at + 1; i < len(line); i++ {
+			switch {
+			case q == '"' && line[i] == '\\':
+				i++
+			case line[i] == q && q == '\'' && i+1 < len(line) && line[i+1] == q:
+				i++
+			case line[i] == q:
+				return from, i + 2
+			}
+		}
+		return from, len(line) + 1
+	case '|', '>':
+		return from, from + 1
+	}
+	written := n.Value
+	if o.rewrote {
+		written = o.written
+	}
+	if w := []rune(written); at+len(w) <= len(line) && string(line[at:at+len(w)]) == written {
+		return from, max(at+len(w)+1, from+1)
+	}
+	return from, len(line) + 1
+}

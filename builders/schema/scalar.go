@@ -1,0 +1,257 @@
+package schema
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+)
+
+// scalar reads a scalar as the spec's kind. Quoted numbers and the YAML 1.1 words for true and false are taken as what they
+// say, as NAT does; the reverse, a number where a text belongs, is a finding.
+func (w *walker) scalar(s *Spec, n *yaml.Node, ptr string) (any, bool) {
+	var raw any
+	if n.Decode(&raw) != nil || strings.HasPrefix(n.Tag, "!!binary") {
+		return w.wrongType(s, n, ptr)
+	}
+	text := strings.TrimSpace(n.Value)
+	switch s.Kind {
+	case String:
+		if _, is := raw.(string); !is && n.ShortTag() != "!!timestamp" && !w.doc.origins[n].rewrote {
+			return w.wrongType(s, n, ptr)
+		}
+		return w.text(s, n, ptr)
+	case Bool:
+		if b, ok := boolOf(raw, text); ok {
+			return b, true
+		}
+	case Int:
+		return w.integer(s, n, ptr, raw, text)
+	case Float:
+		if f, ok := floatOf(raw, text); ok {
+			if math.IsNaN(f) || math.IsInf(f, 0) {
+				w.report(n, ptr, Finding{Code: CodeNonFinite, Message: label(ptr) + " must be a finite number", Fix: "write a number"})
+				return nil, false
+			}
+			return f, true
+		}
+	case Duration:
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			fix := `write a number and a unit: "10s", "5m", "1h30m"`
+			if _, err := strconv.ParseFloat(text, 64); err == nil && !w.doc.origins[n].rewrote {
+				fix = "add a unit: " + text + "s"
+			}
+			w.report(n, ptr, Finding{Code: CodeDuration, Message: fmt.Sprintf("%s is no duration: %s", label(ptr), w.shown(s, n)), Fix: fix})
+			return nil, false
+		}
+		return d, true
+	case Bytes:
+		size, err := ParseSize(text)
+		if err != nil {
+			w.report(n, ptr, Finding{Code: CodeSize, Message: fmt.Sprintf("%s is no size: %s", label(ptr), w.shown(s, n)), Fix: `write a number and a unit: "512MiB", "1GiB"`})
+			return nil, false
+		}
+		return size, true
+	}
+	return w.wrongType(s, n, ptr)
+}
+
+func (w *walker) text(s *Spec, n *yaml.Node, ptr string) (any, bool) {
+	if len(s.Enum) > 0 && !slices.Contains(s.Enum, n.Value) {
+		f := Finding{Code: CodeEnum, Message: fmt.Sprintf("%s can't be %s", label(ptr), w.shown(s, n)), Fix: "write one of " + quoteAll(s.Enum)}
+		if f.Suggestion = Nearest(n.Value, s.Enum); f.Suggestion != "" {
+			f.Fix = fmt.Sprintf("write %s; allowed: %s", f.Suggestion, quoteAll(s.Enum))
+		}
+		w.report(n, ptr, f)
+		return nil, false
+	}
+	if s.Pattern != nil && !s.Pattern.MatchString(n.Value) {
+		w.report(n, ptr, Finding{Code: CodePattern, Message: fmt.Sprintf("%s has the wrong form: %s", label(ptr), w.shown(s, n)),
+			Fix: "write a text that matches " + s.Pattern.String()})
+		return nil, false
+	}
+	return n.Value, w.length(s, n, ptr, utf8.RuneCountInString(n.Value))
+}
+
+func (w *walker) integer(s *Spec, n *yaml.Node, ptr string, raw any, text string) (any, bool) {
+	switch v := raw.(type) {
+	case int:
+		return int64(v), true
+	case int64:
+		return v, true
+	case uint64:
+		return w.tooBig(n, ptr)
+	case float64:
+		switch {
+		case math.IsNaN(v) || math.IsInf(v, 0):
+			w.report(n, ptr, Finding{Code: CodeNonFinite, Message: label(ptr) + " must be a finite number", Fix: "write a whole number"})
+			return nil, false
+		case v != math.Trunc(v):
+			return w.wrongType(s, n, ptr)
+		case math.Abs(v) >= 1<<63:
+			return w.tooBig(n, ptr)
+		}
+		return int64(v), true
+	case string:
+		if i, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return i, true
+		}
+		if f, err := strconv.ParseFloat(text, 64); err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
+			return int64(f), true
+		}
+	}
+	return w.wrongType(s, n, ptr)
+}
+
+func (w *walker) tooBig(n *yaml.Node, ptr string) (any, bool) {
+	w.report(n, ptr, Finding{Code: CodeRange, Message: label(ptr) + " is larger than any whole number this program can hold", Fix: "write a smaller number"})
+	return nil, false
+}
+
+func boolOf(raw any, text string) (value, ok bool) {
+	switch v := raw.(type) {
+	case bool:
+		return v, true
+	case int:
+		return v == 1, v == 0 || v == 1
+	case string:
+		switch strings.ToLower(text) {
+		case "true", "yes", "on", "t", "y", "1":
+			return true, true
+		case "false", "no", "off", "f", "n", "0":
+			return false, true
+		}
+	}
+	return false, false
+}
+
+func floatOf(raw any, text string) (float64, bool) {
+	switch v := raw.(type) {
+	case float64:
+		return v, true
+	case int:
+		return float64(v), true
+	case int64:
+		return float64(v), true
+	case uint64:
+		return float64(v), true
+	case string:
+		if strings.ContainsAny(text, "xXpP_") {
+			return 0, false
+		}
+		f, err := strconv.ParseFloat(text, 64)
+		return f, err == nil
+	}
+	return 0, false
+}
+
+// any turns a node into values of JSON types.
+func (w *walker) any(n *yaml.Node, ptr string) (any, bool) {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return w.mapping(&Spec{Kind: Map}, n, n, ptr)
+	case yaml.SequenceNode:
+		return w.list(&Spec{Kind: List}, n, n, ptr)
+	}
+	var raw any
+	if n.Decode(&raw) != nil {
+		return n.Value, true
+	}
+	switch v := raw.(type) {
+	case nil, bool, string:
+		return v, true
+	case int:
+		return int64(v), true
+	case int64, uint64:
+		return v, true
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			w.report(n, ptr, Finding{Code: CodeNonFinite, Message: label(ptr) + " must be a finite number", Fix: "write a number, or a text in quotes"})
+			return nil, false
+		}
+		return v, true
+	}
+	return n.Value, true
+}
+
+func (w *walker) length(s *Spec, n *yaml.Node, ptr string, size int) bool {
+	unit := "entries"
+	if s.Kind == String {
+		unit = "characters"
+	}
+	var rule string
+	switch {
+	case s.MinLen != nil && size < *s.MinLen:
+		rule = fmt.Sprintf("at least %d", *s.MinLen)
+	case s.MaxLen != nil && size > *s.MaxLen:
+		rule = fmt.Sprintf("at most %d", *s.MaxLen)
+	default:
+		return true
+	}
+	if s.MinLen != nil && size == 0 && *s.MinLen == 1 {
+		w.report(n, ptr, Finding{Code: CodeLength, Message: label(ptr) + " is empty", Fix: "write " + s.expects()})
+		return false
+	}
+	w.report(n, ptr, Finding{Code: CodeLength, Message: fmt.Sprintf("%s has %d %s, it must have %s", label(ptr), size, unit, rule),
+		Fix: "write " + rule + " " + unit})
+	return false
+}
+
+// bounds checks a number, duration or size against its range.
+func (w *walker) bounds(s *Spec, n *yaml.Node, ptr string, v any) bool {
+	var x float64
+	switch v := v.(type) {
+	case int64:
+		x = float64(v)
+	case float64:
+		x = v
+	case time.Duration:
+		x = float64(v)
+	case Size:
+		x = float64(v)
+	default:
+		return true
+	}
+	low := s.Min != nil && (x < s.Min.Value || (s.Min.Exclusive && x == s.Min.Value))
+	high := s.Max != nil && (x > s.Max.Value || (s.Max.Exclusive && x == s.Max.Value))
+	if !low && !high {
+		return true
+	}
+	rule := s.rangeText()
+	fix := "write a value that is " + rule
+	if d := s.defaultText(); d != "" {
+		fix += " (default " + d + ")"
+	} else if s.Nullable {
+		fix += ", or remove the key"
+	}
+	w.report(n, ptr, Finding{Code: CodeRange, Message: fmt.Sprintf("%s must be %s, this is %s", label(ptr), rule, w.shown(s, n)), Fix: fix})
+	return false
+}
+
+// rangeText writes a range: "at least 1", "above 0 and at most 1".
+func (s *Spec) rangeText() string {
+	var parts []string
+	if s.Min != nil {
+		parts = append(parts, map[bool]string{true: "above ", false: "at least "}[s.Min.Exclusive]+s.boundText(s.Min))
+	}
+	if s.Max != nil {
+		parts = append(parts, map[bool]string{true: "below ", false: "at most "}[s.Max.Exclusive]+s.boundText(s.Max))
+	}
+	return strings.Join(parts, " and ")
+}
+
+func (s *Spec) boundText(b *Bound) string {
+	switch s.Kind {
+	case Duration:
+		return time.Duration(b.Value).String()
+	case Bytes:
+		return Size(b.Value).String()
+	}
+	return strconv.FormatFloat(b.Value, 'f', -1, 64)
+}
