@@ -103,7 +103,7 @@ type walker struct {
 const maxFindings = 500
 
 // maxSteps bounds a check: a plugin's schema may nest unions so that the choices multiply.
-const maxSteps = 400_000
+const maxSteps = 300_000
 
 func (w *walker) report(n *yaml.Node, ptr string, f Finding) {
 	if f.Severity == "" {

@@ -283,7 +283,7 @@ func TestCodesHavePages(t *testing.T) {
 		}
 	}
 	for _, page := range ledger.Codes() {
-		if strings.HasPrefix(page.Code, "NG1") && !used[page.Code] {
+		if page.Code >= "NG1" && page.Code < "NG14" && !used[page.Code] { // from NG14 on others report
 			t.Errorf("%s has a page, and nothing reports it", page.Code)
 		}
 	}
