@@ -35,6 +35,9 @@ var errEnough = errors.New("enough")
 
 // Pick calls f for the records of a log that the query asks for, in order. What f is given is valid until it returns.
 func Pick(log string, d *curate.Decisions, q Query, f func(Picked) error) error {
+	if q.Record != nil {
+		q.Limit = 1
+	}
 	var found, given int64
 	err := eachGroup(log, func(g *recordlog.Group) error {
 		for i := range g.Records {

@@ -1,6 +1,7 @@
 package show
 
 import (
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -14,8 +15,15 @@ type span struct {
 // maxEdits bounds the work of a comparison: texts with more different words are nothing alike, and are shown so.
 const maxEdits = 1000
 
-// compare splits two texts into spans: those they share and those they don't.
-func compare(a, b string) (left, right []span) {
+// Where two long texts share less than this part of the longer one, marking what differs would mark nearly everything.
+const (
+	littleShared = 0.15
+	longText     = 200 // bytes
+)
+
+// compare splits two texts into spans: those they share and those they don't. Long texts with little in common come
+// back whole and unmarked, and alike is false.
+func compare(a, b string) (left, right []span, alike bool) {
 	x, y := words(a), words(b)
 	inX, inY := make([]bool, len(x)), make([]bool, len(y)) // differs
 	lo := 0
@@ -27,7 +35,16 @@ func compare(a, b string) (left, right []span) {
 		hx, hy = hx-1, hy-1
 	}
 	diff(x[lo:hx], y[lo:hy], inX[lo:hx], inY[lo:hy])
-	return join(x, inX), join(y, inY)
+	shared := 0
+	for i, s := range x {
+		if !inX[i] && strings.TrimSpace(s) != "" {
+			shared += len(s)
+		}
+	}
+	if longer := max(len(a), len(b)); longer > longText && float64(shared) < littleShared*float64(longer) {
+		return []span{{a, false}}, []span{{b, false}}, false
+	}
+	return join(x, inX), join(y, inY), true
 }
 
 // words splits a text into runs of letters and digits, runs of spaces, and single other characters.

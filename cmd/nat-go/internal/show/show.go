@@ -163,8 +163,12 @@ func (p *printer) line(l line, st, mark style, open, end string) {
 // pair prints two answers, side by side where there is room.
 func (p *printer) pair(chosen, rejected builders.Passage) {
 	a, b := answerText(chosen), answerText(rejected)
-	left, right := compare(a, b)
+	left, right, alike := compare(a, b)
 	nameA, nameB := "chosen", "rejected"
+	if !alike {
+		p.WriteString("\n")
+		p.styled("the two answers have little in common: nothing is marked\n", dim)
+	}
 	sizeA, sizeB := fmt.Sprintf("  %d characters", runes(a)), fmt.Sprintf("  %d characters", runes(b))
 	if p.Width < sideBySide {
 		p.heading(nameA, sizeA)
