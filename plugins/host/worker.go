@@ -493,10 +493,10 @@ func (a *attempt) watch() {
 		fruitless := now.Sub(time.Unix(0, a.results.Load()))
 		switch {
 		case quiet >= limit:
-			a.cancel(&deadlineError{fmt.Sprintf("it gave no sign of life for %s while it had groups in hand (batch_timeout)", limit)})
+			a.cancel(&deadlineError{fmt.Sprintf("it gave no sign of life for %s while it had groups in hand (plugins.%s.timeout)", limit, a.session.plugin.spec.Name)})
 			return
 		case fruitless >= 10*limit:
-			a.cancel(&deadlineError{fmt.Sprintf("it reported progress for %s but sent no result (10 x batch_timeout)", 10*limit)})
+			a.cancel(&deadlineError{fmt.Sprintf("it reported progress for %s but sent no result (ten times plugins.%s.timeout)", 10*limit, a.session.plugin.spec.Name)})
 			return
 		}
 		timer.Reset(min(limit-quiet, 10*limit-fruitless))
