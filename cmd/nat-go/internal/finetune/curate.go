@@ -26,6 +26,11 @@ func (r *run) curate(context.Context) error {
 		return exit.Environmentf("can't write the list of drops: %w", err)
 	}
 	rules := r.plan.rules
+	log, err := recordlog.ReadCommit(r.plan.folder.Records())
+	if err != nil {
+		return err
+	}
+	rules.Expect = log.Records
 	rules.Name = func(ordinal uint64) string { return r.exampleOf(ordinal) }
 	r.decisions, err = curate.Decide(r.entries(), rules, string(r.plan.folder))
 	var split *curate.SplitError
