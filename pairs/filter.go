@@ -27,9 +27,6 @@ type Filtered struct {
 	Contained int
 }
 
-// containedBytes is how long an output is that doesn't stand in its prompt by chance.
-const containedBytes = 64
-
 // Filter sorts out a turn's candidates; turn has their indices in all. Checked in this order: failed_scorer,
 // non_finite_score, empty_response, repr_prompt, answer_in_prompt, different_prompt, same_text, single_candidate.
 func Filter(all []ttc.Candidate, turn []int) Filtered {
@@ -87,29 +84,33 @@ func isRepr(prompt string) bool {
 	return printed.MatchString(prompt)
 }
 
-// leaks takes out the candidates whose prompt has the answer in it.
+// leaks takes out the candidates whose prompt has the answer in it. Where all candidates of the turn stand in the prompt, in
+// full length, choosing among them is the task.
 func (f *Filtered) leaks(all []ttc.Candidate, turn []int) []int {
-	kept, contained, long := turn[:0], 0, 0
+	kept, copied := turn[:0], 0
 	where := make([]place, len(turn))
 	for k, i := range turn {
-		where[k] = find(&all[i].Prompt, all[i].Output)
-		if where[k] == inside {
-			contained++
+		if where[k] = find(&all[i].Prompt, all[i].Output); where[k] == inside && isLong(all[i].Output) {
+			copied++
 		}
 	}
 	for k, i := range turn {
-		leak := where[k] == atEnd || where[k] == inside && contained < len(turn) && len(all[i].Output) >= containedBytes
-		if leak {
+		if where[k] == atEnd || where[k] == inside && isLong(all[i].Output) && copied < len(turn) {
 			f.Out = append(f.Out, Out{i, ledger.AnswerInPrompt})
 			continue
 		}
 		if where[k] == inside {
-			long++
+			f.Contained++
 		}
 		kept = append(kept, i)
 	}
-	f.Contained = long
 	return kept
+}
+
+// isLong says whether an output is too long to stand in its prompt by chance.
+func isLong(output string) bool {
+	const most = 64 // characters
+	return len(output) >= most && utf8.RuneCountInString(strings.TrimSpace(output)) >= most
 }
 
 // place is where an output stands in a prompt.

@@ -93,6 +93,8 @@ func TestParseStepNamesTheField(t *testing.T) {
 		{`"3"`, `"x"`, "payload.usage_info.token_usage.prompt_tokens"},
 		{`2.0`, `2.5`, "payload.usage_info.num_llm_calls"},
 		{`"UUID":"u"`, `"UUID":null`, "payload.UUID: is null"},
+		{`"extra"`, `"\ud83d"`, "payload: has a key that is no Unicode text"},
+		{`"x":[1]`, `"x\udc00":[1]`, "payload.data: has a key that is no Unicode text"},
 	}
 	for _, c := range cases {
 		in := strings.Replace(goodStep, c.old, c.new, 1)

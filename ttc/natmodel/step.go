@@ -1,7 +1,9 @@
 package natmodel
 
 import (
+	"bytes"
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/nat-go/nat-go/ttc/json"
 )
@@ -138,6 +140,9 @@ func parsePayload(raw json.Raw) (Step, error) {
 		case "UUID":
 			uuid = c.Value()
 		default:
+			if hasLoneSurrogate(key) {
+				return s, refuse(at, "has a key that is no Unicode text")
+			}
 			c.Skip()
 		}
 	}
@@ -172,6 +177,11 @@ func parsePayload(raw json.Raw) (Step, error) {
 	if !absent(data) && data.Kind() != json.Object {
 		return s, refuse(at+".data", "is %s, not an object", data.Kind())
 	}
+	if bytes.Contains(data, []byte(`\ud`)) || bytes.Contains(data, []byte(`\uD`)) {
+		if err := checkKeys(at+".data", data); err != nil {
+			return s, err
+		}
+	}
 	if err := checkUsage(usage); err != nil {
 		return s, err
 	}
@@ -182,6 +192,21 @@ func parsePayload(raw json.Raw) (Step, error) {
 	}
 	s.Name, s.Metadata, s.Data = present(name), present(metadata), present(data)
 	return s, nil
+}
+
+func checkKeys(at string, raw json.Raw) error {
+	for key := range raw.Members() {
+		if hasLoneSurrogate(key) {
+			return refuse(at, "has a key that is no Unicode text")
+		}
+	}
+	return nil
+}
+
+// hasLoneSurrogate says whether a key holds half of a surrogate pair, which pydantic refuses as the name of a field it
+// doesn't know.
+func hasLoneSurrogate(key json.Raw) bool {
+	return bytes.IndexByte(key, '\\') >= 0 && !utf8.Valid(key.Bytes())
 }
 
 func isFramework(s string) bool {

@@ -99,7 +99,9 @@ func (p *parser) example(raw json.Raw, hash xxh3.Uint128, ex *ttc.Example, ids *
 
 func (p *parser) entry(raw json.Raw) (e entry) {
 	c := raw.Cursor()
-	c.Enter(json.Object)
+	if !c.Enter(json.Object) {
+		return e
+	}
 	for key, ok := c.Member(); ok; key, ok = c.Member() {
 		switch string(key.Bytes()) {
 		case p.cfg.IDKey:
