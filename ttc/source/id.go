@@ -42,10 +42,10 @@ func Trial(id string) (task, rep string) {
 // reasoning.error, or error, among the candidate's own keys or in its metadata.
 func ScoreError(score float64, failure, reasoning, metadata json.Raw) string {
 	if metadata.Kind() == json.Object && (bytes.Contains(metadata, []byte(`"reasoning"`)) || bytes.Contains(metadata, []byte(`"error"`))) {
-		if reasoning == nil {
+		if len(reasoning) == 0 {
 			reasoning, _ = metadata.Get("reasoning")
 		}
-		if failure == nil {
+		if len(failure) == 0 {
 			failure, _ = metadata.Get("error")
 		}
 	}
