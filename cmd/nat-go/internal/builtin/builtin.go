@@ -5,6 +5,8 @@ package builtin
 import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/dpo"
+	"github.com/nat-go/nat-go/builders/dpo/natcompat"
+	"github.com/nat-go/nat-go/builders/sft"
 	"github.com/nat-go/nat-go/plugins/sdk"
 )
 
@@ -14,10 +16,17 @@ const PluginName = "nat-go"
 // ServeCommand is the hidden command that serves it.
 const ServeCommand = "plugin-serve"
 
+// natDPO is the name under which NAT's own algorithm is served: the dpo_traj_builder of --compat nat.
+const natDPO = "dpo_traj_builder.natcompat"
+
 // List returns the built-in builders.
 func List() []sdk.Factory {
+	nat := natcompat.Info()
+	nat.Name = natDPO
 	return []sdk.Factory{
 		sdk.New(dpo.Info(), func(c *dpo.Config) (builders.Builder, error) { return dpo.New(*c) }),
+		sdk.New(nat, func(c *dpo.Config) (builders.Builder, error) { return natcompat.New(*c) }),
+		sdk.New(sft.Info(), func(c *sft.Config) (builders.Builder, error) { return sft.New(*c) }),
 	}
 }
 
@@ -27,4 +36,9 @@ func Plugin(version string) sdk.Plugin {
 }
 
 // Compat is the builder that does in NAT's own way what a built-in builder does in ours.
-func Compat(builder string) string { return builder }
+func Compat(builder string) string {
+	if builder == dpo.Info().Name {
+		return natDPO
+	}
+	return builder
+}
