@@ -19,20 +19,20 @@ const ServeCommand = "plugin-serve"
 // natDPO is the name under which NAT's own algorithm is served: the dpo_traj_builder of --compat nat.
 const natDPO = "dpo_traj_builder.natcompat"
 
-// List returns the built-in builders.
+// List returns the built-in builders that a configuration can name.
 func List() []sdk.Factory {
-	nat := natcompat.Info()
-	nat.Name = natDPO
 	return []sdk.Factory{
 		sdk.New(dpo.Info(), func(c *dpo.Config) (builders.Builder, error) { return dpo.New(*c) }),
-		sdk.New(nat, func(c *dpo.Config) (builders.Builder, error) { return natcompat.New(*c) }),
 		sdk.New(sft.Info(), func(c *sft.Config) (builders.Builder, error) { return sft.New(*c) }),
 	}
 }
 
 // Plugin is the plugin of the built-in builders.
 func Plugin(version string) sdk.Plugin {
-	return sdk.Plugin{Name: PluginName, Version: version, Builders: List()}
+	nat := natcompat.Info()
+	nat.Name = natDPO
+	return sdk.Plugin{Name: PluginName, Version: version, Builders: append(List(),
+		sdk.New(nat, func(c *dpo.Config) (builders.Builder, error) { return natcompat.New(*c) }))}
 }
 
 // Compat is the builder that does in NAT's own way what a built-in builder does in ours.
