@@ -58,8 +58,7 @@ PATH is a run's folder, or rows as for dataset verify. The flags say which recor
 	f.StringVar(&q.Turn, "turn", "", "records of this turn")
 	f.StringVar(&q.Builder, "builder", "", "records of this builder")
 	f.StringVar(&q.Split, "split", "", "train or validation")
-	f.StringVar(&dropped, "dropped", "", "records that curation dropped, for this reason (`REASON`; without one: for any)")
-	f.Lookup("dropped").NoOptDefVal = anyReason
+	f.StringVar(&dropped, "dropped", "", "records that the gate or curation dropped for this `REASON`; any: for whatever reason")
 	f.Int64Var(&q.Skip, "skip", 0, "leave out so many of them")
 	f.Int64Var(&q.Limit, "limit", 3, "at most so many; 0: all")
 	f.BoolVar(&full, "full", false, "print long texts whole")

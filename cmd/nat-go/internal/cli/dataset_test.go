@@ -54,6 +54,7 @@ func TestDatasetCommands(t *testing.T) {
 		{[]string{"dataset", "show", dir, "--split", "test"}, 2, "train or validation"},
 		{[]string{"dataset", "convert", dir, "--format", "trl"}, 2, "no run's folder"},
 		{[]string{"dataset", "convert", dir}, 2, "format"},
+		{[]string{"formats"}, 0, "customizer  for NeMo Customizer v1; carries preference"},
 		{[]string{"explain", "tie"}, 0, "What to do:"},
 		{[]string{"explain"}, 0, "NG5001"},
 		{[]string{"explain", "tye"}, 2, "did you mean tie?"},
@@ -75,6 +76,7 @@ func TestDatasetCommandsInJSON(t *testing.T) {
 		{[]string{"dataset", "stats", dir, "--json"}, "stats"},
 		{[]string{"dataset", "show", dir, "--json"}, "records"},
 		{[]string{"explain", "--json"}, "codes"},
+		{[]string{"formats", "--json"}, "formats"},
 	} {
 		_, out, errs := command(c.args...)
 		var got map[string]any

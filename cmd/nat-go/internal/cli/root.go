@@ -57,6 +57,7 @@ func newRootCmd() *cobra.Command {
 	root.AddCommand(newFinetuneCmd())
 	root.AddCommand(newDatasetCmd())
 	root.AddCommand(newExplainCmd())
+	root.AddCommand(newFormatsCmd())
 	root.AddCommand(newPluginServeCmd())
 	root.AddCommand(newVersionCmd())
 	return root

@@ -79,3 +79,22 @@ func TestEveryReasonIsRegistered(t *testing.T) {
 		t.Error("the sides are mixed up")
 	}
 }
+
+func FuzzReadDecisions(f *testing.F) {
+	var file bytes.Buffer
+	(&Decisions{of: []Decision{Train, Both, Dropped(ledger.Tie)}}).WriteTo(&file)
+	f.Add(file.Bytes())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		d, err := ReadDecisions(bytes.NewReader(b))
+		if err != nil {
+			return
+		}
+		for i := range d.Len() {
+			if x := d.At(i); !x.Kept() {
+				if _, ok := x.Reason(); !ok {
+					t.Fatalf("decision %d is neither kept nor dropped for a reason", x)
+				}
+			}
+		}
+	})
+}
