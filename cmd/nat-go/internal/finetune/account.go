@@ -112,6 +112,16 @@ func (r *run) writeProgress() error {
 		lines = append(lines, string(r.runs[i].line(r.plan.RunID, stamp))+"\n")
 		list = append(list, "  "+string(r.runs[i].line(r.plan.RunID, stamp)))
 	}
+	for _, m := range r.metrics {
+		m.Timestamp = stamp
+		b, err := json.Marshal(m)
+		if err != nil {
+			return err
+		}
+		if err := durable.WriteFile(r.plan.folder.path("dpo_trajectory_builder_"+m.RunID+".jsonl"), append(b, '\n')); err != nil {
+			return err
+		}
+	}
 	if len(lines) == 0 {
 		return nil
 	}

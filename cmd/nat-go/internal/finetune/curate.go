@@ -100,6 +100,9 @@ func (r *run) take(g *recordlog.Group) {
 		}
 		r.counters[c.Builder][c.Name] += c.N
 	}
+	if r.plan.Compat && g.Key != "" {
+		r.metrics = append(r.metrics, natMetrics(r.plan.RunID, g))
+	}
 	for i := range g.Records {
 		p, ok := g.Records[i].Record.(*builders.Preference)
 		if !ok {

@@ -216,3 +216,27 @@ func (c *collected) line(runID, stamp string) []byte {
 	b = appendFloat(append(b, `, "max_reward": `...), c.max)
 	return append(b, '}')
 }
+
+// builderMetrics is the metrics object of NAT's builder for one collection run, which it logs to
+// dpo_trajectory_builder_<run id>.jsonl. The run id is the builder's own: <run id>_run<k>.
+type builderMetrics struct {
+	Timestamp              string `json:"timestamp,omitempty"`
+	RunID                  string `json:"run_id"`
+	TotalExamples          int64  `json:"total_examples"`
+	TotalTurns             int64  `json:"total_turns"`
+	TotalCandidates        int64  `json:"total_candidates"`
+	TotalPairs             int64  `json:"total_pairs"`
+	TotalTrajectories      int64  `json:"total_trajectories"`
+	SkippedSingleCandidate int64  `json:"skipped_single_candidate"`
+	SkippedScoreDiff       int64  `json:"skipped_score_diff"`
+}
+
+func natMetrics(runID string, g *recordlog.Group) builderMetrics {
+	n := map[string]int64{}
+	for _, c := range g.Counts {
+		n[c.Name] += c.N
+	}
+	return builderMetrics{RunID: runID + "_run" + g.Key, TotalExamples: n["total_examples"], TotalTurns: n["total_turns"],
+		TotalCandidates: n["total_candidates"], TotalPairs: n["total_pairs"], TotalTrajectories: int64(len(g.Records)),
+		SkippedSingleCandidate: n["skipped_single_candidate"], SkippedScoreDiff: n["skipped_score_diff"]}
+}

@@ -50,6 +50,7 @@ type run struct {
 	processes processes
 	drops     *dropFile
 	runs      []collected // NAT's view, one a collection run that gave records
+	metrics   []builderMetrics
 	seen      source.Stats
 	inputs    []source.Input
 	counters  map[string]map[string]int64 // by builder

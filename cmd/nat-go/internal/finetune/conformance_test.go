@@ -1,0 +1,218 @@
+package finetune
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+
+	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+)
+
+// oracle is the folder of recorded NAT runs.
+func oracle(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("NATGO_CONFORMANCE")
+	if dir == "" {
+		dir = filepath.FromSlash("../../../../../shared/conformance")
+	}
+	dir, err := filepath.Abs(filepath.Join(dir, "nat", "cases"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir); err != nil {
+		t.Skipf("no recorded NAT runs in %s: set NATGO_CONFORMANCE to the conformance folder", dir)
+	}
+	return dir
+}
+
+func testEnv(t *testing.T) Env {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Env{Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel), Self: self, Now: time.Now,
+		Findings: func(fs []schema.Finding) {
+			for _, f := range fs {
+				t.Logf("%s:%d:%d %s %s", f.File, f.Line, f.Column, f.Code, f.Message)
+			}
+		}}
+}
+
+// caseInputs are the inputs of a case, in the order of the collection runs. A run whose file is missing is a failed one.
+func caseInputs(t *testing.T, dir string) []string {
+	t.Helper()
+	names := []string{"input/workflow_output.json"}
+	more, err := filepath.Glob(filepath.Join(dir, "input", "workflow_output_run*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range more {
+		names = append(names, "input/workflow_output_run"+string(rune('0'+len(names)))+".json")
+	}
+	return names
+}
+
+// TestCompatIsNAT runs every recorded case with --compat nat and compares what NAT wrote, byte for byte.
+func TestCompatIsNAT(t *testing.T) {
+	cases, err := filepath.Glob(filepath.Join(oracle(t), "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range cases {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			work := t.TempDir()
+			if err := os.CopyFS(work, os.DirFS(dir)); err != nil {
+				t.Fatal(err)
+			}
+			t.Chdir(work)
+			sum, err := Run(context.Background(), Request{ConfigFile: "config.yml", Compat: true, DryRun: true, RunID: "oracle",
+				From: caseInputs(t, dir)}, testEnv(t))
+			var metrics struct {
+				FinalStatus []struct{ Status string } `json:"final_status"`
+			}
+			text := bytes.ReplaceAll(read(t, "expected/metrics.json"), []byte("NaN"), []byte("null"))
+			text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("-Infinity"), []byte("null")), []byte("Infinity"), []byte("null"))
+			if jerr := json.Unmarshal(text, &metrics); jerr != nil {
+				t.Fatal(jerr)
+			}
+			completed := metrics.FinalStatus[0].Status == "completed"
+			if completed != (err == nil) || !completed && exit.Code(err) != exit.Failed {
+				t.Fatalf("NAT ended %q, we with %v", metrics.FinalStatus[0].Status, err)
+			}
+			if sum.DatasetDir == "" {
+				t.Fatal("no dataset_dir")
+			}
+			for _, name := range []string{"training_file.jsonl", "validation_file.jsonl"} {
+				want, got := read(t, "expected/"+name), read(t, filepath.Join(sum.DatasetDir, "customizer", name))
+				if !bytes.Equal(got, want) {
+					t.Errorf("%s differs:\n%s", name, cmp.Diff(string(want), string(got)))
+				}
+				if copied := read(t, filepath.Join("out/datasets/oracle", name)); !bytes.Equal(copied, want) {
+					t.Errorf("dataset_output_dir: %s differs", name)
+				}
+			}
+			wants, _ := filepath.Glob("expected/trajectories*.json")
+			for _, want := range append(wants, "expected/submitted.json") {
+				if want, got := read(t, want), read(t, filepath.Join(sum.DatasetDir, "nat_trajectories", filepath.Base(want))); !sameJSON(t, want, got) {
+					t.Errorf("%s differs", filepath.Base(string(want)))
+				}
+			}
+			checkProgress(t, sum)
+		})
+	}
+}
+
+// checkProgress compares our progress files with NAT's metrics, but for the times.
+func checkProgress(t *testing.T, sum *Summary) {
+	t.Helper()
+	var want struct {
+		Builder []any `json:"builder"`
+		History []any `json:"collection_history"`
+	}
+	if err := json.Unmarshal(pythonJSON(read(t, "expected/metrics.json")), &want); err != nil {
+		t.Fatal(err)
+	}
+	var got []map[string]any
+	if b := read(t, filepath.Join(sum.RunDir, "collection_history.json")); b != nil {
+		if err := json.Unmarshal(pythonJSON(b), &got); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var history []any
+	for _, g := range got {
+		delete(g, "timestamp")
+		history = append(history, g)
+	}
+	if d := cmp.Diff(want.History, history); d != "" {
+		t.Errorf("collection_history (-NAT +ours):\n%s", d)
+	}
+	var lines []any
+	for k := range want.Builder {
+		var l map[string]any
+		if err := json.Unmarshal(read(t, filepath.Join(sum.RunDir, fmt.Sprintf("dpo_trajectory_builder_oracle_run%d.jsonl", k))), &l); err != nil {
+			t.Fatal(err)
+		}
+		delete(l, "timestamp")
+		lines = append(lines, l)
+	}
+	if d := cmp.Diff(want.Builder, lines); d != "" {
+		t.Errorf("builder metrics (-NAT +ours):\n%s", d)
+	}
+}
+
+// read returns a file's content, nil where there is none.
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// pythonJSON makes strings of the bare words that Python writes for numbers JSON does not have.
+func pythonJSON(b []byte) []byte {
+	var out []byte
+	for i, inText := 0, false; i < len(b); i++ {
+		switch {
+		case inText && b[i] == '\\':
+			out = append(out, b[i])
+			i++
+		case b[i] == '"':
+			inText = !inText
+		case !inText:
+			for _, word := range []string{"-Infinity", "Infinity", "NaN"} {
+				if bytes.HasPrefix(b[i:], []byte(word)) {
+					out = append(out, `"`+word...)
+					i += len(word)
+					out = append(out, '"')
+					break
+				}
+			}
+		}
+		if i < len(b) {
+			out = append(out, b[i])
+		}
+	}
+	return out
+}
+
+func sameJSON(t *testing.T, a, b []byte) bool {
+	t.Helper()
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	var x, y any
+	for _, p := range []struct {
+		text []byte
+		into *any
+	}{{a, &x}, {b, &y}} {
+		dec := json.NewDecoder(bytes.NewReader(pythonJSON(p.text)))
+		dec.UseNumber()
+		if err := dec.Decode(p.into); err != nil {
+			t.Fatalf("%v in %s", err, p.text)
+		}
+	}
+	if d := cmp.Diff(x, y, cmp.Comparer(sameNumber)); d != "" {
+		t.Logf("(-NAT +ours)\n%s", d)
+		return false
+	}
+	return true
+}
+
+func sameNumber(a, b json.Number) bool {
+	x, xerr := a.Float64()
+	y, yerr := b.Float64()
+	return a == b || xerr == nil && yerr == nil && x == y
+}
