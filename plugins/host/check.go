@@ -2,7 +2,6 @@ package host
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -11,7 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// checkRecord returns why a record can't stand: what it refers to is not there, or it breaks a rule of its kind.
+// checkRecord returns why a record can't stand: its kind was not declared, or what it refers to is not there. Whether its
+// numbers make sense is for the gate to say, which --compat nat does without.
 func checkRecord(g *ttc.Group, r builders.Record, kinds []builders.Kind) (ledger.Reason, error) {
 	if !slices.Contains(kinds, r.Kind()) {
 		return ledger.BadRecord, fmt.Errorf("its builder does not declare records of kind %v", r.Kind())
@@ -22,24 +22,8 @@ func checkRecord(g *ttc.Group, r builders.Record, kinds []builders.Kind) (ledger
 	if err := builders.CheckRefs(g, r); err != nil {
 		return ledger.BadReference, err
 	}
-	switch r := r.(type) {
-	case *builders.Preference:
-		if !finite(r.Reward) {
-			return ledger.BadRecord, fmt.Errorf("its reward is %v", r.Reward)
-		}
-	case *builders.Rollout:
-		if r.Reward != nil && !finite(*r.Reward) {
-			return ledger.BadRecord, fmt.Errorf("its reward is %v", *r.Reward)
-		}
-	case *builders.Demonstration:
-		if !finite(r.Weight) || r.Weight < 0 {
-			return ledger.BadRecord, fmt.Errorf("its weight is %v", r.Weight)
-		}
-	}
 	return "", nil
 }
-
-func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
 
 // cleanDrop makes a plugin's drop fit for the books: the stage and the builder are the host's to say, a reason that is not in
 // the registry gets the plugin's name.

@@ -475,7 +475,9 @@ func FuzzRecordReader(f *testing.F) {
 		return nil
 	})
 	w.Begin(0, g)
-	ref := func(p builders.Part, i int) builders.Content { return builders.Content{Ref: builders.Ref{Part: p, Candidate: i}} }
+	ref := func(p builders.Part, i int) builders.Content {
+		return builders.Content{Ref: builders.Ref{Part: p, Candidate: i}}
+	}
 	_ = w.Record(&builders.Preference{Prompt: ref(builders.CandidatePrompt, 0), Chosen: ref(builders.CandidateOutput, 1), Rejected: ref(builders.CandidateOutput, 0), ChosenScore: 1})
 	_ = w.Record(&builders.Distillation{Sites: []builders.Site{{Hint: "h"}}})
 	_ = w.Drop(ledger.Drop{Reason: "tie"})
