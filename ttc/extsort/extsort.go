@@ -123,15 +123,13 @@ func (s *Sorter) All() iter.Seq2[[]byte, error] {
 }
 
 // Close releases memory and disk. The sorter is of no use after it.
-func (s *Sorter) Close() error {
+func (s *Sorter) Close() {
 	s.rows, s.spare, s.runs = nil, nil, nil
 	s.sorted, s.err = true, errors.New("extsort: the sorter is closed")
-	if s.file == nil {
-		return nil
+	if s.file != nil {
+		s.file.Close() // nobody will read what is lost if it fails
+		s.file = nil
 	}
-	err := s.file.Close()
-	s.file = nil
-	return err
 }
 
 func (s *Sorter) sort() {

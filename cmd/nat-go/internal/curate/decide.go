@@ -167,7 +167,8 @@ func (d *decider) dropContradictions() error {
 			forward = forward[:1]
 		}
 	}
-	return d.pairs.Close()
+	d.pairs.Close()
+	return nil
 }
 
 // dropCopies keeps the first record of a content, and draws a number for every preference that is left.
@@ -205,7 +206,8 @@ func (d *decider) dropCopies() error {
 			return err
 		}
 	}
-	return d.copies.Close()
+	d.copies.Close()
+	return nil
 }
 
 // sample keeps the preferences with the smallest numbers, MaxPairs of them.
@@ -222,7 +224,8 @@ func (d *decider) sample() error {
 			d.of[binary.BigEndian.Uint64(row[16:])] = Dropped(ledger.NotSampled)
 		}
 	}
-	return d.draws.Close()
+	d.draws.Close()
+	return nil
 }
 
 // SplitError says that the data can't be split as asked.

@@ -30,7 +30,7 @@ func (r *Report) Text(w io.Writer) error {
 	for _, f := range r.Files {
 		fmt.Fprintf(t, "%s\t%d rows\t{%s}\n", f.Path, f.Rows, f.Shape)
 	}
-	t.Flush()
+	_ = t.Flush() // into memory
 	switch {
 	case r.Errors > 0:
 		fmt.Fprintf(&b, "%d errors, %d warnings; `nat-go explain CODE` says what to do\n", r.Errors, r.Warnings)
@@ -51,7 +51,7 @@ func (s *Stats) Text(w io.Writer) error {
 	for _, k := range s.Kinds {
 		fmt.Fprintf(t, "%s\t%d\t%d\t\n", k.Kind, k.Train, k.Validation)
 	}
-	t.Flush()
+	_ = t.Flush() // into memory
 	fmt.Fprintf(&b, "\n%d distinct prompts", s.Prompts)
 	if s.Examples > 0 {
 		fmt.Fprintf(&b, " of %d examples", s.Examples)
@@ -72,7 +72,7 @@ func (s *Stats) Text(w io.Writer) error {
 	for _, l := range s.Lengths {
 		row("characters of "+l.Name, l)
 	}
-	t.Flush()
+	_ = t.Flush() // into memory
 	if p := s.Pairs; p != nil {
 		fmt.Fprintf(&b, "\nchosen is longer in %.1f %% of the pairs, of equal length in %.1f %%; on average by %.1f characters\n",
 			100*p.ChosenLonger, 100*p.SameLength, p.MeanGap)
@@ -121,7 +121,7 @@ func (s *Stats) drops(b *strings.Builder) {
 		}
 		fmt.Fprintf(t, "  %s\t%s\t%d %s\t%s\n", printable(stage), printable(string(d.Reason)), d.Count, printable(plural(d.Unit, d.Count)), page.Text)
 	}
-	t.Flush()
+	_ = t.Flush() // into memory
 }
 
 func plural(unit string, n int64) string {

@@ -1,7 +1,6 @@
 package show
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"strings"
@@ -41,7 +40,7 @@ func Write(w io.Writer, v View, o Options) error {
 	if o.Width <= 0 {
 		o.Width = 80
 	}
-	p := &printer{Writer: bufio.NewWriter(w), Options: o}
+	p := &printer{Options: o}
 	p.title(v.Title)
 	for _, f := range v.Facts {
 		p.text([]span{{clean(f), false}}, dim)
@@ -54,7 +53,8 @@ func Write(w io.Writer, v View, o Options) error {
 		p.passage(v.Messages)
 	}
 	p.WriteString("\n")
-	return p.Flush()
+	_, err := io.WriteString(w, p.String())
+	return err
 }
 
 // style is an SGR colour.
@@ -70,7 +70,7 @@ const (
 )
 
 type printer struct {
-	*bufio.Writer
+	strings.Builder
 	Options
 }
 
