@@ -1,0 +1,223 @@
+package candidates
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+func write(t testing.TB, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), FileName)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+type result struct {
+	examples []*ttc.Example
+	cursors  []source.Cursor
+	drops    []ledger.Drop
+	stats    source.Stats
+	inputs   []source.Input
+}
+
+func read(t testing.TB, change func(*Config), opt source.Options, paths ...string) (r result, err error) {
+	t.Helper()
+	cfg := DefaultConfig()
+	cfg.Path = paths
+	if change != nil {
+		change(&cfg)
+	}
+	opt.Drop = func(d ledger.Drop) { r.drops = append(r.drops, d) }
+	s, err := Open(context.Background(), cfg, opt)
+	if err != nil {
+		return r, err
+	}
+	defer s.Close()
+	for {
+		ex, at, err := s.Next(context.Background())
+		if err == io.EOF {
+			r.stats, r.inputs = *s.Stats(), s.Inputs()
+			return r, nil
+		}
+		if err != nil {
+			return r, err
+		}
+		r.examples, r.cursors = append(r.examples, ex), append(r.cursors, at)
+	}
+}
+
+func mustRead(t testing.TB, lines ...string) result {
+	t.Helper()
+	r, err := read(t, nil, source.Options{}, write(t, strings.Join(lines, "\n")+"\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// shape prints examples as id[turn:output=score ...].
+func shape(r result) string {
+	var out []string
+	for _, ex := range r.examples {
+		var c []string
+		for _, x := range ex.Candidates {
+			c = append(c, fmt.Sprintf("%s%d:%s=%v", x.Turn, x.Index, x.Output, x.Score))
+		}
+		out = append(out, fmt.Sprintf("%s%v", ex.ID, c))
+	}
+	return strings.Join(out, " ")
+}
+
+func TestLinesOfOneIDAreAnExample(t *testing.T) {
+	r := mustRead(t,
+		`{"id":"a","turn_id":"t","candidate_index":4,"prompt":"P","output":"x","score":1,"metadata":{"k":[1]},"task_id":"T","model":"m"}`,
+		`{"id":"a","turn_id":"t","prompt":"P","output":"y","score":"0.5","model":"m"}`,
+		`{"id":"a","turn_id":7,"output":"z","score":0}`,
+		``,
+		`{"id":2,"output":"u","score":1}`,
+		`{"id":2,"output":"v","score":2}`,
+		`{"output":"lone","score":1}`,
+		`{"output":"lone","score":1}`,
+		`{"id":"a","output":"w","score":1}`,
+	)
+	want := "a[t4:x=1 t1:y=0.5 70:z=0] 2[0:u=1 1:v=2] #5[0:lone=1] #6[0:lone=1] a#2[0:w=1]"
+	if got := shape(r); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	a := r.examples[0]
+	if a.Task != "T" || a.Policy != "m" || string(a.Candidates[0].Metadata) != `{"k":[1]}` || a.Candidates[1].Prompt.Text != "P" || a.Candidates[0].Step != "dpo_candidate_move" {
+		t.Errorf("%+v", a)
+	}
+	if r.stats.MissingIDs != 2 || r.stats.RepeatedIDs != 1 || r.stats.FirstRepeat != "a" || r.stats.Steps != 8 || r.stats.Candidates != 8 || r.stats.Examples != 5 {
+		t.Errorf("%+v", r.stats)
+	}
+}
+
+func TestPolicyIsKnownWhereAllLinesAgree(t *testing.T) {
+	r := mustRead(t, `{"id":1,"output":"a","score":1,"model":"m"}`, `{"id":1,"output":"b","score":1,"model":"n"}`, `{"id":1,"output":"b","score":1,"model":"m"}`, `{"id":2,"output":"b","score":1,"model":"n"}`)
+	if r.examples[0].Policy != "" || r.examples[1].Policy != "n" {
+		t.Errorf("%q %q", r.examples[0].Policy, r.examples[1].Policy)
+	}
+}
+
+func TestDrops(t *testing.T) {
+	for line, want := range map[string]ledger.Reason{
+		`7`:                                              ledger.BadStep,
+		`{"id":"a","output":"x"}`:                        ledger.NoScore,
+		`{"id":"a","output":"x","score":null}`:           ledger.NoScore,
+		`{"id":"a","output":"x","score":"y"}`:            ledger.BadScore,
+		`{"id":"a","output":{},"score":1}`:               ledger.BadOutput,
+		`{"id":"a","output":"x","score":1,"turn_id":[]}`: ledger.BadTurnID,
+		`{"id":"a","output":"x","score":1,"candidate_index":"two"}`: ledger.BadIndex,
+		`{"id":"a","output":"x","score":1,"metadata":7}`:            ledger.BadStep,
+		`{"id":"a","output":"` + strings.Repeat("x", 3000) + `"}`:   ledger.ExampleTooLarge,
+	} {
+		text := `{"id":"a","output":"good","score":1}` + "\n" + line + "\n" + `{"id":"a","output":"good2","score":1}`
+		r, err := read(t, func(c *Config) { c.MaxLine = 1024 }, source.Options{}, write(t, text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.drops) != 1 || r.drops[0].Reason != want || !strings.HasPrefix(text[r.drops[0].Offset:], line) || r.drops[0].Unit != "step" {
+			t.Errorf("%.60s: %+v, want %s", line, r.drops, want)
+		}
+		if len(r.examples) != 1 || len(r.examples[0].Candidates) != 2 || r.stats.Steps != 3 {
+			t.Errorf("%.60s: %s %+v", line, shape(r), r.stats)
+		}
+	}
+}
+
+func TestKeysCanBeNamed(t *testing.T) {
+	r, err := read(t, func(c *Config) {
+		c.IDKey, c.TurnKey, c.OutputKey, c.ScoreKey, c.PromptKey, c.StepName = "q", "turn", "response", "reward", "input", "judged"
+	}, source.Options{}, write(t, `[{"q":1,"turn":"t","response":"x","reward":2,"input":[{"role":"user","content":"hi"}]}]`))
+	if err != nil || shape(r) != "1[t0:x=2]" || r.examples[0].Candidates[0].Step != "judged" || r.examples[0].Candidates[0].Prompt.Form != ttc.MessagesPrompt {
+		t.Errorf("%s %v", shape(r), err)
+	}
+}
+
+func TestInputsThatCannotBeRead(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                 "the file is empty",
+		`{"id":1}` + "\n" + `{"id":1,"out`: ":2 (byte 21): the input ends inside an object that begins at byte 9",
+		`{"id":1}` + "\nnot json":          ":2 (byte 9): expected a value",
+	} {
+		path := write(t, text)
+		_, err := read(t, nil, source.Options{}, path)
+		var se *source.Error
+		if !errors.As(err, &se) || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), path) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+	if _, err := read(t, func(c *Config) { c.MaxExample = 2 }, source.Options{}, write(t, strings.Repeat(`{"id":1,"output":"a","score":1}`+"\n", 3))); err == nil || !strings.Contains(err.Error(), "more than 2 lines have the id \"1\"") {
+		t.Error(err)
+	}
+}
+
+func TestResumeGivesTheRest(t *testing.T) {
+	var lines []string
+	for i := range 60 {
+		switch {
+		case i%11 == 5:
+			lines = append(lines, "7")
+		case i%13 == 4:
+			lines = append(lines, `{"output":"o","score":1}`)
+		default:
+			lines = append(lines, fmt.Sprintf(`{"id":"e%d","output":"o%d","score":%d}`, i/4%10, i, i%3))
+		}
+	}
+	a, b := write(t, strings.Join(lines, "\n")), write(t, lines[0])
+	whole, err := read(t, nil, source.Options{}, a, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(whole.examples) < 15 {
+		t.Fatal(shape(whole))
+	}
+	for k, at := range append([]source.Cursor{{}}, whole.cursors...) {
+		rest, err := read(t, nil, source.Options{Resume: &at, Inputs: whole.inputs}, a, b)
+		if err != nil {
+			t.Fatalf("after %d: %v", k, err)
+		}
+		if len(rest.examples) != len(whole.examples)-k || k < len(whole.examples) && !reflect.DeepEqual(rest.examples, whole.examples[k:]) {
+			t.Fatalf("after %d the examples differ: %s", k, shape(rest))
+		}
+		if !reflect.DeepEqual(rest.stats, whole.stats) || !reflect.DeepEqual(rest.inputs, whole.inputs) {
+			t.Fatalf("after %d: %+v, want %+v", k, rest.stats, whole.stats)
+		}
+	}
+	if err := os.WriteFile(a, []byte(strings.Join(slices.Concat([]string{`{"id":"new","output":"o","score":1}`}, lines), "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := read(t, nil, source.Options{Resume: &whole.cursors[3], Inputs: whole.inputs}, a, b); err == nil || !strings.Contains(err.Error(), "changed") {
+		t.Error(err)
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add(`{"id":1,"output":"a","score":1}` + "\n" + `{"id":1,"turn_id":null,"output":null,"score":NaN}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		r, err := read(t, nil, source.Options{}, write(t, text))
+		if err != nil {
+			return
+		}
+		for _, a := range r.stats.Accounts() {
+			if a.In != a.Out+a.DroppedTotal() {
+				t.Fatalf("%q: the books don't balance: %+v", text, a)
+			}
+		}
+	})
+}
