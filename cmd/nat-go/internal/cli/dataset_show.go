@@ -79,6 +79,9 @@ func showRecords(path, row string, q dataset.Query, print func(show.View) error)
 	if err != nil {
 		return err
 	}
+	if len(p.Formats) == 0 {
+		return exit.Failedf("there are no rows in %s", path)
+	}
 	if row == "" {
 		row = p.Formats[0].Files[0].Name + ":1"
 	} else {

@@ -53,6 +53,9 @@ func measure(path string) ([]*dataset.Stats, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(p.Formats) == 0 {
+		return nil, exit.Failedf("there are no rows in %s", path)
+	}
 	var all []*dataset.Stats
 	for _, f := range p.Formats {
 		s, err := dataset.MeasureRows(f, os.TempDir())

@@ -487,3 +487,33 @@ func TestReportsAndStatsInWords(t *testing.T) {
 		t.Error("an escape sequence of the data got through")
 	}
 }
+
+func TestTrajectoriesAreChecked(t *testing.T) {
+	dir := t.TempDir()
+	folder := filepath.Join(dir, "dataset", trajectoriesFolder)
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	one := `{"episode": [{"prompt": "p", "chosen_response": "c", "rejected_response": "r"}], "reward": NaN, "metadata": {}}`
+	for name, c := range map[string]struct {
+		text   string
+		errors int64
+		rows   int64
+	}{
+		"sound":    {`{"trajectories": [[` + one + `, ` + one + `], [` + one + `]], "run_id": "x"}`, 0, 3},
+		"empty":    {`{"trajectories": [], "run_id": "x"}`, 0, 0},
+		"cut":      {`{"trajectories": [[` + one, 1, 0},
+		"list":     {`[]`, 1, 0},
+		"nothing":  {`{"run_id": "x"}`, 1, 0},
+		"flat":     {`{"trajectories": [` + one + `], "run_id": "x"}`, 1, 0},
+		"step":     {`{"trajectories": [[{"episode": [{"prompt": 1}], "reward": 1}]], "run_id": "x"}`, 1, 1},
+		"steps":    {`{"trajectories": [[{"episode": [], "reward": 1}]], "run_id": "x"}`, 1, 1},
+		"unscored": {`{"trajectories": [[{"episode": []}]], "run_id": "x"}`, 1, 1},
+	} {
+		write(t, filepath.Join(folder, "trajectories.json"), c.text)
+		r := verify(t, dir, nil)
+		if r.Errors != c.errors || len(r.Files) != 1 || r.Files[0].Rows != c.rows {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}

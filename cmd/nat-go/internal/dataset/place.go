@@ -21,8 +21,9 @@ const maxLine = 256 << 20
 
 // Place is a data set on disk, found by its files alone.
 type Place struct {
-	Run     string // the run's folder; empty where only rows were given
-	Formats []FormatFolder
+	Run          string // the run's folder; empty where only rows were given
+	Formats      []FormatFolder
+	Trajectories []string // files of NAT's own collections, which a compat run writes
 }
 
 // FormatFolder holds the rows of one format.
@@ -71,6 +72,11 @@ func Find(path string) (*Place, error) {
 		}
 	}
 	for _, dir := range dirs {
+		if filepath.Base(dir) == trajectoriesFolder {
+			if p.Trajectories, err = filepath.Glob(filepath.Join(glob(dir), "*.json")); err != nil {
+				return nil, err
+			}
+		}
 		f, err := findFormat(dir)
 		if err != nil {
 			return nil, err
@@ -79,7 +85,7 @@ func Find(path string) (*Place, error) {
 			p.Formats = append(p.Formats, f)
 		}
 	}
-	if len(p.Formats) == 0 {
+	if len(p.Formats) == 0 && len(p.Trajectories) == 0 {
 		return nil, fmt.Errorf("there are no rows in %s: name a run's folder, its dataset folder, or a .jsonl file", path)
 	}
 	return p, nil

@@ -80,6 +80,11 @@ func Verify(p *Place, manifest []Written, tmp string) (*Report, error) {
 	if manifest != nil {
 		v.manifest(manifest)
 	}
+	for _, path := range p.Trajectories {
+		if err := v.trajectories(path); err != nil {
+			return nil, err
+		}
+	}
 	return v.report, nil
 }
 

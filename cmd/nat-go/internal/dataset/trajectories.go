@@ -1,0 +1,98 @@
+package dataset
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// trajectoriesFolder holds NAT's TrajectoryCollections: one JSON document a file, with NaN where a score was NaN.
+const trajectoriesFolder = "nat_trajectories"
+
+// maxTrajectories is the largest collection that is checked. It is read whole, as NAT does.
+const maxTrajectories = 2 << 30
+
+// trajectories checks a collection: {"trajectories": [[trajectory, ...], ...], "run_id": text}.
+func (v *verifier) trajectories(path string) error {
+	seen := Verified{Format: trajectoriesFolder, Shape: "episode, reward, metadata",
+		File: File{Path: trajectoriesFolder + "/" + filepath.Base(path), Kind: "preference", Split: "train and validation"}}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	seen.Bytes = info.Size()
+	at := Finding{Code: badRow, File: seen.Path}
+	if seen.Bytes > maxTrajectories {
+		at.Warning = true
+		v.find(at, "it is larger than %d GiB and was not checked", maxTrajectories>>30)
+		return nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	raw, err := json.Parse(text, json.Limits{Size: maxTrajectories})
+	if err == nil {
+		err = eachTrajectory(raw, func(t json.Raw) error {
+			seen.Rows++
+			return trajectory(t)
+		})
+	}
+	if err != nil {
+		v.find(at, "trajectory %d: %v", seen.Rows, err)
+	}
+	v.report.Files = append(v.report.Files, seen)
+	return nil
+}
+
+func eachTrajectory(raw json.Raw, f func(json.Raw) error) error {
+	if raw.Kind() != json.Object {
+		return errors.New("the document is no collection")
+	}
+	groups, _ := raw.Get("trajectories")
+	if id, _ := raw.Get("run_id"); groups.Kind() != json.Array || id.Kind() != json.String {
+		return errors.New(`the document has no "trajectories" or no "run_id"`)
+	}
+	for g := range groups.Elements() {
+		if g.Kind() != json.Array {
+			return errors.New("the trajectories of an example are no array")
+		}
+		for t := range g.Elements() {
+			if err := f(t); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// trajectory checks one trajectory: an episode of one preference, and a reward.
+func trajectory(t json.Raw) error {
+	if t.Kind() != json.Object {
+		return fmt.Errorf("it is %s", t.Kind())
+	}
+	episode, _ := t.Get("episode")
+	if reward, _ := t.Get("reward"); episode.Kind() != json.Array || reward.Kind() != json.Number {
+		return errors.New("it has no episode or no reward")
+	}
+	n := 0
+	for step := range episode.Elements() {
+		n++
+		if step.Kind() != json.Object {
+			return errors.New("its episode holds no object")
+		}
+		prompt, _ := step.Get("prompt")
+		chosen, _ := step.Get("chosen_response")
+		rejected, _ := step.Get("rejected_response")
+		if prompt.Kind() != json.String && prompt.Kind() != json.Array || chosen.Kind() != json.String || rejected.Kind() != json.String {
+			return errors.New("its episode is no preference")
+		}
+	}
+	if n != 1 {
+		return fmt.Errorf("its episode has %d steps where one is due", n)
+	}
+	return nil
+}
