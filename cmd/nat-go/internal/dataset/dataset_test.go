@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -298,7 +299,7 @@ func TestMeasure(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	p := s.Pairs
-	if m := p.Margins; len(m) != 1 || m[0] != (Spread{"judge", 30, 1, 1, 2, 3, 3, 2}) {
+	if m := p.Margins; len(m) != 1 || m[0] != (Spread{"judge", 30, 1, 1, 2, 3, 3, 2, 0}) {
 		t.Errorf("margins %+v", m)
 	}
 	if p.PerTurn.Count != 10 || p.PerTurn.Min != 3 || p.PerTurn.Max != 3 || p.ChosenLonger != 1 || p.MeanGap != float64(len("a long good answer ")-len("bad ")) {
@@ -515,5 +516,28 @@ func TestTrajectoriesAreChecked(t *testing.T) {
 		if r.Errors != c.errors || len(r.Files) != 1 || r.Files[0].Rows != c.rows {
 			t.Errorf("%s: %+v", name, r)
 		}
+	}
+}
+
+func TestSpreadsLeaveOutWhatIsNotFinite(t *testing.T) {
+	m := newMeter(t.TempDir())
+	defer m.close()
+	m.pairs = 1
+	for _, x := range []float64{3, math.NaN(), -1, math.Inf(1), 0.5} {
+		if err := m.sample("margin x", x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.sample("margin y", math.NaN())
+	s, err := m.stats("records")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Spread{{Name: "x", Count: 3, Min: -1, P10: -1, Median: 0.5, P90: 3, Max: 3, Mean: 2.5 / 3, NonFinite: 2}, {Name: "y", NonFinite: 1}}
+	if fmt.Sprint(s.Pairs.Margins) != fmt.Sprint(want) {
+		t.Errorf("%+v", s.Pairs.Margins)
+	}
+	if _, err := json.Marshal(s); err != nil {
+		t.Error(err)
 	}
 }

@@ -67,6 +67,8 @@ type Spread struct {
 	P90    float64 `json:"p90"`
 	Max    float64 `json:"max"`
 	Mean   float64 `json:"mean"`
+
+	NonFinite int64 `json:"non_finite,omitempty"` // NaN and infinite values, left out of all the above
 }
 
 // DropCount counts drops as dropped.jsonl has them.
@@ -155,6 +157,7 @@ type meter struct {
 	pairs     int64
 	samples   *extsort.Sorter // metric 2, ordered float 8
 	names     []string        // of the metrics
+	odd       []int64         // values that are not finite, by metric
 	prompts   *sharing
 	rows      *sharing
 	swaps     *sharing
@@ -292,6 +295,11 @@ func (m *meter) sample(name string, x float64) error {
 		}
 		i = len(m.names)
 		m.names = append(m.names, name)
+		m.odd = append(m.odd, 0)
+	}
+	if math.IsNaN(x) || math.IsInf(x, 0) { // only compat keeps such records
+		m.odd[i]++
+		return nil
 	}
 	bits := math.Float64bits(x) // ordered as the numbers are
 	if bits>>63 == 1 {
@@ -376,7 +384,8 @@ func (m *meter) spreads(s *Stats) error {
 	}
 	for i, name := range m.names {
 		x := all[i]
-		x.Mean /= float64(x.Count)
+		x.Mean /= float64(max(1, x.Count))
+		x.NonFinite = m.odd[i]
 		kind, rest, _ := strings.Cut(name, " ")
 		x.Name = rest
 		switch kind {

@@ -65,6 +65,9 @@ func (s *Stats) Text(w io.Writer) error {
 	}
 	if s.Pairs != nil {
 		for _, m := range s.Pairs.Margins {
+			if m.NonFinite > 0 {
+				fmt.Fprintf(&b, "%d margins of %s are NaN or infinite and left out\n", m.NonFinite, scoreName(m.Name))
+			}
 			row("margin of "+scoreName(m.Name), m)
 		}
 		row("pairs "+s.Pairs.PerTurn.Name, s.Pairs.PerTurn)
