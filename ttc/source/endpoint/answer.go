@@ -1,0 +1,126 @@
+package endpoint
+
+import (
+	"bytes"
+	stdjson "encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// answer is what a workflow answered to one question.
+type answer struct {
+	value  json.Raw // the answer; nil: there was none
+	steps  []byte   // elements of a JSON array: steps as `nat eval --endpoint` writes them
+	raised string   // what the workflow raised; empty: it didn't
+
+	text    []byte // parts of a result that is text, joined
+	hasText bool
+}
+
+// errIncomplete is an answer that ended before the workflow's value.
+var errIncomplete = errors.New("the answer ends before the workflow's result")
+
+// line is one of intermediate_data.
+type line struct {
+	ID      string `json:"id"`
+	Name    string `json:"name"`
+	Payload string `json:"payload"`
+}
+
+// parse reads the lines of an answer of /generate/full.
+func parse(body []byte) (*answer, error) {
+	a := new(answer)
+	for text := range bytes.Lines(body) {
+		text = bytes.TrimSpace(text)
+		kind, rest, _ := bytes.Cut(text, []byte(":"))
+		switch {
+		case len(text) == 0:
+		case text[0] == '{':
+			if err := a.bare(text); err != nil {
+				return nil, err
+			}
+		case string(kind) == "data":
+			if err := a.data(bytes.TrimSpace(rest)); err != nil {
+				return nil, err
+			}
+		case string(kind) == "intermediate_data":
+			if err := a.step(bytes.TrimSpace(rest)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if a.hasText {
+		a.value = quote(string(a.text))
+	}
+	if a.value == nil && a.raised == "" {
+		return nil, errIncomplete
+	}
+	return a, nil
+}
+
+// bare reads a line without a name: the workflow raised.
+func (a *answer) bare(text []byte) error {
+	var v struct {
+		Code, Message, Details string
+	}
+	if err := stdjson.Unmarshal(text, &v); err != nil {
+		return fmt.Errorf("a line of the answer is no JSON: %w", err)
+	}
+	a.raised = fmt.Sprintf("%s: %s", v.Details, v.Message)
+	return nil
+}
+
+// data reads a part of the result. Texts are joined; another value stands for itself.
+func (a *answer) data(text []byte) error {
+	if string(text) == "[DONE]" {
+		return nil
+	}
+	var v struct {
+		Value stdjson.RawMessage `json:"value"`
+		Code  string             `json:"code"`
+	}
+	if err := stdjson.Unmarshal(text, &v); err != nil {
+		return fmt.Errorf("a data line of the answer is no JSON: %w", err)
+	}
+	if v.Value == nil {
+		if v.Code != "" {
+			return a.bare(text)
+		}
+		a.value = json.Raw(text)
+		return nil
+	}
+	var s string
+	if stdjson.Unmarshal(v.Value, &s) != nil {
+		a.value = json.Raw(v.Value)
+		return nil
+	}
+	a.hasText = true
+	a.text = append(a.text, s...)
+	return nil
+}
+
+// step adds a step in the form of workflow_output.json. A payload that is no object is kept as it is: the reader says what
+// is wrong with the step.
+func (a *answer) step(text []byte) error {
+	var l line
+	if err := stdjson.Unmarshal(text, &l); err != nil {
+		return fmt.Errorf("a step of the answer is no JSON: %w", err)
+	}
+	payload := json.Raw(l.Payload)
+	if !json.Valid(payload) {
+		payload = quote(l.Payload)
+	}
+	if len(a.steps) > 0 {
+		a.steps = append(a.steps, ',')
+	}
+	a.steps = append(a.steps, `{"parent_id":"remote","function_ancestry":{"function_id":`...)
+	a.steps = append(a.steps, quote(l.ID)...)
+	a.steps = append(a.steps, `,"function_name":`...)
+	a.steps = append(a.steps, quote(l.Name)...)
+	a.steps = append(a.steps, `,"parent_id":null,"parent_name":null},"payload":`...)
+	a.steps = append(a.steps, payload...)
+	a.steps = append(a.steps, '}')
+	return nil
+}

@@ -1,0 +1,76 @@
+package endpoint
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Config is `sources.<name>` with `_type: endpoint`.
+type Config struct {
+	Endpoint      string        `yaml:"endpoint" validate:"required" doc:"address of a running nat serve, with or without /generate"`
+	Dataset       string        `yaml:"dataset" validate:"required" doc:"the questions: a .json, .jsonl or .csv file"`
+	IDKey         string        `yaml:"id_key" default:"id" doc:"key of an entry's id"`
+	QuestionKey   string        `yaml:"question_key" default:"question" doc:"key of an entry's question"`
+	AnswerKey     string        `yaml:"generated_answer_key" default:"generated_answer" doc:"key that the workflow's answer is stored under"`
+	TrajectoryKey string        `yaml:"trajectory_key" default:"intermediate_steps" doc:"key that the steps are stored under"`
+	InputKey      string        `yaml:"input_key" default:"input_message" validate:"min=1" doc:"name of the workflow's parameter that takes the question"`
+	FilterSteps   []string      `yaml:"filter_steps" default:"[TTC_END]" doc:"event types to ask for; empty: all"`
+	Concurrency   int           `yaml:"max_concurrency" default:"8" validate:"gte=1,lte=1024" doc:"questions asked at once"`
+	Timeout       time.Duration `yaml:"timeout" default:"300s" validate:"gt=0" doc:"limit for one answer"`
+	Tries         int           `yaml:"tries" default:"3" validate:"gte=1,lte=20" doc:"how often a question is asked when the service is busy or unreachable"`
+	MaxAnswer     int64         `yaml:"max_answer_bytes" default:"268435456" validate:"gte=1024" doc:"an answer larger than this is an error"`
+	MaxExample    int64         `yaml:"max_example_bytes" default:"268435456" validate:"gte=1024" doc:"an entry with its steps larger than this is dropped"`
+	Token         string        `yaml:"token" secret:"true" doc:"bearer token; empty: none is sent"`
+
+	// Backoff is the pause before a question is asked again; it doubles, up to 30 seconds. 0: one second.
+	Backoff time.Duration `yaml:"-"`
+}
+
+// DefaultConfig returns the defaults.
+func DefaultConfig() Config {
+	return Config{IDKey: "id", QuestionKey: "question", AnswerKey: "generated_answer", TrajectoryKey: "intermediate_steps", InputKey: "input_message",
+		FilterSteps: []string{"TTC_END"}, Concurrency: 8, Timeout: 300 * time.Second, Tries: 3, MaxAnswer: 256 << 20, MaxExample: 256 << 20}
+}
+
+// paths are the places where a nat serve takes questions.
+var paths = []string{"/generate/full", "/v1/workflow/full"}
+
+// base is the address without the path, whichever spelling was used.
+func (c *Config) base() (string, error) {
+	u, err := url.Parse(c.Endpoint)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return "", errors.New("endpoint: it has to look like http://host:port")
+	}
+	s := strings.TrimRight(c.Endpoint, "/")
+	for _, suffix := range []string{"/full", "/stream", "/generate", "/v1/workflow"} {
+		s = strings.TrimRight(strings.TrimSuffix(s, suffix), "/")
+	}
+	return s, nil
+}
+
+// query asks for the steps that are wanted.
+func (c *Config) query() string {
+	if len(c.FilterSteps) == 0 {
+		return ""
+	}
+	return "?filter_steps=" + url.QueryEscape(strings.Join(c.FilterSteps, ","))
+}
+
+// clean takes the token out of a text.
+func (c *Config) clean(s string) string {
+	if c.Token != "" {
+		s = strings.ReplaceAll(s, c.Token, "***")
+	}
+	return s
+}
+
+func (c *Config) place(base string) string {
+	if u, err := url.Parse(base); err == nil {
+		u.User = nil
+		base = u.String()
+	}
+	return fmt.Sprintf("the workflow at %s", c.clean(base))
+}
