@@ -7,7 +7,7 @@ TAGS      := tokenizers
 LIBDIR     = $(shell sh collator/tokenizer/lib.sh 2>/dev/null | tail -n 1)
 WITH_LIB   = CGO_LDFLAGS="-L$(LIBDIR) $$CGO_LDFLAGS"
 FUZZTIME  ?= 10s
-LINT_VERSION := v2.12.2
+LINT_VERSION := v2.15.0
 
 .PHONY: help demo test build lib lint gen bench fuzz verify clean
 
