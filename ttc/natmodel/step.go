@@ -47,41 +47,61 @@ var eventTypes = map[string]struct {
 // ParseStep checks a step as NAT's IntermediateStep model does; its error is a *FieldError. Of duplicate keys the last
 // counts, as in Python.
 func ParseStep(raw json.Raw) (Step, error) {
-	if raw.Kind() != json.Object {
-		return Step{}, refuse("step", "is %s, not an object", raw.Kind())
-	}
-	var parent, ancestry, payload json.Raw
 	c := raw.Cursor()
-	c.Enter(json.Object)
+	return ReadStep(&c)
+}
+
+// ReadStep is ParseStep for the value c stands before; c then stands after it. It goes into the parts it looks at instead of
+// finding their ends first.
+func ReadStep(c *json.Cursor) (Step, error) {
+	start := *c
+	if !c.Enter(json.Object) {
+		err := refuse("step", "is %s, not an object", c.Kind())
+		c.Skip()
+		return Step{}, err
+	}
+	var parent json.Raw
+	var s Step
+	ancestryErr, payloadErr := errNoAncestry, errNoPayload
 	for key, ok := c.Member(); ok; key, ok = c.Member() {
 		switch string(key.Bytes()) {
 		case "parent_id":
 			parent = c.Value()
 		case "function_ancestry":
-			ancestry = c.Value()
+			ancestryErr = checkAncestry(c)
 		case "payload":
-			payload = c.Value()
+			s, payloadErr = readPayload(c)
 		default:
-			return Step{}, refuse(string(key.Bytes()), "is no field of a step")
+			err := refuse(string(key.Bytes()), "is no field of a step")
+			*c = start
+			c.Skip()
+			return Step{}, err
 		}
 	}
 	if err := wantString("parent_id", parent); err != nil {
 		return Step{}, err
 	}
-	if err := checkAncestry(ancestry); err != nil {
-		return Step{}, err
+	if ancestryErr != nil {
+		return Step{}, ancestryErr
 	}
-	return parsePayload(payload)
+	if payloadErr != nil {
+		return Step{}, payloadErr
+	}
+	return s, nil
 }
 
-func checkAncestry(raw json.Raw) error {
+var (
+	errNoAncestry = refuse("function_ancestry", "is missing")
+	errNoPayload  = refuse("payload", "is missing")
+)
+
+// checkAncestry checks the value c stands before; c then stands after it.
+func checkAncestry(c *json.Cursor) error {
 	const at = "function_ancestry"
-	if raw.Kind() != json.Object {
-		return refuse(at, "is %s, where an object is needed", orMissing(raw))
+	if !c.Enter(json.Object) {
+		return notAnObject(at, c)
 	}
 	var id, name, parentID, parentName json.Raw
-	c := raw.Cursor()
-	c.Enter(json.Object)
 	for key, ok := c.Member(); ok; key, ok = c.Member() {
 		switch string(key.Bytes()) {
 		case "function_id":
@@ -108,15 +128,21 @@ func checkAncestry(raw json.Raw) error {
 	return wantStringOrNull(at+".parent_name", parentName)
 }
 
-func parsePayload(raw json.Raw) (Step, error) {
+func notAnObject(field string, c *json.Cursor) error {
+	err := refuse(field, "is %s, not an object", c.Kind())
+	c.Skip()
+	return err
+}
+
+// readPayload reads the value c stands before; c then stands after it.
+func readPayload(c *json.Cursor) (Step, error) {
 	const at = "payload"
 	var s Step
-	if raw.Kind() != json.Object {
-		return s, refuse(at, "is %s, not an object", raw.Kind())
+	if !c.Enter(json.Object) {
+		return s, notAnObject(at, c)
 	}
 	var event, timestamp, spanTimestamp, framework, name, tags, metadata, data, usage, uuid json.Raw
-	c := raw.Cursor()
-	c.Enter(json.Object)
+	strange := false
 	for key, ok := c.Member(); ok; key, ok = c.Member() {
 		switch string(key.Bytes()) {
 		case "event_type":
@@ -140,11 +166,12 @@ func parsePayload(raw json.Raw) (Step, error) {
 		case "UUID":
 			uuid = c.Value()
 		default:
-			if hasLoneSurrogate(key) {
-				return s, refuse(at, "has a key that is no Unicode text")
-			}
+			strange = strange || hasLoneSurrogate(key)
 			c.Skip()
 		}
+	}
+	if strange {
+		return s, refuse(at, "has a key that is no Unicode text")
 	}
 	kind, ok := eventTypes[string(event.Bytes())]
 	if !ok || event.Kind() != json.String {
@@ -238,7 +265,7 @@ func checkUsage(raw json.Raw) error {
 		return nil
 	}
 	if raw.Kind() != json.Object {
-		return refuse(at, "is %s, where an object is needed", orMissing(raw))
+		return refuse(at, "is %s, not an object", raw.Kind())
 	}
 	if err := wantInts(at, raw, "num_llm_calls", "seconds_between_calls"); err != nil {
 		return err
@@ -305,11 +332,4 @@ func brief(raw json.Raw) string {
 		return raw.Kind().String()
 	}
 	return string(raw)
-}
-
-func orMissing(raw json.Raw) string {
-	if raw == nil {
-		return "missing"
-	}
-	return raw.Kind().String()
 }

@@ -166,7 +166,7 @@ func TestScoreError(t *testing.T) {
 
 func TestKeeperSharesPrompts(t *testing.T) {
 	var k Keeper
-	k.Reset(4)
+	k.Reset()
 	raw := []byte(`[{"role":"user","content":"hi"}]`)
 	a := k.Prompt(raw)
 	other := k.Prompt(json.Raw(`"text"`))

@@ -14,6 +14,7 @@ import (
 // raw values side by side, equal prompts once, names that recur all through the input once.
 type Keeper struct {
 	block   []byte
+	kept    int // bytes of this example
 	turn    string
 	last    xxh3.Uint128 // hash of the last prompt
 	made    ttc.Prompt   // the last prompt
@@ -21,12 +22,13 @@ type Keeper struct {
 	names   map[string]string
 }
 
-// Reset starts an example whose texts will take about size bytes.
-func (k *Keeper) Reset(size int) {
+// Reset starts an example. Its first block is what the one before took: examples of one input are alike.
+func (k *Keeper) Reset() {
 	if k.names == nil {
 		k.prompts, k.names = map[xxh3.Uint128]ttc.Prompt{}, map[string]string{}
 	}
-	k.block = make([]byte, 0, size)
+	k.block = make([]byte, 0, min(k.kept+k.kept/8, 1<<20))
+	k.kept = 0
 	k.turn, k.last, k.made = "", xxh3.Uint128{}, ttc.Prompt{}
 	clear(k.prompts)
 }
@@ -50,8 +52,9 @@ func (k *Keeper) Raw(raw json.Raw) json.Raw {
 
 // room returns an empty slice with n bytes of the block; a full block is left to those who hold parts of it.
 func (k *Keeper) room(n int) []byte {
+	k.kept += n
 	if cap(k.block)-len(k.block) < n {
-		k.block = make([]byte, 0, max(n, 16<<10))
+		k.block = make([]byte, 0, max(n, 4<<10))
 	}
 	at := len(k.block)
 	return k.block[at:at:cap(k.block)]
@@ -105,7 +108,7 @@ func (k *Keeper) Name(b []byte) string {
 		return s
 	}
 	if k.names == nil {
-		k.Reset(0)
+		k.Reset()
 	}
 	s := string(b)
 	if len(k.names) < 10_000 {

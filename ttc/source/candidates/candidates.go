@@ -197,7 +197,7 @@ func (s *Source) example(ctx context.Context) (*ttc.Example, error) {
 	if v, ok := s.ahead.raw.Get(s.cfg.TaskKey); ok {
 		ex.Task = source.IDText(v)
 	}
-	s.keep.Reset(16 << 10)
+	s.keep.Reset()
 	s.models = models{}
 	counts := map[string]int64{}
 	for n := 0; ; n++ {

@@ -19,6 +19,7 @@ type parser struct {
 	cfg   *Config
 	tally *source.Tally
 	keep  source.Keeper
+	usual int // candidates of the example before
 }
 
 func (p *parser) init(cfg *Config, tally *source.Tally) {
@@ -85,7 +86,7 @@ func (p *parser) example(raw json.Raw, hash xxh3.Uint128, ex *ttc.Example, ids *
 	ex.Graph = p.graph(e)
 
 	place.Example = ex.ID
-	p.keep.Reset(len(raw) / 4)
+	p.keep.Reset()
 	n := 0
 	if e.steps.Enter(json.Array) {
 		n = p.steps(e.steps, ex, place)
@@ -148,7 +149,7 @@ func (p *parser) steps(c json.Cursor, ex *ttc.Example, place ledger.Drop) (n int
 		s.Steps++
 		place.Offset = base + int64(c.Pos())
 		place.Turn = ""
-		step, err := natmodel.ParseStep(c.Value())
+		step, err := natmodel.ReadStep(&c)
 		if err != nil {
 			place.Reason, place.Detail = ledger.BadStep, err.Error()
 			p.tally.Drop(place)
@@ -167,8 +168,12 @@ func (p *parser) steps(c json.Cursor, ex *ttc.Example, place ledger.Drop) (n int
 			continue
 		}
 		s.Candidates++
+		if ex.Candidates == nil {
+			ex.Candidates = make([]ttc.Candidate, 0, p.usual)
+		}
 		ex.Candidates = append(ex.Candidates, cand)
 	}
+	p.usual = min(len(ex.Candidates), 1000)
 	if others > 0 {
 		place.Reason, place.Turn, place.Offset, place.Count = ledger.OtherStep, "", base, others
 		place.Detail = fmt.Sprintf("%d steps are no TTC_END events", others)
@@ -242,7 +247,7 @@ func (p *parser) candidate(step natmodel.Step, cand *ttc.Candidate, ex *ttc.Exam
 		if !ok || !n.Fits {
 			return ledger.BadStep, "payload.data.turn_index is " + short(turnIndex) + ", not an integer"
 		}
-		cand.TurnIndex = &n.Value
+		cand.TurnIndex = turnIndexOf(n.Value, ex)
 	}
 	switch output.Kind() {
 	case json.String:
@@ -255,6 +260,14 @@ func (p *parser) candidate(step natmodel.Step, cand *ttc.Candidate, ex *ttc.Exam
 	cand.Metadata = p.keep.Raw(step.Metadata)
 	cand.ScoreError = source.ScoreError(cand.Score, failure, reasoning, step.Metadata)
 	return "", ""
+}
+
+// turnIndexOf holds an index; candidates of a turn, which mostly follow each other, share it.
+func turnIndexOf(n int64, ex *ttc.Example) *int64 {
+	if k := len(ex.Candidates); k > 0 && ex.Candidates[k-1].TurnIndex != nil && *ex.Candidates[k-1].TurnIndex == n {
+		return ex.Candidates[k-1].TurnIndex
+	}
+	return &n
 }
 
 func isAbsent(raw json.Raw) bool { return raw == nil || raw.Kind() == json.Null }
