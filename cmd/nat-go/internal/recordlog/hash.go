@@ -42,7 +42,7 @@ func (g *Group) Hashes() []Hashes {
 			h.Prompt = openingHash(g.Records[i].Messages)
 			m := at(s.messages)
 			buf = append(buf, m[:]...)
-			buf = appendOwn(buf, r)
+			buf = appendOwn(buf, &g.Records[i])
 		} else {
 			buf = append(buf, h.Prompt[:]...)
 			buf = append(buf, h.Chosen[:]...)
@@ -54,10 +54,11 @@ func (g *Group) Hashes() []Hashes {
 	return out
 }
 
-// appendOwn appends what, beside the messages, makes a record of one of these kinds what it is.
-func appendOwn(buf []byte, r builders.Record) []byte {
+// appendOwn appends what, beside the messages, makes a record of one of these kinds what it is. Rollouts that say the same are
+// samples all the same: how often a model says it is what an advantage is about. So a rollout is one of its place.
+func appendOwn(buf []byte, res *builders.Resolved) []byte {
 	e := encoder{buf}
-	switch r := r.(type) {
+	switch r := res.Record.(type) {
 	case *builders.Demonstration:
 		e.byte(byte(r.Train))
 		for _, t := range r.Trained {
@@ -68,6 +69,9 @@ func appendOwn(buf []byte, r builders.Record) []byte {
 			e.buf = binary.LittleEndian.AppendUint64(e.buf, math.Float64bits(*r.Reward))
 		}
 		e.string(r.Task)
+		e.int(int64(res.Origin.Run))
+		e.int(res.Origin.Row)
+		e.string(res.Origin.Trial)
 	case *builders.Distillation:
 		for i := range r.Sites {
 			e.site(&r.Sites[i])

@@ -109,6 +109,22 @@ func TestEqualTextsAreKeptOnce(t *testing.T) {
 	}
 }
 
+func TestEqualRolloutsOfTwoTrialsAreTwoSamples(t *testing.T) {
+	var examples []*ttc.Example
+	for row, trial := range []string{"a", "b"} {
+		examples = append(examples, &ttc.Example{ID: "e", Trial: trial, Row: int64(row), Graph: ttc.Chain([]chat.Message{{Role: "user", Form: chat.Text, Text: "q"}}, ttc.Yes)})
+	}
+	b := NewBuilder(&ttc.Group{Key: "g", Examples: examples}, []string{"x"})
+	for i := range examples {
+		if err := b.Record(0, &builders.Rollout{Head: builders.Head{Example: i}, Messages: builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Example: i}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if h := b.Group().Hashes(); h[0].Content == h[1].Content {
+		t.Error("two trials that said the same count as one rollout")
+	}
+}
+
 func TestBadReferenceAddsNothing(t *testing.T) {
 	b := NewBuilder(&ttc.Group{Key: "g", Examples: []*ttc.Example{{ID: "a"}}}, []string{"x"})
 	err := b.Record(0, &builders.Preference{Prompt: builders.Content{Ref: builders.Ref{Part: builders.CandidatePrompt, Candidate: 3}}})
