@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -294,3 +296,13 @@ type discard struct{}
 func (*discard) Record(builders.Record) error { return nil }
 func (*discard) Drop(ledger.Drop) error       { return nil }
 func (*discard) Count(string, int64) error    { return nil }
+
+func TestDefaultsAreTheTags(t *testing.T) {
+	var fromTags Config
+	if err := schema.Defaults(&fromTags); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(fromTags, DefaultConfig()) {
+		t.Errorf("tags %+v, DefaultConfig %+v", fromTags, DefaultConfig())
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
@@ -220,4 +221,14 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestDefaultsAreTheTags(t *testing.T) {
+	var fromTags Config
+	if err := schema.Defaults(&fromTags); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(fromTags, DefaultConfig()) {
+		t.Errorf("tags %+v, DefaultConfig %+v", fromTags, DefaultConfig())
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -427,5 +428,15 @@ func BenchmarkRead(b *testing.B) {
 			}
 		}
 		s.Close()
+	}
+}
+
+func TestDefaultsAreTheTags(t *testing.T) {
+	var fromTags Config
+	if err := schema.Defaults(&fromTags); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(fromTags, DefaultConfig()) {
+		t.Errorf("tags %+v, DefaultConfig %+v", fromTags, DefaultConfig())
 	}
 }
