@@ -1,0 +1,207 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/nat"
+)
+
+// The files of one collection run, in its folder.
+const (
+	outputDir = "output"
+	logFile   = "output.log"
+	doneFile  = "done"
+)
+
+// secretFiles are what `nat eval` writes beside its output: its configuration with variables filled in.
+var secretFiles = []string{"config_original.yml", "config_effective.yml", "config_metadata.json"}
+
+// Collect runs the program as often as the config says, each time in dir/run<k>, and returns the outputs in order. Runs
+// that are complete are not repeated. What the program prints goes to dir/run<k>/output.log and, if it isn't nil, to live.
+func Collect(ctx context.Context, cfg Config, dir string, live io.Writer) ([]string, error) {
+	var paths []string
+	for run := range cfg.Runs {
+		c := collector{cfg: &cfg, run: run, dir: filepath.Join(dir, "run"+strconv.Itoa(run)), live: live}
+		path, err := c.collect(ctx)
+		if err != nil {
+			return paths, err
+		}
+		paths = append(paths, path)
+	}
+	return paths, nil
+}
+
+// Open collects into dir and reads what was collected; read's Path is replaced.
+func Open(ctx context.Context, cfg Config, read nat.Config, dir string, opt source.Options, live io.Writer) (*nat.Source, error) {
+	paths, err := Collect(ctx, cfg, dir, live)
+	if err != nil {
+		return nil, err
+	}
+	read.Path = paths
+	return nat.Open(ctx, read, opt)
+}
+
+type collector struct {
+	cfg  *Config
+	run  int
+	dir  string
+	live io.Writer
+}
+
+func (c *collector) collect(ctx context.Context) (string, error) {
+	out, err := filepath.Abs(filepath.Join(c.dir, outputDir))
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(filepath.Join(c.dir, doneFile)); err == nil {
+		return c.found(out)
+	}
+	if err := os.RemoveAll(c.dir); err != nil { // of a run that was cut off
+		return "", err
+	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return "", err
+	}
+	argv, cleanup, err := c.command(out)
+	if err != nil {
+		return "", err
+	}
+	defer cleanup()
+	if err := c.start(ctx, argv); err != nil {
+		return "", err
+	}
+	if err := removeSecrets(out); err != nil {
+		return "", err
+	}
+	path, err := c.found(out)
+	if err != nil {
+		return "", err
+	}
+	return path, os.WriteFile(filepath.Join(c.dir, doneFile), nil, 0o644)
+}
+
+// found is the output of a run. There has to be exactly one.
+func (c *collector) found(out string) (string, error) {
+	paths, err := source.Expand([]string{out}, nat.FileName)
+	if err != nil || len(paths) != 1 {
+		return "", &source.Error{
+			Path: out, Offset: -1, What: fmt.Sprintf("%s ended well, but left %d files called %s here", c.cfg.Command[0], len(paths), nat.FileName),
+			Help: "The program has to write it to {output_dir}; what it printed is in " + filepath.Join(c.dir, logFile), Err: err,
+		}
+	}
+	return paths[0], nil
+}
+
+func removeSecrets(dir string) error {
+	return filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && slices.Contains(secretFiles, d.Name()) {
+			return os.Remove(path)
+		}
+		return err
+	})
+}
+
+// command is the command line of this run. Call cleanup when it has ended.
+func (c *collector) command(out string) (argv []string, cleanup func(), err error) {
+	vars := []string{"{output_dir}", out, "{run}", strconv.Itoa(c.run)}
+	cleanup = func() {}
+	if strings.Contains(strings.Join(c.cfg.Command, " "), "{config}") {
+		if c.cfg.NATConfig == "" {
+			return nil, cleanup, errors.New("sources: the command needs a configuration for {config}: set nat_config")
+		}
+		text, err := Copy(c.cfg.NATConfig, out, c.cfg.StepTypes)
+		if err != nil {
+			return nil, cleanup, err
+		}
+		path, err := temporary(text)
+		if err != nil {
+			return nil, cleanup, err
+		}
+		cleanup = func() { os.Remove(path) }
+		vars = append(vars, "{config}", path)
+	}
+	r := strings.NewReplacer(vars...)
+	for _, arg := range c.cfg.Command {
+		argv = append(argv, r.Replace(arg))
+	}
+	return argv, cleanup, nil
+}
+
+// temporary writes a file that only its owner can read.
+func temporary(text []byte) (string, error) {
+	f, err := os.CreateTemp("", "nat-go-*.yml")
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(text)
+	if err := errors.Join(err, f.Close()); err != nil {
+		os.Remove(f.Name())
+		return "", err
+	}
+	return f.Name(), nil
+}
+
+// start runs the program to its end.
+func (c *collector) start(ctx context.Context, argv []string) error {
+	if c.cfg.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.cfg.Timeout)
+		defer cancel()
+	}
+	log, err := os.Create(filepath.Join(c.dir, logFile))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	var w io.Writer = log
+	if c.live != nil {
+		w = io.MultiWriter(log, c.live)
+	}
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Stdout, cmd.Stderr = w, w
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = c.cfg.StopTimeout
+	err = cmd.Run()
+	if cmd.Process != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left behind
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return fmt.Errorf("%s did not end within %s; what it printed is in %s", argv[0], c.cfg.Timeout, log.Name())
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, exec.ErrNotFound):
+		return fmt.Errorf("%s is not there: install it, or give its path in the source's command: %w", argv[0], err)
+	default:
+		return fmt.Errorf("%s failed (%w): %s", argv[0], err, lastLine(log.Name()))
+	}
+}
+
+// lastLine is the end of what the program printed, and where the rest is.
+func lastLine(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return err.Error()
+	}
+	defer f.Close()
+	if size, err := f.Seek(0, io.SeekEnd); err == nil {
+		_, _ = f.Seek(max(0, size-2000), io.SeekStart)
+	}
+	b, _ := io.ReadAll(f) // an excerpt: what could be read
+	lines := strings.Split(strings.TrimSpace(strings.ToValidUTF8(string(b), "?")), "\n")
+	return fmt.Sprintf("%q; the rest is in %s", lines[len(lines)-1], path)
+}

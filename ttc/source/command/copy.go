@@ -1,0 +1,222 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// ours are the sections that `nat eval` doesn't know, or whose types it doesn't.
+var ours = []string{"base", "sources", "plugins", "collator", "dataset", "trajectory_builders", "trainers", "trainer_adapters", "finetuning"}
+
+const (
+	maxBytes = 4 << 20
+	maxNodes = 200_000
+	maxBases = 16
+)
+
+// Copy is NAT's configuration as `nat eval` accepts it, with the output folder set. It refuses one under which the output
+// would hold no step of the given types. Variables stay references.
+func Copy(path, outputDir string, stepTypes []string) ([]byte, error) {
+	root, err := merged(path, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range ours {
+		remove(root, name)
+	}
+	output := mapping(root, "eval", "general", "output")
+	if err := check(path, root, output, stepTypes); err != nil {
+		return nil, err
+	}
+	set(output, "dir", scalar("!!str", outputDir))
+	set(output, "cleanup", scalar("!!bool", "false"))
+	remove(output, "job_management")
+	return yaml.Marshal(root)
+}
+
+// check finds out, before hours are spent, what would make the output useless.
+func check(path string, root, output *yaml.Node, stepTypes []string) error {
+	refuse := func(what, help string) error { return &source.Error{Path: path, Offset: -1, What: what, Help: help} }
+	filter := get(output, "workflow_output_step_filter")
+	line := fmt.Sprintf("Set eval.general.output.workflow_output_step_filter: [%s]", strings.Join(stepTypes, ", "))
+	switch {
+	case filter == nil || filter.Tag == "!!null":
+		return refuse("`nat eval` would leave out all steps but LLM_END and TOOL_END", line)
+	case filter.Kind != yaml.SequenceNode:
+		return refuse("workflow_output_step_filter is no list", line)
+	case len(filter.Content) > 0: // an empty list keeps all
+		var kept []string
+		for _, n := range filter.Content {
+			kept = append(kept, n.Value)
+		}
+		for _, want := range stepTypes {
+			if !slices.Contains(kept, want) {
+				return refuse(fmt.Sprintf("`nat eval` would leave out %s steps: workflow_output_step_filter keeps %s", want, strings.Join(kept, ", ")), line)
+			}
+		}
+	}
+	if n := get(get(root, "eval"), "evaluators"); n == nil || len(n.Content) == 0 {
+		return refuse("without an evaluator `nat eval` writes nothing, and says that all is well", "Add one under eval.evaluators")
+	}
+	if n := get(get(get(get(get(root, "eval"), "general"), "dataset"), "structure"), "disable"); n != nil && n.Value == "true" {
+		return refuse("with structure.disable `nat eval` writes answers without ids and steps", "Remove eval.general.dataset.structure.disable")
+	}
+	return nil
+}
+
+// merged reads a configuration and its bases, the heir over its base.
+func merged(path string, seen []string) (*yaml.Node, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	if slices.Contains(seen, abs) || len(seen) == maxBases {
+		return nil, &source.Error{Path: path, Offset: -1, What: "inherits from itself, or through too many files: " + strings.Join(append(seen, abs), " -> ")}
+	}
+	root, err := parse(path)
+	if err != nil {
+		return nil, err
+	}
+	absolute(root, filepath.Dir(abs))
+	base := get(root, "base")
+	if base == nil || base.Value == "" {
+		return root, nil
+	}
+	from := base.Value
+	if !filepath.IsAbs(from) {
+		from = filepath.Join(filepath.Dir(abs), from)
+	}
+	under, err := merged(from, append(seen, abs))
+	if err != nil {
+		return nil, err
+	}
+	over(under, root)
+	return under, nil
+}
+
+func parse(path string) (*yaml.Node, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, &source.Error{Path: path, Offset: -1, What: "can't be read: " + err.Error(), Err: err}
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
+	if err == nil && len(text) > maxBytes {
+		err = errors.New("is larger than 4 MiB")
+	}
+	var doc yaml.Node
+	if err == nil {
+		err = yaml.Unmarshal(text, &doc)
+	}
+	if err != nil {
+		return nil, &source.Error{Path: path, Offset: -1, What: err.Error(), Err: err}
+	}
+	if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
+		return nil, &source.Error{Path: path, Offset: -1, What: "is no YAML mapping"}
+	}
+	left := maxNodes
+	root, err := plain(doc.Content[0], &left, 0)
+	if err != nil {
+		return nil, &source.Error{Path: path, Offset: -1, What: err.Error()}
+	}
+	return root, nil
+}
+
+// plain copies a node with its aliases written out, so that a part can be taken out of the whole.
+func plain(n *yaml.Node, left *int, depth int) (*yaml.Node, error) {
+	if *left--; *left < 0 || depth > 100 {
+		return nil, errors.New("has too many values, or aliases that multiply")
+	}
+	if n.Kind == yaml.AliasNode {
+		return plain(n.Alias, left, depth+1)
+	}
+	c := *n
+	c.Anchor, c.Content = "", nil
+	for _, child := range n.Content {
+		x, err := plain(child, left, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		c.Content = append(c.Content, x)
+	}
+	return &c, nil
+}
+
+// absolute makes file:// references independent of where the copy lies.
+func absolute(n *yaml.Node, dir string) {
+	if rest, ok := strings.CutPrefix(n.Value, "file://"); ok && n.Kind == yaml.ScalarNode && !filepath.IsAbs(rest) {
+		n.Value = "file://" + filepath.Join(dir, rest)
+	}
+	for _, c := range n.Content {
+		absolute(c, dir)
+	}
+}
+
+func get(n *yaml.Node, key string) *yaml.Node {
+	if n == nil || n.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i+1]
+		}
+	}
+	return nil
+}
+
+func set(n *yaml.Node, key string, v *yaml.Node) {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			n.Content[i+1] = v
+			return
+		}
+	}
+	n.Content = append(n.Content, scalar("!!str", key), v)
+}
+
+func remove(n *yaml.Node, key string) {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			n.Content = slices.Delete(n.Content, i, i+2)
+			return
+		}
+	}
+}
+
+// mapping is the mapping at a path; what is missing or null on the way is made.
+func mapping(n *yaml.Node, path ...string) *yaml.Node {
+	for _, key := range path {
+		next := get(n, key)
+		if next == nil || next.Kind != yaml.MappingNode {
+			next = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+			set(n, key, next)
+		}
+		n = next
+	}
+	return n
+}
+
+// over puts an heir over its base: mappings are merged, all else is replaced.
+func over(base, heir *yaml.Node) {
+	for i := 0; i+1 < len(heir.Content); i += 2 {
+		key, v := heir.Content[i].Value, heir.Content[i+1]
+		if have := get(base, key); have != nil && have.Kind == yaml.MappingNode && v.Kind == yaml.MappingNode {
+			over(have, v)
+			continue
+		}
+		set(base, key, v)
+	}
+}
+
+func scalar(tag, value string) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: value}
+}
