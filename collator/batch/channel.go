@@ -1,0 +1,235 @@
+package batch
+
+import (
+	"github.com/nat-go/nat-go/collator/tensors"
+)
+
+// Ignored is the label of a token that is not trained.
+const Ignored = -100
+
+// Channel describes the files of a channel.
+type Channel struct {
+	Name  string   // folder under batches/
+	Sides []string // prefix of each side's tensors
+	// columns appends what the channel has beside ids, masks, positions and row columns.
+	columns func(dst []tensors.Tensor, b *assembly) []tensors.Tensor
+	// variant tells rows apart that can't share a batch because their columns differ.
+	variant func(*Row) uint8
+}
+
+// The channels, in the order of index.jsonl.
+var (
+	SFT = &Channel{Name: "sft", Sides: []string{""}, columns: labels, variant: oneVariant}
+	DPO = &Channel{Name: "dpo", Sides: []string{"chosen_", "rejected_"}, columns: pairColumns, variant: dpoVariant}
+	RL  = &Channel{Name: "rl", Sides: []string{""}, columns: rolloutColumns, variant: rlVariant}
+)
+
+var channels = []*Channel{SFT, DPO, RL}
+
+// Lookup finds a channel by name.
+func Lookup(name string) *Channel {
+	for _, c := range channels {
+		if c.Name == name {
+			return c
+		}
+	}
+	return nil
+}
+
+func oneVariant(*Row) uint8 { return 0 }
+
+func dpoVariant(r *Row) uint8 {
+	if r.Meta.Ref != nil {
+		return 1
+	}
+	return 0
+}
+
+func rlVariant(r *Row) uint8 {
+	if r.Sides[0].LogProbs != nil {
+		return 1
+	}
+	return 0
+}
+
+// assembly is a batch being put together. Every side has its own R and T.
+type assembly struct {
+	channel *Channel
+	rows    []*Row
+	packed  bool
+	pad     int64
+	width   []int // T of each side
+}
+
+func (a *assembly) height() int {
+	if a.packed {
+		return 1
+	}
+	return len(a.rows)
+}
+
+// at is the place of row r's first token in a side's tensors.
+func (a *assembly) starts(side int) []int {
+	at := make([]int, len(a.rows))
+	next := 0
+	for i, r := range a.rows {
+		at[i] = next
+		if a.packed {
+			next += len(r.Sides[side].IDs)
+		} else {
+			next += a.width[side]
+		}
+	}
+	return at
+}
+
+// grid makes an int64 [R,T] tensor of a side, filled where rows end.
+func (a *assembly) grid(name string, side int, fill int64, put func(cells []int64, s *Side)) tensors.Tensor {
+	cells := make([]int64, a.height()*a.width[side])
+	if fill != 0 {
+		for i := range cells {
+			cells[i] = fill
+		}
+	}
+	for i, at := range a.starts(side) {
+		s := &a.rows[i].Sides[side]
+		put(cells[at:at+len(s.IDs)], s)
+	}
+	return tensors.Of(name, cells, a.height(), a.width[side])
+}
+
+// assemble makes a batch's tensors.
+func assemble(c *Channel, rows []*Row, packed bool, pad int64) []tensors.Tensor {
+	a := &assembly{channel: c, rows: rows, packed: packed, pad: pad, width: make([]int, len(c.Sides))}
+	for side := range c.Sides {
+		for _, r := range rows {
+			n := len(r.Sides[side].IDs)
+			if packed {
+				a.width[side] += n
+			} else {
+				a.width[side] = max(a.width[side], n)
+			}
+		}
+	}
+	var out []tensors.Tensor
+	for side, prefix := range c.Sides {
+		out = append(out,
+			a.grid(prefix+"input_ids", side, pad, func(cells []int64, s *Side) {
+				for i, id := range s.IDs {
+					cells[i] = int64(id)
+				}
+			}),
+			a.grid(prefix+"attention_mask", side, 0, func(cells []int64, s *Side) {
+				for i := range cells {
+					cells[i] = 1
+				}
+			}),
+			a.grid(prefix+"position_ids", side, 0, func(cells []int64, s *Side) {
+				for i := range cells {
+					cells[i] = int64(i)
+				}
+			}))
+	}
+	out = c.columns(out, a)
+	return append(out, a.rowColumns()...)
+}
+
+// labelGrid is input_ids where trained and Ignored elsewhere.
+func (a *assembly) labelGrid(side int) tensors.Tensor {
+	return a.grid(a.channel.Sides[side]+"labels", side, Ignored, func(cells []int64, s *Side) {
+		for _, r := range s.Trained {
+			for i := r.Start; i < r.End; i++ {
+				cells[i] = int64(s.IDs[i])
+			}
+		}
+	})
+}
+
+func labels(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
+	for side := range a.channel.Sides {
+		dst = append(dst, a.labelGrid(side))
+	}
+	if a.packed {
+		lengths := make([]int64, len(a.rows))
+		for i, r := range a.rows {
+			lengths[i] = int64(len(r.Sides[0].IDs))
+		}
+		dst = append(dst, tensors.Of("seq_lengths", lengths, len(lengths)))
+	}
+	return dst
+}
+
+func pairColumns(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
+	dst = labels(dst, a)
+	if a.rows[0].Meta.Ref == nil {
+		return dst
+	}
+	return append(dst,
+		a.floats("ref_chosen_logps", func(r *Row) float32 { return float32(r.Meta.Ref.Chosen) }),
+		a.floats("ref_rejected_logps", func(r *Row) float32 { return float32(r.Meta.Ref.Rejected) }))
+}
+
+func rolloutColumns(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
+	dst = append(dst, a.grid("response_mask", 0, 0, func(cells []int64, s *Side) {
+		for _, r := range s.Trained {
+			for i := r.Start; i < r.End; i++ {
+				cells[i] = 1
+			}
+		}
+	}))
+	if a.rows[0].Sides[0].LogProbs != nil {
+		logps := make([]float32, len(a.rows)*a.width[0])
+		for i, at := range a.starts(0) {
+			s := &a.rows[i].Sides[0]
+			k := 0
+			for _, r := range s.Trained {
+				k += copy(logps[at+int(r.Start):at+int(r.End)], s.LogProbs[k:])
+			}
+		}
+		dst = append(dst, tensors.Of("old_logprobs", logps, len(a.rows), a.width[0]))
+	}
+	return append(dst,
+		a.floats("reward", func(r *Row) float32 { return float32(r.Meta.RL.Reward) }),
+		a.floats("advantage", func(r *Row) float32 { return float32(r.Meta.RL.Advantage) }),
+		a.ints("reward_null", func(i int) int64 {
+			if a.rows[i].Meta.RL.Null {
+				return 1
+			}
+			return 0
+		}),
+		a.ints("group", func(i int) int64 { return a.rows[i].Meta.RL.Group }))
+}
+
+// rowColumns are the columns every channel has. row_rollout and row_example index the lists of the batch's line.
+func (a *assembly) rowColumns() []tensors.Tensor {
+	rollouts, examples := lists(a.rows)
+	return []tensors.Tensor{
+		a.floats("row_weight", func(r *Row) float32 { return r.Weight }),
+		a.ints("row_n_active", func(i int) int64 { return int64(a.rows[i].active()) }),
+		a.ints("row_rollout", func(i int) int64 { return int64(rollouts.at[i]) }),
+		a.ints("row_example", func(i int) int64 { return int64(examples.at[i]) }),
+	}
+}
+
+func (r *Row) active() (n int) {
+	for i := range r.Sides {
+		n += r.Sides[i].Active()
+	}
+	return n
+}
+
+func (a *assembly) floats(name string, of func(*Row) float32) tensors.Tensor {
+	v := make([]float32, len(a.rows))
+	for i, r := range a.rows {
+		v[i] = of(r)
+	}
+	return tensors.Of(name, v, len(v))
+}
+
+func (a *assembly) ints(name string, of func(i int) int64) tensors.Tensor {
+	v := make([]int64, len(a.rows))
+	for i := range v {
+		v[i] = of(i)
+	}
+	return tensors.Of(name, v, len(v))
+}

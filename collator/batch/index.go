@@ -1,0 +1,148 @@
+package batch
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+)
+
+// IndexName is the file that lists the batches, under batches/. It is written last: without it the folder is unfinished.
+const IndexName = "index.jsonl"
+
+// Line describes a batch.
+type Line struct {
+	File      string   `json:"file"` // relative to the folder of the index
+	Channel   string   `json:"channel"`
+	Split     string   `json:"split"`
+	Layout    string   `json:"layout"`
+	Rows      int      `json:"rows"`
+	Tokens    int64    `json:"tokens"`   // without padding, all sides
+	NActive   int64    `json:"n_active"` // tokens in the loss
+	PadID     int64    `json:"pad_id"`
+	VocabSize int64    `json:"vocab_size"`
+	Tokenizer string   `json:"tokenizer"` // fingerprint
+	Template  string   `json:"template"`  // fingerprint
+	Rollouts  []string `json:"rollouts"`  // what row_rollout indexes: the records the rows were made of
+	Examples  []string `json:"examples"`  // what row_example indexes: example ids
+	Sites     []Site   `json:"sites"`
+	RowInfo   []Meta   `json:"row_info"` // one a row
+	// Reference is the fingerprint of what computed the ref_ columns: model, tokenizer, template and length limit.
+	Reference string     `json:"reference,omitempty"`
+	Proof     BatchProof `json:"proof"`
+}
+
+// Site is an error site that rows of an sdpo batch are about.
+type Site struct {
+	Record     string `json:"record"`
+	Example    string `json:"example"`
+	Site       int    `json:"site"`
+	HintSHA256 string `json:"hint_sha256"`
+	Kind       string `json:"kind"`
+	Class      string `json:"class"`
+}
+
+// BatchProof is what a batch can be checked against; the rows' own part stands in row_info.
+type BatchProof struct {
+	SHA256      string  `json:"sha256"`      // of the file
+	Terminators []int32 `json:"terminators"` // ids that end a turn
+}
+
+// indexed is a list of distinct texts in order of first use, and each row's place in it.
+type indexed struct {
+	list []string
+	at   []int
+	seen map[string]int
+}
+
+func (x *indexed) add(s string) {
+	i, ok := x.seen[s]
+	if !ok {
+		i = len(x.list)
+		x.seen[s] = i
+		x.list = append(x.list, s)
+	}
+	x.at = append(x.at, i)
+}
+
+// lists are the rollouts and examples of a batch.
+func lists(rows []*Row) (rollouts, examples *indexed) {
+	rollouts, examples = &indexed{seen: map[string]int{}}, &indexed{seen: map[string]int{}}
+	runs := map[string]int{}
+	for _, r := range rows {
+		rollouts.add(r.Meta.rollout())
+		id := r.Meta.Example
+		if run, ok := runs[id]; ok && run != r.Meta.Run {
+			id = strconv.Itoa(r.Meta.Run) + "/" + id // the same id in another collection run
+		} else {
+			runs[id] = r.Meta.Run
+		}
+		examples.add(id)
+	}
+	return rollouts, examples
+}
+
+// rollout names the record a row is a part of: rows of one name share one unit of weight.
+func (m *Meta) rollout() string { return strconv.FormatInt(m.Ordinal, 10) + "-" + m.Record }
+
+// ReadIndex reads the lines of an index.
+func ReadIndex(path string) ([]Line, error) {
+	var lines []Line
+	err := EachLine(path, func(l *Line) error {
+		lines = append(lines, *l)
+		return nil
+	})
+	return lines, err
+}
+
+// maxLineBytes bounds a line of an index.
+const maxLineBytes = 256 << 20
+
+// EachLine calls f with each line of an index, in order.
+func EachLine(path string, f func(*Line) error) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	r := bufio.NewReaderSize(file, 1<<20)
+	for n := 1; ; n++ {
+		text, err := readLine(r)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s:%d: %w", path, n, err)
+		}
+		var l Line
+		dec := json.NewDecoder(bytes.NewReader(text))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&l); err != nil {
+			return fmt.Errorf("%s:%d: not a line of an index: %w", path, n, err)
+		}
+		if err := f(&l); err != nil {
+			return err
+		}
+	}
+}
+
+func readLine(r *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		if len(line) > maxLineBytes {
+			return nil, fmt.Errorf("line longer than %d bytes", maxLineBytes)
+		}
+		switch {
+		case err == bufio.ErrBufferFull:
+		case err == io.EOF && len(line) > 0:
+			return nil, io.ErrUnexpectedEOF
+		default:
+			return line, err
+		}
+	}
+}

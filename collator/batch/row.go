@@ -1,0 +1,175 @@
+package batch
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Run is a half-open range of token positions of a side.
+type Run struct{ Start, End int32 }
+
+// Side is one sequence of tokens of a row: the only one, or the chosen or rejected one of a pair.
+type Side struct {
+	IDs      []int32
+	Trained  []Run     // tokens in the loss; sorted, apart, never position 0 (nothing predicts it)
+	LogProbs []float32 // rl: of the trained tokens, in order; nil where unknown
+}
+
+// Active is the number of trained tokens.
+func (s *Side) Active() (n int) {
+	for _, r := range s.Trained {
+		n += int(r.End - r.Start)
+	}
+	return n
+}
+
+// Row is a row of a channel.
+type Row struct {
+	Sides  []Side
+	Weight float32
+	Meta   Meta
+}
+
+// Meta is what is known of a row beside its tokens. Record to Flags are written to its batch's line as row_info.
+type Meta struct {
+	Record   string   `json:"record"`              // hash of the record
+	Ordinal  int64    `json:"ordinal"`             // place of the record among those collated, from 0
+	Part     int      `json:"part"`                // which row of the record, from 0
+	Run      int      `json:"run"`                 // collection run of the example
+	Example  string   `json:"example"`             // id of the example
+	Turn     string   `json:"turn,omitempty"`      // turn id within the example
+	Messages []int    `json:"messages"`            // the messages trained, as indices into the record's
+	IDs      string   `json:"ids"`                 // "sampled": as the source has them; "rendered": made from text
+	OnPolicy string   `json:"on_policy"`           // same, other, unknown
+	Fidelity string   `json:"fidelity"`            // what the text can support: ids+logprobs, ids, text, partial
+	Args     string   `json:"args_roundtrip"`      // exact, value (same value, other text), none (no calls)
+	Prompt   int      `json:"prompt,omitempty"`    // tokens of a preference's common prompt
+	Flags    []string `json:"flags,omitempty"`     // truncated, cut_off, no_think
+	Template string   `json:"template,omitempty"`  // template variables the row was rendered with, as JSON, where others than configured
+	Proof    []Proof  `json:"proof"`               // one a side
+	RL       *Scored  `json:"scored,omitempty"`    // rl only
+	Ref      *Ref     `json:"reference,omitempty"` // dpo only
+}
+
+// Scored is what the rl channel adds to a row.
+type Scored struct {
+	Reward    float64 `json:"reward"` // 0 where Null
+	Null      bool    `json:"null"`   // the rollout was not scored
+	Group     int64   `json:"group"`  // number of the task, by first appearance
+	Advantage float64 `json:"advantage"`
+}
+
+// Ref holds log-probs of a pair under the reference model, summed over labels.
+type Ref struct {
+	Chosen   float64 `json:"chosen"`
+	Rejected float64 `json:"rejected"`
+}
+
+// Proof is what a side can be checked against without the run. Hashes are SHA-256 in hex.
+type Proof struct {
+	Text   string `json:"text"`            // of the text all tokens stand for
+	Target string `json:"target"`          // of the texts the trained runs stand for, each followed by a NUL
+	IDs    string `json:"ids,omitempty"`   // sampled ids: of the source's, as little-endian int32
+	Open   int    `json:"open,omitempty"`  // trained runs that do not end in a terminator: cut off, or followed by filler
+	Lossy  bool   `json:"lossy,omitempty"` // the tokenizer does not restore the text exactly; hashes are of what it restores
+}
+
+// appendRow encodes a row for the spool.
+func appendRow(dst []byte, r *Row) ([]byte, error) {
+	meta, err := json.Marshal(&r.Meta)
+	if err != nil {
+		return dst, err
+	}
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(meta)))
+	dst = append(dst, meta...)
+	dst = binary.LittleEndian.AppendUint32(dst, math.Float32bits(r.Weight))
+	dst = append(dst, byte(len(r.Sides)))
+	for i := range r.Sides {
+		s := &r.Sides[i]
+		for _, n := range []int{len(s.IDs), len(s.Trained), len(s.LogProbs)} {
+			dst = binary.LittleEndian.AppendUint32(dst, uint32(n))
+		}
+		for _, id := range s.IDs {
+			dst = binary.LittleEndian.AppendUint32(dst, uint32(id))
+		}
+		for _, t := range s.Trained {
+			dst = binary.LittleEndian.AppendUint32(dst, uint32(t.Start))
+			dst = binary.LittleEndian.AppendUint32(dst, uint32(t.End))
+		}
+		for _, p := range s.LogProbs {
+			dst = binary.LittleEndian.AppendUint32(dst, math.Float32bits(p))
+		}
+	}
+	return dst, nil
+}
+
+// readRow decodes what appendRow made.
+func readRow(b []byte) (*Row, error) {
+	d := decoder{b: b}
+	r := &Row{}
+	meta := d.bytes(d.len())
+	r.Weight = math.Float32frombits(d.u32())
+	sides := d.bytes(1)
+	if d.bad {
+		return nil, errSpool
+	}
+	if err := json.Unmarshal(meta, &r.Meta); err != nil {
+		return nil, fmt.Errorf("%w: %v", errSpool, err)
+	}
+	r.Sides = make([]Side, sides[0])
+	for i := range r.Sides {
+		s := &r.Sides[i]
+		ids, runs, logps := d.len(), d.len(), d.len()
+		if d.bad || 4*ids+8*runs+4*logps > len(d.b) {
+			return nil, errSpool
+		}
+		s.IDs = make([]int32, ids)
+		for k := range s.IDs {
+			s.IDs[k] = int32(d.u32())
+		}
+		s.Trained = make([]Run, runs)
+		for k := range s.Trained {
+			s.Trained[k] = Run{int32(d.u32()), int32(d.u32())}
+		}
+		if logps > 0 {
+			s.LogProbs = make([]float32, logps)
+			for k := range s.LogProbs {
+				s.LogProbs[k] = math.Float32frombits(d.u32())
+			}
+		}
+	}
+	if d.bad || len(d.b) != 0 {
+		return nil, errSpool
+	}
+	return r, nil
+}
+
+var errSpool = errors.New("the spool of rows is damaged")
+
+type decoder struct {
+	b   []byte
+	bad bool
+}
+
+func (d *decoder) bytes(n int) []byte {
+	if d.bad || n < 0 || n > len(d.b) {
+		d.bad = true
+		return nil
+	}
+	out := d.b[:n]
+	d.b = d.b[n:]
+	return out
+}
+
+func (d *decoder) u32() uint32 {
+	b := d.bytes(4)
+	if d.bad {
+		return 0
+	}
+	return binary.LittleEndian.Uint32(b)
+}
+
+func (d *decoder) len() int { return int(d.u32()) }
