@@ -1,0 +1,258 @@
+package batch
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func drawSide(t *rapid.T, scored bool) Side {
+	n := rapid.IntRange(2, 40).Draw(t, "length")
+	s := Side{IDs: make([]int32, n)}
+	for i := range s.IDs {
+		s.IDs[i] = int32(rapid.IntRange(0, 99).Draw(t, "id"))
+	}
+	at := rapid.IntRange(1, n-1).Draw(t, "first")
+	for at < n {
+		end := rapid.IntRange(at+1, n).Draw(t, "end")
+		s.Trained = append(s.Trained, Run{int32(at), int32(end)})
+		at = end + rapid.IntRange(1, 9).Draw(t, "gap")
+	}
+	if scored {
+		s.LogProbs = make([]float32, s.Active())
+		for i := range s.LogProbs {
+			s.LogProbs[i] = -float32(i) / 8
+		}
+	}
+	return s
+}
+
+func drawRow(t *rapid.T, c *Channel, ordinal int) *Row {
+	r := &Row{Weight: float32(rapid.IntRange(1, 8).Draw(t, "weight")) / 8}
+	r.Meta = Meta{Record: fmt.Sprintf("%04x", ordinal/2), Ordinal: int64(ordinal / 2), Part: ordinal % 2, Example: fmt.Sprint("e", ordinal%5), Run: ordinal % 3,
+		Messages: []int{1}, IDs: "rendered", OnPolicy: "unknown"}
+	for range c.Sides {
+		r.Sides = append(r.Sides, drawSide(t, c == RL && ordinal%3 > 0))
+		r.Meta.Proof = append(r.Meta.Proof, Proof{Text: "t", Target: "x"})
+	}
+	if c == RL {
+		r.Meta.RL = &Scored{Reward: 0.5, Group: int64(ordinal % 4), Advantage: -0.25}
+	}
+	if c == DPO && ordinal%4 == 1 {
+		r.Meta.Ref = &Ref{-1, -2}
+	}
+	return r
+}
+
+// write spools rows alternately for train and validation and writes them.
+func write(t testing.TB, dir string, c *Channel, rows []*Row, layout Layout, budget, workers int, order Order) map[string]Count {
+	t.Helper()
+	s, err := NewSpool(t.TempDir(), order)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for i, r := range rows {
+		if err := s.Add(c, Split(i%2), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	counts, err := s.Write(context.Background(), Spec{Dir: dir, Budget: budget, Layout: layout, PadID: 0, VocabSize: 100, Tokenizer: "tok", Template: "tpl",
+		Reference: "ref", Terminators: []int32{7}, Workers: workers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return counts
+}
+
+func readAll(t testing.TB, dir string) (rows []*Row, lines []Line) {
+	t.Helper()
+	lines, err := ReadIndex(filepath.Join(dir, IndexName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range lines {
+		got, err := Read(dir, &lines[i])
+		if err != nil {
+			t.Fatalf("%s: %v", lines[i].File, err)
+		}
+		rows = append(rows, got...)
+	}
+	return rows, lines
+}
+
+// TestUnpackOfPack: unpack(pack(x)) = x, for every channel, layout and budget; id 0, which is the pad id here, is a token
+// like others (D10).
+func TestUnpackOfPack(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		c := channels[rapid.IntRange(0, 2).Draw(rt, "channel")]
+		layout := Layout(rapid.IntRange(0, 1).Draw(rt, "layout"))
+		budget := rapid.IntRange(40, 400).Draw(rt, "budget")
+		var rows []*Row
+		for i := range rapid.IntRange(1, 30).Draw(rt, "rows") {
+			rows = append(rows, drawRow(rt, c, i))
+		}
+		dir := t.TempDir()
+		write(t, dir, c, rows, layout, budget, 1+len(rows)%3, Order{uint64(len(rows)), 1})
+		got, lines := readAll(t, dir)
+		if len(got) != len(rows) {
+			rt.Fatalf("%d rows of %d", len(got), len(rows))
+		}
+		key := func(r *Row) string { return fmt.Sprint(r.Meta.Ordinal, r.Meta.Part) }
+		byKey := map[string]*Row{}
+		for _, r := range got {
+			byKey[key(r)] = r
+		}
+		for _, want := range rows {
+			if r := byKey[key(want)]; !reflect.DeepEqual(r, want) {
+				rt.Fatalf("\n got %+v\nwant %+v", r, want)
+			}
+		}
+		for _, l := range lines {
+			checkBudget(rt, c, &l, dir, budget)
+		}
+	})
+}
+
+func checkBudget(t *rapid.T, c *Channel, l *Line, dir string, budget int) {
+	rows, err := Read(dir, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cost := 0
+	for side := range c.Sides {
+		width, total := 0, 0
+		for _, r := range rows {
+			width = max(width, len(r.Sides[side].IDs))
+			total += len(r.Sides[side].IDs)
+		}
+		if l.Layout == "packed" {
+			cost += total
+		} else {
+			cost += width * len(rows)
+		}
+	}
+	if cost > budget && len(rows) > 1 {
+		t.Fatalf("%s: %d tokens of %d rows, the budget is %d", l.File, cost, len(rows), budget)
+	}
+}
+
+func sample(n int, c *Channel) (rows []*Row) {
+	gen := rapid.Custom(func(t *rapid.T) []*Row {
+		var rows []*Row
+		for i := range n {
+			rows = append(rows, drawRow(t, c, i))
+		}
+		return rows
+	})
+	return gen.Example(1)
+}
+
+func tree(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		files[strings.TrimPrefix(path, dir)] = string(b)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// TestSameBytes: any worker count, the same bytes; another seed or epoch, another order of the same rows.
+func TestSameBytes(t *testing.T) {
+	rows := sample(120, SFT)
+	one, four, epoch := t.TempDir(), t.TempDir(), t.TempDir()
+	write(t, one, SFT, rows, Padded, 200, 1, Order{1, 0})
+	counts := write(t, four, SFT, rows, Padded, 200, 4, Order{1, 0})
+	write(t, epoch, SFT, rows, Padded, 200, 1, Order{1, 1})
+	if !reflect.DeepEqual(tree(t, one), tree(t, four)) {
+		t.Error("1 and 4 workers differ")
+	}
+	if reflect.DeepEqual(tree(t, one), tree(t, epoch)) {
+		t.Error("epochs 0 and 1 have one order")
+	}
+	a, _ := readAll(t, one)
+	b, _ := readAll(t, epoch)
+	if len(a) != len(b) || counts["sft/train"].Rows+counts["sft/validation"].Rows != int64(len(a)) {
+		t.Errorf("%d and %d rows, %v", len(a), len(b), counts)
+	}
+}
+
+// TestEveryChangeIsFound changes single items of tensors and lines.
+func TestEveryChangeIsFound(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, RL, sample(24, RL), Padded, 4000, 1, Order{})
+	lines, err := ReadIndex(filepath.Join(dir, IndexName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := lines[0]
+	path := filepath.Join(dir, l.File)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	header := int(binary.LittleEndian.Uint64(data))
+	for at := 8 + header; at < len(data); at += 61 {
+		bad := append([]byte(nil), data...)
+		bad[at] ^= 1
+		if err := os.WriteFile(path, bad, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(dir, &l); err == nil || !strings.Contains(err.Error(), "SHA-256") {
+			t.Fatalf("byte %d: %v", at, err)
+		}
+	}
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*Line){
+		"rows":      func(l *Line) { l.Rows++ },
+		"tokens":    func(l *Line) { l.Tokens++ },
+		"active":    func(l *Line) { l.NActive-- },
+		"pad":       func(l *Line) { l.PadID = 1 },
+		"vocab":     func(l *Line) { l.VocabSize = 5 },
+		"rollouts":  func(l *Line) { l.Rollouts = l.Rollouts[1:] },
+		"channel":   func(l *Line) { l.Channel = "sft" },
+		"layout":    func(l *Line) { l.Layout = "packed" },
+		"file":      func(l *Line) { l.File = "../x" },
+		"advantage": func(l *Line) { r := *l.RowInfo[0].RL; r.Advantage++; l.RowInfo[0].RL = &r },
+		"info":      func(l *Line) { l.RowInfo = l.RowInfo[1:] },
+	} {
+		changed := l
+		changed.RowInfo = append([]Meta(nil), l.RowInfo...)
+		change(&changed)
+		if _, err := Read(dir, &changed); err == nil {
+			t.Errorf("%s: not found", name)
+		}
+	}
+	if _, err := Read(dir, &l); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestReplacesAnUnfinishedWrite: no file of another write stays.
+func TestReplacesAnUnfinishedWrite(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, SFT, sample(40, SFT), Padded, 60, 1, Order{})
+	write(t, dir, DPO, sample(3, DPO), Padded, 1000, 1, Order{})
+	for name := range tree(t, dir) {
+		if strings.Contains(name, "sft") || strings.Contains(name, ".tmp") {
+			t.Error(name)
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package batch
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+)
+
+// windowBatches is how many batches' worth of rows are sorted by length together. More would waste less padding, but rows
+// of one length would meet in every epoch.
+const windowBatches = 64
+
+// windowRows bounds a window where rows are tiny.
+const windowRows = 1 << 14
+
+// planned is a batch: rows of one channel, split and variant.
+type planned struct {
+	channel *Channel
+	split   Split
+	packed  bool
+	rows    []entry
+}
+
+// plan yields the batches in order.
+func (s *Spool) plan(budget int, packed bool) iter.Seq2[*planned, error] {
+	return func(yield func(*planned, error) bool) {
+		p := planner{budget: budget, order: s.order, wantPacked: packed}
+		for b, err := range s.entries.All() {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			e := decodeEntry(b)
+			if p.full(&e) && !p.flush(yield) {
+				return
+			}
+			p.window = append(p.window, e)
+			p.tokens += e.total()
+		}
+		p.flush(yield)
+	}
+}
+
+type planner struct {
+	budget     int
+	order      Order
+	wantPacked bool
+	window     []entry
+	tokens     int
+	windows    uint64
+}
+
+// full reports whether e can't join the window.
+func (p *planner) full(e *entry) bool {
+	if len(p.window) == 0 {
+		return false
+	}
+	w := &p.window[0]
+	return w.channel != e.channel || w.split != e.split || w.variant != e.variant ||
+		len(p.window) >= windowRows || p.tokens >= windowBatches*p.budget
+}
+
+func (p *planner) flush(yield func(*planned, error) bool) bool {
+	if len(p.window) == 0 {
+		return true
+	}
+	c := channels[p.window[0].channel]
+	packed := p.wantPacked && c == SFT
+	var batches [][]entry
+	if packed {
+		batches = pack(p.window, p.budget)
+	} else {
+		batches = cut(p.window, p.budget)
+	}
+	// A window's batches are in order of length: shuffle them.
+	slices.SortStableFunc(batches, func(a, b []entry) int {
+		return cmp.Compare(mix(p.order.Seed, p.order.Epoch, p.windows, a[0].hash), mix(p.order.Seed, p.order.Epoch, p.windows, b[0].hash))
+	})
+	p.windows++
+	for _, rows := range batches {
+		if !yield(&planned{channel: c, split: rows[0].split, packed: packed, rows: rows}, nil) {
+			return false
+		}
+	}
+	p.window, p.tokens = p.window[:0], 0
+	return true
+}
+
+// byLength sorts longest first; equal ones stay shuffled.
+func byLength(rows []entry) []entry {
+	sorted := slices.Clone(rows)
+	slices.SortStableFunc(sorted, func(a, b entry) int { return b.total() - a.total() })
+	return sorted
+}
+
+// cut makes padded batches of rows of like length. A row longer than the budget is a batch of its own.
+func cut(window []entry, budget int) [][]entry {
+	rows := byLength(window)
+	var out [][]entry
+	from := 0
+	var width [maxSides]int
+	for i := range rows {
+		next := width
+		cost := 0
+		for k, n := range rows[i].length {
+			next[k] = max(next[k], int(n))
+			cost += next[k] * (i - from + 1)
+		}
+		if i > from && cost > budget {
+			out = append(out, rows[from:i])
+			from = i
+			for k, n := range rows[i].length {
+				next[k] = int(n)
+			}
+		}
+		width = next
+	}
+	return append(out, rows[from:])
+}
+
+// pack fills sequences of up to budget tokens: each row, longest first, goes into the first that has room.
+func pack(window []entry, budget int) [][]entry {
+	var out [][]entry
+	var room []int
+	first := 0 // bins before have no room for the shortest row
+	rows := byLength(window)
+	shortest := rows[len(rows)-1].total()
+	for _, r := range rows {
+		for first < len(out) && room[first] < shortest {
+			first++
+		}
+		bin := first
+		for bin < len(out) && room[bin] < r.total() {
+			bin++
+		}
+		if bin == len(out) {
+			out, room = append(out, nil), append(room, budget)
+		}
+		out[bin] = append(out[bin], r)
+		room[bin] -= r.total()
+	}
+	return out
+}

@@ -1,0 +1,165 @@
+package batch
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/nat-go/nat-go/ttc/extsort"
+)
+
+// Split is a side of the data set: its name is a folder under the channel's.
+type Split uint8
+
+// The splits.
+const (
+	Train Split = iota
+	Validation
+)
+
+func (s Split) String() string {
+	if s == Validation {
+		return "validation"
+	}
+	return "train"
+}
+
+// Spool keeps rows on disk, with an entry for each that is sorted outside memory. It is not safe for concurrent use.
+type Spool struct {
+	file    *os.File
+	w       *bufio.Writer
+	size    int64
+	rows    int64
+	entries *extsort.Sorter
+	buf     []byte
+	key     [entryWidth]byte
+	order   Order
+}
+
+// Order says in which order rows are trained.
+type Order struct {
+	Seed  uint64
+	Epoch uint64
+}
+
+// NewSpool starts a spool in dir, which must exist. Its files are temporary.
+func NewSpool(dir string, order Order) (*Spool, error) {
+	f, err := os.CreateTemp(dir, ".tmp-rows-*")
+	if err != nil {
+		return nil, err
+	}
+	return &Spool{file: f, w: bufio.NewWriterSize(f, 256<<10), entries: extsort.New(entryWidth, 0, dir), order: order}, nil
+}
+
+// Close removes the spool's files.
+func (s *Spool) Close() error {
+	err := s.file.Close()
+	if e := os.Remove(s.file.Name()); err == nil {
+		err = e
+	}
+	if e := s.entries.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+// Add adds a row. Where rows are added in the same order, everything made of them is the same.
+func (s *Spool) Add(c *Channel, split Split, r *Row) error {
+	if len(r.Sides) != len(c.Sides) {
+		return fmt.Errorf("a row of %d sides for channel %s", len(r.Sides), c.Name)
+	}
+	var err error
+	if s.buf, err = appendRow(s.buf[:0], r); err != nil {
+		return err
+	}
+	if _, err := s.w.Write(s.buf); err != nil {
+		return err
+	}
+	e := entry{channel: uint8(slices.Index(channels, c)), split: split, variant: c.variant(r), ordinal: s.rows, offset: s.size, bytes: uint32(len(s.buf))}
+	e.hash = mix(s.order.Seed, s.order.Epoch, uint64(s.rows))
+	for i := range r.Sides {
+		e.length[i] = uint32(len(r.Sides[i].IDs))
+	}
+	s.size += int64(len(s.buf))
+	s.rows++
+	e.encode(s.key[:])
+	return s.entries.Add(s.key[:])
+}
+
+// Rows is how many rows were added.
+func (s *Spool) Rows() int64 { return s.rows }
+
+// read reads a row back.
+func (s *Spool) read(e *entry) (*Row, error) {
+	b := make([]byte, e.bytes)
+	if _, err := s.file.ReadAt(b, e.offset); err != nil && err != io.EOF {
+		return nil, err
+	}
+	return readRow(b)
+}
+
+// maxSides is the largest number of sides of a channel.
+const maxSides = 2
+
+// entry is what is known of a row when batches are planned. Its encoding sorts as batches are made: by channel, split and
+// variant, then shuffled.
+type entry struct {
+	channel uint8
+	split   Split
+	variant uint8
+	hash    uint64
+	ordinal int64
+	offset  int64
+	bytes   uint32
+	length  [maxSides]uint32
+}
+
+const entryWidth = 3 + 8 + 8 + 8 + 4 + 4*maxSides
+
+func (e *entry) encode(b []byte) {
+	b[0], b[1], b[2] = e.channel, byte(e.split), e.variant
+	binary.BigEndian.PutUint64(b[3:], e.hash)
+	binary.BigEndian.PutUint64(b[11:], uint64(e.ordinal))
+	binary.BigEndian.PutUint64(b[19:], uint64(e.offset))
+	binary.BigEndian.PutUint32(b[27:], e.bytes)
+	for i, n := range e.length {
+		binary.BigEndian.PutUint32(b[31+4*i:], n)
+	}
+}
+
+func decodeEntry(b []byte) (e entry) {
+	e.channel, e.split, e.variant = b[0], Split(b[1]), b[2]
+	e.hash = binary.BigEndian.Uint64(b[3:])
+	e.ordinal = int64(binary.BigEndian.Uint64(b[11:]))
+	e.offset = int64(binary.BigEndian.Uint64(b[19:]))
+	e.bytes = binary.BigEndian.Uint32(b[27:])
+	for i := range e.length {
+		e.length[i] = binary.BigEndian.Uint32(b[31+4*i:])
+	}
+	return e
+}
+
+// total is the number of tokens of the row, all sides.
+func (e *entry) total() (n int) {
+	for _, l := range e.length {
+		n += int(l)
+	}
+	return n
+}
+
+// mix hashes a row's number into the order of an epoch (the finaliser of MurmurHash3 over each word).
+func mix(words ...uint64) uint64 {
+	h := uint64(0x9e3779b97f4a7c15)
+	for _, w := range words {
+		h ^= w
+		h ^= h >> 33
+		h *= 0xff51afd7ed558ccd
+		h ^= h >> 33
+		h *= 0xc4ceb9fe1a85ec53
+		h ^= h >> 33
+	}
+	return h
+}

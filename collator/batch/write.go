@@ -1,0 +1,259 @@
+package batch
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/nat-go/nat-go/collator/tensors"
+)
+
+// Layout says how a batch's sequences lie.
+type Layout uint8
+
+// The layouts.
+const (
+	Padded Layout = iota // one a row, padded on the right
+	Packed               // end to end in one row; sft only
+)
+
+func (l Layout) String() string {
+	if l == Packed {
+		return "packed"
+	}
+	return "padded"
+}
+
+// Spec says how batches are written.
+type Spec struct {
+	Dir         string // the folder that gets index.jsonl and <channel>/<split>/; made if it is not there
+	Budget      int    // tokens of a batch, padding included
+	Layout      Layout
+	PadID       int64
+	VocabSize   int64
+	Tokenizer   string
+	Template    string
+	Reference   string // fingerprint of what computed the rows' reference log-probs; empty without
+	Terminators []int32
+	Workers     int // batches assembled at once; 0: 1
+	// Finish completes a row before it is assembled. It is called concurrently.
+	Finish func(*Row) error
+}
+
+// Count is what was written for a channel and split.
+type Count struct {
+	Batches, Rows, Tokens, Active int64
+}
+
+// Write writes the spool's rows as batches, in order, and the index last. Batches left by an earlier, unfinished write are
+// replaced. It returns the counts by "channel/split".
+func (s *Spool) Write(ctx context.Context, spec Spec) (map[string]Count, error) {
+	if err := s.w.Flush(); err != nil {
+		return nil, err
+	}
+	if err := os.RemoveAll(filepath.Join(spec.Dir, IndexName)); err != nil {
+		return nil, err
+	}
+	for _, c := range channels {
+		if err := os.RemoveAll(filepath.Join(spec.Dir, c.Name)); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.MkdirAll(spec.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	index, err := os.CreateTemp(spec.Dir, ".tmp-index-*")
+	if err != nil {
+		return nil, err
+	}
+	defer os.Remove(index.Name())
+	defer index.Close()
+	counts, err := s.writeAll(ctx, &spec, index)
+	if err != nil {
+		return nil, err
+	}
+	if err := finish(index, filepath.Join(spec.Dir, IndexName)); err != nil {
+		return nil, err
+	}
+	return counts, syncDir(spec.Dir)
+}
+
+// writeAll assembles batches in parallel and writes their lines in order.
+func (s *Spool) writeAll(ctx context.Context, spec *Spec, index io.Writer) (map[string]Count, error) {
+	type job struct {
+		plan   *planned
+		number int
+		line   chan *Line
+	}
+	workers := max(1, spec.Workers)
+	todo, order := make(chan job), make(chan job, 2*workers)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		defer close(todo)
+		defer close(order)
+		numbers := map[string]int{}
+		for p, err := range s.plan(spec.Budget, spec.Layout == Packed) {
+			if err != nil {
+				return err
+			}
+			key := p.key()
+			j := job{p, numbers[key], make(chan *Line, 1)}
+			numbers[key]++
+			for _, c := range []chan job{order, todo} {
+				select {
+				case c <- j:
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+		}
+		return nil
+	})
+	for range workers {
+		group.Go(func() error {
+			for j := range todo {
+				l, err := s.writeBatch(spec, j.plan, j.number)
+				if err != nil {
+					return err
+				}
+				j.line <- l
+			}
+			return nil
+		})
+	}
+	counts := map[string]Count{}
+	group.Go(func() error {
+		for j := range order {
+			var l *Line
+			select {
+			case l = <-j.line:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			text, err := marshal(l)
+			if err != nil {
+				return err
+			}
+			if _, err := index.Write(text); err != nil {
+				return err
+			}
+			c := counts[j.plan.key()]
+			c.Batches++
+			c.Rows += int64(l.Rows)
+			c.Tokens += l.Tokens
+			c.Active += l.NActive
+			counts[j.plan.key()] = c
+		}
+		return nil
+	})
+	return counts, group.Wait()
+}
+
+func (p *planned) key() string { return p.channel.Name + "/" + p.split.String() }
+
+// writeBatch reads the rows of a batch and writes its file.
+func (s *Spool) writeBatch(spec *Spec, p *planned, number int) (*Line, error) {
+	rows := make([]*Row, len(p.rows))
+	for i := range p.rows {
+		r, err := s.read(&p.rows[i])
+		if err != nil {
+			return nil, err
+		}
+		if spec.Finish != nil {
+			if err := spec.Finish(r); err != nil {
+				return nil, err
+			}
+		}
+		rows[i] = r
+	}
+	l := spec.line(p, rows)
+	l.File = fmt.Sprintf("%s/%05d.safetensors", p.key(), number)
+	var data bytes.Buffer
+	if err := tensors.Write(&data, assemble(p.channel, rows, p.packed, spec.PadID), map[string]string{"channel": l.Channel, "layout": l.Layout}); err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(data.Bytes())
+	l.Proof.SHA256 = hex.EncodeToString(sum[:])
+	return l, writeFile(filepath.Join(spec.Dir, filepath.FromSlash(l.File)), data.Bytes())
+}
+
+// line is the line of a batch, but for its file.
+func (spec *Spec) line(p *planned, rows []*Row) *Line {
+	rollouts, examples := lists(rows)
+	l := &Line{
+		Channel: p.channel.Name, Split: p.split.String(), Layout: Padded.String(), Rows: len(rows),
+		PadID: spec.PadID, VocabSize: spec.VocabSize, Tokenizer: spec.Tokenizer, Template: spec.Template,
+		Rollouts: rollouts.list, Examples: examples.list, Sites: []Site{}, Proof: BatchProof{Terminators: spec.Terminators},
+	}
+	if p.packed {
+		l.Layout = Packed.String()
+	}
+	if rows[0].Meta.Ref != nil {
+		l.Reference = spec.Reference
+	}
+	for _, r := range rows {
+		for i := range r.Sides {
+			l.Tokens += int64(len(r.Sides[i].IDs))
+		}
+		l.NActive += int64(r.active())
+		l.RowInfo = append(l.RowInfo, r.Meta)
+	}
+	return l
+}
+
+func marshal(l *Line) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(l)
+	return b.Bytes(), err
+}
+
+// writeFile writes a file that is whole or not there.
+func writeFile(path string, data []byte) error {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, ".tmp-batch-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	return finish(f, path)
+}
+
+// finish makes a temporary file durable and gives it its name.
+func finish(f *os.File, path string) error {
+	if err := f.Chmod(0o644); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
