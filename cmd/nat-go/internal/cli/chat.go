@@ -10,6 +10,7 @@ func newChatCmd() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	cmd.AddCommand(newChatMaskCmd())
 	cmd.AddCommand(newChatTokensCmd())
 	return cmd
 }

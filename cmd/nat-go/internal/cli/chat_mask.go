@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/collator"
+	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/collator/turns"
+)
+
+func newChatMaskCmd() *cobra.Command {
+	var path, source, input, now string
+	var rows bool
+	cmd := &cobra.Command{
+		Use:   "mask --tokenizer D [--template T] --input F",
+		Short: "Show which tokens of conversations are the model's own",
+		Long: `Show which tokens of conversations are the model's own.
+
+Reads JSON lines {"messages", "tools"?, "kwargs"?, "add_generation_prompt"?} and writes one line for each, in order:
+{"ok":true,"ids":[...],"mask":[...],"straddle":...,"unstable":[message...],"filler":[[start,end)...]}, or
+{"ok":false,"error":{"code","message","line","column"}}.
+
+The ids are those Hugging Face makes of the whole render; a token is in the mask that overlaps an assistant's turn in any
+character. straddle: a token lies across the edge of a turn. unstable: messages that the render does not show as they were
+sampled. filler: bytes in turns that no model wrote, like an empty think block.
+With --rows the ids and mask are those of token rows instead: special tokens in content stay text, filler and straddling
+tokens are out.`,
+		Example: `  nat-go chat mask --tokenizer models/qwen --input conversations.jsonl`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			tok, err := loadTokenizer(path)
+			if err != nil {
+				return err
+			}
+			defer tok.Close()
+			m, err := newMasks(tok, source, now)
+			if err != nil {
+				return err
+			}
+			m.Rows = rows
+			in, err := openInput(cmd, input)
+			if err != nil {
+				return err
+			}
+			defer in.Close()
+			if err := m.Answer(in, cmd.OutOrStdout()); err != nil {
+				return exit.With(exit.Failed, err)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&path, "tokenizer", "", "Hugging Face folder, or a tokenizer.json")
+	cmd.Flags().StringVar(&source, "template", "", "chat template file, or the name of one of the tokenizer's; without it the tokenizer's own")
+	cmd.Flags().StringVar(&input, "input", "-", "file of JSON lines; - or /dev/stdin reads standard input")
+	cmd.Flags().StringVar(&now, "now", collator.DefaultTemplateTime, "what strftime_now shows; the clock is never read")
+	cmd.Flags().BoolVar(&rows, "rows", false, "show token rows instead of the plain render")
+	cmd.Flags().Bool("json", true, "always on: answers are JSON lines")
+	_ = cmd.MarkFlagRequired("tokenizer")
+	return cmd
+}
+
+// newMasks compiles a template: a file, one of the tokenizer's by name, or the tokenizer's own.
+func newMasks(tok *tokenizer.Tokenizer, source, now string) (*collator.Masks, error) {
+	at, err := collator.ParseTemplateTime(now)
+	if err != nil {
+		return nil, exit.Usagef("--now: %v", err)
+	}
+	text, err := collator.TemplateText(tok.Config, source)
+	if err != nil {
+		return nil, exit.With(exit.Usage, err)
+	}
+	m := &collator.Masks{Tokenizer: tok, Vars: collator.TemplateVars(tok.Config, nil), Now: at}
+	if m.Template, err = turns.New(text, turns.Settings{Vars: m.Vars, Now: at}); err != nil {
+		return nil, exit.With(exit.Usage, fmt.Errorf("template %s: %w", templateName(source), err))
+	}
+	return m, nil
+}
+
+func templateName(source string) string {
+	if source == "" {
+		return "of the tokenizer"
+	}
+	if _, err := os.Stat(source); err == nil {
+		return source
+	}
+	return "\"" + source + "\""
+}

@@ -1,0 +1,170 @@
+//go:build tokenizers
+
+package collator
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/collator/turns"
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+// conformance returns a path within the oracle data, which is no part of the repository.
+func conformance(t testing.TB, elem ...string) string {
+	t.Helper()
+	root := os.Getenv("NATGO_CONFORMANCE")
+	if root == "" {
+		root = filepath.Join("..", "..", "shared", "conformance")
+	}
+	path := filepath.Join(append([]string{root}, elem...)...)
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("SKIPPED: no oracle data at %s (set NATGO_CONFORMANCE)", path)
+	}
+	return path
+}
+
+var loaded sync.Map
+
+// oracleTokenizer loads a tokenizer of the oracle data once.
+func oracleTokenizer(t testing.TB, name string) *tokenizer.Tokenizer {
+	t.Helper()
+	path := conformance(t, "chat", "tokens", "tokenizers", name)
+	once, _ := loaded.LoadOrStore(path, sync.OnceValues(func() (*tokenizer.Tokenizer, error) { return tokenizer.Load(path) }))
+	tok, err := once.(func() (*tokenizer.Tokenizer, error))()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tok
+}
+
+func oracleTemplate(t testing.TB, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(conformance(t, "chat", "render", "templates", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// oracleMask is a line of conformance/chat/masks.
+type oracleMask struct {
+	Conversation, Template, Tokenizer, Text string
+	Messages, Tools, Kwargs                 json.RawMessage
+	IDs                                     []uint32
+	Mask                                    []int
+	FinalMask                               []int `json:"mask_of_final_render"`
+	Unstable                                []int `json:"prefix_unstable_message_indices"`
+	Turns                                   []struct {
+		ByteStart int `json:"byte_start"`
+		ByteEnd   int `json:"byte_end"`
+	}
+}
+
+func oracleMasks(t testing.TB, file string) (out []oracleMask) {
+	t.Helper()
+	data, err := os.ReadFile(conformance(t, "chat", "masks", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	airline, err := os.ReadFile(conformance(t, "chat", "traces", "tools.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sc := bufio.NewScanner(bytes.NewReader(data))
+	sc.Buffer(nil, 16<<20)
+	for sc.Scan() {
+		var m oracleMask
+		if err := json.Unmarshal(sc.Bytes(), &m); err != nil {
+			t.Fatal(err)
+		}
+		if string(m.Tools) == `"airline"` {
+			m.Tools = airline
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// request is the line that asks for a mask.
+func (m *oracleMask) request() string {
+	var b bytes.Buffer
+	tools := m.Tools
+	if tools == nil {
+		tools = json.RawMessage("null")
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, tools); err != nil {
+		panic(err)
+	}
+	fmt.Fprintf(&b, `{"messages":%s,"tools":%s,"kwargs":%s}`+"\n", m.Messages, compact.Bytes(), m.Kwargs)
+	return b.String()
+}
+
+type maskReply struct {
+	OK       bool
+	Error    map[string]any
+	IDs      []uint32
+	Mask     []int
+	Straddle bool
+	Unstable []int
+	Filler   [][2]int
+}
+
+// ask answers lines about one template and tokenizer.
+func ask(t testing.TB, tok *tokenizer.Tokenizer, source string, rows bool, lines string) (out []maskReply) {
+	t.Helper()
+	r, err := turns.New(source, turns.Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &Masks{Tokenizer: tok, Template: r, Vars: &pyvalue.Dict{}, Rows: rows}
+	var b bytes.Buffer
+	if err := m.Answer(strings.NewReader(lines), &b); err != nil {
+		t.Fatal(err)
+	}
+	dec := json.NewDecoder(&b)
+	for dec.More() {
+		var a maskReply
+		if err := dec.Decode(&a); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+func TestMasksOfTheOracle(t *testing.T) {
+	for _, file := range []string{"llama3", "llama3_1", "qwen2_5", "qwen2_5.straddle", "qwen3.unstable"} {
+		t.Run(file, func(t *testing.T) {
+			for _, m := range oracleMasks(t, file+".jsonl") {
+				a := ask(t, oracleTokenizer(t, m.Tokenizer), oracleTemplate(t, m.Template), false, m.request())[0]
+				want := m.Mask
+				if m.FinalMask != nil {
+					want = m.FinalMask
+				}
+				switch {
+				case !a.OK:
+					t.Errorf("%s: %v", m.Conversation, a.Error)
+				case !reflect.DeepEqual(a.IDs, m.IDs):
+					t.Errorf("%s: other ids", m.Conversation)
+				case !reflect.DeepEqual(a.Mask, want):
+					t.Errorf("%s: mask\n got %v\nwant %v", m.Conversation, a.Mask, want)
+				case a.Straddle != strings.HasSuffix(file, "straddle"):
+					t.Errorf("%s: straddle %v", m.Conversation, a.Straddle)
+				case len(a.Unstable)+len(m.Unstable) > 0 && !reflect.DeepEqual(a.Unstable, m.Unstable):
+					t.Errorf("%s: unstable %v, want %v", m.Conversation, a.Unstable, m.Unstable)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,66 @@
+package collator
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+// DefaultTemplateTime is what strftime_now shows by default. The machine's clock is never read: rows would change with it.
+const DefaultTemplateTime = "2026-01-02T03:04:05"
+
+// ParseTemplateTime reads a time like DefaultTemplateTime, or a date.
+func ParseTemplateTime(s string) (time.Time, error) {
+	for _, layout := range []string{"2006-01-02T15:04:05", time.RFC3339, "2006-01-02"} {
+		if t, err := time.Parse(layout, s); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%q is no time like %s", s, DefaultTemplateTime)
+}
+
+// TemplateText returns a chat template's source: of the file called name, else the tokenizer's template of that name, or
+// with an empty name the tokenizer's own.
+func TemplateText(c *tokenizer.Config, name string) (string, error) {
+	if name != "" {
+		info, err := os.Stat(name)
+		switch {
+		case err == nil && info.Size() > tokenizer.MaxTemplateBytes:
+			return "", fmt.Errorf("template %s has %d bytes; the limit is %d", name, info.Size(), tokenizer.MaxTemplateBytes)
+		case err == nil && !info.IsDir():
+			b, err := os.ReadFile(name)
+			return string(b), err
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return "", err
+		}
+	}
+	if t, ok := c.Template(name); ok {
+		return t.Text, nil
+	}
+	if name == "" {
+		// Fail closed: without a template there is no chat text, and joining contents would train on something else (D18).
+		return "", errors.New("the tokenizer has no chat template: name one (a base model's tokenizer has none; its instruct version's folder does)")
+	}
+	return "", fmt.Errorf("%q is neither a file nor the name of a template of the tokenizer", name)
+}
+
+// TemplateVars are the variables a template is rendered with: the tokenizer's special tokens under their names, as
+// transformers has it, then extra ones.
+func TemplateVars(c *tokenizer.Config, extra *pyvalue.Dict) *pyvalue.Dict {
+	vars := &pyvalue.Dict{}
+	for _, s := range c.Special {
+		vars.SetStr(s.Name, pyvalue.Str(s.Text))
+	}
+	if extra != nil {
+		for i := range extra.Len() {
+			k, v := extra.At(i)
+			_ = vars.Set(k, v)
+		}
+	}
+	return vars
+}

@@ -1,0 +1,269 @@
+package turns
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/chat/template"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+// dialect is how a template marks turns.
+type dialect struct {
+	header      string   // what every assistant turn begins with, thinking or not
+	prompt      string   // the generation prompt as configured; begins with header
+	others      []string // generation prompts with thinking switched on or off, longest first
+	filler      string   // what the switch adds after the header: an empty think block; empty where it is not known
+	terminators []string // what ends a turn, longest first
+	silent      *pyvalue.Dict
+}
+
+// switched is the dialect with thinking switched off.
+func (d *dialect) switched() *dialect {
+	s := *d
+	s.prompt = d.header + d.filler
+	s.others = append([]string{d.prompt}, d.others...)
+	s.silent = nil
+	return &s
+}
+
+// Texts of the conversations a dialect is learned from.
+const (
+	askText, answerText, argText, resultText = "qzuVWa", "qzaXKb", "qzvJHc", "qzrMNd"
+)
+
+// switches are the variables by which templates turn thinking off.
+var switches = []string{"enable_thinking", "thinking"}
+
+// emptyThought is an empty think block, where the template has no switch that shows it.
+var emptyThought = regexp.MustCompile(`<(think|thinking|thought|reasoning)>\s*</(?:think|thinking|thought|reasoning)>\s*`)
+
+// marker is what a special token looks like.
+var marker = regexp.MustCompile(`<[^\s<>]{1,64}>|\[/?[A-Z_]{2,32}\]`)
+
+func user(s string) chat.Message { return chat.Message{Role: "user", Form: chat.Text, Text: s} }
+
+func assistant(s string) chat.Message {
+	return chat.Message{Role: "assistant", Form: chat.Text, Text: s}
+}
+
+var (
+	ask    = user(askText)
+	answer = assistant(answerText)
+	call   = chat.Message{Role: "assistant", Form: chat.Null, ToolCalls: []chat.ToolCall{{
+		ID: "call00001", Type: "function", Name: "qzfLPe", Arguments: `{"k":"` + argText + `"}`, Parsed: json.Raw(`{"k":"` + argText + `"}`)}}}
+	result = chat.Message{Role: "tool", Form: chat.Text, Text: resultText, ToolCallID: "call00001", Name: "qzfLPe"}
+)
+
+// learn renders tiny conversations. What a template refuses is left out of its dialect.
+func learn(r *Renderer) *dialect {
+	d := &dialect{}
+	d.learnPrompts(r)
+	d.learnTerminators(r)
+	return d
+}
+
+// try renders messages; ok is false where the template refuses.
+func try(r *Renderer, open bool, ms ...chat.Message) (template.Result, bool) {
+	values, err := template.Conversation(ms)
+	if err != nil {
+		return template.Result{}, false
+	}
+	res, err := r.Render(&Conversation{Messages: values, Open: open})
+	return res, err == nil
+}
+
+// generationPrompt is what add_generation_prompt adds.
+func generationPrompt(r *Renderer) (string, bool) {
+	closed, ok1 := try(r, false, ask)
+	open, ok2 := try(r, true, ask)
+	if !ok1 || !ok2 {
+		return "", false
+	}
+	// What closes a conversation (Phi-3's end of text) may stand where the generation prompt goes.
+	n := commonPrefix(closed.Text, open.Text)
+	if rest := closed.Text[n:]; rest != "" && !marker.MatchString(closed.Text[lineStart(closed.Text, n):]) {
+		return "", false
+	}
+	if n < len(closed.Text) {
+		n = strings.LastIndexByte(open.Text[:n], '<')
+	}
+	if n < 0 {
+		return "", false
+	}
+	return open.Text[n:], true
+}
+
+func lineStart(s string, n int) int { return strings.LastIndexByte(s[:n], '\n') + 1 }
+
+func (d *dialect) learnPrompts(r *Renderer) {
+	var ok bool
+	if d.prompt, ok = generationPrompt(r); !ok {
+		return
+	}
+	d.header = d.prompt
+	for _, name := range switches {
+		for _, on := range []bool{false, true} {
+			vars := withVar(r.vars, name, on)
+			p, ok := generationPrompt(&Renderer{tmpl: r.tmpl, vars: vars, now: r.now, limits: r.limits})
+			if !ok || p == d.prompt && on {
+				continue
+			}
+			if !on && (p != d.prompt || d.switchedOff(r, name)) {
+				d.silent = vars
+			}
+			d.others = append(d.others, p)
+		}
+	}
+	d.others = append(d.others, d.prompt)
+	slices.SortFunc(d.others, func(a, b string) int { return len(b) - len(a) })
+	d.others = slices.Compact(d.others)
+	d.learnHeader(r)
+	if d.silent != nil {
+		off, _ := generationPrompt(&Renderer{tmpl: r.tmpl, vars: d.silent, now: r.now, limits: r.limits})
+		if f, ok := strings.CutPrefix(off, d.header); ok && emptyThought.MatchString(f) {
+			d.filler = f
+		}
+		if off == d.prompt {
+			d.silent = nil // it is off already
+		}
+	}
+	d.others = slices.DeleteFunc(d.others, func(p string) bool { return p == d.prompt || !strings.HasPrefix(p, d.header) })
+}
+
+// switchedOff reports whether the switch changes anything at all, like a /nothink in the user's message.
+func (d *dialect) switchedOff(r *Renderer, name string) bool {
+	a, ok1 := try(r, true, ask)
+	b, ok2 := try(&Renderer{tmpl: r.tmpl, vars: withVar(r.vars, name, false), now: r.now, limits: r.limits}, true, ask)
+	return ok1 && ok2 && a.Text != b.Text
+}
+
+// learnHeader finds what all prompts, and the turns the template writes itself, begin with. A think tag belongs to the
+// prompts, not to the header.
+func (d *dialect) learnHeader(r *Renderer) {
+	for _, p := range d.others {
+		d.header = d.header[:commonPrefix(d.header, p)]
+	}
+	if at := emptyOrOpenThought.FindStringIndex(d.prompt); at != nil && at[0] < len(d.header) {
+		d.header = d.header[:at[0]]
+	}
+	for _, ms := range [][]chat.Message{{ask, answer}, {ask, answer, user(resultText)}} {
+		res, ok := try(r, false, ms...)
+		if !ok {
+			continue
+		}
+		from := lastOf(&res, 0)
+		to, found := firstOf(&res, 1)
+		if from < 0 || !found {
+			continue
+		}
+		// The longest beginning of the header that stands between question and answer.
+		for n := len(d.header); n > 0; n-- {
+			if strings.Contains(res.Text[from:to], d.header[:n]) {
+				d.header = d.header[:n]
+				break
+			}
+		}
+	}
+}
+
+var emptyOrOpenThought = regexp.MustCompile(`\n?<(think|thinking|thought|reasoning)>`)
+
+// learnTerminators compares a turn at the end of a conversation with the same turn in the middle.
+func (d *dialect) learnTerminators(r *Renderer) {
+	end, ok1 := try(r, false, ask, answer)
+	middle, ok2 := try(r, false, ask, answer, user(resultText))
+	var written bool // the template writes a terminator after the last turn
+	if ok1 && ok2 {
+		a, b := tail(&end, 1), tail(&middle, 1)
+		b = b[:strings.Index(b+resultText, resultText)]
+		both := marker.FindAllString(a[:commonPrefix(a, b)], -1)
+		if n := len(both); n > 0 {
+			d.add(both[n-1])
+		} else {
+			d.add(marker.FindString(a))
+			d.add(marker.FindString(b))
+		}
+		written = marker.MatchString(a)
+	}
+	end, ok1 = try(r, false, ask, call)
+	middle, ok2 = try(r, false, ask, call, result)
+	if !ok1 || !ok2 {
+		return
+	}
+	a, b := tail(&end, 1), tail(&middle, 1)
+	if i := strings.Index(b, resultText); i >= 0 {
+		b = b[:i]
+	}
+	all := marker.FindAllString(a, -1)
+	for _, m := range all {
+		if slices.Contains(d.terminators, m) {
+			return
+		}
+	}
+	if written && len(all) > 0 {
+		d.add(all[len(all)-1])
+	} else if rest, ok := strings.CutPrefix(b, a); ok && !written {
+		d.add(marker.FindString(rest))
+	}
+}
+
+func (d *dialect) add(s string) {
+	if s == "" || slices.Contains(d.terminators, s) {
+		return
+	}
+	d.terminators = append(d.terminators, s)
+	slices.SortFunc(d.terminators, func(a, b string) int { return len(b) - len(a) })
+}
+
+// tail is the text after the last byte of a message's fields that is followed by template text of its own turn.
+func tail(res *template.Result, message int) string {
+	for i := len(res.Spans) - 1; i >= 0; i-- {
+		s := res.Spans[i]
+		if s.Message == message && s.Field != "role" && (strings.Contains(s.Field, "arguments") || s.Field == "content") {
+			return res.Text[s.End:]
+		}
+	}
+	return ""
+}
+
+func lastOf(res *template.Result, message int) int {
+	for i := len(res.Spans) - 1; i >= 0; i-- {
+		if s := res.Spans[i]; s.Message == message && s.Field != "role" {
+			return s.End
+		}
+	}
+	return -1
+}
+
+func firstOf(res *template.Result, message int) (int, bool) {
+	for _, s := range res.Spans {
+		if s.Message == message && s.Field != "role" {
+			return s.Start, true
+		}
+	}
+	return 0, false
+}
+
+func withVar(vars *pyvalue.Dict, name string, on bool) *pyvalue.Dict {
+	out := &pyvalue.Dict{}
+	if vars != nil {
+		for i := range vars.Len() {
+			k, v := vars.At(i)
+			_ = out.Set(k, v)
+		}
+	}
+	out.SetStr(name, pyvalue.Bool(on))
+	return out
+}
+
+func commonPrefix(a, b string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}

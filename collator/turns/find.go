@@ -1,0 +1,265 @@
+package turns
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/chat/template"
+)
+
+// Turn is an assistant's turn in a rendered conversation. Places are bytes of the text.
+type Turn struct {
+	Message    int // index in the conversation
+	Start, End int // from the end of the generation prompt to the end of the terminator
+	Body       int // where the terminator starts; End where there is none
+	Filler     []Range
+	Thinking   bool // the generation prompt before it is the configured one
+}
+
+// Range is a half-open range of bytes.
+type Range struct{ Start, End int }
+
+// Terminated reports whether the turn ends in a terminator.
+func (t *Turn) Terminated() bool { return t.Body < t.End }
+
+// NotFound is the error of a turn that the render doesn't show.
+type NotFound struct {
+	Message int
+	Why     string
+}
+
+func (e *NotFound) Error() string {
+	return fmt.Sprintf("the assistant's message %d is not to be found in the rendered text: %s", e.Message, e.Why)
+}
+
+// origins answers where bytes of a render come from.
+type origins struct {
+	text  string
+	spans []template.Span // of fields, roles left out
+}
+
+func originsOf(res *template.Result) origins {
+	o := origins{text: res.Text, spans: make([]template.Span, 0, len(res.Spans))}
+	for _, s := range res.Spans {
+		if s.Field != "role" || !knownRole(res.Text[s.Start:s.End]) {
+			o.spans = append(o.spans, s)
+		}
+	}
+	return o
+}
+
+// knownRole reports whether a role's name is one of those that templates print as part of their own markup.
+func knownRole(s string) bool {
+	switch s {
+	case "system", "developer", "user", "assistant", "tool", "function", "ipython", "model":
+		return true
+	}
+	return false
+}
+
+// after is the index of the first span that ends after byte at.
+func (o *origins) after(at int) int {
+	return sort.Search(len(o.spans), func(i int) bool { return o.spans[i].End > at })
+}
+
+// own reports whether bytes from to to are all the template's own.
+func (o *origins) own(from, to int) bool {
+	i := o.after(from)
+	return i == len(o.spans) || o.spans[i].Start >= to
+}
+
+// find is the first place at or after from, and before limit, where s stands as the template's own text; -1 without.
+func (o *origins) find(s string, from, limit int) int {
+	if s == "" {
+		return -1
+	}
+	for from < limit {
+		i := strings.Index(o.text[from:limit], s)
+		if i < 0 {
+			return -1
+		}
+		from += i
+		if o.own(from, from+len(s)) {
+			return from
+		}
+		from++
+	}
+	return -1
+}
+
+// Template lists the stretches of a render that are the template's own: there, and only there, special-token text is a
+// special token.
+func Template(res *template.Result) []Range {
+	o := originsOf(res)
+	var out []Range
+	at := 0
+	for _, s := range o.spans {
+		if s.Start > at {
+			out = append(out, Range{at, s.Start})
+		}
+		at = max(at, s.End)
+	}
+	if at < len(res.Text) {
+		out = append(out, Range{at, len(res.Text)})
+	}
+	return out
+}
+
+// Find finds the turns of all assistant messages in a render of c.
+func (r *Renderer) Find(c *Conversation, res *template.Result) ([]Turn, error) {
+	o := originsOf(res)
+	var out []Turn
+	from := 0
+	for i := range c.Messages {
+		if c.role(i) != "assistant" {
+			continue
+		}
+		t, err := r.dialect.find(&o, i, from)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+		from = t.Body
+	}
+	return out, nil
+}
+
+// find finds the turn of message i, which starts at or after from.
+func (d *dialect) find(o *origins, i, from int) (Turn, error) {
+	if d.header == "" {
+		return Turn{}, &NotFound{i, "the template has no generation prompt"}
+	}
+	header, err := d.headerOf(o, i, from)
+	if err != nil {
+		return Turn{}, err
+	}
+	t := Turn{Message: i}
+	t.Start, t.Thinking = d.start(o, header)
+	d.end(o, &t)
+	t.Filler = d.fillerOf(o, header+len(d.header), &t)
+	return t, nil
+}
+
+// headerOf is where the header of message i stands: the last before its first byte, or for a message without text the next.
+func (d *dialect) headerOf(o *origins, i, from int) (int, error) {
+	limit, mine := len(o.text), false
+	for k := o.after(from); k < len(o.spans); k++ {
+		s := o.spans[k]
+		if s.Message == i {
+			limit, mine = s.Start, true
+			break
+		}
+		if s.Message > i {
+			limit = s.Start // the message has no text of its own
+			break
+		}
+	}
+	at := o.find(d.header, from, limit)
+	if at < 0 {
+		if mine {
+			return 0, &NotFound{i, "no assistant header stands before its text"}
+		}
+		return 0, &NotFound{i, "the template leaves it out"}
+	}
+	if !mine {
+		return at, nil
+	}
+	for {
+		next := o.find(d.header, at+1, limit)
+		if next < 0 {
+			return at, nil
+		}
+		at = next
+	}
+}
+
+// start is where the turn begins: after the generation prompt as configured, else after another the template can make, else
+// after the bare header of a turn in the past.
+func (d *dialect) start(o *origins, header int) (int, bool) {
+	fits := func(p string) bool {
+		return strings.HasPrefix(o.text[header:], p) && o.own(header, header+len(p))
+	}
+	if fits(d.prompt) {
+		return header + len(d.prompt), true
+	}
+	for _, p := range d.others {
+		if fits(p) {
+			return header + len(p), false
+		}
+	}
+	return header + len(d.header), false
+}
+
+// end finds the terminator. A template may close a turn's reasoning as if it were a turn, and open another for the answer
+// (gpt-oss): the turn goes on where another header is followed by text of the same message.
+func (d *dialect) end(o *origins, t *Turn) {
+	at := t.Start
+	for {
+		next := len(o.text)
+		for k := o.after(at); k < len(o.spans); k++ {
+			if o.spans[k].Message != t.Message {
+				next = o.spans[k].Start
+				break
+			}
+		}
+		t.Body, t.End = d.terminator(o, at, next)
+		after := o.text[t.End:]
+		if !t.Terminated() || !strings.HasPrefix(after, d.header) || !o.own(t.End, t.End+len(d.header)) {
+			return
+		}
+		k := o.after(t.End)
+		if k == len(o.spans) || o.spans[k].Message != t.Message {
+			return
+		}
+		at = t.End + len(d.header)
+	}
+}
+
+// terminator finds the first terminator between from and limit. Without one the turn ends where the next header stands, or
+// the text.
+func (d *dialect) terminator(o *origins, from, limit int) (start, end int) {
+	start = -1
+	for _, s := range d.terminators {
+		if at := o.find(s, from, limit); at >= 0 && (start < 0 || at < start) {
+			start, end = at, at+len(s)
+		}
+	}
+	if start >= 0 {
+		return start, end
+	}
+	if at := o.find(d.header, from, limit); at >= 0 {
+		limit = at
+	}
+	return limit, limit
+}
+
+// fillerOf finds the template's own insertions in a turn. after is the end of its header.
+func (d *dialect) fillerOf(o *origins, after int, t *Turn) (out []Range) {
+	add := func(from, to int) {
+		if from, to = max(from, t.Start), min(to, t.Body); from < to {
+			out = append(out, Range{from, to})
+		}
+	}
+	if f := d.filler; f != "" && strings.HasPrefix(o.text[after:], f) && o.own(after, after+len(f)) {
+		add(after, after+len(f))
+		after += len(f)
+	}
+	if after > t.Body {
+		return out
+	}
+	for _, m := range emptyThought.FindAllStringIndex(o.text[after:t.Body], -1) {
+		from, to := after+m[0], after+m[1]
+		for to > from && !o.own(from, to) { // white space at its end may be the message's
+			if to--; !isSpace(o.text[to]) {
+				from = to
+			}
+		}
+		if from < to {
+			add(from, to)
+		}
+	}
+	return out
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }

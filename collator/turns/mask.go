@@ -1,0 +1,60 @@
+package turns
+
+import (
+	"github.com/nat-go/nat-go/collator/tokenizer"
+)
+
+// Run is a half-open range of tokens.
+type Run struct{ Start, End int }
+
+// Trained lists what of the turns is trained, as ranges of bytes: spans less filler. Turns for which keep is false are left
+// out; a nil keep keeps all.
+func Trained(turns []Turn, keep func(*Turn) bool) (out []Range) {
+	for i := range turns {
+		t := &turns[i]
+		if keep != nil && !keep(t) {
+			continue
+		}
+		at := t.Start
+		for _, f := range t.Filler {
+			if f.Start > at {
+				out = append(out, Range{at, f.Start})
+			}
+			at = max(at, f.End)
+		}
+		if at < t.End {
+			out = append(out, Range{at, t.End})
+		}
+	}
+	return out
+}
+
+// Tokens maps ranges of bytes, sorted and apart, to runs of the tokens that overlap them; zero-width tokens overlap nothing.
+// Straddle is the first token that also lies outside the range it overlaps, -1 without one: its id is not what the model
+// saw on one side of the edge and sampled on the other. Runs are appended to dst, one a range; an empty one where no token
+// overlaps.
+func Tokens(dst []Run, offsets []tokenizer.Span, ranges []Range) (runs []Run, straddle int) {
+	straddle = -1
+	t := 0
+	for _, r := range ranges {
+		for t < len(offsets) && offsets[t].End <= r.Start {
+			t++
+		}
+		run := Run{t, t}
+		for ; t < len(offsets) && offsets[t].Start < r.End; t++ {
+			o := offsets[t]
+			if o.Start == o.End {
+				continue
+			}
+			run.End = t + 1
+			if straddle < 0 && (o.Start < r.Start || o.End > r.End) {
+				straddle = t
+			}
+		}
+		if run.End > run.Start && t > 0 && offsets[t-1].End > r.End {
+			t-- // the token may overlap the next range, too
+		}
+		dst = append(dst, run)
+	}
+	return dst, straddle
+}

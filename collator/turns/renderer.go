@@ -1,0 +1,88 @@
+package turns
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+
+	"github.com/nat-go/nat-go/ttc/chat/template"
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+// Renderer renders conversations with one template. It is safe for concurrent use.
+type Renderer struct {
+	tmpl        *template.Template
+	fingerprint string
+	vars        *pyvalue.Dict
+	now         time.Time
+	limits      template.Limits
+	dialect     *dialect
+	silent      *Renderer // the same with thinking switched off, where the template has such a switch
+}
+
+// Settings of a renderer.
+type Settings struct {
+	Vars   *pyvalue.Dict // template variables: special tokens, enable_thinking, ...; may be nil
+	Now    time.Time     // what strftime_now shows; zero: template.DefaultNow
+	Limits template.Limits
+}
+
+// New compiles a template and learns its dialect. The error is a *template.Error.
+func New(source string, s Settings) (*Renderer, error) {
+	t, err := template.Compile(source)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256([]byte(source))
+	return newRenderer(t, "sha256:"+hex.EncodeToString(sum[:]), s), nil
+}
+
+func newRenderer(t *template.Template, fingerprint string, s Settings) *Renderer {
+	r := &Renderer{tmpl: t, fingerprint: fingerprint, vars: s.Vars, now: s.Now, limits: s.Limits}
+	r.dialect = learn(r)
+	if v := r.dialect.silent; v != nil {
+		r.silent = &Renderer{tmpl: t, fingerprint: fingerprint, vars: v, now: s.Now, limits: s.Limits}
+		r.silent.dialect = r.dialect.switched()
+	}
+	return r
+}
+
+// With returns a renderer of the same template with other settings.
+func (r *Renderer) With(s Settings) *Renderer { return newRenderer(r.tmpl, r.fingerprint, s) }
+
+// Silent is the renderer with thinking switched off; nil where the template has no switch or it is off already.
+func (r *Renderer) Silent() *Renderer { return r.silent }
+
+// Fingerprint names the template: "sha256:" and 64 hex digits.
+func (r *Renderer) Fingerprint() string { return r.fingerprint }
+
+// Terminators are the texts that end a turn.
+func (r *Renderer) Terminators() []string { return r.dialect.terminators }
+
+// Conversation is what is rendered.
+type Conversation struct {
+	Messages []pyvalue.Value // as template.Conversation or template.ParseMessages make them
+	Tools    pyvalue.Value
+	Open     bool // end in a generation prompt
+}
+
+// head is the conversation's first n messages.
+func (c *Conversation) head(n int, open bool) *Conversation {
+	return &Conversation{Messages: c.Messages[:n], Tools: c.Tools, Open: open}
+}
+
+// role of message i.
+func (c *Conversation) role(i int) string {
+	if d := c.Messages[i].Dict(); d != nil {
+		v, _ := d.GetStr("role")
+		return v.Text()
+	}
+	return ""
+}
+
+// Render renders a conversation. The error is a *template.Error.
+func (r *Renderer) Render(c *Conversation) (template.Result, error) {
+	return r.tmpl.Render(template.Input{
+		Messages: c.Messages, Tools: c.Tools, AddGenerationPrompt: c.Open, Kwargs: r.vars, Now: r.now, Limits: r.limits,
+	})
+}

@@ -1,0 +1,76 @@
+package turns
+
+import (
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/chat/template"
+)
+
+// Stable reports whether a turn stands in a conversation's render as it did when it was sampled: what the model was given
+// then is the beginning of the render, and the turn as the last one reads the same up to its end. An error is the
+// template's, which may refuse the beginning of a conversation.
+func (r *Renderer) Stable(c *Conversation, res *template.Result, t *Turn) (bool, error) {
+	given, err := r.Render(c.head(t.Message, true))
+	if err != nil {
+		return false, err
+	}
+	if !strings.HasPrefix(res.Text, given.Text) {
+		return false, nil
+	}
+	if t.Message == len(c.Messages)-1 && !c.Open {
+		return len(given.Text) == t.Start, nil
+	}
+	then, err := r.Render(c.head(t.Message+1, false))
+	if err != nil {
+		return false, err
+	}
+	if strings.HasPrefix(res.Text, then.Text) {
+		return len(given.Text) == t.Start, nil
+	}
+	// Only what closes a whole conversation may differ.
+	return len(given.Text) == t.Start && len(then.Text) >= t.End && then.Text[:t.End] == res.Text[:t.End], nil
+}
+
+// AgreesWithMarkers reports whether the template's own generation markers, where it has any, say the same of a turn: the
+// same text but for white space at the edges and for filler.
+func AgreesWithMarkers(res *template.Result, turns []Turn) bool {
+	if res.Generations == nil {
+		return true
+	}
+	for i := range turns {
+		t := &turns[i]
+		if !marked(res, t) {
+			return false
+		}
+	}
+	return true
+}
+
+func marked(res *template.Result, t *Turn) bool {
+	from := t.Start
+	bare := from
+	if len(t.Filler) > 0 && strings.TrimSpace(res.Text[from:t.Filler[0].Start]) == "" {
+		bare = t.Filler[0].End
+	}
+	first, last := -1, -1
+	for _, g := range res.Generations {
+		if g[0] < t.End && g[1] > t.Start {
+			if first < 0 {
+				first = g[0]
+			}
+			last = g[1]
+		}
+	}
+	if first < 0 {
+		return false
+	}
+	region := strings.TrimSpace(res.Text[first:last])
+	for _, start := range []int{from, bare} {
+		for _, end := range []int{t.End, t.Body} {
+			if start <= end && region == strings.TrimSpace(res.Text[start:end]) {
+				return true
+			}
+		}
+	}
+	return false
+}
