@@ -84,6 +84,26 @@ func TestParse(t *testing.T) {
 	}
 }
 
+func TestControlCharactersAreRefused(t *testing.T) {
+	for c := range byte(0x20) {
+		for _, pad := range []string{"", "seven..", "more than eight characters"} {
+			if Valid([]byte(`"` + pad + string(rune(c)) + pad + `"`)) {
+				t.Errorf("0x%02x after %q is accepted", c, pad)
+			}
+		}
+	}
+	for c := range 256 { // every byte at every place of a word
+		for at := range 9 {
+			text := []byte(`"........."`)
+			text[1+at] = byte(c)
+			plain := c >= 0x20 && c < 0x80 && c != '"' && c != '\\'
+			if Valid(text) != plain {
+				t.Errorf("0x%02x at %d: %v", c, at, !plain)
+			}
+		}
+	}
+}
+
 // TestScanAnywhere: a value read in pieces of any size is found the same as in one piece, with the same errors.
 func TestScanAnywhere(t *testing.T) {
 	docs := []string{
