@@ -59,6 +59,9 @@ func (p *progress) print(s finetune.Progress) {
 	if s.Total > 0 {
 		text = fmt.Sprintf("%s: %d %% of %d %s", s.Step, 100*s.Done/s.Total, s.Total, s.Unit)
 	}
+	if s.Text != "" {
+		text = s.Text
+	}
 	if p.terminal {
 		p.shown = true
 		fmt.Fprintf(p.w, "\r\x1b[K%s", text)

@@ -49,6 +49,7 @@ type Progress struct {
 	Done  int64
 	Total int64 // 0: unknown
 	Unit  string
+	Text  string // shown instead of the numbers, where they don't say it: "training: running, step 3 of 9, loss 0.69"
 }
 
 // Summary is how a run ended: what --json prints.

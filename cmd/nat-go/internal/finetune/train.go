@@ -24,6 +24,9 @@ func (r *run) train(ctx context.Context) error {
 	if err != nil {
 		return r.unsubmitted(err)
 	}
+	if c, ok := client.Adapter.(interface{ Close() }); ok {
+		defer c.Close()
+	}
 	job, err := client.Submit(ctx, r.dataSet())
 	if err != nil {
 		return r.unsubmitted(err)
@@ -64,16 +67,26 @@ func (r *run) client() (*jobs.Client, error) {
 		}
 		name, cfg = block.Name, block.Config
 	}
-	env := trainers.Env{Log: r.env.Log}
+	env := trainers.Env{RunDir: string(r.plan.folder), Log: r.env.Log, Progress: func(p trainers.Progress) {
+		r.tell(Progress{Step: p.What, Done: p.Done, Total: p.Total, Unit: p.Unit})
+	}}
 	adapter, err := kind.Open(cfg, env)
 	if err != nil {
 		return nil, err
 	}
-	c := &jobs.Client{Dir: string(r.plan.folder), Type: kind.Type, Name: name, Adapter: adapter, Log: r.env.Log}
+	c := &jobs.Client{Dir: string(r.plan.folder), Type: kind.Type, Name: name, Adapter: adapter, Log: r.env.Log,
+		Watch: func(u jobs.Update) { r.tell(Progress{Step: "train", Text: u.String()}) }}
 	if kind.Limits != nil {
 		c.Limits = kind.Limits(cfg)
 	}
 	return c, nil
+}
+
+// tell passes on how far the run is.
+func (r *run) tell(p Progress) {
+	if r.env.Progress != nil {
+		r.env.Progress(p)
+	}
 }
 
 func adapterNamed(c *config.Config, name string) *config.Block {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/rest"
 )
@@ -46,7 +47,7 @@ func New(conf *Config, env trainers.Env) (*Adapter, error) {
 		ConnectTimeout: conf.ConnectTimeout, Timeout: conf.RequestTimeout, Backoff: conf.backoff,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("url: %w", err)
+		return nil, exit.Usagef("url: %w", err)
 	}
 	return &Adapter{conf: conf, env: env, api: api}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/rest"
 )
@@ -50,7 +51,7 @@ func New(conf *Config, env trainers.Env) (*Adapter, error) {
 			ConnectTimeout: conf.ConnectTimeout, Timeout: conf.RequestTimeout, Backoff: conf.backoff, Secrets: conf.secrets(),
 		})
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", h.field, err)
+			return nil, exit.Usagef("%s: %w", h.field, err)
 		}
 		*h.client = c
 	}
