@@ -222,17 +222,15 @@ func (b *Builder) records(g *ttc.Group, e int, turnID string, group []int, chose
 	for k, p := range chosen {
 		wi, li := group[p.Chosen], group[p.Rejected]
 		win, lose := &ex.Candidates[wi], &ex.Candidates[li]
-		rec := &made[k]
-		*rec = builders.Preference{
-			Head:      builders.Head{Example: e, Turn: turnID},
-			Prompt:    builders.Content{Ref: builders.Ref{Part: builders.CandidatePrompt, Example: e, Candidate: wi}},
-			Chosen:    builders.Content{Ref: builders.Ref{Part: builders.CandidateOutput, Example: e, Candidate: wi}},
-			Rejected:  builders.Content{Ref: builders.Ref{Part: builders.CandidateOutput, Example: e, Candidate: li}},
-			Reward:    p.Margin,
-			ScoreName: b.cfg.ScoreName, ChosenScore: win.Score, RejectedScore: lose.Score,
-			ChosenIndex: win.Index, RejectedIndex: lose.Index,
-			ChosenPolicy: ex.Policy, RejectedPolicy: ex.Policy,
-		}
+		rec := &made[k] // filled field by field: a record is large
+		rec.Example, rec.Turn = e, turnID
+		rec.Prompt.Ref = builders.Ref{Part: builders.CandidatePrompt, Example: e, Candidate: wi}
+		rec.Chosen.Ref = builders.Ref{Part: builders.CandidateOutput, Example: e, Candidate: wi}
+		rec.Rejected.Ref = builders.Ref{Part: builders.CandidateOutput, Example: e, Candidate: li}
+		rec.Reward, rec.ScoreName = p.Margin, b.cfg.ScoreName
+		rec.ChosenScore, rec.RejectedScore = win.Score, lose.Score
+		rec.ChosenIndex, rec.RejectedIndex = win.Index, lose.Index
+		rec.ChosenPolicy, rec.RejectedPolicy = ex.Policy, ex.Policy
 		if !b.cfg.RewardFromDiff {
 			rec.Reward = win.Score
 		}

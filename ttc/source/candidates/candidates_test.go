@@ -188,6 +188,11 @@ func TestResumeGivesTheRest(t *testing.T) {
 	if len(whole.examples) < 15 {
 		t.Fatal(shape(whole))
 	}
+	for k, ex := range whole.examples[1:] {
+		if at := whole.cursors[k]; ex.Run == at.Run && ex.Offset != at.Offset {
+			t.Errorf("example %d begins at %d, the cursor before it says %d", k+1, ex.Offset, at.Offset)
+		}
+	}
 	for k, at := range append([]source.Cursor{{}}, whole.cursors...) {
 		rest, err := read(t, nil, source.Options{Resume: &at, Inputs: whole.inputs}, a, b)
 		if err != nil {
