@@ -55,6 +55,7 @@ func newRootCmd() *cobra.Command {
 	root.AddCommand(newSchemaCmd(finetune.Types))
 	root.AddCommand(newValidateCmd(finetune.Types, nil))
 	root.AddCommand(newFinetuneCmd())
+	root.AddCommand(newInitCmd())
 	root.AddCommand(newDatasetCmd())
 	root.AddCommand(newExplainCmd())
 	root.AddCommand(newFormatsCmd())

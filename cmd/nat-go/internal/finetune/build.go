@@ -192,7 +192,7 @@ func (r *run) gather(ctx context.Context, log *recordlog.Writer, at cursor, item
 			at.Seen.Add(&it.seen)
 			if it.fail != nil {
 				at.Failed = append(at.Failed, it.at.Run)
-				r.warn("collection run %d failed and is left out: %v", it.at.Run, it.fail)
+				r.warn("collection run %d failed: %v; %s", it.at.Run, it.fail, r.lost())
 			}
 			if len(it.drops) > 0 {
 				if err := r.append(log, &ttc.Group{}, it.drops, nil); err != nil {
@@ -225,6 +225,14 @@ func (r *run) gather(ctx context.Context, log *recordlog.Writer, at cursor, item
 	}
 	r.seen, r.inputs = at.Seen, at.Inputs
 	return r.commit(log, at, true)
+}
+
+// lost says what becomes of a collection run that failed.
+func (r *run) lost() string {
+	if r.plan.Compat {
+		return "all of it is left out, as NAT does"
+	}
+	return "what was read of it before is used"
 }
 
 func (r *run) commit(log *recordlog.Writer, at cursor, done bool) error {
