@@ -20,7 +20,7 @@ type tileArgs struct {
 	step int            // 64: bytes between prefetches; 0 keeps them in place
 
 	k        float32 // 72: log2(e)/T
-	ref      float32 // 76: first pass: 2^(k(x-rs) - ref)
+	ref      float32 // 76: first pass: 2^(kx - ref)
 	rs, rt   float32 // 80, 84: subtracted from the logits before scaling
 	nls, nlt float32 // 88, 92: -log2 sum 2^(k(x-r))
 	hk, hd   float32 // 96, 100: D = (t'-s')*hk + hd

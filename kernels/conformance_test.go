@@ -39,10 +39,7 @@ func loadSuite(t testing.TB, name string) *Suite {
 // gate is the allowed error of a path: |err| <= rel*ref + abs for losses, gradRel*max|g| + 1e-12 for gradients.
 type gate struct{ rel, abs, gradRel float64 }
 
-func gateOf(path string) gate {
-	if path == "avx512" || path == "purego" {
-		return gate{3e-6, 1e-11, 5e-6}
-	}
+func gateOf(string) gate {
 	return gate{3e-6, 1e-11, 5e-6} // the table form needs no wider gate on any path
 }
 
@@ -50,6 +47,9 @@ func gateOf(path string) gate {
 func (g gate) far(got, want float64) bool {
 	if math.IsNaN(want) {
 		return !math.IsNaN(got)
+	}
+	if got == want {
+		return false
 	}
 	if want > math.MaxFloat32 {
 		return !(got > math.MaxFloat32)
@@ -197,20 +197,26 @@ func goldenDense(t *testing.T, s *Suite, path string) {
 	var tl tally
 	var in *Input
 	var z, w Matrix
+	skip := func(in *Input) bool { return testing.Short() && in.V > 10000 }
 	for i := range s.Cases {
 		c := &s.Cases[i]
 		if in == nil || in.Name != c.In {
 			in = s.Input(c.In)
-			if in.Gen != nil && testing.Short() && in.V > 40000 {
-				continue
+			if !skip(in) {
+				z, w = inputOf(t, s, in)
 			}
-			z, w = inputOf(t, s, in)
+		}
+		if skip(in) {
+			continue
 		}
 		o := optionsOf(t, c, path)
 		o.Reduction = ReduceSum
 		j, err := cachedJSD(o)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if in.V > 10000 && j.exact && path != Paths()[0] {
+			continue // the float64 path is the same code whichever path is chosen
 		}
 		out := Output{RowLoss: make([]float64, in.Rows), StudentLSE: make([]float64, in.Rows), TeacherLSE: make([]float64, in.Rows),
 			Clipped: make([]int32, in.Rows), Grad: make([]float32, in.Rows*in.V)}

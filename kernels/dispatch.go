@@ -15,7 +15,6 @@ type tileSet struct {
 
 	max      [3]tileFunc // max = largest entry of s
 	sum      [3]tileFunc // sum = sum 2^(k s - ref)
-	sumShift [3]tileFunc // sum = sum 2^(k(s-rs) - ref), the same for rows that differ by a constant
 	jsd      [3]tileFunc // sum = loss in log2 units, max = largest |D|
 	even     [3]tileFunc // jsd for beta 1/2, or nil
 	grad     [3]tileFunc // jsd and g = raw gradient, sumG its sum, clipped

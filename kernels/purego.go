@@ -12,7 +12,6 @@ func pureTiles() *tileSet {
 	for _, d := range []DType{Float32, BFloat16, Float16} {
 		p.max[d] = func(a *tileArgs) { pureMax(a, d) }
 		p.sum[d] = func(a *tileArgs) { pureSum(a, d) }
-		p.sumShift[d] = p.sum[d]
 		p.jsd[d] = func(a *tileArgs) { pureJSD(a, d) }
 		p.grad[d] = func(a *tileArgs) { pureGrad(a, d) }
 		p.finish[d] = func(a *tileArgs) { pureFinish(a, d) }
@@ -70,10 +69,10 @@ func pureMax(a *tileArgs, d DType) {
 }
 
 func pureSum(a *tileArgs, d DType) {
-	k, r, ref := a.dk, float64(a.rs), a.dref
+	k, ref := a.dk, a.dref
 	sum := 0.0
 	for _, x := range decode(a.s, d, a.n, &a.wide[0]) {
-		y := (float64(x)-r)*k - ref
+		y := float64(x)*k - ref
 		if y > 1000 {
 			y = 1000
 		}

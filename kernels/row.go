@@ -96,7 +96,7 @@ type norm struct {
 // farthest normaliser, in log2 units, whose rows float32 resolves well enough.
 const farthest = 4096
 
-func (w *worker) normaliser(p unsafe.Pointer, d DType, n int, next unsafe.Pointer, shift bool) norm {
+func (w *worker) normaliser(p unsafe.Pointer, d DType, n int, next unsafe.Pointer) norm {
 	a, size, k := &w.a, d.Size(), float64(w.a.k)
 	full := n &^ (block - 1)
 	tail := unsafe.Pointer(nil)
@@ -143,17 +143,10 @@ func (w *worker) normaliser(p unsafe.Pointer, d DType, n int, next unsafe.Pointe
 	}
 	sumTile := w.path.sum[d]
 	setRef := func() {
-		a.rs, a.ref = 0, float32(k*float64(ref))
-		if shift {
-			a.rs, a.ref = ref, 0
-		}
+		a.ref = float32(k * float64(ref))
 		a.dref = float64(a.ref)
 	}
-	if shift {
-		sumTile = w.path.sumShift[d]
-	}
 	setRef()
-	base := func() float64 { return float64(a.ref) + k*float64(a.rs) }
 	total := 0.0
 	one := func(q unsafe.Pointer, m int) bool {
 		a.s, a.n = q, m
@@ -163,10 +156,10 @@ func (w *worker) normaliser(p unsafe.Pointer, d DType, n int, next unsafe.Pointe
 			if !(m > ref && float64(m)*k < farthest) {
 				return false
 			}
-			was := base()
+			was := a.dref
 			ref = m
 			setRef()
-			total *= math.Exp2(was - base())
+			total *= math.Exp2(was - a.dref)
 			call(sumTile, a)
 			if !(a.sum < 1.2e18) {
 				return false
@@ -191,25 +184,43 @@ func (w *worker) normaliser(p unsafe.Pointer, d DType, n int, next unsafe.Pointe
 		}
 	}
 	s := math.Log2(total)
-	l := base() + s
-	return norm{ref: ref, sum: base() - k*float64(ref) + s, l: l, ok: math.Abs(l) < farthest}
+	l := a.dref + s
+	return norm{ref: ref, sum: a.dref - k*float64(ref) + s, l: l, ok: math.Abs(l) < farthest}
 }
 
 // reference chooses what to subtract from both sides before scaling. Equal references of 0 keep t-s exact, which
 // nearly equal rows need; large or different normalisers are subtracted first, so that k*x - L does not round.
 func (w *worker) reference(zs, zt norm) (rs, rt float32) {
 	k := float64(w.a.k)
+	apart := float64(zt.ref) - float64(zs.ref)
+	// Where one side is the other plus a constant of few digits, subtracting that from the larger is exact.
+	c := float32(math.Round(apart*1024) / 1024)
 	switch {
-	case math.Abs(float64(zs.ref)-float64(zt.ref)) >= 0.5:
-		if math.Abs(zs.l) < 32 { // where t is s plus a constant, t minus that constant is exact
-			return 0, float32(math.Round((float64(zt.ref)-float64(zs.ref))*64) / 64)
-		}
+	case math.Abs(zs.l) < 32 && math.Abs(zt.l) >= math.Abs(zs.l):
+		return 0, c
+	case math.Abs(zt.l) < 32:
+		return -c, 0
+	case math.Abs(apart) >= 0.5:
 		return zs.ref, zt.ref
-	case math.Abs(zs.l) < 32 && math.Abs(zt.l) < 32:
-		return 0, 0
 	}
 	r := float32(math.Round((zs.l+zt.l)/2/k*64) / 64)
 	return r, r
+}
+
+// constantApart reports whether two rows differ by a constant, exactly, and are masked alike.
+func constantApart(s, t unsafe.Pointer, d DType, n int) bool {
+	apart := math.NaN()
+	for i := range n {
+		x, y := load(s, d, i), load(t, d, i)
+		switch {
+		case math.IsInf(x, -1) && math.IsInf(y, -1):
+		case apart != apart:
+			apart = y - x
+		case y-x != apart:
+			return false
+		}
+	}
+	return true
 }
 
 // jsdRow is one dense row. grad, when not nil, receives scale*dL/dz.
@@ -220,23 +231,20 @@ func (j *JSD) jsdRow(w *worker, s, t unsafe.Pointer, d DType, n int, next ahead,
 	}
 	a.k = float32(math.Log2E / o.Temperature)
 	a.dk = float64(a.k)
-	zs := w.normaliser(s, d, n, next.s, false)
+	zs := w.normaliser(s, d, n, next.s)
 	if !zs.ok {
 		return j.slowRow(s, t, d, n, grad, scale)
 	}
-	zt := w.normaliser(t, d, n, next.t, false)
+	zt := w.normaliser(t, d, n, next.t)
 	if !zt.ok {
 		return j.slowRow(s, t, d, n, grad, scale)
 	}
 	rs, rt := w.reference(zs, zt)
-	if zs.ref != zt.ref && math.Abs(zs.sum-zt.sum) < 2e-6 {
-		// Perhaps the same row but for a constant, whose loss must be exactly 0.
-		zz, tt := w.normaliser(s, d, n, nil, true), w.normaliser(t, d, n, nil, true)
-		if zz.sum == tt.sum {
-			zs, zt, rs, rt = zz, tt, zz.ref, tt.ref
-		}
-	}
 	res := rowResult{lseZ: zs.l * math.Ln2, lseT: zt.l * math.Ln2}
+	if math.Abs(zs.sum-zt.sum) < 2e-6 && constantApart(s, t, d, n) {
+		clear(grad)
+		return res // exactly 0, where rounding would leave 1e-15
+	}
 	k, h := a.dk, j.table.h
 	ls, lt := zs.l-k*float64(rs), zt.l-k*float64(rt)
 	if rs == zs.ref && rt == zt.ref {
@@ -381,7 +389,7 @@ func (w *worker) third(s unsafe.Pointer, d DType, n int, grad []float32, unit fl
 	if clipped {
 		gone = max(gone, unit*0.01)
 	}
-	if float64(top) < 0.2*gone && gone*4e-7 > 1e-13 {
+	if float64(top) < 0.2*gone && gone*4e-7 > 3e-14 {
 		return false
 	}
 	if inPlace {

@@ -11,9 +11,6 @@ func maxF32AVX512(a *tileArgs)
 func sumF32AVX512(a *tileArgs)
 
 //go:noescape
-func sumShiftF32AVX512(a *tileArgs)
-
-//go:noescape
 func jsdEvenF32AVX512(a *tileArgs)
 
 //go:noescape
@@ -33,9 +30,6 @@ func maxBF16AVX512(a *tileArgs)
 
 //go:noescape
 func sumBF16AVX512(a *tileArgs)
-
-//go:noescape
-func sumShiftBF16AVX512(a *tileArgs)
 
 //go:noescape
 func jsdEvenBF16AVX512(a *tileArgs)
@@ -59,9 +53,6 @@ func maxF16AVX512(a *tileArgs)
 func sumF16AVX512(a *tileArgs)
 
 //go:noescape
-func sumShiftF16AVX512(a *tileArgs)
-
-//go:noescape
 func jsdEvenF16AVX512(a *tileArgs)
 
 //go:noescape
@@ -81,9 +72,6 @@ func maxF32AVX2(a *tileArgs)
 
 //go:noescape
 func sumF32AVX2(a *tileArgs)
-
-//go:noescape
-func sumShiftF32AVX2(a *tileArgs)
 
 //go:noescape
 func jsdEvenF32AVX2(a *tileArgs)
@@ -107,9 +95,6 @@ func maxBF16AVX2(a *tileArgs)
 func sumBF16AVX2(a *tileArgs)
 
 //go:noescape
-func sumShiftBF16AVX2(a *tileArgs)
-
-//go:noescape
 func jsdEvenBF16AVX2(a *tileArgs)
 
 //go:noescape
@@ -129,9 +114,6 @@ func maxF16AVX2(a *tileArgs)
 
 //go:noescape
 func sumF16AVX2(a *tileArgs)
-
-//go:noescape
-func sumShiftF16AVX2(a *tileArgs)
 
 //go:noescape
 func jsdEvenF16AVX2(a *tileArgs)

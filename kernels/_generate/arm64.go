@@ -1,3 +1,365 @@
 package main
 
-func generateARM64(string) {}
+import (
+	"fmt"
+	"math"
+	"os"
+	"strings"
+)
+
+// Go's arm64 assembler knows few vector floating-point instructions, so they are encoded here and printed as WORDs
+// with their mnemonic. Every vector operation works on four float32 lanes unless its name says otherwise.
+
+type neon struct{ b strings.Builder }
+
+func (n *neon) line(format string, args ...any) { fmt.Fprintf(&n.b, "\t"+format+"\n", args...) }
+
+func (n *neon) word(code uint32, comment string, args ...any) {
+	n.line("WORD $0x%08x // %s", code, fmt.Sprintf(comment, args...))
+}
+
+// three-operand instructions: d = a op b, except where the name says otherwise
+var neonOps = map[string]uint32{
+	"fadd": 0x4E20D400, "fsub": 0x4EA0D400, "fmul": 0x6E20DC00, "fmla": 0x4E20CC00, "fmax": 0x4E20F400, "fmin": 0x4EA0F400,
+	"fmaxnm": 0x4E20C400, "fminnm": 0x4EA0C400, "fcmgt": 0x6EA0E400, "bsl": 0x6E601C00, "bic": 0x4E601C00, "and": 0x4E201C00,
+	"orr": 0x4EA01C00, "add": 0x4EA08400, "sub": 0x6EA08400,
+}
+
+func (n *neon) op(name string, d, a, b int) {
+	suffix := "4s"
+	switch name {
+	case "bsl", "bic", "and", "orr":
+		suffix = "16b"
+	}
+	n.word(neonOps[name]|uint32(b)<<16|uint32(a)<<5|uint32(d), "%s v%d.%s, v%d.%s, v%d.%s", name, d, suffix, a, suffix, b, suffix)
+}
+
+// two-operand instructions
+var neonUnary = map[string]struct {
+	code   uint32
+	format string
+}{
+	"fabs":      {0x4EA0F800, "fabs v%d.4s, v%d.4s"},
+	"fneg":      {0x6EA0F800, "fneg v%d.4s, v%d.4s"},
+	"frintn":    {0x4E218800, "frintn v%d.4s, v%d.4s"},
+	"fcvtns":    {0x4E21A800, "fcvtns v%d.4s, v%d.4s"},
+	"fcvtms":    {0x4E21B800, "fcvtms v%d.4s, v%d.4s"},
+	"fcmlt0":    {0x4EA0E800, "fcmlt v%d.4s, v%d.4s, #0.0"},
+	"widen16":   {0x0E217800, "fcvtl v%d.4s, v%d.4h"},
+	"shift16":   {0x2E613800, "shll v%d.4s, v%d.4h, #16"},
+	"low64":     {0x0E617800, "fcvtl v%d.2d, v%d.2s"},
+	"high64":    {0x4E617800, "fcvtl2 v%d.2d, v%d.4s"},
+	"sum64":     {0x7E70D800, "faddp d%d, v%d.2d"},
+	"maxAcross": {0x6E30F800, "fmaxv s%d, v%d.4s"},
+	"sumInts":   {0x4EB1B800, "addv s%d, v%d.4s"},
+	"exponent":  {0x4F005400 | (32+23)<<16, "shl v%d.4s, v%d.4s, #23"},
+}
+
+func (n *neon) un(name string, d, a int) {
+	u := neonUnary[name]
+	n.word(u.code|uint32(a)<<5|uint32(d), u.format, d, a)
+}
+
+func (n *neon) mov(d, a int) { n.op("orr", d, a, a) }
+
+func (n *neon) add64(d, a, b int) {
+	n.word(0x4E60D400|uint32(b)<<16|uint32(a)<<5|uint32(d), "fadd v%d.2d, v%d.2d, v%d.2d", d, a, b)
+}
+
+func (n *neon) zero(v ...int) {
+	for _, d := range v {
+		n.line("VEOR V%d.B16, V%d.B16, V%d.B16", d, d, d)
+	}
+}
+
+// ld4 loads four consecutive floats at register r into lane of four vectors from v.
+func (n *neon) ld4(v, lane, r int) {
+	n.word(0x0D60A000|uint32(lane>>1)<<30|uint32(lane&1)<<12|uint32(r)<<5|uint32(v), "ld4 {v%d.s-v%d.s}[%d], [x%d]", v, v+3, lane, r)
+}
+
+// broadcast loads the float32 at off of the arguments into every lane.
+func (n *neon) broadcast(v, off int) {
+	n.line("ADD $%d, R0, R9", off)
+	n.word(0x4D40C800|9<<5|uint32(v), "ld1r {v%d.4s}, [x9]", v)
+}
+
+var neonConsts []struct {
+	name string
+	bits uint32
+}
+
+func neonConst(name string, v float64) {
+	neonConsts = append(neonConsts, struct {
+		name string
+		bits uint32
+	}{name, math.Float32bits(float32(v))})
+}
+
+// constant loads a named constant; R11 holds their address.
+func (n *neon) constant(v int, name string) {
+	for i, c := range neonConsts {
+		if c.name == name {
+			n.line("FMOVQ %d(R11), F%d // %s", 16*i, v, name)
+			return
+		}
+	}
+	panic("no constant " + name)
+}
+
+// load reads four entries at register r and steps it.
+func (n *neon) load(d dtype, v int, r string) {
+	if d == f32 {
+		n.line("VLD1.P 16(%s), [V%d.S4]", r, v)
+		return
+	}
+	n.line("VLD1.P 8(%s), [V%d.H4]", r, v)
+	if d == bf16 {
+		n.un("shift16", v, v)
+	} else {
+		n.un("widen16", v, v)
+	}
+}
+
+// scale computes y = y*k + c through scratch: fmla adds to its destination.
+func (n *neon) scale(y, k, c, scratch int) {
+	n.mov(scratch, c)
+	n.op("fmla", scratch, y, k)
+	n.mov(y, scratch)
+}
+
+// exp2 turns y, at most 127, into 2^y; NaN stays, -127 and below give 0. t0..t2 are scratch.
+func (n *neon) exp2(y, t0, t1, t2 int) {
+	n.constant(t0, "low")
+	n.op("fmax", y, y, t0)
+	n.un("frintn", t0, y)
+	n.un("fcvtns", t1, y)
+	n.op("fsub", y, y, t0) // the fraction
+	n.constant(t0, "bias")
+	n.op("add", t1, t1, t0)
+	n.un("exponent", t1, t1)
+	n.constant(t0, "e6")
+	for i := len(expNear) - 2; i >= 0; i-- {
+		n.constant(t2, fmt.Sprint("e", i))
+		n.op("fmla", t2, t0, y)
+		t0, t2 = t2, t0
+	}
+	n.op("fmul", y, t0, t1)
+}
+
+// accumulate adds v to the float64 pair acc.
+func (n *neon) accumulate(acc, v, t int) {
+	n.un("low64", t, v)
+	n.add64(acc, acc, t)
+	n.un("high64", t, v)
+	n.add64(acc, acc, t)
+}
+
+func (n *neon) begin(name string) {
+	name += "NEON"
+	made["NEON"] = append(made["NEON"], name)
+	fmt.Fprintf(&n.b, "\n// func %s(a *tileArgs)\nTEXT ·%s(SB), NOSPLIT, $0-8\n", name, name)
+	n.line("MOVD a+0(FP), R0")
+	n.line("MOVD $neon<>(SB), R11")
+	n.line("MOVD %d(R0), R1", argS)
+	n.line("MOVD %d(R0), R4", argN)
+}
+
+func (n *neon) loop(body func()) {
+	fmt.Fprintf(&n.b, "loop:\n")
+	body()
+	n.line("SUBS $4, R4, R4")
+	n.line("BGT loop")
+}
+
+func (n *neon) storeMax(v, off int) {
+	n.un("maxAcross", v, v)
+	n.line("FMOVS F%d, %d(R0)", v, off)
+}
+
+func (n *neon) storeSum(v, off int) {
+	n.un("sum64", v, v)
+	n.line("FMOVD F%d, %d(R0)", v, off)
+}
+
+func (n *neon) max(d dtype) {
+	n.begin("max" + d.name)
+	n.constant(16, "-inf")
+	n.loop(func() {
+		n.load(d, 0, "R1")
+		n.op("fmaxnm", 16, 16, 0)
+	})
+	n.storeMax(16, argMax)
+	n.line("RET")
+}
+
+func (n *neon) sum(d dtype) {
+	n.begin("sum" + d.name)
+	n.broadcast(16, argK)
+	n.broadcast(17, argRef)
+	n.un("fneg", 17, 17)
+	n.zero(23)
+	n.loop(func() {
+		n.load(d, 0, "R1")
+		n.scale(0, 16, 17, 1)
+		n.constant(1, "high")
+		n.op("fmin", 0, 0, 1)
+		n.exp2(0, 1, 2, 3)
+		n.accumulate(23, 0, 1)
+	})
+	n.storeSum(23, argSum)
+	n.line("RET")
+}
+
+func (n *neon) jsd(d dtype, grad bool) {
+	n.begin(kind{grad: grad}.name() + d.name)
+	n.line("MOVD %d(R0), R2", argT)
+	n.line("MOVD %d(R0), R3", argG)
+	n.line("MOVD %d(R0), R5", argTab)
+	n.line("MOVD $48, R6")
+	const k, rs, rt, nls, nlt, hk, hd, acc, accG, far, cnt = 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26
+	for _, c := range [][2]int{{k, argK}, {rs, argRs}, {rt, argRt}, {nls, argNls}, {nlt, argNlt}, {hk, argHk}, {hd, argHd}} {
+		n.broadcast(c[0], c[1])
+	}
+	n.zero(acc, accG, far, cnt)
+	n.loop(func() {
+		const s, t, odds, idx = 12, 13, 14, 15
+		n.load(d, s, "R1")
+		n.load(d, t, "R2")
+		n.op("fsub", s, s, rs)
+		n.op("fsub", t, t, rt)
+		n.op("fsub", odds, t, s)
+		n.scale(odds, hk, hd, 27)
+		n.scale(s, k, nls, 27)
+		n.scale(t, k, nlt, 27)
+		n.op("fmax", s, s, t) // log2 of the larger side
+		n.un("fabs", 27, odds)
+		n.op("fmaxnm", far, far, 27)
+		for _, c := range []string{"far", "limit"} {
+			dst := map[string]int{"far": odds, "limit": idx}[c]
+			n.constant(27, c)
+			n.op("fminnm", dst, odds, 27)
+			n.constant(27, "-"+c)
+			n.op("fmaxnm", dst, dst, 27)
+		}
+		n.un("fcmlt0", 31, odds) // the student's side is the larger
+		n.un("fcvtms", idx, idx)
+		for lane := range 4 {
+			n.line("VMOV V%d.S[%d], R7", idx, lane)
+			n.line("AND $31, R7, R7")
+			n.line("MADD R6, R5, R7, R8")
+			n.ld4(0, lane, 8)
+			n.line("ADD $16, R8, R8")
+			n.ld4(4, lane, 8)
+			n.line("ADD $16, R8, R8")
+			n.ld4(8, lane, 8)
+		}
+		n.op("fsub", odds, odds, 0)
+		n.exp2(s, 27, 28, 29)
+		// Coefficients: v1 the constant term, v9 degree 8.
+		p, q := 9, 0
+		for i := degree - 1; i >= 0; i-- {
+			if grad {
+				if i == degree-1 {
+					n.mov(27, p)
+				} else {
+					n.mov(28, p)
+					n.op("fmla", 28, 27, odds)
+					n.mov(27, 28)
+				}
+				q = 27
+			}
+			n.op("fmla", 1+i, p, odds)
+			p = 1 + i
+		}
+		n.op("fmul", p, p, s) // the entry
+		if !grad {
+			n.accumulate(acc, p, 27)
+			return
+		}
+		n.op("fmul", q, q, s)
+		n.un("fneg", q, q)
+		n.broadcast(28, argSlope)
+		n.broadcast(29, argLift)
+		// The student's side: lift both, add slope*l.
+		n.op("fmul", 30, p, 29)
+		n.op("fmul", 29, q, 29)
+		n.op("fmla", 29, 30, 28)
+		n.mov(28, 31)
+		n.op("bsl", 31, 29, q)
+		n.op("bsl", 28, 30, p)
+		n.broadcast(29, argClip)
+		n.op("fcmgt", 30, 28, 29)
+		n.op("fmin", 28, 28, 29)
+		n.op("bic", 31, 31, 30)
+		n.op("sub", cnt, cnt, 30)
+		n.line("VST1.P [V31.S4], 16(R3)")
+		n.accumulate(acc, 28, 27)
+		n.accumulate(accG, 31, 27)
+	})
+	n.storeSum(acc, argSum)
+	n.storeMax(far, argMax)
+	if grad {
+		n.storeSum(accG, argSumG)
+		n.un("sumInts", cnt, cnt)
+		n.line("VMOV V%d.S[0], R7", cnt)
+		n.line("MOVD R7, %d(R0)", argClipped)
+	}
+	n.line("RET")
+}
+
+func (n *neon) finish(d dtype) {
+	n.begin("finish" + d.name)
+	n.line("MOVD %d(R0), R2", argG)
+	n.line("MOVD %d(R0), R3", argOut)
+	for _, c := range [][2]int{{16, argK}, {17, argRs}, {18, argNls}, {19, argQk}, {20, argGk}} {
+		n.broadcast(c[0], c[1])
+	}
+	n.zero(24, 25)
+	n.loop(func() {
+		n.load(d, 0, "R1")
+		n.line("VLD1.P 16(R2), [V4.S4]")
+		n.op("fsub", 0, 0, 17)
+		n.scale(0, 16, 18, 1)
+		n.exp2(0, 1, 2, 3)
+		n.op("fmax", 25, 25, 0)
+		n.op("fmul", 4, 4, 20)
+		n.op("fmla", 4, 0, 19)
+		n.un("fabs", 5, 4)
+		n.op("fmax", 24, 24, 5)
+		n.line("VST1.P [V4.S4], 16(R3)")
+	})
+	n.storeMax(24, argMax)
+	n.storeMax(25, argQmax)
+	n.line("RET")
+}
+
+func generateARM64(dir string) {
+	for i, v := range expNear {
+		neonConst(fmt.Sprint("e", i), v)
+	}
+	neonConst("low", -127)
+	neonConst("high", 127)
+	neonConst("bias", float64(math.Float32frombits(127)))
+	neonConst("far", 1e30)
+	neonConst("-far", -1e30)
+	neonConst("limit", 15.99)
+	neonConst("-limit", -15.99)
+	neonConst("-inf", math.Inf(-1))
+	var n neon
+	n.b.WriteString(header + "//go:build arm64 && !purego\n\n#include \"textflag.h\"\n\n")
+	for i, c := range neonConsts {
+		for lane := range 4 {
+			fmt.Fprintf(&n.b, "DATA neon<>+%d(SB)/4, $0x%08x\n", 16*i+4*lane, c.bits)
+		}
+	}
+	fmt.Fprintf(&n.b, "GLOBL neon<>(SB), RODATA|NOPTR, $%d\n", 16*len(neonConsts))
+	for _, d := range dtypes {
+		n.max(d)
+		n.sum(d)
+		n.jsd(d, false)
+		n.jsd(d, true)
+		n.finish(d)
+	}
+	check(os.WriteFile(dir+"/tiles_arm64.s", []byte(n.b.String()), 0o644))
+	stubs(dir+"/stubs_arm64.go", "arm64", []string{"NEON"})
+}

@@ -121,8 +121,8 @@ func max256(d dtype) {
 	RET()
 }
 
-func sum256(d dtype, name string, shift bool) {
-	a := text("AVX2", name+d.name)
+func sum256(d dtype) {
+	a := text("AVX2", "sum"+d.name)
 	s, n, i, pf, step := RDI, RCX, RAX, RSI, RDX
 	MOVQ(Mem{Base: a, Disp: argS}, s)
 	MOVQ(Mem{Base: a, Disp: argN}, n)
@@ -139,12 +139,6 @@ func sum256(d dtype, name string, shift bool) {
 	prefetch(1, step, pf)
 	for u := range 2 {
 		load256(d, s, i, 32*u, y)
-		if shift {
-			VBROADCASTSS(Mem{Base: a, Disp: argRs}, z[0])
-			for j := range y {
-				VSUBPS(z[0], y[j], y[j])
-			}
-		}
 		for j := range y {
 			VFMSUB213PS(Y15, Y14, y[j])
 		}
@@ -320,7 +314,11 @@ func jsd256(d dtype, k kind) {
 		VADDPS(P[1], P[0], P[0])
 		VADDPS(B[1], B[0], T)
 		VADDPS(P[0], acc, acc)
-		VADDPS(T, accG, accG)
+		VEXTRACTF128(Imm(1), T, P[1].AsX())
+		VCVTPS2PD(T.AsX(), T)
+		VCVTPS2PD(P[1].AsX(), P[1])
+		VADDPD(T, accG, accG)
+		VADDPD(P[1], accG, accG)
 		for j := range A {
 			VMOVUPS(B[j], Mem{Base: p.g, Index: p.i, Scale: 4, Disp: 4*16*u + 32*j})
 		}
@@ -330,7 +328,10 @@ func jsd256(d dtype, k kind) {
 	JLT(LabelRef("loop"))
 	if k.grad {
 		MOVQ(R12, arg(argClipped))
-		sumLanes256(accG, Y1)
+		VEXTRACTF128(Imm(1), accG, X1)
+		VADDPD(X1, accG.AsX(), accG.AsX())
+		VPERMILPD(Imm(1), accG.AsX(), X1)
+		VADDSD(X1, accG.AsX(), accG.AsX())
 		VMOVSD(accG.AsX(), arg(argSumG))
 	} else {
 		VADDPS(accG, acc, acc)

@@ -166,8 +166,8 @@ func max512(d dtype) {
 	RET()
 }
 
-func sum512(d dtype, name string, shift bool) {
-	a := text("AVX512", name+d.name)
+func sum512(d dtype) {
+	a := text("AVX512", "sum"+d.name)
 	s, n, i, pf, step := RDI, RCX, RAX, RSI, RDX
 	MOVQ(Mem{Base: a, Disp: argS}, s)
 	MOVQ(Mem{Base: a, Disp: argN}, n)
@@ -184,11 +184,6 @@ func sum512(d dtype, name string, shift bool) {
 	Label("loop")
 	load512(d, s, i, 0, y, false)
 	prefetch(linesAhead(d, false), step, pf)
-	if shift {
-		for j := range y {
-			VSUBPS_BCST(Mem{Base: a, Disp: argRs}, y[j], y[j])
-		}
-	}
 	for j := range y {
 		VFMSUB213PS(Z29, Z28, y[j])
 	}
@@ -399,7 +394,11 @@ func jsd512(d dtype, k kind) {
 		VADDPS(P[2], P[0], P[0])
 		VADDPS(T[1], T[0], T[0])
 		VADDPS(P[0], acc, acc)
-		VADDPS(T[0], accG, accG)
+		VEXTRACTF32X8(Imm(1), T[0], P[1].AsY())
+		VCVTPS2PD(T[0].AsY(), P[2])
+		VCVTPS2PD(P[1].AsY(), P[1])
+		VADDPD(P[1], accG, accG)
+		VADDPD(P[2], accG, accG)
 		for j := range A {
 			VMOVUPS(D[j], Mem{Base: p.g, Index: p.i, Scale: 4, Disp: 64 * j})
 		}
@@ -413,8 +412,8 @@ func jsd512(d dtype, k kind) {
 		VMOVAPD(cnt.AsX(), X0)
 		VCVTTSD2SIQ(X0, RAX)
 		MOVQ(RAX, arg(argClipped))
-		sumLanes512(accG, Z1)
-		store64(accG, a, argSumG)
+		zero512(Z0)
+		storeFloat64(a, argSumG, accG, Z0, Z1)
 	} else {
 		VADDPS(accG, acc, acc)
 		if k.even {

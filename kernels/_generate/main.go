@@ -78,8 +78,7 @@ func generateAMD64(dir string) {
 	avx512Constants()
 	for _, d := range dtypes {
 		max512(d)
-		sum512(d, "sum", false)
-		sum512(d, "sumShift", true)
+		sum512(d)
 		jsd512(d, kind{even: true})
 		jsd512(d, kind{})
 		jsd512(d, kind{even: true, grad: true})
@@ -89,8 +88,7 @@ func generateAMD64(dir string) {
 	avx2Constants()
 	for _, d := range dtypes {
 		max256(d)
-		sum256(d, "sum", false)
-		sum256(d, "sumShift", true)
+		sum256(d)
 		jsd256(d, kind{even: true})
 		jsd256(d, kind{})
 		jsd256(d, kind{even: true, grad: true})

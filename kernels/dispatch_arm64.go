@@ -1,0 +1,18 @@
+//go:build !purego
+
+package kernels
+
+import "unsafe"
+
+// assemblyPaths: NEON and the half-precision conversions are part of every arm64 processor.
+func assemblyPaths() []*tileSet {
+	return []*tileSet{{
+		name:   "neon",
+		max:    [3]tileFunc{maxF32NEON, maxBF16NEON, maxF16NEON},
+		sum:    [3]tileFunc{sumF32NEON, sumBF16NEON, sumF16NEON},
+		jsd:    [3]tileFunc{jsdF32NEON, jsdBF16NEON, jsdF16NEON},
+		grad:   [3]tileFunc{gradF32NEON, gradBF16NEON, gradF16NEON},
+		finish: [3]tileFunc{finishF32NEON, finishBF16NEON, finishF16NEON},
+		tab:    func(t *table) unsafe.Pointer { return unsafe.Pointer(t.packed) },
+	}}
+}
