@@ -84,6 +84,6 @@ func (o *output) abort() {
 	}
 	o.closed = true
 	close(o.blocks)
-	<-o.done
+	_ = <-o.done // the run is failing already
 	o.file.Abort()
 }
