@@ -19,7 +19,8 @@ type output struct {
 	file   *durable.File
 	blocks chan []byte
 	free   chan []byte
-	done   chan error
+	done   chan struct{} // closed when all blocks are written; then err says how that went
+	err    error
 	sum    *xxh3.Hasher
 	closed bool
 }
@@ -29,7 +30,7 @@ func newOutput(path string) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &output{file: f, blocks: make(chan []byte, 1), free: make(chan []byte, 3), done: make(chan error, 1), sum: xxh3.New()}
+	o := &output{file: f, blocks: make(chan []byte, 1), free: make(chan []byte, 3), done: make(chan struct{}), sum: xxh3.New()}
 	o.buf = make([]byte, 0, blockBytes+blockBytes/8)
 	o.free <- nil
 	go o.run()
@@ -37,15 +38,14 @@ func newOutput(path string) (*output, error) {
 }
 
 func (o *output) run() {
-	var err error
+	defer close(o.done)
 	for b := range o.blocks {
-		if err == nil {
+		if o.err == nil {
 			o.sum.Write(b)
-			_, err = o.file.Write(b)
+			_, o.err = o.file.Write(b)
 		}
 		o.free <- b[:0]
 	}
-	o.done <- err
 }
 
 // rotate hands the buffer over once it is full. Write errors come with commit.
@@ -69,9 +69,10 @@ func (o *output) commit() (string, error) {
 	o.flush()
 	o.closed = true
 	close(o.blocks)
-	if err := <-o.done; err != nil {
+	<-o.done
+	if o.err != nil {
 		o.file.Abort()
-		return "", err
+		return "", o.err
 	}
 	sum := o.sum.Sum128().Bytes()
 	return hex.EncodeToString(sum[:]), o.file.Commit()
@@ -84,6 +85,6 @@ func (o *output) abort() {
 	}
 	o.closed = true
 	close(o.blocks)
-	_ = <-o.done // the run is failing already
+	<-o.done
 	o.file.Abort()
 }
