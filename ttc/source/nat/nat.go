@@ -156,8 +156,10 @@ func (s *Source) openFile() error {
 func (s *Source) readError(err error) error {
 	err = source.ReadError(s.files[s.at.Run], err, s.at.Row)
 	var se *source.Error
-	if errors.As(err, &se) && s.at.Row == 0 && s.reader.Top() != json.Array {
-		se.What = "expected an array of data-set entries, found " + s.reader.Top().String()
+	if top := s.reader.Top(); errors.As(err, &se) && s.at.Row == 0 && top != json.Array {
+		if top != json.Invalid {
+			se.What = "expected an array of data-set entries, found " + top.String()
+		}
 		se.Help = "This is not what `nat eval` writes as workflow_output.json; JSON lines are read with --source candidates or --source traces"
 	}
 	return err
