@@ -364,6 +364,20 @@ func TestCompatKeepsRawStepsAndIDs(t *testing.T) {
 	}
 }
 
+func TestCompatFailsWhereNATDoes(t *testing.T) {
+	for text, want := range map[string]string{
+		`[7]`:                                  "the entry is a number, not an object",
+		`[{"id":[1],"intermediate_steps":[]}]`: "unhashable type: 'list'",
+		`[{"id":{},"intermediate_steps":[]}]`:  "unhashable type: 'dict'",
+		`[{"intermediate_steps":7}]`:           "not an array of steps",
+	} {
+		_, err := read(t, func(c *Config) { c.Compat = true }, source.Options{}, write(t, text))
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "NAT fails the whole collection run") {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
 func TestNoMatch(t *testing.T) {
 	cases := []struct{ text, want string }{
 		{"[]", "The input has no entries"},

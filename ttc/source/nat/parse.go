@@ -287,6 +287,12 @@ func (p *parser) compat(raw json.Raw, e entry, kind json.Kind, ex *ttc.Example) 
 	if raw.Kind() != json.Object {
 		return fail("the entry is " + raw.Kind().String() + ", not an object")
 	}
+	switch e.id.Kind() {
+	case json.Array:
+		return fail("the id is an array (unhashable type: 'list')")
+	case json.Object:
+		return fail("the id is an object (unhashable type: 'dict')")
+	}
 	ex.RawID = bytes.Clone(e.id)
 	ex.ID = source.RowName(ex.Row)
 	c := e.steps
