@@ -145,7 +145,7 @@ func (s *Sorter) sort() {
 // spill writes the rows in memory as a run, and merges runs where one level has become too many.
 func (s *Sorter) spill() error {
 	if s.file == nil {
-		f, err := os.CreateTemp(s.dir, ".sort-*")
+		f, err := os.CreateTemp(s.dir, ".tmp-sort-*")
 		if err != nil {
 			return fmt.Errorf("a sort that outgrew its memory needs a temporary file: %w", err)
 		}

@@ -14,17 +14,35 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Decide applies the rules to the entries of a run, which it reads once. What outgrows the memory goes to temporary files in
-// tmp. A split that the user asked for and the data can't give is a *SplitError.
+// Decide applies the rules to the entries of a run, which it reads once: see Index.
 func Decide(entries iter.Seq2[Entry, error], rules Rules, tmp string) (*Decisions, error) {
+	d, err := NewIndex(rules, tmp)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	for e, err := range entries {
+		if err == nil {
+			err = d.Add(e)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return d.Decide()
+}
+
+// NewIndex returns an empty index for the rules. What outgrows the memory goes to temporary files in tmp.
+func NewIndex(rules Rules, tmp string) (*Index, error) {
 	if rules.Memory <= 0 {
 		rules.Memory = DefaultMemory
 	}
-	d := &decider{rules: rules, tmp: tmp}
-	defer d.close()
-	if err := d.index(entries); err != nil {
-		return nil, err
-	}
+	d := &Index{rules: rules, tmp: tmp}
+	return d, d.open()
+}
+
+// Decide applies the rules, once. A split that the user asked for and the data can't give is a *SplitError.
+func (d *Index) Decide() (*Decisions, error) {
 	for _, rule := range []func() error{d.dropContradictions, d.dropCopies, d.sample, d.split} {
 		if err := rule(); err != nil {
 			return nil, err
@@ -33,12 +51,14 @@ func Decide(entries iter.Seq2[Entry, error], rules Rules, tmp string) (*Decision
 	return &Decisions{of: d.of, Warning: d.warning}, nil
 }
 
-// decider holds the decisions so far and the projections of the index the rules work on. A rule that is off has none.
-type decider struct {
+// Index takes in what is to be decided on, an entry a record. It holds the decisions so far and a projection of the entries
+// for each rule; a rule that is off has none.
+type Index struct {
 	rules   Rules
 	tmp     string
 	of      []Decision
 	warning string
+	row     [unitWidth]byte // scratch of Add
 
 	pairs  *extsort.Sorter // pair of texts 16, direction 1, ordinal 8
 	copies *extsort.Sorter // content 16, kind 1, ordinal 8
@@ -52,43 +72,33 @@ const (
 	drawWidth = 16 + 8
 )
 
-// index reads the entries into the projections that the rules need.
-func (d *decider) index(entries iter.Seq2[Entry, error]) error {
-	if err := d.open(); err != nil {
-		return err
+// Add takes the next entry into the projections that the rules need.
+func (d *Index) Add(e Entry) (err error) {
+	switch {
+	case e.Ordinal != uint64(len(d.of)):
+		return fmt.Errorf("curate: record %d where record %d was due", e.Ordinal, len(d.of))
+	case e.Kind < builders.KindPreference || e.Kind > builders.KindDistillation:
+		return fmt.Errorf("curate: record %d is of the unknown kind %d", e.Ordinal, e.Kind)
 	}
-	var row [unitWidth]byte
-	for e, err := range entries {
-		switch {
-		case err != nil:
-			return err
-		case e.Ordinal != uint64(len(d.of)):
-			return fmt.Errorf("curate: record %d where record %d was due", e.Ordinal, len(d.of))
-		case e.Kind < builders.KindPreference || e.Kind > builders.KindDistillation:
-			return fmt.Errorf("curate: record %d is of the unknown kind %d", e.Ordinal, e.Kind)
-		}
-		d.of = append(d.of, e.Drop)
-		if !e.Drop.Kept() {
-			continue
-		}
-		if d.pairs != nil && e.Kind == builders.KindPreference {
-			err = d.pairs.Add(pairRow(row[:0], &e))
-		}
-		if d.copies != nil && err == nil {
-			r := append(append(row[:0], e.Content[:]...), byte(e.Kind))
-			err = d.copies.Add(binary.BigEndian.AppendUint64(r, e.Ordinal))
-		}
-		if d.units != nil && err == nil {
-			err = d.units.Add(unitRow(row[:0], &e, d.rules.Split.By))
-		}
-		if err != nil {
-			return err
-		}
+	d.of = append(d.of, e.Drop)
+	if !e.Drop.Kept() {
+		return nil
 	}
-	return nil
+	row := d.row[:0]
+	if d.pairs != nil && e.Kind == builders.KindPreference {
+		err = d.pairs.Add(pairRow(row, &e))
+	}
+	if d.copies != nil && err == nil {
+		r := append(append(row, e.Content[:]...), byte(e.Kind))
+		err = d.copies.Add(binary.BigEndian.AppendUint64(r, e.Ordinal))
+	}
+	if d.units != nil && err == nil {
+		err = d.units.Add(unitRow(row, &e, d.rules.Split.By))
+	}
+	return err
 }
 
-func (d *decider) open() error {
+func (d *Index) open() error {
 	if v := d.rules.Split.Validation; !(v >= 0 && v < 1) {
 		return fmt.Errorf("the validation share is %v; it must be at least 0 and less than 1", v)
 	}
@@ -113,13 +123,17 @@ func (d *decider) open() error {
 }
 
 // sorter returns a sorter for all entries with its part of the memory.
-func (d *decider) sorter(width int, part int64) *extsort.Sorter {
+func (d *Index) sorter(width int, part int64) *extsort.Sorter {
 	s := extsort.New(width, d.rules.Memory/part, d.tmp)
 	s.Expect(d.rules.Expect)
 	return s
 }
 
-func (d *decider) close() {
+// Len is the number of entries.
+func (d *Index) Len() uint64 { return uint64(len(d.of)) }
+
+// Close releases memory and disk.
+func (d *Index) Close() {
 	for _, s := range []*extsort.Sorter{d.pairs, d.copies, d.draws, d.units} {
 		if s != nil {
 			s.Close()
@@ -140,7 +154,7 @@ func pairRow(row []byte, e *Entry) []byte {
 }
 
 // dropContradictions drops every record of a pair of texts that is there in both directions.
-func (d *decider) dropContradictions() error {
+func (d *Index) dropContradictions() error {
 	if d.pairs == nil {
 		return nil
 	}
@@ -172,7 +186,7 @@ func (d *decider) dropContradictions() error {
 }
 
 // dropCopies keeps the first record of a content, and draws a number for every preference that is left.
-func (d *decider) dropCopies() error {
+func (d *Index) dropCopies() error {
 	if d.copies == nil {
 		return nil
 	}
@@ -211,7 +225,7 @@ func (d *decider) dropCopies() error {
 }
 
 // sample keeps the preferences with the smallest numbers, MaxPairs of them.
-func (d *decider) sample() error {
+func (d *Index) sample() error {
 	if d.draws == nil || d.draws.Len() <= d.rules.MaxPairs {
 		return nil
 	}

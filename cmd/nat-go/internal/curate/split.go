@@ -40,7 +40,7 @@ func unitRow(row []byte, e *Entry, by By) []byte {
 }
 
 // split chooses a side for every record that is still kept.
-func (d *decider) split() error {
+func (d *Index) split() error {
 	if d.rules.Split.Validation > 0 && d.rules.Split.By == ByPosition {
 		d.splitByPosition()
 		return nil
@@ -91,9 +91,9 @@ func (d *decider) split() error {
 	})
 }
 
-func (d *decider) splitUnit() string { return (&SplitError{By: d.rules.Split.By}).by() }
+func (d *Index) splitUnit() string { return (&SplitError{By: d.rules.Split.By}).by() }
 
-func (d *decider) splitByPosition() {
+func (d *Index) splitByPosition() {
 	n := 0
 	for _, x := range d.of {
 		if x.Kept() {
@@ -117,7 +117,7 @@ func (d *decider) splitByPosition() {
 }
 
 // nameOf names the first record of a component.
-func (d *decider) nameOf(u *units, root uint32) (string, error) {
+func (d *Index) nameOf(u *units, root uint32) (string, error) {
 	first := uint64(math.MaxUint64)
 	err := u.each(d, func(id uint32, row []byte) error {
 		if u.find(id) == root {
@@ -141,7 +141,7 @@ type units struct {
 }
 
 // each calls f for every kept record with the number of its unit.
-func (u *units) each(d *decider, f func(id uint32, row []byte) error) error {
+func (u *units) each(d *Index, f func(id uint32, row []byte) error) error {
 	var key [unitKey]byte
 	next := uint64(0)
 	for row, err := range d.units.All() {
@@ -165,7 +165,7 @@ func (u *units) each(d *decider, f func(id uint32, row []byte) error) error {
 }
 
 // collect numbers and counts the units, and lists what connects them.
-func (u *units) collect(d *decider) error {
+func (u *units) collect(d *Index) error {
 	var first, second, prompt [16]byte // of the row before
 	var none [16]byte
 	var edge [edgeWidth]byte

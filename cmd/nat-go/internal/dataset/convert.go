@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -48,7 +49,7 @@ func Convert(p *Place, formats []rows.Format, o rows.Options, dir string) (*Conv
 	}
 	c := &Converted{Dir: dir}
 	refused := map[Refused]int64{}
-	c.Formats, err = Write(Spec{Dir: dir, Log: p.Log(), Decisions: d, Formats: formats, Options: o, Dropped: func(x ledger.Drop) {
+	c.Formats, err = Write(context.Background(), Spec{Dir: dir, Log: p.Log(), Decisions: d, Formats: formats, Options: o, Dropped: func(x ledger.Drop) {
 		refused[Refused{Format: x.Format, Why: x.Detail}]++
 	}})
 	if err != nil {

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -86,7 +87,7 @@ func fixture(t *testing.T) (run string, d *curate.Decisions, written []Written) 
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(run, "records/decisions.bin"), decisions.String())
-	written, err = Write(Spec{Dir: filepath.Join(run, "dataset"), Log: log, Decisions: d, Formats: rows.Formats(), Dropped: func(ledger.Drop) {}})
+	written, err = Write(context.Background(), Spec{Dir: filepath.Join(run, "dataset"), Log: log, Decisions: d, Formats: rows.Formats(), Dropped: func(ledger.Drop) {}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"cmp"
+	"context"
 	"encoding/hex"
 	"errors"
 	"io"
@@ -53,8 +54,9 @@ type File struct {
 // Unit is the unit in which the books of a format are kept.
 func Unit(format string) string { return format + " record" }
 
-// Write writes the kept records in every format, in the order of the log. Files appear whole or not at all.
-func Write(s Spec) ([]Written, error) {
+// Write writes the kept records in every format, in the order of the log. Files appear whole or not at all; canceling ctx
+// leaves none that was not there before.
+func Write(ctx context.Context, s Spec) ([]Written, error) {
 	var all []*formatWriter
 	defer func() {
 		for _, w := range all {
@@ -69,6 +71,9 @@ func Write(s Spec) ([]Written, error) {
 		all = append(all, w)
 	}
 	err := eachGroup(s.Log, func(g *recordlog.Group) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if s.Group != nil {
 			s.Group(g)
 		}

@@ -37,11 +37,16 @@ func (r *run) account(context.Context) error {
 		return r.noData()
 	}
 	r.sum.Status = statusCompleted
+	r.unlock() // the data set is complete; jobs have a lock of their own
 	return nil
 }
 
 // count brings the summary up to date with the books.
 func (r *run) count() {
+	r.listWritten()
+	if r.book == nil { // the books were closed by an earlier process
+		return
+	}
 	c := &r.sum.Counts
 	c.Examples = r.book.Account(ledger.Source, unitExample).In
 	c.Candidates = r.seen.Candidates
@@ -49,6 +54,9 @@ func (r *run) count() {
 	c.Kept = r.book.Account(ledger.Curate, unitRecord).Out
 	c.Dropped = r.book.DroppedByReason()
 	r.sum.Accounts = r.book.Accounts()
+}
+
+func (r *run) listWritten() {
 	r.sum.Written = nil
 	for _, w := range r.written {
 		for _, f := range w.Files {

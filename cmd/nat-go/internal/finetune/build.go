@@ -20,10 +20,10 @@ import (
 )
 
 // A commit makes what was built so far survive a crash. It costs a sync, so it is made at intervals.
-const (
-	commitBytes = 64 << 20
-	commitEvery = 2 * time.Second
-)
+const commitEvery = 2 * time.Second
+
+// CommitBytes is how many bytes of the record log a crash may cost. Tests lower it.
+var CommitBytes int64 = 64 << 20
 
 // groupsInFlight bounds the groups that are on their way through the builders; the sessions' own credits bound the bytes.
 const groupsInFlight = 4096
@@ -34,6 +34,8 @@ type cursor struct {
 	Inputs []source.Input `json:"inputs,omitempty"` // those read to their end
 	Failed []int          `json:"failed,omitempty"` // collection runs that failed and were passed over
 	Seen   source.Stats   `json:"seen"`             // counts of the collection runs read to their end
+
+	committed bool // read from a log, not new
 }
 
 // item is a group on its way, with what the source dropped before it. A nil group ends a collection run.
@@ -53,6 +55,14 @@ func (r *run) build(ctx context.Context) error {
 	log, from, err := r.openLog()
 	if err != nil {
 		return err
+	}
+	if err := r.openIndex(); err != nil {
+		return err
+	}
+	if r.plan.resume && from.committed {
+		if err := r.replay(ctx); err != nil {
+			return err
+		}
 	}
 	if log == nil {
 		r.seen, r.inputs = from.Seen, from.Inputs
@@ -128,6 +138,7 @@ func (f *feeder) read(ctx context.Context, resume *source.Cursor) error {
 	src, err := f.run.plan.inputs.open(ctx, f.run.plan.inputs.paths[f.k], source.Options{
 		Drop:   func(d ledger.Drop) { d.Run = f.k; f.drops = append(f.drops, d) },
 		Resume: resume,
+		Inputs: f.run.plan.identities(f.k),
 	})
 	if err != nil {
 		return err
@@ -183,8 +194,13 @@ func (f *feeder) push(ctx context.Context, it item) error {
 }
 
 // gather takes the builders' results of each group, in order, and appends them to the log.
-func (r *run) gather(ctx context.Context, log *recordlog.Writer, at cursor, items <-chan item) error {
+func (r *run) gather(ctx context.Context, log *recordlog.Writer, at cursor, items <-chan item) (err error) {
 	last := r.env.Now()
+	defer func() {
+		if err != nil && ctx.Err() != nil { // an interrupt: keep what is done
+			_ = r.commit(log, at, false)
+		}
+	}()
 	for it := range items {
 		if it.group == nil {
 			at.Source = source.Cursor{Run: it.at.Run + 1}
@@ -211,14 +227,20 @@ func (r *run) gather(ctx context.Context, log *recordlog.Writer, at cursor, item
 			if err := r.append(log, it.group, it.drops, results); err != nil {
 				return err
 			}
+			if r.plan.Compat {
+				continue // the group is the whole collection run, which is committed with its end
+			}
 			at.Source = it.at
 		}
-		if log.Uncommitted() >= commitBytes || r.env.Now().Sub(last) >= commitEvery {
+		now := r.env.Now()
+		// A clock that was set back must not put off the next commit.
+		if due := now.Sub(last) >= commitEvery || now.Before(last); due || log.Uncommitted() >= CommitBytes {
 			if err := r.commit(log, at, false); err != nil {
 				return err
 			}
-			last = r.env.Now()
+			last = now
 		}
+		r.building(&at)
 	}
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
@@ -259,7 +281,7 @@ func (r *run) append(log *recordlog.Writer, g *ttc.Group, drops []ledger.Drop, r
 	if err := log.Append(b.Group()); err != nil {
 		return exit.Environmentf("can't write the record log: %w", err)
 	}
-	return nil
+	return r.take(b.Group())
 }
 
 // openLog starts the log, or goes on with one that a run left behind. A nil log means that all groups are in already.
@@ -278,21 +300,28 @@ func (r *run) openLog() (*recordlog.Writer, cursor, error) {
 			return nil, at, exit.Environmentf("can't start the record log: %w", err)
 		}
 		log, err := recordlog.Create(r.plan.folder.Records())
-		return log, at, err
+		if err != nil {
+			return nil, at, exit.Environmentf("can't start the record log: %w", err)
+		}
+		return log, at, nil
 	}
 	if err != nil {
 		return nil, at, exit.With(exit.Environment, err)
 	}
 	if len(c.Cursor) > 0 {
 		if err := json.Unmarshal(c.Cursor, &at); err != nil {
-			return nil, at, fmt.Errorf("the record log's commit is damaged: %w", err)
+			return nil, at, exit.Environmentf("the record log's commit is damaged: %w", err)
 		}
 	}
+	at.committed = true
 	if c.Done {
 		return nil, at, nil
 	}
 	log, err := recordlog.Open(r.plan.folder.Records())
-	return log, at, err
+	if err != nil {
+		return nil, at, exit.Environmentf("can't go on with the record log: %w", err)
+	}
+	return log, at, nil
 }
 
 func (r *run) stageNames() []string {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 
 	"github.com/zeebo/xxh3"
 
@@ -18,21 +17,23 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// curate decides what becomes of every record in the log. The same reading of the log gathers what else it holds: the
-// drops, the books, the builders' counters and NAT's view of the collection runs.
-func (r *run) curate(context.Context) error {
-	var err error
+// openIndex makes what the groups of the log are taken into as they are built, or read again.
+func (r *run) openIndex() (err error) {
 	if r.drops, err = newDropFile(r.plan.folder.Dropped(), r.book); err != nil {
 		return exit.Environmentf("can't write the list of drops: %w", err)
 	}
 	rules := r.plan.rules
-	log, err := recordlog.ReadCommit(r.plan.folder.Records())
-	if err != nil {
-		return err
-	}
-	rules.Expect = log.Records
 	rules.Name = func(ordinal uint64) string { return r.exampleOf(ordinal) }
-	r.decisions, err = curate.Decide(r.entries(), rules, string(r.plan.folder))
+	r.index, err = curate.NewIndex(rules, string(r.plan.folder))
+	return err
+}
+
+// curate decides what becomes of every record in the log.
+func (r *run) curate(context.Context) error {
+	var err error
+	r.decisions, err = r.index.Decide()
+	r.index.Close()
+	r.index = nil
 	var split *curate.SplitError
 	switch {
 	case errors.As(err, &split):
@@ -59,34 +60,32 @@ func (r *run) curate(context.Context) error {
 	return nil
 }
 
-// entries yields what curation has to know of every record, and takes in the rest of the log on the way.
-func (r *run) entries() iter.Seq2[curate.Entry, error] {
-	return func(yield func(curate.Entry, error) bool) {
-		log, err := recordlog.NewReader(r.plan.folder.Records())
-		if err != nil {
-			yield(curate.Entry{}, err)
-			return
+// replay takes in the groups that the log has already.
+func (r *run) replay(ctx context.Context) error {
+	log, err := recordlog.NewReader(r.plan.folder.Records())
+	if err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	defer log.Close()
+	for {
+		g, err := log.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return exit.With(exit.Environment, err)
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
 		}
-		defer log.Close()
-		for {
-			g, err := log.Next()
-			if errors.Is(err, io.EOF) {
-				return
-			}
-			if err != nil {
-				yield(curate.Entry{}, err)
-				return
-			}
-			r.take(g)
-			if !eachEntry(g, !r.plan.Compat, yield) {
-				return
-			}
+		if err := r.take(g); err != nil {
+			return err
 		}
 	}
 }
 
-// take books what a group's frame holds beside its records.
-func (r *run) take(g *recordlog.Group) {
+// take books what a group of the log holds - its drops, accounts, the builders' counters, NAT's view of the collection
+// runs - and enters its records into the index.
+func (r *run) take(g *recordlog.Group) error {
 	for _, d := range g.Drops {
 		r.drops.add(d)
 	}
@@ -114,27 +113,28 @@ func (r *run) take(g *recordlog.Group) {
 		}
 		r.runs[len(r.runs)-1].add(p.Reward)
 	}
+	return r.enter(g)
 }
 
-// eachEntry yields the entries of a group.
-func eachEntry(g *recordlog.Group, gate bool, yield func(curate.Entry, error) bool) bool {
+// enter puts what curation has to know of a group's records into the index.
+func (r *run) enter(g *recordlog.Group) error {
 	var at *builders.Origin
 	var task, example [16]byte
 	var scoreName string
 	var score [8]byte
 	for i, h := range g.Hashes() {
-		r := &g.Records[i]
-		if r.Origin != at {
-			at = r.Origin
+		rec := &g.Records[i]
+		if rec.Origin != at {
+			at = rec.Origin
 			example = xxh3.HashString128(at.Example).Bytes()
 			task = example
 			if at.Task != "" {
 				task = xxh3.HashString128("task\x00" + at.Task).Bytes()
 			}
 		}
-		e := curate.Entry{Ordinal: g.First + uint64(i), Kind: r.Record.Kind(), Content: h.Content, Prompt: h.Prompt,
+		e := curate.Entry{Ordinal: g.First + uint64(i), Kind: rec.Record.Kind(), Content: h.Content, Prompt: h.Prompt,
 			Chosen: h.Chosen, Rejected: h.Rejected, Task: task, Example: example}
-		if p, ok := r.Record.(*builders.Preference); ok {
+		if p, ok := rec.Record.(*builders.Preference); ok {
 			if p.ScoreName != scoreName || i == 0 {
 				scoreName = p.ScoreName
 				sum := xxh3.HashString128(scoreName).Bytes()
@@ -142,16 +142,16 @@ func eachEntry(g *recordlog.Group, gate bool, yield func(curate.Entry, error) bo
 			}
 			e.Score = score
 		}
-		if gate {
-			if reason, _ := curate.Gate(r); reason != "" {
+		if !r.plan.Compat {
+			if reason, _ := curate.Gate(rec); reason != "" {
 				e.Drop = curate.Dropped(reason)
 			}
 		}
-		if !yield(e, nil) {
-			return false
+		if err := r.index.Add(e); err != nil {
+			return err
 		}
 	}
-	return true
+	return nil
 }
 
 // exampleOf names the example of a record, for an error.
@@ -174,6 +174,7 @@ func (r *run) exampleOf(ordinal uint64) string {
 
 // settleDecisions books the decisions, and lists the records dropped by them.
 func (r *run) settleDecisions(g *recordlog.Group) {
+	defer r.writing(g.First + uint64(len(g.Records)))
 	for i := range g.Records {
 		d := r.decisions.At(g.First + uint64(i))
 		r.book.In(ledger.Gate, unitRecord, 1)

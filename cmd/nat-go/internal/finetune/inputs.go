@@ -3,11 +3,14 @@ package finetune
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
@@ -21,6 +24,7 @@ import (
 type inputs struct {
 	kind  string // `_type` of the source
 	paths []string
+	began []source.Input // what the files were when the run began
 	open  func(ctx context.Context, path string, opt source.Options) (source.Source, error)
 }
 
@@ -31,7 +35,68 @@ const (
 )
 
 // findInputs decides what is read: --from, else the sources section, else where NAT's evaluation wrote its output.
-func findInputs(p *plan) (inputs, error) {
+func (p *plan) findInputs() error {
+	in, err := chooseInputs(p)
+	if err != nil {
+		return err
+	}
+	for _, path := range in.paths {
+		in.began = append(in.began, identify(path))
+	}
+	p.inputs = in
+	return nil
+}
+
+// identify is what a file is known by before it is read; in compat it may be missing.
+func identify(path string) source.Input {
+	in := source.Input{Path: path}
+	if info, err := os.Stat(path); err == nil {
+		in.Size, in.ModTime = info.Size(), info.ModTime().UTC()
+	}
+	return in
+}
+
+// identities are what a source that goes on with collection run k has to find again.
+func (p *plan) identities(k int) []source.Input { return p.inputs.began[k : k+1] }
+
+// unchanged refuses to go on where the inputs are not those the run began with.
+func (p *plan) unchanged(began []source.Input) error {
+	for k, in := range p.inputs.began {
+		if k < len(began) && in.Same(began[k]) {
+			continue
+		}
+		what := "is one more than the run began with"
+		if k < len(began) {
+			what = fmt.Sprintf("changed since the run began: %s then, %s now", told(began[k]), told(in))
+		}
+		return exit.Failedf("the input %s %s. A run is never made of two states of its input: start a new one, or put the file back as it was", in.Path, what)
+	}
+	if len(began) > len(p.inputs.began) {
+		return exit.Failedf("the input %s is gone, which the run began with: start a new run, or put the file back", began[len(p.inputs.began)].Path)
+	}
+	return nil
+}
+
+func told(in source.Input) string {
+	return fmt.Sprintf("%s, %d bytes of %s", in.Path, in.Size, in.ModTime.Format(time.RFC3339Nano))
+}
+
+// inputBytes is how much there is to read; 0 where that can't be told, as of compressed files and pipes.
+func (p *plan) inputBytes() (n int64) {
+	for _, in := range p.inputs.began {
+		if in.Size == 0 || compressed(in.Path) {
+			return 0
+		}
+		n += in.Size
+	}
+	return n
+}
+
+func compressed(path string) bool {
+	return strings.HasSuffix(path, ".gz") || strings.HasSuffix(path, ".zst")
+}
+
+func chooseInputs(p *plan) (inputs, error) {
 	block, err := sourceBlock(p)
 	if err != nil {
 		return inputs{}, err

@@ -20,8 +20,13 @@ const builtinPlugin = "nat-go"
 
 // open makes the run folder and starts the builders' processes.
 func (r *run) open(ctx context.Context) error {
+	r.total = r.plan.inputBytes()
 	if !r.plan.resume {
-		if err := r.plan.folder.create(); err != nil {
+		if err := r.plan.checkSpace(); err != nil {
+			return err
+		}
+		var err error
+		if r.lock, err = r.plan.folder.create(); err != nil {
 			return err
 		}
 		text, err := r.plan.config.Source()
@@ -35,7 +40,6 @@ func (r *run) open(ctx context.Context) error {
 			return exit.Environmentf("can't write the run's config.yml: %w", err)
 		}
 	}
-	r.counters = map[string]map[string]int64{}
 	r.processes = processes{env: r.env, started: map[string]*host.Plugin{}}
 	for _, b := range r.plan.config.Selected() {
 		s, err := r.openStage(ctx, b)

@@ -49,8 +49,7 @@ func newPlan(req Request, env Env) (*plan, error) {
 		return nil, err
 	}
 	p.chooseRules()
-	p.inputs, err = findInputs(p)
-	return p, err
+	return p, nil
 }
 
 // name decides the run id and folder.

@@ -50,6 +50,8 @@ type Progress struct {
 	Total int64 // 0: unknown
 	Unit  string
 	Text  string // shown instead of the numbers, where they don't say it: "training: running, step 3 of 9, loss 0.69"
+
+	Detail string // what else is known, for a person
 }
 
 // Summary is how a run ended: what --json prints.

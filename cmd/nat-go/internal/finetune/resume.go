@@ -11,13 +11,15 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// begun is what a run folder keeps of the command line that began the run, beside its config.yml: enough to go on.
+// begun is what a run folder keeps of how the run began, beside its config.yml: enough to go on.
 type begun struct {
-	NatGo   string  `json:"nat_go"`
-	Log     int     `json:"record_log_version"`
-	Request Request `json:"request"`
+	NatGo   string         `json:"nat_go"`
+	Log     int            `json:"record_log_version"`
+	Request Request        `json:"request"`
+	Inputs  []source.Input `json:"inputs"`
 }
 
 func (f Folder) begun() string { return f.path("records", "begun.json") }
@@ -25,53 +27,120 @@ func (f Folder) begun() string { return f.path("records", "begun.json") }
 func (p *plan) writeBegun() error {
 	req := p.Request
 	req.Overrides = nil // they are in config.yml
-	b, err := json.MarshalIndent(begun{NatGo: Version(), Log: recordlog.Version, Request: req}, "", "  ")
+	b, err := json.MarshalIndent(begun{NatGo: Version(), Log: recordlog.Version, Request: req, Inputs: p.inputs.began}, "", "  ")
 	if err != nil {
 		return err
 	}
 	return durable.WriteFile(p.folder.begun(), append(b, '\n'))
 }
 
-// Resume goes on with a run from its folder: the log after its last commit, and everything after that again. Inputs are
-// found as they were named, so it has to be called where the run was.
+// Resume goes on with a run from its folder. A data set that is complete is handed to the trainer, which an interrupted dry
+// run is not; else the log is continued after its last commit, and everything after that is done again. Inputs are found as
+// they were named, so it has to be called where the run was.
 func Resume(ctx context.Context, dir string, detach bool, env Env) (*Summary, error) {
-	req, err := resumed(dir)
+	dir = filepath.Clean(dir)
+	folder := Folder(dir)
+	nothing := Request{RunID: filepath.Base(dir)}
+	b, err := folder.readBegun()
 	if err != nil {
-		return failed(Request{RunID: filepath.Base(dir)}, err)
+		return failed(nothing, err)
 	}
+	lock, err := folder.lock()
+	if err != nil {
+		return failed(nothing, err)
+	}
+	sum, err := b.resume(ctx, folder, lock, detach, env)
+	lock.Close()
+	return sum, err
+}
+
+func (b *begun) resume(ctx context.Context, folder Folder, lock *os.File, detach bool, env Env) (*Summary, error) {
+	dir := string(folder)
+	req := b.Request
+	req.RunID, req.OutputDir = filepath.Base(dir), filepath.Dir(dir)
+	if err := durable.Sweep(dir); err != nil {
+		return failed(req, exit.Environmentf("can't clean up the run folder: %w", err))
+	}
+	req.ConfigFile, req.Builders = folder.Config(), nil
 	req.Detach = req.Detach || detach
-	req.DryRun = false
 	p, err := newPlan(req, env)
 	if err != nil {
 		return failed(req, err)
 	}
 	p.resume = true
-	return execute(ctx, p, env)
+	done, err := folder.readManifest()
+	switch {
+	case err == nil:
+		return submit(ctx, p, env, done, lock)
+	case !errors.Is(err, fs.ErrNotExist):
+		return failed(req, exit.Environmentf("can't read the run folder: %w", err))
+	}
+	if err = b.sameVersion(); err == nil {
+		err = p.findInputs()
+	}
+	if err == nil {
+		err = p.unchanged(b.Inputs)
+	}
+	if err != nil {
+		return failed(req, err)
+	}
+	return execute(ctx, p, env, lock)
 }
 
-// resumed reads the request that began a run.
-func resumed(dir string) (Request, error) {
-	dir = filepath.Clean(dir)
-	folder := Folder(dir)
-	text, err := os.ReadFile(folder.begun())
-	if errors.Is(err, fs.ErrNotExist) {
-		return Request{}, exit.Usagef("%s is no run folder: it lacks %s", dir, folder.begun())
+// submit hands a data set that was complete already to the trainer, or waits for the job it became.
+func submit(ctx context.Context, p *plan, env Env, m *Manifest, lock *os.File) (*Summary, error) {
+	p.DryRun = false
+	r := newRun(p, env)
+	r.book, r.counters, r.written = nil, m.Counters, m.Dataset
+	r.sum.Counts, r.sum.Accounts, r.sum.Status = m.Counts, m.Books, m.Status
+	r.sum.Warnings = append(m.Warnings, "the data set was complete already; it was not made again")
+	r.listWritten()
+	if m.Counts.Kept == 0 {
+		err := exit.Failedf("the run is over and kept nothing; %s lists why", p.folder.Dropped())
+		r.sum.Error = err.Error()
+		return r.sum, err
 	}
-	var b begun
+	lock.Close()
+	if err := r.train(ctx); err != nil {
+		return r.fail(err)
+	}
+	return r.sum, r.writeMetrics()
+}
+
+func (f Folder) readBegun() (b begun, err error) {
+	text, err := os.ReadFile(f.begun())
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
+		if used, err := f.used(); err == nil && !used {
+			return b, exit.Usagef("the run in %s ended before it had begun: run it again", f)
+		}
+		return b, exit.Usagef("%s is no run folder: it lacks %s", f, f.begun())
+	}
 	if err == nil {
 		err = json.Unmarshal(text, &b)
 	}
 	if err != nil {
-		return Request{}, exit.Environmentf("can't read the run folder: %w", err)
+		return b, exit.Environmentf("can't read the run folder: %w", err)
 	}
-	if b.Log != recordlog.Version {
-		return Request{}, exit.Environmentf("the run was begun by nat-go %s, whose record log has version %d; this is version %d: make the run again", b.NatGo, b.Log, recordlog.Version)
+	return b, nil
+}
+
+// sameVersion refuses to go on with what another version of nat-go began: its builders may make other records of the rest.
+func (b *begun) sameVersion() error {
+	const why = "a data set is never made by two versions. Make the run again, or go on with the version that began it"
+	switch {
+	case b.Log != recordlog.Version:
+		return exit.Environmentf("the run was begun by nat-go %s, whose record log has version %d; this is nat-go %s with version %d, and %s", b.NatGo, b.Log, Version(), recordlog.Version, why)
+	case b.NatGo != Version():
+		return exit.Environmentf("the run was begun by nat-go %s; this is nat-go %s, and %s", b.NatGo, Version(), why)
 	}
-	if err := durable.Sweep(dir); err != nil {
-		return Request{}, exit.Environmentf("can't clean up the run folder: %w", err)
+	return nil
+}
+
+func (f Folder) readManifest() (*Manifest, error) {
+	text, err := os.ReadFile(f.Manifest())
+	if err != nil {
+		return nil, err
 	}
-	req := b.Request
-	req.ConfigFile, req.Builders = folder.Config(), nil
-	req.RunID, req.OutputDir = filepath.Base(dir), filepath.Dir(dir)
-	return req, nil
+	var m Manifest
+	return &m, json.Unmarshal(text, &m)
 }

@@ -3,6 +3,8 @@ package finetune
 import (
 	"context"
 	"errors"
+	"os"
+	"syscall"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
@@ -15,14 +17,19 @@ import (
 // the run came; the error carries the exit code.
 func Run(ctx context.Context, req Request, env Env) (*Summary, error) {
 	p, err := newPlan(req, env)
+	if err == nil {
+		err = p.findInputs()
+	}
 	if err != nil {
 		return failed(req, err)
 	}
-	return execute(ctx, p, env)
+	return execute(ctx, p, env, nil)
 }
 
-func execute(ctx context.Context, p *plan, env Env) (*Summary, error) {
-	r := &run{plan: p, env: env, book: ledger.NewBook(), sum: p.summary()}
+// execute makes the steps of a run. lock is that of a run folder that is there already.
+func execute(ctx context.Context, p *plan, env Env, lock *os.File) (*Summary, error) {
+	r := newRun(p, env)
+	r.lock = lock
 	defer r.close()
 	for _, step := range []func(context.Context) error{
 		r.open,    // the run folder, the builders' processes
@@ -32,23 +39,34 @@ func execute(ctx context.Context, p *plan, env Env) (*Summary, error) {
 		r.account, // the books, the manifest
 		r.train,   // data set -> job
 	} {
-		if err := step(ctx); err != nil {
+		err := step(ctx)
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
 			return r.fail(err)
 		}
 	}
-	return r.sum, nil
+	return r.sum, r.writeMetrics()
+}
+
+func newRun(p *plan, env Env) *run {
+	return &run{plan: p, env: env, book: ledger.NewBook(), sum: p.summary(), counters: map[string]map[string]int64{}}
 }
 
 // run is the state that the steps of a run share.
 type run struct {
 	plan *plan
 	env  Env
+	lock *os.File // the run folder, held against other processes
 	book *ledger.Book
 	sum  *Summary
 
 	stages    []*stage // a builder each, in YAML order
 	processes processes
 	drops     *dropFile
+	index     *curate.Index
+	total     int64       // bytes of all inputs; 0: not known
 	runs      []collected // NAT's view, one a collection run that gave records
 	metrics   []builderMetrics
 	seen      source.Stats
@@ -66,15 +84,37 @@ func (r *run) close() {
 	if r.drops != nil {
 		r.drops.file.Abort()
 	}
+	if r.index != nil {
+		r.index.Close()
+	}
+	r.unlock()
+}
+
+// unlock lets others at the run folder.
+func (r *run) unlock() {
+	if r.lock != nil {
+		r.lock.Close()
+		r.lock = nil
+	}
 }
 
 // fail ends the run with an error, keeping what is known for the summary.
 func (r *run) fail(err error) (*Summary, error) {
-	if errors.Is(err, context.Canceled) {
+	again := "`nat-go finetune resume " + string(r.plan.folder) + "` goes on from here"
+	switch {
+	case errors.Is(err, context.Canceled) && r.sum.Job == nil:
 		err = exit.With(exit.Interrupted, errors.New("interrupted; nothing was submitted"))
+		if r.lock != nil {
+			r.sum.Next = again
+		}
+	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
+		err = exit.Environmentf("%w: make room on the disk of %s, then %s", err, r.plan.folder, again)
 	}
 	r.count()
 	r.sum.Status, r.sum.Error = statusFailed, err.Error()
+	if merr := r.writeMetrics(); merr != nil {
+		r.warn("%v", merr)
+	}
 	return r.sum, err
 }
 

@@ -27,7 +27,7 @@ func Scaffold(ctx context.Context, from []string, sourceType string, env Env) ([
 	if err != nil {
 		return nil, err
 	}
-	in, err := findInputs(&plan{Request: req, config: c})
+	in, err := chooseInputs(&plan{Request: req, config: c})
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ import (
 const unitRecord = "record"
 
 // write writes the data set in every format asked for. A run that kept nothing has none, and says why.
-func (r *run) write(context.Context) error {
+func (r *run) write(ctx context.Context) error {
 	p := r.plan
 	if p.Compat {
 		dir := filepath.Join(p.folder.Dataset(), trajectoriesFormat)
@@ -34,7 +34,7 @@ func (r *run) write(context.Context) error {
 	if kept == 0 {
 		formats = nil // the pass over the log is still made: it books the decisions
 	}
-	written, err := dataset.Write(dataset.Spec{Dir: p.folder.Dataset(), Log: p.folder.Records(), Decisions: r.decisions,
+	written, err := dataset.Write(ctx, dataset.Spec{Dir: p.folder.Dataset(), Log: p.folder.Records(), Decisions: r.decisions,
 		Formats: formats, Options: p.options, Dropped: r.drops.add, Group: r.settleDecisions})
 	if err != nil {
 		return exit.Environmentf("can't write the data set: %w", err)

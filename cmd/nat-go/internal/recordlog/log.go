@@ -125,8 +125,9 @@ func (w *Writer) State() Commit { return w.state }
 // Uncommitted is how many bytes were appended since the last commit.
 func (w *Writer) Uncommitted() int64 { return w.state.Bytes - w.synced }
 
-// Append adds a group.
+// Append adds a group, and tells it the ordinal of its first record.
 func (w *Writer) Append(g *Group) error {
+	g.First = w.state.Records
 	w.enc.buf = append(w.enc.buf[:0], make([]byte, frameHead)...)
 	if err := w.enc.group(g); err != nil {
 		return err

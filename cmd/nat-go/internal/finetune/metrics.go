@@ -1,0 +1,87 @@
+package finetune
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+)
+
+// writeMetrics writes the run's counters to the file of --metrics, in the text format of Prometheus
+// (https://prometheus.io/docs/instrumenting/exposition_formats), as its node exporter collects from files.
+func (r *run) writeMetrics() error {
+	if r.plan.Metrics == "" {
+		return nil
+	}
+	if err := durable.WriteFile(r.plan.Metrics, r.prometheus()); err != nil {
+		return exit.Environmentf("can't write the metrics: %w", err)
+	}
+	return nil
+}
+
+func (r *run) prometheus() []byte {
+	m := &metrics{run: r.plan.RunID}
+	m.family("natgo_run_info", "gauge", "The run and how it ended.")
+	m.sample(1, "status", r.sum.Status)
+	m.family("natgo_in_total", "counter", "Things that entered a stage of the run.")
+	for _, a := range r.sum.Accounts {
+		m.sample(a.In, "stage", string(a.Stage), "unit", a.Unit)
+	}
+	m.family("natgo_out_total", "counter", "Things that a stage of the run passed on.")
+	for _, a := range r.sum.Accounts {
+		m.sample(a.Out, "stage", string(a.Stage), "unit", a.Unit)
+	}
+	m.family("natgo_dropped_total", "counter", "Things that a stage of the run left out, by reason.")
+	for _, a := range r.sum.Accounts {
+		for _, reason := range slices.Sorted(maps.Keys(a.Dropped)) {
+			m.sample(a.Dropped[reason], "stage", string(a.Stage), "unit", a.Unit, "reason", string(reason))
+		}
+	}
+	m.family("natgo_builder_total", "counter", "What a builder counted.")
+	for _, b := range slices.Sorted(maps.Keys(r.counters)) {
+		for _, name := range slices.Sorted(maps.Keys(r.counters[b])) {
+			m.sample(r.counters[b][name], "builder", b, "counter", name)
+		}
+	}
+	m.family("natgo_rows_total", "counter", "Rows written to a file of the data set.")
+	for _, w := range r.written {
+		for _, f := range w.Files {
+			m.sample(f.Rows, "format", w.Format, "file", f.Path)
+		}
+	}
+	m.family("natgo_written_bytes_total", "counter", "Bytes of a file of the data set.")
+	for _, w := range r.written {
+		for _, f := range w.Files {
+			m.sample(f.Bytes, "format", w.Format, "file", f.Path)
+		}
+	}
+	return m.text
+}
+
+// metrics is a file of metrics being written.
+type metrics struct {
+	run, name string
+	text      []byte
+}
+
+func (m *metrics) family(name, kind, help string) {
+	m.name = name
+	m.text = fmt.Appendf(m.text, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
+}
+
+// sample appends a value with its labels, given as name and value in turn.
+func (m *metrics) sample(n int64, labels ...string) {
+	m.text = append(append(m.text, m.name...), `{run="`...)
+	m.text = append(append(m.text, labelText.Replace(m.run)...), '"')
+	for i := 0; i < len(labels); i += 2 {
+		m.text = append(append(append(m.text, ','), labels[i]...), `="`...)
+		m.text = append(append(m.text, labelText.Replace(labels[i+1])...), '"')
+	}
+	m.text = append(strconv.AppendInt(append(m.text, "} "...), n, 10), '\n')
+}
+
+var labelText = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)

@@ -1,0 +1,58 @@
+package finetune
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+)
+
+// What a byte of input becomes where all of it is text of candidates, measured: in the record log, in a format's rows (each
+// text is repeated in several pairs) and their origins; and what a compressed byte is when unpacked.
+const (
+	logPerByte  = 0.35
+	rowsPerByte = 2.9
+	unpacked    = 6
+)
+
+// checkSpace compares the disk's free space with what the data set may need. That depends on what the inputs hold, so only
+// a disk that can't even take a quarter of the estimate is refused; where it may be too small there is a warning.
+func (p *plan) checkSpace() error {
+	var need float64
+	for _, in := range p.inputs.began {
+		size := float64(in.Size)
+		if compressed(in.Path) {
+			size *= unpacked
+		}
+		need += size * (logPerByte + rowsPerByte*float64(len(p.formats)))
+	}
+	dir := filepath.Dir(string(p.folder))
+	free, known := freeSpace(dir)
+	switch {
+	case !known || float64(free) >= need:
+		return nil
+	case float64(free) < need/4:
+		return exit.Environmentf("the disk of %s has %s free, and the data set needs about %s: make room, or write elsewhere with --output_dir", dir, mebibytes(float64(free)), mebibytes(need))
+	}
+	p.note("the disk of %s has %s free, and the data set may need %s; where that does not suffice the run stops and can be resumed", dir, mebibytes(float64(free)), mebibytes(need))
+	return nil
+}
+
+// freeSpace is what a user may still write below dir, which need not exist yet.
+func freeSpace(dir string) (int64, bool) {
+	for {
+		var st unix.Statfs_t
+		err := unix.Statfs(dir, &st)
+		if err == nil {
+			return int64(st.Bavail) * int64(st.Bsize), true
+		}
+		up := filepath.Dir(dir)
+		if !errors.Is(err, fs.ErrNotExist) || up == dir {
+			return 0, false
+		}
+		dir = up
+	}
+}
