@@ -51,10 +51,9 @@ func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) 
 	return s, nil
 }
 
-// Capabilities of a file: it can be read again; collection runs follow each other, so a task's examples stand apart.
-func (s *Source) Capabilities() source.Capabilities {
-	return source.Capabilities{Replayable: true, SortedByTask: len(s.files) == 1}
-}
+// Capabilities of a file: it can be read again. Trials of a task (collection runs, and repetitions within one) may stand
+// anywhere.
+func (s *Source) Capabilities() source.Capabilities { return source.Capabilities{Replayable: true} }
 
 // Files are the input files, one a collection run.
 func (s *Source) Files() []string { return s.files }

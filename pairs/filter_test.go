@@ -1,0 +1,118 @@
+package pairs
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+func text(prompt, output string) ttc.Candidate {
+	return ttc.Candidate{Prompt: ttc.Prompt{Text: prompt}, Output: output, Score: 1}
+}
+
+func TestFilterGroupsByPrompt(t *testing.T) {
+	all := []ttc.Candidate{text("P", "a"), text("Q", "b"), text("P", "c"), text("Q", "d"), text("R", "e"), text("P", "a")}
+	f := Filter(all, []int{0, 1, 2, 3, 4, 5})
+	if fmt.Sprint(f.Groups) != "[[0 2] [1 3]]" || fmt.Sprint(f.Out) != "[{5 same_text} {4 different_prompt}]" {
+		t.Errorf("%v %v", f.Groups, f.Out)
+	}
+	if f := Filter(all, nil); f.Groups != nil || f.Out != nil {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestFilterOfALargeTurn(t *testing.T) {
+	var all []ttc.Candidate
+	var turn []int
+	for i := range 5000 {
+		all = append(all, text(fmt.Sprint("P", i%100), fmt.Sprint("o", i/200)))
+		turn = append(turn, i)
+	}
+	f := Filter(all, turn)
+	in := len(f.Out)
+	for _, g := range f.Groups {
+		in += len(g)
+	}
+	if len(f.Groups) != 100 || in != 5000 {
+		t.Errorf("%d groups, %d of 5000 accounted for", len(f.Groups), in)
+	}
+}
+
+func TestAnswerInPrompt(t *testing.T) {
+	answer := "a long answer of more than sixty-four characters, which nobody writes twice by chance"
+	message := func(role, content string) chat.Message {
+		return chat.Message{Role: role, Form: chat.Text, Text: content}
+	}
+	cases := []struct {
+		name      string
+		prompt    ttc.Prompt
+		output    string
+		leak      bool
+		contained int
+	}{
+		{"nowhere", ttc.Prompt{Text: "Which move?"}, "b2", false, 0},
+		{"at the end", ttc.Prompt{Text: "Which move?\nassistant: b2\n"}, "b2", true, 0},
+		{"the whole prompt", ttc.Prompt{Text: "b2"}, "b2", true, 0},
+		{"inside, short", ttc.Prompt{Text: "b2 or c3?"}, "b2", false, 1},
+		{"inside, long", ttc.Prompt{Text: "so: " + answer + ". Which?"}, answer, true, 0},
+		{"end of a word", ttc.Prompt{Text: "banana"}, "a", false, 1},
+		{"last message of the assistant", ttc.Prompt{Form: ttc.MessagesPrompt, Messages: []chat.Message{message("user", "hi"), message("assistant", "other")}}, "b2", true, 0},
+		{"last message ends with it", ttc.Prompt{Form: ttc.MessagesPrompt, Messages: []chat.Message{message("user", "say b2")}}, "b2", true, 0},
+		{"an earlier message ends with it", ttc.Prompt{Form: ttc.MessagesPrompt, Messages: []chat.Message{message("user", "say b2"), message("user", "now")}}, "b2", false, 1},
+		{"in a part", ttc.Prompt{Form: ttc.MessagesPrompt, Messages: []chat.Message{{Role: "user", Form: chat.Parts, Parts: []chat.Part{{Type: "text", Text: answer}, {Type: "image_url"}}}}}, answer, true, 0},
+		{"no messages", ttc.Prompt{Form: ttc.MessagesPrompt, Messages: []chat.Message{}}, "b2", false, 0},
+	}
+	for _, c := range cases {
+		all := []ttc.Candidate{{Prompt: c.prompt, Output: c.output}, {Prompt: c.prompt, Output: "zzz"}, {Prompt: c.prompt, Output: "yyy"}}
+		f := Filter(all, []int{0, 1, 2})
+		if leak := slices.Contains(f.Out, Out{0, ledger.AnswerInPrompt}); leak != c.leak || f.Contained != c.contained {
+			t.Errorf("%s: leak %v, contained %d; want %v, %d", c.name, leak, f.Contained, c.leak, c.contained)
+		}
+	}
+}
+
+func TestPrintedPrompts(t *testing.T) {
+	for prompt, want := range map[string]bool{
+		"[{'role': 'user', 'content': 'hi'}]": true, "{'content': 'hi', 'role': 'user'}": true, "[HumanMessage(content='hi')]": true,
+		" [SystemMessage(content='x'), HumanMessage(content='hi')]": true, "({'role': 'user'},)": true, "AIMessageChunk(content='x')": true,
+		"": false, "hi": false, `[{"role": "user"}]`: false, "Human: hi": false, "[1, 2]": false, "{'key': 1}": false, "Systems design": false,
+		"What does HumanMessage(content='x') do?": false,
+	} {
+		if isRepr(prompt) != want {
+			t.Errorf("%q: %v", prompt, !want)
+		}
+	}
+}
+
+func TestSamePrompt(t *testing.T) {
+	messages := func() ttc.Prompt {
+		return ttc.Prompt{Form: ttc.MessagesPrompt, Messages: []chat.Message{{
+			Role: "assistant", Form: chat.Parts, Parts: []chat.Part{{Type: "text", Text: "x", Raw: []byte("r")}}, Name: "n",
+			ToolCalls: []chat.ToolCall{{ID: "c", Name: "f", Arguments: "{}", Extra: []chat.Member{{Key: "k", Value: []byte("1")}}}},
+			Reasoning: "hm", ReasoningKey: "thinking", Extra: []chat.Member{{Key: "e", Value: []byte("1")}},
+		}}}
+	}
+	a, b := messages(), messages()
+	if !SamePrompt(&a, &b) {
+		t.Error("equal prompts differ")
+	}
+	for name, change := range map[string]func(*chat.Message){
+		"role": func(m *chat.Message) { m.Role = "user" }, "form": func(m *chat.Message) { m.Form = chat.Null }, "name": func(m *chat.Message) { m.Name = "" },
+		"part": func(m *chat.Message) { m.Parts[0].Raw = []byte("s") }, "call": func(m *chat.Message) { m.ToolCalls[0].Arguments = "[]" },
+		"call extra": func(m *chat.Message) { m.ToolCalls[0].Extra = nil }, "extra": func(m *chat.Message) { m.Extra[0].Value = []byte("2") },
+		"reasoning": func(m *chat.Message) { m.Reasoning = "" }, "call id": func(m *chat.Message) { m.ToolCallID = "c" },
+	} {
+		b := messages()
+		if change(&b.Messages[0]); SamePrompt(&a, &b) {
+			t.Errorf("a different %s is the same prompt", name)
+		}
+	}
+	if c := (ttc.Prompt{Text: strings.Repeat("x", 3)}); SamePrompt(&a, &c) {
+		t.Error("text and messages are the same prompt")
+	}
+}
