@@ -108,6 +108,7 @@ func pointer(p string) string {
 var (
 	errStopped  = errors.New("the plugin was stopped")
 	errProtocol = errors.New("it broke the protocol")
+	errNoCredit = errors.New("it granted no credit")
 )
 
 func timeoutError(what string, d time.Duration) error {

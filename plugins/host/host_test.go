@@ -8,10 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/ttc"
@@ -19,19 +21,72 @@ import (
 
 var testPlugin string
 
+// TestMain builds the test plugin, and fails the whole if the tests leave a process, a goroutine, a file descriptor or a
+// socket folder behind.
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "natgo-host")
 	if err != nil {
 		panic(err)
+	}
+	if self := os.Getenv("NATGO_TEST_HOST"); self != "" {
+		os.Exit(beHost(self))
 	}
 	testPlugin = filepath.Join(dir, "plugin")
 	if out, err := exec.Command("go", "build", "-o", testPlugin, "./testdata/plugin").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "can't build the test plugin: %v\n%s", err, out)
 		os.Exit(1)
 	}
+	fds := openFiles()
 	code := m.Run()
+	if code == 0 {
+		if left := leftOver(fds); left != "" {
+			fmt.Fprintln(os.Stderr, "the tests left behind:", left)
+			code = 1
+		}
+	}
 	os.RemoveAll(dir)
 	os.Exit(code)
+}
+
+func leftOver(fds int) string {
+	if err := goleak.Find(goleak.IgnoreTopFunction("time.goFunc")); err != nil {
+		return err.Error()
+	}
+	if n := openFiles(); n > fds {
+		return fmt.Sprintf("%d open files; there were %d", n, fds)
+	}
+	if pids := running(testPlugin); len(pids) > 0 {
+		return fmt.Sprintf("plugin processes %v", pids)
+	}
+	base, _ := runBase()
+	dirs, _ := filepath.Glob(filepath.Join(base, identity(os.Getpid())+".*"))
+	if len(dirs) > 0 {
+		return fmt.Sprintf("folders %v", dirs)
+	}
+	return ""
+}
+
+func openFiles() int {
+	files, err := os.ReadDir("/dev/fd")
+	if err != nil {
+		return 0
+	}
+	return len(files)
+}
+
+// running lists the processes of a program, on Linux.
+func running(program string) (pids []int) {
+	procs, _ := os.ReadDir("/proc")
+	for _, p := range procs {
+		pid, err := strconv.Atoi(p.Name())
+		if err != nil {
+			continue
+		}
+		if exe, err := os.Readlink(filepath.Join("/proc", p.Name(), "exe")); err == nil && exe == program {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 // group makes a group of one example with candidates whose outputs have about size bytes.

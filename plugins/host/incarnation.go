@@ -33,10 +33,10 @@ type incarnation struct {
 	proc   *process       // nil if the plugin was not started by us
 	client *plugin.Client // nil if the plugin is in memory
 
-	failOnce sync.Once
-	cause    error         // set before dead is closed
-	dead     chan struct{} // closed when it is not to be used any more
-	gone     chan struct{} // closed when all of it is released
+	endOnce sync.Once
+	cause   error         // set before dead is closed
+	dead    chan struct{} // closed when it is not to be used any more
+	gone    chan struct{} // closed when all of it is released
 }
 
 // connector brings a plugin up.
@@ -67,7 +67,7 @@ func clientConfig(spec *Spec, runDir string, log zerolog.Logger, pump *logPump) 
 func (p *Plugin) launch(ctx context.Context, number int) (*incarnation, error) {
 	file, err := p.spec.binary(p.runDir)
 	if err != nil {
-		return nil, err
+		return nil, &StartError{Plugin: p.spec.Name, Err: err}
 	}
 	log := p.log.With().Str("plugin", p.spec.Name).Int("incarnation", number).Logger()
 	pump := newLogPump(log)
@@ -97,7 +97,7 @@ func (p *Plugin) launch(ctx context.Context, number int) (*incarnation, error) {
 	}
 	log = log.With().Int("pid", proc.pid).Logger()
 	pump.setLog(log)
-	log.Debug().Dur("took", 0).Msg("plugin started")
+	log.Debug().Str("version", inc.desc.Version).Msg("plugin started")
 	go func() {
 		<-proc.done
 		inc.fail(proc.exit)
@@ -167,26 +167,7 @@ func (inc *incarnation) startError(err error) error {
 }
 
 // fail ends the incarnation. The first cause counts.
-func (inc *incarnation) fail(cause error) {
-	inc.failOnce.Do(func() {
-		inc.cause = cause
-		close(inc.dead)
-		if inc.proc != nil {
-			inc.proc.kill(cause)
-		}
-		go func() {
-			defer close(inc.gone)
-			if inc.client != nil {
-				inc.client.Kill() // the process is dead: this closes the connection and removes the socket
-			} else if inc.conn != nil {
-				inc.conn.Close()
-			}
-			if inc.proc != nil {
-				<-inc.proc.done
-			}
-		}()
-	})
-}
+func (inc *incarnation) fail(cause error) { inc.end(cause, 0) }
 
 // close ends the incarnation in good order: the plugin may finish what it is at, within the time given.
 func (inc *incarnation) close(timeout time.Duration) {
@@ -196,14 +177,35 @@ func (inc *incarnation) close(timeout time.Duration) {
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		_, _ = inc.rpc.Drain(ctx, &pb.DrainRequest{})
 		cancel()
-		if inc.client != nil && inc.proc != nil {
-			kill := time.AfterFunc(timeout, func() { inc.proc.kill(errStopped) })
-			inc.client.Kill()
-			kill.Stop()
-		}
-		inc.fail(errStopped)
 	}
+	inc.end(errStopped, timeout)
 	<-inc.gone
+}
+
+// end releases the incarnation. The process is killed after the time given, if it has not ended by itself when go-plugin
+// asked it to.
+func (inc *incarnation) end(cause error, patience time.Duration) {
+	inc.endOnce.Do(func() {
+		inc.cause = cause
+		close(inc.dead)
+		go func() {
+			defer close(inc.gone)
+			if inc.proc == nil && inc.client == nil {
+				inc.conn.Close()
+				return
+			}
+			if inc.proc != nil && patience == 0 {
+				inc.proc.kill(cause)
+			} else if inc.proc != nil {
+				kill := time.AfterFunc(patience, func() { inc.proc.kill(cause) })
+				defer kill.Stop()
+			}
+			inc.client.Kill() // of a dead process: this closes the connection and removes the socket
+			if inc.proc != nil {
+				<-inc.proc.done
+			}
+		}()
+	})
 }
 
 // reason turns the error of a call into what happened to the process, if something did: the call's own error then says

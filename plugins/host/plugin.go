@@ -188,6 +188,9 @@ func (in *instance) incarnation(ctx context.Context) (*incarnation, error) {
 		case closed:
 			return nil, errStopped
 		case open:
+			if last == nil {
+				last = inc.crash(spec.Name, inc.cause)
+			}
 			return nil, &CircuitError{Plugin: spec.Name, Failures: sup.failures, Err: last}
 		case backoff:
 			if err := sleep(ctx, sup.delay); err != nil {
@@ -271,7 +274,7 @@ func (in *instance) bury(inc *incarnation) {
 		return
 	}
 	in.sup = in.sup.step(failed, &in.plugin.spec)
-	in.last = inc.cause
+	in.last = nil
 	if inc.proc != nil {
 		inc.proc.mu.Lock()
 		in.peak = max(in.peak, inc.proc.peak)

@@ -31,12 +31,12 @@ func (w *worker) run() {
 		if err != nil {
 			return
 		}
-		left, more, err := w.attempt(ctx, w.session.queue, wanted)
+		inHand, more, err := w.attempt(ctx, w.session.queue, wanted, false)
 		w.instance.gate.release()
 		if err == nil && !more {
 			return
 		}
-		if err != nil && !w.recover(ctx, left, err) {
+		if err != nil && !w.recover(ctx, inHand, err) {
 			return
 		}
 	}
@@ -44,17 +44,21 @@ func (w *worker) run() {
 
 // recover goes on after a failure: the groups that were in hand are sent again, alone on the instance, and the one that
 // makes the process fail is found. It reports whether the session goes on.
-func (w *worker) recover(ctx context.Context, left []*job, err error) bool {
+func (w *worker) recover(ctx context.Context, inHand []*job, err error) bool {
 	if ctx.Err() != nil {
 		return false
 	}
-	log := w.session.plugin.log.Warn().Str("plugin", w.session.plugin.spec.Name).Int("groups_in_hand", len(left))
+	if fatal(ctx, err) {
+		w.session.cancel(err)
+		return false
+	}
+	log := w.session.plugin.log.Warn().Str("plugin", w.session.plugin.spec.Name).Int("groups_in_hand", len(inHand))
 	log.Err(err).Msg("the plugin failed; it is started again")
 	if lockErr := w.instance.gate.lock(ctx); lockErr != nil {
 		return false
 	}
 	defer w.instance.gate.unlock()
-	if err := w.isolate(ctx, left); err != nil {
+	if err := w.isolate(ctx, inHand); err != nil {
 		if ctx.Err() == nil {
 			w.session.cancel(err)
 		}
@@ -63,26 +67,29 @@ func (w *worker) recover(ctx context.Context, left []*job, err error) bool {
 	return true
 }
 
-// isolate sends jobs that a failing process had in hand. All at once first: most failures don't come back. Then the oldest
-// alone, because results come in order and it is the one that was being built; if it is innocent, halves of the rest.
+// isolate sends jobs that a failing process had in hand one by one, each when the one before is answered. A failure then has
+// one possible culprit, which has failed before in company, and is poison. One failure finds it; halving the suspects, the
+// other way to do this, takes as many as there are halves.
 func (w *worker) isolate(ctx context.Context, js []*job) error {
-	n := len(js)
 	for len(js) > 0 {
-		n = min(max(n, 1), len(js))
-		left, err := w.attemptList(ctx, js[:n])
-		switch {
-		case err == nil:
-			js = js[n:]
-			n = (len(js) + 1) / 2
-		case fatal(ctx, err):
+		feed := make(chan *job, len(js))
+		for _, j := range js {
+			feed <- j
+		}
+		close(feed)
+		inHand, _, err := w.attempt(ctx, feed, nil, true)
+		if err == nil {
+			return nil
+		}
+		if fatal(ctx, err) {
 			return err
-		case n == 1 && len(left) == 1:
-			w.poison(js[0], err)
-			js = js[1:]
-			n = len(js)
-		default: // some may have been answered before it failed
-			js = append(left, js[n:]...)
-			n = 1
+		}
+		for _, j := range inHand {
+			w.poison(j, err)
+		}
+		js = js[:0]
+		for j := range feed {
+			js = append(js, j)
 		}
 	}
 	return nil
@@ -92,7 +99,7 @@ func (w *worker) isolate(ctx context.Context, js []*job) error {
 func fatal(ctx context.Context, err error) bool {
 	var circuit *CircuitError
 	var config *ConfigError
-	return ctx.Err() != nil || errors.As(err, &circuit) || errors.As(err, &config) || errors.Is(err, errStopped)
+	return ctx.Err() != nil || errors.As(err, &circuit) || errors.As(err, &config) || errors.Is(err, errStopped) || errors.Is(err, errNoCredit)
 }
 
 func (w *worker) poison(j *job, cause error) {
@@ -101,25 +108,9 @@ func (w *worker) poison(j *job, cause error) {
 	w.session.refuse(j, ledger.PoisonGroup, err)
 }
 
-func (w *worker) attemptList(ctx context.Context, js []*job) ([]*job, error) {
-	feed := make(chan *job, len(js))
-	for _, j := range js {
-		feed <- j
-	}
-	close(feed)
-	left, _, err := w.attempt(ctx, feed, nil)
-	if err != nil {
-		// What the sender had not taken from the feed is left too.
-		for j := range feed {
-			left = append(left, j)
-		}
-	}
-	return left, err
-}
-
-// attempt sends jobs over one stream until the feed ends, pause is closed, or something fails. It returns the jobs that were
-// taken from the feed and have no result; more says that the feed may have more.
-func (w *worker) attempt(ctx context.Context, feed <-chan *job, pause <-chan struct{}) (left []*job, more bool, err error) {
+// attempt sends jobs over one stream until the feed ends, pause is closed, or something fails; in lockstep, one at a time. It
+// returns the jobs that were taken from the feed and have no result; more says that the feed may have more.
+func (w *worker) attempt(ctx context.Context, feed <-chan *job, pause <-chan struct{}, lockstep bool) (inHand []*job, more bool, err error) {
 	inc, err := w.instance.incarnation(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -128,7 +119,7 @@ func (w *worker) attempt(ctx context.Context, feed <-chan *job, pause <-chan str
 		return nil, false, err
 	}
 	spec := &w.session.plugin.spec
-	a := &attempt{worker: w, inc: inc, credit: make(chan struct{}, maxCredit), signs: make(chan struct{}, 1)}
+	a := &attempt{worker: w, inc: inc, lockstep: lockstep, credit: make(chan struct{}, maxCredit), signs: make(chan struct{}, 1), idle: make(chan struct{}, 1)}
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	defer a.cancel(nil)
 	if err := a.open(spec.CallTimeout); err != nil {
@@ -166,7 +157,7 @@ func (w *worker) attempt(ctx context.Context, feed <-chan *job, pause <-chan str
 		return a.jobs, true, ctx.Err()
 	}
 	var stuck *deadlineError
-	if errors.As(err, &stuck) || errors.Is(err, errProtocol) {
+	if errors.As(err, &stuck) || errors.Is(err, errProtocol) || errors.Is(err, errNoCredit) {
 		inc.fail(err)
 	}
 	cause := inc.reason(err)
@@ -187,9 +178,13 @@ type attempt struct {
 	credit chan struct{} // a token for each frame we may send
 	more   bool
 
+	lockstep bool
+	idle     chan struct{} // in lockstep: the group is answered
 	signs    chan struct{} // wakes the watch
 	received atomic.Bool   // the receiver is done
 	sent     atomic.Bool   // the sender is done
+	starved  atomic.Bool   // the sender waits for credit
+	lastSent atomic.Uint64 // number of the last group of which something was sent
 	waiting  atomic.Bool   // the consumer is slow: the plugin can do nothing for it
 	alive    atomic.Int64  // when the plugin last gave a sign of life, in Unix nanoseconds
 	results  atomic.Int64  // when it last sent results or granted credit
@@ -268,12 +263,15 @@ const linger = 2 * time.Millisecond
 // send writes jobs to the stream. It returns whether the feed may have more.
 func (a *attempt) send(feed <-chan *job, pause <-chan struct{}) (more bool, err error) {
 	w := wire.NewGroupWriter(func(m *pb.BuildRequest) error {
+		a.starved.Store(true)
 		select {
 		case <-a.credit:
-			return a.write(m)
 		case <-a.ctx.Done():
 			return context.Cause(a.ctx)
 		}
+		a.starved.Store(false)
+		a.lastSent.Store(m.Parts[len(m.Parts)-1].Group)
+		return a.write(m)
 	})
 	idle := time.NewTimer(linger)
 	defer idle.Stop()
@@ -309,6 +307,16 @@ func (a *attempt) send(feed <-chan *job, pause <-chan struct{}) (more bool, err 
 		a.sign()
 		if err := w.Group(j.number, j.group); err != nil {
 			return true, err
+		}
+		if a.lockstep {
+			if err := w.Flush(); err != nil {
+				return true, err
+			}
+			select {
+			case <-a.idle:
+			case <-a.ctx.Done():
+				return true, context.Cause(a.ctx)
+			}
 		}
 		select {
 		case <-pause:
@@ -429,6 +437,9 @@ func (a *attempt) part(reader *wire.RecordReader, part *pb.ResultPart) error {
 	a.mu.Unlock()
 	a.session.answer(j, r)
 	a.instance.step(finished)
+	if a.lockstep {
+		a.idle <- struct{}{} // never waits: there is one group at a time
+	}
 	return nil
 }
 
@@ -483,6 +494,7 @@ func (a *attempt) watch() {
 		}
 		a.mu.Lock()
 		idle := len(a.jobs) == 0
+		answered := idle || a.jobs[0].number > a.lastSent.Load() // all that was sent
 		a.mu.Unlock()
 		if idle || a.waiting.Load() {
 			timer.Reset(limit)
@@ -492,6 +504,9 @@ func (a *attempt) watch() {
 		quiet := now.Sub(time.Unix(0, a.alive.Load()))
 		fruitless := now.Sub(time.Unix(0, a.results.Load()))
 		switch {
+		case quiet >= limit && answered && a.starved.Load():
+			a.cancel(fmt.Errorf("%w for %s, though all that was sent is answered: a plugin must grant a frame for each it has taken in", errNoCredit, limit))
+			return
 		case quiet >= limit:
 			a.cancel(&deadlineError{fmt.Sprintf("it gave no sign of life for %s while it had groups in hand (plugins.%s.timeout)", limit, a.session.plugin.spec.Name)})
 			return

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -215,6 +216,9 @@ func (c *conn) read() {
 	}
 }
 
+// flushAfter is how long results wait for their frame to be full.
+const flushAfter = 100 * time.Millisecond
+
 // build answers the groups in order.
 func (c *conn) build(b builders.Builder) error {
 	ctx := c.stream.Context()
@@ -226,6 +230,7 @@ func (c *conn) build(b builders.Builder) error {
 			return ctx.Err()
 		}
 	})
+	flushed := time.Now()
 	for f := range c.frames {
 		if err := c.send(&pb.BuildResponse{Credit: 1}); err != nil {
 			return err
@@ -236,10 +241,13 @@ func (c *conn) build(b builders.Builder) error {
 			if err := w.Done(failure, stack); err != nil {
 				return err
 			}
-		}
-		if len(c.frames) == 0 {
-			if err := w.Flush(); err != nil {
-				return err
+			// Nobody waits long for what is done: the host takes a plugin that says nothing for stuck.
+			last := i == len(f.groups)-1 && len(c.frames) == 0
+			if now := time.Now(); last || now.Sub(flushed) > flushAfter {
+				flushed = now
+				if err := w.Flush(); err != nil {
+					return err
+				}
 			}
 		}
 	}

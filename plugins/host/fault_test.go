@@ -1,0 +1,503 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// syncBuffer is a log that tests read.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+const atGroup = "ex30" // where faults happen
+
+func faultGroups(n int) (gs []*ttc.Group) {
+	for i := range n {
+		gs = append(gs, group(i, 4, 200))
+	}
+	return gs
+}
+
+// outcome is a run: its records as text, in order, and what was dropped.
+type outcome struct {
+	records map[string][]string // group key -> records
+	drops   []ledger.Drop
+	errs    []error
+	err     error
+	log     string
+}
+
+func runFault(t *testing.T, spec Spec, builder, config string, groups []*ttc.Group) outcome {
+	t.Helper()
+	log := &syncBuffer{}
+	p, err := Start(t.Context(), spec, zerolog.New(log))
+	if err != nil {
+		t.Fatalf("start: %v", err)
+	}
+	pids := map[int]bool{}
+	s, err := p.Open(context.Background(), builder, "mine", []byte(config))
+	if err != nil {
+		p.Close()
+		t.Fatalf("open: %v", err)
+	}
+	for _, pid := range p.PIDs() {
+		pids[pid] = true
+	}
+	out := outcome{records: map[string][]string{}}
+	results, err := collect(t, s, groups)
+	out.err = err
+	for i, r := range results {
+		if r.Group != groups[i] {
+			t.Fatalf("result %d is of group %s", i, r.Group.Key)
+		}
+		for _, rec := range r.Records {
+			pref := rec.(*builders.Preference)
+			out.records[r.Group.Key] = append(out.records[r.Group.Key], fmt.Sprintf("%d>%d %v", pref.ChosenIndex, pref.RejectedIndex, pref.Reward))
+		}
+		out.drops = append(out.drops, r.Drops...)
+		if r.Err != nil {
+			out.errs = append(out.errs, r.Err)
+		}
+	}
+	for _, pid := range p.PIDs() {
+		pids[pid] = true
+	}
+	s.Close()
+	start := time.Now()
+	p.Close()
+	if d := time.Since(start); d > 20*time.Second {
+		t.Errorf("Close took %s", d)
+	}
+	for pid := range pids {
+		if err := syscall.Kill(pid, 0); err == nil {
+			t.Errorf("process %d is still there", pid)
+		}
+	}
+	out.log = log.String()
+	return out
+}
+
+// TestFaults is the fault table: what a plugin does to the process at one group of many, what becomes of that group, and that
+// nothing else changes.
+func TestFaults(t *testing.T) {
+	const once, always = true, false
+	dropped := []ledger.Reason{ledger.PoisonGroup}
+	failed := []ledger.Reason{ledger.BuilderFailed}
+	for _, c := range []struct {
+		name  string
+		do    string
+		once  bool
+		spec  func(*Spec)
+		drops []ledger.Reason
+		says  string // in the error or the log
+	}{
+		{"killed once", "kill", once, nil, nil, "signal 9"},
+		{"killed each time", "kill", always, nil, dropped, "signal 9"},
+		{"exits once", "exit", once, nil, nil, "exit status 3"},
+		{"exits each time", "exit", always, nil, dropped, "exit status 3"},
+		{"crashes in a goroutine", "crash", always, nil, dropped, "panic: a bug in a goroutine"},
+		{"panics in Build", "panic", always, nil, failed, "panic: a bug in Build"},
+		{"returns an error", "error", always, nil, failed, "can't read this one"},
+		{"stops itself once", "stop", once, nil, nil, "did not answer two health checks"},
+		{"stops itself each time", "stop", always, nil, dropped, "did not answer two health checks"},
+		{"hangs", "hang", always, nil, dropped, "no sign of life"},
+		{"hangs and reports progress", "hang with progress", always, func(s *Spec) { s.BatchTimeout = 300 * time.Millisecond }, dropped, "no result"},
+		{"is slow and reports progress", "slow with progress", always, nil, nil, ""},
+		{"allocates without end", "allocate", always, func(s *Spec) { s.Memory = 300 << 20 }, dropped, "its limit is 300 MiB"},
+		{"floods stdout", "flood stdout", always, nil, nil, "prints too much"},
+		{"floods stderr", "flood stderr", always, nil, nil, "prints too much"},
+		{"writes odd lines to stderr", "odd stderr", always, nil, nil, `{\"@message\": 1}`},
+		{"writes long lines", "long line", always, nil, nil, "[cut]"},
+		{"emits without end", "too much output", always, func(s *Spec) { s.OutputLimit = 64 << 20 }, dropped, "more than 64 MiB of results"},
+		{"refers to what is not there", "bad references", always, nil, []ledger.Reason{ledger.BadReference, ledger.BadReference}, ""},
+		{"emits what it did not declare", "wrong kind", always, nil, []ledger.Reason{ledger.BadRecord}, ""},
+		{"drops with codes", "drops", always, nil, []ledger.Reason{ledger.Tie, "test/too_short"}, ""},
+	} {
+		for _, instances := range []int{1, 2} {
+			if instances > 1 && c.do != "kill" && c.do != "hang" {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s/%d", c.name, instances), func(t *testing.T) {
+				t.Parallel()
+				spec := Spec{Name: "test", Path: testPlugin, Instances: instances, BatchTimeout: 2 * time.Second, DrainTimeout: time.Second, Backoff: 10 * time.Millisecond}
+				if c.spec != nil {
+					c.spec(&spec)
+				}
+				config := fmt.Sprintf(`{"at":%q,"do":%q`, atGroup, c.do)
+				if c.once {
+					config += fmt.Sprintf(`,"once":%q`, filepath.Join(t.TempDir(), "once"))
+				}
+				checkFault(t, runFault(t, spec, "pairs", config+"}", faultGroups(60)), 60, 3, c.drops, c.says)
+			})
+		}
+	}
+}
+
+// checkFault compares with the undisturbed run: pairs of neighbours for each group.
+func checkFault(t *testing.T, got outcome, groups, pairs int, drops []ledger.Reason, says string) {
+	t.Helper()
+	if got.err != nil {
+		t.Fatalf("the run ended: %v", got.err)
+	}
+	whole := len(drops) > 0 && (drops[0] == ledger.PoisonGroup || drops[0] == ledger.BuilderFailed)
+	for i := range groups {
+		key := fmt.Sprintf("ex%d", i)
+		var want []string
+		for p := range pairs {
+			want = append(want, fmt.Sprintf("%d>%d -1", p, p+1))
+		}
+		if whole && key == atGroup {
+			want = nil
+		}
+		if fmt.Sprint(got.records[key]) != fmt.Sprint(want) {
+			t.Errorf("group %s: %v, want %v", key, got.records[key], want)
+		}
+	}
+	var reasons []ledger.Reason
+	for _, d := range got.drops {
+		reasons = append(reasons, d.Reason)
+		if d.Stage != ledger.Build || d.Builder != "mine" || d.N() < 1 || whole && (d.Unit != "group" || d.Example != atGroup) {
+			t.Errorf("drop %+v", d)
+		}
+	}
+	if fmt.Sprint(reasons) != fmt.Sprint(drops) {
+		t.Errorf("drops %v, want %v", reasons, drops)
+	}
+	seen := got.log
+	for _, err := range got.errs {
+		seen += err.Error() + "\n"
+	}
+	if !strings.Contains(seen, says) {
+		t.Errorf("nothing says %q:\n%s", says, seen[max(0, len(seen)-4000):])
+	}
+}
+
+// TestProtocolFaults is the same for a plugin that breaks the protocol.
+func TestProtocolFaults(t *testing.T) {
+	for _, c := range []struct {
+		do    string
+		says  string
+		drops int // groups
+	}{
+		{"wrong id", "not the one that is due", 1},
+		{"twice", "not the one that is due", 0}, // the first answer stands
+		{"late", "not the one that is due", 1},
+		{"huge", "larger than max", 1},
+		{"end", "", 1},
+		{"miscount", "1 records came of the 5 that were counted", 1},
+		{"bad text", "ends at 9", 1},
+		{"too much credit", "it granted more than", 1},
+	} {
+		t.Run(c.do, func(t *testing.T) {
+			t.Parallel()
+			spec := Spec{Name: "raw", Path: testPlugin, Args: []string{"raw"}, BatchTimeout: 2 * time.Second, DrainTimeout: time.Second, Backoff: 10 * time.Millisecond}
+			got := runFault(t, spec, "pairs", fmt.Sprintf(`{"at":%q,"do":%q}`, atGroup, c.do), faultGroups(60))
+			checkFault(t, got, 60, 1, []ledger.Reason{ledger.PoisonGroup}[:c.drops], c.says)
+		})
+	}
+	t.Run("never grants credit", func(t *testing.T) {
+		t.Parallel()
+		var groups []*ttc.Group
+		for i := range 40 {
+			groups = append(groups, group(i, 4, 100_000))
+		}
+		spec := Spec{Name: "raw", Path: testPlugin, Args: []string{"raw"}, BatchTimeout: 300 * time.Millisecond}
+		got := runFault(t, spec, "pairs", `{"do":"never grant"}`, groups)
+		if got.err == nil || !strings.Contains(got.err.Error(), "it granted no credit") {
+			t.Errorf("the run ended with %v", got.err)
+		}
+	})
+	t.Run("hangs in Open", func(t *testing.T) {
+		t.Parallel()
+		spec := Spec{Name: "raw", Path: testPlugin, Args: []string{"raw"}, CallTimeout: 300 * time.Millisecond, Failures: 3, Backoff: time.Millisecond, DrainTimeout: time.Second}
+		got := runFault(t, spec, "pairs", `{"do":"hang in open"}`, faultGroups(5))
+		var circuit *CircuitError
+		if !errors.As(got.err, &circuit) || !strings.Contains(got.err.Error(), "did not answer Open") {
+			t.Errorf("the run ended with %v", got.err)
+		}
+	})
+	t.Run("hangs in Drain", func(t *testing.T) {
+		t.Parallel()
+		spec := Spec{Name: "raw", Path: testPlugin, Args: []string{"raw"}, DrainTimeout: 500 * time.Millisecond}
+		checkFault(t, runFault(t, spec, "pairs", `{"do":"hang in drain"}`, faultGroups(5)), 5, 1, nil, "")
+	})
+}
+
+// A plugin that fails on every group ends the run with the reason, soon.
+func TestCircuitOpens(t *testing.T) {
+	t.Parallel()
+	spec := Spec{Name: "test", Path: testPlugin, Backoff: time.Millisecond}
+	got := runFault(t, spec, "pairs", `{"at":"*","do":"crash"}`, faultGroups(1000))
+	var circuit *CircuitError
+	if !errors.As(got.err, &circuit) {
+		t.Fatalf("the run ended with %v", got.err)
+	}
+	for _, want := range []string{"plugin test failed 10 times", "panic: a bug in a goroutine"} { // the process's last lines
+		if !strings.Contains(got.err.Error(), want) {
+			t.Errorf("the error does not say %q: %v", want, got.err)
+		}
+	}
+}
+
+// One bad example of ten thousand costs itself and nothing else.
+func TestOneOfTenThousand(t *testing.T) {
+	t.Parallel()
+	spec := Spec{Name: "test", Path: testPlugin, Instances: 2, Backoff: time.Millisecond}
+	got := runFault(t, spec, "pairs", fmt.Sprintf(`{"at":%q,"do":"kill"}`, atGroup), faultGroups(10_000))
+	checkFault(t, got, 10_000, 3, []ledger.Reason{ledger.PoisonGroup}, "signal 9")
+}
+
+// Two builders of one process: the crash of one leaves the other's records alone.
+func TestCrashSparesOtherSessions(t *testing.T) {
+	t.Parallel()
+	p, err := Start(t.Context(), Spec{Name: "test", Path: testPlugin, Backoff: time.Millisecond}, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	groups := faultGroups(300)
+	var wg sync.WaitGroup
+	for _, config := range []string{fmt.Sprintf(`{"at":%q,"do":"kill"}`, atGroup), `{}`, fmt.Sprintf(`{"at":"ex31","do":"exit"}`)} {
+		s, err := p.Open(context.Background(), "pairs", "mine", []byte(config))
+		if err != nil {
+			t.Fatal(err)
+		}
+		wg.Go(func() {
+			defer s.Close()
+			got, err := collect(t, s, groups)
+			if err != nil {
+				t.Error(err)
+			}
+			poisoned := 0
+			for _, r := range got {
+				if r.Reason == ledger.PoisonGroup {
+					poisoned++
+				} else if len(r.Records) != 3 {
+					t.Errorf("group %s: %d records", r.Group.Key, len(r.Records))
+				}
+			}
+			if want := min(1, len(config)-2); poisoned != want || len(got) != len(groups) {
+				t.Errorf("%s: %d groups are poison, want %d; %d results", config, poisoned, want, len(got))
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestStartFaults: what a user sees of a plugin that does not come up.
+func TestStartFaults(t *testing.T) {
+	dir := t.TempDir()
+	plain := filepath.Join(dir, "plain")
+	os.WriteFile(plain, []byte("no program"), 0o600)
+	for _, c := range []struct {
+		name string
+		spec Spec
+		says []string
+	}{
+		{"exits at once", Spec{Args: []string{"exit"}}, []string{"exit status 7", "no licence found"}},
+		{"never handshakes", Spec{Args: []string{"silent"}, StartTimeout: 300 * time.Millisecond}, []string{"not ready within 300ms"}},
+		{"prints before the handshake", Spec{Args: []string{"noise"}}, []string{`"hello from init"`, "must print nothing before"}},
+		{"speaks another version", Spec{Args: []string{"old"}}, []string{"speaks version 0", "speaks 1"}},
+		{"listens elsewhere", Spec{Args: []string{"elsewhere"}}, []string{"/tmp/elsewhere.sock, outside its folder"}},
+		{"listens on TCP", Spec{Args: []string{"tcp"}}, []string{"must listen on a unix socket"}},
+		{"floods before the handshake", Spec{Args: []string{"flood"}}, []string{"no handshake"}},
+		{"is not there", Spec{Path: filepath.Join(dir, "nothing")}, []string{"there is no file"}},
+		{"is a folder", Spec{Path: dir}, []string{"is a folder"}},
+		{"is not executable", Spec{Path: plain}, []string{"not executable", "chmod +x"}},
+		{"was changed", Spec{SHA256: strings.Repeat("0", 64)}, []string{"has sha256", "nat-go plugins lock"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if c.spec.Path == "" {
+				c.spec.Path = testPlugin
+			}
+			c.spec.Name = "test"
+			p, err := Start(t.Context(), c.spec, zerolog.Nop())
+			if err == nil {
+				p.Close()
+				t.Fatal("it started")
+			}
+			var start *StartError
+			if !errors.As(err, &start) {
+				t.Errorf("%T", err)
+			}
+			for _, want := range c.says {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("the error does not say %q: %v", want, err)
+				}
+			}
+		})
+	}
+}
+
+// The checked copy is what runs, and it runs though the file itself has been replaced since.
+func TestChecksum(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	path := filepath.Join(t.TempDir(), "plugin")
+	program, err := os.ReadFile(testPlugin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.WriteFile(path, program, 0o700)
+	sum, err := FileSum(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		p, err := Start(t.Context(), Spec{Name: "test", Path: path, SHA256: strings.ToUpper(sum)}, zerolog.Nop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", p.PIDs()[0]))
+		if exe == path {
+			t.Error("the file itself runs, not the checked copy")
+		}
+		p.Close()
+	}
+	os.WriteFile(path, append(program, 0), 0o700)
+	copied, _ := filepath.Glob(filepath.Join(os.Getenv("XDG_CACHE_HOME"), "nat-go", "plugins", sum, "*"))
+	if len(copied) != 1 {
+		t.Fatal(copied)
+	}
+	os.Chmod(copied[0], 0o700)
+	os.WriteFile(copied[0], append(program, 0), 0o700) // someone tampers with the copy
+	if p, err := Start(t.Context(), Spec{Name: "test", Path: path, SHA256: sum}, zerolog.Nop()); err == nil {
+		p.Close()
+		t.Error("a changed file and a changed copy were run")
+	}
+}
+
+// A plugin sees the harmless variables and those it was granted, and no others.
+func TestEnvironment(t *testing.T) {
+	t.Setenv("NATGO_TEST_SECRET", "canary-secret")
+	t.Setenv("NATGO_TEST_GRANTED", "canary-granted")
+	_, err := Start(t.Context(), Spec{Name: "test", Path: testPlugin, Args: []string{"env"}, Env: []string{"NATGO_TEST_GRANTED"}}, zerolog.Nop())
+	if err == nil {
+		t.Fatal("it started")
+	}
+	if strings.Contains(err.Error(), "canary-secret") || !strings.Contains(err.Error(), "canary-granted") {
+		t.Error(err)
+	}
+}
+
+// The host is killed with SIGKILL: its plugin goes with it, and the next start sweeps what is left.
+func TestHostKilled(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "NATGO_TEST_HOST="+testPlugin)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	var dir string
+	if _, err := fmt.Fscan(out, &pid, &dir); err != nil {
+		t.Fatal(err)
+	}
+	id := identity(pid)
+	if _, alive := lives(id); !alive {
+		t.Fatal("the plugin does not run")
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if _, alive := lives(id); !alive {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the plugin outlived its host")
+		}
+	}
+	if _, err := os.Stat(dir); err != nil {
+		t.Errorf("the folder should be left for the sweep: %v", err)
+	}
+	p, err := Start(t.Context(), Spec{Name: "test", Path: testPlugin}, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Close()
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("the folder of the killed host is still there")
+	}
+}
+
+// beHost is a host that is killed: it prints the plugin's process and its folder, and waits.
+func beHost(plugin string) int {
+	p, err := Start(context.Background(), Spec{Name: "test", Path: plugin}, zerolog.Nop())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	fmt.Println(p.PIDs()[0], p.runDir)
+	select {}
+}
+
+// An orphan that the kernel did not kill is killed by the sweep, by number and start time; a process that only has the number
+// of one is left alone.
+func TestSweep(t *testing.T) {
+	base := t.TempDir()
+	orphan := exec.Command(testPlugin, "silent")
+	orphan.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	bystander := exec.Command(testPlugin, "silent")
+	bystander.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	for _, c := range []*exec.Cmd{orphan, bystander} {
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer func() { bystander.Process.Kill(); bystander.Wait() }()
+	gone := filepath.Join(base, "999999.abc.1")
+	ours := filepath.Join(base, identity(os.Getpid())+".1")
+	for _, d := range []string{gone, ours} {
+		os.Mkdir(d, 0o700)
+	}
+	os.WriteFile(filepath.Join(gone, identity(orphan.Process.Pid)), nil, 0o600)
+	os.WriteFile(filepath.Join(gone, fmt.Sprintf("%d.zzz", bystander.Process.Pid)), nil, 0o600)
+	sweep(base)
+	orphan.Wait()
+	if st := orphan.ProcessState.Sys().(syscall.WaitStatus); st.Signal() != syscall.SIGKILL {
+		t.Errorf("the orphan ended with %v", st)
+	}
+	if err := syscall.Kill(bystander.Process.Pid, 0); err != nil {
+		t.Error("a process that was not the plugin's was killed")
+	}
+	if _, err := os.Stat(gone); err == nil {
+		t.Error("the folder is still there")
+	}
+	if _, err := os.Stat(ours); err != nil {
+		t.Error("the folder of a living host was removed")
+	}
+}

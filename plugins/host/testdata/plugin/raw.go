@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"time"
+
+	"github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+
+	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
+	"github.com/nat-go/nat-go/plugins/wire"
+)
+
+// serveRaw serves the protocol without the SDK, so that it can be broken.
+func serveRaw() {
+	plugin.Serve(&plugin.ServeConfig{
+		HandshakeConfig:  wire.Handshake,
+		VersionedPlugins: map[int]plugin.PluginSet{1: {wire.ServiceName: &raw{}}},
+		GRPCServer:       plugin.DefaultGRPCServer,
+	})
+}
+
+type raw struct {
+	plugin.NetRPCUnsupportedPlugin
+	pb.UnimplementedBuilderServer
+	config struct{ At, Do string }
+}
+
+func (r *raw) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
+	pb.RegisterBuilderServer(s, r)
+	return nil
+}
+
+func (r *raw) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) (any, error) {
+	return nil, nil
+}
+
+func (r *raw) Describe(context.Context, *pb.DescribeRequest) (*pb.DescribeResponse, error) {
+	return &pb.DescribeResponse{Name: "raw", Version: "1", Builders: []*pb.BuilderInfo{{Name: "pairs", Kinds: []pb.Kind{pb.Kind_KIND_PREFERENCE}}}}, nil
+}
+
+func (r *raw) Validate(context.Context, *pb.ValidateRequest) (*pb.ValidateResponse, error) {
+	return &pb.ValidateResponse{}, nil
+}
+
+func (r *raw) Open(_ context.Context, q *pb.OpenRequest) (*pb.OpenResponse, error) {
+	json.Unmarshal(q.Config, &r.config)
+	if r.config.Do == "hang in open" {
+		select {}
+	}
+	return &pb.OpenResponse{Session: "s"}, nil
+}
+
+func (r *raw) Drain(context.Context, *pb.DrainRequest) (*pb.DrainResponse, error) {
+	if r.config.Do == "hang in drain" {
+		select {}
+	}
+	return &pb.DrainResponse{}, nil
+}
+
+func (r *raw) Close(context.Context, *pb.CloseRequest) (*pb.CloseResponse, error) {
+	return &pb.CloseResponse{}, nil
+}
+
+func (r *raw) Build(stream pb.Builder_BuildServer) error {
+	if _, err := stream.Recv(); err != nil {
+		return err
+	}
+	keys := map[uint64]string{}
+	for {
+		m, err := stream.Recv()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if len(m.Parts) > 0 && r.config.Do != "never grant" {
+			if err := stream.Send(&pb.BuildResponse{Credit: 1}); err != nil {
+				return err
+			}
+		}
+		for _, p := range m.Parts {
+			if p.Begin && p.Key > 0 {
+				start := uint32(0)
+				if p.Key > 1 {
+					start = p.Ends[p.Key-2]
+				}
+				keys[p.Group] = string(p.Text[start:p.Ends[p.Key-1]])
+			}
+			if !p.End {
+				continue
+			}
+			if err := r.answer(stream, p.Group, keys[p.Group]); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// answer sends one pair for a group: candidate 0 against candidate 1.
+func (r *raw) answer(stream pb.Builder_BuildServer, group uint64, key string) error {
+	part := &pb.ResultPart{Group: group, Done: &pb.Done{Records: 1}, Pairs: &pb.Pairs{
+		Example: []uint32{0}, Prompt: []uint32{0}, Chosen: []uint32{0}, Rejected: []uint32{1}, Reward: []float64{-1},
+	}}
+	if key == r.config.At || r.config.At == "*" {
+		switch r.config.Do {
+		case "wrong id":
+			part.Group += 100
+		case "twice":
+			if err := stream.Send(&pb.BuildResponse{Parts: []*pb.ResultPart{part}}); err != nil {
+				return err
+			}
+		case "late": // the answer comes after the next group's
+			time.Sleep(time.Second)
+			part.Group++
+		case "huge":
+			part.Text = make([]byte, 64<<20)
+			part.Ends = []uint32{64 << 20}
+		case "end":
+			return io.EOF
+		case "miscount":
+			part.Done.Records = 5
+		case "bad text":
+			part.Ends = []uint32{9}
+		case "too much credit":
+			if err := stream.Send(&pb.BuildResponse{Credit: 1 << 30}); err != nil {
+				return err
+			}
+		}
+	}
+	return stream.Send(&pb.BuildResponse{Parts: []*pb.ResultPart{part}})
+}
