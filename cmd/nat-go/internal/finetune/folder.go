@@ -29,6 +29,9 @@ func (f Folder) Decisions() string { return f.path("records", "decisions.bin") }
 // Dataset has a folder for each format.
 func (f Folder) Dataset() string { return f.path("dataset") }
 
+// Collected has what a live source made: a folder for each collection run.
+func (f Folder) Collected() string { return f.path("collected") }
+
 // Batches has the token batches.
 func (f Folder) Batches() string { return f.path("batches") }
 

@@ -26,6 +26,8 @@ type inputs struct {
 	paths []string
 	began []source.Input // what the files were when the run began
 	open  func(ctx context.Context, path string, opt source.Options) (source.Source, error)
+
+	collect collector // makes the files before they are read; nil: they are there
 }
 
 // The types of source.
@@ -100,6 +102,9 @@ func chooseInputs(p *plan) (inputs, error) {
 	block, err := sourceBlock(p)
 	if err != nil {
 		return inputs{}, err
+	}
+	if in, is := p.live(block); is {
+		return in, nil
 	}
 	in := inputs{kind: p.Source}
 	if in.kind == "" && block != nil {
@@ -200,19 +205,14 @@ func natOutput(e config.Eval) ([]string, error) {
 func (in *inputs) setReader(p *plan, block *config.Block) error {
 	switch in.kind {
 	case workflowOutput:
-		cfg := nat.DefaultConfig()
+		cfg := p.natKeys()
 		if block != nil {
+			cfg = nat.DefaultConfig()
 			if c, ok := block.Config.(*nat.Config); ok {
 				cfg = *c
 			}
-		} else if d := p.config.Eval.General.Dataset; d != nil {
-			cfg.IDKey, cfg.QuestionKey, cfg.AnswerKey, cfg.TrajectoryKey = d.IDKey, d.Structure.QuestionKey, d.Structure.GeneratedAnswerKey, d.Structure.TrajectoryKey
 		}
-		cfg.Compat = p.Compat
-		in.open = func(ctx context.Context, path string, opt source.Options) (source.Source, error) {
-			cfg.Path = []string{path}
-			return nat.Open(ctx, cfg, opt)
-		}
+		in.open = openNAT(cfg, p.Compat)
 		return nil
 	case candidatesType:
 		cfg := candidates.DefaultConfig()
@@ -228,6 +228,23 @@ func (in *inputs) setReader(p *plan, block *config.Block) error {
 		return nil
 	}
 	return exit.Usagef("there is no source %q: the sources are %s", in.kind, sourceNames())
+}
+
+// natKeys are the keys that NAT's evaluation writes under this configuration.
+func (p *plan) natKeys() nat.Config {
+	cfg := nat.DefaultConfig()
+	if d := p.config.Eval.General.Dataset; d != nil {
+		cfg.IDKey, cfg.QuestionKey, cfg.AnswerKey, cfg.TrajectoryKey = d.IDKey, d.Structure.QuestionKey, d.Structure.GeneratedAnswerKey, d.Structure.TrajectoryKey
+	}
+	return cfg
+}
+
+func openNAT(cfg nat.Config, compat bool) func(context.Context, string, source.Options) (source.Source, error) {
+	cfg.Compat = compat
+	return func(ctx context.Context, path string, opt source.Options) (source.Source, error) {
+		cfg.Path = []string{path}
+		return nat.Open(ctx, cfg, opt)
+	}
 }
 
 func sourceNames() string {

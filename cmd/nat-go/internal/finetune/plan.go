@@ -38,6 +38,9 @@ func newPlan(req Request, env Env) (*plan, error) {
 		return nil, err
 	}
 	p := &plan{Request: req, config: c}
+	if p.NATConfig == "" {
+		p.NATConfig = req.ConfigFile
+	}
 	if err := p.name(env); err != nil {
 		return nil, err
 	}

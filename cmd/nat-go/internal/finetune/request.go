@@ -30,6 +30,8 @@ type Request struct {
 	DryRun     bool // everything but the training job
 	Detach     bool // don't wait for the job
 	Metrics    string
+
+	NATConfig string // configuration that the program of a command source gets a copy of; that of the run, as it began
 }
 
 // Env is what a run needs of the process it is in.

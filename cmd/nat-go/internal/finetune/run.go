@@ -33,6 +33,7 @@ func execute(ctx context.Context, p *plan, env Env, lock *os.File) (*Summary, er
 	defer r.close()
 	for _, step := range []func(context.Context) error{
 		r.open,    // the run folder, the builders' processes
+		r.collect, // agent runs, where the source makes them
 		r.build,   // examples -> records, in the log
 		r.curate,  // records -> decisions
 		r.write,   // decisions -> data set
@@ -111,7 +112,10 @@ func (r *run) fail(err error) (*Summary, error) {
 		err = exit.Environmentf("%w: make room on the disk of %s, then %s", err, r.plan.folder, again)
 	}
 	r.count()
-	r.sum.Status, r.sum.Error = statusFailed, err.Error()
+	r.sum.Error = err.Error()
+	if r.sum.Job == nil { // else the status is the job's
+		r.sum.Status = statusFailed
+	}
 	if merr := r.writeMetrics(); merr != nil {
 		r.warn("%v", merr)
 	}

@@ -7,6 +7,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/kinds"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/ttc/source/candidates"
+	"github.com/nat-go/nat-go/ttc/source/command"
+	"github.com/nat-go/nat-go/ttc/source/endpoint"
 	"github.com/nat-go/nat-go/ttc/source/nat"
 )
 
@@ -18,6 +20,8 @@ func Types() config.Types {
 	t := config.Types{
 		Sources: map[string]config.Component{
 			workflowOutput: {Doc: "the workflow_output.json that `nat eval` writes", Config: &nat.Config{}},
+			endpointType:   {Doc: "a running nat serve, asked question by question", Config: &endpoint.Config{}},
+			commandType:    {Doc: "nat eval, or another program that leaves a workflow_output.json", Config: &command.Config{}},
 			candidatesType: {Doc: "scored candidates as JSON lines", Config: &candidates.Config{}},
 		},
 		Builders: map[string]config.Component{},

@@ -311,7 +311,7 @@ func (a *Adapter) push(ctx context.Context, data trainers.DataSet, l *ledger) er
 			return err
 		}
 		if err := ctx.Err(); err != nil {
-			return &trainers.Error{Op: "push the groups", Why: fmt.Sprintf("interrupted after %d of them", l.Sent), Fault: trainers.Local, Err: err}
+			return &trainers.Error{Op: "push the groups", Why: fmt.Sprintf("interrupted after %d of them", l.Sent), Fix: "resume the run to push the rest", Fault: trainers.Local}
 		}
 		g.EnvID = &l.EnvID
 		return a.send(ctx, data, l, g)
