@@ -77,7 +77,7 @@ type Format struct {
 }
 
 // Formats lists the row formats by name.
-func Formats() []Format { return []Format{customizer, trl} }
+func Formats() []Format { return []Format{customizer, trl, nemoRL, nemoRLRanked, openAI} }
 
 // Lookup finds a format.
 func Lookup(name string) (Format, bool) {
@@ -112,6 +112,8 @@ type Encoder struct {
 	encode  func(e *Encoder, dst []byte, r *builders.Resolved) ([]byte, error)
 	escaped map[textKey][]byte
 	arena   []byte
+
+	textArguments bool // arguments of tool calls are written as sampled, in a string; otherwise as an object
 }
 
 // NewEncoder returns an encoder of a format.

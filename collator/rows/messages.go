@@ -75,6 +75,9 @@ func (e *Encoder) fullMessage(dst []byte, m *chat.Message) ([]byte, error) {
 	case chat.Null, chat.Absent:
 		dst = append(dst, `, "content": null`...)
 	}
+	if m.ReasoningKey != "" && e.textArguments {
+		return dst, e.refuse("the %s message has reasoning, for which it has no place", m.Role)
+	}
 	if m.ReasoningKey != "" {
 		member(`, "reasoning_content"`, m.Reasoning)
 	}
@@ -95,7 +98,7 @@ func (e *Encoder) toolCalls(dst []byte, m *chat.Message) ([]byte, error) {
 	dst = append(dst, `, "tool_calls": [`...)
 	for i := range m.ToolCalls {
 		c := &m.ToolCalls[i]
-		if len(c.Parsed) == 0 || c.Parsed[0] != '{' {
+		if !e.textArguments && (len(c.Parsed) == 0 || c.Parsed[0] != '{') {
 			return dst, e.refuse("the arguments of a call of %q are no JSON object", c.Name)
 		}
 		if i > 0 {
@@ -114,7 +117,14 @@ func (e *Encoder) toolCalls(dst []byte, m *chat.Message) ([]byte, error) {
 			return dst, err
 		}
 		dst = append(dst, `, "arguments": `...)
-		dst = append(json.AppendCompact(dst, c.Parsed), "}}"...)
+		if e.textArguments {
+			if dst, err = e.text(dst, c.Arguments); err != nil {
+				return dst, err
+			}
+		} else {
+			dst = json.AppendCompact(dst, c.Parsed)
+		}
+		dst = append(dst, "}}"...)
 	}
 	return append(dst, ']'), nil
 }

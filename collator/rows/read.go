@@ -102,12 +102,56 @@ func (r *rowReader) text(key string) builders.Passage {
 }
 
 // answer takes a text, or a single assistant message.
-func (r *rowReader) answer(key string) builders.Passage {
-	p := r.passage(key, fullMessage)
+func (r *rowReader) answer(key string) builders.Passage { return r.answerOf(key, fullMessage) }
+
+// answerOf is answer with another check of the message.
+func (r *rowReader) answerOf(key string, check func(*chat.Message) string) builders.Passage {
+	p := r.passage(key, check)
 	if !p.IsText() && (len(p.Nodes) != 1 || p.Nodes[0].Message.Role != "assistant") {
 		r.fail(key, "is not one assistant message")
 	}
 	return p
+}
+
+// take takes a value of one kind.
+func (r *rowReader) take(key string, kind json.Kind) json.Raw {
+	v, ok := r.fields[key]
+	delete(r.fields, key)
+	switch {
+	case !ok:
+		r.fail(key, "is missing")
+	case v.Kind() != kind:
+		r.fail(key, "is %s where %s is due", v.Kind(), kind)
+	default:
+		return v
+	}
+	return nil
+}
+
+// object is a reader of an object within the row; adopt takes in what it found.
+func (r *rowReader) object(key string, v json.Raw) *rowReader {
+	in := &rowReader{fields: map[string]json.Raw{}}
+	if v == nil || v.Kind() != json.Object {
+		r.fail(key, "holds no object")
+		return in
+	}
+	for k, value := range v.Members() {
+		name, _ := k.Text()
+		in.fields[name] = value
+	}
+	return in
+}
+
+func (r *rowReader) adopt(key string, in *rowReader) {
+	for name := range in.fields {
+		in.fail(name, "is unknown")
+	}
+	if in.err != nil {
+		r.fail(key, "holds %v", in.err)
+	}
+	for _, s := range in.shape {
+		r.shape = append(r.shape, key+"."+s)
+	}
 }
 
 // oneForm refuses a row that mixes texts and messages.

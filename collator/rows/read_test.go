@@ -22,6 +22,9 @@ func TestReadTakesWhatWasWritten(t *testing.T) {
 		"customizer messages": {customizer, Options{FullHistory: true}, preference(plainChat, text("c"), text("r")), "prompt: messages, chosen_response: text, rejected_response: text"},
 		"trl":                 {trl, Options{}, preference(chatPrompt, messages(call), text("r")), "prompt: messages, chosen: messages, rejected: messages"},
 		"trl text":            {trl, Options{TextPrompt: PlainText}, preference(text("p"), text("c"), text("r")), "prompt: text, chosen: text, rejected: text"},
+		"nemo_rl":             {nemoRL, Options{}, preference(plainChat, text("c"), text("r")), "prompt: messages, chosen: text, rejected: text"},
+		"nemo_rl_ranked":      {nemoRLRanked, Options{}, preference(plainChat, messages(call), text("r")), "context: messages, completions.completion: messages, completions.completion: messages"},
+		"openai":              {openAI, Options{}, preference(chatPrompt, messages(call), text("r")), "input.messages: messages, preferred_output: messages, non_preferred_output: messages"},
 		"trl demonstration":   {trl, Options{}, demo, "prompt: messages, completion: messages"},
 	} {
 		line, err := NewEncoder(c.format, c.opts).Append(nil, c.record)
@@ -56,6 +59,12 @@ func TestReadRefuses(t *testing.T) {
 		{trl, `{"prompt": "p", "completion": "c", "chosen": "r"}`, `no key "chosen"`},
 		{trl, `{"prompt": [{"role": "user", "content": [{"type": "image_url"}]}], "chosen": "c", "rejected": "r"}`, `image_url`},
 		{trl, `{"prompt": [{"role": "user", "content": "u", "weight": 1}], "chosen": "c", "rejected": "r"}`, `weight`},
+		{nemoRL, `{"prompt": "p", "chosen": [], "rejected": "r"}`, `where text is due`},
+		{nemoRLRanked, `{"context": "p", "completions": [{"rank": 0, "completion": "c"}]}`, `two are due`},
+		{nemoRLRanked, `{"context": "p", "completions": [{"rank": 1, "completion": "c"}, {"rank": 0, "completion": "c"}]}`, `is not 0`},
+		{nemoRLRanked, `{"context": "p", "completions": [{"rank": 0, "completion": "c", "x": 1}, {"rank": 1, "completion": "c"}]}`, `"x" is unknown`},
+		{openAI, `{"input": 1, "preferred_output": "c", "non_preferred_output": "r"}`, `where an object is due`},
+		{openAI, `{"input": {"messages": [{"role": "assistant", "content": null, "tool_calls": [{"function": {"name": "f", "arguments": {}}}]}]}, "preferred_output": "c", "non_preferred_output": "r"}`, `no string`},
 	} {
 		if row, err := c.format.Read([]byte(c.line)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %+v, %v; want %q", c.line, row, err, c.want)

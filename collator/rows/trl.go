@@ -88,7 +88,7 @@ func (e *Encoder) trlSide(dst []byte, name string, p builders.Passage, role stri
 		return append(dst, "}]"...), err
 	}
 	if name != "prompt" && (len(p.Nodes) != 1 || p.Nodes[0].Message.Role != "assistant") {
-		return dst, e.refuse("the %s side is more than one assistant turn, of which TRL would train every token", name)
+		return dst, e.refuse("the %s side is more than one assistant turn, of which a trainer would train every token", name)
 	}
 	return e.fullMessages(dst, p.Nodes)
 }

@@ -87,7 +87,9 @@ func fixture(t *testing.T) (run string, d *curate.Decisions, written []Written) 
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(run, "records/decisions.bin"), decisions.String())
-	written, err = Write(context.Background(), Spec{Dir: filepath.Join(run, "dataset"), Log: log, Decisions: d, Formats: rows.Formats(), Dropped: func(ledger.Drop) {}})
+	customizer, _ := rows.Lookup("customizer")
+	trl, _ := rows.Lookup("trl")
+	written, err = Write(context.Background(), Spec{Dir: filepath.Join(run, "dataset"), Log: log, Decisions: d, Formats: []rows.Format{customizer, trl}, Dropped: func(ledger.Drop) {}})
 	if err != nil {
 		t.Fatal(err)
 	}

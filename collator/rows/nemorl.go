@@ -1,0 +1,114 @@
+package rows
+
+import (
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// helixFiles are the names that NeMo Helix looks for at the root of a fileset; NeMo RL takes any.
+func helixFiles(_ builders.Kind, s Split) string {
+	if s == Validation {
+		return "validation.jsonl"
+	}
+	return "training.jsonl"
+}
+
+// nemoRL is NeMo RL's BinaryPreferenceDataset, which NeMo Helix's rl backend reads too: the first row selects the schema and
+// mixed files are refused.
+var nemoRL = Format{
+	Name:     "nemo_rl",
+	Consumer: "NeMo RL (BinaryPreferenceDataset), NeMo Helix",
+	Shape:    `{"prompt": text or [{role, content}], "chosen": text, "rejected": text}`,
+	Carries:  []builders.Kind{builders.KindPreference},
+	Files:    helixFiles,
+	open:     func(e *Encoder) { e.encode = (*Encoder).nemoRLRow },
+	read: func(r *rowReader) *Row {
+		return &Row{Kind: builders.KindPreference, Prompt: r.passage("prompt", plainMessage), Chosen: r.text("chosen"), Rejected: r.text("rejected")}
+	},
+}
+
+// nemoRLRanked is NeMo RL's own PreferenceDataset: a context and ranked completions, rank 0 best.
+var nemoRLRanked = Format{
+	Name:     "nemo_rl_ranked",
+	Consumer: "NeMo RL (PreferenceDataset), NeMo Helix",
+	Shape:    `{"context": [messages], "completions": [{"rank": 0, "completion": [message]}, {"rank": 1, "completion": [message]}]}`,
+	Carries:  []builders.Kind{builders.KindPreference},
+	Files:    helixFiles,
+	open:     func(e *Encoder) { e.encode = (*Encoder).nemoRLRankedRow },
+	read:     (*rowReader).nemoRLRanked,
+}
+
+// nemoRLRow writes both sides as text: the trainer makes an assistant message of each, so a side with tool calls is refused.
+func (e *Encoder) nemoRLRow(dst []byte, r *builders.Resolved) ([]byte, error) {
+	if r.Record.Kind() != builders.KindPreference {
+		return dst, e.refuse("it holds preferences only")
+	}
+	dst = append(dst, `{"prompt": `...)
+	var err error
+	if r.Prompt.IsText() {
+		dst, err = e.text(dst, r.Prompt.Text)
+	} else {
+		dst, err = e.plainMessages(dst, r.Prompt.Nodes, e.textOnly)
+	}
+	for _, side := range []struct {
+		key, name string
+		passage   builders.Passage
+	}{{`, "chosen": `, "chosen", r.Chosen}, {`, "rejected": `, "rejected", r.Rejected}} {
+		if err != nil {
+			return dst, err
+		}
+		var text string
+		if text, err = e.sideText(side.name, side.passage); err == nil {
+			dst, err = e.text(append(dst, side.key...), text)
+		}
+	}
+	return append(dst, '}'), err
+}
+
+func (e *Encoder) nemoRLRankedRow(dst []byte, r *builders.Resolved) ([]byte, error) {
+	if r.Record.Kind() != builders.KindPreference {
+		return dst, e.refuse("it holds preferences only")
+	}
+	if len(r.Origin.Tools) > 0 {
+		return dst, e.refuse("it has no place for the tools that the model could call")
+	}
+	var err error
+	for _, side := range []struct {
+		key, name, role string
+		passage         builders.Passage
+	}{
+		{`{"context": `, "prompt", "user", r.Prompt},
+		{`, "completions": [{"rank": 0, "completion": `, "chosen", "assistant", r.Chosen},
+		{`}, {"rank": 1, "completion": `, "rejected", "assistant", r.Rejected},
+	} {
+		if dst, err = e.trlSide(append(dst, side.key...), side.name, side.passage, side.role); err != nil {
+			return dst, err
+		}
+	}
+	return append(dst, "}]}"...), nil
+}
+
+func (r *rowReader) nemoRLRanked() *Row {
+	row := &Row{Kind: builders.KindPreference, Prompt: r.passage("context", fullMessage)}
+	v := r.take("completions", json.Array)
+	rank := int64(0)
+	for c := range v.Elements() {
+		side := r.object("completions", c)
+		if n, ok := side.take("rank", json.Number).Int64(); side.err == nil && (!ok || n != rank) {
+			side.fail("rank", "is not %d", rank)
+		}
+		passage := side.answer("completion")
+		switch rank {
+		case 0:
+			row.Chosen = passage
+		case 1:
+			row.Rejected = passage
+		}
+		r.adopt("completions", side)
+		rank++
+	}
+	if rank != 2 {
+		r.fail("completions", "holds %d where two are due", rank)
+	}
+	return row
+}

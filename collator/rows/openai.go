@@ -1,0 +1,68 @@
+package rows
+
+import (
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// openAI is the preference format of OpenAI's fine-tuning API (https://platform.openai.com/docs/guides/direct-preference-optimization):
+// both outputs are a single assistant message.
+var openAI = Format{
+	Name:     "openai",
+	Consumer: "OpenAI fine-tuning (method dpo)",
+	Shape:    `{"input": {"messages": [messages], "tools"?}, "preferred_output": [message], "non_preferred_output": [message]}`,
+	Carries:  []builders.Kind{builders.KindPreference},
+	Files: func(_ builders.Kind, s Split) string {
+		if s == Validation {
+			return "validation.jsonl"
+		}
+		return "train.jsonl"
+	},
+	open: func(e *Encoder) { e.encode, e.textArguments = (*Encoder).openAIRow, true },
+	read: (*rowReader).openAI,
+}
+
+func (e *Encoder) openAIRow(dst []byte, r *builders.Resolved) ([]byte, error) {
+	if r.Record.Kind() != builders.KindPreference {
+		return dst, e.refuse("it holds preferences only")
+	}
+	dst, err := e.trlSide(append(dst, `{"input": {"messages": `...), "prompt", r.Prompt, "user")
+	if err != nil {
+		return dst, err
+	}
+	if dst, err = e.end(dst, r); err != nil {
+		return dst, err
+	}
+	if dst, err = e.trlSide(append(dst, `, "preferred_output": `...), "chosen", r.Chosen, "assistant"); err != nil {
+		return dst, err
+	}
+	if dst, err = e.trlSide(append(dst, `, "non_preferred_output": `...), "rejected", r.Rejected, "assistant"); err != nil {
+		return dst, err
+	}
+	return append(dst, '}'), nil
+}
+
+func (r *rowReader) openAI() *Row {
+	input := r.object("input", r.take("input", json.Object))
+	row := &Row{Kind: builders.KindPreference, Prompt: input.passage("messages", openAIMessage)}
+	input.tools()
+	r.adopt("input", input)
+	row.Chosen, row.Rejected = r.answerOf("preferred_output", openAIMessage), r.answerOf("non_preferred_output", openAIMessage)
+	return row
+}
+
+// openAIMessage accepts what the API does: calls whose arguments are a string, no reasoning.
+func openAIMessage(m *chat.Message) string {
+	for i := range m.ToolCalls {
+		if m.ToolCalls[i].AsObject {
+			return "has a tool call whose arguments are no string"
+		}
+	}
+	if m.ReasoningKey != "" {
+		return "has reasoning, for which the API has no place"
+	}
+	plain := *m
+	plain.ToolCalls = nil
+	return fullMessage(&plain)
+}
