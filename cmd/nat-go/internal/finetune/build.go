@@ -201,8 +201,12 @@ func (r *run) gather(ctx context.Context, log *recordlog.Writer, at cursor, item
 			_ = r.commit(log, at, false)
 		}
 	}()
+	var broken error // in compat: the builder failed on the collection run, which ends next
 	for it := range items {
 		if it.group == nil {
+			if broken != nil {
+				it.fail, it.seen, it.drops, broken = broken, source.Stats{}, nil, nil
+			}
 			at.Source = source.Cursor{Run: it.at.Run + 1}
 			at.Inputs = append(at.Inputs, it.input)
 			at.Seen.Add(&it.seen)
@@ -223,6 +227,12 @@ func (r *run) gather(ctx context.Context, log *recordlog.Writer, at cursor, item
 					return err
 				}
 				results[i] = res
+			}
+			if broken = r.failedRun(results); broken != nil {
+				if !r.plan.trainer.ContinueOnCollectionError {
+					return exit.With(exit.Failed, fmt.Errorf("collection run %d failed: %w", it.at.Run, broken))
+				}
+				continue
 			}
 			if err := r.append(log, it.group, it.drops, results); err != nil {
 				return err
@@ -255,6 +265,16 @@ func (r *run) lost() string {
 		return "all of it is left out, as NAT does"
 	}
 	return "what was read of it before is used"
+}
+
+// failedRun is why a builder failed on a collection run in compat, where the run is one group and NAT loses all of it.
+func (r *run) failedRun(results []*stageResult) error {
+	for _, res := range results {
+		if r.plan.Compat && res.Reason != "" {
+			return res.Err
+		}
+	}
+	return nil
 }
 
 func (r *run) commit(log *recordlog.Writer, at cursor, done bool) error {
