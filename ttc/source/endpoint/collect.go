@@ -384,7 +384,8 @@ func replace(path string, b []byte) error {
 	})
 }
 
-// write makes a file appear under its name when it is complete.
+// write makes a file appear under its name when it is complete. One that is there with the same content stays, and keeps its
+// time, by which a resumed run knows its inputs again.
 func write(path string, fill func(*bufio.Writer) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
 	if err != nil {
@@ -403,5 +404,34 @@ func write(path string, fill func(*bufio.Writer) error) (err error) {
 	if err := errors.Join(w.Flush(), f.Sync(), f.Close()); err != nil {
 		return err
 	}
+	if same(f.Name(), path) {
+		return os.Remove(f.Name())
+	}
 	return os.Rename(f.Name(), path)
+}
+
+// same says whether two files hold the same bytes.
+func same(a, b string) bool {
+	x, errX := os.Open(a)
+	if errX == nil {
+		defer x.Close()
+	}
+	y, errY := os.Open(b)
+	if errY == nil {
+		defer y.Close()
+	}
+	if errX != nil || errY != nil {
+		return false
+	}
+	bx, by := make([]byte, 1<<16), make([]byte, 1<<16)
+	for {
+		n, errX := io.ReadFull(x, bx)
+		m, errY := io.ReadFull(y, by)
+		if n != m || !bytes.Equal(bx[:n], by[:m]) {
+			return false
+		}
+		if errX != nil || errY != nil {
+			return errX == errY
+		}
+	}
 }

@@ -128,7 +128,14 @@ func TestCollect(t *testing.T) {
 	if len(rows) != 3 || rows[0]["generated_answer"] != "answer to q1" || rows[0]["extra"] != 1.0 || rows[1]["generated_answer"] != nil || rows[2]["id"] != "c" {
 		t.Errorf("%s", text)
 	}
+	before, err := os.Stat(filepath.Join(dir, "workflow_output.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	again, report, err := collect(t, c, dir)
+	if after, err := os.Stat(filepath.Join(dir, "workflow_output.json")); err != nil || !os.SameFile(before, after) {
+		t.Errorf("a complete collection was written again: %v", err)
+	}
 	if err != nil || again != text || report.Asked != 0 || len(s.asked) != 3 {
 		t.Errorf("a second collection asked %d, %d in all, %v", report.Asked, len(s.asked), err)
 	}

@@ -65,6 +65,9 @@ func (r *run) collect(ctx context.Context) error {
 		return exit.With(exit.Environment, fmt.Errorf("%w; `nat-go finetune resume %s` goes on where this stopped", err, r.plan.folder))
 	}
 	r.plan.inputs.paths = paths
+	for _, path := range paths {
+		r.plan.inputs.began = append(r.plan.inputs.began, identify(path))
+	}
 	return err
 }
 
