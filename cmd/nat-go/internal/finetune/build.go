@@ -173,6 +173,9 @@ func (f *feeder) send(ctx context.Context, g *ttc.Group) error {
 	if err := f.push(ctx, item{group: g}); err != nil {
 		return err
 	}
+	if len(g.Examples) == 0 { // a collection run of nothing: there is nothing to ask of a builder
+		return nil
+	}
 	for _, s := range f.run.stages {
 		if err := s.session.Send(ctx, g); err != nil {
 			return s.failed(err)
@@ -220,13 +223,9 @@ func (r *run) gather(ctx context.Context, log *recordlog.Writer, at cursor, item
 				}
 			}
 		} else {
-			results := make([]*stageResult, len(r.stages))
-			for i, s := range r.stages {
-				res, err := s.receive(ctx, it.group)
-				if err != nil {
-					return err
-				}
-				results[i] = res
+			results, err := r.results(ctx, it.group)
+			if err != nil {
+				return err
 			}
 			if broken = r.failedRun(results); broken != nil {
 				if !r.plan.trainer.ContinueOnCollectionError {
@@ -265,6 +264,22 @@ func (r *run) lost() string {
 		return "all of it is left out, as NAT does"
 	}
 	return "what was read of it before is used"
+}
+
+// results takes what every builder made of a group.
+func (r *run) results(ctx context.Context, g *ttc.Group) ([]*stageResult, error) {
+	if len(g.Examples) == 0 {
+		return nil, nil
+	}
+	results := make([]*stageResult, len(r.stages))
+	for i, s := range r.stages {
+		res, err := s.receive(ctx, g)
+		if err != nil {
+			return nil, err
+		}
+		results[i] = res
+	}
+	return results, nil
 }
 
 // failedRun is why a builder failed on a collection run in compat, where the run is one group and NAT loses all of it.
