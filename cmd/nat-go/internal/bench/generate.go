@@ -1,0 +1,148 @@
+package bench
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strconv"
+)
+
+// Shape is the size of a generated workflow_output.json: every example has Turns turns, each of them Candidates candidates
+// for a prompt of PromptBytes, with outputs of OutputBytes.
+type Shape struct {
+	Examples, Turns, Candidates int
+	PromptBytes, OutputBytes    int // 0: 600 and 300
+	Seed                        uint64
+}
+
+// Standard is the shape that NAT was measured on: 88 MiB.
+var Standard = Shape{Examples: 2000, Turns: 3, Candidates: 8, Seed: 20261120}
+
+// Records is how many pairs a run makes of it, but for ties of scores.
+func (s Shape) Records() int64 {
+	return int64(s.Examples) * int64(s.Turns) * int64(s.Candidates) * int64(s.Candidates-1) / 2
+}
+
+var words = []string{"the", "agent", "reads", "a", "question", "about", "shipping", "routes", "and", "plans", "one", "move", "at", "time",
+	"while", "keeping", "notes", "on", "cost", "delay", "weather", "fuel", "crew", "harbour", "permits", "café", "naïve", "façade", "東京",
+	"review", "option", "because", "however", "therefore", "customer", "invoice", "database", "query", "result"}
+
+// Generate writes a file of the shape as NAT writes it: indented by two, with text beyond ASCII as it is. The same shape gives
+// the same bytes. Nothing of it is held: a shape may be larger than memory.
+func Generate(w io.Writer, s Shape) error {
+	if s.PromptBytes == 0 {
+		s.PromptBytes = 600
+	}
+	if s.OutputBytes == 0 {
+		s.OutputBytes = 300
+	}
+	g := &generator{shape: s, r: rand.New(rand.NewPCG(s.Seed, 1)), at: 1767225600}
+	out := bufio.NewWriterSize(w, 1<<20)
+	for e := range s.Examples {
+		g.buf = g.buf[:0]
+		if e == 0 {
+			g.buf = append(g.buf, "[\n"...)
+		} else {
+			g.buf = append(g.buf, ",\n"...)
+		}
+		g.example(e)
+		if _, err := out.Write(g.buf); err != nil {
+			return err
+		}
+	}
+	if s.Examples == 0 {
+		out.WriteByte('[')
+	}
+	out.WriteString("\n]")
+	return out.Flush()
+}
+
+type generator struct {
+	shape Shape
+	r     *rand.Rand
+	at    float64 // time of the next step
+	buf   []byte
+}
+
+func (g *generator) example(e int) {
+	g.buf = fmt.Appendf(g.buf, "  {\n    \"id\": %d,\n    \"question\": \"", e+1)
+	g.text(120)
+	g.buf = append(g.buf, "\",\n    \"answer\": \""...)
+	g.text(40)
+	g.buf = append(g.buf, "\",\n    \"generated_answer\": \""...)
+	g.text(80)
+	g.buf = append(g.buf, "\",\n    \"intermediate_steps\": ["...)
+	workflow := g.uuid()
+	var prompt []byte
+	for t := range g.shape.Turns {
+		turn := fmt.Sprintf("turn_%d_%08x", t, g.r.Uint32())
+		start := len(g.buf)
+		g.text(g.shape.PromptBytes)
+		prompt = append(prompt[:0], g.buf[start:]...)
+		g.buf = g.buf[:start]
+		for c := range g.shape.Candidates {
+			if t+c > 0 {
+				g.buf = append(g.buf, ',')
+			}
+			g.step(workflow, turn, prompt, t, c)
+		}
+	}
+	g.buf = append(g.buf, "\n    ],\n    \"expected_intermediate_steps\": []\n  }"...)
+}
+
+func (g *generator) step(workflow, turn string, prompt []byte, t, c int) {
+	g.at += 0.0137
+	g.buf = fmt.Appendf(g.buf, `
+      {
+        "parent_id": "%s",
+        "function_ancestry": {
+          "function_id": "%s",
+          "function_name": "<workflow>",
+          "parent_id": "root",
+          "parent_name": "root"
+        },
+        "payload": {
+          "event_type": "TTC_END",
+          "event_timestamp": %.6f,
+          "span_event_timestamp": null,
+          "framework": null,
+          "name": "dpo_candidate_move",
+          "tags": null,
+          "metadata": {
+            "move_id": "%s_%d",
+            "is_selected": %t
+          },
+          "data": {
+            "input": "%s",
+            "output": "`, workflow, workflow, g.at, turn, c, c == 0, prompt)
+	g.text(g.shape.OutputBytes)
+	score := strconv.FormatFloat(float64(g.r.IntN(10000))/10000, 'g', -1, 64)
+	g.buf = fmt.Appendf(g.buf, `",
+            "chunk": null,
+            "payload": null,
+            "turn_id": "%s",
+            "turn_index": %d,
+            "candidate_index": %d,
+            "score": %s
+          },
+          "usage_info": null,
+          "UUID": "%s"
+        }
+      }`, turn, t, c, score, g.uuid())
+}
+
+// text appends words until there are n bytes.
+func (g *generator) text(n int) {
+	for start := len(g.buf); len(g.buf)-start < n; {
+		if len(g.buf) > start {
+			g.buf = append(g.buf, ' ')
+		}
+		g.buf = append(g.buf, words[g.r.IntN(len(words))]...)
+	}
+}
+
+func (g *generator) uuid() string {
+	a, b := g.r.Uint64(), g.r.Uint64()
+	return fmt.Sprintf("%08x-%04x-4%03x-%04x-%012x", a>>32, a>>16&0xffff, a&0xfff, b>>48&0x3fff|0x8000, b&0xffffffffffff)
+}

@@ -1,0 +1,482 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/bench"
+)
+
+// These tests end the program, or its builders' process, at some point of a run, and look at what `finetune resume` makes of
+// the rest: the bytes of the undisturbed run, and nothing else.
+
+// bed is a folder with an input and a configuration, in which runs are made.
+type bed struct {
+	dir, exe string
+	env      []string
+}
+
+// newBed has an input of some megabytes and a record log that is committed each 256 KiB.
+func newBed(t *testing.T, examples int) *bed {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short")
+	}
+	b := &bed{dir: t.TempDir(), exe: program(t), env: append(os.Environ(), "NO_COLOR=1", commitBytesVariable+"=262144")}
+	b.generate(t, "in.json", bench.Shape{Examples: examples, Turns: 2, Candidates: 6, Seed: 7})
+	b.write(t, "finetune.yml", `
+trajectory_builders: {b: {_type: dpo_traj_builder, max_pairs_per_turn: 9}}
+sources: {runs: {_type: workflow_output, path: in.json}}
+plugins: {nat-go: {instances: ${INSTANCES:-1}}}
+dataset: {formats: [customizer, trl]}
+finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
+`)
+	return b
+}
+
+func (b *bed) generate(t *testing.T, name string, s bench.Shape) {
+	t.Helper()
+	var text bytes.Buffer
+	if err := bench.Generate(&text, s); err != nil {
+		t.Fatal(err)
+	}
+	b.write(t, name, text.String())
+}
+
+func (b *bed) write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(b.dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *bed) command(env []string, args ...string) *exec.Cmd {
+	cmd := exec.Command(b.exe, args...)
+	cmd.Dir, cmd.Env = b.dir, append(b.env[:len(b.env):len(b.env)], env...)
+	return cmd
+}
+
+// run starts a run into its own output folder, so that runs can have the same id.
+func (b *bed) run(env []string, out string) *exec.Cmd {
+	return b.command(env, "finetune", "run", "--config_file", "finetune.yml", "--run-id", "r", "--output_dir", out)
+}
+
+// must runs a command that has to succeed.
+func (b *bed) must(t *testing.T, cmd *exec.Cmd) result {
+	t.Helper()
+	r := finish(t, cmd)
+	if r.code != 0 {
+		t.Fatalf("%s: exit %d: %s", strings.Join(cmd.Args[1:], " "), r.code, r.stderr)
+	}
+	return r
+}
+
+// refused runs a command that has to end with a code and say why.
+func (b *bed) refused(t *testing.T, cmd *exec.Cmd, code int, why ...string) {
+	t.Helper()
+	r := finish(t, cmd)
+	if r.code != code {
+		t.Errorf("%s: exit %d, want %d: %s", strings.Join(cmd.Args[1:], " "), r.code, code, r.stderr)
+	}
+	for _, w := range why {
+		if !strings.Contains(r.stderr+r.stdout, w) {
+			t.Errorf("%s says %q, want %q in it", strings.Join(cmd.Args[1:], " "), r.stderr, w)
+		}
+	}
+}
+
+func (b *bed) resume(out string) *exec.Cmd {
+	return b.command(nil, "finetune", "resume", filepath.Join(out, "r"))
+}
+
+// same compares a run folder with that of the undisturbed run.
+func (b *bed) same(t *testing.T, want map[string]string, out string) {
+	t.Helper()
+	if d := cmp.Diff(want, b.content(t, out)); d != "" {
+		t.Errorf("%s is another data set (-want +got):\n%s", out, d)
+	}
+}
+
+// unfinish takes the end off a run that is complete: what a kill just before it would leave.
+func (b *bed) unfinish(t *testing.T, out string) {
+	t.Helper()
+	for _, name := range []string{"manifest.json", "job.json", "dataset", "dropped.jsonl"} {
+		if err := os.RemoveAll(filepath.Join(b.dir, out, "r", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// content is what of a run folder doesn't depend on when it was made, as path -> sum.
+func (b *bed) content(t *testing.T, out string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	root := filepath.Join(b.dir, out, "r")
+	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		name, _ := filepath.Rel(root, path)
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		sum := sha256.New()
+		if _, err := io.Copy(sum, f); err != nil {
+			return err
+		}
+		switch filepath.ToSlash(name) {
+		case "job.json", "data_collection_progress.jsonl", "collection_history.json", "final_metrics.json", "records/begun.json":
+			files[name] = "has times" // or the output folder
+		default:
+			files[name] = hex.EncodeToString(sum.Sum(nil))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// TestKilled kills the host or the plugin with SIGKILL at seeded points and resumes. NATGO_KILLS sets the number of points.
+func TestKilled(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("finds the plugin's process in /proc")
+	}
+	points := 8
+	if n, err := strconv.Atoi(os.Getenv("NATGO_KILLS")); err == nil {
+		points = n
+	}
+	b := newBed(t, 700)
+	b.must(t, b.run(nil, "whole"))
+	want := b.content(t, "whole")
+	took := time.Hour
+	for _, setup := range [][]string{{"INSTANCES=2"}, {"GOMAXPROCS=1"}, {"GOMAXPROCS=1", "INSTANCES=2"}} {
+		out := "undisturbed-" + strings.Join(setup, "-")
+		began := time.Now()
+		b.must(t, b.run(setup, out))
+		took = min(took, time.Since(began))
+		if d := cmp.Diff(want, b.content(t, out)); d != "" {
+			t.Fatalf("%v makes another data set (-want +got):\n%s", setup, d)
+		}
+	}
+	r := rand.New(rand.NewPCG(4, 4))
+	resumed := 0
+	for i := range points {
+		env := []string{fmt.Sprintf("INSTANCES=%d", 1+i%2), fmt.Sprintf("GOMAXPROCS=%d", 1+i/2%2)}
+		out := fmt.Sprintf("killed%d", i)
+		after := time.Duration(r.Float64() * float64(took))
+		if b.kill(t, env, out, after, i%3 == 2) {
+			resumed++
+			if i%4 == 0 { // and the resuming process too
+				resume := b.command(env, "finetune", "resume", filepath.Join(out, "r"))
+				start(t, resume)
+				time.Sleep(time.Duration(r.Float64() * float64(took)))
+				_ = resume.Process.Kill()
+				_ = resume.Wait()
+			}
+			if r := finish(t, b.command(env, "finetune", "resume", filepath.Join(out, "r"))); r.code != 0 {
+				t.Fatalf("killed after %s: resume: exit %d: %s", after, r.code, r.stderr)
+			}
+		}
+		if d := cmp.Diff(want, b.content(t, out)); d != "" {
+			t.Fatalf("killed after %s, then resumed, gives another data set (-want +got):\n%s", after, d)
+		}
+		if err := os.RemoveAll(filepath.Join(b.dir, out)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%d runs killed, %d of them had to be resumed, %s a whole one", points, resumed, took.Round(time.Millisecond))
+}
+
+// kill starts a run and kills it, or its plugin, after a while. It says whether the run has to be resumed: a run that lost
+// its plugin goes on, and one that was killed before it had begun is run again here.
+func (b *bed) kill(t *testing.T, env []string, out string, after time.Duration, plugin bool) bool {
+	t.Helper()
+	cmd := b.run(env, out)
+	var text bytes.Buffer
+	cmd.Stderr = &text
+	start(t, cmd)
+	time.Sleep(after)
+	if plugin {
+		for _, pid := range children(t, cmd.Process.Pid) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		if err := cmd.Wait(); err == nil {
+			return false
+		}
+		// Only where all of the plugin's processes never came up.
+		if !strings.Contains(text.String(), "did not start") {
+			t.Fatalf("the run failed when its plugin was killed after %s: %s", after, text.String())
+		}
+		return true
+	}
+	_ = cmd.Process.Kill()
+	if cmd.Wait() == nil {
+		return false // it was done
+	}
+	if _, err := os.Stat(filepath.Join(b.dir, out, "r", "records", "begun.json")); err == nil {
+		return true
+	}
+	if r := finish(t, b.run(env, out)); r.code != 0 {
+		t.Fatalf("killed after %s, before it had begun, and run again: exit %d: %s", after, r.code, r.stderr)
+	}
+	return false
+}
+
+func start(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func children(t *testing.T, pid int) (out []int) {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	for _, f := range strings.Fields(string(text)) {
+		if n, err := strconv.Atoi(f); err == nil {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+func TestResumeRefusesAChangedInput(t *testing.T) {
+	b := newBed(t, 20)
+	b.must(t, b.run(nil, "whole"))
+	want := b.content(t, "whole")
+	b.unfinish(t, "whole")
+	in := filepath.Join(b.dir, "in.json")
+	info, err := os.Stat(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.generate(t, "in.json", bench.Shape{Examples: 21, Turns: 2, Candidates: 6, Seed: 7})
+	b.refused(t, b.resume("whole"), 1, "the input in.json changed since the run began")
+	if err := os.Remove(in); err != nil {
+		t.Fatal(err)
+	}
+	b.refused(t, b.resume("whole"), 3, "in.json", "no such file")
+	b.generate(t, "in.json", bench.Shape{Examples: 20, Turns: 2, Candidates: 6, Seed: 7})
+	if err := os.Chtimes(in, info.ModTime(), info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	b.must(t, b.resume("whole"))
+	b.same(t, want, "whole")
+}
+
+// TestResumeReadsTheInputAgain changes the part of an input that was read already, keeping its size and time: the rolling
+// hash tells.
+func TestResumeReadsTheInputAgain(t *testing.T) {
+	b := newBed(t, 700)
+	out := b.interrupted(t, syscall.SIGKILL)
+	in := filepath.Join(b.dir, "in.json")
+	info, err := os.Stat(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = bytes.Replace(text, []byte("shipping"), []byte("SHIPPING"), 1)
+	b.write(t, "in.json", string(text))
+	if err := os.Chtimes(in, info.ModTime(), info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	b.refused(t, b.resume(out), 1, "the input changed since the run began")
+}
+
+// interrupted starts runs until one is caught, by a signal, after its first commit.
+func (b *bed) interrupted(t *testing.T, s syscall.Signal) string {
+	t.Helper()
+	for i := range 20 {
+		out := fmt.Sprintf("interrupted%d", i)
+		cmd := b.run(nil, out)
+		start(t, cmd)
+		folder := filepath.Join(b.dir, out, "r")
+		for until := time.Now().Add(20 * time.Second); time.Now().Before(until); time.Sleep(time.Millisecond) {
+			if _, err := os.Stat(filepath.Join(folder, "records", "commit.json")); err == nil {
+				break
+			}
+		}
+		_ = cmd.Process.Signal(s)
+		_ = cmd.Wait()
+		if _, err := os.Stat(filepath.Join(folder, "manifest.json")); err != nil {
+			return out
+		}
+	}
+	t.Fatal("all runs were done before the signal came")
+	return ""
+}
+
+func TestResumeRefusesAnotherVersion(t *testing.T) {
+	b := newBed(t, 5)
+	b.must(t, b.run(nil, "whole"))
+	path := filepath.Join("whole", "r", "records", "begun.json")
+	text, err := os.ReadFile(filepath.Join(b.dir, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for old, changed := range map[string]string{`"record_log_version": 1`: `"record_log_version": 99`, `"nat_go": "`: `"nat_go": "v0.0.1-`} {
+		b.unfinish(t, "whole")
+		b.write(t, path, strings.Replace(string(text), old, changed, 1))
+		b.refused(t, b.resume("whole"), 3, "the run was begun by nat-go", "never made by two versions")
+	}
+	b.write(t, path, string(text))
+	b.must(t, b.resume("whole"))
+}
+
+func TestResumeOfACompleteRun(t *testing.T) {
+	b := newBed(t, 5)
+	b.must(t, b.command(nil, "finetune", "run", "--config_file", "finetune.yml", "--run-id", "r", "--output_dir", "dry", "--dry-run"))
+	want := b.content(t, "dry")
+	if err := os.Remove(filepath.Join(b.dir, "in.json")); err != nil { // it is not needed any more
+		t.Fatal(err)
+	}
+	r := b.must(t, b.resume("dry"))
+	if !strings.Contains(r.stdout, "the data set was complete already") {
+		t.Errorf("it says %q", r.stdout)
+	}
+	got := b.content(t, "dry")
+	if _, ok := got["job.json"]; !ok {
+		t.Error("the data set of the dry run was not submitted")
+	}
+	for name, sum := range want {
+		if got[name] != sum {
+			t.Errorf("%s was written again", name)
+		}
+	}
+}
+
+// TestInterrupted ends runs by the signals that ask politely.
+func TestInterrupted(t *testing.T) {
+	b := newBed(t, 700)
+	b.must(t, b.run(nil, "whole"))
+	want := b.content(t, "whole")
+	for s, code := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
+		caught := false
+		for i := 0; i < 20 && !caught; i++ {
+			out := fmt.Sprintf("%d-%d", s, i)
+			cmd := b.run(nil, out)
+			var text bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &text, &text
+			start(t, cmd)
+			for !exists(b.dir, out, "r", "records", "records.log") {
+				time.Sleep(time.Millisecond)
+			}
+			_ = cmd.Process.Signal(s)
+			_ = cmd.Wait()
+			if cmd.ProcessState.ExitCode() == 0 {
+				continue // it was done
+			}
+			caught = true
+			if got := cmd.ProcessState.ExitCode(); got != code || !strings.Contains(text.String(), "interrupted; nothing was submitted") || !strings.Contains(text.String(), "finetune resume") {
+				t.Errorf("%v: exit %d, want %d: %s", s, got, code, text.String())
+			}
+			for name := range b.content(t, out) {
+				if strings.HasPrefix(filepath.Base(name), ".tmp") {
+					t.Errorf("%v leaves %s", s, name)
+				}
+			}
+			b.must(t, b.resume(out))
+			b.same(t, want, out)
+		}
+		if !caught {
+			t.Errorf("%v: all runs were done before it came", s)
+		}
+	}
+}
+
+func exists(path ...string) bool {
+	_, err := os.Stat(filepath.Join(path...))
+	return err == nil
+}
+
+// TestOneRunAtATime starts two runs with one id at once, and resumes one that is at work.
+func TestOneRunAtATime(t *testing.T) {
+	b := newBed(t, 300)
+	b.must(t, b.run(nil, "whole"))
+	want := b.content(t, "whole")
+	results := make(chan result, 2)
+	for range 2 {
+		go func() { results <- finish(t, b.run(nil, "both")) }()
+	}
+	for !exists(b.dir, "both", "r", "records", "begun.json") {
+		time.Sleep(time.Millisecond)
+	}
+	if r := finish(t, b.resume("both")); r.code != 0 && (r.code != 2 || !strings.Contains(r.stderr, "another nat-go is at work on the run")) {
+		t.Errorf("resume of a run at work: exit %d: %s", r.code, r.stderr)
+	}
+	one, other := <-results, <-results
+	if one.code != 0 {
+		one, other = other, one
+	}
+	if one.code != 0 || other.code != 2 || !strings.Contains(other.stderr, "choose another --run-id") {
+		t.Errorf("exits %d and %d: %s%s", one.code, other.code, one.stderr, other.stderr)
+	}
+	b.same(t, want, "both")
+}
+
+// TestFullDisk runs on a disk that is too small: told before the run where that is certain, and else resumed with more room.
+func TestFullDisk(t *testing.T) {
+	b := newBed(t, 700)
+	b.must(t, b.run(nil, "whole"))
+	want := b.content(t, "whole")
+	disk := func(options string) {
+		t.Helper()
+		if out, err := exec.Command("mount", "-t", "tmpfs", "-o", options, "tmpfs", filepath.Join(b.dir, "disk")).CombinedOutput(); err != nil {
+			t.Skipf("SKIPPED: a full disk can't be tested without the right to mount one: %s", out)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(b.dir, "disk"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	disk("size=1m")
+	t.Cleanup(func() { _ = exec.Command("umount", filepath.Join(b.dir, "disk")).Run() })
+	b.refused(t, b.run(nil, "disk"), 3, "the disk of disk has 1.0 MiB free", "--output_dir")
+	if exists(b.dir, "disk", "r") {
+		t.Error("a run folder was made")
+	}
+	for _, size := range []string{"26m", "32m", "40m"} { // it fills up in the log or the rows
+		disk("remount,size=" + size)
+		run := b.run(nil, "disk")
+		if exists(b.dir, "disk", "r") {
+			run = b.resume("disk")
+		}
+		b.refused(t, run, 3, "no space left on device", "make room on the disk", "finetune resume")
+		for name := range b.content(t, "disk") {
+			if strings.HasPrefix(filepath.Base(name), ".tmp") {
+				t.Errorf("a full disk leaves %s", name)
+			}
+		}
+	}
+	disk("remount,size=200m")
+	b.must(t, b.resume("disk"))
+	b.same(t, want, "disk")
+	disk("remount,ro")
+	b.refused(t, b.command(nil, "finetune", "run", "--config_file", "finetune.yml", "--run-id", "other", "--output_dir", "disk"), 3, "can't make the run folder", "read-only file system")
+}
