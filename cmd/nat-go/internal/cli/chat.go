@@ -7,8 +7,6 @@ func newChatCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "chat",
 		Short: "Look at what a chat template and a tokenizer make of messages",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newChatMaskCmd())
 	cmd.AddCommand(newChatTokensCmd())

@@ -61,5 +61,11 @@ func newRootCmd() *cobra.Command {
 	root.AddCommand(newFormatsCmd())
 	root.AddCommand(newPluginServeCmd())
 	root.AddCommand(newVersionCmd())
+	for _, c := range root.Commands() {
+		if c.HasSubCommands() && !c.Runnable() { // without its own action cobra answers a misspelt subcommand with help and success
+			c.Args = cobra.NoArgs
+			c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	}
 	return root
 }

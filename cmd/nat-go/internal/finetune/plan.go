@@ -48,6 +48,9 @@ func newPlan(req Request, env Env) (*plan, error) {
 	if t := c.Trainer(); t != nil {
 		p.trainer = *t.Config.(*trainers.NemoCustomizerTrainer)
 	}
+	if err := p.checkAdapter(); err != nil {
+		return nil, err
+	}
 	if err := p.chooseFormats(); err != nil {
 		return nil, err
 	}

@@ -53,9 +53,6 @@ func (r *run) client() (*jobs.Client, error) {
 	kind, block := files.Kind(), r.plan.config.Adapter()
 	if name := r.plan.Adapter; name != "" && name != "files" {
 		block = adapterNamed(r.plan.config, name)
-		if block == nil {
-			return nil, exit.Usagef("--trainer_adapter %s: there is no such entry under trainer_adapters; `files` needs none", name)
-		}
 	} else if name == "files" {
 		block = nil
 	}
@@ -87,6 +84,14 @@ func (r *run) tell(p Progress) {
 	if r.env.Progress != nil {
 		r.env.Progress(p)
 	}
+}
+
+// checkAdapter refuses an adapter on the command line that the configuration doesn't have.
+func (p *plan) checkAdapter() error {
+	if p.Adapter != "" && p.Adapter != "files" && adapterNamed(p.config, p.Adapter) == nil {
+		return exit.Usagef("--trainer_adapter %s: there is no such entry under trainer_adapters; `files` needs none", p.Adapter)
+	}
+	return nil
 }
 
 func adapterNamed(c *config.Config, name string) *config.Block {
