@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// These tests run the program with sources that make agent runs: against a small server in the shape of `nat serve`, and,
+// where NAT is installed, against NAT itself.
+
+const liveConfig = `
+sources: {s: %s}
+trajectory_builders: {b: {_type: dpo_traj_builder}}
+trainers: {t: {_type: nemo_customizer_trainer}}
+dataset: {formats: [trl]}
+finetuning: {enabled: true, trajectory_builder: [b], trainer: t, output_dir: out}
+`
+
+// live is a folder with a configuration that makes its own input.
+func live(t *testing.T, sourceYAML string, files map[string]string) *project {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short")
+	}
+	p := &project{dir: t.TempDir(), exe: program(t)}
+	files["finetune.yml"] = fmt.Sprintf(liveConfig, sourceYAML)
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p
+}
+
+const twoQuestions = `[{"id": "a", "question": "q1"}, {"id": "b", "question": "q2"}]`
+
+// workflow answers as `nat serve` does, with three scored candidates a question.
+func workflow(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	var in map[string]string
+	_ = json.Unmarshal(body, &in) // an empty question is as good
+	fmt.Fprintf(w, "data: {\"value\": \"answer\"}\n\n")
+	for i := range 3 {
+		payload, _ := json.Marshal(map[string]any{"event_type": "TTC_END", "event_timestamp": 1.5, "span_event_timestamp": nil, "framework": nil, "name": "dpo_candidate_move",
+			"tags": nil, "metadata": map[string]any{}, "usage_info": nil, "UUID": "u", "data": map[string]any{"input": in["input_message"], "output": fmt.Sprintf("move %d", i),
+				"chunk": nil, "payload": nil, "turn_id": "t", "turn_index": 0, "candidate_index": i, "score": float64(i)}})
+		line, _ := json.Marshal(map[string]any{"id": "u", "parent_id": "p", "type": "TTC_END", "name": "dpo_candidate_move", "payload": string(payload)})
+		fmt.Fprintf(w, "intermediate_data: %s\n\n", line)
+	}
+}
+
+func examples(t *testing.T, r result) (n int) {
+	t.Helper()
+	var sum struct {
+		Counts struct {
+			Examples int `json:"examples"`
+			Kept     int `json:"kept"`
+		} `json:"counts"`
+	}
+	if err := json.Unmarshal([]byte(r.stdout), &sum); err != nil || sum.Counts.Kept == 0 {
+		t.Fatalf("%v: %s", err, r.stdout)
+	}
+	return sum.Counts.Examples
+}
+
+func TestEndpointSource(t *testing.T) {
+	var asked atomic.Int32
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/generate/full" {
+			w.WriteHeader(404)
+			return
+		}
+		if asked.Add(1) == 2 { // the second question gets no answer the first time
+			w.WriteHeader(400)
+			return
+		}
+		workflow(w, r)
+	}))
+	t.Cleanup(h.Close)
+	p := live(t, fmt.Sprintf("{_type: endpoint, endpoint: %q, dataset: q.json, max_concurrency: 1, token: %q}", h.URL+"/generate", canary), map[string]string{"q.json": twoQuestions})
+	r := p.natgo(t, 3, "finetune", "run", "--config_file", "finetune.yml", "--run-id", "r1")
+	if !strings.Contains(r.stderr, "finetune resume out/r1") {
+		t.Error(r.stderr)
+	}
+	cmd := p.command("finetune", "resume", "out/r1", "--json")
+	cmd.Env = append(cmd.Env, "NATGO_SOURCES_S_TOKEN="+canary)
+	r = finish(t, cmd)
+	if r.code != 0 || examples(t, r) != 2 || asked.Load() != 3 {
+		t.Errorf("exit %d, asked %d times\n%s\n%s", r.code, asked.Load(), r.stdout, r.stderr)
+	}
+	p.noSecrets(t)
+}
+
+func TestCommandSource(t *testing.T) {
+	demo, err := filepath.Abs(filepath.Join("..", "..", "examples", "demo", "workflow_output.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := live(t, fmt.Sprintf(`{_type: command, runs: 2, command: [/bin/sh, -c, 'cp "$1" "$2"', sh, %q, "{output_dir}"]}`, demo), map[string]string{})
+	r := p.natgo(t, 0, "finetune", "run", "--config_file", "finetune.yml", "--run-id", "r1", "--json")
+	if n := examples(t, r); n != 80 {
+		t.Errorf("%d examples", n)
+	}
+	// What `nat eval` would drop is said before anything is started.
+	p = live(t, `{_type: command, nat_config: nat.yml}`, map[string]string{"nat.yml": "workflow: {_type: w}\neval: {evaluators: {e: {_type: x}}}\n"})
+	r = p.natgo(t, 3, "finetune", "run", "--config_file", "finetune.yml", "--run-id", "r1")
+	if !strings.Contains(r.stderr, "workflow_output_step_filter: [TTC_END]") {
+		t.Error(r.stderr)
+	}
+}
+
+// TestRealNAT runs `nat eval` and `nat serve` of the released NAT on the demo's workflow, where NATGO_REQUIRE names nat: it
+// takes a minute to install them from PyPI.
+func TestRealNAT(t *testing.T) {
+	bin := realNAT(t)
+	nat := filepath.Join(bin, "nat")
+	config, err := os.ReadFile(filepath.Join("..", "..", "examples", "demo", "nat.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{"nat.yml": string(config), "questions.json": twoQuestions}
+	p := live(t, fmt.Sprintf("{_type: command, nat_config: nat.yml, command: [%q, --log-level, warning, eval, --config_file, '{config}']}", nat), files)
+	if n := examples(t, p.natgo(t, 0, "finetune", "run", "--config_file", "finetune.yml", "--run-id", "r1", "--json")); n != 2 {
+		t.Errorf("nat eval: %d examples", n)
+	}
+	url := natServe(t, nat, p.dir)
+	p = live(t, fmt.Sprintf("{_type: endpoint, endpoint: %q, dataset: questions.json}", url), files)
+	if n := examples(t, p.natgo(t, 0, "finetune", "run", "--config_file", "finetune.yml", "--run-id", "r1", "--json")); n != 2 {
+		t.Errorf("nat serve: %d examples", n)
+	}
+}
+
+func natServe(t *testing.T, nat, dir string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
+	l.Close()
+	cmd := exec.Command(nat, "--log-level", "warning", "serve", "--config_file", "nat.yml", "--host", "127.0.0.1", "--port", port)
+	cmd.Dir = dir
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	for range 300 {
+		if c, err := net.Dial("tcp", "127.0.0.1:"+port); err == nil {
+			c.Close()
+			return "http://127.0.0.1:" + port
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	t.Fatal("nat serve did not start")
+	return ""
+}
+
+// realNAT is the folder of programs of a virtual environment with NAT in it, kept in the user's cache folder.
+func realNAT(t *testing.T) string {
+	t.Helper()
+	if !slices.Contains(strings.Split(os.Getenv("NATGO_REQUIRE"), ","), "nat") {
+		t.Skip("SKIPPED: NATGO_REQUIRE=nat installs NAT from PyPI and runs it")
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(cache, "nat-go", "nat-1.9.0")
+	done := filepath.Join(dir, "complete")
+	if _, err := os.Stat(done); err == nil {
+		return filepath.Join(dir, "bin")
+	}
+	workflow, err := filepath.Abs(filepath.Join("..", "..", "examples", "demo", "workflow"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(t.TempDir(), "workflow") // pip builds in place
+	if err := os.CopyFS(copied, os.DirFS(workflow)); err != nil {
+		t.Fatal(err)
+	}
+	pip := filepath.Join(dir, "bin", "pip")
+	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
+	defer cancel()
+	for _, argv := range [][]string{
+		{"python3", "-m", "venv", dir},
+		{pip, "install", "-q", "nvidia-nat-core==1.9.0", "nvidia-nat-eval[full]==1.9.0", "langchain-core", "sqlalchemy[asyncio]", "aiosqlite"},
+		{pip, "install", "-q", "--no-deps", copied},
+	} {
+		if out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %.1000s", strings.Join(argv, " "), err, out)
+		}
+	}
+	if err := os.WriteFile(done, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "bin")
+}
