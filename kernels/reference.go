@@ -215,7 +215,7 @@ func (o *Options) refJSD(s, t unsafe.Pointer, ds, dt DType, n int, put func(i in
 		if i == top {
 			return 0
 		}
-		return g - c*math.Exp(a)
+		return g - float64(c*math.Exp(a)) // not fused: equal entries must cancel
 	}
 	var sumG float64
 	for i := range n {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"go/format"
 	"math"
 	"os"
 	"strings"
@@ -96,6 +97,9 @@ func generateAMD64(dir string) {
 		finish256(d)
 	}
 	write(dir+"/tiles_amd64.s", dir+"/stubs_amd64.go", "amd64", []string{"AVX512", "AVX2"})
+	tiles, err := os.ReadFile(dir + "/tiles_amd64.s")
+	check(err)
+	probes(dir, string(tiles))
 }
 
 // kind selects a second-pass tile: psi_1/2 or the general table, with or without gradient (the general one clips).
@@ -122,7 +126,14 @@ func stubs(file, arch string, paths []string) {
 			fmt.Fprintf(&b, "\n//go:noescape\nfunc %s(a *tileArgs)\n", f)
 		}
 	}
-	check(os.WriteFile(file, []byte(b.String()), 0o644))
+	writeGo(file, b.String())
+}
+
+// writeGo formats and writes a Go file.
+func writeGo(file, src string) {
+	out, err := format.Source([]byte(src))
+	check(err)
+	check(os.WriteFile(file, out, 0o644))
 }
 
 func check(err error) {

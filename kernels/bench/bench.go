@@ -1,0 +1,332 @@
+// Package bench measures the kernels on the machine it runs on, against floors measured in the same run: what the core
+// can multiply and add, and what the memory can deliver to two streams. Absolute times say little on a shared machine;
+// the fractions, taken interleaved, do.
+package bench
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/nat-go/nat-go/kernels"
+)
+
+// Options of Run. Zero values take the defaults in brackets.
+type Options struct {
+	Vocab   []int         // vocabulary sizes [32000, 151936]
+	MiB     int           // size of each side beyond the caches [256]
+	Threads []int         // [1, 2]
+	Rounds  int           // interleaved rounds; the median counts [7]
+	Budget  time.Duration // stop starting rounds after this long [60s]
+	JSON    bool          // one JSON object instead of a table
+}
+
+// Report is what Run measured.
+type Report struct {
+	Machine string   `json:"machine"`
+	Paths   []string `json:"paths"`
+	Floors  []Floor  `json:"floors"`
+	Results []Result `json:"results"`
+}
+
+// Floor is what the machine can do, per number of threads.
+type Floor struct {
+	Threads    int     `json:"threads"`
+	ReadGBps   float64 `json:"read_gb_per_s"` // two streams beyond the caches
+	FMAPerNs   float64 `json:"vector_fma_per_ns"`
+	Path       string  `json:"path"`
+	SecondCore bool    `json:"second_core"` // two threads multiply 1.8 times as fast as one
+}
+
+// Result is one kernel on one path.
+type Result struct {
+	Kernel       string  `json:"kernel"`
+	Path         string  `json:"path"`
+	Vocab        int     `json:"vocab"`
+	Threads      int     `json:"threads"`
+	CachedNs     float64 `json:"cached_ns_per_entry,omitempty"`
+	MemoryNs     float64 `json:"memory_ns_per_entry"`
+	MicrosPerRow float64 `json:"us_per_row"`
+	// OfFMA is the time the instructions would take at the FMA rate over the cached time; OfMemory is the larger of the
+	// memory floor and the cached time over the time from memory. 1 is perfect.
+	Instructions float64 `json:"instructions_per_16,omitempty"`
+	OfFMA        float64 `json:"of_fma_floor,omitempty"`
+	OfMemory     float64 `json:"of_memory_floor"`
+}
+
+func (o *Options) defaults() {
+	if len(o.Vocab) == 0 {
+		o.Vocab = []int{32000, 151936}
+	}
+	if len(o.Threads) == 0 {
+		o.Threads = []int{1, 2}
+	}
+	o.MiB, o.Rounds, o.Budget = cmp.Or(o.MiB, 256), cmp.Or(o.Rounds, 7), cmp.Or(o.Budget, time.Minute)
+}
+
+// kernel is one line of the table.
+type kernel struct {
+	name  string
+	beta  float64
+	grad  bool
+	bf16  bool
+	bytes float64 // moved per entry
+}
+
+var list = []kernel{
+	{name: "forward", beta: 0.5, bytes: 8},
+	{name: "forward, bfloat16", beta: 0.5, bf16: true, bytes: 4},
+	{name: "forward, beta 0.3", beta: 0.3, bytes: 8},
+	{name: "forward, KL", beta: 0, bytes: 8},
+	{name: "gradient", beta: 0.5, grad: true, bytes: 12},
+	{name: "gradient, beta 0.3", beta: 0.3, grad: true, bytes: 12},
+}
+
+// Run measures and prints. It stops early, with what it has, when ctx ends.
+func Run(ctx context.Context, w io.Writer, o Options) error {
+	o.defaults()
+	rep, err := Measure(ctx, o)
+	if err != nil {
+		return err
+	}
+	if o.JSON {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(rep)
+	}
+	return rep.print(w)
+}
+
+func (r *Report) print(w io.Writer) error {
+	fmt.Fprintf(w, "%s\npaths: %v\n\n", r.Machine, r.Paths)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "floors\tthreads\tread GB/s\tvector FMA/ns\t")
+	for _, f := range r.Floors {
+		fmt.Fprintf(t, "%s\t%d\t%.1f\t%.2f\t\n", f.Path, f.Threads, f.ReadGBps, f.FMAPerNs)
+	}
+	t.Flush()
+	fmt.Fprintln(w)
+	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "kernel\tpath\tV\tthreads\tus/row\tns/entry cached\tfrom memory\tinstr/16\tof FMA\tof memory\t")
+	for _, x := range r.Results {
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%.1f\t%s\t%.3f\t%s\t%s\t%.0f %%\t\n", x.Kernel, x.Path, x.Vocab, x.Threads, x.MicrosPerRow,
+			optional("%.3f", x.CachedNs), x.MemoryNs, optional("%.1f", x.Instructions), optional("%.0f %%", 100*x.OfFMA), 100*x.OfMemory)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w, "\nof FMA: instructions at the FMA rate over the cached time. of memory: the larger of memory floor and cached time\nover the time from memory. Medians of interleaved rounds.")
+	return err
+}
+
+func optional(format string, v float64) string {
+	if v == 0 {
+		return "-"
+	}
+	return fmt.Sprintf(format, v)
+}
+
+// Measure fills a Report.
+func Measure(ctx context.Context, o Options) (*Report, error) {
+	o.defaults()
+	rep := &Report{Machine: fmt.Sprintf("%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())}
+	for _, p := range kernels.Paths() {
+		if p != "purego" || len(kernels.Paths()) == 1 {
+			rep.Paths = append(rep.Paths, p)
+		}
+	}
+	deadline := time.Now().Add(o.Budget)
+	for _, v := range o.Vocab {
+		if err := rep.vocabulary(ctx, o, v, deadline); err != nil {
+			return nil, err
+		}
+	}
+	return rep, nil
+}
+
+// data is both sides, in both types, larger than the caches, and a gradient.
+type data struct {
+	rows, v int
+	s, t    []float32
+	bs, bt  []uint16
+	grad    []float32
+}
+
+func newData(v, mib int) *data {
+	d := &data{rows: max(2, mib<<20/4/v), v: v}
+	n := d.rows * v
+	d.s, d.t, d.bs, d.bt, d.grad = make([]float32, n), make([]float32, n), make([]uint16, n), make([]uint16, n), make([]float32, n)
+	r := rand.New(rand.NewPCG(1, 2))
+	pattern := make([]float32, 1<<16)
+	for i := range pattern {
+		pattern[i] = float32(r.NormFloat64())
+	}
+	for i := range n {
+		d.s[i] = 3 * pattern[i*7&(1<<16-1)]
+		d.t[i] = d.s[i] + pattern[(i*13+i>>16)&(1<<16-1)]
+		d.bs[i], d.bt[i] = uint16(math.Float32bits(d.s[i])>>16), uint16(math.Float32bits(d.t[i])>>16)
+	}
+	return d
+}
+
+// task is one thing to time: do runs it over some entries.
+type task struct {
+	entries int
+	do      func() error
+	ns      []float64 // per entry
+}
+
+func (t *task) median() float64 {
+	if len(t.ns) == 0 {
+		return math.NaN()
+	}
+	s := slices.Sorted(slices.Values(t.ns))
+	return s[len(s)/2]
+}
+
+func (rep *Report) vocabulary(ctx context.Context, o Options, v int, deadline time.Time) error {
+	d := newData(v, o.MiB)
+	var tasks []*task
+	add := func(entries int, do func() error) *task {
+		t := &task{entries: entries, do: do}
+		tasks = append(tasks, t)
+		return t
+	}
+	type line struct {
+		k              kernel
+		path           string
+		threads        int
+		cached, memory *task
+	}
+	var lines []line
+	read, fma := map[string]*task{}, map[string]*task{}
+	key := func(path string, threads int) string { return fmt.Sprint(path, threads) }
+	for _, path := range rep.Paths {
+		for _, th := range o.Threads {
+			p := findProbe(path)
+			if p.read != nil {
+				read[key(path, th)] = add(d.rows*v, spread(th, d.rows, func(r int) { p.read(d.s[r*v:(r+1)*v], d.t[r*v:(r+1)*v]) }))
+				fma[key(path, th)] = add(th<<18, spread(th, th, func(int) { p.fma(1 << 18) }))
+			}
+			for _, k := range list {
+				j, err := kernels.NewJSD(kernels.Options{Beta: k.beta, Temperature: 1, Workers: th, Path: path})
+				if err != nil {
+					return err
+				}
+				l := line{k: k, path: path, threads: th}
+				l.memory = add(d.rows*v, d.run(j, k, d.rows))
+				if th == 1 {
+					l.cached = add(16*v, d.repeat(j, k, 16))
+				}
+				lines = append(lines, l)
+			}
+		}
+	}
+	for round := range o.Rounds {
+		for _, t := range tasks {
+			if ctx.Err() != nil || (round > 0 && time.Now().After(deadline)) {
+				break
+			}
+			start := time.Now()
+			if err := t.do(); err != nil {
+				return err
+			}
+			if ns := float64(time.Since(start).Nanoseconds()); round > 0 || o.Rounds == 1 { // the first round warms up
+				t.ns = append(t.ns, ns/float64(t.entries))
+			}
+		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	for _, path := range rep.Paths {
+		for _, th := range o.Threads {
+			if t := read[key(path, th)]; t != nil && v == o.Vocab[0] {
+				rep.Floors = append(rep.Floors, Floor{Threads: th, Path: path, ReadGBps: 8 / t.median(), FMAPerNs: 1 / fma[key(path, th)].median(),
+					SecondCore: th == 2 && fma[key(path, 1)].median() > 1.8*fma[key(path, 2)].median()})
+			}
+		}
+	}
+	for _, l := range lines {
+		x := Result{Kernel: l.k.name, Path: l.path, Vocab: v, Threads: l.threads, MemoryNs: l.memory.median(), Instructions: instructions[l.path][l.k.name]}
+		x.MicrosPerRow = x.MemoryNs * float64(v) / 1000
+		floor := 0.0
+		if t := read[key(l.path, l.threads)]; t != nil {
+			floor = t.median() * l.k.bytes / 8
+		}
+		if l.cached != nil {
+			x.CachedNs = l.cached.median()
+			floor = max(floor, x.CachedNs)
+			if t := fma[key(l.path, 1)]; t != nil && x.Instructions > 0 {
+				x.OfFMA = x.Instructions / 16 * t.median() / x.CachedNs
+			}
+		}
+		x.OfMemory = floor / x.MemoryNs
+		rep.Results = append(rep.Results, x)
+	}
+	return nil
+}
+
+func (d *data) batch(k kernel, rows int) (*kernels.Batch, *kernels.Output) {
+	n := rows * d.v
+	b := &kernels.Batch{Student: kernels.F32Matrix(d.s[:n], rows, d.v), Teacher: kernels.F32Matrix(d.t[:n], rows, d.v)}
+	if k.bf16 {
+		b.Student, b.Teacher = kernels.BF16Matrix(d.bs[:n], rows, d.v), kernels.BF16Matrix(d.bt[:n], rows, d.v)
+	}
+	out := &kernels.Output{}
+	if k.grad {
+		out.Grad = d.grad[:n]
+	}
+	return b, out
+}
+
+func (d *data) run(j *kernels.JSD, k kernel, rows int) func() error {
+	b, out := d.batch(k, rows)
+	return func() error { _, err := j.Run(b, out); return err }
+}
+
+// repeat runs the same row n times, which keeps it in the caches.
+func (d *data) repeat(j *kernels.JSD, k kernel, n int) func() error {
+	one := d.run(j, k, 1)
+	return func() error {
+		for range n {
+			if err := one(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// spread shares n calls among threads.
+func spread(threads, n int, f func(i int)) func() error {
+	return func() error {
+		done := make(chan struct{})
+		for w := range threads {
+			go func() {
+				for i := w; i < n; i += threads {
+					f(i)
+				}
+				done <- struct{}{}
+			}()
+		}
+		for range threads {
+			<-done
+		}
+		return nil
+	}
+}
+
+// probe is the floors of a path; nil functions where there are none.
+type probe struct {
+	read func(s, t []float32)
+	fma  func(n int) // n vector instructions
+}
