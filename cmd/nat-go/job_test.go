@@ -163,6 +163,9 @@ func TestJobFromBeginningToEnd(t *testing.T) {
 	}
 	p.noSecrets(t)
 	p.oneJob(t)
+	if b, err := os.ReadFile(filepath.Join(p.dir, "out", "r1", "final_metrics.json")); err != nil || !bytes.Contains(b, []byte(`"status": "completed"`)) {
+		t.Errorf("final_metrics.json: %s, %v", b, err)
+	}
 	r = p.natgo(t, 0, "finetune", "list", "--output_dir", "out")
 	if !strings.Contains(r.stdout, "completed") {
 		t.Error(r.stdout)

@@ -2,8 +2,13 @@ package finetune
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"time"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/files"
@@ -39,7 +44,54 @@ func (r *run) train(ctx context.Context) error {
 	}
 	err = client.Wait(ctx, job, r.env.Leave)
 	r.sum.Status = string(job.State())
+	if job.Phase == jobs.Done {
+		err = errors.Join(err, r.writeFinal(job))
+	}
 	return err
+}
+
+// final is NAT's final_metrics.json: how a job that was waited for has ended.
+type final struct {
+	RunID     string            `json:"run_id"`
+	Timestamp string            `json:"timestamp"`
+	Status    trainers.State    `json:"status"`
+	Message   string            `json:"message"`
+	Progress  *float64          `json:"progress"`
+	Runs      int               `json:"num_collection_runs"`
+	Groups    int64             `json:"total_trajectory_groups"`
+	Summary   finalSummary      `json:"collection_summary"`
+	Job       map[string]string `json:"job_metadata"`
+}
+
+type finalSummary struct {
+	Trajectories int64    `json:"total_trajectories"`
+	Pairs        int64    `json:"total_dpo_pairs"`
+	AvgReward    *float64 `json:"avg_reward"` // null where it is no number
+}
+
+func (r *run) writeFinal(job *jobs.Job) error {
+	f := final{RunID: r.plan.RunID, Timestamp: r.env.Now().UTC().Format(time.RFC3339Nano), Status: job.Status.State,
+		Message: job.Status.Message, Progress: job.Status.Progress, Runs: len(r.runs), Job: job.Ref.Metadata}
+	for _, m := range r.metrics {
+		f.Groups += m.TotalExamples
+	}
+	sum := 0.0
+	for _, c := range r.runs {
+		f.Summary.Pairs += c.pairs
+		sum += c.sum
+	}
+	f.Summary.Trajectories = f.Summary.Pairs
+	if avg := sum / float64(f.Summary.Pairs); !math.IsNaN(avg) && !math.IsInf(avg, 0) {
+		f.Summary.AvgReward = &avg
+	}
+	b, err := json.MarshalIndent(f, "", "  ")
+	if err == nil {
+		err = durable.WriteFile(r.plan.folder.path("final_metrics.json"), append(b, '\n'))
+	}
+	if err != nil {
+		return exit.Environmentf("can't write final_metrics.json: %w", err)
+	}
+	return nil
 }
 
 // unsubmitted is the error of a run whose data set is complete but was not taken.
