@@ -244,8 +244,8 @@ func (a *Adapter) Cancel(ctx context.Context, _ trainers.JobRef) error {
 	fail := func(err error) error {
 		return &trainers.Error{Op: "cancel the trainer", Why: err.Error(), Fault: trainers.Local, Err: err}
 	}
-	if !alive(dir) {
-		return nil
+	if _, err := readInt(filepath.Join(dir, exitFile)); err == nil || !alive(dir) {
+		return nil // it has ended
 	}
 	pid, err := readInt(filepath.Join(dir, pidFile))
 	if err != nil {
