@@ -503,3 +503,35 @@ func FuzzRecordReader(f *testing.F) {
 		}
 	})
 }
+
+// An example kept as bytes comes back as it was, however large, and cut-off bytes are an error.
+func TestExampleCodec(t *testing.T) {
+	c := NewExampleCodec()
+	rapid.Check(t, func(t *rapid.T) {
+		for _, ex := range groups.Draw(t, "group").Examples {
+			b, err := c.Append([]byte("before"), ex)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b = b[len("before"):]
+			got, err := c.Decode(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(ex, got, equal); d != "" {
+				t.Fatal(d)
+			}
+			if _, err := c.Decode(b[:rapid.IntRange(0, len(b)-1).Draw(t, "cut")]); err == nil {
+				t.Fatal("cut-off bytes were decoded")
+			}
+		}
+	})
+	big := &ttc.Example{ID: "big", Steps: []ttc.Step{{Type: strings.Repeat("x", 5<<20)}}}
+	b, err := c.Append(nil, big)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.Decode(b); err != nil || cmp.Diff(big, got, equal) != "" {
+		t.Errorf("a large example: %v", err)
+	}
+}

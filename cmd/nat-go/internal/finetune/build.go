@@ -15,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/group"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
 )
@@ -34,16 +35,20 @@ type cursor struct {
 	Inputs []source.Input `json:"inputs,omitempty"` // those read to their end
 	Failed []int          `json:"failed,omitempty"` // collection runs that failed and were passed over
 	Seen   source.Stats   `json:"seen"`             // counts of the collection runs read to their end
+	Groups int64          `json:"groups,omitempty"` // groups done, where the run's unit is more than an example
 
 	committed bool // read from a log, not new
 }
 
-// item is a group on its way, with what the source dropped before it. A nil group ends a collection run.
+// item is a group on its way, with what the source dropped before it; or drops alone; or the end of a collection run.
 type item struct {
 	group *ttc.Group
+	parts []*ttc.Group // its examples as groups of their own, for builders of that unit
 	drops []ledger.Drop
 	at    source.Cursor
-	// With a nil group:
+	done  int64 // groups up to this one, where the run's unit is more than an example
+	// At the end of a collection run:
+	end   bool
 	input source.Input
 	seen  source.Stats
 	fail  error // why the collection run failed
@@ -81,16 +86,12 @@ func (r *run) build(ctx context.Context) error {
 
 // feed reads the collection runs and sends their groups to the builders.
 func (r *run) feed(ctx context.Context, from cursor, items chan<- item) error {
-	for k := from.Source.Run; k < len(r.plan.inputs.paths); k++ {
-		var resume *source.Cursor
-		if k == from.Source.Run && from.Source.Row > 0 {
-			at := from.Source
-			at.Run = 0
-			resume = &at
-		}
-		if err := r.feedRun(ctx, k, resume, items); err != nil {
-			return err
-		}
+	feed := r.feedExamples
+	if r.grouped() {
+		feed = r.feedGroups
+	}
+	if err := feed(ctx, from, items); err != nil {
+		return err
 	}
 	for _, s := range r.stages {
 		s.session.CloseSend()
@@ -98,11 +99,31 @@ func (r *run) feed(ctx context.Context, from cursor, items chan<- item) error {
 	return nil
 }
 
-// feedRun reads one collection run. That the input can't be read ends the run, or only the collection run where the
-// config says so.
-func (r *run) feedRun(ctx context.Context, k int, resume *source.Cursor, items chan<- item) error {
-	f := feeder{run: r, k: k, items: items}
+// feedExamples sends each example as it is read.
+func (r *run) feedExamples(ctx context.Context, from cursor, items chan<- item) error {
+	for k := from.Source.Run; k < len(r.plan.inputs.paths); k++ {
+		var resume *source.Cursor
+		if k == from.Source.Run && from.Source.Row > 0 {
+			at := from.Source
+			at.Run = 0
+			resume = &at
+		}
+		f := feeder{run: r, k: k, items: items}
+		if err := f.collect(ctx, resume, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// collect reads one collection run. That the input can't be read ends the run, or only the collection run where the config
+// says so. failed says that it did so in the part of the run that is done.
+func (f *feeder) collect(ctx context.Context, resume *source.Cursor, failed bool) error {
+	r, k := f.run, f.k
 	err := f.read(ctx, resume)
+	if ctx.Err() == nil && k < f.told.Run {
+		return f.again(failed, err)
+	}
 	if err != nil {
 		if ctx.Err() != nil {
 			return err
@@ -119,7 +140,7 @@ func (r *run) feedRun(ctx context.Context, k int, resume *source.Cursor, items c
 			return err
 		}
 	}
-	return f.push(ctx, item{input: f.input, seen: f.seen, fail: err})
+	return f.push(ctx, item{end: true, input: f.input, seen: f.seen, fail: err})
 }
 
 // feeder reads one collection run.
@@ -129,6 +150,9 @@ type feeder struct {
 	items chan<- item
 	drops []ledger.Drop
 	held  []*ttc.Example // the whole run, in compat
+	index *group.Index   // where examples are kept to be grouped, else nil
+	told  source.Cursor  // with index: what was dropped up to here is in the log already
+	done  int64          // groups sent, of those that are counted
 	at    source.Cursor
 	input source.Input
 	seen  source.Stats
@@ -162,6 +186,12 @@ func (f *feeder) read(ctx context.Context, resume *source.Cursor) error {
 			f.held = append(f.held, ex)
 			continue
 		}
+		if f.index != nil {
+			if err := f.keep(ctx, ex); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := f.send(ctx, &ttc.Group{Key: ex.ID, Examples: []*ttc.Example{ex}}); err != nil {
 			return err
 		}
@@ -170,22 +200,28 @@ func (f *feeder) read(ctx context.Context, resume *source.Cursor) error {
 
 // send gives a group to every builder, and notes that its results are due.
 func (f *feeder) send(ctx context.Context, g *ttc.Group) error {
-	if err := f.push(ctx, item{group: g}); err != nil {
+	it := item{group: g}
+	for _, s := range f.run.stages { // split it before another goroutine has it
+		it.partsFor(s, f.run.unit())
+	}
+	if err := f.push(ctx, it); err != nil {
 		return err
 	}
 	if len(g.Examples) == 0 { // a collection run of nothing: there is nothing to ask of a builder
 		return nil
 	}
 	for _, s := range f.run.stages {
-		if err := s.session.Send(ctx, g); err != nil {
-			return s.failed(err)
+		for _, part := range it.partsFor(s, f.run.unit()) {
+			if err := s.session.Send(ctx, part); err != nil {
+				return s.failed(err)
+			}
 		}
 	}
 	return nil
 }
 
 func (f *feeder) push(ctx context.Context, it item) error {
-	it.at, it.drops = f.at, f.drops
+	it.at, it.drops, it.done = f.at, f.drops, f.done
 	it.at.Run = f.k
 	f.drops = nil
 	select {
@@ -206,7 +242,8 @@ func (r *run) gather(ctx context.Context, log *recordlog.Writer, at cursor, item
 	}()
 	var broken error // in compat: the builder failed on the collection run, which ends next
 	for it := range items {
-		if it.group == nil {
+		switch {
+		case it.end:
 			if broken != nil {
 				it.fail, it.seen, it.drops, broken = broken, source.Stats{}, nil, nil
 			}
@@ -222,8 +259,13 @@ func (r *run) gather(ctx context.Context, log *recordlog.Writer, at cursor, item
 					return err
 				}
 			}
-		} else {
-			results, err := r.results(ctx, it.group)
+		case it.group == nil:
+			if err := r.append(log, &ttc.Group{}, it.drops, nil); err != nil {
+				return err
+			}
+			at.Source = it.at
+		default:
+			results, err := r.results(ctx, &it)
 			if err != nil {
 				return err
 			}
@@ -241,6 +283,7 @@ func (r *run) gather(ctx context.Context, log *recordlog.Writer, at cursor, item
 			}
 			at.Source = it.at
 		}
+		at.Groups = it.done
 		now := r.env.Now()
 		// A clock that was set back must not put off the next commit.
 		if due := now.Sub(last) >= commitEvery || now.Before(last); due || log.Uncommitted() >= CommitBytes {
@@ -266,27 +309,13 @@ func (r *run) lost() string {
 	return "what was read of it before is used"
 }
 
-// results takes what every builder made of a group.
-func (r *run) results(ctx context.Context, g *ttc.Group) ([]*stageResult, error) {
-	if len(g.Examples) == 0 {
-		return nil, nil
-	}
-	results := make([]*stageResult, len(r.stages))
-	for i, s := range r.stages {
-		res, err := s.receive(ctx, g)
-		if err != nil {
-			return nil, err
-		}
-		results[i] = res
-	}
-	return results, nil
-}
-
 // failedRun is why a builder failed on a collection run in compat, where the run is one group and NAT loses all of it.
-func (r *run) failedRun(results []*stageResult) error {
-	for _, res := range results {
-		if r.plan.Compat && res.Reason != "" {
-			return res.Err
+func (r *run) failedRun(results [][]*stageResult) error {
+	for _, parts := range results {
+		for _, res := range parts {
+			if r.plan.Compat && res.Reason != "" {
+				return res.Err
+			}
 		}
 	}
 	return nil
@@ -304,14 +333,18 @@ func (r *run) commit(log *recordlog.Writer, at cursor, done bool) error {
 }
 
 // append adds a group's frame to the log.
-func (r *run) append(log *recordlog.Writer, g *ttc.Group, drops []ledger.Drop, results []*stageResult) error {
+func (r *run) append(log *recordlog.Writer, g *ttc.Group, drops []ledger.Drop, results [][]*stageResult) error {
 	b := recordlog.NewBuilder(g, r.stageNames())
 	for _, d := range drops {
 		b.Drop(d)
 	}
 	b.Account(ledger.Source, "example", 0, int64(len(g.Examples)))
-	for i, res := range results {
-		r.stages[i].settle(b, i, g, res)
+	for i, parts := range results {
+		first := 0
+		for _, res := range parts {
+			r.stages[i].settle(b, i, first, res)
+			first += len(res.Group.Examples)
+		}
 	}
 	if err := log.Append(b.Group()); err != nil {
 		return exit.Environmentf("can't write the record log: %w", err)

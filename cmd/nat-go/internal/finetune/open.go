@@ -86,16 +86,16 @@ func (r *run) openStage(ctx context.Context, b config.Block) (*stage, error) {
 	if err != nil {
 		return nil, exit.With(exit.Environment, err)
 	}
-	return &stage{name: b.Name, session: session}, nil
+	return &stage{name: b.Name, unit: info.Unit, session: session}, nil
 }
 
-// checkUnit refuses builders whose unit this run can't give them.
+// checkUnit refuses builders whose unit this run can't give them: with --compat nat a collection run is one group.
 func (r *run) checkUnit(b config.Block, info host.BuilderInfo) error {
-	if info.Unit == builders.UnitExample || info.Unit == builders.UnitRun && r.plan.Compat {
+	if !r.plan.Compat || info.Unit != builders.UnitTask {
 		return nil
 	}
-	f := b.Report(schema.Finding{Code: codeUnit, Severity: schema.Error, Message: fmt.Sprintf("the builder %s works on groups of a whole %s, which this version can't form", b.Type, info.Unit),
-		Fix: "use a builder that works on single examples"})
+	f := b.Report(schema.Finding{Code: codeUnit, Severity: schema.Error, Message: fmt.Sprintf("the builder %s works on tasks, which --compat nat doesn't form", b.Type),
+		Fix: "run it without --compat nat"})
 	return r.refuse([]schema.Finding{f})
 }
 

@@ -16,6 +16,7 @@ import (
 // stage is a builder of the run: a session with its process.
 type stage struct {
 	name    string // in the YAML
+	unit    builders.Unit
 	session *host.Session
 }
 
@@ -45,8 +46,10 @@ func (s *stage) receive(ctx context.Context, g *ttc.Group) (*stageResult, error)
 }
 
 // settle puts a builder's results into the group's frame and closes its account of the group: every candidate - or, where
-// the examples have none, every example - is used in at least one record or dropped, once, with a reason.
-func (s *stage) settle(b *recordlog.Builder, index int, g *ttc.Group, res *stageResult) {
+// the examples have none, every example - is used in at least one record or dropped, once, with a reason. first is where the
+// examples that the results are of begin in the frame's group.
+func (s *stage) settle(b *recordlog.Builder, index, first int, res *stageResult) {
+	g := res.Group
 	a := newSettlement(g)
 	if res.Reason != "" {
 		s.dropGroup(b, a, res.Reason, res.Err)
@@ -77,6 +80,7 @@ func (s *stage) settle(b *recordlog.Builder, index int, g *ttc.Group, res *stage
 	}
 	for _, r := range res.Records {
 		head := *r.Header()
+		rebase(r, first)
 		if err := b.Record(index, r); err != nil {
 			b.Account(ledger.Build, "record", 1, 0)
 			b.Drop(s.place(g, head.Example, ledger.Drop{Reason: ledger.BadReference, Unit: "record", Turn: head.Turn, Index: -1, Detail: err.Error()}))

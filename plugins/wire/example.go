@@ -1,0 +1,67 @@
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
+	"github.com/nat-go/nat-go/ttc"
+)
+
+// ExampleCodec keeps single examples as bytes: frames of the protocol, each after its length. What comes back equals what
+// was encoded. It is not safe for concurrent use.
+type ExampleCodec struct {
+	w   *GroupWriter
+	dst []byte
+	one [1]*ttc.Example
+}
+
+// NewExampleCodec returns a codec.
+func NewExampleCodec() *ExampleCodec {
+	c := &ExampleCodec{}
+	c.w = NewGroupWriter(func(m *pb.BuildRequest) (err error) {
+		c.dst = binary.BigEndian.AppendUint32(c.dst, uint32(proto.Size(m)))
+		c.dst, err = proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(c.dst, m)
+		return err
+	})
+	return c
+}
+
+// Append appends an example.
+func (c *ExampleCodec) Append(dst []byte, ex *ttc.Example) ([]byte, error) {
+	c.dst, c.one[0] = dst, ex
+	err := c.w.Group(1, &ttc.Group{Examples: c.one[:]})
+	if err == nil {
+		err = c.w.Flush()
+	}
+	c.one[0] = nil
+	return c.dst, err
+}
+
+// Decode returns the example in data, which it doesn't alias.
+func (c *ExampleCodec) Decode(data []byte) (*ttc.Example, error) {
+	var r GroupReader
+	for len(data) >= 4 {
+		n := binary.BigEndian.Uint32(data)
+		if uint64(n) > uint64(len(data)-4) {
+			break
+		}
+		var m pb.BuildRequest
+		if err := proto.Unmarshal(data[4:4+n], &m); err != nil {
+			return nil, err
+		}
+		data = data[4+n:]
+		for _, p := range m.Parts {
+			g, err := r.Part(p)
+			if err != nil {
+				return nil, err
+			}
+			if g != nil && len(g.Examples) == 1 && len(data) == 0 {
+				return g.Examples[0], nil
+			}
+		}
+	}
+	return nil, errors.New("the data are cut off or not of one example")
+}

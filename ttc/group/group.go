@@ -1,0 +1,315 @@
+package group
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"strconv"
+
+	"github.com/klauspost/compress/s2"
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/extsort"
+)
+
+// Codec encodes examples without loss.
+type Codec interface {
+	Append(dst []byte, ex *ttc.Example) ([]byte, error)
+	// Decode returns an example that doesn't alias data.
+	Decode(data []byte) (*ttc.Example, error)
+}
+
+// By says what examples of a group share.
+type By uint8
+
+// Groups of one task (an example without a task is one by itself), or of one collection run.
+const (
+	Task By = iota
+	Run
+)
+
+// Limits bound a group. Zero stands for the default.
+type Limits struct {
+	Examples int64 // 100,000
+	Bytes    int64 // of its encoded examples; 256 MiB
+}
+
+// Options are how an index is made.
+type Options struct {
+	By     By
+	Limits Limits
+	Memory int64  // budget in bytes of both sorts together; 0: extsort.DefaultMemory
+	Dir    string // for temporary files; empty: the system's
+}
+
+// Index collects examples and gives them back in groups. It is not safe for concurrent use.
+type Index struct {
+	codec Codec
+	opt   Options
+	spool *spool
+	byKey *extsort.Sorter // key 16, position 8, place 16
+	order *extsort.Sorter // position of the group's first member 8, position 8, place 16
+	n     uint64
+	err   error
+
+	entry  [keyWidth + placeWidth + 8]byte
+	packed []byte // scratch
+	plain  []byte
+}
+
+// Widths of an entry's parts in bytes.
+const (
+	keyWidth   = 16
+	placeWidth = 8 + 4 + 4 // offset in the spool, bytes there, bytes uncompressed
+)
+
+// Group is a group, or one that was refused.
+type Group struct {
+	*ttc.Group // nil where Refused is not
+	Refused    *Refusal
+}
+
+// Refusal is a group that is too large.
+type Refusal struct {
+	First    *ttc.Example // its first member
+	Examples int64
+	Bytes    int64 // of its encoded examples
+	Limits   Limits
+}
+
+func (r *Refusal) Error() string {
+	if r.Examples > r.Limits.Examples {
+		return fmt.Sprintf("the group has %d examples; the limit is %d", r.Examples, r.Limits.Examples)
+	}
+	return fmt.Sprintf("the group has %d examples of %d bytes in all; the limit is %d bytes", r.Examples, r.Bytes, r.Limits.Bytes)
+}
+
+// New returns an empty index.
+func New(codec Codec, opt Options) (*Index, error) {
+	if opt.Limits.Examples <= 0 {
+		opt.Limits.Examples = 100_000
+	}
+	if opt.Limits.Bytes <= 0 {
+		opt.Limits.Bytes = 256 << 20
+	}
+	if opt.Memory <= 0 {
+		opt.Memory = extsort.DefaultMemory
+	}
+	s, err := newSpool(opt.Dir)
+	if err != nil {
+		return nil, err
+	}
+	return &Index{codec: codec, opt: opt, spool: s,
+		byKey: extsort.New(keyWidth+8+placeWidth, opt.Memory/2, opt.Dir),
+		order: extsort.New(8+8+placeWidth, opt.Memory/2, opt.Dir)}, nil
+}
+
+// Add takes an example. Nothing of it is kept.
+func (x *Index) Add(ex *ttc.Example) error {
+	if x.err != nil {
+		return x.err
+	}
+	x.err = x.add(ex)
+	return x.err
+}
+
+func (x *Index) add(ex *ttc.Example) (err error) {
+	if x.plain, err = x.codec.Append(x.plain[:0], ex); err != nil {
+		return fmt.Errorf("example %q can't be kept for grouping: %w", ex.ID, err)
+	}
+	if int64(len(x.plain)) > math.MaxUint32 {
+		return fmt.Errorf("example %q has %d bytes: too many to be grouped", ex.ID, len(x.plain))
+	}
+	x.packed = s2.Encode(x.packed[:cap(x.packed)], x.plain)
+	at, err := x.spool.append(x.packed)
+	if err != nil {
+		return err
+	}
+	key := x.key(ex).Bytes()
+	row := append(x.entry[:0], key[:]...)
+	row = binary.BigEndian.AppendUint64(row, x.n)
+	row = binary.BigEndian.AppendUint64(row, uint64(at))
+	row = binary.BigEndian.AppendUint32(row, uint32(len(x.packed)))
+	row = binary.BigEndian.AppendUint32(row, uint32(len(x.plain)))
+	x.n++
+	return x.byKey.Add(row)
+}
+
+// key is equal for examples of one group.
+func (x *Index) key(ex *ttc.Example) xxh3.Uint128 {
+	switch {
+	case x.opt.By == Run:
+		return xxh3.Uint128{Lo: uint64(ex.Run)}
+	case ex.Task != "":
+		return xxh3.HashString128("task\x00" + ex.Task)
+	}
+	return xxh3.HashString128("alone\x00" + strconv.FormatUint(x.n, 10))
+}
+
+// Len is the number of examples added.
+func (x *Index) Len() int64 { return int64(x.n) }
+
+// Groups yields the groups in the order of their first members, but for the first skip of them. It ends the adding, and can
+// be ranged over once. An error is yielded once, last.
+func (x *Index) Groups(skip int64) iter.Seq2[Group, error] {
+	return func(yield func(Group, error) bool) {
+		if err := x.arrange(); err != nil {
+			yield(Group{}, err)
+			return
+		}
+		g := gathering{index: x, skip: skip}
+		for row, err := range x.order.All() {
+			if err != nil {
+				yield(Group{}, err)
+				return
+			}
+			if first := binary.BigEndian.Uint64(row); !g.open || first != g.first {
+				if !g.emit(yield) {
+					return
+				}
+				g.start(first)
+			}
+			if err := g.member(row[16:]); err != nil {
+				yield(Group{}, err)
+				return
+			}
+		}
+		g.emit(yield)
+	}
+}
+
+// arrange finds each group's first member and sorts by it.
+func (x *Index) arrange() error {
+	if x.err != nil {
+		return x.err
+	}
+	x.err = errors.New("group: the groups were read already")
+	if err := x.spool.flush(); err != nil {
+		return err
+	}
+	defer x.byKey.Close()
+	var key [keyWidth]byte
+	var first uint64
+	started := false
+	var out [8 + 8 + placeWidth]byte
+	for row, err := range x.byKey.All() {
+		if err != nil {
+			return err
+		}
+		if !started || [keyWidth]byte(row[:keyWidth]) != key {
+			started = true
+			key = [keyWidth]byte(row[:keyWidth])
+			first = binary.BigEndian.Uint64(row[keyWidth:])
+		}
+		binary.BigEndian.PutUint64(out[:], first)
+		copy(out[8:], row[keyWidth:])
+		if err := x.order.Add(out[:]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close releases memory and disk.
+func (x *Index) Close() {
+	x.byKey.Close()
+	x.order.Close()
+	x.spool.close()
+	x.err = errors.New("group: the index is closed")
+}
+
+// gathering is a group that is being read.
+type gathering struct {
+	index *Index
+	skip  int64 // groups still to be passed over
+
+	open    bool
+	first   uint64
+	members []*ttc.Example
+	count   int64
+	bytes   int64
+}
+
+func (g *gathering) start(first uint64) {
+	g.open, g.first = true, first
+	g.members, g.count, g.bytes = nil, 0, 0
+}
+
+// member takes in a member by its place. Of a group that is skipped or too large only the size is taken, and one member to
+// name it by.
+func (g *gathering) member(place []byte) error {
+	size := int64(binary.BigEndian.Uint32(place[12:]))
+	g.count++
+	g.bytes += size
+	if g.skip > 0 {
+		return nil
+	}
+	if g.tooLarge() {
+		if len(g.members) > 0 {
+			clear(g.members[1:])
+			g.members = g.members[:1]
+			return nil
+		}
+	}
+	ex, err := g.index.load(place)
+	if err != nil {
+		return err
+	}
+	g.members = append(g.members, ex)
+	return nil
+}
+
+func (g *gathering) tooLarge() bool {
+	l := g.index.opt.Limits
+	return g.count > l.Examples || g.bytes > l.Bytes
+}
+
+// emit yields the group, if there is one. It reports whether to go on.
+func (g *gathering) emit(yield func(Group, error) bool) bool {
+	if !g.open {
+		return true
+	}
+	if g.skip > 0 {
+		g.skip--
+		return true
+	}
+	first := g.members[0]
+	if g.tooLarge() {
+		return yield(Group{Refused: &Refusal{First: first, Examples: g.count, Bytes: g.bytes, Limits: g.index.opt.Limits}}, nil)
+	}
+	key := first.ID
+	switch {
+	case g.index.opt.By == Run:
+		key = strconv.Itoa(first.Run)
+	case first.Task != "":
+		key = first.Task
+	}
+	return yield(Group{Group: &ttc.Group{Key: key, Examples: g.members}}, nil)
+}
+
+func (x *Index) load(place []byte) (*ttc.Example, error) {
+	at, packed, plain := binary.BigEndian.Uint64(place), binary.BigEndian.Uint32(place[8:]), binary.BigEndian.Uint32(place[12:])
+	x.packed = grow(x.packed, int(packed))
+	if err := x.spool.read(x.packed, int64(at)); err != nil {
+		return nil, err
+	}
+	x.plain = grow(x.plain, int(plain))
+	out, err := s2.Decode(x.plain, x.packed)
+	if err == nil {
+		var ex *ttc.Example
+		if ex, err = x.codec.Decode(out); err == nil {
+			return ex, nil
+		}
+	}
+	return nil, fmt.Errorf("the spool of grouping is damaged at byte %d: %w", at, err)
+}
+
+func grow(b []byte, n int) []byte {
+	if cap(b) < n {
+		return make([]byte, n)
+	}
+	return b[:n]
+}
