@@ -1,6 +1,7 @@
 package pyvalue
 
 import (
+	"fmt"
 	"math"
 	"math/big"
 	"strconv"
@@ -117,6 +118,17 @@ func (d *Dict) find(key Value) (int, hashKey, error) {
 }
 
 func hash(v Value) (hashKey, error) {
+	n := 0
+	return hashAt(v, 0, &n)
+}
+
+// maxKey is how many values a tuple may hold, at all depths, to be a key.
+const maxKey = 1 << 16
+
+func hashAt(v Value, depth int, n *int) (hashKey, error) {
+	if *n++; depth > MaxDepth || *n > maxKey {
+		return hashKey{}, errTooDeep()
+	}
 	switch v.kind {
 	case KindStr:
 		return hashKey{kind: KindStr, s: v.s}, nil
@@ -130,11 +142,12 @@ func hash(v Value) (hashKey, error) {
 	case KindFloat:
 		return hashFloat(v.Float64()), nil
 	case KindTuple:
-		return hashTuple(v)
+		return hashTuple(v, depth, n)
 	case KindObject:
 		if h, ok := v.ref.(interface{ Hash() string }); ok {
 			return hashKey{kind: KindObject, s: h.Hash()}, nil
 		}
+		return hashKey{kind: KindObject, s: fmt.Sprintf("%p", v.ref)}, nil // by identity
 	}
 	return hashKey{}, Errorf("TypeError", "unhashable type: '%s'", v.TypeName())
 }
@@ -150,10 +163,10 @@ func hashFloat(f float64) hashKey {
 	return hashKey{kind: KindInt, s: i.String()}
 }
 
-func hashTuple(v Value) (hashKey, error) {
+func hashTuple(v Value, depth int, n *int) (hashKey, error) {
 	var b []byte
 	for _, e := range v.Items() {
-		h, err := hash(e)
+		h, err := hashAt(e, depth+1, n)
 		if err != nil {
 			return h, err
 		}

@@ -48,6 +48,19 @@ func AppendStr(dst []byte, v Value, mark Marker) ([]byte, error) {
 	return AppendRepr(dst, v, mark)
 }
 
+// Printer is an object that prints other values. It hands on mark and depth to AppendReprAt.
+type Printer interface {
+	AppendRepr(dst []byte, mark Marker, depth int) ([]byte, error)
+}
+
+// AppendReprAt is AppendRepr for a value that an object nests at the given depth.
+func AppendReprAt(dst []byte, v Value, mark Marker, depth int) ([]byte, error) {
+	return appendRepr(dst, v, mark, depth)
+}
+
+// Subclass is a tag that makes a str one of a Python subclass: its repr is Name('text'). "" is str itself.
+type Subclass interface{ ClassName() string }
+
 // AppendRepr appends repr(v). mark may be nil. It fails only on values nested too deeply.
 func AppendRepr(dst []byte, v Value, mark Marker) ([]byte, error) {
 	return appendRepr(dst, v, mark, 0)
@@ -59,6 +72,11 @@ func appendRepr(dst []byte, v Value, mark Marker, depth int) ([]byte, error) {
 	}
 	switch v.kind {
 	case KindStr:
+		if sub, ok := v.ref.(Subclass); ok && sub.ClassName() != "" {
+			mark.at(v, 0, len(dst))
+			dst = append(append(dst, sub.ClassName()...), '(')
+			return append(AppendQuoted(dst, v, mark), ')'), nil
+		}
 		return AppendQuoted(dst, v, mark), nil
 	case KindList, KindTuple:
 		return appendItems(dst, v, mark, depth)
@@ -79,7 +97,10 @@ func appendRepr(dst []byte, v Value, mark Marker, depth int) ([]byte, error) {
 	case KindFloat:
 		return AppendFloat(dst, v.Float64()), nil
 	}
-	if o, ok := v.ref.(interface{ Repr() string }); ok {
+	switch o := v.ref.(type) {
+	case Printer:
+		return o.AppendRepr(dst, mark, depth+1)
+	case interface{ Repr() string }:
 		return append(dst, o.Repr()...), nil
 	}
 	return append(append(append(dst, '<'), v.TypeName()...), " object>"...), nil

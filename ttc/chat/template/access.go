@@ -14,7 +14,7 @@ var changing = map[pyvalue.Kind][]string{
 
 // attributeOf is Python's getattr: a method or attribute of v's type, and false where it has none of that name.
 func (st *state) attributeOf(v val, name string) (val, bool) {
-	if strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__") && len(name) > 4 && isDunder(name[2:len(name)-2]) {
+	if strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__") && len(name) > 4 && isDunder(v, name[2:len(name)-2]) {
 		return st.unsafe(v, name), true
 	}
 	for _, m := range changing[v.Kind()] {
@@ -48,9 +48,12 @@ func (st *state) attributeOf(v val, name string) (val, bool) {
 	return pyvalue.OfObject(&callable{name, "builtin_function_or_method", func(st *state, a *args) val { return m(st, v, a) }}), true
 }
 
-// isDunder reports whether every object has __name__.
-func isDunder(name string) bool {
+// isDunder reports whether v has __name__.
+func isDunder(v val, name string) bool {
 	switch name {
+	case "len", "iter", "getitem", "contains":
+		_, sized := length(v)
+		return sized
 	case "class", "doc", "init", "new", "repr", "str", "eq", "ne", "lt", "le", "gt", "ge", "hash", "dir", "format",
 		"getattribute", "setattr", "delattr", "reduce", "reduce_ex", "sizeof", "init_subclass", "subclasshook", "getstate":
 		return true
@@ -79,9 +82,12 @@ func (st *state) objectAttribute(v val, name string) (val, bool) {
 		case "start":
 			return pyvalue.Int(o.start), true
 		case "stop":
-			return pyvalue.Int(o.start + o.n*o.step), true
+			return pyvalue.Int(o.stop), true
 		case "step":
 			return pyvalue.Int(o.step), true
+		case "index", "count":
+			m := st.lib.lists[name]
+			return function(name, func(st *state, a *args) val { return m(st, pyvalue.NewList(st.list(v)), a) }), true
 		}
 	case *callable:
 		if name == "__name__" {
@@ -169,7 +175,7 @@ func (st *state) subscript(v, i val) (val, bool) {
 		case *undefined:
 			o.raise()
 		case *rangeObject:
-			if n, ok := place(i, int(o.n)); ok {
+			if n, ok := place(i, int(o.len())); ok {
 				return o.at(int64(n)), true
 			}
 		}

@@ -102,7 +102,7 @@ func batchFilter(st *state, v val, a *args) val {
 	next, size, fill := mustIterate(v), p[0], or(p[1], pyvalue.None)
 	n := index(size, "")
 	done := false
-	return newGenerator(func() (val, bool) {
+	return st.newGenerator(func() (val, bool) {
 		var row []val
 		for !done && len(row) != max(n, 0) || !done && len(row) == 0 {
 			item, ok := next()
@@ -254,7 +254,7 @@ func (st *state) backwards(v val) ([]val, bool) {
 	case pyvalue.KindStr, pyvalue.KindList, pyvalue.KindTuple, pyvalue.KindDict:
 	case pyvalue.KindObject:
 		switch v.Object().(type) {
-		case *dictView, *rangeObject:
+		case *dictView, *rangeObject, *undefined:
 		default:
 			return nil, false
 		}
@@ -269,7 +269,6 @@ func (st *state) backwards(v val) ([]val, bool) {
 
 func lastFilter(st *state, v val, a *args) val {
 	a.bind("last", 0)
-	defined(v)
 	if k := v.Kind(); k == pyvalue.KindList || k == pyvalue.KindTuple {
 		if items := v.Items(); len(items) > 0 {
 			return items[len(items)-1]
@@ -289,9 +288,6 @@ func reverseFilter(st *state, v val, a *args) val {
 	a.bind("reverse", 0)
 	if v.Kind() == pyvalue.KindStr {
 		return st.sliceText(v, pyvalue.None, pyvalue.None, pyvalue.Int(-1))
-	}
-	if u := asUndefined(v); u != nil {
-		u.raise()
 	}
 	if items, ok := st.backwards(v); ok {
 		return pyvalue.OfObject(&generator{"list_reverseiterator", slice(items)})
@@ -371,13 +367,13 @@ func indentFilter(st *state, v val, a *args) val {
 	return st.like(v, b.value())
 }
 
-func itemsFilter(_ *state, v val, a *args) val {
+func itemsFilter(st *state, v val, a *args) val {
 	a.bind("items", 0)
 	if asUndefined(v) != nil {
-		return newGenerator(slice(nil))
+		return st.newGenerator(slice(nil))
 	}
 	d := v.Dict()
-	return newGenerator(func() iterator {
+	return st.newGenerator(func() iterator {
 		i := -1
 		return func() (val, bool) {
 			if d == nil {
@@ -438,7 +434,7 @@ func mapFilter(st *state, v val, a *args) val {
 func (st *state) lazily(v val, prepare func() func(val) (val, bool)) val {
 	var next iterator
 	var f func(val) (val, bool)
-	return newGenerator(func() (val, bool) {
+	return st.newGenerator(func() (val, bool) {
 		if next == nil {
 			if !v.Truth() {
 				next = slice(nil)
@@ -688,7 +684,7 @@ func sliceFilter(st *state, v val, a *args) val {
 	p := a.bind("slice", 1, "slices", "fill_with")
 	fill := or(p[1], pyvalue.None)
 	var next iterator
-	return newGenerator(func() (val, bool) {
+	return st.newGenerator(func() (val, bool) {
 		if next == nil {
 			next = slice(st.slices(st.list(v), index(p[0], ""), fill))
 		}
@@ -826,7 +822,7 @@ func uniqueFilter(st *state, v val, a *args) val {
 	sensitive := or(p[0], pyvalue.False).Truth()
 	seen := &pyvalue.Dict{}
 	next := mustIterate(v)
-	return newGenerator(func() (val, bool) {
+	return st.newGenerator(func() (val, bool) {
 		for {
 			item, ok := next()
 			if !ok {
@@ -869,10 +865,12 @@ func titleFilter(st *state, v val, a *args) val {
 		if isWordBreak(r) {
 			return pyvalue.AppendRune(dst, r)
 		}
-		if first := start(at); first == at {
+		first := start(at)
+		if first == at {
 			return pyvalue.AppendUpper(dst, r)
 		}
-		return appendLower(dst, s, at, r)
+		_, n := pyvalue.DecodeRune(s[first:])
+		return appendLower(dst, s[first+n:], at-first-n, r) // jinja2 lowers the rest of the word on its own
 	})
 }
 

@@ -47,7 +47,7 @@ func (st *state) percent(format, with val) val {
 		p.rest = with.Items()
 	} else {
 		p.rest = []val{with}
-		p.lone = with.Kind() == pyvalue.KindDict || with.Kind() == pyvalue.KindList || asUndefined(with) != nil || isObject(with)
+		p.lone = with.Kind() == pyvalue.KindDict || with.Kind() == pyvalue.KindList || asUndefined(with) != nil || isRange(with)
 	}
 	p.run()
 	if len(p.rest) > 0 && !p.lone {
@@ -57,15 +57,12 @@ func (st *state) percent(format, with val) val {
 	return st.like(format, p.out.value())
 }
 
-func isObject(v val) bool {
+func isRange(v val) bool {
 	if v.Kind() != pyvalue.KindObject {
 		return false
 	}
-	switch v.Object().(type) {
-	case *rangeObject, *dictView:
-		return true
-	}
-	return false
+	_, ok := v.Object().(*rangeObject)
+	return ok
 }
 
 type percentFormat struct {
@@ -353,6 +350,7 @@ func (sp *spec) number(st *state, b *builder, negative bool, digits string) {
 		head += "0" + string(sp.kind)
 	}
 	if sp.group != 0 {
+		st.room(sp.width)
 		digits = sp.grouped(digits, sp.width-len(head))
 	}
 	sp.write(st, b, pyvalue.Str(head+digits), len(head))
@@ -379,14 +377,14 @@ func (sp *spec) grouped(digits string, width int) string {
 		}
 		return string(out)
 	}
-	out := insert(whole)
 	if sp.zero || sp.align == '=' && sp.fill.Text() == "0" {
-		for len(out)+len(rest) < min(width, 1<<16) {
-			whole = "0" + whole
-			out = insert(whole)
+		n := len(whole)
+		for n+(n-1)/every+len(rest) < width {
+			n++
 		}
+		whole = strings.Repeat("0", n-len(whole)) + whole
 	}
-	return out + rest
+	return insert(whole) + rest
 }
 
 // float writes a float as e, f, g, % or, without a kind, much as repr does.

@@ -23,12 +23,11 @@ func rangeGlobal(_ *state, a *args) val {
 		throw("TypeError", "range expected 1 to 3 positional arguments, got %d", len(a.plain))
 	}
 	r := &rangeObject{step: 1}
-	var stop int64
 	at := func(i int) int64 { return int64(min(max(index(a.plain[i], ""), -1<<61), 1<<61)) }
 	if len(a.plain) == 1 {
-		stop = at(0)
+		r.stop = at(0)
 	} else {
-		r.start, stop = at(0), at(1)
+		r.start, r.stop = at(0), at(1)
 		if len(a.plain) == 3 {
 			r.step = at(2)
 		}
@@ -36,8 +35,7 @@ func rangeGlobal(_ *state, a *args) val {
 	if r.step == 0 {
 		throw("ValueError", "range() arg 3 must not be zero")
 	}
-	r.n = int64(count(int(r.start), int(stop), int(r.step)))
-	if r.n > maxRange {
+	if r.len() > maxRange {
 		throw("OverflowError", "Range too big. The sandbox blocks ranges larger than MAX_RANGE (%d).", maxRange)
 	}
 	return pyvalue.OfObject(r)

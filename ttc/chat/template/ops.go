@@ -97,7 +97,13 @@ func (st *state) repeat(seq, times val) (val, bool) {
 		}
 		return missing, false
 	}
+	if _, ok := times.Int64(); !ok {
+		throw("OverflowError", "cannot fit 'int' into an index-sized integer")
+	}
 	n := max(0, index(times, ""))
+	if k, ok := length(seq); ok && k == 0 {
+		n = 0
+	}
 	switch seq.Kind() {
 	case pyvalue.KindStr:
 		s, p := seq.Text(), provOf(seq)
@@ -244,6 +250,9 @@ func divide(a, b val) val {
 	if b.Big().Sign() == 0 {
 		throw("ZeroDivisionError", "division by zero")
 	}
+	if a.Big().Sign() == 0 {
+		return pyvalue.Float(math.Copysign(0, float64(b.Big().Sign())))
+	}
 	f, _ := new(big.Rat).SetFrac(a.Big(), b.Big()).Float64()
 	if math.IsInf(f, 0) {
 		throw("OverflowError", "integer division result too large for a float")
@@ -281,10 +290,25 @@ func floatPower(x, y float64) val {
 		throw("TypeError", "a complex result is not supported")
 	}
 	r := math.Pow(x, y)
+	if x-x == 0 && y == math.Trunc(y) && math.Abs(y) <= 64 && r != 0 && r-r == 0 {
+		r = wholePower(x, int(y)) // rounded once, as libm does
+	}
 	if math.IsInf(r, 0) && !math.IsInf(x, 0) && !math.IsInf(y, 0) {
 		throw("OverflowError", "(34, 'Numerical result out of range')")
 	}
 	return pyvalue.Float(r)
+}
+
+func wholePower(x float64, y int) float64 {
+	r, base := big.NewRat(1, 1), new(big.Rat).SetFloat64(x)
+	for range max(y, -y) {
+		r.Mul(r, base)
+	}
+	if y < 0 {
+		r.Inv(r)
+	}
+	f, _ := r.Float64()
+	return f
 }
 
 func power(a, b val) val {
@@ -409,8 +433,10 @@ func (st *state) in(a, b val) bool {
 		check(err)
 		return ok
 	case pyvalue.KindObject:
-		if ns := asNamespace(b); ns != nil {
-			throw("TypeError", "argument of type 'Namespace' is not iterable")
+		if d := asView(b); d != nil && d.kind == "keys" {
+			ok, err := d.dict.Contains(a)
+			check(err)
+			return ok
 		}
 	}
 	next, ok := iterate(b)
@@ -456,8 +482,8 @@ func (st *state) slice(v, i, j, k val) val {
 		throw("TypeError", "unhashable type: 'slice'")
 	case pyvalue.KindObject:
 		if r, ok := v.Object().(*rangeObject); ok {
-			start, stop, step := bounds(int(r.n), i, j, k)
-			return pyvalue.OfObject(&rangeObject{r.start + int64(start)*r.step, r.step * int64(step), int64(count(start, stop, step))})
+			start, stop, step := bounds(int(r.len()), i, j, k)
+			return pyvalue.OfObject(&rangeObject{r.start + int64(start)*r.step, r.start + int64(stop)*r.step, r.step * int64(step)})
 		}
 	}
 	throw("TypeError", "'%s' object is not subscriptable", v.TypeName())
@@ -533,7 +559,10 @@ func (st *state) sliceText(v, i, j, k val) val {
 	start, stop, step := bounds(n, i, j, k)
 	m := count(start, stop, step)
 	st.spend(m)
-	if step == 1 || m == 0 {
+	if m == 0 {
+		return cut(v, 0, 0)
+	}
+	if step == 1 {
 		a, b := start, start+m
 		if n != len(s) {
 			a, b = pyvalue.ByteIndex(s, start), pyvalue.ByteIndex(s, start+m)

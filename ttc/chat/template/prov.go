@@ -29,6 +29,14 @@ type prov struct {
 	markup bool // the text is a Markup object: HTML-safe
 }
 
+// ClassName makes the repr of a Markup say so.
+func (p *prov) ClassName() string {
+	if p != nil && p.markup {
+		return "Markup"
+	}
+	return ""
+}
+
 func provOf(v val) *prov {
 	p, _ := v.Tag().(*prov)
 	return p

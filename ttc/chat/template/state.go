@@ -19,6 +19,7 @@ type state struct {
 	steps   int64
 	bytes   int64
 	depth   int
+	nested  int // generators that are drawing from one another
 	scratch []byte
 
 	generations [][2]int

@@ -12,31 +12,42 @@ var tests = map[string]testFunc{
 	"divisibleby": divisibleTest,
 	"defined":     isTest(func(v val) bool { return asUndefined(v) == nil }),
 	"undefined":   isTest(func(v val) bool { return asUndefined(v) != nil }),
-	"filter":      func(st *state, v val, a *args) bool { a.bind("filter", 0); return st.lib.filters[v.Text()] != nil },
-	"test":        func(st *state, v val, a *args) bool { a.bind("test", 0); return st.lib.tests[v.Text()] != nil },
-	"none":        isTest(val.IsNone),
-	"boolean":     isTest(func(v val) bool { return v.Kind() == pyvalue.KindBool }),
-	"false":       isTest(val.IsFalse),
-	"true":        isTest(val.IsTrue),
-	"integer":     isTest(func(v val) bool { return v.Kind() == pyvalue.KindInt }),
-	"float":       isTest(func(v val) bool { return v.Kind() == pyvalue.KindFloat }),
-	"lower":       func(st *state, v val, a *args) bool { a.bind("lower", 0); s, _ := st.text(v); return isLower(s) },
-	"upper":       func(st *state, v val, a *args) bool { a.bind("upper", 0); s, _ := st.text(v); return isUpper(s) },
-	"string":      isTest(func(v val) bool { return v.Kind() == pyvalue.KindStr }),
-	"mapping":     isTest(func(v val) bool { return v.Kind() == pyvalue.KindDict }),
-	"number":      isTest(val.IsNumber),
-	"sequence":    isTest(isSequence),
-	"iterable":    isTest(func(v val) bool { _, ok := iterate(v); return ok }),
-	"callable":    isTest(isCallable),
-	"sameas":      func(_ *state, v val, a *args) bool { return isSame(v, a.bind("sameas", 1, "other")[0]) },
-	"escaped":     isTest(isMarkup),
-	"in":          func(st *state, v val, a *args) bool { return st.in(v, a.bind("in", 1, "seq")[0]) },
-	"==":          operatorTest("=="), "eq": operatorTest("=="), "equalto": operatorTest("=="),
+	"filter": func(st *state, v val, a *args) bool {
+		return isKnown(v, a, func(s string) bool { return st.lib.filters[s] != nil })
+	},
+	"test": func(st *state, v val, a *args) bool {
+		return isKnown(v, a, func(s string) bool { return st.lib.tests[s] != nil })
+	},
+	"none":     isTest(val.IsNone),
+	"boolean":  isTest(func(v val) bool { return v.Kind() == pyvalue.KindBool }),
+	"false":    isTest(val.IsFalse),
+	"true":     isTest(val.IsTrue),
+	"integer":  isTest(func(v val) bool { return v.Kind() == pyvalue.KindInt }),
+	"float":    isTest(func(v val) bool { return v.Kind() == pyvalue.KindFloat }),
+	"lower":    func(st *state, v val, a *args) bool { a.bind("lower", 0); s, _ := st.text(v); return isLower(s) },
+	"upper":    func(st *state, v val, a *args) bool { a.bind("upper", 0); s, _ := st.text(v); return isUpper(s) },
+	"string":   isTest(func(v val) bool { return v.Kind() == pyvalue.KindStr }),
+	"mapping":  isTest(func(v val) bool { return v.Kind() == pyvalue.KindDict }),
+	"number":   isTest(val.IsNumber),
+	"sequence": isTest(isSequence),
+	"iterable": isTest(func(v val) bool { _, ok := iterate(v); return ok }),
+	"callable": isTest(isCallable),
+	"sameas":   func(_ *state, v val, a *args) bool { return isSame(v, a.bind("sameas", 1, "other")[0]) },
+	"escaped":  isTest(isMarkup),
+	"in":       func(st *state, v val, a *args) bool { return st.in(v, a.bind("in", 1, "seq")[0]) },
+	"==":       operatorTest("=="), "eq": operatorTest("=="), "equalto": operatorTest("=="),
 	"!=": operatorTest("!="), "ne": operatorTest("!="),
 	">": operatorTest(">"), "gt": operatorTest(">"), "greaterthan": operatorTest(">"),
 	">=": operatorTest(">="), "ge": operatorTest(">="),
 	"<": operatorTest("<"), "lt": operatorTest("<"), "lessthan": operatorTest("<"),
 	"<=": operatorTest("<="), "le": operatorTest("<="),
+}
+
+func isKnown(v val, a *args, known func(string) bool) bool {
+	a.bind("filter", 0)
+	_, err := new(pyvalue.Dict).Contains(v) // whether it can be looked up at all
+	check(err)
+	return v.Kind() == pyvalue.KindStr && known(v.Text())
 }
 
 func isTest(is func(val) bool) testFunc {

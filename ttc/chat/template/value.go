@@ -95,12 +95,11 @@ func defined(v val) val {
 type namespace struct{ attrs *pyvalue.Dict }
 
 func (*namespace) TypeName() string { return "Namespace" }
-func (n *namespace) Repr() string {
-	s, err := pyvalue.Repr(pyvalue.OfDict(n.attrs))
-	if err != nil {
-		return "<Namespace ...>"
-	}
-	return "<Namespace " + s + ">"
+
+// AppendRepr prints a namespace with what it holds.
+func (n *namespace) AppendRepr(dst []byte, mark pyvalue.Marker, depth int) ([]byte, error) {
+	dst, err := pyvalue.AppendReprAt(append(dst, "<Namespace "...), pyvalue.OfDict(n.attrs), mark, depth)
+	return append(dst, '>'), err
 }
 
 // callable is a function that templates may call.
@@ -187,7 +186,19 @@ type generator struct {
 func (g *generator) TypeName() string { return g.kind }
 func (g *generator) Repr() string     { return "<" + g.kind + " object>" }
 
-func newGenerator(next iterator) val { return pyvalue.OfObject(&generator{"generator", next}) }
+// maxGenerators is how many generators may draw from one another.
+const maxGenerators = 500
+
+func (st *state) newGenerator(next iterator) val {
+	return pyvalue.OfObject(&generator{"generator", func() (val, bool) {
+		if st.nested++; st.nested > maxGenerators {
+			throw("RecursionError", "maximum recursion depth exceeded")
+		}
+		v, ok := next()
+		st.nested--
+		return v, ok
+	}})
+}
 
 // dictView is what keys(), values() and items() of a dict return.
 type dictView struct {
@@ -197,12 +208,12 @@ type dictView struct {
 
 func (d *dictView) TypeName() string { return "dict_" + d.kind }
 func (d *dictView) Truth() bool      { return d.dict.Len() > 0 }
-func (d *dictView) Repr() string {
-	s, err := pyvalue.Repr(pyvalue.NewList(d.items()))
-	if err != nil {
-		return d.TypeName() + "(...)"
-	}
-	return d.TypeName() + "(" + s + ")"
+
+// AppendRepr prints a view with what it shows.
+func (d *dictView) AppendRepr(dst []byte, mark pyvalue.Marker, depth int) ([]byte, error) {
+	dst = append(append(dst, d.TypeName()...), '(')
+	dst, err := pyvalue.AppendReprAt(dst, pyvalue.NewList(d.items()), mark, depth)
+	return append(dst, ')'), err
 }
 
 func (d *dictView) items() []val {
@@ -221,17 +232,36 @@ func (d *dictView) items() []val {
 }
 
 // rangeObject is range(start, stop, step).
-type rangeObject struct{ start, step, n int64 }
+type rangeObject struct{ start, stop, step int64 }
 
 func (*rangeObject) TypeName() string { return "range" }
-func (r *rangeObject) Truth() bool    { return r.n > 0 }
+func (r *rangeObject) len() int64     { return int64(count(int(r.start), int(r.stop), int(r.step))) }
+func (r *rangeObject) Truth() bool    { return r.len() > 0 }
 func (r *rangeObject) at(i int64) val { return pyvalue.Int(r.start + i*r.step) }
-func (r *rangeObject) Repr() string {
-	stop := r.start + r.n*r.step
-	if r.step == 1 {
-		return fmt.Sprintf("range(%d, %d)", r.start, stop)
+func (r *rangeObject) Hash() string   { return fmt.Sprint("range", r.normal()) }
+
+// normal is equal for ranges of the same numbers.
+func (r *rangeObject) normal() [3]int64 {
+	switch n := r.len(); n {
+	case 0:
+		return [3]int64{}
+	case 1:
+		return [3]int64{1, r.start, 0}
+	default:
+		return [3]int64{n, r.start, r.step}
 	}
-	return fmt.Sprintf("range(%d, %d, %d)", r.start, stop, r.step)
+}
+
+func (r *rangeObject) Equal(o pyvalue.Object) bool {
+	other, ok := o.(*rangeObject)
+	return ok && r.normal() == other.normal()
+}
+
+func (r *rangeObject) Repr() string {
+	if r.step == 1 {
+		return fmt.Sprintf("range(%d, %d)", r.start, r.stop)
+	}
+	return fmt.Sprintf("range(%d, %d, %d)", r.start, r.stop, r.step)
 }
 
 // length is len(v), and false where Python says that there is none.
@@ -250,7 +280,7 @@ func length(v val) (int, bool) {
 		case *dictView:
 			return o.dict.Len(), true
 		case *rangeObject:
-			return int(o.n), true
+			return int(o.len()), true
 		case *loop:
 			return o.length(), true
 		}
@@ -275,9 +305,9 @@ func iterate(v val) (iterator, bool) {
 		case *dictView:
 			return slice(o.items()), true
 		case *rangeObject:
-			i := int64(-1)
+			i, n := int64(-1), o.len()
 			return func() (val, bool) {
-				if i++; i >= o.n {
+				if i++; i >= n {
 					return missing, false
 				}
 				return o.at(i), true
@@ -308,7 +338,7 @@ func slice(items []val) iterator {
 }
 
 func runes(v val) iterator {
-	s, p, i := v.Text(), provOf(v), 0
+	s, p, i := v.Text(), plainProv(provOf(v)), 0 // the characters of a Markup are plain texts
 	return func() (val, bool) {
 		if i >= len(s) {
 			return missing, false
