@@ -147,7 +147,9 @@ func hashAt(v Value, depth int, n *int) (hashKey, error) {
 		if h, ok := v.ref.(interface{ Hash() string }); ok {
 			return hashKey{kind: KindObject, s: h.Hash()}, nil
 		}
-		return hashKey{kind: KindObject, s: fmt.Sprintf("%p", v.ref)}, nil // by identity
+		if u, ok := v.ref.(interface{ Unhashable() bool }); !ok || !u.Unhashable() {
+			return hashKey{kind: KindObject, s: fmt.Sprintf("%p", v.ref)}, nil // by identity
+		}
 	}
 	return hashKey{}, Errorf("TypeError", "unhashable type: '%s'", v.TypeName())
 }

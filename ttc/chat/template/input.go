@@ -208,3 +208,57 @@ func extras(d *pyvalue.Dict, members []chat.Member) error {
 	}
 	return nil
 }
+
+// Normalise prepares a message of an agent's trace as templates want it: content that is null or absent becomes an empty
+// text, arguments that are the text of a JSON object become that object, in the order the model wrote it, and keys that are
+// null otherwise are left out. What doesn't parse stays as it is.
+func Normalise(message pyvalue.Value) pyvalue.Value {
+	d := message.Dict()
+	if d == nil {
+		return message
+	}
+	out := &pyvalue.Dict{Tag: d.Tag}
+	for i := range d.Len() {
+		k, v := d.At(i)
+		switch {
+		case k.Text() == "content" && v.IsNone():
+			v = pyvalue.Str("")
+		case k.Text() == "tool_calls" && v.Kind() == pyvalue.KindList:
+			calls := make([]val, len(v.Items()))
+			for i, c := range v.Items() {
+				calls[i] = normaliseCall(c)
+			}
+			v = pyvalue.NewList(calls)
+		case v.IsNone():
+			continue
+		}
+		_ = out.Set(k, v)
+	}
+	if _, ok := out.GetStr("content"); !ok {
+		out.SetStr("content", pyvalue.Str(""))
+	}
+	return pyvalue.OfDict(out)
+}
+
+func normaliseCall(call val) val {
+	d := call.Dict()
+	if d == nil {
+		return call
+	}
+	out := &pyvalue.Dict{Tag: d.Tag}
+	for i := range d.Len() {
+		k, v := d.At(i)
+		switch {
+		case k.Text() == "function" && v.Kind() == pyvalue.KindDict:
+			v = normaliseCall(v)
+		case k.Text() == "arguments" && v.Kind() == pyvalue.KindStr:
+			if raw, err := json.Parse([]byte(v.Text()), json.Limits{}); err == nil && raw.Kind() == json.Object {
+				if parsed, err := pyvalue.Parse(raw); err == nil {
+					v = parsed
+				}
+			}
+		}
+		_ = out.Set(k, v)
+	}
+	return pyvalue.OfDict(out)
+}

@@ -208,6 +208,7 @@ type dictView struct {
 
 func (d *dictView) TypeName() string { return "dict_" + d.kind }
 func (d *dictView) Truth() bool      { return d.dict.Len() > 0 }
+func (d *dictView) Unhashable() bool { return d.kind != "values" }
 
 // AppendRepr prints a view with what it shows.
 func (d *dictView) AppendRepr(dst []byte, mark pyvalue.Marker, depth int) ([]byte, error) {
