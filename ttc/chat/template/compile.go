@@ -206,6 +206,8 @@ func (c *compiler) output(n *outputNode, f *frame) stmt {
 				st.write(text, nil)
 				return flowOn
 			}
+		case *binaryNode:
+			steps[i] = c.printSum(item, f)
 		default:
 			e, at := c.expr(item, f), item.at()
 			steps[i] = func(st *state) flow {
@@ -222,6 +224,34 @@ func (c *compiler) output(n *outputNode, f *frame) stmt {
 	return func(st *state) flow {
 		for _, s := range steps {
 			s(st)
+		}
+		return flowOn
+	}
+}
+
+// printSum prints a + b + c without putting the texts together first.
+func (c *compiler) printSum(n *binaryNode, f *frame) stmt {
+	at := n.at()
+	if n.op != "+" {
+		e := c.expr(n, f)
+		return func(st *state) flow {
+			v := e(st)
+			st.pos = at
+			st.print(v)
+			return flowOn
+		}
+	}
+	operands := c.exprs(addends(n), f)
+	return func(st *state) flow {
+		var room [8]val
+		vals, plain := st.operands(room[:0], operands)
+		st.pos = at
+		if !plain {
+			st.print(st.fold(vals))
+			return flowOn
+		}
+		for i := range vals {
+			st.write(vals[i].Text(), provOf(vals[i]))
 		}
 		return flowOn
 	}

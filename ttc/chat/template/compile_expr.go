@@ -227,6 +227,9 @@ func (c *compiler) compare(n *compareNode, f *frame) expr {
 }
 
 func (c *compiler) binary(n *binaryNode, f *frame) expr {
+	if n.op == "+" {
+		return c.sum(n, f)
+	}
 	left, right, op, at := c.expr(n.left, f), c.expr(n.right, f), n.op, n.at()
 	return func(st *state) val {
 		a, b := left(st), right(st)
@@ -234,6 +237,65 @@ func (c *compiler) binary(n *binaryNode, f *frame) expr {
 		st.step()
 		return st.arithmetic(op, a, b)
 	}
+}
+
+// addends are the operands of a + b + c + ...
+func addends(n *binaryNode) []node {
+	var out []node
+	var left node = n
+	for {
+		b, ok := left.(*binaryNode)
+		if !ok || b.op != "+" {
+			break
+		}
+		out = append(out, b.right)
+		left = b.left
+	}
+	out = append(out, left)
+	for i, j := 0, len(out)-1; i < j; i, j = i+1, j-1 {
+		out[i], out[j] = out[j], out[i]
+	}
+	return out
+}
+
+// sum compiles a + b + c + ... : templates put texts together so, and one pass over all of them beats a new text for
+// every plus.
+func (c *compiler) sum(n *binaryNode, f *frame) expr {
+	operands, at := c.exprs(addends(n), f), n.at()
+	return func(st *state) val {
+		var room [8]val
+		vals, plain := st.operands(room[:0], operands)
+		st.pos = at
+		if !plain {
+			return st.fold(vals)
+		}
+		b := st.borrow()
+		for i := range vals {
+			st.spend(len(vals[i].Text()))
+			b.write(vals[i].Text(), provOf(vals[i]))
+		}
+		return st.finish(b)
+	}
+}
+
+// operands evaluates expressions and reports whether all are texts, none of them Markup.
+func (st *state) operands(vals []val, exprs []expr) ([]val, bool) {
+	plain := true
+	for _, e := range exprs {
+		st.step()
+		v := e(st)
+		plain = plain && v.Kind() == pyvalue.KindStr && !isMarkup(v)
+		vals = append(vals, v)
+	}
+	return vals, plain
+}
+
+func (st *state) fold(vals []val) val {
+	v := vals[0]
+	for _, w := range vals[1:] {
+		v = st.arithmetic("+", v, w)
+	}
+	return v
 }
 
 func (c *compiler) unary(n *unaryNode, f *frame) expr {
@@ -248,14 +310,14 @@ func (c *compiler) unary(n *unaryNode, f *frame) expr {
 func (c *compiler) concat(n *concatNode, f *frame) expr {
 	items, at := c.exprs(n.items, f), n.at()
 	return func(st *state) val {
-		var b builder
+		b := st.borrow()
 		for _, e := range items {
 			v := e(st)
 			st.pos = at
-			st.appendText(&b, v)
+			st.appendText(b, v)
 		}
 		st.spend(len(b.b))
-		return b.value()
+		return st.finish(b)
 	}
 }
 

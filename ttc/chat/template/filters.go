@@ -396,10 +396,10 @@ func joinFilter(st *state, v val, a *args) val {
 		get = st.attrGetter(p[1], pyvalue.None)
 	}
 	sep := or(p[0], pyvalue.Str(""))
-	var b builder
-	st.writeJoined(&b, next, get, sep)
+	b := st.borrow()
+	st.writeJoined(b, next, get, sep)
 	st.spend(len(b.b))
-	return b.value()
+	return st.finish(b)
 }
 
 func (st *state) writeJoined(b *builder, next iterator, get func(val) val, sep val) {
@@ -778,10 +778,10 @@ func tojsonFilter(st *state, v val, a *args) val {
 		pair := unpack(defined(seps), 2)
 		o.Item, o.Key, o.Custom = textArg(pair[0], "separator").Text(), textArg(pair[1], "separator").Text(), true
 	}
-	var b builder
-	st.append(&b, func(dst []byte, m pyvalue.Marker) ([]byte, error) { return o.Append(dst, v, m) })
+	b := st.borrow()
+	st.append(b, func(dst []byte, m pyvalue.Marker) ([]byte, error) { return o.Append(dst, v, m) })
 	st.spend(len(b.b))
-	return b.value()
+	return st.finish(b)
 }
 
 func trimFilter(st *state, v val, a *args) val {

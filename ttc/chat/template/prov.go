@@ -88,12 +88,14 @@ func (p *prov) slice(i, j int) *prov {
 		}
 		return nil
 	}
-	var b provBuilder
+	var room [4]seg
+	b := provBuilder{segs: room[:0]}
 	b.addSlice(p, i, j)
-	if len(b.segs) == 1 && b.segs[0].src == nil && !p.markup {
-		return nil
+	out := b.prov()
+	if p.markup {
+		return markupProv(out)
 	}
-	return &prov{segs: b.segs, markup: p.markup}
+	return out
 }
 
 // at is the source of byte i of the text.
@@ -172,12 +174,29 @@ func (b *provBuilder) addSlice(p *prov, i, j int) {
 	}
 }
 
-// prov returns what was collected; nil if all of it is template text.
-func (b *provBuilder) prov() *prov {
-	if len(b.segs) == 0 || len(b.segs) == 1 && b.segs[0].src == nil {
-		return nil
+// addAll says that the next n bytes are a whole text with provenance p.
+func (b *provBuilder) addAll(p *prov, n int) {
+	if p != nil && len(p.segs) == 1 {
+		b.add(n, p.segs[0].src, p.segs[0].off)
+		return
 	}
-	return &prov{segs: b.segs}
+	b.addSlice(p, 0, n)
+}
+
+// prov returns a copy of what was collected; nil if all of it is template text.
+func (b *provBuilder) prov() *prov {
+	switch {
+	case len(b.segs) == 0 || len(b.segs) == 1 && b.segs[0].src == nil:
+		return nil
+	case len(b.segs) == 1: // one allocation for the most common case
+		one := &struct {
+			prov
+			seg [1]seg
+		}{seg: [1]seg{b.segs[0]}}
+		one.segs = one.seg[:]
+		return &one.prov
+	}
+	return &prov{segs: append(make([]seg, 0, len(b.segs)), b.segs...)}
 }
 
 // builder puts a text together with its provenance.
@@ -188,7 +207,7 @@ type builder struct {
 
 func (b *builder) write(s string, p *prov) {
 	b.b = append(b.b, s...)
-	b.p.addSlice(p, 0, len(s))
+	b.p.addAll(p, len(s))
 }
 
 func (b *builder) writeSlice(s string, p *prov, i, j int) {
@@ -204,6 +223,10 @@ func (b *builder) writeFrom(s []byte, p *prov, i int) {
 }
 
 func (b *builder) value() val { return str(string(b.b), b.p.prov()) }
+
+func (b *builder) reset() {
+	b.b, b.p.segs, b.p.n = b.b[:0], b.p.segs[:0], 0
+}
 
 // marker turns the calls of a pyvalue printer into segs. text must be the bytes appended from base on.
 type marker struct {

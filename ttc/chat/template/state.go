@@ -1,26 +1,52 @@
 package template
 
 import (
+	"sync"
 	"time"
 
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
+// states are kept for their buffers.
+var states = sync.Pool{New: func() any { return &state{lib: builtins, out: &builder{}} }}
+
+// maxKept is the largest output buffer that is kept for the next render.
+const maxKept = 1 << 20
+
+// release hands the state's buffers on to a later render, and nothing else.
+func (st *state) release() {
+	if len(st.outer) > 0 {
+		st.out = st.outer[0] // the render was refused while a block was captured
+	}
+	if cap(st.out.b) > maxKept || cap(st.out.p.segs) > maxKept/16 || len(st.free) > 16 {
+		return
+	}
+	st.out.reset()
+	clear(st.out.p.segs[:cap(st.out.p.segs)])
+	for _, b := range st.free {
+		clear(b.p.segs[:cap(b.p.segs)])
+		if cap(b.b) > maxKept {
+			return
+		}
+	}
+	states.Put(&state{lib: st.lib, out: st.out, free: st.free})
+}
+
 // state is one render.
 type state struct {
-	lib     *library
-	limits  Limits
-	vars    map[string]val
-	now     time.Time
-	act     *activation
-	out     *builder
-	outer   []*builder // the builders that wait while a macro or block is captured
-	pos     int32      // what is being evaluated, for errors
-	steps   int64
-	bytes   int64
-	depth   int
-	nested  int // generators that are drawing from one another
-	scratch []byte
+	lib    *library
+	limits Limits
+	vars   map[string]val
+	now    time.Time
+	act    *activation
+	out    *builder
+	outer  []*builder // the builders that wait while a macro or block is captured
+	pos    int32      // what is being evaluated, for errors
+	steps  int64
+	bytes  int64
+	depth  int
+	nested int // generators that are drawing from one another
+	free   []*builder
 
 	generations [][2]int
 }
@@ -87,14 +113,31 @@ func (st *state) push(at int32) {
 		throwAt(at, "RecursionError", "blocks nest deeper than %d", 4*st.limits.Depth)
 	}
 	st.outer = append(st.outer, st.out)
-	st.out = &builder{}
+	st.out = st.borrow()
 }
 
 func (st *state) pop() val {
 	b := st.out
 	n := len(st.outer) - 1
 	st.out, st.outer = st.outer[n], st.outer[:n]
-	return b.value()
+	return st.finish(b)
+}
+
+// borrow returns an empty builder; finish returns its text and takes it back.
+func (st *state) borrow() *builder {
+	if n := len(st.free) - 1; n >= 0 {
+		b := st.free[n]
+		st.free = st.free[:n]
+		return b
+	}
+	return &builder{}
+}
+
+func (st *state) finish(b *builder) val {
+	v := b.value()
+	b.reset()
+	st.free = append(st.free, b)
+	return v
 }
 
 func (st *state) write(s string, p *prov) {
@@ -139,10 +182,11 @@ func (st *state) text(v val) (string, *prov) {
 	if v.Kind() == pyvalue.KindStr {
 		return v.Text(), provOf(v)
 	}
-	var b builder
-	st.appendText(&b, v)
+	b := st.borrow()
+	st.appendText(b, v)
 	st.spend(len(b.b))
-	return string(b.b), b.p.prov()
+	out := st.finish(b)
+	return out.Text(), provOf(out)
 }
 
 // softText is jinja2's soft_str: str(v), but a Markup stays one.

@@ -94,7 +94,8 @@ type Result struct {
 // Render renders a conversation. The error is an *Error: the template refused the conversation (raise_exception), used
 // something undefined, or went beyond a limit.
 func (t *Template) Render(in Input) (res Result, err error) {
-	st := &state{lib: builtins, limits: in.Limits.orDefault(), now: in.Now, out: &builder{}}
+	st := states.Get().(*state)
+	st.limits, st.now = in.Limits.orDefault(), in.Now
 	if st.now.IsZero() {
 		st.now = DefaultNow
 	}
@@ -108,6 +109,7 @@ func (t *Template) Render(in Input) (res Result, err error) {
 			}
 			res, err = Result{}, th.place(t.src, st.pos)
 		}
+		st.release()
 	}()
 	t.run(st)
 	return Result{Text: string(st.out.b), Spans: spans(st.out.p.segs), Generations: st.generations}, nil
@@ -132,7 +134,13 @@ func variables(in Input) map[string]val {
 }
 
 func spans(segs []seg) []Span {
-	var out []Span
+	n := 0
+	for i := range segs {
+		if segs[i].src != nil {
+			n++
+		}
+	}
+	out := make([]Span, 0, n)
 	start := 0
 	for _, s := range segs {
 		if s.src != nil {
