@@ -56,7 +56,7 @@ func (o *Dump) value(dst []byte, v Value, mark Marker, depth int) ([]byte, error
 	case KindObject:
 		return dst, Errorf("TypeError", "Object of type %s is not JSON serializable", v.TypeName())
 	}
-	mark.at(v, 0, len(dst))
+	mark.at(v, len(dst))
 	return appendScalar(dst, v)
 }
 
@@ -93,14 +93,14 @@ func (o *Dump) newline(dst []byte, depth int) []byte {
 }
 
 func (o *Dump) items(dst []byte, v Value, mark Marker, depth int) (_ []byte, err error) {
-	mark.at(v, -1, len(dst))
+	mark.at(v, len(dst))
 	items := v.Items()
 	if len(items) == 0 {
 		return append(dst, "[]"...), nil
 	}
 	dst = append(dst, '[')
 	for i, e := range items {
-		mark.at(v, -1, len(dst))
+		mark.at(v, len(dst))
 		if i > 0 {
 			dst = append(dst, o.Item...)
 		}
@@ -109,12 +109,12 @@ func (o *Dump) items(dst []byte, v Value, mark Marker, depth int) (_ []byte, err
 			return dst, err
 		}
 	}
-	mark.at(v, -1, len(dst))
+	mark.at(v, len(dst))
 	return append(o.newline(dst, depth), ']'), nil
 }
 
 func (o *Dump) dict(dst []byte, v Value, mark Marker, depth int) ([]byte, error) {
-	mark.at(v, -1, len(dst))
+	mark.at(v, len(dst))
 	d := v.Dict()
 	if d.Len() == 0 {
 		return append(dst, "{}"...), nil
@@ -129,7 +129,7 @@ func (o *Dump) dict(dst []byte, v Value, mark Marker, depth int) ([]byte, error)
 		if order != nil {
 			i = order[n]
 		}
-		mark.at(v, -1, len(dst))
+		mark.at(v, len(dst))
 		if n > 0 {
 			dst = append(dst, o.Item...)
 		}
@@ -137,13 +137,13 @@ func (o *Dump) dict(dst []byte, v Value, mark Marker, depth int) ([]byte, error)
 		if dst, err = o.key(dst, d.keys[i], mark); err != nil {
 			return dst, err
 		}
-		mark.at(v, -1, len(dst))
+		mark.at(v, len(dst))
 		dst = append(dst, o.Key...)
 		if dst, err = o.value(dst, d.values[i], mark, depth+1); err != nil {
 			return dst, err
 		}
 	}
-	mark.at(v, -1, len(dst))
+	mark.at(v, len(dst))
 	return append(o.newline(dst, depth), '}'), nil
 }
 
@@ -172,7 +172,7 @@ func (o *Dump) key(dst []byte, k Value, mark Marker) ([]byte, error) {
 	case KindStr:
 		return o.text(dst, k, mark), nil
 	case KindNone, KindBool, KindInt, KindFloat:
-		mark.at(k, 0, len(dst))
+		mark.at(k, len(dst))
 		dst, err := appendScalar(append(dst, '"'), k)
 		return append(dst, '"'), err
 	}
@@ -183,7 +183,7 @@ func (o *Dump) key(dst []byte, k Value, mark Marker) ([]byte, error) {
 // options say so.
 func (o *Dump) text(dst []byte, v Value, mark Marker) []byte {
 	s := v.s
-	mark.at(v, 0, len(dst))
+	mark.at(v, len(dst))
 	dst = append(dst, '"')
 	run := 0
 	for i := 0; i < len(s); {
@@ -193,10 +193,8 @@ func (o *Dump) text(dst []byte, v Value, mark Marker) []byte {
 			continue
 		}
 		if run < i {
-			mark.at(v, run, len(dst))
 			dst = append(dst, s[run:i]...)
 		}
-		mark.at(v, i, len(dst))
 		size := 1
 		if c < utf8.RuneSelf {
 			dst = appendJSONEscape(dst, c)
@@ -209,10 +207,8 @@ func (o *Dump) text(dst []byte, v Value, mark Marker) []byte {
 		run = i
 	}
 	if run < len(s) {
-		mark.at(v, run, len(dst))
 		dst = append(dst, s[run:]...)
 	}
-	mark.at(v, len(s), len(dst))
 	return append(dst, '"')
 }
 

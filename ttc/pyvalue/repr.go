@@ -7,14 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// A Marker is told where output comes from while values are printed: the bytes appended from dst on come from byte src of
-// the text of leaf v, one byte for one, until the next call. src is -1 for punctuation, which belongs to the list or dict
-// v. A Marker may panic to stop the work; nothing is held that would leak.
-type Marker func(v Value, src, dst int)
+// A Marker is told where output comes from while values are printed: the bytes appended from dst on are those of leaf v, or
+// the punctuation of the list or dict v, until the next call. A text's own bytes include its quotes and escapes. A Marker
+// may panic to stop the work; nothing is held that would leak.
+type Marker func(v Value, dst int)
 
-func (m Marker) at(v Value, src, dst int) {
+func (m Marker) at(v Value, dst int) {
 	if m != nil {
-		m(v, src, dst)
+		m(v, dst)
 	}
 }
 
@@ -37,11 +37,11 @@ func ToStr(v Value) (string, error) {
 func AppendStr(dst []byte, v Value, mark Marker) ([]byte, error) {
 	switch v.kind {
 	case KindStr:
-		mark.at(v, 0, len(dst))
+		mark.at(v, len(dst))
 		return append(dst, v.s...), nil
 	case KindObject:
 		if o, ok := v.ref.(interface{ Str() string }); ok {
-			mark.at(v, -1, len(dst))
+			mark.at(v, len(dst))
 			return append(dst, o.Str()...), nil
 		}
 	}
@@ -73,7 +73,7 @@ func appendRepr(dst []byte, v Value, mark Marker, depth int) ([]byte, error) {
 	switch v.kind {
 	case KindStr:
 		if sub, ok := v.ref.(Subclass); ok && sub.ClassName() != "" {
-			mark.at(v, 0, len(dst))
+			mark.at(v, len(dst))
 			dst = append(append(dst, sub.ClassName()...), '(')
 			return append(AppendQuoted(dst, v, mark), ')'), nil
 		}
@@ -83,7 +83,7 @@ func appendRepr(dst []byte, v Value, mark Marker, depth int) ([]byte, error) {
 	case KindDict:
 		return appendDict(dst, v, mark, depth)
 	}
-	mark.at(v, 0, len(dst))
+	mark.at(v, len(dst))
 	switch v.kind {
 	case KindNone:
 		return append(dst, "None"...), nil
@@ -111,19 +111,19 @@ func appendItems(dst []byte, v Value, mark Marker, depth int) (_ []byte, err err
 	if v.kind == KindTuple {
 		open, end = '(', ')'
 	}
-	mark.at(v, -1, len(dst))
+	mark.at(v, len(dst))
 	dst = append(dst, open)
 	items := v.Items()
 	for i, e := range items {
 		if i > 0 {
-			mark.at(v, -1, len(dst))
+			mark.at(v, len(dst))
 			dst = append(dst, ", "...)
 		}
 		if dst, err = appendRepr(dst, e, mark, depth+1); err != nil {
 			return dst, err
 		}
 	}
-	mark.at(v, -1, len(dst))
+	mark.at(v, len(dst))
 	if v.kind == KindTuple && len(items) == 1 {
 		dst = append(dst, ',')
 	}
@@ -131,24 +131,24 @@ func appendItems(dst []byte, v Value, mark Marker, depth int) (_ []byte, err err
 }
 
 func appendDict(dst []byte, v Value, mark Marker, depth int) (_ []byte, err error) {
-	mark.at(v, -1, len(dst))
+	mark.at(v, len(dst))
 	dst = append(dst, '{')
 	d := v.Dict()
 	for i, k := range d.keys {
 		if i > 0 {
-			mark.at(v, -1, len(dst))
+			mark.at(v, len(dst))
 			dst = append(dst, ", "...)
 		}
 		if dst, err = appendRepr(dst, k, mark, depth+1); err != nil {
 			return dst, err
 		}
-		mark.at(v, -1, len(dst))
+		mark.at(v, len(dst))
 		dst = append(dst, ": "...)
 		if dst, err = appendRepr(dst, d.values[i], mark, depth+1); err != nil {
 			return dst, err
 		}
 	}
-	mark.at(v, -1, len(dst))
+	mark.at(v, len(dst))
 	return append(dst, '}'), nil
 }
 
@@ -209,7 +209,7 @@ func AppendQuoted(dst []byte, v Value, mark Marker) []byte {
 	if strings.IndexByte(s, '\'') >= 0 && strings.IndexByte(s, '"') < 0 {
 		quote = '"'
 	}
-	mark.at(v, 0, len(dst))
+	mark.at(v, len(dst))
 	dst = append(dst, quote)
 	run := 0
 	for i := 0; i < len(s); {
@@ -224,19 +224,15 @@ func AppendQuoted(dst []byte, v Value, mark Marker) []byte {
 			continue
 		}
 		if run < i {
-			mark.at(v, run, len(dst))
 			dst = append(dst, s[run:i]...)
 		}
-		mark.at(v, i, len(dst))
 		dst = appendEscape(dst, r, quote)
 		i += size
 		run = i
 	}
 	if run < len(s) {
-		mark.at(v, run, len(dst))
 		dst = append(dst, s[run:]...)
 	}
-	mark.at(v, len(s), len(dst))
 	return append(dst, quote)
 }
 

@@ -251,7 +251,7 @@ func (c *compiler) printSum(n *binaryNode, f *frame) stmt {
 			return flowOn
 		}
 		for i := range vals {
-			st.write(vals[i].Text(), provOf(vals[i]))
+			st.write(vals[i].Text(), rawProv(vals[i]))
 		}
 		return flowOn
 	}

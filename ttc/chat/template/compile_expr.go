@@ -272,7 +272,7 @@ func (c *compiler) sum(n *binaryNode, f *frame) expr {
 		b := st.borrow()
 		for i := range vals {
 			st.spend(len(vals[i].Text()))
-			b.write(vals[i].Text(), provOf(vals[i]))
+			b.write(vals[i].Text(), rawProv(vals[i]))
 		}
 		return st.finish(b)
 	}

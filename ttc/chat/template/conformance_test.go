@@ -149,14 +149,14 @@ func checkGolden(t *testing.T, tmpl *Template, g *golden) bool {
 			return false
 		}
 	}
-	return checkSpans(t, g, in, res)
+	return checkSpans(t, g, in, &res)
 }
 
 // checkSpans looks every span up in the message it says it comes from.
-func checkSpans(t *testing.T, g *golden, in Input, res Result) bool {
+func checkSpans(t *testing.T, g *golden, in Input, res *Result) bool {
 	t.Helper()
 	last := 0
-	for _, s := range res.Spans {
+	for s := range res.Spans() {
 		if s.Start < last || s.End <= s.Start || s.End > len(res.Text) {
 			t.Errorf("%s %s: span %+v after %d", g.template, g.name, s, last)
 			return false

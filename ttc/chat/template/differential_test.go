@@ -134,15 +134,15 @@ func render(src string) answer {
 	if err != nil {
 		return answer{error: err.(*Error).Class + ": " + err.(*Error).Text}
 	}
-	if err := spansFit(res); err != nil {
+	if err := spansFit(&res); err != nil {
 		return answer{error: "provenance: " + err.Error()}
 	}
 	return answer{ok: true, text: res.Text}
 }
 
-func spansFit(res Result) error {
+func spansFit(res *Result) error {
 	last := 0
-	for _, s := range res.Spans {
+	for s := range res.Spans() {
 		if s.Start < last || s.End <= s.Start || s.End > len(res.Text) || s.Offset < 0 {
 			return fmt.Errorf("span %+v after %d of %d", s, last, len(res.Text))
 		}

@@ -224,7 +224,7 @@ func fileSizeFilter(_ *state, v val, a *args) val {
 	n, ok := toFloat(v)
 	switch {
 	case !ok:
-		throw("ValueError", "could not convert to float: %s", quoted(v))
+		throw("ValueError", "could not convert to float: %s", reprOf(v))
 	case n == 1:
 		return pyvalue.Str("1 Byte")
 	case n < base:
@@ -474,7 +474,7 @@ func (st *state) mapped(a *args) func(val) val {
 	rest := &args{a.plain[1:], a.names, a.named}
 	return func(item val) val {
 		if f == nil {
-			throw("TemplateRuntimeError", "No filter named %s.", quoted(name))
+			throw("TemplateRuntimeError", "No filter named %s.", reprOf(name))
 		}
 		st.step()
 		return f(st, item, rest)
@@ -500,7 +500,7 @@ func selectFilter(name string, byAttribute, keep bool) filterFunc {
 			rest := &args{plain[1:], a.names, a.named}
 			return func(item val) (val, bool) {
 				if test == nil {
-					throw("TemplateRuntimeError", "No test named %s.", quoted(plain[0]))
+					throw("TemplateRuntimeError", "No test named %s.", reprOf(plain[0]))
 				}
 				return item, test(st, get(item), rest) == keep
 			}

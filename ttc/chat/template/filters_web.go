@@ -71,7 +71,7 @@ func xmlattrFilter(st *state, v val, a *args) val {
 			throw("TypeError", "expected string or bytes-like object, got '%s'", k.TypeName())
 		}
 		if strings.ContainsAny(k.Text(), " \t\n\r\f\v/>=") {
-			throw("ValueError", "Invalid character in attribute name: %s", quoted(k))
+			throw("ValueError", "Invalid character in attribute name: %s", reprOf(k))
 		}
 		if len(b.b) > 0 || space {
 			b.write(" ", nil)

@@ -26,7 +26,7 @@ func FuzzTemplate(f *testing.F) {
 			var res Result
 			res, err = tmpl.Render(Input{Messages: messages, Kwargs: testVars().Dict(), Limits: Limits{Steps: 100_000, Bytes: 1 << 20, Depth: 50}})
 			if err == nil {
-				if bad := spansFit(res); bad != nil {
+				if bad := spansFit(&res); bad != nil {
 					t.Fatalf("%q: %v", src, bad)
 				}
 				return

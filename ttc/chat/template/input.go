@@ -82,14 +82,14 @@ func originOf(v val, src *source) val {
 		out := &pyvalue.Dict{Tag: src}
 		for i := range d.Len() {
 			k, e := d.At(i)
-			key := k.WithTag(&prov{segs: []seg{{int32(len(k.Text())), 0, src}}})
+			key := k.WithTag(&prov{segs: []seg{{int32(len(k.Text())), 0, src, flat}}})
 			_ = out.Set(key, originOf(e, &source{src.message, src.field + "." + k.Text()}))
 		}
 		return pyvalue.OfDict(out)
 	case pyvalue.KindObject:
 		return v
 	}
-	return v.WithTag(&prov{segs: []seg{{int32(len(v.Text())), 0, src}}})
+	return v.WithTag(&prov{segs: []seg{{int32(len(v.Text())), 0, src, linear}}})
 }
 
 // reasoningKeys are the names hidden reasoning goes by, in the order in which transformers looks for it.

@@ -439,7 +439,7 @@ var listMethods = map[string]method{
 				return pyvalue.Int(int64(i))
 			}
 		}
-		throw("ValueError", "%s is not in list", quoted(p[0]))
+		throw("ValueError", "%s is not in list", reprOf(p[0]))
 		return missing
 	},
 	"count": func(st *state, self val, a *args) val {

@@ -2,11 +2,12 @@ package template
 
 import (
 	"sort"
+	"strconv"
 
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// source is a field of a message (or of a tool definition) that text comes from.
+// source is a field of a message (or a tool definition) that text comes from.
 type source struct {
 	message int    // index, or toolMessage
 	field   string // "content", "tool_calls[0].function.arguments.city"
@@ -15,18 +16,57 @@ type source struct {
 // toolMessage stands in source.message for text that comes from the tool definitions.
 const toolMessage = -2
 
-// seg says where the bytes of a text up to end (from the end of the seg before) come from: byte off of src, one for one;
-// a nil src is the template.
+// seg says where the bytes of a text up to end (from the end of the seg before) come from; a nil src is the template.
 type seg struct {
 	end, off int32
 	src      *source
+	mode     mode
 }
+
+// mode is how the bytes of a seg follow from those of its source.
+type mode uint8
+
+const (
+	linear mode = iota // one for one from byte off on
+	flat               // all stand for byte off
+	quoted             // the source's text from byte off on, with escapes and between quotes, as JSON and repr write it
+)
 
 // prov is the provenance of a text, carried as the tag of a value. A nil prov is template text. On numbers, None and the
 // like it has one seg, whose end means nothing: whatever is printed of the value comes from there.
 type prov struct {
-	segs   []seg
-	markup bool // the text is a Markup object: HTML-safe
+	segs    []seg
+	markup  bool // the text is a Markup object: HTML-safe
+	escapes bool // some seg is quoted
+}
+
+// rawProv is the provenance of v, in which segs may be quoted; to copy whole texts.
+func rawProv(v val) *prov {
+	p, _ := v.Tag().(*prov)
+	return p
+}
+
+// provOf is the provenance of v, in which no seg is quoted: every part of the text can be told apart.
+func provOf(v val) *prov {
+	p := rawProv(v)
+	if p == nil || !p.escapes {
+		return p
+	}
+	var b provBuilder
+	start := 0
+	for _, s := range p.segs {
+		if s.mode == quoted {
+			b.unquote(v.Text()[start:s.end], s.src, s.off)
+		} else {
+			b.add(int(s.end)-start, s.src, s.off, s.mode)
+		}
+		start = int(s.end)
+	}
+	out := b.prov()
+	if p.markup {
+		out = markupProv(out)
+	}
+	return out
 }
 
 // ClassName makes the repr of a Markup say so.
@@ -37,16 +77,11 @@ func (p *prov) ClassName() string {
 	return ""
 }
 
-func provOf(v val) *prov {
-	p, _ := v.Tag().(*prov)
-	return p
-}
-
 func isMarkup(v val) bool {
 	if v.Kind() != pyvalue.KindStr {
 		return false
 	}
-	p := provOf(v)
+	p := rawProv(v)
 	return p != nil && p.markup
 }
 
@@ -66,7 +101,7 @@ func plainProv(p *prov) *prov {
 	if p.segs == nil {
 		return nil
 	}
-	return &prov{segs: p.segs}
+	return &prov{segs: p.segs, escapes: p.escapes}
 }
 
 // markupProv is p with the Markup flag.
@@ -74,7 +109,7 @@ func markupProv(p *prov) *prov {
 	if p == nil {
 		return &prov{markup: true}
 	}
-	return &prov{segs: p.segs, markup: true}
+	return &prov{segs: p.segs, escapes: p.escapes, markup: true}
 }
 
 // slice is the provenance of bytes i to j of the text.
@@ -103,84 +138,163 @@ func (p *prov) at(i int) (*source, int32) {
 	if p == nil || len(p.segs) == 0 {
 		return nil, 0
 	}
-	n := sort.Search(len(p.segs), func(k int) bool { return int(p.segs[k].end) > i })
-	if n == len(p.segs) {
-		n--
-	}
-	start := int32(0)
-	if n > 0 {
-		start = p.segs[n-1].end
-	}
+	n := min(p.find(i), len(p.segs)-1)
 	s := p.segs[n]
-	if s.src == nil {
-		return nil, 0
+	if s.src == nil || s.mode == flat {
+		return s.src, s.off
 	}
-	return s.src, s.off + max(0, min(int32(i), s.end)-start)
+	return s.src, s.off + max(0, min(int32(i), s.end)-p.start(n))
+}
+
+// find is the index of the seg that holds byte i.
+func (p *prov) find(i int) int {
+	return sort.Search(len(p.segs), func(k int) bool { return int(p.segs[k].end) > i })
+}
+
+// start is where seg k begins.
+func (p *prov) start(k int) int32 {
+	if k == 0 {
+		return 0
+	}
+	return p.segs[k-1].end
 }
 
 // provBuilder collects the segs of a text that is being put together.
 type provBuilder struct {
-	segs []seg
-	n    int32 // length of the text so far
+	segs    []seg
+	n       int32 // length of the text so far
+	escapes bool
 }
 
 // add says that the next n bytes come from src, byte off on.
-func (b *provBuilder) add(n int, src *source, off int32) {
+func (b *provBuilder) add(n int, src *source, off int32, m mode) {
 	if n == 0 {
 		return
 	}
 	start := b.n
 	b.n += int32(n)
-	if k := len(b.segs) - 1; k >= 0 && b.segs[k].src == src {
+	if m == quoted {
+		b.escapes = true
+	} else if k := len(b.segs) - 1; k >= 0 && b.segs[k].src == src {
 		last := &b.segs[k]
-		first := int32(0)
-		if k > 0 {
-			first = b.segs[k-1].end
+		follows := last.mode == m && m == flat && last.off == off
+		if last.mode == linear && m == linear {
+			first := int32(0)
+			if k > 0 {
+				first = b.segs[k-1].end
+			}
+			follows = last.off+(start-first) == off
 		}
-		if src == nil || last.off+(start-first) == off {
+		if src == nil || follows {
 			last.end = b.n
 			return
 		}
 	}
-	b.segs = append(b.segs, seg{b.n, off, src})
+	b.segs = append(b.segs, seg{b.n, off, src, m})
 }
 
-// addSlice says that the next bytes are bytes i to j of a text with provenance p.
+// addSlice says that the next bytes are bytes i to j of a text with provenance p, which has no quoted segs.
 func (b *provBuilder) addSlice(p *prov, i, j int) {
 	if p == nil || len(p.segs) == 0 {
-		b.add(j-i, nil, 0)
+		b.add(j-i, nil, 0, linear)
 		return
 	}
 	k := 0
 	if i > 0 {
-		k = sort.Search(len(p.segs), func(k int) bool { return int(p.segs[k].end) > i })
+		k = p.find(i)
 	}
 	for ; k < len(p.segs) && i < j; k++ {
-		start := 0
-		if k > 0 {
-			start = int(p.segs[k-1].end)
-		}
 		s := p.segs[k]
 		end := min(int(s.end), j)
 		off := s.off
-		if s.src != nil {
-			off += int32(i - start)
+		if s.src != nil && s.mode == linear {
+			off += int32(i) - p.start(k)
 		}
-		b.add(end-i, s.src, off)
+		b.add(end-i, s.src, off, s.mode)
 		i = end
 	}
 	if i < j {
-		b.add(j-i, nil, 0)
+		b.add(j-i, nil, 0, linear)
 	}
 }
 
 // addAll says that the next n bytes are a whole text with provenance p.
 func (b *provBuilder) addAll(p *prov, n int) {
-	if p != nil && len(p.segs) == 1 {
-		b.add(n, p.segs[0].src, p.segs[0].off)
+	if p == nil || len(p.segs) == 0 {
+		b.add(n, nil, 0, linear)
 		return
 	}
-	b.addSlice(p, 0, n)
+	if len(p.segs) == 1 {
+		s := &p.segs[0]
+		b.add(n, s.src, s.off, s.mode)
+		return
+	}
+	start := int32(0)
+	for i := range p.segs {
+		s := &p.segs[i]
+		b.add(int(s.end-start), s.src, s.off, s.mode)
+		start = s.end
+	}
+	if int(start) < n {
+		b.add(n-int(start), nil, 0, linear)
+	}
+}
+
+// unquote says that the next bytes are s: the text of src from byte off on, escaped and between quotes.
+func (b *provBuilder) unquote(s string, src *source, off int32) {
+	eachEscape(s, func(out, in int) {
+		if out == in && in > 0 {
+			b.add(out, src, off, linear)
+		} else {
+			b.add(out, src, off, flat)
+		}
+		off += int32(in)
+	})
+}
+
+// eachEscape walks a quoted text: runs that stand for themselves, and escapes (and quotes) of out bytes that stand for in
+// bytes of the text.
+func eachEscape(s string, f func(out, in int)) {
+	f(1, 0)
+	run := 1
+	for i := 1; i < len(s)-1; {
+		if s[i] != '\\' {
+			i++
+			continue
+		}
+		if run < i {
+			f(i-run, i-run)
+		}
+		out, in := escapeAt(s[i : len(s)-1])
+		f(out, in)
+		i += out
+		run = i
+	}
+	if run < len(s)-1 {
+		f(len(s)-1-run, len(s)-1-run)
+	}
+	if len(s) > 1 {
+		f(1, 0)
+	}
+}
+
+// escapeAt is the length of the escape s begins with, and of the UTF-8 it stands for.
+func escapeAt(s string) (out, in int) {
+	digits := 0
+	if len(s) > 1 {
+		digits = map[byte]int{'x': 2, 'u': 4, 'U': 8}[s[1]]
+	}
+	if digits == 0 || len(s) < 2+digits {
+		return min(2, len(s)), 1
+	}
+	r, err := strconv.ParseUint(s[2:2+digits], 16, 32)
+	if err != nil {
+		return 2, 1
+	}
+	if r >= 0xd800 && r < 0xdc00 && len(s) >= 12 && s[6] == '\\' && s[7] == 'u' && (s[8] == 'd' || s[8] == 'D') && s[9] > 'b' {
+		return 12, 4
+	}
+	return 2 + digits, len(pyvalue.AppendRune(nil, rune(r)))
 }
 
 // prov returns a copy of what was collected; nil if all of it is template text.
@@ -192,11 +306,11 @@ func (b *provBuilder) prov() *prov {
 		one := &struct {
 			prov
 			seg [1]seg
-		}{seg: [1]seg{b.segs[0]}}
+		}{prov{escapes: b.escapes}, [1]seg{b.segs[0]}}
 		one.segs = one.seg[:]
 		return &one.prov
 	}
-	return &prov{segs: append(make([]seg, 0, len(b.segs)), b.segs...)}
+	return &prov{segs: append(make([]seg, 0, len(b.segs)), b.segs...), escapes: b.escapes}
 }
 
 // builder puts a text together with its provenance.
@@ -205,6 +319,7 @@ type builder struct {
 	p provBuilder
 }
 
+// write appends a whole text.
 func (b *builder) write(s string, p *prov) {
 	b.b = append(b.b, s...)
 	b.p.addAll(p, len(s))
@@ -219,35 +334,41 @@ func (b *builder) writeSlice(s string, p *prov, i, j int) {
 func (b *builder) writeFrom(s []byte, p *prov, i int) {
 	b.b = append(b.b, s...)
 	src, off := p.at(i)
-	b.p.add(len(s), src, off)
+	b.p.add(len(s), src, off, flat)
 }
 
 func (b *builder) value() val { return str(string(b.b), b.p.prov()) }
 
 func (b *builder) reset() {
-	b.b, b.p.segs, b.p.n = b.b[:0], b.p.segs[:0], 0
+	b.b, b.p.segs, b.p.n, b.p.escapes = b.b[:0], b.p.segs[:0], 0, false
 }
 
-// marker turns the calls of a pyvalue printer into segs. text must be the bytes appended from base on.
+// marker turns the calls of a pyvalue printer into segs. A text inside a container that was itself put together from
+// several sources counts as its first one, whole: the printed bytes are not at hand to map each.
 type marker struct {
-	p    *provBuilder
+	b    *builder
+	st   *state
 	base int // where in the printer's buffer the text starts
 
 	open bool
 	v    val
-	src  int // byte of v's text the pending bytes come from, -1 for punctuation
 	dst  int
-	st   *state
 }
 
-func (m *marker) mark(v val, src, dst int) {
+func (m *marker) mark(v val, dst int) {
 	m.st.room(dst - m.base)
-	m.flush(dst, v, src)
-	m.open, m.v, m.src, m.dst = true, v, src, dst
+	m.flush(dst)
+	m.open, m.v, m.dst = true, v, dst
 }
 
-// flush accounts for the bytes since the last mark; next and nextSrc are the leaf and place of the mark that follows.
-func (m *marker) flush(dst int, next val, nextSrc int) {
+// simple reports whether the pending leaf is a text that is a field, whole or from some byte on.
+func (m *marker) simple() bool {
+	p := rawProv(m.v)
+	return p == nil || len(p.segs) == 0 || len(p.segs) == 1 && p.segs[0].mode == linear && !p.markup
+}
+
+// flush accounts for the bytes since the last mark.
+func (m *marker) flush(dst int) {
 	n := dst - m.dst
 	if !m.open || n <= 0 {
 		return
@@ -255,17 +376,14 @@ func (m *marker) flush(dst int, next val, nextSrc int) {
 	switch m.v.Kind() {
 	case pyvalue.KindList, pyvalue.KindTuple, pyvalue.KindDict:
 		src, _ := m.v.Tag().(*source)
-		m.p.add(n, src, 0)
+		m.b.p.add(n, src, 0, flat)
 		return
+	case pyvalue.KindStr:
+		if p := rawProv(m.v); p != nil && len(p.segs) == 1 && m.simple() && p.segs[0].src != nil {
+			m.b.p.add(n, p.segs[0].src, p.segs[0].off, quoted)
+			return
+		}
 	}
-	p := provOf(m.v)
-	if m.v.Kind() == pyvalue.KindStr && m.src >= 0 && next.Kind() == pyvalue.KindStr && nextSrc-m.src == n && next.Text() == m.v.Text() {
-		m.p.addSlice(p, m.src, m.src+n)
-		return
-	}
-	src, off := p.at(max(m.src, 0))
-	if m.v.Kind() != pyvalue.KindStr {
-		off = 0
-	}
-	m.p.add(n, src, off)
+	src, off := rawProv(m.v).at(0)
+	m.b.p.add(n, src, off, flat)
 }

@@ -150,7 +150,7 @@ func (st *state) write(s string, p *prov) {
 func (st *state) print(v val) {
 	st.step()
 	if v.Kind() == pyvalue.KindStr {
-		st.write(v.Text(), provOf(v))
+		st.write(v.Text(), rawProv(v))
 		return
 	}
 	n := len(st.out.b)
@@ -162,7 +162,7 @@ func (st *state) print(v val) {
 func (st *state) appendText(b *builder, v val) {
 	if v.Kind() == pyvalue.KindStr {
 		st.room(len(v.Text()))
-		b.write(v.Text(), provOf(v))
+		b.write(v.Text(), rawProv(v))
 		return
 	}
 	st.append(b, func(dst []byte, m pyvalue.Marker) ([]byte, error) { return pyvalue.AppendStr(dst, v, m) })
@@ -170,11 +170,11 @@ func (st *state) appendText(b *builder, v val) {
 
 // append lets a printer of package pyvalue append to b, and keeps track of where its output comes from.
 func (st *state) append(b *builder, printer func(dst []byte, m pyvalue.Marker) ([]byte, error)) {
-	m := marker{p: &b.p, base: len(b.b), st: st}
+	m := marker{b: b, base: len(b.b), st: st}
 	out, err := printer(b.b, m.mark)
 	check(err)
 	b.b = out
-	m.flush(len(out), missing, -1)
+	m.flush(len(out))
 }
 
 // text is str(v) with its provenance.

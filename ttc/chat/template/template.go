@@ -2,6 +2,7 @@ package template
 
 import (
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/nat-go/nat-go/ttc/pyvalue"
@@ -74,11 +75,12 @@ type Input struct {
 type Span struct {
 	Start, End int    // bytes of Result.Text
 	Message    int    // index of the message, or FromTools
-	Field      string // "content", "content[0].text", "tool_calls[0].function.arguments.city"; the field's own place
-	// Offset is the byte of the field's text that the run starts at. The bytes of the run are those of the field from
-	// there on, one for one; where a filter wrote other bytes in place of one (an escape, an upper case), the run is those
-	// bytes and Offset is the one they stand for. In a value that is no text, Offset is 0.
+	Field      string // "content", "content[0].text", "tool_calls[0].function.arguments.city"
+	// Offset is the byte of the field's text that the run starts at. The run is the field's bytes from there on, one for
+	// one, unless it is Flat: then all of it stands for what is at Offset (an escape, an upper case that is longer, a
+	// number, the punctuation of an object).
 	Offset int
+	Flat   bool
 }
 
 // FromTools is Span.Message for text that comes from the tool definitions.
@@ -87,8 +89,48 @@ const FromTools = toolMessage
 // Result is a rendered conversation.
 type Result struct {
 	Text        string   // WTF-8
-	Spans       []Span   // in order, without overlaps
 	Generations [][2]int // byte ranges of {% generation %} blocks; nil if the template has none
+
+	segs []seg
+}
+
+// Spans iterates over the runs of the text that come from messages and tools, in order, without overlaps.
+func (r *Result) Spans() iter.Seq[Span] {
+	return func(yield func(Span) bool) {
+		start := 0
+		for _, s := range r.segs {
+			end := int(s.end)
+			if s.src != nil && !s.spans(r.Text[start:end], start, yield) {
+				return
+			}
+			start = end
+		}
+	}
+}
+
+// spans hands out the spans of one seg, whose text starts at byte start of the output.
+func (s seg) spans(text string, start int, yield func(Span) bool) bool {
+	span := Span{Start: start, End: start + len(text), Message: s.src.message, Field: s.src.field, Offset: int(s.off), Flat: s.mode == flat}
+	if s.mode != quoted {
+		return yield(span)
+	}
+	more := true
+	eachEscape(text, func(out, in int) {
+		span.End, span.Flat = span.Start+out, out != in
+		more = more && yield(span)
+		span.Start, span.Offset = span.End, span.Offset+in
+	})
+	return more
+}
+
+// Origin returns where byte i of the text comes from, and false if it is the template's own.
+func (r *Result) Origin(i int) (message int, field string, ok bool) {
+	p := prov{segs: r.segs}
+	n := p.find(i)
+	if n >= len(r.segs) || r.segs[n].src == nil {
+		return 0, "", false
+	}
+	return r.segs[n].src.message, r.segs[n].src.field, true
 }
 
 // Render renders a conversation. The error is an *Error: the template refused the conversation (raise_exception), used
@@ -112,7 +154,7 @@ func (t *Template) Render(in Input) (res Result, err error) {
 		st.release()
 	}()
 	t.run(st)
-	return Result{Text: string(st.out.b), Spans: spans(st.out.p.segs), Generations: st.generations}, nil
+	return Result{Text: string(st.out.b), Generations: st.generations, segs: append([]seg(nil), st.out.p.segs...)}, nil
 }
 
 // variables is the context transformers gives a template: messages, tools, documents and add_generation_prompt are always
@@ -131,22 +173,4 @@ func variables(in Input) map[string]val {
 		}
 	}
 	return vars
-}
-
-func spans(segs []seg) []Span {
-	n := 0
-	for i := range segs {
-		if segs[i].src != nil {
-			n++
-		}
-	}
-	out := make([]Span, 0, n)
-	start := 0
-	for _, s := range segs {
-		if s.src != nil {
-			out = append(out, Span{Start: start, End: int(s.end), Message: s.src.message, Field: s.src.field, Offset: int(s.off)})
-		}
-		start = int(s.end)
-	}
-	return out
 }

@@ -67,12 +67,12 @@ func (u *undefined) raise() {
 		of = "None"
 	}
 	if u.name.Kind() == pyvalue.KindStr {
-		throw("UndefinedError", "'%s' has no attribute %s", of, quoted(u.name))
+		throw("UndefinedError", "'%s' has no attribute %s", of, reprOf(u.name))
 	}
-	throw("UndefinedError", "%s has no element %s", of, quoted(u.name))
+	throw("UndefinedError", "%s has no element %s", of, reprOf(u.name))
 }
 
-func quoted(v val) string {
+func reprOf(v val) string {
 	s, err := pyvalue.Repr(v)
 	if err != nil {
 		return v.TypeName()
