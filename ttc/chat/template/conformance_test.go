@@ -156,7 +156,7 @@ func checkGolden(t *testing.T, tmpl *Template, g *golden) bool {
 func checkSpans(t *testing.T, g *golden, in Input, res *Result) bool {
 	t.Helper()
 	last := 0
-	for s := range res.Spans() {
+	for s := range res.Exact() {
 		if s.Start < last || s.End <= s.Start || s.End > len(res.Text) {
 			t.Errorf("%s %s: span %+v after %d", g.template, g.name, s, last)
 			return false

@@ -142,7 +142,7 @@ func render(src string) answer {
 
 func spansFit(res *Result) error {
 	last := 0
-	for s := range res.Spans() {
+	for s := range res.Exact() {
 		if s.Start < last || s.End <= s.Start || s.End > len(res.Text) || s.Offset < 0 {
 			return fmt.Errorf("span %+v after %d of %d", s, last, len(res.Text))
 		}

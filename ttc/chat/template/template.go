@@ -76,12 +76,24 @@ type Span struct {
 	Start, End int    // bytes of Result.Text
 	Message    int    // index of the message, or FromTools
 	Field      string // "content", "content[0].text", "tool_calls[0].function.arguments.city"
-	// Offset is the byte of the field's text that the run starts at. The run is the field's bytes from there on, one for
-	// one, unless it is Flat: then all of it stands for what is at Offset (an escape, an upper case that is longer, a
-	// number, the punctuation of an object).
-	Offset int
-	Flat   bool
+	Offset     int    // byte of the field's text that the run starts at
+	Mode       Mode   // how the run's bytes follow from the field's
 }
+
+// Mode is how the bytes of a span follow from those of the field.
+type Mode = mode
+
+// The modes.
+const (
+	// Linear: the run is the field's bytes from Offset on, one for one (or those with a change that keeps their lengths, as
+	// most changes of case do).
+	Linear = linear
+	// Flat: all of the run stands for what is at Offset: an escape, a number, the punctuation of an object.
+	Flat = flat
+	// Quoted: the run is the field's text from Offset on as JSON or Python's repr write it, with quotes and escapes. Exact
+	// takes it apart.
+	Quoted = quoted
+)
 
 // FromTools is Span.Message for text that comes from the tool definitions.
 const FromTools = toolMessage
@@ -89,48 +101,53 @@ const FromTools = toolMessage
 // Result is a rendered conversation.
 type Result struct {
 	Text        string   // WTF-8
+	Spans       []Span   // in order, without overlaps
 	Generations [][2]int // byte ranges of {% generation %} blocks; nil if the template has none
-
-	segs []seg
 }
 
-// Spans iterates over the runs of the text that come from messages and tools, in order, without overlaps.
-func (r *Result) Spans() iter.Seq[Span] {
+// Exact iterates over the spans with every quoted one taken apart into linear and flat ones.
+func (r *Result) Exact() iter.Seq[Span] {
 	return func(yield func(Span) bool) {
-		start := 0
-		for _, s := range r.segs {
-			end := int(s.end)
-			if s.src != nil && !s.spans(r.Text[start:end], start, yield) {
+		for _, s := range r.Spans {
+			if !s.exact(r.Text[s.Start:s.End], yield) {
 				return
 			}
-			start = end
 		}
 	}
 }
 
-// spans hands out the spans of one seg, whose text starts at byte start of the output.
-func (s seg) spans(text string, start int, yield func(Span) bool) bool {
-	span := Span{Start: start, End: start + len(text), Message: s.src.message, Field: s.src.field, Offset: int(s.off), Flat: s.mode == flat}
-	if s.mode != quoted {
-		return yield(span)
+func (s Span) exact(text string, yield func(Span) bool) bool {
+	if s.Mode != quoted {
+		return yield(s)
 	}
 	more := true
 	eachEscape(text, func(out, in int) {
-		span.End, span.Flat = span.Start+out, out != in
-		more = more && yield(span)
-		span.Start, span.Offset = span.End, span.Offset+in
+		s.End, s.Mode = s.Start+out, linear
+		if out != in {
+			s.Mode = flat
+		}
+		more = more && yield(s)
+		s.Start, s.Offset = s.End, s.Offset+in
 	})
 	return more
 }
 
-// Origin returns where byte i of the text comes from, and false if it is the template's own.
-func (r *Result) Origin(i int) (message int, field string, ok bool) {
-	p := prov{segs: r.segs}
-	n := p.find(i)
-	if n >= len(r.segs) || r.segs[n].src == nil {
-		return 0, "", false
+func spans(segs []seg) []Span {
+	n := 0
+	for i := range segs {
+		if segs[i].src != nil {
+			n++
+		}
 	}
-	return r.segs[n].src.message, r.segs[n].src.field, true
+	out := make([]Span, 0, n)
+	start := int32(0)
+	for i := range segs {
+		if s := &segs[i]; s.src != nil {
+			out = append(out, Span{int(start), int(s.end), s.src.message, s.src.field, int(s.off), s.mode})
+		}
+		start = segs[i].end
+	}
+	return out
 }
 
 // Render renders a conversation. The error is an *Error: the template refused the conversation (raise_exception), used
@@ -154,7 +171,7 @@ func (t *Template) Render(in Input) (res Result, err error) {
 		st.release()
 	}()
 	t.run(st)
-	return Result{Text: string(st.out.b), Generations: st.generations, segs: append([]seg(nil), st.out.p.segs...)}, nil
+	return Result{Text: string(st.out.b), Spans: spans(st.out.p.segs), Generations: st.generations}, nil
 }
 
 // variables is the context transformers gives a template: messages, tools, documents and add_generation_prompt are always
