@@ -26,8 +26,7 @@ func avx2Constants() {
 	c256.add("-limit", bits(-15.99))
 	c256.add("far", bits(1e30))
 	c256.add("-far", bits(-1e30))
-	c256.add("segments", U32(31))
-	c256.add("ones", U32(1<<32-1))
+	c256.add("seven", U32(7))
 }
 
 func load256(d dtype, base, i Register, e int, v []VecPhysical) {
@@ -177,13 +176,20 @@ func sum256(d dtype) {
 	RET()
 }
 
-// jsd256 is the second pass, 16 entries a step.
+// jsd256 is the second pass: two vectors interleaved, or one where registers do not suffice.
 func jsd256(d dtype, k kind) {
 	a := text("AVX2", k.name()+d.name)
 	arg := func(off int) Mem { return Mem{Base: a, Disp: off} }
 	p := loadPointers(a)
 	A, B, C, E, P := ymm[0:2], ymm[2:4], ymm[4:6], ymm[6:8], ymm[8:10]
-	M := ymm[10:12] // D as it was, for its sign
+	M := ymm[10:12] // D as it was, for its sign; the general table's high index bit, which is the same
+	Q := A          // the derivative, once A is used up
+	early, late := []VecPhysical{E[0], E[1], Y12}, []VecPhysical{A[0], A[1], Y12}
+	if k.grad && !k.even {
+		A, B, C, E, P, M = A[:1], B[:1], C[:1], E[:1], P[:1], M[:1]
+		early, late = []VecPhysical{Y1, Y3, Y12}, []VecPhysical{Y1, Y3, Y12}
+	}
+	width := 8 * len(A)
 	T, far, acc, accG := Y12, Y13, Y14, Y15
 	for _, y := range []VecPhysical{far, acc, accG} {
 		VXORPS(y, y, y)
@@ -195,8 +201,8 @@ func jsd256(d dtype, k kind) {
 	Label("loop")
 	prefetch(1, p.step, p.pfs, p.pft)
 	for u := range 2 {
-		load256(d, p.s, p.i, 16*u, A)
-		load256(d, p.t, p.i, 16*u, B)
+		load256(d, p.s, p.i, width*u, A)
+		load256(d, p.t, p.i, width*u, B)
 		VBROADCASTSS(arg(argRs), T)
 		for j := range A {
 			VSUBPS(T, A[j], A[j])
@@ -215,12 +221,12 @@ func jsd256(d dtype, k kind) {
 		}
 		VBROADCASTSS(arg(argK), T)
 		VBROADCASTSS(arg(argNls), E[0])
-		VBROADCASTSS(arg(argNlt), E[1])
 		for j := range A {
 			VFMADD213PS(E[0], T, A[j])
 		}
+		VBROADCASTSS(arg(argNlt), E[0])
 		for j := range A {
-			VFMADD213PS(E[1], T, B[j])
+			VFMADD213PS(E[0], T, B[j])
 		}
 		for j := range A {
 			VMAXPS(B[j], A[j], A[j])
@@ -233,7 +239,7 @@ func jsd256(d dtype, k kind) {
 				VMOVAPS(C[j], M[j])
 			}
 		}
-		lookup := table256(k, p, C, B, M[0], T, far)
+		lookup := table256(k, p, C, B, M, early, far)
 		exp2_256(A, E, P)
 		for j := range A {
 			VMULPS(P[j], E[j], E[j]) // 2^hi
@@ -242,25 +248,19 @@ func jsd256(d dtype, k kind) {
 			VBROADCASTSS(arg(argLift), T)
 			for j := range A {
 				VMULPS(T, E[j], P[j])
-				sign := M[j]
-				if !k.even {
-					sign = A[j]
-					VPSLLD(Imm(27), B[j], sign) // the upper 16 segments are D < 0
-				}
-				VBLENDVPS(sign, P[j], E[j], E[j])
+				VBLENDVPS(M[j], P[j], E[j], E[j])
 			}
 		}
 		top := degree
 		if k.even {
 			top = narrowDeg
 		}
-		Q := A
 		for j := range A {
-			lookup(top, j, P[j])
+			lookup(top, j, P[j], late)
 		}
 		for r := top - 1; r >= 0; r-- {
 			for j := range A {
-				lookup(r, j, T)
+				lookup(r, j, T, late)
 				if k.grad {
 					if r == top-1 {
 						VMOVAPS(P[j], Q[j])
@@ -281,11 +281,6 @@ func jsd256(d dtype, k kind) {
 		}
 		for j := range A {
 			VMULPS(E[j], Q[j], Q[j])
-		}
-		if !k.even {
-			for j := range A {
-				VPSLLD(Imm(27), B[j], M[j]) // the upper 16 segments are D < 0
-			}
 		}
 		VBROADCASTSS(arg(argSlope), T)
 		for j := range A {
@@ -311,19 +306,23 @@ func jsd256(d dtype, k kind) {
 				ADDQ(R13, R12)
 			}
 		}
-		VADDPS(P[1], P[0], P[0])
-		VADDPS(B[1], B[0], T)
+		sumG := B[0]
+		if len(A) == 2 {
+			VADDPS(P[1], P[0], P[0])
+			VADDPS(B[1], B[0], T)
+			sumG = T
+		}
 		VADDPS(P[0], acc, acc)
-		VEXTRACTF128(Imm(1), T, P[1].AsX())
-		VCVTPS2PD(T.AsX(), T)
-		VCVTPS2PD(P[1].AsX(), P[1])
+		VEXTRACTF128(Imm(1), sumG, P[0].AsX())
+		VCVTPS2PD(sumG.AsX(), T)
+		VCVTPS2PD(P[0].AsX(), P[0])
 		VADDPD(T, accG, accG)
-		VADDPD(P[1], accG, accG)
+		VADDPD(P[0], accG, accG)
 		for j := range A {
-			VMOVUPS(B[j], Mem{Base: p.g, Index: p.i, Scale: 4, Disp: 4*16*u + 32*j})
+			VMOVUPS(B[j], Mem{Base: p.g, Index: p.i, Scale: 4, Disp: 4*width*u + 32*j})
 		}
 	}
-	ADDQ(Imm(32), p.i)
+	ADDQ(Imm(uint64(2*width)), p.i)
 	CMPQ(p.i, p.n)
 	JLT(LabelRef("loop"))
 	if k.grad {
@@ -344,11 +343,13 @@ func jsd256(d dtype, k kind) {
 	RET()
 }
 
-// table256 turns D in C into an argument within its segment and returns how to load a coefficient for vector j. The
-// even table has 8 segments, which a permute selects; the general one has 32 and is gathered.
-func table256(k kind, p pointers, C, I []VecPhysical, mask, T, far VecPhysical) func(r, j int, dst VecPhysical) {
+// table256 turns D in C into an argument within its segment and returns how to load a coefficient for vector j, with
+// scratch registers. The even table has 8 segments, which one permute selects. The general one has 32: four permutes
+// and three blends, still a third of what a gather takes.
+func table256(k kind, p pointers, C, I, M, tmp []VecPhysical, far VecPhysical) func(r, j int, dst VecPhysical, tmp []VecPhysical) {
+	T := Y12
 	if k.even {
-		lookup := func(r, j int, dst VecPhysical) {
+		lookup := func(r, j int, dst VecPhysical, _ []VecPhysical) {
 			VPERMPS(Mem{Base: p.tab, Disp: 32 * (1 + r)}, I[j], dst)
 		}
 		for j := range C {
@@ -364,14 +365,22 @@ func table256(k kind, p pointers, C, I []VecPhysical, mask, T, far VecPhysical) 
 			VPSRLD(Imm(22), I[j], I[j])
 		}
 		for j := range C {
-			lookup(-1, j, T)
+			lookup(-1, j, T, nil)
 			VSUBPS(T, C[j], C[j])
 		}
 		return lookup
 	}
-	lookup := func(r, j int, dst VecPhysical) {
-		VPCMPEQD(mask, mask, mask) // a gather clears its mask
-		VGATHERDPS(mask, Mem{Base: p.tab, Disp: 128 * (1 + r), Index: I[j], Scale: 4}, dst)
+	// Permutes look at bits 0..2 of I, blends at bit 31: bit 3 of the segment in I, bit 4 in M.
+	lookup := func(r, j int, dst VecPhysical, tmp []VecPhysical) {
+		quarter := func(q int, to VecPhysical) { VPERMPS(Mem{Base: p.tab, Disp: 128*(1+r) + 32*q}, I[j], to) }
+		a, b := tmp[0], tmp[1]
+		quarter(0, a)
+		quarter(1, b)
+		VBLENDVPS(I[j], b, a, a)
+		quarter(2, b)
+		quarter(3, dst)
+		VBLENDVPS(I[j], dst, b, b)
+		VBLENDVPS(M[j], b, a, dst)
 	}
 	for j := range C {
 		VANDPS(c256.mem("abs"), C[j], T)
@@ -386,10 +395,13 @@ func table256(k kind, p pointers, C, I []VecPhysical, mask, T, far VecPhysical) 
 		VMAXPS(c256.mem("-limit"), I[j], I[j])
 		VROUNDPS(Imm(9), I[j], I[j])
 		VCVTPS2DQ(I[j], I[j])
-		VPAND(c256.mem("segments"), I[j], I[j])
+		VPSLLD(Imm(27), I[j], M[j])
+		VPSLLD(Imm(28), I[j], T)
+		VPAND(c256.mem("seven"), I[j], I[j])
+		VPOR(T, I[j], I[j])
 	}
 	for j := range C {
-		lookup(-1, j, T)
+		lookup(-1, j, T, tmp)
 		VSUBPS(T, C[j], C[j])
 	}
 	return lookup
