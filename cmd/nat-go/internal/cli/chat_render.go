@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/render"
+	"github.com/nat-go/nat-go/collator"
+)
+
+func newChatRenderCmd() *cobra.Command {
+	var source, input, now string
+	var normalise bool
+	cmd := &cobra.Command{
+		Use:   "render --template T --input F",
+		Short: "Render conversations with a chat template, as transformers does",
+		Long: `Render conversations with a chat template, as transformers does.
+
+Reads JSON lines {"messages", "tools"?, "kwargs"?, "add_generation_prompt"?} and writes one line for each, in order:
+{"ok":true,"text":"...","spans":[{"start","end","message","field"}...]}, or
+{"ok":false,"error":{"code","message","line","column"}}.
+
+A span says which bytes of the text come from which field of which message; the rest is the template's. bos_token,
+eos_token, enable_thinking and the like come in kwargs. Messages are rendered as they are, but for transformers' aliases of
+reasoning; --normalize parses arguments that are text and makes null content empty, as runs do with traces.`,
+		Example: `  nat-go chat render --template chat_template.jinja --input conversations.jsonl`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			text, err := readTemplate(source)
+			if err != nil {
+				return err
+			}
+			r := render.New(text)
+			r.Normalise = normalise
+			if r.Now, err = collator.ParseTemplateTime(now); err != nil {
+				return exit.Usagef("--now: %v", err)
+			}
+			in, err := openInput(cmd, input)
+			if err != nil {
+				return err
+			}
+			defer in.Close()
+			if err := r.Answer(in, cmd.OutOrStdout()); err != nil {
+				return exit.With(exit.Failed, err)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&source, "template", "", "chat template file, or a folder with a chat_template.jinja")
+	cmd.Flags().StringVar(&input, "input", "-", "file of JSON lines; - or /dev/stdin reads standard input")
+	cmd.Flags().StringVar(&now, "now", collator.DefaultTemplateTime, "what strftime_now shows; the clock is never read")
+	cmd.Flags().BoolVar(&normalise, "normalize", false, "prepare messages as runs prepare traces")
+	cmd.Flags().Bool("json", true, "always on: answers are JSON lines")
+	_ = cmd.MarkFlagRequired("template")
+	return cmd
+}
+
+// readTemplate reads a template file, or that of a model's folder.
+func readTemplate(path string) (string, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		path = filepath.Join(path, "chat_template.jinja")
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", exit.With(exit.Usage, err)
+	}
+	return string(b), nil
+}
