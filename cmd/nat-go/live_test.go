@@ -90,7 +90,8 @@ func TestEndpointSource(t *testing.T) {
 		workflow(w, r)
 	}))
 	t.Cleanup(h.Close)
-	p := live(t, fmt.Sprintf("{_type: endpoint, endpoint: %q, dataset: q.json, max_concurrency: 1, token: %q}", h.URL+"/generate", canary), map[string]string{"q.json": twoQuestions})
+	p := live(t, fmt.Sprintf("{_type: endpoint, endpoint: %q, dataset: q.json, max_concurrency: 1, token: %q}", h.URL+"/generate", canary), map[string]string{
+		"q.json": twoQuestions, "flags.yml": strings.Replace(fmt.Sprintf(liveConfig, ""), "sources: {s: }", "", 1)})
 	r := p.natgo(t, 3, "finetune", "run", "--config_file", "finetune.yml", "--run-id", "r1")
 	if !strings.Contains(r.stderr, "finetune resume out/r1") {
 		t.Error(r.stderr)
@@ -102,6 +103,14 @@ func TestEndpointSource(t *testing.T) {
 		t.Errorf("exit %d, asked %d times\n%s\n%s", r.code, asked.Load(), r.stdout, r.stderr)
 	}
 	p.noSecrets(t)
+	r = p.natgo(t, 0, "finetune", "run", "--config_file", "flags.yml", "--endpoint", h.URL, "--dataset", "q.json", "--run-id", "r2", "--json")
+	if examples(t, r) != 2 {
+		t.Error(r.stdout)
+	}
+	r = p.natgo(t, 2, "finetune", "run", "--config_file", "flags.yml", "--endpoint", h.URL, "--from", "x")
+	if !strings.Contains(r.stderr, "use one of the two") {
+		t.Error(r.stderr)
+	}
 }
 
 func TestCommandSource(t *testing.T) {
@@ -210,4 +219,39 @@ func realNAT(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return filepath.Join(dir, "bin")
+}
+
+// TestLocalTrainer: a program that trains is started, watched and waited for; left, it goes on, and is found again.
+func TestLocalTrainer(t *testing.T) {
+	demo, err := filepath.Abs(filepath.Join("..", "..", "examples", "demo", "workflow_output.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := live(t, "{_type: workflow_output, path: "+demo+"}", map[string]string{})
+	yaml, err := os.ReadFile(filepath.Join(p.dir, "finetune.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Replace(string(yaml), "trainer: t,", "trainer: t, trainer_adapter: x,", 1) + `
+trainer_adapters:
+  x:
+    _type: exec_trainer_adapter
+    poll_interval: 20ms
+    command: [/bin/sh, -c, 'wc -l < "$1"; for i in 1 2 3; do echo "step=$i total_steps=3 loss=0.5"; sleep 0.1; done; exit $2', sh, "{train_file}", "0"]
+`
+	for name, text := range map[string]string{"good.yml": text, "bad.yml": strings.Replace(text, `"0"]`, `"5"]`, 1)} {
+		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := p.natgo(t, 0, "finetune", "run", "--config_file", "good.yml", "--run-id", "r1"); !strings.Contains(r.stderr, "step=3 total_steps=3") {
+		t.Errorf("the trainer's output is not shown: %s", r.stderr)
+	}
+	if r := p.natgo(t, 1, "finetune", "run", "--config_file", "bad.yml", "--run-id", "r2"); !strings.Contains(r.stderr, "exit status 5") {
+		t.Error(r.stderr)
+	}
+	p.natgo(t, 0, "finetune", "run", "--config_file", "good.yml", "--run-id", "r3", "--detach")
+	if r := p.natgo(t, 0, "finetune", "wait", "out/r3"); !strings.Contains(r.stdout, "completed") {
+		t.Error(r.stdout)
+	}
 }

@@ -22,6 +22,7 @@ func newFinetuneRunCmd() *cobra.Command {
 	var req finetune.Request
 	var compat string
 	var seed int64
+	var timeout int
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "run [--config_file FILE] [--from PATH ...]",
@@ -35,6 +36,10 @@ func newFinetuneRunCmd() *cobra.Command {
 				return exit.Usagef("--compat %s: the only other tool to be compatible with is nat", compat)
 			}
 			req.Compat = compat == "nat"
+			req.EndpointTimeout = time.Duration(timeout) * time.Second
+			if timeout < 1 {
+				return exit.Usagef("--endpoint_timeout %d: at least one second", timeout)
+			}
 			if cmd.Flags().Changed("seed") {
 				req.Seed = &seed
 			}
@@ -47,6 +52,9 @@ func newFinetuneRunCmd() *cobra.Command {
 	f.StringVar(&req.ConfigFile, "config_file", "", "configuration: a NAT file, or one of nat-go's with `base: nat.yml`")
 	f.StringArrayVarP(&req.Overrides, "override", "o", nil, "override a setting: PATH=VALUE or PATH VALUE (repeatable)")
 	f.StringArrayVar(&req.From, "from", nil, "input file, folder or pattern (repeatable); each file is a collection run")
+	f.StringVar(&req.Endpoint, "endpoint", "", "collect from the nat serve at this address rather than read inputs")
+	f.IntVar(&timeout, "endpoint_timeout", 300, "seconds that the endpoint may take for one question")
+	f.StringVar(&req.Dataset, "dataset", "", "questions for --endpoint: .json, .jsonl or .csv; default: those of eval.general.dataset")
 	f.StringVar(&req.Source, "source", "", "how inputs are read; default: told from the first entry")
 	f.StringArrayVar(&req.Builders, "builder", nil, "without a configuration: dpo, or a builder's type (repeatable)")
 	f.StringArrayVar(&req.Formats, "format", nil, "row format to write (repeatable); see `nat-go formats`")
@@ -80,7 +88,11 @@ func withRun(cmd *cobra.Command, asJSON bool, run func(context.Context, finetune
 		return exit.Environmentf("can't find this program's own file: %w", err)
 	}
 	progress := newProgress(stderr)
-	env := finetune.Env{Log: newLogger(stderr), Self: self, Now: time.Now, Getenv: os.LookupEnv, Leave: leave, Progress: progress.show,
+	printed := func(b []byte) {
+		progress.end()
+		_, _ = stderr.Write(b)
+	}
+	env := finetune.Env{Output: printed, Log: newLogger(stderr), Self: self, Now: time.Now, Getenv: os.LookupEnv, Leave: leave, Progress: progress.show,
 		Findings: func(fs []schema.Finding) { _ = schema.Text(stderr, fs, colored(stderr)) }}
 	sum, err := run(ctx, env)
 	progress.end()

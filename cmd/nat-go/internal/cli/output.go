@@ -73,6 +73,7 @@ func (p *progress) print(s finetune.Progress) {
 // end clears the line.
 func (p *progress) end() {
 	if p.shown {
+		p.shown = false
 		fmt.Fprint(p.w, "\r\x1b[K")
 	}
 }

@@ -26,9 +26,14 @@ const (
 type collector func(ctx context.Context, r *run, dir string) ([]string, error)
 
 // live sets up a source that makes agent runs, if the block is one. num_runs says how often, where the YAML sets it.
-func (p *plan) live(block *config.Block) (in inputs, is bool) {
+func (p *plan) live(block *config.Block) (in inputs, is bool, err error) {
+	if p.Endpoint != "" {
+		if block, err = p.endpointOfFlags(); err != nil {
+			return in, false, err
+		}
+	}
 	if block == nil || len(p.From) > 0 || p.Source != "" {
-		return in, false
+		return in, false, nil
 	}
 	in.kind = workflowOutput
 	switch c := block.Config.(type) {
@@ -38,7 +43,7 @@ func (p *plan) live(block *config.Block) (in inputs, is bool) {
 			return r.askEndpoint(ctx, *c, runs, dir)
 		}
 		in.open = openNAT(endpointKeys(*c), p.Compat)
-		return in, true
+		return in, true, nil
 	case *command.Config:
 		cfg := *c
 		if p.config.Has("trainers", p.config.Finetuning.Trainer, "num_runs") {
@@ -49,9 +54,29 @@ func (p *plan) live(block *config.Block) (in inputs, is bool) {
 		}
 		in.collect = func(ctx context.Context, r *run, dir string) ([]string, error) { return r.runCommand(ctx, cfg, dir) }
 		in.open = openNAT(p.natKeys(), p.Compat)
-		return in, true
+		return in, true, nil
 	}
-	return in, false
+	return in, false, nil
+}
+
+// endpointOfFlags is NAT's --endpoint, --endpoint_timeout and --dataset as a source.
+func (p *plan) endpointOfFlags() (*config.Block, error) {
+	if len(p.From) > 0 {
+		return nil, exit.Usagef("--endpoint makes inputs and --from names them: use one of the two")
+	}
+	cfg, keys := endpoint.DefaultConfig(), p.natKeys()
+	cfg.Endpoint, cfg.Timeout, cfg.Dataset = p.Endpoint, p.EndpointTimeout, p.Dataset
+	cfg.IDKey, cfg.QuestionKey, cfg.AnswerKey, cfg.TrajectoryKey = keys.IDKey, keys.QuestionKey, keys.AnswerKey, keys.TrajectoryKey
+	if n := p.config.Eval.General.MaxConcurrency; n > 0 {
+		cfg.Concurrency = n
+	}
+	if d := p.config.Eval.General.Dataset; cfg.Dataset == "" && d != nil {
+		cfg.Dataset, _ = d.FilePath.(string)
+	}
+	if cfg.Dataset == "" {
+		return nil, exit.Usagef("--endpoint needs questions: name them with --dataset, or under eval.general.dataset")
+	}
+	return &config.Block{Config: &cfg}, nil
 }
 
 // collect makes the inputs, where the source does that. What was made before an interruption is kept.

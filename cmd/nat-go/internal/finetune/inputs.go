@@ -103,8 +103,8 @@ func chooseInputs(p *plan) (inputs, error) {
 	if err != nil {
 		return inputs{}, err
 	}
-	if in, is := p.live(block); is {
-		return in, nil
+	if in, is, err := p.live(block); is || err != nil {
+		return in, err
 	}
 	in := inputs{kind: p.Source}
 	if in.kind == "" && block != nil {

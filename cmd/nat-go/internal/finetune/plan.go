@@ -86,8 +86,10 @@ func (p *plan) chooseFormats() error {
 	if len(names) == 0 {
 		names = []string{"trl"}
 		if adapter != nil {
-			if kind, ok := kinds.Lookup(adapter.Type); ok && kind.Format != "" {
-				names = []string{kind.Format}
+			if kind, ok := kinds.Lookup(adapter.Type); ok && kind.Format != nil {
+				if f := kind.Format(adapter.Config); f != "" {
+					names = []string{f}
+				}
 			}
 		}
 	}

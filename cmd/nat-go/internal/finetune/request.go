@@ -31,6 +31,10 @@ type Request struct {
 	Detach     bool // don't wait for the job
 	Metrics    string
 
+	Endpoint        string        // collect from a nat serve rather than read inputs
+	EndpointTimeout time.Duration // for one answer
+	Dataset         string        // the questions; empty: those of eval.general.dataset
+
 	NATConfig string // configuration that the program of a command source gets a copy of; that of the run, as it began
 }
 
@@ -43,6 +47,7 @@ type Env struct {
 	Findings func([]schema.Finding)           // told of what the configuration's check has to say
 	Leave    *jobs.Leave                      // a person's wish to leave, by signals; nil: never
 	Progress func(Progress)                   // told now and then how far the run is
+	Output   func([]byte)                     // given what a local trainer prints, while it is waited for
 }
 
 // Progress is how far a step of the run is.

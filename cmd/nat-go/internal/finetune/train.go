@@ -124,7 +124,8 @@ func (r *run) client() (*jobs.Client, error) {
 		return nil, err
 	}
 	c := &jobs.Client{Dir: string(r.plan.folder), Type: kind.Type, Name: name, Adapter: adapter, Log: r.env.Log,
-		Watch: func(u jobs.Update) { r.tell(Progress{Step: "train", Text: u.String()}) }}
+		Output: r.env.Output,
+		Watch:  func(u jobs.Update) { r.tell(Progress{Step: "train", Text: u.String()}) }}
 	if kind.Limits != nil {
 		c.Limits = kind.Limits(cfg)
 	}

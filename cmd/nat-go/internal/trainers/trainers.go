@@ -49,9 +49,10 @@ type Tailer interface {
 
 // Kind is a kind of trainer adapter: a `_type` of the trainer_adapters section.
 type Kind struct {
-	Type   string     // as in YAML
-	Doc    string     // one line
-	Format string     // the row format it reads; empty: any, or batches
+	Type string // as in YAML
+	Doc  string // one line
+	// Format is the row format it reads under this config; empty, or a nil Format: any, or token batches.
+	Format func(config any) string
 	Config func() any // a pointer to a new config struct, for builders/schema to fill
 	// Open makes an adapter from a filled config. It makes no request and touches no file.
 	Open func(config any, env Env) (Adapter, error)

@@ -27,7 +27,7 @@ func Kind() trainers.Kind {
 	return trainers.Kind{
 		Type:   Type,
 		Doc:    "NVIDIA NeMo Customizer: uploads the data set, starts a customization job, deploys the model",
-		Format: "customizer",
+		Format: func(any) string { return "customizer" },
 		Config: func() any { return new(Config) },
 		Open:   func(conf any, env trainers.Env) (trainers.Adapter, error) { return New(conf.(*Config), env) },
 		Limits: func(conf any) trainers.Limits { return conf.(*Config).Limits() },

@@ -39,6 +39,7 @@ func Kind() trainers.Kind {
 	return trainers.Kind{
 		Type:   Type,
 		Doc:    "a local program: TRL, NeMo RL, verl, or your own",
+		Format: func(conf any) string { return conf.(*Config).Format },
 		Config: func() any { return new(Config) },
 		Open:   func(conf any, env trainers.Env) (trainers.Adapter, error) { return New(conf.(*Config), env), nil },
 		Limits: func(conf any) trainers.Limits { return conf.(*Config).Limits() },
