@@ -61,25 +61,48 @@ var (
 // learn renders tiny conversations. What a template refuses is left out of its dialect.
 func learn(r *Renderer) *dialect {
 	d := &dialect{}
-	d.learnPrompts(r)
-	d.learnTerminators(r)
+	p := prober{Renderer: r}
+	if res, ok := p.try(false, ask); !ok || !strings.Contains(res.Text, askText) {
+		p.parts = true // templates for images want content in parts
+	}
+	d.learnPrompts(p)
+	d.learnTerminators(p)
 	return d
 }
 
+// prober renders tiny conversations.
+type prober struct {
+	*Renderer
+	parts bool
+}
+
+// with is the prober with a template variable set.
+func (p prober) with(vars *pyvalue.Dict) prober {
+	p.Renderer = &Renderer{tmpl: p.tmpl, vars: vars, now: p.now, limits: p.limits}
+	return p
+}
+
 // try renders messages; ok is false where the template refuses.
-func try(r *Renderer, open bool, ms ...chat.Message) (template.Result, bool) {
+func (p prober) try(open bool, ms ...chat.Message) (template.Result, bool) {
+	if p.parts {
+		ms = slices.Clone(ms)
+		for i := range ms {
+			raw := json.Raw(`{"type":"text","text":"` + ms[i].Text + `"}`)
+			ms[i].Form, ms[i].Parts = chat.Parts, []chat.Part{{Type: "text", Text: ms[i].Text, Raw: raw}}
+		}
+	}
 	values, err := template.Conversation(ms)
 	if err != nil {
 		return template.Result{}, false
 	}
-	res, err := r.Render(&Conversation{Messages: values, Open: open})
+	res, err := p.Render(&Conversation{Messages: values, Open: open})
 	return res, err == nil
 }
 
 // generationPrompt is what add_generation_prompt adds.
-func generationPrompt(r *Renderer) (string, bool) {
-	closed, ok1 := try(r, false, ask)
-	open, ok2 := try(r, true, ask)
+func (p prober) generationPrompt() (string, bool) {
+	closed, ok1 := p.try(false, ask)
+	open, ok2 := p.try(true, ask)
 	if !ok1 || !ok2 {
 		return "", false
 	}
@@ -99,31 +122,31 @@ func generationPrompt(r *Renderer) (string, bool) {
 
 func lineStart(s string, n int) int { return strings.LastIndexByte(s[:n], '\n') + 1 }
 
-func (d *dialect) learnPrompts(r *Renderer) {
+func (d *dialect) learnPrompts(p prober) {
 	var ok bool
-	if d.prompt, ok = generationPrompt(r); !ok {
+	if d.prompt, ok = p.generationPrompt(); !ok {
 		return
 	}
 	d.header = d.prompt
 	for _, name := range switches {
 		for _, on := range []bool{false, true} {
-			vars := withVar(r.vars, name, on)
-			p, ok := generationPrompt(&Renderer{tmpl: r.tmpl, vars: vars, now: r.now, limits: r.limits})
-			if !ok || p == d.prompt && on {
+			vars := withVar(p.vars, name, on)
+			prompt, ok := p.with(vars).generationPrompt()
+			if !ok || prompt == d.prompt && on {
 				continue
 			}
-			if !on && (p != d.prompt || d.switchedOff(r, name)) {
+			if !on && (prompt != d.prompt || d.switchedOff(p, name)) {
 				d.silent = vars
 			}
-			d.others = append(d.others, p)
+			d.others = append(d.others, prompt)
 		}
 	}
 	d.others = append(d.others, d.prompt)
 	slices.SortFunc(d.others, func(a, b string) int { return len(b) - len(a) })
 	d.others = slices.Compact(d.others)
-	d.learnHeader(r)
+	d.learnHeader(p)
 	if d.silent != nil {
-		off, _ := generationPrompt(&Renderer{tmpl: r.tmpl, vars: d.silent, now: r.now, limits: r.limits})
+		off, _ := p.with(d.silent).generationPrompt()
 		if f, ok := strings.CutPrefix(off, d.header); ok && emptyThought.MatchString(f) {
 			d.filler = f
 		}
@@ -135,23 +158,23 @@ func (d *dialect) learnPrompts(r *Renderer) {
 }
 
 // switchedOff reports whether the switch changes anything at all, like a /nothink in the user's message.
-func (d *dialect) switchedOff(r *Renderer, name string) bool {
-	a, ok1 := try(r, true, ask)
-	b, ok2 := try(&Renderer{tmpl: r.tmpl, vars: withVar(r.vars, name, false), now: r.now, limits: r.limits}, true, ask)
+func (d *dialect) switchedOff(p prober, name string) bool {
+	a, ok1 := p.try(true, ask)
+	b, ok2 := p.with(withVar(p.vars, name, false)).try(true, ask)
 	return ok1 && ok2 && a.Text != b.Text
 }
 
 // learnHeader finds what all prompts, and the turns the template writes itself, begin with. A think tag belongs to the
 // prompts, not to the header.
-func (d *dialect) learnHeader(r *Renderer) {
-	for _, p := range d.others {
-		d.header = d.header[:commonPrefix(d.header, p)]
+func (d *dialect) learnHeader(p prober) {
+	for _, prompt := range d.others {
+		d.header = d.header[:commonPrefix(d.header, prompt)]
 	}
-	if at := emptyOrOpenThought.FindStringIndex(d.prompt); at != nil && at[0] < len(d.header) {
+	if at := openThought.FindStringIndex(d.prompt); at != nil && at[0] < len(d.header) {
 		d.header = d.header[:at[0]]
 	}
 	for _, ms := range [][]chat.Message{{ask, answer}, {ask, answer, user(resultText)}} {
-		res, ok := try(r, false, ms...)
+		res, ok := p.try(false, ms...)
 		if !ok {
 			continue
 		}
@@ -170,12 +193,12 @@ func (d *dialect) learnHeader(r *Renderer) {
 	}
 }
 
-var emptyOrOpenThought = regexp.MustCompile(`\n?<(think|thinking|thought|reasoning)>`)
+var openThought = regexp.MustCompile(`<(think|thinking|thought|reasoning)>`)
 
 // learnTerminators compares a turn at the end of a conversation with the same turn in the middle.
-func (d *dialect) learnTerminators(r *Renderer) {
-	end, ok1 := try(r, false, ask, answer)
-	middle, ok2 := try(r, false, ask, answer, user(resultText))
+func (d *dialect) learnTerminators(p prober) {
+	end, ok1 := p.try(false, ask, answer)
+	middle, ok2 := p.try(false, ask, answer, user(resultText))
 	var written bool // the template writes a terminator after the last turn
 	if ok1 && ok2 {
 		a, b := tail(&end, 1), tail(&middle, 1)
@@ -189,8 +212,8 @@ func (d *dialect) learnTerminators(r *Renderer) {
 		}
 		written = marker.MatchString(a)
 	}
-	end, ok1 = try(r, false, ask, call)
-	middle, ok2 = try(r, false, ask, call, result)
+	end, ok1 = p.try(false, ask, call)
+	middle, ok2 = p.try(false, ask, call, result)
 	if !ok1 || !ok2 {
 		return
 	}
@@ -223,7 +246,7 @@ func (d *dialect) add(s string) {
 func tail(res *template.Result, message int) string {
 	for i := len(res.Spans) - 1; i >= 0; i-- {
 		s := res.Spans[i]
-		if s.Message == message && s.Field != "role" && (strings.Contains(s.Field, "arguments") || s.Field == "content") {
+		if s.Message == message && s.Field != "role" && (strings.Contains(s.Field, "arguments") || strings.HasPrefix(s.Field, "content")) {
 			return res.Text[s.End:]
 		}
 	}

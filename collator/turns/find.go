@@ -37,10 +37,11 @@ func (e *NotFound) Error() string {
 type origins struct {
 	text  string
 	spans []template.Span // of fields, roles left out
+	all   []template.Span
 }
 
 func originsOf(res *template.Result) origins {
-	o := origins{text: res.Text, spans: make([]template.Span, 0, len(res.Spans))}
+	o := origins{text: res.Text, all: res.Spans, spans: make([]template.Span, 0, len(res.Spans))}
 	for _, s := range res.Spans {
 		if s.Field != "role" || !knownRole(res.Text[s.Start:s.End]) {
 			o.spans = append(o.spans, s)
@@ -51,7 +52,7 @@ func originsOf(res *template.Result) origins {
 
 // knownRole reports whether a role's name is one of those that templates print as part of their own markup.
 func knownRole(s string) bool {
-	switch s {
+	switch strings.ToLower(s) {
 	case "system", "developer", "user", "assistant", "tool", "function", "ipython", "model":
 		return true
 	}
@@ -117,12 +118,29 @@ func (r *Renderer) Find(c *Conversation, res *template.Result) ([]Turn, error) {
 		}
 		t, err := r.dialect.find(&o, i, from)
 		if err != nil {
-			return nil, err
+			// A template may open a turn without a header: DeepSeek goes on right after a tool's result.
+			given, rerr := r.Render(c.head(i, true))
+			if rerr != nil || !r.dialect.bare(&o, &t, i, from, given.Text) {
+				return nil, err
+			}
 		}
 		out = append(out, t)
 		from = t.Body
 	}
-	return out, nil
+	return out, o.whole(out)
+}
+
+// whole returns an error if a message's content or arguments stand outside its turn.
+func (o *origins) whole(turns []Turn) error {
+	for i := range turns {
+		t := &turns[i]
+		for k := o.after(t.End); k < len(o.spans) && (i+1 == len(turns) || o.spans[k].Start < turns[i+1].Start); k++ {
+			if s := &o.spans[k]; s.Message == t.Message && (strings.HasPrefix(s.Field, "content") || strings.Contains(s.Field, "arguments")) {
+				return &NotFound{t.Message, "part of its text stands outside its turn"}
+			}
+		}
+	}
+	return nil
 }
 
 // find finds the turn of message i, which starts at or after from.
@@ -139,6 +157,19 @@ func (d *dialect) find(o *origins, i, from int) (Turn, error) {
 	d.end(o, &t)
 	t.Filler = d.fillerOf(o, header+len(d.header), &t)
 	return t, nil
+}
+
+// bare finds a turn that follows given, what the model was given, without a header.
+func (d *dialect) bare(o *origins, t *Turn, i, from int, given string) bool {
+	at := len(given)
+	k := o.after(at)
+	if at < from || !strings.HasPrefix(o.text, given) || k == len(o.spans) || o.spans[k].Message != i {
+		return false
+	}
+	*t = Turn{Message: i, Start: at, Thinking: true}
+	d.end(o, t)
+	t.Filler = d.fillerOf(o, at, t)
+	return true
 }
 
 // headerOf is where the header of message i stands: the last before its first byte, or for a message without text the next.
@@ -230,6 +261,13 @@ func (d *dialect) terminator(o *origins, from, limit int) (start, end int) {
 	}
 	if at := o.find(d.header, from, limit); at >= 0 {
 		limit = at
+	}
+	// A role's name is the last that may stand before the next message's text.
+	i := sort.Search(len(o.all), func(i int) bool { return o.all[i].Start >= from })
+	for ; i < len(o.all) && o.all[i].Start < limit; i++ {
+		if o.all[i].Field == "role" {
+			limit = o.all[i].Start
+		}
 	}
 	return limit, limit
 }

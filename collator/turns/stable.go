@@ -31,29 +31,25 @@ func (r *Renderer) Stable(c *Conversation, res *template.Result, t *Turn) (bool,
 	return len(given.Text) == t.Start && len(then.Text) >= t.End && then.Text[:t.End] == res.Text[:t.End], nil
 }
 
-// AgreesWithMarkers reports whether the template's own generation markers, where it has any, say the same of a turn: the
-// same text but for white space at the edges and for filler.
+// AgreesWithMarkers reports whether the template's own generation markers, where it has any, say the same of the turns. A
+// marked region may begin earlier within the generation prompt, may leave filler out, and may have other white space at its
+// edges.
 func AgreesWithMarkers(res *template.Result, turns []Turn) bool {
 	if res.Generations == nil {
 		return true
 	}
+	o := originsOf(res)
 	for i := range turns {
-		t := &turns[i]
-		if !marked(res, t) {
+		if !o.marked(res.Generations, &turns[i]) {
 			return false
 		}
 	}
 	return true
 }
 
-func marked(res *template.Result, t *Turn) bool {
-	from := t.Start
-	bare := from
-	if len(t.Filler) > 0 && strings.TrimSpace(res.Text[from:t.Filler[0].Start]) == "" {
-		bare = t.Filler[0].End
-	}
+func (o *origins) marked(regions [][2]int, t *Turn) bool {
 	first, last := -1, -1
-	for _, g := range res.Generations {
+	for _, g := range regions {
 		if g[0] < t.End && g[1] > t.Start {
 			if first < 0 {
 				first = g[0]
@@ -64,13 +60,16 @@ func marked(res *template.Result, t *Turn) bool {
 	if first < 0 {
 		return false
 	}
-	region := strings.TrimSpace(res.Text[first:last])
-	for _, start := range []int{from, bare} {
-		for _, end := range []int{t.End, t.Body} {
-			if start <= end && region == strings.TrimSpace(res.Text[start:end]) {
-				return true
-			}
-		}
+	blank := func(from, to int) bool { return from >= to || strings.TrimSpace(o.text[from:to]) == "" }
+	if last > t.End && !blank(t.End, last) || last < t.Body && !blank(last, t.Body) {
+		return false
 	}
-	return false
+	if first <= t.Start {
+		return o.own(first, t.Start)
+	}
+	bare := t.Start
+	if len(t.Filler) > 0 && blank(t.Start, t.Filler[0].Start) {
+		bare = t.Filler[0].End
+	}
+	return blank(bare, first)
 }
