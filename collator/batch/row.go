@@ -75,6 +75,35 @@ type Proof struct {
 	IDs    string `json:"ids,omitempty"`   // sampled ids: of the source's, as little-endian int32
 	Open   int    `json:"open,omitempty"`  // trained runs that do not end in a terminator: cut off, or followed by filler
 	Lossy  bool   `json:"lossy,omitempty"` // the tokenizer does not restore the text exactly; hashes are of what it restores
+	// Owners says whose the tokens are, run by run.
+	Owners []Owner `json:"owners,omitempty"`
+}
+
+// Owner says whose a run of tokens is; it begins where the one before ends. In JSON it is [end, message, why].
+type Owner struct {
+	End     int    // position after the last token
+	Message int    // index in the record's messages, -1 where it is none's
+	Why     string // InLoss, or why the tokens are not trained
+}
+
+// Why tokens are trained or not.
+const (
+	InLoss     = "trained"
+	Context    = "context"     // a message that is not the assistant's
+	Markup     = "template"    // the template's own text
+	Tools      = "tools"       // tool definitions
+	Filler     = "filler"      // put into a turn by the template; no model wrote it
+	NotSampled = "not_sampled" // an assistant's message the model did not produce in this rollout
+	Policy     = "loss_policy" // an assistant's turn that the record's loss policy leaves out
+	CutOff     = "cut_off"     // the end of a turn that the model did not end
+)
+
+// MarshalJSON writes [end, message, why].
+func (o Owner) MarshalJSON() ([]byte, error) { return json.Marshal([3]any{o.End, o.Message, o.Why}) }
+
+// UnmarshalJSON reads [end, message, why].
+func (o *Owner) UnmarshalJSON(b []byte) error {
+	return json.Unmarshal(b, &[3]any{&o.End, &o.Message, &o.Why})
 }
 
 // appendRow encodes a row for the spool.

@@ -86,3 +86,6 @@ func (r *Renderer) Render(c *Conversation) (template.Result, error) {
 		Messages: c.Messages, Tools: c.Tools, AddGenerationPrompt: c.Open, Kwargs: r.vars, Now: r.now, Limits: r.limits,
 	})
 }
+
+// Head is the conversation's first n messages, closed.
+func (c *Conversation) Head(n int) *Conversation { return c.head(n, false) }

@@ -1,0 +1,88 @@
+package collator
+
+import (
+	"math"
+
+	"github.com/nat-go/nat-go/collator/batch"
+)
+
+// Advantages says what a reward is compared with.
+type Advantages uint8
+
+// The advantages of GRPO: a reward less the mean of its task's.
+const (
+	ByGroup Advantages = iota // divided by the standard deviation of the task's rewards (Shao et al. 2024, arXiv:2402.03300)
+	Plain                     // not divided (Dr. GRPO, Liu et al. 2025, arXiv:2503.20783)
+	ByBatch                   // divided by the standard deviation of all rewards collected
+)
+
+// advantageEps keeps the quotient finite where all rewards are equal; it is TRL's.
+const advantageEps = 1e-4
+
+// tasks are the tasks rollouts belong to, with what their rewards come to.
+type tasks struct {
+	by   map[taskKey]int64
+	list []moments // by number: the order of first appearance
+	all  moments
+}
+
+type taskKey struct {
+	builder, task, example string
+	run                    int // example and run: only where the example is its own task
+}
+
+// moments are the running mean and squared deviations of rewards (Welford).
+type moments struct {
+	n        int64
+	mean, m2 float64
+}
+
+func (m *moments) add(x float64) {
+	m.n++
+	d := x - m.mean
+	m.mean += d / float64(m.n)
+	m.m2 += d * (x - m.mean)
+}
+
+// deviation is the standard deviation with ddof 1, 0 for fewer than two.
+func (m *moments) deviation() float64 {
+	if m.n < 2 {
+		return 0
+	}
+	return math.Sqrt(max(0, m.m2/float64(m.n-1)))
+}
+
+// add counts a rollout's reward, whether it becomes rows or not: what was left out was still an attempt at the task. A null
+// reward is none. It returns the number of the task.
+func (t *tasks) add(key taskKey, reward *float64) int64 {
+	if t.by == nil {
+		t.by = map[taskKey]int64{}
+	}
+	n, ok := t.by[key]
+	if !ok {
+		n = int64(len(t.list))
+		t.by[key] = n
+		t.list = append(t.list, moments{})
+	}
+	if reward != nil && !math.IsNaN(*reward) && !math.IsInf(*reward, 0) {
+		t.list[n].add(*reward)
+		t.all.add(*reward)
+	}
+	return n
+}
+
+// score fills in the advantage of a row, whose group is known.
+func (t *tasks) score(how Advantages, s *batch.Scored) {
+	if s.Null {
+		s.Reward, s.Advantage = 0, 0
+		return
+	}
+	k := &t.list[s.Group]
+	s.Advantage = s.Reward - k.mean
+	switch how {
+	case ByGroup:
+		s.Advantage /= k.deviation() + advantageEps
+	case ByBatch:
+		s.Advantage /= t.all.deviation() + advantageEps
+	}
+}

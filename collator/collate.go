@@ -1,0 +1,268 @@
+package collator
+
+import (
+	"context"
+	"iter"
+	"math"
+	"path/filepath"
+	"sort"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// Result is what Collate wrote.
+type Result struct {
+	Counts   map[string]batch.Count // by "channel/split"
+	Accounts []ledger.Account       // in and out of stage collate, in records and in turns; the drops were handed over
+	Stats    Stats
+}
+
+// Stats are counted over rows as they were made.
+type Stats struct {
+	IDs      map[string]int64 // "sampled", "rendered"
+	OnPolicy map[string]int64 // same, other, unknown
+	Args     map[string]int64 // how tool-call arguments came through
+	Flags    map[string]int64 // truncated, cut_off, no_think
+}
+
+// job is a group of items on its way through a worker.
+type job struct {
+	items []Item
+	done  chan []Outcome
+}
+
+// Collate makes rows of records and writes them as batches under dir/batches, index.jsonl last. The records come in groups,
+// in their order; each must stay as it is until Collate returns or drops its last reference to it, so they can't share memory
+// that the caller uses again. Records of a kind without a channel must not be given (see Collates).
+//
+// dropped is called in the order of the records, from one goroutine. scratch is a folder for temporary files, of about the
+// size of what is written. Everything written depends on the items and the configuration alone.
+func (c *Collator) Collate(ctx context.Context, groups iter.Seq2[[]Item, error], dir, scratch string, dropped func(ledger.Drop)) (*Result, error) {
+	spool, err := batch.NewSpool(scratch, c.Order)
+	if err != nil {
+		return nil, err
+	}
+	defer spool.Close()
+	sum := newSummary(dropped)
+	if err := c.spool(ctx, groups, spool, sum); err != nil {
+		return nil, err
+	}
+	spec := batch.Spec{
+		Dir: filepath.Join(dir, "batches"), Budget: c.BatchTokens, Layout: c.Layout, PadID: c.pad, VocabSize: c.vocab,
+		Tokenizer: c.Tokenizer.Fingerprint(), Template: c.render.Fingerprint(), Terminators: c.ends, Workers: c.Workers,
+		Finish: func(r *batch.Row) error {
+			if r.Meta.RL != nil {
+				sum.tasks.score(c.Advantages, r.Meta.RL)
+			}
+			return nil
+		},
+	}
+	if c.Reference != nil {
+		spec.Reference = c.Reference.Fingerprint
+	}
+	counts, err := spool.Write(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	return &Result{Counts: counts, Accounts: sum.accounts(), Stats: sum.stats}, nil
+}
+
+// spool makes the rows, in parallel over groups, and spools them in order.
+func (c *Collator) spool(ctx context.Context, groups iter.Seq2[[]Item, error], spool *batch.Spool, sum *summary) error {
+	workers := max(1, c.Workers)
+	todo, order := make(chan *job), make(chan *job, 4*workers)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		defer close(todo)
+		defer close(order)
+		ordinal := int64(0)
+		for items, err := range groups {
+			if err != nil {
+				return err
+			}
+			for i := range items {
+				items[i].Ordinal = ordinal
+				ordinal++
+			}
+			j := &job{items, make(chan []Outcome, 1)}
+			for _, ch := range []chan *job{order, todo} {
+				select {
+				case ch <- j:
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+		}
+		return nil
+	})
+	for range workers {
+		g.Go(func() error {
+			w := &Worker{Collator: c}
+			for j := range todo {
+				j.done <- w.outcomes(j.items)
+			}
+			return nil
+		})
+	}
+	g.Go(func() error {
+		for j := range order {
+			select {
+			case outcomes := <-j.done:
+				for i := range outcomes {
+					if err := sum.take(c, spool, &j.items[i], &outcomes[i]); err != nil {
+						return err
+					}
+				}
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		return nil
+	})
+	return g.Wait()
+}
+
+func (w *Worker) outcomes(items []Item) []Outcome {
+	out := make([]Outcome, len(items))
+	w.pairs = pairCache{}
+	for i := range items {
+		it := &items[i]
+		if it.Dropped {
+			continue
+		}
+		ch := w.channels[it.Record.Record.Kind()]
+		if ch == nil {
+			out[i] = refused(refuse(ledger.InvariantBroken, "no channel takes %s records", it.Record.Record.Kind()))
+			continue
+		}
+		out[i] = ch.Rows(w, it)
+	}
+	return out
+}
+
+// summary is what is counted as outcomes arrive, in order.
+type summary struct {
+	dropped func(ledger.Drop)
+	stats   Stats
+	tasks   tasks
+	records ledger.Account
+	turns   ledger.Account
+}
+
+func newSummary(dropped func(ledger.Drop)) *summary {
+	if dropped == nil {
+		dropped = func(ledger.Drop) {}
+	}
+	return &summary{
+		dropped: dropped,
+		stats:   Stats{map[string]int64{}, map[string]int64{}, map[string]int64{}, map[string]int64{}},
+		records: ledger.Account{Stage: ledger.Collate, Unit: "record"},
+		turns:   ledger.Account{Stage: ledger.Collate, Unit: "turn"},
+	}
+}
+
+func (s *summary) accounts() []ledger.Account { return []ledger.Account{s.records, s.turns} }
+
+// take spools the rows of an item and books what became of it.
+func (s *summary) take(c *Collator, spool *batch.Spool, it *Item, o *Outcome) error {
+	group := int64(-1)
+	if r, ok := it.Record.Record.(*builders.Rollout); ok {
+		group = s.tasks.add(taskOf(it, r), r.Reward)
+	}
+	if it.Dropped {
+		return nil
+	}
+	s.records.In++
+	s.turns.In += int64(o.Turns)
+	s.turns.Out += int64(o.Turns - len(o.TurnDrops))
+	for _, d := range o.TurnDrops {
+		s.dropped(dropOf(it, "turn", &d))
+	}
+	if o.Refused != nil {
+		s.dropped(dropOf(it, "record", o.Refused))
+		return nil
+	}
+	s.records.Out++
+	for i := range o.Rows {
+		r := &o.Rows[i]
+		if r.Meta.RL != nil {
+			r.Meta.RL.Group = group
+		}
+		s.stats.IDs[r.Meta.IDs]++
+		s.stats.OnPolicy[r.Meta.OnPolicy]++
+		s.stats.Args[r.Meta.Args]++
+		for _, f := range r.Meta.Flags {
+			s.stats.Flags[f]++
+		}
+		if err := spool.Add(c.channels[it.Record.Record.Kind()].Batch(), it.Split, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func taskOf(it *Item, r *builders.Rollout) taskKey {
+	o := it.Record.Origin
+	task := r.Task
+	if task == "" {
+		task = o.Task
+	}
+	if task != "" {
+		return taskKey{builder: o.Builder, task: task}
+	}
+	return taskKey{builder: o.Builder, example: o.Example, run: o.Run}
+}
+
+func dropOf(it *Item, unit string, r *Refusal) ledger.Drop {
+	o := it.Record.Origin
+	return ledger.Drop{
+		Stage: ledger.Collate, Reason: r.Reason, Unit: unit, Run: o.Run, Example: o.Example, Turn: it.Record.Record.Header().Turn,
+		Index: -1, Builder: o.Builder, File: o.File, Offset: o.Offset, Detail: r.Detail,
+	}
+}
+
+// Names of the counts' keys, in order.
+func (r *Result) Names() []string {
+	names := make([]string, 0, len(r.Counts))
+	for n := range r.Counts {
+		names = append(names, n)
+	}
+	sort.Strings(names)
+	return names
+}
+
+// Reference holds log-probs of preferences under a reference model, made by someone who has one. They are good for exactly
+// the tokens they were computed for, so each is looked up by a hash of the row's tokens and labels.
+type Reference struct {
+	Fingerprint string // of model, tokenizer, template and length limit
+	LogProbs    func(rowHash string) (chosen, rejected float64, ok bool)
+}
+
+// of looks a row up.
+func (f *Reference) of(r *batch.Row) *batch.Ref {
+	chosen, rejected, ok := f.LogProbs(RowHash(r))
+	if !ok || math.IsNaN(chosen+rejected) || math.IsInf(chosen+rejected, 0) {
+		return nil
+	}
+	return &batch.Ref{Chosen: chosen, Rejected: rejected}
+}
+
+// RowHash names the tokens and labels of a row: SHA-256 in hex over, for each side, the ids as little-endian int32, -1, and
+// start and end of each trained run, -1.
+func RowHash(r *batch.Row) string {
+	var all batch.Side
+	for i := range r.Sides {
+		s := &r.Sides[i]
+		all.IDs = append(append(all.IDs, s.IDs...), -1)
+		for _, t := range s.Trained {
+			all.IDs = append(all.IDs, t.Start, t.End)
+		}
+		all.IDs = append(all.IDs, -1)
+	}
+	all.Trained = []batch.Run{{Start: 0, End: int32(len(all.IDs))}}
+	return hashIDs(&all)
+}

@@ -1,0 +1,161 @@
+package collator
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/collator/turns"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+// RowUnit says what a row is.
+type RowUnit uint8
+
+// The row units.
+const (
+	Auto       RowUnit = iota // a trajectory where the template shows all its trained turns as they were sampled, else turns
+	Trajectory                // a whole conversation; turns that it does not show as they were sampled are not trained
+	PerTurn                   // a trained turn, with what the model was given before it
+)
+
+// Config says how records are collated.
+type Config struct {
+	Tokenizer    *tokenizer.Tokenizer
+	Template     string        // source of the chat template
+	TemplateVars *pyvalue.Dict // further template variables (enable_thinking, ...); may be nil
+	TemplateTime time.Time     // what strftime_now shows; zero: DefaultTemplateTime
+
+	Policy      string // the model to be trained: what other models sampled is off-policy. Empty: nothing is known to be on-policy
+	MaxLength   int    // tokens of a row
+	BatchTokens int    // tokens of a batch, padding included
+	Rows        RowUnit
+	Layout      batch.Layout
+	Advantages  Advantages
+	Order       batch.Order
+	Workers     int // 0: 1. The output does not depend on it
+
+	// Channels make rows of records, one a kind. Nil: Channels().
+	Channels []Channel
+	// Reference holds log-probs of pairs under a reference model; nil without.
+	Reference *Reference
+}
+
+// Collator makes batches of records. It is safe for concurrent use.
+type Collator struct {
+	Config
+	render      *turns.Renderer
+	channels    map[builders.Kind]Channel
+	terminators map[int32]bool
+	ends        []int32 // the same, in order
+	pad         int64
+	vocab       int64
+	restores    bool // the tokenizer gives ASCII text back exactly, piece by piece
+	passesArgs  bool // the template prints argument strings as they are
+}
+
+// New checks the configuration, compiles the template and learns how it marks turns.
+func New(cfg Config) (*Collator, error) {
+	if cfg.Tokenizer == nil {
+		return nil, errors.New("collator: no tokenizer")
+	}
+	if cfg.MaxLength < 2 {
+		return nil, fmt.Errorf("collator: max_length is %d; a row has at least two tokens", cfg.MaxLength)
+	}
+	if cfg.BatchTokens < cfg.MaxLength {
+		return nil, fmt.Errorf("collator: batch_tokens (%d) is less than max_length (%d): the longest row would fit no batch", cfg.BatchTokens, cfg.MaxLength)
+	}
+	if cfg.TemplateTime.IsZero() {
+		cfg.TemplateTime, _ = ParseTemplateTime(DefaultTemplateTime)
+	}
+	render, err := turns.New(cfg.Template, turns.Settings{Vars: TemplateVars(cfg.Tokenizer.Config, cfg.TemplateVars), Now: cfg.TemplateTime})
+	if err != nil {
+		return nil, fmt.Errorf("collator: the chat template can't be compiled: %w", err)
+	}
+	c := &Collator{Config: cfg, render: render, channels: map[builders.Kind]Channel{}, terminators: map[int32]bool{}}
+	if cfg.Channels == nil {
+		c.Channels = Channels()
+	}
+	for _, ch := range c.Channels {
+		if c.channels[ch.Kind()] != nil {
+			return nil, fmt.Errorf("collator: two channels take %s records", ch.Kind())
+		}
+		c.channels[ch.Kind()] = ch
+	}
+	if err := c.learnTokens(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Collates reports whether there is a channel for a kind of record.
+func (c *Collator) Collates(k builders.Kind) bool { return c.channels[k] != nil }
+
+// learnTokens finds what has to be known of the tokenizer.
+func (c *Collator) learnTokens() error {
+	tok := c.Tokenizer
+	for _, text := range c.render.Terminators() {
+		var enc tokenizer.Encoding
+		if err := tok.EncodeRow(&enc, text, []tokenizer.Span{{Start: 0, End: len(text)}}); err != nil {
+			return fmt.Errorf("collator: the template ends turns with %q: %w", text, err)
+		}
+		if len(enc.IDs) == 1 && tok.IsSpecial(enc.IDs[0]) {
+			c.terminators[int32(enc.IDs[0])] = true
+			c.ends = append(c.ends, int32(enc.IDs[0]))
+		}
+	}
+	if len(c.render.Terminators()) > 0 && len(c.terminators) == 0 {
+		return fmt.Errorf("collator: the template ends turns with %s, and none of them is a special token of the tokenizer: template and tokenizer are of different models",
+			strings.Join(c.render.Terminators(), ", "))
+	}
+	c.vocab = max(int64(tok.VocabSize()), int64(tok.MaxID())+1)
+	for _, name := range []string{"pad_token", "eos_token"} { // D25: the tokenizer's own; masks never look at it
+		if text, ok := tok.Config.Token(name); ok {
+			if id, ok := tok.ID(text); ok {
+				c.pad = int64(id)
+				break
+			}
+		}
+	}
+	c.restores = restores(tok)
+	c.passesArgs = passesArguments(c.render)
+	return nil
+}
+
+// restores reports whether the tokenizer gives ASCII text back as it was, also when its tokens are decoded piece by piece:
+// then hashes of such text need no decoding.
+func restores(tok *tokenizer.Tokenizer) bool {
+	text := " Hello  world ! It 's n't  a.b , \"q\" \t\n\n x\r\n<tag> [y] {\"k\": -1.50e3}\n```py\n~`@#$%^&*()_+=|\\;:/?\x01\x7f ABC zyx 0123456789 .\n"
+	var enc tokenizer.Encoding
+	if tok.EncodeRow(&enc, text, nil) != nil {
+		return false
+	}
+	var whole strings.Builder
+	for i := range enc.IDs {
+		piece, err := tok.Decode(enc.IDs[i:i+1], false)
+		if err != nil {
+			return false
+		}
+		whole.WriteString(piece)
+	}
+	return whole.String() == text
+}
+
+// passesArguments reports whether the template prints a call's arguments as they are where they are a string.
+func passesArguments(r *turns.Renderer) bool {
+	const raw = `{"qzk":"qzv", "qzl" :1e0,}`
+	c, _, err := conversation([]chat.Message{
+		{Role: "user", Form: chat.Text, Text: "a"},
+		{Role: "assistant", Form: chat.Null, ToolCalls: []chat.ToolCall{{ID: "call00001", Type: "function", Name: "f", Arguments: raw}}},
+	}, nil)
+	if err != nil {
+		return false
+	}
+	res, err := r.Render(c)
+	return err == nil && strings.Contains(res.Text, raw) && !strings.Contains(res.Text, `"`+raw)
+}

@@ -1,0 +1,202 @@
+package collator
+
+import (
+	"fmt"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/collator/turns"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/chat/template"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+// How a conversation's tool-call arguments come through: printed from the parsed value, they may read differently.
+const (
+	argsNone  = "none"  // no calls
+	argsExact = "exact" // the same text, but for white space between tokens
+	argsValue = "value" // the same value
+	argsRaw   = "raw"   // printed as the string that was sampled
+)
+
+// conversation makes what templates take of messages.
+func conversation(messages []chat.Message, tools []chat.Tool) (*turns.Conversation, string, error) {
+	values, err := template.Conversation(messages)
+	if err != nil {
+		return nil, "", err
+	}
+	list, err := template.ToolList(tools)
+	if err != nil {
+		return nil, "", err
+	}
+	return &turns.Conversation{Messages: values, Tools: list}, argsNone, nil
+}
+
+// material is a conversation to be made into rows.
+type material struct {
+	nodes   []ttc.Node
+	trained []bool // which of them are to be trained; only assistant's
+	tools   []chat.Tool
+	index   []int // each node's place in the record's messages, where some were cut out; nil: its own
+
+	conv *turns.Conversation
+	args string
+}
+
+// prepare checks a conversation and makes what templates take of it.
+func (w *Worker) prepare(m *material) *Refusal {
+	messages := make([]chat.Message, len(m.nodes))
+	m.args = argsNone
+	for i := range m.nodes {
+		messages[i] = m.nodes[i].Message
+		msg := &messages[i]
+		if msg.Role == "" { // D27: no default that half of the code shares
+			return refuse(ledger.BadRoles, "message %d has no role", i)
+		}
+		for _, p := range msg.Parts {
+			if p.Type != "text" {
+				return refuse(ledger.ContentNotText, "message %d has a part of type %q", i, p.Type)
+			}
+		}
+		if len(msg.ToolCalls) > 0 {
+			msg.ToolCalls = append([]chat.ToolCall(nil), msg.ToolCalls...)
+		}
+		for k := range msg.ToolCalls {
+			if r := w.arguments(m, &msg.ToolCalls[k], i); r != nil {
+				return r
+			}
+		}
+	}
+	var err error
+	if m.conv, _, err = conversation(messages, m.tools); err != nil {
+		return refuse(ledger.TemplateRefused, "%v", err)
+	}
+	return nil
+}
+
+// arguments decides how a call's arguments are rendered.
+func (w *Worker) arguments(m *material, call *chat.ToolCall, message int) *Refusal {
+	how := argumentsOf(call)
+	if how == "" {
+		if !w.passesArgs {
+			return refuse(ledger.ArgsUnrenderable, "message %d calls %s with arguments that are no JSON, or change when parsed", message, call.Name)
+		}
+		call.Parsed, how = nil, argsRaw // a string is passed through
+	}
+	if m.args == argsNone || how == argsRaw || how == argsValue && m.args == argsExact {
+		m.args = how
+	}
+	return nil
+}
+
+// argumentsOf says how a call's arguments come through parsing and printing; "" where they don't.
+func argumentsOf(call *chat.ToolCall) string {
+	if call.Parsed == nil || repeatsKeys(call.Parsed) {
+		return ""
+	}
+	v, err := pyvalue.Parse(call.Parsed)
+	if err != nil {
+		return ""
+	}
+	printed, err := pyvalue.Dumps(v)
+	if err != nil {
+		return ""
+	}
+	raw, err := json.Parse([]byte(printed), json.Limits{})
+	if err != nil {
+		return ""
+	}
+	if string(json.AppendCompact(nil, raw)) == string(json.AppendCompact(nil, call.Parsed)) {
+		return argsExact
+	}
+	again, err := pyvalue.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	if same, err := pyvalue.Equal(v, again); err != nil || !same {
+		return ""
+	}
+	return argsValue
+}
+
+// repeatsKeys reports whether an object within v has a key twice: one of the two would be lost.
+func repeatsKeys(v json.Raw) bool {
+	switch v.Kind() {
+	case json.Object:
+		seen := map[string]bool{}
+		for k, member := range v.Members() {
+			key, _ := k.Text()
+			if seen[key] || repeatsKeys(member) {
+				return true
+			}
+			seen[key] = true
+		}
+	case json.Array:
+		for e := range v.Elements() {
+			if repeatsKeys(e) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// nodesOf are a passage's messages: a text stands for one message of the role.
+func nodesOf(p builders.Passage, role string, sampled ttc.Sampled) []ttc.Node {
+	if !p.IsText() {
+		return p.Nodes
+	}
+	return []ttc.Node{{Parent: -1, Sampled: sampled, Message: chat.Message{Role: role, Form: chat.Text, Text: p.Text}}}
+}
+
+// policyOf says whether the model to be trained sampled a node.
+func (c *Collator) policyOf(policy, fallback string) string {
+	if policy == "" {
+		policy = fallback
+	}
+	switch {
+	case policy == "" || c.Policy == "":
+		return "unknown"
+	case policy == c.Policy:
+		return "same"
+	}
+	return "other"
+}
+
+// onPolicy says it of all trained nodes.
+func (c *Collator) onPolicy(nodes []ttc.Node, trained []bool, fallback string) string {
+	all := ""
+	for i := range nodes {
+		if !trained[i] {
+			continue
+		}
+		switch p := c.policyOf(nodes[i].Policy, fallback); {
+		case all == "" || all == p:
+			all = p
+		case all == "other" || p == "other":
+			all = "other"
+		default:
+			all = "unknown"
+		}
+	}
+	return all
+}
+
+// fidelityNames are ttc.Fidelity's names in files.
+var fidelityNames = []string{"partial", "text", "ids", "ids+logprobs"}
+
+// fidelity lowers what a source states to what a row uses of it.
+func fidelity(stated ttc.Fidelity, sampled, logProbs bool) string {
+	f := stated
+	switch {
+	case !sampled:
+		f = min(f, ttc.TextOnly)
+	case !logProbs:
+		f = min(f, ttc.IDs)
+	}
+	return fidelityNames[f]
+}
+
+func describe(i int, n *ttc.Node) string { return fmt.Sprintf("message %d (%s)", i, n.Message.Role) }

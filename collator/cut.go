@@ -1,0 +1,169 @@
+package collator
+
+import (
+	"slices"
+
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// fitter makes a side of a view of m, cutting what has to go for it to fit into MaxLength.
+type fitter func(w *Worker, m *material, v *view) (*made, *Refusal)
+
+// block is a stretch of messages that are cut out together.
+type block struct{ from, to int }
+
+// blocks lists what may be cut out of a conversation, in the order in which it is. System messages, the first and the last
+// user's question, and the last step stay. First go whole rounds - a question and all that follows it - in the middle, then
+// steps - an assistant's message and the results of its calls - of the first round but its last, then of the last. So a call
+// is never separated from its result, and roles alternate as before.
+func blocks(nodes []ttc.Node) (out []block) {
+	at := 0
+	for at < len(nodes) && (nodes[at].Message.Role == "system" || nodes[at].Message.Role == "developer") {
+		at++
+	}
+	var rounds []block
+	for i := at; i < len(nodes); i++ {
+		if nodes[i].Message.Role == "user" && (i == at || nodes[i-1].Message.Role != "user") || len(rounds) == 0 {
+			rounds = append(rounds, block{i, i})
+		}
+		rounds[len(rounds)-1].to = i + 1
+	}
+	if len(rounds) == 0 {
+		return nil
+	}
+	if len(rounds) > 2 {
+		out = append(out, rounds[1:len(rounds)-1]...)
+	}
+	out = append(out, inner(nodes, rounds[0])...)
+	if len(rounds) > 1 {
+		out = append(out, inner(nodes, rounds[len(rounds)-1])...)
+	}
+	return out
+}
+
+// inner lists the steps of a round but the last.
+func inner(nodes []ttc.Node, round block) (steps []block) {
+	for i := round.from; i < round.to; i++ {
+		if nodes[i].Message.Role == "assistant" {
+			steps = append(steps, block{i, i + 1})
+		} else if n := len(steps); n > 0 {
+			steps[n-1].to = i + 1
+		}
+	}
+	if len(steps) == 0 {
+		return nil
+	}
+	return steps[:len(steps)-1]
+}
+
+// without is a conversation with the first n blocks cut out; places holds each message's place before.
+func without(m *material, all []block, n int) *material {
+	gone := make([]bool, len(m.nodes))
+	for _, b := range all[:n] {
+		for i := b.from; i < b.to; i++ {
+			gone[i] = true
+		}
+	}
+	out := &material{tools: m.tools}
+	for i := range m.nodes {
+		if gone[i] {
+			continue
+		}
+		out.nodes = append(out.nodes, m.nodes[i])
+		out.trained = append(out.trained, m.trained[i])
+		out.index = append(out.index, m.place(i))
+	}
+	return out
+}
+
+// cutMiddle is the fitter of demonstrations: whole middle turns go.
+func cutMiddle(w *Worker, m *material, v *view) (*made, *Refusal) {
+	s, r := w.side(m, v)
+	if r != nil || len(s.IDs) <= w.MaxLength {
+		return &made{side: s}, r
+	}
+	all := blocks(m.nodes)
+	best, refusal := (*made)(nil), refuse(ledger.TooLong, "the row has %d tokens; max_length is %d", len(s.IDs), w.MaxLength)
+	// The fewest blocks that do: more are shorter, so halve.
+	lo, hi := 1, len(all)
+	for lo <= hi {
+		n := (lo + hi) / 2
+		short := without(m, all, n)
+		one, r := w.again(short, v)
+		switch {
+		case r != nil && r.Reason != ledger.NothingTrained:
+			return nil, refuse(ledger.TooLong, "%s, and the conversation can't be cut: %s", refusal.Detail, r.Detail)
+		case r != nil:
+			hi = n - 1
+		case len(one.IDs) <= w.MaxLength:
+			best = &made{side: one, short: true, cut: cutTrained(m, short)}
+			hi = n - 1
+		default:
+			lo = n + 1
+		}
+	}
+	if best == nil {
+		return nil, refusal
+	}
+	return best, nil
+}
+
+// again renders a conversation anew with the view's renderer; every trained turn left must stand as it does where it was
+// given just that.
+func (w *Worker) again(m *material, v *view) (*side, *Refusal) {
+	if r := w.prepare(m); r != nil {
+		return nil, r
+	}
+	next, r := w.look(v.r, m.conv)
+	if r != nil {
+		return nil, r
+	}
+	if bad := w.unstable(m, next); len(bad) > 0 {
+		return nil, unlikeSampled(m.place(bad[0]))
+	}
+	return w.side(m, next)
+}
+
+// cutTrained lists the trained messages of m that short no longer has.
+func cutTrained(m, short *material) (out []int) {
+	for i, on := range m.trained {
+		if on && !slices.Contains(short.index, m.place(i)) {
+			out = append(out, m.place(i))
+		}
+	}
+	return out
+}
+
+// cutTail is the fitter of rollouts: the end goes, at a place where no call waits for its result.
+func cutTail(w *Worker, m *material, v *view) (*made, *Refusal) {
+	s, r := w.side(m, v)
+	if r != nil || len(s.IDs) <= w.MaxLength {
+		return &made{side: s}, r
+	}
+	refusal := refuse(ledger.TooLong, "the row has %d tokens; max_length is %d", len(s.IDs), w.MaxLength)
+	for n := len(m.nodes) - 1; n > 0; n-- {
+		if m.nodes[n].Message.Role == "tool" || len(m.nodes[n-1].Message.ToolCalls) > 0 {
+			continue
+		}
+		short := &material{nodes: m.nodes[:n], trained: m.trained[:n], tools: m.tools, index: m.index}
+		if count(short.trained) == 0 {
+			return nil, refusal
+		}
+		one, r := w.again(short, v)
+		if r != nil {
+			return nil, refuse(ledger.TooLong, "%s, and the conversation can't be cut: %s", refusal.Detail, r.Detail)
+		}
+		if len(one.IDs) > w.MaxLength {
+			continue
+		}
+		out := &made{side: one, short: true}
+		for i := n; i < len(m.nodes); i++ {
+			if m.trained[i] {
+				out.cut = append(out.cut, m.place(i))
+			}
+		}
+		return out, nil
+	}
+	return nil, refusal
+}

@@ -1,0 +1,325 @@
+package collator
+
+import (
+	"slices"
+	"unsafe"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/turns"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// preferences is the channel dpo: two continuations of one prompt.
+type preferences struct{}
+
+func (preferences) Kind() builders.Kind   { return builders.KindPreference }
+func (preferences) Batch() *batch.Channel { return batch.DPO }
+
+func (preferences) Rows(w *Worker, it *Item) Outcome {
+	p := it.Record.Record.(*builders.Preference)
+	prompt := nodesOf(it.Record.Prompt, "user", ttc.No)
+	if len(prompt) == 0 {
+		return refused(refuse(ledger.EmptyPromptTokens, "the preference has no prompt")) // D17
+	}
+	var sides [2]continuation
+	for k, c := range []struct {
+		passage builders.Passage
+		policy  string
+	}{{it.Record.Chosen, p.ChosenPolicy}, {it.Record.Rejected, p.RejectedPolicy}} {
+		sides[k] = continuation{passage: c.passage, policy: c.policy, nodes: nodesOf(c.passage, "assistant", ttc.Assumed)}
+		if r := sides[k].check(); r != nil {
+			return refused(r)
+		}
+	}
+	pair, refusal := w.pair(it, prompt, sides)
+	if refusal != nil {
+		return refused(refusal)
+	}
+	row := batch.Row{Weight: 1, Meta: w.meta(it, nil, nil)}
+	row.Meta.OnPolicy = w.bothPolicies(it, sides)
+	describeSide(&row.Meta, pair[0], it.Record.Origin.Fidelity)
+	row.Meta.Proof = nil
+	for _, s := range pair {
+		row.Sides = append(row.Sides, s.Side)
+		row.Meta.Proof = append(row.Meta.Proof, s.proof)
+		if !s.sampled {
+			row.Meta.IDs = "rendered"
+		}
+	}
+	row.Sides[0].LogProbs, row.Sides[1].LogProbs = nil, nil
+	row.Meta.Fidelity = fidelity(it.Record.Origin.Fidelity, row.Meta.IDs == "sampled", false)
+	row.Meta.Prompt = w.promptLength
+	if w.Reference != nil {
+		row.Meta.Ref = w.Reference.of(&row)
+	}
+	return Outcome{Rows: []batch.Row{row}}
+}
+
+// continuation is one side of a preference.
+type continuation struct {
+	passage builders.Passage
+	policy  string
+	nodes   []ttc.Node
+}
+
+// check refuses what can't be compared.
+func (c *continuation) check() *Refusal {
+	trained := c.trained()
+	if !slices.Contains(trained, true) {
+		return refuse(ledger.NothingTrained, "no message of the answer was sampled")
+	}
+	for i := range c.nodes {
+		if trained[i] && c.nodes[i].FinishReason == "length" {
+			return refuse(ledger.CutOffTurn, "message %d of the answer was cut off", i)
+		}
+	}
+	return nil
+}
+
+func (c *continuation) trained() []bool { return trainable(c.nodes, builders.TrainAll, nil) }
+
+// bothPolicies says whether the model to be trained sampled both sides.
+func (w *Worker) bothPolicies(it *Item, sides [2]continuation) string {
+	var both [2]string
+	for k := range sides {
+		policy := sides[k].policy
+		if policy == "" {
+			policy = it.Record.Origin.Policy
+		}
+		both[k] = w.onPolicy(sides[k].nodes, sides[k].trained(), policy)
+	}
+	switch {
+	case both[0] == both[1]:
+		return both[0]
+	case both[0] == "other" || both[1] == "other":
+		return "other"
+	}
+	return "unknown"
+}
+
+// pair makes both sides of a preference, over the tokens of one prompt.
+func (w *Worker) pair(it *Item, prompt []ttc.Node, sides [2]continuation) (pair [2]*made, refusal *Refusal) {
+	p := w.pairs.prompt(it, prompt)
+	for k, r := range w.renderers() {
+		var failed *Refusal
+		for i := range sides {
+			if pair[i], failed = w.continued(p, r, &sides[i]); failed != nil {
+				break
+			}
+			pair[i].silent = k > 0
+		}
+		if failed == nil {
+			failed = w.common(p, r, pair)
+		}
+		if failed == nil {
+			return w.fitPair(p, r, sides, pair)
+		}
+		if refusal == nil || refusal.Reason == ledger.GenerationPromptMismatch {
+			refusal = failed
+		}
+		if failed.Reason != ledger.GenerationPromptMismatch && failed.Reason != ledger.StraddleEdge {
+			break // thinking has nothing to do with it
+		}
+	}
+	return pair, refusal
+}
+
+// common checks that both sides begin with the prompt's tokens, and differ after them.
+func (w *Worker) common(p *promptOf, r *turns.Renderer, pair [2]*made) *Refusal {
+	ids, refusal := w.promptIDs(p, r)
+	if refusal != nil {
+		return refusal
+	}
+	n := commonPrefix(commonPrefix(ids, pair[0].IDs), pair[1].IDs)
+	w.promptLength = len(n)
+	switch {
+	case len(n) < len(ids):
+		return refuse(ledger.GenerationPromptMismatch, "only %d of the prompt's %d tokens begin both sides", len(n), len(ids))
+	case slices.Equal(pair[0].IDs, pair[1].IDs):
+		return refuse(ledger.SameText, "chosen and rejected have the same tokens under this template")
+	}
+	for _, s := range pair {
+		if int(s.Trained[0].Start) < len(n) {
+			return refuse(ledger.InvariantBroken, "token %d is trained and one of the prompt's %d", s.Trained[0].Start, len(n))
+		}
+	}
+	return nil
+}
+
+func commonPrefix(a, b []int32) []int32 {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return a[:n]
+}
+
+// fitPair makes a pair fit: the same blocks of the prompt go on both sides.
+func (w *Worker) fitPair(p *promptOf, r *turns.Renderer, sides [2]continuation, pair [2]*made) ([2]*made, *Refusal) {
+	fits := func(pair [2]*made) bool { return len(pair[0].IDs) <= w.MaxLength && len(pair[1].IDs) <= w.MaxLength }
+	if fits(pair) {
+		return pair, nil
+	}
+	refusal := refuse(ledger.TooLong, "the sides have %d and %d tokens; max_length is %d", len(pair[0].IDs), len(pair[1].IDs), w.MaxLength)
+	whole := &material{nodes: p.nodes, trained: make([]bool, len(p.nodes)), tools: p.tools}
+	all := blocks(p.nodes)
+	lo, hi := 1, len(all)
+	var best [2]*made
+	length := 0
+	for lo <= hi {
+		n := (lo + hi) / 2
+		short := without(whole, all, n)
+		q := &promptOf{nodes: short.nodes, tools: p.tools, index: short.index, whole: len(p.nodes)}
+		var next [2]*made
+		var r1 *Refusal
+		for i := range sides {
+			if next[i], r1 = w.continued(q, r, &sides[i]); r1 != nil {
+				break
+			}
+			next[i].silent, next[i].short = pair[i].silent, true
+		}
+		if r1 == nil {
+			r1 = w.common(q, r, next)
+		}
+		switch {
+		case r1 != nil:
+			return pair, refuse(ledger.TooLong, "%s, and the prompt can't be cut: %s", refusal.Detail, r1.Detail)
+		case fits(next):
+			best, length, hi = next, w.promptLength, n-1
+		default:
+			lo = n + 1
+		}
+	}
+	if best[0] == nil {
+		return pair, refusal
+	}
+	w.promptLength = length
+	return best, nil
+}
+
+// continued makes one side: prompt and continuation, its sampled turns trained.
+func (w *Worker) continued(p *promptOf, r *turns.Renderer, c *continuation) (*made, *Refusal) {
+	key := sideKey{r, c.key()}
+	if s, ok := p.sides[key]; ok && s.made != nil {
+		again := *s.made
+		return &again, nil
+	} else if ok {
+		return nil, s.refusal
+	}
+	one, refusal := w.continuedAnew(p, r, c)
+	if key.text != "" && p.sides != nil {
+		kept := cachedSide{refusal: refusal}
+		if one != nil {
+			again := *one
+			kept.made = &again
+		}
+		p.sides[key] = kept
+	}
+	return one, refusal
+}
+
+func (w *Worker) continuedAnew(p *promptOf, r *turns.Renderer, c *continuation) (*made, *Refusal) {
+	n := len(p.nodes)
+	m := &material{nodes: append(slices.Clip(p.nodes), c.nodes...), trained: append(make([]bool, n), c.trained()...), tools: p.tools}
+	if p.index != nil {
+		m.index = slices.Clone(p.index)
+		for i := range c.nodes {
+			m.index = append(m.index, p.whole+i)
+		}
+	}
+	if refusal := w.prepare(m); refusal != nil {
+		return nil, refusal
+	}
+	v, refusal := w.look(r, m.conv)
+	if refusal != nil {
+		return nil, refusal
+	}
+	if bad := w.unstable(m, v); len(bad) > 0 {
+		return nil, unlikeSampled(bad[0])
+	}
+	s, refusal := w.side(m, v)
+	if refusal != nil {
+		return nil, refusal
+	}
+	return &made{side: s}, nil
+}
+
+// promptIDs are the tokens of the prompt, its generation prompt included.
+func (w *Worker) promptIDs(p *promptOf, r *turns.Renderer) ([]int32, *Refusal) {
+	if ids, ok := p.ids[r]; ok {
+		return ids, nil
+	}
+	m := &material{nodes: p.nodes, trained: make([]bool, len(p.nodes)), tools: p.tools}
+	if refusal := w.prepare(m); refusal != nil {
+		return nil, refusal
+	}
+	m.conv.Open = true
+	res, err := r.Render(m.conv)
+	if err != nil {
+		return nil, refuse(ledger.TemplateRefused, "%v", err)
+	}
+	b := &sideBuilder{w: w, m: m, v: &view{r: r, res: res}, own: turns.Template(&res)}
+	if refusal := b.text(0, len(res.Text), 0); refusal != nil {
+		return nil, refusal
+	}
+	if len(b.ids) == 0 {
+		return nil, refuse(ledger.EmptyPromptTokens, "the prompt has no tokens") // D17
+	}
+	if p.ids == nil {
+		p.ids = map[*turns.Renderer][]int32{}
+	}
+	p.ids[r] = b.ids
+	return b.ids, nil
+}
+
+// pairCache keeps the last prompt: the pairs of a turn share it, and each of its texts stands in several pairs.
+type pairCache struct{ last *promptOf }
+
+// promptOf is a prompt and what was made of it.
+type promptOf struct {
+	nodes []ttc.Node
+	tools []chat.Tool
+	text  string
+	index []int // places of the nodes in the record's messages, where some were cut out
+	whole int   // messages of the prompt as it was
+	ids   map[*turns.Renderer][]int32
+	sides map[sideKey]cachedSide
+}
+
+type sideKey struct {
+	r    *turns.Renderer
+	text string
+}
+
+type cachedSide struct {
+	made    *made
+	refusal *Refusal
+}
+
+// maxCachedSides bounds the sides kept of one prompt.
+const maxCachedSides = 64
+
+// prompt returns what is known of an item's prompt.
+func (c *pairCache) prompt(it *Item, nodes []ttc.Node) *promptOf {
+	p := it.Record.Prompt
+	same := c.last != nil && sameSlice(c.last.tools, it.Record.Origin.Tools) && len(c.last.sides) < maxCachedSides
+	if p.IsText() {
+		same = same && c.last.text == p.Text && c.last.text != ""
+	} else {
+		same = same && c.last.text == "" && sameSlice(c.last.nodes, nodes)
+	}
+	if !same {
+		c.last = &promptOf{nodes: nodes, tools: it.Record.Origin.Tools, text: p.Text, sides: map[sideKey]cachedSide{}}
+	}
+	return c.last
+}
+
+func sameSlice[T any](a, b []T) bool {
+	return len(a) == len(b) && unsafe.SliceData(a) == unsafe.SliceData(b)
+}
+
+// key is the text a side is known by; empty where it is not a text.
+func (c *continuation) key() string { return c.passage.Text }

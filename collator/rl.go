@@ -1,0 +1,54 @@
+package collator
+
+import (
+	"math"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// rollouts is the channel rl: what the model to be trained sampled itself, by its own ids, with a reward.
+type rollouts struct{}
+
+func (rollouts) Kind() builders.Kind   { return builders.KindRollout }
+func (rollouts) Batch() *batch.Channel { return batch.RL }
+
+func (rollouts) Rows(w *Worker, it *Item) Outcome {
+	nodes := it.Record.Messages.Nodes
+	m := &material{nodes: nodes, trained: trainable(nodes, builders.TrainAll, nil), tools: it.Record.Origin.Tools}
+	if r := w.onlyOwn(it, m); r != nil {
+		return w.outcome(it, m, nil, nil, r, 1)
+	}
+	rows, lost, whole := w.rollout(m, cutTail)
+	out := w.outcome(it, m, rows, lost, whole, 1)
+	reward := it.Record.Record.(*builders.Rollout).Reward
+	for i := range out.Rows {
+		s := &batch.Scored{Null: reward == nil} // the group and advantage follow when all rollouts are known
+		if reward != nil {
+			s.Reward = *reward
+		}
+		out.Rows[i].Meta.RL = s
+	}
+	return out
+}
+
+// onlyOwn refuses what the rl channel can't take.
+func (w *Worker) onlyOwn(it *Item, m *material) *Refusal {
+	reward := it.Record.Record.(*builders.Rollout).Reward
+	if reward != nil && (math.IsNaN(*reward) || math.IsInf(*reward, 0)) {
+		return refuse(ledger.NonFiniteScore, "the reward is %v", *reward)
+	}
+	if count(m.trained) == 0 {
+		return refuse(ledger.NothingTrained, "no assistant message was sampled")
+	}
+	for i := range m.nodes {
+		if m.trained[i] && len(m.nodes[i].TokenIDs) == 0 {
+			return refuse(ledger.NoSampledIDs, "%s has no token ids", describe(i, &m.nodes[i]))
+		}
+	}
+	if p := w.onPolicy(m.nodes, m.trained, it.Record.Origin.Policy); p != "same" {
+		return refuse(ledger.OffPolicy, "on_policy is %s: sampled by %q, trained is %q", p, it.Record.Origin.Policy, w.Policy)
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+package collator
+
+import (
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// demonstrations is the channel sft: conversations to be imitated.
+type demonstrations struct{}
+
+func (demonstrations) Kind() builders.Kind   { return builders.KindDemonstration }
+func (demonstrations) Batch() *batch.Channel { return batch.SFT }
+
+func (demonstrations) Rows(w *Worker, it *Item) Outcome {
+	d := it.Record.Record.(*builders.Demonstration)
+	nodes := it.Record.Messages.Nodes
+	m := &material{nodes: nodes, trained: trainable(nodes, d.Train, d.Trained), tools: it.Record.Origin.Tools}
+	n := count(m.trained)
+	if n == 0 {
+		return refused(refuse(ledger.NothingTrained, "no assistant message of %d was sampled and is trained by the loss policy", len(nodes)))
+	}
+	rows, lost, whole := w.rollout(m, cutMiddle)
+	return w.outcome(it, m, rows, lost, whole, d.Weight)
+}
+
+// outcome makes the rows of one conversation: together they have the record's weight.
+func (w *Worker) outcome(it *Item, m *material, rows []made, lost []Refusal, whole *Refusal, weight float64) Outcome {
+	out := Outcome{Refused: whole, Turns: count(m.trained), TurnDrops: lost}
+	if whole != nil {
+		// Every turn has the reason of its own, or the record's.
+		for len(out.TurnDrops) < out.Turns {
+			out.TurnDrops = append(out.TurnDrops, *whole)
+		}
+		return out
+	}
+	for i := range rows {
+		r := batch.Row{Weight: float32(weight / float64(len(rows))), Sides: []batch.Side{rows[i].Side}}
+		r.Meta = w.meta(it, m.nodes, m.trained)
+		r.Meta.Part = i
+		describeSide(&r.Meta, &rows[i], it.Record.Origin.Fidelity)
+		out.Rows = append(out.Rows, r)
+	}
+	return out
+}

@@ -1,0 +1,420 @@
+package collator
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"hash"
+	"math"
+	"slices"
+	"sort"
+	"unicode/utf8"
+
+	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/collator/turns"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat/template"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// Worker is one goroutine's memory. Its methods make sides of rows; a Channel is handed one.
+type Worker struct {
+	*Collator
+	enc   tokenizer.Encoding
+	spans []tokenizer.Span
+	runs  []turns.Run
+	pairs pairCache
+
+	promptLength int // of the pair last made
+}
+
+// view is a conversation rendered, its turns found.
+type view struct {
+	r     *turns.Renderer
+	res   template.Result
+	turns []turns.Turn
+}
+
+// look renders a conversation and finds its turns.
+func (w *Worker) look(r *turns.Renderer, c *turns.Conversation) (*view, *Refusal) {
+	res, err := r.Render(c)
+	if err != nil {
+		return nil, refuse(ledger.TemplateRefused, "%v", err) // D18: never another text instead
+	}
+	v := &view{r: r, res: res}
+	if v.turns, err = r.Find(c, &res); err != nil {
+		return nil, refuse(ledger.TurnNotFound, "%v", err)
+	}
+	if !turns.AgreesWithMarkers(&res, v.turns) {
+		return nil, refuse(ledger.MaskDisagreement, "the template's generation markers lie elsewhere than the turns found")
+	}
+	return v, nil
+}
+
+// renderers are the ways to render a conversation, in the order they are tried.
+func (w *Worker) renderers() []*turns.Renderer {
+	if s := w.render.Silent(); s != nil {
+		return []*turns.Renderer{w.render, s}
+	}
+	return []*turns.Renderer{w.render}
+}
+
+// side is a finished sequence of tokens.
+type side struct {
+	batch.Side
+	proof    batch.Proof
+	messages []int // trained
+	sampled  bool  // all trained ids are the source's
+	cutOff   bool  // a trained turn was cut off by the length limit
+	args     string
+}
+
+// sideBuilder puts a side together.
+type sideBuilder struct {
+	w        *Worker
+	m        *material
+	v        *view
+	ids      []int32
+	offsets  []tokenizer.Span // of the render; zero-width for sampled ids
+	own      []turns.Range    // the template's own text
+	trained  []span
+	sampled  []span
+	rendered bool // a trained turn has no ids of its own
+}
+
+// span is a run of tokens that belongs to a turn.
+type span struct {
+	batch.Run
+	message  int
+	terminal bool // it runs to the end of a turn with a terminator
+}
+
+// side makes the tokens of a conversation as v shows it. Ids the source has for assistant's turns are taken as they are; what
+// lies between them is encoded on its own.
+func (w *Worker) side(m *material, v *view) (*side, *Refusal) {
+	b := &sideBuilder{w: w, m: m, v: v, own: turns.Template(&v.res)}
+	at, skip := 0, 0 // skip: bytes at the start of the next piece that the last ids have already
+	var ranges []turns.Range
+	var owners []*turns.Turn
+	for i := range v.turns {
+		t := &v.turns[i]
+		n := &m.nodes[t.Message]
+		if len(n.TokenIDs) == 0 || n.Sampled == ttc.No {
+			if m.trained[t.Message] {
+				b.rendered = true
+				u := *t
+				if n.FinishReason == "length" {
+					u.End = u.Body // the model never ended it
+				}
+				for _, r := range turns.Trained([]turns.Turn{u}, nil) {
+					ranges, owners = append(ranges, r), append(owners, t)
+				}
+			}
+			continue
+		}
+		if r := b.text(at, t.Start, skip); r != nil {
+			return nil, r
+		}
+		if r := b.given(t, n); r != nil {
+			return nil, r
+		}
+		at, skip = t.Body, 0
+		if t.Terminated() && w.terminators[n.TokenIDs[len(n.TokenIDs)-1]] {
+			skip = t.End - t.Body
+		}
+	}
+	if r := b.text(at, len(v.res.Text), skip); r != nil {
+		return nil, r
+	}
+	if r := b.mask(ranges, owners); r != nil {
+		return nil, r
+	}
+	return b.finish()
+}
+
+// text encodes bytes from to to of the render, without the tokens of the first skip ones.
+func (b *sideBuilder) text(from, to, skip int) *Refusal {
+	if from+skip >= to {
+		return nil
+	}
+	w := b.w
+	w.spans = w.spans[:0]
+	i := sort.Search(len(b.own), func(i int) bool { return b.own[i].End > from })
+	for ; i < len(b.own) && b.own[i].Start < to; i++ {
+		w.spans = append(w.spans, tokenizer.Span{Start: max(b.own[i].Start, from) - from, End: min(b.own[i].End, to) - from})
+	}
+	w.enc.Reset()
+	if err := w.Tokenizer.EncodeRow(&w.enc, b.v.res.Text[from:to], w.spans); err != nil {
+		return refuseTokens(err)
+	}
+	for k, id := range w.enc.IDs {
+		o := w.enc.Offsets[k]
+		if o.End <= skip && skip > 0 {
+			continue
+		}
+		b.ids = append(b.ids, int32(id))
+		b.offsets = append(b.offsets, tokenizer.Span{Start: from + o.Start, End: from + o.End})
+	}
+	return nil
+}
+
+func refuseTokens(err error) *Refusal {
+	var e *tokenizer.Error
+	if errors.As(err, &e) && e.Code == tokenizer.CodeSpecialInText {
+		return refuse(ledger.SpecialTokenInText, "%v", err)
+	}
+	return refuse(ledger.NotTokenizable, "%v", err)
+}
+
+// given appends a turn's own ids.
+func (b *sideBuilder) given(t *turns.Turn, n *ttc.Node) *Refusal {
+	if n.LogProbs != nil && len(n.LogProbs) != len(n.TokenIDs) {
+		return refuse(ledger.BadSampledIDs, "%s has %d ids and %d log-probs", describe(t.Message, n), len(n.TokenIDs), len(n.LogProbs))
+	}
+	for _, p := range n.LogProbs {
+		if f := float64(p); math.IsNaN(f) || math.IsInf(f, 0) || f > 1e-3 {
+			return refuse(ledger.BadSampledIDs, "%s has a log-prob of %v", describe(t.Message, n), p)
+		}
+	}
+	start := int32(len(b.ids))
+	for _, id := range n.TokenIDs {
+		if id < 0 || int64(id) >= b.w.vocab {
+			return refuse(ledger.BadSampledIDs, "%s has id %d; the vocabulary has %d", describe(t.Message, n), id, b.w.vocab)
+		}
+		b.ids = append(b.ids, id)
+		b.offsets = append(b.offsets, tokenizer.Span{Start: t.Start, End: t.Start})
+	}
+	s := span{batch.Run{Start: start, End: int32(len(b.ids))}, t.Message, b.w.terminators[b.ids[len(b.ids)-1]]}
+	b.sampled = append(b.sampled, s)
+	if b.m.trained[t.Message] {
+		b.trained = append(b.trained, s)
+	}
+	return nil
+}
+
+// mask finds the tokens of the rendered ranges.
+func (b *sideBuilder) mask(ranges []turns.Range, owners []*turns.Turn) *Refusal {
+	w := b.w
+	runs, straddle := turns.Tokens(w.runs[:0], b.offsets, ranges)
+	w.runs = runs
+	if straddle >= 0 {
+		o := b.offsets[straddle]
+		return refuse(ledger.StraddleEdge, "the token of %q lies across the edge of a trained turn", b.v.res.Text[o.Start:o.End])
+	}
+	for i, run := range runs {
+		if run.Start == run.End {
+			continue
+		}
+		if w.restores && (b.offsets[run.Start].Start != ranges[i].Start || b.offsets[run.End-1].End != ranges[i].End) {
+			return refuse(ledger.InvariantBroken, "tokens cover bytes %d-%d of a trained range %d-%d", b.offsets[run.Start].Start, b.offsets[run.End-1].End, ranges[i].Start, ranges[i].End)
+		}
+		t := owners[i]
+		terminal := t.Terminated() && ranges[i].End == t.End
+		if terminal && !w.terminators[b.ids[run.End-1]] {
+			return refuse(ledger.InvariantBroken, "the turn of message %d ends in %q, which is no token of its own", t.Message, b.v.res.Text[t.Body:t.End])
+		}
+		b.trained = append(b.trained, span{batch.Run{Start: int32(run.Start), End: int32(run.End)}, t.Message, terminal})
+	}
+	slices.SortFunc(b.trained, func(a, c span) int { return int(a.Start - c.Start) })
+	return nil
+}
+
+// finish makes the side.
+func (b *sideBuilder) finish() (*side, *Refusal) {
+	s := &side{sampled: !b.rendered, args: b.m.args}
+	s.IDs = b.ids
+	for _, t := range b.trained {
+		if t.Start == 0 {
+			return nil, refuse(ledger.EmptyPromptTokens, "message %d begins the row", t.message)
+		}
+		if k := len(s.Trained) - 1; k >= 0 && s.Trained[k].End == t.Start {
+			s.Trained[k].End = t.End
+		} else {
+			s.Trained = append(s.Trained, t.Run)
+		}
+		if !slices.Contains(s.messages, t.message) {
+			s.messages = append(s.messages, t.message)
+		}
+		s.cutOff = s.cutOff || b.m.nodes[t.message].FinishReason == "length"
+	}
+	if len(s.Trained) == 0 {
+		return nil, refuse(ledger.NothingTrained, "no token is left to train")
+	}
+	s.logProbs(b)
+	if r := s.prove(b); r != nil {
+		return nil, r
+	}
+	s.proof.Owners = b.owners(s.Trained)
+	for i, m := range s.messages {
+		s.messages[i] = b.m.place(m)
+	}
+	return s, nil
+}
+
+// place is a node's place in the record.
+func (m *material) place(i int) int {
+	if m.index == nil {
+		return i
+	}
+	return m.index[i]
+}
+
+// logProbs takes the source's log-probs, where all trained tokens have one.
+func (s *side) logProbs(b *sideBuilder) {
+	if !s.sampled {
+		return
+	}
+	var all []float32
+	for _, t := range b.trained {
+		p := b.m.nodes[t.message].LogProbs
+		if p == nil {
+			return
+		}
+		all = append(all, p...)
+	}
+	s.LogProbs = all
+}
+
+// prove hashes what the tokens stand for.
+func (s *side) prove(b *sideBuilder) *Refusal {
+	w, text := b.w, b.v.res.Text
+	if len(b.sampled) == 0 && w.restores && ascii(text) {
+		target := sha256.New()
+		for _, run := range s.Trained {
+			addTarget(target, text[b.offsets[run.Start].Start:b.offsets[run.End-1].End])
+		}
+		s.proof.Text, s.proof.Target = hexSum([]byte(text)), hex.EncodeToString(target.Sum(nil))
+	} else {
+		got, target, err := decodeSide(w.Tokenizer, &s.Side)
+		if err != nil {
+			return refuse(ledger.NotTokenizable, "%v", err)
+		}
+		s.proof.Text, s.proof.Target = hexSum([]byte(got)), target
+		s.proof.Lossy = len(b.sampled) == 0 && got != text
+	}
+	if s.sampled {
+		s.proof.IDs = hashIDs(&s.Side)
+	}
+	for _, run := range s.Trained {
+		if !w.terminators[s.IDs[run.End-1]] {
+			s.proof.Open++
+		}
+	}
+	return nil
+}
+
+func addTarget(h hash.Hash, text string) {
+	h.Write([]byte(text))
+	h.Write([]byte{0})
+}
+
+func hexSum(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// decodeSide returns the text of a side and the hash of the texts of its trained runs.
+func decodeSide(t *tokenizer.Tokenizer, s *batch.Side) (text, target string, err error) {
+	ids := make([]uint32, len(s.IDs))
+	for i, id := range s.IDs {
+		ids[i] = uint32(id)
+	}
+	if text, err = t.Decode(ids, false); err != nil {
+		return "", "", err
+	}
+	h := sha256.New()
+	for _, run := range s.Trained {
+		part, err := t.Decode(ids[run.Start:run.End], false)
+		if err != nil {
+			return "", "", err
+		}
+		addTarget(h, part)
+	}
+	return text, hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// hashIDs hashes the trained ids, as little-endian int32.
+func hashIDs(s *batch.Side) string {
+	var b []byte
+	for _, run := range s.Trained {
+		for _, id := range s.IDs[run.Start:run.End] {
+			b = binary.LittleEndian.AppendUint32(b, uint32(id))
+		}
+	}
+	return hexSum(b)
+}
+
+func ascii(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// owners says for each run of tokens whose they are and whether, or why not, they are trained.
+func (b *sideBuilder) owners(trained []batch.Run) (out []batch.Owner) {
+	turn, sp, run, given := 0, 0, 0, 0
+	found, spans := b.v.turns, b.v.res.Spans
+	for i := range b.ids {
+		var o batch.Owner
+		for given < len(b.sampled) && int(b.sampled[given].End) <= i {
+			given++
+		}
+		for run < len(trained) && int(trained[run].End) <= i {
+			run++
+		}
+		at := b.offsets[i].Start
+		for turn < len(found) && found[turn].End <= at && (given == len(b.sampled) || b.sampled[given].message != found[turn].Message) {
+			turn++
+		}
+		for sp < len(spans) && spans[sp].End <= at {
+			sp++
+		}
+		switch {
+		case given < len(b.sampled) && int(b.sampled[given].Start) <= i:
+			o.Message = b.m.place(b.sampled[given].message)
+			o.Why = b.why(b.sampled[given].message)
+		case turn < len(found) && found[turn].Start <= at:
+			t := &found[turn]
+			o.Message, o.Why = b.m.place(t.Message), b.why(t.Message)
+			for _, f := range t.Filler {
+				if at >= f.Start && at < f.End {
+					o.Why = batch.Filler
+				}
+			}
+		case sp < len(spans) && spans[sp].Start <= at && spans[sp].Message >= 0:
+			o.Message, o.Why = b.m.place(spans[sp].Message), batch.Context
+		case sp < len(spans) && spans[sp].Start <= at:
+			o.Message, o.Why = -1, batch.Tools
+		default:
+			o.Message, o.Why = -1, batch.Markup
+		}
+		if run < len(trained) && int(trained[run].Start) <= i {
+			o.Why = batch.InLoss
+		} else if o.Why == batch.InLoss {
+			o.Why = batch.CutOff // the terminator of a turn that never ended
+		}
+		if k := len(out) - 1; k >= 0 && out[k].Message == o.Message && out[k].Why == o.Why {
+			out[k].End = i + 1
+		} else {
+			o.End = i + 1
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// why says why a turn is not trained, or that it is.
+func (b *sideBuilder) why(message int) string {
+	switch {
+	case b.m.trained[message]:
+		return batch.InLoss
+	case b.m.nodes[message].Sampled == ttc.No:
+		return batch.NotSampled
+	}
+	return batch.Policy
+}

@@ -1,0 +1,233 @@
+package collator
+
+import (
+	"slices"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// made is a side and what of its conversation was cut out to make it fit.
+type made struct {
+	*side
+	silent bool  // rendered with thinking switched off
+	cut    []int // trained messages that were cut out, as places in the record
+	short  bool  // something was cut out
+}
+
+// rollout makes the rows of one conversation: one, or one a trained turn. The refusals are of single turns, or of all.
+func (w *Worker) rollout(m *material, fit fitter) (rows []made, turnsRefused []Refusal, whole *Refusal) {
+	if r := w.prepare(m); r != nil {
+		return nil, nil, r
+	}
+	var first *Refusal
+	if w.Rows != PerTurn {
+		one, unstable, r := w.trajectory(m, fit)
+		switch {
+		case r == nil && len(unstable) == 0:
+			return []made{*one}, w.lost(m, one), nil
+		case r == nil && w.Rows == Trajectory:
+			refusals := w.lost(m, one)
+			for _, i := range unstable {
+				refusals = append(refusals, *unlikeSampled(m.place(i)))
+			}
+			return []made{*one}, refusals, nil
+		case w.Rows == Trajectory, r != nil && r.Reason != ledger.TooLong && r.Reason != ledger.GenerationPromptMismatch:
+			return nil, nil, r
+		}
+		first = r
+	}
+	for i := range m.nodes {
+		if !m.trained[i] {
+			continue
+		}
+		one, r := w.turn(m, i, fit)
+		if r != nil {
+			turnsRefused = append(turnsRefused, *r)
+			if first == nil {
+				first = r
+			}
+			continue
+		}
+		rows = append(rows, *one)
+	}
+	if len(rows) == 0 {
+		return nil, turnsRefused, first
+	}
+	return rows, turnsRefused, nil
+}
+
+func unlikeSampled(message int) *Refusal {
+	return refuse(ledger.GenerationPromptMismatch, "the render does not show message %d as it was sampled", message)
+}
+
+// lost are the trained turns that were cut out.
+func (w *Worker) lost(m *material, one *made) (out []Refusal) {
+	for _, i := range one.cut {
+		out = append(out, *refuse(ledger.TooLong, "message %d was cut out to fit %d tokens", i, w.MaxLength))
+	}
+	return out
+}
+
+// trajectory makes one row of a conversation. Where no renderer shows all trained turns as they were sampled, unstable lists
+// those that are not under the first, and the row trains the others; it is a GenerationPromptMismatch if none is left.
+func (w *Worker) trajectory(m *material, fit fitter) (one *made, unstable []int, refusal *Refusal) {
+	var views []*view
+	var bad [][]int
+	for _, r := range w.renderers() {
+		v, r1 := w.look(r, m.conv)
+		if r1 != nil {
+			if len(views) > 0 {
+				break // without thinking the template may refuse what it took
+			}
+			return nil, nil, r1
+		}
+		b := w.unstable(m, v)
+		views, bad = append(views, v), append(bad, b)
+		if len(b) == 0 {
+			break
+		}
+		if w.Rows == Auto && slices.Contains(m.trained[:b[0]], true) {
+			break // turns before it are right as they are: what changed is the past, and switching thinking off won't help
+		}
+	}
+	k := len(views) - 1
+	if len(bad[k]) > 0 {
+		k = 0
+	}
+	if len(bad[k]) > 0 {
+		if w.Rows == Auto {
+			return nil, bad[k], nil
+		}
+		kept := *m
+		kept.trained = slices.Clone(m.trained)
+		for _, i := range bad[k] {
+			kept.trained[i] = false
+		}
+		if !slices.Contains(kept.trained, true) {
+			return nil, nil, unlikeSampled(m.place(bad[k][0]))
+		}
+		m = &kept
+	}
+	one, refusal = fit(w, m, views[k])
+	if one != nil {
+		one.silent = k > 0
+	}
+	return one, bad[k], refusal
+}
+
+// unstable lists the trained messages that a view does not show as they were sampled. Turn rows need no complete list: with
+// Auto it ends at the first.
+func (w *Worker) unstable(m *material, v *view) (out []int) {
+	for i := range v.turns {
+		t := &v.turns[i]
+		if !m.trained[t.Message] {
+			continue
+		}
+		if ok, err := v.r.Stable(m.conv, &v.res, t); err != nil || !ok {
+			out = append(out, t.Message)
+			if w.Rows == Auto {
+				return out
+			}
+		}
+	}
+	return out
+}
+
+// turn makes the row of one turn, with what the model was given before it.
+func (w *Worker) turn(m *material, i int, fit fitter) (*made, *Refusal) {
+	part := &material{nodes: m.nodes[:i+1], trained: make([]bool, i+1), tools: m.tools, conv: m.conv.Head(i + 1), args: m.args}
+	part.trained[i] = true
+	var refusal *Refusal
+	for k, r := range w.renderers() {
+		v, r1 := w.look(r, part.conv)
+		if r1 == nil {
+			if bad := w.unstable(part, v); len(bad) > 0 {
+				r1 = unlikeSampled(i)
+			}
+		}
+		var one *made
+		if r1 == nil {
+			one, r1 = fit(w, part, v)
+		}
+		if r1 == nil {
+			one.silent = k > 0
+			return one, nil
+		}
+		if refusal == nil {
+			refusal = r1
+		}
+	}
+	return nil, refusal
+}
+
+// trainable marks the messages a loss policy trains: never one the model did not produce.
+func trainable(nodes []ttc.Node, train builders.Train, flags []bool) []bool {
+	out := make([]bool, len(nodes))
+	last := -1
+	for i := range nodes {
+		n := &nodes[i]
+		if n.Message.Role != "assistant" || n.Sampled == ttc.No {
+			continue
+		}
+		last = i
+		switch train {
+		case builders.TrainAll:
+			out[i] = true
+		case builders.TrainCalls:
+			out[i] = len(n.Message.ToolCalls) > 0
+		case builders.TrainFlagged:
+			out[i] = i < len(flags) && flags[i]
+		}
+	}
+	if train == builders.TrainLast && last >= 0 {
+		out[last] = true
+	}
+	return out
+}
+
+func count(flags []bool) (n int) {
+	for _, f := range flags {
+		if f {
+			n++
+		}
+	}
+	return n
+}
+
+// meta is what the rows of an item have in common.
+func (w *Worker) meta(it *Item, nodes []ttc.Node, trained []bool) batch.Meta {
+	o := it.Record.Origin
+	return batch.Meta{
+		Record: it.Hash, Ordinal: it.Ordinal, Run: o.Run, Example: o.Example, Turn: it.Record.Record.Header().Turn,
+		OnPolicy: w.onPolicy(nodes, trained, o.Policy),
+	}
+}
+
+// describeSide fills in what a row's meta says of its side.
+func describeSide(meta *batch.Meta, s *made, stated ttc.Fidelity) {
+	meta.IDs = "rendered"
+	if s.sampled {
+		meta.IDs = "sampled"
+	}
+	meta.Messages = s.messages
+	meta.Fidelity = fidelity(stated, s.sampled, s.LogProbs != nil)
+	meta.Args = s.args
+	meta.Proof = []batch.Proof{s.proof}
+	meta.Flags = s.flags()
+}
+
+func (s *made) flags() (out []string) {
+	if s.short {
+		out = append(out, "truncated")
+	}
+	if s.cutOff {
+		out = append(out, "cut_off")
+	}
+	if s.silent {
+		out = append(out, "no_think")
+	}
+	return out
+}
