@@ -101,6 +101,9 @@ func (w *Worker) side(m *material, v *view) (*side, *Refusal) {
 	for i := range v.turns {
 		t := &v.turns[i]
 		n := &m.nodes[t.Message]
+		if m.trained[t.Message] && len(n.TokenIDs) == 0 && !t.Shows(m.conv, &v.res) {
+			return nil, refuse(ledger.TurnNotFound, "the template leaves out a part of message %d: text beside calls, or all calls but one", t.Message)
+		}
 		if len(n.TokenIDs) == 0 || n.Sampled == ttc.No {
 			if m.trained[t.Message] {
 				b.rendered = true

@@ -2,6 +2,7 @@ package collator
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/batch"
@@ -143,10 +144,8 @@ func (w *Worker) turn(m *material, i int, fit fitter) (*made, *Refusal) {
 	var refusal *Refusal
 	for k, r := range w.renderers() {
 		v, r1 := w.look(r, part.conv)
-		if r1 == nil {
-			if bad := w.unstable(part, v); len(bad) > 0 {
-				r1 = unlikeSampled(i)
-			}
+		if r1 == nil && len(w.unstable(part, v)) > 0 {
+			v, r1 = w.asGiven(part, v, i)
 		}
 		var one *made
 		if r1 == nil {
@@ -161,6 +160,35 @@ func (w *Worker) turn(m *material, i int, fit fitter) (*made, *Refusal) {
 		}
 	}
 	return nil, refusal
+}
+
+// asGiven puts the turn of the last message of m behind what the model was given before it, where the template, seeing the
+// turn, would have rewritten that (gpt-oss drops earlier reasoning once there is a final answer).
+func (w *Worker) asGiven(m *material, v *view, i int) (*view, *Refusal) {
+	t := v.turns[len(v.turns)-1]
+	if !t.Thinking {
+		return nil, unlikeSampled(m.place(i))
+	}
+	open := *m.conv.Head(i)
+	open.Open = true
+	given, r := w.look(v.r, &open)
+	if r != nil {
+		return nil, r
+	}
+	if !strings.HasSuffix(given.res.Text, v.r.Prompt()) {
+		return nil, unlikeSampled(m.place(i))
+	}
+	shift := len(given.res.Text) - t.Start
+	given.res.Text += v.res.Text[t.Start:t.End]
+	given.res.Generations = nil
+	for _, s := range v.res.Spans {
+		if s.Start >= t.Start && s.End <= t.End {
+			s.Start, s.End = s.Start+shift, s.End+shift
+			given.res.Spans = append(given.res.Spans, s)
+		}
+	}
+	given.turns = append(given.turns, t.Shifted(shift))
+	return given, nil
 }
 
 // trainable marks the messages a loss policy trains: never one the model did not produce.

@@ -2,7 +2,9 @@ package turns
 
 import (
 	"fmt"
+	"slices"
 	"sort"
+	"strconv"
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc/chat/template"
@@ -17,11 +19,43 @@ type Turn struct {
 	Thinking   bool // the generation prompt before it is the configured one
 }
 
+// Shifted is the turn in a text in which it stands by bytes further on.
+func (t Turn) Shifted(by int) Turn {
+	t.Start, t.End, t.Body = t.Start+by, t.End+by, t.Body+by
+	t.Filler = slices.Clone(t.Filler)
+	for i := range t.Filler {
+		t.Filler[i].Start += by
+		t.Filler[i].End += by
+	}
+	return t
+}
+
 // Range is a half-open range of bytes.
 type Range struct{ Start, End int }
 
 // Terminated reports whether the turn ends in a terminator.
 func (t *Turn) Terminated() bool { return t.Body < t.End }
+
+// Shows reports whether a turn shows all of its message: its content, if there is more of it than white space, and each of
+// its calls. A template may take the first call only, or leave text beside calls out.
+func (t *Turn) Shows(c *Conversation, res *template.Result) bool {
+	d := c.Messages[t.Message].Dict()
+	content, _ := d.GetStr("content")
+	calls, _ := d.GetStr("tool_calls")
+	seen := make([]bool, len(calls.Items()))
+	text := strings.TrimSpace(content.Text()) == "" && len(content.Items()) == 0
+	i := sort.Search(len(res.Spans), func(i int) bool { return res.Spans[i].End > t.Start })
+	for ; i < len(res.Spans) && res.Spans[i].Start < t.End; i++ {
+		field := res.Spans[i].Field
+		text = text || strings.HasPrefix(field, "content")
+		if rest, ok := strings.CutPrefix(field, "tool_calls["); ok {
+			if n, err := strconv.Atoi(rest[:max(0, strings.IndexByte(rest, ']'))]); err == nil && n < len(seen) {
+				seen[n] = true
+			}
+		}
+	}
+	return text && !slices.Contains(seen, false)
+}
 
 // NotFound is the error of a turn that the render doesn't show.
 type NotFound struct {

@@ -56,6 +56,9 @@ func (r *Renderer) Silent() *Renderer { return r.silent }
 // Fingerprint names the template: "sha256:" and 64 hex digits.
 func (r *Renderer) Fingerprint() string { return r.fingerprint }
 
+// Prompt is the generation prompt.
+func (r *Renderer) Prompt() string { return r.dialect.prompt }
+
 // Terminators are the texts that end a turn.
 func (r *Renderer) Terminators() []string { return r.dialect.terminators }
 
