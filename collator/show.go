@@ -1,0 +1,196 @@
+package collator
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/tokenizer"
+)
+
+// RowView is a row as it was written, token by token; it marshals as `dataset show --tokens ROW --json` prints it.
+type RowView struct {
+	File    string     `json:"file"`
+	Row     int        `json:"row"`
+	Channel string     `json:"channel"`
+	Meta    batch.Meta `json:"info"`
+	Sides   []SideView `json:"sides"`
+}
+
+// SideView is one side of a row.
+type SideView struct {
+	Name   string      `json:"name,omitempty"` // chosen, rejected; empty where there is one side
+	Tokens []TokenView `json:"tokens"`
+}
+
+// TokenView is a token, whose it is, and whether or why not it is trained.
+type TokenView struct {
+	Position int    `json:"position"`
+	ID       int32  `json:"id"`
+	Text     string `json:"text"`
+	Message  int    `json:"message"` // index in the record's messages, -1: none's
+	Trained  bool   `json:"trained"`
+	Why      string `json:"why"`
+}
+
+// ErrNoRow is the error of a reference that names no row.
+var ErrNoRow = errors.New("no such row")
+
+// View reads a row of a run folder: "sft/train/00000.safetensors:3", or just a number, which counts all rows in the order of
+// the index.
+func View(dir, ref string, tok *tokenizer.Tokenizer) (*RowView, error) {
+	file, row := "", 0
+	name, number, ok := strings.Cut(ref, ":")
+	if !ok {
+		name, number = "", ref
+	}
+	row, err := strconv.Atoi(number)
+	if err != nil || row < 0 {
+		return nil, fmt.Errorf("%q names no row: write sft/train/00000.safetensors:3, or a number", ref)
+	}
+	file = strings.TrimPrefix(filepath.ToSlash(name), "batches/")
+	var found *batch.Line
+	errFound := errors.New("found")
+	err = batch.EachLine(filepath.Join(dir, "batches", batch.IndexName), func(l *batch.Line) error {
+		if file == "" && row >= l.Rows {
+			row -= l.Rows
+			return nil
+		}
+		if file == "" || file == l.File {
+			found = l
+			return errFound
+		}
+		return nil
+	})
+	if found == nil {
+		if err == nil {
+			err = fmt.Errorf("%w: %s", ErrNoRow, ref)
+		}
+		return nil, err
+	}
+	rows, err := batch.Read(filepath.Join(dir, "batches"), found)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", found.File, err)
+	}
+	if row >= len(rows) {
+		return nil, fmt.Errorf("%w: %s has %d rows", ErrNoRow, found.File, len(rows))
+	}
+	return viewOf(found, row, rows[row], tok)
+}
+
+func viewOf(l *batch.Line, row int, r *batch.Row, tok *tokenizer.Tokenizer) (*RowView, error) {
+	v := &RowView{File: l.File, Row: row, Channel: l.Channel, Meta: r.Meta}
+	for k, prefix := range batch.Lookup(l.Channel).Sides {
+		s := &r.Sides[k]
+		side := SideView{Name: strings.TrimSuffix(prefix, "_")}
+		var owners []batch.Owner
+		if k < len(r.Meta.Proof) {
+			owners = r.Meta.Proof[k].Owners
+		}
+		for i, id := range s.IDs {
+			text, err := tok.Decode([]uint32{uint32(id)}, false)
+			if err != nil {
+				return nil, err
+			}
+			t := TokenView{Position: i, ID: id, Text: text, Message: -1, Trained: trained(s, i)}
+			for len(owners) > 0 && owners[0].End <= i {
+				owners = owners[1:]
+			}
+			if len(owners) > 0 {
+				t.Message, t.Why = owners[0].Message, owners[0].Why
+			}
+			side.Tokens = append(side.Tokens, t)
+		}
+		v.Sides = append(v.Sides, side)
+	}
+	return v, nil
+}
+
+// Colours of a terminal.
+const (
+	green, dim, yellow, reset = "\x1b[32m", "\x1b[2m", "\x1b[33m", "\x1b[0m"
+)
+
+// Print writes a row for people: a line each time the owner or the reason changes, trained text marked with >, and in colour
+// if asked for: trained green, filler and what was left out yellow, the rest dim.
+func (v *RowView) Print(w io.Writer, colour bool) error {
+	out := &printer{w: w, colour: colour}
+	out.printf("%s row %d: example %s, messages %v, ids %s, on_policy %s", v.File, v.Row, v.Meta.Example, v.Meta.Messages, v.Meta.IDs, v.Meta.OnPolicy)
+	if len(v.Meta.Flags) > 0 {
+		out.printf(", %s", strings.Join(v.Meta.Flags, " "))
+	}
+	out.printf("\n")
+	for _, s := range v.Sides {
+		out.side(&s)
+	}
+	return out.err
+}
+
+type printer struct {
+	w      io.Writer
+	colour bool
+	err    error
+}
+
+func (p *printer) printf(format string, a ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format, a...)
+	}
+}
+
+func (p *printer) side(s *SideView) {
+	if s.Name != "" {
+		p.printf("\n%s:\n", s.Name)
+	}
+	for i := 0; i < len(s.Tokens); {
+		first := s.Tokens[i]
+		from := i
+		var text strings.Builder
+		for ; i < len(s.Tokens) && s.Tokens[i].Message == first.Message && s.Tokens[i].Why == first.Why; i++ {
+			if i > from {
+				text.WriteByte('|')
+			}
+			text.WriteString(visible(s.Tokens[i].Text))
+		}
+		mark, colour, owner := " ", dim, "template"
+		switch {
+		case first.Trained:
+			mark, colour = ">", green
+		case first.Why != batch.Context && first.Why != batch.Markup && first.Why != batch.Tools:
+			colour = yellow
+		}
+		if first.Message >= 0 {
+			owner = "message " + strconv.Itoa(first.Message)
+		}
+		line := fmt.Sprintf("%s %5d-%-5d %-11s %-11s %s", mark, from, i-1, owner, first.Why, text.String())
+		if p.colour {
+			line = colour + line + reset
+		}
+		p.printf("%s\n", line)
+	}
+}
+
+// visible is a token's text without what would move a terminal's cursor or change its state.
+func visible(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r == '\n':
+			b.WriteString("\\n")
+		case r == '|':
+			b.WriteString("\\|")
+		case r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == 0x202e || r == 0x2066 || r == 0x2067 || r == 0x2028 || r == 0x2029:
+			fmt.Fprintf(&b, "\\u%04x", r)
+		case r == utf8.RuneError:
+			b.WriteString("�")
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}

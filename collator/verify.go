@@ -1,0 +1,167 @@
+package collator
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/tokenizer"
+)
+
+// Report is what Verify found.
+type Report struct {
+	Batches, Rows int64
+	Problems      []Problem
+	More          int64 // problems beyond those listed
+}
+
+// Problem is something that does not hold.
+type Problem struct {
+	File string // relative to batches/
+	Row  int    // -1: the whole batch
+	Text string
+}
+
+func (p Problem) String() string {
+	if p.Row < 0 {
+		return p.File + ": " + p.Text
+	}
+	return fmt.Sprintf("%s: row %d: %s", p.File, p.Row, p.Text)
+}
+
+// maxProblems bounds the problems listed.
+const maxProblems = 100
+
+// Verify checks every batch of a run folder again, from its files and the tokenizer alone: the file is the one the index
+// speaks of; masks, positions, labels, pads and counts follow from the rows; the tokens are the text that was rendered or the
+// ids that the source had; what is trained is the text of the turns, and ends in a terminator unless it was cut off; chosen
+// and rejected share the prompt's tokens. The error is one of reading the index.
+func Verify(dir string, tok *tokenizer.Tokenizer) (*Report, error) {
+	v := verifier{dir: filepath.Join(dir, "batches"), tok: tok, report: &Report{}, files: map[string]bool{}}
+	if err := batch.EachLine(filepath.Join(v.dir, batch.IndexName), func(l *batch.Line) error {
+		v.batch(l)
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	return v.report, nil
+}
+
+type verifier struct {
+	dir    string
+	tok    *tokenizer.Tokenizer
+	report *Report
+	files  map[string]bool
+}
+
+func (v *verifier) problem(l *batch.Line, row int, format string, a ...any) {
+	if len(v.report.Problems) == maxProblems {
+		v.report.More++
+		return
+	}
+	v.report.Problems = append(v.report.Problems, Problem{l.File, row, fmt.Sprintf(format, a...)})
+}
+
+func (v *verifier) batch(l *batch.Line) {
+	v.report.Batches++
+	if v.files[l.File] {
+		v.problem(l, -1, "the index has the file twice")
+	}
+	v.files[l.File] = true
+	if l.Tokenizer != v.tok.Fingerprint() {
+		v.problem(l, -1, "made with tokenizer %s, this is %s", l.Tokenizer, v.tok.Fingerprint())
+		return
+	}
+	rows, err := batch.Read(v.dir, l)
+	if err != nil {
+		v.problem(l, -1, "%v", err)
+		return
+	}
+	for i, r := range rows {
+		v.report.Rows++
+		if len(r.Meta.Proof) != len(r.Sides) {
+			v.problem(l, i, "%d proofs for %d sides", len(r.Meta.Proof), len(r.Sides))
+			continue
+		}
+		for k := range r.Sides {
+			v.side(l, i, &r.Sides[k], &r.Meta.Proof[k], r.Meta.IDs == "sampled")
+		}
+		if l.Channel == batch.DPO.Name {
+			v.pair(l, i, r)
+		}
+	}
+}
+
+// side checks the tokens of one side.
+func (v *verifier) side(l *batch.Line, row int, s *batch.Side, p *batch.Proof, sampled bool) {
+	text, target, err := decodeSide(v.tok, s)
+	switch {
+	case err != nil:
+		v.problem(l, row, "the tokens can't be decoded: %v", err)
+	case hexSum([]byte(text)) != p.Text:
+		v.problem(l, row, "the tokens are not the text they were made of")
+	case target != p.Target:
+		v.problem(l, row, "the trained tokens are not the text of the turns")
+	}
+	if p.IDs != "" && hashIDs(s) != p.IDs {
+		v.problem(l, row, "the trained ids are not those the source had")
+	}
+	if sampled && p.IDs == "" {
+		v.problem(l, row, "said to be sampled, and no proof of ids")
+	}
+	open := 0
+	for _, run := range s.Trained {
+		if !slices.Contains(l.Proof.Terminators, s.IDs[run.End-1]) {
+			open++
+		}
+	}
+	if open != p.Open {
+		v.problem(l, row, "%d trained runs don't end in a terminator; %d were meant not to", open, p.Open)
+	}
+	end := 0
+	for _, o := range p.Owners {
+		if o.End <= end || o.End > len(s.IDs) {
+			v.problem(l, row, "the owners of tokens are out of order")
+			return
+		}
+		for i := end; i < o.End; i++ {
+			if trained(s, i) != (o.Why == batch.InLoss) {
+				v.problem(l, row, "token %d is said to be %q", i, o.Why)
+				return
+			}
+		}
+		end = o.End
+	}
+	if end != len(s.IDs) {
+		v.problem(l, row, "%d of %d tokens have an owner", end, len(s.IDs))
+	}
+}
+
+// trained reports whether token i of a side is in the loss.
+func trained(s *batch.Side, i int) bool {
+	_, ok := slices.BinarySearchFunc(s.Trained, int32(i), func(r batch.Run, at int32) int {
+		switch {
+		case r.End <= at:
+			return -1
+		case r.Start > at:
+			return 1
+		}
+		return 0
+	})
+	return ok
+}
+
+// pair checks what chosen and rejected share.
+func (v *verifier) pair(l *batch.Line, row int, r *batch.Row) {
+	n := r.Meta.Prompt
+	for k := range r.Sides {
+		if n < 1 || n > len(r.Sides[k].IDs) || int(r.Sides[k].Trained[0].Start) < n {
+			v.problem(l, row, "a prompt of %d tokens doesn't fit the %s side", n, l.Channel)
+			return
+		}
+	}
+	if !slices.Equal(r.Sides[0].IDs[:n], r.Sides[1].IDs[:n]) {
+		v.problem(l, row, "chosen and rejected differ in the prompt's %d tokens", n)
+	}
+}
