@@ -386,12 +386,13 @@ func (c *inline) Open() (io.ReadCloser, error) {
 type base64Reader struct {
 	src io.Reader
 	raw []byte
-	out []byte
+	enc []byte
+	out []byte // of enc, what is not handed out yet
 	err error
 }
 
 func newBase64Reader(src io.Reader) *base64Reader {
-	return &base64Reader{src: src, raw: make([]byte, 3*8192)}
+	return &base64Reader{src: src, raw: make([]byte, 3*8192), enc: make([]byte, 0, 4*8192)}
 }
 
 func (r *base64Reader) Read(p []byte) (int, error) {
@@ -404,7 +405,7 @@ func (r *base64Reader) Read(p []byte) (int, error) {
 			err = io.EOF
 		}
 		r.err = err
-		r.out = base64.StdEncoding.AppendEncode(r.out[:0], r.raw[:n])
+		r.out = base64.StdEncoding.AppendEncode(r.enc, r.raw[:n])
 	}
 	n := copy(p, r.out)
 	r.out = r.out[n:]
