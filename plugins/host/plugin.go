@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"google.golang.org/grpc"
 
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 	"github.com/nat-go/nat-go/plugins/wire"
@@ -316,4 +317,24 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// Conn is the connection to the plugin's first process, for checks of the protocol itself.
+func (p *Plugin) Conn(ctx context.Context) (grpc.ClientConnInterface, error) {
+	inc, err := p.instances[0].incarnation(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return inc.conn, nil
+}
+
+// Output returns the last lines that the first process printed.
+func (p *Plugin) Output() []string {
+	in := p.instances[0]
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.inc == nil || in.inc.proc == nil {
+		return nil
+	}
+	return in.inc.proc.pump.lastLines()
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/plugins/wire"
@@ -27,6 +29,8 @@ type Session struct {
 	window *window
 	wg     sync.WaitGroup
 	sent   uint64
+
+	finished atomic.Bool // Recv has returned io.EOF
 
 	progressMu sync.Mutex
 	progress   func(Progress)
@@ -143,6 +147,7 @@ func (s *Session) Recv(ctx context.Context) (Result, error) {
 	select {
 	case next, ok := <-s.order:
 		if !ok {
+			s.finished.Store(true)
 			return Result{}, io.EOF
 		}
 		j = next
@@ -167,8 +172,14 @@ func (s *Session) Recv(ctx context.Context) (Result, error) {
 
 // Close ends the session, whatever is still in hand.
 func (s *Session) Close() {
-	s.cancel(errStopped)
+	if s.finished.Load() { // the streams are about to end by themselves
+		late := time.AfterFunc(s.plugin.spec.CallTimeout, func() { s.cancel(errStopped) })
+		defer late.Stop()
+	} else {
+		s.cancel(errStopped)
+	}
 	s.wg.Wait()
+	s.cancel(errStopped)
 }
 
 // end is why the session is over.

@@ -1,12 +1,155 @@
 package sdk
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/hashicorp/go-plugin"
 )
 
-// commandLine is what the program does when it is run by hand.
+// commandLine is what the program does when it is run by hand. It returns the exit code.
 func commandLine(p Plugin, args []string, stdout, stderr io.Writer) int {
-	fmt.Fprintf(stderr, "%s is a plugin of nat-go\n", p.Name)
-	return 2
+	if len(args) == 0 {
+		usage(p, stderr)
+		return 2
+	}
+	var err error
+	switch args[0] {
+	case "describe":
+		err = p.printDescription(stdout)
+	case "schema":
+		err = p.printSchema(stdout, args[1:])
+	case "try":
+		err = p.try(stdout, stderr, args[1:])
+	case "--debug", "-debug", "debug":
+		err = p.debug(stderr)
+	case "--version", "version":
+		_, err = fmt.Fprintln(stdout, p.Name, p.Version)
+	default:
+		usage(p, stderr)
+		return 2
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "%s: %v\n", p.Name, err)
+		return 1
+	}
+	return 0
+}
+
+func usage(p Plugin, w io.Writer) {
+	fmt.Fprintf(w, `%s %s is a plugin of nat-go: name its path under plugins in a YAML file, and a builder of it as %s/BUILDER.
+
+By hand:
+  %[4]s describe                          what it serves, as JSON
+  %[4]s schema [BUILDER]                  JSON Schema of a builder's config
+  %[4]s try FILE [--builder B] [--config JSON]
+                                     run a builder over the groups in FILE (JSON lines), print records and drops
+  %[4]s --debug                           serve until interrupted and print how to attach nat-go to it
+
+Builders:
+`, p.Name, p.Version, p.Name, filepath.Base(os.Args[0]))
+	for _, f := range p.Builders {
+		fmt.Fprintf(w, "  %-20s %s\n", f.info.Name, f.info.Doc)
+	}
+}
+
+func (p *Plugin) printDescription(w io.Writer) error {
+	type builder struct {
+		Name      string          `json:"name"`
+		Version   string          `json:"version"`
+		Stability string          `json:"stability"`
+		Doc       string          `json:"doc"`
+		Unit      string          `json:"unit"`
+		Kinds     []string        `json:"kinds"`
+		RawSteps  bool            `json:"raw_steps"`
+		Schema    json.RawMessage `json:"config_schema"`
+	}
+	d := p.describe()
+	out := struct {
+		Name     string    `json:"name"`
+		Version  string    `json:"version"`
+		Minor    uint32    `json:"protocol_minor"`
+		Builders []builder `json:"builders"`
+	}{d.Name, d.Version, d.Minor, nil}
+	for _, b := range d.Builders {
+		var kinds []string
+		for _, k := range b.Kinds {
+			kinds = append(kinds, k.String())
+		}
+		out.Builders = append(out.Builders, builder{b.Name, b.Version, b.Stability, b.Doc, b.Unit.String(), kinds, b.RawSteps, b.ConfigSchema})
+	}
+	return encode(w, out)
+}
+
+func encode(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+// pick returns the builder of a name, or the only one there is.
+func (p *Plugin) pick(name string) (Factory, error) {
+	if name == "" && len(p.Builders) == 1 {
+		return p.Builders[0], nil
+	}
+	return p.factory(name)
+}
+
+func (p *Plugin) printSchema(w io.Writer, args []string) error {
+	name := ""
+	if len(args) > 0 {
+		name = args[0]
+	}
+	f, err := p.pick(name)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%s\n", f.Schema())
+	return err
+}
+
+// ReattachVariable tells nat-go to attach to plugins that run already: NAME=unix:PATH, comma separated.
+const ReattachVariable = "NATGO_REATTACH"
+
+// debug serves until it is interrupted.
+func (p *Plugin) debug(w io.Writer) error {
+	dir, err := os.MkdirTemp("", "natgo")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Setenv(plugin.EnvUnixSocketDir, dir); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	attach, closed := make(chan *plugin.ReattachConfig, 1), make(chan struct{})
+	go plugin.Serve(serveConfig(*p, &plugin.ServeTestConfig{Context: ctx, ReattachConfigCh: attach, CloseCh: closed}))
+	select {
+	case r := <-attach:
+		fmt.Fprintf(w, "The plugin serves, process %d. In another terminal:\n\n  export %s=%s=%s:%s\n\nand run nat-go. Interrupt to end.\n",
+			os.Getpid(), ReattachVariable, p.Name, r.Addr.Network(), r.Addr.String())
+	case <-closed:
+		return fmt.Errorf("it could not serve")
+	}
+	<-closed
+	return nil
+}
+
+// ReattachAddress returns where a plugin of a name is to be attached to, by the environment; empty: nowhere.
+func ReattachAddress(name string) string {
+	for _, entry := range strings.Split(os.Getenv(ReattachVariable), ",") {
+		if n, addr, ok := strings.Cut(entry, "="); ok && strings.TrimSpace(n) == name {
+			return strings.TrimSpace(addr)
+		}
+	}
+	return ""
 }

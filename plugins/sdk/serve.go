@@ -77,6 +77,7 @@ func exitWithParent(parent int) {
 // ServeListener serves the plugin on a listener, until it is closed: in memory, for tests.
 func ServeListener(p Plugin, lis net.Listener) error {
 	s := newServer(nil)
+	defer s.Stop()
 	pb.RegisterBuilderServer(s, newService(p))
 	return s.Serve(lis)
 }

@@ -33,6 +33,9 @@ type service struct {
 	streams  sync.WaitGroup
 }
 
+// NewService returns the protocol's service for a plugin, for programs that serve it themselves.
+func NewService(p Plugin) pb.BuilderServer { return newService(p) }
+
 func newService(p Plugin) *service {
 	return &service{plugin: p, sessions: map[string]builders.Builder{}}
 }

@@ -1,0 +1,116 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/plugins/host"
+	"github.com/nat-go/nat-go/plugins/sdk"
+	"github.com/nat-go/nat-go/ttc"
+)
+
+var bad string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "natgo-conformance")
+	if err != nil {
+		panic(err)
+	}
+	bad = filepath.Join(dir, "bad")
+	if out, err := exec.Command("go", "build", "-o", bad, "./testdata/bad").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "can't build the test plugin: %v\n%s", err, out)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+func TestGoodPluginPasses(t *testing.T) {
+	t.Parallel()
+	Test(t, Options{Spec: host.Spec{Path: bad}})
+}
+
+// Each check has a plugin that is bad in that way and no other, and fails that check and no other. The checks mostly wait,
+// so that many run at once.
+func TestBadPluginsFailTheirCheck(t *testing.T) {
+	t.Parallel()
+	names := Names()
+	reports, errs := make([]*Report, len(names)), make([]error, len(names))
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, 16)
+	for i, name := range names {
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			reports[i], errs[i] = Run(t.Context(), Options{Spec: host.Spec{Path: bad, Args: []string{"--how=" + name}}}, nil)
+		})
+	}
+	wg.Wait()
+	for i, name := range names {
+		if errs[i] != nil {
+			t.Fatal(errs[i])
+		}
+		var failed []string
+		for _, c := range reports[i].Checks {
+			if c.Status == Fail {
+				failed = append(failed, c.Name+": "+c.Detail)
+			}
+		}
+		if len(failed) != 1 || !strings.HasPrefix(failed[0], name+":") {
+			t.Errorf("the plugin that is bad at %s failed:\n%s", name, strings.Join(failed, "\n"))
+		}
+	}
+}
+
+func TestReport(t *testing.T) {
+	report, err := Run(t.Context(), Options{Spec: host.Spec{Path: bad, Args: []string{"--how=describe"}}, Only: []string{"handshake", "describe"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text, js bytes.Buffer
+	if err := report.Text(&text); err != nil {
+		t.Fatal(err)
+	}
+	if err := report.JSON(&js); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"bad 1.0.0", "FAIL  describe", `"rock solid"`, "1 passed, 1 failed, 0 skipped"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the report lacks %q:\n%s", want, text.String())
+		}
+	}
+	if !strings.Contains(js.String(), `"status":"fail"`) {
+		t.Error(js.String())
+	}
+}
+
+type failing struct{}
+
+func (failing) Build(_ context.Context, g *ttc.Group, _ builders.Output) error {
+	if g.Key == "task1" {
+		panic("no")
+	}
+	return nil
+}
+
+// The harness is the real protocol without the process.
+func TestHarness(t *testing.T) {
+	p := sdk.Plugin{Name: "mine", Version: "1", Builders: []sdk.Factory{
+		sdk.New(builders.Info{Name: "b", Kinds: []builders.Kind{builders.KindRollout}}, func(*struct{}) (builders.Builder, error) { return failing{}, nil }),
+	}}
+	rs := BuildWith(t, p, "b", "{}", sampleGroups(3, builders.UnitExample)...)
+	var failed *host.BuilderError
+	if len(rs) != 3 || rs[0].Err != nil || !errors.As(rs[1].Err, &failed) || !strings.Contains(failed.Stack, "goroutine") {
+		t.Errorf("%+v", rs)
+	}
+}

@@ -1,0 +1,257 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/plugins/host"
+	"github.com/nat-go/nat-go/ttc"
+)
+
+// Options say what to check.
+type Options struct {
+	Spec    host.Spec                        // how to start the plugin
+	Configs map[string][]byte                // a config for a builder, as JSON; {} without
+	Groups  func(builders.Unit) []*ttc.Group // groups to build from; our samples without
+	Only    []string                         // names of checks; all without
+}
+
+// check is one thing that a plugin must do.
+type check struct {
+	name, wants string
+	run         func(context.Context, *kit) error
+}
+
+// kit is what the checks share.
+type kit struct {
+	opt Options
+}
+
+// Names lists the checks in order.
+func Names() (names []string) {
+	for _, c := range checks {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// Run runs the checks. It returns an error only where nothing could be checked; failures are in the report. done, if not
+// nil, is called after each check.
+func Run(ctx context.Context, opt Options, done func(Result)) (*Report, error) {
+	opt.Spec.StartTimeout = orDefault(opt.Spec.StartTimeout, 20*time.Second)
+	opt.Spec.BatchTimeout = orDefault(opt.Spec.BatchTimeout, 20*time.Second)
+	opt.Spec.DrainTimeout = orDefault(opt.Spec.DrainTimeout, 5*time.Second)
+	if opt.Spec.Name == "" {
+		opt.Spec.Name = "plugin"
+	}
+	if opt.Spec.Path == "" && !opt.Spec.Self {
+		return nil, errors.New("there is no program to check")
+	}
+	k := &kit{opt: opt}
+	report := &Report{}
+	for _, c := range checks {
+		if !wanted(c.name, opt.Only) {
+			continue
+		}
+		start := time.Now()
+		limited, cancel := context.WithTimeout(ctx, 2*time.Minute)
+		err := c.run(limited, k)
+		cancel()
+		if ctx.Err() != nil {
+			return report, ctx.Err()
+		}
+		report.add(c, err, time.Since(start))
+		if done != nil {
+			done(report.Checks[len(report.Checks)-1])
+		}
+		if c.name == "handshake" {
+			if err != nil {
+				return report, nil // nothing else can pass
+			}
+			if err := k.with(ctx, nil, func(p *host.Plugin) error {
+				report.Plugin, report.Version = p.Name(), p.Version()
+				return nil
+			}); err != nil {
+				return report, nil
+			}
+		}
+	}
+	return report, nil
+}
+
+func orDefault(d, def time.Duration) time.Duration {
+	if d == 0 {
+		return def
+	}
+	return d
+}
+
+func wanted(name string, only []string) bool {
+	for _, o := range only {
+		if o == name {
+			return true
+		}
+	}
+	return len(only) == 0
+}
+
+// with starts the plugin for a check and stops it.
+func (k *kit) with(ctx context.Context, change func(*host.Spec), f func(*host.Plugin) error) error {
+	return k.logged(ctx, change, io.Discard, f)
+}
+
+func (k *kit) logged(ctx context.Context, change func(*host.Spec), log io.Writer, f func(*host.Plugin) error) error {
+	spec := k.opt.Spec
+	spec.Failures = 3
+	if change != nil {
+		change(&spec)
+	}
+	p, err := host.Start(ctx, spec, zerolog.New(log))
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	return f(p)
+}
+
+func (k *kit) config(builder string) []byte {
+	if c := k.opt.Configs[builder]; c != nil {
+		return c
+	}
+	return []byte("{}")
+}
+
+func (k *kit) groups(unit builders.Unit) []*ttc.Group {
+	if k.opt.Groups != nil {
+		return k.opt.Groups(unit)
+	}
+	return sampleGroups(12, unit)
+}
+
+// each runs a check for every builder of a plugin.
+func (k *kit) each(ctx context.Context, change func(*host.Spec), f func(*host.Plugin, host.BuilderInfo) error) error {
+	return k.with(ctx, change, func(p *host.Plugin) error {
+		for _, b := range p.Describe() {
+			if err := f(p, b); err != nil {
+				if skip := skipError(""); errors.As(err, &skip) {
+					return err
+				}
+				return fmt.Errorf("builder %s: %w", b.Name, err)
+			}
+		}
+		return nil
+	})
+}
+
+// build takes groups through a builder.
+func (k *kit) build(ctx context.Context, p *host.Plugin, b host.BuilderInfo, groups []*ttc.Group) ([]host.Result, error) {
+	return Build(ctx, p, b.Name, k.config(b.Name), groups)
+}
+
+// Build takes groups through a builder of a running plugin and returns their results, in order.
+func Build(ctx context.Context, p *host.Plugin, builder string, config []byte, groups []*ttc.Group) ([]host.Result, error) {
+	s, err := p.Open(ctx, builder, builder, config)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	wg.Go(func() {
+		defer s.CloseSend()
+		for _, g := range groups {
+			if s.Send(ctx, g) != nil {
+				return
+			}
+		}
+	})
+	var out []host.Result
+	for {
+		r, err := s.Recv(ctx)
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return out, err
+		}
+		out = append(out, r)
+	}
+}
+
+// clean is build, where no group may fail.
+func (k *kit) clean(ctx context.Context, p *host.Plugin, b host.BuilderInfo, groups []*ttc.Group) ([]host.Result, error) {
+	rs, err := k.build(ctx, p, b, groups)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rs {
+		if r.Err != nil {
+			return nil, r.Err
+		}
+	}
+	return rs, nil
+}
+
+// same compares results by what is in them.
+func same(a, b []host.Result) error {
+	if len(a) != len(b) {
+		return fmt.Errorf("%d results and %d", len(a), len(b))
+	}
+	for i := range a {
+		if a[i].Group.Key != b[i].Group.Key {
+			return fmt.Errorf("group %q stands where group %q should", b[i].Group.Key, a[i].Group.Key)
+		}
+		if len(a[i].Records) != len(b[i].Records) {
+			return fmt.Errorf("group %q has %d records once and %d another time", a[i].Group.Key, len(a[i].Records), len(b[i].Records))
+		}
+		for j := range a[i].Records {
+			if !reflect.DeepEqual(a[i].Records[j], b[i].Records[j]) {
+				return fmt.Errorf("record %d of group %q differs:\n%s\n%s", j, a[i].Group.Key, show(a[i].Records[j]), show(b[i].Records[j]))
+			}
+		}
+		if !reflect.DeepEqual(a[i].Drops, b[i].Drops) || !reflect.DeepEqual(a[i].Counts, b[i].Counts) {
+			return fmt.Errorf("the drops or counts of group %q differ", a[i].Group.Key)
+		}
+	}
+	return nil
+}
+
+func show(r builders.Record) string {
+	s := fmt.Sprintf("%+v", r)
+	const most = 400
+	if len(s) > most {
+		s = s[:most] + "..."
+	}
+	return s
+}
+
+// nothing says that a builder made nothing of the groups.
+func nothing(rs []host.Result) error {
+	n := 0
+	for _, r := range rs {
+		n += len(r.Records)
+	}
+	if n > 0 {
+		return nil
+	}
+	return skipError("the builder makes no record of the sample groups; give it a config and groups that it works on")
+}
+
+// processEnv is the environment of plugins that a check starts itself.
+func processEnv() []string {
+	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}
+}
+
+func quote(lines []string) string { return strings.Join(lines, "\n") }
