@@ -8,7 +8,7 @@ type PolicyReduction uint8
 const (
 	PerToken    PolicyReduction = iota // sum(w l) / sum(w) over active tokens
 	PerSequence                        // mean over sequences, weighted, of each one's token mean
-	PerConstant                        // sum(w l) / Denominator
+	PerConstant                        // sum(w l) / Denominator, which must be given
 )
 
 // ParsePolicyReduction reads token, sequence or constant.
@@ -29,7 +29,7 @@ type PolicyOptions struct {
 	ClipLow, ClipHigh float64 // the ratio is held in [1-ClipLow, 1+ClipHigh]; 0 and 0 turn clipping off
 	KL                float64 // weight of the penalty to Reference, the k3 estimator; 0: none
 	Reduction         PolicyReduction
-	Denominator       float64 // > 0 with PerConstant
+	Denominator       float64 // divides instead of this batch's own sum of weights: a step of several batches; 0: the batch's
 }
 
 // PolicyBatch holds one element a token. Sequence s is tokens Offsets[s]:Offsets[s+1].
@@ -88,7 +88,7 @@ func PolicyLoss(b PolicyBatch, o PolicyOptions, grad []float64) (PolicyStats, er
 			denom += weight(s)
 		}
 	}
-	if o.Reduction == PerConstant {
+	if o.Denominator > 0 {
 		denom = o.Denominator
 	}
 	clear(grad)
@@ -161,7 +161,7 @@ func (b *PolicyBatch) check(o *PolicyOptions, grad []float64) error {
 		return fail("clip", "clip range is [1-%v, 1+%v]: want a low in [0,1] and a finite high of 0 or above", o.ClipLow, o.ClipHigh)
 	case !(o.KL >= 0) || !finite(o.KL):
 		return fail("beta", "the KL weight is %v: want a finite number, 0 or above", o.KL)
-	case o.Reduction > PerConstant || (o.Reduction == PerConstant && (!(o.Denominator > 0) || !finite(o.Denominator))):
+	case o.Reduction > PerConstant || !(o.Denominator >= 0) || !finite(o.Denominator) || (o.Reduction == PerConstant && o.Denominator == 0):
 		return fail("denom", "denom is %v: want a finite number above 0", o.Denominator)
 	case len(b.Old) != n:
 		return fail("shape", "%d log-probs but %d old ones", n, len(b.Old))

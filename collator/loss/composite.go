@@ -1,0 +1,400 @@
+package loss
+
+import (
+	"fmt"
+
+	"github.com/nat-go/nat-go/kernels"
+)
+
+// Options of the composite objective.
+type Options struct {
+	SDPOWeight float64 // also known as alpha
+	DPOWeight  float64 // also known as beta_replay
+	DPO        kernels.PreferenceOptions
+	GRPO       kernels.PolicyOptions
+	JSD        kernels.Options // Reduction and Denominator are set here
+	// Temperature divides the logits of grpo and dpo; 0 means 1.
+	Temperature float64
+	Workers     int
+}
+
+// Tokens is one side of a channel: ids [R,T] row-major and the logits of every position, [R*T, V].
+type Tokens struct {
+	R, T   int
+	IDs    []int64
+	Logits kernels.Matrix
+}
+
+// GRPO is the rl channel.
+type GRPO struct {
+	Tokens
+	ResponseMask []int64   // [R,T], 0/1
+	OldLogprobs  []float32 // [R,T], of the token at t
+	RefLogprobs  []float32 // [R,T], only with a KL weight
+	Advantage    []float32 // [R]
+	RowWeight    []float32 // [R] or nil
+}
+
+// DPO is the dpo channel: row i of both sides is one pair.
+type DPO struct {
+	Chosen, Rejected             Tokens
+	ChosenLabels, RejectedLabels []int64   // [R,T], kernels.IgnoreIndex where not trained
+	RefChosen, RefRejected       []float32 // [R], sums over labels under the reference
+	RowWeight                    []float32 // [R] or nil
+}
+
+// SDPO is the sdpo channel: the logits of both sides at the pair positions, [P, V].
+type SDPO struct {
+	Student, Teacher kernels.Matrix
+	PairWeight       []float32 // [P] or nil
+}
+
+// Batch is what one call sees; nil channels are absent.
+type Batch struct {
+	GRPO *GRPO
+	DPO  *DPO
+	SDPO *SDPO
+}
+
+// Step holds the denominators of an optimiser step, so that a step split into micro-batches gives what the whole gives.
+// Add up the Step of every micro-batch and hand the sum to each call. A zero Step means: the batch is the step.
+type Step struct {
+	GRPO  float64 // sum of weights: of tokens, or of sequences that have any
+	Pairs int
+	SDPO  float64 // sum of pair weights
+}
+
+// Add returns the sum of two steps.
+func (s Step) Add(o Step) Step { return Step{s.GRPO + o.GRPO, s.Pairs + o.Pairs, s.SDPO + o.SDPO} }
+
+// StepOf counts one batch.
+func StepOf(b Batch, o Options) Step {
+	var s Step
+	if g := b.GRPO; g != nil {
+		for r := range g.R {
+			n := 0
+			for _, m := range g.ResponseMask[r*g.T : (r+1)*g.T] {
+				n += int(m)
+			}
+			w := weight(g.RowWeight, r)
+			switch {
+			case o.GRPO.Reduction == kernels.PerToken:
+				s.GRPO += w * float64(n)
+			case n > 0:
+				s.GRPO += w
+			}
+		}
+	}
+	if b.DPO != nil {
+		s.Pairs = b.DPO.Chosen.R
+	}
+	if p := b.SDPO; p != nil {
+		for i := range p.Student.Rows {
+			s.SDPO += weight(p.PairWeight, i)
+		}
+	}
+	return s
+}
+
+func weight(w []float32, i int) float64 {
+	if w == nil {
+		return 1
+	}
+	return float64(w[i])
+}
+
+// Gradients receives d L / d logits; nil slices are not wanted. Shapes are those of the logits, contiguous.
+type Gradients struct {
+	GRPO, Chosen, Rejected, Student []float32
+}
+
+// Metrics describes a loss, channel by channel. Channel losses are unweighted.
+type Metrics struct {
+	Loss         float64 `json:"loss"`
+	GRPO         float64 `json:"grpo"`
+	SDPO         float64 `json:"sdpo"`
+	DPO          float64 `json:"dpo"`
+	Tokens       int     `json:"grpo_tokens"`
+	Ratio        float64 `json:"grpo_ratio"`
+	ClipShare    float64 `json:"grpo_clip_share"`
+	KL           float64 `json:"grpo_kl"`
+	Pairs        int     `json:"dpo_pairs"`
+	Margin       float64 `json:"dpo_margin"`   // mean reward margin
+	Accuracy     float64 `json:"dpo_accuracy"` // share of pairs whose chosen reward is the larger
+	Positions    int     `json:"sdpo_positions"`
+	NonFinite    int     `json:"nonfinite_rows"`
+	SDPOClipped  int     `json:"sdpo_clipped"`
+	TokenLogprob float64 `json:"grpo_mean_logprob"`
+}
+
+// Composite computes the objective over one batch. step holds the denominators of the whole optimiser step; the zero
+// value takes those of the batch.
+func Composite(b Batch, o Options, step Step, grads *Gradients) (Metrics, error) {
+	if grads == nil {
+		grads = &Gradients{}
+	}
+	if o.Temperature == 0 {
+		o.Temperature = 1
+	}
+	var m Metrics
+	for _, channel := range []struct {
+		name string
+		run  func() error
+	}{
+		{"rl", func() error { return b.GRPO.run(o, step, grads, &m) }},
+		{"dpo", func() error { return b.DPO.run(o, step, grads, &m) }},
+		{"sdpo", func() error { return b.SDPO.run(o, step, grads, &m) }},
+	} {
+		if err := channel.run(); err != nil {
+			return Metrics{}, fmt.Errorf("%s channel: %w", channel.name, err)
+		}
+	}
+	m.Loss = m.GRPO + o.SDPOWeight*m.SDPO + o.DPOWeight*m.DPO
+	return m, nil
+}
+
+// check validates the shape of one side and that it has the columns named.
+func (t *Tokens) check(side string, columns map[string]int) error {
+	if t.R < 0 || t.T < 0 || len(t.IDs) != t.R*t.T {
+		return fmt.Errorf("%s: %d ids for R x T = %d x %d", side, len(t.IDs), t.R, t.T)
+	}
+	if t.Logits.Rows != t.R*t.T {
+		return fmt.Errorf("%s: logits have %d rows, want R x T = %d x %d", side, t.Logits.Rows, t.R, t.T)
+	}
+	for name, n := range columns {
+		if n != t.R*t.T {
+			return fmt.Errorf("%s: %s has %d entries, want R x T = %d x %d", side, name, n, t.R, t.T)
+		}
+	}
+	return nil
+}
+
+// predictions turns token-aligned training marks into targets per logit row: the logits at t-1 predict token t.
+func (t *Tokens) predictions(side string, trained func(i int) bool) ([]int32, error) {
+	targets := make([]int32, t.R*t.T)
+	for i := range targets {
+		targets[i] = kernels.IgnoreIndex
+	}
+	for r := range t.R {
+		for p := range t.T {
+			i := r*t.T + p
+			if !trained(i) {
+				continue
+			}
+			if p == 0 {
+				return nil, fmt.Errorf("%s row %d: token 0 is trained, but no logits predict it", side, r)
+			}
+			if id := t.IDs[i]; id < 0 || id >= int64(t.Logits.Cols) {
+				return nil, fmt.Errorf("%s row %d: token %d has id %d, the vocabulary is %d", side, r, p, id, t.Logits.Cols)
+			}
+			targets[i-1] = int32(t.IDs[i])
+		}
+	}
+	return targets, nil
+}
+
+// each is the offsets that make every logit row a sequence of its own; rows those that make a sequence of each row.
+func (t *Tokens) each() []int { return ramp(t.R*t.T, 1) }
+func (t *Tokens) rows() []int { return ramp(t.R, t.T) }
+
+func ramp(n, step int) []int {
+	off := make([]int, n+1)
+	for i := range off {
+		off[i] = i * step
+	}
+	return off
+}
+
+func (g *GRPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
+	if g == nil {
+		return nil
+	}
+	if g.OldLogprobs == nil {
+		return fmt.Errorf("old_logprobs are missing: they are those of the policy that sampled, never zeros")
+	}
+	columns := map[string]int{"response_mask": len(g.ResponseMask), "old_logprobs": len(g.OldLogprobs)}
+	if o.GRPO.KL > 0 {
+		columns["ref_logprobs"] = len(g.RefLogprobs)
+	}
+	if err := g.check("tokens", columns); err != nil {
+		return err
+	}
+	if len(g.Advantage) != g.R || (g.RowWeight != nil && len(g.RowWeight) != g.R) {
+		return fmt.Errorf("%d advantages and %d row weights for %d rows", len(g.Advantage), len(g.RowWeight), g.R)
+	}
+	targets, err := g.predictions("tokens", func(i int) bool { return g.ResponseMask[i] == 1 })
+	if err != nil {
+		return err
+	}
+	lp, err := kernels.NewLogProb(kernels.LogProbOptions{Temperature: o.Temperature, Workers: o.Workers})
+	if err != nil {
+		return err
+	}
+	n := g.R * g.T
+	tok := make([]float64, n)
+	batch := &kernels.LogProbBatch{Logits: g.Logits, Targets: targets, Offsets: g.each()}
+	st, err := lp.Run(batch, &kernels.LogProbOutput{Token: tok})
+	if err != nil {
+		return err
+	}
+	m.NonFinite += st.NonFinite
+	// Columns at token t belong to the logits at t-1.
+	p := kernels.PolicyBatch{LogProbs: tok, Old: make([]float64, n), Mask: make([]bool, n), Offsets: g.rows(), Advantage: widen(g.Advantage)}
+	if o.GRPO.KL > 0 {
+		p.Reference = make([]float64, n)
+	}
+	for i := range n {
+		if targets[i] == kernels.IgnoreIndex {
+			continue
+		}
+		p.Mask[i], p.Old[i] = true, float64(g.OldLogprobs[i+1])
+		if p.Reference != nil {
+			p.Reference[i] = float64(g.RefLogprobs[i+1])
+		}
+	}
+	if g.RowWeight != nil {
+		p.Weights = widen(g.RowWeight)
+	}
+	po := o.GRPO
+	if po.Reduction != kernels.PerConstant && step.GRPO > 0 {
+		po.Denominator = step.GRPO
+	}
+	up := make([]float64, n)
+	ps, err := kernels.PolicyLoss(p, po, up)
+	if err != nil {
+		return err
+	}
+	m.GRPO, m.Tokens, m.Ratio, m.ClipShare, m.KL = ps.Loss, ps.Active, ps.Ratio, ps.ClipShare, ps.KL
+	if ps.Active > 0 {
+		m.TokenLogprob = st.Loss / float64(ps.Active)
+	}
+	if grads.GRPO == nil {
+		return nil
+	}
+	batch.Upstream = up
+	_, err = lp.Run(batch, &kernels.LogProbOutput{Grad: grads.GRPO})
+	return err
+}
+
+func widen(x []float32) []float64 {
+	y := make([]float64, len(x))
+	for i, v := range x {
+		y[i] = float64(v)
+	}
+	return y
+}
+
+func (d *DPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
+	if d == nil {
+		return nil
+	}
+	n := d.Chosen.R
+	switch {
+	case d.RefChosen == nil || d.RefRejected == nil:
+		return fmt.Errorf("ref_chosen_logps or ref_rejected_logps are missing: compute them under the reference model, never zeros")
+	case d.Rejected.R != n || len(d.RefChosen) != n || len(d.RefRejected) != n || (d.RowWeight != nil && len(d.RowWeight) != n):
+		return fmt.Errorf("%d chosen rows, %d rejected, %d and %d reference sums, %d row weights: want one of each a pair",
+			n, d.Rejected.R, len(d.RefChosen), len(d.RefRejected), len(d.RowWeight))
+	}
+	lp, err := kernels.NewLogProb(kernels.LogProbOptions{Temperature: o.Temperature, Workers: o.Workers})
+	if err != nil {
+		return err
+	}
+	side := func(name string, t *Tokens, labels []int64) (*kernels.LogProbBatch, []float64, error) {
+		if err := t.check(name, map[string]int{"labels": len(labels)}); err != nil {
+			return nil, nil, err
+		}
+		for i, l := range labels {
+			if l != kernels.IgnoreIndex && l != t.IDs[i] {
+				return nil, nil, fmt.Errorf("%s row %d: label %d at token %d is not the token, %d: labels are token-aligned", name, i/t.T, l, i%t.T, t.IDs[i])
+			}
+		}
+		targets, err := t.predictions(name, func(i int) bool { return labels[i] != kernels.IgnoreIndex })
+		if err != nil {
+			return nil, nil, err
+		}
+		b := &kernels.LogProbBatch{Logits: t.Logits, Targets: targets, Offsets: t.rows()}
+		sum := make([]float64, t.R)
+		st, err := lp.Run(b, &kernels.LogProbOutput{Sequence: sum})
+		m.NonFinite += st.NonFinite
+		return b, sum, err
+	}
+	chosen, pc, err := side("chosen", &d.Chosen, d.ChosenLabels)
+	if err != nil {
+		return err
+	}
+	rejected, pr, err := side("rejected", &d.Rejected, d.RejectedLabels)
+	if err != nil {
+		return err
+	}
+	pairs := kernels.Pairs{PolicyChosen: pc, PolicyRejected: pr, ReferenceChosen: widen(d.RefChosen), ReferenceRejected: widen(d.RefRejected)}
+	if d.RowWeight != nil {
+		pairs.Weights = widen(d.RowWeight)
+	}
+	out := make([]kernels.PairResult, n)
+	if m.DPO, err = kernels.DPO(pairs, o.DPO, out); err != nil {
+		return err
+	}
+	total := n
+	if step.Pairs > 0 {
+		m.DPO *= float64(n) / float64(step.Pairs)
+		total = step.Pairs
+	}
+	m.Pairs = n
+	upC, upR := make([]float64, n), make([]float64, n)
+	for i, r := range out {
+		g := o.DPOWeight * weight(d.RowWeight, i) * r.Grad / float64(total)
+		upC[i], upR[i] = g, -g
+		m.Margin += (r.RewardChosen - r.RewardRejected) / float64(n)
+		if r.RewardChosen > r.RewardRejected {
+			m.Accuracy += 1 / float64(n)
+		}
+	}
+	for _, s := range []struct {
+		b    *kernels.LogProbBatch
+		up   []float64
+		grad []float32
+	}{{chosen, upC, grads.Chosen}, {rejected, upR, grads.Rejected}} {
+		if s.grad == nil {
+			continue
+		}
+		s.b.Upstream = s.up
+		if _, err := lp.Run(s.b, &kernels.LogProbOutput{Grad: s.grad}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *SDPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
+	if s == nil {
+		return nil
+	}
+	total := step.SDPO
+	if total == 0 {
+		total = StepOf(Batch{SDPO: s}, o).SDPO
+	}
+	if total == 0 { // nothing counts: exactly 0
+		clear(grads.Student)
+		return nil
+	}
+	jo := o.JSD
+	jo.Reduction, jo.Denominator, jo.Workers = kernels.ReduceDenom, total, o.Workers
+	j, err := kernels.NewJSD(jo)
+	if err != nil {
+		return err
+	}
+	b := &kernels.Batch{Student: s.Student, Teacher: s.Teacher, Weights: s.PairWeight, GradScale: o.SDPOWeight}
+	out := &kernels.Output{Grad: grads.Student}
+	if o.SDPOWeight == 0 { // a GradScale of 0 would mean 1
+		clear(grads.Student)
+		out.Grad = nil
+	}
+	st, err := j.Run(b, out)
+	if err != nil {
+		return err
+	}
+	m.SDPO, m.Positions, m.SDPOClipped = st.Loss, st.Active, st.Clipped
+	m.NonFinite += st.NonFinite
+	return nil
+}
