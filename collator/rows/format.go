@@ -112,6 +112,7 @@ type Encoder struct {
 	encode  func(e *Encoder, dst []byte, r *builders.Resolved) ([]byte, error)
 	escaped map[textKey][]byte
 	arena   []byte
+	back    []byte // scratch: a text read back
 
 	textArguments bool // arguments of tool calls are written as sampled, in a string; otherwise as an object
 }

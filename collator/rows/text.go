@@ -26,7 +26,7 @@ func (e *Encoder) text(dst []byte, s string) ([]byte, error) {
 	start := len(e.arena)
 	e.arena = json.AppendASCII(e.arena, s)
 	b := e.arena[start:len(e.arena):len(e.arena)]
-	if back, ok := json.Raw(b).Text(); !ok || back != s {
+	if e.back = json.Raw(b).AppendText(e.back[:0]); string(e.back) != s {
 		return dst, fmt.Errorf("the text %.40q does not survive being written as JSON", s)
 	}
 	e.escaped[k] = b

@@ -45,6 +45,16 @@ type Result struct {
 	Counts  []wire.Count
 	Reason  ledger.Reason // builder_failed, poison_group, group_too_large, or empty
 	Err     error         // the whole story where Reason is not empty: *BuilderError, *PoisonError, *TooLargeError
+
+	reuse func()
+}
+
+// Release gives the records' memory to later results, where that is possible. None of them may be in use.
+func (r *Result) Release() {
+	if r.reuse != nil {
+		r.reuse()
+	}
+	*r = Result{}
 }
 
 // Progress is a builder's word that it is working on a group.
@@ -200,14 +210,14 @@ func (s *Session) refuse(j *job, reason ledger.Reason, err error) {
 }
 
 // answer checks what came for a job and hands it to Recv.
-func (s *Session) answer(j *job, r *wire.Results) {
+func (s *Session) answer(j *job, r *wire.Results, reuse func()) {
 	if r.Failure != "" {
 		err := &BuilderError{Builder: s.name, Group: j.group.Key, Message: r.Failure, Stack: r.Stack}
 		s.plugin.log.Warn().Str("builder", s.name).Str("group", j.group.Key).Str("stack", r.Stack).Msg("the builder failed on a group: " + firstLine(r.Failure))
 		s.refuse(j, ledger.BuilderFailed, err)
 		return
 	}
-	j.result = Result{Group: j.group, Drops: r.Drops, Counts: r.Counts}
+	j.result = Result{Group: j.group, Drops: r.Drops, Counts: r.Counts, reuse: reuse}
 	for i := range r.Drops {
 		cleanDrop(&r.Drops[i], s.plugin.spec.Name, s.name)
 	}

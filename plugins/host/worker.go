@@ -435,7 +435,7 @@ func (a *attempt) part(reader *wire.RecordReader, part *pb.ResultPart) error {
 	a.mu.Lock()
 	a.jobs = a.jobs[1:]
 	a.mu.Unlock()
-	a.session.answer(j, r)
+	a.session.answer(j, r, func() { reader.Reuse(r) })
 	a.instance.step(finished)
 	if a.lockstep {
 		a.idle <- struct{}{} // never waits: there is one group at a time

@@ -3,6 +3,8 @@ package wire
 import (
 	"fmt"
 	"math"
+	"slices"
+	"sync"
 
 	"github.com/nat-go/nat-go/builders"
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
@@ -275,6 +277,16 @@ type Results struct {
 	Failure string // not empty: the builder failed on the group, and what there is above does not stand
 	Stack   string // of a panic
 	Bytes   int    // about what the results hold in memory
+
+	block []builders.Preference // that Records point into
+}
+
+// Reuse gives the memory of the records to later ones. Nothing of them may be in use.
+func (r *RecordReader) Reuse(old *Results) {
+	if old.block != nil {
+		old.Records = old.Records[:0]
+		r.spare.Put(old)
+	}
 }
 
 // RecordReader puts the results of a group together. The zero value is ready.
@@ -285,13 +297,14 @@ type RecordReader struct {
 	next    uint32 // number of the part that is expected; 0: no group is open
 	texts   textReader
 	results *Results
+	spare   sync.Pool // of *Results
 }
 
 // Part takes in a part of the results of g and returns them when they are complete, else nil. It keeps the part's text.
 // References are not looked at.
 func (r *RecordReader) Part(p *pb.ResultPart, g *ttc.Group) (*Results, error) {
 	if r.next == 0 {
-		r.number, r.results = p.Group, &Results{}
+		r.number, r.results = p.Group, r.begin()
 		r.texts.reset()
 	}
 	if p.Group != r.number {
@@ -345,6 +358,14 @@ func (r *RecordReader) Part(p *pb.ResultPart, g *ttc.Group) (*Results, error) {
 	return out, d.err
 }
 
+// begin returns empty results, with the memory of old ones where there are any.
+func (r *RecordReader) begin() *Results {
+	if old, ok := r.spare.Get().(*Results); ok {
+		return &Results{Records: old.Records, block: old.block[:0]}
+	}
+	return &Results{}
+}
+
 // OutputLimitError says that a builder made more of one group than is allowed.
 type OutputLimitError struct{ Limit, Records int }
 
@@ -370,9 +391,17 @@ func (r *RecordReader) pairs(d *decoder, c *pb.Pairs, g *ttc.Group) {
 			return
 		}
 	}
-	block := make([]builders.Preference, n)
-	for i := range block {
-		p := &block[i]
+	block := r.results.block
+	if cap(block)-len(block) < n {
+		block = make([]builders.Preference, 0, max(n, min(2*n, 256)))
+	}
+	from := len(block)
+	block = block[:from+n]
+	clear(block[from:])
+	r.results.block = block
+	r.results.Records = slices.Grow(r.results.Records, n)
+	for i := range n {
+		p := &block[from+i]
 		ref := func(part builders.Part, candidate uint32) builders.Content {
 			return builders.Content{Ref: builders.Ref{Part: part, Example: int(c.Example[i]), Candidate: int(candidate)}}
 		}

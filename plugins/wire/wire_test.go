@@ -134,6 +134,7 @@ var groups = rapid.Custom(func(t *rapid.T) *ttc.Group {
 
 var equal = cmp.Options{
 	cmpopts.EquateEmpty(),
+	cmpopts.IgnoreUnexported(Results{}),
 	cmp.Comparer(func(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }),
 }
 
@@ -327,6 +328,7 @@ func TestResultsRoundTrip(t *testing.T) {
 		gs := []*ttc.Group{groups.Draw(t, "group"), groups.Draw(t, "group")}
 		var want, got []*Results
 		var r RecordReader
+		reuse := rapid.Bool().Draw(t, "reuse")
 		w := NewRecordWriter(func(m *pb.BuildResponse) error {
 			b, err := proto.Marshal(m)
 			if err != nil {
@@ -344,6 +346,19 @@ func TestResultsRoundTrip(t *testing.T) {
 				if res != nil {
 					res.Bytes = 0
 					got = append(got, res)
+					if reuse { // what was read stays; what comes next must not show in it, nor it in what comes next
+						kept := *res
+						kept.Records = make([]builders.Record, len(res.Records))
+						for i, rec := range res.Records {
+							kept.Records[i] = rec
+							if p, ok := rec.(*builders.Preference); ok {
+								c := *p
+								kept.Records[i] = &c
+							}
+						}
+						got[len(got)-1] = &kept
+						r.Reuse(res)
+					}
 				}
 			}
 			return nil

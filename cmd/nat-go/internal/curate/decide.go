@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/zeebo/xxh3"
 
@@ -38,7 +39,11 @@ func NewIndex(rules Rules, tmp string) (*Index, error) {
 		rules.Memory = DefaultMemory
 	}
 	d := &Index{rules: rules, tmp: tmp}
-	return d, d.open()
+	if err := d.open(); err != nil {
+		return nil, err
+	}
+	d.Expect(rules.Expect)
+	return d, nil
 }
 
 // Decide applies the rules, once. A split that the user asked for and the data can't give is a *SplitError.
@@ -102,7 +107,6 @@ func (d *Index) open() error {
 	if v := d.rules.Split.Validation; !(v >= 0 && v < 1) {
 		return fmt.Errorf("the validation share is %v; it must be at least 0 and less than 1", v)
 	}
-	d.of = make([]Decision, 0, min(d.rules.Expect, 1<<24))
 	if d.rules.Contradictions {
 		d.pairs = d.sorter(pairWidth, 4)
 	}
@@ -124,13 +128,25 @@ func (d *Index) open() error {
 
 // sorter returns a sorter for all entries with its part of the memory.
 func (d *Index) sorter(width int, part int64) *extsort.Sorter {
-	s := extsort.New(width, d.rules.Memory/part, d.tmp)
-	s.Expect(d.rules.Expect)
-	return s
+	return extsort.New(width, d.rules.Memory/part, d.tmp)
 }
 
 // Len is the number of entries.
 func (d *Index) Len() uint64 { return uint64(len(d.of)) }
+
+// Expect makes room for n entries in all, as far as the budget goes. It is a hint.
+func (d *Index) Expect(n uint64) {
+	have := uint64(len(d.of))
+	if n <= have {
+		return
+	}
+	d.of = slices.Grow(d.of, int(min(n-have, 1<<24)))
+	for _, s := range []*extsort.Sorter{d.pairs, d.copies, d.units} {
+		if s != nil {
+			s.Expect(n - have)
+		}
+	}
+}
 
 // Close releases memory and disk.
 func (d *Index) Close() {

@@ -37,7 +37,8 @@ func fixture(t *testing.T) (run string, d *curate.Decisions, written []Written) 
 	var entries []curate.Entry
 	for e := range 5 {
 		ex := &ttc.Example{ID: fmt.Sprint("ex", e)}
-		b := recordlog.NewBuilder(&ttc.Group{Key: ex.ID, Examples: []*ttc.Example{ex}}, []string{"dpo"})
+		b := recordlog.NewBuilder([]string{"dpo"})
+		b.Begin(&ttc.Group{Key: ex.ID, Examples: []*ttc.Example{ex}})
 		for turn := range 2 {
 			for k := range 3 {
 				err := b.Record(0, &builders.Preference{

@@ -99,7 +99,7 @@ func Write(ctx context.Context, s Spec) ([]Written, error) {
 	return out, nil
 }
 
-// eachGroup calls f for the groups of a log in order. The next group is read while f is at work.
+// eachGroup calls f for the groups of a log in order, each valid until f returns. The next is read while f is at work.
 func eachGroup(dir string, f func(*recordlog.Group) error) error {
 	r, err := recordlog.NewReader(dir)
 	if err != nil {
@@ -138,6 +138,7 @@ func eachGroup(dir string, f func(*recordlog.Group) error) error {
 		if err := f(it.g); err != nil {
 			return err
 		}
+		r.Reuse(it.g)
 	}
 	return nil
 }
@@ -168,6 +169,7 @@ func newFormatWriter(s Spec, f rows.Format) (*formatWriter, error) {
 
 func (w *formatWriter) group(g *recordlog.Group, hashes []recordlog.Hashes) error {
 	w.enc.Begin()
+	w.prefix.origin = nil // the next group has its origins in the same memory
 	for i := range g.Records {
 		d := w.spec.Decisions.At(g.First + uint64(i))
 		if !d.Kept() {
@@ -175,25 +177,21 @@ func (w *formatWriter) group(g *recordlog.Group, hashes []recordlog.Hashes) erro
 		}
 		r := &g.Records[i]
 		var err error
-		w.row, err = w.enc.Append(w.row[:0], r)
-		var cannot *rows.CannotCarry
-		if errors.As(err, &cannot) {
-			w.dropped++
-			w.spec.Dropped(w.drop(r, cannot))
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		w.records++
 		if d.Trains() {
 			err = w.write(r, rows.Train, hashes[i].Content)
 		}
 		if err == nil && d.Validates() {
 			err = w.write(r, rows.Validation, hashes[i].Content)
 		}
-		if err != nil {
+		var cannot *rows.CannotCarry
+		switch {
+		case errors.As(err, &cannot):
+			w.dropped++
+			w.spec.Dropped(w.drop(r, cannot))
+		case err != nil:
 			return err
+		default:
+			w.records++
 		}
 	}
 	return nil
@@ -208,16 +206,23 @@ func (w *formatWriter) drop(r *builders.Resolved, why *rows.CannotCarry) ledger.
 func (w *formatWriter) write(r *builders.Resolved, s rows.Split, hash recordlog.Hash) error {
 	kind := r.Record.Kind()
 	f := w.byPlace[kind][s]
-	if f == nil {
-		var err error
+	var err error
+	if f == nil { // a file is made for its first row, not for one that the format refuses
+		if w.row, err = w.enc.Append(w.row[:0], r); err != nil {
+			return err
+		}
 		if f, err = w.open(kind, s); err != nil {
 			return err
 		}
 	}
+	buf := f.out.buf
 	if f.rows > 0 {
-		f.out.buf = append(f.out.buf, '\n')
+		buf = append(buf, '\n')
 	}
-	f.out.buf = append(f.out.buf, w.row...)
+	if buf, err = w.enc.Append(buf, r); err != nil {
+		return err
+	}
+	f.out.buf = buf
 	f.out.rotate()
 	w.origins.buf = w.prefix.line(w.origins.buf, f, r, hash)
 	w.origins.rotate()

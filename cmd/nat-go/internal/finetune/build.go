@@ -74,6 +74,7 @@ func (r *run) build(ctx context.Context) error {
 		return nil
 	}
 	defer log.Close()
+	r.frame = recordlog.NewBuilder(r.stageNames())
 	items := make(chan item, groupsInFlight)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
@@ -292,6 +293,7 @@ func (r *run) gather(ctx context.Context, log *recordlog.Writer, at cursor, item
 			}
 			last = now
 		}
+		r.expectRecords(&at)
 		r.building(&at)
 	}
 	if err := ctx.Err(); err != nil {
@@ -334,7 +336,8 @@ func (r *run) commit(log *recordlog.Writer, at cursor, done bool) error {
 
 // append adds a group's frame to the log.
 func (r *run) append(log *recordlog.Writer, g *ttc.Group, drops []ledger.Drop, results [][]*stageResult) error {
-	b := recordlog.NewBuilder(g, r.stageNames())
+	b := r.frame
+	b.Begin(g)
 	for _, d := range drops {
 		b.Drop(d)
 	}
@@ -349,7 +352,15 @@ func (r *run) append(log *recordlog.Writer, g *ttc.Group, drops []ledger.Drop, r
 	if err := log.Append(b.Group()); err != nil {
 		return exit.Environmentf("can't write the record log: %w", err)
 	}
-	return r.take(b.Group())
+	if err := r.take(b.Group()); err != nil {
+		return err
+	}
+	for _, parts := range results {
+		for _, res := range parts {
+			res.Release()
+		}
+	}
+	return nil
 }
 
 // openLog starts the log, or goes on with one that a run left behind. A nil log means that all groups are in already.

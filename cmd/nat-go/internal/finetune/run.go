@@ -9,6 +9,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
 )
@@ -67,8 +68,10 @@ type run struct {
 	processes processes
 	drops     *dropFile
 	index     *curate.Index
-	total     int64       // bytes of all inputs; 0: not known
-	runs      []collected // NAT's view, one a collection run that gave records
+	frame     *recordlog.Builder // of the group being logged
+	expected  bool               // the index knows about how many records will come
+	total     int64              // bytes of all inputs; 0: not known
+	runs      []collected        // NAT's view, one a collection run that gave records
 	metrics   []builderMetrics
 	seen      source.Stats
 	inputs    []source.Input

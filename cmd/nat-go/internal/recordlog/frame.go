@@ -3,6 +3,7 @@ package recordlog
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/ttc"
@@ -92,10 +93,12 @@ func (e *encoder) origins(g *Group) {
 	}
 }
 
-func (d *decoder) origins() []*builders.Origin {
-	list := make([]*builders.Origin, d.count())
+func (d *decoder) origins(old []builders.Origin) []builders.Origin {
+	n := d.count()
+	list := slices.Grow(old[:0], n)[:n]
 	for i := range list {
-		o := &builders.Origin{Run: int(d.int()), Row: d.int(), Example: d.string(), Task: d.string(), Trial: d.string(),
+		o := &list[i]
+		*o = builders.Origin{Run: int(d.int()), Row: d.int(), Example: d.string(), Task: d.string(), Trial: d.string(),
 			File: d.string(), Offset: d.int(), Policy: d.string(), Fidelity: ttc.Fidelity(d.byte())}
 		if d.bool() {
 			o.Sampling = &ttc.Sampling{Temperature: d.float(), TopP: d.float(), Processed: d.bool()}
@@ -107,7 +110,6 @@ func (d *decoder) origins() []*builders.Origin {
 			}
 		}
 		o.Builder = d.string()
-		list[i] = o
 	}
 	return list
 }
@@ -165,43 +167,45 @@ func (e *encoder) site(s *builders.Site) {
 	e.byte(byte(s.HintKind))
 }
 
-// decodeGroup reads a payload back. Its texts, records and strings share the payload's memory.
-func decodeGroup(payload []byte) (*Group, error) {
+// decode reads a payload back. The group's texts, records and strings share the payload's memory.
+func (g *Group) decode(payload []byte) error {
 	d := &decoder{buf: payload}
-	g := &Group{Key: d.string()}
-	origins := d.origins()
-	g.texts = make(texts, d.count())
+	g.Key = d.string()
+	g.origins = d.origins(g.origins)
+	nTexts := d.count()
+	g.texts = slices.Grow(g.texts[:0], nTexts)[:nTexts]
 	for i := range g.texts {
 		raw := d.bytes(d.uint())
 		td := decoder{buf: raw}
 		g.texts[i] = text{passage: td.passage(), raw: raw}
 		if td.err != nil {
-			return nil, td.err
+			return td.err
 		}
 	}
 	n := d.count()
-	g.Records = make([]builders.Resolved, n)
-	g.sides = make([]sides, n)
-	prefs := make([]builders.Preference, 0, n)
+	g.Records = slices.Grow(g.Records[:0], n)[:n]
+	g.sides = slices.Grow(g.sides[:0], n)[:n]
+	g.prefs = slices.Grow(g.prefs[:0], n)
 	for i := range n {
 		o := d.uint()
-		if o >= uint64(len(origins)) {
-			return nil, fmt.Errorf("record %d names origin %d of %d", i, o, len(origins))
+		if o >= uint64(len(g.origins)) {
+			return fmt.Errorf("record %d names origin %d of %d", i, o, len(g.origins))
 		}
-		r, s, err := d.record(&prefs, len(g.texts))
+		r, s, err := d.record(&g.prefs, len(g.texts))
 		if err != nil {
-			return nil, fmt.Errorf("record %d: %w", i, err)
+			return fmt.Errorf("record %d: %w", i, err)
 		}
 		g.sides[i] = s
-		g.Records[i] = builders.Resolved{Record: r, Origin: origins[o]}
+		g.Records[i].Record, g.Records[i].Origin = r, &g.origins[o]
 		g.texts.fill(&g.Records[i], s)
 	}
+	g.Drops = nil
 	if n := d.count(); n > 0 {
 		g.Drops = make([]ledger.Drop, n)
 		for i := range g.Drops {
 			if line := d.raw(); d.err == nil {
 				if err := json.Unmarshal(line, &g.Drops[i]); err != nil {
-					return nil, fmt.Errorf("drop %d: %w", i, err)
+					return fmt.Errorf("drop %d: %w", i, err)
 				}
 			}
 		}
@@ -215,9 +219,9 @@ func decodeGroup(payload []byte) (*Group, error) {
 		g.Counts[i] = Count{d.string(), d.string(), d.int()}
 	}
 	if d.err == nil && len(d.buf) > 0 {
-		return nil, fmt.Errorf("%d bytes are left over", len(d.buf))
+		return fmt.Errorf("%d bytes are left over", len(d.buf))
 	}
-	return g, d.err
+	return d.err
 }
 
 // record reads one record. Preferences, by far the most common kind, come out of one allocation a group.
@@ -237,10 +241,12 @@ func (d *decoder) record(prefs *[]builders.Preference, nTexts int) (builders.Rec
 	switch kind {
 	case builders.KindPreference:
 		s.prompt, s.chosen, s.rejected = side(), side(), side()
-		*prefs = append(*prefs, builders.Preference{Head: head, Reward: d.float(), ScoreName: d.string(),
-			ChosenScore: d.float(), RejectedScore: d.float(), ChosenIndex: d.int(), RejectedIndex: d.int(),
-			ChosenPolicy: d.string(), RejectedPolicy: d.string()})
-		r = &(*prefs)[len(*prefs)-1]
+		*prefs = append(*prefs, builders.Preference{})
+		p := &(*prefs)[len(*prefs)-1]
+		p.Head, p.Reward, p.ScoreName = head, d.float(), d.string()
+		p.ChosenScore, p.RejectedScore, p.ChosenIndex, p.RejectedIndex = d.float(), d.float(), d.int(), d.int()
+		p.ChosenPolicy, p.RejectedPolicy = d.string(), d.string()
+		r = p
 	case builders.KindDemonstration:
 		s.messages = side()
 		x := &builders.Demonstration{Head: head, Train: builders.Train(d.byte())}

@@ -2,6 +2,7 @@ package recordlog
 
 import (
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"github.com/nat-go/nat-go/builders"
@@ -9,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Group is a frame of the log: what all builders made of one group. A group read from a log shares the reader's memory and
-// is valid until the next one is read.
+// Group is a frame of the log: what all builders made of one group. All that is in it is valid until the group is given to
+// Reader.Reuse or Builder.Begin is called.
 type Group struct {
 	Key      string
 	First    uint64 // ordinal of its first record in the log
@@ -19,8 +20,14 @@ type Group struct {
 	Accounts []ledger.Account // changes to the books: In and Out only, the drops speak for themselves
 	Counts   []Count          // builders' own counters
 
-	texts texts
-	sides []sides
+	texts  texts
+	sides  []sides
+	hashes []Hashes
+
+	// Memory that a reader uses again.
+	frame   []byte
+	prefs   []builders.Preference
+	origins []builders.Origin
 }
 
 // Count is what a builder counted on a group.
@@ -33,36 +40,54 @@ type Count struct {
 type text struct {
 	passage builders.Passage
 	raw     []byte
+	hash    Hash // filled by Hashes
 }
 
 // sides are a record's passages as indices of texts, -1 where the kind has none.
 type sides struct{ prompt, chosen, rejected, messages int32 }
 
-// Builder collects the records of one group for the log. It keeps each distinct text once.
+// Builder collects the records of a group for the log, one group after the other. It keeps each distinct text once.
 type Builder struct {
 	group   Group
 	source  *ttc.Group
 	names   []string // builders, in YAML order
 	origins map[originKey]*builders.Origin
+	at      originKey // of the last record
+	origin  *builders.Origin
 	byText  map[string]int32
 	prompts [][]int32 // by example, candidate: text index + 1, 0 not yet seen
 	outputs [][]int32
-	scratch encoder
+	scratch encoder // the encoded texts, one after the other
 }
 
 type originKey struct{ example, builder int }
 
-// NewBuilder starts the frame of a group. names are the builders' names in YAML order.
-func NewBuilder(g *ttc.Group, names []string) *Builder {
-	return &Builder{
-		group:   Group{Key: g.Key},
-		source:  g,
-		names:   names,
-		origins: map[originKey]*builders.Origin{},
-		byText:  map[string]int32{},
-		prompts: make([][]int32, len(g.Examples)),
-		outputs: make([][]int32, len(g.Examples)),
+// NewBuilder returns a builder of groups. names are the builders' names in YAML order.
+func NewBuilder(names []string) *Builder {
+	return &Builder{names: names, origins: map[originKey]*builders.Origin{}, byText: map[string]int32{}}
+}
+
+// Begin starts the frame of a group. What Group returned before is over with it: memory is used again.
+func (b *Builder) Begin(g *ttc.Group) {
+	b.source, b.origin = g, nil
+	old := &b.group
+	b.group = Group{Key: g.Key, Records: old.Records[:0], Drops: old.Drops[:0], Accounts: old.Accounts[:0], Counts: old.Counts[:0],
+		texts: old.texts[:0], sides: old.sides[:0], hashes: old.hashes}
+	clear(b.origins)
+	clear(b.byText)
+	b.scratch.buf = b.scratch.buf[:0]
+	b.prompts, b.outputs = places(b.prompts, g), places(b.outputs, g)
+}
+
+// places is a table of zeros, by example and candidate.
+func places(old [][]int32, g *ttc.Group) [][]int32 {
+	table := slices.Grow(old[:0], len(g.Examples))[:len(g.Examples)]
+	for i, ex := range g.Examples {
+		n := len(ex.Candidates)
+		table[i] = slices.Grow(table[i][:0], n)[:n]
+		clear(table[i])
 	}
+	return table
 }
 
 // Record adds a record of the builder with the given index. An error means that the record refers to something the group
@@ -76,7 +101,7 @@ func (b *Builder) Record(builder int, r builders.Record) error {
 	var err error
 	add := func(side *int32, c *builders.Content) {
 		if err == nil {
-			*side, err = b.intern(*c)
+			*side, err = b.intern(c)
 		}
 		*c = builders.Content{}
 	}
@@ -97,9 +122,10 @@ func (b *Builder) Record(builder int, r builders.Record) error {
 	if err != nil {
 		return err
 	}
-	res := builders.Resolved{Record: r, Origin: b.origin(h.Example, builder)}
-	b.group.texts.fill(&res, s)
-	b.group.Records = append(b.group.Records, res)
+	b.group.Records = append(b.group.Records, builders.Resolved{})
+	res := &b.group.Records[len(b.group.Records)-1]
+	res.Record, res.Origin = r, b.originOf(h.Example, builder)
+	b.group.texts.fill(res, s)
 	b.group.sides = append(b.group.sides, s)
 	return nil
 }
@@ -122,7 +148,7 @@ func (b *Builder) Group() *Group { return &b.group }
 
 // intern returns the index of the text that c stands for. Candidates' texts are looked up by their place, without touching
 // the text: a turn of eight candidates makes up to 28 pairs of the same eight texts.
-func (b *Builder) intern(c builders.Content) (int32, error) {
+func (b *Builder) intern(c *builders.Content) (int32, error) {
 	var seen *int32
 	if r := c.Ref; (r.Part == builders.CandidatePrompt || r.Part == builders.CandidateOutput) &&
 		r.Example >= 0 && r.Example < len(b.source.Examples) {
@@ -132,24 +158,23 @@ func (b *Builder) intern(c builders.Content) (int32, error) {
 		}
 		n := len(b.source.Examples[r.Example].Candidates)
 		if r.Candidate >= 0 && r.Candidate < n {
-			if table[r.Example] == nil {
-				table[r.Example] = make([]int32, n)
-			}
 			seen = &table[r.Example][r.Candidate]
 			if *seen > 0 {
 				return *seen - 1, nil
 			}
 		}
 	}
-	p, err := builders.Resolve(b.source, c)
+	p, err := builders.Resolve(b.source, *c)
 	if err != nil {
 		return 0, err
 	}
-	b.scratch.buf = b.scratch.buf[:0]
+	start := len(b.scratch.buf)
 	b.scratch.passage(p)
-	i, ok := b.byText[viewString(b.scratch.buf)]
-	if !ok {
-		raw := append([]byte(nil), b.scratch.buf...)
+	raw := b.scratch.buf[start:len(b.scratch.buf):len(b.scratch.buf)]
+	i, ok := b.byText[viewString(raw)]
+	if ok {
+		b.scratch.buf = b.scratch.buf[:start]
+	} else {
 		i = int32(len(b.group.texts))
 		b.group.texts = append(b.group.texts, text{passage: p, raw: raw})
 		b.byText[viewString(raw)] = i
@@ -160,17 +185,21 @@ func (b *Builder) intern(c builders.Content) (int32, error) {
 	return i, nil
 }
 
-func (b *Builder) origin(example, builder int) *builders.Origin {
+func (b *Builder) originOf(example, builder int) *builders.Origin {
 	k := originKey{example, builder}
-	if o := b.origins[k]; o != nil {
-		return o
+	if b.origin != nil && b.at == k {
+		return b.origin
+	}
+	b.at = k
+	if b.origin = b.origins[k]; b.origin != nil {
+		return b.origin
 	}
 	ex := b.source.Examples[example]
 	o := &builders.Origin{
 		Run: ex.Run, Row: ex.Row, Example: ex.ID, Task: ex.Task, Trial: ex.Trial, File: ex.File, Offset: ex.Offset,
 		Policy: ex.Policy, Fidelity: ex.Fidelity, Sampling: ex.Sampling, Tools: ex.Tools, Builder: b.names[builder],
 	}
-	b.origins[k] = o
+	b.origins[k], b.origin = o, o
 	return o
 }
 

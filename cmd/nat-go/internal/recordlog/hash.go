@@ -3,6 +3,7 @@ package recordlog
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 
 	"github.com/zeebo/xxh3"
 
@@ -21,17 +22,17 @@ type Hashes struct {
 
 // Hashes returns the hashes of every record of the group, each distinct text hashed once.
 func (g *Group) Hashes() []Hashes {
-	byText := make([]Hash, len(g.texts))
 	for i := range g.texts {
-		byText[i] = Hash(xxh3.Hash128(g.texts[i].raw).Bytes())
+		g.texts[i].hash = xxh3.Hash128(g.texts[i].raw).Bytes()
 	}
 	at := func(i int32) (h Hash) {
 		if i >= 0 {
-			h = byText[i]
+			h = g.texts[i].hash
 		}
 		return h
 	}
-	out := make([]Hashes, len(g.Records))
+	g.hashes = slices.Grow(g.hashes[:0], len(g.Records))[:len(g.Records)]
+	out := g.hashes
 	var buf []byte
 	for i := range g.Records {
 		s := g.sides[i]

@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
 
 	"github.com/zeebo/xxh3"
 
@@ -176,6 +178,7 @@ type Reader struct {
 	next   uint64
 	offset int64
 	commit Commit
+	spare  sync.Pool // of *Group
 }
 
 // NewReader opens the log in dir up to its last commit.
@@ -233,17 +236,23 @@ func (r *Reader) read() (*Group, int64, error) {
 	if n > maxFrame || size > r.left {
 		return nil, 0, fmt.Errorf("a frame claims %d bytes, %d are left", n, r.left)
 	}
-	frame := make([]byte, n+frameTail)
-	if _, err := io.ReadFull(r.in, frame); err != nil {
+	g, _ := r.spare.Get().(*Group)
+	if g == nil {
+		g = &Group{}
+	}
+	g.frame = slices.Grow(g.frame[:0], int(n)+frameTail)[:n+frameTail]
+	if _, err := io.ReadFull(r.in, g.frame); err != nil {
 		return nil, 0, err
 	}
-	payload := frame[:n]
-	if xxh3.Hash(payload) != binary.LittleEndian.Uint64(frame[n:]) {
+	payload := g.frame[:n]
+	if xxh3.Hash(payload) != binary.LittleEndian.Uint64(g.frame[n:]) {
 		return nil, 0, errors.New("the checksum of a frame is wrong")
 	}
-	g, err := decodeGroup(payload)
-	return g, size, err
+	return g, size, g.decode(payload)
 }
+
+// Reuse gives a group back: its memory is that of a later one. It may be called from any goroutine.
+func (r *Reader) Reuse(g *Group) { r.spare.Put(g) }
 
 // Close closes the file.
 func (r *Reader) Close() error { return r.file.Close() }

@@ -34,7 +34,8 @@ func sample(t testing.TB, key string) *Group {
 			{Parent: 1, Error: &yes, Message: chat.Message{Role: "tool", Form: chat.Text, Text: "e", Name: "f", ToolCallID: "1", Extra: []chat.Member{{Key: "x", Value: json.Raw("null")}}}},
 		}},
 	}
-	b := NewBuilder(&ttc.Group{Key: key, Examples: []*ttc.Example{ex}}, []string{"moves", "hints"})
+	b := NewBuilder([]string{"moves", "hints"})
+	b.Begin(&ttc.Group{Key: key, Examples: []*ttc.Example{ex}})
 	ref := func(p builders.Part, c int) builders.Content {
 		return builders.Content{Ref: builders.Ref{Part: p, Candidate: c}}
 	}
@@ -114,7 +115,8 @@ func TestEqualRolloutsOfTwoTrialsAreTwoSamples(t *testing.T) {
 	for row, trial := range []string{"a", "b"} {
 		examples = append(examples, &ttc.Example{ID: "e", Trial: trial, Row: int64(row), Graph: ttc.Chain([]chat.Message{{Role: "user", Form: chat.Text, Text: "q"}}, ttc.Yes)})
 	}
-	b := NewBuilder(&ttc.Group{Key: "g", Examples: examples}, []string{"x"})
+	b := NewBuilder([]string{"x"})
+	b.Begin(&ttc.Group{Key: "g", Examples: examples})
 	for i := range examples {
 		if err := b.Record(0, &builders.Rollout{Head: builders.Head{Example: i}, Messages: builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Example: i}}}); err != nil {
 			t.Fatal(err)
@@ -126,7 +128,8 @@ func TestEqualRolloutsOfTwoTrialsAreTwoSamples(t *testing.T) {
 }
 
 func TestBadReferenceAddsNothing(t *testing.T) {
-	b := NewBuilder(&ttc.Group{Key: "g", Examples: []*ttc.Example{{ID: "a"}}}, []string{"x"})
+	b := NewBuilder([]string{"x"})
+	b.Begin(&ttc.Group{Key: "g", Examples: []*ttc.Example{{ID: "a"}}})
 	err := b.Record(0, &builders.Preference{Prompt: builders.Content{Ref: builders.Ref{Part: builders.CandidatePrompt, Candidate: 3}}})
 	if err == nil || len(b.Group().Records) != 0 {
 		t.Errorf("err %v, %d records", err, len(b.Group().Records))
@@ -191,8 +194,8 @@ func FuzzDecodeGroup(f *testing.F) {
 	}
 	f.Add(e.buf)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		g, err := decodeGroup(b)
-		if err != nil {
+		g := new(Group)
+		if g.decode(b) != nil {
 			return
 		}
 		g.Hashes()
