@@ -407,7 +407,7 @@ func write(path string, fill func(*bufio.Writer) error) (err error) {
 	if same(f.Name(), path) {
 		return os.Remove(f.Name())
 	}
-	return os.Rename(f.Name(), path)
+	return os.Rename(f.Name(), path) //nolint:forbidigo // synced above; this package builds without cmd
 }
 
 // same says whether two files hold the same bytes.

@@ -338,7 +338,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("{\"code\": \"x\"}"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		a, err := parse(b)
-		if err == nil && !json.Valid([]byte("["+string(a.steps)+"]")) && !strings.ContainsAny(string(a.steps), "NI\xed") {
+		if err == nil && !json.Valid([]byte("["+string(a.steps)+"]")) && !strings.ContainsAny(string(a.steps), "NI") && !strings.Contains(string(a.steps), "\xed") {
 			t.Fatalf("steps are no JSON: %s", a.steps)
 		}
 	})

@@ -149,7 +149,7 @@ func (a *Adapter) note(data trainers.DataSet, l *ledger) error {
 	if err := os.WriteFile(temp, append(b, '\n'), 0o644); err != nil {
 		return err
 	}
-	return os.Rename(temp, a.ledgerPath(data))
+	return os.Rename(temp, a.ledgerPath(data)) //nolint:forbidigo // not synced on purpose: see above
 }
 
 // Submit waits for the trainer, registers, and pushes the groups. Under the same key it goes on where it stopped.

@@ -291,6 +291,27 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
+// TestFindLooksThroughAllPages of a list whose pages are smaller than asked for.
+func TestFindLooksThroughAllPages(t *testing.T) {
+	s := customizertest.Start(t, &customizertest.Service{PageSize: 2})
+	a := open(t, config(t, s.URL, ""), trainers.Env{})
+	data := small(t)
+	for i := range 7 {
+		if _, err := a.Submit(t.Context(), data, fmt.Sprintf("key-%d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 7 {
+		ref, found, err := a.Find(t.Context(), data, fmt.Sprintf("key-%d", i))
+		if err != nil || !found || ref.ID != fmt.Sprintf("cust-%022d", i+1) {
+			t.Errorf("key-%d: %+v, %v, %v", i, ref, found, err)
+		}
+	}
+	if _, found, err := a.Find(t.Context(), data, "key-7"); found || err != nil {
+		t.Errorf("%v, %v", found, err)
+	}
+}
+
 // TestFaults is what can go wrong with a request, and what is made of it.
 func TestFaults(t *testing.T) {
 	status := func(code int, body string, header ...string) func(http.ResponseWriter, *http.Request) {

@@ -128,7 +128,7 @@ func replace(path string, b []byte) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := os.Rename(f.Name(), path); err != nil {
+	if err := os.Rename(f.Name(), path); err != nil { //nolint:forbidigo // synced above, under a name of its own
 		return err
 	}
 	return durable.SyncDir(dir)

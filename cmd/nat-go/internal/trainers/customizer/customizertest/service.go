@@ -42,6 +42,7 @@ type Service struct {
 	States       []string // what the job's status says, one a question; the last stays
 	Progress     *float64 // percentage_done of every status; nil: null
 	Deployment   []string // the same for a deployment
+	PageSize     int      // of the list of jobs; 0: 100
 	DeployConfig string   // config that an existing deployment of the same name serves
 
 	// Fault answers a request instead of the service, and says so by returning true.
@@ -294,7 +295,7 @@ func (s *Service) job(r *http.Request, rest string, body []byte) (int, any) {
 		s.Jobs = append(s.Jobs, j)
 		return 200, j
 	case rest == "":
-		return 200, object{"object": "list", "data": s.newestFirst(), "pagination": object{"page": 1, "page_size": 100, "current_page_size": len(s.Jobs), "total_pages": 1, "total_results": len(s.Jobs)}}
+		return 200, s.page(r.URL.Query().Get("page"))
 	}
 	id, action, _ := strings.Cut(strings.TrimPrefix(rest, "/"), "/")
 	for _, j := range s.Jobs {
@@ -316,12 +317,19 @@ func (s *Service) job(r *http.Request, rest string, body []byte) (int, any) {
 	return 404, object{"detail": "Job " + id + " not found"}
 }
 
-func (s *Service) newestFirst() []any {
-	out := make([]any, 0, len(s.Jobs))
-	for i := len(s.Jobs) - 1; i >= 0; i-- {
-		out = append(out, s.Jobs[i])
+// page is one page of the jobs, newest first.
+func (s *Service) page(number string) object {
+	size, n := s.PageSize, 1
+	if size == 0 {
+		size = 100
 	}
-	return out
+	_, _ = fmt.Sscan(number, &n) // without a number, the first
+	data := []any{}
+	for i := len(s.Jobs) - 1 - (n-1)*size; i >= 0 && len(data) < size; i-- {
+		data = append(data, s.Jobs[i])
+	}
+	return object{"object": "list", "data": data, "pagination": object{"page": n, "page_size": size, "current_page_size": len(data),
+		"total_pages": (len(s.Jobs) + size - 1) / size, "total_results": len(s.Jobs)}}
 }
 
 func (s *Service) status() object {
