@@ -35,6 +35,8 @@ type tileArgs struct {
 	qmax    float32 // 148: the largest q of a finish
 	lift    float32 // 152: entries of the student's side are larger by this, for the rounding of nls and nlt
 	_       float32
+	kl      float64 // 160: sum 2^yt (yt-ys)
+	klAbs   float64 // 168: sum 2^yt |yt-ys|
 
 	// The same constants for the float64 twin.
 	dk, dref, dnls, dnlt, dhk, dhd, dclip, dslope, dqk, dgk float64

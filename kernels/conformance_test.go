@@ -223,9 +223,12 @@ func goldenDense(t *testing.T, s *Suite, path string) {
 		if _, err := j.Run(&Batch{Student: z, Teacher: w}, &out); err != nil {
 			t.Fatal(err)
 		}
-		fwd := Output{RowLoss: make([]float64, in.Rows)}
-		if _, err := j.Run(&Batch{Student: z, Teacher: w}, &fwd); err != nil {
-			t.Fatal(err)
+		fwd := Output{RowLoss: out.RowLoss}
+		if !j.exact { // there the gradient changes nothing about the loss
+			fwd.RowLoss = make([]float64, in.Rows)
+			if _, err := j.Run(&Batch{Student: z, Teacher: w}, &fwd); err != nil {
+				t.Fatal(err)
+			}
 		}
 		want, lz, lt := s.F64(c.RowLoss), s.F64(c.LseZ), s.F64(c.LseT)
 		for r := range in.Rows {

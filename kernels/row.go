@@ -231,6 +231,14 @@ func (j *JSD) jsdRow(w *worker, s, t unsafe.Pointer, d DType, n int, next ahead,
 	}
 	a.k = float32(math.Log2E / o.Temperature)
 	a.dk = float64(a.k)
+	if j.end && grad == nil && path.kl[d] != nil && !o.clipsElements() {
+		// One reading of the row is enough where the sides differ.
+		res, ok := w.onePassKL(s, t, d, n, next, o.Beta)
+		if ok {
+			o.clipToken(&res)
+			return res
+		}
+	}
 	zs := w.normaliser(s, d, n, next.s)
 	if !zs.ok {
 		return j.slowRow(s, t, d, n, grad, scale)
@@ -316,6 +324,71 @@ func (j *JSD) jsdRow(w *worker, s, t unsafe.Pointer, d DType, n int, next ahead,
 		return j.slowRow(s, t, d, n, grad, scale)
 	}
 	return res
+}
+
+// onePassKL is KL(teacher||student) for beta 0 and KL(student||teacher) for beta 1, as the mean log-odds minus the
+// difference of the normalisers. That cancels where the sides are nearly equal: ok is false unless the result is a fair
+// part of what it is the difference of. The first tile tells most such rows.
+func (w *worker) onePassKL(s, t unsafe.Pointer, d DType, n int, next ahead, beta float64) (res rowResult, ok bool) {
+	const share = 0.1
+	if beta == 1 {
+		s, t, next = t, s, ahead{next.t, next.s}
+	}
+	a, size := &w.a, d.Size()
+	full := n &^ (block - 1)
+	if full == 0 {
+		return res, false
+	}
+	ref := func(p unsafe.Pointer) float32 {
+		a.s, a.n = p, min(full, 2*block)
+		call(w.path.max[d], a)
+		return -float32(a.dk * float64(a.max))
+	}
+	a.nls = ref(s)
+	a.nlt = ref(t)
+	if !(math.Abs(float64(a.nls)) < farthest && math.Abs(float64(a.nlt)) < farthest) {
+		return res, false
+	}
+	var p, q, mean, magnitude float64 // sums of 2^yt, 2^ys, 2^yt(yt-ys) and its magnitude
+	one := func() bool {
+		call(w.path.kl[d], a)
+		p, q, mean, magnitude = p+a.sum, q+a.sumG, mean+a.kl, magnitude+a.klAbs
+		return a.sum < 1.2e18 && a.sumG < 1.2e18
+	}
+	apart := func() bool {
+		kl := mean/p - (math.Log2(p) - math.Log2(q))
+		return kl >= share*(magnitude/p) && kl >= 0.05
+	}
+	for i := 0; i < full; i += tile {
+		a.n = min(tile, full-i)
+		a.s, a.t = unsafe.Add(s, i*size), unsafe.Add(t, i*size)
+		a.pfs, a.pft, a.step = s, t, 0
+		if next.s != nil {
+			a.pfs, a.pft, a.step = unsafe.Add(next.s, i*size), unsafe.Add(next.t, i*size), 64
+		}
+		if !one() || (i == 0 && !apart()) {
+			return res, false
+		}
+	}
+	if full < n {
+		a.n = block
+		a.s = padTail(&w.padS, unsafe.Add(s, full*size), d, n-full)
+		a.t = padTail(&w.padT, unsafe.Add(t, full*size), d, n-full)
+		a.pfs, a.pft, a.step = s, t, 0
+		if !one() {
+			return res, false
+		}
+	}
+	if !apart() || !(p >= 1) || !(q >= 1) {
+		return res, false
+	}
+	lp, lq := math.Log2(p), math.Log2(q)
+	res.loss = (mean/p - (lp - lq)) * math.Ln2
+	res.lseZ, res.lseT = (lq-float64(a.nls))*math.Ln2, (lp-float64(a.nlt))*math.Ln2
+	if beta == 1 {
+		res.lseZ, res.lseT = res.lseT, res.lseZ
+	}
+	return res, res.loss < 1e4
 }
 
 // second runs the pass over both rows; a gradient pass leaves the raw gradient in w.raw.

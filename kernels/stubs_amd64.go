@@ -26,6 +26,9 @@ func gradF32AVX512(a *tileArgs)
 func finishF32AVX512(a *tileArgs)
 
 //go:noescape
+func klF32AVX512(a *tileArgs)
+
+//go:noescape
 func maxBF16AVX512(a *tileArgs)
 
 //go:noescape
@@ -47,6 +50,9 @@ func gradBF16AVX512(a *tileArgs)
 func finishBF16AVX512(a *tileArgs)
 
 //go:noescape
+func klBF16AVX512(a *tileArgs)
+
+//go:noescape
 func maxF16AVX512(a *tileArgs)
 
 //go:noescape
@@ -66,6 +72,9 @@ func gradF16AVX512(a *tileArgs)
 
 //go:noescape
 func finishF16AVX512(a *tileArgs)
+
+//go:noescape
+func klF16AVX512(a *tileArgs)
 
 //go:noescape
 func maxF32AVX2(a *tileArgs)

@@ -22,6 +22,7 @@ func avx512Constants() {
 	c512.add("one", U32(1))
 	c512.add("sign", U32(1<<31))
 	c512.add("high", U32(0xffff0000))
+	c512.add("abs", U32(1<<31-1))
 }
 
 // load512 loads len(v)*16 entries from entry e on. Half types widen; without order, bfloat16 pairs may come
@@ -478,6 +479,72 @@ func finish512(d dtype) {
 	store32(top, a, argMax)
 	maxLanes512(qmax, Z1)
 	store32(qmax, a, argQmax)
+	VZEROUPPER()
+	RET()
+}
+
+// kl512 is the one-pass Kullback-Leibler divergence: both normalisers and the weighted log-odds in one reading.
+func kl512(d dtype) {
+	a := text("AVX512", "kl"+d.name)
+	arg := func(off int) Mem { return Mem{Base: a, Disp: off} }
+	p := loadPointers(a)
+	S, T, F, P, E := zmm[0:4], zmm[4:8], zmm[8:12], zmm[12:16], zmm[16:20]
+	t0, t1, k := Z20, Z21, Z22
+	sums := []VecPhysical{Z24, Z25, Z26, Z27} // 2^yt, 2^ys, kl, klAbs in float64
+	zero512(sums...)
+	VBROADCASTSS(arg(argK), k)
+	lines := 2
+	if d == f32 {
+		lines = 4
+	}
+	// add adds four vectors pairwise, then as float64.
+	add := func(v []VecPhysical, to VecPhysical) {
+		VADDPS(v[1], v[0], v[0])
+		VADDPS(v[3], v[2], v[2])
+		VADDPS(v[2], v[0], v[0])
+		VEXTRACTF32X8(Imm(1), v[0], v[1].AsY())
+		VCVTPS2PD(v[0].AsY(), v[0])
+		VCVTPS2PD(v[1].AsY(), v[1])
+		VADDPD(v[0], to, to)
+		VADDPD(v[1], to, to)
+	}
+	align()
+	Label("loop")
+	load512(d, p.s, p.i, 0, S, false)
+	load512(d, p.t, p.i, 0, T, false)
+	prefetch(lines, p.step, p.pfs, p.pft)
+	for j := range S {
+		VFMADD213PS_BCST(arg(argNls), k, S[j])
+	}
+	for j := range S {
+		VFMADD213PS_BCST(arg(argNlt), k, T[j])
+	}
+	VBROADCASTSS(c512.mem("far"), t0)
+	for j := range S {
+		VSUBPS(S[j], T[j], E[j])
+	}
+	for j := range S {
+		VRANGEPS(Imm(0x2), t0, E[j], E[j]) // masked on both sides: NaN, whose weight is 0, becomes finite
+	}
+	exp2_512(S, F, P, t0, t1)
+	add(P, sums[1])
+	exp2_512(T, F, P, t0, t1)
+	for j := range S {
+		VMULPS(P[j], E[j], E[j])
+	}
+	for j := range S {
+		VPANDD_BCST(c512.mem("abs"), E[j], F[j])
+	}
+	add(P, sums[0])
+	add(E, sums[2])
+	add(F, sums[3])
+	ADDQ(Imm(64), p.i)
+	CMPQ(p.i, p.n)
+	JLT(LabelRef("loop"))
+	for i, off := range []int{argSum, argSumG, argKL, argKLAbs} {
+		zero512(Z1)
+		storeFloat64(a, off, sums[i], Z1, Z2)
+	}
 	VZEROUPPER()
 	RET()
 }

@@ -26,6 +26,7 @@ const (
 	argQk, argGk                  = 112, 116
 	argSum, argSumG, argClipped   = 120, 128, 136
 	argMax, argQmax, argLift      = 144, 148, 152
+	argKL, argKLAbs               = 160, 168
 	degree, evenDegree, narrowDeg = 8, 6, 8
 )
 
@@ -85,6 +86,7 @@ func generateAMD64(dir string) {
 		jsd512(d, kind{even: true, grad: true})
 		jsd512(d, kind{grad: true})
 		finish512(d)
+		kl512(d)
 	}
 	avx2Constants()
 	for _, d := range dtypes {
