@@ -1,0 +1,31 @@
+package traces
+
+// Config is `sources.<name>` with `_type: traces`.
+type Config struct {
+	Path        []string `yaml:"path" scalar:"true" doc:"files or patterns; each file is a collection run"`
+	IDKey       string   `yaml:"id_key" default:"id" doc:"key of the rollout's id; without one it is task/trial, or its row"`
+	MessagesKey string   `yaml:"messages_key" default:"messages" doc:"key of the list of messages (traj is tried as well)"`
+	ToolsKey    string   `yaml:"tools_key" default:"tools" doc:"key of the list of tool definitions (functions is tried as well)"`
+	ToolsFile   string   `yaml:"tools_file" doc:"JSON file with the tools of all rollouts that bring none of their own"`
+	RewardKey   string   `yaml:"reward_key" default:"reward" doc:"key of the rollout's score: a number; null is no score"`
+	TaskKey     string   `yaml:"task_key" default:"task_id" doc:"key of what trials of one problem share"`
+	TrialKey    string   `yaml:"trial_key" default:"trial" doc:"key of the rollout's number within its task"`
+	PolicyKey   string   `yaml:"policy_key" default:"model" doc:"key of the model that sampled, of the rollout or of a message"`
+	TokenIDsKey string   `yaml:"token_ids_key" default:"token_ids" doc:"key, in a message, of the token ids the model wrote or saw"`
+	LogProbsKey string   `yaml:"logprobs_key" default:"logprobs" doc:"key, in a message, of the log-probs of its token ids: numbers, or what the chat API returns"`
+	FinishKey   string   `yaml:"finish_reason_key" default:"finish_reason" doc:"key of why the model stopped, in a message or, for the last one, in the rollout"`
+	SamplingKey string   `yaml:"sampling_key" default:"sampling" doc:"key of {temperature, top_p, processed}: how the rollout was sampled"`
+
+	AssumeSampled string `yaml:"assume_sampled" default:"assistant" validate:"oneof=assistant last none" enum:"assistant,last,none" doc:"which assistant messages the model produced in this rollout, where the trace doesn't say"`
+	MaxExample    int64  `yaml:"max_example_bytes" default:"67108864" validate:"gte=1024" doc:"a rollout larger than this is dropped"`
+}
+
+// DefaultConfig returns the default key names.
+func DefaultConfig() Config {
+	return Config{IDKey: "id", MessagesKey: "messages", ToolsKey: "tools", RewardKey: "reward", TaskKey: "task_id", TrialKey: "trial",
+		PolicyKey: "model", TokenIDsKey: "token_ids", LogProbsKey: "logprobs", FinishKey: "finish_reason", SamplingKey: "sampling",
+		AssumeSampled: "assistant", MaxExample: 64 << 20}
+}
+
+// FileName is looked for where a folder is named.
+const FileName = "traces.jsonl"

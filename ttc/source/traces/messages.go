@@ -1,0 +1,273 @@
+package traces
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// graph makes a chain of the messages, with what they carry beside their text.
+func (s *Source) graph(raw json.Raw, ex *ttc.Example) error {
+	messages, err := chat.ParseMessages(raw)
+	if err != nil {
+		return err
+	}
+	if len(messages) == 0 {
+		return fmt.Errorf("%s is empty", s.cfg.MessagesKey)
+	}
+	ex.Graph = ttc.Chain(messages, ttc.No)
+	for i := range ex.Graph.Nodes {
+		if err := s.node(&ex.Graph.Nodes[i]); err != nil {
+			return fmt.Errorf("%s[%d]: %w", s.cfg.MessagesKey, i, err)
+		}
+	}
+	s.assume(ex.Graph.Nodes)
+	return nil
+}
+
+// node moves what is no part of the message from its extra keys to the node, and brings the legacy form of calls into
+// today's.
+func (s *Source) node(n *ttc.Node) error {
+	m := &n.Message
+	said := false // the trace says whether it was sampled
+	var failed error
+	m.Extra = slices.DeleteFunc(m.Extra, func(x chat.Member) bool {
+		switch x.Key {
+		case s.cfg.TokenIDsKey:
+			n.TokenIDs, failed = tokenIDs(x.Value, failed)
+		case s.cfg.LogProbsKey:
+			n.LogProbs, failed = logProbs(x.Value, failed)
+		case s.cfg.FinishKey:
+			n.FinishReason, _ = x.Value.Text()
+		case s.cfg.PolicyKey:
+			n.Policy, _ = x.Value.Text()
+		case "is_error":
+			if v, ok := x.Value.Bool(); ok {
+				n.Error = &v
+			}
+		case "sampled":
+			if v, ok := x.Value.Bool(); ok {
+				said = true
+				n.Sampled = sampledIf(v)
+			}
+		case "weight":
+			if v, ok := x.Value.Float64(); ok && v == 0 {
+				said = true
+				n.Sampled = ttc.No
+			}
+		case "function_call":
+			failed = legacyCall(m, x.Value, failed)
+		default:
+			return false
+		}
+		return true
+	})
+	if failed != nil {
+		return failed
+	}
+	if len(m.Extra) == 0 {
+		m.Extra = nil
+	}
+	if m.Role == "function" { // the result of a legacy call
+		m.Role = "tool"
+	}
+	if n.LogProbs != nil && len(n.LogProbs) != len(n.TokenIDs) {
+		return fmt.Errorf("%d log-probs for %d token ids", len(n.LogProbs), len(n.TokenIDs))
+	}
+	if !said && m.Role == "assistant" && n.LogProbs != nil {
+		said, n.Sampled = true, ttc.Yes
+	}
+	if m.Role != "assistant" {
+		n.Sampled = ttc.No
+	} else if !said {
+		n.Sampled = unsaid
+	}
+	return nil
+}
+
+// unsaid marks, while an entry is read, an assistant message of which the trace doesn't say whether it was sampled.
+const unsaid ttc.Sampled = 255
+
+func sampledIf(v bool) ttc.Sampled {
+	if v {
+		return ttc.Yes
+	}
+	return ttc.No
+}
+
+// assume decides for the messages of which the trace doesn't say.
+func (s *Source) assume(nodes []ttc.Node) {
+	last := lastAssistant(nodes)
+	for i := range nodes {
+		if nodes[i].Sampled != unsaid {
+			continue
+		}
+		nodes[i].Sampled = ttc.No
+		if s.cfg.AssumeSampled == "assistant" || s.cfg.AssumeSampled == "last" && i == last {
+			nodes[i].Sampled = ttc.Assumed
+		}
+	}
+}
+
+func lastAssistant(nodes []ttc.Node) int {
+	for i := len(nodes) - 1; i >= 0; i-- {
+		if nodes[i].Message.Role == "assistant" {
+			return i
+		}
+	}
+	return -1
+}
+
+func legacyCall(m *chat.Message, raw json.Raw, failed error) error {
+	if failed != nil || raw.Kind() == json.Null || m.ToolCalls != nil {
+		return failed
+	}
+	call, err := chat.ParseToolCall(raw)
+	if err != nil {
+		return fmt.Errorf("function_call: %w", err)
+	}
+	call.Type = "function"
+	m.ToolCalls = []chat.ToolCall{call}
+	return nil
+}
+
+func tokenIDs(raw json.Raw, failed error) ([]int32, error) {
+	if failed != nil || raw.Kind() == json.Null {
+		return nil, failed
+	}
+	if raw.Kind() != json.Array {
+		return nil, fmt.Errorf("token ids are %s, not a list", raw.Kind())
+	}
+	out := []int32{}
+	for e := range raw.Elements() {
+		id, ok := e.Int64()
+		if !ok || id < 0 || id > math.MaxInt32 {
+			return nil, fmt.Errorf("token id %d is no id: %s", len(out), clip(e))
+		}
+		out = append(out, int32(id))
+	}
+	return out, nil
+}
+
+// logProbs reads a list of numbers, or of objects with a logprob; the chat API puts that list under "content".
+func logProbs(raw json.Raw, failed error) ([]float32, error) {
+	if failed != nil || raw.Kind() == json.Null {
+		return nil, failed
+	}
+	if raw.Kind() == json.Object {
+		raw, _ = raw.Get("content")
+	}
+	if raw.Kind() != json.Array {
+		return nil, fmt.Errorf("log-probs are %s, not a list", raw.Kind())
+	}
+	out := []float32{}
+	for e := range raw.Elements() {
+		v := e
+		if e.Kind() == json.Object {
+			v, _ = e.Get("logprob")
+		}
+		f, ok := v.Float64()
+		if !ok || math.IsNaN(f) || f > 0 {
+			return nil, fmt.Errorf("log-prob %d is none: %s", len(out), clip(e))
+		}
+		out = append(out, float32(f))
+	}
+	return out, nil
+}
+
+func clip(raw json.Raw) string {
+	if len(raw) > 40 {
+		return string(raw[:40]) + "..."
+	}
+	return string(raw)
+}
+
+// reward reads a score: null, a missing one and NaN (what pandas makes of a gap) are none.
+func reward(raw json.Raw) (*float64, error) {
+	if raw == nil {
+		return nil, nil
+	}
+	if v, ok := raw.Bool(); ok {
+		f := 0.0
+		if v {
+			f = 1
+		}
+		return &f, nil
+	}
+	f, ok := raw.Float64()
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("%s, not a number", raw.Kind())
+	case math.IsNaN(f):
+		return nil, nil
+	case math.IsInf(f, 0):
+		return nil, fmt.Errorf("%s is not finite", clip(raw))
+	}
+	return &f, nil
+}
+
+func sampling(raw json.Raw) *ttc.Sampling {
+	if raw.Kind() != json.Object {
+		return nil
+	}
+	s := &ttc.Sampling{Temperature: 1, TopP: 1}
+	if v, ok := raw.Get("temperature"); ok {
+		s.Temperature, _ = v.Float64()
+	}
+	if v, ok := raw.Get("top_p"); ok {
+		s.TopP, _ = v.Float64()
+	}
+	if v, ok := raw.Get("processed"); ok {
+		s.Processed, _ = v.Bool()
+	}
+	return s
+}
+
+// parseTools reads a list of tool definitions, or the text of one (datasets keep it so).
+func parseTools(raw json.Raw) ([]chat.Tool, error) {
+	if text, ok := raw.Text(); ok {
+		inner, err := json.Parse([]byte(text), json.Limits{})
+		if err != nil {
+			return nil, err
+		}
+		raw = inner
+	}
+	if raw.Kind() != json.Array {
+		return nil, fmt.Errorf("%s, not a list", raw.Kind())
+	}
+	var out []chat.Tool
+	for e := range raw.Elements() {
+		t, err := chat.ParseTool(e)
+		if err != nil {
+			return nil, fmt.Errorf("tool %d: %w", len(out), err)
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+// fidelity is what the trace can prove: ids and log-probs only if every sampled message has them.
+func fidelity(nodes []ttc.Node) ttc.Fidelity {
+	f, any := ttc.IDsLogProbs, false
+	for i := range nodes {
+		n := &nodes[i]
+		if n.Sampled == ttc.No {
+			continue
+		}
+		any = true
+		switch {
+		case n.TokenIDs == nil:
+			return ttc.TextOnly
+		case n.LogProbs == nil:
+			f = ttc.IDs
+		}
+	}
+	if !any {
+		return ttc.TextOnly
+	}
+	return f
+}

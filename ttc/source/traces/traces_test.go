@@ -1,0 +1,251 @@
+package traces
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+type result struct {
+	examples []*ttc.Example
+	cursors  []source.Cursor
+	drops    []ledger.Drop
+	stats    source.Stats
+	inputs   []source.Input
+}
+
+func write(t testing.TB, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func read(t testing.TB, change func(*Config), opt source.Options, paths ...string) (r result, err error) {
+	t.Helper()
+	cfg := DefaultConfig()
+	cfg.Path = paths
+	if change != nil {
+		change(&cfg)
+	}
+	opt.Drop = func(d ledger.Drop) { r.drops = append(r.drops, d) }
+	s, err := Open(context.Background(), cfg, opt)
+	if err != nil {
+		return r, err
+	}
+	defer s.Close()
+	for {
+		ex, at, err := s.Next(context.Background())
+		if err == io.EOF {
+			r.stats, r.inputs = *s.Stats(), s.Inputs()
+			return r, nil
+		}
+		if err != nil {
+			return r, err
+		}
+		r.examples, r.cursors = append(r.examples, ex), append(r.cursors, at)
+	}
+}
+
+func one(t testing.TB, change func(*Config), entry string) *ttc.Example {
+	t.Helper()
+	r, err := read(t, change, source.Options{}, write(t, FileName, entry))
+	if err != nil || len(r.examples) != 1 {
+		t.Fatalf("%d examples, drops %+v, error %v", len(r.examples), r.drops, err)
+	}
+	return r.examples[0]
+}
+
+func sampled(ex *ttc.Example) string {
+	var b strings.Builder
+	for _, n := range ex.Graph.Nodes {
+		b.WriteByte("NYA"[n.Sampled])
+	}
+	return b.String()
+}
+
+const plain = `{"task_id": 3, "trial": 1, "reward": 0.5, "model": "m", "tools": [{"type": "function", "function": {"name": "f"}}], "messages": [
+ {"role": "system", "content": "s"}, {"role": "user", "content": "u"}, {"role": "assistant", "content": null, "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{\"a\": 1}"}}]},
+ {"role": "tool", "tool_call_id": "c", "name": "f", "content": "Error", "is_error": true}, {"role": "assistant", "content": "done", "reasoning_content": "hm"}], "finish_reason": "stop", "info": {"truth": 1}}`
+
+func TestEntry(t *testing.T) {
+	ex := one(t, nil, plain)
+	if ex.ID != "3/1" || ex.Task != "3" || ex.Trial != "1" || *ex.Reward != 0.5 || ex.Policy != "m" || len(ex.Tools) != 1 || ex.Tools[0].Name != "f" {
+		t.Errorf("%+v", ex)
+	}
+	n := ex.Graph.Nodes
+	if sampled(ex) != "NNANA" || n[2].Message.Form != chat.Null || n[2].Message.ToolCalls[0].Arguments != `{"a": 1}` || string(n[2].Message.ToolCalls[0].Parsed) != `{"a": 1}` {
+		t.Errorf("%s %+v", sampled(ex), n[2])
+	}
+	if n[3].Error == nil || !*n[3].Error || n[3].Message.Extra != nil || n[4].FinishReason != "stop" || n[4].Message.Reasoning != "hm" || ex.Fidelity != ttc.TextOnly {
+		t.Errorf("%+v %+v %d", n[3], n[4], ex.Fidelity)
+	}
+}
+
+func TestAssumeSampled(t *testing.T) {
+	for how, want := range map[string]string{"assistant": "NNANA", "last": "NNNNA", "none": "NNNNN"} {
+		if got := sampled(one(t, func(c *Config) { c.AssumeSampled = how }, plain)); got != want {
+			t.Errorf("%s: %s, want %s", how, got, want)
+		}
+	}
+}
+
+func TestTraceSaysWhatWasSampled(t *testing.T) {
+	ex := one(t, nil, `{"messages": [{"role": "user", "content": "u", "sampled": true}, {"role": "assistant", "content": "a", "weight": 0}, {"role": "assistant", "content": "b", "sampled": false},
+	 {"role": "assistant", "content": "c", "token_ids": [5, 6], "logprobs": {"content": [{"logprob": -0.5}, {"logprob": 0}]}, "finish_reason": "length", "model": "other"}]}`)
+	last := ex.Graph.Nodes[3]
+	if sampled(ex) != "NNNY" || last.FinishReason != "length" || last.Policy != "other" || fmt.Sprint(last.TokenIDs, last.LogProbs) != "[5 6] [-0.5 0]" || ex.Fidelity != ttc.IDsLogProbs {
+		t.Errorf("%s %+v %d", sampled(ex), last, ex.Fidelity)
+	}
+	if ex.ID != "#0" {
+		t.Errorf("id %q", ex.ID)
+	}
+}
+
+func TestLegacyFunctionCall(t *testing.T) {
+	ex := one(t, nil, `{"functions": "[{\"name\": \"f\"}]", "traj": [{"role": "assistant", "content": null, "function_call": {"name": "f", "arguments": "{}"}}, {"role": "function", "name": "f", "content": "r"}]}`)
+	n := ex.Graph.Nodes
+	if len(ex.Tools) != 1 || len(n[0].Message.ToolCalls) != 1 || n[0].Message.ToolCalls[0].Name != "f" || n[1].Message.Role != "tool" || n[0].Message.Extra != nil {
+		t.Errorf("%+v", n)
+	}
+}
+
+func TestBadEntriesAreDroppedWithAReason(t *testing.T) {
+	r, err := read(t, nil, source.Options{}, write(t, FileName, strings.Join([]string{
+		`3`, `{}`, `{"messages": []}`, `{"messages": [{"content": "x"}]}`, `{"messages": [{"role": "assistant", "content": "x", "token_ids": [1], "logprobs": [-1, -2]}]}`,
+		`{"messages": [{"role": "user", "content": "x"}], "reward": "good"}`, `{"messages": [{"role": "user", "content": "x"}], "reward": NaN, "id": "a"}`,
+		`{"messages": [{"role": "user", "content": "x"}], "reward": NaN, "id": "a"}`, `{"messages": [{"role": "user", "content": "y"}], "id": "a"}`,
+		`{"messages": [{"role": "assistant", "content": "x", "token_ids": [-1]}]}`, `{"messages": [{"role": "user", "content": "x"}], "tools": [3]}`}, "\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reasons []string
+	for _, d := range r.drops {
+		reasons = append(reasons, string(d.Reason))
+		if d.Detail == "" || d.Example == "" {
+			t.Errorf("drop %+v says nothing", d)
+		}
+	}
+	if got := strings.Join(reasons, " "); got != "bad_example bad_example bad_example bad_example bad_example bad_example identical_row bad_example bad_example" {
+		t.Error(got)
+	}
+	if len(r.examples) != 2 || r.examples[0].Reward != nil || r.examples[1].ID != "a#2" {
+		t.Errorf("%+v", r.examples)
+	}
+	for _, a := range r.stats.Accounts() {
+		if a.In != a.Out+a.DroppedTotal() {
+			t.Errorf("books don't balance: %+v", a)
+		}
+	}
+}
+
+func TestArrayCompressedAndResumed(t *testing.T) {
+	var packed bytes.Buffer
+	gz := gzip.NewWriter(&packed)
+	if _, err := io.WriteString(gz, "["+plain+","+strings.Replace(plain, `"trial": 1`, `"trial": 2`, 1)+","+strings.Replace(plain, `"trial": 1`, `"trial": 3`, 1)+"]"); err != nil {
+		t.Fatal(err)
+	}
+	if err := gz.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := write(t, "t.json.gz", packed.String())
+	all, err := read(t, nil, source.Options{}, path)
+	if err != nil || len(all.examples) != 3 {
+		t.Fatalf("%d %v", len(all.examples), err)
+	}
+	rest, err := read(t, nil, source.Options{Resume: &all.cursors[0], Inputs: all.inputs}, path)
+	if err != nil || len(rest.examples) != 2 || rest.examples[0].ID != "3/2" || rest.cursors[1] != all.cursors[2] {
+		t.Fatalf("%+v %v", rest.cursors, err)
+	}
+	wrong := all.cursors[0]
+	wrong.Sum++
+	if _, err := read(t, nil, source.Options{Resume: &wrong}, path); err == nil {
+		t.Error("a changed input was resumed")
+	}
+}
+
+func TestToolsFile(t *testing.T) {
+	tools := write(t, "tools.json", `[{"name": "g"}]`)
+	ex := one(t, func(c *Config) { c.ToolsFile = tools }, `{"messages": [{"role": "user", "content": "x"}]}`)
+	if len(ex.Tools) != 1 || ex.Tools[0].Name != "g" {
+		t.Errorf("%+v", ex.Tools)
+	}
+	if _, err := read(t, func(c *Config) { c.ToolsFile = "missing.json" }, source.Options{}, write(t, FileName, "{}")); err == nil {
+		t.Error("a missing tools file was accepted")
+	}
+}
+
+func TestTruncatedFileNamesThePlace(t *testing.T) {
+	_, err := read(t, nil, source.Options{}, write(t, FileName, plain+`{"messages": [`))
+	if err == nil || !strings.Contains(err.Error(), "cut off (1 entries before are whole)") {
+		t.Error(err)
+	}
+}
+
+func TestDefaultsAreThoseOfTheTags(t *testing.T) {
+	var fromTags Config
+	if err := schema.Defaults(&fromTags); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(fromTags, DefaultConfig()) {
+		t.Errorf("tags say %+v, DefaultConfig says %+v", fromTags, DefaultConfig())
+	}
+}
+
+// TestConformance loads the real runs as they are.
+func TestConformance(t *testing.T) {
+	root := os.Getenv("NATGO_CONFORMANCE")
+	if root == "" {
+		root = filepath.Join("..", "..", "..", "..", "shared", "conformance")
+	}
+	dir := filepath.Join(root, "chat", "traces")
+	if _, err := os.Stat(dir); err != nil {
+		t.Skipf("SKIPPED: no oracle data at %s (set NATGO_CONFORMANCE)", dir)
+	}
+	r, err := read(t, func(c *Config) { c.ToolsFile = filepath.Join(dir, "tools.json") }, source.Options{}, filepath.Join(dir, "gpt-4o-airline-dev.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls, tasks := 0, map[string]int{}
+	for _, ex := range r.examples {
+		tasks[ex.Task]++
+		if ex.Reward == nil || ex.Trial == "" || len(ex.Tools) == 0 {
+			t.Fatalf("%s: %+v", ex.ID, ex)
+		}
+		for _, n := range ex.Graph.Nodes {
+			calls += len(n.Message.ToolCalls)
+			if len(n.Message.Extra) > 0 {
+				t.Errorf("%s: extra keys %v", ex.ID, n.Message.Extra)
+			}
+		}
+	}
+	if len(r.examples) != 100 || len(r.drops) != 0 || calls != 545 || len(tasks) != 25 || r.stats.MissingIDs != 0 {
+		t.Errorf("%d examples, %d drops, %d calls, %d tasks, %d missing ids", len(r.examples), len(r.drops), calls, len(tasks), r.stats.MissingIDs)
+	}
+}
+
+func BenchmarkRead(b *testing.B) {
+	path := write(b, FileName, strings.Repeat(strings.ReplaceAll(plain, "\n", "")+"\n", 1000))
+	b.SetBytes(int64(len(plain) * 1000))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := read(b, nil, source.Options{}, path); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
