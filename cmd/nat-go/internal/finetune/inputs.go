@@ -18,6 +18,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/candidates"
 	"github.com/nat-go/nat-go/ttc/source/nat"
+	"github.com/nat-go/nat-go/ttc/source/traces"
 )
 
 // inputs are the files of a run, one a collection run, and how to read them.
@@ -34,6 +35,7 @@ type inputs struct {
 const (
 	workflowOutput = "workflow_output"
 	candidatesType = "candidates"
+	tracesType     = "traces"
 )
 
 // findInputs decides what is read: --from, else the sources section, else where NAT's evaluation wrote its output.
@@ -177,6 +179,8 @@ func blockPaths(b *config.Block) []string {
 		return c.Path
 	case *candidates.Config:
 		return c.Path
+	case *traces.Config:
+		return c.Path
 	}
 	return nil
 }
@@ -224,6 +228,18 @@ func (in *inputs) setReader(p *plan, block *config.Block) error {
 		in.open = func(ctx context.Context, path string, opt source.Options) (source.Source, error) {
 			cfg.Path = []string{path}
 			return candidates.Open(ctx, cfg, opt)
+		}
+		return nil
+	case tracesType:
+		cfg := traces.DefaultConfig()
+		if block != nil {
+			if c, ok := block.Config.(*traces.Config); ok {
+				cfg = *c
+			}
+		}
+		in.open = func(ctx context.Context, path string, opt source.Options) (source.Source, error) {
+			cfg.Path = []string{path}
+			return traces.Open(ctx, cfg, opt)
 		}
 		return nil
 	}
@@ -274,7 +290,7 @@ func sniff(path string) (string, error) {
 		kinds = append(kinds, candidatesType)
 	}
 	if has("messages") || has("traj") {
-		kinds = append(kinds, "traces")
+		kinds = append(kinds, tracesType)
 	}
 	if len(kinds) != 1 {
 		return "", exit.Usagef("can't tell what %s is from the keys of its first entry: say so with --source, one of %s", filepath.Base(path), sourceNames())

@@ -10,6 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/command"
 	"github.com/nat-go/nat-go/ttc/source/endpoint"
 	"github.com/nat-go/nat-go/ttc/source/nat"
+	"github.com/nat-go/nat-go/ttc/source/traces"
 )
 
 // stepsNeeded are the event types of NAT's output that a builder works on: a configuration that filters them out is told so.
@@ -23,6 +24,7 @@ func Types() config.Types {
 			endpointType:   {Doc: "a running nat serve, asked question by question", Config: &endpoint.Config{}},
 			commandType:    {Doc: "nat eval, or another program that leaves a workflow_output.json", Config: &command.Config{}},
 			candidatesType: {Doc: "scored candidates as JSON lines", Config: &candidates.Config{}},
+			tracesType:     {Doc: "agent runs in the OpenAI chat format, as JSON lines or one array", Config: &traces.Config{}},
 		},
 		Builders: map[string]config.Component{},
 		Trainers: map[string]config.Component{
