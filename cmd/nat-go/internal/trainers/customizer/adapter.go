@@ -279,7 +279,7 @@ const listPages = 50
 
 // Find looks for the job whose data set is the submission's, newest first.
 func (a *Adapter) Find(ctx context.Context, data trainers.DataSet, key string) (trainers.JobRef, bool, error) {
-	dataset := a.conf.Dataset(key)
+	dataset, first := a.conf.Dataset(key), ""
 	for n := 1; n <= listPages; n++ {
 		reply, err := a.entity.Do(ctx, rest.Request{
 			Op: "look for the job of this run", Method: http.MethodGet, Path: "/v1/customization/jobs", Accept: "application/json",
@@ -298,8 +298,13 @@ func (a *Adapter) Find(ctx context.Context, data trainers.DataSet, key string) (
 				return a.ref(data.RunID, dataset, key, j), true, nil
 			}
 		}
-		if len(p.Data) == 0 || n >= p.Pagination.TotalPages {
+		// A list without a number of pages ends with an empty page, or, where pages are ignored, with the first again.
+		total := p.Pagination.TotalPages
+		if len(p.Data) == 0 || total > 0 && n >= total || p.Data[0].ID == first {
 			return trainers.JobRef{}, false, nil
+		}
+		if n == 1 {
+			first = p.Data[0].ID
 		}
 	}
 	return trainers.JobRef{}, false, &trainers.Error{
