@@ -90,6 +90,18 @@ const (
 	TurnNotFound             Reason = "turn_not_found"
 )
 
+// Reasons of an adapter: why a group was not handed to the trainer.
+const (
+	GroupBadNumber Reason = "group_bad_number"
+	GroupBadRow    Reason = "group_bad_row"
+	GroupBadShape  Reason = "group_bad_shape"
+	GroupNoTarget  Reason = "group_nothing_trained"
+	GroupNotScored Reason = "group_not_scored"
+	GroupSame      Reason = "group_same_scores"
+	GroupTooLong   Reason = "group_too_long"
+	GroupWrongSize Reason = "group_wrong_size"
+)
+
 // Codes lists every reason and finding code, by area then code.
 func Codes() []Code { return codes }
 
@@ -167,6 +179,15 @@ var codes = []Code{
 	{"template_refused", "collate", "The chat template refused the conversation or failed on it.", "See the detail; `nat-go chat render` shows the place in the template."},
 	{"too_long", "collate", "The row is longer than collator.max_length, and cutting it would lose what is trained.", "Raise collator.max_length."},
 	{"turn_not_found", "collate", "A turn of the conversation is not to be found in what the template made of it.", "`nat-go chat probe` shows what the template does to messages."},
+
+	{"group_bad_number", "submit", "A number of the group is not finite; Atropos would lose the whole batch it is in.", "Fix the scorer or the log-probs."},
+	{"group_bad_row", "submit", "A line of the rows is no JSON object of a scored group.", "Write the data set again."},
+	{"group_bad_shape", "submit", "Lists of the group that belong together differ in length, or a mask is neither its token nor -100.", "Write the data set again; report it where nat-go wrote it."},
+	{"group_nothing_trained", "submit", "No token of the group is trained.", "Nothing."},
+	{"group_not_scored", "submit", "A sequence of the group has no reward.", "Score every rollout of the task."},
+	{"group_same_scores", "submit", "All scores of the group are equal, which gives no advantage to learn from.", "Nothing; or set skip_same_scores: false."},
+	{"group_too_long", "submit", "A sequence of the group is as long as the trainer's limit.", "Raise the trainer's max_token_len, or shorten the rows."},
+	{"group_wrong_size", "submit", "The group has another number of sequences than group_size; Atropos would keep it for ever.", "Sample the same number of rollouts for each task."},
 
 	{"NG1001", "config", "The configuration file can't be read.", "Check the path and its permissions."},
 	{"NG1002", "config", "The text is not YAML (or not UTF-8).", "Look at brackets, quotes, colons and indentation at the place and on the line before; indent with spaces."},

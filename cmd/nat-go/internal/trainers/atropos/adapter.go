@@ -20,6 +20,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/rest"
+	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // Adapter pushes groups to a run-api.
@@ -89,38 +90,38 @@ func (a *Adapter) info(ctx context.Context) (info, error) {
 	return i, err
 }
 
-// ledger is what is known of a delivery: <run>/trainer/atropos.json.
-type ledger struct {
-	Key       string         `json:"key"`
-	EnvID     int64          `json:"env_id"`
-	EnvName   string         `json:"env_name"`
-	GroupSize int            `json:"group_size"`
-	MaxLen    int            `json:"max_token_len"`
-	BatchSize int            `json:"batch_size"`
-	Read      int            `json:"read"`      // groups of the data set dealt with
-	Sending   bool           `json:"sending"`   // the one after them may be on its way
-	Sent      int            `json:"sent"`      // groups the server has
-	Uncertain int            `json:"uncertain"` // groups it may have
-	Skipped   map[Reason]int `json:"skipped"`
-	Complete  bool           `json:"complete"`
+// delivery is what is known of a delivery: <run>/trainer/atropos.json.
+type delivery struct {
+	Key       string                `json:"key"`
+	EnvID     int64                 `json:"env_id"`
+	EnvName   string                `json:"env_name"`
+	GroupSize int                   `json:"group_size"`
+	MaxLen    int                   `json:"max_token_len"`
+	BatchSize int                   `json:"batch_size"`
+	Read      int                   `json:"read"`      // groups of the data set dealt with
+	Sending   bool                  `json:"sending"`   // the one after them may be on its way
+	Sent      int                   `json:"sent"`      // groups the server has
+	Uncertain int                   `json:"uncertain"` // groups it may have
+	Skipped   map[ledger.Reason]int `json:"skipped"`
+	Complete  bool                  `json:"complete"`
 }
 
-func (a *Adapter) ledgerPath(data trainers.DataSet) string {
+func (a *Adapter) deliveryPath(data trainers.DataSet) string {
 	return filepath.Join(data.RunDir, "trainer", "atropos.json")
 }
 
-func (a *Adapter) load(data trainers.DataSet, key string) (*ledger, error) {
-	l := &ledger{Key: key, EnvID: -1, Skipped: map[Reason]int{}}
-	b, err := os.ReadFile(a.ledgerPath(data))
+func (a *Adapter) load(data trainers.DataSet, key string) (*delivery, error) {
+	l := &delivery{Key: key, EnvID: -1, Skipped: map[ledger.Reason]int{}}
+	b, err := os.ReadFile(a.deliveryPath(data))
 	if errors.Is(err, fs.ErrNotExist) {
-		return l, os.MkdirAll(filepath.Dir(a.ledgerPath(data)), 0o755)
+		return l, os.MkdirAll(filepath.Dir(a.deliveryPath(data)), 0o755)
 	}
 	if err != nil {
 		return nil, err
 	}
-	have := new(ledger)
+	have := new(delivery)
 	if err := json.Unmarshal(b, have); err != nil {
-		return nil, fmt.Errorf("%s: %w", a.ledgerPath(data), err)
+		return nil, fmt.Errorf("%s: %w", a.deliveryPath(data), err)
 	}
 	if have.Key != key {
 		return l, nil
@@ -131,25 +132,25 @@ func (a *Adapter) load(data trainers.DataSet, key string) (*ledger, error) {
 	return have, nil
 }
 
-func (a *Adapter) save(data trainers.DataSet, l *ledger) error {
+func (a *Adapter) save(data trainers.DataSet, l *delivery) error {
 	b, err := json.Marshal(l)
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(a.ledgerPath(data), append(b, '\n'))
+	return durable.WriteFile(a.deliveryPath(data), append(b, '\n'))
 }
 
 // note is save without waiting for the disk: it survives the process, which is what a note about one group is for.
-func (a *Adapter) note(data trainers.DataSet, l *ledger) error {
+func (a *Adapter) note(data trainers.DataSet, l *delivery) error {
 	b, err := json.Marshal(l)
 	if err != nil {
 		return err
 	}
-	temp := filepath.Join(filepath.Dir(a.ledgerPath(data)), ".tmp-note")
+	temp := filepath.Join(filepath.Dir(a.deliveryPath(data)), ".tmp-note")
 	if err := os.WriteFile(temp, append(b, '\n'), 0o644); err != nil {
 		return err
 	}
-	return os.Rename(temp, a.ledgerPath(data)) //nolint:forbidigo // not synced on purpose: see above
+	return os.Rename(temp, a.deliveryPath(data)) //nolint:forbidigo // not synced on purpose: see above
 }
 
 // Submit waits for the trainer, registers, and pushes the groups. Under the same key it goes on where it stopped.
@@ -183,7 +184,7 @@ func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string)
 }
 
 // leftOut prints counts by reason.
-func leftOut(m map[Reason]int) string {
+func leftOut(m map[ledger.Reason]int) string {
 	var out []string
 	for r, n := range m {
 		out = append(out, fmt.Sprintf("%s=%d", r, n))
@@ -193,7 +194,7 @@ func leftOut(m map[Reason]int) string {
 }
 
 // register waits for the trainer and becomes an environment.
-func (a *Adapter) register(ctx context.Context, data trainers.DataSet, l *ledger) error {
+func (a *Adapter) register(ctx context.Context, data trainers.DataSet, l *delivery) error {
 	size, err := a.groupSize(data)
 	if err != nil {
 		return err
@@ -292,7 +293,7 @@ func (a *Adapter) groupSize(data trainers.DataSet) (int, error) {
 }
 
 // push sends every group that is fit, one request each, and notes each before and after.
-func (a *Adapter) push(ctx context.Context, data trainers.DataSet, l *ledger) error {
+func (a *Adapter) push(ctx context.Context, data trainers.DataSet, l *delivery) error {
 	n := 0
 	err := each(data, func(g *Group, f *fault) error {
 		if n++; n <= l.Read {
@@ -328,7 +329,7 @@ func (a *Adapter) push(ctx context.Context, data trainers.DataSet, l *ledger) er
 	return a.save(data, l)
 }
 
-func (a *Adapter) send(ctx context.Context, data trainers.DataSet, l *ledger, g *Group) error {
+func (a *Adapter) send(ctx context.Context, data trainers.DataSet, l *delivery, g *Group) error {
 	req, err := a.request(g)
 	if err != nil {
 		return err

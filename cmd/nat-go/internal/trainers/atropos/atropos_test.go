@@ -27,6 +27,7 @@ import (
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -170,7 +171,7 @@ func TestPush(t *testing.T) {
 	if s.early != 0 || len(s.groups) != 2 {
 		t.Fatalf("%d groups pushed, %d of them too early", len(s.groups), s.early)
 	}
-	if got, want := ref.Metadata["left_out"], "bad_row=1 bad_shape=1 same_scores=1 wrong_group_size=1"; got != want {
+	if got, want := ref.Metadata["left_out"], "group_bad_row=1 group_bad_shape=1 group_same_scores=1 group_wrong_size=1"; got != want {
 		t.Errorf("left out %q, want %q", got, want)
 	}
 	want := map[string]any{}
@@ -292,25 +293,25 @@ func TestCheck(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		edit func(*Group)
-		want Reason
+		want ledger.Reason
 	}{
 		{"good", func(*Group) {}, ""},
-		{"score NaN", func(g *Group) { g.Scores[0] = math.NaN() }, BadNumber},
-		{"score -inf", func(g *Group) { g.Scores[0] = math.Inf(-1) }, BadNumber},
+		{"score NaN", func(g *Group) { g.Scores[0] = math.NaN() }, ledger.GroupBadNumber},
+		{"score -inf", func(g *Group) { g.Scores[0] = math.Inf(-1) }, ledger.GroupBadNumber},
 		{"log-prob -inf", func(g *Group) { g.InferenceLogProbs = [][]float64{{0, math.Inf(-1)}, {-1}} }, ""},
-		{"log-prob inf", func(g *Group) { g.InferenceLogProbs = [][]float64{{0, math.Inf(1)}, {-1}} }, BadNumber},
-		{"advantage -inf", func(g *Group) { g.Advantages = [][]float64{{0, math.Inf(-1)}, {-1}} }, BadNumber},
-		{"log-probs short", func(g *Group) { g.InferenceLogProbs = [][]float64{{0}, {-1}} }, BadShape},
-		{"mask of another token", func(g *Group) { g.Masks[0][1] = 7 }, BadShape},
-		{"mask short", func(g *Group) { g.Masks[0] = g.Masks[0][:1] }, BadShape},
-		{"negative token", func(g *Group) { g.Tokens[1][0], g.Masks[1][0] = -1, -1 }, BadShape},
-		{"token beyond int32", func(g *Group) { g.Tokens[1][0], g.Masks[1][0] = 1<<40, 1<<40 }, BadShape},
-		{"empty sequence", func(g *Group) { g.Tokens[1], g.Masks[1] = nil, nil }, BadShape},
-		{"nothing trained", func(g *Group) { g.Masks = [][]int64{{-100, -100}, {-100}} }, NoTarget},
+		{"log-prob inf", func(g *Group) { g.InferenceLogProbs = [][]float64{{0, math.Inf(1)}, {-1}} }, ledger.GroupBadNumber},
+		{"advantage -inf", func(g *Group) { g.Advantages = [][]float64{{0, math.Inf(-1)}, {-1}} }, ledger.GroupBadNumber},
+		{"log-probs short", func(g *Group) { g.InferenceLogProbs = [][]float64{{0}, {-1}} }, ledger.GroupBadShape},
+		{"mask of another token", func(g *Group) { g.Masks[0][1] = 7 }, ledger.GroupBadShape},
+		{"mask short", func(g *Group) { g.Masks[0] = g.Masks[0][:1] }, ledger.GroupBadShape},
+		{"negative token", func(g *Group) { g.Tokens[1][0], g.Masks[1][0] = -1, -1 }, ledger.GroupBadShape},
+		{"token beyond int32", func(g *Group) { g.Tokens[1][0], g.Masks[1][0] = 1<<40, 1<<40 }, ledger.GroupBadShape},
+		{"empty sequence", func(g *Group) { g.Tokens[1], g.Masks[1] = nil, nil }, ledger.GroupBadShape},
+		{"nothing trained", func(g *Group) { g.Masks = [][]int64{{-100, -100}, {-100}} }, ledger.GroupNoTarget},
 		{"too long", func(g *Group) {
 			g.Tokens[0], g.Masks[0] = make([]int64, 10), make([]int64, 10)
-		}, TooLong},
-		{"same scores", func(g *Group) { g.Scores = []float64{2, 2} }, SameScores},
+		}, ledger.GroupTooLong},
+		{"same scores", func(g *Group) { g.Scores = []float64{2, 2} }, ledger.GroupSame},
 		{"teacher failed on one sequence", func(g *Group) {
 			g.Scores = []float64{2, 2}
 			g.DistillTokenIDs = [][][]int64{{{}, {4, 5}}, {}}
@@ -318,14 +319,14 @@ func TestCheck(t *testing.T) {
 		}, ""},
 		{"distillation short", func(g *Group) {
 			g.DistillTokenIDs, g.DistillLogProbs = [][][]int64{{{4}}, {}}, [][][]float64{{{-1}}, {}}
-		}, BadShape},
+		}, ledger.GroupBadShape},
 		{"distillation ragged", func(g *Group) {
 			g.DistillTokenIDs, g.DistillLogProbs = [][][]int64{{{}, {4}}, {}}, [][][]float64{{{}, {-1, -2}}, {}}
-		}, BadShape},
-		{"distillation without log-probs", func(g *Group) { g.DistillTokenIDs = [][][]int64{{}, {}} }, BadShape},
+		}, ledger.GroupBadShape},
+		{"distillation without log-probs", func(g *Group) { g.DistillTokenIDs = [][][]int64{{}, {}} }, ledger.GroupBadShape},
 		{"three", func(g *Group) {
 			g.Tokens, g.Masks, g.Scores = append(g.Tokens, []int64{9}), append(g.Masks, []int64{9}), append(g.Scores, 5)
-		}, WrongSize},
+		}, ledger.GroupWrongSize},
 	} {
 		g := base()
 		c.edit(g)
@@ -390,7 +391,7 @@ func TestRLBatches(t *testing.T) {
 		tensors.Of("response_mask", []int64{0, 1, 1, 0, 1, 0, 0, 0, 1}, 3, 3), tensors.Of("old_logprobs", []float32{0, -0.5, -0.25, 0, -1, 0, 0, 0, -2}, 3, 3),
 		tensors.Of("reward", []float32{1, 0, 0.5}, 3), tensors.Of("reward_null", []int64{0, 0, 1}, 3), tensors.Of("group", []int64{0, 0, 1}, 3))
 	groups, faults := collect(t, d)
-	if len(groups) != 2 || faults[0] != nil || faults[1] == nil || faults[1].reason != NotScored {
+	if len(groups) != 2 || faults[0] != nil || faults[1] == nil || faults[1].reason != ledger.GroupNotScored {
 		t.Fatalf("%+v, %+v", groups, faults)
 	}
 	if f := groups[0].check(2, 0, true); f != nil {

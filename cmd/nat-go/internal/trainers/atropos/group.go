@@ -3,6 +3,8 @@ package atropos
 import (
 	"fmt"
 	"math"
+
+	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // ignored is the mask of a token that is not trained.
@@ -29,41 +31,28 @@ type Group struct {
 	EnvID             *int64         `json:"env_id,omitempty"`
 }
 
-// Reason says why a group was left out.
-type Reason string
-
-// The reasons.
-const (
-	BadShape   Reason = "bad_shape"        // lists that belong together differ in length, or a mask is neither token nor -100
-	BadNumber  Reason = "bad_number"       // a number that is not finite
-	NoTarget   Reason = "nothing_trained"  // no token of the group is trained
-	WrongSize  Reason = "wrong_group_size" // another number of sequences than group_size
-	TooLong    Reason = "too_long"         // a sequence as long as max_token_length
-	SameScores Reason = "same_scores"      // all scores are equal
-	NotScored  Reason = "not_scored"       // a sequence has no reward
-	BadRow     Reason = "bad_row"          // no JSON object of a group
-)
-
 // fault is why a group can't be sent.
 type fault struct {
-	reason Reason
+	reason ledger.Reason
 	detail string
 }
 
-func faultf(r Reason, format string, a ...any) *fault { return &fault{r, fmt.Sprintf(format, a...)} }
+func faultf(r ledger.Reason, format string, a ...any) *fault {
+	return &fault{r, fmt.Sprintf(format, a...)}
+}
 
 // check makes a group fit to be sent, or says why it isn't. It turns log-probs of -inf into -9999.
 func (g *Group) check(size, maxLen int, skipSame bool) *fault {
 	n := len(g.Tokens)
 	if n == 0 || len(g.Masks) != n || len(g.Scores) != n {
-		return faultf(BadShape, "%d sequences, %d masks, %d scores", n, len(g.Masks), len(g.Scores))
+		return faultf(ledger.GroupBadShape, "%d sequences, %d masks, %d scores", n, len(g.Masks), len(g.Scores))
 	}
 	if f := g.checkTokens(maxLen); f != nil {
 		return f
 	}
 	for i, s := range g.Scores {
 		if !finite(s) {
-			return faultf(BadNumber, "score %d is %v", i, s)
+			return faultf(ledger.GroupBadNumber, "score %d is %v", i, s)
 		}
 	}
 	for _, c := range []struct {
@@ -81,9 +70,9 @@ func (g *Group) check(size, maxLen int, skipSame bool) *fault {
 	}
 	switch {
 	case n != size:
-		return faultf(WrongSize, "%d sequences, not %d", n, size)
+		return faultf(ledger.GroupWrongSize, "%d sequences, not %d", n, size)
 	case skipSame && g.DistillTokenIDs == nil && allEqual(g.Scores):
-		return faultf(SameScores, "all scores are %v", g.Scores[0])
+		return faultf(ledger.GroupSame, "all scores are %v", g.Scores[0])
 	}
 	return nil
 }
@@ -93,20 +82,20 @@ func (g *Group) checkTokens(maxLen int) *fault {
 	for i, seq := range g.Tokens {
 		switch {
 		case len(seq) == 0 || len(g.Masks[i]) != len(seq):
-			return faultf(BadShape, "sequence %d: %d tokens, %d masks", i, len(seq), len(g.Masks[i]))
+			return faultf(ledger.GroupBadShape, "sequence %d: %d tokens, %d masks", i, len(seq), len(g.Masks[i]))
 		case maxLen > 0 && len(seq) >= maxLen:
-			return faultf(TooLong, "sequence %d has %d tokens; the limit is %d", i, len(seq), maxLen-1)
+			return faultf(ledger.GroupTooLong, "sequence %d has %d tokens; the limit is %d", i, len(seq), maxLen-1)
 		}
 		for t, id := range seq {
 			m := g.Masks[i][t]
 			if id < 0 || id > math.MaxInt32 || m != ignored && m != id {
-				return faultf(BadShape, "sequence %d, position %d: token %d, mask %d", i, t, id, m)
+				return faultf(ledger.GroupBadShape, "sequence %d, position %d: token %d, mask %d", i, t, id, m)
 			}
 			trained = trained || m != ignored
 		}
 	}
 	if !trained {
-		return faultf(NoTarget, "no token is trained")
+		return faultf(ledger.GroupNoTarget, "no token is trained")
 	}
 	return nil
 }
@@ -117,11 +106,11 @@ func (g *Group) checkColumn(name string, list [][]float64, min float64) *fault {
 		return nil
 	}
 	if len(list) != len(g.Tokens) {
-		return faultf(BadShape, "%s: %d sequences of %d", name, len(list), len(g.Tokens))
+		return faultf(ledger.GroupBadShape, "%s: %d sequences of %d", name, len(list), len(g.Tokens))
 	}
 	for i, row := range list {
 		if len(row) != len(g.Tokens[i]) {
-			return faultf(BadShape, "%s: sequence %d has %d of %d", name, i, len(row), len(g.Tokens[i]))
+			return faultf(ledger.GroupBadShape, "%s: sequence %d has %d of %d", name, i, len(row), len(g.Tokens[i]))
 		}
 		if f := finiteRow(name, i, row, min); f != nil {
 			return f
@@ -136,7 +125,7 @@ func finiteRow(name string, i int, row []float64, min float64) *fault {
 		case math.IsInf(v, -1) && min < 0:
 			row[t] = min
 		case !finite(v):
-			return faultf(BadNumber, "%s: sequence %d, position %d is %v", name, i, t, v)
+			return faultf(ledger.GroupBadNumber, "%s: sequence %d, position %d is %v", name, i, t, v)
 		}
 	}
 	return nil
@@ -159,15 +148,15 @@ func (g *Group) checkDistill() *fault {
 		return nil
 	}
 	if len(ids) != len(g.Tokens) || len(logs) != len(g.Tokens) {
-		return faultf(BadShape, "distillation: %d and %d sequences of %d", len(ids), len(logs), len(g.Tokens))
+		return faultf(ledger.GroupBadShape, "distillation: %d and %d sequences of %d", len(ids), len(logs), len(g.Tokens))
 	}
 	for i := range ids {
 		if len(ids[i]) != len(logs[i]) || len(ids[i]) != 0 && len(ids[i]) != len(g.Tokens[i]) {
-			return faultf(BadShape, "distillation: sequence %d has %d ids and %d log-probs for %d tokens", i, len(ids[i]), len(logs[i]), len(g.Tokens[i]))
+			return faultf(ledger.GroupBadShape, "distillation: sequence %d has %d ids and %d log-probs for %d tokens", i, len(ids[i]), len(logs[i]), len(g.Tokens[i]))
 		}
 		for t := range ids[i] {
 			if len(ids[i][t]) != len(logs[i][t]) {
-				return faultf(BadShape, "distillation: sequence %d, position %d has %d ids and %d log-probs", i, t, len(ids[i][t]), len(logs[i][t]))
+				return faultf(ledger.GroupBadShape, "distillation: sequence %d, position %d has %d ids and %d log-probs", i, t, len(ids[i][t]), len(logs[i][t]))
 			}
 			if f := finiteRow("distill_logprobs", i, logs[i][t], lowest); f != nil {
 				return f

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // maxLine is the longest line of rows or of the index of batches.
@@ -54,7 +55,7 @@ func eachRow(path string, do func(*Group, *fault) error) error {
 	return eachLine(path, func(line []byte) error {
 		g := new(Group)
 		if err := json.Unmarshal(line, g); err != nil {
-			return do(nil, faultf(BadRow, "%v", err))
+			return do(nil, faultf(ledger.GroupBadRow, "%v", err))
 		}
 		return do(g, nil)
 	})
@@ -196,7 +197,7 @@ func (b *batch) rl(do func(*Group, *fault) error) error {
 		g, f := new(Group), (*fault)(nil)
 		for r := from; r < to; r++ {
 			if null[r] != 0 {
-				f = faultf(NotScored, "sequence %d has no reward", r-from)
+				f = faultf(ledger.GroupNotScored, "sequence %d has no reward", r-from)
 			}
 			seq, mask, logp := sequence(ids, attention, trained, logs, r, cols)
 			g.Tokens, g.Masks, g.Scores = append(g.Tokens, seq), append(g.Masks, mask), append(g.Scores, reward[r])

@@ -1,4 +1,3 @@
-// Package kinds is the one list of trainer adapters that this build has.
 package kinds
 
 import (
