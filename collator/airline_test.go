@@ -178,6 +178,9 @@ func collate(t testing.TB, cfg Config, groups iter.Seq2[[]Item, error]) *collate
 		}
 		out.rows = append(out.rows, rows...)
 	}
+	if r, err := Verify(out.dir, cfg.Tokenizer); err != nil || len(r.Problems) > 0 || int(r.Rows) != len(out.rows) {
+		t.Errorf("not verified: %v %+v", err, r)
+	}
 	for _, a := range out.Accounts {
 		n := int64(0)
 		for _, d := range out.drops {

@@ -1,0 +1,197 @@
+//go:build tokenizers
+
+package collator
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	njson "github.com/nat-go/nat-go/ttc/json"
+)
+
+// toyJSON is a byte-level BPE of single bytes and a few merges; "!" has id 0, as in GPT-2, Llama and Qwen.
+func toyJSON() []byte {
+	vocab := map[string]int{"!": 0}
+	for r := rune(0x21); r <= 0x17F; r++ {
+		if _, ok := vocab[string(r)]; !ok {
+			vocab[string(r)] = len(vocab)
+		}
+	}
+	vocab["ĊĊ"] = len(vocab) // two newlines
+	added := []map[string]any{}
+	for _, s := range []string{"<|im_start|>", "<|im_end|>", "<think>", "</think>", "<|pad|>"} {
+		added = append(added, map[string]any{"id": len(vocab) + len(added), "content": s, "special": true, "normalized": false, "single_word": false, "lstrip": false, "rstrip": false})
+	}
+	level := map[string]any{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true}
+	data, err := json.Marshal(map[string]any{
+		"version": "1.0", "added_tokens": added, "normalizer": nil, "pre_tokenizer": level, "post_processor": nil, "decoder": level,
+		"model": map[string]any{"type": "BPE", "vocab": vocab, "merges": []string{"Ċ Ċ"}},
+	})
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+var toyOnce = sync.OnceValues(func() (*tokenizer.Tokenizer, error) { return tokenizer.New(toyJSON()) })
+
+func toy(t testing.TB) *tokenizer.Tokenizer {
+	t.Helper()
+	tok, err := toyOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tok
+}
+
+func ownTemplate(t testing.TB, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// say makes a message; "role: text".
+func say(line string) chat.Message {
+	role, text, _ := strings.Cut(line, ": ")
+	return chat.Message{Role: role, Form: chat.Text, Text: text}
+}
+
+func says(lines ...string) (ms []chat.Message) {
+	for _, l := range lines {
+		ms = append(ms, say(l))
+	}
+	return ms
+}
+
+func callMessage(text, name, arguments string) chat.Message {
+	m := chat.Message{Role: "assistant", Form: chat.Text, Text: text}
+	c := chat.ToolCall{ID: "c1", Type: "function", Name: name, Arguments: arguments}
+	if raw, err := njson.Parse([]byte(arguments), njson.Limits{}); err == nil {
+		c.Parsed = raw
+	}
+	m.ToolCalls = []chat.ToolCall{c}
+	return m
+}
+
+func nodes(ms []chat.Message) []ttc.Node { return ttc.Chain(ms, ttc.Yes).Nodes }
+
+func demonstration(id string, ns []ttc.Node) Item {
+	return Item{Hash: "h-" + id, Record: &builders.Resolved{
+		Record: &builders.Demonstration{Train: builders.TrainAll, Weight: 1}, Origin: &builders.Origin{Example: id, Fidelity: ttc.IDsLogProbs, Policy: "me"},
+		Messages: builders.Passage{Nodes: ns}}}
+}
+
+func preference(id string, prompt []chat.Message, chosen, rejected string) Item {
+	return Item{Hash: "h-" + id, Record: &builders.Resolved{
+		Record: &builders.Preference{}, Origin: &builders.Origin{Example: id, Fidelity: ttc.TextOnly},
+		Prompt: builders.Passage{Nodes: ttc.Chain(prompt, ttc.No).Nodes}, Chosen: builders.Passage{Text: chosen}, Rejected: builders.Passage{Text: rejected}}}
+}
+
+// sampledRollout gives each assistant's turn of a toy conversation ids of its own: its bytes, and the end of the turn.
+func sampledRollout(t testing.TB, id, task string, reward *float64, ms []chat.Message) Item {
+	t.Helper()
+	ns := nodes(ms)
+	end, _ := toy(t).ID("<|im_end|>")
+	for i := range ns {
+		if ns[i].Message.Role != "assistant" {
+			continue
+		}
+		enc, err := toy(t).Encode(ns[i].Message.Text, tokenizer.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k, tid := range append(enc.IDs, end) {
+			ns[i].TokenIDs = append(ns[i].TokenIDs, int32(tid))
+			ns[i].LogProbs = append(ns[i].LogProbs, -float32(k+1)/16)
+		}
+		ns[i].FinishReason = "stop"
+	}
+	return Item{Hash: "h-" + id, Record: &builders.Resolved{
+		Record: &builders.Rollout{Reward: reward, Task: task}, Origin: &builders.Origin{Example: id, Fidelity: ttc.IDsLogProbs, Policy: "me"},
+		Messages: builders.Passage{Nodes: ns}}}
+}
+
+func toyConfig(t testing.TB, template string) Config {
+	t.Helper()
+	return Config{Tokenizer: toy(t), Template: ownTemplate(t, template), Policy: "me", MaxLength: 4000, BatchTokens: 8000}
+}
+
+// decode is the text of tokens.
+func decode(t testing.TB, ids []int32) string {
+	t.Helper()
+	u := make([]uint32, len(ids))
+	for i, id := range ids {
+		u[i] = uint32(id)
+	}
+	s, err := toy(t).Decode(u, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// trainedTexts are the texts of a side's trained runs.
+func trainedTexts(t testing.TB, s *batch.Side) (out []string) {
+	t.Helper()
+	for _, r := range s.Trained {
+		out = append(out, decode(t, s.IDs[r.Start:r.End]))
+	}
+	return out
+}
+
+// tensorsOf reads a batch's tensors by name.
+func tensorsOf(t testing.TB, c *collated, i int) map[string]tensors.Tensor {
+	t.Helper()
+	f, err := os.Open(filepath.Join(c.dir, "batches", c.lines[i].File))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := tensors.Open(f, info.Size())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := file.ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]tensors.Tensor{}
+	for _, x := range all {
+		out[x.Name] = x
+	}
+	return out
+}
+
+func ints(t testing.TB, x tensors.Tensor) []int64 {
+	t.Helper()
+	v, err := tensors.Items[int64](x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func want[T any](t testing.TB, got, want T) {
+	t.Helper()
+	if g, w := fmt.Sprint(got), fmt.Sprint(want); g != w {
+		t.Errorf("\n got %s\nwant %s", g, w)
+	}
+}
