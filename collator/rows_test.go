@@ -1,0 +1,326 @@
+//go:build tokenizers
+
+package collator
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"os"
+	"path/filepath"
+
+	"pgregory.net/rapid"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+)
+
+func reasoned(thought, text string) chat.Message {
+	m := say("assistant: " + text)
+	m.Reasoning, m.ReasoningKey = thought, "reasoning_content"
+	return m
+}
+
+// TestHistoryRewritten: a template that drops earlier thinking gets a row a turn, each as the model saw it; rows of one
+// rollout share one unit of weight and one name.
+func TestHistoryRewritten(t *testing.T) {
+	ms := []chat.Message{say("user: one"), reasoned("first thought", "1"), say("user: two"), reasoned("second thought", "2")}
+	c := run(t, "thinking.jinja", demonstration("x", nodes(ms)))
+	var got []string
+	for _, r := range c.rows {
+		got = append(got, fmt.Sprintf("%v %v %s", r.Weight, r.Meta.Messages, strings.Join(trainedTexts(t, &r.Sides[0]), "|")))
+	}
+	if len(got) != 2 || got[0] > got[1] {
+		got[0], got[1] = got[1], got[0]
+	}
+	want(t, got, []string{"0.5 [1] first thought\n</think>\n\n1<|im_end|>", "0.5 [3] second thought\n</think>\n\n2<|im_end|>"})
+	want(t, len(c.lines[0].Rollouts), 1)
+	for _, r := range c.rows {
+		if text := decode(t, r.Sides[0].IDs); r.Meta.Part == 1 && strings.Contains(text, "first thought") {
+			t.Errorf("the past as it was rewritten: %s", text)
+		}
+	}
+
+	cfg := toyConfig(t, "thinking.jinja")
+	cfg.Rows = Trajectory
+	c = collate(t, cfg, one([]Item{demonstration("x", nodes(ms))}))
+	want(t, len(c.rows), 1)
+	want(t, trainedTexts(t, &c.rows[0].Sides[0]), []string{"second thought\n</think>\n\n2<|im_end|>"})
+	want(t, c.reasons("turn"), "generation_prompt_mismatch 1")
+}
+
+// TestNoThinkSwitch: where thinking was not recorded the turn follows the prompt with thinking switched off, and no empty
+// think block is in the loss.
+func TestNoThinkSwitch(t *testing.T) {
+	c := run(t, "thinking.jinja", demonstration("x", nodes(says("user: one", "assistant: 1"))), preference("p", says("user: q"), "yes", "no"))
+	for _, r := range c.rows {
+		for k := range r.Sides {
+			if text := strings.Join(trainedTexts(t, &r.Sides[k]), ""); strings.Contains(text, "think") || strings.HasPrefix(text, "\n") {
+				t.Errorf("trained: %q", text)
+			}
+		}
+	}
+	want(t, len(c.rows), 2)
+}
+
+// TestSampledIDsWin: ids are taken bit for bit, odd ones too; what the sampler left out of the turn's end is context.
+func TestSampledIDsWin(t *testing.T) {
+	it := sampledRollout(t, "x", "", nil, says("user: q", "assistant: ab", "user: r", "assistant: cd"))
+	ns := it.Record.Messages.Nodes
+	odd := ns[1].TokenIDs
+	odd[0], odd[1] = odd[1], odd[0]                                         // not what the text's own encoding gives
+	ns[3].TokenIDs, ns[3].LogProbs = ns[3].TokenIDs[:2], ns[3].LogProbs[:2] // without the end of the turn
+	ns[3].FinishReason = "length"
+	c := run(t, "chatml.jinja", it)
+	s := &c.rows[0].Sides[0]
+	want(t, trainedTexts(t, s), []string{"ba<|im_end|>", "cd"})
+	want(t, s.IDs[s.Trained[0].Start:s.Trained[0].End], odd)
+	want(t, len(s.LogProbs), 5)
+	want(t, c.rows[0].Meta.RL.Null, true)
+	want(t, strings.Count(decode(t, s.IDs), "<|im_end|>"), 5)
+}
+
+// TestRolloutsMustBeOwn: rl takes ids of the model to be trained and nothing else.
+func TestRolloutsMustBeOwn(t *testing.T) {
+	conv := says("user: q", "assistant: a")
+	other, none, short, alien := sampledRollout(t, "other", "", nil, conv), sampledRollout(t, "none", "", nil, conv), sampledRollout(t, "short", "", nil, conv), sampledRollout(t, "alien", "", nil, conv)
+	other.Record.Origin.Policy = "another"
+	none.Record.Messages.Nodes[1].TokenIDs = nil
+	short.Record.Messages.Nodes[1].LogProbs = []float32{-1}
+	alien.Record.Messages.Nodes[1].TokenIDs[0] = 1 << 20
+	c := run(t, "chatml.jinja", other, none, short, alien)
+	want(t, c.reasons("record"), "bad_sampled_ids 2, no_sampled_ids 1, off_policy 1")
+	want(t, len(c.rows), 0)
+}
+
+// TestAdvantagesCountWhatWasDropped: rewards of rollouts that curation or the collator left out count in their task's mean.
+func TestAdvantagesCountWhatWasDropped(t *testing.T) {
+	conv := says("user: q", "assistant: a")
+	r := []float64{1, 0, 0, 0.5}
+	var items []Item
+	for i := range r {
+		items = append(items, sampledRollout(t, fmt.Sprint(i), "task", &r[i], conv))
+	}
+	items[1].Dropped = true
+	items[2].Record.Origin.Policy = "another"
+	for how, wantFirst := range map[Advantages]float64{ByGroup: 0.625 / (0.478714 + 1e-4), Plain: 0.625, ByBatch: 0.625 / (0.478714 + 1e-4)} {
+		cfg := toyConfig(t, "chatml.jinja")
+		cfg.Advantages = how
+		c := collate(t, cfg, one(append([]Item(nil), items...)))
+		want(t, len(c.rows), 2)
+		for _, row := range c.rows {
+			if row.Meta.Example == "0" && (row.Meta.RL.Advantage-wantFirst > 1e-5 || wantFirst-row.Meta.RL.Advantage > 1e-5) {
+				t.Errorf("%v: %v, want %v", how, row.Meta.RL.Advantage, wantFirst)
+			}
+		}
+	}
+}
+
+// TestArguments: what does not come through parsing and printing is refused, unless the template prints strings as they are.
+func TestArguments(t *testing.T) {
+	conv := func(args string) []ttc.Node { return nodes([]chat.Message{say("user: q"), callMessage("", "f", args)}) }
+	items := []Item{demonstration("exact", conv(`{"a":1, "b": [1.5]}`)), demonstration("value", conv(`{"a": 1.50}`)),
+		demonstration("twice", conv(`{"a":1,"a":2}`)), demonstration("broken", conv(`{"a":`))}
+	c := run(t, "chatml.jinja", items...)
+	want(t, c.reasons("record"), "args_unrenderable 2")
+	want(t, c.Stats.Args, map[string]int64{"exact": 1, "value": 1})
+
+	cfg := toyConfig(t, "chatml.jinja")
+	cfg.Template = strings.Replace(cfg.Template, "c.function.arguments | tojson", "(c.function.arguments if c.function.arguments is string else c.function.arguments | tojson)", 1)
+	c = collate(t, cfg, one(items))
+	want(t, c.reasons("record"), "")
+	for _, r := range c.rows {
+		if r.Meta.Example == "twice" {
+			want(t, trainedTexts(t, &r.Sides[0])[0], `<tool_call>f {"a":1,"a":2}</tool_call><|im_end|>`)
+			want(t, r.Meta.Args, "raw")
+		}
+	}
+}
+
+// TestLossPolicies: all, the last, those that call, those flagged; messages that were not sampled never.
+func TestLossPolicies(t *testing.T) {
+	ns := nodes(bugHunt)
+	ns[1].Sampled = ttc.No
+	for policy, w := range map[builders.Train]string{
+		builders.TrainAll: "[3 5]", builders.TrainLast: "[5]", builders.TrainCalls: "[3]", builders.TrainFlagged: "[5]",
+	} {
+		it := demonstration("x", ns)
+		d := it.Record.Record.(*builders.Demonstration)
+		d.Train, d.Trained = policy, []bool{true, true, true, false, true, true}
+		c := run(t, "chatml.jinja", it)
+		want(t, fmt.Sprint(c.rows[0].Meta.Messages), w)
+	}
+}
+
+// TestLookAlikesStayText: special-token text that a user or a tool typed never becomes a special token.
+func TestLookAlikesStayText(t *testing.T) {
+	marks := []string{"<|im_start|>", "<|im_end|>", "<think>", "</think>"}
+	rapid.Check(t, func(rt *rapid.T) {
+		piece := rapid.OneOf(rapid.SampledFrom(marks), rapid.StringMatching(`[ -~\n]{0,8}`), rapid.String())
+		text := func(name string) string {
+			return strings.ToValidUTF8(strings.Join(rapid.SliceOfN(piece, 0, 5).Draw(rt, name), ""), "?")
+		}
+		ms := []chat.Message{say("user: " + text("user")), callMessage(text("text"), "f", "{}"), say("tool: " + text("tool")), say("assistant: x" + text("answer"))}
+		c := run(t, "chatml.jinja", demonstration("x", nodes(ms)))
+		if len(c.rows) == 0 {
+			want(t, c.reasons("record"), "straddle_edge 1") // nothing else may refuse it
+			return
+		}
+		s := &c.rows[0].Sides[0]
+		specials := 0
+		for _, id := range s.IDs {
+			if toy(t).IsSpecial(uint32(id)) {
+				specials++
+			}
+		}
+		if specials != 2*5 { // a header and an end for the default system message and the four
+			rt.Fatalf("%d special tokens in %q", specials, decode(t, s.IDs))
+		}
+		got := trainedTexts(t, s)
+		if got[len(got)-1] != ms[3].Text+"<|im_end|>" {
+			rt.Fatalf("trained %q, the answer is %q", got[len(got)-1], ms[3].Text)
+		}
+	})
+}
+
+// TestSameBytesWithAnyWorkers collates in parallel.
+func TestSameBytesWithAnyWorkers(t *testing.T) {
+	var items []Item
+	for i := range 60 {
+		r := float64(i%7) / 7
+		items = append(items, demonstration(fmt.Sprint("d", i), nodes(append(says(fmt.Sprint("user: ", strings.Repeat("q", i))), bugHunt...))),
+			preference(fmt.Sprint("p", i), says("user: hi"), fmt.Sprint("yes", i), "no"), sampledRollout(t, fmt.Sprint("r", i), fmt.Sprint(i%9), &r, says("user: q", "assistant: a")))
+	}
+	var trees []map[string]string
+	for _, workers := range []int{1, 2, 5} {
+		for _, layout := range []batch.Layout{batch.Padded, batch.Packed} {
+			cfg := toyConfig(t, "chatml.jinja")
+			cfg.Workers, cfg.Layout = workers, layout
+			c := collate(t, cfg, one(append([]Item(nil), items...)))
+			want(t, len(c.rows), 180)
+			trees = append(trees, files(t, c.dir))
+		}
+	}
+	for i := 2; i < len(trees); i++ {
+		if !reflect.DeepEqual(trees[i], trees[i%2]) {
+			t.Errorf("case %d differs from case %d", i, i%2)
+		}
+	}
+}
+
+func files(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		out[strings.TrimPrefix(path, dir)] = string(b)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestPackedRows: sequences stand end to end, positions restart, no sequence's first token is trained.
+func TestPackedRows(t *testing.T) {
+	cfg := toyConfig(t, "chatml.jinja")
+	cfg.Layout = batch.Packed
+	c := collate(t, cfg, one([]Item{demonstration("a", nodes(says("user: q", "assistant: a"))), demonstration("b", nodes(bugHunt))}))
+	x := tensorsOf(t, c, 0)
+	lengths, positions, labels := ints(t, x["seq_lengths"]), ints(t, x["position_ids"]), ints(t, x["labels"])
+	want(t, x["input_ids"].Shape, []int{1, int(sum(lengths))})
+	at := 0
+	for _, n := range lengths {
+		for i := range n {
+			want(t, positions[at+int(i)], i)
+		}
+		want(t, labels[at], int64(batch.Ignored))
+		at += int(n)
+	}
+}
+
+// TestView shows a written row: every token's owner, and why it is trained or not.
+func TestView(t *testing.T) {
+	ns := nodes(bugHunt)
+	ns[1].Sampled = ttc.No
+	it := demonstration("x", ns)
+	it.Record.Record.(*builders.Demonstration).Train = builders.TrainLast
+	c := run(t, "chatml.jinja", it)
+	v, err := View(c.dir, "sft/train/00000.safetensors:0", toy(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, tok := range v.Sides[0].Tokens {
+		seen[fmt.Sprint(tok.Message, tok.Why, tok.Trained)] = true
+	}
+	for _, w := range []string{"-1templatefalse", "0contextfalse", "1not_sampledfalse", "3loss_policyfalse", "5trainedtrue"} {
+		if !seen[w] {
+			t.Errorf("no %s among %v", w, seen)
+		}
+	}
+	var b strings.Builder
+	if err := v.Print(&b, false); err != nil || !strings.Contains(b.String(), `message 5   trained     F|i|x|e|d|!|<\|im_end\|>`) {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+	for _, bad := range []string{"x", "7", "sft/train/00001.safetensors:0", "sft/train/00000.safetensors:9", "-1"} {
+		if _, err := View(c.dir, bad, toy(t)); err == nil {
+			t.Errorf("%s is a row", bad)
+		}
+	}
+}
+
+// TestVerifyFindsDamage: other tokens under an index that was made to fit them are found by the proofs.
+func TestVerifyFindsDamage(t *testing.T) {
+	c := run(t, "chatml.jinja", demonstration("x", nodes(says("user: q", "assistant: answer"))))
+	index := filepath.Join(c.dir, "batches", batch.IndexName)
+	text, err := os.ReadFile(index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := c.rows[0].Meta.Proof[0]
+	for name, swap := range map[string][2]string{
+		"text":      {p.Text, strings.Repeat("0", 64)},
+		"target":    {p.Target, strings.Repeat("0", 64)},
+		"tokenizer": {toy(t).Fingerprint(), "sha256:0"},
+		"owner":     {`"trained"`, `"context"`},
+		"ids":       {`"ids":"rendered"`, `"ids":"sampled"`},
+		"file":      {c.lines[0].Proof.SHA256, strings.Repeat("0", 64)},
+	} {
+		if err := os.WriteFile(index, []byte(strings.Replace(string(text), swap[0], swap[1], 1)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := Verify(c.dir, toy(t)); err != nil || len(r.Problems) == 0 {
+			t.Errorf("%s: %v %+v", name, err, r)
+		}
+	}
+}
+
+// TestReference: log-probs of a reference model are looked up by the very tokens, and carry their fingerprint.
+func TestReference(t *testing.T) {
+	cfg := toyConfig(t, "chatml.jinja")
+	items := []Item{preference("p", says("user: hi"), "yes", "no"), preference("q", says("user: hi"), "a", "b")}
+	c := collate(t, cfg, one(items))
+	hash := RowHash(c.rows[0])
+	cfg.Reference = &Reference{"sha256:ref", func(h string) (float64, float64, bool) { return -1, -2, h == hash }}
+	c = collate(t, cfg, one(items))
+	with := 0
+	for i, l := range c.lines {
+		_, ok := tensorsOf(t, c, i)["ref_chosen_logps"]
+		if ok != (l.Reference == "sha256:ref") {
+			t.Errorf("%+v", l)
+		}
+		if ok {
+			with += l.Rows
+		}
+	}
+	want(t, with, 1)
+}
