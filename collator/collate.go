@@ -23,10 +23,10 @@ type Result struct {
 
 // Stats are counted over rows as they were made.
 type Stats struct {
-	IDs      map[string]int64 // "sampled", "rendered"
-	OnPolicy map[string]int64 // same, other, unknown
-	Args     map[string]int64 // how tool-call arguments came through
-	Flags    map[string]int64 // truncated, cut_off, no_think
+	IDs      map[string]int64 `json:"ids"`             // "sampled", "rendered"
+	OnPolicy map[string]int64 `json:"on_policy"`       // same, other, unknown
+	Args     map[string]int64 `json:"args"`            // how tool-call arguments came through
+	Flags    map[string]int64 `json:"flags,omitempty"` // truncated, cut_off, no_think
 }
 
 // job is a group of items on its way through a worker.

@@ -50,7 +50,10 @@ type Spec struct {
 
 // Count is what was written for a channel and split.
 type Count struct {
-	Batches, Rows, Tokens, Active int64
+	Batches int64 `json:"batches"`
+	Rows    int64 `json:"rows"`
+	Tokens  int64 `json:"tokens"` // without padding
+	Active  int64 `json:"n_active"`
 }
 
 // Write writes the spool's rows as batches, in order, and the index last. Batches left by an earlier, unfinished write are

@@ -66,6 +66,7 @@ func newFinetuneRunCmd() *cobra.Command {
 	f.BoolVar(&req.DryRun, "dry-run", false, "write the data set and submit nothing")
 	f.BoolVar(&req.Detach, "detach", false, "submit the job and don't wait for it")
 	f.StringVar(&req.Metrics, "metrics", "", "write the run's counters to this file as Prometheus text")
+	f.StringVar(&req.Now, "now", "", "time that a chat template's strftime_now shows; the clock is never read")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object, last, on standard output")
 	return cmd
 }

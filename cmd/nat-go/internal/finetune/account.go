@@ -57,7 +57,7 @@ func (r *run) count() {
 }
 
 func (r *run) listWritten() {
-	r.sum.Written = nil
+	r.sum.Written, r.sum.Batches = nil, r.batches
 	for _, w := range r.written {
 		for _, f := range w.Files {
 			r.sum.Written = append(r.sum.Written, WrittenFile{Path: f.Path, Rows: f.Rows})
@@ -86,6 +86,7 @@ type Manifest struct {
 	Dataset   []dataset.Written           `json:"dataset"`
 	Rows      rows.Options                `json:"rows"` // how text rows were written: `dataset convert` goes by it
 	Decisions string                      `json:"decisions"`
+	Batches   *Batches                    `json:"batches,omitempty"`
 	Warnings  []string                    `json:"warnings,omitempty"`
 }
 
@@ -96,7 +97,7 @@ func (r *run) writeManifest() error {
 	}
 	b, err := json.MarshalIndent(Manifest{NatGo: Version(), Log: recordlog.Version, RunID: r.plan.RunID, Status: status, Compat: r.plan.Compat,
 		Source: r.plan.inputs.kind, Inputs: r.inputs, Seed: r.plan.rules.Split.Seed, Counts: r.sum.Counts, Books: r.sum.Accounts,
-		Counters: r.counters, Dataset: r.written, Rows: r.plan.options, Decisions: "records/decisions.bin", Warnings: r.sum.Warnings}, "", "  ")
+		Counters: r.counters, Dataset: r.written, Rows: r.plan.options, Decisions: "records/decisions.bin", Batches: r.batches, Warnings: r.sum.Warnings}, "", "  ")
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,9 @@ const builtinPlugin = "nat-go"
 // open makes the run folder and starts the builders' processes.
 func (r *run) open(ctx context.Context) error {
 	r.total = r.plan.inputBytes()
+	if err := r.openCollator(); err != nil {
+		return err
+	}
 	if !r.plan.resume {
 		if err := r.plan.checkSpace(); err != nil {
 			return err

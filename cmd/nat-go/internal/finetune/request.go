@@ -30,6 +30,7 @@ type Request struct {
 	DryRun     bool // everything but the training job
 	Detach     bool // don't wait for the job
 	Metrics    string
+	Now        string // what a chat template's strftime_now shows; empty: collator.template_time
 
 	Endpoint        string        // collect from a nat serve rather than read inputs
 	EndpointTimeout time.Duration // for one answer
@@ -73,6 +74,7 @@ type Summary struct {
 	Accounts   []ledger.Account `json:"-"`
 	Warnings   []string         `json:"-"`
 	Written    []WrittenFile    `json:"-"`
+	Batches    *Batches         `json:"-"`
 	Next       string           `json:"-"` // what to do next
 }
 

@@ -10,6 +10,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/collator"
+	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
 )
@@ -38,6 +40,7 @@ func execute(ctx context.Context, p *plan, env Env, lock *os.File) (*Summary, er
 		r.build,   // examples -> records, in the log
 		r.curate,  // records -> decisions
 		r.write,   // decisions -> data set
+		r.collate, // decisions -> token batches, with a tokenizer
 		r.account, // the books, the manifest
 		r.train,   // data set -> job
 	} {
@@ -78,6 +81,10 @@ type run struct {
 	counters  map[string]map[string]int64 // by builder
 	decisions *curate.Decisions
 	written   []dataset.Written
+
+	tokenizer *tokenizer.Tokenizer // nil: no batches are asked for
+	collator  *collator.Collator
+	batches   *Batches
 }
 
 func (r *run) close() {
@@ -85,6 +92,9 @@ func (r *run) close() {
 		s.close()
 	}
 	r.processes.close()
+	if r.tokenizer != nil {
+		r.tokenizer.Close()
+	}
 	if r.drops != nil {
 		r.drops.file.Abort()
 	}

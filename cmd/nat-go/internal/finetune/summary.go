@@ -3,7 +3,9 @@ package finetune
 import (
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 
@@ -25,6 +27,12 @@ func WriteSummary(w io.Writer, s *Summary, color bool) error {
 	fmt.Fprintf(&b, "  records  %s made, %d kept\n", count(c.Records, "record"), c.Kept)
 	for _, f := range s.Written {
 		fmt.Fprintf(&b, "  wrote    %s  %s\n", filepath.Join(s.DatasetDir, filepath.FromSlash(f.Path)), count(f.Rows, "row"))
+	}
+	if s.Batches != nil {
+		for _, name := range slices.Sorted(maps.Keys(s.Batches.Counts)) {
+			n := s.Batches.Counts[name]
+			fmt.Fprintf(&b, "  batches  %-15s %s, %s, %s\n", name, count(n.Batches, "batch"), count(n.Rows, "row"), count(n.Tokens, "token"))
+		}
 	}
 	writeDrops(&b, s.Accounts)
 	for _, text := range s.Warnings {
@@ -71,6 +79,9 @@ func writeDrops(b *strings.Builder, accounts []ledger.Account) {
 func count(n int64, unit string) string {
 	if n == 1 {
 		return "1 " + unit
+	}
+	if strings.HasSuffix(unit, "ch") {
+		unit += "e"
 	}
 	return fmt.Sprintf("%d %ss", n, unit)
 }

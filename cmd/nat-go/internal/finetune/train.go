@@ -171,5 +171,8 @@ func (r *run) dataSet() trainers.DataSet {
 		}
 		d.Formats[w.Format] = f
 	}
+	if r.batches != nil {
+		d.Batches = "batches"
+	}
 	return d
 }

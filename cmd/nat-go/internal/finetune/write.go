@@ -24,12 +24,7 @@ func (r *run) write(ctx context.Context) error {
 			return exit.Environmentf("can't write NAT's trajectories: %w", err)
 		}
 	}
-	kept := int64(0)
-	for d, n := range r.decisions.Counts() {
-		if d.Kept() {
-			kept += n
-		}
-	}
+	kept := r.kept()
 	formats := p.formats
 	if kept == 0 {
 		formats = nil // the pass over the log is still made: it books the decisions

@@ -1,0 +1,164 @@
+package finetune
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"iter"
+	"os"
+	"runtime"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/collator"
+	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+
+	natjson "github.com/nat-go/nat-go/ttc/json"
+)
+
+// openCollator loads the tokenizer and the template before anything is built: a run that can't make its batches should not
+// start. Without a tokenizer there are no batches.
+func (r *run) openCollator() error {
+	c := r.plan.config.Collator
+	if c.Tokenizer == "" {
+		return nil
+	}
+	tok, err := tokenizer.Load(c.Tokenizer)
+	if err != nil {
+		return exit.Environmentf("collator.tokenizer: %w", err)
+	}
+	r.tokenizer = tok
+	if r.plan.Now != "" {
+		c.TemplateTime = r.plan.Now
+	}
+	cfg, err := collatorConfig(c, r.plan.rules.Split.Seed)
+	if err != nil {
+		return exit.With(exit.Usage, err)
+	}
+	cfg.Tokenizer = tok
+	if cfg.Template, err = collator.TemplateText(tok.Config, c.Template); err != nil {
+		return exit.Usagef("collator.template: %w", err)
+	}
+	if r.collator, err = collator.New(cfg); err != nil {
+		return exit.With(exit.Usage, err)
+	}
+	return nil
+}
+
+// collatorConfig translates the section `collator`.
+func collatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
+	out := collator.Config{Policy: c.Policy, MaxLength: c.MaxLength, BatchTokens: c.BatchTokens, Order: batch.Order{Seed: seed},
+		Workers: runtime.GOMAXPROCS(0)}
+	out.Rows = map[string]collator.RowUnit{"auto": collator.Auto, "trajectory": collator.Trajectory, "turn": collator.PerTurn}[c.Rows]
+	out.Advantages = map[string]collator.Advantages{"group": collator.ByGroup, "none": collator.Plain, "batch": collator.ByBatch}[c.Advantages]
+	if c.Layout == batch.Packed.String() {
+		out.Layout = batch.Packed
+	}
+	var err error
+	if out.TemplateTime, err = collator.ParseTemplateTime(c.TemplateTime); err != nil {
+		return out, err
+	}
+	out.TemplateVars, err = templateVars(c.TemplateKwargs)
+	return out, err
+}
+
+// templateVars are variables of the YAML as the template's Python sees them, in order of their names.
+func templateVars(kwargs map[string]any) (*pyvalue.Dict, error) {
+	text, err := json.Marshal(kwargs)
+	if err != nil || kwargs == nil {
+		return nil, err
+	}
+	v, err := pyvalue.Parse(natjson.Raw(text))
+	if err != nil {
+		return nil, err
+	}
+	return v.Dict(), nil
+}
+
+// collate makes token batches of the records that the collator has a channel for.
+func (r *run) collate(ctx context.Context) error {
+	if r.collator == nil || r.kept() == 0 {
+		return nil
+	}
+	if err := os.RemoveAll(r.plan.folder.Batches()); err != nil { // of an attempt that was cut short
+		return exit.Environmentf("can't make the batches: %w", err)
+	}
+	res, err := r.collator.Collate(ctx, r.items(), string(r.plan.folder), string(r.plan.folder), r.drops.add)
+	if err != nil {
+		return exit.Environmentf("can't make the batches: %w", err)
+	}
+	for _, a := range res.Accounts {
+		r.book.In(a.Stage, a.Unit, a.In)
+		r.book.Out(a.Stage, a.Unit, a.Out)
+	}
+	r.batches = &Batches{Tokenizer: r.tokenizer.Fingerprint(), TemplateTime: r.collator.TemplateTime.Format("2006-01-02T15:04:05"),
+		Counts: res.Counts, Stats: res.Stats}
+	return nil
+}
+
+// Batches is what the manifest says of the token batches.
+type Batches struct {
+	Tokenizer    string                 `json:"tokenizer"`     // fingerprint
+	TemplateTime string                 `json:"template_time"` // what the template's strftime_now showed
+	Counts       map[string]batch.Count `json:"counts"`        // by channel/split
+	Stats        collator.Stats         `json:"stats"`
+}
+
+// items yields the records to collate, a group at a time. Left-out rollouts come too: their rewards still count when others
+// of their task are compared with each other.
+func (r *run) items() iter.Seq2[[]collator.Item, error] {
+	return func(yield func([]collator.Item, error) bool) {
+		log, err := recordlog.NewReader(r.plan.folder.Records())
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer log.Close()
+		for {
+			g, err := log.Next()
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if items := r.groupItems(g); len(items) > 0 && !yield(items, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (r *run) groupItems(g *recordlog.Group) []collator.Item {
+	var items []collator.Item
+	hashes := g.Hashes()
+	for i := range g.Records {
+		rec := &g.Records[i]
+		if !r.collator.Collates(rec.Record.Kind()) {
+			continue
+		}
+		d := r.decisions.At(g.First + uint64(i))
+		item := collator.Item{Record: rec, Hash: hex.EncodeToString(hashes[i].Content[:]), Dropped: !d.Kept()}
+		if d.Validates() && !d.Trains() {
+			item.Split = batch.Validation
+		}
+		items = append(items, item)
+	}
+	return items
+}
+
+// kept is how many records are in the data set.
+func (r *run) kept() (n int64) {
+	for d, c := range r.decisions.Counts() {
+		if d.Kept() {
+			n += c
+		}
+	}
+	return n
+}

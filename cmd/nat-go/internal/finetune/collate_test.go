@@ -1,0 +1,99 @@
+//go:build tokenizers
+
+package finetune
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nat-go/nat-go/collator"
+	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// bytesTokenizer is a tokenizer with a token a byte and ChatML's special tokens.
+func bytesTokenizer(t *testing.T) []byte {
+	t.Helper()
+	vocab := map[string]int{}
+	for r := rune(0x21); r <= 0x17F; r++ { // covers the alphabet of byte-level BPE
+		vocab[string(r)] = len(vocab)
+	}
+	var added []map[string]any
+	for i, text := range []string{"<|im_start|>", "<|im_end|>"} {
+		added = append(added, map[string]any{"id": len(vocab) + i, "content": text, "special": true, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false})
+	}
+	level := map[string]any{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true}
+	b, err := json.Marshal(map[string]any{"version": "1.0", "added_tokens": added, "normalizer": nil, "pre_tokenizer": level, "post_processor": nil,
+		"decoder": level, "model": map[string]any{"type": "BPE", "vocab": vocab, "merges": []string{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+const chatML = `{% for m in messages %}<|im_start|>{{ m.role }}
+{{ m.content }}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}`
+
+// TestRunMakesTokenBatches runs the demo with a tokenizer: every kept pair is in a batch or dropped with a reason, the batches
+// pass verification from their files alone, and a second run gives the same bytes.
+func TestRunMakesTokenBatches(t *testing.T) {
+	root, err := filepath.Abs("../../../../examples/demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	if err := os.CopyFS(".", os.DirFS(root)); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{"tokenizer.json": bytesTokenizer(t), "chatml.jinja": []byte(chatML)} {
+		if err := os.WriteFile(name, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	yaml := string(read(t, "finetune.yml")) + "\ncollator: {tokenizer: tokenizer.json, template: chatml.jinja, max_length: 512, batch_tokens: 8192}\n"
+	if err := os.WriteFile("finetune.yml", []byte(yaml), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var index []byte
+	for _, id := range []string{"a", "b"} {
+		sum, err := Run(context.Background(), Request{ConfigFile: "finetune.yml", RunID: id, OutputDir: "o"}, testEnv(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range sum.Accounts {
+			if a.Stage == ledger.Collate && a.Unit == unitRecord && (a.In != sum.Counts.Kept || a.Out != a.In) {
+				t.Errorf("%d of %d kept records went in, %d came out: %v", a.In, sum.Counts.Kept, a.Out, a.Dropped)
+			}
+		}
+		if sum.Batches == nil || sum.Batches.Counts["dpo/train"].Rows == 0 || sum.Batches.Counts["dpo/validation"].Rows == 0 {
+			t.Fatalf("batches: %+v", sum.Batches)
+		}
+		if temps, _ := filepath.Glob(filepath.Join(sum.RunDir, ".tmp-*")); len(temps) > 0 {
+			t.Errorf("left behind: %v", temps)
+		}
+		got := read(t, filepath.Join(sum.RunDir, "batches", "index.jsonl"))
+		if index == nil {
+			index = got
+		} else if string(index) != string(got) { // it holds the hash of every batch
+			t.Error("the second run's batches differ")
+		}
+	}
+	tok, err := tokenizer.Load("tokenizer.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tok.Close()
+	report, err := collator.Verify("o/a", tok)
+	if err != nil || len(report.Problems) > 0 {
+		t.Errorf("%v, %v", report, err)
+	}
+	if !strings.Contains(string(index), `"proof"`) {
+		t.Error("no proof line in the index")
+	}
+}
