@@ -132,8 +132,8 @@ func adapter(t *testing.T, c *Config) *Adapter {
 	return a
 }
 
-// row is a good group of n sequences.
-func row(n, first int) string {
+// line is a good group of n sequences.
+func line(n, first int) string {
 	g := Group{}
 	for i := range n {
 		a := int64(first + i)
@@ -158,8 +158,8 @@ func data(t *testing.T, rows ...string) trainers.DataSet {
 func TestPush(t *testing.T) {
 	s := &server{batch: 8, waits: 3}
 	a := adapter(t, config(t, s.start(t), ""))
-	same := strings.Replace(row(4, 1), `"scores":[0,1,2,3]`, `"scores":[1,1,1,1]`, 1)
-	d := data(t, row(4, 10), row(2, 20), `{"tokens": [[1]], "masks": [[1]], "scores": [NaN]}`, same, row(4, 40),
+	same := strings.Replace(line(4, 1), `"scores":[0,1,2,3]`, `"scores":[1,1,1,1]`, 1)
+	d := data(t, line(4, 10), line(2, 20), `{"tokens": [[1]], "masks": [[1]], "scores": [NaN]}`, same, line(4, 40),
 		`{"tokens":[[1,2],[1],[1],[1]],"masks":[[-100,3],[1],[1],[1]],"scores":[1,2,3,4]}`)
 	if err := a.Check(t.Context()); err != nil {
 		t.Fatal(err)
@@ -175,7 +175,7 @@ func TestPush(t *testing.T) {
 		t.Errorf("left out %q, want %q", got, want)
 	}
 	want := map[string]any{}
-	if err := json.Unmarshal([]byte(row(4, 10)), &want); err != nil {
+	if err := json.Unmarshal([]byte(line(4, 10)), &want); err != nil {
 		t.Fatal(err)
 	}
 	want["env_id"] = 0.0
@@ -207,7 +207,7 @@ func TestPush(t *testing.T) {
 
 func TestBatchSizeMustBeAMultiple(t *testing.T) {
 	s := &server{batch: 6}
-	_, err := adapter(t, config(t, s.start(t), "")).Submit(t.Context(), data(t, row(4, 1)), "k")
+	_, err := adapter(t, config(t, s.start(t), "")).Submit(t.Context(), data(t, line(4, 1)), "k")
 	if err == nil || !strings.Contains(err.Error(), "never fill") || s.envs != 0 {
 		t.Errorf("err = %v", err)
 	}
@@ -217,7 +217,7 @@ func TestNoTrainer(t *testing.T) {
 	for name, s := range map[string]*server{"not registered": {batch: -1}, "not started": {batch: 8, waits: 1 << 30}} {
 		c := config(t, s.start(t), "")
 		c.StartTimeout = 30 * time.Millisecond
-		_, err := adapter(t, c).Submit(t.Context(), data(t, row(4, 1)), "k")
+		_, err := adapter(t, c).Submit(t.Context(), data(t, line(4, 1)), "k")
 		if !trainers.Transient(err) || len(s.groups) != 0 {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -236,7 +236,7 @@ func TestLostAnswers(t *testing.T) {
 		}
 		return false
 	}
-	ref, err := adapter(t, config(t, s.start(t), "")).Submit(t.Context(), data(t, row(4, 1), row(4, 2), row(4, 3)), "k")
+	ref, err := adapter(t, config(t, s.start(t), "")).Submit(t.Context(), data(t, line(4, 1), line(4, 2), line(4, 3)), "k")
 	if err != nil || len(s.groups) != 2 || ref.Metadata["uncertain"] != "1" {
 		t.Errorf("%+v, %d groups, %v", ref, len(s.groups), err)
 	}
@@ -246,7 +246,7 @@ func TestLostAnswers(t *testing.T) {
 func TestKilled(t *testing.T) {
 	s := &server{batch: 4}
 	a := adapter(t, config(t, s.start(t), ""))
-	d := data(t, row(4, 1), row(4, 2), row(4, 3), row(4, 4))
+	d := data(t, line(4, 1), line(4, 2), line(4, 3), line(4, 4))
 	ctx, cancel := context.WithCancel(t.Context())
 	s.fault = func(n int, _ http.ResponseWriter) bool {
 		if n == 1 {
@@ -274,14 +274,14 @@ func TestKilled(t *testing.T) {
 
 func TestQueueLimit(t *testing.T) {
 	s := &server{batch: 4}
-	if _, err := adapter(t, config(t, s.start(t), "max_queue: 1")).Submit(t.Context(), data(t, row(4, 1), row(4, 2), row(4, 3)), "k"); err != nil || len(s.groups) != 3 {
+	if _, err := adapter(t, config(t, s.start(t), "max_queue: 1")).Submit(t.Context(), data(t, line(4, 1), line(4, 2), line(4, 3)), "k"); err != nil || len(s.groups) != 3 {
 		t.Errorf("%d groups, %v", len(s.groups), err)
 	}
 }
 
 func TestGzip(t *testing.T) {
 	s := &server{batch: 64}
-	if _, err := adapter(t, config(t, s.start(t), "")).Submit(t.Context(), data(t, row(64, 1)), "k"); err != nil || s.gz != 1 || len(s.groups) != 1 {
+	if _, err := adapter(t, config(t, s.start(t), "")).Submit(t.Context(), data(t, line(64, 1)), "k"); err != nil || s.gz != 1 || len(s.groups) != 1 {
 		t.Errorf("%d groups, %d compressed, %v", len(s.groups), s.gz, err)
 	}
 }
@@ -353,21 +353,25 @@ func TestWhatIsSentIsFinite(t *testing.T) {
 	})
 }
 
-func batches(t *testing.T, channel string, list ...tensors.Tensor) trainers.DataSet {
+func batches(t *testing.T, channel string, files ...[]tensors.Tensor) trainers.DataSet {
 	t.Helper()
 	dir := t.TempDir()
 	sub := filepath.Join(dir, "batches", channel, "train")
 	if err := os.MkdirAll(sub, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	var b bytes.Buffer
-	if err := tensors.Write(&b, list, nil); err != nil {
-		t.Fatal(err)
+	index := ""
+	for i, list := range files {
+		var b bytes.Buffer
+		if err := tensors.Write(&b, list, nil); err != nil {
+			t.Fatal(err)
+		}
+		name := fmt.Sprintf("%05d.safetensors", i)
+		if err := os.WriteFile(filepath.Join(sub, name), b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		index += fmt.Sprintf(`{"file": "%s/train/%s", "channel": "%s", "split": "train"}`+"\n", channel, name, channel)
 	}
-	if err := os.WriteFile(filepath.Join(sub, "00000.safetensors"), b.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	index := fmt.Sprintf(`{"file": "batches/%s/train/00000.safetensors", "channel": "%s", "split": "train"}`+"\n", channel, channel)
 	if err := os.WriteFile(filepath.Join(dir, "batches", "index.jsonl"), []byte(index), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -385,19 +389,27 @@ func collect(t *testing.T, d trainers.DataSet) (groups []*Group, faults []*fault
 	return groups, faults
 }
 
+// TestRLBatches: the rows of a task lie in several batches.
 func TestRLBatches(t *testing.T) {
 	d := batches(t, "rl",
-		tensors.Of("input_ids", []int64{1, 2, 3, 4, 5, 0, 7, 8, 9}, 3, 3), tensors.Of("attention_mask", []int64{1, 1, 1, 1, 1, 0, 1, 1, 1}, 3, 3),
-		tensors.Of("response_mask", []int64{0, 1, 1, 0, 1, 0, 0, 0, 1}, 3, 3), tensors.Of("old_logprobs", []float32{0, -0.5, -0.25, 0, -1, 0, 0, 0, -2}, 3, 3),
-		tensors.Of("reward", []float32{1, 0, 0.5}, 3), tensors.Of("reward_null", []int64{0, 0, 1}, 3), tensors.Of("group", []int64{0, 0, 1}, 3))
+		[]tensors.Tensor{
+			tensors.Of("input_ids", []int64{7, 8, 9, 1, 2, 3}, 2, 3), tensors.Of("attention_mask", []int64{1, 1, 1, 1, 1, 1}, 2, 3),
+			tensors.Of("response_mask", []int64{0, 0, 1, 0, 1, 1}, 2, 3), tensors.Of("old_logprobs", []float32{0, 0, -2, 0, -0.5, float32(math.Inf(-1))}, 2, 3),
+			tensors.Of("reward", []float32{0.5, 1}, 2), tensors.Of("reward_null", []int64{1, 0}, 2), tensors.Of("group", []int64{1, 0}, 2),
+		},
+		[]tensors.Tensor{
+			tensors.Of("input_ids", []int64{4, 5, 6, 6}, 2, 2), tensors.Of("attention_mask", []int64{1, 1, 1, 0}, 2, 2),
+			tensors.Of("response_mask", []int64{0, 1, 1, 0}, 2, 2), tensors.Of("old_logprobs", []float32{0, -1, float32(math.NaN()), 0}, 2, 2),
+			tensors.Of("reward", []float32{0, 1}, 2), tensors.Of("reward_null", []int64{0, 0}, 2), tensors.Of("group", []int64{0, 2}, 2),
+		})
 	groups, faults := collect(t, d)
-	if len(groups) != 2 || faults[0] != nil || faults[1] == nil || faults[1].reason != ledger.GroupNotScored {
+	if len(groups) != 3 || faults[0] != nil || faults[1].reason != ledger.GroupNotScored || faults[2].reason != ledger.GroupBadNumber {
 		t.Fatalf("%+v, %+v", groups, faults)
 	}
 	if f := groups[0].check(2, 0, true); f != nil {
 		t.Fatal(f)
 	}
-	want := &Group{Tokens: [][]int64{{1, 2, 3}, {4, 5}}, Masks: [][]int64{{-100, 2, 3}, {-100, 5}}, Scores: []float64{1, 0}, InferenceLogProbs: [][]float64{{1, -0.5, -0.25}, {1, -1}}}
+	want := &Group{Tokens: [][]int64{{1, 2, 3}, {4, 5}}, Masks: [][]int64{{-100, 2, 3}, {-100, 5}}, Scores: []float64{1, 0}, InferenceLogProbs: [][]float64{{1, -0.5, -9999}, {1, -1}}}
 	if diff := cmp.Diff(want, groups[0]); diff != "" {
 		t.Error(diff)
 	}
@@ -405,10 +417,10 @@ func TestRLBatches(t *testing.T) {
 
 func TestSDPOBatches(t *testing.T) {
 	inf := float32(math.Inf(-1))
-	d := batches(t, "sdpo",
+	d := batches(t, "sdpo", []tensors.Tensor{
 		tensors.Of("student_input_ids", []int64{1, 2, 3, 4, 5, 0}, 2, 3), tensors.Of("student_attention_mask", []int64{1, 1, 1, 1, 1, 0}, 2, 3),
 		tensors.Of("pair_student_row", []int64{0, 0, 1}, 3), tensors.Of("pair_student_pos", []int64{0, 1, 0}, 3),
-		tensors.Of("pair_teacher_topk_ids", []int64{2, 9, 3, -1, 5, 8}, 3, 2), tensors.Of("pair_teacher_topk_logprobs", []float32{-0.5, -1, -0.25, inf, -2, -3}, 3, 2))
+		tensors.Of("pair_teacher_topk_ids", []int64{2, 9, 3, -1, 5, 8}, 3, 2), tensors.Of("pair_teacher_topk_logprobs", []float32{-0.5, -1, -0.25, inf, -2, -3}, 3, 2)})
 	groups, _ := collect(t, d)
 	if len(groups) != 2 {
 		t.Fatal(groups)
@@ -450,7 +462,7 @@ func TestRealServer(t *testing.T) {
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	a := adapter(t, config(t, url, ""))
 	g := &Group{}
-	if err := json.Unmarshal([]byte(row(4, 100)), g); err != nil {
+	if err := json.Unmarshal([]byte(line(4, 100)), g); err != nil {
 		t.Fatal(err)
 	}
 	for i := range g.Tokens {
@@ -464,7 +476,7 @@ func TestRealServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := data(t, row(4, 10), string(distilled), row(2, 20), `{"tokens":[[1]],"masks":[[1]],"scores":[NaN]}`, row(4, 40))
+	d := data(t, line(4, 10), string(distilled), line(2, 20), `{"tokens":[[1]],"masks":[[1]],"scores":[NaN]}`, line(4, 40))
 	ref, err := a.Submit(t.Context(), d, "k")
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@
 //     drops those of the whole group.
 //
 // Groups come from rows in the atropos format (one scored group a line), else from token batches: the rl channel (a group is
-// the rows of a batch with one group number; columns as they are, unshifted), else the sdpo channel where it has the
-// teacher's top-k (each student row a sequence; the distribution at a pair's position is entered at the token it predicts).
+// all rows of one task, wherever the shuffle put them; columns as they are, unshifted), else the sdpo channel where it has
+// the teacher's top-k (each student row a group of its own; the distribution at a pair's position is entered at the token it
+// predicts).
 package atropos

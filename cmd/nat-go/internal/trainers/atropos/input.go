@@ -2,11 +2,15 @@ package atropos
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
@@ -87,25 +91,28 @@ func eachBatch(dir string, do func(*Group, *fault) error) error {
 	if err != nil {
 		return err
 	}
-	for _, channel := range []struct {
-		name string
-		read func(*batch, func(*Group, *fault) error) error
-	}{{"rl", (*batch).rl}, {"sdpo", (*batch).sdpo}} {
-		any := false
-		for _, l := range lines {
-			if l.Channel != channel.name {
-				continue
-			}
-			any = true
-			if err := readBatch(dir, l.File, channel.read, do); err != nil {
-				return err
-			}
-		}
-		if any {
-			return nil
+	if rl := ofChannel(lines, "rl"); rl != nil {
+		return eachTask(dir, rl, do)
+	}
+	sdpo := ofChannel(lines, "sdpo")
+	if sdpo == nil {
+		return errors.New("the token batches have neither an rl nor an sdpo channel")
+	}
+	for _, l := range sdpo {
+		if err := readBatch(dir, l.File, func(b *batch) error { return b.sdpo(do) }); err != nil {
+			return err
 		}
 	}
-	return errors.New("the token batches have neither an rl nor an sdpo channel")
+	return nil
+}
+
+func ofChannel(lines []batchLine, channel string) (out []batchLine) {
+	for _, l := range lines {
+		if l.Channel == channel {
+			out = append(out, l)
+		}
+	}
+	return out
 }
 
 // batch is an open safetensors file.
@@ -114,11 +121,8 @@ type batch struct {
 	err error // the first
 }
 
-func readBatch(dir, file string, read func(*batch, func(*Group, *fault) error) error, do func(*Group, *fault) error) error {
+func readBatch(dir, file string, read func(*batch) error) error {
 	path := filepath.Join(dir, filepath.FromSlash(file))
-	if _, err := os.Stat(path); err != nil { // the index is relative to the run folder or to its own
-		path = filepath.Join(filepath.Dir(dir), filepath.FromSlash(file))
-	}
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -131,7 +135,7 @@ func readBatch(dir, file string, read func(*batch, func(*Group, *fault) error) e
 	t, err := tensors.Open(f, info.Size())
 	if err == nil {
 		b := &batch{File: t}
-		err = errors.Join(read(b, do), b.err)
+		err = errors.Join(read(b), b.err)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -180,33 +184,116 @@ func (b *batch) dims(name string) (rows, cols int) {
 	return info.Shape[0], info.Shape[1]
 }
 
-// rl makes groups of the rows with one group number.
-func (b *batch) rl(do func(*Group, *fault) error) error {
+// row is a sequence of the rl channel on its way to its group.
+type row struct {
+	Tokens, Masks []int64
+	LogProbs      []float64
+	Score         float64
+	Null          bool
+}
+
+// spooled is where a row lies in the spool.
+type spooled struct{ group, offset, size int64 }
+
+// eachTask makes a group of all rows of one task. Batches are shuffled, so a task's rows are anywhere: they are spooled to a
+// file, found again by a fixed-width entry each, and one group is in memory at a time.
+func eachTask(dir string, lines []batchLine, do func(*Group, *fault) error) error {
+	spool, err := os.CreateTemp("", "nat-go-atropos-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(spool.Name())
+	defer spool.Close()
+	w := bufio.NewWriter(spool)
+	var index []spooled
+	var offset int64
+	for _, l := range lines {
+		err := readBatch(dir, l.File, func(b *batch) error {
+			return b.rl(func(group int64, r row) error {
+				text, err := json.Marshal(r)
+				if err != nil { // a number that is not finite
+					text = nil
+				}
+				index = append(index, spooled{group, offset, int64(len(text))})
+				offset += int64(len(text))
+				_, err = w.Write(text)
+				return err
+			})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	slices.SortStableFunc(index, func(a, b spooled) int { return cmp.Compare(a.group, b.group) })
+	for len(index) > 0 {
+		n := 1
+		for n < len(index) && index[n].group == index[0].group {
+			n++
+		}
+		g, f, err := task(spool, index[:n])
+		if err == nil {
+			err = do(g, f)
+		}
+		if err != nil {
+			return err
+		}
+		index = index[n:]
+	}
+	return nil
+}
+
+// task reads the rows of a task back.
+func task(spool io.ReaderAt, at []spooled) (*Group, *fault, error) {
+	g, f := new(Group), (*fault)(nil)
+	for i, s := range at {
+		if s.size == 0 {
+			return nil, faultf(ledger.GroupBadNumber, "sequence %d holds a number that is not finite", i), nil
+		}
+		text := make([]byte, s.size)
+		if _, err := spool.ReadAt(text, s.offset); err != nil {
+			return nil, nil, err
+		}
+		var r row
+		if err := json.Unmarshal(text, &r); err != nil {
+			return nil, nil, err
+		}
+		if r.Null {
+			f = faultf(ledger.GroupNotScored, "sequence %d has no reward", i)
+		}
+		g.Tokens, g.Masks, g.Scores = append(g.Tokens, r.Tokens), append(g.Masks, r.Masks), append(g.Scores, r.Score)
+		if r.LogProbs != nil {
+			g.InferenceLogProbs = append(g.InferenceLogProbs, r.LogProbs)
+		}
+	}
+	return g, f, nil
+}
+
+// rl reads the rows of a batch.
+func (b *batch) rl(do func(group int64, r row) error) error {
 	rows, cols := b.dims("input_ids")
-	ids, attention := b.ints("input_ids", rows*cols), b.ints("attention_mask", rows*cols)
-	trained, logs := b.ints("response_mask", rows*cols), b.floats("old_logprobs", rows*cols)
+	ids, attention, trained := b.ints("input_ids", rows*cols), b.ints("attention_mask", rows*cols), b.ints("response_mask", rows*cols)
+	var logs []float64
+	if _, has := b.Lookup("old_logprobs"); has {
+		logs = b.floats("old_logprobs", rows*cols)
+	}
 	reward, null, group := b.floats("reward", rows), b.ints("reward_null", rows), b.ints("group", rows)
 	if b.err != nil {
 		return nil
 	}
-	for from := 0; from < rows; {
-		to := from + 1
-		for to < rows && group[to] == group[from] {
-			to++
-		}
-		g, f := new(Group), (*fault)(nil)
-		for r := from; r < to; r++ {
-			if null[r] != 0 {
-				f = faultf(ledger.GroupNotScored, "sequence %d has no reward", r-from)
+	for i := range rows {
+		r := row{Score: reward[i], Null: null[i] != 0}
+		r.Tokens, r.Masks, r.LogProbs = sequence(ids, attention, trained, logs, i, cols)
+		for t, v := range r.LogProbs {
+			if math.IsInf(v, -1) {
+				r.LogProbs[t] = lowest
 			}
-			seq, mask, logp := sequence(ids, attention, trained, logs, r, cols)
-			g.Tokens, g.Masks, g.Scores = append(g.Tokens, seq), append(g.Masks, mask), append(g.Scores, reward[r])
-			g.InferenceLogProbs = append(g.InferenceLogProbs, logp)
 		}
-		if err := do(g, f); err != nil {
+		if err := do(group[i], r); err != nil {
 			return err
 		}
-		from = to
 	}
 	return nil
 }
