@@ -21,7 +21,8 @@ type tileSet struct {
 	evenGrad [3]tileFunc // grad without clip for beta 1/2, or nil
 	finish   [3]tileFunc // out = 2^(k(s-rs)+nls)*qk + g*gk
 
-	kl [3]tileFunc // one pass over both sides, with refs -nls and -nlt: sum 2^yt, sumG 2^ys, kl, klAbs; or nil
+	stream [3]tileFunc // finish past the caches, to a 64-byte boundary, or nil
+	kl     [3]tileFunc // one pass over both sides, with refs -nls and -nlt: sum 2^yt, sumG 2^ys, kl, klAbs; or nil
 
 	tab     func(*table) unsafe.Pointer
 	evenTab func(*table) unsafe.Pointer

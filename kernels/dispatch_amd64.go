@@ -21,6 +21,7 @@ func assemblyPaths() []*tileSet {
 			grad:     [3]tileFunc{gradF32AVX512, gradBF16AVX512, gradF16AVX512},
 			evenGrad: [3]tileFunc{gradEvenF32AVX512, gradEvenBF16AVX512, gradEvenF16AVX512},
 			finish:   [3]tileFunc{finishF32AVX512, finishBF16AVX512, finishF16AVX512},
+			stream:   [3]tileFunc{streamF32AVX512, streamBF16AVX512, streamF16AVX512},
 			kl:       [3]tileFunc{klF32AVX512, klBF16AVX512, klF16AVX512},
 			tab:      func(t *table) unsafe.Pointer { return unsafe.Pointer(t.rows) },
 			evenTab:  func(t *table) unsafe.Pointer { return unsafe.Pointer(t.even.wide) },

@@ -23,7 +23,8 @@
 //
 //	dl/da = 2^hi * (psi - psi')  where the student's side is the larger,  2^hi * -psi'  elsewhere
 //
-// which is then folded through the softmax in a third pass. Rows whose log-normaliser leaves +-4096, rows with a NaN
+// which is then folded through the softmax in a third pass. With b = 0 or 1 and no gradient one reading is enough where
+// the sides differ clearly. The next row is prefetched meanwhile, large gradients are written past the caches. Rows whose log-normaliser leaves +-4096, rows with a NaN
 // or an infinity where none may be, and b within 1e-4 of an end (but not at it) go through the float64 reference in this package.
 //
 // # Paths

@@ -426,6 +426,9 @@ func (w *worker) second(f tileFunc, s, t unsafe.Pointer, d DType, n int, next ah
 	return sum, sumG, far, clipped
 }
 
+// streamFrom is the length of row whose gradient is written past the caches.
+const streamFrom = 16384
+
 // third folds the raw gradient through the softmax: out = q*qk + g*gk. Where the two nearly cancel throughout, float32
 // leaves too little of them and third reports false, with s still intact. unit is what an entry of size 1 scales to;
 // dropped says that raw gradients of up to 3e-8 are missing, clipped that the sum lacks the terms its errors would
@@ -439,13 +442,17 @@ func (w *worker) third(s unsafe.Pointer, d DType, n int, grad []float32, unit fl
 	inPlace := unsafe.Pointer(&grad[0]) == s
 	if inPlace {
 		out = w.raw
+	} else if g := w.path.stream[d]; g != nil && n >= streamFrom && uintptr(unsafe.Pointer(&grad[0]))&63 == 0 {
+		f = g
 	}
 	one := func(i int, p unsafe.Pointer, m int) {
 		a.n, a.s, a.g, a.out = m, p, unsafe.Pointer(&w.raw[i]), unsafe.Pointer(&w.padOut)
 		if i < full {
 			a.out = unsafe.Pointer(&out[i])
+			call(f, a)
+		} else {
+			call(w.path.finish[d], a)
 		}
-		call(f, a)
 		top, q = max(top, a.max), max(q, a.qmax)
 	}
 	for i := 0; i < full; i += tile {

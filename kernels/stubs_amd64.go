@@ -26,6 +26,9 @@ func gradF32AVX512(a *tileArgs)
 func finishF32AVX512(a *tileArgs)
 
 //go:noescape
+func streamF32AVX512(a *tileArgs)
+
+//go:noescape
 func klF32AVX512(a *tileArgs)
 
 //go:noescape
@@ -50,6 +53,9 @@ func gradBF16AVX512(a *tileArgs)
 func finishBF16AVX512(a *tileArgs)
 
 //go:noescape
+func streamBF16AVX512(a *tileArgs)
+
+//go:noescape
 func klBF16AVX512(a *tileArgs)
 
 //go:noescape
@@ -72,6 +78,9 @@ func gradF16AVX512(a *tileArgs)
 
 //go:noescape
 func finishF16AVX512(a *tileArgs)
+
+//go:noescape
+func streamF16AVX512(a *tileArgs)
 
 //go:noescape
 func klF16AVX512(a *tileArgs)

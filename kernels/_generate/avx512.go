@@ -431,9 +431,14 @@ func jsd512(d dtype, k kind) {
 	RET()
 }
 
-// finish512 is out = 2^(k(s-rs)+nls)*qk + g*gk.
-func finish512(d dtype) {
-	a := text("AVX512", "finish"+d.name)
+// finish512 is out = 2^(k(s-rs)+nls)*qk + g*gk. The streaming one writes past the caches, to a 64-byte boundary: a large
+// gradient would otherwise be read before it is written.
+func finish512(d dtype, stream bool) {
+	name := "finish"
+	if stream {
+		name = "stream"
+	}
+	a := text("AVX512", name+d.name)
 	arg := func(off int) Mem { return Mem{Base: a, Disp: off} }
 	s, g, out, n, i := RDI, RSI, RBX, RCX, RAX
 	MOVQ(arg(argS), s)
@@ -470,11 +475,19 @@ func finish512(d dtype) {
 		VRANGEPS(Imm(0xb), G[j], top, top)
 	}
 	for j := range Y {
-		VMOVUPS(G[j], Mem{Base: out, Index: i, Scale: 4, Disp: 64 * j})
+		to := Mem{Base: out, Index: i, Scale: 4, Disp: 64 * j}
+		if stream {
+			VMOVNTPS(G[j], to)
+		} else {
+			VMOVUPS(G[j], to)
+		}
 	}
 	ADDQ(Imm(64), i)
 	CMPQ(i, n)
 	JLT(LabelRef("loop"))
+	if stream {
+		SFENCE()
+	}
 	maxLanes512(top, Z1)
 	store32(top, a, argMax)
 	maxLanes512(qmax, Z1)

@@ -85,7 +85,8 @@ func generateAMD64(dir string) {
 		jsd512(d, kind{})
 		jsd512(d, kind{even: true, grad: true})
 		jsd512(d, kind{grad: true})
-		finish512(d)
+		finish512(d, false)
+		finish512(d, true)
 		kl512(d)
 	}
 	avx2Constants()
