@@ -23,16 +23,19 @@
 //
 //	dl/da = 2^hi * (psi - psi')  where the student's side is the larger,  2^hi * -psi'  elsewhere
 //
-// which is then folded through the softmax in a third pass. With b = 0 or 1 and no gradient one reading is enough where
-// the sides differ clearly. The next row is prefetched meanwhile, large gradients are written past the caches. Rows whose log-normaliser leaves +-4096, rows with a NaN
-// or an infinity where none may be, and b within 1e-4 of an end (but not at it) go through the float64 reference in this package.
+// which is then folded through the softmax in a third pass. With b = 0 or 1 and no gradient one reading is enough
+// where the sides differ clearly. The next row is prefetched meanwhile; large gradients are written past the caches.
+//
+// Rows that float32 cannot hold go through the float64 reference in this package, about a hundred times slower and
+// counted in [Stats]: a log-normaliser beyond +-4096, a NaN or an infinity where none may be, b within 1e-4 of an end
+// but not at it, and gradients whose terms cancel almost entirely.
 //
 // # Paths
 //
 // avx512, avx2, neon and purego compute the same thing from the same driver; a path is a table of tile functions,
 // chosen once from the processor's features. NATGO_KERNELS=purego|avx2|avx512|neon forces one. Build with
 // -tags purego to leave the assembly out. Assembly tiles hold no bounds checks: the driver hands them whole blocks
-// of 64 entries and copies a row's tail into a padded block, so nothing outside a row is read. A tile is 4096
+// of 128 entries and copies a row's tail into a padded block, so nothing outside a row is read. A tile is 4096
 // entries and is called through a Go function with a stack check, so the collector never waits for one.
 //
 // # Policy for bad input
