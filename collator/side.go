@@ -94,6 +94,9 @@ type span struct {
 // side makes the tokens of a conversation as v shows it. Ids the source has for assistant's turns are taken as they are; what
 // lies between them is encoded on its own.
 func (w *Worker) side(m *material, v *view) (*side, *Refusal) {
+	if partly := v.partly(m); len(partly) > 0 {
+		return nil, partlyRendered(m.place(partly[0]))
+	}
 	b := &sideBuilder{w: w, m: m, v: v, own: turns.Template(&v.res)}
 	at, skip := 0, 0 // skip: bytes at the start of the next piece that the last ids have already
 	var ranges []turns.Range
@@ -101,9 +104,6 @@ func (w *Worker) side(m *material, v *view) (*side, *Refusal) {
 	for i := range v.turns {
 		t := &v.turns[i]
 		n := &m.nodes[t.Message]
-		if m.trained[t.Message] && len(n.TokenIDs) == 0 && !t.Shows(m.conv, &v.res) {
-			return nil, refuse(ledger.TurnNotFound, "the template leaves out a part of message %d: text beside calls, or all calls but one", t.Message)
-		}
 		if len(n.TokenIDs) == 0 || n.Sampled == ttc.No {
 			if m.trained[t.Message] {
 				b.rendered = true

@@ -16,6 +16,7 @@ type made struct {
 	silent bool  // rendered with thinking switched off
 	cut    []int // trained messages that were cut out, as places in the record
 	short  bool  // something was cut out
+	partly []int // messages that are not trained because the template shows a part of them only
 }
 
 // rollout makes the rows of one conversation: one, or one a trained turn. The refusals are of single turns, or of all.
@@ -64,8 +65,11 @@ func unlikeSampled(message int) *Refusal {
 	return refuse(ledger.GenerationPromptMismatch, "the render does not show message %d as it was sampled", message)
 }
 
-// lost are the trained turns that were cut out.
+// lost are the turns of a row that were to be trained and are not.
 func (w *Worker) lost(m *material, one *made) (out []Refusal) {
+	for _, i := range one.partly {
+		out = append(out, *partlyRendered(i))
+	}
 	for _, i := range one.cut {
 		out = append(out, *refuse(ledger.TooLong, "message %d was cut out to fit %d tokens", i, w.MaxLength))
 	}
@@ -98,25 +102,46 @@ func (w *Worker) trajectory(m *material, fit fitter) (one *made, unstable []int,
 	if len(bad[k]) > 0 {
 		k = 0
 	}
-	if len(bad[k]) > 0 {
-		if w.Rows == Auto {
-			return nil, bad[k], nil
-		}
-		kept := *m
+	if len(bad[k]) > 0 && w.Rows == Auto {
+		return nil, bad[k], nil
+	}
+	partly := views[k].partly(m)
+	kept := *m
+	if len(bad[k])+len(partly) > 0 {
 		kept.trained = slices.Clone(m.trained)
-		for _, i := range bad[k] {
+		for _, i := range append(slices.Clone(bad[k]), partly...) {
 			kept.trained[i] = false
 		}
-		if !slices.Contains(kept.trained, true) {
+	}
+	if !slices.Contains(kept.trained, true) {
+		if len(bad[k]) > 0 {
 			return nil, nil, unlikeSampled(m.place(bad[k][0]))
 		}
-		m = &kept
+		return nil, nil, partlyRendered(m.place(partly[0]))
 	}
-	one, refusal = fit(w, m, views[k])
+	one, refusal = fit(w, &kept, views[k])
 	if one != nil {
 		one.silent = k > 0
+		for _, i := range partly {
+			one.partly = append(one.partly, m.place(i))
+		}
 	}
 	return one, bad[k], refusal
+}
+
+func partlyRendered(message int) *Refusal {
+	return refuse(ledger.PartlyRendered, "the template leaves out a part of message %d: text beside calls, or all calls but one", message)
+}
+
+// partly lists the trained messages without ids of their own that a view shows only a part of.
+func (v *view) partly(m *material) (out []int) {
+	for i := range v.turns {
+		t := &v.turns[i]
+		if m.trained[t.Message] && len(m.nodes[t.Message].TokenIDs) == 0 && !t.Shows(m.conv, &v.res) {
+			out = append(out, t.Message)
+		}
+	}
+	return out
 }
 
 // unstable lists the trained messages that a view does not show as they were sampled. Turn rows need no complete list: with
