@@ -125,9 +125,18 @@ func AliasReasoning(message pyvalue.Value) pyvalue.Value {
 // Conversation makes Input.Messages of messages, normalised as templates want them: content that is null or absent is an
 // empty text, arguments that parse are an object in the order the model wrote them, and reasoning has all its names.
 func Conversation(messages []chat.Message) ([]pyvalue.Value, error) {
+	return conversation(messages, false)
+}
+
+// RawConversation is Conversation with all arguments as the text that was sampled, for templates that want it so.
+func RawConversation(messages []chat.Message) ([]pyvalue.Value, error) {
+	return conversation(messages, true)
+}
+
+func conversation(messages []chat.Message, raw bool) ([]pyvalue.Value, error) {
 	out := make([]pyvalue.Value, len(messages))
 	for i := range messages {
-		m, err := messageValue(&messages[i])
+		m, err := messageValue(&messages[i], raw)
 		if err != nil {
 			return nil, fmt.Errorf("message %d: %w", i, err)
 		}
@@ -136,7 +145,7 @@ func Conversation(messages []chat.Message) ([]pyvalue.Value, error) {
 	return out, nil
 }
 
-func messageValue(m *chat.Message) (val, error) {
+func messageValue(m *chat.Message, raw bool) (val, error) {
 	d := &pyvalue.Dict{}
 	d.SetStr("role", pyvalue.Str(m.Role))
 	content := pyvalue.Str(m.Text) // "" where there is none
@@ -158,7 +167,7 @@ func messageValue(m *chat.Message) (val, error) {
 	if m.ToolCalls != nil {
 		calls := make([]val, len(m.ToolCalls))
 		for i := range m.ToolCalls {
-			v, err := callValue(&m.ToolCalls[i])
+			v, err := callValue(&m.ToolCalls[i], raw)
 			if err != nil {
 				return val{}, fmt.Errorf("tool call %d: %w", i, err)
 			}
@@ -175,11 +184,11 @@ func messageValue(m *chat.Message) (val, error) {
 	return pyvalue.OfDict(d), extras(d, m.Extra)
 }
 
-func callValue(c *chat.ToolCall) (val, error) {
+func callValue(c *chat.ToolCall, raw bool) (val, error) {
 	fn := &pyvalue.Dict{}
 	fn.SetStr("name", pyvalue.Str(c.Name))
 	arguments := pyvalue.Str(c.Arguments)
-	if c.Parsed.Kind() == json.Object {
+	if c.Parsed.Kind() == json.Object && !raw {
 		v, err := pyvalue.Parse(c.Parsed)
 		if err != nil {
 			return val{}, err

@@ -9,6 +9,7 @@ func newChatCmd() *cobra.Command {
 		Short: "Look at what a chat template and a tokenizer make of messages",
 	}
 	cmd.AddCommand(newChatMaskCmd())
+	cmd.AddCommand(newChatProbeCmd())
 	cmd.AddCommand(newChatRenderCmd())
 	cmd.AddCommand(newChatTokensCmd())
 	return cmd

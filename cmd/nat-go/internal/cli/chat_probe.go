@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/collator"
+	"github.com/nat-go/nat-go/collator/probe"
+	"github.com/nat-go/nat-go/collator/turns"
+	rawjson "github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+func newChatProbeCmd() *cobra.Command {
+	var source, now, kwargs string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "probe --template T",
+		Short: "Find out what a chat template does with messages",
+		Long: `Find out what a chat template does with messages: which it takes, trims, drops, hoists or rewrites, what ends a turn,
+what it adds that no model wrote, and where a hint can be put without changing the rest.`,
+		Example: `  nat-go chat probe --template chat_template.jinja`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			text, err := readTemplate(source)
+			if err != nil {
+				return err
+			}
+			set := turns.Settings{}
+			if set.Now, err = collator.ParseTemplateTime(now); err != nil {
+				return exit.Usagef("--now: %v", err)
+			}
+			if set.Vars, err = probeVars(kwargs); err != nil {
+				return exit.Usagef("--kwargs: %v", err)
+			}
+			rep, err := probe.Run(text, set)
+			if err != nil {
+				return exit.With(exit.Usage, fmt.Errorf("%s: %w", source, err))
+			}
+			if asJSON {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(rep)
+			}
+			return rep.WriteText(cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().StringVar(&source, "template", "", "chat template file, or a folder with a chat_template.jinja")
+	cmd.Flags().StringVar(&kwargs, "kwargs", "", `template variables as a JSON object, beside bos_token "<s>" and eos_token "</s>"`)
+	cmd.Flags().StringVar(&now, "now", collator.DefaultTemplateTime, "what strftime_now shows; the clock is never read")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	_ = cmd.MarkFlagRequired("template")
+	return cmd
+}
+
+// probeVars are the special tokens a template without a tokenizer may ask for, and the user's variables.
+func probeVars(kwargs string) (*pyvalue.Dict, error) {
+	vars := &pyvalue.Dict{}
+	for _, v := range [][2]string{{"bos_token", "<s>"}, {"eos_token", "</s>"}, {"unk_token", "<unk>"}, {"pad_token", "<pad>"}} {
+		vars.SetStr(v[0], pyvalue.Str(v[1]))
+	}
+	if kwargs == "" {
+		return vars, nil
+	}
+	raw, err := rawjson.Parse([]byte(kwargs), rawjson.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	v, err := pyvalue.Parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	d := v.Dict()
+	if d == nil {
+		return nil, fmt.Errorf("%s, not an object", raw.Kind())
+	}
+	for i := range d.Len() {
+		k, v := d.At(i)
+		vars.SetStr(k.Text(), v)
+	}
+	return vars, nil
+}

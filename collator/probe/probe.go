@@ -1,0 +1,466 @@
+package probe
+
+import (
+	"strings"
+
+	"github.com/nat-go/nat-go/collator/turns"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/chat/template"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+// Fate is what became of a message.
+type Fate string
+
+// The fates.
+const (
+	Kept    Fate = "kept"
+	Dropped Fate = "dropped" // it is not in the text at all
+	Hoisted Fate = "hoisted" // it stands before messages that precede it
+	Refused Fate = "refused" // the template raises
+)
+
+// Report is what a template does.
+type Report struct {
+	Template string `json:"template"` // "sha256:..." of its source
+
+	GenerationPrompt       string `json:"generation_prompt"`
+	PromptIsPrefix         bool   `json:"generation_prompt_is_prefix"`          // of the turn as it stands in a finished conversation
+	PromptIsPrefixThinking bool   `json:"generation_prompt_is_prefix_thinking"` // the same for a turn with reasoning
+
+	Roles map[string]Fate `json:"roles"` // system first, system mid-conversation, developer, tool, ...
+	Trims map[string]Trim `json:"trims"` // role -> white space removed round its content
+
+	ToolsShown    bool   `json:"tools_shown"` // definitions are in the prompt
+	Calls         Fate   `json:"tool_calls"`
+	ParallelCalls Fate   `json:"parallel_tool_calls"`
+	Arguments     string `json:"arguments"`     // how it wants them: object, string (it refuses objects), or refused
+	RawArguments  string `json:"raw_arguments"` // arguments that are no object: raw, quoted, dropped or refused
+
+	PrefixPreserving map[string]bool `json:"prefix_preserving"` // conversation kind -> turns stand in history as they were sampled
+	RewritesHistory  bool            `json:"rewrites_history"`
+	Reasoning        Reasoning       `json:"reasoning"`
+	Filler           []string        `json:"filler"` // text it puts into turns that no model wrote
+
+	Terminators map[string]string `json:"terminators"` // kind of turn -> what ends it
+	NoThink     *Switch           `json:"no_think,omitempty"`
+
+	Hints map[string]Place `json:"hints"` // where a message can be put in, and whether the rest stays as it is
+}
+
+// Trim says which sides of a text lose white space.
+type Trim struct {
+	Left  bool `json:"left"`
+	Right bool `json:"right"`
+}
+
+// Reasoning says where hidden reasoning is shown.
+type Reasoning struct {
+	Last    bool `json:"last"`    // in the last turn
+	History bool `json:"history"` // in turns before the last question
+}
+
+// Switch is a variable that turns thinking off.
+type Switch struct {
+	Variable string `json:"variable"`
+	Prompt   string `json:"generation_prompt"` // with the variable false
+}
+
+// Place is what happens to one more message at some place.
+type Place struct {
+	Fate Fate `json:"fate"`
+	// Splice says that the text with the message is the text without it plus one piece: then a hint there changes nothing
+	// of what the model saw besides.
+	Splice bool `json:"splice"`
+}
+
+// Texts that occur in no template.
+const (
+	systemText, askText, answerText, thoughtText = "qzvSys", "qzvAsk", "qzvAns", "qzvThk"
+	argText, resultText, hintText, nextText      = "qzvArg", "qzvRes", "qzvHnt", "qzvNxt"
+	toolName                                     = "qzv_tool"
+)
+
+func say(role, text string) chat.Message {
+	return chat.Message{Role: role, Form: chat.Text, Text: text}
+}
+
+func calls(arguments string, n int) chat.Message {
+	m := chat.Message{Role: "assistant", Form: chat.Null}
+	for i := range n {
+		c := chat.ToolCall{ID: "call0000" + string(rune('1'+i)), Type: "function", Name: toolName, Arguments: arguments}
+		if raw, err := json.Parse([]byte(arguments), json.Limits{}); err == nil {
+			c.Parsed = raw
+		}
+		m.ToolCalls = append(m.ToolCalls, c)
+	}
+	return m
+}
+
+func thinking(m chat.Message) chat.Message {
+	m.Reasoning, m.ReasoningKey = thoughtText, "reasoning_content"
+	return m
+}
+
+var (
+	ask    = say("user", askText)
+	next   = say("user", nextText)
+	answer = say("assistant", answerText)
+	call   = calls(`{"k": "`+argText+`"}`, 1)
+	result = chat.Message{Role: "tool", Form: chat.Text, Text: resultText, ToolCallID: "call00001", Name: toolName}
+	tool   = json.Raw(`{"type": "function", "function": {"name": "` + toolName + `", "description": "d", "parameters": {"type": "object", "properties": {"k": {"type": "string", "description": "k"}}, "required": ["k"]}}}`)
+)
+
+// prober renders with one template.
+type prober struct {
+	r     *turns.Renderer
+	set   turns.Settings
+	tools pyvalue.Value
+	raw   bool // arguments are handed over as text
+}
+
+// Run probes a template. The error is that of a template that doesn't compile, a *template.Error.
+func Run(source string, s turns.Settings) (*Report, error) {
+	r, err := turns.New(source, s)
+	if err != nil {
+		return nil, err
+	}
+	p := &prober{r: r, set: s}
+	if p.tools, err = template.ToolList([]chat.Tool{{Name: toolName, Raw: tool}}); err != nil {
+		return nil, err
+	}
+	rep := &Report{Template: r.Fingerprint(), Roles: map[string]Fate{}, Trims: map[string]Trim{}, PrefixPreserving: map[string]bool{},
+		Terminators: map[string]string{}, Hints: map[string]Place{}, Filler: []string{}}
+	rep.Arguments = p.arguments()
+	p.prompt(rep)
+	p.roles(rep)
+	p.toolUse(rep)
+	p.history(rep)
+	p.turnEnds(rep)
+	p.hints(rep)
+	return rep, nil
+}
+
+// render renders messages; it fails where the template refuses.
+func (p *prober) render(open bool, ms ...chat.Message) (*turns.Conversation, *template.Result, error) {
+	make := template.Conversation
+	if p.raw {
+		make = template.RawConversation
+	}
+	values, err := make(ms)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := &turns.Conversation{Messages: values, Open: open}
+	for _, m := range ms {
+		if m.ToolCalls != nil {
+			c.Tools = p.tools
+		}
+	}
+	res, err := p.r.Render(c)
+	return c, &res, err
+}
+
+// arguments finds out how the template wants arguments, and goes on with that.
+func (p *prober) arguments() string {
+	for _, raw := range []bool{false, true} {
+		p.raw = raw
+		if p.fate(0, ask, call, result, answer) != Refused || p.fate(0, ask, call) != Refused {
+			return map[bool]string{false: "object", true: "string"}[raw]
+		}
+	}
+	p.raw = false
+	return "refused"
+}
+
+// fate is what became of message i of a conversation.
+func (p *prober) fate(i int, ms ...chat.Message) Fate {
+	_, res, err := p.render(false, ms...)
+	if err != nil {
+		return Refused
+	}
+	return fateOf(res, i)
+}
+
+func fateOf(res *template.Result, i int) Fate {
+	at, before := -1, -1
+	for _, s := range res.Spans {
+		switch {
+		case s.Field == "role" || s.Field == "":
+		case s.Message == i && at < 0:
+			at = s.Start
+		case s.Message >= 0 && s.Message < i && s.End > before:
+			before = s.End
+		}
+	}
+	switch {
+	case at < 0:
+		return Dropped
+	case at < before:
+		return Hoisted
+	}
+	return Kept
+}
+
+func (p *prober) prompt(rep *Report) {
+	_, closed, err1 := p.render(false, ask)
+	_, open, err2 := p.render(true, ask)
+	if err1 != nil || err2 != nil {
+		return
+	}
+	rep.GenerationPrompt = open.Text[commonPrefix(closed.Text, open.Text):]
+	for i, m := range []chat.Message{answer, thinking(answer)} {
+		_, whole, err := p.render(false, ask, m)
+		is := err == nil && strings.HasPrefix(whole.Text, open.Text)
+		if i == 0 {
+			rep.PromptIsPrefix = is
+		} else {
+			rep.PromptIsPrefixThinking = is
+		}
+	}
+	rep.NoThink = p.noThink(open.Text)
+}
+
+// noThink finds the variable that turns thinking off, by what it changes in an open conversation.
+func (p *prober) noThink(open string) *Switch {
+	for _, name := range []string{"enable_thinking", "thinking"} {
+		vars := &pyvalue.Dict{}
+		if p.set.Vars != nil {
+			for i := range p.set.Vars.Len() {
+				k, v := p.set.Vars.At(i)
+				vars.SetStr(k.Text(), v)
+			}
+		}
+		vars.SetStr(name, pyvalue.False)
+		set := p.set
+		set.Vars = vars
+		off := &prober{r: p.r.With(set), set: set, tools: p.tools, raw: p.raw}
+		_, closed, err := off.render(false, ask)
+		_, silent, err2 := off.render(true, ask)
+		if err == nil && err2 == nil && silent.Text != open {
+			return &Switch{name, silent.Text[commonPrefix(closed.Text, silent.Text):]}
+		}
+	}
+	return nil
+}
+
+func commonPrefix(a, b string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+func (p *prober) roles(rep *Report) {
+	system := say("system", systemText)
+	rep.Roles["system"] = p.fate(0, system, ask, answer)
+	rep.Roles["system_mid"] = p.fate(2, ask, answer, system, next)
+	rep.Roles["system_second"] = p.fate(3, say("system", hintText), ask, answer, system, next)
+	rep.Roles["developer"] = p.fate(0, say("developer", systemText), ask, answer)
+	rep.Roles["user_twice"] = p.fate(1, ask, next)
+	rep.Roles["assistant_first"] = p.fate(0, answer, ask)
+	rep.Roles["tool"] = p.fate(2, ask, call, result)
+	rep.Roles["tool_twice"] = p.fate(3, ask, calls(call.ToolCalls[0].Arguments, 2), result, result)
+
+	wide := func(m chat.Message, text string) chat.Message {
+		m.Text = " \n" + text + "\n "
+		return m
+	}
+	for role, c := range map[string][]chat.Message{
+		"system":    {wide(system, systemText), ask, answer},
+		"user":      {wide(ask, askText), answer},
+		"assistant": {ask, wide(answer, answerText), next},
+		"tool":      {ask, call, wide(result, resultText)},
+	} {
+		for i, m := range c {
+			if m.Role != role {
+				continue
+			}
+			if _, res, err := p.render(false, c...); err == nil && fateOf(res, i) == Kept {
+				rep.Trims[role] = trimOf(res, i, m.Text)
+			}
+			break
+		}
+	}
+}
+
+// trimOf compares the bytes of a message's content that are in the text with the content.
+func trimOf(res *template.Result, i int, content string) Trim {
+	first, last := len(content), 0
+	for s := range res.Exact() {
+		if s.Message == i && s.Field == "content" && s.Mode == template.Linear {
+			first, last = min(first, s.Offset), max(last, s.Offset+s.End-s.Start)
+		}
+		if s.Message == i && s.Field == "content" && s.Mode == template.Flat && s.Offset < len(content) {
+			first, last = min(first, s.Offset), max(last, s.Offset+1)
+		}
+	}
+	return Trim{Left: first > 0, Right: last < len(content)}
+}
+
+func (p *prober) toolUse(rep *Report) {
+	if values, err := template.Conversation([]chat.Message{ask}); err == nil {
+		if res, err := p.r.Render(&turns.Conversation{Messages: values, Tools: p.tools}); err == nil {
+			for _, s := range res.Spans {
+				rep.ToolsShown = rep.ToolsShown || s.Message == template.FromTools
+			}
+		}
+	}
+	rep.Calls = p.callFate(1, ask, call, result)
+	rep.ParallelCalls = p.callFate(2, ask, calls(call.ToolCalls[0].Arguments, 2), result, result)
+	rep.RawArguments = p.rawArguments()
+}
+
+// callFate is kept only if every call of the message is there.
+func (p *prober) callFate(n int, ms ...chat.Message) Fate {
+	_, res, err := p.render(false, ms...)
+	if err != nil {
+		return Refused
+	}
+	shown := map[string]bool{}
+	for _, s := range res.Spans {
+		if s.Message == 1 && strings.HasPrefix(s.Field, "tool_calls[") && res.Text[s.Start:s.End] == toolName {
+			shown[s.Field] = true
+		}
+		if s.Message == 1 && s.Mode == template.Quoted && strings.Contains(res.Text[s.Start:s.End], toolName) {
+			shown[s.Field] = true
+		}
+	}
+	if len(shown) < n {
+		return Dropped
+	}
+	return Kept
+}
+
+// rawArguments says what becomes of arguments that are no JSON object: the only honest rendering of them is as they are.
+func (p *prober) rawArguments() string {
+	broken := `{"k": "` + argText // what a model cut off, or wrote wrong
+	_, res, err := p.render(false, ask, calls(broken, 1), result)
+	if err != nil {
+		return "refused"
+	}
+	for _, s := range res.Spans {
+		if s.Message == 1 && strings.HasSuffix(s.Field, "arguments") {
+			if res.Text[s.Start:s.End] == broken && s.Mode == template.Linear {
+				return "raw"
+			}
+			return "quoted"
+		}
+	}
+	return "dropped"
+}
+
+// history asks, of conversations of several kinds, whether each turn stands there as it was sampled.
+func (p *prober) history(rep *Report) {
+	last := say("assistant", hintText)
+	for kind, ms := range map[string][]chat.Message{
+		"chat":            {ask, answer, next, last},
+		"tools":           {ask, call, result, answer, next, last},
+		"reasoning":       {ask, thinking(answer), next, thinking(last)},
+		"reasoning_tools": {ask, thinking(call), result, thinking(answer)},
+	} {
+		c, res, err := p.render(false, ms...)
+		if err != nil {
+			continue
+		}
+		found, err := p.r.Find(c, res)
+		if err != nil {
+			continue
+		}
+		stable := true
+		for i := range found {
+			ok, err := p.r.Stable(c, res, &found[i])
+			stable = stable && ok && err == nil
+		}
+		rep.PrefixPreserving[kind] = stable
+		rep.RewritesHistory = rep.RewritesHistory || !stable
+	}
+	rep.Reasoning.Last = p.shows(1, ask, thinking(answer))
+	rep.Reasoning.History = p.shows(1, ask, thinking(answer), next, last)
+}
+
+// shows reports whether the reasoning of message i is in the text.
+func (p *prober) shows(i int, ms ...chat.Message) bool {
+	_, res, err := p.render(false, ms...)
+	if err != nil {
+		return false
+	}
+	for _, s := range res.Spans {
+		switch s.Field {
+		case "reasoning_content", "thinking", "reasoning":
+			if s.Message == i {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (p *prober) turnEnds(rep *Report) {
+	for kind, ms := range map[string][]chat.Message{
+		"final": {ask, answer}, "call": {ask, call}, "final_in_history": {ask, answer, next}, "call_in_history": {ask, call, result},
+	} {
+		c, res, err := p.render(false, ms...)
+		if err != nil {
+			continue
+		}
+		found, err := p.r.Find(c, res)
+		if err != nil || len(found) == 0 {
+			continue
+		}
+		t := found[0]
+		rep.Terminators[kind] = res.Text[t.Body:t.End]
+		for _, f := range t.Filler {
+			rep.addFiller(res.Text[f.Start:f.End])
+		}
+	}
+}
+
+func (rep *Report) addFiller(text string) {
+	for _, f := range rep.Filler {
+		if f == text {
+			return
+		}
+	}
+	rep.Filler = append(rep.Filler, text)
+}
+
+// hints puts one more message into a run with a failed call: before the call, or after its result.
+func (p *prober) hints(rep *Report) {
+	base := []chat.Message{say("system", systemText), ask, thinking(call), result, thinking(answer)}
+	if p.fate(0, base...) == Refused {
+		base = base[1:]
+	}
+	before, after := len(base)-3, len(base)-1
+	for _, role := range []string{"system", "user"} {
+		rep.Hints[role+"_before_call"] = p.place(base, before, say(role, hintText))
+		rep.Hints[role+"_after_result"] = p.place(base, after, say(role, hintText))
+	}
+	longer := append([]chat.Message(nil), base...)
+	longer[after-1].Text += "\n" + hintText
+	rep.Hints["appended_to_result"] = p.compare(base, longer, after-1)
+}
+
+func (p *prober) place(base []chat.Message, at int, m chat.Message) Place {
+	with := append(append(append([]chat.Message(nil), base[:at]...), m), base[at:]...)
+	return p.compare(base, with, at)
+}
+
+func (p *prober) compare(base, with []chat.Message, at int) Place {
+	_, plain, err := p.render(false, base...)
+	if err != nil {
+		return Place{Fate: Refused}
+	}
+	_, hinted, err := p.render(false, with...)
+	if err != nil {
+		return Place{Fate: Refused}
+	}
+	fate := fateOf(hinted, at)
+	if !strings.Contains(hinted.Text, hintText) {
+		fate = Dropped
+	}
+	n := commonPrefix(plain.Text, hinted.Text) // as far right as the piece can begin; a shorter prefix leaves a longer suffix
+	return Place{Fate: fate, Splice: fate == Kept && len(hinted.Text) > len(plain.Text) && strings.HasSuffix(hinted.Text, plain.Text[n:])}
+}
