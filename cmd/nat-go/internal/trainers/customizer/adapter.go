@@ -66,24 +66,37 @@ func (a *Adapter) Close() {
 }
 
 // Check makes the namespace in both stores, where the config asks for that; else it makes no request, since the first one
-// of Submit shows the same.
+// of Submit shows the same. A service that refuses to make the namespace may have it, or have no such interface: that is
+// logged, and the next request tells. A token that is refused, or a host that isn't reached, is an error at once.
 func (a *Adapter) Check(ctx context.Context) error {
 	if !a.conf.CreateNamespace {
 		return nil
 	}
 	ns := a.conf.Namespace
-	err := a.ensure(ctx, a.entity, rest.Request{
+	_, err := a.entity.Do(ctx, rest.Request{
 		Op: "create the namespace in the entity store", Method: http.MethodPost, Path: "/v1/namespaces", Accept: "application/json",
 		Body: must(rest.JSON(map[string]string{"id": ns, "description": "NAT finetuning namespace: " + ns})),
-	}, "/v1/namespaces/"+url.PathEscape(ns))
-	if err != nil {
+		OK:   []int{http.StatusConflict}, Harmless: true, Tries: 3,
+	})
+	if err := a.tolerate(err); err != nil {
 		return err
 	}
-	return a.ensure(ctx, a.store, rest.Request{
+	_, err = a.store.Do(ctx, rest.Request{
 		Op: "create the namespace in the data store", Method: http.MethodPost, Path: "/v1/datastore/namespaces", Accept: "*/*",
 		Body: rest.Form(url.Values{"namespace": {ns}}),
-		OK:   []int{http.StatusUnprocessableEntity}, // the data store's other way to say that it exists
-	}, "/v1/datastore/namespaces/"+url.PathEscape(ns))
+		OK:   []int{http.StatusConflict, http.StatusUnprocessableEntity}, // both say that it exists
+	})
+	return a.tolerate(err)
+}
+
+// tolerate passes over an answer that leaves open whether the namespace is there.
+func (a *Adapter) tolerate(err error) error {
+	var e *trainers.Error
+	if err == nil || !errors.As(err, &e) || e.Status == 0 || e.Status == http.StatusUnauthorized {
+		return err
+	}
+	a.env.Log.Warn().Err(err).Msg("going on: the namespace may be there all the same")
+	return nil
 }
 
 // ensure makes a thing that may exist. Where the service refuses to make it, what counts is whether it is there.

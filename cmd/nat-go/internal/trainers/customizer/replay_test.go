@@ -139,9 +139,12 @@ func edit(in []exchange, out outcome) (script []exchange, skip string) {
 		if conf.Hyperparameters.TrainingType == "sft" {
 			return nil, "NAT sends preference rows as sft; we refuse (TestSFTRefusesPreferences)"
 		}
-		// A POST is not repeated by the client library.
+		// A conflict is not asked again, nor a job whose answer was lost.
 		if x.Request.Method == http.MethodPost && x.Request.Headers["x-stainless-retry-count"] > "0" {
-			continue
+			before := in[i-1].Response
+			if before.Status == http.StatusConflict || strings.HasSuffix(x.Request.Target, "/jobs") && before.Status != http.StatusTooManyRequests {
+				continue
+			}
 		}
 		// An empty token sends no header.
 		if strings.TrimSpace(x.Request.Headers["authorization"]) == "Bearer" {
