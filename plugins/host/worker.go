@@ -197,7 +197,7 @@ type attempt struct {
 const maxCredit = 1 << 10
 
 // heldLimit is how many bytes of results wait for Recv before the plugin gets no more credit.
-const heldLimit = 32 << 20
+const heldLimit = 8 << 20
 
 // deadlineError says that the plugin gave no sign of life, or none that helps, for too long.
 type deadlineError struct{ what string }

@@ -94,14 +94,19 @@ func (s *Sorter) Len() int64 { return s.count }
 // Spilled says whether entries were written to disk.
 func (s *Sorter) Spilled() bool { return s.file != nil }
 
+// Sort ends the adding and sorts what is in memory, which All does otherwise: several sorters can do it at the same time.
+func (s *Sorter) Sort() {
+	if !s.sorted {
+		s.sorted = true
+		s.sort()
+	}
+}
+
 // All yields every entry in order. A yielded slice is valid until the next one. An error is yielded once, last. All may be
 // ranged over again, but not within itself, and ends the adding.
 func (s *Sorter) All() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		if !s.sorted {
-			s.sorted = true
-			s.sort()
-		}
+		s.Sort()
 		switch {
 		case s.err != nil:
 			yield(nil, s.err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sync"
 
 	"github.com/zeebo/xxh3"
 
@@ -48,12 +49,27 @@ func NewIndex(rules Rules, tmp string) (*Index, error) {
 
 // Decide applies the rules, once. A split that the user asked for and the data can't give is a *SplitError.
 func (d *Index) Decide() (*Decisions, error) {
+	d.sort()
 	for _, rule := range []func() error{d.dropContradictions, d.dropCopies, d.sample, d.split} {
 		if err := rule(); err != nil {
 			return nil, err
 		}
 	}
 	return &Decisions{of: d.of, Warning: d.warning}, nil
+}
+
+// sort sorts the projections, the largest beside the others.
+func (d *Index) sort() {
+	var other sync.WaitGroup
+	if d.units != nil {
+		other.Go(d.units.Sort)
+	}
+	for _, s := range []*extsort.Sorter{d.pairs, d.copies} {
+		if s != nil {
+			s.Sort()
+		}
+	}
+	other.Wait()
 }
 
 // Index takes in what is to be decided on, an entry a record. It holds the decisions so far and a projection of the entries

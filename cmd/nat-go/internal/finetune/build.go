@@ -82,7 +82,11 @@ func (r *run) build(ctx context.Context) error {
 		return r.feed(ctx, from, items)
 	})
 	g.Go(func() error { return r.gather(ctx, log, from, items) })
-	return g.Wait()
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	r.endBuilders() // their memory is free for what comes next
+	return nil
 }
 
 // feed reads the collection runs and sends their groups to the builders.

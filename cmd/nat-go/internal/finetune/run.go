@@ -88,10 +88,7 @@ type run struct {
 }
 
 func (r *run) close() {
-	for _, s := range r.stages {
-		s.close()
-	}
-	r.processes.close()
+	r.endBuilders()
 	if r.tokenizer != nil {
 		r.tokenizer.Close()
 	}
@@ -102,6 +99,15 @@ func (r *run) close() {
 		r.index.Close()
 	}
 	r.unlock()
+}
+
+// endBuilders ends the builders' sessions and processes.
+func (r *run) endBuilders() {
+	for _, s := range r.stages {
+		s.close()
+	}
+	r.processes.close()
+	r.stages, r.processes = nil, processes{}
 }
 
 // unlock lets others at the run folder.
