@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/plugins/host"
@@ -52,7 +53,7 @@ func TestBadPluginsFailTheirCheck(t *testing.T) {
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			reports[i], errs[i] = Run(t.Context(), Options{Spec: host.Spec{Path: bad, Args: []string{"--how=" + name}}}, nil)
+			reports[i], errs[i] = Run(t.Context(), Options{Spec: host.Spec{Path: bad, Args: []string{"--how=" + name}, DrainTimeout: 300 * time.Millisecond}}, nil)
 		})
 	}
 	wg.Wait()
