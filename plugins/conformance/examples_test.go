@@ -1,0 +1,112 @@
+package conformance
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/plugins/host"
+	"github.com/nat-go/nat-go/plugins/proto"
+)
+
+// skipPython skips a test that needs Python and the package index, or fails it where NATGO_REQUIRE names python.
+func skipPython(t *testing.T, why string) {
+	t.Helper()
+	for _, r := range strings.Split(os.Getenv("NATGO_REQUIRE"), ",") {
+		if strings.TrimSpace(r) == "python" {
+			t.Fatalf("NATGO_REQUIRE=python: %s", why)
+		}
+	}
+	t.Skipf("SKIPPED: the Python example is not tested: %s", why)
+}
+
+// pythonWith returns a Python that has the packages of a requirements file: a virtual environment that is made once and kept.
+func pythonWith(t *testing.T, requirements string) string {
+	t.Helper()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		skipPython(t, "there is no python3")
+	}
+	text, err := os.ReadFile(requirements)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = os.TempDir()
+	}
+	sum := sha256.Sum256(append(text, runtime.GOOS+runtime.GOARCH...))
+	venv := filepath.Join(cache, "nat-go", "venv", hex.EncodeToString(sum[:6]))
+	ready := filepath.Join(venv, "ready")
+	if _, err := os.Stat(ready); err != nil {
+		if out, err := exec.Command(python, "-m", "venv", "--clear", venv).CombinedOutput(); err != nil {
+			skipPython(t, "python3 can't make a virtual environment: "+string(out))
+		}
+		if out, err := exec.Command(filepath.Join(venv, "bin", "pip"), "install", "-q", "--disable-pip-version-check", "-r", requirements).CombinedOutput(); err != nil {
+			skipPython(t, "pip can't install grpcio: "+string(out))
+		}
+		if err := os.WriteFile(ready, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(venv, "bin", "python")
+}
+
+func TestPythonExample(t *testing.T) {
+	dir := filepath.Join("..", "..", "examples", "python-builder")
+	copied, err := os.ReadFile(filepath.Join(dir, "builder.proto"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(copied, proto.Source) {
+		t.Error("examples/python-builder/builder.proto is not the protocol's; copy it again")
+	}
+	main, err := filepath.Abs(filepath.Join(dir, "main.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := host.Spec{Name: "best-of-n", Path: pythonWith(t, filepath.Join(dir, "requirements.txt")), Args: []string{main}}
+	t.Run("conformance", func(t *testing.T) { Test(t, Options{Spec: spec}) })
+	t.Run("records", func(t *testing.T) {
+		k := &kit{opt: Options{Spec: spec}}
+		if err := k.each(t.Context(), nil, func(p *host.Plugin, b host.BuilderInfo) error {
+			rs, err := Build(t.Context(), p, b.Name, []byte(`{"min_score": 0.9}`), sampleGroups(1, builders.UnitExample))
+			if err != nil {
+				return err
+			}
+			if len(rs[0].Records) != 2 {
+				t.Fatalf("%d records", len(rs[0].Records))
+			}
+			d := rs[0].Records[0].(*builders.Demonstration)
+			ms := d.Messages.Messages
+			if len(ms) != 2 || ms[0].Text != "What now, ex0-0, at 0?" || !strings.HasPrefix(ms[1].Text, "Option 1 of ex0-0") || *d.Score != 1 || d.Turn != "turn0" {
+				t.Errorf("%+v", d)
+			}
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The Go example is a module of its own and is built as a stranger builds it.
+func TestGoExample(t *testing.T) {
+	dir := filepath.Join("..", "..", "examples", "go-builder")
+	binary := filepath.Join(t.TempDir(), "length-dpo")
+	for _, args := range [][]string{{"vet", "."}, {"build", "-o", binary, "."}, {"test", "."}} {
+		cmd := exec.Command("go", args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GOWORK=off")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("go %v: %v\n%s", args, err, out)
+		}
+	}
+	Test(t, Options{Spec: host.Spec{Name: "length-dpo", Path: binary}})
+}
