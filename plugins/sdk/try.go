@@ -163,6 +163,9 @@ func number(raw json.Raw, key string) (float64, bool) {
 	return v.Float64()
 }
 
+// Printer writes what a builder emits of a group as JSON lines, references resolved.
+func Printer(w io.Writer, g *ttc.Group) builders.Output { return printer{w, g} }
+
 // printer writes what a builder emits, references resolved.
 type printer struct {
 	w io.Writer

@@ -53,12 +53,14 @@ func newRootCmd() *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newChatCmd())
 	root.AddCommand(newSchemaCmd(finetune.Types))
-	root.AddCommand(newValidateCmd(finetune.Types, nil))
+	root.AddCommand(newValidateCmd(finetune.Types, checkPluginBlocks))
 	root.AddCommand(newFinetuneCmd())
 	root.AddCommand(newInitCmd())
 	root.AddCommand(newDatasetCmd())
 	root.AddCommand(newExplainCmd())
 	root.AddCommand(newFormatsCmd())
+	root.AddCommand(newBuildersCmd())
+	root.AddCommand(newPluginsCmd())
 	root.AddCommand(newPluginServeCmd())
 	root.AddCommand(newVersionCmd())
 	for _, c := range root.Commands() {

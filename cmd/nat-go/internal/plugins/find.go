@@ -1,0 +1,109 @@
+package plugins
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
+	"github.com/nat-go/nat-go/plugins/host"
+	"github.com/nat-go/nat-go/plugins/sdk"
+)
+
+// prefix is what the names of plugins' files start with where they are found by name.
+const prefix = "nat-go-builder-"
+
+// Found is a plugin's program.
+type Found struct {
+	Name string `json:"name"`
+	Path string `json:"path"`
+	Via  string `json:"via"` // "config", "plugin folder", "PATH"
+}
+
+// Folder is the user's plugin folder.
+func Folder() (string, error) {
+	dir, err := os.UserConfigDir()
+	if x := os.Getenv("XDG_CONFIG_HOME"); x == "" && err == nil {
+		if home, homeErr := os.UserHomeDir(); homeErr == nil {
+			dir = filepath.Join(home, ".config") // the same on macOS
+		}
+	}
+	return filepath.Join(dir, "nat-go", "plugins"), err
+}
+
+// Find returns a plugin's program: path where it is given, else by name.
+func Find(name, path string) (Found, error) {
+	if path != "" {
+		return Found{name, path, "config"}, nil
+	}
+	if strings.ContainsRune(name, filepath.Separator) {
+		return Found{}, fmt.Errorf("%q is no name of a plugin", name)
+	}
+	folder, err := Folder()
+	if err == nil {
+		for _, file := range []string{prefix + name, name} {
+			if p := filepath.Join(folder, file); executable(p) {
+				return Found{name, p, "plugin folder"}, nil
+			}
+		}
+	}
+	if p, err := exec.LookPath(prefix + name); err == nil {
+		return Found{name, p, "PATH"}, nil
+	}
+	return Found{}, fmt.Errorf("there is no plugin %q: give its path under plugins, or put %s%s into %s or on PATH", name, prefix, name, folder)
+}
+
+// Installed lists what can be found by name.
+func Installed() []Found {
+	var out []Found
+	seen := map[string]bool{}
+	add := func(dir, via string, bare bool) {
+		files, _ := os.ReadDir(dir)
+		for _, f := range files {
+			name, prefixed := strings.CutPrefix(f.Name(), prefix)
+			if p := filepath.Join(dir, f.Name()); (prefixed || bare) && !seen[name] && executable(p) {
+				seen[name] = true
+				out = append(out, Found{name, p, via})
+			}
+		}
+	}
+	if folder, err := Folder(); err == nil {
+		add(folder, "plugin folder", true)
+	}
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		add(dir, "PATH", false)
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
+	return out
+}
+
+func executable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
+}
+
+// Spec is how to run a plugin: as the configuration says, found by name where it says nothing, with the checksum of the
+// configuration or the lock.
+func Spec(name string, configured []config.Plugin, lock *Lock) (host.Spec, error) {
+	c := config.Plugin{Name: name}
+	for _, p := range configured {
+		if p.Name == name {
+			c = p
+		}
+	}
+	found, err := Find(name, c.Path)
+	if err != nil {
+		return host.Spec{}, err
+	}
+	spec := host.Spec{
+		Name: name, Path: found.Path, Args: c.Args, SHA256: c.SHA256, Env: c.Env, Instances: c.Instances,
+		StartTimeout: c.StartTimeout, BatchTimeout: c.Timeout, Memory: int64(c.Memory), Reattach: sdk.ReattachAddress(name),
+	}
+	if spec.Reattach == "" {
+		err = lock.pin(&spec)
+	}
+	return spec, err
+}

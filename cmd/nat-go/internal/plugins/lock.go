@@ -1,0 +1,156 @@
+package plugins
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sort"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/plugins/host"
+	"github.com/nat-go/nat-go/plugins/wire"
+)
+
+// LockFile is the name of the lock file.
+const LockFile = "nat-go.lock"
+
+// Lock is the content of nat-go.lock.
+type Lock struct {
+	Version int               `yaml:"version"`
+	Plugins map[string]*Entry `yaml:"plugins"`
+
+	path string
+}
+
+// Entry is a locked plugin.
+type Entry struct {
+	Version  string            `yaml:"version" json:"version"`
+	SHA256   map[string]string `yaml:"sha256" json:"sha256"` // by platform: linux/amd64
+	Protocol string            `yaml:"protocol" json:"protocol"`
+	Schema   string            `yaml:"schema" json:"schema"`     // digest of the builders and their settings
+	Builders map[string]string `yaml:"builders" json:"builders"` // JSON Schema of each builder's settings
+}
+
+const lockVersion = 1
+
+// platform is what checksums are kept by.
+var platform = runtime.GOOS + "/" + runtime.GOARCH
+
+// ReadLock reads the lock file of a folder; a missing one is empty.
+func ReadLock(dir string) (*Lock, error) {
+	l := &Lock{Version: lockVersion, Plugins: map[string]*Entry{}, path: filepath.Join(dir, LockFile)}
+	text, err := os.ReadFile(l.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return l, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	dec.KnownFields(true)
+	if err := dec.Decode(l); err != nil {
+		return nil, fmt.Errorf("%s can't be read: %w; `nat-go plugins lock` writes it anew", l.path, err)
+	}
+	if l.Version != lockVersion {
+		return nil, fmt.Errorf("%s has version %d; this nat-go knows %d: use the nat-go that wrote it, or write it anew with `nat-go plugins lock`", l.path, l.Version, lockVersion)
+	}
+	if l.Plugins == nil {
+		l.Plugins = map[string]*Entry{}
+	}
+	for name, e := range l.Plugins {
+		if e == nil {
+			return nil, fmt.Errorf("%s: the entry of plugin %s is empty; `nat-go plugins lock` writes it anew", l.path, name)
+		}
+	}
+	return l, nil
+}
+
+// Write writes the lock file.
+func (l *Lock) Write() error {
+	var b bytes.Buffer
+	b.WriteString("# Written by `nat-go plugins lock`. Keep it beside the configuration, under version control.\n")
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(2)
+	if err := enc.Encode(l); err != nil {
+		return err
+	}
+	return durable.WriteFile(l.path, b.Bytes())
+}
+
+// Path is where the lock file lies.
+func (l *Lock) Path() string { return l.path }
+
+// pin gives a plugin the checksum that it is locked with.
+func (l *Lock) pin(spec *host.Spec) error {
+	if l == nil || l.Plugins[spec.Name] == nil {
+		return nil
+	}
+	locked, ok := l.Plugins[spec.Name].SHA256[platform]
+	switch {
+	case !ok:
+		return fmt.Errorf("%s has no checksum of plugin %s for %s; `nat-go plugins lock` adds it", l.path, spec.Name, platform)
+	case spec.SHA256 != "" && !strings.EqualFold(spec.SHA256, locked):
+		return fmt.Errorf("plugin %s has sha256 %s in the configuration and %s in %s: correct the one that is wrong, or run `nat-go plugins lock`", spec.Name, spec.SHA256, locked, l.path)
+	}
+	spec.SHA256 = locked
+	return nil
+}
+
+// Check compares a running plugin with what is locked.
+func (l *Lock) Check(name string, p *host.Plugin) error {
+	if l == nil || l.Plugins[name] == nil {
+		return nil
+	}
+	e, now := l.Plugins[name], describe(p)
+	for _, c := range []struct{ what, locked, now string }{
+		{"version", e.Version, now.Version}, {"protocol", e.Protocol, now.Protocol}, {"schema digest", e.Schema, now.Schema},
+	} {
+		if c.locked != c.now {
+			return fmt.Errorf("plugin %s has %s %s; %s has %s: if the change is meant, run `nat-go plugins lock`", name, c.what, c.now, l.path, c.locked)
+		}
+	}
+	return nil
+}
+
+// Add locks a running plugin, whose program has the checksum sum. Checksums of other platforms stay while the version does.
+func (l *Lock) Add(name string, p *host.Plugin, sum string) {
+	e := describe(p)
+	e.SHA256 = map[string]string{}
+	if old := l.Plugins[name]; old != nil && old.Version == e.Version {
+		for k, v := range old.SHA256 {
+			e.SHA256[k] = v
+		}
+	}
+	e.SHA256[platform] = sum
+	l.Plugins[name] = e
+}
+
+func describe(p *host.Plugin) *Entry {
+	e := &Entry{Version: p.Version(), Protocol: fmt.Sprintf("%d.%d", wire.ProtocolVersion, p.ProtocolMinor()), Builders: map[string]string{}}
+	var lines []string
+	for _, b := range p.Describe() {
+		e.Builders[b.Name] = string(b.ConfigSchema)
+		lines = append(lines, fmt.Sprintf("%q %s %v %q", b.Name, b.Unit, b.Kinds, b.ConfigSchema))
+	}
+	sort.Strings(lines)
+	sum := sha256.Sum256([]byte(strings.Join(lines, "\n")))
+	e.Schema = hex.EncodeToString(sum[:8])
+	return e
+}
+
+// SchemaOf returns the locked schema of a builder's settings.
+func (l *Lock) SchemaOf(plugin, builder string) ([]byte, bool) {
+	if l == nil || l.Plugins[plugin] == nil {
+		return nil, false
+	}
+	s, ok := l.Plugins[plugin].Builders[builder]
+	return []byte(s), ok
+}

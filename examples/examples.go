@@ -1,0 +1,9 @@
+// Package examples holds the example plugin that `nat-go builders new --lang python` starts from.
+package examples
+
+import "embed"
+
+// Python is the folder python-builder.
+//
+//go:embed python-builder/main.py python-builder/requirements.txt
+var Python embed.FS
