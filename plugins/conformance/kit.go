@@ -138,18 +138,25 @@ func (k *kit) groups(unit builders.Unit) []*ttc.Group {
 	return sampleGroups(12, unit)
 }
 
-// each runs a check for every builder of a plugin.
+// each runs a check for every builder of a plugin. It is skipped if it is for all of them.
 func (k *kit) each(ctx context.Context, change func(*host.Spec), f func(*host.Plugin, host.BuilderInfo) error) error {
 	return k.with(ctx, change, func(p *host.Plugin) error {
+		var skipped error
+		n := 0
 		for _, b := range p.Describe() {
-			if err := f(p, b); err != nil {
-				if skip := skipError(""); errors.As(err, &skip) {
-					return err
-				}
+			err := f(p, b)
+			var skip skipError
+			if errors.As(err, &skip) {
+				skipped = skip
+				n++
+			} else if err != nil {
 				return fmt.Errorf("builder %s: %w", b.Name, err)
 			}
 		}
-		return nil
+		if n < len(p.Describe()) {
+			return nil
+		}
+		return skipped
 	})
 }
 

@@ -53,7 +53,7 @@ func sampleExample(id, task string, row int) *ttc.Example {
 		for c := range 4 {
 			index := int64(turn)
 			ex.Candidates = append(ex.Candidates, ttc.Candidate{
-				Step: "move", Turn: fmt.Sprintf("turn%d", turn), TurnIndex: &index, Index: int64(c), Prompt: ttc.Prompt{Text: fmt.Sprintf("What now, %s, at %d?", id, turn)},
+				Step: "dpo_candidate_move", Turn: fmt.Sprintf("turn%d", turn), TurnIndex: &index, Index: int64(c), Prompt: ttc.Prompt{Text: fmt.Sprintf("What now, %s, at %d?", id, turn)},
 				Output: fmt.Sprintf("Option %d of %s: %s", c, id, strings.Repeat("go on. ", c+1)), Score: float64((c*7+row+turn)%4) / 3, Metadata: json.Raw(`{"source":"sample"}`),
 			})
 		}
