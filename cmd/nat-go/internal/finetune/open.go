@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/nat-go/nat-go/builders"
@@ -12,6 +13,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
@@ -43,7 +45,11 @@ func (r *run) open(ctx context.Context) error {
 			return exit.Environmentf("can't write the run's config.yml: %w", err)
 		}
 	}
-	r.processes = processes{env: r.env, started: map[string]*host.Plugin{}}
+	lock, err := plugins.ReadLock(filepath.Dir(r.plan.NATConfig))
+	if err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	r.processes = processes{env: r.env, lock: lock, started: map[string]*host.Plugin{}}
 	for _, b := range r.plan.config.Selected() {
 		s, err := r.openStage(ctx, b)
 		if err != nil {
@@ -136,6 +142,7 @@ func splitType(typ string) (program, builder string) {
 // processes are the plugins of a run, each started once.
 type processes struct {
 	env     Env
+	lock    *plugins.Lock
 	started map[string]*host.Plugin
 }
 
@@ -146,7 +153,7 @@ func (p *processes) start(ctx context.Context, name string, c *config.Config) (*
 	spec := host.Spec{Name: name, Path: p.env.Self, Args: []string{"plugin-serve"}}
 	if name != builtinPlugin {
 		var err error
-		if spec, err = pluginSpec(name, c); err != nil {
+		if spec, err = plugins.Spec(name, c.Plugins, p.lock); err != nil {
 			return nil, err
 		}
 	}
@@ -154,19 +161,12 @@ func (p *processes) start(ctx context.Context, name string, c *config.Config) (*
 	if err != nil {
 		return nil, err
 	}
+	if err := p.lock.Check(name, started); err != nil {
+		started.Close()
+		return nil, err
+	}
 	p.started[name] = started
 	return started, nil
-}
-
-// pluginSpec is how a third party's plugin is run.
-func pluginSpec(name string, c *config.Config) (host.Spec, error) {
-	for _, p := range c.Plugins {
-		if p.Name == name {
-			return host.Spec{Name: name, Path: p.Path, Args: p.Args, SHA256: p.SHA256, Env: p.Env, Instances: p.Instances,
-				StartTimeout: p.StartTimeout, BatchTimeout: p.Timeout, Memory: int64(p.Memory)}, nil
-		}
-	}
-	return host.Spec{}, fmt.Errorf("there is no plugin %q: add it under plugins, with its path", name)
 }
 
 func (p *processes) close() {

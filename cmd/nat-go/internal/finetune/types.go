@@ -3,6 +3,7 @@ package finetune
 import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/kinds"
 	"github.com/nat-go/nat-go/collator/rows"
@@ -27,6 +28,10 @@ func Types() config.Types {
 			tracesType:     {Doc: "agent runs in the OpenAI chat format, as JSON lines or one array", Config: &traces.Config{}},
 		},
 		Builders: map[string]config.Component{},
+		HasPlugin: func(name string) bool {
+			_, err := plugins.Find(name, "")
+			return err == nil
+		},
 		Trainers: map[string]config.Component{
 			trainers.TrainerType: {Doc: "collect, then hand over to a trainer adapter", Config: &trainers.NemoCustomizerTrainer{}},
 		},
