@@ -154,7 +154,7 @@ type Distillation struct {
 type Site struct {
 	Call    int    // the assistant message that made the call
 	CallSeq int    // which of its tool calls
-	Result  int    // the tool message that shows the error
+	Result  int    // the tool message that shows the error; -1 where there is none and the call itself shows it (FailedTurn only)
 	Target  Target // which turn is distilled
 	Tool    string // name of the tool called
 	Error   string // class of the error: "arguments_not_json", "unknown_tool", "schema", "tool_error", ...

@@ -47,6 +47,28 @@ const (
 	BelowMinScore  Reason = "below_min_score"
 	NotBest        Reason = "not_best"
 	NothingTrained Reason = "nothing_to_train"
+	FewRollouts    Reason = "few_rollouts"
+	EqualRewards   Reason = "equal_rewards"
+)
+
+// Reasons of error sites: why a failed call makes no site.
+const (
+	HintContainsTarget Reason = "hint_contains_target"
+	HintFailed         Reason = "hint_failed"
+	HintNotAllowed     Reason = "hint_not_allowed"
+	HintTooLong        Reason = "hint_too_long"
+	NextTurnFails      Reason = "next_turn_fails"
+	NoErrorSite        Reason = "no_error_site"
+	NoHint             Reason = "no_hint"
+	NoNextTurn         Reason = "no_next_turn"
+	NoRepair           Reason = "no_repair"
+	NoResult           Reason = "no_result"
+	NoSiteLeft         Reason = "no_site_left"
+	OrphanResult       Reason = "orphan_result"
+	RepeatedFailure    Reason = "repeated_failure"
+	SiteBudget         Reason = "site_budget"
+	TransientError     Reason = "transient_error"
+	TurnNotSampled     Reason = "turn_not_sampled"
 )
 
 // Reasons of the host: what a builder or its process did.
@@ -146,6 +168,25 @@ var codes = []Code{
 	{"below_min_score", "build", "The score does not reach min_score.", "Lower min_score if you want weaker examples."},
 	{"not_best", "build", "Others of the same task or turn score better, and only the best n are imitated.", "Raise n."},
 	{"nothing_to_train", "build", "The conversation has no turn that the model is known or assumed to have produced, or none that the loss policy trains.", "See assume_sampled of the source and the builder's train setting."},
+	{"few_rollouts", "build", "The task has fewer scored rollouts than min_rollouts; it is left out whole.", "Sample more rollouts, or lower min_rollouts."},
+	{"equal_rewards", "build", "All rewards of the task are equal, so every advantage is zero; it is left out whole (drop_equal_rewards).", "Nothing."},
+
+	{"hint_contains_target", "build", "The hint repeats a run of words or tokens of the very turn it is for; such a teacher copies instead of judging.", "Write the hint without the answer, or raise hints.leak_run."},
+	{"hint_failed", "build", "The source of hints failed at this site: a rule's template could not be rendered, or the hint command hung, ended or answered nonsense.", "See the detail. A failure of the command is kept in its answers' file; remove the line there to ask again."},
+	{"hint_not_allowed", "build", "The only hint for this site is of a kind that hints.allow does not have. Hindsight teaches guessing where the model could not have known.", "Write a rule that says what the model could have known; or add hindsight to hints.allow."},
+	{"hint_too_long", "build", "The hint is longer than hints.max_chars.", "Shorten it, or raise the limit."},
+	{"next_turn_fails", "build", "The turn after the error failed, too, and is a site itself; it is no example of what to do.", "Nothing."},
+	{"no_error_site", "build", "No tool call of the example failed, as far as the detectors can tell.", "Nothing; where errors were missed, add a pattern to detect.match."},
+	{"no_hint", "build", "No source had a hint for this failed call.", "Add a rule for its class or text (hints.rules), or a source."},
+	{"no_next_turn", "build", "After the error no turn of the model follows before the user speaks or the conversation ends.", "Nothing, or set target: failed_turn."},
+	{"no_repair", "build", "No later call of the same tool made the failed one good, with other arguments, before the user spoke.", "Nothing."},
+	{"no_result", "build", "The call has no result, so there is no place after it for a hint.", "Nothing, or set target: failed_turn."},
+	{"no_site_left", "build", "Calls of the example failed, but none makes a site; each is listed with its own reason.", "See the drops of unit site."},
+	{"orphan_result", "build", "A result that shows an error belongs to no call: no call before it has its id.", "Check how the trace was recorded."},
+	{"repeated_failure", "build", "The same call failed in the same way just before; it counts once.", "Nothing."},
+	{"site_budget", "build", "The example has more sites than max_sites_per_example.", "Raise the limit."},
+	{"transient_error", "build", "A timeout, too many requests or a server that failed says nothing about the call.", "Nothing."},
+	{"turn_not_sampled", "build", "The target turn was not produced by the model in this rollout (few-shot, copied, injected), so it is never trained.", "Nothing."},
 
 	{"builder_failed", "build", "The builder reported an error for this group; other builders' records of it stand.", "See the detail; run `nat-go builders try` on the group."},
 	{"no_candidates", "build", "The example has nothing to build from: no candidate that could be read, no message.", "See what was dropped of its steps; the workflow may have raised on it."},

@@ -6,6 +6,8 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/dpo"
 	"github.com/nat-go/nat-go/builders/dpo/natcompat"
+	"github.com/nat-go/nat-go/builders/grpo"
+	"github.com/nat-go/nat-go/builders/sdpo"
 	"github.com/nat-go/nat-go/builders/sft"
 	"github.com/nat-go/nat-go/plugins/sdk"
 )
@@ -23,6 +25,8 @@ const natDPO = "dpo_traj_builder.natcompat"
 func List() []sdk.Factory {
 	return []sdk.Factory{
 		sdk.New(dpo.Info(), func(c *dpo.Config) (builders.Builder, error) { return dpo.New(*c) }),
+		sdk.New(grpo.Info(), func(c *grpo.Config) (builders.Builder, error) { return grpo.New(*c) }),
+		sdk.New(sdpo.Info(), func(c *sdpo.Config) (builders.Builder, error) { return sdpo.New(*c) }),
 		sdk.New(sft.Info(), func(c *sft.Config) (builders.Builder, error) { return sft.New(*c) }),
 	}
 }

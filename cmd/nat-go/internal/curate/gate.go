@@ -118,10 +118,15 @@ func gateDistillation(d *builders.Distillation, p builders.Passage) fault {
 
 func siteFault(nodes []ttc.Node, s builders.Site) fault {
 	within := func(i int) bool { return i >= 0 && i < len(nodes) }
-	if !within(s.Call) || !within(s.Result) || s.Call >= s.Result {
+	result := &chat.Message{Role: "tool"} // of a call that shows by itself that it failed
+	switch {
+	case s.Result == -1 && s.Target == builders.FailedTurn && within(s.Call):
+	case !within(s.Call) || !within(s.Result) || s.Call >= s.Result:
 		return faultf(ledger.BadRecord, "call %d and result %d among %d messages", s.Call, s.Result, len(nodes))
+	default:
+		result = &nodes[s.Result].Message
 	}
-	call, result := &nodes[s.Call].Message, &nodes[s.Result].Message
+	call := &nodes[s.Call].Message
 	switch {
 	case call.Role != "assistant" || s.CallSeq < 0 || s.CallSeq >= len(call.ToolCalls):
 		return faultf(ledger.BadRoles, "message %d makes no tool call %d", s.Call, s.CallSeq)

@@ -81,6 +81,9 @@ func (s *stage) settle(b *recordlog.Builder, index, first int, res *stageResult)
 	for _, r := range res.Records {
 		head := *r.Header()
 		rebase(r, first)
+		if d, ok := r.(*builders.Distillation); ok {
+			b.Account(ledger.Build, unitSite, int64(len(d.Sites)), int64(len(d.Sites)))
+		}
 		if err := b.Record(index, r); err != nil {
 			b.Account(ledger.Build, "record", 1, 0)
 			b.Drop(s.place(g, head.Example, ledger.Drop{Reason: ledger.BadReference, Unit: "record", Turn: head.Turn, Index: -1, Detail: err.Error()}))
@@ -118,6 +121,7 @@ func firstLine(err error) string {
 const (
 	unitCandidate = "candidate"
 	unitExample   = "example"
+	unitSite      = "site"
 )
 
 // settlement is a builder's account of one group.

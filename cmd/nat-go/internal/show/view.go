@@ -95,8 +95,12 @@ func site(i int, s builders.Site) string {
 	if s.HintKind == builders.Hindsight {
 		kind = "hindsight"
 	}
-	return fmt.Sprintf("site %d: %s by the call of %s in message %d, seen in message %d; target %s; hint (%s, %s): %s",
-		i, s.Error, s.Tool, s.Call, s.Result, target, s.HintSource, kind, s.Hint)
+	seen := fmt.Sprintf("seen in message %d", s.Result)
+	if s.Result < 0 {
+		seen = "without a result"
+	}
+	return fmt.Sprintf("site %d: %s by the call of %s in message %d, %s; target %s; hint (%s, %s): %s",
+		i, s.Error, s.Tool, s.Call, seen, target, s.HintSource, kind, s.Hint)
 }
 
 // Row is the view of a row of a file. The origin may be nil.

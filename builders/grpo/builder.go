@@ -1,0 +1,124 @@
+package grpo
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// Info describes the builder.
+func Info() builders.Info {
+	cfg := DefaultConfig()
+	return builders.Info{
+		Name: "grpo_traj_builder", Version: "1.0.0", Stability: "stable",
+		Doc:  "rollouts with their rewards, grouped by task",
+		Unit: builders.UnitTask, Kinds: []builders.Kind{builders.KindRollout}, Config: &cfg,
+	}
+}
+
+// Builder hands on rollouts. Build may be called from several goroutines.
+type Builder struct{ cfg Config }
+
+var _ builders.Builder = (*Builder)(nil)
+
+// New returns a builder, or what is wrong with its configuration.
+func New(cfg Config) (*Builder, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	return &Builder{cfg}, nil
+}
+
+// Build emits a record for each branch of each rollout of the task.
+func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) error {
+	task, detail := b.judge(g)
+	for e, ex := range g.Examples {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		why, what := task, detail
+		if why == "" {
+			why, what = b.rollout(ex)
+		}
+		if why != "" {
+			d := ledger.Drop{Stage: ledger.Build, Reason: why, Unit: "example", Run: ex.Run, Example: ex.ID, Index: -1, File: ex.File, Offset: ex.Offset, Detail: what}
+			if err := out.Drop(d); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := emit(g, e, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// judge says why a whole task is left out.
+func (b *Builder) judge(g *ttc.Group) (why ledger.Reason, detail string) {
+	scored, equal, first := 0, true, 0.0
+	for _, ex := range g.Examples {
+		if !isScored(ex) {
+			continue
+		}
+		if scored++; scored == 1 {
+			first = *ex.Reward
+		}
+		equal = equal && *ex.Reward == first
+	}
+	switch {
+	case scored < b.cfg.MinRollouts && b.cfg.MinRollouts > 1:
+		return ledger.FewRollouts, fmt.Sprintf("%d scored rollouts; min_rollouts is %d", scored, b.cfg.MinRollouts)
+	case b.cfg.NeedSpread && equal:
+		return ledger.EqualRewards, fmt.Sprintf("%d scored rollouts", scored)
+	}
+	return "", ""
+}
+
+// rollout says why a rollout is left out of its task.
+func (b *Builder) rollout(ex *ttc.Example) (why ledger.Reason, detail string) {
+	switch {
+	case !sampled(&ex.Graph):
+		return ledger.NothingTrained, ""
+	case ex.Reward != nil && !isScored(ex):
+		return ledger.NonFiniteScore, fmt.Sprintf("reward %v", *ex.Reward)
+	case ex.Reward == nil && b.cfg.NeedReward:
+		return ledger.NoReward, ""
+	}
+	return "", ""
+}
+
+func isScored(ex *ttc.Example) bool {
+	return ex.Reward != nil && !math.IsNaN(*ex.Reward) && !math.IsInf(*ex.Reward, 0)
+}
+
+func sampled(g *ttc.Graph) bool {
+	for i := range g.Nodes {
+		if g.Nodes[i].Message.Role == "assistant" && g.Nodes[i].Sampled != ttc.No {
+			return true
+		}
+	}
+	return false
+}
+
+func emit(g *ttc.Group, e int, out builders.Output) error {
+	ex := g.Examples[e]
+	task := ex.Task
+	if task == "" {
+		task = ex.ID
+	}
+	for _, leaf := range ex.Graph.Leaves() {
+		if err := out.Record(&builders.Rollout{
+			Head:     builders.Head{Example: e},
+			Messages: builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Example: e, Last: leaf}},
+			Reward:   ex.Reward, Task: task,
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,276 @@
+package sdpo
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// Info describes the builder. Its unit is the task, since the hint source success looks at siblings.
+func Info() builders.Info {
+	cfg := DefaultConfig()
+	return builders.Info{
+		Name: "sdpo_traj_builder", Version: "1.0.0", Stability: "beta",
+		Doc:  "failed tool calls with a hint each, for self-distillation; or the pairs and demonstrations they give",
+		Unit: builders.UnitTask, Kinds: []builders.Kind{builders.KindDistillation, builders.KindPreference, builders.KindDemonstration}, Config: &cfg,
+	}
+}
+
+// Builder finds error sites and hints. Build may be called from several goroutines.
+type Builder struct {
+	cfg      Config
+	detector *detector
+	checker  *checker
+	sources  []source
+	siblings bool // a source looks at them
+}
+
+var _ builders.Builder = (*Builder)(nil)
+
+// New returns a builder, or what is wrong with its configuration.
+func New(cfg Config) (*Builder, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	d, err := newDetector(&cfg.Detect)
+	if err != nil {
+		return nil, err
+	}
+	b := &Builder{cfg: cfg, detector: d, checker: newChecker(&cfg.Detect)}
+	rules, err := newRules(cfg.Hints.Rules)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range cfg.Hints.Sources {
+		switch name {
+		case sourceRules:
+			b.sources = append(b.sources, rules)
+		case sourceSchema:
+			b.sources = append(b.sources, schemaSource{})
+		case sourceFeedback:
+			b.sources = append(b.sources, feedbackSource{})
+		case sourceSuccess:
+			b.sources, b.siblings = append(b.sources, successSource{}), true
+		case sourceCommand:
+			b.sources = append(b.sources, newCommand(*cfg.Hints.Command))
+		default:
+			return nil, fmt.Errorf("hints.sources: there is no source %q", name)
+		}
+	}
+	return b, nil
+}
+
+// Build finds the sites of each example of the group.
+func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) error {
+	traces := make([][]*trace, len(g.Examples))
+	var sb siblings
+	if b.siblings {
+		sb.byPrompt = map[xxh3.Uint128][]*chat.ToolCall{}
+	}
+	for e, ex := range g.Examples {
+		for _, leaf := range ex.Graph.Leaves() {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			t := b.read(ex, ex.Graph.Branch(leaf))
+			traces[e] = append(traces[e], t)
+			if b.siblings {
+				sb.learn(t)
+			}
+		}
+		if !b.siblings { // then there is no need to hold them all
+			if err := b.example(ctx, g, e, traces[e], &sb, out); err != nil {
+				return err
+			}
+			traces[e] = nil
+		}
+	}
+	if b.siblings {
+		for e := range g.Examples {
+			if err := b.example(ctx, g, e, traces[e], &sb, out); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// work is what is under way for one example.
+type work struct {
+	*Builder
+	ctx      context.Context
+	out      builders.Output
+	group    *ttc.Group
+	at       int // of the example
+	siblings *siblings
+	seen     map[[2]int]bool // calls, by node and place in it, met in a branch before
+	sites    int
+	records  int
+	failures int
+}
+
+func (b *Builder) example(ctx context.Context, g *ttc.Group, e int, traces []*trace, sb *siblings, out builders.Output) error {
+	w := &work{Builder: b, ctx: ctx, out: out, group: g, at: e, siblings: sb, seen: map[[2]int]bool{}}
+	for _, t := range traces {
+		if err := w.trace(t); err != nil {
+			return err
+		}
+	}
+	if w.records > 0 {
+		return nil
+	}
+	d := w.drop("example", ledger.NoErrorSite, -1)
+	if w.failures > 0 {
+		d.Reason = ledger.NoSiteLeft
+	}
+	return out.Drop(d)
+}
+
+// trace makes records of the failures of a branch that were not in a branch before.
+func (w *work) trace(t *trace) error {
+	if err := w.countOrphans(t); err != nil {
+		return err
+	}
+	var sites []builders.Site
+	last := 0 // place of the last message that a site needs
+	for i := range t.failures {
+		f := &t.failures[i]
+		key := [2]int{t.nodes[f.turn], f.seq}
+		if w.seen[key] {
+			continue
+		}
+		w.seen[key] = true
+		w.failures++
+		if why := setAside(f); why != "" {
+			if err := w.dropSite(f, why, ""); err != nil {
+				return err
+			}
+			continue
+		}
+		if w.cfg.emits(emitDistillation) {
+			for _, target := range w.cfg.targets() {
+				s, err := w.site(t, f, target)
+				if err != nil {
+					return err
+				}
+				if s == nil {
+					continue
+				}
+				sites = append(sites, *s)
+				last = max(last, f.turn, f.result)
+				if target == builders.NextTurn {
+					last = max(last, t.nextTurn(f.result))
+				}
+			}
+		}
+		if err := w.repair(t, f); err != nil {
+			return err
+		}
+	}
+	if len(sites) == 0 {
+		return nil
+	}
+	w.records++
+	return w.out.Record(&builders.Distillation{
+		Head:     builders.Head{Example: w.at},
+		Messages: builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Example: w.at, Last: t.nodes[last]}},
+		Sites:    sites,
+	})
+}
+
+// setAside says why a failure is no site, whatever the target.
+func setAside(f *failure) ledger.Reason {
+	switch {
+	case f.transient:
+		return ledger.TransientError
+	case f.repeated:
+		return ledger.RepeatedFailure
+	}
+	return ""
+}
+
+// site finds the target and the hint of a failure. It returns nil where something is missing, and drops the site.
+func (w *work) site(t *trace, f *failure, target builders.Target) (*builders.Site, error) {
+	s, why := t.locate(f, target)
+	detail := ""
+	var h hint
+	switch {
+	case why != "":
+	case w.sites >= w.cfg.MaxSites:
+		why = ledger.SiteBudget
+	default:
+		h, why, detail = w.hintFor(w.ctx, &s, w.siblings)
+		if err := w.ctx.Err(); err != nil {
+			return nil, err
+		}
+	}
+	if why != "" {
+		return nil, w.dropSite(f, why, detail)
+	}
+	w.sites++
+	kind := "knowable"
+	if h.kind == builders.Hindsight {
+		kind = "hindsight"
+	}
+	if err := w.out.Count("sites_"+f.class+"_"+h.source+"_"+kind, 1); err != nil {
+		return nil, err
+	}
+	return &builders.Site{
+		Call: f.turn, CallSeq: f.seq, Result: f.result, Target: target, Tool: f.made.Name, Error: f.class,
+		Hint: h.text, HintSource: h.source, HintKind: h.kind,
+	}, nil
+}
+
+// countOrphans books results that belong to no call: one that shows an error is a site that was lost.
+func (w *work) countOrphans(t *trace) error {
+	for _, at := range t.orphans {
+		key := [2]int{t.nodes[at], -1}
+		if w.seen[key] {
+			continue
+		}
+		w.seen[key] = true
+		if class := w.detector.result(t.walk[at].Message.Name, t.walk[at]); class != "" {
+			d := w.drop("site", ledger.OrphanResult, at)
+			d.Detail = class
+			if err := w.out.Drop(d); err != nil {
+				return err
+			}
+			w.failures++
+			continue
+		}
+		if err := w.out.Count("orphan_results", 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *work) dropSite(f *failure, why ledger.Reason, detail string) error {
+	d := w.drop("site", why, f.turn)
+	d.Detail = fmt.Sprintf("%s by the call of %s", f.class, brief(f.made.Name))
+	if detail != "" {
+		d.Detail += ": " + brief(detail)
+	}
+	return w.out.Drop(d)
+}
+
+func (w *work) drop(unit string, why ledger.Reason, index int) ledger.Drop {
+	ex := w.group.Examples[w.at]
+	return ledger.Drop{Stage: ledger.Build, Reason: why, Unit: unit, Run: ex.Run, Example: ex.ID, Index: index, File: ex.File, Offset: ex.Offset}
+}
+
+// brief is the start of a text, for one line.
+func brief(s string) string {
+	const most = 160
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "..."
+}

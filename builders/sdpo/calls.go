@@ -1,0 +1,86 @@
+package sdpo
+
+import (
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+)
+
+// call is a tool call on a walk and what came of it. Indices are places on the walk.
+type call struct {
+	turn   int // the assistant message
+	seq    int // which of its calls
+	result int // the first tool message that answers it, -1 where none does
+	made   *chat.ToolCall
+}
+
+// isResult says whether a message is what a tool gave back.
+func isResult(m *chat.Message) bool { return m.Role == "tool" || m.Role == "function" }
+
+// link finds the calls of a walk, in order, with their results. A result belongs to the nearest preceding call with its id:
+// ids repeat within real traces. Of parallel calls with one id the first without a result is meant. A result without an id
+// belongs to the first call without a result of the turn just before it. orphans are the results that belong to no call.
+func link(walk []*ttc.Node) (calls []call, orphans []int) {
+	byID := map[string][]int{} // calls of the last turn that used the id
+	var turn []int             // calls of the last turn
+	for at, n := range walk {
+		m := &n.Message
+		switch {
+		case m.Role == "assistant":
+			turn = nil
+			fresh := map[string]bool{}
+			for seq := range m.ToolCalls {
+				made := &m.ToolCalls[seq]
+				if !fresh[made.ID] {
+					fresh[made.ID] = true
+					byID[made.ID] = nil
+				}
+				byID[made.ID] = append(byID[made.ID], len(calls))
+				turn = append(turn, len(calls))
+				calls = append(calls, call{turn: at, seq: seq, result: -1, made: made})
+			}
+		case isResult(m):
+			among := turn
+			if m.ToolCallID != "" {
+				among = byID[m.ToolCallID]
+			}
+			if c := answered(calls, among, m); c < 0 {
+				orphans = append(orphans, at)
+			} else if calls[c].result < 0 {
+				calls[c].result = at
+			}
+		default:
+			turn = nil
+		}
+	}
+	return calls, orphans
+}
+
+// answered is the call that a result is of: the first without a result, by name where the result has one, else the last.
+func answered(calls []call, among []int, m *chat.Message) int {
+	last := -1
+	for _, c := range among {
+		if m.ToolCallID == "" && m.Name != "" && calls[c].made.Name != m.Name {
+			continue
+		}
+		if last = c; calls[c].result < 0 {
+			return c
+		}
+	}
+	return last
+}
+
+// textOf is the text of a message: its content, or the text of its parts.
+func textOf(m *chat.Message) string {
+	if m.Form != chat.Parts {
+		return m.Text
+	}
+	var b strings.Builder
+	for _, p := range m.Parts {
+		if p.Type == "text" {
+			b.WriteString(p.Text)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,402 @@
+package sdpo
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	stdjson "encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// commandSource asks a program of the user's: a JSON object a line in, one a line out. Every answer, and every failure, is
+// kept in a file by the hash of its question and is never asked for again, so that a run that is repeated or resumed makes
+// the same records. The file is locked while a question is open: processes that share it ask each question once.
+type commandSource struct {
+	cfg Command
+
+	mu      sync.Mutex
+	known   map[string]stored
+	read    int64 // bytes of the answers' file taken in
+	process *program
+	started int // how often the program was started
+}
+
+// Limits of the program.
+const (
+	maxAnswer   = 1 << 20 // bytes of a line
+	maxRestarts = 5       // of a program that fails
+	maxWords    = 2000    // bytes of what it says on standard error
+)
+
+// question is what the program is asked.
+type question struct {
+	ID        string   `json:"id"` // SHA-256 of the rest
+	Tool      string   `json:"tool"`
+	Arguments string   `json:"arguments"`
+	Error     string   `json:"error"`
+	Class     string   `json:"class"`
+	Target    string   `json:"target"`
+	Schema    json.Raw `json:"schema,omitempty"`
+	Tools     []string `json:"tools,omitempty"`
+	Task      string   `json:"task"` // the first thing the user said
+}
+
+// reply is what it answers: a hint, or null for none.
+type reply struct {
+	ID   string  `json:"id"`
+	Hint *string `json:"hint"`
+	Kind string  `json:"kind"`
+}
+
+// stored is a line of the answers' file.
+type stored struct {
+	Input  string `json:"input"` // the question's id
+	Hint   string `json:"hint,omitempty"`
+	Kind   string `json:"kind,omitempty"`
+	Failed string `json:"failed,omitempty"` // why there is no answer
+}
+
+func newCommand(cfg Command) *commandSource {
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = 30 * time.Second
+	}
+	return &commandSource{cfg: cfg, known: map[string]stored{}}
+}
+
+func (c *commandSource) hint(ctx context.Context, s *site) (hint, error) {
+	q, err := s.question()
+	if err != nil {
+		return hint{}, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a, ok := c.known[q.ID]
+	if !ok {
+		if a, err = c.ask(ctx, q); err != nil {
+			return hint{}, err
+		}
+	}
+	if a.Failed != "" {
+		return hint{}, errors.New(a.Failed)
+	}
+	kind := a.Kind
+	if kind == "" {
+		kind = c.cfg.Kind
+	}
+	h := hint{text: a.Hint, source: sourceCommand, kind: builders.Hindsight}
+	if kind == "knowable" {
+		h.kind = builders.Knowable
+	}
+	return h, nil
+}
+
+func (s *site) question() (*question, error) {
+	q := &question{Tool: s.made.Name, Arguments: s.made.Arguments, Error: s.errorText(), Class: s.class, Target: "failed_turn"}
+	if s.target == builders.NextTurn {
+		q.Target = "next_turn"
+	}
+	if t := s.tool(); t != nil {
+		q.Schema = parameters(t)
+	}
+	for i := range s.example.Tools {
+		q.Tools = append(q.Tools, s.example.Tools[i].Name)
+	}
+	for _, n := range s.walk {
+		if n.Message.Role == "user" {
+			q.Task = textOf(&n.Message)
+			break
+		}
+	}
+	line, err := q.line()
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(line)
+	q.ID = hex.EncodeToString(sum[:])
+	return q, nil
+}
+
+// line is the question as it is sent. Lone surrogates become U+FFFD: the program reads plain JSON.
+func (q *question) line() ([]byte, error) {
+	clean := *q
+	if clean.Schema != nil && !stdjson.Valid(clean.Schema) {
+		clean.Schema = nil
+	}
+	var b bytes.Buffer
+	enc := stdjson.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(struct {
+		*question
+		Schema stdjson.RawMessage `json:"schema,omitempty"`
+	}{&clean, stdjson.RawMessage(clean.Schema)}); err != nil {
+		return nil, fmt.Errorf("the hint command can't be asked: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// ask looks the question up in the file, which another process may have added to, and asks the program where it isn't there.
+// An error is that of the file; that the program failed is an answer.
+func (c *commandSource) ask(ctx context.Context, q *question) (a stored, err error) {
+	f, err := os.OpenFile(c.cfg.Answers, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return a, fmt.Errorf("hints.command.answers: %w", err)
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		return a, fmt.Errorf("hints.command.answers: lock %s: %w", c.cfg.Answers, err)
+	}
+	if err := c.takeIn(f); err != nil {
+		return a, err
+	}
+	if a, ok := c.known[q.ID]; ok {
+		return a, nil
+	}
+	if a = c.run(ctx, q); ctx.Err() != nil {
+		return a, context.Cause(ctx)
+	}
+	line, err := stdjson.Marshal(a)
+	if err != nil {
+		return a, err
+	}
+	n, err := f.Write(append(line, '\n'))
+	if err == nil {
+		err = f.Sync()
+	}
+	if err != nil {
+		return a, fmt.Errorf("hints.command.answers: %w", err)
+	}
+	c.known[q.ID] = a
+	c.read += int64(n)
+	return a, nil
+}
+
+// takeIn reads what the file has beyond what was read before. A line that was cut off by a crash is taken away.
+func (c *commandSource) takeIn(f *os.File) error {
+	if _, err := f.Seek(c.read, io.SeekStart); err != nil {
+		return fmt.Errorf("hints.command.answers: %w", err)
+	}
+	in := bufio.NewReader(f)
+	for {
+		line, err := in.ReadBytes('\n')
+		if err == io.EOF {
+			if len(line) > 0 {
+				err = f.Truncate(c.read)
+				if err != nil {
+					return fmt.Errorf("hints.command.answers: %w", err)
+				}
+			}
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("hints.command.answers: %w", err)
+		}
+		var a stored
+		if err := stdjson.Unmarshal(line, &a); err != nil || a.Input == "" {
+			return fmt.Errorf("hints.command.answers: %s is damaged at byte %d: remove that line, and its question is asked again", c.cfg.Answers, c.read)
+		}
+		if _, twice := c.known[a.Input]; !twice {
+			c.known[a.Input] = a
+		}
+		c.read += int64(len(line))
+	}
+}
+
+// run asks the program and makes an answer of whatever it does.
+func (c *commandSource) run(ctx context.Context, q *question) stored {
+	a := stored{Input: q.ID}
+	r, err := c.exchange(ctx, q)
+	switch {
+	case err != nil:
+		a.Failed = err.Error()
+		if c.process != nil {
+			if said := c.process.stop(); said != "" {
+				a.Failed += "; it says: " + said
+			}
+			c.process = nil
+		}
+	case r.Hint != nil:
+		a.Hint, a.Kind = *r.Hint, r.Kind
+	}
+	return a
+}
+
+func (c *commandSource) exchange(ctx context.Context, q *question) (r reply, err error) {
+	if c.process == nil {
+		if c.started > maxRestarts {
+			return r, fmt.Errorf("the hint command %s has failed %d times and is not started again", c.cfg.Run[0], c.started)
+		}
+		c.started++
+		if c.process, err = start(c.cfg.Run); err != nil {
+			return r, err
+		}
+	}
+	line, err := q.line()
+	if err != nil {
+		return r, err
+	}
+	answer, err := c.process.ask(ctx, line, c.cfg.Timeout)
+	if err != nil {
+		return r, fmt.Errorf("the hint command %s %w", c.cfg.Run[0], err)
+	}
+	dec := stdjson.NewDecoder(bytes.NewReader(answer))
+	dec.DisallowUnknownFields()
+	switch err := dec.Decode(&r); {
+	case err != nil:
+		return r, fmt.Errorf("the hint command %s answered what is no {\"id\", \"hint\", \"kind\"}: %s", c.cfg.Run[0], start20(answer))
+	case r.ID != q.ID:
+		return r, fmt.Errorf("the hint command %s answered another question: id %s", c.cfg.Run[0], start20([]byte(r.ID)))
+	case r.Kind != "" && r.Kind != "knowable" && r.Kind != "hindsight":
+		return r, fmt.Errorf("the hint command %s answered with the unknown kind %s", c.cfg.Run[0], start20([]byte(r.Kind)))
+	}
+	return r, nil
+}
+
+// start20 is the beginning of something, for an error.
+func start20(b []byte) string {
+	s := strings.ToValidUTF8(string(b[:min(len(b), 40)]), "?")
+	return fmt.Sprintf("%q", s)
+}
+
+// program is a started hint command.
+type program struct {
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	lines chan line
+	said  *head
+}
+
+type line struct {
+	text []byte
+	err  error
+}
+
+func start(argv []string) (*program, error) {
+	p := &program{cmd: exec.Command(argv[0], argv[1:]...), lines: make(chan line, 1), said: &head{}}
+	p.cmd.Stderr = p.said
+	p.cmd.WaitDelay = time.Second // children of its own may hold the pipes open
+	in, err := p.cmd.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start the hint command: %w", err)
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start the hint command: %w", err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the hint command: %w", err)
+	}
+	p.in = in
+	go p.listen(out)
+	return p, nil
+}
+
+// listen hands on lines until the end or one that is too long. It waits for each to be taken: a program that floods stands
+// still.
+func (p *program) listen(out io.Reader) {
+	defer close(p.lines)
+	in := bufio.NewReaderSize(out, 64<<10)
+	var buf []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		buf = append(buf, part...)
+		switch {
+		case len(buf) > maxAnswer:
+			p.lines <- line{err: fmt.Errorf("answered a line of more than %d bytes", maxAnswer)}
+			return
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil:
+			return
+		}
+		p.lines <- line{text: buf}
+		buf = nil
+	}
+}
+
+// ask sends a line and waits for one. The error goes on after "the hint command ...".
+func (p *program) ask(ctx context.Context, send []byte, wait time.Duration) ([]byte, error) {
+	select { // nothing may have come unasked
+	case l, ok := <-p.lines:
+		if !ok {
+			return nil, errors.New("ended")
+		}
+		if l.err != nil {
+			return nil, l.err
+		}
+		return nil, fmt.Errorf("wrote a line that nobody asked for: %s", start20(l.text))
+	default:
+	}
+	limit := time.NewTimer(wait)
+	defer limit.Stop()
+	sent := make(chan error, 1)
+	go func() {
+		_, err := p.in.Write(send)
+		sent <- err
+	}()
+	for {
+		select {
+		case err := <-sent:
+			if err != nil {
+				return nil, errors.New("does not read what it is asked: " + err.Error())
+			}
+			sent = nil
+		case l, ok := <-p.lines:
+			switch {
+			case !ok:
+				return nil, errors.New("ended without an answer")
+			case l.err != nil:
+				return nil, l.err
+			}
+			return l.text, nil
+		case <-limit.C:
+			return nil, fmt.Errorf("did not answer within %s", wait)
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// stop ends the program and returns what it said on standard error.
+func (p *program) stop() string {
+	p.in.Close()
+	_ = p.cmd.Process.Kill() // it may have ended
+	go func() {
+		for range p.lines { // lets listen end
+		}
+	}()
+	_ = p.cmd.Wait()
+	return strings.TrimSpace(p.said.String())
+}
+
+// head keeps the beginning of what is written.
+type head struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+func (h *head) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.b = append(h.b, p[:min(len(p), maxWords-len(h.b))]...)
+	return len(p), nil
+}
+
+func (h *head) String() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return strings.ToValidUTF8(string(h.b), "?")
+}

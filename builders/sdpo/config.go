@@ -1,0 +1,178 @@
+package sdpo
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/nat-go/nat-go/builders"
+)
+
+// Config is `trajectory_builders.<name>` with `_type: sdpo_traj_builder`.
+type Config struct {
+	Target   string   `yaml:"target" default:"failed_turn" enum:"failed_turn,next_turn,both" doc:"which turn the hinted teacher re-scores: the one that made the failing call, or the one after the error"`
+	MaxSites int      `yaml:"max_sites_per_example" default:"8" validate:"gte=1" doc:"sites of one example beyond this are dropped, the last first"`
+	Detect   Detect   `yaml:"detect" doc:"what counts as a failed call"`
+	Hints    Hints    `yaml:"hints" doc:"what the teacher is told"`
+	Emit     []string `yaml:"emit" default:"[distillation]" enum:"distillation,repair_pairs,demonstrations" doc:"what is made of a site; the last two need a later call of the same tool that worked, and are off-policy"`
+}
+
+// Detect says what counts as a failed call.
+type Detect struct {
+	Results     []string `yaml:"results" default:"[flag, exit_code, status, exception]" enum:"flag,exit_code,status,exception" doc:"shapes of a result that say by themselves that the call failed"`
+	Calls       []string `yaml:"calls" default:"[arguments_not_json, unknown_tool, schema]" enum:"arguments_not_json,unknown_tool,schema" doc:"what is wrong with a call whatever its result says"`
+	Match       []Match  `yaml:"match" doc:"further results that mean failure; the first that fits"`
+	Transient   []string `yaml:"transient" doc:"further patterns of errors that say nothing about the call (timeouts, 429 and 5xx are known)"`
+	IgnoreTools []string `yaml:"ignore_tools" doc:"patterns of tools whose results are never taken for errors"`
+}
+
+// Match is a result that means failure.
+type Match struct {
+	Tool     string `yaml:"tool" doc:"pattern of the tool's name; without it any tool"`
+	Pattern  string `yaml:"pattern" doc:"pattern of the result's text, or of the value at json_path"`
+	JSONPath string `yaml:"json_path" doc:"a value of a result that is JSON, like $.result.errors[0].code; without a pattern it means failure unless it is null, false, 0 or empty"`
+	Class    string `yaml:"class" default:"tool_error" doc:"name of the class of error"`
+}
+
+// Hints says what the teacher is told.
+type Hints struct {
+	Allow    []string `yaml:"allow" default:"[knowable]" enum:"knowable,hindsight" doc:"knowable: a model could have known it from schema, tool list, format or policy; hindsight: only the environment or another rollout tells"`
+	Sources  []string `yaml:"sources" default:"[rules, schema]" enum:"rules,schema,feedback,success,command" doc:"who is asked for a hint, in this order; the first that answers wins"`
+	Rules    []Rule   `yaml:"rules" doc:"for the source rules: the first that fits"`
+	Command  *Command `yaml:"command" doc:"for the source command"`
+	MaxChars int      `yaml:"max_chars" default:"2000" validate:"gte=1,lte=100000" doc:"a longer hint is refused"`
+	LeakRun  int      `yaml:"leak_run" default:"5" validate:"gte=2" doc:"words in a row that a hint may not share with the turn it is for"`
+}
+
+// Rule is a hint for errors of a kind.
+type Rule struct {
+	Tool  string `yaml:"tool" doc:"pattern of the tool's name"`
+	Error string `yaml:"error" doc:"pattern of the error's text"`
+	Class string `yaml:"class" doc:"pattern of the class of error"`
+	Text  string `yaml:"text" validate:"required" doc:"the hint: a template with tool, arguments, error, class, schema and tools"`
+	Kind  string `yaml:"kind" default:"knowable" enum:"knowable,hindsight" doc:"whether a model could have known it"`
+}
+
+// Command is a program that is asked for hints.
+type Command struct {
+	Run     []string      `yaml:"run" validate:"required,min=1" doc:"program and arguments; it reads a JSON object a line and answers each with one"`
+	Timeout time.Duration `yaml:"timeout" default:"30s" validate:"gte=100ms" doc:"for one answer"`
+	Answers string        `yaml:"answers" validate:"required" doc:"file that keeps each answer by the hash of its question: what stands there is never asked again"`
+	Kind    string        `yaml:"kind" default:"hindsight" enum:"knowable,hindsight" doc:"of an answer that doesn't say its kind"`
+}
+
+// DefaultConfig returns the defaults.
+func DefaultConfig() Config {
+	return Config{
+		Target: "failed_turn", MaxSites: 8, Emit: []string{emitDistillation},
+		Detect: Detect{Results: []string{"flag", "exit_code", "status", "exception"}, Calls: []string{argumentsNotJSON, unknownTool, badSchema}},
+		Hints:  Hints{Allow: []string{"knowable"}, Sources: []string{sourceRules, sourceSchema}, MaxChars: 2000, LeakRun: 5},
+	}
+}
+
+// What a site becomes.
+const (
+	emitDistillation   = "distillation"
+	emitRepairPairs    = "repair_pairs"
+	emitDemonstrations = "demonstrations"
+)
+
+// Who gives hints.
+const (
+	sourceRules    = "rules"
+	sourceSchema   = "schema"
+	sourceFeedback = "feedback"
+	sourceSuccess  = "success"
+	sourceCommand  = "command"
+)
+
+// kindOf reads a kind of hint.
+func kindOf(name string) builders.HintKind {
+	if name == "hindsight" {
+		return builders.Hindsight
+	}
+	return builders.Knowable
+}
+
+func (c *Config) targets() []builders.Target {
+	switch c.Target {
+	case "next_turn":
+		return []builders.Target{builders.NextTurn}
+	case "both":
+		return []builders.Target{builders.FailedTurn, builders.NextTurn}
+	}
+	return []builders.Target{builders.FailedTurn}
+}
+
+func (c *Config) emits(what string) bool { return slices.Contains(c.Emit, what) }
+
+func (h *Hints) allows(k builders.HintKind) bool {
+	return k == builders.Knowable && slices.Contains(h.Allow, "knowable") || k == builders.Hindsight && slices.Contains(h.Allow, "hindsight")
+}
+
+// check finds what is wrong with settings that are each in order.
+func (c *Config) check() error {
+	h := &c.Hints
+	for _, s := range h.Sources {
+		switch {
+		case s == sourceFeedback && c.Target == "next_turn":
+			return errors.New("hints.sources: feedback adds nothing for the target next_turn, which sees the error anyway: remove it, or aim at failed_turn")
+		case (s == sourceFeedback || s == sourceSuccess) && !h.allows(builders.Hindsight):
+			return fmt.Errorf("hints.sources: the source %s gives hindsight, which hints.allow does not have: add hindsight there, or remove the source", s)
+		case s == sourceCommand && h.Command == nil:
+			return errors.New("hints.sources: the source command needs hints.command")
+		case s == sourceRules && len(h.Rules) == 0 && len(h.Sources) == 1:
+			return errors.New("hints.sources: the source rules needs hints.rules")
+		}
+	}
+	if len(h.Sources) == 0 && c.emits(emitDistillation) {
+		return errors.New("hints.sources is empty: distillation needs a hint")
+	}
+	if len(c.Emit) == 0 {
+		return errors.New("emit is empty: there is nothing to make")
+	}
+	for i, m := range c.Detect.Match {
+		if m.Pattern == "" && m.JSONPath == "" {
+			return fmt.Errorf("detect.match[%d] needs a pattern or a json_path: it would take every result for an error", i)
+		}
+	}
+	return nil
+}
+
+// patterns compiles a list of patterns of a setting.
+func patterns(setting string, list []string) ([]*regexp.Regexp, error) {
+	var out []*regexp.Regexp
+	for i, p := range list {
+		re, err := regexp.Compile(p)
+		if err != nil {
+			return nil, fmt.Errorf("%s[%d]: %w", setting, i, err)
+		}
+		out = append(out, re)
+	}
+	return out, nil
+}
+
+// pattern compiles a pattern of a setting; an empty one is nil.
+func pattern(setting, p string) (*regexp.Regexp, error) {
+	if p == "" {
+		return nil, nil
+	}
+	re, err := regexp.Compile(p)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", setting, err)
+	}
+	return re, nil
+}
+
+func fits(re *regexp.Regexp, s string) bool { return re == nil || re.MatchString(s) }
+
+func anyFits(list []*regexp.Regexp, s string) bool {
+	for _, re := range list {
+		if re.MatchString(s) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,210 @@
+package sdpo
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc/chat/template"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+// hint is what the teacher is told at a site.
+type hint struct {
+	text   string
+	source string
+	kind   builders.HintKind
+}
+
+// source gives hints. An empty text is no answer. An error is a source that failed; it is made for a person.
+type source interface {
+	hint(ctx context.Context, s *site) (hint, error)
+}
+
+// hintFor asks the sources in order; the first that answers wins. A reason says why there is no hint.
+func (b *Builder) hintFor(ctx context.Context, s *site, siblings *siblings) (h hint, why ledger.Reason, detail string) {
+	why = ledger.NoHint
+	for _, src := range b.sources {
+		var err error
+		if _, ok := src.(successSource); ok {
+			h = siblings.hint(s)
+		} else if h, err = src.hint(ctx, s); err != nil {
+			return h, ledger.HintFailed, err.Error()
+		}
+		if strings.TrimSpace(h.text) == "" {
+			continue
+		}
+		if !b.cfg.Hints.allows(h.kind) {
+			why, detail = ledger.HintNotAllowed, "the source "+h.source+" answered with hindsight"
+			if h.kind == builders.Knowable {
+				detail = "the source " + h.source + " answered with what is knowable"
+			}
+			continue
+		}
+		if n := utf8.RuneCountInString(h.text); n > b.cfg.Hints.MaxChars {
+			return h, ledger.HintTooLong, fmt.Sprintf("%d characters by the source %s; the limit is %d", n, h.source, b.cfg.Hints.MaxChars)
+		}
+		if leaks(h.text, s.targetText(), b.cfg.Hints.LeakRun) {
+			return h, ledger.HintContainsTarget, "by the source " + h.source
+		}
+		return h, "", ""
+	}
+	return hint{}, why, detail
+}
+
+// maxError is how much of an error's text goes into a hint, in bytes.
+const maxError = 8 << 10
+
+func (s *site) errorText() string {
+	if len(s.text) <= maxError {
+		return s.text
+	}
+	return strings.ToValidUTF8(s.text[:maxError], "") + "..."
+}
+
+// ruleSource answers with the first of the user's rules that fits.
+type ruleSource []rule
+
+type rule struct {
+	tool, err, class *regexp.Regexp
+	text             *template.Template
+	kind             builders.HintKind
+}
+
+func newRules(rules []Rule) (ruleSource, error) {
+	var out ruleSource
+	for i, r := range rules {
+		setting := fmt.Sprintf("hints.rules[%d]", i)
+		x := rule{kind: kindOf(r.Kind)}
+		var err error
+		for _, p := range []struct {
+			to   **regexp.Regexp
+			key  string
+			text string
+		}{{&x.tool, ".tool", r.Tool}, {&x.err, ".error", r.Error}, {&x.class, ".class", r.Class}} {
+			if *p.to, err = pattern(setting+p.key, p.text); err != nil {
+				return nil, err
+			}
+		}
+		if x.text, err = template.Compile(r.Text); err != nil {
+			return nil, fmt.Errorf("%s.text: %w", setting, err)
+		}
+		out = append(out, x)
+	}
+	return out, nil
+}
+
+// ruleLimits bound the rendering of one hint.
+var ruleLimits = template.Limits{Steps: 1_000_000, Bytes: 16 << 20}
+
+func (rs ruleSource) hint(_ context.Context, s *site) (hint, error) {
+	for i, r := range rs {
+		if !fits(r.tool, s.made.Name) || !fits(r.err, s.text) || !fits(r.class, s.class) {
+			continue
+		}
+		in, err := s.variables()
+		if err != nil {
+			return hint{}, fmt.Errorf("hints.rules[%d]: %w", i, err)
+		}
+		res, err := r.text.Render(in)
+		if err != nil {
+			return hint{}, fmt.Errorf("hints.rules[%d].text: %w", i, err)
+		}
+		if text := strings.TrimSpace(res.Text); text != "" {
+			return hint{text, sourceRules, r.kind}, nil
+		}
+	}
+	return hint{}, nil
+}
+
+// variables are what a rule's text can use: tool, arguments (an object, or the text where it is none), error, class, schema
+// (of the arguments, or none), tools (the definitions), tool_names, and problems (what is wrong with the call itself).
+func (s *site) variables() (template.Input, error) {
+	tools, err := template.ToolList(s.example.Tools)
+	if err != nil {
+		return template.Input{}, err
+	}
+	vars := &pyvalue.Dict{}
+	vars.SetStr("tool", pyvalue.Str(s.made.Name))
+	args := pyvalue.Str(s.made.Arguments)
+	if raw, why := arguments(s.made); why == "" {
+		if args, err = pyvalue.Parse(raw); err != nil {
+			return template.Input{}, err
+		}
+	}
+	vars.SetStr("arguments", args)
+	vars.SetStr("error", pyvalue.Str(s.errorText()))
+	vars.SetStr("class", pyvalue.Str(s.class))
+	schema := pyvalue.None
+	if t := s.tool(); t != nil {
+		if raw := parameters(t); raw != nil {
+			if schema, err = pyvalue.Parse(raw); err != nil {
+				return template.Input{}, err
+			}
+		}
+	}
+	vars.SetStr("schema", schema)
+	names := []pyvalue.Value{}
+	for i := range s.example.Tools {
+		names = append(names, pyvalue.Str(s.example.Tools[i].Name))
+	}
+	vars.SetStr("tool_names", pyvalue.NewList(names))
+	problems := []pyvalue.Value{}
+	if s.fault != nil {
+		for _, p := range s.fault.detail {
+			problems = append(problems, pyvalue.Str(p))
+		}
+	}
+	vars.SetStr("problems", pyvalue.NewList(problems))
+	return template.Input{Tools: tools, Kwargs: vars, Limits: ruleLimits}, nil
+}
+
+// schemaSource says what the tool list and the tool's schema object to. It answers for faults of the call itself.
+type schemaSource struct{}
+
+func (schemaSource) hint(_ context.Context, s *site) (hint, error) {
+	if s.fault == nil {
+		return hint{}, nil
+	}
+	var text string
+	switch s.fault.class {
+	case argumentsNotJSON:
+		text = fmt.Sprintf("The arguments of %s must be one JSON object: %s.", s.made.Name, strings.Join(s.fault.detail, "; "))
+	case unknownTool:
+		text = fmt.Sprintf("There is no tool %s. The tools are: %s.", s.made.Name, s.toolNames())
+	case badSchema:
+		text = fmt.Sprintf("The arguments of %s must fit its schema: %s.", s.made.Name, some(s.fault.detail, 8, "; "))
+	}
+	return hint{text, sourceSchema, builders.Knowable}, nil
+}
+
+func (s *site) toolNames() string {
+	var names []string
+	for i := range s.example.Tools {
+		names = append(names, s.example.Tools[i].Name)
+	}
+	return some(names, 60, ", ")
+}
+
+// some joins the first of a list.
+func some(list []string, most int, by string) string {
+	if len(list) <= most {
+		return strings.Join(list, by)
+	}
+	return strings.Join(list[:most], by) + fmt.Sprintf("%sand %d more", by, len(list)-most)
+}
+
+// feedbackSource repeats what the environment said. For the turn after the error that is nothing new.
+type feedbackSource struct{}
+
+func (feedbackSource) hint(_ context.Context, s *site) (hint, error) {
+	text := strings.TrimSpace(s.errorText())
+	if s.target == builders.NextTurn || text == "" {
+		return hint{}, nil
+	}
+	return hint{fmt.Sprintf("A call of %s was tried here before and failed: %s", s.made.Name, text), sourceFeedback, builders.Hindsight}, nil
+}

@@ -1,0 +1,98 @@
+package sdpo
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// path leads to a value within a JSON value: the part of JSONPath (RFC 9535) that names one place, $.a['b'][0].
+type path []step
+
+type step struct {
+	key   string
+	index int // in an array, where key is not meant; negative counts from the end
+	array bool
+}
+
+func parsePath(s string) (path, error) {
+	rest, ok := strings.CutPrefix(s, "$")
+	if !ok {
+		return nil, fmt.Errorf("%q does not begin with $", s)
+	}
+	out := path{}
+	for rest != "" {
+		var st step
+		var err error
+		if st, rest, err = parseStep(rest); err != nil {
+			return nil, fmt.Errorf("%q: %w", s, err)
+		}
+		out = append(out, st)
+	}
+	return out, nil
+}
+
+func parseStep(s string) (st step, rest string, err error) {
+	switch s[0] {
+	case '.':
+		end := strings.IndexAny(s[1:], ".[") + 1
+		if end == 0 {
+			end = len(s)
+		}
+		name := s[1:end]
+		if name == "" || name == "*" {
+			return st, "", errors.New("a name is due after the dot; only single places can be named")
+		}
+		return step{key: name}, s[end:], nil
+	case '[':
+		end := strings.IndexByte(s, ']')
+		if end < 0 {
+			return st, "", errors.New("a [ is not closed")
+		}
+		in := s[1:end]
+		if n := len(in); n >= 2 && (in[0] == '\'' || in[0] == '"') && in[n-1] == in[0] {
+			return step{key: in[1 : n-1]}, s[end+1:], nil
+		}
+		i, err := strconv.Atoi(in)
+		if err != nil {
+			return st, "", fmt.Errorf("[%s] is neither a number nor a quoted name", in)
+		}
+		return step{index: i, array: true}, s[end+1:], nil
+	}
+	return st, "", fmt.Errorf("a dot or [ is due at %q", s)
+}
+
+// find returns the value the path leads to.
+func (p path) find(v json.Raw) (json.Raw, bool) {
+	for _, st := range p {
+		if !st.array {
+			if v.Kind() != json.Object {
+				return nil, false
+			}
+			var ok bool
+			if v, ok = v.Get(st.key); !ok {
+				return nil, false
+			}
+			continue
+		}
+		if v.Kind() != json.Array {
+			return nil, false
+		}
+		var all []json.Raw
+		for e := range v.Elements() {
+			all = append(all, e)
+		}
+		i := st.index
+		if i < 0 {
+			i += len(all)
+		}
+		if i < 0 || i >= len(all) {
+			return nil, false
+		}
+		v = all[i]
+	}
+	return v, v != nil
+}

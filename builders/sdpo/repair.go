@@ -1,0 +1,105 @@
+package sdpo
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// repair emits what a failure that was made good gives beside distillation: a preference for the call that worked over the
+// one that failed, and the turn that worked as a demonstration.
+func (w *work) repair(t *trace, f *failure) error {
+	pairs, demos := w.cfg.emits(emitRepairPairs), w.cfg.emits(emitDemonstrations)
+	if !pairs && !demos {
+		return nil
+	}
+	good := t.corrected(f)
+	if good < 0 {
+		return w.dropSite(f, ledger.NoRepair, "")
+	}
+	if demos {
+		trained := make([]bool, good+1)
+		trained[good] = true
+		w.records++
+		if err := w.out.Record(&builders.Demonstration{
+			Head:     builders.Head{Example: w.at, Metadata: t.metadata(f, good)},
+			Messages: builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Example: w.at, Last: t.nodes[good]}},
+			Train:    builders.TrainFlagged, Trained: trained, Weight: 1,
+		}); err != nil {
+			return err
+		}
+	}
+	if !pairs {
+		return nil
+	}
+	if f.turn == 0 || t.walk[f.turn].Sampled == ttc.No {
+		return w.dropSite(f, ledger.TurnNotSampled, "a pair needs a prompt, and a turn that the model made")
+	}
+	w.records++
+	return w.out.Record(&builders.Preference{
+		Head:     builders.Head{Example: w.at, Metadata: t.metadata(f, good)},
+		Prompt:   builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Example: w.at, Last: t.nodes[f.turn-1]}},
+		Chosen:   inline(t.walk[good]),
+		Rejected: inline(t.walk[f.turn]),
+		Reward:   1, ScoreName: "call_worked", ChosenScore: 1, RejectedScore: 0, RejectedIndex: 0, ChosenIndex: 1,
+		// The chosen turn was sampled after the error was seen, not at this prompt: whoever sampled it, it is off-policy here.
+		ChosenPolicy:   strings.TrimSpace(w.group.Examples[w.at].Policy + " after the error"),
+		RejectedPolicy: policy(w.group.Examples[w.at], t.walk[f.turn]),
+	})
+}
+
+// inline is a turn as content of its own: its token ids, if any, were sampled at another prompt and don't go along.
+func inline(n *ttc.Node) builders.Content {
+	return builders.Content{Ref: builders.Ref{Part: builders.InlineMessages}, Messages: []chat.Message{n.Message}}
+}
+
+func policy(ex *ttc.Example, n *ttc.Node) string {
+	if n.Policy != "" {
+		return n.Policy
+	}
+	return ex.Policy
+}
+
+// corrected is the place of the turn that made a failed call good: the next call of the same tool that worked, before anyone
+// but the model and its tools has spoken. All calls of that turn worked. -1: there is none.
+func (t *trace) corrected(f *failure) int {
+	failed := map[int]bool{}
+	for i := range t.failures {
+		failed[t.failures[i].turn] = true
+	}
+	for i := range t.calls {
+		if t.calls[i].result < 0 {
+			failed[t.calls[i].turn] = true
+		}
+	}
+	for i := range t.calls {
+		c := &t.calls[i]
+		if c.turn <= f.turn || c.made.Name != f.made.Name || failed[c.turn] || t.walk[c.turn].Sampled == ttc.No {
+			continue
+		}
+		for _, n := range t.walk[f.turn+1 : c.turn] {
+			if m := &n.Message; m.Role != "assistant" && !isResult(m) {
+				return -1
+			}
+		}
+		if strings.TrimSpace(c.made.Arguments) == strings.TrimSpace(f.made.Arguments) {
+			return -1 // the same call worked later: it was not the call that was wrong
+		}
+		return c.turn
+	}
+	return -1
+}
+
+// metadata says where a repair comes from.
+func (t *trace) metadata(f *failure, good int) json.Raw {
+	m := json.AppendString([]byte(`{"off_policy": true, "class": `), f.class)
+	m = json.AppendString(append(m, `, "tool": `...), f.made.Name)
+	m = strconv.AppendInt(append(m, `, "failed_message": `...), int64(f.turn), 10)
+	m = strconv.AppendInt(append(m, `, "corrected_message": `...), int64(good), 10)
+	return append(m, '}')
+}

@@ -1,0 +1,418 @@
+package sdpo
+
+import (
+	"bytes"
+	"context"
+	stdjson "encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// collected is what a builder emitted.
+type collected struct {
+	records []builders.Record
+	drops   []ledger.Drop
+	counts  map[string]int64
+}
+
+func (c *collected) Record(r builders.Record) error { c.records = append(c.records, r); return nil }
+func (c *collected) Drop(d ledger.Drop) error       { c.drops = append(c.drops, d); return nil }
+func (c *collected) Count(name string, n int64) error {
+	c.counts[name] += n
+	return nil
+}
+
+// sites are all sites as lines: "call.seq>result target class source/kind: hint".
+func (c *collected) sites() []string {
+	var out []string
+	for _, r := range c.records {
+		d, ok := r.(*builders.Distillation)
+		if !ok {
+			continue
+		}
+		for _, s := range d.Sites {
+			out = append(out, fmt.Sprintf("%d.%d>%d %s %s %s: %s", s.Call, s.CallSeq, s.Result, []string{"failed", "next"}[s.Target], s.Error, s.HintSource, s.Hint))
+		}
+	}
+	return out
+}
+
+// why are all drops as lines: "unit reason".
+func (c *collected) why() []string {
+	var out []string
+	for _, d := range c.drops {
+		out = append(out, d.Unit+" "+string(d.Reason))
+	}
+	return out
+}
+
+func build(t testing.TB, cfg Config, exs ...*ttc.Example) *collected {
+	t.Helper()
+	b, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &collected{counts: map[string]int64{}}
+	if err := b.Build(context.Background(), &ttc.Group{Examples: exs}, out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// example makes an example of messages in JSON and tools.
+func example(t testing.TB, messages string, tools ...string) *ttc.Example {
+	t.Helper()
+	ms, err := chat.ParseMessages(parse(t, messages))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ex := &ttc.Example{ID: "e", Graph: ttc.Chain(ms, ttc.Assumed)}
+	for _, s := range tools {
+		tool, err := chat.ParseTool(parse(t, s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ex.Tools = append(ex.Tools, tool)
+	}
+	return ex
+}
+
+func parse(t testing.TB, s string) json.Raw {
+	t.Helper()
+	raw, err := json.Parse([]byte(s), json.Limits{})
+	if err != nil {
+		t.Fatalf("%v: %s", err, s)
+	}
+	return raw
+}
+
+func quote(s string) string { return string(json.AppendString(nil, s)) }
+
+func user(text string) string { return `{"role":"user","content":` + quote(text) + `}` }
+
+// calls is an assistant message; each call is id, name, arguments.
+func calls(cs ...[3]string) string {
+	var list []string
+	for _, c := range cs {
+		list = append(list, fmt.Sprintf(`{"id":%s,"type":"function","function":{"name":%s,"arguments":%s}}`, quote(c[0]), quote(c[1]), quote(c[2])))
+	}
+	return `{"role":"assistant","content":null,"tool_calls":[` + strings.Join(list, ",") + `]}`
+}
+
+func result(id, text string) string {
+	return fmt.Sprintf(`{"role":"tool","tool_call_id":%s,"content":%s}`, quote(id), quote(text))
+}
+
+func says(text string) string { return `{"role":"assistant","content":` + quote(text) + `}` }
+
+func talk(ms ...string) string { return "[" + strings.Join(ms, ",") + "]" }
+
+const weather = `{"type":"function","function":{"name":"weather","parameters":{"type":"object","properties":{
+	"city":{"type":"string"},"unit":{"type":"string","enum":["celsius","fahrenheit"]},"days":{"type":"integer","minimum":1}},"required":["city"],"additionalProperties":false}}}`
+
+// matching is the default configuration with results that begin with Error, and a hint for everything.
+func matching() Config {
+	c := DefaultConfig()
+	c.Detect.Match = []Match{{Pattern: "^Error"}}
+	c.Hints.Rules = []Rule{{Text: "Mind the {{ tool }} tool."}}
+	c.Hints.Sources = []string{sourceSchema, sourceRules}
+	return c
+}
+
+func TestSites(t *testing.T) {
+	for name, c := range map[string]struct {
+		change   func(*Config)
+		messages string
+		tools    []string
+		sites    []string
+		why      []string
+	}{
+		"a failed call": {
+			messages: talk(user("hi"), calls([3]string{"1", "weather", `{"city":"Rome"}`}), result("1", "Error: no"), says("sorry")),
+			sites:    []string{"1.0>2 failed tool_error rules: Mind the weather tool."},
+		},
+		"ids repeat: the nearest call before is meant": {
+			messages: talk(user("hi"), calls([3]string{"1", "a", "{}"}), result("1", "fine"), calls([3]string{"1", "b", "{}"}), result("1", "Error: x"),
+				calls([3]string{"1", "c", "{}"}), result("1", "fine")),
+			sites: []string{"3.0>4 failed tool_error rules: Mind the b tool."},
+		},
+		"parallel calls apart, results in any order": {
+			messages: talk(user("hi"), calls([3]string{"1", "a", "{}"}, [3]string{"2", "b", "{}"}, [3]string{"3", "c", "{}"}),
+				result("3", "fine"), result("2", "Error: x"), result("1", "fine")),
+			sites: []string{"1.1>3 failed tool_error rules: Mind the b tool."},
+		},
+		"parallel calls with one id": {
+			messages: talk(user("hi"), calls([3]string{"1", "a", "{}"}, [3]string{"1", "b", "{}"}), result("1", "fine"), result("1", "Error: x")),
+			sites:    []string{"1.1>3 failed tool_error rules: Mind the b tool."},
+		},
+		"results without ids": {
+			messages: talk(user("hi"), calls([3]string{"", "a", "{}"}, [3]string{"", "b", "{}"}),
+				`{"role":"tool","name":"b","content":"Error: x"}`, `{"role":"tool","content":"fine"}`),
+			sites: []string{"1.1>2 failed tool_error rules: Mind the b tool."},
+		},
+		"an orphan": {
+			messages: talk(user("hi"), calls([3]string{"1", "a", "{}"}), result("nobody", "Error: x"), result("2", "fine")),
+			why:      []string{"site orphan_result", "example no_site_left"},
+		},
+		"a call without a result": {
+			messages: talk(user("hi"), calls([3]string{"1", "weather", `{"city":`}), user("and?")),
+			sites:    []string{"1.0>-1 failed arguments_not_json schema: The arguments of weather must be one JSON object: they end before every brace, bracket and quote is closed."},
+		},
+		"no result, and the next turn is wanted": {
+			change:   func(c *Config) { c.Target = "next_turn" },
+			messages: talk(user("hi"), calls([3]string{"1", "weather", `{"city":`}), says("and?")),
+			why:      []string{"site no_result", "example no_site_left"},
+		},
+		"both targets": {
+			change:   func(c *Config) { c.Target = "both" },
+			messages: talk(user("hi"), calls([3]string{"1", "a", "{}"}, [3]string{"2", "b", "{}"}), result("1", "Error: x"), result("2", "ok"), says("I see")),
+			sites:    []string{"1.0>2 failed tool_error rules: Mind the a tool.", "1.0>2 next tool_error rules: Mind the a tool."},
+		},
+		"the next turn is the user's": {
+			change:   func(c *Config) { c.Target = "next_turn" },
+			messages: talk(user("hi"), calls([3]string{"1", "a", "{}"}), result("1", "Error: x"), user("what?"), says("I see")),
+			why:      []string{"site no_next_turn", "example no_site_left"},
+		},
+		"the next turn fails, too": {
+			change:   func(c *Config) { c.Target = "next_turn" },
+			messages: talk(user("hi"), calls([3]string{"1", "a", "{}"}), result("1", "Error: x"), calls([3]string{"2", "b", "{}"}), result("2", "Error: y"), says("I see")),
+			sites:    []string{"3.0>4 next tool_error rules: Mind the b tool."},
+			why:      []string{"site next_turn_fails"},
+		},
+		"repeats count once, other arguments don't repeat": {
+			messages: talk(user("hi"), calls([3]string{"1", "a", `{"x":1}`}), result("1", "Error: x"), calls([3]string{"2", "a", ` {"x":1}`}), result("2", "Error: x"),
+				calls([3]string{"3", "a", `{"x":2}`}), result("3", "Error: x"), calls([3]string{"4", "b", `{}`}), result("4", "ok"), calls([3]string{"5", "a", `{"x":2}`}), result("5", "Error: x")),
+			sites: []string{"1.0>2 failed tool_error rules: Mind the a tool.", "5.0>6 failed tool_error rules: Mind the a tool.", "9.0>10 failed tool_error rules: Mind the a tool."},
+			why:   []string{"site repeated_failure"},
+		},
+		"transient errors": {
+			messages: talk(user("hi"), calls([3]string{"1", "a", "{}"}), result("1", "Error: 429 Too Many Requests"), calls([3]string{"2", "a", "{}"}), result("2", "Error: the request timed out")),
+			why:      []string{"site transient_error", "site transient_error", "example no_site_left"},
+		},
+		"the budget": {
+			change:   func(c *Config) { c.MaxSites = 1 },
+			messages: talk(user("hi"), calls([3]string{"1", "a", `{"x":1}`}), result("1", "Error: x"), calls([3]string{"2", "a", `{"x":2}`}), result("2", "Error: x")),
+			sites:    []string{"1.0>2 failed tool_error rules: Mind the a tool."},
+			why:      []string{"site site_budget"},
+		},
+		"nothing failed": {
+			messages: talk(user("hi"), calls([3]string{"1", "a", "{}"}), result("1", "ok"), says("done")),
+			why:      []string{"example no_error_site"},
+		},
+		"an unknown tool": {
+			tools:    []string{weather, `{"name":"news"}`},
+			messages: talk(user("hi"), calls([3]string{"1", "wether", `{"city":"Rome"}`}), result("1", "ok")),
+			sites:    []string{"1.0>2 failed unknown_tool schema: There is no tool wether. The tools are: weather, news."},
+		},
+		"a breach of the schema": {
+			tools:    []string{weather},
+			messages: talk(user("hi"), calls([3]string{"1", "weather", `{"town":"Rome","unit":"kelvin","days":0}`}), result("1", "Error: bad")),
+			sites:    []string{`1.0>2 failed schema schema: The arguments of weather must fit its schema: city is required; days must be at least 1; town does not exist; unit must be one of "celsius", "fahrenheit".`},
+		},
+		"a multi-part result": {
+			messages: talk(user("hi"), calls([3]string{"1", "a", "{}"}), `{"role":"tool","tool_call_id":"1","content":[{"type":"text","text":"Error:"},{"type":"text","text":" x"}]}`),
+			sites:    []string{"1.0>2 failed tool_error rules: Mind the a tool."},
+		},
+		"an empty result": {
+			messages: talk(user("hi"), calls([3]string{"1", "a", "{}"}), result("1", ""), calls([3]string{"2", "b", "{}"}), `{"role":"tool","tool_call_id":"2","content":null}`),
+			why:      []string{"example no_error_site"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := matching()
+			if c.change != nil {
+				c.change(&cfg)
+			}
+			got := build(t, cfg, example(t, c.messages, c.tools...))
+			if d := cmp.Diff(c.sites, got.sites()); d != "" {
+				t.Error("sites", d)
+			}
+			if d := cmp.Diff(c.why, got.why()); d != "" {
+				t.Error("drops", d)
+			}
+		})
+	}
+}
+
+// A turn that the model did not produce is context and no target.
+func TestOnlySampledTurns(t *testing.T) {
+	ex := example(t, talk(user("hi"), calls([3]string{"1", "a", "{}"}), result("1", "Error: x")))
+	ex.Graph.Nodes[1].Sampled = ttc.No
+	if got := build(t, matching(), ex); got.sites() != nil || got.drops[0].Reason != ledger.TurnNotSampled {
+		t.Error(got.sites(), got.why())
+	}
+}
+
+// Each call of a branched trace is one site, in the first branch that has it.
+func TestBranches(t *testing.T) {
+	ex := example(t, talk(user("hi"), calls([3]string{"1", "a", "{}"}), result("1", "Error: x"), says("first"), says("second"), calls([3]string{"2", "b", "{}"}), result("2", "Error: y")))
+	ex.Graph.Nodes[4].Parent = 2
+	got := build(t, matching(), ex)
+	want := []string{"1.0>2 failed tool_error rules: Mind the a tool.", "4.0>5 failed tool_error rules: Mind the b tool."}
+	if d := cmp.Diff(want, got.sites()); d != "" || len(got.records) != 2 {
+		t.Error(d)
+	}
+	if last := got.records[0].(*builders.Distillation).Messages.Ref.Last; last != 2 {
+		t.Errorf("the record goes on to %d", last)
+	}
+}
+
+// Records resolve, and the site's places are those of the walk.
+func TestRecordsResolve(t *testing.T) {
+	cfg := matching()
+	cfg.Target = "both"
+	cfg.Emit = []string{emitDistillation, emitRepairPairs, emitDemonstrations}
+	ex := example(t, talk(`{"role":"system","content":"s"}`, user("hi"), calls([3]string{"1", "a", `{"x":1}`}), result("1", "Error: x"), calls([3]string{"1", "a", `{"x":2}`}), result("1", "ok"), says("done")))
+	ex.Policy = "m"
+	got := build(t, cfg, ex)
+	g := &ttc.Group{Examples: []*ttc.Example{ex}}
+	if len(got.records) != 3 {
+		t.Fatalf("%d records: %v", len(got.records), got.why())
+	}
+	for _, r := range got.records {
+		switch r := r.(type) {
+		case *builders.Distillation:
+			p, err := builders.Resolve(g, r.Messages)
+			if err != nil || len(p.Nodes) != 5 || len(r.Sites) != 2 {
+				t.Errorf("%v %d %v", err, len(p.Nodes), r.Sites)
+			}
+			for _, s := range r.Sites {
+				if p.Nodes[s.Call].Message.Role != "assistant" || p.Nodes[s.Result].Message.Role != "tool" {
+					t.Errorf("%+v", s)
+				}
+			}
+		case *builders.Preference:
+			p, err := builders.Resolve(g, r.Prompt)
+			if err != nil || len(p.Nodes) != 2 || r.Chosen.Messages[0].ToolCalls[0].Arguments != `{"x":2}` || r.Rejected.Messages[0].ToolCalls[0].Arguments != `{"x":1}` {
+				t.Errorf("%v %+v", err, r)
+			}
+			if r.ChosenPolicy == "m" || r.RejectedPolicy != "m" || !strings.Contains(string(r.Metadata), `"off_policy": true`) || !stdjson.Valid(r.Metadata) {
+				t.Errorf("not marked off-policy: %q %s", r.ChosenPolicy, r.Metadata)
+			}
+		case *builders.Demonstration:
+			p, err := builders.Resolve(g, r.Messages)
+			if err != nil || len(p.Nodes) != 5 || len(r.Trained) != 5 || !r.Trained[4] || r.Trained[2] {
+				t.Errorf("%v %+v", err, r)
+			}
+		}
+	}
+}
+
+func TestNoRepair(t *testing.T) {
+	failed := []string{user("hi"), calls([3]string{"1", "a", `{"x":1}`}), result("1", "Error: x")}
+	for name, rest := range map[string][]string{
+		"the end":            nil,
+		"the user speaks":    {user("try 2"), calls([3]string{"1", "a", `{"x":2}`}), result("1", "ok")},
+		"another tool":       {calls([3]string{"1", "b", `{"x":2}`}), result("1", "ok")},
+		"the same call":      {calls([3]string{"1", "a", `{"x":1}`}), result("1", "ok")},
+		"it fails again":     {calls([3]string{"1", "a", `{"x":2}`}), result("1", "Error: y")},
+		"there is no result": {calls([3]string{"1", "a", `{"x":2}`})},
+		"another call fails": {calls([3]string{"1", "a", `{"x":2}`}, [3]string{"2", "b", `{}`}), result("1", "ok"), result("2", "Error: b")},
+	} {
+		cfg := matching()
+		cfg.Emit = []string{emitRepairPairs}
+		got := build(t, cfg, example(t, talk(append(append([]string{}, failed...), rest...)...)))
+		if len(got.records) != 0 || got.drops[0].Reason != ledger.NoRepair {
+			t.Errorf("%s: %d records, %v", name, len(got.records), got.why())
+		}
+	}
+}
+
+// oracle reads the real traces: every error result of errors.jsonl is found and traced to its call, none is invented, and
+// with the default detectors no result of these tools is taken for an error.
+func TestRealTraces(t *testing.T) {
+	dir := conformance(t)
+	var traces []struct {
+		TaskID int                `json:"task_id"`
+		Trial  int                `json:"trial"`
+		Traj   stdjson.RawMessage `json:"traj"`
+	}
+	readJSON(t, filepath.Join(dir, "gpt-4o-airline-dev.json"), &traces)
+	var tools []stdjson.RawMessage
+	readJSON(t, filepath.Join(dir, "tools.json"), &tools)
+	var defs []string
+	for _, d := range tools {
+		defs = append(defs, string(d))
+	}
+	type place struct{ task, trial, result int }
+	want := map[place]int{}
+	for _, line := range bytes.Split(bytes.TrimSpace(readFile(t, filepath.Join(dir, "errors.jsonl"))), []byte("\n")) {
+		var e struct {
+			Task   int `json:"task_id"`
+			Trial  int `json:"trial"`
+			Result int `json:"message_index_of_tool_result"`
+			Call   int `json:"message_index_of_assistant_call"`
+		}
+		if err := stdjson.Unmarshal(line, &e); err != nil {
+			t.Fatal(err)
+		}
+		want[place{e.Task, e.Trial, e.Result}] = e.Call
+	}
+	b, err := New(matching())
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := New(DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[place]int{}
+	for _, tr := range traces {
+		ex := example(t, string(tr.Traj), defs...)
+		nodes := ex.Graph.Branch(len(ex.Graph.Nodes) - 1)
+		found := b.read(ex, nodes)
+		for _, f := range found.failures {
+			got[place{tr.TaskID, tr.Trial, f.result}] = f.turn
+		}
+		if len(found.orphans) > 0 {
+			t.Errorf("task %d trial %d: orphans %v", tr.TaskID, tr.Trial, found.orphans)
+		}
+		if f := plain.read(ex, nodes).failures; len(f) > 0 {
+			t.Errorf("task %d trial %d: by default %q is taken for an error", tr.TaskID, tr.Trial, f[0].text)
+		}
+	}
+	if d := cmp.Diff(want, got, cmp.AllowUnexported(place{})); d != "" {
+		t.Error(d)
+	}
+	t.Logf("%d traces, %d errors", len(traces), len(got))
+}
+
+func conformance(t testing.TB) string {
+	t.Helper()
+	root := os.Getenv("NATGO_CONFORMANCE")
+	if root == "" {
+		root = filepath.Join("..", "..", "..", "shared", "conformance")
+	}
+	dir := filepath.Join(root, "chat", "traces")
+	if _, err := os.Stat(dir); err != nil {
+		t.Skipf("SKIPPED: no oracle data at %s (set NATGO_CONFORMANCE)", dir)
+	}
+	return dir
+}
+
+func readFile(t testing.TB, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func readJSON(t testing.TB, path string, into any) {
+	t.Helper()
+	if err := stdjson.Unmarshal(readFile(t, path), into); err != nil {
+		t.Fatal(err)
+	}
+}

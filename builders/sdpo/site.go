@@ -1,0 +1,137 @@
+package sdpo
+
+import (
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// trace is a walk of an example with its calls.
+type trace struct {
+	example  *ttc.Example
+	nodes    []int // of the graph
+	walk     []*ttc.Node
+	calls    []call
+	orphans  []int
+	failures []failure
+	hashes   []xxh3.Uint128 // of prompts; see there
+}
+
+// failure is a call that failed.
+type failure struct {
+	call
+	class     string
+	fault     *fault // what is wrong with the call itself, if anything
+	text      string // what the result says
+	transient bool
+	repeated  bool // the call before it was the same and failed the same way
+}
+
+// read links the calls of a walk and finds those that failed.
+func (b *Builder) read(ex *ttc.Example, nodes []int) *trace {
+	t := &trace{example: ex, nodes: nodes, walk: make([]*ttc.Node, len(nodes))}
+	for i, n := range nodes {
+		t.walk[i] = &ex.Graph.Nodes[n]
+	}
+	t.calls, t.orphans = link(t.walk)
+	last := -1 // the call before, if it failed: its place in failures
+	for _, c := range t.calls {
+		f, failed := b.judge(ex, t.walk, c)
+		if !failed {
+			last = -1
+			continue
+		}
+		f.repeated = last >= 0 && same(&t.failures[last], &f)
+		last = len(t.failures)
+		t.failures = append(t.failures, f)
+	}
+	return t
+}
+
+// judge says whether a call failed.
+func (b *Builder) judge(ex *ttc.Example, walk []*ttc.Node, c call) (f failure, failed bool) {
+	f = failure{call: c, fault: b.checker.call(c.made, ex.Tools)}
+	if c.result >= 0 {
+		f.text = textOf(&walk[c.result].Message)
+		f.class = b.detector.result(c.made.Name, walk[c.result])
+	}
+	switch {
+	case f.fault != nil:
+		f.class = f.fault.class
+	case f.class == "":
+		return f, false
+	default:
+		f.transient = b.detector.isTransient(f.text)
+	}
+	return f, true
+}
+
+// same says whether two failures are one made twice.
+func same(a, b *failure) bool {
+	return a.class == b.class && a.text == b.text && a.made.Name == b.made.Name && strings.TrimSpace(a.made.Arguments) == strings.TrimSpace(b.made.Arguments)
+}
+
+// site is a failure with a target that a hint is wanted for.
+type site struct {
+	*trace
+	*failure
+	target builders.Target
+	at     int // place of the target turn on the walk
+}
+
+// locate finds the target turn of a failure. A reason says why there is none.
+func (t *trace) locate(f *failure, target builders.Target) (s site, why ledger.Reason) {
+	s = site{trace: t, failure: f, target: target, at: f.turn}
+	if target == builders.NextTurn {
+		if f.result < 0 {
+			return s, ledger.NoResult
+		}
+		if s.at = t.nextTurn(f.result); s.at < 0 {
+			return s, ledger.NoNextTurn
+		}
+		for i := range t.failures {
+			if o := &t.failures[i]; o.turn == s.at && !o.transient {
+				return s, ledger.NextTurnFails
+			}
+		}
+	}
+	if t.walk[s.at].Sampled == ttc.No {
+		return s, ledger.TurnNotSampled
+	}
+	return s, ""
+}
+
+// nextTurn is the assistant turn that answers a result: after it and the results beside it. -1 where the user speaks first
+// or the walk ends.
+func (t *trace) nextTurn(result int) int {
+	for i := result + 1; i < len(t.walk); i++ {
+		switch m := &t.walk[i].Message; {
+		case m.Role == "assistant":
+			return i
+		case !isResult(m):
+			return -1
+		}
+	}
+	return -1
+}
+
+// targetText is what the model wrote in the target turn.
+func (s *site) targetText() string {
+	m := &s.walk[s.at].Message
+	var b strings.Builder
+	b.WriteString(m.Reasoning)
+	b.WriteByte('\n')
+	b.WriteString(textOf(m))
+	for i := range m.ToolCalls {
+		b.WriteByte('\n')
+		b.WriteString(m.ToolCalls[i].Arguments)
+	}
+	return b.String()
+}
+
+func (s *site) tool() *chat.Tool { return toolNamed(s.example.Tools, s.made.Name) }

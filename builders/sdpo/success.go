@@ -1,0 +1,105 @@
+package sdpo
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+)
+
+// successSource answers with what another rollout of the task did at the same prompt, where that worked. What the siblings
+// did is found once a group.
+type successSource struct{}
+
+func (successSource) hint(context.Context, *site) (hint, error) { return hint{}, nil }
+
+// siblings are the calls of a group that worked, by the prompt they were made at.
+type siblings struct {
+	byPrompt map[xxh3.Uint128][]*chat.ToolCall
+}
+
+// maxSiblings bounds the calls kept for one prompt.
+const maxSiblings = 64
+
+// learn adds the calls of a walk that worked: those of turns all of whose calls have a result and none failed.
+func (sb *siblings) learn(t *trace) {
+	failed := map[int]bool{}
+	for i := range t.failures {
+		failed[t.failures[i].turn] = true
+	}
+	for i := range t.calls {
+		if t.calls[i].result < 0 {
+			failed[t.calls[i].turn] = true
+		}
+	}
+	prompts := t.prompts()
+	for i := range t.calls {
+		c := &t.calls[i]
+		key := prompts[c.turn]
+		if failed[c.turn] || t.walk[c.turn].Sampled == ttc.No || len(sb.byPrompt[key]) >= maxSiblings {
+			continue
+		}
+		sb.byPrompt[key] = append(sb.byPrompt[key], c.made)
+	}
+}
+
+// hint is a call that worked at the site's prompt: of the same tool if there is one, else the first. Rollouts share a prompt
+// when the messages before the turn say the same; the ids of calls, which are noise, apart.
+func (sb *siblings) hint(s *site) hint {
+	if s.target != builders.FailedTurn {
+		return hint{}
+	}
+	var best *chat.ToolCall
+	for _, c := range sb.byPrompt[s.prompts()[s.turn]] {
+		if c.Name == s.made.Name && strings.TrimSpace(c.Arguments) == strings.TrimSpace(s.made.Arguments) {
+			continue // the environment answers one call in two ways
+		}
+		if best == nil || best.Name != s.made.Name && c.Name == s.made.Name {
+			best = c
+		}
+	}
+	if best == nil {
+		return hint{}
+	}
+	return hint{fmt.Sprintf("At this point this call works: %s with the arguments %s", best.Name, best.Arguments), sourceSuccess, builders.Hindsight}
+}
+
+// prompts hashes, for each place on the walk, all that stands before it.
+func (t *trace) prompts() []xxh3.Uint128 {
+	if t.hashes != nil {
+		return t.hashes
+	}
+	h := xxh3.New()
+	for i := range t.example.Tools {
+		field(h, string(t.example.Tools[i].Raw))
+	}
+	out := make([]xxh3.Uint128, len(t.walk))
+	for i, n := range t.walk {
+		out[i] = h.Sum128()
+		m := &n.Message
+		field(h, m.Role)
+		field(h, textOf(m))
+		field(h, m.Name)
+		field(h, m.Reasoning)
+		for k := range m.ToolCalls {
+			field(h, m.ToolCalls[k].Name)
+			field(h, m.ToolCalls[k].Arguments)
+		}
+		field(h, "\x00end")
+	}
+	t.hashes = out
+	return out
+}
+
+func field(h *xxh3.Hasher, s string) {
+	var n [8]byte
+	binary.LittleEndian.PutUint64(n[:], uint64(len(s)))
+	h.Write(n[:])
+	h.WriteString(s)
+}

@@ -1,0 +1,349 @@
+package sdpo
+
+import (
+	"bytes"
+	stdjson "encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// Classes of error that a call shows by itself.
+const (
+	argumentsNotJSON = "arguments_not_json"
+	unknownTool      = "unknown_tool"
+	badSchema        = "schema"
+)
+
+// fault is what is wrong with a call, whatever its result says.
+type fault struct {
+	class  string
+	detail []string // for badSchema, what the schema says; for argumentsNotJSON, why it is none
+}
+
+// checker finds what is wrong with calls. It is safe for concurrent use.
+type checker struct {
+	classes map[string]bool // of Detect.Calls
+
+	mu      sync.Mutex
+	schemas map[xxh3.Uint128]*jsonschema.Schema // by a hash of the tool's definition; nil: there is none that can be used
+}
+
+// maxSchemas bounds how many tools' schemas are kept compiled.
+const maxSchemas = 1000
+
+func newChecker(c *Detect) *checker {
+	k := &checker{classes: map[string]bool{}, schemas: map[xxh3.Uint128]*jsonschema.Schema{}}
+	for _, class := range c.Calls {
+		k.classes[class] = true
+	}
+	return k
+}
+
+// call returns the first fault of a call, or nil.
+func (k *checker) call(made *chat.ToolCall, tools []chat.Tool) *fault {
+	args, why := arguments(made)
+	if why != "" {
+		if !k.classes[argumentsNotJSON] {
+			return nil
+		}
+		return &fault{argumentsNotJSON, []string{why}}
+	}
+	if len(tools) == 0 {
+		return nil // what tools there were is not known
+	}
+	tool := toolNamed(tools, made.Name)
+	if tool == nil {
+		if !k.classes[unknownTool] {
+			return nil
+		}
+		return &fault{class: unknownTool}
+	}
+	if !k.classes[badSchema] {
+		return nil
+	}
+	if found := k.violations(tool, args); len(found) > 0 {
+		return &fault{badSchema, found}
+	}
+	return nil
+}
+
+func toolNamed(tools []chat.Tool, name string) *chat.Tool {
+	for i := range tools {
+		if tools[i].Name == name {
+			return &tools[i]
+		}
+	}
+	return nil
+}
+
+// arguments are a call's arguments as a JSON object, or why they are none. Empty arguments stand for no arguments, as most
+// frameworks read them.
+func arguments(made *chat.ToolCall) (args json.Raw, why string) {
+	text := strings.TrimSpace(made.Arguments)
+	if made.AsObject && made.Parsed != nil {
+		text = string(made.Parsed)
+	}
+	if text == "" {
+		return json.Raw("{}"), ""
+	}
+	v, err := json.Parse([]byte(text), json.Limits{})
+	switch {
+	case err != nil:
+		var se *json.SyntaxError
+		if errors.As(err, &se) && se.Truncated {
+			return nil, "they end before every brace, bracket and quote is closed"
+		}
+		if errors.As(err, &se) && se.Offset <= int64(len(text)) {
+			return nil, fmt.Sprintf("%s, at character %d", se.Msg, utf8.RuneCountInString(text[:se.Offset])+1)
+		}
+		return nil, err.Error()
+	case v.Kind() != json.Object:
+		return nil, "they are " + v.Kind().String() + ", not an object"
+	case !finite(v):
+		return nil, "NaN and Infinity are no JSON"
+	}
+	return v, ""
+}
+
+// finite says whether a value has no number that JSON doesn't have.
+func finite(v json.Raw) bool {
+	if !bytes.Contains(v, []byte("NaN")) && !bytes.Contains(v, []byte("Infinity")) {
+		return true
+	}
+	return stdjson.Valid(v)
+}
+
+// violations says what a tool's schema objects to in arguments, sorted, each once. A tool without a schema that can be used
+// objects to nothing.
+func (k *checker) violations(tool *chat.Tool, args json.Raw) []string {
+	s := k.schema(tool)
+	if s == nil || !moderate(args) {
+		return nil
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(args))
+	if err != nil {
+		return nil // a lone surrogate, say: nothing the schema is about
+	}
+	var found *jsonschema.ValidationError
+	if !errors.As(s.Validate(value), &found) {
+		return nil
+	}
+	if circular(found) {
+		return nil
+	}
+	var out []string
+	explain(found, &out)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// circular says whether a validation found that the schema refers to itself without end: it says nothing about the arguments.
+func circular(e *jsonschema.ValidationError) bool {
+	_, is := e.ErrorKind.(*kind.RefCycle)
+	return is || slices.ContainsFunc(e.Causes, circular)
+}
+
+// moderate says whether all numbers are of a size that exact arithmetic can bear: 1e999999999 is eleven bytes, and a
+// gigabyte as a fraction.
+func moderate(v json.Raw) bool {
+	switch v.Kind() {
+	case json.Number:
+		mantissa, exponent, _ := strings.Cut(strings.ToLower(string(v)), "e")
+		return len(mantissa) <= 400 && len(strings.TrimLeft(exponent, "+-0")) <= 2
+	case json.Object:
+		for _, e := range v.Members() {
+			if !moderate(e) {
+				return false
+			}
+		}
+	case json.Array:
+		for e := range v.Elements() {
+			if !moderate(e) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (k *checker) schema(tool *chat.Tool) *jsonschema.Schema {
+	key := xxh3.Hash128(tool.Raw)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s, ok := k.schemas[key]
+	if !ok {
+		if len(k.schemas) >= maxSchemas {
+			clear(k.schemas)
+		}
+		s = compile(parameters(tool))
+		k.schemas[key] = s
+	}
+	return s
+}
+
+// parameters is the schema of a tool's arguments, where the definition has one: under parameters (OpenAI), input_schema
+// (Anthropic) or inputSchema (MCP), alone or within "function".
+func parameters(tool *chat.Tool) json.Raw {
+	if tool.Raw.Kind() != json.Object {
+		return nil
+	}
+	inner := tool.Raw
+	if fn, ok := inner.Get("function"); ok && fn.Kind() == json.Object {
+		inner = fn
+	}
+	for _, key := range []string{"parameters", "input_schema", "inputSchema"} {
+		if v, ok := inner.Get(key); ok && v.Kind() == json.Object {
+			return v
+		}
+	}
+	return nil
+}
+
+// compile returns nil where there is no schema or it can't be used: it comes with the data, and is not trusted. Nothing is
+// loaded from elsewhere.
+func compile(schema json.Raw) *jsonschema.Schema {
+	if schema == nil || len(schema) > 1<<20 || !moderate(schema) {
+		return nil
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
+	if err != nil {
+		return nil
+	}
+	c := jsonschema.NewCompiler()
+	c.UseLoader(closed{})
+	c.UseRegexpEngine(regexpOf)
+	const name = "tool.json"
+	if err := c.AddResource(name, doc); err != nil {
+		return nil
+	}
+	s, err := c.Compile(name)
+	if err != nil {
+		return nil
+	}
+	return s
+}
+
+// closed is a loader that loads nothing.
+type closed struct{}
+
+func (closed) Load(url string) (any, error) { return nil, fmt.Errorf("%s is not loaded", url) }
+
+// regexpOf compiles a pattern of a schema. One that needs what RE2 leaves out (look-ahead) objects to nothing.
+func regexpOf(p string) (jsonschema.Regexp, error) {
+	if re, err := regexp.Compile(p); err == nil {
+		return re, nil
+	}
+	return anything(p), nil
+}
+
+type anything string
+
+func (anything) MatchString(string) bool { return true }
+func (a anything) String() string        { return string(a) }
+
+// explain lists what a validation found, in words for a model, without the values that are wrong: a hint is to say what is
+// right.
+func explain(e *jsonschema.ValidationError, out *[]string) {
+	at := place(e.InstanceLocation)
+	say := func(format string, a ...any) { *out = append(*out, fmt.Sprintf(format, a...)) }
+	switch x := e.ErrorKind.(type) {
+	case *kind.Required:
+		for _, name := range x.Missing {
+			say("%s is required", place(append(slices.Clone(e.InstanceLocation), name)))
+		}
+	case *kind.AdditionalProperties:
+		for _, name := range x.Properties {
+			say("%s does not exist", place(append(slices.Clone(e.InstanceLocation), name)))
+		}
+	case *kind.Type:
+		say("%s must be of type %s", at, strings.Join(x.Want, " or "))
+	case *kind.Enum:
+		say("%s must be one of %s", at, values(x.Want))
+	case *kind.Const:
+		say("%s must be %s", at, values([]any{x.Want}))
+	case *kind.Pattern:
+		say("%s must match %s", at, x.Want)
+	case *kind.Format:
+		say("%s must have the format %s", at, x.Want)
+	case *kind.Minimum:
+		say("%s must be at least %s", at, x.Want.RatString())
+	case *kind.Maximum:
+		say("%s must be at most %s", at, x.Want.RatString())
+	case *kind.ExclusiveMinimum:
+		say("%s must be more than %s", at, x.Want.RatString())
+	case *kind.ExclusiveMaximum:
+		say("%s must be less than %s", at, x.Want.RatString())
+	case *kind.MultipleOf:
+		say("%s must be a multiple of %s", at, x.Want.RatString())
+	case *kind.MinItems:
+		say("%s must have at least %d items", at, x.Want)
+	case *kind.MaxItems:
+		say("%s must have at most %d items", at, x.Want)
+	case *kind.UniqueItems:
+		say("%s must not have the same item twice", at)
+	case *kind.MinLength:
+		say("%s must have at least %d characters", at, x.Want)
+	case *kind.MaxLength:
+		say("%s must have at most %d characters", at, x.Want)
+	case *kind.AnyOf, *kind.OneOf, *kind.Not, *kind.FalseSchema:
+		say("%s has none of the allowed forms", at)
+	default:
+		if len(e.Causes) == 0 {
+			say("%s breaks the rule %s", at, strings.Join(e.ErrorKind.KeywordPath(), "/"))
+		}
+		for _, c := range e.Causes {
+			explain(c, out)
+		}
+	}
+}
+
+// place names a value within arguments: passengers[0].dob.
+func place(at []string) string {
+	if len(at) == 0 {
+		return "the arguments object"
+	}
+	var b strings.Builder
+	for i, name := range at {
+		switch {
+		case name != "" && strings.Trim(name, "0123456789") == "" && i > 0:
+			b.WriteString("[" + name + "]")
+		case i > 0:
+			b.WriteString("." + name)
+		default:
+			b.WriteString(name)
+		}
+	}
+	return b.String()
+}
+
+// values lists allowed values as JSON.
+func values(list []any) string {
+	const most = 50
+	var out []string
+	for i, v := range list {
+		if i == most {
+			out = append(out, fmt.Sprintf("(%d more)", len(list)-most))
+			break
+		}
+		var b bytes.Buffer
+		enc := stdjson.NewEncoder(&b)
+		enc.SetEscapeHTML(false)
+		if enc.Encode(v) != nil {
+			continue
+		}
+		out = append(out, strings.TrimSpace(b.String()))
+	}
+	return strings.Join(out, ", ")
+}
