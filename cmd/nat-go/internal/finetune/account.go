@@ -36,6 +36,10 @@ func (r *run) account(context.Context) error {
 	if r.sum.Counts.Kept == 0 {
 		return r.noData()
 	}
+	if r.empty() {
+		return exit.Failedf("the data set is empty: none of the formats asked for can carry the %d records that were kept; %s says why",
+			r.sum.Counts.Kept, r.plan.folder.Dropped())
+	}
 	r.sum.Status = statusCompleted
 	r.unlock() // the data set is complete; jobs have a lock of their own
 	return nil
@@ -63,6 +67,16 @@ func (r *run) listWritten() {
 			r.sum.Written = append(r.sum.Written, WrittenFile{Path: f.Path, Rows: f.Rows})
 		}
 	}
+}
+
+// empty reports whether nothing was written of the records that were kept: no row in any format, and no batch.
+func (r *run) empty() bool {
+	for _, w := range r.written {
+		if w.Records > 0 {
+			return false
+		}
+	}
+	return r.batches == nil || len(r.batches.Counts) == 0
 }
 
 func (r *run) warn(format string, a ...any) {

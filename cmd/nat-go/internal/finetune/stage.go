@@ -63,6 +63,7 @@ func (s *stage) settle(b *recordlog.Builder, index, first int, res *stageResult)
 			a.dropped += d.N()
 		}
 	}
+	a.total -= a.elsewhere(res.Drops)
 	left := a.total - a.used - a.dropped
 	if left < 0 {
 		s.dropGroup(b, a, ledger.BuilderFailed, fmt.Errorf("of %d %ss it used %d and dropped %d", a.total, a.unit, a.used, a.dropped))
@@ -152,16 +153,31 @@ func (a *settlement) use(r builders.Record) {
 		a.mark(r.Header().Example, 0)
 		return
 	}
-	var refs []builders.Ref
 	switch r := r.(type) {
 	case *builders.Preference:
-		refs = []builders.Ref{r.Chosen.Ref, r.Rejected.Ref}
+		a.useCandidate(r.Example, r.Chosen)
+		a.useCandidate(r.Example, r.Rejected)
 	case *builders.Demonstration:
-		refs = []builders.Ref{r.Messages.Ref}
+		a.useCandidate(r.Example, r.Messages)
 	}
-	for _, ref := range refs {
-		if ref.Part == builders.CandidateOutput {
-			a.mark(ref.Example, ref.Candidate)
+}
+
+// useCandidate marks the candidate that content is made of: it refers to it, or repeats its output.
+func (a *settlement) useCandidate(example int, c builders.Content) {
+	switch {
+	case c.Ref.Part == builders.CandidateOutput:
+		a.mark(c.Ref.Example, c.Ref.Candidate)
+	case example >= 0 && example < len(a.group.Examples):
+		text := c.Text
+		if n := len(c.Messages); n > 0 {
+			text = c.Messages[n-1].Text
+		}
+		candidates := a.group.Examples[example].Candidates
+		for i := range candidates {
+			if candidates[i].Output == text && text != "" {
+				a.mark(example, i)
+				return
+			}
 		}
 	}
 }
@@ -182,4 +198,25 @@ func (a *settlement) whyUnused() ledger.Reason {
 		}
 	}
 	return ledger.NoCandidates
+}
+
+// elsewhere counts the unused examples that the builder accounts for in another unit: the rollouts or sites of an example.
+func (a *settlement) elsewhere(drops []ledger.Drop) (n int64) {
+	if a.unit != unitExample {
+		return 0
+	}
+	reported, whole := map[string]bool{}, map[string]bool{}
+	for _, d := range drops {
+		if d.Unit == unitExample {
+			whole[d.Example] = true
+		} else {
+			reported[d.Example] = true
+		}
+	}
+	for i, ex := range a.group.Examples {
+		if !a.seen[i][0] && reported[ex.ID] && !whole[ex.ID] {
+			n++
+		}
+	}
+	return n
 }
