@@ -53,6 +53,23 @@ func (d *Dict) GetStr(key string) (Value, bool) {
 	return None, false
 }
 
+// Ref returns a pointer to the value of a text key, nil without. What it points at must not be changed, and is valid until
+// the dict changes.
+func (d *Dict) Ref(key string) *Value {
+	if d.index != nil {
+		if i, ok := d.index[hashKey{kind: KindStr, s: key}]; ok {
+			return &d.values[i]
+		}
+		return nil
+	}
+	for i := range d.keys {
+		if k := &d.keys[i]; k.kind == KindStr && k.s == key {
+			return &d.values[i]
+		}
+	}
+	return nil
+}
+
 // Get returns the value of a key. It fails where Python would: the key can't be hashed.
 func (d *Dict) Get(key Value) (Value, bool, error) {
 	if key.kind == KindStr {

@@ -210,11 +210,6 @@ func (st *state) safe(v, attr val, name string) val {
 func (st *state) getattr(v, name val) val {
 	st.step()
 	n := name.Text()
-	if v.Kind() == pyvalue.KindDict && st.lib.dicts[n] == nil && n[0] != '_' { // the common case
-		if item, ok := v.Dict().GetStr(n); ok && !isChanging(n) {
-			return item
-		}
-	}
 	if a, ok := st.attributeOf(v, n); ok {
 		return st.safe(v, a, n)
 	}

@@ -259,14 +259,14 @@ func (c *compiler) printSum(n *binaryNode, f *frame) stmt {
 
 func (c *compiler) ifStatement(n *ifNode, f *frame) stmt {
 	soft := f.softened()
-	test, body := c.expr(n.test, soft), c.body(n.body, soft)
+	test, body := c.condition(n.test, soft), c.body(n.body, soft)
 	type branch struct {
-		test expr
+		test condition
 		body stmt
 	}
 	elifs := make([]branch, len(n.elifs))
 	for i, e := range n.elifs {
-		elifs[i] = branch{c.expr(e.test, soft), c.body(e.body, soft)}
+		elifs[i] = branch{c.condition(e.test, soft), c.body(e.body, soft)}
 	}
 	var otherwise stmt
 	if n.otherwise != nil {
@@ -274,11 +274,11 @@ func (c *compiler) ifStatement(n *ifNode, f *frame) stmt {
 	}
 	return func(st *state) flow {
 		st.step()
-		if test(st).Truth() {
+		if test(st) {
 			return body(st)
 		}
 		for i := range elifs {
-			if elifs[i].test(st).Truth() {
+			if elifs[i].test(st) {
 				return elifs[i].body(st)
 			}
 		}

@@ -25,14 +25,15 @@ func (c *compiler) expr(n node, f *frame) expr {
 		of, filter := c.expr(n.node, f), c.filter(n, f)
 		return func(st *state) val { return filter(st, of(st)) }
 	case *testNode:
-		return c.test(n, f)
+		is := c.test(n, f)
+		return func(st *state) val { return pyvalue.Bool(is(st)) }
 	case *condNode:
 		return c.conditional(n, f)
 	case *logicNode:
 		return c.logic(n, f)
 	case *notNode:
-		e := c.expr(n.node, f)
-		return func(st *state) val { return pyvalue.Bool(!e(st).Truth()) }
+		is := c.condition(n.node, f)
+		return func(st *state) val { return pyvalue.Bool(!is(st)) }
 	case *compareNode:
 		return c.compare(n, f)
 	case *binaryNode:
@@ -78,12 +79,8 @@ func (c *compiler) name(n *nameNode, f *frame) expr {
 }
 
 func (c *compiler) attribute(n *attrNode, f *frame) expr {
-	of, at, name := c.expr(n.node, f), n.at(), pyvalue.Str(n.name)
-	return func(st *state) val {
-		v := of(st)
-		st.pos = at
-		return st.getattr(v, name)
-	}
+	p := c.attributePtr(n, f)
+	return func(st *state) val { return *p(st) }
 }
 
 func (c *compiler) item(n *itemNode, f *frame) expr {
@@ -95,6 +92,10 @@ func (c *compiler) item(n *itemNode, f *frame) expr {
 			st.pos = at
 			return st.slice(v, i, j, k)
 		}
+	}
+	if k, ok := n.index.(*constNode); ok && k.value.Kind() == pyvalue.KindStr && k.value.Text() != "" {
+		p := c.keyPtr(n, f, k.value)
+		return func(st *state) val { return *p(st) }
 	}
 	index := c.expr(n.index, f)
 	return func(st *state) val {
@@ -166,10 +167,10 @@ func (c *compiler) display(n node, f *frame) expr {
 
 func (c *compiler) conditional(n *condNode, f *frame) expr {
 	soft := f.softened()
-	test, then := c.expr(n.test, soft), c.expr(n.then, soft)
+	test, then := c.condition(n.test, soft), c.expr(n.then, soft)
 	if n.otherwise == nil {
 		return func(st *state) val {
-			if test(st).Truth() {
+			if test(st) {
 				return then(st)
 			}
 			return undefinedHint("the inline if-expression evaluated to false and no else section was defined.")
@@ -177,7 +178,7 @@ func (c *compiler) conditional(n *condNode, f *frame) expr {
 	}
 	otherwise := c.expr(n.otherwise, soft)
 	return func(st *state) val {
-		if test(st).Truth() {
+		if test(st) {
 			return then(st)
 		}
 		return otherwise(st)
@@ -195,6 +196,9 @@ func (c *compiler) logic(n *logicNode, f *frame) expr {
 }
 
 func (c *compiler) compare(n *compareNode, f *frame) expr {
+	if is := c.equalsText(n, f); is != nil {
+		return func(st *state) val { return pyvalue.Bool(is(st)) }
+	}
 	first, at := c.expr(n.first, f), n.at()
 	type step struct {
 		op string
@@ -206,9 +210,14 @@ func (c *compiler) compare(n *compareNode, f *frame) expr {
 	}
 	if len(steps) == 1 {
 		op, e := steps[0].op, steps[0].e
+		equality := op == "==" || op == "!="
 		return func(st *state) val {
 			a, b := first(st), e(st)
 			st.pos = at
+			if equality && a.Kind() == pyvalue.KindStr && b.Kind() == pyvalue.KindStr {
+				st.step()
+				return pyvalue.Bool((a.Text() == b.Text()) == (op == "=="))
+			}
 			return pyvalue.Bool(st.holds(op, a, b))
 		}
 	}
@@ -448,21 +457,25 @@ func (c *compiler) filterOf(n *filterNode, f *frame) func(st *state, v val) val 
 	return func(st *state, v val) val { return outer(st, inner(st, v)) }
 }
 
-func (c *compiler) test(n *testNode, f *frame) expr {
+func (c *compiler) test(n *testNode, f *frame) func(st *state) bool {
+	if is := plainTests[n.name]; is != nil && len(n.args.plain)+len(n.args.names) == 0 && n.args.star == nil && n.args.stars == nil {
+		p := c.ptr(n.node, f)
+		return func(st *state) bool { return is(*p(st)) }
+	}
 	of, arguments, at, name := c.expr(n.node, f), c.arguments(&n.args, f), n.at(), n.name
 	fn := c.lib.tests[name]
 	if fn == nil {
 		if !f.soft {
 			throwAt(at, "TemplateAssertionError", "No test named '%s'.", name)
 		}
-		return func(*state) val {
+		return func(*state) bool {
 			throwAt(at, "TemplateRuntimeError", "No test named '%s' found.", name)
-			return missing
+			return false
 		}
 	}
-	return func(st *state) val {
+	return func(st *state) bool {
 		v, a := of(st), arguments(st)
 		st.pos = at
-		return pyvalue.Bool(fn(st, v, a))
+		return fn(st, v, a)
 	}
 }

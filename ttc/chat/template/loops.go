@@ -264,7 +264,7 @@ func (c *compiler) loopFilter(n *forNode, outer, body *frame) func(st *state, ne
 	in.sym = newSymbols(outer.sym, in.fn, 0)
 	in.sym.scanParams(n.target)
 	in.sym.scan(n.test)
-	enter, assign, test := c.enter(in), c.assign(n.target, in), c.expr(n.test, in)
+	enter, assign, test := c.enter(in), c.assign(n.target, in), c.condition(n.test, in)
 	at := n.test.at()
 	return func(st *state, next iterator) iterator {
 		act := &activation{slots: make([]val, len(in.fn.slots)), parent: st.act}
@@ -285,7 +285,7 @@ func (c *compiler) loopFilter(n *forNode, outer, body *frame) func(st *state, ne
 				st.pos = at
 				st.step()
 				assign(st, item)
-				if test(st).Truth() {
+				if test(st) {
 					return item, true
 				}
 			}

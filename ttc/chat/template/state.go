@@ -48,6 +48,9 @@ type state struct {
 	nested int // generators that are drawing from one another
 	free   []*builder
 
+	kept     [8]val // see keep
+	nextKept int
+
 	generations [][2]int
 }
 

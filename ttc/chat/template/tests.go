@@ -6,34 +6,53 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
+// plainTests are those that ask for nothing but the value.
+var plainTests = map[string]func(val) bool{
+	"defined":   func(v val) bool { return asUndefined(v) == nil },
+	"undefined": func(v val) bool { return asUndefined(v) != nil },
+	"none":      val.IsNone,
+	"boolean":   func(v val) bool { return v.Kind() == pyvalue.KindBool },
+	"false":     val.IsFalse,
+	"true":      val.IsTrue,
+	"integer":   func(v val) bool { return v.Kind() == pyvalue.KindInt },
+	"float":     func(v val) bool { return v.Kind() == pyvalue.KindFloat },
+	"string":    func(v val) bool { return v.Kind() == pyvalue.KindStr },
+	"mapping":   func(v val) bool { return v.Kind() == pyvalue.KindDict },
+	"number":    val.IsNumber,
+	"sequence":  isSequence,
+	"iterable":  func(v val) bool { _, ok := iterate(v); return ok },
+	"callable":  isCallable,
+	"escaped":   isMarkup,
+}
+
 var tests = map[string]testFunc{
 	"odd":         func(_ *state, v val, a *args) bool { return remainder(v, a, 2).Cmp(big.NewInt(1)) == 0 },
 	"even":        func(_ *state, v val, a *args) bool { return remainder(v, a, 2).Sign() == 0 },
 	"divisibleby": divisibleTest,
-	"defined":     isTest(func(v val) bool { return asUndefined(v) == nil }),
-	"undefined":   isTest(func(v val) bool { return asUndefined(v) != nil }),
+	"defined":     isTest(plainTests["defined"]),
+	"undefined":   isTest(plainTests["undefined"]),
 	"filter": func(st *state, v val, a *args) bool {
 		return isKnown(v, a, func(s string) bool { return st.lib.filters[s] != nil })
 	},
 	"test": func(st *state, v val, a *args) bool {
 		return isKnown(v, a, func(s string) bool { return st.lib.tests[s] != nil })
 	},
-	"none":     isTest(val.IsNone),
-	"boolean":  isTest(func(v val) bool { return v.Kind() == pyvalue.KindBool }),
-	"false":    isTest(val.IsFalse),
-	"true":     isTest(val.IsTrue),
-	"integer":  isTest(func(v val) bool { return v.Kind() == pyvalue.KindInt }),
-	"float":    isTest(func(v val) bool { return v.Kind() == pyvalue.KindFloat }),
+	"none":     isTest(plainTests["none"]),
+	"boolean":  isTest(plainTests["boolean"]),
+	"false":    isTest(plainTests["false"]),
+	"true":     isTest(plainTests["true"]),
+	"integer":  isTest(plainTests["integer"]),
+	"float":    isTest(plainTests["float"]),
 	"lower":    func(st *state, v val, a *args) bool { a.bind("lower", 0); s, _ := st.text(v); return isLower(s) },
 	"upper":    func(st *state, v val, a *args) bool { a.bind("upper", 0); s, _ := st.text(v); return isUpper(s) },
-	"string":   isTest(func(v val) bool { return v.Kind() == pyvalue.KindStr }),
-	"mapping":  isTest(func(v val) bool { return v.Kind() == pyvalue.KindDict }),
-	"number":   isTest(val.IsNumber),
-	"sequence": isTest(isSequence),
-	"iterable": isTest(func(v val) bool { _, ok := iterate(v); return ok }),
-	"callable": isTest(isCallable),
+	"string":   isTest(plainTests["string"]),
+	"mapping":  isTest(plainTests["mapping"]),
+	"number":   isTest(plainTests["number"]),
+	"sequence": isTest(plainTests["sequence"]),
+	"iterable": isTest(plainTests["iterable"]),
+	"callable": isTest(plainTests["callable"]),
 	"sameas":   func(_ *state, v val, a *args) bool { return isSame(v, a.bind("sameas", 1, "other")[0]) },
-	"escaped":  isTest(isMarkup),
+	"escaped":  isTest(plainTests["escaped"]),
 	"in":       func(st *state, v val, a *args) bool { return st.in(v, a.bind("in", 1, "seq")[0]) },
 	"==":       operatorTest("=="), "eq": operatorTest("=="), "equalto": operatorTest("=="),
 	"!=": operatorTest("!="), "ne": operatorTest("!="),
