@@ -295,7 +295,7 @@ var (
 )
 
 // trainedByMessage are the texts in the loss, by message.
-func trainedByMessage(t testing.TB, tok *tokenizer.Tokenizer, s *batch.Side, owners []batch.Owner) map[string]string {
+func trainedByMessage(t testing.TB, tok *tokenizer.Tokenizer, s *batch.Side, owners batch.Owners) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	at := 0

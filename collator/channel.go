@@ -38,6 +38,8 @@ type Outcome struct {
 	Refused   *Refusal // why there are no rows
 	Turns     int
 	TurnDrops []Refusal
+
+	encoded []*batch.Encoded
 }
 
 // Refusal is why a record or turn makes no row.

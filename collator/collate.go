@@ -103,7 +103,11 @@ func (c *Collator) spool(ctx context.Context, groups iter.Seq2[[]Item, error], s
 		g.Go(func() error {
 			w := &Worker{Collator: c}
 			for j := range todo {
-				j.done <- w.outcomes(j.items)
+				outcomes := w.outcomes(j.items)
+				if err := w.encode(j.items, outcomes); err != nil {
+					return err
+				}
+				j.done <- outcomes
 			}
 			return nil
 		})
@@ -142,6 +146,22 @@ func (w *Worker) outcomes(items []Item) []Outcome {
 		out[i] = ch.Rows(w, it)
 	}
 	return out
+}
+
+// encode encodes the rows for the spool.
+func (w *Worker) encode(items []Item, outcomes []Outcome) error {
+	for i := range outcomes {
+		o := &outcomes[i]
+		for k := range o.Rows {
+			e, err := batch.Encode(w.channels[items[i].Record.Record.Kind()].Batch(), &o.Rows[k])
+			if err != nil {
+				return err
+			}
+			o.encoded = append(o.encoded, e)
+			o.Rows[k].Sides = nil // only what is counted is looked at again
+		}
+	}
+	return nil
 }
 
 // summary is what is counted as outcomes arrive, in order.
@@ -190,7 +210,7 @@ func (s *summary) take(c *Collator, spool *batch.Spool, it *Item, o *Outcome) er
 	for i := range o.Rows {
 		r := &o.Rows[i]
 		if r.Meta.RL != nil {
-			r.Meta.RL.Group = group
+			o.encoded[i].SetGroup(group)
 		}
 		s.stats.IDs[r.Meta.IDs]++
 		s.stats.OnPolicy[r.Meta.OnPolicy]++
@@ -198,7 +218,7 @@ func (s *summary) take(c *Collator, spool *batch.Spool, it *Item, o *Outcome) er
 		for _, f := range r.Meta.Flags {
 			s.stats.Flags[f]++
 		}
-		if err := spool.Add(c.channels[it.Record.Record.Kind()].Batch(), it.Split, r); err != nil {
+		if err := spool.Add(c.channels[it.Record.Record.Kind()].Batch(), it.Split, o.encoded[i]); err != nil {
 			return err
 		}
 	}

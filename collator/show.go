@@ -88,7 +88,7 @@ func viewOf(l *batch.Line, row int, r *batch.Row, tok *tokenizer.Tokenizer) (*Ro
 	for k, prefix := range batch.Lookup(l.Channel).Sides {
 		s := &r.Sides[k]
 		side := SideView{Name: strings.TrimSuffix(prefix, "_")}
-		var owners []batch.Owner
+		var owners batch.Owners
 		if k < len(r.Meta.Proof) {
 			owners = r.Meta.Proof[k].Owners
 		}

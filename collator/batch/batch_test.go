@@ -60,7 +60,11 @@ func write(t testing.TB, dir string, c *Channel, rows []*Row, layout Layout, bud
 	}
 	defer s.Close()
 	for i, r := range rows {
-		if err := s.Add(c, Split(i%2), r); err != nil {
+		e, err := Encode(c, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Add(c, Split(i%2), e); err != nil {
 			t.Fatal(err)
 		}
 	}

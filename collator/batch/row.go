@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 )
 
 // Run is a half-open range of token positions of a side.
@@ -76,7 +77,7 @@ type Proof struct {
 	Open   int    `json:"open,omitempty"`  // trained runs that do not end in a terminator: cut off, or followed by filler
 	Lossy  bool   `json:"lossy,omitempty"` // the tokenizer does not restore the text exactly; hashes are of what it restores
 	// Owners says whose the tokens are, run by run.
-	Owners []Owner `json:"owners,omitempty"`
+	Owners Owners `json:"owners,omitempty"`
 }
 
 // Owner says whose a run of tokens is; it begins where the one before ends. In JSON it is [end, message, why].
@@ -98,13 +99,51 @@ const (
 	CutOff     = "cut_off"     // the end of a turn that the model did not end
 )
 
-// MarshalJSON writes [end, message, why].
-func (o Owner) MarshalJSON() ([]byte, error) { return json.Marshal([3]any{o.End, o.Message, o.Why}) }
+// Owners are the owners of a side's tokens, in order.
+type Owners []Owner
+
+// MarshalJSON writes [[end, message, why], ...].
+func (o Owners) MarshalJSON() ([]byte, error) {
+	b := append(make([]byte, 0, 24*len(o)+2), '[')
+	for i, x := range o {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(append(b, '['), int64(x.End), 10)
+		b = strconv.AppendInt(append(b, ','), int64(x.Message), 10)
+		b = append(append(append(b, `,"`...), x.Why...), `"]`...)
+	}
+	return append(b, ']'), nil
+}
 
 // UnmarshalJSON reads [end, message, why].
 func (o *Owner) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &[3]any{&o.End, &o.Message, &o.Why})
 }
+
+// Encoded is a row ready for the spool. Rows are encoded by those who make them, in parallel; the spool takes them one by one.
+type Encoded struct {
+	data    []byte
+	length  [maxSides]uint32
+	variant uint8
+}
+
+// Encode encodes a row of a channel.
+func Encode(c *Channel, r *Row) (*Encoded, error) {
+	if len(r.Sides) != len(c.Sides) {
+		return nil, fmt.Errorf("a row of %d sides for channel %s", len(r.Sides), c.Name)
+	}
+	e := &Encoded{variant: c.variant(r)}
+	for i := range r.Sides {
+		e.length[i] = uint32(len(r.Sides[i].IDs))
+	}
+	var err error
+	e.data, err = appendRow(nil, r)
+	return e, err
+}
+
+// SetGroup sets the number of the task of an rl row, which is known only when the rows before it are.
+func (e *Encoded) SetGroup(n int64) { binary.LittleEndian.PutUint64(e.data, uint64(n)) }
 
 // appendRow encodes a row for the spool.
 func appendRow(dst []byte, r *Row) ([]byte, error) {
@@ -112,6 +151,11 @@ func appendRow(dst []byte, r *Row) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
+	group := int64(0)
+	if r.Meta.RL != nil {
+		group = r.Meta.RL.Group
+	}
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(group))
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(meta)))
 	dst = append(dst, meta...)
 	dst = binary.LittleEndian.AppendUint32(dst, math.Float32bits(r.Weight))
@@ -139,6 +183,7 @@ func appendRow(dst []byte, r *Row) ([]byte, error) {
 func readRow(b []byte) (*Row, error) {
 	d := decoder{b: b}
 	r := &Row{}
+	group := int64(d.u32()) | int64(d.u32())<<32
 	meta := d.bytes(d.len())
 	r.Weight = math.Float32frombits(d.u32())
 	sides := d.bytes(1)
@@ -147,6 +192,9 @@ func readRow(b []byte) (*Row, error) {
 	}
 	if err := json.Unmarshal(meta, &r.Meta); err != nil {
 		return nil, fmt.Errorf("%w: %v", errSpool, err)
+	}
+	if r.Meta.RL != nil {
+		r.Meta.RL.Group = group
 	}
 	r.Sides = make([]Side, sides[0])
 	for i := range r.Sides {

@@ -3,7 +3,6 @@ package batch
 import (
 	"bufio"
 	"encoding/binary"
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -34,7 +33,6 @@ type Spool struct {
 	size    int64
 	rows    int64
 	entries *extsort.Sorter
-	buf     []byte
 	key     [entryWidth]byte
 	order   Order
 }
@@ -65,23 +63,13 @@ func (s *Spool) Close() error {
 }
 
 // Add adds a row. Where rows are added in the same order, everything made of them is the same.
-func (s *Spool) Add(c *Channel, split Split, r *Row) error {
-	if len(r.Sides) != len(c.Sides) {
-		return fmt.Errorf("a row of %d sides for channel %s", len(r.Sides), c.Name)
-	}
-	var err error
-	if s.buf, err = appendRow(s.buf[:0], r); err != nil {
+func (s *Spool) Add(c *Channel, split Split, r *Encoded) error {
+	if _, err := s.w.Write(r.data); err != nil {
 		return err
 	}
-	if _, err := s.w.Write(s.buf); err != nil {
-		return err
-	}
-	e := entry{channel: uint8(slices.Index(channels, c)), split: split, variant: c.variant(r), ordinal: s.rows, offset: s.size, bytes: uint32(len(s.buf))}
+	e := entry{channel: uint8(slices.Index(channels, c)), split: split, variant: r.variant, ordinal: s.rows, offset: s.size, bytes: uint32(len(r.data)), length: r.length}
 	e.hash = mix(s.order.Seed, s.order.Epoch, uint64(s.rows))
-	for i := range r.Sides {
-		e.length[i] = uint32(len(r.Sides[i].IDs))
-	}
-	s.size += int64(len(s.buf))
+	s.size += int64(len(r.data))
 	s.rows++
 	e.encode(s.key[:])
 	return s.entries.Add(s.key[:])

@@ -94,7 +94,7 @@ func (s *Spool) writeAll(ctx context.Context, spec *Spec, index io.Writer) (map[
 	type job struct {
 		plan   *planned
 		number int
-		line   chan *Line
+		done   chan finished
 	}
 	workers := max(1, spec.Workers)
 	todo, order := make(chan job), make(chan job, 2*workers)
@@ -108,7 +108,7 @@ func (s *Spool) writeAll(ctx context.Context, spec *Spec, index io.Writer) (map[
 				return err
 			}
 			key := p.key()
-			j := job{p, numbers[key], make(chan *Line, 1)}
+			j := job{p, numbers[key], make(chan finished, 1)}
 			numbers[key]++
 			for _, c := range []chan job{order, todo} {
 				select {
@@ -127,7 +127,11 @@ func (s *Spool) writeAll(ctx context.Context, spec *Spec, index io.Writer) (map[
 				if err != nil {
 					return err
 				}
-				j.line <- l
+				text, err := marshal(l)
+				if err != nil {
+					return err
+				}
+				j.done <- finished{text, Count{1, int64(l.Rows), l.Tokens, l.NActive}}
 			}
 			return nil
 		})
@@ -135,29 +139,31 @@ func (s *Spool) writeAll(ctx context.Context, spec *Spec, index io.Writer) (map[
 	counts := map[string]Count{}
 	group.Go(func() error {
 		for j := range order {
-			var l *Line
+			var f finished
 			select {
-			case l = <-j.line:
+			case f = <-j.done:
 			case <-ctx.Done():
 				return ctx.Err()
 			}
-			text, err := marshal(l)
-			if err != nil {
-				return err
-			}
-			if _, err := index.Write(text); err != nil {
+			if _, err := index.Write(f.line); err != nil {
 				return err
 			}
 			c := counts[j.plan.key()]
-			c.Batches++
-			c.Rows += int64(l.Rows)
-			c.Tokens += l.Tokens
-			c.Active += l.NActive
+			c.Batches += f.count.Batches
+			c.Rows += f.count.Rows
+			c.Tokens += f.count.Tokens
+			c.Active += f.count.Active
 			counts[j.plan.key()] = c
 		}
 		return nil
 	})
 	return counts, group.Wait()
+}
+
+// finished is a batch written: its line and what it adds to the counts.
+type finished struct {
+	line  []byte
+	count Count
 }
 
 func (p *planned) key() string { return p.channel.Name + "/" + p.split.String() }

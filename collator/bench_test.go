@@ -1,0 +1,198 @@
+//go:build tokenizers
+
+package collator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/ttc"
+)
+
+// freshTokenizer has an empty segment cache.
+func freshTokenizer(b *testing.B, name string) *tokenizer.Tokenizer {
+	b.Helper()
+	tok, err := tokenizer.Load(conformance(b, "chat", "tokens", "tokenizers", name))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(tok.Close)
+	return tok
+}
+
+// BenchmarkAirline renders, tokenises and masks the real traces on one thread, as token rows with checks and proofs, without
+// writing them. Beside it, where NATGO_PYTHON names a python with jinja2 and tokenizers, what a Python collator does at
+// least: one render, one encode, and a mask over the offsets from one scan of the text.
+func BenchmarkAirline(b *testing.B) {
+	for _, name := range []string{"qwen2_5", "llama3_1"} {
+		b.Run(name, func(b *testing.B) {
+			tok := freshTokenizer(b, map[string]string{"qwen2_5": "qwen2_5.json", "llama3_1": "Meta-Llama-3-8B-Instruct.json"}[name])
+			c, err := New(Config{Tokenizer: tok, Template: oracleTemplate(b, name+".jinja"), TemplateVars: airlineVars(), MaxLength: 1 << 20, BatchTokens: 1 << 20})
+			if err != nil {
+				b.Fatal(err)
+			}
+			var items []Item
+			for _, ex := range airline(b) {
+				items = append(items, demonstrationOf(ex, nil))
+			}
+			w := &Worker{Collator: c}
+			tokens, library := 0, time.Duration(0)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range b.N {
+				tok.SetCacheBytes(tokenizer.DefaultCacheBytes) // empty: every pass is a first one
+				tokens = 0
+				for i := range items {
+					out := c.channels[builders.KindDemonstration].Rows(w, &items[i])
+					for k := range out.Rows {
+						tokens += len(out.Rows[k].Sides[0].IDs)
+					}
+				}
+			}
+			b.StopTimer()
+			ours := b.Elapsed() / time.Duration(b.N)
+			b.ReportMetric(float64(tokens)/ours.Seconds(), "tokens/s")
+			library = encodeAll(b, c, items)
+			b.ReportMetric(100*library.Seconds()/ours.Seconds(), "%library-if-nothing-were-cached")
+			if python := os.Getenv("NATGO_PYTHON"); python != "" {
+				theirs := pythonTime(b, python, name, false)
+				b.ReportMetric(theirs.Seconds()/ours.Seconds(), "x-python")
+			}
+		})
+	}
+}
+
+// encodeAll is the time the library takes for the same texts whole.
+func encodeAll(b *testing.B, c *Collator, items []Item) time.Duration {
+	b.Helper()
+	var texts []string
+	w := &Worker{Collator: c}
+	for i := range items {
+		m := &material{nodes: items[i].Record.Messages.Nodes}
+		if w.prepare(m) == nil {
+			if res, err := c.render.Render(m.conv); err == nil {
+				texts = append(texts, res.Text)
+			}
+		}
+	}
+	start := time.Now()
+	for _, text := range texts {
+		if _, err := c.Tokenizer.Encode(text, tokenizer.Options{ParseSpecial: true}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return time.Since(start)
+}
+
+// airlinePairs are preferences on the beginnings of real traces: at each of five places of a trace eight answers, all pairs.
+func airlinePairs(b testing.TB) (groups [][]Item) {
+	answers := make([]string, 8)
+	for _, ex := range airline(b)[:20] {
+		ns := ex.Graph.Nodes
+		seen := 0
+		for i := range ns {
+			if ns[i].Message.Role != "user" || seen == 5 {
+				continue
+			}
+			seen++
+			for k := range answers {
+				answers[k] = fmt.Sprintf("Answer %d: %s", k, strings.Repeat("I will look into this for you. ", k+1))
+			}
+			var group []Item
+			for a := range answers {
+				for r := a + 1; r < len(answers); r++ {
+					group = append(group, Item{Hash: "h", Record: &builders.Resolved{Record: &builders.Preference{}, Origin: &builders.Origin{Example: ex.ID, Fidelity: ttc.TextOnly},
+						Prompt: builders.Passage{Nodes: ns[:i+1]}, Chosen: builders.Passage{Text: answers[a]}, Rejected: builders.Passage{Text: answers[r]}}})
+				}
+			}
+			groups = append(groups, group)
+		}
+	}
+	return groups
+}
+
+// BenchmarkPairs makes preference rows whose pairs share prompts.
+func BenchmarkPairs(b *testing.B) {
+	tok := freshTokenizer(b, "qwen2_5.json")
+	c, err := New(Config{Tokenizer: tok, Template: oracleTemplate(b, "qwen2_5.jinja"), MaxLength: 1 << 20, BatchTokens: 1 << 20})
+	if err != nil {
+		b.Fatal(err)
+	}
+	groups := airlinePairs(b)
+	w := &Worker{Collator: c}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range b.N {
+		tok.SetCacheBytes(tokenizer.DefaultCacheBytes)
+		for _, g := range groups {
+			for _, o := range w.outcomes(g) {
+				if o.Refused != nil {
+					b.Fatal(o.Refused)
+				}
+			}
+		}
+	}
+	b.StopTimer()
+	ours := b.Elapsed() / time.Duration(b.N)
+	if python := os.Getenv("NATGO_PYTHON"); python != "" {
+		b.ReportMetric(pythonTime(b, python, "qwen2_5", true).Seconds()/ours.Seconds(), "x-python")
+	}
+}
+
+// pythonTime asks testdata/bench.py for the best time of a pass.
+func pythonTime(b *testing.B, python, name string, pairs bool) time.Duration {
+	b.Helper()
+	file := map[string]string{"qwen2_5": "qwen2_5.json", "llama3_1": "Meta-Llama-3-8B-Instruct.json"}[name]
+	question := map[string]any{"template": oracleTemplate(b, name+".jinja"), "tokenizer": conformance(b, "chat", "tokens", "tokenizers", file),
+		"traces": conformance(b, "chat", "traces", "gpt-4o-airline-dev.json"), "pairs": pairs,
+		"header": map[string]string{"qwen2_5": "<|im_start|>assistant\n", "llama3_1": "<|start_header_id|>assistant<|end_header_id|>\n\n"}[name],
+		"end":    map[string]string{"qwen2_5": "<|im_end|>", "llama3_1": "<|eot_id|>"}[name]}
+	data, err := json.Marshal(question)
+	if err != nil {
+		b.Fatal(err)
+	}
+	cmd := exec.Command(python, "testdata/bench.py")
+	cmd.Env = append(os.Environ(), "TOKENIZERS_PARALLELISM=false", "RAYON_NUM_THREADS=1")
+	cmd.Stdin, cmd.Stderr = strings.NewReader(string(data)), os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		b.Fatal(err)
+	}
+	var seconds float64
+	if err := json.Unmarshal(out, &seconds); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(seconds * float64(time.Second))
+}
+
+// BenchmarkWorkers collates the traces to files with one and two workers.
+func BenchmarkWorkers(b *testing.B) {
+	for _, workers := range []int{1, 2} {
+		b.Run(fmt.Sprint(workers), func(b *testing.B) {
+			tok := freshTokenizer(b, "qwen2_5.json")
+			c, err := New(Config{Tokenizer: tok, Template: oracleTemplate(b, "qwen3.jinja"), MaxLength: 1 << 16, BatchTokens: 1 << 16, Workers: workers})
+			if err != nil {
+				b.Fatal(err)
+			}
+			var items []Item
+			for _, ex := range airline(b) {
+				items = append(items, demonstrationOf(ex, nil))
+			}
+			b.ResetTimer()
+			for range b.N {
+				tok.SetCacheBytes(tokenizer.DefaultCacheBytes)
+				if _, err := c.Collate(context.Background(), one(items), b.TempDir(), b.TempDir(), nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
