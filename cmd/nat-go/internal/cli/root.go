@@ -51,6 +51,7 @@ func newRootCmd() *cobra.Command {
 		},
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(newBenchCmd())
 	root.AddCommand(newChatCmd())
 	root.AddCommand(newSchemaCmd(finetune.Types))
 	root.AddCommand(newValidateCmd(finetune.Types, checkPluginBlocks))

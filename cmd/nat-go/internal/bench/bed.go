@@ -1,0 +1,139 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Bed is a folder in which runs are made and measured.
+type Bed struct {
+	Program string // nat-go
+	Dir     string
+	Input   string
+	Bytes   int64 // of the input
+	runs    int
+}
+
+// NewBed makes a folder below dir and generates an input in it. Empty: a file system in memory where there is one, so that
+// the disk is not what is measured. Close removes it.
+func NewBed(program, dir string, s Shape) (*Bed, error) {
+	if dir == "" {
+		if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
+			dir = "/dev/shm"
+		}
+	}
+	dir, err := os.MkdirTemp(dir, "nat-go-bench")
+	if err != nil {
+		return nil, err
+	}
+	b := &Bed{Program: program, Dir: dir, Input: filepath.Join(dir, "workflow_output.json")}
+	f, err := os.Create(b.Input)
+	if err == nil {
+		err = errors.Join(Generate(f, s), f.Close())
+	}
+	var info os.FileInfo
+	if err == nil {
+		info, err = os.Stat(b.Input)
+	}
+	if err != nil {
+		b.Close()
+		return nil, err
+	}
+	b.Bytes = info.Size()
+	return b, nil
+}
+
+// Close removes the folder.
+func (b *Bed) Close() error { return os.RemoveAll(b.Dir) }
+
+// Run makes a run of the input, and says what it took and how many bytes of rows it wrote. The data set is removed.
+func (b *Bed) Run(ctx context.Context, formats ...string) (Usage, int64, error) {
+	return b.run(ctx, []string{"--from", b.Input}, formats)
+}
+
+func (b *Bed) run(ctx context.Context, input, formats []string) (Usage, int64, error) {
+	b.runs++
+	out := filepath.Join(b.Dir, fmt.Sprintf("out%d", b.runs))
+	defer os.RemoveAll(out)
+	args := append([]string{"finetune", "run", "--builder", "dpo", "--output_dir", out, "--run-id", "bench", "--dry-run"}, input...)
+	for _, f := range formats {
+		args = append(args, "--format", f)
+	}
+	u, err := measure(exec.CommandContext(ctx, b.Program, args...))
+	if err != nil {
+		return u, 0, err
+	}
+	return u, size(filepath.Join(out, "bench", "dataset")), nil
+}
+
+// RunPipe makes a run whose input comes out of a pipe as it is generated, so that it may be larger than any disk.
+func (b *Bed) RunPipe(ctx context.Context, s Shape, formats ...string) (Usage, int64, error) {
+	pipe := filepath.Join(b.Dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		return Usage{}, 0, fmt.Errorf("can't make a pipe: %w", err)
+	}
+	defer os.Remove(pipe)
+	var sent int64
+	fed := make(chan error, 1)
+	go func() {
+		f, err := os.OpenFile(pipe, os.O_WRONLY, 0)
+		if err == nil {
+			w := &counter{w: f}
+			err = errors.Join(Generate(w, s), f.Close())
+			sent = w.n
+		}
+		fed <- err
+	}()
+	u, _, err := b.run(ctx, []string{"--from", pipe, "--source", "workflow_output"}, formats)
+	if err != nil {
+		return u, 0, err
+	}
+	return u, sent, <-fed
+}
+
+type counter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *counter) Write(b []byte) (int, error) {
+	n, err := c.w.Write(b)
+	c.n += int64(n)
+	return n, err
+}
+
+// Floor is how long it takes to write and sync so many bytes here: no run can be faster.
+func (b *Bed) Floor(bytes int64) (time.Duration, error) {
+	f, err := os.CreateTemp(b.Dir, "floor")
+	if err != nil {
+		return 0, err
+	}
+	defer os.Remove(f.Name())
+	block := []byte(strings.Repeat("nat-go writes rows in blocks like this one. ", 1<<20/44+1))[:1<<20]
+	began := time.Now()
+	for left := bytes; left > 0 && err == nil; left -= int64(len(block)) {
+		_, err = f.Write(block[:min(left, int64(len(block)))])
+	}
+	err = errors.Join(err, f.Sync(), f.Close())
+	return time.Since(began), err
+}
+
+func size(dir string) (n int64) {
+	_ = filepath.WalkDir(dir, func(_ string, e os.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			if info, err := e.Info(); err == nil {
+				n += info.Size()
+			}
+		}
+		return nil
+	})
+	return n
+}

@@ -1,0 +1,140 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// program builds nat-go.
+func program(tb testing.TB) string {
+	tb.Helper()
+	exe := filepath.Join(tb.TempDir(), "nat-go")
+	if out, err := exec.Command("go", "build", "-o", exe, "github.com/nat-go/nat-go/cmd/nat-go").CombinedOutput(); err != nil {
+		tb.Fatalf("%v\n%s", err, out)
+	}
+	return exe
+}
+
+func TestGenerate(t *testing.T) {
+	s := Shape{Examples: 3, Turns: 2, Candidates: 4, Seed: 1}
+	var a, b bytes.Buffer
+	if err := Generate(&a, s); err != nil {
+		t.Fatal(err)
+	}
+	if err := Generate(&b, s); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(a.Bytes(), b.Bytes()) {
+		t.Error("the same shape gives other bytes")
+	}
+	var rows []struct {
+		Steps []json.RawMessage `json:"intermediate_steps"`
+	}
+	if err := json.Unmarshal(a.Bytes(), &rows); err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) != 3 || len(rows[0].Steps) != 8 || s.Records() != 36 {
+		t.Errorf("%d rows of %d steps, %d records", len(rows), len(rows[0].Steps), s.Records())
+	}
+}
+
+// TestRun measures a small input once: the figures mean nothing, but every part is used.
+func TestRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short")
+	}
+	t.Setenv(PythonVariable, "/nonexistent") // a round of NAT takes seconds
+	var out bytes.Buffer
+	o := Options{Program: program(t), Dir: t.TempDir(), Shape: Shape{Examples: 20, Turns: 2, Candidates: 4, Seed: 1}, Rounds: 1, Stream: 0.0005}
+	if err := Run(t.Context(), &out, o); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"-> 240 pairs", "writing and syncing the rows", "out of a pipe", "NAT is not installed"} {
+		if !bytes.Contains(out.Bytes(), []byte(want)) {
+			t.Errorf("%q is not in:\n%s", want, out.Bytes())
+		}
+	}
+}
+
+// BenchmarkRun is the main job on the standard input: 2,000 examples x 3 turns x 8 candidates, format customizer, in memory
+// where there is a file system for it. Beside it, in the same rounds, NAT (where it is installed) and the floor. The metrics
+// are medians of five rounds after a warm one, whatever b.N.
+func BenchmarkRun(b *testing.B) {
+	o := Options{Program: program(b), Shape: Standard, Rounds: 5}
+	for b.Loop() {
+		report(b, o)
+	}
+}
+
+// BenchmarkRunOnDisk is the same on the disk of the temporary folder: to compare with the floor there.
+func BenchmarkRunOnDisk(b *testing.B) {
+	b.Setenv(PythonVariable, "/nonexistent")
+	o := Options{Program: program(b), Dir: b.TempDir(), Shape: Standard, Rounds: 5}
+	for b.Loop() {
+		report(b, o)
+	}
+}
+
+func report(b *testing.B, o Options) {
+	r, err := Measure(b.Context(), o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if r.OverNAT > 0 {
+		b.ReportMetric(r.OverNAT, "x-NAT")
+	}
+	l := r.Results[0]
+	b.ReportMetric(l.Seconds, "s")
+	b.ReportMetric(l.CPUSeconds, "CPU-s")
+	b.ReportMetric(l.MBPerSecond, "MB/s")
+	b.ReportMetric(l.RecordsPerSecond, "records/s")
+	b.ReportMetric(l.PeakMiB, "peak-MiB")
+	b.ReportMetric(r.Results[1].Seconds, "floor-s")
+}
+
+// BenchmarkPipe runs an input out of a pipe as it is generated, and reports the peak memory of host and plugin together: it
+// has to be the same whatever the size.
+func BenchmarkPipe(b *testing.B) {
+	exe := program(b)
+	for _, c := range []struct {
+		name string
+		gb   float64
+	}{{"1GB", 1}, {"2GB", 2}, {"4GB", 4}} {
+		b.Run(c.name, func(b *testing.B) {
+			bed, err := NewBed(exe, b.TempDir(), Shape{Examples: 20, Turns: 3, Candidates: 8, Seed: 1})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer bed.Close()
+			s := Shape{Examples: 20, Turns: 3, Candidates: 8, Seed: 1}.Scaled(c.gb*1e9, bed.Bytes)
+			for b.Loop() {
+				began := time.Now()
+				u, bytes, err := bed.RunPipe(b.Context(), s, "customizer")
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(float64(u.Peak)/(1<<20), "peak-MiB")
+				b.ReportMetric(float64(bytes)/1e6/time.Since(began).Seconds(), "MB/s")
+			}
+		})
+	}
+}
+
+// BenchmarkGenerate is what the generator of the pipe is capable of.
+func BenchmarkGenerate(b *testing.B) {
+	s := Shape{Examples: 100, Turns: 3, Candidates: 8, Seed: 1}
+	var n counter
+	n.w = io.Discard
+	for b.Loop() {
+		if err := Generate(&n, s); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.SetBytes(n.n / int64(b.N))
+}
+

@@ -1,0 +1,21 @@
+//go:build unix
+
+package bench
+
+import (
+	"os"
+	"runtime"
+	"syscall"
+)
+
+// maxResident is the peak memory of the largest process that was waited for.
+func maxResident(s *os.ProcessState) int64 {
+	r, ok := s.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return 0
+	}
+	if runtime.GOOS == "darwin" { // there it is in bytes
+		return int64(r.Maxrss)
+	}
+	return int64(r.Maxrss) * 1024
+}

@@ -1,0 +1,55 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+//go:embed time_nat.py
+var natScript []byte
+
+// PythonVariable names the Python in which NAT is installed (nvidia-nat-core, nvidia-nat-eval, nvidia-nat-nemo-customizer);
+// without it python3 is tried.
+const PythonVariable = "NATGO_NAT_PYTHON"
+
+// Python is a Python that has NAT; empty where there is none.
+func Python(ctx context.Context) string {
+	python := os.Getenv(PythonVariable)
+	if python == "" {
+		python = "python3"
+	}
+	const needed = "import nat.plugins.customizer.dpo.trainer_adapter, nat.plugins.eval.utils.intermediate_step_adapter"
+	if exec.CommandContext(ctx, python, "-W", "ignore", "-c", needed).Run() != nil {
+		return ""
+	}
+	return python
+}
+
+// RunNAT does with NAT's own code what Run does. Python's start and imports, several seconds, are not counted.
+func (b *Bed) RunNAT(ctx context.Context, python string) (Usage, error) {
+	script, out := filepath.Join(b.Dir, "time_nat.py"), filepath.Join(b.Dir, "nat")
+	defer os.RemoveAll(out)
+	if err := errors.Join(os.MkdirAll(out, 0o755), os.WriteFile(script, natScript, 0o600)); err != nil {
+		return Usage{}, err
+	}
+	cmd := exec.CommandContext(ctx, python, script, b.Input, out)
+	var text bytes.Buffer
+	cmd.Stdout = &text
+	u, err := measure(cmd)
+	if err != nil {
+		return u, err
+	}
+	var seconds float64
+	if _, err := fmt.Sscan(text.String(), &seconds, &u.Peak); err != nil {
+		return u, fmt.Errorf("NAT's timing says %q: %w", text.String(), err)
+	}
+	u.Wall = time.Duration(seconds * float64(time.Second))
+	return u, nil
+}

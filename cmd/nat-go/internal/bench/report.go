@@ -1,0 +1,173 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"text/tabwriter"
+	"time"
+)
+
+// Options of Run. Zero values take the defaults in brackets.
+type Options struct {
+	Program string
+	Dir     string  // [in memory where possible]
+	Shape   Shape   // [Standard]
+	Rounds  int     // after one that is not counted; the median counts [5]
+	Stream  float64 // also a run of so many GB out of a pipe [none]
+	JSON    bool
+}
+
+// Report is what Run measured.
+type Report struct {
+	Machine   string  `json:"machine"`
+	Input     int64   `json:"input_bytes"`
+	Records   int64   `json:"records"`
+	Rows      int64   `json:"row_bytes"`
+	Results   []Line  `json:"results"`
+	OverNAT   float64 `json:"times_nat,omitempty"`         // NAT's time over ours
+	OverFloor float64 `json:"times_write_floor,omitempty"` // our time over that of writing and syncing the same bytes
+	Dir       string  `json:"-"`
+}
+
+// Line is one thing measured.
+type Line struct {
+	What             string  `json:"what"`
+	Seconds          float64 `json:"seconds"` // median
+	CPUSeconds       float64 `json:"cpu_seconds,omitempty"`
+	MBPerSecond      float64 `json:"mb_per_s"`
+	RecordsPerSecond float64 `json:"records_per_s"`
+	PeakMiB          float64 `json:"peak_mib,omitempty"` // of all processes together
+}
+
+// Run measures the main job and prints a table, beside NAT where it is installed.
+func Run(ctx context.Context, w io.Writer, o Options) error {
+	if o.Shape.Examples == 0 {
+		o.Shape = Standard
+	}
+	if o.Rounds == 0 {
+		o.Rounds = 5
+	}
+	r, err := Measure(ctx, o)
+	if err != nil {
+		return err
+	}
+	if o.JSON {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(r)
+	}
+	return r.print(w)
+}
+
+// Measure makes the rounds, one of each kind after the other.
+func Measure(ctx context.Context, o Options) (*Report, error) {
+	b, err := NewBed(o.Program, o.Dir, o.Shape)
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	r := &Report{Machine: fmt.Sprintf("%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()),
+		Input: b.Bytes, Records: o.Shape.Records(), Dir: b.Dir}
+	python := Python(ctx)
+	var ours, nats []Usage
+	var floors []time.Duration
+	for i := range o.Rounds + 1 {
+		u, rows, err := b.Run(ctx, "customizer")
+		if err != nil {
+			return nil, err
+		}
+		r.Rows = rows
+		floor, err := b.Floor(rows)
+		if err != nil {
+			return nil, err
+		}
+		var n Usage
+		if python != "" {
+			if n, err = b.RunNAT(ctx, python); err != nil {
+				return nil, err
+			}
+		}
+		if i > 0 { // the first warms up
+			ours, floors, nats = append(ours, u), append(floors, floor), append(nats, n)
+		}
+	}
+	mine := Median(ours)
+	r.Results = append(r.Results, r.line("nat-go", mine, r.Input, r.Records))
+	slices.Sort(floors)
+	floor := floors[len(floors)/2]
+	r.Results = append(r.Results, r.line("writing and syncing the rows", Usage{Wall: floor}, r.Input, r.Records))
+	r.OverFloor = mine.Wall.Seconds() / floor.Seconds()
+	if python != "" {
+		n := Median(nats)
+		r.Results = append(r.Results, r.line("NAT", n, r.Input, r.Records))
+		r.OverNAT = n.Wall.Seconds() / mine.Wall.Seconds()
+	}
+	if o.Stream > 0 {
+		return r, r.stream(ctx, b, o)
+	}
+	return r, nil
+}
+
+// stream adds a run of a large input out of a pipe.
+func (r *Report) stream(ctx context.Context, b *Bed, o Options) error {
+	s := o.Shape.Scaled(o.Stream*1e9, b.Bytes)
+	u, bytes, err := b.RunPipe(ctx, s, "customizer")
+	if err != nil {
+		return err
+	}
+	r.Results = append(r.Results, r.line(fmt.Sprintf("nat-go, %.1f GB out of a pipe", float64(bytes)/1e9), u, bytes, s.Records()))
+	return nil
+}
+
+// Scaled is a shape with so many examples that a file has about bytes, where that of the shape has size.
+func (s Shape) Scaled(bytes float64, size int64) Shape {
+	s.Examples = int(bytes / float64(size) * float64(s.Examples))
+	return s
+}
+
+func (r *Report) line(what string, u Usage, bytes, records int64) Line {
+	s := u.Wall.Seconds()
+	return Line{What: what, Seconds: s, CPUSeconds: u.CPU.Seconds(), MBPerSecond: float64(bytes) / 1e6 / s, RecordsPerSecond: float64(records) / s,
+		PeakMiB: float64(u.Peak) / (1 << 20)}
+}
+
+// Median is the usage with the median time, and the largest peak of all.
+func Median(us []Usage) Usage {
+	us = slices.Clone(us)
+	slices.SortFunc(us, func(a, b Usage) int { return int(a.Wall - b.Wall) })
+	m := us[len(us)/2]
+	for _, u := range us {
+		m.Peak = max(m.Peak, u.Peak)
+	}
+	return m
+}
+
+func (r *Report) print(w io.Writer) error {
+	fmt.Fprintf(w, "%s\n%.1f MB of workflow_output.json -> %d pairs, %.1f MB of rows and their origins, in %s\n\n", r.Machine, float64(r.Input)/1e6, r.Records, float64(r.Rows)/1e6, r.Dir)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "\tseconds\tCPU s\tMB/s\trecords/s\tpeak MiB\t")
+	for _, l := range r.Results {
+		fmt.Fprintf(t, "%s\t%.3f\t%s\t%.0f\t%.0f\t%s\t\n", l.What, l.Seconds, optional("%.2f", l.CPUSeconds), l.MBPerSecond, l.RecordsPerSecond, optional("%.0f", l.PeakMiB))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if r.OverNAT > 0 {
+		fmt.Fprintf(w, "\nnat-go is %.1f times as fast as NAT, whose start and imports are not counted\n", r.OverNAT)
+	} else {
+		fmt.Fprintf(w, "\nNAT is not installed here; %s can name a Python that has it\n", PythonVariable)
+	}
+	_, err := fmt.Fprintln(w, "processes, plugin and checks included; medians of interleaved rounds after a warm one; peak: the most of any round")
+	return err
+}
+
+func optional(format string, v float64) string {
+	if v == 0 {
+		return "-"
+	}
+	return fmt.Sprintf(format, v)
+}

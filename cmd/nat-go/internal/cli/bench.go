@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/bench"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	kernels "github.com/nat-go/nat-go/kernels/bench"
+)
+
+func newBenchCmd() *cobra.Command {
+	o := bench.Options{Shape: bench.Standard}
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure the main job, or the kernels, on this machine",
+		Long: `Measure a run from a NAT evaluation's output to a data set: time, throughput and peak memory of all processes, on input that
+is generated. Where NAT is installed (` + bench.PythonVariable + ` can name its Python) it is measured in the same rounds.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if o.Program, err = os.Executable(); err != nil {
+				return exit.Environmentf("can't find this program's own file: %w", err)
+			}
+			if err := bench.Run(cmd.Context(), cmd.OutOrStdout(), o); err != nil {
+				return exit.With(exit.Environment, err)
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&o.Shape.Examples, "examples", o.Shape.Examples, "examples of the input")
+	f.IntVar(&o.Shape.Turns, "turns", o.Shape.Turns, "turns of each example")
+	f.IntVar(&o.Shape.Candidates, "candidates", o.Shape.Candidates, "candidates of each turn")
+	f.IntVar(&o.Rounds, "rounds", 5, "rounds, after one to warm up")
+	f.Float64Var(&o.Stream, "stream", 0, "also run so many GB out of a pipe, to see that memory stays flat")
+	f.StringVar(&o.Dir, "dir", "", "folder to work in; default: in memory where there is a file system for it")
+	f.BoolVar(&o.JSON, "json", false, "print one JSON object")
+	cmd.AddCommand(newBenchKernelsCmd())
+	return cmd
+}
+
+func newBenchKernelsCmd() *cobra.Command {
+	var o kernels.Options
+	cmd := &cobra.Command{
+		Use:   "kernels",
+		Short: "Measure the JSD kernels against what this machine can do",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return kernels.Run(cmd.Context(), cmd.OutOrStdout(), o)
+		},
+	}
+	f := cmd.Flags()
+	f.IntSliceVar(&o.Vocab, "vocab", []int{32000, 151936}, "vocabulary sizes")
+	f.IntSliceVar(&o.Threads, "threads", []int{1, 2}, "numbers of threads")
+	f.IntVar(&o.MiB, "mib", 256, "size of each side's logits, in MiB")
+	f.IntVar(&o.Rounds, "rounds", 7, "rounds; the median counts")
+	f.DurationVar(&o.Budget, "budget", time.Minute, "time after which no round is begun")
+	f.BoolVar(&o.JSON, "json", false, "print one JSON object")
+	return cmd
+}
