@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/rows"
 )
 
@@ -14,8 +15,11 @@ func newFormatsCmd() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "formats",
-		Short: "List the formats of text rows: who reads them, what they carry, what a row looks like",
-		Args:  cobra.NoArgs,
+		Short: "List the formats: who reads them, what they carry, and what a trainer really trains of them",
+		Long: `List the formats of text rows - who reads them, what they carry, what a row looks like -, then what feeds what: for each
+kind of record and each form it can take, which tokens the trainer really trains, what is lost, and how that is known.
+Trainers of text rows tokenise them again; exact masks are the business of token batches (sft, dpo, rl).`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			type format struct {
 				Name     string   `json:"name"`
@@ -33,10 +37,14 @@ func newFormatsCmd() *cobra.Command {
 			}
 			out := cmd.OutOrStdout()
 			if asJSON {
-				return json.NewEncoder(out).Encode(map[string]any{"formats": all})
+				return json.NewEncoder(out).Encode(map[string]any{"formats": all, "feeds": collator.Feeds()})
 			}
 			for _, f := range all {
 				fmt.Fprintf(out, "%s  for %s; carries %s\n  %s\n", f.Name, f.Consumer, strings.Join(f.Carries, ", "), f.Shape)
+			}
+			fmt.Fprintln(out, "\nWhat feeds what")
+			for _, f := range collator.Feeds() {
+				fmt.Fprintf(out, "%s as %s -> %s\n  trains    %s\n  lost      %s\n  verified  %s\n", f.Record, f.Format, f.Trainer, f.Trains, f.Lost, f.Verified)
 			}
 			return nil
 		},

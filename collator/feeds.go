@@ -1,0 +1,33 @@
+package collator
+
+// Feed says what a trainer really trains of a record that reaches it in some form.
+type Feed struct {
+	Record   string `json:"record"`
+	Format   string `json:"format"` // a text format by name, or a channel of token batches
+	Trainer  string `json:"trainer"`
+	Trains   string `json:"trains"`   // the tokens in its loss
+	Lost     string `json:"lost"`     // what the form can't carry
+	Verified string `json:"verified"` // how we know
+}
+
+const (
+	retokenised = "as rows: read back as the trainer does; its tokens are its own (`nat-go doctor` shows them)"
+	proven      = "as tokens: a proof a row, checked by `nat-go dataset verify`"
+	dropsTools  = "tools, tool calls, answers of several messages, masks of ours"
+)
+
+// Feeds is the table "what feeds what". A trainer of text rows tokenises them itself, with its own template and its own idea
+// of what is trained: our masks apply to token batches only.
+func Feeds() []Feed {
+	return []Feed{
+		{"preference", "customizer", "NeMo Customizer v1 (DPO)", "all it makes of either response", dropsTools + "; of a message prompt all but the last one's text, unless use_full_message_history", retokenised},
+		{"preference", "trl", "TRL DPOTrainer", "all after the rendered prompt, end of turn included; a prompt that is no prefix is only a warning there", "masks of ours, log-probs of the reference", retokenised},
+		{"preference", "nemo_rl", "NeMo RL, NeMo Helix (binary preferences)", "the answer's message", dropsTools, retokenised},
+		{"preference", "nemo_rl_ranked", "NeMo RL, NeMo Helix (ranked preferences)", "the completions' messages", "masks of ours", retokenised},
+		{"preference", "openai", "OpenAI fine-tuning (dpo)", "the one assistant message of either output", "masks of ours, answers of several messages", "as rows: the fields its API documents; its tokens can't be seen"},
+		{"preference", "dpo", "your own (examples/composite-trainer)", "the sampled turns of either answer, terminator included, after the prompt's common tokens", "nothing", proven},
+		{"demonstration", "trl", "TRL SFTTrainer (prompt, completion)", "the completion: the last turn", "earlier turns to imitate, weights, masks of ours", retokenised},
+		{"demonstration", "sft", "your own; TRL SFTTrainer takes the ids as they are (input_ids, labels)", "the sampled turns that the loss policy names, less template filler", "nothing", proven},
+		{"rollout", "rl", "your own (GRPO)", "the ids that were sampled, with their log-probs and an advantage", "rollouts without ids of the model to be trained", proven},
+	}
+}
