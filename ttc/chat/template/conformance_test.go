@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -169,6 +170,44 @@ func checkSpans(t *testing.T, g *golden, in Input, res *Result) bool {
 			t.Errorf("%s %s: span %+v of %d messages", g.template, g.name, s, len(in.Messages))
 			return false
 		}
+		field := at(in.Messages[s.Message], s.Field)
+		if field.Kind() != pyvalue.KindStr || s.Mode != Linear {
+			continue
+		}
+		got, want := res.Text[s.Start:s.End], ""
+		if s.Offset+len(got) <= len(field.Text()) {
+			want = field.Text()[s.Offset : s.Offset+len(got)]
+		}
+		if !strings.EqualFold(got, want) { // upper() and lower() keep the place
+			t.Errorf("%s %s: %+v is %q, the field has %q", g.template, g.name, s, got, want)
+			return false
+		}
 	}
 	return true
+}
+
+// at looks up a field by the path a span gives.
+func at(v val, path string) val {
+	for path != "" {
+		switch {
+		case path[0] == '[':
+			end := strings.IndexByte(path, ']')
+			i, _ := strconv.Atoi(path[1:end])
+			if i >= len(v.Items()) {
+				return val{}
+			}
+			v, path = v.Items()[i], strings.TrimPrefix(path[end+1:], ".")
+		default:
+			end := strings.IndexAny(path, ".[")
+			if end < 0 {
+				end = len(path)
+			}
+			if v.Dict() == nil {
+				return val{}
+			}
+			v, _ = v.Dict().GetStr(path[:end])
+			path = strings.TrimPrefix(path[end:], ".")
+		}
+	}
+	return v
 }

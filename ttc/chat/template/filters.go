@@ -352,19 +352,36 @@ func indentFilter(st *state, v val, a *args) val {
 	if first {
 		b.write(width.Text(), provOf(width))
 	}
-	s, q := v.Text()+"\n", provOf(v)
-	for i, line := range st.splitLines(str(s, q), false) {
-		if i > 0 {
-			b.write("\n", nil)
-			if blank || line.Text() != "" {
-				b.write(width.Text(), provOf(width))
-			}
+	text := v.Text()
+	lines := st.splitLines(v, true)
+	if text == "" || isLineBreak(lastRune(text)) {
+		lines = append(lines, pyvalue.Str("")) // jinja2 adds a line break before it splits
+	}
+	at := 0 // of the line in the text
+	for i, line := range lines {
+		s := line.Text()
+		body := strings.TrimRightFunc(s, isLineBreak)
+		if i > 0 && (blank || body != "") {
+			b.write(width.Text(), provOf(width))
 		}
-		b.write(line.Text(), provOf(line))
+		b.writeSlice(s, provOf(line), 0, len(body))
+		if i < len(lines)-1 {
+			b.writeFrom([]byte{'\n'}, provOf(v), at+len(body))
+		}
+		at += len(s)
 		st.room(len(b.b))
 	}
 	st.spend(len(b.b))
 	return st.like(v, b.value())
+}
+
+func lastRune(s string) rune {
+	k := len(s) - 1
+	for k > 0 && s[k]&0xc0 == 0x80 {
+		k--
+	}
+	r, _ := pyvalue.DecodeRune(s[k:])
+	return r
 }
 
 func itemsFilter(st *state, v val, a *args) val {
