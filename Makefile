@@ -36,7 +36,7 @@ $(CACHE)/bin/golangci-lint:
 
 gen: ## generate the protocol code and the kernels; leaves a clean tree clean
 	sh plugins/proto/gen.sh
-	cd kernels/_generate && $(GO) run .
+	sh kernels/_generate/gen.sh
 
 bench: lib ## measure, beside peers where they are installed
 	$(WITH_LIB) $(GO) test -tags $(TAGS) -run '^$$' -bench . -benchmem ./...

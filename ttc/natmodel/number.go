@@ -45,7 +45,7 @@ func rustFloat(s string) (float64, bool) {
 	}
 	switch strings.ToLower(body) {
 	case "nan":
-		body, s = "nan", "nan"
+		s = "nan"
 	case "inf", "infinity":
 	default:
 		if strings.Trim(body, "0123456789.eE+-") != "" {

@@ -62,7 +62,7 @@ func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) 
 	return s, nil
 }
 
-// Capabilities: files can be read again; whether tasks stand side by side nobody knows before the end.
+// Capabilities says that files can be read again; whether tasks stand side by side nobody knows before the end.
 func (s *Source) Capabilities() source.Capabilities { return source.Capabilities{Replayable: true} }
 
 // Files are the input files, one a collection run.

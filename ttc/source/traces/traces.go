@@ -76,7 +76,7 @@ func readTools(path string) ([]chat.Tool, error) {
 	return tools, nil
 }
 
-// Capabilities: files can be read again; whether tasks stand side by side nobody knows before the end.
+// Capabilities says that files can be read again; whether tasks stand side by side nobody knows before the end.
 func (s *Source) Capabilities() source.Capabilities { return source.Capabilities{Replayable: true} }
 
 // Files are the input files, one a collection run.

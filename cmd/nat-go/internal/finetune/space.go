@@ -47,7 +47,7 @@ func freeSpace(dir string) (int64, bool) {
 		var st unix.Statfs_t
 		err := unix.Statfs(dir, &st)
 		if err == nil {
-			return int64(st.Bavail) * int64(st.Bsize), true
+			return int64(st.Bavail) * int64(st.Bsize), true //nolint:unconvert // its type differs between systems
 		}
 		up := filepath.Dir(dir)
 		if !errors.Is(err, fs.ErrNotExist) || up == dir {
