@@ -10,7 +10,7 @@ import (
 )
 
 // Builder turns a group of examples into records. Build is pure in (config, group). An error drops the whole group for
-// this builder; other builders' records of the group stand.
+// this builder; other builders' records of the group stand. A builder that is an io.Closer is closed with its session.
 type Builder interface {
 	Build(ctx context.Context, g *ttc.Group, out Output) error
 }

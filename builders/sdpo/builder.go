@@ -67,6 +67,16 @@ func New(cfg Config) (*Builder, error) {
 	return b, nil
 }
 
+// Close ends the hint command, if one runs.
+func (b *Builder) Close() error {
+	for _, s := range b.sources {
+		if c, ok := s.(*commandSource); ok {
+			c.close()
+		}
+	}
+	return nil
+}
+
 // Build finds the sites of each example of the group.
 func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) error {
 	traces := make([][]*trace, len(g.Examples))

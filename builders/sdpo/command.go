@@ -265,6 +265,15 @@ func (c *commandSource) exchange(ctx context.Context, q *question) (r reply, err
 	return r, nil
 }
 
+func (c *commandSource) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.process != nil {
+		c.process.stop()
+		c.process = nil
+	}
+}
+
 // start20 is the beginning of something, for an error.
 func start20(b []byte) string {
 	s := strings.ToValidUTF8(string(b[:min(len(b), 40)]), "?")

@@ -63,6 +63,7 @@ func build(t testing.TB, cfg Config, exs ...*ttc.Example) *collected {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer b.Close()
 	out := &collected{counts: map[string]int64{}}
 	if err := b.Build(context.Background(), &ttc.Group{Examples: exs}, out); err != nil {
 		t.Fatal(err)

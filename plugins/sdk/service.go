@@ -89,8 +89,12 @@ func (s *service) Open(_ context.Context, r *pb.OpenRequest) (*pb.OpenResponse, 
 
 func (s *service) Close(_ context.Context, r *pb.CloseRequest) (*pb.CloseResponse, error) {
 	s.mu.Lock()
+	b := s.sessions[r.GetSession()]
 	delete(s.sessions, r.GetSession())
 	s.mu.Unlock()
+	if c, ok := b.(io.Closer); ok {
+		return &pb.CloseResponse{}, c.Close()
+	}
 	return &pb.CloseResponse{}, nil
 }
 

@@ -1,0 +1,197 @@
+package sdpo
+
+import (
+	"bufio"
+	stdjson "encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+)
+
+// TestMain lets the tests use this binary as a hint command: the first argument says how it behaves.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "hint-command" {
+		answer(os.Args[2], os.Args[3])
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// answer is a hint command. It notes each question in a file.
+func answer(how, notes string) {
+	in := bufio.NewScanner(os.Stdin)
+	in.Buffer(nil, 1<<20)
+	for in.Scan() {
+		f, _ := os.OpenFile(notes, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		fmt.Fprintln(f, in.Text())
+		f.Close()
+		var q struct{ ID, Tool, Error, Task, Target string }
+		if stdjson.Unmarshal(in.Bytes(), &q) != nil {
+			os.Exit(3)
+		}
+		id, _ := stdjson.Marshal(q.ID)
+		switch how {
+		case "good":
+			fmt.Printf(`{"id":%s,"hint":"%s for %s","kind":"knowable"}`+"\n", id, q.Target, q.Tool)
+		case "none":
+			fmt.Printf(`{"id":%s,"hint":null}`+"\n", id)
+		case "hang":
+			time.Sleep(time.Hour)
+		case "lie":
+			fmt.Println(`{"id":"another","hint":"x"}`)
+		case "kind":
+			fmt.Printf(`{"id":%s,"hint":"x","kind":"certain"}`+"\n", id)
+		case "nonsense":
+			fmt.Println("Sure! Here is a hint:")
+		case "flood":
+			for {
+				fmt.Print(strings.Repeat("x", 1<<16))
+			}
+		case "chatter":
+			fmt.Printf(`{"id":%s,"hint":"%s"}`+"\n", id, q.Tool)
+			fmt.Println("and by the way")
+		case "die":
+			fmt.Fprintln(os.Stderr, "no model")
+			os.Exit(1)
+		}
+	}
+}
+
+func commandConfig(t *testing.T, how string) (cfg Config, asked func() int) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	notes := filepath.Join(dir, "notes")
+	cfg = matching()
+	cfg.Hints.Allow = []string{"knowable", "hindsight"}
+	cfg.Hints.Sources = []string{sourceCommand}
+	cfg.Hints.Command = &Command{Run: []string{self, "hint-command", how, notes}, Timeout: 10 * time.Second, Answers: filepath.Join(dir, "answers.jsonl"), Kind: "hindsight"}
+	return cfg, func() int {
+		b, err := os.ReadFile(notes)
+		if err != nil {
+			return 0
+		}
+		return strings.Count(string(b), "\n")
+	}
+}
+
+func failing2(t *testing.T) string {
+	return talk(user("hi"), calls([3]string{"1", "a", `{"x":1}`}), result("1", "Error: x"), calls([3]string{"2", "b", `{"x":2}`}), result("2", "Error: y"))
+}
+
+// Answers are kept: whoever asks again, in whatever process, gets them without the program.
+func TestCommand(t *testing.T) {
+	cfg, asked := commandConfig(t, "good")
+	cfg.Target = "both"
+	ex := example(t, failing2(t))
+	want := []string{"1.0>2 failed tool_error command: failed_turn for a", "3.0>4 failed tool_error command: failed_turn for b"}
+	got := build(t, cfg, ex)
+	if d := cmp.Diff(want, got.sites()); d != "" {
+		t.Error(d)
+	}
+	if n := asked(); n != 2 {
+		t.Errorf("%d questions", n)
+	}
+	cfg.Hints.Command.Run = []string{"/nowhere"}
+	if d := cmp.Diff(want, build(t, cfg, ex).sites()); d != "" || asked() != 2 {
+		t.Error("not replayed", d)
+	}
+	// A line that a crash cut off is asked again.
+	f, err := os.OpenFile(cfg.Hints.Command.Answers, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.WriteString(`{"input":"abc","hi`)
+	f.Close()
+	if d := cmp.Diff(want, build(t, cfg, ex).sites()); d != "" {
+		t.Error(d)
+	}
+	if err := os.WriteFile(cfg.Hints.Command.Answers, []byte("{}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := build(t, cfg, ex); len(got.drops) == 0 || !strings.Contains(got.drops[0].Detail, "damaged at byte 0") {
+		t.Error(got.drops)
+	}
+}
+
+// Whatever the program does, the site is dropped with what it did, the rest goes on, and the answer stays the same.
+func TestCommandMisbehaves(t *testing.T) {
+	for how, want := range map[string]string{
+		"hang":     "did not answer within",
+		"lie":      `answered another question: id "another"`,
+		"kind":     `unknown kind "certain"`,
+		"nonsense": `answered what is no {"id", "hint", "kind"}: "Sure! Here is a hint:`,
+		"flood":    "a line of more than 1048576 bytes",
+		"die":      "no model",
+		"none":     "",
+		"missing":  "start the hint command",
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			cfg, asked := commandConfig(t, how)
+			if how == "hang" {
+				cfg.Hints.Command.Timeout = 150 * time.Millisecond
+			}
+			if how == "missing" {
+				cfg.Hints.Command.Run = []string{"/nowhere/at/all"}
+			}
+			ex := example(t, failing2(t))
+			got := build(t, cfg, ex)
+			if len(got.drops) != 3 || !strings.Contains(got.drops[0].Detail, want) || got.sites() != nil {
+				t.Errorf("%v: %+v", got.sites(), got.drops)
+			}
+			before := asked()
+			again := build(t, cfg, ex)
+			if d := cmp.Diff(got.drops, again.drops); d != "" || asked() != before {
+				t.Errorf("asked again: %s", d)
+			}
+		})
+	}
+}
+
+// A program that says more than it is asked is stopped; its first answer stands.
+func TestCommandChatters(t *testing.T) {
+	cfg, _ := commandConfig(t, "chatter")
+	got := build(t, cfg, example(t, failing2(t)))
+	if len(got.sites()) < 1 || len(got.sites())+len(got.drops) != 2 {
+		t.Error(got.sites(), got.why())
+	}
+}
+
+// A program that fails again and again is given up.
+func TestCommandIsGivenUp(t *testing.T) {
+	cfg, asked := commandConfig(t, "die")
+	ms := []string{user("hi")}
+	for i := range 20 {
+		ms = append(ms, calls([3]string{"1", "a", fmt.Sprintf(`{"x":%d}`, i)}), result("1", "Error: x"))
+	}
+	got := build(t, cfg, example(t, talk(ms...)))
+	if n := asked(); n != maxRestarts+1 {
+		t.Errorf("%d starts", n)
+	}
+	if last := got.drops[len(got.drops)-2].Detail; !strings.Contains(last, "is not started again") {
+		t.Error(last)
+	}
+}
+
+// Builders that share the answers ask each question once.
+func TestCommandShared(t *testing.T) {
+	cfg, asked := commandConfig(t, "good")
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() { build(t, cfg, example(t, failing2(t))) })
+	}
+	wg.Wait()
+	if n := asked(); n != 2 {
+		t.Errorf("%d questions", n)
+	}
+}
