@@ -41,8 +41,8 @@ gen: ## generate the protocol code and the kernels; leaves a clean tree clean
 bench: lib ## measure, beside peers where they are installed
 	$(WITH_LIB) $(GO) test -tags $(TAGS) -run '^$$' -bench . -benchmem ./...
 
-fuzz: ## run every fuzzer for FUZZTIME
-	@sh .ci/fuzz $(FUZZTIME)
+fuzz: lib ## run every fuzzer for FUZZTIME
+	@$(WITH_LIB) sh .ci/fuzz $(FUZZTIME)
 
 verify: ## what CI runs
 	bash .ci/run
