@@ -329,6 +329,8 @@ func TestStartFaults(t *testing.T) {
 		{"prints before the handshake", Spec{Args: []string{"noise"}}, []string{`"hello from init"`, "must print nothing before"}},
 		{"speaks another version", Spec{Args: []string{"old"}}, []string{"speaks version 0", "speaks 1"}},
 		{"listens elsewhere", Spec{Args: []string{"elsewhere"}}, []string{"/tmp/elsewhere.sock, outside its folder"}},
+		{"ends after the handshake", Spec{Args: []string{"gone"}}, []string{"exit status 4"}},
+		{"does not serve what it announced", Spec{Args: []string{"deaf"}, StartTimeout: time.Second}, []string{"not ready within 1s"}},
 		{"listens on TCP", Spec{Args: []string{"tcp"}}, []string{"must listen on a unix socket"}},
 		{"floods before the handshake", Spec{Args: []string{"flood"}}, []string{"no handshake"}},
 		{"is not there", Spec{Path: filepath.Join(dir, "nothing")}, []string{"there is no file"}},
@@ -456,7 +458,10 @@ func TestHostKilled(t *testing.T) {
 
 // beHost is a host that is killed: it prints the plugin's process and its folder, and waits.
 func beHost(plugin string) int {
-	p, err := Start(context.Background(), Spec{Name: "test", Path: plugin}, zerolog.Nop())
+	if os.Getenv("NATGO_TEST_STOCK") != "" {
+		return beStockHost(plugin)
+	}
+	p, err := Start(context.Background(), Spec{Name: "test", Path: plugin, Args: strings.Fields(os.Getenv("NATGO_TEST_ARGS"))}, zerolog.Nop())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

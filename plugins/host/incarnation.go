@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -33,6 +34,9 @@ type incarnation struct {
 	proc   *process       // nil if the plugin was not started by us
 	client *plugin.Client // nil if the plugin is in memory
 
+	connsMu sync.Mutex
+	conns   []*grpc.ClientConn // go-plugin forgets a connection on which its first call failed
+
 	endOnce sync.Once
 	cause   error         // set before dead is closed
 	dead    chan struct{} // closed when it is not to be used any more
@@ -48,7 +52,17 @@ func dialOptions() []grpc.DialOption {
 		grpc.MaxCallRecvMsgSize(2*wire.FrameLimitBytes), grpc.MaxCallSendMsgSize(8*wire.FrameLimitBytes))}
 }
 
-func clientConfig(spec *Spec, runDir string, log zerolog.Logger, pump *logPump) *plugin.ClientConfig {
+// seeConn notes the connection that a stream is opened on.
+func (inc *incarnation) seeConn(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	inc.connsMu.Lock()
+	if !slices.Contains(inc.conns, cc) {
+		inc.conns = append(inc.conns, cc)
+	}
+	inc.connsMu.Unlock()
+	return streamer(ctx, desc, cc, method, opts...)
+}
+
+func (inc *incarnation) clientConfig(spec *Spec, runDir string, log zerolog.Logger, pump *logPump) *plugin.ClientConfig {
 	return &plugin.ClientConfig{
 		HandshakeConfig:  wire.Handshake,
 		VersionedPlugins: map[int]plugin.PluginSet{wire.ProtocolVersion: {}},
@@ -59,7 +73,7 @@ func clientConfig(spec *Spec, runDir string, log zerolog.Logger, pump *logPump) 
 		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: runDir},
 		SyncStdout:       &syncWriter{pump: pump, stream: "stdout"},
 		SyncStderr:       &syncWriter{pump: pump, stream: "stderr"},
-		GRPCDialOptions:  dialOptions(),
+		GRPCDialOptions:  append(dialOptions(), grpc.WithStreamInterceptor(inc.seeConn)),
 	}
 }
 
@@ -72,14 +86,14 @@ func (p *Plugin) launch(ctx context.Context, number int) (*incarnation, error) {
 	log := p.log.With().Str("plugin", p.spec.Name).Int("incarnation", number).Logger()
 	pump := newLogPump(log)
 	proc := newProcess(p.spec.Name, p.runDir, p.spec.Memory, pump)
-	config := clientConfig(&p.spec, p.runDir, log, pump)
+	inc := &incarnation{number: number, proc: proc, dead: make(chan struct{}), gone: make(chan struct{})}
+	config := inc.clientConfig(&p.spec, p.runDir, log, pump)
 	config.RunnerFunc = func(_ hclog.Logger, cmd *exec.Cmd, sockets string) (runner.Runner, error) {
 		proc.sockets = sockets
 		proc.cmd = p.spec.command(file, cmd.Env)
 		return proc, nil
 	}
-	client := plugin.NewClient(config)
-	inc := &incarnation{number: number, client: client, proc: proc, dead: make(chan struct{}), gone: make(chan struct{})}
+	inc.client = plugin.NewClient(config)
 
 	// The plugin has StartTimeout from here to its description; killing it ends every call that waits for it.
 	deadline := time.AfterFunc(p.spec.StartTimeout, func() {
@@ -201,6 +215,11 @@ func (inc *incarnation) end(cause error, patience time.Duration) {
 				defer kill.Stop()
 			}
 			inc.client.Kill() // of a dead process: this closes the connection and removes the socket
+			inc.connsMu.Lock()
+			for _, c := range inc.conns {
+				c.Close()
+			}
+			inc.connsMu.Unlock()
 			if inc.proc != nil {
 				<-inc.proc.done
 			}

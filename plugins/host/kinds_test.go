@@ -63,7 +63,9 @@ func TestAllKinds(t *testing.T) {
 	if err != nil || got[0].Err != nil {
 		t.Fatal(err, got[0].Err)
 	}
-	span := func(leaf int) builders.Content { return builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Last: leaf}} }
+	span := func(leaf int) builders.Content {
+		return builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Last: leaf}}
+	}
 	var ms []chat.Message
 	for _, n := range g.Examples[0].Graph.Nodes {
 		ms = append(ms, n.Message)

@@ -19,14 +19,15 @@ func (p *Plugin) reattach(ctx context.Context, number int) (*incarnation, error)
 		return nil, &StartError{Plugin: p.spec.Name, Err: fmt.Errorf("the address to attach to is %q; --debug prints one that starts with unix:", p.spec.Reattach)}
 	}
 	addr := &net.UnixAddr{Name: path, Net: "unix"}
-	config := clientConfig(&p.spec, p.runDir, p.log, newLogPump(p.log.With().Str("plugin", p.spec.Name).Logger()))
+	inc := &incarnation{number: number, dead: make(chan struct{}), gone: make(chan struct{})}
+	config := inc.clientConfig(&p.spec, p.runDir, p.log, newLogPump(p.log.With().Str("plugin", p.spec.Name).Logger()))
 	ended := make(chan struct{})
 	config.Plugins = plugin.PluginSet{}
 	config.Reattach = &plugin.ReattachConfig{
 		Protocol: plugin.ProtocolGRPC, ProtocolVersion: wire.ProtocolVersion, Addr: addr, Test: true,
 		ReattachFunc: func() (runner.AttachedRunner, error) { return attached{path, ended}, nil },
 	}
-	inc := &incarnation{number: number, client: plugin.NewClient(config), dead: make(chan struct{}), gone: make(chan struct{})}
+	inc.client = plugin.NewClient(config)
 	go func() { <-inc.dead; close(ended) }()
 	if err := inc.connect(ctx, p.spec.StartTimeout); err != nil {
 		inc.fail(err)

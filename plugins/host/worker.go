@@ -9,6 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 	"github.com/nat-go/nat-go/plugins/wire"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -210,7 +213,7 @@ func (a *attempt) open(timeout time.Duration) error {
 	s := a.session
 	m, err := a.inc.rpc.Open(ctx, &pb.OpenRequest{Builder: s.builder.Name, Config: s.config, Name: s.name, ProtocolMinor: wire.Minor})
 	if err != nil {
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded {
 			return &deadlineError{fmt.Sprintf("it did not answer Open for %s", timeout)}
 		}
 		return err

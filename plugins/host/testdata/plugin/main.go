@@ -32,6 +32,12 @@ func main() {
 		case "elsewhere":
 			fmt.Println("1|1|unix|/tmp/elsewhere.sock|grpc|")
 			select {}
+		case "gone":
+			fmt.Printf("1|1|unix|%s/p.sock|grpc|\n", os.Getenv("PLUGIN_UNIX_SOCKET_DIR"))
+			os.Exit(4)
+		case "deaf":
+			fmt.Printf("1|1|unix|%s/p.sock|grpc|\n", os.Getenv("PLUGIN_UNIX_SOCKET_DIR"))
+			select {}
 		case "tcp":
 			fmt.Println("1|1|tcp|127.0.0.1:1|grpc|")
 			select {}
@@ -42,6 +48,16 @@ func main() {
 		case "raw":
 			serveRaw()
 			return
+		case "odd stderr":
+			write(2, "{\"@message\": 1}\n")
+		case "long line": // and a file that says that it could be written
+			go func() {
+				time.Sleep(200 * time.Millisecond)
+				for range 7 {
+					write(1, strings.Repeat("x", 70_000)+"\n")
+				}
+				os.WriteFile(os.Args[2], nil, 0o600)
+			}()
 		case "env":
 			for _, e := range os.Environ() {
 				fmt.Fprintln(os.Stderr, e)
