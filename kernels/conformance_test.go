@@ -59,9 +59,8 @@ func (g gate) far(got, want float64) bool {
 
 // tally collects failures by category, so that a broken path reports kinds, not thousands of rows.
 type tally struct {
-	n     map[string]int
-	first map[string]string
-	rows  int
+	n    map[string]int
+	rows int
 }
 
 func (c *tally) fail(t testing.TB, kind, format string, args ...any) {

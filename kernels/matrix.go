@@ -9,6 +9,7 @@ import (
 // DType is the element type of a Matrix.
 type DType uint8
 
+// The element types.
 const (
 	Float32 DType = iota
 	BFloat16

@@ -8,8 +8,9 @@ const IgnoreIndex = -100
 // Clip says what is limited to Options.ClipValue, in units of the un-normalised loss.
 type Clip uint8
 
+// The clip modes.
 const (
-	ClipNone Clip = iota
+	ClipNone Clip = iota // nothing is limited
 	// ClipToken limits a row's loss; a limited row has no gradient.
 	ClipToken
 	// ClipElement limits each vocabulary entry's summand. At beta 0 and 1 the plain summand may be negative: the
@@ -37,6 +38,7 @@ func ParseClip(s string) (Clip, error) {
 // Reduction turns the weighted sum S of row losses into one number.
 type Reduction uint8
 
+// The reductions.
 const (
 	ReduceSum       Reduction = iota // S
 	ReduceBatchMean                  // S / max(active rows, 1)

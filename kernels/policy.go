@@ -5,6 +5,7 @@ import "math"
 // PolicyReduction turns token losses into one number.
 type PolicyReduction uint8
 
+// The policy reductions.
 const (
 	PerToken    PolicyReduction = iota // sum(w l) / sum(w) over active tokens
 	PerSequence                        // mean over sequences, weighted, of each one's token mean

@@ -5,6 +5,7 @@ import "math"
 // PreferenceKind is a loss of the DPO family.
 type PreferenceKind uint8
 
+// The losses of the DPO family.
 const (
 	Sigmoid PreferenceKind = iota // -(1-s) log sigma(beta m) - s log sigma(-beta m), s the label smoothing
 	IPO                           // (m - 1/(2 beta))^2

@@ -124,7 +124,7 @@ func (w *worker) normaliser(p unsafe.Pointer, d DType, n int, next unsafe.Pointe
 		call(w.path.max[d], a)
 		return a.max
 	}
-	ref := negInf
+	var ref float32
 	if full > 0 {
 		ref = top(p, min(full, 2*block))
 	} else {

@@ -105,18 +105,20 @@ func Run(ctx context.Context, w io.Writer, o Options) error {
 	return rep.print(w)
 }
 
-func (r *Report) print(w io.Writer) error {
-	fmt.Fprintf(w, "%s\npaths: %v\n\n", r.Machine, r.Paths)
+func (rep *Report) print(w io.Writer) error {
+	fmt.Fprintf(w, "%s\npaths: %v\n\n", rep.Machine, rep.Paths)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "floors\tthreads\tread GB/s\tvector FMA/ns\t")
-	for _, f := range r.Floors {
+	for _, f := range rep.Floors {
 		fmt.Fprintf(t, "%s\t%d\t%.1f\t%.2f\t\n", f.Path, f.Threads, f.ReadGBps, f.FMAPerNs)
 	}
-	t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
 	fmt.Fprintln(w)
 	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "kernel\tpath\tV\tthreads\tus/row\tns/entry cached\tfrom memory\tinstr/16\tof FMA\tof memory\t")
-	for _, x := range r.Results {
+	for _, x := range rep.Results {
 		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%.1f\t%s\t%.3f\t%s\t%s\t%.0f %%\t\n", x.Kernel, x.Path, x.Vocab, x.Threads, x.MicrosPerRow,
 			optional("%.3f", x.CachedNs), x.MemoryNs, optional("%.1f", x.Instructions), optional("%.0f %%", 100*x.OfFMA), 100*x.OfMemory)
 	}
