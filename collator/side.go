@@ -361,7 +361,7 @@ func ascii(s string) bool {
 // owners says for each run of tokens whose they are and whether, or why not, they are trained.
 func (b *sideBuilder) owners(trained []batch.Run) (out batch.Owners) {
 	turn, sp, run, given := 0, 0, 0, 0
-	found, spans := b.v.turns, b.v.res.Spans
+	found, spans := b.v.turns, turns.Fields(&b.v.res)
 	for i := range b.ids {
 		var o batch.Owner
 		for given < len(b.sampled) && int(b.sampled[given].End) <= i {

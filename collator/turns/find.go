@@ -84,6 +84,9 @@ func originsOf(res *template.Result) origins {
 	return o
 }
 
+// Fields lists the spans of a render that are fields of messages or tools; a role's name is the template's own markup.
+func Fields(res *template.Result) []template.Span { return originsOf(res).spans }
+
 // knownRole reports whether a role's name is one of those that templates print as part of their own markup.
 func knownRole(s string) bool {
 	switch strings.ToLower(s) {

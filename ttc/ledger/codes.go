@@ -289,4 +289,5 @@ var codes = []Code{
 	{"NG5008", "dataset", "rows.jsonl and the rows don't agree: a row has no origin, or an origin no row.", "The files were changed after the run, or are of different runs: write the data set again."},
 	{"NG5009", "dataset", "The manifest and a file don't agree in rows, bytes or hash, or one of them is missing.", "The file was changed after the run: write the data set again, or don't trust it."},
 	{"NG5010", "dataset", "Examples have rows in training and in validation.", "Split by example or task (dataset.split.by) unless that is meant."},
+	{"NG5011", "dataset", "A token batch is not what its line in batches/index.jsonl, its proof and the tokenizer say: another file, masks or labels that don't follow from the rows, or tokens that are not the text they were made of.", "The file was changed after the run, or the tokenizer is another one: run again, or name the tokenizer the run had."},
 }

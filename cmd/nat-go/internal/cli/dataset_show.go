@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -11,13 +12,14 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/show"
+	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 func newDatasetShowCmd() *cobra.Command {
 	var q dataset.Query
-	var row, dropped string
+	var row, dropped, tokens, tokenizer string
 	var record uint64
 	var width int
 	var full, asJSON bool
@@ -25,15 +27,20 @@ func newDatasetShowCmd() *cobra.Command {
 		Use:   "show PATH",
 		Short: "Print records as a person wants to read them",
 		Long: `Print records as a person wants to read them: where they come from, the prompt, and the two answers of a pair side by side
-with the words marked in which they differ.
+with the words marked in which they differ. With --tokens, a row of the token batches as it was written: per token whose it is,
+and whether or why not it is trained.
 
 PATH is a run's folder, or rows as for dataset verify. The flags say which records; --row names a row as dataset verify does.`,
 		Example: `  nat-go dataset show out/run1
   nat-go dataset show out/run1 --example 7 --full
   nat-go dataset show out/run1 --dropped contradiction
-  nat-go dataset show out/run1 --row trl/train.jsonl:12`,
+  nat-go dataset show out/run1 --row trl/train.jsonl:12
+  nat-go dataset show out/run1 --tokens dpo/train/00000.safetensors:0`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if tokens != "" {
+				return showTokens(cmd.OutOrStdout(), args[0], tokens, tokenizer, asJSON)
+			}
 			if cmd.Flags().Changed("record") {
 				q.Record = &record
 			}
@@ -54,6 +61,8 @@ PATH is a run's folder, or rows as for dataset verify. The flags say which recor
 	f := cmd.Flags()
 	f.Uint64Var(&record, "record", 0, "the record with this number in the run")
 	f.StringVar(&row, "row", "", "a row: FORMAT/FILE:N, from 1")
+	f.StringVar(&tokens, "tokens", "", "a `ROW` of the token batches, token by token: sft/train/00000.safetensors:3, or a number; both from 0")
+	f.StringVar(&tokenizer, "tokenizer", "", "tokenizer of the token batches; without it the one the run's config.yml names")
 	f.StringVar(&q.Example, "example", "", "records of this example")
 	f.StringVar(&q.Turn, "turn", "", "records of this turn")
 	f.StringVar(&q.Builder, "builder", "", "records of this builder")
@@ -139,4 +148,24 @@ func (p *viewPrinter) end() error {
 		return err
 	}
 	return nil
+}
+
+// showTokens prints a row of a run's token batches.
+func showTokens(w io.Writer, run, row, tokens string, asJSON bool) error {
+	if !dataset.HasBatches(run) {
+		return exit.Failedf("there are no token batches in %s", run)
+	}
+	tok, err := runTokenizer(run, tokens)
+	if err != nil {
+		return err
+	}
+	defer tok.Close()
+	v, err := collator.View(run, row, tok)
+	if err != nil {
+		return exit.With(exit.Failed, err)
+	}
+	if asJSON {
+		return json.NewEncoder(w).Encode(v)
+	}
+	return v.Print(w, colored(w))
 }

@@ -8,16 +8,18 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/collator/tokenizer"
 )
 
 func newDatasetVerifyCmd() *cobra.Command {
 	var asJSON bool
+	var tokens string
 	cmd := &cobra.Command{
 		Use:   "verify PATH",
 		Short: "Re-read a data set from its files alone and report what is wrong with it",
 		Long: `Re-read a data set from its files alone and report what is wrong with it: rows that are not what their format asks for, files
 of mixed shapes, rows or prompts on both sides of the split, repeated and contradictory rows, and files that differ from what
-the run's manifest and rows.jsonl say.
+the run's manifest and rows.jsonl say. Token batches of a run are checked against their proofs, from the files and the tokenizer.
 
 PATH is a run's folder, its dataset folder, the folder of a format, or one .jsonl file - also one that another program wrote.
 Exit code 1 if there is an error.`,
@@ -35,6 +37,9 @@ Exit code 1 if there is an error.`,
 			if err != nil {
 				return exit.With(exit.Failed, err)
 			}
+			if err := verifyBatches(r, p.Run, tokens); err != nil {
+				return err
+			}
 			if asJSON {
 				err = json.NewEncoder(cmd.OutOrStdout()).Encode(r)
 			} else {
@@ -46,6 +51,34 @@ Exit code 1 if there is an error.`,
 			return err
 		},
 	}
+	cmd.Flags().StringVar(&tokens, "tokenizer", "", "tokenizer of the token batches; without it the one the run's config.yml names")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
+}
+
+// verifyBatches checks a run's token batches, where it has any.
+func verifyBatches(r *dataset.Report, run, tokens string) error {
+	if run == "" || !dataset.HasBatches(run) {
+		return nil
+	}
+	tok, err := runTokenizer(run, tokens)
+	if err != nil {
+		return err
+	}
+	defer tok.Close()
+	if err := r.VerifyBatches(run, tok); err != nil {
+		return exit.With(exit.Failed, err)
+	}
+	return nil
+}
+
+// runTokenizer loads the tokenizer a run was collated with: path, or what its configuration names.
+func runTokenizer(run, path string) (*tokenizer.Tokenizer, error) {
+	if path == "" {
+		var err error
+		if path, err = dataset.TokenizerOf(run); err != nil {
+			return nil, exit.With(exit.Usage, err)
+		}
+	}
+	return loadTokenizer(path)
 }

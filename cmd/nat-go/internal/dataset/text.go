@@ -31,6 +31,9 @@ func (r *Report) Text(w io.Writer) error {
 		fmt.Fprintf(t, "%s\t%d rows\t{%s}\n", f.Path, f.Rows, f.Shape)
 	}
 	_ = t.Flush() // into memory
+	if r.Batches > 0 {
+		fmt.Fprintf(&b, "%d token batches, %d rows, checked with the tokenizer\n", r.Batches, r.TokenRows)
+	}
 	switch {
 	case r.Errors > 0:
 		fmt.Fprintf(&b, "%d errors, %d warnings; `nat-go explain CODE` says what to do\n", r.Errors, r.Warnings)

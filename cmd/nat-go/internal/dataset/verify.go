@@ -21,8 +21,11 @@ import (
 type Report struct {
 	Files    []Verified `json:"files"`
 	Findings []Finding  `json:"findings"`
-	Errors   int64      `json:"errors"` // also those beyond the findings listed
-	Warnings int64      `json:"warnings"`
+	// Batches and TokenRows were checked with the tokenizer; 0 where there are none.
+	Batches   int64 `json:"batches,omitempty"`
+	TokenRows int64 `json:"token_rows,omitempty"`
+	Errors    int64 `json:"errors"` // also those beyond the findings listed
+	Warnings  int64 `json:"warnings"`
 }
 
 // Verified is a file as it was read.

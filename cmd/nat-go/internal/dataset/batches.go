@@ -1,0 +1,69 @@
+package dataset
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/nat-go/nat-go/collator"
+	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/tokenizer"
+)
+
+// badBatch is the code of a token batch that doesn't hold what it should.
+const badBatch = "NG5011"
+
+// HasBatches reports whether a run's folder has token batches.
+func HasBatches(run string) bool {
+	_, err := os.Stat(filepath.Join(run, "batches", batch.IndexName))
+	return err == nil
+}
+
+// TokenizerOf returns the tokenizer that the run's own configuration names.
+func TokenizerOf(run string) (string, error) {
+	var config struct {
+		Collator struct {
+			Tokenizer string `yaml:"tokenizer"`
+		} `yaml:"collator"`
+	}
+	text, err := os.ReadFile(filepath.Join(run, "config.yml"))
+	if err == nil {
+		err = yaml.Unmarshal(text, &config)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	path := config.Collator.Tokenizer
+	if path == "" {
+		return "", errors.New("the run's config.yml names no tokenizer: give it with --tokenizer")
+	}
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("the tokenizer of the run is not at %s as seen from here: give it with --tokenizer", path)
+	}
+	return path, nil
+}
+
+// VerifyBatches checks the token batches of a run's folder from the files and the tokenizer alone, and adds what it finds.
+func (r *Report) VerifyBatches(run string, tok *tokenizer.Tokenizer) error {
+	found, err := collator.Verify(run, tok)
+	if err != nil {
+		return err
+	}
+	r.Batches, r.TokenRows = found.Batches, found.Rows
+	for _, p := range found.Problems {
+		f := Finding{Code: badBatch, File: "batches/" + p.File, Message: p.Text}
+		if p.Row >= 0 {
+			f.Row = int64(p.Row) + 1
+		}
+		r.Findings = append(r.Findings, f)
+	}
+	if n := len(r.Findings); found.More > 0 {
+		r.Findings[n-1].Count = found.More
+	}
+	r.Errors += int64(len(found.Problems)) + found.More
+	return nil
+}
