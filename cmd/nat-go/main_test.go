@@ -1,8 +1,11 @@
 package main
 
 import (
+	"errors"
 	"os"
+	"os/exec"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -28,7 +31,8 @@ const commitBytesVariable = "NATGO_TEST_COMMIT_BYTES"
 
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
+		Dir:  "testdata/script",
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"fill": fill, "exits": exits},
 		Setup: func(e *testscript.Env) error {
 			root, err := os.Getwd()
 			if err != nil {
@@ -39,4 +43,33 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 	})
+}
+
+// fill is the script command `fill FILE TEMPLATE COUNT TEXT`: it writes the template to the file, with COUNT times TEXT in the
+// place of its `@`. Files that are too large to stand in a script are made with it.
+func fill(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 4 {
+		ts.Fatalf("usage: fill FILE TEMPLATE COUNT TEXT")
+	}
+	n, err := strconv.Atoi(args[2])
+	ts.Check(err)
+	text := strings.Replace(ts.ReadFile(args[1]), "@", strings.Repeat(args[3], n), 1)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
+}
+
+// exits is the script command `exits CODE PROGRAM [ARG...]`: the program has to end with the code.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM [ARG...]")
+	}
+	got := 0
+	var exit *exec.ExitError
+	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if strconv.Itoa(got) != args[0] {
+		ts.Fatalf("exit %d, want %s", got, args[0])
+	}
 }

@@ -137,4 +137,3 @@ func BenchmarkGenerate(b *testing.B) {
 	}
 	b.SetBytes(n.n / int64(b.N))
 }
-

@@ -51,6 +51,9 @@ func (r *run) curate(context.Context) error {
 	if err := durable.WriteFile(r.plan.folder.Decisions(), buf.Bytes()); err != nil {
 		return exit.Environmentf("can't write the decisions: %w", err)
 	}
+	for _, w := range r.seen.Warnings() {
+		r.warn("%s", w)
+	}
 	for _, a := range r.seen.Accounts() {
 		r.book.In(a.Stage, a.Unit, a.In)
 		if a.Unit != unitExample { // those are counted as they arrive in the log
