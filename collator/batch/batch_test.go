@@ -1,15 +1,18 @@
 package batch
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/parquet-go/parquet-go"
 	"pgregory.net/rapid"
 )
 
@@ -257,6 +260,39 @@ func TestReplacesAnUnfinishedWrite(t *testing.T) {
 	for name := range tree(t, dir) {
 		if strings.Contains(name, "sft") || strings.Contains(name, ".tmp") {
 			t.Error(name)
+		}
+	}
+}
+
+// TestParquetHoldsTheRows: the same ids and labels, in the order of the batches.
+func TestParquetHoldsTheRows(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, SFT, sample(20, SFT), Packed, 200, 1, Order{})
+	var b bytes.Buffer
+	n, err := WriteParquet(&b, dir, Train)
+	if err != nil || n != 10 {
+		t.Fatal(n, err)
+	}
+	type row struct {
+		IDs    []int64 `parquet:"input_ids,list"`
+		Labels []int64 `parquet:"labels,list"`
+	}
+	got, err := parquet.Read[row](bytes.NewReader(b.Bytes()), int64(b.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, lines := readAll(t, dir)
+	k := 0
+	for _, l := range lines {
+		for range l.Rows {
+			if l.Split == "train" {
+				ids, labels := rows[0].Sides[0].tokenColumns()
+				if !slices.Equal(got[k].IDs, ids) || !slices.Equal(got[k].Labels, labels) {
+					t.Errorf("row %d: %+v", k, got[k])
+				}
+				k++
+			}
+			rows = rows[1:]
 		}
 	}
 }

@@ -2,6 +2,10 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -20,12 +24,20 @@ func newDatasetConvertCmd() *cobra.Command {
 		Long: `Write a run's data set in another format, from its record log and the decisions made in the run: the same records, the same
 split. What a format can't carry is left out and counted, with the reason.
 
+sft_parquet takes the run's token batches instead: input_ids and labels, which TRL's SFTTrainer trains as they are.
+
 The rows go to the run's own dataset folder and are entered in its manifest, or to a folder of your choice with --output.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			run, err := findRun(args[0])
 			if err != nil {
 				return err
+			}
+			if slices.Contains(formats, tokenParquet) {
+				if len(formats) > 1 {
+					return exit.Usagef("--format %s stands alone: it is made of the run's token batches, not of its records", tokenParquet)
+				}
+				return convertTokens(cmd.OutOrStdout(), args[0], output, asJSON)
 			}
 			opts, err := run.RowOptions()
 			if err != nil {
@@ -63,11 +75,38 @@ The rows go to the run's own dataset folder and are entered in its manifest, or 
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&formats, "format", nil, "format to write (repeatable): "+rows.Names())
+	f.StringArrayVar(&formats, "format", nil, "format to write (repeatable): "+rows.Names()+", "+tokenParquet)
 	f.StringVar(&output, "output", "", "folder for the formats' folders; empty: the run's dataset folder")
 	f.StringVar(&promptAs, "prompt_as", "", "what a text prompt becomes in trl rows: user_message or text (default: as in the run)")
 	f.BoolVar(&history, "use_full_message_history", false, "keep message prompts as messages in customizer rows; else the last message's text (default: as in the run)")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")
 	_ = cmd.MarkFlagRequired("format")
 	return cmd
+}
+
+// tokenParquet is the format of token rows in Parquet.
+const tokenParquet = "sft_parquet"
+
+// convertTokens writes a run's sft batches as Parquet.
+func convertTokens(w io.Writer, run, output string, asJSON bool) error {
+	if !dataset.HasBatches(run) {
+		return exit.Failedf("there are no token batches in %s: name a tokenizer in the YAML (collator.tokenizer) and run again", run)
+	}
+	if output == "" {
+		output = filepath.Join(run, "dataset")
+	}
+	files, err := dataset.WriteTokenParquet(run, filepath.Join(output, tokenParquet))
+	if err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	if asJSON {
+		return json.NewEncoder(w).Encode(map[string]any{"files": files})
+	}
+	for _, f := range files {
+		fmt.Fprintf(w, "%s  %d rows\n", f.Path, f.Rows)
+	}
+	if len(files) == 0 {
+		return exit.Failedf("the run has no sft batches")
+	}
+	return nil
 }
