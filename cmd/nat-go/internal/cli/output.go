@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -55,19 +56,54 @@ func (p *progress) show(s finetune.Progress) {
 }
 
 func (p *progress) print(s finetune.Progress) {
-	text := fmt.Sprintf("%s: %d %s", s.Step, s.Done, s.Unit)
-	if s.Total > 0 {
-		text = fmt.Sprintf("%s: %d %% of %d %s", s.Step, 100*s.Done/s.Total, s.Total, s.Unit)
-	}
-	if s.Text != "" {
-		text = s.Text
-	}
 	if p.terminal {
 		p.shown = true
-		fmt.Fprintf(p.w, "\r\x1b[K%s", text)
+		fmt.Fprintf(p.w, "\r\x1b[K%s", progressText(s, bar(s.Done, s.Total)))
 		return
 	}
-	fmt.Fprintln(p.w, text)
+	fmt.Fprintln(p.w, progressText(s, ""))
+}
+
+// progressText is a line like "build  [####----]  50 %  44.0 of 88.0 MiB, 1000 examples".
+func progressText(s finetune.Progress, bar string) string {
+	if s.Text != "" {
+		return s.Text
+	}
+	parts := []string{s.Step}
+	if s.Total > 0 {
+		if bar != "" {
+			parts = append(parts, bar)
+		}
+		parts = append(parts, fmt.Sprintf("%3d %%", min(100, 100*s.Done/s.Total)))
+	}
+	amount := amountOf(s.Done, s.Total, s.Unit)
+	if s.Detail != "" {
+		amount += ", " + s.Detail
+	}
+	return strings.Join(append(parts, amount), "  ")
+}
+
+func amountOf(done, total int64, unit string) string {
+	if unit == finetune.UnitByte {
+		if total > 0 {
+			return fmt.Sprintf("%.1f of %.1f MiB", float64(done)/(1<<20), float64(total)/(1<<20))
+		}
+		return fmt.Sprintf("%.1f MiB", float64(done)/(1<<20))
+	}
+	if total > 0 {
+		return fmt.Sprintf("%d of %d %ss", done, total, unit)
+	}
+	return fmt.Sprintf("%d %ss", done, unit)
+}
+
+const barCells = 24
+
+func bar(done, total int64) string {
+	if total <= 0 {
+		return ""
+	}
+	full := int(min(done, total) * barCells / total)
+	return "[" + strings.Repeat("#", full) + strings.Repeat("-", barCells-full) + "]"
 }
 
 // end clears the line.

@@ -33,8 +33,8 @@ type Rules struct {
 	Name   func(ordinal uint64) string // names a record in errors, as "example 7, turn 2"; nil: by ordinal
 }
 
-// DefaultMemory is what Decide sorts in before it uses the disk: room for some 300,000 records.
-const DefaultMemory = 64 << 20
+// DefaultMemory is what Decide sorts in before it uses the disk: room for some 200,000 records.
+const DefaultMemory = 48 << 20
 
 // Split says how records are divided between training and validation.
 type Split struct {

@@ -29,7 +29,7 @@ func (r *run) building(at *cursor) {
 	if r.env.Progress == nil {
 		return
 	}
-	r.env.Progress(Progress{Step: "build", Done: r.bytesRead(at), Total: r.total, Unit: unitByte,
+	r.env.Progress(Progress{Step: "build", Done: r.bytesRead(at), Total: r.total, Unit: UnitByte,
 		Detail: fmt.Sprintf("%s, %s", count(r.book.Account(ledger.Source, unitExample).In, unitExample), count(int64(r.index.Len()), "record"))})
 }
 
@@ -40,7 +40,7 @@ func (r *run) writing(done uint64) {
 	}
 }
 
-// unitByte is the unit of progress in files.
-const unitByte = "byte"
+// UnitByte is the unit of progress in files.
+const UnitByte = "byte"
 
 func mebibytes(n float64) string { return fmt.Sprintf("%.1f MiB", n/(1<<20)) }
