@@ -69,16 +69,20 @@ func appendScalar(dst []byte, v Value) ([]byte, error) {
 	case KindInt:
 		return AppendInt(dst, v)
 	}
-	f := v.Float64()
+	return AppendJSONFloat(dst, v.Float64()), nil
+}
+
+// AppendJSONFloat appends a float as json.dumps writes it: repr(f), and bare words for what JSON has no numbers for.
+func AppendJSONFloat(dst []byte, f float64) []byte {
 	switch {
 	case math.IsNaN(f):
-		return append(dst, "NaN"...), nil
+		return append(dst, "NaN"...)
 	case math.IsInf(f, 1):
-		return append(dst, "Infinity"...), nil
+		return append(dst, "Infinity"...)
 	case math.IsInf(f, -1):
-		return append(dst, "-Infinity"...), nil
+		return append(dst, "-Infinity"...)
 	}
-	return AppendFloat(dst, f), nil
+	return AppendFloat(dst, f)
 }
 
 func (o *Dump) newline(dst []byte, depth int) []byte {

@@ -101,7 +101,7 @@ func collection(records []*builders.Preference, runID string) json.Raw {
 		}
 		b = json.AppendASCII(append(b, `, "chosen_response": `...), r.Chosen.Text)
 		b = json.AppendASCII(append(b, `, "rejected_response": `...), r.Rejected.Text)
-		b = appendFloat(append(b, `}], "reward": `...), r.Reward)
+		b = pyvalue.AppendJSONFloat(append(b, `}], "reward": `...), r.Reward)
 		b = append(append(append(b, `, "shaped_rewards": null, "metadata": `...), r.Metadata...), '}')
 	}
 	if len(records) > 0 {

@@ -456,11 +456,11 @@ func (b *Builder) emit(group []pair, out builders.Output) error {
 func (p *pair) metadata() json.Raw {
 	c, r := p.chosen, p.rejected
 	m := make([]byte, 0, 256+len(c.metadata)+len(r.metadata))
-	m = appendFloat(append(m, `{"dpo_type": "preference_pair", "score_diff": `...), p.diff)
+	m = pyvalue.AppendJSONFloat(append(m, `{"dpo_type": "preference_pair", "score_diff": `...), p.diff)
 	m = json.AppendString(append(m, `, "example_id": `...), c.example.id)
 	m = json.AppendString(append(m, `, "turn_id": `...), c.turn)
-	m = appendFloat(append(m, `, "chosen_score": `...), c.score)
-	m = appendFloat(append(m, `, "rejected_score": `...), r.score)
+	m = pyvalue.AppendJSONFloat(append(m, `, "chosen_score": `...), c.score)
+	m = pyvalue.AppendJSONFloat(append(m, `, "rejected_score": `...), r.score)
 	m = append(append(m, `, "chosen_index": `...), c.index.Text...)
 	m = append(append(m, `, "rejected_index": `...), r.index.Text...)
 	if p.among > 0 {
@@ -476,17 +476,4 @@ func orEmpty(raw json.Raw) json.Raw {
 		return json.Raw("{}")
 	}
 	return raw
-}
-
-// appendFloat appends a float as json.dumps writes it.
-func appendFloat(dst []byte, f float64) []byte {
-	switch {
-	case math.IsNaN(f):
-		return append(dst, "NaN"...)
-	case math.IsInf(f, 1):
-		return append(dst, "Infinity"...)
-	case math.IsInf(f, -1):
-		return append(dst, "-Infinity"...)
-	}
-	return pyvalue.AppendFloat(dst, f)
 }

@@ -83,6 +83,10 @@ func (r *run) build(ctx context.Context) error {
 	})
 	g.Go(func() error { return r.gather(ctx, log, from, items) })
 	if err := g.Wait(); err != nil {
+		var failed *collectionError
+		if r.plan.Compat && errors.As(err, &failed) {
+			return r.leaveCollected(err)
+		}
 		return err
 	}
 	r.endBuilders() // their memory is free for what comes next
@@ -95,7 +99,7 @@ func (r *run) feed(ctx context.Context, from cursor, items chan<- item) error {
 	if r.grouped() {
 		feed = r.feedGroups
 	}
-	if err := feed(ctx, from, items); err != nil {
+	if err := feed(ctx, from, items); err != nil && !errors.Is(err, errFed) {
 		return err
 	}
 	for _, s := range r.stages {
@@ -103,6 +107,22 @@ func (r *run) feed(ctx context.Context, from cursor, items chan<- item) error {
 	}
 	return nil
 }
+
+// errFed ends the feeding at a collection run that failed: what was sent before is still built, and the failure told in
+// its turn.
+var errFed = errors.New("a collection run failed")
+
+// collectionError is why a collection run failed, and the run with it.
+type collectionError struct {
+	run int
+	err error
+}
+
+func (e *collectionError) Error() string {
+	return fmt.Sprintf("collection run %d failed: %v", e.run, e.err)
+}
+
+func (e *collectionError) Unwrap() error { return e.err }
 
 // feedExamples sends each example as it is read.
 func (r *run) feedExamples(ctx context.Context, from cursor, items chan<- item) error {
@@ -133,11 +153,11 @@ func (f *feeder) collect(ctx context.Context, resume *source.Cursor, failed bool
 		if ctx.Err() != nil {
 			return err
 		}
-		if !r.plan.trainer.ContinueOnCollectionError {
-			return exit.With(exit.Failed, fmt.Errorf("collection run %d failed: %w", k, err))
-		}
 		if r.plan.Compat { // NAT leaves out all of it
 			f.drops, f.seen = nil, source.Stats{}
+		}
+		if !r.plan.trainer.ContinueOnCollectionError {
+			return errors.Join(f.push(ctx, item{end: true, fail: err}), errFed)
 		}
 	} else if r.plan.Compat {
 		// A collection run is one group, and even an empty one is built: NAT writes a file for it.
@@ -241,7 +261,7 @@ func (f *feeder) push(ctx context.Context, it item) error {
 func (r *run) gather(ctx context.Context, log *recordlog.Writer, at cursor, items <-chan item) (err error) {
 	last := r.env.Now()
 	defer func() {
-		if err != nil && ctx.Err() != nil { // an interrupt: keep what is done
+		if err != nil && (ctx.Err() != nil || errors.As(err, new(*collectionError))) { // keep what is done
 			_ = r.commit(log, at, false)
 		}
 	}()
@@ -251,6 +271,9 @@ func (r *run) gather(ctx context.Context, log *recordlog.Writer, at cursor, item
 		case it.end:
 			if broken != nil {
 				it.fail, it.seen, it.drops, broken = broken, source.Stats{}, nil, nil
+			}
+			if it.fail != nil && !r.plan.trainer.ContinueOnCollectionError {
+				return exit.With(exit.Failed, &collectionError{it.at.Run, it.fail})
 			}
 			at.Source = source.Cursor{Run: it.at.Run + 1}
 			at.Inputs = append(at.Inputs, it.input)
@@ -275,9 +298,6 @@ func (r *run) gather(ctx context.Context, log *recordlog.Writer, at cursor, item
 				return err
 			}
 			if broken = r.failedRun(results); broken != nil {
-				if !r.plan.trainer.ContinueOnCollectionError {
-					return exit.With(exit.Failed, fmt.Errorf("collection run %d failed: %w", it.at.Run, broken))
-				}
 				continue
 			}
 			if err := r.append(log, it.group, it.drops, results); err != nil {

@@ -1,10 +1,10 @@
 package finetune
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -15,14 +15,29 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
 // trajectoriesFormat is NAT's own TrajectoryCollection, written in compat only: what its builder returned for each
 // collection run, and what its trainer submitted. It is no row format: one file is one JSON document.
 const trajectoriesFormat = "nat_trajectories"
 
-// writeTrajectories writes trajectories.json, trajectories_run<k>.json for the later runs and, where anything is kept,
-// submitted.json. The log of a compat run has one group a collection run.
+// leaveCollected ends a run of which a collection run failed as NAT does: what the ones before gave stays to be looked at.
+func (r *run) leaveCollected(failed error) error {
+	dir := filepath.Join(r.plan.folder.Dataset(), trajectoriesFormat)
+	err := writeTrajectories(dir, r.plan.folder.Records(), r.plan.RunID, nil)
+	if err == nil {
+		err = r.writeProgress()
+	}
+	if err != nil {
+		r.warn("can't write what was collected before the failure: %v", err)
+	}
+	return failed
+}
+
+// writeTrajectories writes trajectories.json, trajectories_run1.json, trajectories_run2.json, ... - a file for each collection
+// run that didn't fail, in order; run_id in them says which it was - and, where anything is kept, submitted.json. The log of
+// a compat run has one group a collection run. Without decisions nothing was submitted.
 func writeTrajectories(dir, log, runID string, d *curate.Decisions) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -38,7 +53,7 @@ func writeTrajectories(dir, log, runID string, d *curate.Decisions) error {
 			submitted.file.Abort()
 		}
 	}()
-	for {
+	for n := 0; ; n++ {
 		g, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			break
@@ -47,8 +62,8 @@ func writeTrajectories(dir, log, runID string, d *curate.Decisions) error {
 			return err
 		}
 		name := "trajectories.json"
-		if g.Key != "0" {
-			name = "trajectories_run" + g.Key + ".json"
+		if n > 0 {
+			name = "trajectories_run" + strconv.Itoa(n) + ".json"
 		}
 		all, err := newCollection(filepath.Join(dir, name))
 		if err != nil {
@@ -64,7 +79,7 @@ func writeTrajectories(dir, log, runID string, d *curate.Decisions) error {
 			return err
 		}
 		for i := range g.Records {
-			if !d.At(g.First + uint64(i)).Kept() {
+			if d == nil || !d.At(g.First+uint64(i)).Kept() {
 				continue
 			}
 			if submitted == nil {
@@ -88,10 +103,11 @@ func writeTrajectories(dir, log, runID string, d *curate.Decisions) error {
 
 // collection writes a TrajectoryCollection: {"trajectories": [[trajectory, ...] for each example], "run_id"}.
 type collection struct {
-	file   *durable.File
-	buf    []byte
-	last   *builders.Origin
-	groups int
+	file    *durable.File
+	buf     []byte
+	last    *builders.Origin // of the trajectory before; nil: none, or none of this run
+	example []byte           // the group's example_id, which two entries may share: NAT's is a text, as of 1 and "1"
+	groups  int
 }
 
 func newCollection(path string) (*collection, error) {
@@ -110,22 +126,20 @@ func (c *collection) add(r *builders.Resolved) error {
 	}
 	b := c.buf[:0]
 	switch {
-	case r.Origin == c.last:
+	case c.continues(r.Origin, p.Metadata):
 		b = append(b, ",\n  "...)
 	case c.groups > 0:
 		b = append(b, "],\n [\n  "...)
+		c.groups++
 	default:
 		b = append(b, "\n [\n  "...)
-	}
-	if r.Origin != c.last {
 		c.groups++
-		c.last = r.Origin
 	}
 	b = append(b, `{"episode": [{"prompt": `...)
 	b = appendPrompt(b, r.Prompt)
 	b = json.AppendASCII(append(b, `, "chosen_response": `...), r.Chosen.Text)
 	b = json.AppendASCII(append(b, `, "rejected_response": `...), r.Rejected.Text)
-	b = appendFloat(append(b, `}], "reward": `...), p.Reward)
+	b = pyvalue.AppendJSONFloat(append(b, `}], "reward": `...), p.Reward)
 	b = append(b, `, "shaped_rewards": null, "metadata": `...)
 	if p.Metadata == nil {
 		b = append(b, "null"...)
@@ -133,6 +147,17 @@ func (c *collection) add(r *builders.Resolved) error {
 	c.buf = append(append(b, p.Metadata...), '}')
 	_, err := c.file.Write(c.buf)
 	return err
+}
+
+// continues says whether a trajectory is of the same example as the one before.
+func (c *collection) continues(at *builders.Origin, metadata []byte) bool {
+	if at == c.last {
+		return true
+	}
+	id, ok := json.Raw(metadata).Get("example_id")
+	same := c.last != nil && ok && bytes.Equal(id, c.example)
+	c.last, c.example = at, append(c.example[:0], id...)
+	return same
 }
 
 func (c *collection) commit(runID string) error {
@@ -166,20 +191,6 @@ func appendOpenAIMessage(b []byte, i int, n *ttc.Node) []byte {
 	return append(json.AppendASCII(append(b, `, "content": `...), n.Message.Text), '}')
 }
 
-// appendFloat appends a float as Python's json does, which has bare words for what JSON has no numbers for.
-func appendFloat(b []byte, f float64) []byte {
-	switch {
-	case math.IsNaN(f):
-		return append(b, "NaN"...)
-	case math.IsInf(f, 1):
-		return append(b, "Infinity"...)
-	case math.IsInf(f, -1):
-		return append(b, "-Infinity"...)
-	}
-	b = strconv.AppendFloat(b, f, 'g', -1, 64)
-	return b
-}
-
 // collected is NAT's view of one collection run: the fields of data_collection_progress.jsonl and collection_history.json.
 type collected struct {
 	run           int
@@ -211,9 +222,9 @@ func (c *collected) line(runID, stamp string) []byte {
 	b = json.AppendASCII(append(b, `, "run_id": `...), runID)
 	b = strconv.AppendInt(append(b, `, "num_trajectories": `...), c.pairs, 10)
 	b = strconv.AppendInt(append(b, `, "num_dpo_pairs": `...), c.pairs, 10)
-	b = appendFloat(append(b, `, "avg_reward": `...), c.sum/float64(c.pairs))
-	b = appendFloat(append(b, `, "min_reward": `...), c.min)
-	b = appendFloat(append(b, `, "max_reward": `...), c.max)
+	b = pyvalue.AppendJSONFloat(append(b, `, "avg_reward": `...), c.sum/float64(c.pairs))
+	b = pyvalue.AppendJSONFloat(append(b, `, "min_reward": `...), c.min)
+	b = pyvalue.AppendJSONFloat(append(b, `, "max_reward": `...), c.max)
 	return append(b, '}')
 }
 
