@@ -11,7 +11,7 @@ type Feed struct {
 }
 
 const (
-	retokenised = "as rows: read back as the trainer does; its tokens are its own (`nat-go doctor` shows them)"
+	retokenised = "as rows: read back as the trainer does; its tokens are its own"
 	proven      = "as tokens: a proof a row, checked by `nat-go dataset verify`"
 	dropsTools  = "tools, tool calls, answers of several messages, masks of ours"
 )
