@@ -2,12 +2,9 @@ package conformance
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -15,49 +12,6 @@ import (
 	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/plugins/proto"
 )
-
-// skipPython skips a test that needs Python and the package index, or fails it where NATGO_REQUIRE names python.
-func skipPython(t *testing.T, why string) {
-	t.Helper()
-	for _, r := range strings.Split(os.Getenv("NATGO_REQUIRE"), ",") {
-		if strings.TrimSpace(r) == "python" {
-			t.Fatalf("NATGO_REQUIRE=python: %s", why)
-		}
-	}
-	t.Skipf("SKIPPED: the Python example is not tested: %s", why)
-}
-
-// pythonWith returns a Python that has the packages of a requirements file: a virtual environment that is made once and kept.
-func pythonWith(t *testing.T, requirements string) string {
-	t.Helper()
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		skipPython(t, "there is no python3")
-	}
-	text, err := os.ReadFile(requirements)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		cache = os.TempDir()
-	}
-	sum := sha256.Sum256(append(text, runtime.GOOS+runtime.GOARCH...))
-	venv := filepath.Join(cache, "nat-go", "venv", hex.EncodeToString(sum[:6]))
-	ready := filepath.Join(venv, "ready")
-	if _, err := os.Stat(ready); err != nil {
-		if out, err := exec.Command(python, "-m", "venv", "--clear", venv).CombinedOutput(); err != nil {
-			skipPython(t, "python3 can't make a virtual environment: "+string(out))
-		}
-		if out, err := exec.Command(filepath.Join(venv, "bin", "pip"), "install", "-q", "--disable-pip-version-check", "-r", requirements).CombinedOutput(); err != nil {
-			skipPython(t, "pip can't install grpcio: "+string(out))
-		}
-		if err := os.WriteFile(ready, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return filepath.Join(venv, "bin", "python")
-}
 
 func TestPythonExample(t *testing.T) {
 	dir := filepath.Join("..", "..", "examples", "python-builder")
@@ -72,7 +26,7 @@ func TestPythonExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec := host.Spec{Name: "best-of-n", Path: pythonWith(t, filepath.Join(dir, "requirements.txt")), Args: []string{main}}
+	spec := host.Spec{Name: "best-of-n", Path: Python(t, filepath.Join(dir, "requirements.txt")), Args: []string{main}}
 	t.Run("conformance", func(t *testing.T) { Test(t, Options{Spec: spec}) })
 	t.Run("records", func(t *testing.T) {
 		k := &kit{opt: Options{Spec: spec}}

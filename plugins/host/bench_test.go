@@ -146,7 +146,6 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-
 // BenchmarkRawFrames is the yardstick of BenchmarkDataPlane's throughput: frames of plain bytes to a process that drops them.
 func BenchmarkRawFrames(b *testing.B) {
 	p, err := Start(b.Context(), Spec{Name: "raw", Path: testPlugin, Args: []string{"raw"}}, zerolog.Nop())

@@ -1,0 +1,211 @@
+package plugins
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
+	"github.com/nat-go/nat-go/plugins/conformance"
+	"github.com/nat-go/nat-go/plugins/host"
+	"github.com/nat-go/nat-go/plugins/sdk"
+)
+
+const rows = `{"id":"a","turn_id":"t","prompt":"q","output":"good","score":0.9}
+{"id":"a","turn_id":"t","prompt":"q","output":"bad","score":0.1}
+`
+
+// root is the repository.
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs("../../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// newGo writes and builds a plugin as `builders new --lang go` and its README say, in an empty folder.
+func newGo(t *testing.T, name string) string {
+	t.Helper()
+	dir, err := New(t.TempDir(), name, "go", root(t), "v0.0.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums, err := os.ReadFile(filepath.Join(root(t), "go.sum")) // what `go mod tidy` would write needs a network
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "go.sum"), sums, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"build", "-mod=mod", "-o", name, "."}, {"test", "-mod=mod", "."}} {
+		cmd := exec.Command("go", args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GOWORK=off")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("go %v: %v\n%s", args, err, out)
+		}
+	}
+	return filepath.Join(dir, name)
+}
+
+// A new plugin in Go builds, passes all checks, and makes records; then it is locked, and a change is refused with the fix.
+func TestNewGoAndLock(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	binary := newGo(t, "my-pairs")
+	conformance.Test(t, conformance.Options{Spec: host.Spec{Name: "my-pairs", Path: binary}})
+
+	configured := []config.Plugin{{Name: "acme", Path: binary}}
+	dir := t.TempDir()
+	lock, err := ReadLock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := Spec("acme", configured, lock)
+	if err != nil || spec.SHA256 != "" {
+		t.Fatal(spec, err)
+	}
+	p, err := host.Start(t.Context(), spec, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	groups, err := sdk.ReadGroups(strings.NewReader(rows), builders.UnitExample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := Build(context.Background(), p, "my_pairs", []byte("{}"), groups)
+	if err != nil || len(results[0].Records) != 1 {
+		t.Fatal(results, err)
+	}
+	sum, err := host.FileSum(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock.Add("acme", p, sum)
+	if err := lock.Write(); err != nil {
+		t.Fatal(err)
+	}
+	if lock, err = ReadLock(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Check("acme", p); err != nil {
+		t.Error(err)
+	}
+	if text, ok := lock.SchemaOf("acme", "my_pairs"); !ok || !strings.Contains(string(text), "min_margin") {
+		t.Errorf("%s", text)
+	}
+	if spec, err = Spec("acme", configured, lock); err != nil || spec.SHA256 != sum {
+		t.Error(spec, err)
+	}
+	lock.Plugins["acme"].Version = "9.9.9"
+	if err := lock.Check("acme", p); err == nil || !strings.Contains(err.Error(), "nat-go plugins lock") {
+		t.Error(err)
+	}
+	configured[0].SHA256 = strings.Repeat("0", 64)
+	if _, err := Spec("acme", configured, lock); err == nil || !strings.Contains(err.Error(), "correct the one that is wrong") {
+		t.Error(err)
+	}
+	lock.Plugins["acme"].SHA256 = map[string]string{"plan9/mips": sum}
+	if _, err := Spec("acme", configured, lock); err == nil || !strings.Contains(err.Error(), "no checksum") {
+		t.Error(err)
+	}
+}
+
+// A new plugin in Python is the example under another name.
+func TestNewPython(t *testing.T) {
+	dir, err := New(t.TempDir(), "my-best", "python", "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{"main.py": `name="my_best"`, "builder.proto": "package nat.builder.v1", "requirements.txt": "grpcio", "README.md": "my-best/my_best"} {
+		text, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil || !strings.Contains(string(text), want) || file != "builder.proto" && strings.Contains(string(text), "best_of_n") {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+	python := conformance.Python(t, filepath.Join(dir, "requirements.txt"))
+	spec := host.Spec{Name: "my-best", Path: python, Args: []string{filepath.Join(dir, "main.py")}}
+	conformance.Test(t, conformance.Options{Spec: spec})
+	p, err := host.Start(t.Context(), spec, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	groups, err := sdk.ReadGroups(strings.NewReader(rows), builders.UnitExample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := Build(context.Background(), p, "my_best", []byte("{}"), groups)
+	if err != nil || len(results[0].Records) != 1 {
+		t.Fatal(results, err)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"", "../x", "A", "a/b", "-x", "x y"} {
+		if _, err := New(dir, name, "go", "", ""); err == nil {
+			t.Errorf("%q was taken", name)
+		}
+	}
+	if _, err := New(dir, "x", "go", "", "v1.0.0"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(dir, "x", "go", "", ""); err == nil || !strings.Contains(err.Error(), "is there already") {
+		t.Error(err)
+	}
+}
+
+func TestFind(t *testing.T) {
+	home, onPath := t.TempDir(), t.TempDir()
+	t.Setenv("XDG_CONFIG_HOME", home)
+	t.Setenv("PATH", onPath)
+	folder := filepath.Join(home, "nat-go", "plugins")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for path, mode := range map[string]os.FileMode{
+		filepath.Join(folder, "nat-go-builder-one"): 0o755, filepath.Join(folder, "two"): 0o755, filepath.Join(onPath, "nat-go-builder-two"): 0o755,
+		filepath.Join(onPath, "nat-go-builder-three"): 0o755, filepath.Join(onPath, "nat-go-builder-four"): 0o644, filepath.Join(onPath, "other"): 0o755,
+	} {
+		if err := os.WriteFile(path, nil, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, via := range map[string]string{"one": "plugin folder", "two": "plugin folder", "three": "PATH", "four": "", "other": "", "../one": ""} {
+		found, err := Find(name, "")
+		if found.Via != via || (err == nil) != (via != "") {
+			t.Errorf("%s: %+v %v", name, found, err)
+		}
+	}
+	if found, err := Find("one", "./mine"); err != nil || found.Path != "./mine" {
+		t.Error(found, err)
+	}
+	var names []string
+	for _, f := range Installed() {
+		names = append(names, f.Name)
+	}
+	if got := strings.Join(names, " "); got != "one three two" {
+		t.Error(got)
+	}
+}
+
+func TestReadLockRefuses(t *testing.T) {
+	for text, want := range map[string]string{"version: 7\n": "version 7", "versoin: 1\n": "can't be read", "version: 1\nplugins: {a: }\n": "is empty", "[": "can't be read"} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, LockFile), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadLock(dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
