@@ -13,9 +13,11 @@ type Options struct {
 	DPO        kernels.PreferenceOptions
 	GRPO       kernels.PolicyOptions
 	JSD        kernels.Options // Reduction and Denominator are set here
-	// Temperature divides the logits of grpo and dpo; 0 means 1.
-	Temperature float64
-	Workers     int
+	// RolloutTemperature divides the logits of grpo: it is the one old_logprobs were taken at. 0 means 1.
+	RolloutTemperature float64
+	// MaxTokens is the length that the reduction PerConstant divides every row by.
+	MaxTokens int
+	Workers   int
 }
 
 // Tokens is one side of a channel: ids [R,T] row-major and the logits of every position, [R*T, V].
@@ -46,7 +48,8 @@ type DPO struct {
 // SDPO is the sdpo channel: the logits of both sides at the pair positions, [P, V].
 type SDPO struct {
 	Student, Teacher kernels.Matrix
-	PairWeight       []float32 // [P] or nil
+	TopK             *kernels.SparseTeacher // in place of Teacher: top log-probabilities, the rest of the vocabulary one bucket
+	PairWeight       []float32              // [P] or nil
 }
 
 // Batch is what one call sees; nil channels are absent.
@@ -59,13 +62,13 @@ type Batch struct {
 // Step holds the denominators of an optimiser step, so that a step split into micro-batches gives what the whole gives.
 // Add up the Step of every micro-batch and hand the sum to each call. A zero Step means: the batch is the step.
 type Step struct {
-	GRPO  float64 // sum of weights: of tokens, or of sequences that have any
-	Pairs int
-	SDPO  float64 // sum of pair weights
+	GRPO float64 // sum of weights: of tokens, of sequences that have any, or times MaxTokens
+	DPO  float64 // sum of weights of pairs
+	SDPO float64 // sum of pair weights
 }
 
 // Add returns the sum of two steps.
-func (s Step) Add(o Step) Step { return Step{s.GRPO + o.GRPO, s.Pairs + o.Pairs, s.SDPO + o.SDPO} }
+func (s Step) Add(o Step) Step { return Step{s.GRPO + o.GRPO, s.DPO + o.DPO, s.SDPO + o.SDPO} }
 
 // StepOf counts one batch.
 func StepOf(b Batch, o Options) Step {
@@ -80,13 +83,17 @@ func StepOf(b Batch, o Options) Step {
 			switch {
 			case o.GRPO.Reduction == kernels.PerToken:
 				s.GRPO += w * float64(n)
+			case o.GRPO.Reduction == kernels.PerConstant:
+				s.GRPO += w * float64(o.MaxTokens)
 			case n > 0:
 				s.GRPO += w
 			}
 		}
 	}
-	if b.DPO != nil {
-		s.Pairs = b.DPO.Chosen.R
+	if d := b.DPO; d != nil {
+		for i := range d.Chosen.R {
+			s.DPO += weight(d.RowWeight, i)
+		}
 	}
 	if p := b.SDPO; p != nil {
 		for i := range p.Student.Rows {
@@ -133,8 +140,8 @@ func Composite(b Batch, o Options, step Step, grads *Gradients) (Metrics, error)
 	if grads == nil {
 		grads = &Gradients{}
 	}
-	if o.Temperature == 0 {
-		o.Temperature = 1
+	if o.RolloutTemperature == 0 {
+		o.RolloutTemperature = 1
 	}
 	var m Metrics
 	for _, channel := range []struct {
@@ -219,6 +226,9 @@ func (g *GRPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 	if err := g.check("tokens", columns); err != nil {
 		return err
 	}
+	if o.GRPO.Reduction == kernels.PerConstant && o.MaxTokens < 1 {
+		return fmt.Errorf("the constant reduction divides by a number of tokens, and max-tokens is %d", o.MaxTokens)
+	}
 	if len(g.Advantage) != g.R || (g.RowWeight != nil && len(g.RowWeight) != g.R) {
 		return fmt.Errorf("%d advantages and %d row weights for %d rows", len(g.Advantage), len(g.RowWeight), g.R)
 	}
@@ -226,7 +236,7 @@ func (g *GRPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 	if err != nil {
 		return err
 	}
-	lp, err := kernels.NewLogProb(kernels.LogProbOptions{Temperature: o.Temperature, Workers: o.Workers})
+	lp, err := kernels.NewLogProb(kernels.LogProbOptions{Temperature: o.RolloutTemperature, Workers: o.Workers})
 	if err != nil {
 		return err
 	}
@@ -256,8 +266,12 @@ func (g *GRPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 		p.Weights = widen(g.RowWeight)
 	}
 	po := o.GRPO
-	if po.Reduction != kernels.PerConstant && step.GRPO > 0 {
-		po.Denominator = step.GRPO
+	po.Denominator = step.GRPO
+	if step.GRPO == 0 {
+		po.Denominator = StepOf(Batch{GRPO: g}, o).GRPO
+	}
+	if po.Reduction == kernels.PerConstant && po.Denominator == 0 { // nothing counts
+		po.Denominator = 1
 	}
 	up := make([]float64, n)
 	ps, err := kernels.PolicyLoss(p, po, up)
@@ -296,7 +310,7 @@ func (d *DPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 		return fmt.Errorf("%d chosen rows, %d rejected, %d and %d reference sums, %d row weights: want one of each a pair",
 			n, d.Rejected.R, len(d.RefChosen), len(d.RefRejected), len(d.RowWeight))
 	}
-	lp, err := kernels.NewLogProb(kernels.LogProbOptions{Temperature: o.Temperature, Workers: o.Workers})
+	lp, err := kernels.NewLogProb(kernels.LogProbOptions{Temperature: 1, Workers: o.Workers})
 	if err != nil {
 		return err
 	}
@@ -332,18 +346,22 @@ func (d *DPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 		pairs.Weights = widen(d.RowWeight)
 	}
 	out := make([]kernels.PairResult, n)
-	if m.DPO, err = kernels.DPO(pairs, o.DPO, out); err != nil {
+	if _, err = kernels.DPO(pairs, o.DPO, out); err != nil {
 		return err
 	}
-	total := n
-	if step.Pairs > 0 {
-		m.DPO *= float64(n) / float64(step.Pairs)
-		total = step.Pairs
+	total := step.DPO
+	if total == 0 {
+		total = StepOf(Batch{DPO: d}, o).DPO
+	}
+	if total == 0 { // nothing counts: exactly 0
+		total = 1
 	}
 	m.Pairs = n
 	upC, upR := make([]float64, n), make([]float64, n)
 	for i, r := range out {
-		g := o.DPOWeight * weight(d.RowWeight, i) * r.Grad / float64(total)
+		w := weight(d.RowWeight, i) / total
+		m.DPO += w * r.Loss
+		g := o.DPOWeight * w * r.Grad
 		upC[i], upR[i] = g, -g
 		m.Margin += (r.RewardChosen - r.RewardRejected) / float64(n)
 		if r.RewardChosen > r.RewardRejected {
@@ -380,21 +398,31 @@ func (s *SDPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 	}
 	jo := o.JSD
 	jo.Reduction, jo.Denominator, jo.Workers = kernels.ReduceDenom, total, o.Workers
-	j, err := kernels.NewJSD(jo)
-	if err != nil {
-		return err
-	}
-	b := &kernels.Batch{Student: s.Student, Teacher: s.Teacher, Weights: s.PairWeight, GradScale: o.SDPOWeight}
 	out := &kernels.Output{Grad: grads.Student}
 	if o.SDPOWeight == 0 { // a GradScale of 0 would mean 1
 		clear(grads.Student)
 		out.Grad = nil
 	}
-	st, err := j.Run(b, out)
+	st, err := s.jsd(jo, o.SDPOWeight, out)
 	if err != nil {
 		return err
 	}
 	m.SDPO, m.Positions, m.SDPOClipped = st.Loss, st.Active, st.Clipped
 	m.NonFinite += st.NonFinite
 	return nil
+}
+
+func (s *SDPO) jsd(o kernels.Options, scale float64, out *kernels.Output) (kernels.Stats, error) {
+	if s.TopK != nil {
+		j, err := kernels.NewSparseJSD(o, false)
+		if err != nil {
+			return kernels.Stats{}, err
+		}
+		return j.Run(&kernels.SparseBatch{Student: s.Student, Teacher: *s.TopK, Weights: s.PairWeight, GradScale: scale}, out)
+	}
+	j, err := kernels.NewJSD(o)
+	if err != nil {
+		return kernels.Stats{}, err
+	}
+	return j.Run(&kernels.Batch{Student: s.Student, Teacher: s.Teacher, Weights: s.PairWeight, GradScale: scale}, out)
 }

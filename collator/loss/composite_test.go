@@ -60,11 +60,11 @@ func example() Batch {
 
 func options() Options {
 	return Options{SDPOWeight: 0.7, DPOWeight: 0.3, DPO: kernels.PreferenceOptions{Beta: 0.1, LabelSmoothing: 0.05},
-		GRPO: kernels.PolicyOptions{ClipLow: 0.2, ClipHigh: 0.3, KL: 0.05}, JSD: kernels.Options{Beta: 0.5, Temperature: 1.5}, Temperature: 1.2}
+		GRPO: kernels.PolicyOptions{ClipLow: 0.2, ClipHigh: 0.3, KL: 0.05}, JSD: kernels.Options{Beta: 0.5, Temperature: 1.5}, RolloutTemperature: 1.2, MaxTokens: 7}
 }
 
 func TestGradients(t *testing.T) {
-	for _, red := range []kernels.PolicyReduction{kernels.PerToken, kernels.PerSequence} {
+	for _, red := range []kernels.PolicyReduction{kernels.PerToken, kernels.PerSequence, kernels.PerConstant} {
 		b, o := example(), options()
 		o.GRPO.Reduction = red
 		g := Gradients{GRPO: make([]float32, 15*vocab), Chosen: make([]float32, 8*vocab), Rejected: make([]float32, 12*vocab), Student: make([]float32, 4*vocab)}
@@ -103,7 +103,7 @@ func rowsOf(s Tokens, lo, hi int) Tokens {
 // TestAccumulation: a step in three micro-batches is the step in one.
 func TestAccumulation(t *testing.T) {
 	b, o := example(), options()
-	for _, red := range []kernels.PolicyReduction{kernels.PerToken, kernels.PerSequence} {
+	for _, red := range []kernels.PolicyReduction{kernels.PerToken, kernels.PerSequence, kernels.PerConstant} {
 		o.GRPO.Reduction = red
 		whole, err := Composite(b, o, Step{}, nil)
 		if err != nil {
@@ -148,9 +148,12 @@ func TestStepZero(t *testing.T) {
 	o.DPO.LabelSmoothing = 0
 	b.DPO.RowWeight = nil
 	// The reference is the policy, the sampler is the policy, the teacher is the student.
-	lp, err := kernels.NewLogProb(kernels.LogProbOptions{Temperature: o.Temperature})
-	if err != nil {
-		t.Fatal(err)
+	logProbs := func(temperature float64) *kernels.LogProb {
+		lp, err := kernels.NewLogProb(kernels.LogProbOptions{Temperature: temperature})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lp
 	}
 	reference := func(s *Tokens, labels []int64) (sums []float32) {
 		targets, err := s.predictions("", func(i int) bool { return labels[i] != ignore })
@@ -158,7 +161,7 @@ func TestStepZero(t *testing.T) {
 			t.Fatal(err)
 		}
 		out := make([]float64, s.R)
-		if _, err := lp.Run(&kernels.LogProbBatch{Logits: s.Logits, Targets: targets, Offsets: s.rows()}, &kernels.LogProbOutput{Sequence: out}); err != nil {
+		if _, err := logProbs(1).Run(&kernels.LogProbBatch{Logits: s.Logits, Targets: targets, Offsets: s.rows()}, &kernels.LogProbOutput{Sequence: out}); err != nil {
 			t.Fatal(err)
 		}
 		for _, v := range out {
@@ -169,7 +172,7 @@ func TestStepZero(t *testing.T) {
 	b.DPO.RefChosen, b.DPO.RefRejected = reference(&b.DPO.Chosen, b.DPO.ChosenLabels), reference(&b.DPO.Rejected, b.DPO.RejectedLabels)
 	targets, _ := b.GRPO.predictions("", func(i int) bool { return b.GRPO.ResponseMask[i] == 1 })
 	tok := make([]float64, 15)
-	if _, err := lp.Run(&kernels.LogProbBatch{Logits: b.GRPO.Logits, Targets: targets, Offsets: b.GRPO.each()}, &kernels.LogProbOutput{Token: tok}); err != nil {
+	if _, err := logProbs(o.RolloutTemperature).Run(&kernels.LogProbBatch{Logits: b.GRPO.Logits, Targets: targets, Offsets: b.GRPO.each()}, &kernels.LogProbOutput{Token: tok}); err != nil {
 		t.Fatal(err)
 	}
 	for i, v := range tok[:14] {
@@ -247,7 +250,7 @@ func TestRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if res.Totals.Active != 2 || res.Totals.Weight != 4 || math.Abs(res.Totals.Loss-(res.RowLoss[0]+3*res.RowLoss[2])/4) > 1e-15 {
+	if res.Totals.Active != 2 || res.Totals.Weight != 4 || math.Abs(float64(res.Totals.Loss)-(res.RowLoss[0]+3*res.RowLoss[2])/4) > 1e-15 {
 		t.Errorf("%+v %v", res.Totals, res.RowLoss)
 	}
 	q.Clip, q.Beta, q.ClipValue = "element", 0, 0.05

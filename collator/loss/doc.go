@@ -8,5 +8,7 @@
 // an error, never zeros.
 //
 // The arithmetic is that of package kernels; the columns are those of the batch files, as plain slices. Reductions: jsd
-// sum(w l)/sum(w) over the step, dpo the mean over pairs, grpo by token, sequence or constant.
+// sum(w l)/sum(w) over the step, dpo the same over pairs (their mean where weights are 1), grpo by token, sequence or constant.
+//
+// ReadRows and ReadDump take their input out of safetensors files, for `nat-go loss`.
 package loss

@@ -1,9 +1,12 @@
 package loss
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 
+	"github.com/nat-go/nat-go/collator/tensors"
 	"github.com/nat-go/nat-go/kernels"
 )
 
@@ -18,21 +21,60 @@ type RowsRequest struct {
 	Clip             string // none, token, element or element_bregman
 	ClipValue        float64
 	Normalize        string // none or beta
+	Vocab            int    // above 0: the leading columns that are vocabulary; sides of different width need it
+	Sum              bool   // total and gradient are of sum(w*loss), not of sum(w*loss)/sum(w)
 	Workers          int
 }
 
+// ReadRows takes the tensors of a request out of a file; its numbers are left to the caller.
+func ReadRows(f *tensors.File) (RowsRequest, error) {
+	c := &columns{files: []*tensors.File{f}}
+	q := RowsRequest{Student: c.logits("student_logits", 2), Teacher: c.logits("teacher_logits", 2), Weights: c.floats("weights", 1)}
+	if c.has("labels") {
+		labels, _ := c.ints("labels", 1)
+		q.Labels = make([]int32, len(labels))
+		for i, l := range labels {
+			if l == kernels.IgnoreIndex {
+				q.Labels[i] = kernels.IgnoreIndex
+			}
+		}
+	}
+	alike(&q.Student, &q.Teacher)
+	return q, c.err
+}
+
 // RowsResult is the answer: tensors row_loss float64 [rows] and grad float32 [rows, V], the gradient of
-// sum(w*loss)/sum(w) over active rows, and totals.
+// sum(w*loss)/sum(w) over active rows (or of the sum) with respect to student_logits, and totals.
 type RowsResult struct {
 	RowLoss []float64
 	Grad    []float32
 	Totals  RowsTotals
 }
 
+// Tensors are what is written.
+func (r *RowsResult) Tensors() []tensors.Tensor {
+	v := 0
+	if rows := len(r.RowLoss); rows > 0 {
+		v = len(r.Grad) / rows
+	}
+	return []tensors.Tensor{tensors.Of("row_loss", r.RowLoss, len(r.RowLoss)), tensors.Of("grad", r.Grad, len(r.RowLoss), v)}
+}
+
+// Number is null in JSON where it is not finite, since JSON has no word for that.
+type Number float64
+
+// MarshalJSON writes the number or null.
+func (n Number) MarshalJSON() ([]byte, error) {
+	if f := float64(n); math.IsNaN(f) || math.IsInf(f, 0) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(n))
+}
+
 // RowsTotals is printed as JSON.
 type RowsTotals struct {
-	Loss      float64  `json:"loss"` // sum(w*row_loss)/sum(w)
-	Sum       float64  `json:"sum"`  // sum(w*row_loss)
+	Loss      Number   `json:"loss"` // sum(w*row_loss)/sum(w)
+	Sum       Number   `json:"sum"`  // sum(w*row_loss)
 	Weight    float64  `json:"weight"`
 	Rows      int      `json:"rows"`
 	Active    int      `json:"active"`
@@ -44,8 +86,7 @@ type RowsTotals struct {
 	Findings  []string `json:"findings,omitempty"`
 }
 
-// Rows computes the request. Totals that are not finite are 0 in Loss and Sum with the counts saying why, since JSON
-// has no word for them; RowLoss holds them.
+// Rows computes the request. A total that is not finite has a finding that says why.
 func Rows(q RowsRequest) (*RowsResult, error) {
 	clip, err := kernels.ParseClip(q.Clip)
 	if err != nil {
@@ -67,9 +108,10 @@ func Rows(q RowsRequest) (*RowsResult, error) {
 		}
 	}
 	o := kernels.Options{Beta: q.Beta, Temperature: q.Temperature, Clip: clip, ClipValue: q.ClipValue, Normalize: q.Normalize == "beta", Workers: q.Workers}
-	o.Reduction, o.Denominator = kernels.ReduceDenom, weight
-	if !(weight > 0) || math.IsInf(weight, 1) { // bad weights are refused below
-		o.Reduction, o.Denominator = kernels.ReduceSum, 0
+	scale := 1.0                                        // of the sum in what the kernel reduces to
+	if !q.Sum && weight > 0 && !math.IsInf(weight, 1) { // bad weights are refused below
+		o.Reduction, o.Denominator = kernels.ReduceDenom, weight
+		scale = 1 / weight
 	}
 	j, err := kernels.NewJSD(o)
 	if err != nil {
@@ -80,18 +122,32 @@ func Rows(q RowsRequest) (*RowsResult, error) {
 		n = rows * q.Student.Cols
 	}
 	res := &RowsResult{RowLoss: make([]float64, max(rows, 0)), Grad: make([]float32, n)}
-	st, err := j.Run(&kernels.Batch{Student: q.Student, Teacher: q.Teacher, Labels: q.Labels, Weights: q.Weights},
+	st, err := j.Run(&kernels.Batch{Student: q.Student, Teacher: q.Teacher, Vocab: q.Vocab, Labels: q.Labels, Weights: q.Weights},
 		&kernels.Output{RowLoss: res.RowLoss, Grad: res.Grad})
 	if err != nil {
 		return nil, err
 	}
 	res.Totals = RowsTotals{Weight: weight, Rows: rows, Active: st.Active, NonFinite: st.NonFinite, Infinite: st.Infinite,
 		Clipped: st.Clipped, Exact: st.Exact, Path: j.Path()}
-	if !math.IsNaN(st.Loss) && !math.IsInf(st.Loss, 0) {
-		res.Totals.Loss, res.Totals.Sum = st.Loss, st.Loss*weight
+	res.Totals.Sum = Number(st.Loss / scale)
+	if weight > 0 {
+		res.Totals.Loss = Number(st.Loss / scale / weight)
 	}
-	res.Totals.Findings = findings(&o)
+	res.Totals.Findings = append(findings(&o), spoiled(st, res.RowLoss)...)
 	return res, nil
+}
+
+// spoiled says which rows have no finite loss.
+func spoiled(st kernels.Stats, loss []float64) (out []string) {
+	first := func(is func(float64) bool) int { return slices.IndexFunc(loss, is) }
+	if st.NonFinite > 0 {
+		out = append(out, fmt.Sprintf("%d rows have no softmax (a NaN, +Inf, or -Inf throughout): their loss and gradient are NaN; the first is row %d", st.NonFinite, first(math.IsNaN)))
+	}
+	if st.Infinite > 0 {
+		out = append(out, fmt.Sprintf("%d rows have an infinite loss: at beta 0 the student, at beta 1 the teacher, rules out what the other allows; the first is row %d", st.Infinite,
+			first(func(x float64) bool { return math.IsInf(x, 1) })))
+	}
+	return out
 }
 
 // findings says what about the options is legal but rarely meant.

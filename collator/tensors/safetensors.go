@@ -399,3 +399,15 @@ func Floats(t Tensor) ([]float64, error) {
 	}
 	return out, nil
 }
+
+// Bits returns the bit patterns of an F16 or BF16 tensor.
+func Bits(t Tensor) ([]uint16, error) {
+	if t.DType.Size() != 2 {
+		return nil, fmt.Errorf("tensor %q holds %s, not F16 or BF16", t.Name, t.DType)
+	}
+	bits := make([]uint16, t.Len())
+	for i := range bits {
+		bits[i] = binary.LittleEndian.Uint16(t.Data[2*i:])
+	}
+	return bits, nil
+}

@@ -57,6 +57,7 @@ func newRootCmd() *cobra.Command {
 	root.AddCommand(newValidateCmd(finetune.Types, checkPluginBlocks))
 	root.AddCommand(newFinetuneCmd())
 	root.AddCommand(newInitCmd())
+	root.AddCommand(newLossCmd())
 	root.AddCommand(newDatasetCmd())
 	root.AddCommand(newExplainCmd())
 	root.AddCommand(newFormatsCmd())

@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/collator/loss"
+	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/kernels"
+)
+
+// compositeFlags are the settings of the objective, as text where they are words.
+type compositeFlags struct {
+	loss.Options
+	reduction, kind, clip, normalize string
+	clipEpsilon                      float64
+}
+
+func newLossCompositeCmd() *cobra.Command {
+	var o compositeFlags
+	var batches, logits []string
+	var output string
+	cmd := &cobra.Command{
+		Use:   "composite --batch B.safetensors --logits L.safetensors [--batch ... --logits ...]",
+		Short: "Compute grpo + sdpo_weight * jsd + dpo_weight * dpo over batches and the logits a trainer dumped for them",
+		Long: `Compute grpo + sdpo_weight * jsd + dpo_weight * dpo over batches and the logits a trainer dumped for them, with gradients: the
+trainer's own loss has to agree. The n-th --logits belongs to the n-th --batch; all of them are one optimiser step, so that
+denominators are the whole step's. Tensors of the logits (F32, BF16 or F16; logits at position t-1 predict token t):
+
+  rl    logits [R,T,V]; ref_logprobs [R,T] with --kl
+  dpo   chosen_logits, rejected_logits [R,T,V]; ref_chosen_logps, ref_rejected_logps [R] where the batch has none
+  sdpo  student_logits, teacher_logits: [P,V] at the pair positions, or [R,T,V]; without teacher_logits the batch's
+        pair_teacher_topk_ columns are the teacher
+
+The output holds the gradient of the loss with respect to each, named after it: chosen_logits_grad. Where there is more than
+one batch the names begin with the batch's number: 2.student_logits_grad. Metrics are printed as JSON.`,
+		Example: `  nat-go loss composite --batch batches/dpo/train/00000.safetensors --logits dumped.safetensors --dpo-beta 0.1`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if len(batches) != len(logits) {
+				return exit.Usagef("%d --batch and %d --logits: each batch has its own logits", len(batches), len(logits))
+			}
+			options, err := o.parse(cmd)
+			if err != nil {
+				return exit.With(exit.Usage, err)
+			}
+			var dumps []*loss.Dump
+			unscored := 0
+			for i := range batches {
+				d, err := readDump(batches[i], logits[i])
+				if err != nil {
+					return err
+				}
+				dumps = append(dumps, d)
+				unscored += d.Unscored
+			}
+			m, grads, err := loss.Evaluate(dumps, options, output != "")
+			if err != nil {
+				return exit.With(exit.Usage, err)
+			}
+			if output != "" {
+				if err := writeTensors(output, gradTensors(dumps, grads)); err != nil {
+					return err
+				}
+			}
+			if !m.Finite() {
+				return exit.Failedf("the loss is %v: %d rows of logits have no softmax (a NaN, +Inf, or -Inf throughout); else at jsd_beta 0 or 1 one side rules out what the other allows", m.Loss, m.NonFinite)
+			}
+			if unscored > 0 {
+				fmt.Fprintf(cmd.ErrOrStderr(), "nat-go: %d pairs have no teacher log-probs and weigh nothing\n", unscored)
+			}
+			return json.NewEncoder(cmd.OutOrStdout()).Encode(m)
+		},
+	}
+	f := cmd.Flags()
+	f.StringArrayVar(&batches, "batch", nil, "batch file; repeatable")
+	f.StringArrayVar(&logits, "logits", nil, "safetensors file with the logits for the batch; repeatable")
+	f.StringVar(&output, "output", "", "safetensors file to write gradients to")
+	f.Bool("json", true, "always on: metrics are JSON")
+	o.register(cmd)
+	_ = cmd.MarkFlagRequired("batch")
+	_ = cmd.MarkFlagRequired("logits")
+	return cmd
+}
+
+func (o *compositeFlags) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.Float64Var(&o.SDPOWeight, "sdpo-weight", 1, "weight of the JSD")
+	f.Float64Var(&o.SDPOWeight, "alpha", 1, "the same as --sdpo-weight")
+	f.Float64Var(&o.DPOWeight, "dpo-weight", 1, "weight of DPO")
+	f.Float64Var(&o.DPOWeight, "beta-replay", 1, "the same as --dpo-weight")
+	f.Float64Var(&o.JSD.Beta, "jsd-beta", 0.5, "from 0, KL(teacher||student), to 1, KL(student||teacher)")
+	f.Float64Var(&o.JSD.Temperature, "temperature", 1, "divides both sides' logits in the JSD")
+	f.StringVar(&o.clip, "clip", "none", "what --clip-value limits in the JSD: none, token, element or element_bregman")
+	f.Float64Var(&o.JSD.ClipValue, "clip-value", 0, "limit of the JSD")
+	f.StringVar(&o.normalize, "normalize", "none", "beta divides the JSD by b(1-b)")
+	f.Float64Var(&o.DPO.Beta, "dpo-beta", 0.1, "beta of DPO")
+	f.StringVar(&o.kind, "dpo-loss", "sigmoid", "sigmoid, ipo or hinge")
+	f.Float64Var(&o.DPO.LabelSmoothing, "label-smoothing", 0, "of the sigmoid loss")
+	f.Float64Var(&o.clipEpsilon, "clip-epsilon", 0.2, "grpo: the ratio is held in [1-e, 1+e]; 0: not at all")
+	f.Float64Var(&o.GRPO.ClipHigh, "clip-epsilon-high", 0, "grpo: upper e, where it is another")
+	f.Float64Var(&o.GRPO.KL, "kl", 0, "grpo: weight of the k3 penalty to ref_logprobs")
+	f.StringVar(&o.reduction, "reduction", "token", "grpo: token, sequence, or constant, which divides rows by --max-tokens")
+	f.IntVar(&o.MaxTokens, "max-tokens", 0, "grpo: length that the constant reduction divides by")
+	f.Float64Var(&o.RolloutTemperature, "rollout-temperature", 1, "grpo: the temperature old_logprobs were taken at")
+}
+
+func (o *compositeFlags) parse(cmd *cobra.Command) (loss.Options, error) {
+	var err error
+	if o.JSD.Clip, err = kernels.ParseClip(o.clip); err != nil {
+		return o.Options, err
+	}
+	if o.DPO.Kind, err = kernels.ParsePreference(o.kind); err != nil {
+		return o.Options, err
+	}
+	if o.GRPO.Reduction, err = kernels.ParsePolicyReduction(o.reduction); err != nil {
+		return o.Options, err
+	}
+	switch o.normalize {
+	case "none", "beta":
+		o.JSD.Normalize = o.normalize == "beta"
+	default:
+		return o.Options, fmt.Errorf("--normalize is %q: want none or beta", o.normalize)
+	}
+	o.GRPO.ClipLow = o.clipEpsilon
+	if !cmd.Flags().Changed("clip-epsilon-high") {
+		o.GRPO.ClipHigh = o.clipEpsilon
+	}
+	o.Workers = runtime.GOMAXPROCS(0)
+	return o.Options, nil
+}
+
+func readDump(batch, logits string) (*loss.Dump, error) {
+	b, doneBatch, err := openTensors(batch)
+	if err != nil {
+		return nil, err
+	}
+	defer doneBatch()
+	l, doneLogits, err := openTensors(logits)
+	if err != nil {
+		return nil, err
+	}
+	defer doneLogits()
+	d, err := loss.ReadDump(b, l)
+	if err != nil {
+		return nil, exit.Usagef("%s with %s: %w", batch, logits, err)
+	}
+	return d, nil
+}
+
+func gradTensors(dumps []*loss.Dump, grads []*loss.Gradients) (out []tensors.Tensor) {
+	for i, d := range dumps {
+		prefix := ""
+		if len(dumps) > 1 {
+			prefix = fmt.Sprintf("%d.", i+1)
+		}
+		out = append(out, d.Tensors(grads[i], prefix)...)
+	}
+	return out
+}

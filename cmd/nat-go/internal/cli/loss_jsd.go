@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/collator/loss"
+)
+
+func newLossJSDCmd() *cobra.Command {
+	var q loss.RowsRequest
+	var input, output, reduction string
+	cmd := &cobra.Command{
+		Use:   "jsd --input F.safetensors [--output G.safetensors]",
+		Short: "Compute the generalised Jensen-Shannon divergence of rows of logits, with its gradient",
+		Long: `Compute the generalised Jensen-Shannon divergence of rows of logits, with its gradient, exactly: a way to check a loss.
+
+With q = softmax(student/T), p = softmax(teacher/T) and M = (1-b) q + b p a row's loss is b KL(p||M) + (1-b) KL(q||M);
+b = 0 is KL(p||q), b = 1 is KL(q||p). There is no factor T^2.
+
+The input holds student_logits and teacher_logits [rows, V] (F32, BF16 or F16), and may hold weights [rows] and labels [rows];
+rows whose label is -100 take no part. The output holds row_loss float64 [rows], before weights, and grad float32 [rows, V]:
+the gradient with respect to student_logits of sum(w*loss)/sum(w), or with --reduction sum of sum(w*loss). Totals are printed as JSON.`,
+		Example: `  nat-go loss jsd --input logits.safetensors --output loss.safetensors --jsd-beta 0.5 --temperature 1`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if reduction != "mean" && reduction != "sum" {
+				return exit.Usagef("--reduction is %q: want mean or sum", reduction)
+			}
+			f, done, err := openTensors(input)
+			if err != nil {
+				return err
+			}
+			defer done()
+			read, err := loss.ReadRows(f)
+			if err != nil {
+				return exit.Usagef("%s: %w", input, err)
+			}
+			q.Student, q.Teacher, q.Weights, q.Labels = read.Student, read.Teacher, read.Weights, read.Labels
+			q.Sum, q.Workers = reduction == "sum", runtime.GOMAXPROCS(0)
+			res, err := loss.Rows(q)
+			if err != nil {
+				return exit.Usagef("%s: %w", input, err)
+			}
+			if output != "" {
+				if err := writeTensors(output, res.Tensors()); err != nil {
+					return err
+				}
+			}
+			for _, text := range res.Totals.Findings {
+				fmt.Fprintln(cmd.ErrOrStderr(), "nat-go: "+text)
+			}
+			return json.NewEncoder(cmd.OutOrStdout()).Encode(res.Totals)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&input, "input", "", "safetensors file with the logits")
+	f.StringVar(&output, "output", "", "safetensors file to write; unset: totals only")
+	f.Float64Var(&q.Beta, "jsd-beta", 0.5, "b, from 0, KL(teacher||student), to 1, KL(student||teacher)")
+	f.Float64Var(&q.Temperature, "temperature", 1, "divides both logits")
+	f.StringVar(&q.Clip, "clip", "none", "what --clip-value limits: none, token, element or element_bregman")
+	f.Float64Var(&q.ClipValue, "clip-value", 0, "limit, in units of the loss before normalisation")
+	f.StringVar(&q.Normalize, "normalize", "none", "beta divides loss and gradient by b(1-b), which makes the ends continuous")
+	f.IntVar(&q.Vocab, "vocab", 0, "leading columns that are vocabulary, where logits are padded or of different width")
+	f.StringVar(&reduction, "reduction", "mean", "what grad is the gradient of: mean, sum(w*loss)/sum(w), or sum")
+	f.Bool("json", true, "always on: totals are JSON")
+	_ = cmd.MarkFlagRequired("input")
+	return cmd
+}

@@ -1,0 +1,158 @@
+package loss
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/kernels"
+)
+
+// columns takes tensors out of files by name; the first file that has one gives it. The first error stands.
+type columns struct {
+	files []*tensors.File
+	err   error
+}
+
+func (c *columns) has(name string) bool {
+	return slices.ContainsFunc(c.files, func(f *tensors.File) bool { _, ok := f.Lookup(name); return ok })
+}
+
+// take reads a tensor of that many dimensions, false where there is none.
+func (c *columns) take(name string, dims int) (t tensors.Tensor, ok bool) {
+	for _, f := range c.files {
+		if c.err != nil {
+			return t, false
+		}
+		if _, ok := f.Lookup(name); !ok {
+			continue
+		}
+		if t, c.err = f.Read(name); c.err != nil {
+			return t, false
+		}
+		if len(t.Shape) != dims {
+			c.err = fmt.Errorf("tensor %s has shape %v: want %d dimensions", name, t.Shape, dims)
+			return t, false
+		}
+		return t, true
+	}
+	return t, false
+}
+
+func (c *columns) need(name string, dims int) tensors.Tensor {
+	t, ok := c.take(name, dims)
+	if !ok && c.err == nil {
+		c.err = fmt.Errorf("tensor %s is missing", name)
+	}
+	return t
+}
+
+// ints reads a tensor of whole numbers.
+func (c *columns) ints(name string, dims int) (v []int64, shape []int) {
+	t := c.need(name, dims)
+	if c.err != nil {
+		return nil, nil
+	}
+	v, c.err = integers(t)
+	return v, t.Shape
+}
+
+func integers(t tensors.Tensor) ([]int64, error) {
+	if t.DType != tensors.Int32 {
+		return tensors.Items[int64](t)
+	}
+	narrow, err := tensors.Items[int32](t)
+	v := make([]int64, len(narrow))
+	for i, x := range narrow {
+		v[i] = int64(x)
+	}
+	return v, err
+}
+
+// floats reads a tensor of numbers that may be absent.
+func (c *columns) floats(name string, dims int) []float32 {
+	t, ok := c.take(name, dims)
+	if !ok {
+		return nil
+	}
+	var wide []float64
+	if wide, c.err = tensors.Floats(t); c.err != nil {
+		return nil
+	}
+	v := make([]float32, len(wide))
+	for i, x := range wide {
+		v[i] = float32(x)
+	}
+	return v
+}
+
+// logits reads [rows, V] logits, or [R, T, V] ones as R*T rows.
+func (c *columns) logits(name string, dims int) kernels.Matrix {
+	t := c.need(name, dims)
+	if c.err != nil {
+		return kernels.Matrix{}
+	}
+	rows := 1
+	for _, d := range t.Shape[:dims-1] {
+		rows *= d
+	}
+	var m kernels.Matrix
+	m, c.err = matrix(t, rows, t.Shape[dims-1])
+	return m
+}
+
+// matrix views a tensor's items as logits.
+func matrix(t tensors.Tensor, rows, cols int) (kernels.Matrix, error) {
+	switch t.DType {
+	case tensors.Float32:
+		x, err := tensors.Items[float32](t)
+		return kernels.F32Matrix(x, rows, cols), err
+	case tensors.BFloat16:
+		x, err := tensors.Bits(t)
+		return kernels.BF16Matrix(x, rows, cols), err
+	case tensors.Float16:
+		x, err := tensors.Bits(t)
+		return kernels.F16Matrix(x, rows, cols), err
+	}
+	return kernels.Matrix{}, fmt.Errorf("tensor %s holds %s: logits are F32, BF16 or F16", t.Name, t.DType)
+}
+
+// alike makes two sides of different element types both float32, which holds either exactly.
+func alike(a, b *kernels.Matrix) {
+	if a.DType == b.DType {
+		return
+	}
+	for _, m := range []*kernels.Matrix{a, b} {
+		switch m.DType {
+		case kernels.BFloat16:
+			*m = kernels.F32Matrix(each(m.U16, tensors.BFloat16Value), m.Rows, m.Cols)
+		case kernels.Float16:
+			*m = kernels.F32Matrix(each(m.U16, kernels.Float16ToFloat32), m.Rows, m.Cols)
+		}
+	}
+}
+
+func each(bits []uint16, value func(uint16) float32) []float32 {
+	x := make([]float32, len(bits))
+	for i, b := range bits {
+		x[i] = value(b)
+	}
+	return x
+}
+
+// gather copies rows of a matrix.
+func gather(m kernels.Matrix, at []int) kernels.Matrix {
+	v := m.Cols
+	if m.DType == kernels.Float32 {
+		x := make([]float32, 0, len(at)*v)
+		for _, r := range at {
+			x = append(x, m.F32[r*v:(r+1)*v]...)
+		}
+		return kernels.F32Matrix(x, len(at), v)
+	}
+	x := make([]uint16, 0, len(at)*v)
+	for _, r := range at {
+		x = append(x, m.U16[r*v:(r+1)*v]...)
+	}
+	return kernels.Matrix{DType: m.DType, U16: x, Rows: len(at), Cols: v}
+}

@@ -1,0 +1,283 @@
+package loss
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/kernels"
+)
+
+// Dump is a batch with the logits a trainer dumped for it: a micro-batch of an optimiser step.
+type Dump struct {
+	Batch
+	// Unscored counts sdpo pairs whose teacher columns are empty. They weigh nothing.
+	Unscored int
+
+	shapes map[string][]int // of logits, by tensor
+	places []int            // sdpo: the row of the student's [R, T, V] logits of each pair; nil where they are [P, V]
+}
+
+// ReadDump reads one batch file and the logits for it. The columns of the batch are those of the batch files; the tensors
+// of the logits are
+//
+//	rl    logits [R,T,V]; ref_logprobs [R,T] where a KL penalty asks for them
+//	dpo   chosen_logits, rejected_logits [R,T,V]; ref_chosen_logps, ref_rejected_logps [R] where the batch has none
+//	sdpo  student_logits, teacher_logits, each [P,V] at the pair positions or [R,T,V] of the whole side; without
+//	      teacher_logits the pair_teacher_topk_ columns of the batch or of this file are the teacher
+//
+// A column that stands in both files is taken from the logits' file.
+func ReadDump(batch, logits *tensors.File) (*Dump, error) {
+	c := &columns{files: []*tensors.File{logits, batch}}
+	d := &Dump{shapes: map[string][]int{}}
+	switch {
+	case c.has("seq_lengths"):
+		return nil, errors.New("the batch is packed, which only sft batches are; the composite objective has no sft part")
+	case c.has("pair_target_id"):
+		d.readSDPO(c)
+	case c.has("chosen_input_ids"):
+		d.readDPO(c)
+	case c.has("response_mask"):
+		d.readGRPO(c)
+	default:
+		return nil, errors.New("no batch of a channel with a part in the objective (rl, dpo, sdpo): there is no response_mask, chosen_input_ids or pair_target_id")
+	}
+	if c.err != nil {
+		return nil, c.err
+	}
+	return d, nil
+}
+
+// side reads a side's ids and logits.
+func (d *Dump) side(c *columns, prefix string) (t Tokens) {
+	ids, shape := c.ints(prefix+"input_ids", 2)
+	if c.err != nil {
+		return t
+	}
+	t = Tokens{R: shape[0], T: shape[1], IDs: ids, Logits: c.logits(prefix+"logits", 3)}
+	d.remember(c, prefix+"logits", 3)
+	if got := d.shapes[prefix+"logits"]; c.err == nil && (got[0] != t.R || got[1] != t.T) {
+		c.err = fmt.Errorf("tensor %slogits has shape %v: want [%d, %d, V], as %sinput_ids", prefix, got, t.R, t.T, prefix)
+	}
+	return t
+}
+
+// remember keeps a tensor's shape, which its gradient will have.
+func (d *Dump) remember(c *columns, name string, dims int) {
+	for _, f := range c.files {
+		if info, ok := f.Lookup(name); ok && len(info.Shape) == dims {
+			d.shapes[name] = info.Shape
+			return
+		}
+	}
+}
+
+func (d *Dump) readGRPO(c *columns) {
+	g := &GRPO{Tokens: d.side(c, "")}
+	g.ResponseMask, _ = c.ints("response_mask", 2)
+	g.OldLogprobs = c.floats("old_logprobs", 2)
+	g.RefLogprobs = c.floats("ref_logprobs", 2)
+	g.Advantage = c.floats("advantage", 1)
+	g.RowWeight = c.floats("row_weight", 1)
+	if c.has("reward_null") { // a rollout nobody scored has no advantage: it weighs nothing
+		null, _ := c.ints("reward_null", 1)
+		if g.RowWeight == nil {
+			g.RowWeight = ones(g.R)
+		}
+		for i, n := range null {
+			if n != 0 && i < len(g.RowWeight) {
+				g.RowWeight[i] = 0
+			}
+		}
+	}
+	d.GRPO = g
+}
+
+func ones(n int) []float32 {
+	w := make([]float32, n)
+	for i := range w {
+		w[i] = 1
+	}
+	return w
+}
+
+func (d *Dump) readDPO(c *columns) {
+	p := &DPO{Chosen: d.side(c, "chosen_"), Rejected: d.side(c, "rejected_")}
+	p.ChosenLabels, _ = c.ints("chosen_labels", 2)
+	p.RejectedLabels, _ = c.ints("rejected_labels", 2)
+	p.RefChosen, p.RefRejected = c.floats("ref_chosen_logps", 1), c.floats("ref_rejected_logps", 1)
+	p.RowWeight = c.floats("row_weight", 1)
+	d.DPO = p
+}
+
+func (d *Dump) readSDPO(c *columns) {
+	targets, _ := c.ints("pair_target_id", 1)
+	s := &SDPO{PairWeight: c.floats("pair_weight", 1)}
+	s.Student, d.places = d.pairLogits(c, "student_", targets)
+	switch {
+	case c.has("teacher_logits") || !c.has("pair_teacher_topk_ids"):
+		s.Teacher, _ = d.pairLogits(c, "teacher_", targets)
+		alike(&s.Student, &s.Teacher)
+	default:
+		if s.PairWeight == nil {
+			s.PairWeight = ones(len(targets))
+		}
+		ids, shape := c.ints("pair_teacher_topk_ids", 2)
+		logps := c.floats("pair_teacher_topk_logprobs", 2)
+		if c.err == nil {
+			s.TopK, d.Unscored, c.err = sparse(ids, logps, shape, s.PairWeight, s.Student.Cols)
+		}
+	}
+	d.SDPO = s
+}
+
+// pairLogits reads a side's logits at the pair positions, and where they were gathered from.
+func (d *Dump) pairLogits(c *columns, prefix string, targets []int64) (m kernels.Matrix, at []int) {
+	name := prefix + "logits"
+	d.remember(c, name, 2)
+	d.remember(c, name, 3)
+	shape := d.shapes[name]
+	if len(shape) != 3 {
+		m = c.logits(name, 2)
+		if c.err == nil && m.Rows != len(targets) {
+			c.err = fmt.Errorf("tensor %s has %d rows: want one a pair, %d, or [R, T, V]", name, m.Rows, len(targets))
+		}
+		return m, nil
+	}
+	m = c.logits(name, 3)
+	ids, grid := c.ints(prefix+"input_ids", 2)
+	rows, _ := c.ints("pair_"+prefix+"row", 1)
+	poss, _ := c.ints("pair_"+prefix+"pos", 1)
+	if c.err == nil && (grid[0] != shape[0] || grid[1] != shape[1] || len(rows) != len(targets) || len(poss) != len(targets)) {
+		c.err = fmt.Errorf("tensor %s has shape %v for %sinput_ids of shape %v and %d pairs with %d rows and %d positions", name, shape, prefix, grid, len(targets), len(rows), len(poss))
+	}
+	for i := range targets {
+		if c.err != nil {
+			return m, nil
+		}
+		r, p := rows[i], poss[i]
+		if r < 0 || r >= int64(grid[0]) || p < 0 || p+1 >= int64(grid[1]) || ids[int(r)*grid[1]+int(p)+1] != targets[i] {
+			c.err = fmt.Errorf("pair %d: %sinput_ids at row %d, position %d + 1 is not the target id %d", i, prefix, r, p, targets[i])
+		}
+		at = append(at, int(r)*grid[1]+int(p))
+	}
+	if c.err != nil {
+		return m, nil
+	}
+	return gather(m, at), at
+}
+
+// sparse makes a teacher of its columns [P,K], whose missing entries are -1. A pair without any loses its weight.
+func sparse(ids []int64, logps []float32, shape []int, weight []float32, vocab int) (t *kernels.SparseTeacher, unscored int, err error) {
+	if len(logps) != len(ids) || shape[0] != len(weight) {
+		return nil, 0, fmt.Errorf("pair_teacher_topk_ids has shape %v, for %d log-probs and %d pairs", shape, len(logps), len(weight))
+	}
+	t = &kernels.SparseTeacher{Offsets: []int{0}}
+	for p := range shape[0] {
+		for i := p * shape[1]; i < (p+1)*shape[1]; i++ {
+			if ids[i] == -1 {
+				continue
+			}
+			if ids[i] < 0 || ids[i] >= int64(vocab) {
+				return nil, 0, fmt.Errorf("pair_teacher_topk_ids: pair %d has id %d, the vocabulary is %d", p, ids[i], vocab)
+			}
+			t.IDs, t.LogProbs = append(t.IDs, int32(ids[i])), append(t.LogProbs, logps[i])
+		}
+		t.Offsets = append(t.Offsets, len(t.IDs))
+		if t.Offsets[p] == t.Offsets[p+1] {
+			weight[p] = 0
+			unscored++
+		}
+	}
+	return t, unscored, nil
+}
+
+// Evaluate computes the objective of a step cut into micro-batches: the denominators are the whole step's. With gradients
+// it returns one Gradients a dump, nil without.
+func Evaluate(dumps []*Dump, o Options, gradients bool) (Metrics, []*Gradients, error) {
+	var step Step
+	for _, d := range dumps {
+		step = step.Add(StepOf(d.Batch, o))
+	}
+	var total Metrics
+	var all []*Gradients
+	for i, d := range dumps {
+		var g *Gradients
+		if gradients {
+			g = d.gradients()
+			all = append(all, g)
+		}
+		m, err := Composite(d.Batch, o, step, g)
+		if err != nil {
+			return Metrics{}, nil, fmt.Errorf("batch %d: %w", i+1, err)
+		}
+		total.add(m)
+	}
+	total.Loss = total.GRPO + o.SDPOWeight*total.SDPO + o.DPOWeight*total.DPO
+	return total, all, nil
+}
+
+// add joins the metrics of a micro-batch: losses are sums, the rest means of what was counted.
+func (m *Metrics) add(x Metrics) {
+	mean := func(a *float64, b float64, n, k int) {
+		if n+k > 0 {
+			*a = (*a*float64(n) + b*float64(k)) / float64(n+k)
+		}
+	}
+	mean(&m.Ratio, x.Ratio, m.Tokens, x.Tokens)
+	mean(&m.ClipShare, x.ClipShare, m.Tokens, x.Tokens)
+	mean(&m.KL, x.KL, m.Tokens, x.Tokens)
+	mean(&m.TokenLogprob, x.TokenLogprob, m.Tokens, x.Tokens)
+	mean(&m.Margin, x.Margin, m.Pairs, x.Pairs)
+	mean(&m.Accuracy, x.Accuracy, m.Pairs, x.Pairs)
+	m.GRPO, m.SDPO, m.DPO = m.GRPO+x.GRPO, m.SDPO+x.SDPO, m.DPO+x.DPO
+	m.Tokens, m.Pairs, m.Positions = m.Tokens+x.Tokens, m.Pairs+x.Pairs, m.Positions+x.Positions
+	m.NonFinite, m.SDPOClipped = m.NonFinite+x.NonFinite, m.SDPOClipped+x.SDPOClipped
+}
+
+// Finite reports whether the loss is a number.
+func (m *Metrics) Finite() bool { return !math.IsNaN(m.Loss) && !math.IsInf(m.Loss, 0) }
+
+func (d *Dump) gradients() *Gradients {
+	room := func(m kernels.Matrix) []float32 { return make([]float32, m.Rows*m.Cols) }
+	g := &Gradients{}
+	if d.GRPO != nil {
+		g.GRPO = room(d.GRPO.Logits)
+	}
+	if d.DPO != nil {
+		g.Chosen, g.Rejected = room(d.DPO.Chosen.Logits), room(d.DPO.Rejected.Logits)
+	}
+	if d.SDPO != nil {
+		g.Student = room(d.SDPO.Student)
+	}
+	return g
+}
+
+// Tensors names gradients after the logits they are of, prefix first: chosen_logits_grad is d loss / d chosen_logits, of
+// the same shape, float32.
+func (d *Dump) Tensors(g *Gradients, prefix string) (out []tensors.Tensor) {
+	add := func(name string, x []float32) {
+		out = append(out, tensors.Of(prefix+name+"_grad", x, d.shapes[name]...))
+	}
+	switch {
+	case d.GRPO != nil:
+		add("logits", g.GRPO)
+	case d.DPO != nil:
+		add("chosen_logits", g.Chosen)
+		add("rejected_logits", g.Rejected)
+	case d.SDPO != nil && d.places == nil:
+		add("student_logits", g.Student)
+	case d.SDPO != nil:
+		shape := d.shapes["student_logits"]
+		v := shape[2]
+		whole := make([]float32, shape[0]*shape[1]*v)
+		for i, at := range d.places {
+			for k, x := range g.Student[i*v : (i+1)*v] { // sites may share a position
+				whole[at*v+k] += x
+			}
+		}
+		add("student_logits", whole)
+	}
+	return out
+}
