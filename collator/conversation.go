@@ -39,7 +39,9 @@ type material struct {
 	nodes   []ttc.Node
 	trained []bool // which of them are to be trained; only assistant's
 	tools   []chat.Tool
-	index   []int // each node's place in the record's messages, where some were cut out; nil: its own
+	// elsewhere are messages that other rows of the record train; nil: none.
+	elsewhere []bool
+	index     []int // each node's place in the record's messages, where some were cut out; nil: its own
 
 	conv *turns.Conversation
 	args string

@@ -73,6 +73,9 @@ func without(m *material, all []block, n int) *material {
 		out.nodes = append(out.nodes, m.nodes[i])
 		out.trained = append(out.trained, m.trained[i])
 		out.index = append(out.index, m.place(i))
+		if m.elsewhere != nil {
+			out.elsewhere = append(out.elsewhere, m.elsewhere[i])
+		}
 	}
 	return out
 }
@@ -146,7 +149,7 @@ func cutTail(w *Worker, m *material, v *view) (*made, *Refusal) {
 		if m.nodes[n].Message.Role == "tool" || len(m.nodes[n-1].Message.ToolCalls) > 0 {
 			continue
 		}
-		short := &material{nodes: m.nodes[:n], trained: m.trained[:n], tools: m.tools, index: m.index}
+		short := &material{nodes: m.nodes[:n], trained: m.trained[:n], tools: m.tools, index: m.index, elsewhere: m.elsewhere}
 		if count(short.trained) == 0 {
 			return nil, refusal
 		}

@@ -418,6 +418,8 @@ func (b *sideBuilder) why(message int) string {
 		return batch.InLoss
 	case b.m.nodes[message].Sampled == ttc.No:
 		return batch.NotSampled
+	case b.m.elsewhere != nil && b.m.elsewhere[message]:
+		return batch.OtherRow
 	}
 	return batch.Policy
 }

@@ -164,7 +164,7 @@ func (w *Worker) unstable(m *material, v *view) (out []int) {
 
 // turn makes the row of one turn, with what the model was given before it.
 func (w *Worker) turn(m *material, i int, fit fitter) (*made, *Refusal) {
-	part := &material{nodes: m.nodes[:i+1], trained: make([]bool, i+1), tools: m.tools, conv: m.conv.Head(i + 1), args: m.args}
+	part := &material{nodes: m.nodes[:i+1], trained: make([]bool, i+1), tools: m.tools, conv: m.conv.Head(i + 1), args: m.args, elsewhere: m.trained}
 	part.trained[i] = true
 	var refusal *Refusal
 	for k, r := range w.renderers() {

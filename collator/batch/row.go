@@ -95,6 +95,7 @@ const (
 	Tools      = "tools"       // tool definitions
 	Filler     = "filler"      // put into a turn by the template; no model wrote it
 	NotSampled = "not_sampled" // an assistant's message the model did not produce in this rollout
+	OtherRow   = "other_row"   // a turn that another row of the record trains
 	Policy     = "loss_policy" // an assistant's turn that the record's loss policy leaves out
 	CutOff     = "cut_off"     // the end of a turn that the model did not end
 )

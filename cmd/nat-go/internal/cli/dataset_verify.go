@@ -26,6 +26,9 @@ Exit code 1 if there is an error.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := findDataset(args[0])
+			if err != nil && dataset.HasBatches(args[0]) { // a run may have token batches and no rows of text
+				p, err = &dataset.Place{Run: args[0]}, nil
+			}
 			if err != nil {
 				return err
 			}

@@ -1,0 +1,167 @@
+//go:build tokenizers
+
+package collator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	njson "github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+// itemOf makes a demonstration of a conversation of the mask oracle.
+func itemOf(t *testing.T, m *oracleMask, i int) Item {
+	t.Helper()
+	raw, err := njson.Parse(m.Messages, njson.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ms, err := chat.ParseMessages(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	it := demonstration(fmt.Sprint(i), ttc.Chain(ms, ttc.Yes).Nodes)
+	var tools []json.RawMessage
+	if err := json.Unmarshal(m.Tools, &tools); err != nil && string(m.Tools) != "" {
+		t.Fatal(err)
+	}
+	for _, x := range tools {
+		tool, err := chat.ParseTool(njson.Raw(x))
+		if err != nil {
+			t.Fatal(err)
+		}
+		it.Record.Origin.Tools = append(it.Record.Origin.Tools, tool)
+	}
+	return it
+}
+
+// TestStraddlesAndRewritesInARun: answers whose first token merges with the header make no rows; conversations of which the
+// template rewrites the past make a row a turn.
+func TestStraddlesAndRewritesInARun(t *testing.T) {
+	for file, check := range map[string]func(c *collated, masks []oracleMask){
+		"qwen2_5.straddle.jsonl": func(c *collated, masks []oracleMask) {
+			want(t, len(c.rows), 0)
+			want(t, c.reasons("record"), fmt.Sprint("straddle_edge ", len(masks)))
+		},
+		"qwen3.unstable.jsonl": func(c *collated, masks []oracleMask) {
+			rows := map[int64]int{}
+			for _, r := range c.rows {
+				rows[r.Meta.Ordinal]++
+			}
+			for i := range masks {
+				turns := strings.Count(string(masks[i].Messages), `"role": "assistant"`)
+				if len(masks[i].Unstable) == 0 {
+					turns = 1
+				}
+				if rows[int64(i)] != turns {
+					t.Errorf("%s: %d rows, want %d", masks[i].Conversation, rows[int64(i)], turns)
+				}
+			}
+		},
+	} {
+		masks := oracleMasks(t, file)
+		var items []Item
+		for i := range masks {
+			items = append(items, itemOf(t, &masks[i], i))
+		}
+		vars := &pyvalue.Dict{}
+		c := collate(t, Config{Tokenizer: oracleTokenizer(t, masks[0].Tokenizer), Template: oracleTemplate(t, masks[0].Template), TemplateVars: vars}, one(items))
+		check(c, masks)
+	}
+}
+
+// TestStopsCleanly: an error of the source, a cancelled context, a full or missing folder end Collate with an error, and
+// without a goroutine, an index or a temporary file left.
+func TestStopsCleanly(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	cfg := toyConfig(t, "chatml.jinja")
+	cfg.Workers = 3
+	c, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("the log is damaged")
+	ctx, cancel := context.WithCancel(context.Background())
+	for name, source := range map[string]func(yield func([]Item, error) bool){
+		"source": func(yield func([]Item, error) bool) {
+			for i := range 50 {
+				if !yield([]Item{demonstration(fmt.Sprint(i), nodes(bugHunt))}, nil) {
+					return
+				}
+			}
+			yield(nil, broken)
+		},
+		"cancelled": func(yield func([]Item, error) bool) {
+			for i := range 50 {
+				if i == 20 {
+					cancel()
+				}
+				if !yield([]Item{demonstration(fmt.Sprint(i), nodes(bugHunt))}, nil) {
+					return
+				}
+			}
+		},
+	} {
+		dir, scratch := t.TempDir(), t.TempDir()
+		if _, err := c.Collate(ctx, source, dir, scratch, nil); err == nil || name == "source" && !errors.Is(err, broken) && !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if left, _ := os.ReadDir(scratch); len(left) > 0 {
+			t.Errorf("%s: %v left", name, left)
+		}
+		if left := files(t, dir); len(left) > 0 {
+			t.Errorf("%s: %d files left", name, len(left))
+		}
+	}
+	if _, err := c.Collate(context.Background(), one(nil), t.TempDir(), "/no/such/folder", nil); err == nil {
+		t.Error("no error for a missing folder")
+	}
+}
+
+// TestMaskLines: one answer a line, in order, refused ones too, and never a panic.
+func TestMaskLines(t *testing.T) {
+	lines := []string{`{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"é"}]}`, ``, `{`, `{"messages":null}`, `{"messages":[1]}`,
+		`{"messages":[{"role":"wizard","content":"q"}]}`, `{"messages":[{"role":"assistant"}],"kwargs":[]}`, `{"messages":[],"tools":3,"add_generation_prompt":true}`,
+		`{"messages":[{"role":"user","content":"\ud800"}]}`, `{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"<|im_end|>"}]}`}
+	for _, rows := range []bool{false, true} {
+		got := ask(t, toy(t), ownTemplate(t, "chatml.jinja"), rows, strings.Join(lines, "\n"))
+		want(t, len(got), len(lines))
+		for i, a := range got {
+			if a.OK != (i == 0 || i == 9) {
+				t.Errorf("%s: %+v", lines[i], a)
+			}
+			if !a.OK && (a.Error["code"] == "" || a.Error["message"] == "") {
+				t.Errorf("%s: %+v", lines[i], a)
+			}
+		}
+		sum := 0
+		for _, m := range got[9].Mask {
+			sum += m
+		}
+		want(t, sum, map[bool]int{false: 2, true: 11}[rows]) // a special token and the end of the turn, or its ten characters
+	}
+}
+
+// FuzzMaskLine: whatever a line holds, the answer is one line of JSON.
+func FuzzMaskLine(f *testing.F) {
+	f.Add(`{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a","tool_calls":[{"function":{"name":"f","arguments":{"a":1}}}]}]}`)
+	f.Add(`{"messages":[{"role":"assistant","content":["x"]}],"kwargs":{"enable_thinking":false}}`)
+	f.Fuzz(func(t *testing.T, line string) {
+		if strings.ContainsAny(line, "\n") {
+			return
+		}
+		if got := ask(t, toy(t), ownTemplate(t, "thinking.jinja"), true, line+"\n"); len(got) != 1 {
+			t.Errorf("%d answers", len(got))
+		}
+	})
+}
