@@ -39,7 +39,7 @@ gen: ## generate the protocol code and the kernels; leaves a clean tree clean
 	sh kernels/_generate/gen.sh
 
 bench: lib ## measure, beside peers where they are installed
-	$(WITH_LIB) $(GO) test -tags $(TAGS) -run '^$$' -bench . -benchmem ./...
+	$(WITH_LIB) $(GO) test -tags $(TAGS) -timeout 2h -run '^$$' -bench . -benchmem ./...
 
 fuzz: lib ## run every fuzzer for FUZZTIME
 	@$(WITH_LIB) sh .ci/fuzz $(FUZZTIME)

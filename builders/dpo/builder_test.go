@@ -291,6 +291,30 @@ func BenchmarkBuild(b *testing.B) {
 	}
 }
 
+// BenchmarkTurnOf2000 is one turn of 2,000 candidates of which five pairs are wanted.
+func BenchmarkTurnOf2000(b *testing.B) {
+	var cands []ttc.Candidate
+	prompt := ttc.Prompt{Text: strings.Repeat("the agent reads a question ", 22)}
+	for i := range 2000 {
+		c := cand(fmt.Sprintf("%d %s", i, strings.Repeat("one move at a time ", 15)), float64((i*7919)%2003)/2003)
+		c.Turn, c.Prompt = "turn", prompt
+		cands = append(cands, c)
+	}
+	cfg, most := DefaultConfig(), 5
+	cfg.MaxPairsPerTurn = &most
+	builder, err := New(cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	g := &ttc.Group{Examples: []*ttc.Example{example(cands...)}}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := builder.Build(context.Background(), g, &discard{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 type discard struct{}
 
 func (*discard) Record(builders.Record) error { return nil }

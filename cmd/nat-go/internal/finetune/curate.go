@@ -1,7 +1,6 @@
 package finetune
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -44,11 +43,7 @@ func (r *run) curate(context.Context) error {
 	if w := r.decisions.Warning; w != "" {
 		r.warn("%s", w)
 	}
-	var buf bytes.Buffer
-	if _, err := r.decisions.WriteTo(&buf); err != nil {
-		return err
-	}
-	if err := durable.WriteFile(r.plan.folder.Decisions(), buf.Bytes()); err != nil {
+	if err := r.writeDecisions(); err != nil {
 		return exit.Environmentf("can't write the decisions: %w", err)
 	}
 	for _, w := range r.seen.Warnings() {
@@ -61,6 +56,18 @@ func (r *run) curate(context.Context) error {
 		}
 	}
 	return nil
+}
+
+func (r *run) writeDecisions() error {
+	f, err := durable.Create(r.plan.folder.Decisions())
+	if err != nil {
+		return err
+	}
+	if _, err := r.decisions.WriteTo(f); err != nil {
+		f.Abort()
+		return err
+	}
+	return f.Commit()
 }
 
 // replay takes in the groups that the log has already.
