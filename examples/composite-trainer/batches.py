@@ -1,0 +1,239 @@
+"""Read nat-go's batches: check them, slice them by row, pad them.
+
+A data set is a folder with `index.jsonl`, one line a batch, and `<channel>/<split>/NNNNN.safetensors`. What a file says is
+not believed: every id a loss is taken on is looked up again in the row it comes from, and a batch that fails is an error,
+never a silent skip.
+
+Run as a program it checks a folder:  python3 batches.py RUN/batches
+"""
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+from typing import Dict, Iterator, List, NamedTuple, Sequence
+
+import torch
+from safetensors.torch import load
+
+IGNORED = -100
+SIDES = {"rl": [""], "sdpo": ["student_", "teacher_"], "dpo": ["chosen_", "rejected_"], "sft": [""]}
+PAIRS = ["student_row", "student_pos", "teacher_row", "teacher_pos", "target_id", "site"]
+
+
+class BatchError(ValueError):
+    pass
+
+
+class Batch(NamedTuple):
+    channel: str
+    line: dict  # its line of the index
+    t: Dict[str, torch.Tensor]  # the file's tensors, by the file's names
+
+    @property
+    def rows(self) -> int:
+        return self.t[SIDES[self.channel][0] + "input_ids"].shape[0]
+
+
+def read(root, channel=None, split=None) -> Iterator[Batch]:
+    """Yields the batches of a folder in order, checked. A file in composer's layout yields a batch a channel."""
+    root = Path(root)
+    for number, text in enumerate((root / "index.jsonl").read_text("utf-8").splitlines(), 1):
+        line = json.loads(text)
+        if split not in (None, line["split"]):
+            continue
+        where = f"{root / 'index.jsonl'}:{number}: {line['file']}"
+        path = (root / line["file"]).resolve()
+        require(root.resolve() in path.parents, where, "leads out of the folder")
+        data = path.read_bytes()
+        proof = line.get("proof", {}).get("sha256")
+        require(not proof or hashlib.sha256(data).hexdigest() == proof, where, "is not the file the index was written for")
+        tensors = load(data)
+        if line["channel"] == "composer":
+            parts = [Batch(name, line, t) for name, t in from_composer(tensors, where).items()]
+        else:
+            require(line["channel"] in SIDES, where, f"unknown channel {line['channel']!r}")
+            parts = [Batch(line["channel"], line, unpack(tensors))]
+        for batch in parts:
+            check(batch, where)
+            if channel in (None, batch.channel):
+                yield batch
+
+
+def require(ok, where: str, what: str):
+    if not bool(ok):
+        raise BatchError(f"{where}: {what}")
+
+
+def check(b: Batch, where: str):
+    """Raises BatchError unless the tensors mean what the format says."""
+    t, vocab = b.t, b.line["vocab_size"]
+    lengths = {}
+    for side in SIDES[b.channel]:
+        ids, mask, position = (t[side + n] for n in ("input_ids", "attention_mask", "position_ids"))
+        at = torch.arange(ids.shape[1])
+        require(all(x.dtype == torch.int64 and x.shape == ids.shape for x in (ids, mask, position)), where, f"{side}input_ids, attention_mask, position_ids: not int64 of one shape")
+        lengths[side] = mask.sum(1)
+        require((mask == (at < lengths[side][:, None])).all(), where, f"{side}attention_mask: not 1 up to each row's end and 0 after it")
+        require((position * mask == at * mask).all(), where, f"{side}position_ids: not 0, 1, 2, ...")
+        require(((ids >= 0) & (ids < vocab) | (mask == 0)).all(), where, f"{side}input_ids: an id outside the vocabulary of {vocab}")
+        if b.channel != "sdpo":
+            on = trained(b, side)
+            require(not (on & (mask == 0)).any() and not on[:, 0].any(), where, f"{side}: a trained position is padding, or has nothing before it")
+            if side + "labels" in t:
+                require((t[side + "labels"][on] == ids[on]).all(), where, f"{side}labels: not input_ids where trained")
+    weight = t.get("pair_weight" if b.channel == "sdpo" else "row_weight")
+    require(weight is not None and torch.isfinite(weight).all() and (weight >= 0).all(), where, "weights: missing, not finite or negative")
+    if b.channel == "rl":
+        on = trained(b, "")
+        require(all(torch.isfinite(t[n]).all() for n in ("reward", "advantage")), where, "reward, advantage: not finite")
+        old = t.get("old_logprobs")
+        require(old is None or (torch.isfinite(old).all() and (old <= 0).all() and (old[~on] == 0).all()), where, "old_logprobs: not finite, above 0, or not 0 where masked")
+    elif b.channel == "sdpo":
+        check_pairs(t, where, lengths, len(b.line["sites"]))
+    if "row_n_active" in t:
+        active = torch.bincount(t["pair_student_row"], minlength=b.rows) if b.channel == "sdpo" else sum(trained(b, s).sum(1) for s in SIDES[b.channel])
+        require((t["row_n_active"] == active).all(), where, "row_n_active: not the number of trained tokens")
+
+
+def check_pairs(t, where, lengths, sites):
+    row, pos, teacher_row, teacher_pos, target, site = (t["pair_" + n] for n in PAIRS)
+    for side, r, p in (("student_", row, pos), ("teacher_", teacher_row, teacher_pos)):
+        ids, length = t[side + "input_ids"], lengths[side]
+        require(((r >= 0) & (r < len(length))).all(), where, f"pair_{side}row: no such row")
+        require(((p >= 0) & (p + 1 < length[r])).all(), where, f"pair_{side}pos: nothing follows it in its row")
+        wrong = (ids[r, p + 1] != target).nonzero()
+        require(not len(wrong), where, f"pair {wrong[:1].tolist()}: {side}input_ids[row, pos+1] is not the target id")
+    require(((site >= 0) & (site < sites)).all(), where, "pair_site: no such site in the line")
+    key = list(zip(row.tolist(), pos.tolist(), site.tolist()))
+    require(all(a < b for a, b in zip(key, key[1:])), where, "pairs: not sorted by (student_row, student_pos, site), or one twice")
+
+
+def trained(b: Batch, side: str) -> torch.Tensor:
+    """Bool [R,T]: the tokens AT which a loss is taken; the logits before each predict it."""
+    return b.t["response_mask"] == 1 if b.channel == "rl" else b.t[side + "labels"] != IGNORED
+
+
+def unpack(t):
+    """Sequences that stand end to end in one row (packed sft) as rows of their own."""
+    if "seq_lengths" not in t:
+        return t
+    lengths, out = t["seq_lengths"].tolist(), {k: v for k, v in t.items() if v.dim() == 1 and k != "seq_lengths"}
+    for name, grid in t.items():
+        if grid.dim() == 2:
+            fill = IGNORED if name == "labels" else 0
+            out[name] = torch.nn.utils.rnn.pad_sequence(grid[0].split(lengths), batch_first=True, padding_value=fill)
+    return out
+
+
+def select(b: Batch, rows: Sequence[int], pad_id=None, left=False, width=0) -> Batch:
+    """The given rows alone, padded anew: only as wide as they need, or `width`; on the right or on the left."""
+    keep, t, out = torch.as_tensor(list(rows)), b.t, {}
+    pad_id = b.line["pad_id"] if pad_id is None else pad_id
+    if not 0 <= pad_id < b.line["vocab_size"]:
+        pad_id = 0  # what stands there is never seen; it must only have an embedding
+    chosen = {side: keep for side in SIDES[b.channel]}
+    if b.channel == "sdpo":
+        pairs = torch.isin(t["pair_student_row"], keep)
+        out = {k: v[pairs] for k, v in t.items() if k.startswith("pair_")}
+        chosen["teacher_"] = out["pair_teacher_row"].unique()
+        for side in SIDES["sdpo"]:
+            renumber = torch.zeros(len(t[side + "input_ids"]), dtype=torch.int64)
+            renumber[chosen[side]] = torch.arange(len(chosen[side]))
+            out[f"pair_{side}row"] = renumber[out[f"pair_{side}row"]]
+        if not len(chosen["teacher_"]):
+            chosen["teacher_"] = torch.zeros(1, dtype=torch.int64)
+    for side in SIDES[b.channel]:
+        length = t[side + "attention_mask"].sum(1)[chosen[side]]
+        wide = max(int(length.max()), width)
+        real = torch.arange(wide) < length[:, None]
+        if left:
+            real = real.flip(1)
+            if b.channel == "sdpo":
+                out[f"pair_{side}pos"] = out[f"pair_{side}pos"] + (wide - length)[out[f"pair_{side}row"]]
+        for name, fill in (("input_ids", pad_id), ("attention_mask", 0), ("position_ids", 0), ("labels", IGNORED), ("response_mask", 0), ("old_logprobs", 0)):
+            if side + name in t:
+                grid = t[side + name][chosen[side]]
+                out[side + name] = grid.new_full(real.shape, fill)
+                out[side + name][real] = grid[torch.arange(grid.shape[1]) < length[:, None]]
+    for name, column in t.items():
+        if column.dim() == 1 and not name.startswith("pair_"):
+            out[name] = column[keep]
+    if b.channel == "sdpo":  # a caller's order of rows must not undo the order of pairs
+        order = torch.tensor(sorted(range(int(pairs.sum())), key=lambda i: [int(out["pair_" + n][i]) for n in ("student_row", "student_pos", "site")]), dtype=torch.int64)
+        out.update({k: v[order] for k, v in out.items() if k.startswith("pair_")})
+    return Batch(b.channel, b.line, out)
+
+
+def split(b: Batch, rows: int) -> List[Batch]:
+    """Micro-batches of at most so many rows."""
+    return [select(b, range(i, min(i + rows, b.rows))) for i in range(0, b.rows, rows)]
+
+
+def idle(channel: str) -> Batch:
+    """A batch without an active token: what a rank runs while others still have work."""
+    t = {"row_weight": torch.zeros(1)}
+    for side in SIDES[channel]:
+        t[side + "input_ids"], t[side + "attention_mask"] = torch.zeros(1, 2, dtype=torch.int64), torch.ones(1, 2, dtype=torch.int64)
+        t[side + "position_ids"], t[side + "labels"] = torch.arange(2)[None], torch.full((1, 2), IGNORED)
+    if channel == "rl":
+        t.update(response_mask=torch.zeros(1, 2, dtype=torch.int64), advantage=torch.zeros(1), reward_null=torch.ones(1, dtype=torch.int64))
+    if channel == "dpo":
+        t.update(ref_chosen_logps=torch.zeros(1), ref_rejected_logps=torch.zeros(1))
+    if channel == "sdpo":
+        t.update({"pair_" + n: torch.zeros(0, dtype=torch.int64) for n in PAIRS}, pair_weight=torch.zeros(0))
+    return Batch(channel, {"pad_id": 0, "vocab_size": 1, "sites": []}, t)
+
+
+def from_composer(t, where) -> Dict[str, Dict[str, torch.Tensor]]:
+    """`format: composer`: the reference trainer's key names, one row a site, as batches of ours.
+
+    `sdpo_loss_mask` is 0/1 [S,T'] at the positions of the teacher's logits. Rows end at the target's last token and differ
+    by the hint alone, so the student's position is as far from its row's end; the target ids then have to agree.
+    """
+    out, one = {}, torch.ones
+    names = {"input_ids": "input_ids", "attention_mask": "attention_mask", "position_ids": "position_ids"}
+    if "ctx_teacher_input_ids" in t:
+        s = {"student_" + n: t[n] for n in names}
+        s.update({"teacher_" + n: t["ctx_teacher_" + n] for n in names})
+        mask = t["sdpo_loss_mask"]
+        require(mask.shape == t["ctx_teacher_input_ids"].shape and ((mask == 0) | (mask == 1)).all(), where, "sdpo_loss_mask: not 0/1 of the teacher's shape")
+        row, pos = mask.nonzero(as_tuple=True)
+        require((pos + 1 < mask.shape[1]).all(), where, "sdpo_loss_mask: nothing follows a marked position")
+        shorter = (s["teacher_attention_mask"].sum(1) - s["student_attention_mask"].sum(1))[row]
+        s.update(pair_student_row=row, pair_student_pos=pos - shorter, pair_teacher_row=row, pair_teacher_pos=pos,
+                 pair_target_id=t["ctx_teacher_input_ids"][row, pos + 1], pair_site=row, pair_weight=one(len(row)))
+        out["sdpo"] = s
+    if "advantages" in t:
+        out["rl"] = {n: t[n] for n in (*names, "response_mask")}
+        out["rl"].update(row_weight=one(len(t["advantages"])), advantage=t["advantages"], reward=t["rewards"])
+        if "old_logprobs" in t:
+            out["rl"]["old_logprobs"] = t["old_logprobs"]
+    if "dpo_chosen_input_ids" in t:
+        d = {f"{side}_{n}": t[f"dpo_{side}_{n}"] for side in ("chosen", "rejected") for n in names}
+        for side in ("chosen", "rejected"):
+            d[side + "_labels"] = d[side + "_input_ids"].masked_fill(t[f"dpo_{side}_response_mask"] == 0, IGNORED)
+            if f"dpo_{side}_ref_logprobs" in t:
+                d[f"ref_{side}_logps"] = t[f"dpo_{side}_ref_logprobs"]
+        d["row_weight"] = one(len(d["chosen_input_ids"]))
+        out["dpo"] = d
+    require(out, where, "no channel of the composer layout in it")
+    return out
+
+
+def main():
+    counts: Dict[str, List[int]] = {}
+    for b in read(sys.argv[1]):
+        active = len(b.t["pair_target_id"]) if b.channel == "sdpo" else sum(int(trained(b, s).sum()) for s in SIDES[b.channel])
+        tokens = sum(int(b.t[s + "attention_mask"].sum()) for s in SIDES[b.channel])
+        have = counts.setdefault(f"{b.channel}/{b.line['split']}", [0] * 4)
+        counts[f"{b.channel}/{b.line['split']}"] = [x + y for x, y in zip(have, (1, b.rows, tokens, active))]
+    for key, (batches, rows, tokens, active) in counts.items():
+        print(json.dumps({"channel": key, "batches": batches, "rows": rows, "tokens": tokens, "n_active": active}))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (BatchError, OSError, KeyError) as err:
+        sys.exit(f"batches.py: {type(err).__name__}: {err}")

@@ -1,0 +1,151 @@
+// Package trainer_test runs the Python trainer's own tests, and has it read what package batch writes.
+package trainer_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/nat-go/nat-go/collator/batch"
+)
+
+// python is a Python with torch, safetensors and numpy: one that is there, or, where NATGO_REQUIRE names torch, a virtual
+// environment made for it in the user's cache. Debian's python3-torch is as good as the one of the package index.
+var python = sync.OnceValues(func() (string, error) {
+	const need = "import torch, numpy, safetensors.torch"
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = os.TempDir()
+	}
+	env := filepath.Join(cache, "nat-go", "torch-env")
+	ours := filepath.Join(env, "bin", "python")
+	for _, p := range []string{"python3", "/usr/bin/python3", ours} {
+		if exec.Command(p, "-c", need).Run() == nil {
+			return p, nil
+		}
+	}
+	if !slices.Contains(strings.Split(os.Getenv("NATGO_REQUIRE"), ","), "torch") {
+		return "", nil
+	}
+	base, packages := "python3", []string{"torch", "safetensors", "numpy"}
+	for _, p := range []string{"python3", "/usr/bin/python3"} {
+		if exec.Command(p, "-c", "import torch, numpy").Run() == nil {
+			base, packages = p, []string{"safetensors"}
+			break
+		}
+	}
+	for _, args := range [][]string{
+		{base, "-m", "venv", "--clear", "--system-site-packages", env},
+		append([]string{ours, "-m", "pip", "install", "-q"}, packages...),
+		{ours, "-c", need},
+	} {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+	return ours, nil
+})
+
+func run(t *testing.T, args ...string) string {
+	t.Helper()
+	py, err := python()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if py == "" {
+		t.Skip("SKIPPED: no python3 with torch, safetensors and numpy, so the composite trainer was not tested; NATGO_REQUIRE=torch sets one up")
+	}
+	cmd := exec.Command(py, args...)
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// TestTrainer runs test_trainer.py. It trains: a minute or so.
+func TestTrainer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: training takes a minute; run without -short")
+	}
+	t.Log(run(t, "-m", "unittest", "test_trainer"))
+}
+
+// TestReadsBatches has the Python reader check, and the losses take, what package batch writes.
+func TestReadsBatches(t *testing.T) {
+	for _, layout := range []batch.Layout{batch.Padded, batch.Packed} {
+		channels := []*batch.Channel{batch.SFT, batch.DPO, batch.RL}
+		if layout == batch.Packed {
+			channels = channels[:1]
+		}
+		dir, want := t.TempDir(), map[string]batch.Count{}
+		spool, err := batch.NewSpool(t.TempDir(), batch.Order{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer spool.Close()
+		rng := rand.New(rand.NewPCG(1, 2))
+		for i := range 60 {
+			c := channels[i%len(channels)]
+			if err := spool.Add(c, batch.Split(0), row(rng, c, i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err = spool.Write(context.Background(), batch.Spec{Dir: dir, Budget: 256, Layout: layout, PadID: 0, VocabSize: 50, Tokenizer: "t", Template: "t", Reference: "policy"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := run(t, "batches.py", dir)
+		for key, n := range want {
+			line := fmt.Sprintf(`{"channel": "%s", "batches": %d, "rows": %d, "tokens": %d, "n_active": %d}`, key, n.Batches, n.Rows, n.Tokens, n.Active)
+			if !strings.Contains(got, line) {
+				t.Errorf("%v: no line %s in\n%s", layout, line, got)
+			}
+		}
+		if out := run(t, "train.py", "--batches", dir, "--steps", "1"); !strings.Contains(out, `"step": 1`) {
+			t.Errorf("%v: %s", layout, out)
+		}
+		if layout == batch.Padded { // the columns are another model's: only their own fingerprint makes them count
+			if out := run(t, "train.py", "--batches", dir, "--steps", "0"); !strings.Contains(out, `"dpo": 0.693147`) {
+				t.Errorf("reference columns without a fingerprint were used: %s", out)
+			}
+			if out := run(t, "train.py", "--batches", dir, "--steps", "0", "--reference", "policy"); strings.Contains(out, `"dpo": 0.693147`) {
+				t.Errorf("reference columns were not used: %s", out)
+			}
+		}
+	}
+}
+
+func row(rng *rand.Rand, c *batch.Channel, n int) *batch.Row {
+	r := &batch.Row{Weight: 1, Meta: batch.Meta{Record: fmt.Sprintf("%04x", n), Ordinal: int64(n), Example: fmt.Sprint("e", n), Messages: []int{1}, IDs: "sampled"}}
+	for range c.Sides {
+		s := batch.Side{IDs: make([]int32, 8+rng.IntN(12))}
+		for i := range s.IDs {
+			s.IDs[i] = rng.Int32N(50)
+		}
+		s.Trained = []batch.Run{{Start: 1, End: 3}, {Start: 5, End: int32(len(s.IDs))}}
+		if c == batch.RL {
+			s.LogProbs = make([]float32, s.Active())
+			for i := range s.LogProbs {
+				s.LogProbs[i] = -rng.Float32() * 8
+			}
+		}
+		r.Sides = append(r.Sides, s)
+		r.Meta.Proof = append(r.Meta.Proof, batch.Proof{Text: "t", Target: "x"})
+	}
+	if c == batch.RL {
+		r.Meta.RL = &batch.Scored{Reward: 0.5, Group: int64(n % 4), Advantage: rng.Float64() - 0.5}
+	}
+	if c == batch.DPO {
+		r.Meta.Ref = &batch.Ref{Chosen: -10, Rejected: -30}
+	}
+	return r
+}
