@@ -188,6 +188,9 @@ func (inc *incarnation) close(timeout time.Duration) {
 	select {
 	case <-inc.dead:
 	default:
+		if inc.proc == nil {
+			break // it is not ours to end
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		_, _ = inc.rpc.Drain(ctx, &pb.DrainRequest{})
 		cancel()
