@@ -149,7 +149,7 @@ func restores(tok *tokenizer.Tokenizer) bool {
 // passesArguments reports whether the template prints a call's arguments as they are where they are a string.
 func passesArguments(r *turns.Renderer) bool {
 	const raw = `{"qzk":"qzv", "qzl" :1e0,}`
-	c, _, err := conversation([]chat.Message{
+	c, err := conversation([]chat.Message{
 		{Role: "user", Form: chat.Text, Text: "a"},
 		{Role: "assistant", Form: chat.Null, ToolCalls: []chat.ToolCall{{ID: "call00001", Type: "function", Name: "f", Arguments: raw}}},
 	}, nil)

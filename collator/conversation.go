@@ -22,16 +22,16 @@ const (
 )
 
 // conversation makes what templates take of messages.
-func conversation(messages []chat.Message, tools []chat.Tool) (*turns.Conversation, string, error) {
+func conversation(messages []chat.Message, tools []chat.Tool) (*turns.Conversation, error) {
 	values, err := template.Conversation(messages)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	list, err := template.ToolList(tools)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	return &turns.Conversation{Messages: values, Tools: list}, argsNone, nil
+	return &turns.Conversation{Messages: values, Tools: list}, nil
 }
 
 // material is a conversation to be made into rows.
@@ -72,7 +72,7 @@ func (w *Worker) prepare(m *material) *Refusal {
 		}
 	}
 	var err error
-	if m.conv, _, err = conversation(messages, m.tools); err != nil {
+	if m.conv, err = conversation(messages, m.tools); err != nil {
 		return refuse(ledger.TemplateRefused, "%v", err)
 	}
 	return nil

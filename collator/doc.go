@@ -1,6 +1,37 @@
 // Package collator turns records into token rows: exact ids, and a mask that is on the tokens the model wrote.
 //
-// A conversation is rendered with the model's chat template, the assistant's turns are found in the text (package turns),
-// the text is tokenised with the template's special tokens as such and those in content as text (package tokenizer), and
-// the bytes of the turns become the mask. Package batch writes the rows.
+// A conversation is rendered with the model's chat template, the assistant's turns are found in the text (package turns), the
+// text is tokenised with the template's special tokens as such and those in content as text (package tokenizer), and the bytes
+// of the turns become the mask. Package batch shuffles, cuts and writes the rows.
+//
+// # What is refused
+//
+// Everything is checked, and what fails is dropped with a reason and counted, never repaired in silence: a conversation the
+// template refuses or shows a part of, a token across the edge of a trained turn, arguments that read differently once parsed,
+// a pair whose sides don't begin with the same tokens, a row that can't be cut to its length without losing what it is for.
+//
+// # Row unit
+//
+// A conversation is one row where the template shows each trained turn in it as the model was given and wrote it: what it was
+// given is the beginning of the render, and the turn as the last one reads the same. Templates that rewrite the past (thinking
+// dropped once there is another question) get a row a turn instead, each of what was given then and the turn. Where a prompt
+// with thinking leads to no such turn, the template's switch for thinking is tried.
+//
+// # Sampled ids
+//
+// Token ids that the source has are taken as they are; what the template puts between them is encoded on its own. Only such
+// rows go to the rl channel, and only if the model to be trained sampled them.
+//
+// # Channels
+//
+// A Channel makes rows of one kind of record: Demonstration to sft, Preference to dpo, Rollout to rl. Its Rows depends on the
+// record alone, so records are collated in parallel and the output does not depend on how many do it; rewards of a task, which
+// concern several records, are summed up as rows arrive, in order, and become advantages when all have. Memory is bounded but
+// for a few words a task.
+//
+// # Proofs
+//
+// Each row carries hashes of the text it was made of and of the text of its trained turns, taken before there were tokens (or
+// of the source's ids), and whose each token is. Verify checks them, and every mask, position and label, from the files and the
+// tokenizer alone.
 package collator

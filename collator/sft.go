@@ -21,7 +21,11 @@ func (demonstrations) Rows(w *Worker, it *Item) Outcome {
 		return refused(refuse(ledger.NothingTrained, "no assistant message of %d was sampled and is trained by the loss policy", len(nodes)))
 	}
 	rows, lost, whole := w.rollout(m, cutMiddle)
-	return w.outcome(it, m, rows, lost, whole, d.Weight)
+	out := w.outcome(it, m, rows, lost, whole, d.Weight)
+	for i := range out.Rows {
+		out.Rows[i].Sides[0].LogProbs = nil // imitation asks for none
+	}
+	return out
 }
 
 // outcome makes the rows of one conversation: together they have the record's weight.

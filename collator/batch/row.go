@@ -49,7 +49,6 @@ type Meta struct {
 	Args     string   `json:"args_roundtrip"`      // exact, value (same value, other text), none (no calls)
 	Prompt   int      `json:"prompt,omitempty"`    // tokens of a preference's common prompt
 	Flags    []string `json:"flags,omitempty"`     // truncated, cut_off, no_think
-	Template string   `json:"template,omitempty"`  // template variables the row was rendered with, as JSON, where others than configured
 	Proof    []Proof  `json:"proof"`               // one a side
 	RL       *Scored  `json:"scored,omitempty"`    // rl only
 	Ref      *Ref     `json:"reference,omitempty"` // dpo only

@@ -69,7 +69,7 @@ type Conversation struct {
 	Open     bool // end in a generation prompt
 }
 
-// head is the conversation's first n messages.
+// head is the conversation's first n messages, ending in a generation prompt if open.
 func (c *Conversation) head(n int, open bool) *Conversation {
 	return &Conversation{Messages: c.Messages[:n], Tools: c.Tools, Open: open}
 }
