@@ -17,8 +17,10 @@ type Channel interface {
 	Rows(w *Worker, it *Item) Outcome
 }
 
-// Channels returns the channels sft, dpo and rl.
-func Channels() []Channel { return []Channel{demonstrations{}, preferences{}, rollouts{}} }
+// Channels returns the channels sft, dpo, rl and sdpo.
+func Channels() []Channel {
+	return []Channel{demonstrations{}, preferences{}, rollouts{}, distillations{}}
+}
 
 // Item is a record to be collated.
 type Item struct {
@@ -38,6 +40,8 @@ type Outcome struct {
 	Refused   *Refusal // why there are no rows
 	Turns     int
 	TurnDrops []Refusal
+	Sites     int // of a distillation; SiteDrops says which of them are in no row
+	SiteDrops []Refusal
 
 	encoded []*batch.Encoded
 }

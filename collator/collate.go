@@ -171,6 +171,7 @@ type summary struct {
 	tasks   tasks
 	records ledger.Account
 	turns   ledger.Account
+	sites   ledger.Account
 }
 
 func newSummary(dropped func(ledger.Drop)) *summary {
@@ -182,10 +183,11 @@ func newSummary(dropped func(ledger.Drop)) *summary {
 		stats:   Stats{map[string]int64{}, map[string]int64{}, map[string]int64{}, map[string]int64{}},
 		records: ledger.Account{Stage: ledger.Collate, Unit: "record"},
 		turns:   ledger.Account{Stage: ledger.Collate, Unit: "turn"},
+		sites:   ledger.Account{Stage: ledger.Collate, Unit: "site"},
 	}
 }
 
-func (s *summary) accounts() []ledger.Account { return []ledger.Account{s.records, s.turns} }
+func (s *summary) accounts() []ledger.Account { return []ledger.Account{s.records, s.turns, s.sites} }
 
 // take spools the rows of an item and books what became of it.
 func (s *summary) take(c *Collator, spool *batch.Spool, it *Item, o *Outcome) error {
@@ -201,6 +203,11 @@ func (s *summary) take(c *Collator, spool *batch.Spool, it *Item, o *Outcome) er
 	s.turns.Out += int64(o.Turns - len(o.TurnDrops))
 	for _, d := range o.TurnDrops {
 		s.dropped(dropOf(it, "turn", &d))
+	}
+	s.sites.In += int64(o.Sites)
+	s.sites.Out += int64(o.Sites - len(o.SiteDrops))
+	for _, d := range o.SiteDrops {
+		s.dropped(dropOf(it, "site", &d))
 	}
 	if o.Refused != nil {
 		s.dropped(dropOf(it, "record", o.Refused))

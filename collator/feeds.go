@@ -29,5 +29,6 @@ func Feeds() []Feed {
 		{"demonstration", "trl", "TRL SFTTrainer (prompt, completion)", "the completion: the last turn", "earlier turns to imitate, weights, masks of ours", retokenised},
 		{"demonstration", "sft", "your own; TRL SFTTrainer takes the ids as they are (input_ids, labels)", "the sampled turns that the loss policy names, less template filler", "nothing", proven},
 		{"rollout", "rl", "your own (GRPO)", "the ids that were sampled, with their log-probs and an advantage", "rollouts without ids of the model to be trained", proven},
+		{"distillation", "sdpo", "your own (examples/composite-trainer)", "the distribution at each token of the failed turn, or the one after, towards that of the teacher, who has the hint", "sites whose hint the template can't show", proven},
 	}
 }

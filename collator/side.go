@@ -67,6 +67,7 @@ type side struct {
 	proof    batch.Proof
 	messages []int // trained
 	sampled  bool  // all trained ids are the source's
+	given    bool  // some of its ids are the source's
 	cutOff   bool  // a trained turn was cut off by the length limit
 	args     string
 }
@@ -226,7 +227,7 @@ func (b *sideBuilder) mask(ranges []turns.Range, owners []*turns.Turn) *Refusal 
 
 // finish makes the side.
 func (b *sideBuilder) finish() (*side, *Refusal) {
-	s := &side{sampled: !b.rendered, args: b.m.args}
+	s := &side{sampled: !b.rendered, given: len(b.sampled) > 0, args: b.m.args}
 	s.IDs = b.ids
 	for _, t := range b.trained {
 		if t.Start == 0 {

@@ -22,9 +22,11 @@ var (
 	SFT = &Channel{Name: "sft", Sides: []string{""}, columns: labels, variant: oneVariant}
 	DPO = &Channel{Name: "dpo", Sides: []string{"chosen_", "rejected_"}, columns: pairColumns, variant: dpoVariant}
 	RL  = &Channel{Name: "rl", Sides: []string{""}, columns: rolloutColumns, variant: rlVariant}
+	// SDPO has a teacher a site, or one for all sites of a row: its second side has more rows than the first.
+	SDPO = &Channel{Name: "sdpo", Sides: []string{"student_", "teacher_"}, columns: sitePairs, variant: oneVariant}
 )
 
-var channels = []*Channel{SFT, DPO, RL}
+var channels = []*Channel{SFT, DPO, RL, SDPO}
 
 // Lookup finds a channel by name.
 func Lookup(name string) *Channel {
@@ -58,24 +60,25 @@ type assembly struct {
 	rows    []*Row
 	packed  bool
 	pad     int64
-	width   []int // T of each side
+	seqs    [][]*Side // of each side
+	width   []int     // T of each side
 }
 
-func (a *assembly) height() int {
+func (a *assembly) height(side int) int {
 	if a.packed {
 		return 1
 	}
-	return len(a.rows)
+	return len(a.seqs[side])
 }
 
-// at is the place of row r's first token in a side's tensors.
+// starts are the places of the sequences' first tokens in a side's tensors.
 func (a *assembly) starts(side int) []int {
-	at := make([]int, len(a.rows))
+	at := make([]int, len(a.seqs[side]))
 	next := 0
-	for i, r := range a.rows {
+	for i, s := range a.seqs[side] {
 		at[i] = next
 		if a.packed {
-			next += len(r.Sides[side].IDs)
+			next += len(s.IDs)
 		} else {
 			next += a.width[side]
 		}
@@ -85,25 +88,26 @@ func (a *assembly) starts(side int) []int {
 
 // grid makes an int64 [R,T] tensor of a side, filled where rows end.
 func (a *assembly) grid(name string, side int, fill int64, put func(cells []int64, s *Side)) tensors.Tensor {
-	cells := make([]int64, a.height()*a.width[side])
+	cells := make([]int64, a.height(side)*a.width[side])
 	if fill != 0 {
 		for i := range cells {
 			cells[i] = fill
 		}
 	}
 	for i, at := range a.starts(side) {
-		s := &a.rows[i].Sides[side]
+		s := a.seqs[side][i]
 		put(cells[at:at+len(s.IDs)], s)
 	}
-	return tensors.Of(name, cells, a.height(), a.width[side])
+	return tensors.Of(name, cells, a.height(side), a.width[side])
 }
 
 // assemble makes a batch's tensors.
 func assemble(c *Channel, rows []*Row, packed bool, pad int64) []tensors.Tensor {
 	a := &assembly{channel: c, rows: rows, packed: packed, pad: pad, width: make([]int, len(c.Sides))}
 	for side := range c.Sides {
-		for _, r := range rows {
-			n := len(r.Sides[side].IDs)
+		a.seqs = append(a.seqs, seqs(c, rows, side))
+		for _, s := range a.seqs[side] {
+			n := len(s.IDs)
 			if packed {
 				a.width[side] += n
 			} else {
@@ -211,7 +215,16 @@ func (a *assembly) rowColumns() []tensors.Tensor {
 	}
 }
 
+// active counts labels of all sides, or the pairs of an sdpo row.
 func (r *Row) active() (n int) {
+	if len(r.Meta.Sites) > 0 {
+		for _, s := range r.Meta.Sites {
+			for _, p := range s.Pairs {
+				n += int(p.End - p.Start)
+			}
+		}
+		return n
+	}
 	for i := range r.Sides {
 		n += r.Sides[i].Active()
 	}

@@ -164,6 +164,9 @@ func unpack(c *Channel, l *Line, all []tensors.Tensor) ([]*Row, error) {
 			return nil, fmt.Errorf("row_info %d has other columns than row 0", i)
 		}
 	}
+	if c == SDPO {
+		return rows, unpackSites(r, l, rows)
+	}
 	for side, prefix := range c.Sides {
 		if err := unpackSide(r, c, l, rows, side, prefix); err != nil {
 			return nil, err

@@ -52,6 +52,8 @@ type Meta struct {
 	Proof    []Proof  `json:"proof"`               // one a side
 	RL       *Scored  `json:"scored,omitempty"`    // rl only
 	Ref      *Ref     `json:"reference,omitempty"` // dpo only
+
+	Sites []RowSite `json:"sites,omitempty"` // sdpo only
 }
 
 // Scored is what the rl channel adds to a row.
@@ -93,6 +95,7 @@ const (
 	Markup     = "template"    // the template's own text
 	Tools      = "tools"       // tool definitions
 	Filler     = "filler"      // put into a turn by the template; no model wrote it
+	Hint       = "hint"        // what the teacher is told
 	NotSampled = "not_sampled" // an assistant's message the model did not produce in this rollout
 	OtherRow   = "other_row"   // a turn that another row of the record trains
 	Policy     = "loss_policy" // an assistant's turn that the record's loss policy leaves out
@@ -130,12 +133,15 @@ type Encoded struct {
 
 // Encode encodes a row of a channel.
 func Encode(c *Channel, r *Row) (*Encoded, error) {
-	if len(r.Sides) != len(c.Sides) {
+	if c == SDPO && len(r.Sides) < 2 || c != SDPO && len(r.Sides) != len(c.Sides) {
 		return nil, fmt.Errorf("a row of %d sides for channel %s", len(r.Sides), c.Name)
 	}
 	e := &Encoded{variant: c.variant(r)}
-	for i := range r.Sides {
-		e.length[i] = uint32(len(r.Sides[i].IDs))
+	for i := range c.Sides {
+		all := seqs(c, []*Row{r}, i)
+		for _, s := range all {
+			e.length[i] = max(e.length[i], uint32(len(s.IDs)*len(all))) // what they take, padded to the longest
+		}
 	}
 	var err error
 	e.data, err = appendRow(nil, r)
@@ -159,7 +165,7 @@ func appendRow(dst []byte, r *Row) ([]byte, error) {
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(meta)))
 	dst = append(dst, meta...)
 	dst = binary.LittleEndian.AppendUint32(dst, math.Float32bits(r.Weight))
-	dst = append(dst, byte(len(r.Sides)))
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(r.Sides)))
 	for i := range r.Sides {
 		s := &r.Sides[i]
 		for _, n := range []int{len(s.IDs), len(s.Trained), len(s.LogProbs)} {
@@ -186,8 +192,8 @@ func readRow(b []byte) (*Row, error) {
 	group := int64(d.u32()) | int64(d.u32())<<32
 	meta := d.bytes(d.len())
 	r.Weight = math.Float32frombits(d.u32())
-	sides := d.bytes(1)
-	if d.bad {
+	sides := d.len()
+	if d.bad || sides > len(d.b) {
 		return nil, errSpool
 	}
 	if err := json.Unmarshal(meta, &r.Meta); err != nil {
@@ -196,7 +202,7 @@ func readRow(b []byte) (*Row, error) {
 	if r.Meta.RL != nil {
 		r.Meta.RL.Group = group
 	}
-	r.Sides = make([]Side, sides[0])
+	r.Sides = make([]Side, sides)
 	for i := range r.Sides {
 		s := &r.Sides[i]
 		ids, runs, logps := d.len(), d.len(), d.len()

@@ -200,7 +200,7 @@ func (spec *Spec) line(p *planned, rows []*Row) *Line {
 	l := &Line{
 		Channel: p.channel.Name, Split: p.split.String(), Layout: Padded.String(), Rows: len(rows),
 		PadID: spec.PadID, VocabSize: spec.VocabSize, Tokenizer: spec.Tokenizer, Template: spec.Template,
-		Rollouts: rollouts.list, Examples: examples.list, Sites: []Site{}, Proof: BatchProof{Terminators: spec.Terminators},
+		Rollouts: rollouts.list, Examples: examples.list, Sites: sitesOf(rows), Proof: BatchProof{Terminators: spec.Terminators},
 	}
 	if p.packed {
 		l.Layout = Packed.String()

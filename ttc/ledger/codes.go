@@ -100,6 +100,7 @@ const (
 	CutOffTurn               Reason = "cut_off_turn"
 	EmptyPromptTokens        Reason = "empty_prompt"
 	GenerationPromptMismatch Reason = "generation_prompt_mismatch"
+	HintUnplaceable          Reason = "hint_unplaceable"
 	InvariantBroken          Reason = "invariant_broken"
 	MaskDisagreement         Reason = "mask_disagreement"
 	NoSampledIDs             Reason = "no_sampled_ids"
@@ -210,6 +211,7 @@ var codes = []Code{
 	{"cut_off_turn", "collate", "The trained turn was cut off by the length limit (finish_reason: length), so it has no end and can't be compared with one that has.", "Sample with a higher limit."},
 	{"empty_prompt", "collate", "There is no token before the answer, so nothing predicts its first token.", "Give the record a prompt."},
 	{"generation_prompt_mismatch", "collate", "What the template puts before a turn at sampling time is not what stands before it in the rendered conversation, with thinking switched off either.", "Use rows: turn, or the template the model was sampled with."},
+	{"hint_unplaceable", "collate", "The chat template has no way to show a hint before the turn - as a system message, a user's, or at the end of the message before - without changing anything else.", "`nat-go chat probe` shows what the template does; nothing is trained on a guess."},
 	{"invariant_broken", "collate", "The finished row failed a check of its own (see the detail); it is not written.", "A defect of nat-go or of the template: please report it."},
 	{"mask_disagreement", "collate", "Two ways to find the model's turns in the rendered text (origin of bytes, prefixes, the template's generation markers) disagree.", "Look at the conversation with `nat-go chat mask`; the template treats it specially."},
 	{"no_sampled_ids", "collate", "The rl channel needs the token ids that were sampled, and the source has none; ids made from text may be others.", "Record token ids (and log-probs) when sampling."},

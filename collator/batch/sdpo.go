@@ -1,0 +1,235 @@
+package batch
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/nat-go/nat-go/collator/tensors"
+)
+
+// RowSite is an error site of an sdpo row. The first side of such a row is the student's, the others are teachers': the
+// student's tokens up to the end of their targets, with hints spliced in.
+type RowSite struct {
+	Site       int    `json:"site"` // index of the record's sites
+	HintSHA256 string `json:"hint_sha256"`
+	Kind       string `json:"kind"`   // knowable, hindsight
+	Class      string `json:"class"`  // of the error
+	Source     string `json:"source"` // of the hint
+	Target     string `json:"target"` // failed_turn, next_turn
+	Mode       string `json:"mode"`   // how the hint is worded into the context: system, user, append
+	Teacher    int    `json:"teacher"`
+	At         int32  `json:"at"`    // the hint stands before the student's token of this index
+	Hint       int32  `json:"hint"`  // tokens of the hint
+	Pairs      []Run  `json:"pairs"` // the target's tokens, as positions of the student's
+}
+
+// shift is how far a teacher's tokens stand behind the student's at a position.
+func (r *Row) shift(teacher int, at int32) (by int32) {
+	for i := range r.Meta.Sites {
+		if s := &r.Meta.Sites[i]; s.Teacher == teacher && s.At <= at {
+			by += s.Hint
+		}
+	}
+	return by
+}
+
+// seqs are the sequences of a side of the batch: one a row, but of teachers as many as a row has.
+func seqs(c *Channel, rows []*Row, side int) (out []*Side) {
+	for _, r := range rows {
+		if c == SDPO && side == 1 {
+			for k := range r.Sides[1:] {
+				out = append(out, &r.Sides[1+k])
+			}
+			continue
+		}
+		out = append(out, &r.Sides[side])
+	}
+	return out
+}
+
+// siteOf is a site of a batch: its place in the line's list is what pair_site says.
+func sitesOf(rows []*Row) []Site {
+	out := []Site{}
+	for _, r := range rows {
+		for _, s := range r.Meta.Sites {
+			out = append(out, Site{Record: r.Meta.rollout(), Example: r.Meta.Example, Site: s.Site, HintSHA256: s.HintSHA256, Kind: s.Kind, Class: s.Class})
+		}
+	}
+	return out
+}
+
+// sitePairs is the pair table.
+func sitePairs(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
+	type pair struct {
+		row, pos, teacher, at, id, site int64
+		weight                          float32
+	}
+	var pairs []pair
+	site, teacher := int64(0), int64(0)
+	for i, r := range a.rows {
+		for k := range r.Meta.Sites {
+			s := &r.Meta.Sites[k]
+			for _, run := range s.Pairs {
+				for p := run.Start; p < run.End; p++ {
+					pairs = append(pairs, pair{int64(i), int64(p) - 1, teacher + int64(s.Teacher), int64(p+r.shift(s.Teacher, p)) - 1, int64(r.Sides[0].IDs[p]), site, r.Weight})
+				}
+			}
+			site++
+		}
+		teacher += int64(len(r.Sides) - 1)
+	}
+	slices.SortStableFunc(pairs, func(x, y pair) int {
+		return cmp.Or(cmp.Compare(x.row, y.row), cmp.Compare(x.pos, y.pos), cmp.Compare(x.site, y.site))
+	})
+	column := func(name string, of func(*pair) int64) {
+		v := make([]int64, len(pairs))
+		for i := range pairs {
+			v[i] = of(&pairs[i])
+		}
+		dst = append(dst, tensors.Of(name, v, len(v)))
+	}
+	column("pair_student_row", func(p *pair) int64 { return p.row })
+	column("pair_student_pos", func(p *pair) int64 { return p.pos })
+	column("pair_teacher_row", func(p *pair) int64 { return p.teacher })
+	column("pair_teacher_pos", func(p *pair) int64 { return p.at })
+	column("pair_target_id", func(p *pair) int64 { return p.id })
+	column("pair_site", func(p *pair) int64 { return p.site })
+	w := make([]float32, len(pairs))
+	for i := range pairs {
+		w[i] = pairs[i].weight
+	}
+	return append(dst, tensors.Of("pair_weight", w, len(w)))
+}
+
+// Splices checks that every teacher is the student's tokens with hints between, and that pairs lie within both.
+func (r *Row) Splices() error {
+	student := r.Sides[0].IDs
+	for k := range r.Sides[1:] {
+		ids := r.Sides[1+k].IDs
+		at, from := 0, int32(0)
+		sites := r.teacherSites(k)
+		for _, s := range sites {
+			n := int(s.At - from)
+			if s.At < from || s.At < 1 || s.Hint < 1 || at+n+int(s.Hint) > len(ids) || int(s.At) > len(student) || !slices.Equal(ids[at:at+n], student[from:s.At]) {
+				return fmt.Errorf("teacher %d without the hint of site %d is not the student", k, s.Site)
+			}
+			at, from = at+n+int(s.Hint), s.At
+		}
+		if rest := ids[at:]; len(sites) == 0 || int(from)+len(rest) > len(student) || !slices.Equal(rest, student[from:int(from)+len(rest)]) {
+			return fmt.Errorf("teacher %d without its hints is not the student", k)
+		}
+		for _, s := range sites {
+			for _, p := range s.Pairs {
+				if p.Start <= s.At-1 || p.End > int32(len(student)) || int(p.End+r.shift(k, p.End-1)) > len(ids) || p.Start >= p.End {
+					return fmt.Errorf("site %d: the target %d-%d lies before its hint or beyond the row", s.Site, p.Start, p.End)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// teacherSites are the sites of a teacher, by place.
+func (r *Row) teacherSites(teacher int) (out []RowSite) {
+	for _, s := range r.Meta.Sites {
+		if s.Teacher == teacher {
+			out = append(out, s)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b RowSite) int { return int(a.At - b.At) })
+	return out
+}
+
+// trainSites sets what is trained of an sdpo row's sides from its sites.
+func (r *Row) trainSites() {
+	on := make([][]bool, len(r.Sides))
+	for k := range r.Sides {
+		on[k] = make([]bool, len(r.Sides[k].IDs))
+	}
+	for _, s := range r.Meta.Sites {
+		for _, run := range s.Pairs {
+			for p := run.Start; p < run.End; p++ {
+				on[0][p] = true
+				on[1+s.Teacher][p+r.shift(s.Teacher, p)] = true
+			}
+		}
+	}
+	for k := range r.Sides {
+		r.Sides[k].Trained = nil
+		for i, x := range on[k] {
+			if n := len(r.Sides[k].Trained); x && n > 0 && r.Sides[k].Trained[n-1].End == int32(i) {
+				r.Sides[k].Trained[n-1].End++
+			} else if x {
+				r.Sides[k].Trained = append(r.Sides[k].Trained, Run{int32(i), int32(i + 1)})
+			}
+		}
+	}
+}
+
+// TrainSites is trainSites for those who make rows: after Splices said that the sites are sound.
+func (r *Row) TrainSites() { r.trainSites() }
+
+// unpackSites makes the rows of an sdpo batch.
+func unpackSites(r *reader, l *Line, rows []*Row) error {
+	student, err := sequences(r, l, "student_")
+	if err != nil {
+		return err
+	}
+	teachers, err := sequences(r, l, "teacher_")
+	if err != nil {
+		return err
+	}
+	if len(student) != len(rows) {
+		return fmt.Errorf("student_input_ids has %d rows, row_weight %d", len(student), len(rows))
+	}
+	next := 0
+	for i, row := range rows {
+		n := 0
+		for _, s := range row.Meta.Sites {
+			if s.Teacher < 0 || s.Teacher > n {
+				return fmt.Errorf("row_info %d: the teachers are not numbered in order", i)
+			}
+			n = max(n, s.Teacher+1)
+		}
+		if n == 0 || next+n > len(teachers) {
+			return fmt.Errorf("row_info %d has %d teachers; the file has %d in all", i, n, len(teachers))
+		}
+		row.Sides = append([]Side{student[i]}, teachers[next:next+n]...)
+		next += n
+		if err := row.Splices(); err != nil {
+			return fmt.Errorf("row %d: %w", i, err)
+		}
+		row.trainSites()
+		if row.active() == 0 {
+			return fmt.Errorf("row %d has no active token", i)
+		}
+	}
+	if next != len(teachers) {
+		return fmt.Errorf("the file has %d teachers, row_info %d", len(teachers), next)
+	}
+	return nil
+}
+
+// sequences reads the ids of a side, as long as its mask says.
+func sequences(r *reader, l *Line, prefix string) ([]Side, error) {
+	ids, shape := items[int64](r, prefix+"input_ids", 2)
+	mask, _ := items[int64](r, prefix+"attention_mask", 2)
+	if r.err != nil {
+		return nil, r.err
+	}
+	if len(mask) != len(ids) {
+		return nil, fmt.Errorf("%sinput_ids and its mask have different sizes", prefix)
+	}
+	out := make([]Side, shape[0])
+	for i := range out {
+		row, on := ids[i*shape[1]:(i+1)*shape[1]], mask[i*shape[1]:(i+1)*shape[1]]
+		for k := 0; k < len(row) && on[k] == 1; k++ {
+			if row[k] < 0 || row[k] >= l.VocabSize {
+				return nil, fmt.Errorf("%sinput_ids: row %d has id %d at position %d; the vocabulary has %d", prefix, i, row[k], k, l.VocabSize)
+			}
+			out[i].IDs = append(out[i].IDs, int32(row[k]))
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,390 @@
+package collator
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// distillations is the channel sdpo: a student row, the rollout as it was, and teacher rows, the same tokens with hints
+// spliced in. See splice.go.
+type distillations struct{}
+
+func (distillations) Kind() builders.Kind   { return builders.KindDistillation }
+func (distillations) Batch() *batch.Channel { return batch.SDPO }
+
+func (distillations) Rows(w *Worker, it *Item) Outcome {
+	d := it.Record.Record.(*builders.Distillation)
+	nodes := it.Record.Messages.Nodes
+	sp := &splicer{sites: d.Sites, target: make([]int, len(d.Sites)), refused: make([]*Refusal, len(d.Sites)), made: map[*side]*spliced{}}
+	m := &material{trained: make([]bool, len(nodes)), tools: it.Record.Origin.Tools}
+	end := 0
+	for i := range d.Sites {
+		if sp.target[i], sp.refused[i] = targetTurn(nodes, &d.Sites[i]); sp.refused[i] == nil {
+			m.trained[sp.target[i]] = true
+			end = max(end, sp.target[i]+1)
+		}
+	}
+	m.nodes, m.trained = nodes[:end], m.trained[:end] // a row ends with its last target
+	if end == 0 {
+		out := refused(refuse(ledger.NothingTrained, "no site has a target"))
+		if len(d.Sites) > 0 {
+			out.Refused = sp.refused[0]
+		}
+		return sp.account(out, nil)
+	}
+	rows, lost, whole := w.rollout(m, sp.fit)
+	out := w.outcome(it, m, rows, lost, whole, 1)
+	for i := range out.Rows {
+		r, s := &out.Rows[i], sp.made[rows[i].side]
+		r.Sides = append(r.Sides, s.teachers...)
+		r.Meta.Sites = s.sites
+		r.Meta.Proof = append(r.Meta.Proof, s.proofs...)
+		r.Meta.IDs = "rendered"
+		if rows[i].sampled {
+			r.Meta.IDs = "sampled"
+		}
+	}
+	return sp.account(out, rows)
+}
+
+// account settles what became of every site.
+func (sp *splicer) account(out Outcome, rows []made) Outcome {
+	out.Sites = len(sp.sites)
+	in, taught, lost := map[int]bool{}, map[int]bool{}, map[int]bool{}
+	var turns []Refusal
+	for i := range rows {
+		for _, s := range sp.made[rows[i].side].sites {
+			in[s.Site], taught[sp.target[s.Site]] = true, true
+		}
+	}
+	for i := range sp.sites {
+		if in[i] {
+			continue
+		}
+		why := sp.refused[i]
+		if why == nil && out.Refused != nil {
+			why = out.Refused
+		}
+		if why == nil && len(out.TurnDrops) > 0 {
+			why = &out.TurnDrops[0]
+		}
+		if why == nil {
+			why = refuse(ledger.TurnNotFound, "the turn of site %d is in no row", i)
+		}
+		out.SiteDrops = append(out.SiteDrops, *why)
+		if out.Refused == nil && !taught[sp.target[i]] && !lost[sp.target[i]] && sp.counted(i) {
+			lost[sp.target[i]] = true
+			turns = append(turns, *why)
+		}
+	}
+	if out.Refused == nil {
+		out.TurnDrops = turns
+	}
+	return out
+}
+
+// counted says whether a site's target is one of the record's turns: not where it has none.
+func (sp *splicer) counted(i int) bool {
+	r := sp.refused[i]
+	return r == nil || r.Reason != ledger.NoNextTurn && r.Reason != ledger.TurnNotSampled
+}
+
+// targetTurn is the message whose distribution a site's teacher gives.
+func targetTurn(nodes []ttc.Node, s *builders.Site) (int, *Refusal) {
+	at := s.Call
+	if s.Target == builders.NextTurn {
+		for at = s.Result + 1; at < len(nodes) && (nodes[at].Message.Role == "tool" || nodes[at].Message.Role == "function"); at++ {
+		}
+	}
+	switch {
+	case at < 0 || at >= len(nodes) || nodes[at].Message.Role != "assistant":
+		return 0, refuse(ledger.NoNextTurn, "no turn of the model follows message %d", s.Result)
+	case nodes[at].Sampled == ttc.No:
+		return 0, refuse(ledger.TurnNotSampled, "message %d was not produced by the model in this rollout", at)
+	}
+	return at, nil
+}
+
+// splicer makes the teachers of one record's rows.
+type splicer struct {
+	sites   []builders.Site
+	target  []int
+	refused []*Refusal // why a site is in no row; the last reason
+	made    map[*side]*spliced
+}
+
+// spliced is what a student row has beside it.
+type spliced struct {
+	teachers []batch.Side
+	proofs   []batch.Proof
+	sites    []batch.RowSite
+}
+
+// fit is the fitter of distillations: the head goes, in whole rounds before that of the first target, then in whole steps.
+func (sp *splicer) fit(w *Worker, m *material, v *view) (*made, *Refusal) {
+	one, size, r := sp.row(w, m, v)
+	if r != nil || size <= w.MaxLength {
+		return one, r
+	}
+	all := heads(m)
+	refusal := refuse(ledger.TooLong, "the teacher's row has %d tokens; max_length is %d", size, w.MaxLength)
+	var best *made
+	lo, hi := 1, len(all)
+	for lo <= hi { // the fewest that do
+		n := (lo + hi) / 2
+		short := without(m, all, n)
+		next, r := w.seen(short, v)
+		if r == nil {
+			one, size, r = sp.row(w, short, next)
+		}
+		switch {
+		case r != nil:
+			return nil, refuse(ledger.TooLong, "%s, and the conversation can't be cut: %s", refusal.Detail, r.Detail)
+		case size <= w.MaxLength:
+			one.short = true
+			best, hi = one, n-1
+		default:
+			lo = n + 1
+		}
+	}
+	if best == nil {
+		return nil, refusal
+	}
+	return best, nil
+}
+
+// seen renders a conversation anew with the view's renderer; see again.
+func (w *Worker) seen(m *material, v *view) (*view, *Refusal) {
+	if r := w.prepare(m); r != nil {
+		return nil, r
+	}
+	next, r := w.look(v.r, m.conv)
+	if r != nil {
+		return nil, r
+	}
+	if bad := w.unstable(m, next); len(bad) > 0 {
+		return nil, unlikeSampled(m.place(bad[0]))
+	}
+	return next, nil
+}
+
+// heads lists what may be cut out before the first target, in order: whole rounds before its own, then the steps of its own.
+func heads(m *material) (out []block) {
+	first := slices.Index(m.trained, true)
+	at := 0
+	for at < first && (m.nodes[at].Message.Role == "system" || m.nodes[at].Message.Role == "developer") {
+		at++
+	}
+	var rounds []block
+	for i := at; i <= first; i++ {
+		if m.nodes[i].Message.Role == "user" && (i == at || m.nodes[i-1].Message.Role != "user") || len(rounds) == 0 {
+			rounds = append(rounds, block{i, i})
+		}
+		rounds[len(rounds)-1].to = i + 1
+	}
+	own := rounds[len(rounds)-1]
+	return append(rounds[:len(rounds)-1], inner(m.nodes, own)...)
+}
+
+// row makes the student of a view and its teachers. size is the longest of them. Targets none of whose sites can be spliced
+// are left out.
+func (sp *splicer) row(w *Worker, m *material, v *view) (one *made, size int, refusal *Refusal) {
+	student, r := w.side(m, v)
+	if r != nil {
+		return nil, 0, r
+	}
+	if r := w.endAtTarget(student, v); r != nil {
+		return nil, 0, r
+	}
+	out := &spliced{}
+	kept := make([]bool, len(m.trained))
+	var splices []splice
+	for i := range sp.sites {
+		at := -1
+		for k := range m.trained {
+			if m.trained[k] && m.place(k) == sp.target[i] {
+				at = k
+			}
+		}
+		if at < 0 || sp.refused[i] != nil && sp.refused[i].Reason != ledger.TooLong {
+			continue
+		}
+		s, r := w.splice(m, v, student, at, &sp.sites[i])
+		if r != nil {
+			sp.refused[i] = r
+			refusal = r
+			continue
+		}
+		s.site = i
+		kept[at] = true
+		splices = append(splices, *s)
+	}
+	if len(splices) == 0 {
+		return nil, 0, refusal
+	}
+	if !slices.Equal(kept, m.trained) { // the student again, without what has no teacher
+		fewer := *m
+		fewer.trained = kept
+		return sp.row(w, &fewer, v)
+	}
+	if r := w.teach(student, splices, sp.sites, out); r != nil {
+		return nil, 0, r
+	}
+	size = len(student.IDs)
+	for i := range out.teachers {
+		size = max(size, len(out.teachers[i].IDs))
+	}
+	sp.made[student] = out
+	return &made{side: student}, size, nil
+}
+
+// endAtTarget cuts what a template puts behind the last target: nothing there is trained.
+func (w *Worker) endAtTarget(s *side, v *view) *Refusal {
+	end := int(s.Trained[len(s.Trained)-1].End)
+	if end == len(s.IDs) {
+		return nil
+	}
+	s.IDs = s.IDs[:end:end]
+	text, _, err := decodeSide(w.Tokenizer, &s.Side)
+	switch {
+	case err != nil:
+		return refuse(ledger.NotTokenizable, "%v", err)
+	case !s.proof.Lossy && s.proof.IDs == "" && !strings.HasPrefix(v.res.Text, text):
+		return refuse(ledger.InvariantBroken, "the row up to its last target is not the render up to there")
+	}
+	s.proof.Text = hexSum([]byte(text))
+	s.proof.Owners = ownersUpTo(s.proof.Owners, end)
+	return nil
+}
+
+func ownersUpTo(all batch.Owners, end int) (out batch.Owners) {
+	for _, o := range all {
+		o.End = min(o.End, end)
+		out = append(out, o)
+		if o.End == end {
+			break
+		}
+	}
+	return out
+}
+
+// teach makes the teachers: one a site, or with Cumulative one for all, in which each target sees the hints before it.
+func (w *Worker) teach(student *side, splices []splice, sites []builders.Site, out *spliced) *Refusal {
+	row := batch.Row{Sides: []batch.Side{student.Side}}
+	slices.SortStableFunc(splices, func(a, b splice) int { return a.at - b.at })
+	groups := [][]splice{splices}
+	if !w.Cumulative {
+		groups = nil
+		for _, s := range splices {
+			groups = append(groups, []splice{s})
+		}
+	}
+	for k, group := range groups {
+		var ids []int32
+		owners := batch.Owners{}
+		from, end, target := 0, 0, -1
+		for _, s := range group {
+			ids = append(append(ids, student.IDs[from:s.at]...), s.ids...)
+			from = s.at
+			end = max(end, int(s.runs[len(s.runs)-1].End))
+			site := rowSite(&sites[s.site], &s, k)
+			if s.target == target { // of two hints for one turn, the second adds no pairs
+				site.Pairs = []batch.Run{}
+			}
+			target = s.target
+			row.Meta.Sites = append(row.Meta.Sites, site)
+		}
+		ids = append(ids, student.IDs[from:end]...)
+		row.Sides = append(row.Sides, batch.Side{IDs: ids})
+		out.proofs = append(out.proofs, batch.Proof{Owners: teacherOwners(owners, student.proof.Owners, group, end)})
+	}
+	if err := row.Splices(); err != nil {
+		return refuse(ledger.InvariantBroken, "%v", err)
+	}
+	row.TrainSites()
+	if !slices.Equal(row.Sides[0].Trained, student.Trained) {
+		return refuse(ledger.InvariantBroken, "the sites' targets are not what the student trains")
+	}
+	out.sites, out.teachers = row.Meta.Sites, row.Sides[1:]
+	for k := range out.teachers {
+		if r := w.proveTeacher(&out.proofs[k], &out.teachers[k], student); r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
+func rowSite(s *builders.Site, sp *splice, teacher int) batch.RowSite {
+	kind, target := "knowable", "failed_turn"
+	if s.HintKind == builders.Hindsight {
+		kind = "hindsight"
+	}
+	if s.Target == builders.NextTurn {
+		target = "next_turn"
+	}
+	return batch.RowSite{Site: sp.site, HintSHA256: hexSum([]byte(s.Hint)), Kind: kind, Class: s.Error, Source: s.HintSource, Target: target, Mode: sp.mode,
+		Teacher: teacher, At: int32(sp.at), Hint: int32(len(sp.ids)), Pairs: sp.runs}
+}
+
+// proveTeacher fills in what a teacher's tokens can be checked against.
+func (w *Worker) proveTeacher(p *batch.Proof, s *batch.Side, student *side) *Refusal {
+	text, target, err := decodeSide(w.Tokenizer, s)
+	if err != nil {
+		return refuse(ledger.NotTokenizable, "%v", err)
+	}
+	p.Text, p.Target, p.Lossy = hexSum([]byte(text)), target, student.proof.Lossy
+	if student.proof.IDs != "" {
+		p.IDs = hashIDs(s)
+	}
+	for _, run := range s.Trained {
+		if !w.terminators[s.IDs[run.End-1]] {
+			p.Open++
+		}
+	}
+	return nil
+}
+
+// teacherOwners are the student's with hints between; what other sites train is not in this teacher's loss.
+func teacherOwners(out, student batch.Owners, group []splice, end int) batch.Owners {
+	by, next := 0, 0
+	at := 0
+	add := func(to, message int, why string) {
+		if k := len(out) - 1; k >= 0 && out[k].Message == message && out[k].Why == why {
+			out[k].End = to
+		} else if to > at+by {
+			out = append(out, batch.Owner{End: to, Message: message, Why: why})
+		}
+	}
+	for _, o := range student {
+		stop := min(o.End, end)
+		for at < stop {
+			for next < len(group) && group[next].at == at {
+				add(at+by+len(group[next].ids), -1, batch.Hint)
+				by += len(group[next].ids)
+				next++
+			}
+			to := stop
+			if next < len(group) {
+				to = min(to, group[next].at)
+			}
+			why := o.Why
+			if why == batch.InLoss && !slices.ContainsFunc(group, func(s splice) bool { return s.message == o.Message }) {
+				why = batch.Policy
+			}
+			add(to+by, o.Message, why)
+			at = to
+		}
+	}
+	return out
+}
+
+// hintMessage is a hint as a message of its own.
+func hintMessage(role, text string) chat.Message {
+	return chat.Message{Role: role, Form: chat.Text, Text: text}
+}

@@ -1,0 +1,254 @@
+package collator
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/collator/turns"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/chat/template"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// A teacher is a splice, never a second render (D5): teacher = student[:at] + hint + student[at:]. So every token of the
+// student is the teacher's, and alignment is exact by construction, not by length (D3, D6).
+//
+// What the hint's tokens are the template decides: the conversation up to the target is rendered as the model was given it,
+// and once more with the hint in it - as a system message, as a user's, or at the end of the message before. If the second
+// text is the first with one piece put in, that piece is the hint. A template that raises, drops the message, puts it
+// elsewhere, or changes anything else (a user's message makes Qwen 3 forget earlier reasoning) fails that test, and the next
+// way is tried; where none is left, the site is refused. A special token has to stand at the right edge, on either side of
+// it, so that no merge across the edge is lost.
+
+// splice is a hint at a place of a student row.
+type splice struct {
+	site    int
+	target  int         // first token of the target turn
+	message int         // of the target, as a place in the record
+	at      int         // the hint stands before this token of the student
+	ids     []int32     // of the hint
+	runs    []batch.Run // the target's tokens in the loss
+	mode    string
+}
+
+// The ways to word a hint into a conversation, in the order they are tried.
+const (
+	modeSystem = "system"
+	modeUser   = "user"
+	modeAppend = "append" // to the message before: a tool's result or a user's
+)
+
+// leakTokens is how many of the target's tokens in a row a hint may not have.
+const leakTokens = 12
+
+// splice finds where and how a site's hint goes into a student row. at is the target's place in m.
+func (w *Worker) splice(m *material, v *view, student *side, at int, site *builders.Site) (*splice, *Refusal) {
+	s := &splice{message: m.place(at), target: -1}
+	from := 0
+	for _, o := range student.proof.Owners {
+		if o.Message == s.message && o.Why != batch.Context {
+			if s.target < 0 {
+				s.target = from
+			}
+			if o.Why == batch.InLoss {
+				s.runs = append(s.runs, batch.Run{Start: int32(from), End: int32(o.End)})
+			}
+		}
+		from = o.End
+	}
+	if len(s.runs) == 0 {
+		return nil, refuse(ledger.InvariantBroken, "no token of message %d is in the loss", s.message)
+	}
+	i := slices.IndexFunc(v.turns, func(t turns.Turn) bool { return t.Message == at })
+	given, r := w.given(m, v, at, v.turns[i].Start)
+	if r != nil {
+		return nil, r
+	}
+	why := ""
+	for _, mode := range []string{modeSystem, modeUser, modeAppend} {
+		detail, r := w.spliceAs(m, v, given, student, at, mode, site, s)
+		if r != nil {
+			return nil, r
+		}
+		if detail == "" {
+			return s, nil
+		}
+		if why != "" {
+			why += "; "
+		}
+		why += mode + ": " + detail
+	}
+	return nil, refuse(ledger.HintUnplaceable, "before message %d: %s", s.message, why)
+}
+
+// given renders what the model was given before a turn: the row has to begin with it.
+func (w *Worker) given(m *material, v *view, at, start int) (*template.Result, *Refusal) {
+	open := *m.conv.Head(at)
+	open.Open = true
+	res, err := v.r.Render(&open)
+	if err != nil {
+		return nil, refuse(ledger.TemplateRefused, "%v", err)
+	}
+	if res.Text != v.res.Text[:start] {
+		return nil, unlikeSampled(m.place(at))
+	}
+	return &res, nil
+}
+
+// spliceAs tries one way. A detail says why it doesn't do.
+func (w *Worker) spliceAs(m *material, v *view, given *template.Result, student *side, at int, mode string, site *builders.Site, s *splice) (detail string, refusal *Refusal) {
+	hinted, q, detail := w.hinted(m, v, given, at, mode, site.Hint)
+	if detail != "" {
+		return detail, nil
+	}
+	tail, r := w.encodePart(given, q, len(given.Text))
+	if r != nil {
+		return "", r
+	}
+	ids, r := w.encodePart(hinted, q, len(hinted.Text)-(len(given.Text)-q))
+	if r != nil {
+		return "", r
+	}
+	i := s.target - len(tail)
+	special := func(id int32) bool { return w.Tokenizer.IsSpecial(uint32(id)) }
+	switch {
+	case len(ids) == 0:
+		return "the hint has no token", nil
+	case i < 1 || !slices.Equal(student.IDs[i:s.target], tail):
+		return "the row has other tokens before the turn than the text there alone", nil
+	case !special(student.IDs[i]) && !special(ids[len(ids)-1]):
+		return "no special token stands at the hint's right edge", nil
+	}
+	if w.leaksTokens(site.Hint, student, s) {
+		return "", refuse(ledger.HintContainsTarget, "the hint has %d or more of the turn's tokens in a row, or all of them", leakTokens)
+	}
+	s.at, s.ids, s.mode = i, ids, mode
+	return "", w.checkTeacher(hinted, student, s)
+}
+
+// hinted renders the conversation before a turn with the hint in it. q is the byte of the given text where the hint stands.
+func (w *Worker) hinted(m *material, v *view, given *template.Result, at int, mode, text string) (_ *template.Result, q int, detail string) {
+	open := *m.conv.Head(at)
+	open.Open = true
+	before := &m.nodes[max(at-1, 0)].Message
+	q = len(given.Text) - len(v.r.Prompt())
+	switch mode {
+	case modeAppend:
+		if at == 0 || before.Role != "tool" && before.Role != "user" || before.Form != chat.Text {
+			return nil, 0, "there is no text of a tool or user just before"
+		}
+		msg := *before
+		msg.Text += "\n\n" + text
+		c, _, err := conversation([]chat.Message{msg}, nil)
+		if err != nil {
+			return nil, 0, err.Error()
+		}
+		open.Messages = append(slices.Clone(open.Messages[:at-1]), template.WithOrigin(c.Messages[0], at-1))
+		end := -1
+		for _, s := range given.Spans {
+			if s.Message == at-1 && s.Field == "content" {
+				end = s.End
+			}
+		}
+		if end < 0 {
+			return nil, 0, "the message before is not in the text"
+		}
+		q = end
+	default:
+		c, _, err := conversation([]chat.Message{hintMessage(mode, text)}, nil)
+		if err != nil {
+			return nil, 0, err.Error()
+		}
+		open.Messages = append(slices.Clone(open.Messages), template.WithOrigin(c.Messages[0], at))
+	}
+	if q < 0 || !strings.HasSuffix(given.Text, v.r.Prompt()) {
+		return nil, 0, "the text doesn't end in the generation prompt"
+	}
+	res, err := v.r.Render(&open)
+	switch {
+	case err != nil:
+		return nil, 0, "the template refuses it"
+	case len(res.Text) <= len(given.Text) || res.Text[:q] != given.Text[:q] || !strings.HasSuffix(res.Text, given.Text[q:]):
+		return nil, 0, "the template changes more than the place of the hint"
+	case !strings.Contains(res.Text[q:len(res.Text)-(len(given.Text)-q)], strings.TrimSpace(text)):
+		return nil, 0, "the template drops or rewrites the hint"
+	}
+	return &res, q, ""
+}
+
+// encodePart encodes bytes from to to of a render on their own.
+func (w *Worker) encodePart(res *template.Result, from, to int) ([]int32, *Refusal) {
+	w.spans = w.spans[:0]
+	for _, r := range turns.Template(res) {
+		if r.End > from && r.Start < to {
+			w.spans = append(w.spans, tokenizer.Span{Start: max(r.Start, from) - from, End: min(r.End, to) - from})
+		}
+	}
+	w.enc.Reset()
+	if from == to {
+		return nil, nil
+	}
+	if err := w.Tokenizer.EncodeRow(&w.enc, res.Text[from:to], w.spans); err != nil {
+		return nil, refuseTokens(err)
+	}
+	ids := make([]int32, len(w.enc.IDs))
+	for i, id := range w.enc.IDs {
+		ids[i] = int32(id)
+	}
+	return ids, nil
+}
+
+// checkTeacher checks that the teacher's tokens up to the target are the text that was rendered with the hint, where the
+// student's are the text rendered without.
+func (w *Worker) checkTeacher(hinted *template.Result, student *side, s *splice) *Refusal {
+	if student.proof.Lossy || student.given { // ids of the source's need not be what the text would give
+		return nil
+	}
+	ids := slices.Concat(student.IDs[:s.at], s.ids, student.IDs[s.at:s.target])
+	text, _, err := decodeSide(w.Tokenizer, &batch.Side{IDs: ids})
+	switch {
+	case err != nil:
+		return refuse(ledger.NotTokenizable, "%v", err)
+	case text != hinted.Text:
+		return refuse(ledger.InvariantBroken, "the teacher's tokens before message %d are not the text rendered with the hint", s.message)
+	}
+	return nil
+}
+
+// leaksTokens reports whether a hint has a run of the target's tokens, or all of a shorter target's.
+func (w *Worker) leaksTokens(hint string, student *side, s *splice) bool {
+	w.enc.Reset()
+	if err := w.Tokenizer.EncodeRow(&w.enc, hint, nil); err != nil {
+		return false // it is refused for that elsewhere
+	}
+	var target []int32
+	for _, r := range s.runs {
+		target = append(target, student.IDs[r.Start:r.End]...)
+	}
+	if n := len(target); n > 0 && w.terminators[target[n-1]] {
+		target = target[:n-1]
+	}
+	n := min(leakTokens, len(target))
+	if n < 2 || len(w.enc.IDs) < n {
+		return false
+	}
+	in := make([]int32, len(w.enc.IDs))
+	for i, id := range w.enc.IDs {
+		in[i] = int32(id)
+	}
+	starts := map[int32][]int{}
+	for i := 0; i+n <= len(in); i++ {
+		starts[in[i]] = append(starts[in[i]], i)
+	}
+	for i := 0; i+n <= len(target); i++ {
+		for _, k := range starts[target[i]] {
+			if slices.Equal(in[k:k+n], target[i:i+n]) {
+				return true
+			}
+		}
+	}
+	return false
+}
