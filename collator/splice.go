@@ -142,7 +142,7 @@ func (w *Worker) hinted(m *material, v *view, given *template.Result, at int, mo
 		}
 		msg := *before
 		msg.Text += "\n\n" + text
-		c, _, err := conversation([]chat.Message{msg}, nil)
+		c, err := conversation([]chat.Message{msg}, nil)
 		if err != nil {
 			return nil, 0, err.Error()
 		}
@@ -158,7 +158,7 @@ func (w *Worker) hinted(m *material, v *view, given *template.Result, at int, mo
 		}
 		q = end
 	default:
-		c, _, err := conversation([]chat.Message{hintMessage(mode, text)}, nil)
+		c, err := conversation([]chat.Message{hintMessage(mode, text)}, nil)
 		if err != nil {
 			return nil, 0, err.Error()
 		}
