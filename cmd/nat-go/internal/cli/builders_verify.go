@@ -77,7 +77,7 @@ func newBuildersVerifyCmd() *cobra.Command {
 	flags.add(cmd)
 	cmd.Flags().StringArrayVar(&only, "only", nil, "run this check alone (repeatable)")
 	cmd.Flags().StringArrayVar(&configs, "config", nil, "BUILDER=JSON: settings to check a builder with (repeatable)")
-	cmd.Flags().StringVar(&from, "from", "", "file of examples to build from, as for `builders try`")
+	cmd.Flags().StringVar(&from, "from", "", "file of examples to build from, as for builders try")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }

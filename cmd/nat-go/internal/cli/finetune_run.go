@@ -32,24 +32,24 @@ func newFinetuneRunCmd() *cobra.Command {
   nat-go finetune run --from candidates.jsonl --builder dpo --format trl`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if compat != "" && compat != "nat" {
-				return exit.Usagef("--compat %s: the only other tool to be compatible with is nat", compat)
-			}
 			req.Compat = compat == "nat"
 			req.EndpointTimeout = time.Duration(timeout) * time.Second
-			if timeout < 1 {
-				return exit.Usagef("--endpoint_timeout %d: at least one second", timeout)
-			}
 			if cmd.Flags().Changed("seed") {
 				req.Seed = &seed
 			}
 			return withRun(cmd, asJSON, func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
+				switch {
+				case compat != "" && compat != "nat":
+					return finetune.Failed(req, exit.Usagef("--compat %s: the only other tool to be compatible with is nat", compat))
+				case timeout < 1:
+					return finetune.Failed(req, exit.Usagef("--endpoint_timeout %d: at least one second", timeout))
+				}
 				return finetune.Run(ctx, req, env)
 			})
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&req.ConfigFile, "config_file", "", "configuration: a NAT file, or one of nat-go's with `base: nat.yml`")
+	f.StringVar(&req.ConfigFile, "config_file", "", "configuration: a NAT file, or one of nat-go's with base: nat.yml")
 	f.StringArrayVarP(&req.Overrides, "override", "o", nil, "override a setting: PATH=VALUE or PATH VALUE (repeatable)")
 	f.StringArrayVar(&req.From, "from", nil, "input file, folder or pattern (repeatable); each file is a collection run")
 	f.StringVar(&req.Endpoint, "endpoint", "", "collect from the nat serve at this address rather than read inputs")
@@ -57,8 +57,8 @@ func newFinetuneRunCmd() *cobra.Command {
 	f.StringVar(&req.Dataset, "dataset", "", "questions for --endpoint: .json, .jsonl or .csv; default: those of eval.general.dataset")
 	f.StringVar(&req.Source, "source", "", "how inputs are read; default: told from the first entry")
 	f.StringArrayVar(&req.Builders, "builder", nil, "without a configuration: dpo, or a builder's type (repeatable)")
-	f.StringArrayVar(&req.Formats, "format", nil, "row format to write (repeatable); see `nat-go formats`")
-	f.StringVar(&req.Adapter, "trainer_adapter", "", "entry of trainer_adapters to use; `files` only writes the data set")
+	f.StringArrayVar(&req.Formats, "format", nil, "row format to write (repeatable); see nat-go formats")
+	f.StringVar(&req.Adapter, "trainer_adapter", "", "entry of trainer_adapters to use; files: only write the data set")
 	f.StringVar(&req.OutputDir, "output_dir", "", "where run folders are made; default: finetuning.output_dir")
 	f.StringVar(&req.RunID, "run-id", "", "name of the run and of its folder; default: the time and a random part")
 	f.Int64Var(&seed, "seed", 0, "seed of sampling and split; wins over dataset.split.seed")

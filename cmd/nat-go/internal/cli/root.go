@@ -21,7 +21,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(context.Background())
+	cmd, err := root.ExecuteContextC(context.Background())
 	if err == nil {
 		return exit.OK
 	}
@@ -33,7 +33,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return coded.Code
 	}
 	// Whatever cobra itself says is about usage: an unknown command or flag, a missing argument.
-	fmt.Fprintln(stderr, "nat-go: "+err.Error())
+	fmt.Fprintln(stderr, "nat-go: "+mistake(cmd, err))
 	return exit.Usage
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
@@ -93,7 +94,10 @@ func (p *plan) chooseFormats() error {
 			}
 		}
 	}
-	for _, n := range names {
+	for i, n := range names {
+		if slices.Contains(names[:i], n) {
+			continue
+		}
 		if n == trajectoriesFormat {
 			if !p.Compat {
 				return exit.Usagef("the format %s is NAT's own collection and exists with --compat nat only", n)

@@ -99,9 +99,14 @@ func loadConfig(req Request, env Env, types config.Types) (*config.Config, error
 	for _, o := range req.Overrides {
 		opt.Overrides = append(opt.Overrides, config.Override(o))
 	}
+	if req.Dataset != "" && req.Endpoint == "" {
+		return nil, exit.Usagef("--dataset %s: it names the questions for --endpoint, and there is none. Runs that were made already are named with --from; what a command source asks is set in the configuration of its program", req.Dataset)
+	}
 	var c *config.Config
 	var fs []schema.Finding
 	switch {
+	case req.ConfigFile != "" && len(req.Builders) > 0:
+		return nil, exit.Usagef("--builder is for runs without a configuration, and --config_file names one: write the builder under trajectory_builders there, or leave out --config_file")
 	case req.ConfigFile != "":
 		c, fs = config.Load(req.ConfigFile, opt)
 	case len(req.From) > 0:

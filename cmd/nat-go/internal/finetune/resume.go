@@ -43,11 +43,11 @@ func Resume(ctx context.Context, dir string, detach bool, env Env) (*Summary, er
 	nothing := Request{RunID: filepath.Base(dir)}
 	b, err := folder.readBegun()
 	if err != nil {
-		return failed(nothing, err)
+		return Failed(nothing, err)
 	}
 	lock, err := folder.lock()
 	if err != nil {
-		return failed(nothing, err)
+		return Failed(nothing, err)
 	}
 	sum, err := b.resume(ctx, folder, lock, detach, env)
 	lock.Close()
@@ -59,13 +59,13 @@ func (b *begun) resume(ctx context.Context, folder Folder, lock *os.File, detach
 	req := b.Request
 	req.RunID, req.OutputDir = filepath.Base(dir), filepath.Dir(dir)
 	if err := durable.Sweep(dir); err != nil {
-		return failed(req, exit.Environmentf("can't clean up the run folder: %w", err))
+		return Failed(req, exit.Environmentf("can't clean up the run folder: %w", err))
 	}
 	req.ConfigFile, req.Builders = folder.Config(), nil
 	req.Detach = req.Detach || detach
 	p, err := newPlan(req, env)
 	if err != nil {
-		return failed(req, err)
+		return Failed(req, err)
 	}
 	p.resume = true
 	done, err := folder.readManifest()
@@ -73,7 +73,7 @@ func (b *begun) resume(ctx context.Context, folder Folder, lock *os.File, detach
 	case err == nil:
 		return submit(ctx, p, env, done, lock)
 	case !errors.Is(err, fs.ErrNotExist):
-		return failed(req, exit.Environmentf("can't read the run folder: %w", err))
+		return Failed(req, exit.Environmentf("can't read the run folder: %w", err))
 	}
 	if err = b.sameVersion(); err == nil {
 		err = p.findInputs()
@@ -82,7 +82,7 @@ func (b *begun) resume(ctx context.Context, folder Folder, lock *os.File, detach
 		err = p.unchanged(b.Inputs)
 	}
 	if err != nil {
-		return failed(req, err)
+		return Failed(req, err)
 	}
 	return execute(ctx, p, env, lock)
 }

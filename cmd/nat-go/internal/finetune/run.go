@@ -24,7 +24,7 @@ func Run(ctx context.Context, req Request, env Env) (*Summary, error) {
 		err = p.findInputs()
 	}
 	if err != nil {
-		return failed(req, err)
+		return Failed(req, err)
 	}
 	return execute(ctx, p, env, nil)
 }
@@ -141,8 +141,8 @@ func (r *run) fail(err error) (*Summary, error) {
 	return r.sum, err
 }
 
-// failed is the summary of a run that didn't start.
-func failed(req Request, err error) (*Summary, error) {
+// Failed is the summary of a run that didn't start.
+func Failed(req Request, err error) (*Summary, error) {
 	return &Summary{RunID: req.RunID, Status: statusFailed, Error: err.Error(), Counts: Counts{Dropped: map[ledger.Reason]int64{}}}, err
 }
 

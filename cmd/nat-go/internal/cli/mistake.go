@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/nat-go/nat-go/builders/schema"
+)
+
+// natFlags are flags of NAT's `finetune` that nothing here stands for, and why.
+var natFlags = map[string]string{
+	"result_json_path":       "it cuts an answer out of a workflow's result, and preference pairs are made of the recorded steps",
+	"validation_dataset":     "NAT's preference training reads no validation runs; dataset.split cuts the validation set from the pairs",
+	"validation_interval":    "NAT's preference training makes no validation runs; dataset.split cuts the validation set from the pairs",
+	"validation_config_file": "NAT's preference training makes no validation runs; dataset.split cuts the validation set from the pairs",
+}
+
+// mistake says in words what the command line has wrong: cobra's and pflag's own errors are meant for programmers.
+func mistake(cmd *cobra.Command, err error) string {
+	var unknown *pflag.NotExistError
+	var invalid *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
+		return unknownFlag(cmd, unknown.GetSpecifiedName())
+	case errors.As(err, &invalid):
+		f := invalid.GetFlag()
+		return fmt.Sprintf("--%s %s: expected %s. It is: %s", f.Name, invalid.GetValue(), valueName(f), f.Usage)
+	case strings.Contains(err.Error(), "arg(s)"):
+		return fmt.Sprintf("%v; usage: %s", err, cmd.UseLine())
+	}
+	return err.Error()
+}
+
+func unknownFlag(cmd *cobra.Command, name string) string {
+	text := "unknown flag: --" + name
+	if why := natFlags[name]; why != "" {
+		return text + ", which is NAT's: " + why
+	}
+	var known []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			known = append(known, f.Name)
+		}
+	})
+	if near := schema.Nearest(name, known); near != "" {
+		return text + "; did you mean --" + near + "?"
+	}
+	return text + "; `" + cmd.CommandPath() + " --help` lists the flags"
+}
+
+func valueName(f *pflag.Flag) string {
+	switch t := f.Value.Type(); t {
+	case "int", "int64", "uint64":
+		return "a whole number"
+	case "bool":
+		return "true or false"
+	case "float64":
+		return "a number"
+	case "duration":
+		return "a time like 90s or 2m"
+	default:
+		return "a " + t
+	}
+}
