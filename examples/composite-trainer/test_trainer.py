@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 import batches as data
 import composite_loss
@@ -52,11 +52,6 @@ def gradient(model, parts, o, teacher=None, reference=None):
     model.zero_grad(set_to_none=True)
     m = composite(model, parts, o, teacher, reference)
     return m, torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in model.parameters()])
-
-
-def only(channel):
-    """An objective of one channel, as the others' batches are not there."""
-    return Objective()
 
 
 class Blind(torch.nn.Module):
@@ -661,6 +656,15 @@ class Program(unittest.TestCase):
         lines = [json.loads(l) for l in out.stdout.splitlines()]
         self.assertEqual([l.get("step", l.get("evaluated")) for l in lines], [1, 2, "train", "validation"])
         self.assertTrue((root / "trained" / "model.safetensors").exists())
+
+    def test_dumped_logits_are_the_losses_own(self):
+        save_file(policy.state_dict(), str(root / "policy.safetensors"))
+        out = self.run_it(HERE / "dump_logits.py", "--batches", root / "toy", "--init", root / "policy.safetensors", "--output", root / "dumps")
+        self.assertEqual(out.returncode, 0, out.stderr)
+        t = load_file(out.stdout.splitlines()[0])
+        w, b = t["weights"].numpy(), batch("sdpo")
+        want = composite(policy, [b], Objective(), Teacher(policy, "live"))["jsd"]
+        self.assertAlmostEqual(float((w * jsd64(t["student_logits"], t["teacher_logits"], 0.5)).sum() / w.sum()), want, delta=1e-5)
 
     def test_checks_a_folder(self):
         out = self.run_it(HERE / "batches.py", root / "toy")

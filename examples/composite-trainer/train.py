@@ -73,6 +73,17 @@ class HuggingFace(nn.Module):
         return self.model.get_output_embeddings()(hidden[row, at])
 
 
+def load_model(name, init, vocab):
+    """tiny, with the weights of a file if one is given, or a folder of transformers."""
+    if name != "tiny":
+        from transformers import AutoModelForCausalLM
+        return HuggingFace(AutoModelForCausalLM.from_pretrained(name))
+    model = TinyDecoder(vocab)
+    if init:
+        model.load_state_dict(load_file(init))
+    return model
+
+
 def ranks():
     return (dist.get_rank(), dist.get_world_size()) if dist.is_available() and dist.is_initialized() else (0, 1)
 
@@ -127,13 +138,7 @@ def main():
     batches = list(read(a.batches, split="train"))
     if not batches:
         raise SystemExit(f"{a.batches}: no batch of the train split")
-    if a.model == "tiny":
-        model = TinyDecoder(max(b.line["vocab_size"] for b in batches))
-        if a.init:
-            model.load_state_dict(load_file(a.init))
-    else:
-        from transformers import AutoModelForCausalLM
-        model = HuggingFace(AutoModelForCausalLM.from_pretrained(a.model)).train()
+    model = load_model(a.model, a.init, max(b.line["vocab_size"] for b in batches)).train()
     start = frozen(model)
     teacher = Teacher(model, a.teacher, a.ema_decay, start)
     fit(model, batches, o, a.steps, a.lr, teacher, start, a.micro_rows, a.batches_per_step)
