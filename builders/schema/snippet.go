@@ -15,15 +15,29 @@ const (
 
 // secretKey finds values of keys that sound secret. It stands beside the masks of declared secrets because a snippet may
 // show a line of a section that is not ours, a misspelt key, or a text that is not even YAML.
-var secretKey = regexp.MustCompile(`(?i)\b[\w-]*(?:token|secret|passw(?:or)?d|passphrase|api_?key|credentials?)["']?\s*[:= ]\s*("[^"]*"?|'[^']*'?|[^\s,}\]#]+)`)
+var secretKey = regexp.MustCompile(`(?i)\b[\w-]*(?:token|secret|passw(?:or)?d|passphrase|api[_-]?key|credentials?)["']?\s*[:= ]\s*("[^"]*"?|'[^']*'?|\{[^}]*\}?|\[[^\]]*\]?|[^\s,}\]#]+)`)
 
 // urlPassword finds the password in http://user:password@host.
 var urlPassword = regexp.MustCompile(`://[^/\s:@]*:([^/\s@]+)@`)
 
-var secretName = regexp.MustCompile(`(?i)(?:token|secret|passw(?:or)?d|passphrase|api_?key|credentials?)$`)
+var secretName = regexp.MustCompile(`(?i)(?:token|secret|passw(?:or)?d|passphrase|api[_-]?key|credentials?)$`)
 
 // SoundsSecret reports whether a key's name says that its value is a secret.
 func SoundsSecret(key string) bool { return secretName.MatchString(key) }
+
+// secretFlag finds a secret given to a program as --api-key=value.
+var secretFlag = regexp.MustCompile(`(?i)^--?[\w-]*(?:token|secret|passw(?:or)?d|passphrase|api[_-]?key|credentials?)=(.+)$`)
+
+// HoldsSecret reports whether a text has a secret in it, whatever its key is called: the password of an address, or of a
+// program's flag.
+func HoldsSecret(text string) bool {
+	for _, re := range []*regexp.Regexp{urlPassword, secretFlag} {
+		if m := re.FindStringSubmatch(text); m != nil && !isReference(m[1]) {
+			return true
+		}
+	}
+	return false
+}
 
 // snippet returns the line with secrets masked, a newline, and a caret under columns [col, end).
 func (s *Source) snippet(line, col, end int) string {

@@ -140,7 +140,7 @@ func (l *loader) check(c *Config) {
 func (l *loader) clearSecrets(n *yaml.Node, path []string) {
 	if n.Kind == yaml.ScalarNode {
 		written, _ := l.doc.Written(n)
-		if l.doc.IsSecret(n) && written != "" && n.ShortTag() != "!!null" && !onlyReference.MatchString(written) && l.doc.File(n) != schema.CommandLine {
+		if (l.doc.IsSecret(n) || schema.HoldsSecret(written)) && written != "" && n.ShortTag() != "!!null" && !onlyReference.MatchString(written) && l.doc.File(n) != schema.CommandLine {
 			l.report(n, schema.Pointer(path...), schema.Finding{Code: schema.CodeClearSecret, Severity: schema.Warning,
 				Message: strings.Join(path, ".") + " is a secret and stands in the file in clear", Fix: "write ${VARIABLE} and set the variable"})
 		}

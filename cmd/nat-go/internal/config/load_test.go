@@ -288,3 +288,44 @@ func TestCodesHavePages(t *testing.T) {
 		}
 	}
 }
+
+// TestSourceHidesUnnamedSecrets checks secrets whose key doesn't say so: an address with a password, a flag of a program,
+// an entry of a section that does.
+func TestSourceHidesUnnamedSecrets(t *testing.T) {
+	c, fs := Parse("f.yml", []byte(`trajectory_builders: {b: {_type: dpo_traj_builder}}
+plugins: {acme: {path: ./acme, args: [--api-key=c4n4ry, --level=3, "--token=${TOKEN}"]}}
+trainer_adapters: {a: {_type: nemo_customizer_trainer_adapter, entity_host: "http://me:c4n4ry@host", datastore_host: "http://me:${PASS}@host",
+  namespace: n, customization_config: c, custom_fields: {credentials: {user: c4n4ry}}}}
+trainers: {t: {_type: nemo_customizer_trainer}}
+finetuning: {enabled: true, trainer: t, trajectory_builder: b, trainer_adapter: a}
+`), testOptions("run env:TOKEN=from-env env:PASS=from-env"))
+	if c == nil {
+		t.Fatal(fs)
+	}
+	warned := 0
+	for _, f := range fs {
+		if f.Code == schema.CodeClearSecret {
+			warned++
+		}
+		if strings.Contains(f.Snippet, "c4n4ry") {
+			t.Errorf("the snippet of a finding shows a secret: %s", f.Snippet)
+		}
+	}
+	if warned < 2 {
+		t.Errorf("%d warnings of secrets in clear, want those of args and of entity_host at least: %v", warned, fs)
+	}
+	out, err := c.Source()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{"c4n4ry", "from-env"} {
+		if strings.Contains(string(out), secret) {
+			t.Errorf("%s is in the copy:\n%s", secret, out)
+		}
+	}
+	for _, kept := range []string{"--level=3", "http://me:${PASS}@host", "${NATGO_PLUGINS_ACME_ARGS_0}"} {
+		if !strings.Contains(string(out), kept) {
+			t.Errorf("%q is not in the copy:\n%s", kept, out)
+		}
+	}
+}
