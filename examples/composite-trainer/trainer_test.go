@@ -95,7 +95,11 @@ func TestReadsBatches(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 2))
 		for i := range 60 {
 			c := channels[i%len(channels)]
-			if err := spool.Add(c, batch.Split(0), row(rng, c, i)); err != nil {
+			encoded, err := batch.Encode(c, row(rng, c, i))
+			if err == nil {
+				err = spool.Add(c, batch.Train, encoded)
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 		}
