@@ -381,6 +381,19 @@ func TestResumeOfACompleteRun(t *testing.T) {
 	}
 }
 
+// TestResumeOfARenamedFolder checks that a run keeps its name, by which services know its job.
+func TestResumeOfARenamedFolder(t *testing.T) {
+	b := newBed(t, 5)
+	b.must(t, b.command(nil, "finetune", "run", "--config_file", "finetune.yml", "--run-id", "r", "--output_dir", "dry", "--dry-run"))
+	if err := os.Rename(filepath.Join(b.dir, "dry", "r"), filepath.Join(b.dir, "elsewhere")); err != nil {
+		t.Fatal(err)
+	}
+	r := b.must(t, b.command(nil, "finetune", "resume", "elsewhere"))
+	if !strings.Contains(r.stdout, "run r  completed") || !strings.Contains(r.stdout, "elsewhere/dataset") {
+		t.Errorf("it says %q", r.stdout)
+	}
+}
+
 // TestInterrupted ends runs by the signals that ask politely.
 func TestInterrupted(t *testing.T) {
 	b := newBed(t, 700)

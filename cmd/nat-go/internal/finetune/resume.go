@@ -17,6 +17,7 @@ import (
 // begun is what a run folder keeps of how the run began, beside its config.yml: enough to go on.
 type begun struct {
 	NatGo   string         `json:"nat_go"`
+	RunID   string         `json:"run_id"` // the folder may get another name
 	Log     int            `json:"record_log_version"`
 	Request Request        `json:"request"`
 	Inputs  []source.Input `json:"inputs"`
@@ -27,7 +28,7 @@ func (f Folder) begun() string { return f.path("records", "begun.json") }
 func (p *plan) writeBegun() error {
 	req := p.Request
 	req.Overrides = nil // they are in config.yml
-	b, err := json.MarshalIndent(begun{NatGo: Version(), Log: recordlog.Version, Request: req, Inputs: p.inputs.began}, "", "  ")
+	b, err := json.MarshalIndent(begun{NatGo: Version(), RunID: p.RunID, Log: recordlog.Version, Request: req, Inputs: p.inputs.began}, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -57,7 +58,7 @@ func Resume(ctx context.Context, dir string, detach bool, env Env) (*Summary, er
 func (b *begun) resume(ctx context.Context, folder Folder, lock *os.File, detach bool, env Env) (*Summary, error) {
 	dir := string(folder)
 	req := b.Request
-	req.RunID, req.OutputDir = filepath.Base(dir), filepath.Dir(dir)
+	req.RunID = b.RunID
 	if err := durable.Sweep(dir); err != nil {
 		return Failed(req, exit.Environmentf("can't clean up the run folder: %w", err))
 	}
@@ -67,7 +68,7 @@ func (b *begun) resume(ctx context.Context, folder Folder, lock *os.File, detach
 	if err != nil {
 		return Failed(req, err)
 	}
-	p.resume = true
+	p.folder, p.resume = folder, true
 	done, err := folder.readManifest()
 	switch {
 	case err == nil:
