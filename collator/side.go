@@ -284,7 +284,7 @@ func (s *side) logProbs(b *sideBuilder) {
 // prove hashes what the tokens stand for.
 func (s *side) prove(b *sideBuilder) *Refusal {
 	w, text := b.w, b.v.res.Text
-	if len(b.sampled) == 0 && w.restores && ascii(text) {
+	if len(b.sampled) == 0 && w.restores && (ascii(text) || w.decodesTo(s.IDs, text)) {
 		target := sha256.New()
 		for _, run := range s.Trained {
 			addTarget(target, text[b.offsets[run.Start].Start:b.offsets[run.End-1].End])
@@ -307,6 +307,16 @@ func (s *side) prove(b *sideBuilder) *Refusal {
 		}
 	}
 	return nil
+}
+
+// decodesTo reports whether ids stand for text.
+func (w *Worker) decodesTo(ids []int32, text string) bool {
+	u := make([]uint32, len(ids))
+	for i, id := range ids {
+		u[i] = uint32(id)
+	}
+	got, err := w.Tokenizer.Decode(u, false)
+	return err == nil && got == text
 }
 
 func addTarget(h hash.Hash, text string) {

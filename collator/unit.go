@@ -147,6 +147,17 @@ func (v *view) partly(m *material) (out []int) {
 // unstable lists the trained messages that a view does not show as they were sampled. Turn rows need no complete list: with
 // Auto it ends at the first.
 func (w *Worker) unstable(m *material, v *view) (out []int) {
+	if v.r.Steady(m.conv) {
+		last := len(v.turns) - 1
+		for last > 0 && !m.trained[v.turns[last].Message] {
+			last--
+		}
+		if last >= 0 {
+			if ok, err := v.r.Stable(m.conv, &v.res, &v.turns[last]); ok && err == nil {
+				return nil // it says it for all
+			}
+		}
+	}
 	for i := range v.turns {
 		t := &v.turns[i]
 		if !m.trained[t.Message] {

@@ -17,6 +17,7 @@ type Renderer struct {
 	now         time.Time
 	limits      template.Limits
 	dialect     *dialect
+	steady      steadiness
 	silent      *Renderer // the same with thinking switched off, where the template has such a switch
 }
 
@@ -40,9 +41,11 @@ func New(source string, s Settings) (*Renderer, error) {
 func newRenderer(t *template.Template, fingerprint string, s Settings) *Renderer {
 	r := &Renderer{tmpl: t, fingerprint: fingerprint, vars: s.Vars, now: s.Now, limits: s.Limits}
 	r.dialect = learn(r)
+	r.steady = r.learnSteadiness()
 	if v := r.dialect.silent; v != nil {
 		r.silent = &Renderer{tmpl: t, fingerprint: fingerprint, vars: v, now: s.Now, limits: s.Limits}
 		r.silent.dialect = r.dialect.switched()
+		r.silent.steady = r.silent.learnSteadiness()
 	}
 	return r
 }

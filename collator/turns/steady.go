@@ -1,0 +1,86 @@
+package turns
+
+import (
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/chat/template"
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+// steadiness is what is known of how a template shows the past of plain conversations.
+type steadiness struct{ texts, calls bool }
+
+// learnSteadiness renders small conversations of several rounds and looks at every turn.
+func (r *Renderer) learnSteadiness() steadiness {
+	texts := []chat.Message{ask, answer, user(resultText), answer, user(askText), answer}
+	calls := []chat.Message{ask, call, result, call, result, answer, user(resultText), call, result, answer, user(askText), answer}
+	return steadiness{r.allStable(texts), r.allStable(calls)}
+}
+
+func (r *Renderer) allStable(ms []chat.Message) bool {
+	values, err := template.Conversation(ms)
+	if err != nil {
+		return false
+	}
+	c := &Conversation{Messages: values}
+	res, err := r.Render(c)
+	if err != nil {
+		return false
+	}
+	found, err := r.Find(c, &res)
+	if err != nil {
+		return false
+	}
+	for i := range found {
+		if ok, err := r.Stable(c, &res, &found[i]); err != nil || !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// Steady reports whether a conversation is of a plain kind of which the template is known to show every turn as it was
+// sampled. Then one turn need not be looked at apart from the others: the last one's prompt, which holds all of the past, says
+// it for all. Plain means: no reasoning, one call a turn, a system message at the start only, and no angle bracket in what
+// user and assistant say, since what templates look for in texts are tags.
+func (r *Renderer) Steady(c *Conversation) bool {
+	calls := false
+	for i := range c.Messages {
+		d := c.Messages[i].Dict()
+		if d == nil {
+			return false
+		}
+		role := c.role(i)
+		switch role {
+		case "user", "assistant", "tool":
+		case "system":
+			if i > 0 {
+				return false
+			}
+		default:
+			return false
+		}
+		calls = calls || role == "tool"
+		for k := range d.Len() {
+			key, v := d.At(k)
+			switch key.Text() {
+			case "thinking", "reasoning", "reasoning_content":
+				return false
+			case "content":
+				if v.Kind() != pyvalue.KindStr || role != "tool" && role != "system" && strings.Contains(v.Text(), "<") {
+					return false
+				}
+			case "tool_calls":
+				calls = calls || len(v.Items()) > 0
+				if len(v.Items()) > 1 {
+					return false
+				}
+			}
+		}
+	}
+	if calls {
+		return r.steady.calls
+	}
+	return r.steady.texts
+}
