@@ -393,7 +393,7 @@ func (r *RecordReader) pairs(d *decoder, c *pb.Pairs, g *ttc.Group) {
 	}
 	block := r.results.block
 	if cap(block)-len(block) < n {
-		block = make([]builders.Preference, 0, max(n, min(2*n, 256)))
+		block = make([]builders.Preference, 0, n)
 	}
 	from := len(block)
 	block = block[:from+n]
