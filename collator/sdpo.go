@@ -212,7 +212,7 @@ func (sp *splicer) row(w *Worker, m *material, v *view) (one *made, size int, re
 				at = k
 			}
 		}
-		if at < 0 || sp.refused[i] != nil && sp.refused[i].Reason != ledger.TooLong {
+		if at < 0 || !sp.counted(i) {
 			continue
 		}
 		s, r := w.splice(m, v, student, at, &sp.sites[i])
@@ -226,7 +226,7 @@ func (sp *splicer) row(w *Worker, m *material, v *view) (one *made, size int, re
 		splices = append(splices, *s)
 	}
 	if len(splices) == 0 {
-		return nil, 0, refusal
+		return nil, 0, refusal // there is one: every trained turn is some site's target
 	}
 	if !slices.Equal(kept, m.trained) { // the student again, without what has no teacher
 		fewer := *m

@@ -20,8 +20,8 @@ import (
 // and once more with the hint in it - as a system message, as a user's, or at the end of the message before. If the second
 // text is the first with one piece put in, that piece is the hint. A template that raises, drops the message, puts it
 // elsewhere, or changes anything else (a user's message makes Qwen 3 forget earlier reasoning) fails that test, and the next
-// way is tried; where none is left, the site is refused. A special token has to stand at the right edge, on either side of
-// it, so that no merge across the edge is lost.
+// way is tried; where none is left, the site is refused. An added token (a special one, or one like </tool_response>)
+// has to stand at the right edge, on either side of it, so that no merge across the edge is lost.
 
 // splice is a hint at a place of a student row.
 type splice struct {
@@ -104,6 +104,24 @@ func (w *Worker) spliceAs(m *material, v *view, given *template.Result, student 
 	if detail != "" {
 		return detail, nil
 	}
+	if w.leaksTokens(site.Hint, student, s) {
+		return "", refuse(ledger.HintContainsTarget, "the hint has %d or more of the turn's tokens in a row, or all of them", leakTokens)
+	}
+	// The piece that was put in may stand at several places: "a" in "aab". One with such a token at its right edge is wanted.
+	for ; ; q++ {
+		detail, r := w.spliceAt(given, hinted, q, student, s)
+		if r != nil || detail == "" {
+			s.mode = mode
+			return "", r
+		}
+		if q+1 >= len(given.Text) || given.Text[q] != hinted.Text[q] {
+			return detail, nil
+		}
+	}
+}
+
+// spliceAt tries a place. A detail says why it doesn't do.
+func (w *Worker) spliceAt(given, hinted *template.Result, q int, student *side, s *splice) (detail string, refusal *Refusal) {
 	tail, r := w.encodePart(given, q, len(given.Text))
 	if r != nil {
 		return "", r
@@ -112,21 +130,39 @@ func (w *Worker) spliceAs(m *material, v *view, given *template.Result, student 
 	if r != nil {
 		return "", r
 	}
-	i := s.target - len(tail)
-	special := func(id int32) bool { return w.Tokenizer.IsSpecial(uint32(id)) }
+	i := w.place(given.Text[:q], tail, student, s.target)
+	special := func(id int32) bool { return w.Tokenizer.IsAdded(uint32(id)) }
 	switch {
 	case len(ids) == 0:
 		return "the hint has no token", nil
-	case i < 1 || !slices.Equal(student.IDs[i:s.target], tail):
+	case i < 1:
 		return "the row has other tokens before the turn than the text there alone", nil
 	case !special(student.IDs[i]) && !special(ids[len(ids)-1]):
-		return "no special token stands at the hint's right edge", nil
+		return "no token that nothing merges with stands at the hint's right edge", nil
 	}
-	if w.leaksTokens(site.Hint, student, s) {
-		return "", refuse(ledger.HintContainsTarget, "the hint has %d or more of the turn's tokens in a row, or all of them", leakTokens)
-	}
-	s.at, s.ids, s.mode = i, ids, mode
+	s.at, s.ids = i, ids
 	return "", w.checkTeacher(hinted, student, s)
+}
+
+// place is the token of a student row at which the tail, which is followed by the turn, begins; -1 if it can't be told. Where
+// the template puts something at the start of the turn that merges with the tail's end, the tail is found by its first token,
+// and the text before it has to be the render's.
+func (w *Worker) place(before string, tail []int32, student *side, target int) int {
+	if i := target - len(tail); i > 0 && slices.Equal(student.IDs[i:target], tail) {
+		return i
+	}
+	if len(tail) == 0 || student.given || student.proof.Lossy || !w.Tokenizer.IsAdded(uint32(tail[0])) {
+		return -1
+	}
+	for i := target - 1; i > 0; i-- {
+		if student.IDs[i] == tail[0] {
+			if text, _, err := decodeSide(w.Tokenizer, &batch.Side{IDs: student.IDs[:i]}); err == nil && text == before {
+				return i
+			}
+			return -1
+		}
+	}
+	return -1
 }
 
 // hinted renders the conversation before a turn with the hint in it. q is the byte of the given text where the hint stands.
@@ -212,7 +248,7 @@ func (w *Worker) checkTeacher(hinted *template.Result, student *side, s *splice)
 	switch {
 	case err != nil:
 		return refuse(ledger.NotTokenizable, "%v", err)
-	case text != hinted.Text:
+	case !strings.HasPrefix(text, hinted.Text): // filler may stand between the prompt and the target
 		return refuse(ledger.InvariantBroken, "the teacher's tokens before message %d are not the text rendered with the hint", s.message)
 	}
 	return nil

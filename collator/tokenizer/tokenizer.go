@@ -173,6 +173,16 @@ func (t *Tokenizer) IsSpecial(id uint32) bool {
 	return ok
 }
 
+// IsAdded reports whether id is an added token, special or not: no merge crosses its edges.
+func (t *Tokenizer) IsAdded(id uint32) bool {
+	for i := range t.shape.added {
+		if t.shape.added[i].ID == id {
+			return true
+		}
+	}
+	return false
+}
+
 // Specials lists the special tokens in the order of the file.
 func (t *Tokenizer) Specials() []Special {
 	list := make([]Special, 0, len(t.specials.list))
