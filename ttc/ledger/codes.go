@@ -113,6 +113,15 @@ const (
 	TurnNotFound             Reason = "turn_not_found"
 )
 
+// Reasons of the teacher: why a sequence has no teacher log-probs, or a site has no weight.
+const (
+	HintNoEffect       Reason = "hint_no_effect"
+	HintWrongWay       Reason = "hint_wrong_way"
+	SiteBelowJSD       Reason = "site_below_min_jsd"
+	TeacherBadAnswer   Reason = "teacher_bad_answer"
+	TeacherUnavailable Reason = "teacher_unavailable"
+)
+
 // Reasons of an adapter: why a group was not handed to the trainer.
 const (
 	GroupBadNumber Reason = "group_bad_number"
@@ -222,6 +231,11 @@ var codes = []Code{
 	{"template_refused", "collate", "The chat template refused the conversation or failed on it.", "See the detail; `nat-go chat render` shows the place in the template."},
 	{"too_long", "collate", "The row is longer than collator.max_length, and cutting it would lose what is trained.", "Raise collator.max_length."},
 	{"turn_not_found", "collate", "A turn of the conversation is not to be found in what the template made of it.", "`nat-go chat probe` shows what the template does to messages."},
+	{"hint_no_effect", "teacher", "The hint moves the teacher's view of the target tokens no more than a neutral one in its place does: there is nothing to learn from it.", "Write hints that say what was wrong, or lower the least effect."},
+	{"hint_wrong_way", "teacher", "The hint moves the target tokens the wrong way: a failed turn has to become less likely under it, the next turn more likely.", "Look at the hint; it may praise the mistake."},
+	{"site_below_min_jsd", "teacher", "Teacher and student hardly differ at this site: their mean divergence is below the least one asked for.", "Lower the least divergence to keep it."},
+	{"teacher_bad_answer", "teacher", "The teacher's answer for the sequence can't be used: wrong length, missing positions, ids outside the vocabulary, or numbers that are no log-probs.", "See the detail; check the server's version and its limit of log-probs."},
+	{"teacher_unavailable", "teacher", "The teacher gave no answer for the sequence, after several tries, or refused it.", "Check the server and resume; a refusal may mean that the sequence is too long for it."},
 
 	{"group_bad_number", "submit", "A number of the group is not finite; Atropos would lose the whole batch it is in.", "Fix the scorer or the log-probs."},
 	{"group_bad_row", "submit", "A line of the rows is no JSON object of a scored group.", "Write the data set again."},

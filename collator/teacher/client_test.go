@@ -1,0 +1,345 @@
+package teacher
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var sequence = Sequence{IDs: []int32{3, 1, 4, 1, 5, 9, 2, 6}, From: 2}
+
+func wantScores(t *testing.T, c *Client, got *Scores, s Sequence, tokens bool) {
+	t.Helper()
+	for p := range len(s.IDs) - 1 {
+		if p < s.From {
+			if got.Top[p] != nil || !math.IsNaN(float64(got.Token[p])) {
+				t.Errorf("position %d is scored, %d is the first asked for", p, s.From)
+			}
+			continue
+		}
+		lp := predict(s.IDs[:p+1])
+		if len(got.Top[p]) != c.o.TopK {
+			t.Fatalf("position %d has %d entries", p, len(got.Top[p]))
+		}
+		for i, v := range best(lp, c.o.TopK) {
+			if e := got.Top[p][i]; e.ID != int32(v) || math.Abs(float64(e.LogProb)-lp[v]) > 1e-6 {
+				t.Errorf("position %d entry %d: %v, want %d at %g", p, i, e, v, lp[v])
+			}
+		}
+		if tok := float64(got.Token[p]); tokens && math.Abs(tok-lp[s.IDs[p+1]]) > 1e-6 {
+			t.Errorf("position %d: its token has %g, want %g", p, tok, lp[s.IDs[p+1]])
+		}
+	}
+}
+
+// TestShapes: all servers give the same scores.
+func TestShapes(t *testing.T) {
+	s := newServer(t)
+	for _, name := range Protocols() {
+		t.Run(name, func(t *testing.T) {
+			c := s.client(t, func(o *Options) { o.Protocol = name })
+			got, err := c.Score(t.Context(), sequence)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantScores(t, c, got, sequence, name != "atropos") // which has nothing but the top k
+		})
+	}
+}
+
+func TestSGLangBatchesAndTRLNesting(t *testing.T) {
+	s := newServer(t)
+	s.before = func(_ int64, w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/generate" {
+			return false
+		}
+		io.WriteString(w, `[{"meta_info":{"input_top_logprobs":[null,[[-0.1,1,"a"],[-3,2,"b"],[-4,3,null],[-Infinity,4,null]]]}}]`)
+		return true
+	}
+	got, err := s.client(t, func(o *Options) { o.Protocol = "sglang" }).Score(t.Context(), Sequence{IDs: []int32{0, 2}})
+	if err != nil || got.Top[0][3].LogProb != Floor || got.Token[0] != -3 {
+		t.Errorf("%+v %v", got, err)
+	}
+	s.before, s.spoil = nil, func(_ []int32, a map[string]any) {
+		row := a["actual_logprobs"].([]any)[0].([]any)
+		for i, x := range row {
+			row[i] = []any{x}
+		}
+	}
+	c := s.client(t, func(o *Options) { o.Protocol = "trl" })
+	if got, err = c.Score(t.Context(), sequence); err != nil {
+		t.Fatal(err)
+	}
+	wantScores(t, c, got, sequence, true)
+}
+
+// TestHostileAnswers: each costs its own sequence, with a reason, and is not asked for again.
+func TestHostileAnswers(t *testing.T) {
+	list := func(a map[string]any) []any {
+		return a["choices"].([]any)[0].(map[string]any)["prompt_logprobs"].([]any)
+	}
+	setList := func(a map[string]any, l []any) { a["choices"].([]any)[0].(map[string]any)["prompt_logprobs"] = l }
+	trl := func(a map[string]any, key string) []any { return a[key].([]any)[0].([]any) }
+	for name, c := range map[string]struct {
+		protocol, want string
+		spoil          func(a map[string]any)
+	}{
+		"too short":          {"vllm", "7 positions for 8 tokens", func(a map[string]any) { setList(a, list(a)[:7]) }},
+		"too long":           {"vllm", "9 positions for 8 tokens", func(a map[string]any) { setList(a, append(list(a), list(a)[7])) }},
+		"missing position":   {"vllm", "token 5: null where", func(a map[string]any) { list(a)[5] = nil }},
+		"empty position":     {"vllm", "0 entries where 4", func(a map[string]any) { list(a)[5] = map[string]any{} }},
+		"no list":            {"vllm", "no prompt_logprobs", func(a map[string]any) { a["choices"] = []any{map[string]any{}} }},
+		"no choices":         {"vllm", "choices", func(a map[string]any) { delete(a, "choices") }},
+		"id beyond":          {"vllm", "token id 99", func(a map[string]any) { list(a)[4].(map[string]any)["99"] = map[string]any{"logprob": -9} }},
+		"id of text":         {"vllm", "no token id", func(a map[string]any) { list(a)[4].(map[string]any)["the"] = map[string]any{"logprob": -9} }},
+		"null log-prob":      {"vllm", "log-prob of token 1 is null", func(a map[string]any) { list(a)[4].(map[string]any)["1"] = map[string]any{"logprob": nil} }},
+		"logits":             {"vllm", "no log-prob is above 0", func(a map[string]any) { list(a)[4].(map[string]any)["1"] = map[string]any{"logprob": 3.5} }},
+		"mass":               {"vllm", "sum to", func(a map[string]any) { list(a)[4].(map[string]any)["1"] = map[string]any{"logprob": -0.0001} }},
+		"duplicate, differs": {"trl", "two log-probs", func(a map[string]any) { x := trl(a, "logprob_token_ids")[0].([]any); x[1] = x[0] }},
+		"duplicate, the same": {"trl", "3 entries where 4", func(a map[string]any) {
+			x, y := trl(a, "logprob_token_ids")[0].([]any), trl(a, "logprobs")[0].([]any)
+			x[1], y[1] = x[0], y[0]
+		}},
+		"ids and log-probs": {"trl", "ids for 4", func(a map[string]any) { a["logprob_token_ids"] = []any{trl(a, "logprob_token_ids")[:4]} }},
+		"ragged":            {"trl", "4 log-probs and 3 ids", func(a map[string]any) { x := trl(a, "logprob_token_ids"); x[2] = x[2].([]any)[:3] }},
+		"one position short": {"trl", "4 positions for 5", func(a map[string]any) {
+			for _, k := range []string{"logprobs", "logprob_token_ids", "actual_logprobs"} {
+				a[k] = []any{trl(a, k)[:4]}
+			}
+		}},
+		"negative id": {"trl", "-5", func(a map[string]any) { trl(a, "logprob_token_ids")[0].([]any)[0] = -5 }},
+		"other tokens": {"sglang", "the sequence has 4", func(a map[string]any) {
+			a["meta_info"].(map[string]any)["input_token_logprobs"].([]any)[2].([]any)[1] = 11
+		}},
+		"no meta":        {"sglang", "meta_info", func(a map[string]any) { delete(a, "meta_info") }},
+		"fields missing": {"atropos", "prompt_topk", func(a map[string]any) { delete(a, "prompt_topk_logprobs") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t)
+			s.spoil = func(ids []int32, a map[string]any) {
+				if ids[0] == sequence.IDs[0] {
+					c.spoil(a)
+				}
+			}
+			good := Sequence{IDs: []int32{1, 2, 3, 4}}
+			client := s.client(t, func(o *Options) { o.Protocol = c.protocol })
+			res, err := client.ScoreAll(t.Context(), []Sequence{sequence, good})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r := res[0]; r.Reason != ledger.TeacherBadAnswer || r.Scores != nil || !strings.Contains(r.Err.Error(), c.want) {
+				t.Errorf("%q %v", r.Reason, r.Err)
+			}
+			if res[1].Err != nil {
+				t.Errorf("the other sequence: %v", res[1].Err)
+			}
+			if n := s.calls.Load(); n != 2 {
+				t.Errorf("%d calls", n)
+			}
+		})
+	}
+}
+
+// TestHostileBodies: what is no JSON, or JSON that JSON forbids.
+func TestHostileBodies(t *testing.T) {
+	for body, want := range map[string]string{
+		``: "", `<html>`: "", `null`: "no JSON object", `{"choices":[`: "",
+		`{"choices":[{"prompt_logprobs":[null,{"1":{"logprob":NaN},"2":{"logprob":-1},"3":{"logprob":-2},"4":{"logprob":-3}}]}]}`:      "is NaN",
+		`{"choices":[{"prompt_logprobs":[null,{"1":{"logprob":Infinity},"2":{"logprob":-1},"3":{"logprob":-2},"4":{"logprob":-3}}]}]}`: "above 0",
+		strings.Repeat("[", 100): "",
+	} {
+		s := newServer(t)
+		s.before = func(_ int64, w http.ResponseWriter, _ *http.Request) bool { io.WriteString(w, body); return true }
+		res, err := s.client(t, nil).ScoreAll(t.Context(), []Sequence{{IDs: []int32{1, 2}}})
+		if err != nil || res[0].Reason != ledger.TeacherBadAnswer || !strings.Contains(res[0].Err.Error(), want) {
+			t.Errorf("%.60s: %v %+v", body, err, res)
+		}
+	}
+}
+
+func TestRetries(t *testing.T) {
+	for name, c := range map[string]struct {
+		status, times int
+		reason        ledger.Reason
+		calls         int64
+	}{
+		"busy, then not":        {429, 2, "", 3},
+		"broken, then not":      {503, 4, "", 5},
+		"broken for good":       {500, 99, ledger.TeacherUnavailable, 5},
+		"too long for it":       {400, 99, ledger.TeacherUnavailable, 1},
+		"moved":                 {307, 99, ledger.TeacherUnavailable, 1},
+		"connection is dropped": {0, 2, "", 3},
+	} {
+		s := newServer(t)
+		s.before = func(call int64, w http.ResponseWriter, r *http.Request) bool {
+			if call > int64(c.times) {
+				return false
+			}
+			if c.status == 0 {
+				panic(http.ErrAbortHandler)
+			}
+			w.Header().Set("Location", "http://example.com/")
+			w.WriteHeader(c.status)
+			io.WriteString(w, r.Header.Get("Authorization")) // a server that repeats the key
+			return true
+		}
+		res, err := s.client(t, nil).ScoreAll(t.Context(), []Sequence{sequence})
+		if err != nil || res[0].Reason != c.reason || s.calls.Load() != c.calls {
+			t.Errorf("%s: %v, %+v, %d calls", name, err, res[0], s.calls.Load())
+		}
+		if e := res[0].Err; e != nil && strings.Contains(e.Error(), "sekret") {
+			t.Errorf("%s: the key is in %v", name, e)
+		}
+	}
+}
+
+func TestSlowServers(t *testing.T) {
+	s := newServer(t)
+	s.before = func(_ int64, w http.ResponseWriter, r *http.Request) bool {
+		io.Copy(io.Discard, r.Body)
+		w.WriteHeader(200)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+		return true
+	}
+	c := s.client(t, func(o *Options) { o.Timeout, o.Tries = 30*time.Millisecond, 2 })
+	res, err := c.ScoreAll(t.Context(), []Sequence{sequence})
+	if err != nil || res[0].Reason != ledger.TeacherUnavailable || s.calls.Load() != 2 {
+		t.Errorf("%v %+v", err, res)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.ScoreAll(ctx, []Sequence{sequence}); !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted: %v", err)
+	}
+}
+
+func TestRefusedKeyEndsTheWork(t *testing.T) {
+	s := newServer(t)
+	s.before = func(_ int64, w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(401); return true }
+	_, err := s.client(t, nil).ScoreAll(t.Context(), []Sequence{sequence})
+	var fatal *Fatal
+	if !errors.As(err, &fatal) || !strings.Contains(err.Error(), "api_key") {
+		t.Error(err)
+	}
+}
+
+func TestVocabulary(t *testing.T) {
+	s := newServer(t)
+	if err := s.client(t, nil).Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for name, c := range map[string]struct {
+		change func(*Options)
+		serve  func(string) []int32
+		want   string
+	}{
+		"other ids":   {nil, func(string) []int32 { return []int32{1, 2} }, "another vocabulary"},
+		"no endpoint": {func(o *Options) { o.Protocol = "trl" }, letters, "nothing shows"},
+		"no probes":   {func(o *Options) { o.Vocabulary.Probes = nil }, letters, "nothing shows"},
+		"not found":   {func(o *Options) { o.Endpoint += "/elsewhere" }, letters, "does not tokenise"},
+		"believed":    {func(o *Options) { o.Protocol, o.Vocabulary.Assume = "trl", true }, letters, ""},
+	} {
+		s.tokens = c.serve
+		err := s.client(t, c.change).Check(t.Context())
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestStore: what was answered is not asked again, equal sequences are asked once, and a damaged answer is asked again.
+func TestStore(t *testing.T) {
+	s := newServer(t)
+	dir := t.TempDir()
+	keep := func(o *Options) { o.Store = dir }
+	c := s.client(t, keep)
+	first, err := c.ScoreAll(t.Context(), []Sequence{sequence, sequence})
+	if err != nil || first[1].Scores == nil || s.calls.Load() != 1 {
+		t.Fatalf("%v %+v, %d calls", err, first, s.calls.Load())
+	}
+	again, err := s.client(t, keep).Score(t.Context(), sequence)
+	if err != nil || s.calls.Load() != 1 {
+		t.Fatalf("%v, %d calls", err, s.calls.Load())
+	}
+	wantScores(t, c, again, sequence, true)
+	for _, change := range []func(*Options){func(o *Options) { o.TopK = 3 }, func(o *Options) { o.Model = "n" }, func(o *Options) { o.Vocabulary.Fingerprint = "g" }} {
+		before := s.calls.Load()
+		if _, err := s.client(t, func(o *Options) { keep(o); change(o) }).Score(t.Context(), sequence); err != nil || s.calls.Load() != before+1 {
+			t.Errorf("another question had the same answer (%v)", err)
+		}
+	}
+	path := c.store.path(c.key(sequence))
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)-1] ^= 1
+	for _, spoiled := range [][]byte{data, data[:40], nil} {
+		before := s.calls.Load()
+		if err := os.WriteFile(path, spoiled, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.client(t, keep).Score(t.Context(), sequence); err != nil || s.calls.Load() != before+1 {
+			t.Errorf("a damaged answer of %d bytes was taken (%v)", len(spoiled), err)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*", ".tmp*")); left != nil {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestConcurrencyIsBounded(t *testing.T) {
+	s := newServer(t)
+	busy := make(chan struct{}, 3)
+	s.before = func(_ int64, w http.ResponseWriter, _ *http.Request) bool {
+		select {
+		case busy <- struct{}{}:
+			time.Sleep(time.Millisecond)
+			<-busy
+		default:
+			w.WriteHeader(400)
+			return true
+		}
+		return false
+	}
+	var all []Sequence
+	for i := range 40 {
+		all = append(all, Sequence{IDs: []int32{int32(i % vocab), int32(i / vocab), 1}})
+	}
+	res, err := s.client(t, nil).ScoreAll(t.Context(), all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range res {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for want, o := range map[string]Options{
+		"no protocol":     {Endpoint: "http://h", Protocol: "x"},
+		"no address":      {Endpoint: "user:pw@h", Model: "m"},
+		"told the model":  {Endpoint: "http://h"},
+		"want 1 or above": {Endpoint: "http://h", Model: "m", TopK: -1},
+	} {
+		if _, err := New(o); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "pw") {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package teacher
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/nat-go/nat-go/collator/tensors"
+)
+
+// Names of the columns this package adds to an sdpo batch.
+const (
+	TopIDs      = "pair_teacher_topk_ids"
+	TopLogProbs = "pair_teacher_topk_logprobs"
+)
+
+// Missing is the id of an entry that is not there; its log-prob is -inf.
+const Missing = -1
+
+// Pairs is the pair table of an sdpo batch with the rows it is about.
+type Pairs struct {
+	Student, Teacher       [][]int32 // token ids of the rows, without padding
+	StudentRow, StudentPos []int64   // [P], of the logits that predict the target
+	TeacherRow, TeacherPos []int64   // [P]
+	Target, Site           []int64   // [P]
+	Weight                 []float32 // [P]
+}
+
+// ReadPairs takes the pair table out of a batch's tensors and checks that every pair predicts its target on both sides.
+func ReadPairs(all []tensors.Tensor) (*Pairs, error) {
+	byName := map[string]tensors.Tensor{}
+	for _, t := range all {
+		byName[t.Name] = t
+	}
+	var err error
+	column := func(name string, dims int) ([]int64, []int) {
+		t, ok := byName[name]
+		switch {
+		case err != nil:
+			return nil, nil
+		case !ok:
+			err = fmt.Errorf("tensor %s is missing: it is no sdpo batch", name)
+		case len(t.Shape) != dims:
+			err = fmt.Errorf("tensor %s has shape %v: want %d dimensions", name, t.Shape, dims)
+		}
+		if err != nil {
+			return nil, nil
+		}
+		var v []int64
+		if v, err = tensors.Items[int64](t); err != nil {
+			return nil, nil
+		}
+		return v, t.Shape
+	}
+	rows := func(prefix string) (out [][]int32) {
+		ids, shape := column(prefix+"input_ids", 2)
+		mask, other := column(prefix+"attention_mask", 2)
+		if err != nil {
+			return nil
+		}
+		if shape[0] != other[0] || shape[1] != other[1] {
+			err = fmt.Errorf("%sinput_ids has shape %v, its mask %v", prefix, shape, other)
+			return nil
+		}
+		for r := range shape[0] {
+			var row []int32
+			for i := r * shape[1]; i < (r+1)*shape[1] && mask[i] == 1; i++ {
+				if ids[i] < 0 || ids[i] > math.MaxInt32 {
+					err = fmt.Errorf("%sinput_ids: row %d has id %d", prefix, r, ids[i])
+					return nil
+				}
+				row = append(row, int32(ids[i]))
+			}
+			out = append(out, row)
+		}
+		return out
+	}
+	p := &Pairs{Student: rows("student_"), Teacher: rows("teacher_")}
+	for _, c := range []struct {
+		name string
+		to   *[]int64
+	}{{"student_row", &p.StudentRow}, {"student_pos", &p.StudentPos}, {"teacher_row", &p.TeacherRow}, {"teacher_pos", &p.TeacherPos},
+		{"target_id", &p.Target}, {"site", &p.Site}} {
+		*c.to, _ = column("pair_"+c.name, 1)
+		if err == nil && len(*c.to) != len(p.StudentRow) {
+			err = fmt.Errorf("pair_%s has %d entries, pair_student_row %d", c.name, len(*c.to), len(p.StudentRow))
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if t, ok := byName["pair_weight"]; ok {
+		if p.Weight, err = tensors.Items[float32](t); err != nil || len(p.Weight) != p.Len() {
+			return nil, fmt.Errorf("pair_weight has %d entries for %d pairs (%v)", len(p.Weight), p.Len(), err)
+		}
+	} else {
+		p.Weight = make([]float32, p.Len())
+		for i := range p.Weight {
+			p.Weight[i] = 1
+		}
+	}
+	return p, p.check()
+}
+
+// Len is the number of pairs.
+func (p *Pairs) Len() int { return len(p.StudentRow) }
+
+func (p *Pairs) check() error {
+	for i := range p.StudentRow {
+		for _, side := range []struct {
+			name     string
+			rows     [][]int32
+			row, pos int64
+		}{{"student", p.Student, p.StudentRow[i], p.StudentPos[i]}, {"teacher", p.Teacher, p.TeacherRow[i], p.TeacherPos[i]}} {
+			if side.row < 0 || side.row >= int64(len(side.rows)) || side.pos < 0 || side.pos+1 >= int64(len(side.rows[side.row])) {
+				return fmt.Errorf("pair %d: there is no token after %s row %d, position %d", i, side.name, side.row, side.pos)
+			}
+			if got := side.rows[side.row][side.pos+1]; int64(got) != p.Target[i] {
+				return fmt.Errorf("pair %d: %s row %d has id %d after position %d, the target is %d", i, side.name, side.row, got, side.pos, p.Target[i])
+			}
+		}
+		if p.Site[i] < 0 {
+			return fmt.Errorf("pair %d: site %d", i, p.Site[i])
+		}
+	}
+	return nil
+}
+
+// Sequences are the teacher rows, each from the first position a pair asks for. A row no pair is about has no IDs.
+func (p *Pairs) Sequences() []Sequence {
+	out := make([]Sequence, len(p.Teacher))
+	for i, r := range p.TeacherRow {
+		pos := int(p.TeacherPos[i])
+		if s := &out[r]; s.IDs == nil {
+			*s = Sequence{p.Teacher[r], pos}
+		} else {
+			s.From = min(s.From, pos)
+		}
+	}
+	return out
+}
+
+// Columns are the teacher columns [P,K] of pairs, out of the scores of the teacher rows; nil scores leave the row's entries
+// missing.
+func (p *Pairs) Columns(scores []*Scores, k int) []tensors.Tensor {
+	ids, lps := make([]int64, p.Len()*k), make([]float32, p.Len()*k)
+	for i := range ids {
+		ids[i], lps[i] = Missing, float32(math.Inf(-1))
+	}
+	for i, r := range p.TeacherRow {
+		if scores[r] == nil {
+			continue
+		}
+		for j, e := range scores[r].Top[p.TeacherPos[i]] {
+			if j < k {
+				ids[i*k+j], lps[i*k+j] = int64(e.ID), e.LogProb
+			}
+		}
+	}
+	return []tensors.Tensor{tensors.Of(TopIDs, ids, p.Len(), k), tensors.Of(TopLogProbs, lps, p.Len(), k)}
+}

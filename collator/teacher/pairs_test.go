@@ -1,0 +1,327 @@
+package teacher
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/kernels"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// A batch of two sites in one student row. The hints 7 8 and 9 stand before position 2 and 5.
+var (
+	studentRow = []int32{1, 2, 3, 4, 5, 6, 7}
+	hinted0    = []int32{1, 2, 7, 8, 3, 4}
+	hinted1    = []int32{1, 2, 3, 4, 5, 9, 6, 7}
+)
+
+func sdpoBatch() []tensors.Tensor {
+	pad := func(rows [][]int32, width int) (ids, mask []int64) {
+		for _, r := range rows {
+			for i := range width {
+				if i < len(r) {
+					ids, mask = append(ids, int64(r[i])), append(mask, 1)
+				} else {
+					ids, mask = append(ids, 0), append(mask, 0)
+				}
+			}
+		}
+		return ids, mask
+	}
+	s, sm := pad([][]int32{studentRow}, 7)
+	t, tm := pad([][]int32{hinted0, hinted1}, 8)
+	col := func(name string, v ...int64) tensors.Tensor { return tensors.Of(name, v, len(v)) }
+	return []tensors.Tensor{
+		tensors.Of("student_input_ids", s, 1, 7), tensors.Of("student_attention_mask", sm, 1, 7),
+		tensors.Of("teacher_input_ids", t, 2, 8), tensors.Of("teacher_attention_mask", tm, 2, 8),
+		col("pair_student_row", 0, 0, 0, 0), col("pair_student_pos", 1, 2, 4, 5), col("pair_teacher_row", 0, 0, 1, 1), col("pair_teacher_pos", 3, 4, 5, 6),
+		col("pair_target_id", 3, 4, 6, 7), col("pair_site", 0, 0, 1, 1), tensors.Of("pair_weight", []float32{1, 1, 0.5, 1.5}, 4),
+	}
+}
+
+func find(t *testing.T, all []tensors.Tensor, name string) tensors.Tensor {
+	t.Helper()
+	for _, x := range all {
+		if x.Name == name {
+			return x
+		}
+	}
+	t.Fatalf("no tensor %s", name)
+	return tensors.Tensor{}
+}
+
+// wantColumns: entry j of pair i is the toy model's j-th best after the teacher's prefix, or missing.
+func wantColumns(t *testing.T, all []tensors.Tensor, k int, missing func(pair int) bool) {
+	t.Helper()
+	ids, _ := tensors.Items[int64](find(t, all, TopIDs))
+	lps, _ := tensors.Items[float32](find(t, all, TopLogProbs))
+	p, err := ReadPairs(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range p.Len() {
+		lp := predict(p.Teacher[p.TeacherRow[i]][:p.TeacherPos[i]+1])
+		for j, v := range best(lp, k) {
+			id, x := ids[i*k+j], float64(lps[i*k+j])
+			if missing(i) {
+				if id != Missing || !math.IsInf(x, -1) {
+					t.Errorf("pair %d: %d %g, want missing", i, id, x)
+				}
+			} else if id != int64(v) || math.Abs(x-lp[v]) > 1e-6 {
+				t.Errorf("pair %d entry %d: %d %g, want %d %g", i, j, id, x, v, lp[v])
+			}
+		}
+	}
+}
+
+func TestColumns(t *testing.T) {
+	s := newServer(t)
+	c := s.client(t, nil)
+	rep := &Report{}
+	all, err := c.Columns(t.Context(), sdpoBatch(), rep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantColumns(t, all, 4, func(int) bool { return false })
+	if rep.Rows != 2 || rep.Scored != 4 {
+		t.Errorf("%+v", rep)
+	}
+	// A row that fails costs its own pairs, and the columns there were are replaced.
+	s.spoil = func(ids []int32, a map[string]any) {
+		if len(ids) == len(hinted1) {
+			delete(a, "choices")
+		}
+	}
+	rep = &Report{}
+	if all, err = c.Columns(t.Context(), all, rep); err != nil {
+		t.Fatal(err)
+	}
+	wantColumns(t, all, 4, func(pair int) bool { return pair >= 2 })
+	if rep.Failed[ledger.TeacherBadAnswer] != 1 || rep.Scored != 2 || rep.Example[ledger.TeacherBadAnswer] == "" {
+		t.Errorf("%+v", rep)
+	}
+}
+
+func TestAnnotate(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, all []tensors.Tensor) {
+		var b bytes.Buffer
+		if err := tensors.Write(&b, all, map[string]string{"channel": "sdpo"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("a.safetensors", sdpoBatch())
+	index := func(lines ...batch.Line) {
+		var b bytes.Buffer
+		for _, l := range lines {
+			if err := json.NewEncoder(&b).Encode(l); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.WriteFile(filepath.Join(dir, batch.IndexName), b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	index(batch.Line{File: "b.safetensors", Channel: "sft"}, batch.Line{File: "a.safetensors", Channel: "sdpo", Proof: batch.BatchProof{SHA256: "old"}})
+	s := newServer(t)
+	keep := filepath.Join(dir, "answers")
+	c := s.client(t, func(o *Options) { o.Store = keep })
+	var first []byte
+	for range 2 { // again: the same bytes, and nothing is asked
+		rep, err := c.Annotate(t.Context(), dir)
+		if err != nil || rep.Batches != 1 || rep.Scored != 4 {
+			t.Fatalf("%v %+v", err, rep)
+		}
+		all, metadata, err := readFile(filepath.Join(dir, "a.safetensors"))
+		if err != nil || metadata["channel"] != "sdpo" {
+			t.Fatal(err, metadata)
+		}
+		wantColumns(t, all, 4, func(int) bool { return false })
+		text, _ := os.ReadFile(filepath.Join(dir, batch.IndexName))
+		if first != nil && !bytes.Equal(first, text) {
+			t.Error("the second time gave another index")
+		}
+		first = text
+	}
+	if n := s.calls.Load(); n != 2+2 { // a probe each time
+		t.Errorf("%d calls", n)
+	}
+	lines, err := batch.ReadIndex(filepath.Join(dir, batch.IndexName))
+	if err != nil || lines[1].Proof.SHA256 == "old" || lines[0].Channel != "sft" {
+		t.Errorf("%v %+v", err, lines)
+	}
+	index(batch.Line{File: "../a.safetensors", Channel: "sdpo"})
+	if _, err := c.Annotate(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "outside") {
+		t.Errorf("a file outside: %v", err)
+	}
+}
+
+func TestPairsAreChecked(t *testing.T) {
+	for want, spoil := range map[string]func([]tensors.Tensor) []tensors.Tensor{
+		"pair_site is missing": func(a []tensors.Tensor) []tensors.Tensor { return append(a[:9:9], a[10]) },
+		"the target is 3": func(a []tensors.Tensor) []tensors.Tensor {
+			return replace(a, tensors.Of("pair_student_pos", []int64{2, 2, 4, 5}, 4))
+		},
+		"no token after": func(a []tensors.Tensor) []tensors.Tensor {
+			return replace(a, tensors.Of("pair_teacher_pos", []int64{3, 5, 5, 6}, 4))
+		},
+		"row 2, position": func(a []tensors.Tensor) []tensors.Tensor {
+			return replace(a, tensors.Of("pair_teacher_row", []int64{2, 0, 1, 1}, 4))
+		},
+		"has 3 entries": func(a []tensors.Tensor) []tensors.Tensor {
+			return replace(a, tensors.Of("pair_site", []int64{0, 0, 1}, 3))
+		},
+		"want 2 dimensions": func(a []tensors.Tensor) []tensors.Tensor {
+			return replace(a, tensors.Of("student_input_ids", []int64{1}, 1))
+		},
+		"pair_weight has": func(a []tensors.Tensor) []tensors.Tensor {
+			return replace(a, tensors.Of("pair_weight", []float32{1}, 1))
+		},
+	} {
+		if _, err := ReadPairs(spoil(sdpoBatch())); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
+func TestEffects(t *testing.T) {
+	p, err := ReadPairs(sdpoBatch())
+	if err != nil {
+		t.Fatal(err)
+	}
+	neutral := []int32{10, 11}
+	sites, err := p.Sites(func(int64) Direction { return Lower }, neutral)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := sites[0].Control; len(got) != 6 || got[2] != 10 || got[3] != 11 || got[4] != 3 {
+		t.Errorf("control %v", got)
+	}
+	if got := sites[1].Control; len(got) != 9 || got[5] != 10 || got[7] != 6 {
+		t.Errorf("control %v", got)
+	}
+	logp := func(row []int32, at ...int) (sum float64) {
+		for _, i := range at {
+			sum += predict(row[:i])[row[i]]
+		}
+		return sum / float64(len(at))
+	}
+	c := newServer(t).client(t, nil)
+	out, err := c.Effects(t.Context(), []Probed{sites[0], sites[1]}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, hint, control := logp(studentRow, 2, 3), logp(hinted0, 4, 5), logp([]int32{1, 2, 10, 11, 3, 4}, 4, 5)
+	e := out[0].Effect
+	if math.Abs(e.Hint-(hint-base)) > 1e-6 || math.Abs(e.Control-(control-base)) > 1e-6 {
+		t.Errorf("%+v, want %g and %g", e, hint-base, control-base)
+	}
+	if math.Abs(out[1].Effect.Hint-(logp(hinted1, 6, 7)-logp(studentRow, 5, 6))) > 1e-6 {
+		t.Errorf("%+v", out[1])
+	}
+	for _, c := range []struct {
+		e      Effect
+		d      Direction
+		reason ledger.Reason
+	}{
+		{Effect{Hint: -1}, Lower, ""}, {Effect{Hint: -1}, Higher, ledger.HintWrongWay}, {Effect{Hint: 1}, Higher, ""}, {Effect{Hint: 1}, Lower, ledger.HintWrongWay},
+		{Effect{Hint: -1, Control: -0.95}, Lower, ledger.HintNoEffect}, {Effect{Hint: 0.05}, Lower, ledger.HintNoEffect}, {Effect{}, Lower, ledger.HintNoEffect},
+		{Effect{Hint: 0.5, Control: 1}, Lower, ""}, {Effect{Hint: math.NaN()}, Lower, ledger.HintNoEffect},
+	} {
+		if got := c.e.Judge(c.d, 0.1); got != c.reason {
+			t.Errorf("%+v %d: %q, want %q", c.e, c.d, got, c.reason)
+		}
+	}
+	if (Effect{}).Judge(Lower, 0) != ledger.HintNoEffect {
+		t.Error("no effect at all is an effect where the least is 0")
+	}
+	s := newServer(t)
+	s.spoil = func(ids []int32, a map[string]any) {
+		if len(ids) == len(hinted0) {
+			delete(a, "choices")
+		}
+	}
+	out, err = s.client(t, nil).Effects(t.Context(), []Probed{sites[0], sites[1]}, 0)
+	if err != nil || out[0].Reason != ledger.TeacherBadAnswer || out[1].Err != nil {
+		t.Errorf("%v %+v", err, out)
+	}
+	bad := sites[0]
+	bad.Teacher = studentRow
+	bad.Targets = []int{0}
+	if _, err := c.Effects(t.Context(), []Probed{bad}, 0); err == nil {
+		t.Error("a target at 0 is accepted")
+	}
+	if _, err := Control(studentRow, []int32{1, 2, 3}, neutral, 2); err == nil {
+		t.Error("a shorter teacher row is accepted")
+	}
+	if _, err := Control(studentRow, []int32{1, 2, 3, 4, 5, 6, 9, 7}, neutral, 2); err == nil {
+		t.Error("a hint after the target is accepted")
+	}
+}
+
+func TestFromDump(t *testing.T) {
+	p, err := ReadPairs(sdpoBatch())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const v = 3
+	student := []float32{0, 1, 2, 0, 0, 0, 1, 1, 5, 2, 0, 1}
+	teacher := []float32{0, 1, 2, 3, 0, 0, 1, 1, 5, 2, 0, 1} // differs in pair 1 alone
+	open := func(all ...tensors.Tensor) *tensors.File {
+		var b bytes.Buffer
+		if err := tensors.Write(&b, all, nil); err != nil {
+			t.Fatal(err)
+		}
+		f, err := tensors.Open(bytes.NewReader(b.Bytes()), int64(b.Len()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	jsd, err := kernels.NewJSD(kernels.Options{Beta: 0.5, Temperature: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := FromDump(open(tensors.Of("student_logits", student, 4, v), tensors.Of("teacher_logits", teacher, 4, v)), p, jsd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := kernels.ReferenceJSD([]float64{0, 0, 0}, []float64{3, 0, 0}, kernels.Options{Beta: 0.5, Temperature: 1}, nil)
+	if math.Abs(d.Token[1]-want) > 1e-6 || d.Token[0] != 0 || d.Token[2] != 0 {
+		t.Errorf("%v, want %g in pair 1", d.Token, want)
+	}
+	if len(d.Sites) != 2 || math.Abs(d.Sites[0].Mean-want/2) > 1e-6 || d.Sites[1].Mean != 0 || d.Sites[0].N != 2 {
+		t.Errorf("%+v", d.Sites)
+	}
+	w, dropped := d.Filter(p, 1e-3)
+	if dropped[1] != ledger.SiteBelowJSD || len(dropped) != 1 || w[0] != 1 || w[2] != 0 || w[3] != 0 {
+		t.Errorf("%v %v", w, dropped)
+	}
+	if w = d.Weights(p); w[0] != 0 || w[1] != 2 || w[2] != 0.5 || w[3] != 1.5 {
+		t.Errorf("weights %v", w)
+	}
+	if p.Weight[0] != 1 {
+		t.Error("the pairs' own weights are changed")
+	}
+	student[0] = float32(math.NaN())
+	for want, all := range map[string][]tensors.Tensor{
+		"pair 0":         {tensors.Of("student_logits", student, 4, v), tensors.Of("teacher_logits", teacher, 4, v)},
+		"a row a pair":   {tensors.Of("student_logits", student[:9], 3, v), tensors.Of("teacher_logits", teacher, 4, v)},
+		"teacher_logits": {tensors.Of("student_logits", student, 4, v)},
+		"not F32":        {tensors.Of("student_logits", make([]float64, 12), 4, v), tensors.Of("teacher_logits", teacher, 4, v)},
+	} {
+		if _, err := FromDump(open(all...), p, jsd); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}

@@ -1,0 +1,310 @@
+package teacher
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+
+	wire "github.com/nat-go/nat-go/ttc/json"
+)
+
+// protocol is a kind of server.
+type protocol struct {
+	path string
+	// ask is the body of a request.
+	ask func(o *Options, s Sequence) any
+	// answer takes the predictions for positions s.From to the last out of an answer.
+	answer func(o *Options, s Sequence, body wire.Raw) ([]raw, error)
+	// tokenize is where the server tokenises texts, empty where it doesn't.
+	tokenize string
+}
+
+var protocols = map[string]*protocol{
+	"vllm":   {path: "/v1/completions", ask: askVLLM, answer: answerVLLM, tokenize: "/tokenize"},
+	"trl":    {path: "/get_sequence_logprobs/", ask: askTRL, answer: answerTRL},
+	"sglang": {path: "/generate", ask: askSGLang, answer: answerSGLang, tokenize: "/tokenize"},
+	// The shape of an Atropos server manager's get_logprobs, and of the distill_ columns of its scored groups.
+	"atropos": {path: "/get_logprobs", ask: askAtropos, answer: answerAtropos},
+}
+
+// Protocols names the kinds of servers.
+func Protocols() []string { return slices.Sorted(maps.Keys(protocols)) }
+
+func askVLLM(o *Options, s Sequence) any {
+	return map[string]any{"model": o.Model, "prompt": s.IDs, "max_tokens": 1, "temperature": 0, "prompt_logprobs": o.TopK, "add_special_tokens": false}
+}
+
+// answerVLLM reads choices[0].prompt_logprobs: one entry a token, the first null, each {id: {logprob, rank, ...}}.
+func answerVLLM(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
+	choice, err := element(body, "choices", 0)
+	if err != nil {
+		return nil, err
+	}
+	list, ok := choice.Get("prompt_logprobs")
+	if !ok || list.Kind() != wire.Array {
+		return nil, bad("there are no prompt_logprobs: the server is too old, or not vLLM")
+	}
+	return tokenAligned(s, list, func(at wire.Raw) (entries []Entry, err error) {
+		if at.Kind() != wire.Object {
+			return nil, fmt.Errorf("%s where an object was expected", at.Kind())
+		}
+		for key, v := range at.Members() {
+			text, _ := key.Text()
+			id, err := strconv.ParseInt(text, 10, 32)
+			if err != nil {
+				return nil, fmt.Errorf("%q is no token id", text)
+			}
+			lp, ok := v.Get("logprob")
+			if !ok {
+				return nil, fmt.Errorf("token %d has no logprob", id)
+			}
+			if entries, err = appendEntry(entries, id, lp); err != nil {
+				return nil, err
+			}
+		}
+		return entries, nil
+	})
+}
+
+func askTRL(o *Options, s Sequence) any {
+	return map[string]any{"sequences": [][]int32{s.IDs}, "prompt_lengths": []int{s.From + 1}, "top_logprobs": o.TopK, "temperature": 1, "response_format": "json"}
+}
+
+// answerTRL reads logprobs and logprob_token_ids, [sequence][completion token][k], prediction-aligned: entry i is of
+// completion token i. actual_logprobs, where there, is the log-prob of the token itself.
+func answerTRL(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
+	lps, err := element(body, "logprobs", 0)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := element(body, "logprob_token_ids", 0)
+	if err != nil {
+		return nil, err
+	}
+	out, err := zipped(lps, ids)
+	if err != nil {
+		return nil, err
+	}
+	if all, ok := body.Get("actual_logprobs"); ok && all.Kind() == wire.Array {
+		actual, err := element(body, "actual_logprobs", 0)
+		if err != nil {
+			return nil, err
+		}
+		i := 0
+		for v := range actual.Elements() {
+			if v.Kind() == wire.Array { // [[x], [x], ...] in some versions
+				for first := range v.Elements() {
+					v = first
+					break
+				}
+			}
+			f, ok := v.Float64()
+			if !ok || math.IsNaN(f) || i >= len(out) {
+				return nil, bad("actual_logprobs doesn't fit logprobs at %d", i)
+			}
+			out[i].actual = f
+			i++
+		}
+	}
+	return out, nil
+}
+
+func askSGLang(o *Options, s Sequence) any {
+	return map[string]any{"input_ids": s.IDs, "sampling_params": map[string]any{"max_new_tokens": 1, "temperature": 0},
+		"return_logprob": true, "logprob_start_len": 0, "top_logprobs_num": o.TopK}
+}
+
+// answerSGLang reads meta_info.input_top_logprobs, one entry a token, the first null, each [[logprob, id, text], ...], and
+// input_token_logprobs, [[logprob, id, text], ...], of which the ids are compared.
+func answerSGLang(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
+	if body.Kind() == wire.Array {
+		for first := range body.Elements() {
+			body = first
+			break
+		}
+	}
+	meta, ok := body.Get("meta_info")
+	if !ok {
+		return nil, bad("there is no meta_info")
+	}
+	top, ok := meta.Get("input_top_logprobs")
+	if !ok || top.Kind() != wire.Array {
+		return nil, bad("there are no meta_info.input_top_logprobs")
+	}
+	out, err := tokenAligned(s, top, triples)
+	if err != nil {
+		return nil, err
+	}
+	tokens, ok := meta.Get("input_token_logprobs")
+	if !ok || tokens.Kind() != wire.Array {
+		return out, nil
+	}
+	i := 0
+	for v := range tokens.Elements() {
+		if i >= len(s.IDs) {
+			return nil, bad("input_token_logprobs has more entries than the sequence has tokens, %d", len(s.IDs))
+		}
+		lp, id := math.NaN(), int64(-1)
+		k := 0
+		for x := range v.Elements() {
+			switch k {
+			case 0:
+				if f, ok := x.Float64(); ok {
+					lp = f
+				}
+			case 1:
+				id, _ = x.Int64()
+			}
+			k++
+		}
+		if id != int64(s.IDs[i]) {
+			return nil, bad("the server scored token %d at position %d, the sequence has %d", id, i, s.IDs[i])
+		}
+		if p := i - 1 - s.From; p >= 0 {
+			out[p].actual = lp
+		}
+		i++
+	}
+	if i != len(s.IDs) {
+		return nil, bad("input_token_logprobs has %d entries for %d tokens", i, len(s.IDs))
+	}
+	return out, nil
+}
+
+// triples reads [[logprob, id, text], ...].
+func triples(at wire.Raw) (entries []Entry, err error) {
+	if at.Kind() != wire.Array {
+		return nil, fmt.Errorf("%s where an array was expected", at.Kind())
+	}
+	for e := range at.Elements() {
+		var parts []wire.Raw
+		if e.Kind() == wire.Array {
+			parts = slices.Collect(e.Elements())
+		}
+		if len(parts) < 2 {
+			return nil, fmt.Errorf("%.40s is no [logprob, id, text]", e)
+		}
+		id, ok := parts[1].Int64()
+		if !ok {
+			return nil, fmt.Errorf("%.40s is no token id", parts[1])
+		}
+		if entries, err = appendEntry(entries, id, parts[0]); err != nil {
+			return nil, err
+		}
+	}
+	return entries, nil
+}
+
+func askAtropos(o *Options, s Sequence) any {
+	return map[string]any{"input_ids": s.IDs, "top_k": o.TopK, "max_tokens": 1}
+}
+
+// answerAtropos reads prompt_topk_token_ids and prompt_topk_logprobs, [token][k], token-aligned, the first empty.
+func answerAtropos(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
+	lps, ok := body.Get("prompt_topk_logprobs")
+	ids, ok2 := body.Get("prompt_topk_token_ids")
+	if !ok || !ok2 {
+		return nil, bad("there are no prompt_topk_token_ids and prompt_topk_logprobs")
+	}
+	out, err := zipped(lps, ids)
+	if err != nil {
+		return nil, err
+	}
+	if len(out) != len(s.IDs) {
+		return nil, bad("%d positions for %d tokens", len(out), len(s.IDs))
+	}
+	return out[s.From+1:], nil
+}
+
+// element is body[key][i], an array.
+func element(body wire.Raw, key string, i int) (wire.Raw, error) {
+	list, ok := body.Get(key)
+	if !ok || list.Kind() != wire.Array {
+		return nil, bad("there are no %s", key)
+	}
+	for v := range list.Elements() {
+		if i == 0 {
+			return v, nil
+		}
+		i--
+	}
+	return nil, bad("%s is empty", key)
+}
+
+// tokenAligned reads one entry a token and shifts them: the entry of token p+1 is the prediction at p.
+func tokenAligned(s Sequence, list wire.Raw, read func(wire.Raw) ([]Entry, error)) ([]raw, error) {
+	var out []raw
+	i := 0
+	for v := range list.Elements() {
+		if p := i - 1; p >= s.From {
+			entries, err := read(v)
+			if err != nil {
+				return nil, bad("token %d: %s", i, err)
+			}
+			out = append(out, raw{entries, math.NaN()})
+		}
+		i++
+	}
+	if i != len(s.IDs) {
+		return nil, bad("%d positions for %d tokens", i, len(s.IDs))
+	}
+	return out, nil
+}
+
+// zipped reads log-probs and ids of the same shape, [position][k]. Entries that are null are padding.
+func zipped(lps, ids wire.Raw) ([]raw, error) {
+	if lps.Kind() != wire.Array || ids.Kind() != wire.Array {
+		return nil, bad("log-probs and ids are no arrays")
+	}
+	a, b := slices.Collect(lps.Elements()), slices.Collect(ids.Elements())
+	if len(a) != len(b) {
+		return nil, bad("log-probs for %d positions, ids for %d", len(a), len(b))
+	}
+	out := make([]raw, len(a))
+	for i := range a {
+		out[i].actual = math.NaN()
+		if a[i].Kind() != wire.Array || b[i].Kind() != wire.Array {
+			continue
+		}
+		x, y := slices.Collect(a[i].Elements()), slices.Collect(b[i].Elements())
+		if len(x) != len(y) {
+			return nil, bad("position %d has %d log-probs and %d ids", i, len(x), len(y))
+		}
+		for k := range x {
+			if x[k].Kind() == wire.Null || y[k].Kind() == wire.Null {
+				continue
+			}
+			id, ok := y[k].Int64()
+			if !ok {
+				return nil, bad("position %d: %.40s is no token id", i, y[k])
+			}
+			var err error
+			if out[i].entries, err = appendEntry(out[i].entries, id, x[k]); err != nil {
+				return nil, bad("position %d: %s", i, err)
+			}
+		}
+	}
+	return out, nil
+}
+
+func appendEntry(dst []Entry, id int64, lp wire.Raw) ([]Entry, error) {
+	f, ok := lp.Float64()
+	if !ok {
+		return nil, fmt.Errorf("the log-prob of token %d is %.40s", id, lp)
+	}
+	if id < 0 || id > math.MaxInt32 {
+		return nil, fmt.Errorf("%d is no token id", id)
+	}
+	return append(dst, Entry{int32(id), float32(f)}), nil
+}
+
+func encode(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil { // maps of numbers and texts only
+		panic(err)
+	}
+	return b
+}

@@ -1,0 +1,119 @@
+package teacher
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Floor is what a log-prob of -inf is clamped to, as vLLM does.
+const Floor = -9999
+
+// maxAboveOne is by how much a log-prob may exceed 0 through rounding.
+const maxAboveOne = 1e-3
+
+// Entry is a token and its log-prob.
+type Entry struct {
+	ID      int32
+	LogProb float32
+}
+
+// Sequence is token ids to be scored. What is predicted before position From is not wanted.
+type Sequence struct {
+	IDs  []int32
+	From int // the first position whose prediction is wanted, 0 <= From < len(IDs)-1
+}
+
+// Scores are a model's predictions along a sequence: index p is of the token at p+1. Both are empty before Sequence.From.
+type Scores struct {
+	Top   [][]Entry // the k most probable, best first, unique
+	Token []float32 // log-prob of the token that stands there; NaN where the server didn't say
+}
+
+// badAnswer is an answer that can't be used. It is not asked for again: the server would say the same.
+type badAnswer struct{ why string }
+
+func (e *badAnswer) Error() string { return "the teacher's answer can't be used: " + e.why }
+
+func bad(format string, a ...any) error { return &badAnswer{fmt.Sprintf(format, a...)} }
+
+// raw is one position of an answer as the server gave it.
+type raw struct {
+	entries []Entry
+	actual  float64 // log-prob of the token that stands there; NaN where it is to be looked up in the entries
+}
+
+// normalise makes scores of predictions for positions s.From to len(s.IDs)-2.
+func normalise(s Sequence, k, vocab int, positions []raw) (*Scores, error) {
+	n := len(s.IDs) - 1
+	if len(positions) != n-s.From {
+		return nil, bad("%d positions for %d tokens to be predicted", len(positions), n-s.From)
+	}
+	out := &Scores{Top: make([][]Entry, n), Token: make([]float32, n)}
+	for p := range s.From {
+		out.Token[p] = float32(math.NaN())
+	}
+	for i, r := range positions {
+		p := s.From + i
+		top, err := support(r.entries, vocab)
+		if err != nil {
+			return nil, bad("position %d: %s", p, err)
+		}
+		token := r.actual
+		if j := slices.IndexFunc(top, func(e Entry) bool { return e.ID == s.IDs[p+1] }); j >= 0 {
+			token = float64(top[j].LogProb)
+		}
+		want := k
+		if vocab > 0 {
+			want = min(k, vocab)
+		}
+		if len(top) < want {
+			return nil, bad("position %d: %d entries where %d were asked for", p, len(top), want)
+		}
+		out.Top[p] = top[:min(k, len(top))]
+		if token > maxAboveOne {
+			return nil, bad("position %d: the token's log-prob is %g", p, token)
+		}
+		out.Token[p] = float32(max(Floor, min(0, token)))
+		if math.IsNaN(token) {
+			out.Token[p] = float32(math.NaN())
+		}
+	}
+	return out, nil
+}
+
+// support sorts a position's entries, drops repeats and refuses what is no log-prob.
+func support(entries []Entry, vocab int) ([]Entry, error) {
+	out := slices.Clone(entries)
+	for i := range out {
+		lp := float64(out[i].LogProb)
+		switch {
+		case out[i].ID < 0 || vocab > 0 && int(out[i].ID) >= vocab:
+			return nil, fmt.Errorf("token id %d, the vocabulary has %d", out[i].ID, vocab)
+		case math.IsNaN(lp):
+			return nil, fmt.Errorf("the log-prob of token %d is NaN", out[i].ID)
+		case lp > maxAboveOne:
+			return nil, fmt.Errorf("the log-prob of token %d is %g: no log-prob is above 0", out[i].ID, lp)
+		}
+		out[i].LogProb = max(Floor, min(0, out[i].LogProb))
+	}
+	slices.SortFunc(out, func(a, b Entry) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(b.LogProb, a.LogProb)) })
+	mass := 0.0
+	unique := out[:0]
+	for _, e := range out {
+		if n := len(unique); n > 0 && unique[n-1].ID == e.ID {
+			if unique[n-1].LogProb != e.LogProb {
+				return nil, fmt.Errorf("token %d has two log-probs, %g and %g", e.ID, unique[n-1].LogProb, e.LogProb)
+			}
+			continue
+		}
+		unique = append(unique, e)
+		mass += math.Exp(float64(e.LogProb))
+	}
+	if mass > 1+maxAboveOne*math.Sqrt(float64(len(unique))) {
+		return nil, fmt.Errorf("the probabilities sum to %g", mass)
+	}
+	slices.SortFunc(unique, func(a, b Entry) int { return cmp.Or(cmp.Compare(b.LogProb, a.LogProb), cmp.Compare(a.ID, b.ID)) })
+	return unique, nil
+}

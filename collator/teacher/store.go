@@ -1,0 +1,132 @@
+package teacher
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+)
+
+// store keeps answers, one file each, under the hash of what was asked.
+type store struct{ dir string }
+
+// storeVersion is part of every key: another layout has other names.
+const storeVersion = "teacher answers 1"
+
+// key is the hash of all that an answer depends on.
+func (c *Client) key(s Sequence) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%s\n%q\n%q\n%q\n%d %d %d\n", storeVersion, c.o.Protocol, c.o.Model, c.o.Vocabulary.Fingerprint, c.o.TopK, s.From, len(s.IDs))
+	ids := make([]byte, 0, 4*len(s.IDs))
+	for _, id := range s.IDs {
+		ids = binary.LittleEndian.AppendUint32(ids, uint32(id))
+	}
+	h.Write(ids)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func (st store) path(key string) string { return filepath.Join(st.dir, key[:2], key) }
+
+// get reads an answer. One that is damaged is as good as none.
+func (st store) get(key string, s Sequence) (*Scores, bool) {
+	if st.dir == "" {
+		return nil, false
+	}
+	data, err := os.ReadFile(st.path(key))
+	if err != nil || len(data) < sha256.Size {
+		return nil, false
+	}
+	sum, data := data[:sha256.Size], data[sha256.Size:]
+	if got := sha256.Sum256(data); !bytes.Equal(got[:], sum) {
+		return nil, false
+	}
+	return decode(data, s)
+}
+
+func (st store) put(key string, s Sequence, scores *Scores) error {
+	if st.dir == "" {
+		return nil
+	}
+	path := st.path(key)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return &Fatal{fmt.Errorf("teacher: keeping an answer: %w", err)}
+	}
+	body := appendScores(nil, s, scores)
+	sum := sha256.Sum256(body)
+	if err := writeFile(path, append(sum[:], body...)); err != nil {
+		return &Fatal{fmt.Errorf("teacher: keeping an answer: %w", err)}
+	}
+	return nil
+}
+
+// writeFile writes a file that is whole or not there.
+func writeFile(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-teacher-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	if err := f.Chmod(0o644); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path) //nolint:forbidigo // synced above; this package builds without cmd
+}
+
+// appendScores encodes the wanted positions: token log-prob, number of entries, entries.
+func appendScores(dst []byte, s Sequence, scores *Scores) []byte {
+	put := func(v uint32) { dst = binary.LittleEndian.AppendUint32(dst, v) }
+	for p := s.From; p < len(s.IDs)-1; p++ {
+		put(math.Float32bits(scores.Token[p]))
+		put(uint32(len(scores.Top[p])))
+		for _, e := range scores.Top[p] {
+			put(uint32(e.ID))
+			put(math.Float32bits(e.LogProb))
+		}
+	}
+	return dst
+}
+
+func decode(data []byte, s Sequence) (*Scores, bool) {
+	n := len(s.IDs) - 1
+	out := &Scores{Top: make([][]Entry, n), Token: make([]float32, n)}
+	take := func() (v uint32) {
+		if len(data) < 4 {
+			data = nil
+			return math.MaxUint32
+		}
+		v, data = binary.LittleEndian.Uint32(data), data[4:]
+		return v
+	}
+	for p := range s.From {
+		out.Token[p] = float32(math.NaN())
+	}
+	for p := s.From; p < n; p++ {
+		if len(data) < 8 {
+			return nil, false
+		}
+		out.Token[p] = math.Float32frombits(take())
+		k := take()
+		if int64(k)*8 > int64(len(data)) {
+			return nil, false
+		}
+		out.Top[p] = make([]Entry, k)
+		for i := range out.Top[p] {
+			out.Top[p][i] = Entry{int32(take()), math.Float32frombits(take())}
+		}
+	}
+	return out, len(data) == 0
+}
