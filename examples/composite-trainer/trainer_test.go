@@ -86,7 +86,7 @@ func TestReadsBatches(t *testing.T) {
 		if layout == batch.Packed {
 			channels = channels[:1]
 		}
-		dir, want := t.TempDir(), map[string]batch.Count{}
+		dir := t.TempDir()
 		spool, err := batch.NewSpool(t.TempDir(), batch.Order{})
 		if err != nil {
 			t.Fatal(err)
@@ -103,7 +103,7 @@ func TestReadsBatches(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		want, err = spool.Write(context.Background(), batch.Spec{Dir: dir, Budget: 256, Layout: layout, PadID: 0, VocabSize: 50, Tokenizer: "t", Template: "t", Reference: "policy"})
+		want, err := spool.Write(context.Background(), batch.Spec{Dir: dir, Budget: 256, Layout: layout, PadID: 0, VocabSize: 50, Tokenizer: "t", Template: "t", Reference: "policy"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -131,7 +131,7 @@ func checkUnknownBuilder(ctx context.Context, k *kit) error {
 			return err
 		}
 		if _, err := c.Open(ctx, &pb.OpenRequest{Builder: "no such builder", Config: []byte("{}")}); status.Code(err) != codes.NotFound {
-			return fmt.Errorf("Open of a builder that is not there answers %v", err)
+			return fmt.Errorf("opening a builder that is not there is answered %v", err)
 		}
 		return alive(ctx, c)
 	})
@@ -156,7 +156,7 @@ func checkBadConfig(ctx context.Context, k *kit) error {
 		for _, config := range []string{`[]`, `{`, `"text"`} {
 			m, err := c.Validate(ctx, &pb.ValidateRequest{Builder: b.Name, Config: []byte(config)})
 			if err != nil && status.Code(err) != codes.InvalidArgument {
-				return fmt.Errorf("Validate of the config %s answers %w", config, err)
+				return fmt.Errorf("validating the config %s is answered %w", config, err)
 			}
 			if err == nil && len(m.GetFindings()) == 0 {
 				return fmt.Errorf("the config %s passes as valid", config)
@@ -652,7 +652,7 @@ func checkDrain(ctx context.Context, k *kit) error {
 		limited, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 		if _, err := c.Drain(limited, &pb.DrainRequest{}); err != nil {
-			return fmt.Errorf("Drain of an idle plugin: %w", err)
+			return fmt.Errorf("draining an idle plugin: %w", err)
 		}
 		if m, err := c.Open(limited, &pb.OpenRequest{Builder: b.Name, Config: k.config(b.Name)}); err == nil && m.GetSession() != "" {
 			return errors.New("it opens a session after Drain")
@@ -722,7 +722,7 @@ func (k *kit) startProcess(shell string) (*process, error) {
 // kill ends the process and all it started.
 func (p *process) kill() {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
-	<-p.ended
+	<-p.ended //nolint:errcheck // how it ended is known: it was killed
 	os.RemoveAll(p.dir)
 }
 

@@ -287,7 +287,7 @@ func TestCrashSparesOtherSessions(t *testing.T) {
 	defer p.Close()
 	groups := faultGroups(300)
 	var wg sync.WaitGroup
-	for _, config := range []string{fmt.Sprintf(`{"at":%q,"do":"kill"}`, atGroup), `{}`, fmt.Sprintf(`{"at":"ex31","do":"exit"}`)} {
+	for _, config := range []string{fmt.Sprintf(`{"at":%q,"do":"kill"}`, atGroup), `{}`, `{"at":"ex31","do":"exit"}`} {
 		s, err := p.Open(context.Background(), "pairs", "mine", []byte(config))
 		if err != nil {
 			t.Fatal(err)

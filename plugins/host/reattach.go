@@ -16,7 +16,7 @@ import (
 func (p *Plugin) reattach(ctx context.Context, number int) (*incarnation, error) {
 	path, ok := strings.CutPrefix(p.spec.Reattach, "unix:")
 	if !ok {
-		return nil, &StartError{Plugin: p.spec.Name, Err: fmt.Errorf("the address to attach to is %q; --debug prints one that starts with unix:", p.spec.Reattach)}
+		return nil, &StartError{Plugin: p.spec.Name, Err: fmt.Errorf("the address to attach to is %q; --debug prints one like unix:/path", p.spec.Reattach)}
 	}
 	addr := &net.UnixAddr{Name: path, Net: "unix"}
 	inc := &incarnation{number: number, dead: make(chan struct{}), gone: make(chan struct{})}

@@ -83,7 +83,7 @@ func TestDescriptorIsFrozen(t *testing.T) {
 	for l := range have {
 		t.Errorf("added: %s\n(raise wire.Minor, say in the proto since which minor it is there, then `go test ./plugins/proto -update`)", l)
 	}
-	if name := string(pb.File_nat_builder_v1_builder_proto.Path()); name != "nat/builder/v1/builder.proto" {
+	if name := pb.File_nat_builder_v1_builder_proto.Path(); name != "nat/builder/v1/builder.proto" {
 		t.Errorf("it is compiled as %s: a proto file's name is global in a Go program", name)
 	}
 }

@@ -198,19 +198,16 @@ func (l *lexer) closing(at int, end string) int {
 }
 
 func (l *lexer) comment(open int) {
-	for at := l.pos; ; {
-		i := strings.Index(l.src[at:], "#}")
-		if i < 0 {
-			throwAt(int32(open), "TemplateSyntaxError", "Missing end of comment tag")
-		}
-		at += i
-		// A sign before the end belongs to it, unless it is the one that opened the comment.
-		if at > l.pos && (l.src[at-1] == '-' || l.src[at-1] == '+') {
-			at--
-		}
-		l.advance(l.closing(at, "#}"))
-		return
+	i := strings.Index(l.src[l.pos:], "#}")
+	if i < 0 {
+		throwAt(int32(open), "TemplateSyntaxError", "Missing end of comment tag")
 	}
+	at := l.pos + i
+	// A sign before the end belongs to it, unless it is the one that opened the comment.
+	if at > l.pos && (l.src[at-1] == '-' || l.src[at-1] == '+') {
+		at--
+	}
+	l.advance(l.closing(at, "#}"))
 }
 
 func (l *lexer) rawBlock(open int) {

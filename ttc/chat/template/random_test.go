@@ -1,7 +1,6 @@
 package template
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -152,5 +151,5 @@ func TestRandom(t *testing.T) {
 			t.Errorf("%s\n got %v %q %s\nwant %v %q %s", src, got.ok, got.text, got.error, want.ok, want.text, want.error)
 		}
 	}
-	t.Log(fmt.Sprintf("%d of %d as jinja2 (%d of them render)", same, n, rendered))
+	t.Logf("%d of %d as jinja2 (%d of them render)", same, n, rendered)
 }

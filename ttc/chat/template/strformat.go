@@ -169,7 +169,7 @@ func (f *fieldFormat) lookup(name string) val {
 }
 
 func (f *fieldFormat) first(name string) val {
-	number := -1
+	var number int
 	switch {
 	case name == "":
 		if f.auto < 0 {

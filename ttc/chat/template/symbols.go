@@ -101,15 +101,6 @@ func (s *symbols) find(name string) (ref, bool) {
 	return ref{}, false
 }
 
-func (s *symbols) findLoad(r ref) (load, bool) {
-	for ; s != nil; s = s.parent {
-		if l, ok := s.loads[r]; ok {
-			return l, true
-		}
-	}
-	return load{}, false
-}
-
 func (s *symbols) markStored(name string) {
 	if !slices.Contains(s.stores, name) {
 		s.stores = append(s.stores, name)

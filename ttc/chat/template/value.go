@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/big"
-	"strconv"
 
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
@@ -413,5 +412,3 @@ func number(v val) float64 {
 	}
 	return f
 }
-
-func intText(i int) string { return strconv.Itoa(i) }

@@ -52,9 +52,9 @@ func Generate(w io.Writer, s Shape) error {
 		}
 	}
 	if s.Examples == 0 {
-		out.WriteByte('[')
+		_ = out.WriteByte('[') // an error stays with the writer, and Flush returns it
 	}
-	out.WriteString("\n]")
+	_, _ = out.WriteString("\n]")
 	return out.Flush()
 }
 

@@ -15,7 +15,7 @@ func maxResident(s *os.ProcessState) int64 {
 		return 0
 	}
 	if runtime.GOOS == "darwin" { // there it is in bytes
-		return int64(r.Maxrss)
+		return int64(r.Maxrss) //nolint:unconvert // its type differs between systems
 	}
-	return int64(r.Maxrss) * 1024
+	return int64(r.Maxrss) * 1024 //nolint:unconvert // as above
 }

@@ -199,7 +199,7 @@ func TestFind(t *testing.T) {
 }
 
 func TestReadLockRefuses(t *testing.T) {
-	for text, want := range map[string]string{"version: 7\n": "version 7", "versoin: 1\n": "can't be read", "version: 1\nplugins: {a: }\n": "is empty", "[": "can't be read"} {
+	for text, want := range map[string]string{"version: 7\n": "version 7", "verzion: 1\n": "can't be read", "version: 1\nplugins: {a: }\n": "is empty", "[": "can't be read"} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, LockFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
