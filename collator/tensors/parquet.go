@@ -35,8 +35,8 @@ const (
 // rows give the same bytes. TRL's SFT trainer takes columns input_ids and labels
 // (or completion_mask) as they are, without tokenising again.
 type ParquetWriter struct {
-	columns []Column // in the order the caller named them
-	leaf    []int    // their places in the file, which sorts by name
+	columns []Column        // in the order the caller named them
+	leaf    []int           // their places in the file, which sorts by name
 	w       *parquet.Writer //nolint:staticcheck // GenericWriter wants a Go type; the columns are known at run time only
 	row     parquet.Row
 	cells   [][]parquet.Value // of the row at hand, by place in the file
