@@ -294,7 +294,9 @@ func (p *parser) compat(raw json.Raw, e entry, kind json.Kind, ex *ttc.Example) 
 		return fail("the id is an object (unhashable type: 'dict')")
 	}
 	ex.RawID = bytes.Clone(e.id)
-	ex.ID = source.RowName(ex.Row)
+	if ex.ID = source.IDText(e.id); ex.ID == "" {
+		ex.ID = source.RowName(ex.Row)
+	}
 	c := e.steps
 	switch kind {
 	case json.Number, json.Bool:

@@ -122,4 +122,7 @@ func TestCompatGroupsByTextOfID(t *testing.T) {
 			t.Errorf("%s has %d groups, want 2: %s", name, n, got)
 		}
 	}
+	if rows := string(read(t, filepath.Join(sum.DatasetDir, "customizer", "rows.jsonl"))); !strings.Contains(rows, `"example":"2"`) {
+		t.Errorf("rows.jsonl doesn't name the examples by their ids: %s", rows)
+	}
 }
