@@ -347,3 +347,38 @@ func TestSplicesAreVerified(t *testing.T) {
 		t.Error("a changed file is verified", err)
 	}
 }
+
+// A site is shown with both rows' positions, from the files.
+func TestViewSite(t *testing.T) {
+	cfg := toyConfig(t, "chatml.jinja")
+	for _, cumulative := range []bool{false, true} {
+		cfg.Cumulative = cumulative
+		c := collate(t, cfg, one([]Item{distillation("x", nodes(bugHunt), failedSite(1, 2, "Tools: edit."), nextSite(1, 2, "Look again."))}))
+		for n, hint := range []string{"Tools: edit.", "Look again."} {
+			v, err := ViewSite(c.dir, n, toy(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := c.rows[0]
+			for _, p := range v.Parts {
+				text := strings.Join(p.Tokens, "")
+				want(t, decode(t, r.Sides[1+v.Site.Teacher].IDs[p.Teacher[0]:p.Teacher[1]]), text)
+				if p.What != partHint {
+					want(t, decode(t, r.Sides[0].IDs[p.Student[0]:p.Student[1]]), text)
+				} else if !strings.Contains(text, hint) {
+					t.Errorf("%q is no hint", text)
+				}
+				if p.What == partTarget && !strings.HasSuffix(text, "</tool_call><|im_end|>") {
+					t.Errorf("%q is no target", text)
+				}
+			}
+			var b strings.Builder
+			if err := v.Print(&b, n == 1); err != nil || !strings.Contains(b.String(), "+ ") || !strings.Contains(b.String(), "> ") {
+				t.Errorf("%v %s", err, b.String())
+			}
+		}
+		if _, err := ViewSite(c.dir, 2, toy(t)); err == nil || !strings.Contains(err.Error(), "the run has 2") {
+			t.Error(err)
+		}
+	}
+}

@@ -85,9 +85,10 @@ func View(dir, ref string, tok *tokenizer.Tokenizer) (*RowView, error) {
 
 func viewOf(l *batch.Line, row int, r *batch.Row, tok *tokenizer.Tokenizer) (*RowView, error) {
 	v := &RowView{File: l.File, Row: row, Channel: l.Channel, Meta: r.Meta}
-	for k, prefix := range batch.Lookup(l.Channel).Sides {
+	names := batch.Lookup(l.Channel).Sides
+	for k := range r.Sides {
 		s := &r.Sides[k]
-		side := SideView{Name: strings.TrimSuffix(prefix, "_")}
+		side := SideView{Name: strings.TrimSuffix(names[min(k, len(names)-1)], "_")}
 		var owners batch.Owners
 		if k < len(r.Meta.Proof) {
 			owners = r.Meta.Proof[k].Owners

@@ -21,23 +21,28 @@ func newDatasetShowCmd() *cobra.Command {
 	var q dataset.Query
 	var row, dropped, tokens, tokenizer string
 	var record uint64
-	var width int
+	var width, site int
 	var full, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show PATH",
 		Short: "Print records as a person wants to read them",
 		Long: `Print records as a person wants to read them: where they come from, the prompt, and the two answers of a pair side by side
 with the words marked in which they differ. With --tokens, a row of the token batches as it was written: per token whose it is,
-and whether or why not it is trained.
+and whether or why not it is trained. With --site, an error site: the student's tokens beside the teacher's, the hint and the
+target marked.
 
 PATH is a run's folder, or rows as for dataset verify. The flags say which records; --row names a row as dataset verify does.`,
 		Example: `  nat-go dataset show out/run1
   nat-go dataset show out/run1 --example 7 --full
   nat-go dataset show out/run1 --dropped contradiction
   nat-go dataset show out/run1 --row trl/train.jsonl:12
+  nat-go dataset show out/run1 --site 0
   nat-go dataset show out/run1 --tokens dpo/train/00000.safetensors:0`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("site") {
+				return showSite(cmd.OutOrStdout(), args[0], site, tokenizer, asJSON)
+			}
 			if tokens != "" {
 				return showTokens(cmd.OutOrStdout(), args[0], tokens, tokenizer, asJSON)
 			}
@@ -62,6 +67,7 @@ PATH is a run's folder, or rows as for dataset verify. The flags say which recor
 	f.Uint64Var(&record, "record", 0, "the record with this number in the run")
 	f.StringVar(&row, "row", "", "a row: FORMAT/FILE:N, from 1")
 	f.StringVar(&tokens, "tokens", "", "a `ROW` of the token batches, token by token: sft/train/00000.safetensors:3, or a number; both from 0")
+	f.IntVar(&site, "site", 0, "the error site with this number in the run, from 0: student and teacher aligned")
 	f.StringVar(&tokenizer, "tokenizer", "", "tokenizer of the token batches; without it the one the run's config.yml names")
 	f.StringVar(&q.Example, "example", "", "records of this example")
 	f.StringVar(&q.Turn, "turn", "", "records of this turn")
@@ -148,6 +154,26 @@ func (p *viewPrinter) end() error {
 		return err
 	}
 	return nil
+}
+
+// showSite prints an error site of a run's token batches.
+func showSite(w io.Writer, run string, site int, tokens string, asJSON bool) error {
+	if !dataset.HasBatches(run) {
+		return exit.Failedf("there are no token batches in %s", run)
+	}
+	tok, err := runTokenizer(run, tokens)
+	if err != nil {
+		return err
+	}
+	defer tok.Close()
+	v, err := collator.ViewSite(run, site, tok)
+	if err != nil {
+		return exit.With(exit.Failed, err)
+	}
+	if asJSON {
+		return json.NewEncoder(w).Encode(v)
+	}
+	return v.Print(w, colored(w))
 }
 
 // showTokens prints a row of a run's token batches.

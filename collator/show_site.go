@@ -1,0 +1,168 @@
+package collator
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/tokenizer"
+)
+
+// SiteView is an error site as it was written: the student's and a teacher's tokens side by side. It marshals as
+// `dataset show --site N --json` prints it.
+type SiteView struct {
+	File       string        `json:"file"`
+	Example    string        `json:"example"`
+	StudentRow int           `json:"student_row"` // of student_input_ids
+	TeacherRow int           `json:"teacher_row"` // of teacher_input_ids
+	Site       batch.RowSite `json:"site"`
+	OnPolicy   string        `json:"on_policy"`
+	Parts      []SitePart    `json:"parts"`
+}
+
+// SitePart is a run of tokens: of both rows, or of the teacher's alone.
+type SitePart struct {
+	What    string   `json:"what"`    // context, hint, target
+	Student [2]int   `json:"student"` // positions, the end not included; -1, -1 for a hint
+	Teacher [2]int   `json:"teacher"`
+	Tokens  []string `json:"tokens"`
+}
+
+// What a part of a site is.
+const (
+	partContext = "context"
+	partHint    = "hint"
+	partTarget  = "target"
+)
+
+// siteContext is how many tokens before the hint are shown.
+const siteContext = 40
+
+// ViewSite reads the nth site of a run folder's sdpo batches, in the order of the index, from 0.
+func ViewSite(dir string, n int, tok *tokenizer.Tokenizer) (*SiteView, error) {
+	batches := filepath.Join(dir, "batches")
+	var found *batch.Line
+	seen, left := 0, n
+	if err := batch.EachLine(filepath.Join(batches, batch.IndexName), func(l *batch.Line) error {
+		if found == nil && left < len(l.Sites) {
+			found = l
+		} else if found == nil {
+			left -= len(l.Sites)
+		}
+		seen += len(l.Sites)
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	if found == nil || n < 0 {
+		return nil, fmt.Errorf("there is no site %d: the run has %d, counted from 0", n, seen)
+	}
+	rows, err := batch.Read(batches, found)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", found.File, err)
+	}
+	teacher := 0
+	for i, r := range rows {
+		if left < len(r.Meta.Sites) {
+			v := &SiteView{File: found.File, Example: r.Meta.Example, StudentRow: i, TeacherRow: teacher + r.Meta.Sites[left].Teacher,
+				Site: r.Meta.Sites[left], OnPolicy: r.Meta.OnPolicy}
+			return v, v.fill(r, tok)
+		}
+		left -= len(r.Meta.Sites)
+		teacher += len(r.Sides) - 1
+	}
+	return nil, fmt.Errorf("%s: the line lists a site that no row has", found.File)
+}
+
+// fill makes the parts.
+func (v *SiteView) fill(r *batch.Row, tok *tokenizer.Tokenizer) error {
+	s := &v.Site
+	ids := r.Sides[1+s.Teacher].IDs
+	by := 0 // how far the teacher is behind the student
+	for _, o := range r.Meta.Sites {
+		if o.Teacher == s.Teacher && o.At < s.At {
+			by += int(o.Hint)
+		}
+	}
+	add := func(what string, from, to int) error {
+		if from == to {
+			return nil
+		}
+		p := SitePart{What: what, Student: [2]int{from - by, to - by}, Teacher: [2]int{from, to}}
+		if what == partHint {
+			p.Student = [2]int{-1, -1}
+		}
+		for _, id := range ids[from:to] {
+			text, err := tok.Decode([]uint32{uint32(id)}, false)
+			if err != nil {
+				return err
+			}
+			p.Tokens = append(p.Tokens, text)
+		}
+		v.Parts = append(v.Parts, p)
+		return nil
+	}
+	at := int(s.At) + by
+	if err := add(partContext, max(0, at-siteContext), at); err != nil {
+		return err
+	}
+	if err := add(partHint, at, at+int(s.Hint)); err != nil {
+		return err
+	}
+	at += int(s.Hint)
+	for _, o := range r.Meta.Sites { // further hints at the same place
+		if o.Teacher == s.Teacher && o.At == s.At && o.Site > s.Site {
+			if err := add(partHint, at, at+int(o.Hint)); err != nil {
+				return err
+			}
+			at += int(o.Hint)
+		}
+	}
+	by = at - int(s.At)
+	for _, run := range s.Pairs {
+		if err := add(partContext, at, int(run.Start)+by); err != nil {
+			return err
+		}
+		if err := add(partTarget, int(run.Start)+by, int(run.End)+by); err != nil {
+			return err
+		}
+		at = int(run.End) + by
+	}
+	return nil
+}
+
+// Print writes a site for people: student and teacher aligned, the hint marked with + (yellow), the target with > (green). The
+// positions are those of the tokens; the logits that predict a token stand one before it.
+func (v *SiteView) Print(w io.Writer, colour bool) error {
+	out := &printer{w: w, colour: colour}
+	out.printf("%s: example %s, site %d of its record: %s, target %s, %s hint from %s, worded as %s, on_policy %s\n",
+		v.File, v.Example, v.Site.Site, v.Site.Class, v.Site.Target, v.Site.Kind, v.Site.Source, v.Site.Mode, v.OnPolicy)
+	out.printf("student row %d, teacher row %d\n\n  %-11s  %-11s\n", v.StudentRow, v.TeacherRow, "student", "teacher")
+	span := func(p [2]int) string {
+		if p[0] < 0 {
+			return ""
+		}
+		return fmt.Sprintf("%5d-%-5d", p[0], p[1]-1)
+	}
+	for _, p := range v.Parts {
+		var text []string
+		for _, t := range p.Tokens {
+			text = append(text, visible(t))
+		}
+		mark, c := " ", dim
+		switch p.What {
+		case partHint:
+			mark, c = "+", yellow
+		case partTarget:
+			mark, c = ">", green
+		}
+		line := fmt.Sprintf("%s %-11s  %-11s  %s", mark, span(p.Student), span(p.Teacher), strings.Join(text, "|"))
+		if colour {
+			line = c + line + reset
+		}
+		out.printf("%s\n", line)
+	}
+	return out.err
+}
