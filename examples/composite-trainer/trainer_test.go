@@ -82,7 +82,7 @@ func TestTrainer(t *testing.T) {
 // TestReadsBatches has the Python reader check, and the losses take, what package batch writes.
 func TestReadsBatches(t *testing.T) {
 	for _, layout := range []batch.Layout{batch.Padded, batch.Packed} {
-		channels := []*batch.Channel{batch.SFT, batch.DPO, batch.RL}
+		channels := []*batch.Channel{batch.SFT, batch.DPO, batch.RL, batch.SDPO}
 		if layout == batch.Packed {
 			channels = channels[:1]
 		}
@@ -95,11 +95,15 @@ func TestReadsBatches(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 2))
 		for i := range 60 {
 			c := channels[i%len(channels)]
-			encoded, err := batch.Encode(c, row(rng, c, i))
-			if err == nil {
-				err = spool.Add(c, batch.Train, encoded)
-			}
+			r := row(rng, c, i)
+			e, err := batch.Encode(c, r)
 			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Meta.RL != nil {
+				e.SetGroup(r.Meta.RL.Group)
+			}
+			if err := spool.Add(c, batch.Split(0), e); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -145,6 +149,9 @@ func row(rng *rand.Rand, c *batch.Channel, n int) *batch.Row {
 		r.Sides = append(r.Sides, s)
 		r.Meta.Proof = append(r.Meta.Proof, batch.Proof{Text: "t", Target: "x"})
 	}
+	if c == batch.SDPO {
+		splice(r, rng)
+	}
 	if c == batch.RL {
 		r.Meta.RL = &batch.Scored{Reward: 0.5, Group: int64(n % 4), Advantage: rng.Float64() - 0.5}
 	}
@@ -152,4 +159,24 @@ func row(rng *rand.Rand, c *batch.Channel, n int) *batch.Row {
 		r.Meta.Ref = &batch.Ref{Chosen: -10, Rejected: -30}
 	}
 	return r
+}
+
+// splice makes the row's second side the first with a hint in it, and on every other row adds a third for a second site.
+func splice(r *batch.Row, rng *rand.Rand) {
+	student := r.Sides[0].IDs
+	end := int32(len(student))
+	targets := []batch.Run{{Start: 4, End: 6}, {Start: 6, End: end}}
+	r.Sides = r.Sides[:1]
+	for k, target := range targets[r.Meta.Ordinal%2:] {
+		hint := []int32{1, 2, 3}[:1+rng.IntN(3)]
+		at := target.Start - 1
+		r.Sides = append(r.Sides, batch.Side{IDs: slices.Concat(student[:at], hint, student[at:target.End])})
+		r.Meta.Sites = append(r.Meta.Sites, batch.RowSite{Site: k, HintSHA256: "h", Kind: "knowable", Class: "schema", Source: "rules", Target: "failed_turn", Mode: "system",
+			Teacher: k, At: at, Hint: int32(len(hint)), Pairs: []batch.Run{target}})
+	}
+	r.TrainSites()
+	r.Meta.Proof = make([]batch.Proof, len(r.Sides))
+	for i := range r.Meta.Proof {
+		r.Meta.Proof[i] = batch.Proof{Text: "t", Target: "x"}
+	}
 }
