@@ -1,0 +1,46 @@
+package finetune
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// The example of hints: what its traces hold is found, what says nothing about a call is not, and all is accounted for.
+func TestHintsExample(t *testing.T) {
+	example, err := filepath.Abs(filepath.Join("..", "..", "..", "..", "examples", "hints"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := t.TempDir()
+	t.Chdir(example)
+	sum, err := Run(context.Background(), Request{ConfigFile: "finetune.yml", DryRun: true, RunID: "r", OutputDir: out}, testEnv(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum.Counts.Records != 13 || sum.Counts.Kept != 13 {
+		t.Errorf("%+v", sum.Counts)
+	}
+	for reason, n := range map[ledger.Reason]int64{ledger.TransientError: 1, ledger.RepeatedFailure: 1, ledger.NoRepair: 1, ledger.NoErrorSite: 1, ledger.NoSiteLeft: 1} {
+		if sum.Counts.Dropped[reason] != n {
+			t.Errorf("%d dropped for %s, want %d", sum.Counts.Dropped[reason], reason, n)
+		}
+	}
+	var m Manifest
+	if err := json.Unmarshal(read(t, filepath.Join(out, "r", "manifest.json")), &m); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(map[string]int64{"sites_schema_schema_knowable": 1, "sites_unknown_tool_schema_knowable": 1, "sites_arguments_not_json_rules_knowable": 2}, m.Counters["hints"]); d != "" {
+		t.Error(d)
+	}
+	for _, a := range m.Books {
+		if a.Unit == unitSite && a.Stage == ledger.Build && (a.Out != 4 || a.In != 7) {
+			t.Errorf("%+v", a)
+		}
+	}
+}
