@@ -82,6 +82,9 @@ func TestTasks(t *testing.T) {
 	if err := os.WriteFile("config.yml", []byte(taskConfig), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile("alone.yml", []byte(strings.Replace(taskConfig, "[best, moves]", "moves", 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	from := writeTasks(t, ".", 3, 40)
 	ctx := context.Background()
 	sum, err := Run(ctx, Request{ConfigFile: "config.yml", DryRun: true, RunID: "whole", From: from}, testEnv(t))
@@ -92,7 +95,7 @@ func TestTasks(t *testing.T) {
 	if sum.Counts.Dropped[ledger.BadExample] == 0 {
 		t.Errorf("no broken entry was dropped: %v", sum.Counts.Dropped)
 	}
-	alone, err := Run(ctx, Request{ConfigFile: "config.yml", DryRun: true, RunID: "alone", From: from, Builders: []string{"moves"}}, testEnv(t))
+	alone, err := Run(ctx, Request{ConfigFile: "alone.yml", DryRun: true, RunID: "alone", From: from}, testEnv(t))
 	if err != nil {
 		t.Fatal(err)
 	}
