@@ -1,0 +1,31 @@
+package main
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
+)
+
+// TestConfigsAreSound checks every configuration that is shipped, as a run would before it starts.
+func TestConfigsAreSound(t *testing.T) {
+	var files []string
+	for _, pattern := range []string{"../../configs/*.yml", "../../examples/*/finetune.yml"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
+	}
+	if len(files) < 5 {
+		t.Fatalf("only %d configurations found", len(files))
+	}
+	for _, file := range files {
+		c, found := config.Load(file, config.Options{Types: finetune.Types(), Run: true, Getenv: func(string) (string, bool) { return "", false }})
+		if c == nil || schema.Failed(found) {
+			t.Errorf("%s: %+v", file, found)
+		}
+	}
+}
