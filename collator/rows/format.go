@@ -135,6 +135,9 @@ func (e *Encoder) Begin() {
 func (e *Encoder) Append(dst []byte, r *builders.Resolved) ([]byte, error) {
 	n := len(dst)
 	out, err := e.encode(e, dst, r)
+	if err == nil && !(e.opts.NAT && e.Name == customizer.Name) && loneSurrogate(out[n:]) {
+		err = e.refuse("a text has half of a surrogate pair, for which most readers of JSON refuse the whole file")
+	}
 	if err != nil {
 		return dst[:n], err
 	}

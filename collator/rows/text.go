@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"bytes"
 	"fmt"
 	"unsafe"
 
@@ -31,4 +32,55 @@ func (e *Encoder) text(dst []byte, s string) ([]byte, error) {
 	}
 	e.escaped[k] = b
 	return append(dst, b...), nil
+}
+
+// loneSurrogate reports whether a row has the escape of half a surrogate pair: \ud83d without \ude00 after it, or the other
+// way round. pyarrow, and so the datasets library, refuses a file for it.
+func loneSurrogate(row []byte) bool {
+	for {
+		i := bytes.Index(row, []byte(`\u`))
+		if i < 0 {
+			return false
+		}
+		before := i
+		for before > 0 && row[before-1] == '\\' {
+			before--
+		}
+		if (i-before)%2 == 1 { // the backslash is itself escaped
+			row = row[i+2:]
+			continue
+		}
+		switch half(row[i:]) {
+		case high:
+			if half(row[i+6:]) != low {
+				return true
+			}
+			row = row[i+12:]
+		case low:
+			return true
+		default:
+			row = row[i+6:]
+		}
+	}
+}
+
+// The halves of a surrogate pair, by the second digit of their escape.
+const (
+	neither = iota
+	high
+	low
+)
+
+// half says which half of a surrogate pair a text of JSON begins with the escape of.
+func half(b []byte) int {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' || b[2]|0x20 != 'd' {
+		return neither
+	}
+	switch c := b[3] | 0x20; {
+	case b[3] == '8' || b[3] == '9' || c == 'a' || c == 'b':
+		return high
+	case c >= 'c' && c <= 'f':
+		return low
+	}
+	return neither
 }

@@ -121,9 +121,6 @@ func ReadCommit(dir string) (Commit, error) {
 	return c, nil
 }
 
-// State is what a commit now would record, without a cursor.
-func (w *Writer) State() Commit { return w.state }
-
 // Uncommitted is how many bytes were appended since the last commit.
 func (w *Writer) Uncommitted() int64 { return w.state.Bytes - w.synced }
 
@@ -203,9 +200,6 @@ func NewReader(dir string) (*Reader, error) {
 	}
 	return r, nil
 }
-
-// Commit is the commit the reader reads up to.
-func (r *Reader) Commit() Commit { return r.commit }
 
 // Next returns the next group, or io.EOF after the last committed one.
 func (r *Reader) Next() (*Group, error) {

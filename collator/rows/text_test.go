@@ -1,0 +1,36 @@
+package rows
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/nat-go/nat-go/builders"
+)
+
+func TestLoneSurrogate(t *testing.T) {
+	for row, want := range map[string]bool{
+		`"a"`: false, `"\ud83d"`: true, `"\uD83D"`: true, `"\ude00"`: true, `"\ud83d\ude00"`: false, `"\ud83d\ude00\ud83d"`: true,
+		`"\ude00\ud83d"`: true, `"\\ud83d"`: false, `"\\\ud83d"`: true, `"\u00e9\ud7ff\ue000"`: false, `"\ud83d`: true, `"\ud83dx\ude00"`: true,
+	} {
+		if got := loneSurrogate([]byte(row)); got != want {
+			t.Errorf("%s: %v", row, got)
+		}
+	}
+}
+
+// A row with half a surrogate pair costs its readers the file, so it is no row - but for NAT's own bytes.
+func TestLoneSurrogateIsRefused(t *testing.T) {
+	r := preference(builders.Passage{Text: "p"}, builders.Passage{Text: "a\xed\xa0\xbd"}, builders.Passage{Text: "b"})
+	for _, f := range Formats() {
+		for _, nat := range []bool{false, true} {
+			row, err := NewEncoder(f, Options{NAT: nat}).Append(nil, r)
+			if nat && f.Name == customizer.Name {
+				if err != nil {
+					t.Errorf("NAT's own row: %v", err)
+				}
+			} else if !errors.As(err, new(*CannotCarry)) || len(row) > 0 {
+				t.Errorf("%s: %s, %v", f.Name, row, err)
+			}
+		}
+	}
+}
