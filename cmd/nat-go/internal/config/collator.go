@@ -25,9 +25,10 @@ type Collator struct {
 // Teacher is `collator.teacher`: a server that scores given tokens.
 type Teacher struct {
 	Endpoint    string        `yaml:"endpoint" validate:"required,url" doc:"base URL of the server"`
-	Protocol    string        `yaml:"protocol" default:"vllm" enum:"vllm,trl,sglang"`
-	Model       string        `yaml:"model" nullable:"true"`
+	Protocol    string        `yaml:"protocol" default:"vllm" enum:"vllm,trl,sglang,atropos"`
+	Model       string        `yaml:"model" nullable:"true" doc:"name the server knows the model by; vllm needs it"`
 	APIKey      schema.Secret `yaml:"api_key" nullable:"true"`
+	Vocabulary  string        `yaml:"vocabulary" default:"check" enum:"check,assume" doc:"compare the server's ids with the tokenizer's; assume: a server that can't tokenise (trl, atropos) is believed"`
 	TopK        int           `yaml:"top_k" default:"20" validate:"gte=1,lte=1000"`
 	Concurrency int           `yaml:"concurrency" default:"8" validate:"gte=1,lte=1024"`
 	Timeout     time.Duration `yaml:"timeout" default:"60s" validate:"gte=1s"`

@@ -15,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/teacher"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 
@@ -97,7 +98,11 @@ func (r *run) collate(ctx context.Context) error {
 		r.book.In(a.Stage, a.Unit, a.In)
 		r.book.Out(a.Stage, a.Unit, a.Out)
 	}
-	r.batches = &Batches{Tokenizer: r.tokenizer.Fingerprint(), TemplateTime: r.collator.TemplateTime.Format("2006-01-02T15:04:05"),
+	asked, err := r.askTeacher(ctx, res.Counts)
+	if err != nil {
+		return err
+	}
+	r.batches = &Batches{Teacher: asked, Tokenizer: r.tokenizer.Fingerprint(), TemplateTime: r.collator.TemplateTime.Format("2006-01-02T15:04:05"),
 		Counts: res.Counts, Stats: res.Stats}
 	return nil
 }
@@ -108,6 +113,7 @@ type Batches struct {
 	TemplateTime string                 `json:"template_time"` // what the template's strftime_now showed
 	Counts       map[string]batch.Count `json:"counts"`        // by channel/split
 	Stats        collator.Stats         `json:"stats"`
+	Teacher      *teacher.Report        `json:"teacher,omitempty"` // what became of the rows a teacher was asked about
 }
 
 // items yields the records to collate, a group at a time. Left-out rollouts come too: their rewards still count when others

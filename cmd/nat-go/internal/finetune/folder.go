@@ -35,6 +35,9 @@ func (f Folder) Collected() string { return f.path("collected") }
 // Batches has the token batches.
 func (f Folder) Batches() string { return f.path("batches") }
 
+// Teacher holds the answers of collator.teacher, by the hash of what was asked.
+func (f Folder) Teacher() string { return f.path("teacher") }
+
 // Dropped lists what was left out, with the reason.
 func (f Folder) Dropped() string { return f.path("dropped.jsonl") }
 

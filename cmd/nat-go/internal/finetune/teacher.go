@@ -1,0 +1,54 @@
+package finetune
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/teacher"
+	"github.com/nat-go/nat-go/collator/tokenizer"
+)
+
+// vocabularyProbes are texts whose ids tell vocabularies apart: words, spaces, numbers, code, other scripts.
+var vocabularyProbes = []string{
+	"The quick brown fox jumps over 13 lazy dogs.", "  indented\n\tcode(x) => {\"key\": [1, 2.5e-3]}", "Größenordnung, наука, 知識, 🦊",
+}
+
+// newTeacher makes the client of `collator.teacher`. What it is answered is kept in the run folder, so that a resumed run has
+// the same bytes.
+func newTeacher(c *config.Teacher, tok *tokenizer.Tokenizer, store string) (*teacher.Client, error) {
+	v := teacher.Vocabulary{Fingerprint: tok.Fingerprint(), Size: max(tok.VocabSize(), int(tok.MaxID())+1), Assume: c.Vocabulary == "assume"}
+	for _, text := range vocabularyProbes {
+		enc, err := tok.Encode(text, tokenizer.Options{})
+		if err != nil {
+			return nil, fmt.Errorf("collator.teacher: %w", err)
+		}
+		p := teacher.Probe{Text: text}
+		for _, id := range enc.IDs {
+			p.IDs = append(p.IDs, int32(id))
+		}
+		v.Probes = append(v.Probes, p)
+	}
+	return teacher.New(teacher.Options{Endpoint: c.Endpoint, Protocol: c.Protocol, Model: c.Model, APIKey: c.APIKey.Reveal(), TopK: c.TopK,
+		Concurrency: c.Concurrency, Timeout: c.Timeout, Store: store, Vocabulary: v})
+}
+
+// askTeacher adds the teacher's columns to the sdpo batches.
+func (r *run) askTeacher(ctx context.Context, counts map[string]batch.Count) (*teacher.Report, error) {
+	c := r.plan.config.Collator.Teacher
+	if c == nil || counts["sdpo/train"].Batches+counts["sdpo/validation"].Batches == 0 {
+		return nil, nil
+	}
+	client, err := newTeacher(c, r.tokenizer, r.plan.folder.Teacher())
+	if err != nil {
+		return nil, exit.With(exit.Usage, err)
+	}
+	defer client.Close()
+	rep, err := client.Annotate(ctx, r.plan.folder.Batches())
+	if err != nil {
+		return nil, exit.With(exit.Environment, err)
+	}
+	return rep, nil
+}

@@ -1,0 +1,110 @@
+//go:build tokenizers
+
+package finetune
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/collator"
+	"github.com/nat-go/nat-go/collator/tokenizer"
+)
+
+const toolML = `{%- for m in messages %}<|im_start|>{{ m.role }}
+{{ m.content or '' }}{%- for c in m.tool_calls or [] %}{{ '<tool_call>' + c.function.name + ' ' + c.function.arguments | tojson + '</tool_call>' }}{% endfor %}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}`
+
+const failedCall = `{"id":"e1","messages":[{"role":"user","content":"Weather in Oslo?"},` +
+	`{"role":"assistant","content":"","tool_calls":[{"id":"c1","type":"function","function":{"name":"weather","arguments":"{\"town\": \"Oslo\"}"}}]},` +
+	`{"role":"tool","tool_call_id":"c1","content":"Error: unknown argument town"},{"role":"assistant","content":"I could not find out."}]}` + "\n"
+
+// TestRunAsksTheTeacher: a run with collator.teacher has its columns in every sdpo batch, and verifies; a server that refuses us is a matter of the environment.
+func TestRunAsksTheTeacher(t *testing.T) {
+	t.Chdir(t.TempDir())
+	var tok *tokenizer.Tokenizer
+	var closed atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if closed.Load() {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		var q struct {
+			Prompt json.RawMessage `json:"prompt"`
+			K      int             `json:"prompt_logprobs"`
+		}
+		if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
+			t.Error(err)
+		}
+		if r.URL.Path == "/tokenize" {
+			var text string
+			if err := json.Unmarshal(q.Prompt, &text); err != nil {
+				t.Error(err)
+			}
+			enc, err := tok.Encode(text, tokenizer.Options{})
+			if err != nil {
+				t.Error(err)
+			}
+			json.NewEncoder(w).Encode(map[string]any{"tokens": enc.IDs})
+			return
+		}
+		var ids []int32
+		if err := json.Unmarshal(q.Prompt, &ids); err != nil {
+			t.Error(err)
+		}
+		list := []any{nil}
+		for i := 1; i < len(ids); i++ {
+			at := map[string]any{fmt.Sprint(ids[i]): map[string]any{"logprob": -0.5}}
+			for k := range q.K {
+				if id := fmt.Sprint((int(ids[i]) + 1 + k) % 300); at[id] == nil {
+					at[id] = map[string]any{"logprob": -3 - float64(k)}
+				}
+			}
+			list = append(list, at)
+		}
+		json.NewEncoder(w).Encode(map[string]any{"choices": []any{map[string]any{"prompt_logprobs": list}}})
+	}))
+	defer server.Close()
+	yaml := `trajectory_builders: {hints: {_type: sdpo_traj_builder, detect: {match: [{pattern: "^Error", class: bad_args}]}, hints: {rules: [{text: "The argument is called city."}]}}}
+finetuning: {enabled: true, trajectory_builder: hints, output_dir: o}
+collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, batch_tokens: 8192, teacher: {endpoint: "` + server.URL + `", model: m, top_k: 3}}
+`
+	for name, content := range map[string][]byte{"tokenizer.json": bytesTokenizer(t), "tool.jinja": []byte(toolML), "t.yml": []byte(yaml), "in.jsonl": []byte(failedCall)} {
+		if err := os.WriteFile(name, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var err error
+	if tok, err = tokenizer.Load("tokenizer.json"); err != nil {
+		t.Fatal(err)
+	}
+	defer tok.Close()
+	sum, err := Run(context.Background(), Request{ConfigFile: "t.yml", RunID: "a", OutputDir: "o", From: []string{"in.jsonl"}}, testEnv(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum.Batches == nil || sum.Batches.Teacher == nil || sum.Batches.Teacher.Pairs == 0 || sum.Batches.Teacher.Scored != sum.Batches.Teacher.Pairs {
+		t.Fatalf("batches: %+v", sum.Batches)
+	}
+	if report, err := collator.Verify("o/a", tok); err != nil || len(report.Problems) > 0 {
+		t.Errorf("%v, %v", report, err)
+	}
+	files, _ := filepath.Glob("o/a/batches/sdpo/*/*.safetensors")
+	if len(files) == 0 || !strings.Contains(string(read(t, files[0])), "pair_teacher_topk_logprobs") {
+		t.Errorf("no teacher columns in %v", files)
+	}
+	closed.Store(true)
+	_, err = Run(context.Background(), Request{ConfigFile: "t.yml", RunID: "b", OutputDir: "o", From: []string{"in.jsonl"}}, testEnv(t))
+	if exit.Code(err) != exit.Environment {
+		t.Errorf("of a server that refuses us: %v", err)
+	}
+}
