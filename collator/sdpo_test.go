@@ -382,3 +382,47 @@ func TestViewSite(t *testing.T) {
 		}
 	}
 }
+
+// TestD3LengthIsNoAlignment: hints that a template trims, that begin with a line break, or whose dots merge shift nothing: what
+// is compared is the same tokens, however long the hint is.
+func TestD3LengthIsNoAlignment(t *testing.T) {
+	trims := strings.Replace(noSystem, "m.content }}", "(m.content | trim) }}", 1)
+	for _, template := range []string{noSystem, trims, ownTemplate(t, "chatml.jinja")} {
+		for _, hint := range []string{"  spaces  ", "\n\nline breaks\n", strings.Repeat(". ", 50), "!", strings.Repeat("long ", 300)} {
+			cfg := toyConfig(t, "chatml.jinja")
+			cfg.Template = template
+			c := collate(t, cfg, one([]Item{distillation("x", nodes(bugHunt), failedSite(1, 2, hint))}))
+			if len(c.rows) != 1 {
+				t.Fatalf("%q: %+v", hint, c.drops)
+			}
+			pairsOf(t, c, 0)
+			want(t, decode(t, c.rows[0].Sides[0].IDs), strings.TrimPrefix(before, map[bool]string{true: "<|im_start|>system\nYou help.<|im_end|>\n"}[!strings.Contains(template, "You help.")])+failedTurn)
+		}
+	}
+}
+
+// TestD6ShapesProveNothing: what is written of a site says where its tokens are, and they are compared, whatever the widths.
+func TestD6ShapesProveNothing(t *testing.T) {
+	c := run(t, "chatml.jinja", distillation("x", nodes(bugHunt), failedSite(1, 2, "Tools: edit.")), distillation("y", nodes(bugHunt), nextSite(1, 2, "Look again, closely.")))
+	for i := range c.lines {
+		for _, p := range pairsOf(t, c, i) {
+			if p.Pos == p.At {
+				t.Fatalf("teacher and student read at one position: %+v", p)
+			}
+		}
+	}
+	for _, r := range c.rows {
+		if err := r.Splices(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestD13AHintIsMadeOnce: the hint is the record's, the same for every row, and its hash is on the batch's line.
+func TestD13AHintIsMadeOnce(t *testing.T) {
+	c := run(t, "chatml.jinja", distillation("x", nodes(bugHunt), failedSite(1, 2, "Tools: edit."), nextSite(1, 2, "Tools: edit.")))
+	s := c.lines[0].Sites
+	if len(s) != 2 || s[0].HintSHA256 != s[1].HintSHA256 || s[0].HintSHA256 != hexSum([]byte("Tools: edit.")) {
+		t.Errorf("%+v", s)
+	}
+}

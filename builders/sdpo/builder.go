@@ -229,7 +229,7 @@ func (w *work) site(t *trace, f *failure, target builders.Target) (*builders.Sit
 	if h.kind == builders.Hindsight {
 		kind = "hindsight"
 	}
-	if err := w.out.Count("sites_"+f.class+"_"+h.source+"_"+kind, 1); err != nil {
+	if err := w.out.Count("sites/"+f.class+"/"+h.source+"/"+kind, 1); err != nil {
 		return nil, err
 	}
 	return &builders.Site{

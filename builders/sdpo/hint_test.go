@@ -41,7 +41,7 @@ func TestRules(t *testing.T) {
 	if d := cmp.Diff([]string{"site hint_not_allowed", "site no_hint"}, got.why()); d != "" {
 		t.Error(d)
 	}
-	if got.counts["sites_tool_error_rules_knowable"] != 1 {
+	if got.counts["sites/tool_error/rules/knowable"] != 1 {
 		t.Error(got.counts)
 	}
 	cfg.Hints.Rules = []Rule{{Text: "{{ raise_exception('no') }}"}}

@@ -58,6 +58,20 @@ func (r *run) count() {
 	c.Kept = r.book.Account(ledger.Curate, unitRecord).Out
 	c.Dropped = r.book.DroppedByReason()
 	r.sum.Accounts = r.book.Accounts()
+	r.sum.Sites = sitesOf(r.counters)
+}
+
+// sitesOf sums the sites that builders counted as sites/CLASS/SOURCE/KIND.
+func sitesOf(counters map[string]map[string]int64) map[string]int64 {
+	sites := map[string]int64{}
+	for _, of := range counters {
+		for name, n := range of {
+			if key, ok := strings.CutPrefix(name, "sites/"); ok {
+				sites[key] += n
+			}
+		}
+	}
+	return sites
 }
 
 func (r *run) listWritten() {

@@ -35,7 +35,7 @@ func TestHintsExample(t *testing.T) {
 	if err := json.Unmarshal(read(t, filepath.Join(out, "r", "manifest.json")), &m); err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(map[string]int64{"sites_schema_schema_knowable": 1, "sites_unknown_tool_schema_knowable": 1, "sites_arguments_not_json_rules_knowable": 2}, m.Counters["hints"]); d != "" {
+	if d := cmp.Diff(map[string]int64{"sites/schema/schema/knowable": 1, "sites/unknown_tool/schema/knowable": 1, "sites/arguments_not_json/rules/knowable": 2}, m.Counters["hints"]); d != "" {
 		t.Error(d)
 	}
 	for _, a := range m.Books {

@@ -72,6 +72,7 @@ type Summary struct {
 	Job        any              `json:"job,omitempty"`
 	Error      string           `json:"error,omitempty"`
 	Accounts   []ledger.Account `json:"-"`
+	Sites      map[string]int64 `json:"-"` // error sites with hints, by class/source/kind
 	Warnings   []string         `json:"-"`
 	Written    []WrittenFile    `json:"-"`
 	Batches    *Batches         `json:"-"`

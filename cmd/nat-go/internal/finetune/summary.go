@@ -34,6 +34,7 @@ func WriteSummary(w io.Writer, s *Summary, color bool) error {
 			fmt.Fprintf(&b, "  batches  %-15s %s, %s, %s\n", name, count(n.Batches, "batch"), count(n.Rows, "row"), count(n.Tokens, "token"))
 		}
 	}
+	writeSites(&b, s)
 	writeDrops(&b, s.Accounts)
 	for _, text := range s.Warnings {
 		fmt.Fprintf(&b, "  warning  %s\n", text)
@@ -43,6 +44,33 @@ func WriteSummary(w io.Writer, s *Summary, color bool) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// writeSites says which failed calls have hints and by whom, and how honest the token rows are.
+func writeSites(b *strings.Builder, s *Summary) {
+	for _, name := range slices.Sorted(maps.Keys(s.Sites)) {
+		if p := strings.Split(name, "/"); len(p) == 3 {
+			fmt.Fprintf(b, "  sites    %-15s %s, hints by %s (%s)\n", p[0], count(s.Sites[name], "site"), p[1], p[2])
+		}
+	}
+	if s.Batches == nil {
+		return
+	}
+	for _, x := range []struct {
+		what string
+		n    map[string]int64
+	}{{"sampled by the model to be trained", s.Batches.Stats.OnPolicy}, {"tool-call arguments as sampled", s.Batches.Stats.Args}} {
+		total, parts := int64(0), []string(nil)
+		for _, n := range x.n {
+			total += n
+		}
+		for _, name := range slices.Sorted(maps.Keys(x.n)) {
+			parts = append(parts, fmt.Sprintf("%s %.0f %%", name, 100*float64(x.n[name])/float64(total)))
+		}
+		if total > 0 {
+			fmt.Fprintf(b, "  rows     %s: %s\n", x.what, strings.Join(parts, ", "))
+		}
+	}
 }
 
 // writeDrops lists what was left out, most first, in the unit it was counted in.
