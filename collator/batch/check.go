@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -65,6 +66,13 @@ func compare(c *Channel, l *Line, rows []*Row, all []tensors.Tensor) error {
 		byName[t.Name] = t
 	}
 	for _, want := range again {
+		if base, ok := byName[BaseWeight]; ok && want.Name == "pair_weight" {
+			if err := checkWeights(byName[want.Name], want); err != nil {
+				return err
+			}
+			delete(byName, want.Name)
+			want.Name = base.Name
+		}
 		got, ok := byName[want.Name]
 		if !ok {
 			return fmt.Errorf("tensor %s is missing", want.Name)
@@ -105,6 +113,26 @@ func compare(c *Channel, l *Line, rows []*Row, all []tensors.Tensor) error {
 	rollouts, examples := lists(rows)
 	if !slices.Equal(rollouts.list, l.Rollouts) || !slices.Equal(examples.list, l.Examples) {
 		return fmt.Errorf("the lists of rollouts and examples don't follow from row_info")
+	}
+	return nil
+}
+
+// BaseWeight is the column of the pair weights a batch was made with, where pair_weight was set anew after that.
+const BaseWeight = "pair_base_weight"
+
+// checkWeights checks weights that don't follow from the rows: as many as made, none negative or not finite.
+func checkWeights(got, made tensors.Tensor) error {
+	if got.DType != made.DType || !slices.Equal(got.Shape, made.Shape) {
+		return fmt.Errorf("tensor pair_weight is %s %v, not %s %v", got.DType, got.Shape, made.DType, made.Shape)
+	}
+	weights, err := tensors.Items[float32](got)
+	if err != nil {
+		return err
+	}
+	for i, w := range weights {
+		if !(w >= 0) || math.IsInf(float64(w), 1) {
+			return fmt.Errorf("tensor pair_weight: weight %d is %g", i, w)
+		}
 	}
 	return nil
 }

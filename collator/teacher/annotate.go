@@ -88,18 +88,18 @@ func (c *Client) Annotate(ctx context.Context, dir string) (*Report, error) {
 	if err := c.Check(ctx); err != nil {
 		return rep, err
 	}
-	return rep, eachBatch(dir, func(all []tensors.Tensor) ([]tensors.Tensor, error) { return c.Columns(ctx, all, rep) })
+	return rep, eachBatch(dir, func(_ *batch.Line, all []tensors.Tensor) ([]tensors.Tensor, error) { return c.Columns(ctx, all, rep) })
 }
 
 // eachBatch rewrites the sdpo batches of a folder.
-func eachBatch(dir string, change func([]tensors.Tensor) ([]tensors.Tensor, error)) error {
+func eachBatch(dir string, change func(*batch.Line, []tensors.Tensor) ([]tensors.Tensor, error)) error {
 	index := filepath.Join(dir, batch.IndexName)
 	var lines bytes.Buffer
 	enc := json.NewEncoder(&lines)
 	enc.SetEscapeHTML(false)
 	err := batch.EachLine(index, func(l *batch.Line) error {
 		if l.Channel == "sdpo" {
-			sum, err := rewrite(dir, l.File, change)
+			sum, err := rewrite(dir, l, change)
 			if err != nil {
 				return fmt.Errorf("%s: %w", l.File, err)
 			}
@@ -114,7 +114,8 @@ func eachBatch(dir string, change func([]tensors.Tensor) ([]tensors.Tensor, erro
 }
 
 // rewrite replaces a batch file and returns the new one's hash.
-func rewrite(dir, name string, change func([]tensors.Tensor) ([]tensors.Tensor, error)) (sum string, err error) {
+func rewrite(dir string, l *batch.Line, change func(*batch.Line, []tensors.Tensor) ([]tensors.Tensor, error)) (sum string, err error) {
+	name := l.File
 	if !filepath.IsLocal(filepath.FromSlash(name)) {
 		return "", fmt.Errorf("the file lies outside the folder")
 	}
@@ -123,7 +124,7 @@ func rewrite(dir, name string, change func([]tensors.Tensor) ([]tensors.Tensor, 
 	if err != nil {
 		return "", err
 	}
-	if all, err = change(all); err != nil {
+	if all, err = change(l, all); err != nil {
 		return "", err
 	}
 	slices.SortFunc(all, func(a, b tensors.Tensor) int { return strings.Compare(a.Name, b.Name) })

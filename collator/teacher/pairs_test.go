@@ -325,3 +325,41 @@ func TestFromDump(t *testing.T) {
 		}
 	}
 }
+
+func TestWeigh(t *testing.T) {
+	dir, dumps := t.TempDir(), t.TempDir()
+	write := func(path string, all ...tensors.Tensor) {
+		var b bytes.Buffer
+		if err := tensors.Write(&b, all, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(filepath.Join(dir, "a.safetensors"), sdpoBatch()...)
+	line, _ := json.Marshal(batch.Line{File: "a.safetensors", Channel: "sdpo"})
+	if err := os.WriteFile(filepath.Join(dir, batch.IndexName), append(line, '\n'), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w := Weighing{Dumps: dumps, Spread: true, Least: 1e-3, JSD: kernels.Options{Beta: 0.5, Temperature: 1}}
+	if _, err := Weigh(dir, w); err == nil || !strings.Contains(err.Error(), "dump") {
+		t.Errorf("a batch without a dump: %v", err)
+	}
+	write(filepath.Join(dumps, "a.safetensors"), tensors.Of("student_logits", make([]float32, 8), 4, 2), tensors.Of("teacher_logits", []float32{0, 0, 3, 0, 0, 0, 0, 0}, 4, 2))
+	for range 2 { // again: from the weights the batch was made with
+		rep, err := Weigh(dir, w)
+		if err != nil || rep.Sites != 2 || rep.Dropped[ledger.SiteBelowJSD] != 1 {
+			t.Fatalf("%+v %v", rep, err)
+		}
+		all, _, err := readFile(filepath.Join(dir, "a.safetensors"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		now, _ := tensors.Items[float32](find(t, all, "pair_weight"))
+		base, _ := tensors.Items[float32](find(t, all, BaseWeight))
+		if now[0] != 0 || now[1] != 2 || now[2] != 0 || base[0] != 1 || base[3] != 1.5 {
+			t.Errorf("weights %v of %v", now, base)
+		}
+	}
+}

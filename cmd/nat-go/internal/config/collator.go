@@ -22,9 +22,9 @@ type Collator struct {
 	Teacher        *Teacher       `yaml:"teacher" doc:"where top-k teacher log-probs come from"`
 }
 
-// Teacher is `collator.teacher`: a server that scores given tokens.
+// Teacher is `collator.teacher`: a server that scores given tokens, or logits that were dumped for them.
 type Teacher struct {
-	Endpoint    string        `yaml:"endpoint" validate:"required,url" doc:"base URL of the server"`
+	Endpoint    string        `yaml:"endpoint" validate:"required_without=Dumps,omitempty,url" doc:"base URL of the server"`
 	Protocol    string        `yaml:"protocol" default:"vllm" enum:"vllm,trl,sglang,atropos"`
 	Model       string        `yaml:"model" nullable:"true" doc:"name the server knows the model by; vllm needs it"`
 	APIKey      schema.Secret `yaml:"api_key" nullable:"true"`
@@ -32,4 +32,7 @@ type Teacher struct {
 	TopK        int           `yaml:"top_k" default:"20" validate:"gte=1,lte=1000"`
 	Concurrency int           `yaml:"concurrency" default:"8" validate:"gte=1,lte=1024"`
 	Timeout     time.Duration `yaml:"timeout" default:"60s" validate:"gte=1s"`
+	Dumps       string        `yaml:"dumps" nullable:"true" doc:"folder of logits dumped at the pair positions, a file a batch (examples/composite-trainer/dump_logits.py)"`
+	Use         string        `yaml:"use" default:"filter" enum:"filter,weights" doc:"what dumps do: filter takes sites below min_jsd out; weights also spreads a site's weight over its tokens by their divergence"`
+	MinJSD      float64       `yaml:"min_jsd" default:"0" validate:"gte=0" doc:"sites whose mean divergence (beta 0.5, in nats) is below weigh nothing"`
 }

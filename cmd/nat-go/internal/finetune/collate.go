@@ -102,7 +102,11 @@ func (r *run) collate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.batches = &Batches{Teacher: asked, Tokenizer: r.tokenizer.Fingerprint(), TemplateTime: r.collator.TemplateTime.Format("2006-01-02T15:04:05"),
+	weighed, err := r.weigh(res.Counts)
+	if err != nil {
+		return err
+	}
+	r.batches = &Batches{Teacher: asked, Weighed: weighed, Tokenizer: r.tokenizer.Fingerprint(), TemplateTime: r.collator.TemplateTime.Format("2006-01-02T15:04:05"),
 		Counts: res.Counts, Stats: res.Stats}
 	return nil
 }
@@ -114,6 +118,7 @@ type Batches struct {
 	Counts       map[string]batch.Count `json:"counts"`        // by channel/split
 	Stats        collator.Stats         `json:"stats"`
 	Teacher      *teacher.Report        `json:"teacher,omitempty"` // what became of the rows a teacher was asked about
+	Weighed      *teacher.Weighed       `json:"weighed,omitempty"` // what became of sites by dumped logits
 }
 
 // items yields the records to collate, a group at a time. Left-out rollouts come too: their rewards still count when others

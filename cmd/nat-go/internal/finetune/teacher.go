@@ -3,12 +3,14 @@ package finetune
 import (
 	"context"
 	"fmt"
+	"runtime"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/teacher"
 	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/kernels"
 )
 
 // vocabularyProbes are texts whose ids tell vocabularies apart: words, spaces, numbers, code, other scripts.
@@ -38,7 +40,7 @@ func newTeacher(c *config.Teacher, tok *tokenizer.Tokenizer, store string) (*tea
 // askTeacher adds the teacher's columns to the sdpo batches.
 func (r *run) askTeacher(ctx context.Context, counts map[string]batch.Count) (*teacher.Report, error) {
 	c := r.plan.config.Collator.Teacher
-	if c == nil || counts["sdpo/train"].Batches+counts["sdpo/validation"].Batches == 0 {
+	if c == nil || c.Endpoint == "" || counts["sdpo/train"].Batches+counts["sdpo/validation"].Batches == 0 {
 		return nil, nil
 	}
 	client, err := newTeacher(c, r.tokenizer, r.plan.folder.Teacher())
@@ -49,6 +51,20 @@ func (r *run) askTeacher(ctx context.Context, counts map[string]batch.Count) (*t
 	rep, err := client.Annotate(ctx, r.plan.folder.Batches())
 	if err != nil {
 		return nil, exit.With(exit.Environment, err)
+	}
+	return rep, nil
+}
+
+// weigh sets the weights of the sdpo batches' pairs from dumped logits.
+func (r *run) weigh(counts map[string]batch.Count) (*teacher.Weighed, error) {
+	c := r.plan.config.Collator.Teacher
+	if c == nil || c.Dumps == "" || counts["sdpo/train"].Batches+counts["sdpo/validation"].Batches == 0 {
+		return nil, nil
+	}
+	rep, err := teacher.Weigh(r.plan.folder.Batches(), teacher.Weighing{Dumps: c.Dumps, Spread: c.Use == "weights", Least: c.MinJSD,
+		JSD: kernels.Options{Beta: 0.5, Temperature: 1, Workers: runtime.GOMAXPROCS(0)}})
+	if err != nil {
+		return nil, exit.Environmentf("collator.teacher.dumps: %w", err)
 	}
 	return rep, nil
 }

@@ -3,6 +3,7 @@
 package finetune
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/collator"
+	"github.com/nat-go/nat-go/collator/tensors"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 )
 
@@ -101,6 +103,34 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 	files, _ := filepath.Glob("o/a/batches/sdpo/*/*.safetensors")
 	if len(files) == 0 || !strings.Contains(string(read(t, files[0])), "pair_teacher_topk_logprobs") {
 		t.Errorf("no teacher columns in %v", files)
+	}
+	// Logits dumped for the batches weigh the same run's sites anew; the batches are still verified.
+	for _, file := range files {
+		name, _ := filepath.Rel("o/a/batches", file)
+		if err := os.MkdirAll(filepath.Dir(filepath.Join("dumps", name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		n := sum.Batches.Teacher.Pairs
+		apart := make([]float32, 2*n)
+		apart[0] = 3
+		var b bytes.Buffer
+		if err := tensors.Write(&b, []tensors.Tensor{tensors.Of("student_logits", make([]float32, 2*n), n, 2), tensors.Of("teacher_logits", apart, n, 2)}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join("dumps", name), b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	weighed := strings.Replace(yaml, "top_k: 3", "top_k: 3, dumps: dumps, use: weights, min_jsd: 1e-6", 1)
+	if err := os.WriteFile("w.yml", []byte(weighed), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	sum, err = Run(context.Background(), Request{ConfigFile: "w.yml", RunID: "w", OutputDir: "o", From: []string{"in.jsonl"}}, testEnv(t))
+	if err != nil || sum.Batches.Weighed == nil || sum.Batches.Weighed.Sites != 1 || sum.Batches.Weighed.Mean <= 0 {
+		t.Fatalf("%v, %+v", err, sum.Batches)
+	}
+	if report, err := collator.Verify("o/w", tok); err != nil || len(report.Problems) > 0 {
+		t.Errorf("%v, %v", report, err)
 	}
 	closed.Store(true)
 	_, err = Run(context.Background(), Request{ConfigFile: "t.yml", RunID: "b", OutputDir: "o", From: []string{"in.jsonl"}}, testEnv(t))
