@@ -17,18 +17,11 @@ import (
 
 // Source reads candidates from JSON lines.
 type Source struct {
-	cfg   Config
-	files []string
-	tally source.Tally
-	done  []source.Input
-
-	file   *source.File
-	reader *json.Reader
-	lines  int64 // of the file
-	ids    source.Names
-	keep   source.Keeper
-	at     source.Cursor
-	models models
+	source.Walk // a line is a step: Steps == Candidates + dropped steps
+	cfg         Config
+	lines       int64 // of the file
+	keep        source.Keeper
+	models      models
 
 	// The first line of the next example, read ahead. raw is valid until the reader's next call.
 	ahead struct {
@@ -36,7 +29,6 @@ type Source struct {
 		offset int64
 		ok     bool
 	}
-	err error
 }
 
 var _ source.Source = (*Source)(nil)
@@ -50,11 +42,11 @@ func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) 
 	if len(files) == 0 {
 		return nil, errors.New("no input: name a file with --from, or set sources.*.path")
 	}
-	s := &Source{cfg: cfg, files: files}
-	s.tally.Tell = opt.Drop
-	s.tally.S.Names = map[string]int64{}
+	s := &Source{cfg: cfg}
+	s.Init(files, opt.Drop, s.begin, s.entry)
+	s.Tally.S.Names = map[string]int64{}
 	if opt.Resume != nil {
-		if err := source.Replay(ctx, s, &s.tally, opt); err != nil {
+		if err := source.Replay(ctx, s, &s.Tally, opt); err != nil {
 			s.Close()
 			return nil, err
 		}
@@ -62,113 +54,50 @@ func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) 
 	return s, nil
 }
 
-// Capabilities says that files can be read again; whether tasks stand side by side nobody knows before the end.
-func (s *Source) Capabilities() source.Capabilities { return source.Capabilities{Replayable: true} }
-
-// Files are the input files, one a collection run.
-func (s *Source) Files() []string { return s.files }
-
-// Inputs identifies the files opened so far.
-func (s *Source) Inputs() []source.Input {
-	if s.file == nil {
-		return s.done
-	}
-	return append(s.done[:len(s.done):len(s.done)], s.file.ID)
-}
-
-// Stats are the counts so far. A line is a step: Steps == Candidates + dropped steps.
-func (s *Source) Stats() *source.Stats { return &s.tally.S }
-
-// Close closes the file that is open.
-func (s *Source) Close() error {
-	if s.file == nil {
-		return nil
-	}
-	err := s.file.Close()
-	s.file = nil
-	return err
-}
-
-// Next returns the next example; see source.Source.
-func (s *Source) Next(ctx context.Context) (*ttc.Example, source.Cursor, error) {
-	if s.err != nil {
-		return nil, s.at, s.err
-	}
-	ex, err := s.next(ctx)
-	if err != nil {
-		s.err = err
-		return nil, s.at, err
-	}
-	s.tally.S.Entries++
-	s.tally.S.Examples++
-	return ex, s.at, nil
-}
-
-func (s *Source) next(ctx context.Context) (*ttc.Example, error) {
-	for !s.ahead.ok {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		if s.file == nil {
-			if len(s.done) == len(s.files) {
-				return nil, io.EOF
-			}
-			if err := s.openFile(); err != nil {
-				return nil, err
-			}
-		}
-		if err := s.readAhead(); err == io.EOF {
-			s.file.ID.Sum = s.at.Sum
-			s.done = append(s.done, s.file.ID)
-			if err := s.Close(); err != nil {
-				return nil, err
-			}
-		} else if err != nil {
-			return nil, err
-		}
-	}
-	return s.example(ctx)
-}
-
-func (s *Source) openFile() error {
-	run := len(s.done)
-	f, err := source.Open(s.files[run])
-	if err != nil {
-		return err
-	}
-	s.file = f
-	s.reader = json.NewReader(f, json.Auto, json.Limits{Size: s.cfg.MaxLine})
-	s.ids.Reset()
+func (s *Source) begin(f *source.File) *json.Reader {
 	s.lines = 0
-	s.at = source.Cursor{Run: run}
-	return nil
+	return json.NewReader(f, json.Auto, json.Limits{Size: s.cfg.MaxLine})
+}
+
+// entry reads the next example: the lines of one id.
+func (s *Source) entry(ctx context.Context) (*ttc.Example, error) {
+	if !s.ahead.ok {
+		if err := s.readAhead(); err != nil {
+			return nil, err
+		}
+	}
+	ex, err := s.example(ctx)
+	if err == nil {
+		s.Tally.S.Entries++
+	}
+	return ex, err
 }
 
 // readAhead reads the next line that is an object; what isn't is dropped.
 func (s *Source) readAhead() error {
 	s.ahead.ok = false
 	for {
-		raw, offset, err := s.reader.Next()
+		raw, offset, err := s.Reader.Next()
 		var tooLarge *json.SizeError
 		switch {
 		case err == io.EOF:
 			return err
 		case errors.As(err, &tooLarge):
 		case err != nil:
-			return source.ReadError(s.files[s.at.Run], err, s.lines)
+			return source.ReadError(s.Path(), err, s.lines)
 		}
 		s.lines++
 		if tooLarge == nil && raw.Kind() == json.Object {
 			s.ahead.raw, s.ahead.offset, s.ahead.ok = raw, offset, true
 			return nil
 		}
-		s.at.Sum = source.Chain(s.at.Sum, uint64(offset))
-		s.tally.S.Steps++
-		d := ledger.Drop{Unit: "step", Reason: ledger.BadStep, Run: s.at.Run, Example: source.RowName(s.lines - 1), Index: -1, File: s.files[s.at.Run], Offset: offset}
+		s.At.Sum = source.Chain(s.At.Sum, uint64(offset))
+		s.Tally.S.Steps++
+		d := ledger.Drop{Unit: "step", Reason: ledger.BadStep, Run: s.At.Run, Example: source.RowName(s.lines - 1), Index: -1, File: s.Path(), Offset: offset}
 		if d.Detail = "the line is " + raw.Kind().String() + ", not an object"; tooLarge != nil {
 			d.Reason, d.Detail = ledger.ExampleTooLarge, tooLarge.Error()
 		}
-		s.tally.Drop(d)
+		s.Tally.Drop(d)
 	}
 }
 
@@ -177,17 +106,17 @@ func (s *Source) example(ctx context.Context) (*ttc.Example, error) {
 	idRaw, _ := s.ahead.raw.Get(s.cfg.IDKey)
 	id := source.IDText(idRaw)
 	ex := &ttc.Example{
-		ID: id, Run: s.at.Run, Row: s.at.Row, File: s.files[s.at.Run], Offset: s.ahead.offset, Fidelity: ttc.TextOnly,
+		ID: id, Run: s.At.Run, Row: s.At.Row, File: s.Path(), Offset: s.ahead.offset, Fidelity: ttc.TextOnly,
 		RawID: append(json.Raw(nil), idRaw...),
 	}
-	st := &s.tally.S
+	st := &s.Tally.S
 	first := source.RowName(s.lines - 1)
 	if id == "" {
 		ex.ID = first
 		st.MissingIDs++
 	}
 	entry := xxh3.Uint128{Lo: uint64(s.ahead.offset), Hi: 1} // no two examples are the same entry
-	unique, _ := s.ids.Add(ex.ID, entry)
+	unique, _ := s.IDs.Add(ex.ID, entry)
 	if unique != ex.ID {
 		if st.RepeatedIDs++; st.FirstRepeat == "" {
 			st.FirstRepeat = ex.ID
@@ -220,22 +149,22 @@ func (s *Source) example(ctx context.Context) (*ttc.Example, error) {
 		}
 	}
 	ex.Policy = s.models.only()
-	s.at.Row++
-	s.at.Offset = s.reader.Offset()
+	s.At.Row++
+	s.At.Offset = s.Reader.Offset()
 	if s.ahead.ok {
-		s.at.Offset = s.ahead.offset
+		s.At.Offset = s.ahead.offset
 	}
 	return ex, nil
 }
 
 // line makes a candidate of the line read ahead.
 func (s *Source) line(ex *ttc.Example, counts map[string]int64) {
-	st := &s.tally.S
+	st := &s.Tally.S
 	st.Steps++
-	s.at.Sum = source.Chain(s.at.Sum, xxh3.Hash(s.ahead.raw))
+	s.At.Sum = source.Chain(s.At.Sum, xxh3.Hash(s.ahead.raw))
 	cand := ttc.Candidate{Step: s.cfg.StepName, Offset: s.ahead.offset}
 	if reason, detail := s.candidate(s.ahead.raw, &cand, ex, counts); reason != "" {
-		s.tally.Drop(ledger.Drop{Unit: "step", Reason: reason, Detail: detail, Run: ex.Run, Example: ex.ID, Turn: cand.Turn, Index: -1,
+		s.Tally.Drop(ledger.Drop{Unit: "step", Reason: reason, Detail: detail, Run: ex.Run, Example: ex.ID, Turn: cand.Turn, Index: -1,
 			File: ex.File, Offset: s.ahead.offset})
 		return
 	}

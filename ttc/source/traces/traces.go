@@ -18,18 +18,10 @@ import (
 
 // Source reads traces.
 type Source struct {
-	cfg   Config
-	files []string
-	tools []chat.Tool // of rollouts without tools of their own
-	tally source.Tally
-	done  []source.Input
-
-	file    *source.File
-	reader  *json.Reader
-	entries int64 // of the file
-	ids     source.Names
-	at      source.Cursor
-	err     error
+	source.Walk
+	cfg     Config
+	tools   []chat.Tool // of rollouts without tools of their own
+	entries int64       // of the file
 }
 
 var _ source.Source = (*Source)(nil)
@@ -43,13 +35,13 @@ func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) 
 	if len(files) == 0 {
 		return nil, errors.New("no input: name a file with --from, or set sources.*.path")
 	}
-	s := &Source{cfg: cfg, files: files}
+	s := &Source{cfg: cfg}
+	s.Init(files, opt.Drop, s.begin, s.entry)
 	if s.tools, err = readTools(cfg.ToolsFile); err != nil {
 		return nil, err
 	}
-	s.tally.Tell = opt.Drop
 	if opt.Resume != nil {
-		if err := source.Replay(ctx, s, &s.tally, opt); err != nil {
+		if err := source.Replay(ctx, s, &s.Tally, opt); err != nil {
 			s.Close()
 			return nil, err
 		}
@@ -76,130 +68,51 @@ func readTools(path string) ([]chat.Tool, error) {
 	return tools, nil
 }
 
-// Capabilities says that files can be read again; whether tasks stand side by side nobody knows before the end.
-func (s *Source) Capabilities() source.Capabilities { return source.Capabilities{Replayable: true} }
-
-// Files are the input files, one a collection run.
-func (s *Source) Files() []string { return s.files }
-
-// Inputs identifies the files opened so far.
-func (s *Source) Inputs() []source.Input {
-	if s.file == nil {
-		return s.done
-	}
-	return append(s.done[:len(s.done):len(s.done)], s.file.ID)
-}
-
-// Stats are the counts so far.
-func (s *Source) Stats() *source.Stats { return &s.tally.S }
-
-// Close closes the file that is open.
-func (s *Source) Close() error {
-	if s.file == nil {
-		return nil
-	}
-	err := s.file.Close()
-	s.file = nil
-	return err
-}
-
-// Next returns the next example; see source.Source.
-func (s *Source) Next(ctx context.Context) (*ttc.Example, source.Cursor, error) {
-	if s.err != nil {
-		return nil, s.at, s.err
-	}
-	ex, err := s.next(ctx)
-	if err != nil {
-		s.err = err
-		return nil, s.at, err
-	}
-	return ex, s.at, nil
-}
-
-func (s *Source) next(ctx context.Context) (*ttc.Example, error) {
-	for {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		if s.file == nil {
-			if len(s.done) == len(s.files) {
-				return nil, io.EOF
-			}
-			if err := s.openFile(); err != nil {
-				return nil, err
-			}
-		}
-		ex, err := s.entry()
-		switch {
-		case err == io.EOF:
-			s.file.ID.Sum = s.at.Sum
-			s.done = append(s.done, s.file.ID)
-			if err := s.Close(); err != nil {
-				return nil, err
-			}
-		case err != nil:
-			return nil, err
-		case ex != nil:
-			return ex, nil
-		}
-	}
-}
-
-func (s *Source) openFile() error {
-	run := len(s.done)
-	f, err := source.Open(s.files[run])
-	if err != nil {
-		return err
-	}
-	s.file = f
-	s.reader = json.NewReader(f, json.Auto, json.Limits{Size: s.cfg.MaxExample})
-	s.ids.Reset()
+func (s *Source) begin(f *source.File) *json.Reader {
 	s.entries = 0
-	s.at = source.Cursor{Run: run}
-	return nil
+	return json.NewReader(f, json.Auto, json.Limits{Size: s.cfg.MaxExample})
 }
 
 // entry reads the next entry of the file. It returns nil for one that was dropped.
-func (s *Source) entry() (*ttc.Example, error) {
-	raw, offset, err := s.reader.Next()
+func (s *Source) entry(context.Context) (*ttc.Example, error) {
+	raw, offset, err := s.Reader.Next()
 	var tooLarge *json.SizeError
 	if err != nil && !errors.As(err, &tooLarge) {
 		if err == io.EOF {
 			return nil, err
 		}
-		return nil, source.ReadError(s.files[s.at.Run], err, s.entries)
+		return nil, source.ReadError(s.Path(), err, s.entries)
 	}
 	s.entries++
-	s.tally.S.Entries++
-	ex := &ttc.Example{Run: s.at.Run, Row: s.at.Row, File: s.files[s.at.Run], Offset: offset}
-	s.at.Row++
-	s.at.Offset = s.reader.Offset()
+	s.Tally.S.Entries++
+	ex := &ttc.Example{Run: s.At.Run, Row: s.At.Row, File: s.Path(), Offset: offset}
+	s.At.Row++
+	s.At.Offset = s.Reader.Offset()
 	drop := func(reason ledger.Reason, detail string) (*ttc.Example, error) {
 		if ex.ID == "" {
 			ex.ID = source.RowName(ex.Row)
 		}
-		s.tally.Drop(ledger.Drop{Unit: "example", Reason: reason, Detail: detail, Run: ex.Run, Example: ex.ID, Index: -1, File: ex.File, Offset: offset})
+		s.Tally.Drop(ledger.Drop{Unit: "example", Reason: reason, Detail: detail, Run: ex.Run, Example: ex.ID, Index: -1, File: ex.File, Offset: offset})
 		return nil, nil
 	}
 	if tooLarge != nil {
-		s.at.Sum = source.Chain(s.at.Sum, uint64(offset))
+		s.At.Sum = source.Chain(s.At.Sum, uint64(offset))
 		return drop(ledger.ExampleTooLarge, tooLarge.Error())
 	}
 	hash := xxh3.Hash128(raw)
-	s.at.Sum = source.Chain(s.at.Sum, hash.Lo)
+	s.At.Sum = source.Chain(s.At.Sum, hash.Lo)
 	if err := s.read(raw, ex); err != nil {
 		return drop(ledger.BadExample, err.Error())
 	}
 	if identical := s.name(ex, hash); identical {
 		return drop(ledger.IdenticalRow, "the same entry stood in this file before")
 	}
-	s.tally.S.Examples++
 	return ex, nil
 }
 
 // name gives the example an id that is unique in the file. It reports an entry that stood there before.
 func (s *Source) name(ex *ttc.Example, hash xxh3.Uint128) (identical bool) {
-	st := &s.tally.S
+	st := &s.Tally.S
 	id, missing := ex.ID, false
 	switch {
 	case id != "":
@@ -208,7 +121,7 @@ func (s *Source) name(ex *ttc.Example, hash xxh3.Uint128) (identical bool) {
 	default:
 		id, missing = source.RowName(ex.Row), true
 	}
-	unique, identical := s.ids.Add(id, hash)
+	unique, identical := s.IDs.Add(id, hash)
 	if identical {
 		ex.ID = id
 		return true

@@ -1,0 +1,117 @@
+package source
+
+import (
+	"context"
+	"io"
+
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// Walk goes through the files of a source. Sources of files embed one and add how an example is made of an entry.
+type Walk struct {
+	Tally  Tally
+	Reader *json.Reader // of the file that is open
+	At     Cursor
+	IDs    Names // of the file that is open
+
+	paths []string
+	begin func(*File) *json.Reader
+	entry func(context.Context) (*ttc.Example, error)
+	file  *File
+	done  []Input
+	err   error
+}
+
+// Init says what is walked. begin is called at the start of each file; entry reads the next entry of the file: it returns nil
+// for one that was dropped, and io.EOF at the file's end.
+func (w *Walk) Init(paths []string, drop func(ledger.Drop), begin func(*File) *json.Reader, entry func(context.Context) (*ttc.Example, error)) {
+	w.paths, w.Tally.Tell, w.begin, w.entry = paths, drop, begin, entry
+}
+
+// Path is the file that is open.
+func (w *Walk) Path() string { return w.paths[w.At.Run] }
+
+// Capabilities of files: they can be read again. Whether tasks stand side by side nobody knows before the end.
+func (w *Walk) Capabilities() Capabilities { return Capabilities{Replayable: true} }
+
+// Files are the input files, one a collection run.
+func (w *Walk) Files() []string { return w.paths }
+
+// Inputs identifies the files opened so far.
+func (w *Walk) Inputs() []Input {
+	if w.file == nil {
+		return w.done
+	}
+	return append(w.done[:len(w.done):len(w.done)], w.file.ID)
+}
+
+// Stats are the counts so far.
+func (w *Walk) Stats() *Stats { return &w.Tally.S }
+
+// Close closes the file that is open.
+func (w *Walk) Close() error {
+	if w.file == nil {
+		return nil
+	}
+	err := w.file.Close()
+	w.file = nil
+	return err
+}
+
+// Next returns the next example; see Source.
+func (w *Walk) Next(ctx context.Context) (*ttc.Example, Cursor, error) {
+	if w.err != nil {
+		return nil, w.At, w.err
+	}
+	ex, err := w.next(ctx)
+	if err != nil {
+		w.err = err
+		return nil, w.At, err
+	}
+	w.Tally.S.Examples++
+	return ex, w.At, nil
+}
+
+func (w *Walk) next(ctx context.Context) (*ttc.Example, error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if w.file == nil {
+			if len(w.done) == len(w.paths) {
+				return nil, io.EOF
+			}
+			if err := w.open(); err != nil {
+				return nil, err
+			}
+		}
+		ex, err := w.entry(ctx)
+		switch {
+		case err == io.EOF:
+			w.file.ID.Sum = w.At.Sum
+			w.done = append(w.done, w.file.ID)
+			if err := w.Close(); err != nil {
+				return nil, err
+			}
+		case err != nil:
+			return nil, err
+		case ex != nil:
+			return ex, nil
+		}
+	}
+}
+
+func (w *Walk) open() error {
+	run := len(w.done)
+	f, err := Open(w.paths[run])
+	if err != nil {
+		return err
+	}
+	w.file = f
+	w.Reader = w.begin(f)
+	w.IDs.Reset()
+	w.At = Cursor{Run: run}
+	return nil
+}
