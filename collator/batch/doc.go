@@ -17,6 +17,10 @@
 // Beside them what the channel needs (see Channel). No denominator is baked in: row_weight and row_n_active are
 // there for trainers to make one over a whole step. A batch without an active label is not written.
 //
+// sdpo has two sides of different heights: student_ and teacher_, and the pair table, which says what is compared with what
+// (pair_student_row, pair_student_pos, pair_teacher_row, pair_teacher_pos: logits that predict pair_target_id; pair_site,
+// pair_weight). row_ columns are the students'. See RowSite.
+//
 // In the packed layout (sft) R is 1: sequences stand end to end, position_ids restart, seq_lengths [S] says where, and
 // the row_ columns are [S].
 //
