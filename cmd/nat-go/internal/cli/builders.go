@@ -309,6 +309,7 @@ func propertyOrder(schema []byte) (keys []string) {
 
 func newBuildersNewCmd() *cobra.Command {
 	var lang, dir, replace string
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "new NAME --lang go|python",
 		Short: "Write a new builder plugin that builds, passes its checks and is ready to be changed",
@@ -336,6 +337,9 @@ func newBuildersNewCmd() *cobra.Command {
 			if err != nil {
 				return exit.With(exit.Usage, err)
 			}
+			if asJSON {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]string{"dir": out})
+			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s is written; %s says how to build, check and use it\n", out, filepath.Join(out, "README.md"))
 			if lang == "go" && replace == "" && v == "v0.0.0" {
 				fmt.Fprintln(cmd.OutOrStdout(), "this nat-go was built from a checkout: run `go get github.com/nat-go/nat-go@latest` there, or give --replace CHECKOUT")
@@ -345,6 +349,7 @@ func newBuildersNewCmd() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&lang, "lang", "go", "language: "+strings.Join(plugins.Langs, ", "))
 	cmd.Flags().StringVar(&dir, "dir", ".", "folder to make the plugin's folder in")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	cmd.Flags().StringVar(&replace, "replace", "", "checkout of nat-go to build against instead of a published version")
 	return cmd
 }
@@ -380,6 +385,8 @@ line (id, turn_id, candidate_index, prompt, output, score).`,
 	cmd.Flags().StringVar(&builder, "builder", "", "which of the plugin's builders")
 	cmd.Flags().StringVar(&settings, "config", "{}", "its settings, as JSON")
 	cmd.Flags().StringVar(&from, "from", "", "file of examples (required)")
+	cmd.Flags().Bool("json", true, "the output is JSON lines either way")
+	_ = cmd.Flags().MarkHidden("json")
 	cmd.Flags().IntVar(&most, "examples", 10, "how many to take; 0: all")
 	_ = cmd.MarkFlagRequired("from")
 	return cmd
