@@ -21,15 +21,13 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/collator/tokenizer/tokenizertest"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	njson "github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
-
-// specialText is what a template's special tokens look like.
-var specialText = regexp.MustCompile(`<[|｜][^\s<>]{1,40}[|｜]>|<(?:start_of_turn|end_of_turn|bos|eos|sop|/?think)>|\[gMASK\]`)
 
 var familyTokenizers sync.Map
 
@@ -42,31 +40,7 @@ func familyTokenizer(t testing.TB, template string) *tokenizer.Tokenizer {
 		if err != nil {
 			return nil, err
 		}
-		var file map[string]json.RawMessage
-		if err := json.Unmarshal(data, &file); err != nil {
-			return nil, err
-		}
-		var added []map[string]any
-		if err := json.Unmarshal(file["added_tokens"], &added); err != nil {
-			return nil, err
-		}
-		known, next := map[string]bool{}, 0
-		for _, a := range added {
-			known[a["content"].(string)] = true
-			next = max(next, int(a["id"].(float64))+1)
-		}
-		texts := append(specialText.FindAllString(template, -1), "<s>", "</s>", "<|begin_of_text|>", "<|endoftext|>")
-		for _, s := range texts {
-			if !known[s] {
-				known[s] = true
-				added = append(added, map[string]any{"id": next, "content": s, "special": true, "normalized": false, "single_word": false, "lstrip": false, "rstrip": false})
-				next++
-			}
-		}
-		if file["added_tokens"], err = json.Marshal(added); err != nil {
-			return nil, err
-		}
-		if data, err = json.Marshal(file); err != nil {
+		if data, err = tokenizertest.Family(data, template); err != nil {
 			return nil, err
 		}
 		return tokenizer.New(data)

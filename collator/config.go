@@ -37,6 +37,7 @@ type Config struct {
 	Rows        RowUnit
 	Layout      batch.Layout
 	Advantages  Advantages
+	NullHints   bool // sdpo: a control, in which every hint has no token, so that teacher and student are equal; see splice.go
 	Cumulative  bool // sdpo: a teacher has all hints of its row, each seen by the targets after it; else one hint
 	Order       batch.Order
 	Workers     int // 0: 1. The output does not depend on it

@@ -111,6 +111,12 @@ func TestAirlineSites(t *testing.T) {
 				t.Errorf("%d of %d sites, and no reason", kept, sites)
 			}
 			t.Logf("%-24s %2d of %d sites %v; %s", name, kept, sites, modes, c.reasons("site"))
+			if kept > 0 {
+				cfg.NullHints = true
+				null := collate(t, cfg, one(slices.Clone(items)))
+				checkNull(t, null)
+				want(t, len(null.rows), len(c.rows))
+			}
 		})
 	}
 }

@@ -426,3 +426,64 @@ func TestD13AHintIsMadeOnce(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// TestNullHints: a control run has every site of the real one at the same places of the same student, with no token between:
+// teacher and student read the same ids at the same positions, and the files say so and are verified.
+func TestNullHints(t *testing.T) {
+	items := func() []Item {
+		return []Item{distillation("x", nodes(bugHunt), failedSite(1, 2, "Tools: edit."), nextSite(1, 2, "Look again."), failedSite(3, 4, "Edit takes a line."))}
+	}
+	for _, cumulative := range []bool{false, true} {
+		cfg := toyConfig(t, "chatml.jinja")
+		cfg.Cumulative = cumulative
+		real := collate(t, cfg, one(items()))
+		cfg.NullHints = true
+		c := collate(t, cfg, one(items()))
+		checkNull(t, c)
+		if len(c.rows) != 1 || len(c.rows[0].Sides) != len(real.rows[0].Sides) || !slices.Equal(c.rows[0].Sides[0].IDs, real.rows[0].Sides[0].IDs) {
+			t.Fatal("the control has another student")
+		}
+		for i, s := range c.rows[0].Meta.Sites {
+			if r := real.rows[0].Meta.Sites[i]; s.At != r.At || !slices.Equal(s.Pairs, r.Pairs) || s.HintSHA256 != r.HintSHA256 {
+				t.Errorf("site %d: %+v, not %+v", i, s, r)
+			}
+		}
+		// Only a control may have a hint of no token.
+		c.rows[0].Meta.Sites[0].Mode = modeSystem
+		if c.rows[0].Splices() == nil {
+			t.Error("a hint without a token is taken for one")
+		}
+		real.rows[0].Meta.Sites[0].Mode = modeNone
+		if real.rows[0].Splices() == nil {
+			t.Error("a hint with tokens is taken for none")
+		}
+	}
+}
+
+// checkNull checks that teacher and student of a control run are equal, ids and positions.
+func checkNull(t testing.TB, c *collated) {
+	t.Helper()
+	n := 0
+	for i := range c.lines {
+		for _, p := range pairsOf(t, c, i) {
+			if n++; p.Pos != p.At {
+				t.Fatalf("teacher and student read at different positions: %+v", p)
+			}
+		}
+	}
+	for _, r := range c.rows {
+		for k := range r.Sides[1:] {
+			if ids := r.Sides[1+k].IDs; !slices.Equal(ids, r.Sides[0].IDs[:len(ids)]) {
+				t.Fatal("teacher and student are not equal")
+			}
+		}
+		for _, s := range r.Meta.Sites {
+			if s.Mode != modeNone || s.Hint != 0 {
+				t.Fatalf("%+v", s)
+			}
+		}
+	}
+	if n == 0 {
+		t.Fatal("no pairs")
+	}
+}

@@ -23,6 +23,9 @@ import (
 // way is tried; where none is left, the site is refused. An added token (a special one, or one like </tool_response>)
 // has to stand at the right edge, on either side of it, so that no merge across the edge is lost.
 
+// A control run has every hint put in its place, checked, and then left out: what a trainer makes of such rows, in which teacher
+// and student read the same tokens at the same positions, is exactly 0 unless it reads the wrong ones.
+
 // splice is a hint at a place of a student row.
 type splice struct {
 	site    int
@@ -38,7 +41,8 @@ type splice struct {
 const (
 	modeSystem = "system"
 	modeUser   = "user"
-	modeAppend = "append" // to the message before: a tool's result or a user's
+	modeAppend = "append"     // to the message before: a tool's result or a user's
+	modeNone   = batch.NoHint // left out
 )
 
 // leakTokens is how many of the target's tokens in a row a hint may not have.
@@ -74,6 +78,9 @@ func (w *Worker) splice(m *material, v *view, student *side, at int, site *build
 			return nil, r
 		}
 		if detail == "" {
+			if w.NullHints {
+				s.ids, s.mode = nil, modeNone
+			}
 			return s, nil
 		}
 		if why != "" {

@@ -17,12 +17,18 @@ type RowSite struct {
 	Class      string `json:"class"`  // of the error
 	Source     string `json:"source"` // of the hint
 	Target     string `json:"target"` // failed_turn, next_turn
-	Mode       string `json:"mode"`   // how the hint is worded into the context: system, user, append
+	Mode       string `json:"mode"`   // how the hint is worded into the context: system, user, append; NoHint in a control run
 	Teacher    int    `json:"teacher"`
 	At         int32  `json:"at"`    // the hint stands before the student's token of this index
-	Hint       int32  `json:"hint"`  // tokens of the hint
+	Hint       int32  `json:"hint"`  // tokens of the hint; 0 where Mode is NoHint, and only there
 	Pairs      []Run  `json:"pairs"` // the target's tokens, as positions of the student's
 }
+
+// NoHint is the mode of a site whose hint was left out on purpose: its teacher reads what the student reads.
+const NoHint = "none"
+
+// sound says whether the hint has as many tokens as its mode says: none or some.
+func (s *RowSite) sound() bool { return s.Hint > 0 != (s.Mode == NoHint) && s.Hint >= 0 }
 
 // shift is how far a teacher's tokens stand behind the student's at a position.
 func (r *Row) shift(teacher int, at int32) (by int32) {
@@ -111,7 +117,7 @@ func (r *Row) Splices() error {
 		sites := r.teacherSites(k)
 		for _, s := range sites {
 			n := int(s.At - from)
-			if s.At < from || s.At < 1 || s.Hint < 1 || at+n+int(s.Hint) > len(ids) || int(s.At) > len(student) || !slices.Equal(ids[at:at+n], student[from:s.At]) {
+			if s.At < from || s.At < 1 || !s.sound() || at+n+int(s.Hint) > len(ids) || int(s.At) > len(student) || !slices.Equal(ids[at:at+n], student[from:s.At]) {
 				return fmt.Errorf("teacher %d without the hint of site %d is not the student", k, s.Site)
 			}
 			at, from = at+n+int(s.Hint), s.At

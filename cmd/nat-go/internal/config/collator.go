@@ -18,6 +18,7 @@ type Collator struct {
 	Rows           string         `yaml:"rows" default:"auto" enum:"auto,trajectory,turn" doc:"one row a trajectory or a turn; auto asks the template"`
 	Layout         string         `yaml:"layout" default:"padded" enum:"padded,packed" doc:"packed is for sft only"`
 	Sites          string         `yaml:"sites" default:"per_site" enum:"per_site,cumulative" doc:"hints of a trace one at a time, or added up"`
+	Hints          string         `yaml:"hints" default:"given" enum:"given,none" doc:"none: a control run, in which every hint is left out; a trainer that reads the right positions has jsd 0 there"`
 	Advantages     string         `yaml:"advantages" default:"group" enum:"group,none,batch" doc:"what a reward is compared with"`
 	Teacher        *Teacher       `yaml:"teacher" doc:"where top-k teacher log-probs come from"`
 }

@@ -56,6 +56,7 @@ func collatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
 	out := collator.Config{Policy: c.Policy, MaxLength: c.MaxLength, BatchTokens: c.BatchTokens, Order: batch.Order{Seed: seed},
 		Workers: runtime.GOMAXPROCS(0)}
 	out.Cumulative = c.Sites == "cumulative"
+	out.NullHints = c.Hints == "none"
 	out.Rows = map[string]collator.RowUnit{"auto": collator.Auto, "trajectory": collator.Trajectory, "turn": collator.PerTurn}[c.Rows]
 	out.Advantages = map[string]collator.Advantages{"group": collator.ByGroup, "none": collator.Plain, "batch": collator.ByBatch}[c.Advantages]
 	if c.Layout == batch.Packed.String() {

@@ -1,0 +1,52 @@
+// Package tokenizertest makes tokenizers for tests of stock chat templates whose own tokenizers are not at hand: a given
+// tokenizer.json with the template's special strings added as special tokens. It needs no build tag: it writes the file and
+// leaves loading it to the test.
+package tokenizertest
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+)
+
+// special is what a template's special tokens look like.
+var special = regexp.MustCompile(`<[|｜][^\s<>]{1,40}[|｜]>|<(?:start_of_turn|end_of_turn|bos|eos|sop|/?think)>|\[gMASK\]`)
+
+// Family returns base, the text of a tokenizer.json, with the special strings of a template's source, and common begin and end
+// marks, as further special tokens behind its own.
+func Family(base []byte, template string) ([]byte, error) {
+	var file map[string]json.RawMessage
+	if err := json.Unmarshal(base, &file); err != nil {
+		return nil, fmt.Errorf("tokenizer.json: %w", err)
+	}
+	type token struct {
+		ID         int    `json:"id"`
+		Content    string `json:"content"`
+		SingleWord bool   `json:"single_word"`
+		LStrip     bool   `json:"lstrip"`
+		RStrip     bool   `json:"rstrip"`
+		Normalized bool   `json:"normalized"`
+		Special    bool   `json:"special"`
+	}
+	var added []token
+	if err := json.Unmarshal(file["added_tokens"], &added); err != nil {
+		return nil, fmt.Errorf("tokenizer.json: added_tokens: %w", err)
+	}
+	known, next := map[string]bool{}, 0
+	for _, a := range added {
+		known[a.Content] = true
+		next = max(next, a.ID+1)
+	}
+	for _, s := range append(special.FindAllString(template, -1), "<s>", "</s>", "<|begin_of_text|>", "<|endoftext|>") {
+		if !known[s] {
+			known[s] = true
+			added = append(added, token{ID: next, Content: s, Special: true})
+			next++
+		}
+	}
+	var err error
+	if file["added_tokens"], err = json.Marshal(added); err != nil {
+		return nil, err
+	}
+	return json.Marshal(file)
+}
