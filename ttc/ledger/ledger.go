@@ -3,6 +3,7 @@ package ledger
 import (
 	"fmt"
 	"sort"
+	"strconv"
 	"strings"
 )
 
@@ -145,4 +146,15 @@ func stageOrder(s Stage) int {
 		}
 	}
 	return 100
+}
+
+// Quantity says n of a unit in words: "1 row", "3 rows", "2 batches".
+func Quantity(n int64, unit string) string {
+	if n != 1 {
+		if strings.HasSuffix(unit, "ch") {
+			unit += "e"
+		}
+		unit += "s"
+	}
+	return strconv.FormatInt(n, 10) + " " + unit
 }

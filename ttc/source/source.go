@@ -73,14 +73,14 @@ func (s *Stats) Accounts() []ledger.Account {
 func (s *Stats) Warnings() []string {
 	var out []string
 	if s.RepeatedIDs > 0 {
-		out = append(out, fmt.Sprintf("%d examples have an id that stood in the same file before (first: %s); all are kept, as id#2, id#3 and so on",
-			s.RepeatedIDs, strconv.Quote(s.FirstRepeat)))
+		out = append(out, fmt.Sprintf("%s with an id that stood in the same file before (first: %s); all are kept, as id#2, id#3 and so on",
+			ledger.Quantity(s.RepeatedIDs, "example"), strconv.Quote(s.FirstRepeat)))
 	}
 	if s.MissingIDs > 0 {
-		out = append(out, fmt.Sprintf("%d examples have no id; they are named by their row, as #0, #1 and so on", s.MissingIDs))
+		out = append(out, fmt.Sprintf("%s without an id, named by its row, as #0, #1 and so on", ledger.Quantity(s.MissingIDs, "example")))
 	}
 	if s.Interrupted > 0 {
-		out = append(out, fmt.Sprintf("%d examples have no steps and no answer: their workflow was interrupted", s.Interrupted))
+		out = append(out, fmt.Sprintf("%s without steps and answer: the workflow was interrupted", ledger.Quantity(s.Interrupted, "example")))
 	}
 	return out
 }

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -63,9 +64,9 @@ func (s *serve) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	s.asked = append(s.asked, in[key])
-	n := len(s.asked)
+	n, fault := len(s.asked), s.fault
 	s.mu.Unlock()
-	if s.fault != nil && s.fault(in[key], n, w) {
+	if fault != nil && fault(in[key], n, w) {
 		return
 	}
 	if strings.Contains(in[key], "[raises]") {
@@ -180,10 +181,15 @@ func TestResume(t *testing.T) {
 	if _, _, err := collect(t, c, dir); err == nil || !strings.Contains(err.Error(), "can be resumed") {
 		t.Fatalf("err = %v", err)
 	}
+	s.mu.Lock()
 	s.fault, s.asked = nil, nil
+	s.mu.Unlock()
 	_, report, err := collect(t, c, dir)
-	if err != nil || report.Asked != 12 || len(s.asked) != 12 {
-		t.Errorf("%+v, asked %d, %v", report, len(s.asked), err)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slices.Sort(s.asked) // a request of the first collection may reach the server after all: the same question, once more
+	if err != nil || report.Asked != 12 || len(slices.Compact(s.asked)) != 12 {
+		t.Errorf("%+v, asked %q, %v", report, s.asked, err)
 	}
 	if s.most.Load() > 2 {
 		t.Errorf("%d questions at once", s.most.Load())

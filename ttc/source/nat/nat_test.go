@@ -203,7 +203,7 @@ func TestIDs(t *testing.T) {
 	if rep.Task != "y" || rep.Trial != "rep2" || r.examples[1].Task != "" {
 		t.Errorf("%+v", rep)
 	}
-	if w := r.stats.Warnings(); len(w) != 2 || !strings.Contains(w[0], `2 examples have an id that stood in the same file before (first: "x")`) {
+	if w := r.stats.Warnings(); len(w) != 2 || !strings.Contains(w[0], `2 examples with an id that stood in the same file before (first: "x")`) {
 		t.Error(w)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 func newDatasetConvertCmd() *cobra.Command {
@@ -103,7 +104,7 @@ func convertTokens(w io.Writer, run, output string, asJSON bool) error {
 		return json.NewEncoder(w).Encode(map[string]any{"files": files})
 	}
 	for _, f := range files {
-		fmt.Fprintf(w, "%s  %d rows\n", f.Path, f.Rows)
+		fmt.Fprintf(w, "%s  %s\n", f.Path, ledger.Quantity(f.Rows, "row"))
 	}
 	if len(files) == 0 {
 		return exit.Failedf("the run has no sft batches")

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
+	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // newLogger logs for a person on a terminal, and as JSON elsewhere.
@@ -91,9 +92,9 @@ func amountOf(done, total int64, unit string) string {
 		return fmt.Sprintf("%.1f MiB", float64(done)/(1<<20))
 	}
 	if total > 0 {
-		return fmt.Sprintf("%d of %d %ss", done, total, unit)
+		return fmt.Sprintf("%d of %s", done, ledger.Quantity(total, unit))
 	}
-	return fmt.Sprintf("%d %ss", done, unit)
+	return ledger.Quantity(done, unit)
 }
 
 const barCells = 24

@@ -74,7 +74,7 @@ func (c *Converted) Text(w io.Writer) error {
 	var b strings.Builder
 	for _, f := range c.Formats {
 		for _, file := range f.Files {
-			fmt.Fprintf(&b, "%s  %d rows\n", filepath.Join(c.Dir, filepath.FromSlash(file.Path)), file.Rows)
+			fmt.Fprintf(&b, "%s  %s\n", filepath.Join(c.Dir, filepath.FromSlash(file.Path)), ledger.Quantity(file.Rows, "row"))
 		}
 	}
 	for _, r := range c.Refused {

@@ -28,17 +28,17 @@ func (r *Report) Text(w io.Writer) error {
 	}
 	t := tabwriter.NewWriter(&b, 0, 4, 2, ' ', 0)
 	for _, f := range r.Files {
-		fmt.Fprintf(t, "%s\t%d rows\t{%s}\n", f.Path, f.Rows, f.Shape)
+		fmt.Fprintf(t, "%s\t%s\t{%s}\n", f.Path, ledger.Quantity(f.Rows, "row"), f.Shape)
 	}
 	_ = t.Flush() // into memory
 	if r.Batches > 0 {
-		fmt.Fprintf(&b, "%d token batches, %d rows, checked with the tokenizer\n", r.Batches, r.TokenRows)
+		fmt.Fprintf(&b, "%s, %s, checked with the tokenizer\n", ledger.Quantity(r.Batches, "token batch"), ledger.Quantity(r.TokenRows, "row"))
 	}
 	switch {
 	case r.Errors > 0:
-		fmt.Fprintf(&b, "%d errors, %d warnings; `nat-go explain CODE` says what to do\n", r.Errors, r.Warnings)
+		fmt.Fprintf(&b, "%s, %s; `nat-go explain CODE` says what to do\n", ledger.Quantity(r.Errors, "error"), ledger.Quantity(r.Warnings, "warning"))
 	case r.Warnings > 0:
-		fmt.Fprintf(&b, "sound, with %d warnings\n", r.Warnings)
+		fmt.Fprintf(&b, "sound, with %s\n", ledger.Quantity(r.Warnings, "warning"))
 	default:
 		b.WriteString("sound\n")
 	}
@@ -55,9 +55,9 @@ func (s *Stats) Text(w io.Writer) error {
 		fmt.Fprintf(t, "%s\t%d\t%d\t\n", k.Kind, k.Train, k.Validation)
 	}
 	_ = t.Flush() // into memory
-	fmt.Fprintf(&b, "\n%d distinct prompts", s.Prompts)
+	fmt.Fprintf(&b, "\n%s", ledger.Quantity(s.Prompts, "distinct prompt"))
 	if s.Examples > 0 {
-		fmt.Fprintf(&b, " of %d examples", s.Examples)
+		fmt.Fprintf(&b, " of %s", ledger.Quantity(s.Examples, "example"))
 	}
 	b.WriteString("\n\n")
 
@@ -90,7 +90,8 @@ func (s *Stats) Text(w io.Writer) error {
 	if s.Pairs != nil {
 		fmt.Fprintf(&b, "   contradictions: %d", s.Pairs.Contradict)
 	}
-	fmt.Fprintf(&b, "\non both sides of the split: %d prompts, %d records, %d examples\n", s.Leakage.Prompts, s.Leakage.Records, s.Leakage.Examples)
+	fmt.Fprintf(&b, "\non both sides of the split: %s, %s, %s\n", ledger.Quantity(s.Leakage.Prompts, "prompt"),
+		ledger.Quantity(s.Leakage.Records, "record"), ledger.Quantity(s.Leakage.Examples, "example"))
 	s.drops(&b)
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -125,14 +126,7 @@ func (s *Stats) drops(b *strings.Builder) {
 		if d.Format != "" {
 			stage += " " + d.Format
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%d %s\t%s\n", printable(stage), printable(string(d.Reason)), d.Count, printable(plural(d.Unit, d.Count)), page.Text)
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", printable(stage), printable(string(d.Reason)), printable(ledger.Quantity(d.Count, d.Unit)), page.Text)
 	}
 	_ = t.Flush() // into memory
-}
-
-func plural(unit string, n int64) string {
-	if n == 1 {
-		return unit
-	}
-	return unit + "s"
 }

@@ -128,6 +128,7 @@ func (r *run) take(g *recordlog.Group) error {
 
 // enter puts what curation has to know of a group's records into the index.
 func (r *run) enter(g *recordlog.Group) error {
+	r.book.In(ledger.Gate, unitRecord, int64(len(g.Records)))
 	var at *builders.Origin
 	var task, example [16]byte
 	var scoreName string
@@ -187,7 +188,6 @@ func (r *run) settleDecisions(g *recordlog.Group) {
 	defer r.writing(g.First + uint64(len(g.Records)))
 	for i := range g.Records {
 		d := r.decisions.At(g.First + uint64(i))
-		r.book.In(ledger.Gate, unitRecord, 1)
 		reason, dropped := d.Reason()
 		atGate := dropped && !curatedAway(reason)
 		if !atGate {

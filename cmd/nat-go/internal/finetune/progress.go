@@ -30,7 +30,7 @@ func (r *run) building(at *cursor) {
 		return
 	}
 	r.env.Progress(Progress{Step: "build", Done: r.bytesRead(at), Total: r.total, Unit: UnitByte,
-		Detail: fmt.Sprintf("%s, %s", count(r.book.Account(ledger.Source, unitExample).In, unitExample), count(int64(r.index.Len()), "record"))})
+		Detail: fmt.Sprintf("%s, %s", ledger.Quantity(r.book.Account(ledger.Source, unitExample).In, unitExample), ledger.Quantity(int64(r.index.Len()), "record"))})
 }
 
 // writing tells how many records of the log have been turned into rows.

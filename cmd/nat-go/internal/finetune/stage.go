@@ -66,7 +66,7 @@ func (s *stage) settle(b *recordlog.Builder, index, first int, res *stageResult)
 	a.total -= a.elsewhere(res.Drops)
 	left := a.total - a.used - a.dropped
 	if left < 0 {
-		s.dropGroup(b, a, ledger.BuilderFailed, fmt.Errorf("of %d %ss it used %d and dropped %d", a.total, a.unit, a.used, a.dropped))
+		s.dropGroup(b, a, ledger.BuilderFailed, fmt.Errorf("of %s it used %d and dropped %d", ledger.Quantity(a.total, a.unit), a.used, a.dropped))
 		return
 	}
 	b.Account(ledger.Build, a.unit, a.total, a.used)

@@ -23,15 +23,15 @@ func WriteSummary(w io.Writer, s *Summary, color bool) error {
 	}
 	c := s.Counts
 	fmt.Fprintf(&b, "%s  %s\n", bold("run "+s.RunID), s.Status)
-	fmt.Fprintf(&b, "  in       %s, %s\n", count(c.Examples, "example"), count(c.Candidates, "candidate"))
-	fmt.Fprintf(&b, "  records  %s made, %d kept\n", count(c.Records, "record"), c.Kept)
+	fmt.Fprintf(&b, "  in       %s, %s\n", ledger.Quantity(c.Examples, "example"), ledger.Quantity(c.Candidates, "candidate"))
+	fmt.Fprintf(&b, "  records  %s made, %d kept\n", ledger.Quantity(c.Records, "record"), c.Kept)
 	for _, f := range s.Written {
-		fmt.Fprintf(&b, "  wrote    %s  %s\n", filepath.Join(s.DatasetDir, filepath.FromSlash(f.Path)), count(f.Rows, "row"))
+		fmt.Fprintf(&b, "  wrote    %s  %s\n", filepath.Join(s.DatasetDir, filepath.FromSlash(f.Path)), ledger.Quantity(f.Rows, "row"))
 	}
 	if s.Batches != nil {
 		for _, name := range slices.Sorted(maps.Keys(s.Batches.Counts)) {
 			n := s.Batches.Counts[name]
-			fmt.Fprintf(&b, "  batches  %-15s %s, %s, %s\n", name, count(n.Batches, "batch"), count(n.Rows, "row"), count(n.Tokens, "token"))
+			fmt.Fprintf(&b, "  batches  %-15s %s, %s, %s\n", name, ledger.Quantity(n.Batches, "batch"), ledger.Quantity(n.Rows, "row"), ledger.Quantity(n.Tokens, "token"))
 		}
 	}
 	writeSites(&b, s)
@@ -50,7 +50,7 @@ func WriteSummary(w io.Writer, s *Summary, color bool) error {
 func writeSites(b *strings.Builder, s *Summary) {
 	for _, name := range slices.Sorted(maps.Keys(s.Sites)) {
 		if p := strings.Split(name, "/"); len(p) == 3 {
-			fmt.Fprintf(b, "  sites    %-15s %s, hints by %s (%s)\n", p[0], count(s.Sites[name], "site"), p[1], p[2])
+			fmt.Fprintf(b, "  sites    %-15s %s, hints by %s (%s)\n", p[0], ledger.Quantity(s.Sites[name], "site"), p[1], p[2])
 		}
 	}
 	if s.Batches == nil {
@@ -100,16 +100,6 @@ func writeDrops(b *strings.Builder, accounts []ledger.Account) {
 		if page, ok := ledger.Explain(l.reason); ok {
 			why, _, _ = strings.Cut(page.Text, ". ")
 		}
-		fmt.Fprintf(b, "  dropped  %-16s %-24s %s\n", count(l.n, l.unit), l.reason, strings.TrimSuffix(why, "."))
+		fmt.Fprintf(b, "  dropped  %-16s %-24s %s\n", ledger.Quantity(l.n, l.unit), l.reason, strings.TrimSuffix(why, "."))
 	}
-}
-
-func count(n int64, unit string) string {
-	if n == 1 {
-		return "1 " + unit
-	}
-	if strings.HasSuffix(unit, "ch") {
-		unit += "e"
-	}
-	return fmt.Sprintf("%d %ss", n, unit)
 }

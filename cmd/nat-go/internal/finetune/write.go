@@ -84,7 +84,7 @@ func (r *run) noData() error {
 		}
 	}
 	if c.Records == 0 {
-		return exit.Failedf("no trajectories collected: the builders made no record of %d examples; %s lists why", c.Examples, r.plan.folder.Dropped())
+		return exit.Failedf("no trajectories collected: the builders made no record of %s; %s lists why", ledger.Quantity(c.Examples, unitExample), r.plan.folder.Dropped())
 	}
-	return exit.Failedf("no trajectories collected: all %d records were dropped; %s lists why", c.Records, r.plan.folder.Dropped())
+	return exit.Failedf("no trajectories collected: nothing is left of %s; %s lists why", ledger.Quantity(c.Records, unitRecord), r.plan.folder.Dropped())
 }
