@@ -1,13 +1,16 @@
 package main
 
 import (
+	"compress/gzip"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/cli"
@@ -32,7 +35,7 @@ const commitBytesVariable = "NATGO_TEST_COMMIT_BYTES"
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:  "testdata/script",
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"fill": fill, "exits": exits},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"fill": fill, "compress": compress, "exits": exits},
 		Setup: func(e *testscript.Env) error {
 			root, err := os.Getwd()
 			if err != nil {
@@ -55,6 +58,24 @@ func fill(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	text := strings.Replace(ts.ReadFile(args[1]), "@", strings.Repeat(args[3], n), 1)
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
+}
+
+// compress is the script command `compress FROM TO`: it compresses the file as the ending of TO, .gz or .zst, says.
+func compress(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: compress FROM TO")
+	}
+	to, err := os.Create(ts.MkAbs(args[1]))
+	ts.Check(err)
+	defer to.Close()
+	var w io.WriteCloser = gzip.NewWriter(to)
+	if strings.HasSuffix(args[1], ".zst") {
+		w, err = zstd.NewWriter(to)
+		ts.Check(err)
+	}
+	_, err = io.WriteString(w, ts.ReadFile(args[0]))
+	ts.Check(err)
+	ts.Check(w.Close())
 }
 
 // exits is the script command `exits CODE PROGRAM [ARG...]`: the program has to end with the code.
