@@ -45,7 +45,7 @@ func TestDatasetCommands(t *testing.T) {
 		{[]string{"dataset", "verify", dir}, 1, base + "/validation_file.jsonl:1: error NG5004: its prompt is also that of " + base + "/training_file.jsonl:1"},
 		{[]string{"dataset", "verify", file}, 0, "sound\n"},
 		{[]string{"dataset", "verify", filepath.Join(dir, "nothing")}, 2, "there is no"},
-		{[]string{"dataset", "stats", dir}, 0, "on both sides of the split: 1 prompts, 0 records, 0 examples"},
+		{[]string{"dataset", "stats", dir}, 0, "on both sides of the split: 1 prompt, 0 records, 0 examples"},
 		{[]string{"dataset", "show", dir}, 0, "{+the centre+}"},
 		{[]string{"dataset", "show", dir, "--row", "training_file.jsonl:2"}, 0, "[-side-]"},
 		{[]string{"dataset", "show", dir, "--row", "training_file.jsonl:3"}, 1, "has no row 3"},

@@ -18,10 +18,14 @@ func newInitCmd() *cobra.Command {
 	var sourceType, file string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "init --from PATH",
+		Use:   "init PATH...",
 		Short: "Write a small, commented configuration for an input",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, paths []string) error {
+			from = append(from, paths...)
+			if len(from) == 0 {
+				return exit.Usagef("a configuration for which input? `nat-go init FILE`")
+			}
 			text, err := finetune.Scaffold(cmd.Context(), from, sourceType, finetune.Env{})
 			if err != nil {
 				return err
@@ -43,11 +47,10 @@ func newInitCmd() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&from, "from", nil, "input file, folder or pattern (repeatable; required)")
+	f.StringArrayVar(&from, "from", nil, "input file, folder or pattern (repeatable); the same as naming it as an argument")
 	f.StringVar(&sourceType, "source", "", "how inputs are read; default: told from the first entry")
 	f.StringVarP(&file, "write", "w", "", "write to this file, which must not exist, instead of standard output")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")
-	_ = cmd.MarkFlagRequired("from")
 	return cmd
 }
 

@@ -269,6 +269,9 @@ func sourceNames() string {
 
 // sniff tells the kind of a file from the keys of its first entry.
 func sniff(path string) (string, error) {
+	if ext := strings.ToLower(filepath.Ext(path)); ext == ".yml" || ext == ".yaml" {
+		return "", exit.Usagef("%s is YAML, and inputs are JSON: a configuration is named with --config_file", path)
+	}
 	f, err := source.Open(path)
 	if err != nil {
 		return "", exit.With(exit.Environment, err)

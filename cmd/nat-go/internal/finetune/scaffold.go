@@ -13,6 +13,7 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/nat"
 )
@@ -85,7 +86,7 @@ func (s *sample) yaml(from []string, kind string) []byte {
 	if s.whole {
 		some = "its "
 	}
-	fmt.Fprintf(&b, "# Made by `nat-go init` from %s%d examples with %d candidates.\n", some, s.examples, s.candidates)
+	fmt.Fprintf(&b, "# Made by `nat-go init` from %s%s with %s.\n", some, ledger.Quantity(int64(s.examples), unitExample), ledger.Quantity(int64(s.candidates), unitCandidate))
 	b.WriteString("# Check it with `nat-go validate --config_file FILE`; run it with `nat-go finetune run --config_file FILE`.\n\n")
 	fmt.Fprintf(&b, "sources:\n  runs: {_type: %s, path: %s}\n\n", kind, flow(from))
 	b.WriteString("trajectory_builders:\n  pairs:\n    _type: dpo_traj_builder\n")
