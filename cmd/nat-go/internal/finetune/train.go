@@ -14,7 +14,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/files"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/kinds"
-	"github.com/nat-go/nat-go/collator/rows"
 )
 
 // train hands the committed data set to the trainer, and waits for the job unless told otherwise. That a service can't be
@@ -162,12 +161,7 @@ func (r *run) dataSet() trainers.DataSet {
 	for _, w := range r.written {
 		f := trainers.Format{Dir: "dataset/" + w.Format}
 		for _, file := range w.Files {
-			switch file.Split {
-			case rows.Train.String():
-				f.Train = "dataset/" + file.Path
-			case rows.Validation.String():
-				f.Validation = "dataset/" + file.Path
-			}
+			f.Files = append(f.Files, trainers.File{Path: "dataset/" + file.Path, Kind: file.Kind, Split: file.Split})
 		}
 		d.Formats[w.Format] = f
 	}

@@ -99,11 +99,43 @@ type DataSet struct {
 	Batches string            // folder of token batches; empty: none were collated
 }
 
-// Format is the data set in one row format.
+// Format is the data set in one row format: a file for each kind of record and side of the split that has rows.
 type Format struct {
-	Dir        string // "dataset/trl"
-	Train      string // "dataset/trl/train.jsonl"
-	Validation string // empty: there is none
+	Dir   string // "dataset/trl"
+	Files []File
+}
+
+// File is a file of rows.
+type File struct {
+	Path  string // "dataset/trl/train.jsonl"
+	Kind  string // of record, as builders.Kind prints it: "preference"
+	Split string // Train or Validation
+}
+
+// The sides of a split.
+const (
+	Train      = "train"
+	Validation = "validation"
+)
+
+// File is the path of the file with a kind of record on a side of the split; empty: there is none.
+func (f Format) File(kind, split string) string {
+	for _, x := range f.Files {
+		if x.Kind == kind && x.Split == split {
+			return x.Path
+		}
+	}
+	return ""
+}
+
+// Kinds are the kinds of record that a side of the split has rows of, in the order of the files.
+func (f Format) Kinds(split string) (kinds []string) {
+	for _, x := range f.Files {
+		if x.Split == split {
+			kinds = append(kinds, x.Kind)
+		}
+	}
+	return kinds
 }
 
 // Path is the place of a path of the data set in the file system.

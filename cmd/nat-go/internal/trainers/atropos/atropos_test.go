@@ -152,7 +152,7 @@ func data(t *testing.T, rows ...string) trainers.DataSet {
 	if err := os.WriteFile(filepath.Join(dir, "train.jsonl"), []byte(strings.Join(rows, "\n")+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return trainers.DataSet{RunID: "r1", RunDir: dir, Formats: map[string]trainers.Format{"atropos": {Train: "train.jsonl"}}}
+	return trainers.DataSet{RunID: "r1", RunDir: dir, Formats: map[string]trainers.Format{"atropos": {Files: []trainers.File{{Path: "train.jsonl", Kind: "rollout", Split: trainers.Train}}}}}
 }
 
 func TestPush(t *testing.T) {

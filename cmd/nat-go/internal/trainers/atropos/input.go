@@ -24,8 +24,8 @@ const maxLine = 256 << 20
 // each calls do with every group of a data set, in order, or with why there is none in a place. Groups are made one at a
 // time.
 func each(data trainers.DataSet, do func(*Group, *fault) error) error {
-	if f, ok := data.Formats["atropos"]; ok && f.Train != "" {
-		return eachRow(data.Path(f.Train), do)
+	if train := data.Formats["atropos"].File("rollout", trainers.Train); train != "" {
+		return eachRow(data.Path(train), do)
 	}
 	if data.Batches == "" {
 		return errors.New("the run has neither rows in the atropos format nor token batches: add atropos to dataset.formats, or configure collator.tokenizer")

@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -57,24 +56,31 @@ func open(t *testing.T, c *Config, env trainers.Env) *Adapter {
 const preferenceRow = `{"prompt": "p", "chosen_response": "c", "rejected_response": "r"}`
 
 func dataset(t *testing.T, train, validation []byte) trainers.DataSet {
+	return datasetOf(t, "preference", map[string][]byte{"training_file.jsonl": train, "validation_file.jsonl": validation})
+}
+
+// datasetOf is a data set with files of one kind of record; nil: no such file.
+func datasetOf(t *testing.T, kind string, files map[string][]byte) trainers.DataSet {
 	t.Helper()
-	dir := t.TempDir()
-	f := trainers.Format{Dir: "dataset/customizer", Train: "dataset/customizer/training_file.jsonl"}
-	if validation != nil {
-		f.Validation = "dataset/customizer/validation_file.jsonl"
-	}
-	d := trainers.DataSet{RunID: "r_1", RunDir: dir, Formats: map[string]trainers.Format{"customizer": f}}
-	if err := os.MkdirAll(filepath.Join(dir, f.Dir), 0o755); err != nil {
+	f := trainers.Format{Dir: "dataset/customizer"}
+	d := trainers.DataSet{RunID: "r_1", RunDir: t.TempDir(), Formats: map[string]trainers.Format{}}
+	if err := os.MkdirAll(d.Path(f.Dir), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for path, b := range map[string][]byte{f.Train: train, f.Validation: validation} {
-		if path == "" {
+	for name, b := range files {
+		if b == nil {
 			continue
 		}
-		if err := os.WriteFile(d.Path(path), b, 0o644); err != nil {
+		file := trainers.File{Path: f.Dir + "/" + name, Kind: kind, Split: trainers.Train}
+		if strings.Contains(name, trainers.Validation) {
+			file.Split = trainers.Validation
+		}
+		f.Files = append(f.Files, file)
+		if err := os.WriteFile(d.Path(file.Path), b, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
+	d.Formats["customizer"] = f
 	return d
 }
 
@@ -164,7 +170,7 @@ func TestSFTRefusesPreferences(t *testing.T) {
 		t.Errorf("%d requests before the refusal", n)
 	}
 	rows := []byte(`{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}`)
-	if _, err := open(t, conf, trainers.Env{}).Submit(t.Context(), dataset(t, rows, nil), "k"); err != nil {
+	if _, err := open(t, conf, trainers.Env{}).Submit(t.Context(), datasetOf(t, "demonstration", map[string][]byte{"sft_training_file.jsonl": rows}), "k"); err != nil {
 		t.Fatal(err)
 	}
 	var body struct {

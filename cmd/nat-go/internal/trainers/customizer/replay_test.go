@@ -426,13 +426,16 @@ func (p *player) data(t *testing.T) trainers.DataSet {
 	t.Helper()
 	dir := t.TempDir()
 	d := trainers.DataSet{RunID: "run_20260102_030405_ab12cd34", RunDir: dir, Formats: map[string]trainers.Format{"customizer": {
-		Dir: "dataset/customizer", Train: "dataset/customizer/training_file.jsonl", Validation: "dataset/customizer/validation_file.jsonl",
+		Dir: "dataset/customizer", Files: []trainers.File{
+			{Path: "dataset/customizer/training_file.jsonl", Kind: "preference", Split: trainers.Train},
+			{Path: "dataset/customizer/validation_file.jsonl", Kind: "preference", Split: trainers.Validation},
+		},
 	}}}
 	if err := os.MkdirAll(filepath.Join(dir, "dataset", "customizer"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for remote, local := range map[string]string{
-		"training/training_file.jsonl": d.Formats["customizer"].Train, "validation/validation_file.jsonl": d.Formats["customizer"].Validation,
+		"training/training_file.jsonl": "dataset/customizer/training_file.jsonl", "validation/validation_file.jsonl": "dataset/customizer/validation_file.jsonl",
 	} {
 		if err := os.WriteFile(d.Path(local), p.uploaded(remote), 0o644); err != nil {
 			t.Fatal(err)

@@ -1,7 +1,6 @@
 package customizer
 
 import (
-	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -16,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/rest"
 )
@@ -34,16 +34,32 @@ type file struct {
 	size   int64
 }
 
-// files lists what a data set has for the service, and refuses rows that the training type can't read.
+// files lists what a data set has for the training type: preferences for dpo, demonstrations for sft. The service looks for
+// either under NAT's names. NAT sends preferences as sft too, of which nothing anyone meant is trained.
 func (a *Adapter) files(data trainers.DataSet) ([]file, error) {
 	op := "submit run " + data.RunID
 	f, ok := data.Formats["customizer"]
-	if !ok || f.Train == "" {
+	if !ok || len(f.Files) == 0 {
 		return nil, &trainers.Error{Op: op, Why: "the run has no rows in the customizer format", Fix: "add customizer to dataset.formats", Fault: trainers.Local}
 	}
-	list := []file{{local: data.Path(f.Train), remote: "training/training_file.jsonl", commit: "Training file for run " + data.RunID}}
-	if f.Validation != "" {
-		list = append(list, file{local: data.Path(f.Validation), remote: "validation/validation_file.jsonl", commit: "Validation file for run " + data.RunID})
+	kind, other, fix := builders.KindPreference, builders.KindDemonstration, "set training_type: sft, or build preferences"
+	if a.conf.Hyperparameters.TrainingType == "sft" {
+		kind, other, fix = other, kind, "set training_type: dpo, or build demonstrations"
+	}
+	train, validation := f.File(kind.String(), trainers.Train), f.File(kind.String(), trainers.Validation)
+	left := f.File(other.String(), trainers.Train)
+	switch {
+	case train == "" && left != "":
+		return nil, &trainers.Error{Op: op, Fix: fix, Fault: trainers.Refused,
+			Why: fmt.Sprintf("training_type is %s, and the rows are %ss", a.conf.Hyperparameters.TrainingType, other)}
+	case train == "":
+		return nil, &trainers.Error{Op: op, Why: fmt.Sprintf("no %s is on the training side of the split", kind), Fix: "make more data, or lower dataset.split.validation", Fault: trainers.Refused}
+	case left != "":
+		a.env.Log.Warn().Str("file", left).Msgf("training_type is %s: the %ss of this run are not sent", a.conf.Hyperparameters.TrainingType, other)
+	}
+	list := []file{{local: data.Path(train), remote: "training/training_file.jsonl", commit: "Training file for run " + data.RunID}}
+	if validation != "" {
+		list = append(list, file{local: data.Path(validation), remote: "validation/validation_file.jsonl", commit: "Validation file for run " + data.RunID})
 	}
 	for i := range list {
 		info, err := os.Stat(list[i].local)
@@ -52,33 +68,7 @@ func (a *Adapter) files(data trainers.DataSet) ([]file, error) {
 		}
 		list[i].size = info.Size()
 	}
-	return list, a.rowsFit(op, list[0])
-}
-
-// rowsFit looks at the first row: preference rows under training_type sft are what NAT sends, and they train on nothing
-// anyone meant.
-func (a *Adapter) rowsFit(op string, f file) error {
-	h, err := os.Open(f.local)
-	if err != nil {
-		return &trainers.Error{Op: op, Why: err.Error(), Fault: trainers.Local, Err: err}
-	}
-	defer h.Close()
-	line, err := bufio.NewReader(io.LimitReader(h, 64<<20)).ReadBytes('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return &trainers.Error{Op: op, Why: err.Error(), Fault: trainers.Local, Err: err}
-	}
-	var row map[string]json.RawMessage
-	if json.Unmarshal(line, &row) != nil {
-		return &trainers.Error{Op: op, Why: "the first row of " + f.local + " is no JSON object", Fault: trainers.Local}
-	}
-	_, preference := row["rejected_response"]
-	switch want := a.conf.Hyperparameters.TrainingType; {
-	case want == "sft" && preference:
-		return &trainers.Error{Op: op, Why: "training_type is sft, and the rows are preferences", Fix: "set training_type: dpo, or build demonstrations", Fault: trainers.Refused}
-	case want == "dpo" && !preference:
-		return &trainers.Error{Op: op, Why: "training_type is dpo, and the rows are no preferences", Fix: "set training_type: sft, or build preferences", Fault: trainers.Refused}
-	}
-	return nil
+	return list, nil
 }
 
 // upload puts a file into the repository of the data set.

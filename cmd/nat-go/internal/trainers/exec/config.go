@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -22,7 +23,7 @@ const Backend = "exec"
 type Config struct {
 	Reward *trainers.Reward `yaml:"reward" doc:"NAT's reward function; not read"`
 
-	Command         []string          `yaml:"command" validate:"required,min=1" doc:"program and arguments; {dataset_dir}, {train_file}, {validation_file}, {batches}, {run_dir} and {run_id} are replaced"`
+	Command         []string          `yaml:"command" validate:"required,min=1" doc:"program and arguments; {dataset_dir}, {train_file}, {validation_file}, {batches}, {run_dir} and {run_id} are replaced; of several kinds of record {demonstration_train_file} and the like"`
 	Format          string            `yaml:"format" default:"trl" doc:"row format that {dataset_dir}, {train_file} and {validation_file} are about"`
 	WorkDir         string            `yaml:"workdir" doc:"folder the program runs in; unset: nat-go's own"`
 	Env             []string          `yaml:"env" doc:"variables of nat-go's environment that the program gets, beside PATH, HOME and the like"`
@@ -52,9 +53,12 @@ func (c *Config) variables(data trainers.DataSet) (map[string]string, error) {
 	data.RunDir = dir
 	v := map[string]string{"run_dir": dir, "run_id": data.RunID}
 	if f, ok := data.Formats[c.Format]; ok {
-		v["dataset_dir"], v["train_file"] = data.Path(f.Dir), data.Path(f.Train)
-		if f.Validation != "" {
-			v["validation_file"] = data.Path(f.Validation)
+		v["dataset_dir"] = data.Path(f.Dir)
+		for _, file := range f.Files {
+			v[file.Kind+"_"+file.Split+"_file"] = data.Path(file.Path)
+			if len(f.Kinds(trainers.Train)) == 1 {
+				v[file.Split+"_file"] = data.Path(file.Path)
+			}
 		}
 	}
 	if data.Batches != "" {
@@ -64,7 +68,22 @@ func (c *Config) variables(data trainers.DataSet) (map[string]string, error) {
 }
 
 // absent says why a known variable has no value in this run.
-func (c *Config) absent(name string) string {
+func (c *Config) absent(name string, vars map[string]string) string {
+	var kinds []string
+	for v := range vars {
+		if kind, ok := strings.CutSuffix(v, "_train_file"); ok {
+			kinds = append(kinds, kind)
+		}
+	}
+	sort.Strings(kinds)
+	if len(kinds) > 1 && (name == "train_file" || name == "validation_file") {
+		return fmt.Sprintf("the run has rows of several kinds (%s): write {%s_%s} or the like", strings.Join(kinds, ", "), kinds[0], name)
+	}
+	for _, kind := range []string{"preference", "demonstration", "rollout"} {
+		if split, ok := strings.CutPrefix(name, kind+"_"); ok && slices.Contains([]string{"train_file", "validation_file"}, split) {
+			return fmt.Sprintf("the run has no such %s rows in the %s format", kind, c.Format)
+		}
+	}
 	switch name {
 	case "dataset_dir", "train_file":
 		return fmt.Sprintf("the run has no rows in the %s format: add it to dataset.formats", c.Format)
@@ -84,7 +103,7 @@ func (c *Config) expand(s string, vars map[string]string) (string, error) {
 		if v, ok := vars[name]; ok {
 			return v
 		}
-		if why := c.absent(name); why != "" {
+		if why := c.absent(name, vars); why != "" {
 			errs = append(errs, fmt.Errorf("%s: %s", m, why))
 		}
 		return m

@@ -34,7 +34,7 @@ func sh(script string, args ...string) []string {
 
 func data(t *testing.T) trainers.DataSet {
 	return trainers.DataSet{RunID: "r1", RunDir: t.TempDir(), Batches: "batches", Formats: map[string]trainers.Format{
-		"trl": {Dir: "dataset/trl", Train: "dataset/trl/dpo.jsonl"},
+		"trl": {Dir: "dataset/trl", Files: []trainers.File{{Path: "dataset/trl/dpo.jsonl", Kind: "preference", Split: trainers.Train}}},
 	}}
 }
 

@@ -56,11 +56,8 @@ func paths(data trainers.DataSet) []string {
 	var out []string
 	for _, f := range data.Formats {
 		out = append(out, f.Dir)
-		if f.Train != "" {
-			out = append(out, f.Train)
-		}
-		if f.Validation != "" {
-			out = append(out, f.Validation)
+		for _, file := range f.Files {
+			out = append(out, file.Path)
 		}
 	}
 	if data.Batches != "" {
