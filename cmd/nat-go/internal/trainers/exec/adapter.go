@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 )
 
@@ -24,7 +26,7 @@ const (
 	outputFile = "output.log"
 	pidFile    = "pid"
 	exitFile   = "exit"
-	keyFile    = "key"
+	bornFile   = "submission.json"
 	lockFile   = "lock"
 )
 
@@ -65,10 +67,18 @@ func (a *Adapter) Check(context.Context) error {
 	return nil
 }
 
-// script runs the program and notes its exit status; $0 is the folder of the job. It stays when the group is asked to end,
-// so that the status of a program that ends in its own time is noted, too.
-const script = `trap : TERM INT HUP; cd "$0" && echo $$ > pid.new && mv pid.new pid || exit 125; cd "$1" || { echo 125 > "$0/exit"; exit; }; shift
-"$@"; s=$?; echo $s > "$0/exit.new" && mv "$0/exit.new" "$0/exit"`
+// script runs the program in the folder $0 and notes its exit status. The shell itself starts and stays in the folder of the
+// job, so that it finds it when the run folder is moved, and it stays when the group is asked to end, so that the status of a
+// program that ends in its own time is noted, too.
+const script = `trap : TERM INT HUP; echo $$ > pid.new && mv pid.new pid || exit 125
+(cd "$0" || exit 125; exec "$@"); s=$?; echo $s > exit.new && mv exit.new exit`
+
+// born is what is known of a submission before its program starts: the content of submission.json.
+type born struct {
+	Key  string `json:"key"`
+	Host string `json:"host"`
+	Lock uint64 `json:"lock"` // inode of the lock: a copy of the folder has another, which nobody holds
+}
 
 // Submit starts the program.
 func (a *Adapter) Submit(_ context.Context, data trainers.DataSet, key string) (trainers.JobRef, error) {
@@ -98,86 +108,147 @@ func (a *Adapter) Submit(_ context.Context, data trainers.DataSet, key string) (
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fail(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, keyFile), []byte(key+"\n"), 0o644); err != nil {
-		return fail(err)
-	}
-	if err := a.start(dir, argv, environ); err != nil {
+	b := born{Key: key, Host: hostname()}
+	pid, err := a.start(dir, &b, argv, environ)
+	if err != nil {
 		return fail(err)
 	}
 	a.env.Log.Info().Str("program", argv[0]).Str("output", filepath.Join(dir, outputFile)).Msg("started the trainer")
-	return a.ref(data, dir, key)
+	return b.ref(data, pid), nil
 }
 
-func (a *Adapter) start(dir string, argv, environ []string) error {
+// start starts the program, and returns its process group at once: the shell notes the same number in the folder, for whoever
+// comes after a crash, but on a busy machine that may take any time.
+func (a *Adapter) start(dir string, b *born, argv, environ []string) (pid int, err error) {
 	work := a.conf.WorkDir
 	if work == "" {
 		work = "."
 	}
-	work, err := filepath.Abs(work)
-	if err != nil {
-		return err
+	if work, err = filepath.Abs(work); err != nil {
+		return 0, err
 	}
 	out, err := os.OpenFile(filepath.Join(dir, outputFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer out.Close()
 	held, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer held.Close()
-	if err := unix.Flock(int(held.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return fmt.Errorf("lock %s: %w", held.Name(), err)
+	for err = unix.EINTR; errors.Is(err, unix.EINTR); { // whoever looks whether it is held lets go at once
+		err = unix.Flock(int(held.Fd()), unix.LOCK_EX)
 	}
-	cmd := osexec.Command("/bin/sh", append([]string{"-c", script, dir, work}, argv...)...)
+	if err != nil {
+		return 0, fmt.Errorf("lock %s: %w", held.Name(), err)
+	}
+	b.Lock = inode(held.Name())
+	text, err := json.Marshal(b)
+	if err != nil {
+		return 0, err
+	}
+	if err := durable.WriteFile(filepath.Join(dir, bornFile), append(text, '\n')); err != nil {
+		return 0, err
+	}
+	cmd := osexec.Command("/bin/sh", append([]string{"-c", script, work}, argv...)...)
+	cmd.Dir = dir
 	cmd.Env, cmd.Stdout, cmd.Stderr = environ, out, out
 	cmd.ExtraFiles = []*os.File{held} // the group holds the lock from now on
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
-		return err
+		return 0, err
 	}
 	go func() { _ = cmd.Wait() }() // reaps it; its status is in the folder
-	return nil
+	return cmd.Process.Pid, nil
 }
 
-// ref waits for the shell to note its process group, which takes milliseconds.
-func (a *Adapter) ref(data trainers.DataSet, dir, key string) (trainers.JobRef, error) {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	for range 500 {
-		if pid, err := readInt(filepath.Join(dir, pidFile)); err == nil {
-			return trainers.JobRef{RunID: data.RunID, Backend: Backend, ID: strconv.Itoa(pid), Metadata: map[string]string{
-				"host": host, "key": key,
-			}}, nil
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	return trainers.JobRef{}, &trainers.Error{Op: "start the trainer", Why: "the shell did not note its process", Fault: trainers.Local, Unsettled: true}
+// ref is the job of a submission.
+func (b *born) ref(data trainers.DataSet, pid int) trainers.JobRef {
+	return trainers.JobRef{RunID: data.RunID, Backend: Backend, ID: strconv.Itoa(pid), Metadata: map[string]string{"host": b.Host, "key": b.Key}}
 }
 
 // Find looks for the program that a submission started.
-func (a *Adapter) Find(_ context.Context, data trainers.DataSet, key string) (trainers.JobRef, bool, error) {
+func (a *Adapter) Find(ctx context.Context, data trainers.DataSet, key string) (trainers.JobRef, bool, error) {
+	none := func(err error) (trainers.JobRef, bool, error) {
+		if err != nil {
+			err = &trainers.Error{Op: "look for the trainer of this run", Why: err.Error(), Fault: trainers.Local, Err: err}
+		}
+		return trainers.JobRef{}, false, err
+	}
 	vars, err := a.conf.variables(data)
 	if err != nil {
-		return trainers.JobRef{}, false, err
+		return none(err)
 	}
 	a.env.RunDir = vars["run_dir"]
 	dir := a.dir()
-	have, err := os.ReadFile(filepath.Join(dir, keyFile))
-	if errors.Is(err, fs.ErrNotExist) || err == nil && strings.TrimSpace(string(have)) != key {
-		return trainers.JobRef{}, false, nil
+	b, err := readBorn(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || err == nil && b.Key != key:
+		return none(nil)
+	case err != nil:
+		return none(err)
 	}
+	pid, err := noted(ctx, dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return none(b.elsewhere(dir)) // there it may have been started after the folder was copied
+	case err != nil:
+		return none(err)
+	}
+	return b.ref(data, pid), true, nil
+}
+
+func readBorn(dir string) (*born, error) {
+	text, err := os.ReadFile(filepath.Join(dir, bornFile))
 	if err != nil {
-		return trainers.JobRef{}, false, &trainers.Error{Op: "look for the trainer of this run", Why: err.Error(), Fault: trainers.Local, Err: err}
+		return nil, err
 	}
-	if _, err := os.Stat(filepath.Join(dir, pidFile)); errors.Is(err, fs.ErrNotExist) && !alive(dir) {
-		return trainers.JobRef{}, false, nil
+	b := new(born)
+	return b, json.Unmarshal(text, b)
+}
+
+// elsewhere is the error of a folder from which the program can't be seen: one on another machine, or a copy.
+func (b *born) elsewhere(dir string) error {
+	if host := hostname(); b.Host != host {
+		return fmt.Errorf("the program was started on %s and can't be seen from %s: ask there", b.Host, host)
 	}
-	ref, err := a.ref(data, dir, key)
-	return ref, err == nil, err
+	if inode(filepath.Join(dir, lockFile)) != b.Lock {
+		return errors.New("this is a copy of the folder that the program was started from, from which it can't be seen: ask in that folder")
+	}
+	return nil
+}
+
+func hostname() string {
+	host, err := os.Hostname()
+	if err != nil {
+		return "unknown"
+	}
+	return host
+}
+
+func inode(path string) uint64 {
+	var st unix.Stat_t
+	if unix.Stat(path, &st) != nil {
+		return 0
+	}
+	return uint64(st.Ino) //nolint:unconvert // its type differs by platform
+}
+
+// noted is the process group that the shell noted. A shell that lives and has not come to it is waited for.
+func noted(ctx context.Context, dir string) (int, error) {
+	for {
+		living := alive(dir) // before the file is looked for
+		pid, err := readInt(filepath.Join(dir, pidFile))
+		if err == nil || !errors.Is(err, fs.ErrNotExist) || !living {
+			return pid, err
+		}
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }
 
 // alive says whether a process of the group lives: it holds the lock.
@@ -204,8 +275,8 @@ func (a *Adapter) Status(_ context.Context, job trainers.JobRef) (trainers.JobSt
 		return st, &trainers.Error{Op: "get the status of the trainer", Why: err.Error(), Fault: trainers.Local, Err: err}
 	case living:
 	default:
-		if host, _ := os.Hostname(); job.Metadata["host"] != host {
-			return st, &trainers.Error{Op: "get the status of the trainer", Why: "it was started on " + job.Metadata["host"], Fix: "ask there", Fault: trainers.Local}
+		if err := unseen(dir); err != nil {
+			return st, &trainers.Error{Op: "get the status of the trainer", Why: err.Error(), Fault: trainers.Local, Err: err}
 		}
 		st.State, st.Message = trainers.Failed, "the trainer is gone and left no exit status: it was killed"
 		if cancelled(dir) {
@@ -245,26 +316,48 @@ func (a *Adapter) Cancel(ctx context.Context, _ trainers.JobRef) error {
 	fail := func(err error) error {
 		return &trainers.Error{Op: "cancel the trainer", Why: err.Error(), Fault: trainers.Local, Err: err}
 	}
-	if _, err := readInt(filepath.Join(dir, exitFile)); err == nil || !alive(dir) {
+	living := alive(dir)
+	if _, err := readInt(filepath.Join(dir, exitFile)); err == nil {
 		return nil // it has ended
 	}
-	pid, err := readInt(filepath.Join(dir, pidFile))
+	if !living {
+		if err := unseen(dir); err != nil {
+			return fail(err)
+		}
+		return nil
+	}
+	pid, err := noted(ctx, dir)
 	if err != nil {
 		return fail(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, cancelFile), nil, 0o644); err != nil {
 		return fail(err)
 	}
-	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
-		if err := syscall.Kill(-pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {
+	for _, step := range []struct {
+		signal syscall.Signal
+		wait   time.Duration
+	}{{syscall.SIGTERM, a.conf.StopTimeout}, {syscall.SIGKILL, killTimeout}} {
+		if err := syscall.Kill(-pid, step.signal); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return fail(err)
 		}
-		if gone(ctx, dir, a.conf.StopTimeout) {
+		if gone(ctx, dir, step.wait) {
 			return nil
 		}
 	}
 	return fail(fmt.Errorf("process group %d outlives a kill", pid))
 }
+
+// unseen says why nothing can be told of a program that holds no lock here and left no exit status. Nil: it is gone.
+func unseen(dir string) error {
+	b, err := readBorn(dir)
+	if err != nil {
+		return err
+	}
+	return b.elsewhere(dir)
+}
+
+// killTimeout is how long the system has to end a killed group: long, because a busy machine is no reason to call it immortal.
+const killTimeout = time.Minute
 
 // gone waits for the group to let go of the lock.
 func gone(ctx context.Context, dir string, limit time.Duration) bool {

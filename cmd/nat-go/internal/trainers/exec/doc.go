@@ -4,14 +4,15 @@
 // shell of three lines notes its exit status. So one can leave a training run and come back to it, from another process,
 // as with a service.
 //
-//	<run>/trainer/output.log   what the program prints
-//	<run>/trainer/pid          process group
-//	<run>/trainer/exit         exit status, once it has ended
-//	<run>/trainer/key          whose submission it is
-//	<run>/trainer/lock         held as long as a process of the group lives
+//	<run>/trainer/submission.json   whose submission it is, on which host, and which lock is its
+//	<run>/trainer/output.log        what the program prints
+//	<run>/trainer/pid               process group
+//	<run>/trainer/exit              exit status, once it has ended
+//	<run>/trainer/lock              held as long as a process of the group lives
 //
 // Whether the program lives is told by the lock, which its processes inherit, never by the number of a process, which the
-// system gives to others.
+// system gives to others. A moved folder keeps the lock. A copy, or the folder on another machine, has one that nobody holds:
+// there a program without an exit status is not called dead, but unseen.
 //
 // Progress is read from what the program prints: lines that are JSON objects or Python's print of a dict (as Hugging Face
 // trainers write), key=value lines, and the "12/340 [" of a progress bar. Keys: step, total_steps (max_steps), epoch, loss,

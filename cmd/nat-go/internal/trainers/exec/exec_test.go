@@ -41,17 +41,13 @@ func data(t *testing.T) trainers.DataSet {
 // end waits for the job to end.
 func end(t *testing.T, a *Adapter, ref trainers.JobRef) trainers.JobStatus {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
-	for {
+	for { // a busy machine may take any time: go test has the limit
 		st, err := a.Status(context.Background(), ref)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if st.State.Terminal() {
 			return st
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("still %+v", st)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -146,18 +142,107 @@ func TestAnotherProcessComesBack(t *testing.T) {
 	if st, err := a.Status(t.Context(), ref); err != nil || st.State != trainers.Running {
 		t.Fatalf("%+v, %v", st, err)
 	}
-	start := time.Now()
 	if err := a.Cancel(t.Context(), ref); err != nil {
 		t.Fatal(err)
-	}
-	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("took %s", took)
 	}
 	if st := end(t, a, ref); st.State != trainers.Canceled {
 		t.Errorf("%+v", st)
 	}
 	if alive(a.dir()) {
 		t.Error("a process of the group is left")
+	}
+}
+
+// TestFolderMovesWhileTheProgramRuns: its exit status is noted all the same.
+func TestFolderMovesWhileTheProgramRuns(t *testing.T) {
+	d := data(t)
+	release := filepath.Join(t.TempDir(), "release")
+	conf := config(t, Config{Command: sh(`until [ -e "$1" ]; do sleep 0.01; done; echo step=7`, "sh", release)})
+	ref := submit(t, New(conf, trainers.Env{}), d)
+	moved := New(conf, trainers.Env{RunDir: filepath.Join(t.TempDir(), "moved")})
+	if err := os.Rename(d.RunDir, moved.env.RunDir); err != nil {
+		t.Fatal(err)
+	}
+	write(t, release, "")
+	if st := end(t, moved, ref); st.State != trainers.Completed || st.Step != 7 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// TestUnseenIsNotDead: from a copy of the folder, here or on another machine, a program that runs can't be seen; that is said,
+// and no verdict is made of it, and nothing is started a second time.
+func TestUnseenIsNotDead(t *testing.T) {
+	d := data(t)
+	conf := config(t, Config{Command: sh("sleep 60")})
+	a := New(conf, trainers.Env{})
+	ref := submit(t, a, d)
+	defer func() {
+		if err := a.Cancel(context.Background(), ref); err != nil {
+			t.Error(err)
+		}
+	}()
+	if _, err := noted(t.Context(), a.dir()); err != nil {
+		t.Fatal(err)
+	}
+	for what, want := range map[string]string{"copy": "copy of the folder", "elsewhere": "started on far-away"} {
+		c := d
+		c.RunDir = t.TempDir()
+		if err := os.CopyFS(c.RunDir, os.DirFS(d.RunDir)); err != nil {
+			t.Fatal(err)
+		}
+		born := filepath.Join(c.RunDir, folder, bornFile)
+		if what == "elsewhere" {
+			write(t, born, `{"key": "key-1", "host": "far-away", "lock": 1}`)
+		}
+		b := New(conf, trainers.Env{RunDir: c.RunDir})
+		if _, err := b.Status(t.Context(), ref); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: status: %v", what, err)
+		}
+		if err := b.Cancel(t.Context(), ref); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: cancel: %v", what, err)
+		}
+		if err := os.Remove(filepath.Join(c.RunDir, folder, pidFile)); err != nil { // as if copied before it was there
+			t.Fatal(err)
+		}
+		if _, found, err := b.Find(t.Context(), c, "key-1"); found || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: find: %v, %v", what, found, err)
+		}
+	}
+}
+
+// TestSlowShell: on a busy machine the shell may take any time to note its process group. Submit doesn't wait for it; Find does.
+func TestSlowShell(t *testing.T) {
+	bin, release := t.TempDir(), filepath.Join(t.TempDir(), "release")
+	write(t, filepath.Join(bin, "mv"), "#!/bin/sh\nuntil [ -e "+release+" ]; do sleep 0.01; done\nexec /bin/mv \"$@\"\n")
+	if err := os.Chmod(filepath.Join(bin, "mv"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	d := data(t)
+	a := New(config(t, Config{Command: sh("echo step=1")}), trainers.Env{})
+	ref := submit(t, a, d)
+	hurried, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, found, err := a.Find(hurried, d, "key-1"); found || err == nil {
+		t.Errorf("found %v, %v, with a shell that has not come to it", found, err)
+	}
+	if st, err := a.Status(t.Context(), ref); err != nil || st.State != trainers.Running {
+		t.Errorf("%+v, %v", st, err)
+	}
+	write(t, release, "")
+	got, found, err := a.Find(t.Context(), d, "key-1")
+	if err != nil || !found || !cmp.Equal(got, ref) {
+		t.Errorf("%+v, %v, %v, want %+v", got, found, err, ref)
+	}
+	if st := end(t, a, ref); st.State != trainers.Completed {
+		t.Errorf("%+v", st)
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
 
