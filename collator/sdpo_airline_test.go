@@ -112,6 +112,9 @@ func TestAirlineSites(t *testing.T) {
 			}
 			t.Logf("%-24s %2d of %d sites %v; %s", name, kept, sites, modes, c.reasons("site"))
 			if kept > 0 {
+				q := &witness{Template: source}
+				q.add(t, c, tok, items, airlineRaw(t, items))
+				want(t, q.ask(t), kept)
 				cfg.NullHints = true
 				null := collate(t, cfg, one(slices.Clone(items)))
 				checkNull(t, null)

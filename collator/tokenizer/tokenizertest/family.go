@@ -10,7 +10,7 @@ import (
 )
 
 // special is what a template's special tokens look like.
-var special = regexp.MustCompile(`<[|｜][^\s<>]{1,40}[|｜]>|<(?:start_of_turn|end_of_turn|bos|eos|sop|/?think)>|\[gMASK\]`)
+var special = regexp.MustCompile(`<[|｜][^\s<>]{1,40}[|｜]>|<\|[a-z_]+>|<[a-z_]+\|>|<(?:start_of_turn|end_of_turn|end_of_utterance|bos|eos|sop|/?think|/?tool_response)>|\[gMASK\]`)
 
 // Family returns base, the text of a tokenizer.json, with the special strings of a template's source, and common begin and end
 // marks, as further special tokens behind its own.
