@@ -25,18 +25,23 @@ import (
 
 // jobFlags are the flags of the commands about a run's job.
 type jobFlags struct {
-	outputDir string
-	asJSON    bool
+	outputDirs []string
+	asJSON     bool
 }
 
 func (f *jobFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.outputDir, "output_dir", ".tmp/nat/finetuning", "folder that run ids are looked for in")
+	addOutputDirs(cmd, &f.outputDirs)
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object")
+}
+
+// addOutputDirs adds the flag for where runs are: by default NAT's output_dir, and that of runs without a configuration.
+func addOutputDirs(cmd *cobra.Command, dirs *[]string) {
+	cmd.Flags().StringArrayVar(dirs, "output_dir", []string{"out", ".tmp/nat/finetuning"}, "folder that run ids are looked for in (repeatable)")
 }
 
 // load finds the run and reads its job.
 func (f *jobFlags) load(run string) (string, *jobs.Job, error) {
-	dir, err := jobs.Folder(run, f.outputDir)
+	dir, err := jobs.Folder(run, f.outputDirs...)
 	if err != nil {
 		return "", nil, err
 	}

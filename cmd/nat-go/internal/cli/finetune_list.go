@@ -19,7 +19,7 @@ func newFinetuneListCmd() *cobra.Command {
 		Short: "List runs and how their jobs stood when last heard of",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			list, err := jobs.List(f.outputDir)
+			list, err := jobs.List(f.outputDirs...)
 			if err != nil {
 				return err
 			}

@@ -2,27 +2,37 @@ package cli
 
 import (
 	"context"
+	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
 )
 
 func newFinetuneResumeCmd() *cobra.Command {
+	var outputDirs []string
 	var asJSON, detach bool
 	cmd := &cobra.Command{
 		Use:   "resume RUN",
 		Short: "Go on with a run that was interrupted, or submit a data set that was not taken",
-		Long: `Go on with a run from its folder. What is done already stays: the record log is continued after its last commit, a
+		Long: `Go on with a run, named by its folder or its id. What is done already stays: the record log is continued after its last commit, a
 complete data set is submitted, a running job is waited for. A changed input, or another version of nat-go's record log, is
 refused.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			dir := args[0]
+			if _, err := os.Stat(dir); err != nil {
+				if dir, err = jobs.Folder(dir, outputDirs...); err != nil {
+					return err
+				}
+			}
 			return withRun(cmd, asJSON, func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
-				return finetune.Resume(ctx, args[0], detach, env)
+				return finetune.Resume(ctx, dir, detach, env)
 			})
 		},
 	}
+	addOutputDirs(cmd, &outputDirs)
 	cmd.Flags().BoolVar(&detach, "detach", false, "submit the job and don't wait for it")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object, last, on standard output")
 	return cmd

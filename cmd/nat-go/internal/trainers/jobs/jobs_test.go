@@ -453,10 +453,20 @@ func TestListAndFolder(t *testing.T) {
 	if err != nil || len(list) != 2 || list[0].Job == nil || list[1].Error == "" {
 		t.Errorf("%+v, %v", list, err)
 	}
+	if err := os.MkdirAll(filepath.Join(root, "killed", "records"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "killed", "records", "begun.json"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	list, err = List(filepath.Join(root, "not-there"), root)
+	if err != nil || len(list) != 3 || list[2].RunID != "killed" || list[2].Job != nil {
+		t.Errorf("%+v, %v", list, err)
+	}
 	if none, err := List(filepath.Join(root, "not-there")); err != nil || none != nil {
 		t.Errorf("%v, %v", none, err)
 	}
-	if dir, err := Folder("a", root); err != nil || dir != cl.Dir {
+	if dir, err := Folder("a", "not-there", root); err != nil || dir != cl.Dir {
 		t.Errorf("%s, %v", dir, err)
 	}
 	if _, err := Folder("no-run", root); exit.Code(err) != exit.Usage {

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -155,8 +155,21 @@ type Entry struct {
 	Error string `json:"error,omitempty"`
 }
 
-// List lists the run folders below a folder, by name. A folder is a run if it has a job or a manifest.
-func List(root string) ([]Entry, error) {
+// List lists the run folders below folders, which need not exist, by name. A folder is a run if it has a job or a manifest,
+// or holds the records of one that was interrupted.
+func List(roots ...string) ([]Entry, error) {
+	var list []Entry
+	for _, root := range roots {
+		more, err := listIn(root)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, more...)
+	}
+	return list, nil
+}
+
+func listIn(root string) ([]Entry, error) {
 	dirs, err := os.ReadDir(root)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -184,7 +197,7 @@ func List(root string) ([]Entry, error) {
 }
 
 func isRun(dir string) bool {
-	for _, name := range []string{File, "manifest.json"} {
+	for _, name := range []string{File, "manifest.json", filepath.Join("records", "begun.json")} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
 			return true
 		}
@@ -192,19 +205,16 @@ func isRun(dir string) bool {
 	return false
 }
 
-// Folder finds the run folder that a person means: a path, or the id of a run below outputDir.
-func Folder(run, outputDir string) (string, error) {
-	for _, dir := range []string{run, filepath.Join(outputDir, run)} {
-		if isRun(dir) {
+// Folder finds the run folder that a person means: a path, or the id of a run below one of the folders.
+func Folder(run string, roots ...string) (string, error) {
+	if isRun(run) {
+		return run, nil
+	}
+	for _, root := range roots {
+		if dir := filepath.Join(root, run); isRun(dir) {
 			return dir, nil
 		}
 	}
-	return "", exit.Usagef("no run %q: it is neither a run folder nor the id of a run in %s; `nat-go finetune list` shows what there is", run, fmtDir(outputDir))
-}
-
-func fmtDir(dir string) string {
-	if dir == "" {
-		return "the current folder"
-	}
-	return fmt.Sprintf("%q", dir)
+	return "", exit.Usagef("no run %q: it is neither a run folder nor the id of a run in %s; `nat-go finetune list` shows what there is",
+		run, strings.Join(roots, " or "))
 }
