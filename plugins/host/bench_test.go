@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/rs/zerolog"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/nat-go/nat-go/builders"
@@ -105,6 +107,7 @@ func pump(b *testing.B, p *Plugin, groups []*ttc.Group, bytes int, children int)
 		if err != nil || len(r.Records) != 7 {
 			b.Fatal(err, len(r.Records))
 		}
+		r.Release() // as a run does
 	}
 	b.StopTimer()
 	s.Close()
@@ -153,7 +156,7 @@ func BenchmarkRawFrames(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer p.Close()
-	stream, err := p.instances[0].inc.rpc.Build(b.Context())
+	stream, err := p.instances[0].inc.rpc.Build(b.Context(), grpc.ForceCodecV2(encoding.GetCodecV2("proto"))) // stock gRPC
 	if err != nil {
 		b.Fatal(err)
 	}

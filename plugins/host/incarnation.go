@@ -49,7 +49,7 @@ type connector func(ctx context.Context, number int) (*incarnation, error)
 // dialOptions bound what a plugin can send us in one message.
 func dialOptions() []grpc.DialOption {
 	return []grpc.DialOption{grpc.WithDefaultCallOptions(
-		grpc.MaxCallRecvMsgSize(2*wire.FrameLimitBytes), grpc.MaxCallSendMsgSize(8*wire.FrameLimitBytes))}
+		grpc.ForceCodecV2(wire.Codec), grpc.MaxCallRecvMsgSize(2*wire.FrameLimitBytes), grpc.MaxCallSendMsgSize(8*wire.FrameLimitBytes))}
 }
 
 // seeConn notes the connection that a stream is opened on.

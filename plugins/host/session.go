@@ -89,7 +89,7 @@ func (p *Plugin) Open(ctx context.Context, builder, name string, config []byte) 
 			return nil, &ConfigError{Builder: name, Findings: found}
 		}
 	}
-	s := &Session{plugin: p, builder: info, name: name, config: config, queue: make(chan *job), order: make(chan *job, maxJobs),
+	s := &Session{plugin: p, builder: info, name: name, config: config, queue: make(chan *job, queuedJobs), order: make(chan *job, maxJobs),
 		window: newWindow(p.spec.Window)}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	for _, in := range p.instances {
@@ -99,8 +99,11 @@ func (p *Plugin) Open(ctx context.Context, builder, name string, config []byte) 
 	return s, nil
 }
 
-// maxJobs bounds the groups in hand, whatever their size.
-const maxJobs = 4096
+// maxJobs bounds the groups in hand, whatever their size; queuedJobs those of them that no worker has taken.
+const (
+	maxJobs    = 4096
+	queuedJobs = 64
+)
 
 // OnProgress sets a function that is called with what the plugin reports, from a goroutine of the session's.
 func (s *Session) OnProgress(f func(Progress)) {
@@ -254,10 +257,10 @@ type window struct {
 	mu    sync.Mutex
 	limit int
 	used  int
-	freed chan struct{} // closed and replaced when bytes are released
+	freed chan struct{} // closed when bytes are released; nil while nobody waits
 }
 
-func newWindow(limit int) *window { return &window{limit: limit, freed: make(chan struct{})} }
+func newWindow(limit int) *window { return &window{limit: limit} }
 
 func (w *window) acquire(ctx, session context.Context, n int) error {
 	for {
@@ -266,6 +269,9 @@ func (w *window) acquire(ctx, session context.Context, n int) error {
 			w.used += n
 			w.mu.Unlock()
 			return nil
+		}
+		if w.freed == nil {
+			w.freed = make(chan struct{})
 		}
 		freed := w.freed
 		w.mu.Unlock()
@@ -282,7 +288,9 @@ func (w *window) acquire(ctx, session context.Context, n int) error {
 func (w *window) release(n int) {
 	w.mu.Lock()
 	w.used -= n
-	close(w.freed)
-	w.freed = make(chan struct{})
+	if w.freed != nil {
+		close(w.freed)
+		w.freed = nil
+	}
 	w.mu.Unlock()
 }

@@ -122,7 +122,7 @@ func (w *worker) attempt(ctx context.Context, feed <-chan *job, pause <-chan str
 		return nil, false, err
 	}
 	spec := &w.session.plugin.spec
-	a := &attempt{worker: w, inc: inc, lockstep: lockstep, credit: make(chan struct{}, maxCredit), signs: make(chan struct{}, 1), idle: make(chan struct{}, 1)}
+	a := &attempt{worker: w, inc: inc, lockstep: lockstep, credit: make(chan struct{}, maxCredit), received: make(chan struct{}), idle: make(chan struct{}, 1)}
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	defer a.cancel(nil)
 	if err := a.open(spec.CallTimeout); err != nil {
@@ -146,8 +146,7 @@ func (w *worker) attempt(ctx context.Context, feed <-chan *job, pause <-chan str
 		if err := a.receive(); err != nil {
 			a.cancel(err)
 		}
-		a.received.Store(true)
-		a.sign()
+		close(a.received)
 	})
 	wg.Go(a.watch)
 	wg.Wait()
@@ -183,8 +182,7 @@ type attempt struct {
 
 	lockstep bool
 	idle     chan struct{} // in lockstep: the group is answered
-	signs    chan struct{} // wakes the watch
-	received atomic.Bool   // the receiver is done
+	received chan struct{} // closed when the receiver is done
 	sent     atomic.Bool   // the sender is done
 	starved  atomic.Bool   // the sender waits for credit
 	lastSent atomic.Uint64 // number of the last group of which something was sent
@@ -244,13 +242,6 @@ func (a *attempt) close(timeout time.Duration) {
 	_, _ = a.inc.rpc.Close(ctx, &pb.CloseRequest{Session: a.id})
 }
 
-func (a *attempt) sign() {
-	select {
-	case a.signs <- struct{}{}:
-	default:
-	}
-}
-
 // touch notes a sign of life.
 func (a *attempt) touch(results bool) {
 	now := time.Now().UnixNano()
@@ -279,27 +270,12 @@ func (a *attempt) send(feed <-chan *job, pause <-chan struct{}) (more bool, err 
 	idle := time.NewTimer(linger)
 	defer idle.Stop()
 	for {
-		var j *job
-		ok := true
-		idle.Reset(linger)
-		select {
-		case j, ok = <-feed:
-		case <-a.ctx.Done():
-			return true, context.Cause(a.ctx)
-		case <-idle.C:
-			if err := w.Flush(); err != nil {
-				return true, err
+		j, more, err := a.next(feed, pause, idle, w)
+		if j == nil {
+			if err == nil {
+				err = a.sendEnd(w)
 			}
-			select {
-			case j, ok = <-feed:
-			case <-pause:
-				more, ok = true, false
-			case <-a.ctx.Done():
-				return true, context.Cause(a.ctx)
-			}
-		}
-		if !ok {
-			break
+			return more, err
 		}
 		a.mu.Lock()
 		if len(a.jobs) == 0 {
@@ -307,7 +283,6 @@ func (a *attempt) send(feed <-chan *job, pause <-chan struct{}) (more bool, err 
 		}
 		a.jobs = append(a.jobs, j)
 		a.mu.Unlock()
-		a.sign()
 		if err := w.Group(j.number, j.group); err != nil {
 			return true, err
 		}
@@ -321,20 +296,50 @@ func (a *attempt) send(feed <-chan *job, pause <-chan struct{}) (more bool, err 
 				return true, context.Cause(a.ctx)
 			}
 		}
-		select {
-		case <-pause:
-			more, ok = true, false
-		default:
-		}
-		if !ok {
-			break
-		}
+	}
+}
+
+// next returns the next job, or nil at the end of the feed and, with more, when pause is closed. While none comes it sends
+// what there is.
+func (a *attempt) next(feed <-chan *job, pause <-chan struct{}, idle *time.Timer, w *wire.GroupWriter) (j *job, more bool, err error) {
+	select {
+	case <-pause:
+		return nil, true, nil
+	default:
+	}
+	select {
+	case j = <-feed:
+		return j, false, nil
+	default:
+	}
+	idle.Reset(linger)
+	select {
+	case j = <-feed:
+		return j, false, nil
+	case <-a.ctx.Done():
+		return nil, true, context.Cause(a.ctx)
+	case <-idle.C:
 	}
 	if err := w.Flush(); err != nil {
-		return more, err
+		return nil, true, err
+	}
+	select {
+	case j = <-feed:
+		return j, false, nil
+	case <-pause:
+		return nil, true, nil
+	case <-a.ctx.Done():
+		return nil, true, context.Cause(a.ctx)
+	}
+}
+
+// sendEnd sends what there is, and ends the stream if all of it is answered.
+func (a *attempt) sendEnd(w *wire.GroupWriter) error {
+	if err := w.Flush(); err != nil {
+		return err
 	}
 	a.sent.Store(true)
-	return more, a.endIfDone()
+	return a.endIfDone()
 }
 
 func (a *attempt) write(m *pb.BuildRequest) error {
@@ -458,7 +463,6 @@ func (a *attempt) grant() error {
 	}
 	if a.waiting.Swap(false) {
 		a.touch(true)
-		a.sign()
 	}
 	err := a.write(&pb.BuildRequest{Credit: 1})
 	if errors.Is(err, io.EOF) {
@@ -487,12 +491,10 @@ func (a *attempt) watch() {
 	defer timer.Stop()
 	for {
 		select {
-		case <-a.signs:
 		case <-timer.C:
-		case <-a.ctx.Done():
+		case <-a.received:
 			return
-		}
-		if a.received.Load() {
+		case <-a.ctx.Done():
 			return
 		}
 		a.mu.Lock()

@@ -16,6 +16,8 @@ type GroupWriter struct {
 	part  *pb.GroupPart // the last of parts, of the group being written
 	bytes int           // estimate of the frame's size
 	texts textWriter
+	slab  []pb.Candidate // of the frame, used again for the next
+	used  int
 
 	prompts     map[string]uint32 // text prompts already sent
 	messages    map[*chat.Message]messagePrompt
@@ -33,7 +35,7 @@ type messagePrompt struct {
 // returns.
 func NewGroupWriter(emit func(*pb.BuildRequest) error) *GroupWriter {
 	w := &GroupWriter{emit: emit, prompts: map[string]uint32{}, messages: map[*chat.Message]messagePrompt{}}
-	w.texts = textWriter{ids: map[string]uint32{}, frame: &w.bytes, split: w.split}
+	w.texts = newTextWriter(&w.bytes, w.split)
 	return w
 }
 
@@ -74,8 +76,9 @@ func (w *GroupWriter) Flush() error {
 	}
 	err := w.emit(&pb.BuildRequest{Parts: w.parts})
 	clear(w.parts)
-	w.parts, w.bytes = w.parts[:0], 0
-	w.texts.sent()
+	clear(w.slab[:w.used])
+	w.parts, w.bytes, w.used = w.parts[:0], 0, 0
+	w.texts.free()
 	return err
 }
 
@@ -138,9 +141,9 @@ func (w *GroupWriter) example(ex *ttc.Example) error {
 			return err
 		}
 	}
-	block := make([]pb.Candidate, len(ex.Candidates))
+	cur.Candidates = make([]*pb.Candidate, 0, len(ex.Candidates))
 	for i := range ex.Candidates {
-		cur.Candidates = append(cur.Candidates, w.candidate(&block[i], &ex.Candidates[i]))
+		cur.Candidates = append(cur.Candidates, w.candidate(&ex.Candidates[i]))
 		if cur, err = w.full(cur); err != nil {
 			return err
 		}
@@ -173,7 +176,13 @@ func (w *GroupWriter) node(n *ttc.Node) *pb.Node {
 	return out
 }
 
-func (w *GroupWriter) candidate(out *pb.Candidate, c *ttc.Candidate) *pb.Candidate {
+func (w *GroupWriter) candidate(c *ttc.Candidate) *pb.Candidate {
+	if w.used == len(w.slab) {
+		const atLeast = 256
+		w.slab, w.used = make([]pb.Candidate, max(atLeast, 2*len(w.slab))), 0
+	}
+	out := &w.slab[w.used]
+	w.used++
 	t := &w.texts
 	out.Step, out.Turn, out.TurnIndex, out.Index = t.add(c.Step), t.add(c.Turn), c.TurnIndex, c.Index
 	out.Prompt = w.addPrompt(&c.Prompt)

@@ -35,7 +35,7 @@ type Count struct {
 // returns.
 func NewRecordWriter(emit func(*pb.BuildResponse) error) *RecordWriter {
 	w := &RecordWriter{emit: emit}
-	w.texts = textWriter{ids: map[string]uint32{}, frame: &w.bytes, split: w.split}
+	w.texts = newTextWriter(&w.bytes, w.split)
 	return w
 }
 
@@ -79,7 +79,7 @@ func (w *RecordWriter) Flush() error {
 	err := w.emit(&pb.BuildResponse{Parts: w.parts})
 	clear(w.parts)
 	w.parts, w.bytes = w.parts[:0], 0
-	w.texts.sent()
+	w.texts.free()
 	return err
 }
 
@@ -132,7 +132,7 @@ func (w *RecordWriter) pair(p *builders.Preference) bool {
 	}
 	c := w.part.Pairs
 	if c == nil {
-		c = &pb.Pairs{}
+		c = newPairs(len(w.group.Examples[p.Example].Candidates))
 		w.part.Pairs = c
 	}
 	c.Example = append(c.Example, uint32(p.Example))
@@ -146,6 +146,13 @@ func (w *RecordWriter) pair(p *builders.Preference) bool {
 	c.RejectedPolicy = column(c.RejectedPolicy, rejectedPolicy, n)
 	w.bytes += 36
 	return true
+}
+
+// newPairs makes columns that take n rows without growing, which is about how many pairs n candidates make.
+func newPairs(n int) *pb.Pairs {
+	block := make([]uint32, 5*n)
+	part := func(i int) []uint32 { return block[i*n : i*n : (i+1)*n] }
+	return &pb.Pairs{Example: part(0), Prompt: part(1), Chosen: part(2), Rejected: part(3), Metadata: part(4), Reward: make([]float64, 0, n)}
 }
 
 // column makes v the n-th value of a column that is empty while all its values are 0.

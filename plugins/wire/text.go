@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"hash/maphash"
 	"math"
 	"unsafe"
 )
@@ -21,34 +22,65 @@ const splitText = 64 << 10
 
 // textWriter collects the texts of one group: the index of each, and the bytes and ends of those in the frame.
 type textWriter struct {
-	ids   map[string]uint32
-	n     uint32       // texts so far
-	size  uint64       // bytes so far
-	frame *int         // size of the frame being filled
-	split func() error // ends that frame within the group
-	err   error        // of split: sticky
+	seen  map[uint64]sent   // by their sketch
+	ids   map[string]uint32 // of those whose sketch is another's
+	n     uint32            // texts so far
+	size  uint64            // bytes so far
+	frame *int              // size of the frame being filled
+	split func() error      // ends that frame within the group
+	err   error             // of split: sticky
 
 	text           []byte // of the frame: its parts share one buffer
 	ends           []uint32
 	from, fromEnds int // where the current part starts in them
 }
 
+// sketch tells most texts apart by their beginning and length. Texts are many and large, and most are sent once: to hash all of
+// each would be to read them once more.
+func sketch(s string) uint64 {
+	const enough = 32
+	return maphash.String(seed, s[:min(len(s), enough)]) ^ uint64(len(s))
+}
+
+var seed = maphash.MakeSeed()
+
+// sent is a text and its index.
+type sent struct {
+	text string
+	id   uint32
+}
+
+func newTextWriter(frame *int, split func() error) textWriter {
+	return textWriter{seen: map[uint64]sent{}, ids: map[string]uint32{}, frame: frame, split: split}
+}
+
 // reset starts a group.
 func (t *textWriter) reset() {
+	clear(t.seen)
 	clear(t.ids)
 	t.n, t.size = 0, 0
 }
 
-// add returns the index of s, sending it if it is new.
+// add returns the index of s, sending it if it is new. Only a text that looks like one sent before is read for that.
 func (t *textWriter) add(s string) uint32 {
 	if s == "" {
 		return 0
 	}
-	if id, ok := t.ids[s]; ok {
+	k := sketch(s)
+	first, ok := t.seen[k]
+	switch {
+	case !ok:
+		id := t.put(s)
+		t.seen[k] = sent{s, id}
 		return id
+	case first.text == s:
+		return first.id
 	}
-	id := t.put(s)
-	t.ids[s] = id
+	id, ok := t.ids[s]
+	if !ok {
+		id = t.put(s)
+		t.ids[s] = id
+	}
 	return id
 }
 
@@ -88,8 +120,8 @@ func (t *textWriter) take() (text []byte, ends []uint32) {
 	return text, ends
 }
 
-// sent makes the buffer free for the next frame.
-func (t *textWriter) sent() {
+// free makes the buffer free for the next frame.
+func (t *textWriter) free() {
 	t.text, t.ends, t.from, t.fromEnds = t.text[:0], t.ends[:0], 0, 0
 }
 
