@@ -20,7 +20,7 @@ import (
 // builtinPlugin is the name of the process that serves the built-in builders: this program itself.
 const builtinPlugin = "nat-go"
 
-// open makes the run folder and starts the builders' processes.
+// open makes the run folder and opens the builders.
 func (r *run) open(ctx context.Context) error {
 	r.total = r.plan.inputBytes()
 	if err := r.openCollator(); err != nil {
@@ -45,11 +45,6 @@ func (r *run) open(ctx context.Context) error {
 			return exit.Environmentf("can't write the run's config.yml: %w", err)
 		}
 	}
-	lock, err := plugins.ReadLock(filepath.Dir(r.plan.NATConfig))
-	if err != nil {
-		return exit.With(exit.Environment, err)
-	}
-	r.processes = processes{env: r.env, lock: lock, started: map[string]*host.Plugin{}}
 	for _, b := range r.plan.config.Selected() {
 		s, err := r.openStage(ctx, b)
 		if err != nil {
@@ -63,9 +58,9 @@ func (r *run) open(ctx context.Context) error {
 // openStage opens a session with a builder of the configuration.
 func (r *run) openStage(ctx context.Context, b config.Block) (*stage, error) {
 	program, builder := splitType(b.Type)
-	p, err := r.processes.start(ctx, program, r.plan.config)
+	p, err := r.processes.wait(program)
 	if err != nil {
-		return nil, exit.With(exit.Environment, err)
+		return nil, err
 	}
 	if r.plan.Compat && program == builtinPlugin {
 		builder = builtin.Compat(builder)
@@ -139,38 +134,78 @@ func splitType(typ string) (program, builder string) {
 	return builtinPlugin, typ
 }
 
-// processes are the plugins of a run, each started once.
+// processes are the plugins of a run, each started once. They come up while the inputs are found, the tokenizer is loaded
+// and the run folder is made; what needs one waits for it.
 type processes struct {
-	env     Env
-	lock    *plugins.Lock
-	started map[string]*host.Plugin
+	started map[string]*process
+	cancel  context.CancelFunc
 }
 
-func (p *processes) start(ctx context.Context, name string, c *config.Config) (*host.Plugin, error) {
-	if started := p.started[name]; started != nil {
-		return started, nil
+// process is a plugin that is being started.
+type process struct {
+	ready  chan struct{} // closed when the rest is known
+	plugin *host.Plugin
+	err    error
+}
+
+func startProcesses(ctx context.Context, p *plan, env Env) (processes, error) {
+	lock, err := plugins.ReadLock(filepath.Dir(p.NATConfig))
+	if err != nil {
+		return processes{}, exit.With(exit.Environment, err)
 	}
-	spec := host.Spec{Name: name, Path: p.env.Self, Args: []string{"plugin-serve"}}
+	ps := processes{started: map[string]*process{}}
+	ctx, ps.cancel = context.WithCancel(ctx)
+	for _, b := range p.config.Selected() {
+		name, _ := splitType(b.Type)
+		if ps.started[name] != nil {
+			continue
+		}
+		s := &process{ready: make(chan struct{})}
+		ps.started[name] = s
+		go func() {
+			defer close(s.ready)
+			s.plugin, s.err = startPlugin(ctx, name, p.config.Plugins, lock, env)
+		}()
+	}
+	return ps, nil
+}
+
+func startPlugin(ctx context.Context, name string, configured []config.Plugin, lock *plugins.Lock, env Env) (*host.Plugin, error) {
+	spec := host.Spec{Name: name, Path: env.Self, Args: []string{builtin.ServeCommand}}
 	if name != builtinPlugin {
 		var err error
-		if spec, err = plugins.Spec(name, c.Plugins, p.lock); err != nil {
+		if spec, err = plugins.Spec(name, configured, lock); err != nil {
 			return nil, err
 		}
 	}
-	started, err := host.Start(ctx, spec, p.env.Log)
+	p, err := host.Start(ctx, spec, env.Log)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.lock.Check(name, started); err != nil {
-		started.Close()
+	if err := lock.Check(name, p); err != nil {
+		p.Close()
 		return nil, err
 	}
-	p.started[name] = started
-	return started, nil
+	return p, nil
 }
 
-func (p *processes) close() {
-	for _, started := range p.started {
-		started.Close()
+// wait returns a plugin when it is up.
+func (ps *processes) wait(name string) (*host.Plugin, error) {
+	p := ps.started[name]
+	if <-p.ready; p.err != nil {
+		return nil, exit.With(exit.Environment, p.err)
+	}
+	return p.plugin, nil
+}
+
+func (ps *processes) close() {
+	if ps.cancel != nil {
+		ps.cancel() // those that are still being started
+	}
+	for _, p := range ps.started {
+		<-p.ready
+		if p.plugin != nil {
+			p.plugin.Close()
+		}
 	}
 }

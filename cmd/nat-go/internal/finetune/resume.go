@@ -76,16 +76,19 @@ func (b *begun) resume(ctx context.Context, folder Folder, lock *os.File, detach
 	case !errors.Is(err, fs.ErrNotExist):
 		return Failed(req, exit.Environmentf("can't read the run folder: %w", err))
 	}
-	if err = b.sameVersion(); err == nil {
-		err = p.findInputs()
-	}
-	if err == nil {
-		err = p.unchanged(b.Inputs)
-	}
-	if err != nil {
+	if err := b.sameVersion(); err != nil {
 		return Failed(req, err)
 	}
-	return execute(ctx, p, env, lock)
+	sum, err := execute(ctx, p, env, lock, func() error {
+		if err := p.findInputs(); err != nil {
+			return err
+		}
+		return p.unchanged(b.Inputs)
+	})
+	if sum == nil {
+		return Failed(req, err)
+	}
+	return sum, err
 }
 
 // submit hands a data set that was complete already to the trainer, or waits for the job it became.

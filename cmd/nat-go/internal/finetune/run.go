@@ -20,22 +20,31 @@ import (
 // the run came; the error carries the exit code.
 func Run(ctx context.Context, req Request, env Env) (*Summary, error) {
 	p, err := newPlan(req, env)
-	if err == nil {
-		err = p.findInputs()
-	}
 	if err != nil {
 		return Failed(req, err)
 	}
-	return execute(ctx, p, env, nil)
+	sum, err := execute(ctx, p, env, nil, p.findInputs)
+	if sum == nil {
+		return Failed(req, err)
+	}
+	return sum, err
 }
 
-// execute makes the steps of a run. lock is that of a run folder that is there already.
-func execute(ctx context.Context, p *plan, env Env, lock *os.File) (*Summary, error) {
+// execute finds the inputs and makes the steps of a run; without inputs there is no summary. lock is that of a run folder
+// that is there already.
+func execute(ctx context.Context, p *plan, env Env, lock *os.File, findInputs func() error) (*Summary, error) {
 	r := newRun(p, env)
 	r.lock = lock
 	defer r.close()
+	var err error
+	if r.processes, err = startProcesses(ctx, p, env); err == nil {
+		err = findInputs()
+	}
+	if err != nil {
+		return nil, err
+	}
 	for _, step := range []func(context.Context) error{
-		r.open,    // the run folder, the builders' processes
+		r.open,    // the run folder, the builders
 		r.collect, // agent runs, where the source makes them
 		r.build,   // examples -> records, in the log
 		r.curate,  // records -> decisions

@@ -1,0 +1,66 @@
+package finetune
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/nat-go/nat-go/builders/dpo"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
+	"github.com/nat-go/nat-go/plugins/host"
+	"github.com/nat-go/nat-go/ttc"
+)
+
+// BenchmarkFirstRecord is the time from nothing to the first record of a built-in builder: what a run would wait for if it
+// had nothing else to do meanwhile.
+func BenchmarkFirstRecord(b *testing.B) {
+	self, err := os.Executable()
+	if err != nil {
+		b.Fatal(err)
+	}
+	g := &ttc.Group{Key: "a", Examples: []*ttc.Example{{ID: "a", Candidates: []ttc.Candidate{
+		{Step: "move", Turn: "t", Prompt: ttc.Prompt{Text: "p"}, Output: "good", Score: 1},
+		{Step: "move", Turn: "t", Index: 1, Prompt: ttc.Prompt{Text: "p"}, Output: "bad"},
+	}}}}
+	for b.Loop() {
+		p, err := host.Start(b.Context(), host.Spec{Name: builtinPlugin, Path: self, Args: []string{builtin.ServeCommand}}, zerolog.Nop())
+		if err != nil {
+			b.Fatal(err)
+		}
+		s, err := p.Open(b.Context(), dpo.Info().Name, "moves", []byte(`{"ttc_step_name":"move"}`))
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := s.Send(b.Context(), g); err != nil {
+			b.Fatal(err)
+		}
+		if r, err := s.Recv(b.Context()); err != nil || len(r.Records) != 1 {
+			b.Fatalf("%d records, %v, %v", len(r.Records), r.Drops, err)
+		}
+		b.StopTimer()
+		s.Close()
+		p.Close()
+		b.StartTimer()
+	}
+}
+
+// A plugin that does not start ends a run whose inputs are there; a run without inputs ends for want of them, and takes the
+// processes it had begun to start with it.
+func TestStartBeforeInputs(t *testing.T) {
+	t.Chdir(t.TempDir())
+	config := "plugins: {acme: {path: ./nothing}}\ntrajectory_builders: {m: {_type: acme/x}}\nfinetuning: {enabled: true, trajectory_builder: m, output_dir: out}\n"
+	for name, text := range map[string]string{"config.yml": config, "in.json": "[]"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for from, want := range map[string]string{"in.json": "plugin acme did not start: there is no file", "gone.json": "gone.json"} {
+		sum, err := Run(context.Background(), Request{ConfigFile: "config.yml", From: []string{from}, Source: "workflow_output"}, testEnv(t))
+		if err == nil || !strings.Contains(err.Error(), want) || sum == nil || sum.Status != statusFailed {
+			t.Errorf("%s: %+v, %v", from, sum, err)
+		}
+	}
+}
