@@ -3,6 +3,9 @@
 package collator
 
 import (
+	"context"
+	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -37,4 +40,39 @@ func TestNoAllocationPerToken(t *testing.T) {
 	if long < 10*short || many > few+30 {
 		t.Errorf("%v allocations for %d tokens, %v for %d", few, short, many, long)
 	}
+}
+
+// TestSitesMemoryIsFlat: seven times the traces take no more memory at a time.
+func TestSitesMemoryIsFlat(t *testing.T) {
+	peak := func(traces int) (most uint64) {
+		cfg := toyConfig(t, "chatml.jinja")
+		c, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Repeat("what the user wants, at length ", 60)
+		items := func(yield func([]Item, error) bool) {
+			for i := range traces {
+				if i%20 == 0 {
+					var m runtime.MemStats
+					runtime.GC()
+					runtime.ReadMemStats(&m)
+					most = max(most, m.HeapAlloc)
+				}
+				ms := append(says("user: "+text), bugHunt[1:]...)
+				if !yield([]Item{distillation(fmt.Sprint(i), nodes(ms), failedSite(1, 2, "Tools: edit."), failedSite(3, 4, "Edit takes a line."))}, nil) {
+					return
+				}
+			}
+		}
+		if _, err := c.Collate(context.Background(), items, t.TempDir(), t.TempDir(), nil); err != nil {
+			t.Fatal(err)
+		}
+		return most
+	}
+	few, many := peak(60), peak(400)
+	if many > few+few/4 {
+		t.Errorf("%d bytes for 60 traces, %d for 400", few, many)
+	}
+	t.Logf("%d KiB for 60 traces, %d KiB for 400", few>>10, many>>10)
 }

@@ -1,6 +1,8 @@
 package collator
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"strings"
 
@@ -250,7 +252,15 @@ func (w *Worker) endAtTarget(s *side, v *view) *Refusal {
 	if end == len(s.IDs) {
 		return nil
 	}
+	at, known := s.cut(end)
 	s.IDs = s.IDs[:end:end]
+	s.proof.Owners = ownersUpTo(s.proof.Owners, end)
+	if known {
+		s.text, s.offsets = s.text[:at], s.offsets[:end]
+		s.proof.Text = hexSum([]byte(s.text))
+		return nil
+	}
+	s.text = ""
 	text, _, err := decodeSide(w.Tokenizer, &s.Side)
 	switch {
 	case err != nil:
@@ -259,7 +269,6 @@ func (w *Worker) endAtTarget(s *side, v *view) *Refusal {
 		return refuse(ledger.InvariantBroken, "the row up to its last target is not the render up to there")
 	}
 	s.proof.Text = hexSum([]byte(text))
-	s.proof.Owners = ownersUpTo(s.proof.Owners, end)
 	return nil
 }
 
@@ -313,7 +322,7 @@ func (w *Worker) teach(student *side, splices []splice, sites []builders.Site, o
 	}
 	out.sites, out.teachers = row.Meta.Sites, row.Sides[1:]
 	for k := range out.teachers {
-		if r := w.proveTeacher(&out.proofs[k], &out.teachers[k], student); r != nil {
+		if r := w.proveTeacher(&out.proofs[k], &out.teachers[k], student, groups[k]); r != nil {
 			return r
 		}
 	}
@@ -333,12 +342,16 @@ func rowSite(s *builders.Site, sp *splice, teacher int) batch.RowSite {
 }
 
 // proveTeacher fills in what a teacher's tokens can be checked against.
-func (w *Worker) proveTeacher(p *batch.Proof, s *batch.Side, student *side) *Refusal {
-	text, target, err := decodeSide(w.Tokenizer, s)
-	if err != nil {
+func (w *Worker) proveTeacher(p *batch.Proof, s *batch.Side, student *side, group []splice) *Refusal {
+	var err error
+	if text, target, ok := teacherText(s, student, group); ok {
+		p.Text, p.Target = hexSum([]byte(text)), target
+	} else if text, p.Target, err = decodeSide(w.Tokenizer, s); err != nil {
 		return refuse(ledger.NotTokenizable, "%v", err)
+	} else {
+		p.Text = hexSum([]byte(text))
 	}
-	p.Text, p.Target, p.Lossy = hexSum([]byte(text)), target, student.proof.Lossy
+	p.Lossy = student.proof.Lossy
 	if student.proof.IDs != "" {
 		p.IDs = hashIDs(s)
 	}
@@ -348,6 +361,44 @@ func (w *Worker) proveTeacher(p *batch.Proof, s *batch.Side, student *side) *Ref
 		}
 	}
 	return nil
+}
+
+// teacherText is the text of a teacher's tokens and the hash of what it trains, put together from the student's text and the
+// hints'; false where either is not known. Decoding every teacher would cost more than all else.
+func teacherText(s *batch.Side, student *side, group []splice) (text, target string, ok bool) {
+	var b strings.Builder
+	from, by, tokens := 0, 0, 0
+	h := sha256.New()
+	run := 0
+	// piece adds the student's tokens up to a place, and what of them is trained.
+	piece := func(to int) bool {
+		end, ok := student.cut(to)
+		if !ok {
+			return false
+		}
+		b.WriteString(student.text[from:end])
+		from, tokens = end, to
+		for ; run < len(s.Trained) && int(s.Trained[run].End) <= to+by; run++ {
+			start, ok1 := student.cut(int(s.Trained[run].Start) - by)
+			end, ok2 := student.cut(int(s.Trained[run].End) - by)
+			if !ok1 || !ok2 {
+				return false
+			}
+			addTarget(h, student.text[start:end])
+		}
+		return true
+	}
+	for _, x := range group {
+		if x.at > tokens && !piece(x.at) || x.text == "" && len(x.ids) > 0 {
+			return "", "", false
+		}
+		b.WriteString(x.text)
+		by += len(x.ids)
+	}
+	if !piece(len(s.IDs)-by) || run < len(s.Trained) {
+		return "", "", false
+	}
+	return b.String(), hex.EncodeToString(h.Sum(nil)), true
 }
 
 // teacherOwners are the student's with hints between; what other sites train is not in this teacher's loss.

@@ -70,6 +70,22 @@ type side struct {
 	given    bool  // some of its ids are the source's
 	cutOff   bool  // a trained turn was cut off by the length limit
 	args     string
+
+	text    string           // what the tokens stand for, where each token's part of it is known; else empty
+	offsets []tokenizer.Span // of text
+}
+
+// cut is where token i begins in the text; false where that is not known, or within a character.
+func (s *side) cut(i int) (int, bool) {
+	if s.text == "" || i < 1 || i > len(s.IDs) {
+		return 0, false
+	}
+	at := s.offsets[i-1].End
+	next := len(s.text)
+	if i < len(s.offsets) {
+		next = s.offsets[i].Start
+	}
+	return at, at == next && (at == len(s.text) || utf8.RuneStart(s.text[at]))
 }
 
 // sideBuilder puts a side together.
@@ -290,6 +306,7 @@ func (s *side) prove(b *sideBuilder) *Refusal {
 			addTarget(target, text[b.offsets[run.Start].Start:b.offsets[run.End-1].End])
 		}
 		s.proof.Text, s.proof.Target = hexSum([]byte(text)), hex.EncodeToString(target.Sum(nil))
+		s.text, s.offsets = text, b.offsets
 	} else {
 		got, target, err := decodeSide(w.Tokenizer, &s.Side)
 		if err != nil {

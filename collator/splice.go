@@ -3,6 +3,7 @@ package collator
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/batch"
@@ -33,6 +34,7 @@ type splice struct {
 	message int         // of the target, as a place in the record
 	at      int         // the hint stands before this token of the student
 	ids     []int32     // of the hint
+	text    string      // what they stand for, where that was checked
 	runs    []batch.Run // the target's tokens in the loss
 	mode    string
 }
@@ -79,7 +81,7 @@ func (w *Worker) splice(m *material, v *view, student *side, at int, site *build
 		}
 		if detail == "" {
 			if w.NullHints {
-				s.ids, s.mode = nil, modeNone
+				s.ids, s.text, s.mode = nil, "", modeNone
 			}
 			return s, nil
 		}
@@ -147,8 +149,8 @@ func (w *Worker) spliceAt(given, hinted *template.Result, q int, student *side, 
 	case !special(student.IDs[i]) && !special(ids[len(ids)-1]):
 		return "no token that nothing merges with stands at the hint's right edge", nil
 	}
-	s.at, s.ids = i, ids
-	return "", w.checkTeacher(hinted, student, s)
+	s.at, s.ids, s.text = i, ids, ""
+	return "", w.checkTeacher(hinted, q, len(hinted.Text)-(len(given.Text)-q), student, s)
 }
 
 // place is the token of a student row at which the tail, which is followed by the turn, begins; -1 if it can't be told. Where
@@ -245,10 +247,21 @@ func (w *Worker) encodePart(res *template.Result, from, to int) ([]int32, *Refus
 }
 
 // checkTeacher checks that the teacher's tokens up to the target are the text that was rendered with the hint, where the
-// student's are the text rendered without.
-func (w *Worker) checkTeacher(hinted *template.Result, student *side, s *splice) *Refusal {
+// student's are the text rendered without. The hint's tokens stand for bytes from to to of the text.
+func (w *Worker) checkTeacher(hinted *template.Result, from, to int, student *side, s *splice) *Refusal {
 	if student.proof.Lossy || student.given { // ids of the source's need not be what the text would give
 		return nil
+	}
+	piece := hinted.Text[from:to]
+	at, ok1 := student.cut(s.at)
+	end, ok2 := student.cut(s.target)
+	if ok1 && ok2 && utf8.ValidString(piece) && w.decodesTo(s.ids, piece) {
+		s.text = piece
+		rest := student.text[at:end]
+		if from == at && hinted.Text[:at] == student.text[:at] && strings.HasPrefix(rest, hinted.Text[to:]) {
+			return nil
+		}
+		return refuse(ledger.InvariantBroken, "the teacher's tokens before message %d are not the text rendered with the hint", s.message)
 	}
 	ids := slices.Concat(student.IDs[:s.at], s.ids, student.IDs[s.at:s.target])
 	text, _, err := decodeSide(w.Tokenizer, &batch.Side{IDs: ids})
