@@ -22,12 +22,17 @@ func Feeds() []Feed {
 	return []Feed{
 		{"preference", "customizer", "NeMo Customizer v1 (DPO)", "all it makes of either response", dropsTools + "; of a message prompt all but the last one's text, unless use_full_message_history", retokenised},
 		{"preference", "trl", "TRL DPOTrainer", "all after the rendered prompt, end of turn included; a prompt that is no prefix is only a warning there", "masks of ours, log-probs of the reference", retokenised},
+		{"preference", "kto", "TRL KTOTrainer", "all after the rendered prompt, each answer alone with its label", "which answer is better than which; masks of ours", retokenised},
 		{"preference", "nemo_rl", "NeMo RL, NeMo Helix (binary preferences)", "the answer's message", dropsTools, retokenised},
 		{"preference", "nemo_rl_ranked", "NeMo RL, NeMo Helix (ranked preferences)", "the completions' messages", "masks of ours", retokenised},
 		{"preference", "openai", "OpenAI fine-tuning (dpo)", "the one assistant message of either output", "masks of ours, answers of several messages", "as rows: the fields its API documents; its tokens can't be seen"},
 		{"preference", "dpo", "your own (examples/composite-trainer)", "the sampled turns of either answer, terminator included, after the prompt's common tokens", "nothing", proven},
 		{"demonstration", "trl", "TRL SFTTrainer (prompt, completion)", "the completion: the last turn", "earlier turns to imitate, weights, masks of ours", retokenised},
+		{"demonstration", "customizer", "NeMo Customizer v1 (SFT)", "the assistant turns; a record that trains only some is refused", "weights, masks of ours", "as rows: the fields its documentation names; its tokens can't be seen"},
+		{"demonstration", "verl", "verl MultiTurnSFTDataset", "every assistant turn, each message rendered alone", "tools, tool calls, reasoning, weights, masks of ours", retokenised},
 		{"demonstration", "sft", "your own; TRL SFTTrainer takes the ids as they are (input_ids, labels)", "the sampled turns that the loss policy names, less template filler", "nothing", proven},
+		{"rollout", "verl", "verl RLHFDataset", "answers that verl samples to the prompt itself", "the rollouts: ids, log-probs, rewards; tools, which verl takes from tool_config_path", "as rows: read back as the trainer does"},
+		{"rollout", "atropos", "a trainer behind an Atropos run-api", "the ids that were sampled", "rollouts with a message without ids; the server normalises scores itself", "as rows: lengths, ids and masks checked; taken by the real server"},
 		{"rollout", "rl", "your own (GRPO)", "the ids that were sampled, with their log-probs and an advantage", "rollouts without ids of the model to be trained", proven},
 		{"distillation", "sdpo", "your own (examples/composite-trainer)", "the distribution at each token of the failed turn, or the one after, towards that of the teacher, who has the hint", "sites whose hint the template can't show", proven},
 	}

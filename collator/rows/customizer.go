@@ -2,6 +2,7 @@ package rows
 
 import (
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
@@ -9,16 +10,25 @@ import (
 var customizer = Format{
 	Name:     "customizer",
 	Consumer: "NeMo Customizer v1",
-	Shape:    `{"prompt": text or [{role, content}], "chosen_response": text, "rejected_response": text}`,
-	Carries:  []builders.Kind{builders.KindPreference},
-	Files: func(_ builders.Kind, s Split) string {
+	Shape:    `{"prompt": text or [{role, content}], "chosen_response": text, "rejected_response": text}; sft_*: {"messages": [messages]}`,
+	Carries:  []builders.Kind{builders.KindPreference, builders.KindDemonstration},
+	Files: func(k builders.Kind, s Split) string {
+		name := "training_file.jsonl"
 		if s == Validation {
-			return "validation_file.jsonl"
+			name = "validation_file.jsonl"
 		}
-		return "training_file.jsonl"
+		if k == builders.KindDemonstration {
+			return "sft_" + name
+		}
+		return name
 	},
-	open: func(e *Encoder) { e.encode = (*Encoder).customizerRow },
+	open: func(e *Encoder) { e.encode = each((*Encoder).customizerRow) },
 	read: func(r *rowReader) *Row {
+		if r.has("messages") {
+			row := r.conversation(fullMessage)
+			r.tools()
+			return row
+		}
 		return &Row{
 			Kind:     builders.KindPreference,
 			Prompt:   r.passage("prompt", plainMessage),
@@ -29,8 +39,12 @@ var customizer = Format{
 }
 
 func (e *Encoder) customizerRow(dst []byte, r *builders.Resolved) ([]byte, error) {
-	if r.Record.Kind() != builders.KindPreference {
-		return dst, e.refuse("it holds preferences only")
+	switch rec := r.Record.(type) {
+	case *builders.Preference:
+	case *builders.Demonstration:
+		return e.customizerDemonstration(dst, r, rec)
+	default:
+		return dst, e.refuse("it holds preferences and demonstrations only")
 	}
 	chosen, err := e.sideText("chosen", r.Chosen)
 	if err != nil {
@@ -53,6 +67,31 @@ func (e *Encoder) customizerRow(dst []byte, r *builders.Resolved) ([]byte, error
 		return dst, err
 	}
 	return append(dst, '}'), nil
+}
+
+// customizerDemonstration writes the conversation, all of whose assistant turns the service trains.
+func (e *Encoder) customizerDemonstration(dst []byte, r *builders.Resolved, d *builders.Demonstration) ([]byte, error) {
+	err := e.everyTurn(r.Messages.Nodes, d)
+	if err != nil {
+		return dst, err
+	}
+	if dst, err = e.fullMessages(append(dst, `{"messages": `...), r.Messages.Nodes); err != nil {
+		return dst, err
+	}
+	return append(appendTools(dst, r.Origin.Tools), '}'), nil
+}
+
+// everyTurn refuses a demonstration for a trainer of all assistant turns, where it is not meant to train them all.
+func (e *Encoder) everyTurn(nodes []ttc.Node, d *builders.Demonstration) error {
+	if n := len(nodes); n == 0 || nodes[n-1].Message.Role != "assistant" {
+		return e.refuse("it does not end in an assistant turn")
+	}
+	for i := range nodes {
+		if nodes[i].Message.Role == "assistant" && !trained(nodes, d, i) {
+			return e.refuse("the trainer trains every assistant turn, and message %d is context only", i)
+		}
+	}
+	return nil
 }
 
 // customizerPrompt follows NAT's _format_prompt: messages with use_full_message_history (a text becomes one user message),

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/parquet-go/parquet-go"
+
 	"github.com/nat-go/nat-go/builders"
 )
 
@@ -71,13 +73,29 @@ type Format struct {
 	Consumer string // who reads it
 	Shape    string // one row, for people
 	Carries  []builders.Kind
-	Files    func(builders.Kind, Split) string // file name under dataset/<name>/
+	Files    func(builders.Kind, Split) string // file name under dataset/<name>/; *.parquet is a table, all else JSON lines
 	open     func(*Encoder)
 	read     func(*rowReader) *Row
+	schema   func(builders.Kind) *parquet.Schema   // of tables
+	together func(*builders.Resolved) (key string) // see Together; nil: every record stands alone
 }
 
+// Together names the records of a group that share rows, in formats where some do: those with the same key are given to the
+// encoder at once. An empty key: the record stands alone.
+func (f Format) Together(r *builders.Resolved) (key string) {
+	if f.together == nil {
+		return ""
+	}
+	return f.together(r)
+}
+
+// SharesRows says whether records of this format may share rows at all.
+func (f Format) SharesRows() bool { return f.together != nil }
+
 // Formats lists the row formats by name.
-func Formats() []Format { return []Format{customizer, trl, nemoRL, nemoRLRanked, openAI} }
+func Formats() []Format {
+	return []Format{customizer, trl, kto, nemoRL, nemoRLRanked, openAI, verl, atropos}
+}
 
 // Lookup finds a format.
 func Lookup(name string) (Format, bool) {
@@ -105,11 +123,22 @@ func (e *CannotCarry) Error() string {
 	return fmt.Sprintf("%s rows can't carry it: %s", e.Format, e.Why)
 }
 
+// encode appends the rows that records make together, with next between them.
+type encode func(e *Encoder, dst []byte, rs []*builders.Resolved) ([]byte, error)
+
+// each makes an encode of what appends the rows of a record that stands alone.
+func each(f func(e *Encoder, dst []byte, r *builders.Resolved) ([]byte, error)) encode {
+	return func(e *Encoder, dst []byte, rs []*builders.Resolved) ([]byte, error) { return f(e, dst, rs[0]) }
+}
+
 // Encoder writes the rows of one format.
 type Encoder struct {
 	Format
 	opts    Options
-	encode  func(e *Encoder, dst []byte, r *builders.Resolved) ([]byte, error)
+	encode  encode
+	split   Split // of the rows being made
+	rows    int   // made of the records at hand
+	one     [1]*builders.Resolved
 	escaped map[textKey][]byte
 	arena   []byte
 	back    []byte // scratch: a text read back
@@ -131,17 +160,31 @@ func (e *Encoder) Begin() {
 	e.arena = e.arena[:0]
 }
 
-// Append appends the row of a record, without a newline. On a *CannotCarry, dst is returned as it was.
-func (e *Encoder) Append(dst []byte, r *builders.Resolved) ([]byte, error) {
+// Append appends the rows of a record that stands alone, one or more, with newlines between them and none at the end, and
+// says how many there are. On a *CannotCarry, dst is returned as it was.
+func (e *Encoder) Append(dst []byte, s Split, r *builders.Resolved) (out []byte, rows int, err error) {
+	e.one[0] = r
+	return e.AppendTogether(dst, s, e.one[:])
+}
+
+// AppendTogether is Append for records that Together gave the same key.
+func (e *Encoder) AppendTogether(dst []byte, s Split, rs []*builders.Resolved) (out []byte, rows int, err error) {
 	n := len(dst)
-	out, err := e.encode(e, dst, r)
+	e.split, e.rows = s, 1
+	out, err = e.encode(e, dst, rs)
 	if err == nil && !(e.opts.NAT && e.Name == customizer.Name) && loneSurrogate(out[n:]) {
 		err = e.refuse("a text has half of a surrogate pair, for which most readers of JSON refuse the whole file")
 	}
 	if err != nil {
-		return dst[:n], err
+		return dst[:n], 0, err
 	}
-	return out, nil
+	return out, e.rows, nil
+}
+
+// next begins another row of the same records.
+func (e *Encoder) next(dst []byte) []byte {
+	e.rows++
+	return append(dst, '\n')
 }
 
 // FinalNewline reports whether the last row of a file ends in a newline.

@@ -21,7 +21,7 @@ var nemoRL = Format{
 	Shape:    `{"prompt": text or [{role, content}], "chosen": text, "rejected": text}`,
 	Carries:  []builders.Kind{builders.KindPreference},
 	Files:    helixFiles,
-	open:     func(e *Encoder) { e.encode = (*Encoder).nemoRLRow },
+	open:     func(e *Encoder) { e.encode = each((*Encoder).nemoRLRow) },
 	read: func(r *rowReader) *Row {
 		return &Row{Kind: builders.KindPreference, Prompt: r.passage("prompt", plainMessage), Chosen: r.text("chosen"), Rejected: r.text("rejected")}
 	},
@@ -34,7 +34,7 @@ var nemoRLRanked = Format{
 	Shape:    `{"context": [messages], "completions": [{"rank": 0, "completion": [message]}, {"rank": 1, "completion": [message]}]}`,
 	Carries:  []builders.Kind{builders.KindPreference},
 	Files:    helixFiles,
-	open:     func(e *Encoder) { e.encode = (*Encoder).nemoRLRankedRow },
+	open:     func(e *Encoder) { e.encode = each((*Encoder).nemoRLRankedRow) },
 	read:     (*rowReader).nemoRLRanked,
 }
 

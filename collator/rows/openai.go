@@ -19,7 +19,7 @@ var openAI = Format{
 		}
 		return "train.jsonl"
 	},
-	open: func(e *Encoder) { e.encode, e.textArguments = (*Encoder).openAIRow, true },
+	open: func(e *Encoder) { e.encode, e.textArguments = each((*Encoder).openAIRow), true },
 	read: (*rowReader).openAI,
 }
 

@@ -16,7 +16,8 @@ type Row struct {
 	Kind             builders.Kind
 	Prompt           builders.Passage
 	Chosen, Rejected builders.Passage // of a Preference
-	Completion       builders.Passage // of a Demonstration
+	Completion       builders.Passage // of a Demonstration, or of a row that judges one answer
+	Label            *bool            // whether the completion is a good one; nil: the row doesn't judge
 	Shape            string           // what all rows of one file must share: the keys, and whether each holds text or messages
 }
 
@@ -90,6 +91,19 @@ func (r *rowReader) passage(key string, check func(*chat.Message) string) (p bui
 		r.fail(key, "is %s where text or messages are due", v.Kind())
 	}
 	return p
+}
+
+// conversation takes the messages of a demonstration; the last one is what it shows.
+func (r *rowReader) conversation(check func(*chat.Message) string) *Row {
+	row := &Row{Kind: builders.KindDemonstration, Prompt: r.passage("messages", check)}
+	nodes := row.Prompt.Nodes
+	last := len(nodes) - 1
+	if last < 0 || nodes[last].Message.Role != "assistant" {
+		r.fail("messages", "does not end in an assistant message")
+		return row
+	}
+	row.Prompt.Nodes, row.Completion.Nodes = nodes[:last], nodes[last:]
+	return row
 }
 
 // text takes a text.

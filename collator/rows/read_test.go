@@ -27,7 +27,7 @@ func TestReadTakesWhatWasWritten(t *testing.T) {
 		"openai":              {openAI, Options{}, preference(chatPrompt, messages(call), text("r")), "input.messages: messages, preferred_output: messages, non_preferred_output: messages"},
 		"trl demonstration":   {trl, Options{}, demo, "prompt: messages, completion: messages"},
 	} {
-		line, err := NewEncoder(c.format, c.opts).Append(nil, c.record)
+		line, _, err := NewEncoder(c.format, c.opts).Append(nil, Train, c.record)
 		if err != nil {
 			t.Fatal(name, err)
 		}
@@ -63,6 +63,22 @@ func TestReadRefuses(t *testing.T) {
 		{nemoRLRanked, `{"context": "p", "completions": [{"rank": 0, "completion": "c"}]}`, `two are due`},
 		{nemoRLRanked, `{"context": "p", "completions": [{"rank": 1, "completion": "c"}, {"rank": 0, "completion": "c"}]}`, `is not 0`},
 		{nemoRLRanked, `{"context": "p", "completions": [{"rank": 0, "completion": "c", "x": 1}, {"rank": 1, "completion": "c"}]}`, `"x" is unknown`},
+		{customizer, `{"messages": [{"role": "user", "content": "q"}]}`, `does not end in an assistant`},
+		{customizer, `{"messages": "text"}`, `does not end in an assistant`},
+		{kto, `{"prompt": "p", "completion": "c"}`, `"label" is missing`},
+		{kto, `{"prompt": "p", "completion": "c", "label": "true"}`, `where a boolean is due`},
+		{verl, `{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a", "tool_calls": []}], "x": 1}`, `no key "x"`},
+		{verl, `{"prompt": [], "data_source": "d", "ability": "a", "reward_model": {"style": "rule", "ground_truth": ""}, "extra_info": {}}`, `holds no messages`},
+		{verl, `{"prompt": [{"role": "user", "content": "q"}], "data_source": "d", "ability": "a", "reward_model": {"style": "x", "ground_truth": ""}, "extra_info": {}}`, `neither rule nor model`},
+		{verl, `{"prompt": [{"role": "user", "content": "q"}], "data_source": "d", "ability": "a", "reward_model": {"style": "rule"}, "extra_info": {}}`, `"ground_truth" is missing`},
+		{atropos, `{"tokens": [[1, 2]], "masks": [[-100, 3]], "scores": [1]}`, `is 3 at token 2`},
+		{atropos, `{"tokens": [[1, 2]], "masks": [[2]], "scores": [1]}`, `has 1 for 2 tokens`},
+		{atropos, `{"tokens": [[1, 2]], "masks": [[-100, -100]], "scores": [1]}`, `no token to train`},
+		{atropos, `{"tokens": [[1]], "masks": [[1]], "scores": [NaN]}`, `holds NaN`},
+		{atropos, `{"tokens": [[1]], "masks": [[1]], "scores": [1, 2]}`, `1 sequences for 2 scores`},
+		{atropos, `{"tokens": [[1.5]], "masks": [[1.5]], "scores": [1]}`, `at token 1.5`},
+		{atropos, `{"tokens": [1], "masks": [[1]], "scores": [1]}`, `where a list is due`},
+		{atropos, `{"tokens": [[1]], "masks": [[1]], "scores": [1], "inference_logprobs": [[]]}`, `has 0 for 1 tokens`},
 		{openAI, `{"input": 1, "preferred_output": "c", "non_preferred_output": "r"}`, `where an object is due`},
 		{openAI, `{"input": {"messages": [{"role": "assistant", "content": null, "tool_calls": [{"function": {"name": "f", "arguments": {}}}]}]}, "preferred_output": "c", "non_preferred_output": "r"}`, `no string`},
 	} {

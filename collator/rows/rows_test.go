@@ -1,8 +1,11 @@
 package rows
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,6 +29,115 @@ func preference(prompt, chosen, rejected builders.Passage) *builders.Resolved {
 	return &builders.Resolved{Record: &builders.Preference{}, Origin: &builders.Origin{}, Prompt: prompt, Chosen: chosen, Rejected: rejected}
 }
 
+func rollout(task string, reward float64, ms ...chat.Message) *builders.Resolved {
+	return &builders.Resolved{Record: &builders.Rollout{Task: task, Reward: &reward}, Messages: messages(ms...),
+		Origin: &builders.Origin{Builder: "grpo", Row: 7, Example: task + "/0"}}
+}
+
+// withIDs gives message m the ids 10 m and 10 m + 1, and what was sampled the log-probs -inf and -0.25.
+func withIDs(r *builders.Resolved) *builders.Resolved {
+	for m := range r.Messages.Nodes {
+		n := &r.Messages.Nodes[m]
+		n.TokenIDs = []int32{int32(10 * m), int32(10*m + 1)}
+		if n.Message.Role == "assistant" {
+			n.LogProbs = []float32{float32(math.Inf(-1)), -0.25}
+		}
+	}
+	return r
+}
+
+// TestRowsOfSeveralRecords: rollouts of a task are one group of Atropos, and one prompt of verl.
+func TestRowsOfSeveralRecords(t *testing.T) {
+	a, b := withIDs(rollout("t", 1, says("user", "q"), says("assistant", "a"))), withIDs(rollout("t", 0, says("user", "q"), says("assistant", "b")))
+	other := withIDs(rollout("t", 0, says("user", "another"), says("assistant", "b")))
+	if atropos.Together(a) != atropos.Together(other) || atropos.Together(a) == "" {
+		t.Error("a group of Atropos is a task")
+	}
+	if verl.Together(a) != verl.Together(b) || verl.Together(a) == verl.Together(other) || verl.Together(a) == "" {
+		t.Error("a row of verl is a prompt of a task")
+	}
+	if verl.Together(preference(text("p"), text("c"), text("r"))) != "" || trl.Together(a) != "" {
+		t.Error("these stand alone")
+	}
+	got, n, err := NewEncoder(atropos, Options{}).AppendTogether(nil, Train, []*builders.Resolved{a, b})
+	want := `{"tokens": [[0, 1, 10, 11], [0, 1, 10, 11]], "masks": [[-100, -100, 10, 11], [-100, -100, 10, 11]], "scores": [1, 0], "inference_logprobs": [[1.0, 1.0, -9999, -0.25], [1.0, 1.0, -9999, -0.25]]}`
+	if err != nil || n != 1 || string(got) != want {
+		t.Errorf("%s, %d, %v", got, n, err)
+	}
+	b.Messages.Nodes[1].LogProbs = nil
+	if got, _, err = NewEncoder(atropos, Options{}).AppendTogether(nil, Train, []*builders.Resolved{a, b}); err != nil || strings.Contains(string(got), "logprobs") {
+		t.Errorf("log-probs of half a group: %s, %v", got, err)
+	}
+	got, n, err = NewEncoder(verl, Options{}).AppendTogether(nil, Validation, []*builders.Resolved{a, b})
+	if err != nil || n != 1 || !strings.Contains(string(got), `"split": "validation"`) {
+		t.Errorf("%s, %d, %v", got, n, err)
+	}
+}
+
+// TestTable: what is written to a Parquet table comes back, and the same rows give the same bytes.
+func TestTable(t *testing.T) {
+	truth := rollout("t", 1, says("user", "é\u0000\n"), says("assistant", "4"))
+	truth.Origin.Tools = []chat.Tool{{Raw: natjson.Raw(`{"name": "f"}`)}}
+	demo := &builders.Resolved{Record: &builders.Demonstration{}, Origin: &builders.Origin{}, Messages: messages(says("user", "q"), says("assistant", ""))}
+	for _, r := range []*builders.Resolved{truth, demo} {
+		var want, got []string
+		var files [2]bytes.Buffer
+		for i := range files {
+			table := verl.NewTable(&files[i], r.Record.Kind())
+			for range 100 {
+				line, _, err := NewEncoder(verl, Options{}).Append(nil, Train, r)
+				if err == nil {
+					err = table.Append(line)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if i == 0 {
+					want = append(want, canonical(t, line))
+				}
+			}
+			if err := table.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !bytes.Equal(files[0].Bytes(), files[1].Bytes()) {
+			t.Error("the same rows gave other bytes")
+		}
+		whole := files[0].Bytes()
+		err := EachTableRow(bytes.NewReader(whole), int64(len(whole)), func(n int64, line []byte) error {
+			if _, err := verl.Read(line); err != nil || n != int64(len(got)) {
+				t.Errorf("row %d: %v", n, err)
+			}
+			got = append(got, canonical(t, line))
+			return nil
+		})
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%v; got %d rows, %s", err, len(got), got[0])
+		}
+		for cut := 0; cut < len(whole); cut += 7 {
+			damaged := bytes.Clone(whole)
+			damaged[cut] ^= 0x55
+			for _, b := range [][]byte{whole[:cut], damaged} { // an error or other rows, never a panic
+				_ = EachTableRow(bytes.NewReader(b), int64(len(b)), func(int64, []byte) error { return nil })
+			}
+		}
+	}
+}
+
+// canonical is a JSON object with its keys in order.
+func canonical(t *testing.T, line []byte) string {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal(line, &v); err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
 var call = chat.Message{Role: "assistant", Form: chat.Null, ToolCalls: []chat.ToolCall{{ID: "1", Name: "f", Arguments: `{"a": 1}`, Parsed: natjson.Raw("{\"a\":\n1}")}}}
 
 func TestRows(t *testing.T) {
@@ -35,6 +147,11 @@ func TestRows(t *testing.T) {
 	demo := func(train builders.Train, ms ...chat.Message) *builders.Resolved {
 		return &builders.Resolved{Record: &builders.Demonstration{Train: train}, Origin: &builders.Origin{}, Messages: messages(ms...)}
 	}
+	truth := rollout("t", 1, says("user", "2+2?"), says("assistant", "4"))
+	truth.Record.Header().Metadata = natjson.Raw(`{"ground_truth": "4 \u20ac"}`)
+	truth.Origin.Tools = withTools.Origin.Tools
+	unscored := withIDs(rollout("t", 0, says("user", "q"), says("assistant", "a")))
+	unscored.Record.(*builders.Rollout).Reward = nil
 	for _, c := range []struct {
 		name   string
 		format Format
@@ -48,7 +165,27 @@ func TestRows(t *testing.T) {
 		{"customizer messages, last", customizer, Options{}, preference(chatPrompt, text("c"), text("r")), `{"prompt": "\u00e9", "chosen_response": "c", "rejected_response": "r"}`},
 		{"customizer empty messages", customizer, Options{}, preference(builders.Passage{Nodes: []ttc.Node{}}, text("c"), text("r")), `{"prompt": "", "chosen_response": "c", "rejected_response": "r"}`},
 		{"customizer tool calls", customizer, Options{FullHistory: true}, preference(messages(call), text("c"), text("r")), `!customizer rows can't carry it: the assistant message has tool calls`},
-		{"customizer demonstration", customizer, Options{}, demo(builders.TrainAll), `!customizer rows can't carry it: it holds preferences only`},
+		{"customizer demonstration", customizer, Options{}, demo(builders.TrainAll, says("user", "q"), call, says("assistant", "a")), `{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": {"a":1}}}]}, {"role": "assistant", "content": "a"}]}`},
+		{"customizer demonstration of nothing", customizer, Options{}, demo(builders.TrainAll), `!customizer rows can't carry it: it does not end in an assistant turn`},
+		{"customizer demonstration of one turn", customizer, Options{}, demo(builders.TrainLast, says("user", "q"), says("assistant", "a"), says("assistant", "b")), `!customizer rows can't carry it: the trainer trains every assistant turn, and message 1 is context only`},
+		{"customizer rollout", customizer, Options{}, rollout("t", 1, says("user", "q"), says("assistant", "a")), `!customizer rows can't carry it: it holds preferences and demonstrations only`},
+		{"kto", kto, Options{}, withTools, `{"prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": "\u00e9"}], "completion": [{"role": "assistant", "content": "c"}], "label": true, "tools": [{"name":"f f"}]}
+{"prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": "\u00e9"}], "completion": [{"role": "assistant", "content": "r"}], "label": false, "tools": [{"name":"f f"}]}`},
+		{"kto plain text", kto, Options{TextPrompt: PlainText}, preference(text("p"), text("c"), text("r")), `{"prompt": "p", "completion": "c", "label": true}
+{"prompt": "p", "completion": "r", "label": false}`},
+		{"kto plain text, messages", kto, Options{TextPrompt: PlainText}, preference(chatPrompt, text("c"), text("r")), `!kto rows can't carry it: with prompt_as: text a file holds plain texts only, and this record has messages`},
+		{"kto demonstration", kto, Options{}, demo(builders.TrainAll), `!kto rows can't carry it: it holds preferences only`},
+		{"kto two turns", kto, Options{}, preference(text("p"), text("c"), messages(call, says("tool", "x"))), `!kto rows can't carry it: the rejected side is more than one assistant turn, of which a trainer would train every token`},
+		{"verl demonstration", verl, Options{}, demo(builders.TrainAll, says("user", "q"), says("assistant", "a"), says("user", "r"), says("assistant", "b")), `{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}, {"role": "user", "content": "r"}, {"role": "assistant", "content": "b"}]}`},
+		{"verl demonstration of one turn", verl, Options{}, demo(builders.TrainLast, says("user", "q"), says("assistant", "a"), says("assistant", "b")), `!verl rows can't carry it: the trainer trains every assistant turn, and message 1 is context only`},
+		{"verl demonstration of a call", verl, Options{}, demo(builders.TrainAll, says("user", "q"), call), `!verl rows can't carry it: the assistant message is part of a tool call, of which Parquet would change the shape`},
+		{"verl preference", verl, Options{}, withTools, `!verl rows can't carry it: it holds prompts of rollouts, and demonstrations`},
+		{"verl rollout", verl, Options{}, rollout("t", 1, says("user", "q"), says("assistant", "a")), `{"data_source": "grpo", "prompt": [{"role": "user", "content": "q"}], "ability": "agent", "reward_model": {"style": "model", "ground_truth": ""}, "extra_info": {"split": "train", "index": 7, "task": "t", "example": "t/0"}}`},
+		{"verl rollout with a truth", verl, Options{}, truth, `{"data_source": "grpo", "prompt": [{"role": "user", "content": "2+2?"}], "ability": "agent", "reward_model": {"style": "rule", "ground_truth": "4 \u20ac"}, "extra_info": {"split": "train", "index": 7, "task": "t", "example": "t/0", "tools": "[{\"name\":\"f f\"}]"}}`},
+		{"verl rollout without a prompt", verl, Options{}, rollout("t", 1, says("assistant", "a")), `!verl rows can't carry it: it has no prompt: nothing in it comes before a turn that was sampled`},
+		{"atropos without ids", atropos, Options{}, rollout("t", 1, says("user", "q"), says("assistant", "a")), `!atropos rows can't carry it: message 0 of rollout 0 has no token ids: token batches (collator.tokenizer) carry it`},
+		{"atropos", atropos, Options{}, withIDs(rollout("t", 0.5, says("user", "q"), says("assistant", "a"))), `{"tokens": [[0, 1, 10, 11]], "masks": [[-100, -100, 10, 11]], "scores": [0.5], "inference_logprobs": [[1.0, 1.0, -9999, -0.25]]}`},
+		{"atropos without a reward", atropos, Options{}, unscored, `!atropos rows can't carry it: rollout 0 of the task has no reward`},
 		{"trl text", trl, Options{}, preference(text("p"), text("c"), text("r")), `{"prompt": [{"role": "user", "content": "p"}], "chosen": [{"role": "assistant", "content": "c"}], "rejected": [{"role": "assistant", "content": "r"}]}`},
 		{"trl plain text", trl, Options{TextPrompt: PlainText}, preference(text("p"), text("c"), text("r")), `{"prompt": "p", "chosen": "c", "rejected": "r"}`},
 		{"trl plain text, messages", trl, Options{TextPrompt: PlainText}, preference(chatPrompt, text("c"), text("r")), `!trl rows can't carry it: with prompt_as: text a file holds plain texts only, and this record has messages`},
@@ -67,7 +204,7 @@ func TestRows(t *testing.T) {
 			e := NewEncoder(c.format, c.opts)
 			e.Begin()
 			for range 2 { // the second time from the texts already escaped
-				got, err := e.Append([]byte("x"), c.record)
+				got, n, err := e.Append([]byte("x"), Train, c.record)
 				if why, refused := strings.CutPrefix(c.want, "!"); refused {
 					var cannot *CannotCarry
 					if !errors.As(err, &cannot) || err.Error() != why || string(got) != "x" {
@@ -75,11 +212,13 @@ func TestRows(t *testing.T) {
 					}
 					continue
 				}
-				if err != nil || string(got) != "x"+c.want {
+				if err != nil || string(got) != "x"+c.want || n != 1+strings.Count(c.want, "\n") {
 					t.Fatalf("got  %s, %v\nwant x%s", got, err, c.want)
 				}
-				if !json.Valid(got[1:]) {
-					t.Fatalf("no JSON: %s", got[1:])
+				for line := range strings.Lines(string(got[1:])) {
+					if row, err := c.format.Read([]byte(line)); err != nil || row.Kind != c.record.Record.Kind() {
+						t.Errorf("can't be read back: %v: %s", err, line)
+					}
 				}
 			}
 		})
@@ -90,7 +229,7 @@ func TestRowsHoldTheTextsTheyWereGiven(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.StringOf(rapid.Rune()).Draw(t, "text")
 		e := NewEncoder(customizer, Options{})
-		row, err := e.Append(nil, preference(text(s), text(s+"c"), text(s+"r")))
+		row, _, err := e.Append(nil, Train, preference(text(s), text(s+"c"), text(s+"r")))
 		if err != nil {
 			t.Fatal(err)
 		}

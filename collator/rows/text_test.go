@@ -23,7 +23,7 @@ func TestLoneSurrogateIsRefused(t *testing.T) {
 	r := preference(builders.Passage{Text: "p"}, builders.Passage{Text: "a\xed\xa0\xbd"}, builders.Passage{Text: "b"})
 	for _, f := range Formats() {
 		for _, nat := range []bool{false, true} {
-			row, err := NewEncoder(f, Options{NAT: nat}).Append(nil, r)
+			row, _, err := NewEncoder(f, Options{NAT: nat}).Append(nil, Train, r)
 			if nat && f.Name == customizer.Name {
 				if err != nil {
 					t.Errorf("NAT's own row: %v", err)

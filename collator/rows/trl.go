@@ -3,6 +3,7 @@ package rows
 import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
@@ -24,7 +25,7 @@ var trl = Format{
 		}
 		return "train.jsonl"
 	},
-	open: func(e *Encoder) { e.encode = (*Encoder).trlRow },
+	open: func(e *Encoder) { e.encode = each((*Encoder).trlRow) },
 	read: (*rowReader).trl,
 }
 
@@ -137,15 +138,23 @@ func trained(nodes []ttc.Node, d *builders.Demonstration, i int) bool {
 
 // end closes a row; tools, where the example has any, go into a column of their own, which chat templates are given.
 func (e *Encoder) end(dst []byte, r *builders.Resolved) ([]byte, error) {
-	if len(r.Origin.Tools) > 0 && e.opts.TextPrompt != PlainText {
-		dst = append(dst, `, "tools": [`...)
-		for i, t := range r.Origin.Tools {
-			if i > 0 {
-				dst = append(dst, ", "...)
-			}
-			dst = json.AppendCompact(dst, t.Raw)
-		}
-		dst = append(dst, ']')
+	if e.opts.TextPrompt != PlainText {
+		dst = appendTools(dst, r.Origin.Tools)
 	}
 	return append(dst, '}'), nil
+}
+
+// appendTools appends the member tools, where there are any.
+func appendTools(dst []byte, tools []chat.Tool) []byte {
+	if len(tools) == 0 {
+		return dst
+	}
+	dst = append(dst, `, "tools": [`...)
+	for i, t := range tools {
+		if i > 0 {
+			dst = append(dst, ", "...)
+		}
+		dst = json.AppendCompact(dst, t.Raw)
+	}
+	return append(dst, ']')
 }

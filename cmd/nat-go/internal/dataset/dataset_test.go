@@ -143,7 +143,7 @@ func TestADataSetAsWrittenIsSound(t *testing.T) {
 				t.Errorf("%+v", f)
 			}
 		}
-		if want := int64(30 + 35); n != want || len(r.Files) != 6 {
+		if want := int64(35 + 35); n != want || len(r.Files) != 8 {
 			t.Errorf("%d rows of %d in %d files", n, want, len(r.Files))
 		}
 	}
@@ -222,7 +222,7 @@ func TestEveryDamageIsFound(t *testing.T) {
 				s = strings.ReplaceAll(s, fmt.Sprint("ex", e), "ex")
 			}
 			return s
-		}, exampleOnBoth + " " + validation + ":1", true},
+		}, exampleOnBoth + " customizer/sft_validation_file.jsonl:1", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run, _, written := fixture(t)
@@ -357,7 +357,14 @@ func TestConvertGivesTheSameBytesAndEntersTheManifest(t *testing.T) {
 	if got, err := os.ReadFile(training); err != nil || !bytes.Equal(got, want) {
 		t.Error("other bytes than the run's own", err)
 	}
-	if len(c.Refused) != 1 || c.Refused[0].Count != 5 || c.Rows() != 30 {
+	if len(c.Refused) != 0 || c.Rows() != 35 {
+		t.Errorf("%+v", c)
+	}
+	nemo, _ := rows.Lookup("nemo_rl")
+	if c, err = Convert(&Place{Run: run}, []rows.Format{nemo}, rows.Options{}, t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Refused) != 1 || c.Refused[0].Count != 5 || c.Refused[0].Why != "it holds preferences only" || c.Rows() != 30 {
 		t.Errorf("%+v", c)
 	}
 

@@ -48,6 +48,13 @@ func (o *output) run() {
 	}
 }
 
+// Write appends and rotates, for what writes to an io.Writer.
+func (o *output) Write(p []byte) (int, error) {
+	o.buf = append(o.buf, p...)
+	o.rotate()
+	return len(p), nil
+}
+
 // rotate hands the buffer over once it is full. Write errors come with commit.
 func (o *output) rotate() {
 	if len(o.buf) >= blockBytes {

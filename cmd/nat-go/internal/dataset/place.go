@@ -86,7 +86,7 @@ func Find(path string) (*Place, error) {
 		}
 	}
 	if len(p.Formats) == 0 && len(p.Trajectories) == 0 {
-		return nil, fmt.Errorf("there are no rows in %s: name a run's folder, its dataset folder, or a .jsonl file", path)
+		return nil, fmt.Errorf("there are no rows in %s: name a run's folder, its dataset folder, or a .jsonl or .parquet file", path)
 	}
 	return p, nil
 }
@@ -99,9 +99,13 @@ func isDir(path string) bool {
 // findFormat looks for files of rows directly in dir.
 func findFormat(dir string) (FormatFolder, error) {
 	f := FormatFolder{Dir: dir}
-	paths, err := filepath.Glob(filepath.Join(glob(dir), "*.jsonl"))
-	if err != nil {
-		return f, err
+	var paths []string
+	for _, ending := range []string{"*.jsonl", "*.parquet"} {
+		found, err := filepath.Glob(filepath.Join(glob(dir), ending))
+		if err != nil {
+			return f, err
+		}
+		paths = append(paths, found...)
 	}
 	for _, p := range paths {
 		if filepath.Base(p) == OriginsFile {
@@ -115,6 +119,7 @@ func findFormat(dir string) (FormatFolder, error) {
 	}
 	// Training first, as a person reads it.
 	slices.SortStableFunc(f.Files, func(a, b RowFile) int { return int(a.Split) - int(b.Split) })
+	var err error
 	f.Format, err = formatOf(filepath.Base(dir), f.Files)
 	if err != nil && len(f.Files) > 0 && f.Origins == "" {
 		f.Files, err = nil, nil // other JSON lines: a run's dropped.jsonl, say
@@ -155,6 +160,9 @@ func formatOf(folder string, files []RowFile) (rows.Format, error) {
 		}
 	}
 	for _, f := range rows.Formats() {
+		if rows.IsTable(files[0].Name) != rows.IsTable(f.Files(f.Carries[0], rows.Train)) {
+			continue
+		}
 		if first == nil && slices.ContainsFunc(f.Carries, func(k builders.Kind) bool { return f.Files(k, files[0].Split) == files[0].Name }) {
 			return f, nil
 		}
@@ -165,13 +173,21 @@ func formatOf(folder string, files []RowFile) (rows.Format, error) {
 	return rows.Format{}, fmt.Errorf("%s: the first row is of no format that nat-go knows (%s)", files[0].Path, rows.Names())
 }
 
-// eachLine calls f for each line of a file, numbered from 0, without its newline. The line is valid until f returns.
+// eachLine calls f for each line of a file, numbered from 0, without its newline; the rows of a table are given as lines of
+// JSON. The line is valid until f returns.
 func eachLine(path string, f func(n int64, line []byte) error) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
+	if rows.IsTable(path) {
+		info, err := file.Stat()
+		if err != nil {
+			return err
+		}
+		return rows.EachTableRow(file, info.Size(), f)
+	}
 	return lines(file, f)
 }
 

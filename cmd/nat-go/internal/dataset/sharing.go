@@ -98,7 +98,19 @@ func (h *hasher) row(r *rows.Row) [16]byte {
 	for _, p := range []builders.Passage{r.Prompt, r.Chosen, r.Rejected, r.Completion} {
 		h.buf = appendPassage(h.buf, p)
 	}
+	if r.Label != nil && *r.Label {
+		h.buf = append(h.buf, 1)
+	}
 	return xxh3.Hash128(h.buf).Bytes()
+}
+
+// judged hashes a judged answer without its label, which it returns as a direction.
+func (h *hasher) judged(r *rows.Row) (key [16]byte, direction byte) {
+	if *r.Label {
+		direction = 1
+	}
+	h.buf = appendPassage(appendPassage(h.buf[:0], r.Prompt), r.Completion)
+	return xxh3.Hash128(h.buf).Bytes(), direction
 }
 
 // pair hashes a preference without its direction, which it returns.

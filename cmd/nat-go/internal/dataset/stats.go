@@ -208,7 +208,7 @@ func (m *meter) row(row *rows.Row, s rows.Split) error {
 	if err := m.rows.add(m.hash.row(row), at); err != nil {
 		return err
 	}
-	if row.Kind != builders.KindPreference {
+	if row.Kind != builders.KindPreference || row.Label != nil {
 		return m.conversation(row, at)
 	}
 	if err := m.prompts.add(m.hash.passage(row.Prompt), at); err != nil {

@@ -154,12 +154,7 @@ func (c *formatCheck) file(i int) error {
 	file := c.folder.Files[i]
 	sum := &summer{hash: xxh3.New()}
 	seen := Verified{Format: c.folder.Format.Name, File: File{Path: c.names[i], Split: file.Split.String()}}
-	in, err := os.Open(file.Path)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	err = lines(io.TeeReader(in, sum), func(n int64, line []byte) error {
+	check := func(n int64, line []byte) error {
 		seen.Rows++
 		row, err := c.folder.Format.Read(line)
 		if err != nil {
@@ -176,8 +171,8 @@ func (c *formatCheck) file(i int) error {
 			c.find(Finding{Code: emptyLesson, File: c.names[i], Row: n + 1}, "%s", wrong)
 		}
 		return c.index(row, seat{split: file.Split, file: uint32(i), row: n})
-	})
-	if err != nil {
+	}
+	if err := summed(file.Path, sum, check); err != nil {
 		return fmt.Errorf("%s: %w", file.Path, err)
 	}
 	digest := sum.hash.Sum128().Bytes()
@@ -185,6 +180,22 @@ func (c *formatCheck) file(i int) error {
 	c.counts = append(c.counts, seen.Rows)
 	c.report.Files = append(c.report.Files, seen)
 	return nil
+}
+
+// summed calls f for each row of a file, whose content goes by the summer.
+func summed(path string, sum *summer, f func(n int64, line []byte) error) error {
+	in, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if !rows.IsTable(path) {
+		return lines(io.TeeReader(in, sum), f)
+	}
+	if _, err := io.Copy(sum, in); err != nil {
+		return err
+	}
+	return eachLine(path, f)
 }
 
 // summer hashes and counts what goes by.
@@ -205,23 +216,30 @@ func (c *formatCheck) index(row *rows.Row, at seat) error {
 	if err := c.rows.add(c.hash.row(row), at); err != nil {
 		return err
 	}
-	if row.Kind != builders.KindPreference {
+	var key [16]byte
+	var direction byte
+	switch {
+	case row.Label != nil:
+		key, direction = c.hash.judged(row)
+	case row.Kind == builders.KindPreference:
+		key, direction = c.hash.pair(row)
+	default:
 		return nil
 	}
-	key, direction := c.hash.pair(row)
 	at.side = direction
 	return c.pairs.add(key, at)
 }
 
 // lesson says what keeps a row from teaching anything; empty: nothing.
 func lesson(r *rows.Row) string {
-	if r.Kind == builders.KindDemonstration {
+	switch {
+	case r.Kind == builders.KindRollout:
+		return "" // a prompt, or tokens
+	case r.Kind == builders.KindDemonstration || r.Label != nil:
 		if silent(r.Completion) {
 			return "the completion is empty"
 		}
 		return ""
-	}
-	switch {
 	case silent(r.Chosen):
 		return "the chosen answer is empty"
 	case silent(r.Rejected):
@@ -283,7 +301,7 @@ func (c *formatCheck) sharing() error {
 			a, b := g.firstOf(0), g.firstOf(1)
 			f := c.at(contradiction, a)
 			f.Warning = true
-			c.find(f, "%s prefers the other answer", c.place(b))
+			c.find(f, "%s says the opposite", c.place(b))
 		}
 	})
 }
@@ -335,7 +353,7 @@ func (c *formatCheck) origins() error {
 		case !ok:
 			c.find(f, "it names the file %q, which is not there", o.File)
 			return nil
-		case o.Row != next[i]:
+		case o.Row != next[i] && !(c.folder.Format.SharesRows() && o.Row == next[i]-1):
 			c.find(f, "it is of row %d of %s where row %d is due", o.Row, o.File, next[i])
 		case o.Row >= c.counts[i]:
 			c.find(f, "it is of row %d of %s, which has %d rows", o.Row, o.File, c.counts[i])

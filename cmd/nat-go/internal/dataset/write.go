@@ -19,7 +19,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// OriginsFile names, beside the rows of a format, the file with a line for each row: where it comes from.
+// OriginsFile names, beside the rows of a format, the file that says where each row comes from: a line for each record of it,
+// in the order of the rows.
 const OriginsFile = "rows.jsonl"
 
 // Spec says what Write writes.
@@ -153,8 +154,11 @@ type formatWriter struct {
 	origins *output
 	records int64
 	dropped int64
-	row     []byte
 	prefix  originPrefix
+
+	row      []byte // scratch, as are the next two
+	one      []member
+	together []*builders.Resolved
 }
 
 func newFormatWriter(s Spec, f rows.Format) (*formatWriter, error) {
@@ -170,29 +174,82 @@ func newFormatWriter(s Spec, f rows.Format) (*formatWriter, error) {
 func (w *formatWriter) group(g *recordlog.Group, hashes []recordlog.Hashes) error {
 	w.enc.Begin()
 	w.prefix.origin = nil // the next group has its origins in the same memory
+	if w.enc.SharesRows() {
+		return w.sharing(g, hashes)
+	}
 	for i := range g.Records {
 		d := w.spec.Decisions.At(g.First + uint64(i))
 		if !d.Kept() {
 			continue
 		}
-		r := &g.Records[i]
+		w.one = append(w.one[:0], member{&g.Records[i], hashes[i].Content})
 		var err error
 		if d.Trains() {
-			err = w.write(r, rows.Train, hashes[i].Content)
+			err = w.write(w.one, rows.Train)
 		}
 		if err == nil && d.Validates() {
-			err = w.write(r, rows.Validation, hashes[i].Content)
+			err = w.write(w.one, rows.Validation)
 		}
-		var cannot *rows.CannotCarry
-		switch {
-		case errors.As(err, &cannot):
-			w.dropped++
-			w.spec.Dropped(w.drop(r, cannot))
-		case err != nil:
+		if err := w.settle(w.one, err); err != nil {
 			return err
-		default:
-			w.records++
 		}
+	}
+	return nil
+}
+
+// member is a record of a row.
+type member struct {
+	record *builders.Resolved
+	hash   recordlog.Hash
+}
+
+// sharing writes a group in a format in which several records may make a row. A record is on one side of the split here: only
+// NAT has one on both, and it has preferences only.
+func (w *formatWriter) sharing(g *recordlog.Group, hashes []recordlog.Hashes) error {
+	type key struct {
+		split    rows.Split
+		together string
+	}
+	at := map[key]int{}
+	var order []key
+	var members [][]member
+	for i := range g.Records {
+		d := w.spec.Decisions.At(g.First + uint64(i))
+		if !d.Kept() {
+			continue
+		}
+		k := key{rows.Train, w.enc.Together(&g.Records[i])}
+		if !d.Trains() {
+			k.split = rows.Validation
+		}
+		n, ok := at[k]
+		if !ok || k.together == "" {
+			n = len(members)
+			at[k], order, members = n, append(order, k), append(members, nil)
+		}
+		members[n] = append(members[n], member{&g.Records[i], hashes[i].Content})
+	}
+	for i, k := range order {
+		if err := w.settle(members[i], w.write(members[i], k.split)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle books what became of records.
+func (w *formatWriter) settle(ms []member, err error) error {
+	var cannot *rows.CannotCarry
+	switch {
+	case errors.As(err, &cannot):
+		for _, m := range ms {
+			w.dropped++
+			w.spec.Dropped(w.drop(m.record, cannot))
+		}
+	case err != nil:
+		return err
+	default:
+		w.records += int64(len(ms))
 	}
 	return nil
 }
@@ -203,31 +260,55 @@ func (w *formatWriter) drop(r *builders.Resolved, why *rows.CannotCarry) ledger.
 		Turn: r.Record.Header().Turn, Index: -1, Builder: o.Builder, Format: why.Format, File: o.File, Offset: o.Offset, Detail: why.Why}
 }
 
-func (w *formatWriter) write(r *builders.Resolved, s rows.Split, hash recordlog.Hash) error {
-	kind := r.Record.Kind()
+func (w *formatWriter) write(ms []member, s rows.Split) error {
+	w.together = w.together[:0]
+	for _, m := range ms {
+		w.together = append(w.together, m.record)
+	}
+	kind := ms[0].record.Record.Kind()
 	f := w.byPlace[kind][s]
+	var n int
 	var err error
-	if f == nil { // a file is made for its first row, not for one that the format refuses
-		if w.row, err = w.enc.Append(w.row[:0], r); err != nil {
+	if f == nil || f.table != nil { // a file is made for its first row, not for one that the format refuses
+		if w.row, n, err = w.enc.AppendTogether(w.row[:0], s, w.together); err != nil {
 			return err
 		}
+	}
+	if f == nil {
 		if f, err = w.open(kind, s); err != nil {
 			return err
 		}
 	}
+	if f.table != nil {
+		err = f.table.Append(w.row)
+	} else {
+		n, err = f.lines(w.enc, s, w.together)
+	}
+	if err != nil {
+		return err
+	}
+	for row := range n {
+		for _, m := range ms {
+			w.origins.buf = w.prefix.line(w.origins.buf, f, f.rows+int64(row), m.record, m.hash)
+		}
+	}
+	w.origins.rotate()
+	f.rows += int64(n)
+	return nil
+}
+
+// lines appends rows as lines.
+func (f *rowFile) lines(enc *rows.Encoder, s rows.Split, rs []*builders.Resolved) (n int, err error) {
 	buf := f.out.buf
 	if f.rows > 0 {
 		buf = append(buf, '\n')
 	}
-	if buf, err = w.enc.Append(buf, r); err != nil {
-		return err
+	if buf, n, err = enc.AppendTogether(buf, s, rs); err != nil {
+		return 0, err
 	}
 	f.out.buf = buf
 	f.out.rotate()
-	w.origins.buf = w.prefix.line(w.origins.buf, f, r, hash)
-	w.origins.rotate()
-	f.rows++
-	return nil
+	return n, nil
 }
 
 // open opens the file for a kind and split, on its first row. Kinds may share a file.
@@ -244,6 +325,9 @@ func (w *formatWriter) open(kind builders.Kind, s rows.Split) (*rowFile, error) 
 		return nil, err
 	}
 	f := &rowFile{name: name, kind: kind.String(), split: s.String(), out: out}
+	if rows.IsTable(name) {
+		f.table = w.enc.NewTable(out, kind)
+	}
 	w.files = append(w.files, f)
 	w.byPlace[kind][s] = f
 	return f, nil
@@ -252,7 +336,12 @@ func (w *formatWriter) open(kind builders.Kind, s rows.Split) (*rowFile, error) 
 func (w *formatWriter) commit() (Written, error) {
 	out := Written{Format: w.enc.Name, Records: w.records, Dropped: w.dropped}
 	for _, f := range w.files {
-		if w.enc.FinalNewline() {
+		switch {
+		case f.table != nil:
+			if err := f.table.Close(); err != nil {
+				return out, err
+			}
+		case w.enc.FinalNewline():
 			f.out.buf = append(f.out.buf, '\n')
 		}
 		sum, err := f.out.commit()
@@ -278,6 +367,7 @@ type rowFile struct {
 	name, kind, split string
 	rows              int64
 	out               *output
+	table             *rows.Table // nil: a file of lines
 }
 
 // originPrefix keeps the part of a row's origin line that rows of one example share.
@@ -287,7 +377,7 @@ type originPrefix struct {
 }
 
 // line appends the origin of a row: file and row (from 0), record hash, run, example, turn, builder.
-func (p *originPrefix) line(dst []byte, f *rowFile, r *builders.Resolved, hash recordlog.Hash) []byte {
+func (p *originPrefix) line(dst []byte, f *rowFile, row int64, r *builders.Resolved, hash recordlog.Hash) []byte {
 	if o := r.Origin; o != p.origin {
 		p.origin = o
 		p.text = append(p.text[:0], `,"run":`...)
@@ -296,7 +386,7 @@ func (p *originPrefix) line(dst []byte, f *rowFile, r *builders.Resolved, hash r
 		p.text = json.AppendASCII(append(p.text, `,"builder":`...), o.Builder)
 	}
 	dst = append(append(append(dst, `{"file":"`...), f.name...), `","row":`...)
-	dst = strconv.AppendInt(dst, f.rows, 10)
+	dst = strconv.AppendInt(dst, row, 10)
 	dst = hex.AppendEncode(append(dst, `,"record":"`...), hash[:])
 	dst = append(append(dst, '"'), p.text...)
 	if t := r.Record.Header().Turn; t != "" {

@@ -106,7 +106,10 @@ func site(i int, s builders.Site) string {
 // Row is the view of a row of a file. The origin may be nil.
 func Row(file string, n int64, r *rows.Row, o *dataset.Origin) View {
 	v := View{Title: fmt.Sprintf("%s:%d, %s", file, n+1, r.Kind), Prompt: r.Prompt, Chosen: r.Chosen, Rejected: r.Rejected,
-		Pair: r.Kind == builders.KindPreference}
+		Pair: r.Kind == builders.KindPreference && r.Label == nil}
+	if r.Label != nil {
+		v.Facts = append(v.Facts, fmt.Sprintf("label %v", *r.Label))
+	}
 	if o != nil {
 		v.Facts = append(v.Facts, origin(o.Run, o.Example, o.Turn, o.Builder))
 	}

@@ -1,0 +1,178 @@
+package dataset
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// allKinds writes a run of 10 tasks to a folder, in the formats given: of each task three rollouts (of which the first two
+// share a prompt) with token ids, a preference, a demonstration. Every fifth task is on the validation side.
+func allKinds(t *testing.T, formats ...rows.Format) (run string, written []Written, dropped []ledger.Drop) {
+	t.Helper()
+	run = t.TempDir()
+	log := filepath.Join(run, "records")
+	if err := os.MkdirAll(log, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w, err := recordlog.Create(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var entries []curate.Entry
+	for task := range 10 {
+		g := &ttc.Group{Key: fmt.Sprint("task", task)}
+		for trial := range 3 {
+			question := fmt.Sprintf("question %d.%d", task, trial/2)
+			nodes := ttc.Chain([]chat.Message{{Role: "user", Form: chat.Text, Text: question},
+				{Role: "assistant", Form: chat.Text, Text: fmt.Sprint("answer ", trial)}}, ttc.Yes).Nodes
+			nodes[0].TokenIDs, nodes[1].TokenIDs, nodes[1].LogProbs = []int32{int32(task), 5}, []int32{7, int32(trial)}, []float32{-0.5, -1}
+			g.Examples = append(g.Examples, &ttc.Example{ID: fmt.Sprintf("%s/%d", g.Key, trial), Task: g.Key, Row: int64(3*task + trial), Graph: ttc.Graph{Nodes: nodes}})
+		}
+		b := recordlog.NewBuilder([]string{"mine"})
+		b.Begin(g)
+		reward := 0.0
+		records := []builders.Record{}
+		for trial := range 3 {
+			score := reward + float64(trial)
+			records = append(records, &builders.Rollout{Head: builders.Head{Example: trial}, Task: g.Key, Reward: &score,
+				Messages: builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Example: trial, Last: 1}}})
+		}
+		records = append(records,
+			&builders.Preference{Prompt: content(fmt.Sprint("q", task)), Chosen: content("good"), Rejected: content("bad"), ChosenScore: 1, Reward: 1},
+			&builders.Demonstration{Train: builders.TrainAll, Weight: 1, Messages: builders.Content{Ref: builders.Ref{Part: builders.InlineMessages},
+				Messages: []chat.Message{{Role: "user", Form: chat.Text, Text: fmt.Sprint("show ", task)}, {Role: "assistant", Form: chat.Text, Text: "so"}}}})
+		for _, r := range records {
+			if err := b.Record(0, r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		group := b.Group()
+		for i, h := range group.Hashes() {
+			entries = append(entries, curate.Entry{Ordinal: uint64(len(entries)), Kind: group.Records[i].Record.Kind(), Content: h.Content,
+				Prompt: h.Prompt, Chosen: h.Chosen, Rejected: h.Rejected, Example: [16]byte{byte(task)}})
+		}
+		if err := w.Append(group); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Commit(nil, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d, err := curate.Decide(func(yield func(curate.Entry, error) bool) {
+		for _, e := range entries {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}, curate.Rules{Split: curate.Split{By: curate.ByExample, Validation: 0.2}}, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	written, err = Write(context.Background(), Spec{Dir: filepath.Join(run, "dataset"), Log: log, Decisions: d, Formats: formats,
+		Dropped: func(d ledger.Drop) { dropped = append(dropped, d) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run, written, dropped
+}
+
+// TestEveryFormatAsWrittenIsSound: rows of every format are read back and found sound; each record is carried or dropped once;
+// every row has the origins of its records.
+func TestEveryFormatAsWrittenIsSound(t *testing.T) {
+	for _, f := range rows.Formats() {
+		t.Run(f.Name, func(t *testing.T) {
+			run, written, dropped := allKinds(t, f)
+			r := verify(t, filepath.Join(run, "dataset"), written)
+			if r.Errors > 0 || r.Warnings > 0 {
+				t.Errorf("%+v", r.Findings)
+			}
+			w := written[0]
+			if w.Records+w.Dropped != 50 || int(w.Dropped) != len(dropped) || w.Records == 0 {
+				t.Errorf("%d records, %d dropped, of 50; %d drops", w.Records, w.Dropped, len(dropped))
+			}
+			var n int64
+			for _, file := range w.Files {
+				n += file.Rows
+			}
+			carried := map[string]bool{}
+			lines := map[string]int64{}
+			if err := ReadOrigins(filepath.Join(run, "dataset", f.Name, OriginsFile), func(o Origin) error {
+				carried[o.Record] = true
+				lines[fmt.Sprint(o.File, o.Row)]++
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if int64(len(lines)) != n || int64(len(carried)) != w.Records {
+				t.Errorf("%d of %d rows and %d of %d records have an origin", len(lines), n, len(carried), w.Records)
+			}
+		})
+	}
+}
+
+// TestRowsThatShareRecords: what the formats with several records a row, or rows a record, make of a known run.
+func TestRowsThatShareRecords(t *testing.T) {
+	for name, want := range map[string]string{
+		"kto":     "train 16, validation 4",
+		"atropos": "train 8, validation 2",
+		"verl":    "sft 8, sft_validation 2, train 16, validation 4",
+	} {
+		f, _ := rows.Lookup(name)
+		_, written, _ := allKinds(t, f)
+		var got []string
+		for _, file := range written[0].Files {
+			base := filepath.Base(file.Path)
+			got = append(got, fmt.Sprintf("%s %d", strings.TrimSuffix(base, filepath.Ext(base)), file.Rows))
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%s: %s, want %s", name, strings.Join(got, ", "), want)
+		}
+	}
+}
+
+// TestDamagedTablesAreFound: a Parquet file cut short or changed is a finding or an error with its name, never a crash.
+func TestDamagedTablesAreFound(t *testing.T) {
+	f, _ := rows.Lookup("verl")
+	run, written, _ := allKinds(t, f)
+	path := filepath.Join(run, "dataset", "verl", "train.parquet")
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range map[string][]byte{"cut": whole[:len(whole)/2], "empty": {}, "text": []byte("PAR1 not at all PAR1")} {
+		write(t, path, string(b))
+		p, err := Find(filepath.Join(run, "dataset"))
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if _, err := Verify(p, written, t.TempDir()); err == nil || !strings.Contains(err.Error(), "train.parquet") || !strings.Contains(err.Error(), "Parquet") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestAJudgementAndItsOpposite: an answer with both labels is reported.
+func TestAJudgementAndItsOpposite(t *testing.T) {
+	dir := t.TempDir()
+	row := `{"prompt": "p", "completion": "c", "label": %v}` + "\n"
+	write(t, filepath.Join(dir, "train.jsonl"), fmt.Sprintf(row+row, true, false))
+	r := verify(t, filepath.Join(dir, "train.jsonl"), nil)
+	if len(r.Findings) != 1 || r.Findings[0].Code != contradiction || r.Files[0].Format != "kto" {
+		t.Errorf("%+v", r)
+	}
+}

@@ -1,0 +1,193 @@
+package rows
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// atropos is a scored group of Atropos (ScoredData of atroposlib 0.4): the rollouts of a task as token ids. A mask is the id
+// where the model sampled it, else -100; a log-prob is 1 where it is masked. Nothing is shifted.
+//
+// There is no tokenizer here: rollouts qualify whose every message carries its ids. Of others the token channel rl makes
+// groups, which the trainer adapter pushes as well.
+var atropos = Format{
+	Name:     "atropos",
+	Consumer: "Atropos (run-api, ScoredData)",
+	Shape:    `{"tokens": [[ids]], "masks": [[id or -100]], "scores": [numbers], "inference_logprobs": [[numbers]]}`,
+	Carries:  []builders.Kind{builders.KindRollout},
+	Files: func(_ builders.Kind, s Split) string {
+		return s.String() + ".jsonl"
+	},
+	open: func(e *Encoder) { e.encode = (*Encoder).atroposRow },
+	read: (*rowReader).atropos,
+	together: func(r *builders.Resolved) string {
+		if rollout, ok := r.Record.(*builders.Rollout); ok {
+			return "task " + rollout.Task
+		}
+		return ""
+	},
+}
+
+const (
+	maskedToken   = -100
+	maskedLogProb = "1.0"
+	lowestLogProb = -9999 // stands for minus infinity, which JSON has no word for
+)
+
+func (e *Encoder) atroposRow(dst []byte, rs []*builders.Resolved) ([]byte, error) {
+	logProbs := true
+	for i, r := range rs {
+		rollout, ok := r.Record.(*builders.Rollout)
+		if !ok {
+			return dst, e.refuse("it holds rollouts only")
+		}
+		if rollout.Reward == nil {
+			return dst, e.refuse("rollout %d of the task has no reward", i)
+		}
+		complete, err := e.tokens(i, r.Messages.Nodes)
+		if err != nil {
+			return dst, err
+		}
+		logProbs = logProbs && complete
+	}
+	dst = lists(append(dst, `{"tokens": `...), rs, func(dst []byte, n *ttc.Node, t int) []byte {
+		return strconv.AppendInt(dst, int64(n.TokenIDs[t]), 10)
+	})
+	dst = lists(append(dst, `, "masks": `...), rs, func(dst []byte, n *ttc.Node, t int) []byte {
+		if !sampledNode(n) {
+			return strconv.AppendInt(dst, maskedToken, 10)
+		}
+		return strconv.AppendInt(dst, int64(n.TokenIDs[t]), 10)
+	})
+	dst = append(dst, `, "scores": [`...)
+	for i, r := range rs {
+		if i > 0 {
+			dst = append(dst, ", "...)
+		}
+		dst = strconv.AppendFloat(dst, *r.Record.(*builders.Rollout).Reward, 'g', -1, 64)
+	}
+	dst = append(dst, ']')
+	if logProbs {
+		dst = lists(append(dst, `, "inference_logprobs": `...), rs, func(dst []byte, n *ttc.Node, t int) []byte {
+			if !sampledNode(n) {
+				return append(dst, maskedLogProb...)
+			}
+			return strconv.AppendFloat(dst, max(float64(n.LogProbs[t]), lowestLogProb), 'g', -1, 64)
+		})
+	}
+	return append(dst, '}'), nil
+}
+
+// tokens checks that a rollout is known token by token, and says whether the log-probs of its sampled tokens are.
+func (e *Encoder) tokens(rollout int, nodes []ttc.Node) (logProbs bool, err error) {
+	logProbs = true
+	sampled := 0
+	for i := range nodes {
+		n := &nodes[i]
+		if n.TokenIDs == nil {
+			return false, e.refuse("message %d of rollout %d has no token ids: token batches (collator.tokenizer) carry it", i, rollout)
+		}
+		if sampledNode(n) {
+			sampled += len(n.TokenIDs)
+			logProbs = logProbs && len(n.LogProbs) == len(n.TokenIDs)
+		}
+	}
+	if sampled == 0 {
+		return false, e.refuse("no token of rollout %d was sampled", rollout)
+	}
+	return logProbs, nil
+}
+
+func sampledNode(n *ttc.Node) bool { return n.Message.Role == "assistant" && n.Sampled != ttc.No }
+
+// lists appends a list for each rollout with an item for each of its tokens.
+func lists(dst []byte, rs []*builders.Resolved, item func(dst []byte, n *ttc.Node, t int) []byte) []byte {
+	dst = append(dst, '[')
+	for i, r := range rs {
+		if i > 0 {
+			dst = append(dst, ", "...)
+		}
+		dst = append(dst, '[')
+		first := true
+		for k := range r.Messages.Nodes {
+			n := &r.Messages.Nodes[k]
+			for t := range n.TokenIDs {
+				if !first {
+					dst = append(dst, ", "...)
+				}
+				first = false
+				dst = item(dst, n, t)
+			}
+		}
+		dst = append(dst, ']')
+	}
+	return append(dst, ']')
+}
+
+// atropos reads a group back: the server itself checks types only.
+func (r *rowReader) atropos() *Row {
+	tokens, masks, scores := r.take("tokens", json.Array), r.take("masks", json.Array), r.take("scores", json.Array)
+	n, trained := 0, false
+	for range scores.Elements() {
+		n++
+	}
+	for s := range scores.Elements() {
+		if v, ok := s.Float64(); !ok || math.IsNaN(v) || math.IsInf(v, 0) {
+			r.fail("scores", "holds %s", s)
+		}
+	}
+	ids, marks := r.numbers("tokens", tokens, n), r.numbers("masks", masks, n)
+	for i := range min(len(ids), len(marks)) {
+		if len(ids[i]) == 0 || len(ids[i]) != len(marks[i]) {
+			r.fail("masks", "has %d for %d tokens in sequence %d", len(marks[i]), len(ids[i]), i)
+			break
+		}
+		for t, id := range ids[i] {
+			if m := marks[i][t]; id < 0 || id != math.Trunc(id) || m != id && m != maskedToken {
+				r.fail("masks", "is %v at token %v (sequence %d, position %d)", m, id, i, t)
+			} else if m != maskedToken {
+				trained = true
+			}
+		}
+	}
+	if !trained {
+		r.fail("masks", "leaves no token to train")
+	}
+	if r.has("inference_logprobs") {
+		logs := r.numbers("inference_logprobs", r.take("inference_logprobs", json.Array), n)
+		for i := range min(len(ids), len(logs)) {
+			if len(logs[i]) != len(ids[i]) {
+				r.fail("inference_logprobs", "has %d for %d tokens in sequence %d", len(logs[i]), len(ids[i]), i)
+			}
+		}
+	}
+	r.shape = append(r.shape, "tokens: ids")
+	return &Row{Kind: builders.KindRollout, Prompt: builders.Passage{Text: string(tokens)}, Completion: builders.Passage{Text: string(masks) + string(scores)}}
+}
+
+// numbers reads n lists of finite numbers.
+func (r *rowReader) numbers(key string, v json.Raw, n int) (out [][]float64) {
+	for list := range v.Elements() {
+		row := []float64{}
+		if list.Kind() != json.Array {
+			r.fail(key, "holds %s where a list is due", list.Kind())
+			return nil
+		}
+		for x := range list.Elements() {
+			f, ok := x.Float64()
+			if !ok || math.IsNaN(f) || math.IsInf(f, 0) {
+				r.fail(key, "holds %s", x)
+			}
+			row = append(row, f)
+		}
+		out = append(out, row)
+	}
+	if len(out) != n {
+		r.fail(key, "has %d sequences for %d scores", len(out), n)
+	}
+	return out
+}

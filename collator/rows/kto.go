@@ -1,0 +1,60 @@
+package rows
+
+import (
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// kto is the unpaired preference format of TRL's KTOTrainer: each answer alone, with whether it is a good one
+// (https://huggingface.co/docs/trl/dataset_formats). A preference makes two rows. An answer that wins one pair and loses
+// another gets both labels, which `dataset verify` reports: pairs of the best and the worst have none of these.
+var kto = Format{
+	Name:     "kto",
+	Consumer: "TRL (KTOTrainer)",
+	Shape:    `{"prompt": [messages], "completion": [message], "label": true or false}`,
+	Carries:  []builders.Kind{builders.KindPreference},
+	Files: func(_ builders.Kind, s Split) string {
+		return s.String() + ".jsonl"
+	},
+	open: func(e *Encoder) { e.encode = each((*Encoder).ktoRows) },
+	read: func(r *rowReader) *Row {
+		row := &Row{Kind: builders.KindPreference, Prompt: r.passage("prompt", fullMessage), Completion: r.answer("completion")}
+		r.oneForm("prompt", row.Prompt, row.Completion)
+		label, _ := r.take("label", json.Bool).Bool()
+		row.Label = &label
+		r.tools()
+		return row
+	},
+}
+
+func (e *Encoder) ktoRows(dst []byte, r *builders.Resolved) ([]byte, error) {
+	if r.Record.Kind() != builders.KindPreference {
+		return dst, e.refuse("it holds preferences only")
+	}
+	plain := e.opts.TextPrompt == PlainText
+	if plain && !(r.Prompt.IsText() && r.Chosen.IsText() && r.Rejected.IsText()) {
+		return dst, e.refuse("with prompt_as: text a file holds plain texts only, and this record has messages")
+	}
+	side := func(dst []byte, name string, p builders.Passage, role string) ([]byte, error) {
+		if plain {
+			return e.text(dst, p.Text)
+		}
+		return e.trlSide(dst, name, p, role)
+	}
+	dst, err := e.ktoRow(dst, r, side, "chosen", r.Chosen, "true")
+	if err != nil {
+		return dst, err
+	}
+	return e.ktoRow(e.next(dst), r, side, "rejected", r.Rejected, "false")
+}
+
+func (e *Encoder) ktoRow(dst []byte, r *builders.Resolved, side func([]byte, string, builders.Passage, string) ([]byte, error), name string, answer builders.Passage, label string) ([]byte, error) {
+	dst, err := side(append(dst, `{"prompt": `...), "prompt", r.Prompt, "user")
+	if err != nil {
+		return dst, err
+	}
+	if dst, err = side(append(dst, `, "completion": `...), name, answer, "assistant"); err != nil {
+		return dst, err
+	}
+	return e.end(append(append(dst, `, "label": `...), label...), r)
+}

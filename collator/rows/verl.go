@@ -1,0 +1,169 @@
+package rows
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// verl is what verl's RLHFDataset and MultiTurnSFTDataset read (verl 0.9, verl/utils/dataset): Parquet with a prompt for
+// each task, which the trainer samples answers to itself, and Parquet with conversations.
+//
+// Parquet gives all messages of a file the same keys and all arguments of tool calls the same shape: what one message lacks
+// comes back as null, which chat templates take for something that is there. So messages are {role, content} and nothing else;
+// records with tool calls are for token batches. The tools of an RL prompt are kept in extra_info, for the file that
+// tool_config_path names: verl doesn't read them from rows.
+//
+// reward_model.ground_truth is what the builder put into the record's metadata under that name, with the style "rule";
+// without one it is empty and the style is "model", so that a rule-based reward never scores against an empty text unseen.
+var verl = Format{
+	Name:     "verl",
+	Consumer: "verl (RLHFDataset, MultiTurnSFTDataset)",
+	Shape:    `Parquet: {"data_source", "prompt": [{role, content}], "ability", "reward_model": {style, ground_truth}, "extra_info"}; sft*.parquet: {"messages": [{role, content}]}`,
+	Carries:  []builders.Kind{builders.KindDemonstration, builders.KindRollout},
+	Files: func(k builders.Kind, s Split) string {
+		switch {
+		case k == builders.KindDemonstration && s == Validation:
+			return "sft_validation.parquet"
+		case k == builders.KindDemonstration:
+			return "sft.parquet"
+		}
+		return s.String() + ".parquet"
+	},
+	open:     func(e *Encoder) { e.encode = (*Encoder).verlRow },
+	read:     (*rowReader).verl,
+	schema:   verlSchema,
+	together: verlPrompt,
+}
+
+func verlSchema(k builders.Kind) *parquet.Schema {
+	message := parquet.Group{"role": parquet.String(), "content": parquet.String()}
+	if k == builders.KindDemonstration {
+		return parquet.NewSchema("sft", parquet.Group{"messages": parquet.List(message)})
+	}
+	return parquet.NewSchema("rl", parquet.Group{
+		"data_source":  parquet.String(),
+		"prompt":       parquet.List(message),
+		"ability":      parquet.String(),
+		"reward_model": parquet.Group{"style": parquet.String(), "ground_truth": parquet.String()},
+		"extra_info": parquet.Group{"split": parquet.String(), "index": parquet.Int(64), "task": parquet.String(),
+			"example": parquet.String(), "tools": parquet.Optional(parquet.String())},
+	})
+}
+
+// verlPrompt is the prompt of a rollout, with its task: rollouts that share both make one row.
+func verlPrompt(r *builders.Resolved) string {
+	rollout, ok := r.Record.(*builders.Rollout)
+	if !ok {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString(rollout.Task)
+	for _, n := range beforeSampled(r.Messages.Nodes) {
+		b.WriteString("\x00" + n.Message.Role + "\x00" + n.Message.Text)
+	}
+	return b.String()
+}
+
+// beforeSampled are the messages before the first that was sampled; nil: none was.
+func beforeSampled(nodes []ttc.Node) []ttc.Node {
+	for i := range nodes {
+		if nodes[i].Message.Role == "assistant" && nodes[i].Sampled != ttc.No {
+			return nodes[:i]
+		}
+	}
+	return nil
+}
+
+func (e *Encoder) verlRow(dst []byte, rs []*builders.Resolved) ([]byte, error) {
+	switch rec := rs[0].Record.(type) {
+	case *builders.Rollout:
+		return e.verlTask(dst, rs)
+	case *builders.Demonstration:
+		return e.verlDemonstration(dst, rs[0], rec)
+	}
+	return dst, e.refuse("it holds prompts of rollouts, and demonstrations")
+}
+
+// verlTask writes the prompt that rollouts of one task share.
+func (e *Encoder) verlTask(dst []byte, rs []*builders.Resolved) ([]byte, error) {
+	r := rs[0]
+	prompt := beforeSampled(r.Messages.Nodes)
+	if len(prompt) == 0 {
+		return dst, e.refuse("it has no prompt: nothing in it comes before a turn that was sampled")
+	}
+	dst, err := e.text(append(dst, `{"data_source": `...), r.Origin.Builder)
+	if err != nil {
+		return dst, err
+	}
+	if dst, err = e.plainMessages(append(dst, `, "prompt": `...), prompt, e.bare); err != nil {
+		return dst, err
+	}
+	style, truth := "model", ""
+	for _, x := range rs {
+		if v, ok := x.Record.Header().Metadata.Get("ground_truth"); ok && v.Kind() == json.String {
+			style = "rule"
+			truth, _ = v.Text()
+			break
+		}
+	}
+	dst = append(append(append(dst, `, "ability": "agent", "reward_model": {"style": "`...), style...), `", "ground_truth": `...)
+	dst = json.AppendASCII(dst, truth)
+	dst = append(append(append(dst, `}, "extra_info": {"split": "`...), e.split.String()...), `", "index": `...)
+	dst = strconv.AppendInt(dst, r.Origin.Row, 10)
+	dst = json.AppendASCII(append(dst, `, "task": `...), r.Record.(*builders.Rollout).Task)
+	dst = json.AppendASCII(append(dst, `, "example": `...), r.Origin.Example)
+	if len(r.Origin.Tools) > 0 {
+		list := appendTools(nil, r.Origin.Tools)
+		dst = json.AppendASCII(append(dst, `, "tools": `...), strings.TrimPrefix(string(list), `, "tools": `))
+	}
+	return append(dst, "}}"...), nil
+}
+
+func (e *Encoder) verlDemonstration(dst []byte, r *builders.Resolved, d *builders.Demonstration) ([]byte, error) {
+	if len(r.Origin.Tools) > 0 {
+		return dst, e.refuse("it has no place for the tools that the model could call")
+	}
+	if err := e.everyTurn(r.Messages.Nodes, d); err != nil {
+		return dst, err
+	}
+	dst, err := e.plainMessages(append(dst, `{"messages": `...), r.Messages.Nodes, e.bare)
+	return append(dst, '}'), err
+}
+
+// bare refuses messages that are more than {role, content}.
+func (e *Encoder) bare(m *chat.Message) error {
+	switch {
+	case len(m.ToolCalls) > 0 || m.ToolCallID != "":
+		return e.refuse("the %s message is part of a tool call, of which Parquet would change the shape", m.Role)
+	case plainMessage(m) != "":
+		return e.refuse("the %s message %s", m.Role, plainMessage(m))
+	}
+	return nil
+}
+
+func (r *rowReader) verl() *Row {
+	if r.has("messages") {
+		return r.conversation(plainMessage)
+	}
+	row := &Row{Kind: builders.KindRollout, Prompt: r.passage("prompt", plainMessage)}
+	if row.Prompt.IsText() || len(row.Prompt.Nodes) == 0 {
+		r.fail("prompt", "holds no messages")
+	}
+	r.take("data_source", json.String)
+	r.take("ability", json.String)
+	model := r.object("reward_model", r.take("reward_model", json.Object))
+	if style := model.take("style", json.String); !style.Is("rule") && !style.Is("model") {
+		model.fail("style", "is neither rule nor model")
+	}
+	model.take("ground_truth", json.String)
+	r.adopt("reward_model", model)
+	r.take("extra_info", json.Object) // the trainer passes it on to reward functions
+	return row
+}
