@@ -9,9 +9,10 @@ import (
 
 // call is a tool call on a walk and what came of it. Indices are places on the walk.
 type call struct {
-	turn   int // the assistant message
-	seq    int // which of its calls
-	result int // the first tool message that answers it, -1 where none does
+	turn   int   // the assistant message
+	seq    int   // which of its calls
+	result int   // the first tool message that answers it, -1 where none does
+	more   []int // further ones
 	made   *chat.ToolCall
 }
 
@@ -49,6 +50,8 @@ func link(walk []*ttc.Node) (calls []call, orphans []int) {
 				orphans = append(orphans, at)
 			} else if calls[c].result < 0 {
 				calls[c].result = at
+			} else {
+				calls[c].more = append(calls[c].more, at)
 			}
 		default:
 			turn = nil

@@ -5,8 +5,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
@@ -81,7 +83,7 @@ func (d *detector) result(tool string, n *ttc.Node) string {
 	switch {
 	case said && !flagged && n.Error != nil:
 		return "" // the source says that the call went well
-	case d.shapes[classFlag] && (flagged || c.isTrue("isError") || c.isTrue("is_error")):
+	case d.shapes[classFlag] && (flagged || c.flagged()):
 		return classFlag
 	}
 	about := aboutOthers(tool)
@@ -131,6 +133,17 @@ func flag(n *ttc.Node) (flagged, said bool) {
 	return false, false
 }
 
+// wentWell says whether the source or the message says outright that the call worked.
+func wentWell(n *ttc.Node) bool {
+	if flagged, said := flag(n); flagged || !said {
+		return false
+	}
+	return n.Error != nil || !slices.ContainsFunc(n.Message.Extra, func(x chat.Member) bool {
+		s, ok := x.Value.Text()
+		return x.Key == "status" && ok && s != "success"
+	})
+}
+
 // content is the text of a result, and its JSON object where it is one.
 type content struct {
 	text   string
@@ -175,6 +188,16 @@ func (c *content) get(key string) json.Raw {
 
 func (c *content) isTrue(key string) bool { b, ok := c.get(key).Bool(); return ok && b }
 
+// flagged says whether the object is a result with its flag, as MCP, Anthropic and the AI SDK have it. In an object with other
+// keys a flag is that of something reported.
+func (c *content) flagged() bool {
+	if (c.isTrue("isError") || c.isTrue("is_error")) && c.only(flagKeys) {
+		return true
+	}
+	kind, _ := c.get("type").Text()
+	return (kind == "error-text" || kind == "error-json") && c.get("value") != nil && len(c.keys) == 2
+}
+
 func (c *content) has(keys ...string) bool {
 	return slices.ContainsFunc(keys, func(k string) bool { return truthy(c.get(k)) })
 }
@@ -197,19 +220,28 @@ func set(keys ...string) map[string]bool {
 var (
 	exitKeys    = []string{"exit_code", "exitCode", "returncode", "return_code", "returnCode", "exit_status"}
 	processKeys = set(append([]string{"stdout", "stderr", "output", "command", "cmd", "duration", "duration_ms", "timed_out", "timedOut", "cwd", "signal", "success"}, exitKeys...)...)
+	flagKeys    = set("isError", "is_error", "content", "structuredContent", "_meta", "type", "tool_use_id", "toolUseId", "tool_call_id", "name", "error", "message", "output", "text")
 	statusKeys  = []string{"status_code", "statusCode", "http_status", "httpStatus", "status"}
+	rpcKeys     = set("jsonrpc", "id", "error")
 	errorKeys   = set(append([]string{"error", "errors", "exception", "traceback", "message", "msg", "detail", "details", "code", "type", "title", "reason",
 		"error_code", "errorCode", "error_type", "errorType", "error_message", "errorMessage", "request_id", "requestId", "success", "ok", "param", "hint", "data", "result"}, statusKeys...)...)
 )
 
 var (
-	exitHead = regexp.MustCompile(`^<returncode>\s*(-?\d+)\s*</returncode>`)
+	exitHead = regexp.MustCompile(`^(?:<returncode>\s*(-?\d+)\s*</returncode>|Exit code (\d+)(?:\n|$)|Exit code: (-?\d+)\nWall time: )`)
 	exitTail = regexp.MustCompile(`(?:^|\n)\[(?:The c|C)ommand (?:completed|finished|exited) with exit code (-?\d+)\.?\]$`)
 )
 
 // exitCode says whether the result is that of a process that failed.
 func exitCode(c *content, about quoting) bool {
 	if c.object != nil {
+		if inner := c.get("metadata"); inner.Kind() == json.Object && len(c.keys) == 2 && c.get("output") != nil {
+			n, ok := int64(0), false
+			if code, has := inner.Get("exit_code"); has {
+				n, ok = code.Int64()
+			}
+			return !about.states && ok && n != 0
+		}
 		return !about.states && c.only(processKeys) && (c.get("stdout") != nil || c.get("stderr") != nil || c.get("output") != nil) &&
 			slices.ContainsFunc(exitKeys, func(k string) bool { n, ok := c.get(k).Int64(); return ok && n != 0 })
 	}
@@ -218,7 +250,7 @@ func exitCode(c *content, about quoting) bool {
 	}
 	for _, re := range []*regexp.Regexp{exitHead, exitTail} {
 		if m := re.FindStringSubmatch(c.text); m != nil {
-			return strings.Trim(m[1], "-0") != ""
+			return strings.Trim(strings.Join(m[1:], ""), "-0") != ""
 		}
 	}
 	return false
@@ -248,38 +280,81 @@ func status(c *content, about quoting) bool {
 }
 
 var (
-	exceptionLine = regexp.MustCompile(`^[A-Za-z_][\w.$]*(?:Error|Exception|Interrupt|Exit|Failure)(?:\(.*\)|:\s.*|:)?$`)
-	logLine       = regexp.MustCompile(`^(?:\[?\d{4}-\d\d-\d\d|\[?\d\d:\d\d:\d\d|\[?(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL)\b)`)
-	frameworkText = regexp.MustCompile(`^(?:<tool_use_error>|An error occurred while running the tool\. Please try again\. Error: |Error executing tool \S+( with kwargs .*)?:|Error: \S+ is not a valid tool, try one of \[|Error invoking tool |MCP error -?\d+: )`)
+	exceptionName = `[A-Za-z_][\w.$]*(?:Error|Exception|Interrupt|Exit|Failure)`
+	exceptionLine = regexp.MustCompile(`^` + exceptionName + `(?:\(.*\)|:\s.*|:)$`)
+	exceptionEnd  = regexp.MustCompile(`^` + exceptionName + `$`) // of a stack; alone it is a name
+	logLine       = regexp.MustCompile(`^(?:\[?\d{4}-\d\d-\d\d|\[?\d\d:\d\d:\d\d|\[?(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL)\b|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|[IWEF]\d{4} |(?:time|ts|level)=)`)
+	frameworkText = regexp.MustCompile(`^(?:<tool_use_error>|An error occurred while running the tool\. Please try again\. Error: |An error occurred while parsing tool arguments\. |` +
+		`Error executing tool \S+( with (?:kwargs|arguments) .*)?:|Error: \S+ is not a valid tool, try one of \[|Error invoking tool |Failed to invoke Tool |MCP error -?\d+: |` +
+		`Input validation error: |I encountered an error while trying to use the tool\. This was the error: |(?:Unknown tool|Tool not found): \S+$)`)
+	frameworkEnd = regexp.MustCompile(`(?s)^Error: .*\n Please fix your mistakes\.$|^\d+ validation errors?: .*\n\nFix the errors and try again\.$`)
 )
 
 // exception says whether the result is, as a whole, what an exception leaves: its text with the stack, what agent frameworks
 // make of it, or an object that holds an error and nothing else.
 func exception(c *content, about quoting) bool {
 	if c.object != nil {
+		if c.only(rpcKeys) && c.get("jsonrpc") != nil {
+			return !about.states && c.get("error").Kind() == json.Object
+		}
 		return !about.states && c.only(errorKeys) && c.has("error", "errors", "exception", "traceback") &&
 			!c.isTrue("success") && !c.isTrue("ok") && !truthy(c.get("data")) && !truthy(c.get("result"))
 	}
 	if about.texts || about.states {
 		return false
 	}
-	return frameworkText.MatchString(c.text) || stack(c.text)
+	return frameworkText.MatchString(c.text) || frameworkEnd.MatchString(c.text) || stack(c.text)
 }
 
-// stack says whether a text is an exception: a line that names it, with nothing around but the stack and the message.
+const stackHead = "Traceback (most recent call last):"
+
+// stack says whether a text is one exception: the line that names it, with nothing around but its message and the stack. What
+// goes on in words, or with another exception that was not raised on the way, is a text about exceptions.
 func stack(text string) bool {
 	const most = 1000 // lines looked at
 	lines := strings.SplitN(text, "\n", most)
-	if strings.HasPrefix(lines[0], "Traceback (most recent call last):") {
+	traced := strings.HasPrefix(lines[0], stackHead)
+	if traced {
 		lines = lines[1:]
-		for len(lines) > 0 && (lines[0] == "" || lines[0][0] == ' ' || lines[0][0] == '\t') {
+		for len(lines) > 0 && indented(lines[0]) {
 			lines = lines[1:]
 		}
 	}
-	if len(lines) == 0 || !exceptionLine.MatchString(strings.TrimRight(lines[0], " \t\r")) {
+	if len(lines) == 0 {
 		return false
 	}
-	return !slices.ContainsFunc(lines[1:], logLine.MatchString)
+	first := strings.TrimRight(lines[0], " \t\r")
+	if !exceptionLine.MatchString(first) && !(traced && exceptionEnd.MatchString(first)) {
+		return false
+	}
+	for i, line := range lines[1:] {
+		switch {
+		case logLine.MatchString(line):
+			return false
+		case strings.HasPrefix(line, stackHead):
+			return chained(lines[1 : 1+i])
+		case !traced && !indented(line) && !frame.MatchString(line) && (i+2 >= len(lines) || !indented(lines[i+2]) || lines[i+2] == ""):
+			return false
+		}
+	}
+	return true
+}
+
+// frame is a line of a stack that needs not be indented. What pydantic says of a field has an indented line below it.
+var frame = regexp.MustCompile(`^(?:at |Caused by: |During handling of the above|The above exception was|Suppressed: |\.\.\. \d+ more|For further information |\^+$)`)
+
+func indented(line string) bool {
+	return line == "" || line[0] == ' ' || line[0] == '\t' || line == "\r"
+}
+
+// chained says whether what precedes a stack says that it is of the same failure.
+func chained(before []string) bool {
+	for i := len(before) - 1; i >= 0; i-- {
+		if s := strings.TrimSpace(before[i]); s != "" {
+			return strings.HasPrefix(s, "During handling of the above exception") || strings.HasPrefix(s, "The above exception was the direct cause")
+		}
+	}
+	return false
 }
 
 // quoting says what a tool's results are made of, by the words of its name. Such results are about errors of others more
@@ -290,21 +365,52 @@ type quoting struct {
 }
 
 var (
-	stateWords = set("log", "logs", "logging", "journal", "trace", "traces", "tail", "audit", "event", "events", "incident", "incidents", "alert", "alerts",
-		"status", "health", "monitor", "monitoring", "debug", "crash", "crashes", "error", "errors", "exception", "exceptions", "failure", "failures",
-		"stderr", "stdout", "console", "job", "jobs", "build", "builds", "history", "diagnose", "diagnostics")
-	textWords = set("cat", "read", "view", "grep", "search", "find", "open", "file", "files", "document", "documents", "page", "fetch", "browse", "scrape",
-		"email", "emails", "mail", "message", "messages", "ticket", "tickets", "note", "notes", "lookup", "retrieve", "dump")
-	wordStart = regexp.MustCompile(`[A-Z]?[a-z]+|[A-Z]+`)
+	stateWords = set("log", "logs", "logging", "journal", "journalctl", "dmesg", "trace", "traces", "traceback", "tracebacks", "stacktrace", "stacktraces", "tail", "audit", "event", "events",
+		"incident", "incidents", "outage", "outages", "postmortem", "alert", "alerts", "warning", "warnings", "status", "state", "health", "check", "checks", "monitor", "monitoring", "metric", "metrics",
+		"telemetry", "dashboard", "debug", "crash", "crashes", "error", "errors", "exception", "exceptions", "failure", "failures", "bug", "bugs", "issue", "issues", "defect", "defects", "report", "reports",
+		"stderr", "stdout", "output", "outputs", "console", "job", "jobs", "build", "builds", "test", "tests", "pytest", "lint", "ci", "pipeline", "pipelines", "runs", "workflow", "workflows",
+		"deployment", "deployments", "pod", "pods", "container", "containers", "kubectl", "history", "diagnose", "diagnostics", "diagnostic", "validate", "validation", "validator", "inspect", "scan",
+		"track", "tracking", "poll", "queue", "record", "records", "entry", "entries", "sentry", "splunk", "datadog", "kibana", "loki", "grafana", "cloudwatch", "newrelic", "pagerduty", "bugzilla", "jira")
+	textWords = set("cat", "read", "view", "show", "display", "print", "echo", "head", "grep", "search", "find", "open", "file", "files", "document", "documents", "doc", "docs", "documentation", "readme",
+		"page", "pages", "web", "html", "url", "fetch", "browse", "scrape", "download", "wiki", "wikipedia", "article", "articles", "news", "post", "posts", "forum", "thread", "threads", "stackoverflow",
+		"email", "emails", "mail", "inbox", "sms", "slack", "discord", "chat", "conversation", "conversations", "transcript", "transcripts", "message", "messages", "comment", "comments", "reply", "replies",
+		"feedback", "complaint", "complaints", "support", "case", "cases", "ticket", "tickets", "note", "notes", "memory", "recall", "clipboard", "paste", "snippet", "snippets", "gist", "diff", "commit",
+		"commits", "git", "blame", "lookup", "retrieve", "dump", "explain", "define", "definition", "describe", "help", "man", "knowledge", "kb", "faq", "ask", "answer", "answers", "question", "questions",
+		"summarize", "summarise", "summary", "translate", "translation", "text", "content", "contents", "ocr", "quote", "example", "examples")
+	notLogs = set("catalog", "dialog", "blog", "analog", "prolog", "epilog", "backlog", "login", "logout", "logon", "logoff", "logo", "logos", "logic", "logical", "logistic", "logistics", "catalogs", "dialogs", "blogs")
 )
 
 func aboutOthers(tool string) (q quoting) {
-	for _, w := range wordStart.FindAllString(tool, 64) {
-		w = strings.ToLower(w)
-		q.states = q.states || stateWords[w]
+	for _, w := range nameWords(tool) {
+		log := strings.HasSuffix(strings.TrimSuffix(w, "s"), "log") || strings.HasPrefix(w, "log")
+		q.states = q.states || stateWords[w] || log && !notLogs[w]
 		q.texts = q.texts || textWords[w]
 	}
 	return q
+}
+
+// nameWords are the words of a name, in lower case: read_file, readFile and HTTPLogReader have two, two and three.
+func nameWords(name string) (out []string) {
+	const most = 64
+	rs := []rune(name[:min(len(name), 1000)])
+	from := 0
+	cut := func(to int) {
+		if to > from && len(out) < most {
+			out = append(out, strings.ToLower(string(rs[from:to])))
+		}
+		from = to
+	}
+	for i, r := range rs {
+		switch {
+		case !unicode.IsLetter(r):
+			cut(i)
+			from = i + 1
+		case i > from && unicode.IsUpper(r) && (!unicode.IsUpper(rs[i-1]) || i+1 < len(rs) && unicode.IsLower(rs[i+1])):
+			cut(i)
+		}
+	}
+	cut(len(rs))
+	return out
 }
 
 var transientText = regexp.MustCompile(`(?i)\btimed[ -]out\b|\bdeadline (?:was )?exceeded\b|\btime-?out ?(?:error|exception|expired)|\b(?:connection|connect|read|request|gateway|operation|execution|tool|server) time-?out\b|^(?:error: ?)?time-?out\W*$|` +

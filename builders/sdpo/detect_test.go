@@ -41,6 +41,26 @@ func TestErrorShapes(t *testing.T) {
 		{classException, "Error: wether is not a valid tool, try one of [weather]."},
 		{classException, "<tool_use_error>String to replace not found in file.</tool_use_error>"},
 		{classException, "MCP error -32602: Invalid arguments for tool weather"},
+		// What frameworks make of a failed call.
+		{classException, "Error: KeyError('city')\n Please fix your mistakes."},
+		{classException, "An error occurred while parsing tool arguments. Please try again with valid JSON. Error: Expecting value"},
+		{classException, "Error executing tool 'book_flight' with arguments {'a': 1}: TypeError: missing 'b'"},
+		{classException, "Error executing tool book_flight: 1 validation error for bookArguments\ncity\n  Field required"},
+		{classException, "Input validation error: 'city' is a required property"},
+		{classException, "Unknown tool: book_fligth"},
+		{classException, "Failed to invoke Tool `book_flight` with parameters {'a': 1}"},
+		{classException, "I encountered an error while trying to use the tool. This was the error: no city.\n Tool book_flight accepts these inputs: ..."},
+		{classException, "1 validation error: ```json\n[{\"type\": \"missing\"}]\n```\n\nFix the errors and try again."},
+		{classException, `{"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": "Invalid params"}}`},
+		{classException, "pydantic_core._pydantic_core.ValidationError: 1 validation error for Args\ncity\n  Field required [type=missing, input_value={}, input_type=dict]\n    For further information visit https://errors.pydantic.dev/2/v/missing"},
+		{classException, "java.lang.IllegalStateException: closed\n\tat a.B.c(B.java:1)\nCaused by: java.io.IOException: pipe\n\t... 3 more"},
+		{classException, "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\nKeyError: 1\n\nDuring handling of the above exception, another exception occurred:\n\nTraceback (most recent call last):\n  File \"a.py\", line 3, in f\nValueError: bad"},
+		{classException, "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\n    assert x\nAssertionError"},
+		{classFlag, `{"type": "error-text", "value": "no such city"}`},
+		{classFlag, `{"tool_use_id": "t1", "type": "tool_result", "content": "no", "is_error": true}`},
+		{classExitCode, `{"output": "ls: /x: No such file", "metadata": {"exit_code": 2, "duration_seconds": 0.1}}`},
+		{classExitCode, "Exit code: 1\nWall time: 0.2 seconds\nOutput:\nno"},
+		{classExitCode, "Exit code 127\n/bin/sh: foo: command not found"},
 	} {
 		if got := detect(t, c, "book_flight", x.text); got != x.class {
 			t.Errorf("%q: %q, want %q", x.text, got, x.class)
@@ -85,6 +105,54 @@ func TestLogLikeResults(t *testing.T) {
 		{"run", `{"code": 500, "name": "a gear of 500 teeth"}`},
 		{"run", `[{"error": "a"}, {"error": "b"}]`},
 		{"run", "<returncode>0</returncode>\n<output>Error: 1</output>"},
+		// Tools that hand on what others have logged, by names of all kinds.
+		{"getLatestStacktrace", traceback},
+		{"HTTPLogReader", traceback},
+		{"syslog", "ValueError: bad date"},
+		{"logcat", "java.lang.IllegalStateException: closed\n\tat a.B.c(B.java:1)"},
+		{"errorlog_tail", traceback},
+		{"sentry_latest", traceback},
+		{"get-issue", traceback},
+		{"bug_report.get", traceback},
+		{"kubectl", "Exit code 1\nCrashLoopBackOff"},
+		{"docker_container_inspect", `{"exit_code": 137, "stdout": "", "stderr": "killed"}`},
+		{"run_tests", `{"exit_code": 1, "stdout": "1 failed", "stderr": ""}`},
+		{"pytest", "AssertionError: assert 1 == 2"},
+		{"ci_pipeline", `{"status": "error", "message": "step lint failed"}`},
+		{"validate_config", `{"errors": ["a is required"]}`},
+		{"check_payment", `{"status": "error", "message": "declined by the bank"}`},
+		{"explain", "KeyError: raised when a key is not found in a dict"},
+		{"python_docs", "ValueError: Raised when an operation receives an argument of the right type but an inappropriate value."},
+		{"define", "ZeroDivisionError: division by zero"},
+		{"translate", "TypeError: x ist keine Funktion"},
+		{"ask_user", "ValueError: bad date"},
+		{"show", traceback},
+		{"slackHistory", traceback},
+		{"last_output", traceback},
+		// Texts about exceptions, whatever the tool's name says.
+		{"run", "ValueError: bad date\nThis was seen three times last week."},
+		{"run", "ValueError"},
+		{"run", "TimeoutError\nKeyError\nValueError"},
+		{"run", traceback + "\n" + traceback},
+		{"run", traceback + "\n--\n" + traceback},
+		{"run", traceback + "\nMay  1 10:00:00 host app[3]: restarted"},
+		{"run", traceback + "\nI0501 10:00:00.1 main.go:3] restarted"},
+		{"run", "level=error msg=\"ValueError: bad\""},
+		{"run", `{"event": "login", "is_error": true, "user": "ada"}`},
+		{"run", `{"isError": true, "build": 7}`},
+		{"run", `{"type": "error-text", "value": "a", "lang": "en"}`},
+		{"run", `{"output": "ok", "metadata": {"exit_code": 0}}`},
+		{"run", `{"output": "ok", "metadata": {"exit_code": "1"}}`},
+		{"run", `{"jsonrpc": "2.0", "id": 1, "error": null}`},
+		{"run", "Exit code 0\nError: this is fine"},
+		{"run", "Exit codes: 1 means no match"},
+		{"run", "Unknown tool: hammer drill, seen at the fair"},
+		{"run", "Error: the word is defined as a mistake"},
+		{"run", "Warning: 3 errors, see Traceback (most recent call last): in the log"},
+		{"run", strings.Repeat("2024-05-01 10:00:00 ERROR x\n", 2000)},
+		{"run", strings.Repeat("[", 5000)},
+		{"run", "\x00\x1b[31mValueError: red\x1b[0m"},
+		{"", "plain"},
 		{"run", ""},
 		{"run", "null"},
 		{"run", "{"},
@@ -247,4 +315,22 @@ func FuzzResult(f *testing.F) {
 		d.result(tool, &ttc.Node{Message: chat.Message{Role: "tool", Form: chat.Text, Text: text}})
 		d.isTransient(text)
 	})
+}
+
+func TestNameWords(t *testing.T) {
+	for name, want := range map[string]string{
+		"read_file": "read file", "readFile": "read file", "HTTPLogReader": "http log reader", "getURL": "get url", "mcp__files.read-all2": "mcp files read all",
+		"": "", "__": "", "天気": "天気", "X": "x", "aB": "a b",
+	} {
+		if got := strings.Join(nameWords(name), " "); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	for tool, want := range map[string]quoting{
+		"tail_syslog": {states: true}, "catalog": {}, "login": {}, "logout_user": {}, "blog_dialog": {}, "logfile": {states: true}, "search_catalog": {texts: true},
+	} {
+		if got := aboutOthers(tool); got != want {
+			t.Errorf("%s: %+v", tool, got)
+		}
+	}
 }

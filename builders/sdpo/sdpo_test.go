@@ -157,6 +157,24 @@ func TestSites(t *testing.T) {
 			messages: talk(user("hi"), calls([3]string{"1", "a", "{}"}, [3]string{"1", "b", "{}"}), result("1", "fine"), result("1", "Error: x")),
 			sites:    []string{"1.1>3 failed tool_error rules: Mind the b tool."},
 		},
+		"two results of one call: the one that shows the error": {
+			messages: talk(user("hi"), calls([3]string{"1", "a", "{}"}, [3]string{"2", "b", "{}"}), result("1", "started"), result("2", "ok"), result("1", "Error: x")),
+			sites:    []string{"1.0>4 failed tool_error rules: Mind the a tool."},
+		},
+		"an id of two turns back, used anew since": {
+			messages: talk(user("hi"), calls([3]string{"1", "a", "{}"}), result("1", "fine"), says("so"), calls([3]string{"1", "b", "{}"}), user("wait"), result("1", "Error: x")),
+			sites:    []string{"4.0>6 failed tool_error rules: Mind the b tool."},
+		},
+		"a breach of the schema that the tool took": {
+			tools:    []string{weather},
+			messages: talk(user("hi"), calls([3]string{"1", "weather", `{"town":"Rome"}`}), `{"role":"tool","tool_call_id":"1","status":"success","content":"sunny"}`, calls([3]string{"2", "wether", `{}`}), `{"role":"tool","tool_call_id":"2","is_error":false,"content":"sunny"}`),
+			why:      []string{"example no_error_site"},
+		},
+		"a breach of the schema of which nobody says that it worked": {
+			tools:    []string{weather},
+			messages: talk(user("hi"), calls([3]string{"1", "weather", `{"town":"Rome"}`}), `{"role":"tool","tool_call_id":"1","status":"done","content":"sunny"}`),
+			sites:    []string{"1.0>2 failed schema schema: The arguments of weather must fit its schema: city is required; town does not exist."},
+		},
 		"results without ids": {
 			messages: talk(user("hi"), calls([3]string{"", "a", "{}"}, [3]string{"", "b", "{}"}),
 				`{"role":"tool","name":"b","content":"Error: x"}`, `{"role":"tool","content":"fine"}`),

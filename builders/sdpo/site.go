@@ -57,8 +57,18 @@ func (b *Builder) read(ex *ttc.Example, nodes []int) *trace {
 func (b *Builder) judge(ex *ttc.Example, walk []*ttc.Node, c call) (f failure, failed bool) {
 	f = failure{call: c, fault: b.checker.call(c.made, ex.Tools)}
 	if c.result >= 0 {
-		f.text = textOf(&walk[c.result].Message)
 		f.class = b.detector.result(c.made.Name, walk[c.result])
+		for _, at := range c.more { // the first that shows an error, where there are several
+			if f.class == "" {
+				if f.class = b.detector.result(c.made.Name, walk[at]); f.class != "" {
+					f.result = at
+				}
+			}
+		}
+		f.text = textOf(&walk[f.result].Message)
+		if f.class == "" && f.fault != nil && f.fault.class != argumentsNotJSON && wentWell(walk[f.result]) {
+			f.fault = nil // the source says that it went well: the list of tools is not all there is
+		}
 	}
 	switch {
 	case f.fault != nil:
