@@ -72,6 +72,9 @@ func New(cfg Config) (*Collator, error) {
 	if cfg.BatchTokens < cfg.MaxLength {
 		return nil, fmt.Errorf("collator: batch_tokens (%d) is less than max_length (%d): the longest row would fit no batch", cfg.BatchTokens, cfg.MaxLength)
 	}
+	if cfg.Layout == batch.Composer && cfg.Cumulative {
+		return nil, errors.New("collator: the composer format has one row a site, which can't hold cumulative hints")
+	}
 	if cfg.TemplateTime.IsZero() {
 		cfg.TemplateTime, _ = ParseTemplateTime(DefaultTemplateTime)
 	}

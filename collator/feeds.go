@@ -35,5 +35,7 @@ func Feeds() []Feed {
 		{"rollout", "atropos", "a trainer behind an Atropos run-api", "the ids that were sampled", "rollouts with a message without ids; the server normalises scores itself", "as rows: lengths, ids and masks checked; taken by the real server"},
 		{"rollout", "rl", "your own (GRPO)", "the ids that were sampled, with their log-probs and an advantage", "rollouts without ids of the model to be trained", proven},
 		{"distillation", "sdpo", "your own (examples/composite-trainer)", "the distribution at each token of the failed turn, or the one after, towards that of the teacher, who has the hint", "sites whose hint the template can't show", proven},
+		{"preference, rollout, distillation", "dpo, rl, sdpo with collator.format composer", "your own, by the reference composite trainer's names (examples/composite-trainer)",
+			"the same as without", "cumulative hints and teacher columns; the reference trainer as it is passes no attention mask and doesn't shift: nothing can feed it right", proven},
 	}
 }

@@ -52,6 +52,11 @@ func (distillations) Rows(w *Worker, it *Item) Outcome {
 			r.Meta.IDs = "sampled"
 		}
 	}
+	if w.Layout == batch.Composer {
+		if r := w.apart(&out); r != nil {
+			return sp.account(refused(r), nil)
+		}
+	}
 	return sp.account(out, rows)
 }
 
@@ -95,6 +100,37 @@ func (sp *splicer) account(out Outcome, rows []made) Outcome {
 func (sp *splicer) counted(i int) bool {
 	r := sp.refused[i]
 	return r == nil || r.Reason != ledger.NoNextTurn && r.Reason != ledger.TurnNotSampled
+}
+
+// apart gives each site a row of its own, which ends with its target, as the composer layout has it.
+func (w *Worker) apart(out *Outcome) *Refusal {
+	whole := out.Rows
+	out.Rows = nil
+	for i := range whole {
+		r := &whole[i]
+		for _, s := range r.Meta.Sites {
+			last := s.Pairs[len(s.Pairs)-1]
+			one := batch.Row{Weight: r.Weight, Meta: r.Meta, Sides: []batch.Side{{IDs: r.Sides[0].IDs[:last.End]}, r.Sides[1+s.Teacher]}}
+			student, teacher := r.Meta.Proof[0], r.Meta.Proof[1+s.Teacher]
+			message := ownerOf(student.Owners, int(last.Start))
+			student.Owners = teacherOwners(batch.Owners{}, student.Owners, []splice{{message: message, at: -1}}, int(last.End))
+			s.Teacher = 0
+			one.Meta.Part, one.Meta.Messages, one.Meta.Sites = len(out.Rows), []int{message}, []batch.RowSite{s}
+			one.TrainSites()
+			if refusal := w.proveDecoded(&student, &one.Sides[0]); refusal != nil {
+				return refusal
+			}
+			one.Meta.Proof = []batch.Proof{student, teacher}
+			out.Rows = append(out.Rows, one)
+		}
+	}
+	return nil
+}
+
+// ownerOf is the message whose token this is.
+func ownerOf(all batch.Owners, at int) int {
+	i := slices.IndexFunc(all, func(o batch.Owner) bool { return o.End > at })
+	return all[i].Message
 }
 
 // targetTurn is the message whose distribution a site's teacher gives.
@@ -322,6 +358,7 @@ func (w *Worker) teach(student *side, splices []splice, sites []builders.Site, o
 	}
 	out.sites, out.teachers = row.Meta.Sites, row.Sides[1:]
 	for k := range out.teachers {
+		out.proofs[k].Lossy, out.proofs[k].IDs = student.proof.Lossy, student.proof.IDs
 		if r := w.proveTeacher(&out.proofs[k], &out.teachers[k], student, groups[k]); r != nil {
 			return r
 		}
@@ -343,16 +380,26 @@ func rowSite(s *builders.Site, sp *splice, teacher int) batch.RowSite {
 
 // proveTeacher fills in what a teacher's tokens can be checked against.
 func (w *Worker) proveTeacher(p *batch.Proof, s *batch.Side, student *side, group []splice) *Refusal {
-	var err error
 	if text, target, ok := teacherText(s, student, group); ok {
-		p.Text, p.Target = hexSum([]byte(text)), target
-	} else if text, p.Target, err = decodeSide(w.Tokenizer, s); err != nil {
-		return refuse(ledger.NotTokenizable, "%v", err)
-	} else {
-		p.Text = hexSum([]byte(text))
+		w.prove(p, s, text, target)
+		return nil
 	}
-	p.Lossy = student.proof.Lossy
-	if student.proof.IDs != "" {
+	return w.proveDecoded(p, s)
+}
+
+// proveDecoded is for tokens that were checked and are put together anew: their text is what they decode to.
+func (w *Worker) proveDecoded(p *batch.Proof, s *batch.Side) *Refusal {
+	text, target, err := decodeSide(w.Tokenizer, s)
+	if err != nil {
+		return refuse(ledger.NotTokenizable, "%v", err)
+	}
+	w.prove(p, s, text, target)
+	return nil
+}
+
+func (w *Worker) prove(p *batch.Proof, s *batch.Side, text, target string) {
+	p.Text, p.Target, p.Open = hexSum([]byte(text)), target, 0
+	if p.IDs != "" {
 		p.IDs = hashIDs(s)
 	}
 	for _, run := range s.Trained {
@@ -360,7 +407,6 @@ func (w *Worker) proveTeacher(p *batch.Proof, s *batch.Side, student *side, grou
 			p.Open++
 		}
 	}
-	return nil
 }
 
 // teacherText is the text of a teacher's tokens and the hash of what it trains, put together from the student's text and the

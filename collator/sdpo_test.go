@@ -4,6 +4,7 @@ package collator
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -380,6 +381,64 @@ func TestViewSite(t *testing.T) {
 		if _, err := ViewSite(c.dir, 2, toy(t)); err == nil || !strings.Contains(err.Error(), "the run has 2") {
 			t.Error(err)
 		}
+	}
+}
+
+// TestComposerFormat: under the reference trainer's names every site has a row, both sides of which end with its target; the
+// mask is on where the teacher's logits predict it, and the student's are as far from the end of its row.
+func TestComposerFormat(t *testing.T) {
+	cfg := toyConfig(t, "chatml.jinja")
+	items := func() []Item {
+		return []Item{distillation("x", nodes(bugHunt), failedSite(1, 2, "Tools: edit."), nextSite(1, 2, "Look again."), failedSite(3, 4, "Edit takes a line.")),
+			preference("p", says("user: hi"), "yes", "no")}
+	}
+	native := collate(t, cfg, one(items()))
+	cfg.Layout = batch.Composer
+	c := collate(t, cfg, one(items()))
+	if len(c.lines) != 2 || c.lines[0].Channel != "dpo" || c.lines[1].Rows != 3 || c.lines[1].NActive != native.lines[1].NActive || len(c.lines[1].Sites) != 3 {
+		t.Fatalf("%+v", c.lines)
+	}
+	for i, names := range [][]string{
+		{"dpo_chosen_attention_mask", "dpo_chosen_input_ids", "dpo_chosen_position_ids", "dpo_chosen_response_mask", "dpo_rejected_attention_mask", "dpo_rejected_input_ids",
+			"dpo_rejected_position_ids", "dpo_rejected_response_mask", "row_example", "row_n_active", "row_rollout", "row_weight"},
+		{"attention_mask", "ctx_teacher_attention_mask", "ctx_teacher_input_ids", "ctx_teacher_position_ids", "input_ids", "position_ids", "row_example", "row_n_active",
+			"row_rollout", "row_weight", "sdpo_loss_mask"},
+	} {
+		want(t, slices.Sorted(maps.Keys(tensorsOf(t, c, i))), names)
+	}
+	x := tensorsOf(t, c, 1)
+	student, teacher, mask := x["input_ids"], x["ctx_teacher_input_ids"], ints(t, x["sdpo_loss_mask"])
+	want(t, x["sdpo_loss_mask"].Shape, teacher.Shape)
+	length := func(name string, row int) int {
+		width := x[name].Shape[1]
+		return int(sum(ints(t, x[name])[row*width : (row+1)*width]))
+	}
+	targets := map[string]int{}
+	for row := range teacher.Shape[0] {
+		hint := length("ctx_teacher_attention_mask", row) - length("attention_mask", row)
+		var target []int32
+		for pos := range teacher.Shape[1] {
+			switch on := mask[row*teacher.Shape[1]+pos]; {
+			case on == 1:
+				target = append(target, int32(ints(t, teacher)[row*teacher.Shape[1]+pos+1]))
+				want(t, ints(t, student)[row*student.Shape[1]+pos-hint+1], int64(target[len(target)-1]))
+			case on != 0:
+				t.Fatalf("the mask has %d", on)
+			}
+		}
+		targets[decode(t, target)]++
+	}
+	want(t, targets, map[string]int{`<tool_call>frob {"file": "main"}</tool_call><|im_end|>`: 1, `I see.<tool_call>edit {"file": "main"}</tool_call><|im_end|>`: 2})
+	for k, r := range c.rows[1:] {
+		want(t, decode(t, r.Sides[0].IDs), decode(t, native.rows[1].Sides[0].IDs)[:len(decode(t, r.Sides[0].IDs))])
+		want(t, r.Meta.Part, r.Meta.Sites[0].Site)
+		if v, err := ViewSite(c.dir, k, toy(t)); err != nil || v.StudentRow != v.TeacherRow {
+			t.Error(v, err)
+		}
+	}
+	cfg.Cumulative = true
+	if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "cumulative") {
+		t.Error(err)
 	}
 }
 

@@ -100,7 +100,7 @@ func readAll(t testing.TB, dir string) (rows []*Row, lines []Line) {
 func TestUnpackOfPack(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := channels[rapid.IntRange(0, 2).Draw(rt, "channel")]
-		layout := Layout(rapid.IntRange(0, 1).Draw(rt, "layout"))
+		layout := Layout(rapid.IntRange(0, len(layoutNames)-1).Draw(rt, "layout"))
 		budget := rapid.IntRange(40, 400).Draw(rt, "budget")
 		var rows []*Row
 		for i := range rapid.IntRange(1, 30).Draw(rt, "rows") {

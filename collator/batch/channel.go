@@ -58,14 +58,14 @@ func rlVariant(r *Row) uint8 {
 type assembly struct {
 	channel *Channel
 	rows    []*Row
-	packed  bool
+	layout  Layout
 	pad     int64
 	seqs    [][]*Side // of each side
 	width   []int     // T of each side
 }
 
 func (a *assembly) height(side int) int {
-	if a.packed {
+	if a.layout == Packed {
 		return 1
 	}
 	return len(a.seqs[side])
@@ -77,7 +77,7 @@ func (a *assembly) starts(side int) []int {
 	next := 0
 	for i, s := range a.seqs[side] {
 		at[i] = next
-		if a.packed {
+		if a.layout == Packed {
 			next += len(s.IDs)
 		} else {
 			next += a.width[side]
@@ -102,13 +102,13 @@ func (a *assembly) grid(name string, side int, fill int64, put func(cells []int6
 }
 
 // assemble makes a batch's tensors.
-func assemble(c *Channel, rows []*Row, packed bool, pad int64) []tensors.Tensor {
-	a := &assembly{channel: c, rows: rows, packed: packed, pad: pad, width: make([]int, len(c.Sides))}
+func assemble(c *Channel, rows []*Row, layout Layout, pad int64) []tensors.Tensor {
+	a := &assembly{channel: c, rows: rows, layout: layout, pad: pad, width: make([]int, len(c.Sides))}
 	for side := range c.Sides {
 		a.seqs = append(a.seqs, seqs(c, rows, side))
 		for _, s := range a.seqs[side] {
 			n := len(s.IDs)
-			if packed {
+			if layout == Packed {
 				a.width[side] += n
 			} else {
 				a.width[side] = max(a.width[side], n)
@@ -134,12 +134,20 @@ func assemble(c *Channel, rows []*Row, packed bool, pad int64) []tensors.Tensor 
 				}
 			}))
 	}
-	out = c.columns(out, a)
-	return append(out, a.rowColumns()...)
+	out = append(c.columns(out, a), a.rowColumns()...)
+	if layout == Composer {
+		for i := range out {
+			out[i].Name = composerName(c, out[i].Name)
+		}
+	}
+	return out
 }
 
-// labelGrid is input_ids where trained and Ignored elsewhere.
+// labelGrid is input_ids where trained and Ignored elsewhere; in the composer layout a mask.
 func (a *assembly) labelGrid(side int) tensors.Tensor {
+	if a.layout == Composer {
+		return a.maskGrid(a.channel.Sides[side]+"labels", side, 0)
+	}
 	return a.grid(a.channel.Sides[side]+"labels", side, Ignored, func(cells []int64, s *Side) {
 		for _, r := range s.Trained {
 			for i := r.Start; i < r.End; i++ {
@@ -149,11 +157,22 @@ func (a *assembly) labelGrid(side int) tensors.Tensor {
 	})
 }
 
+// maskGrid is 1 so many positions before each trained token, and 0 elsewhere.
+func (a *assembly) maskGrid(name string, side int, before int32) tensors.Tensor {
+	return a.grid(name, side, 0, func(cells []int64, s *Side) {
+		for _, r := range s.Trained {
+			for i := r.Start; i < r.End; i++ {
+				cells[i-before] = 1
+			}
+		}
+	})
+}
+
 func labels(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
 	for side := range a.channel.Sides {
 		dst = append(dst, a.labelGrid(side))
 	}
-	if a.packed {
+	if a.layout == Packed {
 		lengths := make([]int64, len(a.rows))
 		for i, r := range a.rows {
 			lengths[i] = int64(len(r.Sides[0].IDs))
@@ -174,13 +193,7 @@ func pairColumns(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
 }
 
 func rolloutColumns(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
-	dst = append(dst, a.grid("response_mask", 0, 0, func(cells []int64, s *Side) {
-		for _, r := range s.Trained {
-			for i := r.Start; i < r.End; i++ {
-				cells[i] = 1
-			}
-		}
-	}))
+	dst = append(dst, a.maskGrid("response_mask", 0, 0))
 	if a.rows[0].Sides[0].LogProbs != nil {
 		logps := make([]float32, len(a.rows)*a.width[0])
 		for i, at := range a.starts(0) {

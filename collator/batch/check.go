@@ -59,7 +59,11 @@ func Read(dir string, l *Line) ([]*Row, error) {
 
 // compare assembles rows again.
 func compare(c *Channel, l *Line, rows []*Row, all []tensors.Tensor) error {
-	again := assemble(c, rows, l.Layout == Packed.String(), l.PadID)
+	layout := slices.Index(layoutNames[:], l.Layout)
+	if layout < 0 {
+		return fmt.Errorf("unknown layout %q", l.Layout)
+	}
+	again := assemble(c, rows, Layout(layout), l.PadID)
 	slices.SortFunc(again, func(a, b tensors.Tensor) int { return strings.Compare(a.Name, b.Name) })
 	byName := map[string]tensors.Tensor{}
 	for _, t := range all {
@@ -137,13 +141,17 @@ func checkWeights(got, made tensors.Tensor) error {
 	return nil
 }
 
-// reader takes tensors by name.
+// reader takes tensors by the names they have in the padded layout.
 type reader struct {
 	tensors []tensors.Tensor
+	name    func(string) string // in this file; nil: the same
 	err     error
 }
 
 func (r *reader) find(name string) (tensors.Tensor, bool) {
+	if r.name != nil {
+		name = r.name(name)
+	}
 	for _, t := range r.tensors {
 		if t.Name == name {
 			return t, true
@@ -175,6 +183,9 @@ func items[T int64 | float32](r *reader, name string, dims int) (v []T, shape []
 // unpack makes rows of a batch's tensors and its line. What it doesn't look at, compare does.
 func unpack(c *Channel, l *Line, all []tensors.Tensor) ([]*Row, error) {
 	r := &reader{tensors: all}
+	if l.Layout == Composer.String() {
+		r.name = func(name string) string { return composerName(c, name) }
+	}
 	weights, _ := items[float32](r, "row_weight", 1)
 	if r.err == nil && len(weights) != len(l.RowInfo) {
 		r.err = fmt.Errorf("%d rows in the file, %d in row_info", len(weights), len(l.RowInfo))
@@ -254,7 +265,7 @@ func unpackSide(r *reader, c *Channel, l *Line, rows []*Row, side int, prefix st
 			}
 			s.IDs[k] = int32(id)
 		}
-		s.Trained = runs(labels[at:at+n], c == RL)
+		s.Trained = runs(labels[at:at+n], c == RL || l.Layout == Composer.String())
 		if logps != nil {
 			for _, t := range s.Trained {
 				s.LogProbs = append(s.LogProbs, logps[at+int(t.Start):at+int(t.End)]...)

@@ -21,6 +21,8 @@
 // (pair_student_row, pair_student_pos, pair_teacher_row, pair_teacher_pos: logits that predict pair_target_id; pair_site,
 // pair_weight). row_ columns are the students'. See RowSite.
 //
+// The composer layout has the names of the reference composite trainer; see composer.go.
+//
 // In the packed layout (sft) R is 1: sequences stand end to end, position_ids restart, seq_lengths [S] says where, and
 // the row_ columns are [S].
 //

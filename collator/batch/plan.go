@@ -17,14 +17,14 @@ const windowRows = 1 << 14
 type planned struct {
 	channel *Channel
 	split   Split
-	packed  bool
+	layout  Layout
 	rows    []entry
 }
 
 // plan yields the batches in order.
-func (s *Spool) plan(budget int, packed bool) iter.Seq2[*planned, error] {
+func (s *Spool) plan(budget int, layout Layout) iter.Seq2[*planned, error] {
 	return func(yield func(*planned, error) bool) {
-		p := planner{budget: budget, order: s.order, wantPacked: packed}
+		p := planner{budget: budget, order: s.order, layout: layout}
 		for b, err := range s.entries.All() {
 			if err != nil {
 				yield(nil, err)
@@ -42,12 +42,12 @@ func (s *Spool) plan(budget int, packed bool) iter.Seq2[*planned, error] {
 }
 
 type planner struct {
-	budget     int
-	order      Order
-	wantPacked bool
-	window     []entry
-	tokens     int
-	windows    uint64
+	budget  int
+	order   Order
+	layout  Layout
+	window  []entry
+	tokens  int
+	windows uint64
 }
 
 // full reports whether e can't join the window.
@@ -65,9 +65,12 @@ func (p *planner) flush(yield func(*planned, error) bool) bool {
 		return true
 	}
 	c := channels[p.window[0].channel]
-	packed := p.wantPacked && c == SFT
+	layout := p.layout
+	if layout == Packed && c != SFT || layout == Composer && c == SFT {
+		layout = Padded
+	}
 	var batches [][]entry
-	if packed {
+	if layout == Packed {
 		batches = pack(p.window, p.budget)
 	} else {
 		batches = cut(p.window, p.budget)
@@ -78,7 +81,7 @@ func (p *planner) flush(yield func(*planned, error) bool) bool {
 	})
 	p.windows++
 	for _, rows := range batches {
-		if !yield(&planned{channel: c, split: rows[0].split, packed: packed, rows: rows}, nil) {
+		if !yield(&planned{channel: c, split: rows[0].split, layout: layout, rows: rows}, nil) {
 			return false
 		}
 	}

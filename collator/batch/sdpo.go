@@ -65,8 +65,11 @@ func sitesOf(rows []*Row) []Site {
 	return out
 }
 
-// sitePairs is the pair table.
+// sitePairs is the pair table; in the composer layout a mask over the teacher's positions, those of the logits.
 func sitePairs(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
+	if a.layout == Composer {
+		return append(dst, a.maskGrid(lossMask, 1, 1))
+	}
 	type pair struct {
 		row, pos, teacher, at, id, site int64
 		weight                          float32
@@ -203,6 +206,11 @@ func unpackSites(r *reader, l *Line, rows []*Row) error {
 		}
 		row.Sides = append([]Side{student[i]}, teachers[next:next+n]...)
 		next += n
+		if l.Layout == Composer.String() {
+			if err := oneSite(row); err != nil {
+				return fmt.Errorf("row %d: %w", i, err)
+			}
+		}
 		if err := row.Splices(); err != nil {
 			return fmt.Errorf("row %d: %w", i, err)
 		}

@@ -21,22 +21,20 @@ type Layout uint8
 
 // The layouts.
 const (
-	Padded Layout = iota // one a row, padded on the right
-	Packed               // end to end in one row; sft only
+	Padded   Layout = iota // one a row, padded on the right
+	Packed                 // end to end in one row; sft only
+	Composer               // as Padded, under the names of the reference composite trainer; all but sft. See composer.go
 )
 
-func (l Layout) String() string {
-	if l == Packed {
-		return "packed"
-	}
-	return "padded"
-}
+var layoutNames = [...]string{Padded: "padded", Packed: "packed", Composer: "composer"}
+
+func (l Layout) String() string { return layoutNames[l] }
 
 // Spec says how batches are written.
 type Spec struct {
 	Dir         string // the folder that gets index.jsonl and <channel>/<split>/; made if it is not there
 	Budget      int    // tokens of a batch, padding included
-	Layout      Layout
+	Layout      Layout // of the channels that can have it, Padded of the others
 	PadID       int64
 	VocabSize   int64
 	Tokenizer   string
@@ -103,7 +101,7 @@ func (s *Spool) writeAll(ctx context.Context, spec *Spec, index io.Writer) (map[
 		defer close(todo)
 		defer close(order)
 		numbers := map[string]int{}
-		for p, err := range s.plan(spec.Budget, spec.Layout == Packed) {
+		for p, err := range s.plan(spec.Budget, spec.Layout) {
 			if err != nil {
 				return err
 			}
@@ -181,12 +179,17 @@ func (s *Spool) writeBatch(spec *Spec, p *planned, number int) (*Line, error) {
 				return nil, err
 			}
 		}
+		if p.layout == Composer && p.channel == SDPO {
+			if err := oneSite(r); err != nil {
+				return nil, err
+			}
+		}
 		rows[i] = r
 	}
 	l := spec.line(p, rows)
 	l.File = fmt.Sprintf("%s/%05d.safetensors", p.key(), number)
 	var data bytes.Buffer
-	if err := tensors.Write(&data, assemble(p.channel, rows, p.packed, spec.PadID), map[string]string{"channel": l.Channel, "layout": l.Layout}); err != nil {
+	if err := tensors.Write(&data, assemble(p.channel, rows, p.layout, spec.PadID), map[string]string{"channel": l.Channel, "layout": l.Layout}); err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(data.Bytes())
@@ -198,12 +201,9 @@ func (s *Spool) writeBatch(spec *Spec, p *planned, number int) (*Line, error) {
 func (spec *Spec) line(p *planned, rows []*Row) *Line {
 	rollouts, examples := lists(rows)
 	l := &Line{
-		Channel: p.channel.Name, Split: p.split.String(), Layout: Padded.String(), Rows: len(rows),
+		Channel: p.channel.Name, Split: p.split.String(), Layout: p.layout.String(), Rows: len(rows),
 		PadID: spec.PadID, VocabSize: spec.VocabSize, Tokenizer: spec.Tokenizer, Template: spec.Template,
 		Rollouts: rollouts.list, Examples: examples.list, Sites: sitesOf(rows), Proof: BatchProof{Terminators: spec.Terminators},
-	}
-	if p.packed {
-		l.Layout = Packed.String()
 	}
 	if rows[0].Meta.Ref != nil {
 		l.Reference = spec.Reference

@@ -36,7 +36,7 @@ class Batch(NamedTuple):
 
 
 def read(root, channel=None, split=None) -> Iterator[Batch]:
-    """Yields the batches of a folder in order, checked. A file in composer's layout yields a batch a channel."""
+    """Yields the batches of a folder in order, checked."""
     root = Path(root)
     for number, text in enumerate((root / "index.jsonl").read_text("utf-8").splitlines(), 1):
         line = json.loads(text)
@@ -49,15 +49,13 @@ def read(root, channel=None, split=None) -> Iterator[Batch]:
         proof = line.get("proof", {}).get("sha256")
         require(not proof or hashlib.sha256(data).hexdigest() == proof, where, "is not the file the index was written for")
         tensors = load(data)
-        if line["channel"] == "composer":
-            parts = [Batch(name, line, t) for name, t in from_composer(tensors, where).items()]
-        else:
-            require(line["channel"] in SIDES, where, f"unknown channel {line['channel']!r}")
-            parts = [Batch(line["channel"], line, unpack(tensors))]
-        for batch in parts:
-            check(batch, where)
-            if channel in (None, batch.channel):
-                yield batch
+        require(line["channel"] in SIDES, where, f"unknown channel {line['channel']!r}")
+        if line.get("layout") == "composer":
+            tensors = from_composer(line["channel"], tensors, where)
+        batch = Batch(line["channel"], line, unpack(tensors))
+        check(batch, where)
+        if channel in (None, batch.channel):
+            yield batch
 
 
 def require(ok, where: str, what: str):
@@ -185,39 +183,27 @@ def idle(channel: str) -> Batch:
     return Batch(channel, {"pad_id": 0, "vocab_size": 1, "sites": []}, t)
 
 
-def from_composer(t, where) -> Dict[str, Dict[str, torch.Tensor]]:
-    """`format: composer`: the reference trainer's key names, one row a site, as batches of ours.
+def from_composer(channel, t, where):
+    """A file in the composer layout (the reference trainer's names, one row a site) under the names of the padded one.
 
     `sdpo_loss_mask` is 0/1 [S,T'] at the positions of the teacher's logits. Rows end at the target's last token and differ
     by the hint alone, so the student's position is as far from its row's end; the target ids then have to agree.
     """
-    out, one = {}, torch.ones
-    names = {"input_ids": "input_ids", "attention_mask": "attention_mask", "position_ids": "position_ids"}
-    if "ctx_teacher_input_ids" in t:
-        s = {"student_" + n: t[n] for n in names}
-        s.update({"teacher_" + n: t["ctx_teacher_" + n] for n in names})
-        mask = t["sdpo_loss_mask"]
-        require(mask.shape == t["ctx_teacher_input_ids"].shape and ((mask == 0) | (mask == 1)).all(), where, "sdpo_loss_mask: not 0/1 of the teacher's shape")
-        row, pos = mask.nonzero(as_tuple=True)
-        require((pos + 1 < mask.shape[1]).all(), where, "sdpo_loss_mask: nothing follows a marked position")
-        shorter = (s["teacher_attention_mask"].sum(1) - s["student_attention_mask"].sum(1))[row]
-        s.update(pair_student_row=row, pair_student_pos=pos - shorter, pair_teacher_row=row, pair_teacher_pos=pos,
-                 pair_target_id=t["ctx_teacher_input_ids"][row, pos + 1], pair_site=row, pair_weight=one(len(row)))
-        out["sdpo"] = s
-    if "advantages" in t:
-        out["rl"] = {n: t[n] for n in (*names, "response_mask")}
-        out["rl"].update(row_weight=one(len(t["advantages"])), advantage=t["advantages"], reward=t["rewards"])
-        if "old_logprobs" in t:
-            out["rl"]["old_logprobs"] = t["old_logprobs"]
-    if "dpo_chosen_input_ids" in t:
-        d = {f"{side}_{n}": t[f"dpo_{side}_{n}"] for side in ("chosen", "rejected") for n in names}
+    if channel == "rl":
+        return {{"rewards": "reward", "advantages": "advantage"}.get(k, k): v for k, v in t.items()}
+    if channel == "dpo":
+        out = {k[4:] if k.startswith("dpo_") else k: v for k, v in t.items()}
         for side in ("chosen", "rejected"):
-            d[side + "_labels"] = d[side + "_input_ids"].masked_fill(t[f"dpo_{side}_response_mask"] == 0, IGNORED)
-            if f"dpo_{side}_ref_logprobs" in t:
-                d[f"ref_{side}_logps"] = t[f"dpo_{side}_ref_logprobs"]
-        d["row_weight"] = one(len(d["chosen_input_ids"]))
-        out["dpo"] = d
-    require(out, where, "no channel of the composer layout in it")
+            out[side + "_labels"] = out[side + "_input_ids"].masked_fill(out.pop(side + "_response_mask") == 0, IGNORED)
+            if side + "_ref_logprobs" in out:
+                out[f"ref_{side}_logps"] = out.pop(side + "_ref_logprobs")
+        return out
+    out = {k[4:] if k.startswith("ctx_") else k if k.startswith("row_") else "student_" + k: v for k, v in t.items() if k != "sdpo_loss_mask"}
+    mask, ids = t["sdpo_loss_mask"], out["teacher_input_ids"]
+    require(mask.shape == ids.shape and ((mask == 0) | (mask == 1)).all() and not mask[:, -1].any(), where, "sdpo_loss_mask: not 0/1 of the teacher's shape, with a token after each 1")
+    row, pos = mask.nonzero(as_tuple=True)
+    longer = (out["teacher_attention_mask"].sum(1) - out["student_attention_mask"].sum(1))[row]
+    out.update(pair_student_row=row, pair_student_pos=pos - longer, pair_teacher_row=row, pair_teacher_pos=pos, pair_target_id=ids[row, pos + 1], pair_site=row, pair_weight=out["row_weight"][row])
     return out
 
 

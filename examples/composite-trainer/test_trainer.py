@@ -134,24 +134,27 @@ class Reader(unittest.TestCase):
         w = toy.Writer(root / "pairs")
         w.sdpo("train", once)
         w.close()
-        ours, pairs = batch("sdpo", "pairs"), batch("dpo")
+        ours, pairs, rollouts = batch("sdpo", "pairs"), batch("dpo"), batch("rl")
         t, names = ours.t, ("input_ids", "attention_mask", "position_ids")
         mask = torch.zeros_like(t["teacher_input_ids"])
         mask[t["pair_teacher_row"], t["pair_teacher_pos"]] = 1
-        composer = {**{n: t["student_" + n] for n in names}, **{"ctx_teacher_" + n: t["teacher_" + n] for n in names}, "sdpo_loss_mask": mask}
-        composer.update({f"dpo_{s}_{n}": pairs.t[f"{s}_{n}"] for s in ("chosen", "rejected") for n in names})
-        composer.update({f"dpo_{s}_response_mask": (pairs.t[s + "_labels"] != IGNORED).long() for s in ("chosen", "rejected")})
+        composer = {**{n: t["student_" + n] for n in names}, **{"ctx_teacher_" + n: t["teacher_" + n] for n in names}, "sdpo_loss_mask": mask, "row_weight": t["row_weight"]}
+        dpo = {f"dpo_{s}_{n}": pairs.t[f"{s}_{n}"] for s in ("chosen", "rejected") for n in names}
+        dpo.update({f"dpo_{s}_response_mask": (pairs.t[s + "_labels"] != IGNORED).long() for s in ("chosen", "rejected")}, row_weight=pairs.t["row_weight"])
+        rl = {{"reward": "rewards", "advantage": "advantages"}.get(k, k): v for k, v in rollouts.t.items()}
         c = toy.Writer(root / "composer")
-        c.write("composer", "train", {k: v.contiguous() for k, v in composer.items()}, len(once), sites=ours.line["sites"])
+        c.write("sdpo", "train", composer, len(once), sites=ours.line["sites"], layout="composer")
+        c.write("dpo", "train", dpo, pairs.rows, layout="composer")
+        c.write("rl", "train", rl, rollouts.rows, layout="composer")
         c.close()
         start = frozen(policy)
-        a, ga = gradient(policy, [ours, pairs], Objective(), Teacher(policy), start)
+        a, ga = gradient(policy, [ours, pairs, rollouts], Objective(), Teacher(policy), start)
         b, gb = gradient(policy, list(read(root / "composer")), Objective(), Teacher(policy), start)
-        self.assertEqual((a["jsd"], a["dpo"]), (b["jsd"], b["dpo"]))
+        self.assertEqual((a["jsd"], a["dpo"], a["grpo"]), (b["jsd"], b["dpo"], b["grpo"]))
         self.assertTrue(torch.equal(ga, gb))
-        composer["sdpo_loss_mask"] = torch.cat((mask[:, 1:], mask[:, :1]), 1)  # the unshifted mask of the reference collator
+        unshifted = {**composer, "sdpo_loss_mask": torch.cat((mask[:, :1] * 0, mask[:, :-1]), 1)}  # as the reference collator has it
         with self.assertRaises(BatchError):
-            data.check(Batch("sdpo", ours.line, {**data.from_composer({**composer, "ctx_teacher_input_ids": composer["ctx_teacher_input_ids"].flip(1)}, "x")["sdpo"]}), "x")
+            data.check(Batch("sdpo", ours.line, data.from_composer("sdpo", unshifted, "x")), "x")
 
 
 class NullHint(unittest.TestCase):

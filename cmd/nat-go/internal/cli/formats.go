@@ -18,7 +18,7 @@ func newFormatsCmd() *cobra.Command {
 		Short: "List the formats: who reads them, what they carry, and what a trainer really trains of them",
 		Long: `List the formats of text rows - who reads them, what they carry, what a row looks like -, then what feeds what: for each
 kind of record and each form it can take, which tokens the trainer really trains, what is lost, and how that is known.
-Trainers of text rows tokenise them again; exact masks are the business of token batches (sft, dpo, rl).`,
+Trainers of text rows tokenise them again; exact masks are the business of token batches (sft, dpo, rl, sdpo).`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			type format struct {

@@ -16,7 +16,8 @@ type Collator struct {
 	MaxLength      int            `yaml:"max_length" default:"4096" validate:"gte=1" doc:"tokens of a row"`
 	BatchTokens    int            `yaml:"batch_tokens" default:"65536" validate:"gte=1" doc:"tokens of a batch, padding included"`
 	Rows           string         `yaml:"rows" default:"auto" enum:"auto,trajectory,turn" doc:"one row a trajectory or a turn; auto asks the template"`
-	Layout         string         `yaml:"layout" default:"padded" enum:"padded,packed" doc:"packed is for sft only"`
+	Layout         string         `yaml:"layout" default:"padded" enum:"padded,packed" doc:"packed is for sft only, and not for format composer"`
+	Format         string         `yaml:"format" default:"nat_go" enum:"nat_go,composer" doc:"names of the tensors; composer: those of the reference composite trainer, one row a site (channels dpo, rl and sdpo)"`
 	Sites          string         `yaml:"sites" default:"per_site" enum:"per_site,cumulative" doc:"hints of a trace one at a time, or added up"`
 	Hints          string         `yaml:"hints" default:"given" enum:"given,none" doc:"none: a control run, in which every hint is left out; a trainer that reads the right positions has jsd 0 there"`
 	Advantages     string         `yaml:"advantages" default:"group" enum:"group,none,batch" doc:"what a reward is compared with"`

@@ -59,7 +59,15 @@ func collatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
 	out.NullHints = c.Hints == "none"
 	out.Rows = map[string]collator.RowUnit{"auto": collator.Auto, "trajectory": collator.Trajectory, "turn": collator.PerTurn}[c.Rows]
 	out.Advantages = map[string]collator.Advantages{"group": collator.ByGroup, "none": collator.Plain, "batch": collator.ByBatch}[c.Advantages]
-	if c.Layout == batch.Packed.String() {
+	composer := c.Format == batch.Composer.String()
+	switch {
+	case composer && c.Layout == batch.Packed.String():
+		return out, errors.New("collator.format composer and collator.layout packed exclude each other: choose one")
+	case composer && c.Teacher != nil:
+		return out, errors.New("collator.format composer has no pair table that collator.teacher could add to: leave one of them out")
+	case composer:
+		out.Layout = batch.Composer
+	case c.Layout == batch.Packed.String():
 		out.Layout = batch.Packed
 	}
 	var err error

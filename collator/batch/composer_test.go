@@ -1,0 +1,72 @@
+package batch
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nat-go/nat-go/collator/tensors"
+)
+
+// siteRow is an sdpo row of one site: a hint of two tokens before the target, which is the last three.
+func siteRow() *Row {
+	r := &Row{Weight: 0.5, Sides: []Side{{IDs: []int32{5, 6, 7, 8, 9}}, {IDs: []int32{5, 6, 1, 2, 7, 8, 9}}}}
+	r.Meta = Meta{Record: "r", Example: "e", Messages: []int{1}, IDs: "sampled", Proof: make([]Proof, 2),
+		Sites: []RowSite{{Mode: "system", At: 2, Hint: 2, Pairs: []Run{{2, 5}}}}}
+	r.TrainSites()
+	return r
+}
+
+// TestComposerMask: the mask is on one before each target token of the teacher; a file in which it isn't is refused though its
+// hash is right, and so is a row of two sites.
+func TestComposerMask(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, SDPO, []*Row{siteRow()}, Composer, 100, 1, Order{})
+	_, lines := readAll(t, dir)
+	l := lines[0]
+	path := filepath.Join(dir, l.File)
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := tensors.Open(f, info.Size())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := file.ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(all, func(x tensors.Tensor) bool { return x.Name == lossMask })
+	mask, err := tensors.Items[int64](all[at])
+	if err != nil || !slices.Equal(mask, []int64{0, 0, 0, 1, 1, 1, 0}) {
+		t.Fatal(mask, err)
+	}
+	all[at] = tensors.Of(lossMask, []int64{0, 0, 0, 0, 1, 1, 1}, 1, 7) // not shifted, as the reference collator has it
+	var data strings.Builder
+	if err := tensors.Write(&data, all, file.Metadata); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(data.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256([]byte(data.String()))
+	l.Proof.SHA256 = hex.EncodeToString(sum[:])
+	if _, err := Read(dir, &l); err == nil || !strings.Contains(err.Error(), lossMask) {
+		t.Error(err)
+	}
+	two := siteRow()
+	two.Meta.Sites = append(two.Meta.Sites, two.Meta.Sites[0])
+	if err := oneSite(two); err == nil || !strings.Contains(err.Error(), "2 sites") {
+		t.Error(err)
+	}
+}
