@@ -2,13 +2,20 @@ package customizer
 
 import (
 	"bufio"
+	"bytes"
+	"compress/gzip"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -17,8 +24,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
+	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	natjson "github.com/nat-go/nat-go/ttc/json"
 )
 
 // exchange is one line of a transcript.
@@ -64,12 +76,9 @@ func TestReplay(t *testing.T) {
 			if !strings.Contains(out.Driver, "TrainerAdapter") {
 				t.Skip("not a session of NAT's adapter: " + out.Driver)
 			}
-			script, skip := edit(readTranscript(t, dir), out)
-			if skip != "" {
-				t.Skip(skip)
-			}
-			p := newPlayer(t, script)
-			p.beyond = !call(out, "submit") && (len(script) == 0 || script[len(script)-1].Response.Status/100 == 2)
+			files := readInput(t, dir, configOf(out))
+			p := newPlayer(t, edit(readTranscript(t, dir), out, files))
+			p.files = files
 			a := p.adapter(t, out)
 			p.play(t, a, out)
 			p.finish(t)
@@ -126,23 +135,93 @@ func readTranscript(t *testing.T, dir string) []exchange {
 	return list
 }
 
-// edit turns what NAT did into what is right. skip names a difference that leaves nothing of the transcript to play.
-func edit(in []exchange, out outcome) (script []exchange, skip string) {
+// uploads are the files that NAT's rows make, by their path in the repository.
+type uploads map[string][]byte
+
+// readInput makes the files of the rows that NAT's adapter was given, with our encoder in compat, split as NAT does. For sft,
+// where NAT sends preferences, they are demonstrations of the chosen answers.
+func readInput(t *testing.T, dir string, conf *Config) uploads {
+	t.Helper()
+	in, err := os.Open(filepath.Join(dir, "input.jsonl"))
+	var r io.Reader = in
+	if os.IsNotExist(err) {
+		if in, err = os.Open(filepath.Join(dir, "input.jsonl.gz")); err == nil {
+			r, err = gzip.NewReader(in)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	format, _ := rows.Lookup("customizer")
+	enc := rows.NewEncoder(format, rows.Options{NAT: true, FullHistory: conf.UseFullMessageHistory})
+	var lines [][]byte
+	sc := bufio.NewScanner(r)
+	sc.Buffer(nil, 64<<20)
+	for sc.Scan() {
+		enc.Begin()
+		line, _, err := enc.Append(nil, rows.Train, recordOf(t, sc.Bytes(), conf.Hyperparameters.TrainingType))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, line)
+	}
+	if sc.Err() != nil || len(lines) == 0 {
+		t.Fatal("no input: ", sc.Err())
+	}
+	n := max(1, int(0.8*float64(len(lines))))
+	rest := lines[n:]
+	if len(lines) == 1 {
+		rest = lines
+	}
+	return uploads{"training/training_file.jsonl": bytes.Join(lines[:n], []byte("\n")), "validation/validation_file.jsonl": bytes.Join(rest, []byte("\n"))}
+}
+
+func recordOf(t *testing.T, line []byte, training string) *builders.Resolved {
+	t.Helper()
+	raw, err := natjson.Parse(bytes.Clone(line), natjson.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	field := func(key string) builders.Passage {
+		v, _ := raw.Get(key)
+		if text, ok := v.Text(); ok {
+			return builders.Passage{Text: text}
+		}
+		ms, err := chat.ParseMessages(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return builders.Passage{Nodes: ttc.Chain(ms, ttc.No).Nodes}
+	}
+	r := &builders.Resolved{Record: &builders.Preference{}, Origin: &builders.Origin{}, Prompt: field("prompt"), Chosen: field("chosen_response"), Rejected: field("rejected_response")}
+	if training == "sft" {
+		r.Record = &builders.Demonstration{Train: builders.TrainLast}
+		r.Messages.Nodes = ttc.Chain([]chat.Message{{Role: "user", Form: chat.Text, Text: r.Prompt.Text}, {Role: "assistant", Form: chat.Text, Text: r.Chosen.Text}}, ttc.Assumed).Nodes
+	}
+	return r
+}
+
+// script is a transcript as it should have been.
+type script struct {
+	exchanges []exchange
+	open      bool // NAT gave up here though all was well, or went on though something was not: what we do next is not in it
+	lost      bool // NAT sent the job a second time, not knowing whether the first was made
+}
+
+// edit turns what NAT did into what is right.
+func edit(in []exchange, out outcome, files uploads) (sc script) {
 	conf := configOf(out)
+	sc.open = !call(out, "submit")
 	for i, x := range in {
-		if x.Request.Elided {
-			return nil, "the transcript leaves out the file (TestUpload has files of every size)"
-		}
-		if strings.Contains(x.Request.Target, "/xet-write-token/") {
-			return nil, "this client goes to Xet without asking; ours asks the store (TestUpload)"
-		}
-		if conf.Hyperparameters.TrainingType == "sft" {
-			return nil, "NAT sends preference rows as sft; we refuse (TestSFTRefusesPreferences)"
-		}
+		post := x.Request.Method == http.MethodPost
 		// A conflict is not asked again, nor a job whose answer was lost.
-		if x.Request.Method == http.MethodPost && x.Request.Headers["x-stainless-retry-count"] > "0" {
+		if post && x.Request.Headers["x-stainless-retry-count"] > "0" {
 			before := in[i-1].Response
-			if before.Status == http.StatusConflict || strings.HasSuffix(x.Request.Target, "/jobs") && before.Status != http.StatusTooManyRequests {
+			job := strings.HasSuffix(x.Request.Target, "/jobs")
+			sure := before.Status == http.StatusTooManyRequests || before.Status == http.StatusRequestTimeout
+			if before.Status == http.StatusConflict || job && !sure {
+				sc.lost = sc.lost || job
 				continue
 			}
 		}
@@ -150,23 +229,101 @@ func edit(in []exchange, out outcome) (script []exchange, skip string) {
 		if strings.TrimSpace(x.Request.Headers["authorization"]) == "Bearer" {
 			delete(x.Request.Headers, "authorization")
 		}
-		// Xet is not offered.
+		// Xet is not offered: a client that goes there without asking should have asked for LFS.
 		x.Request.Text = strings.Replace(x.Request.Text, `["basic","multipart","xet"]`, `["basic","multipart"]`, 1)
+		if strings.Contains(x.Request.Target, "/xet-write-token/") {
+			sc.exchanges, sc.open = append(sc.exchanges, overLFS(x, in[i-1], conf, files)...), true
+			return sc
+		}
 		// The LFS action's header is sent, as git-lfs does.
 		if x.Request.Method == http.MethodPut && strings.Contains(in[i-1].Response.Text+string(in[i-1].Response.JSON), "lfs-action-token") {
 			x.Request.Headers["authorization"] = "Bearer lfs-action-token"
 		}
+		// sft trains demonstrations, and takes no settings of dpo.
+		if conf.Hyperparameters.TrainingType == "sft" {
+			x.Request.Text = demonstrating(x, files)
+		}
 		// The deployment is polled by its name.
-		if x.Request.Method == http.MethodGet && x.Request.Target == "/v1/deployment/model-deployments" {
+		if x.Request.Method == http.MethodGet && strings.HasPrefix(x.Request.Target, "/v1/deployment/model-deployments") {
 			x = byName(x, conf, out)
 		}
-		script = append(script, x)
-		// What is refused at the start is not tried further.
-		if x.Service == "entity" && x.Response.Status == http.StatusUnauthorized {
-			break
+		sc.exchanges = append(sc.exchanges, x)
+		// What is refused at the start is not tried further; a data set that can't be registered is not trained on; what of a
+		// deployment is there already is looked at.
+		bad := x.Response.Dropped || x.Response.Status >= 400 && x.Response.Status != http.StatusConflict
+		last := i+1 == len(in) || in[i+1].Request.Headers["x-stainless-retry-count"] <= "0"
+		switch namespace := strings.HasSuffix(x.Request.Target, "/namespaces"); {
+		case !post || !last:
+		case namespace && (x.Response.Dropped || x.Response.Status == http.StatusUnauthorized),
+			x.Request.Target == "/v1/datasets" && bad,
+			strings.HasPrefix(x.Request.Target, "/v1/deployment/") && (bad || x.Response.Status == http.StatusConflict):
+			sc.open = true
+			return sc
 		}
 	}
-	return script, ""
+	if n := len(sc.exchanges); n > 0 && sc.exchanges[n-1].Response.Status/100 != 2 {
+		sc.open = false // we stop where NAT did
+	}
+	return sc
+}
+
+// overLFS are the requests in the place of one to Xet: the upload of the file that was announced before.
+func overLFS(xet, announced exchange, conf *Config, files uploads) []exchange {
+	var asked struct {
+		Files []struct {
+			Path string `json:"path"`
+		} `json:"files"`
+	}
+	_ = json.Unmarshal([]byte(announced.Request.Text), &asked) // an error leaves a path that is in no upload
+	path := asked.Files[0].Path
+	content := files[path]
+	sum := sha256.Sum256(content)
+	oid, repo := hex.EncodeToString(sum[:]), conf.Namespace+"/"+conf.DatasetName
+	request := func(method, target, contentType, text, answer string) exchange {
+		x := xet
+		x.Request.Method, x.Request.Target, x.Request.Text = method, target, text
+		x.Request.Headers = map[string]string{"content-type": contentType, "authorization": announced.Request.Headers["authorization"]}
+		if method == http.MethodPut {
+			x.Request.Headers = nil
+		}
+		x.Response.Status, x.Response.Text, x.Response.JSON = http.StatusOK, answer, nil
+		return x
+	}
+	object := fmt.Sprintf(`{"oid": %q, "size": %d}`, oid, len(content))
+	head := `{"key": "header", "value": {"summary": "Training file for run ` + runID + `", "description": ""}}` + "\n"
+	return []exchange{
+		request(http.MethodPost, "/v1/hf/datasets/"+repo+".git/info/lfs/objects/batch", lfsType,
+			`{"operation": "upload", "transfers": ["basic", "multipart"], "objects": [`+object+`], "hash_algo": "sha256", "ref": {"name": "main"}}`,
+			`{"objects": [{"oid": "`+oid+`", "actions": {"upload": {"href": "{{DATASTORE}}/up/`+oid+`"}}}]}`),
+		request(http.MethodPut, "/up/"+oid, "", string(content), ""),
+		request(http.MethodPost, "/v1/hf/api/datasets/"+repo+"/commit/main", ndjson,
+			head+fmt.Sprintf(`{"key": "lfsFile", "value": {"path": %q, "algo": "sha256", "oid": %q, "size": %d}}`, path, oid, len(content))+"\n", `{"commitUrl": "", "commitOid": "1"}`),
+	}
+}
+
+// demonstrating puts demonstrations in the place of the preferences of a request.
+func demonstrating(x exchange, files uploads) string {
+	text := x.Request.Text
+	switch {
+	case x.Request.Target == "/v1/datasets":
+		return strings.Replace(text, "NAT DPO training", "NAT SFT training", 1)
+	case strings.HasSuffix(x.Request.Target, "/jobs"):
+		var body map[string]any
+		_ = json.Unmarshal([]byte(text), &body)
+		delete(body["hyperparameters"].(map[string]any), "dpo")
+		b, _ := json.Marshal(body)
+		return string(b)
+	}
+	for path, content := range files {
+		switch {
+		case !strings.Contains(text, path):
+		case strings.Contains(x.Request.Target, "/preupload/"):
+			return fmt.Sprintf(`{"files": [{"path": %q, "sample": %q, "size": %d}]}`, path, base64.StdEncoding.EncodeToString(content[:min(512, len(content))]), len(content))
+		case strings.Contains(x.Request.Target, "/commit/"):
+			return strings.SplitAfter(text, "\n")[0] + fmt.Sprintf(`{"key": "file", "value": {"content": %q, "path": %q, "encoding": "base64"}}`, base64.StdEncoding.EncodeToString(content), path)
+		}
+	}
+	return text
 }
 
 func byName(x exchange, conf *Config, out outcome) exchange {
@@ -174,7 +331,7 @@ func byName(x exchange, conf *Config, out outcome) exchange {
 	if conf.Deployment.Name != nil {
 		n = *conf.Deployment.Name
 	}
-	x.Request.Target += "/" + conf.Namespace + "/" + n
+	x.Request.Target = "/v1/deployment/model-deployments/" + conf.Namespace + "/" + n
 	var list struct {
 		Data []json.RawMessage `json:"data"`
 	}
@@ -182,9 +339,17 @@ func byName(x exchange, conf *Config, out outcome) exchange {
 	if body == nil {
 		body = json.RawMessage(x.Response.Text)
 	}
-	_ = json.Unmarshal(body, &list) // an error reply stays as it is
+	if json.Unmarshal(body, &list) != nil || x.Response.Status != http.StatusOK {
+		return x // an error stays as it is
+	}
+	x.Response.Status, x.Response.JSON, x.Response.Text = http.StatusNotFound, nil, `{"detail": "not found"}`
 	for _, d := range list.Data {
-		x.Response.JSON, x.Response.Text = d, string(d)
+		var named struct {
+			Name string `json:"name"`
+		}
+		if json.Unmarshal(d, &named) == nil && natural(named.Name) == natural(n) {
+			x.Response.Status, x.Response.JSON, x.Response.Text = http.StatusOK, d, string(d)
+		}
 	}
 	return x
 }
@@ -201,22 +366,25 @@ func configOf(out outcome) *Config {
 }
 
 // key is the key of the replayed submission; what it is part of is put back to NAT's names before comparing.
-const key = "run_20260102_030405_ab12cd34-0badcafe"
+const key = runID + "-0badcafe"
+
+const runID = "run_20260102_030405_ab12cd34"
 
 // player answers requests from a script and remembers the first that is not in it.
 type player struct {
-	mu             sync.Mutex
-	script         []exchange
+	mu sync.Mutex
+	script
+	files          uploads
+	sft            bool
 	next           int
 	bad            string
-	beyond         bool // NAT gave up on an answer that is all right; we go on
 	ended          bool
 	statuses, seen int
 	server         map[string]*httptest.Server
 }
 
-func newPlayer(t *testing.T, script []exchange) *player {
-	p := &player{script: script, server: map[string]*httptest.Server{}}
+func newPlayer(t *testing.T, s script) *player {
+	p := &player{script: s, server: map[string]*httptest.Server{}}
 	for _, service := range []string{"entity", "datastore"} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.answer(w, r, service) }))
 		t.Cleanup(s.Close)
@@ -228,6 +396,7 @@ func newPlayer(t *testing.T, script []exchange) *player {
 func (p *player) adapter(t *testing.T, out outcome) *Adapter {
 	t.Helper()
 	conf := configOf(out)
+	p.sft = conf.Hyperparameters.TrainingType == "sft"
 	slash := strings.Repeat("/", strings.Count(strings.TrimPrefix(conf.EntityHost, "{{ENTITY}}"), "/"))
 	conf.backoff = time.Millisecond
 	conf.EntityHost, conf.DatastoreHost = p.server["entity"].URL+slash, p.server["datastore"].URL+slash
@@ -253,14 +422,14 @@ func (p *player) answer(w http.ResponseWriter, r *http.Request, service string) 
 	body, err := io.ReadAll(r.Body)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err != nil || p.bad != "" || p.next >= len(p.script) {
-		if p.bad == "" && !p.beyond {
+	if err != nil || p.bad != "" || p.next >= len(p.exchanges) {
+		if p.bad == "" && !p.open {
 			p.bad = "a request beyond the script: " + r.Method + " " + r.RequestURI
 		}
 		http.Error(w, "off the script", http.StatusTeapot)
 		return
 	}
-	x := p.script[p.next]
+	x := p.exchanges[p.next]
 	p.next++
 	if d := compare(x, service, r, body); d != "" {
 		p.bad = "request " + r.Method + " " + r.RequestURI + ":\n" + d
@@ -302,8 +471,35 @@ func compare(x exchange, service string, r *http.Request, body []byte) string {
 	}
 	got := shape{service, r.Method, natural(target), r.Header.Get("Authorization"), r.Header.Get("Content-Type"), nil}
 	want := shape{x.Service, x.Request.Method, natural(x.Request.Target), x.Request.Headers["authorization"], x.Request.Headers["content-type"], nil}
-	got.Body, want.Body = decodeBody(got.ContentType, natural(string(body))), decodeBody(want.ContentType, natural(x.Request.Text))
+	if x.Request.Elided { // all there is of it is its length and hash
+		got.Body, want.Body = digest([]byte(natural(pythonic(got.ContentType, body)))), fmt.Sprint(x.Request.Len, " ", x.Request.SHA256)
+	} else {
+		got.Body, want.Body = decodeBody(got.ContentType, natural(string(body))), decodeBody(want.ContentType, natural(x.Request.Text))
+	}
 	return cmp.Diff(want, got)
+}
+
+func digest(b []byte) string { return fmt.Sprintf("%d %x", len(b), sha256.Sum256(b)) }
+
+// pythonic writes a commit as NAT's client does: its spaces, its order of keys.
+func pythonic(contentType string, body []byte) string {
+	if !strings.Contains(contentType, "x-ndjson") {
+		return string(body)
+	}
+	var out strings.Builder
+	for line := range strings.Lines(string(body)) {
+		var op struct {
+			Key   string
+			Value struct{ Summary, Content, Path string }
+		}
+		_ = json.Unmarshal([]byte(line), &op) // what can't be read differs
+		if op.Key == "header" {
+			fmt.Fprintf(&out, `{"key": "header", "value": {"summary": %q, "description": ""}}`+"\n", op.Value.Summary)
+		} else {
+			fmt.Fprintf(&out, `{"key": "file", "value": {"content": %q, "path": %q, "encoding": "base64"}}`+"\n", op.Value.Content, op.Value.Path)
+		}
+	}
+	return out.String()
 }
 
 func decodeBody(contentType, text string) any {
@@ -327,8 +523,7 @@ func decodeBody(contentType, text string) any {
 	return text
 }
 
-// play makes the calls that NAT made. The rows are written as NAT writes them, which other tests pin; here they come from
-// the transcript where it holds them.
+// play makes the calls that NAT made.
 func (p *player) play(t *testing.T, a *Adapter, out outcome) {
 	ctx := context.Background()
 	err := a.Check(ctx)
@@ -336,7 +531,11 @@ func (p *player) play(t *testing.T, a *Adapter, out outcome) {
 	if err == nil {
 		ref, err = a.Submit(ctx, p.data(t), key)
 	}
-	if ok := call(out, "submit"); ok != (err == nil) && !p.beyond {
+	if p.lost && trainers.Unsettled(err) { // what NAT sends again we look for first (package jobs)
+		p.ended = true
+		return
+	}
+	if ok := call(out, "submit"); ok != (err == nil) && !p.open {
 		t.Fatalf("submit: %v; NAT's was ok: %v\n%s", err, ok, p.bad)
 	}
 	if err != nil {
@@ -345,7 +544,7 @@ func (p *player) play(t *testing.T, a *Adapter, out outcome) {
 		return
 	}
 	for p.left() > 0 && p.bad == "" {
-		next := p.script[p.next].Request
+		next := p.exchanges[p.next].Request
 		switch {
 		case strings.HasSuffix(next.Target, "/status"):
 			st, err := a.Status(ctx, ref)
@@ -355,7 +554,7 @@ func (p *player) play(t *testing.T, a *Adapter, out outcome) {
 			}
 			p.sameStatus(t, out, st)
 		case next.Target == "/v1/deployment/configs":
-			if ref, _, err = a.Deploy(ctx, ref); err != nil {
+			if ref, _, err = a.Deploy(ctx, ref); err != nil && !p.open {
 				t.Fatalf("deploy: %v", err)
 			}
 		case strings.HasPrefix(next.Target, "/v1/deployment/model-deployments"):
@@ -404,7 +603,7 @@ func call(out outcome, name string) bool {
 func (p *player) left() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.script) - p.next
+	return len(p.exchanges) - p.next
 }
 
 func (p *player) finish(t *testing.T) {
@@ -414,61 +613,33 @@ func (p *player) finish(t *testing.T) {
 	if p.bad != "" {
 		t.Fatal(p.bad)
 	}
-	if p.next < len(p.script) && !p.ended {
-		t.Fatalf("%d of %d requests played; next: %s %s", p.next, len(p.script), p.script[p.next].Request.Method, p.script[p.next].Request.Target)
+	if p.next < len(p.exchanges) && !p.ended {
+		t.Fatalf("%d of %d requests played; next: %s %s", p.next, len(p.exchanges), p.exchanges[p.next].Request.Method, p.exchanges[p.next].Request.Target)
 	}
 	t.Logf("%d requests played", p.next)
 }
 
-// data writes a run folder with the files that NAT uploaded, taken from the transcript; what it never got to upload is any
-// row.
+// data writes a run folder with the files of the rows that NAT was given.
 func (p *player) data(t *testing.T) trainers.DataSet {
 	t.Helper()
 	dir := t.TempDir()
-	d := trainers.DataSet{RunID: "run_20260102_030405_ab12cd34", RunDir: dir, Formats: map[string]trainers.Format{"customizer": {
+	kind := "preference"
+	if p.sft {
+		kind = "demonstration"
+	}
+	d := trainers.DataSet{RunID: runID, RunDir: dir, Formats: map[string]trainers.Format{"customizer": {
 		Dir: "dataset/customizer", Files: []trainers.File{
-			{Path: "dataset/customizer/training_file.jsonl", Kind: "preference", Split: trainers.Train},
-			{Path: "dataset/customizer/validation_file.jsonl", Kind: "preference", Split: trainers.Validation},
+			{Path: "dataset/customizer/training_file.jsonl", Kind: kind, Split: trainers.Train},
+			{Path: "dataset/customizer/validation_file.jsonl", Kind: kind, Split: trainers.Validation},
 		},
 	}}}
 	if err := os.MkdirAll(filepath.Join(dir, "dataset", "customizer"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for remote, local := range map[string]string{
-		"training/training_file.jsonl": "dataset/customizer/training_file.jsonl", "validation/validation_file.jsonl": "dataset/customizer/validation_file.jsonl",
-	} {
-		if err := os.WriteFile(d.Path(local), p.uploaded(remote), 0o644); err != nil {
+	for remote, content := range p.files {
+		if err := os.WriteFile(d.Path("dataset/customizer/"+path.Base(remote)), content, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return d
-}
-
-func (p *player) uploaded(remote string) []byte {
-	for i, x := range p.script {
-		if !strings.Contains(x.Request.Target, "/commit/") {
-			continue
-		}
-		for line := range strings.Lines(x.Request.Text) {
-			var op struct {
-				Value struct {
-					Path    string `json:"path"`
-					Content []byte `json:"content"`
-					OID     string `json:"oid"`
-				} `json:"value"`
-			}
-			switch err := json.Unmarshal([]byte(line), &op); {
-			case err != nil || op.Value.Path != remote:
-			case op.Value.OID == "":
-				return op.Value.Content
-			default:
-				for _, put := range p.script[:i] {
-					if put.Request.Method == http.MethodPut && strings.Contains(put.Request.Target, op.Value.OID) {
-						return []byte(put.Request.Text)
-					}
-				}
-			}
-		}
-	}
-	return []byte(`{"prompt": "p", "chosen_response": "c", "rejected_response": "r"}`)
 }
