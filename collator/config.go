@@ -37,8 +37,9 @@ type Config struct {
 	Rows        RowUnit
 	Layout      batch.Layout
 	Advantages  Advantages
-	NullHints   bool // sdpo: a control, in which every hint has no token, so that teacher and student are equal; see splice.go
-	Cumulative  bool // sdpo: a teacher has all hints of its row, each seen by the targets after it; else one hint
+	NullHints   bool   // sdpo: a control, in which every hint has no token, so that teacher and student are equal; see splice.go
+	Cumulative  bool   // sdpo: a teacher has all hints of its row, each seen by the targets after it; else one hint
+	Neutral     string // sdpo: a neutral hint; what it would be in each hint's place is kept beside the row, for measuring hints by. Empty: none
 	Order       batch.Order
 	Workers     int // 0: 1. The output does not depend on it
 

@@ -486,6 +486,28 @@ func TestD13AHintIsMadeOnce(t *testing.T) {
 	}
 }
 
+// TestNeutralHints: with a neutral hint set, every site has its tokens beside: those the hint itself would have, said instead.
+func TestNeutralHints(t *testing.T) {
+	const neutral = "Look again, please."
+	items := func(a, b string) []Item {
+		return []Item{distillation("x", nodes(bugHunt), failedSite(1, 2, a), nextSite(1, 2, b))}
+	}
+	cfg := toyConfig(t, "chatml.jinja")
+	said := collate(t, cfg, one(items(neutral, neutral)))
+	cfg.Neutral = neutral
+	c := collate(t, cfg, one(items("Tools: edit.", "Edit takes a line.")))
+	for i, s := range c.rows[0].Meta.Sites {
+		want := &said.rows[0].Meta.Sites[i]
+		teacher := said.rows[0].Sides[1+want.Teacher].IDs
+		if ids := teacher[want.At : want.At+want.Hint]; s.At != want.At || !slices.Equal(s.Neutral, ids) {
+			t.Errorf("site %d: neutral %v at %d, want %v at %d", i, s.Neutral, s.At, ids, want.At)
+		}
+		if want.Neutral != nil {
+			t.Error("there is a neutral hint nobody asked for")
+		}
+	}
+}
+
 // TestNullHints: a control run has every site of the real one at the same places of the same student, with no token between:
 // teacher and student read the same ids at the same positions, and the files say so and are verified.
 func TestNullHints(t *testing.T) {

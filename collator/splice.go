@@ -35,6 +35,7 @@ type splice struct {
 	at      int         // the hint stands before this token of the student
 	ids     []int32     // of the hint
 	text    string      // what they stand for, where that was checked
+	neutral []int32     // of the neutral hint in its place; nil without, or where that has no place here
 	runs    []batch.Run // the target's tokens in the loss
 	mode    string
 }
@@ -80,6 +81,7 @@ func (w *Worker) splice(m *material, v *view, student *side, at int, site *build
 			return nil, r
 		}
 		if detail == "" {
+			s.neutral = w.neutral(m, v, given, student, at, mode, s)
 			if w.NullHints {
 				s.ids, s.text, s.mode = nil, "", modeNone
 			}
@@ -127,6 +129,27 @@ func (w *Worker) spliceAs(m *material, v *view, given *template.Result, student 
 			return detail, nil
 		}
 	}
+}
+
+// neutral is the neutral hint, put into the same place in the same way as a hint; nil where the template has no place for it.
+func (w *Worker) neutral(m *material, v *view, given *template.Result, student *side, at int, mode string, s *splice) []int32 {
+	if w.Neutral == "" {
+		return nil
+	}
+	res, q, detail := w.hinted(m, v, given, at, mode, w.Neutral)
+	if detail != "" {
+		return nil
+	}
+	for ; q < len(given.Text); q++ {
+		try := *s
+		if detail, r := w.spliceAt(given, res, q, student, &try); r == nil && detail == "" && try.at == s.at {
+			return try.ids
+		}
+		if given.Text[q] != res.Text[q] {
+			break
+		}
+	}
+	return nil
 }
 
 // spliceAt tries a place. A detail says why it doesn't do.

@@ -164,6 +164,8 @@ func (s *Spec) explain(e validator.FieldError) (message, fix string) {
 		return "is no URL", "write a URL with its scheme, like http://host:8000"
 	case strings.HasPrefix(tag, "required_"):
 		return "is missing: it goes together with " + others, "add " + e.Field() + ", or change " + others
+	case tag == "excluded_without":
+		return "means nothing without " + others, "add " + others + ", or remove " + e.Field()
 	case strings.HasPrefix(tag, "excluded_"):
 		return "can't stand beside " + others, "remove " + e.Field() + " or " + others
 	}

@@ -19,9 +19,11 @@ type RowSite struct {
 	Target     string `json:"target"` // failed_turn, next_turn
 	Mode       string `json:"mode"`   // how the hint is worded into the context: system, user, append; NoHint in a control run
 	Teacher    int    `json:"teacher"`
-	At         int32  `json:"at"`    // the hint stands before the student's token of this index
-	Hint       int32  `json:"hint"`  // tokens of the hint; 0 where Mode is NoHint, and only there
-	Pairs      []Run  `json:"pairs"` // the target's tokens, as positions of the student's
+	At         int32  `json:"at"`   // the hint stands before the student's token of this index
+	Hint       int32  `json:"hint"` // tokens of the hint; 0 where Mode is NoHint, and only there
+	// Neutral is a neutral hint's tokens, as they would stand in the hint's place.
+	Neutral []int32 `json:"neutral,omitempty"`
+	Pairs   []Run   `json:"pairs"` // the target's tokens, as positions of the student's
 }
 
 // NoHint is the mode of a site whose hint was left out on purpose: its teacher reads what the student reads.

@@ -1,6 +1,7 @@
 package loss
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/nat-go/nat-go/kernels"
@@ -49,6 +50,7 @@ type DPO struct {
 type SDPO struct {
 	Student, Teacher kernels.Matrix
 	TopK             *kernels.SparseTeacher // in place of Teacher: top log-probabilities, the rest of the vocabulary one bucket
+	TopKTemperature  float64                // that TopK was taken at; 0 means 1, as servers answer. The student's has to be the same
 	PairWeight       []float32              // [P] or nil
 }
 
@@ -414,6 +416,10 @@ func (s *SDPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 
 func (s *SDPO) jsd(o kernels.Options, scale float64, out *kernels.Output) (kernels.Stats, error) {
 	if s.TopK != nil {
+		at := cmp.Or(s.TopKTemperature, 1)
+		if float32(o.Temperature) != float32(at) {
+			return kernels.Stats{}, fmt.Errorf("the teacher's top-k log-probs were taken at temperature %g and the student would be at %g: log-probs can't be brought to another one, so set the temperature to %g, or give teacher_logits", at, o.Temperature, at)
+		}
 		j, err := kernels.NewSparseJSD(o, false)
 		if err != nil {
 			return kernels.Stats{}, err

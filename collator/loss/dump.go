@@ -25,7 +25,8 @@ type Dump struct {
 //	rl    logits [R,T,V]; ref_logprobs [R,T] where a KL penalty asks for them
 //	dpo   chosen_logits, rejected_logits [R,T,V]; ref_chosen_logps, ref_rejected_logps [R] where the batch has none
 //	sdpo  student_logits, teacher_logits, each [P,V] at the pair positions or [R,T,V] of the whole side; without
-//	      teacher_logits the pair_teacher_topk_ columns of the batch or of this file are the teacher
+//	      teacher_logits the pair_teacher_topk_ columns of the batch or of this file are the teacher; they were
+//	      taken at temperature 1, unless pair_teacher_temperature [1] says otherwise
 //
 // A column that stands in both files is taken from the logits' file.
 func ReadDump(batch, logits *tensors.File) (*Dump, error) {
@@ -127,6 +128,9 @@ func (d *Dump) readSDPO(c *columns) {
 		logps := c.floats("pair_teacher_topk_logprobs", 2)
 		if c.err == nil {
 			s.TopK, d.Unscored, c.err = sparse(ids, logps, shape, s.PairWeight, s.Student.Cols)
+		}
+		if t := c.floats("pair_teacher_temperature", 1); len(t) == 1 {
+			s.TopKTemperature = float64(t[0])
 		}
 	}
 	d.SDPO = s

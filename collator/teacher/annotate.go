@@ -17,8 +17,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Report counts what became of teacher rows.
-type Report struct {
+// Asked counts what became of the teacher rows a server was asked about.
+type Asked struct {
 	Batches int                      `json:"batches"`
 	Rows    int                      `json:"rows"`              // teacher rows asked about
 	Pairs   int                      `json:"pairs"`             // pairs
@@ -27,23 +27,20 @@ type Report struct {
 	Example map[ledger.Reason]string `json:"example,omitempty"` // one error a reason
 }
 
-func (r *Report) fail(reason ledger.Reason, err error) {
-	if r.Failed == nil {
-		r.Failed, r.Example = map[ledger.Reason]int{}, map[ledger.Reason]string{}
+func (a *Asked) fail(reason ledger.Reason, err error) {
+	if a.Failed == nil {
+		a.Failed, a.Example = map[ledger.Reason]int{}, map[ledger.Reason]string{}
 	}
-	if r.Failed[reason] == 0 {
-		r.Example[reason] = err.Error()
+	if a.Failed[reason] == 0 {
+		a.Example[reason] = err.Error()
 	}
-	r.Failed[reason]++
+	a.Failed[reason]++
 }
 
-// Columns scores the teacher rows of a batch and returns the batch with the teacher columns, in place of those it had.
-// Rows that could not be scored are counted in the report; their entries are missing.
-func (c *Client) Columns(ctx context.Context, all []tensors.Tensor, rep *Report) ([]tensors.Tensor, error) {
-	p, err := ReadPairs(all)
-	if err != nil {
-		return nil, err
-	}
+// columns scores the teacher rows of a batch and puts in the teacher columns, in place of those it had. Rows that could not
+// be scored are counted; their entries are missing and their sites fall out.
+func (c *Client) columns(ctx context.Context, b *open, rep *Asked) error {
+	p := b.pairs
 	var rows []int
 	var ask []Sequence
 	for r, s := range p.Sequences() {
@@ -53,23 +50,29 @@ func (c *Client) Columns(ctx context.Context, all []tensors.Tensor, rep *Report)
 	}
 	results, err := c.ScoreAll(ctx, ask)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	scores := make([]*Scores, len(p.Teacher))
+	failed := map[int64]Result{}
 	for i, res := range results {
 		rep.Rows++
 		if scores[rows[i]] = res.Scores; res.Err != nil {
 			rep.fail(res.Reason, res.Err)
+			failed[int64(rows[i])] = res
 		}
 	}
 	rep.Batches++
 	rep.Pairs += p.Len()
-	for _, r := range p.TeacherRow {
+	for i, r := range p.TeacherRow {
 		if scores[r] != nil {
 			rep.Scored++
 		}
+		if res, ok := failed[r]; ok {
+			b.lose(p.Site[i], res.Reason, res.Err.Error())
+		}
 	}
-	return replace(all, p.Columns(scores, c.o.TopK)...), nil
+	b.all = replace(b.all, p.Columns(scores, c.o.TopK)...)
+	return nil
 }
 
 // replace puts tensors in the place of those of their name.
@@ -78,17 +81,6 @@ func replace(all []tensors.Tensor, with ...tensors.Tensor) []tensors.Tensor {
 		return slices.ContainsFunc(with, func(w tensors.Tensor) bool { return w.Name == t.Name })
 	})
 	return append(out, with...)
-}
-
-// Annotate adds the teacher columns to every sdpo batch under a batches folder, and renews the index. It can be run again:
-// what is stored is not asked for twice. Where it is broken off the index is as it was and the batches not yet entered
-// don't agree with it; running it again mends that.
-func (c *Client) Annotate(ctx context.Context, dir string) (*Report, error) {
-	rep := &Report{}
-	if err := c.Check(ctx); err != nil {
-		return rep, err
-	}
-	return rep, eachBatch(dir, func(_ *batch.Line, all []tensors.Tensor) ([]tensors.Tensor, error) { return c.Columns(ctx, all, rep) })
 }
 
 // eachBatch rewrites the sdpo batches of a folder.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/nat-go/nat-go/collator/tensors"
 	"github.com/nat-go/nat-go/kernels"
-	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // SiteJSD is how far teacher and student are apart at a site.
@@ -92,23 +91,6 @@ func (d *Divergence) sum(p *Pairs) {
 		}
 		d.Sites = append(d.Sites, s.SiteJSD)
 	}
-}
-
-// Filter gives the pair weights with those of sites below min taken away, and the reasons, one a site.
-func (d *Divergence) Filter(p *Pairs, least float64) ([]float32, map[int64]ledger.Reason) {
-	dropped := map[int64]ledger.Reason{}
-	for _, s := range d.Sites {
-		if !(s.Mean >= least) {
-			dropped[s.Site] = ledger.SiteBelowJSD
-		}
-	}
-	w := slices.Clone(p.Weight)
-	for i, site := range p.Site {
-		if dropped[site] != "" {
-			w[i] = 0
-		}
-	}
-	return w, dropped
 }
 
 // Weights spreads each site's weight over its pairs in proportion to their divergence: tokens the hint changes count more.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -19,11 +20,26 @@ const (
 )
 
 // Probed is a site whose hint is tried out: its student row, and the same row with the hint, or a neutral one, spliced in.
+// Rows end at the last target.
 type Probed struct {
 	Student, Teacher []int32
 	Control          []int32 // nil: no control
 	Targets          []int   // positions in Student of the target tokens, ascending, none of them 0
 	Direction        Direction
+}
+
+// Measure says how hints are tried out.
+type Measure struct {
+	Least float64 // nats a token by which a hint has to do more than the neutral one
+}
+
+// Measured counts what became of the hints that were tried out.
+type Measured struct {
+	Sites   int     `json:"sites"`       // tried out
+	Neutral int     `json:"neutral"`     // of these, beside a neutral hint: the template has no place for one elsewhere
+	Mean    float64 `json:"mean_effect"` // nats a token the right way, beyond the neutral hint, over the sites measured
+	sum     float64
+	n       int
 }
 
 // Effect is what a hint does to the target tokens: the mean over them of log p(y | hint) - log p(y).
@@ -125,53 +141,101 @@ func mean(s *Scores, targets []int, shift int) (float64, error) {
 	return sum / float64(len(targets)), nil
 }
 
-// Control is the teacher's row with a neutral text in place of the hint. It is an error if the teacher's row is not the
-// student's with one hint spliced in before position before (the first target).
-func Control(student, teacher, neutral []int32, before int) ([]int32, error) {
-	n := len(teacher) - len(student)
-	at := 0
-	for n > 0 && at < min(before, len(student)) && student[at] == teacher[at] {
-		at++
+// measure tries out the hints of a batch's sites that are still in, and puts out those without the effect they should have.
+func (c *Client) measure(ctx context.Context, b *open, m *Measure, rep *Measured) error {
+	probed, err := b.probes()
+	if err != nil {
+		return err
 	}
-	if n < 1 || !slices.Equal(student[at:], teacher[at+n:]) {
-		return nil, fmt.Errorf("the teacher's row is not the student's with a hint spliced in before position %d", before)
+	var sites []int64
+	var ask []Probed
+	for _, site := range b.sites {
+		if p, ok := probed[site]; ok && b.in(site) {
+			sites, ask = append(sites, site), append(ask, p)
+		}
 	}
-	return slices.Concat(student[:at], neutral, student[at:]), nil
+	outcomes, err := c.Effects(ctx, ask, m.Least)
+	if err != nil {
+		return err
+	}
+	for i, o := range outcomes {
+		rep.Sites++
+		if ask[i].Control != nil {
+			rep.Neutral++
+		}
+		detail := ""
+		if o.Err != nil {
+			detail = o.Err.Error()
+		} else {
+			rep.n++
+			rep.sum += float64(ask[i].Direction) * o.Effect.Net()
+			rep.Mean = rep.sum / float64(rep.n)
+			detail = fmt.Sprintf("the hint changes the target by %+.4f nats a token, a neutral one by %+.4f", o.Effect.Hint, o.Effect.Control)
+		}
+		if o.Reason != "" {
+			b.lose(sites[i], o.Reason, detail)
+		}
+	}
+	return nil
 }
 
-// Sites lists the sites of a batch as they are to be probed, by site number: one hint each. kind says which way a site's
-// hint has to work; sites whose teacher row holds more than their hint (cumulative batches) can't be told apart and are an
-// error.
-func (p *Pairs) Sites(direction func(site int64) Direction, neutral []int32) (map[int64]Probed, error) {
+// probes are the batch's sites as they are to be tried out: one hint each, also where the teacher's row has more. A second hint
+// for one turn has no pairs, and no probe.
+func (b *open) probes() (map[int64]Probed, error) {
 	out := map[int64]Probed{}
-	rows := map[int64][2]int64{}
-	for i, site := range p.Site {
-		s, ok := out[site]
-		row := [2]int64{p.StudentRow[i], p.TeacherRow[i]}
-		if ok && rows[site] != row {
-			return nil, fmt.Errorf("pair %d: site %d lies in more than one row", i, site)
-		}
-		if !ok {
-			rows[site] = row
-			s = Probed{Student: p.Student[row[0]], Teacher: p.Teacher[row[1]], Direction: direction(site)}
-		}
-		s.Targets = append(s.Targets, int(p.StudentPos[i])+1)
-		out[site] = s
-	}
-	for site, s := range out {
-		// Rows end at the target's last token in per-site batches; the student's may go on where sites share it.
-		r := rows[site]
-		last := s.Targets[len(s.Targets)-1]
-		s.Student = s.Student[:last+1]
-		shift := int(p.TeacherPos[slices.Index(p.Site, site)] - p.StudentPos[slices.Index(p.Site, site)])
-		s.Teacher = p.Teacher[r[1]][:last+1+shift]
-		if neutral != nil {
-			var err error
-			if s.Control, err = Control(s.Student, s.Teacher, neutral, s.Targets[0]); err != nil {
-				return nil, fmt.Errorf("site %d: %w", site, err)
+	site, teacher := int64(0), 0
+	for r := range b.line.RowInfo {
+		sites := b.line.RowInfo[r].Sites
+		teachers := 0
+		for k := range sites {
+			s := &sites[k]
+			teachers = max(teachers, s.Teacher+1)
+			if len(s.Pairs) > 0 {
+				p, err := b.probe(r, teacher+s.Teacher, s, hintStart(sites, k))
+				if err != nil {
+					return nil, fmt.Errorf("site %d: %w", site, err)
+				}
+				out[site] = p
 			}
+			site++
 		}
-		out[site] = s
+		teacher += teachers
 	}
 	return out, nil
+}
+
+// hintStart is where the hint of site k begins in its teacher's row.
+func hintStart(sites []batch.RowSite, k int) int {
+	at := int(sites[k].At)
+	for i := range sites {
+		s := &sites[i]
+		if s.Teacher == sites[k].Teacher && (s.At < sites[k].At || s.At == sites[k].At && i < k) {
+			at += int(s.Hint)
+		}
+	}
+	return at
+}
+
+func (b *open) probe(row, teacher int, s *batch.RowSite, start int) (Probed, error) {
+	p := Probed{Direction: Lower}
+	if s.Target == "next_turn" {
+		p.Direction = Higher
+	}
+	for _, run := range s.Pairs {
+		for t := run.Start; t < run.End; t++ {
+			p.Targets = append(p.Targets, int(t))
+		}
+	}
+	end := p.Targets[len(p.Targets)-1] + 1
+	if row >= len(b.pairs.Student) || teacher >= len(b.pairs.Teacher) || end > len(b.pairs.Student[row]) ||
+		s.At < 0 || int(s.At) > end || s.Hint < 0 || start+int(s.Hint) > len(b.pairs.Teacher[teacher]) {
+		return p, fmt.Errorf("the index says that its hint stands at %d, its target ends at %d; the batch has no such tokens", s.At, end)
+	}
+	p.Student = b.pairs.Student[row][:end]
+	with := func(ids []int32) []int32 { return slices.Concat(p.Student[:s.At], ids, p.Student[s.At:]) }
+	p.Teacher = with(b.pairs.Teacher[teacher][start : start+int(s.Hint)])
+	if s.Neutral != nil {
+		p.Control = with(s.Neutral)
+	}
+	return p, nil
 }

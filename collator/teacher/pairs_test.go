@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,6 +58,24 @@ func find(t *testing.T, all []tensors.Tensor, name string) tensors.Tensor {
 	return tensors.Tensor{}
 }
 
+// sdpoLine is what the index says of sdpoBatch.
+func sdpoLine() *batch.Line {
+	return &batch.Line{File: "a.safetensors", Channel: "sdpo", Sites: []batch.Site{{Example: "e", Site: 0}, {Example: "e", Site: 1}},
+		RowInfo: []batch.Meta{{Example: "e", Run: 2, Turn: "t", Sites: []batch.RowSite{
+			{Site: 0, Target: "failed_turn", Teacher: 0, At: 2, Hint: 2, Neutral: []int32{10, 11}, Pairs: []batch.Run{{Start: 2, End: 4}}},
+			{Site: 1, Target: "next_turn", Teacher: 1, At: 5, Hint: 1, Pairs: []batch.Run{{Start: 5, End: 7}}},
+		}}}}
+}
+
+func opened(t *testing.T, all []tensors.Tensor) *open {
+	t.Helper()
+	b, err := openBatch(sdpoLine(), all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
 // wantColumns: entry j of pair i is the toy model's j-th best after the teacher's prefix, or missing.
 func wantColumns(t *testing.T, all []tensors.Tensor, k int, missing func(pair int) bool) {
 	t.Helper()
@@ -84,12 +103,12 @@ func wantColumns(t *testing.T, all []tensors.Tensor, k int, missing func(pair in
 func TestColumns(t *testing.T) {
 	s := newServer(t)
 	c := s.client(t, nil)
-	rep := &Report{}
-	all, err := c.Columns(t.Context(), sdpoBatch(), rep)
-	if err != nil {
+	rep := &Asked{}
+	b := opened(t, sdpoBatch())
+	if err := c.columns(t.Context(), b, rep); err != nil {
 		t.Fatal(err)
 	}
-	wantColumns(t, all, 4, func(int) bool { return false })
+	wantColumns(t, b.all, 4, func(int) bool { return false })
 	if rep.Rows != 2 || rep.Scored != 4 {
 		t.Errorf("%+v", rep)
 	}
@@ -99,17 +118,22 @@ func TestColumns(t *testing.T) {
 			delete(a, "choices")
 		}
 	}
-	rep = &Report{}
-	if all, err = c.Columns(t.Context(), all, rep); err != nil {
+	rep = &Asked{}
+	b = opened(t, b.all)
+	if err := c.columns(t.Context(), b, rep); err != nil {
 		t.Fatal(err)
 	}
-	wantColumns(t, all, 4, func(pair int) bool { return pair >= 2 })
+	wantColumns(t, b.all, 4, func(pair int) bool { return pair >= 2 })
+	w, _ := tensors.Items[float32](find(t, b.tensors(), "pair_weight"))
+	if b.in(1) || !b.in(0) || w[0] != 1 || w[2] != 0 || w[3] != 0 {
+		t.Errorf("the site of a row that failed: %v, weights %v", b.out, w)
+	}
 	if rep.Failed[ledger.TeacherBadAnswer] != 1 || rep.Scored != 2 || rep.Example[ledger.TeacherBadAnswer] == "" {
 		t.Errorf("%+v", rep)
 	}
 }
 
-func TestAnnotate(t *testing.T) {
+func TestWork(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, all []tensors.Tensor) {
 		var b bytes.Buffer
@@ -132,14 +156,16 @@ func TestAnnotate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	index(batch.Line{File: "b.safetensors", Channel: "sft"}, batch.Line{File: "a.safetensors", Channel: "sdpo", Proof: batch.BatchProof{SHA256: "old"}})
+	line := sdpoLine()
+	line.Proof.SHA256 = "old"
+	index(batch.Line{File: "b.safetensors", Channel: "sft"}, *line)
 	s := newServer(t)
 	keep := filepath.Join(dir, "answers")
 	c := s.client(t, func(o *Options) { o.Store = keep })
 	var first []byte
 	for range 2 { // again: the same bytes, and nothing is asked
-		rep, err := c.Annotate(t.Context(), dir)
-		if err != nil || rep.Batches != 1 || rep.Scored != 4 {
+		rep, err := (&Work{Client: c}).Run(t.Context(), dir)
+		if err != nil || rep.Asked.Batches != 1 || rep.Asked.Scored != 4 || rep.Sites != 2 || rep.Kept() != 2 {
 			t.Fatalf("%v %+v", err, rep)
 		}
 		all, metadata, err := readFile(filepath.Join(dir, "a.safetensors"))
@@ -161,7 +187,7 @@ func TestAnnotate(t *testing.T) {
 		t.Errorf("%v %+v", err, lines)
 	}
 	index(batch.Line{File: "../a.safetensors", Channel: "sdpo"})
-	if _, err := c.Annotate(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "outside") {
+	if _, err := (&Work{Client: c}).Run(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "outside") {
 		t.Errorf("a file outside: %v", err)
 	}
 }
@@ -195,20 +221,16 @@ func TestPairsAreChecked(t *testing.T) {
 }
 
 func TestEffects(t *testing.T) {
-	p, err := ReadPairs(sdpoBatch())
+	b := opened(t, sdpoBatch())
+	sites, err := b.probes()
 	if err != nil {
 		t.Fatal(err)
 	}
-	neutral := []int32{10, 11}
-	sites, err := p.Sites(func(int64) Direction { return Lower }, neutral)
-	if err != nil {
-		t.Fatal(err)
+	if got := sites[0]; !slices.Equal(got.Student, studentRow[:4]) || !slices.Equal(got.Teacher, hinted0) || !slices.Equal(got.Control, []int32{1, 2, 10, 11, 3, 4}) || got.Direction != Lower {
+		t.Errorf("%+v", got)
 	}
-	if got := sites[0].Control; len(got) != 6 || got[2] != 10 || got[3] != 11 || got[4] != 3 {
-		t.Errorf("control %v", got)
-	}
-	if got := sites[1].Control; len(got) != 9 || got[5] != 10 || got[7] != 6 {
-		t.Errorf("control %v", got)
+	if got := sites[1]; !slices.Equal(got.Teacher, hinted1) || got.Control != nil || got.Direction != Higher || !slices.Equal(got.Targets, []int{5, 6}) {
+		t.Errorf("%+v", got)
 	}
 	logp := func(row []int32, at ...int) (sum float64) {
 		for _, i := range at {
@@ -261,11 +283,89 @@ func TestEffects(t *testing.T) {
 	if _, err := c.Effects(t.Context(), []Probed{bad}, 0); err == nil {
 		t.Error("a target at 0 is accepted")
 	}
-	if _, err := Control(studentRow, []int32{1, 2, 3}, neutral, 2); err == nil {
-		t.Error("a shorter teacher row is accepted")
+	b.line.RowInfo[0].Sites[1].Hint = 5
+	if _, err := b.probes(); err == nil || !strings.Contains(err.Error(), "site 1") {
+		t.Errorf("a hint beyond its row: %v", err)
 	}
-	if _, err := Control(studentRow, []int32{1, 2, 3, 4, 5, 6, 9, 7}, neutral, 2); err == nil {
-		t.Error("a hint after the target is accepted")
+}
+
+// TestCumulativeProbes: where a teacher's row has more hints than one, each is tried out alone.
+func TestCumulativeProbes(t *testing.T) {
+	all := sdpoBatch()
+	both := []int64{1, 2, 7, 8, 3, 4, 5, 9, 6, 7}
+	all = replace(all, tensors.Of("teacher_input_ids", both, 1, 10), tensors.Of("teacher_attention_mask", []int64{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 1, 10),
+		tensors.Of("pair_teacher_row", []int64{0, 0, 0, 0}, 4), tensors.Of("pair_teacher_pos", []int64{3, 4, 7, 8}, 4))
+	b := opened(t, all)
+	b.line.RowInfo[0].Sites[1].Teacher = 0
+	sites, err := b.probes()
+	if err != nil || !slices.Equal(sites[0].Teacher, hinted0) || !slices.Equal(sites[1].Teacher, hinted1) {
+		t.Errorf("%+v %v", sites, err)
+	}
+}
+
+// TestHintEffectDrops: of the two hints the model finds, the one that does nothing falls out, is told of with its place, and
+// weighs nothing; run again all is as it was.
+func TestHintEffectDrops(t *testing.T) {
+	dir := t.TempDir()
+	writeBatch(t, filepath.Join(dir, "a.safetensors"), sdpoBatch()...)
+	line, _ := json.Marshal(sdpoLine())
+	if err := os.WriteFile(filepath.Join(dir, batch.IndexName), append(line, '\n'), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := newServer(t)
+	b := opened(t, sdpoBatch())
+	sites, err := b.probes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := s.client(t, nil).Effects(t.Context(), []Probed{sites[0], sites[1]}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out[0].Reason == "" == (out[1].Reason == "") {
+		t.Fatalf("the toy model is meant to tell the hints apart: %+v", out)
+	}
+	bad := int64(0)
+	if out[0].Reason == "" {
+		bad = 1
+	}
+	var first []byte
+	for range 2 {
+		var drops []Drop
+		w := Work{Client: s.client(t, nil), Effect: &Measure{}, Dropped: func(d Drop) { drops = append(drops, d) }}
+		rep, err := w.Run(t.Context(), dir)
+		if err != nil || rep.Sites != 2 || rep.Kept() != 1 || rep.Hints.Sites != 2 || rep.Hints.Neutral != 1 || rep.Asked.Scored != 4 {
+			t.Fatalf("%+v %v", rep, err)
+		}
+		if len(drops) != 1 || drops[0].Reason != out[bad].Reason || drops[0].Site.Site != int(bad) || drops[0].Row.Run != 2 || !strings.Contains(drops[0].Detail, "nats a token") {
+			t.Errorf("%+v", drops)
+		}
+		all, _, err := readFile(filepath.Join(dir, "a.safetensors"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		now, _ := tensors.Items[float32](find(t, all, "pair_weight"))
+		for i, site := range b.pairs.Site {
+			if want := b.pairs.Weight[i]; site == bad && now[i] != 0 || site != bad && now[i] != want {
+				t.Errorf("weights %v", now)
+			}
+		}
+		data, _ := os.ReadFile(filepath.Join(dir, "a.safetensors"))
+		if first != nil && !bytes.Equal(first, data) {
+			t.Error("the second time gave other bytes")
+		}
+		first = data
+	}
+}
+
+func writeBatch(t *testing.T, path string, all ...tensors.Tensor) {
+	t.Helper()
+	var b bytes.Buffer
+	if err := tensors.Write(&b, all, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -303,11 +403,7 @@ func TestFromDump(t *testing.T) {
 	if len(d.Sites) != 2 || math.Abs(d.Sites[0].Mean-want/2) > 1e-6 || d.Sites[1].Mean != 0 || d.Sites[0].N != 2 {
 		t.Errorf("%+v", d.Sites)
 	}
-	w, dropped := d.Filter(p, 1e-3)
-	if dropped[1] != ledger.SiteBelowJSD || len(dropped) != 1 || w[0] != 1 || w[2] != 0 || w[3] != 0 {
-		t.Errorf("%v %v", w, dropped)
-	}
-	if w = d.Weights(p); w[0] != 0 || w[1] != 2 || w[2] != 0.5 || w[3] != 1.5 {
+	if w := d.Weights(p); w[0] != 0 || w[1] != 2 || w[2] != 0.5 || w[3] != 1.5 {
 		t.Errorf("weights %v", w)
 	}
 	if p.Weight[0] != 1 {
@@ -328,28 +424,21 @@ func TestFromDump(t *testing.T) {
 
 func TestWeigh(t *testing.T) {
 	dir, dumps := t.TempDir(), t.TempDir()
-	write := func(path string, all ...tensors.Tensor) {
-		var b bytes.Buffer
-		if err := tensors.Write(&b, all, nil); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write := func(path string, all ...tensors.Tensor) { writeBatch(t, path, all...) }
 	write(filepath.Join(dir, "a.safetensors"), sdpoBatch()...)
-	line, _ := json.Marshal(batch.Line{File: "a.safetensors", Channel: "sdpo"})
+	line, _ := json.Marshal(sdpoLine())
 	if err := os.WriteFile(filepath.Join(dir, batch.IndexName), append(line, '\n'), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	w := Weighing{Dumps: dumps, Spread: true, Least: 1e-3, JSD: kernels.Options{Beta: 0.5, Temperature: 1}}
-	if _, err := Weigh(dir, w); err == nil || !strings.Contains(err.Error(), "dump") {
+	work := Work{Weighing: &w}
+	if _, err := work.Run(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "dump") {
 		t.Errorf("a batch without a dump: %v", err)
 	}
 	write(filepath.Join(dumps, "a.safetensors"), tensors.Of("student_logits", make([]float32, 8), 4, 2), tensors.Of("teacher_logits", []float32{0, 0, 3, 0, 0, 0, 0, 0}, 4, 2))
 	for range 2 { // again: from the weights the batch was made with
-		rep, err := Weigh(dir, w)
-		if err != nil || rep.Sites != 2 || rep.Dropped[ledger.SiteBelowJSD] != 1 {
+		rep, err := work.Run(t.Context(), dir)
+		if err != nil || rep.Sites != 2 || rep.Kept() != 1 || rep.Dropped[ledger.SiteBelowJSD] != 1 {
 			t.Fatalf("%+v %v", rep, err)
 		}
 		all, _, err := readFile(filepath.Join(dir, "a.safetensors"))

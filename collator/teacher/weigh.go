@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// BaseWeight is the column that keeps the pair weights a batch was made with, once Weigh has set others.
+// BaseWeight is the column that keeps the pair weights a batch was made with, once Work has set others.
 const BaseWeight = batch.BaseWeight
 
 // Weighing says what dumped logits are used for.
@@ -25,53 +25,47 @@ type Weighing struct {
 
 // Weighed counts what became of sites.
 type Weighed struct {
-	Batches int                   `json:"batches"`
-	Sites   int                   `json:"sites"`
-	Dropped map[ledger.Reason]int `json:"dropped,omitempty"` // sites that weigh nothing, by reason
-	Mean    float64               `json:"mean_jsd"`          // over sites
+	Batches int     `json:"batches"`
+	Sites   int     `json:"sites"`
+	Below   int     `json:"below,omitempty"` // sites below Least, whether or not they were in
+	Mean    float64 `json:"mean_jsd"`        // over sites
 }
 
-// Weigh sets pair_weight in every sdpo batch of a folder from logits dumped for it, and renews the index. The weights there
-// were are kept beside, so that it can be run again and the batches still be verified. A batch without a dump is an error.
-func Weigh(dir string, w Weighing) (*Weighed, error) {
+// weigher reads dumps, a batch at a time. A batch without a dump is an error.
+type weigher struct {
+	*Weighing
+	jsd *kernels.JSD
+	rep Weighed
+	sum float64
+}
+
+func newWeigher(w *Weighing) (*weigher, error) {
 	jsd, err := kernels.NewJSD(w.JSD)
+	return &weigher{Weighing: w, jsd: jsd}, err
+}
+
+// batch puts out the sites that differ too little and spreads the weights of the others over their tokens, as asked.
+func (w *weigher) batch(b *open) error {
+	d, err := w.read(b.line.File, b.pairs, w.jsd)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	rep := &Weighed{}
-	sum := 0.0
-	err = eachBatch(dir, func(l *batch.Line, all []tensors.Tensor) ([]tensors.Tensor, error) {
-		p, err := basePairs(all)
-		if err != nil {
-			return nil, err
+	w.rep.Batches++
+	for _, s := range d.Sites {
+		w.rep.Sites++
+		w.sum += s.Mean
+		if !(s.Mean >= w.Least) {
+			w.rep.Below++
+			b.lose(s.Site, ledger.SiteBelowJSD, fmt.Sprintf("its mean divergence is %.3g nats, the least asked for %.3g", s.Mean, w.Least))
 		}
-		d, err := w.read(l.File, p, jsd)
-		if err != nil {
-			return nil, fmt.Errorf("its dump: %w", err)
-		}
-		base := p.Weight
-		var dropped map[int64]ledger.Reason
-		p.Weight, dropped = d.Filter(p, w.Least)
-		if w.Spread {
-			p.Weight = d.Weights(p)
-		}
-		rep.Batches++
-		rep.Sites += len(d.Sites)
-		for _, s := range d.Sites {
-			sum += s.Mean
-		}
-		for _, reason := range dropped {
-			if rep.Dropped == nil {
-				rep.Dropped = map[ledger.Reason]int{}
-			}
-			rep.Dropped[reason]++
-		}
-		return replace(all, tensors.Of("pair_weight", p.Weight, p.Len()), tensors.Of(BaseWeight, base, p.Len())), nil
-	})
-	if rep.Sites > 0 {
-		rep.Mean = sum / float64(rep.Sites)
 	}
-	return rep, err
+	if w.rep.Sites > 0 {
+		w.rep.Mean = w.sum / float64(w.rep.Sites)
+	}
+	if w.Spread {
+		b.spread = d.Weights(b.pairs)
+	}
+	return nil
 }
 
 // basePairs reads the pair table with the weights the batch was made with.

@@ -18,6 +18,7 @@ const (
 	Curate  Stage = "curate"  // records -> records chosen: dedupe, contradictions, sampling
 	Write   Stage = "write"   // records -> rows of one format
 	Collate Stage = "collate" // records -> token rows
+	Teacher Stage = "teacher" // error sites -> those a teacher has something to say about
 )
 
 // Reason is a drop reason: a code of the registry, or "plugin/code" for a third party's own.
@@ -140,7 +141,7 @@ func (b *Book) Check() error {
 }
 
 func stageOrder(s Stage) int {
-	for i, x := range []Stage{Source, Build, Gate, Curate, Write, Collate} {
+	for i, x := range []Stage{Source, Build, Gate, Curate, Write, Collate, Teacher} {
 		if x == s {
 			return i
 		}

@@ -34,7 +34,8 @@ denominators are the whole step's. Tensors of the logits (F32, BF16 or F16; logi
   rl    logits [R,T,V]; ref_logprobs [R,T] with --kl
   dpo   chosen_logits, rejected_logits [R,T,V]; ref_chosen_logps, ref_rejected_logps [R] where the batch has none
   sdpo  student_logits, teacher_logits: [P,V] at the pair positions, or [R,T,V]; without teacher_logits the batch's
-        pair_teacher_topk_ columns are the teacher
+        pair_teacher_topk_ columns are the teacher, taken at temperature 1 unless pair_teacher_temperature [1] says otherwise:
+        --temperature has to be the same
 
 The output holds the gradient of the loss with respect to each, named after it: chosen_logits_grad. Where there is more than
 one batch the names begin with the batch's number: 2.student_logits_grad. Metrics are printed as JSON.`,

@@ -236,6 +236,8 @@ func TestLossComposite(t *testing.T) {
 	}
 	topIDs, topLogps = append(topIDs, -1, -1), append(topLogps, float32(math.Inf(-1)), float32(math.Inf(-1)))
 	save(t, at("topk.logits"), tensors.Of("student_logits", z, 1, 4, v), tensors.Of("pair_teacher_topk_ids", topIDs[:2*v], 2, v), tensors.Of("pair_teacher_topk_logprobs", topLogps[:2*v], 2, v))
+	save(t, at("topk2.logits"), tensors.Of("student_logits", z, 1, 4, v), tensors.Of("pair_teacher_topk_ids", topIDs[:2*v], 2, v), tensors.Of("pair_teacher_topk_logprobs", topLogps[:2*v], 2, v), tensors.Of("pair_teacher_temperature", []float32{2}, 1))
+	runLoss(t, 0, "composite", "--batch", at("sdpo"), "--logits", at("topk2.logits"), "--temperature", "2")
 	one, _ = runLoss(t, 0, "composite", "--batch", at("sdpo"), "--logits", at("topk.logits"))
 	if got := one["sdpo"].(float64); math.Abs(got-want) > 1e-5*want {
 		t.Errorf("of top log-probs %g, want %g", got, want)
@@ -247,6 +249,8 @@ func TestLossComposite(t *testing.T) {
 		"never zeros":                   {"--batch", at("dpo"), "--logits", at("noref")},
 		"not the target id":             {"--batch", at("wrong"), "--logits", at("sdpo.logits")},
 		"no batch of a channel":         {"--batch", at("rl.logits"), "--logits", at("rl.logits")},
+		"taken at temperature 1 and":    {"--batch", at("sdpo"), "--logits", at("topk.logits"), "--temperature", "2"},
+		"temperature 2 and":             {"--batch", at("sdpo"), "--logits", at("topk2.logits")},
 		"max-tokens":                    {"--batch", at("rl"), "--logits", at("rl.logits"), "--reduction", "constant"},
 	} {
 		save(t, at("noref"), tensors.Of("chosen_logits", normal(r, 4*v), 1, 4, v), tensors.Of("rejected_logits", normal(r, 4*v), 1, 4, v))

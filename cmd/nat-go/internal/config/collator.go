@@ -34,6 +34,9 @@ type Teacher struct {
 	TopK        int           `yaml:"top_k" default:"20" validate:"gte=1,lte=1000"`
 	Concurrency int           `yaml:"concurrency" default:"8" validate:"gte=1,lte=1024"`
 	Timeout     time.Duration `yaml:"timeout" default:"60s" validate:"gte=1s"`
+	HintEffect  bool          `yaml:"hint_effect" default:"false" validate:"excluded_without=Endpoint,excluded_if=Protocol atropos" doc:"try every hint out on the server's model: mean log p(target | hint) - log p(target), beside a neutral hint; sites it moves too little, or the wrong way, weigh nothing"`
+	MinEffect   float64       `yaml:"min_effect" default:"0" validate:"gte=0" doc:"nats a token by which a hint has to do more than the neutral one"`
+	Neutral     string        `yaml:"neutral" default:"Please go on with the task." doc:"the neutral hint; empty: none"`
 	Dumps       string        `yaml:"dumps" nullable:"true" doc:"folder of logits dumped at the pair positions, a file a batch (examples/composite-trainer/dump_logits.py)"`
 	Use         string        `yaml:"use" default:"filter" enum:"filter,weights" doc:"what dumps do: filter takes sites below min_jsd out; weights also spreads a site's weight over its tokens by their divergence"`
 	MinJSD      float64       `yaml:"min_jsd" default:"0" validate:"gte=0" doc:"sites whose mean divergence (beta 0.5, in nats) is below weigh nothing"`

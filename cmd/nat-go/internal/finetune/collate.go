@@ -56,6 +56,9 @@ func collatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
 	out := collator.Config{Policy: c.Policy, MaxLength: c.MaxLength, BatchTokens: c.BatchTokens, Order: batch.Order{Seed: seed},
 		Workers: runtime.GOMAXPROCS(0)}
 	out.Cumulative = c.Sites == "cumulative"
+	if c.Teacher != nil && c.Teacher.HintEffect {
+		out.Neutral = c.Teacher.Neutral
+	}
 	out.NullHints = c.Hints == "none"
 	out.Rows = map[string]collator.RowUnit{"auto": collator.Auto, "trajectory": collator.Trajectory, "turn": collator.PerTurn}[c.Rows]
 	out.Advantages = map[string]collator.Advantages{"group": collator.ByGroup, "none": collator.Plain, "batch": collator.ByBatch}[c.Advantages]
@@ -107,15 +110,11 @@ func (r *run) collate(ctx context.Context) error {
 		r.book.In(a.Stage, a.Unit, a.In)
 		r.book.Out(a.Stage, a.Unit, a.Out)
 	}
-	asked, err := r.askTeacher(ctx, res.Counts)
+	taught, err := r.teach(ctx, res.Counts)
 	if err != nil {
 		return err
 	}
-	weighed, err := r.weigh(res.Counts)
-	if err != nil {
-		return err
-	}
-	r.batches = &Batches{Teacher: asked, Weighed: weighed, Tokenizer: r.tokenizer.Fingerprint(), TemplateTime: r.collator.TemplateTime.Format("2006-01-02T15:04:05"),
+	r.batches = &Batches{Teacher: taught, Tokenizer: r.tokenizer.Fingerprint(), TemplateTime: r.collator.TemplateTime.Format("2006-01-02T15:04:05"),
 		Counts: res.Counts, Stats: res.Stats}
 	return nil
 }
@@ -126,8 +125,7 @@ type Batches struct {
 	TemplateTime string                 `json:"template_time"` // what the template's strftime_now showed
 	Counts       map[string]batch.Count `json:"counts"`        // by channel/split
 	Stats        collator.Stats         `json:"stats"`
-	Teacher      *teacher.Report        `json:"teacher,omitempty"` // what became of the rows a teacher was asked about
-	Weighed      *teacher.Weighed       `json:"weighed,omitempty"` // what became of sites by dumped logits
+	Teacher      *teacher.Report        `json:"teacher,omitempty"` // what collator.teacher was asked, and what became of sites
 }
 
 // items yields the records to collate, a group at a time. Left-out rollouts come too: their rewards still count when others

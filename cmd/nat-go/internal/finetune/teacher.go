@@ -11,6 +11,7 @@ import (
 	"github.com/nat-go/nat-go/collator/teacher"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/kernels"
+	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // vocabularyProbes are texts whose ids tell vocabularies apart: words, spaces, numbers, code, other scripts.
@@ -37,34 +38,42 @@ func newTeacher(c *config.Teacher, tok *tokenizer.Tokenizer, store string) (*tea
 		Concurrency: c.Concurrency, Timeout: c.Timeout, Store: store, Vocabulary: v})
 }
 
-// askTeacher adds the teacher's columns to the sdpo batches.
-func (r *run) askTeacher(ctx context.Context, counts map[string]batch.Count) (*teacher.Report, error) {
+// teach does what `collator.teacher` asks for to the sdpo batches: the teacher's columns, hints without effect and sites that
+// differ too little put out, weights spread. Sites that fall out are in the books.
+func (r *run) teach(ctx context.Context, counts map[string]batch.Count) (*teacher.Report, error) {
 	c := r.plan.config.Collator.Teacher
-	if c == nil || c.Endpoint == "" || counts["sdpo/train"].Batches+counts["sdpo/validation"].Batches == 0 {
+	if c == nil || counts["sdpo/train"].Batches+counts["sdpo/validation"].Batches == 0 {
 		return nil, nil
 	}
-	client, err := newTeacher(c, r.tokenizer, r.plan.folder.Teacher())
-	if err != nil {
-		return nil, exit.With(exit.Usage, err)
+	w := teacher.Work{Dropped: func(d teacher.Drop) { r.drops.add(siteDrop(&d)) }}
+	if c.Endpoint != "" {
+		client, err := newTeacher(c, r.tokenizer, r.plan.folder.Teacher())
+		if err != nil {
+			return nil, exit.With(exit.Usage, err)
+		}
+		defer client.Close()
+		w.Client = client
+		if c.HintEffect {
+			w.Effect = &teacher.Measure{Least: c.MinEffect}
+		}
 	}
-	defer client.Close()
-	rep, err := client.Annotate(ctx, r.plan.folder.Batches())
-	if err != nil {
-		return nil, exit.With(exit.Environment, err)
+	if c.Dumps != "" {
+		w.Weighing = &teacher.Weighing{Dumps: c.Dumps, Spread: c.Use == "weights", Least: c.MinJSD,
+			JSD: kernels.Options{Beta: 0.5, Temperature: 1, Workers: runtime.GOMAXPROCS(0)}}
 	}
+	rep, err := w.Run(ctx, r.plan.folder.Batches())
+	if err != nil {
+		return nil, exit.Environmentf("collator.teacher: %w", err)
+	}
+	r.book.In(ledger.Teacher, "site", int64(rep.Sites))
+	r.book.Out(ledger.Teacher, "site", int64(rep.Kept()))
 	return rep, nil
 }
 
-// weigh sets the weights of the sdpo batches' pairs from dumped logits.
-func (r *run) weigh(counts map[string]batch.Count) (*teacher.Weighed, error) {
-	c := r.plan.config.Collator.Teacher
-	if c == nil || c.Dumps == "" || counts["sdpo/train"].Batches+counts["sdpo/validation"].Batches == 0 {
-		return nil, nil
+func siteDrop(d *teacher.Drop) ledger.Drop {
+	out := ledger.Drop{Stage: ledger.Teacher, Reason: d.Reason, Unit: "site", Example: d.Site.Example, Index: d.Site.Site, Detail: d.Detail}
+	if d.Row != nil {
+		out.Run, out.Example, out.Turn = d.Row.Run, d.Row.Example, d.Row.Turn
 	}
-	rep, err := teacher.Weigh(r.plan.folder.Batches(), teacher.Weighing{Dumps: c.Dumps, Spread: c.Use == "weights", Least: c.MinJSD,
-		JSD: kernels.Options{Beta: 0.5, Temperature: 1, Workers: runtime.GOMAXPROCS(0)}})
-	if err != nil {
-		return nil, exit.Environmentf("collator.teacher.dumps: %w", err)
-	}
-	return rep, nil
+	return out
 }

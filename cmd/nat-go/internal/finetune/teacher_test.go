@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/tensors"
 	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 const toolML = `{%- for m in messages %}<|im_start|>{{ m.role }}
@@ -30,11 +32,18 @@ const failedCall = `{"id":"e1","messages":[{"role":"user","content":"Weather in 
 	`{"role":"assistant","content":"","tool_calls":[{"id":"c1","type":"function","function":{"name":"weather","arguments":"{\"town\": \"Oslo\"}"}}]},` +
 	`{"role":"tool","tool_call_id":"c1","content":"Error: unknown argument town"},{"role":"assistant","content":"I could not find out."}]}` + "\n"
 
+func unsigned(ids []int32) (out []uint32) {
+	for _, id := range ids {
+		out = append(out, uint32(id))
+	}
+	return out
+}
+
 // TestRunAsksTheTeacher: a run with collator.teacher has its columns in every sdpo batch, and verifies; a server that refuses us is a matter of the environment.
 func TestRunAsksTheTeacher(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var tok *tokenizer.Tokenizer
-	var closed atomic.Bool
+	var closed, works, broken atomic.Bool
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if closed.Load() {
 			w.WriteHeader(http.StatusUnauthorized)
@@ -63,9 +72,17 @@ func TestRunAsksTheTeacher(t *testing.T) {
 		if err := json.Unmarshal(q.Prompt, &ids); err != nil {
 			t.Error(err)
 		}
+		if broken.Load() {
+			json.NewEncoder(w).Encode(map[string]any{"choices": []any{map[string]any{}}})
+			return
+		}
+		logProb := -0.5
+		if text, _ := tok.Decode(unsigned(ids), false); works.Load() && strings.Contains(text, "called city") {
+			logProb = -2
+		}
 		list := []any{nil}
 		for i := 1; i < len(ids); i++ {
-			at := map[string]any{fmt.Sprint(ids[i]): map[string]any{"logprob": -0.5}}
+			at := map[string]any{fmt.Sprint(ids[i]): map[string]any{"logprob": logProb}}
 			for k := range q.K {
 				if id := fmt.Sprint((int(ids[i]) + 1 + k) % 300); at[id] == nil {
 					at[id] = map[string]any{"logprob": -3 - float64(k)}
@@ -94,7 +111,7 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sum.Batches == nil || sum.Batches.Teacher == nil || sum.Batches.Teacher.Pairs == 0 || sum.Batches.Teacher.Scored != sum.Batches.Teacher.Pairs {
+	if sum.Batches == nil || sum.Batches.Teacher == nil || sum.Batches.Teacher.Asked.Pairs == 0 || sum.Batches.Teacher.Asked.Scored != sum.Batches.Teacher.Asked.Pairs {
 		t.Fatalf("batches: %+v", sum.Batches)
 	}
 	if report, err := collator.Verify("o/a", tok); err != nil || len(report.Problems) > 0 {
@@ -110,7 +127,7 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 		if err := os.MkdirAll(filepath.Dir(filepath.Join("dumps", name)), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		n := sum.Batches.Teacher.Pairs
+		n := sum.Batches.Teacher.Asked.Pairs
 		apart := make([]float32, 2*n)
 		apart[0] = 3
 		var b bytes.Buffer
@@ -126,11 +143,44 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 		t.Fatal(err)
 	}
 	sum, err = Run(context.Background(), Request{ConfigFile: "w.yml", RunID: "w", OutputDir: "o", From: []string{"in.jsonl"}}, testEnv(t))
-	if err != nil || sum.Batches.Weighed == nil || sum.Batches.Weighed.Sites != 1 || sum.Batches.Weighed.Mean <= 0 {
+	if err != nil || sum.Batches.Teacher.Weighed == nil || sum.Batches.Teacher.Weighed.Sites != 1 || sum.Batches.Teacher.Weighed.Mean <= 0 {
 		t.Fatalf("%v, %+v", err, sum.Batches)
 	}
 	if report, err := collator.Verify("o/w", tok); err != nil || len(report.Problems) > 0 {
 		t.Errorf("%v, %v", report, err)
+	}
+	// A hint that moves nothing falls out: listed, counted, weighing nothing; one that makes the failed turn less likely stays.
+	effect := strings.Replace(yaml, "top_k: 3", "top_k: 3, hint_effect: true, min_effect: 0.1", 1)
+	if err := os.WriteFile("e.yml", []byte(effect), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		id     string
+		works  bool
+		reason ledger.Reason
+	}{{"idle", false, ledger.HintNoEffect}, {"works", true, ""}} {
+		works.Store(c.works)
+		sum, err := Run(context.Background(), Request{ConfigFile: "e.yml", RunID: c.id, OutputDir: "o", From: []string{"in.jsonl"}}, testEnv(t))
+		if err != nil || sum.Batches.Teacher.Hints == nil || sum.Batches.Teacher.Hints.Sites != 1 || sum.Batches.Teacher.Hints.Neutral != 1 {
+			t.Fatalf("%s: %v, %+v", c.id, err, sum.Batches)
+		}
+		dropped := string(read(t, filepath.Join("o", c.id, "dropped.jsonl")))
+		if c.works {
+			if sum.Batches.Teacher.Kept() != 1 || strings.Contains(dropped, `"stage":"teacher"`) || math.Abs(sum.Batches.Teacher.Hints.Mean-1.5) > 1e-6 {
+				t.Errorf("%+v %s", sum.Batches.Teacher, dropped)
+			}
+		} else if sum.Batches.Teacher.Kept() != 0 || sum.Counts.Dropped[c.reason] != 1 || !strings.Contains(dropped, `"stage":"teacher","reason":"hint_no_effect","unit":"site","run":0,"example":"e1"`) {
+			t.Errorf("%+v %+v %s", sum.Batches.Teacher, sum.Counts, dropped)
+		}
+		if report, err := collator.Verify(filepath.Join("o", c.id), tok); err != nil || len(report.Problems) > 0 {
+			t.Errorf("%s: %v, %v", c.id, report, err)
+		}
+	}
+	// A row the teacher can't be asked about falls out the same way.
+	broken.Store(true)
+	sum, err = Run(context.Background(), Request{ConfigFile: "t.yml", RunID: "broken", OutputDir: "o", From: []string{"in.jsonl"}}, testEnv(t))
+	if dropped := string(read(t, "o/broken/dropped.jsonl")); err != nil || sum.Counts.Dropped[ledger.TeacherBadAnswer] != 1 || !strings.Contains(dropped, "no prompt_logprobs") {
+		t.Errorf("%v %+v %s", err, sum.Counts, dropped)
 	}
 	closed.Store(true)
 	_, err = Run(context.Background(), Request{ConfigFile: "t.yml", RunID: "b", OutputDir: "o", From: []string{"in.jsonl"}}, testEnv(t))

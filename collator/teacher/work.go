@@ -1,0 +1,175 @@
+package teacher
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// Work is what is done to the sdpo batches of a folder, in this order. A site that falls out on the way weighs nothing from
+// there on, and is told of once, with the first reason.
+type Work struct {
+	Client   *Client   // asked for the top-k columns; nil: nobody is
+	Effect   *Measure  // tries the hints out on the client's model; nil: they are not
+	Weighing *Weighing // weighs by dumped logits; nil: weights stay
+	Dropped  func(Drop)
+}
+
+// Drop is a site that weighs nothing.
+type Drop struct {
+	Reason ledger.Reason
+	Site   batch.Site
+	Row    *batch.Meta // of its student row
+	Detail string      // what was seen, in one line
+}
+
+// Report counts what became of sites, and of what was asked for them.
+type Report struct {
+	Sites   int                   `json:"sites"`
+	Dropped map[ledger.Reason]int `json:"dropped,omitempty"` // sites that weigh nothing, by reason
+	Asked   *Asked                `json:"asked,omitempty"`
+	Hints   *Measured             `json:"hints,omitempty"`
+	Weighed *Weighed              `json:"weighed,omitempty"`
+}
+
+// Kept is the number of sites that still weigh something.
+func (r *Report) Kept() int {
+	n := r.Sites
+	for _, k := range r.Dropped {
+		n -= k
+	}
+	return n
+}
+
+// Run does the work on every sdpo batch under a batches folder, and renews the index. It can be run again: what is stored is
+// not asked for twice, and weights are set from those the batch was made with, which are kept beside. Where it is broken off
+// the index is as it was and the batches not yet entered don't agree with it; running it again mends that.
+func (w *Work) Run(ctx context.Context, dir string) (*Report, error) {
+	rep := &Report{Dropped: map[ledger.Reason]int{}}
+	if w.Client != nil {
+		rep.Asked = &Asked{}
+		if err := w.Client.Check(ctx); err != nil {
+			return rep, err
+		}
+	}
+	if w.Effect != nil {
+		rep.Hints = &Measured{}
+	}
+	var weigh *weigher
+	if w.Weighing != nil {
+		var err error
+		if weigh, err = newWeigher(w.Weighing); err != nil {
+			return rep, err
+		}
+		rep.Weighed = &weigh.rep
+	}
+	err := eachBatch(dir, func(l *batch.Line, all []tensors.Tensor) ([]tensors.Tensor, error) {
+		b, err := openBatch(l, all)
+		if err != nil {
+			return nil, err
+		}
+		if w.Client != nil {
+			if err := w.Client.columns(ctx, b, rep.Asked); err != nil {
+				return nil, err
+			}
+		}
+		if w.Effect != nil {
+			if err := w.Client.measure(ctx, b, w.Effect, rep.Hints); err != nil {
+				return nil, err
+			}
+		}
+		if weigh != nil {
+			if err := weigh.batch(b); err != nil {
+				return nil, fmt.Errorf("its dump: %w", err)
+			}
+		}
+		rep.Sites += len(b.sites)
+		for _, site := range b.lost() {
+			d := b.drop(site)
+			rep.Dropped[d.Reason]++
+			if w.Dropped != nil {
+				w.Dropped(d)
+			}
+		}
+		return b.tensors(), nil
+	})
+	return rep, err
+}
+
+// loss is why a site fell out.
+type loss struct {
+	reason ledger.Reason
+	detail string
+}
+
+// open is a batch that is being worked on.
+type open struct {
+	line  *batch.Line
+	all   []tensors.Tensor
+	pairs *Pairs // with the weights the batch was made with
+	sites []int64
+	out   map[int64]loss
+	// spread, where not nil, takes the place of the pairs' weights.
+	spread []float32
+}
+
+func openBatch(l *batch.Line, all []tensors.Tensor) (*open, error) {
+	p, err := basePairs(all)
+	if err != nil {
+		return nil, err
+	}
+	b := &open{line: l, all: all, pairs: p, out: map[int64]loss{}}
+	b.sites = slices.Clone(p.Site)
+	slices.Sort(b.sites)
+	b.sites = slices.Compact(b.sites)
+	if n := len(b.sites); n > 0 && b.sites[n-1] >= int64(len(l.Sites)) {
+		return nil, fmt.Errorf("pair_site has site %d; the index lists %d", b.sites[n-1], len(l.Sites))
+	}
+	return b, nil
+}
+
+// lose puts a site out, unless it is.
+func (b *open) lose(site int64, reason ledger.Reason, detail string) {
+	if _, ok := b.out[site]; !ok {
+		b.out[site] = loss{reason, detail}
+	}
+}
+
+// in says whether a site is still in.
+func (b *open) in(site int64) bool { _, out := b.out[site]; return !out }
+
+func (b *open) lost() []int64 { return slices.SortedFunc(maps.Keys(b.out), cmp.Compare[int64]) }
+
+func (b *open) drop(site int64) Drop {
+	d := Drop{Reason: b.out[site].reason, Detail: b.out[site].detail, Site: b.line.Sites[site]}
+	if row := b.pairs.StudentRow[slices.Index(b.pairs.Site, site)]; row < int64(len(b.line.RowInfo)) {
+		d.Row = &b.line.RowInfo[row]
+	}
+	return d
+}
+
+// tensors are the batch as it is now.
+func (b *open) tensors() []tensors.Tensor {
+	w := b.pairs.Weight
+	if b.spread != nil {
+		w = b.spread
+	}
+	w = slices.Clone(w)
+	for i, site := range b.pairs.Site {
+		if !b.in(site) {
+			w[i] = 0
+		}
+	}
+	n := b.pairs.Len()
+	if slices.Equal(w, b.pairs.Weight) {
+		kept := slices.DeleteFunc(slices.Clone(b.all), func(t tensors.Tensor) bool { return t.Name == BaseWeight })
+		return replace(kept, tensors.Of("pair_weight", w, n))
+	}
+	return replace(b.all, tensors.Of("pair_weight", w, n), tensors.Of(BaseWeight, b.pairs.Weight, n))
+}
