@@ -184,7 +184,11 @@ func (c *Client) Score(ctx context.Context, s Sequence) (*Scores, error) {
 		return scores, nil
 	}
 	body, err := c.post(ctx, c.p.path, encode(c.p.ask(&c.o, s)))
-	if err != nil {
+	var no *refusal
+	switch {
+	case errors.As(err, &no) && (no.status == http.StatusNotFound || no.status == http.StatusMethodNotAllowed):
+		return nil, &Fatal{fmt.Errorf("teacher: %w (%s%s): check endpoint, protocol and model%s", err, c.place(), c.p.path, c.p.gone)}
+	case err != nil:
 		return nil, err
 	}
 	positions, err := c.p.answer(&c.o, s, body)

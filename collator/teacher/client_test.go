@@ -124,6 +124,14 @@ func TestHostileAnswers(t *testing.T) {
 		"other tokens": {"sglang", "the sequence has 4", func(a map[string]any) {
 			a["meta_info"].(map[string]any)["input_token_logprobs"].([]any)[2].([]any)[1] = 11
 		}},
+		"another sequence": {"vllm", "is not among the entries", func(a map[string]any) {
+			at := list(a)[4].(map[string]any)
+			clear(at) // of token 5
+			for _, id := range []string{"0", "1", "2", "3"} {
+				at[id] = map[string]any{"logprob": -3}
+			}
+		}},
+		"other prompt":   {"atropos", "scored token 9 at position 1", func(a map[string]any) { a["prompt_tokens"] = []int{3, 9} }},
 		"no meta":        {"sglang", "meta_info", func(a map[string]any) { delete(a, "meta_info") }},
 		"fields missing": {"atropos", "prompt_topk", func(a map[string]any) { delete(a, "prompt_topk_logprobs") }},
 	} {
@@ -224,6 +232,32 @@ func TestSlowServers(t *testing.T) {
 	cancel()
 	if _, err := c.ScoreAll(ctx, []Sequence{sequence}); !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted: %v", err)
+	}
+}
+
+// TestWrongAddressEndsTheWork: a server without the path answers nothing at all, of no sequence.
+func TestWrongAddressEndsTheWork(t *testing.T) {
+	s := newServer(t)
+	s.before = func(_ int64, w http.ResponseWriter, r *http.Request) bool { http.NotFound(w, r); return true }
+	_, err := s.client(t, func(o *Options) { o.Protocol = "trl" }).ScoreAll(t.Context(), []Sequence{sequence})
+	var fatal *Fatal
+	if !errors.As(err, &fatal) || !strings.Contains(err.Error(), "protocol vllm") || s.calls.Load() != 1 {
+		t.Errorf("%v after %d calls", err, s.calls.Load())
+	}
+}
+
+// TestSGLangClipsTheLastID: SGLang says 0 where the last id of its vocabulary stands.
+func TestSGLangClipsTheLastID(t *testing.T) {
+	s := newServer(t)
+	s.spoil = func(ids []int32, a map[string]any) {
+		for i, id := range ids {
+			if id == vocab-1 {
+				a["meta_info"].(map[string]any)["input_token_logprobs"].([]any)[i].([]any)[1] = 0
+			}
+		}
+	}
+	if _, err := s.client(t, func(o *Options) { o.Protocol = "sglang" }).Score(t.Context(), Sequence{IDs: []int32{1, vocab - 1, 3}}); err != nil {
+		t.Error(err)
 	}
 }
 

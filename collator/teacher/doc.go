@@ -9,10 +9,22 @@
 // where the token itself is not among the k best; the extra one never enters the support, it is kept in Scores.Token.
 // Support ids are unique, sorted by log-prob; -inf is clamped to Floor; lengths are checked against what was asked.
 //
+// The shapes are those of the servers' own sources; what each of them does with the first position, the k+1st entry and -inf
+// stands beside its reader, in protocol.go. Answers are raw log-probs, at temperature 1.
+//
 // # One failure, one sequence
 //
 // A bad answer costs the sequence it was given for, with a reason, and no other: its pairs get missing entries (-1, -inf).
-// Only what makes every answer worthless ends the work: a server of another vocabulary, a refused key.
+// Only what makes every answer worthless ends the work: a server of another vocabulary, a refused key, a path it doesn't have.
+//
+// # Sites fall out, they don't vanish
+//
+// Work asks for columns, tries hints out, and weighs by dumped logits, a batch at a time. A hint is tried out on the student's
+// row with that one hint alone - whatever else the teacher's row has - and beside a neutral one, which the collator has put in
+// the same place in the same words of the template: a teacher that is only disturbed by more text would pass otherwise. What
+// falls out - an answer that can't be used, a hint without effect or with the wrong one, too little divergence - weighs
+// nothing (pair_weight 0, the weights there were in pair_base_weight) and is told of once, with the first reason; the rows
+// stay, since other sites share them and the files are verified as they were made.
 //
 // # Repeatable
 //

@@ -20,11 +20,13 @@ type protocol struct {
 	answer func(o *Options, s Sequence, body wire.Raw) ([]raw, error)
 	// tokenize is where the server tokenises texts, empty where it doesn't.
 	tokenize string
+	// gone is what else to say of a server that has no such path.
+	gone string
 }
 
 var protocols = map[string]*protocol{
 	"vllm":   {path: "/v1/completions", ask: askVLLM, answer: answerVLLM, tokenize: "/tokenize"},
-	"trl":    {path: "/get_sequence_logprobs/", ask: askTRL, answer: answerTRL},
+	"trl":    {path: "/get_sequence_logprobs/", ask: askTRL, answer: answerTRL, gone: "; newer versions of TRL use a plain vLLM server: protocol vllm"},
 	"sglang": {path: "/generate", ask: askSGLang, answer: answerSGLang, tokenize: "/tokenize"},
 	// The shape of an Atropos server manager's get_logprobs, and of the distill_ columns of its scored groups.
 	"atropos": {path: "/get_logprobs", ask: askAtropos, answer: answerAtropos},
@@ -37,7 +39,9 @@ func askVLLM(o *Options, s Sequence) any {
 	return map[string]any{"model": o.Model, "prompt": s.IDs, "max_tokens": 1, "temperature": 0, "prompt_logprobs": o.TopK, "add_special_tokens": false}
 }
 
-// answerVLLM reads choices[0].prompt_logprobs: one entry a token, the first null, each {id: {logprob, rank, ...}}.
+// answerVLLM reads choices[0].prompt_logprobs: one entry a token, the first null, each {id: {logprob, rank, ...}} of the k best
+// tokens and, where it is none of them, the token itself: k or k+1, in no order. A position without its token is of another
+// sequence. (vllm/v1/engine/logprobs.py; prompt log-probs are raw, whatever the temperature, and -inf is sent as -9999.)
 func answerVLLM(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	choice, err := element(body, "choices", 0)
 	if err != nil {
@@ -47,7 +51,7 @@ func answerVLLM(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	if !ok || list.Kind() != wire.Array {
 		return nil, bad("there are no prompt_logprobs: the server is too old, or not vLLM")
 	}
-	return tokenAligned(s, list, func(at wire.Raw) (entries []Entry, err error) {
+	out, err := tokenAligned(s, list, func(at wire.Raw) (entries []Entry, err error) {
 		if at.Kind() != wire.Object {
 			return nil, fmt.Errorf("%s where an object was expected", at.Kind())
 		}
@@ -67,6 +71,13 @@ func answerVLLM(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 		}
 		return entries, nil
 	})
+	for i := range out {
+		token := s.IDs[s.From+i+1]
+		if len(out[i].entries) > 0 && !slices.ContainsFunc(out[i].entries, func(e Entry) bool { return e.ID == token }) {
+			return nil, bad("token %d: its own id, %d, is not among the entries: the server scored another sequence", s.From+i+1, token)
+		}
+	}
+	return out, err
 }
 
 func askTRL(o *Options, s Sequence) any {
@@ -74,7 +85,8 @@ func askTRL(o *Options, s Sequence) any {
 }
 
 // answerTRL reads logprobs and logprob_token_ids, [sequence][completion token][k], prediction-aligned: entry i is of
-// completion token i. actual_logprobs, where there, is the log-prob of the token itself.
+// completion token i, k or k+1 of them by rank. actual_logprobs, where there, is the log-prob of the token itself. (The
+// vllm-serve of TRL 1.0 to 1.2; where it is gone, TRL's own client asks a plain vLLM, and so has this one to.)
 func answerTRL(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	lps, err := element(body, "logprobs", 0)
 	if err != nil {
@@ -118,7 +130,8 @@ func askSGLang(o *Options, s Sequence) any {
 }
 
 // answerSGLang reads meta_info.input_top_logprobs, one entry a token, the first null, each [[logprob, id, text], ...], and
-// input_token_logprobs, [[logprob, id, text], ...], of which the ids are compared.
+// input_token_logprobs, [[logprob, id, text], ...], of which the ids are compared. (Of the last id of its vocabulary SGLang
+// says 0 there, as of the hashes that stand for images.)
 func answerSGLang(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	if body.Kind() == wire.Array {
 		for first := range body.Elements() {
@@ -160,7 +173,8 @@ func answerSGLang(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 			}
 			k++
 		}
-		if id != int64(s.IDs[i]) {
+		clipped := id == 0 && int(s.IDs[i]) >= o.Vocabulary.Size-1
+		if id != int64(s.IDs[i]) && !clipped {
 			return nil, bad("the server scored token %d at position %d, the sequence has %d", id, i, s.IDs[i])
 		}
 		if p := i - 1 - s.From; p >= 0 {
@@ -202,12 +216,22 @@ func askAtropos(o *Options, s Sequence) any {
 	return map[string]any{"input_ids": s.IDs, "top_k": o.TopK, "max_tokens": 1}
 }
 
-// answerAtropos reads prompt_topk_token_ids and prompt_topk_logprobs, [token][k], token-aligned, the first empty.
+// answerAtropos reads prompt_topk_token_ids and prompt_topk_logprobs, [token][k], token-aligned, the first empty, and
+// prompt_tokens, which has to be what was asked about.
 func answerAtropos(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	lps, ok := body.Get("prompt_topk_logprobs")
 	ids, ok2 := body.Get("prompt_topk_token_ids")
 	if !ok || !ok2 {
 		return nil, bad("there are no prompt_topk_token_ids and prompt_topk_logprobs")
+	}
+	if tokens, ok := body.Get("prompt_tokens"); ok && tokens.Kind() == wire.Array {
+		i := 0
+		for e := range tokens.Elements() {
+			if id, ok := e.Int64(); !ok || i >= len(s.IDs) || id != int64(s.IDs[i]) {
+				return nil, bad("the server scored token %.20s at position %d, not the sequence it was given", e, i)
+			}
+			i++
+		}
 	}
 	out, err := zipped(lps, ids)
 	if err != nil {
