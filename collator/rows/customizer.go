@@ -78,7 +78,7 @@ func (e *Encoder) customizerDemonstration(dst []byte, r *builders.Resolved, d *b
 	if dst, err = e.fullMessages(append(dst, `{"messages": `...), r.Messages.Nodes); err != nil {
 		return dst, err
 	}
-	return append(appendTools(dst, r.Origin.Tools), '}'), nil
+	return append(e.appendTools(dst, r.Origin.Tools), '}'), nil
 }
 
 // everyTurn refuses a demonstration for a trainer of all assistant turns, where it is not meant to train them all.

@@ -139,7 +139,8 @@ type Encoder struct {
 	split   Split // of the rows being made
 	rows    int   // made of the records at hand
 	one     [1]*builders.Resolved
-	escaped map[textKey][]byte
+	lone    bool // they have half a surrogate pair
+	escaped map[textKey]escaped
 	arena   []byte
 	back    []byte // scratch: a text read back
 
@@ -148,7 +149,7 @@ type Encoder struct {
 
 // NewEncoder returns an encoder of a format.
 func NewEncoder(f Format, o Options) *Encoder {
-	e := &Encoder{Format: f, opts: o, escaped: map[textKey][]byte{}}
+	e := &Encoder{Format: f, opts: o, escaped: map[textKey]escaped{}}
 	f.open(e)
 	return e
 }
@@ -170,9 +171,9 @@ func (e *Encoder) Append(dst []byte, s Split, r *builders.Resolved) (out []byte,
 // AppendTogether is Append for records that Together gave the same key.
 func (e *Encoder) AppendTogether(dst []byte, s Split, rs []*builders.Resolved) (out []byte, rows int, err error) {
 	n := len(dst)
-	e.split, e.rows = s, 1
+	e.split, e.rows, e.lone = s, 1, false
 	out, err = e.encode(e, dst, rs)
-	if err == nil && !(e.opts.NAT && e.Name == customizer.Name) && loneSurrogate(out[n:]) {
+	if err == nil && !(e.opts.NAT && e.Name == customizer.Name) && e.lone {
 		err = e.refuse("a text has half of a surrogate pair, for which most readers of JSON refuse the whole file")
 	}
 	if err != nil {

@@ -3,7 +3,6 @@ package rows
 import (
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
-	"github.com/nat-go/nat-go/ttc/json"
 )
 
 // plainMessages appends [{"role", "content"}, ...]. ok is asked about each message first.
@@ -122,7 +121,7 @@ func (e *Encoder) toolCalls(dst []byte, m *chat.Message) ([]byte, error) {
 				return dst, err
 			}
 		} else {
-			dst = json.AppendCompact(dst, c.Parsed)
+			dst = e.compact(dst, c.Parsed)
 		}
 		dst = append(dst, "}}"...)
 	}

@@ -21,8 +21,9 @@ func (e *Encoder) text(dst []byte, s string) ([]byte, error) {
 		return append(dst, `""`...), nil
 	}
 	k := textKey{unsafe.StringData(s), len(s)}
-	if b, ok := e.escaped[k]; ok {
-		return append(dst, b...), nil
+	if t, ok := e.escaped[k]; ok {
+		e.lone = e.lone || t.lone
+		return append(dst, t.json...), nil
 	}
 	start := len(e.arena)
 	e.arena = json.AppendASCII(e.arena, s)
@@ -30,11 +31,28 @@ func (e *Encoder) text(dst []byte, s string) ([]byte, error) {
 	if e.back = json.Raw(b).AppendText(e.back[:0]); string(e.back) != s {
 		return dst, fmt.Errorf("the text %.40q does not survive being written as JSON", s)
 	}
-	e.escaped[k] = b
+	lone := loneSurrogate(b)
+	e.lone = e.lone || lone
+	e.escaped[k] = escaped{b, lone}
 	return append(dst, b...), nil
 }
 
-// loneSurrogate reports whether a row has the escape of half a surrogate pair: \ud83d without \ude00 after it, or the other
+// escaped is a text as JSON. Each is looked through once, not once a row: a text is in many rows, and looking through the
+// rows was a tenth of a run.
+type escaped struct {
+	json []byte
+	lone bool // it has half a surrogate pair
+}
+
+// compact appends a JSON value that the source has.
+func (e *Encoder) compact(dst []byte, raw json.Raw) []byte {
+	n := len(dst)
+	dst = json.AppendCompact(dst, raw)
+	e.lone = e.lone || loneSurrogate(dst[n:])
+	return dst
+}
+
+// loneSurrogate reports whether JSON has the escape of half a surrogate pair: \ud83d without \ude00 after it, or the other
 // way round. pyarrow, and so the datasets library, refuses a file for it.
 func loneSurrogate(row []byte) bool {
 	for {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc/chat"
+	natjson "github.com/nat-go/nat-go/ttc/json"
 )
 
 func TestLoneSurrogate(t *testing.T) {
@@ -31,6 +33,23 @@ func TestLoneSurrogateIsRefused(t *testing.T) {
 			} else if !errors.As(err, new(*CannotCarry)) || len(row) > 0 {
 				t.Errorf("%s: %s, %v", f.Name, row, err)
 			}
+		}
+	}
+}
+
+// It is found wherever it comes from, in every row it comes to, and in no other.
+func TestLoneSurrogateInEveryRowOfItsText(t *testing.T) {
+	const half = "a\xed\xa0\xbd"
+	bad, good := preference(text("p"), text(half), text("b")), preference(text("p"), text("c"), text("b"))
+	tools := preference(text("p"), text("c"), text("b"))
+	tools.Origin.Tools = []chat.Tool{{Name: "f", Raw: natjson.Raw(`{"function": "\ud83d"}`)}}
+	enc := NewEncoder(trl, Options{})
+	for i, c := range []struct {
+		r    *builders.Resolved
+		want bool
+	}{{bad, true}, {good, false}, {bad, true}, {tools, true}, {good, false}} {
+		if _, _, err := enc.Append(nil, Train, c.r); errors.As(err, new(*CannotCarry)) != c.want {
+			t.Errorf("row %d: %v", i, err)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
-	"github.com/nat-go/nat-go/ttc/json"
 )
 
 // trl is what TRL's DPOTrainer and SFTTrainer read: the conversational preference format with an explicit prompt, and the
@@ -139,13 +138,13 @@ func trained(nodes []ttc.Node, d *builders.Demonstration, i int) bool {
 // end closes a row; tools, where the example has any, go into a column of their own, which chat templates are given.
 func (e *Encoder) end(dst []byte, r *builders.Resolved) ([]byte, error) {
 	if e.opts.TextPrompt != PlainText {
-		dst = appendTools(dst, r.Origin.Tools)
+		dst = e.appendTools(dst, r.Origin.Tools)
 	}
 	return append(dst, '}'), nil
 }
 
 // appendTools appends the member tools, where there are any.
-func appendTools(dst []byte, tools []chat.Tool) []byte {
+func (e *Encoder) appendTools(dst []byte, tools []chat.Tool) []byte {
 	if len(tools) == 0 {
 		return dst
 	}
@@ -154,7 +153,7 @@ func appendTools(dst []byte, tools []chat.Tool) []byte {
 		if i > 0 {
 			dst = append(dst, ", "...)
 		}
-		dst = json.AppendCompact(dst, t.Raw)
+		dst = e.compact(dst, t.Raw)
 	}
 	return append(dst, ']')
 }

@@ -93,7 +93,7 @@ func (e *Encoder) verlRow(dst []byte, rs []*builders.Resolved) ([]byte, error) {
 
 // verlTask writes the prompt that rollouts of one task share.
 func (e *Encoder) verlTask(dst []byte, rs []*builders.Resolved) ([]byte, error) {
-	r := rs[0]
+	start, r := len(dst), rs[0]
 	prompt := beforeSampled(r.Messages.Nodes)
 	if len(prompt) == 0 {
 		return dst, e.refuse("it has no prompt: nothing in it comes before a turn that was sampled")
@@ -120,9 +120,10 @@ func (e *Encoder) verlTask(dst []byte, rs []*builders.Resolved) ([]byte, error) 
 	dst = json.AppendASCII(append(dst, `, "task": `...), r.Record.(*builders.Rollout).Task)
 	dst = json.AppendASCII(append(dst, `, "example": `...), r.Origin.Example)
 	if len(r.Origin.Tools) > 0 {
-		list := appendTools(nil, r.Origin.Tools)
+		list := e.appendTools(nil, r.Origin.Tools)
 		dst = json.AppendASCII(append(dst, `, "tools": `...), strings.TrimPrefix(string(list), `, "tools": `))
 	}
+	e.lone = loneSurrogate(dst[start:]) // of names too; not of the tools, whose own escapes are escaped
 	return append(dst, "}}"...), nil
 }
 
