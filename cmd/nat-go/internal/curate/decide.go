@@ -49,8 +49,11 @@ func NewIndex(rules Rules, tmp string) (*Index, error) {
 
 // Decide applies the rules, once. A split that the user asked for and the data can't give is a *SplitError.
 func (d *Index) Decide() (*Decisions, error) {
+	if err := d.flushUnit(); err != nil {
+		return nil, err
+	}
 	d.sort()
-	for _, rule := range []func() error{d.dropContradictions, d.dropCopies, d.sample, d.split} {
+	for _, rule := range []func() error{d.settle, d.sample, d.split} {
 		if err := rule(); err != nil {
 			return nil, err
 		}
@@ -58,16 +61,14 @@ func (d *Index) Decide() (*Decisions, error) {
 	return &Decisions{of: d.of, Warning: d.warning}, nil
 }
 
-// sort sorts the projections, the largest beside the others.
+// sort sorts the projections beside each other.
 func (d *Index) sort() {
 	var other sync.WaitGroup
 	if d.units != nil {
 		other.Go(d.units.Sort)
 	}
-	for _, s := range []*extsort.Sorter{d.pairs, d.copies} {
-		if s != nil {
-			s.Sort()
-		}
+	if d.contents != nil {
+		d.contents.Sort()
 	}
 	other.Wait()
 }
@@ -79,19 +80,17 @@ type Index struct {
 	tmp     string
 	of      []Decision
 	warning string
-	row     [unitWidth]byte // scratch of Add
 
-	pairs  *extsort.Sorter // pair of texts 16, direction 1, ordinal 8
-	copies *extsort.Sorter // content 16, kind 1, ordinal 8
-	draws  *extsort.Sorter // seeded hash 16, ordinal 8
-	units  *extsort.Sorter // see unitRow
+	contents *extsort.Sorter // see contentRow
+	bucket   []bucketRow     // scratch of settle
+	draws    *extsort.Sorter // seeded hash 16, ordinal 8
+
+	units   *extsort.Sorter // see unitRow
+	unit    [unitWidth]byte // the row that entries are being added to
+	entries uint32          // how many it spans; 0: there is none
 }
 
-const (
-	pairWidth = 16 + 1 + 8
-	copyWidth = 16 + 1 + 8
-	drawWidth = 16 + 8
-)
+const drawWidth = 16 + 8
 
 // Add takes the next entry into the projections that the rules need.
 func (d *Index) Add(e Entry) (err error) {
@@ -105,16 +104,13 @@ func (d *Index) Add(e Entry) (err error) {
 	if !e.Drop.Kept() {
 		return nil
 	}
-	row := d.row[:0]
-	if d.pairs != nil && e.Kind == builders.KindPreference {
-		err = d.pairs.Add(pairRow(row, &e))
-	}
-	if d.copies != nil && err == nil {
-		r := append(append(row, e.Content[:]...), byte(e.Kind))
-		err = d.copies.Add(binary.BigEndian.AppendUint64(r, e.Ordinal))
+	if d.contents != nil {
+		var row [contentWidth]byte
+		contentRow(&row, &e)
+		err = d.contents.Add(row[:])
 	}
 	if d.units != nil && err == nil {
-		err = d.units.Add(unitRow(row, &e, d.rules.Split.By))
+		err = d.addUnit(&e)
 	}
 	return err
 }
@@ -123,11 +119,8 @@ func (d *Index) open() error {
 	if v := d.rules.Split.Validation; !(v >= 0 && v < 1) {
 		return fmt.Errorf("the validation share is %v; it must be at least 0 and less than 1", v)
 	}
-	if d.rules.Contradictions {
-		d.pairs = d.sorter(pairWidth, 4)
-	}
-	if d.rules.Dedupe || d.rules.MaxPairs > 0 {
-		d.copies = d.sorter(copyWidth, 4)
+	if d.rules.Contradictions || d.rules.Dedupe || d.rules.MaxPairs > 0 {
+		d.contents = extsort.New(contentWidth, d.rules.Memory/2, d.tmp)
 	}
 	if d.rules.MaxPairs > 0 {
 		d.draws = extsort.New(drawWidth, d.rules.Memory/4, d.tmp)
@@ -135,16 +128,11 @@ func (d *Index) open() error {
 	switch by := d.rules.Split.By; {
 	case d.rules.Split.Validation == 0 || by == ByPosition:
 	case by == ByTask || by == ByExample || by == ByNone:
-		d.units = d.sorter(unitWidth, 2)
+		d.units = extsort.New(unitWidth, d.rules.Memory/4, d.tmp)
 	default:
 		return fmt.Errorf("a split by %q: it can be by %q, %q or %q", by, ByTask, ByExample, ByNone)
 	}
 	return nil
-}
-
-// sorter returns a sorter for all entries with its part of the memory.
-func (d *Index) sorter(width int, part int64) *extsort.Sorter {
-	return extsort.New(width, d.rules.Memory/part, d.tmp)
 }
 
 // Len is the number of entries.
@@ -157,103 +145,139 @@ func (d *Index) Expect(n uint64) {
 		return
 	}
 	d.of = slices.Grow(d.of, int(min(n-have, 1<<24)))
-	for _, s := range []*extsort.Sorter{d.pairs, d.copies, d.units} {
-		if s != nil {
-			s.Expect(n - have)
-		}
+	if d.contents != nil {
+		d.contents.Expect(n - have)
 	}
 }
 
 // Close releases memory and disk.
 func (d *Index) Close() {
-	for _, s := range []*extsort.Sorter{d.pairs, d.copies, d.draws, d.units} {
+	for _, s := range []*extsort.Sorter{d.contents, d.draws, d.units} {
 		if s != nil {
 			s.Close()
 		}
 	}
 }
 
-// pairRow is the same for A>B and B>A but for the direction.
-func pairRow(row []byte, e *Entry) []byte {
-	var key [16 + 8 + 2*16]byte
-	low, high, direction := &e.Chosen, &e.Rejected, byte(0)
-	if bytes.Compare(low[:], high[:]) > 0 {
-		low, high, direction = high, low, 1
+// A row of contents is: key 16, tag 1, ordinal 7, score 8. The key of a preference is that of its unordered pair of texts, so
+// that A>B and B>A are neighbours, and its tag tells them apart; key and tag together are as good as the content. One sort
+// serves contradictions and copies, and the record takes half the memory that a row for each of them would.
+const (
+	tagAt        = 16
+	ordinalAt    = 16 // tag and ordinal as one number; the tag is its highest byte
+	scoreAt      = 16 + 8
+	contentWidth = scoreAt + 8
+	ordinalBits  = 56
+)
+
+func contentRow(row *[contentWidth]byte, e *Entry) {
+	tag := byte(e.Kind) << 1
+	if e.Kind != builders.KindPreference {
+		copy(row[:], e.Content[:])
+	} else {
+		low, high := &e.Chosen, &e.Rejected
+		if bytes.Compare(low[:], high[:]) > 0 {
+			low, high = high, low
+			tag |= 1
+		}
+		var key [3 * 16]byte
+		copy(key[:], e.Prompt[:])
+		copy(key[16:], low[:])
+		copy(key[32:], high[:])
+		sum := xxh3.Hash128(key[:]).Bytes()
+		copy(row[:], sum[:])
+		copy(row[scoreAt:], e.Score[:])
 	}
-	k := append(append(append(append(key[:0], e.Prompt[:]...), e.Score[:]...), low[:]...), high[:]...)
-	sum := xxh3.Hash128(k).Bytes()
-	return binary.BigEndian.AppendUint64(append(append(row, sum[:]...), direction), e.Ordinal)
+	binary.BigEndian.PutUint64(row[ordinalAt:], uint64(tag)<<ordinalBits|e.Ordinal)
 }
 
-// dropContradictions drops every record of a pair of texts that is there in both directions.
-func (d *Index) dropContradictions() error {
-	if d.pairs == nil {
+// bucketRow is a row of contents without the key that it shares with its neighbours.
+type bucketRow struct {
+	ordinal uint64
+	score   [8]byte
+	tag     byte
+}
+
+func (r *bucketRow) preference() bool { return builders.Kind(r.tag>>1) == builders.KindPreference }
+
+// settle decides on contradictions, then copies, and draws a number for every preference that is left.
+func (d *Index) settle() error {
+	if d.contents == nil {
 		return nil
 	}
+	if d.draws != nil {
+		d.draws.Expect(uint64(d.contents.Len()))
+	}
 	var key [16]byte
-	var forward []uint64 // records of this pair in direction 0, which sort first
-	for row, err := range d.pairs.All() {
+	for row, err := range d.contents.All() {
 		if err != nil {
 			return err
 		}
 		if !bytes.Equal(row[:16], key[:]) {
-			key, forward = [16]byte(row[:16]), forward[:0]
-		}
-		ordinal := binary.BigEndian.Uint64(row[17:])
-		if row[16] == 0 {
-			forward = append(forward, ordinal)
-			continue
-		}
-		if len(forward) > 0 {
-			d.of[ordinal] = Dropped(ledger.Contradiction)
-			for _, o := range forward {
-				d.of[o] = Dropped(ledger.Contradiction)
+			if err := d.settleBucket(key); err != nil {
+				return err
 			}
-			// One mark a record is enough; keep that the group is contradictory.
-			forward = forward[:1]
+			key, d.bucket = [16]byte(row), d.bucket[:0]
 		}
+		d.bucket = append(d.bucket, bucketRow{binary.BigEndian.Uint64(row[ordinalAt:]) & (1<<ordinalBits - 1), [8]byte(row[scoreAt:]), row[tagAt]})
 	}
-	d.pairs.Close()
+	if err := d.settleBucket(key); err != nil {
+		return err
+	}
+	d.bucket = nil
+	d.contents.Close()
 	return nil
 }
 
-// dropCopies keeps the first record of a content, and draws a number for every preference that is left.
-func (d *Index) dropCopies() error {
-	if d.copies == nil {
-		return nil
+// settleBucket decides on the records of one key, which are in the order of their tags, then of the log.
+func (d *Index) settleBucket(key [16]byte) error {
+	b := d.bucket
+	if n := len(b); n > 1 && d.rules.Contradictions && b[0].tag != b[n-1].tag {
+		d.dropContradictions(b)
 	}
-	var content [16]byte
 	found := false // a record of this content is kept
-	var draw [drawWidth]byte
-	if d.draws != nil {
-		d.draws.Expect(uint64(d.copies.Len()))
-	}
-	for row, err := range d.copies.All() {
-		if err != nil {
-			return err
-		}
-		if !bytes.Equal(row[:16], content[:]) {
-			content, found = [16]byte(row[:16]), false
-		}
-		ordinal := binary.BigEndian.Uint64(row[17:])
+	for i := range b {
+		r := &b[i]
+		found = found && r.tag == b[i-1].tag
 		switch {
-		case !d.of[ordinal].Kept():
+		case !d.of[r.ordinal].Kept():
 			continue
 		case found && d.rules.Dedupe:
-			d.of[ordinal] = Dropped(ledger.Duplicate)
+			d.of[r.ordinal] = Dropped(ledger.Duplicate)
 			continue
 		}
 		found = true
-		if d.draws == nil || builders.Kind(row[16]) != builders.KindPreference {
+		if d.draws == nil || !r.preference() {
 			continue
 		}
+		var content [17]byte
+		copy(content[:], key[:])
+		content[16] = r.tag
 		number := xxh3.Hash128Seed(content[:], d.rules.Seed).Bytes()
-		if err := d.draws.Add(binary.BigEndian.AppendUint64(append(draw[:0], number[:]...), ordinal)); err != nil {
+		var draw [drawWidth]byte
+		if err := d.draws.Add(binary.BigEndian.AppendUint64(append(draw[:0], number[:]...), r.ordinal)); err != nil {
 			return err
 		}
 	}
-	d.copies.Close()
 	return nil
+}
+
+// dropContradictions drops the preferences whose opposite is there by the same score.
+func (d *Index) dropContradictions(b []bucketRow) {
+	var scores [2]map[[8]byte]bool // by direction
+	for i := range b {
+		if r := &b[i]; r.preference() {
+			if scores[r.tag&1] == nil {
+				scores[r.tag&1] = map[[8]byte]bool{}
+			}
+			scores[r.tag&1][r.score] = true
+		}
+	}
+	for i := range b {
+		if r := &b[i]; r.preference() && scores[r.tag&1^1][r.score] {
+			d.of[r.ordinal] = Dropped(ledger.Contradiction)
+		}
+	}
 }
 
 // sample keeps the preferences with the smallest numbers, MaxPairs of them.

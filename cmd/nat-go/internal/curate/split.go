@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 
@@ -18,12 +19,40 @@ import (
 // of the keys or a prompt form a component.
 const (
 	unitKey   = 16 + 16
-	unitWidth = unitKey + 16 + 8
+	spanAt    = unitKey + 16
+	unitWidth = spanAt + 8 + 4
 	edgeWidth = 1 + 16 + 4 // which key, key, unit
 )
 
-// unitRow is: first key, second key, prompt, ordinal. A second key or a prompt of zeros connects nothing.
-func unitRow(row []byte, e *Entry, by By) []byte {
+// addUnit takes an entry into the row before it, where they share all keys: neighbours in the log mostly do, so that there is
+// a row a turn and not one a record. What lies between them is not kept, and so does not count.
+func (d *Index) addUnit(e *Entry) error {
+	var row [unitWidth]byte
+	unitRow(&row, e, d.rules.Split.By)
+	if d.entries > 0 && [spanAt]byte(row[:]) == [spanAt]byte(d.unit[:]) {
+		first := binary.BigEndian.Uint64(d.unit[spanAt:])
+		if n := e.Ordinal - first + 1; n <= math.MaxUint32 {
+			d.entries = uint32(n)
+			return nil
+		}
+	}
+	err := d.flushUnit()
+	d.unit, d.entries = row, 1
+	return err
+}
+
+func (d *Index) flushUnit() error {
+	if d.entries == 0 {
+		return nil
+	}
+	binary.BigEndian.PutUint32(d.unit[spanAt+8:], d.entries)
+	d.entries = 0
+	return d.units.Add(d.unit[:])
+}
+
+// unitRow is: first key, second key, prompt, ordinal of the first record, number of records. A second key or a prompt of
+// zeros connects nothing.
+func unitRow(row *[unitWidth]byte, e *Entry, by By) {
 	var none [16]byte
 	first, second := &e.Example, &none
 	switch {
@@ -35,8 +64,22 @@ func unitRow(row []byte, e *Entry, by By) []byte {
 	if e.Kind == builders.KindRollout && by != ByTask { // advantages are within a task
 		second = &e.Task
 	}
-	row = append(append(append(row, first[:]...), second[:]...), e.Prompt[:]...)
-	return binary.BigEndian.AppendUint64(row, e.Ordinal)
+	copy(row[:], first[:])
+	copy(row[16:], second[:])
+	copy(row[unitKey:], e.Prompt[:])
+	binary.BigEndian.PutUint64(row[spanAt:], e.Ordinal)
+}
+
+// kept yields the records of a row that are still kept.
+func (d *Index) kept(row []byte) iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		first := binary.BigEndian.Uint64(row[spanAt:])
+		for o := first; o < first+uint64(binary.BigEndian.Uint32(row[spanAt+8:])); o++ {
+			if d.of[o].Kept() && !yield(o) {
+				return
+			}
+		}
+	}
 }
 
 // split chooses a side for every record that is still kept.
@@ -85,7 +128,9 @@ func (d *Index) split() error {
 	}
 	return u.each(d, func(id uint32, row []byte) error {
 		if validates[u.find(id)] {
-			d.of[binary.BigEndian.Uint64(row[unitKey+16:])] = Validation
+			for o := range d.kept(row) {
+				d.of[o] = Validation
+			}
 		}
 		return nil
 	})
@@ -121,7 +166,10 @@ func (d *Index) nameOf(u *units, root uint32) (string, error) {
 	first := uint64(math.MaxUint64)
 	err := u.each(d, func(id uint32, row []byte) error {
 		if u.find(id) == root {
-			first = min(first, binary.BigEndian.Uint64(row[unitKey+16:]))
+			for o := range d.kept(row) {
+				first = min(first, o)
+				break
+			}
 		}
 		return nil
 	})
@@ -129,6 +177,13 @@ func (d *Index) nameOf(u *units, root uint32) (string, error) {
 		return fmt.Sprintf("record %d", first), err
 	}
 	return d.rules.Name(first), err
+}
+
+func (d *Index) anyKept(row []byte) bool {
+	for range d.kept(row) {
+		return true
+	}
+	return false
 }
 
 // units are numbered in the order of their keys. A component's root is its smallest unit, so neither depends on arrival.
@@ -140,7 +195,7 @@ type units struct {
 	rank   []uint64 // seeded hash of a unit's keys
 }
 
-// each calls f for every kept record with the number of its unit.
+// each calls f for every row that has kept records, with the number of its unit.
 func (u *units) each(d *Index, f func(id uint32, row []byte) error) error {
 	var key [unitKey]byte
 	next := uint64(0)
@@ -148,7 +203,7 @@ func (u *units) each(d *Index, f func(id uint32, row []byte) error) error {
 		if err != nil {
 			return err
 		}
-		if !d.of[binary.BigEndian.Uint64(row[unitKey+16:])].Kept() {
+		if !d.anyKept(row) {
 			continue
 		}
 		if next == 0 || !bytes.Equal(key[:], row[:unitKey]) {
@@ -185,7 +240,9 @@ func (u *units) collect(d *Index) error {
 				}
 			}
 		}
-		u.size[id]++
+		for range d.kept(row) {
+			u.size[id]++
+		}
 		if p := [16]byte(row[unitKey:]); p != none && (fresh || p != prompt) {
 			prompt = p
 			return u.edges.Add(edgeRow(edge[:0], 'p', p[:], id))
