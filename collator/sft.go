@@ -43,6 +43,7 @@ func (w *Worker) outcome(it *Item, m *material, rows []made, lost []Refusal, who
 		r.Meta = w.meta(it, m.nodes, m.trained)
 		r.Meta.Part = i
 		describeSide(&r.Meta, &rows[i], it.Record.Origin.Fidelity)
+		r.Meta.Sampling = sampling(it.Record.Origin.Sampling, rows[i].sampled)
 		out.Rows = append(out.Rows, r)
 	}
 	return out

@@ -1,6 +1,7 @@
 package collator
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -281,6 +282,18 @@ func describeSide(meta *batch.Meta, s *made, stated ttc.Fidelity) {
 	meta.Args = s.args
 	meta.Proof = []batch.Proof{s.proof}
 	meta.Flags = s.flags()
+}
+
+// sampling is how a row's ids were sampled; nil where they were not, or it is not known.
+func sampling(s *ttc.Sampling, sampled bool) *batch.Sampling {
+	if s == nil || !sampled || !(s.Temperature >= 0 && s.TopP >= 0) || math.IsInf(s.Temperature+s.TopP, 1) {
+		return nil
+	}
+	out := &batch.Sampling{Temperature: s.Temperature, TopP: s.TopP, LogProbs: "raw"}
+	if s.Processed {
+		out.LogProbs = "processed"
+	}
+	return out
 }
 
 func (s *made) flags() (out []string) {

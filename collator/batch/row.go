@@ -53,7 +53,16 @@ type Meta struct {
 	RL       *Scored  `json:"scored,omitempty"`    // rl only
 	Ref      *Ref     `json:"reference,omitempty"` // dpo only
 
-	Sites []RowSite `json:"sites,omitempty"` // sdpo only
+	Sites    []RowSite `json:"sites,omitempty"`    // sdpo only
+	Sampling *Sampling `json:"sampling,omitempty"` // of sampled ids, where the source says it
+}
+
+// Sampling is how a rollout was sampled: what its log-probs are, and the temperature a trainer has to divide logits by to get
+// the same.
+type Sampling struct {
+	Temperature float64 `json:"temperature"`
+	TopP        float64 `json:"top_p"`
+	LogProbs    string  `json:"logprobs"` // "raw": the model's own; "processed": after temperature and top_p
 }
 
 // Scored is what the rl channel adds to a row.

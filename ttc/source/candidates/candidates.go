@@ -11,7 +11,6 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
-	"github.com/nat-go/nat-go/ttc/natmodel"
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
@@ -20,8 +19,7 @@ type Source struct {
 	source.Walk // a line is a step: Steps == Candidates + dropped steps
 	cfg         Config
 	lines       int64 // of the file
-	keep        source.Keeper
-	models      models
+	reader      *Reader
 
 	// The first line of the next example, read ahead. raw is valid until the reader's next call.
 	ahead struct {
@@ -42,7 +40,7 @@ func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) 
 	if len(files) == 0 {
 		return nil, errors.New("no input: name a file with --from, or set sources.*.path")
 	}
-	s := &Source{cfg: cfg}
+	s := &Source{cfg: cfg, reader: NewReader(cfg)}
 	s.Init(files, opt.Drop, s.begin, s.entry)
 	s.Tally.S.Names = map[string]int64{}
 	if opt.Resume != nil {
@@ -126,9 +124,7 @@ func (s *Source) example(ctx context.Context) (*ttc.Example, error) {
 	if v, ok := s.ahead.raw.Get(s.cfg.TaskKey); ok {
 		ex.Task = source.IDText(v)
 	}
-	s.keep.Reset()
-	s.models = models{}
-	counts := map[string]int64{}
+	s.reader.Begin()
 	for n := 0; ; n++ {
 		if n%1000 == 999 && ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -137,7 +133,7 @@ func (s *Source) example(ctx context.Context) (*ttc.Example, error) {
 			return nil, &source.Error{Path: ex.File, Offset: s.ahead.offset, What: fmt.Sprintf("more than %d lines have the id %q", n, id),
 				Help: "Raise sources.*.max_candidates_per_example, or give each example an id of its own (id_key)"}
 		}
-		s.line(ex, counts)
+		s.line(ex)
 		if err := s.readAhead(); err == io.EOF {
 			break
 		} else if err != nil {
@@ -148,7 +144,7 @@ func (s *Source) example(ctx context.Context) (*ttc.Example, error) {
 			break
 		}
 	}
-	ex.Policy = s.models.only()
+	ex.Policy = s.reader.Policy()
 	s.At.Row++
 	s.At.Offset = s.Reader.Offset()
 	if s.ahead.ok {
@@ -158,12 +154,12 @@ func (s *Source) example(ctx context.Context) (*ttc.Example, error) {
 }
 
 // line makes a candidate of the line read ahead.
-func (s *Source) line(ex *ttc.Example, counts map[string]int64) {
+func (s *Source) line(ex *ttc.Example) {
 	st := &s.Tally.S
 	st.Steps++
 	s.At.Sum = source.Chain(s.At.Sum, xxh3.Hash(s.ahead.raw))
 	cand := ttc.Candidate{Step: s.cfg.StepName, Offset: s.ahead.offset}
-	if reason, detail := s.candidate(s.ahead.raw, &cand, ex, counts); reason != "" {
+	if reason, detail := s.reader.Candidate(s.ahead.raw, &cand); reason != "" {
 		s.Tally.Drop(ledger.Drop{Unit: "step", Reason: reason, Detail: detail, Run: ex.Run, Example: ex.ID, Turn: cand.Turn, Index: -1,
 			File: ex.File, Offset: s.ahead.offset})
 		return
@@ -171,96 +167,4 @@ func (s *Source) line(ex *ttc.Example, counts map[string]int64) {
 	st.Candidates++
 	st.Names[cand.Step]++
 	ex.Candidates = append(ex.Candidates, cand)
-}
-
-// candidate fills cand from a line. A reason says why it can't.
-func (s *Source) candidate(raw json.Raw, cand *ttc.Candidate, ex *ttc.Example, counts map[string]int64) (ledger.Reason, string) {
-	cfg := &s.cfg
-	var turn, index, prompt, output, score, metadata, model, failure, reasoning json.Raw
-	c := raw.Cursor()
-	c.Enter(json.Object)
-	for key, ok := c.Member(); ok; key, ok = c.Member() {
-		v := c.Value()
-		if v.Kind() == json.Null {
-			v = nil
-		}
-		switch string(key.Bytes()) {
-		case cfg.TurnKey:
-			turn = v
-		case cfg.IndexKey:
-			index = v
-		case cfg.PromptKey:
-			prompt = v
-		case cfg.OutputKey:
-			output = v
-		case cfg.ScoreKey:
-			score = v
-		case cfg.MetadataKey:
-			metadata = v
-		case cfg.ModelKey:
-			model = v
-		case "error":
-			failure = v
-		case "reasoning":
-			reasoning = v
-		}
-	}
-	switch turn.Kind() {
-	case json.Invalid:
-	case json.String:
-		cand.Turn = s.keep.Turn(turn)
-	case json.Number:
-		cand.Turn = s.keep.Name(turn)
-	default:
-		return ledger.BadTurnID, fmt.Sprintf("%s is %s, not text or a number", cfg.TurnKey, turn.Kind())
-	}
-	cand.Index = counts[cand.Turn]
-	if index != nil {
-		n, ok := natmodel.ParseInt(index)
-		if !ok || !n.Fits {
-			return ledger.BadIndex, fmt.Sprintf("%s is %s, not an integer", cfg.IndexKey, index.Kind())
-		}
-		cand.Index = n.Value
-	}
-	if score == nil {
-		return ledger.NoScore, cfg.ScoreKey + " is null or missing"
-	}
-	var ok bool
-	if cand.Score, ok = natmodel.ParseFloat(score); !ok {
-		return ledger.BadScore, fmt.Sprintf("%s is %s, not a number", cfg.ScoreKey, score.Kind())
-	}
-	if output != nil && output.Kind() != json.String {
-		return ledger.BadOutput, fmt.Sprintf("%s is %s, not text", cfg.OutputKey, output.Kind())
-	}
-	if metadata != nil && metadata.Kind() != json.Object {
-		return ledger.BadStep, fmt.Sprintf("%s is %s, not an object", cfg.MetadataKey, metadata.Kind())
-	}
-	if model != nil {
-		s.models.add(s.keep.Name(model.Bytes()))
-	}
-	counts[cand.Turn]++
-	cand.Output = s.keep.Text(output)
-	cand.Prompt = s.keep.Prompt(prompt)
-	cand.Metadata = s.keep.Raw(metadata)
-	cand.ScoreError = source.ScoreError(cand.Score, failure, reasoning, metadata)
-	return "", ""
-}
-
-// models remembers whether the lines of an example name one model.
-type models struct {
-	name  string
-	mixed bool
-}
-
-func (m *models) add(name string) {
-	m.mixed = m.mixed || m.name != "" && m.name != name
-	m.name = name
-}
-
-// only is the model all lines name; empty where there is no such model.
-func (m *models) only() string {
-	if m.mixed {
-		return ""
-	}
-	return m.name
 }

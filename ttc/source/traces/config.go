@@ -16,6 +16,8 @@ type Config struct {
 	FinishKey   string   `yaml:"finish_reason_key" default:"finish_reason" doc:"key of why the model stopped, in a message or, for the last one, in the rollout"`
 	SamplingKey string   `yaml:"sampling_key" default:"sampling" doc:"key of {temperature, top_p, processed}: how the rollout was sampled"`
 
+	CandidatesKey string `yaml:"candidates_key" default:"candidates" doc:"key of a list of scored answers of single turns, as the source candidates has them"`
+
 	AssumeSampled string `yaml:"assume_sampled" default:"assistant" validate:"oneof=assistant last none" enum:"assistant,last,none" doc:"which assistant messages the model produced in this rollout, where the trace doesn't say"`
 	MaxExample    int64  `yaml:"max_example_bytes" default:"67108864" validate:"gte=1024" doc:"a rollout larger than this is dropped"`
 }
@@ -24,7 +26,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{IDKey: "id", MessagesKey: "messages", ToolsKey: "tools", RewardKey: "reward", TaskKey: "task_id", TrialKey: "trial",
 		PolicyKey: "model", TokenIDsKey: "token_ids", LogProbsKey: "logprobs", FinishKey: "finish_reason", SamplingKey: "sampling",
-		AssumeSampled: "assistant", MaxExample: 64 << 20}
+		CandidatesKey: "candidates", AssumeSampled: "assistant", MaxExample: 64 << 20}
 }
 
 // FileName is looked for where a folder is named.

@@ -210,16 +210,23 @@ func reward(raw json.Raw) (*float64, error) {
 	return &f, nil
 }
 
+// sampling reads how a rollout was sampled. What is no number is not known, and then nothing is: a temperature that was
+// guessed makes wrong log-probs.
 func sampling(raw json.Raw) *ttc.Sampling {
 	if raw.Kind() != json.Object {
 		return nil
 	}
 	s := &ttc.Sampling{Temperature: 1, TopP: 1}
-	if v, ok := raw.Get("temperature"); ok {
-		s.Temperature, _ = v.Float64()
-	}
-	if v, ok := raw.Get("top_p"); ok {
-		s.TopP, _ = v.Float64()
+	for key, to := range map[string]*float64{"temperature": &s.Temperature, "top_p": &s.TopP} {
+		v, ok := raw.Get(key)
+		if !ok || v.Kind() == json.Null {
+			continue
+		}
+		f, ok := v.Float64()
+		if !ok || !(f >= 0) || math.IsInf(f, 1) {
+			return nil
+		}
+		*to = f
 	}
 	if v, ok := raw.Get("processed"); ok {
 		s.Processed, _ = v.Bool()

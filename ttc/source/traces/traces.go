@@ -14,6 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/candidates"
 )
 
 // Source reads traces.
@@ -22,6 +23,8 @@ type Source struct {
 	cfg     Config
 	tools   []chat.Tool // of rollouts without tools of their own
 	entries int64       // of the file
+
+	candidates *candidates.Reader
 }
 
 var _ source.Source = (*Source)(nil)
@@ -35,8 +38,9 @@ func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) 
 	if len(files) == 0 {
 		return nil, errors.New("no input: name a file with --from, or set sources.*.path")
 	}
-	s := &Source{cfg: cfg}
+	s := &Source{cfg: cfg, candidates: candidates.NewReader(candidates.DefaultConfig())}
 	s.Init(files, opt.Drop, s.begin, s.entry)
+	s.Tally.S.Names = map[string]int64{}
 	if s.tools, err = readTools(cfg.ToolsFile); err != nil {
 		return nil, err
 	}
@@ -107,7 +111,36 @@ func (s *Source) entry(context.Context) (*ttc.Example, error) {
 	if identical := s.name(ex, hash); identical {
 		return drop(ledger.IdenticalRow, "the same entry stood in this file before")
 	}
+	s.addCandidates(raw, ex)
 	return ex, nil
+}
+
+// addCandidates reads the answers that were considered at single turns, where the entry has any.
+func (s *Source) addCandidates(raw json.Raw, ex *ttc.Example) {
+	list, _ := raw.Get(s.cfg.CandidatesKey)
+	if list.Kind() != json.Array {
+		return
+	}
+	s.candidates.Begin()
+	st := &s.Tally.S
+	for e := range list.Elements() {
+		st.Steps++
+		c := ttc.Candidate{Step: candidates.DefaultConfig().StepName, Offset: ex.Offset}
+		reason, detail := ledger.BadStep, "the candidate is "+e.Kind().String()+", not an object"
+		if e.Kind() == json.Object {
+			reason, detail = s.candidates.Candidate(e, &c)
+		}
+		if reason != "" {
+			s.Tally.Drop(ledger.Drop{Unit: "step", Reason: reason, Detail: detail, Run: ex.Run, Example: ex.ID, Turn: c.Turn, Index: -1, File: ex.File, Offset: ex.Offset})
+			continue
+		}
+		st.Candidates++
+		st.Names[c.Step]++
+		ex.Candidates = append(ex.Candidates, c)
+	}
+	if ex.Policy == "" {
+		ex.Policy = s.candidates.Policy()
+	}
 }
 
 // name gives the example an id that is unique in the file. It reports an entry that stood there before.

@@ -15,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
 )
@@ -246,6 +247,56 @@ func BenchmarkRead(b *testing.B) {
 	for b.Loop() {
 		if _, err := read(b, nil, source.Options{}, path); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// An entry may hold candidates: they are read as the source candidates reads them, and what is none is dropped with its reason.
+func TestCandidatesOfATrace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.jsonl")
+	line := `{"id":"a","messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}],"candidates":[` +
+		`{"turn_id":"t","prompt":[{"role":"user","content":"q"}],"output":"a","score":1,"model":"m"},{"turn_id":"t","prompt":"q","output":"b","score":0.5,"model":"m"},` +
+		`{"turn_id":"t","output":"c"},7,{"turn_id":"u","output":3,"score":1}]}` + "\n" + `{"id":"b","messages":[{"role":"user","content":"q"}],"candidates":null}` + "\n"
+	if err := os.WriteFile(path, []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg := DefaultConfig()
+	cfg.Path = []string{path}
+	var drops []string
+	s, err := Open(context.Background(), cfg, source.Options{Drop: func(d ledger.Drop) { drops = append(drops, d.Unit+" "+string(d.Reason)) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	a, _, err := s.Next(context.Background())
+	if err != nil || len(a.Candidates) != 2 || a.Candidates[0].Turn != "t" || a.Candidates[1].Index != 1 || a.Candidates[0].Prompt.Form != ttc.MessagesPrompt || a.Policy != "m" {
+		t.Errorf("%v %+v", err, a)
+	}
+	if b, _, err := s.Next(context.Background()); err != nil || len(b.Candidates) != 0 {
+		t.Errorf("%v %+v", err, b)
+	}
+	if got := strings.Join(drops, ", "); got != "step no_score, step bad_step, step bad_output" {
+		t.Error(got)
+	}
+	if st := s.Stats(); st.Steps != 5 || st.Candidates != 2 || st.Names["dpo_candidate_move"] != 2 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// How a rollout was sampled is known whole or not at all.
+func TestSampling(t *testing.T) {
+	for raw, want := range map[string]*ttc.Sampling{
+		`{"temperature":0.7,"top_p":0.9,"processed":true}`: {Temperature: 0.7, TopP: 0.9, Processed: true},
+		`{"temperature":null}`:                             {Temperature: 1, TopP: 1},
+		`{"temperature":"hot"}`:                            nil,
+		`{"temperature":-1}`:                               nil,
+		`{"temperature":NaN}`:                              nil,
+		`{"top_p":Infinity}`:                               nil,
+		`[]`:                                               nil,
+	} {
+		got := sampling(json.Raw(raw))
+		if (got == nil) != (want == nil) || got != nil && *got != *want {
+			t.Errorf("%s: %+v", raw, got)
 		}
 	}
 }
