@@ -304,8 +304,8 @@ func TestVerifyFindsDamage(t *testing.T) {
 	}
 }
 
-// TestReference: log-probs of a reference model are looked up by the very tokens, and carry their fingerprint.
-func TestReference(t *testing.T) {
+// TestD19ReferenceLogProbsAreColumns: log-probs of a reference model are looked up by the very tokens, and carry their fingerprint.
+func TestD19ReferenceLogProbsAreColumns(t *testing.T) {
 	cfg := toyConfig(t, "chatml.jinja")
 	items := []Item{preference("p", says("user: hi"), "yes", "no"), preference("q", says("user: hi"), "a", "b")}
 	c := collate(t, cfg, one(items))

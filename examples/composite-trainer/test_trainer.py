@@ -199,7 +199,7 @@ class NullHint(unittest.TestCase):
                 self.assertGreater(value, 1e-3, name)
                 self.assertGreater(g, 1e-6, name)
 
-    def test_a_teacher_in_train_mode_is_seen(self):
+    def test_d24_a_teacher_in_train_mode_is_seen(self):
         """With dropout the student differs from its teacher; the teacher itself must not roll dice."""
         noisy = TinyDecoder(len(toy.WORDS), dropout=0.3)
         noisy.load_state_dict(policy.state_dict())
@@ -280,7 +280,7 @@ class FirstStep(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "reference"):
             composite(policy, [b], Objective())
 
-    def test_reference_columns_need_their_fingerprint(self):
+    def test_d19_reference_columns_need_their_fingerprint(self):
         b, start = batch("dpo"), frozen(policy)
         wrong = with_tensors(b, ref_chosen_logps=torch.zeros(b.rows), ref_rejected_logps=torch.zeros(b.rows))
         for line, o in (({}, Objective()), ({"reference": "a"}, Objective()), ({}, Objective(reference="a")), ({"reference": "b"}, Objective(reference="a"))):
@@ -573,7 +573,7 @@ def on_rank(rank, world, folder, out):
 
 class Ranks(unittest.TestCase):
     @unittest.skipUnless(torch.distributed.is_available(), "this torch has no torch.distributed")
-    def test_two_ranks_are_one(self):
+    def test_d23_two_ranks_are_one(self):
         with tempfile.TemporaryDirectory() as out:
             torch.save(policy.state_dict(), f"{out}/policy")
             torch.multiprocessing.spawn(on_rank, (2, str(root / "toy"), out), nprocs=2)
