@@ -16,9 +16,12 @@ import (
 	"syscall"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/schema"
@@ -738,18 +741,28 @@ func (p *process) endsWithin(d time.Duration) bool {
 }
 
 func checkShutdown(ctx context.Context, k *kit) error {
-	var pid int
-	start := time.Now()
-	err := k.with(ctx, func(s *host.Spec) { s.DrainTimeout = 10 * time.Second }, func(p *host.Plugin) error {
-		pid = p.PIDs()[0]
-		start = time.Now()
-		return nil
-	})
+	p, err := k.startProcess("")
 	if err != nil {
 		return err
 	}
-	if d := time.Since(start); d > 1500*time.Millisecond {
-		return fmt.Errorf("process %d took %s to end: it does not serve plugin.GRPCController/Shutdown, or does not end by it", pid, d.Round(time.Millisecond))
+	defer p.kill()
+	f := strings.Split(p.line, "|")
+	if len(f) < 4 {
+		return fmt.Errorf("its handshake is %q", p.line)
+	}
+	conn, err := grpc.NewClient("unix:"+f[3], grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	err = conn.Invoke(ctx, "/plugin.GRPCController/Shutdown", &emptypb.Empty{}, &emptypb.Empty{})
+	if code := status.Code(err); code == codes.Unimplemented || code == codes.DeadlineExceeded {
+		return fmt.Errorf("it does not serve plugin.GRPCController/Shutdown: %w", err)
+	}
+	if !p.endsWithin(5 * time.Second) { // the call itself may fail: the process is ending
+		return errors.New("it runs on 5 s after plugin.GRPCController/Shutdown")
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Generates the Go code of nat/builder/v1/builder.proto. The proto keeps its full path, because a proto file's name is
+# Generates the Go and Python code of nat/builder/v1/builder.proto. The proto keeps its full path, because a proto file's name is
 # global in a Go binary. Needs protoc; the Go generators are fetched at the versions pinned here.
 set -eu
 cd "$(dirname "$0")"
@@ -9,3 +9,4 @@ GOBIN=$bin go install google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
 GOBIN=$bin go install google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2
 PATH="$bin:$PATH" protoc --go_out=. --go_opt=paths=source_relative \
 	--go-grpc_out=. --go-grpc_opt=paths=source_relative nat/builder/v1/builder.proto
+protoc -I nat/builder/v1 --python_out=../../examples/python-builder builder.proto

@@ -58,8 +58,8 @@ func newGo(t *testing.T, name string) string {
 
 // A new plugin in Go builds, passes all checks, and makes records; then it is locked, and a change is refused with the fix.
 func TestNewGoAndLock(t *testing.T) {
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	binary := newGo(t, "my-pairs")
+	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // not before: the go command's cache lies there too
 	conformance.Test(t, conformance.Options{Spec: host.Spec{Name: "my-pairs", Path: binary}})
 
 	configured := []config.Plugin{{Name: "acme", Path: binary}}
@@ -125,14 +125,23 @@ func TestNewPython(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for file, want := range map[string]string{"main.py": `name="my_best"`, "builder.proto": "package nat.builder.v1", "requirements.txt": "grpcio", "README.md": "my-best/my_best"} {
+	for file, want := range map[string]string{
+		"main.py": `name="my_best"`, "natgo.py": "nat.builder.v1", "builder_pb2.py": "DESCRIPTOR", "builder.proto": "package nat.builder.v1", "requirements.txt": "grpcio",
+		"README.md": "my-best/my_best",
+	} {
 		text, err := os.ReadFile(filepath.Join(dir, file))
 		if err != nil || !strings.Contains(string(text), want) || file != "builder.proto" && strings.Contains(string(text), "best_of_n") {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
 	python := conformance.Python(t, filepath.Join(dir, "requirements.txt"))
-	spec := host.Spec{Name: "my-best", Path: python, Args: []string{filepath.Join(dir, "main.py")}}
+	if err := os.Symlink(filepath.Dir(filepath.Dir(python)), filepath.Join(dir, ".venv")); err != nil {
+		t.Fatal(err)
+	}
+	spec := host.Spec{Name: "my-best", Path: filepath.Join(dir, "main.py")} // which finds .venv
+	if spec.SHA256, err = host.FileSum(spec.Path); err != nil {             // and runs as a checked copy
+		t.Fatal(err)
+	}
 	conformance.Test(t, conformance.Options{Spec: spec})
 	p, err := host.Start(t.Context(), spec, zerolog.Nop())
 	if err != nil {

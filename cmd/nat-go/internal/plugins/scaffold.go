@@ -45,13 +45,13 @@ func New(dir, name, lang, replace, version string) (string, error) {
 		return out, nil
 	}
 	// The Python plugin is the example under another name: the protocol is most of it.
-	for _, f := range []string{"main.py", "requirements.txt"} {
+	for f, mode := range map[string]os.FileMode{"main.py": 0o755, "natgo.py": 0o644, "builder_pb2.py": 0o644, "requirements.txt": 0o644} {
 		text, err := examples.Python.ReadFile("python-builder/" + f)
 		if err != nil {
 			return "", err
 		}
 		text = []byte(strings.NewReplacer("best-of-n", name, "best_of_n", data.Ident).Replace(string(text)))
-		if err := os.WriteFile(filepath.Join(out, f), text, 0o755); err != nil {
+		if err := os.WriteFile(filepath.Join(out, f), text, mode); err != nil {
 			return "", err
 		}
 	}
