@@ -2,11 +2,13 @@ package customizer
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
@@ -175,14 +177,27 @@ func (a *Adapter) makeDataset(ctx context.Context, runID, dataset string) error 
 // job is what the service says of a job, as far as we read it. Replies have nulls and missing fields where the service's own
 // types say "required", and config and dataset as text or object.
 type job struct {
-	ID           string            `json:"id"`
-	Dataset      any               `json:"dataset"`
-	OutputModel  any               `json:"output_model"`
-	CustomFields map[string]string `json:"custom_fields"`
-	Warnings     []struct {
+	ID           string                  `json:"id"`
+	Dataset      any                     `json:"dataset"`
+	OutputModel  any                     `json:"output_model"`
+	CustomFields lenient[map[string]any] `json:"custom_fields"`
+	Warnings     lenient[[]struct {
 		Message     string `json:"message"`
 		Explanation string `json:"explanation"`
-	} `json:"warnings"`
+	}] `json:"warnings"`
+}
+
+// lenient is a field of an answer that is only shown: one of another type than expected is as good as none, and no reason to
+// lose sight of a job.
+type lenient[T any] struct{ Value T }
+
+// UnmarshalJSON never fails.
+func (l *lenient[T]) UnmarshalJSON(b []byte) error {
+	var v T
+	if json.Unmarshal(b, &v) == nil {
+		l.Value = v
+	}
+	return nil
 }
 
 // runField is the custom field that marks the job of a submission where its data set does not.
@@ -205,10 +220,10 @@ func (a *Adapter) createJob(ctx context.Context, runID, dataset, key string) (tr
 	if err := reply.JSON(&j); err != nil {
 		return trainers.JobRef{}, err
 	}
-	if j.ID == "" {
-		return trainers.JobRef{}, &trainers.Error{Op: "create the job", Why: "the answer holds no id", Fault: trainers.Unavailable, Unsettled: true}
+	if j.ID == "" || strings.ContainsFunc(j.ID, func(r rune) bool { return r <= ' ' || !unicode.IsPrint(r) }) {
+		return trainers.JobRef{}, &trainers.Error{Op: "create the job", Why: "the answer holds no id that can be used", Fault: trainers.Unavailable, Unsettled: true}
 	}
-	for _, w := range j.Warnings {
+	for _, w := range j.Warnings.Value {
 		a.env.Log.Warn().Str("job", j.ID).Msg(a.entity.Scrub(strings.TrimSpace(w.Message + " " + w.Explanation)))
 	}
 	ref := a.ref(runID, dataset, key, j)
@@ -281,7 +296,7 @@ func qualified(v any) string {
 
 // page is one page of a list.
 type page[T any] struct {
-	Data       []T `json:"data"`
+	Data       []lenient[T] `json:"data"`
 	Pagination struct {
 		TotalPages int `json:"total_pages"`
 	} `json:"pagination"`
@@ -307,17 +322,17 @@ func (a *Adapter) Find(ctx context.Context, data trainers.DataSet, key string) (
 			return trainers.JobRef{}, false, err
 		}
 		for _, j := range p.Data {
-			if j.ID != "" && a.isOurs(j, dataset, key) {
-				return a.ref(data.RunID, dataset, key, j), true, nil
+			if j.Value.ID != "" && a.isOurs(j.Value, dataset, key) {
+				return a.ref(data.RunID, dataset, key, j.Value), true, nil
 			}
 		}
 		// A list without a number of pages ends with an empty page, or, where pages are ignored, with the first again.
 		total := p.Pagination.TotalPages
-		if len(p.Data) == 0 || total > 0 && n >= total || p.Data[0].ID == first {
+		if len(p.Data) == 0 || total > 0 && n >= total || p.Data[0].Value.ID == first {
 			return trainers.JobRef{}, false, nil
 		}
 		if n == 1 {
-			first = p.Data[0].ID
+			first = p.Data[0].Value.ID
 		}
 	}
 	return trainers.JobRef{}, false, &trainers.Error{
@@ -328,7 +343,7 @@ func (a *Adapter) Find(ctx context.Context, data trainers.DataSet, key string) (
 
 func (a *Adapter) isOurs(j job, dataset, key string) bool {
 	if a.conf.DatasetVersion == "reuse" {
-		return j.CustomFields[runField] == key
+		return j.CustomFields.Value[runField] == key
 	}
 	q := qualified(j.Dataset)
 	return q == a.conf.Namespace+"/"+dataset || q == dataset
@@ -336,23 +351,25 @@ func (a *Adapter) isOurs(j job, dataset, key string) bool {
 
 // status is what the service says of a job's progress, as far as we read it.
 type status struct {
-	Status     string   `json:"status"`
-	Percentage *float64 `json:"percentage_done"`
-	Epochs     *float64 `json:"epochs_completed"`
-	Steps      *float64 `json:"steps_completed"`
-	PerEpoch   *float64 `json:"steps_per_epoch"`
-	TrainLoss  *float64 `json:"train_loss"`
-	ValLoss    *float64 `json:"val_loss"`
-	Elapsed    *float64 `json:"elapsed_time"`
-	Metrics    *struct {
-		Metrics map[string][]struct {
-			Value *float64 `json:"value"`
-		} `json:"metrics"`
-	} `json:"metrics"`
-	Logs []struct {
+	Status     string            `json:"status"`
+	Percentage lenient[*float64] `json:"percentage_done"`
+	Epochs     lenient[*float64] `json:"epochs_completed"`
+	Steps      lenient[*float64] `json:"steps_completed"`
+	PerEpoch   lenient[*float64] `json:"steps_per_epoch"`
+	TrainLoss  lenient[*float64] `json:"train_loss"`
+	ValLoss    lenient[*float64] `json:"val_loss"`
+	Metrics    lenient[struct {
+		Metrics map[string][]point `json:"metrics"`
+	}] `json:"metrics"`
+	Logs lenient[[]struct {
 		Message string `json:"message"`
 		Detail  string `json:"detail"`
-	} `json:"status_logs"`
+	}] `json:"status_logs"`
+}
+
+// point is one of a series.
+type point struct {
+	Value *float64 `json:"value"`
 }
 
 // Status asks for the job's status. A failed request is made up to three times before it counts as one failure, as NAT's
@@ -377,23 +394,19 @@ func (a *Adapter) Status(ctx context.Context, ref trainers.JobRef) (trainers.Job
 
 func (a *Adapter) jobStatus(ref trainers.JobRef, s status) trainers.JobStatus {
 	st := trainers.JobStatus{
-		State: state(s.Status), Progress: s.Percentage, Loss: s.TrainLoss, ValLoss: s.ValLoss,
-		Message: fmt.Sprintf("Status: %s, Epochs: %v", a.entity.Scrub(s.Status), number(s.Epochs)),
-		Epoch:   number(s.Epochs), Step: int64(number(s.Steps)),
-		Metadata: map[string]any{"job_id": ref.ID, "nemo_status": s.Status},
+		State: state(s.Status), Progress: s.Percentage.Value, Loss: s.TrainLoss.Value, ValLoss: s.ValLoss.Value,
+		Message: fmt.Sprintf("Status: %s, Epochs: %v", a.entity.Scrub(s.Status), number(s.Epochs.Value)),
+		Epoch:   number(s.Epochs.Value), Step: int64(number(s.Steps.Value)),
+		Metadata: map[string]any{"job_id": ref.ID, "nemo_status": a.entity.Scrub(s.Status)},
 	}
 	if m := ref.Metadata["output_model"]; m != "" {
 		st.Metadata["output_model"] = m
 	}
-	if s.PerEpoch != nil {
-		st.Steps = int64(*s.PerEpoch * float64(a.conf.Hyperparameters.Epochs))
-	}
-	if s.Metrics != nil {
-		st.Loss = last(st.Loss, s.Metrics.Metrics["train_loss"])
-		st.ValLoss = last(st.ValLoss, s.Metrics.Metrics["val_loss"])
-	}
-	if n := len(s.Logs); st.State == trainers.Failed && n > 0 {
-		l := s.Logs[n-1]
+	st.Steps = int64(number(s.PerEpoch.Value) * float64(a.conf.Hyperparameters.Epochs))
+	st.Loss = last(st.Loss, s.Metrics.Value.Metrics["train_loss"])
+	st.ValLoss = last(st.ValLoss, s.Metrics.Value.Metrics["val_loss"])
+	if n := len(s.Logs.Value); st.State == trainers.Failed && n > 0 {
+		l := s.Logs.Value[n-1]
 		st.Detail = a.entity.Scrub(strings.TrimSpace(l.Message + " " + l.Detail))
 	}
 	return st
@@ -407,9 +420,7 @@ func number(f *float64) float64 {
 }
 
 // last is the newest point of a series, where the summary has none.
-func last(have *float64, points []struct {
-	Value *float64 `json:"value"`
-}) *float64 {
+func last(have *float64, points []point) *float64 {
 	if have == nil && len(points) > 0 {
 		return points[len(points)-1].Value
 	}

@@ -128,13 +128,13 @@ func (a *Adapter) StatusOfDeployment(ctx context.Context, ref trainers.JobRef) (
 	st := trainers.JobStatus{
 		State:    trainers.Running,
 		Message:  strings.TrimSpace(fmt.Sprintf("deployment %s: %s %s", name, a.entity.Scrub(d.Status.Status), a.entity.Scrub(strings.TrimSpace(d.Status.Description)))),
-		Metadata: map[string]any{"deployment": name, "deployment_status": d.Status.Status},
+		Metadata: map[string]any{"deployment": name, "deployment_status": a.entity.Scrub(d.Status.Status)},
 	}
 	switch d.Status.Status {
 	case "ready":
 		st.State = trainers.Completed
 		if d.URL != "" {
-			st.Metadata["url"] = d.URL
+			st.Metadata["url"] = a.entity.Scrub(d.URL)
 		}
 	case "created", "pending":
 		st.State = trainers.Pending

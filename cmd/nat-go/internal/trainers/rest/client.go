@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 )
@@ -343,8 +344,16 @@ func (c *Client) place(target string) string {
 // clean takes the secrets out of a text.
 func (c *Client) clean(s string) string { return scrub(s, c.secrets) }
 
-// Scrub takes the client's secrets out of a text that came from the service.
-func (c *Client) Scrub(s string) string { return c.clean(s) }
+// Scrub makes a text that came from the service fit to be shown: without the client's secrets, and without what would steer a
+// terminal.
+func (c *Client) Scrub(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, c.clean(s))
+}
 
 func scrub(s string, secrets []string) string {
 	for _, secret := range secrets {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
@@ -131,7 +132,7 @@ func (r *Reply) excerpt() string { return r.short(string(r.Body[:min(len(r.Body)
 
 // short makes a text of the service fit for one line of an error.
 func (r *Reply) short(s string) string {
-	s = strings.Join(strings.FieldsFunc(r.c.clean(s), func(c rune) bool { return c <= ' ' || c == 0x7f }), " ")
+	s = strings.Join(strings.FieldsFunc(r.c.clean(s), func(c rune) bool { return c == ' ' || !unicode.IsPrint(c) }), " ")
 	if len(s) > 300 {
 		cut := 300
 		for cut > 0 && !utf8.RuneStart(s[cut]) {

@@ -1,0 +1,120 @@
+package dataset
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nat-go/nat-go/collator/rows"
+)
+
+// consumer is a Python with a trainer's packages: the one its variable names, one made before in the user's cache or, where
+// NATGO_REQUIRE names the trainer, one made now.
+func consumer(t *testing.T, name, packages string) (python string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short: trainers are slow to start")
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Skip("SKIPPED: no cache folder: ", err)
+	}
+	env := filepath.Join(cache, "nat-go", name+"-env")
+	ours := filepath.Join(env, "bin", "python")
+	has := func(p string) bool { return p != "" && exec.Command(p, "-c", "import torch, "+name).Run() == nil }
+	for _, p := range []string{os.Getenv("NATGO_" + strings.ToUpper(name) + "_PYTHON"), ours} {
+		if has(p) {
+			return p
+		}
+	}
+	if !slices.Contains(strings.Split(os.Getenv("NATGO_REQUIRE"), ","), name) {
+		t.Skipf("SKIPPED: no Python with %s; NATGO_REQUIRE=%s sets one up, NATGO_%s_PYTHON names one", name, name, strings.ToUpper(name))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
+	defer cancel()
+	for _, argv := range [][]string{{"python3", "-m", "venv", "--clear", env}, append([]string{ours, "-m", "pip", "install", "-q"}, strings.Fields(packages)...)} {
+		if out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", strings.Join(argv, " "), err, out)
+		}
+	}
+	if !has(ours) {
+		t.Fatalf("%s is installed and can't be imported", name)
+	}
+	return ours
+}
+
+// load has a consumer load a run's rows, and returns what it says of them.
+func load(t *testing.T, python, name, run string, into any) {
+	t.Helper()
+	cmd := exec.Command(python, "testdata/consumers.py", name, filepath.Join(run, "dataset"))
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1", "RAY_USAGE_STATS_ENABLED=0")
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if err == nil {
+		err = json.Unmarshal([]byte(lines[len(lines)-1]), into)
+	}
+	if err != nil {
+		t.Fatalf("%v\n%s\n%s", err, out, stderr.String())
+	}
+}
+
+func formats(names ...string) (fs []rows.Format) {
+	for _, n := range names {
+		f, _ := rows.Lookup(n)
+		fs = append(fs, f)
+	}
+	return fs
+}
+
+// TestTRLTakesOurRows: TRL's own trainers load the rows, and train a step on them.
+func TestTRLTakesOurRows(t *testing.T) {
+	python := consumer(t, "trl", "torch trl==1.16.0")
+	run, _, _ := allKinds(t, formats("trl", "kto")...)
+	var got map[string]struct {
+		Rows       int
+		Loss       float64
+		Labels     []bool
+		Completion string
+	}
+	load(t, python, "trl", run, &got)
+	if d, s, k := got["dpo"], got["sft"], got["kto"]; d.Rows != 8 || s.Rows != 8 || k.Rows != 16 ||
+		math.Abs(d.Loss-math.Ln2) > 1e-4 || s.Loss <= 0 || k.Loss <= 0 || !slices.Equal(k.Labels, []bool{false, true}) || !strings.HasPrefix(k.Completion, "good<|im_end|>") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestVerlTakesOurRows: verl's own data sets load the Parquet files; what MultiTurnSFTDataset trains is the assistant's text.
+func TestVerlTakesOurRows(t *testing.T) {
+	python := consumer(t, "verl", "torch verl==0.9.1")
+	run, _, _ := allKinds(t, formats("verl")...)
+	var got struct {
+		RL struct {
+			Rows   int
+			Prompt []map[string]any
+			Index  int
+			Truth  map[string]string
+			Source string
+		}
+		SFT struct {
+			Rows    int
+			Trained string
+		}
+	}
+	load(t, python, "verl", run, &got)
+	if fmt.Sprint(got.RL.Prompt) != "[map[content:question 0.0 role:user]]" || got.RL.Rows != 16 || got.RL.Truth["style"] != "model" || got.RL.Source != "mine" {
+		t.Errorf("%+v", got.RL)
+	}
+	if got.SFT.Rows != 8 || strings.TrimSpace(got.SFT.Trained) != "so<|im_end|>" {
+		t.Errorf("%+v", got.SFT)
+	}
+}
