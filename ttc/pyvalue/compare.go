@@ -25,16 +25,16 @@ func equal(a, b Value, depth int) (bool, error) {
 	case KindNone:
 		return true, nil
 	case KindStr:
-		return a.s == b.s, nil
+		return a.text() == b.text(), nil
 	case KindList, KindTuple:
 		return equalItems(a.List(), b.List(), depth)
 	case KindDict:
 		return equalDicts(a.Dict(), b.Dict(), depth)
 	}
-	if e, ok := a.ref.(interface{ Equal(Object) bool }); ok {
-		return e.Equal(b.ref.(Object)), nil
+	if e, ok := a.Object().(interface{ Equal(Object) bool }); ok {
+		return e.Equal(b.Object()), nil
 	}
-	return a.ref == b.ref, nil
+	return a.Object() == b.Object(), nil
 }
 
 // Same is `a is b or a == b`, which is how Python compares elements of containers: it differs from Equal on NaN only (all
@@ -97,7 +97,7 @@ func ordered(op string, a, b Value, depth int) (bool, error) {
 		c, ok := compareNumbers(a, b)
 		return ok && holds(op, c), nil
 	case a.kind == KindStr && b.kind == KindStr:
-		return holds(op, strings.Compare(a.s, b.s)), nil
+		return holds(op, strings.Compare(a.text(), b.text())), nil
 	case a.kind == b.kind && (a.kind == KindList || a.kind == KindTuple):
 		return orderedItems(op, a.Items(), b.Items(), depth)
 	}

@@ -46,7 +46,7 @@ func (d *Dict) GetStr(key string) (Value, bool) {
 		return d.values[i], true
 	}
 	for i := range d.keys {
-		if d.keys[i].kind == KindStr && d.keys[i].s == key {
+		if d.keys[i].kind == KindStr && d.keys[i].text() == key {
 			return d.values[i], true
 		}
 	}
@@ -63,7 +63,7 @@ func (d *Dict) Ref(key string) *Value {
 		return nil
 	}
 	for i := range d.keys {
-		if k := &d.keys[i]; k.kind == KindStr && k.s == key {
+		if k := &d.keys[i]; k.kind == KindStr && k.text() == key {
 			return &d.values[i]
 		}
 	}
@@ -73,7 +73,7 @@ func (d *Dict) Ref(key string) *Value {
 // Get returns the value of a key. It fails where Python would: the key can't be hashed.
 func (d *Dict) Get(key Value) (Value, bool, error) {
 	if key.kind == KindStr {
-		v, ok := d.GetStr(key.s)
+		v, ok := d.GetStr(key.text())
 		return v, ok, nil
 	}
 	i, _, err := d.find(key)
@@ -124,7 +124,7 @@ func (d *Dict) find(key Value) (int, hashKey, error) {
 	}
 	for i, k := range d.keys {
 		if k.kind == KindStr && h.kind == KindStr {
-			if k.s == h.s {
+			if k.text() == h.s {
 				return i, h, nil
 			}
 		} else if other, _ := hash(k); other == h {
@@ -148,7 +148,7 @@ func hashAt(v Value, depth int, n *int) (hashKey, error) {
 	}
 	switch v.kind {
 	case KindStr:
-		return hashKey{kind: KindStr, s: v.s}, nil
+		return hashKey{kind: KindStr, s: v.text()}, nil
 	case KindNone:
 		return hashKey{}, nil
 	case KindBool, KindInt:
@@ -161,11 +161,11 @@ func hashAt(v Value, depth int, n *int) (hashKey, error) {
 	case KindTuple:
 		return hashTuple(v, depth, n)
 	case KindObject:
-		if h, ok := v.ref.(interface{ Hash() string }); ok {
+		if h, ok := v.Object().(interface{ Hash() string }); ok {
 			return hashKey{kind: KindObject, s: h.Hash()}, nil
 		}
-		if u, ok := v.ref.(interface{ Unhashable() bool }); !ok || !u.Unhashable() {
-			return hashKey{kind: KindObject, s: fmt.Sprintf("%p", v.ref)}, nil // by identity
+		if u, ok := v.Object().(interface{ Unhashable() bool }); !ok || !u.Unhashable() {
+			return hashKey{kind: KindObject, s: fmt.Sprintf("%p", v.Object())}, nil // by identity
 		}
 	}
 	return hashKey{}, Errorf("TypeError", "unhashable type: '%s'", v.TypeName())

@@ -1,7 +1,10 @@
 package pyvalue
 
 import (
+	"encoding/binary"
 	"math"
+	"math/bits"
+	"slices"
 	"sort"
 	"strconv"
 	"unicode/utf8"
@@ -184,36 +187,63 @@ func (o *Dump) key(dst []byte, k Value, mark Marker) ([]byte, error) {
 }
 
 // text appends a JSON string: control characters, quotes and backslashes are escaped; all beyond ASCII too where the
-// options say so.
+// options say so. Tool results are long and full of quotes, so eight bytes are looked at and copied at once.
 func (o *Dump) text(dst []byte, v Value, mark Marker) []byte {
-	s := v.s
+	s := v.text()
 	mark.at(v, len(dst))
 	dst = append(dst, '"')
-	run := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' && (c < 0x7f || !o.ASCII) {
+	i := 0
+	for len(s)-i >= 8 {
+		w := binary.LittleEndian.Uint64([]byte(s[i : i+8]))
+		n := len(dst)
+		if cap(dst)-n < 16 {
+			dst = slices.Grow(dst, len(s)-i+(len(s)-i)/4+16)
+		}
+		binary.LittleEndian.PutUint64(dst[n:n+8], w)
+		plain := bits.TrailingZeros64(escapes(w, o.ASCII)) / 8
+		dst = dst[:n+plain]
+		i += plain
+		if plain == 8 {
+			continue
+		}
+		if c := s[i]; c == '"' || c == '\\' { // most of them
+			dst = append(dst, '\\', c)
 			i++
 			continue
 		}
-		if run < i {
-			dst = append(dst, s[run:i]...)
-		}
-		size := 1
-		if c < utf8.RuneSelf {
-			dst = appendJSONEscape(dst, c)
-		} else {
-			var r rune
-			r, size = DecodeRune(s[i:])
-			dst = appendUnicodeEscape(dst, r)
-		}
-		i += size
-		run = i
+		dst, i = o.escape(dst, s, i)
 	}
-	if run < len(s) {
-		dst = append(dst, s[run:]...)
+	for i < len(s) {
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' && (c < 0x7f || !o.ASCII) {
+			dst = append(dst, c)
+			i++
+			continue
+		}
+		dst, i = o.escape(dst, s, i)
 	}
 	return append(dst, '"')
+}
+
+// escapes has the high bit set of the first of eight bytes that doesn't stand for itself in a JSON string, and none where
+// all do. What it says of later bytes may be wrong.
+func escapes(w uint64, ascii bool) uint64 {
+	const ones, high = 0x0101010101010101, 0x8080808080808080
+	quote, slash := w^ones*'"', w^ones*'\\'
+	bad := (w-ones*' ')&^w | (quote-ones)&^quote | (slash-ones)&^slash
+	if ascii {
+		bad |= w | (w + ones)
+	}
+	return bad & high
+}
+
+// escape appends the escape of the character at s[i:] and returns where the next one is.
+func (o *Dump) escape(dst []byte, s string, i int) ([]byte, int) {
+	if c := s[i]; c < utf8.RuneSelf {
+		return appendJSONEscape(dst, c), i + 1
+	}
+	r, size := DecodeRune(s[i:])
+	return appendUnicodeEscape(dst, r), i + size
 }
 
 func appendJSONEscape(dst []byte, c byte) []byte {

@@ -27,7 +27,7 @@ func Repr(v Value) (string, error) {
 // ToStr is str(v).
 func ToStr(v Value) (string, error) {
 	if v.kind == KindStr {
-		return v.s, nil
+		return v.text(), nil
 	}
 	b, err := AppendStr(nil, v, nil)
 	return string(b), err
@@ -38,9 +38,9 @@ func AppendStr(dst []byte, v Value, mark Marker) ([]byte, error) {
 	switch v.kind {
 	case KindStr:
 		mark.at(v, len(dst))
-		return append(dst, v.s...), nil
+		return append(dst, v.text()...), nil
 	case KindObject:
-		if o, ok := v.ref.(interface{ Str() string }); ok {
+		if o, ok := v.Object().(interface{ Str() string }); ok {
 			mark.at(v, len(dst))
 			return append(dst, o.Str()...), nil
 		}
@@ -72,7 +72,7 @@ func appendRepr(dst []byte, v Value, mark Marker, depth int) ([]byte, error) {
 	}
 	switch v.kind {
 	case KindStr:
-		if sub, ok := v.ref.(Subclass); ok && sub.ClassName() != "" {
+		if sub, ok := v.Tag().(Subclass); ok && sub.ClassName() != "" {
 			mark.at(v, len(dst))
 			dst = append(append(dst, sub.ClassName()...), '(')
 			return append(AppendQuoted(dst, v, mark), ')'), nil
@@ -97,7 +97,7 @@ func appendRepr(dst []byte, v Value, mark Marker, depth int) ([]byte, error) {
 	case KindFloat:
 		return AppendFloat(dst, v.Float64()), nil
 	}
-	switch o := v.ref.(type) {
+	switch o := v.Object().(type) {
 	case Printer:
 		return o.AppendRepr(dst, mark, depth+1)
 	case interface{ Repr() string }:
@@ -204,7 +204,7 @@ func AppendFloat(dst []byte, f float64) []byte {
 // AppendQuoted appends repr of the str v: single quotes unless the text has one and no double quote; what Unicode 14
 // doesn't call printable is escaped.
 func AppendQuoted(dst []byte, v Value, mark Marker) []byte {
-	s := v.s
+	s := v.text()
 	quote := byte('\'')
 	if strings.IndexByte(s, '\'') >= 0 && strings.IndexByte(s, '"') < 0 {
 		quote = '"'

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"unsafe"
 )
 
 // Kind is the type of a value.
@@ -24,12 +25,17 @@ const (
 
 // Value is a Python value. The zero Value is None. Values are immutable except that lists and dicts are shared by
 // reference, as in Python.
+//
+// It is four words, because the compiler keeps what is no larger in registers: an interpreter hands values about all day.
 type Value struct {
 	kind Kind
-	n    uint64 // bool, int64 or the bits of a float64
-	s    string // text of a str
-	ref  any    // *List, *Dict, Object; of a leaf: its tag (of a big int: bigInt)
+	n    uint64         // bool, int64, the bits of a float64, the length of a text
+	p    unsafe.Pointer // *byte of a text, *List, *Dict, *Object, *big.Int of an int that is no int64
+	tag  *Tag           // of a leaf
 }
+
+// Tag is what a leaf carries for the sake of an interpreter. It is meant to be part of what it holds.
+type Tag struct{ Of any }
 
 // List is the content of a list or a tuple.
 type List struct {
@@ -40,11 +46,6 @@ type List struct {
 // Object is a value of a kind that JSON doesn't have.
 type Object interface {
 	TypeName() string // Python's name of the type, for error messages
-}
-
-type bigInt struct {
-	i   *big.Int
-	tag any
 }
 
 // None is Python's None.
@@ -72,29 +73,45 @@ func BigInt(i *big.Int) Value {
 	if i.IsInt64() {
 		return Int(i.Int64())
 	}
-	return Value{kind: KindInt, ref: bigInt{i: i}}
+	return Value{kind: KindInt, p: unsafe.Pointer(i)}
 }
 
 // Float makes a float.
 func Float(f float64) Value { return Value{kind: KindFloat, n: math.Float64bits(f)} }
 
 // Str makes a str of WTF-8 text.
-func Str(s string) Value { return Value{kind: KindStr, s: s} }
+func Str(s string) Value {
+	return Value{kind: KindStr, n: uint64(len(s)), p: unsafe.Pointer(unsafe.StringData(s))}
+}
 
 // TaggedStr makes a str that carries a tag.
-func TaggedStr(s string, tag any) Value { return Value{kind: KindStr, s: s, ref: tag} }
+func TaggedStr(s string, tag *Tag) Value {
+	v := Str(s)
+	v.tag = tag
+	return v
+}
 
 // NewList makes a list that holds items.
-func NewList(items []Value) Value { return Value{kind: KindList, ref: &List{Items: items}} }
+func NewList(items []Value) Value {
+	return Value{kind: KindList, p: unsafe.Pointer(&List{Items: items})}
+}
 
 // NewTuple makes a tuple that holds items.
-func NewTuple(items ...Value) Value { return Value{kind: KindTuple, ref: &List{Items: items}} }
+func NewTuple(items ...Value) Value {
+	return Value{kind: KindTuple, p: unsafe.Pointer(&List{Items: items})}
+}
 
 // OfDict makes a value of d.
-func OfDict(d *Dict) Value { return Value{kind: KindDict, ref: d} }
+func OfDict(d *Dict) Value { return Value{kind: KindDict, p: unsafe.Pointer(d)} }
 
 // OfObject makes a value of o.
-func OfObject(o Object) Value { return Value{kind: KindObject, ref: o} }
+func OfObject(o Object) Value { return Value{kind: KindObject, p: unsafe.Pointer(&o)} }
+
+// OfSentinel makes the value by which an interpreter marks that there is none: IsSentinel tells it from every other.
+func OfSentinel(o Object) Value { return Value{kind: KindObject, n: 1, p: unsafe.Pointer(&o)} }
+
+// IsSentinel reports whether OfSentinel made v.
+func (v Value) IsSentinel() bool { return v.kind == KindObject && v.n != 0 }
 
 // Kind returns the kind of v.
 func (v Value) Kind() Kind { return v.kind }
@@ -109,7 +126,14 @@ func (v Value) IsTrue() bool { return v.kind == KindBool && v.n == 1 }
 func (v Value) IsFalse() bool { return v.kind == KindBool && v.n == 0 }
 
 // Text returns the text of a str, and "" for other kinds.
-func (v Value) Text() string { return v.s }
+func (v Value) Text() string {
+	if v.kind != KindStr {
+		return ""
+	}
+	return v.text()
+}
+
+func (v *Value) text() string { return unsafe.String((*byte)(v.p), v.n) }
 
 // Int64 returns the value of an int or bool that fits, and whether it did.
 func (v Value) Int64() (int64, bool) {
@@ -121,19 +145,13 @@ func (v Value) Int64() (int64, bool) {
 
 // Big returns the value of an int or bool.
 func (v Value) Big() *big.Int {
-	if b, ok := v.ref.(bigInt); ok {
-		return b.i
+	if v.isBig() {
+		return (*big.Int)(v.p)
 	}
 	return big.NewInt(int64(v.n))
 }
 
-func (v Value) isBig() bool {
-	if v.kind != KindInt || v.ref == nil {
-		return false
-	}
-	_, ok := v.ref.(bigInt)
-	return ok
-}
+func (v Value) isBig() bool { return v.kind == KindInt && v.p != nil }
 
 // Float64 returns the value of a float, and 0 for other kinds.
 func (v Value) Float64() float64 {
@@ -148,8 +166,10 @@ func (v Value) IsNumber() bool { return v.kind == KindBool || v.kind == KindInt 
 
 // List returns the content of a list or tuple, and nil for other kinds.
 func (v Value) List() *List {
-	l, _ := v.ref.(*List)
-	return l
+	if v.kind != KindList && v.kind != KindTuple {
+		return nil
+	}
+	return (*List)(v.p)
 }
 
 // Items returns the elements of a list or tuple, and nil for other kinds. They must not be changed.
@@ -157,13 +177,15 @@ func (v Value) Items() []Value {
 	if v.kind != KindList && v.kind != KindTuple {
 		return nil
 	}
-	return v.ref.(*List).Items
+	return (*List)(v.p).Items
 }
 
 // Dict returns the content of a dict, and nil for other kinds.
 func (v Value) Dict() *Dict {
-	d, _ := v.ref.(*Dict)
-	return d
+	if v.kind != KindDict {
+		return nil
+	}
+	return (*Dict)(v.p)
 }
 
 // Object returns the object of a KindObject value, and nil for other kinds.
@@ -171,39 +193,30 @@ func (v Value) Object() Object {
 	if v.kind != KindObject {
 		return nil
 	}
-	return v.ref.(Object)
+	return *(*Object)(v.p)
 }
 
-// Tag returns what WithTag attached.
+// Tag returns what WithTag attached; of a list or dict, its Tag.
 func (v Value) Tag() any {
-	switch r := v.ref.(type) {
-	case nil:
-		return nil
-	case *List:
-		return r.Tag
-	case *Dict:
-		return r.Tag
-	case bigInt:
-		return r.tag
+	switch {
+	case v.tag != nil:
+		return v.tag.Of
+	case v.kind == KindList || v.kind == KindTuple:
+		return v.List().Tag
+	case v.kind == KindDict:
+		return v.Dict().Tag
 	}
-	if v.kind == KindObject {
-		return nil
-	}
-	return v.ref
+	return nil
 }
 
 // WithTag returns v carrying a tag in place of the one it had. Lists and dicts are not copied: set their Tag when they are
 // made. Objects carry none.
-func (v Value) WithTag(tag any) Value {
+func (v Value) WithTag(tag *Tag) Value {
 	switch v.kind {
 	case KindList, KindTuple, KindDict, KindObject:
 		return v
 	}
-	if v.isBig() {
-		v.ref = bigInt{v.Big(), tag}
-	} else {
-		v.ref = tag
-	}
+	v.tag = tag
 	return v
 }
 
@@ -242,13 +255,13 @@ func (v Value) Truth() bool {
 	case KindFloat:
 		return v.Float64() != 0 // NaN is true
 	case KindStr:
-		return v.s != ""
+		return v.n != 0
 	case KindList, KindTuple:
 		return len(v.Items()) > 0
 	case KindDict:
 		return v.Dict().Len() > 0
 	}
-	if t, ok := v.ref.(interface{ Truth() bool }); ok {
+	if t, ok := v.Object().(interface{ Truth() bool }); ok {
 		return t.Truth()
 	}
 	return true

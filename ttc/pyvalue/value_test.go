@@ -74,7 +74,7 @@ func TestDictKeepsFirstSpellingAndPlace(t *testing.T) {
 
 func TestMarkerSeesWhereBytesComeFrom(t *testing.T) {
 	d := &Dict{}
-	d.SetStr("k", TaggedStr("a\nb", "tag"))
+	d.SetStr("k", TaggedStr("a\nb", &Tag{"tag"}))
 	var got []string
 	out, err := Dump{}.Append(nil, OfDict(d), func(v Value, dst int) {
 		got = append(got, v.TypeName()+" "+strconv.Itoa(dst))
@@ -90,7 +90,7 @@ func TestMarkerSeesWhereBytesComeFrom(t *testing.T) {
 func TestTags(t *testing.T) {
 	big, _ := Parse(json.Raw(strings.Repeat("9", 40)))
 	for _, v := range []Value{None, True, Int(3), Float(2.5), Str("x"), big} {
-		tagged := v.WithTag("here")
+		tagged := v.WithTag(&Tag{"here"})
 		if tagged.Tag() != "here" {
 			t.Errorf("%s: tag %v", v.TypeName(), tagged.Tag())
 		}

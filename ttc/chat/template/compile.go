@@ -208,6 +208,8 @@ func (c *compiler) output(n *outputNode, f *frame) stmt {
 			}
 		case *binaryNode:
 			steps[i] = c.printSum(item, f)
+		case *filterNode:
+			steps[i] = c.printFilter(item, f)
 		default:
 			e, at := c.expr(item, f), item.at()
 			steps[i] = func(st *state) flow {
@@ -225,6 +227,31 @@ func (c *compiler) output(n *outputNode, f *frame) stmt {
 		for _, s := range steps {
 			s(st)
 		}
+		return flowOn
+	}
+}
+
+// printFilter prints x|tojson without making a text of it first.
+func (c *compiler) printFilter(n *filterNode, f *frame) stmt {
+	at := n.at()
+	if n.name != "tojson" {
+		e := c.expr(n, f)
+		return func(st *state) flow {
+			v := e(st)
+			st.pos = at
+			st.print(v)
+			return flowOn
+		}
+	}
+	of, arguments := c.expr(n.node, f), c.arguments(&n.args, f)
+	return func(st *state) flow {
+		v := of(st)
+		a := arguments(st)
+		st.pos = at
+		st.step()
+		start := len(st.out.b)
+		st.dump(st.out, v, dumpOptions(st, a))
+		st.spend(len(st.out.b) - start)
 		return flowOn
 	}
 }

@@ -136,12 +136,33 @@ func (c *compiler) condition(n node, f *frame) condition {
 		if is := c.equalsText(n, f); is != nil {
 			return is
 		}
+		if is := c.holdsText(n, f); is != nil {
+			return is
+		}
 	case *nameNode, *attrNode:
 		p := c.ptr(n, f)
 		return func(st *state) bool { return p(st).Truth() }
 	}
 	e := c.expr(n, f)
 	return func(st *state) bool { return e(st).Truth() }
+}
+
+// holdsText compiles `'text' in node` and `'text' not in node`; it returns nil for other comparisons.
+func (c *compiler) holdsText(n *compareNode, f *frame) condition {
+	k, ok := n.first.(*constNode)
+	if !ok || k.value.Kind() != pyvalue.KindStr || len(n.ops) != 1 || n.ops[0].op != "in" && n.ops[0].op != "not in" {
+		return nil
+	}
+	p, text, at, op := c.ptr(n.ops[0].node, f), k.value, n.at(), n.ops[0].op
+	return func(st *state) bool {
+		v := p(st)
+		st.pos = at
+		if v.Kind() == pyvalue.KindDict {
+			st.step()
+			return (v.Dict().Ref(text.Text()) != nil) == (op == "in")
+		}
+		return st.holds(op, text, *v)
+	}
 }
 
 // equalsText compiles `node == 'text'` and `node != 'text'`; it returns nil for other comparisons.

@@ -779,6 +779,16 @@ func sumFilter(st *state, v val, a *args) val {
 
 // tojsonFilter is transformers': json.dumps with ensure_ascii off and no escaping of HTML.
 func tojsonFilter(st *state, v val, a *args) val {
+	b := st.borrow()
+	st.dump(b, v, dumpOptions(st, a))
+	st.spend(len(b.b))
+	return st.finish(b)
+}
+
+func dumpOptions(st *state, a *args) pyvalue.Dump {
+	if a.none() {
+		return pyvalue.Dump{}
+	}
 	p := a.bind("tojson", 0, "ensure_ascii", "indent", "separators", "sort_keys")
 	o := pyvalue.Dump{ASCII: or(p[0], pyvalue.False).Truth(), SortKeys: or(p[3], pyvalue.False).Truth()}
 	if indent := or(p[1], pyvalue.None); !indent.IsNone() {
@@ -795,14 +805,15 @@ func tojsonFilter(st *state, v val, a *args) val {
 		pair := unpack(defined(seps), 2)
 		o.Item, o.Key, o.Custom = textArg(pair[0], "separator").Text(), textArg(pair[1], "separator").Text(), true
 	}
-	b := st.borrow()
-	st.append(b, func(dst []byte, m pyvalue.Marker) ([]byte, error) { return o.Append(dst, v, m) })
-	st.spend(len(b.b))
-	return st.finish(b)
+	return o
 }
 
 func trimFilter(st *state, v val, a *args) val {
-	return st.strip(st.softText(v), a.bind("trim", 0, "chars")[0], true, true)
+	chars := missing
+	if !a.none() {
+		chars = a.bind("trim", 0, "chars")[0]
+	}
+	return st.strip(st.softText(v), chars, true, true)
 }
 
 func truncateFilter(st *state, v val, a *args) val {

@@ -82,14 +82,20 @@ func originOf(v val, src *source) val {
 		out := &pyvalue.Dict{Tag: src}
 		for i := range d.Len() {
 			k, e := d.At(i)
-			key := k.WithTag(&prov{segs: []seg{{int32(len(k.Text())), 0, src, flat}}})
+			key := k.WithTag(sourceTag(seg{int32(len(k.Text())), 0, src, flat}))
 			_ = out.Set(key, originOf(e, &source{src.message, src.field + "." + k.Text()}))
 		}
 		return pyvalue.OfDict(out)
 	case pyvalue.KindObject:
 		return v
 	}
-	return v.WithTag(&prov{segs: []seg{{int32(len(v.Text())), 0, src, linear}}})
+	return v.WithTag(sourceTag(seg{int32(len(v.Text())), 0, src, linear}))
+}
+
+func sourceTag(s seg) *pyvalue.Tag {
+	one := &singleProv{seg: [1]seg{s}}
+	one.segs = one.seg[:]
+	return one.asTag()
 }
 
 // reasoningKeys are the names hidden reasoning goes by, in the order in which transformers looks for it.

@@ -222,10 +222,10 @@ func (c *compiler) loopBody(n *forNode, outer, body, otherwise *frame) func(st *
 		if filter != nil {
 			next, items = filter(st, next), missing
 		}
-		var l *loop
+		var loopValue val
 		if extended {
-			l = newLoop(items, next, depth, recurse)
-			next = l.advance
+			l := newLoop(items, next, depth, recurse)
+			next, loopValue = l.advance, pyvalue.OfObject(l)
 		}
 		empty := true
 		for {
@@ -235,8 +235,8 @@ func (c *compiler) loopBody(n *forNode, outer, body, otherwise *frame) func(st *
 				break
 			}
 			st.step()
-			if l != nil {
-				*loopVar.of(st) = pyvalue.OfObject(l)
+			if extended {
+				*loopVar.of(st) = loopValue
 			}
 			assign(st, item)
 			enter(st)

@@ -567,7 +567,7 @@ func (st *state) sliceText(v, i, j, k val) val {
 		if n != len(s) {
 			a, b = pyvalue.ByteIndex(s, start), pyvalue.ByteIndex(s, start+m)
 		}
-		return str(s[a:b], p.slice(a, b))
+		return st.made.cut(v, a, b)
 	}
 	at := make([]int, 0, n+1)
 	for b := range len(s) {

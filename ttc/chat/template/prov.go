@@ -35,6 +35,7 @@ const (
 // prov is the provenance of a text, carried as the tag of a value. A nil prov is template text. On numbers, None and the
 // like it has one seg, whose end means nothing: whatever is printed of the value comes from there.
 type prov struct {
+	pyvalue.Tag
 	segs    []seg
 	markup  bool // the text is a Markup object: HTML-safe
 	escapes bool // some seg is quoted
@@ -85,12 +86,21 @@ func isMarkup(v val) bool {
 	return p != nil && p.markup
 }
 
+// asTag is p as values carry it. Provenances of what is rendered are shared by renders, and not written to: they have been
+// through here.
+func (p *prov) asTag() *pyvalue.Tag {
+	if p.Of == nil {
+		p.Of = p
+	}
+	return &p.Tag
+}
+
 // str makes a str value.
 func str(s string, p *prov) val {
 	if p == nil {
 		return pyvalue.Str(s)
 	}
-	return pyvalue.TaggedStr(s, p)
+	return pyvalue.TaggedStr(s, p.asTag())
 }
 
 // plainProv is p without the Markup flag.
@@ -303,10 +313,7 @@ func (b *provBuilder) prov() *prov {
 	case len(b.segs) == 0 || len(b.segs) == 1 && b.segs[0].src == nil:
 		return nil
 	case len(b.segs) == 1: // one allocation for the most common case
-		one := &struct {
-			prov
-			seg [1]seg
-		}{prov{escapes: b.escapes}, [1]seg{b.segs[0]}}
+		one := &singleProv{prov: prov{escapes: b.escapes}, seg: [1]seg{b.segs[0]}}
 		one.segs = one.seg[:]
 		return &one.prov
 	}

@@ -8,16 +8,28 @@ import (
 )
 
 // states are kept for their buffers.
-var states = sync.Pool{New: func() any { return &state{lib: builtins, out: &builder{}} }}
+var states = sync.Pool{New: func() any {
+	st := &state{lib: builtins, out: &builder{}, vars: map[string]val{}}
+	st.mark = st.marker.mark
+	return st
+}}
 
 // maxKept is the largest output buffer that is kept for the next render.
 const maxKept = 1 << 20
+
+// maxVars is the largest number of variables whose table is kept.
+const maxVars = 64
 
 // release hands the state's buffers on to a later render, and nothing else.
 func (st *state) release() {
 	if len(st.outer) > 0 {
 		st.out = st.outer[0] // the render was refused while a block was captured
 	}
+	if len(st.vars) > maxVars {
+		return
+	}
+	clear(st.vars)
+	st.made.reset()
 	if cap(st.out.b) > maxKept || cap(st.out.p.segs) > maxKept/16 || len(st.free) > 16 {
 		return
 	}
@@ -29,7 +41,8 @@ func (st *state) release() {
 			return
 		}
 	}
-	states.Put(&state{lib: st.lib, out: st.out, free: st.free})
+	*st = state{lib: st.lib, out: st.out, free: st.free, vars: st.vars, made: st.made, mark: st.mark}
+	states.Put(st)
 }
 
 // state is one render.
@@ -47,6 +60,9 @@ type state struct {
 	depth  int
 	nested int // generators that are drawing from one another
 	free   []*builder
+	made   arena
+	marker marker         // of the printer that is at work
+	mark   pyvalue.Marker // its method
 
 	kept     [8]val // see keep
 	nextKept int
@@ -137,7 +153,7 @@ func (st *state) borrow() *builder {
 }
 
 func (st *state) finish(b *builder) val {
-	v := b.value()
+	v := st.made.value(b)
 	b.reset()
 	st.free = append(st.free, b)
 	return v
@@ -173,11 +189,33 @@ func (st *state) appendText(b *builder, v val) {
 
 // append lets a printer of package pyvalue append to b, and keeps track of where its output comes from.
 func (st *state) append(b *builder, printer func(dst []byte, m pyvalue.Marker) ([]byte, error)) {
-	m := marker{b: b, base: len(b.b), st: st}
-	out, err := printer(b.b, m.mark)
+	m, mark := st.startMarks(b)
+	out, err := printer(b.b, mark)
+	st.endMarks(m, out, err)
+}
+
+// dump appends json.dumps(v) to b. The caller accounts for the bytes.
+func (st *state) dump(b *builder, v val, o pyvalue.Dump) {
+	m, mark := st.startMarks(b)
+	out, err := o.Append(b.b, v, mark)
+	st.endMarks(m, out, err)
+}
+
+func (st *state) startMarks(b *builder) (*marker, pyvalue.Marker) {
+	m, mark := &st.marker, st.mark
+	if m.b != nil { // a printer within a printer
+		m = &marker{}
+		mark = m.mark
+	}
+	*m = marker{b: b, base: len(b.b), st: st}
+	return m, mark
+}
+
+func (st *state) endMarks(m *marker, out []byte, err error) {
 	check(err)
-	b.b = out
+	m.b.b = out
 	m.flush(len(out))
+	*m = marker{}
 }
 
 // text is str(v) with its provenance.

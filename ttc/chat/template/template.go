@@ -158,7 +158,7 @@ func (t *Template) Render(in Input) (res Result, err error) {
 	if st.now.IsZero() {
 		st.now = DefaultNow
 	}
-	st.vars = variables(in)
+	in.variables(st.vars)
 	st.act = newActivation(t.root, nil)
 	defer func() {
 		if r := recover(); r != nil {
@@ -176,18 +176,15 @@ func (t *Template) Render(in Input) (res Result, err error) {
 
 // variables is the context transformers gives a template: messages, tools, documents and add_generation_prompt are always
 // there, and a keyword argument of the same name wins.
-func variables(in Input) map[string]val {
-	vars := map[string]val{
-		"messages":              pyvalue.NewList(in.Messages),
-		"tools":                 in.Tools,
-		"documents":             pyvalue.None,
-		"add_generation_prompt": pyvalue.Bool(in.AddGenerationPrompt),
-	}
+func (in *Input) variables(vars map[string]val) {
+	vars["messages"] = pyvalue.NewList(in.Messages)
+	vars["tools"] = in.Tools
+	vars["documents"] = pyvalue.None
+	vars["add_generation_prompt"] = pyvalue.Bool(in.AddGenerationPrompt)
 	if in.Kwargs != nil {
 		for i := range in.Kwargs.Len() {
 			k, v := in.Kwargs.At(i)
 			vars[k.Text()] = v
 		}
 	}
-	return vars
 }

@@ -11,13 +11,13 @@ import (
 type val = pyvalue.Value
 
 // missing stands in a variable that was never set, and in an argument that was not given.
-var missing = pyvalue.OfObject(&absent{})
+var missing = pyvalue.OfSentinel(&absent{})
 
 type absent struct{ _ byte }
 
 func (*absent) TypeName() string { return "MissingType" }
 
-func isMissing(v val) bool { return v.Kind() == pyvalue.KindObject && v.Object() == missing.Object() }
+func isMissing(v val) bool { return v.IsSentinel() }
 
 // undefined is jinja2's lenient Undefined: it prints as nothing, is false and iterates as empty; anything else done to it
 // raises what it says.
@@ -156,6 +156,9 @@ next:
 	}
 	return out
 }
+
+// none reports whether no argument was given.
+func (a *args) none() bool { return len(a.plain)+len(a.names) == 0 }
 
 func (a *args) get(name string) (val, bool) {
 	for i, n := range a.names {

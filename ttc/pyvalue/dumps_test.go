@@ -1,0 +1,56 @@
+package pyvalue
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestEscapesAtEveryPlace dumps texts with something to escape at every place of an eight-byte word, also twice.
+func TestEscapesAtEveryPlace(t *testing.T) {
+	for _, ascii := range []bool{false, true} {
+		for _, c := range []string{`"`, `\`, "\n", "\x00", "\x1f", " ", "!", "#", "[", "]", "\x7f", "é", "\u2028", "😀", "\xed\xa0\x80"} {
+			for n := range 20 {
+				for m := range 10 {
+					text := strings.Repeat("a", n) + c + strings.Repeat("b", m) + c
+					got, err := Dump{ASCII: ascii}.Append(nil, Str(text), nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if want := slowly(text, ascii); string(got) != want {
+						t.Fatalf("ascii %v, %q:\n got %s\nwant %s", ascii, text, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+// slowly is what Dump.text does, a character at a time.
+func slowly(s string, ascii bool) string {
+	out := []byte{'"'}
+	for i := 0; i < len(s); {
+		r, n := DecodeRune(s[i:])
+		switch {
+		case r == '"' || r == '\\' || r < ' ':
+			out = appendJSONEscape(out, byte(r))
+		case ascii && r >= 0x7f:
+			out = appendUnicodeEscape(out, r)
+		default:
+			out = append(out, s[i:i+n]...)
+		}
+		i += n
+	}
+	return string(append(out, '"'))
+}
+
+// TestTextOfOtherKinds shows that only a str has a text.
+func TestTextOfOtherKinds(t *testing.T) {
+	for _, v := range []Value{None, True, Int(7), Float(1.5), NewList([]Value{Str("a")}), OfDict(&Dict{})} {
+		if v.Text() != "" {
+			t.Errorf("%s has the text %q", v.TypeName(), v.Text())
+		}
+	}
+	if v := Str(""); v.Text() != "" || v.Truth() {
+		t.Error("the empty text")
+	}
+}
