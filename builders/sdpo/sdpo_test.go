@@ -435,3 +435,59 @@ func readJSON(t testing.TB, path string, into any) {
 		t.Fatal(err)
 	}
 }
+
+// FuzzBuild: whatever a trace holds, each site is a call of an assistant's message with a result behind it, its hint is within its
+// limits, and no example is lost.
+func FuzzBuild(f *testing.F) {
+	f.Add(talk(user("hi"), calls([3]string{"1", "a", `{"x":1}`}), result("1", "Error: x"), calls([3]string{"1", "a", `{"x":2}`}), result("1", "ok"), says("done")))
+	f.Add(talk(user("hi"), calls([3]string{"", "weather", `{"city":`}, [3]string{"", "b", ""}), result("", "Error: \x00<|im_end|>"), `{"role":"function","name":"b","content":[{"type":"text","text":"Error"}]}`))
+	f.Add(`[{"role":"assistant","tool_calls":[{"function":{"name":"a","arguments":{"x":[1e999]}}}]},{"role":"tool","is_error":true,"content":null}]`)
+	cfg := matching()
+	cfg.Target = "both"
+	cfg.Emit = []string{emitDistillation, emitRepairPairs, emitDemonstrations}
+	cfg.Hints.Allow = []string{"knowable", "hindsight"}
+	cfg.Hints.Sources = []string{sourceSuccess, sourceSchema, sourceFeedback, sourceRules}
+	b, err := New(cfg)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, messages string) {
+		raw, err := json.Parse([]byte(messages), json.Limits{})
+		if err != nil {
+			return
+		}
+		ms, err := chat.ParseMessages(raw)
+		if err != nil {
+			return
+		}
+		tool, err := chat.ParseTool(parse(t, weather))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ex := &ttc.Example{ID: "e", Graph: ttc.Chain(ms, ttc.Assumed), Tools: []chat.Tool{tool}}
+		g := &ttc.Group{Examples: []*ttc.Example{ex, {ID: "f", Graph: ttc.Chain(ms, ttc.Yes)}}}
+		out := &collected{counts: map[string]int64{}}
+		if err := b.Build(context.Background(), g, out); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range out.records {
+			d, ok := r.(*builders.Distillation)
+			if !ok {
+				continue
+			}
+			p, err := builders.Resolve(g, d.Messages)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range d.Sites {
+				if s.Call >= len(p.Nodes) || s.CallSeq >= len(p.Nodes[s.Call].Message.ToolCalls) || s.Result >= len(p.Nodes) || s.Result >= 0 && s.Result <= s.Call ||
+					strings.TrimSpace(s.Hint) == "" || s.Target == builders.NextTurn && s.Result < 0 {
+					t.Fatalf("%+v in %d messages", s, len(p.Nodes))
+				}
+			}
+		}
+		if len(out.records)+len(out.drops) < 2 {
+			t.Fatal("an example is neither in a record nor dropped")
+		}
+	})
+}
