@@ -131,7 +131,7 @@ func TestFaults(t *testing.T) {
 		{"stops itself once", "stop", once, nil, nil, "did not answer two health checks"},
 		{"stops itself each time", "stop", always, nil, dropped, "did not answer two health checks"},
 		{"hangs", "hang", always, nil, dropped, "no sign of life"},
-		{"hangs and reports progress", "hang with progress", always, func(s *Spec) { s.BatchTimeout = 300 * time.Millisecond }, dropped, "no result"},
+		{"hangs and reports progress", "hang with progress", always, func(s *Spec) { s.BatchTimeout = 800 * time.Millisecond }, dropped, "no result"},
 		{"is slow and reports progress", "slow with progress", always, nil, nil, ""},
 		{"allocates without end", "allocate", always, func(s *Spec) { s.Memory = 300 << 20 }, dropped, "its limit is 300 MiB"},
 		{"floods stdout", "flood stdout", always, nil, nil, "prints too much"},
@@ -149,7 +149,11 @@ func TestFaults(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s/%d", c.name, instances), func(t *testing.T) {
 				t.Parallel()
-				spec := Spec{Name: "test", Path: testPlugin, Instances: instances, BatchTimeout: 2 * time.Second, DrainTimeout: time.Second, Backoff: 10 * time.Millisecond}
+				// Where nothing is to be found stuck, nothing is, however slow the machine: the deadlines are the defaults.
+				spec := Spec{Name: "test", Path: testPlugin, Instances: instances, Backoff: 10 * time.Millisecond}
+				if c.do == "hang" || c.do == "stop" {
+					spec.BatchTimeout = 4 * time.Second
+				}
 				if c.spec != nil {
 					c.spec(&spec)
 				}
@@ -220,7 +224,7 @@ func TestProtocolFaults(t *testing.T) {
 	} {
 		t.Run(c.do, func(t *testing.T) {
 			t.Parallel()
-			spec := Spec{Name: "raw", Path: testPlugin, Args: []string{"raw"}, BatchTimeout: 2 * time.Second, DrainTimeout: time.Second, Backoff: 10 * time.Millisecond}
+			spec := Spec{Name: "raw", Path: testPlugin, Args: []string{"raw"}, Backoff: 10 * time.Millisecond}
 			got := runFault(t, spec, "pairs", fmt.Sprintf(`{"at":%q,"do":%q}`, atGroup, c.do), faultGroups(60))
 			checkFault(t, got, 60, 1, []ledger.Reason{ledger.PoisonGroup}[:c.drops], c.says)
 		})
@@ -231,7 +235,7 @@ func TestProtocolFaults(t *testing.T) {
 		for i := range 40 {
 			groups = append(groups, group(i, 4, 100_000))
 		}
-		spec := Spec{Name: "raw", Path: testPlugin, Args: []string{"raw"}, BatchTimeout: 300 * time.Millisecond}
+		spec := Spec{Name: "raw", Path: testPlugin, Args: []string{"raw"}, BatchTimeout: 2 * time.Second}
 		got := runFault(t, spec, "pairs", `{"do":"never grant"}`, groups)
 		if got.err == nil || !strings.Contains(got.err.Error(), "it granted no credit") {
 			t.Errorf("the run ended with %v", got.err)
@@ -239,7 +243,7 @@ func TestProtocolFaults(t *testing.T) {
 	})
 	t.Run("hangs in Open", func(t *testing.T) {
 		t.Parallel()
-		spec := Spec{Name: "raw", Path: testPlugin, Args: []string{"raw"}, CallTimeout: 300 * time.Millisecond, Failures: 3, Backoff: time.Millisecond, DrainTimeout: time.Second}
+		spec := Spec{Name: "raw", Path: testPlugin, Args: []string{"raw"}, CallTimeout: 2 * time.Second, Failures: 3, Backoff: time.Millisecond, DrainTimeout: time.Second}
 		got := runFault(t, spec, "pairs", `{"do":"hang in open"}`, faultGroups(5))
 		var circuit *CircuitError
 		if !errors.As(got.err, &circuit) || !strings.Contains(got.err.Error(), "did not answer Open") {
@@ -415,45 +419,52 @@ func TestEnvironment(t *testing.T) {
 // The host is killed with SIGKILL: its plugin goes with it, and the next start sweeps what is left.
 func TestHostKilled(t *testing.T) {
 	t.Parallel()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "NATGO_TEST_HOST="+testPlugin)
-	out, err := cmd.StdoutPipe()
+	base, err := os.MkdirTemp("/tmp", "natgo") // of our own: other hosts would sweep it
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var pid int
-	var dir string
-	if _, err := fmt.Fscan(out, &pid, &dir); err != nil {
-		t.Fatal(err)
-	}
-	id := identity(pid)
-	if _, alive := lives(id); !alive {
-		t.Fatal("the plugin does not run")
-	}
-	cmd.Process.Kill()
-	cmd.Wait()
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		if _, alive := lives(id); !alive {
-			break
+	defer os.RemoveAll(base)
+	start := func() (host *exec.Cmd, plugin string, dir string) {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), "NATGO_TEST_HOST="+testPlugin, "XDG_RUNTIME_DIR="+base)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
 		}
-		if time.Now().After(deadline) {
-			t.Fatal("the plugin outlived its host")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		var pid int
+		if _, err := fmt.Fscan(out, &pid, &dir); err != nil {
+			t.Fatal(err)
+		}
+		return cmd, identity(pid), dir
+	}
+	kill := func(host *exec.Cmd, plugin string) {
+		if _, alive := lives(plugin); !alive {
+			t.Error("the plugin does not run")
+		}
+		_ = host.Process.Kill()
+		_ = host.Wait()
+		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			if _, alive := lives(plugin); !alive {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("the plugin outlived its host")
+			}
 		}
 	}
+	host, plugin, dir := start()
+	kill(host, plugin)
 	if _, err := os.Stat(dir); err != nil {
 		t.Errorf("the folder should be left for the sweep: %v", err)
 	}
-	p, err := Start(t.Context(), Spec{Name: "test", Path: testPlugin}, zerolog.Nop())
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.Close()
+	host, plugin, _ = start()
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("the folder of the killed host is still there")
 	}
+	kill(host, plugin)
 }
 
 // beHost is a host that is killed: it prints the plugin's process and its folder, and waits.

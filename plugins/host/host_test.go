@@ -3,11 +3,13 @@ package host
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,6 +37,10 @@ func TestMain(m *testing.M) {
 	if out, err := exec.Command("go", "build", "-o", testPlugin, "./testdata/plugin").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "can't build the test plugin: %v\n%s", err, out)
 		os.Exit(1)
+	}
+	flag.Parse()
+	if flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+		_ = flag.Set("test.parallel", "12") // most tests wait most of the time
 	}
 	fds := openFiles()
 	code := m.Run()

@@ -17,6 +17,7 @@ import (
 	"github.com/hashicorp/go-plugin/runner"
 	"github.com/rs/zerolog"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
@@ -135,12 +136,15 @@ func (inc *incarnation) describe(ctx context.Context, timeout time.Duration) err
 	defer cancel()
 	m, err := inc.rpc.Describe(ctx, &pb.DescribeRequest{ProtocolMinor: wire.Minor})
 	if err != nil {
-		return fmt.Errorf("it does not describe itself: %s", status.Convert(err).Message())
+		return fmt.Errorf("it does not describe itself: %w", rpcError(err))
 	}
 	if inc.desc, err = wire.ReadDescription(m); err != nil {
-		return fmt.Errorf("its description can't be read: %w", err)
+		return protocolError(fmt.Errorf("its description can't be read: %w", err))
 	}
-	return checkDescription(&inc.desc)
+	if err := checkDescription(&inc.desc); err != nil {
+		return protocolError(err)
+	}
+	return nil
 }
 
 const maxSchemaBytes = 1 << 20
@@ -169,15 +173,25 @@ func checkDescription(d *wire.Description) error {
 // startError prefers what the process saw to what go-plugin made of it.
 func (inc *incarnation) startError(err error) error {
 	p := inc.proc
-	if !errors.Is(p.waitGone(time.Second), errStillThere) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if p.startErr != nil {
-			return p.startErr
-		}
-		return p.exit
+	if answered(err) || !p.endsWithin(goneWait) {
+		return err
 	}
-	return err
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.startErr != nil {
+		return p.startErr
+	}
+	return p.exit
+}
+
+// goneWait is how long to wait for the end of a process that broke its connection or was killed. It mostly takes
+// milliseconds, but not on a machine that has no time for it.
+const goneWait = 10 * time.Second
+
+// answered reports whether an error came from the plugin itself, so that its process is alive.
+func answered(err error) bool {
+	s, ok := status.FromError(err)
+	return errors.Is(err, errProtocol) || ok && s.Code() != codes.Unavailable && s.Code() != codes.Canceled
 }
 
 // fail ends the incarnation. The first cause counts.
@@ -233,36 +247,48 @@ func (inc *incarnation) end(cause error, patience time.Duration) {
 // reason turns the error of a call into what happened to the process, if something did: the call's own error then says
 // little ("connection reset").
 func (inc *incarnation) reason(err error) error {
-	wait := time.NewTimer(2 * time.Second)
+	patience := goneWait
+	if inc.proc == nil || answered(err) {
+		patience = 0
+	}
+	wait := time.NewTimer(patience)
 	defer wait.Stop()
 	select {
 	case <-inc.dead:
+		return inc.cause
 	default:
-		if inc.proc == nil {
-			return rpcError(err)
-		}
-		select {
-		case <-inc.dead:
-		case <-wait.C:
-			return rpcError(err)
-		}
 	}
-	return inc.cause
+	select {
+	case <-inc.dead:
+		return inc.cause
+	case <-wait.C:
+		return rpcError(err)
+	}
 }
 
+// rpcError is the error of a call as a person reads it.
 func rpcError(err error) error {
 	if s, ok := status.FromError(err); ok {
-		return fmt.Errorf("%s (%s)", s.Message(), strings.ToLower(s.Code().String()))
+		return &callError{s}
 	}
 	return err
 }
+
+type callError struct{ status *status.Status }
+
+func (e *callError) Error() string {
+	return fmt.Sprintf("%s (%s)", e.status.Message(), strings.ToLower(e.status.Code().String()))
+}
+
+// GRPCStatus makes it be a gRPC error still.
+func (e *callError) GRPCStatus() *status.Status { return e.status }
 
 // crash is the error for the user.
 func (inc *incarnation) crash(name string, err error) *CrashError {
 	out := &CrashError{Plugin: name, Incarnation: inc.number, Err: err}
 	if inc.proc != nil {
 		out.PID = inc.proc.pid
-		_ = inc.proc.waitGone(time.Second)
+		inc.proc.endsWithin(goneWait)
 		out.Tail = inc.proc.pump.lastLines()
 	}
 	return out
@@ -294,15 +320,13 @@ func (inc *incarnation) watch(every time.Duration) {
 	}
 }
 
-var errStillThere = errors.New("the process has not ended")
-
-// waitGone waits a little for the end of the process.
-func (p *process) waitGone(d time.Duration) error {
+// endsWithin waits for the end of the process.
+func (p *process) endsWithin(d time.Duration) bool {
 	select {
 	case <-p.done:
-		return nil
+		return true
 	case <-time.After(d):
-		return errStillThere
+		return false
 	}
 }
 

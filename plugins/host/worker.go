@@ -131,8 +131,11 @@ func (w *worker) attempt(ctx context.Context, feed <-chan *job, pause <-chan str
 			w.session.cancel(err)
 			return nil, false, err
 		}
+		if !ours(err) {
+			err = inc.reason(err)
+		}
 		inc.fail(err)
-		return nil, true, inc.crash(spec.Name, inc.reason(err))
+		return nil, true, inc.crash(spec.Name, err)
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -158,13 +161,17 @@ func (w *worker) attempt(ctx context.Context, feed <-chan *job, pause <-chan str
 	if ctx.Err() != nil {
 		return a.jobs, true, ctx.Err()
 	}
-	var stuck *deadlineError
-	if errors.As(err, &stuck) || errors.Is(err, errProtocol) || errors.Is(err, errNoCredit) {
-		inc.fail(err)
+	if !ours(err) {
+		err = inc.reason(err)
 	}
-	cause := inc.reason(err)
-	inc.fail(cause) // a process that failed on one stream is not trusted with another
-	return a.jobs, true, inc.crash(spec.Name, cause)
+	inc.fail(err) // a process that failed on one stream is not trusted with another
+	return a.jobs, true, inc.crash(spec.Name, err)
+}
+
+// ours reports whether an error is the host's own finding about a plugin, not what a call came back with.
+func ours(err error) bool {
+	var stuck *deadlineError
+	return errors.As(err, &stuck) || errors.Is(err, errProtocol) || errors.Is(err, errNoCredit)
 }
 
 // attempt is one Build stream.
@@ -233,7 +240,10 @@ func (a *attempt) open(timeout time.Duration) error {
 	if a.stream, err = a.inc.rpc.Build(a.ctx); err != nil {
 		return err
 	}
-	return a.stream.Send(&pb.BuildRequest{Session: a.id})
+	if err = a.stream.Send(&pb.BuildRequest{Session: a.id}); errors.Is(err, io.EOF) {
+		_, err = a.stream.Recv()
+	}
+	return err
 }
 
 func (a *attempt) close(timeout time.Duration) {
@@ -265,7 +275,12 @@ func (a *attempt) send(feed <-chan *job, pause <-chan struct{}) (more bool, err 
 		}
 		a.starved.Store(false)
 		a.lastSent.Store(m.Parts[len(m.Parts)-1].Group)
-		return a.write(m)
+		err := a.write(m)
+		if errors.Is(err, io.EOF) { // the stream is over: the receiver says how
+			<-a.ctx.Done()
+			err = context.Cause(a.ctx)
+		}
+		return err
 	})
 	idle := time.NewTimer(linger)
 	defer idle.Stop()
