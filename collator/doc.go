@@ -24,10 +24,16 @@
 //
 // # Channels
 //
-// A Channel makes rows of one kind of record: Demonstration to sft, Preference to dpo, Rollout to rl. Its Rows depends on the
+// A Channel makes rows of one kind of record: Demonstration to sft, Preference to dpo, Rollout to rl, Distillation to sdpo. Its Rows depends on the
 // record alone, so records are collated in parallel and the output does not depend on how many do it; rewards of a task, which
 // concern several records, are summed up as rows arrive, in order, and become advantages when all have. Memory is bounded but
 // for a few words a task.
+//
+// # Hints
+//
+// A row of sdpo is a student, the rollout as it was, and teachers: the same tokens with hints spliced in (splice.go says how).
+// SITES.md lists which templates can say which hint, and why the others are refused. With NullHints every hint is found its place
+// and then left out: a control, on which a trainer that reads the right positions has no loss.
 //
 // # Proofs
 //

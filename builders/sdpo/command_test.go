@@ -40,6 +40,9 @@ func answer(how, notes string) {
 		switch how {
 		case "good":
 			fmt.Printf(`{"id":%s,"hint":"%s for %s","kind":"knowable"}`+"\n", id, q.Target, q.Tool)
+		case "noise": // on standard error, more than anyone reads
+			fmt.Fprint(os.Stderr, strings.Repeat("x", 8<<20))
+			fmt.Printf(`{"id":%s,"hint":"quiet","kind":"knowable"}`+"\n", id)
 		case "none":
 			fmt.Printf(`{"id":%s,"hint":null}`+"\n", id)
 		case "hang":
@@ -164,6 +167,26 @@ func TestCommandChatters(t *testing.T) {
 	got := build(t, cfg, example(t, failing2(t)))
 	if len(got.sites()) < 1 || len(got.sites())+len(got.drops) != 2 {
 		t.Error(got.sites(), got.why())
+	}
+}
+
+// What a program says on standard error does not stop it, however much.
+func TestCommandIsNoisy(t *testing.T) {
+	cfg, _ := commandConfig(t, "noise")
+	if got := build(t, cfg, example(t, failing2(t))); len(got.sites()) != 2 {
+		t.Error(got.sites(), got.why())
+	}
+}
+
+// A program that never reads gets a question larger than a pipe holds, and is given up after its time.
+func TestCommandIsDeaf(t *testing.T) {
+	cfg, _ := commandConfig(t, "good")
+	cfg.Hints.Command.Run = []string{"sleep", "60"}
+	cfg.Hints.Command.Timeout = 150 * time.Millisecond
+	ex := example(t, talk(user(strings.Repeat("why? ", 1<<17)), calls([3]string{"1", "a", `{"x":1}`}), result("1", "Error: x")))
+	got := build(t, cfg, ex)
+	if len(got.drops) == 0 || !strings.Contains(got.drops[0].Detail, "did not answer within") {
+		t.Errorf("%+v", got.drops)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
@@ -60,6 +61,18 @@ func ownTrace(t *testing.T, tok *tokenizer.Tokenizer, task, trial int) string {
 		t.Fatal(err)
 	}
 	return string(line)
+}
+
+// TestControlHasNoEffect: hints that are left out can't be measured.
+func TestControlHasNoEffect(t *testing.T) {
+	c := config.Collator{Hints: "none", TemplateTime: "2026-01-02", Teacher: &config.Teacher{HintEffect: true}}
+	if _, err := collatorConfig(c, 0); err == nil || !strings.Contains(err.Error(), "hint_effect") {
+		t.Error(err)
+	}
+	c.Teacher = nil
+	if cfg, err := collatorConfig(c, 0); err != nil || !cfg.NullHints {
+		t.Error(err)
+	}
 }
 
 // TestEveryChannelInOneRun: with the dpo, sdpo, sft and grpo builders in one run every channel of a composite trainer is there,

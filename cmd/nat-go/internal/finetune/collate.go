@@ -64,6 +64,8 @@ func collatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
 	out.Advantages = map[string]collator.Advantages{"group": collator.ByGroup, "none": collator.Plain, "batch": collator.ByBatch}[c.Advantages]
 	composer := c.Format == batch.Composer.String()
 	switch {
+	case out.NullHints && c.Teacher != nil && c.Teacher.HintEffect:
+		return out, errors.New("collator.hints none leaves no hint whose effect collator.teacher.hint_effect could measure: leave one of them out")
 	case composer && c.Layout == batch.Packed.String():
 		return out, errors.New("collator.format composer and collator.layout packed exclude each other: choose one")
 	case composer && c.Teacher != nil:
