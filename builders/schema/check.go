@@ -201,7 +201,7 @@ func (w *walker) shown(s *Spec, n *yaml.Node) string {
 		return describe(n)
 	}
 	written, rewrote := w.doc.Written(n)
-	if urlPassword.MatchString(written) {
+	if urlPassword.MatchString(written) || urlToken.MatchString(written) {
 		return describe(n)
 	}
 	if r := []rune(written); len(r) > 40 {

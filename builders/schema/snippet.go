@@ -20,6 +20,9 @@ var secretKey = regexp.MustCompile(`(?i)\b[\w-]*(?:token|secret|passw(?:or)?d|pa
 // urlPassword finds the password in http://user:password@host.
 var urlPassword = regexp.MustCompile(`://[^/\s:@]*:([^/\s@]+)@`)
 
+// urlToken finds the name in http://name@host, which without a password is as a rule a token.
+var urlToken = regexp.MustCompile(`(?i)https?://([^/\s:@]+)@`)
+
 var secretName = regexp.MustCompile(`(?i)(?:token|secret|passw(?:or)?d|passphrase|api[_-]?key|credentials?)$`)
 
 // SoundsSecret reports whether a key's name says that its value is a secret.
@@ -28,10 +31,10 @@ func SoundsSecret(key string) bool { return secretName.MatchString(key) }
 // secretFlag finds a secret given to a program as --api-key=value.
 var secretFlag = regexp.MustCompile(`(?i)^--?[\w-]*(?:token|secret|passw(?:or)?d|passphrase|api[_-]?key|credentials?)=(.+)$`)
 
-// HoldsSecret reports whether a text has a secret in it, whatever its key is called: the password of an address, or of a
-// program's flag.
+// HoldsSecret reports whether a text has a secret in it, whatever its key is called: the password or token of an address, or
+// of a program's flag.
 func HoldsSecret(text string) bool {
-	for _, re := range []*regexp.Regexp{urlPassword, secretFlag} {
+	for _, re := range []*regexp.Regexp{urlPassword, urlToken, secretFlag} {
 		if m := re.FindStringSubmatch(text); m != nil && !isReference(m[1]) {
 			return true
 		}
@@ -80,7 +83,7 @@ func (s *Source) snippet(line, col, end int) string {
 // hiddenIn finds what sounds secret, as ranges of characters. Where the text begins in the middle of a line, so may a secret.
 func hiddenIn(text []rune, cut bool) (hide [][2]int) {
 	whole := string(text)
-	for _, m := range slices.Concat(secretKey.FindAllStringSubmatchIndex(whole, -1), urlPassword.FindAllStringSubmatchIndex(whole, -1)) {
+	for _, m := range slices.Concat(secretKey.FindAllStringSubmatchIndex(whole, -1), urlPassword.FindAllStringSubmatchIndex(whole, -1), urlToken.FindAllStringSubmatchIndex(whole, -1)) {
 		if value := strings.Trim(whole[m[2]:m[3]], `"'`); !isReference(value) {
 			hide = append(hide, [2]int{utf8.RuneCountInString(whole[:m[2]]), utf8.RuneCountInString(whole[:m[3]])})
 		}

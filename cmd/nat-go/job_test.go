@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -221,6 +223,59 @@ func TestServiceThatIsNotThere(t *testing.T) {
 	down.Store(false)
 	p.natgo(t, 0, "finetune", "resume", "out/r1")
 	p.oneJob(t)
+}
+
+// TestSecretsAreNowhere: a service that repeats all it is told - tokens, keys, the credentials of its own address, in whatever
+// form - in its errors and in the states it reports gets none of that into a file, an error, a log or the metrics.
+func TestSecretsAreNowhere(t *testing.T) {
+	s := &customizertest.Service{States: []string{"running", "failed"}}
+	var told sync.Map
+	s.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+		for k, vs := range r.Header {
+			if k == "Authorization" || k == "Wandb-Api-Key" {
+				told.Store(strings.Join(vs, " "), true)
+			}
+		}
+		if user, password, ok := r.BasicAuth(); ok {
+			told.Store(user, true)
+			told.Store(password, true)
+		}
+		var all []string
+		told.Range(func(k, _ any) bool { all = append(all, k.(string)); return true })
+		switch echo := strings.Join(all, " and "); {
+		case r.URL.Path == "/v1/namespaces":
+			w.WriteHeader(500)
+			fmt.Fprintf(w, `{"detail": %q}`, echo)
+		case strings.HasSuffix(r.URL.Path, "/status"):
+			fmt.Fprintf(w, `{"status": "failed", "status_logs": [{"message": %q, "detail": %q}]}`, echo, echo)
+		default:
+			return false
+		}
+		return true
+	}
+	p := newProject(t, s, "")
+	config := filepath.Join(p.dir, "finetune.yml")
+	b, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Replace(string(b), "entity_host: http://", "entity_host: http://someone:"+canary+"-url@", 1)
+	text = strings.Replace(text, "datastore_host: http://", "datastore_host: http://"+canary+"-name@", 1)
+	text = strings.Replace(text, "entity_token: "+canary+"-in-clear", "", 1)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := p.natgo(t, 1, p.runArgs("--json", "--metrics", "out/metrics.prom")...)
+	p.noSecrets(t)
+	basic := base64.StdEncoding.EncodeToString([]byte("someone:" + canary + "-url"))
+	if strings.Contains(r.stdout+r.stderr, basic) {
+		t.Errorf("the header of the address's credentials is shown:\n%s\n%s", r.stdout, r.stderr)
+	}
+	n := 0
+	told.Range(func(any, any) bool { n++; return true })
+	if n < 5 {
+		t.Errorf("the service was told %d secrets only", n)
+	}
 }
 
 func TestInterruptLeavesTheJob(t *testing.T) {

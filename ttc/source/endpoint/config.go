@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/url"
@@ -59,10 +60,22 @@ func (c *Config) query() string {
 	return "?filter_steps=" + url.QueryEscape(strings.Join(c.FilterSteps, ","))
 }
 
-// clean takes the token out of a text.
+// clean takes the secrets out of a text: the token, and what stands for a password in the address, also as the header it
+// becomes.
 func (c *Config) clean(s string) string {
-	if c.Token != "" {
-		s = strings.ReplaceAll(s, c.Token, "***")
+	secrets := []string{c.Token}
+	if u, err := url.Parse(c.Endpoint); err == nil && u.User != nil {
+		password, with := u.User.Password()
+		secrets = append(secrets, base64.StdEncoding.EncodeToString([]byte(u.User.Username()+":"+password)))
+		if !with {
+			password = u.User.Username()
+		}
+		secrets = append(secrets, password)
+	}
+	for _, secret := range secrets {
+		if secret != "" {
+			s = strings.ReplaceAll(s, secret, "***")
+		}
 	}
 	return s
 }

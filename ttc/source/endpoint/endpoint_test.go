@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -261,15 +262,16 @@ func TestTraps(t *testing.T) {
 }
 
 func TestTokenStaysHidden(t *testing.T) {
+	basic := base64.StdEncoding.EncodeToString([]byte("user:canary-pw"))
 	s := &serve{fault: func(_ string, _ int, w http.ResponseWriter) bool {
 		w.WriteHeader(400)
-		fmt.Fprint(w, `{"detail": "Bearer canary-token is bad"}`)
+		fmt.Fprintf(w, `{"detail": "Bearer canary-token is bad, and so are canary-pw and Basic %s"}`, basic)
 		return true
 	}}
 	conf := config(t, strings.Replace(s.start(t), "http://", "http://user:canary-pw@", 1), ".jsonl", threeQuestions)
 	conf.Token = "canary-token"
 	_, _, err := collect(t, conf, t.TempDir())
-	if err == nil || strings.Contains(err.Error(), "canary") {
+	if err == nil || strings.Contains(err.Error(), "canary") || strings.Contains(err.Error(), basic) {
 		t.Errorf("err = %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package customizer
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -143,7 +144,8 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 
 // secrets lists the values that must not be shown.
 func (c *Config) secrets() []string {
-	return []string{c.HFToken.Reveal(), c.EntityToken.Reveal(), c.DatastoreToken.Reveal(), c.WandbAPIKey.Reveal()}
+	return slices.Concat([]string{c.HFToken.Reveal(), c.EntityToken.Reveal(), c.DatastoreToken.Reveal(), c.WandbAPIKey.Reveal()},
+		rest.Credentials(c.EntityHost), rest.Credentials(c.DatastoreHost))
 }
 
 // Dataset is the name of the data set of a submission.

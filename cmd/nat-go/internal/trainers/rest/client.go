@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -56,8 +57,8 @@ type Client struct {
 // New makes a client. It makes no request.
 func New(o Options) (*Client, error) {
 	u, err := url.Parse(o.Base)
-	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return nil, fmt.Errorf("%q is no address of a service: it has to look like https://host or http://host:port", address(o.Base, o.Secrets))
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("%q is no address of a service: it has to look like https://host or http://host:port/prefix", address(o.Base, o.Secrets))
 	}
 	conf, err := tlsConfig(o.TLS)
 	if err != nil {
@@ -72,9 +73,7 @@ func New(o Options) (*Client, error) {
 			c.secrets = append(c.secrets, s)
 		}
 	}
-	if pw, ok := u.User.Password(); ok && pw != "" {
-		c.secrets = append(c.secrets, pw)
-	}
+	c.secrets = append(c.secrets, Credentials(o.Base)...)
 	c.http = &http.Client{
 		Transport: &http.Transport{
 			Proxy:               http.ProxyFromEnvironment,
@@ -88,6 +87,21 @@ func New(o Options) (*Client, error) {
 		CheckRedirect: redirect,
 	}
 	return c, nil
+}
+
+// Credentials lists the secrets in an address: what they become in a header, and the password or else the name, which alone is
+// as a rule a token.
+func Credentials(address string) []string {
+	u, err := url.Parse(address)
+	if err != nil || u.User == nil {
+		return nil
+	}
+	password, with := u.User.Password()
+	header := base64.StdEncoding.EncodeToString([]byte(u.User.Username() + ":" + password))
+	if !with {
+		return []string{header, u.User.Username()}
+	}
+	return []string{header, password}
 }
 
 // redirect follows a redirect that keeps the method, and shows another host nothing but the request itself.
