@@ -3,7 +3,6 @@ package collator
 import (
 	"context"
 	"iter"
-	"math"
 	"path/filepath"
 	"sort"
 
@@ -26,7 +25,7 @@ type Stats struct {
 	IDs      map[string]int64 `json:"ids"`             // "sampled", "rendered"
 	OnPolicy map[string]int64 `json:"on_policy"`       // same, other, unknown
 	Args     map[string]int64 `json:"args"`            // how tool-call arguments came through
-	Flags    map[string]int64 `json:"flags,omitempty"` // truncated, cut_off, no_think
+	Flags    map[string]int64 `json:"flags,omitempty"` // truncated, cut_off, no_think, no_reference
 }
 
 // job is a group of items on its way through a worker.
@@ -260,36 +259,4 @@ func (r *Result) Names() []string {
 	}
 	sort.Strings(names)
 	return names
-}
-
-// Reference holds log-probs of preferences under a reference model, made by someone who has one. They are good for exactly
-// the tokens they were computed for, so each is looked up by a hash of the row's tokens and labels.
-type Reference struct {
-	Fingerprint string // of model, tokenizer, template and length limit
-	LogProbs    func(rowHash string) (chosen, rejected float64, ok bool)
-}
-
-// of looks a row up.
-func (f *Reference) of(r *batch.Row) *batch.Ref {
-	chosen, rejected, ok := f.LogProbs(RowHash(r))
-	if !ok || math.IsNaN(chosen+rejected) || math.IsInf(chosen+rejected, 0) {
-		return nil
-	}
-	return &batch.Ref{Chosen: chosen, Rejected: rejected}
-}
-
-// RowHash names the tokens and labels of a row: SHA-256 in hex over, for each side, the ids as little-endian int32, -1, and
-// start and end of each trained run, -1.
-func RowHash(r *batch.Row) string {
-	var all batch.Side
-	for i := range r.Sides {
-		s := &r.Sides[i]
-		all.IDs = append(append(all.IDs, s.IDs...), -1)
-		for _, t := range s.Trained {
-			all.IDs = append(all.IDs, t.Start, t.End)
-		}
-		all.IDs = append(all.IDs, -1)
-	}
-	all.Trained = []batch.Run{{Start: 0, End: int32(len(all.IDs))}}
-	return hashIDs(&all)
 }

@@ -163,5 +163,5 @@ func passesArguments(r *turns.Renderer) bool {
 		return false
 	}
 	res, err := r.Render(c)
-	return err == nil && strings.Contains(res.Text, raw) && !strings.Contains(res.Text, `"`+raw)
+	return r.RawArguments() || err == nil && strings.Contains(res.Text, raw) && !strings.Contains(res.Text, `"`+raw)
 }

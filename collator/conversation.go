@@ -80,7 +80,10 @@ func (w *Worker) prepare(m *material) *Refusal {
 
 // arguments decides how a call's arguments are rendered.
 func (w *Worker) arguments(m *material, call *chat.ToolCall, message int) *Refusal {
-	how := argumentsOf(call)
+	how := ""
+	if !w.render.RawArguments() {
+		how = argumentsOf(call)
+	}
 	if how == "" {
 		if !w.passesArgs {
 			return refuse(ledger.ArgsUnrenderable, "message %d calls %s with arguments that are no JSON, or change when parsed", message, call.Name)

@@ -53,10 +53,15 @@ func (preferences) Rows(w *Worker, it *Item) Outcome {
 	row.Meta.Fidelity = fidelity(it.Record.Origin.Fidelity, row.Meta.IDs == "sampled", false)
 	row.Meta.Prompt = w.promptLength
 	if w.Reference != nil {
-		row.Meta.Ref = w.Reference.of(&row)
+		if row.Meta.Ref = w.Reference.of(&row); row.Meta.Ref == nil {
+			row.Meta.Flags = append(row.Meta.Flags, noReference)
+		}
 	}
 	return Outcome{Rows: []batch.Row{row}}
 }
+
+// noReference flags a pair for which the file of reference log-probs has none.
+const noReference = "no_reference"
 
 // continuation is one side of a preference.
 type continuation struct {

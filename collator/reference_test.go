@@ -1,171 +1,54 @@
-//go:build tokenizers
-
 package collator
 
 import (
-	"bytes"
-	"encoding/json"
-	"os"
-	"os/exec"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/nat-go/nat-go/builders"
-	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/collator/batch"
 )
 
-// referenceQuestion is what testdata/reference.py is asked.
-type referenceQuestion struct {
-	Template  string           `json:"template"`
-	Tokenizer string           `json:"tokenizer"`
-	Traces    string           `json:"traces"`
-	Failed    map[string][]int `json:"failed"`
-	Hint      string           `json:"hint"`
-	Ask       string           `json:"ask"`
-	Ours      []referenceRow   `json:"ours,omitempty"`
+// referenceRows are those of examples/composite-trainer/test_trainer.py, which hashes them in Python.
+var referenceRows = []batch.Row{
+	{Sides: []batch.Side{{IDs: []int32{5, 6, 7, 8, 9}, Trained: []batch.Run{{Start: 1, End: 2}, {Start: 3, End: 5}}}, {IDs: []int32{5, 4}, Trained: []batch.Run{{Start: 1, End: 2}}}}},
+	{Sides: []batch.Side{{IDs: []int32{5, 6, 7}, Trained: []batch.Run{{Start: 1, End: 3}}}, {IDs: []int32{5, 4}, Trained: []batch.Run{{Start: 1, End: 2}}}}},
 }
 
-type referenceRow struct {
-	Trace    string        `json:"trace"`
-	Student  []int32       `json:"student"`
-	Teachers [][]int32     `json:"teachers"`
-	Pairs    [][4]int64    `json:"pairs"` // student position, teacher, its position, target
-	Null     *referenceRow `json:"null,omitempty"`
-}
+var referenceHashes = []string{"4dd517022040a4059eeb8318a182d5b77d3df1fbff3b646bdc9764f9d2d6d713", "1dddf5364d079f7ba59ec77dae66c038267a983725b6ee9330ee75b090e723e4"}
 
-// askReference runs testdata/reference.py.
-func askReference(t testing.TB, python string, q *referenceQuestion, into any) {
-	t.Helper()
-	q.Template, q.Tokenizer = oracleTemplate(t, "qwen2_5.jinja"), conformance(t, "chat", "tokens", "tokenizers", "qwen2_5.json")
-	q.Traces, q.Hint = conformance(t, "chat", "traces", "gpt-4o-airline-dev.json"), airlineHint
-	data, err := json.Marshal(q)
+func TestReadReference(t *testing.T) {
+	for i := range referenceRows {
+		if got := RowHash(&referenceRows[i]); got != referenceHashes[i] {
+			t.Errorf("row %d: %s", i, got)
+		}
+	}
+	line := func(row, rest string) string { return `{"row": "` + row + `", ` + rest + "}\n" }
+	ok := line(referenceHashes[0], `"chosen": -1.5, "rejected": -2`)
+	ref, err := ReadReference(strings.NewReader(ok+"\n"+ok), "f")
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(python, "-B", "testdata/reference.py")
-	cmd.Env = append(os.Environ(), "TOKENIZERS_PARALLELISM=false", "RAYON_NUM_THREADS=1")
-	cmd.Stdin, cmd.Stderr = bytes.NewReader(data), os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
+	if got := ref.of(&referenceRows[0]); got == nil || *got != (batch.Ref{Chosen: -1.5, Rejected: -2}) {
+		t.Errorf("got %+v", got)
 	}
-	if err := json.Unmarshal(out, into); err != nil {
-		t.Fatal(err)
+	if got := ref.of(&referenceRows[1]); got != nil {
+		t.Errorf("a row of other tokens has %+v", got)
 	}
-}
-
-// failedTurns are the real traces with errors, a site for each failed turn. The reference has no tools, so here are none.
-func failedTurns(t testing.TB, most int) (items []Item, failed map[string][]int) {
-	all, _ := airlineSites(t, most)
-	failed = map[string][]int{}
-	for _, it := range all {
-		d := it.Record.Record.(*builders.Distillation)
-		d.Sites = slices.DeleteFunc(d.Sites, func(s builders.Site) bool { return s.Target == builders.NextTurn })
-		for _, s := range d.Sites {
-			failed[it.Record.Origin.Example] = append(failed[it.Record.Origin.Example], s.Call)
+	for bad, want := range map[string]string{
+		"":             "no log-probs",
+		ok + "{":       "line 2: ",
+		ok + "[1]":     "line 2: ",
+		line("ab", ""): "line 1: ",
+		line("ab", `"chosen": -1, "rejected": -1`):                                                   "no SHA-256",
+		line(strings.Repeat("z", 64), `"chosen": -1, "rejected": -1`):                                "no SHA-256",
+		line(referenceHashes[0], `"chosen": -1`):                                                     "missing",
+		line(referenceHashes[0], `"chosen": NaN, "rejected": -1`):                                    "line 1: ",
+		line(referenceHashes[0], `"chosen": 1e999, "rejected": -1`):                                  "line 1: ",
+		line(referenceHashes[0], `"chosen": 0.5, "rejected": -1`):                                    "above 0",
+		ok + line(referenceHashes[0], `"chosen": -3, "rejected": -1`):                                "line 2: row",
+		line(referenceHashes[0], `"x": "`+strings.Repeat("y", 5000)+`", "chosen": 0, "rejected": 0`): "line 1: ",
+	} {
+		if _, err := ReadReference(strings.NewReader(bad), "f"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.80q: %v, not %q", bad, err, want)
 		}
-		it.Record.Origin.Tools = nil
-		items = append(items, it)
-	}
-	return items, failed
-}
-
-// TestReferenceCollator compares the reference collator with ours on the same traces: how much of what is in the loss lies on
-// the tokens of the failed turn, and what the loss is when the hint says nothing. The figures are the README's.
-func TestReferenceCollator(t *testing.T) {
-	if err := exec.Command("python3", "-c", "import jinja2, tokenizers").Run(); err != nil {
-		if slices.Contains(strings.Split(os.Getenv("NATGO_REQUIRE"), ","), "tokenizers") {
-			t.Fatalf("python3 with jinja2 and tokenizers is required (NATGO_REQUIRE): %v", err)
-		}
-		t.Skip("SKIPPED: no python3 with jinja2 and tokenizers, so ours is not compared with the reference collator")
-	}
-	most := 4
-	if os.Getenv("NATGO_LONG") != "" { // all traces with NATGO_LONG=1
-		most = 100
-	}
-	items, failed := failedTurns(t, most)
-	q := &referenceQuestion{Ask: "compare", Failed: failed}
-	for i := range items {
-		row := referenceRows(t, items[i], false)
-		row.Null = referenceRows(t, items[i], true)
-		q.Ours = append(q.Ours, *row)
-	}
-	type side struct {
-		Sites, Positions, On, Intended, Covered, Rows int
-		AsWas                                         int `json:"as_was"`
-		Null                                          float64
-	}
-	var got struct {
-		Theirs, Ours side
-		Structured   int
-	}
-	askReference(t, "python3", q, &got)
-	share := func(a, b int) float64 { return 100 * float64(a) / float64(max(b, 1)) }
-	for name, s := range map[string]side{"reference": got.Theirs, "ours": got.Ours} {
-		t.Logf("%-9s %d sites: %.1f %% of %d loss positions predict a token of the failed turn, %.1f %% of whose %d tokens are in the loss; %d of %d student rows are the rollout; null-hint loss %.3g",
-			name, s.Sites, share(s.On, s.Positions), s.Positions, share(s.Covered, s.Intended), s.Intended, s.AsWas, s.Rows, s.Null)
-	}
-	t.Logf("the reference, with calls as the traces have them: %d loss positions", got.Structured)
-	if o := got.Ours; o.On != o.Positions || o.Covered != o.Intended || o.Positions != o.Intended || o.AsWas != o.Rows || o.Null != 0 || o.Positions == 0 {
-		t.Errorf("ours: %+v", o)
-	}
-	if o := got.Theirs; share(o.On, o.Positions) > 50 || o.AsWas != 0 || o.Null < 1e-6 || 10*got.Structured > o.Intended {
-		t.Errorf("the reference does better than the README says: %+v, %d", o, got.Structured)
-	}
-}
-
-// referenceRows is what we make of a trace.
-func referenceRows(t *testing.T, it Item, null bool) *referenceRow {
-	t.Helper()
-	cfg := Config{Tokenizer: oracleTokenizer(t, "qwen2_5.json"), Template: oracleTemplate(t, "qwen2_5.jinja"), NullHints: null}
-	c := collate(t, cfg, one([]Item{it}))
-	if len(c.rows) != 1 {
-		t.Fatalf("%d rows: %+v", len(c.rows), c.drops)
-	}
-	out := &referenceRow{Trace: it.Record.Origin.Example, Student: c.rows[0].Sides[0].IDs}
-	for _, s := range c.rows[0].Sides[1:] {
-		out.Teachers = append(out.Teachers, s.IDs)
-	}
-	for _, p := range pairsOf(t, c, 0) {
-		out.Pairs = append(out.Pairs, [4]int64{p.Pos, p.Teacher, p.At, p.ID})
-	}
-	return out
-}
-
-// BenchmarkSites makes the sdpo rows of the real errors on one thread, with all checks and proofs, without writing them; beside
-// it, where NATGO_PYTHON names a python with jinja2 and tokenizers, the reference collator's way: every turn tokenised alone,
-// teacher and student rendered and tokenised whole, lists of every token.
-func BenchmarkSites(b *testing.B) {
-	tok := freshTokenizer(b, "qwen2_5.json")
-	c, err := New(Config{Tokenizer: tok, Template: oracleTemplate(b, "qwen2_5.jinja"), MaxLength: 1 << 20, BatchTokens: 1 << 20})
-	if err != nil {
-		b.Fatal(err)
-	}
-	items, failed := failedTurns(b, 100)
-	w := &Worker{Collator: c}
-	sites := 0
-	b.ReportAllocs()
-	b.ResetTimer()
-	start := processorTime(b)
-	for range b.N {
-		tok.SetCacheBytes(tokenizer.DefaultCacheBytes) // empty: every pass is a first one
-		sites = 0
-		for i := range items {
-			out := c.channels[builders.KindDistillation].Rows(w, &items[i])
-			if len(out.SiteDrops) > 0 {
-				b.Fatal(out.SiteDrops)
-			}
-			sites += out.Sites
-		}
-	}
-	ours := (processorTime(b) - start) / time.Duration(b.N)
-	b.StopTimer()
-	b.ReportMetric(float64(sites)/ours.Seconds(), "sites/s")
-	if python := os.Getenv("NATGO_PYTHON"); python != "" {
-		var seconds float64
-		askReference(b, python, &referenceQuestion{Ask: "time", Failed: failed}, &seconds)
-		b.ReportMetric(seconds/ours.Seconds(), "x-python")
 	}
 }

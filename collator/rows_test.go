@@ -141,6 +141,32 @@ func TestArguments(t *testing.T) {
 	}
 }
 
+// TestRawArguments: a template that can't take arguments as an object, or prints one as Python does, is given the text that was
+// sampled, and what is trained is that text.
+func TestRawArguments(t *testing.T) {
+	const args = `{"a":1,   "b": [1.50, true]}`
+	conv := nodes([]chat.Message{say("user: q"), callMessage("", "f", args), {Role: "tool", Form: chat.Text, Text: "r", ToolCallID: "c1"}, say("assistant: done")})
+	for name, printed := range map[string]string{"puts it together": "c.function.name + ' ' + c.function.arguments", "prints Python": "c.function.name + ' ' ~ c.function.arguments"} {
+		cfg := toyConfig(t, "chatml.jinja")
+		was := cfg.Template
+		if cfg.Template = strings.Replace(was, "c.function.name + ' ' + c.function.arguments | tojson", printed, 1); cfg.Template == was {
+			t.Fatal("the template has changed")
+		}
+		c := collate(t, cfg, one([]Item{demonstration("raw", conv), demonstration("no JSON", nodes([]chat.Message{say("user: q"), callMessage("", "f", `{"a":`)}))}))
+		want(t, c.reasons("record"), "")
+		for _, r := range c.rows {
+			text := "<tool_call>f " + args + "</tool_call><|im_end|>"
+			if r.Meta.Example == "no JSON" {
+				text = `<tool_call>f {"a":</tool_call><|im_end|>`
+			}
+			if got := trainedTexts(t, &r.Sides[0])[0]; got != text {
+				t.Errorf("%s: %q", name, got)
+			}
+			want(t, r.Meta.Args, "raw")
+		}
+	}
+}
+
 // TestLossPolicies: all, the last, those that call, those flagged; messages that were not sampled never.
 func TestLossPolicies(t *testing.T) {
 	ns := nodes(bugHunt)

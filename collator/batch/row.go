@@ -48,7 +48,7 @@ type Meta struct {
 	Fidelity string   `json:"fidelity"`            // what the text can support: ids+logprobs, ids, text, partial
 	Args     string   `json:"args_roundtrip"`      // exact, value (same value, other text), none (no calls)
 	Prompt   int      `json:"prompt,omitempty"`    // tokens of a preference's common prompt
-	Flags    []string `json:"flags,omitempty"`     // truncated, cut_off, no_think
+	Flags    []string `json:"flags,omitempty"`     // truncated, cut_off, no_think, no_reference
 	Proof    []Proof  `json:"proof"`               // one a side
 	RL       *Scored  `json:"scored,omitempty"`    // rl only
 	Ref      *Ref     `json:"reference,omitempty"` // dpo only

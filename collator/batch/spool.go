@@ -75,9 +75,6 @@ func (s *Spool) Add(c *Channel, split Split, r *Encoded) error {
 	return s.entries.Add(s.key[:])
 }
 
-// Rows is how many rows were added.
-func (s *Spool) Rows() int64 { return s.rows }
-
 // read reads a row back.
 func (s *Spool) read(e *entry) (*Row, error) {
 	b := make([]byte, e.bytes)

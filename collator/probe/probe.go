@@ -164,14 +164,14 @@ func (p *prober) render(open bool, ms ...chat.Message) (*turns.Conversation, *te
 
 // arguments finds out how the template wants arguments, and goes on with that.
 func (p *prober) arguments() string {
-	for _, raw := range []bool{false, true} {
-		p.raw = raw
-		if p.fate(0, ask, call, result, answer) != Refused || p.fate(0, ask, call) != Refused {
-			return map[bool]string{false: "object", true: "string"}[raw]
-		}
+	p.raw = p.r.RawArguments()
+	switch {
+	case p.raw:
+		return "string"
+	case p.fate(0, ask, call, result, answer) == Refused && p.fate(0, ask, call) == Refused:
+		return "refused"
 	}
-	p.raw = false
-	return "refused"
+	return "object"
 }
 
 // fate is what became of message i of a conversation.

@@ -19,6 +19,8 @@ type dialect struct {
 	filler      string   // what the switch adds after the header: an empty think block; empty where it is not known
 	terminators []string // what ends a turn, longest first
 	silent      *pyvalue.Dict
+
+	rawArguments bool // see Renderer.RawArguments
 }
 
 // switched is the dialect with thinking switched off.
@@ -65,6 +67,8 @@ func learn(r *Renderer) *dialect {
 	if res, ok := p.try(false, ask); !ok || !strings.Contains(res.Text, askText) {
 		p.parts = true // templates for images want content in parts
 	}
+	p.raw = p.wantsRawArguments()
+	d.rawArguments = p.raw
 	d.learnPrompts(p)
 	d.learnTerminators(p)
 	return d
@@ -74,6 +78,24 @@ func learn(r *Renderer) *dialect {
 type prober struct {
 	*Renderer
 	parts bool
+	raw   bool // arguments are handed over as text
+}
+
+// wantsRawArguments reports whether calls come out right only where their arguments are the text that was sampled: DeepSeek's
+// templates put it together with other texts, which fails for an object, and some print an object as Python does.
+func (p prober) wantsRawArguments() bool {
+	const inPython = "{'k': '" + argText + "'}"
+	takes := func(raw bool, good func(text string) bool) bool {
+		p.raw = raw
+		for _, ms := range [][]chat.Message{{ask, call, result, answer}, {ask, call}} {
+			if res, ok := p.try(false, ms...); ok && good(res.Text) {
+				return true
+			}
+		}
+		return false
+	}
+	return !takes(false, func(text string) bool { return !strings.Contains(text, inPython) }) &&
+		takes(true, func(text string) bool { return strings.Contains(text, call.ToolCalls[0].Arguments) })
 }
 
 // with is the prober with a template variable set.
@@ -91,7 +113,7 @@ func (p prober) try(open bool, ms ...chat.Message) (template.Result, bool) {
 			ms[i].Form, ms[i].Parts = chat.Parts, []chat.Part{{Type: "text", Text: ms[i].Text, Raw: raw}}
 		}
 	}
-	values, err := template.Conversation(ms)
+	values, err := values(ms, p.raw)
 	if err != nil {
 		return template.Result{}, false
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"time"
 
+	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/chat/template"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
@@ -64,6 +65,17 @@ func (r *Renderer) Prompt() string { return r.dialect.prompt }
 
 // Terminators are the texts that end a turn.
 func (r *Renderer) Terminators() []string { return r.dialect.terminators }
+
+// RawArguments reports whether the template wants arguments of calls as the text that was sampled, not as an object.
+func (r *Renderer) RawArguments() bool { return r.dialect.rawArguments }
+
+// values makes messages what templates take.
+func values(ms []chat.Message, rawArguments bool) ([]pyvalue.Value, error) {
+	if rawArguments {
+		return template.RawConversation(ms)
+	}
+	return template.Conversation(ms)
+}
 
 // Conversation is what is rendered.
 type Conversation struct {

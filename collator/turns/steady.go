@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc/chat"
-	"github.com/nat-go/nat-go/ttc/chat/template"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -19,7 +18,7 @@ func (r *Renderer) learnSteadiness() steadiness {
 }
 
 func (r *Renderer) allStable(ms []chat.Message) bool {
-	values, err := template.Conversation(ms)
+	values, err := values(ms, r.dialect.rawArguments)
 	if err != nil {
 		return false
 	}

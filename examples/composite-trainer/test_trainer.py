@@ -18,6 +18,7 @@ from safetensors.torch import load_file, save_file
 
 import batches as data
 import composite_loss
+import reference_logps
 import toy
 from batches import IGNORED, Batch, BatchError, read, select, split
 from composite_loss import Objective, Teacher, composite, frozen, jsd, scoring, side_logits, untargeted_kl
@@ -291,6 +292,23 @@ class FirstStep(unittest.TestCase):
         right = with_tensors(b, ref_chosen_logps=sums[0], ref_rejected_logps=sums[1])._replace(line={**b.line, "reference": "a"})
         self.assertAlmostEqual(composite(policy, [right], Objective(reference="a"))["dpo"], math.log(2), delta=1e-6)
         self.assertNotAlmostEqual(composite(policy, [wrong._replace(line=right.line)], Objective(reference="a"))["dpo"], math.log(2), delta=1e-3)
+
+    def test_reference_log_probs_are_of_a_row(self):
+        grid = lambda *rows: torch.tensor(rows)
+        b = Batch("dpo", {}, {"chosen_input_ids": grid([5, 6, 7, 8, 9], [5, 6, 7, 0, 0]), "chosen_attention_mask": grid([1] * 5, [1, 1, 1, 0, 0]),
+                              "chosen_labels": grid([-100, 6, -100, 8, 9], [-100, 6, 7, -100, -100]), "rejected_input_ids": grid([5, 4], [5, 4]),
+                              "rejected_attention_mask": grid([1, 1], [1, 1]), "rejected_labels": grid([-100, 4], [-100, 4])})
+        # the same rows as in collator/reference_test.go
+        self.assertEqual(reference_logps.row_hash(b, 0), "4dd517022040a4059eeb8318a182d5b77d3df1fbff3b646bdc9764f9d2d6d713")
+        self.assertEqual(reference_logps.row_hash(b, 1), "1dddf5364d079f7ba59ec77dae66c038267a983725b6ee9330ee75b090e723e4")
+        path = root / "reference.jsonl"
+        toy_model = root / "reference.safetensors"
+        save_file(policy.state_dict(), str(toy_model))
+        subprocess.run([sys.executable, HERE / "reference_logps.py", "--batches", root / "toy", "--init", toy_model, "--output", path], check=True, stdout=subprocess.DEVNULL)
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        pairs = [(b, i) for b in read(root / "toy", "dpo") for i in range(b.rows)]
+        self.assertEqual([x["row"] for x in lines], [reference_logps.row_hash(b, i) for b, i in pairs])
+        self.assertTrue(all(x["chosen"] < 0 and x["rejected"] < 0 for x in lines))
 
     def test_grpo_ratio_is_1(self):
         m, _ = gradient(policy, [batch("rl")], Objective())

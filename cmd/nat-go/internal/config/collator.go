@@ -21,7 +21,15 @@ type Collator struct {
 	Sites          string         `yaml:"sites" default:"per_site" enum:"per_site,cumulative" doc:"hints of a trace one at a time, or added up"`
 	Hints          string         `yaml:"hints" default:"given" enum:"given,none" doc:"none: a control run, in which every hint is left out; a trainer that reads the right positions has jsd 0 there"`
 	Advantages     string         `yaml:"advantages" default:"group" enum:"group,none,batch" doc:"what a reward is compared with"`
+	Epoch          uint64         `yaml:"epoch" default:"0" doc:"epoch whose order the batches have: another one shuffles the same rows in another order, from the same dataset.split.seed"`
+	Reference      *Reference     `yaml:"reference" doc:"log-probs of pairs under a reference model, for the columns ref_chosen_logps and ref_rejected_logps"`
 	Teacher        *Teacher       `yaml:"teacher" doc:"where top-k teacher log-probs come from"`
+}
+
+// Reference is `collator.reference`: what a reference model makes of pairs that an earlier run wrote.
+type Reference struct {
+	Path        string `yaml:"path" validate:"required" doc:"JSON lines {row, chosen, rejected} (examples/composite-trainer/reference_logps.py)"`
+	Fingerprint string `yaml:"fingerprint" validate:"required" doc:"what computed them: model, tokenizer, template and length limit; it is written beside the columns"`
 }
 
 // Teacher is `collator.teacher`: a server that scores given tokens, or logits that were dumped for them.

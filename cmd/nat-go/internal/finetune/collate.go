@@ -45,15 +45,35 @@ func (r *run) openCollator() error {
 	if cfg.Template, err = collator.TemplateText(tok.Config, c.Template); err != nil {
 		return exit.Usagef("collator.template: %w", err)
 	}
+	if cfg.Reference, err = readReference(c.Reference); err != nil {
+		return err
+	}
 	if r.collator, err = collator.New(cfg); err != nil {
 		return exit.With(exit.Usage, err)
 	}
 	return nil
 }
 
+// readReference reads the file of `collator.reference`.
+func readReference(c *config.Reference) (*collator.Reference, error) {
+	if c == nil {
+		return nil, nil
+	}
+	f, err := os.Open(c.Path)
+	if err != nil {
+		return nil, exit.Usagef("collator.reference.path: %w", err)
+	}
+	defer f.Close()
+	ref, err := collator.ReadReference(f, c.Fingerprint)
+	if err != nil {
+		return nil, exit.Usagef("collator.reference.path: %s: %w", c.Path, err)
+	}
+	return ref, nil
+}
+
 // collatorConfig translates the section `collator`.
 func collatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
-	out := collator.Config{Policy: c.Policy, MaxLength: c.MaxLength, BatchTokens: c.BatchTokens, Order: batch.Order{Seed: seed},
+	out := collator.Config{Policy: c.Policy, MaxLength: c.MaxLength, BatchTokens: c.BatchTokens, Order: batch.Order{Seed: seed, Epoch: c.Epoch},
 		Workers: runtime.GOMAXPROCS(0)}
 	out.Cumulative = c.Sites == "cumulative"
 	if c.Teacher != nil && c.Teacher.HintEffect {

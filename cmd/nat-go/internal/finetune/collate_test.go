@@ -97,3 +97,59 @@ func TestRunMakesTokenBatches(t *testing.T) {
 		t.Error("no proof line in the index")
 	}
 }
+
+// TestReferenceAndEpoch sets the order of another epoch, and log-probs of a reference model for other tokens: the rows are
+// the same in another order, and each says that it has no log-probs.
+func TestReferenceAndEpoch(t *testing.T) {
+	root, err := filepath.Abs("../../../../examples/demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	if err := os.CopyFS(".", os.DirFS(root)); err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, content string) {
+		t.Helper()
+		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("tokenizer.json", string(bytesTokenizer(t)))
+	write("chatml.jinja", chatML)
+	write("reference.jsonl", `{"row": "`+strings.Repeat("0", 64)+`", "chosen": -1, "rejected": -2}`)
+	write("empty.jsonl", "")
+	base := string(read(t, "finetune.yml"))
+	made := func(id, keys string) (*Summary, error) {
+		write("finetune.yml", base+"\ncollator: {tokenizer: tokenizer.json, template: chatml.jinja, max_length: 512, batch_tokens: 8192, "+keys+"}\n")
+		return Run(context.Background(), Request{ConfigFile: "finetune.yml", RunID: id, OutputDir: "o"}, testEnv(t))
+	}
+	first, err := made("first", "epoch: 0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := made("second", "epoch: 1, reference: {path: reference.jsonl, fingerprint: ref-model}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := first.Batches.Counts["dpo/train"].Rows
+	if second.Batches.Counts["dpo/train"].Rows != rows {
+		t.Errorf("%d rows, then %d", rows, second.Batches.Counts["dpo/train"].Rows)
+	}
+	if rows += first.Batches.Counts["dpo/validation"].Rows; second.Batches.Stats.Flags["no_reference"] != int64(rows) {
+		t.Errorf("%d rows, flags %v", rows, second.Batches.Stats.Flags)
+	}
+	if a, b := read(t, "o/first/batches/dpo/train/00000.safetensors"), read(t, "o/second/batches/dpo/train/00000.safetensors"); string(a) == string(b) {
+		t.Error("two epochs have the same order")
+	}
+	for keys, want := range map[string]string{
+		"reference: {path: nowhere.jsonl, fingerprint: f}": "nowhere.jsonl",
+		"reference: {path: empty.jsonl, fingerprint: f}":   "no log-probs",
+		"reference: {path: reference.jsonl}":               "fingerprint",
+		"epoch: -1":                                        "epoch",
+	} {
+		if _, err := made("bad", keys); err == nil || !strings.Contains(err.Error(), want) && !strings.Contains(err.Error(), "1 error") {
+			t.Errorf("%s: %v", keys, err)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package collator
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/nat-go/nat-go/collator/batch"
+)
+
+// Reference holds log-probs of preferences under a reference model, made by someone who has one. They are good for exactly
+// the tokens they were computed for, so each is looked up by a hash of the row's tokens and labels.
+type Reference struct {
+	Fingerprint string // of model, tokenizer, template and length limit
+	LogProbs    func(rowHash string) (chosen, rejected float64, ok bool)
+}
+
+// maxReferenceLine is the longest line of a file of log-probs, in bytes.
+const maxReferenceLine = 4096
+
+// ReadReference reads log-probs of a reference model: JSON lines {"row", "chosen", "rejected"}, where row is the RowHash of
+// a pair's row and the others are sums of natural log-probs over its labels (examples/composite-trainer/reference_logps.py
+// writes them). About 100 bytes a line are kept in memory. Errors name the line.
+func ReadReference(r io.Reader, fingerprint string) (*Reference, error) {
+	pairs := map[[sha256.Size]byte]batch.Ref{}
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxReferenceLine)
+	n := 0
+	for lines.Scan() {
+		if n++; len(bytes.TrimSpace(lines.Bytes())) == 0 {
+			continue
+		}
+		row, ref, err := referenceLine(lines.Bytes())
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		if was, ok := pairs[row]; ok && was != ref {
+			return nil, fmt.Errorf("line %d: row %x has other log-probs on an earlier line", n, row)
+		}
+		pairs[row] = ref
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("line %d: %w", n+1, err)
+	}
+	if len(pairs) == 0 {
+		return nil, errors.New("it holds no log-probs")
+	}
+	return &Reference{fingerprint, func(rowHash string) (float64, float64, bool) {
+		var row [sha256.Size]byte
+		if _, err := hex.Decode(row[:], []byte(rowHash)); err != nil {
+			return 0, 0, false
+		}
+		ref, ok := pairs[row]
+		return ref.Chosen, ref.Rejected, ok
+	}}, nil
+}
+
+func referenceLine(line []byte) (row [sha256.Size]byte, ref batch.Ref, err error) {
+	var in struct {
+		Row              string
+		Chosen, Rejected *float64
+	}
+	if err = json.Unmarshal(line, &in); err != nil {
+		return row, ref, fmt.Errorf("it is no object with a row and two numbers: %w", err)
+	}
+	if len(in.Row) != hex.EncodedLen(len(row)) {
+		return row, ref, fmt.Errorf("row %.80q is no SHA-256 in hex", in.Row)
+	}
+	if _, err = hex.Decode(row[:], []byte(in.Row)); err != nil {
+		return row, ref, fmt.Errorf("row %q is no SHA-256 in hex", in.Row)
+	}
+	if in.Chosen == nil || in.Rejected == nil {
+		return row, ref, errors.New("chosen or rejected is missing")
+	}
+	if *in.Chosen > 0 || *in.Rejected > 0 {
+		return row, ref, errors.New("a log-prob is above 0")
+	}
+	return row, batch.Ref{Chosen: *in.Chosen, Rejected: *in.Rejected}, nil
+}
+
+// of looks a row up.
+func (f *Reference) of(r *batch.Row) *batch.Ref {
+	chosen, rejected, ok := f.LogProbs(RowHash(r))
+	if !ok || math.IsNaN(chosen+rejected) || math.IsInf(chosen+rejected, 0) {
+		return nil
+	}
+	return &batch.Ref{Chosen: chosen, Rejected: rejected}
+}
+
+// RowHash names the tokens and labels of a row: SHA-256 in hex over, for each side, the ids as little-endian int32, -1, and
+// start and end of each trained run, -1.
+func RowHash(r *batch.Row) string {
+	var all batch.Side
+	for i := range r.Sides {
+		s := &r.Sides[i]
+		all.IDs = append(append(all.IDs, s.IDs...), -1)
+		for _, t := range s.Trained {
+			all.IDs = append(all.IDs, t.Start, t.End)
+		}
+		all.IDs = append(all.IDs, -1)
+	}
+	all.Trained = []batch.Run{{Start: 0, End: int32(len(all.IDs))}}
+	return hashIDs(&all)
+}
