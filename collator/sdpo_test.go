@@ -524,6 +524,14 @@ func TestNullHints(t *testing.T) {
 		if len(c.rows) != 1 || len(c.rows[0].Sides) != len(real.rows[0].Sides) || !slices.Equal(c.rows[0].Sides[0].IDs, real.rows[0].Sides[0].IDs) {
 			t.Fatal("the control has another student")
 		}
+		v, err := ViewSite(c.dir, 0, toy(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var shown strings.Builder
+		if err := v.Print(&shown, false); err != nil || !strings.Contains(shown.String(), "left out") || strings.Contains(shown.String(), "\n+ ") {
+			t.Error(err, shown.String())
+		}
 		for i, s := range c.rows[0].Meta.Sites {
 			if r := real.rows[0].Meta.Sites[i]; s.At != r.At || !slices.Equal(s.Pairs, r.Pairs) || s.HintSHA256 != r.HintSHA256 {
 				t.Errorf("site %d: %+v, not %+v", i, s, r)

@@ -137,8 +137,12 @@ func (v *SiteView) fill(r *batch.Row, tok *tokenizer.Tokenizer) error {
 // positions are those of the tokens; the logits that predict a token stand one before it.
 func (v *SiteView) Print(w io.Writer, colour bool) error {
 	out := &printer{w: w, colour: colour}
-	out.printf("%s: example %s, site %d of its record: %s, target %s, %s hint from %s, worded as %s, on_policy %s\n",
-		v.File, v.Example, v.Site.Site, v.Site.Class, v.Site.Target, v.Site.Kind, v.Site.Source, v.Site.Mode, v.OnPolicy)
+	wording := "worded as " + v.Site.Mode
+	if v.Site.Mode == batch.NoHint {
+		wording = "left out, as in all of this run"
+	}
+	out.printf("%s: example %s, site %d of its record: %s, target %s, %s hint from %s, %s, on_policy %s\n",
+		v.File, v.Example, v.Site.Site, v.Site.Class, v.Site.Target, v.Site.Kind, v.Site.Source, wording, v.OnPolicy)
 	out.printf("student row %d, teacher row %d\n\n  %-11s  %-11s\n", v.StudentRow, v.TeacherRow, "student", "teacher")
 	span := func(p [2]int) string {
 		if p[0] < 0 {

@@ -279,7 +279,7 @@ func TestHintsOfMarksStayText(t *testing.T) {
 		source := oracleTemplate(t, name+".jinja")
 		tok := familyTokenizer(t, source)
 		var marks []string
-		for id := uint32(151643); id <= uint32(tok.MaxID()); id++ { // the added tokens lie behind the vocabulary
+		for id := uint32(151643); id <= tok.MaxID(); id++ { // the added tokens lie behind the vocabulary
 			if text, err := tok.Decode([]uint32{id}, false); err == nil && tok.IsSpecial(id) && len(marks) < 60 {
 				marks = append(marks, text)
 			}
