@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -29,6 +30,7 @@ func isTerminal(w io.Writer) bool {
 
 // progress shows how far a run is: one line that is written over on a terminal, a line each 10 s elsewhere.
 type progress struct {
+	mu       sync.Mutex // an upload reports from the goroutine that sends it
 	w        io.Writer
 	terminal bool
 	last     time.Time
@@ -44,8 +46,10 @@ func newProgress(w io.Writer) *progress {
 	return &progress{w: w, terminal: isTerminal(w), last: time.Now()}
 }
 
-// show is called from one goroutine.
+// show shows how far a step is, if it is time to.
 func (p *progress) show(s finetune.Progress) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	every := lineEvery
 	if p.terminal {
 		every = terminalEvery
@@ -76,6 +80,9 @@ func progressText(s finetune.Progress, bar string) string {
 			parts = append(parts, bar)
 		}
 		parts = append(parts, fmt.Sprintf("%3d %%", min(100, 100*s.Done/s.Total)))
+	}
+	if s.Unit == "" {
+		return s.Step
 	}
 	amount := amountOf(s.Done, s.Total, s.Unit)
 	if s.Detail != "" {
@@ -109,6 +116,8 @@ func bar(done, total int64) string {
 
 // end clears the line.
 func (p *progress) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.shown {
 		p.shown = false
 		fmt.Fprint(p.w, "\r\x1b[K")

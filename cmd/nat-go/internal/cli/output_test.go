@@ -20,6 +20,7 @@ func TestProgress(t *testing.T) {
 		{"a bar", build, true, "\r\x1b[Kbuild  [############------------]   50 %  44.0 of 88.0 MiB, 1000 examples, 84000 records"},
 		{"a pipe", finetune.Progress{Step: "build", Done: 3 << 19, Unit: finetune.UnitByte}, true, "\r\x1b[Kbuild  1.5 MiB"},
 		{"records", finetune.Progress{Step: "write", Done: 10, Total: 40, Unit: "record"}, false, "write   25 %  10 of 40 records\n"},
+		{"a wait", finetune.Progress{Step: "wait for the trainer"}, false, "wait for the trainer\n"},
 		{"words", finetune.Progress{Text: "training: running"}, false, "training: running\n"},
 	} {
 		var out bytes.Buffer

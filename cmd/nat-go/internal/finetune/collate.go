@@ -172,6 +172,7 @@ func (r *run) items() iter.Seq2[[]collator.Item, error] {
 			if items := r.groupItems(g); len(items) > 0 && !yield(items, nil) {
 				return
 			}
+			r.tell(Progress{Step: "collate", Done: int64(g.First) + int64(len(g.Records)), Total: int64(r.decisions.Len()), Unit: unitRecord})
 		}
 	}
 }

@@ -103,7 +103,7 @@ func (r *run) collect(ctx context.Context) error {
 func (r *run) askEndpoint(ctx context.Context, cfg endpoint.Config, runs int, dir string) (paths []string, err error) {
 	for k := range runs {
 		path, report, err := endpoint.Collect(ctx, cfg, filepath.Join(dir, "run"+strconv.Itoa(k)), func(done, total int) {
-			r.tell(Progress{Step: fmt.Sprintf("collect run %d of %d", k+1, runs), Done: int64(done), Total: int64(total), Unit: "questions"})
+			r.tell(Progress{Step: fmt.Sprintf("collect run %d of %d", k+1, runs), Done: int64(done), Total: int64(total), Unit: "question"})
 		})
 		if err != nil {
 			return paths, err

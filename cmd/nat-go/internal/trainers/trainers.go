@@ -64,7 +64,7 @@ type Kind struct {
 type Env struct {
 	RunDir   string // the run folder; adapters that keep files do so below it
 	Log      zerolog.Logger
-	Progress func(Progress) // called from the goroutine of Submit; nil: nobody looks
+	Progress func(Progress) // called while Submit runs, from any goroutine; nil: nobody looks
 }
 
 // Report passes on progress where somebody looks.
@@ -79,7 +79,7 @@ type Progress struct {
 	What  string // "upload training/training_file.jsonl"
 	Done  int64
 	Total int64  // 0: unknown
-	Unit  string // "bytes", "groups"
+	Unit  string // of one: "byte", "group"
 }
 
 // Limits are the times and tries package jobs keeps to for an adapter.

@@ -350,7 +350,7 @@ func (a *Adapter) send(ctx context.Context, data trainers.DataSet, l *delivery, 
 		return errors.Join(err, a.save(data, l))
 	}
 	l.Read++
-	a.env.Report(trainers.Progress{What: "push groups to Atropos", Done: int64(l.Read), Unit: "groups"})
+	a.env.Report(trainers.Progress{What: "push groups to Atropos", Done: int64(l.Read), Unit: "group"})
 	if err != nil && l.Uncertain > maxUncertain {
 		return errors.Join(err, a.save(data, l))
 	}

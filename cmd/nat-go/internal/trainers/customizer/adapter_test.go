@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -133,6 +134,29 @@ func TestUpload(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestUploadReports: each file's bytes are counted up to its size, whichever way it goes.
+func TestUploadReports(t *testing.T) {
+	for _, over := range []int{0, 1} {
+		s := customizertest.Start(t, &customizertest.Service{LFSOver: over})
+		var mu sync.Mutex
+		last := map[string]trainers.Progress{}
+		env := trainers.Env{Progress: func(p trainers.Progress) {
+			mu.Lock()
+			defer mu.Unlock()
+			last[p.What] = p
+		}}
+		data := dataset(t, rowsOf(100_000), rowsOf(5000))
+		if _, err := open(t, config(t, s.URL, ""), env).Submit(t.Context(), data, "k"); err != nil {
+			t.Fatal(err)
+		}
+		mu.Lock()
+		if p := last["upload training/training_file.jsonl"]; len(last) != 2 || p.Done != p.Total || p.Total < 100_000 || p.Unit != "byte" {
+			t.Errorf("%+v", last)
+		}
+		mu.Unlock()
 	}
 }
 
@@ -392,6 +416,9 @@ func TestFaults(t *testing.T) {
 		{"401", create, 0, status(401, `{"error": "no"}`), 3, 1, "the token is missing or wrong"},
 		{"403", jobs, 0, status(403, `{"detail": "forbidden"}`), 3, 1, "does not give the right"},
 		{"409 is no 'exists' for a job", jobs, 0, status(409, `{"detail": "name taken"}`), 1, 1, "name taken"},
+		{"409 of a repository that is there", create, 0, status(409, `{"error": "exists"}`), 0, 1, ""},
+		{"409 of a data set that is there", "/v1/datasets", 0, status(409, `{"detail": "exists"}`), 0, 1, ""},
+		{"a data set that can't be registered", "/v1/datasets", 0, status(422, `{"detail": "files_url"}`), 1, 2, "files_url"},
 		{"413", "/commit/", 0, status(413, "<html><head><title>413 Request Entity Too Large</title>"), 1, 1, "limits the size"},
 		{"422", jobs, 0, status(422, `{"detail": [{"loc": ["body", "hyperparameters", "epochs"], "msg": "too many"}]}`), 1, 1, "hyperparameters.epochs: too many"},
 		{"429 with Retry-After", jobs, 2, status(429, `{}`, "Retry-After", "0.02"), 0, 3, ""},

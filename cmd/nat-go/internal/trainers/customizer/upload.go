@@ -102,7 +102,7 @@ func (a *Adapter) upload(ctx context.Context, dataset string, f file) error {
 
 func (a *Adapter) progress(f file) func(int64) {
 	return func(done int64) {
-		a.env.Report(trainers.Progress{What: "upload " + f.remote, Done: done, Total: f.size, Unit: "bytes"})
+		a.env.Report(trainers.Progress{What: "upload " + f.remote, Done: done, Total: f.size, Unit: "byte"})
 	}
 }
 
