@@ -1,40 +1,56 @@
-"""Writes the logits behind each pair of the sdpo batches, for a loss to be checked or sites to be weighed elsewhere:
+"""Writes the logits behind the batches, for a loss to be checked or sites to be weighed elsewhere:
 
     python3 dump_logits.py --batches RUN/batches --model PATH/TO/HF --output dumps
-    nat-go loss jsd --input dumps/sdpo/train/00000.safetensors --output gradient.safetensors
+    nat-go loss composite --batch RUN/batches/sdpo/train/00000.safetensors --logits dumps/sdpo/train/00000.safetensors
 
-A file a batch, under the batch's name: student_logits and teacher_logits float32 [P,V], in the order of the pair table, and
-weights float32 [P]. P x V floats twice: take few batches. Student and teacher are the same weights.
+A file a batch, under the batch's name, float32: student_logits and teacher_logits [P,V] in the order of the pair table, and
+weights [P]; of rl batches logits [R,T,V], of dpo batches chosen_logits and rejected_logits [R,T,V] and the ref_ sums [R].
+Take few batches. Teacher and reference are the model itself.
 """
 
 import argparse
 from pathlib import Path
 
+import torch
 from safetensors.torch import save_file
 
-from batches import read
-from composite_loss import scoring, side_logits
+from batches import SIDES, read
+from composite_loss import per_row, scoring, side_logits, token_log_probs
 from train import load_model
+
+
+def dump(model, b, teacher, reference):
+    """What `nat-go loss` needs of a batch beside its file."""
+    out = {}
+    for side in SIDES[b.channel]:
+        ids = b.t[side + "input_ids"]
+        row, at = (b.t[f"pair_{side}row"], b.t[f"pair_{side}pos"]) if b.channel == "sdpo" else torch.ones_like(ids).nonzero(as_tuple=True)
+        with scoring(teacher if side == "teacher_" else model) as scorer:
+            logits = side_logits(scorer, b, side, row, at).float()
+        out[side + "logits"] = logits if b.channel == "sdpo" else logits.view(*ids.shape, -1)
+        if b.channel == "dpo":
+            with scoring(reference):
+                out[f"ref_{side}logps"] = per_row(*token_log_probs(reference, b, side), b.rows).float()
+    return {**out, "weights": b.t["pair_weight"]} if b.channel == "sdpo" else out
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--batches", required=True)
+    p.add_argument("--channel", default="sdpo", choices=("rl", "sdpo", "dpo"))
     p.add_argument("--model", default="tiny", help="tiny, or the folder of a Hugging Face model")
     p.add_argument("--init", help="safetensors file the tiny model starts from")
     p.add_argument("--output", required=True)
     p.add_argument("--limit", type=int, default=8, help="batches at most")
     a = p.parse_args()
-    batches = [b for b, _ in zip(read(a.batches, "sdpo"), range(a.limit))]
+    batches = [b for b, _ in zip(read(a.batches, a.channel), range(a.limit))]
     if not batches:
-        raise SystemExit(f"{a.batches}: no sdpo batch")
+        raise SystemExit(f"{a.batches}: no {a.channel} batch")
     model = load_model(a.model, a.init, max(b.line["vocab_size"] for b in batches))
     for b in batches:
-        with scoring(model):
-            logits = {side + "logits": side_logits(model, b, side, b.t[f"pair_{side}row"], b.t[f"pair_{side}pos"]).float() for side in ("student_", "teacher_")}
         path = Path(a.output) / b.line["file"]
         path.parent.mkdir(parents=True, exist_ok=True)
-        save_file({**logits, "weights": b.t["pair_weight"]}, str(path))
+        save_file(dump(model, b, model, model), str(path))
         print(path)
 
 

@@ -3,6 +3,7 @@ package trainer_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -16,8 +17,9 @@ import (
 	"github.com/nat-go/nat-go/collator/batch"
 )
 
-// python is a Python with torch, safetensors and numpy: one that is there, or, where NATGO_REQUIRE names torch, a virtual
-// environment made for it in the user's cache. Debian's python3-torch is as good as the one of the package index.
+// python is a Python with torch, safetensors and numpy. Where NATGO_REQUIRE names torch and what is missing is safetensors, as
+// with Debian's python3-torch, a virtual environment is made for it in the user's cache. torch itself is not fetched: the
+// package index's wheel for Linux brings gigabytes of CUDA.
 var python = sync.OnceValues(func() (string, error) {
 	const need = "import torch, numpy, safetensors.torch"
 	cache, err := os.UserCacheDir()
@@ -34,16 +36,18 @@ var python = sync.OnceValues(func() (string, error) {
 	if !slices.Contains(strings.Split(os.Getenv("NATGO_REQUIRE"), ","), "torch") {
 		return "", nil
 	}
-	base, packages := "python3", []string{"torch", "safetensors", "numpy"}
+	base := ""
 	for _, p := range []string{"python3", "/usr/bin/python3"} {
-		if exec.Command(p, "-c", "import torch, numpy").Run() == nil {
-			base, packages = p, []string{"safetensors"}
-			break
+		if base == "" && exec.Command(p, "-c", "import torch, numpy").Run() == nil {
+			base = p
 		}
+	}
+	if base == "" {
+		return "", errors.New("NATGO_REQUIRE names torch, and no python3 has torch and numpy: install python3-torch or a CPU build of torch")
 	}
 	for _, args := range [][]string{
 		{base, "-m", "venv", "--clear", "--system-site-packages", env},
-		append([]string{ours, "-m", "pip", "install", "-q"}, packages...),
+		{ours, "-m", "pip", "install", "-q", "safetensors"},
 		{ours, "-c", need},
 	} {
 		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
@@ -53,15 +57,22 @@ var python = sync.OnceValues(func() (string, error) {
 	return ours, nil
 })
 
-func run(t *testing.T, args ...string) string {
+// need skips the test where there is no torch.
+func need(t *testing.T) string {
 	t.Helper()
 	py, err := python()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if py == "" {
-		t.Skip("SKIPPED: no python3 with torch, safetensors and numpy, so the composite trainer was not tested; NATGO_REQUIRE=torch sets one up")
+		t.Skip("SKIPPED: no python3 with torch, safetensors and numpy, so the composite trainer was not tested; NATGO_REQUIRE=torch makes that a failure")
 	}
+	return py
+}
+
+func run(t *testing.T, args ...string) string {
+	t.Helper()
+	py := need(t)
 	cmd := exec.Command(py, args...)
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1")
 	out, err := cmd.CombinedOutput()

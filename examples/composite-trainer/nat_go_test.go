@@ -1,0 +1,102 @@
+//go:build tokenizers
+
+package trainer_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nat-go/nat-go/collator/tokenizer/tokenizertest"
+)
+
+// TestOnRuns makes runs of examples/hints with the program - as they are, as a null-hint control on several templates, by the
+// reference trainer's names - has it verify them, and has test_nat_go.py train on them and compare its losses with nat-go's.
+func TestOnRuns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: training takes half a minute; run without -short")
+	}
+	need(t)
+	bin := filepath.Join(t.TempDir(), "nat-go")
+	if out, err := exec.Command("go", "build", "-tags", "tokenizers", "-o", bin, "../../cmd/nat-go").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	work := t.TempDir()
+	if err := os.CopyFS(work, os.DirFS("../hints")); err != nil {
+		t.Fatal(err)
+	}
+	own := filepath.Join(work, "tokenizer", "chat_template.jinja")
+	_, brief, _ := strings.Cut(read(t, own), "\n") // without the list of tools, which is most of every row
+	write(t, own, brief)
+	natGo := func(args ...string) string {
+		cmd := exec.Command(bin, args...)
+		cmd.Dir = work
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("nat-go %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		return string(out)
+	}
+	finetune := func(id, tokenizer string, more ...string) {
+		args := []string{"finetune", "run", "--config_file", "finetune.yml", "--run-id", id, "-o", "collator.tokenizer=" + tokenizer, "-o", "collator.policy=booker-1"}
+		for _, o := range more {
+			args = append(args, "-o", o)
+		}
+		natGo(args...)
+		natGo("dataset", "verify", "out/"+id)
+	}
+	finetune("hints", "tokenizer")
+	finetune("hints.null", "tokenizer", "collator.hints=none")
+	finetune("hints.composer", "tokenizer", "collator.format=composer")
+	for name, template := range templates(t) {
+		folder := filepath.Join(work, name)
+		if err := os.Mkdir(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		data, err := tokenizertest.Family([]byte(read(t, filepath.Join(work, "tokenizer", "tokenizer.json"))), template)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(folder, "tokenizer.json"), string(data))
+		write(t, filepath.Join(folder, "tokenizer_config.json"), `{"bos_token": "<s>", "eos_token": "</s>", "pad_token": "</s>"}`)
+		write(t, filepath.Join(folder, "chat_template.jinja"), template)
+		finetune(name, folder)
+		finetune(name+".null", folder, "collator.hints=none")
+	}
+	t.Setenv("NATGO", bin)
+	t.Setenv("NATGO_RUNS", filepath.Join(work, "out"))
+	t.Log(run(t, "-m", "unittest", "test_nat_go"))
+}
+
+// templates are the collator's toys and, where they are, stock ones that word a hint in different ways.
+func templates(t *testing.T) map[string]string {
+	out := map[string]string{"thinking": read(t, "../../collator/testdata/thinking.jinja"), "chatml": read(t, "../../collator/testdata/chatml.jinja")}
+	root := os.Getenv("NATGO_CONFORMANCE")
+	if root == "" {
+		root = "../../../shared/conformance"
+	}
+	for _, name := range []string{"qwen3", "glm4moe", "gptoss", "nemotron_3_nano"} {
+		if text, err := os.ReadFile(filepath.Join(root, "chat", "render", "templates", name+".jinja")); err == nil {
+			out[name] = string(text)
+		}
+	}
+	return out
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
