@@ -20,6 +20,7 @@ import (
 // TestMain lets scripts run nat-go, and nat-go run itself again to serve the built-in builders.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
+		"nat-go-builder-acme": acme,
 		"nat-go": func() {
 			if n, err := strconv.ParseInt(os.Getenv(commitBytesVariable), 10, 64); err == nil {
 				finetune.CommitBytes = n

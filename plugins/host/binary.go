@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// binary returns the file to run: the one that was named, or, if it has a checksum, a private copy that was checked. The
-// check is on the copy, so that nobody can change the file between check and start.
+// binary returns the file to run: the one that was named, or, if it has a checksum, a private copy. Both are checked: the
+// file, so that a change is noticed; the copy, so that nobody can change what was checked before it starts.
 func (s *Spec) binary(runDir string) (string, error) {
 	if s.Self {
 		return selfPath()
@@ -54,6 +54,12 @@ func privateCopy(path, sum, runDir string) (string, error) {
 		dir = filepath.Join(cache, "nat-go", "plugins", sum)
 	}
 	copied := filepath.Join(dir, filepath.Base(path))
+	switch got, err := fileSum(path); {
+	case err != nil:
+		return "", err
+	case got != sum:
+		return "", &ChecksumError{Path: path, Want: sum, Got: got}
+	}
 	if got, err := fileSum(copied); err == nil && got == sum {
 		return copied, nil
 	}

@@ -366,7 +366,7 @@ func TestStartFaults(t *testing.T) {
 	}
 }
 
-// The checked copy is what runs, and it runs though the file itself has been replaced since.
+// A checked copy is what runs. A file that was changed is refused; a copy that was is made anew.
 func TestChecksum(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	path := filepath.Join(t.TempDir(), "plugin")
@@ -390,16 +390,24 @@ func TestChecksum(t *testing.T) {
 		}
 		p.Close()
 	}
-	os.WriteFile(path, append(program, 0), 0o700)
 	copied, _ := filepath.Glob(filepath.Join(os.Getenv("XDG_CACHE_HOME"), "nat-go", "plugins", sum, "*"))
 	if len(copied) != 1 {
 		t.Fatal(copied)
 	}
 	os.Chmod(copied[0], 0o700)
 	os.WriteFile(copied[0], append(program, 0), 0o700) // someone tampers with the copy
-	if p, err := Start(t.Context(), Spec{Name: "test", Path: path, SHA256: sum}, zerolog.Nop()); err == nil {
-		p.Close()
-		t.Error("a changed file and a changed copy were run")
+	p, err := Start(t.Context(), Spec{Name: "test", Path: path, SHA256: sum}, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Close()
+	if got, _ := FileSum(copied[0]); got != sum {
+		t.Error("the copy that was tampered with is still there")
+	}
+	os.WriteFile(path, append(program, 0), 0o700)
+	var changed *ChecksumError
+	if _, err := Start(t.Context(), Spec{Name: "test", Path: path, SHA256: sum}, zerolog.Nop()); !errors.As(err, &changed) {
+		t.Errorf("a changed file: %v", err)
 	}
 }
 

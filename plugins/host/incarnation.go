@@ -333,6 +333,9 @@ func (p *process) endsWithin(d time.Duration) bool {
 // command is the process to start.
 func (s *Spec) command(file string, handshakeEnv []string) *exec.Cmd {
 	cmd := exec.Command(file, s.Args...)
+	if s.Self {
+		cmd.Args[0] = os.Args[0] // what people see in a list of processes
+	}
 	cmd.Dir = s.Dir
 	cmd.Env = append([]string{}, handshakeEnv...)
 	granted := map[string]bool{}

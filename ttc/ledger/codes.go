@@ -294,6 +294,7 @@ var codes = []Code{
 	{"NG1311", "config", "NAT keeps only LLM_END and TOOL_END steps in workflow_output.json unless told otherwise: there would be no candidates.", "Set eval.general.output.workflow_output_step_filter: [TTC_END]."},
 	{"NG1401", "config", "A builder works on tasks (several rollouts of one problem), which --compat nat does not form: there a collection run is one group.", "Run it without --compat nat."},
 	{"NG1402", "config", "A plugin whose builder the configuration names could not be found, started, or asked about its settings.", "See the message; `nat-go plugins list` shows what is found, `validate --no-plugins` starts nothing."},
+	{"NG1403", "config", "A plugin refuses its builder's settings, for a reason that their schema can't express.", "See the message, which is the plugin's own."},
 
 	{"NG5001", "dataset", "A row can't be read as its format asks: no JSON, a missing, unknown or repeated key, or a value of the wrong kind. A trainer would fail on it, or worse, read something else.", "Write the data set again (`nat-go dataset convert`); rows are not made to be edited by hand."},
 	{"NG5002", "dataset", "Rows of one file have different shapes: some hold text and some messages. Loaders take the type of a column from the first rows.", "Keep each shape in a file of its own."},

@@ -242,7 +242,7 @@ func checkPluginBlock(ctx context.Context, b *config.Block, configured []config.
 	if err != nil {
 		return nil, err
 	}
-	return append(found, b.Adopt(pluginFindings(own))...), nil
+	return append(found, b.Adopt(plugins.Findings(own))...), nil
 }
 
 func checkSchema(b *config.Block, text []byte) ([]schema.Finding, error) {
@@ -254,16 +254,4 @@ func checkSchema(b *config.Block, text []byte) ([]schema.Finding, error) {
 		return nil, err
 	}
 	return b.Check(spec), nil
-}
-
-// pluginFindings are a plugin's findings as ours.
-func pluginFindings(fs []host.Finding) (out []schema.Finding) {
-	for _, f := range fs {
-		severity := schema.Error
-		if f.Warning {
-			severity = schema.Warning
-		}
-		out = append(out, schema.Finding{Pointer: f.Pointer, Code: f.Code, Severity: severity, Message: f.Message, Fix: f.Fix})
-	}
-	return out
 }

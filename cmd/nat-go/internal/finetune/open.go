@@ -85,7 +85,7 @@ func (r *run) openStage(ctx context.Context, b config.Block) (*stage, error) {
 	session, err := p.Open(ctx, builder, b.Name, settings)
 	var refused *host.ConfigError
 	if errors.As(err, &refused) {
-		return nil, r.refuse(b.Adopt(findings(refused.Findings)))
+		return nil, r.refuse(b.Adopt(plugins.Findings(refused.Findings)))
 	}
 	if err != nil {
 		return nil, exit.With(exit.Environment, err)
@@ -104,19 +104,6 @@ func (r *run) checkUnit(b config.Block, info host.BuilderInfo) error {
 }
 
 const codeUnit = "NG1401"
-
-// findings are a plugin's findings as ours.
-func findings(fs []host.Finding) []schema.Finding {
-	var out []schema.Finding
-	for _, f := range fs {
-		severity := schema.Error
-		if f.Warning {
-			severity = schema.Warning
-		}
-		out = append(out, schema.Finding{Pointer: f.Pointer, Code: f.Code, Severity: severity, Message: f.Message, Fix: f.Fix})
-	}
-	return out
-}
 
 // refuse shows findings and is the error of a configuration that has them.
 func (r *run) refuse(fs []schema.Finding) error {
