@@ -25,6 +25,7 @@ type tileSet struct {
 	kl     [3]tileFunc // one pass over both sides, with refs -nls and -nlt: sum 2^yt, sumG 2^ys, kl, klAbs; or nil
 
 	tab     func(*table) unsafe.Pointer
+	tabH    float64 // units of D in tab, in log2 of odds; 0: the table's own
 	evenTab func(*table) unsafe.Pointer
 	evenH   float64 // units of |D| in the even table, in log2 of odds
 }

@@ -39,7 +39,8 @@ func assemblyPaths() []*tileSet {
 			grad:     [3]tileFunc{gradF32AVX2, gradBF16AVX2, gradF16AVX2},
 			evenGrad: [3]tileFunc{gradEvenF32AVX2, gradEvenBF16AVX2, gradEvenF16AVX2},
 			finish:   [3]tileFunc{finishF32AVX2, finishBF16AVX2, finishF16AVX2},
-			tab:      func(t *table) unsafe.Pointer { return unsafe.Pointer(t.rows) },
+			tab:      func(t *table) unsafe.Pointer { return unsafe.Pointer(t.signed) },
+			tabH:     signedH,
 			evenTab:  func(t *table) unsafe.Pointer { return unsafe.Pointer(t.even.narrow) },
 			evenH:    4,
 		})

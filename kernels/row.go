@@ -193,8 +193,12 @@ func (w *worker) normaliser(p unsafe.Pointer, d DType, n int, next unsafe.Pointe
 func (w *worker) reference(zs, zt norm) (rs, rt float32) {
 	k := float64(w.a.k)
 	apart := float64(zt.ref) - float64(zs.ref)
-	// Where one side is the other plus a constant of few digits, subtracting that from the larger is exact.
+	// Where one side is the other plus a constant of few digits, subtracting that from the larger is exact. A small one is
+	// left alone: it may carry an entry over a power of 2, and t-s is exact as it is.
 	c := float32(math.Round(apart*1024) / 1024)
+	if math.Abs(apart) < 1 {
+		c = 0
+	}
 	switch {
 	case math.Abs(zs.l) < 32 && math.Abs(zt.l) >= math.Abs(zs.l):
 		return 0, c
@@ -259,8 +263,11 @@ func (j *JSD) jsdRow(w *worker, s, t unsafe.Pointer, d DType, n int, next ahead,
 		ls, lt = zs.sum, zt.sum
 	}
 	even := j.table.symmetric && !o.clipsElements() && path.even[d] != nil
-	if even {
+	switch {
+	case even:
 		h = path.evenH
+	case path.tabH > 0:
+		h = path.tabH
 	}
 	a.rs, a.rt = rs, rt
 	a.dnls, a.dnlt, a.nls, a.nlt = -ls, -lt, float32(-ls), float32(-lt)
@@ -270,11 +277,6 @@ func (j *JSD) jsdRow(w *worker, s, t unsafe.Pointer, d DType, n int, next ahead,
 	a.hd = float32((ls - lt) / k * float64(a.hk))
 	a.dslope = h * math.Ln2
 	a.slope = float32(a.dslope)
-	a.clip, a.dclip = float32(math.Inf(1)), math.Inf(1)
-	if o.clipsElements() {
-		a.dclip = o.ClipValue / math.Ln2
-		a.clip = float32(a.dclip)
-	}
 	wantG := grad != nil || o.clipsElements()
 	// nls and nlt are rounded: by how much each side's entries must be scaled. A gradient pass lifts the student's to
 	// the teacher's; the forward pass takes the mean of both.
@@ -287,6 +289,11 @@ func (j *JSD) jsdRow(w *worker, s, t unsafe.Pointer, d DType, n int, next ahead,
 		fix = math.Sqrt(fixS * fixT)
 	}
 	a.lift = float32(fixS / fixT)
+	a.clip, a.dclip = float32(math.Inf(1)), math.Inf(1)
+	if o.clipsElements() { // the tile's entries are yet to be scaled
+		a.dclip = o.ClipValue / math.Ln2 / fix
+		a.clip = float32(a.dclip)
+	}
 	a.table = j.table
 	pass := path.jsd[d]
 	a.tab = path.tab(j.table)

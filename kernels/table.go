@@ -28,12 +28,25 @@ type piece struct {
 	c      [degree + 1]float64
 }
 
-// fitPiece interpolates f at Chebyshev nodes on [lo,hi] by a polynomial of degree deg. A segment that touches 0 is
-// expanded about 0 with the first two coefficients exactly 0: f(D) = D^2 g(D).
-func fitPiece(f func(float64) float64, lo, hi float64, deg int) piece {
+// psiSlope is the derivative of psi. With an entry l(a, b) of the log-probabilities, which grows by e^c where both do by c,
+// psi is l at a or b = 0, whichever is the larger, and dl/da gives the slope on either side.
+func psiSlope(d2, beta float64) float64 {
+	d := d2 * math.Ln2
+	if d > 0 {
+		_, g := entryTerms(-d, 0, d, beta, true)
+		return -g
+	}
+	l, g := entryTerms(0, d, d, beta, true)
+	return l - g
+}
+
+// fitPiece fits a polynomial of degree deg on [lo,hi]: it interpolates the slope at Chebyshev nodes and integrates, so that the
+// gradient, which is made of both, is as good as the loss; the other way round differentiating would cost it two digits. A
+// segment that touches 0 is expanded about 0 with the first two coefficients exactly 0: slope(D) = D h(D).
+func fitPiece(f, slope func(float64) float64, lo, hi float64, deg int) piece {
 	const nodes = 32
 	double := lo == 0 || hi == 0
-	fit := deg
+	fit := deg - 1
 	if double {
 		fit = deg - 2
 	}
@@ -41,9 +54,9 @@ func fitPiece(f func(float64) float64, lo, hi float64, deg int) piece {
 	for k := range nodes {
 		th := math.Pi * (float64(k) + 0.5) / nodes
 		d := (lo+hi)/2 + math.Cos(th)*(hi-lo)/2
-		y := f(d)
+		y := slope(d)
 		if double {
-			y /= d * d
+			y /= d
 		}
 		for j := 0; j <= fit; j++ {
 			ch[j] += y * math.Cos(float64(j)*th) * 2 / nodes
@@ -82,12 +95,21 @@ func fitPiece(f func(float64) float64, lo, hi float64, deg int) piece {
 		r[0] += mono[j]
 		q = r
 	}
+	first := 1
 	if double {
-		copy(p.c[2:], q[:degree-1])
+		first = 2
 	} else {
-		p.c = q
+		p.c[0] = f(p.centre)
+	}
+	for i := 0; i <= fit; i++ {
+		p.c[first+i] = q[i] / float64(first+i)
 	}
 	return p
+}
+
+// scaledPsi is psi and its slope as functions of D in units of h, which may be negative.
+func scaledPsi(beta, h float64) (f, slope func(float64) float64) {
+	return func(d float64) float64 { return psi(d*h, beta) }, func(d float64) float64 { return h * psiSlope(d*h, beta) }
 }
 
 // flatPiece carries a table beyond its range: constant, or linear where psi grows.
@@ -111,6 +133,9 @@ type table struct {
 	rows *[degree + 2][segments]float32
 	// packed is the same by segment: centre, c0..c8, 0, 0.
 	packed *[segments][12]float32
+	// signed is the same in wider segments on each side of 0, chosen by the sign of D and by the exponent and first fraction
+	// bit of 1+|D|: signed[0] the centres, signed[1+i] degree i, 8 of D >= 0 before 8 of D < 0. Its D is in units of signedH.
+	signed *[signedDegree + 2][16]float32
 	even   *evenTable
 }
 
@@ -126,7 +151,15 @@ type evenTable struct {
 const (
 	evenDegree   = 6
 	narrowDegree = 8
+	signedDegree = 8
+	signedH      = 3 // beyond 15 of them, 45 log2 units of odds, psi is what it tends to
 )
+
+// narrowEdges are where the segments begin that slot finds.
+var narrowEdges = [9]float64{0, 0.5, 1, 2, 3, 5, 7, 11, 15}
+
+// slot is the segment that begins at |D| = edge: the exponent and first fraction bit of 1+|D|.
+func slot(edge float64) int { return int(math.Float32bits(float32(1+edge))>>22) & 7 }
 
 // newTable fits psi_beta. It takes about half a millisecond.
 func newTable(beta float64) *table {
@@ -135,7 +168,7 @@ func newTable(beta float64) *table {
 	if interior := min(beta, 1-beta); interior > 0 && interior < 0.01 {
 		t.h = 2.5
 	}
-	f := func(d float64) float64 { return psi(d*t.h, beta) }
+	f, slope := scaledPsi(beta, t.h)
 	for n := -segments / 2; n < segments/2; n++ {
 		lo := float64(n)
 		var p piece
@@ -145,7 +178,7 @@ func newTable(beta float64) *table {
 		case segments/2 - 1:
 			p = flatPiece(f, lo+0.5, beta == 0)
 		default:
-			p = fitPiece(f, lo, lo+1, degree)
+			p = fitPiece(f, slope, lo, lo+1, degree)
 		}
 		t.pieces[n&(segments-1)] = p
 	}
@@ -157,6 +190,7 @@ func newTable(beta float64) *table {
 			t.rows[1+j][i], t.packed[i][1+j] = float32(c), float32(c)
 		}
 	}
+	t.signed = newSignedTable(beta)
 	if t.symmetric {
 		t.even = newEvenTable()
 	}
@@ -165,10 +199,10 @@ func newTable(beta float64) *table {
 
 func newEvenTable() *evenTable {
 	e := &evenTable{wide: alignedRows[[evenDegree + 1][segments]float32](), narrow: alignedRows[[narrowDegree + 2][8]float32]()}
-	f := func(d float64) float64 { return psi(d, 0.5) }
+	f, slope := scaledPsi(0.5, 1)
 	for n := range segments {
 		lo := float64(n)
-		p := fitPiece(f, lo, lo+1, evenDegree)
+		p := fitPiece(f, slope, lo, lo+1, evenDegree)
 		if n == segments-1 {
 			p = flatPiece(f, lo, false)
 		}
@@ -180,20 +214,43 @@ func newEvenTable() *evenTable {
 			e.wide[j][n] = float32(c[j])
 		}
 	}
-	f = func(d float64) float64 { return psi(4*d, 0.5) }
-	edges := [9]float64{0, 0.5, 1, 2, 3, 5, 7, 11, 15}
+	f, slope = scaledPsi(0.5, 4)
 	for i := range 8 {
-		p := fitPiece(f, edges[i], edges[i+1], narrowDegree)
+		p := fitPiece(f, slope, narrowEdges[i], narrowEdges[i+1], narrowDegree)
 		if i == 7 {
-			p = flatPiece(f, edges[i], false)
+			p = flatPiece(f, narrowEdges[i], false)
 		}
-		slot := int(math.Float32bits(float32(1+edges[i]))>>22) & 7
-		e.narrow[0][slot] = float32(p.centre)
+		s := slot(narrowEdges[i])
+		e.narrow[0][s] = float32(p.centre)
 		for j := range narrowDegree + 1 {
-			e.narrow[1+j][slot] = float32(p.c[j])
+			e.narrow[1+j][s] = float32(p.c[j])
 		}
 	}
 	return e
+}
+
+func newSignedTable(beta float64) *[signedDegree + 2][16]float32 {
+	t := alignedRows[[signedDegree + 2][16]float32]()
+	for _, sign := range []float64{1, -1} {
+		f, slope := scaledPsi(beta, sign*signedH)
+		for i := range 8 {
+			p := fitPiece(f, slope, narrowEdges[i], narrowEdges[i+1], signedDegree)
+			if i == 7 {
+				p = flatPiece(f, narrowEdges[i], beta == 0 && sign > 0 || beta == 1 && sign < 0)
+			}
+			at := slot(narrowEdges[i])
+			if sign < 0 {
+				at += 8
+			}
+			t[0][at] = float32(sign * p.centre)
+			odd := 1.0 // fitted in |D|, looked up by D
+			for j := range signedDegree + 1 {
+				t[1+j][at] = float32(odd * p.c[j])
+				odd *= sign
+			}
+		}
+	}
+	return t
 }
 
 // recentre rewrites sum c[i] x^i in powers of x-by.

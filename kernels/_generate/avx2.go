@@ -22,11 +22,9 @@ func avx2Constants() {
 	c256.add("abs", U32(1<<31-1))
 	c256.add("narrowLimit", bits(14.99))
 	c256.add("one", bits(1))
-	c256.add("limit", bits(15.99))
-	c256.add("-limit", bits(-15.99))
 	c256.add("far", bits(1e30))
 	c256.add("-far", bits(-1e30))
-	c256.add("seven", U32(7))
+	c256.add("sign", U32(1<<31))
 }
 
 func load256(d dtype, base, i Register, e int, v []VecPhysical) {
@@ -48,15 +46,22 @@ func load256(d dtype, base, i Register, e int, v []VecPhysical) {
 	}
 }
 
-func sumLanes256(y, tmp VecPhysical) {
-	VEXTRACTF128(Imm(1), y, tmp.AsX())
-	VCVTPS2PD(y.AsX(), y)
-	VCVTPS2PD(tmp.AsX(), tmp)
-	VADDPD(tmp, y, y)
-	VEXTRACTF128(Imm(1), y, tmp.AsX())
-	VADDPD(tmp.AsX(), y.AsX(), y.AsX())
-	VPERMILPD(Imm(1), y.AsX(), tmp.AsX())
-	VADDSD(tmp.AsX(), y.AsX(), y.AsX())
+// widen256 adds the lanes of v to a float64 accumulator. t0 may be v.
+func widen256(v, acc, t0, t1 VecPhysical) {
+	VEXTRACTF128(Imm(1), v, t1.AsX())
+	VCVTPS2PD(v.AsX(), t0)
+	VCVTPS2PD(t1.AsX(), t1)
+	VADDPD(t0, acc, acc)
+	VADDPD(t1, acc, acc)
+}
+
+// store256 stores the sum of a float64 accumulator's lanes.
+func store256(acc VecPhysical, a Register, off int) {
+	VEXTRACTF128(Imm(1), acc, X1)
+	VADDPD(X1, acc.AsX(), acc.AsX())
+	VPERMILPD(Imm(1), acc.AsX(), X1)
+	VADDSD(X1, acc.AsX(), acc.AsX())
+	VMOVSD(acc.AsX(), Mem{Base: a, Disp: off})
 }
 
 func maxLanes256(y, tmp VecPhysical) {
@@ -176,20 +181,21 @@ func sum256(d dtype) {
 	RET()
 }
 
-// jsd256 is the second pass: two vectors interleaved, or one where registers do not suffice.
+// jsd256 is the second pass: two vectors interleaved.
 func jsd256(d dtype, k kind) {
 	a := text("AVX2", k.name()+d.name)
 	arg := func(off int) Mem { return Mem{Base: a, Disp: off} }
 	p := loadPointers(a)
 	A, B, C, E, P := ymm[0:2], ymm[2:4], ymm[4:6], ymm[6:8], ymm[8:10]
-	M := ymm[10:12] // D as it was, for its sign; the general table's high index bit, which is the same
+	M := ymm[10:12] // D as it was, for its sign
 	Q := A          // the derivative, once A is used up
-	early, late := []VecPhysical{E[0], E[1], Y12}, []VecPhysical{A[0], A[1], Y12}
-	if k.grad && !k.even {
-		A, B, C, E, P, M = A[:1], B[:1], C[:1], E[:1], P[:1], M[:1]
-		early, late = []VecPhysical{Y1, Y3, Y12}, []VecPhysical{Y1, Y3, Y12}
+	side := B       // the gradient's two sides, once B is
+	early, late := E[0], A[0]
+	if k.grad && !k.even { // no register is left for the sign: it goes on top of the index
+		M, side = B, C
+		early, late = Y10, Y10
 	}
-	width := 8 * len(A)
+	const width = 16
 	T, far, acc, accG := Y12, Y13, Y14, Y15
 	for _, y := range []VecPhysical{far, acc, accG} {
 		VXORPS(y, y, y)
@@ -251,7 +257,7 @@ func jsd256(d dtype, k kind) {
 				VBLENDVPS(M[j], P[j], E[j], E[j])
 			}
 		}
-		top := degree
+		top := signedDeg
 		if k.even {
 			top = narrowDeg
 		}
@@ -272,8 +278,16 @@ func jsd256(d dtype, k kind) {
 			}
 		}
 		if !k.grad {
-			VFMADD231PS(E[0], P[0], acc)
+			// Four vectors, then float64: of many equal terms, rounding against a large sum is all one way.
+			if u == 0 {
+				VMULPS(E[0], P[0], accG)
+			} else {
+				VFMADD231PS(E[0], P[0], accG)
+			}
 			VFMADD231PS(E[1], P[1], accG)
+			if u == 1 {
+				widen256(accG, acc, P[0], P[1])
+			}
 			continue
 		}
 		for j := range A {
@@ -284,42 +298,35 @@ func jsd256(d dtype, k kind) {
 		}
 		VBROADCASTSS(arg(argSlope), T)
 		for j := range A {
-			// B: the teacher's side, -2^hi psi'. E: the student's.
-			VXORPS(B[j], B[j], B[j])
-			VSUBPS(Q[j], B[j], B[j])
+			// side: the teacher's, -2^hi psi'. E: the student's.
+			VXORPS(side[j], side[j], side[j])
+			VSUBPS(Q[j], side[j], side[j])
 			from := Q[j]
 			if !k.even {
-				from = B[j]
+				from = side[j]
 			}
 			VMOVAPS(from, E[j])
 			VFMADD231PS(T, P[j], E[j])
-			VBLENDVPS(M[j], E[j], B[j], B[j])
+			VBLENDVPS(M[j], E[j], side[j], side[j])
 		}
 		if !k.even {
 			VBROADCASTSS(arg(argClip), T)
 			for j := range A {
 				VCMPPS(Imm(0x1e), T, P[j], E[j]) // entry > clip
 				VMINPS(T, P[j], P[j])
-				VANDNPS(B[j], E[j], B[j])
+				VANDNPS(side[j], E[j], side[j])
 				VMOVMSKPS(E[j], R13L)
 				POPCNTL(R13L, R13L)
 				ADDQ(R13, R12)
 			}
 		}
-		sumG := B[0]
-		if len(A) == 2 {
-			VADDPS(P[1], P[0], P[0])
-			VADDPS(B[1], B[0], T)
-			sumG = T
-		}
-		VADDPS(P[0], acc, acc)
-		VEXTRACTF128(Imm(1), sumG, P[0].AsX())
-		VCVTPS2PD(sumG.AsX(), T)
-		VCVTPS2PD(P[0].AsX(), P[0])
-		VADDPD(T, accG, accG)
-		VADDPD(P[0], accG, accG)
+		VADDPS(P[1], P[0], P[0])
+		VADDPS(side[1], side[0], T)
+		sumG := T
+		widen256(P[0], acc, P[0], E[0])
+		widen256(sumG, accG, T, E[0])
 		for j := range A {
-			VMOVUPS(B[j], Mem{Base: p.g, Index: p.i, Scale: 4, Disp: 4*width*u + 32*j})
+			VMOVUPS(side[j], Mem{Base: p.g, Index: p.i, Scale: 4, Disp: 4*width*u + 32*j})
 		}
 	}
 	ADDQ(Imm(uint64(2*width)), p.i)
@@ -327,29 +334,26 @@ func jsd256(d dtype, k kind) {
 	JLT(LabelRef("loop"))
 	if k.grad {
 		MOVQ(R12, arg(argClipped))
-		VEXTRACTF128(Imm(1), accG, X1)
-		VADDPD(X1, accG.AsX(), accG.AsX())
-		VPERMILPD(Imm(1), accG.AsX(), X1)
-		VADDSD(X1, accG.AsX(), accG.AsX())
-		VMOVSD(accG.AsX(), arg(argSumG))
-	} else {
-		VADDPS(accG, acc, acc)
+		store256(accG, a, argSumG)
 	}
-	sumLanes256(acc, Y1)
-	VMOVSD(acc.AsX(), arg(argSum))
+	store256(acc, a, argSum)
 	maxLanes256(far, Y1)
 	VMOVSS(far.AsX(), arg(argMax))
 	VZEROUPPER()
 	RET()
 }
 
-// table256 turns D in C into an argument within its segment and returns how to load a coefficient for vector j, with
-// scratch registers. The even table has 8 segments, which one permute selects. The general one has 32: four permutes
-// and three blends, still a third of what a gather takes.
-func table256(k kind, p pointers, C, I, M, tmp []VecPhysical, far VecPhysical) func(r, j int, dst VecPhysical, tmp []VecPhysical) {
+// table256 turns D in C into an argument within its segment and returns how to load a coefficient for vector j, with a
+// scratch register. The even table has 8 segments, which one permute selects; the general one 8 on each side of 0: two
+// permutes, and a blend by the sign. M receives D for its sign, or is I, where the sign goes on top of the index.
+func table256(k kind, p pointers, C, I, M []VecPhysical, tmp VecPhysical, far VecPhysical) func(r, j int, dst, tmp VecPhysical) {
 	T := Y12
+	index := func(j int, from VecPhysical) {
+		VADDPS(c256.mem("one"), from, I[j])
+		VPSRLD(Imm(22), I[j], I[j])
+	}
 	if k.even {
-		lookup := func(r, j int, dst VecPhysical, _ []VecPhysical) {
+		lookup := func(r, j int, dst, _ VecPhysical) {
 			VPERMPS(Mem{Base: p.tab, Disp: 32 * (1 + r)}, I[j], dst)
 		}
 		for j := range C {
@@ -359,46 +363,36 @@ func table256(k kind, p pointers, C, I, M, tmp []VecPhysical, far VecPhysical) f
 			VMINPS(c256.mem("narrowLimit"), C[j], C[j]) // NaN becomes the limit
 		}
 		for j := range C {
-			VADDPS(c256.mem("one"), C[j], I[j])
+			index(j, C[j])
 		}
 		for j := range C {
-			VPSRLD(Imm(22), I[j], I[j])
-		}
-		for j := range C {
-			lookup(-1, j, T, nil)
+			lookup(-1, j, T, T)
 			VSUBPS(T, C[j], C[j])
 		}
 		return lookup
 	}
-	// Permutes look at bits 0..2 of I, blends at bit 31: bit 3 of the segment in I, bit 4 in M.
-	lookup := func(r, j int, dst VecPhysical, tmp []VecPhysical) {
-		quarter := func(q int, to VecPhysical) { VPERMPS(Mem{Base: p.tab, Disp: 128*(1+r) + 32*q}, I[j], to) }
-		a, b := tmp[0], tmp[1]
-		quarter(0, a)
-		quarter(1, b)
-		VBLENDVPS(I[j], b, a, a)
-		quarter(2, b)
-		quarter(3, dst)
-		VBLENDVPS(I[j], dst, b, b)
-		VBLENDVPS(M[j], b, a, dst)
+	lookup := func(r, j int, dst, tmp VecPhysical) {
+		VPERMPS(Mem{Base: p.tab, Disp: 64 * (1 + r)}, I[j], dst)
+		VPERMPS(Mem{Base: p.tab, Disp: 64*(1+r) + 32}, I[j], tmp)
+		VBLENDVPS(M[j], tmp, dst, dst)
 	}
 	for j := range C {
-		VANDPS(c256.mem("abs"), C[j], T)
-		VMAXPS(far, T, far) // NaN leaves far as it was
+		VANDPS(c256.mem("abs"), C[j], I[j])
+		VMAXPS(far, I[j], far) // NaN leaves far as it was
 	}
 	for j := range C {
 		VMINPS(c256.mem("far"), C[j], C[j])
 		VMAXPS(c256.mem("-far"), C[j], C[j])
+		VMINPS(c256.mem("narrowLimit"), I[j], I[j]) // NaN becomes the limit
 	}
 	for j := range C {
-		VMINPS(c256.mem("limit"), C[j], I[j])
-		VMAXPS(c256.mem("-limit"), I[j], I[j])
-		VROUNDPS(Imm(9), I[j], I[j])
-		VCVTPS2DQ(I[j], I[j])
-		VPSLLD(Imm(27), I[j], M[j])
-		VPSLLD(Imm(28), I[j], T)
-		VPAND(c256.mem("seven"), I[j], I[j])
-		VPOR(T, I[j], I[j])
+		index(j, I[j])
+		if M[j] == I[j] {
+			VANDPS(c256.mem("sign"), C[j], T)
+			VPOR(T, I[j], I[j])
+		} else {
+			VMOVAPS(C[j], M[j])
+		}
 	}
 	for j := range C {
 		lookup(-1, j, T, tmp)

@@ -77,6 +77,14 @@ func addFloat64(v, acc0, acc1, t0, t1 VecPhysical) {
 	VADDPD(t0, acc1, acc1)
 }
 
+// widen512 adds v's lanes, in pairs, to a float64 accumulator.
+func widen512(v, acc, t VecPhysical) {
+	VEXTRACTF32X8(Imm(1), v, t.AsY())
+	VADDPS(t.AsY(), v.AsY(), v.AsY())
+	VCVTPS2PD(v.AsY(), v)
+	VADDPD(v, acc, acc)
+}
+
 // storeFloat64 stores the sum of two float64 accumulators.
 func storeFloat64(a Register, off int, acc0, acc1, t VecPhysical) {
 	VADDPD(acc1, acc0, acc0)
@@ -340,13 +348,12 @@ func jsd512(d dtype, k kind) {
 		}
 	}
 	if !k.grad {
-		for j := range A {
-			sum := zmm[28+j%2] // acc and accG
-			if k.even {
-				sum = zmm[28+j] // far and cnt are not in use
-			}
-			VFMADD231PS(E[j], P[j], sum)
+		// Four vectors, then float64: of many equal terms, rounding against a large sum is all one way.
+		VMULPS(E[0], P[0], accG)
+		for j := range A[1:] {
+			VFMADD231PS(E[1+j], P[1+j], accG)
 		}
+		widen512(accG, acc, lo)
 	} else {
 		for j := range A {
 			VMULPS(E[j], P[j], P[j]) // the entry
@@ -394,7 +401,7 @@ func jsd512(d dtype, k kind) {
 		VADDPS(D[3], D[2], T[1])
 		VADDPS(P[2], P[0], P[0])
 		VADDPS(T[1], T[0], T[0])
-		VADDPS(P[0], acc, acc)
+		widen512(P[0], acc, P[1])
 		VEXTRACTF32X8(Imm(1), T[0], P[1].AsY())
 		VCVTPS2PD(T[0].AsY(), P[2])
 		VCVTPS2PD(P[1].AsY(), P[1])
@@ -415,16 +422,9 @@ func jsd512(d dtype, k kind) {
 		MOVQ(RAX, arg(argClipped))
 		zero512(Z0)
 		storeFloat64(a, argSumG, accG, Z0, Z1)
-	} else {
-		VADDPS(accG, acc, acc)
-		if k.even {
-			VADDPS(cnt, far, far)
-			VADDPS(far, acc, acc)
-			zero512(far)
-		}
 	}
-	sumLanes512(acc, Z1)
-	store64(acc, a, argSum)
+	zero512(Z0)
+	storeFloat64(a, argSum, acc, Z0, Z1)
 	maxLanes512(far, Z1)
 	store32(far, a, argMax)
 	VZEROUPPER()

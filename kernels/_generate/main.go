@@ -28,6 +28,7 @@ const (
 	argMax, argQmax, argLift      = 144, 148, 152
 	argKL, argKLAbs               = 160, 168
 	degree, evenDegree, narrowDeg = 8, 6, 8
+	signedDeg                     = 8
 )
 
 // dtype is the element type of a tile function.

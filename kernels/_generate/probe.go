@@ -51,11 +51,7 @@ func probes(dir, tiles string) {
 		sum := 2 * 16 * count(tiles, "sumF32"+p.suffix) / p.entries[0]
 		finish := 16 * count(tiles, "finishF32"+p.suffix) / map[string]float64{"avx2": 16, "avx512": 64}[p.path]
 		second := func(f string) float64 {
-			step := p.entries[1]
-			if p.path == "avx2" && f == "grad" {
-				step /= 2 // one vector at a time
-			}
-			return 16 * count(tiles, f+"F32"+p.suffix) / step
+			return 16 * count(tiles, f+"F32"+p.suffix) / p.entries[1]
 		}
 		fmt.Fprintf(&g, "\t%q: {\"forward\": %.1f, \"forward, beta 0.3\": %.1f, \"gradient\": %.1f, \"gradient, beta 0.3\": %.1f},\n", p.path,
 			sum+second("jsdEven"), sum+second("jsd"), sum+second("gradEven")+finish, sum+second("grad")+finish)
