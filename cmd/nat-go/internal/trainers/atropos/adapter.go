@@ -35,6 +35,7 @@ func Kind() trainers.Kind {
 	return trainers.Kind{
 		Type:   Type,
 		Doc:    "an Atropos run-api: pushes scored groups of token sequences, from which a trainer takes batches",
+		Format: func(any) string { return "atropos" },
 		Config: func() any { return new(Config) },
 		Open:   func(conf any, env trainers.Env) (trainers.Adapter, error) { return New(conf.(*Config), env) },
 		Limits: func(conf any) trainers.Limits { return conf.(*Config).Limits() },

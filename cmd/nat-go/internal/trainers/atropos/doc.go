@@ -16,8 +16,8 @@
 //   - A teacher that failed on one sequence leaves that sequence's distillation columns empty; Atropos's own environment
 //     drops those of the whole group.
 //
-// Groups come from rows in the atropos format (one scored group a line), else from token batches: the rl channel (a group is
-// all rows of one task, wherever the shuffle put them; columns as they are, unshifted), else the sdpo channel where it has
-// the teacher's top-k (each student row a group of its own; the distribution at a pair's position is entered at the token it
-// predicts).
+// Groups come from token batches of the rl channel (a group is all rows of one task, wherever the shuffle put them; columns as
+// they are, unshifted); else from rows in the atropos format (one scored group a line), which exist where rollouts bring all
+// their token ids; else from the sdpo channel where it has the teacher's top-k (each student row a group of its own; the
+// distribution at a pair's position is entered at the token it predicts).
 package atropos

@@ -24,13 +24,32 @@ const maxLine = 256 << 20
 // each calls do with every group of a data set, in order, or with why there is none in a place. Groups are made one at a
 // time.
 func each(data trainers.DataSet, do func(*Group, *fault) error) error {
-	if train := data.Formats["atropos"].File("rollout", trainers.Train); train != "" {
+	var lines []batchLine
+	dir := data.Path(data.Batches)
+	if data.Batches != "" {
+		var err error
+		if lines, err = trainBatches(dir); err != nil {
+			return err
+		}
+	}
+	rl, sdpo := ofChannel(lines, "rl"), ofChannel(lines, "sdpo")
+	train := data.Formats["atropos"].File("rollout", trainers.Train)
+	switch {
+	case rl != nil:
+		return eachTask(dir, rl, do)
+	case train != "":
 		return eachRow(data.Path(train), do)
+	case data.Batches == "":
+		return errors.New("the run has neither rows in the atropos format, for which every message needs its token ids, nor token batches: configure collator.tokenizer")
+	case sdpo == nil:
+		return errors.New("the token batches have neither an rl nor an sdpo channel")
 	}
-	if data.Batches == "" {
-		return errors.New("the run has neither rows in the atropos format nor token batches: add atropos to dataset.formats, or configure collator.tokenizer")
+	for _, l := range sdpo {
+		if err := readBatch(dir, l.File, func(b *batch) error { return b.sdpo(do) }); err != nil {
+			return err
+		}
 	}
-	return eachBatch(data.Path(data.Batches), do)
+	return nil
 }
 
 func eachLine(path string, do func(line []byte) error) error {
@@ -72,10 +91,9 @@ type batchLine struct {
 	Split   string `json:"split"`
 }
 
-// eachBatch reads the rl channel, or, where there is none, the sdpo channel.
-func eachBatch(dir string, do func(*Group, *fault) error) error {
-	var lines []batchLine
-	err := eachLine(filepath.Join(dir, "index.jsonl"), func(line []byte) error {
+// trainBatches lists the batches of the training side.
+func trainBatches(dir string) (lines []batchLine, err error) {
+	err = eachLine(filepath.Join(dir, "index.jsonl"), func(line []byte) error {
 		var b batchLine
 		if err := json.Unmarshal(line, &b); err != nil {
 			return fmt.Errorf("batches/index.jsonl: %w", err)
@@ -88,22 +106,7 @@ func eachBatch(dir string, do func(*Group, *fault) error) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	if rl := ofChannel(lines, "rl"); rl != nil {
-		return eachTask(dir, rl, do)
-	}
-	sdpo := ofChannel(lines, "sdpo")
-	if sdpo == nil {
-		return errors.New("the token batches have neither an rl nor an sdpo channel")
-	}
-	for _, l := range sdpo {
-		if err := readBatch(dir, l.File, func(b *batch) error { return b.sdpo(do) }); err != nil {
-			return err
-		}
-	}
-	return nil
+	return lines, err
 }
 
 func ofChannel(lines []batchLine, channel string) (out []batchLine) {

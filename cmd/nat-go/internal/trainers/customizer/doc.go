@@ -12,10 +12,14 @@
 //     deployment was asked for. NAT goes on, and reports success at the end.
 //   - 409 means "exists" and is not asked three times.
 //   - An empty token sends no Authorization header; every host can have a token of its own.
-//   - training_type sft takes demonstration rows and sends no dpo block; preference rows are refused.
+//   - training_type sft takes demonstration rows and sends no dpo block; preference rows are refused. lora can carry its rank.
+//   - Progress may be null, and tells nothing of the end: NAT's wait ends in a TypeError where it is null, and with it
+//     whenever the limit of failed questions for the status is reached. Here that limit ends in an error that says so.
+//   - A field of another type than expected is as good as none where it is only shown.
 //   - The deployment is polled by its name, not looked for on the first page of a list; canceled ends the wait; names hold
 //     no "_", which Kubernetes does not allow.
 //
 // A file is uploaded the way the data store asks for: inside the commit, or over LFS (basic or multipart), streamed either
-// way. Xet is not offered: the data store does not speak it.
+// way. Xet is not offered: the data store does not speak it, and NAT's client, which goes there without asking where a newer
+// huggingface_hub is installed, can't submit.
 package customizer
