@@ -248,6 +248,30 @@ func TestInjectionModes(t *testing.T) {
 	}
 }
 
+// A hint that is appended to a result without text, or to one that ends as the hint does, finds its place all the same.
+func TestHintsAppendedToAnything(t *testing.T) {
+	onlyTools := strings.Replace(noSystem, "{{- '<|im_start|>'", "{%- if m.role == 'user' and loop.index0 > 1 %}{{ raise_exception('one question') }}{% endif %}{{- '<|im_start|>'", 1)
+	for result, hint := range map[string]string{"": "Look again.", "Look again.": "Look again.", "é": "ü", "天": "大", "x\n\nLook": "Look", "\n": "x\n"} {
+		ms := slices.Clone(bugHunt)
+		ms[2].Text = result
+		cfg := toyConfig(t, "chatml.jinja")
+		cfg.Template = onlyTools
+		c := collate(t, cfg, one([]Item{distillation("x", nodes(ms), nextSite(1, 2, hint))}))
+		if len(c.rows) != 1 {
+			t.Errorf("%q after %q: %+v", hint, result, c.drops)
+			continue
+		}
+		pairsOf(t, c, 0)
+		want := result + "\n\n" + hint + "<|im_end|>"
+		if result == "" {
+			want = "tool\n" + hint + "<|im_end|>"
+		}
+		if teacher := decode(t, c.rows[0].Sides[1].IDs); !strings.Contains(teacher, want) {
+			t.Errorf("%q is not in %q", want, teacher)
+		}
+	}
+}
+
 // Some sites of a record fail, the others stand, and every one is counted.
 func TestSitesAreCounted(t *testing.T) {
 	leaks := failedSite(3, 4, `Say I see.<tool_call>edit {"file": "main"}</tool_call> here.`)

@@ -154,6 +154,9 @@ func (w *Worker) neutral(m *material, v *view, given *template.Result, student *
 
 // spliceAt tries a place. A detail says why it doesn't do.
 func (w *Worker) spliceAt(given, hinted *template.Result, q int, student *side, s *splice) (detail string, refusal *Refusal) {
+	if q < len(given.Text) && !utf8.RuneStart(given.Text[q]) {
+		return "the place lies within a character", nil
+	}
 	tail, r := w.encodePart(given, q, len(given.Text))
 	if r != nil {
 		return "", r
@@ -209,22 +212,21 @@ func (w *Worker) hinted(m *material, v *view, given *template.Result, at int, mo
 			return nil, 0, "there is no text of a tool or user just before"
 		}
 		msg := *before
-		msg.Text += "\n\n" + text
+		if msg.Text != "" {
+			msg.Text += "\n\n"
+		}
+		msg.Text += text
 		c, err := conversation([]chat.Message{msg}, nil)
 		if err != nil {
 			return nil, 0, err.Error()
 		}
 		open.Messages = append(slices.Clone(open.Messages[:at-1]), template.WithOrigin(c.Messages[0], at-1))
-		end := -1
+		q = -1 // of an empty text no byte is there: its place shows in the render with the hint
 		for _, s := range given.Spans {
 			if s.Message == at-1 && s.Field == "content" {
-				end = s.End
+				q = s.End
 			}
 		}
-		if end < 0 {
-			return nil, 0, "the message before is not in the text"
-		}
-		q = end
 	default:
 		c, err := conversation([]chat.Message{hintMessage(mode, text)}, nil)
 		if err != nil {
@@ -232,19 +234,30 @@ func (w *Worker) hinted(m *material, v *view, given *template.Result, at int, mo
 		}
 		open.Messages = append(slices.Clone(open.Messages), template.WithOrigin(c.Messages[0], at))
 	}
-	if q < 0 || !strings.HasSuffix(given.Text, v.r.Prompt()) {
+	if !strings.HasSuffix(given.Text, v.r.Prompt()) {
 		return nil, 0, "the text doesn't end in the generation prompt"
 	}
 	res, err := v.r.Render(&open)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, 0, "the template refuses it"
+	}
+	if q < 0 {
+		q = len(given.Text) - commonSuffix(given.Text, res.Text)
+	}
+	switch {
 	case len(res.Text) <= len(given.Text) || res.Text[:q] != given.Text[:q] || !strings.HasSuffix(res.Text, given.Text[q:]):
 		return nil, 0, "the template changes more than the place of the hint"
 	case !strings.Contains(res.Text[q:len(res.Text)-(len(given.Text)-q)], strings.TrimSpace(text)):
 		return nil, 0, "the template drops or rewrites the hint"
 	}
 	return &res, q, ""
+}
+
+func commonSuffix(a, b string) (n int) {
+	for n < len(a) && n < len(b) && a[len(a)-1-n] == b[len(b)-1-n] {
+		n++
+	}
+	return n
 }
 
 // encodePart encodes bytes from to to of a render on their own.

@@ -1,0 +1,171 @@
+//go:build tokenizers
+
+package collator
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/collator/tokenizer"
+)
+
+// comparedWith is what testdata/reference.py is asked.
+type comparedWith struct {
+	Template  string           `json:"template"`
+	Tokenizer string           `json:"tokenizer"`
+	Traces    string           `json:"traces"`
+	Failed    map[string][]int `json:"failed"`
+	Hint      string           `json:"hint"`
+	Ask       string           `json:"ask"`
+	Ours      []comparedRow    `json:"ours,omitempty"`
+}
+
+type comparedRow struct {
+	Trace    string       `json:"trace"`
+	Student  []int32      `json:"student"`
+	Teachers [][]int32    `json:"teachers"`
+	Pairs    [][4]int64   `json:"pairs"` // student position, teacher, its position, target
+	Null     *comparedRow `json:"null,omitempty"`
+}
+
+// askReference runs testdata/reference.py.
+func askReference(t testing.TB, python string, q *comparedWith, into any) {
+	t.Helper()
+	q.Template, q.Tokenizer = oracleTemplate(t, "qwen2_5.jinja"), conformance(t, "chat", "tokens", "tokenizers", "qwen2_5.json")
+	q.Traces, q.Hint = conformance(t, "chat", "traces", "gpt-4o-airline-dev.json"), airlineHint
+	data, err := json.Marshal(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(python, "-B", "testdata/reference.py")
+	cmd.Env = append(os.Environ(), "TOKENIZERS_PARALLELISM=false", "RAYON_NUM_THREADS=1")
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(data), os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(out, into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// failedTurns are the real traces with errors, a site for each failed turn. The reference has no tools, so here are none.
+func failedTurns(t testing.TB, most int) (items []Item, failed map[string][]int) {
+	all, _ := airlineSites(t, most)
+	failed = map[string][]int{}
+	for _, it := range all {
+		d := it.Record.Record.(*builders.Distillation)
+		d.Sites = slices.DeleteFunc(d.Sites, func(s builders.Site) bool { return s.Target == builders.NextTurn })
+		for _, s := range d.Sites {
+			failed[it.Record.Origin.Example] = append(failed[it.Record.Origin.Example], s.Call)
+		}
+		it.Record.Origin.Tools = nil
+		items = append(items, it)
+	}
+	return items, failed
+}
+
+// TestReferenceCollator compares the reference collator with ours on the same traces: how much of what is in the loss lies on
+// the tokens of the failed turn, and what the loss is when the hint says nothing. The figures are the README's.
+func TestReferenceCollator(t *testing.T) {
+	if err := exec.Command("python3", "-c", "import jinja2, tokenizers").Run(); err != nil {
+		if slices.Contains(strings.Split(os.Getenv("NATGO_REQUIRE"), ","), "tokenizers") {
+			t.Fatalf("python3 with jinja2 and tokenizers is required (NATGO_REQUIRE): %v", err)
+		}
+		t.Skip("SKIPPED: no python3 with jinja2 and tokenizers, so ours is not compared with the reference collator")
+	}
+	most := 4
+	if os.Getenv("NATGO_LONG") != "" { // all traces with NATGO_LONG=1
+		most = 100
+	}
+	items, failed := failedTurns(t, most)
+	q := &comparedWith{Ask: "compare", Failed: failed}
+	for i := range items {
+		row := comparedRows(t, items[i], false)
+		row.Null = comparedRows(t, items[i], true)
+		q.Ours = append(q.Ours, *row)
+	}
+	type side struct {
+		Sites, Positions, On, Intended, Covered, Rows int
+		AsWas                                         int `json:"as_was"`
+		Null                                          float64
+	}
+	var got struct {
+		Theirs, Ours side
+		Structured   int
+	}
+	askReference(t, "python3", q, &got)
+	share := func(a, b int) float64 { return 100 * float64(a) / float64(max(b, 1)) }
+	for name, s := range map[string]side{"reference": got.Theirs, "ours": got.Ours} {
+		t.Logf("%-9s %d sites: %.1f %% of %d loss positions predict a token of the failed turn, %.1f %% of whose %d tokens are in the loss; %d of %d student rows are the rollout; null-hint loss %.3g",
+			name, s.Sites, share(s.On, s.Positions), s.Positions, share(s.Covered, s.Intended), s.Intended, s.AsWas, s.Rows, s.Null)
+	}
+	t.Logf("the reference, with calls as the traces have them: %d loss positions", got.Structured)
+	if o := got.Ours; o.On != o.Positions || o.Covered != o.Intended || o.Positions != o.Intended || o.AsWas != o.Rows || o.Null != 0 || o.Positions == 0 {
+		t.Errorf("ours: %+v", o)
+	}
+	if o := got.Theirs; share(o.On, o.Positions) > 50 || o.AsWas != 0 || o.Null < 1e-6 || 10*got.Structured > o.Intended {
+		t.Errorf("the reference does better than the README says: %+v, %d", o, got.Structured)
+	}
+}
+
+// comparedRows is what we make of a trace.
+func comparedRows(t *testing.T, it Item, null bool) *comparedRow {
+	t.Helper()
+	cfg := Config{Tokenizer: oracleTokenizer(t, "qwen2_5.json"), Template: oracleTemplate(t, "qwen2_5.jinja"), NullHints: null}
+	c := collate(t, cfg, one([]Item{it}))
+	if len(c.rows) != 1 {
+		t.Fatalf("%d rows: %+v", len(c.rows), c.drops)
+	}
+	out := &comparedRow{Trace: it.Record.Origin.Example, Student: c.rows[0].Sides[0].IDs}
+	for _, s := range c.rows[0].Sides[1:] {
+		out.Teachers = append(out.Teachers, s.IDs)
+	}
+	for _, p := range pairsOf(t, c, 0) {
+		out.Pairs = append(out.Pairs, [4]int64{p.Pos, p.Teacher, p.At, p.ID})
+	}
+	return out
+}
+
+// BenchmarkSites makes the sdpo rows of the real errors on one thread, with all checks and proofs, without writing them; beside
+// it, where NATGO_PYTHON names a python with jinja2 and tokenizers, the reference collator's way: every turn tokenised alone,
+// teacher and student rendered and tokenised whole, lists of every token.
+func BenchmarkSites(b *testing.B) {
+	tok := freshTokenizer(b, "qwen2_5.json")
+	c, err := New(Config{Tokenizer: tok, Template: oracleTemplate(b, "qwen2_5.jinja"), MaxLength: 1 << 20, BatchTokens: 1 << 20})
+	if err != nil {
+		b.Fatal(err)
+	}
+	items, failed := failedTurns(b, 100)
+	w := &Worker{Collator: c}
+	sites := 0
+	b.ReportAllocs()
+	b.ResetTimer()
+	start := processorTime(b)
+	for range b.N {
+		tok.SetCacheBytes(tokenizer.DefaultCacheBytes) // empty: every pass is a first one
+		sites = 0
+		for i := range items {
+			out := c.channels[builders.KindDistillation].Rows(w, &items[i])
+			if len(out.SiteDrops) > 0 {
+				b.Fatal(out.SiteDrops)
+			}
+			sites += out.Sites
+		}
+	}
+	ours := (processorTime(b) - start) / time.Duration(b.N)
+	b.StopTimer()
+	b.ReportMetric(float64(sites)/ours.Seconds(), "sites/s")
+	if python := os.Getenv("NATGO_PYTHON"); python != "" {
+		var seconds float64
+		askReference(b, python, &comparedWith{Ask: "time", Failed: failed}, &seconds)
+		b.ReportMetric(seconds/ours.Seconds(), "x-python")
+	}
+}
