@@ -17,7 +17,9 @@ type dialect struct {
 	prompt      string   // the generation prompt as configured; begins with header
 	others      []string // generation prompts with thinking switched on or off, longest first
 	filler      string   // what the switch adds after the header: an empty think block; empty where it is not known
+	openers     []string // where there is no generation prompt: what a question and a result end in, after which a turn starts
 	terminators []string // what ends a turn, longest first
+	closings    []string // where there is no terminator: what the template writes after a turn whatever follows, longest first
 	silent      *pyvalue.Dict
 
 	rawArguments bool // see Renderer.RawArguments
@@ -44,7 +46,7 @@ var switches = []string{"enable_thinking", "thinking"}
 var emptyThought = regexp.MustCompile(`<(think|thinking|thought|reasoning)>\s*</(?:think|thinking|thought|reasoning)>\s*`)
 
 // marker is what a special token looks like.
-var marker = regexp.MustCompile(`<[^\s<>]{1,64}>|\[/?[A-Z_]{2,32}\]`)
+var marker = regexp.MustCompile(`<[^\s<>]{1,64}>|\[/?[A-Z_]{2,32}\]|\[\|[^\s\[\]|]{1,64}\|\]`)
 
 func user(s string) chat.Message { return chat.Message{Role: "user", Form: chat.Text, Text: s} }
 
@@ -70,6 +72,7 @@ func learn(r *Renderer) *dialect {
 	p.raw = p.wantsRawArguments()
 	d.rawArguments = p.raw
 	d.learnPrompts(p)
+	d.learnOpeners(p)
 	d.learnTerminators(p)
 	return d
 }
@@ -195,24 +198,51 @@ func (d *dialect) learnHeader(p prober) {
 	if at := openThought.FindStringIndex(d.prompt); at != nil && at[0] < len(d.header) {
 		d.header = d.header[:at[0]]
 	}
-	for _, ms := range [][]chat.Message{{ask, answer}, {ask, answer, user(resultText)}} {
+	for _, ms := range [][]chat.Message{{ask, answer}, {ask, answer, user(resultText)}, {ask, call, result}} {
 		res, ok := p.try(false, ms...)
 		if !ok {
 			continue
 		}
 		from := lastOf(&res, 0)
 		to, found := firstOf(&res, 1)
-		if from < 0 || !found {
+		if from < 0 || !found || to < from {
 			continue
 		}
 		// The longest beginning of the header that stands between question and answer.
 		for n := len(d.header); n > 0; n-- {
 			if strings.Contains(res.Text[from:to], d.header[:n]) {
-				d.header = d.header[:n]
+				if begun := wholeMarkers(d.header[:n]); n < len(d.header) && (ms[1].ToolCalls == nil || marker.MatchString(begun)) { // a call may have no header at all
+					d.header = begun
+				}
 				break
 			}
 		}
 	}
+}
+
+// wholeMarkers is s without the beginning of a marker at its end.
+func wholeMarkers(s string) string {
+	if at := strings.LastIndexAny(s, "<["); at > strings.LastIndexAny(s, ">]") {
+		return s[:at]
+	}
+	return s
+}
+
+// learnOpeners finds where turns start if the template has no generation prompt: Mistral's go on right after [/INST].
+func (d *dialect) learnOpeners(p prober) {
+	if d.header != "" {
+		return
+	}
+	for _, ms := range [][]chat.Message{{ask}, {ask, call, result}} {
+		res, ok := p.try(true, ms...)
+		if !ok {
+			continue
+		}
+		if s := res.Text[max(0, lastOf(&res, len(ms)-1)):]; marker.MatchString(s) && !slices.Contains(d.openers, s) {
+			d.openers = append(d.openers, s)
+		}
+	}
+	slices.SortFunc(d.openers, func(a, b string) int { return len(b) - len(a) })
 }
 
 var openThought = regexp.MustCompile(`<(think|thinking|thought|reasoning)>`)
@@ -233,6 +263,7 @@ func (d *dialect) learnTerminators(p prober) {
 			d.add(marker.FindString(b))
 		}
 		written = marker.MatchString(a)
+		d.addClosing(a[:commonPrefix(a, b)])
 	}
 	end, ok1 = p.try(false, ask, call)
 	middle, ok2 = p.try(false, ask, call, result)
@@ -243,6 +274,7 @@ func (d *dialect) learnTerminators(p prober) {
 	if i := strings.Index(b, resultText); i >= 0 {
 		b = b[:i]
 	}
+	d.addClosing(a[:commonPrefix(a, b)])
 	all := marker.FindAllString(a, -1)
 	for _, m := range all {
 		if slices.Contains(d.terminators, m) {
@@ -254,6 +286,11 @@ func (d *dialect) learnTerminators(p prober) {
 	} else if rest, ok := strings.CutPrefix(b, a); ok && !written {
 		d.add(marker.FindString(rest))
 	}
+}
+
+func (d *dialect) addClosing(s string) {
+	d.closings = append(d.closings, s)
+	slices.SortFunc(d.closings, func(a, b string) int { return len(b) - len(a) })
 }
 
 func (d *dialect) add(s string) {

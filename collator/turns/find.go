@@ -182,8 +182,11 @@ func (o *origins) whole(turns []Turn) error {
 
 // find finds the turn of message i, which starts at or after from.
 func (d *dialect) find(o *origins, i, from int) (Turn, error) {
-	if d.header == "" {
+	if d.header == "" && len(d.openers) == 0 {
 		return Turn{}, &NotFound{i, "the template has no generation prompt"}
+	}
+	if d.header == "" {
+		return d.opened(o, i, from)
 	}
 	header, err := d.headerOf(o, i, from)
 	if err != nil {
@@ -193,6 +196,28 @@ func (d *dialect) find(o *origins, i, from int) (Turn, error) {
 	t.Start, t.Thinking = d.start(o, header)
 	d.end(o, &t)
 	t.Filler = d.fillerOf(o, header+len(d.header), &t)
+	return t, nil
+}
+
+// opened finds the turn of message i where the template has no generation prompt.
+func (d *dialect) opened(o *origins, i, from int) (Turn, error) {
+	limit, mine := o.first(i, from)
+	t := Turn{Message: i, Start: -1, Thinking: true}
+	for _, s := range d.openers {
+		for at := o.find(s, from, limit); at >= 0; at = o.find(s, at+1, limit) {
+			if end := at + len(s); end > t.Start {
+				t.Start = end
+			}
+			if !mine {
+				break // its turn is the first of those that follow
+			}
+		}
+	}
+	if t.Start < 0 {
+		return t, &NotFound{i, "the template has no generation prompt, and nothing ends what stands before its text"}
+	}
+	d.end(o, &t)
+	t.Filler = d.fillerOf(o, t.Start, &t)
 	return t, nil
 }
 
@@ -211,18 +236,7 @@ func (d *dialect) bare(o *origins, t *Turn, i, from int, given string) bool {
 
 // headerOf is where the header of message i stands: the last before its first byte, or for a message without text the next.
 func (d *dialect) headerOf(o *origins, i, from int) (int, error) {
-	limit, mine := len(o.text), false
-	for k := o.after(from); k < len(o.spans); k++ {
-		s := o.spans[k]
-		if s.Message == i {
-			limit, mine = s.Start, true
-			break
-		}
-		if s.Message > i {
-			limit = s.Start // the message has no text of its own
-			break
-		}
-	}
+	limit, mine := o.first(i, from)
 	at := o.find(d.header, from, limit)
 	if at < 0 {
 		if mine {
@@ -240,6 +254,31 @@ func (d *dialect) headerOf(o *origins, i, from int) (int, error) {
 		}
 		at = next
 	}
+}
+
+// first is where the text of message i starts, after from; for a message without text, where that of the next does. Templates
+// look the name of a result's function up in the call, also in a later one where ids are used again: a name alone counts only
+// where nothing else of the message is shown.
+func (o *origins) first(i, from int) (at int, mine bool) {
+	at = -1
+	for k := o.after(from); k < len(o.spans); k++ {
+		s := &o.spans[k]
+		switch {
+		case s.Message == i && (at < 0 || !strings.HasSuffix(s.Field, ".name")):
+			at = s.Start
+			if !strings.HasSuffix(s.Field, ".name") {
+				return at, true
+			}
+		case s.Message > i && at >= 0:
+			return at, true
+		case s.Message > i:
+			return s.Start, false
+		}
+	}
+	if at >= 0 {
+		return at, true
+	}
+	return len(o.text), false
 }
 
 // start is where the turn begins: after the generation prompt as configured, else after another the template can make, else
@@ -271,9 +310,9 @@ func (d *dialect) end(o *origins, t *Turn) {
 				break
 			}
 		}
-		t.Body, t.End = d.terminator(o, at, next)
+		t.Body, t.End = d.terminator(o, t.Message, at, next)
 		after := o.text[t.End:]
-		if !t.Terminated() || !strings.HasPrefix(after, d.header) || !o.own(t.End, t.End+len(d.header)) {
+		if !t.Terminated() || d.header == "" || !strings.HasPrefix(after, d.header) || !o.own(t.End, t.End+len(d.header)) {
 			return
 		}
 		k := o.after(t.End)
@@ -286,7 +325,7 @@ func (d *dialect) end(o *origins, t *Turn) {
 
 // terminator finds the first terminator between from and limit. Without one the turn ends where the next header stands, or
 // the text.
-func (d *dialect) terminator(o *origins, from, limit int) (start, end int) {
+func (d *dialect) terminator(o *origins, message, from, limit int) (start, end int) {
 	start = -1
 	for _, s := range d.terminators {
 		if at := o.find(s, from, limit); at >= 0 && (start < 0 || at < start) {
@@ -298,6 +337,19 @@ func (d *dialect) terminator(o *origins, from, limit int) (start, end int) {
 	}
 	if at := o.find(d.header, from, limit); at >= 0 {
 		limit = at
+	}
+	if len(d.terminators) == 0 {
+		last := from
+		for k := o.after(from); k < len(o.spans) && o.spans[k].Start < limit; k++ {
+			if o.spans[k].Message == message {
+				last = o.spans[k].End
+			}
+		}
+		for _, s := range d.closings {
+			if last+len(s) <= limit && strings.HasPrefix(o.text[last:], s) {
+				return last + len(s), last + len(s)
+			}
+		}
 	}
 	// A role's name is the last that may stand before the next message's text.
 	i := sort.Search(len(o.all), func(i int) bool { return o.all[i].Start >= from })
