@@ -125,8 +125,8 @@ def unpack(t):
 
 
 def select(b: Batch, rows: Sequence[int], pad_id=None, left=False, width=0) -> Batch:
-    """The given rows alone, padded anew: only as wide as they need, or `width`; on the right or on the left."""
-    keep, t, out = torch.as_tensor(list(rows)), b.t, {}
+    """Some of the rows, in their order, padded anew: only as wide as they need, or `width`; on the right or on the left."""
+    keep, t, out = torch.as_tensor(sorted(rows)), b.t, {}
     pad_id = b.line["pad_id"] if pad_id is None else pad_id
     if not 0 <= pad_id < b.line["vocab_size"]:
         pad_id = 0  # what stands there is never seen; it must only have an embedding
@@ -157,9 +157,6 @@ def select(b: Batch, rows: Sequence[int], pad_id=None, left=False, width=0) -> B
     for name, column in t.items():
         if column.dim() == 1 and not name.startswith("pair_"):
             out[name] = column[keep]
-    if b.channel == "sdpo":  # a caller's order of rows must not undo the order of pairs
-        order = torch.tensor(sorted(range(int(pairs.sum())), key=lambda i: [int(out["pair_" + n][i]) for n in ("student_row", "student_pos", "site")]), dtype=torch.int64)
-        out.update({k: v[order] for k, v in out.items() if k.startswith("pair_")})
     return Batch(b.channel, b.line, out)
 
 

@@ -27,8 +27,7 @@ class Objective:
     jsd_beta: float = 0.5  # 0: KL(teacher||student), 1: KL(student||teacher)
     temperature: float = 1.0  # of both sides' logits in the JSD
     jsd_normalize: bool = False  # divide by beta (1-beta): continuous at both ends
-    jsd_clip: str = "none"  # token: a position's loss, element, element_bregman: each vocabulary entry's, at most clip_value
-    clip_value: float = 0.05
+    jsd_clip: float = 0.0  # above 0: what a position's loss counts for at most
     dpo_beta: float = 0.1
     clip_epsilon: float = 0.2
     reduction: str = "token"  # GRPO over the step: token, sequence, or constant: sums divided by max_tokens
@@ -113,7 +112,6 @@ class JSD(torch.autograd.Function):
         lse_z, lse_t = (x.exp().sum(1, keepdim=True, dtype=torch.float64).log() for x in (z, t))  # the row's maximum is 0
         q, p, d = (z - lse_z.to(z)).exp(), (t - lse_t.to(t)).exp(), (t - z) - (lse_t - lse_z).to(z)
         beta = o.jsd_beta
-        plain = o.jsd_clip == "element" and beta in (0, 1)  # the summands as they are, which clipping tells from Bregman's
         if beta == 0:
             element, grad = p * d - p + q, q - p
         elif beta == 1:
@@ -122,16 +120,9 @@ class JSD(torch.autograd.Function):
             c = torch.log1p(torch.expm1(-d.abs()).mul_(torch.full_like(d, beta).masked_fill_(d > 0, 1 - beta)))
             g = c + F.relu(d)
             element, grad = beta * p * (-c - F.relu(-d)) - (1 - beta) * q * g, -(1 - beta) * q * g
-        if plain:
-            element = element + (p - q if beta == 0 else q - p)
-        if o.jsd_clip.startswith("element"):
-            cut = element > o.clip_value
-            element, grad = element.clamp(max=o.clip_value), grad.masked_fill(cut, 0)
         loss, grad = element.sum(1, dtype=torch.float64).to(element), grad - q * grad.sum(1, keepdim=True)
-        if plain:
-            grad += (2 * beta - 1) * q * ((q * cut).sum(1, keepdim=True) - cut.to(q))
-        if o.jsd_clip == "token":
-            grad, loss = grad.masked_fill((loss > o.clip_value)[:, None], 0), loss.clamp(max=o.clip_value)
+        if o.jsd_clip > 0:
+            grad, loss = grad.masked_fill((loss > o.jsd_clip)[:, None], 0), loss.clamp(max=o.jsd_clip)
         scale = 1 / (beta * (1 - beta)) if o.jsd_normalize and 0 < beta < 1 else 1.0
         ctx.save_for_backward(grad.mul_(scale / o.temperature).to(student.dtype))
         return loss * scale
