@@ -233,13 +233,13 @@ type jsdJob struct {
 	scale float64
 }
 
-// row computes active row number i of the run.
-func (q *jsdJob) row(r *run, w *worker, i int) {
+// row computes active row number i of the run; next is the one this worker does after it, or -1.
+func (q *jsdJob) row(r *run, w *worker, i, next int) {
 	b, out := q.b, q.out
 	row := r.active[i]
 	var nx ahead
-	if i+1 < len(r.active) {
-		nx = ahead{b.Student.row(r.active[i+1]), b.Teacher.row(r.active[i+1])}
+	if next >= 0 {
+		nx = ahead{b.Student.row(r.active[next]), b.Teacher.row(r.active[next])}
 	}
 	var grad []float32
 	scale := q.scale
@@ -256,7 +256,7 @@ func (q *jsdJob) row(r *run, w *worker, i int) {
 
 // job computes rows; row i of a run is the matrix row run.active[i].
 type job interface {
-	row(r *run, w *worker, i int)
+	row(r *run, w *worker, i, next int)
 	explain(row int) error
 }
 
@@ -306,17 +306,25 @@ func (r *run) do(n int) {
 	}
 }
 
+// take does chunks of rows until none is left. The next chunk is taken before this one is done, so that its first row can be
+// prefetched; chunks are small, so that the last ones don't keep one worker much longer than the others.
 func (r *run) take(w *worker) {
 	n := len(r.active)
-	chunk := max(1, min(16, n/(4*len(r.workers))))
-	for {
-		lo := int(r.taken.Add(int64(chunk))) - chunk
+	chunk := max(1, min(16, n/(16*len(r.workers))))
+	grab := func() int { return int(r.taken.Add(int64(chunk))) - chunk }
+	for lo := grab(); lo < n; {
+		after := grab()
 		for i := lo; i < min(lo+chunk, n); i++ {
-			r.job.row(r, w, i)
+			next := i + 1
+			if next == lo+chunk {
+				next = after
+			}
+			if next >= n {
+				next = -1
+			}
+			r.job.row(r, w, i, next)
 		}
-		if lo+chunk >= n {
-			return
-		}
+		lo = after
 	}
 }
 

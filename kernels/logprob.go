@@ -139,7 +139,7 @@ type logProbJob struct {
 
 func (q *logProbJob) explain(row int) error { return explain(row, q.b.Logits.Cols, &q.b.Logits, nil) }
 
-func (q *logProbJob) row(r *run, w *worker, i int) {
+func (q *logProbJob) row(r *run, w *worker, i, next int) {
 	row, m := r.active[i], &q.b.Logits
 	var grad []float32
 	if q.out.Grad != nil {
@@ -149,11 +149,11 @@ func (q *logProbJob) row(r *run, w *worker, i int) {
 		}
 		grad = q.out.Grad[row*st : row*st+m.Cols]
 	}
-	var next unsafe.Pointer
-	if i+1 < len(r.active) {
-		next = m.row(r.active[i+1])
+	var ahead unsafe.Pointer
+	if next >= 0 {
+		ahead = m.row(r.active[next])
 	}
-	r.results[i] = rowResult{loss: w.logProb(m.row(row), m.DType, m.Cols, int(q.b.Targets[row]), q.l.opt.Temperature, next, grad, q.scale[row])}
+	r.results[i] = rowResult{loss: w.logProb(m.row(row), m.DType, m.Cols, int(q.b.Targets[row]), q.l.opt.Temperature, ahead, grad, q.scale[row])}
 }
 
 func (q *logProbJob) collect(r *run) (Stats, error) {

@@ -338,7 +338,7 @@ func (q *bucketJob) run(pool *runPool, labels []int32) (Stats, error) {
 	return r.collect(q.opt, q.weights, q.out, denom)
 }
 
-func (q *bucketJob) row(r *run, _ *worker, i int) {
+func (q *bucketJob) row(r *run, _ *worker, i, _ int) {
 	row, o := r.active[i], q.opt
 	z := newRefRow(q.student.row(row), q.student.DType, q.student.Cols, o.Temperature)
 	res := &r.results[i]

@@ -43,18 +43,20 @@ func probes(dir, tiles string) {
 	for _, p := range []string{"AVX512", "AVX2"} {
 		fmt.Fprintf(&g, "\n//go:noescape\nfunc fma%s(n int)\n\n//go:noescape\nfunc read%s(s, t *float32, n int)\n", p, p)
 	}
-	g.WriteString("\n// instructions is how many vector instructions, moves aside, a path spends on 16 float32 entries of both sides.\nvar instructions = map[string]map[string]float64{\n")
+	g.WriteString("\n// instructions is how many vector instructions, moves aside, a path spends on 16 entries of both sides.\nvar instructions = map[string]map[string]float64{\n")
 	for _, p := range []struct {
-		path, suffix string
-		entries      [2]float64 // of a step of the first and of the second pass
-	}{{"avx2", "AVX2", [2]float64{64, 32}}, {"avx512", "AVX512", [2]float64{128, 64}}} {
-		sum := 2 * 16 * count(tiles, "sumF32"+p.suffix) / p.entries[0]
-		finish := 16 * count(tiles, "finishF32"+p.suffix) / map[string]float64{"avx2": 16, "avx512": 64}[p.path]
-		second := func(f string) float64 {
-			return 16 * count(tiles, f+"F32"+p.suffix) / p.entries[1]
+		path, suffix          string
+		first, second, finish float64 // entries of a step
+	}{{"avx2", "AVX2", 64, 32, 16}, {"avx512", "AVX512", 128, 64, 64}} {
+		per16 := func(f string, entries float64) float64 { return 16 * count(tiles, f+p.suffix) / entries }
+		forward := func(d, f string) float64 { return 2*per16("sum"+d, p.first) + per16(f+d, p.second) }
+		gradient := func(f string) float64 { return forward("F32", f) + per16("finishF32", p.finish) }
+		kl := forward("F32", "jsd")
+		if p.path == "avx512" {
+			kl = per16("klF32", 64)
 		}
-		fmt.Fprintf(&g, "\t%q: {\"forward\": %.1f, \"forward, beta 0.3\": %.1f, \"gradient\": %.1f, \"gradient, beta 0.3\": %.1f},\n", p.path,
-			sum+second("jsdEven"), sum+second("jsd"), sum+second("gradEven")+finish, sum+second("grad")+finish)
+		fmt.Fprintf(&g, "\t%q: {\"forward\": %.1f, \"forward, bfloat16\": %.1f, \"forward, beta 0.3\": %.1f, \"forward, KL\": %.1f, \"gradient\": %.1f, \"gradient, beta 0.3\": %.1f},\n",
+			p.path, forward("F32", "jsdEven"), forward("BF16", "jsdEven"), forward("F32", "jsd"), kl, gradient("gradEven"), gradient("grad"))
 	}
 	g.WriteString("}\n")
 	writeGo(dir+"/bench/probe_amd64.go", g.String())

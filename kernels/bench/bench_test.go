@@ -11,7 +11,7 @@ func TestRun(t *testing.T) {
 	if err := Run(t.Context(), &b, Options{Vocab: []int{1000}, MiB: 1, Rounds: 2}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"forward, KL", "gradient", "of memory"} {
+	for _, want := range []string{"forward, KL", "gradient", "of both"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
