@@ -24,9 +24,13 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
+	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
+	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -448,6 +452,24 @@ func TestIndexStaysInside(t *testing.T) {
 	}
 }
 
+// encoded is a row as a run writes it, of a task with n rollouts.
+func encoded(t *testing.T, n int) string {
+	t.Helper()
+	var rollouts []*builders.Resolved
+	for i := range n {
+		nodes := ttc.Chain([]chat.Message{{Role: "user", Form: chat.Text, Text: "q"}, {Role: "assistant", Form: chat.Text, Text: "a"}}, ttc.Yes).Nodes
+		nodes[0].TokenIDs, nodes[1].TokenIDs, nodes[1].LogProbs = []int32{1, 2}, []int32{3, int32(i)}, []float32{-0.5, float32(math.Inf(-1))}
+		reward := float64(i)
+		rollouts = append(rollouts, &builders.Resolved{Record: &builders.Rollout{Task: "t", Reward: &reward}, Origin: &builders.Origin{}, Messages: builders.Passage{Nodes: nodes}})
+	}
+	format, _ := rows.Lookup("atropos")
+	row, _, err := rows.NewEncoder(format, rows.Options{}).AppendTogether(nil, rows.Train, rollouts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(row)
+}
+
 // TestRealServer pushes to atroposlib's own server and reads the groups back the way a trainer does.
 func TestRealServer(t *testing.T) {
 	url := realServer(t)
@@ -476,7 +498,8 @@ func TestRealServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := data(t, line(4, 10), string(distilled), line(2, 20), `{"tokens":[[1]],"masks":[[1]],"scores":[NaN]}`, line(4, 40))
+	written := encoded(t, 4)
+	d := data(t, written, string(distilled), line(2, 20), `{"tokens":[[1]],"masks":[[1]],"scores":[NaN]}`, line(4, 40))
 	ref, err := a.Submit(t.Context(), d, "k")
 	if err != nil {
 		t.Fatal(err)
@@ -494,6 +517,15 @@ func TestRealServer(t *testing.T) {
 	defer resp.Body.Close()
 	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || len(answer.Batch) != 2 {
 		t.Fatalf("batch of %d groups, HTTP %d, %v", len(answer.Batch), resp.StatusCode, err)
+	}
+	var row map[string]any
+	if err := json.Unmarshal([]byte(written), &row); err != nil {
+		t.Fatal(err)
+	}
+	for k, v := range row {
+		if diff := cmp.Diff(v, answer.Batch[0][k]); diff != "" {
+			t.Errorf("%s of a row of ours: %s", k, diff)
+		}
 	}
 	var want map[string]any
 	if err := json.Unmarshal(distilled, &want); err != nil {
