@@ -59,6 +59,7 @@ func newRootCmd() *cobra.Command {
 	root.AddCommand(newInitCmd())
 	root.AddCommand(newLossCmd())
 	root.AddCommand(newDatasetCmd())
+	root.AddCommand(newDoctorCmd())
 	root.AddCommand(newExplainCmd())
 	root.AddCommand(newFormatsCmd())
 	root.AddCommand(newBuildersCmd())

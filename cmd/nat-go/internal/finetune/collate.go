@@ -37,7 +37,7 @@ func (r *run) openCollator() error {
 	if r.plan.Now != "" {
 		c.TemplateTime = r.plan.Now
 	}
-	cfg, err := collatorConfig(c, r.plan.rules.Split.Seed)
+	cfg, err := CollatorConfig(c, r.plan.rules.Split.Seed)
 	if err != nil {
 		return exit.With(exit.Usage, err)
 	}
@@ -71,8 +71,8 @@ func readReference(c *config.Reference) (*collator.Reference, error) {
 	return ref, nil
 }
 
-// collatorConfig translates the section `collator`.
-func collatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
+// CollatorConfig translates the section `collator`.
+func CollatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
 	out := collator.Config{Policy: c.Policy, MaxLength: c.MaxLength, BatchTokens: c.BatchTokens, Order: batch.Order{Seed: seed, Epoch: c.Epoch},
 		Workers: runtime.GOMAXPROCS(0)}
 	out.Cumulative = c.Sites == "cumulative"

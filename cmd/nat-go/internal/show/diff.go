@@ -26,15 +26,7 @@ const (
 func compare(a, b string) (left, right []span, alike bool) {
 	x, y := words(a), words(b)
 	inX, inY := make([]bool, len(x)), make([]bool, len(y)) // differs
-	lo := 0
-	for lo < len(x) && lo < len(y) && x[lo] == y[lo] {
-		lo++
-	}
-	hx, hy := len(x), len(y)
-	for hx > lo && hy > lo && x[hx-1] == y[hy-1] {
-		hx, hy = hx-1, hy-1
-	}
-	diff(x[lo:hx], y[lo:hy], inX[lo:hx], inY[lo:hy])
+	Diff(x, y, inX, inY)
 	shared := 0
 	for i, s := range x {
 		if !inX[i] && strings.TrimSpace(s) != "" {
@@ -75,8 +67,18 @@ func words(s string) []string {
 	return out
 }
 
-// diff marks the words that are not part of a longest common subsequence.
-func diff(x, y []string, inX, inY []bool) {
+// Diff marks the items that are not part of a longest common subsequence: inX and inY have an item for each of x and y. Beyond
+// a thousand edits all between the common beginning and the common end counts as different.
+func Diff[T comparable](x, y []T, inX, inY []bool) {
+	lo := 0
+	for lo < len(x) && lo < len(y) && x[lo] == y[lo] {
+		lo++
+	}
+	hx, hy := len(x), len(y)
+	for hx > lo && hy > lo && x[hx-1] == y[hy-1] {
+		hx, hy = hx-1, hy-1
+	}
+	x, y, inX, inY = x[lo:hx], y[lo:hy], inX[lo:hx], inY[lo:hy]
 	trace, found := edits(x, y)
 	if !found {
 		for i := range inX {
@@ -111,7 +113,7 @@ func diff(x, y []string, inX, inY []bool) {
 
 // edits is the forward pass of Myers' algorithm. trace[d] holds, for each diagonal k, how far d edits reach in x; it has an
 // offset of d+1 so that both neighbours of the outermost diagonals exist.
-func edits(x, y []string) (trace [][]int, found bool) {
+func edits[T comparable](x, y []T) (trace [][]int, found bool) {
 	prev := []int{0, 0, 0}
 	for d := 0; d <= min(len(x)+len(y), maxEdits); d++ {
 		v := make([]int, 2*d+3)

@@ -129,7 +129,7 @@ func TestComparisonIsALongestCommonSubsequence(t *testing.T) {
 		word := rapid.SampledFrom([]string{"a", "b", "c"})
 		x, y := rapid.SliceOfN(word, 0, 30).Draw(rt, "x"), rapid.SliceOfN(word, 0, 30).Draw(rt, "y")
 		inX, inY := make([]bool, len(x)), make([]bool, len(y))
-		diff(x, y, inX, inY)
+		Diff(x, y, inX, inY)
 		left, right := kept(x, inX), kept(y, inY)
 		if strings.Join(left, "") != strings.Join(right, "") || len(left) != lcs(x, y) {
 			rt.Fatalf("kept %v and %v, the longest has %d", left, right, lcs(x, y))

@@ -1,0 +1,225 @@
+package doctor
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+)
+
+// askTRL is the script that asks TRL.
+//
+//go:embed ask_trl.py
+var askTRL []byte
+
+// Trainer is a trainer that can be asked, in the Python it is installed in.
+type Trainer struct {
+	Python  string        // program
+	Timeout time.Duration // for one question
+	// Settings are those of the trainer's config (SFTConfig, DPOConfig) that differ from its defaults.
+	Settings  map[string]any
+	Tokenizer string // folder
+	Template  string // source of the chat template where it isn't the tokenizer's own
+}
+
+// Limits on what a script may answer.
+const (
+	maxAnswer  = 64 << 20  // bytes of a line
+	maxAnswers = 512 << 20 // bytes in all
+	maxStderr  = 4 << 10   // bytes of its last words that are kept
+)
+
+// granted are the variables that Python needs to find its packages. Credentials are not among them.
+var granted = []string{"PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX"}
+
+// answer is a line of the script's.
+type answer struct {
+	Kind     string            `json:"kind"`
+	Versions map[string]string `json:"versions"`
+	Row      int               `json:"row"`
+	Sides    map[string]struct {
+		IDs     []int32 `json:"ids"`
+		Trained []int8  `json:"trained"`
+	} `json:"sides"`
+	Code string `json:"code"`
+	Text string `json:"text"`
+}
+
+// asked is what the trainer says of an input.
+type asked struct {
+	versions map[string]string
+	sides    map[int][]Side // by row; a row that is missing the trainer leaves out
+	notes    []string
+	done     bool
+}
+
+// ask has the trainer tokenise rows. scratch is an empty folder.
+func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, error) {
+	script, rows := filepath.Join(scratch, "ask.py"), filepath.Join(scratch, "rows.jsonl")
+	question, err := json.Marshal(map[string]any{"method": in.Method, "tokenizer": t.Tokenizer, "template": t.Template, "settings": t.settings(),
+		"rows": rows, "scratch": filepath.Join(scratch, "trainer")})
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(os.WriteFile(script, askTRL, 0o600), os.WriteFile(rows, in.numbered(), 0o600)); err != nil {
+		return nil, exit.Environmentf("can't write what the trainer is asked: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, t.Python, "-B", script)
+	cmd.Env = environ(scratch)
+	cmd.Dir = scratch
+	cmd.Stdin = bytes.NewReader(append(question, '\n'))
+	last := &tail{limit: maxStderr}
+	cmd.Stderr = last
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 5 * time.Second
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, exit.Environmentf("can't start Python: %w; name one in which the trainer is installed with --python or NATGO_TRAINER_PYTHON", err)
+	}
+	a, err := t.listen(out, in)
+	if err != nil {
+		cancel()
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(out, maxAnswers))
+	waited := cmd.Wait()
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it may have left behind
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return nil, exit.Environmentf("%s did not answer within %s (--timeout)", t.Python, t.Timeout)
+	case err != nil:
+		return nil, err
+	case ctx.Err() != nil:
+		return nil, exit.With(exit.Interrupted, ctx.Err())
+	case !a.done:
+		return nil, exit.Environmentf("%s ended before it had answered (%v); its last words: %s", t.Python, waited, last)
+	}
+	return a, nil
+}
+
+func (t *Trainer) settings() map[string]any {
+	if t.Settings == nil {
+		return map[string]any{}
+	}
+	return t.Settings
+}
+
+// numbered are the rows with their numbers in a column of their own, by which answers are told apart: a trainer drops rows.
+func (in *Input) numbered() []byte {
+	var b bytes.Buffer
+	for _, r := range in.rows {
+		fmt.Fprintf(&b, `{"nat_go_row": %d, %s`+"\n", r.number, bytes.TrimLeft(r.line, "{ \t\r\n"))
+	}
+	return b.Bytes()
+}
+
+// listen reads answers until the last.
+func (t *Trainer) listen(out io.Reader, in *Input) (*asked, error) {
+	a := &asked{sides: map[int][]Side{}}
+	lines := bufio.NewScanner(io.LimitReader(out, maxAnswers))
+	lines.Buffer(nil, maxAnswer)
+	for !a.done && lines.Scan() {
+		var x answer
+		if err := json.Unmarshal(lines.Bytes(), &x); err != nil {
+			return a, exit.Environmentf("%s answers %.200q, which is no JSON", t.Python, lines.Text())
+		}
+		switch x.Kind {
+		case "versions":
+			a.versions = x.Versions
+		case "note":
+			if len(a.notes) < 20 {
+				a.notes = append(a.notes, x.Text)
+			}
+		case "row":
+			if err := a.row(&x, in); err != nil {
+				return a, exit.Environmentf("%s answers what can't be: %w", t.Python, err)
+			}
+		case "error":
+			return a, t.refusal(&x, a.versions["trl"])
+		case "done":
+			a.done = true
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return a, exit.Environmentf("can't read what %s answers: %w", t.Python, err)
+	}
+	return a, nil
+}
+
+func (t *Trainer) refusal(x *answer, version string) error {
+	if x.Code == "missing" {
+		return exit.Environmentf("%s lacks a package: %.500s; install it there (%s -m pip install trl), or name another Python with --python or NATGO_TRAINER_PYTHON", t.Python, x.Text, t.Python)
+	}
+	return exit.Failedf("TRL %s refuses these rows or settings: %s", version, x.Text)
+}
+
+// row takes the answer about one row.
+func (a *asked) row(x *answer, in *Input) error {
+	if x.Row < 0 || x.Row >= len(in.rows) || a.sides[x.Row] != nil {
+		return fmt.Errorf("there is no row %d, or it is there twice", x.Row)
+	}
+	names := []string{"row"}
+	if in.Method == DPO {
+		names = []string{"chosen", "rejected"}
+	}
+	for _, name := range names {
+		s, ok := x.Sides[name]
+		if !ok || len(s.IDs) != len(s.Trained) {
+			return fmt.Errorf("row %d has %d ids and %d marks on the %s side", x.Row, len(s.IDs), len(s.Trained), name)
+		}
+		side := Side{Name: name, IDs: s.IDs, Trained: make([]bool, len(s.IDs))}
+		for i, t := range s.Trained {
+			side.Trained[i] = i > 0 && t != 0
+		}
+		a.sides[x.Row] = append(a.sides[x.Row], side)
+	}
+	return nil
+}
+
+// environ is the script's environment: no credentials, no network, no other caches than its own.
+func environ(scratch string) []string {
+	env := []string{"HF_HOME=" + filepath.Join(scratch, "hf"), "HF_HUB_OFFLINE=1", "HF_DATASETS_OFFLINE=1", "TRANSFORMERS_OFFLINE=1", "HF_HUB_DISABLE_TELEMETRY=1",
+		"CUDA_VISIBLE_DEVICES=", "TOKENIZERS_PARALLELISM=false", "WANDB_MODE=disabled", "PYTHONUNBUFFERED=1"}
+	for _, name := range granted {
+		if v, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+v)
+		}
+	}
+	slices.Sort(env)
+	return env
+}
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	limit int
+	text  []byte
+}
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.text = append(t.text, b[max(0, len(b)-t.limit):]...)
+	t.text = t.text[max(0, len(t.text)-t.limit):]
+	return len(b), nil
+}
+
+func (t *tail) String() string {
+	lines := strings.Split(strings.TrimSpace(strings.ToValidUTF8(string(t.text), "?")), "\n")
+	return fmt.Sprintf("%q", strings.Join(lines[max(0, len(lines)-5):], "\n"))
+}

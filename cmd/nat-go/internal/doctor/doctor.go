@@ -1,0 +1,102 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/collator"
+)
+
+// Report is what the doctor found.
+type Report struct {
+	Trainer  string            `json:"trainer"`
+	Versions map[string]string `json:"versions,omitempty"`
+	Inputs   []Compared        `json:"inputs"`
+	Serving  *Serving          `json:"serving,omitempty"`
+}
+
+// Compared is an input's rows as the trainer and we tokenise them.
+type Compared struct {
+	File        string       `json:"file"`
+	Method      Method       `json:"method"`
+	Rows        int          `json:"rows"`
+	Same        int          `json:"same"`
+	Differ      []int        `json:"differ"`                // rows, from 0
+	Refused     []Refused    `json:"refused,omitempty"`     // rows that we make no token row of
+	LeftOut     []int        `json:"left_out,omitempty"`    // rows that the trainer leaves out
+	Differences []Difference `json:"differences,omitempty"` // what rows differ in
+	Notes       []string     `json:"notes,omitempty"`       // what the trainer warns of
+	Row         []SideTokens `json:"row,omitempty"`         // the row that was asked for, token by token
+}
+
+// Refused is a row that our collator makes nothing of.
+type Refused struct {
+	Row int    `json:"row"`
+	Why string `json:"why"`
+}
+
+// Sound reports whether nothing was found.
+func (r *Report) Sound() bool {
+	for i := range r.Inputs {
+		if c := &r.Inputs[i]; c.Same < c.Rows {
+			return false
+		}
+	}
+	return r.Serving == nil || len(r.Serving.Findings) == 0
+}
+
+// Compare has the trainer tokenise an input, and compares. detail is the number of a row to show token by token, or -1.
+func Compare(ctx context.Context, t *Trainer, cfg collator.Config, in *Input, detail int) (*Compared, map[string]string, error) {
+	if detail >= len(in.rows) {
+		return nil, nil, exit.Usagef("there is no row %d: %s has %d that are looked at, counted from 0", detail, in.Name, len(in.rows))
+	}
+	scratch, err := os.MkdirTemp("", "nat-go-doctor-")
+	if err != nil {
+		return nil, nil, exit.Environmentf("can't make a folder for the rows: %w", err)
+	}
+	defer os.RemoveAll(scratch)
+	for _, dir := range []string{"ours", "trainer"} {
+		if err := os.Mkdir(filepath.Join(scratch, dir), 0o700); err != nil {
+			return nil, nil, exit.With(exit.Environment, err)
+		}
+	}
+	if err := collate(ctx, cfg, in, filepath.Join(scratch, "ours")); err != nil {
+		return nil, nil, fmt.Errorf("our own rows: %w", err)
+	}
+	a, err := t.ask(ctx, in, filepath.Join(scratch, "trainer"))
+	if err != nil {
+		return nil, nil, err
+	}
+	c := &Compared{File: in.Name, Method: in.Method, Rows: len(in.rows), Notes: a.notes, Differ: []int{}}
+	var found differences
+	for _, r := range in.rows {
+		theirs := a.sides[r.number]
+		switch {
+		case theirs == nil:
+			c.LeftOut = append(c.LeftOut, r.number)
+			continue
+		case r.ours == nil:
+			c.Refused = append(c.Refused, Refused{r.number, r.why})
+			continue
+		}
+		same := true
+		for k := range r.ours {
+			tokens := match(theirs[k], r.ours[k])
+			same = found.add(r.number, tokens) && same
+			if r.number == detail {
+				spell(tokens, cfg.Tokenizer)
+				c.Row = append(c.Row, SideTokens{Side: r.ours[k].Name, Tokens: tokens})
+			}
+		}
+		if same {
+			c.Same++
+		} else {
+			c.Differ = append(c.Differ, r.number)
+		}
+	}
+	c.Differences = found
+	return c, a.versions, nil
+}

@@ -1,0 +1,129 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"path/filepath"
+
+	"github.com/nat-go/nat-go/collator"
+	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// Side is one sequence of a row: the row itself, or the chosen or rejected one.
+type Side struct {
+	Name    string
+	IDs     []int32
+	Trained []bool   // never the first, which nothing predicts
+	class   []string // of ours: what each token is, in words
+}
+
+// What tokens are, in words for people.
+const (
+	classTurns    = "assistant turns"
+	classTemplate = "template text"
+)
+
+var classOfOwner = map[string]string{
+	batch.InLoss: classTurns, batch.Markup: classTemplate, batch.Tools: "tool definitions",
+	batch.Filler: "template filler (no model wrote it)", batch.CutOff: "ends of turns that were cut off",
+	batch.NotSampled: "assistant turns that we don't train", batch.OtherRow: "assistant turns that we don't train", batch.Policy: "assistant turns that we don't train",
+}
+
+var classOfRole = map[string]string{"tool": "tool results", "function": "tool results", "user": "user messages", "system": "system messages", "developer": "system messages"}
+
+// collate makes our rows of those that are not tokenised yet: one a conversation, as trainers of text rows have it.
+func collate(ctx context.Context, cfg collator.Config, in *Input, scratch string) error {
+	cfg.Rows, cfg.Layout, cfg.Workers = collator.Trajectory, batch.Padded, 1
+	cfg.BatchTokens = max(cfg.BatchTokens, cfg.MaxLength)
+	c, err := collator.New(cfg)
+	if err != nil {
+		return err
+	}
+	var rows []*row // by ordinal
+	var items iter.Seq2[[]collator.Item, error] = func(yield func([]collator.Item, error) bool) {
+		for _, r := range in.rows {
+			if r.item == nil {
+				continue
+			}
+			rows = append(rows, r)
+			if !yield([]collator.Item{*r.item}, nil) {
+				return
+			}
+		}
+	}
+	byExample := map[string]*row{}
+	for _, r := range in.rows {
+		if r.item != nil {
+			byExample[r.item.Hash] = r
+		}
+	}
+	if len(byExample) == 0 {
+		return nil
+	}
+	_, err = c.Collate(ctx, items, scratch, scratch, func(d ledger.Drop) {
+		if r := byExample[d.Example]; r != nil && (d.Unit == "record" || r.why == "") {
+			r.why = fmt.Sprintf("%s: %s", d.Reason, d.Detail)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(scratch, "batches")
+	return batch.EachLine(filepath.Join(dir, batch.IndexName), func(l *batch.Line) error {
+		made, err := batch.Read(dir, l)
+		if err != nil {
+			return err
+		}
+		for _, b := range made {
+			r := rows[b.Meta.Ordinal]
+			r.ours = sidesOf(b, r.roles)
+		}
+		return nil
+	})
+}
+
+// sidesOf takes a row of a batch apart. roles are those of each side's messages.
+func sidesOf(b *batch.Row, roles [][]string) []Side {
+	names := []string{"row"}
+	if len(b.Sides) == 2 {
+		names = []string{"chosen", "rejected"}
+	}
+	out := make([]Side, len(names))
+	for k := range out {
+		from := &b.Sides[k]
+		s := Side{Name: names[k], IDs: from.IDs, Trained: make([]bool, len(from.IDs)), class: make([]string, len(from.IDs))}
+		for _, run := range from.Trained {
+			for i := run.Start; i < run.End; i++ {
+				s.Trained[i] = true
+			}
+		}
+		var owners batch.Owners
+		if k < len(b.Meta.Proof) {
+			owners = b.Meta.Proof[k].Owners
+		}
+		at := 0
+		for _, o := range owners {
+			class := classOfOwner[o.Why]
+			if o.Why == batch.Context {
+				class = "context"
+				if k < len(roles) && o.Message >= 0 && o.Message < len(roles[k]) {
+					class = classOfMessage(roles[k][o.Message])
+				}
+			}
+			for ; at < o.End && at < len(s.class); at++ {
+				s.class[at] = class
+			}
+		}
+		out[k] = s
+	}
+	return out
+}
+
+func classOfMessage(role string) string {
+	if c := classOfRole[role]; c != "" {
+		return c
+	}
+	return fmt.Sprintf("messages of role %q", role)
+}

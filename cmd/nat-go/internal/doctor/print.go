@@ -1,0 +1,142 @@
+package doctor
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// shownRows is how many rows of a difference are named.
+const shownRows = 5
+
+// Text writes the report for people.
+func (r *Report) Text(w io.Writer, colour bool) error {
+	var b bytes.Buffer
+	if r.Versions != nil {
+		fmt.Fprintf(&b, "%s %s (transformers %s, datasets %s, torch %s, Python %s)\n", strings.ToUpper(r.Trainer), r.Versions[r.Trainer],
+			r.Versions["transformers"], r.Versions["datasets"], r.Versions["torch"], r.Versions["python"])
+	}
+	for i := range r.Inputs {
+		r.Inputs[i].text(&b, strings.ToUpper(r.Trainer), colour)
+	}
+	if r.Serving != nil {
+		r.Serving.text(&b)
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+func (c *Compared) text(b *bytes.Buffer, trainer string, colour bool) {
+	fmt.Fprintf(b, "%s  %s, %s\n", c.File, c.Method, quantity(c.Rows, "row"))
+	if c.Same > 0 {
+		fmt.Fprintf(b, "  %s the same, ids and masks\n", quantity(c.Same, "row"))
+	}
+	for _, d := range c.Differences {
+		fmt.Fprintf(b, "  %s  (%s)\n", d.words(trainer), rowList(d.Rows))
+	}
+	if len(c.LeftOut) > 0 {
+		fmt.Fprintf(b, "  %s leaves out %s\n", trainer, rowList(c.LeftOut))
+	}
+	for _, f := range c.Refused {
+		fmt.Fprintf(b, "  we make no tokens of row %d: %s\n", f.Row, f.Why)
+	}
+	for _, n := range c.Notes {
+		fmt.Fprintf(b, "  %s says: %s\n", trainer, strconv.Quote(n))
+	}
+	for _, s := range c.Row {
+		s.text(b, trainer, colour)
+	}
+}
+
+// words say what a difference is.
+func (d *Difference) words(trainer string) string {
+	switch n := quantity(d.Tokens, "token"); d.Kind {
+	case TrainerTrains:
+		return fmt.Sprintf("%s trains %s here that we don't: %s", trainer, n, d.Class)
+	case OursTrains:
+		return fmt.Sprintf("we train %s here that %s doesn't: %s", n, trainer, d.Class)
+	case TrainerOnly:
+		return fmt.Sprintf("%s puts %s here that our row lacks%s", trainer, n, andTrains(d.Trained))
+	default:
+		return fmt.Sprintf("%s lacks %s of our row%s: %s", trainer, n, andTrained(d.Trained), d.Class)
+	}
+}
+
+func andTrains(on bool) string {
+	if on {
+		return ", and trains them"
+	}
+	return ""
+}
+
+func andTrained(on bool) string {
+	if on {
+		return " that we train"
+	}
+	return ""
+}
+
+func rowList(rows []int) string {
+	var names []string
+	for _, n := range rows[:min(len(rows), shownRows)] {
+		names = append(names, strconv.Itoa(n))
+	}
+	if more := len(rows) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	if len(rows) == 1 {
+		return "row " + names[0]
+	}
+	return "rows " + strings.Join(names, ", ")
+}
+
+// text writes a row token by token; runs that are the same on both sides and of one class stand on one line.
+func (s *SideTokens) text(b *bytes.Buffer, trainer string, colour bool) {
+	fmt.Fprintf(b, "  %s token by token: position there and here, what %s and we do with it, what it is, its text\n", s.Side, trainer)
+	for at := 0; at < len(s.Tokens); {
+		t := &s.Tokens[at]
+		kind, _ := t.kind()
+		end := at + 1
+		if n := slices.IndexFunc(s.Tokens[end:], func(x Token) bool {
+			return x.Class != t.Class || x.Trainer != t.Trainer || x.Ours != t.Ours
+		}); n >= 0 {
+			end += n
+		} else {
+			end = len(s.Tokens)
+		}
+		var text strings.Builder
+		for _, x := range s.Tokens[at:end] {
+			text.WriteString(x.Text)
+		}
+		line := fmt.Sprintf("  %s %6s %6s  %-7s %-7s  %-16s %s", flag(kind), place(t.Position[0]), place(t.Position[1]), t.Trainer, t.Ours, t.Class, strconv.Quote(text.String()))
+		if colour && kind != "" {
+			line = "\x1b[33m" + line + "\x1b[0m"
+		}
+		b.WriteString(line + "\n")
+		at = end
+	}
+}
+
+func flag(kind string) string {
+	if kind == "" {
+		return " "
+	}
+	return "!"
+}
+
+func place(n int) string {
+	if n < 0 {
+		return "-"
+	}
+	return strconv.Itoa(n)
+}
+
+func quantity(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

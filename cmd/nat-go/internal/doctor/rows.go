@@ -1,0 +1,352 @@
+package doctor
+
+import (
+	"bufio"
+	"bytes"
+	stdjson "encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/collator"
+	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// Method is what a trainer does with rows.
+type Method string
+
+// The methods.
+const (
+	SFT Method = "sft"
+	DPO Method = "dpo"
+)
+
+// MaxRows is the most rows that are looked at of one input.
+const MaxRows = 100
+
+const maxRowBytes = 64 << 20
+
+// Input is rows to compare: the beginning of a file, or of a run's token batches.
+type Input struct {
+	Name   string // the file, as the user named it
+	Method Method
+	rows   []*row
+}
+
+// row is a row in three forms: as the trainer gets it, as we collate it, and as we tokenise it.
+type row struct {
+	number int    // in its input, from 0
+	line   []byte // a JSON object
+	item   *collator.Item
+	roles  [][]string // of the messages of each side's conversation
+	ours   []Side     // nil: the collator refused it
+	why    string     // why it did
+}
+
+// File reads the first rows of a file of JSON lines: {messages}, {prompt, completion}, {prompt, chosen, rejected} or {input_ids,
+// labels}. Other columns are left to the trainer.
+func File(path string, limit int) (*Input, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	in := &Input{Name: path}
+	r := bufio.NewReaderSize(f, 1<<16)
+	for number := 0; len(in.rows) < limit; {
+		line, err := readLine(r)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, number+1, err)
+		}
+		number++
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		if err := in.add(len(in.rows), bytes.TrimSpace(line)); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, number, err)
+		}
+	}
+	if len(in.rows) == 0 {
+		return nil, fmt.Errorf("%s has no rows", path)
+	}
+	return in, nil
+}
+
+func readLine(r *bufio.Reader) (line []byte, err error) {
+	for {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case len(line) > maxRowBytes:
+			return nil, fmt.Errorf("the row has more than %d MiB", maxRowBytes>>20)
+		case err == bufio.ErrBufferFull:
+		case err == io.EOF && len(line) > 0:
+			return line, nil
+		default:
+			return line, err
+		}
+	}
+}
+
+// add takes a row.
+func (in *Input) add(number int, line []byte) error {
+	raw, err := json.Parse(line, json.Limits{})
+	if err != nil {
+		return err
+	}
+	if raw.Kind() != json.Object {
+		return fmt.Errorf("the row is %s where an object is due", raw.Kind())
+	}
+	r := &row{number: number, line: line}
+	method := SFT
+	switch {
+	case has(raw, "input_ids"):
+		err = r.tokens(line)
+	case has(raw, "chosen"):
+		method, err = DPO, r.preference(raw)
+	case has(raw, "messages"), has(raw, "completion"):
+		err = r.demonstration(raw)
+	default:
+		err = fmt.Errorf("the row has none of messages, completion, chosen and input_ids: there are no turns to compare")
+	}
+	if err != nil {
+		return err
+	}
+	if in.Method != "" && in.Method != method {
+		return fmt.Errorf("the row is for %s, those before it are for %s", method, in.Method)
+	}
+	in.Method = method
+	in.rows = append(in.rows, r)
+	return nil
+}
+
+func has(raw json.Raw, key string) bool {
+	v, ok := raw.Get(key)
+	return ok && v.Kind() != json.Null
+}
+
+// tokens takes a row that is tokenised already: what is trained stands in it.
+func (r *row) tokens(line []byte) error {
+	var x struct {
+		IDs    []int32 `json:"input_ids"`
+		Labels []int32 `json:"labels"`
+	}
+	if err := stdjson.Unmarshal(line, &x); err != nil {
+		return err
+	}
+	if len(x.IDs) != len(x.Labels) || len(x.IDs) == 0 {
+		return fmt.Errorf("input_ids has %d items, labels %d", len(x.IDs), len(x.Labels))
+	}
+	s := Side{Name: "row", IDs: x.IDs, Trained: make([]bool, len(x.IDs)), class: make([]string, len(x.IDs))}
+	for i, l := range x.Labels {
+		s.Trained[i] = i > 0 && l != batch.Ignored
+		s.class[i] = "context"
+		if s.Trained[i] {
+			s.class[i] = classTurns
+		}
+	}
+	r.ours = []Side{s}
+	return nil
+}
+
+func (r *row) preference(raw json.Raw) error {
+	if !has(raw, "prompt") {
+		return fmt.Errorf("the row has no prompt: write it apart from chosen and rejected, as nat-go does")
+	}
+	rec := &builders.Resolved{Record: &builders.Preference{}}
+	var err error
+	for _, p := range []struct {
+		key string
+		to  *builders.Passage
+	}{{"prompt", &rec.Prompt}, {"chosen", &rec.Chosen}, {"rejected", &rec.Rejected}} {
+		if *p.to, err = passage(raw, p.key); err != nil {
+			return err
+		}
+	}
+	prompt := rolesOf(rec.Prompt, "user")
+	for _, answer := range []builders.Passage{rec.Chosen, rec.Rejected} {
+		r.roles = append(r.roles, append(prompt[:len(prompt):len(prompt)], rolesOf(answer, "assistant")...))
+	}
+	return r.collated(raw, rec)
+}
+
+// demonstration takes a conversation whose assistant's messages are to be imitated: all, or those of the completion.
+func (r *row) demonstration(raw json.Raw) error {
+	d := &builders.Demonstration{Weight: 1}
+	rec := &builders.Resolved{Record: d}
+	if has(raw, "messages") {
+		p, err := passage(raw, "messages")
+		if err != nil {
+			return err
+		}
+		rec.Messages = p
+	} else {
+		prompt, err := passage(raw, "prompt")
+		if err != nil {
+			return err
+		}
+		completion, err := passage(raw, "completion")
+		if err != nil {
+			return err
+		}
+		nodes := append(nodesOf(prompt, "user"), nodesOf(completion, "assistant")...)
+		d.Train, d.Trained = builders.TrainFlagged, make([]bool, len(nodes))
+		for i := range nodes {
+			nodes[i].Parent = i - 1
+			d.Trained[i] = i >= len(nodes)-len(nodesOf(completion, "assistant"))
+		}
+		rec.Messages = builders.Passage{Nodes: nodes}
+	}
+	r.roles = [][]string{rolesOf(rec.Messages, "user")}
+	return r.collated(raw, rec)
+}
+
+// collated notes the record that our rows are made of.
+func (r *row) collated(raw json.Raw, rec *builders.Resolved) error {
+	rec.Origin = &builders.Origin{Row: int64(r.number), Example: strconv.Itoa(r.number), Fidelity: ttc.TextOnly}
+	if tools, ok := raw.Get("tools"); ok {
+		if tools.Kind() == json.String { // as a column of JSON texts
+			text, _ := tools.Text()
+			tools = json.Raw(text)
+		}
+		if tools.Kind() == json.Array {
+			for t := range tools.Elements() {
+				tool, err := chat.ParseTool(t)
+				if err != nil {
+					return fmt.Errorf("tools: %w", err)
+				}
+				rec.Origin.Tools = append(rec.Origin.Tools, tool)
+			}
+		}
+	}
+	r.item = &collator.Item{Record: rec, Hash: strconv.Itoa(r.number)}
+	return nil
+}
+
+func passage(raw json.Raw, key string) (builders.Passage, error) {
+	v, ok := raw.Get(key)
+	switch {
+	case !ok:
+		return builders.Passage{}, fmt.Errorf("%s is missing", key)
+	case v.Kind() == json.String:
+		text, _ := v.Text()
+		return builders.Passage{Text: text}, nil
+	}
+	messages, err := chat.ParseMessages(v)
+	if err != nil {
+		return builders.Passage{}, fmt.Errorf("%s: %w", key, err)
+	}
+	return builders.Passage{Nodes: ttc.Chain(messages, ttc.Assumed).Nodes}, nil
+}
+
+func nodesOf(p builders.Passage, role string) []ttc.Node {
+	if !p.IsText() {
+		return p.Nodes
+	}
+	return ttc.Chain([]chat.Message{{Role: role, Form: chat.Text, Text: p.Text}}, ttc.Assumed).Nodes
+}
+
+func rolesOf(p builders.Passage, role string) (roles []string) {
+	for _, n := range nodesOf(p, role) {
+		roles = append(roles, n.Message.Role)
+	}
+	return roles
+}
+
+// Batches takes the first sft rows of a run folder's token batches, as a trainer that reads ids and labels gets them.
+func Batches(dir string, limit int) (*Input, error) {
+	folder := filepath.Join(dir, "batches")
+	in := &Input{Name: filepath.Join(folder, "sft"), Method: SFT}
+	err := batch.EachLine(filepath.Join(folder, batch.IndexName), func(l *batch.Line) error {
+		if l.Channel != batch.SFT.Name || len(in.rows) >= limit {
+			return nil
+		}
+		rows, err := batch.Read(folder, l)
+		if err != nil {
+			return fmt.Errorf("%s: %w", l.File, err)
+		}
+		for _, b := range rows[:min(len(rows), limit-len(in.rows))] {
+			if err := in.tokenised(sidesOf(b, nil)[0]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return in, err
+}
+
+// Parquet takes the first rows of a file with the columns input_ids and labels.
+func Parquet(path string, limit int) (*Input, error) {
+	type tokens struct {
+		IDs    []int64 `parquet:"input_ids,list"`
+		Labels []int64 `parquet:"labels,list"`
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	file, err := parquet.OpenFile(f, info.Size())
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	for _, column := range []string{"input_ids", "labels"} {
+		if _, ok := file.Schema().Lookup(column, "list", "element"); !ok {
+			return nil, fmt.Errorf("%s has no column %s of lists of numbers; of Parquet files those with tokens are compared", path, column)
+		}
+	}
+	in := &Input{Name: path, Method: SFT}
+	r := parquet.NewGenericReader[tokens](file)
+	defer r.Close()
+	rows := make([]tokens, limit)
+	n, err := r.Read(rows)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	for _, t := range rows[:n] {
+		line, err := stdjson.Marshal(map[string][]int64{"input_ids": t.IDs, "labels": t.Labels})
+		if err == nil {
+			err = in.add(len(in.rows), line)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: row %d: %w", path, len(in.rows), err)
+		}
+	}
+	return in, nil
+}
+
+// tokenised adds a row that is tokenised already.
+func (in *Input) tokenised(s Side) error {
+	labels := make([]int32, len(s.IDs))
+	for i, id := range s.IDs {
+		labels[i] = batch.Ignored
+		if s.Trained[i] {
+			labels[i] = id
+		}
+	}
+	line, err := stdjson.Marshal(map[string][]int32{"input_ids": s.IDs, "labels": labels})
+	if err != nil {
+		return err
+	}
+	in.rows = append(in.rows, &row{number: len(in.rows), line: line, ours: []Side{s}})
+	return nil
+}
+
+// Len is the number of rows.
+func (in *Input) Len() int { return len(in.rows) }
