@@ -19,7 +19,7 @@ func TestConfigsAreSound(t *testing.T) {
 		}
 		files = append(files, found...)
 	}
-	if len(files) < 5 {
+	if len(files) < 9 {
 		t.Fatalf("only %d configurations found", len(files))
 	}
 	for _, file := range files {

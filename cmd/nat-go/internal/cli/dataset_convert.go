@@ -34,9 +34,9 @@ The rows go to the run's own dataset folder and are entered in its manifest, or 
 			if err != nil {
 				return err
 			}
-			if slices.Contains(formats, tokenParquet) {
+			if slices.Contains(formats, dataset.TokenParquet) {
 				if len(formats) > 1 {
-					return exit.Usagef("--format %s stands alone: it is made of the run's token batches, not of its records", tokenParquet)
+					return exit.Usagef("--format %s stands alone: it is made of the run's token batches, not of its records", dataset.TokenParquet)
 				}
 				return convertTokens(cmd.OutOrStdout(), args[0], output, asJSON)
 			}
@@ -76,7 +76,7 @@ The rows go to the run's own dataset folder and are entered in its manifest, or 
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&formats, "format", nil, "format to write (repeatable): "+rows.Names()+", "+tokenParquet)
+	f.StringArrayVar(&formats, "format", nil, "format to write (repeatable): "+rows.Names()+", "+dataset.TokenParquet)
 	f.StringVar(&output, "output", "", "folder for the formats' folders; empty: the run's dataset folder")
 	f.StringVar(&promptAs, "prompt_as", "", "what a text prompt becomes in trl rows: user_message or text (default: as in the run)")
 	f.BoolVar(&history, "use_full_message_history", false, "keep message prompts as messages in customizer rows; else the last message's text (default: as in the run)")
@@ -84,9 +84,6 @@ The rows go to the run's own dataset folder and are entered in its manifest, or 
 	_ = cmd.MarkFlagRequired("format")
 	return cmd
 }
-
-// tokenParquet is the format of token rows in Parquet.
-const tokenParquet = "sft_parquet"
 
 // convertTokens writes a run's sft batches as Parquet.
 func convertTokens(w io.Writer, run, output string, asJSON bool) error {
@@ -96,7 +93,7 @@ func convertTokens(w io.Writer, run, output string, asJSON bool) error {
 	if output == "" {
 		output = filepath.Join(run, "dataset")
 	}
-	files, err := dataset.WriteTokenParquet(run, filepath.Join(output, tokenParquet))
+	files, err := dataset.WriteTokenParquet(run, filepath.Join(output, dataset.TokenParquet))
 	if err != nil {
 		return exit.With(exit.Environment, err)
 	}

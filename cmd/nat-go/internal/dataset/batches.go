@@ -75,6 +75,9 @@ type TokenFile struct {
 	Rows int64  `json:"rows"`
 }
 
+// TokenParquet is the format of token rows in Parquet, made of a run's sft batches.
+const TokenParquet = "sft_parquet"
+
 // WriteTokenParquet writes a run's sft batches as train.parquet and validation.parquet under dir. A split without rows gets
 // no file.
 func WriteTokenParquet(run, dir string) (files []TokenFile, err error) {

@@ -66,11 +66,11 @@ func ownTrace(t *testing.T, tok *tokenizer.Tokenizer, task, trial int) string {
 // TestControlHasNoEffect: hints that are left out can't be measured.
 func TestControlHasNoEffect(t *testing.T) {
 	c := config.Collator{Hints: "none", TemplateTime: "2026-01-02", Teacher: &config.Teacher{HintEffect: true}}
-	if _, err := collatorConfig(c, 0); err == nil || !strings.Contains(err.Error(), "hint_effect") {
+	if _, err := CollatorConfig(c, 0); err == nil || !strings.Contains(err.Error(), "hint_effect") {
 		t.Error(err)
 	}
 	c.Teacher = nil
-	if cfg, err := collatorConfig(c, 0); err != nil || !cfg.NullHints {
+	if cfg, err := CollatorConfig(c, 0); err != nil || !cfg.NullHints {
 		t.Error(err)
 	}
 }

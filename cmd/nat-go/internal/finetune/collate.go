@@ -11,6 +11,7 @@ import (
 	"runtime"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/collator"
@@ -135,6 +136,11 @@ func (r *run) collate(ctx context.Context) error {
 	taught, err := r.teach(ctx, res.Counts)
 	if err != nil {
 		return err
+	}
+	if r.plan.tokenRows {
+		if r.tokenRows, err = dataset.WriteTokenParquet(string(r.plan.folder), r.plan.folder.path("dataset", dataset.TokenParquet)); err != nil {
+			return exit.Environmentf("can't write the token rows: %w", err)
+		}
 	}
 	r.batches = &Batches{Teacher: taught, Tokenizer: r.tokenizer.Fingerprint(), TemplateTime: r.collator.TemplateTime.Format("2006-01-02T15:04:05"),
 		Counts: res.Counts, Stats: res.Stats}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/customizer"
@@ -26,11 +27,13 @@ type plan struct {
 	inputs  inputs
 	trainer trainers.NemoCustomizerTrainer
 	formats []rows.Format
-	options rows.Options
-	rules   curate.Rules
-	copyTo  string // NAT's dataset_output_dir; empty: no copy
-	notes   []string
-	resume  bool // go on with a run folder that is there already
+	// tokenRows: the sft batches are written as Parquet, too.
+	tokenRows bool
+	options   rows.Options
+	rules     curate.Rules
+	copyTo    string // NAT's dataset_output_dir; empty: no copy
+	notes     []string
+	resume    bool // go on with a run folder that is there already
 }
 
 func newPlan(req Request, env Env) (*plan, error) {
@@ -102,6 +105,13 @@ func (p *plan) chooseFormats() error {
 			if !p.Compat {
 				return exit.Usagef("the format %s is NAT's own collection and exists with --compat nat only", n)
 			}
+			continue
+		}
+		if n == dataset.TokenParquet {
+			if p.config.Collator.Tokenizer == "" {
+				return exit.Usagef("the format %s holds tokens: name the model's folder under collator.tokenizer", n)
+			}
+			p.tokenRows = true
 			continue
 		}
 		f, ok := rows.Lookup(n)

@@ -3,6 +3,7 @@ package finetune
 import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/kinds"
@@ -47,6 +48,6 @@ func Types() config.Types {
 	for _, f := range rows.Formats() {
 		t.Formats = append(t.Formats, f.Name)
 	}
-	t.Formats = append(t.Formats, trajectoriesFormat)
+	t.Formats = append(t.Formats, dataset.TokenParquet, trajectoriesFormat)
 	return t
 }

@@ -317,6 +317,7 @@ func TestProgress(t *testing.T) {
 		{"step=12 total_steps=40 loss=0.5", map[string]float64{"step": 12, "steps": 40, "loss": 0.5}},
 		{"INFO step: 12, loss: 5e-1, progress: 30%", map[string]float64{"step": 12, "loss": 0.5, "progress": 30}},
 		{" 35%|███▌      | 12/34 [00:10<00:20,  1.1it/s]", map[string]float64{"step": 12, "steps": 34}},
+		{` 17%|█▋        | 1/6 [00:01<00:05,  1.1s/it]{"step": 1, "loss": 0.693}`, map[string]float64{"step": 1, "steps": 6, "loss": 0.693}},
 		{"loss=nan", map[string]float64{}},
 		{"a line of prose about 3 steps", map[string]float64{}},
 		{`{"loss": "low"}`, map[string]float64{}},

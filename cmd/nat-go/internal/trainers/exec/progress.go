@@ -70,6 +70,10 @@ var (
 // parseLine adds what a line says to what was found before; later lines win.
 func parseLine(line string, found map[string]float64) {
 	line = strings.TrimSpace(line)
+	if at := strings.Index(line, "{"); at > 0 && strings.HasSuffix(line, "}") && bar.MatchString(line[:at]) {
+		parseLine(line[:at], found) // a bar that the next line was printed behind
+		line = line[at:]
+	}
 	switch {
 	case len(line) > 4096:
 	case strings.HasPrefix(line, "{") && strings.HasSuffix(line, "}"):
