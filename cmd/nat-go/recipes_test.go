@@ -86,6 +86,26 @@ func TestRecipeTokenRows(t *testing.T) {
 	}
 }
 
+// TestBatchesReachTheTrainerOfAResumedRun: the data set of a dry run is submitted later, token batches included.
+func TestBatchesReachTheTrainerOfAResumedRun(t *testing.T) {
+	work := t.TempDir()
+	if err := os.CopyFS(work, os.DirFS(filepath.Join("..", "..", "examples"))); err != nil {
+		t.Fatal(err)
+	}
+	fake := filepath.Join(work, "python")
+	if err := os.WriteFile(fake, []byte("#!/bin/sh\necho \"$@\"\nls \"$3\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p := &project{dir: filepath.Join(work, "hints-composite"), exe: program(t)}
+	t.Setenv("PYTHON", fake)
+	p.natgo(t, 0, "finetune", "run", "--config_file", "finetune.yml", "--run-id", "r", "--dry-run")
+	p.natgo(t, 0, "finetune", "resume", "out/r")
+	text, err := os.ReadFile(filepath.Join(p.dir, "out", "r", "trainer", "output.log"))
+	if err != nil || !strings.Contains(string(text), "index.jsonl") {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
 func TestRecipeComposite(t *testing.T) {
 	py := ""
 	for _, p := range []string{os.Getenv("NATGO_TRAINER_PYTHON"), "python3", "/usr/bin/python3"} {

@@ -96,19 +96,22 @@ func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, e
 		return nil, exit.Environmentf("can't start Python: %w; name one in which the trainer is installed with --python or NATGO_TRAINER_PYTHON", err)
 	}
 	a, err := t.listen(out, in)
-	if err != nil {
+	late := ctx.Err()
+	if a.done || err != nil { // all is said; whatever it still does or has left behind is of no use
 		cancel()
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(out, maxAnswers))
 	waited := cmd.Wait()
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it may have left behind
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	if late == nil && !a.done && err == nil {
+		late = ctx.Err() // it had closed its output and didn't end
+	}
 	switch {
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+	case errors.Is(late, context.DeadlineExceeded):
 		return nil, exit.Environmentf("%s did not answer within %s (--timeout)", t.Python, t.Timeout)
+	case late != nil:
+		return nil, exit.With(exit.Interrupted, late)
 	case err != nil:
 		return nil, err
-	case ctx.Err() != nil:
-		return nil, exit.With(exit.Interrupted, ctx.Err())
 	case !a.done:
 		return nil, exit.Environmentf("%s ended before it had answered (%v); its last words: %s", t.Python, waited, last)
 	}

@@ -63,7 +63,7 @@ func (b *begun) resume(ctx context.Context, folder Folder, lock *os.File, detach
 		return Failed(req, exit.Environmentf("can't clean up the run folder: %w", err))
 	}
 	req.ConfigFile, req.Builders = folder.Config(), nil
-	req.Detach = req.Detach || detach
+	req.Detach = detach // how the run was begun says nothing of whether one waits now
 	p, err := newPlan(req, env)
 	if err != nil {
 		return Failed(req, err)
@@ -95,7 +95,7 @@ func (b *begun) resume(ctx context.Context, folder Folder, lock *os.File, detach
 func submit(ctx context.Context, p *plan, env Env, m *Manifest, lock *os.File) (*Summary, error) {
 	p.DryRun = false
 	r := newRun(p, env)
-	r.book, r.counters, r.written = nil, m.Counters, m.Dataset
+	r.book, r.counters, r.written, r.batches = nil, m.Counters, m.Dataset, m.Batches
 	r.sum.Counts, r.sum.Accounts, r.sum.Status = m.Counts, m.Books, m.Status
 	r.sum.Warnings = append(m.Warnings, "the data set was complete already; it was not made again")
 	r.listWritten()
