@@ -105,7 +105,7 @@ func TestTRL(t *testing.T) {
 		{"completion", []string{lastRow}, nil, []string{"trainer_trains template text"}, 0, ""}, // the newline after the end of the turn
 		{"pairs", []string{pairRow}, nil, []string{"trainer_trains template text"}, 0, ""},
 		{"token rows", []string{tokenRow}, nil, nil, 1, ""},
-		{"no such setting", []string{lastRow}, map[string]any{"assitant_only_loss": true}, nil, 0, "unexpected keyword argument 'assitant_only_loss'"},
+		{"no such setting", []string{lastRow}, map[string]any{"max_len": 7}, nil, 0, "unexpected keyword argument 'max_len'"},
 		{"no markers", []string{toolRow}, map[string]any{"assistant_only_loss": true}, nil, 0, "TRL 1."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
