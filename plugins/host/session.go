@@ -31,6 +31,7 @@ type Session struct {
 	sent   uint64
 
 	finished atomic.Bool // Recv has returned io.EOF
+	failures atomic.Int64
 
 	progressMu sync.Mutex
 	progress   func(Progress)
@@ -216,7 +217,7 @@ func (s *Session) refuse(j *job, reason ledger.Reason, err error) {
 func (s *Session) answer(j *job, r *wire.Results, reuse func()) {
 	if r.Failure != "" {
 		err := &BuilderError{Builder: s.name, Group: j.group.Key, Message: r.Failure, Stack: r.Stack}
-		s.plugin.log.Warn().Str("builder", s.name).Str("group", j.group.Key).Str("stack", r.Stack).Msg("the builder failed on a group: " + firstLine(r.Failure))
+		s.logFailure(j.group, r)
 		s.refuse(j, ledger.BuilderFailed, err)
 		return
 	}
@@ -241,6 +242,20 @@ func (s *Session) answer(j *job, r *wire.Results, reuse func()) {
 	}
 	j.result.Records = kept
 	close(j.done)
+}
+
+// loggedFailures is how many groups a builder fails on before that is no news any more. Each has a drop of its own.
+const loggedFailures = 3
+
+func (s *Session) logFailure(g *ttc.Group, r *wire.Results) {
+	n := s.failures.Add(1)
+	if n > loggedFailures {
+		return
+	}
+	s.plugin.log.Warn().Str("builder", s.name).Str("group", g.Key).Str("stack", r.Stack).Msg("the builder failed on a group: " + firstLine(r.Failure))
+	if n == loggedFailures {
+		s.plugin.log.Warn().Str("builder", s.name).Msg("further groups that the builder fails on are dropped without a line here")
+	}
 }
 
 func (s *Session) report(p Progress) {

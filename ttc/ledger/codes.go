@@ -202,7 +202,7 @@ var codes = []Code{
 	{"no_candidates", "build", "The example has nothing to build from: no candidate that could be read, no message.", "See what was dropped of its steps; the workflow may have raised on it."},
 	{"not_used", "build", "The builder used this in no record and gave no reason for leaving it out.", "Ask the builder's author to report drops; a candidate counts as used where a record refers to it."},
 	{"bad_reference", "build", "The record refers to a candidate or message that its group doesn't have.", "A defect of the builder: report it to its author."},
-	{"bad_record", "build", "The record breaks a rule of its kind (non-finite reward, no content).", "A defect of the builder: report it to its author."},
+	{"bad_record", "build", "The record breaks a rule of its kind (non-finite reward, no content), or its builder does not declare records of that kind.", "A defect of the builder: report it to its author."},
 	{"group_too_large", "build", "The group is larger than the limit for one unit of work and is refused whole.", "Raise the limit or use a finer unit."},
 	{"poison_group", "build", "The builder's process crashed or hung on this group, alone, again.", "See the process's last lines in the log; report to its author."},
 

@@ -67,7 +67,7 @@ func (r *run) openStage(ctx context.Context, b config.Block) (*stage, error) {
 	}
 	info, err := p.Builder(builder)
 	if err != nil {
-		return nil, exit.With(exit.Usage, err)
+		return nil, r.refuse([]schema.Finding{b.Report(schema.Finding{Code: codePlugin, Severity: schema.Error, Message: err.Error()})})
 	}
 	if err := r.checkUnit(b, info); err != nil {
 		return nil, err
@@ -103,7 +103,10 @@ func (r *run) checkUnit(b config.Block, info host.BuilderInfo) error {
 	return r.refuse([]schema.Finding{f})
 }
 
-const codeUnit = "NG1401"
+const (
+	codeUnit   = "NG1401"
+	codePlugin = "NG1402"
+)
 
 // refuse shows findings and is the error of a configuration that has them.
 func (r *run) refuse(fs []schema.Finding) error {
