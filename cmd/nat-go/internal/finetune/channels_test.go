@@ -158,6 +158,9 @@ finetuning: {enabled: true, trajectory_builder: [pairs, hints, best, tasks], out
 	if repairs != len(examples) || sites["schema schema failed_turn"] != len(examples) {
 		t.Errorf("%d repair pairs, sites %v, dropped %v", repairs, sites, sum.Counts.Dropped)
 	}
+	if n := sum.Counts.Dropped["not_used"]; n > 0 {
+		t.Errorf("%d candidates are said to be unused by builders that don't look at any", n)
+	}
 	var b strings.Builder
 	if err := WriteSummary(&b, sum, false); err != nil {
 		t.Fatal(err)

@@ -55,13 +55,9 @@ func (s *stage) settle(b *recordlog.Builder, index, first int, res *stageResult)
 		s.dropGroup(b, a, res.Reason, res.Err)
 		return
 	}
-	for _, r := range res.Records {
-		a.use(r)
-	}
-	for _, d := range res.Drops {
-		if d.Unit == a.unit {
-			a.dropped += d.N()
-		}
+	if a.take(res); a.unit == unitCandidate && a.used+a.dropped == 0 && len(res.Records)+len(res.Drops) > 0 {
+		a = inExamples(g) // it works on whole examples, and candidates are no matter of its
+		a.take(res)
 	}
 	a.total -= a.elsewhere(res.Drops)
 	left := a.total - a.used - a.dropped
@@ -130,21 +126,41 @@ type settlement struct {
 	group                *ttc.Group
 	unit                 string
 	total, used, dropped int64
-	seen                 [][]bool // by example and candidate; an example without candidates has one entry
+	seen                 [][]bool // by example and candidate; one entry an example where the unit is that
 }
 
 func newSettlement(g *ttc.Group) *settlement {
-	a := &settlement{group: g, unit: unitExample, seen: make([][]bool, len(g.Examples))}
+	a := &settlement{group: g, seen: make([][]bool, len(g.Examples))}
 	for i, ex := range g.Examples {
 		a.total += int64(len(ex.Candidates))
-		a.seen[i] = make([]bool, max(1, len(ex.Candidates)))
+		a.seen[i] = make([]bool, len(ex.Candidates))
 	}
-	if a.total > 0 {
-		a.unit = unitCandidate
-	} else {
-		a.total = int64(len(g.Examples))
+	if a.total == 0 {
+		return inExamples(g)
+	}
+	a.unit = unitCandidate
+	return a
+}
+
+// inExamples is the account of a builder that works on whole examples.
+func inExamples(g *ttc.Group) *settlement {
+	a := &settlement{group: g, unit: unitExample, total: int64(len(g.Examples)), seen: make([][]bool, len(g.Examples))}
+	for i := range a.seen {
+		a.seen[i] = make([]bool, 1)
 	}
 	return a
+}
+
+// take books what a builder reported.
+func (a *settlement) take(res *stageResult) {
+	for _, r := range res.Records {
+		a.use(r)
+	}
+	for _, d := range res.Drops {
+		if d.Unit == a.unit {
+			a.dropped += d.N()
+		}
+	}
 }
 
 // use marks what a record is made of.
