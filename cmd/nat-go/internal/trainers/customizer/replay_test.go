@@ -58,12 +58,14 @@ type outcome struct {
 	Driver string          `json:"driver"`
 	Config json.RawMessage `json:"adapter_config"`
 	RunID  string          `json:"run_id"`
-	Calls  []struct {
-		Call   string          `json:"call"`
-		OK     bool            `json:"ok"`
-		Result json.RawMessage `json:"result"`
-	} `json:"calls"`
-	What string `json:"what"`
+	Calls  []outcomeCall   `json:"calls"`
+	What   string          `json:"what"`
+}
+
+type outcomeCall struct {
+	Call   string          `json:"call"`
+	OK     bool            `json:"ok"`
+	Result json.RawMessage `json:"result"`
 }
 
 // TestReplay plays the recorded transcripts of NAT 1.9.0: the same requests, in the same order, with the same decoded
@@ -73,11 +75,14 @@ func TestReplay(t *testing.T) {
 	for _, dir := range scenarios(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			out := readOutcome(t, dir)
-			if !strings.Contains(out.Driver, "TrainerAdapter") {
-				t.Skip("not a session of NAT's adapter: " + out.Driver)
+			transcript := readTranscript(t, dir)
+			var files uploads
+			if strings.Contains(out.Driver, "TrainerAdapter") {
+				files = readInput(t, dir, configOf(out))
+			} else if out, files = byHand(t, transcript, out); files == nil {
+				t.Skip("no submission whose files are known: " + out.What)
 			}
-			files := readInput(t, dir, configOf(out))
-			p := newPlayer(t, edit(readTranscript(t, dir), out, files))
+			p := newPlayer(t, edit(transcript, out, files))
 			p.files = files
 			a := p.adapter(t, out)
 			p.play(t, a, out)
@@ -203,6 +208,59 @@ func recordOf(t *testing.T, line []byte, training string) *builders.Resolved {
 		r.Messages.Nodes = ttc.Chain([]chat.Message{{Role: "user", Form: chat.Text, Text: r.Prompt.Text}, {Role: "assistant", Form: chat.Text, Text: r.Chosen.Text}}, ttc.Assumed).Nodes
 	}
 	return r
+}
+
+// byHand makes a session of what was done by hand with the clients that NAT uses, in other versions: the same steps with words
+// of its own. Its files are those it uploaded.
+func byHand(t *testing.T, transcript []exchange, out outcome) (outcome, uploads) {
+	t.Helper()
+	conf := map[string]any{"entity_host": "{{ENTITY}}", "datastore_host": "{{DATASTORE}}", "namespace": "team-a", "create_namespace_if_missing": true}
+	files := uploads{}
+	for i := range transcript {
+		x := &transcript[i]
+		x.Request.Text = strings.NewReplacer("for run r1", "for run "+runID, "training file", "Training file", "validation file", "Validation file").Replace(x.Request.Text)
+		switch target := x.Request.Target; {
+		case target == "/v1/hf/api/repos/create":
+			conf["hf_token"] = strings.TrimSpace(strings.TrimPrefix(x.Request.Headers["authorization"], "Bearer"))
+		case strings.Contains(target, "/commit/"):
+			content, name := committed(x.Request.Text, transcript[:i])
+			files[name] = content
+		case target == "/v1/customization/jobs" && x.Request.Method == http.MethodPost:
+			var body map[string]any
+			if err := json.Unmarshal([]byte(x.Request.Text), &body); err != nil {
+				t.Fatal(err)
+			}
+			conf["customization_config"], conf["hyperparameters"] = body["config"], body["hyperparameters"]
+			out.Calls = append(out.Calls, outcomeCall{Call: "submit", OK: x.Response.Status == http.StatusOK})
+		}
+	}
+	out.Config, _ = json.Marshal(conf)
+	if len(files) < 2 || conf["hyperparameters"] == nil {
+		return out, nil
+	}
+	return out, files
+}
+
+// committed is the file of a commit, which may have been uploaded before.
+func committed(text string, before []exchange) (content []byte, name string) {
+	for line := range strings.Lines(text) {
+		var op struct {
+			Value struct {
+				Path, OID string
+				Content   []byte
+			}
+		}
+		if json.Unmarshal([]byte(line), &op) != nil || op.Value.Path == "" {
+			continue
+		}
+		content, name = op.Value.Content, op.Value.Path
+		for _, put := range before {
+			if op.Value.OID != "" && put.Request.Method == http.MethodPut && strings.Contains(put.Request.Target, op.Value.OID) {
+				content = []byte(put.Request.Text)
+			}
+		}
+	}
+	return content, name
 }
 
 // script is a transcript as it should have been.
