@@ -312,7 +312,7 @@ func edit(in []exchange, out outcome, files uploads) (sc script) {
 		// What is refused at the start is not tried further; a data set that can't be registered is not trained on; what of a
 		// deployment is there already is looked at.
 		bad := x.Response.Dropped || x.Response.Status >= 400 && x.Response.Status != http.StatusConflict
-		last := i+1 == len(in) || in[i+1].Request.Headers["x-stainless-retry-count"] <= "0"
+		last := i+1 == len(in) || in[i+1].Request.Headers["x-stainless-retry-count"] <= "0" || x.Response.Status == http.StatusConflict
 		switch namespace := strings.HasSuffix(x.Request.Target, "/namespaces"); {
 		case !post || !last:
 		case namespace && (x.Response.Dropped || x.Response.Status == http.StatusUnauthorized),
