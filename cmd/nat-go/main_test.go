@@ -3,9 +3,12 @@ package main
 import (
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -37,6 +40,12 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:  "testdata/script",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"fill": fill, "compress": compress, "exits": exits},
+		Condition: func(name string) (bool, error) {
+			if name != "tokenizers" {
+				return false, fmt.Errorf("no condition %q", name)
+			}
+			return withTokenizers(), nil
+		},
 		Setup: func(e *testscript.Env) error {
 			root, err := os.Getwd()
 			if err != nil {
@@ -47,6 +56,12 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 	})
+}
+
+// withTokenizers reports whether this build has the tokenizer library: the condition [tokenizers] of scripts.
+func withTokenizers() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-tags", Value: "tokenizers"})
 }
 
 // fill is the script command `fill FILE TEMPLATE COUNT TEXT`: it writes the template to the file, with COUNT times TEXT in the

@@ -5,8 +5,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime/debug"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -28,8 +26,7 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	bin := t.TempDir()
-	info, _ := debug.ReadBuildInfo()
-	tokenizers := slices.Contains(info.Settings, debug.BuildSetting{Key: "-tags", Value: "tokenizers"})
+	tokenizers := withTokenizers()
 	build := []string{"build"}
 	if tokenizers {
 		build = append(build, "-tags", "tokenizers")
