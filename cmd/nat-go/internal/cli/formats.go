@@ -11,6 +11,18 @@ import (
 	"github.com/nat-go/nat-go/collator/rows"
 )
 
+// recipe is an example that goes all the way to a trained model.
+type recipe struct {
+	Folder string `json:"folder"`
+	Does   string `json:"does"`
+}
+
+var recipes = []recipe{
+	{"examples/trl-dpo", "NAT runs -> pairs -> TRL's DPOTrainer with LoRA: first loss 0.693"},
+	{"examples/trl-sft", "traces -> token rows in Parquet -> TRL's SFTTrainer: first loss is that of the file's own labels"},
+	{"examples/hints-composite", "traces -> failed calls, hints -> token batches -> the composite trainer: dpo 0.693147, jsd above 0"},
+}
+
 func newFormatsCmd() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -37,7 +49,7 @@ Trainers of text rows tokenise them again; exact masks are the business of token
 			}
 			out := cmd.OutOrStdout()
 			if asJSON {
-				return json.NewEncoder(out).Encode(map[string]any{"formats": all, "feeds": collator.Feeds()})
+				return json.NewEncoder(out).Encode(map[string]any{"formats": all, "feeds": collator.Feeds(), "recipes": recipes})
 			}
 			for _, f := range all {
 				fmt.Fprintf(out, "%s  for %s; carries %s\n  %s\n", f.Name, f.Consumer, strings.Join(f.Carries, ", "), f.Shape)
@@ -46,6 +58,11 @@ Trainers of text rows tokenise them again; exact masks are the business of token
 			for _, f := range collator.Feeds() {
 				fmt.Fprintf(out, "%s as %s -> %s\n  trains    %s\n  lost      %s\n  verified  %s\n", f.Record, f.Format, f.Trainer, f.Trains, f.Lost, f.Verified)
 			}
+			fmt.Fprintln(out, "\nWhole recipes, from agent runs to a trained model, with what the first step has to say")
+			for _, r := range recipes {
+				fmt.Fprintf(out, "%s  %s\n", r.Folder, r.Does)
+			}
+			fmt.Fprintln(out, "\n`nat-go doctor trl RUN` has TRL say which tokens it trains, and compares")
 			return nil
 		},
 	}
