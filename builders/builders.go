@@ -17,7 +17,7 @@ type Builder interface {
 
 // Output takes what a builder emits. An error means that the run is over: return it.
 type Output interface {
-	Record(Record) error
+	Record(Record) error // keeps nothing of the record: a builder may use its memory for the next
 	Drop(ledger.Drop) error
 	// Count adds n to a counter of the builder's own ("total_turns"), summed over the run and shown with its statistics.
 	Count(name string, n int64) error

@@ -53,6 +53,7 @@ type scratch struct {
 	byTurn  map[string]int
 	scores  []float64
 	keys    []uint64
+	record  builders.Preference
 }
 
 type turn struct {
@@ -184,7 +185,7 @@ func (b *Builder) turn(s *scratch, g *ttc.Group, e int, t *turn, out builders.Ou
 		left.BelowMinChosen += r.Left.BelowMinChosen
 		left.NotChosen += r.Left.NotChosen
 		sum.pairs += int64(len(r.Pairs))
-		if err := b.records(g, e, t.id, group, r.Pairs, out); err != nil {
+		if err := b.records(&s.record, g, e, t.id, group, r.Pairs, out); err != nil {
 			return err
 		}
 	}
@@ -215,14 +216,14 @@ func textKey(c *ttc.Candidate) uint64 {
 	return h.Sum64()
 }
 
-// records emits the pairs of a group.
-func (b *Builder) records(g *ttc.Group, e int, turnID string, group []int, chosen []pairs.Pair, out builders.Output) error {
+// records emits the pairs of a group, each in rec: an Output keeps nothing of a record, and hundreds of thousands of them
+// made a collection of garbage for every other frame.
+func (b *Builder) records(rec *builders.Preference, g *ttc.Group, e int, turnID string, group []int, chosen []pairs.Pair, out builders.Output) error {
 	ex := g.Examples[e]
-	made := make([]builders.Preference, len(chosen))
-	for k, p := range chosen {
+	for _, p := range chosen {
 		wi, li := group[p.Chosen], group[p.Rejected]
 		win, lose := &ex.Candidates[wi], &ex.Candidates[li]
-		rec := &made[k] // filled field by field: a record is large
+		*rec = builders.Preference{} // and filled field by field: a record is large
 		rec.Example, rec.Turn = e, turnID
 		rec.Prompt.Ref = builders.Ref{Part: builders.CandidatePrompt, Example: e, Candidate: wi}
 		rec.Chosen.Ref = builders.Ref{Part: builders.CandidateOutput, Example: e, Candidate: wi}

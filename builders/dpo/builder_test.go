@@ -25,7 +25,8 @@ type recorder struct {
 }
 
 func (r *recorder) Record(rec builders.Record) error {
-	r.records = append(r.records, rec.(*builders.Preference))
+	kept := *rec.(*builders.Preference) // the builder uses its memory again
+	r.records = append(r.records, &kept)
 	return nil
 }
 func (r *recorder) Drop(d ledger.Drop) error { r.drops = append(r.drops, d); return nil }
