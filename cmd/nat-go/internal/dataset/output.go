@@ -33,6 +33,7 @@ func newOutput(path string) (*output, error) {
 	o := &output{file: f, blocks: make(chan []byte, 1), free: make(chan []byte, 3), done: make(chan struct{}), sum: xxh3.New()}
 	o.buf = make([]byte, 0, blockBytes+blockBytes/8)
 	o.free <- nil
+	o.free <- nil
 	go o.run()
 	return o, nil
 }
