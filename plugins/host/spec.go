@@ -39,7 +39,7 @@ func (s Spec) withDefaults() Spec {
 	def(&s.DrainTimeout, 5*time.Second)
 	def(&s.GroupLimit, 1<<30)
 	def(&s.OutputLimit, 1<<30)
-	def(&s.Window, s.Instances*24<<20)
+	def(&s.Window, s.Instances*8<<20)
 	def(&s.Backoff, 250*time.Millisecond)
 	def(&s.Failures, 10)
 	if s.Reattach != "" {

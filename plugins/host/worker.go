@@ -192,7 +192,7 @@ type attempt struct {
 	received chan struct{} // closed when the receiver is done
 	sent     atomic.Bool   // the sender is done
 	starved  atomic.Bool   // the sender waits for credit
-	lastSent atomic.Uint64 // number of the last group of which something was sent
+	lastSent atomic.Uint64 // number of the last group that was sent whole
 	waiting  atomic.Bool   // the consumer is slow: the plugin can do nothing for it
 	alive    atomic.Int64  // when the plugin last gave a sign of life, in Unix nanoseconds
 	results  atomic.Int64  // when it last sent results or granted credit
@@ -274,7 +274,12 @@ func (a *attempt) send(feed <-chan *job, pause <-chan struct{}) (more bool, err 
 			return context.Cause(a.ctx)
 		}
 		a.starved.Store(false)
-		a.lastSent.Store(m.Parts[len(m.Parts)-1].Group)
+		last := m.Parts[len(m.Parts)-1]
+		whole := last.Group
+		if !last.End {
+			whole-- // the plugin can't answer what it has a part of
+		}
+		a.lastSent.Store(whole)
 		err := a.write(m)
 		if errors.Is(err, io.EOF) { // the stream is over: the receiver says how
 			<-a.ctx.Done()
