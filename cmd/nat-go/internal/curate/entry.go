@@ -34,7 +34,7 @@ type Rules struct {
 }
 
 // DefaultMemory is what Decide sorts in before it uses the disk: room for some 200,000 records.
-const DefaultMemory = 48 << 20
+const DefaultMemory = 32 << 20
 
 // Split says how records are divided between training and validation.
 type Split struct {
