@@ -137,6 +137,46 @@ func readAll(in io.Reader, layout Layout) string {
 	}
 }
 
+// TestReaderCursor: what a reader's cursor knows of the value changes nothing, however the value came.
+func TestReaderCursor(t *testing.T) {
+	walk := func(c Cursor) string {
+		var out strings.Builder
+		if !c.Enter(Object) {
+			return string(c.Value())
+		}
+		for key, ok := c.Member(); ok; key, ok = c.Member() {
+			inside := c
+			fmt.Fprintf(&out, "%s=%s;", key, c.Value())
+			for inside.Enter(Array) && inside.Element() {
+				fmt.Fprintf(&out, "%s,", inside.Value())
+			}
+		}
+		fmt.Fprint(&out, c.Pos())
+		return out.String()
+	}
+	docs := []string{
+		`[{"a":[1,[2,{"b":"]"}]],"c":{"d":[]},"e":[ ]}, {"x":"y"} ,{"long":[[[["\\"]]],{"k":[0,1,2,3,4,5,6,7,8,9]}],"s":[1]},7,[[1,2],3],{}]`,
+		`[ {"a":[[]], "b":[{}], "a":[{"z":"\"}"}]}]`,
+	}
+	for _, doc := range docs {
+		for _, in := range []io.Reader{strings.NewReader(doc), iotest.OneByteReader(strings.NewReader(doc)), iotest.HalfReader(strings.NewReader(doc))} {
+			r := NewReader(in, ArrayOf, Limits{})
+			for {
+				v, _, err := r.Next()
+				if err == io.EOF {
+					break
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, want := walk(r.Cursor()), walk(v.Cursor()); got != want {
+					t.Errorf("got  %s\nwant %s", got, want)
+				}
+			}
+		}
+	}
+}
+
 func TestReader(t *testing.T) {
 	cases := []struct {
 		name, in string

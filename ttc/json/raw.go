@@ -176,8 +176,9 @@ func (r Raw) Get(key string) (value Raw, ok bool) {
 //
 // A cursor stands before a value (Kind, Enter, Value) or inside a container (Member, Element).
 type Cursor struct {
-	data []byte
-	pos  int
+	data  []byte
+	pos   int
+	known span // a value whose end needs not be found: see Reader.Cursor
 }
 
 // Cursor returns a cursor that stands before r.
@@ -237,12 +238,18 @@ func (c *Cursor) next(end byte) bool {
 // Value takes the value the cursor stands before; the cursor then stands after it.
 func (c *Cursor) Value() Raw {
 	start := c.pos
-	c.pos = endOfValue(c.data, c.pos)
+	c.Skip()
 	return Raw(c.data[start:c.pos:c.pos])
 }
 
 // Skip passes over the value the cursor stands before.
-func (c *Cursor) Skip() { c.pos = endOfValue(c.data, c.pos) }
+func (c *Cursor) Skip() {
+	if c.pos == c.known.from && c.known.to > 0 {
+		c.pos = c.known.to
+		return
+	}
+	c.pos = endOfValue(c.data, c.pos)
+}
 
 // endOfValue returns the end of the checked value at data[i].
 func endOfValue(data []byte, i int) int {

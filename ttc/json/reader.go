@@ -42,6 +42,7 @@ type Reader struct {
 	scan     scanner
 	top      Kind  // what stands at the top level
 	lastLine int64 // line of the last value
+	last     Raw   // that value
 }
 
 // NewReader returns a reader of the values in r.
@@ -63,6 +64,11 @@ func (r *Reader) Next() (Raw, int64, error) {
 	}
 	return v, at, err
 }
+
+// Cursor stands before the value that Next returned last, and is valid as long. It knows where the longest array or object
+// directly inside the value ends: of a data-set entry that is the steps, nearly all of it, and finding their end again took a
+// sixth of the reading.
+func (r *Reader) Cursor() Cursor { return Cursor{data: r.last, known: r.scan.longest} }
 
 // Offset is the offset of the next byte to be looked at.
 func (r *Reader) Offset() int64 { return r.base + int64(r.pos) }
@@ -193,7 +199,8 @@ func (r *Reader) value() (Raw, int64, error) {
 			if tooLarge {
 				return nil, start, &SizeError{Offset: start, Limit: r.lim.Size}
 			}
-			return Raw(r.buf[from:i:i]), start, nil
+			r.last = Raw(r.buf[from:i:i])
+			return r.last, start, nil
 		case st == unexpected || r.eof:
 			r.wholeRune(i)
 			err := r.scan.errorAt(r.buf, i, r.base, r.line, start, st)

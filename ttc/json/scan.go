@@ -36,10 +36,16 @@ type scanner struct {
 	maxDepth int
 	stack    []uint64 // one bit a level: 1 is an object
 	msg      string   // what was expected, when the status is unexpected
+
+	member  int  // where the container at depth 1 began that is being scanned
+	longest span // the longest of those that are complete
 }
 
+// span is a stretch of a value; empty: none.
+type span struct{ from, to int }
+
 func (s *scanner) reset(maxDepth int) {
-	s.state, s.depth, s.maxDepth, s.msg = wantValue, 0, maxDepth, ""
+	s.state, s.depth, s.maxDepth, s.msg, s.longest = wantValue, 0, maxDepth, "", span{}
 }
 
 func (s *scanner) push(object bool) bool {
@@ -106,8 +112,7 @@ func (s *scanner) scan(data []byte, i int, final bool) (int, status) {
 				}
 			case c == '}' && object, c == ']' && !object:
 				i++
-				s.depth--
-				if s.valueDone() {
+				if s.pop(i) {
 					return i, complete
 				}
 			default:
@@ -134,8 +139,7 @@ func (s *scanner) scan(data []byte, i int, final bool) (int, status) {
 			}
 			if c == '}' && s.state == wantKeyOrEnd {
 				i++
-				s.depth--
-				if s.valueDone() {
+				if s.pop(i) {
 					return i, complete
 				}
 				continue
@@ -160,6 +164,9 @@ func (s *scanner) scan(data []byte, i int, final bool) (int, status) {
 				s.msg = "nested too deep"
 				return i, unexpected
 			}
+			if s.depth == 2 {
+				s.member = i
+			}
 			i++
 			s.state = wantValueOrEnd
 			if c == '{' {
@@ -169,8 +176,7 @@ func (s *scanner) scan(data []byte, i int, final bool) (int, status) {
 		case ']':
 			if s.state == wantValueOrEnd {
 				i++
-				s.depth--
-				if s.valueDone() {
+				if s.pop(i) {
 					return i, complete
 				}
 				continue
@@ -192,6 +198,15 @@ func (s *scanner) scan(data []byte, i int, final bool) (int, status) {
 			return i, complete
 		}
 	}
+}
+
+// pop leaves a container that ends before i, and says whether it was the outermost.
+func (s *scanner) pop(i int) bool {
+	if s.depth == 2 && i-s.member > s.longest.to-s.longest.from {
+		s.longest = span{s.member, i}
+	}
+	s.depth--
+	return s.valueDone()
 }
 
 // valueDone moves to the state after a value and says whether it was the outermost.

@@ -71,7 +71,7 @@ func (s *Source) entry(context.Context) (*ttc.Example, error) {
 	hash := xxh3.Hash128(raw)
 	s.At.Sum = source.Chain(s.At.Sum, hash.Lo)
 	ex := &ttc.Example{Run: s.At.Run, Row: row, File: s.Path(), Offset: offset, Fidelity: ttc.TextOnly}
-	if ok, err := s.parser.example(raw, hash, ex, &s.IDs, place); !ok || err != nil {
+	if ok, err := s.parser.example(raw, s.Reader.Cursor(), hash, ex, &s.IDs, place); !ok || err != nil {
 		return nil, err
 	}
 	return ex, nil

@@ -35,8 +35,8 @@ type entry struct {
 	steps                json.Cursor // stands before the value
 }
 
-// example fills ex from an entry. It returns false for an entry that is dropped. The error is one NAT itself fails with.
-func (p *parser) example(raw json.Raw, hash xxh3.Uint128, ex *ttc.Example, ids *source.Names, place ledger.Drop) (bool, error) {
+// example fills ex from an entry, before which c stands. It returns false for an entry that is dropped. The error is one NAT itself fails with.
+func (p *parser) example(raw json.Raw, c json.Cursor, hash xxh3.Uint128, ex *ttc.Example, ids *source.Names, place ledger.Drop) (bool, error) {
 	refuse := func(reason ledger.Reason, format string, args ...any) (bool, error) {
 		place.Reason, place.Detail = reason, fmt.Sprintf(format, args...)
 		p.tally.Drop(place)
@@ -45,7 +45,7 @@ func (p *parser) example(raw json.Raw, hash xxh3.Uint128, ex *ttc.Example, ids *
 	if raw.Kind() != json.Object && !p.cfg.Compat {
 		return refuse(ledger.BadExample, "the entry is %s, not an object: with structure.disable NAT writes bare answers, without steps", raw.Kind())
 	}
-	e := p.entry(raw)
+	e := p.entry(c)
 	kind := json.Null
 	if e.hasSteps {
 		kind = e.steps.Kind()
@@ -98,8 +98,7 @@ func (p *parser) example(raw json.Raw, hash xxh3.Uint128, ex *ttc.Example, ids *
 	return true, nil
 }
 
-func (p *parser) entry(raw json.Raw) (e entry) {
-	c := raw.Cursor()
+func (p *parser) entry(c json.Cursor) (e entry) {
 	if !c.Enter(json.Object) {
 		return e
 	}

@@ -33,7 +33,7 @@ type Rules struct {
 	Name   func(ordinal uint64) string // names a record in errors, as "example 7, turn 2"; nil: by ordinal
 }
 
-// DefaultMemory is what Decide sorts in before it uses the disk: room for some 200,000 records.
+// DefaultMemory is what Decide sorts in before it uses the disk: room for 250,000 records.
 const DefaultMemory = 32 << 20
 
 // Split says how records are divided between training and validation.
