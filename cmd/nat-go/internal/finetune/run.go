@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"sync"
 	"syscall"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
@@ -78,6 +79,7 @@ type run struct {
 
 	stages    []*stage // a builder each, in YAML order
 	processes processes
+	ending    sync.WaitGroup // builders on their way out
 	drops     *dropFile
 	index     *curate.Index
 	frame     *recordlog.Builder // of the group being logged
@@ -99,6 +101,7 @@ type run struct {
 
 func (r *run) close() {
 	r.endBuilders()
+	r.ending.Wait()
 	if r.tokenizer != nil {
 		r.tokenizer.Close()
 	}
@@ -111,13 +114,16 @@ func (r *run) close() {
 	r.unlock()
 }
 
-// endBuilders ends the builders' sessions and processes.
+// endBuilders ends the builders' sessions and processes, beside what comes next: they take their time to go. close waits.
 func (r *run) endBuilders() {
-	for _, s := range r.stages {
-		s.close()
-	}
-	r.processes.close()
+	stages, started := r.stages, r.processes
 	r.stages, r.processes = nil, processes{}
+	r.ending.Go(func() {
+		for _, s := range stages {
+			s.close()
+		}
+		started.close()
+	})
 }
 
 // unlock lets others at the run folder.
