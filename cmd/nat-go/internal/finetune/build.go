@@ -89,7 +89,7 @@ func (r *run) build(ctx context.Context) error {
 		}
 		return err
 	}
-	r.endBuilders() // their memory is free for what comes next
+	r.endBuilders()
 	return nil
 }
 
