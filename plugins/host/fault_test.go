@@ -257,6 +257,14 @@ func TestProtocolFaults(t *testing.T) {
 	})
 }
 
+// A text far larger than a message goes through in pieces.
+func TestHugeText(t *testing.T) {
+	t.Parallel()
+	spec := Spec{Name: "test", Path: testPlugin}
+	groups := []*ttc.Group{group(0, 2, 10), group(1, 2, 64<<20), group(2, 2, 10)}
+	checkFault(t, runFault(t, spec, "pairs", "{}", groups), 3, 1, nil, "")
+}
+
 // A plugin that fails on every group ends the run with the reason, soon.
 func TestCircuitOpens(t *testing.T) {
 	t.Parallel()

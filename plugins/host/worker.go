@@ -71,8 +71,12 @@ func (w *worker) recover(ctx context.Context, inHand []*job, err error) bool {
 }
 
 // isolate sends jobs that a failing process had in hand one by one, each when the one before is answered. A failure then has
-// one possible culprit, which has failed before in company, and is poison. One failure finds it; halving the suspects, the
-// other way to do this, takes as many as there are halves.
+// one possible culprit, which has failed before in company, and is poison.
+//
+// Halving the suspects, the other way to do this, takes a start for each time there are halves. With 4,096 groups in hand
+// (BenchmarkPoison) one by one costs one start and 4,096 round trips, 0.3 s in all; halving would cost twelve starts and
+// every group once more, 0.2 s for a plugin in Go, which starts in 11 ms, and 2 s for one in Python. With the few hundred
+// groups that are mostly in hand, one by one is the faster for both, and finds a second culprit at the price of the first.
 func (w *worker) isolate(ctx context.Context, js []*job) error {
 	for len(js) > 0 {
 		feed := make(chan *job, len(js))
@@ -393,6 +397,10 @@ func (a *attempt) receive() error {
 		m, err := a.stream.Recv()
 		if errors.Is(err, io.EOF) {
 			return a.finished()
+		}
+		if status.Code(err) == codes.ResourceExhausted {
+			return protocolError(fmt.Errorf("a message was too large: %s; one is to have at most %d MiB, and a plugin has to take %d MiB",
+				status.Convert(err).Message(), wire.FrameLimitBytes>>20, 8*wire.FrameLimitBytes>>20))
 		}
 		if err != nil {
 			return err

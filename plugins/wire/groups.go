@@ -16,7 +16,7 @@ type GroupWriter struct {
 	part  *pb.GroupPart // the last of parts, of the group being written
 	bytes int           // estimate of the frame's size
 	texts textWriter
-	slab  []pb.Candidate // of the frame, used again for the next
+	slab  []pb.Candidate // of what is not sent yet, used again after that
 	used  int
 
 	prompts     map[string]uint32 // text prompts already sent
@@ -76,8 +76,11 @@ func (w *GroupWriter) Flush() error {
 	}
 	err := w.emit(&pb.BuildRequest{Parts: w.parts})
 	clear(w.parts)
-	clear(w.slab[:w.used])
-	w.parts, w.bytes, w.used = w.parts[:0], 0, 0
+	w.parts, w.bytes = w.parts[:0], 0
+	if w.part == nil { // within a group, candidates of an example that goes on wait for the next frame
+		clear(w.slab[:w.used])
+		w.used = 0
+	}
 	w.texts.free()
 	return err
 }
@@ -178,8 +181,8 @@ func (w *GroupWriter) node(n *ttc.Node) *pb.Node {
 
 func (w *GroupWriter) candidate(c *ttc.Candidate) *pb.Candidate {
 	if w.used == len(w.slab) {
-		const atLeast = 256
-		w.slab, w.used = make([]pb.Candidate, max(atLeast, 2*len(w.slab))), 0
+		const least, most = 256, 4096
+		w.slab, w.used = make([]pb.Candidate, min(max(least, 2*len(w.slab)), most)), 0
 	}
 	out := &w.slab[w.used]
 	w.used++

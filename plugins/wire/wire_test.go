@@ -218,7 +218,13 @@ func TestTextsOnce(t *testing.T) {
 
 // A group of any size is cut into frames of about the size aimed at, also when it is one text, or one example.
 func TestFramesAreBounded(t *testing.T) {
-	big := &ttc.Example{ID: "big", Candidates: []ttc.Candidate{{Output: strings.Repeat("x", 20<<20)}}}
+	big := &ttc.Example{ID: "big"}
+	for i, size := range []int{10, 5 << 20, 20 << 20, 10} { // frames end within texts, and candidates before and after stay what they are
+		big.Candidates = append(big.Candidates, ttc.Candidate{
+			Step: "s", Turn: fmt.Sprint("t", i), Index: int64(i), Score: float64(i), Prompt: ttc.Prompt{Text: strings.Repeat("p", size/3)},
+			Output: strings.Repeat("x", size), Metadata: []byte(`{}`), Offset: 7,
+		})
+	}
 	for i := range 40_000 {
 		big.Graph.Nodes = append(big.Graph.Nodes, ttc.Node{Parent: i - 1, Message: chat.Message{Role: "user", Form: chat.Text, Text: fmt.Sprint("message ", i)}, TokenIDs: make([]int32, 64)})
 	}
