@@ -52,6 +52,9 @@ def read(root, channel=None, split=None) -> Iterator[Batch]:
         require(line["channel"] in SIDES, where, f"unknown channel {line['channel']!r}")
         if line.get("layout") == "composer":
             tensors = from_composer(line["channel"], tensors, where)
+        sampled = [r.get("sampling") or {} for r in line.get("row_info", [])]
+        if line["channel"] == "rl" and sampled:  # raw log-probs are the model's own, processed ones were divided by the temperature
+            tensors["temperature"] = torch.tensor([s["temperature"] if s.get("logprobs") == "processed" else 1.0 for s in sampled])
         batch = Batch(line["channel"], line, unpack(tensors))
         check(batch, where)
         if channel in (None, batch.channel):

@@ -32,7 +32,6 @@ class Objective:
     clip_epsilon: float = 0.2
     reduction: str = "token"  # GRPO over the step: token, sequence, or constant: sums divided by max_tokens
     max_tokens: int = 1024
-    rollout_temperature: float = 1.0  # the one old_logprobs were taken at
     reference: str = ""  # fingerprint under which ref_ columns are believed
 
     def weight(self, channel):
@@ -80,10 +79,12 @@ def at_least_float32(x):
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
-def token_log_probs(model, b: Batch, side, temperature=1.0):
+def token_log_probs(model, b: Batch, side):
     """Log-probs of the trained tokens, [N], and the row of each. The token at t is scored by the logits at t-1."""
     row, at = trained(b, side).nonzero(as_tuple=True)
-    logits = at_least_float32(side_logits(model, b, side, row, at - 1)) / temperature
+    logits = at_least_float32(side_logits(model, b, side, row, at - 1))
+    if "temperature" in b.t:
+        logits = logits / b.t["temperature"].to(logits)[row, None]
     target = b.t[side + "input_ids"][row, at]
     return logits.gather(1, target[:, None])[:, 0] - logits.logsumexp(1), row
 
@@ -154,7 +155,7 @@ def row_weights(b: Batch):
 
 def rl_loss(model, b, o, **_):
     """PPO's clipped surrogate. Without old log-probs the policy is its own: a ratio of 1 with a gradient."""
-    logp, row = token_log_probs(model, b, "", o.rollout_temperature)
+    logp, row = token_log_probs(model, b, "")
     on = trained(b, "")
     old = b.t["old_logprobs"][on].to(logp) if "old_logprobs" in b.t else logp.detach()
     ratio, advantage = (logp - old).exp(), b.t["advantage"].to(logp)[row]

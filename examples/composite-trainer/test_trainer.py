@@ -351,6 +351,21 @@ class OnPolicy(unittest.TestCase):
                 got, _ = composite_loss.token_log_probs(policy, late, "")
                 self.assertGreater(float((got - late.t["old_logprobs"][late.t["response_mask"] == 1]).abs().max()), 1e-2)
 
+    def test_the_temperature_is_the_rollouts(self):
+        """Log-probs taken after the temperature are compared with the policy's at that temperature, raw ones with its own."""
+        b = batch("rl")
+        hot = with_tensors(b, temperature=torch.full((b.rows,), 1.7))
+        with scoring(policy):
+            logp, _ = composite_loss.token_log_probs(policy, hot, "")
+        old = torch.zeros_like(b.t["old_logprobs"])
+        old[b.t["response_mask"] == 1] = logp
+        for said, exact in (("processed", True), ("raw", False)):
+            w = toy.Writer(root / said)
+            w.write("rl", "train", {**b.t, "old_logprobs": old}, b.rows, row_info=[{"sampling": {"temperature": 1.7, "top_p": 1.0, "logprobs": said}}] * b.rows)
+            w.close()
+            off = composite(policy, [batch("rl", said)], Objective())["rl_logp_off"]
+            (self.assertLess if exact else self.assertGreater)(off, 1e-4)
+
     def test_ids_are_the_sampled_ones(self):
         """Student rows are rollouts bit for bit; a teacher row is one with the hint put in."""
         rl, b = batch("rl"), batch("sdpo")
