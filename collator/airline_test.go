@@ -245,7 +245,7 @@ func TestAirlineTraces(t *testing.T) {
 			}
 			t.Logf("%d of %d rollouts, %d of %d turns in %d rows; dropped: %s", len(kept), len(items), trained, turns, len(c.rows), c.reasons("record"))
 			if name == "gemma3" { // it knows no tools: only rollouts without calls can be said in it
-				if r := c.reasons("record"); !strings.HasPrefix(r, "template_refused ") || strings.Contains(r, ",") {
+				if r := c.reasons("record"); !strings.HasPrefix(r, "template_refused ") || strings.Contains(r, ",") || whole && r != "template_refused 87" {
 					t.Errorf("dropped: %s", r)
 				}
 			} else if name == "llama3_1" {

@@ -22,6 +22,21 @@
 // Token ids that the source has are taken as they are; what the template puts between them is encoded on its own. Only such
 // rows go to the rl channel, and only if the model to be trained sampled them.
 //
+// # On real agent runs
+//
+// A hundred runs of an airline's agent (tau-bench, 1231 assistant turns, every call and result, ids of calls used again) as
+// demonstrations, every trained text compared with what jinja2 makes of the same conversation (airline_test.go):
+//
+//	template             rollouts kept  turns trained  rows   why not
+//	qwen3                100            1231           1231
+//	qwen3_5_think        100            1231           1231
+//	gptoss               100            1231           1231
+//	glm4moe              100            1231            100
+//	nemotron_3_nano      100            1231            100
+//	qwen2_5              100            1231            100
+//	llama3_1             100            1186            100   partly_rendered 45: it drops the text beside a call
+//	gemma3                13              82             13   template_refused 87: it knows neither calls nor results
+//
 // # Channels
 //
 // A Channel makes rows of one kind of record: Demonstration to sft, Preference to dpo, Rollout to rl, Distillation to sdpo. Its Rows depends on the

@@ -1,7 +1,9 @@
 package collator
 
 import (
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/nat-go/nat-go/collator/rows"
@@ -27,5 +29,22 @@ func TestFeedsCoverAllFormats(t *testing.T) {
 	}
 	if slices.ContainsFunc(Feeds(), func(f Feed) bool { return f.Trains == "" || f.Lost == "" || f.Verified == "" || f.Trainer == "" }) {
 		t.Error("a line is not whole")
+	}
+}
+
+// TestReadmeSaysTheSame: the README's table is this one.
+func TestReadmeSaysTheSame(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range Feeds() {
+		line := "| " + strings.Join([]string{f.Record, f.Format, f.Trainer, f.Trains, f.Lost, f.Verified}, " | ") + " |\n"
+		if !strings.Contains(string(readme), line) {
+			t.Errorf("the README lacks the line\n%s", line)
+		}
+	}
+	if n := strings.Count(string(readme), "| as rows: ") + strings.Count(string(readme), "| as tokens: "); n != len(Feeds()) {
+		t.Errorf("the README's table has %d lines, not %d", n, len(Feeds()))
 	}
 }
