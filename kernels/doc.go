@@ -15,9 +15,10 @@
 // # How the dense kernel works
 //
 // A row takes two passes. The first sums 2^(kx-r) for both sides in tiles, with a reference r taken from the first
-// entries and corrected when a tile shows that it was too small; tiles sum in float32 lanes, float64 across tiles.
+// entries and corrected when a tile shows that it was too small. Few terms are added in float32 before they join a float64
+// sum: thousands of equal entries would round the same way.
 // The second writes each entry of the loss as 2^max(log2 p, log2 q) * psi_b(D), where D is the log-odds difference
-// log2 p - log2 q. psi_b is a piecewise polynomial, fitted in float64 when a JSD is made. Around D = 0 it starts
+// log2 p - log2 q. psi_b is a piecewise polynomial, whose slope is fitted in float64 when a JSD is made. Around D = 0 it starts
 // with D squared, so equal rows give exactly 0, nearly equal rows keep their relative accuracy, nothing cancels and
 // no row is negative. The gradient needs psi_b and its derivative only:
 //

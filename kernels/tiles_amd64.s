@@ -5813,31 +5813,39 @@ DATA each256<>+400(SB)/4, $0x3f800000
 DATA each256<>+404(SB)/4, $0x3f800000
 DATA each256<>+408(SB)/4, $0x3f800000
 DATA each256<>+412(SB)/4, $0x3f800000
-DATA each256<>+416(SB)/4, $0x7149f2ca
-DATA each256<>+420(SB)/4, $0x7149f2ca
-DATA each256<>+424(SB)/4, $0x7149f2ca
-DATA each256<>+428(SB)/4, $0x7149f2ca
-DATA each256<>+432(SB)/4, $0x7149f2ca
-DATA each256<>+436(SB)/4, $0x7149f2ca
-DATA each256<>+440(SB)/4, $0x7149f2ca
-DATA each256<>+444(SB)/4, $0x7149f2ca
-DATA each256<>+448(SB)/4, $0xf149f2ca
-DATA each256<>+452(SB)/4, $0xf149f2ca
-DATA each256<>+456(SB)/4, $0xf149f2ca
-DATA each256<>+460(SB)/4, $0xf149f2ca
-DATA each256<>+464(SB)/4, $0xf149f2ca
-DATA each256<>+468(SB)/4, $0xf149f2ca
-DATA each256<>+472(SB)/4, $0xf149f2ca
-DATA each256<>+476(SB)/4, $0xf149f2ca
-DATA each256<>+480(SB)/4, $0x80000000
-DATA each256<>+484(SB)/4, $0x80000000
-DATA each256<>+488(SB)/4, $0x80000000
-DATA each256<>+492(SB)/4, $0x80000000
-DATA each256<>+496(SB)/4, $0x80000000
-DATA each256<>+500(SB)/4, $0x80000000
-DATA each256<>+504(SB)/4, $0x80000000
-DATA each256<>+508(SB)/4, $0x80000000
-GLOBL each256<>(SB), RODATA|NOPTR, $512
+DATA each256<>+416(SB)/4, $0xffff0000
+DATA each256<>+420(SB)/4, $0xffff0000
+DATA each256<>+424(SB)/4, $0xffff0000
+DATA each256<>+428(SB)/4, $0xffff0000
+DATA each256<>+432(SB)/4, $0xffff0000
+DATA each256<>+436(SB)/4, $0xffff0000
+DATA each256<>+440(SB)/4, $0xffff0000
+DATA each256<>+444(SB)/4, $0xffff0000
+DATA each256<>+448(SB)/4, $0x7149f2ca
+DATA each256<>+452(SB)/4, $0x7149f2ca
+DATA each256<>+456(SB)/4, $0x7149f2ca
+DATA each256<>+460(SB)/4, $0x7149f2ca
+DATA each256<>+464(SB)/4, $0x7149f2ca
+DATA each256<>+468(SB)/4, $0x7149f2ca
+DATA each256<>+472(SB)/4, $0x7149f2ca
+DATA each256<>+476(SB)/4, $0x7149f2ca
+DATA each256<>+480(SB)/4, $0xf149f2ca
+DATA each256<>+484(SB)/4, $0xf149f2ca
+DATA each256<>+488(SB)/4, $0xf149f2ca
+DATA each256<>+492(SB)/4, $0xf149f2ca
+DATA each256<>+496(SB)/4, $0xf149f2ca
+DATA each256<>+500(SB)/4, $0xf149f2ca
+DATA each256<>+504(SB)/4, $0xf149f2ca
+DATA each256<>+508(SB)/4, $0xf149f2ca
+DATA each256<>+512(SB)/4, $0x80000000
+DATA each256<>+516(SB)/4, $0x80000000
+DATA each256<>+520(SB)/4, $0x80000000
+DATA each256<>+524(SB)/4, $0x80000000
+DATA each256<>+528(SB)/4, $0x80000000
+DATA each256<>+532(SB)/4, $0x80000000
+DATA each256<>+536(SB)/4, $0x80000000
+DATA each256<>+540(SB)/4, $0x80000000
+GLOBL each256<>(SB), RODATA|NOPTR, $544
 
 // func maxF32AVX2(a *byte)
 // Requires: AVX
@@ -6073,6 +6081,10 @@ TEXT ·jsdEvenF32AVX2(SB), NOSPLIT, $0-8
 	PCALIGN $0x40
 
 loop:
+	PREFETCHT1   (R10)
+	ADDQ         DX, R10
+	PREFETCHT1   (R11)
+	ADDQ         DX, R11
 	PREFETCHT1   (R10)
 	ADDQ         DX, R10
 	PREFETCHT1   (R11)
@@ -6321,6 +6333,10 @@ loop:
 	ADDQ         DX, R10
 	PREFETCHT1   (R11)
 	ADDQ         DX, R11
+	PREFETCHT1   (R10)
+	ADDQ         DX, R10
+	PREFETCHT1   (R11)
+	ADDQ         DX, R11
 	VMOVUPS      (DI)(AX*4), Y0
 	VMOVUPS      32(DI)(AX*4), Y1
 	VMOVUPS      (SI)(AX*4), Y2
@@ -6352,11 +6368,11 @@ loop:
 	VMAXPS       Y13, Y2, Y13
 	VANDPS       each256<>+320(SB), Y5, Y3
 	VMAXPS       Y13, Y3, Y13
-	VMINPS       each256<>+416(SB), Y4, Y4
-	VMAXPS       each256<>+448(SB), Y4, Y4
+	VMINPS       each256<>+448(SB), Y4, Y4
+	VMAXPS       each256<>+480(SB), Y4, Y4
 	VMINPS       each256<>+352(SB), Y2, Y2
-	VMINPS       each256<>+416(SB), Y5, Y5
-	VMAXPS       each256<>+448(SB), Y5, Y5
+	VMINPS       each256<>+448(SB), Y5, Y5
+	VMAXPS       each256<>+480(SB), Y5, Y5
 	VMINPS       each256<>+352(SB), Y3, Y3
 	VADDPS       each256<>+384(SB), Y2, Y2
 	VPSRLD       $0x16, Y2, Y2
@@ -6499,11 +6515,11 @@ loop:
 	VMAXPS       Y13, Y2, Y13
 	VANDPS       each256<>+320(SB), Y5, Y3
 	VMAXPS       Y13, Y3, Y13
-	VMINPS       each256<>+416(SB), Y4, Y4
-	VMAXPS       each256<>+448(SB), Y4, Y4
+	VMINPS       each256<>+448(SB), Y4, Y4
+	VMAXPS       each256<>+480(SB), Y4, Y4
 	VMINPS       each256<>+352(SB), Y2, Y2
-	VMINPS       each256<>+416(SB), Y5, Y5
-	VMAXPS       each256<>+448(SB), Y5, Y5
+	VMINPS       each256<>+448(SB), Y5, Y5
+	VMAXPS       each256<>+480(SB), Y5, Y5
 	VMINPS       each256<>+352(SB), Y3, Y3
 	VADDPS       each256<>+384(SB), Y2, Y2
 	VPSRLD       $0x16, Y2, Y2
@@ -6658,6 +6674,10 @@ TEXT ·gradEvenF32AVX2(SB), NOSPLIT, $0-8
 	PCALIGN $0x40
 
 loop:
+	PREFETCHT1   (R10)
+	ADDQ         DX, R10
+	PREFETCHT1   (R11)
+	ADDQ         DX, R11
 	PREFETCHT1   (R10)
 	ADDQ         DX, R10
 	PREFETCHT1   (R11)
@@ -7008,6 +7028,10 @@ loop:
 	ADDQ         DX, R10
 	PREFETCHT1   (R11)
 	ADDQ         DX, R11
+	PREFETCHT1   (R10)
+	ADDQ         DX, R10
+	PREFETCHT1   (R11)
+	ADDQ         DX, R11
 	VMOVUPS      (DI)(AX*4), Y0
 	VMOVUPS      32(DI)(AX*4), Y1
 	VMOVUPS      (SI)(AX*4), Y2
@@ -7039,19 +7063,19 @@ loop:
 	VMAXPS       Y13, Y2, Y13
 	VANDPS       each256<>+320(SB), Y5, Y3
 	VMAXPS       Y13, Y3, Y13
-	VMINPS       each256<>+416(SB), Y4, Y4
-	VMAXPS       each256<>+448(SB), Y4, Y4
+	VMINPS       each256<>+448(SB), Y4, Y4
+	VMAXPS       each256<>+480(SB), Y4, Y4
 	VMINPS       each256<>+352(SB), Y2, Y2
-	VMINPS       each256<>+416(SB), Y5, Y5
-	VMAXPS       each256<>+448(SB), Y5, Y5
+	VMINPS       each256<>+448(SB), Y5, Y5
+	VMAXPS       each256<>+480(SB), Y5, Y5
 	VMINPS       each256<>+352(SB), Y3, Y3
 	VADDPS       each256<>+384(SB), Y2, Y2
 	VPSRLD       $0x16, Y2, Y2
-	VANDPS       each256<>+480(SB), Y4, Y12
+	VANDPS       each256<>+512(SB), Y4, Y12
 	VPOR         Y12, Y2, Y2
 	VADDPS       each256<>+384(SB), Y3, Y3
 	VPSRLD       $0x16, Y3, Y3
-	VANDPS       each256<>+480(SB), Y5, Y12
+	VANDPS       each256<>+512(SB), Y5, Y12
 	VPOR         Y12, Y3, Y3
 	VPERMPS      (R8), Y2, Y12
 	VPERMPS      32(R8), Y2, Y10
@@ -7249,19 +7273,19 @@ loop:
 	VMAXPS       Y13, Y2, Y13
 	VANDPS       each256<>+320(SB), Y5, Y3
 	VMAXPS       Y13, Y3, Y13
-	VMINPS       each256<>+416(SB), Y4, Y4
-	VMAXPS       each256<>+448(SB), Y4, Y4
+	VMINPS       each256<>+448(SB), Y4, Y4
+	VMAXPS       each256<>+480(SB), Y4, Y4
 	VMINPS       each256<>+352(SB), Y2, Y2
-	VMINPS       each256<>+416(SB), Y5, Y5
-	VMAXPS       each256<>+448(SB), Y5, Y5
+	VMINPS       each256<>+448(SB), Y5, Y5
+	VMAXPS       each256<>+480(SB), Y5, Y5
 	VMINPS       each256<>+352(SB), Y3, Y3
 	VADDPS       each256<>+384(SB), Y2, Y2
 	VPSRLD       $0x16, Y2, Y2
-	VANDPS       each256<>+480(SB), Y4, Y12
+	VANDPS       each256<>+512(SB), Y4, Y12
 	VPOR         Y12, Y2, Y2
 	VADDPS       each256<>+384(SB), Y3, Y3
 	VPSRLD       $0x16, Y3, Y3
-	VANDPS       each256<>+480(SB), Y5, Y12
+	VANDPS       each256<>+512(SB), Y5, Y12
 	VPOR         Y12, Y3, Y3
 	VPERMPS      (R8), Y2, Y12
 	VPERMPS      32(R8), Y2, Y10
@@ -7538,34 +7562,30 @@ loop:
 // func maxBF16AVX2(a *byte)
 // Requires: AVX, AVX2
 TEXT ·maxBF16AVX2(SB), NOSPLIT, $0-8
-	MOVQ      a+0(FP), R9
-	MOVQ      (R9), DI
-	MOVQ      32(R9), CX
-	XORQ      AX, AX
-	VPMOVZXWD (DI)(AX*2), Y0
-	VPMOVZXWD 16(DI)(AX*2), Y1
-	VPMOVZXWD 32(DI)(AX*2), Y2
-	VPMOVZXWD 48(DI)(AX*2), Y3
-	VPSLLD    $0x10, Y0, Y0
-	VPSLLD    $0x10, Y1, Y1
-	VPSLLD    $0x10, Y2, Y2
-	VPSLLD    $0x10, Y3, Y3
-	JMP       next
+	MOVQ    a+0(FP), R9
+	MOVQ    (R9), DI
+	MOVQ    32(R9), CX
+	XORQ    AX, AX
+	VMOVDQU (DI)(AX*2), Y1
+	VPSLLD  $0x10, Y1, Y0
+	VPAND   each256<>+416(SB), Y1, Y1
+	VMOVDQU 32(DI)(AX*2), Y3
+	VPSLLD  $0x10, Y3, Y2
+	VPAND   each256<>+416(SB), Y3, Y3
+	JMP     next
 	PCALIGN $0x40
 
 loop:
-	VPMOVZXWD (DI)(AX*2), Y4
-	VPMOVZXWD 16(DI)(AX*2), Y5
-	VPMOVZXWD 32(DI)(AX*2), Y6
-	VPMOVZXWD 48(DI)(AX*2), Y7
-	VPSLLD    $0x10, Y4, Y4
-	VPSLLD    $0x10, Y5, Y5
-	VPSLLD    $0x10, Y6, Y6
-	VPSLLD    $0x10, Y7, Y7
-	VMAXPS    Y4, Y0, Y0
-	VMAXPS    Y5, Y1, Y1
-	VMAXPS    Y6, Y2, Y2
-	VMAXPS    Y7, Y3, Y3
+	VMOVDQU (DI)(AX*2), Y5
+	VPSLLD  $0x10, Y5, Y4
+	VPAND   each256<>+416(SB), Y5, Y5
+	VMOVDQU 32(DI)(AX*2), Y7
+	VPSLLD  $0x10, Y7, Y6
+	VPAND   each256<>+416(SB), Y7, Y7
+	VMAXPS  Y4, Y0, Y0
+	VMAXPS  Y5, Y1, Y1
+	VMAXPS  Y6, Y2, Y2
+	VMAXPS  Y7, Y3, Y3
 
 next:
 	ADDQ         $0x20, AX
@@ -7602,14 +7622,12 @@ TEXT ·sumBF16AVX2(SB), NOSPLIT, $0-8
 loop:
 	PREFETCHT1   (SI)
 	ADDQ         DX, SI
-	VPMOVZXWD    (DI)(AX*2), Y0
-	VPMOVZXWD    16(DI)(AX*2), Y1
-	VPMOVZXWD    32(DI)(AX*2), Y2
-	VPMOVZXWD    48(DI)(AX*2), Y3
-	VPSLLD       $0x10, Y0, Y0
-	VPSLLD       $0x10, Y1, Y1
-	VPSLLD       $0x10, Y2, Y2
-	VPSLLD       $0x10, Y3, Y3
+	VMOVDQU      (DI)(AX*2), Y1
+	VPSLLD       $0x10, Y1, Y0
+	VPAND        each256<>+416(SB), Y1, Y1
+	VMOVDQU      32(DI)(AX*2), Y3
+	VPSLLD       $0x10, Y3, Y2
+	VPAND        each256<>+416(SB), Y3, Y3
 	VFMSUB213PS  Y15, Y14, Y0
 	VFMSUB213PS  Y15, Y14, Y1
 	VFMSUB213PS  Y15, Y14, Y2
@@ -7678,14 +7696,12 @@ loop:
 	VCVTPS2PD    X9, Y9
 	VADDPD       Y8, Y12, Y12
 	VADDPD       Y9, Y13, Y13
-	VPMOVZXWD    64(DI)(AX*2), Y0
-	VPMOVZXWD    80(DI)(AX*2), Y1
-	VPMOVZXWD    96(DI)(AX*2), Y2
-	VPMOVZXWD    112(DI)(AX*2), Y3
-	VPSLLD       $0x10, Y0, Y0
-	VPSLLD       $0x10, Y1, Y1
-	VPSLLD       $0x10, Y2, Y2
-	VPSLLD       $0x10, Y3, Y3
+	VMOVDQU      64(DI)(AX*2), Y1
+	VPSLLD       $0x10, Y1, Y0
+	VPAND        each256<>+416(SB), Y1, Y1
+	VMOVDQU      96(DI)(AX*2), Y3
+	VPSLLD       $0x10, Y3, Y2
+	VPAND        each256<>+416(SB), Y3, Y3
 	VFMSUB213PS  Y15, Y14, Y0
 	VFMSUB213PS  Y15, Y14, Y1
 	VFMSUB213PS  Y15, Y14, Y2
@@ -7789,14 +7805,12 @@ loop:
 	ADDQ         DX, R10
 	PREFETCHT1   (R11)
 	ADDQ         DX, R11
-	VPMOVZXWD    (DI)(AX*2), Y0
-	VPMOVZXWD    16(DI)(AX*2), Y1
-	VPSLLD       $0x10, Y0, Y0
-	VPSLLD       $0x10, Y1, Y1
-	VPMOVZXWD    (SI)(AX*2), Y2
-	VPMOVZXWD    16(SI)(AX*2), Y3
-	VPSLLD       $0x10, Y2, Y2
-	VPSLLD       $0x10, Y3, Y3
+	VMOVDQU      (DI)(AX*2), Y1
+	VPSLLD       $0x10, Y1, Y0
+	VPAND        each256<>+416(SB), Y1, Y1
+	VMOVDQU      (SI)(AX*2), Y3
+	VPSLLD       $0x10, Y3, Y2
+	VPAND        each256<>+416(SB), Y3, Y3
 	VBROADCASTSS 80(R9), Y12
 	VSUBPS       Y12, Y0, Y0
 	VSUBPS       Y12, Y1, Y1
@@ -7892,14 +7906,12 @@ loop:
 	VFMADD213PS  Y12, Y5, Y9
 	VMULPS       Y6, Y8, Y15
 	VFMADD231PS  Y7, Y9, Y15
-	VPMOVZXWD    32(DI)(AX*2), Y0
-	VPMOVZXWD    48(DI)(AX*2), Y1
-	VPSLLD       $0x10, Y0, Y0
-	VPSLLD       $0x10, Y1, Y1
-	VPMOVZXWD    32(SI)(AX*2), Y2
-	VPMOVZXWD    48(SI)(AX*2), Y3
-	VPSLLD       $0x10, Y2, Y2
-	VPSLLD       $0x10, Y3, Y3
+	VMOVDQU      32(DI)(AX*2), Y1
+	VPSLLD       $0x10, Y1, Y0
+	VPAND        each256<>+416(SB), Y1, Y1
+	VMOVDQU      32(SI)(AX*2), Y3
+	VPSLLD       $0x10, Y3, Y2
+	VPAND        each256<>+416(SB), Y3, Y3
 	VBROADCASTSS 80(R9), Y12
 	VSUBPS       Y12, Y0, Y0
 	VSUBPS       Y12, Y1, Y1
@@ -8041,14 +8053,12 @@ loop:
 	ADDQ         DX, R10
 	PREFETCHT1   (R11)
 	ADDQ         DX, R11
-	VPMOVZXWD    (DI)(AX*2), Y0
-	VPMOVZXWD    16(DI)(AX*2), Y1
-	VPSLLD       $0x10, Y0, Y0
-	VPSLLD       $0x10, Y1, Y1
-	VPMOVZXWD    (SI)(AX*2), Y2
-	VPMOVZXWD    16(SI)(AX*2), Y3
-	VPSLLD       $0x10, Y2, Y2
-	VPSLLD       $0x10, Y3, Y3
+	VMOVDQU      (DI)(AX*2), Y1
+	VPSLLD       $0x10, Y1, Y0
+	VPAND        each256<>+416(SB), Y1, Y1
+	VMOVDQU      (SI)(AX*2), Y3
+	VPSLLD       $0x10, Y3, Y2
+	VPAND        each256<>+416(SB), Y3, Y3
 	VBROADCASTSS 80(R9), Y12
 	VSUBPS       Y12, Y0, Y0
 	VSUBPS       Y12, Y1, Y1
@@ -8076,11 +8086,11 @@ loop:
 	VMAXPS       Y13, Y2, Y13
 	VANDPS       each256<>+320(SB), Y5, Y3
 	VMAXPS       Y13, Y3, Y13
-	VMINPS       each256<>+416(SB), Y4, Y4
-	VMAXPS       each256<>+448(SB), Y4, Y4
+	VMINPS       each256<>+448(SB), Y4, Y4
+	VMAXPS       each256<>+480(SB), Y4, Y4
 	VMINPS       each256<>+352(SB), Y2, Y2
-	VMINPS       each256<>+416(SB), Y5, Y5
-	VMAXPS       each256<>+448(SB), Y5, Y5
+	VMINPS       each256<>+448(SB), Y5, Y5
+	VMAXPS       each256<>+480(SB), Y5, Y5
 	VMINPS       each256<>+352(SB), Y3, Y3
 	VADDPS       each256<>+384(SB), Y2, Y2
 	VPSRLD       $0x16, Y2, Y2
@@ -8192,14 +8202,12 @@ loop:
 	VFMADD213PS  Y12, Y5, Y9
 	VMULPS       Y6, Y8, Y15
 	VFMADD231PS  Y7, Y9, Y15
-	VPMOVZXWD    32(DI)(AX*2), Y0
-	VPMOVZXWD    48(DI)(AX*2), Y1
-	VPSLLD       $0x10, Y0, Y0
-	VPSLLD       $0x10, Y1, Y1
-	VPMOVZXWD    32(SI)(AX*2), Y2
-	VPMOVZXWD    48(SI)(AX*2), Y3
-	VPSLLD       $0x10, Y2, Y2
-	VPSLLD       $0x10, Y3, Y3
+	VMOVDQU      32(DI)(AX*2), Y1
+	VPSLLD       $0x10, Y1, Y0
+	VPAND        each256<>+416(SB), Y1, Y1
+	VMOVDQU      32(SI)(AX*2), Y3
+	VPSLLD       $0x10, Y3, Y2
+	VPAND        each256<>+416(SB), Y3, Y3
 	VBROADCASTSS 80(R9), Y12
 	VSUBPS       Y12, Y0, Y0
 	VSUBPS       Y12, Y1, Y1
@@ -8227,11 +8235,11 @@ loop:
 	VMAXPS       Y13, Y2, Y13
 	VANDPS       each256<>+320(SB), Y5, Y3
 	VMAXPS       Y13, Y3, Y13
-	VMINPS       each256<>+416(SB), Y4, Y4
-	VMAXPS       each256<>+448(SB), Y4, Y4
+	VMINPS       each256<>+448(SB), Y4, Y4
+	VMAXPS       each256<>+480(SB), Y4, Y4
 	VMINPS       each256<>+352(SB), Y2, Y2
-	VMINPS       each256<>+416(SB), Y5, Y5
-	VMAXPS       each256<>+448(SB), Y5, Y5
+	VMINPS       each256<>+448(SB), Y5, Y5
+	VMAXPS       each256<>+480(SB), Y5, Y5
 	VMINPS       each256<>+352(SB), Y3, Y3
 	VADDPS       each256<>+384(SB), Y2, Y2
 	VPSRLD       $0x16, Y2, Y2
@@ -8779,19 +8787,19 @@ loop:
 	VMAXPS       Y13, Y2, Y13
 	VANDPS       each256<>+320(SB), Y5, Y3
 	VMAXPS       Y13, Y3, Y13
-	VMINPS       each256<>+416(SB), Y4, Y4
-	VMAXPS       each256<>+448(SB), Y4, Y4
+	VMINPS       each256<>+448(SB), Y4, Y4
+	VMAXPS       each256<>+480(SB), Y4, Y4
 	VMINPS       each256<>+352(SB), Y2, Y2
-	VMINPS       each256<>+416(SB), Y5, Y5
-	VMAXPS       each256<>+448(SB), Y5, Y5
+	VMINPS       each256<>+448(SB), Y5, Y5
+	VMAXPS       each256<>+480(SB), Y5, Y5
 	VMINPS       each256<>+352(SB), Y3, Y3
 	VADDPS       each256<>+384(SB), Y2, Y2
 	VPSRLD       $0x16, Y2, Y2
-	VANDPS       each256<>+480(SB), Y4, Y12
+	VANDPS       each256<>+512(SB), Y4, Y12
 	VPOR         Y12, Y2, Y2
 	VADDPS       each256<>+384(SB), Y3, Y3
 	VPSRLD       $0x16, Y3, Y3
-	VANDPS       each256<>+480(SB), Y5, Y12
+	VANDPS       each256<>+512(SB), Y5, Y12
 	VPOR         Y12, Y3, Y3
 	VPERMPS      (R8), Y2, Y12
 	VPERMPS      32(R8), Y2, Y10
@@ -8993,19 +9001,19 @@ loop:
 	VMAXPS       Y13, Y2, Y13
 	VANDPS       each256<>+320(SB), Y5, Y3
 	VMAXPS       Y13, Y3, Y13
-	VMINPS       each256<>+416(SB), Y4, Y4
-	VMAXPS       each256<>+448(SB), Y4, Y4
+	VMINPS       each256<>+448(SB), Y4, Y4
+	VMAXPS       each256<>+480(SB), Y4, Y4
 	VMINPS       each256<>+352(SB), Y2, Y2
-	VMINPS       each256<>+416(SB), Y5, Y5
-	VMAXPS       each256<>+448(SB), Y5, Y5
+	VMINPS       each256<>+448(SB), Y5, Y5
+	VMAXPS       each256<>+480(SB), Y5, Y5
 	VMINPS       each256<>+352(SB), Y3, Y3
 	VADDPS       each256<>+384(SB), Y2, Y2
 	VPSRLD       $0x16, Y2, Y2
-	VANDPS       each256<>+480(SB), Y4, Y12
+	VANDPS       each256<>+512(SB), Y4, Y12
 	VPOR         Y12, Y2, Y2
 	VADDPS       each256<>+384(SB), Y3, Y3
 	VPSRLD       $0x16, Y3, Y3
-	VANDPS       each256<>+480(SB), Y5, Y12
+	VANDPS       each256<>+512(SB), Y5, Y12
 	VPOR         Y12, Y3, Y3
 	VPERMPS      (R8), Y2, Y12
 	VPERMPS      32(R8), Y2, Y10
@@ -9794,11 +9802,11 @@ loop:
 	VMAXPS       Y13, Y2, Y13
 	VANDPS       each256<>+320(SB), Y5, Y3
 	VMAXPS       Y13, Y3, Y13
-	VMINPS       each256<>+416(SB), Y4, Y4
-	VMAXPS       each256<>+448(SB), Y4, Y4
+	VMINPS       each256<>+448(SB), Y4, Y4
+	VMAXPS       each256<>+480(SB), Y4, Y4
 	VMINPS       each256<>+352(SB), Y2, Y2
-	VMINPS       each256<>+416(SB), Y5, Y5
-	VMAXPS       each256<>+448(SB), Y5, Y5
+	VMINPS       each256<>+448(SB), Y5, Y5
+	VMAXPS       each256<>+480(SB), Y5, Y5
 	VMINPS       each256<>+352(SB), Y3, Y3
 	VADDPS       each256<>+384(SB), Y2, Y2
 	VPSRLD       $0x16, Y2, Y2
@@ -9941,11 +9949,11 @@ loop:
 	VMAXPS       Y13, Y2, Y13
 	VANDPS       each256<>+320(SB), Y5, Y3
 	VMAXPS       Y13, Y3, Y13
-	VMINPS       each256<>+416(SB), Y4, Y4
-	VMAXPS       each256<>+448(SB), Y4, Y4
+	VMINPS       each256<>+448(SB), Y4, Y4
+	VMAXPS       each256<>+480(SB), Y4, Y4
 	VMINPS       each256<>+352(SB), Y2, Y2
-	VMINPS       each256<>+416(SB), Y5, Y5
-	VMAXPS       each256<>+448(SB), Y5, Y5
+	VMINPS       each256<>+448(SB), Y5, Y5
+	VMAXPS       each256<>+480(SB), Y5, Y5
 	VMINPS       each256<>+352(SB), Y3, Y3
 	VADDPS       each256<>+384(SB), Y2, Y2
 	VPSRLD       $0x16, Y2, Y2
@@ -10481,19 +10489,19 @@ loop:
 	VMAXPS       Y13, Y2, Y13
 	VANDPS       each256<>+320(SB), Y5, Y3
 	VMAXPS       Y13, Y3, Y13
-	VMINPS       each256<>+416(SB), Y4, Y4
-	VMAXPS       each256<>+448(SB), Y4, Y4
+	VMINPS       each256<>+448(SB), Y4, Y4
+	VMAXPS       each256<>+480(SB), Y4, Y4
 	VMINPS       each256<>+352(SB), Y2, Y2
-	VMINPS       each256<>+416(SB), Y5, Y5
-	VMAXPS       each256<>+448(SB), Y5, Y5
+	VMINPS       each256<>+448(SB), Y5, Y5
+	VMAXPS       each256<>+480(SB), Y5, Y5
 	VMINPS       each256<>+352(SB), Y3, Y3
 	VADDPS       each256<>+384(SB), Y2, Y2
 	VPSRLD       $0x16, Y2, Y2
-	VANDPS       each256<>+480(SB), Y4, Y12
+	VANDPS       each256<>+512(SB), Y4, Y12
 	VPOR         Y12, Y2, Y2
 	VADDPS       each256<>+384(SB), Y3, Y3
 	VPSRLD       $0x16, Y3, Y3
-	VANDPS       each256<>+480(SB), Y5, Y12
+	VANDPS       each256<>+512(SB), Y5, Y12
 	VPOR         Y12, Y3, Y3
 	VPERMPS      (R8), Y2, Y12
 	VPERMPS      32(R8), Y2, Y10
@@ -10691,19 +10699,19 @@ loop:
 	VMAXPS       Y13, Y2, Y13
 	VANDPS       each256<>+320(SB), Y5, Y3
 	VMAXPS       Y13, Y3, Y13
-	VMINPS       each256<>+416(SB), Y4, Y4
-	VMAXPS       each256<>+448(SB), Y4, Y4
+	VMINPS       each256<>+448(SB), Y4, Y4
+	VMAXPS       each256<>+480(SB), Y4, Y4
 	VMINPS       each256<>+352(SB), Y2, Y2
-	VMINPS       each256<>+416(SB), Y5, Y5
-	VMAXPS       each256<>+448(SB), Y5, Y5
+	VMINPS       each256<>+448(SB), Y5, Y5
+	VMAXPS       each256<>+480(SB), Y5, Y5
 	VMINPS       each256<>+352(SB), Y3, Y3
 	VADDPS       each256<>+384(SB), Y2, Y2
 	VPSRLD       $0x16, Y2, Y2
-	VANDPS       each256<>+480(SB), Y4, Y12
+	VANDPS       each256<>+512(SB), Y4, Y12
 	VPOR         Y12, Y2, Y2
 	VADDPS       each256<>+384(SB), Y3, Y3
 	VPSRLD       $0x16, Y3, Y3
-	VANDPS       each256<>+480(SB), Y5, Y12
+	VANDPS       each256<>+512(SB), Y5, Y12
 	VPOR         Y12, Y3, Y3
 	VPERMPS      (R8), Y2, Y12
 	VPERMPS      32(R8), Y2, Y10

@@ -22,26 +22,37 @@ func avx2Constants() {
 	c256.add("abs", U32(1<<31-1))
 	c256.add("narrowLimit", bits(14.99))
 	c256.add("one", bits(1))
+	c256.add("upper", U32(0xffff0000))
 	c256.add("far", bits(1e30))
 	c256.add("-far", bits(-1e30))
 	c256.add("sign", U32(1<<31))
 }
 
-func load256(d dtype, base, i Register, e int, v []VecPhysical) {
+// load256 loads len(v)*8 entries from entry e on. Half types widen; without order, bfloat16 pairs may come even-odd: one
+// instruction a vector less, enough where only sums matter.
+func load256(d dtype, base, i Register, e int, v []VecPhysical, order bool) {
 	at := func(k int) Mem { return Mem{Base: base, Index: i, Scale: uint8(d.size), Disp: (e + k) * d.size} }
-	for j := range v {
-		switch d {
-		case f32:
+	switch {
+	case d == f32:
+		for j := range v {
 			VMOVUPS(at(8*j), v[j])
-		case f16:
+		}
+	case d == f16:
+		for j := range v {
 			VCVTPH2PS(at(8*j), v[j])
-		default:
+		}
+	case order:
+		for j := range v {
 			VPMOVZXWD(at(8*j), v[j])
 		}
-	}
-	if d == bf16 {
 		for j := range v {
 			VPSLLD(Imm(16), v[j], v[j])
+		}
+	default:
+		for j := 0; j < len(v); j += 2 {
+			VMOVDQU(at(8*j), v[j+1])
+			VPSLLD(Imm(16), v[j+1], v[j])
+			VPAND(c256.mem("upper"), v[j+1], v[j+1])
 		}
 	}
 }
@@ -104,11 +115,11 @@ func max256(d dtype) {
 	MOVQ(Mem{Base: a, Disp: argS}, s)
 	MOVQ(Mem{Base: a, Disp: argN}, n)
 	XORQ(i, i)
-	load256(d, s, i, 0, ymm[0:4])
+	load256(d, s, i, 0, ymm[0:4], false)
 	JMP(LabelRef("next"))
 	align()
 	Label("loop")
-	load256(d, s, i, 0, ymm[4:8])
+	load256(d, s, i, 0, ymm[4:8], false)
 	for j := range 4 {
 		VMAXPS(ymm[4+j], ymm[j], ymm[j])
 	}
@@ -142,7 +153,7 @@ func sum256(d dtype) {
 	Label("loop")
 	prefetch(1, step, pf)
 	for u := range 2 {
-		load256(d, s, i, 32*u, y)
+		load256(d, s, i, 32*u, y, false)
 		for j := range y {
 			VFMSUB213PS(Y15, Y14, y[j])
 		}
@@ -205,10 +216,14 @@ func jsd256(d dtype, k kind) {
 	}
 	align()
 	Label("loop")
-	prefetch(1, p.step, p.pfs, p.pft)
+	lines := 1 // of 1 in 32 entries
+	if d == f32 {
+		lines = 2 // of 2: somewhat more than the first pass leaves
+	}
+	prefetch(lines, p.step, p.pfs, p.pft)
 	for u := range 2 {
-		load256(d, p.s, p.i, width*u, A)
-		load256(d, p.t, p.i, width*u, B)
+		load256(d, p.s, p.i, width*u, A, k.grad)
+		load256(d, p.t, p.i, width*u, B, k.grad)
 		VBROADCASTSS(arg(argRs), T)
 		for j := range A {
 			VSUBPS(T, A[j], A[j])
@@ -419,7 +434,7 @@ func finish256(d dtype) {
 	VXORPS(qmax, qmax, qmax)
 	align()
 	Label("loop")
-	load256(d, s, i, 0, Y)
+	load256(d, s, i, 0, Y, true)
 	for j := range Y {
 		VSUBPS(rs, Y[j], Y[j])
 	}

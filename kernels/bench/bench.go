@@ -24,6 +24,7 @@ type Options struct {
 	Rounds  int           // interleaved rounds; the median counts [7]
 	Budget  time.Duration // stop starting rounds after this long [60s]
 	JSON    bool          // one JSON object instead of a table
+	Torch   string        // a Python that has torch, to be measured beside; empty: none
 }
 
 // Report is what Run measured.
@@ -32,6 +33,7 @@ type Report struct {
 	Paths   []string `json:"paths"`
 	Floors  []Floor  `json:"floors"`
 	Results []Result `json:"results"`
+	Torch   string   `json:"torch,omitempty"` // its version
 }
 
 // Floor is what the machine can do, per number of threads.
@@ -60,6 +62,9 @@ type Result struct {
 	OfDRAM       float64 `json:"of_dram_floor,omitempty"`
 	OfMemory     float64 `json:"of_memory_floor"`
 	Speedup      float64 `json:"speedup,omitempty"`
+	// TorchNs is what eager torch takes, with as many threads; OfTorch that over the time from memory.
+	TorchNs float64 `json:"torch_ns_per_entry,omitempty"`
+	OfTorch float64 `json:"times_torch,omitempty"`
 }
 
 func (o *Options) defaults() {
@@ -117,14 +122,17 @@ func (rep *Report) print(w io.Writer) error {
 	}
 	fmt.Fprintln(w)
 	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "kernel\tpath\tV\tthreads\tus/row\tns/entry cached\tfrom memory\tinstr/16\tof FMA\tof DRAM\tof both\tspeedup\t")
+	fmt.Fprintln(t, "kernel\tpath\tV\tthreads\tus/row\tns/entry cached\tfrom memory\tinstr/16\tof FMA\tof DRAM\tof both\tspeedup\ttorch\t")
 	for _, x := range rep.Results {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%.1f\t%s\t%.3f\t%s\t%s\t%s\t%.0f %%\t%s\t\n", x.Kernel, x.Path, x.Vocab, x.Threads, x.MicrosPerRow,
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%.1f\t%s\t%.3f\t%s\t%s\t%s\t%.0f %%\t%s\t%s\t\n", x.Kernel, x.Path, x.Vocab, x.Threads, x.MicrosPerRow,
 			optional("%.3f", x.CachedNs), x.MemoryNs, optional("%.1f", x.Instructions), optional("%.0f %%", 100*x.OfFMA),
-			optional("%.0f %%", 100*x.OfDRAM), 100*x.OfMemory, optional("%.2f", x.Speedup))
+			optional("%.0f %%", 100*x.OfDRAM), 100*x.OfMemory, optional("%.2f", x.Speedup), optional("%.1fx", x.OfTorch))
 	}
 	if err := t.Flush(); err != nil {
 		return err
+	}
+	if rep.Torch != "" {
+		fmt.Fprintf(w, "\ntorch: how many times as long eager torch %s takes, float32, its allocations kept, as many threads.", rep.Torch)
 	}
 	_, err := fmt.Fprintln(w, "\nof FMA: instructions at the FMA rate over the cached time; above 100 % where additions and permutes have units of their own.\nof DRAM: the time to read (and, for gradients, write) the bytes at the rate measured for reading two streams, over the time from memory.\nof both: the larger of that and the cached time over the time from memory. Medians of interleaved rounds; large pages where the system has them.")
 	return err
@@ -215,6 +223,11 @@ func (rep *Report) vocabulary(ctx context.Context, o Options, v int, deadline ti
 	}
 	var lines []line
 	read, fma := map[string]*task{}, map[string]*task{}
+	peer, err := rep.peer(ctx, &o, v, add)
+	if err != nil {
+		return err
+	}
+	defer peer.stop()
 	key := func(path string, threads int) string { return fmt.Sprint(path, threads) }
 	for _, path := range rep.Paths {
 		for _, th := range o.Threads {
@@ -277,6 +290,10 @@ func (rep *Report) vocabulary(ctx context.Context, o Options, v int, deadline ti
 			x.OfFMA = x.Instructions / 16 * t.median() / x.CachedNs
 		}
 		x.OfMemory = max(floor, x.CachedNs) / x.MemoryNs
+		if t := peer.tasks[peerKey{l.k.beta, l.k.grad, l.threads}]; t != nil {
+			x.TorchNs = t.median()
+			x.OfTorch = x.TorchNs / x.MemoryNs
+		}
 		for _, y := range rep.Results {
 			if y.Threads == 1 && l.threads > 1 && y.Kernel == x.Kernel && y.Path == x.Path && y.Vocab == v {
 				x.Speedup = y.MemoryNs / x.MemoryNs
@@ -285,6 +302,45 @@ func (rep *Report) vocabulary(ctx context.Context, o Options, v int, deadline ti
 		rep.Results = append(rep.Results, x)
 	}
 	return nil
+}
+
+// peerKey is what torch is measured at: once for all paths and types.
+type peerKey struct {
+	beta    float64
+	grad    bool
+	threads int
+}
+
+// peer is torch, if it is asked for, and its tasks.
+type peer struct {
+	torch *torch
+	tasks map[peerKey]*task
+}
+
+func (rep *Report) peer(ctx context.Context, o *Options, v int, add func(int, func() error) *task) (*peer, error) {
+	p := &peer{tasks: map[peerKey]*task{}}
+	if o.Torch == "" {
+		return p, nil
+	}
+	var err error
+	if p.torch, err = startTorch(ctx, o.Torch, v); err != nil {
+		return nil, err
+	}
+	rep.Torch = p.torch.version
+	for _, th := range o.Threads {
+		for _, k := range list {
+			if key := (peerKey{k.beta, k.grad, th}); p.tasks[key] == nil {
+				p.tasks[key] = add(p.torch.rows*v, func() error { return p.torch.do(k, th) })
+			}
+		}
+	}
+	return p, nil
+}
+
+func (p *peer) stop() {
+	if p.torch != nil {
+		p.torch.stop()
+	}
 }
 
 func (d *data) batch(k kernel, rows int) (*kernels.Batch, *kernels.Output) {

@@ -2,6 +2,8 @@ package bench
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -19,5 +21,27 @@ func TestRun(t *testing.T) {
 	b.Reset()
 	if err := Run(t.Context(), &b, Options{Vocab: []int{1000}, MiB: 1, Rounds: 1, JSON: true}); err != nil || !strings.HasPrefix(b.String(), "{") {
 		t.Errorf("JSON: %v %s", err, b.String())
+	}
+}
+
+// TestTorch: another program's rounds are timed beside ours; one that ends is an error.
+func TestTorch(t *testing.T) {
+	python := filepath.Join(t.TempDir(), "python")
+	script := "#!/bin/sh\necho 9.9\nwhile read line; do echo ok; done\n"
+	if err := os.WriteFile(python, []byte(script), 0o755); err != nil { //nolint:gosec // it is run
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	o := Options{Vocab: []int{1000}, MiB: 1, Rounds: 2, Torch: python}
+	if err := Run(t.Context(), &b, o); err != nil || !strings.Contains(b.String(), "eager torch 9.9") {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+	for want, text := range map[string]string{"doesn't run torch": "#!/bin/sh\n", "torch ended": "#!/bin/sh\necho 9.9\n"} {
+		if err := os.WriteFile(python, []byte(text), 0o755); err != nil { //nolint:gosec // it is run
+			t.Fatal(err)
+		}
+		if err := Run(t.Context(), &b, o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
 	}
 }

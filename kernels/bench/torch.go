@@ -1,0 +1,71 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	_ "embed"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+)
+
+//go:embed torch.py
+var torchScript string
+
+// torch is a Python process that computes the same losses with eager torch when told to, so that its rounds are interleaved
+// with ours. Its allocator is told to keep memory: most of what torch takes by default is the system's page faults, which would
+// flatter us.
+type torch struct {
+	cmd     *exec.Cmd
+	in      io.WriteCloser
+	out     *bufio.Scanner
+	rows    int
+	version string
+}
+
+func startTorch(ctx context.Context, python string, v int) (*torch, error) {
+	t := &torch{rows: max(1, 32<<20/4/v)}
+	t.cmd = exec.CommandContext(ctx, python, "-c", torchScript, strconv.Itoa(v), strconv.Itoa(t.rows)) //nolint:gosec // the user names it
+	t.cmd.Env = append(os.Environ(), "MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESHOLD_=17179869184", "MALLOC_TOP_PAD_=1073741824", "OMP_WAIT_POLICY=PASSIVE")
+	t.cmd.Stderr = os.Stderr
+	out, err := t.cmd.StdoutPipe()
+	if err == nil {
+		t.in, err = t.cmd.StdinPipe()
+	}
+	if err == nil {
+		err = t.cmd.Start()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("can't run %s: %w", python, err)
+	}
+	t.out = bufio.NewScanner(out)
+	if !t.out.Scan() {
+		t.stop()
+		return nil, fmt.Errorf("%s doesn't run torch: does it have the package?", python)
+	}
+	t.version = strings.TrimSpace(t.out.Text())
+	return t, nil
+}
+
+// do computes what a kernel computes.
+func (t *torch) do(k kernel, threads int) error {
+	what := "forward"
+	if k.grad {
+		what = "backward"
+	}
+	if _, err := fmt.Fprintf(t.in, "%s %g %d\n", what, k.beta, threads); err != nil {
+		return fmt.Errorf("torch ended: %w", err)
+	}
+	if !t.out.Scan() || t.out.Text() != "ok" {
+		return fmt.Errorf("torch ended in %s at %d threads", what, threads)
+	}
+	return nil
+}
+
+func (t *torch) stop() {
+	_ = t.in.Close()
+	_ = t.cmd.Wait()
+}
