@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/collator"
@@ -27,6 +28,7 @@ type Compared struct {
 	Differ      []int        `json:"differ"`                // rows, from 0
 	Refused     []Refused    `json:"refused,omitempty"`     // rows that we make no token row of
 	LeftOut     []int        `json:"left_out,omitempty"`    // rows that the trainer leaves out
+	Cut         []int        `json:"cut,omitempty"`         // rows that the trainer has the beginning of only
 	Differences []Difference `json:"differences,omitempty"` // what rows differ in
 	Notes       []string     `json:"notes,omitempty"`       // what the trainer warns of
 	Row         []SideTokens `json:"row,omitempty"`         // the row that was asked for, token by token
@@ -86,6 +88,9 @@ func Compare(ctx context.Context, t *Trainer, cfg collator.Config, in *Input, de
 		for k := range r.ours {
 			tokens := match(theirs[k], r.ours[k])
 			same = found.add(r.number, tokens) && same
+			if begins(r.ours[k].IDs, theirs[k].IDs) && !slices.Contains(c.Cut, r.number) {
+				c.Cut = append(c.Cut, r.number)
+			}
 			if r.number == detail {
 				spell(tokens, cfg.Tokenizer)
 				c.Row = append(c.Row, SideTokens{Side: r.ours[k].Name, Tokens: tokens})
@@ -99,4 +104,9 @@ func Compare(ctx context.Context, t *Trainer, cfg collator.Config, in *Input, de
 	}
 	c.Differences = found
 	return c, a.versions, nil
+}
+
+// begins reports whether a sequence is the beginning of a longer one.
+func begins(whole, part []int32) bool {
+	return len(part) < len(whole) && slices.Equal(whole[:len(part)], part)
 }

@@ -105,6 +105,7 @@ func TestTRL(t *testing.T) {
 		{"completion", []string{lastRow}, nil, []string{"trainer_trains template text"}, 0, ""}, // the newline after the end of the turn
 		{"pairs", []string{pairRow}, nil, []string{"trainer_trains template text"}, 0, ""},
 		{"token rows", []string{tokenRow}, nil, nil, 1, ""},
+		{"cut", []string{`{"input_ids": [5, 6, 7, 8], "labels": [-100, 6, -100, 8]}`}, map[string]any{"max_length": 3}, []string{"only_in_ours assistant turns 1"}, 0, ""},
 		{"no such setting", []string{lastRow}, map[string]any{"max_len": 7}, nil, 0, "unexpected keyword argument 'max_len'"},
 		{"no markers", []string{toolRow}, map[string]any{"assistant_only_loss": true}, nil, 0, "TRL 1."},
 	} {
@@ -120,7 +121,7 @@ func TestTRL(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(c.want, kinds(got)); diff != "" || got.Same != c.same {
+			if diff := cmp.Diff(c.want, kinds(got)); diff != "" || got.Same != c.same || (c.name == "cut") != (len(got.Cut) == 1) {
 				t.Errorf("%s %+v", diff, got)
 			}
 		})
