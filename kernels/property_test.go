@@ -361,6 +361,29 @@ func TestTableFit(t *testing.T) {
 		if worst > 2e-6 {
 			t.Errorf("beta %g: relative error %.1e at %.2f", b, worst, at)
 		}
+		worst, at = 0, 0
+		for d := -60.0; d < 60; d += 0.0137 {
+			i := int(math.Float32bits(float32(1+min(math.Abs(d)/signedH, 14.99)))>>22) & 7
+			if d < 0 {
+				i += 8
+			}
+			x, p, slope := d/signedH-float64(tab.signed[0][i]), 0.0, 0.0
+			for j := signedDegree; j >= 0; j-- {
+				slope, p = slope*x+p, p*x+float64(tab.signed[1+j][i])
+			}
+			want := psi(d, b)
+			e := math.Abs(p-want) / want
+			if math.Abs(d) < 15 && b > 0.005 && b < 0.995 { // where gradients come from
+				s := psiSlope(d, b)
+				e = max(e, math.Abs(slope/signedH-s)/(math.Abs(s)+0.1*want)/10)
+			}
+			if e > worst {
+				worst, at = e, d
+			}
+		}
+		if worst > 2e-6 {
+			t.Errorf("beta %g: relative error of the signed table or its slope %.1e at %.2f", b, worst, at)
+		}
 	}
 }
 
