@@ -136,7 +136,7 @@ func TestReferenceAndEpoch(t *testing.T) {
 	if second.Batches.Counts["dpo/train"].Rows != rows {
 		t.Errorf("%d rows, then %d", rows, second.Batches.Counts["dpo/train"].Rows)
 	}
-	if rows += first.Batches.Counts["dpo/validation"].Rows; second.Batches.Stats.Flags["no_reference"] != int64(rows) {
+	if rows += first.Batches.Counts["dpo/validation"].Rows; second.Batches.Stats.Flags["no_reference"] != rows {
 		t.Errorf("%d rows, flags %v", rows, second.Batches.Stats.Flags)
 	}
 	if a, b := read(t, "o/first/batches/dpo/train/00000.safetensors"), read(t, "o/second/batches/dpo/train/00000.safetensors"); string(a) == string(b) {
