@@ -22,7 +22,7 @@ func Feeds() []Feed {
 	return []Feed{
 		{"preference", "customizer", "NeMo Customizer v1 (DPO)", "all it makes of either response", dropsTools + "; of a message prompt all but the last one's text, unless use_full_message_history", retokenised},
 		{"preference", "trl", "TRL DPOTrainer", "all after the rendered prompt, end of turn and what the template puts behind it included; a prompt that is no prefix is only a warning there", "masks of ours, log-probs of the reference", retokenised},
-		{"preference", "kto", "TRL KTOTrainer", "all after the rendered prompt, each answer alone with its label", "which answer is better than which; masks of ours", retokenised},
+		{"preference", "kto", "TRL KTOTrainer", "all after the rendered prompt, each answer alone with its label", "which answer is better than which: one that wins a pair and loses another gets both labels (strategy: best_vs_worst has none of these); masks of ours", retokenised},
 		{"preference", "nemo_rl", "NeMo RL, NeMo Helix (binary preferences)", "the answer's message", dropsTools, retokenised},
 		{"preference", "nemo_rl_ranked", "NeMo RL, NeMo Helix (ranked preferences)", "the completions' messages", "masks of ours", retokenised},
 		{"preference", "openai", "OpenAI fine-tuning (dpo)", "the one assistant message of either output", "masks of ours, answers of several messages", "as rows: the fields its API documents; its tokens can't be seen"},
