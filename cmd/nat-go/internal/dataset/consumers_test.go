@@ -13,40 +13,38 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/doctor/trltest"
 	"github.com/nat-go/nat-go/collator/rows"
 )
 
-// consumer is a Python with a trainer's packages: the one its variable names, one made before in the user's cache or, where
-// NATGO_REQUIRE names the trainer, one made now.
-func consumer(t *testing.T, name, packages string) (python string) {
+// verlPython is a Python with verl: that of NATGO_VERL_PYTHON, one made before in the user's cache or, where NATGO_REQUIRE
+// names verl, one made now.
+func verlPython(t *testing.T) string {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("-short: trainers are slow to start")
-	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		t.Skip("SKIPPED: no cache folder: ", err)
+		cache = os.TempDir()
 	}
-	env := filepath.Join(cache, "nat-go", name+"-env")
+	env := filepath.Join(cache, "nat-go", "verl-env")
 	ours := filepath.Join(env, "bin", "python")
-	has := func(p string) bool { return p != "" && exec.Command(p, "-c", "import torch, "+name).Run() == nil }
-	for _, p := range []string{os.Getenv("NATGO_" + strings.ToUpper(name) + "_PYTHON"), ours} {
+	has := func(p string) bool { return p != "" && exec.Command(p, "-c", "import torch, verl").Run() == nil }
+	for _, p := range []string{os.Getenv("NATGO_VERL_PYTHON"), ours} {
 		if has(p) {
 			return p
 		}
 	}
-	if !slices.Contains(strings.Split(os.Getenv("NATGO_REQUIRE"), ","), name) {
-		t.Skipf("SKIPPED: no Python with %s; NATGO_REQUIRE=%s sets one up, NATGO_%s_PYTHON names one", name, name, strings.ToUpper(name))
+	if !slices.Contains(strings.Split(os.Getenv("NATGO_REQUIRE"), ","), "verl") {
+		t.Skip("SKIPPED: no Python with verl; NATGO_REQUIRE=verl sets one up (some GB), NATGO_VERL_PYTHON names one")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
-	for _, argv := range [][]string{{"python3", "-m", "venv", "--clear", env}, append([]string{ours, "-m", "pip", "install", "-q"}, strings.Fields(packages)...)} {
+	for _, argv := range [][]string{{"python3", "-m", "venv", "--clear", env}, {ours, "-m", "pip", "install", "-q", "torch", "verl==0.9.1"}} {
 		if out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", strings.Join(argv, " "), err, out)
 		}
 	}
 	if !has(ours) {
-		t.Fatalf("%s is installed and can't be imported", name)
+		t.Fatal("verl is installed and can't be imported")
 	}
 	return ours
 }
@@ -78,7 +76,10 @@ func formats(names ...string) (fs []rows.Format) {
 
 // TestTRLTakesOurRows: TRL's own trainers load the rows, and train a step on them.
 func TestTRLTakesOurRows(t *testing.T) {
-	python := consumer(t, "trl", "torch trl==1.16.0")
+	if testing.Short() {
+		t.Skip("-short: trainers are slow to start")
+	}
+	python := trltest.Python(t)
 	run, _, _ := allKinds(t, formats("trl", "kto")...)
 	var got map[string]struct {
 		Rows       int
@@ -95,7 +96,10 @@ func TestTRLTakesOurRows(t *testing.T) {
 
 // TestVerlTakesOurRows: verl's own data sets load the Parquet files; what MultiTurnSFTDataset trains is the assistant's text.
 func TestVerlTakesOurRows(t *testing.T) {
-	python := consumer(t, "verl", "torch verl==0.9.1")
+	if testing.Short() {
+		t.Skip("-short: trainers are slow to start")
+	}
+	python := verlPython(t)
 	run, _, _ := allKinds(t, formats("verl")...)
 	var got struct {
 		RL struct {
