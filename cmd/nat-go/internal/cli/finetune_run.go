@@ -73,6 +73,7 @@ func newFinetuneRunCmd() *cobra.Command {
 
 // withRun calls a run with the environment of this process, and prints how it ended.
 func withRun(cmd *cobra.Command, asJSON bool, run func(context.Context, finetune.Env) (*finetune.Summary, error)) error {
+	collectOften(75)
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
 	signals := make(chan os.Signal, 2)
