@@ -17,8 +17,9 @@ func newPluginServeCmd() *cobra.Command {
 		Hidden:             true,
 		DisableFlagParsing: true,
 		Run: func(_ *cobra.Command, args []string) {
-			collectOften(50)
-			sdk.ServeArgs(builtin.Plugin(version()), args)
+			plugin := builtin.Plugin(version())
+			collectOften(50) // not before: a small heap that grows would be collected at every step
+			sdk.ServeArgs(plugin, args)
 		},
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -119,10 +120,11 @@ func validation(list []any) string {
 	return strings.Join(out, "; ")
 }
 
-var titleTag = regexp.MustCompile(`(?is)<title[^>]*>(.{0,200}?)</title>`)
+// titleTag is compiled when a page is met: its counted part costs every start of the program 2 ms.
+var titleTag = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?is)<title[^>]*>(.{0,200}?)</title>`) })
 
 func (r *Reply) title() string {
-	if m := titleTag.FindSubmatch(r.Body); m != nil {
+	if m := titleTag().FindSubmatch(r.Body); m != nil {
 		return " titled \"" + r.short(string(m[1])) + "\""
 	}
 	return ""
