@@ -155,7 +155,7 @@ func appendQuoted[T ~string | ~[]byte](dst []byte, text T, ascii bool) []byte {
 				continue
 			}
 			dst = append(dst, text[start:i]...)
-			dst = appendEscape(dst, c)
+			dst = AppendEscape(dst, rune(c))
 			i++
 			start = i
 			continue
@@ -166,15 +166,10 @@ func appendQuoted[T ~string | ~[]byte](dst []byte, text T, ascii bool) []byte {
 			continue
 		}
 		dst = append(dst, text[start:i]...)
-		switch {
-		case !ascii && r == utf8.RuneError:
+		if !ascii && r == utf8.RuneError {
 			dst = append(dst, "\uFFFD"...)
-		case r >= 0x10000:
-			r -= 0x10000
-			dst = appendU(dst, 0xD800+r>>10)
-			dst = appendU(dst, 0xDC00+r&0x3FF)
-		default:
-			dst = appendU(dst, r)
+		} else {
+			dst = AppendEscape(dst, r)
 		}
 		i += size
 		start = i
@@ -201,10 +196,12 @@ var plain = func() (t [256]bool) {
 	return t
 }()
 
-func appendEscape(dst []byte, c byte) []byte {
-	switch c {
+// AppendEscape appends the escape of a character in a JSON string, as Python's json.dumps writes it: the short form where
+// there is one, else \uXXXX in lower case, beyond the basic plane as a surrogate pair.
+func AppendEscape(dst []byte, r rune) []byte {
+	switch r {
 	case '"', '\\':
-		return append(dst, '\\', c)
+		return append(dst, '\\', byte(r))
 	case '\n':
 		return append(dst, '\\', 'n')
 	case '\r':
@@ -216,7 +213,12 @@ func appendEscape(dst []byte, c byte) []byte {
 	case '\b':
 		return append(dst, '\\', 'b')
 	}
-	return appendU(dst, rune(c))
+	if r >= 0x10000 {
+		r -= 0x10000
+		dst = appendU(dst, 0xD800+r>>10)
+		r = 0xDC00 + r&0x3FF
+	}
+	return appendU(dst, r)
 }
 
 func appendU(dst []byte, r rune) []byte {

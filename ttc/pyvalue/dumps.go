@@ -7,7 +7,8 @@ import (
 	"slices"
 	"sort"
 	"strconv"
-	"unicode/utf8"
+
+	"github.com/nat-go/nat-go/ttc/json"
 )
 
 // Dump are the options of json.dumps.
@@ -239,36 +240,6 @@ func escapes(w uint64, ascii bool) uint64 {
 
 // escape appends the escape of the character at s[i:] and returns where the next one is.
 func (o *Dump) escape(dst []byte, s string, i int) ([]byte, int) {
-	if c := s[i]; c < utf8.RuneSelf {
-		return appendJSONEscape(dst, c), i + 1
-	}
 	r, size := DecodeRune(s[i:])
-	return appendUnicodeEscape(dst, r), i + size
-}
-
-func appendJSONEscape(dst []byte, c byte) []byte {
-	switch c {
-	case '"', '\\':
-		return append(dst, '\\', c)
-	case '\n':
-		return append(dst, '\\', 'n')
-	case '\r':
-		return append(dst, '\\', 'r')
-	case '\t':
-		return append(dst, '\\', 't')
-	case '\b':
-		return append(dst, '\\', 'b')
-	case '\f':
-		return append(dst, '\\', 'f')
-	}
-	return append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-}
-
-func appendUnicodeEscape(dst []byte, r rune) []byte {
-	if r >= 0x10000 {
-		r -= 0x10000
-		dst = appendHex4(append(dst, '\\', 'u'), 0xd800+r>>10)
-		return appendHex4(append(dst, '\\', 'u'), 0xdc00+r&0x3ff)
-	}
-	return appendHex4(append(dst, '\\', 'u'), r)
+	return json.AppendEscape(dst, r), i + size
 }

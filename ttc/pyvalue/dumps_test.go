@@ -3,6 +3,8 @@ package pyvalue
 import (
 	"strings"
 	"testing"
+
+	"github.com/nat-go/nat-go/ttc/json"
 )
 
 // TestEscapesAtEveryPlace dumps texts with something to escape at every place of an eight-byte word, also twice.
@@ -32,9 +34,9 @@ func slowly(s string, ascii bool) string {
 		r, n := DecodeRune(s[i:])
 		switch {
 		case r == '"' || r == '\\' || r < ' ':
-			out = appendJSONEscape(out, byte(r))
+			out = json.AppendEscape(out, r)
 		case ascii && r >= 0x7f:
-			out = appendUnicodeEscape(out, r)
+			out = json.AppendEscape(out, r)
 		default:
 			out = append(out, s[i:i+n]...)
 		}

@@ -220,7 +220,7 @@ func textText(t *rapid.T) string {
 		case 0:
 			b = append(b, rapid.SampledFrom([]string{"'", `\"`, `\\`, `\n`, `\t`, `\r`, `\b`, `\f`, `\/`, "a", "b"}).Draw(t, "c")...)
 		case 1:
-			b = appendUnicodeEscape(b, rapid.Rune().Draw(t, "r"))
+			b = json.AppendEscape(b, rapid.Rune().Draw(t, "r"))
 		case 2:
 			b = appendHex4(append(b, '\\', 'u'), rune(rapid.IntRange(0, 0xffff).Draw(t, "u")))
 		case 3:

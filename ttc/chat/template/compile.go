@@ -211,13 +211,7 @@ func (c *compiler) output(n *outputNode, f *frame) stmt {
 		case *filterNode:
 			steps[i] = c.printFilter(item, f)
 		default:
-			e, at := c.expr(item, f), item.at()
-			steps[i] = func(st *state) flow {
-				v := e(st)
-				st.pos = at
-				st.print(v)
-				return flowOn
-			}
+			steps[i] = c.printValue(item, f)
 		}
 	}
 	if len(steps) == 1 {
@@ -231,18 +225,23 @@ func (c *compiler) output(n *outputNode, f *frame) stmt {
 	}
 }
 
+// printValue prints what an expression is.
+func (c *compiler) printValue(n node, f *frame) stmt {
+	at, e := n.at(), c.expr(n, f)
+	return func(st *state) flow {
+		v := e(st)
+		st.pos = at
+		st.print(v)
+		return flowOn
+	}
+}
+
 // printFilter prints x|tojson without making a text of it first.
 func (c *compiler) printFilter(n *filterNode, f *frame) stmt {
-	at := n.at()
 	if n.name != "tojson" {
-		e := c.expr(n, f)
-		return func(st *state) flow {
-			v := e(st)
-			st.pos = at
-			st.print(v)
-			return flowOn
-		}
+		return c.printValue(n, f)
 	}
+	at := n.at()
 	of, arguments := c.expr(n.node, f), c.arguments(&n.args, f)
 	return func(st *state) flow {
 		v := of(st)
@@ -258,16 +257,10 @@ func (c *compiler) printFilter(n *filterNode, f *frame) stmt {
 
 // printSum prints a + b + c without putting the texts together first.
 func (c *compiler) printSum(n *binaryNode, f *frame) stmt {
-	at := n.at()
 	if n.op != "+" {
-		e := c.expr(n, f)
-		return func(st *state) flow {
-			v := e(st)
-			st.pos = at
-			st.print(v)
-			return flowOn
-		}
+		return c.printValue(n, f)
 	}
+	at := n.at()
 	operands := c.exprs(addends(n), f)
 	return func(st *state) flow {
 		var room [8]val
