@@ -237,10 +237,3 @@ func F16(x []float32) []uint16 {
 	}
 	return o
 }
-func FromBF16(x []uint16) []float32 {
-	o := make([]float32, len(x))
-	for i, v := range x {
-		o[i] = math.Float32frombits(uint32(v) << 16)
-	}
-	return o
-}

@@ -42,16 +42,6 @@ func Collect(ctx context.Context, cfg Config, dir string, live io.Writer) ([]str
 	return paths, nil
 }
 
-// Open collects into dir and reads what was collected; read's Path is replaced.
-func Open(ctx context.Context, cfg Config, read nat.Config, dir string, opt source.Options, live io.Writer) (*nat.Source, error) {
-	paths, err := Collect(ctx, cfg, dir, live)
-	if err != nil {
-		return nil, err
-	}
-	read.Path = paths
-	return nat.Open(ctx, read, opt)
-}
-
 type collector struct {
 	cfg  *Config
 	run  int

@@ -52,7 +52,12 @@ func TestCollect(t *testing.T) {
 	cfg.Command = shell(program+`; echo x >> "`+t.TempDir()+`/count"; grep -q "dir: $1" "$3" || exit 9; ls -l "$3" | grep -q '^-rw-------' || exit 8; echo "$3" > "$1/copy"`, "{output_dir}", "{run}", "{config}")
 	dir := t.TempDir()
 	var live bytes.Buffer
-	s, err := Open(t.Context(), cfg, nat.DefaultConfig(), dir, source.Options{}, &live)
+	read := nat.DefaultConfig()
+	var err error
+	if read.Path, err = Collect(t.Context(), cfg, dir, &live); err != nil {
+		t.Fatal(err)
+	}
+	s, err := nat.Open(t.Context(), read, source.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/nat-go/nat-go/ttc/json"
-	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/nat"
 )
 
@@ -55,18 +54,6 @@ func Collect(ctx context.Context, cfg Config, dir string, progress func(done, to
 	}
 	path := filepath.Join(dir, nat.FileName)
 	return path, &c.report, c.assemble(path)
-}
-
-// Open collects into dir and reads what was collected.
-func Open(ctx context.Context, cfg Config, dir string, opt source.Options, progress func(done, total int)) (*nat.Source, *Report, error) {
-	path, report, err := Collect(ctx, cfg, dir, progress)
-	if err != nil {
-		return nil, nil, err
-	}
-	n := nat.DefaultConfig()
-	n.Path, n.IDKey, n.QuestionKey, n.AnswerKey, n.TrajectoryKey, n.MaxExample = []string{path}, cfg.IDKey, cfg.QuestionKey, cfg.AnswerKey, cfg.TrajectoryKey, cfg.MaxExample
-	s, err := nat.Open(ctx, n, opt)
-	return s, report, err
 }
 
 type collector struct {

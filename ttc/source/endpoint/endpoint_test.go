@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/nat"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -141,7 +142,9 @@ func TestCollect(t *testing.T) {
 	if err != nil || again != text || report.Asked != 0 || len(s.asked) != 3 {
 		t.Errorf("a second collection asked %d, %d in all, %v", report.Asked, len(s.asked), err)
 	}
-	src, _, err := Open(t.Context(), c, dir, source.Options{}, nil)
+	read := nat.DefaultConfig()
+	read.Path = []string{filepath.Join(dir, nat.FileName)}
+	src, err := nat.Open(t.Context(), read, source.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -95,12 +95,6 @@ func (b *Block) Report(f schema.Finding) schema.Finding { return b.doc.Report(b.
 // Has reports whether the YAML itself sets a path: Has("dataset", "split", "validation").
 func (c *Config) Has(path ...string) bool { return schema.Lookup(c.doc.Root, path...) != nil }
 
-// Report places a finding at a path, or at the deepest part of it that the YAML has.
-func (c *Config) Report(f schema.Finding, path ...string) schema.Finding {
-	f.Pointer = schema.Pointer(path...)
-	return c.doc.Adopt(c.doc.Root, c.doc.Root, "", []schema.Finding{f})[0]
-}
-
 // Selected lists the builders that finetuning.trajectory_builder names, in the order of their section.
 func (c *Config) Selected() []Block {
 	return slices.DeleteFunc(slices.Clone(c.Builders), func(b Block) bool {
