@@ -158,19 +158,11 @@ func trainedTexts(t testing.TB, s *batch.Side) (out []string) {
 // tensorsOf reads a batch's tensors by name.
 func tensorsOf(t testing.TB, c *collated, i int) map[string]tensors.Tensor {
 	t.Helper()
-	f, err := os.Open(filepath.Join(c.dir, "batches", c.lines[i].File))
+	file, err := tensors.OpenFile(filepath.Join(c.dir, "batches", c.lines[i].File))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := tensors.Open(f, info.Size())
-	if err != nil {
-		t.Fatal(err)
-	}
+	defer file.Close()
 	all, err := file.ReadAll()
 	if err != nil {
 		t.Fatal(err)

@@ -29,19 +29,11 @@ func TestComposerMask(t *testing.T) {
 	_, lines := readAll(t, dir)
 	l := lines[0]
 	path := filepath.Join(dir, l.File)
-	f, err := os.Open(path)
+	file, err := tensors.OpenFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := tensors.Open(f, info.Size())
-	if err != nil {
-		t.Fatal(err)
-	}
+	defer file.Close()
 	all, err := file.ReadAll()
 	if err != nil {
 		t.Fatal(err)

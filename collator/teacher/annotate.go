@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -129,19 +128,11 @@ func rewrite(dir string, l *batch.Line, change func(*batch.Line, []tensors.Tenso
 }
 
 func readFile(path string) ([]tensors.Tensor, map[string]string, error) {
-	f, err := os.Open(path)
+	file, err := tensors.OpenFile(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, nil, err
-	}
-	file, err := tensors.Open(f, info.Size())
-	if err != nil {
-		return nil, nil, err
-	}
+	defer file.Close()
 	all, err := file.ReadAll()
 	return all, file.Metadata, err
 }

@@ -2,7 +2,6 @@ package teacher
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -79,18 +78,10 @@ func basePairs(all []tensors.Tensor) (*Pairs, error) {
 }
 
 func (w *Weighing) read(name string, p *Pairs, jsd *kernels.JSD) (*Divergence, error) {
-	f, err := os.Open(filepath.Join(w.Dumps, filepath.FromSlash(name)))
+	dump, err := tensors.OpenFile(filepath.Join(w.Dumps, filepath.FromSlash(name)))
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	dump, err := tensors.Open(f, info.Size())
-	if err != nil {
-		return nil, err
-	}
+	defer dump.Close()
 	return FromDump(dump, p, jsd)
 }

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -195,8 +197,9 @@ func marshal(v any) ([]byte, error) {
 // File is an open safetensors file. Reads are independent of each other.
 type File struct {
 	Header
-	r    io.ReaderAt
-	data int64 // where the data begins
+	r     io.ReaderAt
+	data  int64 // where the data begins
+	close func() error
 }
 
 // Open reads and checks the header of a file of the given size. What it accepts
@@ -222,6 +225,36 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 		return nil, fmt.Errorf("safetensors header: %w", err)
 	}
 	return &File{Header: *header, r: r, data: 8 + int64(length)}, nil
+}
+
+// OpenFile opens the safetensors file at path, which must be a regular one: see Open. Close it once its tensors are read.
+func OpenFile(path string) (*File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("not a file")
+	}
+	var file *File
+	if err == nil {
+		file, err = Open(f, info.Size())
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	file.close = f.Close
+	return file, nil
+}
+
+// Close closes a file that OpenFile opened; of any other it does nothing.
+func (f *File) Close() error {
+	if f.close == nil {
+		return nil
+	}
+	return f.close()
 }
 
 // parseHeader reads a header for a file with that many bytes of data.

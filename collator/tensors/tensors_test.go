@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -376,6 +377,30 @@ func BenchmarkWrite(b *testing.B) {
 		buf.Grow(17 << 20)
 		if err := Write(&buf, tensors, nil); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// TestOpenFile: a file that can't be read is named in the error.
+func TestOpenFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.safetensors")
+	if err := os.WriteFile(path, write(t, []Tensor{Of("x", []int64{7}, 1)}, nil), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f, err := OpenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all, err := f.ReadAll(); err != nil || len(all) != 1 {
+		t.Errorf("%v, %v", all, err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, bad := range []string{dir, filepath.Join(dir, "none"), os.DevNull} {
+		if _, err := OpenFile(bad); err == nil || !strings.Contains(err.Error(), bad) {
+			t.Errorf("%s: %v", bad, err)
 		}
 	}
 }

@@ -154,17 +154,7 @@ func newBuildersListCmd() *cobra.Command {
 				i := f.Info()
 				out.Builders = append(out.Builders, viewOf(builtin.PluginName, host.BuilderInfo{Name: i.Name, Version: i.Version, Stability: i.Stability, Doc: i.Doc, Unit: i.Unit, Kinds: i.Kinds}))
 			}
-			names := map[string]bool{}
-			var order []string
-			for _, p := range configured {
-				names[p.Name] = true
-				order = append(order, p.Name)
-			}
-			for _, p := range plugins.Installed() {
-				if !names[p.Name] {
-					order = append(order, p.Name)
-				}
-			}
+			order := pluginNames(configured)
 			for _, name := range order {
 				views, err := describePlugin(cmd.Context(), name, configured, lock)
 				if err != nil {

@@ -14,12 +14,13 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/show"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 func newDatasetShowCmd() *cobra.Command {
 	var q dataset.Query
-	var row, dropped, tokens, tokenizer string
+	var row, dropped, tokens, folder string
 	var record uint64
 	var width, site int
 	var full, asJSON bool
@@ -41,10 +42,14 @@ PATH is a run's folder, or rows as for dataset verify. The flags say which recor
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("site") {
-				return showSite(cmd.OutOrStdout(), args[0], site, tokenizer, asJSON)
+				return showTokens(cmd.OutOrStdout(), args[0], folder, asJSON, func(t *tokenizer.Tokenizer) (*collator.SiteView, error) {
+					return collator.ViewSite(args[0], site, t)
+				})
 			}
 			if tokens != "" {
-				return showTokens(cmd.OutOrStdout(), args[0], tokens, tokenizer, asJSON)
+				return showTokens(cmd.OutOrStdout(), args[0], folder, asJSON, func(t *tokenizer.Tokenizer) (*collator.RowView, error) {
+					return collator.View(args[0], tokens, t)
+				})
 			}
 			if cmd.Flags().Changed("record") {
 				q.Record = &record
@@ -68,7 +73,7 @@ PATH is a run's folder, or rows as for dataset verify. The flags say which recor
 	f.StringVar(&row, "row", "", "a row: FORMAT/FILE:N, from 1")
 	f.StringVar(&tokens, "tokens", "", "a `ROW` of the token batches, token by token: sft/train/00000.safetensors:3, or a number; both from 0")
 	f.IntVar(&site, "site", 0, "the error site with this number in the run, from 0: student and teacher aligned")
-	f.StringVar(&tokenizer, "tokenizer", "", "tokenizer of the token batches; without it the one the run's config.yml names")
+	f.StringVar(&folder, "tokenizer", "", "tokenizer of the token batches; without it the one the run's config.yml names")
 	f.StringVar(&q.Example, "example", "", "records of this example")
 	f.StringVar(&q.Turn, "turn", "", "records of this turn")
 	f.StringVar(&q.Builder, "builder", "", "records of this builder")
@@ -156,37 +161,19 @@ func (p *viewPrinter) end() error {
 	return nil
 }
 
-// showSite prints an error site of a run's token batches.
-func showSite(w io.Writer, run string, site int, tokens string, asJSON bool) error {
+// showTokens prints what view finds in a run's token batches: a row, or an error site.
+func showTokens[V interface {
+	Print(w io.Writer, colour bool) error
+}](w io.Writer, run, folder string, asJSON bool, view func(*tokenizer.Tokenizer) (V, error)) error {
 	if !dataset.HasBatches(run) {
-		return exit.Failedf("there are no token batches in %s", run)
+		return exit.Failedf("there are no token batches in %s: a run writes them where collator.tokenizer names a tokenizer", run)
 	}
-	tok, err := runTokenizer(run, tokens)
+	tok, err := runTokenizer(run, folder)
 	if err != nil {
 		return err
 	}
 	defer tok.Close()
-	v, err := collator.ViewSite(run, site, tok)
-	if err != nil {
-		return exit.With(exit.Failed, err)
-	}
-	if asJSON {
-		return json.NewEncoder(w).Encode(v)
-	}
-	return v.Print(w, colored(w))
-}
-
-// showTokens prints a row of a run's token batches.
-func showTokens(w io.Writer, run, row, tokens string, asJSON bool) error {
-	if !dataset.HasBatches(run) {
-		return exit.Failedf("there are no token batches in %s", run)
-	}
-	tok, err := runTokenizer(run, tokens)
-	if err != nil {
-		return err
-	}
-	defer tok.Close()
-	v, err := collator.View(run, row, tok)
+	v, err := view(tok)
 	if err != nil {
 		return exit.With(exit.Failed, err)
 	}

@@ -1,9 +1,6 @@
 package cli
 
 import (
-	"fmt"
-	"os"
-
 	"github.com/spf13/cobra"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/durable"
@@ -22,24 +19,13 @@ func newLossCmd() *cobra.Command {
 	return cmd
 }
 
-// openTensors opens a safetensors file; close is to be called once its tensors are read.
-func openTensors(path string) (file *tensors.File, closeFile func(), err error) {
-	f, err := os.Open(path)
+// openTensors opens a safetensors file that the user named.
+func openTensors(path string) (*tensors.File, error) {
+	f, err := tensors.OpenFile(path)
 	if err != nil {
-		return nil, nil, exit.With(exit.Usage, err)
+		return nil, exit.With(exit.Usage, err)
 	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("not a file")
-	}
-	if err == nil {
-		file, err = tensors.Open(f, info.Size())
-	}
-	if err != nil {
-		f.Close()
-		return nil, nil, exit.Usagef("%s: %w", path, err)
-	}
-	return file, func() { f.Close() }, nil
+	return f, nil
 }
 
 // writeTensors writes a safetensors file.

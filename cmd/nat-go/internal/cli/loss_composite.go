@@ -136,16 +136,16 @@ func (o *compositeFlags) parse(cmd *cobra.Command) (loss.Options, error) {
 }
 
 func readDump(batch, logits string) (*loss.Dump, error) {
-	b, doneBatch, err := openTensors(batch)
+	b, err := openTensors(batch)
 	if err != nil {
 		return nil, err
 	}
-	defer doneBatch()
-	l, doneLogits, err := openTensors(logits)
+	defer b.Close()
+	l, err := openTensors(logits)
 	if err != nil {
 		return nil, err
 	}
-	defer doneLogits()
+	defer l.Close()
 	d, err := loss.ReadDump(b, l)
 	if err != nil {
 		return nil, exit.Usagef("%s with %s: %w", batch, logits, err)

@@ -31,11 +31,11 @@ the gradient with respect to student_logits of sum(w*loss)/sum(w), or with --red
 			if reduction != "mean" && reduction != "sum" {
 				return exit.Usagef("--reduction is %q: want mean or sum", reduction)
 			}
-			f, done, err := openTensors(input)
+			f, err := openTensors(input)
 			if err != nil {
 				return err
 			}
-			defer done()
+			defer f.Close()
 			read, err := loss.ReadRows(f)
 			if err != nil {
 				return exit.Usagef("%s: %w", input, err)

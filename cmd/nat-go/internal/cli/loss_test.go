@@ -40,11 +40,11 @@ func save(t *testing.T, path string, all ...tensors.Tensor) {
 
 func read(t *testing.T, path, name string) (tensors.Tensor, []float64) {
 	t.Helper()
-	f, done, err := openTensors(path)
+	f, err := openTensors(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer done()
+	defer f.Close()
 	x, err := f.Read(name)
 	if err != nil {
 		t.Fatal(err)

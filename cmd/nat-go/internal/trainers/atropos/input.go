@@ -126,21 +126,13 @@ type batch struct {
 
 func readBatch(dir, file string, read func(*batch) error) error {
 	path := filepath.Join(dir, filepath.FromSlash(file))
-	f, err := os.Open(path)
+	t, err := tensors.OpenFile(path)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	t, err := tensors.Open(f, info.Size())
-	if err == nil {
-		b := &batch{File: t}
-		err = errors.Join(read(b), b.err)
-	}
-	if err != nil {
+	defer t.Close()
+	b := &batch{File: t}
+	if err := errors.Join(read(b), b.err); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
