@@ -131,7 +131,7 @@ func (w *Worker) trajectory(m *material, fit fitter) (one *made, unstable []int,
 }
 
 func partlyRendered(message int) *Refusal {
-	return refuse(ledger.PartlyRendered, "the template leaves out a part of message %d: text beside calls, or all calls but one", message)
+	return refuse(ledger.PartlyRendered, "the template leaves out a part of message %d: its tool calls, some of them, or the text beside them", message)
 }
 
 // partly lists the trained messages without ids of their own that a view shows only a part of.

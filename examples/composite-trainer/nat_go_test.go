@@ -15,6 +15,7 @@ import (
 // TestOnRuns makes runs of examples/hints with the program - as they are, as a null-hint control on several templates, by the
 // reference trainer's names - has it verify them, and has test_nat_go.py train on them and compare its losses with nat-go's.
 func TestOnRuns(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("SKIPPED: training takes half a minute; run without -short")
 	}
@@ -65,9 +66,7 @@ func TestOnRuns(t *testing.T) {
 		finetune(name, folder)
 		finetune(name+".null", folder, "collator.hints=none")
 	}
-	t.Setenv("NATGO", bin)
-	t.Setenv("NATGO_RUNS", filepath.Join(work, "out"))
-	t.Log(run(t, "-m", "unittest", "test_nat_go"))
+	t.Log(runWith(t, []string{"NATGO=" + bin, "NATGO_RUNS=" + filepath.Join(work, "out")}, "-m", "unittest", "test_nat_go"))
 }
 
 // templates are the collator's toys and, where they are, stock ones that word a hint in different ways.

@@ -72,9 +72,14 @@ func need(t *testing.T) string {
 
 func run(t *testing.T, args ...string) string {
 	t.Helper()
+	return runWith(t, nil, args...)
+}
+
+func runWith(t *testing.T, env []string, args ...string) string {
+	t.Helper()
 	py := need(t)
 	cmd := exec.Command(py, args...)
-	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1")
+	cmd.Env = append(append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1"), env...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
@@ -82,8 +87,9 @@ func run(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// TestTrainer runs test_trainer.py. It trains: a minute or so.
+// TestTrainer runs test_trainer.py. It trains: half a minute, beside TestOnRuns, as each keeps to one core.
 func TestTrainer(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("SKIPPED: training takes a minute; run without -short")
 	}

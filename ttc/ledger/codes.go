@@ -226,7 +226,7 @@ var codes = []Code{
 	{"no_sampled_ids", "collate", "The rl channel needs the token ids that were sampled, and the source has none; ids made from text may be others.", "Record token ids (and log-probs) when sampling."},
 	{"not_tokenizable", "collate", "The tokenizer refused the text (lone surrogate, too long).", "See the detail."},
 	{"off_policy", "collate", "The rl channel takes only what the model to be trained has sampled itself; this was another model, or nothing says which.", "Set collator.policy and the source's policy key."},
-	{"partly_rendered", "collate", "The chat template leaves out a part of the turn (text beside tool calls, or all calls but the first), so the row would train on less than was sampled; other turns of the rollout stand.", "Use a template that prints the whole of it."},
+	{"partly_rendered", "collate", "The chat template leaves out a part of the turn (its tool calls, some of them, or the text beside them), so the row would train on less than was sampled; other turns of the rollout stand.", "Use a template that prints the whole of it."},
 	{"straddle_edge", "collate", "A token lies across the edge of a trained turn: the ids are not those the model would have seen or sampled.", "Nothing: with sampled token ids in the source it can be kept."},
 	{"template_refused", "collate", "The chat template refused the conversation or failed on it.", "See the detail; `nat-go chat render` shows the place in the template."},
 	{"too_long", "collate", "The row is longer than collator.max_length, and cutting it would lose what is trained.", "Raise collator.max_length."},
