@@ -10,32 +10,37 @@ type Feed struct {
 	Verified string `json:"verified"` // how we know
 }
 
+// How a line is known; the README's table has the words before the colon.
 const (
-	retokenised = "as rows: read back as the trainer does; its tokens are its own"
-	proven      = "as tokens: a proof a row, checked by `nat-go dataset verify`"
-	dropsTools  = "tools, tool calls, answers of several messages, masks of ours"
+	readBack   = "read back: the rows, as the trainer reads them; its tokens are its own"
+	documented = "documented: the rows have the fields that its maker documents; its tokens can't be seen"
+	server     = "server: lengths, ids and masks are checked, and the real server took them"
+	proof      = "proof: one a row, checked by `nat-go dataset verify`"
 )
 
+// What rows of plain texts can't carry.
+const dropsTools = "tools, tool calls, answers of several messages"
+
 // Feeds is the table "what feeds what". A trainer of text rows tokenises them itself, with its own template and its own idea
-// of what is trained: our masks apply to token batches only.
+// of what is trained: our masks apply to token batches only, and are lost in every other line.
 func Feeds() []Feed {
 	return []Feed{
-		{"preference", "customizer", "NeMo Customizer v1 (DPO)", "all it makes of either response", dropsTools + "; of a message prompt all but the last one's text, unless use_full_message_history", retokenised},
-		{"preference", "trl", "TRL DPOTrainer", "all after the rendered prompt, end of turn and what the template puts behind it included; a prompt that is no prefix is only a warning there", "masks of ours, log-probs of the reference", retokenised},
-		{"preference", "kto", "TRL KTOTrainer", "all after the rendered prompt, each answer alone with its label", "which answer is better than which: one that wins a pair and loses another gets both labels (strategy: best_vs_worst has none of these); masks of ours", retokenised},
-		{"preference", "nemo_rl", "NeMo RL, NeMo Helix (binary preferences)", "the answer's message", dropsTools, retokenised},
-		{"preference", "nemo_rl_ranked", "NeMo RL, NeMo Helix (ranked preferences)", "the completions' messages", "masks of ours", retokenised},
-		{"preference", "openai", "OpenAI fine-tuning (dpo)", "the one assistant message of either output", "masks of ours, answers of several messages", "as rows: the fields its API documents; its tokens can't be seen"},
-		{"preference", "dpo", "your own (examples/composite-trainer)", "the sampled turns of either answer, terminator included, after the prompt's common tokens", "nothing", proven},
-		{"demonstration", "trl", "TRL SFTTrainer (prompt, completion)", "the completion: the last turn, and what the template puts behind it", "earlier turns to imitate, weights, masks of ours", retokenised},
-		{"demonstration", "customizer", "NeMo Customizer v1 (SFT)", "the assistant turns; a record that trains only some is refused", "weights, masks of ours", "as rows: the fields its documentation names; its tokens can't be seen"},
-		{"demonstration", "verl", "verl MultiTurnSFTDataset", "every assistant turn, each message rendered alone", "tools, tool calls, reasoning, weights, masks of ours", retokenised},
-		{"demonstration", "sft", "your own; TRL SFTTrainer takes ids and labels as they are (format sft_parquet)", "the sampled turns that the loss policy names, less template filler", "nothing", proven},
-		{"rollout", "verl", "verl RLHFDataset", "answers that verl samples to the prompt itself", "the rollouts: ids, log-probs, rewards; tools, which verl takes from tool_config_path", "as rows: read back as the trainer does"},
-		{"rollout", "atropos", "a trainer behind an Atropos run-api", "the ids that were sampled", "rollouts with a message without ids; the server normalises scores itself", "as rows: lengths, ids and masks checked; taken by the real server"},
-		{"rollout", "rl", "your own (GRPO)", "the ids that were sampled, with their log-probs and an advantage", "rollouts without ids of the model to be trained", proven},
-		{"distillation", "sdpo", "your own (examples/composite-trainer)", "the distribution at each token of the failed turn, or the one after, towards that of the teacher, who has the hint", "sites whose hint the template can't show", proven},
-		{"preference, rollout, distillation", "dpo, rl, sdpo with collator.format composer", "your own, by the reference composite trainer's names (examples/composite-trainer)",
-			"the same as without", "cumulative hints and teacher columns; the reference trainer as it is passes no attention mask and doesn't shift: nothing can feed it right", proven},
+		{"preference", "customizer", "NeMo Customizer v1 (DPO)", "all it makes of either response", dropsTools + "; of a message prompt all but the last text, unless use_full_message_history", readBack},
+		{"preference", "trl", "TRL DPOTrainer", "all after the rendered prompt, with what the template puts behind the turn; a prompt that is no prefix is only a warning there", "our masks, log-probs of the reference", readBack},
+		{"preference", "kto", "TRL KTOTrainer", "all after the rendered prompt, each answer alone with its label", "which answer is better than which: one that wins a pair and loses another gets both labels (strategy: best_vs_worst has none of these)", readBack},
+		{"preference", "nemo_rl", "NeMo RL, NeMo Helix (binary)", "the answer's message", dropsTools, readBack},
+		{"preference", "nemo_rl_ranked", "NeMo RL, NeMo Helix (ranked)", "the completions' messages", "our masks", readBack},
+		{"preference", "openai", "OpenAI fine-tuning (dpo)", "the one assistant message of either output", "answers of several messages", documented},
+		{"preference", "dpo", "your own (examples/composite-trainer)", "the sampled turns of either answer with their terminators, after the prompt's common tokens", "nothing", proof},
+		{"demonstration", "trl", "TRL SFTTrainer (prompt, completion)", "the completion: the last turn, and what the template puts behind it", "earlier turns to imitate, weights", readBack},
+		{"demonstration", "customizer", "NeMo Customizer v1 (SFT)", "the assistant turns; a record that trains only some is refused", "weights", documented},
+		{"demonstration", "verl", "verl MultiTurnSFTDataset", "every assistant turn, each message rendered alone", "tools, tool calls, reasoning, weights", readBack},
+		{"demonstration", "sft", "your own; TRL SFTTrainer by format sft_parquet", "the sampled turns that the loss policy names, less template filler", "nothing", proof},
+		{"rollout", "verl", "verl RLHFDataset", "answers that verl samples to the prompt itself", "the rollouts: ids, log-probs, rewards; tools, which verl takes from tool_config_path", readBack},
+		{"rollout", "atropos", "a trainer behind an Atropos run-api", "the ids that were sampled", "rollouts with a message without ids; the server normalises scores itself", server},
+		{"rollout", "rl", "your own (GRPO)", "the ids that were sampled, with log-probs and an advantage", "rollouts without ids of the model to be trained", proof},
+		{"distillation", "sdpo", "your own (examples/composite-trainer)", "each token of the failed turn, or the one after, towards the teacher's distribution, which has seen the hint", "sites whose hint the template can't show", proof},
+		{"preference, rollout, distillation", "dpo, rl, sdpo with collator.format composer", "your own, by the reference composite trainer's names",
+			"the same as without", "cumulative hints and teacher columns; the reference trainer as it is passes no attention mask and doesn't shift: nothing can feed it right", proof},
 	}
 }
