@@ -86,35 +86,76 @@ func cutMiddle(w *Worker, m *material, v *view) (*made, *Refusal) {
 	if r != nil || len(s.IDs) <= w.MaxLength {
 		return &made{side: s}, r
 	}
-	all := blocks(m.nodes)
-	best, refusal := (*made)(nil), refuse(ledger.TooLong, "the row has %d tokens; max_length is %d", len(s.IDs), w.MaxLength)
-	// The fewest blocks that do: more are shorter, so halve.
+	return w.cutSide(m, v, len(s.IDs), blocks(m.nodes))
+}
+
+// cutTail is the fitter of rollouts: the end goes, at a place where no call waits for its result.
+func cutTail(w *Worker, m *material, v *view) (*made, *Refusal) {
+	s, r := w.side(m, v)
+	if r != nil || len(s.IDs) <= w.MaxLength {
+		return &made{side: s}, r
+	}
+	return w.cutSide(m, v, len(s.IDs), tails(m.nodes))
+}
+
+// tails lists what may be cut off a conversation's end, from the end on.
+func tails(nodes []ttc.Node) (out []block) {
+	to := len(nodes)
+	for n := len(nodes) - 1; n > 0; n-- {
+		if nodes[n].Message.Role != "tool" && len(nodes[n-1].Message.ToolCalls) == 0 {
+			out = append(out, block{n, to})
+			to = n
+		}
+	}
+	return out
+}
+
+// cutSide cuts the fewest blocks for the one side of a row, which has too many tokens.
+func (w *Worker) cutSide(m *material, v *view, tokens int, all []block) (*made, *Refusal) {
+	tooLong := refuse(ledger.TooLong, "the row has %d tokens; max_length is %d", tokens, w.MaxLength)
+	return w.cutFewest(m, v, all, tooLong, func(short *material, next *view) (*made, int, *Refusal) {
+		s, r := w.side(short, next)
+		if r != nil {
+			return nil, 0, r
+		}
+		return &made{side: s, cut: cutTrained(m, short)}, len(s.IDs), nil
+	})
+}
+
+// cutFewest makes a row, and says how long it is, of a conversation with the fewest blocks cut out that do: more are shorter,
+// so it halves.
+func (w *Worker) cutFewest(m *material, v *view, all []block, tooLong *Refusal, row func(*material, *view) (*made, int, *Refusal)) (best *made, refusal *Refusal) {
 	lo, hi := 1, len(all)
 	for lo <= hi {
 		n := (lo + hi) / 2
 		short := without(m, all, n)
-		one, r := w.again(short, v)
+		var one *made
+		size := 0
+		next, r := w.again(short, v)
+		if r == nil {
+			one, size, r = row(short, next)
+		}
 		switch {
-		case r != nil && r.Reason != ledger.NothingTrained:
-			return nil, refuse(ledger.TooLong, "%s, and the conversation can't be cut: %s", refusal.Detail, r.Detail)
+		case r != nil && r.Reason == ledger.NothingTrained:
+			hi = n - 1
 		case r != nil:
-			hi = n - 1
-		case len(one.IDs) <= w.MaxLength:
-			best = &made{side: one, short: true, cut: cutTrained(m, short)}
-			hi = n - 1
+			return nil, refuse(ledger.TooLong, "%s, and the conversation can't be cut: %s", tooLong.Detail, r.Detail)
+		case size <= w.MaxLength:
+			one.short = true
+			best, hi = one, n-1
 		default:
 			lo = n + 1
 		}
 	}
 	if best == nil {
-		return nil, refusal
+		return nil, tooLong
 	}
 	return best, nil
 }
 
 // again renders a conversation anew with the view's renderer; every trained turn left must stand as it does where it was
 // given just that.
-func (w *Worker) again(m *material, v *view) (*side, *Refusal) {
+func (w *Worker) again(m *material, v *view) (*view, *Refusal) {
 	if r := w.prepare(m); r != nil {
 		return nil, r
 	}
@@ -125,7 +166,7 @@ func (w *Worker) again(m *material, v *view) (*side, *Refusal) {
 	if bad := w.unstable(m, next); len(bad) > 0 {
 		return nil, unlikeSampled(m.place(bad[0]))
 	}
-	return w.side(m, next)
+	return next, nil
 }
 
 // cutTrained lists the trained messages of m that short no longer has.
@@ -136,37 +177,4 @@ func cutTrained(m, short *material) (out []int) {
 		}
 	}
 	return out
-}
-
-// cutTail is the fitter of rollouts: the end goes, at a place where no call waits for its result.
-func cutTail(w *Worker, m *material, v *view) (*made, *Refusal) {
-	s, r := w.side(m, v)
-	if r != nil || len(s.IDs) <= w.MaxLength {
-		return &made{side: s}, r
-	}
-	refusal := refuse(ledger.TooLong, "the row has %d tokens; max_length is %d", len(s.IDs), w.MaxLength)
-	for n := len(m.nodes) - 1; n > 0; n-- {
-		if m.nodes[n].Message.Role == "tool" || len(m.nodes[n-1].Message.ToolCalls) > 0 {
-			continue
-		}
-		short := &material{nodes: m.nodes[:n], trained: m.trained[:n], tools: m.tools, index: m.index, elsewhere: m.elsewhere}
-		if count(short.trained) == 0 {
-			return nil, refusal
-		}
-		one, r := w.again(short, v)
-		if r != nil {
-			return nil, refuse(ledger.TooLong, "%s, and the conversation can't be cut: %s", refusal.Detail, r.Detail)
-		}
-		if len(one.IDs) > w.MaxLength {
-			continue
-		}
-		out := &made{side: one, short: true}
-		for i := n; i < len(m.nodes); i++ {
-			if m.trained[i] {
-				out.cut = append(out.cut, m.place(i))
-			}
-		}
-		return out, nil
-	}
-	return nil, refusal
 }

@@ -170,46 +170,8 @@ func (sp *splicer) fit(w *Worker, m *material, v *view) (*made, *Refusal) {
 	if r != nil || size <= w.MaxLength {
 		return one, r
 	}
-	all := heads(m)
-	refusal := refuse(ledger.TooLong, "the teacher's row has %d tokens; max_length is %d", size, w.MaxLength)
-	var best *made
-	lo, hi := 1, len(all)
-	for lo <= hi { // the fewest that do
-		n := (lo + hi) / 2
-		short := without(m, all, n)
-		next, r := w.seen(short, v)
-		if r == nil {
-			one, size, r = sp.row(w, short, next)
-		}
-		switch {
-		case r != nil:
-			return nil, refuse(ledger.TooLong, "%s, and the conversation can't be cut: %s", refusal.Detail, r.Detail)
-		case size <= w.MaxLength:
-			one.short = true
-			best, hi = one, n-1
-		default:
-			lo = n + 1
-		}
-	}
-	if best == nil {
-		return nil, refusal
-	}
-	return best, nil
-}
-
-// seen renders a conversation anew with the view's renderer; see again.
-func (w *Worker) seen(m *material, v *view) (*view, *Refusal) {
-	if r := w.prepare(m); r != nil {
-		return nil, r
-	}
-	next, r := w.look(v.r, m.conv)
-	if r != nil {
-		return nil, r
-	}
-	if bad := w.unstable(m, next); len(bad) > 0 {
-		return nil, unlikeSampled(m.place(bad[0]))
-	}
-	return next, nil
+	tooLong := refuse(ledger.TooLong, "the teacher's row has %d tokens; max_length is %d", size, w.MaxLength)
+	return w.cutFewest(m, v, heads(m), tooLong, func(short *material, next *view) (*made, int, *Refusal) { return sp.row(w, short, next) })
 }
 
 // heads lists what may be cut out before the first target, in order: whole rounds before its own, then the steps of its own.
