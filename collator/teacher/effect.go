@@ -221,14 +221,16 @@ func (b *open) probe(row, teacher int, s *batch.RowSite, start int) (Probed, err
 	if s.Target == "next_turn" {
 		p.Direction = Higher
 	}
+	end := int(s.Pairs[len(s.Pairs)-1].End)
 	for _, run := range s.Pairs {
+		if run.Start < 0 || run.Start >= run.End || int(run.End) > end || row >= len(b.pairs.Student) || end > len(b.pairs.Student[row]) {
+			return p, fmt.Errorf("the index says that its target is tokens %d to %d; the batch has no such tokens", run.Start, run.End)
+		}
 		for t := run.Start; t < run.End; t++ {
 			p.Targets = append(p.Targets, int(t))
 		}
 	}
-	end := p.Targets[len(p.Targets)-1] + 1
-	if row >= len(b.pairs.Student) || teacher >= len(b.pairs.Teacher) || end > len(b.pairs.Student[row]) ||
-		s.At < 0 || int(s.At) > end || s.Hint < 0 || start+int(s.Hint) > len(b.pairs.Teacher[teacher]) {
+	if teacher >= len(b.pairs.Teacher) || s.At < 0 || int(s.At) > end || s.Hint < 0 || start+int(s.Hint) > len(b.pairs.Teacher[teacher]) {
 		return p, fmt.Errorf("the index says that its hint stands at %d, its target ends at %d; the batch has no such tokens", s.At, end)
 	}
 	p.Student = b.pairs.Student[row][:end]

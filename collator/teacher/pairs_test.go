@@ -283,6 +283,13 @@ func TestEffects(t *testing.T) {
 	if _, err := c.Effects(t.Context(), []Probed{bad}, 0); err == nil {
 		t.Error("a target at 0 is accepted")
 	}
+	for _, far := range []batch.Run{{Start: 5, End: 1 << 30}, {Start: -1 << 30, End: 7}, {Start: 6, End: 6}} {
+		b.line.RowInfo[0].Sites[1].Pairs = []batch.Run{far}
+		if _, err := b.probes(); err == nil || !strings.Contains(err.Error(), "site 1") {
+			t.Errorf("a target %v: %v", far, err)
+		}
+	}
+	b.line.RowInfo[0].Sites[1].Pairs = []batch.Run{{Start: 5, End: 7}}
 	b.line.RowInfo[0].Sites[1].Hint = 5
 	if _, err := b.probes(); err == nil || !strings.Contains(err.Error(), "site 1") {
 		t.Errorf("a hint beyond its row: %v", err)
