@@ -39,10 +39,10 @@
 //
 // # Channels
 //
-// A Channel makes rows of one kind of record: Demonstration to sft, Preference to dpo, Rollout to rl, Distillation to sdpo. Its Rows depends on the
-// record alone, so records are collated in parallel and the output does not depend on how many do it; rewards of a task, which
-// concern several records, are summed up as rows arrive, in order, and become advantages when all have. Memory is bounded but
-// for a few words a task.
+// A Channel makes rows of one kind of record: Demonstration to sft, Preference to dpo, Rollout to rl, Distillation to sdpo. Its
+// Rows depends on the record alone, so records are collated in parallel and the output does not depend on how many do it;
+// rewards of a task, which concern several records, are summed up as rows arrive, in order, and become advantages when all
+// have. Memory is bounded but for a few words a task.
 //
 // # Hints
 //

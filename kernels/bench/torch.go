@@ -44,7 +44,7 @@ func startTorch(ctx context.Context, python string, v int) (*torch, error) {
 	t.out = bufio.NewScanner(out)
 	if !t.out.Scan() {
 		t.stop()
-		return nil, fmt.Errorf("%s doesn't run torch: does it have the package?", python)
+		return nil, fmt.Errorf("%s doesn't run torch: install it there (%s -m pip install torch), or name another Python with --torch", python, python)
 	}
 	t.version = strings.TrimSpace(t.out.Text())
 	return t, nil

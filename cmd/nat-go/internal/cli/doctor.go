@@ -95,9 +95,9 @@ func (f *doctorFlags) examine(ctx context.Context, trainer string, paths []strin
 	case len(paths) == 0 && f.serving == "":
 		return nil, exit.Usagef("name a run's folder or a file of rows, or a folder with --serving")
 	case f.rows < 1 || f.rows > doctor.MaxRows:
-		return nil, exit.Usagef("--rows %d: from 1 to %d", f.rows, doctor.MaxRows)
+		return nil, exit.Usagef("--rows is %d: write a number from 1 to %d", f.rows, doctor.MaxRows)
 	case f.timeout <= 0:
-		return nil, exit.Usagef("--timeout %s: more than nothing", f.timeout)
+		return nil, exit.Usagef("--timeout is %s: write a time above 0, such as 10m", f.timeout)
 	}
 	settings, err := settingsOf(f.settings)
 	if err != nil {

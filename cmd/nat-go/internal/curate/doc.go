@@ -8,8 +8,8 @@
 // Design choices:
 //   - Nothing holds a map of all records. Each rule sorts a projection of the index (package extsort): equal keys become
 //     neighbours, in memory up to the budget and through a temporary file beyond it. Resident are one byte a record and some
-//     twenty bytes an example. Rows are few and narrow: the index was a fifth of a run's memory when each rule had a row of
-//     its own for each record.
+//     twenty bytes an example. Rows are few and narrow, since with a row a rule and record the index is a fifth of a run's
+//     memory.
 //   - Arrival decides nothing but which of several equal records stands for them (the first). A sample is the smallest
 //     seeded hashes of the contents; a validation set the smallest seeded hashes of the connected components.
 //   - Contradictions go before copies. A record that another score's copy would stand for still testifies for its own score:

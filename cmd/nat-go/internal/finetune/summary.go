@@ -50,7 +50,7 @@ func WriteSummary(w io.Writer, s *Summary, color bool) error {
 func writeSites(b *strings.Builder, s *Summary) {
 	for _, name := range slices.Sorted(maps.Keys(s.Sites)) {
 		if p := strings.Split(name, "/"); len(p) == 3 {
-			fmt.Fprintf(b, "  sites    %-15s %s, hints by %s (%s)\n", p[0], ledger.Quantity(s.Sites[name], "site"), p[1], p[2])
+			fmt.Fprintf(b, "  sites    %-18s %s, hints by %s (%s)\n", p[0], ledger.Quantity(s.Sites[name], "site"), p[1], p[2])
 		}
 	}
 	if s.Batches == nil {
