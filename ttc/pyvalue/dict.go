@@ -24,6 +24,12 @@ type hashKey struct {
 	s    string
 }
 
+// NewDict makes a dict with room for n keys.
+func NewDict(n int) *Dict {
+	room := make([]Value, 2*n) // next to one another: who asks for a key wants its value
+	return &Dict{keys: room[:0:n], values: room[n : n : 2*n]}
+}
+
 // Len is the number of keys.
 func (d *Dict) Len() int { return len(d.keys) }
 

@@ -182,7 +182,7 @@ func (p *parser) text() (string, error) {
 		switch p.b[p.i] {
 		case '"':
 			p.i++
-			return string(p.b[at : p.i-1]), nil
+			return intern(p.b[at : p.i-1]), nil
 		case '\\':
 			return p.escapedText(at)
 		}

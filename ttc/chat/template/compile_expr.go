@@ -420,10 +420,20 @@ func (c *compiler) callExpr(n *callNode, f *frame, caller func(st *state) val) e
 	}
 	if attr, ok := n.fn.(*attrNode); ok {
 		of, name := c.expr(attr.node, f), pyvalue.Str(attr.name)
-		method := c.lib.strings[attr.name]
+		ofText, ofDict := c.lib.strings[attr.name], c.lib.dicts[attr.name]
+		if attr.name[0] == '_' || isChanging(attr.name) {
+			ofDict = nil
+		}
 		return func(st *state) val {
 			v := of(st)
-			if method != nil && v.Kind() == pyvalue.KindStr {
+			var method method // called without being made a value first
+			switch v.Kind() {
+			case pyvalue.KindStr:
+				method = ofText
+			case pyvalue.KindDict:
+				method = ofDict
+			}
+			if method != nil {
 				a := withCaller(st)
 				st.pos = at
 				st.step()

@@ -59,7 +59,8 @@ func WithOrigin(message pyvalue.Value, index int) pyvalue.Value {
 		return originOf(message, &source{index, ""})
 	}
 	d := message.Dict()
-	out := &pyvalue.Dict{Tag: &source{index, ""}}
+	out := pyvalue.NewDict(d.Len())
+	out.Tag = &source{index, ""}
 	for i := range d.Len() {
 		k, v := d.At(i)
 		_ = out.Set(k, originOf(v, &source{index, k.Text()})) // keys of a dict can be hashed
@@ -79,7 +80,8 @@ func originOf(v val, src *source) val {
 		return l
 	case pyvalue.KindDict:
 		d := v.Dict()
-		out := &pyvalue.Dict{Tag: src}
+		out := pyvalue.NewDict(d.Len())
+		out.Tag = src
 		for i := range d.Len() {
 			k, e := d.At(i)
 			key := k.WithTag(sourceTag(seg{int32(len(k.Text())), 0, src, flat}))
@@ -118,7 +120,8 @@ func AliasReasoning(message pyvalue.Value) pyvalue.Value {
 	if reasoning.IsNone() {
 		return message
 	}
-	out := &pyvalue.Dict{Tag: d.Tag}
+	out := pyvalue.NewDict(d.Len() + 2)
+	out.Tag = d.Tag
 	out.SetStr("thinking", reasoning)
 	for i := range d.Len() {
 		k, v := d.At(i)
@@ -152,7 +155,7 @@ func conversation(messages []chat.Message, raw bool) ([]pyvalue.Value, error) {
 }
 
 func messageValue(m *chat.Message, raw bool) (val, error) {
-	d := &pyvalue.Dict{}
+	d := pyvalue.NewDict(4)
 	d.SetStr("role", pyvalue.Str(m.Role))
 	content := pyvalue.Str(m.Text) // "" where there is none
 	if m.Form == chat.Parts {

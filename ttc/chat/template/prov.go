@@ -346,7 +346,9 @@ func (b *builder) writeFrom(s []byte, p *prov, i int) {
 
 func (b *builder) value() val { return str(string(b.b), b.p.prov()) }
 
+// reset empties b, and lets go of the sources.
 func (b *builder) reset() {
+	clear(b.p.segs)
 	b.b, b.p.segs, b.p.n, b.p.escapes = b.b[:0], b.p.segs[:0], 0, false
 }
 

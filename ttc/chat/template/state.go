@@ -34,9 +34,7 @@ func (st *state) release() {
 		return
 	}
 	st.out.reset()
-	clear(st.out.p.segs[:cap(st.out.p.segs)])
 	for _, b := range st.free {
-		clear(b.p.segs[:cap(b.p.segs)])
 		if cap(b.b) > maxKept {
 			return
 		}
@@ -73,9 +71,11 @@ type state struct {
 // step counts one unit of work.
 func (st *state) step() {
 	if st.steps++; st.steps > st.limits.Steps {
-		throw("LimitError", "more than %d steps", st.limits.Steps)
+		st.tooManySteps() // apart, so that a step is inlined
 	}
 }
+
+func (st *state) tooManySteps() { throw("LimitError", "more than %d steps", st.limits.Steps) }
 
 // spend counts n bytes made by the template, whether they are printed or thrown away.
 func (st *state) spend(n int) {
@@ -87,8 +87,12 @@ func (st *state) spend(n int) {
 // room makes sure that n more bytes may be made.
 func (st *state) room(n int) {
 	if n < 0 || st.bytes+int64(n) > st.limits.Bytes {
-		throw("LimitError", "the template makes more than %d bytes of text", st.limits.Bytes)
+		st.tooManyBytes()
 	}
+}
+
+func (st *state) tooManyBytes() {
+	throw("LimitError", "the template makes more than %d bytes of text", st.limits.Bytes)
 }
 
 func (st *state) resolve(name string) val {

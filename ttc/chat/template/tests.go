@@ -20,7 +20,7 @@ var plainTests = map[string]func(val) bool{
 	"mapping":   func(v val) bool { return v.Kind() == pyvalue.KindDict },
 	"number":    val.IsNumber,
 	"sequence":  isSequence,
-	"iterable":  func(v val) bool { _, ok := iterate(v); return ok },
+	"iterable":  isIterable,
 	"callable":  isCallable,
 	"escaped":   isMarkup,
 }

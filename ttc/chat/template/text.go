@@ -2,6 +2,7 @@ package template
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
@@ -26,6 +27,11 @@ func (st *state) strip(v, chars val, left, right bool) val {
 	s := v.Text()
 	st.steps += int64(len(s)) >> 6
 	i, j := 0, len(s)
+	plain := isMissing(chars) || chars.IsNone()
+	if plain { // most texts begin and end with a character that is none, and is ASCII
+		left = left && i < j && !(s[i] > ' ' && s[i] < utf8.RuneSelf)
+		right = right && i < j && !(s[j-1] > ' ' && s[j-1] < utf8.RuneSelf)
+	}
 	for left && i < j {
 		r, n := pyvalue.DecodeRune(s[i:])
 		if !in(r) {

@@ -226,10 +226,13 @@ func (d *dictView) items() []val {
 	case "values":
 		return d.dict.Values()
 	}
-	out := make([]val, d.dict.Len())
+	n := d.dict.Len()
+	room := make([]val, 3*n) // the tuples, and what is in them
+	out, pairs := room[:n:n], room[n:]
 	for i := range out {
-		k, v := d.dict.At(i)
-		out[i] = pyvalue.NewTuple(k, v)
+		pair := pairs[2*i : 2*i+2 : 2*i+2]
+		pair[0], pair[1] = d.dict.At(i)
+		out[i] = pyvalue.NewTuple(pair...)
 	}
 	return out
 }
@@ -289,6 +292,14 @@ func length(v val) (int, bool) {
 		}
 	}
 	return 0, false
+}
+
+func isIterable(v val) bool {
+	if v.Kind() == pyvalue.KindStr {
+		return true
+	}
+	_, ok := iterate(v)
+	return ok
 }
 
 // iterate returns an iterator over v, and false where Python says that it isn't iterable.
