@@ -1,6 +1,8 @@
 package template
 
 import (
+	"slices"
+
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -73,6 +75,17 @@ func (v variable) of(st *state) *val {
 type compiler struct {
 	lib    *library
 	blocks map[string]bool
+	from   []string // the variables the template reads
+}
+
+// given is the index in state.given of a variable the template is given.
+func (c *compiler) given(name string) int {
+	i := slices.Index(c.from, name)
+	if i < 0 {
+		i = len(c.from)
+		c.from = append(c.from, name)
+	}
+	return i
 }
 
 // root compiles a whole template.
@@ -91,10 +104,10 @@ func (c *compiler) root(body []node) (stmt, *funcScope) {
 // enter compiles what happens when a frame is entered: every variable gets its first value.
 func (c *compiler) enter(f *frame) func(st *state) {
 	type first struct {
-		to   variable
-		kind loadKind
-		name string
-		from variable
+		to    variable
+		kind  loadKind
+		given int
+		from  variable
 	}
 	var loads []first
 	for _, r := range f.sym.order {
@@ -103,9 +116,12 @@ func (c *compiler) enter(f *frame) func(st *state) {
 			f.variable(r) // gives it its slot
 			continue
 		}
-		x := first{to: f.variable(r), kind: l.kind, name: l.name}
-		if l.kind == loadAlias {
+		x := first{to: f.variable(r), kind: l.kind}
+		switch l.kind {
+		case loadAlias:
 			x.from = f.variable(l.from)
+		case loadResolve:
+			x.given = c.given(l.name)
 		}
 		loads = append(loads, x)
 	}
@@ -114,7 +130,7 @@ func (c *compiler) enter(f *frame) func(st *state) {
 			l := &loads[i]
 			switch l.kind {
 			case loadResolve:
-				*l.to.of(st) = st.resolve(l.name)
+				*l.to.of(st) = st.given[l.given]
 			case loadAlias:
 				*l.to.of(st) = *l.from.of(st)
 			case loadUndefined:

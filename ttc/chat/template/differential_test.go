@@ -128,7 +128,7 @@ func render(src string) answer {
 			}
 			continue
 		}
-		in.Kwargs.SetStr(k.Text(), originOf(v, &source{7, k.Text()}))
+		in.Kwargs.SetStr(k.Text(), originOf(v, &Source{7, k.Text()}))
 	}
 	res, err := tmpl.Render(in)
 	if err != nil {

@@ -51,29 +51,29 @@ func ToolList(tools []chat.Tool) (pyvalue.Value, error) {
 	return toolOrigin(pyvalue.NewList(items)), nil
 }
 
-func toolOrigin(v val) val { return originOf(v, &source{toolMessage, "tools"}) }
+func toolOrigin(v val) val { return originOf(v, &Source{FromTools, "tools"}) }
 
 // WithOrigin returns a message dict that carries, on every value in it, that it is the message of that index.
 func WithOrigin(message pyvalue.Value, index int) pyvalue.Value {
 	if message.Kind() != pyvalue.KindDict {
-		return originOf(message, &source{index, ""})
+		return originOf(message, &Source{index, ""})
 	}
 	d := message.Dict()
 	out := pyvalue.NewDict(d.Len())
-	out.Tag = &source{index, ""}
+	out.Tag = &Source{index, ""}
 	for i := range d.Len() {
 		k, v := d.At(i)
-		_ = out.Set(k, originOf(v, &source{index, k.Text()})) // keys of a dict can be hashed
+		_ = out.Set(k, originOf(v, &Source{index, k.Text()})) // keys of a dict can be hashed
 	}
 	return pyvalue.OfDict(out)
 }
 
-func originOf(v val, src *source) val {
+func originOf(v val, src *Source) val {
 	switch v.Kind() {
 	case pyvalue.KindList:
 		items := make([]val, len(v.Items()))
 		for i, e := range v.Items() {
-			items[i] = originOf(e, &source{src.message, src.field + "[" + strconv.Itoa(i) + "]"})
+			items[i] = originOf(e, &Source{src.Message, src.Field + "[" + strconv.Itoa(i) + "]"})
 		}
 		l := pyvalue.NewList(items)
 		l.List().Tag = src
@@ -85,7 +85,7 @@ func originOf(v val, src *source) val {
 		for i := range d.Len() {
 			k, e := d.At(i)
 			key := k.WithTag(sourceTag(seg{int32(len(k.Text())), 0, src, flat}))
-			_ = out.Set(key, originOf(e, &source{src.message, src.field + "." + k.Text()}))
+			_ = out.Set(key, originOf(e, &Source{src.Message, src.Field + "." + k.Text()}))
 		}
 		return pyvalue.OfDict(out)
 	case pyvalue.KindObject:

@@ -7,19 +7,19 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// source is a field of a message (or a tool definition) that text comes from.
-type source struct {
-	message int    // index, or toolMessage
-	field   string // "content", "tool_calls[0].function.arguments.city"
+// Source is a field of a message (or a tool definition) that text comes from.
+type Source struct {
+	Message int    // index of the message, or FromTools
+	Field   string // "content", "content[0].text", "tool_calls[0].function.arguments.city"
 }
 
-// toolMessage stands in source.message for text that comes from the tool definitions.
-const toolMessage = -2
+// FromTools is Source.Message for text that comes from the tool definitions.
+const FromTools = -2
 
 // seg says where the bytes of a text up to end (from the end of the seg before) come from; a nil src is the template.
 type seg struct {
 	end, off int32
-	src      *source
+	src      *Source
 	mode     mode
 }
 
@@ -144,7 +144,7 @@ func (p *prov) slice(i, j int) *prov {
 }
 
 // at is the source of byte i of the text.
-func (p *prov) at(i int) (*source, int32) {
+func (p *prov) at(i int) (*Source, int32) {
 	if p == nil || len(p.segs) == 0 {
 		return nil, 0
 	}
@@ -177,7 +177,7 @@ type provBuilder struct {
 }
 
 // add says that the next n bytes come from src, byte off on.
-func (b *provBuilder) add(n int, src *source, off int32, m mode) {
+func (b *provBuilder) add(n int, src *Source, off int32, m mode) {
 	if n == 0 {
 		return
 	}
@@ -251,7 +251,7 @@ func (b *provBuilder) addAll(p *prov, n int) {
 }
 
 // unquote says that the next bytes are s: the text of src from byte off on, escaped and between quotes.
-func (b *provBuilder) unquote(s string, src *source, off int32) {
+func (b *provBuilder) unquote(s string, src *Source, off int32) {
 	eachEscape(s, func(out, in int) {
 		if out == in && in > 0 {
 			b.add(out, src, off, linear)
@@ -384,7 +384,7 @@ func (m *marker) flush(dst int) {
 	}
 	switch m.v.Kind() {
 	case pyvalue.KindList, pyvalue.KindTuple, pyvalue.KindDict:
-		src, _ := m.v.Tag().(*source)
+		src, _ := m.v.Tag().(*Source)
 		m.b.p.add(n, src, 0, flat)
 		return
 	case pyvalue.KindStr:

@@ -29,6 +29,7 @@ func (st *state) release() {
 		return
 	}
 	clear(st.vars)
+	clear(st.given)
 	st.made.reset()
 	if cap(st.out.b) > maxKept || cap(st.out.p.segs) > maxKept/16 || len(st.free) > 16 {
 		return
@@ -39,7 +40,7 @@ func (st *state) release() {
 			return
 		}
 	}
-	*st = state{lib: st.lib, out: st.out, free: st.free, vars: st.vars, made: st.made, mark: st.mark}
+	*st = state{lib: st.lib, out: st.out, free: st.free, vars: st.vars, given: st.given[:0], made: st.made, mark: st.mark}
 	states.Put(st)
 }
 
@@ -48,6 +49,7 @@ type state struct {
 	lib    *library
 	limits Limits
 	vars   map[string]val
+	given  []val // those of vars, and of the library, that the template reads
 	now    time.Time
 	act    *activation
 	out    *builder

@@ -13,6 +13,7 @@ type Template struct {
 	src  string // normalised, for the places of errors
 	run  stmt
 	root *funcScope
+	from []string // the variables it reads, in the order of state.given
 }
 
 // maxSource is the largest template Compile takes, in bytes. The largest of the stock templates has 20 KiB.
@@ -35,6 +36,7 @@ func Compile(src string) (t *Template, err error) {
 	}()
 	c := &compiler{lib: builtins, blocks: map[string]bool{}}
 	t.run, t.root = c.root(parse(lex(t.src)))
+	t.from = c.from
 	return t, nil
 }
 
@@ -73,11 +75,10 @@ type Input struct {
 
 // Span says where a run of the output comes from. What no span covers is the template's own text.
 type Span struct {
-	Start, End int    // bytes of Result.Text
-	Message    int    // index of the message, or FromTools
-	Field      string // "content", "content[0].text", "tool_calls[0].function.arguments.city"
-	Offset     int    // byte of the field's text that the run starts at
-	Mode       Mode   // how the run's bytes follow from the field's
+	Start, End int  // bytes of Result.Text
+	*Source         // shared by the spans of a field
+	Offset     int  // byte of the field's text that the run starts at
+	Mode       Mode // how the run's bytes follow from the field's
 }
 
 // Mode is how the bytes of a span follow from those of the field.
@@ -94,9 +95,6 @@ const (
 	// takes it apart.
 	Quoted = quoted
 )
-
-// FromTools is Span.Message for text that comes from the tool definitions.
-const FromTools = toolMessage
 
 // Result is a rendered conversation.
 type Result struct {
@@ -143,7 +141,7 @@ func spans(segs []seg) []Span {
 	start := int32(0)
 	for i := range segs {
 		if s := &segs[i]; s.src != nil {
-			out = append(out, Span{int(start), int(s.end), s.src.message, s.src.field, int(s.off), s.mode})
+			out = append(out, Span{int(start), int(s.end), s.src, int(s.off), s.mode})
 		}
 		start = segs[i].end
 	}
@@ -159,6 +157,9 @@ func (t *Template) Render(in Input) (res Result, err error) {
 		st.now = DefaultNow
 	}
 	in.variables(st.vars)
+	for _, name := range t.from {
+		st.given = append(st.given, st.resolve(name))
+	}
 	st.act = newActivation(t.root, nil)
 	defer func() {
 		if r := recover(); r != nil {
