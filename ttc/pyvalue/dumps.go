@@ -188,32 +188,41 @@ func (o *Dump) key(dst []byte, k Value, mark Marker) ([]byte, error) {
 }
 
 // text appends a JSON string: control characters, quotes and backslashes are escaped; all beyond ASCII too where the
-// options say so. Tool results are long and full of quotes, so eight bytes are looked at and copied at once.
+// options say so. Tool results are long and full of quotes, so eight bytes are looked at and copied at once, and again
+// behind each quote among them.
 func (o *Dump) text(dst []byte, v Value, mark Marker) []byte {
 	s := v.text()
 	mark.at(v, len(dst))
 	dst = append(dst, '"')
-	i := 0
+	i, n := 0, len(dst)
+	room := dst[:cap(dst)]
+next:
 	for len(s)-i >= 8 {
+		if len(room)-n < 24 { // eight escapes, and what is copied beyond them
+			dst = slices.Grow(room[:n], len(s)-i+(len(s)-i)/4+24)
+			room = dst[:cap(dst)]
+		}
 		w := binary.LittleEndian.Uint64([]byte(s[i : i+8]))
-		n := len(dst)
-		if cap(dst)-n < 16 {
-			dst = slices.Grow(dst, len(s)-i+(len(s)-i)/4+16)
+		binary.LittleEndian.PutUint64(room[n:n+8], w)
+		done := 0 // how many of the eight are dealt with; room[n] is for the one after
+		for special := escapes(w, o.ASCII); special != 0; special &= special - 1 {
+			k := bits.TrailingZeros64(special) / 8
+			rest := w >> (8 * k & 63)
+			n += k - done
+			if c := byte(rest); c != '"' && c != '\\' { // few of them
+				dst, i = o.escape(room[:n], s, i+k)
+				n, room = len(dst), dst[:cap(dst)]
+				continue next
+			}
+			room[n] = '\\'
+			binary.LittleEndian.PutUint64(room[n+1:n+9], rest)
+			n++
+			done = k
 		}
-		binary.LittleEndian.PutUint64(dst[n:n+8], w)
-		plain := bits.TrailingZeros64(escapes(w, o.ASCII)) / 8
-		dst = dst[:n+plain]
-		i += plain
-		if plain == 8 {
-			continue
-		}
-		if c := s[i]; c == '"' || c == '\\' { // most of them
-			dst = append(dst, '\\', c)
-			i++
-			continue
-		}
-		dst, i = o.escape(dst, s, i)
+		n += 8 - done
+		i += 8
 	}
+	dst = room[:n]
 	for i < len(s) {
 		c := s[i]
 		if c >= ' ' && c != '"' && c != '\\' && (c < 0x7f || !o.ASCII) {
@@ -226,16 +235,15 @@ func (o *Dump) text(dst []byte, v Value, mark Marker) []byte {
 	return append(dst, '"')
 }
 
-// escapes has the high bit set of the first of eight bytes that doesn't stand for itself in a JSON string, and none where
-// all do. What it says of later bytes may be wrong.
+// escapes has the high bit set of those of eight bytes that don't stand for themselves in a JSON string.
 func escapes(w uint64, ascii bool) uint64 {
-	const ones, high = 0x0101010101010101, 0x8080808080808080
+	const ones, high, low = 0x0101010101010101, 0x8080808080808080, 0x7f7f7f7f7f7f7f7f
 	quote, slash := w^ones*'"', w^ones*'\\'
-	bad := (w-ones*' ')&^w | (quote-ones)&^quote | (slash-ones)&^slash
+	plain := ((w & low) + ones*(0x80-' ') | w) & ((quote & low) + low | quote) & ((slash & low) + low | slash)
 	if ascii {
-		bad |= w | (w + ones)
+		plain &^= w | (w & low) + ones
 	}
-	return bad & high
+	return ^plain & high
 }
 
 // escape appends the escape of the character at s[i:] and returns where the next one is.

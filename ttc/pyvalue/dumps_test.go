@@ -12,8 +12,8 @@ func TestEscapesAtEveryPlace(t *testing.T) {
 	for _, ascii := range []bool{false, true} {
 		for _, c := range []string{`"`, `\`, "\n", "\x00", "\x1f", " ", "!", "#", "[", "]", "\x7f", "é", "\u2028", "😀", "\xed\xa0\x80"} {
 			for n := range 20 {
-				for m := range 10 {
-					text := strings.Repeat("a", n) + c + strings.Repeat("b", m) + c
+				for m := range 20 {
+					text := strings.Repeat("a", n) + c + strings.Repeat("b", m%10) + strings.Repeat(c, 1+m)
 					got, err := Dump{ASCII: ascii}.Append(nil, Str(text), nil)
 					if err != nil {
 						t.Fatal(err)
