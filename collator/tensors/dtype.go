@@ -23,33 +23,8 @@ var sizes = map[DType]int{Int64: 8, Float64: 8, Int32: 4, Float32: 4, Float16: 2
 // Size is the number of bytes of an item, 0 for a type this package doesn't know.
 func (d DType) Size() int { return sizes[d] }
 
-// BFloat16Bits returns v as bfloat16, rounded to nearest even.
-func BFloat16Bits(v float32) uint16 {
-	bits := math.Float32bits(v)
-	if v != v {
-		return uint16(bits>>16) | 0x40 // stays a NaN
-	}
-	return uint16((bits + 0x7FFF + bits>>16&1) >> 16)
-}
-
 // BFloat16Value is the value of bfloat16 bits.
 func BFloat16Value(bits uint16) float32 { return math.Float32frombits(uint32(bits) << 16) }
-
-// Float16Bits returns v as IEEE 754 half precision, rounded to nearest even.
-func Float16Bits(v float32) uint16 {
-	bits := math.Float32bits(v)
-	sign := uint16(bits >> 16 & 0x8000)
-	switch {
-	case v != v:
-		return sign | 0x7E00
-	case bits&0x7FFFFFFF >= 0x477FF000: // rounds to infinity
-		return sign | 0x7C00
-	case bits&0x7FFFFFFF < 0x38800000: // subnormal or zero: units of 2^-24
-		return sign | uint16(math.RoundToEven(math.Abs(float64(v))*(1<<24)))
-	}
-	// Rebias the exponent from 127 to 15 and round away 13 bits of mantissa.
-	return sign | uint16((bits&0x7FFFFFFF-0x38000000+0xFFF+bits>>13&1)>>13)
-}
 
 // Float16Value is the value of half precision bits.
 func Float16Value(bits uint16) float32 {

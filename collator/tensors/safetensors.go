@@ -66,16 +66,6 @@ func Of[T number](name string, items []T, shape ...int) Tensor {
 	return Tensor{Name: name, DType: dtype, Shape: shape, Data: data}
 }
 
-// Half makes an F16 or BF16 tensor of bits.
-func Half(name string, dtype DType, bits []uint16, shape ...int) Tensor {
-	n, ok := volume(shape)
-	if dtype.Size() != 2 || !ok || n != len(bits) {
-		panic(fmt.Sprintf("tensor %q: %s of shape %v for %d items", name, dtype, shape, len(bits)))
-	}
-	data := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(bits))), 2*len(bits))
-	return Tensor{Name: name, DType: dtype, Shape: shape, Data: data}
-}
-
 // volume is the number of items of a shape, false if it is negative or overflows.
 func volume(shape []int) (int, bool) {
 	n := 1

@@ -23,8 +23,8 @@ func sample() ([]Tensor, map[string]string) {
 		Of("loss", []float64{math.Pi}, 1),
 		Of("rows", []int32{7, -7}, 2),
 		Of("mask", []uint8{1, 0, 255}, 3),
-		Half("half", Float16, []uint16{Float16Bits(1.5), Float16Bits(-2)}, 1, 2),
-		Half("brain", BFloat16, []uint16{BFloat16Bits(3)}, 1),
+		half("half", Float16, []uint16{float16Bits(1.5), float16Bits(-2)}, 1, 2),
+		half("brain", BFloat16, []uint16{bfloat16Bits(3)}, 1),
 		Of("empty", []int64{}, 0, 5),
 		Of("scalar \"é\u2028\"", []float32{42}),
 	}, map[string]string{"format": "pt", "b": "2<3", "a": "1"}
@@ -187,23 +187,23 @@ func FuzzOpen(f *testing.F) {
 func TestHalves(t *testing.T) {
 	for i := range 1 << 16 {
 		bits := uint16(i)
-		if v := Float16Value(bits); v == v && Float16Bits(v) != bits {
-			t.Fatalf("half %#04x is %v is %#04x", bits, v, Float16Bits(v))
+		if v := Float16Value(bits); v == v && float16Bits(v) != bits {
+			t.Fatalf("half %#04x is %v is %#04x", bits, v, float16Bits(v))
 		}
-		if v := BFloat16Value(bits); v == v && BFloat16Bits(v) != bits {
-			t.Fatalf("bfloat16 %#04x is %v is %#04x", bits, v, BFloat16Bits(v))
+		if v := BFloat16Value(bits); v == v && bfloat16Bits(v) != bits {
+			t.Fatalf("bfloat16 %#04x is %v is %#04x", bits, v, bfloat16Bits(v))
 		}
 	}
 	nan := float32(math.NaN())
-	if v := Float16Value(Float16Bits(nan)); v == v {
+	if v := Float16Value(float16Bits(nan)); v == v {
 		t.Error("NaN is lost")
 	}
-	if v := BFloat16Value(BFloat16Bits(nan)); v == v {
+	if v := BFloat16Value(bfloat16Bits(nan)); v == v {
 		t.Error("NaN is lost")
 	}
 	rapid.Check(t, func(r *rapid.T) {
 		v := rapid.Float32Range(-70000, 70000).Draw(r, "v")
-		bits := Float16Bits(v)
+		bits := float16Bits(v)
 		near := math.Abs(float64(Float16Value(bits)) - float64(v))
 		for _, other := range []uint16{bits - 1, bits + 1} {
 			o := float64(Float16Value(other))
