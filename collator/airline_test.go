@@ -3,16 +3,13 @@
 package collator
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"iter"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -294,12 +291,7 @@ func trainedByMessage(t testing.TB, tok *tokenizer.Tokenizer, s *batch.Side, own
 // askJinja lets Python render the same conversations and say what has to be trained.
 func askJinja(t *testing.T, name, source string, examples []*ttc.Example, kept map[int64]map[string]string) {
 	t.Helper()
-	if err := exec.Command("python3", "-c", "import jinja2").Run(); err != nil {
-		if slices.Contains(strings.Split(os.Getenv("NATGO_REQUIRE"), ","), "python") {
-			t.Fatalf("python3 with jinja2 is required (NATGO_REQUIRE): %v", err)
-		}
-		t.Skip("SKIPPED: no python3 with jinja2, so the trained texts are not checked by another program")
-	}
+	needPython(t, "jinja2", "the trained texts are not checked by another program")
 	data, err := os.ReadFile(conformance(t, "chat", "traces", "gpt-4o-airline-dev.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -323,23 +315,11 @@ func askJinja(t *testing.T, name, source string, examples []*ttc.Example, kept m
 			all = append(all, conversation{traces[i].Traj, tools, k})
 		}
 	}
-	question, err := json.Marshal(map[string]any{"name": name, "template": source, "conversations": all})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("python3", "testdata/expect.py")
-	cmd.Stdin, cmd.Stderr = bytes.NewReader(question), os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var answer struct {
 		Checked, Wrongs int
 		Wrong           [][]any
 	}
-	if err := json.Unmarshal(out, &answer); err != nil {
-		t.Fatal(err)
-	}
+	askPython(t, "python3", "expect.py", map[string]any{"name": name, "template": source, "conversations": all}, &answer)
 	t.Logf("jinja2 checked %d turns", answer.Checked)
 	if answer.Wrongs > 0 || answer.Checked == 0 {
 		t.Errorf("%d of %d turns differ from jinja2's: conversation %v message %v\nwant %q\n got %q", answer.Wrongs, answer.Checked, answer.Wrong[0][0], answer.Wrong[0][1], answer.Wrong[0][2], answer.Wrong[0][3])

@@ -4,10 +4,8 @@ package collator
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -171,21 +169,8 @@ func pythonTime(b *testing.B, python, name string, pairs bool) time.Duration {
 		"traces": conformance(b, "chat", "traces", "gpt-4o-airline-dev.json"), "pairs": pairs,
 		"header": map[string]string{"qwen2_5": "<|im_start|>assistant\n", "llama3_1": "<|start_header_id|>assistant<|end_header_id|>\n\n"}[name],
 		"end":    map[string]string{"qwen2_5": "<|im_end|>", "llama3_1": "<|eot_id|>"}[name]}
-	data, err := json.Marshal(question)
-	if err != nil {
-		b.Fatal(err)
-	}
-	cmd := exec.Command(python, "testdata/bench.py")
-	cmd.Env = append(os.Environ(), "TOKENIZERS_PARALLELISM=false", "RAYON_NUM_THREADS=1")
-	cmd.Stdin, cmd.Stderr = strings.NewReader(string(data)), os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		b.Fatal(err)
-	}
 	var seconds float64
-	if err := json.Unmarshal(out, &seconds); err != nil {
-		b.Fatal(err)
-	}
+	askPython(b, python, "bench.py", question, &seconds)
 	return time.Duration(seconds * float64(time.Second))
 }
 

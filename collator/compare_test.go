@@ -3,12 +3,8 @@
 package collator
 
 import (
-	"bytes"
-	"encoding/json"
 	"os"
-	"os/exec"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -40,20 +36,7 @@ func askReference(t testing.TB, python string, q *comparedWith, into any) {
 	t.Helper()
 	q.Template, q.Tokenizer = oracleTemplate(t, "qwen2_5.jinja"), conformance(t, "chat", "tokens", "tokenizers", "qwen2_5.json")
 	q.Traces, q.Hint = conformance(t, "chat", "traces", "gpt-4o-airline-dev.json"), airlineHint
-	data, err := json.Marshal(q)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(python, "-B", "testdata/reference.py")
-	cmd.Env = append(os.Environ(), "TOKENIZERS_PARALLELISM=false", "RAYON_NUM_THREADS=1")
-	cmd.Stdin, cmd.Stderr = bytes.NewReader(data), os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(out, into); err != nil {
-		t.Fatal(err)
-	}
+	askPython(t, python, "reference.py", q, into)
 }
 
 // failedTurns are the real traces with errors, a site for each failed turn. The reference has no tools, so here are none.
@@ -75,12 +58,7 @@ func failedTurns(t testing.TB, most int) (items []Item, failed map[string][]int)
 // TestReferenceCollator compares the reference collator with ours on the same traces: how much of what is in the loss lies on
 // the tokens of the failed turn, and what the loss is when the hint says nothing. The figures are the README's.
 func TestReferenceCollator(t *testing.T) {
-	if err := exec.Command("python3", "-c", "import jinja2, tokenizers").Run(); err != nil {
-		if slices.Contains(strings.Split(os.Getenv("NATGO_REQUIRE"), ","), "tokenizers") {
-			t.Fatalf("python3 with jinja2 and tokenizers is required (NATGO_REQUIRE): %v", err)
-		}
-		t.Skip("SKIPPED: no python3 with jinja2 and tokenizers, so ours is not compared with the reference collator")
-	}
+	needPython(t, "jinja2, tokenizers", "ours is not compared with the reference collator")
 	most := 4
 	if os.Getenv("NATGO_LONG") != "" { // all traces with NATGO_LONG=1
 		most = 100

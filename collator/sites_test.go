@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -111,29 +110,12 @@ func (q *witness) add(t testing.TB, c *collated, tok *tokenizer.Tokenizer, items
 // ask has Python check them.
 func (q *witness) ask(t *testing.T) (checked int) {
 	t.Helper()
-	if err := exec.Command("python3", "-c", "import jinja2").Run(); err != nil {
-		if slices.Contains(strings.Split(os.Getenv("NATGO_REQUIRE"), ","), "python") {
-			t.Fatalf("python3 with jinja2 is required (NATGO_REQUIRE): %v", err)
-		}
-		t.Skip("SKIPPED: no python3 with jinja2, so the sites are not checked by another program")
-	}
-	question, err := json.Marshal(q)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("python3", "-B", "testdata/sites.py")
-	cmd.Stdin, cmd.Stderr = bytes.NewReader(question), os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	needPython(t, "jinja2", "the sites are not checked by another program")
 	var answer struct {
 		Checked, Wrongs int
 		Wrong           [][]any
 	}
-	if err := json.Unmarshal(out, &answer); err != nil {
-		t.Fatal(err)
-	}
+	askPython(t, "python3", "sites.py", q, &answer)
 	if answer.Wrongs > 0 || answer.Checked == 0 {
 		k := 0
 		why := any("no site")

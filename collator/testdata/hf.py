@@ -7,7 +7,6 @@ import jinja2.nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 
-
 class Generation(jinja2.ext.Extension):
     """{% generation %}: what is within is shown as it is."""
 

@@ -27,7 +27,7 @@ class Reference:
     def templated(self, messages):
         return self.tokenise(self.render(messages)) if messages else []
 
-    def placeholder(self, hint):
+    def filler(self, hint):
         """Filler whose length as text of its own is driven toward the hint's."""
         want = len(self.tokenise(hint))
         text = ". " * max(1, want)
@@ -79,7 +79,7 @@ class Reference:
             out["teacher_messages"] = [m for m, _, _ in teachers]
             channel1 = []
             for turns, s in zip(examples, sites):  # the aligned variant: the student again, with filler for hints
-                messages, ids, _ = self.context(turns, {i: self.placeholder(h) for i, h in s.items()})
+                messages, ids, _ = self.context(turns, {i: self.filler(h) for i, h in s.items()})
                 response = []
                 for m in messages:
                     response += [1 if m["role"] == "assistant" else 0] * len(self.tokenise(m["content"]))
