@@ -224,14 +224,10 @@ func (m *Masks) encode(res *template.Result) (enc tokenizer.Encoding, err error)
 func (m *Masks) request(line []byte) (*turns.Conversation, *turns.Renderer, error) {
 	raw, err := json.Parse(line, json.Limits{})
 	if err != nil {
-		return nil, nil, err
-	}
-	messages, ok := raw.Get("messages")
-	if !ok || messages.Kind() != json.Array {
-		return nil, nil, errors.New("messages is no list")
+		return nil, nil, json.LineError(err)
 	}
 	c := &turns.Conversation{}
-	if c.Messages, err = template.ParseMessages(messages); err != nil {
+	if c.Messages, err = template.RequestMessages(raw); err != nil {
 		return nil, nil, err
 	}
 	for i, v := range c.Messages {

@@ -230,7 +230,7 @@ func (b *open) probe(row, teacher int, s *batch.RowSite, start int) (Probed, err
 			p.Targets = append(p.Targets, int(t))
 		}
 	}
-	if teacher >= len(b.pairs.Teacher) || s.At < 0 || int(s.At) > end || s.Hint < 0 || start+int(s.Hint) > len(b.pairs.Teacher[teacher]) {
+	if teacher >= len(b.pairs.Teacher) || s.At < 0 || int(s.At) > end || s.Hint < 0 || start < 0 || start+int(s.Hint) > len(b.pairs.Teacher[teacher]) {
 		return p, fmt.Errorf("the index says that its hint stands at %d, its target ends at %d; the batch has no such tokens", s.At, end)
 	}
 	p.Student = b.pairs.Student[row][:end]

@@ -290,6 +290,11 @@ func TestEffects(t *testing.T) {
 		}
 	}
 	b.line.RowInfo[0].Sites[1].Pairs = []batch.Run{{Start: 5, End: 7}}
+	b.line.RowInfo[0].Sites[0].Teacher, b.line.RowInfo[0].Sites[0].Hint = 1, -9
+	if _, err := b.probes(); err == nil {
+		t.Error("a hint before its row")
+	}
+	b.line.RowInfo[0].Sites[0].Teacher, b.line.RowInfo[0].Sites[0].Hint = 0, 2
 	b.line.RowInfo[0].Sites[1].Hint = 5
 	if _, err := b.probes(); err == nil || !strings.Contains(err.Error(), "site 1") {
 		t.Errorf("a hint beyond its row: %v", err)

@@ -87,7 +87,7 @@ func (t *Tokenizer) answer(line []byte, tooLong bool) (Encoding, error) {
 	}
 	request, err := json.Parse(line, json.Limits{})
 	if err != nil {
-		return Encoding{}, refuse(CodeBadRequest, "the line is no JSON: %v", err)
+		return Encoding{}, refuse(CodeBadRequest, "the line is no JSON: %v", json.LineError(err))
 	}
 	if request.Kind() != json.Object {
 		return Encoding{}, refuse(CodeBadRequest, `the line is %s, not an object {"text", "add_special_tokens"}`, request.Kind())

@@ -2,6 +2,7 @@ package json
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"unicode/utf8"
 )
@@ -37,6 +38,20 @@ func (e *SyntaxError) Error() string {
 		return fmt.Sprintf("byte %d (line %d): %s", e.Offset, e.Line, e.Msg)
 	}
 	return fmt.Sprintf("byte %d (line %d): %s, found %s", e.Offset, e.Line, e.Msg, e.Found)
+}
+
+// LineError words an error of Parse for input that is one line among others: its own count of lines, which is always 1, would
+// be taken for the number of the line.
+func LineError(err error) error {
+	var e *SyntaxError
+	if !errors.As(err, &e) {
+		return err
+	}
+	said := fmt.Errorf("byte %d of the line: %s, found %s", e.Offset, e.Msg, e.Found)
+	if e.Truncated {
+		said = fmt.Errorf("byte %d of the line: %s", e.Offset, e.Msg)
+	}
+	return said
 }
 
 // SizeError says that one value is larger than the limit. A Reader goes on after it with the next value.

@@ -1,6 +1,7 @@
 package template
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -8,6 +9,21 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
+
+// RequestMessages reads the messages of a request, a JSON object with them among its members.
+func RequestMessages(request json.Raw) ([]pyvalue.Value, error) {
+	if request.Kind() != json.Object {
+		return nil, fmt.Errorf("the request is %s, not an object", request.Kind())
+	}
+	messages, ok := request.Get("messages")
+	if !ok {
+		return nil, errors.New("the request has no messages")
+	}
+	if messages.Kind() != json.Array {
+		return nil, fmt.Errorf("messages is %s, not a list", messages.Kind())
+	}
+	return ParseMessages(messages)
+}
 
 // ParseMessages reads the JSON array of a conversation into what Input.Messages takes: every value as Python sees it, with
 // its origin attached. Nothing is changed or checked.

@@ -134,16 +134,9 @@ func (r *Renders) request(line []byte) (template.Input, error) {
 	in := template.Input{Now: r.Now}
 	raw, err := json.Parse(line, json.Limits{})
 	if err != nil {
-		return in, err
+		return in, json.LineError(err)
 	}
-	if raw.Kind() != json.Object {
-		return in, fmt.Errorf("the request is %s, not an object", raw.Kind())
-	}
-	messages, ok := raw.Get("messages")
-	if !ok || messages.Kind() != json.Array {
-		return in, errors.New("messages is no list")
-	}
-	if in.Messages, err = template.ParseMessages(messages); err != nil {
+	if in.Messages, err = template.RequestMessages(raw); err != nil {
 		return in, err
 	}
 	for i, m := range in.Messages {
