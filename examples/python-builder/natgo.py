@@ -13,7 +13,7 @@ import threading
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+HERE = os.path.dirname(os.path.abspath(os.environ.get("NATGO_PLUGIN_PATH") or __file__))  # a locked plugin runs as a copy
 PYTHON = os.path.join(HERE, ".venv", "bin", "python")
 if sys.prefix == sys.base_prefix and os.path.exists(PYTHON):
     os.execv(PYTHON, [PYTHON, *sys.argv])  # the plugin is found in whatever environment nat-go is started

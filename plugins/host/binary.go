@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -31,7 +33,7 @@ func (s *Spec) binary(runDir string) (string, error) {
 	if s.SHA256 == "" {
 		return path, nil
 	}
-	return privateCopy(path, strings.ToLower(s.SHA256), runDir)
+	return privateCopy(path, strings.ToLower(s.SHA256), s.Beside, runDir)
 }
 
 func lookError(path string, err error) error {
@@ -47,44 +49,71 @@ func lookError(path string, err error) error {
 	return err
 }
 
-// privateCopy returns a checked copy of a file in a folder that only the user can enter.
-func privateCopy(path, sum, runDir string) (string, error) {
+// privateCopy returns a checked copy of a file, with those beside it that it loads, in a folder that only the user can enter.
+func privateCopy(path, sum string, beside map[string]string, runDir string) (string, error) {
+	key := sum
+	if len(beside) > 0 {
+		key = folderKey(sum, beside)
+	}
 	dir := filepath.Join(runDir, "bin")
 	if cache, err := os.UserCacheDir(); err == nil {
-		dir = filepath.Join(cache, "nat-go", "plugins", sum)
-	}
-	copied := filepath.Join(dir, filepath.Base(path))
-	switch got, err := fileSum(path); {
-	case err != nil:
-		return "", err
-	case got != sum:
-		return "", &ChecksumError{Path: path, Want: sum, Got: got}
-	}
-	if got, err := fileSum(copied); err == nil && got == sum {
-		return copied, nil
+		dir = filepath.Join(cache, "nat-go", "plugins", key)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
+	for name, want := range beside {
+		if name != filepath.Base(name) || !filepath.IsLocal(name) {
+			return "", fmt.Errorf("%q is no name of a file beside %s", name, path)
+		}
+		if err := checkedCopy(filepath.Join(filepath.Dir(path), name), filepath.Join(dir, name), strings.ToLower(want)); err != nil {
+			return "", err
+		}
+	}
+	copied := filepath.Join(dir, filepath.Base(path))
+	return copied, checkedCopy(path, copied, sum)
+}
+
+// folderKey names the folder of a program and the files that go with it: other contents, another folder.
+func folderKey(sum string, beside map[string]string) string {
+	h := sha256.New()
+	fmt.Fprintln(h, sum)
+	for _, name := range slices.Sorted(maps.Keys(beside)) {
+		fmt.Fprintf(h, "%q %s\n", name, strings.ToLower(beside[name]))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// checkedCopy makes copied a copy of a file with the checksum sum. The file itself is checked even where there is a copy.
+func checkedCopy(path, copied, sum string) error {
+	switch got, err := fileSum(path); {
+	case err != nil:
+		return err
+	case got != sum:
+		return &ChecksumError{Path: path, Want: sum, Got: got}
+	}
+	if got, err := fileSum(copied); err == nil && got == sum {
+		return nil
+	}
 	in, err := os.Open(path)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer in.Close()
-	out, err := os.CreateTemp(dir, ".copy")
+	out, err := os.CreateTemp(filepath.Dir(copied), ".copy")
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer os.Remove(out.Name())
 	h := sha256.New()
 	_, err = io.Copy(io.MultiWriter(out, h), in)
 	if err = errors.Join(err, out.Chmod(0o500), out.Close()); err != nil {
-		return "", fmt.Errorf("can't copy the plugin: %w", err)
+		return fmt.Errorf("can't copy the plugin: %w", err)
 	}
 	if got := hex.EncodeToString(h.Sum(nil)); got != sum {
-		return "", &ChecksumError{Path: path, Want: sum, Got: got}
+		return &ChecksumError{Path: path, Want: sum, Got: got}
 	}
-	return copied, os.Rename(out.Name(), copied)
+	return os.Rename(out.Name(), copied)
 }
 
 // ChecksumError says that a plugin's file is not the one that was vouched for.

@@ -13,8 +13,9 @@ type Spec struct {
 	Args []string // of the command line
 	Dir  string   // working directory; the host's
 
-	SHA256 string   // hex; the file is copied, the copy checked and run. Empty: run as it is
-	Env    []string // names of variables it is granted, besides the harmless ones
+	SHA256 string            // hex; the file is copied, the copy checked and run. Empty: run as it is
+	Beside map[string]string // with SHA256: files beside Path that it loads, by name, with their checksums; copied and checked with it
+	Env    []string          // names of variables it is granted, besides the harmless ones
 
 	Reattach string // address of a plugin that runs already (--debug): "unix:/path"; nothing is started or stopped
 

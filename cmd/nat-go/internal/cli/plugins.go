@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os/exec"
 	"strings"
 
@@ -96,20 +97,24 @@ func viewPlugin(name string, configured []config.Plugin, lock *plugins.Lock) plu
 	}
 	if v.Locked != nil {
 		v.State = "locked"
-		if sum, err := fileSum(spec.Path); err != nil || sum != spec.SHA256 {
+		if sum, beside, err := sums(spec.Path); err != nil || sum != spec.SHA256 || !maps.Equal(beside, spec.Beside) {
 			v.State = "changed"
 		}
 	}
 	return v
 }
 
-// fileSum is the checksum of the program that a path leads to.
-func fileSum(path string) (string, error) {
+// sums are the checksums of the program that a path leads to, and of the files beside it that belong to it.
+func sums(path string) (sum string, beside map[string]string, err error) {
 	full, err := exec.LookPath(path)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	return host.FileSum(full)
+	if sum, err = host.FileSum(full); err != nil {
+		return "", nil, err
+	}
+	beside, err = plugins.Beside(full)
+	return sum, beside, err
 }
 
 func newPluginsLockCmd() *cobra.Command {
@@ -120,8 +125,8 @@ func newPluginsLockCmd() *cobra.Command {
 		Short: "Write version, checksum, protocol and settings of plugins to nat-go.lock, which later runs hold them to",
 		Long: `Write version, checksum, protocol and settings of plugins to nat-go.lock, which later runs hold them to.
 
-Without names all plugins of the configuration are locked. Each is started once to ask what it is. The file lies beside the
-configuration; put it under version control.`,
+Without names all plugins of the configuration are locked. Each is started once to ask what it is. With a script go the files
+beside it that have its ending: the *.py beside a main.py. The file lies beside the configuration; put it under version control.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			configured, lock, err := flags.load(cmd)
 			if err != nil {
@@ -164,20 +169,21 @@ func lockPlugin(ctx context.Context, name string, configured []config.Plugin, lo
 	if err != nil {
 		return exit.With(exit.Usage, err)
 	}
-	sum, err := fileSum(spec.Path)
+	sum, beside, err := sums(spec.Path)
 	if err != nil {
 		return exit.With(exit.Environment, err)
 	}
 	if spec.SHA256 == "" {
 		spec.SHA256 = sum // what is asked is what is locked
 	}
+	spec.Beside = beside
 	spec.Instances = 1
 	p, err := host.Start(ctx, spec, zerolog.Nop())
 	if err != nil {
 		return exit.With(exit.Environment, err)
 	}
 	defer p.Close()
-	lock.Add(name, p, sum)
+	lock.Add(name, p, sum, beside)
 	return nil
 }
 

@@ -33,7 +33,8 @@ type Lock struct {
 // Entry is a locked plugin.
 type Entry struct {
 	Version  string            `yaml:"version" json:"version"`
-	SHA256   map[string]string `yaml:"sha256" json:"sha256"` // by platform: linux/amd64
+	SHA256   map[string]string `yaml:"sha256" json:"sha256"`                   // by platform: linux/amd64
+	Files    map[string]string `yaml:"files,omitempty" json:"files,omitempty"` // of a script: SHA-256 of those beside it, see Beside
 	Protocol string            `yaml:"protocol" json:"protocol"`
 	Schema   string            `yaml:"schema" json:"schema"`     // digest of the builders and their settings
 	Builders map[string]string `yaml:"builders" json:"builders"` // JSON Schema of each builder's settings
@@ -100,7 +101,7 @@ func (l *Lock) pin(spec *host.Spec) error {
 	case spec.SHA256 != "" && !strings.EqualFold(spec.SHA256, locked):
 		return fmt.Errorf("plugin %s has sha256 %s in the configuration and %s in %s: correct the one that is wrong, or run `nat-go plugins lock`", spec.Name, spec.SHA256, locked, l.path)
 	}
-	spec.SHA256 = locked
+	spec.SHA256, spec.Beside = locked, l.Plugins[spec.Name].Files
 	return nil
 }
 
@@ -120,9 +121,11 @@ func (l *Lock) Check(name string, p *host.Plugin) error {
 	return nil
 }
 
-// Add locks a running plugin, whose program has the checksum sum. Checksums of other platforms stay while the version does.
-func (l *Lock) Add(name string, p *host.Plugin, sum string) {
+// Add locks a running plugin, whose program has the checksum sum, with the files beside it. Checksums of other platforms stay
+// while the version does.
+func (l *Lock) Add(name string, p *host.Plugin, sum string, beside map[string]string) {
 	e := describe(p)
+	e.Files = beside
 	e.SHA256 = map[string]string{}
 	if old := l.Plugins[name]; old != nil && old.Version == e.Version {
 		for k, v := range old.SHA256 {

@@ -89,7 +89,7 @@ func TestNewGoAndLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lock.Add("acme", p, sum)
+	lock.Add("acme", p, sum, nil)
 	if err := lock.Write(); err != nil {
 		t.Fatal(err)
 	}
@@ -141,6 +141,9 @@ func TestNewPython(t *testing.T) {
 	spec := host.Spec{Name: "my-best", Path: filepath.Join(dir, "main.py")} // which finds .venv
 	if spec.SHA256, err = host.FileSum(spec.Path); err != nil {             // and runs as a checked copy
 		t.Fatal(err)
+	}
+	if spec.Beside, err = Beside(spec.Path); err != nil || len(spec.Beside) != 2 { // with natgo.py and builder_pb2.py
+		t.Fatal(spec.Beside, err)
 	}
 	conformance.Test(t, conformance.Options{Spec: spec})
 	p, err := host.Start(t.Context(), spec, zerolog.Nop())

@@ -1,0 +1,72 @@
+package plugins
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/nat-go/nat-go/plugins/host"
+)
+
+// What may be locked with a script: more is no plugin's folder.
+const (
+	maxBeside      = 256
+	maxBesideBytes = 64 << 20
+)
+
+// Beside returns the SHA-256 of the files that belong to a script, by name: those in its folder with its own ending, such as
+// the *.py beside a main.py, which it may import. A compiled program has none, and neither has a script without an ending.
+// Modules in folders below, and installed packages, are not covered.
+func Beside(path string) (map[string]string, error) {
+	ending := filepath.Ext(path)
+	if script, err := isScript(path); err != nil || !script || ending == "" {
+		return nil, err
+	}
+	dir := filepath.Dir(path)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var sums map[string]string
+	var size int64
+	for _, e := range entries {
+		name := e.Name()
+		if filepath.Ext(name) != ending || name == filepath.Base(path) {
+			continue
+		}
+		full := filepath.Join(dir, name)
+		info, err := os.Stat(full)
+		if err != nil || !info.Mode().IsRegular() {
+			continue // a dead link can't be imported
+		}
+		if size += info.Size(); size > maxBesideBytes || len(sums) == maxBeside {
+			return nil, fmt.Errorf("%s has more than %d files or %d MiB of *%s: give the plugin a folder of its own", dir, maxBeside, maxBesideBytes>>20, ending)
+		}
+		sum, err := host.FileSum(full)
+		if err != nil {
+			return nil, err
+		}
+		if sums == nil {
+			sums = map[string]string{}
+		}
+		sums[name] = sum
+	}
+	return sums, nil
+}
+
+// isScript says whether a file names the program that runs it (#!).
+func isScript(path string) (bool, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	var start [2]byte
+	_, err = io.ReadFull(f, start[:])
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return false, nil
+	}
+	return string(start[:]) == "#!", err
+}
