@@ -18,6 +18,11 @@ import (
 // lossMask is what stands for the pair table.
 const lossMask = "sdpo_loss_mask"
 
+// IsComposer says whether a batch is in the composer layout, by the names of its tensors.
+func IsComposer(has func(name string) bool) bool {
+	return has(lossMask) || has("dpo_chosen_input_ids") || has("rewards")
+}
+
 // composerName is the name in the composer layout of a tensor of the padded one.
 func composerName(c *Channel, name string) string {
 	switch c {

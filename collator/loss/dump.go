@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tensors"
 	"github.com/nat-go/nat-go/kernels"
 )
@@ -29,10 +30,12 @@ type Dump struct {
 //	      taken at temperature 1, unless pair_teacher_temperature [1] says otherwise
 //
 // A column that stands in both files is taken from the logits' file.
-func ReadDump(batch, logits *tensors.File) (*Dump, error) {
-	c := &columns{files: []*tensors.File{logits, batch}}
+func ReadDump(file, logits *tensors.File) (*Dump, error) {
+	c := &columns{files: []*tensors.File{logits, file}}
 	d := &Dump{shapes: map[string][]int{}}
 	switch {
+	case batch.IsComposer(func(name string) bool { _, ok := file.Lookup(name); return ok }):
+		return nil, errors.New("the batch is in the layout of `collator.format: composer`, which has no pair table: write the run's batches without that setting to check losses")
 	case c.has("seq_lengths"):
 		return nil, errors.New("the batch is packed, which only sft batches are; the composite objective has no sft part")
 	case c.has("pair_target_id"):

@@ -393,6 +393,17 @@ func collect(t *testing.T, d trainers.DataSet) (groups []*Group, faults []*fault
 	return groups, faults
 }
 
+// Batches in the composer layout are refused by the name of the setting.
+func TestComposerBatches(t *testing.T) {
+	for channel, name := range map[string]string{"rl": "rewards", "sdpo": "sdpo_loss_mask"} {
+		d := batches(t, channel, []tensors.Tensor{tensors.Of(name, []float32{1}, 1)})
+		err := each(d, func(*Group, *fault) error { return nil })
+		if err == nil || !strings.Contains(err.Error(), "collator.format: composer") {
+			t.Errorf("%s: %v", channel, err)
+		}
+	}
+}
+
 // TestRLBatches: the rows of a task lie in several batches.
 func TestRLBatches(t *testing.T) {
 	d := batches(t, "rl",

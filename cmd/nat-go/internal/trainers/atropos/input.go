@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
+	layout "github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tensors"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -131,6 +132,9 @@ func readBatch(dir, file string, read func(*batch) error) error {
 		return err
 	}
 	defer t.Close()
+	if layout.IsComposer(func(name string) bool { _, ok := t.Lookup(name); return ok }) {
+		return fmt.Errorf("%s is in the layout of `collator.format: composer`, which lacks what an Atropos group is made of: run again without that setting", path)
+	}
 	b := &batch{File: t}
 	if err := errors.Join(read(b), b.err); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
