@@ -34,6 +34,7 @@ type Options struct {
 	Backoff     time.Duration // before the second try; doubles, with jitter [500ms]
 	Store       string        // folder for answers; empty: they are not kept
 	Vocabulary  Vocabulary    // what the ids mean
+	Settled     func()        // told of each sequence that is scored or given up, from several goroutines at once; may be nil
 }
 
 // Vocabulary says what ids mean, so that a server of another one is found out before it does harm.
@@ -222,6 +223,9 @@ func (c *Client) ScoreAll(ctx context.Context, all []Sequence) ([]Result, error)
 				return ctx.Err()
 			}
 			scores, err := c.Score(ctx, s)
+			if c.o.Settled != nil && ctx.Err() == nil {
+				c.o.Settled()
+			}
 			results[i] = Result{Scores: scores, Err: err}
 			if err == nil {
 				return nil

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -143,10 +144,14 @@ func TestHostileAnswers(t *testing.T) {
 				}
 			}
 			good := Sequence{IDs: []int32{1, 2, 3, 4}}
-			client := s.client(t, func(o *Options) { o.Protocol = c.protocol })
+			var settled atomic.Int64
+			client := s.client(t, func(o *Options) { o.Protocol, o.Settled = c.protocol, func() { settled.Add(1) } })
 			res, err := client.ScoreAll(t.Context(), []Sequence{sequence, good})
 			if err != nil {
 				t.Fatal(err)
+			}
+			if settled.Load() != 2 {
+				t.Errorf("told of %d sequences, of 2", settled.Load())
 			}
 			if r := res[0]; r.Reason != ledger.TeacherBadAnswer || r.Scores != nil || !strings.Contains(r.Err.Error(), c.want) {
 				t.Errorf("%q %v", r.Reason, r.Err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"sync"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
@@ -21,7 +22,7 @@ var vocabularyProbes = []string{
 
 // newTeacher makes the client of `collator.teacher`. What it is answered is kept in the run folder, so that a resumed run has
 // the same bytes.
-func newTeacher(c *config.Teacher, tok *tokenizer.Tokenizer, store string) (*teacher.Client, error) {
+func newTeacher(c *config.Teacher, tok *tokenizer.Tokenizer, store string, settled func()) (*teacher.Client, error) {
 	v := teacher.Vocabulary{Fingerprint: tok.Fingerprint(), Size: max(tok.VocabSize(), int(tok.MaxID())+1), Assume: c.Vocabulary == "assume"}
 	for _, text := range vocabularyProbes {
 		enc, err := tok.Encode(text, tokenizer.Options{})
@@ -35,7 +36,7 @@ func newTeacher(c *config.Teacher, tok *tokenizer.Tokenizer, store string) (*tea
 		v.Probes = append(v.Probes, p)
 	}
 	return teacher.New(teacher.Options{Endpoint: c.Endpoint, Protocol: c.Protocol, Model: c.Model, APIKey: c.APIKey.Reveal(), TopK: c.TopK,
-		Concurrency: c.Concurrency, Timeout: c.Timeout, Store: store, Vocabulary: v})
+		Concurrency: c.Concurrency, Timeout: c.Timeout, Store: store, Vocabulary: v, Settled: settled})
 }
 
 // teach does what `collator.teacher` asks for to the sdpo batches: the teacher's columns, hints without effect and sites that
@@ -47,7 +48,7 @@ func (r *run) teach(ctx context.Context, counts map[string]batch.Count) (*teache
 	}
 	w := teacher.Work{Dropped: func(d teacher.Drop) { r.drops.add(siteDrop(&d)) }}
 	if c.Endpoint != "" {
-		client, err := newTeacher(c, r.tokenizer, r.plan.folder.Teacher())
+		client, err := newTeacher(c, r.tokenizer, r.plan.folder.Teacher(), r.scoring())
 		if err != nil {
 			return nil, exit.With(exit.Usage, err)
 		}
@@ -68,6 +69,18 @@ func (r *run) teach(ctx context.Context, counts map[string]batch.Count) (*teache
 	r.book.In(ledger.Teacher, "site", int64(rep.Sites))
 	r.book.Out(ledger.Teacher, "site", int64(rep.Kept()))
 	return rep, nil
+}
+
+// scoring tells how many sequences the teacher has been asked for; how many there will be shows as batches are read.
+func (r *run) scoring() func() {
+	var mu sync.Mutex
+	var done int64
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		done++
+		r.tell(Progress{Step: "teacher", Done: done, Unit: "sequence"})
+	}
 }
 
 func siteDrop(d *teacher.Drop) ledger.Drop {
