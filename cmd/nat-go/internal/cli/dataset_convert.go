@@ -2,9 +2,7 @@ package cli
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -12,7 +10,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/collator/rows"
-	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 func newDatasetConvertCmd() *cobra.Command {
@@ -38,7 +35,7 @@ The rows go to the run's own dataset folder and are entered in its manifest, or 
 				if len(formats) > 1 {
 					return exit.Usagef("--format %s stands alone: it is made of the run's token batches, not of its records", dataset.TokenParquet)
 				}
-				return convertTokens(cmd.OutOrStdout(), args[0], output, asJSON)
+				return convertTokens(cmd.OutOrStdout(), run, output, asJSON)
 			}
 			opts, err := run.RowOptions()
 			if err != nil {
@@ -86,25 +83,21 @@ The rows go to the run's own dataset folder and are entered in its manifest, or 
 }
 
 // convertTokens writes a run's sft batches as Parquet.
-func convertTokens(w io.Writer, run, output string, asJSON bool) error {
-	if !dataset.HasBatches(run) {
-		return exit.Failedf("there are no token batches in %s: name a tokenizer in the YAML (collator.tokenizer) and run again", run)
+func convertTokens(w io.Writer, run *dataset.Place, output string, asJSON bool) error {
+	if !dataset.HasBatches(run.Run) {
+		return exit.Failedf("there are no token batches in %s: name a tokenizer in the YAML (collator.tokenizer) and run again", run.Run)
 	}
-	if output == "" {
-		output = filepath.Join(run, "dataset")
-	}
-	files, err := dataset.WriteTokenParquet(run, filepath.Join(output, dataset.TokenParquet))
+	c, err := dataset.ConvertTokens(run, output)
 	if err != nil {
 		return exit.With(exit.Environment, err)
 	}
 	if asJSON {
-		return json.NewEncoder(w).Encode(map[string]any{"files": files})
+		err = json.NewEncoder(w).Encode(c)
+	} else {
+		err = c.Text(w)
 	}
-	for _, f := range files {
-		fmt.Fprintf(w, "%s  %s\n", f.Path, ledger.Quantity(f.Rows, "row"))
-	}
-	if len(files) == 0 {
+	if err == nil && c.Rows() == 0 {
 		return exit.Failedf("the run has no sft batches")
 	}
-	return nil
+	return err
 }

@@ -9,7 +9,6 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
@@ -67,41 +66,4 @@ func (r *Report) VerifyBatches(run string, tok *tokenizer.Tokenizer) error {
 	}
 	r.Errors += int64(len(found.Problems)) + found.More
 	return nil
-}
-
-// TokenFile is a Parquet file of token rows.
-type TokenFile struct {
-	Path string `json:"path"`
-	Rows int64  `json:"rows"`
-}
-
-// TokenParquet is the format of token rows in Parquet, made of a run's sft batches.
-const TokenParquet = "sft_parquet"
-
-// WriteTokenParquet writes a run's sft batches as train.parquet and validation.parquet under dir. A split without rows gets
-// no file.
-func WriteTokenParquet(run, dir string) (files []TokenFile, err error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
-	for _, split := range []batch.Split{batch.Train, batch.Validation} {
-		path := filepath.Join(dir, split.String()+".parquet")
-		out, err := durable.Create(path)
-		if err != nil {
-			return files, err
-		}
-		n, err := batch.WriteParquet(out, filepath.Join(run, "batches"), split)
-		if err == nil && n > 0 {
-			err = out.Commit()
-		} else {
-			out.Abort()
-		}
-		if err != nil {
-			return files, err
-		}
-		if n > 0 {
-			files = append(files, TokenFile{path, n})
-		}
-	}
-	return files, nil
 }

@@ -69,6 +69,19 @@ func Convert(p *Place, formats []rows.Format, o rows.Options, dir string) (*Conv
 	return c, err
 }
 
+// ConvertTokens is Convert for token rows, which are made of the run's batches.
+func ConvertTokens(p *Place, dir string) (*Converted, error) {
+	own := dir == ""
+	if own {
+		dir = filepath.Join(p.Run, "dataset")
+	}
+	w, err := WriteTokenParquet(p.Run, dir)
+	if err == nil && own {
+		err = p.AddToManifest([]Written{w})
+	}
+	return &Converted{Dir: dir, Formats: []Written{w}}, err
+}
+
 // Text prints what was written for people.
 func (c *Converted) Text(w io.Writer) error {
 	var b strings.Builder

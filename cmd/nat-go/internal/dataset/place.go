@@ -23,7 +23,8 @@ const maxLine = 256 << 20
 type Place struct {
 	Run          string // the run's folder; empty where only rows were given
 	Formats      []FormatFolder
-	Trajectories []string // files of NAT's own collections, which a compat run writes
+	Tokens       []RowFile // token rows, see TokenParquet
+	Trajectories []string  // files of NAT's own collections, which a compat run writes
 }
 
 // FormatFolder holds the rows of one format.
@@ -50,6 +51,9 @@ func Find(path string) (*Place, error) {
 	}
 	if !info.IsDir() {
 		f := rowFileAt(path)
+		if filepath.Base(filepath.Dir(path)) == TokenParquet {
+			return &Place{Tokens: []RowFile{f}}, nil
+		}
 		format, err := formatOf(filepath.Base(filepath.Dir(path)), []RowFile{f})
 		if err != nil {
 			return nil, err
@@ -77,6 +81,12 @@ func Find(path string) (*Place, error) {
 				return nil, err
 			}
 		}
+		if filepath.Base(dir) == TokenParquet {
+			if p.Tokens, err = tokenFiles(dir); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		f, err := findFormat(dir)
 		if err != nil {
 			return nil, err
@@ -85,7 +95,7 @@ func Find(path string) (*Place, error) {
 			p.Formats = append(p.Formats, f)
 		}
 	}
-	if len(p.Formats) == 0 && len(p.Trajectories) == 0 {
+	if len(p.Formats) == 0 && len(p.Trajectories) == 0 && len(p.Tokens) == 0 {
 		return nil, fmt.Errorf("there are no rows in %s: name a run's folder, its dataset folder, or a .jsonl or .parquet file", path)
 	}
 	return p, nil
@@ -94,6 +104,15 @@ func Find(path string) (*Place, error) {
 func isDir(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
+}
+
+// tokenFiles are the files of token rows in dir, training first.
+func tokenFiles(dir string) (files []RowFile, err error) {
+	paths, err := filepath.Glob(filepath.Join(glob(dir), "*.parquet"))
+	for _, p := range paths {
+		files = append(files, rowFileAt(p))
+	}
+	return files, err
 }
 
 // findFormat looks for files of rows directly in dir.

@@ -80,6 +80,11 @@ func Verify(p *Place, manifest []Written, tmp string) (*Report, error) {
 			return nil, err
 		}
 	}
+	for _, f := range p.Tokens {
+		if err := v.tokens(f); err != nil {
+			return nil, err
+		}
+	}
 	if manifest != nil {
 		v.manifest(manifest)
 	}
@@ -152,10 +157,8 @@ func (v *verifier) format(f FormatFolder) error {
 // file reads the rows of a file.
 func (c *formatCheck) file(i int) error {
 	file := c.folder.Files[i]
-	sum := &summer{hash: xxh3.New()}
 	seen := Verified{Format: c.folder.Format.Name, File: File{Path: c.names[i], Split: file.Split.String()}}
 	check := func(n int64, line []byte) error {
-		seen.Rows++
 		row, err := c.folder.Format.Read(line)
 		if err != nil {
 			c.find(Finding{Code: badRow, File: c.names[i], Row: n + 1}, "%v", err)
@@ -172,13 +175,24 @@ func (c *formatCheck) file(i int) error {
 		}
 		return c.index(row, seat{split: file.Split, file: uint32(i), row: n})
 	}
-	if err := summed(file.Path, sum, check); err != nil {
-		return fmt.Errorf("%s: %w", file.Path, err)
+	err := c.read(file.Path, &seen, check)
+	c.counts = append(c.counts, seen.Rows)
+	c.report.Files = append(c.report.Files, seen)
+	return err
+}
+
+// read calls f for each row of a file, and notes how many rows there are, and the bytes and their hash.
+func (v *verifier) read(path string, seen *Verified, f func(n int64, line []byte) error) error {
+	sum := &summer{hash: xxh3.New()}
+	err := summed(path, sum, func(n int64, line []byte) error {
+		seen.Rows++
+		return f(n, line)
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	digest := sum.hash.Sum128().Bytes()
 	seen.Bytes, seen.XXH3 = sum.bytes, hex.EncodeToString(digest[:])
-	c.counts = append(c.counts, seen.Rows)
-	c.report.Files = append(c.report.Files, seen)
 	return nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -81,9 +80,6 @@ func (r *run) listWritten() {
 		for _, f := range w.Files {
 			r.sum.Written = append(r.sum.Written, WrittenFile{Path: f.Path, Rows: f.Rows})
 		}
-	}
-	for _, f := range r.tokenRows {
-		r.sum.Written = append(r.sum.Written, WrittenFile{Path: dataset.TokenParquet + "/" + filepath.Base(f.Path), Rows: f.Rows})
 	}
 }
 

@@ -138,9 +138,11 @@ func (r *run) collate(ctx context.Context) error {
 		return err
 	}
 	if r.plan.tokenRows {
-		if r.tokenRows, err = dataset.WriteTokenParquet(string(r.plan.folder), r.plan.folder.path("dataset", dataset.TokenParquet)); err != nil {
+		w, err := dataset.WriteTokenParquet(string(r.plan.folder), r.plan.folder.Dataset())
+		if err != nil {
 			return exit.Environmentf("can't write the token rows: %w", err)
 		}
+		r.written = append(r.written, w)
 	}
 	r.batches = &Batches{Teacher: taught, Tokenizer: r.tokenizer.Fingerprint(), TemplateTime: r.collator.TemplateTime.Format("2006-01-02T15:04:05"),
 		Counts: res.Counts, Stats: res.Stats}

@@ -96,7 +96,6 @@ type run struct {
 	tokenizer *tokenizer.Tokenizer // nil: no batches are asked for
 	collator  *collator.Collator
 	batches   *Batches
-	tokenRows []dataset.TokenFile // sft rows as Parquet, where that format is asked for
 }
 
 func (r *run) close() {

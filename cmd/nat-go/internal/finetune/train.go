@@ -5,19 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
-	"os"
 	"time"
 
-	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/files"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/kinds"
-	"github.com/nat-go/nat-go/collator/batch"
 )
 
 // train hands the committed data set to the trainer, and waits for the job unless told otherwise. That a service can't be
@@ -172,21 +168,5 @@ func (r *run) dataSet() trainers.DataSet {
 	if r.batches != nil {
 		d.Batches = "batches"
 	}
-	if f, ok := r.tokenFormat(); ok {
-		d.Formats[dataset.TokenParquet] = f
-	}
 	return d
-}
-
-// tokenFormat is the data set as token rows in Parquet, as it lies in the run folder: a resumed run finds what an earlier
-// process wrote.
-func (r *run) tokenFormat() (f trainers.Format, ok bool) {
-	f.Dir = "dataset/" + dataset.TokenParquet
-	for _, split := range []string{batch.Train.String(), batch.Validation.String()} {
-		path := f.Dir + "/" + split + ".parquet"
-		if _, err := os.Stat(r.plan.folder.path(path)); err == nil {
-			f.Files = append(f.Files, trainers.File{Path: path, Kind: builders.KindDemonstration.String(), Split: split})
-		}
-	}
-	return f, len(f.Files) > 0
 }
