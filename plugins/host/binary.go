@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // binary returns the file to run: the one that was named, or, if it has a checksum, a private copy. Both are checked: the
@@ -45,6 +48,18 @@ func lookError(path string, err error) error {
 		return fmt.Errorf("%s is a folder; name the program in it", path)
 	case statErr == nil && info.Mode().Perm()&0o111 == 0:
 		return fmt.Errorf("%s is not executable; `chmod +x %s` makes it so", path, path)
+	}
+	return err
+}
+
+// execError says why the system refused to run a file that is there and executable.
+func execError(path string, err error) error {
+	_, statErr := os.Stat(path)
+	switch {
+	case errors.Is(err, syscall.ENOEXEC):
+		return fmt.Errorf("%s is no program for %s/%s: it is of another platform, or a script whose first line doesn't name its interpreter (#!)", path, runtime.GOOS, runtime.GOARCH)
+	case errors.Is(err, fs.ErrNotExist) && statErr == nil:
+		return fmt.Errorf("%s can't be run: the interpreter that it names, in its first line if it is a script, is not on this machine", path)
 	}
 	return err
 }

@@ -97,7 +97,7 @@ func (p *process) start() error {
 		return p.killed
 	}
 	if err := p.cmd.Start(); err != nil {
-		return err
+		return execError(p.cmd.Path, err)
 	}
 	p.pid = p.cmd.Process.Pid
 	return nil

@@ -100,7 +100,7 @@ func showRecords(path, row string, q dataset.Query, print func(show.View) error)
 		return err
 	}
 	if len(p.Formats) == 0 {
-		return exit.Failedf("there are no rows in %s", path)
+		return noTexts(p, path)
 	}
 	if row == "" {
 		row = p.Formats[0].Files[0].Name + ":1"

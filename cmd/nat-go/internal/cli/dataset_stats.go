@@ -54,7 +54,7 @@ func measure(path string) ([]*dataset.Stats, error) {
 		return nil, err
 	}
 	if len(p.Formats) == 0 {
-		return nil, exit.Failedf("there are no rows in %s", path)
+		return nil, noTexts(p, path)
 	}
 	var all []*dataset.Stats
 	for _, f := range p.Formats {

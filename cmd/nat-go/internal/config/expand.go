@@ -81,6 +81,26 @@ var reference = regexp.MustCompile(`\$\$\{|\$\{([^:{}$]+)(?::-([^}]*))?\}|\$\{[^
 // natReference is NAT's own pattern, which knows no escape.
 var natReference = regexp.MustCompile(`\$\{([^:}]+)(?::-([^}]*))?\}`)
 
+// Expand replaces the references of a text that was a scalar of a configuration, as a run folder's config.yml keeps them. ok is
+// false where a variable is not set and has no default.
+func Expand(written string, getenv func(string) (string, bool)) (text string, ok bool) {
+	ok = true
+	text = reference.ReplaceAllStringFunc(written, func(ref string) string {
+		m := reference.FindStringSubmatch(ref)
+		switch value, set := getenv(m[1]); {
+		case ref == "$${":
+			return "${"
+		case m[1] != "" && set:
+			return value
+		case m[1] == "" || !strings.Contains(ref, ":-"):
+			ok = false
+			return ref
+		}
+		return m[2]
+	})
+	return text, ok
+}
+
 // expandScalar replaces a scalar's references, then the file that it names. A value is never expanded again: what a
 // variable holds is data.
 func (l *loader) expandScalar(n *yaml.Node, ptr string, severity schema.Severity) {

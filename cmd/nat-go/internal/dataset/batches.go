@@ -9,6 +9,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	runconfig "github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
@@ -37,9 +38,12 @@ func TokenizerOf(run string) (string, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
-	path := config.Collator.Tokenizer
-	if path == "" {
+	path, ok := runconfig.Expand(config.Collator.Tokenizer, os.LookupEnv)
+	switch {
+	case path == "":
 		return "", errors.New("the run's config.yml names no tokenizer: give it with --tokenizer")
+	case !ok:
+		return "", fmt.Errorf("the run's config.yml names the tokenizer by a variable that is not set, %s: set it, or give the tokenizer with --tokenizer", path)
 	}
 	if _, err := os.Stat(path); err != nil {
 		return "", fmt.Errorf("the tokenizer of the run is not at %s as seen from here: give it with --tokenizer", path)
