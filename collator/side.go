@@ -169,6 +169,8 @@ func (b *sideBuilder) text(from, to, skip int) *Refusal {
 	if err := w.Tokenizer.EncodeRow(&w.enc, b.v.res.Text[from:to], w.spans); err != nil {
 		return refuseTokens(err)
 	}
+	// At once: what a worker leaves behind is what collecting garbage costs the others.
+	b.ids, b.offsets = slices.Grow(b.ids, len(w.enc.IDs)), slices.Grow(b.offsets, len(w.enc.IDs))
 	for k, id := range w.enc.IDs {
 		o := w.enc.Offsets[k]
 		if o.End <= skip && skip > 0 {

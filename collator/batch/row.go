@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -170,6 +171,11 @@ func appendRow(dst []byte, r *Row) ([]byte, error) {
 	if r.Meta.RL != nil {
 		group = r.Meta.RL.Group
 	}
+	size := 8 + 4 + len(meta) + 4 + 4
+	for i := range r.Sides {
+		size += 4 * (3 + len(r.Sides[i].IDs) + 2*len(r.Sides[i].Trained) + len(r.Sides[i].LogProbs))
+	}
+	dst = slices.Grow(dst, size)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(group))
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(meta)))
 	dst = append(dst, meta...)
