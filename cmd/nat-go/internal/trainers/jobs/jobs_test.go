@@ -172,7 +172,7 @@ func TestWait(t *testing.T) {
 		{"credentials", fake{states: []any{denied}}, trainers.Limits{}, 3, "401", Training, pending, 0},
 		{"service forgot the job", fake{states: []any{gone}}, trainers.Limits{}, 1, "404", Training, pending, 112500 * time.Millisecond},
 		{"training timeout", fake{states: []any{running}}, trainers.Limits{TrainingTimeout: 100 * time.Second}, 1, "longer than 1m40s", Training, running, 100 * time.Second},
-		{"training timeout cancels", fake{states: []any{running}}, trainers.Limits{TrainingTimeout: 100 * time.Second, CancelOnTimeout: true}, 1, "longer than", Training, running, 100 * time.Second},
+		{"training timeout cancels", fake{states: []any{running}}, trainers.Limits{TrainingTimeout: 100 * time.Second, CancelOnTimeout: true}, 1, "longer than 1m40s: the job is cancelled", Training, running, 100 * time.Second},
 		{"deploys", fake{states: []any{completed}, deployment: []any{pending, running, completed}}, trainers.Limits{}, 0, "", Done, completed, 60 * time.Second},
 		{"deployment fails", fake{states: []any{completed}, deployment: []any{failed}}, trainers.Limits{}, 1, "the deployment of job job-1 failed", Done, failed, 0},
 		{"deployment is cancelled", fake{states: []any{completed}, deployment: []any{canceled}}, trainers.Limits{}, 1, "cancelled", Done, canceled, 0},

@@ -60,7 +60,7 @@ func (m *machine) next(now time.Time, st trainers.JobStatus, err error) action {
 		if left <= 0 {
 			a := action{do: giveUp, err: exit.Failedf("the %s has taken longer than %s and is still %s", what, limit, st.State)}
 			if m.phase == Training && m.limits.CancelOnTimeout {
-				a.do = cancel
+				a.do, a.err = cancel, exit.Failedf("the %s has taken longer than %s: the job is cancelled", what, limit)
 			}
 			return a
 		}
