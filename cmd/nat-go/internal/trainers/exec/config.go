@@ -3,6 +3,7 @@ package exec
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -121,6 +122,21 @@ func (c *Config) command(vars map[string]string) ([]string, error) {
 		errs = append(errs, err)
 	}
 	return out, errors.Join(errs...)
+}
+
+// leastSecret is the length from which the value of a granted variable is taken out of what is told of a job: shorter ones,
+// such as a number of workers, are part of other words.
+const leastSecret = 6
+
+// withoutGranted takes the values of granted variables out of a text: they may be secrets, and a program may print them. Its
+// own output is left as it is.
+func (c *Config) withoutGranted(text string) string {
+	for _, name := range c.Env {
+		if v := os.Getenv(name); len(v) >= leastSecret {
+			text = strings.ReplaceAll(text, v, "${"+name+"}")
+		}
+	}
+	return text
 }
 
 // environ is the environment of a run, sorted.
