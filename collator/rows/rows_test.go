@@ -114,6 +114,9 @@ func TestTable(t *testing.T) {
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%v; got %d rows, %s", err, len(got), got[0])
 		}
+		if raceDetector { // ends the process where the library uses memory unsafely, which otherwise is a panic that is caught
+			continue
+		}
 		for cut := 0; cut < len(whole); cut += 7 {
 			damaged := bytes.Clone(whole)
 			damaged[cut] ^= 0x55
