@@ -3,6 +3,7 @@
 package collator
 
 import (
+	"bytes"
 	"fmt"
 	"reflect"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
@@ -301,6 +303,14 @@ func TestView(t *testing.T) {
 		if _, err := View(c.dir, bad, toy(t)); err == nil {
 			t.Errorf("%s is a row", bad)
 		}
+	}
+	other, err := tokenizer.New(bytes.Replace(toyJSON(), []byte("|pad|"), []byte("|nil|"), 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if _, err := View(c.dir, "0", other); err == nil || !strings.Contains(err.Error(), "made with tokenizer") {
+		t.Errorf("ids are shown as another tokenizer's: %v", err)
 	}
 }
 

@@ -73,6 +73,9 @@ func View(dir, ref string, tok *tokenizer.Tokenizer) (*RowView, error) {
 		}
 		return nil, err
 	}
+	if err := madeWith(found, tok); err != nil {
+		return nil, err
+	}
 	rows, err := batch.Read(filepath.Join(dir, "batches"), found)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", found.File, err)
@@ -81,6 +84,14 @@ func View(dir, ref string, tok *tokenizer.Tokenizer) (*RowView, error) {
 		return nil, fmt.Errorf("%w: %s has %d rows", ErrNoRow, found.File, len(rows))
 	}
 	return viewOf(found, row, rows[row], tok)
+}
+
+// madeWith refuses to print a batch's ids with another tokenizer, to which they mean other texts.
+func madeWith(l *batch.Line, tok *tokenizer.Tokenizer) error {
+	if l.Tokenizer != tok.Fingerprint() {
+		return fmt.Errorf("%s was made with tokenizer %s, this is %s", l.File, l.Tokenizer, tok.Fingerprint())
+	}
+	return nil
 }
 
 func viewOf(l *batch.Line, row int, r *batch.Row, tok *tokenizer.Tokenizer) (*RowView, error) {

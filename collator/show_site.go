@@ -59,6 +59,9 @@ func ViewSite(dir string, n int, tok *tokenizer.Tokenizer) (*SiteView, error) {
 	if found == nil || n < 0 {
 		return nil, fmt.Errorf("there is no site %d: the run has %d, counted from 0", n, seen)
 	}
+	if err := madeWith(found, tok); err != nil {
+		return nil, err
+	}
 	rows, err := batch.Read(batches, found)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", found.File, err)

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -84,6 +86,7 @@ PATH is a run's folder, or rows as for dataset verify. The flags say which recor
 	f.BoolVar(&full, "full", false, "print long texts whole")
 	f.IntVar(&width, "width", 0, "columns; 0: as the terminal has, else 80")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.MarkFlagsMutuallyExclusive("tokens", "site", "row", "record")
 	return cmd
 }
 
@@ -165,6 +168,9 @@ func (p *viewPrinter) end() error {
 func showTokens[V interface {
 	Print(w io.Writer, colour bool) error
 }](w io.Writer, run, folder string, asJSON bool, view func(*tokenizer.Tokenizer) (V, error)) error {
+	if _, err := os.Stat(run); errors.Is(err, fs.ErrNotExist) {
+		return exit.Usagef("there is no %s", run)
+	}
 	if !dataset.HasBatches(run) {
 		return exit.Failedf("there are no token batches in %s: a run writes them where collator.tokenizer names a tokenizer", run)
 	}

@@ -85,3 +85,15 @@ func TestDatasetCommandsInJSON(t *testing.T) {
 		}
 	}
 }
+
+func TestDatasetShowMistakes(t *testing.T) {
+	for want, args := range map[string][]string{
+		"there is no nowhere":        {"nowhere", "--site", "0"},
+		"there is no elsewhere":      {"elsewhere", "--tokens", "0"},
+		"[site tokens] were all set": {"nowhere", "--tokens", "0", "--site", "0"},
+	} {
+		if code, _, stderr := command(append([]string{"dataset", "show"}, args...)...); code != 2 || !strings.Contains(stderr, want) {
+			t.Errorf("%v: exit code %d, %s", args, code, stderr)
+		}
+	}
+}

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"os"
+
 	"github.com/spf13/cobra"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/durable"
@@ -26,6 +28,20 @@ func openTensors(path string) (*tensors.File, error) {
 		return nil, exit.With(exit.Usage, err)
 	}
 	return f, nil
+}
+
+// notOver refuses an output that is one of the inputs: what was dumped would be gone.
+func notOver(output string, inputs ...string) error {
+	out, err := os.Stat(output)
+	if err != nil {
+		return nil
+	}
+	for _, input := range inputs {
+		if in, err := os.Stat(input); err == nil && os.SameFile(in, out) {
+			return exit.Usagef("--output %s is an input too, and would replace it: name another file", output)
+		}
+	}
+	return nil
 }
 
 // writeTensors writes a safetensors file.

@@ -31,6 +31,9 @@ the gradient with respect to student_logits of sum(w*loss)/sum(w), or with --red
 			if reduction != "mean" && reduction != "sum" {
 				return exit.Usagef("--reduction is %q: want mean or sum", reduction)
 			}
+			if err := notOver(output, input); err != nil {
+				return err
+			}
 			f, err := openTensors(input)
 			if err != nil {
 				return err

@@ -93,6 +93,15 @@ func TestLossJSD(t *testing.T) {
 	z, p, w := normal(r, rows*v), normal(r, rows*v), []float32{1, 2, 3, 4}
 	z[2*v] = float32(math.NaN()) // an ignored row is never read
 	save(t, in, tensors.Of("student_logits", z, rows, v), tensors.Of("teacher_logits", p, rows, v), tensors.Of("weights", w, rows), tensors.Of("labels", []int64{0, 7, -100, 1}, rows))
+	link := filepath.Join(dir, "link.safetensors")
+	if err := os.Symlink(in, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, over := range []string{in, link} {
+		if _, stderr := runLoss(t, 2, "jsd", "--input", in, "--output", over); !strings.Contains(stderr, "is an input too") {
+			t.Errorf("the input is written over: %s", stderr)
+		}
+	}
 	for _, reduction := range []string{"mean", "sum"} {
 		totals, _ := runLoss(t, 0, "jsd", "--input", in, "--output", out, "--jsd-beta", "0.3", "--reduction", reduction)
 		x, loss := read(t, out, "row_loss")
