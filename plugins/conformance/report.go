@@ -59,7 +59,7 @@ func (r *Report) Text(w io.Writer) error {
 	if name == "" {
 		name = "the plugin"
 	}
-	fmt.Fprintf(&b, "%s %s\n", name, r.Version)
+	fmt.Fprintln(&b, strings.TrimSpace(name+" "+r.Version))
 	for _, c := range r.Checks {
 		mark := map[Status]string{Pass: "ok  ", Fail: "FAIL", Skip: "skip"}[c.Status]
 		fmt.Fprintf(&b, "  %s  %-20s %s\n", mark, c.Name, c.Wants)

@@ -87,7 +87,16 @@ func (f *pluginFlags) spec(cmd *cobra.Command, name string) (host.Spec, string, 
 			return builtinSpec(), strings.TrimPrefix(name, builtin.PluginName), nil, nil
 		}
 	}
-	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
+	info, err := os.Stat(name)
+	if filepath.IsAbs(name) || strings.HasPrefix(name, ".") { // no plugin is called so
+		switch {
+		case err != nil:
+			return host.Spec{}, "", nil, exit.Usagef("there is no program %s", name)
+		case info.IsDir():
+			return host.Spec{}, "", nil, exit.Usagef("%s is a folder; name the program in it", name)
+		}
+	}
+	if err == nil && info.Mode().IsRegular() {
 		base := strings.TrimPrefix(filepath.Base(name), "nat-go-builder-")
 		path, err := filepath.Abs(name)
 		return host.Spec{Name: base, Path: path, Args: f.args, StartTimeout: time.Minute}, "", nil, err
