@@ -135,7 +135,7 @@ func checkedCopy(path, copied, sum string) error {
 type ChecksumError struct{ Path, Want, Got string }
 
 func (e *ChecksumError) Error() string {
-	return fmt.Sprintf("%s has sha256 %s, not %s: it was changed or replaced; if you trust it, `nat-go plugins lock` writes the new checksum", e.Path, e.Got, e.Want)
+	return fmt.Sprintf("%s has sha256 %s, not %s: it was changed or replaced; if you trust it, `nat-go plugins lock` writes the new checksum into nat-go.lock; one in the configuration (sha256) is yours to correct", e.Path, e.Got, e.Want)
 }
 
 // FileSum returns the hex SHA-256 of a file.

@@ -15,11 +15,14 @@ import (
 func newFinetuneListCmd() *cobra.Command {
 	var f jobFlags
 	cmd := &cobra.Command{
-		Use:   "list",
+		Use:   "list [FOLDER...]",
 		Short: "List runs and how their jobs stood when last heard of",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			list, err := jobs.List(f.outputDirs...)
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, folders []string) error {
+			if len(folders) == 0 {
+				folders = f.outputDirs
+			}
+			list, err := jobs.List(folders...)
 			if err != nil {
 				return err
 			}
