@@ -14,9 +14,11 @@ import traceback
 from concurrent.futures import ThreadPoolExecutor
 
 HERE = os.path.dirname(os.path.abspath(os.environ.get("NATGO_PLUGIN_PATH") or __file__))  # a locked plugin runs as a copy
-PYTHON = os.path.join(HERE, ".venv", "bin", "python")
-if sys.prefix == sys.base_prefix and os.path.exists(PYTHON):
-    os.execv(PYTHON, [PYTHON, *sys.argv])  # the plugin is found in whatever environment nat-go is started
+VENV = os.path.join(HERE, ".venv")
+PYTHON = os.path.join(VENV, "bin", "python")
+if os.path.realpath(sys.prefix) != os.path.realpath(VENV) and os.path.exists(PYTHON) and "NATGO_VENV" not in os.environ:
+    os.environ["NATGO_VENV"] = VENV  # tried once
+    os.execv(PYTHON, [PYTHON, *sys.argv])  # in whatever environment, another's .venv included, nat-go is started
 
 try:
     import grpc

@@ -138,6 +138,11 @@ func TestNewPython(t *testing.T) {
 	if err := os.Symlink(filepath.Dir(filepath.Dir(python)), filepath.Join(dir, ".venv")); err != nil {
 		t.Fatal(err)
 	}
+	other := filepath.Join(t.TempDir(), "other") // the environment nat-go is started in, which lacks the packages
+	if out, err := exec.Command("python3", "-m", "venv", "--without-pip", other).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	t.Setenv("PATH", filepath.Join(other, "bin")+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	spec := host.Spec{Name: "my-best", Path: filepath.Join(dir, "main.py")} // which finds .venv
 	if spec.SHA256, err = host.FileSum(spec.Path); err != nil {             // and runs as a checked copy
 		t.Fatal(err)
