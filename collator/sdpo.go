@@ -199,6 +199,7 @@ func (sp *splicer) row(w *Worker, m *material, v *view) (one *made, size int, re
 	if r != nil {
 		return nil, 0, r
 	}
+	student.keep() // teachers are made beside it
 	if r := w.endAtTarget(student, v); r != nil {
 		return nil, 0, r
 	}
@@ -255,7 +256,7 @@ func (w *Worker) endAtTarget(s *side, v *view) *Refusal {
 	s.proof.Owners = ownersUpTo(s.proof.Owners, end)
 	if known {
 		s.text, s.offsets = s.text[:at], s.offsets[:end]
-		s.proof.Text = hexSum([]byte(s.text))
+		s.proof.Text = hexSum(s.text)
 		return nil
 	}
 	s.text = ""
@@ -266,7 +267,7 @@ func (w *Worker) endAtTarget(s *side, v *view) *Refusal {
 	case !s.proof.Lossy && s.proof.IDs == "" && !strings.HasPrefix(v.res.Text, text):
 		return refuse(ledger.InvariantBroken, "the row up to its last target is not the render up to there")
 	}
-	s.proof.Text = hexSum([]byte(text))
+	s.proof.Text = hexSum(text)
 	return nil
 }
 
@@ -336,7 +337,7 @@ func rowSite(s *builders.Site, sp *splice, teacher int) batch.RowSite {
 	if s.Target == builders.NextTurn {
 		target = "next_turn"
 	}
-	return batch.RowSite{Site: sp.site, HintSHA256: hexSum([]byte(s.Hint)), Kind: kind, Class: s.Error, Source: s.HintSource, Target: target, Mode: sp.mode,
+	return batch.RowSite{Site: sp.site, HintSHA256: hexSum(s.Hint), Kind: kind, Class: s.Error, Source: s.HintSource, Target: target, Mode: sp.mode,
 		Teacher: teacher, At: int32(sp.at), Hint: int32(len(sp.ids)), Neutral: sp.neutral, Pairs: sp.runs}
 }
 
@@ -360,7 +361,7 @@ func (w *Worker) proveDecoded(p *batch.Proof, s *batch.Side) *Refusal {
 }
 
 func (w *Worker) prove(p *batch.Proof, s *batch.Side, text, target string) {
-	p.Text, p.Target, p.Open = hexSum([]byte(text)), target, 0
+	p.Text, p.Target, p.Open = hexSum(text), target, 0
 	if p.IDs != "" {
 		p.IDs = hashIDs(s)
 	}

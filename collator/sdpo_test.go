@@ -95,7 +95,7 @@ func TestD5HintsAreSpliced(t *testing.T) {
 		ids = append(ids, int32(p.ID))
 	}
 	want(t, decode(t, ids), target)
-	if s := c.lines[0].Sites; len(s) != 1 || s[0].Kind != "knowable" || s[0].Class != "unknown_tool" || s[0].HintSHA256 != hexSum([]byte("Tools: edit, run.")) || s[0].Example != "x" {
+	if s := c.lines[0].Sites; len(s) != 1 || s[0].Kind != "knowable" || s[0].Class != "unknown_tool" || s[0].HintSHA256 != hexSum("Tools: edit, run.") || s[0].Example != "x" {
 		t.Errorf("%+v", s)
 	}
 	// Masks come from lengths (D9, D10), and each side has its own width (D21).
@@ -505,7 +505,7 @@ func TestD6ShapesProveNothing(t *testing.T) {
 func TestD13AHintIsMadeOnce(t *testing.T) {
 	c := run(t, "chatml.jinja", distillation("x", nodes(bugHunt), failedSite(1, 2, "Tools: edit."), nextSite(1, 2, "Tools: edit.")))
 	s := c.lines[0].Sites
-	if len(s) != 2 || s[0].HintSHA256 != s[1].HintSHA256 || s[0].HintSHA256 != hexSum([]byte("Tools: edit.")) {
+	if len(s) != 2 || s[0].HintSHA256 != s[1].HintSHA256 || s[0].HintSHA256 != hexSum("Tools: edit.") {
 		t.Errorf("%+v", s)
 	}
 }

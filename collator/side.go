@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sort"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
@@ -22,10 +23,11 @@ import (
 // Worker is one goroutine's memory. Its methods make sides of rows; a Channel is handed one.
 type Worker struct {
 	*Collator
-	enc   tokenizer.Encoding
-	spans []tokenizer.Span
-	runs  []turns.Run
-	pairs pairCache
+	enc     tokenizer.Encoding
+	offsets []tokenizer.Span // of the side that is being made
+	spans   []tokenizer.Span
+	runs    []turns.Run
+	pairs   pairCache
 
 	promptLength int // of the pair last made
 }
@@ -72,8 +74,11 @@ type side struct {
 	args     string
 
 	text    string           // what the tokens stand for, where each token's part of it is known; else empty
-	offsets []tokenizer.Span // of text
+	offsets []tokenizer.Span // of text; the worker's, until it makes its next side (keep)
 }
+
+// keep gives s offsets of its own.
+func (s *side) keep() { s.offsets = slices.Clone(s.offsets) }
 
 // cut is where token i begins in the text; false where that is not known, or within a character.
 func (s *side) cut(i int) (int, bool) {
@@ -94,7 +99,7 @@ type sideBuilder struct {
 	m        *material
 	v        *view
 	ids      []int32
-	offsets  []tokenizer.Span // of the render; zero-width for sampled ids
+	offsets  []tokenizer.Span // of the render, in the worker's memory; zero-width for sampled ids
 	own      []turns.Range    // the template's own text
 	trained  []span
 	sampled  []span
@@ -114,7 +119,8 @@ func (w *Worker) side(m *material, v *view) (*side, *Refusal) {
 	if partly := v.partly(m); len(partly) > 0 {
 		return nil, partlyRendered(m.place(partly[0]))
 	}
-	b := &sideBuilder{w: w, m: m, v: v, own: turns.Template(&v.res)}
+	b := &sideBuilder{w: w, m: m, v: v, own: turns.Template(&v.res), offsets: w.offsets[:0]}
+	defer func() { w.offsets = b.offsets[:0] }()
 	at, skip := 0, 0 // skip: bytes at the start of the next piece that the last ids have already
 	var ranges []turns.Range
 	var owners []*turns.Turn
@@ -170,7 +176,7 @@ func (b *sideBuilder) text(from, to, skip int) *Refusal {
 		return refuseTokens(err)
 	}
 	// At once: what a worker leaves behind is what collecting garbage costs the others.
-	b.ids, b.offsets = slices.Grow(b.ids, len(w.enc.IDs)), slices.Grow(b.offsets, len(w.enc.IDs))
+	b.ids = slices.Grow(b.ids, len(w.enc.IDs))
 	for k, id := range w.enc.IDs {
 		o := w.enc.Offsets[k]
 		if o.End <= skip && skip > 0 {
@@ -307,14 +313,14 @@ func (s *side) prove(b *sideBuilder) *Refusal {
 		for _, run := range s.Trained {
 			addTarget(target, text[b.offsets[run.Start].Start:b.offsets[run.End-1].End])
 		}
-		s.proof.Text, s.proof.Target = hexSum([]byte(text)), hex.EncodeToString(target.Sum(nil))
+		s.proof.Text, s.proof.Target = hexSum(text), hex.EncodeToString(target.Sum(nil))
 		s.text, s.offsets = text, b.offsets
 	} else {
 		got, target, err := decodeSide(w.Tokenizer, &s.Side)
 		if err != nil {
 			return refuse(ledger.NotTokenizable, "%v", err)
 		}
-		s.proof.Text, s.proof.Target = hexSum([]byte(got)), target
+		s.proof.Text, s.proof.Target = hexSum(got), target
 		s.proof.Lossy = len(b.sampled) == 0 && got != text
 	}
 	if s.sampled {
@@ -338,13 +344,16 @@ func (w *Worker) decodesTo(ids []int32, text string) bool {
 	return err == nil && got == text
 }
 
+var targetEnd = []byte{0}
+
 func addTarget(h hash.Hash, text string) {
-	h.Write([]byte(text))
-	h.Write([]byte{0})
+	h.Write(unsafe.Slice(unsafe.StringData(text), len(text))) // no copy: it is only read
+	h.Write(targetEnd)
 }
 
-func hexSum(b []byte) string {
-	sum := sha256.Sum256(b)
+// hexSum is the sha256 of a text.
+func hexSum(text string) string {
+	sum := sha256.Sum256(unsafe.Slice(unsafe.StringData(text), len(text))) // no copy: it is only read
 	return hex.EncodeToString(sum[:])
 }
 
@@ -376,7 +385,8 @@ func hashIDs(s *batch.Side) string {
 			b = binary.LittleEndian.AppendUint32(b, uint32(id))
 		}
 	}
-	return hexSum(b)
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
 }
 
 func ascii(s string) bool {

@@ -99,7 +99,7 @@ func (v *verifier) side(l *batch.Line, row int, s *batch.Side, p *batch.Proof, s
 	switch {
 	case err != nil:
 		v.problem(l, row, "the tokens can't be decoded: %v", err)
-	case hexSum([]byte(text)) != p.Text:
+	case hexSum(text) != p.Text:
 		v.problem(l, row, "the tokens are not the text they were made of")
 	case target != p.Target:
 		v.problem(l, row, "the trained tokens are not the text of the turns")
