@@ -199,7 +199,6 @@ func (sp *splicer) row(w *Worker, m *material, v *view) (one *made, size int, re
 	if r != nil {
 		return nil, 0, r
 	}
-	student.keep() // teachers are made beside it
 	if r := w.endAtTarget(student, v); r != nil {
 		return nil, 0, r
 	}

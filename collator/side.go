@@ -74,11 +74,8 @@ type side struct {
 	args     string
 
 	text    string           // what the tokens stand for, where each token's part of it is known; else empty
-	offsets []tokenizer.Span // of text; the worker's, until it makes its next side (keep)
+	offsets []tokenizer.Span // of text; the worker's memory, until it makes its next side
 }
-
-// keep gives s offsets of its own.
-func (s *side) keep() { s.offsets = slices.Clone(s.offsets) }
 
 // cut is where token i begins in the text; false where that is not known, or within a character.
 func (s *side) cut(i int) (int, bool) {
