@@ -25,8 +25,7 @@ func newPluginServeCmd() *cobra.Command {
 }
 
 // collectOften keeps the peak memory of a run low: little is alive at a time, so that collecting more often than Go does by
-// itself saves a fifth of it. The plugin has next to nothing alive and may do so twice as often; in the host, that would cost
-// a tenth of a run's time.
+// itself saves a fifth of it. The percent counts the ballast as alive, the host's here and the plugin's in the SDK.
 func collectOften(percent int) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(percent)

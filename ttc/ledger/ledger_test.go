@@ -1,0 +1,37 @@
+package ledger
+
+import "testing"
+
+func TestQuantity(t *testing.T) {
+	for want, got := range map[string]string{
+		"1 row": Quantity(1, "row"), "0 rows": Quantity(0, "row"),
+		"2 sites":         Quantity(2, "site"),
+		"3 token batches": Quantity(3, "token batch"), "1 batch": Quantity(1, "batch"),
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestBooksBalance: what came in went on or was dropped, once; one thing more or less is an error.
+func TestBooksBalance(t *testing.T) {
+	b := NewBook()
+	b.In(Build, "candidate", 5)
+	b.Out(Build, "candidate", 3)
+	b.Drop(Drop{Stage: Build, Unit: "candidate", Reason: Tie, Count: 2})
+	if err := b.Check(); err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range []func(){
+		func() { b.Out(Build, "candidate", 1) },
+		func() { b.In(Build, "candidate", 2) },
+	} {
+		if change(); b.Check() == nil {
+			t.Error("books that don't balance pass")
+		}
+	}
+	if n := b.DroppedByReason()[Tie]; n != 2 {
+		t.Errorf("%d ties", n)
+	}
+}
