@@ -150,13 +150,37 @@ func find(p *ttc.Prompt, output string) place {
 }
 
 func findText(text, output string) place {
-	if len(text) < len(output) || !strings.Contains(text, output) {
+	if !contains(text, output) {
 		return nowhere
 	}
 	if before, ok := strings.CutSuffix(strings.TrimRight(text, " \t\r\n"), output); ok && (len(output) >= wordBytes || !endsInWord(before)) {
 		return atEnd
 	}
 	return inside
+}
+
+// openingBytes of a text are looked for first: package strings compares so many at once, and longer ones by a hash that rolls
+// over every byte, which was a seventh of the builder's time.
+const openingBytes = 32
+
+// contains is strings.Contains for texts that are mostly not contained.
+func contains(text, output string) bool {
+	if len(text) < len(output) {
+		return false
+	}
+	if len(output) > openingBytes {
+		for range 8 { // a text that repeats its opening is left to the hash: it takes time in proportion to the text
+			i := strings.Index(text, output[:openingBytes])
+			if i < 0 {
+				return false
+			}
+			if text = text[i:]; strings.HasPrefix(text, output) {
+				return true
+			}
+			text = text[1:]
+		}
+	}
+	return strings.Contains(text, output)
 }
 
 // wordBytes is how long an output is that no longer word happens to end with: "a" is no answer in "pick a banana".

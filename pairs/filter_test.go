@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -115,4 +117,20 @@ func TestSamePrompt(t *testing.T) {
 	if c := (ttc.Prompt{Text: strings.Repeat("x", 3)}); SamePrompt(&a, &c) {
 		t.Error("text and messages are the same prompt")
 	}
+}
+
+// TestContains: it is strings.Contains, with texts that share their openings many times over too.
+func TestContains(t *testing.T) {
+	opening, one := strings.Repeat("ab", openingBytes/2), strings.Repeat("a", openingBytes)
+	if !contains("a"+one+"b", one+"b") {
+		t.Error("the second opening of two that overlap is passed over")
+	}
+	piece := rapid.SampledFrom([]string{"a", "b", "ab", opening, opening + "a", opening + opening, "c", one, one + "b"})
+	rapid.Check(t, func(t *rapid.T) {
+		text := strings.Join(rapid.SliceOfN(piece, 0, 40).Draw(t, "text"), "")
+		output := strings.Join(rapid.SliceOfN(piece, 0, 4).Draw(t, "output"), "")
+		if got, want := contains(text, output), strings.Contains(text, output); got != want {
+			t.Errorf("%q in %q: %t", output, text, got)
+		}
+	})
 }

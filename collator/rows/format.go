@@ -140,7 +140,7 @@ type Encoder struct {
 	rows    int   // made of the records at hand
 	one     [1]*builders.Resolved
 	lone    bool // they have half a surrogate pair
-	escaped map[textKey]escaped
+	escaped map[*byte]escaped
 	arena   []byte
 	back    []byte // scratch: a text read back
 
@@ -149,7 +149,7 @@ type Encoder struct {
 
 // NewEncoder returns an encoder of a format.
 func NewEncoder(f Format, o Options) *Encoder {
-	e := &Encoder{Format: f, opts: o, escaped: map[textKey]escaped{}}
+	e := &Encoder{Format: f, opts: o, escaped: map[*byte]escaped{}}
 	f.open(e)
 	return e
 }

@@ -3,16 +3,11 @@ package rows
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"unsafe"
 
 	"github.com/nat-go/nat-go/ttc/json"
 )
-
-// textKey is a text's place in memory. Within a group equal texts share memory (the record log keeps each once).
-type textKey struct {
-	p *byte
-	n int
-}
 
 // text appends a JSON string. Texts are escaped as ASCII, as Python's json.dumps does by default: a lone surrogate of the
 // source, which has no UTF-8 form, survives.
@@ -20,8 +15,8 @@ func (e *Encoder) text(dst []byte, s string) ([]byte, error) {
 	if s == "" {
 		return append(dst, `""`...), nil
 	}
-	k := textKey{unsafe.StringData(s), len(s)}
-	if t, ok := e.escaped[k]; ok {
+	at := unsafe.StringData(s)
+	if t, ok := e.escaped[at]; ok && t.of == len(s) {
 		e.lone = e.lone || t.lone
 		return append(dst, t.json...), nil
 	}
@@ -31,9 +26,9 @@ func (e *Encoder) text(dst []byte, s string) ([]byte, error) {
 	if e.back = json.Raw(b).AppendText(e.back[:0]); string(e.back) != s {
 		return dst, fmt.Errorf("the text %.40q does not survive being written as JSON", s)
 	}
-	lone := loneSurrogate(b)
+	lone := strings.IndexByte(s, surrogateByte) >= 0 && loneSurrogate(b)
 	e.lone = e.lone || lone
-	e.escaped[k] = escaped{b, lone}
+	e.escaped[at] = escaped{b, len(s), lone}
 	return append(dst, b...), nil
 }
 
@@ -41,8 +36,12 @@ func (e *Encoder) text(dst []byte, s string) ([]byte, error) {
 // rows was a tenth of a run.
 type escaped struct {
 	json []byte
+	of   int  // bytes of the text itself
 	lone bool // it has half a surrogate pair
 }
+
+// surrogateByte is what the WTF-8 of a surrogate begins with, as that of some other characters does.
+const surrogateByte = 0xED
 
 // compact appends a JSON value that the source has.
 func (e *Encoder) compact(dst []byte, raw json.Raw) []byte {

@@ -2,6 +2,7 @@ package rows
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/nat-go/nat-go/builders"
@@ -50,6 +51,18 @@ func TestLoneSurrogateInEveryRowOfItsText(t *testing.T) {
 	}{{bad, true}, {good, false}, {bad, true}, {tools, true}, {good, false}} {
 		if _, _, err := enc.Append(nil, Train, c.r); errors.As(err, new(*CannotCarry)) != c.want {
 			t.Errorf("row %d: %v", i, err)
+		}
+	}
+}
+
+// TestTextsThatBeginTogether: a text and its beginning, in the same memory, are two texts.
+func TestTextsThatBeginTogether(t *testing.T) {
+	enc := NewEncoder(trl, Options{})
+	const whole = "answer and more"
+	for _, chosen := range []string{whole, whole[:6], whole} {
+		row, _, err := enc.Append(nil, Train, preference(text("p"), text(chosen), text("b")))
+		if err != nil || !strings.Contains(string(row), `"`+chosen+`"`) {
+			t.Errorf("%q in %s, %v", chosen, row, err)
 		}
 	}
 }

@@ -6,11 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
 	"unicode/utf16"
+
+	"pgregory.net/rapid"
 )
 
 func TestParse(t *testing.T) {
@@ -307,11 +311,30 @@ func TestAppend(t *testing.T) {
 	if got, want := string(AppendString(nil, in)), "\"a\\\"\\\\/\\u0000\\u001f\x7f\\b\\f\\n\\r\\té日🙂\u2028\\ud83d\\ude42<&>\""; got != want {
 		t.Errorf("UTF-8\ngot  %s\nwant %s", got, want)
 	}
-	for _, f := range []func([]byte, string) []byte{AppendString[string], AppendASCII[string]} {
+	for _, f := range []func([]byte, string) []byte{AppendString, AppendASCII} {
 		if got := f(nil, "a\xffb\xe6\x97"); !Valid(got) {
 			t.Errorf("%q is not JSON", got)
 		}
 	}
+}
+
+// TestAppendAtEveryPlace: what needs an escape is found wherever it stands among bytes that are looked at eight at a time.
+func TestAppendAtEveryPlace(t *testing.T) {
+	escapes := map[string]string{"\"": `\"`, "\\": `\\`, "\x00": `\u0000`, "\x1f": `\u001f`, "\x7f": `\u007f`, "\t": `\t`, "é": `\u00e9`,
+		"日": `\u65e5`, "🙂": `\ud83d\ude42`, "\xed\xa0\xbd": `\ud83d`, "~": "~", " ": " "}
+	rapid.Check(t, func(t *rapid.T) {
+		in, want := "", ""
+		for _, piece := range rapid.SliceOfN(rapid.SampledFrom(slices.Sorted(maps.Keys(escapes))), 1, 4).Draw(t, "pieces") {
+			plain := strings.Repeat("x", rapid.IntRange(0, 17).Draw(t, "plain"))
+			in, want = in+plain+piece, want+plain+escapes[piece]
+		}
+		if got := string(AppendASCII(nil, in)); got != `"`+want+`"` {
+			t.Errorf("%q\ngot  %s\nwant \"%s\"", in, got, want)
+		}
+		if back, ok := Raw(AppendString(nil, in)).Text(); !ok || back != in && !strings.Contains(in, "\xed") {
+			t.Errorf("%q became %q", in, back)
+		}
+	})
 }
 
 func TestMembersKeepOrderAndDuplicates(t *testing.T) {
@@ -477,7 +500,7 @@ func compare(t *testing.T, raw Raw, want any) {
 func joined(s string) string {
 	var units []uint16
 	for i := 0; i < len(s); {
-		r, n := decodeRune(s, i)
+		r, n := decodeRune([]byte(s)[i:])
 		if r >= 0x10000 {
 			a, b := utf16.EncodeRune(r)
 			units = append(units, uint16(a), uint16(b))
@@ -492,7 +515,7 @@ func joined(s string) string {
 func replaceLone(s string) string {
 	var out []rune
 	for i := 0; i < len(s); {
-		r, n := decodeRune(s, i)
+		r, n := decodeRune([]byte(s)[i:])
 		if r&^0x7FF == 0xD800 {
 			r = 0xFFFD
 		}

@@ -2,6 +2,8 @@ package json
 
 import (
 	"bytes"
+	"encoding/binary"
+	"math/bits"
 	"unicode/utf8"
 	"unsafe"
 )
@@ -130,25 +132,22 @@ const hexDigits = "0123456789abcdef"
 // AppendString appends text as a JSON string in UTF-8, escaping what has to be: quotes, backslashes, control characters, and
 // lone surrogates as \udXXX (UTF-8 can't hold them). It is json.dumps(text, ensure_ascii=False) where there are none.
 // Bytes that are no WTF-8 at all become U+FFFD.
-func AppendString[T ~string | ~[]byte](dst []byte, text T) []byte {
+func AppendString(dst []byte, text string) []byte {
 	return appendQuoted(dst, text, false)
 }
 
 // AppendASCII appends text as a JSON string in ASCII, byte for byte as Python's json.dumps(text) does: everything outside
 // ' '..'~' as \uXXXX in lower case, beyond the basic plane as a surrogate pair, lone surrogates as they are.
-func AppendASCII[T ~string | ~[]byte](dst []byte, text T) []byte {
+func AppendASCII(dst []byte, text string) []byte {
 	return appendQuoted(dst, text, true)
 }
 
-func appendQuoted[T ~string | ~[]byte](dst []byte, text T, ascii bool) []byte {
+func appendQuoted(dst []byte, s string, ascii bool) []byte {
+	text := unsafe.Slice(unsafe.StringData(s), len(s))
 	dst = append(dst, '"')
 	start := 0
-	for i := 0; i < len(text); {
+	for i := skipPlain(text, 0); i < len(text); i = skipPlain(text, i) {
 		c := text[i]
-		if plain[c] {
-			i++
-			continue
-		}
 		if c < utf8.RuneSelf {
 			if c == 0x7F && !ascii {
 				i++
@@ -160,7 +159,7 @@ func appendQuoted[T ~string | ~[]byte](dst []byte, text T, ascii bool) []byte {
 			start = i
 			continue
 		}
-		r, size := decodeRune(text, i)
+		r, size := decodeRune(text[i:])
 		if !ascii && r&^0x7FF != 0xD800 && (r != utf8.RuneError || size == 3) {
 			i += size
 			continue
@@ -178,23 +177,27 @@ func appendQuoted[T ~string | ~[]byte](dst []byte, text T, ascii bool) []byte {
 	return append(dst, '"')
 }
 
-// decodeRune decodes the WTF-8 sequence at text[i].
-func decodeRune[T ~string | ~[]byte](text T, i int) (rune, int) {
-	if text[i] == 0xED && i+2 < len(text) && text[i+1]&0xE0 == 0xA0 && text[i+2]&0xC0 == 0x80 {
-		return 0xD000 | rune(text[i+1]&0x3F)<<6 | rune(text[i+2]&0x3F), 3
+// decodeRune decodes the WTF-8 sequence that p begins with.
+func decodeRune(p []byte) (rune, int) {
+	if p[0] == 0xED && len(p) > 2 && p[1]&0xE0 == 0xA0 && p[2]&0xC0 == 0x80 {
+		return 0xD000 | rune(p[1]&0x3F)<<6 | rune(p[2]&0x3F), 3
 	}
-	var p [4]byte
-	n := copy(p[:], text[i:])
-	return utf8.DecodeRune(p[:n])
+	return utf8.DecodeRune(p)
 }
 
-// plain is true at the ASCII characters that need no escape in either form.
-var plain = func() (t [256]bool) {
-	for c := ' '; c <= '~'; c++ {
-		t[c] = c != '"' && c != '\\'
+// skipPlain returns where, from text[i] on, the first byte stands that needs an escape in one of the forms, eight at a time.
+func skipPlain(text []byte, i int) int {
+	for ; i+8 <= len(text); i += 8 {
+		w := binary.LittleEndian.Uint64(text[i:])
+		if m := special(w) | ((w^ones*0x7F)-ones)&highs; m != 0 {
+			return i + bits.TrailingZeros64(m)>>3
+		}
 	}
-	return t
-}()
+	for i < len(text) && text[i] >= ' ' && text[i] < 0x7F && text[i] != '"' && text[i] != '\\' {
+		i++
+	}
+	return i
+}
 
 // AppendEscape appends the escape of a character in a JSON string, as Python's json.dumps writes it: the short form where
 // there is one, else \uXXXX in lower case, beyond the basic plane as a surrogate pair.

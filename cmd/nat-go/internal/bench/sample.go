@@ -18,7 +18,10 @@ type Usage struct {
 	Peak int64         // bytes resident, all processes together, sampled; elsewhere than on Linux of the largest one only
 }
 
-const sampleEvery = 3 * time.Millisecond
+const (
+	sampleEvery = 3 * time.Millisecond
+	lookEvery   = 10 // samples; in between no new processes are looked for
+)
 
 // measure runs a command to its end. Its output is part of the error if it fails.
 func measure(cmd *exec.Cmd) (Usage, error) {
@@ -47,38 +50,61 @@ func measure(cmd *exec.Cmd) (Usage, error) {
 	return u, nil
 }
 
-// watch samples until it is stopped.
+// watch samples until it is stopped. It must not take the time of what it watches: files stay open, and the search for new
+// processes, which goes through every thread, is made less often.
 func watch(pid int, stop <-chan struct{}) (peak int64) {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
-	for {
+	known := map[int]*os.File{}
+	defer func() {
+		for _, f := range known {
+			f.Close()
+		}
+	}()
+	for n := 0; ; n++ {
 		select {
 		case <-stop:
 			return peak
 		case <-tick.C:
-			peak = max(peak, resident(pid))
 		}
+		if n%lookEvery == 0 {
+			find(known, pid)
+		}
+		var sum int64
+		for _, f := range known {
+			sum += resident(f)
+		}
+		peak = max(peak, sum)
 	}
 }
 
-// resident is the resident memory of a process and all below it, from /proc; 0 where there is none.
-func resident(pid int) (sum int64) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
-		return 0
-	}
-	if f := strings.Fields(string(text)); len(f) > 1 {
-		pages, _ := strconv.ParseInt(f[1], 10, 64)
-		sum = pages * int64(os.Getpagesize())
+// find opens the memory statistics of a process and all below it, in /proc; there are none on other systems.
+func find(known map[int]*os.File, pid int) {
+	if known[pid] == nil {
+		f, err := os.Open(fmt.Sprintf("/proc/%d/statm", pid))
+		if err != nil {
+			return
+		}
+		known[pid] = f
 	}
 	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, list := range lists {
 		text, _ := os.ReadFile(list) // it may be gone
 		for _, f := range strings.Fields(string(text)) {
 			if child, err := strconv.Atoi(f); err == nil {
-				sum += resident(child)
+				find(known, child)
 			}
 		}
 	}
-	return sum
+}
+
+// resident is the resident memory that the statistics tell; none when the process is gone.
+func resident(statm *os.File) int64 {
+	var text [128]byte
+	n, _ := statm.ReadAt(text[:], 0)
+	if f := strings.Fields(string(text[:n])); len(f) > 1 {
+		pages, _ := strconv.ParseInt(f[1], 10, 64)
+		return pages * int64(os.Getpagesize())
+	}
+	return 0
 }

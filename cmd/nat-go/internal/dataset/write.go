@@ -386,11 +386,31 @@ func (p *originPrefix) line(dst []byte, f *rowFile, row int64, r *builders.Resol
 		p.text = json.AppendASCII(append(p.text, `,"builder":`...), o.Builder)
 	}
 	dst = append(append(append(dst, `{"file":"`...), f.name...), `","row":`...)
-	dst = strconv.AppendInt(dst, row, 10)
+	dst = appendDigits(dst, row)
 	dst = hex.AppendEncode(append(dst, `,"record":"`...), hash[:])
 	dst = append(append(dst, '"'), p.text...)
 	if t := r.Record.Header().Turn; t != "" {
 		dst = json.AppendASCII(append(dst, `,"turn":`...), t)
 	}
 	return append(dst, "}\n"...)
+}
+
+// appendDigits appends n >= 0 in decimal. It writes digits one at a time and reads none back: strconv's way, through memory
+// of its own, waits until all that was stored before - a row that is not in the cache - is out, a ninth of the writing.
+func appendDigits(dst []byte, n int64) []byte {
+	end := len(dst)
+	for left := n; ; left /= 10 {
+		end++
+		if left < 10 {
+			break
+		}
+	}
+	dst = slices.Grow(dst, end-len(dst))[:end]
+	for ; ; n /= 10 {
+		end--
+		dst[end] = byte('0' + n%10)
+		if n < 10 {
+			return dst
+		}
+	}
 }

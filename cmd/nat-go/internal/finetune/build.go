@@ -184,29 +184,26 @@ type feeder struct {
 }
 
 func (f *feeder) read(ctx context.Context, resume *source.Cursor) error {
-	src, err := f.run.plan.inputs.open(ctx, f.run.plan.inputs.paths[f.k], source.Options{
-		Drop:   func(d ledger.Drop) { d.Run = f.k; f.drops = append(f.drops, d) },
-		Resume: resume,
-		Inputs: f.run.plan.identities(f.k),
-	})
-	if err != nil {
-		return err
-	}
-	defer src.Close()
-	defer func() { f.seen = *src.Stats() }()
+	rd := f.run.reader(ctx, f.k, resume)
+	defer func() {
+		rd.close()
+		f.seen = rd.seen
+	}()
 	for {
-		ex, at, err := src.Next(ctx)
+		next, err := rd.next(ctx)
+		f.drops = append(f.drops, next.drops...)
 		if errors.Is(err, io.EOF) {
-			if in := src.Inputs(); len(in) > 0 {
-				f.input = in[len(in)-1]
+			rd.close()
+			if n := len(rd.inputs); n > 0 {
+				f.input = rd.inputs[n-1]
 			}
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		ex.Run, at.Run = f.k, f.k
-		f.at = at
+		ex := next.example
+		f.at = next.at
 		if f.run.plan.Compat {
 			f.held = append(f.held, ex)
 			continue

@@ -186,18 +186,16 @@ func (r *run) exampleOf(ordinal uint64) string {
 // settleDecisions books the decisions, and lists the records dropped by them.
 func (r *run) settleDecisions(g *recordlog.Group) {
 	defer r.writing(g.First + uint64(len(g.Records)))
+	var passed, kept int64 // the gate; all of it
 	for i := range g.Records {
 		d := r.decisions.At(g.First + uint64(i))
 		reason, dropped := d.Reason()
 		atGate := dropped && !curatedAway(reason)
 		if !atGate {
-			r.book.Out(ledger.Gate, unitRecord, 1)
-			r.book.In(ledger.Curate, unitRecord, 1)
-			if !dropped {
-				r.book.Out(ledger.Curate, unitRecord, 1)
-			}
+			passed++
 		}
 		if !dropped {
+			kept++
 			continue
 		}
 		rec := &g.Records[i]
@@ -210,6 +208,9 @@ func (r *run) settleDecisions(g *recordlog.Group) {
 		}
 		r.drops.add(drop)
 	}
+	r.book.Out(ledger.Gate, unitRecord, passed)
+	r.book.In(ledger.Curate, unitRecord, passed)
+	r.book.Out(ledger.Curate, unitRecord, kept)
 }
 
 func curatedAway(r ledger.Reason) bool {

@@ -44,6 +44,7 @@ func execute(ctx context.Context, p *plan, env Env, lock *os.File, findInputs fu
 	if err != nil {
 		return nil, err
 	}
+	r.readAhead(ctx)
 	for _, step := range []func(context.Context) error{
 		r.open,    // the run folder, the builders
 		r.collect, // agent runs, where the source makes them
@@ -79,6 +80,7 @@ type run struct {
 
 	stages    []*stage // a builder each, in YAML order
 	processes processes
+	ahead     *reader        // of the first input, until it is taken
 	ending    sync.WaitGroup // builders on their way out
 	drops     *dropFile
 	index     *curate.Index
@@ -99,6 +101,9 @@ type run struct {
 }
 
 func (r *run) close() {
+	if r.ahead != nil {
+		r.ahead.close()
+	}
 	r.endBuilders()
 	r.ending.Wait()
 	if r.tokenizer != nil {

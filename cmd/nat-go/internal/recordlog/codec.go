@@ -64,6 +64,11 @@ func (d *decoder) fail() {
 }
 
 func (d *decoder) uint() uint64 {
+	if len(d.buf) > 0 && d.buf[0] < 0x80 { // nearly all are
+		v := uint64(d.buf[0])
+		d.buf = d.buf[1:]
+		return v
+	}
 	v, n := binary.Uvarint(d.buf)
 	if n <= 0 {
 		d.fail()
@@ -74,13 +79,8 @@ func (d *decoder) uint() uint64 {
 }
 
 func (d *decoder) int() int64 {
-	v, n := binary.Varint(d.buf)
-	if n <= 0 {
-		d.fail()
-		return 0
-	}
-	d.buf = d.buf[n:]
-	return v
+	v := d.uint()
+	return int64(v>>1) ^ -int64(v&1)
 }
 
 func (d *decoder) byte() byte {

@@ -1,0 +1,120 @@
+package finetune
+
+import (
+	"context"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// aheadBytes is how much of an input may be read before the builders take it: what can be read while they come up.
+const aheadBytes = 8 << 20
+
+// reader reads a collection run in a goroutine of its own, somewhat ahead of those who take its examples.
+type reader struct {
+	out    chan reading
+	room   *semaphore.Weighted // bytes of the input
+	cancel context.CancelFunc
+	done   chan struct{} // closed when all was read; then the rest is known
+	seen   source.Stats
+	inputs []source.Input
+}
+
+// reading is an example, or why there is no further one: io.EOF at the end.
+type reading struct {
+	example *ttc.Example
+	at      source.Cursor
+	drops   []ledger.Drop // what the source dropped before it
+	err     error
+	bytes   int64 // of the input
+}
+
+// newReader begins to read collection run k, after the place given.
+func newReader(ctx context.Context, p *plan, k int, resume *source.Cursor) *reader {
+	rd := &reader{out: make(chan reading, 256), room: semaphore.NewWeighted(aheadBytes), done: make(chan struct{})}
+	ctx, rd.cancel = context.WithCancel(ctx)
+	go func() {
+		defer close(rd.done)
+		rd.read(ctx, p, k, resume)
+	}()
+	return rd
+}
+
+func (rd *reader) read(ctx context.Context, p *plan, k int, resume *source.Cursor) {
+	var next reading
+	src, err := p.inputs.open(ctx, p.inputs.paths[k], source.Options{
+		Drop:   func(d ledger.Drop) { d.Run = k; next.drops = append(next.drops, d) },
+		Resume: resume,
+		Inputs: p.identities(k),
+	})
+	if err != nil {
+		rd.send(ctx, reading{err: err})
+		return
+	}
+	defer src.Close()
+	var offset int64
+	for {
+		next.example, next.at, next.err = src.Next(ctx)
+		if next.err == nil {
+			next.example.Run, next.at.Run = k, k
+			next.bytes = min(max(next.at.Offset-offset, 0), aheadBytes)
+			offset = next.at.Offset
+		}
+		rd.seen, rd.inputs = *src.Stats(), src.Inputs()
+		if !rd.send(ctx, next) || next.err != nil {
+			return
+		}
+		next = reading{}
+	}
+}
+
+// send hands on what was read; false: nobody wants it any more.
+func (rd *reader) send(ctx context.Context, next reading) bool {
+	if rd.room.Acquire(ctx, next.bytes) != nil {
+		return false
+	}
+	select {
+	case rd.out <- next:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// next is the next example; its error is final.
+func (rd *reader) next(ctx context.Context) (reading, error) {
+	select {
+	case next := <-rd.out:
+		rd.room.Release(next.bytes)
+		return next, next.err
+	case <-ctx.Done():
+		return reading{}, context.Cause(ctx)
+	}
+}
+
+// close ends the reading. After it seen and inputs say what was read.
+func (rd *reader) close() {
+	rd.cancel()
+	<-rd.done
+}
+
+// readAhead begins to read the first input while the builders come up, where nothing can come in between: agent runs are
+// made, and what a resumed run goes on with is found, when the builders are there. A pipe may block as it is opened.
+func (r *run) readAhead(ctx context.Context) {
+	in := &r.plan.inputs
+	if !r.plan.resume && in.collect == nil && len(in.began) > 0 && in.began[0].Size > 0 {
+		r.ahead = newReader(ctx, r.plan, 0, nil)
+	}
+}
+
+// reader is the reader of a collection run, the one that was begun ahead if it is that.
+func (r *run) reader(ctx context.Context, k int, resume *source.Cursor) *reader {
+	if rd := r.ahead; rd != nil && k == 0 {
+		r.ahead = nil
+		return rd
+	}
+	return newReader(ctx, r.plan, k, resume)
+}

@@ -1,0 +1,91 @@
+package finetune
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// listSource gives n examples of a MiB each, with a drop before every one, and then fails.
+type listSource struct {
+	n, given int
+	drop     func(ledger.Drop)
+	fail     error
+	read     chan int // told of every example
+}
+
+func (s *listSource) Next(context.Context) (*ttc.Example, source.Cursor, error) {
+	s.drop(ledger.Drop{Detail: "before"})
+	if s.given == s.n {
+		return nil, source.Cursor{}, s.fail
+	}
+	s.given++
+	s.read <- s.given
+	return &ttc.Example{}, source.Cursor{Row: int64(s.given), Offset: int64(s.given) << 20}, nil
+}
+
+func (s *listSource) Capabilities() source.Capabilities { return source.Capabilities{} }
+func (s *listSource) Inputs() []source.Input            { return []source.Input{{Size: int64(s.given)}} }
+func (s *listSource) Stats() *source.Stats              { return &source.Stats{Examples: int64(s.given)} }
+func (s *listSource) Close() error                      { return nil }
+
+func readerOf(t *testing.T, s *listSource) *reader {
+	t.Helper()
+	p := &plan{inputs: inputs{paths: []string{"a", "b"}, began: make([]source.Input, 2)}}
+	p.inputs.open = func(_ context.Context, path string, opt source.Options) (source.Source, error) {
+		if path != "b" {
+			t.Errorf("opened %q", path)
+		}
+		s.drop = opt.Drop
+		return s, nil
+	}
+	return newReader(t.Context(), p, 1, nil)
+}
+
+func TestReaderHandsOnInOrder(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	failed := errors.New("the disk is gone")
+	s := &listSource{n: 30, fail: failed, read: make(chan int, 30)}
+	rd := readerOf(t, s)
+	for i := range 30 {
+		got, err := rd.next(t.Context())
+		if err != nil || got.at.Row != int64(i+1) || got.at.Run != 1 || got.example.Run != 1 || len(got.drops) != 1 || got.drops[0].Run != 1 {
+			t.Fatalf("example %d: %+v, %v", i, got, err)
+		}
+	}
+	if got, err := rd.next(t.Context()); !errors.Is(err, failed) || len(got.drops) != 1 {
+		t.Errorf("at the end: %+v, %v", got, err)
+	}
+	rd.close()
+	if rd.seen.Examples != 30 || len(rd.inputs) != 1 {
+		t.Errorf("%+v, %+v", rd.seen, rd.inputs)
+	}
+}
+
+// TestReaderStaysWithinItsRoom: an input of any size may wait for a builder that doesn't come up, or be left half read.
+func TestReaderStaysWithinItsRoom(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	s := &listSource{n: 100, fail: io.EOF, read: make(chan int, 100)}
+	rd := readerOf(t, s)
+	most := 0
+	for wait := time.Second; most < 100; wait = 50 * time.Millisecond {
+		select {
+		case most = <-s.read:
+			continue
+		case <-time.After(wait):
+		}
+		break
+	}
+	if room := aheadBytes >> 20; most != room+1 { // one is read and waits for room
+		t.Errorf("read %d examples ahead of a room of %d", most, room)
+	}
+	rd.close()
+}
