@@ -143,28 +143,21 @@ func readAll(in io.Reader, layout Layout) string {
 
 // TestReaderCursor: what a reader's cursor knows of the value changes nothing, however the value came.
 func TestReaderCursor(t *testing.T) {
-	walk := func(c Cursor) string {
-		var out strings.Builder
-		if !c.Enter(Object) {
-			return string(c.Value())
-		}
-		for key, ok := c.Member(); ok; key, ok = c.Member() {
-			inside := c
-			fmt.Fprintf(&out, "%s=%s;", key, c.Value())
-			for inside.Enter(Array) && inside.Element() {
-				fmt.Fprintf(&out, "%s,", inside.Value())
-			}
-		}
-		fmt.Fprint(&out, c.Pos())
-		return out.String()
-	}
 	docs := []string{
 		`[{"a":[1,[2,{"b":"]"}]],"c":{"d":[]},"e":[ ]}, {"x":"y"} ,{"long":[[[["\\"]]],{"k":[0,1,2,3,4,5,6,7,8,9]}],"s":[1]},7,[[1,2],3],{}]`,
-		`[ {"a":[[]], "b":[{}], "a":[{"z":"\"}"}]}]`,
+		`[ {"a":[[]], "b":[{}], "a":[{"z":"\"}"}]}, [ ] , "\u00e9", -1.5e3 ,null]`,
+		"[[" + strings.Repeat("[],", 2*maxTokens) + "{}], [1]]", // more than an index holds
+		`["` + strings.Repeat("x", 3<<20) + `", [1, {"a": "` + strings.Repeat("é", 1<<20) + `"}]]`,
 	}
 	for _, doc := range docs {
 		for _, in := range []io.Reader{strings.NewReader(doc), iotest.OneByteReader(strings.NewReader(doc)), iotest.HalfReader(strings.NewReader(doc))} {
 			r := NewReader(in, ArrayOf, Limits{})
+			r.Index()
+			defer func() {
+				if n := cap(r.scan.index.tokens); n > 2*maxTokens {
+					t.Errorf("an index of %d tokens", n)
+				}
+			}()
 			for {
 				v, _, err := r.Next()
 				if err == io.EOF {
@@ -173,12 +166,42 @@ func TestReaderCursor(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got, want := walk(r.Cursor()), walk(v.Cursor()); got != want {
-					t.Errorf("got  %s\nwant %s", got, want)
+				known, plain := r.Cursor(), v.Cursor()
+				got, want := walk(nil, &known), walk(nil, &plain)
+				if !bytes.Equal(got, want) {
+					t.Errorf("got  %.500s\nwant %.500s", got, want)
+				}
+				if inside := r.Cursor(); known.Pos() != len(v) || inside.Pos() != 0 {
+					t.Errorf("the value is from %d to %d, has %d bytes", inside.Pos(), known.Pos(), len(v))
 				}
 			}
 		}
 	}
+}
+
+// walk writes down all that can be learnt of a value with a cursor.
+func walk(out []byte, c *Cursor) []byte {
+	out = fmt.Appendf(out, "%d %s ", c.Pos(), c.Kind())
+	whole, passed := *c, *c
+	whole.Value()
+	passed.Skip()
+	switch {
+	case c.Enter(Object):
+		for key, ok := c.Member(); ok; key, ok = c.Member() {
+			out = append(append(out, key...), ':')
+			out = walk(out, c)
+		}
+	case c.Enter(Array):
+		for c.Element() {
+			out = walk(out, c)
+		}
+	default:
+		out = append(out, c.Value()...)
+	}
+	if c.Pos() != whole.Pos() || c.Pos() != passed.Pos() {
+		out = append(out, " ends in several places"...)
+	}
+	return append(out, ';')
 }
 
 func TestReader(t *testing.T) {

@@ -176,23 +176,33 @@ func (r Raw) Get(key string) (value Raw, ok bool) {
 //
 // A cursor stands before a value (Kind, Enter, Value) or inside a container (Member, Element).
 type Cursor struct {
-	data  []byte
-	pos   int
-	known span // a value whose end needs not be found: see Reader.Cursor
+	data   []byte
+	pos    int     // in data, or
+	tokens []token // where these are known
+	at     int     // in tokens
 }
 
 // Cursor returns a cursor that stands before r.
 func (r Raw) Cursor() Cursor { return Cursor{data: r} }
 
 // Pos returns the cursor's offset in the value it was made from.
-func (c *Cursor) Pos() int { return c.pos }
+func (c *Cursor) Pos() int {
+	switch {
+	case len(c.tokens) == 0:
+		return c.pos
+	case c.at == len(c.tokens):
+		return len(c.data)
+	}
+	return int(c.tokens[c.at].from)
+}
 
 // Kind returns the kind of the value the cursor stands before.
 func (c *Cursor) Kind() Kind {
-	if c.pos >= len(c.data) {
+	pos := c.Pos()
+	if pos >= len(c.data) {
 		return Invalid
 	}
-	return kindOf(c.data[c.pos])
+	return kindOf(c.data[pos])
 }
 
 // Enter goes into the value if it is a container of the given kind; the cursor then stands before its first member or
@@ -202,12 +212,21 @@ func (c *Cursor) Enter(k Kind) bool {
 		return false
 	}
 	c.pos++
+	c.at++
 	return true
 }
 
 // Member goes to the object's next member and returns its key (a raw string); the cursor then stands before its value, which
 // has to be taken by Value, Skip or Enter. At the object's end it returns false and the cursor stands after it.
 func (c *Cursor) Member() (key Raw, ok bool) {
+	if len(c.tokens) > 0 {
+		t := c.tokens[c.at]
+		c.at++
+		if c.data[t.from] == '}' {
+			return nil, false
+		}
+		return Raw(c.data[t.from:t.to]), true
+	}
 	if !c.next('}') {
 		return nil, false
 	}
@@ -221,7 +240,16 @@ func (c *Cursor) Member() (key Raw, ok bool) {
 
 // Element goes to the array's next element; the cursor then stands before it. At the array's end it returns false and the
 // cursor stands after it.
-func (c *Cursor) Element() bool { return c.next(']') }
+func (c *Cursor) Element() bool {
+	if len(c.tokens) == 0 {
+		return c.next(']')
+	}
+	if c.data[c.tokens[c.at].from] == ']' {
+		c.at++
+		return false
+	}
+	return true
+}
 
 func (c *Cursor) next(end byte) bool {
 	c.pos = skipSpace(c.data, c.pos)
@@ -237,6 +265,11 @@ func (c *Cursor) next(end byte) bool {
 
 // Value takes the value the cursor stands before; the cursor then stands after it.
 func (c *Cursor) Value() Raw {
+	if len(c.tokens) > 0 {
+		t := c.tokens[c.at]
+		c.at = int(t.next)
+		return Raw(c.data[t.from:t.to:t.to])
+	}
 	start := c.pos
 	c.Skip()
 	return Raw(c.data[start:c.pos:c.pos])
@@ -244,8 +277,8 @@ func (c *Cursor) Value() Raw {
 
 // Skip passes over the value the cursor stands before.
 func (c *Cursor) Skip() {
-	if c.pos == c.known.from && c.known.to > 0 {
-		c.pos = c.known.to
+	if len(c.tokens) > 0 {
+		c.at = int(c.tokens[c.at].next)
 		return
 	}
 	c.pos = endOfValue(c.data, c.pos)

@@ -37,15 +37,13 @@ type scanner struct {
 	stack    []uint64 // one bit a level: 1 is an object
 	msg      string   // what was expected, when the status is unexpected
 
-	member  int  // where the container at depth 1 began that is being scanned
-	longest span // the longest of those that are complete
+	index  index
+	within int32 // the token of the innermost open container
 }
 
-// span is a stretch of a value; empty: none.
-type span struct{ from, to int }
-
 func (s *scanner) reset(maxDepth int) {
-	s.state, s.depth, s.maxDepth, s.msg, s.longest = wantValue, 0, maxDepth, "", span{}
+	s.state, s.depth, s.maxDepth, s.msg, s.within = wantValue, 0, maxDepth, "", 0
+	s.index.reset()
 }
 
 func (s *scanner) push(object bool) bool {
@@ -85,6 +83,7 @@ func (s *scanner) scan(data []byte, i int, final bool) (int, status) {
 			if !ok {
 				return i, needMore
 			}
+			s.index.end(i)
 			if s.state == inKey {
 				s.state = wantColon
 			} else if s.valueDone() {
@@ -133,6 +132,7 @@ func (s *scanner) scan(data []byte, i int, final bool) (int, status) {
 			continue
 		case wantKeyOrEnd, wantKey:
 			if c == '"' {
+				s.index.begin(i)
 				i++
 				s.state = inKey
 				continue
@@ -156,6 +156,7 @@ func (s *scanner) scan(data []byte, i int, final bool) (int, status) {
 		// wantValue, wantValueOrEnd
 		switch c {
 		case '"':
+			s.index.begin(i)
 			i++
 			s.state = inString
 			continue
@@ -164,9 +165,7 @@ func (s *scanner) scan(data []byte, i int, final bool) (int, status) {
 				s.msg = "nested too deep"
 				return i, unexpected
 			}
-			if s.depth == 2 {
-				s.member = i
-			}
+			s.within = s.index.enter(i, s.within)
 			i++
 			s.state = wantValueOrEnd
 			if c == '{' {
@@ -193,6 +192,8 @@ func (s *scanner) scan(data []byte, i int, final bool) (int, status) {
 		if !ok {
 			return i, needMore
 		}
+		s.index.begin(i)
+		s.index.end(end)
 		i = end
 		if s.valueDone() {
 			return i, complete
@@ -202,9 +203,7 @@ func (s *scanner) scan(data []byte, i int, final bool) (int, status) {
 
 // pop leaves a container that ends before i, and says whether it was the outermost.
 func (s *scanner) pop(i int) bool {
-	if s.depth == 2 && i-s.member > s.longest.to-s.longest.from {
-		s.longest = span{s.member, i}
-	}
+	s.within = s.index.leave(i, s.within)
 	s.depth--
 	return s.valueDone()
 }

@@ -15,6 +15,8 @@ type Step struct {
 	Name      json.Raw // payload.name: a string, or nil
 	Metadata  json.Raw // payload.metadata: an object, or nil
 	Data      json.Raw // payload.data: an object, or nil
+
+	Fields json.Cursor // stands before Data
 }
 
 // FieldError says which field of a step NAT's model refuses, and why.
@@ -142,6 +144,7 @@ func readPayload(c *json.Cursor) (Step, error) {
 		return s, notAnObject(at, c)
 	}
 	var event, timestamp, spanTimestamp, framework, name, tags, metadata, data, usage, uuid json.Raw
+	var fields json.Cursor
 	strange := false
 	for key, ok := c.Member(); ok; key, ok = c.Member() {
 		switch string(key.Bytes()) {
@@ -160,6 +163,7 @@ func readPayload(c *json.Cursor) (Step, error) {
 		case "metadata":
 			metadata = c.Value()
 		case "data":
+			fields = *c
 			data = c.Value()
 		case "usage_info":
 			usage = c.Value()
@@ -204,7 +208,7 @@ func readPayload(c *json.Cursor) (Step, error) {
 	if !absent(data) && data.Kind() != json.Object {
 		return s, refuse(at+".data", "is %s, not an object", data.Kind())
 	}
-	if bytes.Contains(data, []byte(`\ud`)) || bytes.Contains(data, []byte(`\uD`)) {
+	if bytes.IndexByte(data, '\\') >= 0 && (bytes.Contains(data, []byte(`\ud`)) || bytes.Contains(data, []byte(`\uD`))) {
 		if err := checkKeys(at+".data", data); err != nil {
 			return s, err
 		}
@@ -217,7 +221,7 @@ func readPayload(c *json.Cursor) (Step, error) {
 			return s, err
 		}
 	}
-	s.Name, s.Metadata, s.Data = present(name), present(metadata), present(data)
+	s.Name, s.Metadata, s.Data, s.Fields = present(name), present(metadata), present(data), fields
 	return s, nil
 }
 

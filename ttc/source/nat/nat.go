@@ -44,7 +44,9 @@ func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) 
 }
 
 func (s *Source) begin(f *source.File) *json.Reader {
-	return json.NewReader(f, json.ArrayOf, json.Limits{Size: s.cfg.MaxExample})
+	r := json.NewReader(f, json.ArrayOf, json.Limits{Size: s.cfg.MaxExample})
+	r.Index()
+	return r
 }
 
 // entry reads the next entry of the file. It returns nil for one that was dropped.

@@ -195,7 +195,7 @@ func (p *parser) candidate(step natmodel.Step, cand *ttc.Candidate, ex *ttc.Exam
 		return ledger.NoData, "payload.data is null or missing"
 	}
 	var turn, turnIndex, index, score, input, output, failure, reasoning json.Raw
-	c := step.Data.Cursor()
+	c := step.Fields
 	c.Enter(json.Object)
 	for key, ok := c.Member(); ok; key, ok = c.Member() {
 		switch string(key.Bytes()) {

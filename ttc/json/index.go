@@ -1,0 +1,63 @@
+package json
+
+import "math"
+
+// index is where the tokens of a value lie, in their order: keys, strings, numbers, words, and containers, which have a token
+// at their end too. A scanner makes it as it goes, so that a Cursor finds nothing twice: looking for the ends of keys and
+// values again took a quarter of the reading.
+type index struct {
+	on     bool
+	full   bool // there are too many: the value has no index
+	tokens []token
+}
+
+// token is a stretch of a value. next is the token after it and, if it is a container, after all that is in it.
+type token struct{ from, to, next int32 }
+
+// maxTokens bounds the memory: 3 MiB.
+const maxTokens = 1 << 18
+
+func (x *index) reset() { x.full, x.tokens = !x.on, x.tokens[:0] }
+
+// begin adds a token that begins at byte i.
+func (x *index) begin(i int) {
+	if x.full {
+		return
+	}
+	if len(x.tokens) == maxTokens || i > math.MaxInt32/2 {
+		x.full, x.tokens = true, x.tokens[:0]
+		return
+	}
+	x.tokens = append(x.tokens, token{from: int32(i)})
+}
+
+// end says where the last token ends.
+func (x *index) end(i int) {
+	if !x.full {
+		t := &x.tokens[len(x.tokens)-1]
+		t.to, t.next = int32(i), int32(len(x.tokens))
+	}
+}
+
+// enter adds the container that begins at byte i, in another, and returns its number. Until it ends it holds the other's.
+func (x *index) enter(i int, outer int32) int32 {
+	x.begin(i)
+	if x.full {
+		return 0
+	}
+	n := int32(len(x.tokens) - 1)
+	x.tokens[n].to = outer
+	return n
+}
+
+// leave ends the container before byte i and returns the one around it.
+func (x *index) leave(i int, n int32) (outer int32) {
+	x.begin(i - 1)
+	x.end(i)
+	if x.full {
+		return 0
+	}
+	outer = x.tokens[n].to
+	x.tokens[n].to, x.tokens[n].next = int32(i), int32(len(x.tokens))
+	return outer
+}
