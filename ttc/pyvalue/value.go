@@ -93,13 +93,19 @@ func TaggedStr(s string, tag *Tag) Value {
 
 // NewList makes a list that holds items.
 func NewList(items []Value) Value {
-	return Value{kind: KindList, p: unsafe.Pointer(&List{Items: items})}
+	return OfList(&List{Items: items})
 }
 
 // NewTuple makes a tuple that holds items.
 func NewTuple(items ...Value) Value {
-	return Value{kind: KindTuple, p: unsafe.Pointer(&List{Items: items})}
+	return OfTuple(&List{Items: items})
 }
+
+// OfList makes a list value of l.
+func OfList(l *List) Value { return Value{kind: KindList, p: unsafe.Pointer(l)} }
+
+// OfTuple makes a tuple value of l.
+func OfTuple(l *List) Value { return Value{kind: KindTuple, p: unsafe.Pointer(l)} }
 
 // OfDict makes a value of d.
 func OfDict(d *Dict) Value { return Value{kind: KindDict, p: unsafe.Pointer(d)} }

@@ -1,25 +1,95 @@
 package template
 
-import "unsafe"
+import (
+	"unsafe"
 
-// arena holds the texts and provenances that a render makes on its way. None outlives the render - a Result has copies - so
-// the next render takes the same room again, and they cost the garbage collector nothing.
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+// arena holds what a render makes on its way: texts, provenances, lists, arguments, variables. None outlives the render - a
+// Result has copies - so the next render takes the same room again, and they cost the garbage collector nothing. (It used
+// to have a third of the time of templates that call macros and filters with arguments.)
 type arena struct {
 	text  []byte
-	provs []singleProv
-	mine  int // how many of provs are taken
+	provs slab[singleProv]
+	segs  slab[seg]
+	vals  slab[val]
+	lists slab[pyvalue.List]
+	args  slab[args]
+	acts  slab[activation]
+	loops slab[loop]
 }
 
-// singleProv is a prov of one seg.
-type singleProv struct {
-	prov
-	seg [1]seg
+// reset takes everything back. Nothing that came from the arena may be used any more.
+func (a *arena) reset() {
+	a.text = a.text[:0]
+	a.provs.reset()
+	a.segs.reset()
+	a.vals.reset()
+	a.lists.reset()
+	a.args.reset()
+	a.acts.reset()
+	a.loops.reset()
+}
+
+// slab hands out zeroed elements from a piece of memory. A full piece stays with those who have its elements, and a larger
+// one follows.
+type slab[T any] struct {
+	room  []T
+	taken int
 }
 
 const (
+	slabLeast = 64
+	slabMost  = 4096
 	textChunk = 64 << 10
-	provChunk = 256
 )
+
+func (s *slab[T]) take(n int) []T {
+	if n > len(s.room)-s.taken {
+		if n > slabMost/4 {
+			return make([]T, n)
+		}
+		s.room, s.taken = make([]T, max(n, slabLeast, min(2*len(s.room), slabMost))), 0
+	}
+	s.taken += n
+	return s.room[s.taken-n : s.taken : s.taken]
+}
+
+func (s *slab[T]) reset() {
+	clear(s.room[:s.taken])
+	s.taken = 0
+}
+
+// from takes n elements from a slab, which count as bytes made: one that is kept keeps its neighbours.
+func from[T any](st *state, s *slab[T], n int) []T {
+	var e T
+	size := n * int(unsafe.Sizeof(e))
+	st.room(size)
+	st.bytes += int64(size)
+	return s.take(n)
+}
+
+func (st *state) values(n int) []val { return from(st, &st.made.vals, n) }
+
+// list makes a list value.
+func (st *state) newList(items []val) val {
+	l := &from(st, &st.made.lists, 1)[0]
+	l.Items = items
+	return pyvalue.OfList(l)
+}
+
+func (st *state) newTuple(items []val) val {
+	l := &from(st, &st.made.lists, 1)[0]
+	l.Items = items
+	return pyvalue.OfTuple(l)
+}
+
+func (st *state) newArgs(plain []val, names []string, named []val) *args {
+	a := &from(st, &st.made.args, 1)[0]
+	*a = args{st, plain, names, named}
+	return a
+}
 
 // string copies b.
 func (a *arena) string(b []byte) string {
@@ -37,48 +107,58 @@ func (a *arena) string(b []byte) string {
 	return unsafe.String(&a.text[n], len(b)) // these bytes are not written again before reset
 }
 
+// singleProv is a prov of one seg.
+type singleProv struct {
+	prov
+	seg [1]seg
+}
+
 // single is a provenance of one seg.
-func (a *arena) single(s seg, escapes bool) *prov {
-	if a.mine == len(a.provs) {
-		a.provs, a.mine = make([]singleProv, provChunk), 0
-	}
-	p := &a.provs[a.mine]
-	a.mine++
+func (st *state) single(s seg, escapes, markup bool) *prov {
+	p := &from(st, &st.made.provs, 1)[0]
 	p.seg[0] = s
-	p.prov = prov{segs: p.seg[:], escapes: escapes}
+	p.prov = prov{segs: p.seg[:], escapes: escapes, markup: markup}
 	return &p.prov
 }
 
-// reset takes everything back. Nothing that came from the arena may be used any more.
-func (a *arena) reset() {
-	a.text = a.text[:0]
-	clear(a.provs[:a.mine])
-	a.mine = 0
+// collected is what b collected; nil if all of it is template text.
+func (st *state) collected(b *provBuilder) *prov {
+	switch {
+	case b.plain():
+		return nil
+	case len(b.segs) == 1:
+		return st.single(b.segs[0], b.escapes, false)
+	}
+	p := &from(st, &st.made.provs, 1)[0].prov
+	*p = prov{segs: from(st, &st.made.segs, len(b.segs)), escapes: b.escapes}
+	copy(p.segs, b.segs)
+	return p
 }
 
 // value is what b holds.
-func (a *arena) value(b *builder) val {
-	segs := b.p.segs
-	if len(segs) == 1 && segs[0].src != nil {
-		return str(a.string(b.b), a.single(segs[0], b.p.escapes))
-	}
-	return str(a.string(b.b), b.p.prov())
-}
+func (st *state) value(b *builder) val { return str(st.made.string(b.b), st.collected(&b.p)) }
 
 // cut is bytes i to j of v; what is cut from a Markup is one.
-func (a *arena) cut(v val, i, j int) val {
+func (st *state) cut(v val, i, j int) val {
 	p := rawProv(v)
-	if p == nil {
+	if p == nil || i == j && !p.markup {
 		return str(v.Text()[i:j], nil)
 	}
-	if len(p.segs) == 1 && !p.escapes && !p.markup && i < j {
+	if len(p.segs) == 1 && !p.escapes && i < j {
 		if s := p.segs[0]; int(s.end) == len(v.Text()) && s.src != nil {
 			if s.mode == linear {
 				s.off += int32(i)
 			}
 			s.end = int32(j - i)
-			return str(v.Text()[i:j], a.single(s, false))
+			return str(v.Text()[i:j], st.single(s, false, p.markup))
 		}
 	}
-	return cut(v, i, j)
+	var room [4]seg
+	b := provBuilder{segs: room[:0]}
+	b.addSlice(provOf(v), i, j)
+	out := st.collected(&b)
+	if p.markup {
+		out = markupProv(out)
+	}
+	return str(v.Text()[i:j], out)
 }

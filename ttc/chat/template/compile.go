@@ -386,13 +386,13 @@ func unpack(v val, n int) []val {
 			return items
 		}
 	}
-	next, ok := iterate(v)
+	it, ok := iterate(v)
 	if !ok {
 		throw("TypeError", "cannot unpack non-iterable %s object", v.TypeName())
 	}
 	items := make([]val, 0, n)
 	for {
-		item, ok := next()
+		item, ok := it.next()
 		if !ok {
 			break
 		}

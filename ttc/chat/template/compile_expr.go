@@ -141,7 +141,7 @@ func (c *compiler) exprs(nodes []node, f *frame) []expr {
 }
 
 func evaluate(st *state, exprs []expr) []val {
-	out := make([]val, len(exprs))
+	out := st.values(len(exprs))
 	for i, e := range exprs {
 		out[i] = e(st)
 	}
@@ -154,14 +154,12 @@ func (c *compiler) display(n node, f *frame) expr {
 	case *tupleNode:
 		items := c.exprs(n.items, f)
 		return func(st *state) val {
-			st.spend(valueSize * len(items))
-			return pyvalue.NewTuple(evaluate(st, items)...)
+			return st.newTuple(evaluate(st, items))
 		}
 	case *listNode:
 		items := c.exprs(n.items, f)
 		return func(st *state) val {
-			st.spend(valueSize * len(items))
-			return pyvalue.NewList(evaluate(st, items))
+			return st.newList(evaluate(st, items))
 		}
 	case *dictNode:
 		keys, values, at := c.exprs(n.keys, f), c.exprs(n.values, f), n.at()
@@ -362,18 +360,17 @@ func (c *compiler) arguments(a *arguments, f *frame) func(st *state) *args {
 	plain, values := c.exprs(a.plain, f), c.exprs(a.values, f)
 	if a.star == nil && a.stars == nil {
 		if len(plain) == 0 && len(values) == 0 {
-			none := &args{}
-			return func(*state) *args { return none }
+			return func(st *state) *args { return &st.none }
 		}
 		names := a.names
 		return func(st *state) *args {
-			return &args{evaluate(st, plain), names, evaluate(st, values)}
+			return st.newArgs(evaluate(st, plain), names, evaluate(st, values))
 		}
 	}
 	star, stars := c.optional(a.star, f), c.optional(a.stars, f)
 	hasStar, hasStars, names := a.star != nil, a.stars != nil, a.names
 	return func(st *state) *args {
-		out := &args{plain: evaluate(st, plain)}
+		out := st.newArgs(evaluate(st, plain), nil, nil)
 		if hasStar {
 			out.plain = append(out.plain, st.list(star(st))...)
 		}

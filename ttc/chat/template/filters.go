@@ -99,13 +99,13 @@ func attrFilter(st *state, v val, a *args) val {
 
 func batchFilter(st *state, v val, a *args) val {
 	p := a.bind("batch", 1, "linecount", "fill_with")
-	next, size, fill := mustIterate(v), p[0], or(p[1], pyvalue.None)
+	it, size, fill := mustIterate(v), p[0], or(p[1], pyvalue.None)
 	n := index(size, "")
 	done := false
 	return st.newGenerator(func() (val, bool) {
 		var row []val
 		for !done && len(row) != max(n, 0) || !done && len(row) == 0 {
-			item, ok := next()
+			item, ok := it.next()
 			if !ok {
 				done = true
 				break
@@ -242,7 +242,8 @@ func fileSizeFilter(_ *state, v val, a *args) val {
 
 func firstFilter(_ *state, v val, a *args) val {
 	a.bind("first", 0)
-	if item, ok := mustIterate(v)(); ok {
+	it := mustIterate(v)
+	if item, ok := it.next(); ok {
 		return item
 	}
 	return undefinedHint("No first item, sequence was empty.")
@@ -290,7 +291,8 @@ func reverseFilter(st *state, v val, a *args) val {
 		return st.sliceText(v, pyvalue.None, pyvalue.None, pyvalue.Int(-1))
 	}
 	if items, ok := st.backwards(v); ok {
-		return pyvalue.OfObject(&generator{"list_reverseiterator", slice(items)})
+		it := slice(items)
+		return pyvalue.OfObject(&generator{"list_reverseiterator", it.next})
 	}
 	if _, ok := iterate(v); !ok {
 		throw("FilterArgumentError", "argument must be iterable")
@@ -386,42 +388,41 @@ func lastRune(s string) rune {
 
 func itemsFilter(st *state, v val, a *args) val {
 	a.bind("items", 0)
-	if asUndefined(v) != nil {
-		return st.newGenerator(slice(nil))
-	}
-	d := v.Dict()
-	return st.newGenerator(func() iterator {
-		i := -1
-		return func() (val, bool) {
-			if d == nil {
-				throw("TypeError", "Can only get item pairs from a mapping.")
-			}
-			if i++; i >= d.Len() {
-				return missing, false
-			}
-			k, v := d.At(i)
-			return pyvalue.NewTuple(k, v), true
+	d, i := v.Dict(), -1
+	empty := asUndefined(v) != nil
+	return pyvalue.OfObject(&generator{"generator", func() (val, bool) {
+		if empty {
+			return missing, false
 		}
-	}())
+		if d == nil {
+			throw("TypeError", "Can only get item pairs from a mapping.")
+		}
+		if i++; i >= d.Len() {
+			return missing, false
+		}
+		pair := st.values(2)
+		pair[0], pair[1] = d.At(i)
+		return st.newTuple(pair), true
+	}})
 }
 
 func joinFilter(st *state, v val, a *args) val {
 	p := a.bind("join", 0, "d", "attribute")
-	next := mustIterate(v)
+	it := mustIterate(v)
 	get := func(v val) val { return v }
 	if !isMissing(p[1]) && !p[1].IsNone() {
 		get = st.attrGetter(p[1], pyvalue.None)
 	}
 	sep := or(p[0], pyvalue.Str(""))
 	b := st.borrow()
-	st.writeJoined(b, next, get, sep)
+	st.writeJoined(b, it, get, sep)
 	st.spend(len(b.b))
 	return st.finish(b)
 }
 
-func (st *state) writeJoined(b *builder, next iterator, get func(val) val, sep val) {
+func (st *state) writeJoined(b *builder, it iterator, get func(val) val, sep val) {
 	for first := true; ; first = false {
-		item, ok := next()
+		item, ok := it.next()
 		if !ok {
 			return
 		}
@@ -449,19 +450,17 @@ func mapFilter(st *state, v val, a *args) val {
 // lazily makes a generator over v that prepares its function when it is first asked, as the generator functions of
 // jinja2's filters do. The function says what to hand out, and whether to.
 func (st *state) lazily(v val, prepare func() func(val) (val, bool)) val {
-	var next iterator
+	var it iterator
 	var f func(val) (val, bool)
+	started := false
 	return st.newGenerator(func() (val, bool) {
-		if next == nil {
-			if !v.Truth() {
-				next = slice(nil)
-			} else {
-				f = prepare()
-				next = mustIterate(v)
-			}
+		if !started && v.Truth() {
+			f = prepare()
+			it = mustIterate(v)
 		}
+		started = true
 		for {
-			item, ok := next()
+			item, ok := it.next()
 			if !ok {
 				return missing, false
 			}
@@ -488,7 +487,7 @@ func (st *state) mapped(a *args) func(val) val {
 	}
 	name := a.plain[0]
 	f := st.lib.filters[name.Text()]
-	rest := &args{a.plain[1:], a.names, a.named}
+	rest := st.newArgs(a.plain[1:], a.names, a.named)
 	return func(item val) val {
 		if f == nil {
 			throw("TemplateRuntimeError", "No filter named %s.", reprOf(name))
@@ -514,7 +513,7 @@ func selectFilter(name string, byAttribute, keep bool) filterFunc {
 				return func(item val) (val, bool) { return item, get(item).Truth() == keep }
 			}
 			test := st.lib.tests[plain[0].Text()]
-			rest := &args{plain[1:], a.names, a.named}
+			rest := st.newArgs(plain[1:], a.names, a.named)
 			return func(item val) (val, bool) {
 				if test == nil {
 					throw("TemplateRuntimeError", "No test named %s.", reprOf(plain[0]))
@@ -575,14 +574,14 @@ func extremeFilter(name, op string) filterFunc {
 			}
 			return st.ignoreCase(get(v))
 		}
-		next := mustIterate(v)
-		best, ok := next()
+		it := mustIterate(v)
+		best, ok := it.next()
 		if !ok {
 			return undefinedHint("No aggregated item, sequence was empty.")
 		}
 		bestKey := key(best)
 		for {
-			item, ok := next()
+			item, ok := it.next()
 			if !ok {
 				return best
 			}
@@ -700,12 +699,14 @@ func roundTowards(v val, n int, method string) val {
 func sliceFilter(st *state, v val, a *args) val {
 	p := a.bind("slice", 1, "slices", "fill_with")
 	fill := or(p[1], pyvalue.None)
-	var next iterator
+	var it iterator
+	started := false
 	return st.newGenerator(func() (val, bool) {
-		if next == nil {
-			next = slice(st.slices(st.list(v), index(p[0], ""), fill))
+		if !started {
+			it = slice(st.slices(st.list(v), index(p[0], ""), fill))
 		}
-		return next()
+		started = true
+		return it.next()
 	})
 }
 
@@ -766,9 +767,9 @@ func sumFilter(st *state, v val, a *args) val {
 	if total.Kind() == pyvalue.KindStr {
 		throw("TypeError", "sum() can't sum strings [use ''.join(seq) instead]")
 	}
-	next := mustIterate(v)
+	it := mustIterate(v)
 	for {
-		item, ok := next()
+		item, ok := it.next()
 		if !ok {
 			return total
 		}
@@ -849,10 +850,10 @@ func uniqueFilter(st *state, v val, a *args) val {
 	get := st.attrGetter(or(p[1], pyvalue.None), pyvalue.None)
 	sensitive := or(p[0], pyvalue.False).Truth()
 	seen := &pyvalue.Dict{}
-	next := mustIterate(v)
+	it := mustIterate(v)
 	return st.newGenerator(func() (val, bool) {
 		for {
-			item, ok := next()
+			item, ok := it.next()
 			if !ok {
 				return missing, false
 			}

@@ -11,16 +11,16 @@ import (
 
 func urlencodeFilter(st *state, v val, a *args) val {
 	a.bind("urlencode", 0)
-	next, ok := iterate(v)
+	it, ok := iterate(v)
 	if v.Kind() == pyvalue.KindStr || !ok {
 		return st.urlQuote(v, "/")
 	}
 	if d := v.Dict(); d != nil {
-		next = slice((&dictView{"items", d}).items())
+		it = slice((&dictView{"items", d}).items())
 	}
 	var parts []val
 	for {
-		item, ok := next()
+		item, ok := it.next()
 		if !ok {
 			return st.joinTexts(pyvalue.Str("&"), parts)
 		}

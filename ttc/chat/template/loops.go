@@ -9,7 +9,7 @@ import (
 // loop is the variable `loop`: an iteration with a look at its neighbours.
 type loop struct {
 	of      val // what is iterated
-	next    iterator
+	rest    iterator
 	index0  int
 	size    int // -1 until asked for
 	peeked  bool
@@ -27,8 +27,10 @@ func (l *loop) Repr() string {
 	return "<LoopContext " + strconv.Itoa(l.index0+1) + "/" + strconv.Itoa(l.length()) + ">"
 }
 
-func newLoop(of val, next iterator, depth int, recurse func(*state, val, int) val) *loop {
-	return &loop{of: of, next: next, index0: -1, size: -1, after: missing, current: missing, before: missing, depth0: depth, recurse: recurse}
+func (st *state) newLoop(of val, rest iterator, depth int, recurse func(*state, val, int) val) *loop {
+	l := &from(st, &st.made.loops, 1)[0]
+	*l = loop{of: of, rest: rest, index0: -1, size: -1, after: missing, current: missing, before: missing, depth0: depth, recurse: recurse}
+	return l
 }
 
 func (l *loop) advance() (val, bool) {
@@ -37,7 +39,7 @@ func (l *loop) advance() (val, bool) {
 		item = l.after
 	} else {
 		var ok bool
-		if item, ok = l.next(); !ok {
+		if item, ok = l.rest.next(); !ok {
 			return missing, false
 		}
 	}
@@ -49,7 +51,7 @@ func (l *loop) advance() (val, bool) {
 
 func (l *loop) peek() val {
 	if !l.peeked || isMissing(l.after) {
-		l.after, _ = l.next()
+		l.after, _ = l.rest.next()
 		l.peeked = true
 	}
 	return l.after
@@ -67,13 +69,13 @@ func (l *loop) length() int {
 	}
 	var rest []val
 	for {
-		item, ok := l.next()
+		item, ok := l.rest.next()
 		if !ok {
 			break
 		}
 		rest = append(rest, item)
 	}
-	l.next = slice(rest)
+	l.rest = slice(rest)
 	l.size = len(rest) + l.index0 + 1
 	if l.peeked && !isMissing(l.after) {
 		l.size++
@@ -218,19 +220,26 @@ func (c *compiler) loopBody(n *forNode, outer, body, otherwise *frame) func(st *
 	at := n.iter.at()
 	return func(st *state, items val, depth int, recurse func(*state, val, int) val) flow {
 		st.pos = at
-		next := mustIterate(items)
+		rest := mustIterate(items)
 		if filter != nil {
-			next, items = filter(st, next), missing
+			rest, items = filter(st, rest), missing
 		}
+		var l *loop
 		var loopValue val
 		if extended {
-			l := newLoop(items, next, depth, recurse)
-			next, loopValue = l.advance, pyvalue.OfObject(l)
+			l = st.newLoop(items, rest, depth, recurse)
+			loopValue = pyvalue.OfObject(l)
 		}
 		empty := true
 		for {
 			st.pos = at
-			item, ok := next()
+			var item val
+			var ok bool
+			if extended {
+				item, ok = l.advance()
+			} else {
+				item, ok = rest.next()
+			}
 			if !ok {
 				break
 			}
@@ -256,7 +265,7 @@ func (c *compiler) loopBody(n *forNode, outer, body, otherwise *frame) func(st *
 }
 
 // loopFilter compiles `for ... if test`: a generator, so tests run as items are asked for.
-func (c *compiler) loopFilter(n *forNode, outer, body *frame) func(st *state, next iterator) iterator {
+func (c *compiler) loopFilter(n *forNode, outer, body *frame) func(st *state, rest iterator) iterator {
 	if n.test == nil {
 		return nil
 	}
@@ -266,10 +275,10 @@ func (c *compiler) loopFilter(n *forNode, outer, body *frame) func(st *state, ne
 	in.sym.scan(n.test)
 	enter, assign, test := c.enter(in), c.assign(n.target, in), c.condition(n.test, in)
 	at := n.test.at()
-	return func(st *state, next iterator) iterator {
-		act := &activation{slots: make([]val, len(in.fn.slots)), parent: st.act}
+	return func(st *state, rest iterator) iterator {
+		act := st.newActivation(in.fn, st.act)
 		started := false
-		return func() (val, bool) {
+		return iterator{draw: func() (val, bool) {
 			caller := st.act
 			st.act = act
 			defer func() { st.act = caller }()
@@ -278,7 +287,7 @@ func (c *compiler) loopFilter(n *forNode, outer, body *frame) func(st *state, ne
 				enter(st)
 			}
 			for {
-				item, ok := next()
+				item, ok := rest.next()
 				if !ok {
 					return missing, false
 				}
@@ -289,6 +298,6 @@ func (c *compiler) loopFilter(n *forNode, outer, body *frame) func(st *state, ne
 					return item, true
 				}
 			}
-		}
+		}}
 	}
 }

@@ -102,7 +102,7 @@ func (c *compiler) generation(n *generationNode, f *frame) stmt {
 	code := c.macro(n.macro, f)
 	at := n.at()
 	return func(st *state) flow {
-		v := st.callMacro(&macro{code, st.act}, &args{})
+		v := st.callMacro(&macro{code, st.act}, &st.none)
 		st.pos = at
 		start := len(st.out.b)
 		st.print(v)
@@ -116,7 +116,8 @@ func (c *compiler) generation(n *generationNode, f *frame) stmt {
 // callMacro calls a macro with Python's and jinja2's rules for arguments.
 func (st *state) callMacro(m *macro, a *args) val {
 	code := m.code
-	given := append([]val(nil), a.plain[:min(len(a.plain), len(code.params))]...)
+	given := st.values(len(code.params))
+	given = given[:copy(given, a.plain)]
 	taken := make([]bool, len(a.names))
 	take := func(name string) val {
 		for i, n := range a.names {
@@ -173,7 +174,7 @@ func (code *macroCode) bindRest(st *state, a *args, taken []bool) {
 	}
 	switch extra := len(a.plain) - len(code.params); {
 	case code.varargs != nil:
-		*code.varargs.of(st) = pyvalue.NewTuple(a.plain[min(len(a.plain), len(code.params)):]...)
+		*code.varargs.of(st) = st.newTuple(a.plain[min(len(a.plain), len(code.params)):])
 	case extra > 0:
 		throw("TypeError", "macro '%s' takes not more than %d argument(s)", code.name, len(code.params))
 	}

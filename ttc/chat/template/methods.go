@@ -77,7 +77,7 @@ func (a *args) positional(name string, least, most int) []val {
 	if n := len(a.plain); n < least || n > most {
 		throw("TypeError", "%s() takes from %d to %d arguments (%d given)", name, least, most, n)
 	}
-	out := make([]val, most)
+	out := a.st.values(most)
 	copy(out, a.plain)
 	for i := len(a.plain); i < most; i++ {
 		out[i] = missing
@@ -128,10 +128,10 @@ func replaceMethod(st *state, self val, a *args) val {
 }
 
 func joinMethod(st *state, self val, a *args) val {
-	next := mustIterate(a.positional("join", 1, 1)[0])
+	it := mustIterate(a.positional("join", 1, 1)[0])
 	var items []val
 	for {
-		item, ok := next()
+		item, ok := it.next()
 		if !ok {
 			break
 		}

@@ -336,6 +336,9 @@ func negate(v val, minus bool) val {
 	case v.Kind() == pyvalue.KindFloat:
 		return pyvalue.Float(v.Float64())
 	case minus:
+		if i, ok := v.Int64(); ok && i != math.MinInt64 {
+			return pyvalue.Int(-i)
+		}
 		return pyvalue.BigInt(new(big.Int).Neg(v.Big()))
 	}
 	return pyvalue.BigInt(v.Big())
@@ -439,12 +442,12 @@ func (st *state) in(a, b val) bool {
 			return ok
 		}
 	}
-	next, ok := iterate(b)
+	it, ok := iterate(b)
 	if !ok {
 		throw("TypeError", "argument of type '%s' is not iterable", b.TypeName())
 	}
 	for {
-		item, ok := next()
+		item, ok := it.next()
 		if !ok {
 			return false
 		}
@@ -475,9 +478,9 @@ func (st *state) slice(v, i, j, k val) val {
 		start, stop, step := bounds(len(items), i, j, k)
 		out := pick(st, items, start, stop, step)
 		if v.Kind() == pyvalue.KindTuple {
-			return pyvalue.NewTuple(out...)
+			return st.newTuple(out)
 		}
-		return pyvalue.NewList(out)
+		return st.newList(out)
 	case pyvalue.KindDict:
 		throw("TypeError", "unhashable type: 'slice'")
 	case pyvalue.KindObject:
@@ -567,7 +570,7 @@ func (st *state) sliceText(v, i, j, k val) val {
 		if n != len(s) {
 			a, b = pyvalue.ByteIndex(s, start), pyvalue.ByteIndex(s, start+m)
 		}
-		return st.made.cut(v, a, b)
+		return st.cut(v, a, b)
 	}
 	at := make([]int, 0, n+1)
 	for b := range len(s) {

@@ -307,10 +307,15 @@ func escapeAt(s string) (out, in int) {
 	return 2 + digits, len(pyvalue.AppendRune(nil, rune(r)))
 }
 
+// plain reports whether all that was collected is template text.
+func (b *provBuilder) plain() bool {
+	return len(b.segs) == 0 || len(b.segs) == 1 && b.segs[0].src == nil
+}
+
 // prov returns a copy of what was collected; nil if all of it is template text.
 func (b *provBuilder) prov() *prov {
 	switch {
-	case len(b.segs) == 0 || len(b.segs) == 1 && b.segs[0].src == nil:
+	case b.plain():
 		return nil
 	case len(b.segs) == 1: // one allocation for the most common case
 		one := &singleProv{prov: prov{escapes: b.escapes}, seg: [1]seg{b.segs[0]}}

@@ -9,7 +9,8 @@ import (
 
 // states are kept for their buffers.
 var states = sync.Pool{New: func() any {
-	st := &state{lib: builtins, out: &builder{}, vars: map[string]val{}}
+	st := &state{lib: builtins, own: &builder{}, vars: map[string]val{}}
+	st.out, st.none.st = st.own, st
 	st.mark = st.marker.mark
 	return st
 }}
@@ -22,25 +23,22 @@ const maxVars = 64
 
 // release hands the state's buffers on to a later render, and nothing else.
 func (st *state) release() {
-	if len(st.outer) > 0 {
-		st.out = st.outer[0] // the render was refused while a block was captured
-	}
 	if len(st.vars) > maxVars {
 		return
 	}
 	clear(st.vars)
 	clear(st.given)
 	st.made.reset()
-	if cap(st.out.b) > maxKept || cap(st.out.p.segs) > maxKept/16 || len(st.free) > 16 {
+	if cap(st.own.b) > maxKept || cap(st.own.p.segs) > maxKept/16 || len(st.free) > 16 {
 		return
 	}
-	st.out.reset()
+	st.own.reset()
 	for _, b := range st.free {
 		if cap(b.b) > maxKept {
 			return
 		}
 	}
-	*st = state{lib: st.lib, out: st.out, free: st.free, vars: st.vars, given: st.given[:0], made: st.made, mark: st.mark}
+	*st = state{lib: st.lib, none: st.none, own: st.own, out: st.own, free: st.free, vars: st.vars, given: st.given[:0], made: st.made, mark: st.mark}
 	states.Put(st)
 }
 
@@ -52,6 +50,7 @@ type state struct {
 	given  []val // those of vars, and of the library, that the template reads
 	now    time.Time
 	act    *activation
+	own    *builder
 	out    *builder
 	outer  []*builder // the builders that wait while a macro or block is captured
 	pos    int32      // what is being evaluated, for errors
@@ -61,6 +60,7 @@ type state struct {
 	nested int // generators that are drawing from one another
 	free   []*builder
 	made   arena
+	none   args           // no arguments
 	marker marker         // of the printer that is at work
 	mark   pyvalue.Marker // its method
 
@@ -114,13 +114,13 @@ func (st *state) call(at int32, fn *funcScope, parent *activation) *activation {
 		throwAt(at, "RecursionError", "calls nest deeper than %d", st.limits.Depth)
 	}
 	st.step()
-	st.spend(valueSize * len(fn.slots))
-	st.act = newActivation(fn, parent)
+	st.act = st.newActivation(fn, parent)
 	return back
 }
 
-func newActivation(fn *funcScope, parent *activation) *activation {
-	a := &activation{slots: make([]val, len(fn.slots)), parent: parent}
+func (st *state) newActivation(fn *funcScope, parent *activation) *activation {
+	a := &from(st, &st.made.acts, 1)[0]
+	a.slots, a.parent = st.values(len(fn.slots)), parent
 	for i := range a.slots {
 		a.slots[i] = missing
 	}
@@ -159,7 +159,7 @@ func (st *state) borrow() *builder {
 }
 
 func (st *state) finish(b *builder) val {
-	v := st.made.value(b)
+	v := st.value(b)
 	b.reset()
 	st.free = append(st.free, b)
 	return v

@@ -23,7 +23,7 @@ func formatMapMethod(st *state, self val, a *args) val {
 	if len(a.plain) != 1 {
 		throw("TypeError", "format_map() takes exactly one argument (%d given)", len(a.plain))
 	}
-	b := &args{}
+	b := st.newArgs(nil, nil, nil)
 	b.addDict(a.plain[0])
 	return formatMethod(st, self, b)
 }

@@ -3,7 +3,9 @@ package template
 import (
 	"fmt"
 	"iter"
+	"slices"
 	"time"
+	"unsafe"
 
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
@@ -130,14 +132,15 @@ func (s Span) exact(text string, yield func(Span) bool) bool {
 	return more
 }
 
-func spans(segs []seg) []Span {
+// spans appends the segs that come from somewhere.
+func spans(out []Span, segs []seg) []Span {
 	n := 0
 	for i := range segs {
 		if segs[i].src != nil {
 			n++
 		}
 	}
-	out := make([]Span, 0, n)
+	out = slices.Grow(out, n)
 	start := int32(0)
 	for i := range segs {
 		if s := &segs[i]; s.src != nil {
@@ -150,17 +153,30 @@ func spans(segs []seg) []Span {
 
 // Render renders a conversation. The error is an *Error: the template refused the conversation (raise_exception), used
 // something undefined, or went beyond a limit.
-func (t *Template) Render(in Input) (res Result, err error) {
+func (t *Template) Render(in Input) (Result, error) { return t.RenderIn(nil, in) }
+
+// Room is memory that results lie in, one after the other. The zero value is ready. It is not safe for concurrent use.
+type Room struct {
+	out   builder
+	spans []Span
+}
+
+// RenderIn is Render with the result in room, in place of the one before: whoever is done with each result when the next is
+// made, leaves nothing to the garbage collector. The result's text and spans are good until the room's next render.
+func (t *Template) RenderIn(room *Room, in Input) (res Result, err error) {
 	st := states.Get().(*state)
+	if room != nil {
+		st.out = room.empty()
+	}
 	st.limits, st.now = in.Limits.orDefault(), in.Now
 	if st.now.IsZero() {
 		st.now = DefaultNow
 	}
-	in.variables(st.vars)
+	in.variables(st)
 	for _, name := range t.from {
 		st.given = append(st.given, st.resolve(name))
 	}
-	st.act = newActivation(t.root, nil)
+	st.act = st.newActivation(t.root, nil)
 	defer func() {
 		if r := recover(); r != nil {
 			th, ok := r.(thrown)
@@ -172,13 +188,32 @@ func (t *Template) Render(in Input) (res Result, err error) {
 		st.release()
 	}()
 	t.run(st)
-	return Result{Text: string(st.out.b), Spans: spans(st.out.p.segs), Generations: st.generations}, nil
+	return st.result(room), nil
+}
+
+// empty makes room for a render. What only a very large result needed is not kept.
+func (r *Room) empty() *builder {
+	if cap(r.out.b) > maxKept || cap(r.spans) > maxKept/16 {
+		*r = Room{}
+	}
+	r.out.reset()
+	clear(r.spans)
+	return &r.out
+}
+
+func (st *state) result(room *Room) Result {
+	if room == nil {
+		return Result{string(st.out.b), spans(nil, st.out.p.segs), st.generations}
+	}
+	room.spans = spans(room.spans[:0], room.out.p.segs)
+	return Result{unsafe.String(unsafe.SliceData(room.out.b), len(room.out.b)), room.spans, st.generations}
 }
 
 // variables is the context transformers gives a template: messages, tools, documents and add_generation_prompt are always
 // there, and a keyword argument of the same name wins.
-func (in *Input) variables(vars map[string]val) {
-	vars["messages"] = pyvalue.NewList(in.Messages)
+func (in *Input) variables(st *state) {
+	vars := st.vars
+	vars["messages"] = st.newList(in.Messages)
 	vars["tools"] = in.Tools
 	vars["documents"] = pyvalue.None
 	vars["add_generation_prompt"] = pyvalue.Bool(in.AddGenerationPrompt)

@@ -52,7 +52,7 @@ func (st *state) strip(v, chars val, left, right bool) val {
 	if i == 0 && j == len(s) {
 		return v
 	}
-	return st.made.cut(v, i, j)
+	return st.cut(v, i, j)
 }
 
 func eachRune(s string, f func(at int, r rune, size int)) {
@@ -243,7 +243,7 @@ func (st *state) replace(v, old, with val, limit int) val {
 // split is v.split(sep, limit) or, from the right, rsplit.
 func (st *state) split(v, sep val, limit int, right bool) val {
 	if isMissing(sep) || sep.IsNone() {
-		return pyvalue.NewList(st.splitSpace(v, limit, right))
+		return st.newList(st.splitSpace(v, limit, right))
 	}
 	if sep.Kind() != pyvalue.KindStr {
 		throw("TypeError", "must be str or None, not %s", sep.TypeName())
@@ -261,11 +261,11 @@ func (st *state) split(v, sep val, limit int, right bool) val {
 			if i < 0 {
 				break
 			}
-			out = append(out, st.made.cut(v, at, at+i))
+			out = append(out, st.cut(v, at, at+i))
 			st.spend(valueSize)
 			at += i + len(o)
 		}
-		return pyvalue.NewList(append(out, st.made.cut(v, at, len(s))))
+		return st.newList(append(out, st.cut(v, at, len(s))))
 	}
 	end := len(s)
 	for limit < 0 || len(out) < limit {
@@ -273,13 +273,13 @@ func (st *state) split(v, sep val, limit int, right bool) val {
 		if i < 0 {
 			break
 		}
-		out = append(out, st.made.cut(v, i+len(o), end))
+		out = append(out, st.cut(v, i+len(o), end))
 		st.spend(valueSize)
 		end = i
 	}
-	out = append(out, st.made.cut(v, 0, end))
+	out = append(out, st.cut(v, 0, end))
 	reverse(out)
-	return pyvalue.NewList(out)
+	return st.newList(out)
 }
 
 func reverse(v []val) {
@@ -309,7 +309,7 @@ func (st *state) splitSpace(v val, limit int, right bool) []val {
 	}
 	if limit >= 0 && len(words) > limit { // what is left keeps the white space on its far side
 		if right {
-			first := st.strip(st.made.cut(v, 0, words[len(words)-limit-1].j), missing, false, true)
+			first := st.strip(st.cut(v, 0, words[len(words)-limit-1].j), missing, false, true)
 			words = append([]word{{0, len(first.Text())}}, words[len(words)-limit:]...)
 		} else {
 			words = append(words[:limit:limit], word{words[limit].i, len(s)})
@@ -318,7 +318,7 @@ func (st *state) splitSpace(v val, limit int, right bool) []val {
 	out := make([]val, len(words))
 	st.spend(valueSize * len(out))
 	for i, w := range words {
-		out[i] = st.made.cut(v, w.i, w.j)
+		out[i] = st.cut(v, w.i, w.j)
 	}
 	return out
 }
@@ -343,12 +343,12 @@ func (st *state) splitLines(v val, keep bool) []val {
 		if keep {
 			end = i
 		}
-		out = append(out, st.made.cut(v, start, end))
+		out = append(out, st.cut(v, start, end))
 		st.spend(valueSize)
 		start = i
 	}
 	if start < len(s) {
-		out = append(out, st.made.cut(v, start, len(s)))
+		out = append(out, st.cut(v, start, len(s)))
 	}
 	return out
 }

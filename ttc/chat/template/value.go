@@ -117,6 +117,7 @@ func function(name string, fn func(st *state, a *args) val) val {
 
 // args are the arguments of a call.
 type args struct {
+	st    *state
 	plain []val
 	names []string
 	named []val
@@ -128,7 +129,7 @@ func (a *args) bind(fn string, required int, params ...string) []val {
 	if len(a.plain) > len(params) {
 		throw("TypeError", "%s() takes %d positional arguments but %d were given", fn, len(params), len(a.plain))
 	}
-	out := make([]val, len(params))
+	out := a.st.values(len(params))
 	for i := range out {
 		if i < len(a.plain) {
 			out[i] = a.plain[i]
@@ -177,12 +178,29 @@ func or(v, otherwise val) val {
 }
 
 // iterator hands out the items of an iterable.
-type iterator func() (val, bool)
+type iterator struct {
+	items []val              // those left, of what has them all
+	draw  func() (val, bool) // of what makes one at a time; else nil
+}
+
+func (it *iterator) next() (val, bool) {
+	if it.draw != nil {
+		return it.draw()
+	}
+	if len(it.items) == 0 {
+		return missing, false
+	}
+	item := it.items[0]
+	it.items = it.items[1:]
+	return item, true
+}
+
+func slice(items []val) iterator { return iterator{items: items} }
 
 // generator is a Python iterator: it can be gone through once.
 type generator struct {
 	kind string
-	next iterator
+	next func() (val, bool)
 }
 
 func (g *generator) TypeName() string { return g.kind }
@@ -191,7 +209,7 @@ func (g *generator) Repr() string     { return "<" + g.kind + " object>" }
 // maxGenerators is how many generators may draw from one another.
 const maxGenerators = 500
 
-func (st *state) newGenerator(next iterator) val {
+func (st *state) newGenerator(next func() (val, bool)) val {
 	return pyvalue.OfObject(&generator{"generator", func() (val, bool) {
 		if st.nested++; st.nested > maxGenerators {
 			throw("RecursionError", "maximum recursion depth exceeded")
@@ -320,40 +338,30 @@ func iterate(v val) (iterator, bool) {
 			return slice(o.items()), true
 		case *rangeObject:
 			i, n := int64(-1), o.len()
-			return func() (val, bool) {
+			return iterator{draw: func() (val, bool) {
 				if i++; i >= n {
 					return missing, false
 				}
 				return o.at(i), true
-			}, true
+			}}, true
 		case *generator:
-			return o.next, true
+			return iterator{draw: o.next}, true
 		case *loop:
-			return func() (val, bool) {
+			return iterator{draw: func() (val, bool) {
 				item, ok := o.advance()
 				if !ok {
 					return missing, false
 				}
 				return pyvalue.NewTuple(item, pyvalue.OfObject(o)), true
-			}, true
+			}}, true
 		}
 	}
-	return nil, false
-}
-
-func slice(items []val) iterator {
-	i := -1
-	return func() (val, bool) {
-		if i++; i >= len(items) {
-			return missing, false
-		}
-		return items[i], true
-	}
+	return iterator{}, false
 }
 
 func runes(v val) iterator {
 	s, p, i := v.Text(), plainProv(provOf(v)), 0 // the characters of a Markup are plain texts
-	return func() (val, bool) {
+	return iterator{draw: func() (val, bool) {
 		if i >= len(s) {
 			return missing, false
 		}
@@ -361,7 +369,7 @@ func runes(v val) iterator {
 		r := str(s[i:i+n], p.slice(i, i+n))
 		i += n
 		return r, true
-	}
+	}}
 }
 
 // mustIterate is iterate, or Python's TypeError.
@@ -379,9 +387,9 @@ func (st *state) list(v val) []val {
 		return v.Items()
 	}
 	var out []val
-	next := mustIterate(v)
+	it := mustIterate(v)
 	for {
-		item, ok := next()
+		item, ok := it.next()
 		if !ok {
 			return out
 		}

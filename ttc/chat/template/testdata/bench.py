@@ -1,10 +1,12 @@
-"""Times jinja2 on one template and many conversations: {"src", "inputs"} on stdin, seconds a round on stdout (best of 5)."""
+"""Times jinja2 on one template and many conversations: {"src", "inputs"} is the first line; each further one asks for a
+round, answered by its seconds. A round goes before it untimed, since the other side had the processor's caches."""
 import json
 import sys
 import time
 
 sys.argv = [sys.argv[0]]
-q = json.load(sys.stdin)
+asked = sys.stdin
+q = json.loads(asked.readline())
 sys.stdin = open("/dev/null")
 exec(open("testdata/oracle.py").read())
 t = env.from_string(q["src"])
@@ -18,9 +20,8 @@ def round_():
             pass
 
 
-best = 1e9
-for _ in range(5):
+for _ in asked:
+    round_()
     a = time.perf_counter()
     round_()
-    best = min(best, time.perf_counter() - a)
-print(best)
+    print(time.perf_counter() - a, flush=True)
