@@ -11,8 +11,8 @@ import (
 // to have a third of the time of templates that call macros and filters with arguments.)
 type arena struct {
 	text  []byte
-	provs slab[singleProv]
-	segs  slab[seg]
+	provs slab[prov]
+	spans slab[Span]
 	vals  slab[val]
 	lists slab[pyvalue.List]
 	args  slab[args]
@@ -24,7 +24,7 @@ type arena struct {
 func (a *arena) reset() {
 	a.text = a.text[:0]
 	a.provs.reset()
-	a.segs.reset()
+	a.spans.reset()
 	a.vals.reset()
 	a.lists.reset()
 	a.args.reset()
@@ -41,7 +41,7 @@ type slab[T any] struct {
 
 const (
 	slabLeast = 64
-	slabMost  = 4096
+	slabMost  = 1 << 14
 	textChunk = 64 << 10
 )
 
@@ -107,31 +107,14 @@ func (a *arena) string(b []byte) string {
 	return unsafe.String(&a.text[n], len(b)) // these bytes are not written again before reset
 }
 
-// singleProv is a prov of one seg.
-type singleProv struct {
-	prov
-	seg [1]seg
-}
-
-// single is a provenance of one seg.
-func (st *state) single(s seg, escapes, markup bool) *prov {
-	p := &from(st, &st.made.provs, 1)[0]
-	p.seg[0] = s
-	p.prov = prov{segs: p.seg[:], escapes: escapes, markup: markup}
-	return &p.prov
-}
-
-// collected is what b collected; nil if all of it is template text.
+// collected is b.prov() in the arena.
 func (st *state) collected(b *provBuilder) *prov {
-	switch {
-	case b.plain():
+	if len(b.spans) == 0 {
 		return nil
-	case len(b.segs) == 1:
-		return st.single(b.segs[0], b.escapes, false)
 	}
-	p := &from(st, &st.made.provs, 1)[0].prov
-	*p = prov{segs: from(st, &st.made.segs, len(b.segs)), escapes: b.escapes}
-	copy(p.segs, b.segs)
+	p := &from(st, &st.made.provs, 1)[0]
+	p.spans, p.escapes = from(st, &st.made.spans, len(b.spans)), b.escapes
+	copy(p.spans, b.spans)
 	return p
 }
 
@@ -140,22 +123,13 @@ func (st *state) value(b *builder) val { return str(st.made.string(b.b), st.coll
 
 // cut is bytes i to j of v; what is cut from a Markup is one.
 func (st *state) cut(v val, i, j int) val {
-	p := rawProv(v)
-	if p == nil || i == j && !p.markup {
+	p := provOf(v)
+	if p == nil {
 		return str(v.Text()[i:j], nil)
 	}
-	if len(p.segs) == 1 && !p.escapes && i < j {
-		if s := p.segs[0]; int(s.end) == len(v.Text()) && s.src != nil {
-			if s.mode == linear {
-				s.off += int32(i)
-			}
-			s.end = int32(j - i)
-			return str(v.Text()[i:j], st.single(s, false, p.markup))
-		}
-	}
-	var room [4]seg
-	b := provBuilder{segs: room[:0]}
-	b.addSlice(provOf(v), i, j)
+	var room [4]Span
+	b := provBuilder{spans: room[:0]}
+	b.addSlice(p, i, j)
 	out := st.collected(&b)
 	if p.markup {
 		out = markupProv(out)

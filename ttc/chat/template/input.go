@@ -100,20 +100,14 @@ func originOf(v val, src *Source) val {
 		out.Tag = src
 		for i := range d.Len() {
 			k, e := d.At(i)
-			key := k.WithTag(sourceTag(seg{int32(len(k.Text())), 0, src, flat}))
+			key := k.WithTag(newSingle(Span{0, len(k.Text()), src, 0, Flat}, false).asTag())
 			_ = out.Set(key, originOf(e, &Source{src.Message, src.Field + "." + k.Text()}))
 		}
 		return pyvalue.OfDict(out)
 	case pyvalue.KindObject:
 		return v
 	}
-	return v.WithTag(sourceTag(seg{int32(len(v.Text())), 0, src, linear}))
-}
-
-func sourceTag(s seg) *pyvalue.Tag {
-	one := &singleProv{seg: [1]seg{s}}
-	one.segs = one.seg[:]
-	return one.asTag()
+	return v.WithTag(newSingle(Span{0, len(v.Text()), src, 0, Linear}, false).asTag())
 }
 
 // reasoningKeys are the names hidden reasoning goes by, in the order in which transformers looks for it.

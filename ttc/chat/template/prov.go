@@ -1,6 +1,7 @@
 package template
 
 import (
+	"slices"
 	"sort"
 	"strconv"
 
@@ -16,29 +17,13 @@ type Source struct {
 // FromTools is Source.Message for text that comes from the tool definitions.
 const FromTools = -2
 
-// seg says where the bytes of a text up to end (from the end of the seg before) come from; a nil src is the template.
-type seg struct {
-	end, off int32
-	src      *Source
-	mode     mode
-}
-
-// mode is how the bytes of a seg follow from those of its source.
-type mode uint8
-
-const (
-	linear mode = iota // one for one from byte off on
-	flat               // all stand for byte off
-	quoted             // the source's text from byte off on, with escapes and between quotes, as JSON and repr write it
-)
-
-// prov is the provenance of a text, carried as the tag of a value. A nil prov is template text. On numbers, None and the
-// like it has one seg, whose end means nothing: whatever is printed of the value comes from there.
+// prov is the provenance of a text, carried as the tag of a value: its spans, as in a Result. A nil prov is template text. On
+// numbers, None and the like it has one empty span: whatever is printed of the value comes from there.
 type prov struct {
 	pyvalue.Tag
-	segs    []seg
+	spans   []Span
 	markup  bool // the text is a Markup object: HTML-safe
-	escapes bool // some seg is quoted
+	escapes bool // some span is quoted
 }
 
 // rawProv is the provenance of v, in which segs may be quoted; to copy whole texts.
@@ -54,14 +39,14 @@ func provOf(v val) *prov {
 		return p
 	}
 	var b provBuilder
-	start := 0
-	for _, s := range p.segs {
-		if s.mode == quoted {
-			b.unquote(v.Text()[start:s.end], s.src, s.off)
+	for i := range p.spans {
+		s := &p.spans[i]
+		b.n = s.Start
+		if s.Mode == Quoted {
+			b.unquote(v.Text()[s.Start:s.End], s.Source, s.Offset)
 		} else {
-			b.add(int(s.end)-start, s.src, s.off, s.mode)
+			b.add(s.End-s.Start, s.Source, s.Offset, s.Mode)
 		}
-		start = int(s.end)
 	}
 	out := b.prov()
 	if p.markup {
@@ -108,10 +93,10 @@ func plainProv(p *prov) *prov {
 	if p == nil || !p.markup {
 		return p
 	}
-	if p.segs == nil {
+	if p.spans == nil {
 		return nil
 	}
-	return &prov{segs: p.segs, escapes: p.escapes}
+	return &prov{spans: p.spans, escapes: p.escapes}
 }
 
 // markupProv is p with the Markup flag.
@@ -119,7 +104,7 @@ func markupProv(p *prov) *prov {
 	if p == nil {
 		return &prov{markup: true}
 	}
-	return &prov{segs: p.segs, escapes: p.escapes, markup: true}
+	return &prov{spans: p.spans, escapes: p.escapes, markup: true}
 }
 
 // slice is the provenance of bytes i to j of the text.
@@ -127,14 +112,8 @@ func (p *prov) slice(i, j int) *prov {
 	if p == nil {
 		return nil
 	}
-	if len(p.segs) == 0 || i >= j {
-		if p.markup {
-			return &prov{markup: true}
-		}
-		return nil
-	}
-	var room [4]seg
-	b := provBuilder{segs: room[:0]}
+	var room [4]Span
+	b := provBuilder{spans: room[:0]}
 	b.addSlice(p, i, j)
 	out := b.prov()
 	if p.markup {
@@ -143,122 +122,101 @@ func (p *prov) slice(i, j int) *prov {
 	return out
 }
 
-// at is the source of byte i of the text.
-func (p *prov) at(i int) (*Source, int32) {
-	if p == nil || len(p.segs) == 0 {
+// at is the source of byte i of the text; of an empty one, byte 0 is what it comes from.
+func (p *prov) at(i int) (*Source, int) {
+	if p == nil || len(p.spans) == 0 {
 		return nil, 0
 	}
-	n := min(p.find(i), len(p.segs)-1)
-	s := p.segs[n]
-	if s.src == nil || s.mode == flat {
-		return s.src, s.off
+	s := &p.spans[min(p.find(i), len(p.spans)-1)]
+	switch {
+	case i < s.Start || i > s.End:
+		return nil, 0
+	case s.Mode == Flat:
+		return s.Source, s.Offset
 	}
-	return s.src, s.off + max(0, min(int32(i), s.end)-p.start(n))
+	return s.Source, s.Offset + i - s.Start
 }
 
-// find is the index of the seg that holds byte i.
+// find is the index of the span that holds byte i, or of the next one.
 func (p *prov) find(i int) int {
-	return sort.Search(len(p.segs), func(k int) bool { return int(p.segs[k].end) > i })
+	return sort.Search(len(p.spans), func(k int) bool { return p.spans[k].End > i })
 }
 
-// start is where seg k begins.
-func (p *prov) start(k int) int32 {
-	if k == 0 {
-		return 0
-	}
-	return p.segs[k-1].end
-}
-
-// provBuilder collects the segs of a text that is being put together.
+// provBuilder collects the spans of a text that is being put together.
 type provBuilder struct {
-	segs    []seg
-	n       int32 // length of the text so far
+	spans   []Span
+	n       int // length of the text so far
 	escapes bool
 }
 
-// add says that the next n bytes come from src, byte off on.
-func (b *provBuilder) add(n int, src *Source, off int32, m mode) {
-	if n == 0 {
+// add says that the next n bytes come from src, byte off on; a nil src is the template.
+func (b *provBuilder) add(n int, src *Source, off int, m Mode) {
+	start := b.n
+	b.n += n
+	if n == 0 || src == nil {
 		return
 	}
-	start := b.n
-	b.n += int32(n)
-	if m == quoted {
+	if m == Quoted {
 		b.escapes = true
-	} else if k := len(b.segs) - 1; k >= 0 && b.segs[k].src == src {
-		last := &b.segs[k]
-		follows := last.mode == m && m == flat && last.off == off
-		if last.mode == linear && m == linear {
-			first := int32(0)
-			if k > 0 {
-				first = b.segs[k-1].end
+	} else if k := len(b.spans) - 1; k >= 0 {
+		last := &b.spans[k]
+		if last.Source == src && last.End == start && last.Mode == m {
+			to := last.Offset
+			if m == Linear {
+				to += start - last.Start
 			}
-			follows = last.off+(start-first) == off
-		}
-		if src == nil || follows {
-			last.end = b.n
-			return
+			if to == off {
+				last.End = b.n
+				return
+			}
 		}
 	}
-	b.segs = append(b.segs, seg{b.n, off, src, m})
+	b.spans = append(b.spans, Span{start, b.n, src, off, m})
 }
 
-// addSlice says that the next bytes are bytes i to j of a text with provenance p, which has no quoted segs.
+// addSlice says that the next bytes are bytes i to j of a text with provenance p, which has no quoted spans.
 func (b *provBuilder) addSlice(p *prov, i, j int) {
-	if p == nil || len(p.segs) == 0 {
-		b.add(j-i, nil, 0, linear)
-		return
-	}
-	k := 0
-	if i > 0 {
-		k = p.find(i)
-	}
-	for ; k < len(p.segs) && i < j; k++ {
-		s := p.segs[k]
-		end := min(int(s.end), j)
-		off := s.off
-		if s.src != nil && s.mode == linear {
-			off += int32(i) - p.start(k)
+	end := b.n + j - i
+	if p != nil {
+		k := 0
+		if i > 0 {
+			k = p.find(i)
 		}
-		b.add(end-i, s.src, off, s.mode)
-		i = end
+		for ; k < len(p.spans) && p.spans[k].Start < j; k++ {
+			s := &p.spans[k]
+			from, off := max(s.Start, i), s.Offset
+			if s.Mode == Linear {
+				off += from - s.Start
+			}
+			b.n = end - j + from
+			b.add(min(s.End, j)-from, s.Source, off, s.Mode)
+		}
 	}
-	if i < j {
-		b.add(j-i, nil, 0, linear)
-	}
+	b.n = end
 }
 
 // addAll says that the next n bytes are a whole text with provenance p.
 func (b *provBuilder) addAll(p *prov, n int) {
-	if p == nil || len(p.segs) == 0 {
-		b.add(n, nil, 0, linear)
-		return
+	start := b.n
+	if p != nil {
+		for i := range p.spans {
+			s := &p.spans[i]
+			b.n = start + s.Start
+			b.add(s.End-s.Start, s.Source, s.Offset, s.Mode)
+		}
 	}
-	if len(p.segs) == 1 {
-		s := &p.segs[0]
-		b.add(n, s.src, s.off, s.mode)
-		return
-	}
-	start := int32(0)
-	for i := range p.segs {
-		s := &p.segs[i]
-		b.add(int(s.end-start), s.src, s.off, s.mode)
-		start = s.end
-	}
-	if int(start) < n {
-		b.add(n-int(start), nil, 0, linear)
-	}
+	b.n = start + n
 }
 
 // unquote says that the next bytes are s: the text of src from byte off on, escaped and between quotes.
-func (b *provBuilder) unquote(s string, src *Source, off int32) {
+func (b *provBuilder) unquote(s string, src *Source, off int) {
 	eachEscape(s, func(out, in int) {
 		if out == in && in > 0 {
-			b.add(out, src, off, linear)
+			b.add(out, src, off, Linear)
 		} else {
-			b.add(out, src, off, flat)
+			b.add(out, src, off, Flat)
 		}
-		off += int32(in)
+		off += in
 	})
 }
 
@@ -307,22 +265,27 @@ func escapeAt(s string) (out, in int) {
 	return 2 + digits, len(pyvalue.AppendRune(nil, rune(r)))
 }
 
-// plain reports whether all that was collected is template text.
-func (b *provBuilder) plain() bool {
-	return len(b.segs) == 0 || len(b.segs) == 1 && b.segs[0].src == nil
-}
-
 // prov returns a copy of what was collected; nil if all of it is template text.
 func (b *provBuilder) prov() *prov {
-	switch {
-	case b.plain():
+	switch len(b.spans) {
+	case 0:
 		return nil
-	case len(b.segs) == 1: // one allocation for the most common case
-		one := &singleProv{prov: prov{escapes: b.escapes}, seg: [1]seg{b.segs[0]}}
-		one.segs = one.seg[:]
-		return &one.prov
+	case 1: // one allocation for the most common case
+		return newSingle(b.spans[0], b.escapes)
 	}
-	return &prov{segs: append(make([]seg, 0, len(b.segs)), b.segs...), escapes: b.escapes}
+	return &prov{spans: slices.Clone(b.spans), escapes: b.escapes}
+}
+
+// singleProv is a prov of one span.
+type singleProv struct {
+	prov
+	span [1]Span
+}
+
+func newSingle(s Span, escapes bool) *prov {
+	one := &singleProv{span: [1]Span{s}}
+	one.spans, one.escapes = one.span[:], escapes
+	return &one.prov
 }
 
 // builder puts a text together with its provenance.
@@ -346,58 +309,49 @@ func (b *builder) writeSlice(s string, p *prov, i, j int) {
 func (b *builder) writeFrom(s []byte, p *prov, i int) {
 	b.b = append(b.b, s...)
 	src, off := p.at(i)
-	b.p.add(len(s), src, off, flat)
+	b.p.add(len(s), src, off, Flat)
 }
 
 func (b *builder) value() val { return str(string(b.b), b.p.prov()) }
 
 // reset empties b, and lets go of the sources.
 func (b *builder) reset() {
-	clear(b.p.segs)
-	b.b, b.p.segs, b.p.n, b.p.escapes = b.b[:0], b.p.segs[:0], 0, false
+	clear(b.p.spans)
+	b.b, b.p.spans, b.p.n, b.p.escapes = b.b[:0], b.p.spans[:0], 0, false
 }
 
-// marker turns the calls of a pyvalue printer into segs. A text inside a container that was itself put together from
+// marker turns the calls of a pyvalue printer into spans. A text inside a container that was itself put together from
 // several sources counts as its first one, whole: the printed bytes are not at hand to map each.
 type marker struct {
 	b    *builder
 	st   *state
 	base int // where in the printer's buffer the text starts
 
-	open bool
-	v    val
-	dst  int
+	at   int // from where on the printer's output comes from src
+	src  *Source
+	off  int
+	mode Mode
 }
 
+// mark is told that from dst on the output comes from v.
 func (m *marker) mark(v val, dst int) {
 	m.st.room(dst - m.base)
-	m.flush(dst)
-	m.open, m.v, m.dst = true, v, dst
-}
-
-// simple reports whether the pending leaf is a text that is a field, whole or from some byte on.
-func (m *marker) simple() bool {
-	p := rawProv(m.v)
-	return p == nil || len(p.segs) == 0 || len(p.segs) == 1 && p.segs[0].mode == linear && !p.markup
-}
-
-// flush accounts for the bytes since the last mark.
-func (m *marker) flush(dst int) {
-	n := dst - m.dst
-	if !m.open || n <= 0 {
-		return
-	}
-	switch m.v.Kind() {
+	m.b.p.add(dst-m.at, m.src, m.off, m.mode)
+	m.at, m.src, m.off, m.mode = dst, nil, 0, Flat
+	switch v.Kind() {
 	case pyvalue.KindList, pyvalue.KindTuple, pyvalue.KindDict:
-		src, _ := m.v.Tag().(*Source)
-		m.b.p.add(n, src, 0, flat)
+		m.src, _ = v.Tag().(*Source)
 		return
-	case pyvalue.KindStr:
-		if p := rawProv(m.v); p != nil && len(p.segs) == 1 && m.simple() && p.segs[0].src != nil {
-			m.b.p.add(n, p.segs[0].src, p.segs[0].off, quoted)
-			return
-		}
 	}
-	src, off := rawProv(m.v).at(0)
-	m.b.p.add(n, src, off, flat)
+	p := rawProv(v)
+	if p == nil {
+		return
+	}
+	m.src, m.off = p.at(0)
+	if v.Kind() == pyvalue.KindStr && len(p.spans) == 1 && p.spans[0].Mode == Linear && p.spans[0].End == len(v.Text()) && !p.markup {
+		m.mode = Quoted
+	}
 }
+
+// end accounts for the last of dst bytes.
+func (m *marker) end(dst int) { m.b.p.add(dst-m.at, m.src, m.off, m.mode) }

@@ -1,6 +1,7 @@
 package template
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -15,8 +16,10 @@ var states = sync.Pool{New: func() any {
 	return st
 }}
 
-// maxKept is the largest output buffer that is kept for the next render.
+// maxKept is the largest output buffer that is kept for the next render, in bytes.
 const maxKept = 1 << 20
+
+func (b *builder) large() bool { return cap(b.b) > maxKept || cap(b.p.spans) > maxKept/32 }
 
 // maxVars is the largest number of variables whose table is kept.
 const maxVars = 64
@@ -29,15 +32,10 @@ func (st *state) release() {
 	clear(st.vars)
 	clear(st.given)
 	st.made.reset()
-	if cap(st.own.b) > maxKept || cap(st.own.p.segs) > maxKept/16 || len(st.free) > 16 {
+	if st.own.large() || len(st.free) > 16 || slices.ContainsFunc(st.free, (*builder).large) {
 		return
 	}
 	st.own.reset()
-	for _, b := range st.free {
-		if cap(b.b) > maxKept {
-			return
-		}
-	}
 	*st = state{lib: st.lib, none: st.none, own: st.own, out: st.own, free: st.free, vars: st.vars, given: st.given[:0], made: st.made, mark: st.mark}
 	states.Put(st)
 }
@@ -213,14 +211,14 @@ func (st *state) startMarks(b *builder) (*marker, pyvalue.Marker) {
 		m = &marker{}
 		mark = m.mark
 	}
-	*m = marker{b: b, base: len(b.b), st: st}
+	*m = marker{b: b, base: len(b.b), at: len(b.b), st: st}
 	return m, mark
 }
 
 func (st *state) endMarks(m *marker, out []byte, err error) {
 	check(err)
 	m.b.b = out
-	m.flush(len(out))
+	m.end(len(out))
 	*m = marker{}
 }
 

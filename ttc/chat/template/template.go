@@ -84,18 +84,18 @@ type Span struct {
 }
 
 // Mode is how the bytes of a span follow from those of the field.
-type Mode = mode
+type Mode uint8
 
 // The modes.
 const (
 	// Linear: the run is the field's bytes from Offset on, one for one (or those with a change that keeps their lengths, as
 	// most changes of case do).
-	Linear = linear
+	Linear Mode = iota
 	// Flat: all of the run stands for what is at Offset: an escape, a number, the punctuation of an object.
-	Flat = flat
+	Flat
 	// Quoted: the run is the field's text from Offset on as JSON or Python's repr write it, with quotes and escapes. Exact
 	// takes it apart.
-	Quoted = quoted
+	Quoted
 )
 
 // Result is a rendered conversation.
@@ -117,14 +117,14 @@ func (r *Result) Exact() iter.Seq[Span] {
 }
 
 func (s Span) exact(text string, yield func(Span) bool) bool {
-	if s.Mode != quoted {
+	if s.Mode != Quoted {
 		return yield(s)
 	}
 	more := true
 	eachEscape(text, func(out, in int) {
-		s.End, s.Mode = s.Start+out, linear
+		s.End, s.Mode = s.Start+out, Linear
 		if out != in {
-			s.Mode = flat
+			s.Mode = Flat
 		}
 		more = more && yield(s)
 		s.Start, s.Offset = s.End, s.Offset+in
@@ -132,34 +132,12 @@ func (s Span) exact(text string, yield func(Span) bool) bool {
 	return more
 }
 
-// spans appends the segs that come from somewhere.
-func spans(out []Span, segs []seg) []Span {
-	n := 0
-	for i := range segs {
-		if segs[i].src != nil {
-			n++
-		}
-	}
-	out = slices.Grow(out, n)
-	start := int32(0)
-	for i := range segs {
-		if s := &segs[i]; s.src != nil {
-			out = append(out, Span{int(start), int(s.end), s.src, int(s.off), s.mode})
-		}
-		start = segs[i].end
-	}
-	return out
-}
-
 // Render renders a conversation. The error is an *Error: the template refused the conversation (raise_exception), used
 // something undefined, or went beyond a limit.
 func (t *Template) Render(in Input) (Result, error) { return t.RenderIn(nil, in) }
 
 // Room is memory that results lie in, one after the other. The zero value is ready. It is not safe for concurrent use.
-type Room struct {
-	out   builder
-	spans []Span
-}
+type Room struct{ out builder }
 
 // RenderIn is Render with the result in room, in place of the one before: whoever is done with each result when the next is
 // made, leaves nothing to the garbage collector. The result's text and spans are good until the room's next render.
@@ -193,20 +171,19 @@ func (t *Template) RenderIn(room *Room, in Input) (res Result, err error) {
 
 // empty makes room for a render. What only a very large result needed is not kept.
 func (r *Room) empty() *builder {
-	if cap(r.out.b) > maxKept || cap(r.spans) > maxKept/16 {
+	if r.out.large() {
 		*r = Room{}
 	}
 	r.out.reset()
-	clear(r.spans)
 	return &r.out
 }
 
 func (st *state) result(room *Room) Result {
+	b := st.out
 	if room == nil {
-		return Result{string(st.out.b), spans(nil, st.out.p.segs), st.generations}
+		return Result{string(b.b), slices.Clone(b.p.spans), st.generations}
 	}
-	room.spans = spans(room.spans[:0], room.out.p.segs)
-	return Result{unsafe.String(unsafe.SliceData(room.out.b), len(room.out.b)), room.spans, st.generations}
+	return Result{unsafe.String(unsafe.SliceData(b.b), len(b.b)), b.p.spans, st.generations}
 }
 
 // variables is the context transformers gives a template: messages, tools, documents and add_generation_prompt are always
