@@ -66,7 +66,7 @@ func from[T any](st *state, s *slab[T], n int) []T {
 	var e T
 	size := n * int(unsafe.Sizeof(e))
 	st.room(size)
-	st.bytes += int64(size)
+	st.bytes -= int64(size)
 	return s.take(n)
 }
 
@@ -127,10 +127,10 @@ func (st *state) cut(v val, i, j int) val {
 	if p == nil {
 		return str(v.Text()[i:j], nil)
 	}
-	var room [4]Span
-	b := provBuilder{spans: room[:0]}
-	b.addSlice(p, i, j)
-	out := st.collected(&b)
+	b := st.borrow()
+	b.p.addSlice(p, i, j)
+	out := st.collected(&b.p)
+	st.giveBack(b)
 	if p.markup {
 		out = markupProv(out)
 	}

@@ -47,7 +47,7 @@ func dictGlobal(st *state, a *args) val {
 
 // newDict is dict(mapping or pairs, **items).
 func newDict(st *state, fn string, a *args) *pyvalue.Dict {
-	d := &pyvalue.Dict{}
+	d := pyvalue.NewDict(len(a.names))
 	if len(a.plain) > 1 {
 		throw("TypeError", "%s expected at most 1 argument, got %d", fn, len(a.plain))
 	}
@@ -154,7 +154,7 @@ func raiseGlobal(st *state, a *args) val {
 
 func strftimeGlobal(st *state, a *args) val {
 	f := textArg(a.bind("strftime_now", 1, "format")[0], "strftime() argument 1")
-	s := strftime(st.now, f.Text())
+	s := strftime(st.input.Now, f.Text())
 	st.spend(len(s))
 	return pyvalue.Str(s)
 }

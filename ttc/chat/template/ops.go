@@ -59,7 +59,7 @@ func (st *state) add(a, b val) (val, bool) {
 func (st *state) joinItems(a, b val) []val {
 	x, y := a.Items(), b.Items()
 	st.spend(valueSize * (len(x) + len(y)))
-	return append(append(make([]val, 0, len(x)+len(y)), x...), y...)
+	return append(append(st.made.vals.take(len(x) + len(y))[:0], x...), y...)
 }
 
 // join2 is a + b of two texts. If one is Markup the other is escaped and the result is Markup.
@@ -406,7 +406,7 @@ func (st *state) costAt(v val, depth int) {
 	}
 	switch v.Kind() {
 	case pyvalue.KindStr:
-		st.steps += int64(len(v.Text())) >> 6
+		st.left -= int64(len(v.Text())) >> 6
 	case pyvalue.KindList, pyvalue.KindTuple:
 		st.step()
 		for _, e := range v.Items() {
@@ -429,7 +429,7 @@ func (st *state) in(a, b val) bool {
 		if a.Kind() != pyvalue.KindStr {
 			throw("TypeError", "'in <string>' requires string as left operand, not %s", a.TypeName())
 		}
-		st.steps += int64(len(b.Text())) >> 6
+		st.left -= int64(len(b.Text())) >> 6
 		return strings.Contains(b.Text(), a.Text())
 	case pyvalue.KindDict:
 		ok, err := b.Dict().Contains(a)
@@ -549,7 +549,7 @@ func pick(st *state, items []val, start, stop, step int) []val {
 	if step == 1 {
 		return items[start : start+n : start+n]
 	}
-	out := make([]val, n)
+	out := st.made.vals.take(n)
 	for i := range out {
 		out[i] = items[start+i*step]
 	}

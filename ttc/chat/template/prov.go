@@ -112,8 +112,7 @@ func (p *prov) slice(i, j int) *prov {
 	if p == nil {
 		return nil
 	}
-	var room [4]Span
-	b := provBuilder{spans: room[:0]}
+	var b provBuilder
 	b.addSlice(p, i, j)
 	out := b.prov()
 	if p.markup {

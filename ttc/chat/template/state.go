@@ -3,14 +3,13 @@ package template
 import (
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
 // states are kept for their buffers.
 var states = sync.Pool{New: func() any {
-	st := &state{lib: builtins, own: &builder{}, vars: map[string]val{}}
+	st := &state{lib: builtins, own: &builder{}}
 	st.out, st.none.st = st.own, st
 	st.mark = st.marker.mark
 	return st
@@ -21,39 +20,30 @@ const maxKept = 1 << 20
 
 func (b *builder) large() bool { return cap(b.b) > maxKept || cap(b.p.spans) > maxKept/32 }
 
-// maxVars is the largest number of variables whose table is kept.
-const maxVars = 64
-
 // release hands the state's buffers on to a later render, and nothing else.
 func (st *state) release() {
-	if len(st.vars) > maxVars {
-		return
-	}
-	clear(st.vars)
 	clear(st.given)
 	st.made.reset()
 	if st.own.large() || len(st.free) > 16 || slices.ContainsFunc(st.free, (*builder).large) {
 		return
 	}
 	st.own.reset()
-	*st = state{lib: st.lib, none: st.none, own: st.own, out: st.own, free: st.free, vars: st.vars, given: st.given[:0], made: st.made, mark: st.mark}
+	*st = state{lib: st.lib, none: st.none, own: st.own, out: st.own, free: st.free, given: st.given[:0], made: st.made, mark: st.mark}
 	states.Put(st)
 }
 
 // state is one render.
 type state struct {
 	lib    *library
-	limits Limits
-	vars   map[string]val
-	given  []val // those of vars, and of the library, that the template reads
-	now    time.Time
+	input  Input
+	given  []val // the variables that the template reads
 	act    *activation
 	own    *builder
 	out    *builder
 	outer  []*builder // the builders that wait while a macro or block is captured
 	pos    int32      // what is being evaluated, for errors
-	steps  int64
-	bytes  int64
+	left   int64      // steps that may still be made
+	bytes  int64      // of text and lists that may still be made
 	depth  int
 	nested int // generators that are drawing from one another
 	free   []*builder
@@ -70,34 +60,49 @@ type state struct {
 
 // step counts one unit of work.
 func (st *state) step() {
-	if st.steps++; st.steps > st.limits.Steps {
+	if st.left--; st.left < 0 {
 		st.tooManySteps() // apart, so that a step is inlined
 	}
 }
 
-func (st *state) tooManySteps() { throw("LimitError", "more than %d steps", st.limits.Steps) }
+func (st *state) tooManySteps() { throw("LimitError", "more than %d steps", st.input.Limits.Steps) }
 
 // spend counts n bytes made by the template, whether they are printed or thrown away.
 func (st *state) spend(n int) {
 	st.room(n)
-	st.bytes += int64(n)
-	st.steps += int64(n) >> 6 // long texts take time as well
+	st.bytes -= int64(n)
+	st.left -= int64(n) >> 6 // long texts take time as well
 }
 
 // room makes sure that n more bytes may be made.
 func (st *state) room(n int) {
-	if n < 0 || st.bytes+int64(n) > st.limits.Bytes {
+	if n < 0 || int64(n) > st.bytes {
 		st.tooManyBytes()
 	}
 }
 
 func (st *state) tooManyBytes() {
-	throw("LimitError", "the template makes more than %d bytes of text", st.limits.Bytes)
+	throw("LimitError", "the template makes more than %d bytes of text", st.input.Limits.Bytes)
 }
 
+// resolve is the variable of that name. messages, tools, documents and add_generation_prompt are always there, as in
+// transformers; a keyword argument of the same name wins.
 func (st *state) resolve(name string) val {
-	if v, ok := st.vars[name]; ok {
-		return v
+	in := &st.input
+	if in.Kwargs != nil {
+		if v, ok := in.Kwargs.GetStr(name); ok {
+			return v
+		}
+	}
+	switch name {
+	case "messages":
+		return st.newList(in.Messages)
+	case "tools":
+		return in.Tools
+	case "documents":
+		return pyvalue.None
+	case "add_generation_prompt":
+		return pyvalue.Bool(in.AddGenerationPrompt)
 	}
 	if v, ok := st.lib.globals[name]; ok {
 		return v
@@ -108,8 +113,8 @@ func (st *state) resolve(name string) val {
 // call enters a function: a new activation whose variables are missing. It returns the caller's.
 func (st *state) call(at int32, fn *funcScope, parent *activation) *activation {
 	back := st.act
-	if st.depth++; st.depth > st.limits.Depth {
-		throwAt(at, "RecursionError", "calls nest deeper than %d", st.limits.Depth)
+	if st.depth++; st.depth > st.input.Limits.Depth {
+		throwAt(at, "RecursionError", "calls nest deeper than %d", st.input.Limits.Depth)
 	}
 	st.step()
 	st.act = st.newActivation(fn, parent)
@@ -132,8 +137,8 @@ func (st *state) ret(to *activation) {
 
 // push captures what is printed from now on; pop ends that and returns it.
 func (st *state) push(at int32) {
-	if len(st.outer) > 4*st.limits.Depth {
-		throwAt(at, "RecursionError", "blocks nest deeper than %d", 4*st.limits.Depth)
+	if len(st.outer) > 4*st.input.Limits.Depth {
+		throwAt(at, "RecursionError", "blocks nest deeper than %d", 4*st.input.Limits.Depth)
 	}
 	st.outer = append(st.outer, st.out)
 	st.out = st.borrow()
@@ -158,14 +163,18 @@ func (st *state) borrow() *builder {
 
 func (st *state) finish(b *builder) val {
 	v := st.value(b)
+	st.giveBack(b)
+	return v
+}
+
+func (st *state) giveBack(b *builder) {
 	b.reset()
 	st.free = append(st.free, b)
-	return v
 }
 
 func (st *state) write(s string, p *prov) {
 	st.spend(len(s))
-	st.steps++
+	st.left--
 	st.out.write(s, p)
 }
 

@@ -146,11 +146,11 @@ func (t *Template) RenderIn(room *Room, in Input) (res Result, err error) {
 	if room != nil {
 		st.out = room.empty()
 	}
-	st.limits, st.now = in.Limits.orDefault(), in.Now
-	if st.now.IsZero() {
-		st.now = DefaultNow
+	in.Limits = in.Limits.orDefault()
+	if in.Now.IsZero() {
+		in.Now = DefaultNow
 	}
-	in.variables(st)
+	st.input, st.left, st.bytes = in, in.Limits.Steps, in.Limits.Bytes
 	for _, name := range t.from {
 		st.given = append(st.given, st.resolve(name))
 	}
@@ -184,20 +184,4 @@ func (st *state) result(room *Room) Result {
 		return Result{string(b.b), slices.Clone(b.p.spans), st.generations}
 	}
 	return Result{unsafe.String(unsafe.SliceData(b.b), len(b.b)), b.p.spans, st.generations}
-}
-
-// variables is the context transformers gives a template: messages, tools, documents and add_generation_prompt are always
-// there, and a keyword argument of the same name wins.
-func (in *Input) variables(st *state) {
-	vars := st.vars
-	vars["messages"] = st.newList(in.Messages)
-	vars["tools"] = in.Tools
-	vars["documents"] = pyvalue.None
-	vars["add_generation_prompt"] = pyvalue.Bool(in.AddGenerationPrompt)
-	if in.Kwargs != nil {
-		for i := range in.Kwargs.Len() {
-			k, v := in.Kwargs.At(i)
-			vars[k.Text()] = v
-		}
-	}
 }

@@ -25,7 +25,7 @@ func (st *state) strip(v, chars val, left, right bool) val {
 		in = func(r rune) bool { return set[r] }
 	}
 	s := v.Text()
-	st.steps += int64(len(s)) >> 6
+	st.left -= int64(len(s)) >> 6
 	i, j := 0, len(s)
 	plain := isMissing(chars) || chars.IsNone()
 	if plain { // most texts begin and end with a character that is none, and is ASCII
@@ -208,7 +208,7 @@ func appendHTML(dst []byte, _ int, r rune) []byte {
 // replace is v.replace(old, new, limit); limit below 0 is no limit.
 func (st *state) replace(v, old, with val, limit int) val {
 	s, p, o := v.Text(), provOf(v), old.Text()
-	st.steps += int64(len(s)) >> 6
+	st.left -= int64(len(s)) >> 6
 	if limit == 0 || o != "" && !strings.Contains(s, o) {
 		return v
 	}
@@ -253,32 +253,28 @@ func (st *state) split(v, sep val, limit int, right bool) val {
 		throw("ValueError", "empty separator")
 	}
 	st.spend(len(s))
-	var out []val
-	if !right {
-		at := 0
-		for limit < 0 || len(out) < limit {
-			i := strings.Index(s[at:], o)
-			if i < 0 {
-				break
-			}
-			out = append(out, st.cut(v, at, at+i))
-			st.spend(valueSize)
-			at += i + len(o)
-		}
-		return st.newList(append(out, st.cut(v, at, len(s))))
+	n := strings.Count(s, o)
+	if limit >= 0 {
+		n = min(n, limit)
 	}
-	end := len(s)
-	for limit < 0 || len(out) < limit {
-		i := strings.LastIndex(s[:end], o)
-		if i < 0 {
-			break
+	out := st.values(n + 1)
+	if right {
+		end := len(s)
+		for k := n; k > 0; k-- {
+			i := strings.LastIndex(s[:end], o)
+			out[k] = st.cut(v, i+len(o), end)
+			end = i
 		}
-		out = append(out, st.cut(v, i+len(o), end))
-		st.spend(valueSize)
-		end = i
+		out[0] = st.cut(v, 0, end)
+		return st.newList(out)
 	}
-	out = append(out, st.cut(v, 0, end))
-	reverse(out)
+	at := 0
+	for k := range n {
+		i := at + strings.Index(s[at:], o)
+		out[k] = st.cut(v, at, i)
+		at = i + len(o)
+	}
+	out[n] = st.cut(v, at, len(s))
 	return st.newList(out)
 }
 
