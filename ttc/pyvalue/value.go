@@ -215,6 +215,9 @@ func (v Value) Tag() any {
 	return nil
 }
 
+// LeafTag returns what WithTag attached, as it was given.
+func (v Value) LeafTag() *Tag { return v.tag }
+
 // WithTag returns v carrying a tag in place of the one it had. Lists and dicts are not copied: set their Tag when they are
 // made. Objects carry none.
 func (v Value) WithTag(tag *Tag) Value {

@@ -28,8 +28,11 @@ type prov struct {
 
 // rawProv is the provenance of v, in which segs may be quoted; to copy whole texts.
 func rawProv(v val) *prov {
-	p, _ := v.Tag().(*prov)
-	return p
+	if t := v.LeafTag(); t != nil {
+		p, _ := t.Of.(*prov)
+		return p
+	}
+	return nil
 }
 
 // provOf is the provenance of v, in which no seg is quoted: every part of the text can be told apart.
@@ -64,9 +67,6 @@ func (p *prov) ClassName() string {
 }
 
 func isMarkup(v val) bool {
-	if v.Kind() != pyvalue.KindStr {
-		return false
-	}
 	p := rawProv(v)
 	return p != nil && p.markup
 }
@@ -126,7 +126,11 @@ func (p *prov) at(i int) (*Source, int) {
 	if p == nil || len(p.spans) == 0 {
 		return nil, 0
 	}
-	s := &p.spans[min(p.find(i), len(p.spans)-1)]
+	k := 0
+	if i > 0 {
+		k = min(p.find(i), len(p.spans)-1)
+	}
+	s := &p.spans[k]
 	switch {
 	case i < s.Start || i > s.End:
 		return nil, 0
@@ -170,7 +174,9 @@ func (b *provBuilder) add(n int, src *Source, off int, m Mode) {
 			}
 		}
 	}
-	b.spans = append(b.spans, Span{start, b.n, src, off, m})
+	b.spans = append(b.spans, Span{})
+	s := &b.spans[len(b.spans)-1] // field by field: a whole Span would be put together elsewhere and waited for
+	s.Start, s.End, s.Source, s.Offset, s.Mode = start, b.n, src, off, m
 }
 
 // addSlice says that the next bytes are bytes i to j of a text with provenance p, which has no quoted spans.
@@ -197,12 +203,10 @@ func (b *provBuilder) addSlice(p *prov, i, j int) {
 // addAll says that the next n bytes are a whole text with provenance p.
 func (b *provBuilder) addAll(p *prov, n int) {
 	start := b.n
-	if p != nil {
-		for i := range p.spans {
-			s := &p.spans[i]
-			b.n = start + s.Start
-			b.add(s.End-s.Start, s.Source, s.Offset, s.Mode)
-		}
+	for i := range p.spans {
+		s := &p.spans[i]
+		b.n = start + s.Start
+		b.add(s.End-s.Start, s.Source, s.Offset, s.Mode)
 	}
 	b.n = start + n
 }
@@ -296,6 +300,10 @@ type builder struct {
 // write appends a whole text.
 func (b *builder) write(s string, p *prov) {
 	b.b = append(b.b, s...)
+	if p == nil {
+		b.p.n += len(s)
+		return
+	}
 	b.p.addAll(p, len(s))
 }
 

@@ -76,7 +76,7 @@ func (st *state) spend(n int) {
 
 // room makes sure that n more bytes may be made.
 func (st *state) room(n int) {
-	if n < 0 || int64(n) > st.bytes {
+	if uint64(n) > uint64(st.bytes) { // also if n is negative: too large for an int
 		st.tooManyBytes()
 	}
 }
