@@ -156,8 +156,11 @@ func (r *Renderer) Find(c *Conversation, res *template.Result) ([]Turn, error) {
 		t, err := r.dialect.find(&o, i, from)
 		if err != nil {
 			// A template may open a turn without a header: DeepSeek goes on right after a tool's result.
-			given, rerr := r.Render(c.head(i, true))
-			if rerr != nil || !r.dialect.bare(&o, &t, i, from, given.Text) {
+			room := rooms.Get().(*template.Room)
+			given, rerr := r.RenderIn(room, c.head(i, true))
+			ok := rerr == nil && r.dialect.bare(&o, &t, i, from, given.Text)
+			rooms.Put(room)
+			if !ok {
 				return nil, err
 			}
 		}

@@ -3,6 +3,7 @@ package turns
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"sync"
 	"time"
 
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -98,9 +99,15 @@ func (c *Conversation) role(i int) string {
 	return ""
 }
 
+// rooms are for renders that are only looked at.
+var rooms = sync.Pool{New: func() any { return &template.Room{} }}
+
 // Render renders a conversation. The error is a *template.Error.
-func (r *Renderer) Render(c *Conversation) (template.Result, error) {
-	return r.tmpl.Render(template.Input{
+func (r *Renderer) Render(c *Conversation) (template.Result, error) { return r.RenderIn(nil, c) }
+
+// RenderIn is Render with the result in room, where it is good until the room's next render.
+func (r *Renderer) RenderIn(room *template.Room, c *Conversation) (template.Result, error) {
+	return r.tmpl.RenderIn(room, template.Input{
 		Messages: c.Messages, Tools: c.Tools, AddGenerationPrompt: c.Open, Kwargs: r.vars, Now: r.now, Limits: r.limits,
 	})
 }

@@ -10,25 +10,27 @@ import (
 // then is the beginning of the render, and the turn as the last one reads the same up to its end. An error is the
 // template's, which may refuse the beginning of a conversation.
 func (r *Renderer) Stable(c *Conversation, res *template.Result, t *Turn) (bool, error) {
-	given, err := r.Render(c.head(t.Message, true))
+	room := rooms.Get().(*template.Room)
+	defer rooms.Put(room)
+	given, err := r.RenderIn(room, c.head(t.Message, true))
 	if err != nil {
 		return false, err
 	}
-	if !strings.HasPrefix(res.Text, given.Text) {
+	if len(given.Text) != t.Start || !strings.HasPrefix(res.Text, given.Text) {
 		return false, nil
 	}
 	if t.Message == len(c.Messages)-1 && !c.Open {
-		return len(given.Text) == t.Start, nil
+		return true, nil
 	}
-	then, err := r.Render(c.head(t.Message+1, false))
+	then, err := r.RenderIn(room, c.head(t.Message+1, false))
 	if err != nil {
 		return false, err
 	}
 	if strings.HasPrefix(res.Text, then.Text) {
-		return len(given.Text) == t.Start, nil
+		return true, nil
 	}
 	// Only what closes a whole conversation may differ.
-	return len(given.Text) == t.Start && len(then.Text) >= t.End && then.Text[:t.End] == res.Text[:t.End], nil
+	return len(then.Text) >= t.End && then.Text[:t.End] == res.Text[:t.End], nil
 }
 
 // AgreesWithMarkers reports whether the template's own generation markers, where it has any, say the same of the turns. A

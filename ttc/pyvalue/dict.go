@@ -44,17 +44,8 @@ func (d *Dict) Values() []Value { return d.values }
 
 // GetStr returns the value of a text key.
 func (d *Dict) GetStr(key string) (Value, bool) {
-	if d.index != nil {
-		i, ok := d.index[hashKey{kind: KindStr, s: key}]
-		if !ok {
-			return None, false
-		}
-		return d.values[i], true
-	}
-	for i := range d.keys {
-		if d.keys[i].kind == KindStr && d.keys[i].text() == key {
-			return d.values[i], true
-		}
+	if v := d.Ref(key); v != nil {
+		return *v, true
 	}
 	return None, false
 }
@@ -63,15 +54,19 @@ func (d *Dict) GetStr(key string) (Value, bool) {
 // the dict changes.
 func (d *Dict) Ref(key string) *Value {
 	if d.index != nil {
-		if i, ok := d.index[hashKey{kind: KindStr, s: key}]; ok {
-			return &d.values[i]
-		}
-		return nil
+		return d.indexed(key)
 	}
 	for i := range d.keys {
-		if k := &d.keys[i]; k.kind == KindStr && k.text() == key {
+		if d.keys[i].IsText(key) {
 			return &d.values[i]
 		}
+	}
+	return nil
+}
+
+func (d *Dict) indexed(key string) *Value {
+	if i, ok := d.index[hashKey{kind: KindStr, s: key}]; ok {
+		return &d.values[i]
 	}
 	return nil
 }

@@ -139,6 +139,11 @@ func (v Value) Text() string {
 	return v.text()
 }
 
+// IsText reports whether v is the str s. It is quickest where both are from Intern.
+func (v *Value) IsText(s string) bool {
+	return v.kind == KindStr && v.n == uint64(len(s)) && (v.p == unsafe.Pointer(unsafe.StringData(s)) || v.text() == s)
+}
+
 func (v *Value) text() string { return unsafe.String((*byte)(v.p), v.n) }
 
 // Int64 returns the value of an int or bool that fits, and whether it did.

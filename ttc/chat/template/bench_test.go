@@ -3,6 +3,7 @@ package template
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"io"
 	"os"
 	"os/exec"
@@ -17,9 +18,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// BenchmarkRender renders real agent runs with stock templates, each result in the room of the one before, as the collator
-// does. Where python3 with jinja2 is installed, jinja2 has its rounds between ours, on the same conversations; x-jinja2 is
-// how many times faster this engine is, median to median.
+// BenchmarkRender renders real agent runs with stock templates, each result in the room of the one before, as `chat render`
+// does. Where NATGO_PYTHON (or python3) has jinja2, jinja2 has its rounds between ours, on the same conversations; x-jinja2
+// is how many times faster this engine is, median to median, with what the garbage collector takes of both.
 func BenchmarkRender(b *testing.B) {
 	dir := conformance(b, "chat")
 	raw, err := os.ReadFile(filepath.Join(dir, "traces", "gpt-4o-airline-dev.json"))
@@ -104,11 +105,12 @@ func startJinja(b *testing.B, src string, inputs []val) func() float64 {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if exec.Command("python3", "-c", "import jinja2").Run() != nil {
-		b.Log("no python3 with jinja2: nothing to compare with")
+	python := cmp.Or(os.Getenv("NATGO_PYTHON"), "python3")
+	if exec.Command(python, "-c", "import jinja2").Run() != nil {
+		b.Log("no python with jinja2: nothing to compare with")
 		return nil
 	}
-	cmd := exec.Command("python3", "testdata/bench.py")
+	cmd := exec.Command(python, "testdata/bench.py")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		b.Fatal(err)

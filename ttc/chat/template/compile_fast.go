@@ -62,7 +62,7 @@ func namePtr(from variable, name string) ptr {
 
 // attributePtr compiles node.name.
 func (c *compiler) attributePtr(n *attrNode, f *frame) ptr {
-	of, at, name := c.ptr(n.node, f), n.at(), n.name
+	of, at, name := c.ptr(n.node, f), n.at(), pyvalue.Intern(n.name)
 	value := pyvalue.Str(name)
 	// Of a dict a name that is no method is a key. What is said of a missing one depends on the type alone.
 	key := c.lib.dicts[name] == nil && !isChanging(name) && name[0] != '_'
@@ -97,7 +97,7 @@ func (c *compiler) attributePtr(n *attrNode, f *frame) ptr {
 
 // keyPtr compiles node['name'].
 func (c *compiler) keyPtr(n *itemNode, f *frame, name val) ptr {
-	of, at, key := c.ptr(n.node, f), n.at(), name.Text()
+	of, at, key := c.ptr(n.node, f), n.at(), pyvalue.Intern(name.Text())
 	plain := c.lib.dicts[key] == nil && !isChanging(key) && key[0] != '_'
 	absent := undefinedIn(pyvalue.OfDict(&pyvalue.Dict{}), name)
 	return func(st *state) *val {
@@ -153,7 +153,7 @@ func (c *compiler) holdsText(n *compareNode, f *frame) condition {
 	if !ok || k.value.Kind() != pyvalue.KindStr || len(n.ops) != 1 || n.ops[0].op != "in" && n.ops[0].op != "not in" {
 		return nil
 	}
-	p, text, at, op := c.ptr(n.ops[0].node, f), k.value, n.at(), n.ops[0].op
+	p, text, at, op := c.ptr(n.ops[0].node, f), pyvalue.Str(pyvalue.Intern(k.value.Text())), n.at(), n.ops[0].op
 	return func(st *state) bool {
 		v := p(st)
 		st.pos = at
@@ -174,9 +174,8 @@ func (c *compiler) equalsText(n *compareNode, f *frame) condition {
 	if !ok || k.value.Kind() != pyvalue.KindStr {
 		return nil
 	}
-	p, text, equal := c.ptr(n.first, f), k.value.Text(), n.ops[0].op == "=="
+	p, text, equal := c.ptr(n.first, f), pyvalue.Intern(k.value.Text()), n.ops[0].op == "=="
 	return func(st *state) bool {
-		v := p(st)
-		return (v.Kind() == pyvalue.KindStr && v.Text() == text) == equal
+		return p(st).IsText(text) == equal
 	}
 }

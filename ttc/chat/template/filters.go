@@ -213,7 +213,7 @@ func forceEscapeFilter(st *state, v val, a *args) val {
 func safeFilter(st *state, v val, a *args) val {
 	a.bind("safe", 0)
 	v = st.softText(v)
-	return str(v.Text(), markupProv(provOf(v)))
+	return str(v.Text(), markupProv(rawProv(v)))
 }
 
 func fileSizeFilter(_ *state, v val, a *args) val {

@@ -140,7 +140,7 @@ func (st *state) repeat(seq, times val) (val, bool) {
 // like makes v a Markup if of is one.
 func (st *state) like(of, v val) val {
 	if isMarkup(of) && v.Kind() == pyvalue.KindStr && !isMarkup(v) {
-		return str(v.Text(), markupProv(provOf(v)))
+		return str(v.Text(), markupProv(rawProv(v)))
 	}
 	return v
 }

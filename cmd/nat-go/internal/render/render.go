@@ -20,7 +20,8 @@ type Renders struct {
 	Normalise bool      // prepare messages as traces are (template.Normalise)
 
 	tmpl    *template.Template
-	invalid error // why the template doesn't compile: then every answer says so
+	room    template.Room // the answer is written before the next render
+	invalid error         // why the template doesn't compile: then every answer says so
 }
 
 // New compiles the template. A template that doesn't compile refuses every request, as it would in transformers.
@@ -67,7 +68,7 @@ func (r *Renders) answer(dst, line []byte) []byte {
 	if err != nil {
 		return r.refuse(dst, err)
 	}
-	res, err := r.tmpl.Render(in)
+	res, err := r.tmpl.RenderIn(&r.room, in)
 	if err != nil {
 		return r.refuse(dst, err)
 	}
