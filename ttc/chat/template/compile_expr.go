@@ -187,11 +187,12 @@ func (c *compiler) conditional(n *condNode, f *frame) expr {
 	soft := f.softened()
 	test, then := c.condition(n.test, soft), c.expr(n.then, soft)
 	if n.otherwise == nil {
+		absent := undefinedHint("the inline if-expression evaluated to false and no else section was defined.")
 		return func(st *state) val {
 			if test(st) {
 				return then(st)
 			}
-			return undefinedHint("the inline if-expression evaluated to false and no else section was defined.")
+			return absent
 		}
 	}
 	otherwise := c.expr(n.otherwise, soft)

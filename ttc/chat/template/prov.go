@@ -121,7 +121,7 @@ func (p *prov) slice(i, j int) *prov {
 	return out
 }
 
-// at is the source of byte i of the text; of an empty one, byte 0 is what it comes from.
+// at is the source of byte i of the text; byte 0 of an empty one, as of a number, is what it comes from.
 func (p *prov) at(i int) (*Source, int) {
 	if p == nil || len(p.spans) == 0 {
 		return nil, 0
@@ -132,7 +132,7 @@ func (p *prov) at(i int) (*Source, int) {
 	}
 	s := &p.spans[k]
 	switch {
-	case i < s.Start || i > s.End:
+	case i < s.Start || i >= s.End && s.End > 0:
 		return nil, 0
 	case s.Mode == Flat:
 		return s.Source, s.Offset

@@ -33,6 +33,8 @@ func TestProvenance(t *testing.T) {
 		"{{ (c | tojson)[1:4] }}":                    "c0+4",
 		"{{ [c] }}":                                  ".c0=1c0+6c6=2c7+4c11=1.",
 		"{{ c | e }}":                                "c0+4c4=5c5+2c7=4c8+1c9=4c10+1",
+		"{{ (c ~ '<') | e }}":                        "c0+4c4=5c5+2c7=4c8+1c9=4c10+1....",
+		"{{ (c | tojson | safe)[1:4] }}":             "c0+4",
 		"{{ c | indent(1, true) }}":                  ".c0+6c6=1.c7+4",
 		"{{ '%s!' % c }}{{ '{}!'.format(c) }}":       "c0+11.c0+11.",
 		"{{ c | center(15) }}":                       "...c0+11..",
@@ -151,8 +153,13 @@ func TestConcurrentRenders(t *testing.T) {
 			word := strings.Repeat(string(rune('a'+i)), 50)
 			messages, _ := ParseMessages(json.Raw(`[{"content": "` + word + `"}, {"content": "\n"}]`))
 			bad := ""
-			for range 200 {
-				res, err := tmpl.Render(Input{Messages: messages})
+			var room Room
+			for i := range 200 {
+				in := &room
+				if i%3 == 0 {
+					in = nil
+				}
+				res, err := tmpl.RenderIn(in, Input{Messages: messages})
 				if err != nil || res.Text != `"`+strings.ToUpper(word)+`\n"` || len(res.Spans) == 0 || res.Spans[0].Message != 0 {
 					bad = fmt.Sprintf("%q %v", res.Text, err)
 				}
