@@ -16,6 +16,16 @@
 // What Python would raise is an Error with the place in the template. Inside the package errors are thrown by panic and
 // caught in Compile and Render, as text/template does, since nearly every operation may fail.
 //
+// # Speed
+//
+// BenchmarkRender has jinja2's rounds between ours; the median has to be a tenth of its or less on every template. What the
+// profiles said, in the order of what it was worth: the garbage collector had a third of the time and made a median round half
+// as long again as the best, so what a render makes on its way comes from an arena (arena.go), and a result can lie in room
+// that the caller hands over (RenderIn); provenances are kept as the spans they become, without any for the template's own
+// text; keys and roles are compared by address first (pyvalue.Intern); variables are looked up in the input, not copied into a
+// table. What is left of llama 3.1's template, on which jinja2 is best: a quarter is the escaping of tool results, with a
+// quote every seven bytes, where a mask of 64 bytes at a time was no faster than one of eight.
+//
 // # Settings
 //
 // As transformers: immutable sandbox, trim_blocks, lstrip_blocks, no trailing newline kept, loop controls, generation
