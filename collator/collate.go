@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"path/filepath"
+	"runtime"
 	"sort"
 
 	"golang.org/x/sync/errgroup"
@@ -74,6 +75,7 @@ func (c *Collator) Collate(ctx context.Context, groups iter.Seq2[[]Item, error],
 func (c *Collator) spool(ctx context.Context, groups iter.Seq2[[]Item, error], spool *batch.Spool, sum *summary) error {
 	workers := max(1, c.Workers)
 	todo, order := make(chan *job), make(chan *job, 4*workers)
+	defer makeRoom(workers)()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		defer close(todo)
@@ -100,6 +102,8 @@ func (c *Collator) spool(ctx context.Context, groups iter.Seq2[[]Item, error], s
 	})
 	for range workers {
 		g.Go(func() error {
+			runtime.LockOSThread() // the library's memory is its thread's: on another it is cold
+			defer runtime.UnlockOSThread()
 			w := &Worker{Collator: c}
 			for j := range todo {
 				outcomes := w.outcomes(j.items)

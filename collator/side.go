@@ -305,7 +305,7 @@ func (s *side) logProbs(b *sideBuilder) {
 // prove hashes what the tokens stand for.
 func (s *side) prove(b *sideBuilder) *Refusal {
 	w, text := b.w, b.v.res.Text
-	if len(b.sampled) == 0 && w.restores && (ascii(text) || w.decodesTo(s.IDs, text)) {
+	if len(b.sampled) == 0 && w.restores && w.restored(s.IDs, b.offsets, text) {
 		target := sha256.New()
 		for _, run := range s.Trained {
 			addTarget(target, text[b.offsets[run.Start].Start:b.offsets[run.End-1].End])
@@ -329,6 +329,33 @@ func (s *side) prove(b *sideBuilder) *Refusal {
 		}
 	}
 	return nil
+}
+
+// restored reports whether ids stand for text, where the tokenizer restores ASCII. Of a text that has more, the tokens of other
+// characters are decoded, with those that share one.
+func (w *Worker) restored(ids []int32, offsets []tokenizer.Span, text string) bool {
+	if ascii(text) {
+		return true
+	}
+	var others []int32
+	var want []byte
+	at := 0 // the text before is accounted for
+	for i := 0; i < len(ids); {
+		start, end := offsets[i].Start, offsets[i].End
+		if start < at || !ascii(text[at:start]) {
+			return false // a token out of order, or characters without one
+		}
+		if ascii(text[start:end]) {
+			i++
+		} else {
+			for ; i < len(ids) && offsets[i].Start < end; i++ {
+				others, end = append(others, ids[i]), max(end, offsets[i].End)
+			}
+			want = append(want, text[start:end]...)
+		}
+		at = end
+	}
+	return ascii(text[at:]) && w.decodesTo(others, string(want))
 }
 
 // decodesTo reports whether ids stand for text.

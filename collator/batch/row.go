@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"sync"
 )
 
 // Run is a half-open range of token positions of a side.
@@ -146,7 +147,8 @@ func Encode(c *Channel, r *Row) (*Encoded, error) {
 	if c == SDPO && len(r.Sides) < 2 || c != SDPO && len(r.Sides) != len(c.Sides) {
 		return nil, fmt.Errorf("a row of %d sides for channel %s", len(r.Sides), c.Name)
 	}
-	e := &Encoded{variant: c.variant(r)}
+	e := encodings.Get().(*Encoded)
+	*e = Encoded{data: e.data[:0], variant: c.variant(r)}
 	for i := range c.Sides {
 		all := seqs(c, []*Row{r}, i)
 		for _, s := range all {
@@ -154,9 +156,12 @@ func Encode(c *Channel, r *Row) (*Encoded, error) {
 		}
 	}
 	var err error
-	e.data, err = appendRow(nil, r)
+	e.data, err = appendRow(e.data, r)
 	return e, err
 }
+
+// encodings are those the spool has taken, to be used again.
+var encodings = sync.Pool{New: func() any { return new(Encoded) }}
 
 // SetGroup sets the number of the task of an rl row, which is known only when the rows before it are.
 func (e *Encoded) SetGroup(n int64) { binary.LittleEndian.PutUint64(e.data, uint64(n)) }

@@ -62,7 +62,7 @@ func (s *Spool) Close() error {
 	return err
 }
 
-// Add adds a row. Where rows are added in the same order, everything made of them is the same.
+// Add adds a row, whose encoding must not be used again. Where rows are added in the same order, everything made of them is the same.
 func (s *Spool) Add(c *Channel, split Split, r *Encoded) error {
 	if _, err := s.w.Write(r.data); err != nil {
 		return err
@@ -72,6 +72,7 @@ func (s *Spool) Add(c *Channel, split Split, r *Encoded) error {
 	s.size += int64(len(r.data))
 	s.rows++
 	e.encode(s.key[:])
+	encodings.Put(r)
 	return s.entries.Add(s.key[:])
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -122,12 +123,26 @@ func (s *shape) readModel() error {
 	if len(s.vocab) > maxVocab {
 		return refuse(CodeBadTokenizer, "model.vocab has more than %d entries", maxVocab)
 	}
+	s.vocab = together(s.vocab)
 	// BPE cuts this prefix off the right side of every merge, unchecked.
 	var prefix string
 	if json.Unmarshal(s.model["continuing_subword_prefix"], &prefix) == nil && prefix != "" && s.model["merges"] != nil {
 		return s.checkMerges(prefix)
 	}
 	return nil
+}
+
+// together keeps the tokens of a vocabulary in one string. An object each would be most of what the garbage collector has to
+// visit in a run, every time.
+func together(vocab map[string]uint32) map[string]uint32 {
+	tokens := slices.Collect(maps.Keys(vocab))
+	all := strings.Join(tokens, "")
+	out := make(map[string]uint32, len(vocab))
+	for _, token := range tokens {
+		out[all[:len(token)]] = vocab[token]
+		all = all[len(token):]
+	}
+	return out
 }
 
 func (s *shape) checkMerges(prefix string) error {

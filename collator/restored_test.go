@@ -1,0 +1,45 @@
+//go:build tokenizers
+
+package collator
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/nat-go/nat-go/collator/tokenizer"
+)
+
+// TestRestored: what is said of a text by the tokens of its other characters alone is what decoding all of them says.
+func TestRestored(t *testing.T) {
+	lower, err := tokenizer.New([]byte(strings.Replace(string(toyJSON()), `"normalizer":null`, `"normalizer":{"type":"Replace","pattern":{"String":"é"},"content":"e"}`, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	drops, err := tokenizer.New([]byte(strings.Replace(string(toyJSON()), `"normalizer":null`, `"normalizer":{"type":"Replace","pattern":{"String":"é"},"content":""}`, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fragments := []string{"a", " ", "\n\n", "<|im_start|>", "it’s", "漢字", "é", "e\u0301", "👍🏽", " ü", "–", "\x00", "\x01", "end"}
+	for name, tok := range map[string]*tokenizer.Tokenizer{"toy": toy(t), "é to e": lower, "é to nothing": drops} {
+		if !restores(tok) {
+			t.Fatalf("%s: ASCII text is not restored", name)
+		}
+		w := &Worker{Collator: &Collator{Config: Config{Tokenizer: tok}}}
+		rapid.Check(t, func(r *rapid.T) {
+			text := strings.Join(rapid.SliceOfN(rapid.SampledFrom(fragments), 0, 12).Draw(r, "text"), "")
+			var enc tokenizer.Encoding
+			if err := tok.EncodeRow(&enc, text, nil); err != nil {
+				r.Fatal(err)
+			}
+			ids := make([]int32, len(enc.IDs))
+			for i, id := range enc.IDs {
+				ids[i] = int32(id)
+			}
+			if got, want := w.restored(ids, enc.Offsets, text), w.decodesTo(ids, text); got != want {
+				r.Fatalf("%s: %q: %v, decoded whole it is %v", name, text, got, want)
+			}
+		})
+	}
+}
