@@ -70,29 +70,34 @@ func (c *compiler) attributePtr(n *attrNode, f *frame) ptr {
 	return func(st *state) *val {
 		v := of(st)
 		st.pos = at
-		switch {
-		case key && v.Kind() == pyvalue.KindDict:
+		if key && v.Kind() == pyvalue.KindDict {
 			st.step()
 			if item := v.Dict().Ref(name); item != nil {
 				return item
 			}
 			return &absent
-		case v.Kind() == pyvalue.KindObject && name[0] != '_':
-			switch o := v.Object().(type) {
-			case *loop:
-				if item, ok := o.attribute(name); ok {
-					st.step()
-					return st.keep(item)
-				}
-			case *namespace:
-				if item := o.attrs.Ref(name); item != nil {
-					st.step()
-					return item
-				}
+		}
+		return st.attributeRef(v, &value)
+	}
+}
+
+// attributeRef is v.name where v is no dict, or name may be a method.
+func (st *state) attributeRef(v, name *val) *val {
+	if n := name.Text(); v.Kind() == pyvalue.KindObject && n[0] != '_' {
+		switch o := v.Object().(type) {
+		case *loop:
+			if item, ok := o.attribute(n); ok {
+				st.step()
+				return st.keep(item)
+			}
+		case *namespace:
+			if item := o.attrs.Ref(n); item != nil {
+				st.step()
+				return item
 			}
 		}
-		return st.keep(st.getattr(*v, value))
 	}
+	return st.keep(st.getattr(*v, *name))
 }
 
 // keyPtr compiles node['name'].
