@@ -118,3 +118,20 @@ func TestLenAndByteIndexCountCodePoints(t *testing.T) {
 		t.Errorf("DecodeRune = %x %d", r, n)
 	}
 }
+
+// TestIsText compares texts that lie in the same place, in another, and values of other kinds.
+func TestIsText(t *testing.T) {
+	role := string([]byte("role"))
+	for _, c := range []struct {
+		v    Value
+		s    string
+		want bool
+	}{
+		{Str(Intern(role)), Intern("role"), true}, {Str(role), "role", true}, {Str("role"), "rolE", false}, {Str("role"), "rol", false},
+		{Str(""), "", true}, {None, "", false}, {Int(4), "role", false}, {Str(Intern("other")), "other", true},
+	} {
+		if got := c.v.IsText(c.s); got != c.want {
+			t.Errorf("%v is %q: %v", c.v.Text(), c.s, got)
+		}
+	}
+}

@@ -40,17 +40,19 @@ type slab[T any] struct {
 }
 
 const (
-	slabLeast = 64
-	slabMost  = 1 << 14
+	slabLeast = 64        // elements
+	slabMost  = 512 << 10 // bytes
 	textChunk = 64 << 10
 )
 
 func (s *slab[T]) take(n int) []T {
 	if n > len(s.room)-s.taken {
-		if n > slabMost/4 {
+		var e T
+		most := slabMost / int(unsafe.Sizeof(e))
+		if n > most/4 {
 			return make([]T, n)
 		}
-		s.room, s.taken = make([]T, max(n, slabLeast, min(2*len(s.room), slabMost))), 0
+		s.room, s.taken = make([]T, max(n, slabLeast, min(2*len(s.room), most))), 0
 	}
 	s.taken += n
 	return s.room[s.taken-n : s.taken : s.taken]

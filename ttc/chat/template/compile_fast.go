@@ -158,13 +158,14 @@ func (c *compiler) holdsText(n *compareNode, f *frame) condition {
 	if !ok || k.value.Kind() != pyvalue.KindStr || len(n.ops) != 1 || n.ops[0].op != "in" && n.ops[0].op != "not in" {
 		return nil
 	}
-	p, text, at, op := c.ptr(n.ops[0].node, f), pyvalue.Str(pyvalue.Intern(k.value.Text())), n.at(), n.ops[0].op
+	p, text, at, op := c.ptr(n.ops[0].node, f), k.value, n.at(), n.ops[0].op
+	key, in := pyvalue.Intern(text.Text()), op == "in"
 	return func(st *state) bool {
 		v := p(st)
 		st.pos = at
 		if v.Kind() == pyvalue.KindDict {
 			st.step()
-			return (v.Dict().Ref(text.Text()) != nil) == (op == "in")
+			return (v.Dict().Ref(key) != nil) == in
 		}
 		return st.holds(op, text, *v)
 	}

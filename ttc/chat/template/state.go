@@ -185,6 +185,11 @@ func (st *state) print(v val) {
 		st.write(v.Text(), rawProv(v))
 		return
 	}
+	st.printRepr(v)
+}
+
+// printRepr prints what is no text.
+func (st *state) printRepr(v val) {
 	n := len(st.out.b)
 	st.appendText(st.out, v)
 	st.spend(len(st.out.b) - n)
