@@ -159,29 +159,34 @@ func findText(text, output string) place {
 	return inside
 }
 
-// openingBytes of a text are looked for first: package strings compares so many at once, and longer ones by a hash that rolls
-// over every byte, which was a seventh of the builder's time.
-const openingBytes = 32
+// anchorBytes of a text are looked for first: package strings compares so many at once, and longer ones by a hash that rolls
+// over every byte. They begin with a letter that is not one of the commonest of English, as the search goes from one occurrence
+// of that to the next. Both together take a tenth off the builder's time.
+const anchorBytes = 32
 
 // contains is strings.Contains for texts that are mostly not contained.
 func contains(text, output string) bool {
 	if len(text) < len(output) {
 		return false
 	}
-	if len(output) > openingBytes {
-		for range 8 { // a text that repeats its opening is left to the hash: it takes time in proportion to the text
-			i := strings.Index(text, output[:openingBytes])
+	if skip := strings.IndexFunc(output, uncommon); skip >= 0 && len(output) > skip+anchorBytes {
+		anchor := output[skip : skip+anchorBytes]
+		at := skip
+		for range 8 { // a text that repeats itself is left to the hash: that takes time in proportion to the text
+			i := strings.Index(text[at:], anchor)
 			if i < 0 {
 				return false
 			}
-			if text = text[i:]; strings.HasPrefix(text, output) {
+			if at += i; strings.HasPrefix(text[at-skip:], output) {
 				return true
 			}
-			text = text[1:]
+			at++
 		}
 	}
 	return strings.Contains(text, output)
 }
+
+func uncommon(r rune) bool { return !strings.ContainsRune(" etaoinsrhl", r) }
 
 // wordBytes is how long an output is that no longer word happens to end with: "a" is no answer in "pick a banana".
 const wordBytes = 8

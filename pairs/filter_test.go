@@ -121,9 +121,9 @@ func TestSamePrompt(t *testing.T) {
 
 // TestContains: it is strings.Contains, with texts that share their openings many times over too.
 func TestContains(t *testing.T) {
-	opening, one := strings.Repeat("ab", openingBytes/2), strings.Repeat("a", openingBytes)
-	if !contains("a"+one+"b", one+"b") {
-		t.Error("the second opening of two that overlap is passed over")
+	opening, one := strings.Repeat("ab", anchorBytes/2), strings.Repeat("b", anchorBytes)
+	if !contains("bb"+one+"c", "b"+one+"c") {
+		t.Error("the second anchor of two that overlap is passed over")
 	}
 	piece := rapid.SampledFrom([]string{"a", "b", "ab", opening, opening + "a", opening + opening, "c", one, one + "b"})
 	rapid.Check(t, func(t *rapid.T) {

@@ -173,15 +173,15 @@ func isPair(g *ttc.Group, p *builders.Preference) bool {
 		return false
 	}
 	cands := g.Examples[i].Candidates
-	at := func(c builders.Content, part builders.Part) int {
-		r := c.Ref
+	at := func(c *builders.Content, part builders.Part) int {
+		r := &c.Ref
 		if r.Part != part || r.Example != i || r.Candidate < 0 || r.Candidate >= len(cands) || r.Last != 0 || r.Skip != 0 || c.Text != "" || c.Messages != nil {
 			return -1
 		}
 		return r.Candidate
 	}
-	chosen, rejected := at(p.Chosen, builders.CandidateOutput), at(p.Rejected, builders.CandidateOutput)
-	if chosen < 0 || rejected < 0 || at(p.Prompt, builders.CandidatePrompt) < 0 {
+	chosen, rejected := at(&p.Chosen, builders.CandidateOutput), at(&p.Rejected, builders.CandidateOutput)
+	if chosen < 0 || rejected < 0 || at(&p.Prompt, builders.CandidatePrompt) < 0 {
 		return false
 	}
 	a, b := &cands[chosen], &cands[rejected]

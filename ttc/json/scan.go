@@ -72,29 +72,19 @@ func (s *scanner) inObject() bool {
 // It returns where it stopped: after the value (complete), at the first byte it has to see again (needMore), or at the
 // byte that is wrong (unexpected).
 func (s *scanner) scan(data []byte, i int, final bool) (int, status) {
-	for {
-		switch s.state {
-		case inString, inKey:
-			var ok bool
-			i, ok, s.msg = scanString(data, i)
-			if s.msg != "" {
-				return i, unexpected
-			}
-			if !ok {
-				return i, needMore
-			}
-			s.index.end(i)
-			if s.state == inKey {
-				s.state = wantColon
-			} else if s.valueDone() {
-				return i, complete
-			}
-			continue
-		case finished:
-			return i, complete
+	switch s.state {
+	case inString, inKey: // the bytes ran out inside it
+		var st status
+		if i, st = s.goOn(data, i); st != complete || s.state == finished {
+			return i, st
 		}
-
-		i = skipSpace(data, i)
+	case finished:
+		return i, complete
+	}
+	for {
+		if i < len(data) && data[i] <= ' ' {
+			i = skipSpace(data, i)
+		}
 		if i >= len(data) {
 			return i, needMore
 		}
@@ -133,8 +123,15 @@ func (s *scanner) scan(data []byte, i int, final bool) (int, status) {
 		case wantKeyOrEnd, wantKey:
 			if c == '"' {
 				s.index.begin(i)
-				i++
 				s.state = inKey
+				var st status
+				if i, st = s.goOn(data, i+1); st != complete {
+					return i, st
+				}
+				if i < len(data) && data[i] == ':' { // as it nearly always is
+					i++
+					s.state = wantValue
+				}
 				continue
 			}
 			if c == '}' && s.state == wantKeyOrEnd {
@@ -157,8 +154,11 @@ func (s *scanner) scan(data []byte, i int, final bool) (int, status) {
 		switch c {
 		case '"':
 			s.index.begin(i)
-			i++
 			s.state = inString
+			var st status
+			if i, st = s.goOn(data, i+1); st != complete || s.state == finished {
+				return i, st
+			}
 			continue
 		case '{', '[':
 			if !s.push(c == '{') {
@@ -199,6 +199,25 @@ func (s *scanner) scan(data []byte, i int, final bool) (int, status) {
 			return i, complete
 		}
 	}
+}
+
+// goOn goes on inside a string or key from data[i]; complete says that it ended.
+func (s *scanner) goOn(data []byte, i int) (int, status) {
+	i, ok, msg := scanString(data, i)
+	switch {
+	case msg != "":
+		s.msg = msg
+		return i, unexpected
+	case !ok:
+		return i, needMore
+	}
+	s.index.end(i)
+	if s.state == inKey {
+		s.state = wantColon
+	} else {
+		s.valueDone()
+	}
+	return i, complete
 }
 
 // pop leaves a container that ends before i, and says whether it was the outermost.
