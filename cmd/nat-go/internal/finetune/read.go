@@ -11,7 +11,7 @@ import (
 )
 
 // aheadBytes is how much of an input may be read before the builders take it: what can be read while they come up.
-const aheadBytes = 8 << 20
+const aheadBytes = 4 << 20
 
 // reader reads a collection run in a goroutine of its own, somewhat ahead of those who take its examples.
 type reader struct {
