@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 
 	"github.com/nat-go/nat-go/ttc"
@@ -227,9 +228,15 @@ var (
 		"error_code", "errorCode", "error_type", "errorType", "error_message", "errorMessage", "request_id", "requestId", "success", "ok", "param", "hint", "data", "result"}, statusKeys...)...)
 )
 
+// lazy is a regular expression that is compiled when it is first used: these took a process that serves other builders a
+// millisecond of its start.
+func lazy(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
+
 var (
-	exitHead = regexp.MustCompile(`^(?:<returncode>\s*(-?\d+)\s*</returncode>|Exit code (\d+)(?:\n|$)|Exit code: (-?\d+)\nWall time: )`)
-	exitTail = regexp.MustCompile(`(?:^|\n)\[(?:The c|C)ommand (?:completed|finished|exited) with exit code (-?\d+)\.?\]$`)
+	exitHead = lazy(`^(?:<returncode>\s*(-?\d+)\s*</returncode>|Exit code (\d+)(?:\n|$)|Exit code: (-?\d+)\nWall time: )`)
+	exitTail = lazy(`(?:^|\n)\[(?:The c|C)ommand (?:completed|finished|exited) with exit code (-?\d+)\.?\]$`)
 )
 
 // exitCode says whether the result is that of a process that failed.
@@ -248,7 +255,7 @@ func exitCode(c *content, about quoting) bool {
 	if about.texts || about.states {
 		return false
 	}
-	for _, re := range []*regexp.Regexp{exitHead, exitTail} {
+	for _, re := range []*regexp.Regexp{exitHead(), exitTail()} {
 		if m := re.FindStringSubmatch(c.text); m != nil {
 			return strings.Trim(strings.Join(m[1:], ""), "-0") != ""
 		}
@@ -281,13 +288,13 @@ func status(c *content, about quoting) bool {
 
 var (
 	exceptionName = `[A-Za-z_][\w.$]*(?:Error|Exception|Interrupt|Exit|Failure)`
-	exceptionLine = regexp.MustCompile(`^` + exceptionName + `(?:\(.*\)|:\s.*|:)$`)
-	exceptionEnd  = regexp.MustCompile(`^` + exceptionName + `$`) // of a stack; alone it is a name
-	logLine       = regexp.MustCompile(`^(?:\[?\d{4}-\d\d-\d\d|\[?\d\d:\d\d:\d\d|\[?(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL)\b|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|[IWEF]\d{4} |(?:time|ts|level)=)`)
-	frameworkText = regexp.MustCompile(`^(?:<tool_use_error>|An error occurred while running the tool\. Please try again\. Error: |An error occurred while parsing tool arguments\. |` +
+	exceptionLine = lazy(`^` + exceptionName + `(?:\(.*\)|:\s.*|:)$`)
+	exceptionEnd  = lazy(`^` + exceptionName + `$`) // of a stack; alone it is a name
+	logLine       = lazy(`^(?:\[?\d{4}-\d\d-\d\d|\[?\d\d:\d\d:\d\d|\[?(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL)\b|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|[IWEF]\d{4} |(?:time|ts|level)=)`)
+	frameworkText = lazy(`^(?:<tool_use_error>|An error occurred while running the tool\. Please try again\. Error: |An error occurred while parsing tool arguments\. |` +
 		`Error executing tool \S+( with (?:kwargs|arguments) .*)?:|Error: \S+ is not a valid tool, try one of \[|Error invoking tool |Failed to invoke Tool |MCP error -?\d+: |` +
 		`Input validation error: |I encountered an error while trying to use the tool\. This was the error: |(?:Unknown tool|Tool not found): \S+$)`)
-	frameworkEnd = regexp.MustCompile(`(?s)^Error: .*\n Please fix your mistakes\.$|^\d+ validation errors?: .*\n\nFix the errors and try again\.$`)
+	frameworkEnd = lazy(`(?s)^Error: .*\n Please fix your mistakes\.$|^\d+ validation errors?: .*\n\nFix the errors and try again\.$`)
 )
 
 // exception says whether the result is, as a whole, what an exception leaves: its text with the stack, what agent frameworks
@@ -303,7 +310,7 @@ func exception(c *content, about quoting) bool {
 	if about.texts || about.states {
 		return false
 	}
-	return frameworkText.MatchString(c.text) || frameworkEnd.MatchString(c.text) || stack(c.text)
+	return frameworkText().MatchString(c.text) || frameworkEnd().MatchString(c.text) || stack(c.text)
 }
 
 const stackHead = "Traceback (most recent call last):"
@@ -324,16 +331,16 @@ func stack(text string) bool {
 		return false
 	}
 	first := strings.TrimRight(lines[0], " \t\r")
-	if !exceptionLine.MatchString(first) && !(traced && exceptionEnd.MatchString(first)) {
+	if !exceptionLine().MatchString(first) && !(traced && exceptionEnd().MatchString(first)) {
 		return false
 	}
 	for i, line := range lines[1:] {
 		switch {
-		case logLine.MatchString(line):
+		case logLine().MatchString(line):
 			return false
 		case strings.HasPrefix(line, stackHead):
 			return chained(lines[1 : 1+i])
-		case !traced && !indented(line) && !frame.MatchString(line) && (i+2 >= len(lines) || !indented(lines[i+2]) || lines[i+2] == ""):
+		case !traced && !indented(line) && !frame().MatchString(line) && (i+2 >= len(lines) || !indented(lines[i+2]) || lines[i+2] == ""):
 			return false
 		}
 	}
@@ -341,7 +348,7 @@ func stack(text string) bool {
 }
 
 // frame is a line of a stack that needs not be indented. What pydantic says of a field has an indented line below it.
-var frame = regexp.MustCompile(`^(?:at |Caused by: |During handling of the above|The above exception was|Suppressed: |\.\.\. \d+ more|For further information |\^+$)`)
+var frame = lazy(`^(?:at |Caused by: |During handling of the above|The above exception was|Suppressed: |\.\.\. \d+ more|For further information |\^+$)`)
 
 func indented(line string) bool {
 	return line == "" || line[0] == ' ' || line[0] == '\t' || line == "\r"
@@ -413,7 +420,7 @@ func nameWords(name string) (out []string) {
 	return out
 }
 
-var transientText = regexp.MustCompile(`(?i)\btimed[ -]out\b|\bdeadline (?:was )?exceeded\b|\btime-?out ?(?:error|exception|expired)|\b(?:connection|connect|read|request|gateway|operation|execution|tool|server) time-?out\b|^(?:error: ?)?time-?out\W*$|` +
+var transientText = lazy(`(?i)\btimed[ -]out\b|\bdeadline (?:was )?exceeded\b|\btime-?out ?(?:error|exception|expired)|\b(?:connection|connect|read|request|gateway|operation|execution|tool|server) time-?out\b|^(?:error: ?)?time-?out\W*$|` +
 	`\bETIMEDOUT\b|\bECONNRESET\b|\bECONNREFUSED\b|\bconnection (?:was )?(?:reset|refused|aborted|closed)\b|\brate[ -]?limit(?:ed|s)? ?(?:error|exceeded|reached|hit|$)|\brate[ -]?limited\b|\btoo many requests\b|` +
 	`\b(?:temporarily|service) unavailable\b|\binternal server error\b|\bbad gateway\b|\btry again later\b|\b(?:status(?: ?code)?|http(?:/\d(?:\.\d)?)?(?: error)?|error code|response code)\W{0,3}(?:408|425|429|5\d\d)\b`)
 
@@ -423,7 +430,7 @@ func (d *detector) isTransient(text string) bool {
 	if len(text) > most {
 		text = text[:most]
 	}
-	if transientText.MatchString(text) || anyFits(d.transient, text) {
+	if transientText().MatchString(text) || anyFits(d.transient, text) {
 		return true
 	}
 	c := contentOf(text)
