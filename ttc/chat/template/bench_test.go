@@ -58,21 +58,23 @@ func benchmarkTemplate(b *testing.B, src string, traces []val) {
 		for i, m := range traj.Items() {
 			in.Messages = append(in.Messages, WithOrigin(Normalise(m), i))
 		}
-		plain = append(plain, pyvalue.NewList(in.Messages))
-		inputs = append(inputs, in)
+		if _, err := tmpl.Render(in); err == nil { // gemma3 refuses two turns of one role in a row
+			plain = append(plain, pyvalue.NewList(in.Messages))
+			inputs = append(inputs, in)
+		}
 	}
 	peer := startJinja(b, src, plain)
 	var room Room
-	var n, refused int
+	var n int
 	var ours, theirs []float64 // microseconds a round
 	b.ReportAllocs()
 	for b.Loop() {
-		n, refused = 0, 0
+		n = 0
 		start := time.Now()
 		for _, in := range inputs {
 			res, err := tmpl.RenderIn(&room, in)
 			if err != nil {
-				refused++
+				b.Fatal(err)
 			}
 			n += len(res.Text)
 		}
@@ -87,7 +89,7 @@ func benchmarkTemplate(b *testing.B, src string, traces []val) {
 	slices.Sort(ours)
 	b.ReportMetric(ours[len(ours)/2], "median-µs")
 	b.ReportMetric(ours[0], "best-µs")
-	b.ReportMetric(float64(len(inputs)-refused), "renders")
+	b.ReportMetric(float64(len(inputs)), "renders")
 	if len(theirs) > 0 {
 		slices.Sort(theirs)
 		b.ReportMetric(theirs[len(theirs)/2], "jinja2-median-µs")

@@ -14,10 +14,7 @@ t = env.from_string(q["src"])
 
 def round_():
     for m in q["inputs"]:
-        try:
-            t.render(messages=m, tools=None, documents=None, add_generation_prompt=False, bos_token="<s>", eos_token="</s>")
-        except Exception:
-            pass
+        t.render(messages=m, tools=None, documents=None, add_generation_prompt=False, bos_token="<s>", eos_token="</s>")
 
 
 for _ in asked:
