@@ -239,17 +239,17 @@ func (w *formatWriter) sharing(g *recordlog.Group, hashes []recordlog.Hashes) er
 
 // settle books what became of records.
 func (w *formatWriter) settle(ms []member, err error) error {
-	var cannot *rows.CannotCarry
-	switch {
-	case errors.As(err, &cannot):
-		for _, m := range ms {
-			w.dropped++
-			w.spec.Dropped(w.drop(m.record, cannot))
-		}
-	case err != nil:
-		return err
-	default:
+	if err == nil {
 		w.records += int64(len(ms))
+		return nil
+	}
+	var cannot *rows.CannotCarry
+	if !errors.As(err, &cannot) {
+		return err
+	}
+	for _, m := range ms {
+		w.dropped++
+		w.spec.Dropped(w.drop(m.record, cannot))
 	}
 	return nil
 }

@@ -13,6 +13,9 @@ import (
 // tempPrefix marks files that a crash may leave behind; Sweep removes them.
 const tempPrefix = ".tmp-"
 
+// bufferBytes gathers small writes; large ones pass it by.
+const bufferBytes = 64 << 10
+
 // File is a file that appears under its name only when it is committed.
 type File struct {
 	*bufio.Writer
@@ -27,7 +30,7 @@ func Create(path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &File{Writer: bufio.NewWriterSize(f, 1<<20), file: f, path: path}, nil
+	return &File{Writer: bufio.NewWriterSize(f, bufferBytes), file: f, path: path}, nil
 }
 
 // Commit makes the file appear under its name, safely on disk.
