@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime"
 	"syscall"
 	"time"
 
@@ -72,14 +71,8 @@ func newFinetuneRunCmd() *cobra.Command {
 	return cmd
 }
 
-// ballastBytes is memory that is never touched, and so takes none. With it the collector's first cycle comes when a run is under
-// way, not five times while it starts, which took a third of the time to the first example.
-const ballastBytes = 16 << 20
-
 // withRun calls a run with the environment of this process, and prints how it ended.
 func withRun(cmd *cobra.Command, asJSON bool, run func(context.Context, finetune.Env) (*finetune.Summary, error)) error {
-	ballast := make([]byte, ballastBytes)
-	defer runtime.KeepAlive(ballast)
 	collectOften(40)
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()

@@ -19,7 +19,7 @@ func newPluginServeCmd() *cobra.Command {
 		DisableFlagParsing: true,
 		Run: func(_ *cobra.Command, args []string) {
 			plugin := builtin.Plugin(version())
-			collectOften(50) // not before: a small heap that grows would be collected at every step
+			collectOften(50)
 			leaveCores()
 			sdk.ServeArgs(plugin, args)
 		},
@@ -27,7 +27,7 @@ func newPluginServeCmd() *cobra.Command {
 }
 
 // collectOften keeps the peak memory of a run low: little is alive at a time, so that collecting more often than Go does by
-// itself saves a fifth of it. The percent counts the ballast as alive, the host's here and the plugin's in the SDK.
+// itself saves a fifth of it. The percent counts the SDK's ballast as alive, which a host has too.
 func collectOften(percent int) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(percent)
