@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -186,6 +187,7 @@ func pythonTime(b *testing.B, python, name string, pairs bool) time.Duration {
 // cores that lost nothing would take half of all its processor time, which is x-at-most.
 func BenchmarkWorkers(b *testing.B) {
 	ctx := context.Background()
+	defer debug.SetGCPercent(debug.SetGCPercent(300)) // as nat-go has it while it collates
 	for _, work := range []struct {
 		name string
 		run  func(c *Collator, items []Item) error

@@ -75,7 +75,7 @@ func (c *Collator) Collate(ctx context.Context, groups iter.Seq2[[]Item, error],
 func (c *Collator) spool(ctx context.Context, groups iter.Seq2[[]Item, error], spool *batch.Spool, sum *summary) error {
 	workers := max(1, c.Workers)
 	todo, order := make(chan *job), make(chan *job, 4*workers)
-	defer makeRoom(workers)()
+	defer spareProcessors(workers)()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		defer close(todo)

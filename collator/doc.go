@@ -48,7 +48,7 @@
 //
 // Most of the time is the tokenizer library's, so less goes through it: a segment seen before is not tokenised again, and a row
 // is hashed as rendered where its tokens are known to stand for that (only characters beyond ASCII are decoded to know it).
-// Two workers are nearly twice as fast as one where the Go runtime leaves them alone; room.go says how it is made to.
+// Two workers are nearly twice as fast as one where the Go runtime leaves them alone; processors.go says how it is made to.
 // BenchmarkWorkers measures it beside the most there can be, BenchmarkAirline and BenchmarkPairs the way beside Python.
 //
 // # Hints

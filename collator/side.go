@@ -27,6 +27,7 @@ type Worker struct {
 	offsets []tokenizer.Span // of the side that is being made
 	spans   []tokenizer.Span
 	runs    []turns.Run
+	fields  []template.Span
 	pairs   pairCache
 
 	promptLength int // of the pair last made
@@ -425,7 +426,8 @@ func ascii(s string) bool {
 // owners says for each run of tokens whose they are and whether, or why not, they are trained.
 func (b *sideBuilder) owners(trained []batch.Run) (out batch.Owners) {
 	turn, sp, run, given := 0, 0, 0, 0
-	found, spans := b.v.turns, turns.Fields(&b.v.res)
+	found, spans := b.v.turns, slices.AppendSeq(b.w.fields[:0], turns.Fields(&b.v.res))
+	b.w.fields = spans
 	for i := range b.ids {
 		var o batch.Owner
 		for given < len(b.sampled) && int(b.sampled[given].End) <= i {

@@ -2,6 +2,7 @@ package turns
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"sort"
 	"strconv"
@@ -75,17 +76,19 @@ type origins struct {
 }
 
 func originsOf(res *template.Result) origins {
-	o := origins{text: res.Text, all: res.Spans, spans: make([]template.Span, 0, len(res.Spans))}
-	for _, s := range res.Spans {
-		if s.Field != "role" || !knownRole(res.Text[s.Start:s.End]) {
-			o.spans = append(o.spans, s)
-		}
-	}
-	return o
+	return origins{text: res.Text, all: res.Spans, spans: slices.AppendSeq(make([]template.Span, 0, len(res.Spans)), Fields(res))}
 }
 
-// Fields lists the spans of a render that are fields of messages or tools; a role's name is the template's own markup.
-func Fields(res *template.Result) []template.Span { return originsOf(res).spans }
+// Fields goes through the spans of a render that are fields of messages or tools; a role's name is the template's own markup.
+func Fields(res *template.Result) iter.Seq[template.Span] {
+	return func(yield func(template.Span) bool) {
+		for _, s := range res.Spans {
+			if (s.Field != "role" || !knownRole(res.Text[s.Start:s.End])) && !yield(s) {
+				return
+			}
+		}
+	}
+}
 
 // knownRole reports whether a role's name is one of those that templates print as part of their own markup.
 func knownRole(s string) bool {
@@ -129,10 +132,9 @@ func (o *origins) find(s string, from, limit int) int {
 // Template lists the stretches of a render that are the template's own: there, and only there, special-token text is a
 // special token.
 func Template(res *template.Result) []Range {
-	o := originsOf(res)
 	var out []Range
 	at := 0
-	for _, s := range o.spans {
+	for s := range Fields(res) {
 		if s.Start > at {
 			out = append(out, Range{at, s.Start})
 		}
