@@ -3,7 +3,7 @@ package rows
 import (
 	"bytes"
 	"fmt"
-	"strings"
+	"unicode/utf8"
 	"unsafe"
 
 	"github.com/nat-go/nat-go/ttc/json"
@@ -23,10 +23,13 @@ func (e *Encoder) text(dst []byte, s string) ([]byte, error) {
 	start := len(e.arena)
 	e.arena = json.AppendASCII(e.arena, s)
 	b := e.arena[start:len(e.arena):len(e.arena)]
-	if e.back = json.Raw(b).AppendText(e.back[:0]); string(e.back) != s {
-		return dst, fmt.Errorf("the text %.40q does not survive being written as JSON", s)
+	lone := false
+	if !utf8.ValidString(s) {
+		if e.back = json.Raw(b).AppendText(e.back[:0]); string(e.back) != s {
+			return dst, fmt.Errorf("the text %.40q does not survive being written as JSON", s)
+		}
+		lone = loneSurrogate(b)
 	}
-	lone := strings.IndexByte(s, surrogateByte) >= 0 && loneSurrogate(b)
 	e.lone = e.lone || lone
 	e.escaped[at] = escaped{b, len(s), lone}
 	return append(dst, b...), nil
@@ -39,9 +42,6 @@ type escaped struct {
 	of   int  // bytes of the text itself
 	lone bool // it has half a surrogate pair
 }
-
-// surrogateByte is what the WTF-8 of a surrogate begins with, as that of some other characters does.
-const surrogateByte = 0xED
 
 // compact appends a JSON value that the source has.
 func (e *Encoder) compact(dst []byte, raw json.Raw) []byte {

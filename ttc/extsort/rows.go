@@ -1,6 +1,10 @@
 package extsort
 
-import "bytes"
+import (
+	"bytes"
+	"sort"
+	"sync"
+)
 
 // fewRows is the number of rows below which comparing beats counting.
 const fewRows = 20
@@ -30,12 +34,27 @@ func sortRows(rows, scratch []byte, width, depth int) {
 		ends[b] += width
 	}
 	copy(rows, scratch[:len(rows)])
-	start := 0
-	for _, end := range ends {
-		if end-start > width {
-			sortRows(rows[start:end], scratch, width, depth+1)
+	bounds := append(make([]int, 1, 257), ends[:]...)
+	if len(rows) < manyBytes {
+		sortParts(rows, scratch, bounds, width, depth+1)
+		return
+	}
+	var other sync.WaitGroup
+	middle := sort.SearchInts(bounds[:256], len(rows)/2)
+	other.Go(func() { sortParts(rows, scratch, bounds[:middle+1], width, depth+1) })
+	sortParts(rows, scratch, bounds[middle:], width, depth+1)
+	other.Wait()
+}
+
+// manyBytes of rows are sorted on two cores.
+const manyBytes = 1 << 20
+
+// sortParts sorts the rows between each two bounds.
+func sortParts(rows, scratch []byte, bounds []int, width, depth int) {
+	for i, end := range bounds[1:] {
+		if start := bounds[i]; end-start > width {
+			sortRows(rows[start:end], scratch[start:end], width, depth)
 		}
-		start = end
 	}
 }
 

@@ -10,8 +10,12 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// aheadBytes is how much of an input may be read before the builders take it: what can be read while they come up.
-const aheadBytes = 4 << 20
+// How much of an input may be read before the builders take it: as much as can be read while they come up, and then enough for
+// them never to wait. What waits is memory.
+const (
+	aheadBytes  = 12 << 20
+	steadyBytes = 2 << 20
+)
 
 // reader reads a collection run in a goroutine of its own, somewhat ahead of those who take its examples.
 type reader struct {
@@ -82,6 +86,11 @@ func (rd *reader) send(ctx context.Context, next reading) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// steady says that the builders are up.
+func (rd *reader) steady(ctx context.Context) {
+	go func() { _ = rd.room.Acquire(ctx, aheadBytes-steadyBytes) }() // once so much is taken; nobody gives it back
 }
 
 // next is the next example; its error is final.
