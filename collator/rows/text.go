@@ -3,7 +3,6 @@ package rows
 import (
 	"bytes"
 	"fmt"
-	"unicode/utf8"
 	"unsafe"
 
 	"github.com/nat-go/nat-go/ttc/json"
@@ -21,10 +20,11 @@ func (e *Encoder) text(dst []byte, s string) ([]byte, error) {
 		return append(dst, t.json...), nil
 	}
 	start := len(e.arena)
-	e.arena = json.AppendASCII(e.arena, s)
+	var isUTF8 bool
+	e.arena, isUTF8 = json.AppendChecked(e.arena, s)
 	b := e.arena[start:len(e.arena):len(e.arena)]
 	lone := false
-	if !utf8.ValidString(s) {
+	if !isUTF8 {
 		if e.back = json.Raw(b).AppendText(e.back[:0]); string(e.back) != s {
 			return dst, fmt.Errorf("the text %.40q does not survive being written as JSON", s)
 		}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"testing/iotest"
 	"unicode/utf16"
+	"unicode/utf8"
 
 	"pgregory.net/rapid"
 )
@@ -351,7 +352,7 @@ func TestAppendAtEveryPlace(t *testing.T) {
 			plain := strings.Repeat("x", rapid.IntRange(0, 17).Draw(t, "plain"))
 			in, want = in+plain+piece, want+plain+escapes[piece]
 		}
-		if got := string(AppendASCII(nil, in)); got != `"`+want+`"` {
+		if got, isUTF8 := AppendChecked(nil, in); string(got) != `"`+want+`"` || isUTF8 != utf8.ValidString(in) {
 			t.Errorf("%q\ngot  %s\nwant \"%s\"", in, got, want)
 		}
 		if back, ok := Raw(AppendString(nil, in)).Text(); !ok || back != in && !strings.Contains(in, "\xed") {

@@ -133,16 +133,25 @@ const hexDigits = "0123456789abcdef"
 // lone surrogates as \udXXX (UTF-8 can't hold them). It is json.dumps(text, ensure_ascii=False) where there are none.
 // Bytes that are no WTF-8 at all become U+FFFD.
 func AppendString(dst []byte, text string) []byte {
-	return appendQuoted(dst, text, false)
+	dst, _ = appendQuoted(dst, text, false)
+	return dst
 }
 
 // AppendASCII appends text as a JSON string in ASCII, byte for byte as Python's json.dumps(text) does: everything outside
 // ' '..'~' as \uXXXX in lower case, beyond the basic plane as a surrogate pair, lone surrogates as they are.
 func AppendASCII(dst []byte, text string) []byte {
+	dst, _ = AppendChecked(dst, text)
+	return dst
+}
+
+// AppendChecked is AppendASCII, and says whether text is UTF-8. What is not, comes back from the JSON as something else, or as
+// half a surrogate pair.
+func AppendChecked(dst []byte, text string) (out []byte, isUTF8 bool) {
 	return appendQuoted(dst, text, true)
 }
 
-func appendQuoted(dst []byte, s string, ascii bool) []byte {
+func appendQuoted(dst []byte, s string, ascii bool) (out []byte, isUTF8 bool) {
+	isUTF8 = true
 	text := unsafe.Slice(unsafe.StringData(s), len(s))
 	dst = append(dst, '"')
 	start := 0
@@ -160,7 +169,9 @@ func appendQuoted(dst []byte, s string, ascii bool) []byte {
 			continue
 		}
 		r, size := decodeRune(text[i:])
-		if !ascii && r&^0x7FF != 0xD800 && (r != utf8.RuneError || size == 3) {
+		if valid := r&^0x7FF != 0xD800 && (r != utf8.RuneError || size == 3); !valid {
+			isUTF8 = false
+		} else if !ascii {
 			i += size
 			continue
 		}
@@ -174,7 +185,7 @@ func appendQuoted(dst []byte, s string, ascii bool) []byte {
 		start = i
 	}
 	dst = append(dst, text[start:]...)
-	return append(dst, '"')
+	return append(dst, '"'), isUTF8
 }
 
 // decodeRune decodes the WTF-8 sequence that p begins with.
