@@ -350,7 +350,7 @@ func TestResumeRefusesAnotherVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for old, changed := range map[string]string{`"record_log_version": 1`: `"record_log_version": 99`, `"nat_go": "`: `"nat_go": "v0.0.1-`} {
+	for old, changed := range map[string]string{`"record_log_version": 2`: `"record_log_version": 99`, `"nat_go": "`: `"nat_go": "v0.0.1-`} {
 		b.unfinish(t, "whole")
 		b.write(t, path, strings.Replace(string(text), old, changed, 1))
 		b.refused(t, b.resume("whole"), 3, "the run was begun by nat-go", "never made by two versions")

@@ -8,7 +8,11 @@ import (
 )
 
 // encoder appends the log's primitive values: varints, little-endian floats, length-prefixed bytes.
-type encoder struct{ buf []byte }
+type encoder struct {
+	buf []byte
+
+	turn, score string // of the frame's last record: those of one turn stand together, and the names were a fifth of the log
+}
 
 func (e *encoder) uint(v uint64) { e.buf = binary.AppendUvarint(e.buf, v) }
 func (e *encoder) int(v int64)   { e.buf = binary.AppendVarint(e.buf, v) }
@@ -27,6 +31,17 @@ func (e *encoder) bool(v bool) {
 
 func (e *encoder) string(s string) {
 	e.uint(uint64(len(s)))
+	e.buf = append(e.buf, s...)
+}
+
+// again appends a string that is mostly the last one.
+func (e *encoder) again(s string, last *string) {
+	if s == *last {
+		e.uint(0)
+		return
+	}
+	*last = s
+	e.uint(uint64(len(s)) + 1)
 	e.buf = append(e.buf, s...)
 }
 
@@ -54,6 +69,8 @@ var errShort = errors.New("the frame ends inside a value")
 type decoder struct {
 	buf []byte
 	err error
+
+	turn, score string // of the last record
 }
 
 func (d *decoder) fail() {
@@ -126,6 +143,14 @@ func (d *decoder) bytes(n uint64) []byte {
 func (d *decoder) string() string {
 	b := d.bytes(d.uint())
 	return unsafe.String(unsafe.SliceData(b), len(b))
+}
+
+func (d *decoder) again(last *string) string {
+	if n := d.uint(); n > 0 {
+		b := d.bytes(n - 1)
+		*last = unsafe.String(unsafe.SliceData(b), len(b))
+	}
+	return *last
 }
 
 func (d *decoder) raw() []byte {

@@ -21,6 +21,7 @@ func (e *encoder) group(g *Group) error {
 		e.buf = append(e.buf, g.texts[i].raw...)
 	}
 	e.uint(uint64(len(g.Records)))
+	e.turn, e.score = "", ""
 	index := originIndex(g)
 	for i := range g.Records {
 		e.uint(uint64(index[g.Records[i].Origin]))
@@ -118,7 +119,7 @@ func (e *encoder) record(r builders.Record, s sides) {
 	h := r.Header()
 	e.byte(byte(r.Kind()))
 	e.uint(uint64(h.Example))
-	e.string(h.Turn)
+	e.again(h.Turn, &e.turn)
 	e.raw(h.Metadata)
 	switch r := r.(type) {
 	case *builders.Preference:
@@ -126,7 +127,7 @@ func (e *encoder) record(r builders.Record, s sides) {
 		e.uint(uint64(s.chosen))
 		e.uint(uint64(s.rejected))
 		e.float(r.Reward)
-		e.string(r.ScoreName)
+		e.again(r.ScoreName, &e.score)
 		e.float(r.ChosenScore)
 		e.float(r.RejectedScore)
 		e.int(r.ChosenIndex)
@@ -236,14 +237,14 @@ func (d *decoder) record(prefs *[]builders.Preference, nTexts int) (builders.Rec
 		return int32(i)
 	}
 	kind := builders.Kind(d.byte())
-	head := builders.Head{Example: int(d.uint()), Turn: d.string(), Metadata: d.raw()}
+	head := builders.Head{Example: int(d.uint()), Turn: d.again(&d.turn), Metadata: d.raw()}
 	var r builders.Record
 	switch kind {
 	case builders.KindPreference:
 		s.prompt, s.chosen, s.rejected = side(), side(), side()
 		*prefs = append(*prefs, builders.Preference{})
 		p := &(*prefs)[len(*prefs)-1]
-		p.Head, p.Reward, p.ScoreName = head, d.float(), d.string()
+		p.Head, p.Reward, p.ScoreName = head, d.float(), d.again(&d.score)
 		p.ChosenScore, p.RejectedScore, p.ChosenIndex, p.RejectedIndex = d.float(), d.float(), d.int(), d.int()
 		p.ChosenPolicy, p.RejectedPolicy = d.string(), d.string()
 		r = p

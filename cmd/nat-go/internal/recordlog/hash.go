@@ -58,7 +58,7 @@ func (g *Group) Hashes() []Hashes {
 // appendOwn appends what, beside the messages, makes a record of one of these kinds what it is. Rollouts that say the same are
 // samples all the same: how often a model says it is what an advantage is about. So a rollout is one of its place.
 func appendOwn(buf []byte, res *builders.Resolved) []byte {
-	e := encoder{buf}
+	e := encoder{buf: buf}
 	switch r := res.Record.(type) {
 	case *builders.Demonstration:
 		e.byte(byte(r.Train))

@@ -19,7 +19,7 @@ import (
 )
 
 // Version is the version of the log's encoding. A log of another version is not read: the run has to be made again.
-const Version = 1
+const Version = 2
 
 const (
 	magic       = "nat-go record log"

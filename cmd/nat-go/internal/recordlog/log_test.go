@@ -44,6 +44,10 @@ func sample(t testing.TB, key string) *Group {
 		&builders.Preference{Head: builders.Head{Turn: "1", Metadata: json.Raw(`{"a":1}`)}, Prompt: ref(builders.CandidatePrompt, 0),
 			Chosen: ref(builders.CandidateOutput, 0), Rejected: ref(builders.CandidateOutput, 1), Reward: 1, ScoreName: "s",
 			ChosenScore: 2, RejectedScore: 1, ChosenIndex: 3, RejectedIndex: -4, ChosenPolicy: "a", RejectedPolicy: "b"},
+		&builders.Preference{Head: builders.Head{Turn: "1"}, Prompt: ref(builders.CandidatePrompt, 1), Chosen: ref(builders.CandidateOutput, 1),
+			Rejected: ref(builders.CandidateOutput, 0), ScoreName: "s"},
+		&builders.Preference{Head: builders.Head{Turn: "2"}, Prompt: ref(builders.CandidatePrompt, 1), Chosen: ref(builders.CandidateOutput, 1),
+			Rejected: ref(builders.CandidateOutput, 0), ScoreName: "other"},
 		&builders.Demonstration{Messages: walk, Train: builders.TrainFlagged, Trained: []bool{false, true, false}, Weight: 1, Score: &reward},
 		&builders.Rollout{Messages: walk, Reward: &reward, Task: "t"},
 		&builders.Distillation{Messages: walk, Sites: []builders.Site{{Call: 1, Result: 2, Tool: "f", Error: "tool_error", Hint: "h",
@@ -90,8 +94,8 @@ func TestLogGivesBackWhatWasWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := sample(t, key)
-		if got.First != uint64(i*4) {
-			t.Errorf("group %q begins at record %d, want %d", key, got.First, i*4)
+		if got.First != uint64(i*len(want.Records)) {
+			t.Errorf("group %q begins at record %d, want %d", key, got.First, i*len(want.Records))
 		}
 		for _, p := range []struct{ got, want any }{{got.Key, want.Key}, {got.Records, want.Records}, {got.Drops, want.Drops}, {got.Accounts, want.Accounts}, {got.Counts, want.Counts}} {
 			if d := cmp.Diff(p.want, p.got); d != "" {
