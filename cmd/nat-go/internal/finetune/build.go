@@ -185,7 +185,7 @@ type feeder struct {
 
 func (f *feeder) read(ctx context.Context, resume *source.Cursor) error {
 	rd := f.run.reader(ctx, f.k, resume)
-	rd.steady(ctx)
+	rd.steady()
 	defer func() {
 		rd.close()
 		f.seen = rd.seen

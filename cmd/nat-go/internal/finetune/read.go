@@ -2,8 +2,7 @@ package finetune
 
 import (
 	"context"
-
-	"golang.org/x/sync/semaphore"
+	"sync/atomic"
 
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -20,7 +19,9 @@ const (
 // reader reads a collection run in a goroutine of its own, somewhat ahead of those who take its examples.
 type reader struct {
 	out    chan reading
-	room   *semaphore.Weighted // bytes of the input
+	ahead  atomic.Int64  // bytes of the input that wait to be taken
+	most   atomic.Int64  // of them; an example that is larger by itself waits alone
+	taken  chan struct{} // something was
 	cancel context.CancelFunc
 	done   chan struct{} // closed when all was read; then the rest is known
 	seen   source.Stats
@@ -38,7 +39,8 @@ type reading struct {
 
 // newReader begins to read collection run k, after the place given.
 func newReader(ctx context.Context, p *plan, k int, resume *source.Cursor) *reader {
-	rd := &reader{out: make(chan reading, 256), room: semaphore.NewWeighted(aheadBytes), done: make(chan struct{})}
+	rd := &reader{out: make(chan reading, 256), taken: make(chan struct{}, 1), done: make(chan struct{})}
+	rd.most.Store(aheadBytes)
 	ctx, rd.cancel = context.WithCancel(ctx)
 	go func() {
 		defer close(rd.done)
@@ -55,16 +57,20 @@ func (rd *reader) read(ctx context.Context, p *plan, k int, resume *source.Curso
 		Inputs: p.identities(k),
 	})
 	if err != nil {
-		rd.send(ctx, reading{err: err})
+		next.err = err
+		rd.send(ctx, next)
 		return
 	}
 	defer src.Close()
 	var offset int64
+	if resume != nil {
+		offset = resume.Offset
+	}
 	for {
 		next.example, next.at, next.err = src.Next(ctx)
 		if next.err == nil {
 			next.example.Run, next.at.Run = k, k
-			next.bytes = min(max(next.at.Offset-offset, 0), aheadBytes)
+			next.bytes = max(next.at.Offset-offset, 0)
 			offset = next.at.Offset
 		}
 		rd.seen, rd.inputs = *src.Stats(), src.Inputs()
@@ -75,11 +81,16 @@ func (rd *reader) read(ctx context.Context, p *plan, k int, resume *source.Curso
 	}
 }
 
-// send hands on what was read; false: nobody wants it any more.
+// send hands on what was read, once there is room; false: nobody wants it any more.
 func (rd *reader) send(ctx context.Context, next reading) bool {
-	if rd.room.Acquire(ctx, next.bytes) != nil {
-		return false
+	for rd.ahead.Load() > 0 && rd.ahead.Load()+next.bytes > rd.most.Load() {
+		select {
+		case <-rd.taken:
+		case <-ctx.Done():
+			return false
+		}
 	}
+	rd.ahead.Add(next.bytes)
 	select {
 	case rd.out <- next:
 		return true
@@ -89,15 +100,17 @@ func (rd *reader) send(ctx context.Context, next reading) bool {
 }
 
 // steady says that the builders are up.
-func (rd *reader) steady(ctx context.Context) {
-	go func() { _ = rd.room.Acquire(ctx, aheadBytes-steadyBytes) }() // once so much is taken; nobody gives it back
-}
+func (rd *reader) steady() { rd.most.Store(steadyBytes) }
 
 // next is the next example; its error is final.
 func (rd *reader) next(ctx context.Context) (reading, error) {
 	select {
 	case next := <-rd.out:
-		rd.room.Release(next.bytes)
+		rd.ahead.Add(-next.bytes)
+		select {
+		case rd.taken <- struct{}{}:
+		default:
+		}
 		return next, next.err
 	case <-ctx.Done():
 		return reading{}, context.Cause(ctx)

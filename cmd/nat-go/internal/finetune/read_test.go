@@ -14,9 +14,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// listSource gives n examples of a MiB each, with a drop before every one, and then fails.
+// listSource gives n examples of size bytes each, with a drop before every one, and then fails.
 type listSource struct {
 	n, given int
+	size     int64
 	drop     func(ledger.Drop)
 	fail     error
 	read     chan int // told of every example
@@ -29,7 +30,7 @@ func (s *listSource) Next(context.Context) (*ttc.Example, source.Cursor, error) 
 	}
 	s.given++
 	s.read <- s.given
-	return &ttc.Example{}, source.Cursor{Row: int64(s.given), Offset: int64(s.given) << 20}, nil
+	return &ttc.Example{}, source.Cursor{Row: int64(s.given), Offset: int64(s.given) * s.size}, nil
 }
 
 func (s *listSource) Capabilities() source.Capabilities { return source.Capabilities{} }
@@ -37,7 +38,7 @@ func (s *listSource) Inputs() []source.Input            { return []source.Input{
 func (s *listSource) Stats() *source.Stats              { return &source.Stats{Examples: int64(s.given)} }
 func (s *listSource) Close() error                      { return nil }
 
-func readerOf(t *testing.T, s *listSource) *reader {
+func readerOf(t *testing.T, s *listSource, resume *source.Cursor) *reader {
 	t.Helper()
 	p := &plan{inputs: inputs{paths: []string{"a", "b"}, began: make([]source.Input, 2)}}
 	p.inputs.open = func(_ context.Context, path string, opt source.Options) (source.Source, error) {
@@ -47,14 +48,14 @@ func readerOf(t *testing.T, s *listSource) *reader {
 		s.drop = opt.Drop
 		return s, nil
 	}
-	return newReader(t.Context(), p, 1, nil)
+	return newReader(t.Context(), p, 1, resume)
 }
 
 func TestReaderHandsOnInOrder(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	failed := errors.New("the disk is gone")
-	s := &listSource{n: 30, fail: failed, read: make(chan int, 30)}
-	rd := readerOf(t, s)
+	s := &listSource{n: 30, size: 1 << 20, fail: failed, read: make(chan int, 30)}
+	rd := readerOf(t, s, nil)
 	for i := range 30 {
 		got, err := rd.next(t.Context())
 		if err != nil || got.at.Row != int64(i+1) || got.at.Run != 1 || got.example.Run != 1 || len(got.drops) != 1 || got.drops[0].Run != 1 {
@@ -73,8 +74,8 @@ func TestReaderHandsOnInOrder(t *testing.T) {
 // TestReaderStaysWithinItsRoom: an input of any size may wait for a builder that doesn't come up, or be left half read.
 func TestReaderStaysWithinItsRoom(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	s := &listSource{n: 100, fail: io.EOF, read: make(chan int, 100)}
-	rd := readerOf(t, s)
+	s := &listSource{n: 100, size: 1 << 20, fail: io.EOF, read: make(chan int, 100)}
+	rd := readerOf(t, s, nil)
 	most := 0
 	for wait := time.Second; most < 100; wait = 50 * time.Millisecond {
 		select {
@@ -88,4 +89,44 @@ func TestReaderStaysWithinItsRoom(t *testing.T) {
 		t.Errorf("read %d examples ahead of a room of %d", most, room)
 	}
 	rd.close()
+}
+
+// TestReaderPassesLargeExamples: one that is larger than what may wait goes through all the same, alone, also while the builders
+// are up and where a resumed run goes on late in a file.
+func TestReaderPassesLargeExamples(t *testing.T) {
+	for _, resume := range []*source.Cursor{nil, {Row: 1, Offset: 10 << 30}} {
+		for _, size := range []int64{1, steadyBytes, steadyBytes + 1, aheadBytes - 1, aheadBytes + 1, 10 * aheadBytes} {
+			s := &listSource{n: 30, size: size, fail: io.EOF, read: make(chan int, 30)}
+			if resume != nil {
+				s.given = int(resume.Row)
+			}
+			rd := readerOf(t, s, resume)
+			rd.steady()
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			var err error
+			for err == nil {
+				_, err = rd.next(ctx)
+			}
+			if !errors.Is(err, io.EOF) {
+				t.Fatalf("examples of %d bytes after %+v: %v", size, resume, err)
+			}
+			cancel()
+			rd.close()
+		}
+	}
+}
+
+// TestReaderTellsDropsOfAnInputThatCannotBeOpened: nothing that a source dropped is lost.
+func TestReaderTellsDropsOfAnInputThatCannotBeOpened(t *testing.T) {
+	failed := errors.New("no such thing")
+	p := &plan{inputs: inputs{paths: []string{"a"}, began: make([]source.Input, 1)}}
+	p.inputs.open = func(_ context.Context, _ string, opt source.Options) (source.Source, error) {
+		opt.Drop(ledger.Drop{Detail: "before"})
+		return nil, failed
+	}
+	rd := newReader(t.Context(), p, 0, nil)
+	defer rd.close()
+	if got, err := rd.next(t.Context()); !errors.Is(err, failed) || len(got.drops) != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
 }
