@@ -45,7 +45,11 @@ func (st *state) attributeOf(v val, name string) (val, bool) {
 	if m == nil {
 		return missing, false
 	}
-	return pyvalue.OfObject(&callable{name, "builtin_function_or_method", func(st *state, a *args) val { return m(st, v, a) }}), true
+	return pyvalue.OfObject(&callable{name, "builtin_function_or_method", func(st *state, a *args) val {
+		st.reads(v)
+		st.reads(a.plain...)
+		return m(st, v, a)
+	}}), true
 }
 
 // isDunder reports whether v has __name__.
@@ -165,6 +169,7 @@ func (st *state) subscript(v, i val) (val, bool) {
 		}
 	case pyvalue.KindStr:
 		s := v.Text()
+		st.reads(v)
 		if n, ok := place(i, pyvalue.Len(s)); ok {
 			a := pyvalue.ByteIndex(s, n)
 			_, size := pyvalue.DecodeRune(s[a:])

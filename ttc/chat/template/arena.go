@@ -123,6 +123,14 @@ func (st *state) collected(b *provBuilder) *prov {
 // value is what b holds.
 func (st *state) value(b *builder) val { return str(st.made.string(b.b), st.collected(&b.p)) }
 
+// told is v with escapes told apart, for texts that many parts are cut from.
+func told(v val) val {
+	if p := rawProv(v); p == nil || !p.escapes {
+		return v
+	}
+	return str(v.Text(), provOf(v))
+}
+
 // cut is bytes i to j of v; what is cut from a Markup is one.
 func (st *state) cut(v val, i, j int) val {
 	p := provOf(v)

@@ -235,6 +235,9 @@ func (c *compiler) compare(n *compareNode, f *frame) expr {
 			st.pos = at
 			if equality && a.Kind() == pyvalue.KindStr && b.Kind() == pyvalue.KindStr {
 				st.step()
+				if len(a.Text()) == len(b.Text()) {
+					st.reads(a)
+				}
 				return pyvalue.Bool((a.Text() == b.Text()) == (op == "=="))
 			}
 			return pyvalue.Bool(st.holds(op, a, b))
@@ -435,6 +438,8 @@ func (c *compiler) callExpr(n *callNode, f *frame, caller func(st *state) val) e
 				a := withCaller(st)
 				st.pos = at
 				st.step()
+				st.reads(v)
+				st.reads(a.plain...)
 				return method(st, v, a)
 			}
 			st.pos = attr.at()
@@ -470,6 +475,8 @@ func (c *compiler) filter(n *filterNode, f *frame) func(st *state, v val) val {
 		a := arguments(st)
 		st.pos = at
 		st.step()
+		st.reads(v)
+		st.reads(a.plain...)
 		return fn(st, v, a)
 	}
 }
@@ -504,6 +511,9 @@ func (c *compiler) test(n *testNode, f *frame) func(st *state) bool {
 	return func(st *state) bool {
 		v, a := of(st), arguments(st)
 		st.pos = at
+		st.step()
+		st.reads(v)
+		st.reads(a.plain...)
 		return fn(st, v, a)
 	}
 }

@@ -177,7 +177,7 @@ func (c *compiler) equalsText(n *compareNode, f *frame) condition {
 		return nil
 	}
 	k, ok := n.ops[0].node.(*constNode)
-	if !ok || k.value.Kind() != pyvalue.KindStr {
+	if !ok || k.value.Kind() != pyvalue.KindStr || len(k.value.Text()) > 64 { // comparing longer ones is counted
 		return nil
 	}
 	p, text, equal := c.ptr(n.first, f), pyvalue.Intern(k.value.Text()), n.ops[0].op == "=="

@@ -493,6 +493,8 @@ func (st *state) mapped(a *args) func(val) val {
 			throw("TemplateRuntimeError", "No filter named %s.", reprOf(name))
 		}
 		st.step()
+		st.reads(item)
+		st.reads(rest.plain...)
 		return f(st, item, rest)
 	}
 }
@@ -518,7 +520,11 @@ func selectFilter(name string, byAttribute, keep bool) filterFunc {
 				if test == nil {
 					throw("TemplateRuntimeError", "No test named %s.", reprOf(plain[0]))
 				}
-				return item, test(st, get(item), rest) == keep
+				of := get(item)
+				st.step()
+				st.reads(of)
+				st.reads(rest.plain...)
+				return item, test(st, of, rest) == keep
 			}
 		})
 	}

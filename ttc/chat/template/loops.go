@@ -220,6 +220,7 @@ func (c *compiler) loopBody(n *forNode, outer, body, otherwise *frame) func(st *
 	at := n.iter.at()
 	return func(st *state, items val, depth int, recurse func(*state, val, int) val) flow {
 		st.pos = at
+		st.reads(items)
 		rest := mustIterate(items)
 		if filter != nil {
 			rest, items = filter(st, rest), missing

@@ -74,6 +74,21 @@ func (st *state) spend(n int) {
 	st.left -= int64(n) >> 6 // long texts take time as well
 }
 
+// reads counts the work of going through texts. Where escapes in one have to be told apart it is more.
+func (st *state) reads(texts ...val) {
+	for i := range texts {
+		v := &texts[i]
+		if v.Kind() != pyvalue.KindStr {
+			continue
+		}
+		n := int64(len(v.Text()))
+		if p := rawProv(*v); n > 4 && p != nil && p.escapes {
+			n <<= 4
+		}
+		st.left -= n >> 6
+	}
+}
+
 // room makes sure that n more bytes may be made.
 func (st *state) room(n int) {
 	if uint64(n) > uint64(st.bytes) { // also if n is negative: too large for an int

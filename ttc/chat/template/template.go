@@ -42,7 +42,7 @@ func Compile(src string) (t *Template, err error) {
 	return t, nil
 }
 
-// Limits bound what one render may do. A zero field means its default.
+// Limits bound what one render may do. A field of zero or less means its default.
 type Limits struct {
 	Steps int64 // operations, 100 million by default; about ten seconds' worth
 	Bytes int64 // text and lists made, printed or not: 256 MiB by default
@@ -50,13 +50,13 @@ type Limits struct {
 }
 
 func (l Limits) orDefault() Limits {
-	if l.Steps == 0 {
+	if l.Steps <= 0 {
 		l.Steps = 100_000_000
 	}
-	if l.Bytes == 0 {
+	if l.Bytes <= 0 {
 		l.Bytes = 256 << 20
 	}
-	if l.Depth == 0 {
+	if l.Depth <= 0 {
 		l.Depth = 200
 	}
 	return l
@@ -151,10 +151,6 @@ func (t *Template) RenderIn(room *Room, in Input) (res Result, err error) {
 		in.Now = DefaultNow
 	}
 	st.input, st.left, st.bytes = in, in.Limits.Steps, in.Limits.Bytes
-	for _, name := range t.from {
-		st.given = append(st.given, st.resolve(name))
-	}
-	st.act = st.newActivation(t.root, nil)
 	defer func() {
 		if r := recover(); r != nil {
 			th, ok := r.(thrown)
@@ -165,6 +161,10 @@ func (t *Template) RenderIn(room *Room, in Input) (res Result, err error) {
 		}
 		st.release()
 	}()
+	for _, name := range t.from {
+		st.given = append(st.given, st.resolve(name))
+	}
+	st.act = st.newActivation(t.root, nil)
 	t.run(st)
 	return st.result(room), nil
 }

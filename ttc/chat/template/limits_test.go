@@ -1,0 +1,77 @@
+package template
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+// TestReadingCounts: what only reads a long text counts as steps, as making one does. Else a loop over a few bytes of template
+// reads terabytes.
+func TestReadingCounts(t *testing.T) {
+	for _, expr := range []string{
+		"s[5]", "s[0:1]", "s | length", "s.find('zz')", "s.count('zz')", "s.startswith(s)", "s == u", "s.isascii()", "s is lower",
+		"s | first", "(s | attr('find'))('zz')", "[s] | map('length') | list", "[s] | select('lower') | list", "'x'.strip(s)",
+	} {
+		source := "{% set s = messages[0].content %}{% set u = messages[1].content %}{% for i in range(100) %}{% set x = " + expr + " %}{% endfor %}"
+		tmpl, err := Compile(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Repeat("a", 1<<16)
+		messages, err := ParseMessages(json.Raw(`[{"role": "user", "content": "` + text + `"}, {"role": "user", "content": "` + text[1:] + `b"}]`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = tmpl.Render(Input{Messages: messages, Limits: Limits{Steps: 50_000}})
+		var e *Error
+		if !errors.As(err, &e) || e.Class != "LimitError" {
+			t.Errorf("%s a hundred times: %v", expr, err)
+		}
+	}
+}
+
+// TestCutsOfQuotedText: the escapes of a text are told apart once, not for each of the parts it is cut into.
+func TestCutsOfQuotedText(t *testing.T) {
+	messages, err := ParseMessages(json.Raw(`[{"role": "user", "content": "` + strings.Repeat(`a \\ `, 2000) + `"}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, split := range []string{"split('a')", "rsplit('a')", "split()"} {
+		tmpl, err := Compile("{% set parts = (messages | tojson)." + split + " %}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		allocs := testing.AllocsPerRun(1, func() {
+			if _, err := tmpl.Render(Input{Messages: messages}); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if allocs > 8000 {
+			t.Errorf("%s of 2000 parts makes %v objects", split, allocs)
+		}
+	}
+}
+
+// TestSmallestLimits: a limit that the variables of a template are beyond already is a refusal too.
+func TestSmallestLimits(t *testing.T) {
+	tmpl, err := Compile("{% set a = 1 %}{{ messages }}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages, err := Conversation([]chat.Message{{Role: "user", Form: chat.Text, Text: "a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range []Limits{{Bytes: 1}, {Bytes: 60}, {Steps: 1}} {
+		_, err := tmpl.Render(Input{Messages: messages, Kwargs: &pyvalue.Dict{}, Limits: l})
+		var e *Error
+		if !errors.As(err, &e) || e.Class != "LimitError" {
+			t.Errorf("limits %v: %v", l, err)
+		}
+	}
+}
