@@ -75,3 +75,14 @@ func TestSmallestLimits(t *testing.T) {
 		}
 	}
 }
+
+// TestTemplateIsUTF8: a file in another encoding (UTF-16 here, as some editors save) is refused, not rendered as rubbish.
+func TestTemplateIsUTF8(t *testing.T) {
+	var e *Error
+	if _, err := Compile("\xff\xfe{\x00{\x00 \x00m\x00 \x00}\x00}\x00"); !errors.As(err, &e) || e.Class != "UnicodeDecodeError" {
+		t.Errorf("a template in UTF-16: %v", err)
+	}
+	if _, err := Compile("é漢{{ messages }}"); err != nil {
+		t.Error(err)
+	}
+}

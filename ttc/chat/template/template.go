@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 	"time"
+	"unicode/utf8"
 	"unsafe"
 
 	"github.com/nat-go/nat-go/ttc/pyvalue"
@@ -36,6 +37,9 @@ func Compile(src string) (t *Template, err error) {
 			t, err = nil, th.place(t.src, 0)
 		}
 	}()
+	if !utf8.ValidString(src) { // rendered, it would be rubbish between the fields
+		throwAt(0, "UnicodeDecodeError", "the template is not UTF-8; save it as UTF-8")
+	}
 	c := &compiler{lib: builtins, blocks: map[string]bool{}}
 	t.run, t.root = c.root(parse(lex(t.src)))
 	t.from = c.from
