@@ -329,6 +329,7 @@ func TestVerifyFindsDamage(t *testing.T) {
 		"tokenizer": {toy(t).Fingerprint(), "sha256:0"},
 		"owner":     {`"trained"`, `"context"`},
 		"ids":       {`"ids":"rendered"`, `"ids":"sampled"`},
+		"left out":  {string(text), ""},
 		"file":      {c.lines[0].Proof.SHA256, strings.Repeat("0", 64)},
 	} {
 		if err := os.WriteFile(index, []byte(strings.Replace(string(text), swap[0], swap[1], 1)), 0o644); err != nil {

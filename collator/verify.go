@@ -2,6 +2,7 @@ package collator
 
 import (
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 
@@ -36,7 +37,8 @@ const maxProblems = 100
 // Verify checks every batch of a run folder again, from its files and the tokenizer alone: the file is the one the index
 // speaks of; masks, positions, labels, pads and counts follow from the rows; the tokens are the text that was rendered or the
 // ids that the source had; what is trained is the text of the turns, and ends in a terminator unless it was cut off; chosen
-// and rejected share the prompt's tokens. The error is one of reading the index.
+// and rejected share the prompt's tokens; and no batch is left out of the index. The error is one of reading the index or the
+// folder.
 func Verify(dir string, tok *tokenizer.Tokenizer) (*Report, error) {
 	v := verifier{dir: filepath.Join(dir, "batches"), tok: tok, report: &Report{}, files: map[string]bool{}}
 	if err := batch.EachLine(filepath.Join(v.dir, batch.IndexName), func(l *batch.Line) error {
@@ -45,7 +47,7 @@ func Verify(dir string, tok *tokenizer.Tokenizer) (*Report, error) {
 	}); err != nil {
 		return nil, err
 	}
-	return v.report, nil
+	return v.report, v.unlisted()
 }
 
 type verifier struct {
@@ -61,6 +63,20 @@ func (v *verifier) problem(l *batch.Line, row int, format string, a ...any) {
 		return
 	}
 	v.report.Problems = append(v.report.Problems, Problem{l.File, row, fmt.Sprintf(format, a...)})
+}
+
+// unlisted finds batches that the index does not have: an index that was cut short is sound, line by line.
+func (v *verifier) unlisted() error {
+	return filepath.WalkDir(v.dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".safetensors" {
+			return err
+		}
+		name, err := filepath.Rel(v.dir, path)
+		if name = filepath.ToSlash(name); err == nil && !v.files[name] {
+			v.problem(&batch.Line{File: name}, -1, "the index has no line of the file")
+		}
+		return err
+	})
 }
 
 func (v *verifier) batch(l *batch.Line) {
