@@ -32,6 +32,8 @@ type dropKind struct {
 	format string
 }
 
+func kindOf(d *ledger.Drop) dropKind { return dropKind{d.Stage, d.Reason, d.Unit, d.Format} }
+
 func newDropFile(path string, book *ledger.Book) (*dropFile, error) {
 	f, err := durable.Create(path)
 	if err != nil {
@@ -47,7 +49,7 @@ func (w *dropFile) add(d ledger.Drop) {
 	if d.Unit != unitPair {
 		w.book.Drop(d)
 	}
-	k := dropKind{d.Stage, d.Reason, d.Unit, d.Format}
+	k := kindOf(&d)
 	w.seen[k]++
 	if w.seen[k] <= listedDrops {
 		if err := w.enc.Encode(&d); err != nil && w.err == nil {

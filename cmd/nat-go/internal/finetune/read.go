@@ -51,13 +51,14 @@ func newReader(ctx context.Context, p *plan, k int, resume *source.Cursor) *read
 
 func (rd *reader) read(ctx context.Context, p *plan, k int, resume *source.Cursor) {
 	var next reading
+	held := heldDrops{seen: map[dropKind]int{}, rest: map[dropKind]int{}}
 	src, err := p.inputs.open(ctx, p.inputs.paths[k], source.Options{
-		Drop:   func(d ledger.Drop) { d.Run = k; next.drops = append(next.drops, d) },
+		Drop:   func(d ledger.Drop) { d.Run = k; held.add(d) },
 		Resume: resume,
 		Inputs: p.identities(k),
 	})
 	if err != nil {
-		next.err = err
+		next.drops, next.err = held.take(), err
 		rd.send(ctx, next)
 		return
 	}
@@ -73,12 +74,43 @@ func (rd *reader) read(ctx context.Context, p *plan, k int, resume *source.Curso
 			next.bytes = max(next.at.Offset-offset, 0)
 			offset = next.at.Offset
 		}
+		next.drops = held.take()
 		rd.seen, rd.inputs = *src.Stats(), src.Inputs()
 		if !rd.send(ctx, next) || next.err != nil {
 			return
 		}
 		next = reading{}
 	}
+}
+
+// heldDrops are what a source dropped before an example. Of each kind as many are kept as dropped.jsonl lists; one more stands for
+// the rest: of a file of other lines than the source reads, all is dropped before anything is made.
+type heldDrops struct {
+	drops []ledger.Drop
+	seen  map[dropKind]int
+	rest  map[dropKind]int // place in drops
+}
+
+func (h *heldDrops) add(d ledger.Drop) {
+	k := kindOf(&d)
+	h.seen[k]++
+	switch n := h.seen[k]; {
+	case n <= listedDrops:
+		h.drops = append(h.drops, d)
+	case n == listedDrops+1:
+		d.Count = d.N()
+		h.rest[k] = len(h.drops)
+		h.drops = append(h.drops, d)
+	default:
+		h.drops[h.rest[k]].Count += d.N()
+	}
+}
+
+func (h *heldDrops) take() []ledger.Drop {
+	drops := h.drops
+	h.drops = nil
+	clear(h.seen)
+	return drops
 }
 
 // send hands on what was read, once there is room; false: nobody wants it any more.

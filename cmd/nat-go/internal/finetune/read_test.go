@@ -130,3 +130,26 @@ func TestReaderTellsDropsOfAnInputThatCannotBeOpened(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
+
+// TestReaderHoldsFewDrops: a file of nothing but drops takes no more memory than the list of them, and none goes uncounted.
+func TestReaderHoldsFewDrops(t *testing.T) {
+	p := &plan{inputs: inputs{paths: []string{"a"}, began: make([]source.Input, 1)}}
+	const many = 3*listedDrops + 7
+	p.inputs.open = func(_ context.Context, _ string, opt source.Options) (source.Source, error) {
+		for range many {
+			opt.Drop(ledger.Drop{Reason: ledger.BadStep, Unit: "step"})
+			opt.Drop(ledger.Drop{Reason: ledger.OtherStep, Unit: "step", Count: 2})
+		}
+		return &listSource{drop: opt.Drop, fail: io.EOF}, nil
+	}
+	rd := newReader(t.Context(), p, 0, nil)
+	defer rd.close()
+	got, err := rd.next(t.Context())
+	n := map[ledger.Reason]int64{}
+	for _, d := range got.drops {
+		n[d.Reason] += d.N()
+	}
+	if !errors.Is(err, io.EOF) || len(got.drops) > 2*(listedDrops+1)+1 || n[ledger.BadStep] != many || n[ledger.OtherStep] != 2*many {
+		t.Errorf("%d drops held, which count %v; %v", len(got.drops), n, err)
+	}
+}
