@@ -51,7 +51,8 @@ func TokenizerOf(run string) (string, error) {
 	return path, nil
 }
 
-// VerifyBatches checks the token batches of a run's folder from the files and the tokenizer alone, and adds what it finds.
+// VerifyBatches checks the token batches of a run's folder from the files and the tokenizer alone, and that there are as many as
+// the manifest has, and adds what it finds.
 func (r *Report) VerifyBatches(run string, tok *tokenizer.Tokenizer) error {
 	found, err := collator.Verify(run, tok)
 	if err != nil {
@@ -69,5 +70,19 @@ func (r *Report) VerifyBatches(run string, tok *tokenizer.Tokenizer) error {
 		r.Findings[n-1].Count = found.More
 	}
 	r.Errors += int64(len(found.Problems)) + found.More
-	return nil
+	var m struct {
+		Batches struct {
+			Counts map[string]batch.Count `json:"counts"`
+		} `json:"batches"`
+	}
+	_, err = (&Place{Run: run}).readManifest(&m)
+	var want int64
+	for _, c := range m.Batches.Counts {
+		want += c.Batches
+	}
+	if found.Batches < want {
+		r.Findings = append(r.Findings, Finding{Code: badBatch, File: "batches/" + batch.IndexName, Message: fmt.Sprintf("the manifest has %d batches, here are %d", want, found.Batches)})
+		r.Errors++
+	}
+	return err
 }

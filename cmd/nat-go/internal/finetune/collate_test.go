@@ -5,11 +5,14 @@ package finetune
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -95,6 +98,23 @@ func TestRunMakesTokenBatches(t *testing.T) {
 	}
 	if !strings.Contains(string(index), `"proof"`) {
 		t.Error("no proof line in the index")
+	}
+	verified := func() string {
+		var r dataset.Report
+		if err := r.VerifyBatches("o/a", tok); err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(r.Findings)
+	}
+	if got := verified(); got != "[]" {
+		t.Error(got)
+	}
+	// A batch that is gone with its line can only be missed.
+	first, rest, _ := strings.Cut(string(index), "\n")
+	var line struct{ File string }
+	err = errors.Join(json.Unmarshal([]byte(first), &line), os.Remove(filepath.Join("o/a/batches", line.File)), os.WriteFile("o/a/batches/index.jsonl", []byte(rest), 0o600))
+	if got := verified(); err != nil || !strings.Contains(got, "the manifest has") {
+		t.Error(got, err)
 	}
 }
 
