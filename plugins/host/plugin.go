@@ -122,8 +122,11 @@ func (p *Plugin) Validate(ctx context.Context, builder string, config []byte) ([
 
 // callError says why a call failed: a call that takes too long means that the process is stuck.
 func (p *Plugin) callError(ctx context.Context, inc *incarnation, call string, err error) error {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		inc.fail(timeoutError("answer to "+call, p.spec.CallTimeout))
+	case ctx.Err() != nil: // nobody wants the answer any more: nothing is wrong with the process
+		return ctx.Err()
 	}
 	return inc.crash(p.spec.Name, inc.reason(err))
 }

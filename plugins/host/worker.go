@@ -130,6 +130,9 @@ func (w *worker) attempt(ctx context.Context, feed <-chan *job, pause <-chan str
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	defer a.cancel(nil)
 	if err := a.open(spec.CallTimeout); err != nil {
+		if ctx.Err() != nil { // the session is over: nothing is wrong with the process
+			return nil, true, ctx.Err()
+		}
 		var refused *ConfigError
 		if errors.As(err, &refused) {
 			w.session.cancel(err)
