@@ -8,8 +8,12 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/durable"
 )
 
-// blockBytes is how much is gathered before it is written: 64 KiB cost a third more time, 16 MiB three times the memory.
-const blockBytes = 1 << 19
+// Blocks are small enough to be hashed and copied out of the cache, and so many may wait that neither side stands still for the
+// other: one at a time they would have to be eight times as large.
+const (
+	blockBytes = 128 << 10
+	blocksHeld = 8
+)
 
 // output is a file written in blocks by a goroutine of its own: rows are made while the kernel copies the last block, which
 // is what the writing of a data set waits for.
@@ -30,10 +34,11 @@ func newOutput(path string) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &output{file: f, blocks: make(chan []byte, 1), free: make(chan []byte, 3), done: make(chan struct{}), sum: xxh3.New()}
+	o := &output{file: f, blocks: make(chan []byte, blocksHeld), free: make(chan []byte, blocksHeld+2), done: make(chan struct{}), sum: xxh3.New()}
 	o.buf = make([]byte, 0, blockBytes+blockBytes/8)
-	o.free <- nil
-	o.free <- nil
+	for range blocksHeld + 1 {
+		o.free <- nil
+	}
 	go o.run()
 	return o, nil
 }
