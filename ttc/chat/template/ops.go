@@ -558,6 +558,7 @@ func pick(st *state, items []val, start, stop, step int) []val {
 
 func (st *state) sliceText(v, i, j, k val) val {
 	st.reads(v)
+	v = told(v)
 	s, p := v.Text(), provOf(v)
 	n := pyvalue.Len(s)
 	start, stop, step := bounds(n, i, j, k)
