@@ -69,8 +69,10 @@ func airline(t testing.TB) []*ttc.Example {
 		}
 		task, _ := e.Get("task_id")
 		trial, _ := e.Get("trial")
-		ex := &ttc.Example{ID: fmt.Sprintf("%s.%s", task, trial), Task: string(task), Trial: string(trial), Row: int64(len(out)),
-			Graph: ttc.Chain(ms, ttc.Yes), Fidelity: ttc.TextOnly, Policy: "gpt-4o"}
+		ex := &ttc.Example{
+			ID: fmt.Sprintf("%s.%s", task, trial), Task: string(task), Trial: string(trial), Row: int64(len(out)),
+			Graph: ttc.Chain(ms, ttc.Yes), Fidelity: ttc.TextOnly, Policy: "gpt-4o",
+		}
 		out = append(out, ex)
 	}
 	return out

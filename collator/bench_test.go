@@ -127,8 +127,10 @@ func airlinePairs(b testing.TB) (groups [][]Item) {
 			var group []Item
 			for a := range answers {
 				for r := a + 1; r < len(answers); r++ {
-					group = append(group, Item{Hash: "h", Record: &builders.Resolved{Record: &builders.Preference{}, Origin: &builders.Origin{Example: ex.ID, Fidelity: ttc.TextOnly},
-						Prompt: builders.Passage{Nodes: ns[:i+1]}, Chosen: builders.Passage{Text: answers[a]}, Rejected: builders.Passage{Text: answers[r]}}})
+					group = append(group, Item{Hash: "h", Record: &builders.Resolved{
+						Record: &builders.Preference{}, Origin: &builders.Origin{Example: ex.ID, Fidelity: ttc.TextOnly},
+						Prompt: builders.Passage{Nodes: ns[:i+1]}, Chosen: builders.Passage{Text: answers[a]}, Rejected: builders.Passage{Text: answers[r]},
+					}})
 				}
 			}
 			groups = append(groups, group)
@@ -170,10 +172,12 @@ func BenchmarkPairs(b *testing.B) {
 func pythonTime(b *testing.B, python, name string, pairs bool) time.Duration {
 	b.Helper()
 	file := map[string]string{"qwen2_5": "qwen2_5.json", "llama3_1": "Meta-Llama-3-8B-Instruct.json"}[name]
-	question := map[string]any{"template": oracleTemplate(b, name+".jinja"), "tokenizer": conformance(b, "chat", "tokens", "tokenizers", file),
+	question := map[string]any{
+		"template": oracleTemplate(b, name+".jinja"), "tokenizer": conformance(b, "chat", "tokens", "tokenizers", file),
 		"traces": conformance(b, "chat", "traces", "gpt-4o-airline-dev.json"), "pairs": pairs,
 		"header": map[string]string{"qwen2_5": "<|im_start|>assistant\n", "llama3_1": "<|start_header_id|>assistant<|end_header_id|>\n\n"}[name],
-		"end":    map[string]string{"qwen2_5": "<|im_end|>", "llama3_1": "<|eot_id|>"}[name]}
+		"end":    map[string]string{"qwen2_5": "<|im_end|>", "llama3_1": "<|eot_id|>"}[name],
+	}
 	var seconds float64
 	askPython(b, python, "bench.py", question, &seconds)
 	return time.Duration(seconds * float64(time.Second))

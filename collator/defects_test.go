@@ -118,8 +118,10 @@ func TestD11CutsKeepWhatIsTrained(t *testing.T) {
 		callMessage(filler, "g", `{"a": 2}`), say("tool: "+filler), callMessage("", "h", `{"a": 3}`), say("tool: short"))
 	cfg := toyConfig(t, "chatml.jinja")
 	cfg.MaxLength = 700
-	c := collate(t, cfg, one([]Item{demonstration("sft", nodes(append(slices.Clone(long), say("assistant: The end.")))),
-		preference("dpo", long, "Good.", "Bad."), preference("no", says("user: "+strings.Repeat(filler, 9)), "Good.", "Bad.")}))
+	c := collate(t, cfg, one([]Item{
+		demonstration("sft", nodes(append(slices.Clone(long), say("assistant: The end.")))),
+		preference("dpo", long, "Good.", "Bad."), preference("no", says("user: "+strings.Repeat(filler, 9)), "Good.", "Bad."),
+	}))
 	for _, r := range c.rows {
 		want(t, r.Meta.Flags, []string{"truncated"})
 		for k := range r.Sides {
@@ -206,8 +208,10 @@ func TestD20RolloutColumns(t *testing.T) {
 	c := run(t, "chatml.jinja", sampledRollout(t, "a", "t", &good, says("user: q", "assistant: yes")), sampledRollout(t, "b", "t", &bad, says("user: q", "assistant: no!")),
 		sampledRollout(t, "c", "t", nil, says("user: q", "assistant: hm")))
 	x := tensorsOf(t, c, 0)
-	for _, name := range []string{"input_ids", "attention_mask", "position_ids", "response_mask", "old_logprobs", "reward", "advantage", "reward_null", "group",
-		"row_weight", "row_n_active", "row_rollout", "row_example"} {
+	for _, name := range []string{
+		"input_ids", "attention_mask", "position_ids", "response_mask", "old_logprobs", "reward", "advantage", "reward_null", "group",
+		"row_weight", "row_n_active", "row_rollout", "row_example",
+	} {
 		if _, ok := x[name]; !ok {
 			t.Errorf("no %s", name)
 		}

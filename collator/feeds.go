@@ -40,7 +40,9 @@ func Feeds() []Feed {
 		{"rollout", "atropos", "a trainer behind an Atropos run-api", "the ids that were sampled", "rollouts with a message without ids; the server normalises scores itself", server},
 		{"rollout", "rl", "your own (GRPO)", "the ids that were sampled, with log-probs and an advantage", "rollouts without ids of the model to be trained", proof},
 		{"distillation", "sdpo", "your own (examples/composite-trainer)", "each token of the failed turn, or the one after, towards the teacher's distribution, which has seen the hint", "sites whose hint the template can't show", proof},
-		{"preference, rollout, distillation", "dpo, rl, sdpo with collator.format composer", "your own, by the reference composite trainer's names",
-			"the same as without", "cumulative hints and teacher columns; the reference trainer as it is passes no attention mask and doesn't shift: nothing can feed it right", proof},
+		{
+			"preference, rollout, distillation", "dpo, rl, sdpo with collator.format composer", "your own, by the reference composite trainer's names",
+			"the same as without", "cumulative hints and teacher columns; the reference trainer as it is passes no attention mask and doesn't shift: nothing can feed it right", proof,
+		},
 	}
 }

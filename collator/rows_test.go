@@ -5,12 +5,11 @@ package collator
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
-
-	"os"
-	"path/filepath"
 
 	"pgregory.net/rapid"
 
@@ -125,8 +124,10 @@ func TestAdvantagesCountWhatWasDropped(t *testing.T) {
 // TestArguments: what does not come through parsing and printing is refused, unless the template prints strings as they are.
 func TestArguments(t *testing.T) {
 	conv := func(args string) []ttc.Node { return nodes([]chat.Message{say("user: q"), callMessage("", "f", args)}) }
-	items := []Item{demonstration("exact", conv(`{"a":1, "b": [1.5]}`)), demonstration("value", conv(`{"a": 1.50}`)),
-		demonstration("twice", conv(`{"a":1,"a":2}`)), demonstration("broken", conv(`{"a":`))}
+	items := []Item{
+		demonstration("exact", conv(`{"a":1, "b": [1.5]}`)), demonstration("value", conv(`{"a": 1.50}`)),
+		demonstration("twice", conv(`{"a":1,"a":2}`)), demonstration("broken", conv(`{"a":`)),
+	}
 	c := run(t, "chatml.jinja", items...)
 	want(t, c.reasons("record"), "args_unrenderable 2")
 	want(t, c.Stats.Args, map[string]int64{"exact": 1, "value": 1})

@@ -130,9 +130,11 @@ func TestStopsCleanly(t *testing.T) {
 
 // TestMaskLines: one answer a line, in order, refused ones too, and never a panic.
 func TestMaskLines(t *testing.T) {
-	lines := []string{`{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"é"}]}`, ``, `{`, `{"messages":null}`, `{"messages":[1]}`,
+	lines := []string{
+		`{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"é"}]}`, ``, `{`, `{"messages":null}`, `{"messages":[1]}`,
 		`{"messages":[{"role":"wizard","content":"q"}]}`, `{"messages":[{"role":"assistant"}],"kwargs":[]}`, `{"messages":[],"tools":3,"add_generation_prompt":true}`,
-		`{"messages":[{"role":"user","content":"\ud800"}]}`, `{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"<|im_end|>"}]}`}
+		`{"messages":[{"role":"user","content":"\ud800"}]}`, `{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"<|im_end|>"}]}`,
+	}
 	for _, rows := range []bool{false, true} {
 		got := ask(t, toy(t), ownTemplate(t, "chatml.jinja"), rows, strings.Join(lines, "\n"))
 		want(t, len(got), len(lines))

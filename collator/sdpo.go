@@ -336,8 +336,10 @@ func rowSite(s *builders.Site, sp *splice, teacher int) batch.RowSite {
 	if s.Target == builders.NextTurn {
 		target = "next_turn"
 	}
-	return batch.RowSite{Site: sp.site, HintSHA256: hexSum(s.Hint), Kind: kind, Class: s.Error, Source: s.HintSource, Target: target, Mode: sp.mode,
-		Teacher: teacher, At: int32(sp.at), Hint: int32(len(sp.ids)), Neutral: sp.neutral, Pairs: sp.runs}
+	return batch.RowSite{
+		Site: sp.site, HintSHA256: hexSum(s.Hint), Kind: kind, Class: s.Error, Source: s.HintSource, Target: target, Mode: sp.mode,
+		Teacher: teacher, At: int32(sp.at), Hint: int32(len(sp.ids)), Neutral: sp.neutral, Pairs: sp.runs,
+	}
 }
 
 // proveTeacher fills in what a teacher's tokens can be checked against.

@@ -56,9 +56,11 @@ func airlineSites(t testing.TB, most int) (items []Item, sites int) {
 			continue
 		}
 		sites += len(d.Sites)
-		items = append(items, Item{Hash: fmt.Sprintf("%032x", ex.Row), Record: &builders.Resolved{Record: d,
+		items = append(items, Item{Hash: fmt.Sprintf("%032x", ex.Row), Record: &builders.Resolved{
+			Record:   d,
 			Origin:   &builders.Origin{Example: ex.ID, Task: ex.Task, Row: ex.Row, Policy: ex.Policy, Fidelity: ex.Fidelity, Tools: tools},
-			Messages: builders.Passage{Nodes: ex.Graph.Nodes}}})
+			Messages: builders.Passage{Nodes: ex.Graph.Nodes},
+		}})
 	}
 	return items, sites
 }

@@ -23,7 +23,8 @@ import (
 func distillation(id string, ns []ttc.Node, sites ...builders.Site) Item {
 	return Item{Hash: "h-" + id, Record: &builders.Resolved{
 		Record: &builders.Distillation{Sites: sites}, Origin: &builders.Origin{Example: id, Fidelity: ttc.IDsLogProbs, Policy: "me"},
-		Messages: builders.Passage{Nodes: ns}}}
+		Messages: builders.Passage{Nodes: ns},
+	}}
 }
 
 func failedSite(call, result int, hint string) builders.Site {
@@ -71,10 +72,12 @@ func pairsOf(t testing.TB, c *collated, i int) []pairOf {
 	return out
 }
 
-const before = "<|im_start|>system\nYou help.<|im_end|>\n<|im_start|>user\nFix the bug in main<|im_end|>\n"
-const failedTurn = `<|im_start|>assistant` + "\n" + `<tool_call>frob {"file": "main"}</tool_call><|im_end|>`
-const errorTurn = "\n<|im_start|>tool\nno such tool frob<|im_end|>\n"
-const nextTurn = `<|im_start|>assistant` + "\n" + `I see.<tool_call>edit {"file": "main"}</tool_call><|im_end|>`
+const (
+	before     = "<|im_start|>system\nYou help.<|im_end|>\n<|im_start|>user\nFix the bug in main<|im_end|>\n"
+	failedTurn = `<|im_start|>assistant` + "\n" + `<tool_call>frob {"file": "main"}</tool_call><|im_end|>`
+	errorTurn  = "\n<|im_start|>tool\nno such tool frob<|im_end|>\n"
+	nextTurn   = `<|im_start|>assistant` + "\n" + `I see.<tool_call>edit {"file": "main"}</tool_call><|im_end|>`
+)
 
 // TestD5HintsAreSpliced: the student is the rollout, unchanged; the teacher is the same tokens with the hint between; what is
 // paired is the turn, from its first token (D2) to its terminator, and nothing else (D1, D7).
@@ -413,8 +416,10 @@ func TestViewSite(t *testing.T) {
 func TestComposerFormat(t *testing.T) {
 	cfg := toyConfig(t, "chatml.jinja")
 	items := func() []Item {
-		return []Item{distillation("x", nodes(bugHunt), failedSite(1, 2, "Tools: edit."), nextSite(1, 2, "Look again."), failedSite(3, 4, "Edit takes a line.")),
-			preference("p", says("user: hi"), "yes", "no")}
+		return []Item{
+			distillation("x", nodes(bugHunt), failedSite(1, 2, "Tools: edit."), nextSite(1, 2, "Look again."), failedSite(3, 4, "Edit takes a line.")),
+			preference("p", says("user: hi"), "yes", "no"),
+		}
 	}
 	native := collate(t, cfg, one(items()))
 	cfg.Layout = batch.Composer
@@ -423,10 +428,14 @@ func TestComposerFormat(t *testing.T) {
 		t.Fatalf("%+v", c.lines)
 	}
 	for i, names := range [][]string{
-		{"dpo_chosen_attention_mask", "dpo_chosen_input_ids", "dpo_chosen_position_ids", "dpo_chosen_response_mask", "dpo_rejected_attention_mask", "dpo_rejected_input_ids",
-			"dpo_rejected_position_ids", "dpo_rejected_response_mask", "row_example", "row_n_active", "row_rollout", "row_weight"},
-		{"attention_mask", "ctx_teacher_attention_mask", "ctx_teacher_input_ids", "ctx_teacher_position_ids", "input_ids", "position_ids", "row_example", "row_n_active",
-			"row_rollout", "row_weight", "sdpo_loss_mask"},
+		{
+			"dpo_chosen_attention_mask", "dpo_chosen_input_ids", "dpo_chosen_position_ids", "dpo_chosen_response_mask", "dpo_rejected_attention_mask", "dpo_rejected_input_ids",
+			"dpo_rejected_position_ids", "dpo_rejected_response_mask", "row_example", "row_n_active", "row_rollout", "row_weight",
+		},
+		{
+			"attention_mask", "ctx_teacher_attention_mask", "ctx_teacher_input_ids", "ctx_teacher_position_ids", "input_ids", "position_ids", "row_example", "row_n_active",
+			"row_rollout", "row_weight", "sdpo_loss_mask",
+		},
 	} {
 		want(t, slices.Sorted(maps.Keys(tensorsOf(t, c, i))), names)
 	}

@@ -69,8 +69,10 @@ func ViewSite(dir string, n int, tok *tokenizer.Tokenizer) (*SiteView, error) {
 	teacher := 0
 	for i, r := range rows {
 		if left < len(r.Meta.Sites) {
-			v := &SiteView{File: found.File, Example: r.Meta.Example, StudentRow: i, TeacherRow: teacher + r.Meta.Sites[left].Teacher,
-				Site: r.Meta.Sites[left], OnPolicy: r.Meta.OnPolicy}
+			v := &SiteView{
+				File: found.File, Example: r.Meta.Example, StudentRow: i, TeacherRow: teacher + r.Meta.Sites[left].Teacher,
+				Site: r.Meta.Sites[left], OnPolicy: r.Meta.OnPolicy,
+			}
 			return v, v.fill(r, tok)
 		}
 		left -= len(r.Meta.Sites)

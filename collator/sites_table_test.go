@@ -85,8 +85,10 @@ func failedCalls(t testing.TB) (items []Item) {
 		if err != nil || len(d.Sites) != 2 {
 			t.Fatal(err, d.Sites)
 		}
-		items = append(items, Item{Hash: fmt.Sprintf("%032x", i), Record: &builders.Resolved{Record: d, Messages: p,
-			Origin: &builders.Origin{Example: ex.ID, Row: int64(i), Fidelity: ex.Fidelity, Tools: ex.Tools}}})
+		items = append(items, Item{Hash: fmt.Sprintf("%032x", i), Record: &builders.Resolved{
+			Record: d, Messages: p,
+			Origin: &builders.Origin{Example: ex.ID, Row: int64(i), Fidelity: ex.Fidelity, Tools: ex.Tools},
+		}})
 	}
 	return items
 }

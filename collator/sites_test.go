@@ -88,8 +88,10 @@ func (q *witness) add(t testing.TB, c *collated, tok *tokenizer.Tokenizer, items
 			if refused != nil {
 				t.Fatal(refused)
 			}
-			w := witnessSite{Conversation: int(info.Ordinal), Message: at, Silent: slices.Contains(info.Flags, "no_think"), Hint: site.Hint,
-				Student: row("student_", pairs[0].Row), Teacher: row("teacher_", pairs[0].Teacher), IDs: items[info.Ordinal].Record.Messages.Nodes[at].TokenIDs}
+			w := witnessSite{
+				Conversation: int(info.Ordinal), Message: at, Silent: slices.Contains(info.Flags, "no_think"), Hint: site.Hint,
+				Student: row("student_", pairs[0].Row), Teacher: row("teacher_", pairs[0].Teacher), IDs: items[info.Ordinal].Record.Messages.Nodes[at].TokenIDs,
+			}
 			var ids []int64
 			for _, p := range pairs {
 				w.Pairs = append(w.Pairs, [3]int64{p.Pos, p.At, p.ID})
@@ -221,8 +223,10 @@ func builtSites(t testing.TB, file string, cfg sdpo.Config) (items []Item, sites
 			t.Fatal(err)
 		}
 		sites += len(d.Sites)
-		items = append(items, Item{Hash: fmt.Sprintf("%032x", len(items)), Record: &builders.Resolved{Record: d, Messages: p,
-			Origin: &builders.Origin{Example: ex.ID, Row: ex.Row, Fidelity: ex.Fidelity, Tools: ex.Tools, Policy: ex.Policy}}})
+		items = append(items, Item{Hash: fmt.Sprintf("%032x", len(items)), Record: &builders.Resolved{
+			Record: d, Messages: p,
+			Origin: &builders.Origin{Example: ex.ID, Row: ex.Row, Fidelity: ex.Fidelity, Tools: ex.Tools, Policy: ex.Policy},
+		}})
 	}
 }
 

@@ -94,13 +94,15 @@ func nodes(ms []chat.Message) []ttc.Node { return ttc.Chain(ms, ttc.Yes).Nodes }
 func demonstration(id string, ns []ttc.Node) Item {
 	return Item{Hash: "h-" + id, Record: &builders.Resolved{
 		Record: &builders.Demonstration{Train: builders.TrainAll, Weight: 1}, Origin: &builders.Origin{Example: id, Fidelity: ttc.IDsLogProbs, Policy: "me"},
-		Messages: builders.Passage{Nodes: ns}}}
+		Messages: builders.Passage{Nodes: ns},
+	}}
 }
 
 func preference(id string, prompt []chat.Message, chosen, rejected string) Item {
 	return Item{Hash: "h-" + id, Record: &builders.Resolved{
 		Record: &builders.Preference{}, Origin: &builders.Origin{Example: id, Fidelity: ttc.TextOnly},
-		Prompt: builders.Passage{Nodes: ttc.Chain(prompt, ttc.No).Nodes}, Chosen: builders.Passage{Text: chosen}, Rejected: builders.Passage{Text: rejected}}}
+		Prompt: builders.Passage{Nodes: ttc.Chain(prompt, ttc.No).Nodes}, Chosen: builders.Passage{Text: chosen}, Rejected: builders.Passage{Text: rejected},
+	}}
 }
 
 // sampledRollout gives each assistant's turn of a toy conversation ids of its own: its bytes, and the end of the turn.
@@ -124,7 +126,8 @@ func sampledRollout(t testing.TB, id, task string, reward *float64, ms []chat.Me
 	}
 	return Item{Hash: "h-" + id, Record: &builders.Resolved{
 		Record: &builders.Rollout{Reward: reward, Task: task}, Origin: &builders.Origin{Example: id, Fidelity: ttc.IDsLogProbs, Policy: "me"},
-		Messages: builders.Passage{Nodes: ns}}}
+		Messages: builders.Passage{Nodes: ns},
+	}}
 }
 
 func toyConfig(t testing.TB, template string) Config {

@@ -217,8 +217,10 @@ func goldenDense(t *testing.T, s *Suite, path string) {
 		if in.V > 10000 && j.exact && path != Paths()[0] {
 			continue // the float64 path is the same code whichever path is chosen
 		}
-		out := Output{RowLoss: make([]float64, in.Rows), StudentLSE: make([]float64, in.Rows), TeacherLSE: make([]float64, in.Rows),
-			Clipped: make([]int32, in.Rows), Grad: make([]float32, in.Rows*in.V)}
+		out := Output{
+			RowLoss: make([]float64, in.Rows), StudentLSE: make([]float64, in.Rows), TeacherLSE: make([]float64, in.Rows),
+			Clipped: make([]int32, in.Rows), Grad: make([]float32, in.Rows*in.V),
+		}
 		if _, err := j.Run(&Batch{Student: z, Teacher: w}, &out); err != nil {
 			t.Fatal(err)
 		}
@@ -502,8 +504,13 @@ func TestGoldenDPO(t *testing.T) {
 			for _, f := range []struct {
 				name      string
 				got, want float64
-			}{{"loss", out[q].Loss, pairLoss(t, s, c)[q]}, {"grad", out[q].Grad, s.F64(c.GPc)[q]}, {"margin", out[q].Margin, s.F64(c.Margin)[q]},
-				{"chosen", out[q].RewardChosen, s.F64(c.RewardC)[q]}, {"rejected", out[q].RewardRejected, s.F64(c.RewardR)[q]}} {
+			}{
+				{"loss", out[q].Loss, pairLoss(t, s, c)[q]},
+				{"grad", out[q].Grad, s.F64(c.GPc)[q]},
+				{"margin", out[q].Margin, s.F64(c.Margin)[q]},
+				{"chosen", out[q].RewardChosen, s.F64(c.RewardC)[q]},
+				{"rejected", out[q].RewardRejected, s.F64(c.RewardR)[q]},
+			} {
 				if g.far(f.got, f.want) {
 					tl.fail(t, f.name, "%s pair %d: %g want %g", c.ID, q, f.got, f.want)
 				}

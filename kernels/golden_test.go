@@ -113,6 +113,7 @@ func (s *Suite) F32(a *Arr) []float32 {
 	}
 	return o
 }
+
 func (s *Suite) F64(a *Arr) []float64 {
 	o := make([]float64, a.N)
 	for i := range o {
@@ -120,6 +121,7 @@ func (s *Suite) F64(a *Arr) []float64 {
 	}
 	return o
 }
+
 func (s *Suite) U16(a *Arr) []uint16 {
 	o := make([]uint16, a.N)
 	for i := range o {
@@ -127,6 +129,7 @@ func (s *Suite) U16(a *Arr) []uint16 {
 	}
 	return o
 }
+
 func (s *Suite) I32(a *Arr) []int32 {
 	o := make([]int32, a.N)
 	for i := range o {
@@ -141,6 +144,7 @@ func splitmix(seed, i uint64) uint64 {
 	x = (x ^ x>>27) * 0x94D049BB133111EB
 	return x ^ x>>31
 }
+
 func gauss(seed uint64, i int, m float32) float32 {
 	x := splitmix(seed, uint64(i))
 	s := int64(x&0xffff) + int64(x>>16&0xffff) + int64(x>>32&0xffff) + int64(x>>48) - 131070

@@ -123,8 +123,12 @@ func (o *Output) check(student *Matrix) error {
 		name string
 		set  bool
 		n    int
-	}{{"row_loss", o.RowLoss != nil, len(o.RowLoss)}, {"student_lse", o.StudentLSE != nil, len(o.StudentLSE)},
-		{"teacher_lse", o.TeacherLSE != nil, len(o.TeacherLSE)}, {"clipped", o.Clipped != nil, len(o.Clipped)}} {
+	}{
+		{"row_loss", o.RowLoss != nil, len(o.RowLoss)},
+		{"student_lse", o.StudentLSE != nil, len(o.StudentLSE)},
+		{"teacher_lse", o.TeacherLSE != nil, len(o.TeacherLSE)},
+		{"clipped", o.Clipped != nil, len(o.Clipped)},
+	} {
 		if f.set && f.n < rows {
 			return fail("shape", "%s holds %d of %d rows", f.name, f.n, rows)
 		}

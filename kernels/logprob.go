@@ -82,8 +82,11 @@ func (b *LogProbBatch) check(out *LogProbOutput) error {
 		name      string
 		set       bool
 		has, want int
-	}{{"token", out.Token != nil, len(out.Token), m.Rows}, {"sequence", out.Sequence != nil, len(out.Sequence), seqs},
-		{"count", out.Count != nil, len(out.Count), seqs}} {
+	}{
+		{"token", out.Token != nil, len(out.Token), m.Rows},
+		{"sequence", out.Sequence != nil, len(out.Sequence), seqs},
+		{"count", out.Count != nil, len(out.Count), seqs},
+	} {
 		if f.set && f.has < f.want {
 			return fail("shape", "%s holds %d of %d", f.name, f.has, f.want)
 		}

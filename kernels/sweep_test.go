@@ -155,8 +155,10 @@ func TestSweep(t *testing.T) {
 			if v > 20000 && r.IntN(20) > 0 {
 				v = 1 + r.IntN(300)
 			}
-			o := Options{Beta: []float64{0, 1, 0.5, 0.5, r.Float64(), r.Float64(), math.Pow(10, -6*r.Float64()), 1 - math.Pow(10, -6*r.Float64()), 1e-6, 1 - 1e-6}[r.IntN(10)],
-				Temperature: []float64{1, 1, 0.7, math.Pow(10, 4*r.Float64()-2)}[r.IntN(4)], Normalize: r.IntN(3) == 0, Path: path}
+			o := Options{
+				Beta:        []float64{0, 1, 0.5, 0.5, r.Float64(), r.Float64(), math.Pow(10, -6*r.Float64()), 1 - math.Pow(10, -6*r.Float64()), 1e-6, 1 - 1e-6}[r.IntN(10)],
+				Temperature: []float64{1, 1, 0.7, math.Pow(10, 4*r.Float64()-2)}[r.IntN(4)], Normalize: r.IntN(3) == 0, Path: path,
+			}
 			if r.IntN(3) == 0 {
 				o.Clip, o.ClipValue = []Clip{ClipToken, ClipElement, ClipBregman}[r.IntN(3)], math.Pow(10, -4*r.Float64())
 			}

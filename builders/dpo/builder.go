@@ -142,9 +142,15 @@ func (t *tally) report(out builders.Output) error {
 		name string
 		n    int64
 	}{
-		{"total_examples", t.examples}, {"total_turns", t.turns}, {"total_candidates", t.candidates}, {"total_pairs", t.pairs},
-		{"skipped_single_candidate", t.single}, {"skipped_score_diff", t.left.BelowMargin},
-		{"pairs_tied", t.left.Tie}, {"pairs_below_min_chosen_score", t.left.BelowMinChosen}, {"pairs_not_chosen", t.left.NotChosen},
+		{"total_examples", t.examples},
+		{"total_turns", t.turns},
+		{"total_candidates", t.candidates},
+		{"total_pairs", t.pairs},
+		{"skipped_single_candidate", t.single},
+		{"skipped_score_diff", t.left.BelowMargin},
+		{"pairs_tied", t.left.Tie},
+		{"pairs_below_min_chosen_score", t.left.BelowMinChosen},
+		{"pairs_not_chosen", t.left.NotChosen},
 		{"output_found_in_prompt", t.contained},
 	} {
 		if c.n != 0 {
@@ -311,8 +317,10 @@ func (b *Builder) candidateDrop(ex *ttc.Example, i int, reason ledger.Reason) le
 }
 
 func drop(ex *ttc.Example, unit string, reason ledger.Reason, turnID string, index int) ledger.Drop {
-	return ledger.Drop{Stage: ledger.Build, Reason: reason, Unit: unit, Run: ex.Run, Example: ex.ID, Turn: turnID, Index: index,
-		File: ex.File, Offset: ex.Offset}
+	return ledger.Drop{
+		Stage: ledger.Build, Reason: reason, Unit: unit, Run: ex.Run, Example: ex.ID, Turn: turnID, Index: index,
+		File: ex.File, Offset: ex.Offset,
+	}
 }
 
 // brief is the start of a text.

@@ -94,10 +94,14 @@ func TestBuild(t *testing.T) {
 		want string
 	}{
 		{"all pairs", nil, example(cand("a", 0.1), cand("b", 0.9), cand("c", 0.5)), "b>a b>c c>a"},
-		{"best against worst", func(c *Config) { c.ExhaustivePairs = false }, example(cand("a", 0.1), cand("b", 0.9), cand("c", 0.5)),
-			"b>a -2:not_chosen_by_strategy [not_chosen_by_strategy 2]"},
-		{"limit", func(c *Config) { c.MaxPairsPerTurn = &one }, example(cand("a", 0.1), cand("b", 0.9), cand("c", 0.5)),
-			"b>a -2:not_chosen_by_strategy [not_chosen_by_strategy 2]"},
+		{
+			"best against worst", func(c *Config) { c.ExhaustivePairs = false }, example(cand("a", 0.1), cand("b", 0.9), cand("c", 0.5)),
+			"b>a -2:not_chosen_by_strategy [not_chosen_by_strategy 2]",
+		},
+		{
+			"limit", func(c *Config) { c.MaxPairsPerTurn = &one }, example(cand("a", 0.1), cand("b", 0.9), cand("c", 0.5)),
+			"b>a -2:not_chosen_by_strategy [not_chosen_by_strategy 2]",
+		},
 		{"tie", nil, example(cand("a", 0.5), cand("b", 0.5)), "-0:tie -1:tie [tie 1]"},
 		{"not a number", nil, example(cand("a", math.NaN()), cand("b", 0.5), cand("c", 0.1), cand("d", math.Inf(1))), "b>c -0:non_finite_score -3:non_finite_score"},
 		{"failed scorer", nil, example(cand("a", 0.5), cand("c", 0.1), with(cand("b", 0), func(c *ttc.Candidate) { c.ScoreError = "timeout" })), "a>c -2:failed_scorer"},
@@ -116,8 +120,10 @@ func TestBuild(t *testing.T) {
 		{"a word ends with the answer", nil, example(prompt(cand("a", 0.5), ttc.Prompt{Text: "banana"}), prompt(cand("b", 0.9), ttc.Prompt{Text: "banana"})), "b>a"},
 		{"a long answer inside the prompt", nil, example(prompt(cand(long, 0.5), ttc.Prompt{Text: "so: " + long + ". Which?"}), prompt(cand("b", 0.9), ttc.Prompt{Text: "so: " + long + ". Which?"}),
 			prompt(cand("c", 0.1), ttc.Prompt{Text: "so: " + long + ". Which?"})), "b>c -0:answer_in_prompt"},
-		{"all choose from the prompt", nil, example(prompt(cand(long+"1", 0.5), ttc.Prompt{Text: long + "1 or " + long + "2 or not?"}), prompt(cand(long+"2", 0.9), ttc.Prompt{Text: long + "1 or " + long + "2 or not?"})),
-			long + "2>" + long + "1"},
+		{
+			"all choose from the prompt", nil, example(prompt(cand(long+"1", 0.5), ttc.Prompt{Text: long + "1 or " + long + "2 or not?"}), prompt(cand(long+"2", 0.9), ttc.Prompt{Text: long + "1 or " + long + "2 or not?"})),
+			long + "2>" + long + "1",
+		},
 		{"a short answer inside the prompt", nil, example(prompt(cand("b2", 0.5), ttc.Prompt{Text: "b2 or c3, which?"}), prompt(cand("d4", 0.9), ttc.Prompt{Text: "b2 or c3, which?"})), "d4>b2"},
 		{"printed prompt", nil, example(prompt(cand("a", 0.5), ttc.Prompt{Text: "[{'role': 'user', 'content': 'hi'}]"}), prompt(cand("b", 0.9), ttc.Prompt{Text: "[HumanMessage(content='hi')]"}),
 			prompt(cand("c", 0.9), ttc.Prompt{Form: ttc.OtherPrompt, Text: "{}"})), "-0:repr_prompt -1:repr_prompt -2:repr_prompt"},
@@ -211,8 +217,13 @@ func TestEveryCandidateIsUsedOrDroppedOnce(t *testing.T) {
 		} else if rapid.Bool().Draw(t, "limit") {
 			cfg.MaxPairsPerTurn = &n
 		}
-		prompts := []ttc.Prompt{{Text: "P"}, {Text: "Q"}, {Text: "P ends with b"}, {Form: ttc.OtherPrompt, Text: "7"},
-			{Form: ttc.MessagesPrompt, Messages: []chat.Message{{Role: "user", Form: chat.Text, Text: "P"}}}}
+		prompts := []ttc.Prompt{
+			{Text: "P"},
+			{Text: "Q"},
+			{Text: "P ends with b"},
+			{Form: ttc.OtherPrompt, Text: "7"},
+			{Form: ttc.MessagesPrompt, Messages: []chat.Message{{Role: "user", Form: chat.Text, Text: "P"}}},
+		}
 		ex := &ttc.Example{ID: "e"}
 		for range rapid.IntRange(0, 14).Draw(t, "candidates") {
 			c := cand(rapid.SampledFrom([]string{"a", "b", "c", "d", "e", ""}).Draw(t, "output"), rapid.SampledFrom([]float64{0, 0.1, 0.3, 0.5, 0.5, 1, math.NaN()}).Draw(t, "score"))

@@ -25,6 +25,7 @@ func (l *lines) Record(r builders.Record) error {
 	*l = append(*l, fmt.Sprintf("%d to %d of %s: %s", x.Example, x.Messages.Ref.Last, x.Task, reward))
 	return nil
 }
+
 func (l *lines) Drop(d ledger.Drop) error {
 	*l = append(*l, fmt.Sprintf("%s %s", d.Example, d.Reason))
 	return nil
@@ -48,8 +49,11 @@ func TestRollouts(t *testing.T) {
 		exs  []*ttc.Example
 		want lines
 	}{
-		"all go on, scored or not": {Config{MinRollouts: 1}, []*ttc.Example{rollout("a", &one), rollout("b", nil), rollout("c", &zero)},
-			lines{"0 to 1 of t: 1", "1 to 1 of t: none", "2 to 1 of t: 0"}},
+		"all go on, scored or not": {
+			Config{MinRollouts: 1},
+			[]*ttc.Example{rollout("a", &one), rollout("b", nil), rollout("c", &zero)},
+			lines{"0 to 1 of t: 1", "1 to 1 of t: none", "2 to 1 of t: 0"},
+		},
 		"branches share the reward":    {Config{MinRollouts: 1}, []*ttc.Example{branched}, lines{"0 to 1 of t: 1", "0 to 2 of t: 1"}},
 		"alone":                        {Config{MinRollouts: 1}, []*ttc.Example{alone}, lines{"0 to 1 of alone: 1"}},
 		"no number, nothing sampled":   {Config{MinRollouts: 1}, []*ttc.Example{rollout("a", &nan), context_}, lines{"a non_finite_score", "context nothing_to_train"}},

@@ -235,8 +235,10 @@ func (w *walker) object(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 			continue
 		}
 		if first := byField[f.Name]; first != nil {
-			w.report(key, child, Finding{Code: CodeTwice,
-				Message: fmt.Sprintf("%q and %q are the same setting, and both are set", first.Value, key.Value), Fix: "keep " + f.Name})
+			w.report(key, child, Finding{
+				Code:    CodeTwice,
+				Message: fmt.Sprintf("%q and %q are the same setting, and both are set", first.Value, key.Value), Fix: "keep " + f.Name,
+			})
 			continue
 		}
 		byField[f.Name] = key
@@ -295,8 +297,10 @@ func (w *walker) unknownKey(s *Spec, key, val *yaml.Node, ptr string) {
 	if where == "" {
 		where = label(ptr)
 	}
-	f := Finding{Code: CodeUnknownKey, Severity: severity, Suggestion: meant,
-		Message: fmt.Sprintf("%s has no key %q", where, key.Value)}
+	f := Finding{
+		Code: CodeUnknownKey, Severity: severity, Suggestion: meant,
+		Message: fmt.Sprintf("%s has no key %q", where, key.Value),
+	}
 	switch {
 	case meant != "":
 		f.Fix = "write " + meant + " instead of " + key.Value

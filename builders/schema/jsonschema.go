@@ -355,8 +355,10 @@ func (r *schemaReader) object(s *Spec, m map[string]any, depth int) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		s.Fields = append(s.Fields, Field{Name: name, Spec: spec, Required: slices.Contains(required, name),
-			Aliases: stringsOf(p["x-alias"]), Aka: stringsOf(p["x-aka"])})
+		s.Fields = append(s.Fields, Field{
+			Name: name, Spec: spec, Required: slices.Contains(required, name),
+			Aliases: stringsOf(p["x-alias"]), Aka: stringsOf(p["x-aka"]),
+		})
 	}
 	return nil
 }

@@ -64,8 +64,10 @@ func Parse(name string, text []byte, lim Limits) (*Document, []Finding) {
 		return nil, x.findings
 	}
 	if doc.Root.Kind != yaml.MappingNode {
-		return nil, append(x.findings, doc.Report(doc.Root, "", Finding{Code: CodeNotMapping, Severity: Error,
-			Message: "a configuration is a mapping of sections, this is " + describe(doc.Root), Fix: "write `section: ...`, for example `finetuning:`"}))
+		return nil, append(x.findings, doc.Report(doc.Root, "", Finding{
+			Code: CodeNotMapping, Severity: Error,
+			Message: "a configuration is a mapping of sections, this is " + describe(doc.Root), Fix: "write `section: ...`, for example `finetuning:`",
+		}))
 	}
 	return doc, x.findings
 }
@@ -136,9 +138,11 @@ var yamlLine = regexp.MustCompile(`^yaml: (?:line \d+: )?`)
 // syntax places a syntax error. The library tells the line of the construct at best, never the column; the bytes it had
 // read when it gave up, fed to it one at a time, do.
 func (s *Source) syntax(text []byte, err error) Finding {
-	f := Finding{Code: CodeSyntax, Severity: Error,
+	f := Finding{
+		Code: CodeSyntax, Severity: Error,
 		Message: "this is not YAML: " + yamlLine.ReplaceAllString(err.Error(), ""),
-		Fix:     "check brackets, quotes and indentation on this line and the one before"}
+		Fix:     "check brackets, quotes and indentation on this line and the one before",
+	}
 	at := min(stoppedAt(text), len(text))
 	for at > 0 && (at == len(text) || text[at] == '\n' || text[at] == '\r' || text[at] == ' ') {
 		at--

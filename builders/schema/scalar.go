@@ -72,8 +72,10 @@ func (w *walker) text(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 		return nil, false
 	}
 	if s.Pattern != nil && !s.Pattern.MatchString(n.Value) {
-		w.report(n, ptr, Finding{Code: CodePattern, Message: fmt.Sprintf("%s has the wrong form: %s", label(ptr), w.shown(s, n)),
-			Fix: "write a text that matches " + s.Pattern.String()})
+		w.report(n, ptr, Finding{
+			Code: CodePattern, Message: fmt.Sprintf("%s has the wrong form: %s", label(ptr), w.shown(s, n)),
+			Fix: "write a text that matches " + s.Pattern.String(),
+		})
 		return nil, false
 	}
 	return n.Value, w.length(s, n, ptr, utf8.RuneCountInString(n.Value))
@@ -198,8 +200,10 @@ func (w *walker) length(s *Spec, n *yaml.Node, ptr string, size int) bool {
 		w.report(n, ptr, Finding{Code: CodeLength, Message: label(ptr) + " is empty", Fix: "write " + s.expects()})
 		return false
 	}
-	w.report(n, ptr, Finding{Code: CodeLength, Message: fmt.Sprintf("%s has %d %s, it must have %s", label(ptr), size, unit, rule),
-		Fix: "write " + rule + " " + unit})
+	w.report(n, ptr, Finding{
+		Code: CodeLength, Message: fmt.Sprintf("%s has %d %s, it must have %s", label(ptr), size, unit, rule),
+		Fix: "write " + rule + " " + unit,
+	})
 	return false
 }
 

@@ -56,9 +56,11 @@ func TestDecodeFillsDefaultsAndValues(t *testing.T) {
 		t.Fatal(fs)
 	}
 	three := 3
-	want := block{Step: "dpo_candidate_move", Max: &three, Wait: time.Minute, Memory: 1 << 30, Token: NewSecret("s3cret"), Host: "http://x",
+	want := block{
+		Step: "dpo_candidate_move", Max: &three, Wait: time.Minute, Memory: 1 << 30, Token: NewSecret("s3cret"), Host: "http://x",
 		Names: []string{"solo"}, Hyper: inner{Rate: 5e-5, Kind: "sft"}, Weights: map[string]int{"a": 2}, Extra: map[string]any{"k": []any{int64(1), "x"}},
-		Alpha: 2, Runs: 1}
+		Alpha: 2, Runs: 1,
+	}
 	if d := cmp.Diff(want, got, cmp.AllowUnexported(block{}, Secret{}, shared{})); d != "" {
 		t.Error(d)
 	}

@@ -421,6 +421,8 @@ func (s *Spec) example() string {
 	case len(s.Enum) > 0:
 		return s.Enum[0]
 	}
-	return cmp.Or(s.defaultText(), map[Kind]string{String: "<text>", Int: "<number>", Float: "<number>", Bool: "true",
-		Duration: "10s", Bytes: "1GiB", List: "[...]", Object: "{...}", Map: "{...}"}[s.Kind], "...")
+	return cmp.Or(s.defaultText(), map[Kind]string{
+		String: "<text>", Int: "<number>", Float: "<number>", Bool: "true",
+		Duration: "10s", Bytes: "1GiB", List: "[...]", Object: "{...}", Map: "{...}",
+	}[s.Kind], "...")
 }

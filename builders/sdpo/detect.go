@@ -224,8 +224,10 @@ var (
 	flagKeys    = set("isError", "is_error", "content", "structuredContent", "_meta", "type", "tool_use_id", "toolUseId", "tool_call_id", "name", "error", "message", "output", "text")
 	statusKeys  = []string{"status_code", "statusCode", "http_status", "httpStatus", "status"}
 	rpcKeys     = set("jsonrpc", "id", "error")
-	errorKeys   = set(append([]string{"error", "errors", "exception", "traceback", "message", "msg", "detail", "details", "code", "type", "title", "reason",
-		"error_code", "errorCode", "error_type", "errorType", "error_message", "errorMessage", "request_id", "requestId", "success", "ok", "param", "hint", "data", "result"}, statusKeys...)...)
+	errorKeys   = set(append([]string{
+		"error", "errors", "exception", "traceback", "message", "msg", "detail", "details", "code", "type", "title", "reason",
+		"error_code", "errorCode", "error_type", "errorType", "error_message", "errorMessage", "request_id", "requestId", "success", "ok", "param", "hint", "data", "result",
+	}, statusKeys...)...)
 )
 
 // lazy is a regular expression that is compiled when it is first used: these took a process that serves other builders a

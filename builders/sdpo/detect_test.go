@@ -257,10 +257,12 @@ func TestArguments(t *testing.T) {
 	d := DefaultConfig().Detect
 	k := newChecker(&d)
 	tools := []chat.Tool{}
-	for _, s := range []string{weather, `{"name":"free"}`, `{"name":"claude","input_schema":{"type":"object","required":["a"]}}`,
+	for _, s := range []string{
+		weather, `{"name":"free"}`, `{"name":"claude","input_schema":{"type":"object","required":["a"]}}`,
 		`{"name":"remote","parameters":{"$ref":"http://127.0.0.1:1/x.json"}}`, `{"name":"broken","parameters":{"type":"STRING"}}`,
 		`{"name":"loop","parameters":{"$ref":"#"}}`, `{"name":"ahead","parameters":{"properties":{"a":{"pattern":"(?=x)"},"b":{"type":"string"}}}}`,
-		`{"name":"huge","parameters":{"properties":{"a":{"maximum":1e999999999}}}}`} {
+		`{"name":"huge","parameters":{"properties":{"a":{"maximum":1e999999999}}}}`,
+	} {
 		tool, err := chat.ParseTool(parse(t, s))
 		if err != nil {
 			t.Fatal(err)
@@ -285,7 +287,12 @@ func TestArguments(t *testing.T) {
 		{"weather", `{"city":"\ud800"}`, ""},
 		{"claude", `{}`, badSchema},
 		{"nobody", `{}`, unknownTool},
-		{"remote", `{}`, ""}, {"broken", `{}`, ""}, {"loop", `{}`, ""}, {"ahead", `{"a":"y"}`, ""}, {"ahead", `{"b":1}`, badSchema}, {"huge", `{"a":1}`, ""},
+		{"remote", `{}`, ""},
+		{"broken", `{}`, ""},
+		{"loop", `{}`, ""},
+		{"ahead", `{"a":"y"}`, ""},
+		{"ahead", `{"b":1}`, badSchema},
+		{"huge", `{"a":1}`, ""},
 		{"free", strings.Repeat("[", 100_000), argumentsNotJSON},
 	} {
 		got := ""

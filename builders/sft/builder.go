@@ -184,8 +184,10 @@ func (b *Builder) emit(g *ttc.Group, c choice, out builders.Output) error {
 	graph := &g.Examples[c.example].Graph
 	leaves := graph.Leaves()
 	if len(leaves) == 1 {
-		return out.Record(&builders.Demonstration{Head: builders.Head{Example: c.example}, Messages: walk(c.example, leaves[0]),
-			Train: b.cfg.train(), Weight: 1, Score: score})
+		return out.Record(&builders.Demonstration{
+			Head: builders.Head{Example: c.example}, Messages: walk(c.example, leaves[0]),
+			Train: b.cfg.train(), Weight: 1, Score: score,
+		})
 	}
 	seen := make([]bool, len(graph.Nodes))
 	for _, leaf := range leaves {
@@ -194,8 +196,10 @@ func (b *Builder) emit(g *ttc.Group, c choice, out builders.Output) error {
 		if !slices.Contains(flags, true) {
 			continue // its turns are trained in branches before it
 		}
-		if err := out.Record(&builders.Demonstration{Head: builders.Head{Example: c.example}, Messages: walk(c.example, leaf),
-			Train: builders.TrainFlagged, Trained: flags, Weight: 1, Score: score}); err != nil {
+		if err := out.Record(&builders.Demonstration{
+			Head: builders.Head{Example: c.example}, Messages: walk(c.example, leaf),
+			Train: builders.TrainFlagged, Trained: flags, Weight: 1, Score: score,
+		}); err != nil {
 			return err
 		}
 	}

@@ -93,8 +93,10 @@ func TestSelect(t *testing.T) {
 		"two":   {config(func(c *Config) { c.N = 2 }), "drop rollout a not_best|record e1 leaf2 train0 []|drop rollout c no_reward|record e3 leaf2 train0 []"},
 		"lower": {config(func(c *Config) { c.Direction = "lower" }), "record e0 leaf2 train0 []|drop rollout b not_best|drop rollout c no_reward|drop rollout d not_best"},
 		"all":   {config(func(c *Config) { c.Select = "all" }), "record e0 leaf2 train0 []|record e1 leaf2 train0 []|record e2 leaf2 train0 []|record e3 leaf2 train0 []"},
-		"threshold": {config(func(c *Config) { c.Select, c.MinScore, c.Train = "threshold", &half, "last" }),
-			"drop rollout a below_min_score|record e1 leaf2 train1 []|drop rollout c no_reward|record e3 leaf2 train1 []"},
+		"threshold": {
+			config(func(c *Config) { c.Select, c.MinScore, c.Train = "threshold", &half, "last" }),
+			"drop rollout a below_min_score|record e1 leaf2 train1 []|drop rollout c no_reward|record e3 leaf2 train1 []",
+		},
 	} {
 		if got := strings.Join(build(t, c.cfg, group).lines, "|"); got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)

@@ -57,7 +57,8 @@ finetuning: {enabled: true, trainer: t, trajectory_builder: b, trainer_adapter: 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.WriteFile(release, nil, 0o600) })
-	return &place{project: p,
+	return &place{
+		project: p,
 		release: func() {
 			if err := os.WriteFile(release, nil, 0o600); err != nil {
 				t.Error(err)
@@ -89,7 +90,8 @@ func newRemote(t *testing.T) *place {
 		}
 		return false
 	}
-	return &place{project: p, release: func() { done.Store(true) },
+	return &place{
+		project: p, release: func() { done.Store(true) },
 		cancelled: func(*testing.T) bool {
 			for _, r := range s.Requests() {
 				if strings.HasSuffix(r.Path, "/cancel") {

@@ -54,9 +54,13 @@ func workflow(w http.ResponseWriter, r *http.Request) {
 	_ = json.Unmarshal(body, &in) // an empty question is as good
 	fmt.Fprintf(w, "data: {\"value\": \"answer\"}\n\n")
 	for i := range 3 {
-		payload, _ := json.Marshal(map[string]any{"event_type": "TTC_END", "event_timestamp": 1.5, "span_event_timestamp": nil, "framework": nil, "name": "dpo_candidate_move",
-			"tags": nil, "metadata": map[string]any{}, "usage_info": nil, "UUID": "u", "data": map[string]any{"input": in["input_message"], "output": fmt.Sprintf("move %d", i),
-				"chunk": nil, "payload": nil, "turn_id": "t", "turn_index": 0, "candidate_index": i, "score": float64(i)}})
+		payload, _ := json.Marshal(map[string]any{
+			"event_type": "TTC_END", "event_timestamp": 1.5, "span_event_timestamp": nil, "framework": nil, "name": "dpo_candidate_move",
+			"tags": nil, "metadata": map[string]any{}, "usage_info": nil, "UUID": "u", "data": map[string]any{
+				"input": in["input_message"], "output": fmt.Sprintf("move %d", i),
+				"chunk": nil, "payload": nil, "turn_id": "t", "turn_index": 0, "candidate_index": i, "score": float64(i),
+			},
+		})
 		line, _ := json.Marshal(map[string]any{"id": "u", "parent_id": "p", "type": "TTC_END", "name": "dpo_candidate_move", "payload": string(payload)})
 		fmt.Fprintf(w, "intermediate_data: %s\n\n", line)
 	}
@@ -91,7 +95,8 @@ func TestEndpointSource(t *testing.T) {
 	}))
 	t.Cleanup(h.Close)
 	p := live(t, fmt.Sprintf("{_type: endpoint, endpoint: %q, dataset: q.json, max_concurrency: 1, token: %q}", h.URL+"/generate", canary), map[string]string{
-		"q.json": twoQuestions, "flags.yml": strings.Replace(fmt.Sprintf(liveConfig, ""), "sources: {s: }", "", 1)})
+		"q.json": twoQuestions, "flags.yml": strings.Replace(fmt.Sprintf(liveConfig, ""), "sources: {s: }", "", 1),
+	})
 	r := p.natgo(t, 3, "finetune", "run", "--config_file", "finetune.yml", "--run-id", "r1")
 	if !strings.Contains(r.stderr, "finetune resume out/r1") {
 		t.Error(r.stderr)

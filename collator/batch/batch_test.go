@@ -39,8 +39,10 @@ func drawSide(t *rapid.T, scored bool) Side {
 
 func drawRow(t *rapid.T, c *Channel, ordinal int) *Row {
 	r := &Row{Weight: float32(rapid.IntRange(1, 8).Draw(t, "weight")) / 8}
-	r.Meta = Meta{Record: fmt.Sprintf("%04x", ordinal/2), Ordinal: int64(ordinal / 2), Part: ordinal % 2, Example: fmt.Sprint("e", ordinal%5), Run: ordinal % 3,
-		Messages: []int{1}, IDs: "rendered", OnPolicy: "unknown"}
+	r.Meta = Meta{
+		Record: fmt.Sprintf("%04x", ordinal/2), Ordinal: int64(ordinal / 2), Part: ordinal % 2, Example: fmt.Sprint("e", ordinal%5), Run: ordinal % 3,
+		Messages: []int{1}, IDs: "rendered", OnPolicy: "unknown",
+	}
 	for range c.Sides {
 		r.Sides = append(r.Sides, drawSide(t, c == RL && ordinal%3 > 0))
 		r.Meta.Proof = append(r.Meta.Proof, Proof{Text: "t", Target: "x"})
@@ -71,8 +73,10 @@ func write(t testing.TB, dir string, c *Channel, rows []*Row, layout Layout, bud
 			t.Fatal(err)
 		}
 	}
-	counts, err := s.Write(context.Background(), Spec{Dir: dir, Budget: budget, Layout: layout, PadID: 0, VocabSize: 100, Tokenizer: "tok", Template: "tpl",
-		Reference: "ref", Terminators: []int32{7}, Workers: workers})
+	counts, err := s.Write(context.Background(), Spec{
+		Dir: dir, Budget: budget, Layout: layout, PadID: 0, VocabSize: 100, Tokenizer: "tok", Template: "tpl",
+		Reference: "ref", Terminators: []int32{7}, Workers: workers,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"os"
 	"slices"
 
-	"github.com/nat-go/nat-go/ttc/extsort"
+	"github.com/nat-go/nat-go/internal/extsort"
 )
 
 // Split is a side of the data set: its name is a folder under the channel's.

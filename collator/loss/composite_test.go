@@ -59,8 +59,10 @@ func example() Batch {
 }
 
 func options() Options {
-	return Options{SDPOWeight: 0.7, DPOWeight: 0.3, DPO: kernels.PreferenceOptions{Beta: 0.1, LabelSmoothing: 0.05},
-		GRPO: kernels.PolicyOptions{ClipLow: 0.2, ClipHigh: 0.3, KL: 0.05}, JSD: kernels.Options{Beta: 0.5, Temperature: 1.5}, RolloutTemperature: 1.2, MaxTokens: 7}
+	return Options{
+		SDPOWeight: 0.7, DPOWeight: 0.3, DPO: kernels.PreferenceOptions{Beta: 0.1, LabelSmoothing: 0.05},
+		GRPO: kernels.PolicyOptions{ClipLow: 0.2, ClipHigh: 0.3, KL: 0.05}, JSD: kernels.Options{Beta: 0.5, Temperature: 1.5}, RolloutTemperature: 1.2, MaxTokens: 7,
+	}
 }
 
 func TestGradients(t *testing.T) {
@@ -71,8 +73,10 @@ func TestGradients(t *testing.T) {
 		if _, err := Composite(b, o, Step{}, &g); err != nil {
 			t.Fatal(err)
 		}
-		for name, c := range map[string]struct{ x, g []float32 }{"grpo": {b.GRPO.Logits.F32, g.GRPO}, "chosen": {b.DPO.Chosen.Logits.F32, g.Chosen},
-			"rejected": {b.DPO.Rejected.Logits.F32, g.Rejected}, "student": {b.SDPO.Student.F32, g.Student}} {
+		for name, c := range map[string]struct{ x, g []float32 }{
+			"grpo": {b.GRPO.Logits.F32, g.GRPO}, "chosen": {b.DPO.Chosen.Logits.F32, g.Chosen},
+			"rejected": {b.DPO.Rejected.Logits.F32, g.Rejected}, "student": {b.SDPO.Student.F32, g.Student},
+		} {
 			for i := 0; i < len(c.x); i += 3 {
 				at := func(d float32) (float64, float32) {
 					was := c.x[i]
@@ -96,8 +100,10 @@ func TestGradients(t *testing.T) {
 
 // rowsOf cuts rows lo:hi out of a side.
 func rowsOf(s Tokens, lo, hi int) Tokens {
-	return Tokens{R: hi - lo, T: s.T, IDs: s.IDs[lo*s.T : hi*s.T],
-		Logits: kernels.F32Matrix(s.Logits.F32[lo*s.T*vocab:hi*s.T*vocab], (hi-lo)*s.T, vocab)}
+	return Tokens{
+		R: hi - lo, T: s.T, IDs: s.IDs[lo*s.T : hi*s.T],
+		Logits: kernels.F32Matrix(s.Logits.F32[lo*s.T*vocab:hi*s.T*vocab], (hi-lo)*s.T, vocab),
+	}
 }
 
 // TestAccumulation: a step in three micro-batches is the step in one.
@@ -112,16 +118,22 @@ func TestAccumulation(t *testing.T) {
 		var parts []Batch
 		for r := range 3 {
 			g := b.GRPO
-			parts = append(parts, Batch{GRPO: &GRPO{Tokens: rowsOf(g.Tokens, r, r+1), ResponseMask: g.ResponseMask[r*5 : r*5+5], OldLogprobs: g.OldLogprobs[r*5 : r*5+5],
-				RefLogprobs: g.RefLogprobs[r*5 : r*5+5], Advantage: g.Advantage[r : r+1], RowWeight: g.RowWeight[r : r+1]}})
+			parts = append(parts, Batch{GRPO: &GRPO{
+				Tokens: rowsOf(g.Tokens, r, r+1), ResponseMask: g.ResponseMask[r*5 : r*5+5], OldLogprobs: g.OldLogprobs[r*5 : r*5+5],
+				RefLogprobs: g.RefLogprobs[r*5 : r*5+5], Advantage: g.Advantage[r : r+1], RowWeight: g.RowWeight[r : r+1],
+			}})
 		}
 		for r := range 2 {
 			d := b.DPO
-			parts[r].DPO = &DPO{Chosen: rowsOf(d.Chosen, r, r+1), Rejected: rowsOf(d.Rejected, r, r+1), ChosenLabels: d.ChosenLabels[r*4 : r*4+4],
-				RejectedLabels: d.RejectedLabels[r*6 : r*6+6], RefChosen: d.RefChosen[r : r+1], RefRejected: d.RefRejected[r : r+1], RowWeight: d.RowWeight[r : r+1]}
+			parts[r].DPO = &DPO{
+				Chosen: rowsOf(d.Chosen, r, r+1), Rejected: rowsOf(d.Rejected, r, r+1), ChosenLabels: d.ChosenLabels[r*4 : r*4+4],
+				RejectedLabels: d.RejectedLabels[r*6 : r*6+6], RefChosen: d.RefChosen[r : r+1], RefRejected: d.RefRejected[r : r+1], RowWeight: d.RowWeight[r : r+1],
+			}
 			s := b.SDPO
-			parts[r+1].SDPO = &SDPO{Student: kernels.F32Matrix(s.Student.F32[2*r*vocab:2*(r+1)*vocab], 2, vocab),
-				Teacher: kernels.F32Matrix(s.Teacher.F32[2*r*vocab:2*(r+1)*vocab], 2, vocab), PairWeight: s.PairWeight[2*r : 2*r+2]}
+			parts[r+1].SDPO = &SDPO{
+				Student: kernels.F32Matrix(s.Student.F32[2*r*vocab:2*(r+1)*vocab], 2, vocab),
+				Teacher: kernels.F32Matrix(s.Teacher.F32[2*r*vocab:2*(r+1)*vocab], 2, vocab), PairWeight: s.PairWeight[2*r : 2*r+2],
+			}
 		}
 		var step Step
 		for _, p := range parts {

@@ -127,8 +127,10 @@ func Rows(q RowsRequest) (*RowsResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	res.Totals = RowsTotals{Weight: weight, Rows: rows, Active: st.Active, NonFinite: st.NonFinite, Infinite: st.Infinite,
-		Clipped: st.Clipped, Exact: st.Exact, Path: j.Path()}
+	res.Totals = RowsTotals{
+		Weight: weight, Rows: rows, Active: st.Active, NonFinite: st.NonFinite, Infinite: st.Infinite,
+		Clipped: st.Clipped, Exact: st.Exact, Path: j.Path(),
+	}
 	res.Totals.Sum = Number(st.Loss / scale)
 	if weight > 0 {
 		res.Totals.Loss = Number(st.Loss / scale / weight)

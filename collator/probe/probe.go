@@ -130,8 +130,10 @@ func Run(source string, s turns.Settings) (*Report, error) {
 	if p.tools, err = template.ToolList([]chat.Tool{{Name: toolName, Raw: tool}}); err != nil {
 		return nil, err
 	}
-	rep := &Report{Template: r.Fingerprint(), Roles: map[string]Fate{}, Trims: map[string]Trim{}, PrefixPreserving: map[string]bool{},
-		Terminators: map[string]string{}, Hints: map[string]Place{}, Filler: []string{}}
+	rep := &Report{
+		Template: r.Fingerprint(), Roles: map[string]Fate{}, Trims: map[string]Trim{}, PrefixPreserving: map[string]bool{},
+		Terminators: map[string]string{}, Hints: map[string]Place{}, Filler: []string{},
+	}
 	rep.Arguments = p.arguments()
 	p.prompt(rep)
 	p.roles(rep)

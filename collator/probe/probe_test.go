@@ -69,26 +69,34 @@ func TestEachDefectIsSeen(t *testing.T) {
 		"drops tools":  {"{%- if m.content %}", "{%- if m.content and m.role != 'tool' %}", func(r *Report) bool { return r.Roles["tool"] == Dropped }},
 		"drops calls":  {"m.tool_calls or []", "[]", func(r *Report) bool { return r.Calls == Dropped }},
 		"drops second": {"m.tool_calls or []", "(m.tool_calls or [])[:1]", func(r *Report) bool { return r.Calls == Kept && r.ParallelCalls == Dropped }},
-		"hoists": {"{%- for m in messages %}", "{%- for m in messages|selectattr('role','equalto','system') %}{{ m.content }}{% endfor %}{% for m in messages if m.role != 'system' %}",
+		"hoists": {
+			"{%- for m in messages %}", "{%- for m in messages|selectattr('role','equalto','system') %}{{ m.content }}{% endfor %}{% for m in messages if m.role != 'system' %}",
 			func(r *Report) bool {
 				return r.Roles["system_mid"] == Hoisted && r.Roles["system"] == Kept && !r.Hints["system_after_result"].Splice
-			}},
-		"refuses": {"{%- for m in messages %}", "{%- for m in messages %}{% if m.role == 'system' and not loop.first %}{{ raise_exception('x') }}{% endif %}",
+			},
+		},
+		"refuses": {
+			"{%- for m in messages %}", "{%- for m in messages %}{% if m.role == 'system' and not loop.first %}{{ raise_exception('x') }}{% endif %}",
 			func(r *Report) bool {
 				return r.Roles["system_mid"] == Refused && r.Hints["system_before_call"].Fate == Refused
-			}},
+			},
+		},
 		"quotes":       {"c.function.arguments if c.function.arguments is string else ", "", func(r *Report) bool { return r.RawArguments == "quoted" }},
 		"wants text":   {"{{ c.function.arguments if c.function.arguments is string else c.function.arguments | tojson }}", "{{ '' + c.function.arguments }}", func(r *Report) bool { return r.Arguments == "string" && r.Calls == Kept }},
 		"shows tools":  {"{%- for m in messages %}", "{% if tools %}{{ tools|tojson }}{% endif %}{%- for m in messages %}", func(r *Report) bool { return r.ToolsShown }},
 		"not a prefix": {"{{ '<|start|>assistant\\n' }}", "{{ '<|start|>assistant\\n<think>' }}", func(r *Report) bool { return !r.PromptIsPrefix }},
-		"thinking": {"{%- if m.content %}", "{%- if m.reasoning_content and loop.last %}{{ '<think>' + m.reasoning_content + '</think>' }}{% endif %}{%- if m.content %}",
+		"thinking": {
+			"{%- if m.content %}", "{%- if m.reasoning_content and loop.last %}{{ '<think>' + m.reasoning_content + '</think>' }}{% endif %}{%- if m.content %}",
 			func(r *Report) bool {
 				return r.Reasoning == Reasoning{Last: true} && !r.PrefixPreserving["reasoning"] && r.PrefixPreserving["chat"] && r.RewritesHistory && r.Hints["user_after_result"].Splice
-			}},
-		"no think switch": {"{{ '<|start|>assistant\\n' }}", "{{ '<|start|>assistant\\n' }}{% if enable_thinking is false %}{{ '<think></think>' }}{% endif %}",
+			},
+		},
+		"no think switch": {
+			"{{ '<|start|>assistant\\n' }}", "{{ '<|start|>assistant\\n' }}{% if enable_thinking is false %}{{ '<think></think>' }}{% endif %}",
 			func(r *Report) bool {
 				return r.NoThink != nil && r.NoThink.Variable == "enable_thinking" && strings.HasSuffix(r.NoThink.Prompt, "<think></think>")
-			}},
+			},
+		},
 	} {
 		if !strings.Contains(chatml, c.old) {
 			t.Fatalf("%s: %q is not in the template", name, c.old)

@@ -30,8 +30,10 @@ func preference(prompt, chosen, rejected builders.Passage) *builders.Resolved {
 }
 
 func rollout(task string, reward float64, ms ...chat.Message) *builders.Resolved {
-	return &builders.Resolved{Record: &builders.Rollout{Task: task, Reward: &reward}, Messages: messages(ms...),
-		Origin: &builders.Origin{Builder: "grpo", Row: 7, Example: task + "/0"}}
+	return &builders.Resolved{
+		Record: &builders.Rollout{Task: task, Reward: &reward}, Messages: messages(ms...),
+		Origin: &builders.Origin{Builder: "grpo", Row: 7, Example: task + "/0"},
+	}
 }
 
 // withIDs gives message m the ids 10 m and 10 m + 1, and what was sampled the log-probs -inf and -0.25.

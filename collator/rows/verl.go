@@ -52,8 +52,10 @@ func verlSchema(k builders.Kind) *parquet.Schema {
 		"prompt":       parquet.List(message),
 		"ability":      parquet.String(),
 		"reward_model": parquet.Group{"style": parquet.String(), "ground_truth": parquet.String()},
-		"extra_info": parquet.Group{"split": parquet.String(), "index": parquet.Int(64), "task": parquet.String(),
-			"example": parquet.String(), "tools": parquet.Optional(parquet.String())},
+		"extra_info": parquet.Group{
+			"split": parquet.String(), "index": parquet.Int(64), "task": parquet.String(),
+			"example": parquet.String(), "tools": parquet.Optional(parquet.String()),
+		},
 	})
 }
 

@@ -78,8 +78,14 @@ func ReadPairs(all []tensors.Tensor) (*Pairs, error) {
 	for _, c := range []struct {
 		name string
 		to   *[]int64
-	}{{"student_row", &p.StudentRow}, {"student_pos", &p.StudentPos}, {"teacher_row", &p.TeacherRow}, {"teacher_pos", &p.TeacherPos},
-		{"target_id", &p.Target}, {"site", &p.Site}} {
+	}{
+		{"student_row", &p.StudentRow},
+		{"student_pos", &p.StudentPos},
+		{"teacher_row", &p.TeacherRow},
+		{"teacher_pos", &p.TeacherPos},
+		{"target_id", &p.Target},
+		{"site", &p.Site},
+	} {
 		*c.to, _ = column("pair_"+c.name, 1)
 		if err == nil && len(*c.to) != len(p.StudentRow) {
 			err = fmt.Errorf("pair_%s has %d entries, pair_student_row %d", c.name, len(*c.to), len(p.StudentRow))

@@ -60,11 +60,13 @@ func find(t *testing.T, all []tensors.Tensor, name string) tensors.Tensor {
 
 // sdpoLine is what the index says of sdpoBatch.
 func sdpoLine() *batch.Line {
-	return &batch.Line{File: "a.safetensors", Channel: "sdpo", Sites: []batch.Site{{Example: "e", Site: 0}, {Example: "e", Site: 1}},
+	return &batch.Line{
+		File: "a.safetensors", Channel: "sdpo", Sites: []batch.Site{{Example: "e", Site: 0}, {Example: "e", Site: 1}},
 		RowInfo: []batch.Meta{{Example: "e", Run: 2, Turn: "t", Sites: []batch.RowSite{
 			{Site: 0, Target: "failed_turn", Teacher: 0, At: 2, Hint: 2, Neutral: []int32{10, 11}, Pairs: []batch.Run{{Start: 2, End: 4}}},
 			{Site: 1, Target: "next_turn", Teacher: 1, At: 5, Hint: 1, Pairs: []batch.Run{{Start: 5, End: 7}}},
-		}}}}
+		}}},
+	}
 }
 
 func opened(t *testing.T, all []tensors.Tensor) *open {
@@ -256,9 +258,15 @@ func TestEffects(t *testing.T) {
 		d      Direction
 		reason ledger.Reason
 	}{
-		{Effect{Hint: -1}, Lower, ""}, {Effect{Hint: -1}, Higher, ledger.HintWrongWay}, {Effect{Hint: 1}, Higher, ""}, {Effect{Hint: 1}, Lower, ledger.HintWrongWay},
-		{Effect{Hint: -1, Control: -0.95}, Lower, ledger.HintNoEffect}, {Effect{Hint: 0.05}, Lower, ledger.HintNoEffect}, {Effect{}, Lower, ledger.HintNoEffect},
-		{Effect{Hint: 0.5, Control: 1}, Lower, ""}, {Effect{Hint: math.NaN()}, Lower, ledger.HintNoEffect},
+		{Effect{Hint: -1}, Lower, ""},
+		{Effect{Hint: -1}, Higher, ledger.HintWrongWay},
+		{Effect{Hint: 1}, Higher, ""},
+		{Effect{Hint: 1}, Lower, ledger.HintWrongWay},
+		{Effect{Hint: -1, Control: -0.95}, Lower, ledger.HintNoEffect},
+		{Effect{Hint: 0.05}, Lower, ledger.HintNoEffect},
+		{Effect{}, Lower, ledger.HintNoEffect},
+		{Effect{Hint: 0.5, Control: 1}, Lower, ""},
+		{Effect{Hint: math.NaN()}, Lower, ledger.HintNoEffect},
 	} {
 		if got := c.e.Judge(c.d, 0.1); got != c.reason {
 			t.Errorf("%+v %d: %q, want %q", c.e, c.d, got, c.reason)

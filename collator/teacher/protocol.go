@@ -125,8 +125,10 @@ func answerTRL(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 }
 
 func askSGLang(o *Options, s Sequence) any {
-	return map[string]any{"input_ids": s.IDs, "sampling_params": map[string]any{"max_new_tokens": 1, "temperature": 0},
-		"return_logprob": true, "logprob_start_len": 0, "top_logprobs_num": o.TopK}
+	return map[string]any{
+		"input_ids": s.IDs, "sampling_params": map[string]any{"max_new_tokens": 1, "temperature": 0},
+		"return_logprob": true, "logprob_start_len": 0, "top_logprobs_num": o.TopK,
+	}
 }
 
 // answerSGLang reads meta_info.input_top_logprobs, one entry a token, the first null, each [[logprob, id, text], ...], and

@@ -14,8 +14,10 @@ import (
 
 // TestTokens: what we say about tokens is what the library does with them.
 func TestTokens(t *testing.T) {
-	for name, vocab := range map[string]int{"Meta-Llama-3-8B-Instruct": 128256, "qwen2_5": 151665, "cohere-tokenizer": 75500,
-		"bert-base-uncased": 30522, "all-minilm-l6-v2": 30522, "sentence-transformers-labse": 16} {
+	for name, vocab := range map[string]int{
+		"Meta-Llama-3-8B-Instruct": 128256, "qwen2_5": 151665, "cohere-tokenizer": 75500,
+		"bert-base-uncased": 30522, "all-minilm-l6-v2": 30522, "sentence-transformers-labse": 16,
+	} {
 		tok := load(t, name)
 		if tok.VocabSize() != vocab {
 			t.Errorf("%s: vocabulary of %d, want %d", name, tok.VocabSize(), vocab)

@@ -73,18 +73,28 @@ func hostileBases() []map[string]any {
 		"special_tokens", map[string]any{"<|a|>": map[string]any{"id": "<|a|>", "ids": []int{400}, "tokens": []string{"<|a|>"}}})
 	return []map[string]any{
 		{"pre_tokenizer": metaspace("first"), "decoder": metaspace("first"), "truncation": step("", "direction", "Right", "max_length", 8, "strategy", "LongestFirst", "stride", 2)},
-		{"normalizer": seq("normalizers", step("Prepend", "prepend", "▁"), replaceWith(" ", "▁"), step("Strip", "strip_left", true, "strip_right", true)),
-			"decoder": seq("decoders", replaceWith("▁", " "), step("ByteFallback"), step("Fuse"), step("Strip", "content", " ", "start", 1, "stop", 0))},
-		{"pre_tokenizer": seq("pretokenizers", step("Split", "pattern", regex(` ?[^(\s|[.,!?])]+|\s+(?!\S)`), "behavior", "Isolated", "invert", false), step("Digits", "individual_digits", true),
-			step("Punctuation", "behavior", "Isolated"), step("FixedLength", "length", 3), step("ByteLevel", "add_prefix_space", true, "trim_offsets", true, "use_regex", false)),
-			"post_processor": template, "padding": step("", "strategy", map[string]any{"Fixed": 16}, "direction", "Left", "pad_to_multiple_of", 8, "pad_id", 0, "pad_type_id", 0, "pad_token", "<unk>")},
-		{"normalizer": step("BertNormalizer", "clean_text", true, "handle_chinese_chars", true, "strip_accents", nil, "lowercase", true), "pre_tokenizer": step("BertPreTokenizer"),
+		{
+			"normalizer": seq("normalizers", step("Prepend", "prepend", "▁"), replaceWith(" ", "▁"), step("Strip", "strip_left", true, "strip_right", true)),
+			"decoder":    seq("decoders", replaceWith("▁", " "), step("ByteFallback"), step("Fuse"), step("Strip", "content", " ", "start", 1, "stop", 0)),
+		},
+		{
+			"pre_tokenizer": seq("pretokenizers", step("Split", "pattern", regex(` ?[^(\s|[.,!?])]+|\s+(?!\S)`), "behavior", "Isolated", "invert", false), step("Digits", "individual_digits", true),
+				step("Punctuation", "behavior", "Isolated"), step("FixedLength", "length", 3), step("ByteLevel", "add_prefix_space", true, "trim_offsets", true, "use_regex", false)),
+			"post_processor": template, "padding": step("", "strategy", map[string]any{"Fixed": 16}, "direction", "Left", "pad_to_multiple_of", 8, "pad_id", 0, "pad_type_id", 0, "pad_token", "<unk>"),
+		},
+		{
+			"normalizer": step("BertNormalizer", "clean_text", true, "handle_chinese_chars", true, "strip_accents", nil, "lowercase", true), "pre_tokenizer": step("BertPreTokenizer"),
 			"post_processor": step("BertProcessing", "sep", []any{"<|end|>", 3}, "cls", []any{"<|a|>", 2}), "decoder": step("WordPiece", "prefix", "##", "cleanup", true),
-			"model": step("WordPiece", "unk_token", "<unk>", "continuing_subword_prefix", "##", "max_input_chars_per_word", 100, "vocab", map[string]int{"<unk>": 0, "h": 1, "##i": 2})},
-		{"normalizer": step("Precompiled", "precompiled_charsmap", charsmap([]uint32{0, 0x100 | 'a', 0}, "b\x00")), "pre_tokenizer": metaspace("always"),
-			"model": step("Unigram", "unk_id", 0, "byte_fallback", false, "vocab", []any{[]any{"<unk>", 0}, []any{"▁", -1}, []any{"h", -2}, []any{"▁hi", -1.5}})},
-		{"decoder": step("CTC", "pad_token", "<unk>", "word_delimiter_token", "|", "cleanup", true), "post_processor": step("RobertaProcessing", "sep", []any{"<|end|>", 3}, "cls", []any{"<|a|>", 2}, "trim_offsets", true, "add_prefix_space", true),
-			"model": step("BPE", "dropout", 0.1, "continuing_subword_prefix", "##", "end_of_word_suffix", "</w>", "byte_fallback", true, "fuse_unk", true, "vocab", map[string]int{"h": 0, "##i": 1, "hi": 2}, "merges", []string{"h ##i"})},
+			"model": step("WordPiece", "unk_token", "<unk>", "continuing_subword_prefix", "##", "max_input_chars_per_word", 100, "vocab", map[string]int{"<unk>": 0, "h": 1, "##i": 2}),
+		},
+		{
+			"normalizer": step("Precompiled", "precompiled_charsmap", charsmap([]uint32{0, 0x100 | 'a', 0}, "b\x00")), "pre_tokenizer": metaspace("always"),
+			"model": step("Unigram", "unk_id", 0, "byte_fallback", false, "vocab", []any{[]any{"<unk>", 0}, []any{"▁", -1}, []any{"h", -2}, []any{"▁hi", -1.5}}),
+		},
+		{
+			"decoder": step("CTC", "pad_token", "<unk>", "word_delimiter_token", "|", "cleanup", true), "post_processor": step("RobertaProcessing", "sep", []any{"<|end|>", 3}, "cls", []any{"<|a|>", 2}, "trim_offsets", true, "add_prefix_space", true),
+			"model": step("BPE", "dropout", 0.1, "continuing_subword_prefix", "##", "end_of_word_suffix", "</w>", "byte_fallback", true, "fuse_unk", true, "vocab", map[string]int{"h": 0, "##i": 1, "hi": 2}, "merges", []string{"h ##i"}),
+		},
 		{"model": step("WordLevel", "unk_token", "<unk>", "vocab", map[string]int{"<unk>": 0, "hi": 1}), "pre_tokenizer": step("Whitespace"), "normalizer": seq("normalizers", step("NFKD"), step("StripAccents"), step("Lowercase"), step("Nmt"))},
 	}
 }
@@ -100,9 +110,19 @@ func charsmap(units []uint32, texts string) string {
 
 var nasty = []any{
 	nil, true, false, 0, 1, -1, 2, 3.5, 1e9, 1e18, 4294967295, "", " ", "x", "\u00e9", "\x01\x02", "BPE", "Sequence", "Strip", "Replace", "Fuse", "first", "never", "Fixed", "<|a|>", "##",
-	[]any{}, map[string]any{}, []any{"a", "b"}, []any{[]any{"a", 0}}, map[string]any{"Regex": `\s+`}, map[string]any{"Regex": `(`}, map[string]any{"Regex": `[\x00-`}, map[string]any{"String": ""},
-	map[string]any{"type": "Split", "pattern": map[string]any{"Regex": ``}, "behavior": "Removed", "invert": true}, map[string]any{"type": "FixedLength", "length": 0},
-	map[string]any{"type": "Sequence", "normalizers": []any{}}, map[string]any{"type": "Strip", "content": "h", "start": 3, "stop": 0}, strings.Repeat("<|a|>", 20),
+	[]any{},
+	map[string]any{},
+	[]any{"a", "b"},
+	[]any{[]any{"a", 0}},
+	map[string]any{"Regex": `\s+`},
+	map[string]any{"Regex": `(`},
+	map[string]any{"Regex": `[\x00-`},
+	map[string]any{"String": ""},
+	map[string]any{"type": "Split", "pattern": map[string]any{"Regex": ``}, "behavior": "Removed", "invert": true},
+	map[string]any{"type": "FixedLength", "length": 0},
+	map[string]any{"type": "Sequence", "normalizers": []any{}},
+	map[string]any{"type": "Strip", "content": "h", "start": 3, "stop": 0},
+	strings.Repeat("<|a|>", 20),
 	map[string]any{"type": "Replace", "pattern": map[string]any{"String": "h"}, "content": strings.Repeat("h", 2000)},
 }
 

@@ -23,7 +23,8 @@ func zoo(t testing.TB) map[string]*Tokenizer {
 		"metaspace first":  {"pre_tokenizer": metaspace("first"), "decoder": nil},
 		"metaspace always": {"pre_tokenizer": metaspace("always"), "decoder": nil},
 		"llama prepend": {"pre_tokenizer": nil, "decoder": nil, "normalizer": map[string]any{"type": "Sequence", "normalizers": []any{
-			map[string]any{"type": "Prepend", "prepend": "▁"}, replaceWith(" ", "▁")}}},
+			map[string]any{"type": "Prepend", "prepend": "▁"}, replaceWith(" ", "▁"),
+		}}},
 		"prefix space":        {"pre_tokenizer": byteLevel(true, true)},
 		"trim with prefix":    {"pre_tokenizer": byteLevel(true, true), "post_processor": byteLevel(true, true)},
 		"trim without prefix": {"post_processor": byteLevel(false, true)},
@@ -34,7 +35,8 @@ func zoo(t testing.TB) map[string]*Tokenizer {
 			token("<tool>", map[string]any{"special": false, "normalized": true}), token("|><", map[string]any{"special": false, "normalized": true}))},
 		"lower case": {"normalizer": map[string]any{"type": "Lowercase"}, "added_tokens": added(token("<|a|>", nil), token("<TOOL>", map[string]any{"special": false, "normalized": true}))},
 		"strip and NFKC": {"normalizer": map[string]any{"type": "Sequence", "normalizers": []any{
-			map[string]any{"type": "NFKC"}, map[string]any{"type": "Strip", "strip_left": true, "strip_right": true}}}},
+			map[string]any{"type": "NFKC"}, map[string]any{"type": "Strip", "strip_left": true, "strip_right": true},
+		}}},
 	}
 	tokenizers := map[string]*Tokenizer{}
 	for name, parts := range files {

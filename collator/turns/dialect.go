@@ -58,7 +58,8 @@ var (
 	ask    = user(askText)
 	answer = assistant(answerText)
 	call   = chat.Message{Role: "assistant", Form: chat.Null, ToolCalls: []chat.ToolCall{{
-		ID: "call00001", Type: "function", Name: "qzfLPe", Arguments: `{"k":"` + argText + `"}`, Parsed: json.Raw(`{"k":"` + argText + `"}`)}}}
+		ID: "call00001", Type: "function", Name: "qzfLPe", Arguments: `{"k":"` + argText + `"}`, Parsed: json.Raw(`{"k":"` + argText + `"}`),
+	}}}
 	result = chat.Message{Role: "tool", Form: chat.Text, Text: resultText, ToolCallID: "call00001", Name: "qzfLPe"}
 )
 

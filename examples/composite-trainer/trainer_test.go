@@ -188,8 +188,10 @@ func splice(r *batch.Row, rng *rand.Rand) {
 		hint := []int32{1, 2, 3}[:1+rng.IntN(3)]
 		at := target.Start - 1
 		r.Sides = append(r.Sides, batch.Side{IDs: slices.Concat(student[:at], hint, student[at:target.End])})
-		r.Meta.Sites = append(r.Meta.Sites, batch.RowSite{Site: k, HintSHA256: "h", Kind: "knowable", Class: "schema", Source: "rules", Target: "failed_turn", Mode: "system",
-			Teacher: k, At: at, Hint: int32(len(hint)), Pairs: []batch.Run{target}})
+		r.Meta.Sites = append(r.Meta.Sites, batch.RowSite{
+			Site: k, HintSHA256: "h", Kind: "knowable", Class: "schema", Source: "rules", Target: "failed_turn", Mode: "system",
+			Teacher: k, At: at, Hint: int32(len(hint)), Pairs: []batch.Run{target},
+		})
 	}
 	r.TrainSites()
 	r.Meta.Proof = make([]batch.Proof, len(r.Sides))

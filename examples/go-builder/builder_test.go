@@ -15,8 +15,11 @@ func TestLengthIsControlled(t *testing.T) {
 		turn, output string
 		score        float64
 	}{
-		{"t", "the longest answer of all, by far, with many words", 1}, {"t", "a good answer", 0.8}, {"t", "a poor answer", 0.2},
-		{"u", "short", 0.9}, {"u", "much longer than the other", 0.1},
+		{"t", "the longest answer of all, by far, with many words", 1},
+		{"t", "a good answer", 0.8},
+		{"t", "a poor answer", 0.2},
+		{"u", "short", 0.9},
+		{"u", "much longer than the other", 0.1},
 	} {
 		ex.Candidates = append(ex.Candidates, ttc.Candidate{Turn: c.turn, Output: c.output, Score: c.score})
 	}

@@ -273,8 +273,10 @@ func (rep *Report) vocabulary(ctx context.Context, o Options, v int, deadline ti
 	for _, path := range rep.Paths {
 		for _, th := range o.Threads {
 			if t := read[key(path, th)]; t != nil && v == o.Vocab[0] {
-				rep.Floors = append(rep.Floors, Floor{Threads: th, Path: path, ReadGBps: 8 / t.median(), FMAPerNs: 1 / fma[key(path, th)].median(),
-					SecondCore: th == 2 && fma[key(path, 1)].median() > 1.8*fma[key(path, 2)].median()})
+				rep.Floors = append(rep.Floors, Floor{
+					Threads: th, Path: path, ReadGBps: 8 / t.median(), FMAPerNs: 1 / fma[key(path, th)].median(),
+					SecondCore: th == 2 && fma[key(path, 1)].median() > 1.8*fma[key(path, 2)].median(),
+				})
 			}
 		}
 	}

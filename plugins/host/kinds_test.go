@@ -30,7 +30,8 @@ func branched(id string, reward float64) *ttc.Example {
 	add(-1, ttc.No, chat.Message{Role: "user", Text: "find it"})
 	for i, parent := range []int{0, 2} {
 		n := add(parent, ttc.Yes, chat.Message{Role: "assistant", ToolCalls: []chat.ToolCall{
-			{ID: "c", Type: "function", Name: "search", Arguments: `{"limit":"x"}`, Parsed: json.Raw(`{"limit":"x"}`)}, {ID: "d", Name: "search", Arguments: "not json"}}})
+			{ID: "c", Type: "function", Name: "search", Arguments: `{"limit":"x"}`, Parsed: json.Raw(`{"limit":"x"}`)}, {ID: "d", Name: "search", Arguments: "not json"},
+		}})
 		n.TokenIDs, n.LogProbs, n.FinishReason = []int32{5, 6, int32(7 + i)}, []float32{-0.5, -0.25, -1}, "tool_calls"
 		n = add(len(ex.Graph.Nodes)-1, ttc.No, chat.Message{Role: "tool", Text: "Error: limit", ToolCallID: "c"})
 		n.Error, n.TokenIDs = &failed, []int32{}

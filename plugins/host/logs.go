@@ -168,8 +168,11 @@ func textLevel(line []byte) zerolog.Level {
 		prefix string
 		level  zerolog.Level
 	}{
-		{"[TRACE]", zerolog.TraceLevel}, {"[DEBUG]", zerolog.DebugLevel}, {"[INFO]", zerolog.InfoLevel},
-		{"[WARN]", zerolog.WarnLevel}, {"[ERROR]", zerolog.ErrorLevel},
+		{"[TRACE]", zerolog.TraceLevel},
+		{"[DEBUG]", zerolog.DebugLevel},
+		{"[INFO]", zerolog.InfoLevel},
+		{"[WARN]", zerolog.WarnLevel},
+		{"[ERROR]", zerolog.ErrorLevel},
 	} {
 		if bytes.HasPrefix(line, []byte(l.prefix)) {
 			return l.level

@@ -296,6 +296,7 @@ func (p *process) Diagnose(context.Context) string { return "" }
 func (p *process) PluginToHost(network, addr string) (string, string, error) {
 	return network, addr, nil
 }
+
 func (p *process) HostToPlugin(network, addr string) (string, string, error) {
 	return network, addr, nil
 }

@@ -50,6 +50,7 @@ func (a attached) ID() string                 { return a.path }
 func (a attached) PluginToHost(network, addr string) (string, string, error) {
 	return network, addr, nil
 }
+
 func (a attached) HostToPlugin(network, addr string) (string, string, error) {
 	return network, addr, nil
 }

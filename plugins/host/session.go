@@ -90,8 +90,10 @@ func (p *Plugin) Open(ctx context.Context, builder, name string, config []byte) 
 			return nil, &ConfigError{Builder: name, Findings: found}
 		}
 	}
-	s := &Session{plugin: p, builder: info, name: name, config: config, queue: make(chan *job, queuedJobs), order: make(chan *job, maxJobs),
-		window: newWindow(p.spec.Window)}
+	s := &Session{
+		plugin: p, builder: info, name: name, config: config, queue: make(chan *job, queuedJobs), order: make(chan *job, maxJobs),
+		window: newWindow(p.spec.Window),
+	}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	for _, in := range p.instances {
 		w := &worker{session: s, instance: in}

@@ -40,12 +40,16 @@ func TestParseMessages(t *testing.T) {
 		{Role: "user", Form: Parts, Parts: []Part{
 			{Type: "text", Text: "t", Raw: json.Raw(`{"type":"text","text":"t"}`)},
 			{Type: "image_url", Raw: json.Raw(`{"type":"image_url","image_url":{"url":"x"}}`)},
-			{Type: "text", Text: "bare", Raw: json.Raw(`"bare"`)}}},
+			{Type: "text", Text: "bare", Raw: json.Raw(`"bare"`)},
+		}},
 		{Role: "assistant", Form: Null, Reasoning: "hm", ReasoningKey: "reasoning_content", ToolCalls: []ToolCall{
-			{ID: "c1", Type: "function", Name: "f", Arguments: `{"b":1, "a":2}`, Parsed: json.Raw(`{"b":1, "a":2}`),
-				Extra: []Member{{"strict", json.Raw("true")}, {"index", json.Raw("0")}}},
+			{
+				ID: "c1", Type: "function", Name: "f", Arguments: `{"b":1, "a":2}`, Parsed: json.Raw(`{"b":1, "a":2}`),
+				Extra: []Member{{"strict", json.Raw("true")}, {"index", json.Raw("0")}},
+			},
 			{ID: "c2", Name: "g", Arguments: `{"z":[1] , "y":null}`, Parsed: json.Raw(`{"z":[1] , "y":null}`), AsObject: true},
-			{Name: "flat", Arguments: "not json"}}},
+			{Name: "flat", Arguments: "not json"},
+		}},
 		{Role: "tool", Form: Text, ToolCallID: "c1", Extra: []Member{{"refusal", json.Raw("null")}}},
 		{Role: "assistant", Form: Absent, Extra: []Member{{"tool_calls", json.Raw("null")}}},
 	}

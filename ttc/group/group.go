@@ -11,8 +11,8 @@ import (
 	"github.com/klauspost/compress/s2"
 	"github.com/zeebo/xxh3"
 
+	"github.com/nat-go/nat-go/internal/extsort"
 	"github.com/nat-go/nat-go/ttc"
-	"github.com/nat-go/nat-go/ttc/extsort"
 )
 
 // Codec encodes examples without loss.
@@ -102,9 +102,11 @@ func New(codec Codec, opt Options) (*Index, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Index{codec: codec, opt: opt, spool: s,
+	return &Index{
+		codec: codec, opt: opt, spool: s,
 		byKey: extsort.New(keyWidth+8+placeWidth, opt.Memory/2, opt.Dir),
-		order: extsort.New(8+8+placeWidth, opt.Memory/2, opt.Dir)}, nil
+		order: extsort.New(8+8+placeWidth, opt.Memory/2, opt.Dir),
+	}, nil
 }
 
 // Add takes an example. Nothing of it is kept.

@@ -271,9 +271,18 @@ func TestNumbers(t *testing.T) {
 		f  float64
 		ok bool
 	}{
-		{"1", 1, true}, {"-0", 0, true}, {"0.1", 0.1, true}, {"1e400", math.Inf(1), true}, {"-1e400", math.Inf(-1), true},
-		{"1e-400", 0, true}, {"Infinity", math.Inf(1), true}, {"-Infinity", math.Inf(-1), true}, {"100000000000000000000", 1e20, true},
-		{"1" + strings.Repeat("0", 400), math.Inf(1), false}, {`"1"`, 0, false}, {"9007199254740993", 9007199254740992, true},
+		{"1", 1, true},
+		{"-0", 0, true},
+		{"0.1", 0.1, true},
+		{"1e400", math.Inf(1), true},
+		{"-1e400", math.Inf(-1), true},
+		{"1e-400", 0, true},
+		{"Infinity", math.Inf(1), true},
+		{"-Infinity", math.Inf(-1), true},
+		{"100000000000000000000", 1e20, true},
+		{"1" + strings.Repeat("0", 400), math.Inf(1), false},
+		{`"1"`, 0, false},
+		{"9007199254740993", 9007199254740992, true},
 	}
 	for _, c := range cases {
 		f, ok := Raw(c.in).Float64()
@@ -344,8 +353,10 @@ func TestAppend(t *testing.T) {
 
 // TestAppendAtEveryPlace: what needs an escape is found wherever it stands among bytes that are looked at eight at a time.
 func TestAppendAtEveryPlace(t *testing.T) {
-	escapes := map[string]string{"\"": `\"`, "\\": `\\`, "\x00": `\u0000`, "\x1f": `\u001f`, "\x7f": `\u007f`, "\t": `\t`, "é": `\u00e9`,
-		"日": `\u65e5`, "🙂": `\ud83d\ude42`, "\xed\xa0\xbd": `\ud83d`, "~": "~", " ": " "}
+	escapes := map[string]string{
+		"\"": `\"`, "\\": `\\`, "\x00": `\u0000`, "\x1f": `\u001f`, "\x7f": `\u007f`, "\t": `\t`, "é": `\u00e9`,
+		"日": `\u65e5`, "🙂": `\ud83d\ude42`, "\xed\xa0\xbd": `\ud83d`, "~": "~", " ": " ",
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		in, want := "", ""
 		for _, piece := range rapid.SliceOfN(rapid.SampledFrom(slices.Sorted(maps.Keys(escapes))), 1, 4).Draw(t, "pieces") {

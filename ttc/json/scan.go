@@ -380,8 +380,10 @@ func runeLen(p []byte) (int, bool) {
 	return n, true
 }
 
-const maxNumberBytes = 1_000_000 // so that a number's end is never far
-const maxIntegerDigits = 4300    // CPython's limit on the digits of an integer literal (sys.set_int_max_str_digits)
+const (
+	maxNumberBytes   = 1_000_000 // so that a number's end is never far
+	maxIntegerDigits = 4300      // CPython's limit on the digits of an integer literal (sys.set_int_max_str_digits)
+)
 
 // scanScalar reads a number or a word at data[i]. It returns the position after it and true; false when the bytes ran out
 // before its end is sure; or the wrong byte's position and a message.

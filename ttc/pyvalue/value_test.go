@@ -127,8 +127,14 @@ func TestIsText(t *testing.T) {
 		s    string
 		want bool
 	}{
-		{Str(Intern(role)), Intern("role"), true}, {Str(role), "role", true}, {Str("role"), "rolE", false}, {Str("role"), "rol", false},
-		{Str(""), "", true}, {None, "", false}, {Int(4), "role", false}, {Str(Intern("other")), "other", true},
+		{Str(Intern(role)), Intern("role"), true},
+		{Str(role), "role", true},
+		{Str("role"), "rolE", false},
+		{Str("role"), "rol", false},
+		{Str(""), "", true},
+		{None, "", false},
+		{Int(4), "role", false},
+		{Str(Intern("other")), "other", true},
 	} {
 		if got := c.v.IsText(c.s); got != c.want {
 			t.Errorf("%v is %q: %v", c.v.Text(), c.s, got)

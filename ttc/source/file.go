@@ -81,8 +81,10 @@ func expandOne(path, name string) ([]string, error) {
 			return out, nil
 		}
 	}
-	return nil, &Error{Path: path, Offset: -1, What: fmt.Sprintf("the folder has no %s, nor have its jobs/job_* folders", name),
-		Help: "Name the file itself, or the folder eval.general.output.dir points at"}
+	return nil, &Error{
+		Path: path, Offset: -1, What: fmt.Sprintf("the folder has no %s, nor have its jobs/job_* folders", name),
+		Help: "Name the file itself, or the folder eval.general.output.dir points at",
+	}
 }
 
 // escapeGlob quotes what the user named, so that only our own stars are patterns.
@@ -146,8 +148,10 @@ func (file *File) start(f *os.File) error {
 	case len(head) == 0:
 		return &Error{Path: path, Offset: 0, What: "the file is empty", Help: "nat eval writes nothing where no evaluator gave a result; run it again"}
 	case bytes.HasPrefix(head, []byte("version https://git-lfs.github.com/spec/")):
-		return &Error{Path: path, Offset: 0, What: "this is a Git LFS pointer, not the file itself" + lfsSize(head),
-			Help: fmt.Sprintf("Fetch it with: git lfs pull --include=%q", filepath.Base(path))}
+		return &Error{
+			Path: path, Offset: 0, What: "this is a Git LFS pointer, not the file itself" + lfsSize(head),
+			Help: fmt.Sprintf("Fetch it with: git lfs pull --include=%q", filepath.Base(path)),
+		}
 	case bytes.HasPrefix(head, []byte{0x1F, 0x8B}):
 		gz, err := gzip.NewReader(in)
 		if err != nil {
@@ -191,14 +195,18 @@ func ReadError(path string, err error, whole int64) error {
 	var se *json.SyntaxError
 	switch {
 	case errors.As(err, &se) && se.Truncated:
-		return &Error{Path: path, Offset: se.Offset, Line: se.Line, What: se.Msg, Err: err,
-			Help: fmt.Sprintf("The file is cut off (%d entries before are whole): copy it again, or run the evaluation again", whole)}
+		return &Error{
+			Path: path, Offset: se.Offset, Line: se.Line, What: se.Msg, Err: err,
+			Help: fmt.Sprintf("The file is cut off (%d entries before are whole): copy it again, or run the evaluation again", whole),
+		}
 	case errors.As(err, &se):
 		return &Error{Path: path, Offset: se.Offset, Line: se.Line, What: se.Msg + ", found " + se.Found, Err: err}
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader),
 		errors.Is(err, zstd.ErrCRCMismatch), errors.Is(err, zstd.ErrMagicMismatch):
-		return &Error{Path: path, Offset: -1, What: "the compressed data is damaged or cut off: " + err.Error(), Err: err,
-			Help: fmt.Sprintf("%d entries before are whole; copy the file again", whole)}
+		return &Error{
+			Path: path, Offset: -1, What: "the compressed data is damaged or cut off: " + err.Error(), Err: err,
+			Help: fmt.Sprintf("%d entries before are whole; copy the file again", whole),
+		}
 	}
 	return &Error{Path: path, Offset: -1, What: err.Error(), Err: err}
 }

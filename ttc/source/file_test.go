@@ -122,8 +122,15 @@ func TestNames(t *testing.T) {
 		id, entry, want string
 		identical       bool
 	}{
-		{"a", "1", "a", false}, {"a", "2", "a#2", false}, {"a", "1", "", true}, {"a", "2", "", true}, {"a", "3", "a#3", false},
-		{"b#2", "4", "b#2", false}, {"b", "5", "b", false}, {"b", "6", "b#3", false}, {"a#2", "7", "a#2#2", false},
+		{"a", "1", "a", false},
+		{"a", "2", "a#2", false},
+		{"a", "1", "", true},
+		{"a", "2", "", true},
+		{"a", "3", "a#3", false},
+		{"b#2", "4", "b#2", false},
+		{"b", "5", "b", false},
+		{"b", "6", "b#3", false},
+		{"a#2", "7", "a#2#2", false},
 	} {
 		got, identical := n.Add(c.id, h(c.entry))
 		if got != c.want || identical != c.identical {

@@ -99,6 +99,8 @@ func changed(s Source, run int) error {
 	if in := s.Inputs(); run < len(in) {
 		path = in[run].Path
 	}
-	return &Error{Path: path, Offset: -1, What: "the input changed since the run began, so the run can't be resumed",
-		Help: "Start a new run, or put the file back as it was"}
+	return &Error{
+		Path: path, Offset: -1, What: "the input changed since the run began, so the run can't be resumed",
+		Help: "Start a new run, or put the file back as it was",
+	}
 }

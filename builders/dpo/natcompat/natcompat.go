@@ -117,8 +117,13 @@ func (m *metrics) report(out builders.Output) error {
 		name string
 		n    int64
 	}{
-		{"total_examples", m.examples}, {"total_turns", m.turns}, {"total_candidates", m.candidates}, {"total_pairs", m.pairs},
-		{"total_trajectories", m.pairs}, {"skipped_single_candidate", m.single}, {"skipped_score_diff", m.scoreDiff},
+		{"total_examples", m.examples},
+		{"total_turns", m.turns},
+		{"total_candidates", m.candidates},
+		{"total_pairs", m.pairs},
+		{"total_trajectories", m.pairs},
+		{"skipped_single_candidate", m.single},
+		{"skipped_score_diff", m.scoreDiff},
 		{"steps_rejected_by_model", m.rejectedSteps},
 	} {
 		if err := out.Count(c.name, c.n); err != nil {

@@ -262,7 +262,6 @@ func (l *lexer) tag(variable bool) {
 		}
 		l.expressionToken()
 	}
-
 }
 
 func (l *lexer) tagEnd(variable bool) int {

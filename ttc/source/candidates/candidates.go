@@ -130,8 +130,10 @@ func (s *Source) example(ctx context.Context) (*ttc.Example, error) {
 			return nil, ctx.Err()
 		}
 		if n == s.cfg.MaxExample {
-			return nil, &source.Error{Path: ex.File, Offset: s.ahead.offset, What: fmt.Sprintf("more than %d lines have the id %q", n, id),
-				Help: "Raise sources.*.max_candidates_per_example, or give each example an id of its own (id_key)"}
+			return nil, &source.Error{
+				Path: ex.File, Offset: s.ahead.offset, What: fmt.Sprintf("more than %d lines have the id %q", n, id),
+				Help: "Raise sources.*.max_candidates_per_example, or give each example an id of its own (id_key)",
+			}
 		}
 		s.line(ex)
 		if err := s.readAhead(); err == io.EOF {
@@ -160,8 +162,10 @@ func (s *Source) line(ex *ttc.Example) {
 	s.At.Sum = source.Chain(s.At.Sum, xxh3.Hash(s.ahead.raw))
 	cand := ttc.Candidate{Step: s.cfg.StepName, Offset: s.ahead.offset}
 	if reason, detail := s.reader.Candidate(s.ahead.raw, &cand); reason != "" {
-		s.Tally.Drop(ledger.Drop{Unit: "step", Reason: reason, Detail: detail, Run: ex.Run, Example: ex.ID, Turn: cand.Turn, Index: -1,
-			File: ex.File, Offset: s.ahead.offset})
+		s.Tally.Drop(ledger.Drop{
+			Unit: "step", Reason: reason, Detail: detail, Run: ex.Run, Example: ex.ID, Turn: cand.Turn, Index: -1,
+			File: ex.File, Offset: s.ahead.offset,
+		})
 		return
 	}
 	st.Candidates++

@@ -117,12 +117,12 @@ func TestPolicyIsKnownWhereAllLinesAgree(t *testing.T) {
 
 func TestDrops(t *testing.T) {
 	for line, want := range map[string]ledger.Reason{
-		`7`:                                              ledger.BadStep,
-		`{"id":"a","output":"x"}`:                        ledger.NoScore,
-		`{"id":"a","output":"x","score":null}`:           ledger.NoScore,
-		`{"id":"a","output":"x","score":"y"}`:            ledger.BadScore,
-		`{"id":"a","output":{},"score":1}`:               ledger.BadOutput,
-		`{"id":"a","output":"x","score":1,"turn_id":[]}`: ledger.BadTurnID,
+		`7`:                                                         ledger.BadStep,
+		`{"id":"a","output":"x"}`:                                   ledger.NoScore,
+		`{"id":"a","output":"x","score":null}`:                      ledger.NoScore,
+		`{"id":"a","output":"x","score":"y"}`:                       ledger.BadScore,
+		`{"id":"a","output":{},"score":1}`:                          ledger.BadOutput,
+		`{"id":"a","output":"x","score":1,"turn_id":[]}`:            ledger.BadTurnID,
 		`{"id":"a","output":"x","score":1,"candidate_index":"two"}`: ledger.BadIndex,
 		`{"id":"a","output":"x","score":1,"metadata":7}`:            ledger.BadStep,
 		`{"id":"a","output":"` + strings.Repeat("x", 3000) + `"}`:   ledger.ExampleTooLarge,

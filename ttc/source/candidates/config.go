@@ -19,8 +19,10 @@ type Config struct {
 
 // DefaultConfig returns the default key names.
 func DefaultConfig() Config {
-	return Config{IDKey: "id", TaskKey: "task_id", TurnKey: "turn_id", IndexKey: "candidate_index", PromptKey: "prompt", OutputKey: "output",
-		ScoreKey: "score", MetadataKey: "metadata", ModelKey: "model", StepName: "dpo_candidate_move", MaxLine: 64 << 20, MaxExample: 100_000}
+	return Config{
+		IDKey: "id", TaskKey: "task_id", TurnKey: "turn_id", IndexKey: "candidate_index", PromptKey: "prompt", OutputKey: "output",
+		ScoreKey: "score", MetadataKey: "metadata", ModelKey: "model", StepName: "dpo_candidate_move", MaxLine: 64 << 20, MaxExample: 100_000,
+	}
 }
 
 // FileName is looked for where a folder is named.

@@ -32,8 +32,10 @@ type Config struct {
 
 // DefaultConfig returns the defaults.
 func DefaultConfig() Config {
-	return Config{IDKey: "id", QuestionKey: "question", AnswerKey: "generated_answer", TrajectoryKey: "intermediate_steps", InputKey: "input_message",
-		FilterSteps: []string{"TTC_END"}, Concurrency: 8, Timeout: 300 * time.Second, Tries: 3, MaxAnswer: 256 << 20, MaxExample: 256 << 20}
+	return Config{
+		IDKey: "id", QuestionKey: "question", AnswerKey: "generated_answer", TrajectoryKey: "intermediate_steps", InputKey: "input_message",
+		FilterSteps: []string{"TTC_END"}, Concurrency: 8, Timeout: 300 * time.Second, Tries: 3, MaxAnswer: 256 << 20, MaxExample: 256 << 20,
+	}
 }
 
 // paths are the places where a nat serve takes questions.

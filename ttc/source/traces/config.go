@@ -24,9 +24,11 @@ type Config struct {
 
 // DefaultConfig returns the default key names.
 func DefaultConfig() Config {
-	return Config{IDKey: "id", MessagesKey: "messages", ToolsKey: "tools", RewardKey: "reward", TaskKey: "task_id", TrialKey: "trial",
+	return Config{
+		IDKey: "id", MessagesKey: "messages", ToolsKey: "tools", RewardKey: "reward", TaskKey: "task_id", TrialKey: "trial",
 		PolicyKey: "model", TokenIDsKey: "token_ids", LogProbsKey: "logprobs", FinishKey: "finish_reason", SamplingKey: "sampling",
-		CandidatesKey: "candidates", AssumeSampled: "assistant", MaxExample: 64 << 20}
+		CandidatesKey: "candidates", AssumeSampled: "assistant", MaxExample: 64 << 20,
+	}
 }
 
 // FileName is looked for where a folder is named.

@@ -131,7 +131,8 @@ func TestBadEntriesAreDroppedWithAReason(t *testing.T) {
 		`3`, `{}`, `{"messages": []}`, `{"messages": [{"content": "x"}]}`, `{"messages": [{"role": "assistant", "content": "x", "token_ids": [1], "logprobs": [-1, -2]}]}`,
 		`{"messages": [{"role": "user", "content": "x"}], "reward": "good"}`, `{"messages": [{"role": "user", "content": "x"}], "reward": NaN, "id": "a"}`,
 		`{"messages": [{"role": "user", "content": "x"}], "reward": NaN, "id": "a"}`, `{"messages": [{"role": "user", "content": "y"}], "id": "a"}`,
-		`{"messages": [{"role": "assistant", "content": "x", "token_ids": [-1]}]}`, `{"messages": [{"role": "user", "content": "x"}], "tools": [3]}`}, "\n")))
+		`{"messages": [{"role": "assistant", "content": "x", "token_ids": [-1]}]}`, `{"messages": [{"role": "user", "content": "x"}], "tools": [3]}`,
+	}, "\n")))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,9 +24,11 @@ func (s Shape) Records() int64 {
 	return int64(s.Examples) * int64(s.Turns) * int64(s.Candidates) * int64(s.Candidates-1) / 2
 }
 
-var words = []string{"the", "agent", "reads", "a", "question", "about", "shipping", "routes", "and", "plans", "one", "move", "at", "time",
+var words = []string{
+	"the", "agent", "reads", "a", "question", "about", "shipping", "routes", "and", "plans", "one", "move", "at", "time",
 	"while", "keeping", "notes", "on", "cost", "delay", "weather", "fuel", "crew", "harbour", "permits", "café", "naïve", "façade", "東京",
-	"review", "option", "because", "however", "therefore", "customer", "invoice", "database", "query", "result"}
+	"review", "option", "because", "however", "therefore", "customer", "invoice", "database", "query", "result",
+}
 
 // Generate writes a file of the shape as NAT writes it: indented by two, with text beyond ASCII as it is. The same shape gives
 // the same bytes. Nothing of it is held: a shape may be larger than memory.

@@ -70,8 +70,10 @@ func Measure(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	defer b.Close()
-	r := &Report{Machine: fmt.Sprintf("%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()),
-		Input: b.Bytes, Records: o.Shape.Records(), Dir: b.Dir}
+	r := &Report{
+		Machine: fmt.Sprintf("%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()),
+		Input:   b.Bytes, Records: o.Shape.Records(), Dir: b.Dir,
+	}
 	python := Python(ctx)
 	var ours, nats []Usage
 	var floors []time.Duration
@@ -131,8 +133,10 @@ func (s Shape) Scaled(bytes float64, size int64) Shape {
 
 func (r *Report) line(what string, u Usage, bytes, records int64) Line {
 	s := u.Wall.Seconds()
-	return Line{What: what, Seconds: s, CPUSeconds: u.CPU.Seconds(), MBPerSecond: float64(bytes) / 1e6 / s, RecordsPerSecond: float64(records) / s,
-		PeakMiB: float64(u.Peak) / (1 << 20)}
+	return Line{
+		What: what, Seconds: s, CPUSeconds: u.CPU.Seconds(), MBPerSecond: float64(bytes) / 1e6 / s, RecordsPerSecond: float64(records) / s,
+		PeakMiB: float64(u.Peak) / (1 << 20),
+	}
 }
 
 // Median is the usage with the median time, and the largest peak of all.

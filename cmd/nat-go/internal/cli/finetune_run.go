@@ -94,8 +94,10 @@ func withRun(cmd *cobra.Command, asJSON bool, run func(context.Context, finetune
 		progress.end()
 		_, _ = stderr.Write(b)
 	}
-	env := finetune.Env{Output: printed, Log: newLogger(stderr), Self: self, Now: time.Now, Getenv: os.LookupEnv, Leave: leave, Progress: progress.show,
-		Findings: func(fs []schema.Finding) { _ = schema.Text(stderr, fs, colored(stderr)) }}
+	env := finetune.Env{
+		Output: printed, Log: newLogger(stderr), Self: self, Now: time.Now, Getenv: os.LookupEnv, Leave: leave, Progress: progress.show,
+		Findings: func(fs []schema.Finding) { _ = schema.Text(stderr, fs, colored(stderr)) },
+	}
 	sum, err := run(ctx, env)
 	progress.end()
 	if code := leave.Code(); code != 0 && err != nil {

@@ -198,9 +198,11 @@ func TestLossComposite(t *testing.T) {
 	save(t, at("dpo.logits"), tensors.Of("chosen_logits", normal(r, 4*v), 1, 4, v), tensors.Of("rejected_logits", normal(r, 4*v), 1, 4, v),
 		tensors.Of("ref_chosen_logps", []float32{-3}, 1), tensors.Of("ref_rejected_logps", []float32{-4}, 1))
 	student, teacher := []int64{0, 1, 2, 3}, []int64{0, 5, 1, 2, 3}
-	pairs := []tensors.Tensor{tensors.Of("student_input_ids", student, 1, 4), tensors.Of("teacher_input_ids", teacher, 1, 5),
+	pairs := []tensors.Tensor{
+		tensors.Of("student_input_ids", student, 1, 4), tensors.Of("teacher_input_ids", teacher, 1, 5),
 		tensors.Of("pair_student_row", []int64{0, 0}, 2), tensors.Of("pair_student_pos", []int64{1, 2}, 2), tensors.Of("pair_teacher_row", []int64{0, 0}, 2),
-		tensors.Of("pair_teacher_pos", []int64{2, 3}, 2), tensors.Of("pair_target_id", []int64{2, 3}, 2), tensors.Of("pair_weight", []float32{1, 0.5}, 2)}
+		tensors.Of("pair_teacher_pos", []int64{2, 3}, 2), tensors.Of("pair_target_id", []int64{2, 3}, 2), tensors.Of("pair_weight", []float32{1, 0.5}, 2),
+	}
 	save(t, at("sdpo"), pairs...)
 	z := normal(r, 4*v)
 	p := normal(r, 5*v)

@@ -136,8 +136,10 @@ func specs(t *testing.T, types map[string]config.Component) map[string]*schema.S
 // TestSettingsAreDocumented keeps `nat-go schema` useful: every component's setting says what it is for.
 func TestSettingsAreDocumented(t *testing.T) {
 	types := finetune.Types()
-	for section, components := range map[string]map[string]*schema.Spec{"sources": specs(t, types.Sources), "trajectory_builders": specs(t, types.Builders),
-		"trainers": specs(t, types.Trainers), "trainer_adapters": specs(t, types.Adapters)} {
+	for section, components := range map[string]map[string]*schema.Spec{
+		"sources": specs(t, types.Sources), "trajectory_builders": specs(t, types.Builders),
+		"trainers": specs(t, types.Trainers), "trainer_adapters": specs(t, types.Adapters),
+	} {
 		for name, spec := range components {
 			for _, f := range spec.Fields {
 				if f.Spec.Doc == "" {

@@ -131,8 +131,10 @@ func (l *loader) check(c *Config) {
 	l.clearSecrets(root, nil)
 	c.Dataset.Split.ValidationSet = c.Has("dataset", "split", "validation")
 	if firstForeign != nil {
-		l.report(firstForeign, schema.Pointer(firstForeign.Value), schema.Finding{Code: codeForeign, Severity: schema.Note,
-			Message: "sections of NAT that nat-go does not use were passed over: " + strings.Join(c.passed, ", ")})
+		l.report(firstForeign, schema.Pointer(firstForeign.Value), schema.Finding{
+			Code: codeForeign, Severity: schema.Note,
+			Message: "sections of NAT that nat-go does not use were passed over: " + strings.Join(c.passed, ", "),
+		})
 	}
 }
 
@@ -141,8 +143,10 @@ func (l *loader) clearSecrets(n *yaml.Node, path []string) {
 	if n.Kind == yaml.ScalarNode {
 		written, _ := l.doc.Written(n)
 		if (l.doc.IsSecret(n) || schema.HoldsSecret(written)) && written != "" && n.ShortTag() != "!!null" && !onlyReference.MatchString(written) && l.doc.File(n) != schema.CommandLine {
-			l.report(n, schema.Pointer(path...), schema.Finding{Code: schema.CodeClearSecret, Severity: schema.Warning,
-				Message: strings.Join(path, ".") + " is a secret and stands in the file in clear", Fix: "write ${VARIABLE} and set the variable"})
+			l.report(n, schema.Pointer(path...), schema.Finding{
+				Code: schema.CodeClearSecret, Severity: schema.Warning,
+				Message: strings.Join(path, ".") + " is a secret and stands in the file in clear", Fix: "write ${VARIABLE} and set the variable",
+			})
 		}
 		return
 	}
@@ -173,13 +177,17 @@ func (l *loader) entries(key, node *yaml.Node, what string, each func(key, node 
 		if at = node; node.Value == "" {
 			at = key
 		}
-		l.report(at, ptr, schema.Finding{Code: schema.CodeNull, Message: fmt.Sprintf("the section %s is empty (null), it must be a mapping from names to %s", key.Value, what),
-			Fix: fmt.Sprintf("add %s to it, or remove `%s:`", what, key.Value)})
+		l.report(at, ptr, schema.Finding{
+			Code: schema.CodeNull, Message: fmt.Sprintf("the section %s is empty (null), it must be a mapping from names to %s", key.Value, what),
+			Fix: fmt.Sprintf("add %s to it, or remove `%s:`", what, key.Value),
+		})
 		return
 	}
 	if node.Kind != yaml.MappingNode {
-		l.report(at, ptr, schema.Finding{Code: schema.CodeType, Message: fmt.Sprintf("the section %s must be a mapping from names to %s", key.Value, what),
-			Fix: fmt.Sprintf("write `%s: {my_name: {...}}`", key.Value)})
+		l.report(at, ptr, schema.Finding{
+			Code: schema.CodeType, Message: fmt.Sprintf("the section %s must be a mapping from names to %s", key.Value, what),
+			Fix: fmt.Sprintf("write `%s: {my_name: {...}}`", key.Value),
+		})
 		return
 	}
 	for i := 0; i+1 < len(node.Content); i += 2 {
@@ -189,8 +197,10 @@ func (l *loader) entries(key, node *yaml.Node, what string, each func(key, node 
 			if v.Kind == yaml.ScalarNode && v.Value == "" {
 				place = k
 			}
-			l.report(place, ptr+schema.Pointer(k.Value), schema.Finding{Code: schema.CodeType,
-				Message: fmt.Sprintf("%s.%s must be a mapping", key.Value, k.Value), Fix: "write its settings below it, indented"})
+			l.report(place, ptr+schema.Pointer(k.Value), schema.Finding{
+				Code:    schema.CodeType,
+				Message: fmt.Sprintf("%s.%s must be a mapping", key.Value, k.Value), Fix: "write its settings below it, indented",
+			})
 			continue
 		}
 		each(k, v, ptr+schema.Pointer(k.Value))
@@ -240,8 +250,10 @@ func (l *loader) components(c *Config, section string, key, node *yaml.Node, unk
 
 func (l *loader) noType(b *Block, ptr string, types map[string]Component) {
 	known := slices.Sorted(maps.Keys(types))
-	f := schema.Finding{Code: codeNoType, Message: fmt.Sprintf("%s.%s has no _type", b.Section, b.Name),
-		Fix: "add `_type: ...` to it; types: " + strings.Join(known, ", ")}
+	f := schema.Finding{
+		Code: codeNoType, Message: fmt.Sprintf("%s.%s has no _type", b.Section, b.Name),
+		Fix: "add `_type: ...` to it; types: " + strings.Join(known, ", "),
+	}
 	if len(known) == 1 {
 		f.Fix = "add `_type: " + known[0] + "` to it"
 	}
@@ -268,12 +280,16 @@ func (l *loader) unknownType(b *Block, at *yaml.Node, ptr string, types map[stri
 	known := slices.Sorted(maps.Keys(types))
 	ptr += schema.Pointer("_type")
 	if natTypes[b.Type] && !l.selected(b.Section, b.Name) {
-		l.report(at, ptr, schema.Finding{Code: codeUnusedForeign, Severity: schema.Note,
-			Message: fmt.Sprintf("%s is a type of NAT's that nat-go does not have; nothing uses %s", b.Type, b.Name)})
+		l.report(at, ptr, schema.Finding{
+			Code: codeUnusedForeign, Severity: schema.Note,
+			Message: fmt.Sprintf("%s is a type of NAT's that nat-go does not have; nothing uses %s", b.Type, b.Name),
+		})
 		return
 	}
-	f := schema.Finding{Code: codeUnknownType, Message: fmt.Sprintf("%s.%s has the unknown type %q", b.Section, b.Name, b.Type),
-		Fix: "use one of " + strings.Join(known, ", ")}
+	f := schema.Finding{
+		Code: codeUnknownType, Message: fmt.Sprintf("%s.%s has the unknown type %q", b.Section, b.Name, b.Type),
+		Fix: "use one of " + strings.Join(known, ", "),
+	}
 	if b.Section == "trajectory_builders" {
 		f.Fix += "; a plugin's builder is written plugin/builder"
 	}

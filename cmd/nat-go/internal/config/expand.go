@@ -131,8 +131,10 @@ func (l *loader) substitute(n *yaml.Node, ptr string, severity schema.Severity) 
 		m := pattern.FindStringSubmatch(ref)
 		if strings.TrimSpace(m[1]) == "" {
 			ok = false
-			l.add(l.doc.ReportText(n, ref, ptr, schema.Finding{Code: codeReference, Severity: schema.Error,
-				Message: "a reference to a variable has no end or no name: " + ref, Fix: "write ${NAME} or ${NAME:-default}; for a literal ${ write $${"}))
+			l.add(l.doc.ReportText(n, ref, ptr, schema.Finding{
+				Code: codeReference, Severity: schema.Error,
+				Message: "a reference to a variable has no end or no name: " + ref, Fix: "write ${NAME} or ${NAME:-default}; for a literal ${ write $${",
+			}))
 			return ref
 		}
 		value, set := l.opt.Getenv(m[1])
@@ -145,8 +147,10 @@ func (l *loader) substitute(n *yaml.Node, ptr string, severity schema.Severity) 
 			return ""
 		}
 		ok = false
-		l.add(l.doc.ReportText(n, ref, ptr, schema.Finding{Code: codeUnset, Severity: severity,
-			Message: fmt.Sprintf("the variable %s is not set", m[1]), Fix: fmt.Sprintf("set %s, or write ${%s:-default}", m[1], m[1])}))
+		l.add(l.doc.ReportText(n, ref, ptr, schema.Finding{
+			Code: codeUnset, Severity: severity,
+			Message: fmt.Sprintf("the variable %s is not set", m[1]), Fix: fmt.Sprintf("set %s, or write ${%s:-default}", m[1], m[1]),
+		}))
 		return ""
 	})
 	if len(text) > maxExpanded || !utf8.ValidString(text) {

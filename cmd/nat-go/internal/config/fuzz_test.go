@@ -32,8 +32,10 @@ func FuzzParse(f *testing.F) {
 			return // no files here
 		}
 		env := map[string]string{"MAX": "5", "TOKEN": "c4n4ry"}
-		opt := Options{Types: testTypes, Run: true, Compat: compat, Overrides: []Override{Override(override)},
-			Getenv: func(name string) (string, bool) { v, ok := env[name]; return v, ok }}
+		opt := Options{
+			Types: testTypes, Run: true, Compat: compat, Overrides: []Override{Override(override)},
+			Getenv: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+		}
 		c, fs := Parse("fuzz.yml", []byte(text), opt)
 		lines := strings.Split(strings.TrimPrefix(text, "\ufeff"), "\n")
 		for _, f := range fs {

@@ -182,7 +182,8 @@ func TestValuesAreNotYAML(t *testing.T) {
 		opt := Options{Getenv: func(string) (string, bool) { return c.value, true }, Types: Types{Builders: map[string]Component{
 			"t": {Config: struct {
 				A string `yaml:"a"`
-			}{}}}}}
+			}{}},
+		}}}
 		got, fs := Parse("c.yml", []byte("trajectory_builders: {b: {_type: t, <<: &x {}}}\n"), opt)
 		if got == nil || schema.Failed(fs) {
 			t.Fatal(fs)

@@ -49,8 +49,10 @@ func (l *loader) override(o Override) {
 	width := utf8.RuneCountInString(dotted)
 	path := strings.Split(dotted, ".")
 	if !ok || slices.Contains(path, "") {
-		l.add(src.ReportAt(1, 1, width+1, "", schema.Finding{Code: codeOverride, Severity: schema.Error,
-			Message: fmt.Sprintf("%q is no override", dotted), Fix: "write -o finetuning.num_epochs=5 or -o finetuning.num_epochs 5"}))
+		l.add(src.ReportAt(1, 1, width+1, "", schema.Finding{
+			Code: codeOverride, Severity: schema.Error,
+			Message: fmt.Sprintf("%q is no override", dotted), Fix: "write -o finetuning.num_epochs=5 or -o finetuning.num_epochs 5",
+		}))
 		return
 	}
 	if slices.ContainsFunc(path, schema.SoundsSecret) {
@@ -83,8 +85,10 @@ func (l *loader) override(o Override) {
 		}
 	}
 	if !l.doc.Set(path, node, src) {
-		l.add(src.ReportAt(1, 1, width+1, schema.Pointer(path...), schema.Finding{Code: codeOverrideShape, Severity: schema.Error,
-			Message: fmt.Sprintf("%s leads through a value that has no such entry", dotted), Fix: "override the value itself"}))
+		l.add(src.ReportAt(1, 1, width+1, schema.Pointer(path...), schema.Finding{
+			Code: codeOverrideShape, Severity: schema.Error,
+			Message: fmt.Sprintf("%s leads through a value that has no such entry", dotted), Fix: "override the value itself",
+		}))
 	}
 }
 
@@ -144,16 +148,20 @@ func (l *loader) specAt(path []string) (*schema.Spec, *schema.Finding) {
 		case schema.Any, schema.Union:
 			return nil, nil
 		default:
-			return nil, &schema.Finding{Line: at, Code: codeOverrideShape, Severity: schema.Error,
-				Message: fmt.Sprintf("%s is a single value and has no %q in it", strings.Join(path[:at], "."), path[at]), Fix: "override " + strings.Join(path[:at], ".")}
+			return nil, &schema.Finding{
+				Line: at, Code: codeOverrideShape, Severity: schema.Error,
+				Message: fmt.Sprintf("%s is a single value and has no %q in it", strings.Join(path[:at], "."), path[at]), Fix: "override " + strings.Join(path[:at], "."),
+			}
 		}
 	}
 	return section, nil
 }
 
 func unknownStep(path []string, at int, known []string, meant string) *schema.Finding {
-	f := &schema.Finding{Line: at, Code: codeOverridePath, Severity: schema.Error,
-		Message: fmt.Sprintf("there is no setting %s", strings.Join(path[:at+1], ".")), Fix: "known here: " + strings.Join(known, ", ")}
+	f := &schema.Finding{
+		Line: at, Code: codeOverridePath, Severity: schema.Error,
+		Message: fmt.Sprintf("there is no setting %s", strings.Join(path[:at+1], ".")), Fix: "known here: " + strings.Join(known, ", "),
+	}
 	if meant != "" {
 		f.Suggestion = strings.Join(append(slices.Clone(path[:at]), meant), ".")
 		f.Fix = "write " + f.Suggestion

@@ -35,8 +35,10 @@ func (l *loader) relate(c *Config) {
 	for i, name := range f.TrajectoryBuilder {
 		l.named("trajectory_builder", name, c.Builders, "trajectory_builders")
 		if slices.Contains(f.TrajectoryBuilder[:i], name) {
-			l.report(l.nameNode("trajectory_builder", name, i), "/finetuning/trajectory_builder", schema.Finding{Code: codeNamedTwice,
-				Message: fmt.Sprintf("the builder %q is named twice", name), Fix: "name it once"})
+			l.report(l.nameNode("trajectory_builder", name, i), "/finetuning/trajectory_builder", schema.Finding{
+				Code:    codeNamedTwice,
+				Message: fmt.Sprintf("the builder %q is named twice", name), Fix: "name it once",
+			})
 		}
 	}
 	l.stepFilter(c)
@@ -49,8 +51,10 @@ func (l *loader) notEnabled(c *Config) {
 		severity = schema.Error
 	}
 	_, value := schema.LookupPair(l.doc.Root, "finetuning", "enabled")
-	finding := schema.Finding{Code: codeNotEnabled, Severity: severity, Message: "fine-tuning is not enabled, so `finetune run` refuses this configuration",
-		Fix: "set finetuning.enabled: true, or run with -o finetuning.enabled=true"}
+	finding := schema.Finding{
+		Code: codeNotEnabled, Severity: severity, Message: "fine-tuning is not enabled, so `finetune run` refuses this configuration",
+		Fix: "set finetuning.enabled: true, or run with -o finetuning.enabled=true",
+	}
 	switch section, _ := schema.LookupPair(l.doc.Root, "finetuning"); {
 	case section == nil:
 		finding.Message = "there is no section finetuning, so `finetune run` refuses this configuration"
@@ -157,8 +161,10 @@ func (l *loader) pluginTypes(c *Config) {
 		for _, p := range c.Plugins {
 			known = append(known, p.Name)
 		}
-		f := schema.Finding{Code: codeUnknownPlugin, Message: fmt.Sprintf("trajectory_builders.%s needs the plugin %q, which is not there", b.Name, plugin),
-			Fix: fmt.Sprintf("add `plugins: {%s: {path: ...}}`, or put nat-go-builder-%s on PATH", plugin, plugin)}
+		f := schema.Finding{
+			Code: codeUnknownPlugin, Message: fmt.Sprintf("trajectory_builders.%s needs the plugin %q, which is not there", b.Name, plugin),
+			Fix: fmt.Sprintf("add `plugins: {%s: {path: ...}}`, or put nat-go-builder-%s on PATH", plugin, plugin),
+		}
 		if f.Suggestion = schema.Nearest(plugin, known); f.Suggestion != "" {
 			f.Suggestion += strings.TrimPrefix(b.Type, plugin)
 			f.Fix = "write " + f.Suggestion
@@ -209,9 +215,11 @@ func (l *loader) stepFilter(c *Config) {
 					at, _ = schema.LookupPair(l.doc.Root, path[:n]...)
 				}
 			}
-			l.report(at, schema.Pointer(path...), schema.Finding{Code: codeStepFilter, Severity: schema.Warning,
+			l.report(at, schema.Pointer(path...), schema.Finding{
+				Code: codeStepFilter, Severity: schema.Warning,
 				Message: fmt.Sprintf("NAT leaves %s steps out of workflow_output.json with these settings, and %s is made of them", step, b.Name),
-				Fix:     fmt.Sprintf("set eval.general.output.workflow_output_step_filter: [%s]", step)})
+				Fix:     fmt.Sprintf("set eval.general.output.workflow_output_step_filter: [%s]", step),
+			})
 			return
 		}
 	}
@@ -221,7 +229,9 @@ func (l *loader) stepFilter(c *Config) {
 func (l *loader) noEffect(c *Config) {
 	t := c.Trainer()
 	if _, v := schema.LookupPair(l.doc.Root, "finetuning", "num_epochs"); v != nil && t != nil && t.Type == "nemo_customizer_trainer" && c.Finetuning.NumEpochs != 1 {
-		l.report(v, "/finetuning/num_epochs", schema.Finding{Code: codeNoEffect, Severity: schema.Warning,
-			Message: "nemo_customizer_trainer does not read finetuning.num_epochs", Fix: "set hyperparameters.epochs of the trainer adapter"})
+		l.report(v, "/finetuning/num_epochs", schema.Finding{
+			Code: codeNoEffect, Severity: schema.Warning,
+			Message: "nemo_customizer_trainer does not read finetuning.num_epochs", Fix: "set hyperparameters.epochs of the trainer adapter",
+		})
 	}
 }

@@ -85,8 +85,10 @@ func (g *schemaWriter) section(doc string, types map[string]Component, plugins b
 			rules = append(rules, object{"if": object{"properties": object{key: object{"const": name}}, "required": []string{key}}, "then": g.ref(name)})
 		}
 	}
-	entry := object{"type": "object", "properties": object{"_type": typeNames, "type": typeNames},
-		"anyOf": []any{object{"required": []string{"_type"}}, object{"required": []string{"type"}}}}
+	entry := object{
+		"type": "object", "properties": object{"_type": typeNames, "type": typeNames},
+		"anyOf": []any{object{"required": []string{"_type"}}, object{"required": []string{"type"}}},
+	}
 	if rules != nil {
 		entry["allOf"] = rules
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/builders"
-	"github.com/nat-go/nat-go/ttc/extsort"
+	"github.com/nat-go/nat-go/internal/extsort"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 

@@ -29,8 +29,10 @@ type rec struct {
 func (r rec) content() [16]byte { return hash("content", int(r.Kind), r.Prompt, r.Chosen, r.Rejected) }
 
 func (r rec) entry(i int) Entry {
-	e := Entry{Ordinal: uint64(i), Kind: r.Kind, Drop: r.Drop, Content: r.content(), Prompt: hash("prompt", r.Prompt),
-		Task: hash("task", r.Task), Example: hash("example", r.Example)}
+	e := Entry{
+		Ordinal: uint64(i), Kind: r.Kind, Drop: r.Drop, Content: r.content(), Prompt: hash("prompt", r.Prompt),
+		Task: hash("task", r.Task), Example: hash("example", r.Example),
+	}
 	if r.Kind == builders.KindPreference {
 		e.Chosen, e.Rejected = hash("text", r.Chosen), hash("text", r.Rejected)
 		binary.BigEndian.PutUint64(e.Score[:], uint64(r.Score))
@@ -62,9 +64,11 @@ func decide(t interface{ Fatal(...any) }, dir string, recs []rec, rules Rules) [
 func genRecs(rt *rapid.T) []rec {
 	small := rapid.IntRange(0, 3)
 	return rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) rec {
-		r := rec{Kind: rapid.SampledFrom([]builders.Kind{1, 1, 1, 1, 2, 3, 4}).Draw(rt, "kind"),
+		r := rec{
+			Kind:   rapid.SampledFrom([]builders.Kind{1, 1, 1, 1, 2, 3, 4}).Draw(rt, "kind"),
 			Prompt: rapid.IntRange(0, 40).Draw(rt, "prompt"), Chosen: small.Draw(rt, "chosen"), Rejected: 9,
-			Score: rapid.IntRange(0, 1).Draw(rt, "score"), Example: rapid.IntRange(0, 20).Draw(rt, "example")}
+			Score: rapid.IntRange(0, 1).Draw(rt, "score"), Example: rapid.IntRange(0, 20).Draw(rt, "example"),
+		}
 		r.Task = r.Example % 7
 		for r.Rejected == 9 || r.Rejected == r.Chosen {
 			r.Rejected = small.Draw(rt, "rejected")
@@ -82,8 +86,10 @@ func genRules(rt *rapid.T) Rules {
 		Contradictions: rapid.Bool().Draw(rt, "contradictions"),
 		MaxPairs:       rapid.SampledFrom([]int64{0, 1, 10, 1000}).Draw(rt, "max_pairs"),
 		Seed:           rapid.Uint64().Draw(rt, "seed"),
-		Split: Split{By: rapid.SampledFrom([]By{ByTask, ByExample, ByNone}).Draw(rt, "by"),
-			Validation: rapid.SampledFrom([]float64{0, 0.1, 0.5, 0.9}).Draw(rt, "validation"), Seed: rapid.Uint64().Draw(rt, "split seed")},
+		Split: Split{
+			By:         rapid.SampledFrom([]By{ByTask, ByExample, ByNone}).Draw(rt, "by"),
+			Validation: rapid.SampledFrom([]float64{0, 0.1, 0.5, 0.9}).Draw(rt, "validation"), Seed: rapid.Uint64().Draw(rt, "split seed"),
+		},
 	}
 }
 
@@ -333,8 +339,10 @@ func TestSeedMovesTheSplit(t *testing.T) {
 func TestSplitThatTheDataCannotGive(t *testing.T) {
 	oneExample := distinct(1, 5)
 	half := append(distinct(3, 1), distinct(1, 9)...) // example 0 has 10 of 12
-	rules := Rules{Split: Split{By: ByExample, Validation: 0.2, Required: true},
-		Name: func(o uint64) string { return fmt.Sprintf("example #%d", o) }}
+	rules := Rules{
+		Split: Split{By: ByExample, Validation: 0.2, Required: true},
+		Name:  func(o uint64) string { return fmt.Sprintf("example #%d", o) },
+	}
 	for name, recs := range map[string][]rec{"one example": oneExample, "over half": half} {
 		_, err := Decide(entries(recs), rules, t.TempDir())
 		var split *SplitError

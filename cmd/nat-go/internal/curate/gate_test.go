@@ -127,8 +127,10 @@ func TestGateConversations(t *testing.T) {
 }
 
 func BenchmarkGatePreference(b *testing.B) {
-	r := builders.Resolved{Record: &builders.Preference{ChosenScore: 1}, Chosen: text("an answer of some length"), Rejected: text("an answer of some lengtj"),
-		Prompt: messages(msg("system", "s"), msg("user", "u"), msg("assistant", "a"), msg("user", "u"))}
+	r := builders.Resolved{
+		Record: &builders.Preference{ChosenScore: 1}, Chosen: text("an answer of some length"), Rejected: text("an answer of some lengtj"),
+		Prompt: messages(msg("system", "s"), msg("user", "u"), msg("assistant", "a"), msg("user", "u")),
+	}
 	b.ReportAllocs()
 	for b.Loop() {
 		if reason, _ := Gate(&r); reason != "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/builders"
-	"github.com/nat-go/nat-go/ttc/extsort"
+	"github.com/nat-go/nat-go/internal/extsort"
 )
 
 // A unit is what a split moves as a whole at the least: the records that share both keys of unitRow. Units that share one

@@ -53,15 +53,20 @@ func fixture(t *testing.T) (run string, d *curate.Decisions, written []Written) 
 		}
 		err := b.Record(0, &builders.Demonstration{Train: builders.TrainLast, Weight: 1, Messages: builders.Content{
 			Ref: builders.Ref{Part: builders.InlineMessages},
-			Messages: []chat.Message{{Role: "user", Form: chat.Text, Text: fmt.Sprint("show me ", e)},
-				{Role: "assistant", Form: chat.Text, Text: "like this"}}}})
+			Messages: []chat.Message{
+				{Role: "user", Form: chat.Text, Text: fmt.Sprint("show me ", e)},
+				{Role: "assistant", Form: chat.Text, Text: "like this"},
+			},
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		g := b.Group()
 		for i, h := range g.Hashes() {
-			entries = append(entries, curate.Entry{Ordinal: uint64(len(entries)), Kind: g.Records[i].Record.Kind(), Content: h.Content, Prompt: h.Prompt,
-				Chosen: h.Chosen, Rejected: h.Rejected, Example: xxh3.HashString128(ex.ID).Bytes()})
+			entries = append(entries, curate.Entry{
+				Ordinal: uint64(len(entries)), Kind: g.Records[i].Record.Kind(), Content: h.Content, Prompt: h.Prompt,
+				Chosen: h.Chosen, Rejected: h.Rejected, Example: xxh3.HashString128(ex.ID).Bytes(),
+			})
 		}
 		if err := w.Append(g); err != nil {
 			t.Fatal(err)

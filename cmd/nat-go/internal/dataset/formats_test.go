@@ -35,8 +35,10 @@ func allKinds(t *testing.T, formats ...rows.Format) (run string, written []Writt
 		g := &ttc.Group{Key: fmt.Sprint("task", task)}
 		for trial := range 3 {
 			question := fmt.Sprintf("question %d.%d", task, trial/2)
-			nodes := ttc.Chain([]chat.Message{{Role: "user", Form: chat.Text, Text: question},
-				{Role: "assistant", Form: chat.Text, Text: fmt.Sprint("answer ", trial)}}, ttc.Yes).Nodes
+			nodes := ttc.Chain([]chat.Message{
+				{Role: "user", Form: chat.Text, Text: question},
+				{Role: "assistant", Form: chat.Text, Text: fmt.Sprint("answer ", trial)},
+			}, ttc.Yes).Nodes
 			nodes[0].TokenIDs, nodes[1].TokenIDs, nodes[1].LogProbs = []int32{int32(task), 5}, []int32{7, int32(trial)}, []float32{-0.5, -1}
 			g.Examples = append(g.Examples, &ttc.Example{ID: fmt.Sprintf("%s/%d", g.Key, trial), Task: g.Key, Row: int64(3*task + trial), Graph: ttc.Graph{Nodes: nodes}})
 		}
@@ -46,13 +48,17 @@ func allKinds(t *testing.T, formats ...rows.Format) (run string, written []Writt
 		records := []builders.Record{}
 		for trial := range 3 {
 			score := reward + float64(trial)
-			records = append(records, &builders.Rollout{Head: builders.Head{Example: trial}, Task: g.Key, Reward: &score,
-				Messages: builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Example: trial, Last: 1}}})
+			records = append(records, &builders.Rollout{
+				Head: builders.Head{Example: trial}, Task: g.Key, Reward: &score,
+				Messages: builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Example: trial, Last: 1}},
+			})
 		}
 		records = append(records,
 			&builders.Preference{Prompt: content(fmt.Sprint("q", task)), Chosen: content("good"), Rejected: content("bad"), ChosenScore: 1, Reward: 1},
-			&builders.Demonstration{Train: builders.TrainAll, Weight: 1, Messages: builders.Content{Ref: builders.Ref{Part: builders.InlineMessages},
-				Messages: []chat.Message{{Role: "user", Form: chat.Text, Text: fmt.Sprint("show ", task)}, {Role: "assistant", Form: chat.Text, Text: "so"}}}})
+			&builders.Demonstration{Train: builders.TrainAll, Weight: 1, Messages: builders.Content{
+				Ref:      builders.Ref{Part: builders.InlineMessages},
+				Messages: []chat.Message{{Role: "user", Form: chat.Text, Text: fmt.Sprint("show ", task)}, {Role: "assistant", Form: chat.Text, Text: "so"}},
+			}})
 		for _, r := range records {
 			if err := b.Record(0, r); err != nil {
 				t.Fatal(err)
@@ -60,8 +66,10 @@ func allKinds(t *testing.T, formats ...rows.Format) (run string, written []Writt
 		}
 		group := b.Group()
 		for i, h := range group.Hashes() {
-			entries = append(entries, curate.Entry{Ordinal: uint64(len(entries)), Kind: group.Records[i].Record.Kind(), Content: h.Content,
-				Prompt: h.Prompt, Chosen: h.Chosen, Rejected: h.Rejected, Example: [16]byte{byte(task)}})
+			entries = append(entries, curate.Entry{
+				Ordinal: uint64(len(entries)), Kind: group.Records[i].Record.Kind(), Content: h.Content,
+				Prompt: h.Prompt, Chosen: h.Chosen, Rejected: h.Rejected, Example: [16]byte{byte(task)},
+			})
 		}
 		if err := w.Append(group); err != nil {
 			t.Fatal(err)
@@ -83,8 +91,10 @@ func allKinds(t *testing.T, formats ...rows.Format) (run string, written []Writt
 	if err != nil {
 		t.Fatal(err)
 	}
-	written, err = Write(context.Background(), Spec{Dir: filepath.Join(run, "dataset"), Log: log, Decisions: d, Formats: formats,
-		Dropped: func(d ledger.Drop) { dropped = append(dropped, d) }})
+	written, err = Write(context.Background(), Spec{
+		Dir: filepath.Join(run, "dataset"), Log: log, Decisions: d, Formats: formats,
+		Dropped: func(d ledger.Drop) { dropped = append(dropped, d) },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/durable"
 )
 
 // Blocks are small enough to be hashed and copied out of the cache, and so many may wait that neither side stands still for the

@@ -8,8 +8,8 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/internal/extsort"
 	"github.com/nat-go/nat-go/ttc/chat"
-	"github.com/nat-go/nat-go/ttc/extsort"
 )
 
 // sharing finds what several rows have in common, by sorting hashes: flat memory, whatever the size of the data.

@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/internal/extsort"
 	"github.com/nat-go/nat-go/ttc/chat"
-	"github.com/nat-go/nat-go/ttc/extsort"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -349,8 +349,10 @@ func (m *meter) stats(of string) (*Stats, error) {
 		})
 	}
 	if err == nil && m.pairs > 0 {
-		s.Pairs = &PairStats{Margins: []Spread{}, ChosenLonger: float64(m.longer) / float64(m.pairs), SameLength: float64(m.same) / float64(m.pairs),
-			MeanGap: float64(m.gap) / float64(m.pairs)}
+		s.Pairs = &PairStats{
+			Margins: []Spread{}, ChosenLonger: float64(m.longer) / float64(m.pairs), SameLength: float64(m.same) / float64(m.pairs),
+			MeanGap: float64(m.gap) / float64(m.pairs),
+		}
 		err = m.swaps.each(func(g *shared) {
 			if g.bySide(0) > 0 && g.bySide(1) > 0 {
 				s.Pairs.Contradict++

@@ -17,8 +17,10 @@ const maxTrajectories = 2 << 30
 
 // trajectories checks a collection: {"trajectories": [[trajectory, ...], ...], "run_id": text}.
 func (v *verifier) trajectories(path string) error {
-	seen := Verified{Format: trajectoriesFolder, Shape: "episode, reward, metadata",
-		File: File{Path: trajectoriesFolder + "/" + filepath.Base(path), Kind: "preference", Split: "train and validation"}}
+	seen := Verified{
+		Format: trajectoriesFolder, Shape: "episode, reward, metadata",
+		File: File{Path: trajectoriesFolder + "/" + filepath.Base(path), Kind: "preference", Split: "train and validation"},
+	}
 	info, err := os.Stat(path)
 	if err != nil {
 		return err

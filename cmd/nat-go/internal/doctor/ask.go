@@ -69,8 +69,10 @@ type asked struct {
 // ask has the trainer tokenise rows. scratch is an empty folder.
 func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, error) {
 	script, rows := filepath.Join(scratch, "ask.py"), filepath.Join(scratch, "rows.jsonl")
-	question, err := json.Marshal(map[string]any{"method": in.Method, "tokenizer": t.Tokenizer, "template": t.Template, "settings": t.settings(),
-		"rows": rows, "scratch": filepath.Join(scratch, "trainer")})
+	question, err := json.Marshal(map[string]any{
+		"method": in.Method, "tokenizer": t.Tokenizer, "template": t.Template, "settings": t.settings(),
+		"rows": rows, "scratch": filepath.Join(scratch, "trainer"),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -199,8 +201,10 @@ func (a *asked) row(x *answer, in *Input) error {
 
 // environ is the script's environment: no credentials, no network, no other caches than its own.
 func environ(scratch string) []string {
-	env := []string{"HF_HOME=" + filepath.Join(scratch, "hf"), "HF_HUB_OFFLINE=1", "HF_DATASETS_OFFLINE=1", "TRANSFORMERS_OFFLINE=1", "HF_HUB_DISABLE_TELEMETRY=1",
-		"CUDA_VISIBLE_DEVICES=", "TOKENIZERS_PARALLELISM=false", "WANDB_MODE=disabled", "PYTHONUNBUFFERED=1"}
+	env := []string{
+		"HF_HOME=" + filepath.Join(scratch, "hf"), "HF_HUB_OFFLINE=1", "HF_DATASETS_OFFLINE=1", "TRANSFORMERS_OFFLINE=1", "HF_HUB_DISABLE_TELEMETRY=1",
+		"CUDA_VISIBLE_DEVICES=", "TOKENIZERS_PARALLELISM=false", "WANDB_MODE=disabled", "PYTHONUNBUFFERED=1",
+	}
 	for _, name := range granted {
 		if v, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+v)

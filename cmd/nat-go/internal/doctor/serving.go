@@ -123,8 +123,10 @@ func readVocabulary(dir string) (*vocabulary, error) {
 	if err := readJSON(path, tokenizer.MaxTokenizerBytes, &file); err != nil {
 		return nil, err
 	}
-	v := &vocabulary{ids: map[string]int{}, parts: map[string]json.RawMessage{"merges": file.Model.Merges, "normalizer": file.Normalizer,
-		"pre_tokenizer": file.PreTokenizer, "post_processor": file.PostProcessor}}
+	v := &vocabulary{ids: map[string]int{}, parts: map[string]json.RawMessage{
+		"merges": file.Model.Merges, "normalizer": file.Normalizer,
+		"pre_tokenizer": file.PreTokenizer, "post_processor": file.PostProcessor,
+	}}
 	if json.Unmarshal(file.Model.Vocab, &v.ids) != nil {
 		var pieces [][2]any // of a unigram model: [text, score]
 		if err := json.Unmarshal(file.Model.Vocab, &pieces); err != nil {

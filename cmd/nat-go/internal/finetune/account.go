@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
 )
@@ -123,9 +123,11 @@ func (r *run) writeManifest() error {
 	if r.sum.Counts.Kept == 0 {
 		status = statusFailed
 	}
-	b, err := json.MarshalIndent(Manifest{NatGo: Version(), Log: recordlog.Version, RunID: r.plan.RunID, Status: status, Compat: r.plan.Compat,
+	b, err := json.MarshalIndent(Manifest{
+		NatGo: Version(), Log: recordlog.Version, RunID: r.plan.RunID, Status: status, Compat: r.plan.Compat,
 		Source: r.plan.inputs.kind, Inputs: r.inputs, Seed: r.plan.rules.Split.Seed, Counts: r.sum.Counts, Books: r.sum.Accounts,
-		Counters: r.counters, Dataset: r.written, Rows: r.plan.options, Decisions: "records/decisions.bin", Batches: r.batches, Warnings: r.sum.Warnings}, "", "  ")
+		Counters: r.counters, Dataset: r.written, Rows: r.plan.options, Decisions: "records/decisions.bin", Batches: r.batches, Warnings: r.sum.Warnings,
+	}, "", "  ")
 	if err != nil {
 		return err
 	}

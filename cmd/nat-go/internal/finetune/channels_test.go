@@ -51,12 +51,21 @@ func ownTrace(t *testing.T, tok *tokenizer.Tokenizer, task, trial int) string {
 	for i, text := range []string{"Fine.", "Bad.", "I don't know."} {
 		answers = append(answers, map[string]any{"turn_id": "last", "prompt": []any{question}, "output": fmt.Sprint(text, trial), "score": float64(i)})
 	}
-	line, err := json.Marshal(map[string]any{"id": fmt.Sprintf("t%d-%d", task, trial), "task_id": fmt.Sprint(task), "trial": trial, "reward": float64(trial), "model": "me",
+	line, err := json.Marshal(map[string]any{
+		"id": fmt.Sprintf("t%d-%d", task, trial), "task_id": fmt.Sprint(task), "trial": trial, "reward": float64(trial), "model": "me",
 		"sampling": map[string]any{"temperature": 0.7, "top_p": 1}, "candidates": answers,
-		"tools": []any{map[string]any{"type": "function", "function": map[string]any{"name": "weather", "parameters": map[string]any{"type": "object",
-			"properties": map[string]any{"town": map[string]any{"type": "integer"}}, "required": []string{"town"}}}}},
-		"messages": []any{question, call("a", fmt.Sprintf(`{"town": "number %d"}`, trial)), map[string]any{"role": "tool", "tool_call_id": "a", "content": "no"},
-			call("b", fmt.Sprintf(`{"town": %d}`, task)), map[string]any{"role": "tool", "tool_call_id": "b", "content": "fine"}, said(map[string]any{"content": "It is fine."}, "It is fine.")}})
+		"tools": []any{map[string]any{"type": "function", "function": map[string]any{"name": "weather", "parameters": map[string]any{
+			"type":       "object",
+			"properties": map[string]any{"town": map[string]any{"type": "integer"}}, "required": []string{"town"},
+		}}}},
+		"messages": []any{
+			question, call("a", fmt.Sprintf(`{"town": "number %d"}`, trial)),
+			map[string]any{"role": "tool", "tool_call_id": "a", "content": "no"},
+			call("b", fmt.Sprintf(`{"town": %d}`, task)),
+			map[string]any{"role": "tool", "tool_call_id": "b", "content": "fine"},
+			said(map[string]any{"content": "It is fine."}, "It is fine."),
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

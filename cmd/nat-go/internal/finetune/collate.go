@@ -75,8 +75,10 @@ func readReference(c *config.Reference) (*collator.Reference, error) {
 
 // CollatorConfig translates the section `collator`.
 func CollatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
-	out := collator.Config{Policy: c.Policy, MaxLength: c.MaxLength, BatchTokens: c.BatchTokens, Order: batch.Order{Seed: seed, Epoch: c.Epoch},
-		Workers: runtime.GOMAXPROCS(0)}
+	out := collator.Config{
+		Policy: c.Policy, MaxLength: c.MaxLength, BatchTokens: c.BatchTokens, Order: batch.Order{Seed: seed, Epoch: c.Epoch},
+		Workers: runtime.GOMAXPROCS(0),
+	}
 	out.Cumulative = c.Sites == "cumulative"
 	if c.Teacher != nil && c.Teacher.HintEffect {
 		out.Neutral = c.Teacher.Neutral
@@ -152,8 +154,10 @@ func (r *run) collate(ctx context.Context) error {
 		}
 		r.written = append(r.written, w)
 	}
-	r.batches = &Batches{Teacher: taught, Tokenizer: r.tokenizer.Fingerprint(), TemplateTime: r.collator.TemplateTime.Format("2006-01-02T15:04:05"),
-		Counts: res.Counts, Stats: res.Stats}
+	r.batches = &Batches{
+		Teacher: taught, Tokenizer: r.tokenizer.Fingerprint(), TemplateTime: r.collator.TemplateTime.Format("2006-01-02T15:04:05"),
+		Counts: res.Counts, Stats: res.Stats,
+	}
 	return nil
 }
 

@@ -30,8 +30,10 @@ func bytesTokenizer(t *testing.T) []byte {
 		added = append(added, map[string]any{"id": len(vocab) + i, "content": text, "special": true, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false})
 	}
 	level := map[string]any{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true}
-	b, err := json.Marshal(map[string]any{"version": "1.0", "added_tokens": added, "normalizer": nil, "pre_tokenizer": level, "post_processor": nil,
-		"decoder": level, "model": map[string]any{"type": "BPE", "vocab": vocab, "merges": []string{}}})
+	b, err := json.Marshal(map[string]any{
+		"version": "1.0", "added_tokens": added, "normalizer": nil, "pre_tokenizer": level, "post_processor": nil,
+		"decoder": level, "model": map[string]any{"type": "BPE", "vocab": vocab, "merges": []string{}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

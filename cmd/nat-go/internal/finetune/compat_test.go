@@ -45,8 +45,10 @@ func natConfig(t *testing.T, trainer string) {
 // runCompat makes a NAT-exact run of three inputs, of which the middle one is missing.
 func runCompat(t *testing.T) (*Summary, error) {
 	t.Helper()
-	return Run(context.Background(), Request{ConfigFile: "config.yml", Compat: true, DryRun: true, RunID: "x",
-		From: []string{"in0.json", "missing.json", "in2.json"}}, testEnv(t))
+	return Run(context.Background(), Request{
+		ConfigFile: "config.yml", Compat: true, DryRun: true, RunID: "x",
+		From: []string{"in0.json", "missing.json", "in2.json"},
+	}, testEnv(t))
 }
 
 func threeInputs(t *testing.T) {

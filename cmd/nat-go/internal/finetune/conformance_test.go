@@ -41,12 +41,14 @@ func testEnv(t *testing.T) Env {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Env{Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel), Self: self, Now: time.Now,
+	return Env{
+		Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel), Self: self, Now: time.Now,
 		Findings: func(fs []schema.Finding) {
 			for _, f := range fs {
 				t.Logf("%s:%d:%d %s %s", f.File, f.Line, f.Column, f.Code, f.Message)
 			}
-		}}
+		},
+	}
 }
 
 // caseInputs are the inputs of a case, in the order of the collection runs. A run whose file is missing is a failed one.
@@ -76,8 +78,10 @@ func TestCompatIsNAT(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Chdir(work)
-			sum, err := Run(context.Background(), Request{ConfigFile: "config.yml", Compat: true, DryRun: true, RunID: "oracle",
-				From: caseInputs(t, dir)}, testEnv(t))
+			sum, err := Run(context.Background(), Request{
+				ConfigFile: "config.yml", Compat: true, DryRun: true, RunID: "oracle",
+				From: caseInputs(t, dir),
+			}, testEnv(t))
 			var metrics struct {
 				FinalStatus []struct{ Status string } `json:"final_status"`
 			}

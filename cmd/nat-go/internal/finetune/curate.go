@@ -10,9 +10,9 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -143,8 +143,10 @@ func (r *run) enter(g *recordlog.Group) error {
 				task = xxh3.HashString128("task\x00" + at.Task).Bytes()
 			}
 		}
-		e := curate.Entry{Ordinal: g.First + uint64(i), Kind: rec.Record.Kind(), Content: h.Content, Prompt: h.Prompt,
-			Chosen: h.Chosen, Rejected: h.Rejected, Task: task, Example: example}
+		e := curate.Entry{
+			Ordinal: g.First + uint64(i), Kind: rec.Record.Kind(), Content: h.Content, Prompt: h.Prompt,
+			Chosen: h.Chosen, Rejected: h.Rejected, Task: task, Example: example,
+		}
 		if p, ok := rec.Record.(*builders.Preference); ok {
 			if p.ScoreName != scoreName || i == 0 {
 				scoreName = p.ScoreName
@@ -200,8 +202,10 @@ func (r *run) settleDecisions(g *recordlog.Group) {
 		}
 		rec := &g.Records[i]
 		o := rec.Origin
-		drop := ledger.Drop{Stage: ledger.Curate, Reason: reason, Unit: unitRecord, Run: o.Run, Example: o.Example,
-			Turn: rec.Record.Header().Turn, Index: -1, Builder: o.Builder, File: o.File, Offset: o.Offset}
+		drop := ledger.Drop{
+			Stage: ledger.Curate, Reason: reason, Unit: unitRecord, Run: o.Run, Example: o.Example,
+			Turn: rec.Record.Header().Turn, Index: -1, Builder: o.Builder, File: o.File, Offset: o.Offset,
+		}
 		if atGate {
 			drop.Stage = ledger.Gate
 			_, drop.Detail = curate.Gate(rec)

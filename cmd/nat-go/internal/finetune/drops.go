@@ -3,7 +3,7 @@ package finetune
 import (
 	"encoding/json"
 
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 

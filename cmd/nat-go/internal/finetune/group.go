@@ -84,8 +84,10 @@ func (f *feeder) keep(ctx context.Context, ex *ttc.Example) error {
 
 func refusal(r *group.Refusal) ledger.Drop {
 	ex := r.First
-	return ledger.Drop{Stage: ledger.Source, Reason: ledger.GroupTooLarge, Unit: unitExample, Run: ex.Run, Example: ex.ID, Index: -1,
-		File: ex.File, Offset: ex.Offset, Count: r.Examples, Detail: r.Error()}
+	return ledger.Drop{
+		Stage: ledger.Source, Reason: ledger.GroupTooLarge, Unit: unitExample, Run: ex.Run, Example: ex.ID, Index: -1,
+		File: ex.File, Offset: ex.Offset, Count: r.Examples, Detail: r.Error(),
+	}
 }
 
 // partsFor is the group as a stage takes it: whole where the stage's unit is the run's, else an example at a time.

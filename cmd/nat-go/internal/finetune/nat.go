@@ -11,8 +11,8 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
@@ -247,7 +247,9 @@ func natMetrics(runID string, g *recordlog.Group) builderMetrics {
 	for _, c := range g.Counts {
 		n[c.Name] += c.N
 	}
-	return builderMetrics{RunID: runID + "_run" + g.Key, TotalExamples: n["total_examples"], TotalTurns: n["total_turns"],
+	return builderMetrics{
+		RunID: runID + "_run" + g.Key, TotalExamples: n["total_examples"], TotalTurns: n["total_turns"],
 		TotalCandidates: n["total_candidates"], TotalPairs: n["total_pairs"], TotalTrajectories: int64(len(g.Records)),
-		SkippedSingleCandidate: n["skipped_single_candidate"], SkippedScoreDiff: n["skipped_score_diff"]}
+		SkippedSingleCandidate: n["skipped_single_candidate"], SkippedScoreDiff: n["skipped_score_diff"],
+	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
+	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
@@ -98,8 +98,10 @@ func (r *run) checkUnit(b config.Block, info host.BuilderInfo) error {
 	if !r.plan.Compat || info.Unit != builders.UnitTask {
 		return nil
 	}
-	f := b.Report(schema.Finding{Code: codeUnit, Severity: schema.Error, Message: fmt.Sprintf("the builder %s works on tasks, which --compat nat doesn't form", b.Type),
-		Fix: "run it without --compat nat"})
+	f := b.Report(schema.Finding{
+		Code: codeUnit, Severity: schema.Error, Message: fmt.Sprintf("the builder %s works on tasks, which --compat nat doesn't form", b.Type),
+		Fix: "run it without --compat nat",
+	})
 	return r.refuse([]schema.Finding{f})
 }
 

@@ -150,8 +150,10 @@ func (p *plan) chooseRules() {
 		seed = *p.Seed
 	}
 	p.rules.Seed = uint64(seed)
-	p.rules.Split = curate.Split{By: curate.By(d.Split.By), Validation: d.Split.Validation, Seed: uint64(seed),
-		Required: d.Split.ValidationSet && d.Split.Validation > 0}
+	p.rules.Split = curate.Split{
+		By: curate.By(d.Split.By), Validation: d.Split.Validation, Seed: uint64(seed),
+		Required: d.Split.ValidationSet && d.Split.Validation > 0,
+	}
 	if p.Compat {
 		p.rules.Contradictions = false
 		p.rules.Split = curate.Split{By: curate.ByPosition, Validation: 0.2}
@@ -159,8 +161,10 @@ func (p *plan) chooseRules() {
 }
 
 func (p *plan) summary() *Summary {
-	return &Summary{RunID: p.RunID, Status: statusFailed, RunDir: string(p.folder), DatasetDir: p.folder.Dataset(),
-		Counts: Counts{Dropped: map[ledger.Reason]int64{}}, Warnings: p.notes}
+	return &Summary{
+		RunID: p.RunID, Status: statusFailed, RunDir: string(p.folder), DatasetDir: p.folder.Dataset(),
+		Counts: Counts{Dropped: map[ledger.Reason]int64{}}, Warnings: p.notes,
+	}
 }
 
 func (p *plan) note(format string, a ...any) { p.notes = append(p.notes, fmt.Sprintf(format, a...)) }

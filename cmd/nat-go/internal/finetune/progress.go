@@ -29,8 +29,10 @@ func (r *run) building(at *cursor) {
 	if r.env.Progress == nil {
 		return
 	}
-	r.env.Progress(Progress{Step: "build", Done: r.bytesRead(at), Total: r.total, Unit: UnitByte,
-		Detail: fmt.Sprintf("%s, %s", ledger.Quantity(r.book.Account(ledger.Source, unitExample).In, unitExample), ledger.Quantity(int64(r.index.Len()), "record"))})
+	r.env.Progress(Progress{
+		Step: "build", Done: r.bytesRead(at), Total: r.total, Unit: UnitByte,
+		Detail: fmt.Sprintf("%s, %s", ledger.Quantity(r.book.Account(ledger.Source, unitExample).In, unitExample), ledger.Quantity(int64(r.index.Len()), "record")),
+	})
 }
 
 // writing tells how many records of the log have been turned into rows.

@@ -35,8 +35,10 @@ func newTeacher(c *config.Teacher, tok *tokenizer.Tokenizer, store string, settl
 		}
 		v.Probes = append(v.Probes, p)
 	}
-	return teacher.New(teacher.Options{Endpoint: c.Endpoint, Protocol: c.Protocol, Model: c.Model, APIKey: c.APIKey.Reveal(), TopK: c.TopK,
-		Concurrency: c.Concurrency, Timeout: c.Timeout, Store: store, Vocabulary: v, Settled: settled})
+	return teacher.New(teacher.Options{
+		Endpoint: c.Endpoint, Protocol: c.Protocol, Model: c.Model, APIKey: c.APIKey.Reveal(), TopK: c.TopK,
+		Concurrency: c.Concurrency, Timeout: c.Timeout, Store: store, Vocabulary: v, Settled: settled,
+	})
 }
 
 // teach does what `collator.teacher` asks for to the sdpo batches: the teacher's columns, hints without effect and sites that
@@ -59,8 +61,10 @@ func (r *run) teach(ctx context.Context, counts map[string]batch.Count) (*teache
 		}
 	}
 	if c.Dumps != "" {
-		w.Weighing = &teacher.Weighing{Dumps: c.Dumps, Spread: c.Use == "weights", Least: c.MinJSD,
-			JSD: kernels.Options{Beta: 0.5, Temperature: 1, Workers: runtime.GOMAXPROCS(0)}}
+		w.Weighing = &teacher.Weighing{
+			Dumps: c.Dumps, Spread: c.Use == "weights", Least: c.MinJSD,
+			JSD: kernels.Options{Beta: 0.5, Temperature: 1, Workers: runtime.GOMAXPROCS(0)},
+		}
 	}
 	rep, err := w.Run(ctx, r.plan.folder.Batches())
 	if err != nil {

@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/files"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/kinds"
+	"github.com/nat-go/nat-go/internal/durable"
 )
 
 // train hands the committed data set to the trainer, and waits for the job unless told otherwise. That a service can't be
@@ -69,8 +69,10 @@ type finalSummary struct {
 }
 
 func (r *run) writeFinal(job *jobs.Job) error {
-	f := final{RunID: r.plan.RunID, Timestamp: r.env.Now().UTC().Format(time.RFC3339Nano), Status: job.Status.State,
-		Message: job.Status.Message, Progress: job.Status.Progress, Runs: len(r.runs), Job: job.Ref.Metadata}
+	f := final{
+		RunID: r.plan.RunID, Timestamp: r.env.Now().UTC().Format(time.RFC3339Nano), Status: job.Status.State,
+		Message: job.Status.Message, Progress: job.Status.Progress, Runs: len(r.runs), Job: job.Ref.Metadata,
+	}
 	for _, m := range r.metrics {
 		f.Groups += m.TotalExamples
 	}
@@ -122,9 +124,11 @@ func (r *run) client() (*jobs.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &jobs.Client{Dir: string(r.plan.folder), Type: kind.Type, Name: name, Adapter: adapter, Log: r.env.Log,
+	c := &jobs.Client{
+		Dir: string(r.plan.folder), Type: kind.Type, Name: name, Adapter: adapter, Log: r.env.Log,
 		Output: r.env.Output,
-		Watch:  func(u jobs.Update) { r.tell(Progress{Step: "train", Text: u.String()}) }}
+		Watch:  func(u jobs.Update) { r.tell(Progress{Step: "train", Text: u.String()}) },
+	}
 	if kind.Limits != nil {
 		c.Limits = kind.Limits(cfg)
 	}

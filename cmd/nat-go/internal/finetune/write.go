@@ -7,8 +7,8 @@ import (
 
 	"github.com/nat-go/nat-go/builders/dpo"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source/nat"
 )
@@ -29,8 +29,10 @@ func (r *run) write(ctx context.Context) error {
 	if kept == 0 {
 		formats = nil // the pass over the log is still made: it books the decisions
 	}
-	written, err := dataset.Write(ctx, dataset.Spec{Dir: p.folder.Dataset(), Log: p.folder.Records(), Decisions: r.decisions,
-		Formats: formats, Options: p.options, Dropped: r.drops.add, Group: r.settleDecisions})
+	written, err := dataset.Write(ctx, dataset.Spec{
+		Dir: p.folder.Dataset(), Log: p.folder.Records(), Decisions: r.decisions,
+		Formats: formats, Options: p.options, Dropped: r.drops.add, Group: r.settleDecisions,
+	})
 	if err != nil {
 		return exit.Environmentf("can't write the data set: %w", err)
 	}

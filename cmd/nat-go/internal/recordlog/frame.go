@@ -99,8 +99,10 @@ func (d *decoder) origins(old []builders.Origin) []builders.Origin {
 	list := slices.Grow(old[:0], n)[:n]
 	for i := range list {
 		o := &list[i]
-		*o = builders.Origin{Run: int(d.int()), Row: d.int(), Example: d.string(), Task: d.string(), Trial: d.string(),
-			File: d.string(), Offset: d.int(), Policy: d.string(), Fidelity: ttc.Fidelity(d.byte())}
+		*o = builders.Origin{
+			Run: int(d.int()), Row: d.int(), Example: d.string(), Task: d.string(), Trial: d.string(),
+			File: d.string(), Offset: d.int(), Policy: d.string(), Fidelity: ttc.Fidelity(d.byte()),
+		}
 		if d.bool() {
 			o.Sampling = &ttc.Sampling{Temperature: d.float(), TopP: d.float(), Processed: d.bool()}
 		}
@@ -266,9 +268,11 @@ func (d *decoder) record(prefs *[]builders.Preference, nTexts int) (builders.Rec
 		s.messages = side()
 		x := &builders.Distillation{Head: head, Sites: make([]builders.Site, d.count())}
 		for i := range x.Sites {
-			x.Sites[i] = builders.Site{Call: int(d.int()), CallSeq: int(d.int()), Result: int(d.int()),
+			x.Sites[i] = builders.Site{
+				Call: int(d.int()), CallSeq: int(d.int()), Result: int(d.int()),
 				Target: builders.Target(d.byte()), Tool: d.string(), Error: d.string(), Hint: d.string(),
-				HintSource: d.string(), HintKind: builders.HintKind(d.byte())}
+				HintSource: d.string(), HintKind: builders.HintKind(d.byte()),
+			}
 		}
 		r = x
 	default:

@@ -71,8 +71,10 @@ func NewBuilder(names []string) *Builder {
 func (b *Builder) Begin(g *ttc.Group) {
 	b.source, b.origin = g, nil
 	old := &b.group
-	b.group = Group{Key: g.Key, Records: old.Records[:0], Drops: old.Drops[:0], Accounts: old.Accounts[:0], Counts: old.Counts[:0],
-		texts: old.texts[:0], sides: old.sides[:0], hashes: old.hashes}
+	b.group = Group{
+		Key: g.Key, Records: old.Records[:0], Drops: old.Drops[:0], Accounts: old.Accounts[:0], Counts: old.Counts[:0],
+		texts: old.texts[:0], sides: old.sides[:0], hashes: old.hashes,
+	}
 	clear(b.origins)
 	clear(b.byText)
 	b.scratch.buf = b.scratch.buf[:0]

@@ -15,7 +15,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/durable"
 )
 
 // Version is the version of the log's encoding. A log of another version is not read: the run has to be made again.

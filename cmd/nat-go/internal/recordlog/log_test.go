@@ -28,9 +28,13 @@ func sample(t testing.TB, key string) *Group {
 		},
 		Graph: ttc.Graph{Nodes: []ttc.Node{
 			{Parent: -1, Message: chat.Message{Role: "user", Form: chat.Parts, Parts: []chat.Part{{Type: "text", Text: "q", Raw: json.Raw(`{}`)}}}},
-			{Parent: 0, Sampled: ttc.Yes, Policy: "n", TokenIDs: []int32{1, -1}, LogProbs: []float32{-0.5, 0}, FinishReason: "stop",
-				Message: chat.Message{Role: "assistant", Form: chat.Null, Reasoning: "r", ReasoningKey: "thinking",
-					ToolCalls: []chat.ToolCall{{ID: "1", Type: "function", Name: "f", Arguments: "{", AsObject: true, Extra: []chat.Member{{Key: "k", Value: json.Raw("1")}}}}}},
+			{
+				Parent: 0, Sampled: ttc.Yes, Policy: "n", TokenIDs: []int32{1, -1}, LogProbs: []float32{-0.5, 0}, FinishReason: "stop",
+				Message: chat.Message{
+					Role: "assistant", Form: chat.Null, Reasoning: "r", ReasoningKey: "thinking",
+					ToolCalls: []chat.ToolCall{{ID: "1", Type: "function", Name: "f", Arguments: "{", AsObject: true, Extra: []chat.Member{{Key: "k", Value: json.Raw("1")}}}},
+				},
+			},
 			{Parent: 1, Error: &yes, Message: chat.Message{Role: "tool", Form: chat.Text, Text: "e", Name: "f", ToolCallID: "1", Extra: []chat.Member{{Key: "x", Value: json.Raw("null")}}}},
 		}},
 	}
@@ -41,17 +45,25 @@ func sample(t testing.TB, key string) *Group {
 	}
 	walk := builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Last: 2}}
 	for _, r := range []builders.Record{
-		&builders.Preference{Head: builders.Head{Turn: "1", Metadata: json.Raw(`{"a":1}`)}, Prompt: ref(builders.CandidatePrompt, 0),
+		&builders.Preference{
+			Head: builders.Head{Turn: "1", Metadata: json.Raw(`{"a":1}`)}, Prompt: ref(builders.CandidatePrompt, 0),
 			Chosen: ref(builders.CandidateOutput, 0), Rejected: ref(builders.CandidateOutput, 1), Reward: 1, ScoreName: "s",
-			ChosenScore: 2, RejectedScore: 1, ChosenIndex: 3, RejectedIndex: -4, ChosenPolicy: "a", RejectedPolicy: "b"},
-		&builders.Preference{Head: builders.Head{Turn: "1"}, Prompt: ref(builders.CandidatePrompt, 1), Chosen: ref(builders.CandidateOutput, 1),
-			Rejected: ref(builders.CandidateOutput, 0), ScoreName: "s"},
-		&builders.Preference{Head: builders.Head{Turn: "2"}, Prompt: ref(builders.CandidatePrompt, 1), Chosen: ref(builders.CandidateOutput, 1),
-			Rejected: ref(builders.CandidateOutput, 0), ScoreName: "other"},
+			ChosenScore: 2, RejectedScore: 1, ChosenIndex: 3, RejectedIndex: -4, ChosenPolicy: "a", RejectedPolicy: "b",
+		},
+		&builders.Preference{
+			Head: builders.Head{Turn: "1"}, Prompt: ref(builders.CandidatePrompt, 1), Chosen: ref(builders.CandidateOutput, 1),
+			Rejected: ref(builders.CandidateOutput, 0), ScoreName: "s",
+		},
+		&builders.Preference{
+			Head: builders.Head{Turn: "2"}, Prompt: ref(builders.CandidatePrompt, 1), Chosen: ref(builders.CandidateOutput, 1),
+			Rejected: ref(builders.CandidateOutput, 0), ScoreName: "other",
+		},
 		&builders.Demonstration{Messages: walk, Train: builders.TrainFlagged, Trained: []bool{false, true, false}, Weight: 1, Score: &reward},
 		&builders.Rollout{Messages: walk, Reward: &reward, Task: "t"},
-		&builders.Distillation{Messages: walk, Sites: []builders.Site{{Call: 1, Result: 2, Tool: "f", Error: "tool_error", Hint: "h",
-			HintSource: "rules", HintKind: builders.Hindsight, Target: builders.NextTurn}}},
+		&builders.Distillation{Messages: walk, Sites: []builders.Site{{
+			Call: 1, Result: 2, Tool: "f", Error: "tool_error", Hint: "h",
+			HintSource: "rules", HintKind: builders.Hindsight, Target: builders.NextTurn,
+		}}},
 	} {
 		if err := b.Record(1, r); err != nil {
 			t.Fatal(err)

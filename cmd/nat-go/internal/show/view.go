@@ -11,8 +11,10 @@ import (
 
 // Record is the view of a record of a run.
 func Record(p dataset.Picked) View {
-	v := View{Title: fmt.Sprintf("record %d, %s, %s", p.Ordinal, p.Record.Kind(), fate(p)),
-		Prompt: p.Prompt, Chosen: p.Chosen, Rejected: p.Rejected, Messages: p.Messages}
+	v := View{
+		Title:  fmt.Sprintf("record %d, %s, %s", p.Ordinal, p.Record.Kind(), fate(p)),
+		Prompt: p.Prompt, Chosen: p.Chosen, Rejected: p.Rejected, Messages: p.Messages,
+	}
 	v.Facts = append(v.Facts, origin(p.Origin.Run, p.Origin.Example, p.Record.Header().Turn, p.Origin.Builder))
 	switch r := p.Record.(type) {
 	case *builders.Preference:
@@ -105,8 +107,10 @@ func site(i int, s builders.Site) string {
 
 // Row is the view of a row of a file. The origin may be nil.
 func Row(file string, n int64, r *rows.Row, o *dataset.Origin) View {
-	v := View{Title: fmt.Sprintf("%s:%d, %s", file, n+1, r.Kind), Prompt: r.Prompt, Chosen: r.Chosen, Rejected: r.Rejected,
-		Pair: r.Kind == builders.KindPreference && r.Label == nil}
+	v := View{
+		Title: fmt.Sprintf("%s:%d, %s", file, n+1, r.Kind), Prompt: r.Prompt, Chosen: r.Chosen, Rejected: r.Rejected,
+		Pair: r.Kind == builders.KindPreference && r.Label == nil,
+	}
 	if r.Label != nil {
 		v.Facts = append(v.Facts, fmt.Sprintf("label %v", *r.Label))
 	}

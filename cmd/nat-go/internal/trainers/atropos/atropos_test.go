@@ -435,7 +435,8 @@ func TestSDPOBatches(t *testing.T) {
 	d := batches(t, "sdpo", []tensors.Tensor{
 		tensors.Of("student_input_ids", []int64{1, 2, 3, 4, 5, 0}, 2, 3), tensors.Of("student_attention_mask", []int64{1, 1, 1, 1, 1, 0}, 2, 3),
 		tensors.Of("pair_student_row", []int64{0, 0, 1}, 3), tensors.Of("pair_student_pos", []int64{0, 1, 0}, 3),
-		tensors.Of("pair_teacher_topk_ids", []int64{2, 9, 3, -1, 5, 8}, 3, 2), tensors.Of("pair_teacher_topk_logprobs", []float32{-0.5, -1, -0.25, inf, -2, -3}, 3, 2)})
+		tensors.Of("pair_teacher_topk_ids", []int64{2, 9, 3, -1, 5, 8}, 3, 2), tensors.Of("pair_teacher_topk_logprobs", []float32{-0.5, -1, -0.25, inf, -2, -3}, 3, 2),
+	})
 	groups, _ := collect(t, d)
 	if len(groups) != 2 {
 		t.Fatal(groups)

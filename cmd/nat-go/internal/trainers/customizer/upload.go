@@ -50,8 +50,10 @@ func (a *Adapter) files(data trainers.DataSet) ([]file, error) {
 	left := f.File(other.String(), trainers.Train)
 	switch {
 	case train == "" && left != "":
-		return nil, &trainers.Error{Op: op, Fix: fix, Fault: trainers.Refused,
-			Why: fmt.Sprintf("training_type is %s, and the rows are %ss", a.conf.Hyperparameters.TrainingType, other)}
+		return nil, &trainers.Error{
+			Op: op, Fix: fix, Fault: trainers.Refused,
+			Why: fmt.Sprintf("training_type is %s, and the rows are %ss", a.conf.Hyperparameters.TrainingType, other),
+		}
 	case train == "":
 		return nil, &trainers.Error{Op: op, Why: fmt.Sprintf("no %s is on the training side of the split", kind), Fix: "make more data, or lower dataset.split.validation", Fault: trainers.Refused}
 	case left != "":

@@ -325,8 +325,10 @@ func (s *Service) page(number string) object {
 	for i := len(s.Jobs) - 1 - (n-1)*size; i >= 0 && len(data) < size; i-- {
 		data = append(data, s.Jobs[i])
 	}
-	return object{"object": "list", "data": data, "pagination": object{"page": n, "page_size": size, "current_page_size": len(data),
-		"total_pages": (len(s.Jobs) + size - 1) / size, "total_results": len(s.Jobs)}}
+	return object{"object": "list", "data": data, "pagination": object{
+		"page": n, "page_size": size, "current_page_size": len(data),
+		"total_pages": (len(s.Jobs) + size - 1) / size, "total_results": len(s.Jobs),
+	}}
 }
 
 func (s *Service) status() object {
