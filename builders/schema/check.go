@@ -10,32 +10,35 @@ import (
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
 // Options change how a block is checked.
 type Options struct {
-	Pointer string     // the block's own pointer, put before those of its findings
-	At      *yaml.Node // the key that names the block: where missing keys are reported; nil: the block itself
-	Unknown Severity   // of keys the spec doesn't know; empty: Error
-	Skip    []string   // keys of the block that are not the spec's to judge: "_type"
+	Pointer string           // the block's own pointer, put before those of its findings
+	At      *yaml.Node       // the key that names the block: where missing keys are reported; nil: the block itself
+	Unknown finding.Severity // of keys the spec doesn't know; empty: Error
+	Skip    []string         // keys of the block that are not the spec's to judge: "_type"
 }
 
 // Check reports all that is wrong with a block.
-func (s *Spec) Check(doc *Document, node *yaml.Node, opt Options) []Finding {
+func (s *Spec) Check(doc *yamldoc.Document, node *yaml.Node, opt Options) []finding.Finding {
 	_, fs := s.Value(doc, node, opt)
 	return fs
 }
 
 // JSON returns a block as canonical JSON - defaults filled in, keys sorted, durations and sizes as text - or nil where a
 // finding is an error. It holds secrets in clear: it is what a plugin gets, and nothing else may.
-func (s *Spec) JSON(doc *Document, node *yaml.Node, opt Options) ([]byte, []Finding) {
+func (s *Spec) JSON(doc *yamldoc.Document, node *yaml.Node, opt Options) ([]byte, []finding.Finding) {
 	v, fs := s.Value(doc, node, opt)
-	if Failed(fs) {
+	if finding.Failed(fs) {
 		return nil, fs
 	}
 	out, err := json.Marshal(plainJSON(v))
 	if err != nil {
-		return nil, append(fs, doc.Report(node, opt.Pointer, Finding{Code: CodeType, Severity: Error, Message: err.Error()}))
+		return nil, append(fs, doc.Report(node, opt.Pointer, finding.Finding{Code: CodeType, Severity: finding.Error, Message: err.Error()}))
 	}
 	return asYAML(out), fs
 }
@@ -76,10 +79,10 @@ func plainJSON(v any) any {
 
 // Value returns a block as map[string]any, []any, string, int64, float64, bool, time.Duration and Size, with defaults
 // filled in. What has an error is left out.
-func (s *Spec) Value(doc *Document, node *yaml.Node, opt Options) (any, []Finding) {
+func (s *Spec) Value(doc *yamldoc.Document, node *yaml.Node, opt Options) (any, []finding.Finding) {
 	w := walker{doc: doc, unknown: opt.Unknown, skip: opt.Skip, top: node, steps: new(int)}
 	if w.unknown == "" {
-		w.unknown = Error
+		w.unknown = finding.Error
 	}
 	at := opt.At
 	if at == nil {
@@ -91,12 +94,12 @@ func (s *Spec) Value(doc *Document, node *yaml.Node, opt Options) (any, []Findin
 
 // walker checks nodes against specs and gathers findings.
 type walker struct {
-	doc      *Document
-	unknown  Severity
+	doc      *yamldoc.Document
+	unknown  finding.Severity
 	skip     []string
 	top      *yaml.Node
 	steps    *int // values looked at so far, by those who try the choices of a union too
-	findings []Finding
+	findings []finding.Finding
 }
 
 // maxFindings bounds what is said about one block.
@@ -105,13 +108,13 @@ const maxFindings = 500
 // maxSteps bounds a check: a plugin's schema may nest unions so that the choices multiply.
 const maxSteps = 300_000
 
-func (w *walker) report(n *yaml.Node, ptr string, f Finding) {
+func (w *walker) report(n *yaml.Node, ptr string, f finding.Finding) {
 	if f.Severity == "" {
-		f.Severity = Error
+		f.Severity = finding.Error
 	}
 	switch {
 	case len(w.findings) == maxFindings:
-		f = Finding{Code: CodeMore, Severity: Error, Message: fmt.Sprintf("more than %d findings, the rest is not shown", maxFindings), Fix: "correct these first"}
+		f = finding.Finding{Code: CodeMore, Severity: finding.Error, Message: fmt.Sprintf("more than %d findings, the rest is not shown", maxFindings), Fix: "correct these first"}
 	case len(w.findings) > maxFindings:
 		return
 	}
@@ -125,14 +128,14 @@ func (w *walker) value(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 	}
 	if *w.steps++; *w.steps > maxSteps {
 		if *w.steps == maxSteps+1 {
-			w.report(n, ptr, Finding{Code: CodeTooMany, Message: "the schema has too many choices to check this value", Fix: "shorten the value, or report the schema to the plugin's author"})
+			w.report(n, ptr, finding.Finding{Code: yamldoc.CodeTooMany, Message: "the schema has too many choices to check this value", Fix: "shorten the value, or report the schema to the plugin's author"})
 		}
 		return nil, false
 	}
 	if s.Secret {
 		w.doc.Hide(n)
 	}
-	if isNull(n) && !w.emptyText(s, n) {
+	if yamldoc.IsNull(n) && !w.emptyText(s, n) {
 		return w.null(s, n, at, ptr)
 	}
 	switch s.Kind {
@@ -156,7 +159,7 @@ func (w *walker) value(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 
 // emptyText reports whether a null is a variable's empty value where a text is expected.
 func (w *walker) emptyText(s *Spec, n *yaml.Node) bool {
-	return s.Kind == String && !s.Nullable && w.doc.origins[n].rewrote
+	return s.Kind == String && !s.Nullable && w.doc.Rewritten(n)
 }
 
 func (w *walker) null(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
@@ -170,7 +173,7 @@ func (w *walker) null(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 	if d := s.defaultText(); d != "" {
 		fix += " to use the default " + d
 	}
-	w.report(n, ptr, Finding{Code: CodeNull, Message: fmt.Sprintf("%s is empty (null), it must be %s", label(ptr), s.expects()), Fix: fix})
+	w.report(n, ptr, finding.Finding{Code: CodeNull, Message: fmt.Sprintf("%s is empty (null), it must be %s", label(ptr), s.expects()), Fix: fix})
 	return nil, false
 }
 
@@ -178,7 +181,7 @@ func label(ptr string) string {
 	if ptr == "" {
 		return "the configuration"
 	}
-	return Dotted(ptr)
+	return yamldoc.Dotted(ptr)
 }
 
 func (w *walker) wrongType(s *Spec, n *yaml.Node, ptr string) (any, bool) {
@@ -191,28 +194,28 @@ func (w *walker) wrongType(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 	if d := s.defaultText(); d != "" && s.Kind != String {
 		fix += fmt.Sprintf(" (default %s)", d)
 	}
-	w.report(n, ptr, Finding{Code: CodeType, Message: fmt.Sprintf("%s must be %s, this is %s", label(ptr), s.expects(), w.shown(s, n)), Fix: fix})
+	w.report(n, ptr, finding.Finding{Code: CodeType, Message: fmt.Sprintf("%s must be %s, this is %s", label(ptr), s.expects(), w.shown(s, n)), Fix: fix})
 	return nil, false
 }
 
 // shown describes a value for a message: as written in the file, never a secret nor what a variable holds.
 func (w *walker) shown(s *Spec, n *yaml.Node) string {
 	if n.Kind != yaml.ScalarNode || s.Secret {
-		return describe(n)
+		return yamldoc.Describe(n)
 	}
 	written, rewrote := w.doc.Written(n)
-	if urlPassword.MatchString(written) || urlToken.MatchString(written) {
-		return describe(n)
+	if yamldoc.HoldsSecret(written) {
+		return yamldoc.Describe(n)
 	}
 	if r := []rune(written); len(r) > 40 {
 		written = string(r[:40]) + "..."
 	}
 	switch {
 	case rewrote && written == "":
-		return describe(n)
+		return yamldoc.Describe(n)
 	case rewrote:
-		return "the value of " + written + " (" + describe(n) + ")"
-	case describe(n) == "a text" || n.Style != 0:
+		return "the value of " + written + " (" + yamldoc.Describe(n) + ")"
+	case yamldoc.Describe(n) == "a text" || n.Style != 0:
 		return "the text " + strconv.Quote(written)
 	}
 	return written
@@ -226,7 +229,7 @@ func (w *walker) object(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 	byField := map[string]*yaml.Node{} // key node that set a field
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, val := n.Content[i], n.Content[i+1]
-		child := ptr + "/" + escape(key.Value)
+		child := ptr + "/" + yamldoc.Escape(key.Value)
 		f := s.Field(key.Value)
 		if f == nil {
 			if !(n == w.top && slices.Contains(w.skip, key.Value)) {
@@ -235,7 +238,7 @@ func (w *walker) object(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 			continue
 		}
 		if first := byField[f.Name]; first != nil {
-			w.report(key, child, Finding{
+			w.report(key, child, finding.Finding{
 				Code:    CodeTwice,
 				Message: fmt.Sprintf("%q and %q are the same setting, and both are set", first.Value, key.Value), Fix: "keep " + f.Name,
 			})
@@ -288,7 +291,7 @@ func (w *walker) unknownKey(s *Spec, key, val *yaml.Node, ptr string) {
 		if s.Field(meant) == nil {
 			return
 		}
-		severity = Warning
+		severity = finding.Warning
 	}
 	if f := s.Field(meant); f != nil && f.Spec.Secret {
 		w.doc.Hide(val)
@@ -297,7 +300,7 @@ func (w *walker) unknownKey(s *Spec, key, val *yaml.Node, ptr string) {
 	if where == "" {
 		where = label(ptr)
 	}
-	f := Finding{
+	f := finding.Finding{
 		Code: CodeUnknownKey, Severity: severity, Suggestion: meant,
 		Message: fmt.Sprintf("%s has no key %q", where, key.Value),
 	}
@@ -309,7 +312,7 @@ func (w *walker) unknownKey(s *Spec, key, val *yaml.Node, ptr string) {
 	default:
 		f.Fix = "remove it; known keys: " + strings.Join(s.Names(), ", ")
 	}
-	w.report(key, ptr+"/"+escape(key.Value), f)
+	w.report(key, ptr+"/"+yamldoc.Escape(key.Value), f)
 }
 
 func (w *walker) missing(f *Field, at *yaml.Node, ptr string) {
@@ -320,7 +323,7 @@ func (w *walker) missing(f *Field, at *yaml.Node, ptr string) {
 	if f.Spec.Doc != "" {
 		fix += ": " + f.Spec.Doc
 	}
-	w.report(at, ptr+"/"+escape(f.Name), Finding{Code: CodeMissing, Message: fmt.Sprintf("%s is missing", label(ptr+"/"+escape(f.Name))), Fix: fix})
+	w.report(at, ptr+"/"+yamldoc.Escape(f.Name), finding.Finding{Code: CodeMissing, Message: fmt.Sprintf("%s is missing", label(ptr+"/"+yamldoc.Escape(f.Name))), Fix: fix})
 }
 
 func (w *walker) mapping(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
@@ -330,7 +333,7 @@ func (w *walker) mapping(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 	out := map[string]any{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
-		if v, ok := w.value(s.Elem, n.Content[i+1], key, ptr+"/"+escape(key.Value)); ok {
+		if v, ok := w.value(s.Elem, n.Content[i+1], key, ptr+"/"+yamldoc.Escape(key.Value)); ok {
 			out[key.Value] = v
 		}
 	}
@@ -359,11 +362,11 @@ func (w *walker) list(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 
 // union takes the first spec that fits; where none does it reports what the closest one says.
 func (w *walker) union(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
-	var closest []Finding
+	var closest []finding.Finding
 	for _, o := range s.OneOf {
 		try := walker{doc: w.doc, unknown: w.unknown, steps: w.steps}
 		v, ok := try.value(o, n, at, ptr)
-		if ok && !Failed(try.findings) {
+		if ok && !finding.Failed(try.findings) {
 			w.findings = append(w.findings, try.findings...)
 			return v, true
 		}

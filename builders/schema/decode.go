@@ -9,11 +9,14 @@ import (
 
 	"github.com/go-playground/validator/v10"
 	"gopkg.in/yaml.v3"
+
+	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
 // Decode checks a block and fills into, a pointer to the struct the spec is of. Keys that are absent get their default; those
 // with an error too, so that what is right can be used to find out more.
-func (s *Spec) Decode(doc *Document, node *yaml.Node, into any, opt Options) []Finding {
+func (s *Spec) Decode(doc *yamldoc.Document, node *yaml.Node, into any, opt Options) []finding.Finding {
 	v, fs := s.Value(doc, node, opt)
 	dst := reflect.ValueOf(into)
 	if dst.Kind() != reflect.Pointer || dst.IsNil() || dst.Elem().Type() != s.typ {
@@ -126,7 +129,7 @@ var rules = sync.OnceValue(func() *validator.Validate {
 const inlineMark = "<inline>"
 
 // validate runs the rules that the walk over nodes can't check: those that concern several fields, and special forms.
-func (s *Spec) validate(doc *Document, node *yaml.Node, into any, opt Options, known []Finding) (fs []Finding) {
+func (s *Spec) validate(doc *yamldoc.Document, node *yaml.Node, into any, opt Options, known []finding.Finding) (fs []finding.Finding) {
 	err := rules().Struct(into)
 	var failures validator.ValidationErrors
 	if !errors.As(err, &failures) {
@@ -141,17 +144,17 @@ func (s *Spec) validate(doc *Document, node *yaml.Node, into any, opt Options, k
 		if nodeRules[e.Tag()] || bad[opt.Pointer+ptr] {
 			continue
 		}
-		absent := Lookup(node, splitPointer(ptr)...) == nil && reflect.ValueOf(e.Value()).IsZero()
+		absent := yamldoc.Lookup(node, yamldoc.SplitPointer(ptr)...) == nil && reflect.ValueOf(e.Value()).IsZero()
 		if absent && !strings.HasPrefix(e.Tag(), "required") { // the form of a text that nobody wrote
 			continue
 		}
 		message, fix := s.explain(e)
-		f := Finding{Pointer: ptr, Code: CodeRule, Severity: Error, Message: label(opt.Pointer+ptr) + " " + message, Fix: fix}
+		f := finding.Finding{Pointer: ptr, Code: CodeRule, Severity: finding.Error, Message: label(opt.Pointer+ptr) + " " + message, Fix: fix}
 		at := opt.At
 		if at == nil {
 			at = node
 		}
-		fs = append(fs, doc.Adopt(node, at, opt.Pointer, []Finding{f})...)
+		fs = append(fs, doc.Adopt(node, at, opt.Pointer, []finding.Finding{f})...)
 	}
 	return fs
 }
@@ -214,5 +217,5 @@ func namespacePointer(namespace string) string {
 			rest = strings.TrimPrefix(rest, "[")
 		}
 	}
-	return Pointer(keys...)
+	return yamldoc.Pointer(keys...)
 }

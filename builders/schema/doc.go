@@ -29,10 +29,10 @@
 //
 // # Why not decode and validate with the libraries alone
 //
-// yaml.v3 stops at the first unknown key, knows no column, and forgets about unknown keys within a custom unmarshaller. A
-// person who fixes a config wants all findings at once, each with its file, line, column and what to write instead. So the
-// text is parsed once to nodes, the Spec is walked over them, and the value is filled by a setter of our own; the validator
-// then runs over the filled struct for the rules that concern several fields, and its failures are mapped back to nodes.
+// A YAML library stops at the first unknown key and forgets about unknown keys within a custom unmarshaller. A person who
+// fixes a config wants all findings at once, each with its place and what to write instead. So the text is parsed once to
+// nodes (builders/yamldoc), the Spec is walked over them, and the value is filled by a setter of our own; the validator then
+// runs over the filled struct, and its failures are mapped back to nodes.
 //
-// This package imports nothing else of the module: it is part of what a plugin's author builds against.
+// The struct tags and the types of values are part of the API that we promise (v0); the rest of the package is not.
 package schema

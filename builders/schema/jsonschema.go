@@ -9,6 +9,9 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
 // Draft is a version of JSON Schema. Only keywords that both have in common are written.
@@ -424,7 +427,7 @@ func (r *schemaReader) resolve(ref string) (any, error) {
 		return nil, fmt.Errorf("the JSON Schema refers to %q: only references into itself are followed", ref)
 	}
 	v := r.root
-	for _, key := range splitPointer(path) {
+	for _, key := range yamldoc.SplitPointer(path) {
 		m, _ := v.(map[string]any)
 		if v = m[key]; v == nil {
 			return nil, fmt.Errorf("the JSON Schema refers to %q, which it does not have", ref)
@@ -480,9 +483,9 @@ func defaultOf(s *Spec, v any) any {
 	if yaml.Unmarshal(raw, &n) != nil {
 		return nil
 	}
-	w := walker{doc: &Document{}, steps: new(int)}
-	value, ok := w.value(s, content(&n), content(&n), "")
-	if !ok || Failed(w.findings) {
+	w := walker{doc: &yamldoc.Document{}, steps: new(int)}
+	value, ok := w.value(s, yamldoc.Content(&n), yamldoc.Content(&n), "")
+	if !ok || finding.Failed(w.findings) {
 		return nil
 	}
 	return value

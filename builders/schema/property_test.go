@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"gopkg.in/yaml.v3"
 	"pgregory.net/rapid"
+
+	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
 type everything struct {
@@ -80,7 +82,7 @@ func TestDecodeInvertsEncode(t *testing.T) {
 			if form == "json" {
 				out = viaJSON
 			}
-			doc, fs := Parse("c.yml", out, DefaultLimits)
+			doc, fs := yamldoc.Parse("c.yml", out, yamldoc.DefaultLimits)
 			if len(fs) > 0 {
 				t.Fatalf("%s: %v\n%s", form, fs, out)
 			}
@@ -111,7 +113,7 @@ func TestFindingsLieInTheText(t *testing.T) {
 			at := rapid.IntRange(0, len(runes)-1).Draw(t, "at")
 			runes[at] = rapid.SampledFrom([]rune("x:-[]{}\"' \n\té$&*!|>0.")).Draw(t, "edit")
 		}
-		doc, fs := Parse("c.yml", []byte(string(runes)), DefaultLimits)
+		doc, fs := yamldoc.Parse("c.yml", []byte(string(runes)), yamldoc.DefaultLimits)
 		if doc != nil {
 			fs = append(fs, spec.Check(doc, doc.Root, Options{})...)
 		}
@@ -153,28 +155,6 @@ func TestSizeRoundTrip(t *testing.T) {
 	}
 }
 
-// TestNearestIsSymmetricInEdits checks that one edit in a word of six letters is always found again.
-func TestNearestFindsOneEdit(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		word := rapid.StringMatching(`[a-z]{6,12}`).Draw(t, "word")
-		at := rapid.IntRange(0, len(word)-2).Draw(t, "at")
-		var wrong string
-		switch rapid.IntRange(0, 3).Draw(t, "edit") {
-		case 0:
-			wrong = word[:at] + word[at+1:]
-		case 1:
-			wrong = word[:at] + "q" + word[at:]
-		case 2:
-			wrong = word[:at] + "q" + word[at+1:]
-		default:
-			wrong = word[:at] + string(word[at+1]) + string(word[at]) + word[at+2:]
-		}
-		if got := Nearest(wrong, []string{"zzzzzzzzzz", word, "yyyy"}); got != word {
-			t.Fatalf("%s -> %s, want %s", wrong, got, word)
-		}
-	})
-}
-
 // FuzzFromJSONSchema checks that no schema of a plugin makes the host panic, and that what is read can be written and read.
 func FuzzFromJSONSchema(f *testing.F) {
 	f.Add(string(MustOf(everything{}).JSONSchema()), "text: 1\nint: x\n")
@@ -189,7 +169,7 @@ func FuzzFromJSONSchema(f *testing.F) {
 		if _, err := FromJSONSchema(spec.JSONSchema()); err != nil {
 			t.Fatalf("can't read what was written: %v\n%s", err, spec.JSONSchema())
 		}
-		if doc, _ := Parse("c.yml", []byte(text), DefaultLimits); doc != nil {
+		if doc, _ := yamldoc.Parse("c.yml", []byte(text), yamldoc.DefaultLimits); doc != nil {
 			spec.JSON(doc, doc.Root, Options{})
 		}
 	})

@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/nat-go/nat-go/builders/finding"
 )
 
 // scalar reads a scalar as the spec's kind. Quoted numbers and the YAML 1.1 words for true and false are taken as what they
@@ -22,7 +24,7 @@ func (w *walker) scalar(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 	text := strings.TrimSpace(n.Value)
 	switch s.Kind {
 	case String:
-		if _, is := raw.(string); !is && n.ShortTag() != "!!timestamp" && !w.doc.origins[n].rewrote {
+		if _, is := raw.(string); !is && n.ShortTag() != "!!timestamp" && !w.doc.Rewritten(n) {
 			return w.wrongType(s, n, ptr)
 		}
 		return w.text(s, n, ptr)
@@ -35,7 +37,7 @@ func (w *walker) scalar(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 	case Float:
 		if f, ok := floatOf(raw, text); ok {
 			if math.IsNaN(f) || math.IsInf(f, 0) {
-				w.report(n, ptr, Finding{Code: CodeNonFinite, Message: label(ptr) + " must be a finite number", Fix: "write a number"})
+				w.report(n, ptr, finding.Finding{Code: CodeNonFinite, Message: label(ptr) + " must be a finite number", Fix: "write a number"})
 				return nil, false
 			}
 			return f, true
@@ -44,17 +46,17 @@ func (w *walker) scalar(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 		d, err := time.ParseDuration(text)
 		if err != nil {
 			fix := `write a number and a unit: "10s", "5m", "1h30m"`
-			if _, err := strconv.ParseFloat(text, 64); err == nil && !w.doc.origins[n].rewrote {
+			if _, err := strconv.ParseFloat(text, 64); err == nil && !w.doc.Rewritten(n) {
 				fix = "add a unit: " + text + "s"
 			}
-			w.report(n, ptr, Finding{Code: CodeDuration, Message: fmt.Sprintf("%s is no duration: %s", label(ptr), w.shown(s, n)), Fix: fix})
+			w.report(n, ptr, finding.Finding{Code: CodeDuration, Message: fmt.Sprintf("%s is no duration: %s", label(ptr), w.shown(s, n)), Fix: fix})
 			return nil, false
 		}
 		return d, true
 	case Bytes:
 		size, err := ParseSize(text)
 		if err != nil {
-			w.report(n, ptr, Finding{Code: CodeSize, Message: fmt.Sprintf("%s is no size: %s", label(ptr), w.shown(s, n)), Fix: `write a number and a unit: "512MiB", "1GiB"`})
+			w.report(n, ptr, finding.Finding{Code: CodeSize, Message: fmt.Sprintf("%s is no size: %s", label(ptr), w.shown(s, n)), Fix: `write a number and a unit: "512MiB", "1GiB"`})
 			return nil, false
 		}
 		return size, true
@@ -64,15 +66,15 @@ func (w *walker) scalar(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 
 func (w *walker) text(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 	if len(s.Enum) > 0 && !slices.Contains(s.Enum, n.Value) {
-		f := Finding{Code: CodeEnum, Message: fmt.Sprintf("%s can't be %s", label(ptr), w.shown(s, n)), Fix: "write one of " + quoteAll(s.Enum)}
-		if f.Suggestion = Nearest(n.Value, s.Enum); f.Suggestion != "" {
+		f := finding.Finding{Code: CodeEnum, Message: fmt.Sprintf("%s can't be %s", label(ptr), w.shown(s, n)), Fix: "write one of " + quoteAll(s.Enum)}
+		if f.Suggestion = finding.Nearest(n.Value, s.Enum); f.Suggestion != "" {
 			f.Fix = fmt.Sprintf("write %s; allowed: %s", f.Suggestion, quoteAll(s.Enum))
 		}
 		w.report(n, ptr, f)
 		return nil, false
 	}
 	if s.Pattern != nil && !s.Pattern.MatchString(n.Value) {
-		w.report(n, ptr, Finding{
+		w.report(n, ptr, finding.Finding{
 			Code: CodePattern, Message: fmt.Sprintf("%s has the wrong form: %s", label(ptr), w.shown(s, n)),
 			Fix: "write a text that matches " + s.Pattern.String(),
 		})
@@ -92,7 +94,7 @@ func (w *walker) integer(s *Spec, n *yaml.Node, ptr string, raw any, text string
 	case float64:
 		switch {
 		case math.IsNaN(v) || math.IsInf(v, 0):
-			w.report(n, ptr, Finding{Code: CodeNonFinite, Message: label(ptr) + " must be a finite number", Fix: "write a whole number"})
+			w.report(n, ptr, finding.Finding{Code: CodeNonFinite, Message: label(ptr) + " must be a finite number", Fix: "write a whole number"})
 			return nil, false
 		case v != math.Trunc(v):
 			return w.wrongType(s, n, ptr)
@@ -112,7 +114,7 @@ func (w *walker) integer(s *Spec, n *yaml.Node, ptr string, raw any, text string
 }
 
 func (w *walker) tooBig(n *yaml.Node, ptr string) (any, bool) {
-	w.report(n, ptr, Finding{Code: CodeRange, Message: label(ptr) + " is larger than any whole number this program can hold", Fix: "write a smaller number"})
+	w.report(n, ptr, finding.Finding{Code: CodeRange, Message: label(ptr) + " is larger than any whole number this program can hold", Fix: "write a smaller number"})
 	return nil, false
 }
 
@@ -174,7 +176,7 @@ func (w *walker) any(n *yaml.Node, ptr string) (any, bool) {
 		return v, true
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			w.report(n, ptr, Finding{Code: CodeNonFinite, Message: label(ptr) + " must be a finite number", Fix: "write a number, or a text in quotes"})
+			w.report(n, ptr, finding.Finding{Code: CodeNonFinite, Message: label(ptr) + " must be a finite number", Fix: "write a number, or a text in quotes"})
 			return nil, false
 		}
 		return v, true
@@ -197,10 +199,10 @@ func (w *walker) length(s *Spec, n *yaml.Node, ptr string, size int) bool {
 		return true
 	}
 	if s.MinLen != nil && size == 0 && *s.MinLen == 1 {
-		w.report(n, ptr, Finding{Code: CodeLength, Message: label(ptr) + " is empty", Fix: "write " + s.expects()})
+		w.report(n, ptr, finding.Finding{Code: CodeLength, Message: label(ptr) + " is empty", Fix: "write " + s.expects()})
 		return false
 	}
-	w.report(n, ptr, Finding{
+	w.report(n, ptr, finding.Finding{
 		Code: CodeLength, Message: fmt.Sprintf("%s has %d %s, it must have %s", label(ptr), size, unit, rule),
 		Fix: "write " + rule + " " + unit,
 	})
@@ -234,7 +236,7 @@ func (w *walker) bounds(s *Spec, n *yaml.Node, ptr string, v any) bool {
 	} else if s.Nullable {
 		fix += ", or remove the key"
 	}
-	w.report(n, ptr, Finding{Code: CodeRange, Message: fmt.Sprintf("%s must be %s, this is %s", label(ptr), rule, w.shown(s, n)), Fix: fix})
+	w.report(n, ptr, finding.Finding{Code: CodeRange, Message: fmt.Sprintf("%s must be %s, this is %s", label(ptr), rule, w.shown(s, n)), Fix: fix})
 	return false
 }
 

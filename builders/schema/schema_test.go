@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
 type inner struct {
@@ -39,9 +42,9 @@ type block struct {
 	Key     string         `yaml:"key" validate:"required_with=Peer"`
 }
 
-func parse(t *testing.T, text string) *Document {
+func parse(t *testing.T, text string) *yamldoc.Document {
 	t.Helper()
-	doc, fs := Parse("c.yml", []byte(text), DefaultLimits)
+	doc, fs := yamldoc.Parse("c.yml", []byte(text), yamldoc.DefaultLimits)
 	if len(fs) > 0 {
 		t.Fatal(fs)
 	}
@@ -104,44 +107,6 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-func TestParseFindings(t *testing.T) {
-	deep := strings.Repeat("[", 200) + strings.Repeat("]", 200)
-	bomb := "a: &a [x,x,x,x,x,x,x,x,x,x]\n"
-	for c := 'b'; c < 'i'; c++ {
-		p := string(c - 1)
-		bomb += string(c) + ": &" + string(c) + " [" + strings.Repeat("*"+p+",", 9) + "*" + p + "]\n"
-	}
-	for _, c := range []struct{ name, text, code, place string }{
-		{"empty", "", CodeEmpty, "c.yml"},
-		{"comment", "# nothing\n", CodeEmpty, "c.yml"},
-		{"flow", "finetuning: {enabled: true\n  trainer: [\n", CodeSyntax, "c.yml:2:12"},
-		{"tab", "a:\n\tb: 1\n", CodeSyntax, "c.yml:2:1"},
-		{"open quote", "a: \"x\nb: 1\n", CodeSyntax, ""},
-		{"list", "- a\n", CodeNotMapping, "c.yml:1:1"},
-		{"twice", "a: 1\nb: 2\na: 3\n", CodeDuplicate, "c.yml:3:1"},
-		{"documents", "a: 1\n---\nb: 2\n", CodeManyDocs, ""},
-		{"deep", "a: " + deep, CodeTooDeep, ""},
-		{"bomb", bomb, CodeTooMany, ""},
-		{"self", "a: &a [*a]\n", CodeSelfAlias, "c.yml:1:8"},
-		{"key", "? [a]\n: 1\n", CodeBadKey, "c.yml:1:3"},
-		{"merge", "a: {<<: 3}\n", CodeBadMerge, "c.yml:1:9"},
-		{"latin1", "a: 1\nb: \xe9\n", CodeSyntax, "c.yml:2:1"},
-		{"only nul", "\x00", CodeSyntax, "c.yml:1:1"},
-		{"nul", "a: \x00\n", CodeSyntax, "c.yml:1:4"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			_, fs := Parse("c.yml", []byte(c.text), DefaultLimits)
-			if len(fs) != 1 || fs[0].Code != c.code || (c.place != "" && fs[0].place() != c.place) {
-				t.Errorf("got %v, want %s at %s", fs, c.code, c.place)
-			}
-			t.Log(fs)
-		})
-	}
-	if _, fs := Parse("c.yml", make([]byte, 5<<20), DefaultLimits); len(fs) != 1 || fs[0].Code != CodeTooLarge {
-		t.Error(fs)
-	}
-}
-
 // TestSecretsAreMasked checks every printer, for a declared secret, one behind a misspelt key, and text that is not YAML.
 func TestSecretsAreMasked(t *testing.T) {
 	const canary = "c4n4ry"
@@ -158,7 +123,7 @@ func TestSecretsAreMasked(t *testing.T) {
 		"{host: http://x, memory: http://user:" + canary + "@host}",
 		"host: http://x\ntoken: |\n  " + canary + "\n  " + canary + "\nnope: 1",
 	} {
-		doc, fs := Parse("c.yml", []byte(text), DefaultLimits)
+		doc, fs := yamldoc.Parse("c.yml", []byte(text), yamldoc.DefaultLimits)
 		if doc != nil {
 			var v block
 			fs = append(fs, spec.Decode(doc, doc.Root, &v, Options{})...)
@@ -167,7 +132,7 @@ func TestSecretsAreMasked(t *testing.T) {
 			t.Errorf("%q: no findings", text)
 		}
 		var out bytes.Buffer
-		for _, err := range []error{Text(&out, fs, true), JSON(&out, fs), GitHub(&out, fs), SARIF(&out, fs, "v", func(string) string { return "" })} {
+		for _, err := range []error{finding.Text(&out, fs, true), finding.JSON(&out, fs), finding.GitHub(&out, fs), finding.SARIF(&out, fs, "v", func(string) string { return "" })} {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -214,8 +179,8 @@ func TestNestedUnionsEnd(t *testing.T) {
 		spec = &Spec{Kind: Union, OneOf: []*Spec{list(), list()}}
 	}
 	doc := parse(t, "a: "+strings.Repeat("[", 30)+"1"+strings.Repeat("]", 30))
-	fs := spec.Check(doc, Lookup(doc.Root, "a"), Options{})
-	if !Failed(fs) {
+	fs := spec.Check(doc, yamldoc.Lookup(doc.Root, "a"), Options{})
+	if !finding.Failed(fs) {
 		t.Error(fs)
 	}
 }
@@ -228,7 +193,7 @@ func TestManyFindingsOnALongLine(t *testing.T) {
 		t.Fatal(len(fs))
 	}
 	for _, f := range fs {
-		if len(f.Snippet) > 4*snippetWidth {
+		if len(f.Snippet) > 600 {
 			t.Fatalf("a snippet of %d bytes", len(f.Snippet))
 		}
 	}

@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
 // Kind is the kind of a value.
@@ -221,13 +224,13 @@ func fieldOf(f reflect.StructField, name string, open map[reflect.Type]bool) (Fi
 		if err := yaml.Unmarshal([]byte(text), &n); err != nil {
 			return Field{}, fmt.Errorf("default %q: %w", text, err)
 		}
-		node := content(&n)
+		node := yamldoc.Content(&n)
 		if node.Kind == 0 || spec.Kind == String {
 			node = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
 		}
-		w := walker{doc: &Document{}, steps: new(int)}
+		w := walker{doc: &yamldoc.Document{}, steps: new(int)}
 		v, ok := w.value(spec, node, node, "")
-		if !ok || Failed(w.findings) {
+		if !ok || finding.Failed(w.findings) {
 			return Field{}, fmt.Errorf("default %q breaks its own rules: %v", text, w.findings)
 		}
 		spec.Default = v
@@ -382,7 +385,7 @@ func (s *Spec) Nearest(key string) string {
 	for _, f := range s.Fields {
 		names = append(names, f.Aliases...)
 	}
-	if n := Nearest(key, names); n != "" {
+	if n := finding.Nearest(key, names); n != "" {
 		return n
 	}
 	for _, f := range s.Fields {

@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 )
@@ -24,7 +24,7 @@ func TestConfigsAreSound(t *testing.T) {
 	}
 	for _, file := range files {
 		c, found := config.Load(file, config.Options{Types: finetune.Types(), Run: true, Getenv: func(string) (string, bool) { return "", false }})
-		if c == nil || schema.Failed(found) {
+		if c == nil || finding.Failed(found) {
 			t.Errorf("%s: %+v", file, found)
 		}
 	}

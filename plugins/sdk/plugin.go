@@ -5,7 +5,9 @@ import (
 	"reflect"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/builders/yamldoc"
 	"github.com/nat-go/nat-go/plugins/wire"
 )
 
@@ -41,22 +43,22 @@ func (f Factory) Schema() []byte { return f.spec.JSONSchema() }
 
 // Open makes a builder of a config, a JSON or YAML object; empty stands for {}. It returns no builder if a finding is an
 // error.
-func (f Factory) Open(config []byte) (builders.Builder, []schema.Finding) {
+func (f Factory) Open(config []byte) (builders.Builder, []finding.Finding) {
 	if len(config) == 0 {
 		config = []byte("{}")
 	}
-	doc, found := schema.Parse("config", config, schema.DefaultLimits)
-	if doc == nil || schema.Failed(found) {
+	doc, found := yamldoc.Parse("config", config, yamldoc.DefaultLimits)
+	if doc == nil || finding.Failed(found) {
 		return nil, found
 	}
 	into := reflect.New(reflect.TypeOf(f.info.Config).Elem()).Interface()
 	found = append(found, f.spec.Decode(doc, doc.Root, into, schema.Options{})...)
-	if schema.Failed(found) {
+	if finding.Failed(found) {
 		return nil, found
 	}
 	b, err := f.make(into)
 	if err != nil {
-		return nil, append(found, schema.Finding{Severity: schema.Error, Message: err.Error()})
+		return nil, append(found, finding.Finding{Severity: finding.Error, Message: err.Error()})
 	}
 	return b, found
 }
@@ -89,17 +91,17 @@ func (p *Plugin) describe() wire.Description {
 }
 
 // wireFindings drops the places of findings: they are about the JSON that the host made of the user's file.
-func wireFindings(fs []schema.Finding) []wire.Finding {
+func wireFindings(fs []finding.Finding) []wire.Finding {
 	var out []wire.Finding
 	for _, f := range fs {
-		if f.Severity == schema.Note {
+		if f.Severity == finding.Note {
 			continue
 		}
 		fix := f.Fix
 		if fix == "" && f.Suggestion != "" {
 			fix = fmt.Sprintf("did you mean %s?", f.Suggestion)
 		}
-		out = append(out, wire.Finding{Pointer: f.Pointer, Message: f.Message, Fix: fix, Code: f.Code, Warning: f.Severity == schema.Warning})
+		out = append(out, wire.Finding{Pointer: f.Pointer, Message: f.Message, Fix: fix, Code: f.Code, Warning: f.Severity == finding.Warning})
 	}
 	return out
 }

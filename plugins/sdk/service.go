@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/nat-go/nat-go/builders"
-	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/builders/finding"
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 	"github.com/nat-go/nat-go/plugins/wire"
 	"github.com/nat-go/nat-go/ttc"
@@ -53,7 +53,7 @@ func (s *service) Validate(_ context.Context, r *pb.ValidateRequest) (*pb.Valida
 	return &pb.ValidateResponse{Findings: wire.Findings(wireFindings(found))}, nil
 }
 
-func (s *service) open(builder string, config []byte) (_ builders.Builder, found []schema.Finding, err error) {
+func (s *service) open(builder string, config []byte) (_ builders.Builder, found []finding.Finding, err error) {
 	f, err := s.plugin.factory(builder)
 	if err != nil {
 		return nil, nil, status.Error(codes.NotFound, err.Error())

@@ -10,7 +10,7 @@ import (
 	"os"
 
 	"github.com/nat-go/nat-go/builders"
-	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -40,7 +40,7 @@ func (p *Plugin) try(stdout, stderr io.Writer, args []string) error {
 		return err
 	}
 	b, found := f.Open([]byte(*config))
-	if err := schema.Text(stderr, found, false); err != nil {
+	if err := finding.Text(stderr, found, false); err != nil {
 		return err
 	}
 	if b == nil {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/nat-go/nat-go/builders/dpo"
+	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/plugins/conformance"
 	"github.com/nat-go/nat-go/plugins/host"
@@ -38,7 +39,7 @@ func TestList(t *testing.T) {
 		}
 		seen[info.Name] = true
 		b, found := f.Open(nil)
-		if b == nil && !schema.Failed(found) {
+		if b == nil && !finding.Failed(found) {
 			t.Errorf("%s: no builder and no reason", info.Name)
 		}
 		if _, err := schema.FromJSONSchema(f.Schema()); err != nil {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/doctor"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
@@ -205,7 +205,7 @@ func (f *doctorFlags) collator(paths []string, settings map[string]any) (cfg col
 	}
 	for _, path := range paths {
 		c, fs := config.Load(filepath.Join(path, "config.yml"), config.Options{Types: finetune.Types()})
-		if c == nil || schema.Failed(fs) || c.Collator.Tokenizer == "" {
+		if c == nil || finding.Failed(fs) || c.Collator.Tokenizer == "" {
 			continue
 		}
 		if cfg, err = finetune.CollatorConfig(c.Collator, 0); err != nil {

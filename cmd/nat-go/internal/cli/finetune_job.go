@@ -13,7 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
-	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
@@ -76,8 +76,8 @@ func openJob(dir string, j *jobs.Job, stderr io.Writer) (*jobs.Client, error) {
 
 func adapterBlock(path string, j *jobs.Job, stderr io.Writer) (*config.Block, error) {
 	c, fs := config.Load(path, config.Options{Types: finetune.Types()})
-	if schema.Failed(fs) {
-		if err := schema.Text(stderr, fs, colored(stderr)); err != nil {
+	if finding.Failed(fs) {
+		if err := finding.Text(stderr, fs, colored(stderr)); err != nil {
 			return nil, err
 		}
 		return nil, exit.Usagef("the configuration in the run folder can't be used; variables it refers to must be set as they were for the run")

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
@@ -96,7 +96,7 @@ func withRun(cmd *cobra.Command, asJSON bool, run func(context.Context, finetune
 	}
 	env := finetune.Env{
 		Output: printed, Log: newLogger(stderr), Self: self, Now: time.Now, Getenv: os.LookupEnv, Leave: leave, Progress: progress.show,
-		Findings: func(fs []schema.Finding) { _ = schema.Text(stderr, fs, colored(stderr)) },
+		Findings: func(fs []finding.Finding) { _ = finding.Text(stderr, fs, colored(stderr)) },
 	}
 	sum, err := run(ctx, env)
 	progress.end()

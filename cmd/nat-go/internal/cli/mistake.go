@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/builders/finding"
 )
 
 // natFlags are flags of NAT's `finetune` that nothing here stands for, and why.
@@ -46,7 +46,7 @@ func unknownFlag(cmd *cobra.Command, name string) string {
 			known = append(known, f.Name)
 		}
 	})
-	if near := schema.Nearest(name, known); near != "" {
+	if near := finding.Nearest(name, known); near != "" {
 		return text + "; did you mean --" + near + "?"
 	}
 	return text + "; `" + cmd.CommandPath() + " --help` lists the flags"

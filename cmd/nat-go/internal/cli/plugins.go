@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
+	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
@@ -189,13 +190,13 @@ func lockPlugin(ctx context.Context, name string, configured []config.Plugin, lo
 
 // checkPluginBlocks checks the blocks of plugins' builders against their schemas: of the lock, or of the plugin, which is
 // started for it.
-func checkPluginBlocks(cmd *cobra.Command, c *config.Config) []schema.Finding {
+func checkPluginBlocks(cmd *cobra.Command, c *config.Config) []finding.Finding {
 	flags := pluginFlags{config: cmd.Flag("config_file").Value.String()}
 	_, lock, err := flags.load(cmd)
 	if err != nil {
-		return []schema.Finding{{Severity: schema.Error, Code: codePlugin, Message: err.Error()}}
+		return []finding.Finding{{Severity: finding.Error, Code: codePlugin, Message: err.Error()}}
 	}
-	var found []schema.Finding
+	var found []finding.Finding
 	for i := range c.Builders {
 		b := &c.Builders[i]
 		if b.Spec != nil {
@@ -203,7 +204,7 @@ func checkPluginBlocks(cmd *cobra.Command, c *config.Config) []schema.Finding {
 		}
 		fs, err := checkPluginBlock(cmd.Context(), b, c.Plugins, lock)
 		if err != nil {
-			fs = []schema.Finding{b.Report(schema.Finding{Severity: schema.Error, Code: codePlugin, Message: err.Error()})}
+			fs = []finding.Finding{b.Report(finding.Finding{Severity: finding.Error, Code: codePlugin, Message: err.Error()})}
 		}
 		found = append(found, fs...)
 	}
@@ -213,7 +214,7 @@ func checkPluginBlocks(cmd *cobra.Command, c *config.Config) []schema.Finding {
 // codePlugin is the finding of a plugin that can't be asked.
 const codePlugin = "NG1402"
 
-func checkPluginBlock(ctx context.Context, b *config.Block, configured []config.Plugin, lock *plugins.Lock) ([]schema.Finding, error) {
+func checkPluginBlock(ctx context.Context, b *config.Block, configured []config.Plugin, lock *plugins.Lock) ([]finding.Finding, error) {
 	plugin, builder, _ := strings.Cut(b.Type, "/")
 	if text, ok := lock.SchemaOf(plugin, builder); ok {
 		return checkSchema(b, text)
@@ -233,7 +234,7 @@ func checkPluginBlock(ctx context.Context, b *config.Block, configured []config.
 		return nil, err
 	}
 	found, err := checkSchema(b, info.ConfigSchema)
-	if err != nil || schema.Failed(found) {
+	if err != nil || finding.Failed(found) {
 		return found, err
 	}
 	settings := []byte("{}")
@@ -251,7 +252,7 @@ func checkPluginBlock(ctx context.Context, b *config.Block, configured []config.
 	return append(found, b.Adopt(plugins.Findings(own))...), nil
 }
 
-func checkSchema(b *config.Block, text []byte) ([]schema.Finding, error) {
+func checkSchema(b *config.Block, text []byte) ([]finding.Finding, error) {
 	if len(text) == 0 {
 		return nil, nil
 	}

@@ -8,14 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // checkPlugins checks the blocks of plugins against the plugins' own schemas, which means starting those that are not locked.
-type checkPlugins func(cmd *cobra.Command, c *config.Config) []schema.Finding
+type checkPlugins func(cmd *cobra.Command, c *config.Config) []finding.Finding
 
 func newValidateCmd(types func() config.Types, plugins checkPlugins) *cobra.Command {
 	var file, format, compat string
@@ -41,16 +41,16 @@ Exit code 2 if there is an error, 0 if there are only warnings and notes.`,
 				return err
 			}
 			c, fs := config.Load(file, opt)
-			if c != nil && !noPlugins && plugins != nil && !schema.Failed(fs) {
-				fs = schema.Sort(append(fs, plugins(cmd, c)...))
+			if c != nil && !noPlugins && plugins != nil && !finding.Failed(fs) {
+				fs = finding.Sort(append(fs, plugins(cmd, c)...))
 			}
 			if err := printFindings(cmd.OutOrStdout(), format, fs, colored(cmd.OutOrStdout())); err != nil {
 				return err
 			}
 			if format == "text" {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", file, schema.Count(fs))
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", file, finding.Count(fs))
 			}
-			if schema.Failed(fs) {
+			if finding.Failed(fs) {
 				return exit.With(exit.Usage, nil)
 			}
 			return nil
@@ -81,17 +81,17 @@ func loadOptions(types config.Types, compat string, overrides []string) (config.
 	return opt, nil
 }
 
-func printFindings(w io.Writer, format string, fs []schema.Finding, color bool) error {
+func printFindings(w io.Writer, format string, fs []finding.Finding, color bool) error {
 	switch format {
 	case "json":
-		return schema.JSON(w, fs)
+		return finding.JSON(w, fs)
 	case "github":
-		return schema.GitHub(w, fs)
+		return finding.GitHub(w, fs)
 	case "sarif":
-		return schema.SARIF(w, fs, version(), func(code string) string {
+		return finding.SARIF(w, fs, version(), func(code string) string {
 			page, _ := ledger.Explain(code)
 			return page.Text
 		})
 	}
-	return schema.Text(w, fs, color)
+	return finding.Text(w, fs, color)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
@@ -73,8 +74,8 @@ func TestValidateJSON(t *testing.T) {
 	for _, flag := range []string{"--json", "--format=json"} {
 		code, stdout, _ := run("validate", "--config_file", bad, flag)
 		var got struct {
-			OK       bool             `json:"ok"`
-			Findings []schema.Finding `json:"findings"`
+			OK       bool              `json:"ok"`
+			Findings []finding.Finding `json:"findings"`
 		}
 		if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != 2 {
 			t.Fatalf("exit %d, %v:\n%s", code, err, stdout)

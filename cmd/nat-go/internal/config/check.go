@@ -9,7 +9,9 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
 // natSections are NAT's sections that are not ours.
@@ -91,9 +93,9 @@ func (c Component) spec(typ string) *schema.Spec {
 
 // check goes over the sections in the order of the file.
 func (l *loader) check(c *Config) {
-	unknown := schema.Error
+	unknown := finding.Error
 	if l.opt.Compat {
-		unknown = schema.Warning
+		unknown = finding.Warning
 	}
 	fill := map[string]any{"collator": &c.Collator, "dataset": &c.Dataset, "finetuning": &c.Finetuning, "eval": &c.Eval}
 	for name, into := range fill {
@@ -106,7 +108,7 @@ func (l *loader) check(c *Config) {
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		key, node := root.Content[i], root.Content[i+1]
 		name := key.Value
-		ptr := schema.Pointer(name)
+		ptr := yamldoc.Pointer(name)
 		c.present[name] = true
 		switch {
 		case natSections[name]:
@@ -131,8 +133,8 @@ func (l *loader) check(c *Config) {
 	l.clearSecrets(root, nil)
 	c.Dataset.Split.ValidationSet = c.Has("dataset", "split", "validation")
 	if firstForeign != nil {
-		l.report(firstForeign, schema.Pointer(firstForeign.Value), schema.Finding{
-			Code: codeForeign, Severity: schema.Note,
+		l.report(firstForeign, yamldoc.Pointer(firstForeign.Value), finding.Finding{
+			Code: codeForeign, Severity: finding.Note,
 			Message: "sections of NAT that nat-go does not use were passed over: " + strings.Join(c.passed, ", "),
 		})
 	}
@@ -142,9 +144,9 @@ func (l *loader) check(c *Config) {
 func (l *loader) clearSecrets(n *yaml.Node, path []string) {
 	if n.Kind == yaml.ScalarNode {
 		written, _ := l.doc.Written(n)
-		if (l.doc.IsSecret(n) || schema.HoldsSecret(written)) && written != "" && n.ShortTag() != "!!null" && !onlyReference.MatchString(written) && l.doc.File(n) != schema.CommandLine {
-			l.report(n, schema.Pointer(path...), schema.Finding{
-				Code: schema.CodeClearSecret, Severity: schema.Warning,
+		if (l.doc.IsSecret(n) || yamldoc.HoldsSecret(written)) && written != "" && n.ShortTag() != "!!null" && !onlyReference.MatchString(written) && l.doc.File(n) != finding.CommandLine {
+			l.report(n, yamldoc.Pointer(path...), finding.Finding{
+				Code: schema.CodeClearSecret, Severity: finding.Warning,
 				Message: strings.Join(path, ".") + " is a secret and stands in the file in clear", Fix: "write ${VARIABLE} and set the variable",
 			})
 		}
@@ -162,8 +164,8 @@ func (l *loader) clearSecrets(n *yaml.Node, path []string) {
 
 func (l *loader) unknownSection(key *yaml.Node, ptr string) {
 	known := slices.Sorted(maps.Keys(topLevel()))
-	f := schema.Finding{Code: schema.CodeUnknownKey, Message: fmt.Sprintf("there is no section %q", key.Value), Fix: "remove it; sections: " + strings.Join(known, ", ")}
-	if f.Suggestion = schema.Nearest(key.Value, known); f.Suggestion != "" {
+	f := finding.Finding{Code: schema.CodeUnknownKey, Message: fmt.Sprintf("there is no section %q", key.Value), Fix: "remove it; sections: " + strings.Join(known, ", ")}
+	if f.Suggestion = finding.Nearest(key.Value, known); f.Suggestion != "" {
 		f.Fix = "write " + f.Suggestion + " instead of " + key.Value
 	}
 	l.report(key, ptr, f)
@@ -171,20 +173,20 @@ func (l *loader) unknownSection(key *yaml.Node, ptr string) {
 
 // entries walks a section that holds named entries.
 func (l *loader) entries(key, node *yaml.Node, what string, each func(key, node *yaml.Node, ptr string)) {
-	ptr := schema.Pointer(key.Value)
+	ptr := yamldoc.Pointer(key.Value)
 	at := node
 	if node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null" {
 		if at = node; node.Value == "" {
 			at = key
 		}
-		l.report(at, ptr, schema.Finding{
+		l.report(at, ptr, finding.Finding{
 			Code: schema.CodeNull, Message: fmt.Sprintf("the section %s is empty (null), it must be a mapping from names to %s", key.Value, what),
 			Fix: fmt.Sprintf("add %s to it, or remove `%s:`", what, key.Value),
 		})
 		return
 	}
 	if node.Kind != yaml.MappingNode {
-		l.report(at, ptr, schema.Finding{
+		l.report(at, ptr, finding.Finding{
 			Code: schema.CodeType, Message: fmt.Sprintf("the section %s must be a mapping from names to %s", key.Value, what),
 			Fix: fmt.Sprintf("write `%s: {my_name: {...}}`", key.Value),
 		})
@@ -197,13 +199,13 @@ func (l *loader) entries(key, node *yaml.Node, what string, each func(key, node 
 			if v.Kind == yaml.ScalarNode && v.Value == "" {
 				place = k
 			}
-			l.report(place, ptr+schema.Pointer(k.Value), schema.Finding{
+			l.report(place, ptr+yamldoc.Pointer(k.Value), finding.Finding{
 				Code:    schema.CodeType,
 				Message: fmt.Sprintf("%s.%s must be a mapping", key.Value, k.Value), Fix: "write its settings below it, indented",
 			})
 			continue
 		}
-		each(k, v, ptr+schema.Pointer(k.Value))
+		each(k, v, ptr+yamldoc.Pointer(k.Value))
 	}
 }
 
@@ -211,7 +213,7 @@ func (l *loader) plugins(c *Config, key, node *yaml.Node) {
 	l.entries(key, node, "plugins", func(k, v *yaml.Node, ptr string) {
 		p := Plugin{Name: k.Value}
 		if strings.Contains(k.Value, "/") {
-			l.report(k, ptr, schema.Finding{Code: schema.CodePattern, Message: "a plugin's name can't contain a slash", Fix: "the slash separates plugin and builder: _type: plugin/builder"})
+			l.report(k, ptr, finding.Finding{Code: schema.CodePattern, Message: "a plugin's name can't contain a slash", Fix: "the slash separates plugin and builder: _type: plugin/builder"})
 		}
 		l.add(pluginSpec().Decode(l.doc, v, &p, schema.Options{Pointer: ptr, At: k})...)
 		p.Name = k.Value
@@ -219,10 +221,10 @@ func (l *loader) plugins(c *Config, key, node *yaml.Node) {
 	})
 }
 
-func (l *loader) components(c *Config, section string, key, node *yaml.Node, unknown schema.Severity) {
+func (l *loader) components(c *Config, section string, key, node *yaml.Node, unknown finding.Severity) {
 	into := map[string]*[]Block{"sources": &c.Sources, "trajectory_builders": &c.Builders, "trainers": &c.Trainers, "trainer_adapters": &c.Adapters}[section]
 	if section == "sources" { // not NAT's
-		unknown = schema.Error
+		unknown = finding.Error
 	}
 	l.entries(key, node, strings.ReplaceAll(section, "_", " "), func(k, v *yaml.Node, ptr string) {
 		b := Block{Section: section, Name: k.Value, Type: typeOf(v), key: k, node: v, doc: l.doc, unknown: unknown}
@@ -250,23 +252,23 @@ func (l *loader) components(c *Config, section string, key, node *yaml.Node, unk
 
 func (l *loader) noType(b *Block, ptr string, types map[string]Component) {
 	known := slices.Sorted(maps.Keys(types))
-	f := schema.Finding{
+	f := finding.Finding{
 		Code: codeNoType, Message: fmt.Sprintf("%s.%s has no _type", b.Section, b.Name),
 		Fix: "add `_type: ...` to it; types: " + strings.Join(known, ", "),
 	}
 	if len(known) == 1 {
 		f.Fix = "add `_type: " + known[0] + "` to it"
 	}
-	if l.doc.File(b.key) == schema.CommandLine { // a misspelt name in an override makes a component of its own
+	if l.doc.File(b.key) == finding.CommandLine { // a misspelt name in an override makes a component of its own
 		var names []string
-		if section := schema.Lookup(l.doc.Root, b.Section); section != nil {
+		if section := yamldoc.Lookup(l.doc.Root, b.Section); section != nil {
 			for i := 0; i+1 < len(section.Content); i += 2 {
 				if n := section.Content[i].Value; n != b.Name {
 					names = append(names, n)
 				}
 			}
 		}
-		if f.Suggestion = schema.Nearest(b.Name, names); f.Suggestion != "" {
+		if f.Suggestion = finding.Nearest(b.Name, names); f.Suggestion != "" {
 			f.Fix = fmt.Sprintf("write %s.%s", b.Section, f.Suggestion)
 		}
 	}
@@ -278,22 +280,22 @@ var natTypes = set("openpipe_art_traj_builder", "openpipe_art_trainer", "openpip
 
 func (l *loader) unknownType(b *Block, at *yaml.Node, ptr string, types map[string]Component) {
 	known := slices.Sorted(maps.Keys(types))
-	ptr += schema.Pointer("_type")
+	ptr += yamldoc.Pointer("_type")
 	if natTypes[b.Type] && !l.selected(b.Section, b.Name) {
-		l.report(at, ptr, schema.Finding{
-			Code: codeUnusedForeign, Severity: schema.Note,
+		l.report(at, ptr, finding.Finding{
+			Code: codeUnusedForeign, Severity: finding.Note,
 			Message: fmt.Sprintf("%s is a type of NAT's that nat-go does not have; nothing uses %s", b.Type, b.Name),
 		})
 		return
 	}
-	f := schema.Finding{
+	f := finding.Finding{
 		Code: codeUnknownType, Message: fmt.Sprintf("%s.%s has the unknown type %q", b.Section, b.Name, b.Type),
 		Fix: "use one of " + strings.Join(known, ", "),
 	}
 	if b.Section == "trajectory_builders" {
 		f.Fix += "; a plugin's builder is written plugin/builder"
 	}
-	if f.Suggestion = schema.Nearest(b.Type, known); f.Suggestion != "" {
+	if f.Suggestion = finding.Nearest(b.Type, known); f.Suggestion != "" {
 		f.Fix = "write " + f.Suggestion
 	}
 	l.report(at, ptr, f)
@@ -301,7 +303,7 @@ func (l *loader) unknownType(b *Block, at *yaml.Node, ptr string, types map[stri
 
 func typeNodeOf(block *yaml.Node) *yaml.Node {
 	for _, k := range typeKeys {
-		if n := schema.Lookup(block, k); n != nil && block.Kind == yaml.MappingNode {
+		if n := yamldoc.Lookup(block, k); n != nil && block.Kind == yaml.MappingNode {
 			return n
 		}
 	}

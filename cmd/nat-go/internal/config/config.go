@@ -5,7 +5,9 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
 // Config is a loaded configuration, valid where no finding is an error.
@@ -20,7 +22,7 @@ type Config struct {
 	Finetuning Finetuning
 	Eval       Eval
 
-	doc     *schema.Document
+	doc     *yamldoc.Document
 	passed  []string // sections passed over
 	opt     Options
 	present map[string]bool // sections of ours that the YAML has
@@ -60,40 +62,40 @@ type Block struct {
 	Spec    *schema.Spec // nil where the type is a plugin's whose schema isn't known yet
 
 	key, node *yaml.Node
-	doc       *schema.Document
-	unknown   schema.Severity
+	doc       *yamldoc.Document
+	unknown   finding.Severity
 }
 
 // typeKeys are the names of a component's discriminator.
 var typeKeys = []string{"_type", "type"}
 
 // Pointer is the block's JSON pointer.
-func (b *Block) Pointer() string { return schema.Pointer(b.Section, b.Name) }
+func (b *Block) Pointer() string { return yamldoc.Pointer(b.Section, b.Name) }
 
 func (b *Block) options() schema.Options {
 	return schema.Options{Pointer: b.Pointer(), At: b.key, Unknown: b.unknown, Skip: typeKeys}
 }
 
 // Check reports what a schema has to say about the block.
-func (b *Block) Check(spec *schema.Spec) []schema.Finding {
+func (b *Block) Check(spec *schema.Spec) []finding.Finding {
 	return spec.Check(b.doc, b.node, b.options())
 }
 
 // JSON is the block as canonical JSON with the schema's defaults, to be sent to the builder's process. It holds secrets.
-func (b *Block) JSON(spec *schema.Spec) ([]byte, []schema.Finding) {
+func (b *Block) JSON(spec *schema.Spec) ([]byte, []finding.Finding) {
 	return spec.JSON(b.doc, b.node, b.options())
 }
 
 // Adopt places findings that carry pointers below the block: those of a plugin.
-func (b *Block) Adopt(fs []schema.Finding) []schema.Finding {
+func (b *Block) Adopt(fs []finding.Finding) []finding.Finding {
 	return b.doc.Adopt(b.node, b.key, b.Pointer(), fs)
 }
 
 // Report places a finding at the block's name.
-func (b *Block) Report(f schema.Finding) schema.Finding { return b.doc.Report(b.key, b.Pointer(), f) }
+func (b *Block) Report(f finding.Finding) finding.Finding { return b.doc.Report(b.key, b.Pointer(), f) }
 
 // Has reports whether the YAML itself sets a path: Has("dataset", "split", "validation").
-func (c *Config) Has(path ...string) bool { return schema.Lookup(c.doc.Root, path...) != nil }
+func (c *Config) Has(path ...string) bool { return yamldoc.Lookup(c.doc.Root, path...) != nil }
 
 // Selected lists the builders that finetuning.trajectory_builder names, in the order of their section.
 func (c *Config) Selected() []Block {

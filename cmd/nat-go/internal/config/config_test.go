@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/schema"
 )
 
@@ -107,7 +108,7 @@ func TestFindings(t *testing.T) {
 			_, fs := Load("config.yml", testOptions(string(ar.Comment)))
 			checkPlaces(t, fs)
 			var got bytes.Buffer
-			if err := schema.Text(&got, fs, false); err != nil {
+			if err := finding.Text(&got, fs, false); err != nil {
 				t.Fatal(err)
 			}
 			if strings.Contains(got.String(), "c4n4ry") {
@@ -157,7 +158,7 @@ func testOptions(line string) Options {
 }
 
 // checkPlaces fails where a finding points outside its file.
-func checkPlaces(t testing.TB, fs []schema.Finding) {
+func checkPlaces(t testing.TB, fs []finding.Finding) {
 	t.Helper()
 	for _, f := range fs {
 		text, err := os.ReadFile(f.File)

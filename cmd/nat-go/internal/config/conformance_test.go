@@ -8,7 +8,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
 // TestNATMistakes takes the mistakes for which NAT's own messages are on record. NAT names the section at best; ours must
@@ -26,9 +28,9 @@ func TestNATMistakes(t *testing.T) {
 		overrides []Override
 		want      []want
 	}{
-		{"bad_yaml", nil, []want{{schema.CodeSyntax, 2, "trainer: [", "brackets"}}},
-		{"empty", nil, []want{{schema.CodeEmpty, 0, "no settings", "nat-go init"}}},
-		{"none", nil, []want{{schema.CodeFile, 0, "does not exist", "path"}}},
+		{"bad_yaml", nil, []want{{yamldoc.CodeSyntax, 2, "trainer: [", "brackets"}}},
+		{"empty", nil, []want{{yamldoc.CodeEmpty, 0, "no settings", "nat-go init"}}},
+		{"none", nil, []want{{yamldoc.CodeFile, 0, "does not exist", "path"}}},
 		{"enabled_but_all_missing", nil, []want{{codeIncomplete, 32, "finetuning.trainer is", "`trainer: t`"}, {codeIncomplete, 32, "finetuning.trajectory_builder", "`trajectory_builder: b`"}}},
 		{"enabled_but_trainer_missing", nil, []want{{codeIncomplete, 32, "finetuning.trainer", "`trainer: t`"}}},
 		{"exhaustive_text_yes", nil, []want{{schema.CodeType, 22, "trajectory_builders.b.exhaustive_pairs", "true or false"}}},
@@ -77,9 +79,9 @@ func TestNATMistakes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, fs := Load(filepath.Join(dir, c.config+".yml"), Options{Types: testTypes, Run: true, Overrides: c.overrides})
 			checkPlaces(t, fs)
-			var errs []schema.Finding
+			var errs []finding.Finding
 			for _, f := range fs {
-				if f.Severity == schema.Error {
+				if f.Severity == finding.Error {
 					errs = append(errs, f)
 				}
 			}
@@ -108,7 +110,7 @@ func TestNATFilesPass(t *testing.T) {
 		for _, f := range files {
 			n++
 			c, fs := Load(f, Options{Types: testTypes, Compat: true})
-			if schema.Failed(fs) || c == nil {
+			if finding.Failed(fs) || c == nil {
 				t.Errorf("%s: %v", f, fs)
 			}
 			checkPlaces(t, fs)
@@ -122,11 +124,11 @@ func TestNATFilesPass(t *testing.T) {
 // TestDefaultsAreNATs compares our defaults with those that NAT itself wrote out.
 func TestDefaultsAreNATs(t *testing.T) {
 	theirs, fs := Load(filepath.Join(conformance(t, "nat", "runs", "a", "out"), "config_effective.yml"), Options{})
-	if schema.Failed(fs) {
+	if finding.Failed(fs) {
 		t.Fatal(fs)
 	}
 	ours, fs := Parse("c.yml", []byte("finetuning: {}\neval: {general: {output: {}, dataset: {}}}\n"), Options{})
-	if schema.Failed(fs) {
+	if finding.Failed(fs) {
 		t.Fatal(fs)
 	}
 	clean := func(f Finetuning) Finetuning { f.OutputDir = filepath.Clean(f.OutputDir); return f }
@@ -141,7 +143,7 @@ func TestDefaultsAreNATs(t *testing.T) {
 		t.Errorf("theirs %+v\nours %+v", a, b)
 	}
 	job, fs := Parse("c.yml", []byte("eval: {general: {output: {job_management: {}}}}\n"), Options{})
-	if d := cmp.Diff(a.Output.JobManagement, job.Eval.General.Output.JobManagement); d != "" || schema.Failed(fs) {
+	if d := cmp.Diff(a.Output.JobManagement, job.Eval.General.Output.JobManagement); d != "" || finding.Failed(fs) {
 		t.Error(d, fs)
 	}
 }

@@ -13,7 +13,9 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
 // maxExpanded bounds what one scalar may grow to by its variables or its file.
@@ -23,25 +25,25 @@ const maxExpanded = 1 << 20
 // unset variables: a data set can be made without the credentials of a service that it isn't sent to.
 func (l *loader) expandAll() {
 	l.broken = map[string]bool{}
-	l.expandUnder(schema.Lookup(l.doc.Root, "finetuning"), "/finetuning", schema.Error)
+	l.expandUnder(yamldoc.Lookup(l.doc.Root, "finetuning"), "/finetuning", finding.Error)
 	for i := 0; i+1 < len(l.doc.Root.Content); i += 2 {
 		name, section := l.doc.Root.Content[i].Value, l.doc.Root.Content[i+1]
 		switch {
 		case name == "finetuning" || natSections[name]:
 		case componentSections[name] && name != "sources" && section.Kind == yaml.MappingNode:
 			for j := 0; j+1 < len(section.Content); j += 2 {
-				severity := schema.Error
+				severity := finding.Error
 				if !l.selected(name, section.Content[j].Value) {
-					severity = schema.Warning
+					severity = finding.Warning
 				}
-				l.expandUnder(section.Content[j+1], schema.Pointer(name, section.Content[j].Value), severity)
+				l.expandUnder(section.Content[j+1], yamldoc.Pointer(name, section.Content[j].Value), severity)
 			}
 		default:
-			severity := schema.Error
+			severity := finding.Error
 			if name == "eval" { // --from names an input without it
-				severity = schema.Warning
+				severity = finding.Warning
 			}
-			l.expandUnder(section, schema.Pointer(name), severity)
+			l.expandUnder(section, yamldoc.Pointer(name), severity)
 		}
 	}
 }
@@ -50,14 +52,14 @@ var selectors = map[string]string{"trajectory_builders": "trajectory_builder", "
 
 // selected reports whether finetuning names a component.
 func (l *loader) selected(section, name string) bool {
-	v := schema.Lookup(l.doc.Root, "finetuning", selectors[section])
+	v := yamldoc.Lookup(l.doc.Root, "finetuning", selectors[section])
 	if v == nil {
 		return false
 	}
 	return v.Value == name || slices.ContainsFunc(v.Content, func(e *yaml.Node) bool { return e.Value == name })
 }
 
-func (l *loader) expandUnder(n *yaml.Node, ptr string, severity schema.Severity) {
+func (l *loader) expandUnder(n *yaml.Node, ptr string, severity finding.Severity) {
 	if n == nil {
 		return
 	}
@@ -70,7 +72,7 @@ func (l *loader) expandUnder(n *yaml.Node, ptr string, severity schema.Severity)
 		}
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(n.Content); i += 2 {
-			l.expandUnder(n.Content[i+1], ptr+schema.Pointer(n.Content[i].Value), severity)
+			l.expandUnder(n.Content[i+1], ptr+yamldoc.Pointer(n.Content[i].Value), severity)
 		}
 	}
 }
@@ -103,7 +105,7 @@ func Expand(written string, getenv func(string) (string, bool)) (text string, ok
 
 // expandScalar replaces a scalar's references, then the file that it names. A value is never expanded again: what a
 // variable holds is data.
-func (l *loader) expandScalar(n *yaml.Node, ptr string, severity schema.Severity) {
+func (l *loader) expandScalar(n *yaml.Node, ptr string, severity finding.Severity) {
 	if n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "${") {
 		text, ok := l.substitute(n, ptr, severity)
 		if !ok && l.broken != nil {
@@ -118,7 +120,7 @@ func (l *loader) expandScalar(n *yaml.Node, ptr string, severity schema.Severity
 	}
 }
 
-func (l *loader) substitute(n *yaml.Node, ptr string, severity schema.Severity) (string, bool) {
+func (l *loader) substitute(n *yaml.Node, ptr string, severity finding.Severity) (string, bool) {
 	pattern, ok := reference, true
 	if l.opt.Compat {
 		pattern = natReference
@@ -131,8 +133,8 @@ func (l *loader) substitute(n *yaml.Node, ptr string, severity schema.Severity) 
 		m := pattern.FindStringSubmatch(ref)
 		if strings.TrimSpace(m[1]) == "" {
 			ok = false
-			l.add(l.doc.ReportText(n, ref, ptr, schema.Finding{
-				Code: codeReference, Severity: schema.Error,
+			l.add(l.doc.ReportText(n, ref, ptr, finding.Finding{
+				Code: codeReference, Severity: finding.Error,
 				Message: "a reference to a variable has no end or no name: " + ref, Fix: "write ${NAME} or ${NAME:-default}; for a literal ${ write $${",
 			}))
 			return ref
@@ -147,14 +149,14 @@ func (l *loader) substitute(n *yaml.Node, ptr string, severity schema.Severity) 
 			return ""
 		}
 		ok = false
-		l.add(l.doc.ReportText(n, ref, ptr, schema.Finding{
+		l.add(l.doc.ReportText(n, ref, ptr, finding.Finding{
 			Code: codeUnset, Severity: severity,
 			Message: fmt.Sprintf("the variable %s is not set", m[1]), Fix: fmt.Sprintf("set %s, or write ${%s:-default}", m[1], m[1]),
 		}))
 		return ""
 	})
 	if len(text) > maxExpanded || !utf8.ValidString(text) {
-		l.report(n, ptr, schema.Finding{Code: codeReference, Message: "the variable's value is no UTF-8 text or larger than " + schema.Size(maxExpanded).String(), Fix: "check what the variable holds"})
+		l.report(n, ptr, finding.Finding{Code: codeReference, Message: "the variable's value is no UTF-8 text or larger than " + schema.Size(maxExpanded).String(), Fix: "check what the variable holds"})
 		return "", false
 	}
 	return text, ok
@@ -170,7 +172,7 @@ func (l *loader) readValue(n *yaml.Node, ptr string) {
 		if l.broken != nil {
 			l.broken[ptr] = true
 		}
-		l.report(n, ptr, schema.Finding{Code: codeFileValue, Message: msg, Fix: fix})
+		l.report(n, ptr, finding.Finding{Code: codeFileValue, Message: msg, Fix: fix})
 	}
 	if !slices.Contains(fileExtensions, strings.ToLower(filepath.Ext(path))) {
 		fail("file:// names a file of another kind than text", "use one of the extensions "+strings.Join(fileExtensions, " "))

@@ -9,7 +9,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
 // FuzzParse checks that no text makes the loader panic, run away, point outside the file or show a secret, and that the copy
@@ -52,12 +53,12 @@ func FuzzParse(f *testing.F) {
 		}
 		out, err := c.Source()
 		if err != nil {
-			if !schema.Failed(fs) {
+			if !finding.Failed(fs) {
 				t.Errorf("no copy: %v", err)
 			}
 			return
 		}
-		if schema.Failed(fs) {
+		if finding.Failed(fs) {
 			return
 		}
 		opt.Overrides = nil
@@ -67,7 +68,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return "secret", true
 		}
-		if _, again := Parse("copy.yml", out, opt); schema.Failed(again) {
+		if _, again := Parse("copy.yml", out, opt); finding.Failed(again) {
 			t.Errorf("the copy has findings: %v\n%s", again, out)
 		}
 	})
@@ -84,21 +85,21 @@ func TestHostileFiles(t *testing.T) {
 		return path
 	}
 	for name, c := range map[string]struct{ path, code string }{
-		"huge":        {write("huge.yml", make([]byte, 6<<20)), schema.CodeTooLarge},
-		"folder":      {dir, schema.CodeFile},
-		"lfs pointer": {write("lfs.yml", []byte("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n")), schema.CodeFile},
+		"huge":        {write("huge.yml", make([]byte, 6<<20)), yamldoc.CodeTooLarge},
+		"folder":      {dir, yamldoc.CodeFile},
+		"lfs pointer": {write("lfs.yml", []byte("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n")), yamldoc.CodeFile},
 		"bomb": {write("bomb.yml", []byte("a: &a [1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n"+
-			"d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e]\n")), schema.CodeTooMany},
-		"deep":    {write("deep.yml", []byte("a: "+strings.Repeat("[", 5000)+strings.Repeat("]", 5000))), schema.CodeTooDeep},
-		"deeper":  {write("deeper.yml", []byte("a: "+strings.Repeat("[", 50000))), schema.CodeSyntax},
-		"binary":  {write("binary.yml", []byte{0, 1, 2, 3, 0xff}), schema.CodeSyntax},
-		"utf16":   {write("utf16.yml", []byte("\xff\xfea\x00:\x00 \x001\x00")), schema.CodeSyntax},
-		"one key": {write("key.yml", []byte("a")), schema.CodeNotMapping},
+			"d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e]\n")), yamldoc.CodeTooMany},
+		"deep":    {write("deep.yml", []byte("a: "+strings.Repeat("[", 5000)+strings.Repeat("]", 5000))), yamldoc.CodeTooDeep},
+		"deeper":  {write("deeper.yml", []byte("a: "+strings.Repeat("[", 50000))), yamldoc.CodeSyntax},
+		"binary":  {write("binary.yml", []byte{0, 1, 2, 3, 0xff}), yamldoc.CodeSyntax},
+		"utf16":   {write("utf16.yml", []byte("\xff\xfea\x00:\x00 \x001\x00")), yamldoc.CodeSyntax},
+		"one key": {write("key.yml", []byte("a")), yamldoc.CodeNotMapping},
 	} {
 		_, fs := Load(c.path, Options{})
 		found := false
 		for _, f := range fs {
-			found = found || f.Code == c.code && f.Severity == schema.Error
+			found = found || f.Code == c.code && f.Severity == finding.Error
 		}
 		if !found {
 			t.Errorf("%s: got %v, want %s", name, fs, c.code)
@@ -116,7 +117,7 @@ func TestManyBases(t *testing.T) {
 		}
 	}
 	_, fs := Load(filepath.Join(dir, "x.yml"), Options{})
-	if len(fs) == 0 || !schema.Failed(fs) || fs[len(fs)-1].Code != codeBaseCycle && fs[0].Code != codeBaseCycle {
+	if len(fs) == 0 || !finding.Failed(fs) || fs[len(fs)-1].Code != codeBaseCycle && fs[0].Code != codeBaseCycle {
 		t.Error(fs)
 	}
 }

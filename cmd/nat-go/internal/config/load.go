@@ -11,7 +11,8 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
 // The codes of this package; those of builders/schema stand beside them. Each has a page in ttc/ledger.
@@ -40,25 +41,25 @@ const (
 const maxBases = 16
 
 // Load reads a configuration file and all that it inherits from. The config is nil where the file can't be read at all.
-func Load(path string, opt Options) (*Config, []schema.Finding) {
+func Load(path string, opt Options) (*Config, []finding.Finding) {
 	text, f := readFile(path)
 	if f != nil {
-		return nil, []schema.Finding{*f}
+		return nil, []finding.Finding{*f}
 	}
 	return Parse(path, text, opt)
 }
 
 // Parse is Load of a text that is at hand. name is what findings call it and where `base:` and file:// start from.
-func Parse(name string, text []byte, opt Options) (*Config, []schema.Finding) {
+func Parse(name string, text []byte, opt Options) (*Config, []finding.Finding) {
 	l := loader{opt: opt}
 	if l.opt.Getenv == nil {
 		l.opt.Getenv = os.LookupEnv
 	}
 	l.doc = l.inherit(name, text, nil)
 	if l.doc == nil {
-		return nil, schema.Sort(l.findings)
+		return nil, finding.Sort(l.findings)
 	}
-	whole := !schema.Failed(l.withoutEchoes()) // else parts are missing, and what they hold is not missed
+	whole := !finding.Failed(l.withoutEchoes()) // else parts are missing, and what they hold is not missed
 	for _, o := range opt.Overrides {
 		l.override(o)
 	}
@@ -68,36 +69,36 @@ func Parse(name string, text []byte, opt Options) (*Config, []schema.Finding) {
 	if whole {
 		l.relate(c)
 	}
-	return c, schema.Sort(l.withoutEchoes())
+	return c, finding.Sort(l.withoutEchoes())
 }
 
 // loader gathers findings over the stages.
 type loader struct {
 	opt      Options
-	doc      *schema.Document
-	findings []schema.Finding
+	doc      *yamldoc.Document
+	findings []finding.Finding
 	broken   map[string]bool // pointers of values that could not be had: what follows from that is not reported
 }
 
-func (l *loader) add(fs ...schema.Finding) { l.findings = append(l.findings, fs...) }
+func (l *loader) add(fs ...finding.Finding) { l.findings = append(l.findings, fs...) }
 
-func (l *loader) report(n *yaml.Node, ptr string, f schema.Finding) {
+func (l *loader) report(n *yaml.Node, ptr string, f finding.Finding) {
 	if f.Severity == "" {
-		f.Severity = schema.Error
+		f.Severity = finding.Error
 	}
 	l.add(l.doc.Report(n, ptr, f))
 }
 
 // withoutEchoes leaves out what only says again, in other words, that a value could not be had, and what NAT's sections have
 // wrong with them. NAT reads a key that is set twice, so with compat it is a warning.
-func (l *loader) withoutEchoes() []schema.Finding {
-	var out []schema.Finding
+func (l *loader) withoutEchoes() []finding.Finding {
+	var out []finding.Finding
 	for _, f := range l.findings {
-		if l.broken[f.Pointer] && f.Code > codeOverride || f.Code == schema.CodeDuplicate && foreign(f.Pointer) {
+		if l.broken[f.Pointer] && f.Code > codeOverride || f.Code == yamldoc.CodeDuplicate && foreign(f.Pointer) {
 			continue
 		}
-		if f.Code == schema.CodeDuplicate && l.opt.Compat {
-			f.Severity = schema.Warning
+		if f.Code == yamldoc.CodeDuplicate && l.opt.Compat {
+			f.Severity = finding.Warning
 		}
 		out = append(out, f)
 	}
@@ -110,9 +111,9 @@ func foreign(ptr string) bool {
 	return deeper && natSections[top]
 }
 
-func readFile(path string) ([]byte, *schema.Finding) {
-	fail := func(msg, fix string) ([]byte, *schema.Finding) {
-		return nil, &schema.Finding{File: path, Code: schema.CodeFile, Severity: schema.Error, Message: msg, Fix: fix}
+func readFile(path string) ([]byte, *finding.Finding) {
+	fail := func(msg, fix string) ([]byte, *finding.Finding) {
+		return nil, &finding.Finding{File: path, Code: yamldoc.CodeFile, Severity: finding.Error, Message: msg, Fix: fix}
 	}
 	info, err := os.Stat(path)
 	switch {
@@ -128,7 +129,7 @@ func readFile(path string) ([]byte, *schema.Finding) {
 		return fail("the file can't be read: "+reason(err), "check its permissions")
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, int64(schema.DefaultLimits.Bytes)+1)) // a pipe has no size to look at first
+	text, err := io.ReadAll(io.LimitReader(f, int64(yamldoc.DefaultLimits.Bytes)+1)) // a pipe has no size to look at first
 	if err != nil {
 		return fail("the file can't be read: "+reason(err), "check the path")
 	}
@@ -148,14 +149,14 @@ func reason(err error) string {
 }
 
 // inherit parses a text and merges it over its base, and that over its own. above lists the files that led here.
-func (l *loader) inherit(name string, text []byte, above []string) *schema.Document {
-	doc, fs := schema.Parse(name, text, schema.DefaultLimits)
+func (l *loader) inherit(name string, text []byte, above []string) *yamldoc.Document {
+	doc, fs := yamldoc.Parse(name, text, yamldoc.DefaultLimits)
 	l.add(fs...)
 	if doc == nil {
 		return nil
 	}
 	l.doc = doc
-	key, value := schema.LookupPair(doc.Root, "base")
+	key, value := yamldoc.LookupPair(doc.Root, "base")
 	if value == nil {
 		return doc
 	}
@@ -170,13 +171,13 @@ func (l *loader) inherit(name string, text []byte, above []string) *schema.Docum
 	return base
 }
 
-func (l *loader) base(name string, key, value *yaml.Node, above []string) *schema.Document {
+func (l *loader) base(name string, key, value *yaml.Node, above []string) *yamldoc.Document {
 	doc := l.doc
-	fail := func(code, msg, fix string) *schema.Document {
-		l.add(doc.Report(value, "/base", schema.Finding{Code: code, Severity: schema.Error, Message: msg, Fix: fix}))
+	fail := func(code, msg, fix string) *yamldoc.Document {
+		l.add(doc.Report(value, "/base", finding.Finding{Code: code, Severity: finding.Error, Message: msg, Fix: fix}))
 		return nil
 	}
-	l.expandScalar(value, "/base", schema.Error)
+	l.expandScalar(value, "/base", finding.Error)
 	if value.Kind != yaml.ScalarNode || value.Value == "" || value.ShortTag() == "!!null" {
 		return fail(codeBase, "base must be the path of a file", "write `base: other.yml`")
 	}

@@ -2,9 +2,6 @@ package config
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -14,8 +11,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"gopkg.in/yaml.v3"
 
+	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/schema"
-	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 const full = `
@@ -43,7 +40,7 @@ func loadFull(t *testing.T, overrides ...Override) *Config {
 	opt := testOptions("run env:MAX=5 env:TOKEN=from-env")
 	opt.Overrides = overrides
 	c, fs := Parse("config.yml", []byte(full), opt)
-	if schema.Failed(fs) {
+	if finding.Failed(fs) {
 		t.Fatal(fs)
 	}
 	return c
@@ -90,7 +87,7 @@ func TestLoadedValues(t *testing.T) {
 		t.Errorf("%+v", c.Collator)
 	}
 	plain, fs := Parse("config.yml", []byte("finetuning: {}\n"), Options{})
-	if schema.Failed(fs) || plain.Dataset.Split.Validation != 0.2 || plain.Dataset.Split.ValidationSet || plain.Eval.General.Output != nil {
+	if finding.Failed(fs) || plain.Dataset.Split.Validation != 0.2 || plain.Dataset.Split.ValidationSet || plain.Eval.General.Output != nil {
 		t.Errorf("%v %+v", fs, plain.Dataset)
 	}
 }
@@ -119,7 +116,7 @@ func TestPluginBlocks(t *testing.T) {
 	if len(fs) > 0 || string(out) != `{"depth":3,"keys":{"it":["wants",1.5]}}` {
 		t.Errorf("%s %v", out, fs)
 	}
-	placed := b.Adopt([]schema.Finding{{Pointer: "/keys/it/0", Code: "acme/bad", Message: "no"}, {Pointer: "/nowhere/x", Message: "gone"}, {Pointer: "", Message: "all"}})
+	placed := b.Adopt([]finding.Finding{{Pointer: "/keys/it/0", Code: "acme/bad", Message: "no"}, {Pointer: "/nowhere/x", Message: "gone"}, {Pointer: "", Message: "all"}})
 	if placed[0].Line != 6 || placed[0].Column != 43 || placed[0].Pointer != "/trajectory_builders/a/keys/it/0" {
 		t.Errorf("%+v", placed[0])
 	}
@@ -185,7 +182,7 @@ func TestValuesAreNotYAML(t *testing.T) {
 			}{}},
 		}}}
 		got, fs := Parse("c.yml", []byte("trajectory_builders: {b: {_type: t, <<: &x {}}}\n"), opt)
-		if got == nil || schema.Failed(fs) {
+		if got == nil || finding.Failed(fs) {
 			t.Fatal(fs)
 		}
 		text := "trajectory_builders:\n  b:\n    _type: t\n    " + c.text + "\n"
@@ -193,7 +190,7 @@ func TestValuesAreNotYAML(t *testing.T) {
 			text = "trajectory_builders: {b: {_type: t, " + c.text[1:] + "}\n"
 		}
 		got, fs = Parse("c.yml", []byte(text), opt)
-		if schema.Failed(fs) {
+		if finding.Failed(fs) {
 			t.Errorf("%s: %v", c.text, fs)
 			continue
 		}
@@ -255,34 +252,6 @@ func TestJSONSchema(t *testing.T) {
 			if valid(bad) == nil {
 				t.Errorf("%s accepts %s", draft, bad)
 			}
-		}
-	}
-}
-
-var codePattern = regexp.MustCompile(`"NG\d{4}"`)
-
-// TestCodesHavePages checks that `explain` knows every code that this package and builders/schema can report.
-func TestCodesHavePages(t *testing.T) {
-	used := map[string]bool{}
-	for _, dir := range []string{".", "../../../../builders/schema"} {
-		files, _ := filepath.Glob(filepath.Join(dir, "*.go"))
-		for _, f := range files {
-			text, err := os.ReadFile(f)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, code := range codePattern.FindAllString(string(text), -1) {
-				code = strings.Trim(code, `"`)
-				used[code] = true
-				if _, ok := ledger.Explain(code); !ok {
-					t.Errorf("%s: %s has no page in ttc/ledger", f, code)
-				}
-			}
-		}
-	}
-	for _, page := range ledger.Codes() {
-		if page.Code >= "NG1" && page.Code < "NG14" && !used[page.Code] { // from NG14 on others report
-			t.Errorf("%s has a page, and nothing reports it", page.Code)
 		}
 	}
 }

@@ -9,7 +9,9 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
 // Override is one -o of the command line: PATH=VALUE, or PATH VALUE joined by JoinOverrides.
@@ -44,18 +46,18 @@ func JoinOverrides(args []string) []string {
 // override lays one override over the document. Its findings point into the words of the command line.
 func (l *loader) override(o Override) {
 	text := string(o)
-	src := schema.NewSource(text)
+	src := yamldoc.NewSource(text)
 	dotted, value, ok := strings.Cut(text, "=")
 	width := utf8.RuneCountInString(dotted)
 	path := strings.Split(dotted, ".")
 	if !ok || slices.Contains(path, "") {
-		l.add(src.ReportAt(1, 1, width+1, "", schema.Finding{
-			Code: codeOverride, Severity: schema.Error,
+		l.add(src.ReportAt(1, 1, width+1, "", finding.Finding{
+			Code: codeOverride, Severity: finding.Error,
 			Message: fmt.Sprintf("%q is no override", dotted), Fix: "write -o finetuning.num_epochs=5 or -o finetuning.num_epochs 5",
 		}))
 		return
 	}
-	if slices.ContainsFunc(path, schema.SoundsSecret) {
+	if slices.ContainsFunc(path, yamldoc.SoundsSecret) {
 		src.HideFrom(width + 2)
 	}
 	spec, f := l.specAt(path)
@@ -64,29 +66,29 @@ func (l *loader) override(o Override) {
 		if f.Line > 0 {
 			from++
 		}
-		l.add(src.ReportAt(1, from+1, from+1+utf8.RuneCountInString(path[f.Line]), schema.Pointer(path...), *f))
+		l.add(src.ReportAt(1, from+1, from+1+utf8.RuneCountInString(path[f.Line]), yamldoc.Pointer(path...), *f))
 		return
 	}
 	node, f := overrideValue(spec, value, width+2)
 	if f != nil {
-		l.add(src.ReportAt(1, width+2, utf8.RuneCountInString(text)+1, schema.Pointer(path...), *f))
+		l.add(src.ReportAt(1, width+2, utf8.RuneCountInString(text)+1, yamldoc.Pointer(path...), *f))
 		return
 	}
 	if spec != nil && spec.Secret {
 		defer l.doc.Hide(node)
 	}
 	for i, p := range path { // `type` and other names of a key replace what the file has under its first name
-		if f := l.fieldAt(path[:i], p); f != nil && schema.Lookup(l.doc.Root, path[:i+1]...) == nil {
+		if f := l.fieldAt(path[:i], p); f != nil && yamldoc.Lookup(l.doc.Root, path[:i+1]...) == nil {
 			for _, name := range append([]string{f.Name}, f.Aliases...) {
-				if schema.Lookup(l.doc.Root, append(slices.Clone(path[:i]), name)...) != nil {
+				if yamldoc.Lookup(l.doc.Root, append(slices.Clone(path[:i]), name)...) != nil {
 					path[i] = name
 				}
 			}
 		}
 	}
 	if !l.doc.Set(path, node, src) {
-		l.add(src.ReportAt(1, 1, width+1, schema.Pointer(path...), schema.Finding{
-			Code: codeOverrideShape, Severity: schema.Error,
+		l.add(src.ReportAt(1, 1, width+1, yamldoc.Pointer(path...), finding.Finding{
+			Code: codeOverrideShape, Severity: finding.Error,
 			Message: fmt.Sprintf("%s leads through a value that has no such entry", dotted), Fix: "override the value itself",
 		}))
 	}
@@ -106,7 +108,7 @@ func (l *loader) fieldAt(path []string, key string) *schema.Field {
 
 // specAt finds the spec of a path; nil where anything goes. In a finding that the path does not exist, Line is the index of
 // the step that is wrong.
-func (l *loader) specAt(path []string) (*schema.Spec, *schema.Finding) {
+func (l *loader) specAt(path []string) (*schema.Spec, *finding.Finding) {
 	top := path[0]
 	if natSections[top] {
 		return nil, nil
@@ -114,7 +116,7 @@ func (l *loader) specAt(path []string) (*schema.Spec, *schema.Finding) {
 	section, ours := sectionSpecs()[top]
 	if !ours && !componentSections[top] && top != "plugins" {
 		known := slices.Sorted(maps.Keys(topLevel()))
-		return nil, unknownStep(path, 0, known, schema.Nearest(top, known))
+		return nil, unknownStep(path, 0, known, finding.Nearest(top, known))
 	}
 	at := 1
 	if !ours {
@@ -127,7 +129,7 @@ func (l *loader) specAt(path []string) (*schema.Spec, *schema.Finding) {
 			if slices.Contains(typeKeys, path[2]) && len(path) == 3 {
 				return &schema.Spec{Kind: schema.String}, nil
 			}
-			block := schema.Lookup(l.doc.Root, path[:2]...)
+			block := yamldoc.Lookup(l.doc.Root, path[:2]...)
 			section = l.componentSpec(top, typeOf(block))
 		}
 		at = 2
@@ -148,8 +150,8 @@ func (l *loader) specAt(path []string) (*schema.Spec, *schema.Finding) {
 		case schema.Any, schema.Union:
 			return nil, nil
 		default:
-			return nil, &schema.Finding{
-				Line: at, Code: codeOverrideShape, Severity: schema.Error,
+			return nil, &finding.Finding{
+				Line: at, Code: codeOverrideShape, Severity: finding.Error,
 				Message: fmt.Sprintf("%s is a single value and has no %q in it", strings.Join(path[:at], "."), path[at]), Fix: "override " + strings.Join(path[:at], "."),
 			}
 		}
@@ -157,9 +159,9 @@ func (l *loader) specAt(path []string) (*schema.Spec, *schema.Finding) {
 	return section, nil
 }
 
-func unknownStep(path []string, at int, known []string, meant string) *schema.Finding {
-	f := &schema.Finding{
-		Line: at, Code: codeOverridePath, Severity: schema.Error,
+func unknownStep(path []string, at int, known []string, meant string) *finding.Finding {
+	f := &finding.Finding{
+		Line: at, Code: codeOverridePath, Severity: finding.Error,
 		Message: fmt.Sprintf("there is no setting %s", strings.Join(path[:at+1], ".")), Fix: "known here: " + strings.Join(known, ", "),
 	}
 	if meant != "" {
@@ -171,7 +173,7 @@ func unknownStep(path []string, at int, known []string, meant string) *schema.Fi
 
 // overrideValue makes a node of the text, typed by the spec: a text stays a text, a list may be written with commas as in
 // NAT, everything else is YAML.
-func overrideValue(spec *schema.Spec, text string, column int) (*yaml.Node, *schema.Finding) {
+func overrideValue(spec *schema.Spec, text string, column int) (*yaml.Node, *finding.Finding) {
 	null := text == "null" || text == "~"
 	if spec != nil && !(null && spec.Nullable) {
 		switch spec.Kind {
@@ -184,13 +186,13 @@ func overrideValue(spec *schema.Spec, text string, column int) (*yaml.Node, *sch
 		}
 	}
 	const prefix = "v: "
-	doc, fs := schema.Parse(schema.CommandLine, []byte(prefix+text), schema.Limits{Bytes: maxExpanded, Depth: 32, Nodes: 10_000})
+	doc, fs := yamldoc.Parse(finding.CommandLine, []byte(prefix+text), yamldoc.Limits{Bytes: maxExpanded, Depth: 32, Nodes: 10_000})
 	value := (*yaml.Node)(nil)
 	if doc != nil {
-		value = schema.Lookup(doc.Root, "v")
+		value = yamldoc.Lookup(doc.Root, "v")
 	}
 	if value == nil || len(fs) > 0 {
-		f := &schema.Finding{Code: codeOverride, Severity: schema.Error, Message: "the value is not YAML", Fix: `put quotes around a text: '"a: b"'`}
+		f := &finding.Finding{Code: codeOverride, Severity: finding.Error, Message: "the value is not YAML", Fix: `put quotes around a text: '"a: b"'`}
 		return nil, f
 	}
 	shift(value, column-1-len(prefix))

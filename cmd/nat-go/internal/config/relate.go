@@ -8,7 +8,9 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
 // newConfig makes a new value of a prototype's struct type.
@@ -35,7 +37,7 @@ func (l *loader) relate(c *Config) {
 	for i, name := range f.TrajectoryBuilder {
 		l.named("trajectory_builder", name, c.Builders, "trajectory_builders")
 		if slices.Contains(f.TrajectoryBuilder[:i], name) {
-			l.report(l.nameNode("trajectory_builder", name, i), "/finetuning/trajectory_builder", schema.Finding{
+			l.report(l.nameNode("trajectory_builder", name, i), "/finetuning/trajectory_builder", finding.Finding{
 				Code:    codeNamedTwice,
 				Message: fmt.Sprintf("the builder %q is named twice", name), Fix: "name it once",
 			})
@@ -46,27 +48,27 @@ func (l *loader) relate(c *Config) {
 }
 
 func (l *loader) notEnabled(c *Config) {
-	severity := schema.Note
+	severity := finding.Note
 	if l.opt.Run {
-		severity = schema.Error
+		severity = finding.Error
 	}
-	_, value := schema.LookupPair(l.doc.Root, "finetuning", "enabled")
-	finding := schema.Finding{
+	_, value := yamldoc.LookupPair(l.doc.Root, "finetuning", "enabled")
+	what := finding.Finding{
 		Code: codeNotEnabled, Severity: severity, Message: "fine-tuning is not enabled, so `finetune run` refuses this configuration",
 		Fix: "set finetuning.enabled: true, or run with -o finetuning.enabled=true",
 	}
-	switch section, _ := schema.LookupPair(l.doc.Root, "finetuning"); {
+	switch section, _ := yamldoc.LookupPair(l.doc.Root, "finetuning"); {
 	case section == nil:
-		finding.Message = "there is no section finetuning, so `finetune run` refuses this configuration"
-		finding.Fix = "add `finetuning: {enabled: true, trainer: ..., trajectory_builder: ...}`"
-		l.report(l.doc.Root, "/finetuning", finding)
+		what.Message = "there is no section finetuning, so `finetune run` refuses this configuration"
+		what.Fix = "add `finetuning: {enabled: true, trainer: ..., trajectory_builder: ...}`"
+		l.report(l.doc.Root, "/finetuning", what)
 	case value == nil:
-		l.report(section, "/finetuning/enabled", finding)
+		l.report(section, "/finetuning/enabled", what)
 	default:
-		if slices.ContainsFunc(l.findings, func(f schema.Finding) bool { return f.Pointer == "/finetuning/enabled" }) { // not false but wrong
+		if slices.ContainsFunc(l.findings, func(f finding.Finding) bool { return f.Pointer == "/finetuning/enabled" }) { // not false but wrong
 			return
 		}
-		l.report(value, "/finetuning/enabled", finding)
+		l.report(value, "/finetuning/enabled", what)
 	}
 }
 
@@ -74,24 +76,24 @@ func (l *loader) notEnabled(c *Config) {
 // configuration that has neither trainers nor an adapter needs no trainer: its data set is made with the defaults.
 func (l *loader) incomplete(c *Config) {
 	f := &c.Finetuning
-	section, _ := schema.LookupPair(l.doc.Root, "finetuning")
+	section, _ := yamldoc.LookupPair(l.doc.Root, "finetuning")
 	missing := func(key string, blocks []Block, in string) {
 		if l.has("finetuning", key) { // set, but wrong: reported already
 			return
 		}
-		finding := schema.Finding{Code: codeIncomplete, Message: fmt.Sprintf("fine-tuning is enabled, but finetuning.%s is missing", key)}
+		what := finding.Finding{Code: codeIncomplete, Message: fmt.Sprintf("fine-tuning is enabled, but finetuning.%s is missing", key)}
 		switch len(blocks) {
 		case 0:
-			finding.Fix = fmt.Sprintf("add `%s: NAME` under finetuning, and NAME under %s", key, in)
+			what.Fix = fmt.Sprintf("add `%s: NAME` under finetuning, and NAME under %s", key, in)
 		case 1:
-			finding.Fix = fmt.Sprintf("add `%s: %s` under finetuning", key, blocks[0].Name)
+			what.Fix = fmt.Sprintf("add `%s: %s` under finetuning", key, blocks[0].Name)
 		default:
-			finding.Fix = fmt.Sprintf("add `%s: NAME` under finetuning, NAME one of %s", key, strings.Join(names(blocks), ", "))
+			what.Fix = fmt.Sprintf("add `%s: NAME` under finetuning, NAME one of %s", key, strings.Join(names(blocks), ", "))
 		}
 		if key == "trainer" && f.TrainerAdapter == "" {
-			finding.Fix += " (trainer_adapter may be left out: then the data set is written as files)"
+			what.Fix += " (trainer_adapter may be left out: then the data set is written as files)"
 		}
-		l.report(section, "/finetuning/"+key, finding)
+		l.report(section, "/finetuning/"+key, what)
 	}
 	if f.Trainer == "" && (f.TrainerAdapter != "" || c.present["trainers"]) {
 		missing("trainer", c.Trainers, "trainers")
@@ -103,7 +105,7 @@ func (l *loader) incomplete(c *Config) {
 
 // has reports whether a path has a value that is not empty.
 func (l *loader) has(path ...string) bool {
-	n := schema.Lookup(l.doc.Root, path...)
+	n := yamldoc.Lookup(l.doc.Root, path...)
 	return n != nil && (len(n.Content) > 0 || n.Kind == yaml.ScalarNode && n.Value != "" && n.ShortTag() != "!!null")
 }
 
@@ -117,12 +119,12 @@ func names(blocks []Block) []string {
 
 // named checks that a name which finetuning uses exists.
 func (l *loader) named(key, name string, blocks []Block, in string) {
-	section := schema.Lookup(l.doc.Root, in)
-	if name == "" || schema.Lookup(section, name) != nil || section != nil && section.Kind != yaml.MappingNode { // the last is reported already
+	section := yamldoc.Lookup(l.doc.Root, in)
+	if name == "" || yamldoc.Lookup(section, name) != nil || section != nil && section.Kind != yaml.MappingNode { // the last is reported already
 		return
 	}
-	f := schema.Finding{Code: codeNoSuchName, Message: fmt.Sprintf("finetuning.%s names %q, which is not under %s", key, name, in)}
-	f.Suggestion = schema.Nearest(name, names(blocks))
+	f := finding.Finding{Code: codeNoSuchName, Message: fmt.Sprintf("finetuning.%s names %q, which is not under %s", key, name, in)}
+	f.Suggestion = finding.Nearest(name, names(blocks))
 	switch {
 	case f.Suggestion != "":
 		f.Fix = "write " + f.Suggestion
@@ -136,7 +138,7 @@ func (l *loader) named(key, name string, blocks []Block, in string) {
 
 // nameNode is where finetuning names a component: the nth place at least, where a list names it more than once.
 func (l *loader) nameNode(key, name string, from int) *yaml.Node {
-	v := schema.Lookup(l.doc.Root, "finetuning", key)
+	v := yamldoc.Lookup(l.doc.Root, "finetuning", key)
 	if v == nil {
 		return l.doc.Root
 	}
@@ -154,18 +156,18 @@ func (l *loader) pluginTypes(c *Config) {
 		b := &c.Builders[i]
 		plugin, _, ok := strings.Cut(b.Type, "/")
 		if !ok || b.Spec != nil || slices.ContainsFunc(c.Plugins, func(p Plugin) bool { return p.Name == plugin }) ||
-			(l.opt.Types.HasPlugin != nil && l.opt.Types.HasPlugin(plugin)) || schema.Lookup(l.doc.Root, "plugins", plugin) != nil {
+			(l.opt.Types.HasPlugin != nil && l.opt.Types.HasPlugin(plugin)) || yamldoc.Lookup(l.doc.Root, "plugins", plugin) != nil {
 			continue
 		}
 		var known []string
 		for _, p := range c.Plugins {
 			known = append(known, p.Name)
 		}
-		f := schema.Finding{
+		f := finding.Finding{
 			Code: codeUnknownPlugin, Message: fmt.Sprintf("trajectory_builders.%s needs the plugin %q, which is not there", b.Name, plugin),
 			Fix: fmt.Sprintf("add `plugins: {%s: {path: ...}}`, or put nat-go-builder-%s on PATH", plugin, plugin),
 		}
-		if f.Suggestion = schema.Nearest(plugin, known); f.Suggestion != "" {
+		if f.Suggestion = finding.Nearest(plugin, known); f.Suggestion != "" {
 			f.Suggestion += strings.TrimPrefix(b.Type, plugin)
 			f.Fix = "write " + f.Suggestion
 		}
@@ -181,12 +183,12 @@ func (l *loader) formats(c *Config) {
 		if slices.Contains(l.opt.Types.Formats, name) {
 			continue
 		}
-		node := schema.Lookup(l.doc.Root, "dataset", "formats")
+		node := yamldoc.Lookup(l.doc.Root, "dataset", "formats")
 		if node.Kind == yaml.SequenceNode && i < len(node.Content) {
 			node = node.Content[i]
 		}
-		f := schema.Finding{Code: schema.CodeEnum, Message: fmt.Sprintf("there is no row format %q", name), Fix: "use one of " + strings.Join(l.opt.Types.Formats, ", ")}
-		if f.Suggestion = schema.Nearest(name, l.opt.Types.Formats); f.Suggestion != "" {
+		f := finding.Finding{Code: schema.CodeEnum, Message: fmt.Sprintf("there is no row format %q", name), Fix: "use one of " + strings.Join(l.opt.Types.Formats, ", ")}
+		if f.Suggestion = finding.Nearest(name, l.opt.Types.Formats); f.Suggestion != "" {
 			f.Fix = "write " + f.Suggestion
 		}
 		l.report(node, fmt.Sprintf("/dataset/formats/%d", i), f)
@@ -196,14 +198,14 @@ func (l *loader) formats(c *Config) {
 // stepFilter warns where NAT would filter out the steps that a selected builder needs.
 func (l *loader) stepFilter(c *Config) {
 	out := c.Eval.General.Output
-	key, _ := schema.LookupPair(l.doc.Root, "eval", "general")
+	key, _ := yamldoc.LookupPair(l.doc.Root, "eval", "general")
 	if key == nil {
 		return
 	}
 	for _, b := range c.Selected() {
 		for _, step := range l.types(b.Section)[b.Type].Steps {
 			path := []string{"eval", "general", "output", "workflow_output_step_filter"}
-			at, filter := schema.LookupPair(l.doc.Root, path...)
+			at, filter := yamldoc.LookupPair(l.doc.Root, path...)
 			if filter != nil && (out == nil || filter.Kind == yaml.SequenceNode && len(out.StepFilter) < len(filter.Content)) {
 				return // wrong, which is reported already
 			}
@@ -212,11 +214,11 @@ func (l *loader) stepFilter(c *Config) {
 			}
 			if filter == nil {
 				for n := len(path) - 1; at == nil; n-- {
-					at, _ = schema.LookupPair(l.doc.Root, path[:n]...)
+					at, _ = yamldoc.LookupPair(l.doc.Root, path[:n]...)
 				}
 			}
-			l.report(at, schema.Pointer(path...), schema.Finding{
-				Code: codeStepFilter, Severity: schema.Warning,
+			l.report(at, yamldoc.Pointer(path...), finding.Finding{
+				Code: codeStepFilter, Severity: finding.Warning,
 				Message: fmt.Sprintf("NAT leaves %s steps out of workflow_output.json with these settings, and %s is made of them", step, b.Name),
 				Fix:     fmt.Sprintf("set eval.general.output.workflow_output_step_filter: [%s]", step),
 			})
@@ -228,9 +230,9 @@ func (l *loader) stepFilter(c *Config) {
 // noEffect warns about settings that NAT reads in other places than people expect.
 func (l *loader) noEffect(c *Config) {
 	t := c.Trainer()
-	if _, v := schema.LookupPair(l.doc.Root, "finetuning", "num_epochs"); v != nil && t != nil && t.Type == "nemo_customizer_trainer" && c.Finetuning.NumEpochs != 1 {
-		l.report(v, "/finetuning/num_epochs", schema.Finding{
-			Code: codeNoEffect, Severity: schema.Warning,
+	if _, v := yamldoc.LookupPair(l.doc.Root, "finetuning", "num_epochs"); v != nil && t != nil && t.Type == "nemo_customizer_trainer" && c.Finetuning.NumEpochs != 1 {
+		l.report(v, "/finetuning/num_epochs", finding.Finding{
+			Code: codeNoEffect, Severity: finding.Warning,
 			Message: "nemo_customizer_trainer does not read finetuning.num_epochs", Fix: "set hyperparameters.epochs of the trainer adapter",
 		})
 	}

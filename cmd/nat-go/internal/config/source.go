@@ -7,7 +7,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
 // Source is the merged configuration of our sections, for the copy in the run folder: bases and overrides merged, variables
@@ -50,7 +50,7 @@ func (s *sourceWriter) copy(n *yaml.Node, path []string, secret bool) *yaml.Node
 	if n.Kind == yaml.ScalarNode {
 		written, rewrote := s.c.doc.Written(n)
 		switch {
-		case (secret || s.c.doc.IsSecret(n) || schema.HoldsSecret(written)) && written != "" && n.ShortTag() != "!!null":
+		case (secret || s.c.doc.IsSecret(n) || yamldoc.HoldsSecret(written)) && written != "" && n.ShortTag() != "!!null":
 			out.Tag, out.Style, out.Value = "!!str", 0, s.reference(written, path)
 		case rewrote && strings.Contains(written, "${"):
 			out.Value = written
@@ -71,7 +71,7 @@ func (s *sourceWriter) copy(n *yaml.Node, path []string, secret bool) *yaml.Node
 		step, sounds := fmt.Sprint(i), secret
 		if n.Kind == yaml.MappingNode {
 			step = n.Content[i-1].Value
-			sounds = secret || schema.SoundsSecret(step)
+			sounds = secret || yamldoc.SoundsSecret(step)
 		}
 		out.Content = append(out.Content, s.copy(child, append(path[:len(path):len(path)], step), sounds))
 	}

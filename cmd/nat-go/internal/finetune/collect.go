@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/builders/yamldoc"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/ttc/source/command"
@@ -65,7 +65,7 @@ func (p *plan) endpointOfFlags() (*config.Block, error) {
 	if len(p.From) > 0 {
 		return nil, exit.Usagef("--endpoint makes inputs and --from names them: use one of the two")
 	}
-	if schema.HoldsSecret(p.Endpoint) {
+	if yamldoc.HoldsSecret(p.Endpoint) {
 		return nil, exit.Usagef("--endpoint has a password in it, which would stand in the run folder: write the address under sources instead, with ${VARIABLE} for the password")
 	}
 	cfg, keys := endpoint.DefaultConfig(), p.natKeys()

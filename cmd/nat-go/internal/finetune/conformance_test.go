@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 
-	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 )
 
@@ -43,7 +43,7 @@ func testEnv(t *testing.T) Env {
 	}
 	return Env{
 		Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel), Self: self, Now: time.Now,
-		Findings: func(fs []schema.Finding) {
+		Findings: func(fs []finding.Finding) {
 			for _, f := range fs {
 				t.Logf("%s:%d:%d %s %s", f.File, f.Line, f.Column, f.Code, f.Message)
 			}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
@@ -67,7 +68,7 @@ func (r *run) openStage(ctx context.Context, b config.Block) (*stage, error) {
 	}
 	info, err := p.Builder(builder)
 	if err != nil {
-		return nil, r.refuse([]schema.Finding{b.Report(schema.Finding{Code: codePlugin, Severity: schema.Error, Message: err.Error()})})
+		return nil, r.refuse([]finding.Finding{b.Report(finding.Finding{Code: codePlugin, Severity: finding.Error, Message: err.Error()})})
 	}
 	if err := r.checkUnit(b, info); err != nil {
 		return nil, err
@@ -79,7 +80,7 @@ func (r *run) openStage(ctx context.Context, b config.Block) (*stage, error) {
 		}
 	}
 	settings, found := b.JSON(spec)
-	if schema.Failed(found) {
+	if finding.Failed(found) {
 		return nil, r.refuse(found)
 	}
 	session, err := p.Open(ctx, builder, b.Name, settings)
@@ -98,11 +99,11 @@ func (r *run) checkUnit(b config.Block, info host.BuilderInfo) error {
 	if !r.plan.Compat || info.Unit != builders.UnitTask {
 		return nil
 	}
-	f := b.Report(schema.Finding{
-		Code: codeUnit, Severity: schema.Error, Message: fmt.Sprintf("the builder %s works on tasks, which --compat nat doesn't form", b.Type),
+	f := b.Report(finding.Finding{
+		Code: codeUnit, Severity: finding.Error, Message: fmt.Sprintf("the builder %s works on tasks, which --compat nat doesn't form", b.Type),
 		Fix: "run it without --compat nat",
 	})
-	return r.refuse([]schema.Finding{f})
+	return r.refuse([]finding.Finding{f})
 }
 
 const (
@@ -111,11 +112,11 @@ const (
 )
 
 // refuse shows findings and is the error of a configuration that has them.
-func (r *run) refuse(fs []schema.Finding) error {
+func (r *run) refuse(fs []finding.Finding) error {
 	if r.env.Findings != nil {
 		r.env.Findings(fs)
 	}
-	return exit.Usagef("%s", schema.Count(fs))
+	return exit.Usagef("%s", finding.Count(fs))
 }
 
 // splitType splits a builder's type: "acme/curriculum" is the builder curriculum of the plugin acme, others are built in.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
@@ -45,7 +45,7 @@ type Env struct {
 	Self     string                           // path of this program, which serves the built-in builders
 	Now      func() time.Time                 // for run ids and NAT's progress files, never for data
 	Getenv   func(name string) (string, bool) // nil: the process's environment
-	Findings func([]schema.Finding)           // told of what the configuration's check has to say
+	Findings func([]finding.Finding)          // told of what the configuration's check has to say
 	Leave    *jobs.Leave                      // a person's wish to leave, by signals; nil: never
 	Progress func(Progress)                   // told now and then how far the run is
 	Output   func([]byte)                     // given what a local trainer prints, while it is waited for
@@ -104,7 +104,7 @@ func loadConfig(req Request, env Env, types config.Types) (*config.Config, error
 		return nil, exit.Usagef("--dataset %s: it names the questions for --endpoint, and there is none. Runs that were made already are named with --from; what a command source asks is set in the configuration of its program", req.Dataset)
 	}
 	var c *config.Config
-	var fs []schema.Finding
+	var fs []finding.Finding
 	switch {
 	case req.ConfigFile != "" && len(req.Builders) > 0:
 		return nil, exit.Usagef("--builder is for runs without a configuration, and --config_file names one: write the builder under trajectory_builders there, or leave out --config_file")
@@ -122,8 +122,8 @@ func loadConfig(req Request, env Env, types config.Types) (*config.Config, error
 	if env.Findings != nil {
 		env.Findings(fs)
 	}
-	if c == nil || schema.Failed(fs) {
-		return nil, exit.Usagef("%s", schema.Count(fs))
+	if c == nil || finding.Failed(fs) {
+		return nil, exit.Usagef("%s", finding.Count(fs))
 	}
 	return c, nil
 }

@@ -1,7 +1,7 @@
 package plugins
 
 import (
-	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
@@ -9,17 +9,17 @@ import (
 const codeRefused = "NG1403"
 
 // Findings are what a plugin says about a builder's settings, as ours; their pointers are into the builder's block.
-func Findings(fs []host.Finding) (out []schema.Finding) {
+func Findings(fs []host.Finding) (out []finding.Finding) {
 	for _, f := range fs {
-		severity := schema.Error
+		severity := finding.Error
 		if f.Warning {
-			severity = schema.Warning
+			severity = finding.Warning
 		}
 		code := f.Code
 		if code == "" {
 			code = codeRefused
 		}
-		out = append(out, schema.Finding{Pointer: f.Pointer, Code: code, Severity: severity, Message: f.Message, Fix: f.Fix})
+		out = append(out, finding.Finding{Pointer: f.Pointer, Code: code, Severity: severity, Message: f.Message, Fix: f.Fix})
 	}
 	return out
 }

@@ -26,6 +26,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/builders/yamldoc"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/collator/tensors"
@@ -114,7 +115,7 @@ func reply(w http.ResponseWriter, v any) { _ = json.NewEncoder(w).Encode(v) }
 
 func config(t *testing.T, url, yaml string) *Config {
 	t.Helper()
-	doc, fs := schema.Parse("c.yml", []byte("url: "+url+"\npoll_interval: 5ms\nstart_timeout: 5s\n"+yaml), schema.DefaultLimits)
+	doc, fs := yamldoc.Parse("c.yml", []byte("url: "+url+"\npoll_interval: 5ms\nstart_timeout: 5s\n"+yaml), yamldoc.DefaultLimits)
 	if len(fs) > 0 {
 		t.Fatal(fs)
 	}

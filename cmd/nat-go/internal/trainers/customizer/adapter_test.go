@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/builders/yamldoc"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/customizer/customizertest"
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func config(t *testing.T, url, yaml string) *Config {
 	t.Helper()
 	text := fmt.Sprintf("entity_host: %s\ndatastore_host: %s\nnamespace: team-a\ncustomization_config: meta/x@v1+A100\n%s", url, url, yaml)
-	doc, fs := schema.Parse("c.yml", []byte(text), schema.DefaultLimits)
+	doc, fs := yamldoc.Parse("c.yml", []byte(text), yamldoc.DefaultLimits)
 	if len(fs) > 0 {
 		t.Fatal(fs)
 	}

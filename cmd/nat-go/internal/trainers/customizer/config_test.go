@@ -6,13 +6,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/builders/yamldoc"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 )
 
-func decode(t *testing.T, into any, text string) []schema.Finding {
+func decode(t *testing.T, into any, text string) []finding.Finding {
 	t.Helper()
-	doc, fs := schema.Parse("c.yml", []byte(text), schema.DefaultLimits)
+	doc, fs := yamldoc.Parse("c.yml", []byte(text), yamldoc.DefaultLimits)
 	if len(fs) > 0 {
 		t.Fatal(fs)
 	}
@@ -76,7 +78,7 @@ func TestRules(t *testing.T) {
 		"deployment_config: {gpu: 0}": "gpu", "dataset_version: each": "dataset_version", "tls: {cert_file: x}": "key_file",
 	} {
 		fs := decode(t, new(Config), required+text)
-		if !schema.Failed(fs) || !strings.Contains(fmt.Sprint(fs), field) {
+		if !finding.Failed(fs) || !strings.Contains(fmt.Sprint(fs), field) {
 			t.Errorf("%s: %v", text, fs)
 		}
 	}
@@ -87,7 +89,7 @@ func TestRules(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"num_runs: 0", "max_pairs: 0"} {
-		if fs := decode(t, new(trainers.NemoCustomizerTrainer), text); !schema.Failed(fs) {
+		if fs := decode(t, new(trainers.NemoCustomizerTrainer), text); !finding.Failed(fs) {
 			t.Errorf("%s is accepted", text)
 		}
 	}

@@ -26,6 +26,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/builders/yamldoc"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/ttc"
@@ -417,7 +418,7 @@ func byName(x exchange, conf *Config, out outcome) exchange {
 
 func configOf(out outcome) *Config {
 	c := new(Config)
-	doc, _ := schema.Parse("adapter_config", out.Config, schema.DefaultLimits)
+	doc, _ := yamldoc.Parse("adapter_config", out.Config, yamldoc.DefaultLimits)
 	if doc == nil {
 		return c
 	}

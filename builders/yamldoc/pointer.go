@@ -1,4 +1,4 @@
-package schema
+package yamldoc
 
 import (
 	"strconv"
@@ -10,16 +10,18 @@ func Pointer(keys ...string) string {
 	var b strings.Builder
 	for _, k := range keys {
 		b.WriteByte('/')
-		b.WriteString(escape(k))
+		b.WriteString(Escape(k))
 	}
 	return b.String()
 }
 
-func escape(key string) string {
+// Escape writes a key as a step of a JSON pointer.
+func Escape(key string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1")
 }
 
-func splitPointer(ptr string) []string {
+// SplitPointer takes a JSON pointer apart.
+func SplitPointer(ptr string) []string {
 	if ptr == "" {
 		return nil
 	}
@@ -33,7 +35,7 @@ func splitPointer(ptr string) []string {
 // Dotted writes a pointer the way people name settings: finetuning.trainer, formats[0].
 func Dotted(ptr string) string {
 	var b strings.Builder
-	for _, p := range splitPointer(ptr) {
+	for _, p := range SplitPointer(ptr) {
 		if _, err := strconv.Atoi(p); err == nil && b.Len() > 0 {
 			b.WriteString("[" + p + "]")
 			continue

@@ -1,4 +1,4 @@
-package schema
+package finding
 
 import (
 	"encoding/json"
@@ -20,7 +20,7 @@ func Text(w io.Writer, fs []Finding, color bool) error {
 	var b strings.Builder
 	for _, f := range fs {
 		if f.File != "" {
-			b.WriteString(paint("1", f.place()) + ": ")
+			b.WriteString(paint("1", f.Place()) + ": ")
 		}
 		fmt.Fprintf(&b, "%s %s: %s\n", paint(hue[f.Severity], string(f.Severity)), f.Code, f.Message)
 		if line, caret, ok := strings.Cut(f.Snippet, "\n"); ok {
@@ -40,7 +40,8 @@ func Text(w io.Writer, fs []Finding, color bool) error {
 	return err
 }
 
-func (f Finding) place() string {
+// Place is where the finding is: file, line and column.
+func (f Finding) Place() string {
 	if f.Line == 0 {
 		return f.File
 	}
@@ -51,7 +52,7 @@ func (f Finding) inFile() bool { return f.File != "" && f.File != CommandLine }
 
 // String is the finding in one line.
 func (f Finding) String() string {
-	s := fmt.Sprintf("%s: %s %s: %s", f.place(), f.Severity, f.Code, f.Message)
+	s := fmt.Sprintf("%s: %s %s: %s", f.Place(), f.Severity, f.Code, f.Message)
 	if f.Fix != "" {
 		s += " (" + f.Fix + ")"
 	}

@@ -1,4 +1,4 @@
-package schema
+package yamldoc
 
 import (
 	"bytes"
@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/nat-go/nat-go/builders/finding"
 )
 
 // Limits bound what a text may cost. They are far above what people write.
@@ -25,37 +27,37 @@ type Limits struct {
 var DefaultLimits = Limits{Bytes: 4 << 20, Depth: 100, Nodes: 200_000}
 
 // Parse reads one YAML (or JSON) text. The document is usable, though maybe incomplete, unless it is nil.
-func Parse(name string, text []byte, lim Limits) (*Document, []Finding) {
+func Parse(name string, text []byte, lim Limits) (*Document, []finding.Finding) {
 	src := &Source{Name: name}
-	whole := func(code, msg, fix string) (*Document, []Finding) {
-		return nil, []Finding{{File: name, Code: code, Severity: Error, Message: msg, Fix: fix}}
+	whole := func(code, msg, fix string) (*Document, []finding.Finding) {
+		return nil, []finding.Finding{{File: name, Code: code, Severity: finding.Error, Message: msg, Fix: fix}}
 	}
 	if len(text) > lim.Bytes {
-		return whole(CodeTooLarge, fmt.Sprintf("the file has %s, more than the limit of %s", Size(len(text)), Size(lim.Bytes)),
+		return whole(CodeTooLarge, fmt.Sprintf("the file has %d bytes, more than the limit of %d", len(text), lim.Bytes),
 			"check that this is the configuration and not a data file")
 	}
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	src.lines = splitLines(string(text))
 	if !utf8.Valid(text) {
 		line := 1 + bytes.Count(text[:invalidAt(text)], []byte("\n"))
-		f := Finding{Code: CodeSyntax, Severity: Error, Message: "the text is not UTF-8", Fix: "save the file as UTF-8"}
-		return nil, []Finding{src.place(f, line, 1, 1)}
+		f := finding.Finding{Code: CodeSyntax, Severity: finding.Error, Message: "the text is not UTF-8", Fix: "save the file as UTF-8"}
+		return nil, []finding.Finding{src.place(f, line, 1, 1)}
 	}
 	var root, more yaml.Node
 	guarded := guard(text)
 	dec := yaml.NewDecoder(bytes.NewReader(guarded))
 	err := decodeNode(dec, &root)
-	if errors.Is(err, io.EOF) || (err == nil && isNull(content(&root))) {
+	if errors.Is(err, io.EOF) || (err == nil && IsNull(Content(&root))) {
 		return whole(CodeEmpty, "the file has no settings", "write a configuration, or let `nat-go init` write one")
 	}
 	if err != nil {
-		return nil, []Finding{src.syntax(guarded, err)}
+		return nil, []finding.Finding{src.syntax(guarded, err)}
 	}
 	doc := &Document{origins: map[*yaml.Node]origin{}}
 	x := expander{doc: doc, src: src, lim: lim, open: map[*yaml.Node]bool{}, guarded: len(guarded) != len(text)}
-	doc.Root = x.expand(content(&root), "", 0)
+	doc.Root = x.expand(Content(&root), "", 0)
 	if err := decodeNode(dec, &more); err == nil {
-		f := Finding{Code: CodeManyDocs, Severity: Error, Message: "the file has more than one YAML document", Fix: "keep one; remove the line ---"}
+		f := finding.Finding{Code: CodeManyDocs, Severity: finding.Error, Message: "the file has more than one YAML document", Fix: "keep one; remove the line ---"}
 		x.findings = append(x.findings, src.place(f, max(1, more.Line), max(1, more.Column), max(1, more.Column)))
 	} else if !errors.Is(err, io.EOF) {
 		x.findings = append(x.findings, src.syntax(guarded, err))
@@ -64,9 +66,9 @@ func Parse(name string, text []byte, lim Limits) (*Document, []Finding) {
 		return nil, x.findings
 	}
 	if doc.Root.Kind != yaml.MappingNode {
-		return nil, append(x.findings, doc.Report(doc.Root, "", Finding{
-			Code: CodeNotMapping, Severity: Error,
-			Message: "a configuration is a mapping of sections, this is " + describe(doc.Root), Fix: "write `section: ...`, for example `finetuning:`",
+		return nil, append(x.findings, doc.Report(doc.Root, "", finding.Finding{
+			Code: CodeNotMapping, Severity: finding.Error,
+			Message: "a configuration is a mapping of sections, this is " + Describe(doc.Root), Fix: "write `section: ...`, for example `finetuning:`",
 		}))
 	}
 	return doc, x.findings
@@ -115,7 +117,8 @@ func decodeNode(dec *yaml.Decoder, n *yaml.Node) (err error) {
 	return dec.Decode(n)
 }
 
-func content(n *yaml.Node) *yaml.Node {
+// Content is the root of a document node, or the node itself.
+func Content(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.DocumentNode && len(n.Content) > 0 {
 		return n.Content[0]
 	}
@@ -137,9 +140,9 @@ var yamlLine = regexp.MustCompile(`^yaml: (?:line \d+: )?`)
 
 // syntax places a syntax error. The library tells the line of the construct at best, never the column; the bytes it had
 // read when it gave up, fed to it one at a time, do.
-func (s *Source) syntax(text []byte, err error) Finding {
-	f := Finding{
-		Code: CodeSyntax, Severity: Error,
+func (s *Source) syntax(text []byte, err error) finding.Finding {
+	f := finding.Finding{
+		Code: CodeSyntax, Severity: finding.Error,
 		Message: "this is not YAML: " + yamlLine.ReplaceAllString(err.Error(), ""),
 		Fix:     "check brackets, quotes and indentation on this line and the one before",
 	}

@@ -1,4 +1,4 @@
-package schema
+package yamldoc
 
 import (
 	"strconv"
@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/nat-go/nat-go/builders/finding"
 )
 
 // Document is a YAML mapping whose nodes know where they were written - in one file, or in several that were merged.
@@ -111,6 +113,9 @@ func (d *Document) Written(n *yaml.Node) (string, bool) {
 	return n.Value, false
 }
 
+// Rewritten reports whether Rewrite has replaced a scalar's text.
+func (d *Document) Rewritten(n *yaml.Node) bool { return d.origins[n].rewrote }
+
 // File is the name of the text that a node comes from.
 func (d *Document) File(n *yaml.Node) string {
 	if s := d.origins[n].src; s != nil {
@@ -156,7 +161,7 @@ func (d *Document) Hide(n *yaml.Node) {
 }
 
 // Report places a finding at a node. Pointer and place are filled in; an unknown node leaves the place empty.
-func (d *Document) Report(n *yaml.Node, ptr string, f Finding) Finding {
+func (d *Document) Report(n *yaml.Node, ptr string, f finding.Finding) finding.Finding {
 	if d.origins[n].src == nil {
 		f.Pointer = ptr
 		return f
@@ -165,7 +170,7 @@ func (d *Document) Report(n *yaml.Node, ptr string, f Finding) Finding {
 }
 
 // ReportText is Report that points at a piece of a scalar's text.
-func (d *Document) ReportText(n *yaml.Node, piece, ptr string, f Finding) Finding {
+func (d *Document) ReportText(n *yaml.Node, piece, ptr string, f finding.Finding) finding.Finding {
 	src := d.origins[n].src
 	if src == nil || n.Line < 1 || n.Line > len(src.lines) {
 		return d.Report(n, ptr, f)
@@ -217,7 +222,7 @@ func (d *Document) Set(path []string, value *yaml.Node, src *Source) bool {
 				d.origins[v] = origin{src: src}
 				at.Content = append(at.Content, k, v)
 				j = len(at.Content) - 2
-			} else if last || isNull(at.Content[j+1]) {
+			} else if last || IsNull(at.Content[j+1]) {
 				v := value
 				if !last {
 					v = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: 1, Column: 1}
@@ -245,10 +250,10 @@ func (d *Document) own(n *yaml.Node, src *Source) {
 
 // Adopt places findings that know only a pointer below block: those of a plugin. at is block's own pointer and fallback
 // the node to point at where a pointer leads nowhere.
-func (d *Document) Adopt(block, fallback *yaml.Node, at string, fs []Finding) []Finding {
-	out := make([]Finding, len(fs))
+func (d *Document) Adopt(block, fallback *yaml.Node, at string, fs []finding.Finding) []finding.Finding {
+	out := make([]finding.Finding, len(fs))
 	for i, f := range fs {
-		path := splitPointer(f.Pointer)
+		path := SplitPointer(f.Pointer)
 		node := fallback
 		for n := len(path); n > 0; n-- { // the deepest part of the path that exists
 			if key, v := LookupPair(block, path[:n]...); v != nil {
@@ -263,12 +268,13 @@ func (d *Document) Adopt(block, fallback *yaml.Node, at string, fs []Finding) []
 	return out
 }
 
-func isNull(n *yaml.Node) bool {
+// IsNull reports whether a node is null, or none at all.
+func IsNull(n *yaml.Node) bool {
 	return n.Kind == 0 || (n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null")
 }
 
-// describe names what a node holds, never its text.
-func describe(n *yaml.Node) string {
+// Describe names what a node holds, never its text.
+func Describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
 		return "a mapping"

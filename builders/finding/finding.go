@@ -1,4 +1,4 @@
-package schema
+package finding
 
 import (
 	"cmp"
@@ -30,36 +30,8 @@ type Finding struct {
 	Snippet    string   `json:"snippet,omitempty"`    // the source line with secrets masked, a newline, a caret under the place
 }
 
-// The codes of this package. Each has a page in ttc/ledger.
-const (
-	CodeFile        = "NG1001"
-	CodeSyntax      = "NG1002"
-	CodeTooLarge    = "NG1003"
-	CodeTooDeep     = "NG1004"
-	CodeTooMany     = "NG1005"
-	CodeEmpty       = "NG1006"
-	CodeDuplicate   = "NG1007"
-	CodeNotMapping  = "NG1008"
-	CodeManyDocs    = "NG1009"
-	CodeBadKey      = "NG1010"
-	CodeSelfAlias   = "NG1011"
-	CodeBadMerge    = "NG1012"
-	CodeMore        = "NG1018"
-	CodeUnknownKey  = "NG1201"
-	CodeType        = "NG1202"
-	CodeRange       = "NG1203"
-	CodeMissing     = "NG1204"
-	CodeEnum        = "NG1205"
-	CodeNull        = "NG1206"
-	CodeNonFinite   = "NG1207"
-	CodeDuration    = "NG1208"
-	CodeSize        = "NG1209"
-	CodeRule        = "NG1210"
-	CodeTwice       = "NG1211"
-	CodeLength      = "NG1212"
-	CodePattern     = "NG1213"
-	CodeClearSecret = "NG1214"
-)
+// CommandLine is the name of sources that are no files: overrides.
+const CommandLine = "(command line)"
 
 // Failed reports whether any finding is an error.
 func Failed(fs []Finding) bool {

@@ -1,10 +1,12 @@
-package schema
+package yamldoc
 
 import (
 	"strings"
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/nat-go/nat-go/builders/finding"
 )
 
 // Source is a text that nodes come from: a file, or an override on the command line.
@@ -45,11 +47,10 @@ func (s *Source) continues(n *yaml.Node, line int) bool {
 	return indent(s.lines[line-1]) > indent(s.lines[n.Line-1])
 }
 
-// CommandLine is the name of sources that are no files: overrides.
-const CommandLine = "(command line)"
-
 // NewSource makes a source of a text on the command line, for nodes put into a document with Set.
-func NewSource(text string) *Source { return &Source{Name: CommandLine, lines: splitLines(text)} }
+func NewSource(text string) *Source {
+	return &Source{Name: finding.CommandLine, lines: splitLines(text)}
+}
 
 // HideFrom masks everything from a column of the first line on.
 func (s *Source) HideFrom(column int) {
@@ -57,23 +58,23 @@ func (s *Source) HideFrom(column int) {
 }
 
 // ReportAt places a finding in a text by line and columns.
-func (s *Source) ReportAt(line, col, end int, ptr string, f Finding) Finding {
+func (s *Source) ReportAt(line, col, end int, ptr string, f finding.Finding) finding.Finding {
 	f.Pointer = ptr
 	return s.place(f, line, col, end)
 }
 
-func (s *Source) report(n *yaml.Node, ptr string, f Finding) Finding {
+func (s *Source) report(n *yaml.Node, ptr string, f finding.Finding) finding.Finding {
 	return s.reportAs(n, origin{}, ptr, f)
 }
 
-func (s *Source) reportAs(n *yaml.Node, o origin, ptr string, f Finding) Finding {
+func (s *Source) reportAs(n *yaml.Node, o origin, ptr string, f finding.Finding) finding.Finding {
 	f.Pointer = ptr
 	col, end := s.span(n, o)
 	return s.place(f, n.Line, col, end)
 }
 
 // place sets file, line and columns, kept within the text, and makes the snippet.
-func (s *Source) place(f Finding, line, col, end int) Finding {
+func (s *Source) place(f finding.Finding, line, col, end int) finding.Finding {
 	f.File = s.Name
 	f.Line = min(max(line, 1), max(len(s.lines), 1))
 	width := len(s.line(f.Line))

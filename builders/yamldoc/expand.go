@@ -1,4 +1,4 @@
-package schema
+package yamldoc
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/nat-go/nat-go/builders/finding"
 )
 
 // expander copies a parsed tree into a document: aliases become copies, merge keys are merged, duplicates are found.
@@ -17,11 +19,11 @@ type expander struct {
 	stopped  bool
 	open     map[*yaml.Node]bool // aliased nodes being expanded
 	guarded  bool
-	findings []Finding
+	findings []finding.Finding
 }
 
 func (x *expander) fail(n *yaml.Node, ptr, code, msg, fix string) {
-	x.findings = append(x.findings, x.src.report(n, ptr, Finding{Code: code, Severity: Error, Message: msg, Fix: fix}))
+	x.findings = append(x.findings, x.src.report(n, ptr, finding.Finding{Code: code, Severity: finding.Error, Message: msg, Fix: fix}))
 }
 
 // expand returns nil where the value can't be had; a finding then says why.
@@ -82,10 +84,10 @@ func (x *expander) mapping(n, c *yaml.Node, ptr string, depth int) {
 			key.Value = unguard(key.Value)
 		}
 		if key.Kind != yaml.ScalarNode {
-			x.fail(n.Content[i], ptr, CodeBadKey, "a key must be a plain text, this is "+describe(key), "write `name: value`")
+			x.fail(n.Content[i], ptr, CodeBadKey, "a key must be a plain text, this is "+Describe(key), "write `name: value`")
 			continue
 		}
-		child := ptr + "/" + escape(key.Value)
+		child := ptr + "/" + Escape(key.Value)
 		if key.ShortTag() == "!!merge" {
 			merged = append(merged, x.merge(n.Content[i+1], ptr, depth)...)
 			continue
@@ -122,13 +124,13 @@ func (x *expander) merge(n *yaml.Node, ptr string, depth int) []*yaml.Node {
 		var pairs []*yaml.Node
 		for _, e := range v.Content {
 			if e.Kind != yaml.MappingNode {
-				x.fail(e, ptr, CodeBadMerge, "`<<` merges mappings, this is "+describe(e), "name an anchor of a mapping")
+				x.fail(e, ptr, CodeBadMerge, "`<<` merges mappings, this is "+Describe(e), "name an anchor of a mapping")
 				continue
 			}
 			pairs = append(pairs, e.Content...)
 		}
 		return pairs
 	}
-	x.fail(n, ptr, CodeBadMerge, "`<<` merges mappings, this is "+describe(v), "name an anchor of a mapping")
+	x.fail(n, ptr, CodeBadMerge, "`<<` merges mappings, this is "+Describe(v), "name an anchor of a mapping")
 	return nil
 }

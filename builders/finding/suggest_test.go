@@ -1,0 +1,29 @@
+package finding
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestNearestFindsOneEdit checks that one edit in a word of six letters is always found again.
+func TestNearestFindsOneEdit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		word := rapid.StringMatching(`[a-z]{6,12}`).Draw(t, "word")
+		at := rapid.IntRange(0, len(word)-2).Draw(t, "at")
+		var wrong string
+		switch rapid.IntRange(0, 3).Draw(t, "edit") {
+		case 0:
+			wrong = word[:at] + word[at+1:]
+		case 1:
+			wrong = word[:at] + "q" + word[at:]
+		case 2:
+			wrong = word[:at] + "q" + word[at+1:]
+		default:
+			wrong = word[:at] + string(word[at+1]) + string(word[at]) + word[at+2:]
+		}
+		if got := Nearest(wrong, []string{"zzzzzzzzzz", word, "yyyy"}); got != word {
+			t.Fatalf("%s -> %s, want %s", wrong, got, word)
+		}
+	})
+}

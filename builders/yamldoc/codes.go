@@ -1,0 +1,17 @@
+package yamldoc
+
+// The codes of this package's findings.
+const (
+	CodeFile       = "NG1001"
+	CodeSyntax     = "NG1002"
+	CodeTooLarge   = "NG1003"
+	CodeTooDeep    = "NG1004"
+	CodeTooMany    = "NG1005"
+	CodeEmpty      = "NG1006"
+	CodeDuplicate  = "NG1007"
+	CodeNotMapping = "NG1008"
+	CodeManyDocs   = "NG1009"
+	CodeBadKey     = "NG1010"
+	CodeSelfAlias  = "NG1011"
+	CodeBadMerge   = "NG1012"
+)
