@@ -8,6 +8,7 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 )
 
 func newDatasetCmd() *cobra.Command {
@@ -44,7 +45,7 @@ func noTexts(p *dataset.Place, path string) error {
 
 // findRun finds a run with its record log.
 func findRun(path string) (*dataset.Place, error) {
-	p := &dataset.Place{Run: path}
+	p := &dataset.Place{Run: runfolder.Folder(path)}
 	if p.Log() == "" {
 		return nil, exit.Usagef("%s is no run's folder with a record log: name <output_dir>/<run_id>", path)
 	}

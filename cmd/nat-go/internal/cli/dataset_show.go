@@ -13,6 +13,7 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/show"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/rows"
@@ -167,10 +168,11 @@ func (p *viewPrinter) end() error {
 // showTokens prints what view finds in a run's token batches: a row, or an error site.
 func showTokens[V interface {
 	Print(w io.Writer, colour bool) error
-}](w io.Writer, run, folder string, asJSON bool, view func(*tokenizer.Tokenizer) (V, error)) error {
-	if _, err := os.Stat(run); errors.Is(err, fs.ErrNotExist) {
-		return exit.Usagef("there is no %s", run)
+}](w io.Writer, path, folder string, asJSON bool, view func(*tokenizer.Tokenizer) (V, error)) error {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return exit.Usagef("there is no %s", path)
 	}
+	run := runfolder.Folder(path)
 	if !dataset.HasBatches(run) {
 		return exit.Failedf("there are no token batches in %s: a run writes them where collator.tokenizer names a tokenizer", run)
 	}

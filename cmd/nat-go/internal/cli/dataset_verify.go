@@ -8,6 +8,7 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 )
 
@@ -26,8 +27,8 @@ Exit code 1 if there is an error.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := findDataset(args[0])
-			if err != nil && dataset.HasBatches(args[0]) { // a run may have token batches and no rows of text
-				p, err = &dataset.Place{Run: args[0]}, nil
+			if err != nil && dataset.HasBatches(runfolder.Folder(args[0])) { // a run may have token batches and no rows of text
+				p, err = &dataset.Place{Run: runfolder.Folder(args[0])}, nil
 			}
 			if err != nil {
 				return err
@@ -36,7 +37,11 @@ Exit code 1 if there is an error.`,
 			if err != nil {
 				return exit.With(exit.Failed, err)
 			}
-			r, err := dataset.Verify(p, manifest, os.TempDir())
+			var written []runfolder.Written
+			if manifest != nil {
+				written = append([]runfolder.Written{}, manifest.Dataset...) // not nil, also where the run kept nothing
+			}
+			r, err := dataset.Verify(p, written, os.TempDir())
 			if err != nil {
 				return exit.With(exit.Failed, err)
 			}
@@ -60,7 +65,7 @@ Exit code 1 if there is an error.`,
 }
 
 // verifyBatches checks a run's token batches, where it has any.
-func verifyBatches(r *dataset.Report, run, tokens string) error {
+func verifyBatches(r *dataset.Report, run runfolder.Folder, tokens string) error {
 	if run == "" || !dataset.HasBatches(run) {
 		return nil
 	}
@@ -76,7 +81,7 @@ func verifyBatches(r *dataset.Report, run, tokens string) error {
 }
 
 // runTokenizer loads the tokenizer a run was collated with: path, or what its configuration names.
-func runTokenizer(run, path string) (*tokenizer.Tokenizer, error) {
+func runTokenizer(run runfolder.Folder, path string) (*tokenizer.Tokenizer, error) {
 	if path == "" {
 		var err error
 		if path, err = dataset.TokenizerOf(run); err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/doctor"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator"
 )
 
@@ -155,7 +156,7 @@ func (f *doctorFlags) inputs(paths []string) (out []*doctor.Input, err error) {
 		}
 		var found []*doctor.Input
 		if info.IsDir() {
-			found, err = runInputs(path, f.rows)
+			found, err = runInputs(runfolder.Folder(path), f.rows)
 		} else {
 			var in *doctor.Input
 			if filepath.Ext(path) == ".parquet" {
@@ -173,9 +174,9 @@ func (f *doctorFlags) inputs(paths []string) (out []*doctor.Input, err error) {
 	return out, nil
 }
 
-func runInputs(dir string, limit int) (out []*doctor.Input, err error) {
+func runInputs(dir runfolder.Folder, limit int) (out []*doctor.Input, err error) {
 	for _, name := range []string{"train.jsonl", "sft.jsonl"} {
-		in, err := doctor.File(filepath.Join(dir, "dataset", "trl", name), limit)
+		in, err := doctor.File(filepath.Join(dir.Format("trl"), name), limit)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -204,7 +205,7 @@ func (f *doctorFlags) collator(paths []string, settings map[string]any) (cfg col
 		cfg.MaxLength = int(n)
 	}
 	for _, path := range paths {
-		c, fs := config.Load(filepath.Join(path, "config.yml"), config.Options{Types: finetune.Types()})
+		c, fs := config.Load(runfolder.Folder(path).Config(), config.Options{Types: finetune.Types()})
 		if c == nil || finding.Failed(fs) || c.Collator.Tokenizer == "" {
 			continue
 		}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -17,6 +16,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/files"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
@@ -40,8 +40,8 @@ func addOutputDirs(cmd *cobra.Command, dirs *[]string) {
 }
 
 // load finds the run and reads its job.
-func (f *jobFlags) load(run string) (string, *jobs.Job, error) {
-	dir, err := jobs.Folder(run, f.outputDirs...)
+func (f *jobFlags) load(run string) (runfolder.Folder, *jobs.Job, error) {
+	dir, err := runfolder.Find(run, f.outputDirs...)
 	if err != nil {
 		return "", nil, err
 	}
@@ -53,7 +53,7 @@ func (f *jobFlags) load(run string) (string, *jobs.Job, error) {
 }
 
 // openJob makes the client of a run's job from the config in the run folder; secrets are read from the environment.
-func openJob(dir string, j *jobs.Job, stderr io.Writer) (*jobs.Client, error) {
+func openJob(dir runfolder.Folder, j *jobs.Job, stderr io.Writer) (*jobs.Client, error) {
 	log := zerolog.New(zerolog.ConsoleWriter{Out: stderr, TimeFormat: time.TimeOnly, NoColor: !colored(stderr)}).With().Timestamp().Logger()
 	kind, ok := kinds.Lookup(j.Adapter)
 	if !ok {
@@ -61,13 +61,13 @@ func openJob(dir string, j *jobs.Job, stderr io.Writer) (*jobs.Client, error) {
 	}
 	conf := kind.Config()
 	if kind.Type != files.Type {
-		block, err := adapterBlock(filepath.Join(dir, "config.yml"), j, stderr)
+		block, err := adapterBlock(dir.Config(), j, stderr)
 		if err != nil {
 			return nil, err
 		}
 		conf = block.Config
 	}
-	a, err := kind.Open(conf, trainers.Env{RunDir: dir, Log: log})
+	a, err := kind.Open(conf, trainers.Env{RunDir: string(dir), Log: log})
 	if err != nil {
 		return nil, exit.With(exit.Usage, err)
 	}
@@ -100,9 +100,9 @@ type jobReport struct {
 }
 
 // report prints what is known of a job, and passes the error on.
-func (f *jobFlags) report(w io.Writer, dir string, j *jobs.Job, failure error) error {
+func (f *jobFlags) report(w io.Writer, dir runfolder.Folder, j *jobs.Job, failure error) error {
 	if f.asJSON {
-		r := jobReport{RunID: j.RunID, Status: j.State(), RunDir: dir, Job: j}
+		r := jobReport{RunID: j.RunID, Status: j.State(), RunDir: string(dir), Job: j}
 		if failure != nil {
 			r.Error = failure.Error()
 		}
@@ -112,7 +112,7 @@ func (f *jobFlags) report(w io.Writer, dir string, j *jobs.Job, failure error) e
 	return errors.Join(failure, err)
 }
 
-func describeJob(dir string, j *jobs.Job) string {
+func describeJob(dir runfolder.Folder, j *jobs.Job) string {
 	s := fmt.Sprintf("run      %s\nfolder   %s\nadapter  %s\nphase    %s\nstatus   %s", j.RunID, dir, j.Adapter, j.Phase, j.State())
 	if j.Status.Progress != nil {
 		s += fmt.Sprintf(", %.1f%%", *j.Status.Progress)

@@ -2,12 +2,11 @@ package cli
 
 import (
 	"context"
-	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 )
 
 func newFinetuneResumeCmd() *cobra.Command {
@@ -21,9 +20,10 @@ complete data set is submitted, a running job is waited for. A changed input, or
 refused.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dir := args[0]
-			if _, err := os.Stat(dir); err != nil {
-				if dir, err = jobs.Folder(dir, outputDirs...); err != nil {
+			dir := runfolder.Folder(args[0])
+			if !runfolder.Has(args[0]) {
+				var err error
+				if dir, err = runfolder.Find(args[0], outputDirs...); err != nil {
 					return err
 				}
 			}

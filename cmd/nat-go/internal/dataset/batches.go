@@ -10,6 +10,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	runconfig "github.com/nat-go/nat-go/cmd/nat-go/internal/config"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
@@ -19,19 +20,18 @@ import (
 const badBatch = "NG5011"
 
 // HasBatches reports whether a run's folder has token batches.
-func HasBatches(run string) bool {
-	_, err := os.Stat(filepath.Join(run, "batches", batch.IndexName))
-	return err == nil
+func HasBatches(run runfolder.Folder) bool {
+	return runfolder.Has(filepath.Join(run.Batches(), batch.IndexName))
 }
 
 // TokenizerOf returns the tokenizer that the run's own configuration names.
-func TokenizerOf(run string) (string, error) {
+func TokenizerOf(run runfolder.Folder) (string, error) {
 	var config struct {
 		Collator struct {
 			Tokenizer string `yaml:"tokenizer"`
 		} `yaml:"collator"`
 	}
-	text, err := os.ReadFile(filepath.Join(run, "config.yml"))
+	text, err := os.ReadFile(run.Config())
 	if err == nil {
 		err = yaml.Unmarshal(text, &config)
 	}
@@ -53,8 +53,8 @@ func TokenizerOf(run string) (string, error) {
 
 // VerifyBatches checks the token batches of a run's folder from the files and the tokenizer alone, and that there are as many as
 // the manifest has, and adds what it finds.
-func (r *Report) VerifyBatches(run string, tok *tokenizer.Tokenizer) error {
-	found, err := collator.Verify(run, tok)
+func (r *Report) VerifyBatches(run runfolder.Folder, tok *tokenizer.Tokenizer) error {
+	found, err := collator.Verify(string(run), tok)
 	if err != nil {
 		return err
 	}
@@ -70,15 +70,12 @@ func (r *Report) VerifyBatches(run string, tok *tokenizer.Tokenizer) error {
 		r.Findings[n-1].Count = found.More
 	}
 	r.Errors += int64(len(found.Problems)) + found.More
-	var m struct {
-		Batches struct {
-			Counts map[string]batch.Count `json:"counts"`
-		} `json:"batches"`
-	}
-	_, err = (&Place{Run: run}).readManifest(&m)
+	m, err := (&Place{Run: run}).Manifest()
 	var want int64
-	for _, c := range m.Batches.Counts {
-		want += c.Batches
+	if m != nil && m.Batches != nil {
+		for _, c := range m.Batches.Counts {
+			want += c.Batches
+		}
 	}
 	if found.Batches < want {
 		r.Findings = append(r.Findings, Finding{Code: badBatch, File: "batches/" + batch.IndexName, Message: fmt.Sprintf("the manifest has %d batches, here are %d", want, found.Batches)})

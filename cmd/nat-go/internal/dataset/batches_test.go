@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 )
 
 // The run's config.yml keeps variables as references: the tokenizer is found by what they hold now.
@@ -19,7 +21,7 @@ func TestTokenizerOf(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(run, "config.yml"), []byte("collator: {tokenizer: "+quote(written)+"}\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		got, err := TokenizerOf(run)
+		got, err := TokenizerOf(runfolder.Folder(run))
 		if want == "" && (err != nil || got != tokenizer) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %q, %v", written, got, err)
 		}

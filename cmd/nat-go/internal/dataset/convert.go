@@ -8,15 +8,16 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // Converted is what Convert wrote.
 type Converted struct {
-	Dir     string    `json:"dataset_dir"`
-	Formats []Written `json:"formats"`
-	Refused []Refused `json:"refused,omitempty"`
+	Dir     string              `json:"dataset_dir"`
+	Formats []runfolder.Written `json:"formats"`
+	Refused []Refused           `json:"refused,omitempty"`
 }
 
 // Refused counts the records that a format can't carry, by why.
@@ -45,7 +46,7 @@ func Convert(p *Place, formats []rows.Format, o rows.Options, dir string) (*Conv
 	}
 	own := dir == ""
 	if own {
-		dir = filepath.Join(p.Run, "dataset")
+		dir = p.Run.Dataset()
 	}
 	c := &Converted{Dir: dir}
 	refused := map[Refused]int64{}
@@ -64,7 +65,7 @@ func Convert(p *Place, formats []rows.Format, o rows.Options, dir string) (*Conv
 		return a.Format < b.Format || a.Format == b.Format && (a.Count > b.Count || a.Count == b.Count && a.Why < b.Why)
 	})
 	if own {
-		err = p.AddToManifest(c.Formats)
+		err = p.Run.AddFormats(c.Formats)
 	}
 	return c, err
 }
@@ -73,13 +74,13 @@ func Convert(p *Place, formats []rows.Format, o rows.Options, dir string) (*Conv
 func ConvertTokens(p *Place, dir string) (*Converted, error) {
 	own := dir == ""
 	if own {
-		dir = filepath.Join(p.Run, "dataset")
+		dir = p.Run.Dataset()
 	}
 	w, err := WriteTokenParquet(p.Run, dir)
 	if err == nil && own {
-		err = p.AddToManifest([]Written{w})
+		err = p.Run.AddFormats([]runfolder.Written{w})
 	}
-	return &Converted{Dir: dir, Formats: []Written{w}}, err
+	return &Converted{Dir: dir, Formats: []runfolder.Written{w}}, err
 }
 
 // Text prints what was written for people.

@@ -16,6 +16,7 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -23,7 +24,7 @@ import (
 )
 
 // fixture is a run folder with a log of 5 examples x 2 turns x 3 pairs and a demonstration each, written in all formats.
-func fixture(t *testing.T) (run string, d *curate.Decisions, written []Written) {
+func fixture(t *testing.T) (run string, d *curate.Decisions, written []runfolder.Written) {
 	t.Helper()
 	run = t.TempDir()
 	log := filepath.Join(run, "records")
@@ -125,7 +126,7 @@ func find(t *testing.T, path string) *Place {
 	return p
 }
 
-func verify(t *testing.T, path string, manifest []Written) *Report {
+func verify(t *testing.T, path string, manifest []runfolder.Written) *Report {
 	t.Helper()
 	r, err := Verify(find(t, path), manifest, t.TempDir())
 	if err != nil {
@@ -355,7 +356,7 @@ func TestConvertGivesTheSameBytesAndEntersTheManifest(t *testing.T) {
 		t.Fatal(err)
 	}
 	customizer, _ := rows.Lookup("customizer")
-	c, err := Convert(&Place{Run: run}, []rows.Format{customizer}, rows.Options{}, "")
+	c, err := Convert(&Place{Run: runfolder.Folder(run)}, []rows.Format{customizer}, rows.Options{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -366,7 +367,7 @@ func TestConvertGivesTheSameBytesAndEntersTheManifest(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	nemo, _ := rows.Lookup("nemo_rl")
-	if c, err = Convert(&Place{Run: run}, []rows.Format{nemo}, rows.Options{}, t.TempDir()); err != nil {
+	if c, err = Convert(&Place{Run: runfolder.Folder(run)}, []rows.Format{nemo}, rows.Options{}, t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
 	if len(c.Refused) != 1 || c.Refused[0].Count != 5 || c.Refused[0].Why != "it holds preferences only" || c.Rows() != 30 {
@@ -374,14 +375,14 @@ func TestConvertGivesTheSameBytesAndEntersTheManifest(t *testing.T) {
 	}
 
 	// In another shape: the manifest follows, and keeps all else in its place.
-	if _, err := Convert(&Place{Run: run}, []rows.Format{customizer}, rows.Options{FullHistory: true}, ""); err != nil {
+	if _, err := Convert(&Place{Run: runfolder.Folder(run)}, []rows.Format{customizer}, rows.Options{FullHistory: true}, ""); err != nil {
 		t.Fatal(err)
 	}
-	manifest, err := (&Place{Run: run}).Manifest()
-	if err != nil || len(manifest) != len(written) {
+	manifest, err := runfolder.Folder(run).ReadManifest()
+	if err != nil || len(manifest.Dataset) != len(written) {
 		t.Fatal(manifest, err)
 	}
-	if r := verify(t, run, manifest); r.Errors > 0 {
+	if r := verify(t, run, manifest.Dataset); r.Errors > 0 {
 		t.Errorf("%+v", r.Findings)
 	}
 	text, err := os.ReadFile(filepath.Join(run, "manifest.json"))
@@ -391,7 +392,7 @@ func TestConvertGivesTheSameBytesAndEntersTheManifest(t *testing.T) {
 
 	// Elsewhere: the run stays as it is.
 	other := t.TempDir()
-	if _, err := Convert(&Place{Run: run}, []rows.Format{customizer}, rows.Options{}, other); err != nil {
+	if _, err := Convert(&Place{Run: runfolder.Folder(run)}, []rows.Format{customizer}, rows.Options{}, other); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := os.ReadFile(filepath.Join(other, "customizer/training_file.jsonl")); err != nil || !bytes.Equal(got, want) {
@@ -404,21 +405,21 @@ func TestConvertGivesTheSameBytesAndEntersTheManifest(t *testing.T) {
 
 func TestTheRunSaysHowRowsAreWritten(t *testing.T) {
 	run, _, _ := fixture(t)
-	if o, err := (&Place{Run: run}).RowOptions(); err != nil || o != (rows.Options{TextPrompt: rows.PlainText}) {
+	if o, err := (&Place{Run: runfolder.Folder(run)}).RowOptions(); err != nil || o != (rows.Options{TextPrompt: rows.PlainText}) {
 		t.Errorf("%+v %v", o, err)
 	}
-	if o, err := (&Place{Run: t.TempDir()}).RowOptions(); err != nil || o != (rows.Options{}) {
+	if o, err := (&Place{Run: runfolder.Folder(t.TempDir())}).RowOptions(); err != nil || o != (rows.Options{}) {
 		t.Errorf("%+v %v", o, err)
 	}
 	write(t, filepath.Join(run, "manifest.json"), `{"rows": {"prompt_as": "song"}}`)
-	if o, err := (&Place{Run: run}).RowOptions(); err == nil {
+	if o, err := (&Place{Run: runfolder.Folder(run)}).RowOptions(); err == nil {
 		t.Errorf("%+v", o)
 	}
 }
 
 func TestPick(t *testing.T) {
 	run, d, _ := fixture(t)
-	p := &Place{Run: run}
+	p := &Place{Run: runfolder.Folder(run)}
 	if p.Log() == "" {
 		t.Fatal("no log found")
 	}
@@ -459,7 +460,7 @@ func TestPick(t *testing.T) {
 	if _, r := count(Query{Record: &eleven}); r.Ordinal != 11 || r.Origin.Example != "ex1" || r.Record.Header().Turn != "t1" {
 		t.Errorf("record 11 is %+v", r)
 	}
-	if (&Place{Run: t.TempDir()}).Log() != "" {
+	if (&Place{Run: runfolder.Folder(t.TempDir())}).Log() != "" {
 		t.Error("an empty folder has a log")
 	}
 }
@@ -487,7 +488,7 @@ func TestReportsAndStatsInWords(t *testing.T) {
 		t.Error(b.String(), err)
 	}
 	write(t, filepath.Join(run, "dropped.jsonl"), `{"stage":"build","reason":"tie","unit":"candidate","count":2}`+"\n"+`{"stage":"gate","reason":"\u001b[31m","unit":"record"}`+"\n")
-	s, err := (&Place{Run: run}).Measure(t.TempDir())
+	s, err := (&Place{Run: runfolder.Folder(run)}).Measure(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -19,7 +20,7 @@ import (
 
 // allKinds writes a run of 10 tasks to a folder, in the formats given: of each task three rollouts (of which the first two
 // share a prompt) with token ids, a preference, a demonstration. Every fifth task is on the validation side.
-func allKinds(t *testing.T, formats ...rows.Format) (run string, written []Written, dropped []ledger.Drop) {
+func allKinds(t *testing.T, formats ...rows.Format) (run string, written []runfolder.Written, dropped []ledger.Drop) {
 	t.Helper()
 	run = t.TempDir()
 	log := filepath.Join(run, "records")

@@ -1,46 +1,30 @@
 package dataset
 
 import (
-	"bytes"
-	stdjson "encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/rows"
-	"github.com/nat-go/nat-go/internal/durable"
-	"github.com/nat-go/nat-go/ttc/json"
-)
-
-// What of a run's folder a data set is made of. The folder's own names are package finetune's.
-const (
-	manifestFile  = "manifest.json"
-	manifestKey   = "dataset"
-	recordsFolder = "records"
-	decisionsFile = "records/decisions.bin"
-	droppedFile   = "dropped.jsonl"
 )
 
 // Log is the record log of the run; empty where there is none.
 func (p *Place) Log() string {
-	if p.Run == "" || !exists(filepath.Join(p.Run, filepath.FromSlash(decisionsFile))) {
+	if p.Run == "" || !runfolder.Has(p.Run.Decisions()) {
 		return ""
 	}
-	return filepath.Join(p.Run, recordsFolder)
+	return p.Run.Records()
 }
-
-// Dropped is the path of the run's list of drops.
-func (p *Place) Dropped() string { return filepath.Join(p.Run, droppedFile) }
 
 // Decisions reads what curation decided in the run.
 func (p *Place) Decisions() (*curate.Decisions, error) {
-	f, err := os.Open(filepath.Join(p.Run, filepath.FromSlash(decisionsFile)))
+	f, err := os.Open(p.Run.Decisions())
 	if err != nil {
 		return nil, err
 	}
@@ -48,93 +32,25 @@ func (p *Place) Decisions() (*curate.Decisions, error) {
 	return curate.ReadDecisions(f)
 }
 
-// Manifest returns the files as the run's manifest has them; nil where there is no manifest.
-func (p *Place) Manifest() ([]Written, error) {
-	var m struct {
-		Dataset []Written `json:"dataset"`
+// Manifest is that of the run; nil where there is none.
+func (p *Place) Manifest() (*runfolder.Manifest, error) {
+	if p.Run == "" {
+		return nil, nil
 	}
-	if there, err := p.readManifest(&m); !there {
-		return nil, err
+	m, err := p.Run.ReadManifest()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
 	}
-	if m.Dataset == nil { // the run kept nothing
-		m.Dataset = []Written{}
-	}
-	return m.Dataset, nil
+	return m, err
 }
 
 // RowOptions says how the run wrote its rows; the zero value where there is no manifest.
 func (p *Place) RowOptions() (rows.Options, error) {
-	var m struct {
-		Rows rows.Options `json:"rows"`
+	m, err := p.Manifest()
+	if m == nil {
+		return rows.Options{}, err
 	}
-	_, err := p.readManifest(&m)
-	return m.Rows, err
-}
-
-func (p *Place) readManifest(into any) (there bool, err error) {
-	if p.Run == "" {
-		return false, nil
-	}
-	path := filepath.Join(p.Run, manifestFile)
-	b, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	if err := stdjson.Unmarshal(b, into); err != nil {
-		return false, fmt.Errorf("%s: %w", path, err)
-	}
-	return true, nil
-}
-
-// AddToManifest enters formats into the run's manifest, in the place of what it has of them. All else stays as it is.
-func (p *Place) AddToManifest(add []Written) error {
-	written, err := p.Manifest()
-	if err != nil {
-		return err
-	}
-	for _, w := range add {
-		i := slices.IndexFunc(written, func(x Written) bool { return x.Format == w.Format })
-		if i < 0 {
-			written = append(written, w)
-		} else {
-			written[i] = w
-		}
-	}
-	path := filepath.Join(p.Run, manifestFile)
-	old, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	raw, err := json.Parse(old, json.Limits{})
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	list, err := stdjson.Marshal(written)
-	if err != nil {
-		return err
-	}
-	var b bytes.Buffer
-	b.WriteByte('{')
-	for key, value := range raw.Members() {
-		if b.Len() > 1 {
-			b.WriteByte(',')
-		}
-		if key.Is(manifestKey) {
-			value = list
-		}
-		b.Write(key)
-		b.WriteByte(':')
-		b.Write(value)
-	}
-	b.WriteByte('}')
-	var out bytes.Buffer
-	if err := stdjson.Indent(&out, b.Bytes(), "", "  "); err != nil {
-		return err
-	}
-	return durable.WriteFile(path, append(out.Bytes(), '\n'))
+	return m.Rows, nil
 }
 
 // Measure describes the kept records of the run, and what it dropped.
@@ -147,7 +63,7 @@ func (p *Place) Measure(tmp string) (*Stats, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Dropped, err = ReadDrops(p.Dropped())
+	s.Dropped, err = ReadDrops(p.Run.Dropped())
 	return s, err
 }
 

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/rows"
 )
 
@@ -21,7 +21,7 @@ const maxLine = 256 << 20
 
 // Place is a data set on disk, found by its files alone.
 type Place struct {
-	Run          string // the run's folder; empty where only rows were given
+	Run          runfolder.Folder // empty where only rows were given
 	Formats      []FormatFolder
 	Tokens       []RowFile // token rows, see TokenParquet
 	Trajectories []string  // files of NAT's own collections, which a compat run writes
@@ -62,8 +62,8 @@ func Find(path string) (*Place, error) {
 	}
 	p := &Place{}
 	dirs := []string{path}
-	if inner := filepath.Join(path, "dataset"); isDir(inner) {
-		p.Run, dirs = path, nil
+	if inner := runfolder.Folder(path).Dataset(); isDir(inner) {
+		p.Run, dirs = runfolder.Folder(path), nil
 		path = inner
 	}
 	entries, err := os.ReadDir(path)
@@ -241,10 +241,4 @@ func lines(r io.Reader, f func(n int64, line []byte) error) error {
 			return err
 		}
 	}
-}
-
-// exists reports whether there is a file at path.
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return !errors.Is(err, fs.ErrNotExist)
 }

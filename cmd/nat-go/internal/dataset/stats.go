@@ -14,6 +14,7 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/internal/extsort"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -434,7 +435,7 @@ func (s *Spread) take(x float64, rank, count int64) {
 
 // ReadDrops adds up a dropped.jsonl by stage, reason, unit and format, in order of first appearance.
 func ReadDrops(path string) ([]DropCount, error) {
-	if !exists(path) {
+	if !runfolder.Has(path) {
 		return nil, nil
 	}
 	var out []DropCount

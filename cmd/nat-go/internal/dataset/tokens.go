@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/batch"
 )
 
@@ -21,15 +22,15 @@ const tokenShape = "input_ids, labels, row_weight, example"
 
 // WriteTokenParquet writes a run's sft batches as train.parquet and validation.parquet in the format's folder of a data set. A
 // split without rows has no file afterwards.
-func WriteTokenParquet(run, dataSet string) (Written, error) {
-	w := Written{Format: TokenParquet}
+func WriteTokenParquet(run runfolder.Folder, dataSet string) (runfolder.Written, error) {
+	w := runfolder.Written{Format: TokenParquet}
 	dir := filepath.Join(dataSet, TokenParquet)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return w, err
 	}
 	for _, split := range []batch.Split{batch.Train, batch.Validation} {
 		name := split.String() + ".parquet"
-		f, err := writeTokens(filepath.Join(run, "batches"), filepath.Join(dir, name), split)
+		f, err := writeTokens(run.Batches(), filepath.Join(dir, name), split)
 		if err != nil {
 			return w, err
 		}
@@ -46,8 +47,8 @@ func WriteTokenParquet(run, dataSet string) (Written, error) {
 }
 
 // writeTokens writes one split; where it has no rows, no file.
-func writeTokens(batches, path string, split batch.Split) (File, error) {
-	f := File{Kind: builders.KindDemonstration.String(), Split: split.String()}
+func writeTokens(batches, path string, split batch.Split) (runfolder.RowFile, error) {
+	f := runfolder.RowFile{Kind: builders.KindDemonstration.String(), Split: split.String()}
 	out, err := newOutput(path)
 	if err != nil {
 		return f, err
@@ -64,7 +65,7 @@ func writeTokens(batches, path string, split batch.Split) (File, error) {
 // tokens checks a file of token rows: every label is the id of its place or ignored, and some are trained.
 func (v *verifier) tokens(f RowFile) error {
 	name := TokenParquet + "/" + f.Name
-	seen := Verified{Format: TokenParquet, Shape: tokenShape, File: File{Path: name, Kind: builders.KindDemonstration.String(), Split: f.Split.String()}}
+	seen := Verified{Format: TokenParquet, Shape: tokenShape, RowFile: runfolder.RowFile{Path: name, Kind: builders.KindDemonstration.String(), Split: f.Split.String()}}
 	err := v.read(f.Path, &seen, func(n int64, line []byte) error {
 		if wrong := tokenRow(line); wrong != "" {
 			v.find(Finding{Code: badRow, File: name, Row: n + 1}, "%s", wrong)

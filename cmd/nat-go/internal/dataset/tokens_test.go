@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/tensors"
 )
 
@@ -47,7 +48,7 @@ func TestVerifyTokens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := Verify(p, []Written{{Format: TokenParquet, Files: []File{
+		r, err := Verify(p, []runfolder.Written{{Format: TokenParquet, Files: []runfolder.RowFile{
 			{Path: "sft_parquet/train.parquet", Rows: 7, Bytes: int64(b.Len()), XXH3: "other"}, {Path: "sft_parquet/validation.parquet"},
 		}}}, t.TempDir())
 		if err != nil {

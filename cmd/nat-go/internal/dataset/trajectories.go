@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
@@ -19,7 +20,7 @@ const maxTrajectories = 2 << 30
 func (v *verifier) trajectories(path string) error {
 	seen := Verified{
 		Format: trajectoriesFolder, Shape: "episode, reward, metadata",
-		File: File{Path: trajectoriesFolder + "/" + filepath.Base(path), Kind: "preference", Split: "train and validation"},
+		RowFile: runfolder.RowFile{Path: trajectoriesFolder + "/" + filepath.Base(path), Kind: "preference", Split: "train and validation"},
 	}
 	info, err := os.Stat(path)
 	if err != nil {

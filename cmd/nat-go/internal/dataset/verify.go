@@ -13,6 +13,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
@@ -30,7 +31,7 @@ type Report struct {
 
 // Verified is a file as it was read.
 type Verified struct {
-	File
+	runfolder.RowFile
 	Format string `json:"format"`
 	Shape  string `json:"shape"`
 }
@@ -73,7 +74,7 @@ const listedFindings = 20
 // Verify re-reads a data set from its files alone: every row is the format's own, files have one shape, nothing is shared
 // between training and validation, and rows.jsonl and the manifest agree with what is there. manifest lists the files as the
 // run wrote them; nil where there is no manifest. tmp is a folder for temporary files.
-func Verify(p *Place, manifest []Written, tmp string) (*Report, error) {
+func Verify(p *Place, manifest []runfolder.Written, tmp string) (*Report, error) {
 	v := &verifier{report: &Report{Files: []Verified{}, Findings: []Finding{}}, more: map[string]int{}, tmp: tmp}
 	for _, f := range p.Formats {
 		if err := v.format(f); err != nil {
@@ -157,7 +158,7 @@ func (v *verifier) format(f FormatFolder) error {
 // file reads the rows of a file.
 func (c *formatCheck) file(i int) error {
 	file := c.folder.Files[i]
-	seen := Verified{Format: c.folder.Format.Name, File: File{Path: c.names[i], Split: file.Split.String()}}
+	seen := Verified{Format: c.folder.Format.Name, RowFile: runfolder.RowFile{Path: c.names[i], Split: file.Split.String()}}
 	check := func(n int64, line []byte) error {
 		row, err := c.folder.Format.Read(line)
 		if err != nil {
@@ -393,7 +394,7 @@ func (c *formatCheck) origins() error {
 }
 
 // manifest holds the files against what the run says it wrote.
-func (v *verifier) manifest(written []Written) {
+func (v *verifier) manifest(written []runfolder.Written) {
 	there := map[string]*Verified{}
 	for i := range v.report.Files {
 		there[v.report.Files[i].Path] = &v.report.Files[i]

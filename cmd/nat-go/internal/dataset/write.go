@@ -14,6 +14,7 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -34,30 +35,12 @@ type Spec struct {
 	Group     func(*recordlog.Group) // told of every group of the log, before its rows are written; may be nil
 }
 
-// Written is a format as written.
-type Written struct {
-	Format  string `json:"format"`
-	Files   []File `json:"files"`
-	Records int64  `json:"records"`           // records it carries
-	Dropped int64  `json:"dropped,omitempty"` // kept records that it can't carry
-}
-
-// File is a file of rows.
-type File struct {
-	Path  string `json:"path"` // relative to the data set's folder, with slashes
-	Kind  string `json:"kind"`
-	Split string `json:"split"`
-	Rows  int64  `json:"rows"`
-	Bytes int64  `json:"bytes"`
-	XXH3  string `json:"xxh3"` // 128-bit xxh3 of the content, hex
-}
-
 // Unit is the unit in which the books of a format are kept.
 func Unit(format string) string { return format + " record" }
 
 // Write writes the kept records in every format, in the order of the log. Files appear whole or not at all; canceling ctx
 // leaves none that was not there before.
-func Write(ctx context.Context, s Spec) ([]Written, error) {
+func Write(ctx context.Context, s Spec) ([]runfolder.Written, error) {
 	var all []*formatWriter
 	defer func() {
 		for _, w := range all {
@@ -89,7 +72,7 @@ func Write(ctx context.Context, s Spec) ([]Written, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []Written
+	var out []runfolder.Written
 	for _, w := range all {
 		written, err := w.commit()
 		if err != nil {
@@ -335,8 +318,8 @@ func (w *formatWriter) open(kind builders.Kind, s rows.Split) (*rowFile, error) 
 	return f, nil
 }
 
-func (w *formatWriter) commit() (Written, error) {
-	out := Written{Format: w.enc.Name, Records: w.records, Dropped: w.dropped}
+func (w *formatWriter) commit() (runfolder.Written, error) {
+	out := runfolder.Written{Format: w.enc.Name, Records: w.records, Dropped: w.dropped}
 	for _, f := range w.files {
 		switch {
 		case f.table != nil:
@@ -350,9 +333,11 @@ func (w *formatWriter) commit() (Written, error) {
 		if err != nil {
 			return out, err
 		}
-		out.Files = append(out.Files, File{Path: w.enc.Name + "/" + f.name, Kind: f.kind, Split: f.split, Rows: f.rows, Bytes: f.out.bytes, XXH3: sum})
+		out.Files = append(out.Files, runfolder.RowFile{Path: w.enc.Name + "/" + f.name, Kind: f.kind, Split: f.split, Rows: f.rows, Bytes: f.out.bytes, XXH3: sum})
 	}
-	slices.SortFunc(out.Files, func(a, b File) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Split, b.Split)) })
+	slices.SortFunc(out.Files, func(a, b runfolder.RowFile) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Split, b.Split))
+	})
 	_, err := w.origins.commit()
 	return out, err
 }

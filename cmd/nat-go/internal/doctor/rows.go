@@ -14,6 +14,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/ttc"
@@ -266,8 +267,8 @@ func rolesOf(p builders.Passage, role string) (roles []string) {
 }
 
 // Batches takes the first sft rows of a run folder's token batches, as a trainer that reads ids and labels gets them.
-func Batches(dir string, limit int) (*Input, error) {
-	folder := filepath.Join(dir, "batches")
+func Batches(run runfolder.Folder, limit int) (*Input, error) {
+	folder := run.Batches()
 	in := &Input{Name: filepath.Join(folder, "sft"), Method: SFT}
 	err := batch.EachLine(filepath.Join(folder, batch.IndexName), func(l *batch.Line) error {
 		if l.Channel != batch.SFT.Name || len(in.rows) >= limit {

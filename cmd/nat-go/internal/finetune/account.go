@@ -8,13 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
-	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc/ledger"
-	"github.com/nat-go/nat-go/ttc/source"
 )
 
 // account closes the books, and writes what tells of the run: the list of drops, NAT's progress files, the manifest.
@@ -40,7 +38,7 @@ func (r *run) account(context.Context) error {
 		return exit.Failedf("the data set is empty: none of the formats asked for can carry the %d records that were kept; %s says why",
 			r.sum.Counts.Kept, r.plan.folder.Dropped())
 	}
-	r.sum.Status = statusCompleted
+	r.sum.Status = runfolder.Completed
 	r.unlock() // the data set is complete; jobs have a lock of their own
 	return nil
 }
@@ -97,41 +95,16 @@ func (r *run) warn(format string, a ...any) {
 	r.sum.Warnings = append(r.sum.Warnings, fmt.Sprintf(format, a...))
 }
 
-// Manifest is what a run folder says of itself. It holds no time and no path outside the folder but those of the inputs as
-// the user named them.
-type Manifest struct {
-	NatGo     string                      `json:"nat_go"` // version of the program
-	Log       int                         `json:"record_log_version"`
-	RunID     string                      `json:"run_id"`
-	Status    string                      `json:"status"`
-	Compat    bool                        `json:"compat,omitempty"`
-	Source    string                      `json:"source"`
-	Inputs    []source.Input              `json:"inputs"`
-	Seed      uint64                      `json:"seed"`
-	Counts    Counts                      `json:"counts"`
-	Books     []ledger.Account            `json:"books"`
-	Counters  map[string]map[string]int64 `json:"counters,omitempty"` // builders' own, by builder
-	Dataset   []dataset.Written           `json:"dataset"`
-	Rows      rows.Options                `json:"rows"` // how text rows were written: `dataset convert` goes by it
-	Decisions string                      `json:"decisions"`
-	Batches   *Batches                    `json:"batches,omitempty"`
-	Warnings  []string                    `json:"warnings,omitempty"`
-}
-
 func (r *run) writeManifest() error {
-	status := statusCompleted
+	status := runfolder.Completed
 	if r.sum.Counts.Kept == 0 {
-		status = statusFailed
+		status = runfolder.Failed
 	}
-	b, err := json.MarshalIndent(Manifest{
+	return r.plan.folder.WriteManifest(&runfolder.Manifest{
 		NatGo: Version(), Log: recordlog.Version, RunID: r.plan.RunID, Status: status, Compat: r.plan.Compat,
 		Source: r.plan.inputs.kind, Inputs: r.inputs, Seed: r.plan.rules.Split.Seed, Counts: r.sum.Counts, Books: r.sum.Accounts,
-		Counters: r.counters, Dataset: r.written, Rows: r.plan.options, Decisions: "records/decisions.bin", Batches: r.batches, Warnings: r.sum.Warnings,
-	}, "", "  ")
-	if err != nil {
-		return err
-	}
-	return durable.WriteFile(r.plan.folder.Manifest(), append(b, '\n'))
+		Counters: r.counters, Dataset: r.written, Rows: r.plan.options, Batches: r.batches, Warnings: r.sum.Warnings,
+	})
 }
 
 // Version is the module version the program was built from, or "devel".
@@ -157,15 +130,15 @@ func (r *run) writeProgress() error {
 		if err != nil {
 			return err
 		}
-		if err := durable.WriteFile(r.plan.folder.path("dpo_trajectory_builder_"+m.RunID+".jsonl"), append(b, '\n')); err != nil {
+		if err := durable.WriteFile(r.plan.folder.BuilderMetrics(m.RunID), append(b, '\n')); err != nil {
 			return err
 		}
 	}
 	if len(lines) == 0 {
 		return nil
 	}
-	if err := durable.WriteFile(r.plan.folder.path("data_collection_progress.jsonl"), []byte(strings.Join(lines, ""))); err != nil {
+	if err := durable.WriteFile(r.plan.folder.Progress(), []byte(strings.Join(lines, ""))); err != nil {
 		return err
 	}
-	return durable.WriteFile(r.plan.folder.path("collection_history.json"), []byte("[\n"+strings.Join(list, ",\n")+"\n]\n"))
+	return durable.WriteFile(r.plan.folder.History(), []byte("[\n"+strings.Join(list, ",\n")+"\n]\n"))
 }

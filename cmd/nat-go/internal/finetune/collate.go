@@ -15,13 +15,12 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
-	"github.com/nat-go/nat-go/collator/teacher"
 	"github.com/nat-go/nat-go/collator/tokenizer"
-	"github.com/nat-go/nat-go/ttc/pyvalue"
-
 	natjson "github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
 // openCollator loads the tokenizer and the template before anything is built: a run that can't make its batches should not
@@ -148,26 +147,17 @@ func (r *run) collate(ctx context.Context) error {
 		return err
 	}
 	if r.plan.tokenRows {
-		w, err := dataset.WriteTokenParquet(string(r.plan.folder), r.plan.folder.Dataset())
+		w, err := dataset.WriteTokenParquet(r.plan.folder, r.plan.folder.Dataset())
 		if err != nil {
 			return exit.Environmentf("can't write the token rows: %w", err)
 		}
 		r.written = append(r.written, w)
 	}
-	r.batches = &Batches{
+	r.batches = &runfolder.Batches{
 		Teacher: taught, Tokenizer: r.tokenizer.Fingerprint(), TemplateTime: r.collator.TemplateTime.Format("2006-01-02T15:04:05"),
 		Counts: res.Counts, Stats: res.Stats,
 	}
 	return nil
-}
-
-// Batches is what the manifest says of the token batches.
-type Batches struct {
-	Tokenizer    string                 `json:"tokenizer"`     // fingerprint
-	TemplateTime string                 `json:"template_time"` // what the template's strftime_now showed
-	Counts       map[string]batch.Count `json:"counts"`        // by channel/split
-	Stats        collator.Stats         `json:"stats"`
-	Teacher      *teacher.Report        `json:"teacher,omitempty"` // what collator.teacher was asked, and what became of sites
 }
 
 // items yields the records to collate, a group at a time. Left-out rollouts come too: their rewards still count when others

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -118,7 +119,7 @@ func TestTasks(t *testing.T) {
 		if exit.Code(err) != exit.Interrupted {
 			t.Fatalf("%s: %v", id, err)
 		}
-		if _, err := Resume(context.Background(), "out/"+id, false, testEnv(t)); err != nil {
+		if _, err := Resume(context.Background(), runfolder.Folder("out/"+id), false, testEnv(t)); err != nil {
 			t.Fatalf("%s: %v", id, err)
 		}
 		if d := cmp.Diff(whole, dataOf(t, "out/"+id)); d != "" {

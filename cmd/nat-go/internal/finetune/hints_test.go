@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -31,7 +32,7 @@ func TestHintsExample(t *testing.T) {
 			t.Errorf("%d dropped for %s, want %d", sum.Counts.Dropped[reason], reason, n)
 		}
 	}
-	var m Manifest
+	var m runfolder.Manifest
 	if err := json.Unmarshal(read(t, filepath.Join(out, "r", "manifest.json")), &m); err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ const trajectoriesFormat = "nat_trajectories"
 
 // leaveCollected ends a run of which a collection run failed as NAT does: what the ones before gave stays to be looked at.
 func (r *run) leaveCollected(failed error) error {
-	dir := filepath.Join(r.plan.folder.Dataset(), trajectoriesFormat)
+	dir := r.plan.folder.Format(trajectoriesFormat)
 	err := writeTrajectories(dir, r.plan.folder.Records(), r.plan.RunID, nil)
 	if err == nil {
 		err = r.writeProgress()

@@ -32,7 +32,7 @@ func (r *run) open(ctx context.Context) error {
 			return err
 		}
 		var err error
-		if r.lock, err = r.plan.folder.create(); err != nil {
+		if r.lock, err = r.plan.folder.Create(); err != nil {
 			return err
 		}
 		text, err := r.plan.config.Source()

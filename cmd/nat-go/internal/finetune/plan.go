@@ -12,6 +12,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/customizer"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/kinds"
@@ -23,7 +24,7 @@ import (
 type plan struct {
 	Request
 	config  *config.Config
-	folder  Folder
+	folder  runfolder.Folder
 	inputs  inputs
 	trainer trainers.NemoCustomizerTrainer
 	formats []rows.Format
@@ -76,7 +77,7 @@ func (p *plan) name(env Env) error {
 	if p.OutputDir != "" {
 		dir = p.OutputDir
 	}
-	p.folder = Folder(filepath.Join(dir, p.RunID))
+	p.folder = runfolder.Folder(filepath.Join(dir, p.RunID))
 	return nil
 }
 
@@ -162,8 +163,8 @@ func (p *plan) chooseRules() {
 
 func (p *plan) summary() *Summary {
 	return &Summary{
-		RunID: p.RunID, Status: statusFailed, RunDir: string(p.folder), DatasetDir: p.folder.Dataset(),
-		Counts: Counts{Dropped: map[ledger.Reason]int64{}}, Warnings: p.notes,
+		RunID: p.RunID, Status: runfolder.Failed, RunDir: string(p.folder), DatasetDir: p.folder.Dataset(),
+		Counts: runfolder.Counts{Dropped: map[ledger.Reason]int64{}}, Warnings: p.notes,
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -64,34 +65,25 @@ type Progress struct {
 
 // Summary is how a run ended: what --json prints.
 type Summary struct {
-	RunID      string           `json:"run_id"`
-	Status     string           `json:"status"`
-	RunDir     string           `json:"run_dir"`
-	DatasetDir string           `json:"dataset_dir"`
-	Counts     Counts           `json:"counts"`
-	Job        any              `json:"job,omitempty"`
-	Error      string           `json:"error,omitempty"`
-	Accounts   []ledger.Account `json:"-"`
-	Sites      map[string]int64 `json:"-"` // error sites with hints, by class/source/kind
-	Warnings   []string         `json:"-"`
-	Written    []WrittenFile    `json:"-"`
-	Batches    *Batches         `json:"-"`
-	Next       string           `json:"-"` // what to do next
+	RunID      string             `json:"run_id"`
+	Status     string             `json:"status"`
+	RunDir     string             `json:"run_dir"`
+	DatasetDir string             `json:"dataset_dir"`
+	Counts     runfolder.Counts   `json:"counts"`
+	Job        any                `json:"job,omitempty"`
+	Error      string             `json:"error,omitempty"`
+	Accounts   []ledger.Account   `json:"-"`
+	Sites      map[string]int64   `json:"-"` // error sites with hints, by class/source/kind
+	Warnings   []string           `json:"-"`
+	Written    []WrittenFile      `json:"-"`
+	Batches    *runfolder.Batches `json:"-"`
+	Next       string             `json:"-"` // what to do next
 }
 
 // WrittenFile is a file of the data set, for the summary.
 type WrittenFile struct {
 	Path string
 	Rows int64
-}
-
-// Counts are what came in, was made of it, and was left out.
-type Counts struct {
-	Examples   int64                   `json:"examples"`
-	Candidates int64                   `json:"candidates"`
-	Records    int64                   `json:"records"`
-	Kept       int64                   `json:"kept"`
-	Dropped    map[ledger.Reason]int64 `json:"dropped"`
 }
 
 // loadConfig reads the configuration the request names, or makes one of its flags, and reports all findings at once.

@@ -7,59 +7,52 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/internal/durable"
-	"github.com/nat-go/nat-go/ttc/source"
 )
-
-// begun is what a run folder keeps of how the run began, beside its config.yml: enough to go on.
-type begun struct {
-	NatGo   string         `json:"nat_go"`
-	RunID   string         `json:"run_id"` // the folder may get another name
-	Log     int            `json:"record_log_version"`
-	Request Request        `json:"request"`
-	Inputs  []source.Input `json:"inputs"`
-}
-
-func (f Folder) begun() string { return f.path("records", "begun.json") }
 
 func (p *plan) writeBegun() error {
 	req := p.Request
 	req.Overrides = nil // they are in config.yml
-	b, err := json.MarshalIndent(begun{NatGo: Version(), RunID: p.RunID, Log: recordlog.Version, Request: req, Inputs: p.inputs.began}, "", "  ")
+	text, err := json.Marshal(req)
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(p.folder.begun(), append(b, '\n'))
+	return p.folder.WriteBegun(&runfolder.Begun{
+		NatGo: Version(), RunID: p.RunID, Log: recordlog.Version, Request: text, Inputs: p.inputs.began,
+	})
 }
 
 // Resume goes on with a run from its folder. A data set that is complete is handed to the trainer, which an interrupted dry
 // run is not; else the log is continued after its last commit, and everything after that is done again. Inputs are found as
 // they were named, so it has to be called where the run was.
-func Resume(ctx context.Context, dir string, detach bool, env Env) (*Summary, error) {
-	dir = filepath.Clean(dir)
-	folder := Folder(dir)
-	nothing := Request{RunID: filepath.Base(dir)}
-	b, err := folder.readBegun()
+func Resume(ctx context.Context, folder runfolder.Folder, detach bool, env Env) (*Summary, error) {
+	folder = runfolder.Folder(filepath.Clean(string(folder)))
+	nothing := Request{RunID: filepath.Base(string(folder))}
+	b, err := readBegun(folder)
 	if err != nil {
 		return Failed(nothing, err)
 	}
-	lock, err := folder.lock()
+	lock, err := folder.Lock()
 	if err != nil {
 		return Failed(nothing, err)
 	}
-	sum, err := b.resume(ctx, folder, lock, detach, env)
+	sum, err := resume(ctx, b, folder, lock, detach, env)
 	lock.Close()
 	return sum, err
 }
 
-func (b *begun) resume(ctx context.Context, folder Folder, lock *os.File, detach bool, env Env) (*Summary, error) {
-	dir := string(folder)
-	req := b.Request
+func resume(ctx context.Context, b *runfolder.Begun, folder runfolder.Folder, lock *os.File, detach bool, env Env) (*Summary, error) {
+	var req Request
+	if err := json.Unmarshal(b.Request, &req); err != nil {
+		return Failed(req, exit.Environmentf("can't read the run folder: %s: %w", folder.Begun(), err))
+	}
 	req.RunID = b.RunID
-	if err := durable.Sweep(dir); err != nil {
+	if err := durable.Sweep(string(folder)); err != nil {
 		return Failed(req, exit.Environmentf("can't clean up the run folder: %w", err))
 	}
 	req.ConfigFile, req.Builders = folder.Config(), nil
@@ -69,14 +62,14 @@ func (b *begun) resume(ctx context.Context, folder Folder, lock *os.File, detach
 		return Failed(req, err)
 	}
 	p.folder, p.resume = folder, true
-	done, err := folder.readManifest()
+	done, err := folder.ReadManifest()
 	switch {
 	case err == nil:
 		return submit(ctx, p, env, done, lock)
 	case !errors.Is(err, fs.ErrNotExist):
 		return Failed(req, exit.Environmentf("can't read the run folder: %w", err))
 	}
-	if err := b.sameVersion(); err != nil {
+	if err := sameVersion(b); err != nil {
 		return Failed(req, err)
 	}
 	sum, err := execute(ctx, p, env, lock, func() error {
@@ -92,7 +85,7 @@ func (b *begun) resume(ctx context.Context, folder Folder, lock *os.File, detach
 }
 
 // submit hands a data set that was complete already to the trainer, or waits for the job it became.
-func submit(ctx context.Context, p *plan, env Env, m *Manifest, lock *os.File) (*Summary, error) {
+func submit(ctx context.Context, p *plan, env Env, m *runfolder.Manifest, lock *os.File) (*Summary, error) {
 	p.DryRun = false
 	r := newRun(p, env)
 	r.book, r.counters, r.written, r.batches = nil, m.Counters, m.Dataset, m.Batches
@@ -111,25 +104,22 @@ func submit(ctx context.Context, p *plan, env Env, m *Manifest, lock *os.File) (
 	return r.sum, r.writeMetrics()
 }
 
-func (f Folder) readBegun() (b begun, err error) {
-	text, err := os.ReadFile(f.begun())
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
-		if used, err := f.used(); err == nil && !used {
-			return b, exit.Usagef("the run in %s ended before it had begun: run it again", f)
+func readBegun(f runfolder.Folder) (*runfolder.Begun, error) {
+	b, err := f.ReadBegun()
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		if used, err := f.Used(); err == nil && !used {
+			return nil, exit.Usagef("the run in %s ended before it had begun: run it again", f)
 		}
-		return b, exit.Usagef("%s is no run folder: it lacks %s", f, f.begun())
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &b)
+		return nil, exit.Usagef("%s is no run folder: it lacks %s", f, f.Begun())
 	}
 	if err != nil {
-		return b, exit.Environmentf("can't read the run folder: %w", err)
+		return nil, exit.Environmentf("can't read the run folder: %w", err)
 	}
 	return b, nil
 }
 
 // sameVersion refuses to go on with what another version of nat-go began: its builders may make other records of the rest.
-func (b *begun) sameVersion() error {
+func sameVersion(b *runfolder.Begun) error {
 	const why = "a data set is never made by two versions. Make the run again, or go on with the version that began it"
 	switch {
 	case b.Log != recordlog.Version:
@@ -138,13 +128,4 @@ func (b *begun) sameVersion() error {
 		return exit.Environmentf("the run was begun by nat-go %s; this is nat-go %s, and %s", b.NatGo, Version(), why)
 	}
 	return nil
-}
-
-func (f Folder) readManifest() (*Manifest, error) {
-	text, err := os.ReadFile(f.Manifest())
-	if err != nil {
-		return nil, err
-	}
-	var m Manifest
-	return &m, json.Unmarshal(text, &m)
 }

@@ -8,9 +8,9 @@ import (
 	"syscall"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -93,11 +93,11 @@ type run struct {
 	inputs    []source.Input
 	counters  map[string]map[string]int64 // by builder
 	decisions *curate.Decisions
-	written   []dataset.Written
+	written   []runfolder.Written
 
 	tokenizer *tokenizer.Tokenizer // nil: no batches are asked for
 	collator  *collator.Collator
-	batches   *Batches
+	batches   *runfolder.Batches
 }
 
 func (r *run) close() {
@@ -153,7 +153,7 @@ func (r *run) fail(err error) (*Summary, error) {
 	r.count()
 	r.sum.Error = err.Error()
 	if r.sum.Job == nil { // else the status is the job's
-		r.sum.Status = statusFailed
+		r.sum.Status = runfolder.Failed
 	}
 	if merr := r.writeMetrics(); merr != nil {
 		r.warn("%v", merr)
@@ -163,11 +163,5 @@ func (r *run) fail(err error) (*Summary, error) {
 
 // Failed is the summary of a run that didn't start.
 func Failed(req Request, err error) (*Summary, error) {
-	return &Summary{RunID: req.RunID, Status: statusFailed, Error: err.Error(), Counts: Counts{Dropped: map[ledger.Reason]int64{}}}, err
+	return &Summary{RunID: req.RunID, Status: runfolder.Failed, Error: err.Error(), Counts: runfolder.Counts{Dropped: map[ledger.Reason]int64{}}}, err
 }
-
-// NAT's words for how a run stands.
-const (
-	statusCompleted = "completed"
-	statusFailed    = "failed"
-)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders/dpo"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc"
 )
@@ -59,7 +60,7 @@ func TestStartBeforeInputs(t *testing.T) {
 	}
 	for from, want := range map[string]string{"in.json": "plugin acme did not start: there is no file", "gone.json": "gone.json"} {
 		sum, err := Run(context.Background(), Request{ConfigFile: "config.yml", From: []string{from}, Source: "workflow_output"}, testEnv(t))
-		if err == nil || !strings.Contains(err.Error(), want) || sum == nil || sum.Status != statusFailed {
+		if err == nil || !strings.Contains(err.Error(), want) || sum == nil || sum.Status != runfolder.Failed {
 			t.Errorf("%s: %+v, %v", from, sum, err)
 		}
 	}

@@ -87,7 +87,7 @@ func (r *run) writeFinal(job *jobs.Job) error {
 	}
 	b, err := json.MarshalIndent(f, "", "  ")
 	if err == nil {
-		err = durable.WriteFile(r.plan.folder.path("final_metrics.json"), append(b, '\n'))
+		err = durable.WriteFile(r.plan.folder.FinalMetrics(), append(b, '\n'))
 	}
 	if err != nil {
 		return exit.Environmentf("can't write final_metrics.json: %w", err)
@@ -125,7 +125,7 @@ func (r *run) client() (*jobs.Client, error) {
 		return nil, err
 	}
 	c := &jobs.Client{
-		Dir: string(r.plan.folder), Type: kind.Type, Name: name, Adapter: adapter, Log: r.env.Log,
+		Dir: r.plan.folder, Type: kind.Type, Name: name, Adapter: adapter, Log: r.env.Log,
 		Output: r.env.Output,
 		Watch:  func(u jobs.Update) { r.tell(Progress{Step: "train", Text: u.String()}) },
 	}

@@ -19,7 +19,7 @@ const unitRecord = "record"
 func (r *run) write(ctx context.Context) error {
 	p := r.plan
 	if p.Compat {
-		dir := filepath.Join(p.folder.Dataset(), trajectoriesFormat)
+		dir := p.folder.Format(trajectoriesFormat)
 		if err := writeTrajectories(dir, p.folder.Records(), p.RunID, r.decisions); err != nil {
 			return exit.Environmentf("can't write NAT's trajectories: %w", err)
 		}
@@ -50,7 +50,7 @@ func (r *run) write(ctx context.Context) error {
 // copyForNAT puts the Customizer's files where NAT puts them: <dataset_output_dir>/<run_id>/.
 func (r *run) copyForNAT() error {
 	to := filepath.Join(r.plan.copyTo, r.plan.RunID)
-	from := filepath.Join(r.plan.folder.Dataset(), "customizer")
+	from := r.plan.folder.Format("customizer")
 	names, err := filepath.Glob(filepath.Join(from, "*_file.jsonl"))
 	if err == nil && len(names) > 0 {
 		err = os.MkdirAll(to, 0o755)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/rest"
 	"github.com/nat-go/nat-go/internal/durable"
@@ -108,7 +109,7 @@ type delivery struct {
 }
 
 func (a *Adapter) deliveryPath(data trainers.DataSet) string {
-	return filepath.Join(data.RunDir, "trainer", "atropos.json")
+	return filepath.Join(runfolder.Folder(data.RunDir).Trainer(), "atropos.json")
 }
 
 func (a *Adapter) load(data trainers.DataSet, key string) (*delivery, error) {

@@ -16,13 +16,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
 // The files of a job, below the run folder.
 const (
-	folder     = "trainer"
 	outputFile = "output.log"
 	pidFile    = "pid"
 	exitFile   = "exit"
@@ -52,7 +52,7 @@ func Kind() trainers.Kind {
 func New(conf *Config, env trainers.Env) *Adapter { return &Adapter{conf: conf, env: env} }
 
 // dir is where the job's files are.
-func (a *Adapter) dir() string { return filepath.Join(a.env.RunDir, folder) }
+func (a *Adapter) dir() string { return runfolder.Folder(a.env.RunDir).Trainer() }
 
 // Check looks for the program and the shell.
 func (a *Adapter) Check(context.Context) error {

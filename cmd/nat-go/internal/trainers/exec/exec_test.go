@@ -190,7 +190,7 @@ func TestUnseenIsNotDead(t *testing.T) {
 		if err := os.CopyFS(c.RunDir, os.DirFS(d.RunDir)); err != nil {
 			t.Fatal(err)
 		}
-		born := filepath.Join(c.RunDir, folder, bornFile)
+		born := filepath.Join(c.RunDir, "trainer", bornFile)
 		if what == "elsewhere" {
 			write(t, born, `{"key": "key-1", "host": "far-away", "lock": 1}`)
 		}
@@ -201,7 +201,7 @@ func TestUnseenIsNotDead(t *testing.T) {
 		if err := b.Cancel(t.Context(), ref); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: cancel: %v", what, err)
 		}
-		if err := os.Remove(filepath.Join(c.RunDir, folder, pidFile)); err != nil { // as if copied before it was there
+		if err := os.Remove(filepath.Join(c.RunDir, "trainer", pidFile)); err != nil { // as if copied before it was there
 			t.Fatal(err)
 		}
 		if _, found, err := b.Find(t.Context(), c, "key-1"); found || err == nil || !strings.Contains(err.Error(), want) {

@@ -13,12 +13,13 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 )
 
 // Client does things with the job of one run. It is safe for one goroutine.
 type Client struct {
-	Dir     string // the run folder
+	Dir     runfolder.Folder
 	Type    string // `_type` of the adapter
 	Name    string // its name in the config
 	Adapter trainers.Adapter
@@ -29,7 +30,7 @@ type Client struct {
 }
 
 // Opener makes the client of a run folder's job from the folder's own config, with secrets read anew from the environment.
-type Opener func(dir string, job *Job) (*Client, error)
+type Opener func(dir runfolder.Folder, job *Job) (*Client, error)
 
 // Update is how a job goes.
 type Update struct {

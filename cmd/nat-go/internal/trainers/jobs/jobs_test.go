@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 )
 
@@ -137,7 +138,7 @@ func client(t interface{ TempDir() string }, f *fake, l trainers.Limits) *Client
 	if l.StatusFailures == 0 {
 		l.StatusFailures = 3
 	}
-	return &Client{Dir: t.TempDir(), Type: "fake_trainer_adapter", Name: "a", Adapter: f, Limits: l, Log: zerolog.Nop()}
+	return &Client{Dir: runfolder.Folder(t.TempDir()), Type: "fake_trainer_adapter", Name: "a", Adapter: f, Limits: l, Log: zerolog.Nop()}
 }
 
 var data = trainers.DataSet{RunID: "r1"}
@@ -215,8 +216,8 @@ func TestComeBack(t *testing.T) {
 		if err := first.Wait(t.Context(), j, nil); err == nil {
 			t.Fatal("no error")
 		}
-		moved := filepath.Join(t.TempDir(), "elsewhere")
-		if err := os.Rename(first.Dir, moved); err != nil {
+		moved := runfolder.Folder(filepath.Join(t.TempDir(), "elsewhere"))
+		if err := os.Rename(string(first.Dir), string(moved)); err != nil {
 			t.Fatal(err)
 		}
 		f.states, f.asked, f.deployment = []any{completed}, 0, []any{running, completed}
@@ -385,7 +386,7 @@ func TestSignals(t *testing.T) {
 				if loadErr != nil || back.CancelRequested != c.cancelled || back.Phase != Training {
 					t.Errorf("%+v, %v", back, loadErr)
 				}
-				if !c.cancelled && !strings.Contains(err.Error(), "finetune wait "+cl.Dir) {
+				if !c.cancelled && !strings.Contains(err.Error(), "finetune wait "+string(cl.Dir)) {
 					t.Errorf("does not say how to come back: %v", err)
 				}
 				time.Sleep(3 * Grace) // the sender of signals ends
@@ -442,7 +443,7 @@ func TestListAndFolder(t *testing.T) {
 		}
 	}
 	cl := client(t, &fake{states: []any{running}}, trainers.Limits{})
-	cl.Dir = filepath.Join(root, "a")
+	cl.Dir = runfolder.Folder(filepath.Join(root, "a"))
 	submitted(t, cl)
 	for _, f := range []string{"b/manifest.json", "b/job.json"} {
 		if err := os.WriteFile(filepath.Join(root, f), []byte("not json"), 0o644); err != nil {
@@ -466,10 +467,10 @@ func TestListAndFolder(t *testing.T) {
 	if none, err := List(filepath.Join(root, "not-there")); err != nil || none != nil {
 		t.Errorf("%v, %v", none, err)
 	}
-	if dir, err := Folder("a", "not-there", root); err != nil || dir != cl.Dir {
+	if dir, err := runfolder.Find("a", "not-there", root); err != nil || dir != cl.Dir {
 		t.Errorf("%s, %v", dir, err)
 	}
-	if _, err := Folder("no-run", root); exit.Code(err) != exit.Usage {
+	if _, err := runfolder.Find("no-run", root); exit.Code(err) != exit.Usage {
 		t.Errorf("err = %v", err)
 	}
 }

@@ -8,18 +8,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/internal/durable"
 )
-
-// File is the name of the journal in a run folder.
-const File = "job.json"
 
 const (
 	lockFile = ".job.lock"
@@ -74,8 +71,8 @@ func (j *Job) State() trainers.State {
 }
 
 // Load reads the job of a run folder. Where there is none, the error is fs.ErrNotExist.
-func Load(dir string) (*Job, error) {
-	path := filepath.Join(dir, File)
+func Load(dir runfolder.Folder) (*Job, error) {
+	path := dir.Job()
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -96,7 +93,7 @@ func Load(dir string) (*Job, error) {
 }
 
 // save replaces the journal so that a crash leaves the old one or the new one.
-func (j *Job) save(dir string) error {
+func (j *Job) save(dir runfolder.Folder) error {
 	j.Version, j.UpdatedAt = version, time.Now().UTC()
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -105,7 +102,7 @@ func (j *Job) save(dir string) error {
 	if err := enc.Encode(j); err != nil {
 		return err
 	}
-	if err := replace(filepath.Join(dir, File), b.Bytes()); err != nil {
+	if err := replace(dir.Job(), b.Bytes()); err != nil {
 		return exit.Environmentf("can't write what is known of the job: %w", err)
 	}
 	return nil
@@ -135,8 +132,8 @@ func replace(path string, b []byte) (err error) {
 }
 
 // lock keeps other processes from submitting the same run. It ends with the process.
-func lock(dir string) (unlock func(), err error) {
-	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o644)
+func lock(dir runfolder.Folder) (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(string(dir), lockFile), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o644)
 	if err != nil {
 		return nil, exit.Environmentf("can't lock the run folder: %w", err)
 	}
@@ -155,35 +152,15 @@ type Entry struct {
 	Error string `json:"error,omitempty"`
 }
 
-// List lists the run folders below folders, which need not exist, by name. A folder is a run if it has a job or a manifest,
-// or holds the records of one that was interrupted.
+// List lists the runs below folders, which need not exist, by name, with their jobs.
 func List(roots ...string) ([]Entry, error) {
-	var list []Entry
-	for _, root := range roots {
-		more, err := listIn(root)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, more...)
-	}
-	return list, nil
-}
-
-func listIn(root string) ([]Entry, error) {
-	dirs, err := os.ReadDir(root)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+	folders, err := runfolder.List(roots...)
 	if err != nil {
-		return nil, exit.Environmentf("can't list runs: %w", err)
+		return nil, err
 	}
 	var list []Entry
-	for _, d := range dirs {
-		dir := filepath.Join(root, d.Name())
-		if !d.IsDir() || !isRun(dir) {
-			continue
-		}
-		e := Entry{Dir: dir, RunID: d.Name()}
+	for _, dir := range folders {
+		e := Entry{Dir: string(dir), RunID: filepath.Base(string(dir))}
 		job, err := Load(dir)
 		switch {
 		case err == nil:
@@ -194,27 +171,4 @@ func listIn(root string) ([]Entry, error) {
 		list = append(list, e)
 	}
 	return list, nil
-}
-
-func isRun(dir string) bool {
-	for _, name := range []string{File, "manifest.json", filepath.Join("records", "begun.json")} {
-		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
-			return true
-		}
-	}
-	return false
-}
-
-// Folder finds the run folder that a person means: a path, or the id of a run below one of the folders.
-func Folder(run string, roots ...string) (string, error) {
-	if isRun(run) {
-		return run, nil
-	}
-	for _, root := range roots {
-		if dir := filepath.Join(root, run); isRun(dir) {
-			return dir, nil
-		}
-	}
-	return "", exit.Usagef("no run %q: it is neither a run folder nor the id of a run in %s; `nat-go finetune list` shows what there is",
-		run, strings.Join(roots, " or "))
 }

@@ -1,0 +1,40 @@
+package runfolder
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// Begun is what a run folder keeps of how the run began, beside its config.yml: enough to go on.
+type Begun struct {
+	NatGo   string          `json:"nat_go"`
+	RunID   string          `json:"run_id"` // the folder may get another name
+	Log     int             `json:"record_log_version"`
+	Request json.RawMessage `json:"request"` // what the command line asked for
+	Inputs  []source.Input  `json:"inputs"`
+}
+
+// ReadBegun reads how the run began. Its error wraps fs.ErrNotExist where it didn't.
+func (f Folder) ReadBegun() (*Begun, error) {
+	text, err := read(f.Begun())
+	if err != nil {
+		return nil, err
+	}
+	b := new(Begun)
+	if err := json.Unmarshal(text, b); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Begun(), err)
+	}
+	return b, nil
+}
+
+// WriteBegun writes how the run begins.
+func (f Folder) WriteBegun(b *Begun) error {
+	text, err := json.MarshalIndent(b, "", "  ")
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(f.Begun(), append(text, '\n'))
+}

@@ -1,0 +1,149 @@
+// Package runfolder owns a run's folder, <output_dir>/<run_id>: the names of what is in it, the manifest, the lock, and how runs
+// are found. Paths inside are relative, so that a folder can move.
+package runfolder
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+)
+
+// Folder is the path of a run's folder.
+type Folder string
+
+// Manifest says what the run read, decided and wrote.
+func (f Folder) Manifest() string { return f.path("manifest.json") }
+
+// Config is the run's configuration, with ${VAR} left as references.
+func (f Folder) Config() string { return f.path("config.yml") }
+
+// Records is the folder of the record log.
+func (f Folder) Records() string { return f.path("records") }
+
+// Begun says how the run began: enough to go on.
+func (f Folder) Begun() string { return f.path("records", "begun.json") }
+
+// Decisions holds curation's decision on every record of the log.
+func (f Folder) Decisions() string { return f.path("records", "decisions.bin") }
+
+// Dataset has a folder for each format.
+func (f Folder) Dataset() string { return f.path("dataset") }
+
+// Format is the folder of a format of the data set.
+func (f Folder) Format(name string) string { return f.path("dataset", name) }
+
+// Collected has what a live source made: a folder for each collection run.
+func (f Folder) Collected() string { return f.path("collected") }
+
+// Batches has the token batches.
+func (f Folder) Batches() string { return f.path("batches") }
+
+// Teacher holds the answers of collator.teacher, by the hash of what was asked.
+func (f Folder) Teacher() string { return f.path("teacher") }
+
+// Dropped lists what was left out, with the reason.
+func (f Folder) Dropped() string { return f.path("dropped.jsonl") }
+
+// Job is the journal of the training job.
+func (f Folder) Job() string { return f.path("job.json") }
+
+// Trainer belongs to the trainer: its output, and what its adapter notes of it.
+func (f Folder) Trainer() string { return f.path("trainer") }
+
+// Progress has a line for each collection run, as NAT writes it.
+func (f Folder) Progress() string { return f.path("data_collection_progress.jsonl") }
+
+// History has the lines of Progress as a list, as NAT writes it.
+func (f Folder) History() string { return f.path("collection_history.json") }
+
+// BuilderMetrics is what NAT's builder logs of a collection run.
+func (f Folder) BuilderMetrics(run string) string {
+	return f.path("dpo_trajectory_builder_" + run + ".jsonl")
+}
+
+// FinalMetrics says how a job that was waited for has ended, as NAT writes it.
+func (f Folder) FinalMetrics() string { return f.path("final_metrics.json") }
+
+func (f Folder) path(p ...string) string { return filepath.Join(append([]string{string(f)}, p...)...) }
+
+// Rel is the path of something in the folder as files of the run name it: relative, with slashes.
+func (f Folder) Rel(path string) string {
+	rel, err := filepath.Rel(string(f), path)
+	if err != nil {
+		return filepath.ToSlash(path)
+	}
+	return filepath.ToSlash(rel)
+}
+
+// Has reports whether there is a file or folder at a path.
+func Has(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// isRun says whether the folder is that of a run: it has a job or a manifest, or the records of a run that was interrupted.
+func (f Folder) isRun() bool { return Has(f.Job()) || Has(f.Manifest()) || Has(f.Begun()) }
+
+// List lists the runs below folders, which need not exist, by name.
+func List(roots ...string) ([]Folder, error) {
+	var list []Folder
+	for _, root := range roots {
+		dirs, err := os.ReadDir(root)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, exit.Environmentf("can't list runs: %w", err)
+		}
+		for _, d := range dirs {
+			if f := Folder(filepath.Join(root, d.Name())); d.IsDir() && f.isRun() {
+				list = append(list, f)
+			}
+		}
+	}
+	return list, nil
+}
+
+// Find finds the run that a person means: a path, or the id of a run below one of the folders.
+func Find(run string, roots ...string) (Folder, error) {
+	if f := Folder(run); f.isRun() {
+		return f, nil
+	}
+	for _, root := range roots {
+		if f := Folder(filepath.Join(root, run)); f.isRun() {
+			return f, nil
+		}
+	}
+	return "", exit.Usagef("no run %q: it is neither a run folder nor the id of a run in %s; `nat-go finetune list` shows what there is",
+		run, strings.Join(roots, " or "))
+}
+
+// maxBytes is how large a file may be that is decoded whole. A manifest of a large run has some hundred kilobytes.
+const maxBytes = 64 << 20
+
+// read reads a small file of the folder. What is no plain file is refused: a link may lead to a device that never ends.
+func read(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
+	if err == nil && len(b) > maxBytes {
+		err = fmt.Errorf("%s is larger than %d MiB", path, maxBytes>>20)
+	}
+	return b, err
+}
