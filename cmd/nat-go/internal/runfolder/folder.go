@@ -1,5 +1,5 @@
-// Package runfolder owns a run's folder, <output_dir>/<run_id>: the names of what is in it, the manifest, the lock, and how runs
-// are found. Paths inside are relative, so that a folder can move.
+// Package runfolder owns a run's folder, <output_dir>/<run_id>: the names of what is in it, the manifest, the lock, and
+// how runs are found. Paths inside are relative, so that a folder can move.
 package runfolder
 
 import (
@@ -87,7 +87,7 @@ func Has(path string) bool {
 	return err == nil
 }
 
-// isRun says whether the folder is that of a run: it has a job or a manifest, or the records of a run that was interrupted.
+// isRun says whether the folder is that of a run: it has a job or a manifest, or the records of an interrupted run.
 func (f Folder) isRun() bool { return Has(f.Job()) || Has(f.Manifest()) || Has(f.Begun()) }
 
 // List lists the runs below folders, which need not exist, by name.
@@ -120,7 +120,8 @@ func Find(run string, roots ...string) (Folder, error) {
 			return f, nil
 		}
 	}
-	return "", exit.Usagef("no run %q: it is neither a run folder nor the id of a run in %s; `nat-go finetune list` shows what there is",
+	return "", exit.Usagef(
+		"no run %q: it is neither a run folder nor the id of a run in %s; `nat-go finetune list` shows what there is",
 		run, strings.Join(roots, " or "))
 }
 

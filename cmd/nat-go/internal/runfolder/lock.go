@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Create makes the folder and locks it: two runs never share one. A folder that exists is refused, unless a run died in it
-// before it had begun: it holds nothing then that resume could go on with.
+// Create makes the folder and locks it: two runs never share one. A folder that exists is refused, unless a run died in
+// it before it had begun: it holds nothing then that resume could go on with.
 func (f Folder) Create() (*os.File, error) {
 	if err := os.MkdirAll(f.Records(), 0o755); err != nil {
 		return nil, exit.Environmentf("can't make the run folder: %w", err)
@@ -25,7 +25,8 @@ func (f Folder) Create() (*os.File, error) {
 	case err != nil:
 		err = exit.Environmentf("can't make the run folder: %w", err)
 	case used:
-		err = exit.Usagef("the run folder %s exists already: choose another --run-id, or go on with it by `nat-go finetune resume %s`", f, f)
+		err = exit.Usagef("the run folder %s exists already: choose another --run-id, or go on with it by "+
+			"`nat-go finetune resume %s`", f, f)
 	default:
 		return lock, nil
 	}
@@ -59,7 +60,8 @@ func (f Folder) Lock() (*os.File, error) {
 	}
 	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
 		dir.Close()
-		return nil, exit.Usagef("another nat-go is at work on the run in %s: choose another --run-id, or wait for it to end", f)
+		return nil, exit.Usagef("another nat-go is at work on the run in %s: "+
+			"choose another --run-id, or wait for it to end", f)
 	}
 	return dir, nil // a file system without locks has to do without
 }

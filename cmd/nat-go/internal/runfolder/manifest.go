@@ -16,8 +16,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Manifest is what a run folder says of itself. It holds no time and no path outside the folder but those of the inputs as
-// the user named them.
+// Manifest is what a run folder says of itself. It holds no time and no path outside the folder but those of the inputs
+// as the user named them.
 type Manifest struct {
 	NatGo     string                      `json:"nat_go"` // version of the program
 	Log       int                         `json:"record_log_version"`
@@ -76,7 +76,7 @@ type Batches struct {
 	TemplateTime string                 `json:"template_time"` // what the template's strftime_now showed
 	Counts       map[string]batch.Count `json:"counts"`        // by channel/split
 	Stats        collator.Stats         `json:"stats"`
-	Teacher      *teacher.Report        `json:"teacher,omitempty"` // what collator.teacher was asked, and what became of sites
+	Teacher      *teacher.Report        `json:"teacher,omitempty"` // what the teacher was asked; what became of sites
 }
 
 // ReadManifest reads the manifest. Its error wraps fs.ErrNotExist where there is none.
@@ -102,8 +102,8 @@ func (f Folder) WriteManifest(m *Manifest) error {
 	return durable.WriteFile(f.Manifest(), append(text, '\n'))
 }
 
-// AddFormats enters formats into the manifest, in the place of what it has of them. All else stays as it is, also what this
-// version doesn't know.
+// AddFormats enters formats into the manifest, in the place of what it has of them. All else stays as it is, also what
+// this version doesn't know.
 func (f Folder) AddFormats(add []Written) error {
 	m, err := f.ReadManifest()
 	if err != nil {
