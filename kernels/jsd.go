@@ -16,6 +16,9 @@ type JSD struct {
 	end   bool // beta is 0 or 1
 	exact bool // every row takes the float64 reference
 	pool  runPool
+	// gradPath computes gradients: path, but for small beta on a path whose table is too coarse there.
+	gradPath *tileSet
+	gradPool runPool
 }
 
 // NewJSD checks the options and fits the table of beta.
@@ -27,8 +30,12 @@ func NewJSD(o Options) (*JSD, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &JSD{opt: o, path: path, end: o.Beta == 0 || o.Beta == 1}
+	j := &JSD{opt: o, path: path, gradPath: path, end: o.Beta == 0 || o.Beta == 1}
 	interior := min(o.Beta, 1-o.Beta)
+	if path.tabH > 0 && !j.end && interior < steepEnd {
+		all := paths()
+		j.gradPath = all[len(all)-1] // purego
+	}
 	j.exact = (!j.end && interior < nearEnd) || (j.end && o.Clip == ClipElement) ||
 		o.Temperature < 1e-6 || o.Temperature > 1e6
 	if !j.exact {
@@ -39,6 +46,10 @@ func NewJSD(o Options) (*JSD, error) {
 
 // nearEnd is how close to 0 or 1 beta may come before the bend of psi, at log2(1/beta), leaves the table.
 const nearEnd = 1e-4
+
+// steepEnd is how close to 0 or 1 beta may come before the bend of psi lies in a wide segment of the signed table, whose
+// slope is then off by 1e-5 of itself: gradients, which are made of slopes, are left to the portable tiles there.
+const steepEnd = 0.02
 
 // Path names the path in use.
 func (j *JSD) Path() string { return j.path.name }
@@ -189,8 +200,12 @@ func (j *JSD) Run(b *Batch, out *Output) (Stats, error) {
 	if b.Student.Rows == 0 {
 		return Stats{}, nil
 	}
-	r := j.pool.get(j.path)
-	defer j.pool.put(r)
+	pool, path := &j.pool, j.path
+	if out.Grad != nil {
+		pool, path = &j.gradPool, j.gradPath
+	}
+	r := pool.get(path)
+	defer pool.put(r)
 	r.start(b.Student.Rows, b.Labels)
 	denom := j.opt.denominator(len(r.active), v)
 	scale := 1 / denom

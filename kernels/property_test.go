@@ -346,9 +346,31 @@ func TestNearEqual(t *testing.T) {
 	})
 }
 
+// TestSmallBetaGradient holds every path to the reference where psi bends far out: the sides differ by a dozen log2 units of
+// odds, and the gradient of the larger entry cancels.
+func TestSmallBetaGradient(t *testing.T) {
+	forPaths(t, func(t *testing.T, path string) {
+		for _, beta := range []float64{5e-4, 0.002, 0.005, 0.01, 0.019, 0.03, 0.981, 0.998} {
+			for x := float32(0.5); x < 7; x += 0.1 {
+				z, w := []float32{0, x}, []float32{0, 0}
+				if beta > 0.5 {
+					z, w = w, z
+				}
+				o := Options{Beta: beta, Temperature: 0.5, Path: path}
+				want := make([]float64, 2)
+				ReferenceJSD(widen(z), widen(w), o, want)
+				_, grad := one(t, o, z, w)
+				if rel := math.Abs(float64(grad[0])/want[0] - 1); !(rel < 5e-6) {
+					t.Errorf("beta %g, logit %g: gradient %g, reference %g (rel %.1e)", beta, x, grad[0], want[0], rel)
+				}
+			}
+		}
+	})
+}
+
 // TestTableFit measures the tables against psi for every beta a path may be asked for.
 func TestTableFit(t *testing.T) {
-	for _, b := range []float64{0, 1, 1e-4, 0.001, 0.009, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 0.999, 0.9999} {
+	for _, b := range []float64{0, 1, 1e-4, 0.001, 0.009, 0.01, steepEnd, 0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95, 0.99, 0.999, 0.9999} {
 		tab := newTable(b)
 		worst, at := 0.0, 0.0
 		for d := -40.0; d < 40; d += 0.0137 {
@@ -373,7 +395,7 @@ func TestTableFit(t *testing.T) {
 			}
 			want := psi(d, b)
 			e := math.Abs(p-want) / want
-			if math.Abs(d) < 15 && b > 0.005 && b < 0.995 { // where gradients come from
+			if math.Abs(d) < 15 && b >= steepEnd && b <= 1-steepEnd { // where gradients come from it
 				s := psiSlope(d, b)
 				e = max(e, math.Abs(slope/signedH-s)/(math.Abs(s)+0.1*want)/10)
 			}
