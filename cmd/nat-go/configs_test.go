@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 )
 
 // TestConfigsAreSound checks every configuration that is shipped, as a run would before it starts.
@@ -23,7 +23,7 @@ func TestConfigsAreSound(t *testing.T) {
 		t.Fatalf("only %d configurations found", len(files))
 	}
 	for _, file := range files {
-		c, found := config.Load(file, config.Options{Types: finetune.Types(), Run: true, Getenv: func(string) (string, bool) { return "", false }})
+		c, found := config.Load(file, config.Options{Types: builtin.Types(), Run: true, Getenv: func(string) (string, bool) { return "", false }})
 		if c == nil || finding.Failed(found) {
 			t.Errorf("%s: %+v", file, found)
 		}

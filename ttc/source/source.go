@@ -14,7 +14,6 @@ type Source interface {
 	// Next returns the next example and the cursor after it. After the last it returns io.EOF. Nothing in the example
 	// aliases memory that a later call changes. An error is final, and made for a person.
 	Next(ctx context.Context) (*ttc.Example, Cursor, error)
-	Capabilities() Capabilities
 	// Inputs says what was opened so far; an input's Sum is known once it was read to its end.
 	Inputs() []Input
 	// Stats are the counts up to the last example handed out.
@@ -22,17 +21,12 @@ type Source interface {
 	Close() error
 }
 
-// Capabilities say what may be done with a source.
-type Capabilities struct {
-	Replayable   bool // it can be opened again and gives the same examples
-	SortedByTask bool // examples of one task stand side by side
-}
-
 // Options are what every source is opened with.
 type Options struct {
 	Drop   func(ledger.Drop) // told of what is left out, in order, before Next returns; nil: not told
 	Resume *Cursor           // go on after this place; nil: from the start. What was dropped before it is counted, not told
 	Inputs []Input           // with Resume: what the inputs were; a changed one is refused
+	Raw    bool              // keep raw ids and raw steps and judge nothing, where a source can: for NAT-exact runs
 }
 
 // Cursor is a place between two examples.

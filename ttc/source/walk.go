@@ -33,9 +33,6 @@ func (w *Walk) Init(paths []string, drop func(ledger.Drop), begin func(*File) *j
 // Path is the file that is open.
 func (w *Walk) Path() string { return w.paths[w.At.Run] }
 
-// Capabilities of files: they can be read again. Whether tasks stand side by side nobody knows before the end.
-func (w *Walk) Capabilities() Capabilities { return Capabilities{Replayable: true} }
-
 // Files are the input files, one a collection run.
 func (w *Walk) Files() []string { return w.paths }
 

@@ -1,5 +1,22 @@
 package candidates
 
+import (
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// Factory is the source as a configuration names it.
+func Factory() source.Factory {
+	return source.Files(source.Factory{
+		Type: "candidates", Doc: "scored candidates as JSON lines", File: FileName,
+		Recognizes: func(entry json.Raw) bool {
+			_, turn := entry.Get("turn_id")
+			_, score := entry.Get("score")
+			return turn && score
+		},
+	}, DefaultConfig, func(c *Config) *[]string { return &c.Path }, Open)
+}
+
 // Config is `sources.<name>` with `_type: candidates`.
 type Config struct {
 	Path        []string `yaml:"path" scalar:"true" doc:"files or patterns; each file is a collection run"`

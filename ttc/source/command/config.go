@@ -1,6 +1,32 @@
 package command
 
-import "time"
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// Factory is the source as a configuration names it.
+func Factory() source.Factory {
+	return source.Factory{
+		Type: "command", Doc: "nat eval, or another program that leaves a workflow_output.json",
+		New: func() any { c := DefaultConfig(); return &c },
+		Collect: func(ctx context.Context, config any, c source.Collection) ([]string, error) {
+			cfg := *config.(*Config)
+			if c.RunsSet {
+				cfg.Runs = c.Runs
+			}
+			if cfg.NATConfig == "" {
+				cfg.NATConfig = c.NATConfig
+			}
+			c.Progress(source.Progress{Step: "collect", Text: fmt.Sprintf("collect: %s, %d times", cfg.Command[0], cfg.Runs)})
+			return Collect(ctx, cfg, c.Dir, io.Discard)
+		},
+	}
+}
 
 // Config is `sources.<name>` with `_type: command`.
 type Config struct {

@@ -1,13 +1,54 @@
 package endpoint
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/url"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/nat"
 )
+
+// Factory is the source as a configuration names it.
+func Factory() source.Factory {
+	return source.Factory{
+		Type: "endpoint", Doc: "a running nat serve, asked question by question",
+		New: func() any { c := DefaultConfig(); return &c },
+		Collect: func(ctx context.Context, config any, c source.Collection) ([]string, error) {
+			return collectRuns(ctx, *config.(*Config), c)
+		},
+		Output: func(config any) any {
+			c, out := config.(*Config), nat.DefaultConfig()
+			out.IDKey, out.QuestionKey, out.AnswerKey, out.TrajectoryKey = c.IDKey, c.QuestionKey, c.AnswerKey, c.TrajectoryKey
+			out.MaxExample = c.MaxExample
+			return &out
+		},
+	}
+}
+
+// collectRuns asks the whole data set once for each collection run.
+func collectRuns(ctx context.Context, cfg Config, c source.Collection) (paths []string, err error) {
+	for k := range c.Runs {
+		path, report, err := Collect(ctx, cfg, filepath.Join(c.Dir, "run"+strconv.Itoa(k)), func(done, total int) {
+			step := fmt.Sprintf("collect run %d of %d", k+1, c.Runs)
+			c.Progress(source.Progress{Step: step, Done: int64(done), Total: int64(total), Unit: "question"})
+		})
+		if err != nil {
+			return paths, err
+		}
+		if report.Raised > 0 {
+			c.Warn(fmt.Sprintf("the workflow raised on %d of %d questions; the first: %s", report.Raised, report.Questions, report.First))
+		}
+		paths = append(paths, path)
+	}
+	return paths, nil
+}
 
 // Config is `sources.<name>` with `_type: endpoint`.
 type Config struct {

@@ -1,5 +1,24 @@
 package nat
 
+import (
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// Type is the source's `_type`.
+const Type = "workflow_output"
+
+// Factory is the source as a configuration names it.
+func Factory() source.Factory {
+	return source.Files(source.Factory{
+		Type: Type, Doc: "the workflow_output.json that `nat eval` writes", File: FileName,
+		Recognizes: func(entry json.Raw) bool {
+			_, ok := entry.Get("intermediate_steps")
+			return ok
+		},
+	}, DefaultConfig, func(c *Config) *[]string { return &c.Path }, Open)
+}
+
 // Config is `sources.<name>` with `_type: workflow_output`. The key names are NAT's eval.general.dataset.id_key and
 // eval.general.dataset.structure.*.
 type Config struct {
@@ -9,8 +28,6 @@ type Config struct {
 	AnswerKey     string   `yaml:"generated_answer_key" default:"generated_answer" doc:"key of the workflow's answer"`
 	TrajectoryKey string   `yaml:"trajectory_key" default:"intermediate_steps" doc:"key of the recorded steps"`
 	MaxExample    int64    `yaml:"max_example_bytes" default:"268435456" validate:"gte=1024" doc:"an entry larger than this is dropped"`
-
-	Compat bool `yaml:"-"` // keep raw ids and raw steps and judge nothing, for NAT-exact runs
 }
 
 // FileName is what `nat eval` calls its output.

@@ -9,5 +9,5 @@
 // both are kept and the later one is named id#2 (NAT keeps the last and says nothing). An entry that stands in the file twice,
 // byte for byte, is dropped the second time. All that is remembered of the past is 36 bytes an entry.
 //
-// For NAT-exact runs (Config.Compat) nothing is judged: entries go out with their raw id and raw steps.
+// For NAT-exact runs (source.Options.Raw) nothing is judged: entries go out with their raw id and raw steps.
 package nat

@@ -33,7 +33,7 @@ func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) 
 	}
 	s := &Source{cfg: cfg}
 	s.Init(files, opt.Drop, s.begin, s.entry)
-	s.parser.init(&s.cfg, &s.Tally)
+	s.parser.init(&s.cfg, opt.Raw, &s.Tally)
 	if opt.Resume != nil {
 		if err := source.Replay(ctx, s, &s.Tally, opt); err != nil {
 			s.Close()

@@ -354,7 +354,7 @@ func TestExamplesKeepTheirMemory(t *testing.T) {
 }
 
 func TestCompatKeepsRawStepsAndIDs(t *testing.T) {
-	r, err := read(t, func(c *Config) { c.Compat = true }, source.Options{}, write(t, "["+row("2.0", ttcEnd("7"), `{}`)+","+row("2.0")+"]"))
+	r, err := read(t, nil, source.Options{Raw: true}, write(t, "["+row("2.0", ttcEnd("7"), `{}`)+","+row("2.0")+"]"))
 	if err != nil || len(r.examples) != 2 || len(r.drops) != 0 {
 		t.Fatalf("%+v %v", r, err)
 	}
@@ -371,7 +371,7 @@ func TestCompatFailsWhereNATDoes(t *testing.T) {
 		`[{"id":{},"intermediate_steps":[]}]`:  "unhashable type: 'dict'",
 		`[{"intermediate_steps":7}]`:           "not an array of steps",
 	} {
-		_, err := read(t, func(c *Config) { c.Compat = true }, source.Options{}, write(t, text))
+		_, err := read(t, nil, source.Options{Raw: true}, write(t, text))
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "NAT fails the whole collection run") {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
@@ -406,7 +406,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(`[{"id":1,"intermediate_steps":[` + ttcEnd(`{"input":[1],"output":null,"turn_id":"","score":NaN}`) + `]}]`)
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, compat := range []bool{false, true} {
-			r, err := read(t, func(c *Config) { c.Compat = compat }, source.Options{}, write(t, text))
+			r, err := read(t, nil, source.Options{Raw: compat}, write(t, text))
 			if err != nil {
 				continue
 			}

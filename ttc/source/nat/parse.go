@@ -17,13 +17,14 @@ import (
 // parser turns entries into examples. What it hands out lies in memory of its own: a block an example.
 type parser struct {
 	cfg   *Config
+	raw   bool // nothing is judged
 	tally *source.Tally
 	keep  source.Keeper
 	usual int // candidates of the example before
 }
 
-func (p *parser) init(cfg *Config, tally *source.Tally) {
-	p.cfg, p.tally = cfg, tally
+func (p *parser) init(cfg *Config, raw bool, tally *source.Tally) {
+	p.cfg, p.raw, p.tally = cfg, raw, tally
 	tally.S.Events = map[string]int64{}
 	tally.S.Names = map[string]int64{}
 }
@@ -42,7 +43,7 @@ func (p *parser) example(raw json.Raw, c json.Cursor, hash xxh3.Uint128, ex *ttc
 		p.tally.Drop(place)
 		return false, nil
 	}
-	if raw.Kind() != json.Object && !p.cfg.Compat {
+	if raw.Kind() != json.Object && !p.raw {
 		return refuse(ledger.BadExample, "the entry is %s, not an object: with structure.disable NAT writes bare answers, without steps", raw.Kind())
 	}
 	e := p.entry(c)
@@ -50,7 +51,7 @@ func (p *parser) example(raw json.Raw, c json.Cursor, hash xxh3.Uint128, ex *ttc
 	if e.hasSteps {
 		kind = e.steps.Kind()
 	}
-	if p.cfg.Compat {
+	if p.raw {
 		return true, p.compat(raw, e, kind, ex)
 	}
 	switch {

@@ -1,5 +1,22 @@
 package traces
 
+import (
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// Factory is the source as a configuration names it.
+func Factory() source.Factory {
+	return source.Files(source.Factory{
+		Type: "traces", Doc: "agent runs in the OpenAI chat format, as JSON lines or one array", File: FileName,
+		Recognizes: func(entry json.Raw) bool {
+			_, messages := entry.Get("messages")
+			_, traj := entry.Get("traj")
+			return messages || traj
+		},
+	}, DefaultConfig, func(c *Config) *[]string { return &c.Path }, Open)
+}
+
 // Config is `sources.<name>` with `_type: traces`.
 type Config struct {
 	Path        []string `yaml:"path" scalar:"true" doc:"files or patterns; each file is a collection run"`

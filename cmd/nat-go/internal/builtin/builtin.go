@@ -1,15 +1,31 @@
-// Package builtin is the one list of the builders that nat-go itself brings. They run as third parties' do: in a process of
-// their own, served by this program, so that there is one path and it is always tested.
+// Package builtin is the one list of the components that nat-go itself brings: sources, builders, trainer adapters. One line
+// adds one.
+//
+// Builders run as third parties' do: in a process of their own, served by this program, so that there is one path and it is
+// always tested.
 package builtin
 
 import (
+	"slices"
+
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/dpo"
 	"github.com/nat-go/nat-go/builders/dpo/natcompat"
 	"github.com/nat-go/nat-go/builders/grpo"
 	"github.com/nat-go/nat-go/builders/sdpo"
 	"github.com/nat-go/nat-go/builders/sft"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/atropos"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/customizer"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/exec"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/files"
 	"github.com/nat-go/nat-go/plugins/sdk"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/candidates"
+	"github.com/nat-go/nat-go/ttc/source/command"
+	"github.com/nat-go/nat-go/ttc/source/endpoint"
+	"github.com/nat-go/nat-go/ttc/source/nat"
+	"github.com/nat-go/nat-go/ttc/source/traces"
 )
 
 // PluginName is what the plugin of the built-in builders calls itself.
@@ -21,8 +37,35 @@ const ServeCommand = "plugin-serve"
 // natDPO is the name under which NAT's own algorithm is served: the dpo_traj_builder of --compat nat.
 const natDPO = "dpo_traj_builder.natcompat"
 
-// List returns the built-in builders that a configuration can name.
-func List() []sdk.Factory {
+// Sources are the types of source.
+func Sources() []source.Factory {
+	return []source.Factory{nat.Factory(), endpoint.Factory(), command.Factory(), candidates.Factory(), traces.Factory()}
+}
+
+// Source finds a source by its `_type`.
+func Source(typ string) (source.Factory, bool) {
+	return find(Sources(), func(f source.Factory) bool { return f.Type == typ })
+}
+
+// Adapters are the types of trainer adapter.
+func Adapters() []trainers.Factory {
+	return []trainers.Factory{files.Factory(), customizer.Factory(), exec.Factory(), atropos.Factory()}
+}
+
+// Adapter finds a trainer adapter by its `_type`.
+func Adapter(typ string) (trainers.Factory, bool) {
+	return find(Adapters(), func(f trainers.Factory) bool { return f.Type == typ })
+}
+
+func find[F any](all []F, is func(F) bool) (f F, ok bool) {
+	if i := slices.IndexFunc(all, is); i >= 0 {
+		return all[i], true
+	}
+	return f, false
+}
+
+// Builders are the built-in builders that a configuration can name.
+func Builders() []sdk.Factory {
 	return []sdk.Factory{
 		sdk.New(dpo.Info(), func(c *dpo.Config) (builders.Builder, error) { return dpo.New(*c) }),
 		sdk.New(grpo.Info(), func(c *grpo.Config) (builders.Builder, error) { return grpo.New(*c) }),
@@ -35,7 +78,7 @@ func List() []sdk.Factory {
 func Plugin(version string) sdk.Plugin {
 	nat := natcompat.Info()
 	nat.Name = natDPO
-	return sdk.Plugin{Name: PluginName, Version: version, Builders: append(List(),
+	return sdk.Plugin{Name: PluginName, Version: version, Builders: append(Builders(),
 		sdk.New(nat, func(c *dpo.Config) (builders.Builder, error) { return natcompat.New(*c) }))}
 }
 

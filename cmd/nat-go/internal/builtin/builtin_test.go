@@ -2,11 +2,13 @@ package builtin
 
 import (
 	"os"
+	"reflect"
 	"testing"
 
 	"github.com/nat-go/nat-go/builders/dpo"
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/plugins/conformance"
 	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/plugins/sdk"
@@ -29,10 +31,69 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+// TestAdapters: every adapter's config is a spec with a line for each field, and opens once required fields are set.
+func TestAdapters(t *testing.T) {
+	for _, f := range Adapters() {
+		spec, err := schema.Of(f.New())
+		if err != nil {
+			t.Errorf("%s: %v", f.Type, err)
+			continue
+		}
+		documented(t, f.Type, spec)
+		conf := f.New()
+		if err := schema.Defaults(conf); err != nil {
+			t.Errorf("%s: %v", f.Type, err)
+		}
+		if l := f.Limits(conf); l.Poll < 0 || l.StatusFailures < 0 {
+			t.Errorf("%s: %+v", f.Type, l)
+		}
+		if got, ok := Adapter(f.Type); !ok || got.Type != f.Type || f.Doc == "" {
+			t.Errorf("the adapter %s is not found", f.Type)
+		}
+	}
+	documented(t, trainers.TrainerType, schema.MustOf(trainers.NemoCustomizerTrainer{}))
+	if f, ok := Adapter("no_such_adapter"); ok {
+		t.Errorf("no_such_adapter is found: %s", f.Type)
+	}
+}
+
+// TestSources: every source's config is a spec with a line for each field, whose defaults are those of New, and a source
+// either opens files or collects runs.
+func TestSources(t *testing.T) {
+	for _, f := range Sources() {
+		spec, err := schema.Of(f.New())
+		if err != nil {
+			t.Errorf("%s: %v", f.Type, err)
+			continue
+		}
+		documented(t, f.Type, spec)
+		fromTags := reflect.New(reflect.TypeOf(f.New()).Elem()).Interface()
+		if err := schema.Defaults(fromTags); err != nil || !reflect.DeepEqual(fromTags, f.New()) {
+			t.Errorf("%s: the tags give %+v, New gives %+v, %v", f.Type, fromTags, f.New(), err)
+		}
+		if (f.Open == nil) == (f.Collect == nil) {
+			t.Errorf("%s: want one of Open and Collect", f.Type)
+		}
+		if got, ok := Source(f.Type); !ok || got.Type != f.Type || f.Doc == "" {
+			t.Errorf("the source %s is not found", f.Type)
+		}
+	}
+}
+
+func documented(t *testing.T, where string, s *schema.Spec) {
+	t.Helper()
+	for _, f := range s.Fields {
+		if f.Spec.Doc == "" {
+			t.Errorf("%s.%s has no doc", where, f.Name)
+		}
+		documented(t, where+"."+f.Name, f.Spec)
+	}
+}
+
 // Every built-in builder opens with an empty config or says which key it lacks, and names are unique.
-func TestList(t *testing.T) {
+func TestBuilders(t *testing.T) {
 	seen := map[string]bool{}
-	for _, f := range List() {
+	for _, f := range Builders() {
 		info := f.Info()
 		if info.Name == "" || info.Version == "" || info.Stability == "" || info.Doc == "" || len(info.Kinds) == 0 || seen[info.Name] {
 			t.Errorf("%+v", info)

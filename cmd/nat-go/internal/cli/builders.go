@@ -17,7 +17,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
 	"github.com/nat-go/nat-go/plugins/host"
 )
@@ -45,7 +44,7 @@ func (f *pluginFlags) load(cmd *cobra.Command) ([]config.Plugin, *plugins.Lock, 
 	var configured []config.Plugin
 	if f.config != "" {
 		dir = filepath.Dir(f.config)
-		opt, err := loadOptions(finetune.Types(), "", nil)
+		opt, err := loadOptions(builtin.Types(), "", nil)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -82,7 +81,7 @@ func (f *pluginFlags) start(ctx context.Context, cmd *cobra.Command, name string
 }
 
 func (f *pluginFlags) spec(cmd *cobra.Command, name string) (host.Spec, string, *plugins.Lock, error) {
-	for _, b := range builtin.List() {
+	for _, b := range builtin.Builders() {
 		if name == "" || name == builtin.PluginName || b.Info().Name == name {
 			return builtinSpec(), strings.TrimPrefix(name, builtin.PluginName), nil, nil
 		}
@@ -159,7 +158,7 @@ func newBuildersListCmd() *cobra.Command {
 				Builders []builderView     `json:"builders"`
 				Failed   map[string]string `json:"failed,omitempty"`
 			}{Failed: map[string]string{}}
-			for _, f := range builtin.List() {
+			for _, f := range builtin.Builders() {
 				i := f.Info()
 				out.Builders = append(out.Builders, viewOf(builtin.PluginName, host.BuilderInfo{Name: i.Name, Version: i.Version, Stability: i.Stability, Doc: i.Doc, Unit: i.Unit, Kinds: i.Kinds}))
 			}

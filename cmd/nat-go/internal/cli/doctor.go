@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/doctor"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
@@ -205,7 +206,7 @@ func (f *doctorFlags) collator(paths []string, settings map[string]any) (cfg col
 		cfg.MaxLength = int(n)
 	}
 	for _, path := range paths {
-		c, fs := config.Load(runfolder.Folder(path).Config(), config.Options{Types: finetune.Types()})
+		c, fs := config.Load(runfolder.Folder(path).Config(), config.Options{Types: builtin.Types()})
 		if c == nil || finding.Failed(fs) || c.Collator.Tokenizer == "" {
 			continue
 		}

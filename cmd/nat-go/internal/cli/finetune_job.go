@@ -13,14 +13,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/files"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/kinds"
 )
 
 // jobFlags are the flags of the commands about a run's job.
@@ -55,11 +54,11 @@ func (f *jobFlags) load(run string) (runfolder.Folder, *jobs.Job, error) {
 // openJob makes the client of a run's job from the config in the run folder; secrets are read from the environment.
 func openJob(dir runfolder.Folder, j *jobs.Job, stderr io.Writer) (*jobs.Client, error) {
 	log := zerolog.New(zerolog.ConsoleWriter{Out: stderr, TimeFormat: time.TimeOnly, NoColor: !colored(stderr)}).With().Timestamp().Logger()
-	kind, ok := kinds.Lookup(j.Adapter)
+	kind, ok := builtin.Adapter(j.Adapter)
 	if !ok {
 		return nil, exit.Environmentf("the job of %s belongs to %s, which this build of nat-go does not have", dir, j.Adapter)
 	}
-	conf := kind.Config()
+	conf := kind.New()
 	if kind.Type != files.Type {
 		block, err := adapterBlock(dir.Config(), j, stderr)
 		if err != nil {
@@ -75,7 +74,7 @@ func openJob(dir runfolder.Folder, j *jobs.Job, stderr io.Writer) (*jobs.Client,
 }
 
 func adapterBlock(path string, j *jobs.Job, stderr io.Writer) (*config.Block, error) {
-	c, fs := config.Load(path, config.Options{Types: finetune.Types()})
+	c, fs := config.Load(path, config.Options{Types: builtin.Types()})
 	if finding.Failed(fs) {
 		if err := finding.Text(stderr, fs, colored(stderr)); err != nil {
 			return nil, err

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 )
 
 // Main runs the command line and returns the exit code.
@@ -53,8 +53,8 @@ func newRootCmd() *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newBenchCmd())
 	root.AddCommand(newChatCmd())
-	root.AddCommand(newSchemaCmd(finetune.Types))
-	root.AddCommand(newValidateCmd(finetune.Types, checkPluginBlocks))
+	root.AddCommand(newSchemaCmd(builtin.Types))
+	root.AddCommand(newValidateCmd(builtin.Types, checkPluginBlocks))
 	root.AddCommand(newFinetuneCmd())
 	root.AddCommand(newInitCmd())
 	root.AddCommand(newLossCmd())

@@ -10,8 +10,8 @@ import (
 
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 )
 
 const validConfig = `trajectory_builders:
@@ -136,7 +136,7 @@ func specs(t *testing.T, types map[string]config.Component) map[string]*schema.S
 
 // TestSettingsAreDocumented keeps `nat-go schema` useful: every component's setting says what it is for.
 func TestSettingsAreDocumented(t *testing.T) {
-	types := finetune.Types()
+	types := builtin.Types()
 	for section, components := range map[string]map[string]*schema.Spec{
 		"sources": specs(t, types.Sources), "trajectory_builders": specs(t, types.Builders),
 		"trainers": specs(t, types.Trainers), "trainer_adapters": specs(t, types.Adapters),

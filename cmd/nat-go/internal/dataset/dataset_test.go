@@ -508,7 +508,7 @@ func TestReportsAndStatsInWords(t *testing.T) {
 
 func TestTrajectoriesAreChecked(t *testing.T) {
 	dir := t.TempDir()
-	folder := filepath.Join(dir, "dataset", trajectoriesFolder)
+	folder := filepath.Join(dir, "dataset", Trajectories)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -76,7 +76,7 @@ func Find(path string) (*Place, error) {
 		}
 	}
 	for _, dir := range dirs {
-		if filepath.Base(dir) == trajectoriesFolder {
+		if filepath.Base(dir) == Trajectories {
 			if p.Trajectories, err = filepath.Glob(filepath.Join(glob(dir), "*.json")); err != nil {
 				return nil, err
 			}

@@ -10,8 +10,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// trajectoriesFolder holds NAT's TrajectoryCollections: one JSON document a file, with NaN where a score was NaN.
-const trajectoriesFolder = "nat_trajectories"
+// Trajectories is the format of NAT's TrajectoryCollections, which only a run that is compatible with NAT writes: one JSON
+// document a file, with NaN where a score was NaN.
+const Trajectories = "nat_trajectories"
 
 // maxTrajectories is the largest collection that is checked. It is read whole, as NAT does.
 const maxTrajectories = 2 << 30
@@ -19,8 +20,8 @@ const maxTrajectories = 2 << 30
 // trajectories checks a collection: {"trajectories": [[trajectory, ...], ...], "run_id": text}.
 func (v *verifier) trajectories(path string) error {
 	seen := Verified{
-		Format: trajectoriesFolder, Shape: "episode, reward, metadata",
-		RowFile: runfolder.RowFile{Path: trajectoriesFolder + "/" + filepath.Base(path), Kind: "preference", Split: "train and validation"},
+		Format: Trajectories, Shape: "episode, reward, metadata",
+		RowFile: runfolder.RowFile{Path: Trajectories + "/" + filepath.Base(path), Kind: "preference", Split: "train and validation"},
 	}
 	info, err := os.Stat(path)
 	if err != nil {

@@ -102,7 +102,7 @@ func (r *run) writeManifest() error {
 	}
 	return r.plan.folder.WriteManifest(&runfolder.Manifest{
 		NatGo: Version(), Log: recordlog.Version, RunID: r.plan.RunID, Status: status, Compat: r.plan.Compat,
-		Source: r.plan.inputs.kind, Inputs: r.inputs, Seed: r.plan.rules.Split.Seed, Counts: r.sum.Counts, Books: r.sum.Accounts,
+		Source: r.plan.inputs.source.Type, Inputs: r.inputs, Seed: r.plan.rules.Split.Seed, Counts: r.sum.Counts, Books: r.sum.Accounts,
 		Counters: r.counters, Dataset: r.written, Rows: r.plan.options, Batches: r.batches, Warnings: r.sum.Warnings,
 	})
 }

@@ -4,29 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"path/filepath"
-	"strconv"
 
 	"github.com/nat-go/nat-go/builders/yamldoc"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
-	"github.com/nat-go/nat-go/ttc/source/command"
+	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/endpoint"
 	"github.com/nat-go/nat-go/ttc/source/nat"
 )
 
-// The types of source that make agent runs rather than find them. What they make lies in the run folder, in the form of
-// workflow_output.json, one file a collection run; from there on the run is like any other.
-const (
-	endpointType = "endpoint"
-	commandType  = "command"
-)
-
-// collector makes the inputs of a run and returns their paths.
-type collector func(ctx context.Context, r *run, dir string) ([]string, error)
-
-// live sets up a source that makes agent runs, if the block is one. num_runs says how often, where the YAML sets it.
+// live sets up a source that makes agent runs rather than finds them, if the block is one. What it makes lies in the run
+// folder, in the form of workflow_output.json, one file a collection run; from there on the run is like any other.
 func (p *plan) live(block *config.Block) (in inputs, is bool, err error) {
 	if p.Endpoint != "" {
 		if block, err = p.endpointOfFlags(); err != nil {
@@ -36,28 +25,21 @@ func (p *plan) live(block *config.Block) (in inputs, is bool, err error) {
 	if block == nil || len(p.From) > 0 || p.Source != "" {
 		return in, false, nil
 	}
-	in.kind = workflowOutput
-	switch c := block.Config.(type) {
-	case *endpoint.Config:
-		runs := p.trainer.NumRuns
-		in.collect = func(ctx context.Context, r *run, dir string) ([]string, error) {
-			return r.askEndpoint(ctx, *c, runs, dir)
-		}
-		in.open = openNAT(endpointKeys(*c), p.Compat)
-		return in, true, nil
-	case *command.Config:
-		cfg := *c
-		if p.config.Has("trainers", p.config.Finetuning.Trainer, "num_runs") {
-			cfg.Runs = p.trainer.NumRuns
-		}
-		if cfg.NATConfig == "" {
-			cfg.NATConfig = p.NATConfig
-		}
-		in.collect = func(ctx context.Context, r *run, dir string) ([]string, error) { return r.runCommand(ctx, cfg, dir) }
-		in.open = openNAT(p.natKeys(), p.Compat)
-		return in, true, nil
+	f, ok := builtin.Source(block.Type)
+	if !ok || f.Collect == nil {
+		return in, false, nil
 	}
-	return in, false, nil
+	in.collect = func(ctx context.Context, c source.Collection) ([]string, error) {
+		c.Runs, c.RunsSet = p.trainer.NumRuns, p.config.Has("trainers", p.config.Finetuning.Trainer, "num_runs")
+		c.NATConfig = p.NATConfig
+		return f.Collect(ctx, block.Config, c)
+	}
+	var keys any = p.natKeys()
+	if f.Output != nil {
+		keys = f.Output(block.Config)
+	}
+	in.read(nat.Factory(), keys, p.Compat)
+	return in, true, nil
 }
 
 // endpointOfFlags is NAT's --endpoint, --endpoint_timeout and --dataset as a source.
@@ -80,16 +62,21 @@ func (p *plan) endpointOfFlags() (*config.Block, error) {
 	if cfg.Dataset == "" {
 		return nil, exit.Usagef("--endpoint needs questions: name them with --dataset, or under eval.general.dataset")
 	}
-	return &config.Block{Config: &cfg}, nil
+	return &config.Block{Type: endpoint.Factory().Type, Config: &cfg}, nil
 }
 
 // collect makes the inputs, where the source does that. What was made before an interruption is kept.
 func (r *run) collect(ctx context.Context) error {
-	make := r.plan.inputs.collect
-	if make == nil {
+	collect := r.plan.inputs.collect
+	if collect == nil {
 		return nil
 	}
-	paths, err := make(ctx, r, r.plan.folder.Collected())
+	paths, err := collect(ctx, source.Collection{
+		Dir: r.plan.folder.Collected(), Warn: func(text string) { r.warn("%s", text) },
+		Progress: func(p source.Progress) {
+			r.tell(Progress{Step: p.Step, Text: p.Text, Done: p.Done, Total: p.Total, Unit: p.Unit})
+		},
+	})
 	if err != nil && !errors.Is(err, context.Canceled) {
 		return exit.With(exit.Environment, fmt.Errorf("%w; `nat-go finetune resume %s` goes on where this stopped", err, r.plan.folder))
 	}
@@ -98,31 +85,4 @@ func (r *run) collect(ctx context.Context) error {
 		r.plan.inputs.began = append(r.plan.inputs.began, identify(path))
 	}
 	return err
-}
-
-func (r *run) askEndpoint(ctx context.Context, cfg endpoint.Config, runs int, dir string) (paths []string, err error) {
-	for k := range runs {
-		path, report, err := endpoint.Collect(ctx, cfg, filepath.Join(dir, "run"+strconv.Itoa(k)), func(done, total int) {
-			r.tell(Progress{Step: fmt.Sprintf("collect run %d of %d", k+1, runs), Done: int64(done), Total: int64(total), Unit: "question"})
-		})
-		if err != nil {
-			return paths, err
-		}
-		if report.Raised > 0 {
-			r.warn("the workflow raised on %d of %d questions; the first: %s", report.Raised, report.Questions, report.First)
-		}
-		paths = append(paths, path)
-	}
-	return paths, nil
-}
-
-func (r *run) runCommand(ctx context.Context, cfg command.Config, dir string) ([]string, error) {
-	r.tell(Progress{Step: "collect", Text: fmt.Sprintf("collect: %s, %d times", cfg.Command[0], cfg.Runs)})
-	return command.Collect(ctx, cfg, dir, io.Discard)
-}
-
-func endpointKeys(c endpoint.Config) nat.Config {
-	cfg := nat.DefaultConfig()
-	cfg.IDKey, cfg.QuestionKey, cfg.AnswerKey, cfg.TrajectoryKey, cfg.MaxExample = c.IDKey, c.QuestionKey, c.AnswerKey, c.TrajectoryKey, c.MaxExample
-	return cfg
 }

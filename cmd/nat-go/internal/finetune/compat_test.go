@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 )
 
@@ -80,7 +81,7 @@ func TestCompatGoesOnAfterAFailedCollectionRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := filepath.Join(sum.DatasetDir, trajectoriesFormat)
+	dir := filepath.Join(sum.DatasetDir, dataset.Trajectories)
 	if d := cmp.Diff([]string{"submitted.json", "trajectories.json", "trajectories_run1.json"}, dataFiles(t, dir)); d != "" {
 		t.Error(d)
 	}
@@ -119,7 +120,7 @@ func TestCompatGroupsByTextOfID(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"trajectories.json", "submitted.json"} {
-		got := string(read(t, filepath.Join(sum.DatasetDir, trajectoriesFormat, name)))
+		got := string(read(t, filepath.Join(sum.DatasetDir, dataset.Trajectories, name)))
 		if n := strings.Count(got, "[\n  {"); n != 2 {
 			t.Errorf("%s has %d groups, want 2: %s", name, n, got)
 		}

@@ -5,38 +5,29 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source"
-	"github.com/nat-go/nat-go/ttc/source/candidates"
 	"github.com/nat-go/nat-go/ttc/source/nat"
-	"github.com/nat-go/nat-go/ttc/source/traces"
 )
 
 // inputs are the files of a run, one a collection run, and how to read them.
 type inputs struct {
-	kind  string // `_type` of the source
-	paths []string
-	began []source.Input // what the files were when the run began
-	open  func(ctx context.Context, path string, opt source.Options) (source.Source, error)
+	source source.Factory
+	paths  []string
+	began  []source.Input // what the files were when the run began
+	open   func(ctx context.Context, path string, opt source.Options) (source.Source, error)
 
-	collect collector // makes the files before they are read; nil: they are there
+	collect func(ctx context.Context, c source.Collection) ([]string, error) // makes the files before they are read; nil: they are there
 }
-
-// The types of source.
-const (
-	workflowOutput = "workflow_output"
-	candidatesType = "candidates"
-	tracesType     = "traces"
-)
 
 // findInputs decides what is read: --from, else the sources section, else where NAT's evaluation wrote its output.
 func (p *plan) findInputs() error {
@@ -100,49 +91,81 @@ func compressed(path string) bool {
 	return strings.HasSuffix(path, ".gz") || strings.HasSuffix(path, ".zst")
 }
 
-func chooseInputs(p *plan) (inputs, error) {
+func chooseInputs(p *plan) (in inputs, err error) {
 	block, err := sourceBlock(p)
 	if err != nil {
-		return inputs{}, err
+		return in, err
 	}
 	if in, is, err := p.live(block); is || err != nil {
 		return in, err
 	}
-	in := inputs{kind: p.Source}
-	if in.kind == "" && block != nil {
-		in.kind = block.Type
+	kind := p.Source
+	if kind == "" && block != nil {
+		kind = block.Type
 	}
 	if p.Compat {
-		in.kind = workflowOutput // NAT reads nothing else
+		kind = nat.Type // NAT reads nothing else
 	}
 	paths := p.From
 	if len(paths) == 0 && block != nil {
-		paths = blockPaths(block)
+		if f, ok := builtin.Source(block.Type); ok && f.Paths != nil {
+			paths = f.Paths(block.Config)
+		}
 	}
 	if len(paths) == 0 {
 		if paths, err = natOutput(p.config.Eval); err != nil {
 			return in, err
 		}
-		if in.kind == "" {
-			in.kind = workflowOutput
+		if kind == "" {
+			kind = nat.Type
 		}
 	}
-	if in.paths, err = p.expand(paths); err != nil {
+	if in.paths, err = p.expand(paths, kind); err != nil {
 		return in, exit.With(exit.Environment, err)
 	}
-	if in.kind == "" {
-		if in.kind, err = sniff(in.paths[0]); err != nil {
+	if kind == "" {
+		if kind, err = recognize(in.paths[0]); err != nil {
 			return in, err
 		}
 	}
-	return in, in.setReader(p, block)
+	f, ok := builtin.Source(kind)
+	if !ok || f.Open == nil {
+		return in, exit.Usagef("there is no source %q: the sources are %s", kind, sourceNames())
+	}
+	in.read(f, p.sourceConfig(f, block), p.Compat)
+	return in, nil
+}
+
+// read sets how a path of the inputs is opened.
+func (in *inputs) read(f source.Factory, config any, compat bool) {
+	in.source = f
+	in.open = func(ctx context.Context, path string, opt source.Options) (source.Source, error) {
+		opt.Raw = compat
+		return f.Open(ctx, config, path, opt)
+	}
+}
+
+// sourceConfig is the config of a source: the configuration's own, if it has one of this type, else the defaults. Without an
+// entry under sources NAT's output has the keys that NAT's evaluation was told.
+func (p *plan) sourceConfig(f source.Factory, block *config.Block) any {
+	switch {
+	case block != nil && block.Type == f.Type:
+		return block.Config
+	case block == nil && f.Type == nat.Type:
+		return p.natKeys()
+	}
+	return f.New()
 }
 
 // expand finds the files. In compat a missing one is a failed collection run, not an error; and run k reads input k, so
 // num_runs decides how many there are.
-func (p *plan) expand(paths []string) ([]string, error) {
+func (p *plan) expand(paths []string, kind string) ([]string, error) {
+	name := nat.FileName
+	if f, ok := builtin.Source(kind); ok && f.File != "" {
+		name = f.File
+	}
 	if !p.Compat {
-		files, err := source.Expand(paths, nat.FileName)
+		files, err := source.Expand(paths, name)
 		if err == nil && p.trainer.NumRuns != len(files) && p.config.Has("trainers", p.config.Finetuning.Trainer, "num_runs") {
 			p.note("num_runs is %d, but there are %d inputs: each is read once", p.trainer.NumRuns, len(files))
 		}
@@ -150,7 +173,7 @@ func (p *plan) expand(paths []string) ([]string, error) {
 	}
 	var files []string
 	for _, path := range paths {
-		if more, err := source.Expand([]string{path}, nat.FileName); err == nil {
+		if more, err := source.Expand([]string{path}, name); err == nil {
 			files = append(files, more...)
 		} else {
 			files = append(files, path)
@@ -173,18 +196,6 @@ func sourceBlock(p *plan) (*config.Block, error) {
 	}
 }
 
-func blockPaths(b *config.Block) []string {
-	switch c := b.Config.(type) {
-	case *nat.Config:
-		return c.Path
-	case *candidates.Config:
-		return c.Path
-	case *traces.Config:
-		return c.Path
-	}
-	return nil
-}
-
 // natOutput is where `nat eval` put its output under this configuration.
 func natOutput(e config.Eval) ([]string, error) {
 	g := e.General
@@ -205,70 +216,26 @@ func natOutput(e config.Eval) ([]string, error) {
 	return []string{dir}, nil
 }
 
-// setReader decides how a path of the inputs is opened.
-func (in *inputs) setReader(p *plan, block *config.Block) error {
-	switch in.kind {
-	case workflowOutput:
-		cfg := p.natKeys()
-		if block != nil {
-			cfg = nat.DefaultConfig()
-			if c, ok := block.Config.(*nat.Config); ok {
-				cfg = *c
-			}
-		}
-		in.open = openNAT(cfg, p.Compat)
-		return nil
-	case candidatesType:
-		cfg := candidates.DefaultConfig()
-		if block != nil {
-			if c, ok := block.Config.(*candidates.Config); ok {
-				cfg = *c
-			}
-		}
-		in.open = func(ctx context.Context, path string, opt source.Options) (source.Source, error) {
-			cfg.Path = []string{path}
-			return candidates.Open(ctx, cfg, opt)
-		}
-		return nil
-	case tracesType:
-		cfg := traces.DefaultConfig()
-		if block != nil {
-			if c, ok := block.Config.(*traces.Config); ok {
-				cfg = *c
-			}
-		}
-		in.open = func(ctx context.Context, path string, opt source.Options) (source.Source, error) {
-			cfg.Path = []string{path}
-			return traces.Open(ctx, cfg, opt)
-		}
-		return nil
-	}
-	return exit.Usagef("there is no source %q: the sources are %s", in.kind, sourceNames())
-}
-
 // natKeys are the keys that NAT's evaluation writes under this configuration.
-func (p *plan) natKeys() nat.Config {
+func (p *plan) natKeys() *nat.Config {
 	cfg := nat.DefaultConfig()
 	if d := p.config.Eval.General.Dataset; d != nil {
 		cfg.IDKey, cfg.QuestionKey, cfg.AnswerKey, cfg.TrajectoryKey = d.IDKey, d.Structure.QuestionKey, d.Structure.GeneratedAnswerKey, d.Structure.TrajectoryKey
 	}
-	return cfg
-}
-
-func openNAT(cfg nat.Config, compat bool) func(context.Context, string, source.Options) (source.Source, error) {
-	cfg.Compat = compat
-	return func(ctx context.Context, path string, opt source.Options) (source.Source, error) {
-		cfg.Path = []string{path}
-		return nat.Open(ctx, cfg, opt)
-	}
+	return &cfg
 }
 
 func sourceNames() string {
-	return strings.Join(slices.Sorted(maps.Keys(Types().Sources)), ", ")
+	var names []string
+	for _, f := range builtin.Sources() {
+		names = append(names, f.Type)
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
 }
 
-// sniff tells the kind of a file from the keys of its first entry.
-func sniff(path string) (string, error) {
+// recognize tells the type of a file's source from the keys of its first entry.
+func recognize(path string) (string, error) {
 	if ext := strings.ToLower(filepath.Ext(path)); ext == ".yml" || ext == ".yaml" {
 		return "", exit.Usagef("%s is YAML, and inputs are JSON: a configuration is named with --config_file", path)
 	}
@@ -284,19 +251,14 @@ func sniff(path string) (string, error) {
 	if err != nil {
 		return "", exit.With(exit.Failed, source.ReadError(path, err, 0))
 	}
-	has := func(key string) bool { _, ok := first.Get(key); return ok }
-	var kinds []string
-	if has("intermediate_steps") {
-		kinds = append(kinds, workflowOutput)
+	var types []string
+	for _, f := range builtin.Sources() {
+		if f.Recognizes != nil && f.Recognizes(first) {
+			types = append(types, f.Type)
+		}
 	}
-	if has("turn_id") && has("score") {
-		kinds = append(kinds, candidatesType)
-	}
-	if has("messages") || has("traj") {
-		kinds = append(kinds, tracesType)
-	}
-	if len(kinds) != 1 {
+	if len(types) != 1 {
 		return "", exit.Usagef("can't tell what %s is from the keys of its first entry: say so with --source, one of %s", filepath.Base(path), sourceNames())
 	}
-	return kinds[0], nil
+	return types[0], nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc"
@@ -18,13 +19,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// trajectoriesFormat is NAT's own TrajectoryCollection, written in compat only: what its builder returned for each
-// collection run, and what its trainer submitted. It is no row format: one file is one JSON document.
-const trajectoriesFormat = "nat_trajectories"
-
 // leaveCollected ends a run of which a collection run failed as NAT does: what the ones before gave stays to be looked at.
 func (r *run) leaveCollected(failed error) error {
-	dir := r.plan.folder.Format(trajectoriesFormat)
+	dir := r.plan.folder.Format(dataset.Trajectories)
 	err := writeTrajectories(dir, r.plan.folder.Records(), r.plan.RunID, nil)
 	if err == nil {
 		err = r.writeProgress()

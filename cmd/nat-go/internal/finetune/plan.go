@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
@@ -15,7 +16,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/customizer"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/kinds"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -38,7 +38,7 @@ type plan struct {
 }
 
 func newPlan(req Request, env Env) (*plan, error) {
-	c, err := loadConfig(req, env, Types())
+	c, err := loadConfig(req, env, builtin.Types())
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (p *plan) chooseFormats() error {
 	if len(names) == 0 {
 		names = []string{"trl"}
 		if adapter != nil {
-			if kind, ok := kinds.Lookup(adapter.Type); ok && kind.Format != nil {
+			if kind, ok := builtin.Adapter(adapter.Type); ok && kind.Format != nil {
 				if f := kind.Format(adapter.Config); f != "" {
 					names = []string{f}
 				}
@@ -102,7 +102,7 @@ func (p *plan) chooseFormats() error {
 		if slices.Contains(names[:i], n) {
 			continue
 		}
-		if n == trajectoriesFormat {
+		if n == dataset.Trajectories {
 			if !p.Compat {
 				return exit.Usagef("the format %s is NAT's own collection and exists with --compat nat only", n)
 			}

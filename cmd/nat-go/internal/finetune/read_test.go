@@ -33,8 +33,7 @@ func (s *listSource) Next(context.Context) (*ttc.Example, source.Cursor, error) 
 	return &ttc.Example{}, source.Cursor{Row: int64(s.given), Offset: int64(s.given) * s.size}, nil
 }
 
-func (s *listSource) Capabilities() source.Capabilities { return source.Capabilities{} }
-func (s *listSource) Inputs() []source.Input            { return []source.Input{{Size: int64(s.given)}} }
+func (s *listSource) Inputs() []source.Input { return []source.Input{{Size: int64(s.given)}} }
 
 func (s *listSource) Stats() *source.Stats { return &source.Stats{Examples: int64(s.given)} }
 func (s *listSource) Close() error         { return nil }

@@ -11,6 +11,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -24,7 +25,7 @@ const sampledExamples = 200
 // Scaffold returns a small, commented configuration for an input, from what its first entries hold.
 func Scaffold(ctx context.Context, from []string, sourceType string, env Env) ([]byte, error) {
 	req := Request{From: from, Source: sourceType, Builders: []string{"dpo"}}
-	c, err := loadConfig(req, env, Types())
+	c, err := loadConfig(req, env, builtin.Types())
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +37,7 @@ func Scaffold(ctx context.Context, from []string, sourceType string, env Env) ([
 	if err != nil {
 		return nil, err
 	}
-	return s.yaml(from, in.kind), nil
+	return s.yaml(from, in.source.Type), nil
 }
 
 // sample is what the first entries of an input hold.
@@ -92,7 +93,7 @@ func (s *sample) yaml(from []string, kind string) []byte {
 	b.WriteString("trajectory_builders:\n  pairs:\n    _type: dpo_traj_builder\n")
 	if s.step != "" {
 		fmt.Fprintf(&b, "    ttc_step_name: %s%s\n", flow(s.step), s.otherSteps())
-	} else if kind == workflowOutput {
+	} else if kind == nat.Type {
 		fmt.Fprintf(&b, "    # %s\n", nat.NoMatch(&s.stats, "dpo_candidate_move"))
 	}
 	b.WriteString("    strategy: exhaustive      # or best_vs_worst, adjacent, best_vs_rest, threshold, random_k\n")

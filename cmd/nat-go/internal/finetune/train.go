@@ -7,12 +7,12 @@ import (
 	"math"
 	"time"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/files"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/kinds"
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
@@ -103,16 +103,16 @@ func (r *run) unsubmitted(err error) error {
 
 // client opens the adapter that the configuration names; none means files.
 func (r *run) client() (*jobs.Client, error) {
-	kind, block := files.Kind(), r.plan.config.Adapter()
+	kind, block := files.Factory(), r.plan.config.Adapter()
 	if name := r.plan.Adapter; name != "" && name != "files" {
 		block = adapterNamed(r.plan.config, name)
 	} else if name == "files" {
 		block = nil
 	}
-	name, cfg := "files", kind.Config()
+	name, cfg := "files", kind.New()
 	if block != nil {
 		var ok bool
-		if kind, ok = kinds.Lookup(block.Type); !ok {
+		if kind, ok = builtin.Adapter(block.Type); !ok {
 			return nil, exit.Environmentf("this build has no trainer adapter of type %s", block.Type)
 		}
 		name, cfg = block.Name, block.Config

@@ -19,7 +19,7 @@ const unitRecord = "record"
 func (r *run) write(ctx context.Context) error {
 	p := r.plan
 	if p.Compat {
-		dir := p.folder.Format(trajectoriesFormat)
+		dir := p.folder.Format(dataset.Trajectories)
 		if err := writeTrajectories(dir, p.folder.Records(), p.RunID, r.decisions); err != nil {
 			return exit.Environmentf("can't write NAT's trajectories: %w", err)
 		}
@@ -79,7 +79,7 @@ func copyFile(to, from string) error {
 func (r *run) noData() error {
 	c := r.sum.Counts
 	for _, b := range r.plan.config.Selected() {
-		if d, ok := b.Config.(*dpo.Config); ok && r.plan.inputs.kind == workflowOutput && !r.plan.Compat {
+		if d, ok := b.Config.(*dpo.Config); ok && r.plan.inputs.source.Type == nat.Type && !r.plan.Compat {
 			if why := nat.NoMatch(&r.seen, d.StepName); why != "" {
 				return exit.Failedf("no trajectories collected. %s", why)
 			}

@@ -35,8 +35,8 @@ func Groups(ctx context.Context, path string, info host.BuilderInfo, most int) (
 
 func natGroups(ctx context.Context, path string, info host.BuilderInfo, most int) ([]*ttc.Group, error) {
 	cfg := nat.DefaultConfig()
-	cfg.Path, cfg.Compat = []string{path}, info.RawSteps
-	s, err := nat.Open(ctx, cfg, source.Options{})
+	cfg.Path = []string{path}
+	s, err := nat.Open(ctx, cfg, source.Options{Raw: info.RawSteps})
 	if err != nil {
 		return nil, err
 	}

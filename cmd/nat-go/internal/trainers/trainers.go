@@ -47,13 +47,13 @@ type Tailer interface {
 	Tail(ctx context.Context, job JobRef, from int64) (text []byte, next int64, err error)
 }
 
-// Kind is a kind of trainer adapter: a `_type` of the trainer_adapters section.
-type Kind struct {
+// Factory is a type of trainer adapter: what an entry of the trainer_adapters section names by `_type`.
+type Factory struct {
 	Type string // as in YAML
 	Doc  string // one line
 	// Format is the row format it reads under this config; empty, or a nil Format: any, or token batches.
 	Format func(config any) string
-	Config func() any // a pointer to a new config struct, for builders/schema to fill
+	New    func() any // a pointer to a new config struct, for builders/schema to fill
 	// Open makes an adapter from a filled config. It makes no request and touches no file.
 	Open func(config any, env Env) (Adapter, error)
 	// Limits says how long to wait, and how patiently, under this config.

@@ -31,13 +31,13 @@ type Adapter struct {
 	api  *rest.Client
 }
 
-// Kind describes the adapter.
-func Kind() trainers.Kind {
-	return trainers.Kind{
+// Factory is the adapter as a configuration names it.
+func Factory() trainers.Factory {
+	return trainers.Factory{
 		Type:   Type,
 		Doc:    "an Atropos run-api: pushes scored groups of token sequences, from which a trainer takes batches",
 		Format: func(any) string { return "atropos" },
-		Config: func() any { return new(Config) },
+		New:    func() any { return new(Config) },
 		Open:   func(conf any, env trainers.Env) (trainers.Adapter, error) { return New(conf.(*Config), env) },
 		Limits: func(conf any) trainers.Limits { return conf.(*Config).Limits() },
 	}

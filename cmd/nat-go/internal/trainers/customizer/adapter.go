@@ -24,13 +24,13 @@ type Adapter struct {
 	hub    *rest.Client // the data store's Hugging Face interface
 }
 
-// Kind describes the adapter.
-func Kind() trainers.Kind {
-	return trainers.Kind{
+// Factory is the adapter as a configuration names it.
+func Factory() trainers.Factory {
+	return trainers.Factory{
 		Type:   Type,
 		Doc:    "NVIDIA NeMo Customizer: uploads the data set, starts a customization job, deploys the model",
 		Format: func(any) string { return "customizer" },
-		Config: func() any { return new(Config) },
+		New:    func() any { return new(Config) },
 		Open:   func(conf any, env trainers.Env) (trainers.Adapter, error) { return New(conf.(*Config), env) },
 		Limits: func(conf any) trainers.Limits { return conf.(*Config).Limits() },
 	}

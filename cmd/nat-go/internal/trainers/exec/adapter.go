@@ -36,13 +36,13 @@ type Adapter struct {
 	env  trainers.Env
 }
 
-// Kind describes the adapter.
-func Kind() trainers.Kind {
-	return trainers.Kind{
+// Factory is the adapter as a configuration names it.
+func Factory() trainers.Factory {
+	return trainers.Factory{
 		Type:   Type,
 		Doc:    "a local program: TRL, NeMo RL, verl, or your own",
 		Format: func(conf any) string { return conf.(*Config).Format },
-		Config: func() any { return new(Config) },
+		New:    func() any { return new(Config) },
 		Open:   func(conf any, env trainers.Env) (trainers.Adapter, error) { return New(conf.(*Config), env), nil },
 		Limits: func(conf any) trainers.Limits { return conf.(*Config).Limits() },
 	}

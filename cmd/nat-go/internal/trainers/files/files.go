@@ -20,12 +20,12 @@ type Config struct {
 	Reward *trainers.Reward `yaml:"reward" doc:"NAT's reward function; not read"`
 }
 
-// Kind describes the adapter.
-func Kind() trainers.Kind {
-	return trainers.Kind{
+// Factory is the adapter as a configuration names it.
+func Factory() trainers.Factory {
+	return trainers.Factory{
 		Type:   Type,
 		Doc:    "the data set in the run folder is the result; nothing is trained",
-		Config: func() any { return &Config{} },
+		New:    func() any { return &Config{} },
 		Open:   func(any, trainers.Env) (trainers.Adapter, error) { return Adapter{}, nil },
 		Limits: func(any) trainers.Limits { return trainers.Limits{} },
 	}

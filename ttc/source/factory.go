@@ -1,0 +1,60 @@
+package source
+
+import (
+	"context"
+
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// Factory is a type of source: what an entry of the sources section names by `_type`.
+type Factory struct {
+	Type string     // as in YAML: "candidates"
+	Doc  string     // one line
+	New  func() any // a pointer to a config with the defaults
+
+	// A source that reads files:
+
+	File       string                                                                          // looked for where a folder is named
+	Recognizes func(entry json.Raw) bool                                                       // whether an input's first entry is of this type; nil: never
+	Paths      func(config any) []string                                                       // the files that a config names
+	Open       func(ctx context.Context, config any, path string, opt Options) (Source, error) // opens one of them
+
+	// A source that has agent runs made, as files that the source workflow_output reads:
+
+	Collect func(ctx context.Context, config any, c Collection) ([]string, error) // makes a file for each collection run
+	Output  func(config any) any                                                  // the config to read them under; nil: that of NAT's evaluation
+}
+
+// Collection is what a source that makes agent runs is told.
+type Collection struct {
+	Dir       string         // where the runs go; those that are complete are not made again
+	Runs      int            // num_runs of the trainer
+	RunsSet   bool           // num_runs was written, not assumed
+	NATConfig string         // NAT's configuration of this run; empty: there is none
+	Progress  func(Progress) // told how far the collection is
+	Warn      func(text string)
+}
+
+// Progress is how far a collection is.
+type Progress struct {
+	Step        string // "collect run 1 of 3"
+	Text        string // shown instead of the numbers, where it isn't empty
+	Done, Total int64
+	Unit        string
+}
+
+// Files completes the factory of a source that reads files. paths is where its config has them.
+func Files[C any, S Source](f Factory, defaults func() C, paths func(*C) *[]string, open func(context.Context, C, Options) (S, error)) Factory {
+	f.New = func() any { c := defaults(); return &c }
+	f.Paths = func(config any) []string { return *paths(config.(*C)) }
+	f.Open = func(ctx context.Context, config any, path string, opt Options) (Source, error) {
+		c := *config.(*C)
+		*paths(&c) = []string{path}
+		s, err := open(ctx, c, opt)
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
+	return f
+}
