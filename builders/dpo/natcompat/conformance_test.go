@@ -45,8 +45,8 @@ func buildRun(t *testing.T, path string, cfg dpo.Config) (*recorder, error) {
 	t.Helper()
 	ctx := context.Background()
 	sc := nat.DefaultConfig()
-	sc.Path, sc.Compat = []string{path}, true
-	src, err := nat.Open(ctx, sc, source.Options{})
+	sc.Path = []string{path}
+	src, err := nat.Open(ctx, sc, source.Options{Raw: true})
 	if err != nil {
 		t.Fatal(err)
 	}
