@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/nat-go/nat-go/builders/finding"
 )
@@ -101,7 +101,9 @@ func (d *Document) Rewrite(n *yaml.Node, text string) {
 	d.origins[n] = o
 	n.Value = text
 	if n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle|yaml.TaggedStyle) == 0 {
-		n.Tag = ""
+		if n.Tag = ""; text == "" {
+			n.Tag = "!!null"
+		}
 	}
 }
 

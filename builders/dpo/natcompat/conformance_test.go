@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/dpo"
