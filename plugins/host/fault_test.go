@@ -17,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/internal/process"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -440,9 +441,9 @@ func TestHostKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(base)
-	start := func() (host *exec.Cmd, plugin string, dir string) {
+	start := func(args string) (host *exec.Cmd, plugin int, dir string) {
 		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), "NATGO_TEST_HOST="+testPlugin, "XDG_RUNTIME_DIR="+base)
+		cmd.Env = append(os.Environ(), "NATGO_TEST_HOST="+testPlugin, "NATGO_TEST_ARGS="+args, "XDG_RUNTIME_DIR="+base)
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -450,35 +451,40 @@ func TestHostKilled(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		var pid int
-		if _, err := fmt.Fscan(out, &pid, &dir); err != nil {
+		if _, err := fmt.Fscan(out, &plugin, &dir); err != nil {
 			t.Fatal(err)
 		}
-		return cmd, identity(pid), dir
+		return cmd, plugin, dir
 	}
-	kill := func(host *exec.Cmd, plugin string) {
-		if _, alive := lives(plugin); !alive {
+	kill := func(host *exec.Cmd, plugin int) {
+		if !lives(plugin) {
 			t.Error("the plugin does not run")
 		}
 		_ = host.Process.Kill()
 		_ = host.Wait()
-		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-			if _, alive := lives(plugin); !alive {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Fatal("the plugin outlived its host")
-			}
-		}
+		waitFor(t, "the plugin outlives its host", func() bool { return !lives(plugin) })
 	}
-	host, plugin, dir := start()
+	// The plugin has a child in a session of its own, which the kernel does not kill.
+	file := filepath.Join(base, "child")
+	host, plugin, dir := start("child " + file)
+	var child int
+	waitFor(t, "the plugin starts no child", func() bool {
+		text, err := os.ReadFile(file)
+		if err == nil {
+			_, err = fmt.Sscan(string(text), &child)
+		}
+		return err == nil
+	})
 	kill(host, plugin)
 	if _, err := os.Stat(dir); err != nil {
 		t.Errorf("the folder should be left for the sweep: %v", err)
 	}
-	host, plugin, _ = start()
+	host, plugin, _ = start("")
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("the folder of the killed host is still there")
+	}
+	if lives(child) {
+		t.Error("the child of the killed host's plugin lives on")
 	}
 	kill(host, plugin)
 }
@@ -493,43 +499,93 @@ func beHost(plugin string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	fmt.Println(p.PIDs()[0], p.runDir)
+	fmt.Println(p.PIDs()[0], p.runDir.path)
 	select {}
 }
 
-// An orphan that the kernel did not kill is killed by the sweep, by number and start time; a process that only has the number
-// of one is left alone.
+// The sweep goes by locks, not by what is written into the folder: a folder with an owner stays, in whatever namespace the
+// owner lives, and nothing is killed that does not carry the mark, whatever a plugin writes there.
 func TestSweep(t *testing.T) {
+	t.Parallel()
 	base := t.TempDir()
-	orphan := exec.Command(testPlugin, "silent")
-	orphan.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	bystander := exec.Command(testPlugin, "silent")
-	bystander.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	for _, c := range []*exec.Cmd{orphan, bystander} {
-		if err := c.Start(); err != nil {
+	start := func(mark string) *process.Process {
+		p, err := process.Start(process.Config{Args: []string{testPlugin, "silent"}, With: mark})
+		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { p.Kill(errStopped); <-p.Done() })
+		return p
 	}
-	defer func() { bystander.Process.Kill(); bystander.Wait() }()
-	gone := filepath.Join(base, "999999.abc.1")
-	ours := filepath.Join(base, identity(os.Getpid())+".1")
-	for _, d := range []string{gone, ours} {
-		os.Mkdir(d, 0o700)
+	dirs := map[string]*runDir{}
+	for _, name := range []string{"gone", "ours"} {
+		d := &runDir{mark: process.NewMark()}
+		d.path = filepath.Join(base, d.mark[:16])
+		if err := d.claim(); err != nil {
+			t.Fatal(err)
+		}
+		dirs[name] = d
 	}
-	os.WriteFile(filepath.Join(gone, identity(orphan.Process.Pid)), nil, 0o600)
-	os.WriteFile(filepath.Join(gone, fmt.Sprintf("%d.zzz", bystander.Process.Pid)), nil, 0o600)
+	orphan, other, bystander := start(dirs["gone"].mark), start(dirs["ours"].mark), start("")
+	// What a plugin may have written: the number of somebody else's process, and a lock with somebody else's mark.
+	os.WriteFile(filepath.Join(dirs["gone"].path, fmt.Sprint(bystander.PID())), nil, 0o600)
+	forged := filepath.Join(base, strings.Repeat("f", 16))
+	os.WriteFile(forged+lockEnding, []byte(dirs["ours"].mark), 0o600)
+	dirs["gone"].lock.Close()
 	sweep(base)
-	orphan.Wait()
-	if st := orphan.ProcessState.Sys().(syscall.WaitStatus); st.Signal() != syscall.SIGKILL {
-		t.Errorf("the orphan ended with %v", st)
+	for name, p := range map[string]*process.Process{"the plugin of a living host": other, "a stranger": bystander} {
+		if !lives(p.PID()) {
+			t.Errorf("%s was killed", name)
+		}
 	}
-	if err := syscall.Kill(bystander.Process.Pid, 0); err != nil {
-		t.Error("a process that was not the plugin's was killed")
+	if lives(orphan.PID()) {
+		t.Error("the orphan lives on")
 	}
-	if _, err := os.Stat(gone); err == nil {
-		t.Error("the folder is still there")
+	if _, err := os.Stat(dirs["gone"].path); err == nil {
+		t.Error("the folder of the dead host is still there")
 	}
-	if _, err := os.Stat(ours); err != nil {
+	if _, err := os.Stat(dirs["ours"].path); err != nil {
 		t.Error("the folder of a living host was removed")
+	}
+	dirs["ours"].remove()
+}
+
+// A socket folder that somebody has removed is made again; a plugin that can't get one fails, and nothing hangs.
+func TestSocketFolderGone(t *testing.T) {
+	t.Parallel()
+	p, err := Start(t.Context(), Spec{Name: "test", Path: testPlugin, Backoff: time.Millisecond, Failures: 2}, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	crash := func() {
+		_ = syscall.Kill(p.PIDs()[0], syscall.SIGKILL)
+		<-p.instances[0].inc.dead
+	}
+	os.RemoveAll(p.runDir.path)
+	crash()
+	if _, err := p.Validate(t.Context(), "pairs", []byte("{}")); err != nil {
+		t.Errorf("after the folder was removed: %v", err)
+	}
+	os.RemoveAll(p.runDir.path)
+	os.WriteFile(p.runDir.path, nil, 0o600) // go-plugin can't make its folder in it, and never comes to the runner
+	crash()
+	if _, err := p.Validate(t.Context(), "pairs", []byte("{}")); err == nil {
+		t.Error("it starts without a folder")
+	}
+	os.Remove(p.runDir.path)
+}
+
+// lives reports whether a process runs, on Linux.
+func lives(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && !strings.Contains(string(stat), ") Z ")
+}
+
+func waitFor(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !f(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal(what)
+		}
 	}
 }

@@ -140,12 +140,11 @@ func TestHoleOrphans(t *testing.T) {
 		if _, err := fmt.Fscan(out, &pid, &dir); err != nil {
 			t.Fatal(err)
 		}
-		id := identity(pid)
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		alive := true
 		for end := time.Now().Add(1500 * time.Millisecond); alive && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-			_, alive = lives(id)
+			alive = lives(pid)
 		}
 		if alive {
 			_ = syscall.Kill(pid, syscall.SIGKILL)

@@ -34,6 +34,7 @@ func TestMain(m *testing.M) {
 		os.Exit(beHost(self))
 	}
 	testPlugin = filepath.Join(dir, "plugin")
+	_ = os.Setenv("XDG_RUNTIME_DIR", dir)
 	if out, err := exec.Command("go", "build", "-o", testPlugin, "./testdata/plugin").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "can't build the test plugin: %v\n%s", err, out)
 		os.Exit(1)
@@ -65,9 +66,8 @@ func leftOver(fds int) string {
 		return fmt.Sprintf("plugin processes %v", pids)
 	}
 	base, _ := runBase()
-	dirs, _ := filepath.Glob(filepath.Join(base, identity(os.Getpid())+".*"))
-	if len(dirs) > 0 {
-		return fmt.Sprintf("folders %v", dirs)
+	if files, _ := os.ReadDir(base); len(files) > 0 {
+		return fmt.Sprintf("in %s: %v", base, files)
 	}
 	return ""
 }

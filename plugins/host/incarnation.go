@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
+	"github.com/nat-go/nat-go/internal/process"
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 	"github.com/nat-go/nat-go/plugins/wire"
 )
@@ -32,7 +33,7 @@ type incarnation struct {
 	conn   *grpc.ClientConn
 	rpc    pb.BuilderClient
 	desc   wire.Description
-	proc   *process       // nil if the plugin was not started by us
+	proc   *program       // nil if the plugin was not started by us
 	client *plugin.Client // nil if the plugin is in memory
 
 	connsMu sync.Mutex
@@ -80,18 +81,22 @@ func (inc *incarnation) clientConfig(spec *Spec, runDir string, log zerolog.Logg
 
 // launch starts a process.
 func (p *Plugin) launch(ctx context.Context, number int) (*incarnation, error) {
-	file, err := p.spec.binary(p.runDir)
+	if err := p.runDir.restore(); err != nil {
+		return nil, &StartError{Plugin: p.spec.Name, Err: err}
+	}
+	file, err := p.spec.binary(p.runDir.path)
 	if err != nil {
 		return nil, &StartError{Plugin: p.spec.Name, Err: err}
 	}
 	log := p.log.With().Str("plugin", p.spec.Name).Int("incarnation", number).Logger()
 	pump := newLogPump(log)
-	proc := newProcess(p.spec.Name, p.runDir, p.spec.Memory, pump)
+	proc := newProgram(p.spec.Name, p.spec.Memory, pump)
 	inc := &incarnation{number: number, proc: proc, dead: make(chan struct{}), gone: make(chan struct{})}
-	config := inc.clientConfig(&p.spec, p.runDir, log, pump)
+	config := inc.clientConfig(&p.spec, p.runDir.path, log, pump)
 	config.RunnerFunc = func(_ hclog.Logger, cmd *exec.Cmd, sockets string) (runner.Runner, error) {
 		proc.sockets = sockets
-		proc.cmd = p.spec.command(file, cmd.Env)
+		proc.config = p.spec.command(file, cmd.Env)
+		proc.config.With = p.runDir.mark
 		return proc, nil
 	}
 	inc.client = plugin.NewClient(config)
@@ -110,7 +115,7 @@ func (p *Plugin) launch(ctx context.Context, number int) (*incarnation, error) {
 		<-inc.gone
 		return nil, &StartError{Plugin: p.spec.Name, Err: err, Tail: pump.lastLines()}
 	}
-	log = log.With().Int("pid", proc.pid).Logger()
+	log = log.With().Int("pid", proc.pid()).Logger()
 	pump.setLog(log)
 	log.Debug().Str("version", inc.desc.Version).Msg("plugin started")
 	go func() {
@@ -287,7 +292,7 @@ func (e *callError) GRPCStatus() *status.Status { return e.status }
 func (inc *incarnation) crash(name string, err error) *CrashError {
 	out := &CrashError{Plugin: name, Incarnation: inc.number, Err: err}
 	if inc.proc != nil {
-		out.PID = inc.proc.pid
+		out.PID = inc.proc.pid()
 		inc.proc.endsWithin(goneWait)
 		out.Tail = inc.proc.pump.lastLines()
 	}
@@ -321,7 +326,7 @@ func (inc *incarnation) watch(every time.Duration) {
 }
 
 // endsWithin waits for the end of the process.
-func (p *process) endsWithin(d time.Duration) bool {
+func (p *program) endsWithin(d time.Duration) bool {
 	select {
 	case <-p.done:
 		return true
@@ -330,31 +335,29 @@ func (p *process) endsWithin(d time.Duration) bool {
 	}
 }
 
-// command is the process to start.
-func (s *Spec) command(file string, handshakeEnv []string) *exec.Cmd {
-	cmd := exec.Command(file, s.Args...)
+// command is the program to start.
+func (s *Spec) command(file string, handshakeEnv []string) process.Config {
+	c := process.Config{Path: file, Args: append([]string{file}, s.Args...), Dir: s.Dir, Env: slices.Clone(handshakeEnv)}
 	if s.Self {
-		cmd.Args[0] = os.Args[0] // what people see in a list of processes
+		c.Args[0] = os.Args[0] // what people see in a list of processes
 	}
-	cmd.Dir = s.Dir
-	cmd.Env = append([]string{}, handshakeEnv...)
 	granted := map[string]bool{}
 	for _, name := range append(baseEnv, s.Env...) {
 		if v, ok := os.LookupEnv(name); ok && !granted[name] {
 			granted[name] = true
-			cmd.Env = append(cmd.Env, name+"="+v)
+			c.Env = append(c.Env, name+"="+v)
 		}
 	}
-	cmd.Env = append(cmd.Env, "NATGO_PLUGIN="+s.Name)
+	c.Env = append(c.Env, "NATGO_PLUGIN="+s.Name)
 	if !s.Self {
 		if abs, err := exec.LookPath(s.Path); err == nil {
-			cmd.Env = append(cmd.Env, "NATGO_PLUGIN_PATH="+abs) // the file itself may be a copy
+			c.Env = append(c.Env, "NATGO_PLUGIN_PATH="+abs) // the file itself may be a copy
 		}
 	}
 	if s.Memory > 0 {
-		cmd.Env = append(cmd.Env, fmt.Sprintf("GOMEMLIMIT=%d", s.Memory/10*9))
+		c.Env = append(c.Env, fmt.Sprintf("GOMEMLIMIT=%d", s.Memory/10*9))
 	}
-	return cmd
+	return c
 }
 
 // dialMemory connects to a plugin in this process.

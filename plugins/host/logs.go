@@ -40,6 +40,13 @@ func (p *logPump) setLog(log zerolog.Logger) {
 	p.mu.Unlock()
 }
 
+// warn writes a line of our own to the log.
+func (p *logPump) warn(message string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.log.Warn().Msg(message)
+}
+
 // drain reads lines until the end.
 func (p *logPump) drain(r io.Reader, stream string) {
 	lines := newLineReader(r)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"reflect"
 	"slices"
 	"sync"
@@ -28,7 +27,7 @@ type Finding = wire.Finding
 type Plugin struct {
 	spec      Spec
 	log       zerolog.Logger
-	runDir    string
+	runDir    *runDir // nil for a plugin in memory
 	connect   connector
 	desc      wire.Description
 	instances []*instance
@@ -139,8 +138,8 @@ func (p *Plugin) Close() {
 		wg.Go(in.close)
 	}
 	wg.Wait()
-	if p.runDir != "" {
-		os.RemoveAll(p.runDir)
+	if p.runDir != nil {
+		p.runDir.remove()
 	}
 }
 
@@ -157,7 +156,7 @@ func (p *Plugin) PIDs() (pids []int) {
 	for _, in := range p.instances {
 		in.mu.Lock()
 		if in.inc != nil && in.inc.proc != nil {
-			pids = append(pids, in.inc.proc.pid)
+			pids = append(pids, in.inc.proc.pid())
 		}
 		in.mu.Unlock()
 	}

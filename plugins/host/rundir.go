@@ -1,45 +1,96 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nat-go/nat-go/internal/process"
 )
 
-// A run directory holds the sockets of one Plugin and a file for each of its processes. Its name and theirs are a process id
-// and when that process started, so that another host can tell what is left over and kill what is still running, and
-// nothing else: process ids are reused, the pair is not.
+// runDir holds the sockets of one Plugin. Beside it lies a file that is locked as long as the folder has an owner: a process
+// id says nothing to a process of another namespace, and may be another's by now. The name of both is the mark that the
+// plugin's processes carry.
+//
+// A plugin can write here, as all that the user runs can. Nothing is killed for what is written here but processes that
+// carry the mark in their environment, where only we have put it: plugins and what they started, never anybody else's.
+type runDir struct {
+	path string
+	mark string
+	lock *os.File
+}
 
-const maxSocketPath = 100 // of the 104 bytes that macOS has and the 108 of Linux
+const (
+	maxSocketPath = 100 // of the 104 bytes that macOS has and the 108 of Linux
+	lockEnding    = ".lock"
+)
 
 // newRunDir sweeps what ended hosts left and makes a directory of our own.
-func newRunDir() (string, error) {
+func newRunDir() (*runDir, error) {
 	base, err := runBase()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	sweep(base)
-	self := os.Getpid()
-	dir, err := os.MkdirTemp(base, identity(self)+".")
-	if err != nil {
-		return "", fmt.Errorf("can't make a folder for plugin sockets: %w", err)
-	}
+	d := &runDir{mark: process.NewMark()}
+	d.path = filepath.Join(base, d.mark[:16])
 	// go-plugin adds plugin-dir<random>/plugin<random>.
-	if n := len(dir) + len("/plugin-dir/plugin") + 2*10; n > maxSocketPath {
-		os.RemoveAll(dir)
-		return "", fmt.Errorf("socket paths under %s would have %d bytes; systems allow about %d: set XDG_RUNTIME_DIR to a shorter folder", base, n, maxSocketPath)
+	if n := len(d.path) + len("/plugin-dir/plugin") + 2*10; n > maxSocketPath {
+		return nil, fmt.Errorf("socket paths under %s would have %d bytes; systems allow about %d: set XDG_RUNTIME_DIR to a shorter folder", base, n, maxSocketPath)
 	}
-	return dir, nil
+	if err := d.claim(); err != nil {
+		d.remove()
+		return nil, fmt.Errorf("can't make a folder for plugin sockets: %w", err)
+	}
+	return d, nil
+}
+
+// claim makes the lock and the folder. The lock gets its name when it is held, so that nobody sees it without an owner.
+func (d *runDir) claim() (err error) {
+	if d.lock, err = os.CreateTemp(filepath.Dir(d.path), ".new-"); err != nil {
+		return err
+	}
+	if _, err := d.lock.WriteString(d.mark); err != nil {
+		return err
+	}
+	if err := unix.Flock(int(d.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return err
+	}
+	if err := os.Rename(d.lock.Name(), d.path+lockEnding); err != nil {
+		return err
+	}
+	return os.Mkdir(d.path, 0o700)
+}
+
+// restore makes the folder again where somebody has removed it.
+func (d *runDir) restore() error {
+	if err := os.Mkdir(d.path, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("the folder for plugin sockets is gone and can't be made again: %w", err)
+	}
+	return nil
+}
+
+func (d *runDir) remove() {
+	os.RemoveAll(d.path)
+	if d.lock != nil {
+		os.Remove(d.path + lockEnding)
+		os.Remove(d.lock.Name())
+		d.lock.Close()
+	}
 }
 
 // runBase is a folder of the user's that nobody else can enter, with a short path.
 func runBase() (string, error) {
 	base := fmt.Sprintf("/tmp/nat-go-%d", os.Getuid())
 	if x := os.Getenv("XDG_RUNTIME_DIR"); x != "" && len(x) < 50 {
-		base = filepath.Join(x, "nat-go")
+		if info, err := os.Stat(x); err == nil && info.IsDir() { // it may name what the last login had
+			base = filepath.Join(x, "nat-go")
+		}
 	}
 	if err := os.Mkdir(base, 0o700); err != nil && !os.IsExist(err) {
 		return "", fmt.Errorf("can't make a folder for plugin sockets: %w", err)
@@ -55,45 +106,33 @@ func runBase() (string, error) {
 	return base, nil
 }
 
-// identity names a process for good.
-func identity(pid int) string {
-	start, err := startTime(pid)
-	if err != nil {
-		return strconv.Itoa(pid) + ".0"
-	}
-	return fmt.Sprintf("%d.%s", pid, strconv.FormatUint(start, 36))
-}
-
-// lives reports whether the process of an identity is the one that runs under its id now.
-func lives(id string) (pid int, alive bool) {
-	pid, err := strconv.Atoi(strings.SplitN(id, ".", 2)[0])
-	if err != nil || pid <= 1 {
-		return 0, false
-	}
-	return pid, identity(pid) == id && !strings.HasSuffix(id, ".0")
-}
-
-// sweep kills the plugins of hosts that are gone and removes their folders.
+// sweep ends the plugins of hosts that are gone and removes their folders.
 func sweep(base string) {
-	dirs, err := os.ReadDir(base)
+	files, _ := os.ReadDir(base)
+	for _, f := range files {
+		if strings.HasSuffix(f.Name(), lockEnding) {
+			sweepOne(filepath.Join(base, f.Name()))
+		}
+	}
+}
+
+func sweepOne(name string) {
+	lock, err := os.OpenFile(name, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return
 	}
-	for _, d := range dirs {
-		parts := strings.SplitN(d.Name(), ".", 3)
-		if len(parts) != 3 {
-			continue
-		}
-		if _, alive := lives(parts[0] + "." + parts[1]); alive {
-			continue
-		}
-		dir := filepath.Join(base, d.Name())
-		files, _ := os.ReadDir(dir)
-		for _, f := range files {
-			if pid, alive := lives(f.Name()); alive {
-				_ = syscall.Kill(-pid, syscall.SIGKILL)
-			}
-		}
-		os.RemoveAll(dir)
+	defer lock.Close()
+	if info, err := lock.Stat(); err != nil || !info.Mode().IsRegular() {
+		return
 	}
+	if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		return // it has an owner
+	}
+	mark := make([]byte, 32)
+	dir := strings.TrimSuffix(name, lockEnding)
+	if n, _ := lock.ReadAt(mark, 0); n == len(mark) && filepath.Base(dir) == string(mark[:16]) {
+		(&process.Tree{Mark: string(mark)}).Kill()
+	}
+	os.RemoveAll(dir)
+	os.Remove(name)
 }

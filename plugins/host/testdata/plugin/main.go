@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"time"
@@ -58,6 +59,13 @@ func main() {
 				}
 				os.WriteFile(os.Args[2], nil, 0o600)
 			}()
+		case "child": // in a session of its own; its number is in a file
+			c := exec.Command("sleep", "600")
+			c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+			if err := c.Start(); err != nil {
+				panic(err)
+			}
+			os.WriteFile(os.Args[2], fmt.Appendln(nil, c.Process.Pid), 0o600)
 		case "env":
 			for _, e := range os.Environ() {
 				fmt.Fprintln(os.Stderr, e)

@@ -1,0 +1,298 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Config says what to run and how.
+type Config struct {
+	Args []string // the program and its arguments
+	Path string   // the program's file, where Args[0] is only what to call it
+	Dir  string   // working directory; this program's
+	Env  []string // all of its environment, but for the mark
+	Mark string   // what its processes are known by, see NewMark; empty: a new one
+	With string   // a further mark, which it shares with others; empty: none
+
+	// Stdout and Stderr read what it prints, each on a goroutine of its own, until the end; what they leave is drained. A
+	// nil Stdout drops it; a nil Stderr sends it where Stdout goes. Output instead of both is a file that it writes itself.
+	Stdout, Stderr func(io.Reader)
+	Output         *os.File
+
+	Input    bool       // it reads what is written to Process.Stdin; else it reads nothing
+	Files    []*os.File // further open files: descriptors 3, 4, ...
+	Survives bool       // it runs on when this program ends
+}
+
+// Process is a program that was started.
+type Process struct {
+	Stdin io.WriteCloser // with Config.Input
+
+	cmd      *exec.Cmd
+	pid      int
+	mark     string
+	started  uint64
+	survives bool // when it ends by itself, what it has left running is its own affair
+
+	mu     sync.Mutex
+	reaped bool
+	cause  error
+	exit   error
+	left   []int
+
+	done chan struct{}
+}
+
+// drainTimeout is how long a process that nobody could find may hold the pipes once the program has ended.
+const drainTimeout = time.Second
+
+// Start starts a program.
+func Start(c Config) (*Process, error) {
+	p := &Process{mark: c.Mark, survives: c.Survives, done: make(chan struct{})}
+	if p.mark == "" {
+		p.mark = NewMark()
+	}
+	path := c.Path
+	if path == "" {
+		path = c.Args[0]
+	}
+	p.cmd = exec.Command(path, c.Args[1:]...)
+	p.cmd.Args[0] = c.Args[0]
+	p.cmd.Dir, p.cmd.Env, p.cmd.ExtraFiles = c.Dir, withMarks(c.Env, c.With, p.mark), c.Files
+	p.cmd.SysProcAttr = attributes(c.Survives)
+
+	var pipes plumbing
+	if err := pipes.lay(p.cmd, &c); err != nil {
+		pipes.close()
+		return nil, err
+	}
+	if pipes.stdin != nil {
+		p.Stdin = pipes.stdin
+	}
+	started := make(chan error)
+	go func() {
+		// The parent-death signal is sent when the thread that forked ends, not when this program does: the thread stays
+		// locked to this goroutine, which waits for the child, and ends with it.
+		runtime.LockOSThread()
+		err := p.cmd.Start()
+		closeAll(pipes.theirs...)
+		if err == nil {
+			p.pid = p.cmd.Process.Pid
+			p.started = startTime(p.pid)
+		}
+		started <- err
+		if err == nil {
+			p.wait(&pipes)
+		}
+	}()
+	if err := <-started; err != nil {
+		closeAll(pipes.ours...)
+		return nil, err
+	}
+	return p, nil
+}
+
+// plumbing is the pipes between this program and a child.
+type plumbing struct {
+	theirs, ours []*os.File
+	stdin        *os.File
+	readers      []func(io.Reader) // of ours
+}
+
+func (l *plumbing) lay(cmd *exec.Cmd, c *Config) error {
+	if c.Input {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return err
+		}
+		l.theirs, l.stdin, cmd.Stdin = append(l.theirs, r), w, r
+	}
+	if c.Output != nil {
+		cmd.Stdout, cmd.Stderr = c.Output, c.Output
+		return nil
+	}
+	if c.Stdout != nil {
+		w, err := l.output(c.Stdout)
+		if err != nil {
+			return err
+		}
+		cmd.Stdout, cmd.Stderr = w, w
+	}
+	if c.Stderr != nil {
+		w, err := l.output(c.Stderr)
+		if err != nil {
+			return err
+		}
+		cmd.Stderr = w
+	}
+	return nil
+}
+
+func (l *plumbing) output(reader func(io.Reader)) (*os.File, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	l.theirs, l.ours, l.readers = append(l.theirs, w), append(l.ours, r), append(l.readers, reader)
+	return w, nil
+}
+
+func (l *plumbing) close() {
+	closeAll(l.theirs...)
+	closeAll(l.ours...)
+	if l.stdin != nil {
+		l.stdin.Close()
+	}
+}
+
+func closeAll(files ...*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}
+
+// wait drains the output, waits for the end, and ends what the program has left.
+func (p *Process) wait(pipes *plumbing) {
+	var readers sync.WaitGroup
+	for i, read := range pipes.readers {
+		readers.Go(func() {
+			read(pipes.ours[i])
+			_, _ = io.Copy(io.Discard, pipes.ours[i])
+		})
+	}
+	var left []int
+	err := await(p.cmd, func() {
+		p.mu.Lock()
+		p.reaped = true
+		all := p.cause != nil || !p.survives
+		p.mu.Unlock()
+		if all {
+			left = p.tree().Kill()
+		}
+	})
+	late := time.AfterFunc(drainTimeout, func() { closeAll(pipes.ours...) })
+	readers.Wait()
+	late.Stop()
+	closeAll(pipes.ours...)
+	if pipes.stdin != nil {
+		pipes.stdin.Close()
+	}
+	p.mu.Lock()
+	p.exit, p.left = err, left
+	p.mu.Unlock()
+	close(p.done)
+}
+
+func (p *Process) tree() *Tree {
+	return &Tree{Session: p.pid, Mark: p.mark, ours: true, since: p.started}
+}
+
+// PID is the program's process and session.
+func (p *Process) PID() int { return p.pid }
+
+// Mark is what the program's processes are known by.
+func (p *Process) Mark() string { return p.mark }
+
+// Done is closed when the program and what it started have ended and its output is read.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Err says how the program ended: why it was killed, where it was; else nil, or an *exec.ExitError. It waits for Done.
+func (p *Process) Err() error {
+	<-p.done
+	if p.cause != nil {
+		return p.cause
+	}
+	return p.exit
+}
+
+// Exit is how the system says that the program ended, whoever ended it. It waits for Done.
+func (p *Process) Exit() error {
+	<-p.done
+	return p.exit
+}
+
+// Left lists processes of the program that could not be ended. It waits for Done.
+func (p *Process) Left() []int {
+	<-p.done
+	return p.left
+}
+
+// Kill ends the program and all it started, now. It doesn't wait. The first cause counts.
+func (p *Process) Kill(cause error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.reaped {
+		return
+	}
+	if p.cause == nil {
+		p.cause = cause
+	}
+	// Its group at once; the rest when it is seen to have ended, while those that a scan would miss later are still
+	// children of what is about to end.
+	tree := p.tree()
+	tree.signal(syscall.SIGKILL)
+	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
+}
+
+// Stop asks the program and all it started to end, and kills what has not ended in time. It returns when they are gone.
+func (p *Process) Stop(cause error, patience time.Duration) {
+	p.mu.Lock()
+	if p.cause == nil && !p.reaped {
+		p.cause = cause
+	}
+	if !p.reaped {
+		p.tree().signal(syscall.SIGTERM)
+	}
+	p.mu.Unlock()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+	case <-timer.C:
+		p.Kill(cause)
+		<-p.done
+	}
+}
+
+// Run waits for the end of the program, which it stops when the context ends.
+func (p *Process) Run(ctx context.Context, patience time.Duration) error {
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		p.Stop(context.Cause(ctx), patience)
+	}
+	return p.Err()
+}
+
+// Ended says in words how a program ended by itself, of what Exit returned.
+func Ended(err error) string {
+	var e *exec.ExitError
+	switch {
+	case err == nil:
+		return "ended (exit status 0)"
+	case errors.As(err, &e):
+		if s, ok := Signal(err); ok {
+			return fmt.Sprintf("was ended by signal %d (%s)", int(s), s)
+		}
+		return fmt.Sprintf("ended (%s)", e)
+	}
+	return "ended: " + err.Error()
+}
+
+// Signal is the signal that ended a program, of what Exit returned.
+func Signal(err error) (syscall.Signal, bool) {
+	var e *exec.ExitError
+	if !errors.As(err, &e) {
+		return 0, false
+	}
+	st, ok := e.Sys().(syscall.WaitStatus)
+	return st.Signal(), ok && st.Signaled()
+}

@@ -1,0 +1,107 @@
+package process
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// attributes gives the program a session of its own, and has it killed when the thread that made it ends.
+func attributes(survives bool) *syscall.SysProcAttr {
+	a := &syscall.SysProcAttr{Setsid: true}
+	if !survives {
+		a.Pdeathsig = syscall.SIGKILL
+	}
+	return a
+}
+
+// await waits for the end of the program and calls ended before its number becomes free.
+func await(cmd *exec.Cmd, ended func()) error {
+	for {
+		err := unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	ended()
+	return cmd.Wait()
+}
+
+// list returns the processes that have not ended.
+func list() []entry {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	all := make([]entry, 0, len(names))
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		if e, ok := look(pid); ok {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// look returns a process that has not ended.
+func look(pid int) (e entry, ok bool) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return e, false
+	}
+	// The second field is the name in parentheses, which may hold anything. Then come state, parent, group, session, and,
+	// as the 22nd of all, the start in clock ticks since boot.
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 20 || fields[0][0] == 'Z' || fields[0][0] == 'X' {
+		return e, false
+	}
+	e.pid = pid
+	e.parent, _ = strconv.Atoi(string(fields[1]))
+	e.session, _ = strconv.Atoi(string(fields[3]))
+	e.start, err = strconv.ParseUint(string(fields[19]), 10, 64)
+	return e, err == nil
+}
+
+func startTime(pid int) uint64 {
+	e, _ := look(pid)
+	return e.start
+}
+
+// Stopped reports whether a process stands still because of a signal (SIGSTOP).
+func Stopped(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	return err == nil && len(fields) > 0 && (fields[0][0] == 'T' || fields[0][0] == 't')
+}
+
+// maxEnviron is how much of a process's environment is looked at.
+const maxEnviron = 8 << 20
+
+func hasMark(pid int, mark string) bool {
+	if mark == "" {
+		return false
+	}
+	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	env, _ := io.ReadAll(io.LimitReader(f, maxEnviron)) // of a process that is ending: nothing
+	for _, v := range bytes.Split(env, []byte{0}) {
+		if bytes.HasPrefix(v, []byte(markVariable+"=")) && bytes.Contains(v, []byte(mark)) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,133 @@
+package process
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// markVariable holds the marks of a program and of those that it was started by: "outer inner".
+const markVariable = "NATGO_PROCESS"
+
+// NewMark returns a mark that nothing else has.
+func NewMark() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// withMarks adds marks to an environment, after those of this program.
+func withMarks(env []string, marks ...string) []string {
+	env = slices.DeleteFunc(slices.Clone(env), func(e string) bool { return strings.HasPrefix(e, markVariable+"=") })
+	all := strings.Fields(os.Getenv(markVariable) + " " + strings.Join(marks, " "))
+	return append(env, markVariable+"="+strings.Join(all, " "))
+}
+
+// Tree is a program with all that it started, as far as that can be found: see the package comment.
+type Tree struct {
+	Session int    // its first process, if known
+	Mark    string // what its processes have in their environment
+
+	ours  bool   // the first process is a child of ours that nobody has waited for: its number is no other's
+	since uint64 // when it started
+}
+
+// entry is a process that runs, in a look at all of them.
+type entry struct {
+	pid, parent, session int
+	start                uint64
+}
+
+// Members lists the processes of the tree that run.
+func (t *Tree) Members() []int {
+	var all []entry
+	for _, e := range list() {
+		if e.start >= t.since && e.pid != os.Getpid() {
+			all = append(all, e)
+		}
+	}
+	in := map[int]bool{}
+	for _, e := range all {
+		if hasMark(e.pid, t.Mark) {
+			in[e.pid] = true
+		}
+	}
+	// A session's number is only known to be ours while its first process is there and has our mark.
+	if t.Session > 0 && (t.ours || in[t.Session]) {
+		for _, e := range all {
+			if e.session == t.Session {
+				in[e.pid] = true
+			}
+		}
+	}
+	for grown := true; grown; {
+		grown = false
+		for _, e := range all {
+			if in[e.parent] && !in[e.pid] {
+				in[e.pid], grown = true, true
+			}
+		}
+	}
+	var pids []int
+	for _, e := range all {
+		if in[e.pid] {
+			pids = append(pids, e.pid)
+		}
+	}
+	return pids
+}
+
+func (t *Tree) signal(s syscall.Signal) {
+	for _, pid := range t.Members() {
+		_ = syscall.Kill(pid, s)
+	}
+}
+
+// endTimeout is how long the system has to end processes that were killed.
+const endTimeout = 2 * time.Second
+
+// Kill kills all of the tree and returns what doesn't end.
+func (t *Tree) Kill() []int { return t.kill(context.Background(), endTimeout) }
+
+// Stop asks all of the tree to end, kills what has not ended in time, and returns what doesn't end even then.
+func (t *Tree) Stop(ctx context.Context, patience time.Duration) (left []int) {
+	t.signal(syscall.SIGTERM)
+	t.signal(syscall.SIGCONT) // one that is stopped hears nothing
+	if len(t.gone(ctx, patience, nil)) == 0 {
+		return nil
+	}
+	return t.kill(ctx, max(endTimeout, patience))
+}
+
+func (t *Tree) kill(ctx context.Context, patience time.Duration) []int {
+	return t.gone(ctx, patience, func(pids []int) {
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+}
+
+// gone waits until nothing of the tree runs, and calls what, if not nil, with what still does each time it looks.
+func (t *Tree) gone(ctx context.Context, patience time.Duration, what func([]int)) []int {
+	end := time.Now().Add(patience)
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		pids := t.Members()
+		if len(pids) == 0 || time.Now().After(end) || ctx.Err() != nil {
+			return pids
+		}
+		if what != nil {
+			what(pids)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+}

@@ -1,0 +1,265 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/nat-go/nat-go/internal/process"
+	"github.com/nat-go/nat-go/plugins/wire"
+)
+
+// program is our own runner.Runner. go-plugin sees one line of its standard output, the handshake, and nothing of its standard
+// error; both are drained to the end, whatever comes. It can be killed at any time, also before it was started: no call of
+// go-plugin's is in the way.
+type program struct {
+	name    string
+	config  process.Config // set before Start
+	sockets string         // the only folder it may listen in
+	limit   int64          // resident bytes
+	pump    *logPump
+
+	handshake, stderr   *io.PipeReader // what go-plugin reads
+	handshakeW, stderrW *io.PipeWriter
+
+	mu       sync.Mutex
+	proc     *process.Process // nil before it was started
+	killed   error            // why we killed it
+	startErr error            // what was wrong with the file or the handshake
+	exit     error            // how it ended, set before done
+	peak     int64
+
+	ended sync.Once
+	done  chan struct{} // closed when the process is gone and its output is drained, or it will never be started
+}
+
+func newProgram(name string, limit int64, pump *logPump) *program {
+	p := &program{name: name, limit: limit, pump: pump, done: make(chan struct{})}
+	p.handshake, p.handshakeW = io.Pipe()
+	p.stderr, p.stderrW = io.Pipe()
+	return p
+}
+
+// Start runs the command.
+func (p *program) Start(context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.killed != nil {
+		return p.killed
+	}
+	c := p.config
+	c.Stdout, c.Stderr = p.readStdout, func(r io.Reader) { p.pump.drain(r, "stderr") }
+	proc, err := process.Start(c)
+	if err != nil {
+		p.startErr = execError(c.Path, err)
+		p.finish(p.startErr)
+		return p.startErr
+	}
+	p.proc = proc
+	if p.limit > 0 {
+		limitMemory(proc.PID(), p.limit)
+	}
+	go p.wait()
+	go p.watchMemory(proc.PID())
+	return nil
+}
+
+func (p *program) wait() {
+	err := p.proc.Err()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.killed == nil {
+		err = exitError(err)
+	}
+	if left := p.proc.Left(); len(left) > 0 {
+		p.pump.warn(fmt.Sprintf("the plugin has ended, but processes that it started can't be: %d", left))
+	}
+	p.finish(err)
+}
+
+// finish says that the program has ended, or never starts. The lock is held.
+func (p *program) finish(err error) {
+	p.ended.Do(func() {
+		p.exit = err
+		p.handshakeW.Close()
+		p.stderrW.Close()
+		close(p.done)
+	})
+}
+
+// exitError says how a process ended that nobody here killed.
+func exitError(err error) error {
+	hint := ""
+	if s, ok := process.Signal(err); ok && s == syscall.SIGKILL {
+		hint = "; if nobody killed it, the system may have been out of memory"
+	}
+	return &endError{"its process " + process.Ended(err) + hint, err}
+}
+
+// endError is how a process ended.
+type endError struct {
+	text string
+	exit error
+}
+
+func (e *endError) Error() string { return e.text }
+
+// outside reports whether a failure may be somebody else's doing: a signal that ends any process can come from anywhere.
+func outside(err error) bool {
+	var e *endError
+	if !errors.As(err, &e) {
+		return false
+	}
+	s, ok := process.Signal(e.exit)
+	return ok && (s == syscall.SIGKILL || s == syscall.SIGTERM || s == syscall.SIGINT || s == syscall.SIGHUP)
+}
+
+// readStdout takes the handshake from the first line and drains the rest.
+func (p *program) readStdout(r io.Reader) {
+	lines := newLineReader(r)
+	line, err := lines.next()
+	if len(line) > 0 {
+		// A line that is no handshake never gets to go-plugin, which reads 64 KiB of one and then no more.
+		if bad := p.checkHandshake(string(line)); bad != nil {
+			p.fail(bad)
+		} else {
+			_, _ = p.handshakeW.Write(append(append([]byte(nil), line...), '\n'))
+		}
+	}
+	for err == nil {
+		if line, err = lines.next(); len(line) > 0 {
+			p.pump.line(line, "stdout")
+		}
+	}
+}
+
+// maxHandshake is the length of a handshake line, far above what a socket's path and a certificate take.
+const maxHandshake = 16 << 10
+
+// checkHandshake checks core|app|net|addr|protocol before go-plugin sees it, so that the user gets a useful error.
+func (p *program) checkHandshake(line string) error {
+	f := strings.Split(strings.TrimSpace(line), "|")
+	if len(f) < 5 || len(line) > maxHandshake {
+		const maxQuoted = 200
+		if len(line) > maxQuoted {
+			line = line[:maxQuoted] + "..."
+		}
+		return fmt.Errorf("its first line of output is no handshake: %q; a plugin must print nothing before it serves, and must serve when NATGO_PLUGIN_COOKIE is set", line)
+	}
+	if f[0] != "1" || f[4] != "grpc" {
+		return fmt.Errorf("it speaks go-plugin's core protocol %s over %s; nat-go speaks 1 over grpc", f[0], f[4])
+	}
+	if f[1] != strconv.Itoa(wire.ProtocolVersion) {
+		return fmt.Errorf("it speaks version %s of nat-go's builder protocol; this nat-go speaks %d: update whichever is older", f[1], wire.ProtocolVersion)
+	}
+	if f[2] != "unix" {
+		return fmt.Errorf("it listens on %s %s; a plugin must listen on a unix socket in PLUGIN_UNIX_SOCKET_DIR", f[2], f[3])
+	}
+	if filepath.Dir(filepath.Clean(f[3])) != filepath.Clean(p.sockets) {
+		return fmt.Errorf("it listens at %s, outside its folder PLUGIN_UNIX_SOCKET_DIR=%s", f[3], p.sockets)
+	}
+	return nil
+}
+
+// fail records what was wrong with the start and kills the process.
+func (p *program) fail(err error) {
+	p.mu.Lock()
+	if p.startErr == nil {
+		p.startErr = err
+	}
+	p.mu.Unlock()
+	p.kill(err)
+}
+
+// kill ends the process and all it started; one that was not started yet never is. The first reason counts.
+func (p *program) kill(why error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.done:
+		return
+	default:
+	}
+	if p.killed == nil {
+		p.killed = why
+	}
+	if p.proc == nil {
+		p.finish(p.killed)
+		return
+	}
+	p.proc.Kill(why)
+}
+
+// pid is the process's number; 0 before it has one.
+func (p *program) pid() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.proc == nil {
+		return 0
+	}
+	return p.proc.PID()
+}
+
+// watchMemory samples the resident memory.
+func (p *program) watchMemory(pid int) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-p.done:
+			return
+		case <-tick.C:
+		}
+		n, ok := residentBytes(pid)
+		if !ok {
+			continue
+		}
+		p.mu.Lock()
+		p.peak = max(p.peak, n)
+		p.mu.Unlock()
+		if p.limit > 0 && n > p.limit {
+			p.kill(fmt.Errorf("it used %d MiB of memory; its limit is %d MiB (plugins.%s.memory)", n>>20, p.limit>>20, p.name))
+			return
+		}
+	}
+}
+
+// Wait returns when the process is gone.
+func (p *program) Wait(context.Context) error {
+	<-p.done
+	return p.exit
+}
+
+// Kill kills the process and waits for its end, but not for ever: a process in the kernel's hands may take its time.
+func (p *program) Kill(context.Context) error {
+	p.kill(errStopped)
+	select {
+	case <-p.done:
+		return nil
+	case <-time.After(5 * time.Second):
+		return errors.New("the process does not end")
+	}
+}
+
+// The rest of runner.Runner.
+
+func (p *program) Stdout() io.ReadCloser           { return p.handshake }
+func (p *program) Stderr() io.ReadCloser           { return p.stderr }
+func (p *program) Name() string                    { return p.name }
+func (p *program) ID() string                      { return strconv.Itoa(p.pid()) }
+func (p *program) Diagnose(context.Context) string { return "" }
+
+func (p *program) PluginToHost(network, addr string) (string, string, error) {
+	return network, addr, nil
+}
+
+func (p *program) HostToPlugin(network, addr string) (string, string, error) {
+	return network, addr, nil
+}
