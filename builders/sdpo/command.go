@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/internal/process"
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
@@ -282,8 +282,7 @@ func start20(b []byte) string {
 
 // program is a started hint command.
 type program struct {
-	cmd   *exec.Cmd
-	in    io.WriteCloser
+	*process.Process
 	lines chan line
 	said  *head
 }
@@ -294,22 +293,15 @@ type line struct {
 }
 
 func start(argv []string) (*program, error) {
-	p := &program{cmd: exec.Command(argv[0], argv[1:]...), lines: make(chan line, 1), said: &head{}}
-	p.cmd.Stderr = p.said
-	p.cmd.WaitDelay = time.Second // children of its own may hold the pipes open
-	in, err := p.cmd.StdinPipe()
+	p := &program{lines: make(chan line, 1), said: &head{}}
+	var err error
+	p.Process, err = process.Start(process.Config{
+		Args: argv, Env: os.Environ(), // of a plugin: what its host grants
+		Input: true, Stdout: p.listen, Stderr: func(r io.Reader) { _, _ = io.Copy(p.said, r) },
+	})
 	if err != nil {
 		return nil, fmt.Errorf("start the hint command: %w", err)
 	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		return nil, fmt.Errorf("start the hint command: %w", err)
-	}
-	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start the hint command: %w", err)
-	}
-	p.in = in
-	go p.listen(out)
 	return p, nil
 }
 
@@ -353,7 +345,7 @@ func (p *program) ask(ctx context.Context, send []byte, wait time.Duration) ([]b
 	defer limit.Stop()
 	sent := make(chan error, 1)
 	go func() {
-		_, err := p.in.Write(send)
+		_, err := p.Stdin.Write(send)
 		sent <- err
 	}()
 	for {
@@ -379,15 +371,12 @@ func (p *program) ask(ctx context.Context, send []byte, wait time.Duration) ([]b
 	}
 }
 
-// stop ends the program and returns what it said on standard error.
+// stop ends the program, with all it started, and returns what it said on standard error.
 func (p *program) stop() string {
-	p.in.Close()
-	_ = p.cmd.Process.Kill() // it may have ended
-	go func() {
-		for range p.lines { // lets listen end
-		}
-	}()
-	_ = p.cmd.Wait()
+	p.Kill(errors.New("it is not needed any more"))
+	for range p.lines { // lets listen end
+	}
+	<-p.Done()
 	return strings.TrimSpace(p.said.String())
 }
 

@@ -85,6 +85,9 @@ func Stopped(pid int) bool {
 	return err == nil && len(fields) > 0 && (fields[0][0] == 'T' || fields[0][0] == 't')
 }
 
+// marksSeen says that the marks of other processes can be read here.
+const marksSeen = true
+
 // maxEnviron is how much of a process's environment is looked at.
 const maxEnviron = 8 << 20
 

@@ -58,7 +58,7 @@ func (t *Tree) Members() []int {
 		}
 	}
 	// A session's number is only known to be ours while its first process is there and has our mark.
-	if t.Session > 0 && (t.ours || in[t.Session]) {
+	if t.Session > 0 && (t.ours || in[t.Session] || !marksSeen) {
 		for _, e := range all {
 			if e.session == t.Session {
 				in[e.pid] = true

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
+	"github.com/nat-go/nat-go/internal/process"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/nat"
 )
@@ -22,6 +22,7 @@ const (
 	outputDir = "output"
 	logFile   = "output.log"
 	doneFile  = "done"
+	markFile  = "process" // the mark of the program's processes
 )
 
 // secretFiles are what `nat eval` writes beside its output: its configuration with variables filled in.
@@ -57,6 +58,9 @@ func (c *collector) collect(ctx context.Context) (string, error) {
 	if _, err := os.Stat(filepath.Join(c.dir, doneFile)); err == nil {
 		return c.found(out)
 	}
+	if err := c.endOrphans(); err != nil {
+		return "", err
+	}
 	if err := os.RemoveAll(c.dir); err != nil { // of a run that was cut off
 		return "", err
 	}
@@ -68,10 +72,8 @@ func (c *collector) collect(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer cleanup()
-	if err := c.start(ctx, argv); err != nil {
-		return "", err
-	}
-	if err := removeSecrets(out); err != nil {
+	err = c.start(ctx, argv)
+	if err := errors.Join(err, removeSecrets(out)); err != nil { // however it ended
 		return "", err
 	}
 	path, err := c.found(out)
@@ -158,14 +160,23 @@ func (c *collector) start(ctx context.Context, argv []string) error {
 	if c.live != nil {
 		w = io.MultiWriter(log, c.live)
 	}
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Stdout, cmd.Stderr = w, w
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
-	cmd.WaitDelay = c.cfg.StopTimeout
-	err = cmd.Run()
-	if cmd.Process != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left behind
+	mark, err := c.leave()
+	if err != nil {
+		return err
+	}
+	p, err := process.Start(process.Config{
+		Args: argv, Env: os.Environ(), Mark: mark,
+		Stdout: func(r io.Reader) { _, _ = io.Copy(w, r) }, // what can't be written is drained
+	})
+	if errors.Is(err, exec.ErrNotFound) {
+		return fmt.Errorf("%s is not there: install it, or give its path in the source's command: %w", argv[0], err)
+	}
+	if err != nil {
+		return err
+	}
+	err = p.Run(ctx, c.cfg.StopTimeout)
+	if left := p.Left(); len(left) > 0 {
+		fmt.Fprintf(w, "\nnat-go: processes %v, which %s started, can't be ended\n", left, argv[0])
 	}
 	switch {
 	case err == nil:
@@ -174,11 +185,27 @@ func (c *collector) start(ctx context.Context, argv []string) error {
 		return fmt.Errorf("%s did not end within %s; what it printed is in %s", argv[0], c.cfg.Timeout, log.Name())
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, exec.ErrNotFound):
-		return fmt.Errorf("%s is not there: install it, or give its path in the source's command: %w", argv[0], err)
 	default:
 		return fmt.Errorf("%s failed (%w): %s", argv[0], err, lastLine(log.Name()))
 	}
+}
+
+// leave notes the mark that the program's processes will carry, so that whoever comes after a kill can end them.
+func (c *collector) leave() (string, error) {
+	mark := process.NewMark()
+	return mark, os.WriteFile(filepath.Join(c.dir, markFile), []byte(mark), 0o600)
+}
+
+// endOrphans ends what is left of a program whose nat-go was killed: it would write into the folder of the next.
+func (c *collector) endOrphans() error {
+	mark, err := os.ReadFile(filepath.Join(c.dir, markFile))
+	if err != nil || len(mark) != len(process.NewMark()) {
+		return nil // there was none
+	}
+	if left := (&process.Tree{Mark: string(mark)}).Stop(context.Background(), c.cfg.StopTimeout); len(left) > 0 {
+		return fmt.Errorf("the program of the run that was cut off still runs and can't be ended: processes %v write into %s", left, c.dir)
+	}
+	return nil
 }
 
 // lastLine is the end of what the program printed, and where the rest is.

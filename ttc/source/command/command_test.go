@@ -161,6 +161,62 @@ func lives(pid string) bool {
 	return err == nil && !strings.HasPrefix(strings.TrimSpace(string(out)), "Z")
 }
 
+// TestOrphans: what a killed nat-go left running is ended before the program is started again in the same folder, also where
+// it has left its session.
+func TestOrphans(t *testing.T) {
+	if _, err := os.Stat("/proc/self/environ"); err != nil {
+		t.Skip("SKIPPED: no /proc")
+	}
+	if os.Getenv("NATGO_TEST_COLLECT") != "" {
+		cfg := DefaultConfig()
+		cfg.Command = shell(`setsid sleep 600 & echo $! > "$1"; wait`, os.Getenv("NATGO_TEST_COLLECT"))
+		_, _ = Collect(t.Context(), cfg, os.Getenv("NATGO_TEST_DIR"), nil)
+		return
+	}
+	dir, pidFile := t.TempDir(), filepath.Join(t.TempDir(), "pid")
+	other := exec.Command(os.Args[0], "-test.run=^TestOrphans$")
+	other.Env = append(os.Environ(), "NATGO_TEST_COLLECT="+pidFile, "NATGO_TEST_DIR="+dir)
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pid string
+	for end := time.Now().Add(20 * time.Second); pid == ""; time.Sleep(5 * time.Millisecond) {
+		if b, err := os.ReadFile(pidFile); err == nil {
+			pid = strings.TrimSpace(string(b))
+		}
+		if time.Now().After(end) {
+			t.Fatal("the program does not start")
+		}
+	}
+	_ = other.Process.Kill()
+	_ = other.Wait()
+	if !lives(pid) {
+		t.Fatal("the test shows nothing: the orphan is gone already")
+	}
+	cfg := DefaultConfig()
+	cfg.StopTimeout = time.Second
+	cfg.Command = shell(program, "{output_dir}", "{run}")
+	if _, err := Collect(t.Context(), cfg, dir, nil); err != nil {
+		t.Fatal(err)
+	}
+	if lives(pid) {
+		t.Error("the program of the killed nat-go lives on, beside the new one")
+	}
+}
+
+// TestSecretsOfAFailedRun: what nat leaves of the filled-in configuration goes also when it fails.
+func TestSecretsOfAFailedRun(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.Command = shell(`echo secret > "$1/config_effective.yml"; exit 3`, "{output_dir}")
+	dir := t.TempDir()
+	if _, err := Collect(t.Context(), cfg, dir, nil); err == nil {
+		t.Fatal("it did not fail")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "run0", "output", "config_effective.yml")); !errors.Is(err, os.ErrNotExist) {
+		t.Error("NAT's own copy of the configuration is left")
+	}
+}
+
 func TestCopy(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

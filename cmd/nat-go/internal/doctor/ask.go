@@ -10,14 +10,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/internal/process"
 )
 
 // askTRL is the script that asks TRL.
@@ -66,6 +65,14 @@ type asked struct {
 	done     bool
 }
 
+type said struct {
+	asked *asked
+	err   error
+}
+
+// errAnswered is why a trainer is ended that has said all it was asked.
+var errAnswered = errors.New("it has answered")
+
 // ask has the trainer tokenise rows. scratch is an empty folder.
 func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, error) {
 	script, rows := filepath.Join(scratch, "ask.py"), filepath.Join(scratch, "rows.jsonl")
@@ -81,29 +88,32 @@ func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, e
 	}
 	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, t.Python, "-B", script)
-	cmd.Env = environ(scratch)
-	cmd.Dir = scratch
-	cmd.Stdin = bytes.NewReader(append(question, '\n'))
 	last := &tail{limit: maxStderr}
-	cmd.Stderr = last
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = 5 * time.Second
-	out, err := cmd.StdoutPipe()
+	answers := make(chan said, 1)
+	p, err := process.Start(process.Config{
+		Args: []string{t.Python, "-B", script}, Env: environ(scratch), Dir: scratch, Input: true,
+		Stdout: func(r io.Reader) {
+			a, err := t.listen(r, in)
+			answers <- said{a, err}
+		},
+		Stderr: func(r io.Reader) { _, _ = io.Copy(last, r) },
+	})
 	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
 		return nil, exit.Environmentf("can't start Python: %w; name one in which the trainer is installed with --python or NATGO_TRAINER_PYTHON", err)
 	}
-	a, err := t.listen(out, in)
+	stop := context.AfterFunc(ctx, func() { p.Kill(ctx.Err()) })
+	defer stop()
+	go func() {
+		_, _ = p.Stdin.Write(append(question, '\n')) // a program that doesn't read it says nothing
+		p.Stdin.Close()
+	}()
+	x := <-answers
+	a, err := x.asked, x.err
 	late := ctx.Err()
 	if a.done || err != nil { // all is said; whatever it still does or has left behind is of no use
-		cancel()
+		p.Kill(errAnswered)
 	}
-	waited := cmd.Wait()
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	waited := p.Err()
 	if late == nil && !a.done && err == nil {
 		late = ctx.Err() // it had closed its output and didn't end
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/process"
 )
 
 // The files of a job, below the run folder.
@@ -28,6 +29,7 @@ const (
 	exitFile   = "exit"
 	bornFile   = "submission.json"
 	lockFile   = "lock"
+	beganFile  = "began"
 )
 
 // Adapter starts a program and looks after it.
@@ -69,14 +71,16 @@ func (a *Adapter) Check(context.Context) error {
 
 // script runs the program in the folder $0 and notes its exit status. The shell itself starts and stays in the folder of the
 // job, so that it finds it when the run folder is moved, and it stays when the group is asked to end, so that the status of a
-// program that ends in its own time is noted, too.
+// program that ends in its own time is noted, too. That the program began is noted before it is: where everything was killed
+// between the shell's start and that, there was no job.
 const script = `trap : TERM INT HUP; echo $$ > pid.new && mv pid.new pid || exit 125
-(cd "$0" || exit 125; exec "$@"); s=$?; echo $s > exit.new && mv exit.new exit`
+(: > began && cd "$0" || exit 125; exec "$@"); s=$?; echo $s > exit.new && mv exit.new exit`
 
 // born is what is known of a submission before its program starts: the content of submission.json.
 type born struct {
 	Key  string `json:"key"`
 	Host string `json:"host"`
+	Mark string `json:"mark"` // what its processes are known by
 	Lock uint64 `json:"lock"` // inode of the lock: a copy of the folder has another, which nobody holds
 }
 
@@ -143,7 +147,7 @@ func (a *Adapter) start(dir string, b *born, argv, environ []string) (pid int, e
 	if err != nil {
 		return 0, fmt.Errorf("lock %s: %w", held.Name(), err)
 	}
-	b.Lock = inode(held.Name())
+	b.Lock, b.Mark = inode(held.Name()), process.NewMark()
 	text, err := json.Marshal(b)
 	if err != nil {
 		return 0, err
@@ -151,16 +155,15 @@ func (a *Adapter) start(dir string, b *born, argv, environ []string) (pid int, e
 	if err := durable.WriteFile(filepath.Join(dir, bornFile), append(text, '\n')); err != nil {
 		return 0, err
 	}
-	cmd := osexec.Command("/bin/sh", append([]string{"-c", script, work}, argv...)...)
-	cmd.Dir = dir
-	cmd.Env, cmd.Stdout, cmd.Stderr = environ, out, out
-	cmd.ExtraFiles = []*os.File{held} // the group holds the lock from now on
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
+	p, err := process.Start(process.Config{
+		Args: append([]string{"/bin/sh", "-c", script, work}, argv...), Dir: dir, Env: environ, Mark: b.Mark, Output: out,
+		Files:    []*os.File{held}, // its processes hold the lock from now on
+		Survives: true,
+	})
+	if err != nil {
 		return 0, err
 	}
-	go func() { _ = cmd.Wait() }() // reaps it; its status is in the folder
-	return cmd.Process.Pid, nil
+	return p.PID(), nil // its end is noted in the folder
 }
 
 // ref is the job of a submission.
@@ -195,8 +198,15 @@ func (a *Adapter) Find(ctx context.Context, data trainers.DataSet, key string) (
 		return none(b.elsewhere(dir)) // there it may have been started after the folder was copied
 	case err != nil:
 		return none(err)
+	case !alive(dir) && missing(filepath.Join(dir, exitFile)) && missing(filepath.Join(dir, beganFile)):
+		return none(b.elsewhere(dir)) // it was killed before the program began: there is no job
 	}
 	return b.ref(data, pid), true, nil
+}
+
+func missing(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 func readBorn(dir string) (*born, error) {
@@ -310,7 +320,7 @@ func cancelled(dir string) bool {
 	return err == nil
 }
 
-// Cancel asks the process group to end, and kills it when it does not in time.
+// Cancel asks the program and all it started to end, and kills what does not in time.
 func (a *Adapter) Cancel(ctx context.Context, _ trainers.JobRef) error {
 	dir := a.dir()
 	fail := func(err error) error {
@@ -333,18 +343,19 @@ func (a *Adapter) Cancel(ctx context.Context, _ trainers.JobRef) error {
 	if err := os.WriteFile(filepath.Join(dir, cancelFile), nil, 0o644); err != nil {
 		return fail(err)
 	}
-	for _, step := range []struct {
-		signal syscall.Signal
-		wait   time.Duration
-	}{{syscall.SIGTERM, a.conf.StopTimeout}, {syscall.SIGKILL, killTimeout}} {
-		if err := syscall.Kill(-pid, step.signal); err != nil && !errors.Is(err, syscall.ESRCH) {
-			return fail(err)
-		}
-		if gone(ctx, dir, step.wait) {
-			return nil
-		}
+	var mark string
+	if b, err := readBorn(dir); err == nil {
+		mark = b.Mark
 	}
-	return fail(fmt.Errorf("process group %d outlives a kill", pid))
+	// All that it started, in whatever process group or session: launchers put their workers into groups of their own.
+	tree := process.Tree{Session: pid, Mark: mark}
+	if left := tree.Stop(ctx, a.conf.StopTimeout); len(left) > 0 {
+		return fail(fmt.Errorf("processes %v of the trainer outlive a kill", left))
+	}
+	if !gone(ctx, dir, lockTimeout) {
+		return fail(fmt.Errorf("the trainer was ended, but a process that it started, and that can't be told from others any more, still runs: it holds %s open", filepath.Join(dir, lockFile)))
+	}
+	return nil
 }
 
 // unseen says why nothing can be told of a program that holds no lock here and left no exit status. Nil: it is gone.
@@ -356,10 +367,10 @@ func unseen(dir string) error {
 	return b.elsewhere(dir)
 }
 
-// killTimeout is how long the system has to end a killed group: long, because a busy machine is no reason to call it immortal.
-const killTimeout = time.Minute
+// lockTimeout is how long the lock may be held once everything that could be found was ended.
+const lockTimeout = 2 * time.Second
 
-// gone waits for the group to let go of the lock.
+// gone waits for the processes to let go of the lock.
 func gone(ctx context.Context, dir string, limit time.Duration) bool {
 	end := time.Now().Add(limit)
 	for alive(dir) {

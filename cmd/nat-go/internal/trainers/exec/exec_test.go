@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
+	"github.com/nat-go/nat-go/internal/process"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -262,6 +264,60 @@ func TestDeafProgramIsKilled(t *testing.T) {
 }
 
 // TestFind: a program started by a process that died before it could note it.
+// Launchers put what they start into process groups and sessions of their own (timeout, torchrun).
+func TestCancelReachesOtherGroupsAndSessions(t *testing.T) {
+	pids := filepath.Join(t.TempDir(), "pids")
+	a := New(config(t, Config{Command: sh(`timeout 600 sh -c 'echo $$ >> "$0"; sleep 600' "$1" & setsid sh -c 'echo $$ >> "$0"; sleep 600' "$1" & wait`, "sh", pids), StopTimeout: time.Second}), trainers.Env{})
+	ref := submit(t, a, data(t))
+	var started []string
+	for end := time.Now().Add(20 * time.Second); len(started) < 2; time.Sleep(5 * time.Millisecond) {
+		b, _ := os.ReadFile(pids)
+		if started = strings.Fields(string(b)); time.Now().After(end) {
+			t.Fatal("the program does not start")
+		}
+	}
+	if err := a.Cancel(t.Context(), ref); err != nil {
+		t.Error(err)
+	}
+	for _, pid := range started {
+		if stat, err := os.ReadFile("/proc/" + pid + "/stat"); err == nil && !strings.Contains(string(stat), ") Z ") {
+			t.Errorf("process %s lives on: %s", pid, stat)
+		}
+	}
+}
+
+// Everything is killed, as by a power cut, after the shell has started and before the program has: there is no job, and the
+// next submission makes one.
+func TestKilledBeforeTheProgramBegan(t *testing.T) {
+	bin := t.TempDir() // the shell's mv ends all there is, once the process is noted
+	write(t, filepath.Join(bin, "mv"), "#!/bin/sh\n/bin/mv \"$@\"\nkill -9 $PPID\nsleep 60\n")
+	if err := os.Chmod(filepath.Join(bin, "mv"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	a := New(config(t, Config{Command: sh("exit 0"), StopTimeout: time.Second}), trainers.Env{})
+	d := data(t)
+	if _, err := a.Submit(t.Context(), d, "k"); err != nil {
+		t.Fatal(err)
+	}
+	mv := &process.Tree{}
+	if b, err := readBorn(a.dir()); err == nil {
+		mv.Mark = b.Mark
+	}
+	for end := time.Now().Add(20 * time.Second); missing(filepath.Join(a.dir(), pidFile)); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the shell notes nothing")
+		}
+	}
+	pid, _ := readInt(filepath.Join(a.dir(), pidFile))
+	for end := time.Now().Add(20 * time.Second); slices.Contains(mv.Members(), pid) && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	}
+	mv.Kill()
+	if _, found, err := a.Find(t.Context(), d, "k"); found || err != nil {
+		t.Errorf("a job that never was is found: %v", err)
+	}
+}
+
 func TestFind(t *testing.T) {
 	d := data(t)
 	conf := config(t, Config{Command: sh("sleep 60")})

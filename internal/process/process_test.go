@@ -1,0 +1,252 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// TestMain lets the tests use this binary as a program that is killed: it starts the script in the environment, says so, and
+// waits.
+func TestMain(m *testing.M) {
+	if script := os.Getenv("NATGO_TEST_PARENT"); script != "" {
+		if _, err := Start(Config{Args: shell(script), Env: os.Environ()}); err != nil {
+			panic(err)
+		}
+		select {}
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func shell(script string) []string { return []string{"/bin/sh", "-c", script} }
+
+func start(t *testing.T, c Config) *Process {
+	t.Helper()
+	if c.Env == nil {
+		c.Env = os.Environ()
+	}
+	p, err := Start(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Kill(errors.New("the test is over")); <-p.Done() })
+	return p
+}
+
+// pids waits until a script has written so many process ids into a file.
+func pids(t *testing.T, path string, n int) (all []int) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		b, _ := os.ReadFile(path)
+		if words := strings.Fields(string(b)); len(words) == n {
+			for _, w := range words {
+				pid, err := strconv.Atoi(w)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, pid)
+			}
+			return all
+		}
+	}
+	t.Fatal("the script does not start what it should")
+	return nil
+}
+
+func running(pid int) bool {
+	for _, e := range list() {
+		if e.pid == pid {
+			return true
+		}
+	}
+	return false
+}
+
+// family is a script that starts children of every kind and waits: in its own group, in another, in another session, one
+// in a session whose parent has ended, and one that has cleared its environment but is still a child.
+func family(t *testing.T) (script, file string, members int) {
+	file = filepath.Join(t.TempDir(), "pids")
+	note := func(prefix string) string {
+		return fmt.Sprintf(`%s sh -c 'echo $$ >> %s; exec sleep 600' & `, prefix, file)
+	}
+	script = note("") + note("timeout 600") + note("setsid") +
+		fmt.Sprintf(`(setsid sh -c 'echo $$ >> %s; exec sleep 600' &) ; `, file) + note("env -i "+path(t, "setsid")) + "wait"
+	return script, file, 5
+}
+
+func path(t *testing.T, name string) string {
+	p, err := exec.LookPath(name)
+	if err != nil {
+		t.Skipf("SKIPPED: there is no %s", name)
+	}
+	return p
+}
+
+func onlyLinux(t *testing.T) {
+	if !marksSeen {
+		t.Skip("SKIPPED: not on this system")
+	}
+}
+
+func TestAllOfItIsEnded(t *testing.T) {
+	onlyLinux(t)
+	for name, end := range map[string]func(*Process){
+		"killed":  func(p *Process) { p.Kill(errors.New("enough")) },
+		"stopped": func(p *Process) { p.Stop(errors.New("enough"), 5*time.Second) },
+		"ends":    func(p *Process) { _ = syscall.Kill(p.PID(), syscall.SIGUSR1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			script, file, n := family(t)
+			if name == "ends" {
+				script = strings.ReplaceAll(script, "env -i ", "") // who finds one without a mark must see its parent
+			}
+			p := start(t, Config{Args: shell("trap 'exit 7' USR1; " + script)})
+			all := pids(t, file, n)
+			end(p)
+			<-p.Done()
+			for i, pid := range all {
+				if running(pid) {
+					t.Errorf("child %d lives on", i)
+					_ = syscall.Kill(pid, syscall.SIGKILL)
+				}
+			}
+			if left := p.Left(); len(left) > 0 {
+				t.Errorf("left: %v", left)
+			}
+			if err := p.Err(); err == nil || name == "ends" && err.Error() != "exit status 7" || name != "ends" && err.Error() != "enough" {
+				t.Errorf("it ended with %v", err)
+			}
+		})
+	}
+}
+
+// A program that survives us is left what it has started, unless it is killed.
+func TestSurvivor(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pids")
+	p := start(t, Config{Args: shell(`sleep 600 & echo $! >> ` + file), Survives: true})
+	child := pids(t, file, 1)[0]
+	if err := p.Err(); err != nil {
+		t.Error(err)
+	}
+	if !running(child) {
+		t.Error("what it left running was ended")
+	}
+	if left := (&Tree{Mark: p.Mark()}).Stop(t.Context(), 5*time.Second); len(left) > 0 || running(child) {
+		if marksSeen {
+			t.Errorf("left: %v", left)
+		}
+		_ = syscall.Kill(child, syscall.SIGKILL)
+	}
+}
+
+// Whoever comes after a kill -9 finds what the kernel has not ended, and nothing else.
+func TestParentKilled(t *testing.T) {
+	onlyLinux(t)
+	dir := t.TempDir()
+	bystander := start(t, Config{Args: []string{"sleep", "600"}})
+	parent := exec.Command(os.Args[0])
+	file := filepath.Join(dir, "pids")
+	mark := NewMark()
+	parent.Env = append(os.Environ(), markVariable+"="+mark, fmt.Sprintf(`NATGO_TEST_PARENT=echo $$ >> %s; setsid sh -c 'echo $$ >> %s; exec sleep 600' & wait`, file, file))
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	all := pids(t, file, 2)
+	_ = parent.Process.Kill()
+	_ = parent.Wait()
+	for end := time.Now().Add(20 * time.Second); running(all[0]) && time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	}
+	if running(all[0]) {
+		t.Error("the program outlives its parent")
+	}
+	tree := Tree{Mark: mark} // the marks of parents are handed on
+	if members := tree.Members(); len(members) != 1 || members[0] != all[1] {
+		t.Errorf("found %v, want %v", members, all[1:])
+	}
+	if left := tree.Kill(); len(left) > 0 || running(all[1]) {
+		t.Errorf("left: %v", left)
+	}
+	if !running(bystander.PID()) {
+		t.Error("a stranger was killed")
+	}
+}
+
+// A session whose first process is not known to be ours is nobody we kill: numbers are used again.
+func TestSessionOfAStranger(t *testing.T) {
+	onlyLinux(t)
+	stranger := start(t, Config{Args: []string{"sleep", "600"}})
+	if m := (&Tree{Session: stranger.PID(), Mark: NewMark()}).Members(); len(m) > 0 {
+		t.Errorf("took %v for ours", m)
+	}
+}
+
+func TestOutputIsDrained(t *testing.T) {
+	var first [5]byte
+	p := start(t, Config{Args: shell(`head -c 10000000 /dev/zero | tr '\0' x; echo to stderr >&2; exit 3`), Stdout: func(r io.Reader) {
+		_, _ = io.ReadFull(r, first[:]) // and no more
+	}})
+	if err := p.Err(); err == nil || Ended(err) != "ended (exit status 3)" || string(first[:]) != "xxxxx" {
+		t.Errorf("%v, %q", err, first)
+	}
+	var out, errs []byte
+	p = start(t, Config{
+		Args: shell(`read line; echo "$line"; echo to stderr >&2`), Input: true,
+		Stdout: func(r io.Reader) { out, _ = io.ReadAll(r) }, Stderr: func(r io.Reader) { errs, _ = io.ReadAll(r) },
+	})
+	fmt.Fprintln(p.Stdin, "hello")
+	if err := p.Err(); err != nil || string(out) != "hello\n" || string(errs) != "to stderr\n" {
+		t.Errorf("%v, %q, %q", err, out, errs)
+	}
+}
+
+// What nobody can find - a session of its own, no environment, its parent gone - gets away, as the package comment says; that
+// it holds the pipe keeps nobody waiting.
+func TestWhatGetsAway(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pids")
+	p := start(t, Config{
+		Args:   shell(fmt.Sprintf(`(env -i %s sh -c 'echo $$ >> %s; exec sleep 600' &); while [ ! -s %[2]s ]; do sleep 0.01; done`, path(t, "setsid"), file)),
+		Stdout: func(r io.Reader) { _, _ = io.Copy(io.Discard, r) },
+	})
+	<-p.Done()
+	_ = syscall.Kill(pids(t, file, 1)[0], syscall.SIGKILL)
+}
+
+func TestSignals(t *testing.T) {
+	p := start(t, Config{Args: shell("kill -9 $$")})
+	if s, ok := Signal(p.Exit()); !ok || s != syscall.SIGKILL || !strings.Contains(Ended(p.Exit()), "signal 9") {
+		t.Errorf("%v", p.Exit())
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	p = start(t, Config{Args: shell("trap '' TERM; while :; do sleep 600; done")})
+	cause := errors.New("interrupted")
+	cancel(cause)
+	if err := p.Run(ctx, 50*time.Millisecond); !errors.Is(err, cause) {
+		t.Errorf("%v", err)
+	}
+	if _, err := Start(Config{Args: []string{"/nothing/there"}}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	t.Setenv("NATGO_TEST_SECRET", "canary")
+	var env []byte
+	p := start(t, Config{Args: []string{"env"}, Env: []string{"PATH=" + os.Getenv("PATH"), markVariable + "=forged"}, With: "outer", Mark: "inner", Stdout: func(r io.Reader) { env, _ = io.ReadAll(r) }})
+	if err := p.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if got := string(env); strings.Contains(got, "canary") || strings.Contains(got, "forged") || !strings.Contains(got, markVariable+"=outer inner\n") {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,154 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/nat-go/nat-go/plugins/host"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+func checkBuilds(ctx context.Context, k *kit) error {
+	return k.each(ctx, nil, func(p *host.Plugin, b host.BuilderInfo) error {
+		rs, err := k.clean(ctx, p, b, k.groups(b.Unit))
+		if err != nil {
+			return err
+		}
+		return nothing(rs)
+	})
+}
+
+// dropsOf fails if results have drops of a reason that the host gave.
+func dropsOf(rs []host.Result, reason ledger.Reason, detail string) error {
+	for _, r := range rs {
+		for _, d := range r.Drops {
+			if d.Reason == reason && strings.Contains(d.Detail, detail) {
+				return fmt.Errorf("group %q: %s", r.Group.Key, d.Detail)
+			}
+		}
+	}
+	return nil
+}
+
+func checkKinds(ctx context.Context, k *kit) error {
+	return k.each(ctx, nil, func(p *host.Plugin, b host.BuilderInfo) error {
+		rs, err := k.build(ctx, p, b, k.groups(b.Unit))
+		if err != nil {
+			return err
+		}
+		return dropsOf(rs, ledger.BadRecord, "declare")
+	})
+}
+
+func checkReferences(ctx context.Context, k *kit) error {
+	return k.each(ctx, nil, func(p *host.Plugin, b host.BuilderInfo) error {
+		rs, err := k.build(ctx, p, b, k.groups(b.Unit))
+		if err != nil {
+			return err
+		}
+		return dropsOf(rs, ledger.BadReference, "")
+	})
+}
+
+func checkDrops(ctx context.Context, k *kit) error {
+	return k.each(ctx, nil, func(p *host.Plugin, b host.BuilderInfo) error {
+		rs, err := k.build(ctx, p, b, append(k.groups(b.Unit), emptyGroup()))
+		if err != nil {
+			return err
+		}
+		for _, r := range rs {
+			for _, d := range r.Drops {
+				if strings.HasSuffix(string(d.Reason), "/unspecified") || d.Unit == "" {
+					return fmt.Errorf("group %q: a drop of unit %q has the reason %q", r.Group.Key, d.Unit, d.Reason)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func checkPure(ctx context.Context, k *kit) error {
+	return k.each(ctx, nil, func(p *host.Plugin, b host.BuilderInfo) error {
+		first, err := k.build(ctx, p, b, k.groups(b.Unit))
+		if err != nil {
+			return err
+		}
+		second, err := k.build(ctx, p, b, k.groups(b.Unit))
+		if err != nil {
+			return err
+		}
+		return same(first, second)
+	})
+}
+
+func checkOrder(ctx context.Context, k *kit) error {
+	return k.each(ctx, nil, func(p *host.Plugin, b host.BuilderInfo) error {
+		groups := k.groups(b.Unit)
+		first, err := k.build(ctx, p, b, groups)
+		if err != nil {
+			return err
+		}
+		again, err := k.build(ctx, p, b, groups)
+		if err != nil {
+			return err
+		}
+		if same(first, again) != nil {
+			return skipError("it is not pure, so that order makes no odds")
+		}
+		backwards := slices.Clone(groups)
+		slices.Reverse(backwards)
+		second, err := k.build(ctx, p, b, backwards)
+		if err != nil {
+			return err
+		}
+		slices.Reverse(second)
+		return same(first, second)
+	})
+}
+
+func checkProcesses(ctx context.Context, k *kit) error {
+	one := map[string][]host.Result{}
+	if err := k.each(ctx, nil, func(p *host.Plugin, b host.BuilderInfo) (err error) {
+		one[b.Name], err = k.build(ctx, p, b, k.groups(b.Unit))
+		return err
+	}); err != nil {
+		return err
+	}
+	return k.each(ctx, func(s *host.Spec) { s.Instances = 2 }, func(p *host.Plugin, b host.BuilderInfo) error {
+		two, err := k.build(ctx, p, b, k.groups(b.Unit))
+		if err != nil {
+			return err
+		}
+		return same(one[b.Name], two)
+	})
+}
+
+func checkSessions(ctx context.Context, k *kit) error {
+	return k.with(ctx, nil, func(p *host.Plugin) error {
+		b := p.Describe()[0]
+		alone, err := k.build(ctx, p, b, k.groups(b.Unit))
+		if err != nil {
+			return err
+		}
+		var wg sync.WaitGroup
+		results, errs := make([][]host.Result, 4), make([]error, 4)
+		for i := range results {
+			wg.Go(func() { results[i], errs[i] = k.build(ctx, p, b, k.groups(b.Unit)) })
+		}
+		wg.Wait()
+		for i, rs := range results {
+			if errs[i] != nil {
+				return errs[i]
+			}
+			for j := range rs {
+				if rs[j].Err != nil && alone[j].Err == nil {
+					return fmt.Errorf("with four sessions at once: %w", rs[j].Err)
+				}
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,143 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/plugins/host"
+	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
+)
+
+func checkHandshake(ctx context.Context, k *kit) error {
+	return k.with(ctx, nil, func(*host.Plugin) error { return nil })
+}
+
+func checkDescribe(ctx context.Context, k *kit) error {
+	return k.with(ctx, nil, func(p *host.Plugin) error {
+		if p.Name() == "" || p.Version() == "" {
+			return fmt.Errorf("its name is %q and its version %q", p.Name(), p.Version())
+		}
+		for _, b := range p.Describe() {
+			switch {
+			case b.Version == "" || b.Doc == "":
+				return fmt.Errorf("builder %s: its version is %q and its doc %q", b.Name, b.Version, b.Doc)
+			case !slices.Contains([]string{"stable", "beta", "experimental"}, b.Stability):
+				return fmt.Errorf("builder %s: its stability is %q; it is one of stable, beta, experimental", b.Name, b.Stability)
+			case strings.Contains(b.Name, "/"):
+				return fmt.Errorf("builder %q: a name has no slash", b.Name)
+			}
+		}
+		return nil
+	})
+}
+
+func checkDescribeAgain(ctx context.Context, k *kit) error {
+	var first []host.BuilderInfo
+	for i := range 2 {
+		if err := k.with(ctx, nil, func(p *host.Plugin) error {
+			if i == 0 {
+				first = p.Describe()
+			} else if !reflect.DeepEqual(first, p.Describe()) {
+				return errors.New("it describes itself otherwise the second time")
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkSchema(ctx context.Context, k *kit) error {
+	return k.each(ctx, nil, func(_ *host.Plugin, b host.BuilderInfo) error {
+		if len(b.ConfigSchema) == 0 {
+			return nil
+		}
+		spec, err := schema.FromJSONSchema(b.ConfigSchema)
+		if err == nil && spec.Kind != schema.Object && spec.Kind != schema.Map {
+			err = errors.New("its config schema is not that of an object")
+		}
+		return err
+	})
+}
+
+func rpc(ctx context.Context, p *host.Plugin) (pb.BuilderClient, error) {
+	conn, err := p.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return pb.NewBuilderClient(conn), nil
+}
+
+func checkUnknownBuilder(ctx context.Context, k *kit) error {
+	return k.with(ctx, nil, func(p *host.Plugin) error {
+		c, err := rpc(ctx, p)
+		if err != nil {
+			return err
+		}
+		if _, err := c.Open(ctx, &pb.OpenRequest{Builder: "no such builder", Config: []byte("{}")}); status.Code(err) != codes.NotFound {
+			return fmt.Errorf("opening a builder that is not there is answered %v", err)
+		}
+		return alive(ctx, c)
+	})
+}
+
+// alive reports whether the plugin still answers.
+func alive(ctx context.Context, c pb.BuilderClient) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if _, err := c.Describe(ctx, &pb.DescribeRequest{}); err != nil {
+		return fmt.Errorf("after that it does not answer any more: %w", err)
+	}
+	return nil
+}
+
+func checkBadConfig(ctx context.Context, k *kit) error {
+	return k.each(ctx, nil, func(p *host.Plugin, b host.BuilderInfo) error {
+		c, err := rpc(ctx, p)
+		if err != nil {
+			return err
+		}
+		for _, config := range []string{`[]`, `{`, `"text"`} {
+			m, err := c.Validate(ctx, &pb.ValidateRequest{Builder: b.Name, Config: []byte(config)})
+			if err != nil && status.Code(err) != codes.InvalidArgument {
+				return fmt.Errorf("validating the config %s is answered %w", config, err)
+			}
+			if err == nil && len(m.GetFindings()) == 0 {
+				return fmt.Errorf("the config %s passes as valid", config)
+			}
+		}
+		return alive(ctx, c)
+	})
+}
+
+func checkValidate(ctx context.Context, k *kit) error {
+	return k.each(ctx, nil, func(p *host.Plugin, b host.BuilderInfo) error {
+		var before []host.Finding
+		for i := range 2 {
+			found, err := p.Validate(ctx, b.Name, k.config(b.Name))
+			if err != nil {
+				return err
+			}
+			for _, f := range found {
+				if !f.Warning {
+					return fmt.Errorf("it refuses the config: %s %s", f.Pointer, f.Message)
+				}
+			}
+			if i == 1 && !reflect.DeepEqual(before, found) {
+				return errors.New("it says something else the second time")
+			}
+			before = found
+		}
+		return nil
+	})
+}

@@ -1,0 +1,105 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/plugins/host"
+	"github.com/nat-go/nat-go/ttc"
+)
+
+// survives takes one group through each builder. The builder may fail on it; the process may not.
+func survives(ctx context.Context, k *kit, g func() *ttc.Group) error {
+	return k.each(ctx, nil, func(p *host.Plugin, b host.BuilderInfo) error {
+		rs, err := k.build(ctx, p, b, []*ttc.Group{g()})
+		if err != nil {
+			return err
+		}
+		var poison *host.PoisonError
+		if errors.As(rs[0].Err, &poison) {
+			return poison
+		}
+		return nil
+	})
+}
+
+func checkEmptyGroup(ctx context.Context, k *kit) error { return survives(ctx, k, emptyGroup) }
+func checkHugeGroup(ctx context.Context, k *kit) error  { return survives(ctx, k, hugeGroup) }
+
+func checkUnicode(ctx context.Context, k *kit) error {
+	return k.each(ctx, nil, func(p *host.Plugin, b host.BuilderInfo) error {
+		g := unicodeGroup()
+		rs, err := k.build(ctx, p, b, []*ttc.Group{g})
+		if err != nil {
+			return err
+		}
+		var poison *host.PoisonError
+		if errors.As(rs[0].Err, &poison) {
+			return poison
+		}
+		known := map[string]bool{"": true}
+		ex := g.Examples[0]
+		for i := range ex.Candidates {
+			known[ex.Candidates[i].Output], known[ex.Candidates[i].Prompt.Text] = true, true
+		}
+		for i := range ex.Graph.Nodes {
+			known[ex.Graph.Nodes[i].Message.Text] = true
+		}
+		for _, r := range rs[0].Records {
+			for _, text := range inlineTexts(r) {
+				if strings.ContainsRune(text, '\uFFFD') && !known[text] {
+					return fmt.Errorf("it emits the text %.60q, in which something was replaced: texts are bytes that may not be UTF-8 (lone surrogates), and are to be passed on unchanged", text)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// inlineTexts are the texts that a record carries itself.
+func inlineTexts(r builders.Record) (texts []string) {
+	var contents []*builders.Content
+	switch r := r.(type) {
+	case *builders.Preference:
+		contents = []*builders.Content{&r.Prompt, &r.Chosen, &r.Rejected}
+	case *builders.Demonstration:
+		contents = []*builders.Content{&r.Messages}
+	case *builders.Rollout:
+		contents = []*builders.Content{&r.Messages}
+	case *builders.Distillation:
+		contents = []*builders.Content{&r.Messages}
+	}
+	for _, c := range contents {
+		texts = append(texts, c.Text)
+		for i := range c.Messages {
+			texts = append(texts, c.Messages[i].Text)
+		}
+	}
+	return texts
+}
+
+func checkManyGroups(ctx context.Context, k *kit) error {
+	return k.each(ctx, nil, func(p *host.Plugin, b host.BuilderInfo) error {
+		groups := k.groups(b.Unit)
+		var many []*ttc.Group
+		for len(many) < 2000 {
+			many = append(many, groups...)
+		}
+		before := p.PIDs()
+		rs, err := k.build(ctx, p, b, many)
+		if err != nil {
+			return err
+		}
+		if !slices.Equal(before, p.PIDs()) {
+			return errors.New("its process failed on the way and had to be started again")
+		}
+		if len(rs) != len(many) {
+			return fmt.Errorf("%d results of %d groups", len(rs), len(many))
+		}
+		return nil
+	})
+}

@@ -1,0 +1,65 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/nat-go/nat-go/plugins/host"
+)
+
+// noise is what the plugin prints while it builds.
+func (k *kit) noise(ctx context.Context) (*countingWriter, error) {
+	log := &countingWriter{}
+	err := k.logged(ctx, nil, log, func(p *host.Plugin) error {
+		b := p.Describe()[0]
+		_, err := k.build(ctx, p, b, k.groups(b.Unit))
+		return err
+	})
+	return log, err
+}
+
+type countingWriter struct {
+	mu     sync.Mutex
+	stdout []string
+	lines  int
+	flood  bool
+}
+
+func (w *countingWriter) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if bytes.Contains(b, []byte(`"stream":"stdout"`)) && len(w.stdout) < 3 {
+		w.stdout = append(w.stdout, strings.TrimSpace(string(b)))
+	}
+	if bytes.Contains(b, []byte(`"stream":"stderr"`)) {
+		w.lines++
+	}
+	w.flood = w.flood || bytes.Contains(b, []byte("prints too much"))
+	return len(b), nil
+}
+
+func checkStdout(ctx context.Context, k *kit) error {
+	log, err := k.noise(ctx)
+	if err != nil {
+		return err
+	}
+	if len(log.stdout) > 0 {
+		return fmt.Errorf("it prints to standard output:\n%s", quote(log.stdout))
+	}
+	return nil
+}
+
+func checkStderr(ctx context.Context, k *kit) error {
+	log, err := k.noise(ctx)
+	if err != nil {
+		return err
+	}
+	if log.flood {
+		return errors.New("it prints more than 500 lines a second to standard error while it builds a dozen small groups")
+	}
+	return nil
+}

@@ -1,0 +1,183 @@
+package conformance
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/nat-go/nat-go/internal/process"
+	"github.com/nat-go/nat-go/plugins/wire"
+)
+
+// started is a plugin that a check starts without the host, as any parent would.
+type started struct {
+	*process.Process
+	line string // the handshake
+	dir  string
+}
+
+func (k *kit) program() (string, error) {
+	if k.opt.Spec.Self {
+		return os.Executable()
+	}
+	return k.opt.Spec.Path, nil
+}
+
+// start starts the plugin, by a shell script if one is given: $0 and its arguments are the plugin's command line.
+func (k *kit) start(script string) (*started, error) {
+	path, err := k.program()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("/tmp", "natgo-verify")
+	if err != nil {
+		return nil, err
+	}
+	c := process.Config{
+		Args: append([]string{path}, k.opt.Spec.Args...),
+		Env: append(processEnv(), wire.Handshake.MagicCookieKey+"="+wire.Handshake.MagicCookieValue,
+			"PLUGIN_PROTOCOL_VERSIONS=1", "PLUGIN_UNIX_SOCKET_DIR="+dir),
+	}
+	if script != "" {
+		c.Args = append([]string{"/bin/sh", "-c", script}, c.Args...)
+	}
+	line := make(chan string, 1)
+	c.Stdout = func(r io.Reader) {
+		s, _ := bufio.NewReader(io.LimitReader(r, maxHandshake)).ReadString('\n')
+		line <- s
+	}
+	c.Stderr = func(io.Reader) {} // drained
+	c.Survives = true             // no help from us: it is to end by itself
+	p, err := process.Start(c)
+	if err != nil {
+		os.RemoveAll(dir)
+		return nil, err
+	}
+	out := &started{Process: p, dir: dir}
+	select {
+	case out.line = <-line:
+		return out, nil
+	case <-time.After(k.opt.Spec.StartTimeout):
+		out.end()
+		return nil, errors.New("it prints no handshake when another parent starts it")
+	}
+}
+
+const maxHandshake = 64 << 10
+
+func (p *started) tree() *process.Tree { return &process.Tree{Session: p.PID(), Mark: p.Mark()} }
+
+// end ends the process and all it started.
+func (p *started) end() {
+	p.Kill(errors.New("the check is over"))
+	<-p.Done()
+	p.tree().Kill()
+	os.RemoveAll(p.dir)
+}
+
+// endsWithin waits for the process to end by itself.
+func (p *started) endsWithin(d time.Duration) bool {
+	select {
+	case <-p.Done():
+		return true
+	case <-time.After(d):
+		return false
+	}
+}
+
+func checkShutdown(ctx context.Context, k *kit) error {
+	p, err := k.start("")
+	if err != nil {
+		return err
+	}
+	defer p.end()
+	f := strings.Split(p.line, "|")
+	if len(f) < 4 {
+		return fmt.Errorf("its handshake is %q", p.line)
+	}
+	conn, err := grpc.NewClient("unix:"+f[3], grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	err = conn.Invoke(ctx, "/plugin.GRPCController/Shutdown", &emptypb.Empty{}, &emptypb.Empty{})
+	if code := status.Code(err); code == codes.Unimplemented || code == codes.DeadlineExceeded {
+		return fmt.Errorf("it does not serve plugin.GRPCController/Shutdown: %w", err)
+	}
+	if !p.endsWithin(5 * time.Second) { // the call itself may fail: the process is ending
+		return errors.New("it runs on 5 s after plugin.GRPCController/Shutdown")
+	}
+	return nil
+}
+
+func checkSigterm(_ context.Context, k *kit) error {
+	p, err := k.start("")
+	if err != nil {
+		return err
+	}
+	defer p.end()
+	_ = syscall.Kill(p.PID(), syscall.SIGTERM)
+	if !p.endsWithin(5 * time.Second) {
+		return errors.New("it runs on 5 s after SIGTERM")
+	}
+	return nil
+}
+
+// checkParentDeath starts the plugin by a shell and kills the shell. The host asks the kernel to do this; other hosts, and
+// other systems, can't.
+func checkParentDeath(_ context.Context, k *kit) error {
+	p, err := k.start(`"$0" "$@" & wait`)
+	if err != nil {
+		return err
+	}
+	defer p.end()
+	_ = syscall.Kill(p.PID(), syscall.SIGKILL) // the shell alone
+	for end := time.Now().Add(5 * time.Second); len(p.tree().Members()) > 0; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			return errors.New("it runs on 5 s after its parent ended: a plugin watches its parent's process id, and ends when that changes")
+		}
+	}
+	return nil
+}
+
+func checkByHand(ctx context.Context, k *kit) error {
+	path, err := k.program()
+	if err != nil {
+		return err
+	}
+	var out []byte
+	p, err := process.Start(process.Config{
+		Args: append([]string{path}, k.opt.Spec.Args...), Env: processEnv(),
+		Stdout: func(r io.Reader) { out, _ = io.ReadAll(io.LimitReader(r, 1<<20)) },
+	})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	err = p.Run(ctx, 0)
+	switch {
+	case ctx.Err() != nil:
+		return errors.New("without the handshake's cookie it neither serves nor ends")
+	case err == nil:
+		return errors.New("without the handshake's cookie it ends with status 0: whoever started it takes that for success")
+	case len(bytes.TrimSpace(out)) == 0:
+		return errors.New("without the handshake's cookie it ends without a word")
+	}
+	return nil
+}

@@ -1,0 +1,254 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/nat-go/nat-go/plugins/host"
+	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
+	"github.com/nat-go/nat-go/plugins/wire"
+)
+
+// openStream opens a session and its stream without the host's own client.
+func openStream(ctx context.Context, k *kit, p *host.Plugin, b host.BuilderInfo, minor uint32) (pb.BuilderClient, pb.Builder_BuildClient, error) {
+	c, err := rpc(ctx, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := c.Open(ctx, &pb.OpenRequest{Builder: b.Name, Config: k.config(b.Name), Name: "check", ProtocolMinor: minor})
+	if err != nil {
+		return nil, nil, err
+	}
+	stream, err := c.Build(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return c, stream, stream.Send(&pb.BuildRequest{Session: m.GetSession()})
+}
+
+// checkSlowConsumer grants nothing: with the credit it starts with, a plugin may send four frames.
+func checkSlowConsumer(ctx context.Context, k *kit) error {
+	return k.with(ctx, nil, func(p *host.Plugin) error {
+		b := p.Describe()[0]
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		_, stream, err := openStream(ctx, k, p, b, wire.Minor)
+		if err != nil {
+			return err
+		}
+		credit := make(chan struct{}, 1<<16)
+		for range wire.InitialCredit {
+			credit <- struct{}{}
+		}
+		go func() { // sends as the plugin allows
+			w := wire.NewGroupWriter(func(m *pb.BuildRequest) error {
+				select {
+				case <-credit:
+					return stream.Send(m)
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			})
+			groups := k.groups(b.Unit)
+			for n := range 20_000 {
+				if w.Group(uint64(n+1), groups[n%len(groups)]) != nil || n%50 == 0 && w.Flush() != nil {
+					return
+				}
+			}
+		}()
+		frames := 0
+		quiet := time.AfterFunc(1500*time.Millisecond, cancel)
+		defer quiet.Stop()
+		for {
+			m, err := stream.Recv()
+			if ctx.Err() != nil {
+				return nil // it waits for credit, as it should
+			}
+			if err != nil {
+				return err
+			}
+			for range m.GetCredit() {
+				select {
+				case credit <- struct{}{}:
+				default:
+				}
+			}
+			if len(m.GetParts()) > 0 {
+				frames++
+			}
+			if frames > wire.InitialCredit {
+				return fmt.Errorf("it sent %d frames with credit for %d", frames, wire.InitialCredit)
+			}
+		}
+	})
+}
+
+func checkMalformed(ctx context.Context, k *kit) error {
+	return k.with(ctx, nil, func(p *host.Plugin) error {
+		b := p.Describe()[0]
+		c, err := rpc(ctx, p)
+		if err != nil {
+			return err
+		}
+		for name, bad := range map[string][]*pb.BuildRequest{
+			"an unknown session":            {{Session: "no such session"}},
+			"a group without a beginning":   {nil, {Parts: []*pb.GroupPart{{Group: 1, End: true}}}},
+			"a text that is not there":      {nil, {Parts: []*pb.GroupPart{{Group: 1, Begin: true, End: true, Key: 7, Examples: []*pb.Example{{Id: 9}}}}}},
+			"a text that ends out of reach": {nil, {Parts: []*pb.GroupPart{{Group: 1, Begin: true, End: true, Text: []byte("x"), Ends: []uint32{99}, Examples: []*pb.Example{{Id: 1}}}}}},
+		} {
+			if err := malformed(ctx, k, p, b, name, bad); err != nil {
+				return err
+			}
+			if err := alive(ctx, c); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+		return nil
+	})
+}
+
+func malformed(ctx context.Context, k *kit, p *host.Plugin, b host.BuilderInfo, name string, bad []*pb.BuildRequest) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	c, err := rpc(ctx, p)
+	if err != nil {
+		return err
+	}
+	stream, err := c.Build(ctx)
+	if err != nil {
+		return err
+	}
+	for _, m := range bad {
+		if m == nil {
+			s, err := c.Open(ctx, &pb.OpenRequest{Builder: b.Name, Config: k.config(b.Name)})
+			if err != nil {
+				return err
+			}
+			m = &pb.BuildRequest{Session: s.GetSession()}
+		}
+		if err := stream.Send(m); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+	}
+	_ = stream.CloseSend()
+	for {
+		m, err := stream.Recv()
+		switch {
+		case errors.Is(err, io.EOF):
+			return fmt.Errorf("%s is taken for good", name)
+		case ctx.Err() != nil:
+			return fmt.Errorf("%s: it neither refuses the stream nor ends it", name)
+		case err != nil:
+			return nil
+		}
+		for _, part := range m.GetParts() {
+			if part.GetDone().GetError() != nil {
+				return nil
+			}
+		}
+	}
+}
+
+func checkCancellation(ctx context.Context, k *kit) error {
+	return k.with(ctx, nil, func(p *host.Plugin) error {
+		b := p.Describe()[0]
+		for range 3 {
+			limited, cancel := context.WithCancel(ctx)
+			c, stream, err := openStream(limited, k, p, b, wire.Minor)
+			if err != nil {
+				cancel()
+				return err
+			}
+			w := wire.NewGroupWriter(stream.Send)
+			for n, g := range k.groups(b.Unit) {
+				if err := w.Group(uint64(n+1), g); err != nil {
+					break
+				}
+			}
+			_ = w.Flush()
+			cancel()
+			if err := alive(ctx, c); err != nil {
+				return err
+			}
+		}
+		rs, err := k.build(ctx, p, b, k.groups(b.Unit))
+		if err == nil && len(rs) != len(k.groups(b.Unit)) {
+			err = fmt.Errorf("%d results after the cancelled streams", len(rs))
+		}
+		return err
+	})
+}
+
+// checkVersionSkew plays a host of the next minor version: it says so, and its messages have a field that is not known yet.
+func checkVersionSkew(ctx context.Context, k *kit) error {
+	return k.with(ctx, nil, func(p *host.Plugin) error {
+		b := p.Describe()[0]
+		c, err := rpc(ctx, p)
+		if err != nil {
+			return err
+		}
+		unknown := protowire.AppendBytes(protowire.AppendTag(nil, 90, protowire.BytesType), []byte("later"))
+		describe := &pb.DescribeRequest{ProtocolMinor: wire.Minor + 1}
+		describe.ProtoReflect().SetUnknown(unknown)
+		if _, err := c.Describe(ctx, describe); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+		defer cancel()
+		_, stream, err := openStream(ctx, k, p, b, wire.Minor+1)
+		if err != nil {
+			return err
+		}
+		w := wire.NewGroupWriter(func(m *pb.BuildRequest) error {
+			m.ProtoReflect().SetUnknown(unknown)
+			for _, part := range m.Parts {
+				part.ProtoReflect().SetUnknown(unknown)
+				for _, ex := range part.Examples {
+					ex.ProtoReflect().SetUnknown(unknown)
+				}
+			}
+			return stream.Send(m)
+		})
+		if err := w.Group(1, k.groups(b.Unit)[0]); err != nil {
+			return err
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+		for {
+			m, err := stream.Recv()
+			if err != nil {
+				return err
+			}
+			for _, part := range m.GetParts() {
+				if part.GetDone() != nil {
+					return nil
+				}
+			}
+		}
+	})
+}
+
+func checkDrain(ctx context.Context, k *kit) error {
+	return k.with(ctx, nil, func(p *host.Plugin) error {
+		b := p.Describe()[0]
+		c, err := rpc(ctx, p)
+		if err != nil {
+			return err
+		}
+		limited, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		if _, err := c.Drain(limited, &pb.DrainRequest{}); err != nil {
+			return fmt.Errorf("draining an idle plugin: %w", err)
+		}
+		if m, err := c.Open(limited, &pb.OpenRequest{Builder: b.Name, Config: k.config(b.Name)}); err == nil && m.GetSession() != "" {
+			return errors.New("it opens a session after Drain")
+		}
+		return nil
+	})
+}
