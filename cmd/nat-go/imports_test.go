@@ -21,9 +21,9 @@ var mayImport = map[string][]string{
 	"ttc/natmodel":            {"ttc/json"},
 	"internal/...":            {}, // plumbing without a room
 	"kernels/...":             {},
-	"builders/finding":        {},
-	"builders/yamldoc":        {"builders/finding"},
-	"builders/schema":         {"builders/finding", "builders/yamldoc"},
+	"builders/finding":        {"internal/..."},
+	"builders/yamldoc":        {"internal/...", "builders/finding"},
+	"builders/schema":         {"internal/...", "builders/finding", "builders/yamldoc"},
 	"ttc/pyvalue":             {"ttc/json"},
 	"ttc/chat":                {"ttc/json"},
 	"ttc/chat/...":            {"ttc/chat", "ttc/json", "ttc/pyvalue"},

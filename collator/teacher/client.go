@@ -1,22 +1,17 @@
 package teacher
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"math/rand/v2"
-	"net"
 	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/nat-go/nat-go/internal/httpclient"
 	wire "github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -32,6 +27,7 @@ type Options struct {
 	Timeout     time.Duration // of one request [60s]
 	Tries       int           // how often a request is made in all [5]
 	Backoff     time.Duration // before the second try; doubles, with jitter [500ms]
+	MaxAnswer   int64         // bytes of an answer, decompressed [64 MiB]
 	Store       string        // folder for answers; empty: they are not kept
 	Vocabulary  Vocabulary    // what the ids mean
 	Settled     func()        // told of each sequence that is scored or given up, from several goroutines at once; may be nil
@@ -51,19 +47,17 @@ type Probe struct {
 	IDs  []int32
 }
 
-// Limits of an answer.
 const (
-	maxAnswerBytes = 1 << 30 // a row of 100,000 tokens with 100 entries each is below
-	maxErrorBytes  = 300
-	maxPause       = 30 * time.Second
+	maxPause = 30 * time.Second
+	// largeAnswers is how many bytes of answers that come near the limit are held at once, whatever the concurrency.
+	largeAnswers = 128 << 20
 )
 
 // Client scores sequences. It is safe for concurrent use.
 type Client struct {
 	o     Options
 	p     *protocol
-	base  string
-	http  *http.Client
+	http  *httpclient.Client
 	store store
 }
 
@@ -87,30 +81,30 @@ func New(o Options) (*Client, error) {
 	if o.Backoff == 0 {
 		o.Backoff = 500 * time.Millisecond
 	}
+	if o.MaxAnswer == 0 {
+		o.MaxAnswer = 64 << 20
+	}
 	p := protocols[o.Protocol]
-	u, err := url.Parse(o.Endpoint)
 	switch {
 	case p == nil:
 		return nil, fmt.Errorf("teacher: there is no protocol %q: there are %s", o.Protocol, strings.Join(Protocols(), ", "))
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("teacher: the endpoint is no address of a server: it has to look like http://host:port") // it may hold a password
 	case o.Protocol == "vllm" && o.Model == "":
 		return nil, errors.New("teacher: vllm has to be told the model")
 	case o.TopK < 1 || o.Concurrency < 1 || o.Tries < 1 || o.Timeout < 0 || o.Backoff < 0:
 		return nil, fmt.Errorf("teacher: top_k %d, concurrency %d, %d tries: want 1 or above", o.TopK, o.Concurrency, o.Tries)
 	}
-	transport := &http.Transport{
-		Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: o.Concurrency, IdleConnTimeout: 30 * time.Second,
-		DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext, TLSHandshakeTimeout: 10 * time.Second, ForceAttemptHTTP2: true,
+	client, err := httpclient.New(httpclient.Options{
+		Base: o.Endpoint, Token: o.APIKey, Timeout: o.Timeout, Backoff: o.Backoff, MaxPause: maxPause,
+		MaxAnswer: o.MaxAnswer, Large: int(max(1, largeAnswers/o.MaxAnswer)), Connections: o.Concurrency,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("teacher: endpoint: %w", err)
 	}
-	return &Client{
-		o: o, p: p, base: strings.TrimRight(o.Endpoint, "/"), store: store{o.Store},
-		http: &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
-	}, nil
+	return &Client{o: o, p: p, http: client, store: store{o.Store}}, nil
 }
 
 // Close lets go of idle connections.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
+func (c *Client) Close() { c.http.Close() }
 
 // Fatal is an error that makes every further request pointless.
 type Fatal struct{ Err error }
@@ -119,17 +113,6 @@ func (e *Fatal) Error() string { return e.Err.Error() }
 
 // Unwrap returns what is the matter.
 func (e *Fatal) Unwrap() error { return e.Err }
-
-// refusal is an answer with another status than 200.
-type refusal struct {
-	status int
-	pause  time.Duration // what the server asks us to wait
-	text   string
-}
-
-func (e *refusal) Error() string {
-	return fmt.Sprintf("the teacher answered %d %s: %s", e.status, http.StatusText(e.status), e.text)
-}
 
 // Result is the outcome for one sequence: scores, or a reason and an error.
 type Result struct {
@@ -145,34 +128,50 @@ func (c *Client) Check(ctx context.Context) error {
 		return nil
 	}
 	if c.p.tokenize == "" || len(v.Probes) == 0 {
-		return &Fatal{fmt.Errorf("teacher: nothing shows that the %s server at %s has the vocabulary of the model to be trained: say so in the config if you know it", c.o.Protocol, c.place())}
+		return &Fatal{fmt.Errorf("teacher: nothing shows that the %s server at %s has the vocabulary of the model to be trained: say so in the config if you know it", c.o.Protocol, c.http.Place())}
 	}
 	for _, probe := range v.Probes {
-		body, err := c.post(ctx, c.p.tokenize, encode(map[string]any{"model": c.o.Model, "prompt": probe.Text, "add_special_tokens": false}))
-		var no *refusal
+		var ids []int32
+		ask := encode(map[string]any{"model": c.o.Model, "prompt": probe.Text, "add_special_tokens": false})
+		err := c.post(ctx, "compare vocabularies with the teacher", c.p.tokenize, ask, func(body wire.Raw) (err error) {
+			ids, err = c.tokens(body, len(probe.IDs))
+			return err
+		})
 		switch {
-		case errors.As(err, &no) && (no.status == http.StatusNotFound || no.status == http.StatusMethodNotAllowed):
-			return &Fatal{fmt.Errorf("teacher: the server at %s does not tokenise, so nothing shows that it has the vocabulary of the model to be trained: say so in the config if you know it", c.place())}
+		case missing(err):
+			return &Fatal{fmt.Errorf("teacher: the server at %s does not tokenise, so nothing shows that it has the vocabulary of the model to be trained: say so in the config if you know it", c.http.Place())}
 		case err != nil:
 			return err
-		}
-		list, ok := body.Get("tokens")
-		if !ok || list.Kind() != wire.Array {
-			return &Fatal{bad("%s gave no tokens", c.p.tokenize)}
-		}
-		var ids []int32
-		for e := range list.Elements() {
-			id, ok := e.Int64()
-			if !ok || id < 0 || id > 1<<31-1 {
-				return &Fatal{bad("%.40s is no token id", e)}
-			}
-			ids = append(ids, int32(id))
-		}
-		if !slices.Equal(ids, probe.IDs) {
-			return &Fatal{fmt.Errorf("teacher: the server at %s has another vocabulary: %q is %v there and %v for the model to be trained", c.place(), probe.Text, ids, probe.IDs)}
+		case !slices.Equal(ids, probe.IDs):
+			return &Fatal{fmt.Errorf("teacher: the server at %s has another vocabulary: %q is %v there and %v for the model to be trained", c.http.Place(), probe.Text, ids, probe.IDs)}
 		}
 	}
 	return nil
+}
+
+// tokens reads what a server makes of a text for which we have want ids; a few more of its ids are enough to tell.
+func (c *Client) tokens(body wire.Raw, want int) ([]int32, error) {
+	list, ok := body.Get("tokens")
+	if !ok || list.Kind() != wire.Array {
+		return nil, &Fatal{bad("%s gave no tokens", c.p.tokenize)}
+	}
+	var ids []int32
+	for e := range list.Elements() {
+		id, ok := e.Int64()
+		if !ok || id < 0 || id > 1<<31-1 {
+			return nil, &Fatal{bad("%.40s is not a token id", e)}
+		}
+		if ids = append(ids, int32(id)); len(ids) > want+16 {
+			break
+		}
+	}
+	return ids, nil
+}
+
+// missing says whether an error is of a server that has no such path.
+func missing(err error) bool {
+	var e *httpclient.Error
+	return errors.As(err, &e) && (e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed)
 }
 
 // Score scores one sequence, from the store where it was scored before.
@@ -184,20 +183,18 @@ func (c *Client) Score(ctx context.Context, s Sequence) (*Scores, error) {
 	if scores, ok := c.store.get(key, s); ok {
 		return scores, nil
 	}
-	body, err := c.post(ctx, c.p.path, encode(c.p.ask(&c.o, s)))
-	var no *refusal
+	var scores *Scores
+	err := c.post(ctx, "score a sequence with the teacher", c.p.path, encode(c.p.ask(&c.o, s)), func(body wire.Raw) error {
+		positions, err := c.p.answer(&c.o, s, body)
+		if err == nil {
+			scores, err = normalise(s, c.o.TopK, c.o.Vocabulary.Size, positions)
+		}
+		return err
+	})
 	switch {
-	case errors.As(err, &no) && (no.status == http.StatusNotFound || no.status == http.StatusMethodNotAllowed):
-		return nil, &Fatal{fmt.Errorf("teacher: %w (%s%s): check endpoint, protocol and model%s", err, c.place(), c.p.path, c.p.gone)}
+	case missing(err):
+		return nil, &Fatal{fmt.Errorf("teacher: %w: check endpoint, protocol and model%s", err, c.p.gone)}
 	case err != nil:
-		return nil, err
-	}
-	positions, err := c.p.answer(&c.o, s, body)
-	if err != nil {
-		return nil, err
-	}
-	scores, err := normalise(s, c.o.TopK, c.o.Vocabulary.Size, positions)
-	if err != nil {
 		return nil, err
 	}
 	return scores, c.store.put(key, s, scores)
@@ -255,100 +252,33 @@ func (c *Client) ScoreAll(ctx context.Context, all []Sequence) ([]Result, error)
 	return results, nil
 }
 
-// post makes a request, again where that may help, and parses the answer.
-func (c *Client) post(ctx context.Context, path string, body []byte) (wire.Raw, error) {
-	pause := c.o.Backoff
-	for try := 1; ; try++ {
-		answer, err := c.once(ctx, path, body)
-		var no *refusal
-		var unusable *badAnswer
-		switch {
-		case err == nil:
-			return answer, nil
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case errors.As(err, &unusable):
-			return nil, err
-		case errors.As(err, &no) && (no.status == http.StatusUnauthorized || no.status == http.StatusForbidden):
-			return nil, &Fatal{fmt.Errorf("teacher: %w: check api_key", err)}
-		case errors.As(err, &no) && no.status != http.StatusTooManyRequests && no.status != http.StatusRequestTimeout && no.status < 500:
-			return nil, err
-		case try >= c.o.Tries:
-			return nil, fmt.Errorf("%w (tried %d times)", err, try)
-		}
-		wait := pause/2 + rand.N(pause/2+1)
-		if no != nil && no.pause > 0 {
-			wait = no.pause
-		}
-		timer := time.NewTimer(min(wait, maxPause))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return nil, ctx.Err()
-		}
-		pause = min(2*pause, maxPause)
-	}
-}
-
-func (c *Client) once(ctx context.Context, path string, body []byte) (wire.Raw, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, bytes.NewReader(body))
-	if err != nil {
-		return nil, errors.New(c.clean(err.Error()))
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("User-Agent", "nat-go")
-	if c.o.APIKey != "" {
-		req.Header.Set("Authorization", "Bearer "+c.o.APIKey)
-	}
-	resp, err := c.http.Do(req)
-	if err != nil {
-		var ue *url.Error
-		if errors.As(err, &ue) {
-			err = ue.Err // without the address, which may hold a password
-		}
-		return nil, fmt.Errorf("the teacher at %s gave no answer: %s", c.place(), c.clean(err.Error()))
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes))
-		no := &refusal{status: resp.StatusCode, text: c.clean(strings.ToValidUTF8(string(text), "?"))}
-		if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s > 0 && s < 1<<20 {
-			no.pause = time.Duration(s) * time.Second
-		}
-		return nil, no
-	}
-	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes+1))
+// post makes a request, again where that may help, and has the answer used.
+func (c *Client) post(ctx context.Context, op, path string, body []byte, use func(wire.Raw) error) error {
+	reply, err := c.http.Do(ctx, httpclient.Request{
+		Op: op, Method: http.MethodPost, Path: path, Tries: c.o.Tries, Harmless: true,
+		Body: httpclient.Bytes{ContentType: "application/json", Data: body},
+	})
+	var e *httpclient.Error
 	switch {
-	case err != nil:
-		return nil, fmt.Errorf("the teacher's answer broke off: %s", c.clean(err.Error()))
-	case len(data) > maxAnswerBytes:
-		return nil, bad("it is longer than %d bytes", maxAnswerBytes)
+	case err == nil:
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, httpclient.ErrTooLong):
+		return bad("it is longer than max_answer_bytes (%d)", c.o.MaxAnswer)
+	case errors.As(err, &e) && e.Fault == httpclient.Denied:
+		return &Fatal{fmt.Errorf("teacher: %w: check api_key", err)}
+	case errors.As(err, &e) && e.Fault == httpclient.Local:
+		return &Fatal{fmt.Errorf("teacher: %w", err)}
+	default:
+		return err
 	}
-	answer, err := wire.Parse(data, wire.Limits{Depth: 20, Size: maxAnswerBytes})
+	defer reply.Close()
+	answer, err := wire.Parse(reply.Body, wire.Limits{Depth: 20, Size: c.o.MaxAnswer})
 	if err != nil {
-		return nil, bad("%s", err)
+		return bad("%s", err)
 	}
 	if answer.Kind() != wire.Object && answer.Kind() != wire.Array {
-		return nil, bad("it is no JSON object")
+		return bad("it is neither a JSON object nor an array")
 	}
-	return answer, nil
-}
-
-// place is the server's address without credentials.
-func (c *Client) place() string {
-	u, err := url.Parse(c.base)
-	if err != nil {
-		return "its address"
-	}
-	return u.Scheme + "://" + u.Host
-}
-
-func (c *Client) clean(text string) string {
-	if c.o.APIKey != "" {
-		text = strings.ReplaceAll(text, c.o.APIKey, "***")
-	}
-	return text
+	return use(answer)
 }

@@ -169,7 +169,7 @@ func TestHostileAnswers(t *testing.T) {
 // TestHostileBodies: what is no JSON, or JSON that JSON forbids.
 func TestHostileBodies(t *testing.T) {
 	for body, want := range map[string]string{
-		``: "", `<html>`: "", `null`: "no JSON object", `{"choices":[`: "",
+		``: "", `<html>`: "", `null`: "neither a JSON object nor an array", `{"choices":[`: "",
 		`{"choices":[{"prompt_logprobs":[null,{"1":{"logprob":NaN},"2":{"logprob":-1},"3":{"logprob":-2},"4":{"logprob":-3}}]}]}`:      "is NaN",
 		`{"choices":[{"prompt_logprobs":[null,{"1":{"logprob":Infinity},"2":{"logprob":-1},"3":{"logprob":-2},"4":{"logprob":-3}}]}]}`: "above 0",
 		strings.Repeat("[", 100): "",
@@ -193,7 +193,6 @@ func TestRetries(t *testing.T) {
 		"broken, then not":      {503, 4, "", 5},
 		"broken for good":       {500, 99, ledger.TeacherUnavailable, 5},
 		"too long for it":       {400, 99, ledger.TeacherUnavailable, 1},
-		"moved":                 {307, 99, ledger.TeacherUnavailable, 1},
 		"connection is dropped": {0, 2, "", 3},
 	} {
 		s := newServer(t)
@@ -248,6 +247,59 @@ func TestWrongAddressEndsTheWork(t *testing.T) {
 	var fatal *Fatal
 	if !errors.As(err, &fatal) || !strings.Contains(err.Error(), "protocol vllm") || s.calls.Load() != 1 {
 		t.Errorf("%v after %d calls", err, s.calls.Load())
+	}
+}
+
+// TestMovedServerEndsTheWork: nobody else is sent the prompts, and the key least of all.
+func TestMovedServerEndsTheWork(t *testing.T) {
+	s, other := newServer(t), newServer(t)
+	s.before = func(_ int64, w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("Location", other.URL+"/v1/completions")
+		w.WriteHeader(307)
+		return true
+	}
+	_, err := s.client(t, nil).ScoreAll(t.Context(), []Sequence{sequence})
+	var fatal *Fatal
+	if !errors.As(err, &fatal) || !strings.Contains(err.Error(), "redirected to "+other.URL) || other.calls.Load() != 0 {
+		t.Errorf("%v after %d calls elsewhere", err, other.calls.Load())
+	}
+}
+
+// TestEndlessAnswer costs its own sequence, and no more memory than the limit.
+func TestEndlessAnswer(t *testing.T) {
+	s := newServer(t)
+	var sent atomic.Int64
+	s.before = func(_ int64, w http.ResponseWriter, _ *http.Request) bool {
+		io.WriteString(w, `{"choices":[`)
+		for block := []byte(strings.Repeat(" ", 1<<16)); ; sent.Add(int64(len(block))) {
+			if _, err := w.Write(block); err != nil || sent.Load() > 1<<30 {
+				return true
+			}
+		}
+	}
+	res, err := s.client(t, func(o *Options) { o.MaxAnswer = 1 << 20 }).ScoreAll(t.Context(), []Sequence{sequence})
+	if err != nil || res[0].Reason != ledger.TeacherBadAnswer || !strings.Contains(res[0].Err.Error(), "max_answer_bytes (1048576)") || s.calls.Load() != 1 {
+		t.Errorf("%v %+v, %d calls", err, res, s.calls.Load())
+	}
+	if sent.Load() > 64<<20 {
+		t.Errorf("the server could send %d bytes", sent.Load())
+	}
+}
+
+// TestWideAnswers: what is small as JSON and large in memory.
+func TestWideAnswers(t *testing.T) {
+	wide := strings.Repeat("1,", maxPositions) + "1"
+	for name, c := range map[string]struct{ protocol, body, want string }{
+		"positions": {"trl", `{"logprobs":[[` + wide + `]],"logprob_token_ids":[[` + wide + `]]}`, "more than 1048576 positions"},
+		"entries":   {"trl", `{"logprobs":[[[` + wide[:1<<18-1] + `]]],"logprob_token_ids":[[[]]]}`, "more than 65536 log-probs of one position"},
+		"vllm":      {"vllm", `{"choices":[{"prompt_logprobs":[` + wide + `]}]}`, ""},
+	} {
+		s := newServer(t)
+		s.before = func(_ int64, w http.ResponseWriter, _ *http.Request) bool { io.WriteString(w, c.body); return true }
+		res, err := s.client(t, func(o *Options) { o.Protocol = c.protocol }).ScoreAll(t.Context(), []Sequence{sequence})
+		if err != nil || res[0].Reason != ledger.TeacherBadAnswer || !strings.Contains(res[0].Err.Error(), c.want) {
+			t.Errorf("%s: %v %+v", name, err, res[0])
+		}
 	}
 }
 
@@ -373,7 +425,7 @@ func TestConcurrencyIsBounded(t *testing.T) {
 func TestOptions(t *testing.T) {
 	for want, o := range map[string]Options{
 		"no protocol":     {Endpoint: "http://h", Protocol: "x"},
-		"no address":      {Endpoint: "user:pw@h", Model: "m"},
+		"not the address": {Endpoint: "user:pw@h", Model: "m"},
 		"told the model":  {Endpoint: "http://h"},
 		"want 1 or above": {Endpoint: "http://h", Model: "m", TopK: -1},
 	} {

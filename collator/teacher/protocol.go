@@ -198,7 +198,11 @@ func triples(at wire.Raw) (entries []Entry, err error) {
 	for e := range at.Elements() {
 		var parts []wire.Raw
 		if e.Kind() == wire.Array {
-			parts = slices.Collect(e.Elements())
+			for part := range e.Elements() {
+				if parts = append(parts, part); len(parts) == 2 {
+					break
+				}
+			}
 		}
 		if len(parts) < 2 {
 			return nil, fmt.Errorf("%.40s is no [logprob, id, text]", e)
@@ -265,7 +269,7 @@ func tokenAligned(s Sequence, list wire.Raw, read func(wire.Raw) ([]Entry, error
 	var out []raw
 	i := 0
 	for v := range list.Elements() {
-		if p := i - 1; p >= s.From {
+		if p := i - 1; p >= s.From && i < len(s.IDs) {
 			entries, err := read(v)
 			if err != nil {
 				return nil, bad("token %d: %s", i, err)
@@ -280,12 +284,37 @@ func tokenAligned(s Sequence, list wire.Raw, read func(wire.Raw) ([]Entry, error
 	return out, nil
 }
 
+// Limits of lists in an answer: its bytes are limited, and the list of two-byte elements is twelve times as large.
+const (
+	maxPositions = 1 << 20
+	maxEntries   = 1 << 16
+)
+
+// collect makes a list of an array's elements.
+func collect(array wire.Raw, most int, what string) ([]wire.Raw, error) {
+	var out []wire.Raw
+	for e := range array.Elements() {
+		if len(out) == most {
+			return nil, bad("there are more than %d %s", most, what)
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
 // zipped reads log-probs and ids of the same shape, [position][k]. Entries that are null are padding.
 func zipped(lps, ids wire.Raw) ([]raw, error) {
 	if lps.Kind() != wire.Array || ids.Kind() != wire.Array {
 		return nil, bad("log-probs and ids are no arrays")
 	}
-	a, b := slices.Collect(lps.Elements()), slices.Collect(ids.Elements())
+	a, err := collect(lps, maxPositions, "positions")
+	if err != nil {
+		return nil, err
+	}
+	b, err := collect(ids, maxPositions, "positions")
+	if err != nil {
+		return nil, err
+	}
 	if len(a) != len(b) {
 		return nil, bad("log-probs for %d positions, ids for %d", len(a), len(b))
 	}
@@ -295,7 +324,14 @@ func zipped(lps, ids wire.Raw) ([]raw, error) {
 		if a[i].Kind() != wire.Array || b[i].Kind() != wire.Array {
 			continue
 		}
-		x, y := slices.Collect(a[i].Elements()), slices.Collect(b[i].Elements())
+		x, err := collect(a[i], maxEntries, "log-probs of one position")
+		if err != nil {
+			return nil, err
+		}
+		y, err := collect(b[i], maxEntries, "ids of one position")
+		if err != nil {
+			return nil, err
+		}
 		if len(x) != len(y) {
 			return nil, bad("position %d has %d log-probs and %d ids", i, len(x), len(y))
 		}
@@ -307,7 +343,6 @@ func zipped(lps, ids wire.Raw) ([]raw, error) {
 			if !ok {
 				return nil, bad("position %d: %.40s is no token id", i, y[k])
 			}
-			var err error
 			if out[i].entries, err = appendEntry(out[i].entries, id, x[k]); err != nil {
 				return nil, bad("position %d: %s", i, err)
 			}

@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/nat-go/nat-go/internal/httpclient"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source/nat"
 )
@@ -39,10 +40,15 @@ func Collect(ctx context.Context, cfg Config, dir string, progress func(done, to
 	if err != nil {
 		return "", nil, err
 	}
-	c := &collector{cfg: &cfg, base: base, dir: filepath.Join(dir, "answers"), progress: progress, http: &http.Client{
-		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: cfg.Concurrency, IdleConnTimeout: 10 * time.Second},
-	}}
-	defer c.http.CloseIdleConnections()
+	client, err := httpclient.New(httpclient.Options{
+		Base: base, Token: cfg.Token, Timeout: cfg.Timeout, Backoff: orSecond(cfg.Backoff), MaxPause: 30 * time.Second,
+		MaxAnswer: cfg.MaxAnswer, Large: int(max(1, largeAnswers/max(1, cfg.MaxAnswer))), Connections: cfg.Concurrency,
+	})
+	if err != nil {
+		return "", nil, fmt.Errorf("endpoint: %w", err)
+	}
+	defer client.Close()
+	c := &collector{cfg: &cfg, dir: filepath.Join(dir, "answers"), progress: progress, http: client}
 	if err := os.MkdirAll(c.dir, 0o755); err != nil {
 		return "", nil, err
 	}
@@ -56,11 +62,21 @@ func Collect(ctx context.Context, cfg Config, dir string, progress func(done, to
 	return path, &c.report, c.assemble(path)
 }
 
+// largeAnswers is how many bytes of answers that come near the limit are held at once: such an answer is parsed, too, which takes
+// as much again.
+const largeAnswers = 64 << 20
+
+func orSecond(d time.Duration) time.Duration {
+	if d == 0 {
+		return time.Second
+	}
+	return d
+}
+
 type collector struct {
 	cfg      *Config
-	base     string
 	dir      string
-	http     *http.Client
+	http     *httpclient.Client
 	progress func(done, total int)
 
 	mu     sync.Mutex
@@ -131,11 +147,13 @@ func (c *collector) step() {
 
 // one gets and stores the answer to one question.
 func (c *collector) one(ctx context.Context, body []byte, path string) error {
-	answer, err := c.tries(ctx, body)
+	answer, err := c.post(ctx, body)
 	var final *finalError
 	switch {
 	case err == nil:
-		if err := replace(path, answer); err != nil {
+		err := replace(path, answer.Body)
+		answer.Close()
+		if err != nil {
 			return err
 		}
 		c.mu.Lock()
@@ -168,31 +186,8 @@ type finalError struct{ err error }
 func (e *finalError) Error() string { return e.err.Error() }
 func (e *finalError) Unwrap() error { return e.err }
 
-// tries asks until there is an answer.
-func (c *collector) tries(ctx context.Context, body []byte) ([]byte, error) {
-	pause := c.cfg.Backoff
-	if pause == 0 {
-		pause = time.Second
-	}
-	for try := 1; ; try++ {
-		b, wait, err := c.post(ctx, body)
-		var final *finalError
-		if err == nil || errors.As(err, &final) || try >= c.cfg.Tries || ctx.Err() != nil {
-			return b, err
-		}
-		t := time.NewTimer(min(max(pause, wait), 30*time.Second))
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return nil, ctx.Err()
-		}
-		pause *= 2
-	}
-}
-
-// post asks once. A path that isn't there is tried under its other name before it is an error.
-func (c *collector) post(ctx context.Context, body []byte) (answer []byte, wait time.Duration, err error) {
+// post asks a question. A path that isn't there is tried under its other name before it is an error.
+func (c *collector) post(ctx context.Context, body []byte) (*httpclient.Reply, error) {
 	c.mu.Lock()
 	known := c.path
 	c.mu.Unlock()
@@ -201,109 +196,67 @@ func (c *collector) post(ctx context.Context, body []byte) (answer []byte, wait 
 		list = []string{known}
 	}
 	for _, path := range list {
-		status, b, wait, err := c.send(ctx, path, body)
+		reply, err := c.http.Do(ctx, httpclient.Request{
+			Op: "ask the workflow", Method: http.MethodPost, Path: path + c.cfg.query(), Accept: "text/event-stream",
+			Body: httpclient.Bytes{ContentType: "application/json", Data: body}, Tries: c.cfg.Tries, Harmless: true, Check: complete,
+			OK: []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusUnprocessableEntity},
+		})
 		if err != nil {
-			return nil, 0, err
+			return nil, c.judge(err)
 		}
-		if status == http.StatusNotFound || status == http.StatusMethodNotAllowed {
+		if reply.Status == http.StatusNotFound || reply.Status == http.StatusMethodNotAllowed {
 			continue
 		}
-		if known == "" {
-			c.mu.Lock()
-			c.path = path
-			c.mu.Unlock()
+		c.mu.Lock()
+		c.path = path
+		c.mu.Unlock()
+		if reply.Status == http.StatusUnprocessableEntity {
+			return nil, &finalError{c.unprocessable(reply)}
 		}
-		return b, wait, c.judge(status, b)
+		return reply, nil
 	}
-	return nil, 0, &finalError{fmt.Errorf("%s has neither %s: is this the address of a nat serve?", c.cfg.place(c.base), strings.Join(list, " nor "))}
+	return nil, &finalError{fmt.Errorf("the workflow at %s has neither %s: is this the address of a nat serve?", c.http.Place(), strings.Join(list, " nor "))}
 }
 
-func (c *collector) send(ctx context.Context, path string, body []byte) (status int, answer []byte, wait time.Duration, err error) {
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path+c.cfg.query(), bytes.NewReader(body))
-	if err != nil {
-		return 0, nil, 0, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "text/event-stream")
-	req.Header.Set("User-Agent", "nat-go")
-	if c.cfg.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.cfg.Token)
-	}
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return 0, nil, 0, fmt.Errorf("%s: %s", c.cfg.place(c.base), c.reason(err))
-	}
-	defer resp.Body.Close()
-	answer, err = io.ReadAll(io.LimitReader(resp.Body, c.cfg.MaxAnswer+1))
-	if err != nil {
-		return 0, nil, 0, fmt.Errorf("%s: the answer broke off: %s", c.cfg.place(c.base), c.reason(err))
-	}
-	if int64(len(answer)) > c.cfg.MaxAnswer {
-		return 0, nil, 0, fmt.Errorf("%s: the answer is larger than max_answer_bytes (%d)", c.cfg.place(c.base), c.cfg.MaxAnswer)
-	}
-	if secs, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil {
-		wait = time.Duration(secs) * time.Second
-	}
-	return resp.StatusCode, answer, wait, nil
-}
-
-// reason is a transport's error without the address, which may hold credentials.
-func (c *collector) reason(err error) string {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Sprintf("no answer within %s", c.cfg.Timeout)
-	}
-	for {
-		inner := errors.Unwrap(err)
-		if inner == nil {
-			return c.cfg.clean(err.Error())
-		}
-		err = inner
-	}
-}
-
-// judge says whether a status and a body are an answer.
-func (c *collector) judge(status int, body []byte) error {
-	where := c.cfg.place(c.base)
-	switch {
-	case status == http.StatusOK:
-		if _, err := parse(body); err != nil {
-			return fmt.Errorf("%s: %w", where, err)
-		}
+// complete says what is wrong with an answer.
+func complete(r *httpclient.Reply) error {
+	if r.Status/100 != 2 {
 		return nil
-	case status == http.StatusUnprocessableEntity:
-		return &finalError{c.unprocessable(where, body)}
-	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		return &finalError{fmt.Errorf("%s: HTTP %d: the token is missing or wrong", where, status)}
-	case status == http.StatusTooManyRequests || status >= 500:
-		return fmt.Errorf("%s: HTTP %d %s", where, status, c.excerpt(body))
+	}
+	_, err := parse(r.Body)
+	return err
+}
+
+// judge tells an error of one question from one that every other would end in, too.
+func (c *collector) judge(err error) error {
+	var e *httpclient.Error
+	switch {
+	case !errors.As(err, &e), e.Fault == httpclient.Unavailable && !errors.Is(err, httpclient.ErrTooLong):
+		return err
+	case errors.Is(err, httpclient.ErrTooLong):
+		return fmt.Errorf("%s: the answer is larger than max_answer_bytes (%d)", e.Op, c.cfg.MaxAnswer)
 	default:
-		return &finalError{fmt.Errorf("%s: HTTP %d %s", where, status, c.excerpt(body))}
+		return &finalError{err}
 	}
 }
 
 // unprocessable explains a 422: most often the workflow's parameter has another name.
-func (c *collector) unprocessable(where string, body []byte) error {
+func (c *collector) unprocessable(r *httpclient.Reply) error {
 	var v struct {
 		Detail []struct {
 			Type string `json:"type"`
 			Loc  []any  `json:"loc"`
 		} `json:"detail"`
 	}
-	if stdjson.Unmarshal(body, &v) == nil {
+	if stdjson.Unmarshal(r.Body, &v) == nil {
 		for _, d := range v.Detail {
 			if d.Type == "missing" && len(d.Loc) == 2 && d.Loc[0] == "body" {
-				return fmt.Errorf("%s takes its question as %q, not as %q: set input_key: %v", where, d.Loc[1], c.cfg.InputKey, d.Loc[1])
+				want := c.http.Scrub(fmt.Sprint(d.Loc[1]))
+				return fmt.Errorf("the workflow at %s takes its question as %q, not as %q: set input_key: %s", c.http.Place(), want, c.cfg.InputKey, want)
 			}
 		}
 	}
-	return fmt.Errorf("%s: HTTP 422 %s", where, c.excerpt(body))
-}
-
-func (c *collector) excerpt(body []byte) string {
-	s := c.cfg.clean(string(body[:min(len(body), 300)]))
-	return strings.ToValidUTF8(strings.Join(strings.Fields(s), " "), "?")
+	return fmt.Errorf("the workflow at %s refuses the question: HTTP 422 %s", c.http.Place(), r.Excerpt())
 }
 
 // assemble writes the entries with their answers in the form of workflow_output.json.
@@ -322,7 +275,7 @@ func (c *collector) assemble(path string) error {
 			}
 			if a.raised != "" {
 				if c.report.Raised++; c.report.Raised == 1 {
-					c.report.First = c.cfg.clean(a.raised)
+					c.report.First = c.http.Scrub(a.raised)
 				}
 				a.value, a.steps = json.Raw("null"), nil
 			}

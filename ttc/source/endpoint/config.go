@@ -2,9 +2,7 @@ package endpoint
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
-	"fmt"
 	"net/url"
 	"path/filepath"
 	"strconv"
@@ -63,7 +61,7 @@ type Config struct {
 	Concurrency   int           `yaml:"max_concurrency" default:"8" validate:"gte=1,lte=1024" doc:"questions asked at once"`
 	Timeout       time.Duration `yaml:"timeout" default:"300s" validate:"gt=0" doc:"limit for one answer"`
 	Tries         int           `yaml:"tries" default:"3" validate:"gte=1,lte=20" doc:"how often a question is asked when the service is busy or unreachable"`
-	MaxAnswer     int64         `yaml:"max_answer_bytes" default:"268435456" validate:"gte=1024" doc:"an answer larger than this is an error"`
+	MaxAnswer     int64         `yaml:"max_answer_bytes" default:"67108864" validate:"gte=1024" doc:"an answer larger than this, once it is decompressed, is an error"`
 	MaxExample    int64         `yaml:"max_example_bytes" default:"268435456" validate:"gte=1024" doc:"an entry with its steps larger than this is dropped"`
 	Token         string        `yaml:"token" secret:"true" doc:"bearer token; empty: none is sent"`
 
@@ -75,7 +73,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		IDKey: "id", QuestionKey: "question", AnswerKey: "generated_answer", TrajectoryKey: "intermediate_steps", InputKey: "input_message",
-		FilterSteps: []string{"TTC_END"}, Concurrency: 8, Timeout: 300 * time.Second, Tries: 3, MaxAnswer: 256 << 20, MaxExample: 256 << 20,
+		FilterSteps: []string{"TTC_END"}, Concurrency: 8, Timeout: 300 * time.Second, Tries: 3, MaxAnswer: 64 << 20, MaxExample: 256 << 20,
 	}
 }
 
@@ -101,32 +99,4 @@ func (c *Config) query() string {
 		return ""
 	}
 	return "?filter_steps=" + url.QueryEscape(strings.Join(c.FilterSteps, ","))
-}
-
-// clean takes the secrets out of a text: the token, and what stands for a password in the address, also as the header it
-// becomes.
-func (c *Config) clean(s string) string {
-	secrets := []string{c.Token}
-	if u, err := url.Parse(c.Endpoint); err == nil && u.User != nil {
-		password, with := u.User.Password()
-		secrets = append(secrets, base64.StdEncoding.EncodeToString([]byte(u.User.Username()+":"+password)))
-		if !with {
-			password = u.User.Username()
-		}
-		secrets = append(secrets, password)
-	}
-	for _, secret := range secrets {
-		if secret != "" {
-			s = strings.ReplaceAll(s, secret, "***")
-		}
-	}
-	return s
-}
-
-func (c *Config) place(base string) string {
-	if u, err := url.Parse(base); err == nil {
-		u.User = nil
-		base = u.String()
-	}
-	return fmt.Sprintf("the workflow at %s", c.clean(base))
 }

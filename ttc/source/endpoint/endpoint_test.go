@@ -281,6 +281,29 @@ func TestTokenStaysHidden(t *testing.T) {
 	}
 }
 
+// TestMovedService: nobody but the service is asked, whatever it says; a page that a redirect leads to never becomes data.
+func TestMovedService(t *testing.T) {
+	var elsewhere atomic.Int32
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		elsewhere.Add(1)
+		fmt.Fprint(w, "data: {\"value\":\"a page\"}\n\n")
+	}))
+	t.Cleanup(other.Close)
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL+r.URL.Path, status) }))
+		conf := config(t, h.URL, ".jsonl", threeQuestions)
+		conf.Token = "canary-token"
+		_, _, err := collect(t, conf, t.TempDir())
+		h.Close()
+		if err == nil || !strings.Contains(err.Error(), "redirected to "+other.URL) {
+			t.Errorf("%d: %v", status, err)
+		}
+	}
+	if elsewhere.Load() != 0 {
+		t.Errorf("the other server was asked %d times", elsewhere.Load())
+	}
+}
+
 func TestQuestionFiles(t *testing.T) {
 	s := &serve{}
 	url := s.start(t)

@@ -42,6 +42,7 @@ type Teacher struct {
 	TopK        int           `yaml:"top_k" default:"20" validate:"gte=1,lte=1000"`
 	Concurrency int           `yaml:"concurrency" default:"8" validate:"gte=1,lte=1024"`
 	Timeout     time.Duration `yaml:"timeout" default:"60s" validate:"gte=1s"`
+	MaxAnswer   int64         `yaml:"max_answer_bytes" default:"67108864" validate:"gte=1024" doc:"an answer larger than this, once it is decompressed, is an error"`
 	HintEffect  bool          `yaml:"hint_effect" default:"false" validate:"excluded_without=Endpoint,excluded_if=Protocol atropos" doc:"try every hint out on the server's model: mean log p(target | hint) - log p(target), beside a neutral hint; sites it moves too little, or the wrong way, weigh nothing"`
 	MinEffect   float64       `yaml:"min_effect" default:"0" validate:"gte=0" doc:"nats a token by which a hint has to do more than the neutral one"`
 	Neutral     string        `yaml:"neutral" default:"Please go on with the task." doc:"the neutral hint; empty: none"`

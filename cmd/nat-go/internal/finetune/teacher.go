@@ -37,7 +37,7 @@ func newTeacher(c *config.Teacher, tok *tokenizer.Tokenizer, store string, settl
 	}
 	return teacher.New(teacher.Options{
 		Endpoint: c.Endpoint, Protocol: c.Protocol, Model: c.Model, APIKey: c.APIKey.Reveal(), TopK: c.TopK,
-		Concurrency: c.Concurrency, Timeout: c.Timeout, Store: store, Vocabulary: v, Settled: settled,
+		Concurrency: c.Concurrency, Timeout: c.Timeout, MaxAnswer: c.MaxAnswer, Store: store, Vocabulary: v, Settled: settled,
 	})
 }
 

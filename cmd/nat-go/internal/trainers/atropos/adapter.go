@@ -19,8 +19,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/rest"
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/httpclient"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -28,7 +28,7 @@ import (
 type Adapter struct {
 	conf *Config
 	env  trainers.Env
-	api  *rest.Client
+	api  *httpclient.Client
 }
 
 // Factory is the adapter as a configuration names it.
@@ -45,7 +45,7 @@ func Factory() trainers.Factory {
 
 // New makes an adapter. It makes no request.
 func New(conf *Config, env trainers.Env) (*Adapter, error) {
-	api, err := rest.New(rest.Options{
+	api, err := httpclient.New(httpclient.Options{
 		Base: conf.URL, Token: conf.Token.Reveal(), TLS: conf.TLS,
 		ConnectTimeout: conf.ConnectTimeout, Timeout: conf.RequestTimeout, Backoff: conf.backoff,
 	})
@@ -71,9 +71,9 @@ type info struct {
 }
 
 func (a *Adapter) get(ctx context.Context, op, path string, body any, v any) error {
-	req := rest.Request{Op: op, Method: http.MethodGet, Path: path, Accept: "application/json", Tries: 3, Harmless: true}
+	req := httpclient.Request{Op: op, Method: http.MethodGet, Path: path, Accept: "application/json", Tries: 3, Harmless: true}
 	if body != nil {
-		b, err := rest.JSON(body)
+		b, err := httpclient.JSON(body)
 		if err != nil {
 			return err
 		}
@@ -158,8 +158,7 @@ func (a *Adapter) note(data trainers.DataSet, l *delivery) error {
 // Submit waits for the trainer, registers, and pushes the groups. Under the same key it goes on where it stopped.
 func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string) (trainers.JobRef, error) {
 	fail := func(err error) (trainers.JobRef, error) {
-		var e *trainers.Error
-		if errors.As(err, &e) {
+		if _, ok := trainers.AsError(err); ok {
 			return trainers.JobRef{}, err
 		}
 		return trainers.JobRef{}, &trainers.Error{Op: "push the groups of run " + data.RunID, Why: err.Error(), Fault: trainers.Local, Err: err}
@@ -215,12 +214,12 @@ func (a *Adapter) register(ctx context.Context, data trainers.DataSet, l *delive
 			Fix: "use a batch_size that is a multiple, or another group_size", Fault: trainers.Refused,
 		}
 	}
-	body, err := rest.JSON(map[string]any{"max_token_length": l.MaxLen, "desired_name": a.conf.Name, "weight": a.conf.Weight, "group_size": size})
+	body, err := httpclient.JSON(map[string]any{"max_token_length": l.MaxLen, "desired_name": a.conf.Name, "weight": a.conf.Weight, "group_size": size})
 	if err != nil {
 		return err
 	}
 	for end := time.Now().Add(a.conf.StartTimeout); ; {
-		reply, err := a.api.Do(ctx, rest.Request{Op: "register with Atropos", Method: http.MethodPost, Path: "/register-env", Accept: "application/json", Body: body, Tries: 3})
+		reply, err := a.api.Do(ctx, httpclient.Request{Op: "register with Atropos", Method: http.MethodPost, Path: "/register-env", Accept: "application/json", Body: body, Tries: 3})
 		if err != nil {
 			return err
 		}
@@ -363,12 +362,12 @@ func (a *Adapter) send(ctx context.Context, data trainers.DataSet, l *delivery, 
 const maxUncertain = 10
 
 // request is the push of one group.
-func (a *Adapter) request(g *Group) (rest.Request, error) {
-	body, err := rest.JSON(g)
+func (a *Adapter) request(g *Group) (httpclient.Request, error) {
+	body, err := httpclient.JSON(g)
 	if err != nil {
-		return rest.Request{}, err
+		return httpclient.Request{}, err
 	}
-	req := rest.Request{Op: "push a group", Method: http.MethodPost, Path: "/scored_data", Accept: "application/json", Body: body, Tries: 3}
+	req := httpclient.Request{Op: "push a group", Method: http.MethodPost, Path: "/scored_data", Accept: "application/json", Body: body, Tries: 3}
 	if a.conf.Gzip && len(body.Data) >= 1024 {
 		var b bytes.Buffer
 		z := gzip.NewWriter(&b)
@@ -379,7 +378,7 @@ func (a *Adapter) request(g *Group) (rest.Request, error) {
 			return req, err
 		}
 		if b.Len() < len(body.Data) {
-			req.Body = rest.Bytes{ContentType: body.ContentType, Data: b.Bytes()}
+			req.Body = httpclient.Bytes{ContentType: body.ContentType, Data: b.Bytes()}
 			req.Header = http.Header{"Content-Encoding": {"gzip"}}
 		}
 	}
@@ -449,10 +448,10 @@ func (a *Adapter) Cancel(ctx context.Context, job trainers.JobRef) error {
 	if err != nil || id < 0 { // a negative id would address another environment
 		return &trainers.Error{Op: "disconnect from Atropos", Why: "the job reference holds no env_id", Fault: trainers.Local}
 	}
-	body, err := rest.JSON(map[string]int64{"env_id": id})
+	body, err := httpclient.JSON(map[string]int64{"env_id": id})
 	if err != nil {
 		return err
 	}
-	_, err = a.api.Do(ctx, rest.Request{Op: "disconnect from Atropos", Method: http.MethodPost, Path: "/disconnect-env", Accept: "application/json", Body: body, Tries: 3, Harmless: true})
+	_, err = a.api.Do(ctx, httpclient.Request{Op: "disconnect from Atropos", Method: http.MethodPost, Path: "/disconnect-env", Accept: "application/json", Body: body, Tries: 3, Harmless: true})
 	return err
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/rest"
+	"github.com/nat-go/nat-go/internal/httpclient"
 )
 
 // Type is the adapter's `_type`.
@@ -28,12 +28,12 @@ type Config struct {
 	MaxQueue       int           `yaml:"max_queue" default:"0" validate:"gte=0" doc:"wait while this many groups are queued at the server; 0: push everything at once"`
 	Gzip           bool          `yaml:"gzip" default:"true" doc:"compress pushes"`
 
-	StartTimeout    time.Duration `yaml:"start_timeout" default:"10m" doc:"how long the trainer may take to register and ask for its first batch"`
-	PollInterval    time.Duration `yaml:"poll_interval" default:"1s" validate:"gt=0" doc:"how often the server is asked"`
-	TrainingTimeout time.Duration `yaml:"training_timeout" default:"0s" doc:"how long the trainer may take to fetch everything; 0: no limit"`
-	ConnectTimeout  time.Duration `yaml:"connect_timeout" default:"5s" validate:"gt=0" doc:"limit for a connection"`
-	RequestTimeout  time.Duration `yaml:"request_timeout" default:"60s" validate:"gt=0" doc:"limit for an answer"`
-	TLS             rest.TLS      `yaml:"tls" doc:"certificates"`
+	StartTimeout    time.Duration  `yaml:"start_timeout" default:"10m" doc:"how long the trainer may take to register and ask for its first batch"`
+	PollInterval    time.Duration  `yaml:"poll_interval" default:"1s" validate:"gt=0" doc:"how often the server is asked"`
+	TrainingTimeout time.Duration  `yaml:"training_timeout" default:"0s" doc:"how long the trainer may take to fetch everything; 0: no limit"`
+	ConnectTimeout  time.Duration  `yaml:"connect_timeout" default:"5s" validate:"gt=0" doc:"limit for a connection"`
+	RequestTimeout  time.Duration  `yaml:"request_timeout" default:"60s" validate:"gt=0" doc:"limit for an answer"`
+	TLS             httpclient.TLS `yaml:"tls" doc:"certificates"`
 
 	backoff time.Duration // before a second try; tests can't wait for half a second
 }

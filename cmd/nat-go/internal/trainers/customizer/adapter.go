@@ -12,16 +12,16 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/rest"
+	"github.com/nat-go/nat-go/internal/httpclient"
 )
 
 // Adapter submits data sets to NeMo Customizer. It is safe for one goroutine.
 type Adapter struct {
 	conf   *Config
 	env    trainers.Env
-	entity *rest.Client // entity store, customizer, deployment
-	store  *rest.Client // the data store's own API
-	hub    *rest.Client // the data store's Hugging Face interface
+	entity *httpclient.Client // entity store, customizer, deployment
+	store  *httpclient.Client // the data store's own API
+	hub    *httpclient.Client // the data store's Hugging Face interface
 }
 
 // Factory is the adapter as a configuration names it.
@@ -40,7 +40,7 @@ func Factory() trainers.Factory {
 func New(conf *Config, env trainers.Env) (*Adapter, error) {
 	a := &Adapter{conf: conf, env: env}
 	for _, h := range []struct {
-		client      **rest.Client
+		client      **httpclient.Client
 		field, base string
 		token       string
 	}{
@@ -48,7 +48,7 @@ func New(conf *Config, env trainers.Env) (*Adapter, error) {
 		{&a.store, "datastore_host", conf.DatastoreHost, conf.DatastoreToken.Reveal()},
 		{&a.hub, "datastore_host", conf.DatastoreHost, conf.HFToken.Reveal()},
 	} {
-		c, err := rest.New(rest.Options{
+		c, err := httpclient.New(httpclient.Options{
 			Base: h.base, Token: h.token, TLS: conf.TLS,
 			ConnectTimeout: conf.ConnectTimeout, Timeout: conf.RequestTimeout, Backoff: conf.backoff, Secrets: conf.secrets(),
 		})
@@ -75,17 +75,17 @@ func (a *Adapter) Check(ctx context.Context) error {
 		return nil
 	}
 	ns := a.conf.Namespace
-	_, err := a.entity.Do(ctx, rest.Request{
+	_, err := a.entity.Do(ctx, httpclient.Request{
 		Op: "create the namespace in the entity store", Method: http.MethodPost, Path: "/v1/namespaces", Accept: "application/json",
-		Body: must(rest.JSON(map[string]string{"id": ns, "description": "NAT finetuning namespace: " + ns})),
+		Body: must(httpclient.JSON(map[string]string{"id": ns, "description": "NAT finetuning namespace: " + ns})),
 		OK:   []int{http.StatusConflict}, Harmless: true, Tries: 3,
 	})
 	if err := a.tolerate(err); err != nil {
 		return err
 	}
-	_, err = a.store.Do(ctx, rest.Request{
+	_, err = a.store.Do(ctx, httpclient.Request{
 		Op: "create the namespace in the data store", Method: http.MethodPost, Path: "/v1/datastore/namespaces", Accept: "*/*",
-		Body: rest.Form(url.Values{"namespace": {ns}}),
+		Body: httpclient.Form(url.Values{"namespace": {ns}}),
 		OK:   []int{http.StatusConflict, http.StatusUnprocessableEntity}, // both say that it exists
 	})
 	return a.tolerate(err)
@@ -93,7 +93,7 @@ func (a *Adapter) Check(ctx context.Context) error {
 
 // tolerate passes over an answer that leaves open whether the namespace is there.
 func (a *Adapter) tolerate(err error) error {
-	var e *trainers.Error
+	var e *httpclient.Error
 	if err == nil || !errors.As(err, &e) || e.Status == 0 || e.Status == http.StatusUnauthorized {
 		return err
 	}
@@ -102,15 +102,15 @@ func (a *Adapter) tolerate(err error) error {
 }
 
 // ensure makes a thing that may exist. Where the service refuses to make it, what counts is whether it is there.
-func (a *Adapter) ensure(ctx context.Context, c *rest.Client, create rest.Request, place string) error {
+func (a *Adapter) ensure(ctx context.Context, c *httpclient.Client, create httpclient.Request, place string) error {
 	create.OK = append(create.OK, http.StatusConflict)
 	create.Harmless, create.Tries = true, 3
 	_, err := c.Do(ctx, create)
-	var e *trainers.Error
+	var e *httpclient.Error
 	if err == nil || !errors.As(err, &e) || e.Fault == trainers.Unavailable || e.Fault == trainers.Local || e.Status == http.StatusUnauthorized {
 		return err
 	}
-	look := rest.Request{Op: "look whether it exists", Method: http.MethodGet, Path: place, Accept: "application/json", Tries: 3, Harmless: true}
+	look := httpclient.Request{Op: "look whether it exists", Method: http.MethodGet, Path: place, Accept: "application/json", Tries: 3, Harmless: true}
 	if _, lookErr := c.Do(ctx, look); lookErr != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (a *Adapter) ensure(ctx context.Context, c *rest.Client, create rest.Reques
 }
 
 // must is for values that can't fail to encode.
-func must(b rest.Bytes, err error) rest.Bytes {
+func must(b httpclient.Bytes, err error) httpclient.Bytes {
 	if err != nil {
 		panic(err)
 	}
@@ -149,9 +149,9 @@ func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string)
 
 func (a *Adapter) makeDataset(ctx context.Context, runID, dataset string) error {
 	ns := a.conf.Namespace
-	_, err := a.hub.Do(ctx, rest.Request{
+	_, err := a.hub.Do(ctx, httpclient.Request{
 		Op: "create the repository of the data set", Method: http.MethodPost, Path: "/v1/hf/api/repos/create", Accept: "*/*",
-		Body: must(rest.JSON(map[string]string{"name": dataset, "organization": ns, "type": "dataset"})),
+		Body: must(httpclient.JSON(map[string]string{"name": dataset, "organization": ns, "type": "dataset"})),
 		OK:   []int{http.StatusConflict},
 	})
 	if err != nil {
@@ -168,9 +168,9 @@ func (a *Adapter) makeDataset(ctx context.Context, runID, dataset string) error 
 	if a.conf.Project != "" {
 		body["project"] = a.conf.Project
 	}
-	return a.ensure(ctx, a.entity, rest.Request{
+	return a.ensure(ctx, a.entity, httpclient.Request{
 		Op: "register the data set", Method: http.MethodPost, Path: "/v1/datasets", Accept: "application/json",
-		Body: must(rest.JSON(body)),
+		Body: must(httpclient.JSON(body)),
 	}, "/v1/datasets/"+url.PathEscape(ns)+"/"+url.PathEscape(dataset))
 }
 
@@ -208,9 +208,9 @@ func (a *Adapter) createJob(ctx context.Context, runID, dataset, key string) (tr
 	if !a.conf.WandbAPIKey.IsZero() {
 		header.Set("wandb-api-key", a.conf.WandbAPIKey.Reveal())
 	}
-	req := rest.Request{
+	req := httpclient.Request{
 		Op: "create the job", Method: http.MethodPost, Path: "/v1/customization/jobs", Accept: "application/json",
-		Header: header, Body: must(rest.JSON(a.jobBody(dataset, key))), Tries: 3,
+		Header: header, Body: must(httpclient.JSON(a.jobBody(dataset, key))), Tries: 3,
 	}
 	reply, err := a.entity.Do(ctx, req)
 	if err != nil {
@@ -309,7 +309,7 @@ const listPages = 50
 func (a *Adapter) Find(ctx context.Context, data trainers.DataSet, key string) (trainers.JobRef, bool, error) {
 	dataset, first := a.conf.Dataset(key), ""
 	for n := 1; n <= listPages; n++ {
-		reply, err := a.entity.Do(ctx, rest.Request{
+		reply, err := a.entity.Do(ctx, httpclient.Request{
 			Op: "look for the job of this run", Method: http.MethodGet, Path: "/v1/customization/jobs", Accept: "application/json",
 			Query: url.Values{"page": {fmt.Sprint(n)}, "page_size": {"100"}, "sort": {"-created_at"}},
 			Tries: 3, Harmless: true,
@@ -375,7 +375,7 @@ type point struct {
 // Status asks for the job's status. A failed request is made up to three times before it counts as one failure, as NAT's
 // client does.
 func (a *Adapter) Status(ctx context.Context, ref trainers.JobRef) (trainers.JobStatus, error) {
-	reply, err := a.entity.Do(ctx, rest.Request{
+	reply, err := a.entity.Do(ctx, httpclient.Request{
 		Op: "get the status of job " + ref.ID, Method: http.MethodGet, Path: "/v1/customization/jobs/" + url.PathEscape(ref.ID) + "/status",
 		Accept: "application/json", Tries: 3, Harmless: true,
 	})
@@ -445,7 +445,7 @@ func state(s string) trainers.State {
 
 // Cancel asks for the job to be cancelled. A job that has ended already stays as it is.
 func (a *Adapter) Cancel(ctx context.Context, ref trainers.JobRef) error {
-	_, err := a.entity.Do(ctx, rest.Request{
+	_, err := a.entity.Do(ctx, httpclient.Request{
 		Op: "cancel job " + ref.ID, Method: http.MethodPost, Path: "/v1/customization/jobs/" + url.PathEscape(ref.ID) + "/cancel",
 		Accept: "application/json", Header: http.Header{"Content-Type": {"application/json"}}, Tries: 3, Harmless: true,
 	})

@@ -430,7 +430,7 @@ func TestFaults(t *testing.T) {
 		{"reset", preupload, 1, reset, 0, 2, ""},
 		{"reset mid-upload", put, 1, reset, 0, 3, ""},
 		{"slow-loris", preupload, 0, loris, 3, 6, "no answer within"},
-		{"endless answer", preupload, 0, huge, 3, 6, "longer than 8 MiB"},
+		{"endless answer", preupload, 0, huge, 3, 1, "longer than 8 MiB"},
 		{"truncated JSON", preupload, 0, status(200, `{"files": [`), 3, 1, "broken or unexpected JSON"},
 		{"empty answer", preupload, 0, status(200, ``), 3, 1, "an empty answer"},
 		{"HTML page", preupload, 0, status(200, `<!doctype html><title>Sign in</title>`), 3, 1, `titled "Sign in"`},

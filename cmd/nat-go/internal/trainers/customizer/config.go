@@ -7,7 +7,8 @@ import (
 
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/rest"
+	"github.com/nat-go/nat-go/internal/httpclient"
+	"github.com/nat-go/nat-go/internal/secret"
 )
 
 // Type is the adapter's `_type`.
@@ -41,12 +42,12 @@ type Config struct {
 	DatastoreToken schema.Secret `yaml:"datastore_token" doc:"bearer token for the data store's own namespace API; empty sends none"`
 	WandbAPIKey    schema.Secret `yaml:"wandb_api_key" doc:"Weights & Biases key, sent in a header with the job"`
 
-	DatasetVersion  string        `yaml:"dataset_version" default:"run" enum:"run,reuse" validate:"oneof=run reuse" doc:"run: a data set of its own for each run; reuse: all runs write to dataset_name, as NAT does"`
-	TrainingTimeout float64       `yaml:"training_timeout_seconds" default:"0" validate:"gte=0" doc:"seconds a job may take; 0: no limit"`
-	CancelOnTimeout bool          `yaml:"cancel_on_timeout" default:"false" doc:"cancel the job when training_timeout_seconds is over, rather than leave it running"`
-	ConnectTimeout  time.Duration `yaml:"connect_timeout" default:"5s" validate:"gt=0" doc:"limit for a connection to either host"`
-	RequestTimeout  time.Duration `yaml:"request_timeout" default:"60s" validate:"gt=0" doc:"limit for an answer, counted from the last byte of the request that was taken; a long upload is not cut off"`
-	TLS             rest.TLS      `yaml:"tls" doc:"certificates, for both hosts"`
+	DatasetVersion  string         `yaml:"dataset_version" default:"run" enum:"run,reuse" validate:"oneof=run reuse" doc:"run: a data set of its own for each run; reuse: all runs write to dataset_name, as NAT does"`
+	TrainingTimeout float64        `yaml:"training_timeout_seconds" default:"0" validate:"gte=0" doc:"seconds a job may take; 0: no limit"`
+	CancelOnTimeout bool           `yaml:"cancel_on_timeout" default:"false" doc:"cancel the job when training_timeout_seconds is over, rather than leave it running"`
+	ConnectTimeout  time.Duration  `yaml:"connect_timeout" default:"5s" validate:"gt=0" doc:"limit for a connection to either host"`
+	RequestTimeout  time.Duration  `yaml:"request_timeout" default:"60s" validate:"gt=0" doc:"limit for an answer, counted from the last byte of the request that was taken; a long upload is not cut off"`
+	TLS             httpclient.TLS `yaml:"tls" doc:"certificates, for both hosts"`
 
 	OutputModel    string            `yaml:"output_model" doc:"namespace/name of the model to make; unset: the service chooses, or makes none"`
 	JobName        string            `yaml:"job_name" doc:"name of the job, unique in its namespace"`
@@ -145,7 +146,7 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 // secrets lists the values that must not be shown.
 func (c *Config) secrets() []string {
 	return slices.Concat([]string{c.HFToken.Reveal(), c.EntityToken.Reveal(), c.DatastoreToken.Reveal(), c.WandbAPIKey.Reveal()},
-		rest.Credentials(c.EntityHost), rest.Credentials(c.DatastoreHost))
+		secret.OfAddress(c.EntityHost), secret.OfAddress(c.DatastoreHost))
 }
 
 // Dataset is the name of the data set of a submission.

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/rest"
+	"github.com/nat-go/nat-go/internal/httpclient"
 )
 
 // maxName is the longest name Kubernetes takes for most things.
@@ -33,9 +33,9 @@ func (a *Adapter) Deploy(ctx context.Context, ref trainers.JobRef) (trainers.Job
 	if d.Name != nil && *d.Name != "" {
 		depName = *d.Name
 	}
-	err = a.ensure(ctx, a.entity, rest.Request{
+	err = a.ensure(ctx, a.entity, httpclient.Request{
 		Op: "create the deployment config", Method: http.MethodPost, Path: "/v1/deployment/configs", Accept: "application/json",
-		Body: must(rest.JSON(map[string]any{
+		Body: must(httpclient.JSON(map[string]any{
 			"name": confName, "namespace": ns, "description": d.Description, "model": ref.Metadata["output_model"],
 			"nim_deployment": map[string]any{"image_name": d.ImageName, "image_tag": d.ImageTag, "gpu": d.GPU},
 		})),
@@ -55,7 +55,7 @@ func (a *Adapter) withModel(ctx context.Context, ref trainers.JobRef) (trainers.
 		return ref, nil
 	}
 	op := "deploy the model of job " + ref.ID
-	reply, err := a.entity.Do(ctx, rest.Request{
+	reply, err := a.entity.Do(ctx, httpclient.Request{
 		Op: op, Method: http.MethodGet, Path: "/v1/customization/jobs/" + url.PathEscape(ref.ID), Accept: "application/json", Tries: 3, Harmless: true,
 	})
 	if err != nil {
@@ -79,14 +79,14 @@ func (a *Adapter) withModel(ctx context.Context, ref trainers.JobRef) (trainers.
 // something else is not.
 func (a *Adapter) createDeployment(ctx context.Context, depName, config string) error {
 	op := "create the deployment"
-	_, err := a.entity.Do(ctx, rest.Request{
+	_, err := a.entity.Do(ctx, httpclient.Request{
 		Op: op, Method: http.MethodPost, Path: "/v1/deployment/model-deployments", Accept: "application/json",
-		Body: must(rest.JSON(map[string]string{
+		Body: must(httpclient.JSON(map[string]string{
 			"name": depName, "namespace": a.conf.Namespace, "description": a.conf.Deployment.Description, "config": config,
 		})),
 		Tries: 3, Harmless: true, // it is made under its name: a second one is a conflict
 	})
-	var e *trainers.Error
+	var e *httpclient.Error
 	if err == nil || !errors.As(err, &e) || e.Status != http.StatusConflict {
 		return err
 	}
@@ -149,7 +149,7 @@ func (a *Adapter) StatusOfDeployment(ctx context.Context, ref trainers.JobRef) (
 // getDeployment gets one deployment. Some services answer with a list even here; then it is looked for in it.
 func (a *Adapter) getDeployment(ctx context.Context, name string) (deployment, bool, error) {
 	ns := a.conf.Namespace
-	reply, err := a.entity.Do(ctx, rest.Request{
+	reply, err := a.entity.Do(ctx, httpclient.Request{
 		Op: "get the status of deployment " + name, Method: http.MethodGet, Accept: "application/json",
 		Path:  "/v1/deployment/model-deployments/" + url.PathEscape(ns) + "/" + url.PathEscape(name),
 		Tries: 3, Harmless: true, OK: []int{http.StatusNotFound},

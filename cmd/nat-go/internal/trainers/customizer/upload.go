@@ -17,7 +17,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/rest"
+	"github.com/nat-go/nat-go/internal/httpclient"
 )
 
 // hubTries is how often the hub's own client tries a step of an upload that may be repeated.
@@ -80,7 +80,7 @@ func (a *Adapter) upload(ctx context.Context, dataset string, f file) error {
 	if err != nil {
 		return err
 	}
-	var body rest.Body
+	var body httpclient.Body
 	if lfs {
 		oid, err := a.uploadLFS(ctx, repo, f)
 		if err != nil {
@@ -96,7 +96,7 @@ func (a *Adapter) upload(ctx context.Context, dataset string, f file) error {
 			return err
 		}
 	}
-	_, err = a.hub.Do(ctx, rest.Request{
+	_, err = a.hub.Do(ctx, httpclient.Request{
 		Op: "commit " + f.remote, Method: http.MethodPost, Path: "/v1/hf/api/datasets/" + repo + "/commit/main", Accept: "*/*", Body: body,
 	})
 	return err
@@ -121,9 +121,9 @@ func (a *Adapter) preupload(ctx context.Context, repo string, f file) (lfs bool,
 		return false, &trainers.Error{Op: "read " + f.local, Why: err.Error(), Fault: trainers.Local, Err: err}
 	}
 	op := "announce " + f.remote
-	reply, err := a.hub.Do(ctx, rest.Request{
+	reply, err := a.hub.Do(ctx, httpclient.Request{
 		Op: op, Method: http.MethodPost, Path: "/v1/hf/api/datasets/" + repo + "/preupload/main", Accept: "*/*", Tries: hubTries, Harmless: true,
-		Body: must(rest.JSON(map[string]any{"files": []any{map[string]any{
+		Body: must(httpclient.JSON(map[string]any{"files": []any{map[string]any{
 			"path": f.remote, "sample": base64.StdEncoding.EncodeToString(sample[:n]), "size": f.size,
 		}}})),
 	})
@@ -169,12 +169,12 @@ func (a *Adapter) uploadLFS(ctx context.Context, repo string, f file) (string, e
 		return "", &trainers.Error{Op: "read " + f.local, Why: err.Error(), Fault: trainers.Local, Err: err}
 	}
 	object := map[string]any{"oid": oid, "size": f.size}
-	body := must(rest.JSON(map[string]any{
+	body := must(httpclient.JSON(map[string]any{
 		"operation": "upload", "transfers": []string{"basic", "multipart"}, "objects": []any{object},
 		"hash_algo": "sha256", "ref": map[string]string{"name": "main"},
 	}))
 	body.ContentType = lfsType
-	reply, err := a.hub.Do(ctx, rest.Request{
+	reply, err := a.hub.Do(ctx, httpclient.Request{
 		Op: "negotiate the upload of " + f.remote, Method: http.MethodPost, Path: "/v1/hf/datasets/" + repo + ".git/info/lfs/objects/batch",
 		Accept: lfsType, Body: body, Tries: hubTries, Harmless: true,
 	})
@@ -218,18 +218,18 @@ func (a *Adapter) transfer(ctx context.Context, f file, oid string, up action, v
 	if _, multipart := up.Header["chunk_size"]; multipart {
 		err = a.putParts(ctx, f, oid, up)
 	} else {
-		_, err = a.hub.Do(ctx, rest.Request{
+		_, err = a.hub.Do(ctx, httpclient.Request{
 			Op: "upload " + f.remote, Method: http.MethodPut, Path: up.Href, Accept: "*/*", Header: headers(up.Header), Anonymous: true,
-			Body: rest.File{Path: f.local, Length: f.size, Progress: a.progress(f)}, Tries: hubTries, Harmless: true,
+			Body: httpclient.File{Path: f.local, Length: f.size, Progress: a.progress(f)}, Tries: hubTries, Harmless: true,
 		})
 	}
 	if err != nil || verify == nil {
 		return err
 	}
-	_, err = a.hub.Do(ctx, rest.Request{
+	_, err = a.hub.Do(ctx, httpclient.Request{
 		Op: "verify " + f.remote, Method: http.MethodPost, Path: verify.Href, Accept: "*/*", Header: headers(verify.Header),
 		Anonymous: a.foreign(verify.Href), Tries: hubTries, Harmless: true,
-		Body: must(rest.JSON(map[string]any{"oid": oid, "size": f.size})),
+		Body: must(httpclient.JSON(map[string]any{"oid": oid, "size": f.size})),
 	})
 	return err
 }
@@ -279,9 +279,9 @@ func (a *Adapter) putParts(ctx context.Context, f file, oid string, up action) e
 		if !ok {
 			return &trainers.Error{Op: op, Why: fmt.Sprintf("the store gave no address for part %d", n), Fault: trainers.Refused}
 		}
-		reply, err := a.hub.Do(ctx, rest.Request{
+		reply, err := a.hub.Do(ctx, httpclient.Request{
 			Op: fmt.Sprintf("%s, part %d", op, n), Method: http.MethodPut, Path: href, Accept: "*/*", Anonymous: true, Tries: hubTries, Harmless: true,
-			Body: rest.File{Path: f.local, Offset: offset, Length: min(chunk, f.size-offset), Progress: func(done int64) { report(offset + done) }},
+			Body: httpclient.File{Path: f.local, Offset: offset, Length: min(chunk, f.size-offset), Progress: func(done int64) { report(offset + done) }},
 		})
 		if err != nil {
 			return err
@@ -292,9 +292,9 @@ func (a *Adapter) putParts(ctx context.Context, f file, oid string, up action) e
 		}
 		parts = append(parts, part{n, etag})
 	}
-	body := must(rest.JSON(map[string]any{"oid": oid, "parts": parts}))
+	body := must(httpclient.JSON(map[string]any{"oid": oid, "parts": parts}))
 	body.ContentType = lfsType
-	_, err = a.hub.Do(ctx, rest.Request{
+	_, err = a.hub.Do(ctx, httpclient.Request{
 		Op: op + ", joining the parts", Method: http.MethodPost, Path: up.Href, Accept: lfsType, Anonymous: true, Body: body, Tries: hubTries, Harmless: true,
 	})
 	return err
@@ -316,18 +316,18 @@ func sha256Of(path string) (string, error) {
 const ndjson = "application/x-ndjson"
 
 func commitHeader(f file) ([]byte, error) {
-	b, err := rest.JSON(map[string]any{"key": "header", "value": map[string]string{"summary": f.commit, "description": ""}})
+	b, err := httpclient.JSON(map[string]any{"key": "header", "value": map[string]string{"summary": f.commit, "description": ""}})
 	return append(b.Data, '\n'), err
 }
 
 // commitLFS is the commit of a file that was uploaded before.
-func commitLFS(f file, oid string) (rest.Body, error) {
+func commitLFS(f file, oid string) (httpclient.Body, error) {
 	head, err := commitHeader(f)
 	if err != nil {
 		return nil, err
 	}
-	line, err := rest.JSON(map[string]any{"key": "lfsFile", "value": map[string]any{"path": f.remote, "algo": "sha256", "oid": oid, "size": f.size}})
-	return rest.Bytes{ContentType: ndjson, Data: append(append(head, line.Data...), '\n')}, err
+	line, err := httpclient.JSON(map[string]any{"key": "lfsFile", "value": map[string]any{"path": f.remote, "algo": "sha256", "oid": oid, "size": f.size}})
+	return httpclient.Bytes{ContentType: ndjson, Data: append(append(head, line.Data...), '\n')}, err
 }
 
 // inline is the commit that holds its file, in base64, streamed.
@@ -364,7 +364,7 @@ func (c *inline) Size() int64 {
 
 // Open returns a reader of the commit.
 func (c *inline) Open() (io.ReadCloser, error) {
-	content, err := rest.File{Path: c.file.local, Length: c.file.size, Progress: c.progress}.Open()
+	content, err := httpclient.File{Path: c.file.local, Length: c.file.size, Progress: c.progress}.Open()
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -72,15 +71,15 @@ func (m *machine) next(now time.Time, st trainers.JobStatus, err error) action {
 // failed counts a question that failed. Pauses grow by half each time, as NAT's do.
 func (m *machine) failed(err error) action {
 	m.failures++
-	var e *trainers.Error
-	if errors.As(err, &e) && e.Fault == trainers.Denied {
+	e, ok := trainers.AsError(err)
+	if ok && e.Fault == trainers.Denied {
 		return action{do: giveUp, err: exit.With(exit.Environment, err)}
 	}
 	if m.failures >= m.limits.StatusFailures {
 		return action{do: giveUp, err: exit.With(exit.Code(trainers.Exit(err)), fmt.Errorf("no status after %d tries in a row: %w", m.failures, err))}
 	}
 	pause := time.Duration(float64(m.limits.Poll) * math.Pow(1.5, float64(m.failures)))
-	if e != nil {
+	if ok {
 		pause = max(pause, e.RetryAfter)
 	}
 	return action{do: ask, pause: min(pause, maxPause)}

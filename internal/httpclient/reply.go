@@ -1,29 +1,49 @@
-package rest
+package httpclient
 
 import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 	"unicode/utf8"
-
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 )
+
+// Reply is an answer.
+type Reply struct {
+	Status int
+	Header http.Header
+	Body   []byte
+
+	x    *exchange
+	cut  bool // Body is the beginning of a long refusal
+	held bool // it has a place among the large ones
+}
+
+// maxRefusal is how much is read of an answer that says no.
+const maxRefusal = 64 << 10
+
+// Close says that the answer is no longer used: see Options.Large. Closing twice is the same as once.
+func (r *Reply) Close() {
+	if r.held {
+		r.held = false
+		<-r.x.c.large
+	}
+}
 
 // JSON decodes the answer. An answer that is no JSON leaves open what the service did.
 func (r *Reply) JSON(v any) error {
 	dec := json.NewDecoder(bytes.NewReader(r.Body))
 	dec.UseNumber()
 	if err := dec.Decode(v); err != nil {
-		return &trainers.Error{
-			Op: r.op, Why: fmt.Sprintf("HTTP %d with %s", r.Status, r.shape(err)),
-			Fault: trainers.Unavailable, Unsettled: true, Err: err,
+		return &Error{
+			Op: r.x.op, Why: fmt.Sprintf("HTTP %d with %s", r.Status, r.shape(err)),
+			Fault: Unavailable, Unsettled: true, Err: err,
 		}
 	}
 	return nil
@@ -37,7 +57,7 @@ func (r *Reply) shape(err error) string {
 	case body[0] == '<':
 		return "an HTML page where JSON belongs" + r.title() + "; is this the address of the service, or of a proxy before it?"
 	case body[0] == '{' || body[0] == '[':
-		return "broken or unexpected JSON (" + r.c.clean(err.Error()) + "): " + r.excerpt()
+		return "broken or unexpected JSON (" + r.x.c.Scrub(err.Error()) + "): " + r.excerpt()
 	default:
 		return "an answer that is no JSON: " + r.excerpt()
 	}
@@ -45,29 +65,29 @@ func (r *Reply) shape(err error) string {
 
 // refusal is the error of an answer whose status is none of those expected.
 func (r *Reply) refusal() error {
-	e := &trainers.Error{
-		Op:         r.op,
+	e := &Error{
+		Op:         r.x.op,
 		Why:        strings.TrimSuffix(fmt.Sprintf("HTTP %d %s: %s", r.Status, http.StatusText(r.Status), r.detail()), ": "),
 		Status:     r.Status,
 		RetryAfter: retryAfter(r.Header.Get("Retry-After"), time.Now()),
 	}
 	switch s := r.Status; {
 	case s == http.StatusUnauthorized:
-		e.Fault, e.Fix = trainers.Denied, "the token is missing or wrong"
+		e.Fault, e.Fix = Denied, "the token is missing or wrong"
 	case s == http.StatusForbidden:
-		e.Fault, e.Fix = trainers.Denied, "the token does not give the right to do this"
+		e.Fault, e.Fix = Denied, "the token does not give the right to do this"
 	case s == http.StatusProxyAuthRequired:
-		e.Fault, e.Fix = trainers.Denied, "the proxy wants credentials"
+		e.Fault, e.Fix = Denied, "the proxy wants credentials"
 	case s == http.StatusNotFound || s == http.StatusGone:
-		e.Fault = trainers.Gone
+		e.Fault = Gone
 	case s == http.StatusRequestTimeout || s == http.StatusTooEarly || s == http.StatusTooManyRequests:
-		e.Fault = trainers.Unavailable
+		e.Fault = Unavailable
 	case s == http.StatusRequestEntityTooLarge:
-		e.Fault, e.Fix = trainers.Refused, "the service or a proxy before it limits the size of requests"
+		e.Fault, e.Fix = Refused, "the service or a proxy before it limits the size of requests"
 	case s >= 500:
-		e.Fault, e.Unsettled = trainers.Unavailable, true
+		e.Fault, e.Unsettled = Unavailable, true
 	default:
-		e.Fault = trainers.Refused
+		e.Fault = Refused
 	}
 	return e
 }
@@ -132,9 +152,13 @@ func (r *Reply) title() string {
 
 func (r *Reply) excerpt() string { return r.short(string(r.Body[:min(len(r.Body), 2000)])) }
 
+// Excerpt is the beginning of the answer, fit to be shown on one line.
+func (r *Reply) Excerpt() string { return r.excerpt() }
+
 // short makes a text of the service fit for one line of an error.
 func (r *Reply) short(s string) string {
-	s = strings.Join(strings.FieldsFunc(r.c.clean(s), func(c rune) bool { return c == ' ' || !unicode.IsPrint(c) }), " ")
+	s = r.x.c.secrets.RedactCut(s, false, r.cut || len(s) < len(r.Body))
+	s = r.x.c.Scrub(strings.Join(strings.Fields(s), " "))
 	if len(s) > 300 {
 		cut := 300
 		for cut > 0 && !utf8.RuneStart(s[cut]) {
@@ -142,7 +166,7 @@ func (r *Reply) short(s string) string {
 		}
 		s = s[:cut] + "…"
 	}
-	return strings.ToValidUTF8(s, "?")
+	return s
 }
 
 // retryAfter reads a Retry-After header: seconds or a date.
@@ -150,8 +174,11 @@ func retryAfter(v string, now time.Time) time.Duration {
 	if v == "" {
 		return 0
 	}
-	if secs, err := strconv.ParseFloat(v, 64); err == nil && secs > 0 && secs < 1e6 {
-		return time.Duration(secs * float64(time.Second))
+	if secs, err := strconv.ParseFloat(v, 64); err == nil {
+		if !(secs > 0) {
+			return 0
+		}
+		return time.Duration(min(secs, math.MaxInt32) * float64(time.Second))
 	}
 	if at, err := http.ParseTime(v); err == nil && at.After(now) {
 		return at.Sub(now)

@@ -1,4 +1,4 @@
-package rest
+package httpclient
 
 import (
 	"bytes"
@@ -8,6 +8,13 @@ import (
 	"net/url"
 	"os"
 )
+
+// Body is a request body that can be sent more than once.
+type Body interface {
+	Type() string // content type
+	Size() int64
+	Open() (io.ReadCloser, error)
+}
 
 // Bytes is a body held in memory.
 type Bytes struct {

@@ -1,0 +1,407 @@
+package httpclient
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/nat-go/nat-go/internal/secret"
+	"github.com/nat-go/nat-go/internal/terminal"
+)
+
+// MaxAnswer is how many bytes of an answer are read where nothing else is said.
+const MaxAnswer = 8 << 20
+
+// Options are the settings of a client.
+type Options struct {
+	Base           string // "https://host/prefix"; requests' paths are appended
+	Token          string // bearer token; empty: no Authorization header is sent
+	TLS            TLS
+	ConnectTimeout time.Duration // for a connection; 0: ten seconds
+	Timeout        time.Duration // for an answer to be complete, from the last byte of the request that was taken; 0: a minute
+	Backoff        time.Duration // before the second try; doubles, with jitter; 0: half a second
+	MaxPause       time.Duration // the longest pause between two tries, whatever the service asks for; 0: a minute
+	MaxAnswer      int64         // bytes of an answer, after it is decompressed; 0: MaxAnswer
+	Connections    int           // that are kept for the next requests; 0: two
+	Secrets        []string      // never shown in an error, even where the service repeats them; beside Token and Base's
+
+	// Large is how many answers may be large at once, above an eighth of MaxAnswer; others wait, and their clocks with them. A
+	// Reply counts until it is closed. 0: no limit.
+	Large int
+}
+
+// Client makes requests to one service. It is safe for concurrent use.
+type Client struct {
+	o       Options
+	base    string
+	http    *http.Client
+	secrets *secret.Values
+	large   chan struct{}
+}
+
+// New makes a client. It makes no request.
+func New(o Options) (*Client, error) {
+	u, err := url.Parse(o.Base)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("%q is not the address of a service: it has to look like https://host or http://host:port/prefix",
+			address(o.Base, secret.NewValues(o.Secrets...)))
+	}
+	if o.TLS.InsecureSkipVerify && (o.Token != "" || u.User != nil || slices.ContainsFunc(o.Secrets, func(s string) bool { return s != "" })) {
+		return nil, errors.New("tls.insecure_skip_verify and a token don't go together: the token would go to whoever answers; " +
+			"set tls.ca_file to the authority that signed the service's certificate")
+	}
+	conf, err := o.TLS.config()
+	if err != nil {
+		return nil, err
+	}
+	o.ConnectTimeout, o.Timeout = orElse(o.ConnectTimeout, 10*time.Second), orElse(o.Timeout, time.Minute)
+	o.Backoff, o.MaxPause = orElse(o.Backoff, 500*time.Millisecond), orElse(o.MaxPause, time.Minute)
+	o.MaxAnswer, o.Connections = orElse(o.MaxAnswer, MaxAnswer), orElse(o.Connections, 2)
+	c := &Client{o: o, base: strings.TrimRight(o.Base, "/"), secrets: secret.NewValues(append([]string{o.Token}, o.Secrets...)...)}
+	c.secrets.AddAddress(o.Base)
+	if o.Large > 0 {
+		c.large = make(chan struct{}, o.Large)
+	}
+	c.http = &http.Client{
+		Transport: &http.Transport{
+			Proxy:                  http.ProxyFromEnvironment,
+			DialContext:            (&net.Dialer{Timeout: o.ConnectTimeout}).DialContext,
+			TLSHandshakeTimeout:    o.ConnectTimeout,
+			TLSClientConfig:        conf,
+			MaxIdleConnsPerHost:    o.Connections,
+			IdleConnTimeout:        30 * time.Second,
+			MaxResponseHeaderBytes: 256 << 10,
+			ForceAttemptHTTP2:      true,
+		},
+		CheckRedirect: checkRedirect,
+	}
+	return c, nil
+}
+
+func orElse[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}
+
+// Close lets go of idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Request is one request.
+type Request struct {
+	Op     string // what it is for: "create the job"
+	Method string
+	Path   string // "/v1/jobs", appended to the base as it stands; or a whole URL that the service handed out
+	Query  url.Values
+	Header http.Header
+	Body   Body // nil: none
+	Accept string
+
+	Anonymous bool               // no bearer token, even if there is one; may be redirected to another host
+	Tries     int                // how many in all; 0: one
+	Harmless  bool               // doing it twice is the same as once
+	OK        []int              // statuses beside 2xx that are no error
+	Check     func(*Reply) error // says what is wrong with an answer of a good status, which is then asked for again; nil: nothing
+}
+
+// Do makes the request, again where that is allowed and helps, and reads the whole answer.
+func (c *Client) Do(ctx context.Context, req Request) (*Reply, error) {
+	wait := c.o.Backoff
+	for try := 1; ; try++ {
+		reply, err := c.once(ctx, req)
+		var e *Error
+		if err == nil || !errors.As(err, &e) || e.Fault != Unavailable || errors.Is(err, ErrTooLong) || e.Unsettled && !req.Harmless || try >= req.Tries {
+			return reply, err
+		}
+		pause := wait/2 + rand.N(wait/2+1) // so that many clients don't come back at once
+		if e.RetryAfter > 0 {
+			pause = e.RetryAfter + rand.N(wait/2+1)
+		}
+		if !sleep(ctx, min(pause, c.o.MaxPause)) {
+			return nil, err
+		}
+		wait = min(wait*2, c.o.MaxPause)
+	}
+}
+
+// exchange is one try of a request.
+type exchange struct {
+	c      *Client
+	op     string
+	target string
+	sent   atomic.Bool // whether the service may have seen the request
+	watch  *watch
+}
+
+func (c *Client) once(ctx context.Context, req Request) (*Reply, error) {
+	target := req.Path
+	if target == "" || strings.HasPrefix(target, "/") {
+		target = c.base + target
+	}
+	if len(req.Query) > 0 {
+		target += "?" + req.Query.Encode()
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	x := &exchange{c: c, target: target, watch: newWatch(c.o.Timeout, func() { cancel(errStalled) })}
+	defer x.watch.stop()
+	x.op = fmt.Sprintf("%s (%s %s)", req.Op, req.Method, c.place(target))
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { x.sent.Store(true) }})
+
+	h, err := x.build(traced, req)
+	if err != nil {
+		return nil, &Error{Op: x.op, Why: c.Scrub(err.Error()), Fault: Local, Err: err}
+	}
+	resp, err := c.http.Do(h)
+	if err != nil {
+		return nil, x.failed(ctx, err, x.sent.Load())
+	}
+	defer resp.Body.Close()
+	reply := &Reply{Status: resp.StatusCode, Header: resp.Header, x: x}
+	if err := reply.read(ctx, resp); err != nil {
+		reply.Close()
+		return nil, err
+	}
+	if reply.Status/100 != 2 && !slices.Contains(req.OK, reply.Status) {
+		reply.Close()
+		return reply, reply.refusal()
+	}
+	if req.Check != nil {
+		if err := req.Check(reply); err != nil {
+			reply.Close()
+			return reply, &Error{Op: x.op, Why: c.Scrub(err.Error()), Fault: Unavailable, Unsettled: true, Err: err}
+		}
+	}
+	return reply, nil
+}
+
+// errStalled is the cause of a request that was given up on.
+var errStalled = errors.New("no answer in time")
+
+func (x *exchange) build(ctx context.Context, req Request) (*http.Request, error) {
+	var body io.ReadCloser = http.NoBody
+	if req.Body != nil {
+		r, err := req.Body.Open()
+		if err != nil {
+			return nil, err
+		}
+		body = &watched{ReadCloser: r, watch: x.watch}
+	}
+	h, err := http.NewRequestWithContext(ctx, req.Method, x.target, body)
+	if err != nil {
+		body.Close()
+		return nil, err
+	}
+	for k, v := range req.Header {
+		h.Header[k] = v
+	}
+	if req.Body != nil {
+		h.ContentLength = req.Body.Size()
+		h.GetBody = func() (io.ReadCloser, error) {
+			r, err := req.Body.Open()
+			return &watched{ReadCloser: r, watch: x.watch}, err
+		}
+		if t := req.Body.Type(); t != "" {
+			h.Header.Set("Content-Type", t)
+		}
+		if h.ContentLength == 0 {
+			body.Close()
+			h.Body, h.GetBody = http.NoBody, nil
+		}
+	}
+	h.Header.Set("User-Agent", "nat-go")
+	if req.Accept != "" {
+		h.Header.Set("Accept", req.Accept)
+	}
+	switch {
+	case req.Anonymous:
+		*h = *h.WithContext(context.WithValue(h.Context(), anonymous{}, true))
+	case x.c.o.Token != "":
+		h.Header.Set("Authorization", "Bearer "+x.c.o.Token)
+	}
+	return h, nil
+}
+
+// anonymous marks the context of a request without credentials.
+type anonymous struct{}
+
+const maxRedirects = 5
+
+// redirectError is a redirect that is not followed.
+type redirectError string
+
+func (e redirectError) Error() string { return string(e) }
+
+func refuseRedirect(format string, args ...any) error {
+	return redirectError(fmt.Sprintf(format, args...))
+}
+
+// checkRedirect decides whether a redirect is followed: see the package's comment.
+func checkRedirect(req *http.Request, via []*http.Request) error {
+	first := via[0]
+	req.Header.Del("Referer") // an address may hold a signature
+	to := req.URL.Scheme + "://" + req.URL.Host
+	switch {
+	case len(via) > maxRedirects:
+		return refuseRedirect("more than %d redirects", maxRedirects)
+	case req.Method != first.Method:
+		return refuseRedirect("redirected to %s as a %s, which would lose the body of the request: use that address in the config", to, req.Method)
+	case origin(req.URL) == origin(first.URL):
+		return nil
+	case first.Context().Value(anonymous{}) == nil:
+		return refuseRedirect("redirected to %s, which is not asked: use that address in the config if it is the service's", to)
+	case first.URL.Scheme == "https" && req.URL.Scheme != "https":
+		return refuseRedirect("redirected from https to %s", to)
+	}
+	for k := range req.Header {
+		if !slices.Contains([]string{"Accept", "Content-Type", "User-Agent"}, k) {
+			req.Header.Del(k)
+		}
+	}
+	return nil
+}
+
+// origin is scheme, host and port.
+func origin(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
+}
+
+// failed is the error of a request without a whole answer.
+func (x *exchange) failed(ctx context.Context, err error, sent bool) error {
+	c := x.c
+	why := err
+	var ue *url.Error
+	if errors.As(err, &ue) {
+		why = ue.Err // without the address, which may hold credentials
+	}
+	e := &Error{Op: x.op, Why: c.Scrub(why.Error()), Fault: Unavailable, Unsettled: sent, Err: err}
+	switch {
+	case errors.Is(context.Cause(ctx), errStalled):
+		e.Why, e.Err = fmt.Sprintf("no answer within %s", c.o.Timeout), errStalled
+	case ctx.Err() != nil:
+		e.Why, e.Err = "interrupted", context.Cause(ctx)
+	case isCertificate(err):
+		e.Fault, e.Unsettled = Local, false
+		e.Fix = "set tls.ca_file to the authority that signed the service's certificate"
+	case errors.As(err, new(redirectError)):
+		e.Fault, e.Unsettled = Local, false // the service did nothing but send us away
+	case !sent:
+		e.Fix = "check the address and that the service is up"
+	}
+	return e
+}
+
+// address is what was given as one, without credentials.
+func address(s string, secrets *secret.Values) string {
+	if at := strings.LastIndex(s, "@"); at >= 0 {
+		s = secret.Mask + s[at:]
+	}
+	return terminal.Line(secrets.Redact(s))
+}
+
+// place is a URL fit to be shown: without credentials and without a query, which may hold a signature.
+func (c *Client) place(target string) string {
+	u, err := url.Parse(target)
+	if err != nil {
+		return address(target, c.secrets)
+	}
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	return c.Scrub(u.String())
+}
+
+// Place is the service's address, fit to be shown.
+func (c *Client) Place() string { return c.place(c.base) }
+
+// Scrub makes a text that came from the service fit to be shown on one line: without secrets, known or by their looks, and
+// without what would steer a terminal.
+func (c *Client) Scrub(s string) string { return terminal.Line(secret.Shape(c.secrets.Redact(s))) }
+
+// sleep waits, and says whether it waited to the end.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// read reads the answer, up to the limit.
+func (r *Reply) read(ctx context.Context, resp *http.Response) error {
+	c, limit := r.x.c, r.x.c.o.MaxAnswer
+	if resp.StatusCode/100 != 2 {
+		limit = min(limit, maxRefusal)
+	}
+	tooLong := func() error {
+		return &Error{Op: r.x.op, Why: "the answer is longer than " + size(limit), Fault: Unavailable, Unsettled: true, Status: r.Status, Err: ErrTooLong}
+	}
+	if resp.ContentLength > limit && resp.StatusCode/100 == 2 {
+		return tooLong()
+	}
+	small := limit
+	if c.large != nil {
+		small = limit / 8
+	}
+	var buf bytes.Buffer
+	n, err := buf.ReadFrom(io.LimitReader(resp.Body, small+1))
+	if err == nil && n > small && small < limit {
+		if err := r.enlarge(ctx); err != nil {
+			return err
+		}
+		buf.Grow(int(min(max(resp.ContentLength-n, n), limit+1-n)))
+		_, err = buf.ReadFrom(io.LimitReader(resp.Body, limit+1-n))
+	}
+	r.Body = buf.Bytes()
+	switch {
+	case err != nil:
+		return r.x.failed(ctx, err, true)
+	case int64(len(r.Body)) <= limit:
+		return nil
+	case resp.StatusCode/100 == 2:
+		return tooLong()
+	}
+	r.Body, r.cut = r.Body[:limit], true
+	return nil
+}
+
+// ErrTooLong is the cause of an error about an answer above the limit. It is not asked for again.
+var ErrTooLong = errors.New("the answer is too long")
+
+func size(n int64) string {
+	if n%(1<<20) == 0 {
+		return fmt.Sprintf("%d MiB", n>>20)
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
+
+// enlarge waits for a place among the answers that may be large.
+func (r *Reply) enlarge(ctx context.Context) error {
+	r.x.watch.pause()
+	defer r.x.watch.reset()
+	select {
+	case r.x.c.large <- struct{}{}:
+		r.held = true
+		return nil
+	case <-ctx.Done():
+		return r.x.failed(ctx, ctx.Err(), true)
+	}
+}

@@ -1,0 +1,45 @@
+package httpclient
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+)
+
+// TLS says how a service proves who it is, and how we do. It is part of adapters' configs.
+type TLS struct {
+	CAFile             string `yaml:"ca_file" doc:"PEM file of the authorities that may sign the service's certificate; unset: the system's"`
+	CertFile           string `yaml:"cert_file" validate:"required_with=KeyFile" doc:"PEM file of our own certificate, for services that ask for one"`
+	KeyFile            string `yaml:"key_file" validate:"required_with=CertFile" doc:"PEM file of its key"`
+	ServerName         string `yaml:"server_name" doc:"name the service's certificate is checked against, where it is not the host's"`
+	InsecureSkipVerify bool   `yaml:"insecure_skip_verify" default:"false" doc:"don't check the service's certificate at all; for tests only, and refused with a token"`
+}
+
+func (t TLS) config() (*tls.Config, error) {
+	conf := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName, InsecureSkipVerify: t.InsecureSkipVerify}
+	if t.CAFile != "" {
+		pem, err := os.ReadFile(t.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("tls.ca_file: %w", err)
+		}
+		conf.RootCAs = x509.NewCertPool()
+		if !conf.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("tls.ca_file: %s holds no PEM certificate", t.CAFile)
+		}
+	}
+	if t.CertFile != "" {
+		pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("tls.cert_file: %w", err)
+		}
+		conf.Certificates = []tls.Certificate{pair}
+	}
+	return conf, nil
+}
+
+func isCertificate(err error) bool {
+	var ce *tls.CertificateVerificationError
+	return errors.As(err, &ce)
+}

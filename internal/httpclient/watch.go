@@ -1,0 +1,35 @@
+package httpclient
+
+import (
+	"io"
+	"time"
+)
+
+// watch ends a request that stalls.
+type watch struct {
+	timer   *time.Timer
+	timeout time.Duration
+}
+
+func newWatch(timeout time.Duration, end func()) *watch {
+	return &watch{timer: time.AfterFunc(timeout, end), timeout: timeout}
+}
+
+func (w *watch) stop()  { w.timer.Stop() }
+func (w *watch) pause() { w.timer.Stop() }
+func (w *watch) reset() { w.timer.Reset(w.timeout) }
+
+// watched puts off the end of a request for as long as its body keeps being taken, so that an upload may take hours and a
+// stalled one does not.
+type watched struct {
+	io.ReadCloser
+	watch *watch
+}
+
+func (w *watched) Read(p []byte) (int, error) {
+	n, err := w.ReadCloser.Read(p)
+	if n > 0 {
+		w.watch.reset()
+	}
+	return n, err
+}

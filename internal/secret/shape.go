@@ -1,0 +1,245 @@
+package secret
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+)
+
+// A shape is a way to write a secret: its submatch is what has to go.
+type shape struct {
+	re *regexp.Regexp
+	// sure says that whatever matched is a secret. Else it has to look random, too: prose names such keys.
+	sure  bool
+	least int      // bytes of a value that isn't sure; 0: eight
+	hint  []string // one of these, in small letters, is in each text that matches; nil: look always
+}
+
+// words are the ends of names whose values are secrets.
+const words = `(?:token|secret|passw(?:or)?d|passphrase|passwd|pwd|api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key|auth[_-]?key|credentials?)`
+
+// value is one word of a command line or a file, quoted or not.
+const value = `("(?:[^"\\]|\\.)*"?|'[^']*'?|[^\s"',;}\])]+)`
+
+// shapes are compiled when the first text is looked at: they cost every start of the program.
+var shapes = sync.OnceValue(func() []shape {
+	re := regexp.MustCompile
+	names := []string{"token", "secret", "passw", "passphrase", "pwd", "key", "credential"}
+	return []shape{
+		{re: re(`(?s)(-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|$))`), sure: true, hint: []string{"private key"}},
+		{re: re(`(?i)\b[a-z][a-z0-9+.-]*://[^/\s:@"'<>]*:([^/\s@"'<>]+)@`), sure: true, hint: []string{"://"}},
+		{re: re(`(?i)\bhttps?://([^/\s:@"'<>]+)@`), sure: true, hint: []string{"://"}},
+		{re: re(`(?i)\b(?:proxy-)?authorization["']?\s*[:=]\s*["']?(?:bearer|basic|token|digest|negotiate)\s+([^\s"',;}]+)`), sure: true, hint: []string{"authorization"}},
+		{re: re(`(?i)\b(?:proxy-)?authorization["']?\s*[:=]\s*` + value), hint: []string{"authorization"}},
+		{re: re(`(?i)\b(?:bearer|basic)\s+([A-Za-z0-9._~+/=-]{8,})`), hint: []string{"bearer", "basic"}},
+		{re: re(`(?i)\b(?:x-api-key|api-key|x-auth-token|private-token|x-goog-api-key|ocp-apim-subscription-key|(?:set-)?cookie)\s*:\s*([^\r\n"']+)`), hint: []string{"key", "token", "cookie"}},
+		{re: re(`[?&](?i:access_token|token|api_?key|key|sig|signature|secret|password|x-amz-signature|x-amz-security-token|x-goog-signature)=([^&\s"'#]+)`), hint: []string{"="}},
+		{re: re(`(?i)(?:^|[\s"'\[(=,])--?(?:[\w-]*[_-])?` + words + `(?:=|["']?\s*,\s*["']|["']?[ \t]+)` + value), least: 6, hint: names},
+		{re: re(`\b([A-Z][A-Z0-9]*_)*(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PWD|KEY|PAT|CREDENTIALS?|APIKEY|ACCESS_KEY_ID)=` + value), sure: true, hint: names},
+		{re: re(`(?i)\b[\w-]*` + words + `["']?\s*[:=]\s*` + value), hint: names},
+		{re: re(`\b(AKIA[0-9A-Z]{16}|ASIA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{30,}|ya29\.[0-9A-Za-z_-]{16,})`), sure: true},
+		{re: re(`\b(eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]*)`), sure: true, hint: []string{"eyj"}},
+		{re: re(`\b((?:hf|gh[pousr]|github_pat|gsk|r8|npm|pypi|dop_v1|shpat|sk_live|sk_test|rk_live|pk_live|whsec|api_org|dapi)_[A-Za-z0-9_]{8,})`), hint: []string{"_"}},
+		{re: re(`\b((?:sk|nvapi|glpat|xox[abeprs]|pypi|gsk|fw|pplx|xai|tvly|lsv2|dapi|sk-ant|sk-proj|key)-[A-Za-z0-9_-]{10,})`), hint: []string{"-"}},
+	}
+})
+
+// Shape masks what looks like a secret, whatever it is called. It is for texts of others: messages, output of programs, lines
+// of a file. Prose that only speaks of tokens and passwords stays.
+func Shape(s string) string {
+	spans := Spans(s)
+	if spans == nil {
+		return s
+	}
+	var b strings.Builder
+	at := 0
+	for _, span := range spans {
+		b.WriteString(s[at:span[0]])
+		b.WriteString(Mask)
+		at = span[1]
+	}
+	b.WriteString(s[at:])
+	return b.String()
+}
+
+// Looks reports whether there is what looks like a secret in a text.
+func Looks(s string) bool { return Spans(s) != nil }
+
+// Spans are the bytes [from, to) of what looks like a secret, in order and apart.
+func Spans(s string) [][2]int {
+	var out [][2]int
+	var lower string
+	for _, sh := range shapes() {
+		if sh.hint != nil {
+			if lower == "" {
+				lower = strings.ToLower(s)
+			}
+			if !slices.ContainsFunc(sh.hint, func(h string) bool { return strings.Contains(lower, h) }) {
+				continue
+			}
+		}
+		for _, m := range sh.re.FindAllStringSubmatchIndex(s, -1) {
+			from, to := m[len(m)-2], m[len(m)-1]
+			if from < 0 {
+				continue
+			}
+			from, to = unquoted(s, from, to)
+			v := s[from:to]
+			if v == "" || isReference(v) || strings.Trim(v, "*") == "" || len(v) > 2 && strings.Trim(v, ".xX") == "" {
+				continue
+			}
+			if !sh.sure && !random(v, sh.least) || sh.sure && ordinary(s[m[0]:from], v) {
+				continue
+			}
+			out = append(out, [2]int{from, to})
+		}
+	}
+	if len(out) < 2 {
+		return out
+	}
+	slices.SortFunc(out, func(a, b [2]int) int { return a[0] - b[0] })
+	merged := out[:1]
+	for _, span := range out[1:] {
+		if last := &merged[len(merged)-1]; span[0] <= last[1] {
+			last[1] = max(last[1], span[1])
+			continue
+		}
+		merged = append(merged, span)
+	}
+	return merged
+}
+
+func unquoted(s string, from, to int) (int, int) {
+	if to-from > 0 && (s[from] == '"' || s[from] == '\'') {
+		if q := s[from]; to-from > 1 && s[to-1] == q {
+			to--
+		}
+		from++
+	}
+	return from, to
+}
+
+// random says whether a text may be a secret: letters with digits in it, or mixed in another way that words aren't.
+func random(v string, least int) bool {
+	if least == 0 {
+		least = 8
+	}
+	if len(v) < least || strings.ContainsAny(v, " \t\n") && len(v) < 16 {
+		return false
+	}
+	var digits, upper, lower, others int
+	for i, r := range v {
+		switch {
+		case unicode.IsDigit(r):
+			digits++
+		case unicode.IsUpper(r):
+			if i > 0 {
+				upper++
+			}
+		case unicode.IsLower(r):
+			lower++
+		case strings.ContainsRune("<>|(){}[]$", r): // <|eot|>, f(x), ${...}: code
+			return false
+		default:
+			others++
+		}
+	}
+	letters := upper + lower
+	switch {
+	case digits > 0 && letters > 0 && (strings.Count(v, "/") < 2 || len(v) > 24) && !version(v):
+		return digits > 1 || len(v) >= 8
+	case digits > 0 || letters == 0:
+		return len(v) >= 16 && digits >= 12 // a long number
+	default:
+		return upper > 1 && lower > 1 && len(v) >= 12 && others == 0
+	}
+}
+
+// version says whether a text is a name with a number, as models and files have: llama-3.2-1b, gpt-4o, utf8, step_100.
+func version(v string) bool {
+	parts := strings.FieldsFunc(v, func(r rune) bool { return strings.ContainsRune("-_.:/@", r) })
+	if len(parts) < 2 {
+		return false
+	}
+	for _, p := range parts {
+		if len(p) > 12 || changes(p) > 2 {
+			return false
+		}
+	}
+	return true
+}
+
+// changes counts where letters turn to digits or back.
+func changes(s string) (n int) {
+	for i := 1; i < len(s); i++ {
+		if (s[i] >= '0' && s[i] <= '9') != (s[i-1] >= '0' && s[i-1] <= '9') {
+			n++
+		}
+	}
+	return n
+}
+
+// plainTokens are variables whose values are tokens of a language, or numbers of them.
+var plainTokens = regexp.MustCompile(`(?i)(?:max|min|num|eos|bos|pad|unk|sep|cls|mask|stop|image|special|new|per|first|last|end|start|prompt)[_-]?tokens?=?$|(?:cache|primary|sort|partition|foreign|index|hash|row|id|dict|lookup|group)[_-]key=?$`)
+
+// ordinary says whether a value of a name that sounds secret can't be one.
+func ordinary(before, v string) bool {
+	before = strings.TrimRight(before, `"'`)
+	switch strings.ToLower(v) {
+	case "true", "false", "none", "null", "nil", "yes", "no", "on", "off":
+		return true
+	case "password", "token", "secret", "name", "value": // stands for one
+		return true
+	}
+	return plainTokens.MatchString(before) || strings.HasPrefix(v, "<|") || strings.HasPrefix(v, "$")
+}
+
+// isReference says whether a value only names a variable.
+func isReference(v string) bool {
+	return strings.HasPrefix(v, "${") && strings.HasSuffix(v, "}") && !strings.Contains(v, ":-") && strings.Count(v, "${") == 1 ||
+		strings.HasPrefix(v, "$") && !strings.ContainsAny(v, "{}/:@") && len(v) > 1 && !strings.Contains(v[1:], "$")
+}
+
+var (
+	name = regexp.MustCompile(`(?i)` + words + `$|(?:access[_-]?key[_-]?id|_pat|bearer|authorization|cookie)$`)
+	// An environment variable ends in _KEY where it is one; a key of a config may be the name of a field.
+	variable  = regexp.MustCompile(`^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:KEY|PASS|AUTH|SIG|DSN)$`)
+	namedKeys = regexp.MustCompile(`(?i)(?:openai|anthropic|wandb|hf|huggingface|aws|azure|gcp|google|nvidia|ngc|signing|encryption|ssh|deploy|master)[_-]?key$`)
+)
+
+// Named reports whether a name says that its value is a secret: `hf_token`, `OPENAI_KEY`, `password`.
+func Named(key string) bool {
+	return (name.MatchString(key) || variable.MatchString(key) || namedKeys.MatchString(key)) && !plainTokens.MatchString(key)
+}
+
+// flag is a flag of a program whose value is a secret.
+var flag = regexp.MustCompile(`(?i)^--?(?:[\w-]*[_-])?` + words + `$`)
+
+// Flag reports whether a word of a command line says that the next one is a secret: `--token`.
+func Flag(word string) bool { return flag.MatchString(word) && !plainTokens.MatchString(word) }
+
+// given is a secret given to a program within one word or a line for a shell: --api-key=value, `train --token value`.
+var given = regexp.MustCompile(`(?i)(?:^|[\s"'])--?(?:[\w-]*[_-])?` + words + `(?:=|[ \t]+)` + value)
+
+// assigned is a variable set for a program: `HF_TOKEN=value train`.
+var assigned = regexp.MustCompile(`\b(?:[A-Z][A-Z0-9]*_)*(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PWD|KEY|PAT|CREDENTIALS?)=` + value)
+
+// Setting reports whether the value of a setting, in a file that a person wrote, holds a secret. It goes further than Looks: a
+// flag that is named after a secret has one in such a place, however plain it looks.
+func Setting(text string) bool {
+	if Looks(text) {
+		return true
+	}
+	for _, re := range []*regexp.Regexp{given, assigned} {
+		for _, m := range re.FindAllStringSubmatchIndex(text, -1) {
+			from, to := unquoted(text, m[2], m[3])
+			v := text[from:to]
+			if v != "" && !isReference(v) && !strings.HasPrefix(v, "-") && !ordinary(strings.TrimRight(text[m[0]:from], " \t"), v) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,48 @@
+package secret
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+)
+
+// Text is a text that is never shown: every way of printing it gives "[secret]".
+type Text struct{ text string }
+
+// New wraps a text.
+func New(text string) Text { return Text{text} }
+
+// Reveal returns the text, for the one place that needs it.
+func (t Text) Reveal() string { return t.text }
+
+// IsZero reports whether there is no text.
+func (t Text) IsZero() bool { return t.text == "" }
+
+// String is "[secret]", or nothing where there is no text.
+func (t Text) String() string {
+	if t.text == "" {
+		return ""
+	}
+	return "[secret]"
+}
+
+// GoString hides the text in %#v.
+func (t Text) GoString() string { return strconv.Quote(t.String()) }
+
+// Format hides the text in every verb.
+func (t Text) Format(f fmt.State, verb rune) {
+	s := t.String()
+	if verb == 'q' || verb == 'v' && f.Flag('#') {
+		s = t.GoString()
+	}
+	_, _ = f.Write([]byte(s))
+}
+
+// MarshalText hides the text.
+func (t Text) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// MarshalJSON hides the text.
+func (t Text) MarshalJSON() ([]byte, error) { return json.Marshal(t.String()) }
+
+// MarshalYAML hides the text.
+func (t Text) MarshalYAML() (any, error) { return t.String(), nil }

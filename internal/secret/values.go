@@ -1,0 +1,291 @@
+package secret
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"html"
+	"io"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Mask is what stands where a secret was.
+const Mask = "***"
+
+const (
+	leastValue = 4  // bytes of a value that is looked for: a shorter one is a part of other words
+	leastLine  = 12 // bytes of one line of a value of several that is looked for by itself
+	leastCut   = 4  // bytes of a value at the edge of a text that were left when the text was cut
+)
+
+// Values are secrets whose values are known, with what they become when they are quoted, escaped or encoded. The zero value
+// holds none. It is safe for concurrent use.
+type Values struct {
+	mu       sync.RWMutex
+	forms    []string // longest first
+	replacer *strings.Replacer
+}
+
+// NewValues makes a set of values.
+func NewValues(values ...string) *Values {
+	v := new(Values)
+	v.Add(values...)
+	return v
+}
+
+// Add adds values. Those of under four bytes are passed over.
+func (v *Values) Add(values ...string) {
+	var more []string
+	for _, s := range values {
+		more = append(more, forms(s)...)
+	}
+	if len(more) == 0 {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	all := append(slices.Clone(v.forms), more...)
+	slices.SortFunc(all, func(a, b string) int {
+		if len(a) != len(b) {
+			return len(b) - len(a)
+		}
+		return strings.Compare(a, b)
+	})
+	v.forms = slices.Compact(all)
+	pairs := make([]string, 0, 2*len(v.forms))
+	for _, f := range v.forms {
+		pairs = append(pairs, f, Mask)
+	}
+	v.replacer = strings.NewReplacer(pairs...) // at one place the longest wins: it is asked in this order
+}
+
+// AddAddress adds the secrets of an address: its password or else its name, which alone is as a rule a token, and the header
+// they become.
+func (v *Values) AddAddress(address string) { v.Add(OfAddress(address)...) }
+
+// OfAddress lists the secrets of an address.
+func OfAddress(address string) []string {
+	u, err := url.Parse(address)
+	if err != nil || u.User == nil {
+		return nil
+	}
+	password, with := u.User.Password()
+	header := base64.StdEncoding.EncodeToString([]byte(u.User.Username() + ":" + password))
+	if !with {
+		password = u.User.Username()
+	}
+	return []string{header, password}
+}
+
+// Len is how many texts are looked for.
+func (v *Values) Len() int {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return len(v.forms)
+}
+
+// Redact masks the values in a text.
+func (v *Values) Redact(s string) string {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if v.replacer == nil {
+		return s
+	}
+	return v.replacer.Replace(s)
+}
+
+// RedactCut masks the values in a text that was cut out of a longer one, at its head, its tail or both: what is left of a value
+// at such an edge goes, too.
+func (v *Values) RedactCut(s string, head, tail bool) string {
+	v.mu.RLock()
+	forms := v.forms
+	v.mu.RUnlock()
+	from, to := 0, len(s)
+	if head && tail && len(s) >= leastCut && slices.ContainsFunc(forms, func(f string) bool { return strings.Contains(f, s) }) {
+		return Mask
+	}
+	if head {
+		for _, f := range forms {
+			for n := min(len(f)-1, len(s)); n >= leastCut && n > from; n-- {
+				if strings.HasPrefix(s, f[len(f)-n:]) {
+					from = n
+				}
+			}
+		}
+	}
+	if tail {
+		for _, f := range forms {
+			for n := min(len(f)-1, len(s)); n >= leastCut && n > len(s)-to; n-- {
+				if strings.HasSuffix(s, f[:n]) {
+					to = len(s) - n
+				}
+			}
+		}
+	}
+	if from >= to {
+		if from > 0 || to < len(s) {
+			return Mask
+		}
+		return s
+	}
+	// What is whole comes first: the end of a value may be the beginning of another.
+	if from > 0 || to < len(s) {
+		out := v.Redact(s[from:to])
+		if from > 0 {
+			out = Mask + out
+		}
+		if to < len(s) {
+			out += Mask
+		}
+		return out
+	}
+	return v.Redact(s)
+}
+
+// Writer masks the values in what is written through it, however it is cut into pieces. What may be the beginning of a value
+// waits for what follows it; Flush writes it.
+type Writer struct {
+	v    *Values
+	w    io.Writer
+	held []byte
+}
+
+// Writer makes a writer to w.
+func (v *Values) Writer(w io.Writer) *Writer { return &Writer{v: v, w: w} }
+
+// Write takes all of p unless writing on fails.
+func (w *Writer) Write(p []byte) (int, error) {
+	w.v.mu.RLock()
+	forms := w.v.forms
+	w.v.mu.RUnlock()
+	if len(forms) == 0 && len(w.held) == 0 {
+		return w.w.Write(p)
+	}
+	text := append(w.held, p...)
+	cut := safeCut(text, forms)
+	_, err := io.WriteString(w.w, w.v.Redact(string(text[:cut])))
+	w.held = append(w.held[:0:0], text[cut:]...)
+	return len(p), err
+}
+
+// Flush writes what was held back. A beginning of a value that nothing followed is masked.
+func (w *Writer) Flush() error {
+	text := string(w.held)
+	w.held = nil
+	if text == "" {
+		return nil
+	}
+	_, err := io.WriteString(w.w, w.v.RedactCut(text, false, true))
+	return err
+}
+
+// safeCut is how much of a text can be masked and passed on: from there on a value may begin that is not complete, and no
+// value lies across it.
+func safeCut(text []byte, forms []string) int {
+	cut := len(text)
+	for _, f := range forms {
+		for n := min(len(f)-1, len(text)); n > len(text)-cut; n-- {
+			if bytes.HasSuffix(text, []byte(f[:n])) {
+				cut = len(text) - n
+				break
+			}
+		}
+	}
+	for moved := true; moved; {
+		moved = false
+		for _, f := range forms {
+			from := max(0, cut-len(f)+1)
+			to := min(len(text), cut+len(f)-1)
+			if i := bytes.Index(text[from:to], []byte(f)); i >= 0 && from+i < cut {
+				cut, moved = from+i, true
+			}
+		}
+	}
+	return cut
+}
+
+// forms are the ways in which a value turns up.
+func forms(value string) []string {
+	var out []string
+	add := func(least int, list ...string) {
+		for _, s := range list {
+			if len(s) >= least {
+				out = append(out, s)
+			}
+		}
+	}
+	trimmed := strings.TrimSpace(value)
+	if len(trimmed) < leastValue {
+		return nil
+	}
+	add(leastValue, escaped(value)...)
+	add(leastValue, escaped(trimmed)...)
+	if !strings.ContainsAny(trimmed, "\r\n") {
+		return out
+	}
+	for line := range strings.FieldsFuncSeq(trimmed, func(r rune) bool { return r == '\n' || r == '\r' }) {
+		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "-----") { // the frame of a PEM file is no secret
+			add(leastLine, escaped(line)...)
+		}
+	}
+	add(leastValue, strings.Join(strings.Fields(trimmed), " "))
+	return out
+}
+
+func escaped(s string) []string {
+	asGo, ascii := strconv.Quote(s), strconv.QuoteToASCII(s)
+	query := url.QueryEscape(s)
+	list := []string{
+		s, asGo[1 : len(asGo)-1], ascii[1 : len(ascii)-1], query, strings.ReplaceAll(query, "+", "%20"), url.PathEscape(s),
+		html.EscapeString(s), strings.ReplaceAll(s, "'", "''"), strings.ReplaceAll(s, "'", `'\''`),
+		hex.EncodeToString([]byte(s)), strings.ToUpper(hex.EncodeToString([]byte(s))),
+	}
+	if b, err := json.Marshal(s); err == nil {
+		list = append(list, string(b[1:len(b)-1]))
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if enc.Encode(s) == nil {
+		plain := strings.TrimSuffix(b.String(), "\n")
+		plain = plain[1 : len(plain)-1]
+		twice := strconv.Quote(plain) // JSON within JSON, as an error in an answer has it
+		list = append(list, plain, strings.ReplaceAll(plain, "/", `\/`), twice[1:len(twice)-1])
+	}
+	// Percent signs come with small letters, too.
+	lower := func(t string) string {
+		var out strings.Builder
+		for i := 0; i < len(t); i++ {
+			if t[i] == '%' && i+2 < len(t) {
+				out.WriteString(strings.ToLower(t[i : i+3]))
+				i += 2
+				continue
+			}
+			out.WriteByte(t[i])
+		}
+		return out.String()
+	}
+	if strings.Contains(query, "%") {
+		list = append(list, lower(query), lower(url.PathEscape(s)))
+	}
+	for _, e := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
+		list = append(list, e.EncodeToString([]byte(s)), e.WithPadding(base64.NoPadding).EncodeToString([]byte(s)))
+		if len(s) < 8 {
+			continue
+		}
+		// In the base64 of a longer text the value begins at one of three places: what only it decides is looked for.
+		for lead := range 3 {
+			enc := e.EncodeToString(append(make([]byte, lead), s...))
+			from := (lead*8 + 5) / 6
+			to := (lead + len(s)) * 8 / 6
+			list = append(list, enc[from:to])
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}

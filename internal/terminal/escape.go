@@ -1,0 +1,80 @@
+package terminal
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Text makes a text safe to print. Line feeds and tabs stay.
+func Text(s string) string {
+	if plain(s) == len(s) {
+		return s
+	}
+	return string(appendSafe(nil, s))
+}
+
+// Line makes a text safe to print on one line.
+func Line(s string) string {
+	if plain(s) == len(s) && !strings.ContainsAny(s, "\n\t") {
+		return s
+	}
+	return strings.NewReplacer("\n", `\n`, "\t", " ").Replace(Text(s))
+}
+
+// plain is how many bytes at the beginning of a text are ink, spaces, tabs and line feeds of ASCII.
+func plain[T string | []byte](s T) int {
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; c >= 0x7f || c < ' ' && c != '\n' && c != '\t' {
+			return i
+		}
+	}
+	return len(s)
+}
+
+const hexDigits = "0123456789abcdef"
+
+func appendSafe[T string | []byte](dst []byte, s T) []byte {
+	for i := 0; i < len(s); {
+		if n := plain(s[i:]); n > 0 {
+			dst = append(dst, s[i:i+n]...)
+			i += n
+			continue
+		}
+		r, n := rune(s[i]), 1
+		if r >= utf8.RuneSelf {
+			r, n = utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))]))
+		}
+		switch {
+		case r == utf8.RuneError && n == 1:
+			dst, n = appendInvalid(dst, s[i:])
+		case !hidden(r):
+			dst = append(dst, s[i:i+n]...)
+		case r < 0x10000:
+			dst = appendUnit(dst, r)
+		default:
+			high, low := utf16.EncodeRune(r)
+			dst = appendUnit(appendUnit(dst, high), low)
+		}
+		i += n
+	}
+	return dst
+}
+
+// hidden says whether a character is anything but ink or a space. Joiners within emoji and scripts are ink.
+func hidden(r rune) bool {
+	return r != '\u200d' && r != '\u200c' && (unicode.Is(unicode.C, r) || r == '\u2028' || r == '\u2029')
+}
+
+func appendUnit(dst []byte, r rune) []byte {
+	return append(dst, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
+}
+
+// appendInvalid writes a lone surrogate (three bytes of WTF-8) or a stray byte, and says how many bytes it took.
+func appendInvalid[T string | []byte](dst []byte, s T) ([]byte, int) {
+	if len(s) >= 3 && s[0] == 0xed && s[1] >= 0xa0 && s[1] <= 0xbf && s[2]&0xc0 == 0x80 {
+		return appendUnit(dst, 0xd000|rune(s[1]&0x3f)<<6|rune(s[2]&0x3f)), 3
+	}
+	return append(dst, '\\', 'x', hexDigits[s[0]>>4], hexDigits[s[0]&15]), 1
+}

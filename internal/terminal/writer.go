@@ -1,0 +1,162 @@
+package terminal
+
+import (
+	"bytes"
+	"crypto/rand"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+
+	"github.com/nat-go/nat-go/internal/secret"
+)
+
+// mark stands before a control sequence of ours. It differs from process to process: a text of others can't hold it.
+var mark = sync.OnceValue(func() string { return "\x1b" + rand.Text() })
+
+// Style gives a text a style, such as "31;1", on a terminal. It shows where the text is written through a Writer.
+func Style(style, text string) string {
+	return mark() + "[" + style + "m" + text + mark() + "[0m"
+}
+
+// ClearLine goes to the beginning of the line and clears it.
+func ClearLine() string { return mark() + "[K" }
+
+// Plain takes the styles out of a text.
+func Plain(s string) string {
+	for {
+		at := strings.Index(s, mark())
+		if at < 0 {
+			return s
+		}
+		rest := s[at+len(mark()):]
+		s = s[:at] + rest[strings.IndexAny(rest, "mK")+1:]
+	}
+}
+
+// Writer makes what is written through it safe, and passes on the styles of this package. Known secrets are masked. A character
+// that is cut in two waits for its other half. It is safe for concurrent use.
+type Writer struct {
+	mu      sync.Mutex
+	raw     io.Writer
+	out     io.Writer // raw, or what masks secrets before it
+	secrets *secret.Writer
+	held    []byte
+	buf     []byte
+}
+
+// NewWriter makes a writer to w.
+func NewWriter(w io.Writer) *Writer { return &Writer{raw: w, out: w} }
+
+// For is w itself if it is a Writer, and else one to it.
+func For(w io.Writer) *Writer {
+	if t, ok := w.(*Writer); ok {
+		return t
+	}
+	return NewWriter(w)
+}
+
+// Hide masks the values in what is written from now on.
+func (w *Writer) Hide(values *secret.Values) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.secrets = values.Writer(w.raw)
+	w.out = w.secrets
+}
+
+// Raw is what the writer writes to, for those who make their output safe themselves.
+func (w *Writer) Raw() io.Writer {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.out
+}
+
+// Is reports whether w, or what a Writer writes to, is a terminal.
+func Is(w io.Writer) bool {
+	if t, ok := w.(*Writer); ok {
+		w = t.raw
+	}
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// Write takes all of p unless writing on fails.
+func (w *Writer) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.held) == 0 && plain(p) == len(p) {
+		_, err := w.out.Write(p)
+		return len(p), err
+	}
+	text := p
+	if len(w.held) > 0 {
+		text = append(w.held, p...)
+	}
+	whole := len(text) - incomplete(text)
+	w.buf = appendStyled(w.buf[:0], text[:whole])
+	w.held = append(w.held[:0:0], text[whole:]...)
+	_, err := w.out.Write(w.buf)
+	return len(p), err
+}
+
+// Flush writes what was held back.
+func (w *Writer) Flush() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var err error
+	if len(w.held) > 0 {
+		_, err = w.out.Write(appendSafe(nil, w.held))
+		w.held = nil
+	}
+	if w.secrets != nil && err == nil {
+		err = w.secrets.Flush()
+	}
+	return err
+}
+
+// appendStyled appends a text with its styles as a terminal takes them.
+func appendStyled(dst, text []byte) []byte {
+	m := []byte(mark())
+	for {
+		at := bytes.Index(text, m)
+		if at < 0 {
+			return appendSafe(dst, text)
+		}
+		dst = appendSafe(dst, text[:at])
+		text = text[at+len(m):]
+		end := bytes.IndexAny(text, "mK") + 1
+		if text[end-1] == 'K' {
+			dst = append(dst, '\r')
+		}
+		dst = append(append(dst, '\x1b'), text[:end]...)
+		text = text[end:]
+	}
+}
+
+// incomplete is how many bytes at the end of a text are the beginning of a character or of a style.
+func incomplete(text []byte) int {
+	m := []byte(mark())
+	if at := bytes.LastIndexByte(text, '\x1b'); at >= 0 {
+		tail := text[at:]
+		if len(tail) < len(m) && bytes.HasPrefix(m, tail) || bytes.HasPrefix(tail, m) && !bytes.ContainsAny(tail[len(m):], "mK") {
+			return len(tail)
+		}
+	}
+	if n := len(text); n > 0 && text[n-1] == 0xed {
+		return 1
+	} else if n > 1 && text[n-2] == 0xed && text[n-1]&0xc0 == 0x80 { // a lone surrogate is shown as one
+		return 2
+	}
+	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
+		if c := text[len(text)-n]; utf8.RuneStart(c) {
+			if c >= utf8.RuneSelf && !utf8.FullRune(text[len(text)-n:]) {
+				return n
+			}
+			break
+		}
+	}
+	return 0
+}
