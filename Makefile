@@ -26,13 +26,17 @@ build: lib ## build bin/nat-go
 lib: ## fetch or build libtokenizers, once
 	@sh collator/tokenizer/lib.sh >/dev/null
 
-lint: lib $(CACHE)/bin/golangci-lint ## vet and lint
+lint: lib $(CACHE)/bin/golangci-lint $(CACHE)/bin/natlint ## vet and lint
 	$(WITH_LIB) $(GO) vet -tags $(TAGS) ./...
 	$(GO) vet ./...
+	$(WITH_LIB) $(GO) vet -tags $(TAGS) -vettool=$(CACHE)/bin/natlint ./...
 	$(WITH_LIB) $(CACHE)/bin/golangci-lint run
 
 $(CACHE)/bin/golangci-lint:
 	GOBIN=$(CACHE)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+
+$(CACHE)/bin/natlint: $(shell find .ci/lint -name '*.go' -not -path '*/testdata/*') .ci/lint/columns/debt.txt
+	cd .ci/lint && $(GO) test ./... && $(GO) build -o $@ .
 
 gen: ## generate the protocol code and the kernels; leaves a clean tree clean
 	sh plugins/proto/gen.sh

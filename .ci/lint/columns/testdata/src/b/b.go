@@ -1,0 +1,1 @@
+package b // want `0 long lines are left here`
