@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/go-playground/validator/v10"
-	"go.yaml.in/yaml/v4"
+	"gopkg.in/yaml.v3"
 
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/yamldoc"

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
-	"go.yaml.in/yaml/v4"
+	"gopkg.in/yaml.v3"
 	"pgregory.net/rapid"
 
 	"github.com/nat-go/nat-go/builders/yamldoc"

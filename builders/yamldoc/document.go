@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"go.yaml.in/yaml/v4"
+	"gopkg.in/yaml.v3"
 
 	"github.com/nat-go/nat-go/builders/finding"
 )
@@ -101,9 +101,7 @@ func (d *Document) Rewrite(n *yaml.Node, text string) {
 	d.origins[n] = o
 	n.Value = text
 	if n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle|yaml.TaggedStyle) == 0 {
-		if n.Tag = ""; text == "" {
-			n.Tag = "!!null"
-		}
+		n.Tag = ""
 	}
 }
 

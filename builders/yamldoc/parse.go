@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
-	"go.yaml.in/yaml/v4"
+	"gopkg.in/yaml.v3"
 
 	"github.com/nat-go/nat-go/builders/finding"
 )
@@ -135,37 +136,63 @@ func invalidAt(text []byte) int {
 	return len(text)
 }
 
-// syntax places a syntax error: where the parser gave up, or where what it misses the end of begins.
+var yamlLine = regexp.MustCompile(`^yaml: (?:line \d+: )?`)
+
+// syntax places a syntax error. The library tells the line of the construct at best, never the column; the bytes it had
+// read when it gave up, fed to it one at a time, do.
 func (s *Source) syntax(text []byte, err error) finding.Finding {
-	what, line, col := err.Error(), 0, 0
-	end := len(s.lines) // of the last line that has anything in it
-	for end > 1 && strings.TrimSpace(s.lines[end-1]) == "" {
-		end--
-	}
-	var le *yaml.LoadError
-	if errors.As(err, &le) {
-		if what = le.Message; le.ContextMsg != "" {
-			what += " " + le.ContextMsg
-		}
-		at := le.Mark
-		if at.Line > end {
-			at = le.ContextMark
-		}
-		line, col = at.Line, at.Column
-	}
-	if i := bytes.IndexFunc(text, isForbidden); line == 0 && i >= 0 { // the library gives no place of such a character
-		line, col = 1+bytes.Count(text[:i], []byte("\n")), 1+utf8.RuneCount(text[bytes.LastIndexByte(text[:i], '\n')+1:i])
-	}
-	if line == 0 || line > end {
-		line, col = end, utf8.RuneCountInString(s.lines[end-1])
-	}
 	f := finding.Finding{
-		Code: CodeSyntax, Severity: finding.Error, Message: "this is not YAML: " + what,
-		Fix: "check brackets, quotes and indentation on this line and the one before",
+		Code: CodeSyntax, Severity: finding.Error,
+		Message: "this is not YAML: " + yamlLine.ReplaceAllString(err.Error(), ""),
+		Fix:     "check brackets, quotes and indentation on this line and the one before",
 	}
+	at := min(stoppedAt(text), len(text))
+	for at > 0 && (at == len(text) || text[at] == '\n' || text[at] == '\r' || text[at] == ' ') {
+		at--
+	}
+	line := 1 + bytes.Count(text[:at], []byte("\n"))
+	start := bytes.LastIndexByte(text[:at], '\n') + 1
+	col := 1 + utf8.RuneCount(text[start:at])
 	return s.place(f, line, col, col+1)
+}
+
+func stoppedAt(text []byte) int {
+	r := &oneByteReader{text: slices.Concat(text, []byte("\n\n\n\n"))} // so that looking ahead ends before the text does
+	dec := yaml.NewDecoder(r)
+	for {
+		var n yaml.Node
+		if err := decodeNode(dec, &n); err != nil {
+			switch {
+			case strings.Contains(err.Error(), "control characters"): // found while reading, not by the scanner
+				return max(0, bytes.IndexFunc(text, isForbidden))
+			case r.read < len(r.text):
+				return max(0, r.read-1-lookAhead)
+			}
+			return len(text)
+		}
+	}
 }
 
 func isForbidden(r rune) bool {
 	return unicode.IsControl(r) && !strings.ContainsRune("\t\n\r\u0085", r) || r == 0xfffe || r == 0xffff
+}
+
+// lookAhead is how far the library's scanner has read past the character it stumbled over.
+const lookAhead = 3
+
+type oneByteReader struct {
+	text []byte
+	read int
+}
+
+func (r *oneByteReader) Read(p []byte) (int, error) {
+	if r.read >= len(r.text) {
+		return 0, io.EOF
+	}
+	if len(p) == 0 {
+		return 0, nil
+	}
+	p[0] = r.text[r.read]
+	r.read++
+	return 1, nil
 }

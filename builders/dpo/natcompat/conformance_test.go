@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"go.yaml.in/yaml/v4"
+	"gopkg.in/yaml.v3"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/dpo"

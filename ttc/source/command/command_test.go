@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-	"go.yaml.in/yaml/v4"
+	"gopkg.in/yaml.v3"
 
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/nat"

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
-	"go.yaml.in/yaml/v4"
+	"gopkg.in/yaml.v3"
 
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/schema"

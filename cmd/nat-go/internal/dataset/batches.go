@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"go.yaml.in/yaml/v4"
+	"gopkg.in/yaml.v3"
 
 	runconfig "github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"

@@ -12,7 +12,7 @@ import (
 	"sort"
 	"strings"
 
-	"go.yaml.in/yaml/v4"
+	"gopkg.in/yaml.v3"
 
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/plugins/host"
