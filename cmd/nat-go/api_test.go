@@ -14,8 +14,8 @@ import (
 // has to live in one of them too.
 var promised = []string{
 	"ttc", "ttc/chat", "ttc/chat/template", "ttc/json", "ttc/ledger", "ttc/pyvalue",
-	"builders", "pairs", "plugins/sdk", "plugins/proto", "plugins/proto/nat/builder/v1",
-	"collator", "collator/tokenizer", "collator/batch", "kernels",
+	"builders", "builders/finding", "pairs", "plugins/sdk", "plugins/proto", "plugins/proto/nat/builder/v1",
+	"collator", "collator/tokenizer", "collator/batch", "collator/turns", "kernels",
 }
 
 // TestPromisedSignatures finds types in exported signatures of the promised API that are not promised themselves.
