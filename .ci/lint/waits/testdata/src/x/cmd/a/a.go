@@ -7,12 +7,12 @@ import (
 )
 
 func waits(ctx context.Context, ch chan int, wg *sync.WaitGroup) {
-	ch <- 1          // want `a send may wait forever`
-	<-ch             // want `a receive may wait forever`
-	for range ch {   // want `ranging over a channel may wait forever`
+	ch <- 1        // want `a send may wait forever`
+	<-ch           // want `a receive may wait forever`
+	for range ch { // want `ranging over a channel may wait forever`
 	}
-	wg.Wait()        // want `\*sync.WaitGroup.Wait may wait forever`
-	select {         // want `a select without a context or a default may wait forever`
+	wg.Wait() // want `\*sync.WaitGroup.Wait may wait forever`
+	select {  // want `a select without a context or a default may wait forever`
 	case <-ch:
 	}
 	select {
@@ -38,9 +38,9 @@ func ends(ctx context.Context, ch chan int, wg *sync.WaitGroup) {
 	case <-ch:
 	case <-time.After(time.Second):
 	}
-	<-ch //wait: its sender closes it when ctx ends
-	//wait: every worker watches ctx
+	<-ch // wait: its sender closes it when ctx ends
+	// wait: every worker watches ctx
 	wg.Wait()
-	//wait: no
+	// wait: no
 	wg.Wait() // want `\*sync.WaitGroup.Wait may wait forever`
 }
