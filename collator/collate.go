@@ -7,10 +7,9 @@ import (
 	"runtime"
 	"sort"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/internal/fanout"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -30,11 +29,6 @@ type Stats struct {
 }
 
 // job is a group of items on its way through a worker.
-type job struct {
-	items []Item
-	done  chan []Outcome
-}
-
 // Collate makes rows of records and writes them as batches under dir/batches, index.jsonl last. The records come in groups,
 // in their order; each must stay as it is until Collate returns or drops its last reference to it, so they can't share memory
 // that the caller uses again. Records of a kind without a channel must not be given (see Collates).
@@ -74,63 +68,44 @@ func (c *Collator) Collate(ctx context.Context, groups iter.Seq2[[]Item, error],
 // spool makes the rows, in parallel over groups, and spools them in order.
 func (c *Collator) spool(ctx context.Context, groups iter.Seq2[[]Item, error], spool *batch.Spool, sum *summary) error {
 	workers := max(1, c.Workers)
-	todo, order := make(chan *job), make(chan *job, 4*workers)
 	defer spareProcessors(workers)()
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		defer close(todo)
-		defer close(order)
-		ordinal := int64(0)
-		for items, err := range groups {
-			if err != nil {
+	return fanout.Ordered(ctx, workers, 4*workers, numbered(groups), c.worker, func(items []Item, outcomes []Outcome) error {
+		for i := range outcomes {
+			if err := sum.take(c, spool, &items[i], &outcomes[i]); err != nil {
 				return err
 			}
+		}
+		return nil
+	})
+}
+
+// numbered gives the records their ordinals.
+func numbered(groups iter.Seq2[[]Item, error]) iter.Seq2[[]Item, error] {
+	return func(yield func([]Item, error) bool) {
+		ordinal := int64(0)
+		for items, err := range groups {
 			for i := range items {
 				items[i].Ordinal = ordinal
 				ordinal++
 			}
-			j := &job{items, make(chan []Outcome, 1)}
-			for _, ch := range []chan *job{order, todo} {
-				select {
-				case ch <- j:
-				case <-ctx.Done():
-					return ctx.Err()
-				}
+			if !yield(items, err) {
+				return
 			}
 		}
-		return nil
-	})
-	for range workers {
-		g.Go(func() error {
-			runtime.LockOSThread() // the library's memory is its thread's: on another it is cold
-			defer runtime.UnlockOSThread()
-			w := &Worker{Collator: c}
-			for j := range todo {
-				outcomes := w.outcomes(j.items)
-				if err := w.encode(j.items, outcomes); err != nil {
-					return err
-				}
-				j.done <- outcomes
-			}
-			return nil
-		})
 	}
-	g.Go(func() error {
-		for j := range order {
-			select {
-			case outcomes := <-j.done:
-				for i := range outcomes {
-					if err := sum.take(c, spool, &j.items[i], &outcomes[i]); err != nil {
-						return err
-					}
-				}
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-		return nil
-	})
-	return g.Wait()
+}
+
+// worker makes rows in a goroutine of its own.
+func (c *Collator) worker() fanout.Worker[[]Item, []Outcome] {
+	runtime.LockOSThread() // the library's memory is its thread's: on another it is cold
+	w := &Worker{Collator: c}
+	return fanout.Worker[[]Item, []Outcome]{
+		Work: func(items []Item) ([]Outcome, error) {
+			outcomes := w.outcomes(items)
+			return outcomes, w.encode(items, outcomes)
+		},
+		Stop: runtime.UnlockOSThread,
+	}
 }
 
 func (w *Worker) outcomes(items []Item) []Outcome {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/collator/turns"
+	"github.com/nat-go/nat-go/internal/lines"
 	"github.com/nat-go/nat-go/ttc/chat/template"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
@@ -44,34 +45,20 @@ const maxMaskLine = 128 << 20
 func (m *Masks) Answer(in io.Reader, out io.Writer) error {
 	r := bufio.NewReaderSize(in, 1<<16)
 	w := bufio.NewWriter(out)
-	var line []byte
-	for {
-		part, err := r.ReadSlice('\n')
-		if len(line)+len(part) > maxMaskLine {
-			return fmt.Errorf("a line has more than %d bytes", maxMaskLine)
-		}
-		line = append(line, part...)
-		if err == bufio.ErrBufferFull {
-			continue
-		}
-		if len(line) > 0 {
-			if _, werr := w.Write(m.answer(bytes.TrimSpace(line))); werr != nil {
-				return werr
-			}
-			if r.Buffered() == 0 {
-				if werr := w.Flush(); werr != nil {
-					return werr
-				}
-			}
-		}
-		line = line[:0]
-		if err == io.EOF {
-			return w.Flush()
-		}
+	for line, err := range lines.Read(r, maxMaskLine) {
 		if err != nil {
 			return err
 		}
+		if _, err := w.Write(m.answer(bytes.TrimSpace(line))); err != nil {
+			return err
+		}
+		if r.Buffered() == 0 { // someone who sends a line and waits for its answer gets it
+			if err := w.Flush(); err != nil {
+				return err
+			}
+		}
 	}
+	return w.Flush()
 }
 
 func (m *Masks) answer(line []byte) []byte {

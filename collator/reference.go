@@ -1,7 +1,6 @@
 package collator
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,6 +11,7 @@ import (
 	"math"
 
 	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/internal/lines"
 )
 
 // Reference holds log-probs of preferences under a reference model, made by someone who has one. They are good for exactly
@@ -29,14 +29,16 @@ const maxReferenceLine = 4096
 // writes them). About 100 bytes a line are kept in memory. Errors name the line.
 func ReadReference(r io.Reader, fingerprint string) (*Reference, error) {
 	pairs := map[[sha256.Size]byte]batch.Ref{}
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, maxReferenceLine)
 	n := 0
-	for lines.Scan() {
-		if n++; len(bytes.TrimSpace(lines.Bytes())) == 0 {
+	for line, err := range lines.Read(r, maxReferenceLine) {
+		if n++; err == nil && len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
-		row, ref, err := referenceLine(lines.Bytes())
+		var row [sha256.Size]byte
+		var ref batch.Ref
+		if err == nil {
+			row, ref, err = referenceLine(line)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
@@ -44,9 +46,6 @@ func ReadReference(r io.Reader, fingerprint string) (*Reference, error) {
 			return nil, fmt.Errorf("line %d: row %x has other log-probs on an earlier line", n, row)
 		}
 		pairs[row] = ref
-	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("line %d: %w", n+1, err)
 	}
 	if len(pairs) == 0 {
 		return nil, errors.New("it holds no log-probs")

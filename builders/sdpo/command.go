@@ -1,7 +1,6 @@
 package sdpo
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -18,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/internal/lines"
 	"github.com/nat-go/nat-go/internal/process"
 	"github.com/nat-go/nat-go/ttc/json"
 )
@@ -38,6 +38,7 @@ type commandSource struct {
 // Limits of the program.
 const (
 	maxAnswer   = 1 << 20 // bytes of a line
+	maxStored   = 8 << 20 // bytes of a line of the file of answers: JSON takes up to six for one
 	maxRestarts = 5       // of a program that fails
 	maxWords    = 2000    // bytes of what it says on standard error
 )
@@ -189,17 +190,12 @@ func (c *commandSource) takeIn(f *os.File) error {
 	if _, err := f.Seek(c.read, io.SeekStart); err != nil {
 		return fmt.Errorf("hints.command.answers: %w", err)
 	}
-	in := bufio.NewReader(f)
-	for {
-		line, err := in.ReadBytes('\n')
-		if err == io.EOF {
-			if len(line) > 0 {
-				err = f.Truncate(c.read)
-				if err != nil {
-					return fmt.Errorf("hints.command.answers: %w", err)
-				}
+	for line, err := range lines.ReadWhole(f, maxStored) {
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			err = f.Truncate(c.read)
+			if err == nil {
+				return nil
 			}
-			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("hints.command.answers: %w", err)
@@ -211,8 +207,9 @@ func (c *commandSource) takeIn(f *os.File) error {
 		if _, twice := c.known[a.Input]; !twice {
 			c.known[a.Input] = a
 		}
-		c.read += int64(len(line))
+		c.read += int64(len(line)) + 1 // and its newline
 	}
+	return nil
 }
 
 // run asks the program and makes an answer of whatever it does.
@@ -309,22 +306,15 @@ func start(argv []string) (*program, error) {
 // still.
 func (p *program) listen(out io.Reader) {
 	defer close(p.lines)
-	in := bufio.NewReaderSize(out, 64<<10)
-	var buf []byte
-	for {
-		part, err := in.ReadSlice('\n')
-		buf = append(buf, part...)
-		switch {
-		case len(buf) > maxAnswer:
+	for text, err := range lines.ReadWhole(out, maxAnswer) {
+		var long *lines.TooLong
+		if errors.As(err, &long) {
 			p.lines <- line{err: fmt.Errorf("answered a line of more than %d bytes", maxAnswer)}
-			return
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
-		case err != nil:
+		}
+		if err != nil {
 			return
 		}
-		p.lines <- line{text: buf}
-		buf = nil
+		p.lines <- line{text: bytes.Clone(text)}
 	}
 }
 

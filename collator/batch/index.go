@@ -1,13 +1,13 @@
 package batch
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
+
+	"github.com/nat-go/nat-go/internal/lines"
 )
 
 // IndexName is the file that lists the batches, under batches/. It is written last: without it the folder is unfinished.
@@ -108,12 +108,9 @@ func EachLine(path string, f func(*Line) error) error {
 		return err
 	}
 	defer file.Close()
-	r := bufio.NewReaderSize(file, 1<<20)
-	for n := 1; ; n++ {
-		text, err := readLine(r)
-		if err == io.EOF {
-			return nil
-		}
+	n := 0
+	for text, err := range lines.ReadWhole(file, maxLineBytes) {
+		n++
 		if err != nil {
 			return fmt.Errorf("%s:%d: %w", path, n, err)
 		}
@@ -127,22 +124,5 @@ func EachLine(path string, f func(*Line) error) error {
 			return err
 		}
 	}
-}
-
-func readLine(r *bufio.Reader) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := r.ReadSlice('\n')
-		line = append(line, part...)
-		if len(line) > maxLineBytes {
-			return nil, fmt.Errorf("line longer than %d bytes", maxLineBytes)
-		}
-		switch {
-		case err == bufio.ErrBufferFull:
-		case err == io.EOF && len(line) > 0:
-			return nil, io.ErrUnexpectedEOF
-		default:
-			return line, err
-		}
-	}
+	return nil
 }

@@ -1,13 +1,12 @@
 package batch
 
 import (
-	"bufio"
 	"encoding/binary"
 	"io"
-	"os"
 	"slices"
 
 	"github.com/nat-go/nat-go/internal/extsort"
+	"github.com/nat-go/nat-go/internal/spool"
 )
 
 // Split is a side of the data set: its name is a folder under the channel's.
@@ -28,9 +27,7 @@ func (s Split) String() string {
 
 // Spool keeps rows on disk, with an entry for each that is sorted outside memory. It is not safe for concurrent use.
 type Spool struct {
-	file    *os.File
-	w       *bufio.Writer
-	size    int64
+	file    *spool.File
 	rows    int64
 	entries *extsort.Sorter
 	key     [entryWidth]byte
@@ -45,31 +42,30 @@ type Order struct {
 
 // NewSpool starts a spool in dir, which must exist. Its files are temporary.
 func NewSpool(dir string, order Order) (*Spool, error) {
-	f, err := os.CreateTemp(dir, ".tmp-rows-*")
+	f, err := spool.New(dir)
 	if err != nil {
 		return nil, err
 	}
-	return &Spool{file: f, w: bufio.NewWriterSize(f, 256<<10), entries: extsort.New(entryWidth, 0, dir), order: order}, nil
+	return &Spool{file: f, entries: extsort.New(entryWidth, 0, dir), order: order}, nil
 }
 
 // Close removes the spool's files.
 func (s *Spool) Close() error {
-	err := s.file.Close()
-	if e := os.Remove(s.file.Name()); err == nil {
-		err = e
-	}
 	s.entries.Close()
-	return err
+	return s.file.Close()
 }
 
 // Add adds a row, whose encoding must not be used again. Where rows are added in the same order, everything made of them is the same.
 func (s *Spool) Add(c *Channel, split Split, r *Encoded) error {
-	if _, err := s.w.Write(r.data); err != nil {
+	at, err := s.file.Append(r.data)
+	if err != nil {
 		return err
 	}
-	e := entry{channel: uint8(slices.Index(channels, c)), split: split, variant: r.variant, ordinal: s.rows, offset: s.size, bytes: uint32(len(r.data)), length: r.length}
+	e := entry{
+		channel: uint8(slices.Index(channels, c)), split: split, variant: r.variant,
+		ordinal: s.rows, offset: at, bytes: uint32(len(r.data)), length: r.length,
+	}
 	e.hash = mix(s.order.Seed, s.order.Epoch, uint64(s.rows))
-	s.size += int64(len(r.data))
 	s.rows++
 	e.encode(s.key[:])
 	encodings.Put(r)

@@ -11,9 +11,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/fanout"
 )
 
 // Layout says how a batch's sequences lie.
@@ -57,7 +57,7 @@ type Count struct {
 // Write writes the spool's rows as batches, in order, and the index last. Batches left by an earlier, unfinished write are
 // replaced. It returns the counts by "channel/split".
 func (s *Spool) Write(ctx context.Context, spec Spec) (map[string]Count, error) {
-	if err := s.w.Flush(); err != nil {
+	if err := s.file.Flush(); err != nil {
 		return nil, err
 	}
 	if err := os.RemoveAll(filepath.Join(spec.Dir, IndexName)); err != nil {
@@ -71,91 +71,65 @@ func (s *Spool) Write(ctx context.Context, spec Spec) (map[string]Count, error) 
 	if err := os.MkdirAll(spec.Dir, 0o755); err != nil {
 		return nil, err
 	}
-	index, err := os.CreateTemp(spec.Dir, ".tmp-index-*")
+	index, err := durable.Create(filepath.Join(spec.Dir, IndexName))
 	if err != nil {
 		return nil, err
 	}
-	defer os.Remove(index.Name())
-	defer index.Close()
+	defer index.Abort()
 	counts, err := s.writeAll(ctx, &spec, index)
 	if err != nil {
 		return nil, err
 	}
-	if err := finish(index, filepath.Join(spec.Dir, IndexName)); err != nil {
-		return nil, err
-	}
-	return counts, syncDir(spec.Dir)
+	return counts, index.Commit()
 }
 
 // writeAll assembles batches in parallel and writes their lines in order.
 func (s *Spool) writeAll(ctx context.Context, spec *Spec, index io.Writer) (map[string]Count, error) {
 	type job struct {
-		plan   *planned
+		*planned
 		number int
-		done   chan finished
 	}
-	workers := max(1, spec.Workers)
-	todo, order := make(chan job), make(chan job, 2*workers)
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		defer close(todo)
-		defer close(order)
+	jobs := func(yield func(job, error) bool) {
 		numbers := map[string]int{}
 		for p, err := range s.plan(spec.Budget, spec.Layout) {
 			if err != nil {
-				return err
+				yield(job{}, err)
+				return
 			}
-			key := p.key()
-			j := job{p, numbers[key], make(chan finished, 1)}
-			numbers[key]++
-			for _, c := range []chan job{order, todo} {
-				select {
-				case c <- j:
-				case <-ctx.Done():
-					return ctx.Err()
-				}
+			if !yield(job{p, numbers[p.key()]}, nil) {
+				return
 			}
+			numbers[p.key()]++
 		}
-		return nil
-	})
-	for range workers {
-		group.Go(func() error {
-			for j := range todo {
-				l, err := s.writeBatch(spec, j.plan, j.number)
-				if err != nil {
-					return err
-				}
-				text, err := marshal(l)
-				if err != nil {
-					return err
-				}
-				j.done <- finished{text, Count{1, int64(l.Rows), l.Tokens, l.NActive}}
-			}
-			return nil
-		})
+	}
+	write := func(j job) (finished, error) {
+		l, err := s.writeBatch(spec, j.planned, j.number)
+		if err != nil {
+			return finished{}, err
+		}
+		text, err := marshal(l)
+		return finished{text, Count{1, int64(l.Rows), l.Tokens, l.NActive}}, err
 	}
 	counts := map[string]Count{}
-	group.Go(func() error {
-		for j := range order {
-			var f finished
-			select {
-			case f = <-j.done:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-			if _, err := index.Write(f.line); err != nil {
-				return err
-			}
-			c := counts[j.plan.key()]
-			c.Batches += f.count.Batches
-			c.Rows += f.count.Rows
-			c.Tokens += f.count.Tokens
-			c.Active += f.count.Active
-			counts[j.plan.key()] = c
-		}
-		return nil
+	workers := max(1, spec.Workers)
+	err := fanout.Ordered(ctx, workers, 2*workers, jobs, func() fanout.Worker[job, finished] {
+		return fanout.Worker[job, finished]{Work: write}
+	}, func(j job, f finished) error {
+		c := counts[j.key()]
+		c.Batches += f.count.Batches
+		c.Rows += f.count.Rows
+		c.Tokens += f.count.Tokens
+		c.Active += f.count.Active
+		counts[j.key()] = c
+		_, err := index.Write(f.line)
+		return err
 	})
-	return counts, group.Wait()
+	for key := range counts {
+		if err == nil {
+			err = durable.SyncDir(filepath.Join(spec.Dir, filepath.FromSlash(key)))
+		}
+	}
+	return counts, err
 }
 
 // finished is a batch written: its line and what it adds to the counts.
@@ -194,7 +168,11 @@ func (s *Spool) writeBatch(spec *Spec, p *planned, number int) (*Line, error) {
 	}
 	sum := sha256.Sum256(data.Bytes())
 	l.Proof.SHA256 = hex.EncodeToString(sum[:])
-	return l, writeFile(filepath.Join(spec.Dir, filepath.FromSlash(l.File)), data.Bytes())
+	path := filepath.Join(spec.Dir, filepath.FromSlash(l.File))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	return l, durable.WriteMember(path, data.Bytes())
 }
 
 // line is the line of a batch, but for its file.
@@ -224,45 +202,4 @@ func marshal(l *Line) ([]byte, error) {
 	enc.SetEscapeHTML(false)
 	err := enc.Encode(l)
 	return b.Bytes(), err
-}
-
-// writeFile writes a file that is whole or not there.
-func writeFile(path string, data []byte) error {
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(dir, ".tmp-batch-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	defer f.Close()
-	if _, err := f.Write(data); err != nil {
-		return err
-	}
-	return finish(f, path)
-}
-
-// finish makes a temporary file durable and gives it its name.
-func finish(f *os.File, path string) error {
-	if err := f.Chmod(0o644); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -101,7 +102,7 @@ func eachBatch(dir string, change func(*batch.Line, []tensors.Tensor) ([]tensors
 	if err != nil {
 		return err
 	}
-	return writeFile(index, lines.Bytes())
+	return durable.WriteFile(index, lines.Bytes())
 }
 
 // rewrite replaces a batch file and returns the new one's hash.
@@ -124,7 +125,7 @@ func rewrite(dir string, l *batch.Line, change func(*batch.Line, []tensors.Tenso
 		return "", err
 	}
 	hash := sha256.Sum256(data.Bytes())
-	return hex.EncodeToString(hash[:]), writeFile(path, data.Bytes())
+	return hex.EncodeToString(hash[:]), durable.WriteMember(path, data.Bytes())
 }
 
 func readFile(path string) ([]tensors.Tensor, map[string]string, error) {

@@ -9,6 +9,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+
+	"github.com/nat-go/nat-go/internal/durable"
 )
 
 // store keeps answers, one file each, under the hash of what was asked.
@@ -57,33 +59,10 @@ func (st store) put(key string, s Sequence, scores *Scores) error {
 	}
 	body := appendScores(nil, s, scores)
 	sum := sha256.Sum256(body)
-	if err := writeFile(path, append(sum[:], body...)); err != nil {
+	if err := durable.WriteFile(path, append(sum[:], body...)); err != nil {
 		return &Fatal{fmt.Errorf("teacher: keeping an answer: %w", err)}
 	}
 	return nil
-}
-
-// writeFile writes a file that is whole or not there.
-func writeFile(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-teacher-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	defer f.Close()
-	if _, err := f.Write(data); err != nil {
-		return err
-	}
-	if err := f.Chmod(0o644); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path) //nolint:forbidigo // synced above; this package builds without cmd
 }
 
 // appendScores encodes the wanted positions: token log-prob, number of entries, entries.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/nat-go/nat-go/internal/lines"
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
@@ -29,16 +30,19 @@ const MaxLineBytes = 128 << 20
 func (t *Tokenizer) AnswerLines(r io.Reader, w io.Writer) (refused int, err error) {
 	in := bufio.NewReaderSize(r, 1<<16)
 	out := bufio.NewWriterSize(w, 1<<16)
-	var line, answer []byte
-	for {
-		var tooLong bool
-		line, tooLong, err = readLine(in, line[:0])
-		if err == io.EOF {
-			return refused, out.Flush()
-		} else if err != nil {
+	var answer []byte
+	for line, err := range lines.Read(in, MaxLineBytes) {
+		var enc Encoding
+		var problem error
+		var tooLong *lines.TooLong
+		switch {
+		case err == nil:
+			enc, problem = t.answer(line)
+		case errors.As(err, &tooLong):
+			problem = refuse(CodeRequestTooLarge, "the line is longer than %d bytes", MaxLineBytes)
+		default:
 			return refused, errors.Join(fmt.Errorf("reading requests: %w", err), out.Flush())
 		}
-		enc, problem := t.answer(line, tooLong)
 		if problem != nil {
 			refused++
 			answer = appendRefusal(answer[:0], problem)
@@ -55,36 +59,10 @@ func (t *Tokenizer) AnswerLines(r io.Reader, w io.Writer) (refused int, err erro
 			}
 		}
 	}
+	return refused, out.Flush()
 }
 
-// readLine appends the next line without its end to dst. Of a line that is too
-// long it reads all and keeps nothing. The end of input after a newline is io.EOF.
-func readLine(in *bufio.Reader, dst []byte) (line []byte, tooLong bool, err error) {
-	for some := false; ; some = true {
-		part, err := in.ReadSlice('\n')
-		if err == io.EOF && (some || len(part) > 0) {
-			err = nil
-		} else if err != nil && err != bufio.ErrBufferFull {
-			return dst, false, err
-		}
-		if tooLong = tooLong || len(dst)+len(part) > MaxLineBytes; tooLong {
-			dst = dst[:0]
-		} else {
-			dst = append(dst, part...)
-		}
-		if err == nil {
-			if n := len(dst); n > 0 && dst[n-1] == '\n' {
-				dst = dst[:n-1]
-			}
-			return dst, tooLong, nil
-		}
-	}
-}
-
-func (t *Tokenizer) answer(line []byte, tooLong bool) (Encoding, error) {
-	if tooLong {
-		return Encoding{}, refuse(CodeRequestTooLarge, "the line is longer than %d bytes", MaxLineBytes)
-	}
+func (t *Tokenizer) answer(line []byte) (Encoding, error) {
 	request, err := json.Parse(line, json.Limits{})
 	if err != nil {
 		return Encoding{}, refuse(CodeBadRequest, "the line is no JSON: %v", json.LineError(err))

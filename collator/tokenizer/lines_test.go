@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -64,13 +65,19 @@ func TestAnswerLines(t *testing.T) {
 	}
 }
 
+// TestLongLine: a line that is too long is refused, and the one after it answered.
 func TestLongLine(t *testing.T) {
-	in := bufio.NewReaderSize(strings.NewReader(strings.Repeat("x", MaxLineBytes+1)+"\nshort\n"), 1<<16)
-	if line, tooLong, err := readLine(in, nil); !tooLong || err != nil || len(line) != 0 {
-		t.Errorf("%d bytes, %v, %v", len(line), tooLong, err)
+	tok, err := New(synthetic(t, nil))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if line, tooLong, err := readLine(in, nil); string(line) != "short" || tooLong || err != nil {
-		t.Errorf("%q, %v, %v", line, tooLong, err)
+	var out strings.Builder
+	long := io.MultiReader(strings.NewReader(strings.Repeat("x", MaxLineBytes+1)), strings.NewReader("\n{\"text\": \"a\"}\n"))
+	refused, err := tok.AnswerLines(long, &out)
+	answers := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if err != nil || refused != 1 || len(answers) != 2 || !strings.Contains(answers[0], CodeRequestTooLarge) ||
+		!strings.Contains(answers[1], `"ok":true`) {
+		t.Errorf("%d refused, %.300q, %v", refused, answers, err)
 	}
 }
 

@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"os"
+
+	"github.com/nat-go/nat-go/internal/spool"
 )
 
 // DefaultMemory is the budget in bytes of a sorter that is given none.
@@ -24,8 +25,7 @@ type Sorter struct {
 	count  int64
 	sorted bool
 
-	file *os.File
-	size int64 // bytes written to file
+	file *spool.File
 	runs []run
 	err  error
 }
@@ -150,17 +150,14 @@ func (s *Sorter) sort() {
 // spill writes the rows in memory as a run, and merges runs where one level has become too many.
 func (s *Sorter) spill() error {
 	if s.file == nil {
-		f, err := os.CreateTemp(s.dir, ".tmp-sort-*")
+		f, err := spool.New(s.dir)
 		if err != nil {
-			return fmt.Errorf("a sort that outgrew its memory needs a temporary file: %w", err)
+			return fmt.Errorf("a sort outgrew its memory: %w", err)
 		}
 		s.file = f
-		if err := os.Remove(f.Name()); err != nil {
-			return fmt.Errorf("unlink the temporary file of a sort: %w", err)
-		}
 	}
 	s.sort()
-	r := run{off: s.size, len: int64(len(s.rows))}
+	r := run{off: s.file.Size(), len: int64(len(s.rows))}
 	if err := s.write(s.rows); err != nil {
 		return err
 	}
@@ -190,7 +187,7 @@ func (s *Sorter) fanIn() int { return max(2, min(s.limit/minRead, 256)) }
 
 // compact merges the last runs, all of one level, into one run of the next level at the end of the file.
 func (s *Sorter) compact(tail []run) error {
-	merged := run{off: s.size, level: tail[0].level + 1}
+	merged := run{off: s.file.Size(), level: tail[0].level + 1}
 	m := newMerge(s, tail, nil)
 	out := s.rows[:0:cap(s.rows)] // empty after a spill: the merge's output buffer
 	for {
@@ -215,10 +212,12 @@ func (s *Sorter) compact(tail []run) error {
 }
 
 func (s *Sorter) write(b []byte) error {
-	n, err := s.file.WriteAt(b, s.size)
-	s.size += int64(n)
+	_, err := s.file.Append(b)
+	if err == nil {
+		err = s.file.Flush()
+	}
 	if err != nil {
-		return fmt.Errorf("a sort of %d entries ran out of room in its temporary file after %d bytes: %w", s.count, s.size, err)
+		return fmt.Errorf("a sort of %d entries failed in its temporary file after %d bytes: %w", s.count, s.file.Size(), err)
 	}
 	return nil
 }
@@ -231,7 +230,7 @@ type merge struct {
 }
 
 type cursor struct {
-	file     *os.File
+	file     *spool.File
 	off, end int64  // what of the run is still to be read
 	buf      []byte // room for whole rows
 	rest     []byte // rows read and not handed out

@@ -41,7 +41,7 @@ func startTorch(ctx context.Context, python string, v int) (*torch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("can't run %s: %w", python, err)
 	}
-	t.out = bufio.NewScanner(out)
+	t.out = bufio.NewScanner(out) //nolint:forbidigo // kernels imports nothing of ours; the script is ours
 	if !t.out.Scan() {
 		t.stop()
 		return nil, fmt.Errorf("%s doesn't run torch: install it there (%s -m pip install torch), or name another Python with --torch", python, python)

@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/nat-go/nat-go/internal/durable"
 )
 
 // binary returns the file to run: the one that was named, or, if it has a checksum, a private copy. Both are checked: the
@@ -115,20 +117,22 @@ func checkedCopy(path, copied, sum string) error {
 		return err
 	}
 	defer in.Close()
-	out, err := os.CreateTemp(filepath.Dir(copied), ".copy")
+	out, err := durable.Create(copied)
 	if err != nil {
 		return err
 	}
-	defer os.Remove(out.Name())
+	defer out.Abort()
 	h := sha256.New()
-	_, err = io.Copy(io.MultiWriter(out, h), in)
-	if err = errors.Join(err, out.Chmod(0o500), out.Close()); err != nil {
+	if _, err := io.Copy(io.MultiWriter(out, h), in); err != nil {
 		return fmt.Errorf("can't copy the plugin: %w", err)
 	}
 	if got := hex.EncodeToString(h.Sum(nil)); got != sum {
 		return &ChecksumError{Path: path, Want: sum, Got: got}
 	}
-	return os.Rename(out.Name(), copied)
+	if err := errors.Join(out.Chmod(0o500), out.CommitUnsynced()); err != nil {
+		return fmt.Errorf("can't copy the plugin: %w", err)
+	}
+	return nil
 }
 
 // ChecksumError says that a plugin's file is not the one that was vouched for.

@@ -12,6 +12,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/internal/extsort"
+	"github.com/nat-go/nat-go/internal/spool"
 	"github.com/nat-go/nat-go/ttc"
 )
 
@@ -49,7 +50,7 @@ type Options struct {
 type Index struct {
 	codec Codec
 	opt   Options
-	spool *spool
+	spool *spool.File
 	byKey *extsort.Sorter // key 16, position 8, place 16
 	order *extsort.Sorter // position of the group's first member 8, position 8, place 16
 	n     uint64
@@ -98,9 +99,9 @@ func New(codec Codec, opt Options) (*Index, error) {
 	if opt.Memory <= 0 {
 		opt.Memory = extsort.DefaultMemory
 	}
-	s, err := newSpool(opt.Dir)
+	s, err := spool.New(opt.Dir)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("grouping: %w", err)
 	}
 	return &Index{
 		codec: codec, opt: opt, spool: s,
@@ -126,9 +127,9 @@ func (x *Index) add(ex *ttc.Example) (err error) {
 		return fmt.Errorf("example %q has %d bytes: too many to be grouped", ex.ID, len(x.plain))
 	}
 	x.packed = s2.Encode(x.packed[:cap(x.packed)], x.plain)
-	at, err := x.spool.append(x.packed)
+	at, err := x.spool.Append(x.packed)
 	if err != nil {
-		return err
+		return x.spoolFailed(err)
 	}
 	key := x.key(ex).Bytes()
 	row := append(x.entry[:0], key[:]...)
@@ -189,8 +190,8 @@ func (x *Index) arrange() error {
 		return x.err
 	}
 	x.err = errors.New("group: the groups were read already")
-	if err := x.spool.flush(); err != nil {
-		return err
+	if err := x.spool.Flush(); err != nil {
+		return x.spoolFailed(err)
 	}
 	defer x.byKey.Close()
 	var key [keyWidth]byte
@@ -219,7 +220,7 @@ func (x *Index) arrange() error {
 func (x *Index) Close() {
 	x.byKey.Close()
 	x.order.Close()
-	x.spool.close()
+	x.spool.Close() // nobody will read what is lost if it fails
 	x.err = errors.New("group: the index is closed")
 }
 
@@ -292,11 +293,16 @@ func (g *gathering) emit(yield func(Group, error) bool) bool {
 	return yield(Group{Group: &ttc.Group{Key: key, Examples: g.members}}, nil)
 }
 
+func (x *Index) spoolFailed(err error) error {
+	return fmt.Errorf("grouping keeps a compressed copy of the input in a temporary file, which failed after %d bytes: %w",
+		x.spool.Size(), err)
+}
+
 func (x *Index) load(place []byte) (*ttc.Example, error) {
 	at, packed, plain := binary.BigEndian.Uint64(place), binary.BigEndian.Uint32(place[8:]), binary.BigEndian.Uint32(place[12:])
 	x.packed = grow(x.packed, int(packed))
-	if err := x.spool.read(x.packed, int64(at)); err != nil {
-		return nil, err
+	if _, err := x.spool.ReadAt(x.packed, int64(at)); err != nil {
+		return nil, fmt.Errorf("read the temporary file of grouping: %w", err)
 	}
 	x.plain = grow(x.plain, int(plain))
 	out, err := s2.Decode(x.plain, x.packed)

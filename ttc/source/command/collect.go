@@ -132,7 +132,7 @@ func (c *collector) command(out string) (argv []string, cleanup func(), err erro
 
 // temporary writes a file that only its owner can read.
 func temporary(text []byte) (string, error) {
-	f, err := os.CreateTemp("", "nat-go-*.yml")
+	f, err := os.CreateTemp("", "nat-go-*.yml") //nolint:forbidigo // the program is told its name
 	if err != nil {
 		return "", err
 	}

@@ -1,15 +1,12 @@
 package endpoint
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	stdjson "encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -20,6 +17,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/httpclient"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source/nat"
@@ -51,6 +49,11 @@ func Collect(ctx context.Context, cfg Config, dir string, progress func(done, to
 	c := &collector{cfg: &cfg, dir: filepath.Join(dir, "answers"), progress: progress, http: client}
 	if err := os.MkdirAll(c.dir, 0o755); err != nil {
 		return "", nil, err
+	}
+	for _, left := range []string{dir, c.dir} { // by a process that was killed here
+		if err := durable.Sweep(left); err != nil {
+			return "", nil, err
+		}
 	}
 	if err := eachEntry(&cfg, func(entry) error { c.report.Questions++; return nil }); err != nil {
 		return "", nil, err
@@ -151,7 +154,7 @@ func (c *collector) one(ctx context.Context, body []byte, path string) error {
 	var final *finalError
 	switch {
 	case err == nil:
-		err := replace(path, answer.Body)
+		err := durable.WriteFile(path, answer.Body)
 		answer.Close()
 		if err != nil {
 			return err
@@ -259,47 +262,53 @@ func (c *collector) unprocessable(r *httpclient.Reply) error {
 	return fmt.Errorf("the workflow at %s refuses the question: HTTP 422 %s", c.http.Place(), r.Excerpt())
 }
 
-// assemble writes the entries with their answers in the form of workflow_output.json.
+// assemble writes the entries with their answers in the form of workflow_output.json. A file that is there with the same
+// content stays, and keeps its time, by which a resumed run knows its inputs again.
 func (c *collector) assemble(path string) error {
-	return write(path, func(w *bufio.Writer) error {
-		names := namer{}
-		n := 0
-		err := eachEntry(c.cfg, func(e entry) error {
-			b, err := os.ReadFile(filepath.Join(c.dir, names.of(c.body(e), c.cfg.query())))
-			if err != nil {
-				return err
-			}
-			a, err := parse(b)
-			if err != nil {
-				return err
-			}
-			if a.raised != "" {
-				if c.report.Raised++; c.report.Raised == 1 {
-					c.report.First = c.http.Scrub(a.raised)
-				}
-				a.value, a.steps = json.Raw("null"), nil
-			}
-			sep := "[\n"
-			if n > 0 {
-				sep = ",\n"
-			}
-			n++
-			_, err = w.WriteString(sep)
-			if err == nil {
-				_, err = w.Write(c.object(e, a))
-			}
-			return err
-		})
+	w, err := durable.Create(path)
+	if err != nil {
+		return err
+	}
+	defer w.Abort()
+	names := namer{}
+	n := 0
+	err = eachEntry(c.cfg, func(e entry) error {
+		b, err := os.ReadFile(filepath.Join(c.dir, names.of(c.body(e), c.cfg.query())))
 		if err != nil {
 			return err
 		}
-		end := "\n]\n"
-		if n == 0 {
-			end = "[]\n"
+		a, err := parse(b)
+		if err != nil {
+			return err
 		}
-		_, err = w.WriteString(end)
+		if a.raised != "" {
+			if c.report.Raised++; c.report.Raised == 1 {
+				c.report.First = c.http.Scrub(a.raised)
+			}
+			a.value, a.steps = json.Raw("null"), nil
+		}
+		sep := "[\n"
+		if n > 0 {
+			sep = ",\n"
+		}
+		n++
+		_, err = w.WriteString(sep)
+		if err == nil {
+			_, err = w.Write(c.object(e, a))
+		}
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	end := "\n]\n"
+	if n == 0 {
+		end = "[]\n"
+	}
+	if _, err := w.WriteString(end); err != nil {
+		return err
+	}
+	return w.CommitChanged()
 }
 
 // object is an entry with what NAT adds to it.
@@ -315,63 +324,4 @@ func (c *collector) object(e entry, a *answer) []byte {
 	b = append(append(append(append(b, quote(c.cfg.AnswerKey)...), ':'), a.value...), ',')
 	b = append(append(b, quote(c.cfg.TrajectoryKey)...), ":["...)
 	return append(append(b, a.steps...), "]}"...)
-}
-
-func replace(path string, b []byte) error {
-	return write(path, func(w *bufio.Writer) error {
-		_, err := w.Write(b)
-		return err
-	})
-}
-
-// write makes a file appear under its name when it is complete. One that is there with the same content stays, and keeps its
-// time, by which a resumed run knows its inputs again.
-func write(path string, fill func(*bufio.Writer) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
-	w := bufio.NewWriter(f)
-	if err := fill(w); err != nil {
-		f.Close()
-		return err
-	}
-	if err := errors.Join(w.Flush(), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if same(f.Name(), path) {
-		return os.Remove(f.Name())
-	}
-	return os.Rename(f.Name(), path) //nolint:forbidigo // synced above; this package builds without cmd
-}
-
-// same says whether two files hold the same bytes.
-func same(a, b string) bool {
-	x, errX := os.Open(a)
-	if errX == nil {
-		defer x.Close()
-	}
-	y, errY := os.Open(b)
-	if errY == nil {
-		defer y.Close()
-	}
-	if errX != nil || errY != nil {
-		return false
-	}
-	bx, by := make([]byte, 1<<16), make([]byte, 1<<16)
-	for {
-		n, errX := io.ReadFull(x, bx)
-		m, errY := io.ReadFull(y, by)
-		if n != m || !bytes.Equal(bx[:n], by[:m]) {
-			return false
-		}
-		if errX != nil || errY != nil {
-			return errX == errY
-		}
-	}
 }

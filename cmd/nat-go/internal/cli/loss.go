@@ -46,7 +46,7 @@ func notOver(output string, inputs ...string) error {
 
 // writeTensors writes a safetensors file.
 func writeTensors(path string, all []tensors.Tensor) error {
-	f, err := durable.Create(path)
+	f, err := durable.Output(path)
 	if err != nil {
 		return exit.With(exit.Environment, err)
 	}

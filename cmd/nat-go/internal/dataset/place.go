@@ -14,6 +14,7 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/internal/lines"
 )
 
 // maxLine is the most a row may take. It bounds memory, not data: a row is a pair of texts.
@@ -207,38 +208,19 @@ func eachLine(path string, f func(n int64, line []byte) error) error {
 		}
 		return rows.EachTableRow(file, info.Size(), f)
 	}
-	return lines(file, f)
+	return linesOf(file, f)
 }
 
-func lines(r io.Reader, f func(n int64, line []byte) error) error {
-	in := bufio.NewReaderSize(r, 1<<20)
-	var long []byte
-	for n := int64(0); ; {
-		part, err := in.ReadSlice('\n')
-		if errors.Is(err, bufio.ErrBufferFull) {
-			if len(long) > maxLine {
-				return fmt.Errorf("row %d is larger than %d MiB", n, maxLine>>20)
-			}
-			long = append(long, part...)
-			continue
-		}
-		line := part
-		if len(long) > 0 {
-			long = append(long, part...)
-			line = long
-		}
-		if len(line) > 0 && (err == nil || errors.Is(err, io.EOF)) {
-			if ferr := f(n, bytes.TrimSuffix(line, []byte("\n"))); ferr != nil {
-				return ferr
-			}
-			n++
-		}
-		long = long[:0]
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+func linesOf(r io.Reader, f func(n int64, line []byte) error) error {
+	n := int64(0)
+	for line, err := range lines.Read(bufio.NewReaderSize(r, 1<<20), maxLine) {
 		if err != nil {
+			return fmt.Errorf("row %d: %w", n+1, err)
+		}
+		if err := f(n, line); err != nil {
 			return err
 		}
+		n++
 	}
+	return nil
 }

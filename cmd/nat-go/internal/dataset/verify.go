@@ -205,7 +205,7 @@ func summed(path string, sum *summer, f func(n int64, line []byte) error) error 
 	}
 	defer in.Close()
 	if !rows.IsTable(path) {
-		return lines(io.TeeReader(in, sum), f)
+		return linesOf(io.TeeReader(in, sum), f)
 	}
 	if _, err := io.Copy(sum, in); err != nil {
 		return err

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	_ "embed"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/internal/lines"
 	"github.com/nat-go/nat-go/internal/process"
 )
 
@@ -149,12 +149,13 @@ func (in *Input) numbered() []byte {
 // listen reads answers until the last.
 func (t *Trainer) listen(out io.Reader, in *Input) (*asked, error) {
 	a := &asked{sides: map[int][]Side{}}
-	lines := bufio.NewScanner(io.LimitReader(out, maxAnswers))
-	lines.Buffer(nil, maxAnswer)
-	for !a.done && lines.Scan() {
+	for line, err := range lines.Read(io.LimitReader(out, maxAnswers), maxAnswer) {
+		if err != nil {
+			return a, exit.Environmentf("can't read what %s answers: %w", t.Python, err)
+		}
 		var x answer
-		if err := json.Unmarshal(lines.Bytes(), &x); err != nil {
-			return a, exit.Environmentf("%s answers %.200q, which is no JSON", t.Python, lines.Text())
+		if err := json.Unmarshal(line, &x); err != nil {
+			return a, exit.Environmentf("%s answers %.200q, which is no JSON", t.Python, line)
 		}
 		switch x.Kind {
 		case "versions":
@@ -171,10 +172,8 @@ func (t *Trainer) listen(out io.Reader, in *Input) (*asked, error) {
 			return a, t.refusal(&x, a.versions["trl"])
 		case "done":
 			a.done = true
+			return a, nil
 		}
-	}
-	if err := lines.Err(); err != nil {
-		return a, exit.Environmentf("can't read what %s answers: %w", t.Python, err)
 	}
 	return a, nil
 }

@@ -96,7 +96,7 @@ func TestAskedBadly(t *testing.T) {
 		"twice":          {rowZero + rowZero, exit.Environment, "twice"},
 		"wrong side":     {`echo '{"kind": "row", "row": 0, "sides": {"chosen": {"ids": [], "trained": []}}}'`, exit.Environment, "row side"},
 		"mask too short": {`echo '{"kind": "row", "row": 0, "sides": {"row": {"ids": [1, 2], "trained": [1]}}}'`, exit.Environment, "2 ids and 1 marks"},
-		"floods":         {`head -c 70000000 /dev/zero | tr '\0' x; sleep 1000`, exit.Environment, "token too long"},
+		"floods":         {`head -c 70000000 /dev/zero | tr '\0' x; sleep 1000`, exit.Environment, "longer than 64 MiB"},
 		"not done":       {versions + rowZero, exit.Environment, "ended before it had answered"},
 	} {
 		t.Run(name, func(t *testing.T) {

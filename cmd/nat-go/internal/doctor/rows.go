@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"bufio"
 	"bytes"
 	stdjson "encoding/json"
 	"errors"
@@ -17,6 +16,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/internal/lines"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -62,43 +62,23 @@ func File(path string, limit int) (*Input, error) {
 	}
 	defer f.Close()
 	in := &Input{Name: path}
-	r := bufio.NewReaderSize(f, 1<<16)
-	for number := 0; len(in.rows) < limit; {
-		line, err := readLine(r)
-		if err == io.EOF {
-			break
+	number := 0
+	for line, err := range lines.Read(f, maxRowBytes) {
+		number++
+		if err == nil && len(bytes.TrimSpace(line)) > 0 {
+			err = in.add(len(in.rows), bytes.Clone(bytes.TrimSpace(line)))
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", path, number+1, err)
-		}
-		number++
-		if len(bytes.TrimSpace(line)) == 0 {
-			continue
-		}
-		if err := in.add(len(in.rows), bytes.TrimSpace(line)); err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", path, number, err)
+		}
+		if len(in.rows) == limit {
+			break
 		}
 	}
 	if len(in.rows) == 0 {
 		return nil, fmt.Errorf("%s has no rows", path)
 	}
 	return in, nil
-}
-
-func readLine(r *bufio.Reader) (line []byte, err error) {
-	for {
-		part, err := r.ReadSlice('\n')
-		line = append(line, part...)
-		switch {
-		case len(line) > maxRowBytes:
-			return nil, fmt.Errorf("the row has more than %d MiB", maxRowBytes>>20)
-		case err == bufio.ErrBufferFull:
-		case err == io.EOF && len(line) > 0:
-			return line, nil
-		default:
-			return line, err
-		}
-	}
 }
 
 // add takes a row.

@@ -17,7 +17,7 @@ func (r *run) writeMetrics() error {
 	if r.plan.Metrics == "" {
 		return nil
 	}
-	if err := durable.WriteFile(r.plan.Metrics, r.prometheus()); err != nil {
+	if err := durable.WriteOutput(r.plan.Metrics, r.prometheus()); err != nil {
 		return exit.Environmentf("can't write the metrics: %w", err)
 	}
 	return nil

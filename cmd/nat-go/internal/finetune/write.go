@@ -72,7 +72,7 @@ func copyFile(to, from string) error {
 		return err
 	}
 	defer in.Close()
-	return durable.Copy(to, in)
+	return durable.CopyOutput(to, in)
 }
 
 // noData says why nothing was kept, and what to do.

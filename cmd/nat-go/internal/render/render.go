@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/nat-go/nat-go/internal/lines"
 	"github.com/nat-go/nat-go/ttc/chat/template"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
@@ -41,12 +42,13 @@ const maxLine = 128 << 20
 // Places are UTF-8 bytes of the text; what no span covers comes from the template, its variables or the tools. generations
 // is there where the template marks what the model generates. An error is one of reading or writing.
 func (r *Renders) Answer(in io.Reader, out io.Writer) error {
-	lines := bufio.NewScanner(in)
-	lines.Buffer(make([]byte, 0, 1<<16), maxLine)
 	w := bufio.NewWriter(out)
 	var answer []byte
-	for lines.Scan() {
-		answer = r.answer(answer[:0], bytes.TrimSpace(lines.Bytes()))
+	for line, err := range lines.Read(in, maxLine) {
+		if err != nil {
+			return err
+		}
+		answer = r.answer(answer[:0], bytes.TrimSpace(line))
 		if _, err := w.Write(answer); err != nil {
 			return err
 		}
@@ -54,10 +56,7 @@ func (r *Renders) Answer(in io.Reader, out io.Writer) error {
 			return err
 		}
 	}
-	if errors.Is(lines.Err(), bufio.ErrTooLong) {
-		return fmt.Errorf("a request has more than %d bytes", maxLine)
-	}
-	return lines.Err()
+	return nil
 }
 
 func (r *Renders) answer(dst, line []byte) []byte {

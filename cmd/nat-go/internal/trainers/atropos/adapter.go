@@ -148,11 +148,7 @@ func (a *Adapter) note(data trainers.DataSet, l *delivery) error {
 	if err != nil {
 		return err
 	}
-	temp := filepath.Join(filepath.Dir(a.deliveryPath(data)), ".tmp-note")
-	if err := os.WriteFile(temp, append(b, '\n'), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(temp, a.deliveryPath(data)) //nolint:forbidigo // not synced on purpose: see above
+	return durable.Note(a.deliveryPath(data), append(b, '\n'))
 }
 
 // Submit waits for the trainer, registers, and pushes the groups. Under the same key it goes on where it stopped.

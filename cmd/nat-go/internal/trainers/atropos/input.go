@@ -1,7 +1,7 @@
 package atropos
 
 import (
-	"bufio"
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -11,11 +11,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	layout "github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/internal/lines"
+	"github.com/nat-go/nat-go/internal/spool"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -59,18 +60,16 @@ func eachLine(path string, do func(line []byte) error) error {
 		return err
 	}
 	defer f.Close()
-	s := bufio.NewScanner(f)
-	s.Buffer(make([]byte, 0, 1<<16), maxLine)
-	for s.Scan() {
-		if len(strings.TrimSpace(s.Text())) == 0 {
+	for line, err := range lines.Read(f, maxLine) {
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
-		if err := do(s.Bytes()); err != nil {
+		if err := do(line); err != nil {
 			return err
 		}
-	}
-	if err := s.Err(); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
 }
@@ -197,15 +196,12 @@ type spooled struct{ group, offset, size int64 }
 // eachTask makes a group of all rows of one task. Batches are shuffled, so a task's rows are anywhere: they are spooled to a
 // file, found again by a fixed-width entry each, and one group is in memory at a time.
 func eachTask(dir string, lines []batchLine, do func(*Group, *fault) error) error {
-	spool, err := os.CreateTemp("", "nat-go-atropos-*")
+	file, err := spool.New("")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(spool.Name())
-	defer spool.Close()
-	w := bufio.NewWriter(spool)
+	defer file.Close()
 	var index []spooled
-	var offset int64
 	for _, l := range lines {
 		err := readBatch(dir, l.File, func(b *batch) error {
 			return b.rl(func(group int64, r row) error {
@@ -213,9 +209,8 @@ func eachTask(dir string, lines []batchLine, do func(*Group, *fault) error) erro
 				if err != nil { // a number that is not finite
 					text = nil
 				}
-				index = append(index, spooled{group, offset, int64(len(text))})
-				offset += int64(len(text))
-				_, err = w.Write(text)
+				at, err := file.Append(text)
+				index = append(index, spooled{group, at, int64(len(text))})
 				return err
 			})
 		})
@@ -223,7 +218,7 @@ func eachTask(dir string, lines []batchLine, do func(*Group, *fault) error) erro
 			return err
 		}
 	}
-	if err := w.Flush(); err != nil {
+	if err := file.Flush(); err != nil {
 		return err
 	}
 	slices.SortStableFunc(index, func(a, b spooled) int { return cmp.Compare(a.group, b.group) })
@@ -232,7 +227,7 @@ func eachTask(dir string, lines []batchLine, do func(*Group, *fault) error) erro
 		for n < len(index) && index[n].group == index[0].group {
 			n++
 		}
-		g, f, err := task(spool, index[:n])
+		g, f, err := task(file, index[:n])
 		if err == nil {
 			err = do(g, f)
 		}
@@ -245,14 +240,14 @@ func eachTask(dir string, lines []batchLine, do func(*Group, *fault) error) erro
 }
 
 // task reads the rows of a task back.
-func task(spool io.ReaderAt, at []spooled) (*Group, *fault, error) {
+func task(file io.ReaderAt, at []spooled) (*Group, *fault, error) {
 	g, f := new(Group), (*fault)(nil)
 	for i, s := range at {
 		if s.size == 0 {
 			return nil, faultf(ledger.GroupBadNumber, "sequence %d holds a number that is not finite", i), nil
 		}
 		text := make([]byte, s.size)
-		if _, err := spool.ReadAt(text, s.offset); err != nil {
+		if _, err := file.ReadAt(text, s.offset); err != nil {
 			return nil, nil, err
 		}
 		var r row

@@ -102,33 +102,10 @@ func (j *Job) save(dir runfolder.Folder) error {
 	if err := enc.Encode(j); err != nil {
 		return err
 	}
-	if err := replace(dir.Job(), b.Bytes()); err != nil {
+	if err := durable.WriteFile(dir.Job(), b.Bytes()); err != nil {
 		return exit.Environmentf("can't write what is known of the job: %w", err)
 	}
 	return nil
-}
-
-// replace is durable.WriteFile with a temporary name of its own: `finetune status` may write while `finetune wait` does.
-func replace(path string, b []byte) (err error) {
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, ".tmp-"+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
-	_, err = f.Write(b)
-	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil { //nolint:forbidigo // synced above, under a name of its own
-		return err
-	}
-	return durable.SyncDir(dir)
 }
 
 // lock keeps other processes from submitting the same run. It ends with the process.

@@ -1,0 +1,55 @@
+package durable
+
+import (
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Temporary reports whether a name is that of a temporary file of this package.
+func Temporary(name string) bool {
+	digits, ok := strings.CutPrefix(name, mark)
+	random, err := hex.DecodeString(digits)
+	return ok && err == nil && len(random) == 8
+}
+
+// Sweep removes the temporary files that a crash left in a folder, which need not exist; folders in it are not looked
+// into. One that is being written stays: its writer holds it locked, which ends with the writer however that ends.
+func Sweep(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Type().IsRegular() && Temporary(e.Name()) {
+			if err := removeLeft(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// removeLeft removes a file that nobody holds.
+func removeLeft(path string) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if lock(f) != nil || !sameFile(f) {
+		return nil
+	}
+	return os.Remove(path)
+}

@@ -1,0 +1,77 @@
+// Package fanout works on items side by side and hands on the results in the order of the items.
+package fanout
+
+import (
+	"context"
+	"iter"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Worker is what one goroutine works with.
+type Worker[T, R any] struct {
+	Work func(T) (R, error)
+	Stop func() // called in the goroutine when there is nothing more to do; may be nil
+}
+
+// Ordered has workers make a result of each item, and calls take with items and results, in order and one at a time.
+// start makes a worker, in the goroutine that it will work in. No more than ahead items wait for an earlier one. The
+// first error ends it all, also one of the items; it returns when nothing runs any more.
+func Ordered[T, R any](
+	ctx context.Context, workers, ahead int, items iter.Seq2[T, error], start func() Worker[T, R], take func(T, R) error,
+) error {
+	type job struct {
+		item T
+		done chan R
+	}
+	todo, order := make(chan *job), make(chan *job, ahead)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		defer close(todo)
+		defer close(order)
+		for item, err := range items {
+			if err != nil {
+				return err
+			}
+			j := &job{item, make(chan R, 1)}
+			for _, ch := range []chan *job{order, todo} {
+				select {
+				case ch <- j:
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+		}
+		return nil
+	})
+	for range workers {
+		g.Go(func() error {
+			w := start()
+			if w.Stop != nil {
+				defer w.Stop()
+			}
+			for j := range todo {
+				r, err := w.Work(j.item)
+				if err != nil {
+					return err
+				}
+				j.done <- r
+			}
+			return nil
+		})
+	}
+	g.Go(func() error {
+		for j := range order {
+			select {
+			case r := <-j.done:
+				if err := take(j.item, r); err != nil {
+					return err
+				}
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		return nil
+	})
+	return g.Wait()
+}

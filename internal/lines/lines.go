@@ -1,0 +1,85 @@
+// Package lines reads lines of a bounded length: however long a line is, no more of it is kept than the limit.
+package lines
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+)
+
+// TooLong is the error of a line beyond the limit. Reading may go on with the next: what is left of it is passed over.
+type TooLong struct {
+	Limit int // bytes
+}
+
+func (e *TooLong) Error() string {
+	if e.Limit >= 1<<20 && e.Limit%(1<<20) == 0 {
+		return fmt.Sprintf("the line is longer than %d MiB", e.Limit>>20)
+	}
+	return fmt.Sprintf("the line is longer than %d bytes", e.Limit)
+}
+
+// bufferBytes is how much is read at once, where r is not buffered already.
+const bufferBytes = 64 << 10
+
+// Read yields the lines of r without their newlines, the last also where it has none. A line is valid until the next. The
+// error is a *TooLong, after which reading may go on, or that of r, which is the last.
+func Read(r io.Reader, limit int) iter.Seq2[[]byte, error] {
+	return read(r, limit, false)
+}
+
+// ReadWhole is Read for input whose lines all end in a newline: what comes after the last one is io.ErrUnexpectedEOF.
+func ReadWhole(r io.Reader, limit int) iter.Seq2[[]byte, error] {
+	return read(r, limit, true)
+}
+
+func read(r io.Reader, limit int, whole bool) iter.Seq2[[]byte, error] {
+	in, ok := r.(*bufio.Reader)
+	if !ok {
+		in = bufio.NewReaderSize(r, bufferBytes)
+	}
+	return func(yield func([]byte, error) bool) {
+		var long []byte // of a line that the buffer doesn't hold
+		for {
+			part, err := in.ReadSlice('\n')
+			line := part
+			if len(long) > 0 {
+				long = append(long, part...)
+				line = long
+			}
+			if err == nil {
+				line = line[:len(line)-1]
+			}
+			switch {
+			case len(line) > limit:
+				if !yield(nil, &TooLong{limit}) {
+					return
+				}
+				for errors.Is(err, bufio.ErrBufferFull) {
+					_, err = in.ReadSlice('\n')
+				}
+			case errors.Is(err, bufio.ErrBufferFull):
+				if len(long) == 0 {
+					long = append(long, part...)
+				}
+				continue
+			case err == nil || len(line) > 0 && errors.Is(err, io.EOF) && !whole:
+				if !yield(line, nil) {
+					return
+				}
+			case len(line) > 0 && errors.Is(err, io.EOF):
+				yield(nil, io.ErrUnexpectedEOF)
+				return
+			}
+			if err != nil {
+				if !errors.Is(err, io.EOF) {
+					yield(nil, err)
+				}
+				return
+			}
+			long = long[:0]
+		}
+	}
+}

@@ -1,0 +1,53 @@
+// Package spool keeps blocks in a temporary file that has no name: it is gone when it is closed, or when the process ends
+// in whatever way.
+package spool
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+)
+
+// bufferBytes gathers small blocks; large ones pass it by.
+const bufferBytes = 256 << 10
+
+// File is a file that blocks are appended to and read from again. Appending is not safe for concurrent use; reading what
+// was flushed is.
+type File struct {
+	file *os.File
+	out  *bufio.Writer
+	size int64
+}
+
+// New makes an empty file on the disk of dir; empty: the system's folder for temporary files.
+func New(dir string) (*File, error) {
+	f, err := os.CreateTemp(dir, ".nat-go-spool-*") //nolint:forbidigo // this is where it is allowed
+	if err != nil {
+		return nil, fmt.Errorf("can't make a temporary file: %w", err)
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("can't unlink a temporary file: %w", err)
+	}
+	return &File{file: f, out: bufio.NewWriterSize(f, bufferBytes)}, nil
+}
+
+// Append adds a block and returns where it lies.
+func (f *File) Append(block []byte) (at int64, err error) {
+	at = f.size
+	n, err := f.out.Write(block)
+	f.size += int64(n)
+	return at, err
+}
+
+// Flush makes what was appended readable.
+func (f *File) Flush() error { return f.out.Flush() }
+
+// Size is how many bytes were appended.
+func (f *File) Size() int64 { return f.size }
+
+// ReadAt reads what was flushed, as io.ReaderAt does.
+func (f *File) ReadAt(b []byte, at int64) (int, error) { return f.file.ReadAt(b, at) }
+
+// Close removes the file.
+func (f *File) Close() error { return f.file.Close() }
