@@ -1,7 +1,7 @@
 // Package waits refuses waiting that nothing can end: a channel operation outside a select that also watches a context, and
 // Wait methods that take none. A wait that is known to end says why in a comment on its line or the one above:
 //
-//	wg.Wait() //wait: every worker watches ctx
+//	wg.Wait() // wait: every worker watches ctx
 package waits
 
 import (
@@ -37,7 +37,7 @@ func run(pass *analysis.Pass) (any, error) {
 		if strings.HasSuffix(at.Filename, "_test.go") || reasons[line{at.Filename, at.Line}] || reasons[line{at.Filename, at.Line - 1}] {
 			return
 		}
-		pass.Reportf(n.Pos(), "%s may wait forever: select on a context as well, or say why it ends in a //wait: comment", what)
+		pass.Reportf(n.Pos(), "%s may wait forever: select on a context as well, or say why it ends in a // wait: comment", what)
 	}
 	in := pass.ResultOf[inspect.Analyzer].(*inspector.Inspector)
 	nodes := []ast.Node{(*ast.SendStmt)(nil), (*ast.UnaryExpr)(nil), (*ast.RangeStmt)(nil), (*ast.SelectStmt)(nil), (*ast.CallExpr)(nil)}
@@ -82,7 +82,7 @@ func reasonLines(pass *analysis.Pass) map[line]bool {
 	for _, f := range pass.Files {
 		for _, group := range f.Comments {
 			for _, c := range group.List {
-				if text, ok := strings.CutPrefix(c.Text, "//wait:"); ok && len(strings.TrimSpace(text)) > 8 {
+				if text, ok := strings.CutPrefix(c.Text, "// wait:"); ok && len(strings.TrimSpace(text)) > 8 {
 					at := pass.Fset.Position(c.Pos())
 					out[line{at.Filename, at.Line}] = true
 				}
