@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 
 	"github.com/hashicorp/go-plugin"
@@ -11,6 +12,16 @@ import (
 
 	"github.com/nat-go/nat-go/plugins/wire"
 )
+
+// ReattachAddress returns where a plugin of a name is to be attached to, by the environment; empty: nowhere.
+func ReattachAddress(name string) string {
+	for _, entry := range strings.Split(os.Getenv(wire.ReattachVariable), ",") {
+		if n, addr, ok := strings.Cut(entry, "="); ok && strings.TrimSpace(n) == name {
+			return strings.TrimSpace(addr)
+		}
+	}
+	return ""
+}
 
 // reattach connects to a plugin that was started by hand with --debug. It is never killed.
 func (p *Plugin) reattach(ctx context.Context, number int) (*incarnation, error) {

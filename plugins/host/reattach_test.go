@@ -11,7 +11,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/nat-go/nat-go/plugins/sdk"
 	"github.com/nat-go/nat-go/ttc"
 )
 
@@ -33,8 +32,8 @@ func TestReattach(t *testing.T) {
 			break
 		}
 	}
-	addr := sdk.ReattachAddress("test")
-	if addr == "" || sdk.ReattachAddress("other") != "" {
+	addr := ReattachAddress("test")
+	if addr == "" || ReattachAddress("other") != "" {
 		t.Fatalf("address %q", addr)
 	}
 	for range 2 {

@@ -8,10 +8,11 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"github.com/hashicorp/go-plugin"
+
+	"github.com/nat-go/nat-go/plugins/wire"
 )
 
 // commandLine is what the program does when it is run by hand. It returns the exit code.
@@ -27,7 +28,7 @@ func commandLine(p Plugin, args []string, stdout, stderr io.Writer) int {
 	case "schema":
 		err = p.printSchema(stdout, args[1:])
 	case "try":
-		err = p.try(stdout, stderr, args[1:])
+		err = try(stdout, stderr, args[1:])
 	case "--debug", "-debug", "debug":
 		err = p.debug(stderr)
 	case "--version", "version":
@@ -50,7 +51,7 @@ By hand:
   %[4]s describe                          what it serves, as JSON
   %[4]s schema [BUILDER]                  JSON Schema of a builder's config
   %[4]s try FILE [--builder B] [--config JSON]
-                                     run a builder over the groups in FILE (JSON lines), print records and drops
+                                     have nat-go run a builder over the examples in FILE, print records and drops
   %[4]s --debug                           serve until interrupted and print how to attach nat-go to it
 
 Builders:
@@ -116,9 +117,6 @@ func (p *Plugin) printSchema(w io.Writer, args []string) error {
 	return err
 }
 
-// ReattachVariable tells nat-go to attach to plugins that run already: NAME=unix:PATH, comma separated.
-const ReattachVariable = "NATGO_REATTACH"
-
 // debug serves until it is interrupted.
 func (p *Plugin) debug(w io.Writer) error {
 	dir, err := os.MkdirTemp("", "natgo")
@@ -136,20 +134,10 @@ func (p *Plugin) debug(w io.Writer) error {
 	select {
 	case r := <-attach:
 		fmt.Fprintf(w, "The plugin serves, process %d. In another terminal:\n\n  export %s=%s=%s:%s\n\nand run nat-go. Interrupt to end.\n",
-			os.Getpid(), ReattachVariable, p.Name, r.Addr.Network(), r.Addr.String())
+			os.Getpid(), wire.ReattachVariable, p.Name, r.Addr.Network(), r.Addr.String())
 	case <-closed:
 		return fmt.Errorf("it could not serve")
 	}
 	<-closed
 	return nil
-}
-
-// ReattachAddress returns where a plugin of a name is to be attached to, by the environment; empty: nowhere.
-func ReattachAddress(name string) string {
-	for _, entry := range strings.Split(os.Getenv(ReattachVariable), ",") {
-		if n, addr, ok := strings.Cut(entry, "="); ok && strings.TrimSpace(n) == name {
-			return strings.TrimSpace(addr)
-		}
-	}
-	return ""
 }

@@ -82,13 +82,9 @@ func TestOpen(t *testing.T) {
 }
 
 func TestCommandLine(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "groups.jsonl")
-	os.WriteFile(file, []byte(`{"id":"a","turn_id":"t","prompt":"p","output":"good","score":0.9}
-{"id":"a","turn_id":"t","prompt":[{"role":"user","content":"p"}],"output":"bad","score":0.1}
-{"id":"b","task":"x","messages":[{"role":"user","content":"hi"}],"reward":1}
-`), 0o600)
-	bad := filepath.Join(t.TempDir(), "bad.jsonl")
-	os.WriteFile(bad, []byte(`{"id":"a","output":"x"}`), 0o600)
+	bin := t.TempDir() // nat-go, as far as try goes
+	os.WriteFile(filepath.Join(bin, "nat-go"), []byte("#!/bin/sh\necho \"$@\"\n"), 0o700)
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	for _, c := range []struct {
 		args     string
 		code     int
@@ -100,30 +96,13 @@ func TestCommandLine(t *testing.T) {
 		{"schema", 0, `"maximum": 1`, ""},
 		{"schema other", 1, "", `no builder "other"`},
 		{"version", 0, "test 1.2.3", ""},
-		{"try " + file, 0, `"messages":"good"`, ""},
-		{"try " + file + " --config {\"least\":7}", 1, "", "least must be at least 0"},
-		{"try " + bad, 1, "", "needs a score"},
-		{"try nothing.jsonl", 1, "", "no such file"},
+		{"try", 1, "", "needs a file"},
+		{"try rows.jsonl --builder best", 0, "--from rows.jsonl --builder best", ""},
 	} {
 		var out, errs bytes.Buffer
 		code := commandLine(testPlugin(), strings.Fields(c.args), &out, &errs)
 		if code != c.code || !strings.Contains(out.String(), c.out) || !strings.Contains(strings.ToLower(errs.String()), strings.ToLower(c.err)) {
 			t.Errorf("%q: code %d\n%s\n%s", c.args, code, out.String(), errs.String())
-		}
-		if c.args == "try "+file && strings.Contains(out.String(), "bad") {
-			t.Errorf("the default of least was not used: %s", out.String())
-		}
-	}
-}
-
-func TestReadGroups(t *testing.T) {
-	lines := `{"id":1,"task":"x","messages":[]}
-{"id":2,"task":"x","messages":[]}
-{"id":3,"task":"y","messages":[]}`
-	for unit, want := range map[builders.Unit]int{builders.UnitExample: 3, builders.UnitTask: 2, builders.UnitRun: 1} {
-		got, err := ReadGroups(strings.NewReader(lines), unit)
-		if err != nil || len(got) != want {
-			t.Errorf("unit %s: %d groups, %v", unit, len(got), err)
 		}
 	}
 }

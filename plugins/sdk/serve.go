@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"os"
-	"runtime"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -13,7 +12,6 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
-	"github.com/nat-go/nat-go/plugins/sdk/internal/ballast"
 	"github.com/nat-go/nat-go/plugins/wire"
 )
 
@@ -27,7 +25,6 @@ func ServeArgs(p Plugin, args []string) {
 	}
 	go exitWithParent(os.Getppid())
 	plugin.Serve(serveConfig(p, nil))
-	runtime.KeepAlive(ballast.Bytes)
 	os.Exit(0)
 }
 

@@ -21,6 +21,9 @@ var Handshake = plugin.HandshakeConfig{
 	MagicCookieValue: "nat.builder.v1",
 }
 
+// ReattachVariable tells a host to attach to plugins that run already, under a debugger say: NAME=unix:PATH, comma separated.
+const ReattachVariable = "NATGO_REATTACH"
+
 // ServiceName is the name of the one service in go-plugin's plugin set.
 const ServiceName = "builder"
 

@@ -43,6 +43,20 @@ type Progress struct {
 	Unit        string
 }
 
+// Recognize returns the one source that an input's first entry is of.
+func Recognize(all []Factory, entry json.Raw) (found Factory, ok bool) {
+	for _, f := range all {
+		if f.Recognizes == nil || !f.Recognizes(entry) {
+			continue
+		}
+		if ok {
+			return Factory{}, false
+		}
+		found, ok = f, true
+	}
+	return found, ok
+}
+
 // Files completes the factory of a source that reads files. paths is where its config has them.
 func Files[C any, S Source](f Factory, defaults func() C, paths func(*C) *[]string, open func(context.Context, C, Options) (S, error)) Factory {
 	f.New = func() any { c := defaults(); return &c }

@@ -361,8 +361,8 @@ func newBuildersTryCmd() *cobra.Command {
 		Short: "Run a builder over a few examples and print what it makes of them, as JSON lines",
 		Long: `Run a builder over a few examples and print what it makes of them, as JSON lines.
 
-FILE is NAT's workflow_output.json, or JSON lines (.jsonl): an example a line (id, task, messages, reward) or a candidate a
-line (id, turn_id, candidate_index, prompt, output, score).`,
+FILE is what finetune run --from reads, by the same keys and grouped in the same way: NAT's workflow_output.json, traces (id,
+task_id, messages, reward) or candidates (id, turn_id, candidate_index, prompt, output, score).`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, named, err := flags.start(cmd.Context(), cmd, args[0])
@@ -395,9 +395,14 @@ func tryBuilder(cmd *cobra.Command, p *host.Plugin, builder string, settings []b
 	if err != nil {
 		return exit.With(exit.Usage, err)
 	}
-	groups, err := plugins.Groups(cmd.Context(), from, info, most)
+	groups, drops, err := plugins.Groups(cmd.Context(), builtin.Sources(), from, info, most)
 	if err != nil {
 		return exit.With(exit.Usage, err)
+	}
+	for _, d := range drops {
+		if err := plugins.PrintDrop(cmd.OutOrStdout(), d); err != nil {
+			return err
+		}
 	}
 	results, err := plugins.Build(cmd.Context(), p, builder, settings, groups)
 	var refused *host.ConfigError

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
 	"github.com/nat-go/nat-go/plugins/conformance"
@@ -46,7 +47,7 @@ func newBuildersVerifyCmd() *cobra.Command {
 				opt.Configs[name] = []byte(config)
 			}
 			if from != "" {
-				groups, err := plugins.Groups(cmd.Context(), from, host.BuilderInfo{Unit: builders.UnitExample}, 50)
+				groups, _, err := plugins.Groups(cmd.Context(), builtin.Sources(), from, host.BuilderInfo{Unit: builders.UnitExample}, 50)
 				if err != nil {
 					return exit.With(exit.Usage, err)
 				}

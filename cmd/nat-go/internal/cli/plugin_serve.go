@@ -27,7 +27,7 @@ func newPluginServeCmd() *cobra.Command {
 }
 
 // collectOften keeps the peak memory of a run low: little is alive at a time, so that collecting more often than Go does by
-// itself saves a fifth of it. The percent counts the SDK's ballast as alive, which a host has too.
+// itself saves a fifth of it. The percent counts the ballast as alive.
 func collectOften(percent int) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(percent)

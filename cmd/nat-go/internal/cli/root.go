@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/ballast"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
@@ -16,6 +18,7 @@ import (
 
 // Main runs the command line and returns the exit code.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	defer runtime.KeepAlive(ballast.Bytes)
 	root := newRootCmd()
 	root.SetArgs(config.JoinOverrides(args))
 	root.SetIn(stdin)

@@ -251,14 +251,9 @@ func recognize(path string) (string, error) {
 	if err != nil {
 		return "", exit.With(exit.Failed, source.ReadError(path, err, 0))
 	}
-	var types []string
-	for _, f := range builtin.Sources() {
-		if f.Recognizes != nil && f.Recognizes(first) {
-			types = append(types, f.Type)
-		}
-	}
-	if len(types) != 1 {
+	found, ok := source.Recognize(builtin.Sources(), first)
+	if !ok {
 		return "", exit.Usagef("can't tell what %s is from the keys of its first entry: say so with --source, one of %s", filepath.Base(path), sourceNames())
 	}
-	return types[0], nil
+	return found.Type, nil
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/plugins/host"
-	"github.com/nat-go/nat-go/plugins/sdk"
 )
 
 // prefix is what the names of plugins' files start with where they are found by name.
@@ -100,7 +99,7 @@ func Spec(name string, configured []config.Plugin, lock *Lock) (host.Spec, error
 	}
 	spec := host.Spec{
 		Name: name, Path: found.Path, Args: c.Args, SHA256: c.SHA256, Env: c.Env, Instances: c.Instances,
-		StartTimeout: c.StartTimeout, BatchTimeout: c.Timeout, Memory: int64(c.Memory), Reattach: sdk.ReattachAddress(name),
+		StartTimeout: c.StartTimeout, BatchTimeout: c.Timeout, Memory: int64(c.Memory), Reattach: host.ReattachAddress(name),
 	}
 	if spec.Reattach == "" {
 		err = lock.pin(&spec)

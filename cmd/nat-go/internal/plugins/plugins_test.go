@@ -2,6 +2,7 @@ package plugins
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,8 +15,71 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/plugins/conformance"
 	"github.com/nat-go/nat-go/plugins/host"
-	"github.com/nat-go/nat-go/plugins/sdk"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/candidates"
+	"github.com/nat-go/nat-go/ttc/source/nat"
+	"github.com/nat-go/nat-go/ttc/source/traces"
 )
+
+var sources = []source.Factory{nat.Factory(), candidates.Factory(), traces.Factory()}
+
+// write writes a file of rows.
+func write(t *testing.T, rows string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "rows.jsonl")
+	if err := os.WriteFile(path, []byte(rows), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Examples are read and grouped as by a run: by its keys, wherever a task's examples stand; what a run drops is told.
+func TestGroups(t *testing.T) {
+	const traces = `{"id":1,"task_id":"x","messages":[{"role":"user","content":"q"}],"reward":1}
+{"id":2,"task_id":"y","messages":[{"role":"user","content":"q"}]}
+{"id":3,"task_id":"x","messages":[{"role":"user","content":"q"}]}
+{"id":4,"task":"x","messages":[{"role":"user","content":"q"}]}
+`
+	const lines = `{"id":"a","turn_id":1,"candidate_index":"2","prompt":"p","output":"good","score":"0.5"}
+{"id":"a","output":"no score"}
+{"id":"a","turn_id":1,"prompt":"p","output":"bad","score":0}
+`
+	shape := func(groups []*ttc.Group) (s string) {
+		for _, g := range groups {
+			s += g.Key + "["
+			for _, ex := range g.Examples {
+				s += " " + ex.ID
+				for _, c := range ex.Candidates {
+					s += fmt.Sprintf(" %s%d=%v", c.Turn, c.Index, c.Score)
+				}
+			}
+			s += " ] "
+		}
+		return strings.TrimSpace(s)
+	}
+	for _, c := range []struct {
+		rows  string
+		unit  builders.Unit
+		want  string
+		drops int
+	}{
+		{traces, builders.UnitExample, "1[ 1 ] 2[ 2 ] 3[ 3 ] 4[ 4 ]", 0},
+		{traces, builders.UnitTask, "x[ 1 3 ] y[ 2 ] 4[ 4 ]", 0},
+		{traces, builders.UnitRun, "0[ 1 2 3 4 ]", 0},
+		{lines, builders.UnitExample, "a[ a 12=0.5 11=0 ]", 1},
+	} {
+		groups, drops, err := Groups(t.Context(), sources, write(t, c.rows), host.BuilderInfo{Unit: c.unit}, 0)
+		if got := shape(groups); err != nil || got != c.want || len(drops) != c.drops {
+			t.Errorf("unit %s: %s, %d drops, %v; want %s", c.unit, got, len(drops), err, c.want)
+		}
+	}
+	for _, bad := range []string{"", `{"x":1}`} {
+		if _, _, err := Groups(t.Context(), sources, write(t, bad), host.BuilderInfo{}, 0); err == nil {
+			t.Errorf("%q is read", bad)
+		}
+	}
+}
 
 const rows = `{"id":"a","turn_id":"t","prompt":"q","output":"good","score":0.9}
 {"id":"a","turn_id":"t","prompt":"q","output":"bad","score":0.1}
@@ -77,7 +141,7 @@ func TestNewGoAndLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	groups, err := sdk.ReadGroups(strings.NewReader(rows), builders.UnitExample)
+	groups, _, err := Groups(t.Context(), sources, write(t, rows), host.BuilderInfo{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +220,7 @@ func TestNewPython(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	groups, err := sdk.ReadGroups(strings.NewReader(rows), builders.UnitExample)
+	groups, _, err := Groups(t.Context(), sources, write(t, rows), host.BuilderInfo{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,12 +2,15 @@ package plugins
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 
+	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/plugins/conformance"
 	"github.com/nat-go/nat-go/plugins/host"
-	"github.com/nat-go/nat-go/plugins/sdk"
 	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // Build takes groups through a builder.
@@ -17,21 +20,83 @@ func Build(ctx context.Context, p *host.Plugin, builder string, settings []byte,
 
 // Print writes what became of a group as JSON lines, references resolved.
 func Print(w io.Writer, r host.Result) error {
-	out := sdk.Printer(w, r.Group)
+	out := printer{w, r.Group}
 	for _, rec := range r.Records {
-		if err := out.Record(rec); err != nil {
+		if err := out.record(rec); err != nil {
 			return err
 		}
 	}
 	for _, d := range r.Drops {
-		if err := out.Drop(d); err != nil {
+		if err := PrintDrop(w, d); err != nil {
 			return err
 		}
 	}
 	for _, c := range r.Counts {
-		if err := out.Count(c.Name, c.N); err != nil {
+		if err := out.print(map[string]any{"count": c.Name, "n": c.N}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// PrintDrop writes a drop as a JSON line.
+func PrintDrop(w io.Writer, d ledger.Drop) error {
+	return printer{w: w}.print(map[string]any{"drop": d})
+}
+
+// printer writes what a builder emits, references resolved.
+type printer struct {
+	w io.Writer
+	g *ttc.Group
+}
+
+func (p printer) record(r builders.Record) error {
+	h := r.Header()
+	out := map[string]any{"kind": r.Kind().String(), "example": h.Example}
+	if h.Turn != "" {
+		out["turn"] = h.Turn
+	}
+	if h.Metadata != nil {
+		out["metadata"] = json.RawMessage(h.Metadata)
+	}
+	switch r := r.(type) {
+	case *builders.Preference:
+		out["prompt"], out["chosen"], out["rejected"], out["reward"] = p.show(r.Prompt), p.show(r.Chosen), p.show(r.Rejected), r.Reward
+	case *builders.Demonstration:
+		out["messages"], out["weight"] = p.show(r.Messages), r.Weight
+	case *builders.Rollout:
+		out["messages"], out["reward"] = p.show(r.Messages), r.Reward
+	case *builders.Distillation:
+		out["messages"], out["sites"] = p.show(r.Messages), r.Sites
+	}
+	return p.print(out)
+}
+
+// show is content as people read it.
+func (p printer) show(c builders.Content) any {
+	passage, err := builders.Resolve(p.g, c)
+	if err != nil {
+		return "bad reference: it " + err.Error()
+	}
+	if passage.IsText() {
+		return passage.Text
+	}
+	type message struct {
+		Role    string `json:"role"`
+		Content string `json:"content"`
+	}
+	out := []message{}
+	for _, n := range passage.Nodes {
+		out = append(out, message{n.Message.Role, n.Message.Text})
+	}
+	return out
+}
+
+func (p printer) print(v any) error {
+	b, err := json.Marshal(v)
+	if err != nil { // NaN in a score
+		b = []byte(fmt.Sprintf("%q", fmt.Sprintf("%+v", v)))
+	}
+	_, err = p.w.Write(append(b, '\n'))
+	return err
 }
