@@ -72,7 +72,13 @@ func (st *state) unsafe(v val, name string) val {
 func (st *state) objectAttribute(v val, name string) (val, bool) {
 	switch o := v.Object().(type) {
 	case *undefined:
+		switch name {
+		case "_undefined_hint", "_undefined_obj", "_undefined_name", "_undefined_exception", "_fail_with_undefined_error":
+			return st.unsafe(v, name), true
+		}
 		o.raise()
+	case *blockObject:
+		return o.attribute(name)
 	case *namespace:
 		return o.attrs.GetStr(name)
 	case *loop:
@@ -179,6 +185,8 @@ func (st *state) subscript(v, i val) (val, bool) {
 		switch o := v.Object().(type) {
 		case *undefined:
 			o.raise()
+		case *blocksObject:
+			return o.item(i.Text())
 		case *rangeObject:
 			if n, ok := place(i, int(o.len())); ok {
 				return o.at(int64(n)), true
@@ -261,6 +269,8 @@ func (st *state) callValue(v val, a *args) val {
 		case *loop:
 			return o.call(st, a)
 		case *joiner:
+			return o.call(st, a)
+		case *blockObject:
 			return o.call(st, a)
 		}
 	}

@@ -196,7 +196,13 @@ type (
 	}
 	blockNode struct {
 		pos
-		name string
+		name             string
+		scoped, required bool
+		body             []node
+	}
+	autoescapeNode struct {
+		pos
+		on   node
 		body []node
 	}
 	loaderNode struct { // extends, include, import, from: nothing to load from
@@ -300,6 +306,8 @@ func statementChildren(n node) []node {
 		return concat([]node{n.target}, n.body)
 	case *blockNode:
 		return n.body
+	case *autoescapeNode:
+		return append([]node{n.on}, n.body...)
 	case *loaderNode:
 		return present(n.expr)
 	}

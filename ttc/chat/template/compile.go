@@ -27,24 +27,44 @@ const (
 type activation struct {
 	slots  []val
 	parent *activation
+	scope  *scope // of a scoped block: what it sees of where it stands
+}
+
+// scope are variables that a scoped block sees, over those of the blocks it stands in.
+type scope struct {
+	names  []string
+	values []val
+	outer  *scope
+}
+
+func (s *scope) get(name string) val {
+	for ; s != nil; s = s.outer {
+		for i, n := range s.names {
+			if n == name && !isMissing(s.values[i]) {
+				return s.values[i]
+			}
+		}
+	}
+	return missing
 }
 
 // frame is where in the template the compiler is.
 type frame struct {
 	sym    *symbols
 	fn     *funcScope
-	inLoop bool // break and continue are possible
-	soft   bool // in an if: an unknown filter is an error only when it is reached
+	block  *funcScope // the function of the block that it is in, or nil
+	inLoop bool       // break and continue are possible
+	soft   bool       // in an if: an unknown filter is an error only when it is reached
 }
 
 func (f *frame) inner() *frame {
-	return &frame{sym: newSymbols(f.sym, f.fn, 0), fn: f.fn, inLoop: f.inLoop}
+	return &frame{sym: newSymbols(f.sym, f.fn, 0), fn: f.fn, block: f.block, inLoop: f.inLoop}
 }
 
 // function is a frame that is a function of its own.
 func (f *frame) function() *frame {
 	fn := &funcScope{parent: f.fn, slots: map[string]int{}}
-	return &frame{sym: newSymbols(f.sym, fn, 0), fn: fn}
+	return &frame{sym: newSymbols(f.sym, fn, 0), fn: fn, block: f.block}
 }
 
 func (f *frame) softened() *frame {
@@ -64,18 +84,32 @@ func (f *frame) variable(r ref) variable {
 	return v
 }
 
-func (v variable) of(st *state) *val {
+func (v variable) of(st *state) *val { return &v.activation(st).slots[v.slot] }
+
+func (v variable) activation(st *state) *activation {
 	a := st.act
 	for range v.hops {
 		a = a.parent
 	}
-	return &a.slots[v.slot]
+	return a
 }
 
+// escaping says, where the compiler is, whether what is printed is escaped.
+type escaping uint8
+
+const (
+	escapeOff    escaping = iota
+	escapeOn              // in an autoescape block whose expression is constant
+	escapeAsTold          // known only when it is rendered: state.escaping
+)
+
 type compiler struct {
-	lib    *library
-	blocks map[string]bool
-	from   []string // the variables the template reads
+	lib      *library
+	blocks   []*block
+	rootFn   *funcScope
+	rootSym  *symbols
+	from     []string // the variables the template reads
+	escaping escaping
 }
 
 // given is the index in state.given of a variable the template is given.
@@ -92,10 +126,17 @@ func (c *compiler) given(name string) int {
 func (c *compiler) root(body []node) (stmt, *funcScope) {
 	fn := &funcScope{slots: map[string]int{}}
 	f := &frame{sym: newSymbols(nil, fn, 0), fn: fn}
+	c.rootFn, c.rootSym = fn, f.sym
+	c.findBlocks(body)
+	self := c.selfOf(body, f)
 	f.sym.scan(body...)
 	enter := c.enter(f)
 	run := c.body(body, f)
+	for _, b := range c.blocks {
+		c.compileBlock(b)
+	}
 	return func(st *state) flow {
+		self(st)
 		enter(st)
 		return run(st)
 	}, fn
@@ -108,6 +149,7 @@ func (c *compiler) enter(f *frame) func(st *state) {
 		kind  loadKind
 		given int
 		from  variable
+		block *blockLookup // of a name that a block looks up
 	}
 	var loads []first
 	for _, r := range f.sym.order {
@@ -122,6 +164,7 @@ func (c *compiler) enter(f *frame) func(st *state) {
 			x.from = f.variable(l.from)
 		case loadResolve:
 			x.given = c.given(l.name)
+			x.block = c.lookupInBlock(l.name, f)
 		}
 		loads = append(loads, x)
 	}
@@ -130,7 +173,14 @@ func (c *compiler) enter(f *frame) func(st *state) {
 			l := &loads[i]
 			switch l.kind {
 			case loadResolve:
-				*l.to.of(st) = st.given[l.given]
+				v := missing
+				if l.block != nil {
+					v = l.block.of(st)
+				}
+				if isMissing(v) {
+					v = st.given[l.given]
+				}
+				*l.to.of(st) = v
 			case loadAlias:
 				*l.to.of(st) = *l.from.of(st)
 			case loadUndefined:
@@ -187,6 +237,8 @@ func (c *compiler) statement(n node, f *frame) stmt {
 		return c.with(n, f)
 	case *blockNode:
 		return c.block(n, f)
+	case *autoescapeNode:
+		return c.autoescape(n, f)
 	case *breakNode:
 		return c.jump(n.pos, f, flowBreak, "'break' outside loop")
 	case *continueNode:
@@ -222,12 +274,8 @@ func (c *compiler) output(n *outputNode, f *frame) stmt {
 				st.write(text, nil)
 				return flowOn
 			}
-		case *binaryNode:
-			steps[i] = c.printSum(item, f)
-		case *filterNode:
-			steps[i] = c.printFilter(item, f)
 		default:
-			steps[i] = c.printValue(item, f)
+			steps[i] = c.print(item, f)
 		}
 	}
 	if len(steps) == 1 {
@@ -239,6 +287,33 @@ func (c *compiler) output(n *outputNode, f *frame) stmt {
 		}
 		return flowOn
 	}
+}
+
+// print compiles the printing of an expression.
+func (c *compiler) print(item node, f *frame) stmt {
+	escape := c.escaping
+	if escape == escapeAsTold && isConstant(item) {
+		escape = escapeOff // jinja2 prints constants when it compiles, when it can't know yet
+	}
+	if escape != escapeOff {
+		at, e := item.at(), c.expr(item, f)
+		return func(st *state) flow {
+			v := e(st)
+			st.pos = at
+			if escape == escapeOn || st.escaping {
+				v = st.escape(v)
+			}
+			st.print(v)
+			return flowOn
+		}
+	}
+	switch item := item.(type) {
+	case *binaryNode:
+		return c.printSum(item, f)
+	case *filterNode:
+		return c.printFilter(item, f)
+	}
+	return c.printValue(item, f)
 }
 
 // printValue prints what an expression is.
@@ -464,9 +539,23 @@ func (c *compiler) setBlock(n *setBlockNode, f *frame) stmt {
 			v = filter(st, v)
 		}
 		st.pos = at
-		to(st, v)
+		to(st, st.markupIf(st.escaping, v))
 		return flowOn
 	}
+}
+
+// markupIf makes Markup of str(v) on a condition.
+func (st *state) markupIf(is bool, v val) val {
+	if !is || isMarkup(v) {
+		return v
+	}
+	v = st.softText(v)
+	return str(v.Text(), markupProv(rawProv(v)))
+}
+
+// captured is the text of a part that was captured: Markup where texts are escaped.
+func (e escaping) captured(st *state, v val) val {
+	return st.markupIf(e == escapeOn || e == escapeAsTold && st.escaping, v)
 }
 
 func (c *compiler) filterBlock(n *filterBlockNode, f *frame) stmt {
@@ -474,7 +563,7 @@ func (c *compiler) filterBlock(n *filterBlockNode, f *frame) stmt {
 	in.sym.scan(n.body...)
 	in.sym.scan(n.filter)
 	enter, body, filter := c.enter(in), c.body(n.body, in), c.filterOf(n.filter, in)
-	at := n.at()
+	at, escape := n.at(), c.escaping
 	return func(st *state) flow {
 		enter(st)
 		st.push(at)
@@ -482,11 +571,19 @@ func (c *compiler) filterBlock(n *filterBlockNode, f *frame) stmt {
 			st.pop()
 			return fl
 		}
-		v := filter(st, st.pop())
+		v := filter(st, escape.captured(st, st.pop()))
 		st.pos = at
-		st.print(v)
+		st.printText(v)
 		return flowOn
 	}
+}
+
+// printText prints what jinja2 hands on as it is, and what has to be a text therefore.
+func (st *state) printText(v val) {
+	if v.Kind() != pyvalue.KindStr {
+		throw("TypeError", "sequence item: expected str instance, %s found", v.TypeName())
+	}
+	st.print(v)
 }
 
 func (c *compiler) with(n *withNode, f *frame) stmt {
@@ -509,32 +606,6 @@ func (c *compiler) with(n *withNode, f *frame) stmt {
 		for i := range pairs {
 			pairs[i].to(st, pairs[i].value(st))
 		}
-		return body(st)
-	}
-}
-
-// block compiles a block of template inheritance, which stands for its body: it sees what the template was given and
-// what the template set at its top level, and nothing else.
-func (c *compiler) block(n *blockNode, f *frame) stmt {
-	if c.blocks[n.name] {
-		throwAt(n.at(), "TemplateAssertionError", "block '%s' defined twice", n.name)
-	}
-	c.blocks[n.name] = true
-	top := f.sym
-	for top.parent != nil {
-		top = top.parent
-	}
-	in := &frame{sym: newSymbols(nil, f.fn, 1000+len(c.blocks)), fn: f.fn}
-	in.sym.scan(n.body...)
-	for _, r := range in.sym.order {
-		l := in.sym.loads[r]
-		if outer, ok := top.refs[l.name]; ok && l.kind == loadResolve {
-			in.sym.setLoad(r, load{kind: loadAlias, from: outer})
-		}
-	}
-	enter, body := c.enter(in), c.body(n.body, in)
-	return func(st *state) flow {
-		enter(st)
 		return body(st)
 	}
 }

@@ -340,6 +340,13 @@ func (c *compiler) unary(n *unaryNode, f *frame) expr {
 
 func (c *compiler) concat(n *concatNode, f *frame) expr {
 	items, at := c.exprs(n.items, f), n.at()
+	if c.escaping == escapeOn {
+		return func(st *state) val {
+			vals := evaluate(st, items)
+			st.pos = at
+			return st.joinMarkup(vals)
+		}
+	}
 	return func(st *state) val {
 		b := st.borrow()
 		for _, e := range items {

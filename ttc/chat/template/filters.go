@@ -39,6 +39,7 @@ var filters = map[string]filterFunc{
 	"map":            mapFilter,
 	"max":            extremeFilter("max", ">"),
 	"min":            extremeFilter("min", "<"),
+	"pprint":         pprintFilter,
 	"reject":         selectFilter("reject", false, false),
 	"rejectattr":     selectFilter("rejectattr", true, false),
 	"replace":        replaceFilter,
@@ -59,6 +60,7 @@ var filters = map[string]filterFunc{
 	"unique":         uniqueFilter,
 	"upper":          textFilter("upper", (*state).upper),
 	"urlencode":      urlencodeFilter,
+	"urlize":         urlizeFilter,
 	"wordcount":      wordcountFilter,
 	"wordwrap":       wordwrapFilter,
 	"xmlattr":        xmlattrFilter,
@@ -414,10 +416,34 @@ func joinFilter(st *state, v val, a *args) val {
 		get = st.attrGetter(p[1], pyvalue.None)
 	}
 	sep := or(p[0], pyvalue.Str(""))
+	if st.escaping {
+		return st.joinEscaping(it, get, sep)
+	}
 	b := st.borrow()
 	st.writeJoined(b, it, get, sep)
 	st.spend(len(b.b))
 	return st.finish(b)
+}
+
+// joinEscaping is the join of an autoescape block: the separator is escaped where there is Markup among the items, or they
+// where it is Markup.
+func (st *state) joinEscaping(it iterator, get func(val) val, sep val) val {
+	var items []val
+	markup := false
+	for {
+		item, ok := it.next()
+		if !ok {
+			break
+		}
+		st.step()
+		st.spend(valueSize)
+		items = append(items, st.softText(get(item)))
+		markup = markup || isMarkup(items[len(items)-1])
+	}
+	if sep = st.softText(sep); markup {
+		sep = st.escape(sep)
+	}
+	return st.joinedAs(sep, items)
 }
 
 func (st *state) writeJoined(b *builder, it iterator, get func(val) val, sep val) {
@@ -603,6 +629,16 @@ func replaceFilter(st *state, v val, a *args) val {
 	limit := -1
 	if !isMissing(p[2]) && !p[2].IsNone() {
 		limit = index(p[2], "")
+	}
+	if st.escaping {
+		if isMarkup(v) || isMarkup(p[0]) || isMarkup(p[1]) {
+			v = st.escape(v)
+		}
+		v, with := st.softText(v), st.softText(p[1])
+		if isMarkup(v) {
+			with = st.escape(with)
+		}
+		return st.replace(v, st.softText(p[0]), with, limit)
 	}
 	// str() of a Markup is a plain text, so this filter never escapes.
 	text := func(v val) val {

@@ -298,13 +298,13 @@ func (l *lexer) nameEnd() int {
 	end := l.pos
 	for end < len(l.src) {
 		r, n := pyvalue.DecodeRune(l.src[end:])
-		if r != '_' && !pyvalue.IsAlnum(r) && !(r >= 0x80 && unicode.In(r, unicode.Mn, unicode.Mc)) {
+		if r != '_' && !pyvalue.IsAlnum(r) && !isIdentifierRune(r, true) {
 			break
 		}
-		if end == l.pos && r != '_' && !pyvalue.IsAlpha(r) && !unicode.Is(unicode.Nl, r) {
-			throwAt(int32(l.pos), "TemplateSyntaxError", "Invalid character in identifier")
-		}
 		end += n
+	}
+	if end > l.pos && !isIdentifier(l.src[l.pos:end]) {
+		throwAt(int32(l.pos), "TemplateSyntaxError", "Invalid character in identifier")
 	}
 	return end
 }

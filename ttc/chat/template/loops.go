@@ -167,8 +167,8 @@ func (c *compiler) forStatement(n *forNode, f *frame) stmt {
 	}
 	fn := f.function()
 	// The else part lives in the same function.
-	run := c.loopBody(n, f, fn, &frame{sym: newSymbols(f.sym, fn.fn, 0), fn: fn.fn})
-	iter, at := c.expr(n.iter, f), n.at()
+	run := c.loopBody(n, f, fn, &frame{sym: newSymbols(f.sym, fn.fn, 0), fn: fn.fn, block: f.block})
+	iter, at, escape := c.expr(n.iter, f), n.at(), c.escaping
 	return func(st *state) flow {
 		outer := st.act
 		var recurse func(st *state, items val, depth int) val
@@ -176,7 +176,7 @@ func (c *compiler) forStatement(n *forNode, f *frame) stmt {
 			back := st.call(at, fn.fn, outer)
 			st.push(at)
 			run(st, items, depth, recurse)
-			v := st.pop()
+			v := escape.captured(st, st.pop())
 			st.ret(back)
 			return v
 		}
@@ -197,7 +197,7 @@ func (c *compiler) refuseLoopTarget(n *forNode) {
 
 // loopBody compiles a loop over given items. body and otherwise are the frames of its two parts.
 func (c *compiler) loopBody(n *forNode, outer, body, otherwise *frame) func(st *state, items val, depth int, recurse func(*state, val, int) val) flow {
-	extended := n.recursive || undeclared(n.body, "loop")["loop"] || contains(statementChildren(n), func(e node) bool { _, ok := e.(*blockNode); return ok })
+	extended := n.recursive || undeclared(n.body, "loop")["loop"] || contains(statementChildren(n), func(e node) bool { b, ok := e.(*blockNode); return ok && b.scoped })
 	var loopVar variable
 	if extended {
 		loopVar = body.variable(body.sym.parameter("loop"))
@@ -270,7 +270,7 @@ func (c *compiler) loopFilter(n *forNode, outer, body *frame) func(st *state, re
 	if n.test == nil {
 		return nil
 	}
-	in := &frame{fn: &funcScope{parent: body.fn, slots: map[string]int{}}}
+	in := &frame{fn: &funcScope{parent: body.fn, slots: map[string]int{}}, block: body.block}
 	in.sym = newSymbols(outer.sym, in.fn, 0)
 	in.sym.scanParams(n.target)
 	in.sym.scan(n.test)

@@ -91,7 +91,7 @@ func (c *compiler) callBlock(n *callBlockNode, f *frame) stmt {
 	return func(st *state) flow {
 		v := call(st)
 		st.pos = at
-		st.print(v)
+		st.printText(v)
 		return flowOn
 	}
 }
@@ -151,7 +151,7 @@ func (st *state) callMacro(m *macro, a *args) val {
 	code.body(st)
 	v := st.pop()
 	st.ret(back)
-	return v
+	return st.markupIf(st.escaping, v)
 }
 
 // bindRest hands over arguments that no parameter took, or refuses them.

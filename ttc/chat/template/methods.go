@@ -4,6 +4,7 @@ import (
 	"math"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
@@ -375,12 +376,16 @@ func isTitle(s string) bool {
 
 func isIdentifier(s string) bool {
 	ok := s != ""
-	eachRune(s, func(at int, r rune, _ int) {
-		start := r == '_' || pyvalue.IsAlpha(r) || unicode.Is(unicode.Nl, r)
-		part := start || pyvalue.IsDecimal(r) || unicode.In(r, unicode.Mn, unicode.Mc, unicode.Pc)
-		ok = ok && (start || at > 0 && part)
-	})
+	eachRune(s, func(at int, r rune, _ int) { ok = ok && isIdentifierRune(r, at > 0) })
 	return ok
+}
+
+func isIdentifierRune(r rune, inside bool) bool {
+	if r < utf8.RuneSelf {
+		return r == '_' || r|0x20 >= 'a' && r|0x20 <= 'z' || inside && r >= '0' && r <= '9'
+	}
+	return pyvalue.IsAlpha(r) || unicode.In(r, unicode.Nl, unicode.Other_ID_Start) ||
+		inside && (pyvalue.IsDecimal(r) || unicode.In(r, unicode.Mn, unicode.Mc, unicode.Pc, unicode.Other_ID_Continue))
 }
 
 func encodeMethod(*state, val, *args) val {

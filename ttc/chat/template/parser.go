@@ -1,6 +1,11 @@
 package template
 
-import "slices"
+import (
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
 
 const (
 	// maxNesting is how deep expressions and blocks may nest in a template.
@@ -322,21 +327,34 @@ func (p *parser) printStatement(t token) node {
 
 func (p *parser) blockStatement(t token) node {
 	n := &blockNode{pos: pos(t.pos), name: p.expect(tokName, "", "name").text}
-	p.skipName("scoped")
-	p.skipName("required")
+	n.scoped = p.skipName("scoped")
+	n.required = p.skipName("required")
+	if p.isOp("-") {
+		p.fail(p.cur(), "Block names in Jinja have to be valid Python identifiers and may not contain hyphens, use an underscore instead.")
+	}
 	n.body, _ = p.block("endblock")
 	p.skipName(n.name)
+	if n.required && contains(n.body, func(e node) bool { return !isBlank(e) }) {
+		p.fail(t, "Required blocks can only contain comments or whitespace")
+	}
 	return n
 }
 
-// autoescape is read for the one use it has in a chat template: to say that there is none.
-func (p *parser) autoescape(t token) node {
-	c, ok := p.expression().(*constNode)
-	if !ok || c.value.Truth() {
-		p.fail(t, "autoescape is not supported: chat templates are rendered without it")
+// isBlank reports whether a node prints white space of the template's own at most.
+func isBlank(n node) bool {
+	switch n := n.(type) {
+	case *outputNode:
+		return true
+	case *dataNode:
+		return strings.TrimFunc(n.text, pyvalue.IsSpace) == ""
 	}
-	body, _ := p.block("endautoescape")
-	return &withNode{pos: pos(t.pos), body: body}
+	return false
+}
+
+func (p *parser) autoescape(t token) node {
+	n := &autoescapeNode{pos: pos(t.pos), on: p.expression()}
+	n.body, _ = p.block("endautoescape")
+	return n
 }
 
 func (p *parser) loader(t token) node {

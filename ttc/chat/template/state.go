@@ -34,23 +34,24 @@ func (st *state) release() {
 
 // state is one render.
 type state struct {
-	lib    *library
-	input  Input
-	given  []val // the variables that the template reads
-	act    *activation
-	own    *builder
-	out    *builder
-	outer  []*builder // the builders that wait while a macro or block is captured
-	pos    int32      // what is being evaluated, for errors
-	left   int64      // steps that may still be made
-	bytes  int64      // of text and lists that may still be made
-	depth  int
-	nested int // generators that are drawing from one another
-	free   []*builder
-	made   arena
-	none   args           // no arguments
-	marker marker         // of the printer that is at work
-	mark   pyvalue.Marker // its method
+	lib      *library
+	input    Input
+	given    []val // the variables that the template reads
+	act      *activation
+	own      *builder
+	out      *builder
+	outer    []*builder // the builders that wait while a macro or block is captured
+	pos      int32      // what is being evaluated, for errors
+	left     int64      // steps that may still be made
+	bytes    int64      // of text and lists that may still be made
+	depth    int
+	nested   int  // generators that are drawing from one another
+	escaping bool // by an autoescape block
+	free     []*builder
+	made     arena
+	none     args           // no arguments
+	marker   marker         // of the printer that is at work
+	mark     pyvalue.Marker // its method
 
 	kept     [8]val // see keep
 	nextKept int

@@ -202,7 +202,7 @@ func (s *symbols) scanNode(n node) {
 		s.scan(n.values...)
 	case *setBlockNode:
 		s.scan(n.target)
-	case *blockNode, *generationNode:
+	case *blockNode, *generationNode, *autoescapeNode:
 	default:
 		s.scan(children(n)...)
 	}

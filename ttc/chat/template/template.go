@@ -40,7 +40,7 @@ func Compile(src string) (t *Template, err error) {
 	if !utf8.ValidString(src) { // rendered, it would be rubbish between the fields
 		throwAt(0, "UnicodeDecodeError", "the template is not UTF-8; save it as UTF-8")
 	}
-	c := &compiler{lib: builtins, blocks: map[string]bool{}}
+	c := &compiler{lib: builtins}
 	t.run, t.root = c.root(parse(lex(t.src)))
 	t.from = c.from
 	return t, nil

@@ -135,7 +135,7 @@ func isCallable(v val) bool {
 		return false
 	}
 	switch v.Object().(type) {
-	case *callable, *macro, *joiner, *loop, *undefined:
+	case *callable, *macro, *joiner, *loop, *undefined, *blockObject:
 		return true
 	}
 	return false

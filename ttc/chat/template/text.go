@@ -1,6 +1,7 @@
 package template
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -373,6 +374,18 @@ func (st *state) joinTexts(sep val, items []val) val {
 	}
 	st.spend(len(b.b))
 	return b.value()
+}
+
+// joinMarkup is jinja2's markup_join: where any of the parts is Markup, the others are escaped.
+func (st *state) joinMarkup(items []val) val {
+	if !slices.ContainsFunc(items, isMarkup) {
+		return st.joinTexts(pyvalue.Str(""), items)
+	}
+	parts := st.values(len(items))
+	for i, v := range items {
+		parts[i] = st.escape(v)
+	}
+	return st.markupIf(true, st.joinTexts(pyvalue.Str(""), parts))
 }
 
 // pad puts left and right copies of a character around a text.

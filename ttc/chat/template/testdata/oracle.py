@@ -2,6 +2,7 @@
 import json
 import sys
 from datetime import datetime
+from functools import lru_cache
 
 import jinja2
 import jinja2.ext
@@ -36,16 +37,29 @@ env.filters["tojson"] = tojson
 env.globals["raise_exception"] = raise_exception
 env.globals["strftime_now"] = lambda f: datetime(2026, 1, 2, 3, 4, 5).strftime(f)
 
-for line in sys.stdin:
-    q = json.loads(line)
+
+compiled = lru_cache(maxsize=16)(env.from_string)
+
+
+def answer(src, variables):
+    """What transformers' jinja2 makes of a template and its variables."""
     try:
-        v = dict(q["vars"])
+        v = dict(variables)
         for k in ("messages", "tools", "documents"):
             v.setdefault(k, None)
         v.setdefault("add_generation_prompt", False)
-        a = {"ok": True, "text": env.from_string(q["src"]).render(**v)}
+        return {"ok": True, "text": compiled(src).render(**v)}
     except RecursionError:
-        a = {"ok": False, "error": "RecursionError"}
+        return {"ok": False, "error": "RecursionError"}
     except Exception as e:
-        a = {"ok": False, "error": type(e).__name__, "message": str(e)[:200]}
-    print(json.dumps(a), flush=True)
+        return {"ok": False, "error": type(e).__name__, "message": str(e)[:200]}
+
+
+def main():
+    for line in sys.stdin:
+        q = json.loads(line)
+        print(json.dumps(answer(q["src"], q["vars"])), flush=True)
+
+
+if __name__ == "__main__":
+    main()
