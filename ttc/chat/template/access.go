@@ -37,19 +37,26 @@ func (st *state) attributeOf(v val, name string) (val, bool) {
 		}
 		table = st.lib.lists
 	case pyvalue.KindInt, pyvalue.KindBool, pyvalue.KindFloat:
-		return numberAttribute(v, name)
+		return st.numberAttribute(v, name)
 	case pyvalue.KindObject:
 		return st.objectAttribute(v, name)
 	}
 	m := table[name]
+	if m == nil && isMarkup(v) {
+		m = st.lib.markups[name]
+	}
 	if m == nil {
 		return missing, false
 	}
+	return boundMethod(v, name, m), true
+}
+
+func boundMethod(v val, name string, m method) val {
 	return pyvalue.OfObject(&callable{name, "builtin_function_or_method", func(st *state, a *args) val {
 		st.reads(v)
 		st.reads(a.plain...)
 		return m(st, v, a)
-	}}), true
+	}})
 }
 
 // isDunder reports whether v has __name__.
@@ -97,7 +104,10 @@ func (st *state) objectAttribute(v val, name string) (val, bool) {
 			return pyvalue.Int(o.step), true
 		case "index", "count":
 			m := st.lib.lists[name]
-			return function(name, func(st *state, a *args) val { return m(st, pyvalue.NewList(st.list(v)), a) }), true
+			return function(name, func(st *state, a *args) val {
+				a.positional("range."+name, 1, 1)
+				return m(st, pyvalue.NewList(st.list(v)), a)
+			}), true
 		}
 	case *callable:
 		if name == "__name__" {
@@ -128,36 +138,6 @@ func (m *macro) attribute(name string) (val, bool) {
 		return pyvalue.Bool(m.code.varargs != nil), true
 	case "explicit_caller":
 		return pyvalue.Bool(m.code.explicitCaller), true
-	}
-	return missing, false
-}
-
-func numberAttribute(v val, name string) (val, bool) {
-	isFloat := v.Kind() == pyvalue.KindFloat
-	plain := v
-	if v.Kind() == pyvalue.KindBool {
-		plain = pyvalue.BigInt(v.Big())
-	}
-	switch {
-	case name == "real":
-		return plain, true
-	case name == "imag" && isFloat:
-		return pyvalue.Float(0), true
-	case name == "imag":
-		return pyvalue.Int(0), true
-	case name == "numerator" && !isFloat:
-		return plain, true
-	case name == "denominator" && !isFloat:
-		return pyvalue.Int(1), true
-	case name == "conjugate":
-		return function(name, func(*state, *args) val { return plain }), true
-	case name == "bit_length" && !isFloat:
-		return function(name, func(*state, *args) val { return pyvalue.Int(int64(v.Big().BitLen())) }), true
-	case name == "is_integer" && isFloat:
-		return function(name, func(*state, *args) val {
-			f := v.Float64()
-			return pyvalue.Bool(f-f == 0 && f == float64(int64(f)) || f-f == 0 && (f >= 1<<53 || f <= -(1<<53)))
-		}), true
 	}
 	return missing, false
 }

@@ -218,7 +218,7 @@ func (c *compiler) autoescape(n *autoescapeNode, f *frame) stmt {
 	on, enter, before := c.condition(n.on, in), c.enter(in), c.escaping
 	switch k, constant := n.on.(*constNode); {
 	case !constant:
-		c.escaping = escapeAsTold
+		c.escaping = escapeAsTold // a constant that has to be computed is left out here: nobody writes that
 	case k.value.Truth():
 		c.escaping = escapeOn
 	default:
@@ -238,13 +238,29 @@ func (c *compiler) autoescape(n *autoescapeNode, f *frame) stmt {
 	}
 }
 
-// isConstant reports whether jinja2 knows the value of an expression when it compiles.
-func isConstant(n node) bool {
-	switch n.(type) {
-	case *constNode, *dataNode:
+// isConstant reports whether jinja2 computes the value of an expression when it compiles.
+func (c *compiler) isConstant(n node) bool {
+	switch n := n.(type) {
+	case *constNode:
 		return true
-	case *tupleNode, *listNode, *dictNode, *condNode, *binaryNode, *logicNode, *notNode, *unaryNode, *compareNode, *sliceNode:
-		return !contains(children(n), func(e node) bool { return !isConstant(e) })
+	case *condNode:
+		if n.otherwise == nil {
+			return false
+		}
+	case *filterNode:
+		if n.node == nil || c.escaping == escapeAsTold || slices.Contains(contextFilters, n.name) {
+			return false
+		}
+	case *testNode, *concatNode:
+		if c.escaping == escapeAsTold {
+			return false
+		}
+	case *tupleNode, *listNode, *dictNode, *binaryNode, *logicNode, *notNode, *unaryNode, *compareNode, *sliceNode, *attrNode, *itemNode:
+	default:
+		return false
 	}
-	return false
+	return !slices.ContainsFunc(children(n), func(e node) bool { return !c.isConstant(e) })
 }
+
+// contextFilters are those that jinja2 applies only when it renders.
+var contextFilters = []string{"map", "select", "reject", "selectattr", "rejectattr", "random"}

@@ -110,6 +110,7 @@ type compiler struct {
 	rootSym  *symbols
 	from     []string // the variables the template reads
 	escaping escaping
+	folding  bool // within an expression whose value jinja2 prints when it compiles
 }
 
 // given is the index in state.given of a variable the template is given.
@@ -292,8 +293,12 @@ func (c *compiler) output(n *outputNode, f *frame) stmt {
 // print compiles the printing of an expression.
 func (c *compiler) print(item node, f *frame) stmt {
 	escape := c.escaping
-	if escape == escapeAsTold && isConstant(item) {
-		escape = escapeOff // jinja2 prints constants when it compiles, when it can't know yet
+	if c.isConstant(item) {
+		c.folding = true
+		defer func() { c.folding = false }()
+		if escape == escapeAsTold {
+			escape = escapeOff // jinja2 prints constants when it compiles, when it can't know yet
+		}
 	}
 	if escape != escapeOff {
 		at, e := item.at(), c.expr(item, f)
@@ -438,9 +443,6 @@ func (c *compiler) assignAttribute(t *nsRefNode, f *frame) func(st *state, v val
 		ns := asNamespace(*from.of(st))
 		if ns == nil {
 			throw("TemplateRuntimeError", "cannot assign attribute on non-namespace object")
-		}
-		if attr[0] == '_' {
-			throw("SecurityError", "setting attribute '%s' of a namespace is unsafe.", attr)
 		}
 		ns.attrs.SetStr(attr, v)
 	}

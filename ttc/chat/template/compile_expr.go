@@ -87,12 +87,12 @@ func (c *compiler) item(n *itemNode, f *frame) expr {
 	of, at := c.expr(n.node, f), n.at()
 	if s, ok := n.index.(*sliceNode); ok {
 		start, stop, step := c.optional(s.start, f), c.optional(s.stop, f), c.optional(s.step, f)
-		if isConst(n.node) && isConst(s.start) && isConst(s.stop) && isConst(s.step) && !canSlice(constantOf(n.node)) {
-			// jinja2 evaluates constants when it compiles, by a way on which a slice that fails is undefined.
-			return func(st *state) val { return undefinedIn(of(st), pyvalue.Str("slice")) }
-		}
+		folding := c.folding // jinja2 evaluates constants by a way on which a slice that fails is undefined
 		return func(st *state) val {
 			v, i, j, k := of(st), start(st), stop(st), step(st)
+			if folding && !canSlice(v) {
+				return undefinedIn(v, pyvalue.Str("slice"))
+			}
 			st.pos = at
 			return st.slice(v, i, j, k)
 		}
@@ -107,22 +107,6 @@ func (c *compiler) item(n *itemNode, f *frame) expr {
 		st.pos = at
 		return st.getitem(v, i)
 	}
-}
-
-// isConst reports whether an expression is a literal, or absent.
-func isConst(n node) bool {
-	if n == nil {
-		return true
-	}
-	_, ok := n.(*constNode)
-	return ok
-}
-
-func constantOf(n node) val {
-	if k, ok := n.(*constNode); ok {
-		return k.value
-	}
-	return missing
 }
 
 func (c *compiler) optional(n node, f *frame) expr {

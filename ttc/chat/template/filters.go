@@ -101,28 +101,41 @@ func attrFilter(st *state, v val, a *args) val {
 
 func batchFilter(st *state, v val, a *args) val {
 	p := a.bind("batch", 1, "linecount", "fill_with")
-	it, size, fill := mustIterate(v), p[0], or(p[1], pyvalue.None)
-	n := index(size, "")
-	done := false
-	return st.newGenerator(func() (val, bool) {
-		var row []val
-		for !done && len(row) != max(n, 0) || !done && len(row) == 0 {
+	size, fill := p[0], or(p[1], pyvalue.None)
+	var it iterator
+	var row []val
+	started, done := false, false
+	return st.newGenerator("do_batch", func() (val, bool) {
+		if !started {
+			it = mustIterate(v)
+		}
+		started = true
+		for !done {
 			item, ok := it.next()
 			if !ok {
 				done = true
 				break
 			}
+			full := st.equal(pyvalue.Int(int64(len(row))), size)
+			out := row
+			if full {
+				row = nil
+			}
 			st.spend(valueSize)
-			row = append(row, item)
+			if row = append(row, item); full {
+				return pyvalue.NewList(out), true
+			}
 		}
 		if len(row) == 0 {
 			return missing, false
 		}
-		for !fill.IsNone() && len(row) < n {
-			st.spend(valueSize)
-			row = append(row, fill)
+		out := row
+		row = nil
+		if !fill.IsNone() && st.holds("<", pyvalue.Int(int64(len(out))), size) {
+			more, _ := st.repeat(pyvalue.NewList([]val{fill}), numeric("-", size, pyvalue.Int(int64(len(out)))))
+			out = st.joinItems(pyvalue.NewList(out), more)
 		}
-		return pyvalue.NewList(row), true
+		return pyvalue.NewList(out), true
 	})
 }
 
@@ -294,7 +307,7 @@ func reverseFilter(st *state, v val, a *args) val {
 	}
 	if items, ok := st.backwards(v); ok {
 		it := slice(items)
-		return pyvalue.OfObject(&generator{"list_reverseiterator", it.next})
+		return pyvalue.OfObject(&generator{"list_reverseiterator", "", it.next})
 	}
 	if _, ok := iterate(v); !ok {
 		throw("FilterArgumentError", "argument must be iterable")
@@ -392,7 +405,7 @@ func itemsFilter(st *state, v val, a *args) val {
 	a.bind("items", 0)
 	d, i := v.Dict(), -1
 	empty := asUndefined(v) != nil
-	return pyvalue.OfObject(&generator{"generator", func() (val, bool) {
+	return pyvalue.OfObject(&generator{"generator", "do_items", func() (val, bool) {
 		if empty {
 			return missing, false
 		}
@@ -467,7 +480,7 @@ func listFilter(st *state, v val, a *args) val {
 }
 
 func mapFilter(st *state, v val, a *args) val {
-	return st.lazily(v, func() func(val) (val, bool) {
+	return st.lazily("sync_do_map", v, func() func(val) (val, bool) {
 		f := st.mapped(a)
 		return func(item val) (val, bool) { return f(item), true }
 	})
@@ -475,11 +488,11 @@ func mapFilter(st *state, v val, a *args) val {
 
 // lazily makes a generator over v that prepares its function when it is first asked, as the generator functions of
 // jinja2's filters do. The function says what to hand out, and whether to.
-func (st *state) lazily(v val, prepare func() func(val) (val, bool)) val {
+func (st *state) lazily(name string, v val, prepare func() func(val) (val, bool)) val {
 	var it iterator
 	var f func(val) (val, bool)
 	started := false
-	return st.newGenerator(func() (val, bool) {
+	return st.newGenerator(name, func() (val, bool) {
 		if !started && v.Truth() {
 			f = prepare()
 			it = mustIterate(v)
@@ -527,7 +540,7 @@ func (st *state) mapped(a *args) func(val) val {
 
 func selectFilter(name string, byAttribute, keep bool) filterFunc {
 	return func(st *state, v val, a *args) val {
-		return st.lazily(v, func() func(val) (val, bool) {
+		return st.lazily("select_or_reject", v, func() func(val) (val, bool) {
 			plain := a.plain
 			get := func(v val) val { return v }
 			if byAttribute {
@@ -659,6 +672,12 @@ func roundFilter(_ *state, v val, a *args) val {
 	if !v.IsNumber() {
 		throw("TypeError", "type %s doesn't define __round__ method", v.TypeName())
 	}
+	if digits.IsNone() && method == "common" { // a whole number then, not a float
+		if v.Kind() != pyvalue.KindFloat {
+			return roundInt(v, 0)
+		}
+		return wholeNumber(math.RoundToEven(v.Float64()))
+	}
 	n := index(digits, "")
 	if method != "common" {
 		return roundTowards(v, n, method)
@@ -674,6 +693,18 @@ func roundFilter(_ *state, v val, a *args) val {
 		return pyvalue.Float(math.Copysign(0, f))
 	}
 	return pyvalue.Float(roundFloat(f, n))
+}
+
+// wholeNumber is int(f).
+func wholeNumber(f float64) val {
+	switch {
+	case math.IsNaN(f):
+		throw("ValueError", "cannot convert float NaN to integer")
+	case math.IsInf(f, 0):
+		throw("OverflowError", "cannot convert float infinity to integer")
+	}
+	i, _ := big.NewFloat(f).Int(nil)
+	return pyvalue.BigInt(i)
 }
 
 // roundFloat rounds the exact value of f half to even at n decimal digits, as CPython does.
@@ -743,7 +774,7 @@ func sliceFilter(st *state, v val, a *args) val {
 	fill := or(p[1], pyvalue.None)
 	var it iterator
 	started := false
-	return st.newGenerator(func() (val, bool) {
+	return st.newGenerator("sync_do_slice", func() (val, bool) {
 		if !started {
 			it = slice(st.slices(st.list(v), index(p[0], ""), fill))
 		}
@@ -892,8 +923,13 @@ func uniqueFilter(st *state, v val, a *args) val {
 	get := st.attrGetter(or(p[1], pyvalue.None), pyvalue.None)
 	sensitive := or(p[0], pyvalue.False).Truth()
 	seen := &pyvalue.Dict{}
-	it := mustIterate(v)
-	return st.newGenerator(func() (val, bool) {
+	var it iterator
+	started := false
+	return st.newGenerator("do_unique", func() (val, bool) {
+		if !started {
+			it = mustIterate(v)
+		}
+		started = true
 		for {
 			item, ok := it.next()
 			if !ok {

@@ -85,40 +85,10 @@ func xmlattrFilter(st *state, v val, a *args) val {
 	return st.markupIf(st.escaping, b.value())
 }
 
-// stripTagsFilter removes comments and tags, makes runs of white space one space, and decodes HTML's basic entities.
+// stripTagsFilter is Markup(v).striptags().
 func stripTagsFilter(st *state, v val, a *args) val {
 	a.bind("striptags", 0)
-	v = st.softText(v)
-	v = str(v.Text(), plainProv(provOf(v)))
-	v = st.without(v, "<!--", "-->")
-	v = st.without(v, "<", ">")
-	v = st.joinTexts(pyvalue.Str(" "), st.splitSpace(v, -1, false))
-	for _, e := range [][2]string{{"&lt;", "<"}, {"&gt;", ">"}, {"&#39;", "'"}, {"&#34;", "\""}, {"&quot;", "\""}, {"&amp;", "&"}} {
-		v = st.replace(v, pyvalue.Str(e[0]), pyvalue.Str(e[1]), -1)
-	}
-	return v
-}
-
-// without removes everything from open to end.
-func (st *state) without(v val, open, end string) val {
-	s, p := v.Text(), provOf(v)
-	var b builder
-	at := 0
-	for {
-		i := strings.Index(s[at:], open)
-		if i < 0 {
-			break
-		}
-		j := strings.Index(s[at+i:], end)
-		if j < 0 {
-			break
-		}
-		b.writeSlice(s, p, at, at+i)
-		at += i + j + len(end)
-	}
-	b.writeSlice(s, p, at, len(s))
-	st.spend(len(b.b))
-	return b.value()
+	return st.stripTags(st.softText(v))
 }
 
 func wordcountFilter(st *state, v val, a *args) val {

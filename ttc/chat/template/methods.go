@@ -42,6 +42,8 @@ var stringMethods = map[string]method{
 	"rjust":        justifyMethod("rjust"),
 	"zfill":        zfillMethod,
 	"expandtabs":   expandTabsMethod,
+	"translate":    translateMethod,
+	"maketrans":    makeTransMethod,
 	"format":       formatMethod,
 	"format_map":   formatMapMethod,
 	"isalpha":      isMethod("isalpha", pyvalue.IsAlpha),
@@ -60,7 +62,7 @@ var stringMethods = map[string]method{
 		return ok
 	}),
 	"isidentifier": caseMethod("isidentifier", isIdentifier),
-	"encode":       encodeMethod,
+	"encode":       bytesMethod,
 }
 
 func plainMethod(name string, f func(st *state, v val) val) method {
@@ -260,6 +262,9 @@ func justifyMethod(name string) method {
 	return func(st *state, self val, a *args) val {
 		p := a.positional(name, 1, 2)
 		fill := or(p[1], pyvalue.Str(" "))
+		if isMarkup(self) {
+			fill = st.escape(fill)
+		}
 		if pyvalue.Len(textArg(fill, "the fill character").Text()) != 1 {
 			throw("TypeError", "The fill character must be exactly one character long")
 		}
@@ -321,6 +326,82 @@ func expandTabsMethod(st *state, self val, a *args) val {
 	})
 	st.spend(len(b.b))
 	return st.like(self, b.value())
+}
+
+// translateMethod replaces characters by what a table has for their numbers.
+func translateMethod(st *state, self val, a *args) val {
+	table := a.positional("translate", 1, 1)[0]
+	defined(table)
+	if k := table.Kind(); k != pyvalue.KindDict && k != pyvalue.KindList && k != pyvalue.KindTuple && k != pyvalue.KindStr && !isRange(table) {
+		throw("TypeError", "'%s' object is not subscriptable", table.TypeName())
+	}
+	s, p := self.Text(), provOf(self)
+	st.spend(len(s))
+	var b builder
+	eachRune(s, func(at int, r rune, n int) {
+		st.step()
+		to, ok := st.subscript(table, pyvalue.Int(int64(r)))
+		switch {
+		case !ok:
+			b.writeSlice(s, p, at, at+n)
+		case to.IsNone():
+		case to.Kind() == pyvalue.KindStr:
+			b.write(to.Text(), provOf(to))
+		case to.Kind() == pyvalue.KindInt || to.Kind() == pyvalue.KindBool:
+			i, ok := to.Int64()
+			if !ok || i < 0 || i > unicode.MaxRune {
+				throw("ValueError", "character mapping must be in range(0x110000)")
+			}
+			b.writeFrom(pyvalue.AppendRune(nil, rune(i)), p, at)
+		default:
+			throw("TypeError", "character mapping must return integer, None or str")
+		}
+		st.room(len(b.b))
+	})
+	st.spend(len(b.b))
+	return st.like(self, b.value())
+}
+
+// makeTransMethod makes tables for translate.
+func makeTransMethod(st *state, _ val, a *args) val {
+	p := a.positional("maketrans", 1, 3)
+	out := &pyvalue.Dict{}
+	if isMissing(p[1]) {
+		d := p[0].Dict()
+		if d == nil {
+			throw("TypeError", "if you give only one argument to maketrans it must be a dict")
+		}
+		for i := range d.Len() {
+			k, v := d.At(i)
+			switch {
+			case k.Kind() == pyvalue.KindStr && pyvalue.Len(k.Text()) == 1:
+				r, _ := pyvalue.DecodeRune(k.Text())
+				k = pyvalue.Int(int64(r))
+			case k.Kind() == pyvalue.KindStr:
+				throw("ValueError", "string keys in translate table must be of length 1")
+			case k.Kind() != pyvalue.KindInt && k.Kind() != pyvalue.KindBool:
+				throw("TypeError", "keys in translate table must be strings or integers")
+			}
+			st.spend(2 * valueSize)
+			check(out.Set(k, v))
+		}
+		return pyvalue.OfDict(out)
+	}
+	from, to := []rune(textArg(p[0], "maketrans() argument 1").Text()), []rune(textArg(p[1], "maketrans() argument 2").Text())
+	if len(from) != len(to) {
+		throw("ValueError", "the first two maketrans arguments must have equal length")
+	}
+	st.spend(2 * valueSize * len(from))
+	for i, r := range from {
+		check(out.Set(pyvalue.Int(int64(r)), pyvalue.Int(int64(to[i]))))
+	}
+	if !isMissing(p[2]) {
+		for _, r := range textArg(p[2], "maketrans() argument 3").Text() {
+			st.spend(2 * valueSize)
+			check(out.Set(pyvalue.Int(int64(r)), pyvalue.None))
+		}
+	}
+	return pyvalue.OfDict(out)
 }
 
 func isMethod(name string, in func(rune) bool) method {
@@ -388,7 +469,7 @@ func isIdentifierRune(r rune, inside bool) bool {
 		inside && (pyvalue.IsDecimal(r) || unicode.In(r, unicode.Mn, unicode.Mc, unicode.Pc, unicode.Other_ID_Continue))
 }
 
-func encodeMethod(*state, val, *args) val {
+func bytesMethod(*state, val, *args) val {
 	throw("TypeError", "bytes are not supported in chat templates")
 	return missing
 }

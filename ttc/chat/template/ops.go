@@ -290,8 +290,11 @@ func floatPower(x, y float64) val {
 		throw("TypeError", "a complex result is not supported")
 	}
 	r := math.Pow(x, y)
-	if x-x == 0 && y == math.Trunc(y) && math.Abs(y) <= 64 && r != 0 && r-r == 0 {
+	switch finite := x != 0 && r != 0 && x-x == 0 && y-y == 0 && r-r == 0; {
+	case finite && y == math.Trunc(y) && math.Abs(y) <= 64:
 		r = wholePower(x, int(y)) // rounded once, as libm does
+	case finite:
+		r = math.Copysign(realPower(math.Abs(x), y), r)
 	}
 	if math.IsInf(r, 0) && !math.IsInf(x, 0) && !math.IsInf(y, 0) {
 		throw("OverflowError", "(34, 'Numerical result out of range')")

@@ -1,8 +1,6 @@
 package template
 
 import (
-	"math/big"
-
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -26,11 +24,19 @@ var plainTests = map[string]func(val) bool{
 }
 
 var tests = map[string]testFunc{
-	"odd":         func(_ *state, v val, a *args) bool { return remainder(v, a, 2).Cmp(big.NewInt(1)) == 0 },
-	"even":        func(_ *state, v val, a *args) bool { return remainder(v, a, 2).Sign() == 0 },
-	"divisibleby": divisibleTest,
-	"defined":     isTest(plainTests["defined"]),
-	"undefined":   isTest(plainTests["undefined"]),
+	"odd": func(st *state, v val, a *args) bool {
+		a.bind("odd", 0)
+		return st.equal(st.arithmetic("%", v, pyvalue.Int(2)), pyvalue.Int(1))
+	},
+	"even": func(st *state, v val, a *args) bool {
+		a.bind("even", 0)
+		return st.equal(st.arithmetic("%", v, pyvalue.Int(2)), pyvalue.Int(0))
+	},
+	"divisibleby": func(st *state, v val, a *args) bool {
+		return st.equal(st.arithmetic("%", v, a.bind("divisibleby", 1, "num")[0]), pyvalue.Int(0))
+	},
+	"defined":   isTest(plainTests["defined"]),
+	"undefined": isTest(plainTests["undefined"]),
 	"filter": func(st *state, v val, a *args) bool {
 		return isKnown(v, a, func(s string) bool { return st.lib.filters[s] != nil })
 	},
@@ -78,40 +84,6 @@ func isTest(is func(val) bool) testFunc {
 
 func operatorTest(op string) testFunc {
 	return func(st *state, v val, a *args) bool { return st.holds(op, v, a.positional(op, 1, 1)[0]) }
-}
-
-func remainder(v val, a *args, n int64) *big.Int {
-	a.bind("test", 0)
-	return modulo(v, pyvalue.Int(n))
-}
-
-// modulo is v % n, as an int; a float that isn't whole is no remainder of anything.
-func modulo(v, n val) *big.Int {
-	defined(v)
-	if !v.IsNumber() {
-		if v.Kind() == pyvalue.KindStr {
-			throw("TypeError", "not all arguments converted during string formatting")
-		}
-		throw("TypeError", "unsupported operand type(s) for %%: '%s' and '%s'", v.TypeName(), n.TypeName())
-	}
-	r := numeric("%", v, n)
-	if r.Kind() != pyvalue.KindFloat {
-		return r.Big()
-	}
-	i, exact := big.NewFloat(r.Float64()).Int(nil)
-	if exact != big.Exact {
-		return big.NewInt(-1)
-	}
-	return i
-}
-
-func divisibleTest(_ *state, v val, a *args) bool {
-	n := a.bind("divisibleby", 1, "num")[0]
-	defined(n)
-	if !n.IsNumber() {
-		throw("TypeError", "unsupported operand type(s) for %%: '%s' and '%s'", v.TypeName(), n.TypeName())
-	}
-	return modulo(v, n).Sign() == 0
 }
 
 func isSequence(v val) bool {

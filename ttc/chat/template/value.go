@@ -200,17 +200,26 @@ func slice(items []val) iterator { return iterator{items: items} }
 // generator is a Python iterator: it can be gone through once.
 type generator struct {
 	kind string
+	name string // of its function, if it has one
 	next func() (val, bool)
 }
 
 func (g *generator) TypeName() string { return g.kind }
-func (g *generator) Repr() string     { return "<" + g.kind + " object>" }
+
+// Repr prints an address as Python does, always the same.
+func (g *generator) Repr() string {
+	name := g.name
+	if name != "" {
+		name = " " + name
+	}
+	return "<" + g.kind + " object" + name + " at 0x7f0000000000>"
+}
 
 // maxGenerators is how many generators may draw from one another.
 const maxGenerators = 500
 
-func (st *state) newGenerator(next func() (val, bool)) val {
-	return pyvalue.OfObject(&generator{"generator", func() (val, bool) {
+func (st *state) newGenerator(name string, next func() (val, bool)) val {
+	return pyvalue.OfObject(&generator{"generator", name, func() (val, bool) {
 		if st.nested++; st.nested > maxGenerators {
 			throw("RecursionError", "maximum recursion depth exceeded")
 		}
