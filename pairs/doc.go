@@ -6,4 +6,6 @@
 // What is left unchosen is counted by reason, from the order of the scores, without looking at every pair; and the pairs of
 // largest margin come from a heap over the sorted scores, so that a turn of thousands of candidates with a limit of a few
 // pairs costs a sort.
+//
+// Part of the Go API we promise (v0).
 package pairs
