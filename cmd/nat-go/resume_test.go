@@ -420,7 +420,7 @@ func TestInterrupted(t *testing.T) {
 				t.Errorf("%v: exit %d, want %d: %s", s, got, code, text.String())
 			}
 			for name := range b.content(t, out) {
-				if strings.HasPrefix(filepath.Base(name), ".tmp") {
+				if strings.HasPrefix(filepath.Base(name), ".nat-go-") {
 					t.Errorf("%v leaves %s", s, name)
 				}
 			}
@@ -491,7 +491,7 @@ func TestFullDisk(t *testing.T) {
 		}
 		b.refused(t, run, 3, "no space left on device", "make room on the disk", "finetune resume")
 		for name := range b.content(t, "disk") {
-			if strings.HasPrefix(filepath.Base(name), ".tmp") {
+			if strings.HasPrefix(filepath.Base(name), ".nat-go-") {
 				t.Errorf("a full disk leaves %s", name)
 			}
 		}

@@ -262,7 +262,7 @@ func TestReplacesAnUnfinishedWrite(t *testing.T) {
 	write(t, dir, SFT, sample(40, SFT), Padded, 60, 1, Order{})
 	write(t, dir, DPO, sample(3, DPO), Padded, 1000, 1, Order{})
 	for name := range tree(t, dir) {
-		if strings.Contains(name, "sft") || strings.Contains(name, ".tmp") {
+		if strings.Contains(name, "sft") || strings.Contains(name, ".nat-go-") {
 			t.Error(name)
 		}
 	}

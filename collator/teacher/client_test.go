@@ -388,7 +388,7 @@ func TestStore(t *testing.T) {
 			t.Errorf("a damaged answer of %d bytes was taken (%v)", len(spoiled), err)
 		}
 	}
-	if left, _ := filepath.Glob(filepath.Join(dir, "*", ".tmp*")); left != nil {
+	if left, _ := filepath.Glob(filepath.Join(dir, "*", ".nat-go-*")); left != nil {
 		t.Errorf("left behind: %v", left)
 	}
 }

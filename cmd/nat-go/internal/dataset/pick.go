@@ -39,7 +39,10 @@ func Pick(log string, d *curate.Decisions, q Query, f func(Picked) error) error 
 		q.Limit = 1
 	}
 	var found, given int64
-	err := eachGroup(log, func(g *recordlog.Group) error {
+	for g, err := range recordlog.GroupsAhead(log) {
+		if err != nil {
+			return err
+		}
 		for i := range g.Records {
 			p := Picked{g.First + uint64(i), d.At(g.First + uint64(i)), &g.Records[i]}
 			if !q.asksFor(&p) {
@@ -52,15 +55,11 @@ func Pick(log string, d *curate.Decisions, q Query, f func(Picked) error) error 
 				return err
 			}
 			if given++; given == q.Limit {
-				return errEnough
+				return nil
 			}
 		}
-		return nil
-	})
-	if errors.Is(err, errEnough) {
-		return nil
 	}
-	return err
+	return nil
 }
 
 func (q *Query) asksFor(p *Picked) bool {

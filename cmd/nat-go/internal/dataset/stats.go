@@ -86,7 +86,10 @@ func Measure(log string, d *curate.Decisions, tmp string) (*Stats, error) {
 	m := newMeter(tmp)
 	defer m.close()
 	perTurn := map[turnKey]int64{}
-	err := eachGroup(log, func(g *recordlog.Group) error {
+	for g, err := range recordlog.GroupsAhead(log) {
+		if err != nil {
+			return nil, err
+		}
 		clear(perTurn)
 		for i := range g.Records {
 			at := d.At(g.First + uint64(i))
@@ -95,7 +98,7 @@ func Measure(log string, d *curate.Decisions, tmp string) (*Stats, error) {
 			}
 			r := &g.Records[i]
 			if err := m.record(r, at); err != nil {
-				return err
+				return nil, err
 			}
 			if r.Record.Kind() == builders.KindPreference {
 				perTurn[turnKey{r.Origin, r.Record.Header().Turn}]++
@@ -103,13 +106,9 @@ func Measure(log string, d *curate.Decisions, tmp string) (*Stats, error) {
 		}
 		for _, n := range perTurn {
 			if err := m.sample("pairs a turn", float64(n)); err != nil {
-				return err
+				return nil, err
 			}
 		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
 	}
 	return m.stats("records")
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -54,9 +53,12 @@ func Write(ctx context.Context, s Spec) ([]runfolder.Written, error) {
 		}
 		all = append(all, w)
 	}
-	err := eachGroup(s.Log, func(g *recordlog.Group) error {
-		if err := ctx.Err(); err != nil {
-			return err
+	for g, err := range recordlog.GroupsAhead(s.Log) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return nil, err
 		}
 		if s.Group != nil {
 			s.Group(g)
@@ -64,13 +66,9 @@ func Write(ctx context.Context, s Spec) ([]runfolder.Written, error) {
 		hashes := g.Hashes()
 		for _, w := range all {
 			if err := w.group(g, hashes); err != nil {
-				return err
+				return nil, err
 			}
 		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
 	}
 	var out []runfolder.Written
 	for _, w := range all {
@@ -81,50 +79,6 @@ func Write(ctx context.Context, s Spec) ([]runfolder.Written, error) {
 		out = append(out, written)
 	}
 	return out, nil
-}
-
-// eachGroup calls f for the groups of a log in order, each valid until f returns. The next is read while f is at work.
-func eachGroup(dir string, f func(*recordlog.Group) error) error {
-	r, err := recordlog.NewReader(dir)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	type item struct {
-		g   *recordlog.Group
-		err error
-	}
-	groups, stop := make(chan item, 16), make(chan struct{})
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer close(groups)
-		for {
-			g, err := r.Next()
-			if errors.Is(err, io.EOF) {
-				return
-			}
-			select {
-			case groups <- item{g, err}:
-			case <-stop:
-				return
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	defer func() { close(stop); <-done }()
-	for it := range groups {
-		if it.err != nil {
-			return it.err
-		}
-		if err := f(it.g); err != nil {
-			return err
-		}
-		r.Reuse(it.g)
-	}
-	return nil
 }
 
 // formatWriter writes the files of one format.

@@ -79,7 +79,7 @@ func TestRunMakesTokenBatches(t *testing.T) {
 		if sum.Batches == nil || sum.Batches.Counts["dpo/train"].Rows == 0 || sum.Batches.Counts["dpo/validation"].Rows == 0 {
 			t.Fatalf("batches: %+v", sum.Batches)
 		}
-		if temps, _ := filepath.Glob(filepath.Join(sum.RunDir, ".tmp-*")); len(temps) > 0 {
+		if temps, _ := filepath.Glob(filepath.Join(sum.RunDir, ".nat-go-*")); len(temps) > 0 {
 			t.Errorf("left behind: %v", temps)
 		}
 		got := read(t, filepath.Join(sum.RunDir, "batches", "index.jsonl"))

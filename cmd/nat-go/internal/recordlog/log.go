@@ -245,8 +245,5 @@ func (r *Reader) read() (*Group, int64, error) {
 	return g, size, g.decode(payload)
 }
 
-// Reuse gives a group back: its memory is that of a later one. It may be called from any goroutine.
-func (r *Reader) Reuse(g *Group) { r.spare.Put(g) }
-
 // Close closes the file.
 func (r *Reader) Close() error { return r.file.Close() }

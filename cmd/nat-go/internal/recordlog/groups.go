@@ -1,0 +1,71 @@
+package recordlog
+
+import (
+	"errors"
+	"io"
+	"iter"
+)
+
+// Groups yields the groups of the log in dir, in order, up to its last commit. An error is the last it yields.
+func Groups(dir string) iter.Seq2[*Group, error] {
+	return func(yield func(*Group, error) bool) {
+		r, err := NewReader(dir)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer r.Close()
+		for {
+			g, err := r.Next()
+			if errors.Is(err, io.EOF) || !yield(g, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// groupsAhead is how many groups are read before they are asked for.
+const groupsAhead = 16
+
+// GroupsAhead is Groups for whoever keeps nothing of a group: it is valid until the next, whose memory it shares. Groups
+// are read while those before them are looked at.
+func GroupsAhead(dir string) iter.Seq2[*Group, error] {
+	return func(yield func(*Group, error) bool) {
+		r, err := NewReader(dir)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer r.Close()
+		type item struct {
+			g   *Group
+			err error
+		}
+		groups, stop, done := make(chan item, groupsAhead), make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(done)
+			defer close(groups)
+			for {
+				g, err := r.Next()
+				if errors.Is(err, io.EOF) {
+					return
+				}
+				select {
+				case groups <- item{g, err}:
+				case <-stop:
+					return
+				}
+				if err != nil {
+					return
+				}
+			}
+		}()
+		defer func() { close(stop); <-done }()
+		for it := range groups {
+			if !yield(it.g, it.err) || it.err != nil {
+				return
+			}
+			r.spare.Put(it.g)
+		}
+	}
+}
