@@ -31,7 +31,7 @@ type Info struct {
 	Doc       string // one line
 	Unit      Unit
 	Kinds     []Kind // the kinds of record it may emit
-	Config    any    // a pointer to its config struct with defaults set; tags as in builders/schema
+	Config    any    // a pointer to its config struct, of which only the type counts; tags as in builders/schema
 	RawSteps  bool   // it needs Example.Steps
 }
 

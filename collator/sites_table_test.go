@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/builders/sdpo"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -48,7 +49,7 @@ func failedCalls(t testing.TB) (items []Item) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := sdpo.DefaultConfig()
+	cfg := schema.New[sdpo.Config]()
 	cfg.Target = "both"
 	cfg.Detect.Match = []sdpo.Match{{Pattern: "^Error", Class: "match"}}
 	cfg.Hints.Rules = []sdpo.Rule{{Text: "Mind what the tools can do."}}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/builders/sdpo"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
@@ -145,7 +146,7 @@ func TestSitesByJinja(t *testing.T) {
 		}
 		raw = append(raw, c)
 	}
-	cfg := sdpo.DefaultConfig()
+	cfg := schema.New[sdpo.Config]()
 	cfg.Target = "both"
 	cfg.Detect.Match = []sdpo.Match{{Pattern: "^Error"}}
 	cfg.Hints.Allow = []string{"knowable", "hindsight"}
@@ -191,7 +192,7 @@ func TestSitesByJinja(t *testing.T) {
 // a record have none.
 func builtSites(t testing.TB, file string, cfg sdpo.Config) (items []Item, sites int) {
 	t.Helper()
-	from := traces.DefaultConfig()
+	from := schema.New[traces.Config]()
 	from.Path = []string{file}
 	from.AssumeSampled = "assistant"
 	src, err := traces.Open(context.Background(), from, source.Options{Drop: func(d ledger.Drop) { t.Errorf("%+v", d) }})

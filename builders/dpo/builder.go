@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/pairs"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -18,11 +19,10 @@ import (
 
 // Info describes the builder.
 func Info() builders.Info {
-	cfg := DefaultConfig()
 	return builders.Info{
 		Name: "dpo_traj_builder", Version: "1.0.0", Stability: "stable",
 		Doc:  "preference pairs from the scored candidates of each turn",
-		Unit: builders.UnitExample, Kinds: []builders.Kind{builders.KindPreference}, Config: &cfg,
+		Unit: builders.UnitExample, Kinds: []builders.Kind{builders.KindPreference}, Config: new(Config),
 	}
 }
 
@@ -37,10 +37,10 @@ var _ builders.Builder = (*Builder)(nil)
 
 // New returns a builder, or what is wrong with its configuration.
 func New(cfg Config) (*Builder, error) {
-	p, err := cfg.chooser()
-	if err != nil {
+	if err := schema.Validate(&cfg); err != nil {
 		return nil, err
 	}
+	p := cfg.chooser()
 	b := &Builder{cfg: cfg, pairs: p}
 	b.scratch.New = func() any { return &scratch{chooser: pairs.NewChooser(p), byTurn: map[string]int{}} }
 	return b, nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -137,7 +136,7 @@ func TestBuild(t *testing.T) {
 		{"nothing", nil, example(), ""},
 	}
 	for _, c := range cases {
-		cfg := DefaultConfig()
+		cfg := schema.New[Config]()
 		if c.cfg != nil {
 			c.cfg(&cfg)
 		}
@@ -152,7 +151,7 @@ func TestRecord(t *testing.T) {
 	a.Metadata = json.Raw(`{"z": 1}`)
 	ex := example(a, b)
 	ex.Policy = "m"
-	cfg := DefaultConfig()
+	cfg := schema.New[Config]()
 	cfg.Metadata = true
 	r := build(t, cfg, ex).records[0]
 	want := `{"dpo_type": "preference_pair", "score_diff": 0.7, "example_id": "e", "turn_id": "t", "chosen_score": 0.9, "rejected_score": 0.2, "chosen_index": 1, "rejected_index": 0, "chosen_raw_metadata": {}, "rejected_raw_metadata": {"z": 1}}`
@@ -173,7 +172,7 @@ func TestCounts(t *testing.T) {
 	single := cand("x", 1)
 	single.Turn = "u"
 	ex.Candidates = append(ex.Candidates, single)
-	got := build(t, DefaultConfig(), ex).counts
+	got := build(t, schema.New[Config](), ex).counts
 	for name, want := range map[string]int64{"total_examples": 1, "total_turns": 2, "total_candidates": 4, "total_pairs": 2, "skipped_single_candidate": 1, "pairs_tied": 1} {
 		if got[name] != want {
 			t.Errorf("%s is %d, want %d", name, got[name], want)
@@ -184,16 +183,16 @@ func TestCounts(t *testing.T) {
 func TestNewNamesTheSetting(t *testing.T) {
 	zero, half := 0, 0.5
 	for want, change := range map[string]func(*Config){
-		"strategy: \"all\"":        func(c *Config) { c.Strategy = "all" },
-		"score_direction: \"up\"":  func(c *Config) { c.ScoreDirection = "up" },
-		"min_score_diff: -1":       func(c *Config) { c.MinScoreDiff = -1 },
-		"min_score_diff: NaN":      func(c *Config) { c.MinScoreDiff = math.NaN() },
-		"max_pairs_per_turn: 0":    func(c *Config) { c.MaxPairsPerTurn = &zero },
-		"threshold and strategy":   func(c *Config) { c.Threshold = &half },
-		"k and strategy: random_k": func(c *Config) { c.Strategy = "random_k" },
-		"k: 0":                     func(c *Config) { c.Strategy, c.K = "random_k", &zero },
+		"strategy can't be all":                     func(c *Config) { c.Strategy = "all" },
+		"score_direction can't be up":               func(c *Config) { c.ScoreDirection = "up" },
+		"min_score_diff must be at least 0":         func(c *Config) { c.MinScoreDiff = -1 },
+		"this is NaN":                               func(c *Config) { c.MinScoreDiff = math.NaN() },
+		"max_pairs_per_turn must be at least 1":     func(c *Config) { c.MaxPairsPerTurn = &zero },
+		"threshold means nothing unless strategy":   func(c *Config) { c.Threshold = &half },
+		"k is missing: it goes together with strat": func(c *Config) { c.Strategy = "random_k" },
+		"k must be at least 1":                      func(c *Config) { c.Strategy, c.K = "random_k", &zero },
 	} {
-		cfg := DefaultConfig()
+		cfg := schema.New[Config]()
 		change(&cfg)
 		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
@@ -205,7 +204,7 @@ func TestNewNamesTheSetting(t *testing.T) {
 func TestEveryCandidateIsUsedOrDroppedOnce(t *testing.T) {
 	strategies := []string{"", "exhaustive", "best_vs_worst", "adjacent", "best_vs_rest", "threshold", "random_k"}
 	rapid.Check(t, func(t *rapid.T) {
-		cfg := DefaultConfig()
+		cfg := schema.New[Config]()
 		cfg.Strategy = rapid.SampledFrom(strategies).Draw(t, "strategy")
 		cfg.MinScoreDiff = rapid.SampledFrom([]float64{0, 0.2}).Draw(t, "margin")
 		if cfg.Strategy == "threshold" {
@@ -289,7 +288,7 @@ func BenchmarkBuild(b *testing.B) {
 		}
 	}
 	ex := example(cands...)
-	builder, err := New(DefaultConfig())
+	builder, err := New(schema.New[Config]())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -312,7 +311,7 @@ func BenchmarkTurnOf2000(b *testing.B) {
 		c.Turn, c.Prompt = "turn", prompt
 		cands = append(cands, c)
 	}
-	cfg, most := DefaultConfig(), 5
+	cfg, most := schema.New[Config](), 5
 	cfg.MaxPairsPerTurn = &most
 	builder, err := New(cfg)
 	if err != nil {
@@ -332,13 +331,3 @@ type discard struct{}
 func (*discard) Record(builders.Record) error { return nil }
 func (*discard) Drop(ledger.Drop) error       { return nil }
 func (*discard) Count(string, int64) error    { return nil }
-
-func TestDefaultsAreTheTags(t *testing.T) {
-	var fromTags Config
-	if err := schema.Defaults(&fromTags); err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(fromTags, DefaultConfig()) {
-		t.Errorf("tags %+v, DefaultConfig %+v", fromTags, DefaultConfig())
-	}
-}

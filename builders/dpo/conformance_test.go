@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
@@ -35,14 +36,14 @@ func strict(t *testing.T, path string) (pairs int, reasons map[ledger.Reason]int
 	t.Helper()
 	ctx := context.Background()
 	reasons = map[ledger.Reason]int64{}
-	cfg := nat.DefaultConfig()
+	cfg := schema.New[nat.Config]()
 	cfg.Path = []string{path}
 	src, err := nat.Open(ctx, cfg, source.Options{Drop: func(d ledger.Drop) { reasons[d.Reason] += d.N() }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer src.Close()
-	b, err := New(DefaultConfig())
+	b, err := New(schema.New[Config]())
 	if err != nil {
 		t.Fatal(err)
 	}

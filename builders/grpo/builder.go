@@ -6,17 +6,17 @@ import (
 	"math"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // Info describes the builder.
 func Info() builders.Info {
-	cfg := DefaultConfig()
 	return builders.Info{
 		Name: "grpo_traj_builder", Version: "1.0.0", Stability: "stable",
 		Doc:  "rollouts with their rewards, grouped by task",
-		Unit: builders.UnitTask, Kinds: []builders.Kind{builders.KindRollout}, Config: &cfg,
+		Unit: builders.UnitTask, Kinds: []builders.Kind{builders.KindRollout}, Config: new(Config),
 	}
 }
 
@@ -27,7 +27,7 @@ var _ builders.Builder = (*Builder)(nil)
 
 // New returns a builder, or what is wrong with its configuration.
 func New(cfg Config) (*Builder, error) {
-	if err := cfg.check(); err != nil {
+	if err := schema.Validate(&cfg); err != nil {
 		return nil, err
 	}
 	return &Builder{cfg}, nil

@@ -1,20 +1,8 @@
 package grpo
 
-import "errors"
-
 // Config is `trajectory_builders.<name>` with `_type: grpo_traj_builder`.
 type Config struct {
 	MinRollouts int  `yaml:"min_rollouts" default:"1" validate:"gte=1" doc:"tasks with fewer scored rollouts are left out"`
 	NeedSpread  bool `yaml:"drop_equal_rewards" doc:"leave out tasks whose rewards are all equal: their advantages are zero"`
 	NeedReward  bool `yaml:"drop_unscored" doc:"leave out rollouts without a reward; without it they go on as not scored"`
-}
-
-// DefaultConfig returns the defaults.
-func DefaultConfig() Config { return Config{MinRollouts: 1} }
-
-func (c *Config) check() error {
-	if c.MinRollouts < 1 {
-		return errors.New("min_rollouts is less than 1")
-	}
-	return nil
 }

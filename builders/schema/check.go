@@ -3,6 +3,7 @@ package schema
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -80,6 +81,14 @@ func plainJSON(v any) any {
 // Value returns a block as map[string]any, []any, string, int64, float64, bool, time.Duration and Size, with defaults
 // filled in. What has an error is left out.
 func (s *Spec) Value(doc *yamldoc.Document, node *yaml.Node, opt Options) (any, []finding.Finding) {
+	if s.typ == nil || s.Kind != Object {
+		return s.walk(doc, node, opt)
+	}
+	return s.decode(doc, node, reflect.New(s.typ), opt)
+}
+
+// walk checks what nodes show by themselves: keys, types and, where the spec comes from a JSON Schema, its keywords.
+func (s *Spec) walk(doc *yamldoc.Document, node *yaml.Node, opt Options) (any, []finding.Finding) {
 	w := walker{doc: doc, unknown: opt.Unknown, skip: opt.Skip, top: node, steps: new(int)}
 	if w.unknown == "" {
 		w.unknown = finding.Error
@@ -257,7 +266,9 @@ func (w *walker) object(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 			continue
 		}
 		if f.Required {
-			w.missing(f, at, ptr)
+			if s.typ == nil { // else the validator says so
+				w.report(at, ptr+yamldoc.Pointer(f.Name), f.missing(ptr))
+			}
 			continue
 		}
 		if v := f.Spec.fallback(); v != nil {
@@ -315,7 +326,8 @@ func (w *walker) unknownKey(s *Spec, key, val *yaml.Node, ptr string) {
 	w.report(key, ptr+"/"+yamldoc.Escape(key.Value), f)
 }
 
-func (w *walker) missing(f *Field, at *yaml.Node, ptr string) {
+// missing says that a key is not in the object at a pointer.
+func (f *Field) missing(ptr string) finding.Finding {
 	fix := fmt.Sprintf("add `%s: %s`", f.Name, f.Spec.example())
 	if ptr != "" {
 		fix += " under " + label(ptr)
@@ -323,7 +335,8 @@ func (w *walker) missing(f *Field, at *yaml.Node, ptr string) {
 	if f.Spec.Doc != "" {
 		fix += ": " + f.Spec.Doc
 	}
-	w.report(at, ptr+"/"+yamldoc.Escape(f.Name), finding.Finding{Code: CodeMissing, Message: fmt.Sprintf("%s is missing", label(ptr+"/"+yamldoc.Escape(f.Name))), Fix: fix})
+	ptr += yamldoc.Pointer(f.Name)
+	return finding.Finding{Code: CodeMissing, Message: label(ptr) + " is missing", Fix: fix}
 }
 
 func (w *walker) mapping(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {

@@ -4,8 +4,8 @@
 //
 //	type Config struct {
 //		Step   string        `yaml:"ttc_step_name" default:"dpo_candidate_move" doc:"name of the steps to pair" aka:"custom_step_name"`
-//		Pairs  *int          `yaml:"max_pairs_per_turn" validate:"gte=1" doc:"keep the k widest margins of a turn"`
-//		Order  string        `yaml:"order" default:"score" enum:"score,index"`
+//		Pairs  *int          `yaml:"max_pairs_per_turn" validate:"omitempty,gte=1" doc:"keep the k widest margins of a turn"`
+//		Order  string        `yaml:"order" default:"score" validate:"oneof=score index"`
 //		Wait   time.Duration `yaml:"wait" default:"10s" validate:"gte=1s"`
 //		Memory schema.Size   `yaml:"memory" default:"1GiB"`
 //		Token  schema.Secret `yaml:"token"`
@@ -16,7 +16,6 @@
 //	default   value where the key is absent, written as in YAML; without it: null for a pointer, else Go's zero value
 //	validate  rules of go-playground/validator; "required" also means that the key must be there
 //	doc       one line for people
-//	enum      the allowed values, comma separated
 //	secret    "true": never shown (fields of type Secret are secret anyway)
 //	nullable  "true": null is allowed (it is for pointers anyway) and stands for absent
 //	scalar    "true" on a list: a single value stands for a list of one

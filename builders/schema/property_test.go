@@ -26,7 +26,7 @@ type everything struct {
 	List   []string           `yaml:"list"`
 	Map    map[string]float64 `yaml:"map"`
 	Nested struct {
-		Enum string `yaml:"enum" default:"a" enum:"a,b"`
+		Enum string `yaml:"enum" default:"a" validate:"oneof=a b"`
 	} `yaml:"nested"`
 	Objects []struct {
 		N int `yaml:"n"`

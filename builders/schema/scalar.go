@@ -3,6 +3,7 @@ package schema
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,12 +66,8 @@ func (w *walker) scalar(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 }
 
 func (w *walker) text(s *Spec, n *yaml.Node, ptr string) (any, bool) {
-	if len(s.Enum) > 0 && !slices.Contains(s.Enum, n.Value) {
-		f := finding.Finding{Code: CodeEnum, Message: fmt.Sprintf("%s can't be %s", label(ptr), w.shown(s, n)), Fix: "write one of " + quoteAll(s.Enum)}
-		if f.Suggestion = finding.Nearest(n.Value, s.Enum); f.Suggestion != "" {
-			f.Fix = fmt.Sprintf("write %s; allowed: %s", f.Suggestion, quoteAll(s.Enum))
-		}
-		w.report(n, ptr, f)
+	if s.typ == nil && len(s.Enum) > 0 && !slices.Contains(s.Enum, n.Value) {
+		w.report(n, ptr, s.notInEnum(ptr, n.Value, w.shown(s, n)))
 		return nil, false
 	}
 	if s.Pattern != nil && !s.Pattern.MatchString(n.Value) {
@@ -184,32 +181,52 @@ func (w *walker) any(n *yaml.Node, ptr string) (any, bool) {
 	return n.Value, true
 }
 
+// notInEnum says that a text is not one of those allowed.
+func (s *Spec) notInEnum(ptr, text, shown string) finding.Finding {
+	f := finding.Finding{
+		Code: CodeEnum, Message: fmt.Sprintf("%s can't be %s", label(ptr), shown), Fix: "write one of " + quoteAll(s.Enum),
+	}
+	if f.Suggestion = finding.Nearest(text, s.Enum); f.Suggestion != "" {
+		f.Fix = fmt.Sprintf("write %s; allowed: %s", f.Suggestion, quoteAll(s.Enum))
+	}
+	return f
+}
+
+// length checks a text, list or mapping against the limits of a JSON Schema. Those of tags the validator checks.
 func (w *walker) length(s *Spec, n *yaml.Node, ptr string, size int) bool {
+	if s.typ != nil || (s.MinLen == nil || size >= *s.MinLen) && (s.MaxLen == nil || size <= *s.MaxLen) {
+		return true
+	}
+	w.report(n, ptr, s.wrongLength(ptr, size))
+	return false
+}
+
+// wrongLength says that a text, list or mapping is too short or too long.
+func (s *Spec) wrongLength(ptr string, size int) finding.Finding {
 	unit := "entries"
 	if s.Kind == String {
 		unit = "characters"
 	}
+	if size == 0 && s.MinLen != nil && *s.MinLen == 1 {
+		return finding.Finding{Code: CodeLength, Message: label(ptr) + " is empty", Fix: "write " + s.expects()}
+	}
 	var rule string
 	switch {
+	case s.MinLen != nil && s.MaxLen != nil && *s.MinLen == *s.MaxLen:
+		rule = fmt.Sprintf("exactly %d", *s.MinLen)
 	case s.MinLen != nil && size < *s.MinLen:
 		rule = fmt.Sprintf("at least %d", *s.MinLen)
-	case s.MaxLen != nil && size > *s.MaxLen:
+	case s.MaxLen != nil:
 		rule = fmt.Sprintf("at most %d", *s.MaxLen)
-	default:
-		return true
 	}
-	if s.MinLen != nil && size == 0 && *s.MinLen == 1 {
-		w.report(n, ptr, finding.Finding{Code: CodeLength, Message: label(ptr) + " is empty", Fix: "write " + s.expects()})
-		return false
-	}
-	w.report(n, ptr, finding.Finding{
+	return finding.Finding{
 		Code: CodeLength, Message: fmt.Sprintf("%s has %d %s, it must have %s", label(ptr), size, unit, rule),
 		Fix: "write " + rule + " " + unit,
-	})
-	return false
+	}
 }
 
-// bounds checks a number, duration or size against its range.
+// bounds checks a number, duration or size against what its Go type holds, or against the limits of a JSON Schema. Those of
+// tags the validator checks.
 func (w *walker) bounds(s *Spec, n *yaml.Node, ptr string, v any) bool {
 	var x float64
 	switch v := v.(type) {
@@ -224,11 +241,39 @@ func (w *walker) bounds(s *Spec, n *yaml.Node, ptr string, v any) bool {
 	default:
 		return true
 	}
-	low := s.Min != nil && (x < s.Min.Value || (s.Min.Exclusive && x == s.Min.Value))
-	high := s.Max != nil && (x > s.Max.Value || (s.Max.Exclusive && x == s.Max.Value))
-	if !low && !high {
-		return true
+	inRange := s.Min.holds(x, -1) && s.Max.holds(x, 1)
+	if s.typ != nil {
+		inRange = holds(s.typ, v)
 	}
+	if !inRange {
+		w.report(n, ptr, s.outOfRange(ptr, w.shown(s, n)))
+	}
+	return inRange
+}
+
+// holds reports whether x lies on the right side of a bound: -1 of a least value, 1 of a greatest.
+func (b *Bound) holds(x, side float64) bool {
+	return b == nil || x*side < b.Value*side || x == b.Value && !b.Exclusive
+}
+
+// holds reports whether a value fits into a Go type.
+func holds(t reflect.Type, v any) bool {
+	switch v := v.(type) {
+	case int64:
+		switch zero := reflect.Zero(t); t.Kind() {
+		case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+			return !zero.OverflowInt(v)
+		case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+			return v >= 0 && !zero.OverflowUint(uint64(v))
+		}
+	case time.Duration:
+		return v >= 0
+	}
+	return true
+}
+
+// outOfRange says that a number, duration or size is too small or too large.
+func (s *Spec) outOfRange(ptr, shown string) finding.Finding {
 	rule := s.rangeText()
 	fix := "write a value that is " + rule
 	if d := s.defaultText(); d != "" {
@@ -236,8 +281,7 @@ func (w *walker) bounds(s *Spec, n *yaml.Node, ptr string, v any) bool {
 	} else if s.Nullable {
 		fix += ", or remove the key"
 	}
-	w.report(n, ptr, finding.Finding{Code: CodeRange, Message: fmt.Sprintf("%s must be %s, this is %s", label(ptr), rule, w.shown(s, n)), Fix: fix})
-	return false
+	return finding.Finding{Code: CodeRange, Message: fmt.Sprintf("%s must be %s, this is %s", label(ptr), rule, shown), Fix: fix}
 }
 
 // rangeText writes a range: "at least 1", "above 0 and at most 1".

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-playground/validator/v10"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nat-go/nat-go/builders/finding"
@@ -15,7 +16,7 @@ import (
 
 type inner struct {
 	Rate float64 `yaml:"learning_rate" default:"5e-5" validate:"gt=0"`
-	Kind string  `yaml:"kind" default:"dpo" enum:"sft,dpo"`
+	Kind string  `yaml:"kind" default:"dpo" validate:"oneof=sft dpo"`
 }
 
 type shared struct {
@@ -83,7 +84,7 @@ func TestFindings(t *testing.T) {
 		{"overflow", "host: http://x\nruns: 300", `c.yml:2:7: error NG1203: runs must be at least 0 and at most 255, this is 300 (write a value that is at least 0 and at most 255 (default 1))`},
 		{"huge", "host: http://x\nmax_pairs: 99999999999999999999", `c.yml:2:12: error NG1203: max_pairs is larger than any whole number this program can hold (write a smaller number)`},
 		{"missing", "ttc_step_name: y", `c.yml:1:1: error NG1204: host is missing (add ` + "`host: <text>`" + `)`},
-		{"rule", "host: nope", `c.yml:1:7: error NG1210: host is no URL (write a URL with its scheme, like http://host:8000)`},
+		{"rule", "host: nope", `c.yml:1:7: error NG1210: host is not a URL (write a URL with its scheme, like http://host:8000)`},
 		{"rule of a value that is wrong already", "host: http://x\nkey: k\npeer: [1]", `c.yml:3:7: error NG1202: peer must be a text, this is a list (write a text)`},
 		{"rule of two keys", "host: http://x\npeer: h", `c.yml:1:1: error NG1210: key is missing: it goes together with peer (add key, or change peer)`},
 		{"form", "host: http://x\nkey: k\npeer: a b", `c.yml:3:7: error NG1210: peer breaks the rule "hostname" (write a value that keeps the rule)`},
@@ -196,5 +197,47 @@ func TestManyFindingsOnALongLine(t *testing.T) {
 		if len(f.Snippet) > 600 {
 			t.Fatalf("a snippet of %d bytes", len(f.Snippet))
 		}
+	}
+}
+
+// TestRulesOfAProgramsOwn registers a rule with the validator and breaks it in every place that a struct can have: the finding
+// lies on the value, and in a config made by a program the error names the key.
+func TestRulesOfAProgramsOwn(t *testing.T) {
+	even := func(f validator.FieldLevel) bool { return f.Field().Int()%2 == 0 }
+	if err := Validator().RegisterValidation("even", even); err != nil {
+		t.Fatal(err)
+	}
+	type part struct {
+		N int `yaml:"n" validate:"even" alias:"number"`
+	}
+	type config struct {
+		N     int            `yaml:"n" default:"2" validate:"even"`
+		Parts []part         `yaml:"parts" validate:"dive"`
+		ByKey map[string]int `yaml:"by_key" validate:"dive,even"`
+	}
+	text := "n: 3\nparts:\n  - n: 2\n  - {number: 5}\nby_key: {a: 2, b.c: 7}\n"
+	doc := parse(t, text)
+	var c config
+	fs := finding.Sort(MustOf(c).Decode(doc, doc.Root, &c, Options{}))
+	var got []string
+	for _, f := range fs {
+		got = append(got, f.String()+" "+f.Pointer)
+	}
+	want := []string{
+		`c.yml:1:4: error NG1210: n breaks the rule "even" (write a value that keeps the rule) /n`,
+		`c.yml:4:14: error NG1210: parts[1].n breaks the rule "even" (write a value that keeps the rule) /parts/1/n`,
+		`c.yml:5:21: error NG1210: by_key.b.c breaks the rule "even" (write a value that keeps the rule) /by_key/b.c`,
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if c.N != 2 {
+		t.Errorf("a value with an error is %d, not the default", c.N)
+	}
+	if err := Validate(&config{N: 1}); err == nil || err.Error() != `n breaks the rule "even"` {
+		t.Error(err)
+	}
+	if err := Validate(&config{}); err != nil {
+		t.Error(err)
 	}
 }

@@ -215,7 +215,6 @@ func fieldOf(f reflect.StructField, name string, open map[reflect.Type]bool) (Fi
 	spec.Nullable = spec.Nullable || f.Tag.Get("nullable") == "true"
 	spec.Single = f.Tag.Get("scalar") == "true"
 	spec.Open = f.Tag.Get("open") == "true"
-	spec.target().Enum = words(f.Tag.Get("enum"))
 	if err := field.rules(f.Tag.Get("validate")); err != nil {
 		return Field{}, err
 	}
@@ -231,19 +230,14 @@ func fieldOf(f reflect.StructField, name string, open map[reflect.Type]bool) (Fi
 		w := walker{doc: &yamldoc.Document{}, steps: new(int)}
 		v, ok := w.value(spec, node, node, "")
 		if !ok || finding.Failed(w.findings) {
-			return Field{}, fmt.Errorf("default %q breaks its own rules: %v", text, w.findings)
+			return Field{}, fmt.Errorf("default %q has the wrong type: %v", text, w.findings)
+		}
+		if err := checkDefault(v, f.Tag.Get("validate")); err != nil {
+			return Field{}, fmt.Errorf("default %q: %w", text, err)
 		}
 		spec.Default = v
 	}
 	return field, nil
-}
-
-// target is the spec that an enum tag is about: that of a list's entries, else the spec itself.
-func (s *Spec) target() *Spec {
-	if (s.Kind == List || s.Kind == Map) && s.Elem != nil {
-		return s.Elem
-	}
-	return s
 }
 
 func words(tag string) (out []string) {
@@ -255,7 +249,7 @@ func words(tag string) (out []string) {
 	return out
 }
 
-// rules takes from a validate tag what a node can be checked for alone. The rest is left to the validator.
+// rules takes from a validate tag what a JSON Schema can say, and what help needs. The validator decides.
 func (f *Field) rules(tag string) error {
 	s := f.Spec
 	for rule := range strings.SplitSeq(tag, ",") {
@@ -281,9 +275,6 @@ func (f *Field) rules(tag string) error {
 	}
 	return nil
 }
-
-// nodeRules are the rules that the walk over nodes has checked before the validator runs.
-var nodeRules = map[string]bool{"required": true, "oneof": true, "gt": true, "gte": true, "min": true, "lt": true, "lte": true, "max": true, "len": true}
 
 func (s *Spec) bound(name, param string) error {
 	if s.Kind == String || s.Kind == List || s.Kind == Map {

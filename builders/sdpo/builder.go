@@ -15,11 +15,10 @@ import (
 
 // Info describes the builder. Its unit is the task, since the hint source success looks at siblings.
 func Info() builders.Info {
-	cfg := DefaultConfig()
 	return builders.Info{
 		Name: "sdpo_traj_builder", Version: "1.0.0", Stability: "beta",
 		Doc:  "failed tool calls with a hint each, for self-distillation; or the pairs and demonstrations they give",
-		Unit: builders.UnitTask, Kinds: []builders.Kind{builders.KindDistillation, builders.KindPreference, builders.KindDemonstration}, Config: &cfg,
+		Unit: builders.UnitTask, Kinds: []builders.Kind{builders.KindDistillation, builders.KindPreference, builders.KindDemonstration}, Config: new(Config),
 	}
 }
 

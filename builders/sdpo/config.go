@@ -12,17 +12,17 @@ import (
 
 // Config is `trajectory_builders.<name>` with `_type: sdpo_traj_builder`.
 type Config struct {
-	Target   string   `yaml:"target" default:"failed_turn" enum:"failed_turn,next_turn,both" doc:"which turn the hinted teacher re-scores: the one that made the failing call, or the one after the error"`
+	Target   string   `yaml:"target" default:"failed_turn" validate:"oneof=failed_turn next_turn both" doc:"which turn the hinted teacher re-scores: the one that made the failing call, or the one after the error"`
 	MaxSites int      `yaml:"max_sites_per_example" default:"8" validate:"gte=1" doc:"sites of one example beyond this are dropped, the last first"`
 	Detect   Detect   `yaml:"detect" doc:"what counts as a failed call"`
 	Hints    Hints    `yaml:"hints" doc:"what the teacher is told"`
-	Emit     []string `yaml:"emit" default:"[distillation]" enum:"distillation,repair_pairs,demonstrations" doc:"what is made of a site; the last two need a later call of the same tool that worked, and are off-policy"`
+	Emit     []string `yaml:"emit" default:"[distillation]" validate:"dive,oneof=distillation repair_pairs demonstrations" doc:"what is made of a site; the last two need a later call of the same tool that worked, and are off-policy"`
 }
 
 // Detect says what counts as a failed call.
 type Detect struct {
-	Results     []string `yaml:"results" default:"[flag, exit_code, status, exception]" enum:"flag,exit_code,status,exception" doc:"shapes of a result that say by themselves that the call failed"`
-	Calls       []string `yaml:"calls" default:"[arguments_not_json, unknown_tool, schema]" enum:"arguments_not_json,unknown_tool,schema" doc:"what is wrong with a call whatever its result says"`
+	Results     []string `yaml:"results" default:"[flag, exit_code, status, exception]" validate:"dive,oneof=flag exit_code status exception" doc:"shapes of a result that say by themselves that the call failed"`
+	Calls       []string `yaml:"calls" default:"[arguments_not_json, unknown_tool, schema]" validate:"dive,oneof=arguments_not_json unknown_tool schema" doc:"what is wrong with a call whatever its result says"`
 	Match       []Match  `yaml:"match" doc:"further results that mean failure; the first that fits"`
 	Transient   []string `yaml:"transient" doc:"further patterns of errors that say nothing about the call (timeouts, 429 and 5xx are known)"`
 	IgnoreTools []string `yaml:"ignore_tools" doc:"patterns of tools whose results are never taken for errors"`
@@ -38,8 +38,8 @@ type Match struct {
 
 // Hints says what the teacher is told.
 type Hints struct {
-	Allow    []string `yaml:"allow" default:"[knowable]" enum:"knowable,hindsight" doc:"knowable: a model could have known it from schema, tool list, format or policy; hindsight: only the environment or another rollout tells"`
-	Sources  []string `yaml:"sources" default:"[rules, schema]" enum:"rules,schema,feedback,success,command" doc:"who is asked for a hint, in this order; the first that answers wins"`
+	Allow    []string `yaml:"allow" default:"[knowable]" validate:"dive,oneof=knowable hindsight" doc:"knowable: a model could have known it from schema, tool list, format or policy; hindsight: only the environment or another rollout tells"`
+	Sources  []string `yaml:"sources" default:"[rules, schema]" validate:"dive,oneof=rules schema feedback success command" doc:"who is asked for a hint, in this order; the first that answers wins"`
 	Rules    []Rule   `yaml:"rules" doc:"for the source rules: the first that fits"`
 	Command  *Command `yaml:"command" doc:"for the source command"`
 	MaxChars int      `yaml:"max_chars" default:"2000" validate:"gte=1,lte=100000" doc:"a longer hint is refused"`
@@ -52,7 +52,7 @@ type Rule struct {
 	Error string `yaml:"error" doc:"pattern of the error's text"`
 	Class string `yaml:"class" doc:"pattern of the class of error"`
 	Text  string `yaml:"text" validate:"required" doc:"the hint: a template with tool, arguments, error, class, schema and tools"`
-	Kind  string `yaml:"kind" default:"knowable" enum:"knowable,hindsight" doc:"whether a model could have known it"`
+	Kind  string `yaml:"kind" default:"knowable" validate:"oneof=knowable hindsight" doc:"whether a model could have known it"`
 }
 
 // Command is a program that is asked for hints.
@@ -60,16 +60,7 @@ type Command struct {
 	Run     []string      `yaml:"run" validate:"required,min=1" doc:"program and arguments; it reads a JSON object a line and answers each with one"`
 	Timeout time.Duration `yaml:"timeout" default:"30s" validate:"gte=100ms" doc:"for one answer"`
 	Answers string        `yaml:"answers" validate:"required" doc:"file that keeps each answer by the hash of its question: what stands there is never asked again"`
-	Kind    string        `yaml:"kind" default:"hindsight" enum:"knowable,hindsight" doc:"of an answer that doesn't say its kind"`
-}
-
-// DefaultConfig returns the defaults.
-func DefaultConfig() Config {
-	return Config{
-		Target: "failed_turn", MaxSites: 8, Emit: []string{emitDistillation},
-		Detect: Detect{Results: []string{"flag", "exit_code", "status", "exception"}, Calls: []string{argumentsNotJSON, unknownTool, badSchema}},
-		Hints:  Hints{Allow: []string{"knowable"}, Sources: []string{sourceRules, sourceSchema}, MaxChars: 2000, LeakRun: 5},
-	}
+	Kind    string        `yaml:"kind" default:"hindsight" validate:"oneof=knowable hindsight" doc:"of an answer that doesn't say its kind"`
 }
 
 // What a site becomes.

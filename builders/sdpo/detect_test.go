@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -19,7 +20,7 @@ func detect(t testing.TB, c Detect, tool, text string) string {
 }
 
 func TestErrorShapes(t *testing.T) {
-	c := DefaultConfig().Detect
+	c := schema.New[Config]().Detect
 	for _, x := range []struct{ class, text string }{
 		{classFlag, `{"isError": true, "content": [{"type": "text", "text": "no"}]}`},
 		{classExitCode, `{"stdout": "", "stderr": "ls: no such file", "exit_code": 2}`},
@@ -157,14 +158,14 @@ func TestLogLikeResults(t *testing.T) {
 		{"run", "null"},
 		{"run", "{"},
 	} {
-		if got := detect(t, DefaultConfig().Detect, x.tool, x.text); got != "" {
+		if got := detect(t, schema.New[Config]().Detect, x.tool, x.text); got != "" {
 			t.Errorf("%s: %q is taken for %q", x.tool, x.text, got)
 		}
 	}
 }
 
 func TestFlags(t *testing.T) {
-	d, err := newDetector(&Detect{Results: DefaultConfig().Detect.Results, Match: []Match{{Pattern: "configured"}}})
+	d, err := newDetector(&Detect{Results: schema.New[Config]().Detect.Results, Match: []Match{{Pattern: "configured"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +255,7 @@ func TestTransient(t *testing.T) {
 }
 
 func TestArguments(t *testing.T) {
-	d := DefaultConfig().Detect
+	d := schema.New[Config]().Detect
 	k := newChecker(&d)
 	tools := []chat.Tool{}
 	for _, s := range []string{
@@ -314,7 +315,7 @@ func TestArguments(t *testing.T) {
 func FuzzResult(f *testing.F) {
 	f.Add("run", `{"error": {"code": 1}}`)
 	f.Add("run", "Traceback (most recent call last):\n")
-	d, err := newDetector(&Detect{Results: DefaultConfig().Detect.Results, Match: []Match{{JSONPath: "$.a[0]['b']"}}})
+	d, err := newDetector(&Detect{Results: schema.New[Config]().Detect.Results, Match: []Match{{JSONPath: "$.a[0]['b']"}}})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -8,12 +8,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 func TestRules(t *testing.T) {
-	cfg := DefaultConfig()
+	cfg := schema.New[Config]()
 	cfg.Detect.Match = []Match{{Pattern: "^Error"}}
 	cfg.Hints.Sources = []string{sourceRules}
 	cfg.Hints.Rules = []Rule{
@@ -182,7 +183,7 @@ func TestConfigRefused(t *testing.T) {
 		"hints.rules[0].error":          func(c *Config) { c.Hints.Rules = []Rule{{Error: "(", Text: "x"}} },
 		"hints.rules[0].text: template": func(c *Config) { c.Hints.Rules = []Rule{{Text: "{{"}} },
 	} {
-		c := DefaultConfig()
+		c := schema.New[Config]()
 		change(&c)
 		if _, err := New(c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

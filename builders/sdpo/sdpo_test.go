@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -124,7 +125,7 @@ const weather = `{"type":"function","function":{"name":"weather","parameters":{"
 
 // matching is the default configuration with results that begin with Error, and a hint for everything.
 func matching() Config {
-	c := DefaultConfig()
+	c := schema.New[Config]()
 	c.Detect.Match = []Match{{Pattern: "^Error"}}
 	c.Hints.Rules = []Rule{{Text: "Mind the {{ tool }} tool."}}
 	c.Hints.Sources = []string{sourceSchema, sourceRules}
@@ -382,7 +383,7 @@ func TestRealTraces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain, err := New(DefaultConfig())
+	plain, err := New(schema.New[Config]())
 	if err != nil {
 		t.Fatal(err)
 	}

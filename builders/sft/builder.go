@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -14,11 +15,10 @@ import (
 
 // Info describes the builder.
 func Info() builders.Info {
-	cfg := DefaultConfig()
 	return builders.Info{
 		Name: "sft_traj_builder", Version: "1.0.0", Stability: "stable",
 		Doc:  "demonstrations from the best of scored rollouts or candidates",
-		Unit: builders.UnitTask, Kinds: []builders.Kind{builders.KindDemonstration}, Config: &cfg,
+		Unit: builders.UnitTask, Kinds: []builders.Kind{builders.KindDemonstration}, Config: new(Config),
 	}
 }
 
@@ -29,7 +29,7 @@ var _ builders.Builder = (*Builder)(nil)
 
 // New returns a builder, or what is wrong with its configuration.
 func New(cfg Config) (*Builder, error) {
-	if err := cfg.check(); err != nil {
+	if err := schema.Validate(&cfg); err != nil {
 		return nil, err
 	}
 	return &Builder{cfg}, nil

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -77,7 +78,7 @@ func build(t *testing.T, cfg Config, g *ttc.Group) *sink {
 }
 
 func config(change func(*Config)) Config {
-	c := DefaultConfig()
+	c := schema.New[Config]()
 	change(&c)
 	return c
 }
@@ -89,7 +90,7 @@ func TestSelect(t *testing.T) {
 		cfg  Config
 		want string
 	}{
-		"best":  {DefaultConfig(), "drop rollout a not_best|record e1 leaf2 train0 []|drop rollout c no_reward|drop rollout d not_best"},
+		"best":  {schema.New[Config](), "drop rollout a not_best|record e1 leaf2 train0 []|drop rollout c no_reward|drop rollout d not_best"},
 		"two":   {config(func(c *Config) { c.N = 2 }), "drop rollout a not_best|record e1 leaf2 train0 []|drop rollout c no_reward|record e3 leaf2 train0 []"},
 		"lower": {config(func(c *Config) { c.Direction = "lower" }), "record e0 leaf2 train0 []|drop rollout b not_best|drop rollout c no_reward|drop rollout d not_best"},
 		"all":   {config(func(c *Config) { c.Select = "all" }), "record e0 leaf2 train0 []|record e1 leaf2 train0 []|record e2 leaf2 train0 []|record e3 leaf2 train0 []"},
@@ -130,7 +131,7 @@ func TestBranches(t *testing.T) {
 	n := ex.Graph.Nodes[2]
 	n.Parent = 1
 	ex.Graph.Nodes = append(ex.Graph.Nodes, n)
-	s := build(t, DefaultConfig(), &ttc.Group{Examples: []*ttc.Example{ex}})
+	s := build(t, schema.New[Config](), &ttc.Group{Examples: []*ttc.Example{ex}})
 	want := "record e0 leaf2 train3 [false true true]|record e0 leaf3 train3 [false false true]"
 	if got := strings.Join(s.lines, "|"); got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
@@ -140,7 +141,7 @@ func TestBranches(t *testing.T) {
 func TestContextIsNotImitated(t *testing.T) {
 	one := 1.0
 	ex := &ttc.Example{ID: "x", Reward: &one, Graph: ttc.Chain(messages(1), ttc.No)}
-	if got := build(t, DefaultConfig(), &ttc.Group{Examples: []*ttc.Example{ex}}).lines; len(got) != 1 || got[0] != "drop rollout x nothing_to_train" {
+	if got := build(t, schema.New[Config](), &ttc.Group{Examples: []*ttc.Example{ex}}).lines; len(got) != 1 || got[0] != "drop rollout x nothing_to_train" {
 		t.Error(got)
 	}
 }

@@ -26,7 +26,7 @@ func acme() {
 
 type acmeConfig struct {
 	Margin float64 `yaml:"margin" default:"0.1" validate:"gte=0,lte=2" doc:"smallest difference of scores"`
-	Order  string  `yaml:"order" default:"easy" enum:"easy,hard" doc:"which pairs come first"`
+	Order  string  `yaml:"order" default:"easy" validate:"oneof=easy hard" doc:"which pairs come first"`
 }
 
 type curriculum struct{ acmeConfig }

@@ -10,7 +10,7 @@ import (
 type Factory struct {
 	Type string     // as in YAML: "candidates"
 	Doc  string     // one line
-	New  func() any // a pointer to a config with the defaults
+	New  func() any // a pointer to an empty config struct, for builders/schema to fill
 
 	// A source that reads files:
 
@@ -58,8 +58,8 @@ func Recognize(all []Factory, entry json.Raw) (found Factory, ok bool) {
 }
 
 // Files completes the factory of a source that reads files. paths is where its config has them.
-func Files[C any, S Source](f Factory, defaults func() C, paths func(*C) *[]string, open func(context.Context, C, Options) (S, error)) Factory {
-	f.New = func() any { c := defaults(); return &c }
+func Files[C any, S Source](f Factory, paths func(*C) *[]string, open func(context.Context, C, Options) (S, error)) Factory {
+	f.New = func() any { return new(C) }
 	f.Paths = func(config any) []string { return *paths(config.(*C)) }
 	f.Open = func(ctx context.Context, config any, path string, opt Options) (Source, error) {
 		c := *config.(*C)

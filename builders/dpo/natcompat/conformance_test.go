@@ -13,6 +13,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/dpo"
+	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -44,7 +45,7 @@ func (r *recorder) Count(name string, n int64) error {
 func buildRun(t *testing.T, path string, cfg dpo.Config) (*recorder, error) {
 	t.Helper()
 	ctx := context.Background()
-	sc := nat.DefaultConfig()
+	sc := schema.New[nat.Config]()
 	sc.Path = []string{path}
 	src, err := nat.Open(ctx, sc, source.Options{Raw: true})
 	if err != nil {
@@ -153,7 +154,7 @@ func caseConfig(t *testing.T, dir string) dpo.Config {
 	if err := yaml.Unmarshal(expandDefaults(text), &file); err != nil {
 		t.Fatal(err)
 	}
-	cfg := dpo.DefaultConfig()
+	cfg := schema.New[dpo.Config]()
 	node := file.Builders["b"]
 	if err := node.Decode(&cfg); err != nil {
 		t.Fatal(err)

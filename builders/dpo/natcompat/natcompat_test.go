@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nat-go/nat-go/builders/dpo"
+	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
@@ -73,7 +74,7 @@ func get(raw json.Raw, key string) json.Raw {
 }
 
 func config(c json.Raw) dpo.Config {
-	cfg := dpo.DefaultConfig()
+	cfg := schema.New[dpo.Config]()
 	cfg.StepName, _ = get(c, "ttc_step_name").Text()
 	cfg.ExhaustivePairs, _ = get(c, "exhaustive_pairs").Bool()
 	cfg.MinScoreDiff, _ = get(c, "min_score_diff").Float64()
@@ -92,7 +93,7 @@ func build(t *testing.T, input string) (*recorder, error) {
 	if err := os.WriteFile(file, []byte(input), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return buildRun(t, file, dpo.DefaultConfig())
+	return buildRun(t, file, schema.New[dpo.Config]())
 }
 
 func step(turn, output string, score string) string {
@@ -155,7 +156,7 @@ func TestNewRefusesWhatNATDoesNotHave(t *testing.T) {
 		func(c *dpo.Config) { c.ScoreDirection = "lower" },
 		func(c *dpo.Config) { c.MinChosenScore = &half },
 	} {
-		cfg := dpo.DefaultConfig()
+		cfg := schema.New[dpo.Config]()
 		change(&cfg)
 		if _, err := New(cfg); err == nil {
 			t.Errorf("%+v is accepted", cfg)

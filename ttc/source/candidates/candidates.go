@@ -40,7 +40,7 @@ func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) 
 	if len(files) == 0 {
 		return nil, errors.New("no input: name a file with --from, or set sources.*.path")
 	}
-	s := &Source{cfg: cfg, reader: NewReader(cfg)}
+	s := &Source{cfg: cfg, reader: NewReader(cfg.Keys)}
 	s.Init(files, opt.Drop, s.begin, s.entry)
 	s.Tally.S.Names = map[string]int64{}
 	if opt.Resume != nil {

@@ -37,7 +37,7 @@ type result struct {
 
 func read(t testing.TB, change func(*Config), opt source.Options, paths ...string) (r result, err error) {
 	t.Helper()
-	cfg := DefaultConfig()
+	cfg := schema.New[Config]()
 	cfg.Path = paths
 	if change != nil {
 		change(&cfg)
@@ -226,14 +226,4 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
-}
-
-func TestDefaultsAreTheTags(t *testing.T) {
-	var fromTags Config
-	if err := schema.Defaults(&fromTags); err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(fromTags, DefaultConfig()) {
-		t.Errorf("tags %+v, DefaultConfig %+v", fromTags, DefaultConfig())
-	}
 }

@@ -14,32 +14,29 @@ func Factory() source.Factory {
 			_, score := entry.Get("score")
 			return turn && score
 		},
-	}, DefaultConfig, func(c *Config) *[]string { return &c.Path }, Open)
+	}, func(c *Config) *[]string { return &c.Path }, Open)
 }
 
 // Config is `sources.<name>` with `_type: candidates`.
 type Config struct {
-	Path        []string `yaml:"path" scalar:"true" doc:"files or patterns; each file is a collection run"`
-	IDKey       string   `yaml:"id_key" default:"id" doc:"key of the example's id"`
-	TaskKey     string   `yaml:"task_key" default:"task_id" doc:"key of what trials of one problem share"`
-	TurnKey     string   `yaml:"turn_key" default:"turn_id" doc:"key of the turn; a line without it belongs to the example's only turn"`
-	IndexKey    string   `yaml:"index_key" default:"candidate_index" doc:"key of the candidate's index; without it candidates are counted within their turn"`
-	PromptKey   string   `yaml:"prompt_key" default:"prompt" doc:"key of the prompt: text or messages"`
-	OutputKey   string   `yaml:"output_key" default:"output" doc:"key of the model's answer: text"`
-	ScoreKey    string   `yaml:"score_key" default:"score" doc:"key of the score: a number"`
-	MetadataKey string   `yaml:"metadata_key" default:"metadata" doc:"key of an object that is passed on"`
-	ModelKey    string   `yaml:"model_key" default:"model" doc:"key of the model that wrote the output"`
-	StepName    string   `yaml:"step_name" default:"dpo_candidate_move" doc:"the step name the candidates go by; builders choose by it (ttc_step_name)"`
-	MaxLine     int64    `yaml:"max_line_bytes" default:"67108864" validate:"gte=1024" doc:"a line larger than this is dropped"`
-	MaxExample  int      `yaml:"max_candidates_per_example" default:"100000" validate:"gte=1" doc:"lines of one id beyond this are an error"`
+	Path       []string `yaml:"path" scalar:"true" doc:"files or patterns; each file is a collection run"`
+	IDKey      string   `yaml:"id_key" default:"id" doc:"key of the example's id"`
+	TaskKey    string   `yaml:"task_key" default:"task_id" doc:"key of what trials of one problem share"`
+	Keys       `yaml:",inline"`
+	MaxLine    int64 `yaml:"max_line_bytes" default:"67108864" validate:"gte=1024" doc:"a line larger than this is dropped"`
+	MaxExample int   `yaml:"max_candidates_per_example" default:"100000" validate:"gte=1" doc:"lines of one id beyond this are an error"`
 }
 
-// DefaultConfig returns the default key names.
-func DefaultConfig() Config {
-	return Config{
-		IDKey: "id", TaskKey: "task_id", TurnKey: "turn_id", IndexKey: "candidate_index", PromptKey: "prompt", OutputKey: "output",
-		ScoreKey: "score", MetadataKey: "metadata", ModelKey: "model", StepName: "dpo_candidate_move", MaxLine: 64 << 20, MaxExample: 100_000,
-	}
+// Keys are the names of what a candidate has.
+type Keys struct {
+	TurnKey     string `yaml:"turn_key" default:"turn_id" doc:"key of the turn; a line without it belongs to the example's only turn"`
+	IndexKey    string `yaml:"index_key" default:"candidate_index" doc:"key of the candidate's index; without it candidates are counted within their turn"`
+	PromptKey   string `yaml:"prompt_key" default:"prompt" doc:"key of the prompt: text or messages"`
+	OutputKey   string `yaml:"output_key" default:"output" doc:"key of the model's answer: text"`
+	ScoreKey    string `yaml:"score_key" default:"score" doc:"key of the score: a number"`
+	MetadataKey string `yaml:"metadata_key" default:"metadata" doc:"key of an object that is passed on"`
+	ModelKey    string `yaml:"model_key" default:"model" doc:"key of the model that wrote the output"`
+	StepName    string `yaml:"step_name" default:"dpo_candidate_move" doc:"the step name the candidates go by; builders choose by it (ttc_step_name)"`
 }
 
 // FileName is looked for where a folder is named.

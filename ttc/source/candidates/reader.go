@@ -10,17 +10,17 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Reader makes candidates of objects, by the key names of a configuration: for this source and for others whose entries hold
+// Reader makes candidates of objects, by the names of their keys: for this source and for others whose entries hold
 // candidates.
 type Reader struct {
-	cfg    Config
+	keys   Keys
 	keep   source.Keeper
 	models models
 	counts map[string]int64 // candidates of the example, by turn
 }
 
 // NewReader returns a reader.
-func NewReader(cfg Config) *Reader { return &Reader{cfg: cfg} }
+func NewReader(keys Keys) *Reader { return &Reader{keys: keys} }
 
 // Begin starts an example.
 func (r *Reader) Begin() {
@@ -34,7 +34,7 @@ func (r *Reader) Policy() string { return r.models.only() }
 
 // Candidate fills cand from an object, but for its step and offset. A reason says why it can't.
 func (r *Reader) Candidate(raw json.Raw, cand *ttc.Candidate) (ledger.Reason, string) {
-	cfg := &r.cfg
+	cfg := &r.keys
 	var turn, index, prompt, output, score, metadata, model, failure, reasoning json.Raw
 	c := raw.Cursor()
 	c.Enter(json.Object)

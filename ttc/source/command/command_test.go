@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 	"gopkg.in/yaml.v3"
 
+	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/nat"
 )
@@ -47,12 +48,12 @@ func shell(script string, args ...string) []string {
 }
 
 func TestCollect(t *testing.T) {
-	cfg := DefaultConfig()
+	cfg := schema.New[Config]()
 	cfg.Runs, cfg.NATConfig = 2, file(t, "nat.yml", natYAML)
 	cfg.Command = shell(program+`; echo x >> "`+t.TempDir()+`/count"; grep -q "dir: $1" "$3" || exit 9; ls -l "$3" | grep -q '^-rw-------' || exit 8; echo "$3" > "$1/copy"`, "{output_dir}", "{run}", "{config}")
 	dir := t.TempDir()
 	var live bytes.Buffer
-	read := nat.DefaultConfig()
+	read := schema.New[nat.Config]()
 	var err error
 	if read.Path, err = Collect(t.Context(), cfg, dir, &live); err != nil {
 		t.Fatal(err)
@@ -105,7 +106,7 @@ func TestFailures(t *testing.T) {
 		{"takes too long", shell("sleep 60"), func(c *Config) { c.Timeout, c.StopTimeout = 50*time.Millisecond, 50*time.Millisecond }, "did not end within 50ms"},
 		{"no configuration", shell("exit 0", "{config}"), func(*Config) {}, "set nat_config"},
 	} {
-		cfg := DefaultConfig()
+		cfg := schema.New[Config]()
 		cfg.Command = c.script
 		c.edit(&cfg)
 		start := time.Now()
@@ -121,7 +122,7 @@ func TestFailures(t *testing.T) {
 
 // TestInterrupted: the whole process group ends, and the run is done again the next time.
 func TestInterrupted(t *testing.T) {
-	cfg := DefaultConfig()
+	cfg := schema.New[Config]()
 	cfg.StopTimeout = 200 * time.Millisecond
 	dir := t.TempDir()
 	pidFile := filepath.Join(t.TempDir(), "pid")

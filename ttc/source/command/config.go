@@ -13,7 +13,7 @@ import (
 func Factory() source.Factory {
 	return source.Factory{
 		Type: "command", Doc: "nat eval, or another program that leaves a workflow_output.json",
-		New: func() any { c := DefaultConfig(); return &c },
+		New: func() any { return new(Config) },
 		Collect: func(ctx context.Context, config any, c source.Collection) ([]string, error) {
 			cfg := *config.(*Config)
 			if c.RunsSet {
@@ -36,9 +36,4 @@ type Config struct {
 	Timeout     time.Duration `yaml:"timeout" default:"0s" doc:"limit for one run; 0: none"`
 	StopTimeout time.Duration `yaml:"stop_timeout" default:"10s" validate:"gt=0" doc:"how long the program has to end when the collection is interrupted"`
 	StepTypes   []string      `yaml:"step_types" default:"[TTC_END]" doc:"event types that nat must keep in its output; checked before it is started"`
-}
-
-// DefaultConfig returns the defaults.
-func DefaultConfig() Config {
-	return Config{Command: []string{"nat", "eval", "--config_file", "{config}"}, Runs: 1, StopTimeout: 10 * time.Second, StepTypes: []string{"TTC_END"}}
 }

@@ -18,15 +18,16 @@ import (
 func Factory() source.Factory {
 	return source.Factory{
 		Type: "endpoint", Doc: "a running nat serve, asked question by question",
-		New: func() any { c := DefaultConfig(); return &c },
+		New: func() any { return new(Config) },
 		Collect: func(ctx context.Context, config any, c source.Collection) ([]string, error) {
 			return collectRuns(ctx, *config.(*Config), c)
 		},
 		Output: func(config any) any {
-			c, out := config.(*Config), nat.DefaultConfig()
-			out.IDKey, out.QuestionKey, out.AnswerKey, out.TrajectoryKey = c.IDKey, c.QuestionKey, c.AnswerKey, c.TrajectoryKey
-			out.MaxExample = c.MaxExample
-			return &out
+			c := config.(*Config)
+			return &nat.Config{
+				IDKey: c.IDKey, QuestionKey: c.QuestionKey, AnswerKey: c.AnswerKey, TrajectoryKey: c.TrajectoryKey,
+				MaxExample: c.MaxExample,
+			}
 		},
 	}
 }
@@ -68,14 +69,6 @@ type Config struct {
 
 	// Backoff is the pause before a question is asked again; it doubles, up to 30 seconds. 0: one second.
 	Backoff time.Duration `yaml:"-"`
-}
-
-// DefaultConfig returns the defaults.
-func DefaultConfig() Config {
-	return Config{
-		IDKey: "id", QuestionKey: "question", AnswerKey: "generated_answer", TrajectoryKey: "intermediate_steps", InputKey: "input_message",
-		FilterSteps: []string{"TTC_END"}, Concurrency: 8, Timeout: 300 * time.Second, Tries: 3, MaxAnswer: 64 << 20, MaxExample: 256 << 20,
-	}
 }
 
 // paths are the places where a nat serve takes questions.

@@ -20,6 +20,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/nat"
 )
@@ -89,7 +90,7 @@ func (s *serve) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func config(t *testing.T, url, ext, questions string) Config {
 	t.Helper()
-	c := DefaultConfig()
+	c := schema.New[Config]()
 	c.Endpoint, c.Dataset, c.Backoff = url, filepath.Join(t.TempDir(), "questions"+ext), time.Millisecond
 	if err := os.WriteFile(c.Dataset, []byte(questions), 0o644); err != nil {
 		t.Fatal(err)
@@ -144,7 +145,7 @@ func TestCollect(t *testing.T) {
 	if err != nil || again != text || report.Asked != 0 || len(s.asked) != 3 {
 		t.Errorf("a second collection asked %d, %d in all, %v", report.Asked, len(s.asked), err)
 	}
-	read := nat.DefaultConfig()
+	read := schema.New[nat.Config]()
 	read.Path = []string{filepath.Join(dir, nat.FileName)}
 	src, err := nat.Open(t.Context(), read, source.Options{})
 	if err != nil {

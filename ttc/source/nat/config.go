@@ -16,7 +16,7 @@ func Factory() source.Factory {
 			_, ok := entry.Get("intermediate_steps")
 			return ok
 		},
-	}, DefaultConfig, func(c *Config) *[]string { return &c.Path }, Open)
+	}, func(c *Config) *[]string { return &c.Path }, Open)
 }
 
 // Config is `sources.<name>` with `_type: workflow_output`. The key names are NAT's eval.general.dataset.id_key and
@@ -32,8 +32,3 @@ type Config struct {
 
 // FileName is what `nat eval` calls its output.
 const FileName = "workflow_output.json"
-
-// DefaultConfig returns NAT's own key names.
-func DefaultConfig() Config {
-	return Config{IDKey: "id", QuestionKey: "question", AnswerKey: "generated_answer", TrajectoryKey: "intermediate_steps", MaxExample: 256 << 20}
-}

@@ -41,7 +41,7 @@ type result struct {
 
 func read(t testing.TB, change func(*Config), opt source.Options, paths ...string) (r result, err error) {
 	t.Helper()
-	cfg := DefaultConfig()
+	cfg := schema.New[Config]()
 	cfg.Path = paths
 	if change != nil {
 		change(&cfg)
@@ -434,7 +434,7 @@ func BenchmarkRead(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		cfg := DefaultConfig()
+		cfg := schema.New[Config]()
 		cfg.Path = []string{path}
 		s, err := Open(context.Background(), cfg, source.Options{})
 		if err != nil {
@@ -448,15 +448,5 @@ func BenchmarkRead(b *testing.B) {
 			}
 		}
 		s.Close()
-	}
-}
-
-func TestDefaultsAreTheTags(t *testing.T) {
-	var fromTags Config
-	if err := schema.Defaults(&fromTags); err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(fromTags, DefaultConfig()) {
-		t.Errorf("tags %+v, DefaultConfig %+v", fromTags, DefaultConfig())
 	}
 }

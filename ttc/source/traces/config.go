@@ -3,6 +3,7 @@ package traces
 import (
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/candidates"
 )
 
 // Factory is the source as a configuration names it.
@@ -14,7 +15,7 @@ func Factory() source.Factory {
 			_, traj := entry.Get("traj")
 			return messages || traj
 		},
-	}, DefaultConfig, func(c *Config) *[]string { return &c.Path }, Open)
+	}, func(c *Config) *[]string { return &c.Path }, Open)
 }
 
 // Config is `sources.<name>` with `_type: traces`.
@@ -35,17 +36,10 @@ type Config struct {
 
 	CandidatesKey string `yaml:"candidates_key" default:"candidates" doc:"key of a list of scored answers of single turns, as the source candidates has them"`
 
-	AssumeSampled string `yaml:"assume_sampled" default:"assistant" validate:"oneof=assistant last none" enum:"assistant,last,none" doc:"which assistant messages the model produced in this rollout, where the trace doesn't say"`
-	MaxExample    int64  `yaml:"max_example_bytes" default:"67108864" validate:"gte=1024" doc:"a rollout larger than this is dropped"`
-}
+	CandidateKeys candidates.Keys `yaml:"candidate_keys" doc:"names of the keys of those answers"`
 
-// DefaultConfig returns the default key names.
-func DefaultConfig() Config {
-	return Config{
-		IDKey: "id", MessagesKey: "messages", ToolsKey: "tools", RewardKey: "reward", TaskKey: "task_id", TrialKey: "trial",
-		PolicyKey: "model", TokenIDsKey: "token_ids", LogProbsKey: "logprobs", FinishKey: "finish_reason", SamplingKey: "sampling",
-		CandidatesKey: "candidates", AssumeSampled: "assistant", MaxExample: 64 << 20,
-	}
+	AssumeSampled string `yaml:"assume_sampled" default:"assistant" validate:"oneof=assistant last none" doc:"which assistant messages the model produced in this rollout, where the trace doesn't say"`
+	MaxExample    int64  `yaml:"max_example_bytes" default:"67108864" validate:"gte=1024" doc:"a rollout larger than this is dropped"`
 }
 
 // FileName is looked for where a folder is named.

@@ -38,7 +38,7 @@ func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) 
 	if len(files) == 0 {
 		return nil, errors.New("no input: name a file with --from, or set sources.*.path")
 	}
-	s := &Source{cfg: cfg, candidates: candidates.NewReader(candidates.DefaultConfig())}
+	s := &Source{cfg: cfg, candidates: candidates.NewReader(cfg.CandidateKeys)}
 	s.Init(files, opt.Drop, s.begin, s.entry)
 	s.Tally.S.Names = map[string]int64{}
 	if s.tools, err = readTools(cfg.ToolsFile); err != nil {
@@ -125,7 +125,7 @@ func (s *Source) addCandidates(raw json.Raw, ex *ttc.Example) {
 	st := &s.Tally.S
 	for e := range list.Elements() {
 		st.Steps++
-		c := ttc.Candidate{Step: candidates.DefaultConfig().StepName, Offset: ex.Offset}
+		c := ttc.Candidate{Step: s.cfg.CandidateKeys.StepName, Offset: ex.Offset}
 		reason, detail := ledger.BadStep, "the candidate is "+e.Kind().String()+", not an object"
 		if e.Kind() == json.Object {
 			reason, detail = s.candidates.Candidate(e, &c)

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -39,7 +38,7 @@ func write(t testing.TB, name, text string) string {
 
 func read(t testing.TB, change func(*Config), opt source.Options, paths ...string) (r result, err error) {
 	t.Helper()
-	cfg := DefaultConfig()
+	cfg := schema.New[Config]()
 	cfg.Path = paths
 	if change != nil {
 		change(&cfg)
@@ -199,16 +198,6 @@ func TestTruncatedFileNamesThePlace(t *testing.T) {
 	}
 }
 
-func TestDefaultsAreThoseOfTheTags(t *testing.T) {
-	var fromTags Config
-	if err := schema.Defaults(&fromTags); err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(fromTags, DefaultConfig()) {
-		t.Errorf("tags say %+v, DefaultConfig says %+v", fromTags, DefaultConfig())
-	}
-}
-
 // TestConformance loads the real runs as they are.
 func TestConformance(t *testing.T) {
 	root := os.Getenv("NATGO_CONFORMANCE")
@@ -261,7 +250,7 @@ func TestCandidatesOfATrace(t *testing.T) {
 	if err := os.WriteFile(path, []byte(line), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cfg := DefaultConfig()
+	cfg := schema.New[Config]()
 	cfg.Path = []string{path}
 	var drops []string
 	s, err := Open(context.Background(), cfg, source.Options{Drop: func(d ledger.Drop) { drops = append(drops, d.Unit+" "+string(d.Reason)) }})

@@ -15,12 +15,12 @@ type Collator struct {
 	Policy         string         `yaml:"policy" nullable:"true" doc:"name of the model to be trained; tells which messages are on-policy"`
 	MaxLength      int            `yaml:"max_length" default:"4096" validate:"gte=1" doc:"tokens of a row"`
 	BatchTokens    int            `yaml:"batch_tokens" default:"65536" validate:"gte=1" doc:"tokens of a batch, padding included"`
-	Rows           string         `yaml:"rows" default:"auto" enum:"auto,trajectory,turn" doc:"one row a trajectory or a turn; auto asks the template"`
-	Layout         string         `yaml:"layout" default:"padded" enum:"padded,packed" doc:"packed is for sft only, and not for format composer"`
-	Format         string         `yaml:"format" default:"nat_go" enum:"nat_go,composer" doc:"names of the tensors; composer: those of the reference composite trainer, one row a site (channels dpo, rl and sdpo)"`
-	Sites          string         `yaml:"sites" default:"per_site" enum:"per_site,cumulative" doc:"hints of a trace one at a time, or added up"`
-	Hints          string         `yaml:"hints" default:"given" enum:"given,none" doc:"none: a control run, in which every hint is left out; a trainer that reads the right positions has jsd 0 there"`
-	Advantages     string         `yaml:"advantages" default:"group" enum:"group,none,batch" doc:"what a reward is compared with"`
+	Rows           string         `yaml:"rows" default:"auto" validate:"oneof=auto trajectory turn" doc:"one row a trajectory or a turn; auto asks the template"`
+	Layout         string         `yaml:"layout" default:"padded" validate:"oneof=padded packed" doc:"packed is for sft only, and not for format composer"`
+	Format         string         `yaml:"format" default:"nat_go" validate:"oneof=nat_go composer" doc:"names of the tensors; composer: those of the reference composite trainer, one row a site (channels dpo, rl and sdpo)"`
+	Sites          string         `yaml:"sites" default:"per_site" validate:"oneof=per_site cumulative" doc:"hints of a trace one at a time, or added up"`
+	Hints          string         `yaml:"hints" default:"given" validate:"oneof=given none" doc:"none: a control run, in which every hint is left out; a trainer that reads the right positions has jsd 0 there"`
+	Advantages     string         `yaml:"advantages" default:"group" validate:"oneof=group none batch" doc:"what a reward is compared with"`
 	Epoch          uint64         `yaml:"epoch" default:"0" doc:"epoch whose order the batches have: another one shuffles the same rows in another order, from the same dataset.split.seed"`
 	Reference      *Reference     `yaml:"reference" doc:"log-probs of pairs under a reference model, for the columns ref_chosen_logps and ref_rejected_logps"`
 	Teacher        *Teacher       `yaml:"teacher" doc:"where top-k teacher log-probs come from"`
@@ -35,10 +35,10 @@ type Reference struct {
 // Teacher is `collator.teacher`: a server that scores given tokens, or logits that were dumped for them.
 type Teacher struct {
 	Endpoint    string        `yaml:"endpoint" validate:"required_without=Dumps,omitempty,url" doc:"base URL of the server"`
-	Protocol    string        `yaml:"protocol" default:"vllm" enum:"vllm,trl,sglang,atropos"`
+	Protocol    string        `yaml:"protocol" default:"vllm" validate:"oneof=vllm trl sglang atropos"`
 	Model       string        `yaml:"model" nullable:"true" doc:"name the server knows the model by; vllm needs it"`
 	APIKey      schema.Secret `yaml:"api_key" nullable:"true"`
-	Vocabulary  string        `yaml:"vocabulary" default:"check" enum:"check,assume" doc:"compare the server's ids with the tokenizer's; assume: a server that can't tokenise (trl, atropos) is believed"`
+	Vocabulary  string        `yaml:"vocabulary" default:"check" validate:"oneof=check assume" doc:"compare the server's ids with the tokenizer's; assume: a server that can't tokenise (trl, atropos) is believed"`
 	TopK        int           `yaml:"top_k" default:"20" validate:"gte=1,lte=1000"`
 	Concurrency int           `yaml:"concurrency" default:"8" validate:"gte=1,lte=1024"`
 	Timeout     time.Duration `yaml:"timeout" default:"60s" validate:"gte=1s"`
@@ -47,6 +47,6 @@ type Teacher struct {
 	MinEffect   float64       `yaml:"min_effect" default:"0" validate:"gte=0" doc:"nats a token by which a hint has to do more than the neutral one"`
 	Neutral     string        `yaml:"neutral" default:"Please go on with the task." doc:"the neutral hint; empty: none"`
 	Dumps       string        `yaml:"dumps" nullable:"true" doc:"folder of logits dumped at the pair positions, a file a batch (examples/composite-trainer/dump_logits.py)"`
-	Use         string        `yaml:"use" default:"filter" enum:"filter,weights" doc:"what dumps do: filter takes sites below min_jsd out; weights also spreads a site's weight over its tokens by their divergence"`
+	Use         string        `yaml:"use" default:"filter" validate:"oneof=filter weights" doc:"what dumps do: filter takes sites below min_jsd out; weights also spreads a site's weight over its tokens by their divergence"`
 	MinJSD      float64       `yaml:"min_jsd" default:"0" validate:"gte=0" doc:"sites whose mean divergence (beta 0.5, in nats) is below weigh nothing"`
 }

@@ -45,7 +45,7 @@ type adapterConfig struct {
 	Poll       float64       `yaml:"poll_interval_seconds" default:"30" validate:"gt=0"`
 	Failures   int           `yaml:"max_consecutive_status_failures" default:"3" validate:"gte=1,lte=10"`
 	Hyper      struct {
-		Type string  `yaml:"training_type" default:"dpo" enum:"sft,dpo"`
+		Type string  `yaml:"training_type" default:"dpo" validate:"oneof=sft dpo"`
 		Rate float64 `yaml:"learning_rate" default:"5e-5" validate:"gt=0"`
 	} `yaml:"hyperparameters"`
 }

@@ -36,7 +36,7 @@ type EvalOutput struct {
 	S3                           any            `yaml:"s3"`
 	Cleanup                      bool           `yaml:"cleanup" default:"true" doc:"NAT empties the folder before it starts"`
 	JobManagement                *JobManagement `yaml:"job_management"`
-	StepFilter                   []string       `yaml:"workflow_output_step_filter" nullable:"true" enum:"LLM_START,LLM_END,LLM_NEW_TOKEN,TOOL_START,TOOL_END,WORKFLOW_START,WORKFLOW_END,TASK_START,TASK_END,TTC_START,TTC_END,FUNCTION_START,FUNCTION_END,CUSTOM_START,CUSTOM_END,SPAN_START,SPAN_CHUNK,SPAN_END" doc:"event types NAT keeps; an empty list keeps all, none keeps LLM_END and TOOL_END"`
+	StepFilter                   []string       `yaml:"workflow_output_step_filter" nullable:"true" validate:"dive,oneof=LLM_START LLM_END LLM_NEW_TOKEN TOOL_START TOOL_END WORKFLOW_START WORKFLOW_END TASK_START TASK_END TTC_START TTC_END FUNCTION_START FUNCTION_END CUSTOM_START CUSTOM_END SPAN_START SPAN_CHUNK SPAN_END" doc:"event types NAT keeps; an empty list keeps all, none keeps LLM_END and TOOL_END"`
 	WriteATIF                    bool           `yaml:"write_atif_workflow_output" default:"false"`
 }
 
@@ -44,12 +44,12 @@ type EvalOutput struct {
 type JobManagement struct {
 	AppendJobID    bool   `yaml:"append_job_id_to_output_dir" default:"false" doc:"one sub-folder jobs/job_<id> a run"`
 	MaxJobs        int    `yaml:"max_jobs" default:"0" validate:"gte=0"`
-	EvictionPolicy string `yaml:"eviction_policy" default:"time_created" enum:"time_created,time_modified"`
+	EvictionPolicy string `yaml:"eviction_policy" default:"time_created" validate:"oneof=time_created time_modified"`
 }
 
 // EvalDataset is `eval.general.dataset`, whose unknown keys NAT refuses too.
 type EvalDataset struct {
-	Type           string        `yaml:"_type" alias:"type" nullable:"true" enum:"json,jsonl,csv,parquet,xls,custom"`
+	Type           string        `yaml:"_type" alias:"type" nullable:"true" validate:"omitempty,oneof=json jsonl csv parquet xls custom"`
 	FilePath       any           `yaml:"file_path" doc:"the questions"`
 	IDKey          string        `yaml:"id_key" default:"id" doc:"key of an entry's id in the output"`
 	Structure      EvalStructure `yaml:"structure"`

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/builders/yamldoc"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
@@ -50,7 +51,7 @@ func (p *plan) endpointOfFlags() (*config.Block, error) {
 	if yamldoc.HoldsSecret(p.Endpoint) {
 		return nil, exit.Usagef("--endpoint has a password in it, which would stand in the run folder: write the address under sources instead, with ${VARIABLE} for the password")
 	}
-	cfg, keys := endpoint.DefaultConfig(), p.natKeys()
+	cfg, keys := schema.New[endpoint.Config](), p.natKeys()
 	cfg.Endpoint, cfg.Timeout, cfg.Dataset = p.Endpoint, p.EndpointTimeout, p.Dataset
 	cfg.IDKey, cfg.QuestionKey, cfg.AnswerKey, cfg.TrajectoryKey = keys.IDKey, keys.QuestionKey, keys.AnswerKey, keys.TrajectoryKey
 	if n := p.config.Eval.General.MaxConcurrency; n > 0 {

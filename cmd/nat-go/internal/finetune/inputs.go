@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
@@ -154,7 +155,9 @@ func (p *plan) sourceConfig(f source.Factory, block *config.Block) any {
 	case block == nil && f.Type == nat.Type:
 		return p.natKeys()
 	}
-	return f.New()
+	cfg := f.New()
+	schema.Defaults(cfg)
+	return cfg
 }
 
 // expand finds the files. In compat a missing one is a failed collection run, not an error; and run k reads input k, so
@@ -218,7 +221,7 @@ func natOutput(e config.Eval) ([]string, error) {
 
 // natKeys are the keys that NAT's evaluation writes under this configuration.
 func (p *plan) natKeys() *nat.Config {
-	cfg := nat.DefaultConfig()
+	cfg := schema.New[nat.Config]()
 	if d := p.config.Eval.General.Dataset; d != nil {
 		cfg.IDKey, cfg.QuestionKey, cfg.AnswerKey, cfg.TrajectoryKey = d.IDKey, d.Structure.QuestionKey, d.Structure.GeneratedAnswerKey, d.Structure.TrajectoryKey
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/plugins/wire"
 	"github.com/nat-go/nat-go/ttc"
@@ -27,7 +28,9 @@ func Groups(ctx context.Context, sources []source.Factory, path string, info hos
 	if !ok {
 		return nil, nil, fmt.Errorf("can't tell what %s is from the keys of its first entry: it is NAT's workflow_output.json, candidates (id, turn_id, output, score) or traces (messages)", path)
 	}
-	s, err := f.Open(ctx, f.New(), path, source.Options{Raw: info.RawSteps, Drop: func(d ledger.Drop) { drops = append(drops, d) }})
+	config := f.New()
+	schema.Defaults(config)
+	s, err := f.Open(ctx, config, path, source.Options{Raw: info.RawSteps, Drop: func(d ledger.Drop) { drops = append(drops, d) }})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -41,10 +41,8 @@ func BenchmarkUpload(b *testing.B) {
 			if err := os.WriteFile(path, []byte(strings.Repeat(preferenceRow+"\n", size/(len(preferenceRow)+1))), 0o644); err != nil {
 				b.Fatal(err)
 			}
-			conf := &Config{}
-			if err := schema.Defaults(conf); err != nil {
-				b.Fatal(err)
-			}
+			conf := new(Config)
+			schema.Defaults(conf)
 			conf.EntityHost, conf.DatastoreHost, conf.Namespace, conf.RequestTimeout = url, url, "n", time.Minute
 			a, err := New(conf, trainers.Env{})
 			if err != nil {

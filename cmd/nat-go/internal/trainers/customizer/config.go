@@ -42,7 +42,7 @@ type Config struct {
 	DatastoreToken schema.Secret `yaml:"datastore_token" doc:"bearer token for the data store's own namespace API; empty sends none"`
 	WandbAPIKey    schema.Secret `yaml:"wandb_api_key" doc:"Weights & Biases key, sent in a header with the job"`
 
-	DatasetVersion  string         `yaml:"dataset_version" default:"run" enum:"run,reuse" validate:"oneof=run reuse" doc:"run: a data set of its own for each run; reuse: all runs write to dataset_name, as NAT does"`
+	DatasetVersion  string         `yaml:"dataset_version" default:"run" validate:"oneof=run reuse" doc:"run: a data set of its own for each run; reuse: all runs write to dataset_name, as NAT does"`
 	TrainingTimeout float64        `yaml:"training_timeout_seconds" default:"0" validate:"gte=0" doc:"seconds a job may take; 0: no limit"`
 	CancelOnTimeout bool           `yaml:"cancel_on_timeout" default:"false" doc:"cancel the job when training_timeout_seconds is over, rather than leave it running"`
 	ConnectTimeout  time.Duration  `yaml:"connect_timeout" default:"5s" validate:"gt=0" doc:"limit for a connection to either host"`
@@ -61,8 +61,8 @@ type Config struct {
 
 // Hyperparameters are sent with the job. Those without a value are left to the service.
 type Hyperparameters struct {
-	TrainingType   string  `yaml:"training_type" json:"training_type" default:"dpo" enum:"sft,dpo" validate:"oneof=sft dpo" doc:"dpo trains on preference rows, sft on demonstration rows"`
-	FinetuningType string  `yaml:"finetuning_type" json:"finetuning_type" default:"all_weights" enum:"lora,all_weights,lora_merged" validate:"oneof=lora all_weights lora_merged" doc:"what is trained"`
+	TrainingType   string  `yaml:"training_type" json:"training_type" default:"dpo" validate:"oneof=sft dpo" doc:"dpo trains on preference rows, sft on demonstration rows"`
+	FinetuningType string  `yaml:"finetuning_type" json:"finetuning_type" default:"all_weights" validate:"oneof=lora all_weights lora_merged" doc:"what is trained"`
 	Epochs         int     `yaml:"epochs" json:"epochs" default:"3" validate:"min=1" doc:"passes over the data set"`
 	BatchSize      int     `yaml:"batch_size" json:"batch_size" default:"4" validate:"min=1" doc:"rows a step"`
 	LearningRate   float64 `yaml:"learning_rate" json:"learning_rate" default:"5e-5" validate:"gt=0" doc:"learning rate"`
@@ -77,7 +77,7 @@ type Hyperparameters struct {
 	WeightDecay      *float64 `yaml:"weight_decay" json:"weight_decay,omitempty" validate:"omitempty,gte=0" doc:"weight decay"`
 	AdamBeta1        *float64 `yaml:"adam_beta1" json:"adam_beta1,omitempty" validate:"omitempty,gte=0,lt=1" doc:"Adam's beta1"`
 	AdamBeta2        *float64 `yaml:"adam_beta2" json:"adam_beta2,omitempty" validate:"omitempty,gte=0,lt=1" doc:"Adam's beta2"`
-	Optimizer        string   `yaml:"optimizer" json:"optimizer,omitempty" enum:"adam_with_cosine_annealing,adam_with_flat_lr,adamw_with_cosine_annealing,adamw_with_flat_lr" validate:"omitempty,oneof=adam_with_cosine_annealing adam_with_flat_lr adamw_with_cosine_annealing adamw_with_flat_lr" doc:"optimizer and schedule"`
+	Optimizer        string   `yaml:"optimizer" json:"optimizer,omitempty" validate:"omitempty,oneof=adam_with_cosine_annealing adam_with_flat_lr adamw_with_cosine_annealing adamw_with_flat_lr" doc:"optimizer and schedule"`
 	SequencePacking  *bool    `yaml:"sequence_packing_enabled" json:"sequence_packing_enabled,omitempty" doc:"pack several rows into one sequence"`
 	LoRA             *LoRA    `yaml:"lora" json:"lora,omitempty" doc:"settings of lora"`
 	SFT              *SFT     `yaml:"sft" json:"sft,omitempty" doc:"settings of sft"`

@@ -21,13 +21,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func config(t *testing.T, c Config) *Config {
 	t.Helper()
-	full := new(Config)
-	if err := schema.Defaults(full); err != nil {
-		t.Fatal(err)
-	}
+	full := schema.New[Config]()
 	full.Command, full.Env, full.Set, full.WorkDir = c.Command, c.Env, c.Set, c.WorkDir
 	full.StopTimeout = 300 * time.Millisecond
-	return full
+	return &full
 }
 
 func sh(script string, args ...string) []string {

@@ -1,0 +1,287 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/go-playground/validator/v10"
+	"gopkg.in/yaml.v3"
+
+	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/builders/yamldoc"
+)
+
+// Validator decides the rules of validate tags. Rules of a program's own are registered with it, before the first config is
+// read; field names are the keys of the YAML.
+var Validator = sync.OnceValue(func() *validator.Validate {
+	v := validator.New(validator.WithRequiredStructEnabled())
+	v.RegisterTagNameFunc(func(f reflect.StructField) string {
+		name, opts, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		switch {
+		case opts == "inline":
+			return inlineMark
+		case name == "" || name == "-":
+			return strings.ToLower(f.Name)
+		}
+		return name
+	})
+	return v
+})
+
+const inlineMark = "<inline>"
+
+// Validate checks a config that a program made itself, a pointer to a struct, by its tags. The error names every key that
+// breaks a rule.
+func Validate(config any) error {
+	s := MustOf(config)
+	doc := &yamldoc.Document{}
+	var all []error
+	for _, e := range failures(config) {
+		f := s.failed(doc, e, "", path(e.Namespace()), nil)
+		all = append(all, errors.New(f.Message))
+	}
+	return errors.Join(all...)
+}
+
+func failures(config any) (out validator.ValidationErrors) {
+	errors.As(Validator().Struct(config), &out)
+	return out
+}
+
+// validate reports the rules that a filled struct breaks, at the nodes that it was filled from. known is what the walk over the
+// nodes found: what is wrong already is not judged.
+func (s *Spec) validate(
+	doc *yamldoc.Document, node *yaml.Node, config any, opt Options, known []finding.Finding,
+) (fs []finding.Finding) {
+	at := opt.At
+	if at == nil {
+		at = node
+	}
+	for _, e := range failures(config) {
+		keys := path(e.Namespace())
+		if s.isWrong(keys, opt.Pointer, known) {
+			continue
+		}
+		parent, _ := s.lookup(node, keys[:len(keys)-1])
+		value, key := s.lookup(node, keys)
+		if value == nil && (!strings.HasPrefix(e.Tag(), "required") || parent == nil) { // nobody wrote it
+			continue
+		}
+		f := s.failed(doc, e, opt.Pointer, keys, value)
+		f.Severity = finding.Error
+		place := value
+		switch {
+		case value == nil && len(keys) > 1:
+			_, place = s.lookup(node, keys[:len(keys)-1])
+		case value == nil:
+			place = at
+		case value.Kind != yaml.ScalarNode && key != nil:
+			place = key
+		}
+		if place == nil {
+			place = at
+		}
+		fs = append(fs, doc.Report(place, opt.Pointer+yamldoc.Pointer(keys...), f))
+	}
+	return fs
+}
+
+// isWrong reports whether a value, or a list that it is in, could not be read whole: its entries are not where they stood.
+func (s *Spec) isWrong(keys []string, at string, known []finding.Finding) bool {
+	for n := 1; n <= len(keys); n++ {
+		ptr := at + yamldoc.Pointer(keys[:n]...)
+		in := s.at(keys[:n])
+		for _, f := range known {
+			if f.Pointer == ptr || in != nil && in.Kind == List && strings.HasPrefix(f.Pointer, ptr+"/") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// at is the spec of the value that keys lead to; nil where they lead nowhere.
+func (s *Spec) at(keys []string) *Spec {
+	for _, k := range keys {
+		switch {
+		case s == nil:
+			return nil
+		case s.Kind == Object:
+			f := s.Field(k)
+			if f == nil {
+				return nil
+			}
+			s = f.Spec
+		default:
+			s = s.Elem
+		}
+	}
+	return s
+}
+
+// lookup finds the value that keys lead to, under whichever of their names, and the node of its key. A single value that
+// stands for a list of one is found as its entry.
+func (s *Spec) lookup(n *yaml.Node, keys []string) (value, key *yaml.Node) {
+	for i, k := range keys {
+		in := s.at(keys[:i])
+		if in != nil && in.Kind == List && n != nil && n.Kind != yaml.SequenceNode {
+			continue
+		}
+		names := []string{k}
+		if in != nil && in.Kind == Object {
+			if f := in.Field(k); f != nil {
+				names = append(names, f.Aliases...)
+			}
+		}
+		var found *yaml.Node
+		for _, name := range names {
+			if found == nil {
+				key, found = yamldoc.LookupPair(n, name)
+			}
+		}
+		if n = found; n == nil {
+			return nil, nil
+		}
+	}
+	return n, key
+}
+
+// failed says what a failed rule wants, and what to do. base is the pointer of the struct, value the node that broke the rule;
+// nil: there is none.
+func (s *Spec) failed(
+	doc *yamldoc.Document, e validator.FieldError, base string, keys []string, value *yaml.Node,
+) finding.Finding {
+	at, in, ptr := s.at(keys), s.at(keys[:len(keys)-1]), base+yamldoc.Pointer(keys...)
+	if at == nil {
+		at = &Spec{}
+	}
+	w := walker{doc: doc}
+	shown := fmt.Sprint(e.Value())
+	switch {
+	case value != nil:
+		shown = w.shown(at, value)
+	case at.Secret:
+		shown = "a text"
+	}
+	others := s.otherKeys(e)
+	rule := func(message, fix string) finding.Finding {
+		return finding.Finding{Code: CodeRule, Message: label(ptr) + " " + message, Fix: fix}
+	}
+	switch tag := e.Tag(); {
+	case tag == "required" && value == nil && in.Kind == Object:
+		return in.Field(keys[len(keys)-1]).missing(base + yamldoc.Pointer(keys[:len(keys)-1]...))
+	case tag == "required" && at.Kind == String:
+		return at.wrongLength(ptr, 0)
+	case tag == "oneof":
+		return at.notInEnum(ptr, fmt.Sprint(e.Value()), shown)
+	case at.isLimit(tag) && (at.Kind == String || at.Kind == List || at.Kind == Map):
+		return at.wrongLength(ptr, sizeOf(e.Value()))
+	case at.isLimit(tag):
+		return at.outOfRange(ptr, shown)
+	case tag == "url" || tag == "http_url" || tag == "uri":
+		return rule("is not a URL", "write a URL with its scheme, like http://host:8000")
+	case strings.HasPrefix(tag, "required_"):
+		return rule("is missing: it goes together with "+others, "add "+e.Field()+", or change "+others)
+	case tag == "excluded_without":
+		return rule("means nothing without "+others, "add "+others+", or remove "+e.Field())
+	case tag == "excluded_unless":
+		return rule("means nothing unless "+others, "set "+others+", or remove "+e.Field())
+	case strings.HasPrefix(tag, "excluded_"):
+		return rule("can't stand beside "+others, "remove "+e.Field()+" or "+others)
+	}
+	return rule(fmt.Sprintf("breaks the rule %q", strings.TrimSpace(e.Tag()+" "+others)), "write a value that keeps the rule")
+}
+
+// isLimit reports whether a rule is one of the bounds that the spec has.
+func (s *Spec) isLimit(tag string) bool {
+	switch tag {
+	case "gt", "gte", "min", "lt", "lte", "max", "len":
+		return s.Min != nil || s.Max != nil || s.MinLen != nil || s.MaxLen != nil
+	}
+	return false
+}
+
+func sizeOf(v any) int {
+	if text, ok := v.(string); ok {
+		return len([]rune(text))
+	}
+	if r := reflect.ValueOf(v); r.Kind() == reflect.Slice || r.Kind() == reflect.Map {
+		return r.Len()
+	}
+	return 0
+}
+
+// otherKeys writes a rule's parameter with the keys of the YAML where it names fields of the struct: "strategy random_k".
+func (s *Spec) otherKeys(e validator.FieldError) string {
+	t := s.typ
+	path := strings.Split(e.StructNamespace(), ".")
+	for _, name := range path[1 : len(path)-1] {
+		name, _, _ := strings.Cut(name, "[")
+		f, ok := t.FieldByName(name)
+		if !ok {
+			return e.Param()
+		}
+		for t = f.Type; t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map; {
+			t = t.Elem()
+		}
+	}
+	var out strings.Builder
+	for i, name := range strings.Fields(e.Param()) {
+		if i > 0 {
+			out.WriteString(map[bool]string{true: ": ", false: " "}[strings.HasSuffix(e.Tag(), "_if") || strings.HasSuffix(e.Tag(), "_unless")])
+		}
+		if t.Kind() == reflect.Struct {
+			if f, ok := t.FieldByName(name); ok {
+				name, _, _ = strings.Cut(f.Tag.Get("yaml"), ",")
+			}
+		}
+		out.WriteString(name)
+	}
+	return out.String()
+}
+
+// path takes the validator's Config.items[0].name apart into items, 0, name. The keys of a map stand in brackets as they are.
+func path(namespace string) (keys []string) {
+	_, rest, _ := strings.Cut(namespace, ".") // the struct's own name
+	for rest != "" {
+		if in, ok := strings.CutPrefix(rest, "["); ok {
+			end := len(in)
+			for i := range len(in) {
+				if in[i] == ']' && (i+1 == len(in) || in[i+1] == '.' || in[i+1] == '[') {
+					end = i
+					break
+				}
+			}
+			keys, rest = append(keys, in[:end]), in[min(end+1, len(in)):]
+		} else {
+			end := strings.IndexAny(rest, ".[")
+			if end < 0 {
+				end = len(rest)
+			}
+			if rest[:end] != inlineMark {
+				keys = append(keys, rest[:end])
+			}
+			rest = rest[end:]
+		}
+		rest = strings.TrimPrefix(rest, ".")
+	}
+	return keys
+}
+
+// checkDefault reports a default that breaks the rules of its own field. Rules that look at other fields are left out.
+func checkDefault(value any, tag string) error {
+	for rule := range strings.SplitSeq(tag, ",") {
+		name, _, _ := strings.Cut(rule, "=")
+		if name == "dive" || strings.Contains(name, "_") || strings.HasSuffix(name, "field") {
+			return nil
+		}
+	}
+	if err := Validator().Var(value, tag); err != nil {
+		return errors.New("default breaks the rule " + strconv.Quote(tag))
+	}
+	return nil
+}
