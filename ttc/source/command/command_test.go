@@ -169,7 +169,7 @@ func TestOrphans(t *testing.T) {
 		t.Skip("SKIPPED: no /proc")
 	}
 	if os.Getenv("NATGO_TEST_COLLECT") != "" {
-		cfg := DefaultConfig()
+		cfg := schema.New[Config]()
 		cfg.Command = shell(`setsid sleep 600 & echo $! > "$1"; wait`, os.Getenv("NATGO_TEST_COLLECT"))
 		_, _ = Collect(t.Context(), cfg, os.Getenv("NATGO_TEST_DIR"), nil)
 		return
@@ -194,7 +194,7 @@ func TestOrphans(t *testing.T) {
 	if !lives(pid) {
 		t.Fatal("the test shows nothing: the orphan is gone already")
 	}
-	cfg := DefaultConfig()
+	cfg := schema.New[Config]()
 	cfg.StopTimeout = time.Second
 	cfg.Command = shell(program, "{output_dir}", "{run}")
 	if _, err := Collect(t.Context(), cfg, dir, nil); err != nil {
@@ -207,7 +207,7 @@ func TestOrphans(t *testing.T) {
 
 // TestSecretsOfAFailedRun: what nat leaves of the filled-in configuration goes also when it fails.
 func TestSecretsOfAFailedRun(t *testing.T) {
-	cfg := DefaultConfig()
+	cfg := schema.New[Config]()
 	cfg.Command = shell(`echo secret > "$1/config_effective.yml"; exit 3`, "{output_dir}")
 	dir := t.TempDir()
 	if _, err := Collect(t.Context(), cfg, dir, nil); err == nil {
