@@ -68,7 +68,6 @@ func (c *Collator) Collate(ctx context.Context, groups iter.Seq2[[]Item, error],
 // spool makes the rows, in parallel over groups, and spools them in order.
 func (c *Collator) spool(ctx context.Context, groups iter.Seq2[[]Item, error], spool *batch.Spool, sum *summary) error {
 	workers := max(1, c.Workers)
-	defer spareProcessors(workers)()
 	return fanout.Ordered(ctx, workers, 4*workers, numbered(groups), c.worker, func(items []Item, outcomes []Outcome) error {
 		for i := range outcomes {
 			if err := sum.take(c, spool, &items[i], &outcomes[i]); err != nil {

@@ -8,5 +8,5 @@ import (
 )
 
 func main() {
-	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(cli.Program{}.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

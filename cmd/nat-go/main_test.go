@@ -17,7 +17,6 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/cli"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 )
 
 // TestMain lets scripts run nat-go, and nat-go run itself again to serve the built-in builders.
@@ -25,10 +24,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"nat-go-builder-acme": acme,
 		"nat-go": func() {
-			if n, err := strconv.ParseInt(os.Getenv(commitBytesVariable), 10, 64); err == nil {
-				finetune.CommitBytes = n
-			}
-			os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+			commitBytes, _ := strconv.ParseInt(os.Getenv(commitBytesVariable), 10, 64)
+			os.Exit(cli.Program{CommitBytes: commitBytes}.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 		},
 	})
 }

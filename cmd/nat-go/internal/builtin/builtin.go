@@ -34,8 +34,8 @@ const PluginName = "nat-go"
 // ServeCommand is the hidden command that serves it.
 const ServeCommand = "plugin-serve"
 
-// natDPO is the name under which NAT's own algorithm is served: the dpo_traj_builder of --compat nat.
-const natDPO = "dpo_traj_builder.natcompat"
+// NATPairs is the name under which NAT's own algorithm is served: the dpo_traj_builder of --compat nat.
+const NATPairs = "dpo_traj_builder.natcompat"
 
 // Sources are the types of source.
 func Sources() []source.Factory {
@@ -77,15 +77,7 @@ func Builders() []sdk.Factory {
 // Plugin is the plugin of the built-in builders.
 func Plugin(version string) sdk.Plugin {
 	nat := natcompat.Info()
-	nat.Name = natDPO
+	nat.Name = NATPairs
 	return sdk.Plugin{Name: PluginName, Version: version, Builders: append(Builders(),
 		sdk.New(nat, func(c *dpo.Config) (builders.Builder, error) { return natcompat.New(*c) }))}
-}
-
-// Compat is the builder that does in NAT's own way what a built-in builder does in ours.
-func Compat(builder string) string {
-	if builder == dpo.Info().Name {
-		return natDPO
-	}
-	return builder
 }

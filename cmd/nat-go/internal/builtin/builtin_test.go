@@ -26,7 +26,7 @@ func TestConformance(t *testing.T) {
 	pairs := []byte(`{"ttc_step_name": "dpo_candidate_move"}`)
 	conformance.Test(t, conformance.Options{
 		Spec:    host.Spec{Name: PluginName, Self: true, Args: []string{ServeCommand}},
-		Configs: map[string][]byte{dpo.Info().Name: pairs, natDPO: pairs},
+		Configs: map[string][]byte{dpo.Info().Name: pairs, NATPairs: pairs},
 	})
 }
 

@@ -29,7 +29,7 @@ func natFolder(t *testing.T) string {
 
 func command(args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	code = Main(args, strings.NewReader(""), &out, &errs)
+	code = Program{}.Main(args, strings.NewReader(""), &out, &errs)
 	return code, out.String(), errs.String()
 }
 

@@ -2,11 +2,11 @@ package cli
 
 import "github.com/spf13/cobra"
 
-func newFinetuneCmd() *cobra.Command {
+func newFinetuneCmd(commitBytes int64) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "finetune",
 		Short: "Make data sets, run training jobs, look after them",
 	}
-	cmd.AddCommand(newFinetuneRunCmd(), newFinetuneResumeCmd(), newFinetuneStatusCmd(), newFinetuneWaitCmd(), newFinetuneCancelCmd(), newFinetuneListCmd())
+	cmd.AddCommand(newFinetuneRunCmd(commitBytes), newFinetuneResumeCmd(commitBytes), newFinetuneStatusCmd(), newFinetuneWaitCmd(), newFinetuneCancelCmd(), newFinetuneListCmd())
 	return cmd
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 )
 
-func newFinetuneResumeCmd() *cobra.Command {
+func newFinetuneResumeCmd(commitBytes int64) *cobra.Command {
 	var outputDirs []string
 	var asJSON, detach bool
 	cmd := &cobra.Command{
@@ -27,7 +27,7 @@ refused.`,
 					return err
 				}
 			}
-			return withRun(cmd, asJSON, func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
+			return withRun(cmd, commitBytes, asJSON, func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
 				return finetune.Resume(ctx, dir, detach, env)
 			})
 		},

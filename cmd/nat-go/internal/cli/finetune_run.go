@@ -13,14 +13,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
 )
 
-func newFinetuneRunCmd() *cobra.Command {
+func newFinetuneRunCmd(commitBytes int64) *cobra.Command {
 	var req finetune.Request
-	var compat string
+	var mode string
 	var seed int64
 	var timeout int
 	var asJSON bool
@@ -32,15 +33,15 @@ func newFinetuneRunCmd() *cobra.Command {
   nat-go finetune run --from candidates.jsonl --builder dpo --format trl`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			req.Compat = compat == "nat"
 			req.EndpointTimeout = time.Duration(timeout) * time.Second
 			if cmd.Flags().Changed("seed") {
 				req.Seed = &seed
 			}
-			return withRun(cmd, asJSON, func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
-				switch {
-				case compat != "" && compat != "nat":
-					return finetune.Failed(req, exit.Usagef("--compat %s: the only other tool to be compatible with is nat", compat))
+			return withRun(cmd, commitBytes, asJSON, func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
+				var err error
+				switch req.Compat, err = compat.Parse(mode); {
+				case err != nil:
+					return finetune.Failed(req, exit.With(exit.Usage, err))
 				case timeout < 1:
 					return finetune.Failed(req, exit.Usagef("--endpoint_timeout %d: at least one second", timeout))
 				}
@@ -62,7 +63,7 @@ func newFinetuneRunCmd() *cobra.Command {
 	f.StringVar(&req.OutputDir, "output_dir", "", "where run folders are made; default: finetuning.output_dir")
 	f.StringVar(&req.RunID, "run-id", "", "name of the run and of its folder; default: the time and a random part")
 	f.Int64Var(&seed, "seed", 0, "seed of sampling and split; wins over dataset.split.seed")
-	f.StringVar(&compat, "compat", "", "nat: write what NAT writes, byte for byte, bugs included")
+	f.StringVar(&mode, "compat", "", "nat: write what NAT writes, byte for byte, bugs included")
 	f.BoolVar(&req.DryRun, "dry-run", false, "write the data set and submit nothing")
 	f.BoolVar(&req.Detach, "detach", false, "submit the job and don't wait for it")
 	f.StringVar(&req.Metrics, "metrics", "", "write the run's counters to this file as Prometheus text")
@@ -72,7 +73,7 @@ func newFinetuneRunCmd() *cobra.Command {
 }
 
 // withRun calls a run with the environment of this process, and prints how it ended.
-func withRun(cmd *cobra.Command, asJSON bool, run func(context.Context, finetune.Env) (*finetune.Summary, error)) error {
+func withRun(cmd *cobra.Command, commitBytes int64, asJSON bool, run func(context.Context, finetune.Env) (*finetune.Summary, error)) error {
 	collectOften(40)
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
@@ -96,6 +97,7 @@ func withRun(cmd *cobra.Command, asJSON bool, run func(context.Context, finetune
 	}
 	env := finetune.Env{
 		Output: printed, Log: newLogger(stderr), Self: self, Now: time.Now, Getenv: os.LookupEnv, Leave: leave, Progress: progress.show,
+		Collating: whileCollating, CommitBytes: commitBytes,
 		Findings: func(fs []finding.Finding) { _ = finding.Text(stderr, fs, colored(stderr)) },
 	}
 	sum, err := run(ctx, env)

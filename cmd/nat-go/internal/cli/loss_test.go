@@ -16,7 +16,7 @@ import (
 func runLoss(t *testing.T, want int, args ...string) (stdout map[string]any, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	if code := Main(append([]string{"loss"}, args...), strings.NewReader(""), &out, &errs); code != want {
+	if code := (Program{}).Main(append([]string{"loss"}, args...), strings.NewReader(""), &out, &errs); code != want {
 		t.Fatalf("%v: exit code %d, want %d\n%s%s", args, code, want, &out, &errs)
 	}
 	if want == 0 {

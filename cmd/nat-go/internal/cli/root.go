@@ -16,10 +16,15 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 )
 
+// Program is nat-go.
+type Program struct {
+	CommitBytes int64 // how many bytes of its record log a run may lose in a crash; 0: the default
+}
+
 // Main runs the command line and returns the exit code.
-func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	defer runtime.KeepAlive(ballast.Bytes)
-	root := newRootCmd()
+	root := newRootCmd(p)
 	root.SetArgs(config.JoinOverrides(args))
 	root.SetIn(stdin)
 	root.SetOut(stdout)
@@ -40,7 +45,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return exit.Usage
 }
 
-func newRootCmd() *cobra.Command {
+func newRootCmd(p Program) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "nat-go",
 		Short:         "Turn AI-agent runs into training data and fine-tuning jobs",
@@ -58,7 +63,7 @@ func newRootCmd() *cobra.Command {
 	root.AddCommand(newChatCmd())
 	root.AddCommand(newSchemaCmd(builtin.Types))
 	root.AddCommand(newValidateCmd(builtin.Types, checkPluginBlocks))
-	root.AddCommand(newFinetuneCmd())
+	root.AddCommand(newFinetuneCmd(p.CommitBytes))
 	root.AddCommand(newInitCmd())
 	root.AddCommand(newLossCmd())
 	root.AddCommand(newDatasetCmd())

@@ -22,7 +22,7 @@ func TestEveryCommandTakesJSON(t *testing.T) {
 			t.Errorf("%s has no --json", c.CommandPath())
 		}
 	}
-	walk(newRootCmd())
+	walk(newRootCmd(Program{}))
 	if n < 25 {
 		t.Errorf("only %d commands found", n)
 	}

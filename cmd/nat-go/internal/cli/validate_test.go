@@ -22,7 +22,7 @@ finetuning: {enabled: true, trajectory_builder: moves}
 
 func run(args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	code = Main(args, strings.NewReader(""), &out, &errs)
+	code = Program{}.Main(args, strings.NewReader(""), &out, &errs)
 	return code, out.String(), errs.String()
 }
 

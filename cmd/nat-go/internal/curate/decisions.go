@@ -70,6 +70,16 @@ func (d *Decisions) Len() uint64 { return uint64(len(d.of)) }
 // At is the decision on the record with that ordinal, which must be below Len.
 func (d *Decisions) At(ordinal uint64) Decision { return d.of[ordinal] }
 
+// Kept is how many records are in the data set.
+func (d *Decisions) Kept() (n int64) {
+	for x, c := range d.Counts() {
+		if x.Kept() {
+			n += c
+		}
+	}
+	return n
+}
+
 // Counts says how often each decision was made.
 func (d *Decisions) Counts() map[Decision]int64 {
 	var n [256]int64

@@ -4,27 +4,26 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
-	"strconv"
 	"time"
 
+	"github.com/zeebo/xxh3"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
-	"github.com/nat-go/nat-go/ttc"
-	"github.com/nat-go/nat-go/ttc/group"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// A commit makes what was built so far survive a crash. It costs a sync, so it is made at intervals.
-const commitEvery = 2 * time.Second
-
-// CommitBytes is how many bytes of the record log a crash may cost. Tests lower it.
-var CommitBytes int64 = 64 << 20
+// A commit makes what was built so far survive a crash. It costs a sync, so it is made at intervals of time and of bytes.
+const (
+	commitEvery = 2 * time.Second
+	commitBytes = 64 << 20
+)
 
 // groupsInFlight bounds the groups that are on their way through the builders; the sessions' own credits bound the bytes.
 const groupsInFlight = 4096
@@ -36,399 +35,228 @@ type cursor struct {
 	Failed []int          `json:"failed,omitempty"` // collection runs that failed and were passed over
 	Seen   source.Stats   `json:"seen"`             // counts of the collection runs read to their end
 	Groups int64          `json:"groups,omitempty"` // groups done, where the run's unit is more than an example
-
-	committed bool // read from a log, not new
 }
 
-// item is a group on its way, with what the source dropped before it; or drops alone; or the end of a collection run.
-type item struct {
-	group *ttc.Group
-	parts []*ttc.Group // its examples as groups of their own, for builders of that unit
-	drops []ledger.Drop
-	at    source.Cursor
-	done  int64 // groups up to this one, where the run's unit is more than an example
-	// At the end of a collection run:
-	end   bool
-	input source.Input
+// built is what the inputs became. The records are in the log.
+type built struct {
+	index *curate.Index // what curation has to know of them
 	seen  source.Stats
-	fail  error // why the collection run failed
+}
+
+// building is the state of the build stage.
+type building struct {
+	*run
+	in       *inputs
+	ahead    *reader // of the first input, until it is taken
+	builders []*builder
+	index    *curate.Index
+	log      *recordlog.Writer
+	frame    *recordlog.Builder // of the group being logged
+	total    int64              // bytes of all inputs; 0: not known
+	expected bool               // the index knows about how many records will come
+	at       cursor             // what is logged
 }
 
 // build streams the examples of every collection run through the builders into the record log. One goroutine reads and
 // sends, one takes the results in order and writes the log; the builders' processes work in between.
-func (r *run) build(ctx context.Context) error {
-	log, from, err := r.openLog()
-	if err != nil {
-		return err
+func (r *run) build(ctx context.Context, in *inputs, ahead *reader, bs []*builder) (_ *built, err error) {
+	b := &building{run: r, in: in, ahead: ahead, builders: bs, total: in.bytes()}
+	if b.index, err = curate.NewIndex(b.rules(), string(r.plan.folder)); err != nil {
+		return nil, err
 	}
-	if err := r.openIndex(); err != nil {
-		return err
+	defer func() {
+		if err != nil {
+			b.index.Close()
+		}
+	}()
+	if err := b.openLog(ctx); err != nil {
+		return nil, err
 	}
-	if r.plan.resume && from.committed {
-		if err := r.replay(ctx); err != nil {
-			return err
+	if b.log != nil { // else all groups are in it already
+		if err := b.stream(ctx); err != nil {
+			return nil, err
 		}
 	}
-	if log == nil {
-		r.seen, r.inputs = from.Seen, from.Inputs
-		return nil
+	r.made.Inputs, r.made.Counts.Candidates = b.at.Inputs, b.at.Seen.Candidates
+	for _, a := range b.at.Seen.Accounts() {
+		r.books.In(a.Stage, a.Unit, a.In)
+		if a.Unit != unitExample { // those are counted as they arrive in the log
+			r.books.Out(a.Stage, a.Unit, a.Out)
+		}
 	}
-	defer log.Close()
-	r.frame = recordlog.NewBuilder(r.stageNames())
+	return &built{index: b.index, seen: b.at.Seen}, nil
+}
+
+func (b *building) rules() curate.Rules {
+	rules := b.plan.rules
+	rules.Name = b.exampleOf
+	return rules
+}
+
+func (b *building) stream(ctx context.Context) error {
+	defer b.log.Close()
+	names := make([]string, len(b.builders))
+	for i, x := range b.builders {
+		names[i] = x.name
+	}
+	b.frame = recordlog.NewBuilder(names)
 	items := make(chan item, groupsInFlight)
+	from := b.at
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		defer close(items)
-		return r.feed(ctx, from, items)
+		return b.feed(ctx, from, items)
 	})
-	g.Go(func() error { return r.gather(ctx, log, from, items) })
-	if err := g.Wait(); err != nil {
-		var failed *collectionError
-		if r.plan.Compat && errors.As(err, &failed) {
-			return r.leaveCollected(err)
-		}
-		return err
+	g.Go(func() error { return b.gather(ctx, items) })
+	err := g.Wait()
+	if b.plan.Compat.WholeRuns() && errors.As(err, new(*collectionError)) {
+		b.leaveCollected()
 	}
-	r.endBuilders()
-	return nil
+	return err
 }
 
-// feed reads the collection runs and sends their groups to the builders.
-func (r *run) feed(ctx context.Context, from cursor, items chan<- item) error {
-	feed := r.feedExamples
-	if r.grouped() {
-		feed = r.feedGroups
-	}
-	if err := feed(ctx, from, items); err != nil && !errors.Is(err, errFed) {
-		return err
-	}
-	for _, s := range r.stages {
-		s.session.CloseSend()
-	}
-	return nil
-}
-
-// errFed ends the feeding at a collection run that failed: what was sent before is still built, and the failure told in
-// its turn.
-var errFed = errors.New("a collection run failed")
-
-// collectionError is why a collection run failed, and the run with it.
-type collectionError struct {
-	run int
-	err error
-}
-
-func (e *collectionError) Error() string {
-	return fmt.Sprintf("collection run %d failed: %v", e.run, e.err)
-}
-
-func (e *collectionError) Unwrap() error { return e.err }
-
-// feedExamples sends each example as it is read.
-func (r *run) feedExamples(ctx context.Context, from cursor, items chan<- item) error {
-	for k := from.Source.Run; k < len(r.plan.inputs.paths); k++ {
-		var resume *source.Cursor
-		if k == from.Source.Run && from.Source.Row > 0 {
-			at := from.Source
-			at.Run = 0
-			resume = &at
-		}
-		f := feeder{run: r, k: k, items: items}
-		if err := f.collect(ctx, resume, false); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// collect reads one collection run. That the input can't be read ends the run, or only the collection run where the config
-// says so. failed says that it did so in the part of the run that is done.
-func (f *feeder) collect(ctx context.Context, resume *source.Cursor, failed bool) error {
-	r, k := f.run, f.k
-	err := f.read(ctx, resume)
-	if ctx.Err() == nil && k < f.told.Run {
-		return f.again(failed, err)
+// leaveCollected ends a run of which a collection run failed as NAT does: what the ones before gave stays to be looked at.
+func (b *building) leaveCollected() {
+	folder := b.plan.folder
+	err := b.plan.Compat.WriteTrajectories(folder.Format(dataset.Trajectories), folder.Records(), b.plan.RunID, nil)
+	if err == nil {
+		err = b.history.WriteProgress(folder)
 	}
 	if err != nil {
-		if ctx.Err() != nil {
-			return err
-		}
-		if r.plan.Compat { // NAT leaves out all of it
-			f.drops, f.seen = nil, source.Stats{}
-		}
-		if !r.plan.trainer.ContinueOnCollectionError {
-			return errors.Join(f.push(ctx, item{end: true, fail: err}), errFed)
-		}
-	} else if r.plan.Compat {
-		// A collection run is one group, and even an empty one is built: NAT writes a file for it.
-		if err := f.send(ctx, &ttc.Group{Key: strconv.Itoa(k), Examples: f.held}); err != nil {
-			return err
-		}
-	}
-	return f.push(ctx, item{end: true, input: f.input, seen: f.seen, fail: err})
-}
-
-// feeder reads one collection run.
-type feeder struct {
-	run   *run
-	k     int
-	items chan<- item
-	drops []ledger.Drop
-	held  []*ttc.Example // the whole run, in compat
-	index *group.Index   // where examples are kept to be grouped, else nil
-	told  source.Cursor  // with index: what was dropped up to here is in the log already
-	done  int64          // groups sent, of those that are counted
-	at    source.Cursor
-	input source.Input
-	seen  source.Stats
-}
-
-func (f *feeder) read(ctx context.Context, resume *source.Cursor) error {
-	rd := f.run.reader(ctx, f.k, resume)
-	rd.steady()
-	defer func() {
-		rd.close()
-		f.seen = rd.seen
-	}()
-	for {
-		next, err := rd.next(ctx)
-		f.drops = append(f.drops, next.drops...)
-		if errors.Is(err, io.EOF) {
-			rd.close()
-			if n := len(rd.inputs); n > 0 {
-				f.input = rd.inputs[n-1]
-			}
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		ex := next.example
-		f.at = next.at
-		if f.run.plan.Compat {
-			f.held = append(f.held, ex)
-			continue
-		}
-		if f.index != nil {
-			if err := f.keep(ctx, ex); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := f.send(ctx, &ttc.Group{Key: ex.ID, Examples: []*ttc.Example{ex}}); err != nil {
-			return err
-		}
+		b.warn("can't write what was collected before the failure: %v", err)
 	}
 }
 
-// send gives a group to every builder, and notes that its results are due.
-func (f *feeder) send(ctx context.Context, g *ttc.Group) error {
-	it := item{group: g}
-	for _, s := range f.run.stages { // split it before another goroutine has it
-		it.partsFor(s, f.run.unit())
-	}
-	if err := f.push(ctx, it); err != nil {
-		return err
-	}
-	if len(g.Examples) == 0 { // a collection run of nothing: there is nothing to ask of a builder
-		return nil
-	}
-	for _, s := range f.run.stages {
-		for _, part := range it.partsFor(s, f.run.unit()) {
-			if err := s.session.Send(ctx, part); err != nil {
-				return s.failed(err)
-			}
-		}
-	}
-	return nil
-}
-
-func (f *feeder) push(ctx context.Context, it item) error {
-	it.at, it.drops, it.done = f.at, f.drops, f.done
-	it.at.Run = f.k
-	f.drops = nil
-	select {
-	case f.items <- it:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// gather takes the builders' results of each group, in order, and appends them to the log.
-func (r *run) gather(ctx context.Context, log *recordlog.Writer, at cursor, items <-chan item) (err error) {
-	last := r.env.Now()
-	defer func() {
-		if err != nil && (ctx.Err() != nil || errors.As(err, new(*collectionError))) { // keep what is done
-			_ = r.commit(log, at, false)
-		}
-	}()
-	var broken error // in compat: the builder failed on the collection run, which ends next
-	for it := range items {
+// openLog starts the log, or goes on with one that a run left behind, whose groups it takes in. No log is open afterwards
+// where all groups are in it already.
+func (b *building) openLog(ctx context.Context) (err error) {
+	dir := b.plan.folder.Records()
+	if b.plan.resume {
+		c, err := recordlog.ReadCommit(dir)
 		switch {
-		case it.end:
-			if broken != nil {
-				it.fail, it.seen, it.drops, broken = broken, source.Stats{}, nil, nil
-			}
-			if it.fail != nil && !r.plan.trainer.ContinueOnCollectionError {
-				return exit.With(exit.Failed, &collectionError{it.at.Run, it.fail})
-			}
-			at.Source = source.Cursor{Run: it.at.Run + 1}
-			at.Inputs = append(at.Inputs, it.input)
-			at.Seen.Add(&it.seen)
-			if it.fail != nil {
-				at.Failed = append(at.Failed, it.at.Run)
-				r.warn("collection run %d failed: %v; %s", it.at.Run, it.fail, r.lost())
-			}
-			if len(it.drops) > 0 {
-				if err := r.append(log, &ttc.Group{}, it.drops, nil); err != nil {
-					return err
-				}
-			}
-		case it.group == nil:
-			if err := r.append(log, &ttc.Group{}, it.drops, nil); err != nil {
-				return err
-			}
-			at.Source = it.at
-		default:
-			results, err := r.results(ctx, &it)
-			if err != nil {
-				return err
-			}
-			if broken = r.failedRun(results); broken != nil {
-				continue
-			}
-			if err := r.append(log, it.group, it.drops, results); err != nil {
-				return err
-			}
-			if r.plan.Compat {
-				continue // the group is the whole collection run, which is committed with its end
-			}
-			at.Source = it.at
+		case err == nil:
+			return b.goOn(ctx, c)
+		case !errors.Is(err, fs.ErrNotExist):
+			return exit.With(exit.Environment, err)
 		}
-		at.Groups = it.done
-		now := r.env.Now()
-		// A clock that was set back must not put off the next commit.
-		if due := now.Sub(last) >= commitEvery || now.Before(last); due || log.Uncommitted() >= CommitBytes {
-			if err := r.commit(log, at, false); err != nil {
-				return err
-			}
-			last = now
+		if err := recordlog.Remove(dir); err != nil { // the run died before its first commit
+			return exit.Environmentf("can't start the record log: %w", err)
 		}
-		r.expectRecords(&at)
-		r.building(&at)
 	}
-	if err := ctx.Err(); err != nil {
-		return context.Cause(ctx)
-	}
-	r.seen, r.inputs = at.Seen, at.Inputs
-	return r.commit(log, at, true)
-}
-
-// lost says what becomes of a collection run that failed.
-func (r *run) lost() string {
-	if r.plan.Compat {
-		return "all of it is left out, as NAT does"
-	}
-	return "what was read of it before is used"
-}
-
-// failedRun is why a builder failed on a collection run in compat, where the run is one group and NAT loses all of it.
-func (r *run) failedRun(results [][]*stageResult) error {
-	for _, parts := range results {
-		for _, res := range parts {
-			if r.plan.Compat && res.Reason != "" {
-				return res.Err
-			}
-		}
+	if b.log, err = recordlog.Create(dir); err != nil {
+		return exit.Environmentf("can't start the record log: %w", err)
 	}
 	return nil
 }
 
-func (r *run) commit(log *recordlog.Writer, at cursor, done bool) error {
-	b, err := json.Marshal(at)
-	if err != nil {
-		return err
-	}
-	if err := log.Commit(b, done); err != nil {
-		return exit.Environmentf("can't commit the record log: %w", err)
-	}
-	return nil
-}
-
-// append adds a group's frame to the log.
-func (r *run) append(log *recordlog.Writer, g *ttc.Group, drops []ledger.Drop, results [][]*stageResult) error {
-	b := r.frame
-	b.Begin(g)
-	for _, d := range drops {
-		b.Drop(d)
-	}
-	b.Account(ledger.Source, "example", 0, int64(len(g.Examples)))
-	for i, parts := range results {
-		first := 0
-		for _, res := range parts {
-			r.stages[i].settle(b, i, first, res)
-			first += len(res.Group.Examples)
-		}
-	}
-	if err := log.Append(b.Group()); err != nil {
-		return exit.Environmentf("can't write the record log: %w", err)
-	}
-	if err := r.take(b.Group()); err != nil {
-		return err
-	}
-	for _, parts := range results {
-		for _, res := range parts {
-			res.Release()
-		}
-	}
-	return nil
-}
-
-// openLog starts the log, or goes on with one that a run left behind. A nil log means that all groups are in already.
-func (r *run) openLog() (*recordlog.Writer, cursor, error) {
-	var at cursor
-	if !r.plan.resume {
-		log, err := recordlog.Create(r.plan.folder.Records())
-		if err != nil {
-			return nil, at, exit.Environmentf("can't start the record log: %w", err)
-		}
-		return log, at, nil
-	}
-	c, err := recordlog.ReadCommit(r.plan.folder.Records())
-	if errors.Is(err, fs.ErrNotExist) { // the run died before its first commit
-		if err := recordlog.Remove(r.plan.folder.Records()); err != nil {
-			return nil, at, exit.Environmentf("can't start the record log: %w", err)
-		}
-		log, err := recordlog.Create(r.plan.folder.Records())
-		if err != nil {
-			return nil, at, exit.Environmentf("can't start the record log: %w", err)
-		}
-		return log, at, nil
-	}
-	if err != nil {
-		return nil, at, exit.With(exit.Environment, err)
-	}
+func (b *building) goOn(ctx context.Context, c recordlog.Commit) (err error) {
+	dir := b.plan.folder.Records()
 	if len(c.Cursor) > 0 {
-		if err := json.Unmarshal(c.Cursor, &at); err != nil {
-			return nil, at, exit.Environmentf("the record log's commit is damaged: %w", err)
+		if err := json.Unmarshal(c.Cursor, &b.at); err != nil {
+			return exit.Environmentf("the record log's commit is damaged: %w", err)
 		}
 	}
-	at.committed = true
-	if c.Done {
-		return nil, at, nil
+	if !c.Done {
+		if b.log, err = recordlog.Open(dir); err != nil {
+			return exit.Environmentf("can't go on with the record log: %w", err)
+		}
 	}
-	log, err := recordlog.Open(r.plan.folder.Records())
-	if err != nil {
-		return nil, at, exit.Environmentf("can't go on with the record log: %w", err)
+	for g, err := range recordlog.Groups(dir) {
+		switch {
+		case err != nil:
+			err = exit.With(exit.Environment, err)
+		case ctx.Err() != nil:
+			err = context.Cause(ctx)
+		default:
+			err = b.take(g)
+		}
+		if err != nil {
+			if b.log != nil {
+				b.log.Close()
+			}
+			return err
+		}
 	}
-	return log, at, nil
+	return nil
 }
 
-func (r *run) stageNames() []string {
-	names := make([]string, len(r.stages))
-	for i, s := range r.stages {
-		names[i] = s.name
+// take books what a group of the log holds - its drops, accounts, the builders' counters, NAT's view of the collection
+// runs - and enters its records into the index, through the gate.
+func (b *building) take(g *recordlog.Group) error {
+	for _, d := range g.Drops {
+		b.books.drop(d)
 	}
-	return names
+	b.books.enter(g.Accounts)
+	for _, c := range g.Counts {
+		b.books.count(c.Builder, c.Name, c.N)
+	}
+	b.history.Add(g)
+	return b.enter(g)
+}
+
+// enter puts what curation has to know of a group's records into the index. What the gate stops is booked here; it is listed
+// with what curation drops, in the order of the log.
+func (b *building) enter(g *recordlog.Group) error {
+	var passed int64
+	var at *builders.Origin
+	var task, example [16]byte
+	var scoreName string
+	var score [8]byte
+	for i, h := range g.Hashes() {
+		rec := &g.Records[i]
+		if rec.Origin != at {
+			at = rec.Origin
+			example = xxh3.HashString128(at.Example).Bytes()
+			task = example
+			if at.Task != "" {
+				task = xxh3.HashString128("task\x00" + at.Task).Bytes()
+			}
+		}
+		e := curate.Entry{
+			Ordinal: g.First + uint64(i), Kind: rec.Record.Kind(), Content: h.Content, Prompt: h.Prompt,
+			Chosen: h.Chosen, Rejected: h.Rejected, Task: task, Example: example,
+		}
+		if p, ok := rec.Record.(*builders.Preference); ok {
+			if p.ScoreName != scoreName || i == 0 {
+				scoreName = p.ScoreName
+				sum := xxh3.HashString128(scoreName).Bytes()
+				copy(score[:], sum[:])
+			}
+			e.Score = score
+		}
+		var reason ledger.Reason
+		if b.plan.Compat.Gates() {
+			reason, _ = curate.Gate(rec)
+		}
+		if reason != "" {
+			e.Drop = curate.Dropped(reason)
+			b.books.Drop(ledger.Drop{Stage: ledger.Gate, Reason: reason, Unit: unitRecord})
+		} else {
+			passed++
+		}
+		if err := b.index.Add(e); err != nil {
+			return err
+		}
+	}
+	b.books.In(ledger.Gate, unitRecord, int64(len(g.Records)))
+	b.books.Out(ledger.Gate, unitRecord, passed)
+	return nil
+}
+
+// expectRecords estimates, once a thirty-second of the input is read, how many records it will give, so that the index is
+// not grown again and again.
+func (b *building) expectRecords() {
+	if done := b.bytesRead(); !b.expected && b.total > 0 && done >= b.total/32 && done > 0 {
+		b.expected = true
+		b.index.Expect(uint64(1.03 * float64(b.index.Len()) * float64(b.total) / float64(done)))
+	}
+}
+
+// bytesRead is how many bytes of the inputs are in the log.
+func (b *building) bytesRead() int64 {
+	done := b.at.Source.Offset
+	for k := range min(b.at.Source.Run, len(b.in.began)) {
+		done += b.in.began[k].Size
+	}
+	return done
 }

@@ -5,13 +5,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"io"
 	"iter"
 	"os"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
@@ -23,36 +22,55 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// openCollator loads the tokenizer and the template before anything is built: a run that can't make its batches should not
-// start. Without a tokenizer there are no batches.
-func (r *run) openCollator() error {
-	c := r.plan.config.Collator
+// tokens is what makes token batches. Without a tokenizer there is none: nil.
+type tokens struct {
+	tokenizer *tokenizer.Tokenizer
+	collator  *collator.Collator
+}
+
+// openTokens loads the tokenizer and the template before anything is built: a run that can't make its batches should not
+// start.
+func openTokens(p *plan) (_ *tokens, err error) {
+	c := p.config.Collator
 	if c.Tokenizer == "" {
-		return nil
+		return nil, nil
 	}
-	tok, err := tokenizer.Load(c.Tokenizer)
-	if err != nil {
-		return exit.Environmentf("collator.tokenizer: %w", err)
+	t := &tokens{}
+	if t.tokenizer, err = tokenizer.Load(c.Tokenizer); err != nil {
+		return nil, exit.Environmentf("collator.tokenizer: %w", err)
 	}
-	r.tokenizer = tok
-	if r.plan.Now != "" {
-		c.TemplateTime = r.plan.Now
+	if err := t.open(p, c); err != nil {
+		t.close()
+		return nil, err
 	}
-	cfg, err := CollatorConfig(c, r.plan.rules.Split.Seed)
+	return t, nil
+}
+
+func (t *tokens) open(p *plan, c config.Collator) error {
+	if p.Now != "" {
+		c.TemplateTime = p.Now
+	}
+	cfg, err := CollatorConfig(c, p.rules.Split.Seed)
 	if err != nil {
 		return exit.With(exit.Usage, err)
 	}
-	cfg.Tokenizer = tok
-	if cfg.Template, err = collator.TemplateText(tok.Config, c.Template); err != nil {
+	cfg.Tokenizer = t.tokenizer
+	if cfg.Template, err = collator.TemplateText(t.tokenizer.Config, c.Template); err != nil {
 		return exit.Usagef("collator.template: %w", err)
 	}
 	if cfg.Reference, err = readReference(c.Reference); err != nil {
 		return err
 	}
-	if r.collator, err = collator.New(cfg); err != nil {
+	if t.collator, err = collator.New(cfg); err != nil {
 		return exit.With(exit.Usage, err)
 	}
 	return nil
+}
+
+func (t *tokens) close() {
+	if t != nil {
+		t.tokenizer.Close()
+	}
 }
 
 // readReference reads the file of `collator.reference`.
@@ -119,42 +137,41 @@ func templateVars(kwargs map[string]any) (*pyvalue.Dict, error) {
 	return v.Dict(), nil
 }
 
-// collatePercent is GOGC while token rows are made. They are much garbage on a small heap: two workers that collect it as often
-// as the rest of a run does lose a tenth of their time.
-const collatePercent = 300
-
 // collate makes token batches of the records that the collator has a channel for.
-func (r *run) collate(ctx context.Context) error {
-	if r.collator == nil || r.kept() == 0 {
+func (r *run) collate(ctx context.Context, t *tokens, d *curate.Decisions) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if t == nil || d.Kept() == 0 {
 		return nil
 	}
-	if err := os.RemoveAll(r.plan.folder.Batches()); err != nil { // of an attempt that was cut short
+	folder := r.plan.folder
+	if err := os.RemoveAll(folder.Batches()); err != nil { // of an attempt that was cut short
 		return exit.Environmentf("can't make the batches: %w", err)
 	}
-	if os.Getenv("GOGC") == "" {
-		defer debug.SetGCPercent(debug.SetGCPercent(collatePercent))
+	done := func() {}
+	if r.env.Collating != nil {
+		done = r.env.Collating()
 	}
-	res, err := r.collator.Collate(ctx, r.items(), string(r.plan.folder), string(r.plan.folder), r.drops.add)
+	res, err := t.collator.Collate(ctx, r.items(t, d), string(folder), string(folder), r.books.drop)
+	done()
 	if err != nil {
 		return exit.Environmentf("can't make the batches: %w", err)
 	}
-	for _, a := range res.Accounts {
-		r.book.In(a.Stage, a.Unit, a.In)
-		r.book.Out(a.Stage, a.Unit, a.Out)
-	}
-	taught, err := r.teach(ctx, res.Counts)
+	r.books.enter(res.Accounts)
+	taught, err := r.teach(ctx, t.tokenizer, res.Counts)
 	if err != nil {
 		return err
 	}
 	if r.plan.tokenRows {
-		w, err := dataset.WriteTokenParquet(r.plan.folder, r.plan.folder.Dataset())
+		w, err := dataset.WriteTokenParquet(folder, folder.Dataset())
 		if err != nil {
 			return exit.Environmentf("can't write the token rows: %w", err)
 		}
-		r.written = append(r.written, w)
+		r.made.Dataset = append(r.made.Dataset, w)
 	}
-	r.batches = &runfolder.Batches{
-		Teacher: taught, Tokenizer: r.tokenizer.Fingerprint(), TemplateTime: r.collator.TemplateTime.Format("2006-01-02T15:04:05"),
+	r.made.Batches = &runfolder.Batches{
+		Teacher: taught, Tokenizer: t.tokenizer.Fingerprint(), TemplateTime: t.collator.TemplateTime.Format("2006-01-02T15:04:05"),
 		Counts: res.Counts, Stats: res.Stats,
 	}
 	return nil
@@ -162,55 +179,35 @@ func (r *run) collate(ctx context.Context) error {
 
 // items yields the records to collate, a group at a time. Left-out rollouts come too: their rewards still count when others
 // of their task are compared with each other.
-func (r *run) items() iter.Seq2[[]collator.Item, error] {
+func (r *run) items(t *tokens, d *curate.Decisions) iter.Seq2[[]collator.Item, error] {
 	return func(yield func([]collator.Item, error) bool) {
-		log, err := recordlog.NewReader(r.plan.folder.Records())
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		defer log.Close()
-		for {
-			g, err := log.Next()
-			if errors.Is(err, io.EOF) {
-				return
-			}
+		for g, err := range recordlog.Groups(r.plan.folder.Records()) {
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			if items := r.groupItems(g); len(items) > 0 && !yield(items, nil) {
+			if items := t.items(g, d); len(items) > 0 && !yield(items, nil) {
 				return
 			}
-			r.tell(Progress{Step: "collate", Done: int64(g.First) + int64(len(g.Records)), Total: int64(r.decisions.Len()), Unit: unitRecord})
+			r.tell(Progress{Step: "collate", Done: int64(g.First) + int64(len(g.Records)), Total: int64(d.Len()), Unit: unitRecord})
 		}
 	}
 }
 
-func (r *run) groupItems(g *recordlog.Group) []collator.Item {
+func (t *tokens) items(g *recordlog.Group, d *curate.Decisions) []collator.Item {
 	var items []collator.Item
 	hashes := g.Hashes()
 	for i := range g.Records {
 		rec := &g.Records[i]
-		if !r.collator.Collates(rec.Record.Kind()) {
+		if !t.collator.Collates(rec.Record.Kind()) {
 			continue
 		}
-		d := r.decisions.At(g.First + uint64(i))
-		item := collator.Item{Record: rec, Hash: hex.EncodeToString(hashes[i].Content[:]), Dropped: !d.Kept()}
-		if d.Validates() && !d.Trains() {
+		decision := d.At(g.First + uint64(i))
+		item := collator.Item{Record: rec, Hash: hex.EncodeToString(hashes[i].Content[:]), Dropped: !decision.Kept()}
+		if decision.Validates() && !decision.Trains() {
 			item.Split = batch.Validation
 		}
 		items = append(items, item)
 	}
 	return items
-}
-
-// kept is how many records are in the data set.
-func (r *run) kept() (n int64) {
-	for d, c := range r.decisions.Counts() {
-		if d.Kept() {
-			n += c
-		}
-	}
-	return n
 }

@@ -17,19 +17,20 @@ import (
 
 // live sets up a source that makes agent runs rather than finds them, if the block is one. What it makes lies in the run
 // folder, in the form of workflow_output.json, one file a collection run; from there on the run is like any other.
-func (p *plan) live(block *config.Block) (in inputs, is bool, err error) {
+func (p *plan) live(block *config.Block) (in *inputs, err error) {
 	if p.Endpoint != "" {
 		if block, err = p.endpointOfFlags(); err != nil {
-			return in, false, err
+			return nil, err
 		}
 	}
 	if block == nil || len(p.From) > 0 || p.Source != "" {
-		return in, false, nil
+		return nil, nil
 	}
 	f, ok := builtin.Source(block.Type)
 	if !ok || f.Collect == nil {
-		return in, false, nil
+		return nil, nil
 	}
+	in = new(inputs)
 	in.collect = func(ctx context.Context, c source.Collection) ([]string, error) {
 		c.Runs, c.RunsSet = p.trainer.NumRuns, p.config.Has("trainers", p.config.Finetuning.Trainer, "num_runs")
 		c.NATConfig = p.NATConfig
@@ -40,7 +41,7 @@ func (p *plan) live(block *config.Block) (in inputs, is bool, err error) {
 		keys = f.Output(block.Config)
 	}
 	in.read(nat.Factory(), keys, p.Compat)
-	return in, true, nil
+	return in, nil
 }
 
 // endpointOfFlags is NAT's --endpoint, --endpoint_timeout and --dataset as a source.
@@ -67,12 +68,11 @@ func (p *plan) endpointOfFlags() (*config.Block, error) {
 }
 
 // collect makes the inputs, where the source does that. What was made before an interruption is kept.
-func (r *run) collect(ctx context.Context) error {
-	collect := r.plan.inputs.collect
-	if collect == nil {
+func (r *run) collect(ctx context.Context, in *inputs) error {
+	if in.collect == nil {
 		return nil
 	}
-	paths, err := collect(ctx, source.Collection{
+	paths, err := in.collect(ctx, source.Collection{
 		Dir: r.plan.folder.Collected(), Warn: func(text string) { r.warn("%s", text) },
 		Progress: func(p source.Progress) {
 			r.tell(Progress{Step: p.Step, Text: p.Text, Done: p.Done, Total: p.Total, Unit: p.Unit})
@@ -81,9 +81,7 @@ func (r *run) collect(ctx context.Context) error {
 	if err != nil && !errors.Is(err, context.Canceled) {
 		return exit.With(exit.Environment, fmt.Errorf("%w; `nat-go finetune resume %s` goes on where this stopped", err, r.plan.folder))
 	}
-	r.plan.inputs.paths = paths
-	for _, path := range paths {
-		r.plan.inputs.began = append(r.plan.inputs.began, identify(path))
-	}
+	in.paths = paths
+	in.identify()
 	return err
 }

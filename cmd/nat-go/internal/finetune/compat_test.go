@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 )
@@ -47,7 +48,7 @@ func natConfig(t *testing.T, trainer string) {
 func runCompat(t *testing.T) (*Summary, error) {
 	t.Helper()
 	return Run(context.Background(), Request{
-		ConfigFile: "config.yml", Compat: true, DryRun: true, RunID: "x",
+		ConfigFile: "config.yml", Compat: compat.NAT, DryRun: true, RunID: "x",
 		From: []string{"in0.json", "missing.json", "in2.json"},
 	}, testEnv(t))
 }
@@ -115,7 +116,7 @@ func TestCompatGroupsByTextOfID(t *testing.T) {
 	natFile(t, "in.json", natEntry("1", natStep("t", 0, "a", 1), natStep("t", 1, "b", 0.5)),
 		natEntry(`"1"`, natStep("u", 0, "c", 1), natStep("u", 1, "d", 0.5)), natEntry("2", natStep("t", 0, "e", 1), natStep("t", 1, "f", 0.5)))
 	natConfig(t, "num_runs: 1")
-	sum, err := Run(context.Background(), Request{ConfigFile: "config.yml", Compat: true, DryRun: true, RunID: "x", From: []string{"in.json"}}, testEnv(t))
+	sum, err := Run(context.Background(), Request{ConfigFile: "config.yml", Compat: compat.NAT, DryRun: true, RunID: "x", From: []string{"in.json"}}, testEnv(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 )
 
@@ -79,7 +80,7 @@ func TestCompatIsNAT(t *testing.T) {
 			}
 			t.Chdir(work)
 			sum, err := Run(context.Background(), Request{
-				ConfigFile: "config.yml", Compat: true, DryRun: true, RunID: "oracle",
+				ConfigFile: "config.yml", Compat: compat.NAT, DryRun: true, RunID: "oracle",
 				From: caseInputs(t, dir),
 			}, testEnv(t))
 			var metrics struct {

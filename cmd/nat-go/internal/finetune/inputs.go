@@ -13,6 +13,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -30,17 +31,26 @@ type inputs struct {
 	collect func(ctx context.Context, c source.Collection) ([]string, error) // makes the files before they are read; nil: they are there
 }
 
-// findInputs decides what is read: --from, else the sources section, else where NAT's evaluation wrote its output.
-func (p *plan) findInputs() error {
+// findInputs decides what is read: --from, else the sources section, else where NAT's evaluation wrote its output. A run that
+// is resumed reads what it began with.
+func findInputs(p *plan) (*inputs, error) {
 	in, err := chooseInputs(p)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	in.identify()
+	if p.resume {
+		if err := in.unchanged(p.began); err != nil {
+			return nil, err
+		}
+	}
+	return in, nil
+}
+
+func (in *inputs) identify() {
 	for _, path := range in.paths {
 		in.began = append(in.began, identify(path))
 	}
-	p.inputs = in
-	return nil
 }
 
 // identify is what a file is known by before it is read; in compat it may be missing.
@@ -53,22 +63,22 @@ func identify(path string) source.Input {
 }
 
 // identities are what a source that goes on with collection run k has to find again.
-func (p *plan) identities(k int) []source.Input { return p.inputs.began[k : k+1] }
+func (in *inputs) identities(k int) []source.Input { return in.began[k : k+1] }
 
 // unchanged refuses to go on where the inputs are not those the run began with.
-func (p *plan) unchanged(began []source.Input) error {
-	for k, in := range p.inputs.began {
-		if k < len(began) && in.Same(began[k]) {
+func (in *inputs) unchanged(began []source.Input) error {
+	for k, now := range in.began {
+		if k < len(began) && now.Same(began[k]) {
 			continue
 		}
 		what := "is one more than the run began with"
 		if k < len(began) {
-			what = fmt.Sprintf("changed since the run began: %s then, %s now", told(began[k]), told(in))
+			what = fmt.Sprintf("changed since the run began: %s then, %s now", told(began[k]), told(now))
 		}
-		return exit.Failedf("the input %s %s. A run is never made of two states of its input: start a new one, or put the file back as it was", in.Path, what)
+		return exit.Failedf("the input %s %s. A run is never made of two states of its input: start a new one, or put the file back as it was", now.Path, what)
 	}
-	if len(began) > len(p.inputs.began) {
-		return exit.Failedf("the input %s is gone, which the run began with: start a new run, or put the file back", began[len(p.inputs.began)].Path)
+	if len(began) > len(in.began) {
+		return exit.Failedf("the input %s is gone, which the run began with: start a new run, or put the file back", began[len(in.began)].Path)
 	}
 	return nil
 }
@@ -77,13 +87,13 @@ func told(in source.Input) string {
 	return fmt.Sprintf("%s, %d bytes of %s", in.Path, in.Size, in.ModTime.Format(time.RFC3339Nano))
 }
 
-// inputBytes is how much there is to read; 0 where that can't be told, as of compressed files and pipes.
-func (p *plan) inputBytes() (n int64) {
-	for _, in := range p.inputs.began {
-		if in.Size == 0 || compressed(in.Path) {
+// bytes is how much there is to read; 0 where that can't be told, as of compressed files and pipes.
+func (in *inputs) bytes() (n int64) {
+	for _, f := range in.began {
+		if f.Size == 0 || compressed(f.Path) {
 			return 0
 		}
-		n += in.Size
+		n += f.Size
 	}
 	return n
 }
@@ -92,21 +102,19 @@ func compressed(path string) bool {
 	return strings.HasSuffix(path, ".gz") || strings.HasSuffix(path, ".zst")
 }
 
-func chooseInputs(p *plan) (in inputs, err error) {
+func chooseInputs(p *plan) (*inputs, error) {
 	block, err := sourceBlock(p)
 	if err != nil {
-		return in, err
+		return nil, err
 	}
-	if in, is, err := p.live(block); is || err != nil {
+	if in, err := p.live(block); in != nil || err != nil {
 		return in, err
 	}
 	kind := p.Source
 	if kind == "" && block != nil {
 		kind = block.Type
 	}
-	if p.Compat {
-		kind = nat.Type // NAT reads nothing else
-	}
+	kind = p.Compat.Source(kind)
 	paths := p.From
 	if len(paths) == 0 && block != nil {
 		if f, ok := builtin.Source(block.Type); ok && f.Paths != nil {
@@ -115,33 +123,34 @@ func chooseInputs(p *plan) (in inputs, err error) {
 	}
 	if len(paths) == 0 {
 		if paths, err = natOutput(p.config.Eval); err != nil {
-			return in, err
+			return nil, err
 		}
 		if kind == "" {
 			kind = nat.Type
 		}
 	}
+	in := new(inputs)
 	if in.paths, err = p.expand(paths, kind); err != nil {
-		return in, exit.With(exit.Environment, err)
+		return nil, exit.With(exit.Environment, err)
 	}
 	if kind == "" {
 		if kind, err = recognize(in.paths[0]); err != nil {
-			return in, err
+			return nil, err
 		}
 	}
 	f, ok := builtin.Source(kind)
 	if !ok || f.Open == nil {
-		return in, exit.Usagef("there is no source %q: the sources are %s", kind, sourceNames())
+		return nil, exit.Usagef("there is no source %q: the sources are %s", kind, sourceNames())
 	}
 	in.read(f, p.sourceConfig(f, block), p.Compat)
 	return in, nil
 }
 
 // read sets how a path of the inputs is opened.
-func (in *inputs) read(f source.Factory, config any, compat bool) {
+func (in *inputs) read(f source.Factory, config any, m compat.Mode) {
 	in.source = f
 	in.open = func(ctx context.Context, path string, opt source.Options) (source.Source, error) {
-		opt.Raw = compat
+		opt.Raw = m.RawInput()
 		return f.Open(ctx, config, path, opt)
 	}
 }
@@ -160,32 +169,17 @@ func (p *plan) sourceConfig(f source.Factory, block *config.Block) any {
 	return cfg
 }
 
-// expand finds the files. In compat a missing one is a failed collection run, not an error; and run k reads input k, so
-// num_runs decides how many there are.
+// expand finds the files.
 func (p *plan) expand(paths []string, kind string) ([]string, error) {
 	name := nat.FileName
 	if f, ok := builtin.Source(kind); ok && f.File != "" {
 		name = f.File
 	}
-	if !p.Compat {
-		files, err := source.Expand(paths, name)
-		if err == nil && p.trainer.NumRuns != len(files) && p.config.Has("trainers", p.config.Finetuning.Trainer, "num_runs") {
-			p.note("num_runs is %d, but there are %d inputs: each is read once", p.trainer.NumRuns, len(files))
-		}
-		return files, err
+	files, err := p.Compat.Expand(paths, name, p.trainer.NumRuns)
+	if err == nil && p.Compat.RunsCounted() && p.trainer.NumRuns != len(files) && p.config.Has("trainers", p.config.Finetuning.Trainer, "num_runs") {
+		p.note("num_runs is %d, but there are %d inputs: each is read once", p.trainer.NumRuns, len(files))
 	}
-	var files []string
-	for _, path := range paths {
-		if more, err := source.Expand([]string{path}, name); err == nil {
-			files = append(files, more...)
-		} else {
-			files = append(files, path)
-		}
-	}
-	for len(files) < p.trainer.NumRuns {
-		files = append(files, "")
-	}
-	return files[:p.trainer.NumRuns], nil
+	return files, err
 }
 
 func sourceBlock(p *plan) (*config.Block, error) {

@@ -42,19 +42,19 @@ func (r *run) prometheus() []byte {
 		}
 	}
 	m.family("natgo_builder_total", "counter", "What a builder counted.")
-	for _, b := range slices.Sorted(maps.Keys(r.counters)) {
-		for _, name := range slices.Sorted(maps.Keys(r.counters[b])) {
-			m.sample(r.counters[b][name], "builder", b, "counter", name)
+	for _, b := range slices.Sorted(maps.Keys(r.books.counters)) {
+		for _, name := range slices.Sorted(maps.Keys(r.books.counters[b])) {
+			m.sample(r.books.counters[b][name], "builder", b, "counter", name)
 		}
 	}
 	m.family("natgo_rows_total", "counter", "Rows written to a file of the data set.")
-	for _, w := range r.written {
+	for _, w := range r.made.Dataset {
 		for _, f := range w.Files {
 			m.sample(f.Rows, "format", w.Format, "file", f.Path)
 		}
 	}
 	m.family("natgo_written_bytes_total", "counter", "Bytes of a file of the data set.")
-	for _, w := range r.written {
+	for _, w := range r.made.Dataset {
 		for _, f := range w.Files {
 			m.sample(f.Bytes, "format", w.Format, "file", f.Path)
 		}

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 
-	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
@@ -21,52 +21,55 @@ import (
 // builtinPlugin is the name of the process that serves the built-in builders: this program itself.
 const builtinPlugin = "nat-go"
 
-// open makes the run folder and opens the builders.
-func (r *run) open(ctx context.Context) error {
-	r.total = r.plan.inputBytes()
-	if err := r.openCollator(); err != nil {
-		return err
-	}
+// openFolder makes and locks the run folder, which a run that is resumed has, and begins its list of drops.
+func (r *run) openFolder(in *inputs) (err error) {
+	folder := r.plan.folder
 	if !r.plan.resume {
-		if err := r.plan.checkSpace(); err != nil {
+		if err := r.checkSpace(in); err != nil {
 			return err
 		}
-		var err error
-		if r.lock, err = r.plan.folder.Create(); err != nil {
+		if r.lock, err = folder.Create(); err != nil {
 			return err
 		}
 		text, err := r.plan.config.Source()
 		if err == nil {
-			err = durable.WriteFile(r.plan.folder.Config(), text)
+			err = durable.WriteFile(folder.Config(), text)
 		}
 		if err == nil {
-			err = r.plan.writeBegun()
+			err = r.plan.writeBegun(in)
 		}
 		if err != nil {
 			return exit.Environmentf("can't write the run's config.yml: %w", err)
 		}
 	}
-	for _, b := range r.plan.config.Selected() {
-		s, err := r.openStage(ctx, b)
-		if err != nil {
-			return err
-		}
-		r.stages = append(r.stages, s)
+	if err := r.books.open(folder.Dropped()); err != nil {
+		return exit.Environmentf("can't write the list of drops: %w", err)
 	}
 	return nil
 }
 
-// openStage opens a session with a builder of the configuration.
-func (r *run) openStage(ctx context.Context, b config.Block) (*stage, error) {
-	program, builder := splitType(b.Type)
-	p, err := r.processes.wait(program)
+// openBuilders opens a session with each builder that the configuration selects, in YAML order.
+func (r *run) openBuilders(ctx context.Context, started *processes) ([]*builder, error) {
+	for _, block := range r.plan.config.Selected() {
+		b, err := r.openBuilder(ctx, started, block)
+		if err != nil {
+			return nil, err
+		}
+		started.builders = append(started.builders, b)
+	}
+	return started.builders, nil
+}
+
+func (r *run) openBuilder(ctx context.Context, started *processes, b config.Block) (*builder, error) {
+	program, name := splitType(b.Type)
+	p, err := started.plugin(program)
 	if err != nil {
 		return nil, err
 	}
-	if r.plan.Compat && program == builtinPlugin {
-		builder = builtin.Compat(builder)
+	if program == builtinPlugin {
+		name = r.plan.Compat.Builder(name)
 	}
-	info, err := p.Builder(builder)
+	info, err := p.Builder(name)
 	if err != nil {
 		return nil, r.refuse([]finding.Finding{b.Report(finding.Finding{Code: codePlugin, Severity: finding.Error, Message: err.Error()})})
 	}
@@ -83,7 +86,7 @@ func (r *run) openStage(ctx context.Context, b config.Block) (*stage, error) {
 	if finding.Failed(found) {
 		return nil, r.refuse(found)
 	}
-	session, err := p.Open(ctx, builder, b.Name, settings)
+	session, err := p.Open(ctx, name, b.Name, settings)
 	var refused *host.ConfigError
 	if errors.As(err, &refused) {
 		return nil, r.refuse(b.Adopt(plugins.Findings(refused.Findings)))
@@ -91,12 +94,12 @@ func (r *run) openStage(ctx context.Context, b config.Block) (*stage, error) {
 	if err != nil {
 		return nil, exit.With(exit.Environment, err)
 	}
-	return &stage{name: b.Name, unit: info.Unit, session: session}, nil
+	return &builder{name: b.Name, unit: info.Unit, session: session}, nil
 }
 
 // checkUnit refuses builders whose unit this run can't give them: with --compat nat a collection run is one group.
 func (r *run) checkUnit(b config.Block, info host.BuilderInfo) error {
-	if !r.plan.Compat || info.Unit != builders.UnitTask {
+	if r.plan.Compat.Gives(info.Unit) {
 		return nil
 	}
 	f := b.Report(finding.Finding{
@@ -127,11 +130,14 @@ func splitType(typ string) (program, builder string) {
 	return builtinPlugin, typ
 }
 
-// processes are the plugins of a run, each started once. They come up while the inputs are found, the tokenizer is loaded
-// and the run folder is made; what needs one waits for it.
+// processes are the plugins of a run, each started once, and the sessions with their builders. They come up while the inputs
+// are found, the tokenizer is loaded and the run folder is made; what needs one waits for it.
 type processes struct {
-	started map[string]*process
-	cancel  context.CancelFunc
+	started  map[string]*process
+	builders []*builder
+	cancel   context.CancelFunc
+	once     sync.Once
+	gone     sync.WaitGroup
 }
 
 // process is a plugin that is being started.
@@ -141,12 +147,12 @@ type process struct {
 	err    error
 }
 
-func startProcesses(ctx context.Context, p *plan, env Env) (processes, error) {
+func startProcesses(ctx context.Context, p *plan, env Env) (*processes, error) {
 	lock, err := plugins.ReadLock(filepath.Dir(p.NATConfig))
 	if err != nil {
-		return processes{}, exit.With(exit.Environment, err)
+		return nil, exit.With(exit.Environment, err)
 	}
-	ps := processes{started: map[string]*process{}}
+	ps := &processes{started: map[string]*process{}}
 	ctx, ps.cancel = context.WithCancel(ctx)
 	for _, b := range p.config.Selected() {
 		name, _ := splitType(b.Type)
@@ -182,8 +188,8 @@ func startPlugin(ctx context.Context, name string, configured []config.Plugin, l
 	return p, nil
 }
 
-// wait returns a plugin when it is up.
-func (ps *processes) wait(name string) (*host.Plugin, error) {
+// plugin returns a plugin when it is up.
+func (ps *processes) plugin(name string) (*host.Plugin, error) {
 	p := ps.started[name]
 	if <-p.ready; p.err != nil {
 		return nil, exit.With(exit.Environment, p.err)
@@ -191,14 +197,21 @@ func (ps *processes) wait(name string) (*host.Plugin, error) {
 	return p.plugin, nil
 }
 
+// close has the sessions and processes end, beside what comes next: they take their time to go. wait waits for it.
 func (ps *processes) close() {
-	if ps.cancel != nil {
-		ps.cancel() // those that are still being started
-	}
-	for _, p := range ps.started {
-		<-p.ready
-		if p.plugin != nil {
-			p.plugin.Close()
-		}
-	}
+	ps.once.Do(func() {
+		ps.gone.Go(func() {
+			for _, b := range ps.builders {
+				b.session.Close()
+			}
+			ps.cancel() // those that are still being started
+			for _, p := range ps.started {
+				if <-p.ready; p.plugin != nil {
+					p.plugin.Close()
+				}
+			}
+		})
+	})
 }
+
+func (ps *processes) wait() { ps.gone.Wait() }

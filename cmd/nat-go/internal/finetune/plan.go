@@ -4,11 +4,13 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
@@ -17,7 +19,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/customizer"
 	"github.com/nat-go/nat-go/collator/rows"
-	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
 )
 
 // plan is all that is decided before a run starts.
@@ -25,7 +27,6 @@ type plan struct {
 	Request
 	config  *config.Config
 	folder  runfolder.Folder
-	inputs  inputs
 	trainer trainers.NemoCustomizerTrainer
 	formats []rows.Format
 	// tokenRows: the sft batches are written as Parquet, too.
@@ -34,7 +35,9 @@ type plan struct {
 	rules     curate.Rules
 	copyTo    string // NAT's dataset_output_dir; empty: no copy
 	notes     []string
-	resume    bool // go on with a run folder that is there already
+	resume    bool           // go on with a run folder that is there already
+	began     []source.Input // with resume: what the inputs were when the run began
+	lock      *os.File       // with resume: of the run folder
 }
 
 func newPlan(req Request, env Env) (*plan, error) {
@@ -102,10 +105,9 @@ func (p *plan) chooseFormats() error {
 		if slices.Contains(names[:i], n) {
 			continue
 		}
-		if n == dataset.Trajectories {
-			if !p.Compat {
-				return exit.Usagef("the format %s is NAT's own collection and exists with --compat nat only", n)
-			}
+		if is, err := p.Compat.WritesItself(n); err != nil {
+			return exit.With(exit.Usage, err)
+		} else if is {
 			continue
 		}
 		if n == dataset.TokenParquet {
@@ -121,7 +123,7 @@ func (p *plan) chooseFormats() error {
 		}
 		p.formats = append(p.formats, f)
 	}
-	p.options.NAT = p.Compat
+	p.options.NAT = p.Compat == compat.NAT
 	if p.config.Dataset.PromptAs == "text" {
 		p.options.TextPrompt = rows.PlainText
 	}
@@ -155,17 +157,7 @@ func (p *plan) chooseRules() {
 		By: curate.By(d.Split.By), Validation: d.Split.Validation, Seed: uint64(seed),
 		Required: d.Split.ValidationSet && d.Split.Validation > 0,
 	}
-	if p.Compat {
-		p.rules.Contradictions = false
-		p.rules.Split = curate.Split{By: curate.ByPosition, Validation: 0.2}
-	}
-}
-
-func (p *plan) summary() *Summary {
-	return &Summary{
-		RunID: p.RunID, Status: runfolder.Failed, RunDir: string(p.folder), DatasetDir: p.folder.Dataset(),
-		Counts: runfolder.Counts{Dropped: map[ledger.Reason]int64{}}, Warnings: p.notes,
-	}
+	p.rules = p.Compat.Rules(p.rules)
 }
 
 func (p *plan) note(format string, a ...any) { p.notes = append(p.notes, fmt.Sprintf(format, a...)) }

@@ -38,24 +38,24 @@ type reading struct {
 }
 
 // newReader begins to read collection run k, after the place given.
-func newReader(ctx context.Context, p *plan, k int, resume *source.Cursor) *reader {
+func newReader(ctx context.Context, in *inputs, k int, resume *source.Cursor) *reader {
 	rd := &reader{out: make(chan reading, 256), taken: make(chan struct{}, 1), done: make(chan struct{})}
 	rd.most.Store(aheadBytes)
 	ctx, rd.cancel = context.WithCancel(ctx)
 	go func() {
 		defer close(rd.done)
-		rd.read(ctx, p, k, resume)
+		rd.read(ctx, in, k, resume)
 	}()
 	return rd
 }
 
-func (rd *reader) read(ctx context.Context, p *plan, k int, resume *source.Cursor) {
+func (rd *reader) read(ctx context.Context, in *inputs, k int, resume *source.Cursor) {
 	var next reading
 	held := heldDrops{seen: map[dropKind]int{}, rest: map[dropKind]int{}}
-	src, err := p.inputs.open(ctx, p.inputs.paths[k], source.Options{
+	src, err := in.open(ctx, in.paths[k], source.Options{
 		Drop:   func(d ledger.Drop) { d.Run = k; held.add(d) },
 		Resume: resume,
-		Inputs: p.identities(k),
+		Inputs: in.identities(k),
 	})
 	if err != nil {
 		next.drops, next.err = held.take(), err
@@ -151,24 +151,17 @@ func (rd *reader) next(ctx context.Context) (reading, error) {
 
 // close ends the reading. After it seen and inputs say what was read.
 func (rd *reader) close() {
-	rd.cancel()
-	<-rd.done
+	if rd != nil {
+		rd.cancel()
+		<-rd.done
+	}
 }
 
 // readAhead begins to read the first input while the builders come up, where nothing can come in between: agent runs are
 // made, and what a resumed run goes on with is found, when the builders are there. A pipe may block as it is opened.
-func (r *run) readAhead(ctx context.Context) {
-	in := &r.plan.inputs
-	if !r.plan.resume && in.collect == nil && len(in.began) > 0 && in.began[0].Size > 0 {
-		r.ahead = newReader(ctx, r.plan, 0, nil)
+func readAhead(ctx context.Context, p *plan, in *inputs) *reader {
+	if !p.resume && in.collect == nil && len(in.began) > 0 && in.began[0].Size > 0 {
+		return newReader(ctx, in, 0, nil)
 	}
-}
-
-// reader is the reader of a collection run, the one that was begun ahead if it is that.
-func (r *run) reader(ctx context.Context, k int, resume *source.Cursor) *reader {
-	if rd := r.ahead; rd != nil && k == 0 {
-		r.ahead = nil
-		return rd
-	}
-	return newReader(ctx, r.plan, k, resume)
+	return nil
 }

@@ -40,8 +40,8 @@ func (s *listSource) Close() error         { return nil }
 
 func readerOf(t *testing.T, s *listSource, resume *source.Cursor) *reader {
 	t.Helper()
-	p := &plan{inputs: inputs{paths: []string{"a", "b"}, began: make([]source.Input, 2)}}
-	p.inputs.open = func(_ context.Context, path string, opt source.Options) (source.Source, error) {
+	p := &inputs{paths: []string{"a", "b"}, began: make([]source.Input, 2)}
+	p.open = func(_ context.Context, path string, opt source.Options) (source.Source, error) {
 		if path != "b" {
 			t.Errorf("opened %q", path)
 		}
@@ -119,8 +119,8 @@ func TestReaderPassesLargeExamples(t *testing.T) {
 // TestReaderTellsDropsOfAnInputThatCannotBeOpened: nothing that a source dropped is lost.
 func TestReaderTellsDropsOfAnInputThatCannotBeOpened(t *testing.T) {
 	failed := errors.New("no such thing")
-	p := &plan{inputs: inputs{paths: []string{"a"}, began: make([]source.Input, 1)}}
-	p.inputs.open = func(_ context.Context, _ string, opt source.Options) (source.Source, error) {
+	p := &inputs{paths: []string{"a"}, began: make([]source.Input, 1)}
+	p.open = func(_ context.Context, _ string, opt source.Options) (source.Source, error) {
 		opt.Drop(ledger.Drop{Detail: "before"})
 		return nil, failed
 	}
@@ -133,9 +133,9 @@ func TestReaderTellsDropsOfAnInputThatCannotBeOpened(t *testing.T) {
 
 // TestReaderHoldsFewDrops: a file of nothing but drops takes no more memory than the list of them, and none goes uncounted.
 func TestReaderHoldsFewDrops(t *testing.T) {
-	p := &plan{inputs: inputs{paths: []string{"a"}, began: make([]source.Input, 1)}}
+	p := &inputs{paths: []string{"a"}, began: make([]source.Input, 1)}
 	const many = 3*listedDrops + 7
-	p.inputs.open = func(_ context.Context, _ string, opt source.Options) (source.Source, error) {
+	p.open = func(_ context.Context, _ string, opt source.Options) (source.Source, error) {
 		for range many {
 			opt.Drop(ledger.Drop{Reason: ledger.BadStep, Unit: "step"})
 			opt.Drop(ledger.Drop{Reason: ledger.OtherStep, Unit: "step", Count: 2})

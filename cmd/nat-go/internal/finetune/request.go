@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
@@ -27,9 +28,9 @@ type Request struct {
 	OutputDir  string
 	RunID      string
 	Seed       *int64
-	Compat     bool // be NAT, byte for byte
-	DryRun     bool // everything but the training job
-	Detach     bool // don't wait for the job
+	Compat     compat.Mode // whose ways the run has
+	DryRun     bool        // everything but the training job
+	Detach     bool        // don't wait for the job
 	Metrics    string
 	Now        string // what a chat template's strftime_now shows; empty: collator.template_time
 
@@ -50,6 +51,9 @@ type Env struct {
 	Leave    *jobs.Leave                      // a person's wish to leave, by signals; nil: never
 	Progress func(Progress)                   // told now and then how far the run is
 	Output   func([]byte)                     // given what a local trainer prints, while it is waited for
+
+	Collating   func() (done func()) // called before token batches are made, which is work of another kind; nil: not
+	CommitBytes int64                // how many bytes of the record log a crash may cost; 0: the default
 }
 
 // Progress is how far a step of the run is.
@@ -86,9 +90,16 @@ type WrittenFile struct {
 	Rows int64
 }
 
+// Failed is the summary of a run that didn't start.
+func Failed(req Request, err error) (*Summary, error) {
+	return &Summary{RunID: req.RunID, Status: runfolder.Failed, Error: err.Error(), Counts: noCounts()}, err
+}
+
+func noCounts() runfolder.Counts { return runfolder.Counts{Dropped: map[ledger.Reason]int64{}} }
+
 // loadConfig reads the configuration the request names, or makes one of its flags, and reports all findings at once.
 func loadConfig(req Request, env Env, types config.Types) (*config.Config, error) {
-	opt := config.Options{Types: types, Compat: req.Compat, Run: true, Getenv: env.Getenv}
+	opt := config.Options{Types: types, Compat: req.Compat == compat.NAT, Run: true, Getenv: env.Getenv}
 	for _, o := range req.Overrides {
 		opt.Overrides = append(opt.Overrides, config.Override(o))
 	}

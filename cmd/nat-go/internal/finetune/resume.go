@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-func (p *plan) writeBegun() error {
+func (p *plan) writeBegun(in *inputs) error {
 	req := p.Request
 	req.Overrides = nil // they are in config.yml
 	text, err := json.Marshal(req)
@@ -23,7 +23,7 @@ func (p *plan) writeBegun() error {
 		return err
 	}
 	return p.folder.WriteBegun(&runfolder.Begun{
-		NatGo: Version(), RunID: p.RunID, Log: recordlog.Version, Request: text, Inputs: p.inputs.began,
+		NatGo: Version(), RunID: p.RunID, Log: recordlog.Version, Request: text, Inputs: in.began,
 	})
 }
 
@@ -41,9 +41,8 @@ func Resume(ctx context.Context, folder runfolder.Folder, detach bool, env Env) 
 	if err != nil {
 		return Failed(nothing, err)
 	}
-	sum, err := resume(ctx, b, folder, lock, detach, env)
-	lock.Close()
-	return sum, err
+	defer lock.Close()
+	return resume(ctx, b, folder, lock, detach, env)
 }
 
 func resume(ctx context.Context, b *runfolder.Begun, folder runfolder.Folder, lock *os.File, detach bool, env Env) (*Summary, error) {
@@ -61,47 +60,35 @@ func resume(ctx context.Context, b *runfolder.Begun, folder runfolder.Folder, lo
 	if err != nil {
 		return Failed(req, err)
 	}
-	p.folder, p.resume = folder, true
+	p.folder, p.resume, p.began, p.lock = folder, true, b.Inputs, lock
 	done, err := folder.ReadManifest()
 	switch {
 	case err == nil:
-		return submit(ctx, p, env, done, lock)
+		return newRun(p, env).end(ctx, func(r *run, ctx context.Context) error { return r.submit(ctx, done) })
 	case !errors.Is(err, fs.ErrNotExist):
 		return Failed(req, exit.Environmentf("can't read the run folder: %w", err))
 	}
 	if err := sameVersion(b); err != nil {
 		return Failed(req, err)
 	}
-	sum, err := execute(ctx, p, env, lock, func() error {
-		if err := p.findInputs(); err != nil {
-			return err
-		}
-		return p.unchanged(b.Inputs)
-	})
-	if sum == nil {
-		return Failed(req, err)
-	}
-	return sum, err
+	return newRun(p, env).end(ctx, (*run).make)
 }
 
-// submit hands a data set that was complete already to the trainer, or waits for the job it became.
-func submit(ctx context.Context, p *plan, env Env, m *runfolder.Manifest, lock *os.File) (*Summary, error) {
-	p.DryRun = false
-	r := newRun(p, env)
-	r.book, r.counters, r.written, r.batches = nil, m.Counters, m.Dataset, m.Batches
-	r.sum.Counts, r.sum.Accounts, r.sum.Status = m.Counts, m.Books, m.Status
+// submit hands a data set that was complete already to the trainer, or waits for the job it became. A run that failed is not
+// made complete by trying again.
+func (r *run) submit(ctx context.Context, m *runfolder.Manifest) error {
+	folder := r.plan.folder
+	r.made, r.sum.RunDir, r.sum.DatasetDir, r.sum.Status = m, string(folder), folder.Dataset(), m.Status
 	r.sum.Warnings = append(m.Warnings, "the data set was complete already; it was not made again")
-	r.listWritten()
-	if m.Counts.Kept == 0 {
-		err := exit.Failedf("the run is over and kept nothing; %s lists why", p.folder.Dropped())
-		r.sum.Error = err.Error()
-		return r.sum, err
+	switch {
+	case m.Counts.Kept == 0:
+		return exit.Failedf("the run is over and kept nothing; %s lists why", folder.Dropped())
+	case m.Status != runfolder.Completed:
+		return exit.Failedf("the run is over and failed: %s. Nothing is trained on it; make the run again", m.Error)
 	}
-	lock.Close()
-	if err := r.train(ctx); err != nil {
-		return r.fail(err)
-	}
-	return r.sum, r.writeMetrics()
+	r.unlock()
+	r.plan.DryRun = false
+	return r.train(ctx)
 }
 
 func readBegun(f runfolder.Folder) (*runfolder.Begun, error) {

@@ -3,18 +3,16 @@ package finetune
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
-	"sync"
+	"strings"
 	"syscall"
 
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
-	"github.com/nat-go/nat-go/collator"
-	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/ttc/ledger"
-	"github.com/nat-go/nat-go/ttc/source"
 )
 
 // Run makes a data set of a run's output and hands it to a trainer. The summary is returned with an error too, as far as
@@ -24,113 +22,131 @@ func Run(ctx context.Context, req Request, env Env) (*Summary, error) {
 	if err != nil {
 		return Failed(req, err)
 	}
-	sum, err := execute(ctx, p, env, nil, p.findInputs)
-	if sum == nil {
-		return Failed(req, err)
-	}
-	return sum, err
+	return newRun(p, env).end(ctx, (*run).make)
 }
 
-// execute finds the inputs and makes the steps of a run; without inputs there is no summary. lock is that of a run folder
-// that is there already.
-func execute(ctx context.Context, p *plan, env Env, lock *os.File, findInputs func() error) (*Summary, error) {
-	r := newRun(p, env)
-	r.lock = lock
-	defer r.close()
-	var err error
-	if r.processes, err = startProcesses(ctx, p, env); err == nil {
-		err = findInputs()
-	}
-	if err != nil {
-		return nil, err
-	}
-	r.readAhead(ctx)
-	for _, step := range []func(context.Context) error{
-		r.open,    // the run folder, the builders
-		r.collect, // agent runs, where the source makes them
-		r.build,   // examples -> records, in the log
-		r.curate,  // records -> decisions
-		r.write,   // decisions -> data set
-		r.collate, // decisions -> token batches, with a tokenizer
-		r.account, // the books, the manifest
-		r.train,   // data set -> job
-	} {
-		err := step(ctx)
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			return r.fail(err)
-		}
-	}
-	return r.sum, r.writeMetrics()
+// run is what every stage of a run needs.
+type run struct {
+	plan    *plan
+	env     Env
+	books   *books
+	history *compat.History     // the run as NAT reports it
+	made    *runfolder.Manifest // what is known of the run so far
+	sum     *Summary
+	lock    *os.File // the run folder, held against other processes
 }
 
 func newRun(p *plan, env Env) *run {
-	return &run{plan: p, env: env, book: ledger.NewBook(), sum: p.summary(), counters: map[string]map[string]int64{}}
+	return &run{
+		plan: p, env: env, books: newBooks(), history: compat.NewHistory(p.Compat, p.RunID, env.Now), lock: p.lock,
+		made: &runfolder.Manifest{NatGo: Version(), Log: recordlog.Version, RunID: p.RunID, Compat: p.Compat == compat.NAT, Rows: p.options, Counts: noCounts()},
+		sum:  &Summary{RunID: p.RunID, Status: runfolder.Failed, Counts: noCounts()},
+	}
 }
 
-// run is the state that the steps of a run share.
-type run struct {
-	plan *plan
-	env  Env
-	lock *os.File // the run folder, held against other processes
-	book *ledger.Book
-	sum  *Summary
+// make makes the run, stage by stage. Each stage is given what the ones before made, books what it drops, and leaves in the
+// run folder what a later command goes on from.
+func (r *run) make(ctx context.Context) error {
+	// load: the plan is there; the builders' processes come up while the next steps are made.
+	started, err := startProcesses(ctx, r.plan, r.env)
+	if err != nil {
+		return err
+	}
+	defer started.wait()
+	defer started.close()
+	in, err := findInputs(r.plan)
+	if err != nil {
+		return err
+	}
+	r.sum.Warnings = append(r.sum.Warnings, r.plan.notes...)
+	r.sum.RunDir, r.sum.DatasetDir, r.made.Source = string(r.plan.folder), r.plan.folder.Dataset(), in.source.Type
+	ahead := readAhead(ctx, r.plan, in)
+	defer ahead.close()
 
-	stages    []*stage // a builder each, in YAML order
-	processes processes
-	ahead     *reader        // of the first input, until it is taken
-	ending    sync.WaitGroup // builders on their way out
-	drops     *dropFile
-	index     *curate.Index
-	frame     *recordlog.Builder // of the group being logged
-	expected  bool               // the index knows about how many records will come
-	total     int64              // bytes of all inputs; 0: not known
-	runs      []collected        // NAT's view, one a collection run that gave records
-	metrics   []builderMetrics
-	seen      source.Stats
-	inputs    []source.Input
-	counters  map[string]map[string]int64 // by builder
-	decisions *curate.Decisions
-	written   []runfolder.Written
+	// open: the tokenizer, the run folder.
+	tokens, err := openTokens(r.plan)
+	if err != nil {
+		return err
+	}
+	defer tokens.close()
+	if err := r.openFolder(in); err != nil {
+		return err
+	}
 
-	tokenizer *tokenizer.Tokenizer // nil: no batches are asked for
-	collator  *collator.Collator
-	batches   *runfolder.Batches
+	// start: the builders; agent runs are made now, where the source makes them.
+	builders, err := r.openBuilders(ctx, started)
+	if err != nil {
+		return err
+	}
+	if err := r.collect(ctx, in); err != nil {
+		return err
+	}
+
+	// build: examples -> records, in the log.
+	built, err := r.build(ctx, in, ahead, builders)
+	if err != nil {
+		return err
+	}
+	started.close() // they take their time to go
+
+	// curate: records -> decisions. write: decisions -> rows. collate: decisions -> token batches.
+	decisions, err := r.curate(ctx, built)
+	if err != nil {
+		return err
+	}
+	if err := r.write(ctx, decisions); err != nil {
+		return err
+	}
+	if err := r.collate(ctx, tokens, decisions); err != nil {
+		return err
+	}
+
+	// account: the books, the manifest. train: data set -> job.
+	if err := r.account(ctx, &built.seen); err != nil {
+		return err
+	}
+	return r.train(ctx)
 }
 
-func (r *run) close() {
-	if r.ahead != nil {
-		r.ahead.close()
-	}
-	r.endBuilders()
-	r.ending.Wait()
-	if r.tokenizer != nil {
-		r.tokenizer.Close()
-	}
-	if r.drops != nil {
-		r.drops.file.Abort()
-	}
-	if r.index != nil {
-		r.index.Close()
+// end does the run's work and says how it ended, as far as it came.
+func (r *run) end(ctx context.Context, work func(*run, context.Context) error) (*Summary, error) {
+	err := work(r, ctx)
+	r.books.abort()
+	r.count()
+	if err != nil {
+		err = r.explain(err)
+		r.sum.Error = err.Error()
+		if r.sum.Job == nil { // else the status is the job's
+			r.sum.Status = runfolder.Failed
+		}
 	}
 	r.unlock()
+	merr := r.writeMetrics()
+	if err == nil {
+		return r.sum, merr
+	}
+	if merr != nil {
+		r.warn("%v", merr)
+	}
+	return r.sum, err
 }
 
-// endBuilders ends the builders' sessions and processes, beside what comes next: they take their time to go. close waits.
-func (r *run) endBuilders() {
-	stages, started := r.stages, r.processes
-	r.stages, r.processes = nil, processes{}
-	r.ending.Go(func() {
-		for _, s := range stages {
-			s.close()
+// explain adds to an error that may end any stage what to do about it.
+func (r *run) explain(err error) error {
+	again := "`nat-go finetune resume " + string(r.plan.folder) + "` goes on from here"
+	switch {
+	case errors.Is(err, context.Canceled) && r.sum.Job == nil:
+		if r.lock != nil {
+			r.sum.Next = again
 		}
-		started.close()
-	})
+		return exit.With(exit.Interrupted, errors.New("interrupted; nothing was submitted"))
+	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
+		return exit.Environmentf("%w: make room on the disk of %s, then %s", err, r.plan.folder, again)
+	}
+	return err
 }
 
-// unlock lets others at the run folder.
+// unlock lets others write to the run folder.
 func (r *run) unlock() {
 	if r.lock != nil {
 		r.lock.Close()
@@ -138,30 +154,46 @@ func (r *run) unlock() {
 	}
 }
 
-// fail ends the run with an error, keeping what is known for the summary.
-func (r *run) fail(err error) (*Summary, error) {
-	again := "`nat-go finetune resume " + string(r.plan.folder) + "` goes on from here"
-	switch {
-	case errors.Is(err, context.Canceled) && r.sum.Job == nil:
-		err = exit.With(exit.Interrupted, errors.New("interrupted; nothing was submitted"))
-		if r.lock != nil {
-			r.sum.Next = again
+// count brings the summary up to date with what is known.
+func (r *run) count() {
+	m := r.made
+	if m.Status == "" { // else the books were closed
+		c := &m.Counts
+		c.Examples = r.books.Account(ledger.Source, unitExample).In
+		c.Records = r.books.Account(ledger.Gate, unitRecord).In
+		c.Kept = r.books.Account(ledger.Curate, unitRecord).Out
+		c.Dropped = r.books.DroppedByReason()
+		m.Books, m.Counters = r.books.Accounts(), r.books.counters
+	}
+	r.sum.Counts, r.sum.Accounts, r.sum.Sites, r.sum.Batches = m.Counts, m.Books, sitesOf(m.Counters), m.Batches
+	r.sum.Written = nil
+	for _, w := range m.Dataset {
+		for _, f := range w.Files {
+			r.sum.Written = append(r.sum.Written, WrittenFile{Path: f.Path, Rows: f.Rows})
 		}
-	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
-		err = exit.Environmentf("%w: make room on the disk of %s, then %s", err, r.plan.folder, again)
 	}
-	r.count()
-	r.sum.Error = err.Error()
-	if r.sum.Job == nil { // else the status is the job's
-		r.sum.Status = runfolder.Failed
-	}
-	if merr := r.writeMetrics(); merr != nil {
-		r.warn("%v", merr)
-	}
-	return r.sum, err
 }
 
-// Failed is the summary of a run that didn't start.
-func Failed(req Request, err error) (*Summary, error) {
-	return &Summary{RunID: req.RunID, Status: runfolder.Failed, Error: err.Error(), Counts: runfolder.Counts{Dropped: map[ledger.Reason]int64{}}}, err
+// sitesOf sums the sites that builders counted as sites/CLASS/SOURCE/KIND.
+func sitesOf(counters map[string]map[string]int64) map[string]int64 {
+	sites := map[string]int64{}
+	for _, of := range counters {
+		for name, n := range of {
+			if key, ok := strings.CutPrefix(name, "sites/"); ok {
+				sites[key] += n
+			}
+		}
+	}
+	return sites
+}
+
+func (r *run) warn(format string, a ...any) {
+	r.sum.Warnings = append(r.sum.Warnings, fmt.Sprintf(format, a...))
+}
+
+// tell passes on how far the run is.
+func (r *run) tell(p Progress) {
+	if r.env.Progress != nil {
+		r.env.Progress(p)
+	}
 }

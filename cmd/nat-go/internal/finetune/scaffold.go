@@ -48,7 +48,7 @@ type sample struct {
 	step                        string // the step name of most candidates
 }
 
-func look(ctx context.Context, in inputs) (*sample, error) {
+func look(ctx context.Context, in *inputs) (*sample, error) {
 	src, err := in.open(ctx, in.paths[0], source.Options{})
 	if err != nil {
 		return nil, exit.With(exit.Failed, err)

@@ -20,9 +20,10 @@ const (
 
 // checkSpace compares the disk's free space with what the data set may need. That depends on what the inputs hold, so only
 // a disk that can't even take a quarter of the estimate is refused; where it may be too small there is a warning.
-func (p *plan) checkSpace() error {
+func (r *run) checkSpace(inputs *inputs) error {
+	p := r.plan
 	var need float64
-	for _, in := range p.inputs.began {
+	for _, in := range inputs.began {
 		size := float64(in.Size)
 		if compressed(in.Path) {
 			size *= unpacked
@@ -37,7 +38,7 @@ func (p *plan) checkSpace() error {
 	case float64(free) < need/4:
 		return exit.Environmentf("the disk of %s has %s free, and the data set needs about %s: make room, or write elsewhere with --output_dir", dir, mebibytes(float64(free)), mebibytes(need))
 	}
-	p.note("the disk of %s has %s free, and the data set may need %s; where that does not suffice the run stops and can be resumed", dir, mebibytes(float64(free)), mebibytes(need))
+	r.warn("the disk of %s has %s free, and the data set may need %s; where that does not suffice the run stops and can be resumed", dir, mebibytes(float64(free)), mebibytes(need))
 	return nil
 }
 

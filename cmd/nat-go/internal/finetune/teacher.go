@@ -43,14 +43,14 @@ func newTeacher(c *config.Teacher, tok *tokenizer.Tokenizer, store string, settl
 
 // teach does what `collator.teacher` asks for to the sdpo batches: the teacher's columns, hints without effect and sites that
 // differ too little put out, weights spread. Sites that fall out are in the books.
-func (r *run) teach(ctx context.Context, counts map[string]batch.Count) (*teacher.Report, error) {
+func (r *run) teach(ctx context.Context, tok *tokenizer.Tokenizer, counts map[string]batch.Count) (*teacher.Report, error) {
 	c := r.plan.config.Collator.Teacher
 	if c == nil || counts["sdpo/train"].Batches+counts["sdpo/validation"].Batches == 0 {
 		return nil, nil
 	}
-	w := teacher.Work{Dropped: func(d teacher.Drop) { r.drops.add(siteDrop(&d)) }}
+	w := teacher.Work{Dropped: func(d teacher.Drop) { r.books.drop(siteDrop(&d)) }}
 	if c.Endpoint != "" {
-		client, err := newTeacher(c, r.tokenizer, r.plan.folder.Teacher(), r.scoring())
+		client, err := newTeacher(c, tok, r.plan.folder.Teacher(), r.scoring())
 		if err != nil {
 			return nil, exit.With(exit.Usage, err)
 		}
@@ -70,8 +70,8 @@ func (r *run) teach(ctx context.Context, counts map[string]batch.Count) (*teache
 	if err != nil {
 		return nil, exit.Environmentf("collator.teacher: %w", err)
 	}
-	r.book.In(ledger.Teacher, "site", int64(rep.Sites))
-	r.book.Out(ledger.Teacher, "site", int64(rep.Kept()))
+	r.books.In(ledger.Teacher, "site", int64(rep.Sites))
+	r.books.Out(ledger.Teacher, "site", int64(rep.Kept()))
 	return rep, nil
 }
 

@@ -2,10 +2,7 @@ package finetune
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"math"
-	"time"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
@@ -13,12 +10,14 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/files"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
-	"github.com/nat-go/nat-go/internal/durable"
 )
 
 // train hands the committed data set to the trainer, and waits for the job unless told otherwise. That a service can't be
 // reached doesn't undo the data set.
 func (r *run) train(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	p := r.plan
 	if p.DryRun {
 		r.sum.Next = "the data set is complete; nothing was submitted (--dry-run)"
@@ -44,55 +43,11 @@ func (r *run) train(ctx context.Context) error {
 	err = client.Wait(ctx, job, r.env.Leave)
 	r.sum.Status = string(job.State())
 	if job.Phase == jobs.Done {
-		err = errors.Join(err, r.writeFinal(job))
+		if werr := r.history.WriteFinal(p.folder, job.Status, job.Ref); werr != nil {
+			err = errors.Join(err, exit.Environmentf("can't write final_metrics.json: %w", werr))
+		}
 	}
 	return err
-}
-
-// final is NAT's final_metrics.json: how a job that was waited for has ended.
-type final struct {
-	RunID     string            `json:"run_id"`
-	Timestamp string            `json:"timestamp"`
-	Status    trainers.State    `json:"status"`
-	Message   string            `json:"message"`
-	Progress  *float64          `json:"progress"`
-	Runs      int               `json:"num_collection_runs"`
-	Groups    int64             `json:"total_trajectory_groups"`
-	Summary   finalSummary      `json:"collection_summary"`
-	Job       map[string]string `json:"job_metadata"`
-}
-
-type finalSummary struct {
-	Trajectories int64    `json:"total_trajectories"`
-	Pairs        int64    `json:"total_dpo_pairs"`
-	AvgReward    *float64 `json:"avg_reward"` // null where it is no number
-}
-
-func (r *run) writeFinal(job *jobs.Job) error {
-	f := final{
-		RunID: r.plan.RunID, Timestamp: r.env.Now().UTC().Format(time.RFC3339Nano), Status: job.Status.State,
-		Message: job.Status.Message, Progress: job.Status.Progress, Runs: len(r.runs), Job: job.Ref.Metadata,
-	}
-	for _, m := range r.metrics {
-		f.Groups += m.TotalExamples
-	}
-	sum := 0.0
-	for _, c := range r.runs {
-		f.Summary.Pairs += c.pairs
-		sum += c.sum
-	}
-	f.Summary.Trajectories = f.Summary.Pairs
-	if avg := sum / float64(f.Summary.Pairs); !math.IsNaN(avg) && !math.IsInf(avg, 0) {
-		f.Summary.AvgReward = &avg
-	}
-	b, err := json.MarshalIndent(f, "", "  ")
-	if err == nil {
-		err = durable.WriteFile(r.plan.folder.FinalMetrics(), append(b, '\n'))
-	}
-	if err != nil {
-		return exit.Environmentf("can't write final_metrics.json: %w", err)
-	}
-	return nil
 }
 
 // unsubmitted is the error of a run whose data set is complete but was not taken.
@@ -135,13 +90,6 @@ func (r *run) client() (*jobs.Client, error) {
 	return c, nil
 }
 
-// tell passes on how far the run is.
-func (r *run) tell(p Progress) {
-	if r.env.Progress != nil {
-		r.env.Progress(p)
-	}
-}
-
 // checkAdapter refuses an adapter on the command line that the configuration doesn't have.
 func (p *plan) checkAdapter() error {
 	if p.Adapter != "" && p.Adapter != "files" && adapterNamed(p.config, p.Adapter) == nil {
@@ -162,14 +110,14 @@ func adapterNamed(c *config.Config, name string) *config.Block {
 // dataSet is what was written, as adapters are told of it.
 func (r *run) dataSet() trainers.DataSet {
 	d := trainers.DataSet{RunID: r.plan.RunID, RunDir: string(r.plan.folder), Formats: map[string]trainers.Format{}}
-	for _, w := range r.written {
+	for _, w := range r.made.Dataset {
 		f := trainers.Format{Dir: "dataset/" + w.Format}
 		for _, file := range w.Files {
 			f.Files = append(f.Files, trainers.File{Path: "dataset/" + file.Path, Kind: file.Kind, Split: file.Split})
 		}
 		d.Formats[w.Format] = f
 	}
-	if r.batches != nil {
+	if r.made.Batches != nil {
 		d.Batches = "batches"
 	}
 	return d

@@ -5,41 +5,41 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/nat-go/nat-go/builders/dpo"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc/ledger"
-	"github.com/nat-go/nat-go/ttc/source/nat"
 )
 
-const unitRecord = "record"
-
 // write writes the data set in every format asked for. A run that kept nothing has none, and says why.
-func (r *run) write(ctx context.Context) error {
-	p := r.plan
-	if p.Compat {
-		dir := p.folder.Format(dataset.Trajectories)
-		if err := writeTrajectories(dir, p.folder.Records(), p.RunID, r.decisions); err != nil {
-			return exit.Environmentf("can't write NAT's trajectories: %w", err)
-		}
+func (r *run) write(ctx context.Context, d *curate.Decisions) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
-	kept := r.kept()
-	formats := p.formats
+	p := r.plan
+	if err := p.Compat.WriteTrajectories(p.folder.Format(dataset.Trajectories), p.folder.Records(), p.RunID, d); err != nil {
+		return exit.Environmentf("can't write NAT's trajectories: %w", err)
+	}
+	kept, formats := d.Kept(), p.formats
 	if kept == 0 {
-		formats = nil // the pass over the log is still made: it books the decisions
+		formats = nil // the pass over the log is still made: it lists what was dropped
 	}
 	written, err := dataset.Write(ctx, dataset.Spec{
-		Dir: p.folder.Dataset(), Log: p.folder.Records(), Decisions: r.decisions,
-		Formats: formats, Options: p.options, Dropped: r.drops.add, Group: r.settleDecisions,
+		Dir: p.folder.Dataset(), Log: p.folder.Records(), Decisions: d, Formats: formats, Options: p.options, Dropped: r.books.drop,
+		Group: func(g *recordlog.Group) {
+			r.listDropped(g, d)
+			r.tell(Progress{Step: "write", Done: int64(g.First) + int64(len(g.Records)), Total: int64(d.Len()), Unit: unitRecord})
+		},
 	})
 	if err != nil {
 		return exit.Environmentf("can't write the data set: %w", err)
 	}
-	r.written = written
+	r.made.Dataset = written
 	for _, w := range written {
-		r.book.In(ledger.Write, dataset.Unit(w.Format), kept)
-		r.book.Out(ledger.Write, dataset.Unit(w.Format), w.Records)
+		r.books.In(ledger.Write, dataset.Unit(w.Format), kept)
+		r.books.Out(ledger.Write, dataset.Unit(w.Format), w.Records)
 	}
 	if kept > 0 && p.copyTo != "" {
 		return r.copyForNAT()
@@ -73,20 +73,4 @@ func copyFile(to, from string) error {
 	}
 	defer in.Close()
 	return durable.CopyOutput(to, in)
-}
-
-// noData says why nothing was kept, and what to do.
-func (r *run) noData() error {
-	c := r.sum.Counts
-	for _, b := range r.plan.config.Selected() {
-		if d, ok := b.Config.(*dpo.Config); ok && r.plan.inputs.source.Type == nat.Type && !r.plan.Compat {
-			if why := nat.NoMatch(&r.seen, d.StepName); why != "" {
-				return exit.Failedf("no trajectories collected. %s", why)
-			}
-		}
-	}
-	if c.Records == 0 {
-		return exit.Failedf("no trajectories collected: the builders made no record of %s; %s lists why", ledger.Quantity(c.Examples, unitExample), r.plan.folder.Dropped())
-	}
-	return exit.Failedf("no trajectories collected: nothing is left of %s; %s lists why", ledger.Quantity(c.Records, unitRecord), r.plan.folder.Dropped())
 }

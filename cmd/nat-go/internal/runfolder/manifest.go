@@ -23,6 +23,7 @@ type Manifest struct {
 	Log       int                         `json:"record_log_version"`
 	RunID     string                      `json:"run_id"`
 	Status    string                      `json:"status"`
+	Error     string                      `json:"error,omitempty"` // why the run failed
 	Compat    bool                        `json:"compat,omitempty"`
 	Source    string                      `json:"source"`
 	Inputs    []source.Input              `json:"inputs"`

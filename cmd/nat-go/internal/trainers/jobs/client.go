@@ -206,7 +206,7 @@ func (c *Client) Wait(ctx context.Context, j *Job, leave *Leave) error {
 	if j.Phase == Done {
 		return c.verdict(j)
 	}
-	ctx, stop := leave.context(ctx)
+	ctx, stop := leave.Context(ctx)
 	defer stop()
 	m := &machine{limits: c.Limits, phase: j.Phase, since: j.SubmittedAt}
 	if j.Phase == Deploying {

@@ -59,10 +59,6 @@ func (l *Leave) Code() int {
 
 // Context ends at the first signal. Use it for all that comes before the job is submitted.
 func (l *Leave) Context(ctx context.Context) (context.Context, context.CancelFunc) {
-	return l.context(ctx)
-}
-
-func (l *Leave) context(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	if l == nil {
 		return ctx, cancel

@@ -103,11 +103,10 @@ func TestTasks(t *testing.T) {
 	if alone.Counts.Examples != sum.Counts.Examples {
 		t.Errorf("%d examples in tasks, %d alone", sum.Counts.Examples, alone.Counts.Examples)
 	}
-	defer func(n int64) { CommitBytes = n }(CommitBytes)
-	CommitBytes = 1
 	for _, stop := range []int{1, 2, 3, 4, 7, 10, 15} {
 		id := fmt.Sprintf("stopped%d", stop)
 		env := testEnv(t)
+		env.CommitBytes = 1
 		ctx, cancel := context.WithCancel(ctx)
 		env.Progress = func(Progress) {
 			if stop--; stop == 0 {

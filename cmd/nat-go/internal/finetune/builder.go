@@ -13,46 +13,40 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// stage is a builder of the run: a session with its process.
-type stage struct {
+// builder is a builder of the run: a session with its process.
+type builder struct {
 	name    string // in the YAML
 	unit    builders.Unit
 	session *host.Session
 }
 
-func (s *stage) close() {
-	if s.session != nil {
-		s.session.Close()
-	}
+func (b *builder) failed(err error) error {
+	return exit.With(exit.Environment, fmt.Errorf("builder %s: %w", b.name, err))
 }
 
-func (s *stage) failed(err error) error {
-	return exit.With(exit.Environment, fmt.Errorf("builder %s: %w", s.name, err))
-}
-
-// stageResult is what a builder made of a group.
-type stageResult = host.Result
+// result is what a builder made of a group.
+type result = host.Result
 
 // receive takes the results of g, which are the next due.
-func (s *stage) receive(ctx context.Context, g *ttc.Group) (*stageResult, error) {
-	res, err := s.session.Recv(ctx)
+func (b *builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
+	res, err := b.session.Recv(ctx)
 	if err != nil {
-		return nil, s.failed(err)
+		return nil, b.failed(err)
 	}
 	if res.Group != g {
-		return nil, s.failed(fmt.Errorf("the results of group %q came where those of %q were due", res.Group.Key, g.Key))
+		return nil, b.failed(fmt.Errorf("the results of group %q came where those of %q were due", res.Group.Key, g.Key))
 	}
 	return &res, nil
 }
 
-// settle puts a builder's results into the group's frame and closes its account of the group: every candidate - or, where
-// the examples have none, every example - is used in at least one record or dropped, once, with a reason. first is where the
+// log puts a builder's results into the group's frame and closes its account of the group: every candidate - or, where the
+// examples have none, every example - is used in at least one record or dropped, once, with a reason. first is where the
 // examples that the results are of begin in the frame's group.
-func (s *stage) settle(b *recordlog.Builder, index, first int, res *stageResult) {
+func (b *builder) log(f *recordlog.Builder, index, first int, res *result) {
 	g := res.Group
-	a := newSettlement(g)
+	a := newAccount(g)
 	if res.Reason != "" {
-		s.dropGroup(b, a, res.Reason, res.Err)
+		b.dropGroup(f, a, res.Reason, res.Err)
 		return
 	}
 	if a.take(res); a.unit == unitCandidate && a.used+a.dropped == 0 && len(res.Records)+len(res.Drops) > 0 {
@@ -62,46 +56,46 @@ func (s *stage) settle(b *recordlog.Builder, index, first int, res *stageResult)
 	a.total -= a.elsewhere(res.Drops)
 	left := a.total - a.used - a.dropped
 	if left < 0 {
-		s.dropGroup(b, a, ledger.BuilderFailed, fmt.Errorf("of %s it used %d and dropped %d", ledger.Quantity(a.total, a.unit), a.used, a.dropped))
+		b.dropGroup(f, a, ledger.BuilderFailed, fmt.Errorf("of %s it used %d and dropped %d", ledger.Quantity(a.total, a.unit), a.used, a.dropped))
 		return
 	}
-	b.Account(ledger.Build, a.unit, a.total, a.used)
+	f.Account(ledger.Build, a.unit, a.total, a.used)
 	for _, d := range res.Drops {
 		if d.Unit != a.unit && d.Unit != unitPair {
-			b.Account(ledger.Build, d.Unit, d.N(), 0)
+			f.Account(ledger.Build, d.Unit, d.N(), 0)
 		}
-		b.Drop(d)
+		f.Drop(d)
 	}
 	if left > 0 {
-		b.Drop(s.place(g, 0, ledger.Drop{Reason: a.whyUnused(), Unit: a.unit, Index: -1, Count: left}))
+		f.Drop(b.place(g, 0, ledger.Drop{Reason: a.whyUnused(), Unit: a.unit, Index: -1, Count: left}))
 	}
 	for _, r := range res.Records {
 		head := *r.Header()
 		rebase(r, first)
 		if d, ok := r.(*builders.Distillation); ok {
-			b.Account(ledger.Build, unitSite, int64(len(d.Sites)), int64(len(d.Sites)))
+			f.Account(ledger.Build, unitSite, int64(len(d.Sites)), int64(len(d.Sites)))
 		}
-		if err := b.Record(index, r); err != nil {
-			b.Account(ledger.Build, "record", 1, 0)
-			b.Drop(s.place(g, head.Example, ledger.Drop{Reason: ledger.BadReference, Unit: "record", Turn: head.Turn, Index: -1, Detail: err.Error()}))
+		if err := f.Record(index, r); err != nil {
+			f.Account(ledger.Build, unitRecord, 1, 0)
+			f.Drop(b.place(g, head.Example, ledger.Drop{Reason: ledger.BadReference, Unit: unitRecord, Turn: head.Turn, Index: -1, Detail: err.Error()}))
 		}
 	}
 	for _, c := range res.Counts {
-		b.Count(index, c.Name, c.N)
+		f.Count(index, c.Name, c.N)
 	}
 }
 
 // dropGroup drops everything of a group for this builder.
-func (s *stage) dropGroup(b *recordlog.Builder, a *settlement, reason ledger.Reason, why error) {
+func (b *builder) dropGroup(f *recordlog.Builder, a *account, reason ledger.Reason, why error) {
 	if a.total == 0 {
 		return
 	}
-	b.Account(ledger.Build, a.unit, a.total, 0)
-	b.Drop(s.place(a.group, 0, ledger.Drop{Reason: reason, Unit: a.unit, Index: -1, Detail: firstLine(why), Count: a.total}))
+	f.Account(ledger.Build, a.unit, a.total, 0)
+	f.Drop(b.place(a.group, 0, ledger.Drop{Reason: reason, Unit: a.unit, Index: -1, Detail: firstLine(why), Count: a.total}))
 }
 
-func (s *stage) place(g *ttc.Group, example int, d ledger.Drop) ledger.Drop {
-	d.Stage, d.Builder = ledger.Build, s.name
+func (b *builder) place(g *ttc.Group, example int, d ledger.Drop) ledger.Drop {
+	d.Stage, d.Builder = ledger.Build, b.name
 	if example >= 0 && example < len(g.Examples) {
 		ex := g.Examples[example]
 		d.Run, d.Example, d.File, d.Offset = ex.Run, ex.ID, ex.File, ex.Offset
@@ -114,23 +108,24 @@ func firstLine(err error) string {
 	return line
 }
 
-// The units a builder's account is kept in.
+// The units that accounts are kept in.
 const (
+	unitRecord    = "record"
 	unitCandidate = "candidate"
 	unitExample   = "example"
 	unitSite      = "site"
 )
 
-// settlement is a builder's account of one group.
-type settlement struct {
+// account is a builder's account of one group.
+type account struct {
 	group                *ttc.Group
 	unit                 string
 	total, used, dropped int64
 	seen                 [][]bool // by example and candidate; one entry an example where the unit is that
 }
 
-func newSettlement(g *ttc.Group) *settlement {
-	a := &settlement{group: g, seen: make([][]bool, len(g.Examples))}
+func newAccount(g *ttc.Group) *account {
+	a := &account{group: g, seen: make([][]bool, len(g.Examples))}
 	for i, ex := range g.Examples {
 		a.total += int64(len(ex.Candidates))
 		a.seen[i] = make([]bool, len(ex.Candidates))
@@ -143,8 +138,8 @@ func newSettlement(g *ttc.Group) *settlement {
 }
 
 // inExamples is the account of a builder that works on whole examples.
-func inExamples(g *ttc.Group) *settlement {
-	a := &settlement{group: g, unit: unitExample, total: int64(len(g.Examples)), seen: make([][]bool, len(g.Examples))}
+func inExamples(g *ttc.Group) *account {
+	a := &account{group: g, unit: unitExample, total: int64(len(g.Examples)), seen: make([][]bool, len(g.Examples))}
 	for i := range a.seen {
 		a.seen[i] = make([]bool, 1)
 	}
@@ -152,7 +147,7 @@ func inExamples(g *ttc.Group) *settlement {
 }
 
 // take books what a builder reported.
-func (a *settlement) take(res *stageResult) {
+func (a *account) take(res *result) {
 	for _, r := range res.Records {
 		a.use(r)
 	}
@@ -164,7 +159,7 @@ func (a *settlement) take(res *stageResult) {
 }
 
 // use marks what a record is made of.
-func (a *settlement) use(r builders.Record) {
+func (a *account) use(r builders.Record) {
 	if a.unit == unitExample {
 		a.mark(r.Header().Example, 0)
 		return
@@ -179,7 +174,7 @@ func (a *settlement) use(r builders.Record) {
 }
 
 // useCandidate marks the candidate that content is made of: it refers to it, or repeats its output.
-func (a *settlement) useCandidate(example int, c builders.Content) {
+func (a *account) useCandidate(example int, c builders.Content) {
 	switch {
 	case c.Ref.Part == builders.CandidateOutput:
 		a.mark(c.Ref.Example, c.Ref.Candidate)
@@ -198,7 +193,7 @@ func (a *settlement) useCandidate(example int, c builders.Content) {
 	}
 }
 
-func (a *settlement) mark(example, candidate int) {
+func (a *account) mark(example, candidate int) {
 	if example < 0 || example >= len(a.seen) || candidate < 0 || candidate >= len(a.seen[example]) || a.seen[example][candidate] {
 		return
 	}
@@ -207,7 +202,7 @@ func (a *settlement) mark(example, candidate int) {
 }
 
 // whyUnused is the reason for what a builder neither used nor dropped.
-func (a *settlement) whyUnused() ledger.Reason {
+func (a *account) whyUnused() ledger.Reason {
 	for _, ex := range a.group.Examples {
 		if len(ex.Candidates)+len(ex.Graph.Nodes)+len(ex.Steps) > 0 {
 			return ledger.NotUsed
@@ -217,7 +212,7 @@ func (a *settlement) whyUnused() ledger.Reason {
 }
 
 // elsewhere counts the unused examples that the builder accounts for in another unit: the rollouts or sites of an example.
-func (a *settlement) elsewhere(drops []ledger.Drop) (n int64) {
+func (a *account) elsewhere(drops []ledger.Drop) (n int64) {
 	if a.unit != unitExample {
 		return 0
 	}

@@ -1,17 +1,14 @@
-package finetune
+package compat
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc"
@@ -19,45 +16,28 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// leaveCollected ends a run of which a collection run failed as NAT does: what the ones before gave stays to be looked at.
-func (r *run) leaveCollected(failed error) error {
-	dir := r.plan.folder.Format(dataset.Trajectories)
-	err := writeTrajectories(dir, r.plan.folder.Records(), r.plan.RunID, nil)
-	if err == nil {
-		err = r.writeProgress()
-	}
-	if err != nil {
-		r.warn("can't write what was collected before the failure: %v", err)
-	}
-	return failed
-}
-
-// writeTrajectories writes trajectories.json, trajectories_run1.json, trajectories_run2.json, ... - a file for each collection
+// WriteTrajectories writes trajectories.json, trajectories_run1.json, trajectories_run2.json, ... - a file for each collection
 // run that didn't fail, in order; run_id in them says which it was - and, where anything is kept, submitted.json. The log of
-// a compat run has one group a collection run. Without decisions nothing was submitted.
-func writeTrajectories(dir, log, runID string, d *curate.Decisions) error {
+// such a run has one group a collection run. Without decisions nothing was submitted. Only NAT's mode has trajectories.
+func (m Mode) WriteTrajectories(dir, log, runID string, d *curate.Decisions) error {
+	if m != NAT {
+		return nil
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	r, err := recordlog.NewReader(log)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
 	var submitted *collection
 	defer func() {
 		if submitted != nil {
 			submitted.file.Abort()
 		}
 	}()
-	for n := 0; ; n++ {
-		g, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
+	n := -1
+	for g, err := range recordlog.Groups(log) {
 		if err != nil {
 			return err
 		}
+		n++
 		name := "trajectories.json"
 		if n > 0 {
 			name = "trajectories_run" + strconv.Itoa(n) + ".json"
@@ -186,67 +166,4 @@ func appendOpenAIMessage(b []byte, i int, n *ttc.Node) []byte {
 	}
 	b = json.AppendASCII(append(b, `{"role": `...), n.Message.Role)
 	return append(json.AppendASCII(append(b, `, "content": `...), n.Message.Text), '}')
-}
-
-// collected is NAT's view of one collection run: the fields of data_collection_progress.jsonl and collection_history.json.
-type collected struct {
-	run           int
-	pairs         int64
-	sum, min, max float64
-}
-
-// add counts a reward as Python's sum, min and max do: in order, and with comparisons that NaN never wins.
-func (c *collected) add(reward float64) {
-	if c.pairs == 0 {
-		c.min, c.max = reward, reward
-	}
-	if reward < c.min {
-		c.min = reward
-	}
-	if reward > c.max {
-		c.max = reward
-	}
-	c.pairs++
-	c.sum += reward
-}
-
-// line is the run's object; stamp is the time it is reported at, empty for none.
-func (c *collected) line(runID, stamp string) []byte {
-	b := strconv.AppendInt([]byte(`{"run_number": `), int64(c.run), 10)
-	if stamp != "" {
-		b = json.AppendASCII(append(b, `, "timestamp": `...), stamp)
-	}
-	b = json.AppendASCII(append(b, `, "run_id": `...), runID)
-	b = strconv.AppendInt(append(b, `, "num_trajectories": `...), c.pairs, 10)
-	b = strconv.AppendInt(append(b, `, "num_dpo_pairs": `...), c.pairs, 10)
-	b = pyvalue.AppendJSONFloat(append(b, `, "avg_reward": `...), c.sum/float64(c.pairs))
-	b = pyvalue.AppendJSONFloat(append(b, `, "min_reward": `...), c.min)
-	b = pyvalue.AppendJSONFloat(append(b, `, "max_reward": `...), c.max)
-	return append(b, '}')
-}
-
-// builderMetrics is the metrics object of NAT's builder for one collection run, which it logs to
-// dpo_trajectory_builder_<run id>.jsonl. The run id is the builder's own: <run id>_run<k>.
-type builderMetrics struct {
-	Timestamp              string `json:"timestamp,omitempty"`
-	RunID                  string `json:"run_id"`
-	TotalExamples          int64  `json:"total_examples"`
-	TotalTurns             int64  `json:"total_turns"`
-	TotalCandidates        int64  `json:"total_candidates"`
-	TotalPairs             int64  `json:"total_pairs"`
-	TotalTrajectories      int64  `json:"total_trajectories"`
-	SkippedSingleCandidate int64  `json:"skipped_single_candidate"`
-	SkippedScoreDiff       int64  `json:"skipped_score_diff"`
-}
-
-func natMetrics(runID string, g *recordlog.Group) builderMetrics {
-	n := map[string]int64{}
-	for _, c := range g.Counts {
-		n[c.Name] += c.N
-	}
-	return builderMetrics{
-		RunID: runID + "_run" + g.Key, TotalExamples: n["total_examples"], TotalTurns: n["total_turns"],
-		TotalCandidates: n["total_candidates"], TotalPairs: n["total_pairs"], TotalTrajectories: int64(len(g.Records)),
-		SkippedSingleCandidate: n["skipped_single_candidate"], SkippedScoreDiff: n["skipped_score_diff"],
-	}
 }

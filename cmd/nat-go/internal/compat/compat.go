@@ -1,0 +1,113 @@
+// Package compat is all that a run does otherwise to be NAT, byte for byte: what of its input is read and how, which builder
+// makes the pairs, how they are curated, and the files that only NAT writes. A run asks a Mode; nothing else in it knows.
+package compat
+
+import (
+	"fmt"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/dpo"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/nat"
+)
+
+// Mode is whose ways a run has.
+type Mode string
+
+// The modes: nat-go's own, and NAT's.
+const (
+	Own Mode = ""
+	NAT Mode = "nat"
+)
+
+// Parse reads the value of --compat.
+func Parse(name string) (Mode, error) {
+	if m := Mode(name); m == Own || m == NAT {
+		return m, nil
+	}
+	return Own, fmt.Errorf("--compat %s: the only other tool to be compatible with is nat", name)
+}
+
+// RawInput says whether sources keep raw ids and steps and judge nothing.
+func (m Mode) RawInput() bool { return m == NAT }
+
+// Source is the type of source that is read where asked was asked for: NAT reads nothing but its own output.
+func (m Mode) Source(asked string) string {
+	if m == NAT {
+		return nat.Type
+	}
+	return asked
+}
+
+// Expand finds the files of the inputs that were named. For NAT run k reads input k, so runs says how many there are, and a
+// missing one is a collection run that fails, not an error.
+func (m Mode) Expand(paths []string, name string, runs int) (files []string, err error) {
+	if m != NAT {
+		return source.Expand(paths, name)
+	}
+	for _, path := range paths {
+		if more, err := source.Expand([]string{path}, name); err == nil {
+			files = append(files, more...)
+		} else {
+			files = append(files, path)
+		}
+	}
+	for len(files) < runs {
+		files = append(files, "")
+	}
+	return files[:runs], nil
+}
+
+// RunsCounted says whether the number of collection runs is that of the inputs, whatever num_runs says.
+func (m Mode) RunsCounted() bool { return m != NAT }
+
+// WholeRuns says whether a collection run is one group that is used whole or not at all.
+func (m Mode) WholeRuns() bool { return m == NAT }
+
+// Builder is the built-in builder that does the work of the one that was named.
+func (m Mode) Builder(name string) string {
+	if m == NAT && name == dpo.Info().Name {
+		return builtin.NATPairs
+	}
+	return name
+}
+
+// Gives says whether a run can give a builder groups of its unit. NAT doesn't form tasks.
+func (m Mode) Gives(unit builders.Unit) bool { return m != NAT || unit != builders.UnitTask }
+
+// Gates says whether records pass the gate.
+func (m Mode) Gates() bool { return m != NAT }
+
+// ExplainsEmpty says whether a run without records looks for a misspelt step name: NAT's may be empty as NAT's are.
+func (m Mode) ExplainsEmpty() bool { return m != NAT }
+
+// Rules are the rules of curation where r were asked for. NAT drops copies and draws a sample, and cuts by position.
+func (m Mode) Rules(r curate.Rules) curate.Rules {
+	if m == NAT {
+		r.Contradictions = false
+		r.Split = curate.Split{By: curate.ByPosition, Validation: 0.2}
+	}
+	return r
+}
+
+// WritesItself says whether a format is one that a run writes without being asked; it exists in its mode alone.
+func (m Mode) WritesItself(format string) (bool, error) {
+	if format != dataset.Trajectories {
+		return false, nil
+	}
+	if m != NAT {
+		return true, fmt.Errorf("the format %s is NAT's own collection and exists with --compat nat only", format)
+	}
+	return true, nil
+}
+
+// FailedRun says what becomes of a collection run that failed.
+func (m Mode) FailedRun() string {
+	if m == NAT {
+		return "all of it is left out, as NAT does"
+	}
+	return "what was read of it before is used"
+}

@@ -1,0 +1,119 @@
+package finetune
+
+import (
+	"encoding/json"
+
+	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// listedDrops is how many drops of one stage and reason dropped.jsonl lists; the rest are counted in one line.
+const listedDrops = 10_000
+
+// unitPair is the unit of the one line a turn that counts the pairs a strategy did not take. They are listed, but they are
+// not drops: their candidates have an account of their own.
+const unitPair = "pair"
+
+// books are the accounts of a run, the builders' own counters, and the list of drops, dropped.jsonl.
+type books struct {
+	*ledger.Book
+	counters map[string]map[string]int64 // by builder
+
+	file *durable.File
+	enc  *json.Encoder
+	seen map[dropKind]int64
+	rest []*ledger.Drop // one for each kind with more than listedDrops, in order of appearance
+	more map[dropKind]*ledger.Drop
+	err  error
+}
+
+// dropKind is what drops are counted by that are not listed one by one.
+type dropKind struct {
+	stage  ledger.Stage
+	reason ledger.Reason
+	unit   string
+	format string
+}
+
+func kindOf(d *ledger.Drop) dropKind { return dropKind{d.Stage, d.Reason, d.Unit, d.Format} }
+
+func newBooks() *books {
+	return &books{
+		Book: ledger.NewBook(), counters: map[string]map[string]int64{}, seen: map[dropKind]int64{}, more: map[dropKind]*ledger.Drop{},
+	}
+}
+
+// open begins the list of drops.
+func (b *books) open(path string) (err error) {
+	if b.file, err = durable.Create(path); err != nil {
+		return err
+	}
+	b.enc = json.NewEncoder(b.file)
+	b.enc.SetEscapeHTML(false)
+	return nil
+}
+
+// enter books accounts; what they say of drops is booked as the drops themselves are told.
+func (b *books) enter(accounts []ledger.Account) {
+	for _, a := range accounts {
+		b.In(a.Stage, a.Unit, a.In)
+		b.Out(a.Stage, a.Unit, a.Out)
+	}
+}
+
+func (b *books) count(builder, name string, n int64) {
+	if b.counters[builder] == nil {
+		b.counters[builder] = map[string]int64{}
+	}
+	b.counters[builder][name] += n
+}
+
+// drop books a drop and lists it.
+func (b *books) drop(d ledger.Drop) {
+	if d.Unit != unitPair {
+		b.Drop(d)
+	}
+	b.list(d)
+}
+
+// list lists a drop that is booked already. A write error comes with close.
+func (b *books) list(d ledger.Drop) {
+	k := kindOf(&d)
+	b.seen[k]++
+	if b.seen[k] <= listedDrops {
+		b.encode(&d)
+		return
+	}
+	m := b.more[k]
+	if m == nil {
+		m = &ledger.Drop{Stage: d.Stage, Reason: d.Reason, Unit: d.Unit, Format: d.Format, Index: -1, Detail: "further ones, not listed"}
+		b.more[k] = m
+		b.rest = append(b.rest, m)
+	}
+	m.Count += d.N()
+}
+
+func (b *books) encode(d *ledger.Drop) {
+	if err := b.enc.Encode(d); err != nil && b.err == nil {
+		b.err = err
+	}
+}
+
+// close completes the list of drops.
+func (b *books) close() error {
+	for _, d := range b.rest {
+		b.encode(d)
+	}
+	if b.err != nil {
+		b.abort()
+		return b.err
+	}
+	return b.file.Commit()
+}
+
+// abort leaves the list unwritten, unless it is complete.
+func (b *books) abort() {
+	if b.file != nil {
+		b.file.Abort()
+	}
+}

@@ -1,0 +1,302 @@
+package finetune
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/plugins/wire"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/group"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// item is a group on its way, with what the source dropped before it; or drops alone; or the end of a collection run.
+type item struct {
+	group *ttc.Group
+	parts []*ttc.Group // its examples as groups of their own, for builders of that unit
+	drops []ledger.Drop
+	at    source.Cursor
+	done  int64 // groups up to this one, where the run's unit is more than an example
+	// At the end of a collection run:
+	end   bool
+	input source.Input
+	seen  source.Stats
+	fail  error // why the collection run failed
+}
+
+// partsFor is the group as a builder takes it: whole where the builder's unit is the run's, else an example at a time.
+func (it *item) partsFor(b *builder, unit builders.Unit) []*ttc.Group {
+	if len(it.group.Examples) <= 1 || b.unit != builders.UnitExample && b.unit == unit {
+		return []*ttc.Group{it.group}
+	}
+	if it.parts == nil {
+		for _, ex := range it.group.Examples {
+			it.parts = append(it.parts, &ttc.Group{Key: ex.ID, Examples: []*ttc.Example{ex}})
+		}
+	}
+	return it.parts
+}
+
+// unit is the run's unit: the coarsest that its builders ask for.
+func (b *building) unit() builders.Unit {
+	unit := builders.UnitExample
+	for _, x := range b.builders {
+		unit = max(unit, x.unit)
+	}
+	return unit
+}
+
+// feed reads the collection runs and sends their groups to the builders.
+func (b *building) feed(ctx context.Context, from cursor, items chan<- item) error {
+	feed := b.feedRuns
+	if b.unit() != builders.UnitExample && !b.plan.Compat.WholeRuns() {
+		feed = b.feedGroups
+	}
+	if err := feed(ctx, from, items); err != nil && !errors.Is(err, errFed) {
+		return err
+	}
+	for _, x := range b.builders {
+		x.session.CloseSend()
+	}
+	return nil
+}
+
+// errFed ends the feeding at a collection run that failed: what was sent before is still built, and the failure told in
+// its turn.
+var errFed = errors.New("a collection run failed")
+
+// collectionError is why a collection run failed, and the run with it.
+type collectionError struct {
+	run int
+	err error
+}
+
+func (e *collectionError) Error() string {
+	return fmt.Sprintf("collection run %d failed: %v", e.run, e.err)
+}
+
+func (e *collectionError) Unwrap() error { return e.err }
+
+// feedRuns sends each example as it is read, or each collection run as a whole.
+func (b *building) feedRuns(ctx context.Context, from cursor, items chan<- item) error {
+	for k := from.Source.Run; k < len(b.in.paths); k++ {
+		f := feeder{building: b, k: k, items: items}
+		if k == from.Source.Run && from.Source.Row > 0 {
+			at := from.Source
+			at.Run = 0
+			f.resume = &at
+		}
+		if err := f.collectionRun(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// feedGroups reads all collection runs into an index and sends what it groups. A task's rollouts may be of several
+// collection runs. To go on after a crash the inputs are read again: the index is no part of what is committed.
+func (b *building) feedGroups(ctx context.Context, from cursor, items chan<- item) error {
+	opt := group.Options{Dir: string(b.plan.folder)}
+	if b.unit() == builders.UnitRun {
+		opt.By = group.Run
+	}
+	index, err := group.New(wire.NewExampleCodec(), opt)
+	if err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	defer index.Close()
+	for k := range b.in.paths {
+		if k == from.Source.Run && index.Len() != from.Seen.Examples {
+			return exit.Environmentf("the inputs gave %d examples before the run was interrupted and %d now: they changed, "+
+				"so the run can't be resumed", from.Seen.Examples, index.Len())
+		}
+		f := feeder{building: b, k: k, items: items, index: index, logged: from.Source, failed: slices.Contains(from.Failed, k)}
+		if err := f.collectionRun(ctx); err != nil {
+			return err
+		}
+	}
+	f := feeder{building: b, k: len(b.in.paths), items: items, done: from.Groups}
+	for g, err := range index.Groups(from.Groups) {
+		if err != nil {
+			return exit.With(exit.Environment, err)
+		}
+		f.done++
+		if g.Refused != nil {
+			f.drops = append(f.drops, refusal(g.Refused))
+			err = f.push(ctx, item{})
+		} else {
+			err = f.send(ctx, g.Group)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func refusal(r *group.Refusal) ledger.Drop {
+	ex := r.First
+	return ledger.Drop{
+		Stage: ledger.Source, Reason: ledger.GroupTooLarge, Unit: unitExample, Run: ex.Run, Example: ex.ID, Index: -1,
+		File: ex.File, Offset: ex.Offset, Count: r.Examples, Detail: r.Error(),
+	}
+}
+
+// feeder reads one collection run.
+type feeder struct {
+	*building
+	k      int
+	items  chan<- item
+	resume *source.Cursor // go on after this place; nil: from the start
+	drops  []ledger.Drop  // since the last item
+	held   []*ttc.Example // all of the run, where it is used as a whole
+	index  *group.Index   // where examples are kept to be grouped, else nil
+	logged source.Cursor  // with index: what was dropped up to here is in the log already
+	failed bool           // with index: the collection run failed before the interruption
+	done   int64          // groups sent, of those that are counted
+	at     source.Cursor
+	input  source.Input
+	seen   source.Stats
+}
+
+// collectionRun reads the collection run and tells of its end. That the input can't be read ends the run, or only the
+// collection run where the config says so.
+func (f *feeder) collectionRun(ctx context.Context) error {
+	err := f.read(ctx)
+	whole := f.plan.Compat.WholeRuns()
+	switch {
+	case ctx.Err() != nil:
+		return cmp.Or(err, ctx.Err())
+	case f.k < f.logged.Run:
+		return f.faresAsBefore(err)
+	case err != nil:
+		if whole {
+			f.drops, f.seen = nil, source.Stats{}
+		}
+		if !f.plan.trainer.ContinueOnCollectionError {
+			return errors.Join(f.push(ctx, item{end: true, fail: err}), errFed)
+		}
+	case whole: // even an empty one is built: NAT writes a file for it
+		if err := f.send(ctx, &ttc.Group{Key: strconv.Itoa(f.k), Examples: f.held}); err != nil {
+			return err
+		}
+	}
+	return f.push(ctx, item{end: true, input: f.input, seen: f.seen, fail: err})
+}
+
+// faresAsBefore checks a collection run that was read before the interruption: it must fare as it did then.
+func (f *feeder) faresAsBefore(err error) error {
+	switch {
+	case err != nil && !f.failed:
+		return exit.Environmentf("collection run %d could be read before the run was interrupted, and can't now: %w", f.k, err)
+	case err == nil && f.failed:
+		return exit.Environmentf("collection run %d couldn't be read before the run was interrupted, and can now: "+
+			"make the run again", f.k)
+	}
+	return nil
+}
+
+// read reads the collection run and passes its examples on.
+func (f *feeder) read(ctx context.Context) error {
+	rd := f.reader(ctx)
+	rd.steady()
+	defer func() {
+		rd.close()
+		f.seen = rd.seen
+	}()
+	for {
+		next, err := rd.next(ctx)
+		f.drops = append(f.drops, next.drops...)
+		if errors.Is(err, io.EOF) {
+			rd.close()
+			if n := len(rd.inputs); n > 0 {
+				f.input = rd.inputs[n-1]
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		f.at = next.at
+		switch {
+		case f.plan.Compat.WholeRuns():
+			f.held = append(f.held, next.example)
+		case f.index != nil:
+			err = f.keep(ctx, next.example)
+		default:
+			err = f.send(ctx, &ttc.Group{Key: next.example.ID, Examples: []*ttc.Example{next.example}})
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// reader is the collection run's reader, the one that was begun ahead if it is that.
+func (f *feeder) reader(ctx context.Context) *reader {
+	if rd := f.ahead; rd != nil && f.k == 0 {
+		f.ahead = nil
+		return rd
+	}
+	return newReader(ctx, f.in, f.k, f.resume)
+}
+
+// dropsHeld is how many drops may wait for the next frame while no groups are sent.
+const dropsHeld = 1000
+
+// keep puts an example into the index. What the source dropped on the way goes to the log now and then, unless it is there
+// already: the run was interrupted later than this.
+func (f *feeder) keep(ctx context.Context, ex *ttc.Example) error {
+	if err := f.index.Add(ex); err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	switch {
+	case f.at.Run < f.logged.Run || f.at.Run == f.logged.Run && f.at.Row <= f.logged.Row:
+		f.drops = nil
+	case len(f.drops) >= dropsHeld:
+		return f.push(ctx, item{})
+	}
+	return nil
+}
+
+// send gives a group to every builder, and notes that its results are due.
+func (f *feeder) send(ctx context.Context, g *ttc.Group) error {
+	it := item{group: g}
+	for _, b := range f.builders { // split it before another goroutine has it
+		it.partsFor(b, f.unit())
+	}
+	if err := f.push(ctx, it); err != nil {
+		return err
+	}
+	if len(g.Examples) == 0 { // a collection run of nothing: there is nothing to ask of a builder
+		return nil
+	}
+	for _, b := range f.builders {
+		for _, part := range it.partsFor(b, f.unit()) {
+			if err := b.session.Send(ctx, part); err != nil {
+				return b.failed(err)
+			}
+		}
+	}
+	return nil
+}
+
+func (f *feeder) push(ctx context.Context, it item) error {
+	it.at, it.drops, it.done = f.at, f.drops, f.done
+	it.at.Run = f.k
+	f.drops = nil
+	select {
+	case f.items <- it:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

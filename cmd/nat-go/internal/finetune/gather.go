@@ -1,0 +1,206 @@
+package finetune
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// gather takes the builders' results of each group, in order, and appends them to the log.
+func (b *building) gather(ctx context.Context, items <-chan item) (err error) {
+	last := b.env.Now()
+	defer func() {
+		if err != nil && (ctx.Err() != nil || errors.As(err, new(*collectionError))) { // keep what is done
+			_ = b.commit(false)
+		}
+	}()
+	var broken error // a builder failed on the collection run, which is used as a whole and ends next
+	for it := range items {
+		if it.end && broken != nil {
+			it.fail, it.seen, it.drops, broken = broken, source.Stats{}, nil, nil
+		}
+		switch {
+		case it.end:
+			err = b.runEnded(&it)
+		case it.group == nil:
+			err = b.append(&ttc.Group{}, it.drops, nil)
+			b.at.Source = it.at
+		default:
+			broken, err = b.groupBuilt(ctx, &it)
+			if err == nil && b.plan.Compat.WholeRuns() {
+				continue // the group is the whole collection run, which is committed with its end
+			}
+		}
+		if err != nil {
+			return err
+		}
+		b.at.Groups = it.done
+		if last, err = b.commitWhenDue(last); err != nil {
+			return err
+		}
+		b.expectRecords()
+		b.tellBuilt()
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return b.commit(true)
+}
+
+// runEnded notes the end of a collection run.
+func (b *building) runEnded(it *item) error {
+	if it.fail != nil && !b.plan.trainer.ContinueOnCollectionError {
+		return exit.With(exit.Failed, &collectionError{it.at.Run, it.fail})
+	}
+	b.at.Source = source.Cursor{Run: it.at.Run + 1}
+	b.at.Inputs = append(b.at.Inputs, it.input)
+	b.at.Seen.Add(&it.seen)
+	if it.fail != nil {
+		b.at.Failed = append(b.at.Failed, it.at.Run)
+		b.warn("collection run %d failed: %v; %s", it.at.Run, it.fail, b.plan.Compat.FailedRun())
+	}
+	if len(it.drops) == 0 {
+		return nil
+	}
+	return b.append(&ttc.Group{}, it.drops, nil)
+}
+
+// groupBuilt logs what the builders made of a group. broken is why one failed on a collection run that is used as a whole or
+// not at all.
+func (b *building) groupBuilt(ctx context.Context, it *item) (broken, err error) {
+	results, err := b.results(ctx, it)
+	if err != nil {
+		return nil, err
+	}
+	if b.plan.Compat.WholeRuns() {
+		for _, parts := range results {
+			for _, res := range parts {
+				if res.Reason != "" {
+					return res.Err, nil
+				}
+			}
+		}
+	}
+	if err := b.append(it.group, it.drops, results); err != nil {
+		return nil, err
+	}
+	if !b.plan.Compat.WholeRuns() {
+		b.at.Source = it.at
+	}
+	return nil, nil
+}
+
+// results takes what every builder made of a group, part by part.
+func (b *building) results(ctx context.Context, it *item) ([][]*result, error) {
+	if len(it.group.Examples) == 0 {
+		return nil, nil
+	}
+	results := make([][]*result, len(b.builders))
+	for i, x := range b.builders {
+		for _, g := range it.partsFor(x, b.unit()) {
+			res, err := x.receive(ctx, g)
+			if err != nil {
+				return nil, err
+			}
+			results[i] = append(results[i], res)
+		}
+	}
+	return results, nil
+}
+
+// append adds a group's frame to the log and takes it in.
+func (b *building) append(g *ttc.Group, drops []ledger.Drop, results [][]*result) error {
+	f := b.frame
+	f.Begin(g)
+	for _, d := range drops {
+		f.Drop(d)
+	}
+	f.Account(ledger.Source, unitExample, 0, int64(len(g.Examples)))
+	for i, parts := range results {
+		first := 0
+		for _, res := range parts {
+			b.builders[i].log(f, i, first, res)
+			first += len(res.Group.Examples)
+		}
+	}
+	if err := b.log.Append(f.Group()); err != nil {
+		return exit.Environmentf("can't write the record log: %w", err)
+	}
+	if err := b.take(f.Group()); err != nil {
+		return err
+	}
+	for _, parts := range results {
+		for _, res := range parts {
+			res.Release()
+		}
+	}
+	return nil
+}
+
+// commitWhenDue commits once enough time has passed since the last commit, or enough was appended. It returns when the last
+// commit was. A clock that was set back must not put off the next one.
+func (b *building) commitWhenDue(last time.Time) (time.Time, error) {
+	now, most := b.env.Now(), int64(commitBytes)
+	if b.env.CommitBytes > 0 {
+		most = b.env.CommitBytes
+	}
+	if now.Sub(last) < commitEvery && !now.Before(last) && b.log.Uncommitted() < most {
+		return last, nil
+	}
+	return now, b.commit(false)
+}
+
+func (b *building) commit(done bool) error {
+	at, err := json.Marshal(b.at)
+	if err != nil {
+		return err
+	}
+	if err := b.log.Commit(at, done); err != nil {
+		return exit.Environmentf("can't commit the record log: %w", err)
+	}
+	return nil
+}
+
+// tellBuilt tells how far the run is in its inputs.
+func (b *building) tellBuilt() {
+	if b.env.Progress == nil {
+		return
+	}
+	examples := b.books.Account(ledger.Source, unitExample).In
+	b.tell(Progress{
+		Step: "build", Done: b.bytesRead(), Total: b.total, Unit: UnitByte,
+		Detail: fmt.Sprintf("%s, %s", ledger.Quantity(examples, unitExample), ledger.Quantity(int64(b.index.Len()), unitRecord)),
+	})
+}
+
+// rebase makes a record of a part of a group one of the whole group, in which the part begins at the example first.
+func rebase(r builders.Record, first int) {
+	r.Header().Example += first
+	for _, c := range contents(r) {
+		if c.Ref.Part != builders.InlineText && c.Ref.Part != builders.InlineMessages {
+			c.Ref.Example += first
+		}
+	}
+}
+
+func contents(r builders.Record) []*builders.Content {
+	switch r := r.(type) {
+	case *builders.Preference:
+		return []*builders.Content{&r.Prompt, &r.Chosen, &r.Rejected}
+	case *builders.Demonstration:
+		return []*builders.Content{&r.Messages}
+	case *builders.Rollout:
+		return []*builders.Content{&r.Messages}
+	case *builders.Distillation:
+		return []*builders.Content{&r.Messages}
+	}
+	return nil
+}
