@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/internal/terminal"
 )
 
 // RowView is a row as it was written, token by token; it marshals as `dataset show --tokens ROW --json` prints it.
@@ -125,13 +125,13 @@ func viewOf(l *batch.Line, row int, r *batch.Row, tok *tokenizer.Tokenizer) (*Ro
 
 // Colours of a terminal.
 const (
-	green, dim, yellow, reset = "\x1b[32m", "\x1b[2m", "\x1b[33m", "\x1b[0m"
+	green, dim, yellow = "32", "2", "33"
 )
 
 // Print writes a row for people: a line each time the owner or the reason changes, trained text marked with >, and in colour
 // if asked for: trained green, filler and what was left out yellow, the rest dim.
 func (v *RowView) Print(w io.Writer, colour bool) error {
-	out := &printer{w: w, colour: colour}
+	out := &printer{w: terminal.For(w), colour: colour}
 	out.printf("%s row %d: example %s, messages %v, ids %s, on_policy %s", v.File, v.Row, v.Meta.Example, v.Meta.Messages, v.Meta.IDs, v.Meta.OnPolicy)
 	if len(v.Meta.Flags) > 0 {
 		out.printf(", %s", strings.Join(v.Meta.Flags, " "))
@@ -181,28 +181,13 @@ func (p *printer) side(s *SideView) {
 		}
 		line := fmt.Sprintf("%s %5d-%-5d %-11s %-11s %s", mark, from, i-1, owner, first.Why, text.String())
 		if p.colour {
-			line = colour + line + reset
+			line = terminal.Style(colour, line)
 		}
 		p.printf("%s\n", line)
 	}
 }
 
-// visible is a token's text without what would move a terminal's cursor or change its state.
+// visible is a token's text without what would steer a terminal.
 func visible(s string) string {
-	var b strings.Builder
-	for _, r := range s {
-		switch {
-		case r == '\n':
-			b.WriteString("\\n")
-		case r == '|':
-			b.WriteString("\\|")
-		case r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == 0x202e || r == 0x2066 || r == 0x2067 || r == 0x2028 || r == 0x2029:
-			fmt.Fprintf(&b, "\\u%04x", r)
-		case r == utf8.RuneError:
-			b.WriteString("�")
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
+	return terminal.Line(strings.ReplaceAll(s, "|", `\|`))
 }

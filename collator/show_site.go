@@ -8,6 +8,7 @@ import (
 
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/internal/terminal"
 )
 
 // SiteView is an error site as it was written: the student's and a teacher's tokens side by side. It marshals as
@@ -141,7 +142,7 @@ func (v *SiteView) fill(r *batch.Row, tok *tokenizer.Tokenizer) error {
 // Print writes a site for people: student and teacher aligned, the hint marked with + (yellow), the target with > (green). The
 // positions are those of the tokens; the logits that predict a token stand one before it.
 func (v *SiteView) Print(w io.Writer, colour bool) error {
-	out := &printer{w: w, colour: colour}
+	out := &printer{w: terminal.For(w), colour: colour}
 	wording := "worded as " + v.Site.Mode
 	if v.Site.Mode == batch.NoHint {
 		wording = "left out, as in all of this run"
@@ -169,7 +170,7 @@ func (v *SiteView) Print(w io.Writer, colour bool) error {
 		}
 		line := fmt.Sprintf("%s %-11s  %-11s  %s", mark, span(p.Student), span(p.Teacher), strings.Join(text, "|"))
 		if colour {
-			line = c + line + reset
+			line = terminal.Style(c, line)
 		}
 		out.printf("%s\n", line)
 	}

@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/nat-go/nat-go/internal/terminal"
 )
 
 // Text writes findings for people: place, code, message, the line with a caret, what to do.
@@ -14,13 +16,13 @@ func Text(w io.Writer, fs []Finding, color bool) error {
 		if !color {
 			return s
 		}
-		return "\x1b[" + code + "m" + s + "\x1b[0m"
+		return terminal.Style(code, s)
 	}
 	hue := map[Severity]string{Error: "31;1", Warning: "33;1", Note: "36;1"}
 	var b strings.Builder
 	for _, f := range fs {
 		if f.File != "" {
-			b.WriteString(paint("1", f.Place()) + ": ")
+			b.WriteString(paint("1", terminal.Line(f.Place())) + ": ")
 		}
 		fmt.Fprintf(&b, "%s %s: %s\n", paint(hue[f.Severity], string(f.Severity)), f.Code, f.Message)
 		if line, caret, ok := strings.Cut(f.Snippet, "\n"); ok {
@@ -36,7 +38,7 @@ func Text(w io.Writer, fs []Finding, color bool) error {
 			fmt.Fprintf(&b, "  fix: %s\n", f.Fix)
 		}
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(terminal.For(w), b.String())
 	return err
 }
 

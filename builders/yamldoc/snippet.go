@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/nat-go/nat-go/internal/terminal"
 )
 
 const (
@@ -120,9 +122,9 @@ func cropped(line []rune, from, to int) string {
 	return lead + clean + tail + "\n" + strings.Repeat(" ", len(lead)) + caret.String() + strings.Repeat("^", max(1, to-from))
 }
 
-// printable keeps control characters of a hostile file off the terminal.
+// printable keeps control characters of a hostile file off the terminal: one character for each, so that the caret stands right.
 func printable(r rune) rune {
-	if r == '\t' || (r >= ' ' && r != 0x7f && !(r >= 0x80 && r < 0xa0)) {
+	if r == '\t' || terminal.Safe(r) {
 		return r
 	}
 	return '�'

@@ -226,6 +226,13 @@ var given = regexp.MustCompile(`(?i)(?:^|[\s"'])--?(?:[\w-]*[_-])?` + words + `(
 // assigned is a variable set for a program: `HF_TOKEN=value train`.
 var assigned = regexp.MustCompile(`\b(?:[A-Z][A-Z0-9]*_)*(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PWD|KEY|PAT|CREDENTIALS?)=` + value)
 
+// plainly is the place of the secret in a match of given or assigned.
+func plainly(text string, m []int) (from, to int, ok bool) {
+	from, to = unquoted(text, m[2], m[3])
+	v := text[from:to]
+	return from, to, v != "" && !isReference(v) && !strings.HasPrefix(v, "-") && !ordinary(strings.TrimRight(text[m[0]:from], " \t"), v)
+}
+
 // Setting reports whether the value of a setting, in a file that a person wrote, holds a secret. It goes further than Looks: a
 // flag that is named after a secret has one in such a place, however plain it looks.
 func Setting(text string) bool {
@@ -234,12 +241,41 @@ func Setting(text string) bool {
 	}
 	for _, re := range []*regexp.Regexp{given, assigned} {
 		for _, m := range re.FindAllStringSubmatchIndex(text, -1) {
-			from, to := unquoted(text, m[2], m[3])
-			v := text[from:to]
-			if v != "" && !isReference(v) && !strings.HasPrefix(v, "-") && !ordinary(strings.TrimRight(text[m[0]:from], " \t"), v) {
+			if _, _, ok := plainly(text, m); ok {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// leastGranted is the length from which a granted variable's value is a secret whatever the variable is called.
+const leastGranted = 6
+
+// Granted is the secret that a variable granted to a program may be: one named after a secret, or one whose value is neither a
+// number nor the path of a file, which would be a part of other words.
+func Granted(name, value string) []string {
+	if Named(name) || len(value) >= leastGranted && value[0] != '/' && strings.Trim(value, "0123456789.,:- ") != "" {
+		return []string{value}
+	}
+	return nil
+}
+
+// OfSetting lists the secrets in the value of a setting: all of it where its name says so, else the parts that look like one.
+func OfSetting(key, value string) []string {
+	if Named(key) {
+		return []string{value}
+	}
+	list := OfAddress(value)
+	for _, span := range Spans(value) {
+		list = append(list, value[span[0]:span[1]])
+	}
+	for _, re := range []*regexp.Regexp{given, assigned} {
+		for _, m := range re.FindAllStringSubmatchIndex(value, -1) {
+			if from, to, ok := plainly(value, m); ok {
+				list = append(list, value[from:to])
+			}
+		}
+	}
+	return list
 }

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf16"
@@ -21,6 +22,24 @@ func Line(s string) string {
 		return s
 	}
 	return strings.NewReplacer("\n", `\n`, "\t", " ").Replace(Text(s))
+}
+
+var styles = regexp.MustCompile("\x1b\\[[0-9;:]*m")
+
+// Output makes plain lines of what a program printed as if for a terminal: of a line that it wrote over, such as a progress bar,
+// what stood there last, and no colours.
+func Output(printed []byte) string {
+	var b strings.Builder
+	for line := range strings.Lines(styles.ReplaceAllString(string(printed), "")) {
+		text, ended := strings.CutSuffix(line, "\n")
+		text = strings.TrimRight(text, "\r")
+		ended = ended || len(text) < len(line)
+		b.WriteString(Text(text[strings.LastIndexByte(text, '\r')+1:]))
+		if ended {
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
 }
 
 // plain is how many bytes at the beginning of a text are ink, spaces, tabs and line feeds of ASCII.
@@ -61,6 +80,9 @@ func appendSafe[T string | []byte](dst []byte, s T) []byte {
 	}
 	return dst
 }
+
+// Safe says whether a character is printed as it is by Line.
+func Safe(r rune) bool { return !hidden(r) }
 
 // hidden says whether a character is anything but ink or a space. Joiners within emoji and scripts are ink.
 func hidden(r rune) bool {

@@ -83,6 +83,19 @@ func Is(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
+// Width is how many columns the terminal behind w has; 0: it is none.
+func Width(w io.Writer) int {
+	if t, ok := w.(*Writer); ok {
+		w = t.raw
+	}
+	if f, ok := w.(*os.File); ok {
+		if columns, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return columns
+		}
+	}
+	return 0
+}
+
 // Write takes all of p unless writing on fails.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.mu.Lock()

@@ -11,6 +11,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
+	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/plugins/conformance"
 	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc"
@@ -54,15 +55,15 @@ func newBuildersVerifyCmd() *cobra.Command {
 				opt.Groups = func(builders.Unit) []*ttc.Group { return groups }
 			}
 			var done func(conformance.Result)
-			if !asJSON && isTerminal(cmd.ErrOrStderr()) {
-				done = func(r conformance.Result) { fmt.Fprintf(cmd.ErrOrStderr(), "\r\x1b[K%s", r.Name) }
+			if !asJSON && terminal.Is(cmd.ErrOrStderr()) {
+				done = func(r conformance.Result) { fmt.Fprint(cmd.ErrOrStderr(), terminal.ClearLine()+terminal.Line(r.Name)) }
 			}
 			report, err := conformance.Run(cmd.Context(), opt, done)
 			if err != nil {
 				return exit.With(exit.Environment, err)
 			}
 			if done != nil {
-				fmt.Fprint(cmd.ErrOrStderr(), "\r\x1b[K")
+				fmt.Fprint(cmd.ErrOrStderr(), terminal.ClearLine())
 			}
 			if asJSON {
 				err = report.JSON(cmd.OutOrStdout())

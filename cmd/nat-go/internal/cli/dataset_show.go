@@ -9,7 +9,6 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
@@ -18,6 +17,7 @@ import (
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -133,10 +133,8 @@ type viewPrinter struct {
 }
 
 func newViewPrinter(w io.Writer, width int, full, asJSON bool) *viewPrinter {
-	if f, ok := w.(*os.File); ok && width == 0 {
-		if columns, _, err := term.GetSize(int(f.Fd())); err == nil {
-			width = columns
-		}
+	if width == 0 {
+		width = terminal.Width(w)
 	}
 	return &viewPrinter{w: w, opts: show.Options{Width: width, Color: colored(w), Full: full}, asJSON: asJSON, buf: []byte(`{"records":[`)}
 }

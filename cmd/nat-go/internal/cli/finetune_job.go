@@ -53,7 +53,7 @@ func (f *jobFlags) load(run string) (runfolder.Folder, *jobs.Job, error) {
 
 // openJob makes the client of a run's job from the config in the run folder; secrets are read from the environment.
 func openJob(dir runfolder.Folder, j *jobs.Job, stderr io.Writer) (*jobs.Client, error) {
-	log := zerolog.New(zerolog.ConsoleWriter{Out: stderr, TimeFormat: time.TimeOnly, NoColor: !colored(stderr)}).With().Timestamp().Logger()
+	log := zerolog.New(console(stderr)).With().Timestamp().Logger()
 	kind, ok := builtin.Adapter(j.Adapter)
 	if !ok {
 		return nil, exit.Environmentf("the job of %s belongs to %s, which this build of nat-go does not have", dir, j.Adapter)

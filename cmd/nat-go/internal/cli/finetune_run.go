@@ -17,6 +17,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
+	"github.com/nat-go/nat-go/internal/terminal"
 )
 
 func newFinetuneRunCmd(commitBytes int64) *cobra.Command {
@@ -93,7 +94,7 @@ func withRun(cmd *cobra.Command, commitBytes int64, asJSON bool, run func(contex
 	progress := newProgress(stderr)
 	printed := func(b []byte) {
 		progress.end()
-		_, _ = stderr.Write(b)
+		_, _ = io.WriteString(stderr, terminal.Output(b))
 	}
 	env := finetune.Env{
 		Output: printed, Log: newLogger(stderr), Self: self, Now: time.Now, Getenv: os.LookupEnv, Leave: leave, Progress: progress.show,

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -8,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
+	"github.com/nat-go/nat-go/internal/terminal"
 )
 
 // terminate is the polite signal to end.
@@ -35,7 +37,7 @@ completed, 1 if it failed or was cancelled, 3 if it could not be followed to its
 			}
 			defer closeAdapter(c.Adapter)
 			c.Watch = printUpdates(cmd.ErrOrStderr())
-			c.Output = func(b []byte) { _, _ = cmd.ErrOrStderr().Write(b) }
+			c.Output = func(b []byte) { _, _ = io.WriteString(cmd.ErrOrStderr(), terminal.Output(b)) }
 			signals := make(chan os.Signal, 2)
 			signal.Notify(signals, signalsOf...)
 			defer signal.Stop(signals)

@@ -3,29 +3,39 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
-	"golang.org/x/term"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
+	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // newLogger logs for a person on a terminal, and as JSON elsewhere.
 func newLogger(w io.Writer) zerolog.Logger {
-	if isTerminal(w) {
-		w = zerolog.ConsoleWriter{Out: w, NoColor: !colored(w), TimeFormat: time.TimeOnly}
+	if terminal.Is(w) {
+		w = console(w)
 	}
 	return zerolog.New(w).Level(zerolog.WarnLevel).With().Timestamp().Logger()
 }
 
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
+// console writes log lines for a person. Its colours are its own, so it writes beside the writer that would escape them, what
+// others said escaped before.
+func console(w io.Writer) io.Writer {
+	return zerolog.ConsoleWriter{
+		Out: terminal.For(w).Raw(), NoColor: !colored(w), TimeFormat: time.TimeOnly,
+		FormatPrepare: func(event map[string]any) error {
+			for k, v := range event {
+				if s, ok := v.(string); ok {
+					event[k] = terminal.Line(s)
+				}
+			}
+			return nil
+		},
+	}
 }
 
 // progress shows how far a run is: one line that is written over on a terminal, a line each 10 s elsewhere.
@@ -43,7 +53,7 @@ const (
 )
 
 func newProgress(w io.Writer) *progress {
-	return &progress{w: w, terminal: isTerminal(w), last: time.Now()}
+	return &progress{w: w, terminal: terminal.Is(w), last: time.Now()}
 }
 
 // show shows how far a step is, if it is time to.
@@ -63,10 +73,10 @@ func (p *progress) show(s finetune.Progress) {
 func (p *progress) print(s finetune.Progress) {
 	if p.terminal {
 		p.shown = true
-		fmt.Fprintf(p.w, "\r\x1b[K%s", progressText(s, bar(s.Done, s.Total)))
+		fmt.Fprint(p.w, terminal.ClearLine()+terminal.Line(progressText(s, bar(s.Done, s.Total))))
 		return
 	}
-	fmt.Fprintln(p.w, progressText(s, ""))
+	fmt.Fprintln(p.w, terminal.Line(progressText(s, "")))
 }
 
 // progressText is a line like "build  [####----]  50 %  44.0 of 88.0 MiB, 1000 examples".
@@ -120,6 +130,6 @@ func (p *progress) end() {
 	defer p.mu.Unlock()
 	if p.shown {
 		p.shown = false
-		fmt.Fprint(p.w, "\r\x1b[K")
+		fmt.Fprint(p.w, terminal.ClearLine())
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
+	"github.com/nat-go/nat-go/internal/terminal"
 )
 
 func TestProgress(t *testing.T) {
@@ -24,7 +25,7 @@ func TestProgress(t *testing.T) {
 		{"words", finetune.Progress{Text: "training: running"}, false, "training: running\n"},
 	} {
 		var out bytes.Buffer
-		p := &progress{w: &out, terminal: c.terminal}
+		p := &progress{w: terminal.NewWriter(&out), terminal: c.terminal}
 		p.show(c.p)
 		p.show(c.p) // too soon
 		if got := out.String(); got != c.want {

@@ -14,6 +14,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/internal/terminal"
 )
 
 // Program is nat-go.
@@ -24,6 +25,10 @@ type Program struct {
 // Main runs the command line and returns the exit code.
 func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	defer runtime.KeepAlive(ballast.Bytes)
+	out, diagnostics := terminal.NewWriter(stdout), terminal.NewWriter(stderr)
+	defer out.Flush()         //nolint:errcheck // half a character, if anything
+	defer diagnostics.Flush() //nolint:errcheck // the same
+	stdout, stderr = out, diagnostics
 	root := newRootCmd(p)
 	root.SetArgs(config.JoinOverrides(args))
 	root.SetIn(stdin)
@@ -36,13 +41,18 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 	var coded *exit.Error
 	if errors.As(err, &coded) {
 		if coded.Err != nil {
-			fmt.Fprintln(stderr, "nat-go: "+coded.Err.Error())
+			fmt.Fprintln(stderr, "nat-go: "+indented(coded.Err.Error()))
 		}
 		return coded.Code
 	}
 	// Whatever cobra itself says is about usage: an unknown command or flag, a missing argument.
-	fmt.Fprintln(stderr, "nat-go: "+mistake(cmd, err))
+	fmt.Fprintln(stderr, "nat-go: "+indented(mistake(cmd, err)))
 	return exit.Usage
+}
+
+// indented keeps a line of somebody else's text from passing for one of ours.
+func indented(text string) string {
+	return strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n  ")
 }
 
 func newRootCmd(p Program) *cobra.Command {

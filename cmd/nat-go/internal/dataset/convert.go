@@ -10,6 +10,7 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -92,7 +93,7 @@ func (c *Converted) Text(w io.Writer) error {
 		}
 	}
 	for _, r := range c.Refused {
-		fmt.Fprintf(&b, "%s can't carry %d: %s\n", r.Format, r.Count, printable(r.Why))
+		fmt.Fprintf(&b, "%s can't carry %d: %s\n", r.Format, r.Count, terminal.Line(r.Why))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -5,8 +5,8 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
-	"unicode"
 
+	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -42,7 +42,7 @@ func (r *Report) Text(w io.Writer) error {
 	default:
 		b.WriteString("sound\n")
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(terminal.For(w), b.String())
 	return err
 }
 
@@ -93,7 +93,7 @@ func (s *Stats) Text(w io.Writer) error {
 	fmt.Fprintf(&b, "\non both sides of the split: %s, %s, %s\n", ledger.Quantity(s.Leakage.Prompts, "prompt"),
 		ledger.Quantity(s.Leakage.Records, "record"), ledger.Quantity(s.Leakage.Examples, "example"))
 	s.drops(&b)
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(terminal.For(w), b.String())
 	return err
 }
 
@@ -101,17 +101,7 @@ func scoreName(name string) string {
 	if name == "" {
 		return "score"
 	}
-	return printable(name)
-}
-
-// printable keeps what the data says from steering the terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, s)
+	return terminal.Line(name)
 }
 
 func (s *Stats) drops(b *strings.Builder) {
@@ -126,7 +116,7 @@ func (s *Stats) drops(b *strings.Builder) {
 		if d.Format != "" {
 			stage += " " + d.Format
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", printable(stage), printable(string(d.Reason)), printable(ledger.Quantity(d.Count, d.Unit)), page.Text)
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", terminal.Line(stage), terminal.Line(string(d.Reason)), terminal.Line(ledger.Quantity(d.Count, d.Unit)), page.Text)
 	}
 	_ = t.Flush() // into memory
 }

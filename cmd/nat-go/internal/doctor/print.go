@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/nat-go/nat-go/internal/terminal"
 )
 
 // shownRows is how many rows of a difference are named.
@@ -25,7 +27,7 @@ func (r *Report) Text(w io.Writer, colour bool) error {
 	if r.Serving != nil {
 		r.Serving.text(&b)
 	}
-	_, err := w.Write(b.Bytes())
+	_, err := terminal.For(w).Write(b.Bytes())
 	return err
 }
 
@@ -116,7 +118,7 @@ func (s *SideTokens) text(b *bytes.Buffer, trainer string, colour bool) {
 		}
 		line := fmt.Sprintf("  %s %6s %6s  %-7s %-7s  %-16s %s", flag(kind), place(t.Position[0]), place(t.Position[1]), t.Trainer, t.Ours, t.Class, strconv.Quote(text.String()))
 		if colour && kind != "" {
-			line = "\x1b[33m" + line + "\x1b[0m"
+			line = terminal.Style("33", line)
 		}
 		b.WriteString(line + "\n")
 		at = end

@@ -9,6 +9,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -17,7 +18,7 @@ func WriteSummary(w io.Writer, s *Summary, color bool) error {
 	var b strings.Builder
 	bold := func(t string) string {
 		if color {
-			return "\x1b[1m" + t + "\x1b[0m"
+			return terminal.Style("1", t)
 		}
 		return t
 	}
@@ -37,12 +38,12 @@ func WriteSummary(w io.Writer, s *Summary, color bool) error {
 	writeSites(&b, s)
 	writeDrops(&b, s.Accounts)
 	for _, text := range s.Warnings {
-		fmt.Fprintf(&b, "  warning  %s\n", text)
+		fmt.Fprintf(&b, "  warning  %s\n", terminal.Line(text))
 	}
 	if s.Next != "" {
 		fmt.Fprintf(&b, "  next     %s\n", s.Next)
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(terminal.For(w), b.String())
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/rivo/uniseg"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
@@ -53,7 +54,7 @@ func Write(w io.Writer, v View, o Options) error {
 		p.passage(v.Messages)
 	}
 	p.WriteString("\n")
-	_, err := io.WriteString(w, p.String())
+	_, err := io.WriteString(terminal.For(w), p.String())
 	return err
 }
 
@@ -79,7 +80,7 @@ func (p *printer) styled(s string, st style) {
 		p.WriteString(s)
 		return
 	}
-	p.WriteString("\x1b[" + string(st) + "m" + s + "\x1b[0m")
+	p.WriteString(terminal.Style(string(st), s))
 }
 
 func (p *printer) title(s string) {

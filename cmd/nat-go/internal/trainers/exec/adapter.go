@@ -308,7 +308,7 @@ func (a *Adapter) ended(dir string, code int, st *trainers.JobStatus) {
 		if code > 128 {
 			st.Message += fmt.Sprintf(" (signal %s)", syscall.Signal(code-128))
 		}
-		st.Detail = a.conf.withoutGranted(lastLines(filepath.Join(dir, outputFile), 5))
+		st.Detail = lastLines(filepath.Join(dir, outputFile), 5, a.conf.secrets())
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
+	"github.com/nat-go/nat-go/internal/secret"
 )
 
 // Type is the adapter's `_type`.
@@ -124,19 +125,17 @@ func (c *Config) command(vars map[string]string) ([]string, error) {
 	return out, errors.Join(errs...)
 }
 
-// leastSecret is the length from which the value of a granted variable is taken out of what is told of a job: shorter ones,
-// such as a number of workers, are part of other words.
-const leastSecret = 6
-
-// withoutGranted takes the values of granted variables out of a text: they may be secrets, and a program may print them. Its
-// own output is left as it is.
-func (c *Config) withoutGranted(text string) string {
+// secrets are the values that must not be told of a job: of granted variables, since a program may print what it was given, and
+// of variables that are set under a name that says so.
+func (c *Config) secrets() *secret.Values {
+	v := new(secret.Values)
 	for _, name := range c.Env {
-		if v := os.Getenv(name); len(v) >= leastSecret {
-			text = strings.ReplaceAll(text, v, "${"+name+"}")
-		}
+		v.Add(secret.Granted(name, os.Getenv(name))...)
 	}
-	return text
+	for name, value := range c.Set {
+		v.Add(secret.OfSetting(name, value)...)
+	}
+	return v
 }
 
 // environ is the environment of a run, sorted.

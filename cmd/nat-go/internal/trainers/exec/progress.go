@@ -13,9 +13,10 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
+	"github.com/nat-go/nat-go/internal/secret"
+	"github.com/nat-go/nat-go/internal/terminal"
 )
 
 // tailBytes is how much of the end of the output is looked at for progress.
@@ -134,19 +135,15 @@ func readEnd(path string, n int64) ([]byte, error) {
 	return b, err
 }
 
-// lastLines is the end of the output, for an error.
-func lastLines(path string, n int) string {
-	b, err := readEnd(path, 4096)
+// lastLines is the end of the output, for an error: without secrets, also where the part that is read begins in the middle of one.
+func lastLines(path string, n int, secrets *secret.Values) string {
+	b, err := readEnd(path, tailBytes)
 	if err != nil {
 		return ""
 	}
-	text := strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
-			return -1 // the colours of a terminal, say: an error is also read elsewhere
-		}
-		return r
-	}, strings.ToValidUTF8(string(b), "?"))
-	lines := strings.Split(strings.TrimSpace(text), "\n")
+	text := secret.Shape(secrets.RedactCut(string(b), len(b) == tailBytes, false))
+	text = strings.TrimSpace(terminal.Output([]byte(text)))
+	lines := strings.Split(text[max(0, len(text)-4096):], "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
