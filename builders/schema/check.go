@@ -14,6 +14,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/yamldoc"
+	"github.com/nat-go/nat-go/internal/secret"
 )
 
 // Options change how a block is checked.
@@ -213,7 +214,7 @@ func (w *walker) shown(s *Spec, n *yaml.Node) string {
 		return yamldoc.Describe(n)
 	}
 	written, rewrote := w.doc.Written(n)
-	if yamldoc.HoldsSecret(written) {
+	if secret.Setting(written) {
 		return yamldoc.Describe(n)
 	}
 	if r := []rune(written); len(r) > 40 {

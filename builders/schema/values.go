@@ -1,58 +1,38 @@
 package schema
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/nat-go/nat-go/internal/secret"
 )
 
 // Secret is a text that is never shown: every way of printing it gives "[secret]".
-type Secret struct{ text string }
+type Secret struct{ text secret.Text }
 
 // NewSecret wraps a text.
-func NewSecret(text string) Secret { return Secret{text} }
+func NewSecret(text string) Secret { return Secret{secret.New(text)} }
 
 // Reveal returns the text, for the one place that needs it.
-func (s Secret) Reveal() string { return s.text }
+func (s Secret) Reveal() string { return s.text.Reveal() }
 
 // IsZero reports whether there is no text.
-func (s Secret) IsZero() bool { return s.text == "" }
+func (s Secret) IsZero() bool { return s.text.IsZero() }
 
-const hidden = "[secret]"
-
-func (s Secret) shown() string {
-	if s.text == "" {
-		return ""
-	}
-	return hidden
-}
-
-// String, GoString, MarshalText, MarshalJSON and MarshalYAML hide the text.
-func (s Secret) String() string { return s.shown() }
-
-// GoString hides the text in %#v.
-func (s Secret) GoString() string { return strconv.Quote(s.shown()) }
+// String hides the text.
+func (s Secret) String() string { return s.text.String() }
 
 // Format hides the text in every verb.
-func (s Secret) Format(f fmt.State, verb rune) {
-	if verb == 'q' || (verb == 'v' && f.Flag('#')) {
-		_, _ = f.Write([]byte(s.GoString()))
-		return
-	}
-	_, _ = f.Write([]byte(s.shown()))
-}
+func (s Secret) Format(f fmt.State, verb rune) { s.text.Format(f, verb) }
 
 // MarshalText hides the text.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.shown()), nil }
-
-// MarshalJSON hides the text.
-func (s Secret) MarshalJSON() ([]byte, error) { return json.Marshal(s.shown()) }
+func (s Secret) MarshalText() ([]byte, error) { return s.text.MarshalText() }
 
 // MarshalYAML hides the text.
-func (s Secret) MarshalYAML() (any, error) { return s.shown(), nil }
+func (s Secret) MarshalYAML() (any, error) { return s.text.MarshalYAML() }
 
 // Size is a number of bytes, written "512MiB", "1.5GB" or as a plain number.
 type Size int64

@@ -7,6 +7,8 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/nat-go/nat-go/internal/secret"
+
 	"github.com/nat-go/nat-go/builders/finding"
 )
 
@@ -140,7 +142,7 @@ func (d *Document) Hide(n *yaml.Node) {
 	}
 	d.secrets[n] = true
 	src := d.origins[n].src
-	if written, _ := d.Written(n); src == nil || n.Line == 0 || isReference(written) {
+	if written, _ := d.Written(n); src == nil || n.Line == 0 || secret.IsReference(written) {
 		return
 	}
 	for line := n.Line; line <= len(src.lines); line++ {

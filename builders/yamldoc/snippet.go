@@ -1,11 +1,11 @@
 package yamldoc
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
@@ -14,35 +14,6 @@ const (
 	snippetWidth = 140
 	maxLine      = 2000 // characters of a line that are looked at
 )
-
-// secretKey finds values of keys that sound secret. It stands beside the masks of declared secrets because a snippet may
-// show a line of a section that is not ours, a misspelt key, or a text that is not even YAML.
-var secretKey = regexp.MustCompile(`(?i)\b[\w-]*(?:token|secret|passw(?:or)?d|passphrase|api[_-]?key|credentials?)["']?\s*[:= ]\s*("[^"]*"?|'[^']*'?|\{[^}]*\}?|\[[^\]]*\]?|[^\s,}\]#]+)`)
-
-// urlPassword finds the password in http://user:password@host.
-var urlPassword = regexp.MustCompile(`://[^/\s:@]*:([^/\s@]+)@`)
-
-// urlToken finds the name in http://name@host, which without a password is as a rule a token.
-var urlToken = regexp.MustCompile(`(?i)https?://([^/\s:@]+)@`)
-
-var secretName = regexp.MustCompile(`(?i)(?:token|secret|passw(?:or)?d|passphrase|api[_-]?key|credentials?)$`)
-
-// SoundsSecret reports whether a key's name says that its value is a secret.
-func SoundsSecret(key string) bool { return secretName.MatchString(key) }
-
-// secretFlag finds a secret given to a program as --api-key=value.
-var secretFlag = regexp.MustCompile(`(?i)^--?[\w-]*(?:token|secret|passw(?:or)?d|passphrase|api[_-]?key|credentials?)=(.+)$`)
-
-// HoldsSecret reports whether a text has a secret in it, whatever its key is called: the password or token of an address, or
-// of a program's flag.
-func HoldsSecret(text string) bool {
-	for _, re := range []*regexp.Regexp{urlPassword, urlToken, secretFlag} {
-		if m := re.FindStringSubmatch(text); m != nil && !isReference(m[1]) {
-			return true
-		}
-	}
-	return false
-}
 
 // snippet returns the line with secrets masked, a newline, and a caret under columns [col, end).
 func (s *Source) snippet(line, col, end int) string {
@@ -85,10 +56,8 @@ func (s *Source) snippet(line, col, end int) string {
 // hiddenIn finds what sounds secret, as ranges of characters. Where the text begins in the middle of a line, so may a secret.
 func hiddenIn(text []rune, cut bool) (hide [][2]int) {
 	whole := string(text)
-	for _, m := range slices.Concat(secretKey.FindAllStringSubmatchIndex(whole, -1), urlPassword.FindAllStringSubmatchIndex(whole, -1), urlToken.FindAllStringSubmatchIndex(whole, -1)) {
-		if value := strings.Trim(whole[m[2]:m[3]], `"'`); !isReference(value) {
-			hide = append(hide, [2]int{utf8.RuneCountInString(whole[:m[2]]), utf8.RuneCountInString(whole[:m[3]])})
-		}
+	for _, span := range secret.SpansOfSetting(whole) {
+		hide = append(hide, [2]int{utf8.RuneCountInString(whole[:span[0]]), utf8.RuneCountInString(whole[:span[1]])})
 	}
 	if i := strings.IndexAny(whole, " ,]}"); cut && i > 0 {
 		hide = append(hide, [2]int{0, utf8.RuneCountInString(whole[:i])})
@@ -128,8 +97,4 @@ func printable(r rune) rune {
 		return r
 	}
 	return '�'
-}
-
-func isReference(value string) bool {
-	return strings.HasPrefix(value, "${") && strings.HasSuffix(value, "}") && !strings.Contains(value, ":-") && strings.Count(value, "${") == 1
 }

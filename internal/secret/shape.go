@@ -21,7 +21,7 @@ type shape struct {
 const words = `(?:token|secret|passw(?:or)?d|passphrase|passwd|pwd|api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key|auth[_-]?key|credentials?)`
 
 // value is one word of a command line or a file, quoted or not.
-const value = `("(?:[^"\\]|\\.)*"?|'[^']*'?|[^\s"',;}\])]+)`
+const value = `(\$\{[^}\s]*\}|"(?:[^"\\]|\\.)*"?|'[^']*'?|[^\s"',;}\])]+)`
 
 // shapes are compiled when the first text is looked at: they cost every start of the program.
 var shapes = sync.OnceValue(func() []shape {
@@ -31,7 +31,7 @@ var shapes = sync.OnceValue(func() []shape {
 		{re: re(`(?s)(-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|$))`), sure: true, hint: []string{"private key"}},
 		{re: re(`(?i)\b[a-z][a-z0-9+.-]*://[^/\s:@"'<>]*:([^/\s@"'<>]+)@`), sure: true, hint: []string{"://"}},
 		{re: re(`(?i)\bhttps?://([^/\s:@"'<>]+)@`), sure: true, hint: []string{"://"}},
-		{re: re(`(?i)\b(?:proxy-)?authorization["']?\s*[:=]\s*["']?(?:bearer|basic|token|digest|negotiate)\s+([^\s"',;}]+)`), sure: true, hint: []string{"authorization"}},
+		{re: re(`(?i)\b(?:proxy-)?authorization["']?\s*[:=]\s*["']?(?:bearer|basic|token|digest|negotiate)\s+(\$\{[^}\s]*\}|[^\s"',;}]+)`), sure: true, hint: []string{"authorization"}},
 		{re: re(`(?i)\b(?:proxy-)?authorization["']?\s*[:=]\s*` + value), hint: []string{"authorization"}},
 		{re: re(`(?i)\b(?:bearer|basic)\s+([A-Za-z0-9._~+/=-]{8,})`), hint: []string{"bearer", "basic"}},
 		{re: re(`(?i)\b(?:x-api-key|api-key|x-auth-token|private-token|x-goog-api-key|ocp-apim-subscription-key|(?:set-)?cookie)\s*:\s*([^\r\n"']+)`), hint: []string{"key", "token", "cookie"}},
@@ -87,7 +87,7 @@ func Spans(s string) [][2]int {
 			}
 			from, to = unquoted(s, from, to)
 			v := s[from:to]
-			if v == "" || isReference(v) || strings.Trim(v, "*") == "" || len(v) > 2 && strings.Trim(v, ".xX") == "" {
+			if v == "" || IsReference(v) || ofShell.MatchString(v) || strings.Trim(v, "*") == "" || len(v) > 2 && strings.Trim(v, ".xX") == "" {
 				continue
 			}
 			if !sh.sure && !random(v, sh.least) || sh.sure && ordinary(s[m[0]:from], v) {
@@ -96,6 +96,11 @@ func Spans(s string) [][2]int {
 			out = append(out, [2]int{from, to})
 		}
 	}
+	return merge(out)
+}
+
+// merge puts spans in order and those that touch together.
+func merge(out [][2]int) [][2]int {
 	if len(out) < 2 {
 		return out
 	}
@@ -193,14 +198,16 @@ func ordinary(before, v string) bool {
 	case "password", "token", "secret", "name", "value": // stands for one
 		return true
 	}
-	return plainTokens.MatchString(before) || strings.HasPrefix(v, "<|") || strings.HasPrefix(v, "$")
+	return plainTokens.MatchString(before) || strings.HasPrefix(v, "<|")
 }
 
-// isReference says whether a value only names a variable.
-func isReference(v string) bool {
-	return strings.HasPrefix(v, "${") && strings.HasSuffix(v, "}") && !strings.Contains(v, ":-") && strings.Count(v, "${") == 1 ||
-		strings.HasPrefix(v, "$") && !strings.ContainsAny(v, "{}/:@") && len(v) > 1 && !strings.Contains(v[1:], "$")
+// IsReference reports whether a value of a configuration only names a variable: ${NAME}.
+func IsReference(v string) bool {
+	return strings.HasPrefix(v, "${") && strings.HasSuffix(v, "}") && !strings.Contains(v, ":-") && strings.Count(v, "${") == 1
 }
+
+// ofShell is a variable as a shell has it: $NAME.
+var ofShell = regexp.MustCompile(`^\$[A-Z_][A-Z0-9_]*$`)
 
 var (
 	name = regexp.MustCompile(`(?i)` + words + `$|(?:access[_-]?key[_-]?id|_pat|bearer|authorization|cookie)$`)
@@ -230,8 +237,35 @@ var assigned = regexp.MustCompile(`\b(?:[A-Z][A-Z0-9]*_)*(?:TOKEN|SECRET|PASSWOR
 func plainly(text string, m []int) (from, to int, ok bool) {
 	from, to = unquoted(text, m[2], m[3])
 	v := text[from:to]
-	return from, to, v != "" && !isReference(v) && !strings.HasPrefix(v, "-") && !ordinary(strings.TrimRight(text[m[0]:from], " \t"), v)
+	return from, to, v != "" && !IsReference(v) && !ofShell.MatchString(v) && !strings.HasPrefix(v, "-") && !ordinary(strings.TrimRight(text[m[0]:from], " \t"), v)
 }
+
+// keyed is a line of a configuration: `token: value`, or the same on one line with others.
+var keyed = regexp.MustCompile(`(?i)\b[\w-]*(?:` + words + `|(?:access[_-]?key[_-]?id|_key))["']?\s*[:= ]\s*("[^"]*"?|'[^']*'?|\{[^}]*\}?|\[[^\]]*\]?|[^\s,}\]#]+)`)
+
+// SpansOfSetting are the bytes [from, to) of what may be a secret in a line of a configuration, in order and apart. A line that is
+// shown to a person does without too much rather than too little: any value of a key named after a secret goes.
+func SpansOfSetting(line string) [][2]int {
+	out := Spans(line)
+	for _, re := range []*regexp.Regexp{given, listed, assigned} {
+		for _, m := range re.FindAllStringSubmatchIndex(line, -1) {
+			if from, to, ok := plainly(line, m); ok {
+				out = append(out, [2]int{from, to})
+			}
+		}
+	}
+	for _, m := range keyed.FindAllStringSubmatchIndex(line, -1) {
+		if v := strings.Trim(line[m[2]:m[3]], `"'`); !IsReference(v) && Named(keyName.FindString(line[m[0]:m[2]])) {
+			out = append(out, [2]int{m[2], m[3]})
+		}
+	}
+	return merge(out)
+}
+
+var keyName = regexp.MustCompile(`[\w-]+`)
+
+// listed is a flag and its value in a list of words: ["--token", "value"].
+var listed = regexp.MustCompile(`(?i)["'\s\[,]--?(?:[\w-]*[_-])?` + words + `["']?\s*,\s*` + value)
 
 // Setting reports whether the value of a setting, in a file that a person wrote, holds a secret. It goes further than Looks: a
 // flag that is named after a secret has one in such a place, however plain it looks.

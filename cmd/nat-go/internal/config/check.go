@@ -12,6 +12,7 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/builders/yamldoc"
+	"github.com/nat-go/nat-go/internal/secret"
 )
 
 // natSections are NAT's sections that are not ours.
@@ -142,7 +143,7 @@ func (l *loader) check(c *Config) {
 func (l *loader) clearSecrets(n *yaml.Node, path []string) {
 	if n.Kind == yaml.ScalarNode {
 		written, _ := l.doc.Written(n)
-		if (l.doc.IsSecret(n) || yamldoc.HoldsSecret(written)) && written != "" && n.ShortTag() != "!!null" && !onlyReference.MatchString(written) && l.doc.File(n) != finding.CommandLine {
+		if (l.doc.IsSecret(n) || secret.Setting(written)) && written != "" && n.ShortTag() != "!!null" && !onlyReference.MatchString(written) && l.doc.File(n) != finding.CommandLine {
 			l.report(n, yamldoc.Pointer(path...), finding.Finding{
 				Code: schema.CodeClearSecret, Severity: finding.Warning,
 				Message: strings.Join(path, ".") + " is a secret and stands in the file in clear", Fix: "write ${VARIABLE} and set the variable",

@@ -12,6 +12,7 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/builders/yamldoc"
+	"github.com/nat-go/nat-go/internal/secret"
 )
 
 // Override is one -o of the command line: PATH=VALUE, or PATH VALUE joined by JoinOverrides.
@@ -57,7 +58,7 @@ func (l *loader) override(o Override) {
 		}))
 		return
 	}
-	if slices.ContainsFunc(path, yamldoc.SoundsSecret) {
+	if slices.ContainsFunc(path, secret.Named) {
 		src.HideFrom(width + 2)
 	}
 	spec, f := l.specAt(path)

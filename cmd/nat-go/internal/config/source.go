@@ -7,7 +7,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/nat-go/nat-go/builders/yamldoc"
+	"github.com/nat-go/nat-go/internal/secret"
 )
 
 // Source is the merged configuration of our sections, for the copy in the run folder: bases and overrides merged, variables
@@ -43,14 +43,15 @@ type sourceWriter struct {
 	notes []string
 }
 
-// copy copies a node as it was written. path leads to it; secret says that a key above sounds like one.
-func (s *sourceWriter) copy(n *yaml.Node, path []string, secret bool) *yaml.Node {
+// copy copies a node as it was written. path leads to it; named says that a key above is named after a
+// secret.
+func (s *sourceWriter) copy(n *yaml.Node, path []string, named bool) *yaml.Node {
 	// Block style, where a plain ${NAME} can stand: quoted, its value would be a text.
 	out := &yaml.Node{Kind: n.Kind, Style: n.Style &^ yaml.FlowStyle, Tag: n.Tag, Value: n.Value}
 	if n.Kind == yaml.ScalarNode {
 		written, rewrote := s.c.doc.Written(n)
 		switch {
-		case (secret || s.c.doc.IsSecret(n) || yamldoc.HoldsSecret(written)) && written != "" && n.ShortTag() != "!!null":
+		case (named || s.c.doc.IsSecret(n) || secret.Setting(written)) && written != "" && n.ShortTag() != "!!null":
 			out.Tag, out.Style, out.Value = "!!str", 0, s.reference(written, path)
 		case rewrote && strings.Contains(written, "${"):
 			out.Value = written
@@ -68,10 +69,10 @@ func (s *sourceWriter) copy(n *yaml.Node, path []string, secret bool) *yaml.Node
 			out.Content = append(out.Content, s.copy(child, path, false))
 			continue
 		}
-		step, sounds := fmt.Sprint(i), secret
+		step, sounds := fmt.Sprint(i), named
 		if n.Kind == yaml.MappingNode {
 			step = n.Content[i-1].Value
-			sounds = secret || yamldoc.SoundsSecret(step)
+			sounds = named || secret.Named(step)
 		}
 		out.Content = append(out.Content, s.copy(child, append(path[:len(path):len(path)], step), sounds))
 	}

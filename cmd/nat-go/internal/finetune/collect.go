@@ -6,10 +6,10 @@ import (
 	"fmt"
 
 	"github.com/nat-go/nat-go/builders/schema"
-	"github.com/nat-go/nat-go/builders/yamldoc"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/endpoint"
 	"github.com/nat-go/nat-go/ttc/source/nat"
@@ -49,7 +49,7 @@ func (p *plan) endpointOfFlags() (*config.Block, error) {
 	if len(p.From) > 0 {
 		return nil, exit.Usagef("--endpoint makes inputs and --from names them: use one of the two")
 	}
-	if yamldoc.HoldsSecret(p.Endpoint) {
+	if secret.Setting(p.Endpoint) {
 		return nil, exit.Usagef("--endpoint has a password in it, which would stand in the run folder: write the address under sources instead, with ${VARIABLE} for the password")
 	}
 	cfg, keys := schema.New[endpoint.Config](), p.natKeys()
