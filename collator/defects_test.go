@@ -11,6 +11,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/tokenizer/tokenizertest"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -268,7 +269,7 @@ func TestD22DenominatorsAreTheTrainers(t *testing.T) {
 // TestD25PadIsTheTokenizers: the pad id is the tokenizer's own.
 func TestD25PadIsTheTokenizers(t *testing.T) {
 	dir := t.TempDir()
-	writeFile(t, dir, "tokenizer.json", string(toyJSON()))
+	writeFile(t, dir, "tokenizer.json", string(tokenizertest.Toy()))
 	writeFile(t, dir, "tokenizer_config.json", `{"pad_token": "<|pad|>", "eos_token": "<|im_end|>"}`)
 	tok := load(t, dir)
 	cfg := toyConfig(t, "chatml.jinja")

@@ -9,15 +9,16 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/collator/tokenizer/tokenizertest"
 )
 
 // TestRestored: what is said of a text by the tokens of its other characters alone is what decoding all of them says.
 func TestRestored(t *testing.T) {
-	lower, err := tokenizer.New([]byte(strings.Replace(string(toyJSON()), `"normalizer":null`, `"normalizer":{"type":"Replace","pattern":{"String":"é"},"content":"e"}`, 1)))
+	lower, err := tokenizer.New([]byte(strings.Replace(string(tokenizertest.Toy()), `"normalizer":null`, `"normalizer":{"type":"Replace","pattern":{"String":"é"},"content":"e"}`, 1)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	drops, err := tokenizer.New([]byte(strings.Replace(string(toyJSON()), `"normalizer":null`, `"normalizer":{"type":"Replace","pattern":{"String":"é"},"content":""}`, 1)))
+	drops, err := tokenizer.New([]byte(strings.Replace(string(tokenizertest.Toy()), `"normalizer":null`, `"normalizer":{"type":"Replace","pattern":{"String":"é"},"content":""}`, 1)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/collator/tokenizer/tokenizertest"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
@@ -305,7 +306,7 @@ func TestView(t *testing.T) {
 			t.Errorf("%s is a row", bad)
 		}
 	}
-	other, err := tokenizer.New(bytes.Replace(toyJSON(), []byte("|pad|"), []byte("|nil|"), 1))
+	other, err := tokenizer.New(bytes.Replace(tokenizertest.Toy(), []byte("|pad|"), []byte("|nil|"), 1))
 	if err != nil {
 		t.Fatal(err)
 	}

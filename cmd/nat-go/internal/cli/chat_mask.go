@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/chat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/tokenizer"
@@ -37,20 +38,12 @@ tokens are out.`,
 				return err
 			}
 			defer tok.Close()
-			m, err := newMasks(tok, source, now)
+			m, err := newMask(tok, source, now)
 			if err != nil {
 				return err
 			}
 			m.Rows = rows
-			in, err := openInput(cmd, input)
-			if err != nil {
-				return err
-			}
-			defer in.Close()
-			if err := m.Answer(in, cmd.OutOrStdout()); err != nil {
-				return exit.With(exit.Failed, err)
-			}
-			return nil
+			return answer(cmd, m, input)
 		},
 	}
 	cmd.Flags().StringVar(&path, "tokenizer", "", "Hugging Face folder, or a tokenizer.json")
@@ -63,8 +56,8 @@ tokens are out.`,
 	return cmd
 }
 
-// newMasks compiles a template: a file, one of the tokenizer's by name, or the tokenizer's own.
-func newMasks(tok *tokenizer.Tokenizer, source, now string) (*collator.Masks, error) {
+// newMask compiles a template: a file, one of the tokenizer's by name, or the tokenizer's own.
+func newMask(tok *tokenizer.Tokenizer, source, now string) (*chat.Mask, error) {
 	at, err := collator.ParseTemplateTime(now)
 	if err != nil {
 		return nil, exit.Usagef("--now: %v", err)
@@ -73,7 +66,7 @@ func newMasks(tok *tokenizer.Tokenizer, source, now string) (*collator.Masks, er
 	if err != nil {
 		return nil, exit.With(exit.Usage, err)
 	}
-	m := &collator.Masks{Tokenizer: tok, Vars: collator.TemplateVars(tok.Config, nil), Now: at}
+	m := &chat.Mask{Tokenizer: tok, Vars: collator.TemplateVars(tok.Config, nil), Now: at}
 	if m.Template, err = turns.New(text, turns.Settings{Vars: m.Vars, Now: at}); err != nil {
 		return nil, exit.With(exit.Usage, fmt.Errorf("template %s: %w", templateName(source), err))
 	}

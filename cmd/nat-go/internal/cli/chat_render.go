@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/chat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/render"
 	"github.com/nat-go/nat-go/collator"
 )
 
@@ -33,20 +33,12 @@ reasoning; --normalize parses arguments that are text and makes null content emp
 			if err != nil {
 				return err
 			}
-			r := render.New(text)
+			r := chat.NewRender(text)
 			r.Normalise = normalise
 			if r.Now, err = collator.ParseTemplateTime(now); err != nil {
 				return exit.Usagef("--now: %v", err)
 			}
-			in, err := openInput(cmd, input)
-			if err != nil {
-				return err
-			}
-			defer in.Close()
-			if err := r.Answer(in, cmd.OutOrStdout()); err != nil {
-				return exit.With(exit.Failed, err)
-			}
-			return nil
+			return answer(cmd, r, input)
 		},
 	}
 	cmd.Flags().StringVar(&source, "template", "", "chat template file, or a folder with a chat_template.jinja")

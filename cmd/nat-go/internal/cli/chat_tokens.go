@@ -2,11 +2,11 @@ package cli
 
 import (
 	"errors"
-	"io"
 	"os"
 
 	"github.com/spf13/cobra"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/chat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 )
@@ -19,7 +19,7 @@ func newChatTokensCmd() *cobra.Command {
 		Long: `Tokenise texts as Hugging Face tokenizers does with the same file, its truncation and padding included.
 
 Reads JSON lines {"text", "add_special_tokens"} (true if absent) and writes one line for each, in order:
-{"ok":true,"ids":[...],"offsets":[[start,end],...]} with offsets in UTF-8 bytes, or {"ok":false,"error":{"code","message"}}.`,
+{"ok":true,"ids":[...],"offsets":[[start,end],...]} with offsets in UTF-8 bytes, or {"ok":false,"error":{"code","message","line","column"}}.`,
 		Example: `  echo '{"text": "Hello <|im_end|>"}' | nat-go chat tokens --tokenizer models/qwen --input -`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -28,15 +28,7 @@ Reads JSON lines {"text", "add_special_tokens"} (true if absent) and writes one 
 				return err
 			}
 			defer t.Close()
-			in, err := openInput(cmd, input)
-			if err != nil {
-				return err
-			}
-			defer in.Close()
-			if _, err := t.AnswerLines(in, cmd.OutOrStdout()); err != nil {
-				return exit.With(exit.Failed, err)
-			}
-			return nil
+			return answer(cmd, &chat.Tokens{Tokenizer: t}, input)
 		},
 	}
 	cmd.Flags().StringVar(&path, "tokenizer", "", "Hugging Face folder, or a tokenizer.json")
@@ -58,14 +50,19 @@ func loadTokenizer(path string) (*tokenizer.Tokenizer, error) {
 	return t, nil
 }
 
-// openInput opens a file of JSON lines, or standard input.
-func openInput(cmd *cobra.Command, path string) (io.ReadCloser, error) {
-	if path == "-" || path == "/dev/stdin" {
-		return io.NopCloser(cmd.InOrStdin()), nil
+// answer answers a file of JSON lines, or standard input.
+func answer(cmd *cobra.Command, a chat.Answerer, path string) error {
+	in := cmd.InOrStdin()
+	if path != "-" && path != "/dev/stdin" {
+		f, err := os.Open(path)
+		if err != nil {
+			return exit.With(exit.Usage, err)
+		}
+		defer f.Close()
+		in = f
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, exit.With(exit.Usage, err)
+	if err := chat.Answer(a, in, cmd.OutOrStdout()); err != nil {
+		return exit.With(exit.Failed, err)
 	}
-	return f, nil
+	return nil
 }

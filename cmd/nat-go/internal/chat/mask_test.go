@@ -1,6 +1,6 @@
 //go:build tokenizers
 
-package collator
+package chat
 
 import (
 	"bufio"
@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/collator/tokenizer/tokenizertest"
 	"github.com/nat-go/nat-go/collator/turns"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
@@ -24,7 +25,7 @@ func conformance(t testing.TB, elem ...string) string {
 	t.Helper()
 	root := os.Getenv("NATGO_CONFORMANCE")
 	if root == "" {
-		root = filepath.Join("..", "..", "shared", "conformance")
+		root = filepath.Join("..", "..", "..", "..", "..", "shared", "conformance")
 	}
 	path := filepath.Join(append([]string{root}, elem...)...)
 	if _, err := os.Stat(path); err != nil {
@@ -110,6 +111,25 @@ func (m *oracleMask) request() string {
 	return b.String()
 }
 
+// toy is a small tokenizer.
+func toy(t testing.TB) *tokenizer.Tokenizer {
+	t.Helper()
+	tok, err := tokenizer.New(tokenizertest.Toy())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tok
+}
+
+func ownTemplate(t testing.TB, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "collator", "testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
 type maskReply struct {
 	OK       bool
 	Error    map[string]any
@@ -127,9 +147,9 @@ func ask(t testing.TB, tok *tokenizer.Tokenizer, source string, rows bool, lines
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &Masks{Tokenizer: tok, Template: r, Vars: &pyvalue.Dict{}, Rows: rows}
+	m := &Mask{Tokenizer: tok, Template: r, Vars: &pyvalue.Dict{}, Rows: rows}
 	var b bytes.Buffer
-	if err := m.Answer(strings.NewReader(lines), &b); err != nil {
+	if err := Answer(m, strings.NewReader(lines), &b); err != nil {
 		t.Fatal(err)
 	}
 	dec := json.NewDecoder(&b)
@@ -167,4 +187,48 @@ func TestMasksOfTheOracle(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestMaskLines: one answer a line, in order, refused ones too, and never a panic.
+func TestMaskLines(t *testing.T) {
+	lines := []string{
+		`{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"é"}]}`, ``, `{`, `{"messages":null}`, `{"messages":[1]}`,
+		`{"messages":[{"role":"wizard","content":"q"}]}`, `{"messages":[{"role":"assistant"}],"kwargs":[]}`, `{"messages":[],"tools":3,"add_generation_prompt":true}`,
+		`{"messages":[{"role":"user","content":"\ud800"}]}`, `{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"<|im_end|>"}]}`,
+	}
+	for _, rows := range []bool{false, true} {
+		got := ask(t, toy(t), ownTemplate(t, "chatml.jinja"), rows, strings.Join(lines, "\n"))
+		if len(got) != len(lines) {
+			t.Fatalf("%d answers, want %d", len(got), len(lines))
+		}
+		for i, a := range got {
+			if a.OK != (i == 0 || i == 9) {
+				t.Errorf("%s: %+v", lines[i], a)
+			}
+			if !a.OK && (a.Error["code"] == "" || a.Error["message"] == "") {
+				t.Errorf("%s: %+v", lines[i], a)
+			}
+		}
+		sum := 0
+		for _, m := range got[9].Mask {
+			sum += m
+		}
+		if want := map[bool]int{false: 2, true: 11}[rows]; sum != want { // a special token and the end of the turn, or its ten characters
+			t.Errorf("%d tokens in the mask, want %d", sum, want)
+		}
+	}
+}
+
+// FuzzMaskLine: whatever a line holds, the answer is one line of JSON.
+func FuzzMaskLine(f *testing.F) {
+	f.Add(`{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a","tool_calls":[{"function":{"name":"f","arguments":{"a":1}}}]}]}`)
+	f.Add(`{"messages":[{"role":"assistant","content":["x"]}],"kwargs":{"enable_thinking":false}}`)
+	f.Fuzz(func(t *testing.T, line string) {
+		if strings.ContainsAny(line, "\n") {
+			return
+		}
+		if got := ask(t, toy(t), ownTemplate(t, "thinking.jinja"), true, line+"\n"); len(got) != 1 {
+			t.Errorf("%d answers", len(got))
+		}
+	})
 }

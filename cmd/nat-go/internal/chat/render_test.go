@@ -1,4 +1,4 @@
-package render
+package chat
 
 import (
 	"bufio"
@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-func answers(t *testing.T, r *Renders, requests string) []map[string]any {
+func answers(t *testing.T, r *Render, requests string) []map[string]any {
 	t.Helper()
 	var out bytes.Buffer
-	if err := r.Answer(strings.NewReader(requests), &out); err != nil {
+	if err := Answer(r, strings.NewReader(requests), &out); err != nil {
 		t.Fatal(err)
 	}
 	var got []map[string]any
@@ -35,7 +35,7 @@ func answers(t *testing.T, r *Renders, requests string) []map[string]any {
 const tiny = `{% for m in messages %}<{{ m.role }}>{{ m.content | trim | tojson }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}{% if n %}{{ raise_exception('no ' ~ n) }}{% endif %}`
 
 func TestOneAnswerForEveryRequest(t *testing.T) {
-	got := answers(t, New(tiny), `{"messages":[{"role":"user","content":" h\u00e9\" "}],"add_generation_prompt":true}
+	got := answers(t, NewRender(tiny), `{"messages":[{"role":"user","content":" h\u00e9\" "}],"add_generation_prompt":true}
 not json
 {"messages":[{"role":"user"}]}
 {"messages":3}
@@ -68,7 +68,7 @@ not json
 }
 
 func TestInvalidTemplateRefusesEveryRequest(t *testing.T) {
-	got := answers(t, New("a\n  {% if %}"), `{"messages":[]}`)
+	got := answers(t, NewRender("a\n  {% if %}"), `{"messages":[]}`)
 	e := got[0]["error"].(map[string]any)
 	if e["code"] != "template_invalid" || e["line"] != 2.0 || e["column"] != 9.0 {
 		t.Errorf("%v", e)
@@ -76,7 +76,7 @@ func TestInvalidTemplateRefusesEveryRequest(t *testing.T) {
 }
 
 func TestNormalise(t *testing.T) {
-	r := New("{% for m in messages %}{{ m.content }}{% for c in m.tool_calls %}{{ c.function.arguments.city }}{% endfor %}{% endfor %}")
+	r := NewRender("{% for m in messages %}{{ m.content }}{% for c in m.tool_calls %}{{ c.function.arguments.city }}{% endfor %}{% endfor %}")
 	r.Normalise = true
 	got := answers(t, r, `{"messages":[{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"f","arguments":"{\"city\": \"Rome\"}"}}]}]}`)
 	spans, _ := json.Marshal(got[0]["spans"])
@@ -116,7 +116,7 @@ func TestConformance(t *testing.T) {
 			requests.Write(sc.Bytes())
 			requests.WriteByte('\n')
 		}
-		for i, a := range answers(t, New(string(src)), requests.String()) {
+		for i, a := range answers(t, NewRender(string(src)), requests.String()) {
 			if a["ok"] != want[i]["ok"] || a["text"] != want[i]["text"] {
 				t.Errorf("%s %v: %v", name, want[i]["case"], a)
 			}

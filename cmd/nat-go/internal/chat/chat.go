@@ -1,0 +1,152 @@
+// Package chat answers what a chat template and a tokenizer make of conversations and texts, JSON lines in and out:
+// `nat-go chat render|mask|tokens`. Every request has one answer line, in order, also a malformed one; answers are ASCII.
+package chat
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/collator/turns"
+	"github.com/nat-go/nat-go/internal/lines"
+	"github.com/nat-go/nat-go/ttc/chat/template"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+// MaxLine is the longest request in bytes; longer ones are refused.
+const MaxLine = 128 << 20
+
+// Answerer answers requests: a Render, a Mask or Tokens.
+type Answerer interface {
+	// answer appends the members of the answer to one line, without "ok". Its error is why there is no answer.
+	answer(dst, line []byte) ([]byte, error)
+}
+
+// Answer reads requests and writes a line for each, {"ok":true,...} or
+//
+//	{"ok":false,"error":{"code":"...","message":"...","line":0,"column":0}}
+//
+// with the place in the template where it is the template that refuses. An error is one of reading or writing.
+func Answer(a Answerer, in io.Reader, out io.Writer) error {
+	r, w := bufio.NewReaderSize(in, 1<<16), bufio.NewWriterSize(out, 1<<16)
+	var line, dst []byte
+	for text, err := range lines.Read(r, MaxLine) {
+		var tooLong *lines.TooLong
+		line = append(line[:0], `{"ok":true`...)
+		switch {
+		case err == nil:
+			line, err = a.answer(line, bytes.TrimSpace(text))
+		case errors.As(err, &tooLong):
+			err = &tokenizer.Error{Code: tokenizer.CodeRequestTooLarge, Message: fmt.Sprintf("the line is longer than %d bytes", MaxLine)}
+		default:
+			return errors.Join(fmt.Errorf("reading requests: %w", err), w.Flush())
+		}
+		dst = line
+		if err != nil {
+			dst = appendRefusal(line[:0], err)
+		}
+		if _, err := w.Write(append(dst, "}\n"...)); err != nil {
+			return fmt.Errorf("writing answers: %w", err)
+		}
+		if r.Buffered() == 0 { // someone who sends a line and waits for its answer gets it
+			if err := w.Flush(); err != nil {
+				return fmt.Errorf("writing answers: %w", err)
+			}
+		}
+	}
+	return w.Flush()
+}
+
+// invalid is why a template doesn't compile.
+type invalid struct{ error }
+
+func (e invalid) Unwrap() error { return e.error }
+
+// appendRefusal appends an answer that says why there is none, up to its last brace.
+func appendRefusal(dst []byte, err error) []byte {
+	code, text, line, column := "bad_request", err.Error(), 0, 0
+	var t *template.Error
+	var tok *tokenizer.Error
+	var lost *turns.NotFound
+	switch {
+	case errors.As(err, &t):
+		code, text, line, column = "template_refused", t.Class+": "+t.Text, t.Line, t.Column
+		switch {
+		case errors.As(err, new(invalid)):
+			code = "template_invalid"
+		case t.Class == "LimitError":
+			code = "template_limit"
+		}
+	case errors.As(err, &tok):
+		code = tok.Code
+	case errors.As(err, &lost):
+		code = "turn_not_found"
+	}
+	dst = json.AppendASCII(append(dst, `{"ok":false,"error":{"code":`...), code)
+	dst = json.AppendASCII(append(dst, `,"message":`...), text)
+	dst = strconv.AppendInt(append(dst, `,"line":`...), int64(line), 10)
+	dst = strconv.AppendInt(append(dst, `,"column":`...), int64(column), 10)
+	return append(dst, '}')
+}
+
+// appendList appends `,"key":[...]`.
+func appendList[T any](dst []byte, key string, list []T, item func(dst []byte, x T) []byte) []byte {
+	dst = append(append(append(dst, `,"`...), key...), `":[`...)
+	for i, x := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = item(dst, x)
+	}
+	return append(dst, ']')
+}
+
+func appendID(dst []byte, id uint32) []byte { return strconv.AppendUint(dst, uint64(id), 10) }
+
+func appendRange(dst []byte, start, end int) []byte {
+	dst = strconv.AppendInt(append(dst, '['), int64(start), 10)
+	return append(strconv.AppendInt(append(dst, ','), int64(end), 10), ']')
+}
+
+// request is a conversation to render: {"messages", "tools"?, "kwargs"?, "add_generation_prompt"?}.
+type request struct {
+	messages []pyvalue.Value
+	tools    pyvalue.Value
+	open     bool          // add_generation_prompt
+	kwargs   *pyvalue.Dict // nil: none
+}
+
+func parseRequest(line []byte) (q request, err error) {
+	raw, err := json.Parse(line, json.Limits{})
+	if err != nil {
+		return q, json.LineError(err)
+	}
+	if q.messages, err = template.RequestMessages(raw); err != nil {
+		return q, err
+	}
+	if tools, ok := raw.Get("tools"); ok && tools.Kind() != json.Null {
+		if q.tools, err = template.ParseTools(tools); err != nil {
+			return q, err
+		}
+	}
+	if v, ok := raw.Get("add_generation_prompt"); ok {
+		q.open, _ = v.Bool()
+	}
+	kwargs, ok := raw.Get("kwargs")
+	if !ok || kwargs.Kind() == json.Null {
+		return q, nil
+	}
+	v, err := pyvalue.Parse(kwargs)
+	if err != nil {
+		return q, err
+	}
+	if q.kwargs = v.Dict(); q.kwargs == nil {
+		return q, fmt.Errorf("kwargs are %s, not an object", kwargs.Kind())
+	}
+	return q, nil
+}

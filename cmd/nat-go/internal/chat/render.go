@@ -1,0 +1,87 @@
+package chat
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/nat-go/nat-go/ttc/chat/template"
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// Render answers what a template renders.
+//
+// A request is {"messages", "tools"?, "kwargs"?, "add_generation_prompt"?}; the conversation is rendered as transformers
+// would: reasoning gets its aliases, nothing else is changed. An answer has
+//
+//	"text":"...","spans":[{"start","end","message","field"},...],"generations":[[start,end],...]
+//
+// Places are UTF-8 bytes of the text; what no span covers comes from the template, its variables or the tools. generations
+// is there where the template marks what the model generates.
+type Render struct {
+	Now       time.Time // what strftime_now shows
+	Normalise bool      // prepare messages as traces are (template.Normalise)
+
+	tmpl    *template.Template
+	room    template.Room // the answer is written before the next render
+	invalid error         // why the template doesn't compile: then every answer says so
+}
+
+// NewRender compiles the template. One that doesn't compile refuses every request, as it would in transformers.
+func NewRender(source string) *Render {
+	t, err := template.Compile(source)
+	if err != nil {
+		err = invalid{err}
+	}
+	return &Render{tmpl: t, invalid: err}
+}
+
+func (r *Render) answer(dst, line []byte) ([]byte, error) {
+	q, err := parseRequest(line)
+	if err == nil {
+		err = r.invalid
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i, m := range q.messages {
+		if r.Normalise {
+			m = template.WithOrigin(template.Normalise(m), i)
+		}
+		q.messages[i] = template.AliasReasoning(m)
+	}
+	res, err := r.tmpl.RenderIn(&r.room, template.Input{
+		Messages: q.messages, Tools: q.tools, AddGenerationPrompt: q.open, Kwargs: q.kwargs, Now: r.Now,
+	})
+	if err != nil {
+		return nil, err
+	}
+	dst = json.AppendASCII(append(dst, `,"text":`...), res.Text)
+	dst = append(appendSpans(append(dst, `,"spans":[`...), res.Spans), ']')
+	if res.Generations != nil {
+		dst = appendList(dst, "generations", res.Generations, func(dst []byte, g [2]int) []byte { return appendRange(dst, g[0], g[1]) })
+	}
+	return dst, nil
+}
+
+// appendSpans writes the spans that come from messages; those of one field that follow each other are one.
+func appendSpans(dst []byte, spans []template.Span) []byte {
+	first := true
+	for i := 0; i < len(spans); {
+		s := spans[i]
+		i++
+		if s.Message == template.FromTools {
+			continue
+		}
+		for i < len(spans) && spans[i].Start == s.End && spans[i].Message == s.Message && spans[i].Field == s.Field {
+			s.End = spans[i].End
+			i++
+		}
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		dst = fmt.Appendf(dst, `{"start":%d,"end":%d,"message":%d,"field":`, s.Start, s.End, s.Message)
+		dst = append(json.AppendASCII(dst, s.Field), '}')
+	}
+	return dst
+}

@@ -1,0 +1,91 @@
+//go:build tokenizers
+
+package collator
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/nat-go/nat-go/collator/tokenizer"
+)
+
+// conformance returns a path within the oracle data, which is no part of the repository.
+func conformance(t testing.TB, elem ...string) string {
+	t.Helper()
+	root := os.Getenv("NATGO_CONFORMANCE")
+	if root == "" {
+		root = filepath.Join("..", "..", "shared", "conformance")
+	}
+	path := filepath.Join(append([]string{root}, elem...)...)
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("SKIPPED: no oracle data at %s (set NATGO_CONFORMANCE)", path)
+	}
+	return path
+}
+
+var loaded sync.Map
+
+// oracleTokenizer loads a tokenizer of the oracle data once.
+func oracleTokenizer(t testing.TB, name string) *tokenizer.Tokenizer {
+	t.Helper()
+	path := conformance(t, "chat", "tokens", "tokenizers", name)
+	once, _ := loaded.LoadOrStore(path, sync.OnceValues(func() (*tokenizer.Tokenizer, error) { return tokenizer.Load(path) }))
+	tok, err := once.(func() (*tokenizer.Tokenizer, error))()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tok
+}
+
+func oracleTemplate(t testing.TB, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(conformance(t, "chat", "render", "templates", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// oracleMask is a line of conformance/chat/masks.
+type oracleMask struct {
+	Conversation, Template, Tokenizer, Text string
+	Messages, Tools, Kwargs                 json.RawMessage
+	IDs                                     []uint32
+	Mask                                    []int
+	FinalMask                               []int `json:"mask_of_final_render"`
+	Unstable                                []int `json:"prefix_unstable_message_indices"`
+	Turns                                   []struct {
+		ByteStart int `json:"byte_start"`
+		ByteEnd   int `json:"byte_end"`
+	}
+}
+
+func oracleMasks(t testing.TB, file string) (out []oracleMask) {
+	t.Helper()
+	data, err := os.ReadFile(conformance(t, "chat", "masks", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	airline, err := os.ReadFile(conformance(t, "chat", "traces", "tools.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sc := bufio.NewScanner(bytes.NewReader(data))
+	sc.Buffer(nil, 16<<20)
+	for sc.Scan() {
+		var m oracleMask
+		if err := json.Unmarshal(sc.Bytes(), &m); err != nil {
+			t.Fatal(err)
+		}
+		if string(m.Tools) == `"airline"` {
+			m.Tools = airline
+		}
+		out = append(out, m)
+	}
+	return out
+}
