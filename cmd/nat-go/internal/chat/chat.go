@@ -31,10 +31,12 @@ type Answerer interface {
 //
 //	{"ok":false,"error":{"code":"...","message":"...","line":0,"column":0}}
 //
-// with the place in the template where it is the template that refuses. An error is one of reading or writing.
+// with the place in the template where it is the template that refuses; Tokens have no places. An error is one of reading or writing.
 func Answer(a Answerer, in io.Reader, out io.Writer) error {
 	r, w := bufio.NewReaderSize(in, 1<<16), bufio.NewWriterSize(out, 1<<16)
 	var line, dst []byte
+	_, plain := a.(*Tokens)
+	placed := !plain
 	for text, err := range lines.Read(r, MaxLine) {
 		var tooLong *lines.TooLong
 		line = append(line[:0], `{"ok":true`...)
@@ -48,7 +50,7 @@ func Answer(a Answerer, in io.Reader, out io.Writer) error {
 		}
 		dst = line
 		if err != nil {
-			dst = appendRefusal(line[:0], err)
+			dst = appendRefusal(line[:0], err, placed)
 		}
 		if _, err := w.Write(append(dst, "}\n"...)); err != nil {
 			return fmt.Errorf("writing answers: %w", err)
@@ -67,8 +69,8 @@ type invalid struct{ error }
 
 func (e invalid) Unwrap() error { return e.error }
 
-// appendRefusal appends an answer that says why there is none, up to its last brace.
-func appendRefusal(dst []byte, err error) []byte {
+// appendRefusal appends an answer that says why there is none, up to its last brace; placed has it name a place.
+func appendRefusal(dst []byte, err error, placed bool) []byte {
 	code, text, line, column := "bad_request", err.Error(), 0, 0
 	var t *template.Error
 	var tok *tokenizer.Error
@@ -89,6 +91,9 @@ func appendRefusal(dst []byte, err error) []byte {
 	}
 	dst = json.AppendASCII(append(dst, `{"ok":false,"error":{"code":`...), code)
 	dst = json.AppendASCII(append(dst, `,"message":`...), text)
+	if !placed {
+		return append(dst, '}')
+	}
 	dst = strconv.AppendInt(append(dst, `,"line":`...), int64(line), 10)
 	dst = strconv.AppendInt(append(dst, `,"column":`...), int64(column), 10)
 	return append(dst, '}')

@@ -19,7 +19,7 @@ func newChatTokensCmd() *cobra.Command {
 		Long: `Tokenise texts as Hugging Face tokenizers does with the same file, its truncation and padding included.
 
 Reads JSON lines {"text", "add_special_tokens"} (true if absent) and writes one line for each, in order:
-{"ok":true,"ids":[...],"offsets":[[start,end],...]} with offsets in UTF-8 bytes, or {"ok":false,"error":{"code","message","line","column"}}.`,
+{"ok":true,"ids":[...],"offsets":[[start,end],...]} with offsets in UTF-8 bytes, or {"ok":false,"error":{"code","message"}}.`,
 		Example: `  echo '{"text": "Hello <|im_end|>"}' | nat-go chat tokens --tokenizer models/qwen --input -`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
