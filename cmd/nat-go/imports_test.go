@@ -35,6 +35,7 @@ var mayImport = map[string][]string{
 	"builders/...":            {"internal/...", "builders", "builders/schema", "builders/finding", "builders/yamldoc", "pairs", "ttc/..."},
 	"plugins":                 {},
 	"plugins/proto/...":       {},
+	"plugins/python":          {},
 	"plugins/wire":            {"plugins/proto/...", "builders", "ttc/..."},
 	"plugins/sdk/...":         {"internal/...", "plugins/proto/...", "plugins/wire", "builders", "builders/schema", "builders/finding", "builders/yamldoc", "ttc/..."},
 	"plugins/host/...":        {"internal/...", "plugins/proto/...", "plugins/wire", "builders", "builders/schema", "builders/finding", "builders/yamldoc", "ttc/..."},

@@ -1,0 +1,238 @@
+"""Token batches of a run: random access, ranks, and a stream that can be stopped and gone on with."""
+
+import hashlib
+import json
+import os
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union, overload
+
+import numpy as np
+
+from natgo.errors import BatchError, TamperedError
+from natgo.tensorfile import map_tensors
+
+if TYPE_CHECKING:
+    import torch
+
+Path = Union[str, "os.PathLike[str]"]
+CHANNELS = ("sft", "dpo", "rl", "sdpo")
+_SPLITS = ("train", "validation")
+
+
+class Batch(Mapping[str, Any]):
+    """One batch: tensors by the names of the format, and its line of the index.
+
+    Shapes: `[R, T]` for ids, masks, labels and log-probs of a side, `[R]` for what a row has once, `[P]` for the pair table of
+    `sdpo`. Every value is a numpy array that views the mapped file, or a torch tensor over the same memory.
+    """
+
+    def __init__(self, tensors: Mapping[str, Any], line: Dict[str, Any]):
+        self._tensors = tensors
+        self.line = line
+        """The batch's line of `batches/index.jsonl`: rows, tokens, sites, proofs."""
+
+    def __getitem__(self, name: str) -> Any:
+        return self._tensors[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{name} {list(x.shape)}" for name, x in self._tensors.items())
+        return f"Batch({self.channel}/{self.split}: {shapes})"
+
+    @property
+    def channel(self) -> str:
+        return str(self.line["channel"])
+
+    @property
+    def split(self) -> str:
+        return str(self.line["split"])
+
+    def torch(self) -> "Batch":
+        """The same batch as torch tensors, which share the mapped memory."""
+        import torch
+
+        return Batch({name: torch.from_numpy(x) for name, x in self._tensors.items()}, self.line)
+
+
+class BatchSet(Sequence[Batch]):
+    """The batches of one channel and split, in the order of the index or of an epoch. Made by `load`."""
+
+    def __init__(self, root: str, lines: List[Dict[str, Any]], order: Sequence[int], torch: bool, verify: bool):
+        self._root, self._lines, self._order, self._torch, self._verify = root, lines, order, torch, verify
+        self._verified: Dict[str, Tuple[int, int]] = {}  # file -> (size, mtime_ns) of what was hashed
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    @overload
+    def __getitem__(self, at: int) -> Batch: ...
+    @overload
+    def __getitem__(self, at: slice) -> "BatchSet": ...
+    def __getitem__(self, at: Union[int, slice]) -> Union[Batch, "BatchSet"]:
+        if isinstance(at, slice):
+            return self._reordered(self._order[at])
+        line = self._lines[self._order[at]]
+        path = os.path.join(self._root, line["file"])
+        if self._verify:
+            self._check(path, line)
+        try:
+            tensors, _ = map_tensors(path)
+        except OSError as err:
+            raise BatchError(f"{path}: {err.strerror}; the index lists it") from None
+        batch = Batch(tensors, line)
+        return batch.torch() if self._torch else batch
+
+    def rank(self, rank: int, world: int) -> "BatchSet":
+        """What one of `world` processes trains on: every `world`-th batch, from the `rank`-th on (counted from 0).
+
+        The ranks joined in turn are exactly this set. Where its length is not a multiple of `world`, the last ranks have one batch
+        less; take `natgo.load(...)[: len(s) // world * world]` first where every rank needs the same number.
+        """
+        if not 0 <= rank < world:
+            raise ValueError(f"rank {rank} is not one of {world}, counted from 0")
+        return self._reordered(self._order[rank::world])
+
+    def epoch(self, epoch: int) -> "BatchSet":
+        """The same batches in the order of an epoch, which follows from its number alone; epoch 0 is the order of the index."""
+        if epoch == 0:
+            return self._reordered(sorted(self._order))
+        return self._reordered(sorted(self._order, key=lambda at: hashlib.sha256(f"{epoch}:{at}".encode()).digest()))
+
+    def stream(self, num_workers: int = 0, context: Optional[str] = None) -> "Stream":
+        """An iterator that knows where it is; see `Stream`."""
+        return Stream(self, num_workers, context)
+
+    def fingerprint(self) -> str:
+        """Names the batches and their order, whatever folder they lie in."""
+        digest = hashlib.sha256()
+        for at in self._order:
+            line = self._lines[at]
+            digest.update(json.dumps([line["file"], line.get("proof", {}).get("sha256")]).encode())
+        return digest.hexdigest()
+
+    def _reordered(self, order: Sequence[int]) -> "BatchSet":
+        return BatchSet(self._root, self._lines, order, self._torch, self._verify)
+
+    def _check(self, path: str, line: Dict[str, Any]) -> None:
+        want = line.get("proof", {}).get("sha256")
+        try:
+            stat = os.stat(path)
+            seen = (stat.st_size, stat.st_mtime_ns)
+            if self._verified.get(path) == seen:
+                return
+            digest = hashlib.sha256()
+            with open(path, "rb") as file:
+                for block in iter(lambda: file.read(1 << 20), b""):
+                    digest.update(block)
+        except OSError as err:
+            raise BatchError(f"{path}: {err.strerror}; the index lists it") from None
+        if digest.hexdigest() != want:
+            raise TamperedError(f"{path}: is not the file that the index was written for (load with verify=False to read it anyway)")
+        self._verified[path] = seen
+
+
+class Stream:
+    """Iterates a `BatchSet` once, and can be stopped and gone on with, exact to the batch.
+
+    `state_dict()` counts the batches that the caller was given, not those that workers have read ahead. With
+    `num_workers` above 0 batches are read by a `torch.utils.data.DataLoader` in worker processes, started by `context` (`fork`,
+    `spawn`, `forkserver`), in the same order.
+    """
+
+    def __init__(self, batches: BatchSet, num_workers: int = 0, context: Optional[str] = None):
+        self._batches, self._workers, self._context, self._next = batches, num_workers, context, 0
+
+    def __len__(self) -> int:
+        return len(self._batches) - self._next
+
+    def __iter__(self) -> Iterator[Batch]:
+        rest = self._batches[self._next :]
+        source: Iterator[Batch] = iter(rest) if not self._workers else self._loader(rest)
+        for batch in source:
+            self._next += 1
+            yield batch
+
+    def _loader(self, rest: BatchSet) -> Iterator[Batch]:
+        from torch.utils.data import DataLoader
+
+        workers = DataLoader(
+            rest,  # type: ignore[arg-type]  # a sequence is a map-style dataset
+            batch_size=None,
+            num_workers=self._workers,
+            multiprocessing_context=self._context,
+            collate_fn=_copied,
+        )
+        return iter(workers)
+
+    def state_dict(self) -> Dict[str, Any]:
+        return {"batches": self._batches.fingerprint(), "next": self._next}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        if state["batches"] != self._batches.fingerprint():
+            raise BatchError("the state belongs to other batches, or to another order of them (rank, epoch)")
+        self._next = int(state["next"])
+
+
+def _copied(batch: Batch) -> Batch:
+    """A mapping can't be sent from worker to trainer; the tensors' bytes are."""
+    return Batch({name: x.clone() if hasattr(x, "clone") else np.array(x) for name, x in batch.items()}, batch.line)
+
+
+def load(
+    run: Path,
+    channel: str,
+    split: str = "train",
+    *,
+    torch: bool = False,
+    epoch: int = 0,
+    verify: bool = True,
+) -> BatchSet:
+    """The batches of a run folder, or of a `batches` folder.
+
+    `channel` is `sft`, `dpo`, `rl` or `sdpo`. With `torch=True` the values are torch tensors, else numpy arrays. Each file's hash is
+    checked when it is first read; `verify=False` leaves that out.
+    """
+    if channel not in CHANNELS:
+        raise ValueError(f"channel {channel!r} is not one of {', '.join(CHANNELS)}")
+    if split not in _SPLITS:
+        raise ValueError(f"split {split!r} is not one of {', '.join(_SPLITS)}")
+    root = os.fspath(run)
+    if not os.path.exists(os.path.join(root, "index.jsonl")):
+        root = os.path.join(root, "batches")
+    lines = _index(root)
+    chosen = [line for line in lines if line["channel"] == channel and line["split"] == split]
+    if not chosen:
+        there = sorted({f"{line['channel']}/{line['split']}" for line in lines})
+        raise BatchError(f"{root}: has no {channel} batches for {split}; it has {', '.join(there) or 'none at all'}")
+    return BatchSet(root, chosen, range(len(chosen)), torch, verify).epoch(epoch)
+
+
+def _index(root: str) -> List[Dict[str, Any]]:
+    path = os.path.join(root, "index.jsonl")
+    lines: List[Dict[str, Any]] = []
+    try:
+        with open(path, encoding="utf-8") as file:
+            for number, text in enumerate(file, 1):
+                lines.append(_line(f"{path}:{number}", text))
+    except OSError as err:
+        raise BatchError(f"{path}: {err.strerror}; a run writes it when it has a collator with a tokenizer") from None
+    except UnicodeDecodeError:
+        raise BatchError(f"{path}: is not UTF-8") from None
+    return lines
+
+
+def _line(where: str, text: str) -> Dict[str, Any]:
+    try:
+        line = json.loads(text)
+    except ValueError as err:
+        raise BatchError(f"{where}: is not JSON: {err}") from None
+    if not isinstance(line, dict) or not all(isinstance(line.get(key), str) for key in ("file", "channel", "split")):
+        raise BatchError(f"{where}: has no file, channel and split")
+    parts = line["file"].split("/")
+    if os.path.isabs(line["file"]) or ".." in parts or "\\" in line["file"]:
+        raise BatchError(f"{where}: names a file outside the folder: {line['file']!r}")
+    return line

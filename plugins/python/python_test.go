@@ -1,0 +1,81 @@
+// Package python_test runs the Python package's own tests on batches that package batch writes.
+package python_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nat-go/nat-go/collator/batch"
+)
+
+// needs is what the tests import; torch is used where it is there.
+const needs = "import numpy, pytest, safetensors"
+
+func TestPackage(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err == nil {
+		err = exec.Command(python, "-c", needs).Run()
+	}
+	if err != nil {
+		if slices.Contains(strings.Split(os.Getenv("NATGO_REQUIRE"), ","), "python") {
+			t.Fatalf("NATGO_REQUIRE names python, and python3 -c %q fails: %v", needs, err)
+		}
+		t.Skipf("SKIPPED: python3 -c %q fails (%v), so the Python package was not tested; NATGO_REQUIRE=python makes that a failure",
+			needs, err)
+	}
+	cmd := exec.Command(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=.", "NATGO_TEST_BATCHES="+writeBatches(t))
+	out, err := cmd.CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// writeBatches writes some batches of two channels and returns their folder.
+func writeBatches(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	spool, err := batch.NewSpool(t.TempDir(), batch.Order{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer spool.Close()
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range 90 {
+		channel := []*batch.Channel{batch.SFT, batch.DPO}[i%2]
+		e, err := batch.Encode(channel, row(rng, channel, i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := spool.Add(channel, batch.Split(0), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	spec := batch.Spec{Dir: dir, Budget: 64, VocabSize: 50, Tokenizer: "t", Template: "t"}
+	if _, err := spool.Write(context.Background(), spec); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func row(rng *rand.Rand, c *batch.Channel, n int) *batch.Row {
+	r := &batch.Row{Weight: 1, Meta: batch.Meta{
+		Record: fmt.Sprintf("%04x", n), Ordinal: int64(n), Example: fmt.Sprint("e", n), Messages: []int{1}, IDs: "sampled",
+	}}
+	for range c.Sides {
+		side := batch.Side{IDs: make([]int32, 8+rng.IntN(12)), Trained: []batch.Run{{Start: 1, End: 3}}}
+		for i := range side.IDs {
+			side.IDs[i] = rng.Int32N(50)
+		}
+		r.Sides = append(r.Sides, side)
+		r.Meta.Proof = append(r.Meta.Proof, batch.Proof{Text: "t", Target: "x"})
+	}
+	return r
+}
