@@ -17,6 +17,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
 	"github.com/nat-go/nat-go/plugins/host"
 )
@@ -313,7 +314,7 @@ func newBuildersNewCmd() *cobra.Command {
 		Short: "Write a new builder plugin that builds, passes its checks and is ready to be changed",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			v := version()
+			v := finetune.Version()
 			if !strings.HasPrefix(v, "v") {
 				v = "v0.0.0"
 			}

@@ -13,12 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nat-go/nat-go/builders/finding"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/files"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
 )
 
@@ -51,42 +49,12 @@ func (f *jobFlags) load(run string) (runfolder.Folder, *jobs.Job, error) {
 	return dir, j, err
 }
 
-// openJob makes the client of a run's job from the config in the run folder; secrets are read from the environment.
+// openJob makes the client of a run's job.
 func openJob(dir runfolder.Folder, j *jobs.Job, stderr io.Writer) (*jobs.Client, error) {
-	log := zerolog.New(console(stderr)).With().Timestamp().Logger()
-	kind, ok := builtin.Adapter(j.Adapter)
-	if !ok {
-		return nil, exit.Environmentf("the job of %s belongs to %s, which this build of nat-go does not have", dir, j.Adapter)
-	}
-	conf := kind.New()
-	if kind.Type != files.Type {
-		block, err := adapterBlock(dir.Config(), j, stderr)
-		if err != nil {
-			return nil, err
-		}
-		conf = block.Config
-	}
-	a, err := kind.Open(conf, trainers.Env{RunDir: string(dir), Log: log})
-	if err != nil {
-		return nil, exit.With(exit.Usage, err)
-	}
-	return &jobs.Client{Dir: dir, Type: j.Adapter, Name: j.Name, Adapter: a, Limits: kind.Limits(conf), Log: log}, nil
-}
-
-func adapterBlock(path string, j *jobs.Job, stderr io.Writer) (*config.Block, error) {
-	c, fs := config.Load(path, config.Options{Types: builtin.Types()})
-	if finding.Failed(fs) {
-		if err := finding.Text(stderr, fs, colored(stderr)); err != nil {
-			return nil, err
-		}
-		return nil, exit.Usagef("the configuration in the run folder can't be used; variables it refers to must be set as they were for the run")
-	}
-	for i := range c.Adapters {
-		if b := &c.Adapters[i]; b.Name == j.Name && b.Type == j.Adapter {
-			return b, nil
-		}
-	}
-	return nil, exit.Usagef("%s has no trainer adapter %q of type %s, to which the job belongs", path, j.Name, j.Adapter)
+	return finetune.OpenJob(dir, j, finetune.Env{
+		Log:      zerolog.New(console(stderr)).With().Timestamp().Logger(),
+		Findings: func(fs []finding.Finding) { _ = finding.Text(stderr, fs, colored(stderr)) },
+	})
 }
 
 // jobReport is what commands about a job print with --json.

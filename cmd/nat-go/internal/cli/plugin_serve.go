@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/plugins/sdk"
 )
 
@@ -14,7 +15,7 @@ func newPluginServeCmd() *cobra.Command {
 		Hidden:             true,
 		DisableFlagParsing: true,
 		Run: func(_ *cobra.Command, args []string) {
-			plugin := builtin.Plugin(version())
+			plugin := builtin.Plugin(finetune.Version())
 			collectOften(50)
 			leaveCores()
 			sdk.ServeArgs(plugin, args)

@@ -11,6 +11,7 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -88,7 +89,7 @@ func printFindings(w io.Writer, format string, fs []finding.Finding, color bool)
 	case "github":
 		return finding.GitHub(w, fs)
 	case "sarif":
-		return finding.SARIF(w, fs, version(), func(code string) string {
+		return finding.SARIF(w, fs, finetune.Version(), func(code string) string {
 			page, _ := ledger.Explain(code)
 			return page.Text
 		})

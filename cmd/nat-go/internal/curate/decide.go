@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"sync"
 
@@ -16,24 +15,6 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Decide applies the rules to the entries of a run, which it reads once: see Index.
-func Decide(entries iter.Seq2[Entry, error], rules Rules, tmp string) (*Decisions, error) {
-	d, err := NewIndex(rules, tmp)
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	for e, err := range entries {
-		if err == nil {
-			err = d.Add(e)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return d.Decide()
-}
-
 // NewIndex returns an empty index for the rules. What outgrows the memory goes to temporary files in tmp.
 func NewIndex(rules Rules, tmp string) (*Index, error) {
 	if rules.Memory <= 0 {
@@ -43,7 +24,6 @@ func NewIndex(rules Rules, tmp string) (*Index, error) {
 	if err := d.open(); err != nil {
 		return nil, err
 	}
-	d.Expect(rules.Expect)
 	return d, nil
 }
 
@@ -53,7 +33,7 @@ func (d *Index) Decide() (*Decisions, error) {
 		return nil, err
 	}
 	d.sort()
-	for _, rule := range []func() error{d.settle, d.sample, d.split} {
+	for _, rule := range []func() error{d.resolve, d.sample, d.split} {
 		if err := rule(); err != nil {
 			return nil, err
 		}
@@ -82,7 +62,7 @@ type Index struct {
 	warning string
 
 	contents *extsort.Sorter // see contentRow
-	bucket   []bucketRow     // scratch of settle
+	bucket   []bucketRow     // scratch of resolve
 	draws    *extsort.Sorter // seeded hash 16, ordinal 8
 
 	units   *extsort.Sorter // see unitRow
@@ -127,10 +107,10 @@ func (d *Index) open() error {
 	}
 	switch by := d.rules.Split.By; {
 	case d.rules.Split.Validation == 0 || by == ByPosition:
-	case by == ByTask || by == ByExample || by == ByNone:
+	case by == ByTask || by == ByExample:
 		d.units = extsort.New(unitWidth, d.rules.Memory/4, d.tmp)
 	default:
-		return fmt.Errorf("a split by %q: it can be by %q, %q or %q", by, ByTask, ByExample, ByNone)
+		return fmt.Errorf("a split by %q: it can be by %q or %q", by, ByTask, ByExample)
 	}
 	return nil
 }
@@ -200,8 +180,8 @@ type bucketRow struct {
 
 func (r *bucketRow) preference() bool { return builders.Kind(r.tag>>1) == builders.KindPreference }
 
-// settle decides on contradictions, then copies, and draws a number for every preference that is left.
-func (d *Index) settle() error {
+// resolve decides on contradictions, then copies, and draws a number for every preference that is left.
+func (d *Index) resolve() error {
 	if d.contents == nil {
 		return nil
 	}
@@ -214,14 +194,14 @@ func (d *Index) settle() error {
 			return err
 		}
 		if !bytes.Equal(row[:16], key[:]) {
-			if err := d.settleBucket(key); err != nil {
+			if err := d.resolveBucket(key); err != nil {
 				return err
 			}
 			key, d.bucket = [16]byte(row), d.bucket[:0]
 		}
 		d.bucket = append(d.bucket, bucketRow{binary.BigEndian.Uint64(row[ordinalAt:]) & (1<<ordinalBits - 1), [8]byte(row[scoreAt:]), row[tagAt]})
 	}
-	if err := d.settleBucket(key); err != nil {
+	if err := d.resolveBucket(key); err != nil {
 		return err
 	}
 	d.bucket = nil
@@ -229,8 +209,8 @@ func (d *Index) settle() error {
 	return nil
 }
 
-// settleBucket decides on the records of one key, which are in the order of their tags, then of the log.
-func (d *Index) settleBucket(key [16]byte) error {
+// resolveBucket decides on the records of one key, which are in the order of their tags, then of the log.
+func (d *Index) resolveBucket(key [16]byte) error {
 	b := d.bucket
 	if n := len(b); n > 1 && d.rules.Contradictions && b[0].tag != b[n-1].tag {
 		d.dropContradictions(b)
@@ -313,14 +293,10 @@ func (e *SplitError) Error() string {
 }
 
 func (e *SplitError) by() string {
-	switch e.By {
-	case ByTask:
+	if e.By == ByTask {
 		return "a task, an example"
-	case ByExample:
-		return "an example"
-	default:
-		return "a task"
 	}
+	return "an example"
 }
 
 var errTooMany = errors.New("curate: more than four billion examples")

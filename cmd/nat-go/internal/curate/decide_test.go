@@ -52,8 +52,26 @@ func entries(recs []rec) iter.Seq2[Entry, error] {
 	}
 }
 
+// decideAll applies the rules to entries.
+func decideAll(entries iter.Seq2[Entry, error], rules Rules, tmp string) (*Decisions, error) {
+	d, err := NewIndex(rules, tmp)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	for e, err := range entries {
+		if err == nil {
+			err = d.Add(e)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return d.Decide()
+}
+
 func decide(t interface{ Fatal(...any) }, dir string, recs []rec, rules Rules) []Decision {
-	d, err := Decide(entries(recs), rules, dir)
+	d, err := decideAll(entries(recs), rules, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +105,7 @@ func genRules(rt *rapid.T) Rules {
 		MaxPairs:       rapid.SampledFrom([]int64{0, 1, 10, 1000}).Draw(rt, "max_pairs"),
 		Seed:           rapid.Uint64().Draw(rt, "seed"),
 		Split: Split{
-			By:         rapid.SampledFrom([]By{ByTask, ByExample, ByNone}).Draw(rt, "by"),
+			By:         rapid.SampledFrom([]By{ByTask, ByExample}).Draw(rt, "by"),
 			Validation: rapid.SampledFrom([]float64{0, 0.1, 0.5, 0.9}).Draw(rt, "validation"), Seed: rapid.Uint64().Draw(rt, "split seed"),
 		},
 	}
@@ -245,7 +263,7 @@ func TestSplitNeverShares(t *testing.T) {
 			if rules.Split.By == ByTask || r.Kind == builders.KindRollout {
 				keys = append(keys, fmt.Sprint(r.Kind == builders.KindRollout && rules.Split.By != ByTask, " task ", r.Task))
 			}
-			if rules.Split.By != ByNone {
+			{
 				keys = append(keys, fmt.Sprint("example ", r.Example))
 			}
 			for _, k := range keys {
@@ -289,7 +307,6 @@ func TestMemoryDoesNotMatter(t *testing.T) {
 		recs, rules := genRecs(rt), genRules(rt)
 		want := decide(rt, dir, recs, rules)
 		rules.Memory = rapid.Int64Range(1, 4000).Draw(rt, "memory")
-		rules.Expect = rapid.Uint64Range(0, 200).Draw(rt, "expect") // wrong, mostly
 		if got := decide(rt, dir, recs, rules); !slices.Equal(got, want) {
 			rt.Fatalf("in %d bytes\n%v\nwant\n%v", rules.Memory, got, want)
 		}
@@ -344,7 +361,7 @@ func TestSplitThatTheDataCannotGive(t *testing.T) {
 		Name:  func(o uint64) string { return fmt.Sprintf("example #%d", o) },
 	}
 	for name, recs := range map[string][]rec{"one example": oneExample, "over half": half} {
-		_, err := Decide(entries(recs), rules, t.TempDir())
+		_, err := decideAll(entries(recs), rules, t.TempDir())
 		var split *SplitError
 		if !errors.As(err, &split) || !strings.Contains(err.Error(), "example #0") {
 			t.Errorf("%s: %v", name, err)
@@ -352,15 +369,15 @@ func TestSplitThatTheDataCannotGive(t *testing.T) {
 	}
 
 	rules.Split.Required = false
-	d, err := Decide(entries(oneExample), rules, t.TempDir())
+	d, err := decideAll(entries(oneExample), rules, t.TempDir())
 	if err != nil || d.Counts()[Train] != 5 || !strings.Contains(d.Warning, "example #0") {
 		t.Errorf("%v %v %v", err, d.Counts(), d.Warning)
 	}
-	d, err = Decide(entries(half), rules, t.TempDir())
+	d, err = decideAll(entries(half), rules, t.TempDir())
 	if err != nil || d.Counts()[Validation] != 2 || d.Warning != "" {
 		t.Errorf("%v %v %q", err, d.Counts(), d.Warning)
 	}
-	d, err = Decide(entries(distinct(2, 2)), rules, t.TempDir())
+	d, err = decideAll(entries(distinct(2, 2)), rules, t.TempDir())
 	if err != nil || d.Counts()[Validation] != 2 || !strings.Contains(d.Warning, "50 %") {
 		t.Errorf("%v %v %q", err, d.Counts(), d.Warning)
 	}
@@ -398,12 +415,12 @@ func TestBadCallsAreErrors(t *testing.T) {
 		"unknown divider": {good.entry(0), Rules{Split: Split{By: "turn", Validation: 0.1}}},
 	} {
 		one := func(yield func(Entry, error) bool) { yield(c.entry, nil) }
-		if _, err := Decide(one, c.rules, t.TempDir()); err == nil {
+		if _, err := decideAll(one, c.rules, t.TempDir()); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
 	broken := errors.New("broken log")
-	if _, err := Decide(func(yield func(Entry, error) bool) { yield(Entry{}, broken) }, Rules{}, t.TempDir()); !errors.Is(err, broken) {
+	if _, err := decideAll(func(yield func(Entry, error) bool) { yield(Entry{}, broken) }, Rules{}, t.TempDir()); !errors.Is(err, broken) {
 		t.Errorf("the log's error became %v", err)
 	}
 }
@@ -443,9 +460,8 @@ func BenchmarkDecide(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			dir := b.TempDir()
 			b.ReportAllocs()
-			c.rules.Expect = uint64(len(all))
 			for b.Loop() {
-				if _, err := Decide(stream, c.rules, dir); err != nil {
+				if _, err := decideAll(stream, c.rules, dir); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -28,7 +28,6 @@ type Rules struct {
 	Seed           uint64 // of the sample
 	Split          Split
 
-	Expect uint64                      // how many entries will come, where known: saves memory and time
 	Memory int64                       // bytes for sorting; 0: DefaultMemory
 	Name   func(ordinal uint64) string // names a record in errors, as "example 7, turn 2"; nil: by ordinal
 }
@@ -51,6 +50,5 @@ type By string
 const (
 	ByTask     By = "task"     // tasks, and examples and prompts with them
 	ByExample  By = "example"  // examples
-	ByNone     By = "none"     // prompts only
 	ByPosition By = "position" // NAT's: the first max(1, int((1-v)n)) records train, the rest validate, a single one does both
 )

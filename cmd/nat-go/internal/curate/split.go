@@ -55,11 +55,8 @@ func (d *Index) flushUnit() error {
 func unitRow(row *[unitWidth]byte, e *Entry, by By) {
 	var none [16]byte
 	first, second := &e.Example, &none
-	switch {
-	case by == ByTask && e.Task != none:
+	if by == ByTask && e.Task != none {
 		first, second = &e.Task, &e.Example
-	case by == ByNone && e.Prompt != none:
-		first = &e.Prompt
 	}
 	if e.Kind == builders.KindRollout && by != ByTask { // advantages are within a task
 		second = &e.Task

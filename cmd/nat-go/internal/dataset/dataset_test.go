@@ -79,13 +79,7 @@ func fixture(t *testing.T) (run string, d *curate.Decisions, written []runfolder
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	d, err = curate.Decide(func(yield func(curate.Entry, error) bool) {
-		for _, e := range entries {
-			if !yield(e, nil) {
-				return
-			}
-		}
-	}, curate.Rules{Dedupe: true, Contradictions: true, Split: curate.Split{By: curate.ByExample, Validation: 0.2}}, t.TempDir())
+	d, err = decide(t, entries, curate.Rules{Dedupe: true, Contradictions: true, Split: curate.Split{By: curate.ByExample, Validation: 0.2}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -557,4 +551,20 @@ func TestSpreadsLeaveOutWhatIsNotFinite(t *testing.T) {
 	if _, err := json.Marshal(s); err != nil {
 		t.Error(err)
 	}
+}
+
+// decide curates entries by rules.
+func decide(t testing.TB, entries []curate.Entry, rules curate.Rules) (*curate.Decisions, error) {
+	t.Helper()
+	index, err := curate.NewIndex(rules, t.TempDir())
+	if err != nil {
+		return nil, err
+	}
+	defer index.Close()
+	for _, e := range entries {
+		if err := index.Add(e); err != nil {
+			return nil, err
+		}
+	}
+	return index.Decide()
 }

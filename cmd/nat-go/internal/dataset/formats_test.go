@@ -82,13 +82,7 @@ func allKinds(t *testing.T, formats ...rows.Format) (run string, written []runfo
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	d, err := curate.Decide(func(yield func(curate.Entry, error) bool) {
-		for _, e := range entries {
-			if !yield(e, nil) {
-				return
-			}
-		}
-	}, curate.Rules{Split: curate.Split{By: curate.ByExample, Validation: 0.2}}, t.TempDir())
+	d, err := decide(t, entries, curate.Rules{Split: curate.Split{By: curate.ByExample, Validation: 0.2}})
 	if err != nil {
 		t.Fatal(err)
 	}

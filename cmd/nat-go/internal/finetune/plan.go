@@ -28,6 +28,7 @@ type plan struct {
 	config  *config.Config
 	folder  runfolder.Folder
 	trainer trainers.NemoCustomizerTrainer
+	adapter config.Block // what the data set is handed to
 	formats []rows.Format
 	// tokenRows: the sft batches are written as Parquet, too.
 	tokenRows bool
@@ -56,7 +57,7 @@ func newPlan(req Request, env Env) (*plan, error) {
 	if t := c.Trainer(); t != nil {
 		p.trainer = *t.Config.(*trainers.NemoCustomizerTrainer)
 	}
-	if err := p.checkAdapter(); err != nil {
+	if err := p.chooseAdapter(); err != nil {
 		return nil, err
 	}
 	if err := p.chooseFormats(); err != nil {
@@ -94,10 +95,8 @@ func (p *plan) chooseFormats() error {
 	if len(names) == 0 {
 		names = []string{"trl"}
 		if adapter != nil {
-			if kind, ok := builtin.Adapter(adapter.Type); ok && kind.Format != nil {
-				if f := kind.Format(adapter.Config); f != "" {
-					names = []string{f}
-				}
+			if f, ok := builtin.Adapter(adapter.Type); ok && f.Format != nil && f.Format(adapter.Config) != "" {
+				names = []string{f.Format(adapter.Config)}
 			}
 		}
 	}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 
+	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/files"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
@@ -56,44 +58,71 @@ func (r *run) unsubmitted(err error) error {
 	return trainers.Exit(err)
 }
 
-// client opens the adapter that the configuration names; none means files.
+// client opens the adapter that the data set is handed to.
 func (r *run) client() (*jobs.Client, error) {
-	kind, block := files.Factory(), r.plan.config.Adapter()
-	if name := r.plan.Adapter; name != "" && name != "files" {
-		block = adapterNamed(r.plan.config, name)
-	} else if name == "files" {
-		block = nil
-	}
-	name, cfg := "files", kind.New()
-	if block != nil {
-		var ok bool
-		if kind, ok = builtin.Adapter(block.Type); !ok {
-			return nil, exit.Environmentf("this build has no trainer adapter of type %s", block.Type)
-		}
-		name, cfg = block.Name, block.Config
-	}
-	env := trainers.Env{RunDir: string(r.plan.folder), Log: r.env.Log, Progress: func(p trainers.Progress) {
+	c, err := newClient(r.plan.folder, r.plan.adapter, trainers.Env{Log: r.env.Log, Progress: func(p trainers.Progress) {
 		r.tell(Progress{Step: p.What, Done: p.Done, Total: p.Total, Unit: p.Unit})
-	}}
-	adapter, err := kind.Open(cfg, env)
+	}})
 	if err != nil {
 		return nil, err
 	}
-	c := &jobs.Client{
-		Dir: r.plan.folder, Type: kind.Type, Name: name, Adapter: adapter, Log: r.env.Log,
-		Output: r.env.Output,
-		Watch:  func(u jobs.Update) { r.tell(Progress{Step: "train", Text: u.String()}) },
+	c.Output, c.Watch = r.env.Output, func(u jobs.Update) { r.tell(Progress{Step: "train", Text: u.String()}) }
+	return c, nil
+}
+
+// newClient makes the client of a job by an adapter of the configuration.
+func newClient(folder runfolder.Folder, block config.Block, env trainers.Env) (*jobs.Client, error) {
+	f, ok := builtin.Adapter(block.Type)
+	if !ok {
+		return nil, exit.Environmentf("this build of nat-go has no trainer adapter of type %s", block.Type)
 	}
-	if kind.Limits != nil {
-		c.Limits = kind.Limits(cfg)
+	env.RunDir = string(folder)
+	adapter, err := f.Open(block.Config, env)
+	if err != nil {
+		return nil, err
+	}
+	return &jobs.Client{
+		Dir: folder, Type: f.Type, Name: block.Name, Adapter: adapter, Limits: f.Limits(block.Config), Log: env.Log,
+	}, nil
+}
+
+// OpenJob makes the client of a run's job from the configuration in the run folder; secrets are read from the environment.
+func OpenJob(folder runfolder.Folder, j *jobs.Job, env Env) (*jobs.Client, error) {
+	block := filesAdapter
+	if j.Adapter != files.Type {
+		c, fs := config.Load(folder.Config(), config.Options{Types: builtin.Types(), Getenv: env.Getenv})
+		if finding.Failed(fs) {
+			env.Findings(fs)
+			return nil, exit.Usagef("the configuration in the run folder can't be used; variables it refers to must be set as they were for the run")
+		}
+		b := adapterNamed(c, j.Name)
+		if b == nil || b.Type != j.Adapter {
+			return nil, exit.Usagef("%s has no trainer adapter %q of type %s, to which the job belongs", folder.Config(), j.Name, j.Adapter)
+		}
+		block = *b
+	}
+	c, err := newClient(folder, block, trainers.Env{Log: env.Log})
+	if err != nil {
+		return nil, exit.With(exit.Usage, err)
 	}
 	return c, nil
 }
 
-// checkAdapter refuses an adapter on the command line that the configuration doesn't have.
-func (p *plan) checkAdapter() error {
-	if p.Adapter != "" && p.Adapter != "files" && adapterNamed(p.config, p.Adapter) == nil {
-		return exit.Usagef("--trainer_adapter %s: there is no such entry under trainer_adapters; `files` needs none", p.Adapter)
+// filesAdapter is what a data set is handed to where the configuration names nothing.
+var filesAdapter = config.Block{Name: "files", Type: files.Type, Config: files.Factory().New()}
+
+// chooseAdapter decides what the data set is handed to.
+func (p *plan) chooseAdapter() error {
+	p.adapter = filesAdapter
+	b := p.config.Adapter()
+	if p.Adapter != "" {
+		b = adapterNamed(p.config, p.Adapter)
+		if b == nil && p.Adapter != filesAdapter.Name {
+			return exit.Usagef("--trainer_adapter %s: there is no such entry under trainer_adapters; `files` needs none", p.Adapter)
+		}
+	}
+	if b != nil && p.Adapter != filesAdapter.Name {
+		p.adapter = *b
 	}
 	return nil
 }

@@ -117,7 +117,6 @@ func (a *Adapter) Submit(_ context.Context, data trainers.DataSet, key string) (
 	if err != nil {
 		return fail(err)
 	}
-	a.env.Log.Info().Str("program", argv[0]).Str("output", filepath.Join(dir, outputFile)).Msg("started the trainer")
 	return b.ref(data, pid), nil
 }
 

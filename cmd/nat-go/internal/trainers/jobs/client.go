@@ -29,9 +29,6 @@ type Client struct {
 	Output  func([]byte) // called with what the trainer prints while waiting, where the adapter can tell; nil: nobody looks
 }
 
-// Opener makes the client of a run folder's job from the folder's own config, with secrets read anew from the environment.
-type Opener func(dir runfolder.Folder, job *Job) (*Client, error)
-
 // Update is how a job goes.
 type Update struct {
 	Phase   Phase
@@ -130,7 +127,6 @@ func (c *Client) find(ctx context.Context, j *Job, data trainers.DataSet) (bool,
 	if !found {
 		return false, nil
 	}
-	c.Log.Info().Str("job", ref.ID).Msg("found the job of an earlier submission of this run")
 	return true, c.adopt(j, ref)
 }
 
