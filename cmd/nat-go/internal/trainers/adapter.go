@@ -31,6 +31,12 @@ type Finder interface {
 	Find(ctx context.Context, data DataSet, idempotencyKey string) (JobRef, bool, error)
 }
 
+// Addressed is an adapter whose jobs live with a service at an address, which a config may change under them.
+type Addressed interface {
+	// Address tells the service from another. It holds no secret.
+	Address() string
+}
+
 // Deployer is an adapter that has work left once training is complete.
 type Deployer interface {
 	// Deploy starts the deployment of a completed job and returns the reference with what StatusOfDeployment needs. It

@@ -58,6 +58,9 @@ func New(conf *Config, env trainers.Env) (*Adapter, error) {
 // Close lets go of idle connections.
 func (a *Adapter) Close() { a.api.Close() }
 
+// Address is that of the run-api.
+func (a *Adapter) Address() string { return a.api.Place() }
+
 // Check asks whether there is a run-api.
 func (a *Adapter) Check(ctx context.Context) error {
 	_, err := a.info(ctx)
@@ -96,7 +99,9 @@ func (a *Adapter) info(ctx context.Context) (info, error) {
 type delivery struct {
 	Key       string                `json:"key"`
 	EnvID     int64                 `json:"env_id"`
+	Earlier   []int64               `json:"earlier_env_ids,omitempty"` // under which the delivery began
 	EnvName   string                `json:"env_name"`
+	Life      life                  `json:"life"`
 	GroupSize int                   `json:"group_size"`
 	MaxLen    int                   `json:"max_token_len"`
 	BatchSize int                   `json:"batch_size"`
@@ -131,6 +136,9 @@ func (a *Adapter) load(data trainers.DataSet, key string) (*delivery, error) {
 	if have.Sending {
 		have.Sending, have.Read, have.Uncertain = false, have.Read+1, have.Uncertain+1
 	}
+	if have.Skipped == nil {
+		have.Skipped = map[ledger.Reason]int{}
+	}
 	return have, nil
 }
 
@@ -163,20 +171,20 @@ func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string)
 	if err != nil {
 		return fail(err)
 	}
-	if l.EnvID < 0 {
+	if !l.Complete {
+		// Also where a delivery goes on: the number of an environment is another's once the server was restarted.
 		if err := a.register(ctx, data, l); err != nil {
 			return fail(err)
 		}
-	}
-	if !l.Complete {
 		if err := a.push(ctx, data, l); err != nil {
 			return fail(err)
 		}
 	}
 	a.env.Log.Info().Int("sent", l.Sent).Int("uncertain", l.Uncertain).Interface("left_out", l.Skipped).Msg("pushed the groups to Atropos")
 	return trainers.JobRef{RunID: data.RunID, Backend: Backend, ID: l.EnvName, Metadata: map[string]string{
-		"env_id": strconv.FormatInt(l.EnvID, 10), "key": key, "groups": strconv.Itoa(l.Sent), "group_size": strconv.Itoa(l.GroupSize),
+		"env_id": strings.Trim(fmt.Sprint(append(l.Earlier, l.EnvID)), "[]"), "key": key, "groups": strconv.Itoa(l.Sent), "group_size": strconv.Itoa(l.GroupSize),
 		"batch_size": strconv.Itoa(l.BatchSize), "left_out": leftOut(l.Skipped), "uncertain": strconv.Itoa(l.Uncertain),
+		"wandb_group": l.Life.Group, "wandb_project": l.Life.Project, "step": strconv.FormatInt(l.Life.Step, 10),
 	}}, nil
 }
 
@@ -197,6 +205,10 @@ func (a *Adapter) register(ctx context.Context, data trainers.DataSet, l *delive
 		return err
 	}
 	i, err := a.trainer(ctx)
+	if err != nil {
+		return err
+	}
+	now, err := a.life(ctx)
 	if err != nil {
 		return err
 	}
@@ -228,13 +240,100 @@ func (a *Adapter) register(ctx context.Context, data trainers.DataSet, l *delive
 			return err
 		}
 		if answer.Status == "success" && answer.EnvID != nil && *answer.EnvID >= 0 {
-			l.EnvID, l.EnvName = *answer.EnvID, answer.Name
+			if l.EnvID >= 0 && (*answer.EnvID <= l.EnvID || !now.continues(l.Life)) { // numbers only grow while a server runs
+				a.env.Log.Warn().Int("groups", l.Sent).Msg("the run-api was restarted since groups were pushed to it; they may be lost and are not pushed again")
+				l.Sent, l.Uncertain, l.Earlier = 0, l.Uncertain+l.Sent, nil
+			} else if l.EnvID >= 0 {
+				l.Earlier = append(l.Earlier, l.EnvID)
+			}
+			l.EnvID, l.EnvName, l.Life = *answer.EnvID, a.name(answer.Name), now
 			return a.save(data, l)
 		}
 		if err := a.pause(ctx, end, "the trainer has not asked for its first batch"); err != nil {
 			return err
 		}
 	}
+}
+
+// life is what tells one life of the server from another: it is the trainer's, and a restart loses both.
+type life struct {
+	Group   string `json:"wandb_group"`
+	Project string `json:"wandb_project"`
+	Step    int64  `json:"step"` // only grows
+}
+
+// continues says whether the server may still be the one that it was.
+func (l life) continues(before life) bool {
+	return l.Group == before.Group && l.Project == before.Project && l.Step >= before.Step
+}
+
+// life asks the server who its trainer is. One that doesn't say is always the same.
+func (a *Adapter) life(ctx context.Context) (life, error) {
+	var s serverStatus
+	if err := a.get(ctx, "ask the run-api how far its trainer is", "/status", nil, &s); err != nil {
+		return life{}, err
+	}
+	reply, err := a.api.Do(ctx, httpclient.Request{
+		Op: "ask the run-api who its trainer is", Method: http.MethodGet, Path: "/wandb_info", Accept: "application/json", Tries: 3, Harmless: true,
+		OK: []int{http.StatusNotFound},
+	})
+	if err != nil {
+		return life{}, err
+	}
+	var who struct {
+		Group   *string `json:"group"`
+		Project *string `json:"project"`
+	}
+	if reply.Status != http.StatusNotFound {
+		if err := reply.JSON(&who); err != nil {
+			return life{}, err
+		}
+	}
+	l := life{Step: s.Step}
+	if who.Group != nil {
+		l.Group = a.name(*who.Group)
+	}
+	if who.Project != nil {
+		l.Project = a.name(*who.Project)
+	}
+	return l, nil
+}
+
+// name is a name the server gave, fit to be shown and kept.
+func (a *Adapter) name(s string) string {
+	const most = 200
+	if s = a.api.Scrub(s); len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}
+
+// restarted says why a job's environment is not on the server any more: its number may be another's by now.
+func (a *Adapter) restarted(ctx context.Context, job trainers.JobRef) (string, error) {
+	step, err := strconv.ParseInt(job.Metadata["step"], 10, 64)
+	if err != nil {
+		return "", nil //nolint:nilerr // pushed by a version that didn't note it
+	}
+	now, err := a.life(ctx)
+	if err != nil || now.continues(life{Group: job.Metadata["wandb_group"], Project: job.Metadata["wandb_project"], Step: step}) {
+		return "", err
+	}
+	return "the run-api was restarted after the groups were pushed; what it had queued is lost", nil
+}
+
+// environments are the numbers under which a job's groups were pushed.
+func environments(op string, job trainers.JobRef) (ids []int64, err error) {
+	for field := range strings.FieldsSeq(job.Metadata["env_id"]) {
+		id, err := strconv.ParseInt(field, 10, 64)
+		if err != nil || id < 0 { // a negative number addresses another's
+			return nil, &trainers.Error{Op: op, Why: "the job reference holds no env_id that can be used", Fault: trainers.Local}
+		}
+		ids = append(ids, id)
+	}
+	if ids == nil {
+		return nil, &trainers.Error{Op: op, Why: "the job reference holds no env_id", Fault: trainers.Local}
+	}
+	return ids, nil
 }
 
 // trainer waits until a trainer has registered.
@@ -407,31 +506,40 @@ func (a *Adapter) room(ctx context.Context) error {
 
 // Status says how much of what was pushed the trainer has fetched. What is left in the end fills no batch.
 func (a *Adapter) Status(ctx context.Context, job trainers.JobRef) (trainers.JobStatus, error) {
-	id, err := strconv.ParseInt(job.Metadata["env_id"], 10, 64)
+	op := "ask Atropos for " + job.ID
+	ids, err := environments(op, job)
 	if err != nil {
-		return trainers.JobStatus{}, &trainers.Error{Op: "ask Atropos for " + job.ID, Why: "the job reference holds no env_id", Fault: trainers.Local}
-	}
-	var s serverStatus
-	if err := a.get(ctx, "ask Atropos for "+job.ID, "/status-env", map[string]int64{"env_id": id}, &s); err != nil {
 		return trainers.JobStatus{}, err
 	}
-	if s.Self == nil {
-		return trainers.JobStatus{}, &trainers.Error{Op: "ask Atropos for " + job.ID, Why: "the answer holds no self_queue_size", Fault: trainers.Unavailable}
+	if why, err := a.restarted(ctx, job); err != nil || why != "" {
+		return trainers.JobStatus{State: trainers.Failed, Message: why}, err
+	}
+	var s serverStatus
+	queued := int64(0)
+	for _, id := range ids {
+		if err := a.get(ctx, op, "/status-env", map[string]int64{"env_id": id}, &s); err != nil {
+			return trainers.JobStatus{}, err
+		}
+		if s.Self == nil {
+			return trainers.JobStatus{}, &trainers.Error{Op: op, Why: "the answer holds no self_queue_size", Fault: trainers.Unavailable}
+		}
+		queued += *s.Self
+		s.Self = nil
 	}
 	groups, _ := strconv.ParseInt(job.Metadata["groups"], 10, 64)
 	size, _ := strconv.ParseInt(job.Metadata["group_size"], 10, 64)
 	batchSize, _ := strconv.ParseInt(job.Metadata["batch_size"], 10, 64)
 	st := trainers.JobStatus{
-		State: trainers.Running, Step: s.Step, Message: fmt.Sprintf("%d of %d groups are still queued", *s.Self, groups),
-		Metadata: map[string]any{"env_id": id, "queue": *s.Self, "trainer_step": s.Step},
+		State: trainers.Running, Step: s.Step, Message: fmt.Sprintf("%d of %d groups are still queued", queued, groups),
+		Metadata: map[string]any{"env_id": job.Metadata["env_id"], "queue": queued, "trainer_step": s.Step},
 	}
 	if groups > 0 {
-		p := 100 * float64(max(0, groups-*s.Self)) / float64(groups)
+		p := 100 * float64(max(0, groups-queued)) / float64(groups)
 		st.Progress = &p
 	}
-	if *s.Self*size < max(batchSize, 1) {
+	if queued*size < max(batchSize, 1) {
 		st.State = trainers.Completed
-		if *s.Self > 0 {
+		if queued > 0 {
 			st.Message += ", which fill no batch"
 		}
 	}
@@ -440,14 +548,23 @@ func (a *Adapter) Status(ctx context.Context, job trainers.JobRef) (trainers.Job
 
 // Cancel takes the environment off the server. What is queued stays queued: the server can't take it back.
 func (a *Adapter) Cancel(ctx context.Context, job trainers.JobRef) error {
-	id, err := strconv.ParseInt(job.Metadata["env_id"], 10, 64)
-	if err != nil || id < 0 { // a negative id would address another environment
-		return &trainers.Error{Op: "disconnect from Atropos", Why: "the job reference holds no env_id", Fault: trainers.Local}
-	}
-	body, err := httpclient.JSON(map[string]int64{"env_id": id})
+	op := "disconnect from Atropos"
+	ids, err := environments(op, job)
 	if err != nil {
 		return err
 	}
-	_, err = a.api.Do(ctx, httpclient.Request{Op: "disconnect from Atropos", Method: http.MethodPost, Path: "/disconnect-env", Accept: "application/json", Body: body, Tries: 3, Harmless: true})
-	return err
+	if why, err := a.restarted(ctx, job); err != nil || why != "" {
+		return err // there is nothing left of it to disconnect
+	}
+	for _, id := range ids {
+		body, err := httpclient.JSON(map[string]int64{"env_id": id})
+		if err != nil {
+			return err
+		}
+		_, err = a.api.Do(ctx, httpclient.Request{Op: op, Method: http.MethodPost, Path: "/disconnect-env", Accept: "application/json", Body: body, Tries: 3, Harmless: true})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

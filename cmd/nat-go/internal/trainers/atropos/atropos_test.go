@@ -49,6 +49,16 @@ type server struct {
 	fault   func(n int, w http.ResponseWriter) bool // for the nth push; true: it was answered
 	envs    int
 	gone    []string
+	steps   int
+	drains  bool   // a group is fetched whenever the length of the queue was asked for
+	trainer string // that is registered
+}
+
+// restart forgets everything. A trainer registers again, and others come before us.
+func (s *server) restart(trainer string, steps, envs int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.groups, s.fetched, s.envs, s.trainer, s.steps = nil, 0, envs, trainer, steps
 }
 
 func (s *server) start(t *testing.T) string {
@@ -99,10 +109,24 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(422)
 			return
 		}
-		reply(w, map[string]any{"current_step": 3, "queue_size": len(s.groups), "self_queue_size": len(s.groups) - s.fetched})
+		if v["env_id"].(float64) >= float64(s.envs) {
+			w.WriteHeader(500)
+			return
+		}
+		own := 0
+		for _, g := range s.groups {
+			if g["env_id"] == v["env_id"] {
+				own++
+			}
+		}
+		reply(w, map[string]any{"current_step": 3 + s.steps, "queue_size": len(s.groups), "self_queue_size": own - s.fetched})
 	case "/status":
-		reply(w, map[string]any{"current_step": 3, "queue_size": len(s.groups) - s.fetched})
-		s.fetched++
+		reply(w, map[string]any{"current_step": 3 + s.steps, "queue_size": len(s.groups) - s.fetched})
+		if s.drains {
+			s.fetched++
+		}
+	case "/wandb_info":
+		reply(w, map[string]any{"group": s.trainer, "project": nil})
 	case "/disconnect-env":
 		s.gone = append(s.gone, fmt.Sprint(v["env_id"]))
 		reply(w, map[string]any{"status": "success"})
@@ -272,13 +296,73 @@ func TestKilled(t *testing.T) {
 	}
 	s.fault = nil
 	ref, err := a.Submit(t.Context(), d, "k")
-	if err != nil || len(s.groups) != 3 || ref.Metadata["uncertain"] != "1" || s.envs != 1 {
+	if err != nil || len(s.groups) != 3 || ref.Metadata["uncertain"] != "1" || s.envs != 2 || ref.Metadata["env_id"] != "0 1" {
 		t.Errorf("%+v, %d groups, %d environments, %v", ref, len(s.groups), s.envs, err)
 	}
 }
 
+// TestRestartedServer: the number of an environment is another's once the run-api was restarted. Nothing is pushed, asked or
+// disconnected under it.
+func TestRestartedServer(t *testing.T) {
+	for name, c := range map[string]struct {
+		trainer     string
+		steps, envs int
+	}{
+		"the number is free":    {"t1", 0, 0},
+		"another has it":        {"t1", -1, 2},
+		"another trainer":       {"t2", 9, 5},
+		"and has come as far":   {"t2", 0, 1},
+		"the steps begin again": {"t1", -3, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &server{batch: 4, trainer: "t1"}
+			a := adapter(t, config(t, s.start(t), ""))
+			d := data(t, line(4, 1), line(4, 2), line(4, 3), line(4, 4))
+			ctx, cancel := context.WithCancel(t.Context())
+			s.fault = func(n int, _ http.ResponseWriter) bool {
+				if n == 1 {
+					cancel()
+				}
+				return false
+			}
+			if _, err := a.Submit(ctx, d, "k"); err == nil {
+				t.Fatal("not interrupted")
+			}
+			s.restart(c.trainer, c.steps, c.envs)
+			ref, err := a.Submit(t.Context(), d, "k")
+			if err != nil || len(s.groups) != 2 || ref.Metadata["groups"] != "2" || ref.Metadata["uncertain"] != "2" || ref.Metadata["env_id"] != fmt.Sprint(c.envs) {
+				t.Fatalf("%+v, %d groups, %v", ref, len(s.groups), err)
+			}
+			for _, g := range s.groups {
+				if g["env_id"] != float64(c.envs) {
+					t.Errorf("pushed as %v", g["env_id"])
+				}
+			}
+			s.restart("t3", c.steps, 9)
+			st, err := a.Status(t.Context(), ref)
+			if err != nil || st.State != trainers.Failed || !strings.Contains(st.Message, "restarted") {
+				t.Errorf("%+v, %v", st, err)
+			}
+			if err := a.Cancel(t.Context(), ref); err != nil || s.gone != nil {
+				t.Errorf("%v was disconnected, %v", s.gone, err)
+			}
+		})
+	}
+}
+
+// TestServersNames: what the server calls us can't steer a terminal, and is no longer than a name.
+func TestServersNames(t *testing.T) {
+	s := &server{batch: 4, trainer: "t\x1b[2J"}
+	conf := config(t, s.start(t), "")
+	conf.Name = "n\x1b]0;title\x07\u202e" + strings.Repeat("x", 1000)
+	ref, err := adapter(t, conf).Submit(t.Context(), data(t, line(4, 1)), "k")
+	if err != nil || len(ref.ID) > 300 || strings.ContainsAny(ref.ID+ref.Metadata["wandb_group"], "\x1b\x07\u202e") || !strings.HasPrefix(ref.ID, `n\u001b]0;title`) {
+		t.Errorf("%q %q, %v", ref.ID, ref.Metadata, err)
+	}
+}
+
 func TestQueueLimit(t *testing.T) {
-	s := &server{batch: 4}
+	s := &server{batch: 4, drains: true}
 	if _, err := adapter(t, config(t, s.start(t), "max_queue: 1")).Submit(t.Context(), data(t, line(4, 1), line(4, 2), line(4, 3)), "k"); err != nil || len(s.groups) != 3 {
 		t.Errorf("%d groups, %v", len(s.groups), err)
 	}

@@ -67,6 +67,9 @@ func (a *Adapter) Close() {
 	a.hub.Close()
 }
 
+// Address names the service that keeps the jobs, and our place in it.
+func (a *Adapter) Address() string { return a.entity.Place() + " (namespace " + a.conf.Namespace + ")" }
+
 // Check makes the namespace in both stores, where the config asks for that; else it makes no request, since the first one
 // of Submit shows the same. A service that refuses to make the namespace may have it, or have no such interface: that is
 // logged, and the next request tells. A token that is refused, or a host that isn't reached, is an error at once.
@@ -461,5 +464,6 @@ func (a *Adapter) Cancel(ctx context.Context, ref trainers.JobRef) error {
 var _ interface {
 	trainers.Adapter
 	trainers.Finder
+	trainers.Addressed
 	trainers.Deployer
 } = (*Adapter)(nil)

@@ -576,6 +576,33 @@ func TestDeploy(t *testing.T) {
 	}
 }
 
+// TestDeployAgain: a deployment of ours that failed makes room for another; one that is somebody else's does not.
+func TestDeployAgain(t *testing.T) {
+	s := customizertest.Start(t, &customizertest.Service{OutputModel: "d/m", Deployment: []string{"failed"}})
+	a := open(t, config(t, s.URL, "deploy_on_completion: true"), trainers.Env{})
+	ref, err := a.Submit(t.Context(), small(t), "k")
+	if err == nil {
+		ref, _, err = a.Deploy(t.Context(), ref)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := a.Deploy(t.Context(), ref); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.Count("DELETE /v1/deployment/model-deployments/team-a/nat-deployment-k"); n != 1 {
+		t.Errorf("%d deletions", n)
+	}
+	other := customizertest.Start(t, &customizertest.Service{OutputModel: "d/m", Deployment: []string{"failed"}, DeployConfig: "other/conf"})
+	a = open(t, config(t, other.URL, "deploy_on_completion: true"), trainers.Env{})
+	if ref, err = a.Submit(t.Context(), small(t), "k"); err == nil {
+		_, _, err = a.Deploy(t.Context(), ref)
+	}
+	if err == nil || !strings.Contains(err.Error(), "serves other/conf") || other.Count("DELETE /v1/deployment/model-deployments/team-a/nat-deployment-k") != 0 {
+		t.Errorf("err = %v", err)
+	}
+}
+
 func TestDeploymentStates(t *testing.T) {
 	s := customizertest.Start(t, &customizertest.Service{OutputModel: "d/m", Deployment: []string{"created", "pending", "unknown", "failed", "error", "cancelled", "ready"}})
 	a := open(t, config(t, s.URL, "deploy_on_completion: true"), trainers.Env{})

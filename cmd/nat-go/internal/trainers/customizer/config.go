@@ -1,6 +1,7 @@
 package customizer
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -141,7 +142,13 @@ func (c *Config) Limits() trainers.Limits {
 	}
 }
 
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+// seconds is a duration; one longer than a duration can be is the longest that there is.
+func seconds(s float64) time.Duration {
+	if s >= math.MaxInt64/float64(time.Second) {
+		return math.MaxInt64
+	}
+	return time.Duration(s * float64(time.Second))
+}
 
 // secrets lists the values that must not be shown.
 func (c *Config) secrets() []string {

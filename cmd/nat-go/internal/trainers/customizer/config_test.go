@@ -2,6 +2,7 @@ package customizer
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +25,19 @@ func decode(t *testing.T, into any, text string) []finding.Finding {
 const required = "entity_host: http://e/\ndatastore_host: http://d//\nnamespace: n\ncustomization_config: c\n"
 
 // TestDefaults are NAT's.
+// TestLongDurations: no number of seconds becomes a negative time.
+func TestLongDurations(t *testing.T) {
+	for _, s := range []float64{1e10, 9.3e9, 1e300, math.Inf(1)} {
+		c := &Config{PollIntervalSeconds: s, DeploymentTimeout: s, TrainingTimeout: s}
+		if l := c.Limits(); l.Poll != math.MaxInt64 || l.DeploymentTimeout != math.MaxInt64 || l.TrainingTimeout != math.MaxInt64 {
+			t.Errorf("%g seconds: %+v", s, l)
+		}
+	}
+	if got := seconds(0.5); got != 500*time.Millisecond {
+		t.Error(got)
+	}
+}
+
 func TestDefaults(t *testing.T) {
 	c := new(Config)
 	if fs := decode(t, c, required); len(fs) > 0 {

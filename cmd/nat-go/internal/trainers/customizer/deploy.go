@@ -79,28 +79,54 @@ func (a *Adapter) withModel(ctx context.Context, ref trainers.JobRef) (trainers.
 // something else is not.
 func (a *Adapter) createDeployment(ctx context.Context, depName, config string) error {
 	op := "create the deployment"
-	_, err := a.entity.Do(ctx, httpclient.Request{
+	create := httpclient.Request{
 		Op: op, Method: http.MethodPost, Path: "/v1/deployment/model-deployments", Accept: "application/json",
 		Body: must(httpclient.JSON(map[string]string{
 			"name": depName, "namespace": a.conf.Namespace, "description": a.conf.Deployment.Description, "config": config,
 		})),
 		Tries: 3, Harmless: true, // it is made under its name: a second one is a conflict
-	})
-	var e *httpclient.Error
-	if err == nil || !errors.As(err, &e) || e.Status != http.StatusConflict {
+	}
+	_, err := a.entity.Do(ctx, create)
+	if !conflict(err) {
 		return err
 	}
 	d, found, getErr := a.getDeployment(ctx, depName)
+	serves := qualified(d.Config)
 	switch {
 	case getErr != nil:
 		return getErr
-	case found && qualified(d.Config) != "" && qualified(d.Config) != config:
+	case found && serves != "" && serves != config:
 		return &trainers.Error{
-			Op: op, Why: fmt.Sprintf("a deployment %s exists and serves %s", depName, a.entity.Scrub(qualified(d.Config))),
+			Op: op, Why: fmt.Sprintf("a deployment %s exists and serves %s", depName, a.entity.Scrub(serves)),
+			Fix: "choose another deployment_name, or delete it", Fault: trainers.Refused,
+		}
+	case !found || !deploymentState(d.Status.Status).Terminal() || deploymentState(d.Status.Status) == trainers.Completed:
+		return nil
+	case serves == "":
+		return &trainers.Error{
+			Op: op, Why: fmt.Sprintf("a deployment %s exists, has failed, and doesn't say what it serves", depName),
 			Fix: "choose another deployment_name, or delete it", Fault: trainers.Refused,
 		}
 	}
-	return nil
+	// Ours, and of no use any more.
+	_, err = a.entity.Do(ctx, httpclient.Request{
+		Op: "delete the deployment that failed", Method: http.MethodDelete, Accept: "application/json",
+		Path:  "/v1/deployment/model-deployments/" + url.PathEscape(a.conf.Namespace) + "/" + url.PathEscape(depName),
+		Tries: 3, Harmless: true, OK: []int{http.StatusNotFound},
+	})
+	if err != nil {
+		return err
+	}
+	if _, err = a.entity.Do(ctx, create); conflict(err) {
+		return &trainers.Error{Op: op, Why: "the one that failed is still being deleted", Fault: trainers.Unavailable, Err: err}
+	}
+	return err
+}
+
+// conflict says whether an error says that a thing exists.
+func conflict(err error) bool {
+	var e *httpclient.Error
+	return errors.As(err, &e) && e.Status == http.StatusConflict
 }
 
 // deployment is what the service says of one, as far as we read it.
@@ -126,24 +152,30 @@ func (a *Adapter) StatusOfDeployment(ctx context.Context, ref trainers.JobRef) (
 		return trainers.JobStatus{State: trainers.Pending, Message: "deployment " + name + ": not there yet"}, nil
 	}
 	st := trainers.JobStatus{
-		State:    trainers.Running,
 		Message:  strings.TrimSpace(fmt.Sprintf("deployment %s: %s %s", name, a.entity.Scrub(d.Status.Status), a.entity.Scrub(strings.TrimSpace(d.Status.Description)))),
 		Metadata: map[string]any{"deployment": name, "deployment_status": a.entity.Scrub(d.Status.Status)},
 	}
-	switch d.Status.Status {
-	case "ready":
-		st.State = trainers.Completed
-		if d.URL != "" {
-			st.Metadata["url"] = a.entity.Scrub(d.URL)
-		}
-	case "created", "pending":
-		st.State = trainers.Pending
-	case "failed", "error":
-		st.State = trainers.Failed
-	case "cancelled", "canceled":
-		st.State = trainers.Canceled
+	st.State = deploymentState(d.Status.Status)
+	if st.State == trainers.Completed && d.URL != "" {
+		st.Metadata["url"] = a.entity.Scrub(d.URL)
 	}
 	return st, nil
+}
+
+// deploymentState maps the service's words: what is neither before nor after is running.
+func deploymentState(s string) trainers.State {
+	switch s {
+	case "ready":
+		return trainers.Completed
+	case "created", "pending":
+		return trainers.Pending
+	case "failed", "error":
+		return trainers.Failed
+	case "cancelled", "canceled":
+		return trainers.Canceled
+	default:
+		return trainers.Running
+	}
 }
 
 // getDeployment gets one deployment. Some services answer with a list even here; then it is looked for in it.

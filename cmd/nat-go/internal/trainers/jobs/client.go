@@ -77,6 +77,9 @@ func (c *Client) Submit(ctx context.Context, data trainers.DataSet) (*Job, error
 	if err != nil || j.Ref != nil {
 		return j, err
 	}
+	if err := c.sameService(j); err != nil {
+		return j, err
+	}
 	if err := c.Adapter.Check(ctx); err != nil {
 		return j, trainers.Exit(err)
 	}
@@ -111,6 +114,22 @@ func (c *Client) intent(runID string) (*Job, error) {
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // never fails
 	return &Job{RunID: runID, Adapter: c.Type, Name: c.Name, Key: runID + "-" + hex.EncodeToString(random[:]), Phase: Unsubmitted}, nil
+}
+
+// sameService refuses to look for an unsettled submission's job anywhere but where it was submitted: not to find it there would
+// mean to submit it a second time.
+func (c *Client) sameService(j *Job) error {
+	a, ok := c.Adapter.(trainers.Addressed)
+	if !ok {
+		return nil
+	}
+	now := a.Address()
+	if j.Phase == Submitting && j.Address != "" && j.Address != now {
+		return exit.Environmentf("a submission of this run to %s may have made a job, and the config names %s now: set it back, and `nat-go finetune resume %s` looks for the job; "+
+			"if you know that there is none, remove %s", j.Address, now, c.Dir, c.Dir.Job())
+	}
+	j.Address = now
+	return nil
 }
 
 // find looks for the job of a submission whose end is not known. Adapters that can't look promise that submitting again
@@ -198,6 +217,13 @@ func equal(a, b *float64) bool { return a == b || a != nil && b != nil && *a == 
 func (c *Client) Wait(ctx context.Context, j *Job, leave *Leave) error {
 	if j.Ref == nil {
 		return exit.Failedf("run %s has no job to wait for: `nat-go finetune resume %s` submits it", j.RunID, c.Dir)
+	}
+	if j.deploymentFailed() { // the model is trained: what failed is tried again
+		j.Phase, j.Error, j.DeployingAt = Training, "", time.Time{}
+		j.Status = trainers.JobStatus{State: trainers.Completed}
+		if err := j.save(c.Dir); err != nil {
+			return err
+		}
 	}
 	if j.Phase == Done {
 		return c.verdict(j)
@@ -295,9 +321,9 @@ func (c *Client) goesOn(j *Job, err error) error {
 
 // verdict is the error of a job that has ended: nil where it was completed.
 func (c *Client) verdict(j *Job) error {
-	what := "job " + j.Ref.ID
+	what, again := "job "+j.Ref.ID, ""
 	if !j.DeployingAt.IsZero() {
-		what = "the deployment of " + what
+		what, again = "the deployment of "+what, fmt.Sprintf("; `nat-go finetune wait %s` tries it again", c.Dir)
 	}
 	why := j.Status.Message
 	if j.Status.Detail != "" {
@@ -307,9 +333,9 @@ func (c *Client) verdict(j *Job) error {
 	case trainers.Completed:
 		return nil
 	case trainers.Canceled:
-		return exit.Failedf("%s was cancelled (%s)", what, why)
+		return exit.Failedf("%s was cancelled (%s)%s", what, why, again)
 	default:
-		return exit.Failedf("%s failed (%s)", what, why)
+		return exit.Failedf("%s failed (%s)%s", what, why, again)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -234,6 +235,78 @@ func TestComeBack(t *testing.T) {
 			t.Errorf("a job that is done: %v", err)
 		}
 	})
+}
+
+// TestFailedDeploymentIsTriedAgain by the next wait, and only that.
+func TestFailedDeploymentIsTriedAgain(t *testing.T) {
+	for _, ended := range []trainers.State{failed, canceled} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fake{states: []any{completed}, deployment: []any{running, ended}}
+			c := client(t, f, trainers.Limits{})
+			j := submitted(t, c)
+			err := c.Wait(t.Context(), j, nil)
+			if err == nil || !strings.Contains(err.Error(), "finetune wait") {
+				t.Fatalf("err = %v", err)
+			}
+			back, err := Load(c.Dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.deployment = []any{running, completed}
+			if err := c.Wait(t.Context(), back, nil); err != nil || f.deploys != 2 || len(f.jobs) != 1 {
+				t.Errorf("%d deployments, %d jobs, %v", f.deploys, len(f.jobs), err)
+			}
+			if back, err = Load(c.Dir); err != nil || back.Phase != Done || back.Status.State != completed {
+				t.Errorf("%+v, %v", back, err)
+			}
+		})
+	}
+}
+
+// addressed is a trainer whose address a config changes.
+type addressed struct {
+	*fake
+	at string
+}
+
+func (a *addressed) Address() string { return a.at }
+
+// TestUnsettledSubmissionElsewhere: where the config names another service by now, the job is neither looked for there, in vain,
+// nor submitted a second time.
+func TestUnsettledSubmissionElsewhere(t *testing.T) {
+	f := &fake{states: []any{completed}, submit: func(string) error { return lost }, findErr: busy, noDeploy: true}
+	c := client(t, f, trainers.Limits{})
+	a := &addressed{f, "http://one"}
+	c.Adapter = a
+	if _, err := c.Submit(t.Context(), data); err == nil {
+		t.Fatal("no error")
+	}
+	f.submit, f.findErr, a.at = nil, nil, "http://two"
+	if _, err := c.Submit(t.Context(), data); exit.Code(err) != exit.Environment || !strings.Contains(err.Error(), "http://one") || !strings.Contains(err.Error(), "http://two") {
+		t.Errorf("err = %v", err)
+	}
+	if len(f.jobs) != 1 {
+		t.Errorf("%d jobs", len(f.jobs))
+	}
+	a.at = "http://one"
+	if j, err := c.Submit(t.Context(), data); err != nil || j.Ref.ID != "job-1" || len(f.jobs) != 1 {
+		t.Errorf("%+v, %d jobs, %v", j, len(f.jobs), err)
+	}
+}
+
+// TestSettledSubmissionElsewhere: one that certainly made no job may go anywhere.
+func TestSettledSubmissionElsewhere(t *testing.T) {
+	f := &fake{refuse: refused}
+	c := client(t, f, trainers.Limits{})
+	a := &addressed{f, "http://one"}
+	c.Adapter = a
+	if _, err := c.Submit(t.Context(), data); err == nil {
+		t.Fatal("no error")
+	}
+	f.refuse, a.at = nil, "http://two"
+	if j, err := c.Submit(t.Context(), data); err != nil || j.Address != "http://two" {
+		t.Errorf("%+v, %v", j, err)
+	}
 }
 
 // TestKilled: the process dies at each point of a submission; the next one makes no second job and loses none.
@@ -495,7 +568,7 @@ func TestETA(t *testing.T) {
 func TestMachineEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := time.Unix(0, 0)
-		m := &machine{phase: Training, since: now, limits: trainers.Limits{Poll: time.Second, StatusFailures: rapid.IntRange(1, 10).Draw(t, "failures"), TrainingTimeout: time.Hour}}
+		m := &machine{phase: Training, since: now, limits: trainers.Limits{Poll: rapid.SampledFrom([]time.Duration{time.Second, math.MaxInt64}).Draw(t, "poll"), StatusFailures: rapid.IntRange(1, 10).Draw(t, "failures"), TrainingTimeout: time.Hour}}
 		for range 4000 {
 			var err error
 			if rapid.Bool().Draw(t, "fails") {
@@ -508,7 +581,7 @@ func TestMachineEnds(t *testing.T) {
 				}
 				return
 			}
-			if a.pause <= 0 || a.pause > maxPause {
+			if a.pause <= 0 || a.pause > max(maxPause, time.Hour) {
 				t.Fatalf("a pause of %s", a.pause)
 			}
 			now = now.Add(a.pause)

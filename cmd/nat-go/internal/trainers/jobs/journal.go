@@ -40,9 +40,10 @@ const (
 type Job struct {
 	Version int    `json:"version"`
 	RunID   string `json:"run_id"`
-	Adapter string `json:"adapter"` // `_type`
-	Name    string `json:"name"`    // in the config's trainer_adapters
-	Key     string `json:"key"`     // idempotency key
+	Adapter string `json:"adapter"`           // `_type`
+	Name    string `json:"name"`              // in the config's trainer_adapters
+	Key     string `json:"key"`               // idempotency key
+	Address string `json:"address,omitempty"` // of the service it was last submitted to
 
 	Phase           Phase              `json:"phase"`
 	Ref             *trainers.JobRef   `json:"job,omitempty"`
@@ -54,6 +55,11 @@ type Job struct {
 	SubmittedAt time.Time `json:"submitted_at,omitzero"`
 	DeployingAt time.Time `json:"deploying_at,omitzero"`
 	UpdatedAt   time.Time `json:"updated_at,omitzero"`
+}
+
+// deploymentFailed says whether training is complete and the deployment ended in another way.
+func (j *Job) deploymentFailed() bool {
+	return j.Phase == Done && !j.DeployingAt.IsZero() && j.Status.State != trainers.Completed
 }
 
 // State is where the job stands as a whole, in NAT's words: a job whose model is still being deployed is running.

@@ -361,6 +361,10 @@ func (s *Service) deployment(r *http.Request, rest string, body []byte) (int, an
 	if !ok {
 		return 404, object{"detail": "not found"}
 	}
+	if r.Method == http.MethodDelete {
+		delete(s.deployments, name)
+		return 200, object{"message": "deleted"}
+	}
 	state := "ready"
 	if len(s.Deployment) > 0 {
 		state = s.Deployment[min(s.deployPolls, len(s.Deployment)-1)]
