@@ -117,7 +117,7 @@ func (w *Worker) outcomes(items []Item) []Outcome {
 		}
 		ch := w.channels[it.Record.Record.Kind()]
 		if ch == nil {
-			out[i] = refused(refuse(ledger.InvariantBroken, "no channel takes %s records", it.Record.Record.Kind()))
+			out[i] = refused(refuse(InvariantBroken, "no channel takes %s records", it.Record.Record.Kind()))
 			continue
 		}
 		out[i] = ch.Rows(w, it)

@@ -59,7 +59,7 @@ func (w *Worker) prepare(m *material) *Refusal {
 		}
 		for _, p := range msg.Parts {
 			if p.Type != "text" {
-				return refuse(ledger.ContentNotText, "message %d has a part of type %q", i, p.Type)
+				return refuse(ContentNotText, "message %d has a part of type %q", i, p.Type)
 			}
 		}
 		if len(msg.ToolCalls) > 0 {
@@ -73,7 +73,7 @@ func (w *Worker) prepare(m *material) *Refusal {
 	}
 	var err error
 	if m.conv, err = conversation(messages, m.tools); err != nil {
-		return refuse(ledger.TemplateRefused, "%v", err)
+		return refuse(TemplateRefused, "%v", err)
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func (w *Worker) arguments(m *material, call *chat.ToolCall, message int) *Refus
 	}
 	if how == "" {
 		if !w.passesArgs {
-			return refuse(ledger.ArgsUnrenderable, "message %d calls %s with arguments that are no JSON, or change when parsed", message, call.Name)
+			return refuse(ArgsUnrenderable, "message %d calls %s with arguments that are no JSON, or change when parsed", message, call.Name)
 		}
 		call.Parsed, how = nil, argsRaw // a string is passed through
 	}

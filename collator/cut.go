@@ -112,7 +112,7 @@ func tails(nodes []ttc.Node) (out []block) {
 
 // cutSide cuts the fewest blocks for the one side of a row, which has too many tokens.
 func (w *Worker) cutSide(m *material, v *view, tokens int, all []block) (*made, *Refusal) {
-	tooLong := refuse(ledger.TooLong, "the row has %d tokens; max_length is %d", tokens, w.MaxLength)
+	tooLong := refuse(TooLong, "the row has %d tokens; max_length is %d", tokens, w.MaxLength)
 	return w.cutFewest(m, v, all, tooLong, func(short *material, next *view) (*made, int, *Refusal) {
 		s, r := w.side(short, next)
 		if r != nil {
@@ -139,7 +139,7 @@ func (w *Worker) cutFewest(m *material, v *view, all []block, tooLong *Refusal, 
 		case r != nil && r.Reason == ledger.NothingTrained:
 			hi = n - 1
 		case r != nil:
-			return nil, refuse(ledger.TooLong, "%s, and the conversation can't be cut: %s", tooLong.Detail, r.Detail)
+			return nil, refuse(TooLong, "%s, and the conversation can't be cut: %s", tooLong.Detail, r.Detail)
 		case size <= w.MaxLength:
 			one.short = true
 			best, hi = one, n-1

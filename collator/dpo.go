@@ -22,7 +22,7 @@ func (preferences) Rows(w *Worker, it *Item) Outcome {
 	p := it.Record.Record.(*builders.Preference)
 	prompt := nodesOf(it.Record.Prompt, "user", ttc.No)
 	if len(prompt) == 0 {
-		return refused(refuse(ledger.EmptyPromptTokens, "the preference has no prompt")) // D17
+		return refused(refuse(EmptyPromptTokens, "the preference has no prompt")) // D17
 	}
 	var sides [2]continuation
 	for k, c := range []struct {
@@ -78,7 +78,7 @@ func (c *continuation) check() *Refusal {
 	}
 	for i := range c.nodes {
 		if trained[i] && c.nodes[i].FinishReason == "length" {
-			return refuse(ledger.CutOffTurn, "message %d of the answer was cut off", i)
+			return refuse(CutOffTurn, "message %d of the answer was cut off", i)
 		}
 	}
 	return nil
@@ -122,10 +122,10 @@ func (w *Worker) pair(it *Item, prompt []ttc.Node, sides [2]continuation) (pair 
 		if failed == nil {
 			return w.fitPair(p, r, sides, pair)
 		}
-		if refusal == nil || refusal.Reason == ledger.GenerationPromptMismatch {
+		if refusal == nil || refusal.Reason == GenerationPromptMismatch {
 			refusal = failed
 		}
-		if failed.Reason != ledger.GenerationPromptMismatch && failed.Reason != ledger.StraddleEdge {
+		if failed.Reason != GenerationPromptMismatch && failed.Reason != StraddleEdge {
 			break // thinking has nothing to do with it
 		}
 	}
@@ -142,13 +142,13 @@ func (w *Worker) common(p *promptOf, r *turns.Renderer, pair [2]*made) *Refusal 
 	w.promptLength = len(n)
 	switch {
 	case len(n) < len(ids):
-		return refuse(ledger.GenerationPromptMismatch, "only %d of the prompt's %d tokens begin both sides", len(n), len(ids))
+		return refuse(GenerationPromptMismatch, "only %d of the prompt's %d tokens begin both sides", len(n), len(ids))
 	case slices.Equal(pair[0].IDs, pair[1].IDs):
 		return refuse(ledger.SameText, "chosen and rejected have the same tokens under this template")
 	}
 	for _, s := range pair {
 		if int(s.Trained[0].Start) < len(n) {
-			return refuse(ledger.InvariantBroken, "token %d is trained and one of the prompt's %d", s.Trained[0].Start, len(n))
+			return refuse(InvariantBroken, "token %d is trained and one of the prompt's %d", s.Trained[0].Start, len(n))
 		}
 	}
 	return nil
@@ -168,7 +168,7 @@ func (w *Worker) fitPair(p *promptOf, r *turns.Renderer, sides [2]continuation, 
 	if fits(pair) {
 		return pair, nil
 	}
-	refusal := refuse(ledger.TooLong, "the sides have %d and %d tokens; max_length is %d", len(pair[0].IDs), len(pair[1].IDs), w.MaxLength)
+	refusal := refuse(TooLong, "the sides have %d and %d tokens; max_length is %d", len(pair[0].IDs), len(pair[1].IDs), w.MaxLength)
 	whole := &material{nodes: p.nodes, trained: make([]bool, len(p.nodes)), tools: p.tools}
 	all := blocks(p.nodes)
 	lo, hi := 1, len(all)
@@ -191,7 +191,7 @@ func (w *Worker) fitPair(p *promptOf, r *turns.Renderer, sides [2]continuation, 
 		}
 		switch {
 		case r1 != nil:
-			return pair, refuse(ledger.TooLong, "%s, and the prompt can't be cut: %s", refusal.Detail, r1.Detail)
+			return pair, refuse(TooLong, "%s, and the prompt can't be cut: %s", refusal.Detail, r1.Detail)
 		case fits(next):
 			best, length, hi = next, w.promptLength, n-1
 		default:
@@ -264,14 +264,14 @@ func (w *Worker) promptIDs(p *promptOf, r *turns.Renderer) ([]int32, *Refusal) {
 	m.conv.Open = true
 	res, err := r.Render(m.conv)
 	if err != nil {
-		return nil, refuse(ledger.TemplateRefused, "%v", err)
+		return nil, refuse(TemplateRefused, "%v", err)
 	}
 	b := &sideBuilder{w: w, m: m, v: &view{r: r, res: res}, own: turns.Template(&res)}
 	if refusal := b.text(0, len(res.Text), 0); refusal != nil {
 		return nil, refusal
 	}
 	if len(b.ids) == 0 {
-		return nil, refuse(ledger.EmptyPromptTokens, "the prompt has no tokens") // D17
+		return nil, refuse(EmptyPromptTokens, "the prompt has no tokens") // D17
 	}
 	if p.ids == nil {
 		p.ids = map[*turns.Renderer][]int32{}

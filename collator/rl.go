@@ -44,11 +44,11 @@ func (w *Worker) onlyOwn(it *Item, m *material) *Refusal {
 	}
 	for i := range m.nodes {
 		if m.trained[i] && len(m.nodes[i].TokenIDs) == 0 {
-			return refuse(ledger.NoSampledIDs, "%s has no token ids", describe(i, &m.nodes[i]))
+			return refuse(NoSampledIDs, "%s has no token ids", describe(i, &m.nodes[i]))
 		}
 	}
 	if p := w.onPolicy(m.nodes, m.trained, it.Record.Origin.Policy); p != "same" {
-		return refuse(ledger.OffPolicy, "on_policy is %s: sampled by %q, trained is %q", p, it.Record.Origin.Policy, w.Policy)
+		return refuse(OffPolicy, "on_policy is %s: sampled by %q, trained is %q", p, it.Record.Origin.Policy, w.Policy)
 	}
 	return nil
 }

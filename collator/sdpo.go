@@ -82,7 +82,7 @@ func (sp *splicer) account(out Outcome, rows []made) Outcome {
 			why = &out.TurnDrops[0]
 		}
 		if why == nil {
-			why = refuse(ledger.TurnNotFound, "the turn of site %d is in no row", i)
+			why = refuse(TurnNotFound, "the turn of site %d is in no row", i)
 		}
 		out.SiteDrops = append(out.SiteDrops, *why)
 		if out.Refused == nil && !taught[sp.target[i]] && !lost[sp.target[i]] && sp.counted(i) {
@@ -170,7 +170,7 @@ func (sp *splicer) fit(w *Worker, m *material, v *view) (*made, *Refusal) {
 	if r != nil || size <= w.MaxLength {
 		return one, r
 	}
-	tooLong := refuse(ledger.TooLong, "the teacher's row has %d tokens; max_length is %d", size, w.MaxLength)
+	tooLong := refuse(TooLong, "the teacher's row has %d tokens; max_length is %d", size, w.MaxLength)
 	return w.cutFewest(m, v, heads(m), tooLong, func(short *material, next *view) (*made, int, *Refusal) { return sp.row(w, short, next) })
 }
 
@@ -262,9 +262,9 @@ func (w *Worker) endAtTarget(s *side, v *view) *Refusal {
 	text, _, err := decodeSide(w.Tokenizer, &s.Side)
 	switch {
 	case err != nil:
-		return refuse(ledger.NotTokenizable, "%v", err)
+		return refuse(NotTokenizable, "%v", err)
 	case !s.proof.Lossy && s.proof.IDs == "" && !strings.HasPrefix(v.res.Text, text):
-		return refuse(ledger.InvariantBroken, "the row up to its last target is not the render up to there")
+		return refuse(InvariantBroken, "the row up to its last target is not the render up to there")
 	}
 	s.proof.Text = hexSum(text)
 	return nil
@@ -312,11 +312,11 @@ func (w *Worker) teach(student *side, splices []splice, sites []builders.Site, o
 		out.proofs = append(out.proofs, batch.Proof{Owners: teacherOwners(owners, student.proof.Owners, group, end)})
 	}
 	if err := row.Splices(); err != nil {
-		return refuse(ledger.InvariantBroken, "%v", err)
+		return refuse(InvariantBroken, "%v", err)
 	}
 	row.TrainSites()
 	if !slices.Equal(row.Sides[0].Trained, student.Trained) {
-		return refuse(ledger.InvariantBroken, "the sites' targets are not what the student trains")
+		return refuse(InvariantBroken, "the sites' targets are not what the student trains")
 	}
 	out.sites, out.teachers = row.Meta.Sites, row.Sides[1:]
 	for k := range out.teachers {
@@ -355,7 +355,7 @@ func (w *Worker) proveTeacher(p *batch.Proof, s *batch.Side, student *side, grou
 func (w *Worker) proveDecoded(p *batch.Proof, s *batch.Side) *Refusal {
 	text, target, err := decodeSide(w.Tokenizer, s)
 	if err != nil {
-		return refuse(ledger.NotTokenizable, "%v", err)
+		return refuse(NotTokenizable, "%v", err)
 	}
 	w.prove(p, s, text, target)
 	return nil

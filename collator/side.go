@@ -44,14 +44,14 @@ type view struct {
 func (w *Worker) look(r *turns.Renderer, c *turns.Conversation) (*view, *Refusal) {
 	res, err := r.Render(c)
 	if err != nil {
-		return nil, refuse(ledger.TemplateRefused, "%v", err) // D18: never another text instead
+		return nil, refuse(TemplateRefused, "%v", err) // D18: never another text instead
 	}
 	v := &view{r: r, res: res}
 	if v.turns, err = r.Find(c, &res); err != nil {
-		return nil, refuse(ledger.TurnNotFound, "%v", err)
+		return nil, refuse(TurnNotFound, "%v", err)
 	}
 	if !turns.AgreesWithMarkers(&res, v.turns) {
-		return nil, refuse(ledger.MaskDisagreement, "the template's generation markers lie elsewhere than the turns found")
+		return nil, refuse(MaskDisagreement, "the template's generation markers lie elsewhere than the turns found")
 	}
 	return v, nil
 }
@@ -189,25 +189,25 @@ func (b *sideBuilder) text(from, to, skip int) *Refusal {
 func refuseTokens(err error) *Refusal {
 	var e *tokenizer.Error
 	if errors.As(err, &e) && e.Code == tokenizer.CodeSpecialInText {
-		return refuse(ledger.SpecialTokenInText, "%v", err)
+		return refuse(SpecialTokenInText, "%v", err)
 	}
-	return refuse(ledger.NotTokenizable, "%v", err)
+	return refuse(NotTokenizable, "%v", err)
 }
 
 // given appends a turn's own ids.
 func (b *sideBuilder) given(t *turns.Turn, n *ttc.Node) *Refusal {
 	if n.LogProbs != nil && len(n.LogProbs) != len(n.TokenIDs) {
-		return refuse(ledger.BadSampledIDs, "%s has %d ids and %d log-probs", describe(t.Message, n), len(n.TokenIDs), len(n.LogProbs))
+		return refuse(BadSampledIDs, "%s has %d ids and %d log-probs", describe(t.Message, n), len(n.TokenIDs), len(n.LogProbs))
 	}
 	for _, p := range n.LogProbs {
 		if f := float64(p); math.IsNaN(f) || math.IsInf(f, 0) || f > 1e-3 {
-			return refuse(ledger.BadSampledIDs, "%s has a log-prob of %v", describe(t.Message, n), p)
+			return refuse(BadSampledIDs, "%s has a log-prob of %v", describe(t.Message, n), p)
 		}
 	}
 	start := int32(len(b.ids))
 	for _, id := range n.TokenIDs {
 		if id < 0 || int64(id) >= b.w.vocab {
-			return refuse(ledger.BadSampledIDs, "%s has id %d; the vocabulary has %d", describe(t.Message, n), id, b.w.vocab)
+			return refuse(BadSampledIDs, "%s has id %d; the vocabulary has %d", describe(t.Message, n), id, b.w.vocab)
 		}
 		b.ids = append(b.ids, id)
 		b.offsets = append(b.offsets, tokenizer.Span{Start: t.Start, End: t.Start})
@@ -227,19 +227,19 @@ func (b *sideBuilder) mask(ranges []turns.Range, owners []*turns.Turn) *Refusal 
 	w.runs = runs
 	if straddle >= 0 {
 		o := b.offsets[straddle]
-		return refuse(ledger.StraddleEdge, "the token of %q lies across the edge of a trained turn", b.v.res.Text[o.Start:o.End])
+		return refuse(StraddleEdge, "the token of %q lies across the edge of a trained turn", b.v.res.Text[o.Start:o.End])
 	}
 	for i, run := range runs {
 		if run.Start == run.End {
 			continue
 		}
 		if w.restores && (b.offsets[run.Start].Start != ranges[i].Start || b.offsets[run.End-1].End != ranges[i].End) {
-			return refuse(ledger.InvariantBroken, "tokens cover bytes %d-%d of a trained range %d-%d", b.offsets[run.Start].Start, b.offsets[run.End-1].End, ranges[i].Start, ranges[i].End)
+			return refuse(InvariantBroken, "tokens cover bytes %d-%d of a trained range %d-%d", b.offsets[run.Start].Start, b.offsets[run.End-1].End, ranges[i].Start, ranges[i].End)
 		}
 		t := owners[i]
 		terminal := t.Terminated() && ranges[i].End == t.End
 		if terminal && !w.terminators[b.ids[run.End-1]] {
-			return refuse(ledger.InvariantBroken, "the turn of message %d ends in %q, which is no token of its own", t.Message, b.v.res.Text[t.Body:t.End])
+			return refuse(InvariantBroken, "the turn of message %d ends in %q, which is no token of its own", t.Message, b.v.res.Text[t.Body:t.End])
 		}
 		b.trained = append(b.trained, span{batch.Run{Start: int32(run.Start), End: int32(run.End)}, t.Message, terminal})
 	}
@@ -253,7 +253,7 @@ func (b *sideBuilder) finish() (*side, *Refusal) {
 	s.IDs = b.ids
 	for _, t := range b.trained {
 		if t.Start == 0 {
-			return nil, refuse(ledger.EmptyPromptTokens, "message %d begins the row", t.message)
+			return nil, refuse(EmptyPromptTokens, "message %d begins the row", t.message)
 		}
 		if k := len(s.Trained) - 1; k >= 0 && s.Trained[k].End == t.Start {
 			s.Trained[k].End = t.End
@@ -316,7 +316,7 @@ func (s *side) prove(b *sideBuilder) *Refusal {
 	} else {
 		got, target, err := decodeSide(w.Tokenizer, &s.Side)
 		if err != nil {
-			return refuse(ledger.NotTokenizable, "%v", err)
+			return refuse(NotTokenizable, "%v", err)
 		}
 		s.proof.Text, s.proof.Target = hexSum(got), target
 		s.proof.Lossy = len(b.sampled) == 0 && got != text

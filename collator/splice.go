@@ -67,7 +67,7 @@ func (w *Worker) splice(m *material, v *view, student *side, at int, site *build
 		from = o.End
 	}
 	if len(s.runs) == 0 {
-		return nil, refuse(ledger.InvariantBroken, "no token of message %d is in the loss", s.message)
+		return nil, refuse(InvariantBroken, "no token of message %d is in the loss", s.message)
 	}
 	i := slices.IndexFunc(v.turns, func(t turns.Turn) bool { return t.Message == at })
 	given, r := w.given(m, v, at, v.turns[i].Start)
@@ -92,7 +92,7 @@ func (w *Worker) splice(m *material, v *view, student *side, at int, site *build
 		}
 		why += mode + ": " + detail
 	}
-	return nil, refuse(ledger.HintUnplaceable, "before message %d: %s", s.message, why)
+	return nil, refuse(HintUnplaceable, "before message %d: %s", s.message, why)
 }
 
 // given renders what the model was given before a turn: the row has to begin with it.
@@ -101,7 +101,7 @@ func (w *Worker) given(m *material, v *view, at, start int) (*template.Result, *
 	open.Open = true
 	res, err := v.r.Render(&open)
 	if err != nil {
-		return nil, refuse(ledger.TemplateRefused, "%v", err)
+		return nil, refuse(TemplateRefused, "%v", err)
 	}
 	if res.Text != v.res.Text[:start] {
 		return nil, unlikeSampled(m.place(at))
@@ -297,15 +297,15 @@ func (w *Worker) checkTeacher(hinted *template.Result, from, to int, student *si
 		if from == at && hinted.Text[:at] == student.text[:at] && strings.HasPrefix(rest, hinted.Text[to:]) {
 			return nil
 		}
-		return refuse(ledger.InvariantBroken, "the teacher's tokens before message %d are not the text rendered with the hint", s.message)
+		return refuse(InvariantBroken, "the teacher's tokens before message %d are not the text rendered with the hint", s.message)
 	}
 	ids := slices.Concat(student.IDs[:s.at], s.ids, student.IDs[s.at:s.target])
 	text, _, err := decodeSide(w.Tokenizer, &batch.Side{IDs: ids})
 	switch {
 	case err != nil:
-		return refuse(ledger.NotTokenizable, "%v", err)
+		return refuse(NotTokenizable, "%v", err)
 	case !strings.HasPrefix(text, hinted.Text): // filler may stand between the prompt and the target
-		return refuse(ledger.InvariantBroken, "the teacher's tokens before message %d are not the text rendered with the hint", s.message)
+		return refuse(InvariantBroken, "the teacher's tokens before message %d are not the text rendered with the hint", s.message)
 	}
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/ttc"
-	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // made is a side and what of its conversation was cut out to make it fit.
@@ -37,7 +36,7 @@ func (w *Worker) rollout(m *material, fit fitter) (rows []made, turnsRefused []R
 				refusals = append(refusals, *unlikeSampled(m.place(i)))
 			}
 			return []made{*one}, refusals, nil
-		case w.Rows == Trajectory, r != nil && r.Reason != ledger.TooLong && r.Reason != ledger.GenerationPromptMismatch:
+		case w.Rows == Trajectory, r != nil && r.Reason != TooLong && r.Reason != GenerationPromptMismatch:
 			return nil, nil, r
 		}
 		first = r
@@ -63,7 +62,7 @@ func (w *Worker) rollout(m *material, fit fitter) (rows []made, turnsRefused []R
 }
 
 func unlikeSampled(message int) *Refusal {
-	return refuse(ledger.GenerationPromptMismatch, "the render does not show message %d as it was sampled", message)
+	return refuse(GenerationPromptMismatch, "the render does not show message %d as it was sampled", message)
 }
 
 // lost are the turns of a row that were to be trained and are not.
@@ -72,7 +71,7 @@ func (w *Worker) lost(m *material, one *made) (out []Refusal) {
 		out = append(out, *partlyRendered(i))
 	}
 	for _, i := range one.cut {
-		out = append(out, *refuse(ledger.TooLong, "message %d was cut out to fit %d tokens", i, w.MaxLength))
+		out = append(out, *refuse(TooLong, "message %d was cut out to fit %d tokens", i, w.MaxLength))
 	}
 	return out
 }
@@ -131,7 +130,7 @@ func (w *Worker) trajectory(m *material, fit fitter) (one *made, unstable []int,
 }
 
 func partlyRendered(message int) *Refusal {
-	return refuse(ledger.PartlyRendered, "the template leaves out a part of message %d: its tool calls, some of them, or the text beside them", message)
+	return refuse(PartlyRendered, "the template leaves out a part of message %d: its tool calls, some of them, or the text beside them", message)
 }
 
 // partly lists the trained messages without ids of their own that a view shows only a part of.

@@ -197,13 +197,13 @@ func (c *Chooser) reasons(n int) {
 		wins, loses := c.first[r] < n, c.first[0] <= r
 		switch {
 		case wins && r < c.winner, loses && c.winner > 0:
-			c.why[i] = ledger.NotChosen
+			c.why[i] = NotChosen
 		case wins || loses:
-			c.why[i] = ledger.BelowMinChosen
+			c.why[i] = BelowMinChosen
 		case c.score[0] == c.score[n-1]:
-			c.why[i] = ledger.Tie
+			c.why[i] = Tie
 		default:
-			c.why[i] = ledger.BelowMargin
+			c.why[i] = BelowMargin
 		}
 	}
 }

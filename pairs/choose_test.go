@@ -59,10 +59,10 @@ func TestReasons(t *testing.T) {
 		scores []float64
 		want   ledger.Reason
 	}{
-		{"all tied", Config{Strategy: Exhaustive}, []float64{1, 1, 1}, ledger.Tie},
-		{"too close", Config{Strategy: Exhaustive, MinMargin: 0.5}, []float64{1, 0.8}, ledger.BelowMargin},
-		{"no winner", Config{Strategy: Exhaustive, MinChosen: &high}, []float64{0.8, 0.2}, ledger.BelowMinChosen},
-		{"one", Config{Strategy: Exhaustive}, []float64{0.8}, ledger.Tie},
+		{"all tied", Config{Strategy: Exhaustive}, []float64{1, 1, 1}, Tie},
+		{"too close", Config{Strategy: Exhaustive, MinMargin: 0.5}, []float64{1, 0.8}, BelowMargin},
+		{"no winner", Config{Strategy: Exhaustive, MinChosen: &high}, []float64{0.8, 0.2}, BelowMinChosen},
+		{"one", Config{Strategy: Exhaustive}, []float64{0.8}, Tie},
 	}
 	for _, c := range cases {
 		r := NewChooser(c.cfg).Choose(c.scores, nil)

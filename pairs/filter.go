@@ -44,16 +44,16 @@ func Filter(all []ttc.Candidate, turn []int) Filtered {
 		switch {
 		case len(group) > 1:
 		case len(kept) > 1:
-			f.Out = append(f.Out, Out{group[0], ledger.DifferentPrompt})
+			f.Out = append(f.Out, Out{group[0], DifferentPrompt})
 			continue
 		default:
-			f.Out = append(f.Out, Out{group[0], ledger.SingleCandidate})
+			f.Out = append(f.Out, Out{group[0], SingleCandidate})
 			continue
 		}
 		if group = f.eachTextOnce(all, group); len(group) > 1 {
 			f.Groups = append(f.Groups, group)
 		} else {
-			f.Out = append(f.Out, Out{group[0], ledger.SingleCandidate})
+			f.Out = append(f.Out, Out{group[0], SingleCandidate})
 		}
 	}
 	return f
@@ -63,13 +63,13 @@ func Filter(all []ttc.Candidate, turn []int) Filtered {
 func unfit(c *ttc.Candidate) ledger.Reason {
 	switch {
 	case c.ScoreError != "":
-		return ledger.FailedScorer
+		return FailedScorer
 	case math.IsNaN(c.Score) || math.IsInf(c.Score, 0):
 		return ledger.NonFiniteScore
 	case strings.TrimSpace(c.Output) == "":
 		return ledger.EmptyResponse
 	case c.Prompt.Form == ttc.OtherPrompt || c.Prompt.Form == ttc.TextPrompt && isRepr(c.Prompt.Text):
-		return ledger.ReprPrompt
+		return ReprPrompt
 	}
 	return ""
 }
@@ -96,7 +96,7 @@ func (f *Filtered) leaks(all []ttc.Candidate, turn []int) []int {
 	}
 	for k, i := range turn {
 		if where[k] == atEnd || where[k] == inside && isLong(all[i].Output) && copied < len(turn) {
-			f.Out = append(f.Out, Out{i, ledger.AnswerInPrompt})
+			f.Out = append(f.Out, Out{i, AnswerInPrompt})
 			continue
 		}
 		if where[k] == inside {

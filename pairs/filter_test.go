@@ -10,7 +10,6 @@ import (
 
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
-	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 func text(prompt, output string) ttc.Candidate {
@@ -72,7 +71,7 @@ func TestAnswerInPrompt(t *testing.T) {
 	for _, c := range cases {
 		all := []ttc.Candidate{{Prompt: c.prompt, Output: c.output}, {Prompt: c.prompt, Output: "zzz"}, {Prompt: c.prompt, Output: "yyy"}}
 		f := Filter(all, []int{0, 1, 2})
-		if leak := slices.Contains(f.Out, Out{0, ledger.AnswerInPrompt}); leak != c.leak || f.Contained != c.contained {
+		if leak := slices.Contains(f.Out, Out{0, AnswerInPrompt}); leak != c.leak || f.Contained != c.contained {
 			t.Errorf("%s: leak %v, contained %d; want %v, %d", c.name, leak, f.Contained, c.leak, c.contained)
 		}
 	}

@@ -80,7 +80,7 @@ func (b *Builder) example(s *scratch, g *ttc.Group, e int, out builders.Output) 
 	ex := g.Examples[e]
 	others := s.group(ex, b.cfg.StepName)
 	if others > 0 {
-		d := drop(ex, "candidate", ledger.OtherName, "", -1)
+		d := drop(ex, "candidate", pairs.OtherName, "", -1)
 		d.Count, d.Detail = int64(others), fmt.Sprintf("%d candidates are of other steps than %q", others, b.cfg.StepName)
 		if err := out.Drop(d); err != nil {
 			return err
@@ -286,11 +286,11 @@ func (b *Builder) note(ex *ttc.Example, turnID string, left pairs.Left, out buil
 		return nil
 	}
 	var parts []string
-	reason := ledger.NotChosen
+	reason := pairs.NotChosen
 	for _, c := range []struct {
 		n      int64
 		reason ledger.Reason
-	}{{left.NotChosen, ledger.NotChosen}, {left.BelowMinChosen, ledger.BelowMinChosen}, {left.BelowMargin, ledger.BelowMargin}, {left.Tie, ledger.Tie}} {
+	}{{left.NotChosen, pairs.NotChosen}, {left.BelowMinChosen, pairs.BelowMinChosen}, {left.BelowMargin, pairs.BelowMargin}, {left.Tie, pairs.Tie}} {
 		if c.n > 0 {
 			reason = c.reason
 			parts = append(parts, fmt.Sprintf("%s %d", c.reason, c.n))
@@ -306,11 +306,11 @@ func (b *Builder) candidateDrop(ex *ttc.Example, i int, reason ledger.Reason) le
 	d := drop(ex, "candidate", reason, c.Turn, int(c.Index))
 	d.Offset = c.Offset
 	switch reason {
-	case ledger.FailedScorer:
+	case pairs.FailedScorer:
 		d.Detail = brief(c.ScoreError)
-	case ledger.NonFiniteScore, ledger.Tie, ledger.BelowMargin, ledger.BelowMinChosen:
+	case ledger.NonFiniteScore, pairs.Tie, pairs.BelowMargin, pairs.BelowMinChosen:
 		d.Detail = "score " + string(pyvalue.AppendFloat(nil, c.Score))
-	case ledger.ReprPrompt:
+	case pairs.ReprPrompt:
 		d.Detail = brief(c.Prompt.Text)
 	}
 	return d

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/pairs"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -246,7 +247,7 @@ func TestEveryCandidateIsUsedOrDroppedOnce(t *testing.T) {
 		others := int64(0)
 		for _, d := range out.drops {
 			switch {
-			case d.Reason == ledger.OtherName:
+			case d.Reason == pairs.OtherName:
 				others += d.N()
 			case d.Unit == "candidate":
 				times[d.Index]++

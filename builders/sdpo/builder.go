@@ -135,9 +135,9 @@ func (b *Builder) example(ctx context.Context, g *ttc.Group, e int, traces []*tr
 	if w.records > 0 {
 		return nil
 	}
-	d := w.drop("example", ledger.NoErrorSite, -1)
+	d := w.drop("example", NoErrorSite, -1)
 	if w.failures > 0 {
-		d.Reason = ledger.NoSiteLeft
+		d.Reason = NoSiteLeft
 	}
 	return out.Drop(d)
 }
@@ -198,9 +198,9 @@ func (w *work) trace(t *trace) error {
 func setAside(f *failure) ledger.Reason {
 	switch {
 	case f.transient:
-		return ledger.TransientError
+		return TransientError
 	case f.repeated:
-		return ledger.RepeatedFailure
+		return RepeatedFailure
 	}
 	return ""
 }
@@ -213,7 +213,7 @@ func (w *work) site(t *trace, f *failure, target builders.Target) (*builders.Sit
 	switch {
 	case why != "":
 	case w.sites >= w.cfg.MaxSites:
-		why = ledger.SiteBudget
+		why = SiteBudget
 	default:
 		h, why, detail = w.hintFor(w.ctx, &s, w.siblings)
 		if err := w.ctx.Err(); err != nil {
@@ -246,7 +246,7 @@ func (w *work) countOrphans(t *trace) error {
 		}
 		w.seen[key] = true
 		if class := w.detector.result(t.walk[at].Message.Name, t.walk[at]); class != "" {
-			d := w.drop("site", ledger.OrphanResult, at)
+			d := w.drop("site", OrphanResult, at)
 			d.Detail = class
 			if err := w.out.Drop(d); err != nil {
 				return err

@@ -27,26 +27,26 @@ type source interface {
 
 // hintFor asks the sources in order; the first that answers wins. A reason says why there is no hint.
 func (b *Builder) hintFor(ctx context.Context, s *site, siblings *siblings) (h hint, why ledger.Reason, detail string) {
-	why = ledger.NoHint
+	why = NoHint
 	for _, src := range b.sources {
 		var err error
 		if _, ok := src.(successSource); ok {
 			h = siblings.hint(s)
 		} else if h, err = src.hint(ctx, s); err != nil {
-			return h, ledger.HintFailed, err.Error()
+			return h, HintFailed, err.Error()
 		}
 		if strings.TrimSpace(h.text) == "" {
 			continue
 		}
 		if !b.cfg.Hints.allows(h.kind) {
-			why, detail = ledger.HintNotAllowed, "the source "+h.source+" answered with hindsight"
+			why, detail = HintNotAllowed, "the source "+h.source+" answered with hindsight"
 			if h.kind == builders.Knowable {
 				detail = "the source " + h.source + " answered with what is knowable"
 			}
 			continue
 		}
 		if n := utf8.RuneCountInString(h.text); n > b.cfg.Hints.MaxChars {
-			return h, ledger.HintTooLong, fmt.Sprintf("%d characters by the source %s; the limit is %d", n, h.source, b.cfg.Hints.MaxChars)
+			return h, HintTooLong, fmt.Sprintf("%d characters by the source %s; the limit is %d", n, h.source, b.cfg.Hints.MaxChars)
 		}
 		if leaks(h.text, s.targetText(), b.cfg.Hints.LeakRun) {
 			return h, ledger.HintContainsTarget, "by the source " + h.source

@@ -47,7 +47,7 @@ func TestRules(t *testing.T) {
 	}
 	cfg.Hints.Rules = []Rule{{Text: "{{ raise_exception('no') }}"}}
 	got = build(t, cfg, example(t, talk(user("hi"), calls([3]string{"1", "a", "{}"}), result("1", "Error"))))
-	if got.drops[0].Reason != ledger.HintFailed || !strings.Contains(got.drops[0].Detail, "hints.rules[0].text: template line 1") {
+	if got.drops[0].Reason != HintFailed || !strings.Contains(got.drops[0].Detail, "hints.rules[0].text: template line 1") {
 		t.Errorf("%+v", got.drops)
 	}
 }
@@ -138,7 +138,7 @@ func TestLeaks(t *testing.T) {
 		t.Error(got.sites(), got.why())
 	}
 	cfg.Hints.MaxChars = 5
-	if got := build(t, cfg, example(t, talk(user("hi"), calls([3]string{"1", "a", `{}`}), result("1", "Error: x")))); got.drops[0].Reason != ledger.HintTooLong {
+	if got := build(t, cfg, example(t, talk(user("hi"), calls([3]string{"1", "a", `{}`}), result("1", "Error: x")))); got.drops[0].Reason != HintTooLong {
 		t.Error(got.why())
 	}
 }
@@ -203,7 +203,7 @@ func TestHostile(t *testing.T) {
 		calls([3]string{"2", "a", `{"x":2}`}), result("2", special),
 		calls([3]string{"3", "a", `{"x":3}`}), result("3", "Error: lone \xed\xa0\x80 surrogate"))))
 	sites := got.records[0].(*builders.Distillation).Sites
-	if len(sites) != 2 || !strings.Contains(sites[0].Hint, strings.TrimSpace(special)) || got.drops[0].Reason != ledger.HintTooLong {
+	if len(sites) != 2 || !strings.Contains(sites[0].Hint, strings.TrimSpace(special)) || got.drops[0].Reason != HintTooLong {
 		t.Errorf("%d sites, %v", len(sites), got.why())
 	}
 	var many []string
@@ -216,7 +216,7 @@ func TestHostile(t *testing.T) {
 		t.Errorf("%d drops", len(got.drops))
 	}
 	for _, ex := range []*ttc.Example{{ID: "empty"}, example(t, talk(user("hi"), `{"role":"assistant"}`))} {
-		if got := build(t, cfg, ex); len(got.drops) != 1 || got.drops[0].Reason != ledger.NoErrorSite {
+		if got := build(t, cfg, ex); len(got.drops) != 1 || got.drops[0].Reason != NoErrorSite {
 			t.Error(got.why())
 		}
 	}

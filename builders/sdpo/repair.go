@@ -20,7 +20,7 @@ func (w *work) repair(t *trace, f *failure) error {
 	}
 	good := t.corrected(f)
 	if good < 0 {
-		return w.dropSite(f, ledger.NoRepair, "")
+		return w.dropSite(f, NoRepair, "")
 	}
 	if demos {
 		trained := make([]bool, good+1)

@@ -343,7 +343,7 @@ func TestNoRepair(t *testing.T) {
 		cfg := matching()
 		cfg.Emit = []string{emitRepairPairs}
 		got := build(t, cfg, example(t, talk(append(append([]string{}, failed...), rest...)...)))
-		if len(got.records) != 0 || got.drops[0].Reason != ledger.NoRepair {
+		if len(got.records) != 0 || got.drops[0].Reason != NoRepair {
 			t.Errorf("%s: %d records, %v", name, len(got.records), got.why())
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/pairs"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -93,7 +94,7 @@ func (b *Builder) candidates(g *ttc.Group, e int, out builders.Output) error {
 		turns[c.Turn] = append(turns[c.Turn], choice{example: e, candidate: i, score: c.Score, scored: true, why: unusable(c)})
 	}
 	if others > 0 {
-		d := drop(ex, "candidate", ledger.OtherName)
+		d := drop(ex, "candidate", pairs.OtherName)
 		d.Count, d.Detail = others, fmt.Sprintf("%d candidates are of other steps than %q", others, b.cfg.StepName)
 		if err := out.Drop(d); err != nil {
 			return err
@@ -110,11 +111,11 @@ func (b *Builder) candidates(g *ttc.Group, e int, out builders.Output) error {
 func unusable(c *ttc.Candidate) ledger.Reason {
 	switch {
 	case c.ScoreError != "":
-		return ledger.FailedScorer
+		return pairs.FailedScorer
 	case c.Output == "":
 		return ledger.EmptyResponse
 	case c.Prompt.Form == ttc.OtherPrompt:
-		return ledger.ReprPrompt
+		return pairs.ReprPrompt
 	}
 	return ""
 }
@@ -150,7 +151,7 @@ func (b *Builder) decide(cs []choice) {
 		case math.IsNaN(c.score) || math.IsInf(c.score, 0):
 			c.why = ledger.NonFiniteScore
 		case !b.cfg.reaches(c.score):
-			c.why = ledger.BelowMinScore
+			c.why = BelowMinScore
 		}
 		if c.why == "" {
 			good = append(good, i)
@@ -169,7 +170,7 @@ func (b *Builder) decide(cs []choice) {
 		return 1
 	})
 	for _, i := range good[b.cfg.N:] {
-		cs[i].why = ledger.NotBest
+		cs[i].why = NotBest
 	}
 }
 

@@ -236,9 +236,9 @@ func (c *Client) ScoreAll(ctx context.Context, all []Sequence) ([]Result, error)
 			case errors.As(err, &fatal):
 				return err
 			case errors.As(err, &answer):
-				results[i].Reason = ledger.TeacherBadAnswer
+				results[i].Reason = TeacherBadAnswer
 			default:
-				results[i].Reason = ledger.TeacherUnavailable
+				results[i].Reason = TeacherUnavailable
 			}
 			return nil
 		})

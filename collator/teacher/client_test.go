@@ -153,7 +153,7 @@ func TestHostileAnswers(t *testing.T) {
 			if settled.Load() != 2 {
 				t.Errorf("told of %d sequences, of 2", settled.Load())
 			}
-			if r := res[0]; r.Reason != ledger.TeacherBadAnswer || r.Scores != nil || !strings.Contains(r.Err.Error(), c.want) {
+			if r := res[0]; r.Reason != TeacherBadAnswer || r.Scores != nil || !strings.Contains(r.Err.Error(), c.want) {
 				t.Errorf("%q %v", r.Reason, r.Err)
 			}
 			if res[1].Err != nil {
@@ -177,7 +177,7 @@ func TestHostileBodies(t *testing.T) {
 		s := newServer(t)
 		s.before = func(_ int64, w http.ResponseWriter, _ *http.Request) bool { io.WriteString(w, body); return true }
 		res, err := s.client(t, nil).ScoreAll(t.Context(), []Sequence{{IDs: []int32{1, 2}}})
-		if err != nil || res[0].Reason != ledger.TeacherBadAnswer || !strings.Contains(res[0].Err.Error(), want) {
+		if err != nil || res[0].Reason != TeacherBadAnswer || !strings.Contains(res[0].Err.Error(), want) {
 			t.Errorf("%.60s: %v %+v", body, err, res)
 		}
 	}
@@ -191,8 +191,8 @@ func TestRetries(t *testing.T) {
 	}{
 		"busy, then not":        {429, 2, "", 3},
 		"broken, then not":      {503, 4, "", 5},
-		"broken for good":       {500, 99, ledger.TeacherUnavailable, 5},
-		"too long for it":       {400, 99, ledger.TeacherUnavailable, 1},
+		"broken for good":       {500, 99, TeacherUnavailable, 5},
+		"too long for it":       {400, 99, TeacherUnavailable, 1},
 		"connection is dropped": {0, 2, "", 3},
 	} {
 		s := newServer(t)
@@ -229,7 +229,7 @@ func TestSlowServers(t *testing.T) {
 	}
 	c := s.client(t, func(o *Options) { o.Timeout, o.Tries = 30*time.Millisecond, 2 })
 	res, err := c.ScoreAll(t.Context(), []Sequence{sequence})
-	if err != nil || res[0].Reason != ledger.TeacherUnavailable || s.calls.Load() != 2 {
+	if err != nil || res[0].Reason != TeacherUnavailable || s.calls.Load() != 2 {
 		t.Errorf("%v %+v", err, res)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -278,7 +278,7 @@ func TestEndlessAnswer(t *testing.T) {
 		}
 	}
 	res, err := s.client(t, func(o *Options) { o.MaxAnswer = 1 << 20 }).ScoreAll(t.Context(), []Sequence{sequence})
-	if err != nil || res[0].Reason != ledger.TeacherBadAnswer || !strings.Contains(res[0].Err.Error(), "max_answer_bytes (1048576)") || s.calls.Load() != 1 {
+	if err != nil || res[0].Reason != TeacherBadAnswer || !strings.Contains(res[0].Err.Error(), "max_answer_bytes (1048576)") || s.calls.Load() != 1 {
 		t.Errorf("%v %+v, %d calls", err, res, s.calls.Load())
 	}
 	if sent.Load() > 64<<20 {
@@ -297,7 +297,7 @@ func TestWideAnswers(t *testing.T) {
 		s := newServer(t)
 		s.before = func(_ int64, w http.ResponseWriter, _ *http.Request) bool { io.WriteString(w, c.body); return true }
 		res, err := s.client(t, func(o *Options) { o.Protocol = c.protocol }).ScoreAll(t.Context(), []Sequence{sequence})
-		if err != nil || res[0].Reason != ledger.TeacherBadAnswer || !strings.Contains(res[0].Err.Error(), c.want) {
+		if err != nil || res[0].Reason != TeacherBadAnswer || !strings.Contains(res[0].Err.Error(), c.want) {
 			t.Errorf("%s: %v %+v", name, err, res[0])
 		}
 	}

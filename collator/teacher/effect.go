@@ -58,9 +58,9 @@ func (e Effect) Judge(d Direction, least float64) ledger.Reason {
 	case net >= least && net > 0:
 		return ""
 	case net <= -least && net < 0:
-		return ledger.HintWrongWay
+		return HintWrongWay
 	default:
-		return ledger.HintNoEffect
+		return HintNoEffect
 	}
 }
 
@@ -104,7 +104,7 @@ func (c *Client) Effects(ctx context.Context, sites []Probed, least float64) ([]
 		if r := results[k]; r.Err != nil {
 			o.Reason, o.Err = r.Reason, r.Err
 		} else if means[p.site][p.kind], err = mean(r.Scores, sites[p.site].Targets, p.shift); err != nil {
-			o.Reason, o.Err = ledger.TeacherBadAnswer, err
+			o.Reason, o.Err = TeacherBadAnswer, err
 		}
 	}
 	for i := range out {

@@ -130,7 +130,7 @@ func TestColumns(t *testing.T) {
 	if b.in(1) || !b.in(0) || w[0] != 1 || w[2] != 0 || w[3] != 0 {
 		t.Errorf("the site of a row that failed: %v, weights %v", b.out, w)
 	}
-	if rep.Failed[ledger.TeacherBadAnswer] != 1 || rep.Scored != 2 || rep.Example[ledger.TeacherBadAnswer] == "" {
+	if rep.Failed[TeacherBadAnswer] != 1 || rep.Scored != 2 || rep.Example[TeacherBadAnswer] == "" {
 		t.Errorf("%+v", rep)
 	}
 }
@@ -259,20 +259,20 @@ func TestEffects(t *testing.T) {
 		reason ledger.Reason
 	}{
 		{Effect{Hint: -1}, Lower, ""},
-		{Effect{Hint: -1}, Higher, ledger.HintWrongWay},
+		{Effect{Hint: -1}, Higher, HintWrongWay},
 		{Effect{Hint: 1}, Higher, ""},
-		{Effect{Hint: 1}, Lower, ledger.HintWrongWay},
-		{Effect{Hint: -1, Control: -0.95}, Lower, ledger.HintNoEffect},
-		{Effect{Hint: 0.05}, Lower, ledger.HintNoEffect},
-		{Effect{}, Lower, ledger.HintNoEffect},
+		{Effect{Hint: 1}, Lower, HintWrongWay},
+		{Effect{Hint: -1, Control: -0.95}, Lower, HintNoEffect},
+		{Effect{Hint: 0.05}, Lower, HintNoEffect},
+		{Effect{}, Lower, HintNoEffect},
 		{Effect{Hint: 0.5, Control: 1}, Lower, ""},
-		{Effect{Hint: math.NaN()}, Lower, ledger.HintNoEffect},
+		{Effect{Hint: math.NaN()}, Lower, HintNoEffect},
 	} {
 		if got := c.e.Judge(c.d, 0.1); got != c.reason {
 			t.Errorf("%+v %d: %q, want %q", c.e, c.d, got, c.reason)
 		}
 	}
-	if (Effect{}).Judge(Lower, 0) != ledger.HintNoEffect {
+	if (Effect{}).Judge(Lower, 0) != HintNoEffect {
 		t.Error("no effect at all is an effect where the least is 0")
 	}
 	s := newServer(t)
@@ -282,7 +282,7 @@ func TestEffects(t *testing.T) {
 		}
 	}
 	out, err = s.client(t, nil).Effects(t.Context(), []Probed{sites[0], sites[1]}, 0)
-	if err != nil || out[0].Reason != ledger.TeacherBadAnswer || out[1].Err != nil {
+	if err != nil || out[0].Reason != TeacherBadAnswer || out[1].Err != nil {
 		t.Errorf("%v %+v", err, out)
 	}
 	bad := sites[0]
@@ -458,7 +458,7 @@ func TestWeigh(t *testing.T) {
 	write(filepath.Join(dumps, "a.safetensors"), tensors.Of("student_logits", make([]float32, 8), 4, 2), tensors.Of("teacher_logits", []float32{0, 0, 3, 0, 0, 0, 0, 0}, 4, 2))
 	for range 2 { // again: from the weights the batch was made with
 		rep, err := work.Run(t.Context(), dir)
-		if err != nil || rep.Sites != 2 || rep.Kept() != 1 || rep.Dropped[ledger.SiteBelowJSD] != 1 {
+		if err != nil || rep.Sites != 2 || rep.Kept() != 1 || rep.Dropped[SiteBelowJSD] != 1 {
 			t.Fatalf("%+v %v", rep, err)
 		}
 		all, _, err := readFile(filepath.Join(dir, "a.safetensors"))

@@ -8,7 +8,6 @@ import (
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tensors"
 	"github.com/nat-go/nat-go/kernels"
-	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // BaseWeight is the column that keeps the pair weights a batch was made with, once Work has set others.
@@ -55,7 +54,7 @@ func (w *weigher) batch(b *open) error {
 		w.sum += s.Mean
 		if !(s.Mean >= w.Least) {
 			w.rep.Below++
-			b.lose(s.Site, ledger.SiteBelowJSD, fmt.Sprintf("its mean divergence is %.3g nats, the least asked for %.3g", s.Mean, w.Least))
+			b.lose(s.Site, SiteBelowJSD, fmt.Sprintf("its mean divergence is %.3g nats, the least asked for %.3g", s.Mean, w.Least))
 		}
 	}
 	if w.rep.Sites > 0 {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -49,7 +50,7 @@ func checkReferences(ctx context.Context, k *kit) error {
 		if err != nil {
 			return err
 		}
-		return dropsOf(rs, ledger.BadReference, "")
+		return dropsOf(rs, builders.BadReference, "")
 	})
 }
 

@@ -17,23 +17,23 @@ func checkRecord(g *ttc.Group, r builders.Record, kinds []builders.Kind) (ledger
 		return ledger.BadRecord, fmt.Errorf("its builder does not declare records of kind %v", r.Kind())
 	}
 	if h := r.Header(); h.Example < 0 || h.Example >= len(g.Examples) {
-		return ledger.BadReference, fmt.Errorf("is of example %d of a group of %d", h.Example, len(g.Examples))
+		return builders.BadReference, fmt.Errorf("is of example %d of a group of %d", h.Example, len(g.Examples))
 	}
 	if err := builders.CheckRefs(g, r); err != nil {
-		return ledger.BadReference, err
+		return builders.BadReference, err
 	}
 	return "", nil
 }
 
-// cleanDrop makes a plugin's drop fit for the books: the stage and the builder are the host's to say, a reason that is not in
-// the registry gets the plugin's name.
-func cleanDrop(d *ledger.Drop, plugin, builder string) {
+// cleanDrop makes a plugin's drop fit for the books: the stage and the builder are the host's to say, a reason that is not
+// known gets the plugin's name.
+func cleanDrop(d *ledger.Drop, spec Spec, builder string) {
 	d.Stage, d.Builder, d.Format = ledger.Build, builder, ""
 	d.Count = max(d.Count, 0)
-	if _, known := ledger.Explain(string(d.Reason)); known {
+	if spec.Known != nil && spec.Known(d.Reason) {
 		return
 	}
-	reason := string(d.Reason)
+	reason, plugin := string(d.Reason), spec.Name
 	if reason == "" {
 		reason = "unspecified"
 	}

@@ -136,7 +136,7 @@ func (s *Session) Send(ctx context.Context, g *ttc.Group) error {
 		return s.end(nil)
 	}
 	if tooLarge != nil {
-		s.refuse(j, ledger.GroupTooLarge, tooLarge)
+		s.refuse(j, builders.GroupTooLarge, tooLarge)
 		return nil
 	}
 	select {
@@ -220,12 +220,12 @@ func (s *Session) answer(j *job, r *wire.Results, reuse func()) {
 	if r.Failure != "" {
 		err := &BuilderError{Builder: s.name, Group: j.group.Key, Message: r.Failure, Stack: r.Stack}
 		s.logFailure(j.group, r)
-		s.refuse(j, ledger.BuilderFailed, err)
+		s.refuse(j, builders.BuilderFailed, err)
 		return
 	}
 	j.result = Result{Group: j.group, Drops: r.Drops, Counts: r.Counts, reuse: reuse}
 	for i := range r.Drops {
-		cleanDrop(&r.Drops[i], s.plugin.spec.Name, s.name)
+		cleanDrop(&r.Drops[i], s.plugin.spec, s.name)
 	}
 	kept := r.Records[:0]
 	for _, rec := range r.Records {

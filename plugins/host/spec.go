@@ -3,6 +3,8 @@ package host
 import (
 	"runtime"
 	"time"
+
+	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // Spec says how to run a plugin. Zero values stand for the defaults given with each field.
@@ -30,6 +32,9 @@ type Spec struct {
 	Window       int           // bytes of groups in hand, all processes together; 24 MiB an instance
 	Backoff      time.Duration // pause after the second failure in a row, doubled with each; 250 ms, at most 30 s
 	Failures     int           // failures in a row, without a finished group in between, that end the run; 10
+
+	// Known reports whether a drop reason is one that the program explains; any other gets the plugin's name. Nil: none is.
+	Known func(ledger.Reason) bool
 }
 
 func (s Spec) withDefaults() Spec {

@@ -14,7 +14,6 @@ import (
 
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 	"github.com/nat-go/nat-go/plugins/wire"
-	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // worker takes a session's groups through one instance.
@@ -112,7 +111,7 @@ func fatal(ctx context.Context, err error) bool {
 func (w *worker) poison(j *job, cause error) {
 	err := &PoisonError{Builder: w.session.name, Group: j.group.Key, Err: cause}
 	w.session.plugin.log.Error().Err(err).Msg("a group makes the plugin fail; it is dropped")
-	w.session.refuse(j, ledger.PoisonGroup, err)
+	w.session.refuse(j, PoisonGroup, err)
 }
 
 // attempt sends jobs over one stream until the feed ends, pause is closed, or something fails; in lockstep, one at a time. It

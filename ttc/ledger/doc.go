@@ -5,6 +5,6 @@
 // in equals what went on plus what was dropped, once, with one reason. A run whose books don't balance fails: a data set
 // that silently shrank is the defect this program exists to prevent.
 //
-// All codes - drop reasons and config findings - live in one registry (codes.go), so that `nat-go explain CODE` has a
-// page for each. Reasons of third parties are namespaced ("acme/too_short") and need no entry.
+// A reason stands in the package that gives it, with its page for `nat-go explain`; those that several packages give stand here.
+// Reasons of third parties are namespaced ("acme/too_short") and need no page.
 package ledger

@@ -19,7 +19,7 @@ func TestBooksBalance(t *testing.T) {
 	b := NewBook()
 	b.In(Build, "candidate", 5)
 	b.Out(Build, "candidate", 3)
-	b.Drop(Drop{Stage: Build, Unit: "candidate", Reason: Tie, Count: 2})
+	b.Drop(Drop{Stage: Build, Unit: "candidate", Reason: SameText, Count: 2})
 	if err := b.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestBooksBalance(t *testing.T) {
 			t.Error("books that don't balance pass")
 		}
 	}
-	if n := b.DroppedByReason()[Tie]; n != 2 {
+	if n := b.DroppedByReason()[SameText]; n != 2 {
 		t.Errorf("%d ties", n)
 	}
 }

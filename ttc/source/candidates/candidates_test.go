@@ -117,15 +117,15 @@ func TestPolicyIsKnownWhereAllLinesAgree(t *testing.T) {
 
 func TestDrops(t *testing.T) {
 	for line, want := range map[string]ledger.Reason{
-		`7`:                                                         ledger.BadStep,
-		`{"id":"a","output":"x"}`:                                   ledger.NoScore,
-		`{"id":"a","output":"x","score":null}`:                      ledger.NoScore,
-		`{"id":"a","output":"x","score":"y"}`:                       ledger.BadScore,
-		`{"id":"a","output":{},"score":1}`:                          ledger.BadOutput,
-		`{"id":"a","output":"x","score":1,"turn_id":[]}`:            ledger.BadTurnID,
-		`{"id":"a","output":"x","score":1,"candidate_index":"two"}`: ledger.BadIndex,
-		`{"id":"a","output":"x","score":1,"metadata":7}`:            ledger.BadStep,
-		`{"id":"a","output":"` + strings.Repeat("x", 3000) + `"}`:   ledger.ExampleTooLarge,
+		`7`:                                                         source.BadStep,
+		`{"id":"a","output":"x"}`:                                   source.NoScore,
+		`{"id":"a","output":"x","score":null}`:                      source.NoScore,
+		`{"id":"a","output":"x","score":"y"}`:                       source.BadScore,
+		`{"id":"a","output":{},"score":1}`:                          source.BadOutput,
+		`{"id":"a","output":"x","score":1,"turn_id":[]}`:            source.BadTurnID,
+		`{"id":"a","output":"x","score":1,"candidate_index":"two"}`: source.BadIndex,
+		`{"id":"a","output":"x","score":1,"metadata":7}`:            source.BadStep,
+		`{"id":"a","output":"` + strings.Repeat("x", 3000) + `"}`:   source.ExampleTooLarge,
 	} {
 		text := `{"id":"a","output":"good","score":1}` + "\n" + line + "\n" + `{"id":"a","output":"good2","score":1}`
 		r, err := read(t, func(c *Config) { c.MaxLine = 1024 }, source.Options{}, write(t, text))

@@ -71,28 +71,28 @@ func (r *Reader) Candidate(raw json.Raw, cand *ttc.Candidate) (ledger.Reason, st
 	case json.Number:
 		cand.Turn = r.keep.Name(turn)
 	default:
-		return ledger.BadTurnID, fmt.Sprintf("%s is %s, not text or a number", cfg.TurnKey, turn.Kind())
+		return source.BadTurnID, fmt.Sprintf("%s is %s, not text or a number", cfg.TurnKey, turn.Kind())
 	}
 	cand.Index = r.counts[cand.Turn]
 	if index != nil {
 		n, ok := natmodel.ParseInt(index)
 		if !ok || !n.Fits {
-			return ledger.BadIndex, fmt.Sprintf("%s is %s, not an integer", cfg.IndexKey, index.Kind())
+			return source.BadIndex, fmt.Sprintf("%s is %s, not an integer", cfg.IndexKey, index.Kind())
 		}
 		cand.Index = n.Value
 	}
 	if score == nil {
-		return ledger.NoScore, cfg.ScoreKey + " is null or missing"
+		return source.NoScore, cfg.ScoreKey + " is null or missing"
 	}
 	var ok bool
 	if cand.Score, ok = natmodel.ParseFloat(score); !ok {
-		return ledger.BadScore, fmt.Sprintf("%s is %s, not a number", cfg.ScoreKey, score.Kind())
+		return source.BadScore, fmt.Sprintf("%s is %s, not a number", cfg.ScoreKey, score.Kind())
 	}
 	if output != nil && output.Kind() != json.String {
-		return ledger.BadOutput, fmt.Sprintf("%s is %s, not text", cfg.OutputKey, output.Kind())
+		return source.BadOutput, fmt.Sprintf("%s is %s, not text", cfg.OutputKey, output.Kind())
 	}
 	if metadata != nil && metadata.Kind() != json.Object {
-		return ledger.BadStep, fmt.Sprintf("%s is %s, not an object", cfg.MetadataKey, metadata.Kind())
+		return source.BadStep, fmt.Sprintf("%s is %s, not an object", cfg.MetadataKey, metadata.Kind())
 	}
 	if model != nil {
 		r.models.add(r.keep.Name(model.Bytes()))

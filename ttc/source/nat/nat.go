@@ -66,7 +66,7 @@ func (s *Source) entry(context.Context) (*ttc.Example, error) {
 	place := ledger.Drop{Unit: "example", Run: s.At.Run, Example: source.RowName(row), Index: -1, File: s.Path(), Offset: offset}
 	if tooLarge != nil {
 		s.At.Sum = source.Chain(s.At.Sum, uint64(offset))
-		place.Reason, place.Detail = ledger.ExampleTooLarge, tooLarge.Error()
+		place.Reason, place.Detail = source.ExampleTooLarge, tooLarge.Error()
 		s.Tally.Drop(place)
 		return nil, nil
 	}

@@ -122,19 +122,19 @@ func TestDropsHaveAPlaceAndAReason(t *testing.T) {
 		reason ledger.Reason
 		detail string
 	}{
-		{ttcEnd("null"), ledger.NoData, "payload.data is null"},
-		{with(`"t"`, "null"), ledger.NoTurnID, ""},
-		{with(`"t"`, "1"), ledger.BadTurnID, "a number, not a string"},
-		{with(`:1}`, ":null}"), ledger.NoScore, ""},
-		{with(`:1}`, `:"high"}`), ledger.BadScore, `"high"`},
-		{with(`"turn_id"`, `"candidate_index":1.5,"turn_id"`), ledger.BadIndex, "1.5"},
-		{with(`"turn_id"`, `"candidate_index":99999999999999999999,"turn_id"`), ledger.BadIndex, ""},
-		{with(`"turn_id"`, `"turn_index":"x","turn_id"`), ledger.BadStep, "turn_index"},
-		{with(`"o"`, `{"a":1}`), ledger.BadOutput, "an object, not text"},
-		{`{"parent_id":"r"}`, ledger.BadStep, "function_ancestry"},
-		{`7`, ledger.BadStep, "a number"},
-		{strings.Replace(ttcEnd(good), `"TTC_END"`, `"NOPE"`, 1), ledger.BadStep, "payload.event_type"},
-		{strings.Replace(ttcEnd(good), `"TTC_END"`, `"LLM_END"`, 1), ledger.OtherStep, "1 steps are no TTC_END"},
+		{ttcEnd("null"), source.NoData, "payload.data is null"},
+		{with(`"t"`, "null"), source.NoTurnID, ""},
+		{with(`"t"`, "1"), source.BadTurnID, "a number, not a string"},
+		{with(`:1}`, ":null}"), source.NoScore, ""},
+		{with(`:1}`, `:"high"}`), source.BadScore, `"high"`},
+		{with(`"turn_id"`, `"candidate_index":1.5,"turn_id"`), source.BadIndex, "1.5"},
+		{with(`"turn_id"`, `"candidate_index":99999999999999999999,"turn_id"`), source.BadIndex, ""},
+		{with(`"turn_id"`, `"turn_index":"x","turn_id"`), source.BadStep, "turn_index"},
+		{with(`"o"`, `{"a":1}`), source.BadOutput, "an object, not text"},
+		{`{"parent_id":"r"}`, source.BadStep, "function_ancestry"},
+		{`7`, source.BadStep, "a number"},
+		{strings.Replace(ttcEnd(good), `"TTC_END"`, `"NOPE"`, 1), source.BadStep, "payload.event_type"},
+		{strings.Replace(ttcEnd(good), `"TTC_END"`, `"LLM_END"`, 1), source.OtherStep, "1 steps are no TTC_END"},
 	}
 	for _, c := range cases {
 		text := "[" + row(`"e"`, ttcEnd(good), c.step) + "]"
@@ -147,7 +147,7 @@ func TestDropsHaveAPlaceAndAReason(t *testing.T) {
 		if d.Stage != ledger.Source || d.Unit != "step" || d.Reason != c.reason || !strings.Contains(d.Detail, c.detail) || d.Example != "e" || d.File == "" {
 			t.Errorf("%s: %+v", c.step, d)
 		}
-		if d.Reason != ledger.OtherStep && !strings.HasPrefix(text[d.Offset:], c.step) {
+		if d.Reason != source.OtherStep && !strings.HasPrefix(text[d.Offset:], c.step) {
 			t.Errorf("%s: the offset %d is not the step's", c.step, d.Offset)
 		}
 		if r.stats.Steps != r.stats.Candidates+1 {
@@ -196,7 +196,7 @@ func TestIDs(t *testing.T) {
 	if r.stats.MissingIDs != 5 || r.stats.RepeatedIDs != 2 || r.stats.FirstRepeat != "x" {
 		t.Errorf("%+v", r.stats)
 	}
-	if d := r.drops[len(r.drops)-1]; d.Reason != ledger.IdenticalRow || d.Example != "x" || d.Unit != "example" {
+	if d := r.drops[len(r.drops)-1]; d.Reason != source.IdenticalRow || d.Example != "x" || d.Unit != "example" {
 		t.Errorf("%+v", d)
 	}
 	rep := r.examples[10]
@@ -247,7 +247,7 @@ func TestInputsThatCannotBeRead(t *testing.T) {
 		t.Error("no input is an error")
 	}
 	r, err := read(t, func(c *Config) { c.MaxExample = 1024 }, source.Options{}, write(t, "["+row("1", `"`+strings.Repeat("x", 2000)+`"`)+","+row("2")+"]"))
-	if err != nil || len(r.examples) != 1 || r.examples[0].ID != "2" || r.drops[0].Reason != ledger.ExampleTooLarge || r.examples[0].Row != 1 {
+	if err != nil || len(r.examples) != 1 || r.examples[0].ID != "2" || r.drops[0].Reason != source.ExampleTooLarge || r.examples[0].Row != 1 {
 		t.Errorf("%+v %v", r, err)
 	}
 }

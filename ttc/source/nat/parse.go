@@ -44,7 +44,7 @@ func (p *parser) example(raw json.Raw, c json.Cursor, hash xxh3.Uint128, ex *ttc
 		return false, nil
 	}
 	if raw.Kind() != json.Object && !p.raw {
-		return refuse(ledger.BadExample, "the entry is %s, not an object: with structure.disable NAT writes bare answers, without steps", raw.Kind())
+		return refuse(source.BadExample, "the entry is %s, not an object: with structure.disable NAT writes bare answers, without steps", raw.Kind())
 	}
 	e := p.entry(c)
 	kind := json.Null
@@ -56,9 +56,9 @@ func (p *parser) example(raw json.Raw, c json.Cursor, hash xxh3.Uint128, ex *ttc
 	}
 	switch {
 	case !e.hasSteps:
-		return refuse(ledger.BadExample, "the entry has no %q; the key can be set (trajectory_key)", p.cfg.TrajectoryKey)
+		return refuse(source.BadExample, "the entry has no %q; the key can be set (trajectory_key)", p.cfg.TrajectoryKey)
 	case kind != json.Array && kind != json.Null:
-		return refuse(ledger.BadExample, "%q is %s, not an array of steps", p.cfg.TrajectoryKey, kind)
+		return refuse(source.BadExample, "%q is %s, not an array of steps", p.cfg.TrajectoryKey, kind)
 	}
 
 	id := source.IDText(e.id)
@@ -69,7 +69,7 @@ func (p *parser) example(raw json.Raw, c json.Cursor, hash xxh3.Uint128, ex *ttc
 	unique, identical := ids.Add(id, hash)
 	if identical {
 		place.Example = id
-		return refuse(ledger.IdenticalRow, "the same entry, byte for byte, stands earlier in the file")
+		return refuse(source.IdenticalRow, "the same entry, byte for byte, stands earlier in the file")
 	}
 	s := &p.tally.S
 	ex.ID = unique
@@ -151,7 +151,7 @@ func (p *parser) steps(c json.Cursor, ex *ttc.Example, place ledger.Drop) (n int
 		place.Turn = ""
 		step, err := natmodel.ReadStep(&c)
 		if err != nil {
-			place.Reason, place.Detail = ledger.BadStep, err.Error()
+			place.Reason, place.Detail = source.BadStep, err.Error()
 			p.tally.Drop(place)
 			continue
 		}
@@ -175,7 +175,7 @@ func (p *parser) steps(c json.Cursor, ex *ttc.Example, place ledger.Drop) (n int
 	}
 	p.usual = min(len(ex.Candidates), 1000)
 	if others > 0 {
-		place.Reason, place.Turn, place.Offset, place.Count = ledger.OtherStep, "", base, others
+		place.Reason, place.Turn, place.Offset, place.Count = source.OtherStep, "", base, others
 		place.Detail = fmt.Sprintf("%d steps are no TTC_END events", others)
 		p.tally.Drop(place)
 	}
@@ -193,7 +193,7 @@ func count(m map[string]int64, name string) {
 // candidate fills cand from a TTC_END step. A reason says why it can't.
 func (p *parser) candidate(step natmodel.Step, cand *ttc.Candidate, ex *ttc.Example) (ledger.Reason, string) {
 	if step.Data == nil {
-		return ledger.NoData, "payload.data is null or missing"
+		return source.NoData, "payload.data is null or missing"
 	}
 	var turn, turnIndex, index, score, input, output, failure, reasoning json.Raw
 	c := step.Fields
@@ -224,28 +224,28 @@ func (p *parser) candidate(step natmodel.Step, cand *ttc.Candidate, ex *ttc.Exam
 	case json.String:
 		cand.Turn = p.keep.Turn(turn)
 	case json.Invalid, json.Null:
-		return ledger.NoTurnID, "payload.data.turn_id is null or missing"
+		return source.NoTurnID, "payload.data.turn_id is null or missing"
 	default:
-		return ledger.BadTurnID, "payload.data.turn_id is " + turn.Kind().String() + ", not a string"
+		return source.BadTurnID, "payload.data.turn_id is " + turn.Kind().String() + ", not a string"
 	}
 	if isAbsent(score) {
-		return ledger.NoScore, "payload.data.score is null or missing"
+		return source.NoScore, "payload.data.score is null or missing"
 	}
 	var ok bool
 	if cand.Score, ok = natmodel.ParseFloat(score); !ok {
-		return ledger.BadScore, "payload.data.score is " + short(score) + ", not a number"
+		return source.BadScore, "payload.data.score is " + short(score) + ", not a number"
 	}
 	if !isAbsent(index) {
 		n, ok := natmodel.ParseInt(index)
 		if !ok || !n.Fits {
-			return ledger.BadIndex, "payload.data.candidate_index is " + short(index) + ", not an integer"
+			return source.BadIndex, "payload.data.candidate_index is " + short(index) + ", not an integer"
 		}
 		cand.Index = n.Value
 	}
 	if !isAbsent(turnIndex) {
 		n, ok := natmodel.ParseInt(turnIndex)
 		if !ok || !n.Fits {
-			return ledger.BadStep, "payload.data.turn_index is " + short(turnIndex) + ", not an integer"
+			return source.BadStep, "payload.data.turn_index is " + short(turnIndex) + ", not an integer"
 		}
 		cand.TurnIndex = turnIndexOf(n.Value, ex)
 	}
@@ -254,7 +254,7 @@ func (p *parser) candidate(step natmodel.Step, cand *ttc.Candidate, ex *ttc.Exam
 		cand.Output = p.keep.Text(output)
 	case json.Invalid, json.Null:
 	default:
-		return ledger.BadOutput, "payload.data.output is " + output.Kind().String() + ", not text"
+		return source.BadOutput, "payload.data.output is " + output.Kind().String() + ", not text"
 	}
 	cand.Prompt = p.keep.Prompt(input)
 	cand.Metadata = p.keep.Raw(step.Metadata)

@@ -101,15 +101,15 @@ func (s *Source) entry(context.Context) (*ttc.Example, error) {
 	}
 	if tooLarge != nil {
 		s.At.Sum = source.Chain(s.At.Sum, uint64(offset))
-		return drop(ledger.ExampleTooLarge, tooLarge.Error())
+		return drop(source.ExampleTooLarge, tooLarge.Error())
 	}
 	hash := xxh3.Hash128(raw)
 	s.At.Sum = source.Chain(s.At.Sum, hash.Lo)
 	if err := s.read(raw, ex); err != nil {
-		return drop(ledger.BadExample, err.Error())
+		return drop(source.BadExample, err.Error())
 	}
 	if identical := s.name(ex, hash); identical {
-		return drop(ledger.IdenticalRow, "the same entry stood in this file before")
+		return drop(source.IdenticalRow, "the same entry stood in this file before")
 	}
 	s.addCandidates(raw, ex)
 	return ex, nil
@@ -126,7 +126,7 @@ func (s *Source) addCandidates(raw json.Raw, ex *ttc.Example) {
 	for e := range list.Elements() {
 		st.Steps++
 		c := ttc.Candidate{Step: s.cfg.CandidateKeys.StepName, Offset: ex.Offset}
-		reason, detail := ledger.BadStep, "the candidate is "+e.Kind().String()+", not an object"
+		reason, detail := source.BadStep, "the candidate is "+e.Kind().String()+", not an object"
 		if e.Kind() == json.Object {
 			reason, detail = s.candidates.Candidate(e, &c)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
 	"github.com/nat-go/nat-go/plugins/host"
@@ -99,7 +100,7 @@ func (f *pluginFlags) spec(cmd *cobra.Command, name string) (host.Spec, string, 
 	if err == nil && info.Mode().IsRegular() {
 		base := strings.TrimPrefix(filepath.Base(name), "nat-go-builder-")
 		path, err := filepath.Abs(name)
-		return host.Spec{Name: base, Path: path, Args: f.args, StartTimeout: time.Minute}, "", nil, err
+		return host.Spec{Name: base, Path: path, Args: f.args, StartTimeout: time.Minute, Known: explain.Known}, "", nil, err
 	}
 	configured, lock, err := f.load(cmd)
 	if err != nil {
@@ -114,7 +115,7 @@ func (f *pluginFlags) spec(cmd *cobra.Command, name string) (host.Spec, string, 
 }
 
 func builtinSpec() host.Spec {
-	return host.Spec{Name: builtin.PluginName, Self: true, Args: []string{builtin.ServeCommand}}
+	return host.Spec{Name: builtin.PluginName, Self: true, Args: []string{builtin.ServeCommand}, Known: explain.Known}
 }
 
 // builderView is a builder as it is printed.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
 )
 
 func newDatasetStatsCmd() *cobra.Command {
@@ -29,7 +30,7 @@ PATH is a run's folder, or rows as for dataset verify. Rows have no scores, so m
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{"stats": all})
 			}
 			for _, s := range all {
-				if err := s.Text(cmd.OutOrStdout()); err != nil {
+				if err := s.Text(cmd.OutOrStdout(), explain.Code); err != nil {
 					return err
 				}
 			}

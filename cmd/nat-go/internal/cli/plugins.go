@@ -194,7 +194,7 @@ func checkPluginBlocks(cmd *cobra.Command, c *config.Config) []finding.Finding {
 	flags := pluginFlags{config: cmd.Flag("config_file").Value.String()}
 	_, lock, err := flags.load(cmd)
 	if err != nil {
-		return []finding.Finding{{Severity: finding.Error, Code: codePlugin, Message: err.Error()}}
+		return []finding.Finding{{Severity: finding.Error, Code: config.CodePlugin, Message: err.Error()}}
 	}
 	var found []finding.Finding
 	for i := range c.Builders {
@@ -204,15 +204,12 @@ func checkPluginBlocks(cmd *cobra.Command, c *config.Config) []finding.Finding {
 		}
 		fs, err := checkPluginBlock(cmd.Context(), b, c.Plugins, lock)
 		if err != nil {
-			fs = []finding.Finding{b.Report(finding.Finding{Severity: finding.Error, Code: codePlugin, Message: err.Error()})}
+			fs = []finding.Finding{b.Report(finding.Finding{Severity: finding.Error, Code: config.CodePlugin, Message: err.Error()})}
 		}
 		found = append(found, fs...)
 	}
 	return found
 }
-
-// codePlugin is the finding of a plugin that can't be asked.
-const codePlugin = "NG1402"
 
 func checkPluginBlock(ctx context.Context, b *config.Block, configured []config.Plugin, lock *plugins.Lock) ([]finding.Finding, error) {
 	plugin, builder, _ := strings.Cut(b.Type, "/")

@@ -11,8 +11,8 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
-	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // checkPlugins checks the blocks of plugins against the plugins' own schemas, which means starting those that are not locked.
@@ -90,7 +90,7 @@ func printFindings(w io.Writer, format string, fs []finding.Finding, color bool)
 		return finding.GitHub(w, fs)
 	case "sarif":
 		return finding.SARIF(w, fs, finetune.Version(), func(code string) string {
-			page, _ := ledger.Explain(code)
+			page, _ := explain.Code(code)
 			return page.Text
 		})
 	}

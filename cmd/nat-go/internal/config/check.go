@@ -145,7 +145,7 @@ func (l *loader) clearSecrets(n *yaml.Node, path []string) {
 		written, _ := l.doc.Written(n)
 		if (l.doc.IsSecret(n) || secret.Setting(written)) && written != "" && n.ShortTag() != "!!null" && !onlyReference.MatchString(written) && l.doc.File(n) != finding.CommandLine {
 			l.report(n, yamldoc.Pointer(path...), finding.Finding{
-				Code: schema.CodeClearSecret, Severity: finding.Warning,
+				Code: codeClearSecret, Severity: finding.Warning,
 				Message: strings.Join(path, ".") + " is a secret and stands in the file in clear", Fix: "write ${VARIABLE} and set the variable",
 			})
 		}

@@ -30,7 +30,7 @@ func TestNATMistakes(t *testing.T) {
 	}{
 		{"bad_yaml", nil, []want{{yamldoc.CodeSyntax, 2, "trainer: [", "brackets"}}},
 		{"empty", nil, []want{{yamldoc.CodeEmpty, 0, "no settings", "nat-go init"}}},
-		{"none", nil, []want{{yamldoc.CodeFile, 0, "does not exist", "path"}}},
+		{"none", nil, []want{{codeFile, 0, "does not exist", "path"}}},
 		{"enabled_but_all_missing", nil, []want{{codeIncomplete, 32, "finetuning.trainer is", "`trainer: t`"}, {codeIncomplete, 32, "finetuning.trajectory_builder", "`trajectory_builder: b`"}}},
 		{"enabled_but_trainer_missing", nil, []want{{codeIncomplete, 32, "finetuning.trainer", "`trainer: t`"}}},
 		{"exhaustive_text_yes", nil, []want{{schema.CodeType, 22, "trajectory_builders.b.exhaustive_pairs", "true or false"}}},

@@ -86,8 +86,8 @@ func TestHostileFiles(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ path, code string }{
 		"huge":        {write("huge.yml", make([]byte, 6<<20)), yamldoc.CodeTooLarge},
-		"folder":      {dir, yamldoc.CodeFile},
-		"lfs pointer": {write("lfs.yml", []byte("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n")), yamldoc.CodeFile},
+		"folder":      {dir, codeFile},
+		"lfs pointer": {write("lfs.yml", []byte("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n")), codeFile},
 		"bomb": {write("bomb.yml", []byte("a: &a [1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n"+
 			"d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e]\n")), yamldoc.CodeTooMany},
 		"deep":    {write("deep.yml", []byte("a: "+strings.Repeat("[", 5000)+strings.Repeat("]", 5000))), yamldoc.CodeTooDeep},

@@ -15,29 +15,6 @@ import (
 	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
-// The codes of this package; those of builders/schema stand beside them. Each has a page in ttc/ledger.
-const (
-	codeBaseCycle     = "NG1013"
-	codeBase          = "NG1014"
-	codeUnset         = "NG1015"
-	codeReference     = "NG1016"
-	codeFileValue     = "NG1017"
-	codeOverride      = "NG1101"
-	codeOverridePath  = "NG1102"
-	codeOverrideShape = "NG1103"
-	codeNoType        = "NG1301"
-	codeUnknownType   = "NG1302"
-	codeUnknownPlugin = "NG1303"
-	codeNoSuchName    = "NG1304"
-	codeIncomplete    = "NG1305"
-	codeNotEnabled    = "NG1306"
-	codeForeign       = "NG1307"
-	codeUnusedForeign = "NG1308"
-	codeNamedTwice    = "NG1309"
-	codeNoEffect      = "NG1310"
-	codeStepFilter    = "NG1311"
-)
-
 const maxBases = 16
 
 // Load reads a configuration file and all that it inherits from. The config is nil where the file can't be read at all.
@@ -113,7 +90,7 @@ func foreign(ptr string) bool {
 
 func readFile(path string) ([]byte, *finding.Finding) {
 	fail := func(msg, fix string) ([]byte, *finding.Finding) {
-		return nil, &finding.Finding{File: path, Code: yamldoc.CodeFile, Severity: finding.Error, Message: msg, Fix: fix}
+		return nil, &finding.Finding{File: path, Code: codeFile, Severity: finding.Error, Message: msg, Fix: fix}
 	}
 	info, err := os.Stat(path)
 	switch {

@@ -271,7 +271,7 @@ finetuning: {enabled: true, trainer: t, trajectory_builder: b, trainer_adapter: 
 	}
 	warned := 0
 	for _, f := range fs {
-		if f.Code == schema.CodeClearSecret {
+		if f.Code == codeClearSecret {
 			warned++
 		}
 		if strings.Contains(f.Snippet, "c4n4ry") {

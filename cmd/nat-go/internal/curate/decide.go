@@ -12,7 +12,6 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/internal/extsort"
-	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // NewIndex returns an empty index for the rules. What outgrows the memory goes to temporary files in tmp.
@@ -223,7 +222,7 @@ func (d *Index) resolveBucket(key [16]byte) error {
 		case !d.of[r.ordinal].Kept():
 			continue
 		case found && d.rules.Dedupe:
-			d.of[r.ordinal] = Dropped(ledger.Duplicate)
+			d.of[r.ordinal] = Dropped(Duplicate)
 			continue
 		}
 		found = true
@@ -255,7 +254,7 @@ func (d *Index) dropContradictions(b []bucketRow) {
 	}
 	for i := range b {
 		if r := &b[i]; r.preference() && scores[r.tag&1^1][r.score] {
-			d.of[r.ordinal] = Dropped(ledger.Contradiction)
+			d.of[r.ordinal] = Dropped(Contradiction)
 		}
 	}
 }
@@ -271,7 +270,7 @@ func (d *Index) sample() error {
 			return err
 		}
 		if i++; i > d.rules.MaxPairs {
-			d.of[binary.BigEndian.Uint64(row[16:])] = Dropped(ledger.NotSampled)
+			d.of[binary.BigEndian.Uint64(row[16:])] = Dropped(NotSampled)
 		}
 	}
 	d.draws.Close()

@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nat-go/nat-go/builders"
-	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/pairs"
 )
 
 // rec is a record in small numbers, from which its entry follows.
@@ -92,7 +92,7 @@ func genRecs(rt *rapid.T) []rec {
 			r.Rejected = small.Draw(rt, "rejected")
 		}
 		if rapid.IntRange(0, 9).Draw(rt, "gate") == 0 {
-			r.Drop = Dropped(ledger.Tie)
+			r.Drop = Dropped(pairs.Tie)
 		}
 		return r
 	}), 0, 120).Draw(rt, "records")
@@ -174,7 +174,7 @@ func TestACopyOfAnotherScoreStillContradicts(t *testing.T) {
 		{Kind: builders.KindPreference, Chosen: 2, Rejected: 1, Score: 2},
 	}
 	got := decide(t, t.TempDir(), recs, Rules{Contradictions: true, Dedupe: true})
-	no := Dropped(ledger.Contradiction)
+	no := Dropped(Contradiction)
 	if want := []Decision{Train, no, no, no}; !slices.Equal(got, want) {
 		t.Fatalf("got %v want %v", got, want)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/nat-go/nat-go/pairs"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -28,8 +29,8 @@ const firstDrop = 8
 
 // reasons are the drops there are, in the order of their decisions. The names are in the file, the order is not fixed.
 var reasons = []ledger.Reason{
-	ledger.BadRecord, ledger.BadRoles, ledger.EmptyResponse, ledger.NonFiniteScore, ledger.SameText, ledger.Tie,
-	ledger.Contradiction, ledger.Duplicate, ledger.NotSampled,
+	ledger.BadRecord, ledger.BadRoles, ledger.EmptyResponse, ledger.NonFiniteScore, ledger.SameText, pairs.Tie,
+	Contradiction, Duplicate, NotSampled,
 }
 
 // Dropped is the decision to drop for a reason of Gate or Decide. It panics for any other reason.

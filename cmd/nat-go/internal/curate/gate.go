@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/pairs"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -51,7 +52,7 @@ func gatePreference(p *builders.Preference, r *builders.Resolved) fault {
 	case !finite(p.Reward):
 		return faultf(ledger.BadRecord, "the reward is %v", p.Reward)
 	case p.ChosenScore == p.RejectedScore:
-		return faultf(ledger.Tie, "both sides score %v", p.ChosenScore)
+		return faultf(pairs.Tie, "both sides score %v", p.ChosenScore)
 	}
 	if f := promptFault(r.Prompt); f.found() {
 		return f

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/pairs"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -43,8 +44,8 @@ func TestGatePreference(t *testing.T) {
 	}{
 		"good":                  {func(p *pair) {}, ""},
 		"lower is better":       {func(p *pair) { p.ChosenScore, p.RejectedScore = 0, 1 }, ""},
-		"tie":                   {func(p *pair) { p.RejectedScore = 1 }, ledger.Tie},
-		"signed zeros tie":      {func(p *pair) { p.ChosenScore = math.Copysign(0, -1) }, ledger.Tie},
+		"tie":                   {func(p *pair) { p.RejectedScore = 1 }, pairs.Tie},
+		"signed zeros tie":      {func(p *pair) { p.ChosenScore = math.Copysign(0, -1) }, pairs.Tie},
 		"NaN":                   {func(p *pair) { p.RejectedScore = math.NaN() }, ledger.NonFiniteScore},
 		"infinity":              {func(p *pair) { p.ChosenScore = math.Inf(1) }, ledger.NonFiniteScore},
 		"reward":                {func(p *pair) { p.Reward = math.NaN() }, ledger.BadRecord},

@@ -16,9 +16,6 @@ import (
 	"github.com/nat-go/nat-go/collator/tokenizer"
 )
 
-// badBatch is the code of a token batch that doesn't hold what it should.
-const badBatch = "NG5011"
-
 // HasBatches reports whether a run's folder has token batches.
 func HasBatches(run runfolder.Folder) bool {
 	return runfolder.Has(filepath.Join(run.Batches(), batch.IndexName))

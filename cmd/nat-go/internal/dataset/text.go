@@ -47,7 +47,7 @@ func (r *Report) Text(w io.Writer) error {
 }
 
 // Text prints statistics for people.
-func (s *Stats) Text(w io.Writer) error {
+func (s *Stats) Text(w io.Writer, explain func(code string) (ledger.Code, bool)) error {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 4, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "%s\ttrain\tvalidation\t\n", s.Of)
@@ -92,7 +92,7 @@ func (s *Stats) Text(w io.Writer) error {
 	}
 	fmt.Fprintf(&b, "\non both sides of the split: %s, %s, %s\n", ledger.Quantity(s.Leakage.Prompts, "prompt"),
 		ledger.Quantity(s.Leakage.Records, "record"), ledger.Quantity(s.Leakage.Examples, "example"))
-	s.drops(&b)
+	s.drops(&b, explain)
 	_, err := io.WriteString(terminal.For(w), b.String())
 	return err
 }
@@ -104,14 +104,14 @@ func scoreName(name string) string {
 	return terminal.Line(name)
 }
 
-func (s *Stats) drops(b *strings.Builder) {
+func (s *Stats) drops(b *strings.Builder, explain func(code string) (ledger.Code, bool)) {
 	if len(s.Dropped) == 0 {
 		return
 	}
 	b.WriteString("\ndropped\n")
 	t := tabwriter.NewWriter(b, 0, 4, 2, ' ', 0)
 	for _, d := range s.Dropped {
-		page, _ := ledger.Explain(string(d.Reason))
+		page, _ := explain(string(d.Reason))
 		stage := string(d.Stage)
 		if d.Format != "" {
 			stage += " " + d.Format

@@ -54,20 +54,6 @@ func (f *Finding) Place() string {
 	return fmt.Sprintf("%s:%d", f.File, f.Row)
 }
 
-// The codes of findings.
-const (
-	badRow        = "NG5001"
-	mixedShapes   = "NG5002"
-	rowOnBoth     = "NG5003"
-	promptOnBoth  = "NG5004"
-	emptyLesson   = "NG5005"
-	repeatedRow   = "NG5006"
-	contradiction = "NG5007"
-	originsDiffer = "NG5008"
-	manifestWrong = "NG5009"
-	exampleOnBoth = "NG5010"
-)
-
 // listedFindings is how many findings of one code and file are listed; the rest are counted.
 const listedFindings = 20
 

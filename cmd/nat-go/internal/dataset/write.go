@@ -194,7 +194,7 @@ func (w *formatWriter) settle(ms []member, err error) error {
 func (w *formatWriter) drop(r *builders.Resolved, why *rows.CannotCarry) ledger.Drop {
 	o := r.Origin
 	return ledger.Drop{
-		Stage: ledger.Write, Reason: ledger.FormatCannotCarry, Unit: Unit(why.Format), Run: o.Run, Example: o.Example,
+		Stage: ledger.Write, Reason: rows.FormatCannotCarry, Unit: Unit(why.Format), Run: o.Run, Example: o.Example,
 		Turn: r.Record.Header().Turn, Index: -1, Builder: o.Builder, Format: why.Format, File: o.File, Offset: o.Offset, Detail: why.Why,
 	}
 }

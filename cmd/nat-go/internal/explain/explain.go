@@ -1,36 +1,78 @@
-// Package explain finds the pages of drop reasons and finding codes. The pages themselves stand in package ledger, beside the
-// codes, so that a code can't be added without one.
+// Package explain finds the pages of drop reasons and finding codes. The pages themselves stand beside the codes, in the packages
+// that report them; this one has the list of those packages.
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/builders/grpo"
+	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/builders/sdpo"
+	"github.com/nat-go/nat-go/builders/sft"
+	"github.com/nat-go/nat-go/builders/yamldoc"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/atropos"
+	"github.com/nat-go/nat-go/collator"
+	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/collator/teacher"
+	"github.com/nat-go/nat-go/pairs"
+	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Page is what is to be said of a code.
-type Page struct {
-	Code string `json:"code"`
-	Area string `json:"area"` // stage of a drop reason, or what a finding is about
-	Text string `json:"text"`
-	Help string `json:"help"`
+// codes are all codes there are, by area. A package that reports codes adds its own here.
+var codes = sync.OnceValue(func() []ledger.Code {
+	all := slices.Concat(
+		source.Codes(), ledger.Codes(), pairs.Codes(), grpo.Codes(), sft.Codes(), sdpo.Codes(), builders.Codes(), host.Codes(),
+		curate.Codes(), rows.Codes(), collator.Codes(), teacher.Codes(), atropos.Codes(),
+		yamldoc.Codes(), schema.Codes(), config.Codes(), dataset.Codes(),
+	)
+	slices.SortStableFunc(all, func(a, b ledger.Code) int {
+		return cmp.Or(cmp.Compare(slices.Index(areas, a.Area), slices.Index(areas, b.Area)), cmp.Compare(a.Code, b.Code))
+	})
+	return all
+})
+
+// areas are the stages of a run in their order, then what findings are about.
+var areas = []string{"source", "build", "gate", "curate", "write", "collate", "teacher", "submit", "config", "dataset"}
+
+// Code returns the page of a code.
+func Code(code string) (ledger.Code, bool) {
+	i := slices.IndexFunc(codes(), func(c ledger.Code) bool { return c.Code == code })
+	if i < 0 {
+		return ledger.Code{}, false
+	}
+	return codes()[i], true
+}
+
+// Known reports whether a drop reason has a page.
+func Known(r ledger.Reason) bool {
+	_, ok := Code(string(r))
+	return ok
 }
 
 // Find returns the page of a code, all pages of an area, or all there are. The error of an unknown code names those that look
 // like it.
-func Find(what string) ([]Page, error) {
-	if page, ok := ledger.Explain(strings.TrimSpace(what)); ok {
-		return []Page{Page(page)}, nil
+func Find(what string) ([]ledger.Code, error) {
+	if page, ok := Code(strings.TrimSpace(what)); ok {
+		return []ledger.Code{page}, nil
 	}
 	if plugin, code, ok := strings.Cut(what, "/"); ok {
 		return nil, fmt.Errorf("%q is a reason of the plugin %q's own: its author says what %q means", what, plugin, code)
 	}
-	var pages []Page
-	for _, c := range ledger.Codes() {
+	var pages []ledger.Code
+	for _, c := range codes() {
 		if what == "" || c.Area == what {
-			pages = append(pages, Page(c))
+			pages = append(pages, c)
 		}
 	}
 	if len(pages) == 0 {
@@ -39,49 +81,20 @@ func Find(what string) ([]Page, error) {
 	return pages, nil
 }
 
-// alike names the codes that are nearest to a text.
+// alike names the code that is nearest to a text.
 func alike(what string) string {
-	type near struct {
-		code     string
-		distance int
+	var all []string
+	for _, c := range codes() {
+		all = append(all, c.Code)
 	}
-	var all []near
-	for _, c := range ledger.Codes() {
-		if d := distance(strings.ToLower(what), strings.ToLower(c.Code)); d <= 2 || strings.Contains(c.Code, what) {
-			all = append(all, near{c.Code, d})
-		}
+	if near := finding.Nearest(what, all); near != "" {
+		return fmt.Sprintf("; did you mean %s?", near)
 	}
-	if len(all) == 0 {
-		return ""
-	}
-	slices.SortStableFunc(all, func(a, b near) int { return a.distance - b.distance })
-	return fmt.Sprintf("; did you mean %s?", all[0].code)
-}
-
-// distance is Levenshtein's, in bytes, at most 100 of each.
-func distance(a, b string) int {
-	a, b = a[:min(len(a), 100)], b[:min(len(b), 100)]
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
+	return ""
 }
 
 // Text prints one page whole, and several as a list.
-func Text(pages []Page) string {
+func Text(pages []ledger.Code) string {
 	var b strings.Builder
 	if len(pages) == 1 {
 		p := pages[0]

@@ -56,7 +56,7 @@ func (b *builder) log(f *recordlog.Builder, index, first int, res *result) {
 	a.total -= a.elsewhere(res.Drops)
 	left := a.total - a.used - a.dropped
 	if left < 0 {
-		b.dropGroup(f, a, ledger.BuilderFailed, fmt.Errorf("of %s it used %d and dropped %d", ledger.Quantity(a.total, a.unit), a.used, a.dropped))
+		b.dropGroup(f, a, builders.BuilderFailed, fmt.Errorf("of %s it used %d and dropped %d", ledger.Quantity(a.total, a.unit), a.used, a.dropped))
 		return
 	}
 	f.Account(ledger.Build, a.unit, a.total, a.used)
@@ -77,7 +77,7 @@ func (b *builder) log(f *recordlog.Builder, index, first int, res *result) {
 		}
 		if err := f.Record(index, r); err != nil {
 			f.Account(ledger.Build, unitRecord, 1, 0)
-			f.Drop(b.place(g, head.Example, ledger.Drop{Reason: ledger.BadReference, Unit: unitRecord, Turn: head.Turn, Index: -1, Detail: err.Error()}))
+			f.Drop(b.place(g, head.Example, ledger.Drop{Reason: builders.BadReference, Unit: unitRecord, Turn: head.Turn, Index: -1, Detail: err.Error()}))
 		}
 	}
 	for _, c := range res.Counts {
@@ -205,10 +205,10 @@ func (a *account) mark(example, candidate int) {
 func (a *account) whyUnused() ledger.Reason {
 	for _, ex := range a.group.Examples {
 		if len(ex.Candidates)+len(ex.Graph.Nodes)+len(ex.Steps) > 0 {
-			return ledger.NotUsed
+			return builders.NotUsed
 		}
 	}
-	return ledger.NoCandidates
+	return builders.NoCandidates
 }
 
 // elsewhere counts the unused examples that the builder accounts for in another unit: the rollouts or sites of an example.

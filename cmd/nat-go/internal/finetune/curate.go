@@ -84,7 +84,7 @@ func (r *run) listDropped(g *recordlog.Group, d *curate.Decisions) {
 }
 
 func curatedAway(r ledger.Reason) bool {
-	return r == ledger.Duplicate || r == ledger.Contradiction || r == ledger.NotSampled
+	return r == curate.Duplicate || r == curate.Contradiction || r == curate.NotSampled
 }
 
 // exampleOf names the example of a record, for an error.

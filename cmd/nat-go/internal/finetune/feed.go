@@ -145,7 +145,7 @@ func (b *building) feedGroups(ctx context.Context, from cursor, items chan<- ite
 func refusal(r *group.Refusal) ledger.Drop {
 	ex := r.First
 	return ledger.Drop{
-		Stage: ledger.Source, Reason: ledger.GroupTooLarge, Unit: unitExample, Run: ex.Run, Example: ex.ID, Index: -1,
+		Stage: ledger.Source, Reason: builders.GroupTooLarge, Unit: unitExample, Run: ex.Run, Example: ex.ID, Index: -1,
 		File: ex.File, Offset: ex.Offset, Count: r.Examples, Detail: r.Error(),
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
-	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
 )
 
 const taskConfig = `
@@ -93,7 +93,7 @@ func TestTasks(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole := dataOf(t, "out/whole")
-	if sum.Counts.Dropped[ledger.BadExample] == 0 {
+	if sum.Counts.Dropped[source.BadExample] == 0 {
 		t.Errorf("no broken entry was dropped: %v", sum.Counts.Dropped)
 	}
 	alone, err := Run(ctx, Request{ConfigFile: "alone.yml", DryRun: true, RunID: "alone", From: from}, testEnv(t))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nat-go/nat-go/builders/sdpo"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -27,7 +28,7 @@ func TestHintsExample(t *testing.T) {
 	if sum.Counts.Records != 13 || sum.Counts.Kept != 13 {
 		t.Errorf("%+v", sum.Counts)
 	}
-	for reason, n := range map[ledger.Reason]int64{ledger.TransientError: 1, ledger.RepeatedFailure: 1, ledger.NoRepair: 1, ledger.NoErrorSite: 1, ledger.NoSiteLeft: 1} {
+	for reason, n := range map[ledger.Reason]int64{sdpo.TransientError: 1, sdpo.RepeatedFailure: 1, sdpo.NoRepair: 1, sdpo.NoErrorSite: 1, sdpo.NoSiteLeft: 1} {
 		if sum.Counts.Dropped[reason] != n {
 			t.Errorf("%d dropped for %s, want %d", sum.Counts.Dropped[reason], reason, n)
 		}

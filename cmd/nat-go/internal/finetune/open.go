@@ -13,6 +13,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/plugins/host"
@@ -71,7 +72,7 @@ func (r *run) openBuilder(ctx context.Context, started *processes, b config.Bloc
 	}
 	info, err := p.Builder(name)
 	if err != nil {
-		return nil, r.refuse([]finding.Finding{b.Report(finding.Finding{Code: codePlugin, Severity: finding.Error, Message: err.Error()})})
+		return nil, r.refuse([]finding.Finding{b.Report(finding.Finding{Code: config.CodePlugin, Severity: finding.Error, Message: err.Error()})})
 	}
 	if err := r.checkUnit(b, info); err != nil {
 		return nil, err
@@ -103,16 +104,11 @@ func (r *run) checkUnit(b config.Block, info host.BuilderInfo) error {
 		return nil
 	}
 	f := b.Report(finding.Finding{
-		Code: codeUnit, Severity: finding.Error, Message: fmt.Sprintf("the builder %s works on tasks, which --compat nat doesn't form", b.Type),
+		Code: config.CodeUnit, Severity: finding.Error, Message: fmt.Sprintf("the builder %s works on tasks, which --compat nat doesn't form", b.Type),
 		Fix: "run it without --compat nat",
 	})
 	return r.refuse([]finding.Finding{f})
 }
-
-const (
-	codeUnit   = "NG1401"
-	codePlugin = "NG1402"
-)
 
 // refuse shows findings and is the error of a configuration that has them.
 func (r *run) refuse(fs []finding.Finding) error {
@@ -170,7 +166,7 @@ func startProcesses(ctx context.Context, p *plan, env Env) (*processes, error) {
 }
 
 func startPlugin(ctx context.Context, name string, configured []config.Plugin, lock *plugins.Lock, env Env) (*host.Plugin, error) {
-	spec := host.Spec{Name: name, Path: env.Self, Args: []string{builtin.ServeCommand}}
+	spec := host.Spec{Name: name, Path: env.Self, Args: []string{builtin.ServeCommand}, Known: explain.Known}
 	if name != builtinPlugin {
 		var err error
 		if spec, err = plugins.Spec(name, configured, lock); err != nil {

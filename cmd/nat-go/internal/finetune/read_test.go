@@ -137,8 +137,8 @@ func TestReaderHoldsFewDrops(t *testing.T) {
 	const many = 3*listedDrops + 7
 	p.open = func(_ context.Context, _ string, opt source.Options) (source.Source, error) {
 		for range many {
-			opt.Drop(ledger.Drop{Reason: ledger.BadStep, Unit: "step"})
-			opt.Drop(ledger.Drop{Reason: ledger.OtherStep, Unit: "step", Count: 2})
+			opt.Drop(ledger.Drop{Reason: source.BadStep, Unit: "step"})
+			opt.Drop(ledger.Drop{Reason: source.OtherStep, Unit: "step", Count: 2})
 		}
 		return &listSource{drop: opt.Drop, fail: io.EOF}, nil
 	}
@@ -149,7 +149,7 @@ func TestReaderHoldsFewDrops(t *testing.T) {
 	for _, d := range got.drops {
 		n[d.Reason] += d.N()
 	}
-	if !errors.Is(err, io.EOF) || len(got.drops) > 2*(listedDrops+1)+1 || n[ledger.BadStep] != many || n[ledger.OtherStep] != 2*many {
+	if !errors.Is(err, io.EOF) || len(got.drops) > 2*(listedDrops+1)+1 || n[source.BadStep] != many || n[source.OtherStep] != 2*many {
 		t.Errorf("%d drops held, which count %v; %v", len(got.drops), n, err)
 	}
 }

@@ -13,18 +13,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/pairs"
 	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
 )
 
 // TestStrictOnRecordedRuns runs the cases NAT was recorded on in the default mode. What NAT trains on and should not is
 // dropped with a reason (its defects B6, B7, B8, B9, B11 and B12); the books balance in every case, or the run says so.
 func TestStrictOnRecordedRuns(t *testing.T) {
 	want := map[string]map[ledger.Reason]int64{ // reasons that must be there, and how often
-		"min_diff_zero_ties":    {ledger.Tie: 3},
+		"min_diff_zero_ties":    {pairs.Tie: 3},
 		"nan_scores":            {ledger.NonFiniteScore: 3},
-		"inf_scores":            {ledger.NonFiniteScore: 3, ledger.SingleCandidate: 1},
-		"prompt_python_repr":    {ledger.ReprPrompt: 6},
-		"invalid_steps_dropped": {ledger.BadStep: 4},
+		"inf_scores":            {ledger.NonFiniteScore: 3, pairs.SingleCandidate: 1},
+		"prompt_python_repr":    {pairs.ReprPrompt: 6},
+		"invalid_steps_dropped": {source.BadStep: 4},
 	}
 	failing := map[string]int{"config_unknown_component_key": exit.Usage}
 	cases, err := filepath.Glob(filepath.Join(oracle(t), "*"))

@@ -9,8 +9,10 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
 	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
 )
 
 // WriteSummary says, for a person, what came in, what was kept, what was dropped and why, where it lies and what to do next.
@@ -84,7 +86,7 @@ func writeDrops(b *strings.Builder, accounts []ledger.Account) {
 	var lines []line
 	for _, a := range accounts {
 		for r, n := range a.Dropped {
-			if r == ledger.OtherStep { // no candidates ever; counted so that the books balance
+			if r == source.OtherStep { // no candidates ever; counted so that the books balance
 				continue
 			}
 			lines = append(lines, line{n, a.Unit, string(r), a.Stage})
@@ -98,7 +100,7 @@ func writeDrops(b *strings.Builder, accounts []ledger.Account) {
 	})
 	for _, l := range lines {
 		why := ""
-		if page, ok := ledger.Explain(l.reason); ok {
+		if page, ok := explain.Code(l.reason); ok {
 			why, _, _ = strings.Cut(page.Text, ". ")
 		}
 		fmt.Fprintf(b, "  dropped  %-16s %-24s %s\n", ledger.Quantity(l.n, l.unit), l.reason, strings.TrimSuffix(why, "."))

@@ -18,6 +18,7 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/collator"
+	"github.com/nat-go/nat-go/collator/teacher"
 	"github.com/nat-go/nat-go/collator/tensors"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -158,7 +159,7 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 		id     string
 		works  bool
 		reason ledger.Reason
-	}{{"idle", false, ledger.HintNoEffect}, {"works", true, ""}} {
+	}{{"idle", false, teacher.HintNoEffect}, {"works", true, ""}} {
 		works.Store(c.works)
 		sum, err := Run(context.Background(), Request{ConfigFile: "e.yml", RunID: c.id, OutputDir: "o", From: []string{"in.jsonl"}}, testEnv(t))
 		if err != nil || sum.Batches.Teacher.Hints == nil || sum.Batches.Teacher.Hints.Sites != 1 || sum.Batches.Teacher.Hints.Neutral != 1 {
@@ -179,7 +180,7 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 	// A row the teacher can't be asked about falls out the same way.
 	broken.Store(true)
 	sum, err = Run(context.Background(), Request{ConfigFile: "t.yml", RunID: "broken", OutputDir: "o", From: []string{"in.jsonl"}}, testEnv(t))
-	if dropped := string(read(t, "o/broken/dropped.jsonl")); err != nil || sum.Counts.Dropped[ledger.TeacherBadAnswer] != 1 || !strings.Contains(dropped, "no prompt_logprobs") {
+	if dropped := string(read(t, "o/broken/dropped.jsonl")); err != nil || sum.Counts.Dropped[teacher.TeacherBadAnswer] != 1 || !strings.Contains(dropped, "no prompt_logprobs") {
 		t.Errorf("%v %+v %s", err, sum.Counts, dropped)
 	}
 	closed.Store(true)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
@@ -99,7 +100,7 @@ func Spec(name string, configured []config.Plugin, lock *Lock) (host.Spec, error
 	}
 	spec := host.Spec{
 		Name: name, Path: found.Path, Args: c.Args, SHA256: c.SHA256, Env: c.Env, Instances: c.Instances,
-		StartTimeout: c.StartTimeout, BatchTimeout: c.Timeout, Memory: int64(c.Memory), Reattach: host.ReattachAddress(name),
+		StartTimeout: c.StartTimeout, BatchTimeout: c.Timeout, Memory: int64(c.Memory), Reattach: host.ReattachAddress(name), Known: explain.Known,
 	}
 	if spec.Reattach == "" {
 		err = lock.pin(&spec)

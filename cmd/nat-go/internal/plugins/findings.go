@@ -2,11 +2,9 @@ package plugins
 
 import (
 	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/plugins/host"
 )
-
-// codeRefused is the code of what a plugin finds and gives no code of its own.
-const codeRefused = "NG1403"
 
 // Findings are what a plugin says about a builder's settings, as ours; their pointers are into the builder's block.
 func Findings(fs []host.Finding) (out []finding.Finding) {
@@ -17,7 +15,7 @@ func Findings(fs []host.Finding) (out []finding.Finding) {
 		}
 		code := f.Code
 		if code == "" {
-			code = codeRefused
+			code = config.CodeRefused
 		}
 		out = append(out, finding.Finding{Pointer: f.Pointer, Code: code, Severity: severity, Message: f.Message, Fix: f.Fix})
 	}

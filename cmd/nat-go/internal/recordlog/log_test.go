@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/pairs"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -69,7 +70,7 @@ func sample(t testing.TB, key string) *Group {
 			t.Fatal(err)
 		}
 	}
-	b.Drop(ledger.Drop{Stage: ledger.Build, Reason: ledger.Tie, Unit: "candidate", Example: key})
+	b.Drop(ledger.Drop{Stage: ledger.Build, Reason: pairs.Tie, Unit: "candidate", Example: key})
 	b.Account(ledger.Build, "candidate", 3, 2)
 	b.Count(1, "total_turns", 4)
 	return b.Group()

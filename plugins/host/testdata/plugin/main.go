@@ -200,7 +200,7 @@ func misbehave(ctx context.Context, do string, g *ttc.Group, out builders.Output
 	case "wrong kind":
 		return out.Record(&builders.Rollout{})
 	case "drops":
-		out.Drop(ledger.Drop{Stage: "gate", Reason: ledger.Tie, Unit: "candidate", Builder: "someone else"})
+		out.Drop(ledger.Drop{Stage: "gate", Reason: ledger.SameText, Unit: "candidate", Builder: "someone else"})
 		return out.Drop(ledger.Drop{Reason: "too_short", Unit: "candidate", Count: -5})
 	}
 	return nil

@@ -385,22 +385,22 @@ func TestCheck(t *testing.T) {
 		want ledger.Reason
 	}{
 		{"good", func(*Group) {}, ""},
-		{"score NaN", func(g *Group) { g.Scores[0] = math.NaN() }, ledger.GroupBadNumber},
-		{"score -inf", func(g *Group) { g.Scores[0] = math.Inf(-1) }, ledger.GroupBadNumber},
+		{"score NaN", func(g *Group) { g.Scores[0] = math.NaN() }, GroupBadNumber},
+		{"score -inf", func(g *Group) { g.Scores[0] = math.Inf(-1) }, GroupBadNumber},
 		{"log-prob -inf", func(g *Group) { g.InferenceLogProbs = [][]float64{{0, math.Inf(-1)}, {-1}} }, ""},
-		{"log-prob inf", func(g *Group) { g.InferenceLogProbs = [][]float64{{0, math.Inf(1)}, {-1}} }, ledger.GroupBadNumber},
-		{"advantage -inf", func(g *Group) { g.Advantages = [][]float64{{0, math.Inf(-1)}, {-1}} }, ledger.GroupBadNumber},
-		{"log-probs short", func(g *Group) { g.InferenceLogProbs = [][]float64{{0}, {-1}} }, ledger.GroupBadShape},
-		{"mask of another token", func(g *Group) { g.Masks[0][1] = 7 }, ledger.GroupBadShape},
-		{"mask short", func(g *Group) { g.Masks[0] = g.Masks[0][:1] }, ledger.GroupBadShape},
-		{"negative token", func(g *Group) { g.Tokens[1][0], g.Masks[1][0] = -1, -1 }, ledger.GroupBadShape},
-		{"token beyond int32", func(g *Group) { g.Tokens[1][0], g.Masks[1][0] = 1<<40, 1<<40 }, ledger.GroupBadShape},
-		{"empty sequence", func(g *Group) { g.Tokens[1], g.Masks[1] = nil, nil }, ledger.GroupBadShape},
-		{"nothing trained", func(g *Group) { g.Masks = [][]int64{{-100, -100}, {-100}} }, ledger.GroupNoTarget},
+		{"log-prob inf", func(g *Group) { g.InferenceLogProbs = [][]float64{{0, math.Inf(1)}, {-1}} }, GroupBadNumber},
+		{"advantage -inf", func(g *Group) { g.Advantages = [][]float64{{0, math.Inf(-1)}, {-1}} }, GroupBadNumber},
+		{"log-probs short", func(g *Group) { g.InferenceLogProbs = [][]float64{{0}, {-1}} }, GroupBadShape},
+		{"mask of another token", func(g *Group) { g.Masks[0][1] = 7 }, GroupBadShape},
+		{"mask short", func(g *Group) { g.Masks[0] = g.Masks[0][:1] }, GroupBadShape},
+		{"negative token", func(g *Group) { g.Tokens[1][0], g.Masks[1][0] = -1, -1 }, GroupBadShape},
+		{"token beyond int32", func(g *Group) { g.Tokens[1][0], g.Masks[1][0] = 1<<40, 1<<40 }, GroupBadShape},
+		{"empty sequence", func(g *Group) { g.Tokens[1], g.Masks[1] = nil, nil }, GroupBadShape},
+		{"nothing trained", func(g *Group) { g.Masks = [][]int64{{-100, -100}, {-100}} }, GroupNoTarget},
 		{"too long", func(g *Group) {
 			g.Tokens[0], g.Masks[0] = make([]int64, 10), make([]int64, 10)
-		}, ledger.GroupTooLong},
-		{"same scores", func(g *Group) { g.Scores = []float64{2, 2} }, ledger.GroupSame},
+		}, GroupTooLong},
+		{"same scores", func(g *Group) { g.Scores = []float64{2, 2} }, GroupSame},
 		{"teacher failed on one sequence", func(g *Group) {
 			g.Scores = []float64{2, 2}
 			g.DistillTokenIDs = [][][]int64{{{}, {4, 5}}, {}}
@@ -408,14 +408,14 @@ func TestCheck(t *testing.T) {
 		}, ""},
 		{"distillation short", func(g *Group) {
 			g.DistillTokenIDs, g.DistillLogProbs = [][][]int64{{{4}}, {}}, [][][]float64{{{-1}}, {}}
-		}, ledger.GroupBadShape},
+		}, GroupBadShape},
 		{"distillation ragged", func(g *Group) {
 			g.DistillTokenIDs, g.DistillLogProbs = [][][]int64{{{}, {4}}, {}}, [][][]float64{{{}, {-1, -2}}, {}}
-		}, ledger.GroupBadShape},
-		{"distillation without log-probs", func(g *Group) { g.DistillTokenIDs = [][][]int64{{}, {}} }, ledger.GroupBadShape},
+		}, GroupBadShape},
+		{"distillation without log-probs", func(g *Group) { g.DistillTokenIDs = [][][]int64{{}, {}} }, GroupBadShape},
 		{"three", func(g *Group) {
 			g.Tokens, g.Masks, g.Scores = append(g.Tokens, []int64{9}), append(g.Masks, []int64{9}), append(g.Scores, 5)
-		}, ledger.GroupWrongSize},
+		}, GroupWrongSize},
 	} {
 		g := base()
 		c.edit(g)
@@ -503,7 +503,7 @@ func TestRLBatches(t *testing.T) {
 			tensors.Of("reward", []float32{0, 1}, 2), tensors.Of("reward_null", []int64{0, 0}, 2), tensors.Of("group", []int64{0, 2}, 2),
 		})
 	groups, faults := collect(t, d)
-	if len(groups) != 3 || faults[0] != nil || faults[1].reason != ledger.GroupNotScored || faults[2].reason != ledger.GroupBadNumber {
+	if len(groups) != 3 || faults[0] != nil || faults[1].reason != GroupNotScored || faults[2].reason != GroupBadNumber {
 		t.Fatalf("%+v, %+v", groups, faults)
 	}
 	if f := groups[0].check(2, 0, true); f != nil {

@@ -45,14 +45,14 @@ func faultf(r ledger.Reason, format string, a ...any) *fault {
 func (g *Group) check(size, maxLen int, skipSame bool) *fault {
 	n := len(g.Tokens)
 	if n == 0 || len(g.Masks) != n || len(g.Scores) != n {
-		return faultf(ledger.GroupBadShape, "%d sequences, %d masks, %d scores", n, len(g.Masks), len(g.Scores))
+		return faultf(GroupBadShape, "%d sequences, %d masks, %d scores", n, len(g.Masks), len(g.Scores))
 	}
 	if f := g.checkTokens(maxLen); f != nil {
 		return f
 	}
 	for i, s := range g.Scores {
 		if !finite(s) {
-			return faultf(ledger.GroupBadNumber, "score %d is %v", i, s)
+			return faultf(GroupBadNumber, "score %d is %v", i, s)
 		}
 	}
 	for _, c := range []struct {
@@ -70,9 +70,9 @@ func (g *Group) check(size, maxLen int, skipSame bool) *fault {
 	}
 	switch {
 	case n != size:
-		return faultf(ledger.GroupWrongSize, "%d sequences, not %d", n, size)
+		return faultf(GroupWrongSize, "%d sequences, not %d", n, size)
 	case skipSame && g.DistillTokenIDs == nil && allEqual(g.Scores):
-		return faultf(ledger.GroupSame, "all scores are %v", g.Scores[0])
+		return faultf(GroupSame, "all scores are %v", g.Scores[0])
 	}
 	return nil
 }
@@ -82,20 +82,20 @@ func (g *Group) checkTokens(maxLen int) *fault {
 	for i, seq := range g.Tokens {
 		switch {
 		case len(seq) == 0 || len(g.Masks[i]) != len(seq):
-			return faultf(ledger.GroupBadShape, "sequence %d: %d tokens, %d masks", i, len(seq), len(g.Masks[i]))
+			return faultf(GroupBadShape, "sequence %d: %d tokens, %d masks", i, len(seq), len(g.Masks[i]))
 		case maxLen > 0 && len(seq) >= maxLen:
-			return faultf(ledger.GroupTooLong, "sequence %d has %d tokens; the limit is %d", i, len(seq), maxLen-1)
+			return faultf(GroupTooLong, "sequence %d has %d tokens; the limit is %d", i, len(seq), maxLen-1)
 		}
 		for t, id := range seq {
 			m := g.Masks[i][t]
 			if id < 0 || id > math.MaxInt32 || m != ignored && m != id {
-				return faultf(ledger.GroupBadShape, "sequence %d, position %d: token %d, mask %d", i, t, id, m)
+				return faultf(GroupBadShape, "sequence %d, position %d: token %d, mask %d", i, t, id, m)
 			}
 			trained = trained || m != ignored
 		}
 	}
 	if !trained {
-		return faultf(ledger.GroupNoTarget, "no token is trained")
+		return faultf(GroupNoTarget, "no token is trained")
 	}
 	return nil
 }
@@ -106,11 +106,11 @@ func (g *Group) checkColumn(name string, list [][]float64, min float64) *fault {
 		return nil
 	}
 	if len(list) != len(g.Tokens) {
-		return faultf(ledger.GroupBadShape, "%s: %d sequences of %d", name, len(list), len(g.Tokens))
+		return faultf(GroupBadShape, "%s: %d sequences of %d", name, len(list), len(g.Tokens))
 	}
 	for i, row := range list {
 		if len(row) != len(g.Tokens[i]) {
-			return faultf(ledger.GroupBadShape, "%s: sequence %d has %d of %d", name, i, len(row), len(g.Tokens[i]))
+			return faultf(GroupBadShape, "%s: sequence %d has %d of %d", name, i, len(row), len(g.Tokens[i]))
 		}
 		if f := finiteRow(name, i, row, min); f != nil {
 			return f
@@ -125,7 +125,7 @@ func finiteRow(name string, i int, row []float64, min float64) *fault {
 		case math.IsInf(v, -1) && min < 0:
 			row[t] = min
 		case !finite(v):
-			return faultf(ledger.GroupBadNumber, "%s: sequence %d, position %d is %v", name, i, t, v)
+			return faultf(GroupBadNumber, "%s: sequence %d, position %d is %v", name, i, t, v)
 		}
 	}
 	return nil
@@ -148,15 +148,15 @@ func (g *Group) checkDistill() *fault {
 		return nil
 	}
 	if len(ids) != len(g.Tokens) || len(logs) != len(g.Tokens) {
-		return faultf(ledger.GroupBadShape, "distillation: %d and %d sequences of %d", len(ids), len(logs), len(g.Tokens))
+		return faultf(GroupBadShape, "distillation: %d and %d sequences of %d", len(ids), len(logs), len(g.Tokens))
 	}
 	for i := range ids {
 		if len(ids[i]) != len(logs[i]) || len(ids[i]) != 0 && len(ids[i]) != len(g.Tokens[i]) {
-			return faultf(ledger.GroupBadShape, "distillation: sequence %d has %d ids and %d log-probs for %d tokens", i, len(ids[i]), len(logs[i]), len(g.Tokens[i]))
+			return faultf(GroupBadShape, "distillation: sequence %d has %d ids and %d log-probs for %d tokens", i, len(ids[i]), len(logs[i]), len(g.Tokens[i]))
 		}
 		for t := range ids[i] {
 			if len(ids[i][t]) != len(logs[i][t]) {
-				return faultf(ledger.GroupBadShape, "distillation: sequence %d, position %d has %d ids and %d log-probs", i, t, len(ids[i][t]), len(logs[i][t]))
+				return faultf(GroupBadShape, "distillation: sequence %d, position %d has %d ids and %d log-probs", i, t, len(ids[i][t]), len(logs[i][t]))
 			}
 			if f := finiteRow("distill_logprobs", i, logs[i][t], lowest); f != nil {
 				return f

@@ -17,7 +17,6 @@ import (
 	"github.com/nat-go/nat-go/collator/tensors"
 	"github.com/nat-go/nat-go/internal/lines"
 	"github.com/nat-go/nat-go/internal/spool"
-	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // maxLine is the longest line of rows or of the index of batches.
@@ -78,7 +77,7 @@ func eachRow(path string, do func(*Group, *fault) error) error {
 	return eachLine(path, func(line []byte) error {
 		g := new(Group)
 		if err := json.Unmarshal(line, g); err != nil {
-			return do(nil, faultf(ledger.GroupBadRow, "%v", err))
+			return do(nil, faultf(GroupBadRow, "%v", err))
 		}
 		return do(g, nil)
 	})
@@ -244,7 +243,7 @@ func task(file io.ReaderAt, at []spooled) (*Group, *fault, error) {
 	g, f := new(Group), (*fault)(nil)
 	for i, s := range at {
 		if s.size == 0 {
-			return nil, faultf(ledger.GroupBadNumber, "sequence %d holds a number that is not finite", i), nil
+			return nil, faultf(GroupBadNumber, "sequence %d holds a number that is not finite", i), nil
 		}
 		text := make([]byte, s.size)
 		if _, err := file.ReadAt(text, s.offset); err != nil {
@@ -255,7 +254,7 @@ func task(file io.ReaderAt, at []spooled) (*Group, *fault, error) {
 			return nil, nil, err
 		}
 		if r.Null {
-			f = faultf(ledger.GroupNotScored, "sequence %d has no reward", i)
+			f = faultf(GroupNotScored, "sequence %d has no reward", i)
 		}
 		g.Tokens, g.Masks, g.Scores = append(g.Tokens, r.Tokens), append(g.Masks, r.Masks), append(g.Scores, r.Score)
 		if r.LogProbs != nil {

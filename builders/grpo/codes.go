@@ -1,0 +1,17 @@
+package grpo
+
+import "github.com/nat-go/nat-go/ttc/ledger"
+
+// Why a task is left out.
+const (
+	FewRollouts  ledger.Reason = "few_rollouts"
+	EqualRewards ledger.Reason = "equal_rewards"
+)
+
+// Codes are the pages of the reasons above, for `nat-go explain`.
+func Codes() []ledger.Code {
+	return []ledger.Code{
+		ledger.NewCode(FewRollouts, "build", "The task has fewer scored rollouts than min_rollouts; it is left out whole.", "Sample more rollouts, or lower min_rollouts."),
+		ledger.NewCode(EqualRewards, "build", "All rewards of the task are equal, so every advantage is zero; it is left out whole (drop_equal_rewards).", "Nothing."),
+	}
+}

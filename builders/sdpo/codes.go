@@ -1,0 +1,39 @@
+package sdpo
+
+import "github.com/nat-go/nat-go/ttc/ledger"
+
+// Why a failed call makes no site.
+const (
+	HintFailed      ledger.Reason = "hint_failed"
+	HintNotAllowed  ledger.Reason = "hint_not_allowed"
+	HintTooLong     ledger.Reason = "hint_too_long"
+	NextTurnFails   ledger.Reason = "next_turn_fails"
+	NoErrorSite     ledger.Reason = "no_error_site"
+	NoHint          ledger.Reason = "no_hint"
+	NoRepair        ledger.Reason = "no_repair"
+	NoResult        ledger.Reason = "no_result"
+	NoSiteLeft      ledger.Reason = "no_site_left"
+	OrphanResult    ledger.Reason = "orphan_result"
+	RepeatedFailure ledger.Reason = "repeated_failure"
+	SiteBudget      ledger.Reason = "site_budget"
+	TransientError  ledger.Reason = "transient_error"
+)
+
+// Codes are the pages of the reasons above, for `nat-go explain`.
+func Codes() []ledger.Code {
+	return []ledger.Code{
+		ledger.NewCode(HintFailed, "build", "The source of hints failed at this site: a rule's template could not be rendered, or the hint command hung, ended or answered nonsense.", "See the detail. A failure of the command is kept in its answers' file; remove the line there to ask again."),
+		ledger.NewCode(HintNotAllowed, "build", "The only hint for this site is of a kind that hints.allow does not have. Hindsight teaches guessing where the model could not have known.", "Write a rule that says what the model could have known; or add hindsight to hints.allow."),
+		ledger.NewCode(HintTooLong, "build", "The hint is longer than hints.max_chars.", "Shorten it, or raise the limit."),
+		ledger.NewCode(NextTurnFails, "build", "The turn after the error failed, too, and is a site itself; it is no example of what to do.", "Nothing."),
+		ledger.NewCode(NoErrorSite, "build", "No tool call of the example failed, as far as the detectors can tell.", "Nothing; where errors were missed, add a pattern to detect.match."),
+		ledger.NewCode(NoHint, "build", "No source had a hint for this failed call.", "Add a rule for its class or text (hints.rules), or a source."),
+		ledger.NewCode(NoRepair, "build", "No later call of the same tool made the failed one good, with other arguments, before the user spoke.", "Nothing."),
+		ledger.NewCode(NoResult, "build", "The call has no result, so there is no place after it for a hint.", "Nothing, or set target: failed_turn."),
+		ledger.NewCode(NoSiteLeft, "build", "Calls of the example failed, but none makes a site; each is listed with its own reason.", "See the drops of unit site."),
+		ledger.NewCode(OrphanResult, "build", "A result that shows an error belongs to no call: no call before it has its id.", "Check how the trace was recorded."),
+		ledger.NewCode(RepeatedFailure, "build", "The same call failed in the same way just before; it counts once.", "Nothing."),
+		ledger.NewCode(SiteBudget, "build", "The example has more sites than max_sites_per_example.", "Raise the limit."),
+		ledger.NewCode(TransientError, "build", "A timeout, too many requests or a server that failed says nothing about the call.", "Nothing."),
+	}
+}

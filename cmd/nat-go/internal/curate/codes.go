@@ -1,0 +1,19 @@
+package curate
+
+import "github.com/nat-go/nat-go/ttc/ledger"
+
+// Why a record was not kept.
+const (
+	Duplicate     ledger.Reason = "duplicate"
+	Contradiction ledger.Reason = "contradiction"
+	NotSampled    ledger.Reason = "not_sampled"
+)
+
+// Codes are the pages of the reasons above, for `nat-go explain`.
+func Codes() []ledger.Code {
+	return []ledger.Code{
+		ledger.NewCode(Duplicate, "curate", "A record with the same prompt, chosen and rejected text was already kept.", "Nothing; set deduplicate_pairs: false to keep repeats."),
+		ledger.NewCode(Contradiction, "curate", "Elsewhere in the data the same prompt prefers the two texts the other way round, by the same score.", "Nothing, or look at the scorer's noise."),
+		ledger.NewCode(NotSampled, "curate", "max_pairs is smaller than the number of records; this one was not drawn.", "Raise max_pairs."),
+	}
+}

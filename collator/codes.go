@@ -1,0 +1,49 @@
+package collator
+
+import "github.com/nat-go/nat-go/ttc/ledger"
+
+// Why a record makes no token row.
+const (
+	ArgsUnrenderable         ledger.Reason = "args_unrenderable"
+	BadSampledIDs            ledger.Reason = "bad_sampled_ids"
+	ContentNotText           ledger.Reason = "content_not_text"
+	CutOffTurn               ledger.Reason = "cut_off_turn"
+	EmptyPromptTokens        ledger.Reason = "empty_prompt"
+	GenerationPromptMismatch ledger.Reason = "generation_prompt_mismatch"
+	HintUnplaceable          ledger.Reason = "hint_unplaceable"
+	InvariantBroken          ledger.Reason = "invariant_broken"
+	MaskDisagreement         ledger.Reason = "mask_disagreement"
+	NoSampledIDs             ledger.Reason = "no_sampled_ids"
+	NotTokenizable           ledger.Reason = "not_tokenizable"
+	OffPolicy                ledger.Reason = "off_policy"
+	PartlyRendered           ledger.Reason = "partly_rendered"
+	SpecialTokenInText       ledger.Reason = "special_token_in_content"
+	StraddleEdge             ledger.Reason = "straddle_edge"
+	TemplateRefused          ledger.Reason = "template_refused"
+	TooLong                  ledger.Reason = "too_long"
+	TurnNotFound             ledger.Reason = "turn_not_found"
+)
+
+// Codes are the pages of the reasons above, for `nat-go explain`.
+func Codes() []ledger.Code {
+	return []ledger.Code{
+		ledger.NewCode(ArgsUnrenderable, "collate", "A tool call's arguments are not JSON, or change value when parsed and printed, and the template can't show the text the model wrote: the row would train on what was never sampled.", "Nothing, or use a template that prints argument strings as they are."),
+		ledger.NewCode(BadSampledIDs, "collate", "The source's token ids don't fit: another number of log-probs than ids, ids beyond the vocabulary, or log-probs that are no numbers.", "Check the source and that collator.tokenizer is the tokenizer of the model that sampled."),
+		ledger.NewCode(ContentNotText, "collate", "A message holds an image or another part that is no text; token batches carry text only.", "Leave such examples to a trainer that reads them."),
+		ledger.NewCode(CutOffTurn, "collate", "The trained turn was cut off by the length limit (finish_reason: length), so it has no end and can't be compared with one that has.", "Sample with a higher limit."),
+		ledger.NewCode(EmptyPromptTokens, "collate", "There is no token before the answer, so nothing predicts its first token.", "Give the record a prompt."),
+		ledger.NewCode(GenerationPromptMismatch, "collate", "What the template puts before a turn at sampling time is not what stands before it in the rendered conversation, with thinking switched off either.", "Use rows: turn, or the template the model was sampled with."),
+		ledger.NewCode(HintUnplaceable, "collate", "The chat template has no way to show a hint before the turn - as a system message, a user's, or at the end of the message before - without changing anything else.", "`nat-go chat probe` shows what the template does; nothing is trained on a guess."),
+		ledger.NewCode(InvariantBroken, "collate", "The finished row failed a check of its own (see the detail); it is not written.", "A defect of nat-go or of the template: please report it."),
+		ledger.NewCode(MaskDisagreement, "collate", "Two ways to find the model's turns in the rendered text (origin of bytes, prefixes, the template's generation markers) disagree.", "Look at the conversation with `nat-go chat mask`; the template treats it specially."),
+		ledger.NewCode(NoSampledIDs, "collate", "The rl channel needs the token ids that were sampled, and the source has none; ids made from text may be others.", "Record token ids (and log-probs) when sampling."),
+		ledger.NewCode(NotTokenizable, "collate", "The tokenizer refused the text (lone surrogate, too long).", "See the detail."),
+		ledger.NewCode(OffPolicy, "collate", "The rl channel takes only what the model to be trained has sampled itself; this was another model, or nothing says which.", "Set collator.policy and the source's policy key."),
+		ledger.NewCode(PartlyRendered, "collate", "The chat template leaves out a part of the turn (its tool calls, some of them, or the text beside them), so the row would train on less than was sampled; other turns of the rollout stand.", "Use a template that prints the whole of it."),
+		ledger.NewCode(SpecialTokenInText, "write", "The text contains a special token of the model, which a text format would turn into control tokens.", "Use token batches, or clean the text."),
+		ledger.NewCode(StraddleEdge, "collate", "A token lies across the edge of a trained turn: the ids are not those the model would have seen or sampled.", "Nothing: with sampled token ids in the source it can be kept."),
+		ledger.NewCode(TemplateRefused, "collate", "The chat template refused the conversation or failed on it.", "See the detail; `nat-go chat render` shows the place in the template."),
+		ledger.NewCode(TooLong, "collate", "The row is longer than collator.max_length, and cutting it would lose what is trained.", "Raise collator.max_length."),
+		ledger.NewCode(TurnNotFound, "collate", "A turn of the conversation is not to be found in what the template made of it.", "`nat-go chat probe` shows what the template does to messages."),
+	}
+}
