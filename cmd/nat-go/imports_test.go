@@ -22,8 +22,8 @@ var mayImport = map[string][]string{
 	"internal/...":            {}, // plumbing without a room
 	"kernels/...":             {},
 	"builders/finding":        {"internal/..."},
-	"builders/yamldoc":        {"internal/...", "builders/finding"},
-	"builders/schema":         {"internal/...", "builders/finding", "builders/yamldoc"},
+	"builders/yamldoc":        {"internal/...", "builders/finding", "ttc/ledger"},
+	"builders/schema":         {"internal/...", "builders/finding", "builders/yamldoc", "ttc/ledger"},
 	"ttc/pyvalue":             {"ttc/json"},
 	"ttc/chat":                {"ttc/json"},
 	"ttc/chat/...":            {"ttc/chat", "ttc/json", "ttc/pyvalue"},
