@@ -87,6 +87,14 @@ func (f *File) Commit() error {
 	return SyncDir(filepath.Dir(f.path))
 }
 
+// Prepare makes what was written safe on disk, so that nothing but the name is left for Commit to fail at.
+func (f *File) Prepare() error {
+	if err := f.Flush(); err != nil || f.path == "" {
+		return err
+	}
+	return f.file.Sync()
+}
+
 // CommitUnsynced is Commit without waiting for the disk: what it writes survives the process, not the machine.
 func (f *File) CommitUnsynced() error { return f.rename(false) }
 

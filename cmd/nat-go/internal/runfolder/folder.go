@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 )
 
@@ -128,23 +130,26 @@ func Find(run string, roots ...string) (Folder, error) {
 // maxBytes is how large a file may be that is decoded whole. A manifest of a large run has some hundred kilobytes.
 const maxBytes = 64 << 20
 
-// read reads a small file of the folder. What is no plain file is refused: a link may lead to a device that never ends.
-func read(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	}
-	f, err := os.Open(path)
+func read(path string) ([]byte, error) { return ReadSmall(path, maxBytes) }
+
+// ReadSmall reads a file of at most so many bytes. What is not a regular file is refused: a link may lead to a device that
+// never ends.
+func ReadSmall(path string, limit int64) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe without a writer must not hold us
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
-	if err == nil && len(b) > maxBytes {
-		err = fmt.Errorf("%s is larger than %d MiB", path, maxBytes>>20)
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, notRegular(path, info)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(b)) > limit {
+		err = fmt.Errorf("%s is larger than %d MiB", path, limit>>20)
 	}
 	return b, err
 }

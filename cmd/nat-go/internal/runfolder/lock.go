@@ -1,8 +1,15 @@
 package runfolder
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -10,58 +17,315 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Create makes the folder and locks it: two runs never share one. A folder that exists is refused, unless a run died in
-// it before it had begun: it holds nothing then that resume could go on with.
-func (f Folder) Create() (*os.File, error) {
-	if err := os.MkdirAll(f.Records(), 0o755); err != nil {
-		return nil, exit.Environmentf("can't make the run folder: %w", err)
+// Holder says who works on a run, or who died doing so.
+type Holder struct {
+	Command string    `json:"command"` // as a person would type it, without nat-go
+	Process int       `json:"process"`
+	Host    string    `json:"host"`
+	Since   time.Time `json:"since"`
+}
+
+func (h *Holder) String() string {
+	return fmt.Sprintf("`nat-go %s` (process %d on %s, since %s)", h.Command, h.Process, h.Host, h.Since.Format(time.DateTime))
+}
+
+// Lock is the right to write to a run folder: everything that writes to one holds it. It ends with the process, however
+// that ends.
+type Lock struct {
+	Folder Folder
+	// Left is who held the lock last, if it was left in the middle of its work; nil: nobody was.
+	Left *Holder
+
+	file *os.File
+	keep bool
+}
+
+// Busy is the error of a run folder that somebody works on.
+type Busy struct {
+	Folder Folder
+	Holder *Holder // nil: not known
+}
+
+func (e *Busy) Error() string {
+	who := "another nat-go"
+	if e.Holder != nil {
+		who = e.Holder.String()
 	}
-	lock, err := f.Lock()
+	return fmt.Sprintf("%s is at work on the run in %s: wait for it to end", who, e.Folder)
+}
+
+// lockFile names the lock. It stays when the lock is let go: whoever waits for it has it open.
+func (f Folder) lockFile() string { return f.path(".lock") }
+
+// Lock takes the lock for a command, or says who has it.
+func (f Folder) Lock(command string) (*Lock, error) {
+	for {
+		l, err := f.tryLock(command)
+		var busy *Busy
+		switch {
+		case errors.As(err, &busy):
+			return nil, exit.With(exit.Usage, err)
+		case err != nil:
+			return nil, exit.Environmentf("can't lock the run folder: %w", err)
+		case l != nil:
+			return l, nil
+		}
+	}
+}
+
+// pause is how long LockSoon waits before it tries again.
+const pause = 50 * time.Millisecond
+
+// LockSoon takes the lock for something short. Where somebody has it, it waits as long as that may last.
+func (f Folder) LockSoon(ctx context.Context, command string, patience time.Duration) (*Lock, error) {
+	for end := time.Now().Add(patience); ; {
+		l, err := f.Lock(command)
+		var busy *Busy
+		if !errors.As(err, &busy) || time.Now().After(end) {
+			return l, err
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return nil, err
+		}
+	}
+}
+
+// tryLock takes the lock; nil: the file was replaced meanwhile.
+func (f Folder) tryLock(command string) (*Lock, error) {
+	file, err := os.OpenFile(f.lockFile(), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o644)
 	if err != nil {
 		return nil, err
 	}
+	err = unix.EINTR
+	for errors.Is(err, unix.EINTR) {
+		err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	}
+	left, readErr := readHolder(file)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		file.Close()
+		return nil, &Busy{f, left}
+	}
+	l := &Lock{Folder: f, Left: left, file: file} // a file system without locks has to do without
+	if readErr != nil || !l.there() {
+		file.Close()
+		return nil, readErr
+	}
+	host, _ := os.Hostname()
+	if err := l.write(&Holder{Command: command, Process: os.Getpid(), Host: host, Since: time.Now().UTC().Truncate(time.Second)}); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// maxHolder is how much of a lock file is read.
+const maxHolder = 64 << 10
+
+func readHolder(f *os.File) (*Holder, error) {
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(err, notRegular(f.Name(), info))
+	}
+	text, err := io.ReadAll(io.NewSectionReader(f, 0, maxHolder))
+	if err != nil || len(text) == 0 {
+		return nil, err
+	}
+	h := new(Holder)
+	if json.Unmarshal(text, h) != nil { // it died as it wrote
+		return &Holder{Command: "?"}, nil
+	}
+	return h, nil
+}
+
+func notRegular(path string, info fs.FileInfo) error {
+	if info == nil || info.Mode().IsRegular() {
+		return nil
+	}
+	return fmt.Errorf("%s is not a regular file", path)
+}
+
+// write says in the file who has the lock; nil: nobody.
+func (l *Lock) write(h *Holder) error {
+	var text []byte
+	if h != nil {
+		var err error
+		if text, err = json.Marshal(h); err != nil {
+			return err
+		}
+	}
+	if err := l.file.Truncate(0); err != nil {
+		return err
+	}
+	_, err := l.file.WriteAt(text, 0)
+	return err
+}
+
+// there reports whether the lock's file is still that of the folder.
+func (l *Lock) there() bool {
+	held, err := l.file.Stat()
+	if err != nil {
+		return false
+	}
+	now, err := os.Lstat(l.Folder.lockFile())
+	return err == nil && os.SameFile(held, now)
+}
+
+// Check is the error of a run folder that was removed, or replaced, while it was worked on.
+func (l *Lock) Check() error {
+	if l.there() {
+		return nil
+	}
+	return exit.Environmentf("the run folder %s was removed or replaced while nat-go worked in it: make the run again", l.Folder)
+}
+
+// Unfinished leaves word, for whoever takes the lock next, that the work was left in the middle, as if the process had died
+// here.
+func (l *Lock) Unfinished() { l.keep = true }
+
+// Restore is Unfinished with the word of whoever left its work before: it is still to be finished.
+func (l *Lock) Restore() {
+	if l.Left != nil && l.write(l.Left) == nil {
+		l.keep = true
+	}
+}
+
+// Close lets go of the lock. A second time it does nothing.
+func (l *Lock) Close() {
+	if l == nil || l.file == nil {
+		return
+	}
+	if !l.keep {
+		_ = l.write(nil) // else the next one is told of a command that was left, and does its work again
+	}
+	l.file.Close()
+	l.file = nil
+}
+
+// LeftBy says who left the folder in the middle of its work; who works in it now is a *Busy error.
+func (f Folder) LeftBy() (*Holder, error) {
+	file, err := os.OpenFile(f.lockFile(), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	err = unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+	h, readErr := readHolder(file)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, &Busy{f, h}
+	}
+	return h, readErr
+}
+
+// Create makes the folder and locks it: two runs never share one. A folder that exists is refused untouched, unless a run
+// died in it before it had begun: it holds nothing then that resume could go on with.
+func (f Folder) Create(command string) (*Lock, error) {
+	if err := f.refuseUsed(); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(string(f), 0o755); err != nil {
+		return nil, exit.Environmentf("can't make the run folder: %w", err)
+	}
+	l, err := f.Lock(command)
+	if err != nil {
+		return nil, err
+	}
+	if err = f.refuseUsed(); err == nil {
+		if err = l.Sweep(); err == nil {
+			err = os.MkdirAll(f.Records(), 0o755)
+		}
+		if err != nil {
+			err = exit.Environmentf("can't make the run folder: %w", err)
+		}
+	}
+	if err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (f Folder) refuseUsed() error {
 	used, err := f.Used()
 	switch {
 	case err != nil:
-		err = exit.Environmentf("can't make the run folder: %w", err)
+		return exit.Environmentf("can't make the run folder: %w", err)
 	case used:
-		err = exit.Usagef("the run folder %s exists already: choose another --run-id, or go on with it by "+
+		var busy *Busy
+		if _, err := f.LeftBy(); errors.As(err, &busy) {
+			return exit.Usagef("%w, or choose another --run-id", err)
+		}
+		return exit.Usagef("the run folder %s exists already: choose another --run-id, or go on with it by "+
 			"`nat-go finetune resume %s`", f, f)
-	default:
-		return lock, nil
 	}
-	lock.Close()
-	return nil, err
+	return nil
 }
 
-// Used says whether the folder holds more than a run that dies before it begins leaves behind.
+// Used says whether the folder is there and holds more than a run that dies before it begins leaves behind: its lock, its
+// configuration, an empty record folder. A folder without our lock is somebody's, whatever it holds.
 func (f Folder) Used() (bool, error) {
-	if err := durable.Sweep(string(f)); err != nil {
-		return false, err
-	}
 	top, err := os.ReadDir(string(f))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(top) == 0 {
+		return false, nil
+	}
 	if err != nil {
 		return false, err
 	}
+	if !Has(f.lockFile()) {
+		return true, nil
+	}
 	for _, e := range top {
-		if p := f.path(e.Name()); p != f.Records() && p != f.Config() {
+		switch p := f.path(e.Name()); {
+		case p == f.Records(), p == f.Config(), p == f.lockFile(), durable.Temporary(e.Name()):
+		default:
 			return true, nil
 		}
 	}
 	records, err := os.ReadDir(f.Records())
-	return len(records) > 0, err
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	for _, e := range records {
+		if !durable.Temporary(e.Name()) {
+			return true, nil
+		}
+	}
+	return false, err
 }
 
-// Lock keeps other processes from working on the run until the file is closed, or this process ends in whatever way.
-func (f Folder) Lock() (*os.File, error) {
-	dir, err := os.Open(string(f))
-	if err != nil {
-		return nil, exit.Environmentf("can't open the run folder: %w", err)
+// Sweep removes the temporary files that a command left which was killed here. What the trainer and the agent's own program
+// write is theirs: their folders are not looked into.
+func (l *Lock) Sweep() error {
+	f := l.Folder
+	for _, t := range []struct {
+		path  string
+		depth int // of the folders in it that are ours too
+	}{{string(f), 0}, {f.Records(), 0}, {f.Dataset(), 1}, {f.Batches(), 2}, {f.Teacher(), 1}} {
+		if err := sweep(t.path, t.depth); err != nil {
+			return err
+		}
 	}
-	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
-		dir.Close()
-		return nil, exit.Usagef("another nat-go is at work on the run in %s: "+
-			"choose another --run-id, or wait for it to end", f)
+	return nil
+}
+
+func sweep(dir string, depth int) error {
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() { // a link leads to somebody else's folder
+		return nil
 	}
-	return dir, nil // a file system without locks has to do without
+	if err := durable.Sweep(dir); err != nil || depth == 0 {
+		return err
+	}
+	inner, err := os.ReadDir(dir)
+	for _, e := range inner {
+		if err == nil && e.IsDir() {
+			err = sweep(filepath.Join(dir, e.Name()), depth-1)
+		}
+	}
+	return err
 }

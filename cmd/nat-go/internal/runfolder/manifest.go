@@ -5,6 +5,7 @@ import (
 	stdjson "encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
@@ -36,6 +37,7 @@ type Manifest struct {
 	Decisions string                      `json:"decisions"`
 	Batches   *Batches                    `json:"batches,omitempty"`
 	Warnings  []string                    `json:"warnings,omitempty"`
+	Files     []File                      `json:"files"` // all files of the run but the manifest, the job's and the trainer's
 }
 
 // NAT's words for how a run stands.
@@ -93,56 +95,89 @@ func (f Folder) ReadManifest() (*Manifest, error) {
 	return m, nil
 }
 
-// WriteManifest writes the manifest of a run that is over.
-func (f Folder) WriteManifest(m *Manifest) error {
-	m.Decisions = f.Rel(f.Decisions())
+// WriteManifest writes the manifest of a run that is over, with the hashes of all its files. known are those that were
+// hashed as they were written.
+func (l *Lock) WriteManifest(m *Manifest, known []File) (err error) {
+	if m.Files, err = l.Sums(known); err != nil {
+		return err
+	}
+	m.Decisions = l.Folder.Rel(l.Folder.Decisions())
 	text, err := stdjson.MarshalIndent(m, "", "  ")
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(f.Manifest(), append(text, '\n'))
+	if err := l.Check(); err != nil {
+		return err
+	}
+	return durable.WriteFile(l.Folder.Manifest(), append(text, '\n'))
 }
 
-// AddFormats enters formats into the manifest, in the place of what it has of them. All else stays as it is, also what
-// this version doesn't know.
-func (f Folder) AddFormats(add []Written) error {
-	m, err := f.ReadManifest()
+// Update is a change of what the manifest has: nothing is seen of it before Commit.
+type Update struct {
+	file *durable.File
+}
+
+// AddFormats makes the manifest that has these formats in the place of what it has of them, and their files. All else
+// stays as it is, also what this version doesn't know. It is on disk, for Commit to give it its name: a disk that is full
+// is found before the formats' own files get theirs.
+func (l *Lock) AddFormats(formats []Written, files []File) (*Update, error) {
+	m, err := l.Folder.ReadManifest()
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range formats {
+		m.Dataset = slices.DeleteFunc(m.Dataset, func(x Written) bool { return x.Format == w.Format })
+		in := l.Folder.Rel(l.Folder.Format(w.Format)) + "/"
+		m.Files = slices.DeleteFunc(m.Files, func(x File) bool { return strings.HasPrefix(x.Path, in) })
+	}
+	return l.replace(map[string]any{"dataset": append(m.Dataset, formats...), "files": merge(m.Files, files)})
+}
+
+// AddFiles is AddFormats for files of other kinds.
+func (l *Lock) AddFiles(files ...File) error {
+	m, err := l.Folder.ReadManifest()
 	if err != nil {
 		return err
 	}
-	for _, w := range add {
-		i := slices.IndexFunc(m.Dataset, func(x Written) bool { return x.Format == w.Format })
-		if i < 0 {
-			m.Dataset = append(m.Dataset, w)
-		} else {
-			m.Dataset[i] = w
-		}
+	for _, f := range files {
+		m.Files = slices.DeleteFunc(m.Files, func(x File) bool { return x.Path == f.Path })
 	}
-	return f.replace("dataset", m.Dataset)
-}
-
-// replace puts a value in the place of the one that the manifest has under a key.
-func (f Folder) replace(key string, value any) error {
-	old, err := read(f.Manifest())
+	u, err := l.replace(map[string]any{"files": merge(m.Files, files)})
 	if err != nil {
 		return err
+	}
+	return u.Commit()
+}
+
+func merge(a, b []File) []File {
+	all := append(a, b...)
+	slices.SortFunc(all, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	return all
+}
+
+// replace puts values in the place of those that the manifest has under keys.
+func (l *Lock) replace(values map[string]any) (*Update, error) {
+	path := l.Folder.Manifest()
+	old, err := read(path)
+	if err != nil {
+		return nil, err
 	}
 	raw, err := json.Parse(old, json.Limits{})
 	if err != nil {
-		return fmt.Errorf("%s: %w", f.Manifest(), err)
-	}
-	text, err := stdjson.Marshal(value)
-	if err != nil {
-		return err
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	var b bytes.Buffer
 	b.WriteByte('{')
 	for k, v := range raw.Members() {
+		for key, value := range values {
+			if k.Is(key) {
+				if v, err = stdjson.Marshal(value); err != nil {
+					return nil, err
+				}
+			}
+		}
 		if b.Len() > 1 {
 			b.WriteByte(',')
-		}
-		if k.Is(key) {
-			v = text
 		}
 		b.Write(k)
 		b.WriteByte(':')
@@ -151,7 +186,25 @@ func (f Folder) replace(key string, value any) error {
 	b.WriteByte('}')
 	var out bytes.Buffer
 	if err := stdjson.Indent(&out, b.Bytes(), "", "  "); err != nil {
-		return err
+		return nil, err
 	}
-	return durable.WriteFile(f.Manifest(), append(out.Bytes(), '\n'))
+	out.WriteByte('\n')
+	f, err := durable.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = f.Write(out.Bytes()); err == nil {
+		err = f.Prepare()
+	}
+	if err != nil {
+		f.Abort()
+		return nil, err
+	}
+	return &Update{f}, nil
 }
+
+// Commit gives the manifest its name.
+func (u *Update) Commit() error { return u.file.Commit() }
+
+// Abort leaves the manifest as it was. It does nothing after Commit.
+func (u *Update) Abort() { u.file.Abort() }

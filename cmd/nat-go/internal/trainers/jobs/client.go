@@ -27,6 +27,9 @@ type Client struct {
 	Log     zerolog.Logger
 	Watch   func(Update) // called with each status while waiting; nil: nobody looks
 	Output  func([]byte) // called with what the trainer prints while waiting, where the adapter can tell; nil: nobody looks
+
+	locked  bool // the run folder, by Submit
+	unsaved bool // the journal is behind what is known
 }
 
 // Update is how a job goes.
@@ -68,11 +71,13 @@ func (u Update) String() string {
 // Submit hands over the data set, unless the run has a job already, which is then returned. An error leaves the run so that
 // Submit can be called again, in this process or another.
 func (c *Client) Submit(ctx context.Context, data trainers.DataSet) (*Job, error) {
-	unlock, err := lock(c.Dir)
+	lock, err := c.Dir.Lock("finetune resume " + string(c.Dir))
 	if err != nil {
 		return nil, err
 	}
-	defer unlock()
+	defer lock.Close()
+	c.locked = true
+	defer func() { c.locked = false }()
 	j, err := c.intent(data.RunID)
 	if err != nil || j.Ref != nil {
 		return j, err
@@ -89,7 +94,7 @@ func (c *Client) Submit(ctx context.Context, data trainers.DataSet) (*Job, error
 		}
 	}
 	j.Phase, j.Error, j.IntentAt = Submitting, "", time.Now().UTC()
-	if err := j.save(c.Dir); err != nil {
+	if err := c.save(j); err != nil {
 		return j, err
 	}
 	ref, err := c.Adapter.Submit(ctx, data, j.Key)
@@ -152,7 +157,7 @@ func (c *Client) find(ctx context.Context, j *Job, data trainers.DataSet) (bool,
 func (c *Client) adopt(j *Job, ref trainers.JobRef) error {
 	j.Ref, j.Phase, j.Error, j.SubmittedAt = &ref, Training, "", time.Now().UTC()
 	j.Status = trainers.JobStatus{State: trainers.Pending}
-	return j.save(c.Dir)
+	return c.save(j)
 }
 
 // settle finds out, after a submission that ended in an error, whether there is a job all the same.
@@ -171,7 +176,7 @@ func (c *Client) settle(ctx context.Context, j *Job, data trainers.DataSet, fail
 		j.Phase = Unsubmitted
 	}
 	j.Error = failure.Error()
-	return errors.Join(trainers.Exit(failure), j.save(c.Dir))
+	return errors.Join(trainers.Exit(failure), c.save(j))
 }
 
 // Refresh asks for the status once.
@@ -199,11 +204,34 @@ func (c *Client) heard(j *Job, st trainers.JobStatus) error {
 	if st.State.Terminal() && (j.Phase == Deploying || st.State != trainers.Completed || !deploys) {
 		j.Phase = Done
 	}
-	if same(j.Status, st) && j.Phase != Done {
+	if same(j.Status, st) && j.Phase != Done && !c.unsaved {
 		return nil
 	}
 	j.Status = st
-	return j.save(c.Dir)
+	err := c.save(j)
+	if errors.As(err, new(*runfolder.Busy)) && j.Phase != Done {
+		c.Log.Warn().Err(err).Msg("the status is noted later")
+		return nil
+	}
+	return err
+}
+
+// patience is how long a note of the job waits for whoever works in the run folder.
+const patience = 30 * time.Second
+
+// save writes the journal, under the lock of the run folder.
+func (c *Client) save(j *Job) error {
+	c.unsaved = true
+	if !c.locked {
+		lock, err := c.Dir.LockSoon(context.Background(), "finetune wait "+string(c.Dir), patience)
+		if err != nil {
+			return err
+		}
+		defer lock.Close()
+	}
+	err := j.save(c.Dir)
+	c.unsaved = err != nil
+	return err
 }
 
 func same(a, b trainers.JobStatus) bool {
@@ -295,7 +323,7 @@ func (c *Client) deploy(ctx context.Context, j *Job, m *machine) (done bool, err
 		if !trainers.Transient(err) || a.do == giveUp {
 			j.Error = err.Error()
 			failure := exit.With(exit.Code(trainers.Exit(err)), fmt.Errorf("the model is trained, but not deployed: %w; `nat-go finetune wait %s` tries again", err, c.Dir))
-			return true, errors.Join(failure, j.save(c.Dir))
+			return true, errors.Join(failure, c.save(j))
 		}
 		if !sleep(ctx, a.pause) {
 			return false, nil
@@ -307,11 +335,11 @@ func (c *Client) deploying(j *Job, m *machine, ref trainers.JobRef, started bool
 	j.Ref, j.Error, m.failures = &ref, "", 0
 	if !started {
 		j.Phase = Done
-		return true, errors.Join(j.save(c.Dir), c.verdict(j))
+		return true, errors.Join(c.save(j), c.verdict(j))
 	}
 	j.Phase, j.DeployingAt = Deploying, time.Now().UTC()
 	m.phase, m.since = Deploying, j.DeployingAt
-	return false, j.save(c.Dir)
+	return false, c.save(j)
 }
 
 // goesOn is the error of a wait that ended before the job did.
@@ -348,7 +376,7 @@ func (c *Client) Cancel(ctx context.Context, j *Job) error {
 		return exit.Failedf("run %s has no job to cancel", j.RunID)
 	}
 	j.CancelRequested = true
-	if err := j.save(c.Dir); err != nil {
+	if err := c.save(j); err != nil {
 		return err
 	}
 	return trainers.Exit(c.Adapter.Cancel(ctx, *j.Ref))

@@ -404,14 +404,14 @@ func TestServiceNotReached(t *testing.T) {
 
 func TestLockedOut(t *testing.T) {
 	cl := client(t, &fake{}, trainers.Limits{})
-	unlock, err := lock(cl.Dir)
+	lock, err := cl.Dir.Lock("dataset convert")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := cl.Submit(t.Context(), data); err == nil || !strings.Contains(err.Error(), "another nat-go") {
+	if _, err := cl.Submit(t.Context(), data); err == nil || !strings.Contains(err.Error(), "`nat-go dataset convert` (process ") {
 		t.Errorf("err = %v", err)
 	}
-	unlock()
+	lock.Close()
 	submitted(t, cl)
 }
 

@@ -4,13 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
@@ -19,7 +15,6 @@ import (
 )
 
 const (
-	lockFile = ".job.lock"
 	version  = 1
 	maxBytes = 4 << 20
 )
@@ -79,12 +74,7 @@ func (j *Job) State() trainers.State {
 // Load reads the job of a run folder. Where there is none, the error is fs.ErrNotExist.
 func Load(dir runfolder.Folder) (*Job, error) {
 	path := dir.Job()
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxBytes))
+	b, err := runfolder.ReadSmall(path, maxBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -112,19 +102,6 @@ func (j *Job) save(dir runfolder.Folder) error {
 		return exit.Environmentf("can't write what is known of the job: %w", err)
 	}
 	return nil
-}
-
-// lock keeps other processes from submitting the same run. It ends with the process.
-func lock(dir runfolder.Folder) (unlock func(), err error) {
-	f, err := os.OpenFile(filepath.Join(string(dir), lockFile), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o644)
-	if err != nil {
-		return nil, exit.Environmentf("can't lock the run folder: %w", err)
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		f.Close()
-		return nil, exit.Environmentf("another nat-go is submitting the run in %s: wait for it to end", dir)
-	}
-	return func() { f.Close() }, nil
 }
 
 // Entry is a run in a list.

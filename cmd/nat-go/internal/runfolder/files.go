@@ -1,0 +1,124 @@
+package runfolder
+
+import (
+	"encoding/hex"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/internal/durable"
+)
+
+// File is a file of the run as it was written.
+type File struct {
+	Path  string `json:"path"` // relative to the run folder, with slashes
+	Bytes int64  `json:"bytes"`
+	XXH3  string `json:"xxh3"` // 128-bit xxh3 of the content, hex
+}
+
+// living reports whether a path is of what changes after the run is complete: the lock, the job's journal, what the trainer
+// writes; and the manifest, which can't hold its own hash.
+func (f Folder) living(rel string) bool {
+	switch f.path(filepath.FromSlash(rel)) {
+	case f.Manifest(), f.lockFile(), f.Job(), f.Trainer():
+		return true
+	}
+	return false
+}
+
+// Walk calls do for everything of the folder that the manifest speaks for, by its path in it. Links are not followed. Of
+// temporary files see Temporaries.
+func (f Folder) Walk(do func(rel string, info fs.FileInfo) error) error {
+	return filepath.WalkDir(string(f), func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel := f.Rel(path)
+		switch {
+		case f.living(rel) && e.IsDir():
+			return fs.SkipDir
+		case e.IsDir(), f.living(rel), durable.Temporary(e.Name()):
+			return nil
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		return do(rel, info)
+	})
+}
+
+// Temporaries counts the temporary files of commands that were killed, or are at work.
+func (f Folder) Temporaries() (n int, err error) {
+	err = filepath.WalkDir(string(f), func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() && durable.Temporary(e.Name()) {
+			n++
+		}
+		return err
+	})
+	return n, err
+}
+
+// Sum reads a file of the folder and says what is in it.
+func (f Folder) Sum(rel string) (File, error) {
+	s := File{Path: rel}
+	in, err := os.Open(f.path(filepath.FromSlash(rel)))
+	if err != nil {
+		return s, err
+	}
+	defer in.Close()
+	h := xxh3.New()
+	if s.Bytes, err = io.Copy(h, in); err != nil {
+		return s, fmt.Errorf("%s: %w", in.Name(), err)
+	}
+	s.XXH3 = Digest(h)
+	return s, nil
+}
+
+// Digest is the hash of what was written, in hex.
+func Digest(h *xxh3.Hasher) string {
+	sum := h.Sum128().Bytes()
+	return hex.EncodeToString(sum[:])
+}
+
+// Sums lists the files of the run, by path. Those that were hashed as they were written are not read again; one that has
+// another size now was changed meanwhile.
+func (l *Lock) Sums(known []File) ([]File, error) {
+	by := map[string]File{}
+	for _, k := range known {
+		by[k.Path] = k
+	}
+	var list []File
+	err := l.Folder.Walk(func(rel string, info fs.FileInfo) error {
+		if !info.Mode().IsRegular() { // of the agent's own program: nothing of ours is anything else
+			return nil
+		}
+		s, ok := by[rel]
+		if !ok {
+			var err error
+			if s, err = l.Folder.Sum(rel); err != nil {
+				return err
+			}
+		}
+		if s.Bytes != info.Size() {
+			return fmt.Errorf("%s has %d bytes where %d were written: it was changed during the run", rel, info.Size(), s.Bytes)
+		}
+		delete(by, rel)
+		list = append(list, s)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for rel := range by {
+		return nil, fmt.Errorf("%s is gone: it was removed during the run", rel)
+	}
+	slices.SortFunc(list, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	return list, nil
+}
