@@ -30,6 +30,7 @@ type File struct {
 	file *os.File
 	path string // empty: what is written goes straight to file
 	over bool
+	safe bool // on disk, by Prepare
 }
 
 // Create begins the file at path. Its folder must exist.
@@ -89,10 +90,12 @@ func (f *File) Commit() error {
 
 // Prepare makes what was written safe on disk, so that nothing but the name is left for Commit to fail at.
 func (f *File) Prepare() error {
-	if err := f.Flush(); err != nil || f.path == "" {
-		return err
+	err := f.Flush()
+	if err == nil && f.path != "" {
+		err = f.file.Sync()
+		f.safe = err == nil
 	}
-	return f.file.Sync()
+	return err
 }
 
 // CommitUnsynced is Commit without waiting for the disk: what it writes survives the process, not the machine.
@@ -104,7 +107,7 @@ func (f *File) Chmod(mode os.FileMode) error { return f.file.Chmod(mode) }
 // rename gives the file its name. Unless it is synced, it survives the process, not the machine.
 func (f *File) rename(sync bool) error {
 	err := f.Flush()
-	if err == nil && f.path != "" && sync {
+	if err == nil && f.path != "" && sync && !f.safe {
 		err = f.file.Sync()
 	}
 	if err == nil && f.path != "" {

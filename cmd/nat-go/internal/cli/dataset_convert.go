@@ -57,9 +57,9 @@ The rows go to the run's own dataset folder and are entered in its manifest, or 
 				}
 				to = append(to, f)
 			}
-			c, err := dataset.Convert(run, to, opts, output)
+			c, err := dataset.Convert(cmd.Context(), run, to, opts, output)
 			if err != nil {
-				return exit.With(exit.Environment, err)
+				return exit.Default(exit.Environment, err)
 			}
 			if asJSON {
 				err = json.NewEncoder(cmd.OutOrStdout()).Encode(c)
@@ -89,7 +89,7 @@ func convertTokens(w io.Writer, run *dataset.Place, output string, asJSON bool) 
 	}
 	c, err := dataset.ConvertTokens(run, output)
 	if err != nil {
-		return exit.With(exit.Environment, err)
+		return exit.Default(exit.Environment, err)
 	}
 	if asJSON {
 		err = json.NewEncoder(w).Encode(c)

@@ -19,29 +19,22 @@ func newDatasetVerifyCmd() *cobra.Command {
 		Use:   "verify PATH",
 		Short: "Re-read a data set from its files alone and report what is wrong with it",
 		Long: `Re-read a data set from its files alone and report what is wrong with it: rows that are not what their format asks for, files
-of mixed shapes, rows or prompts on both sides of the split, repeated and contradictory rows, and files that differ from what
-the run's manifest and rows.jsonl say. Token batches of a run are checked against their proofs, from the files and the tokenizer.
+of mixed shapes, rows or prompts on both sides of the split, repeated and contradictory rows, and rows that differ from what
+rows.jsonl says. Of a run's folder every file is held against the manifest, and the token batches against their proofs, from
+the files and the tokenizer; a run without a manifest is not verifiable.
 
 PATH is a run's folder, its dataset folder, the folder of a format, or one .jsonl file - also one that another program wrote.
 Exit code 1 if there is an error.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := findDataset(args[0])
-			if err != nil && dataset.HasBatches(runfolder.Folder(args[0])) { // a run may have token batches and no rows of text
-				p, err = &dataset.Place{Run: runfolder.Folder(args[0])}, nil
+			if run := runfolder.Folder(args[0]); err != nil && run.IsRun() { // it may have token batches and no rows of text
+				p, err = &dataset.Place{Run: run}, nil
 			}
 			if err != nil {
 				return err
 			}
-			manifest, err := p.Manifest()
-			if err != nil {
-				return exit.With(exit.Failed, err)
-			}
-			var written []runfolder.Written
-			if manifest != nil {
-				written = append([]runfolder.Written{}, manifest.Dataset...) // not nil, also where the run kept nothing
-			}
-			r, err := dataset.Verify(p, written, os.TempDir())
+			r, err := verify(p)
 			if err != nil {
 				return exit.With(exit.Failed, err)
 			}
@@ -62,6 +55,23 @@ Exit code 1 if there is an error.`,
 	cmd.Flags().StringVar(&tokens, "tokenizer", "", "tokenizer of the token batches; without it the one the run's config.yml names")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
+}
+
+// verify checks rows, and the files of a run.
+func verify(p *dataset.Place) (*dataset.Report, error) {
+	if p.Run == "" {
+		return dataset.Verify(p, nil, os.TempDir())
+	}
+	manifest, why := p.Run.ReadManifest()
+	var written []runfolder.Written
+	if why == nil {
+		written = append([]runfolder.Written{}, manifest.Dataset...) // not nil, also where the run kept nothing
+	}
+	r, err := dataset.Verify(p, written, os.TempDir())
+	if err != nil {
+		return nil, err
+	}
+	return r, r.VerifyRun(p.Run, manifest, why)
 }
 
 // verifyBatches checks a run's token batches, where it has any.

@@ -100,6 +100,16 @@ type finalSummary struct {
 	AvgReward    *float64 `json:"avg_reward"` // null where it is not a number
 }
 
+// HasFinal reports whether final_metrics.json tells of this end already.
+func (h *History) HasFinal(folder runfolder.Folder, status trainers.JobStatus) bool {
+	text, err := durable.ReadFile(folder.FinalMetrics(), maxFinal)
+	var f final
+	return err == nil && json.Unmarshal(text, &f) == nil && f.Status == status.State && f.Message == status.Message
+}
+
+// maxFinal is how large final_metrics.json may be.
+const maxFinal = 1 << 20
+
 // WriteFinal writes NAT's final_metrics.json about a job that has ended.
 func (h *History) WriteFinal(folder runfolder.Folder, status trainers.JobStatus, ref *trainers.JobRef) error {
 	f := final{

@@ -14,7 +14,11 @@ import (
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/internal/durable"
 )
+
+// maxConfig is how large a run's config.yml may be.
+const maxConfig = 16 << 20
 
 // HasBatches reports whether a run's folder has token batches.
 func HasBatches(run runfolder.Folder) bool {
@@ -28,7 +32,7 @@ func TokenizerOf(run runfolder.Folder) (string, error) {
 			Tokenizer string `yaml:"tokenizer"`
 		} `yaml:"collator"`
 	}
-	text, err := os.ReadFile(run.Config())
+	text, err := durable.ReadFile(run.Config(), maxConfig)
 	if err == nil {
 		err = yaml.Unmarshal(text, &config)
 	}

@@ -15,6 +15,8 @@ const (
 	manifestWrong = "NG5009"
 	exampleOnBoth = "NG5010"
 	badBatch      = "NG5011"
+	notVerifiable = "NG5012"
+	interrupted   = "NG5013"
 )
 
 // Codes are the pages of the codes above, for `nat-go explain`.
@@ -31,5 +33,7 @@ func Codes() []ledger.Code {
 		ledger.NewCode(manifestWrong, "dataset", "The manifest and a file don't agree in rows, bytes or hash, or one of them is missing.", "The file was changed after the run: write the data set again, or don't trust it."),
 		ledger.NewCode(exampleOnBoth, "dataset", "Examples have rows in training and in validation.", "Split by example or task (dataset.split.by) unless that is meant."),
 		ledger.NewCode(badBatch, "dataset", "A token batch is not what its line in batches/index.jsonl, its proof and the tokenizer say: another file, masks or labels that don't follow from the rows, or tokens that are not the text they were made of.", "The file was changed after the run, or the tokenizer is another one: run again, or name the tokenizer the run had."),
+		ledger.NewCode(notVerifiable, "dataset", "Nothing says what the run wrote, so that what is in its folder can't be verified: it has no manifest, one that can't be read, or one that an older nat-go wrote without the hashes of the files; or it says itself that the run failed.", "Go on with a run that was interrupted (`nat-go finetune resume`), else make it again."),
+		ledger.NewCode(interrupted, "dataset", "A command is at work in the run's folder, or was killed there: what it wrote may not be whole.", "Wait for it to end, or run it again: `nat-go dataset convert` with the same formats, `nat-go finetune resume` for a run."),
 	}
 }

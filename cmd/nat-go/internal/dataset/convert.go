@@ -39,49 +39,85 @@ func (c *Converted) Rows() (n int64) {
 }
 
 // Convert writes a run's data set in other formats, from its record log and decisions alone. With dir empty they go to the
-// run's own dataset folder and are entered in its manifest.
-func Convert(p *Place, formats []rows.Format, o rows.Options, dir string) (*Converted, error) {
-	d, err := p.Decisions()
-	if err != nil {
-		return nil, err
+// run's own dataset folder and are entered in its manifest; a failure before the last file is safe on disk leaves the run
+// as it was.
+func Convert(ctx context.Context, p *Place, formats []rows.Format, o rows.Options, dir string) (*Converted, error) {
+	var names []string
+	for _, f := range formats {
+		names = append(names, f.Name)
 	}
-	own := dir == ""
-	if own {
-		dir = p.Run.Dataset()
-	}
-	c := &Converted{Dir: dir}
-	refused := map[Refused]int64{}
-	c.Formats, err = Write(context.Background(), Spec{Dir: dir, Log: p.Log(), Decisions: d, Formats: formats, Options: o, Dropped: func(x ledger.Drop) {
-		refused[Refused{Format: x.Format, Why: x.Detail}]++
-	}})
-	if err != nil {
-		return nil, err
-	}
-	for r, n := range refused {
-		r.Count = n
-		c.Refused = append(c.Refused, r)
-	}
-	sort.Slice(c.Refused, func(i, j int) bool {
-		a, b := c.Refused[i], c.Refused[j]
-		return a.Format < b.Format || a.Format == b.Format && (a.Count > b.Count || a.Count == b.Count && a.Why < b.Why)
+	c := &Converted{}
+	err := c.into(p, names, dir, func(dir string, ready func([]runfolder.Written, []runfolder.File) error) (err error) {
+		d, err := p.Decisions()
+		if err != nil {
+			return err
+		}
+		refused := map[Refused]int64{}
+		c.Formats, err = Write(ctx, Spec{
+			Dir: dir, Log: p.Log(), Decisions: d, Formats: formats, Options: o, Ready: ready,
+			Dropped: func(x ledger.Drop) { refused[Refused{Format: x.Format, Why: x.Detail}]++ },
+		})
+		for r, n := range refused {
+			r.Count = n
+			c.Refused = append(c.Refused, r)
+		}
+		sort.Slice(c.Refused, func(i, j int) bool {
+			a, b := c.Refused[i], c.Refused[j]
+			return a.Format < b.Format || a.Format == b.Format && (a.Count > b.Count || a.Count == b.Count && a.Why < b.Why)
+		})
+		return err
 	})
-	if own {
-		err = p.Run.AddFormats(c.Formats)
-	}
 	return c, err
 }
 
 // ConvertTokens is Convert for token rows, which are made of the run's batches.
 func ConvertTokens(p *Place, dir string) (*Converted, error) {
-	own := dir == ""
-	if own {
-		dir = p.Run.Dataset()
+	c := &Converted{}
+	err := c.into(p, []string{TokenParquet}, dir, func(dir string, ready func([]runfolder.Written, []runfolder.File) error) error {
+		w, err := WriteTokenParquet(p.Run, dir, ready)
+		c.Formats = []runfolder.Written{w}
+		return err
+	})
+	return c, err
+}
+
+// into writes to a folder of its own, or to the run's, which it locks.
+func (c *Converted) into(
+	p *Place, formats []string, dir string, write func(string, func([]runfolder.Written, []runfolder.File) error) error,
+) error {
+	if dir != "" {
+		c.Dir = dir
+		return write(dir, nil)
 	}
-	w, err := WriteTokenParquet(p.Run, dir)
-	if err == nil && own {
-		err = p.Run.AddFormats([]runfolder.Written{w})
+	c.Dir = p.Run.Dataset()
+	lock, err := p.Run.LockToConvert(formats)
+	if err != nil {
+		return err
 	}
-	return &Converted{Dir: dir, Formats: []runfolder.Written{w}}, err
+	defer lock.Close()
+	var update *runfolder.Update
+	defer func() {
+		if update != nil {
+			update.Abort()
+		}
+	}()
+	err = write(c.Dir, func(w []runfolder.Written, all []runfolder.File) (err error) {
+		if err := lock.Check(); err != nil {
+			return err
+		}
+		update, err = lock.AddFormats(w, all)
+		if err == nil {
+			lock.Unfinished() // files get their names now: until the manifest has its own, the run is not what it says
+		}
+		return err
+	})
+	if err == nil {
+		err = update.Commit()
+	}
+	if err == nil {
+		lock.Finished()
+	}
+	return err
 }
 
 // Text prints what was written for people.

@@ -4,13 +4,17 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/builders"
@@ -348,7 +352,7 @@ func TestConvertGivesTheSameBytesAndEntersTheManifest(t *testing.T) {
 		t.Fatal(err)
 	}
 	customizer, _ := rows.Lookup("customizer")
-	c, err := Convert(&Place{Run: runfolder.Folder(run)}, []rows.Format{customizer}, rows.Options{}, "")
+	c, err := Convert(t.Context(), &Place{Run: runfolder.Folder(run)}, []rows.Format{customizer}, rows.Options{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -359,7 +363,7 @@ func TestConvertGivesTheSameBytesAndEntersTheManifest(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	nemo, _ := rows.Lookup("nemo_rl")
-	if c, err = Convert(&Place{Run: runfolder.Folder(run)}, []rows.Format{nemo}, rows.Options{}, t.TempDir()); err != nil {
+	if c, err = Convert(t.Context(), &Place{Run: runfolder.Folder(run)}, []rows.Format{nemo}, rows.Options{}, t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
 	if len(c.Refused) != 1 || c.Refused[0].Count != 5 || c.Refused[0].Why != "it holds preferences only" || c.Rows() != 30 {
@@ -367,7 +371,7 @@ func TestConvertGivesTheSameBytesAndEntersTheManifest(t *testing.T) {
 	}
 
 	// In another shape: the manifest follows, and keeps all else in its place.
-	if _, err := Convert(&Place{Run: runfolder.Folder(run)}, []rows.Format{customizer}, rows.Options{FullHistory: true}, ""); err != nil {
+	if _, err := Convert(t.Context(), &Place{Run: runfolder.Folder(run)}, []rows.Format{customizer}, rows.Options{FullHistory: true}, ""); err != nil {
 		t.Fatal(err)
 	}
 	manifest, err := runfolder.Folder(run).ReadManifest()
@@ -384,7 +388,7 @@ func TestConvertGivesTheSameBytesAndEntersTheManifest(t *testing.T) {
 
 	// Elsewhere: the run stays as it is.
 	other := t.TempDir()
-	if _, err := Convert(&Place{Run: runfolder.Folder(run)}, []rows.Format{customizer}, rows.Options{}, other); err != nil {
+	if _, err := Convert(t.Context(), &Place{Run: runfolder.Folder(run)}, []rows.Format{customizer}, rows.Options{}, other); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := os.ReadFile(filepath.Join(other, "customizer/training_file.jsonl")); err != nil || !bytes.Equal(got, want) {
@@ -566,4 +570,98 @@ func decide(t testing.TB, entries []curate.Entry, rules curate.Rules) (*curate.D
 		}
 	}
 	return index.Decide()
+}
+
+// TestConvertThatFailsLeavesTheRun: before the files get their names nothing changes; after that the folder says so.
+func TestConvertThatFailsLeavesTheRun(t *testing.T) {
+	run, _, written := fixture(t)
+	nemo, _ := rows.Lookup("nemo_rl")
+	p := &Place{Run: runfolder.Folder(run)}
+	before := contents(t, run)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Convert(ctx, p, []rows.Format{nemo}, rows.Options{}, ""); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if d := cmp.Diff(before, contents(t, run)); d != "" {
+		t.Error(d)
+	}
+	path := filepath.Join(run, "dataset/nemo_rl/training.jsonl")
+	if err := os.MkdirAll(filepath.Join(path, "in the way"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Convert(t.Context(), p, []rows.Format{nemo}, rows.Options{}, ""); err == nil {
+		t.Fatal("no error")
+	}
+	if m, err := p.Run.ReadManifest(); err != nil || len(m.Dataset) != len(written) {
+		t.Errorf("%+v, %v", m, err)
+	}
+	r := &Report{}
+	if err := r.VerifyRun(p.Run, nil, fs.ErrNotExist); err != nil || r.Errors != 2 || r.Findings[0].Code != interrupted ||
+		!strings.Contains(r.Findings[0].Message, "dataset convert --format nemo_rl") || r.Findings[1].Code != notVerifiable {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if n, err := p.Run.Temporaries(); n > 0 || err != nil {
+		t.Errorf("%d temporary files, %v", n, err)
+	}
+	if err := os.RemoveAll(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Convert(t.Context(), p, []rows.Format{nemo}, rows.Options{}, ""); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := p.Run.ReadManifest(); err != nil || len(m.Dataset) != len(written)+1 {
+		t.Errorf("%+v, %v", m, err)
+	}
+	if left, err := p.Run.LeftBy(); left != nil || err != nil {
+		t.Errorf("%v, %v", left, err)
+	}
+}
+
+// TestConvertsAtOnce: of those that meet, one goes on and the others say who it is; no format is lost.
+func TestConvertsAtOnce(t *testing.T) {
+	run, _, written := fixture(t)
+	p := &Place{Run: runfolder.Folder(run)}
+	var formats []rows.Format
+	for _, name := range []string{"nemo_rl", "openai", "kto"} {
+		f, _ := rows.Lookup(name)
+		formats = append(formats, f)
+	}
+	var all sync.WaitGroup
+	for _, f := range formats {
+		all.Go(func() {
+			for {
+				_, err := Convert(t.Context(), p, []rows.Format{f}, rows.Options{}, "")
+				if err == nil {
+					return
+				}
+				if !errors.As(err, new(*runfolder.Busy)) || !strings.Contains(err.Error(), "dataset convert --format") {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	if m, err := p.Run.ReadManifest(); err != nil || len(m.Dataset) != len(written)+len(formats) {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+// contents are the files of a folder with what is in them.
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || e.Name() == ".lock" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		all[path] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
 }

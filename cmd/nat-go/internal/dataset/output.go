@@ -1,10 +1,9 @@
 package dataset
 
 import (
-	"encoding/hex"
-
 	"github.com/zeebo/xxh3"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
@@ -26,7 +25,7 @@ type output struct {
 	done   chan struct{} // closed when all blocks are written; then err says how that went
 	err    error
 	sum    *xxh3.Hasher
-	closed bool
+	placed bool
 }
 
 func newOutput(path string) (*output, error) {
@@ -77,27 +76,39 @@ func (o *output) flush() {
 	}
 }
 
-// commit makes the file appear and returns the hash of its content in hex.
-func (o *output) commit() (string, error) {
+// finish makes the content safe on disk and returns its hash. The file has its name after place.
+func (o *output) finish() (string, error) {
 	o.flush()
-	o.closed = true
 	close(o.blocks)
 	<-o.done
-	if o.err != nil {
-		o.file.Abort()
-		return "", o.err
+	o.blocks = nil
+	if o.err == nil {
+		o.err = o.file.Prepare()
 	}
-	sum := o.sum.Sum128().Bytes()
-	return hex.EncodeToString(sum[:]), o.file.Commit()
+	return runfolder.Digest(o.sum), o.err
 }
 
-// abort removes the file unless it was committed.
+// sumUp is finish for a file at a path in the data set.
+func (o *output) sumUp(path string) (runfolder.File, error) {
+	sum, err := o.finish()
+	return runfolder.DatasetFile(path, o.bytes, sum), err
+}
+
+// place gives a finished file its name.
+func (o *output) place() error {
+	o.placed = true
+	return o.file.Commit()
+}
+
+// abort removes the file unless it has its name.
 func (o *output) abort() {
-	if o.closed {
+	if o.placed {
 		return
 	}
-	o.closed = true
-	close(o.blocks)
-	<-o.done
+	if o.blocks != nil {
+		close(o.blocks)
+		<-o.done
+		o.blocks = nil
+	}
 	o.file.Abort()
 }

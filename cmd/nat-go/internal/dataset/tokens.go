@@ -21,45 +21,65 @@ const TokenParquet = "sft_parquet"
 const tokenShape = "input_ids, labels, row_weight, example"
 
 // WriteTokenParquet writes a run's sft batches as train.parquet and validation.parquet in the format's folder of a data set. A
-// split without rows has no file afterwards.
-func WriteTokenParquet(run runfolder.Folder, dataSet string) (runfolder.Written, error) {
+// split without rows has no file afterwards. ready is that of Spec.
+func WriteTokenParquet(
+	run runfolder.Folder, dataSet string, ready func([]runfolder.Written, []runfolder.File) error,
+) (runfolder.Written, error) {
 	w := runfolder.Written{Format: TokenParquet}
 	dir := filepath.Join(dataSet, TokenParquet)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return w, err
 	}
+	var files []runfolder.File
+	var outs []*output
+	defer func() {
+		for _, o := range outs {
+			o.abort()
+		}
+	}()
+	var empty []string
 	for _, split := range []batch.Split{batch.Train, batch.Validation} {
 		name := split.String() + ".parquet"
-		f, err := writeTokens(run.Batches(), filepath.Join(dir, name), split)
+		out, err := newOutput(filepath.Join(dir, name))
 		if err != nil {
 			return w, err
 		}
-		if f.Rows == 0 {
-			if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		rows, err := batch.WriteParquet(out, run.Batches(), split)
+		if err != nil || rows == 0 {
+			out.abort()
+			if err != nil {
 				return w, err
 			}
+			empty = append(empty, filepath.Join(dir, name))
 			continue
 		}
-		f.Path = TokenParquet + "/" + name
-		w.Files, w.Records = append(w.Files, f), w.Records+f.Rows
+		outs = append(outs, out)
+		file, err := out.sumUp(TokenParquet + "/" + name)
+		if err != nil {
+			return w, err
+		}
+		files, w.Records = append(files, file), w.Records+rows
+		w.Files = append(w.Files, runfolder.RowFile{
+			Path: TokenParquet + "/" + name, Kind: builders.KindDemonstration.String(), Split: split.String(), Rows: rows,
+			Bytes: file.Bytes, XXH3: file.XXH3,
+		})
+	}
+	if ready != nil {
+		if err := ready([]runfolder.Written{w}, files); err != nil {
+			return w, err
+		}
+	}
+	for _, o := range outs {
+		if err := o.place(); err != nil {
+			return w, err
+		}
+	}
+	for _, path := range empty {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return w, err
+		}
 	}
 	return w, nil
-}
-
-// writeTokens writes one split; where it has no rows, no file.
-func writeTokens(batches, path string, split batch.Split) (runfolder.RowFile, error) {
-	f := runfolder.RowFile{Kind: builders.KindDemonstration.String(), Split: split.String()}
-	out, err := newOutput(path)
-	if err != nil {
-		return f, err
-	}
-	defer out.abort()
-	if f.Rows, err = batch.WriteParquet(out, batches, split); err != nil || f.Rows == 0 {
-		return f, err
-	}
-	f.XXH3, err = out.commit()
-	f.Bytes = out.bytes
-	return f, err
 }
 
 // tokens checks a file of token rows: every label is the id of its place or ignored, and some are trained.

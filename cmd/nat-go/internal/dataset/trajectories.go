@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
@@ -34,7 +35,7 @@ func (v *verifier) trajectories(path string) error {
 		v.find(at, "it is larger than %d GiB and was not checked", maxTrajectories>>30)
 		return nil
 	}
-	text, err := os.ReadFile(path)
+	text, err := durable.ReadFile(path, maxTrajectories)
 	if err != nil {
 		return err
 	}

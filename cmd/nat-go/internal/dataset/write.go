@@ -32,6 +32,9 @@ type Spec struct {
 	Options   rows.Options
 	Dropped   func(ledger.Drop)      // told of every record that a format can't carry
 	Group     func(*recordlog.Group) // told of every group of the log, before its rows are written; may be nil
+	// Ready is told of the formats and of every file of them when all are safe on disk and before the first gets its name;
+	// its error is that of Write, which leaves nothing then. It may be nil.
+	Ready func([]runfolder.Written, []runfolder.File) error
 }
 
 // Unit is the unit in which the books of a format are kept.
@@ -71,12 +74,23 @@ func Write(ctx context.Context, s Spec) ([]runfolder.Written, error) {
 		}
 	}
 	var out []runfolder.Written
+	var files []runfolder.File
 	for _, w := range all {
-		written, err := w.commit()
+		written, its, err := w.finish()
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, written)
+		out, files = append(out, written), append(files, its...)
+	}
+	if s.Ready != nil {
+		if err := s.Ready(out, files); err != nil {
+			return nil, err
+		}
+	}
+	for _, w := range all {
+		if err := w.place(); err != nil {
+			return nil, err
+		}
 	}
 	return out, nil
 }
@@ -272,28 +286,42 @@ func (w *formatWriter) open(kind builders.Kind, s rows.Split) (*rowFile, error) 
 	return f, nil
 }
 
-func (w *formatWriter) commit() (runfolder.Written, error) {
+// finish ends the files. They get their names from place.
+func (w *formatWriter) finish() (runfolder.Written, []runfolder.File, error) {
 	out := runfolder.Written{Format: w.enc.Name, Records: w.records, Dropped: w.dropped}
+	var files []runfolder.File
 	for _, f := range w.files {
 		switch {
 		case f.table != nil:
 			if err := f.table.Close(); err != nil {
-				return out, err
+				return out, nil, err
 			}
 		case w.enc.FinalNewline():
 			f.out.buf = append(f.out.buf, '\n')
 		}
-		sum, err := f.out.commit()
+		file, err := f.out.sumUp(w.enc.Name + "/" + f.name)
 		if err != nil {
-			return out, err
+			return out, nil, err
 		}
-		out.Files = append(out.Files, runfolder.RowFile{Path: w.enc.Name + "/" + f.name, Kind: f.kind, Split: f.split, Rows: f.rows, Bytes: f.out.bytes, XXH3: sum})
+		files = append(files, file)
+		out.Files = append(out.Files, runfolder.RowFile{
+			Path: w.enc.Name + "/" + f.name, Kind: f.kind, Split: f.split, Rows: f.rows, Bytes: file.Bytes, XXH3: file.XXH3,
+		})
 	}
 	slices.SortFunc(out.Files, func(a, b runfolder.RowFile) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Split, b.Split))
 	})
-	_, err := w.origins.commit()
-	return out, err
+	origins, err := w.origins.sumUp(w.enc.Name + "/" + OriginsFile)
+	return out, append(files, origins), err
+}
+
+func (w *formatWriter) place() error {
+	for _, f := range w.files {
+		if err := f.out.place(); err != nil {
+			return err
+		}
+	}
+	return w.origins.place()
 }
 
 func (w *formatWriter) abort() {

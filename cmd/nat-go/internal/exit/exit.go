@@ -38,6 +38,14 @@ func (e *Error) Unwrap() error { return e.Err }
 // With returns err with an exit code.
 func With(code int, err error) error { return &Error{Code: code, Err: err} }
 
+// Default is With for an error that has no exit code of its own.
+func Default(code int, err error) error {
+	if errors.As(err, new(*Error)) {
+		return err
+	}
+	return With(code, err)
+}
+
 // Failedf is an error of the run: exit 1.
 func Failedf(format string, a ...any) error { return With(Failed, fmt.Errorf(format, a...)) }
 

@@ -2,10 +2,12 @@ package finetune
 
 import (
 	"context"
+	"path/filepath"
 	"runtime/debug"
 
 	"github.com/nat-go/nat-go/builders/dpo"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
@@ -30,12 +32,26 @@ func (r *run) account(ctx context.Context, seen *source.Stats) error {
 	if failure != nil {
 		r.made.Status, r.made.Error = runfolder.Failed, failure.Error()
 	}
-	if err := r.plan.folder.WriteManifest(r.made); err != nil {
+	if err := r.knowLog(); err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	if err := r.lock.WriteManifest(r.made, r.known); err != nil {
 		return exit.Environmentf("can't write the manifest: %w", err)
 	}
 	r.sum.Status = r.made.Status
 	r.unlock() // the data set is complete; jobs have a lock of their own
 	return failure
+}
+
+// knowLog notes the hash of the record log, which was made as it was written.
+func (r *run) knowLog() error {
+	dir := r.plan.folder.Records()
+	c, err := recordlog.ReadCommit(dir)
+	if err == nil && c.XXH3 != "" {
+		path := r.plan.folder.Rel(filepath.Join(dir, recordlog.LogName))
+		r.known = append(r.known, runfolder.File{Path: path, Bytes: c.Bytes, XXH3: c.XXH3})
+	}
+	return err
 }
 
 // failure is why there is no data set to train on although all was written.

@@ -164,7 +164,7 @@ func (r *run) collate(ctx context.Context, t *tokens, d *curate.Decisions) error
 		return err
 	}
 	if r.plan.tokenRows {
-		w, err := dataset.WriteTokenParquet(folder, folder.Dataset())
+		w, err := dataset.WriteTokenParquet(folder, folder.Dataset(), r.know)
 		if err != nil {
 			return exit.Environmentf("can't write the token rows: %w", err)
 		}

@@ -29,7 +29,7 @@ func (r *run) openFolder(in *inputs) (err error) {
 		if err := r.checkSpace(in); err != nil {
 			return err
 		}
-		if r.lock, err = folder.Create(); err != nil {
+		if r.lock, err = folder.Create("finetune run --run-id " + r.plan.RunID); err != nil {
 			return err
 		}
 		text, err := r.plan.config.Source()

@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -36,9 +35,9 @@ type plan struct {
 	rules     curate.Rules
 	copyTo    string // NAT's dataset_output_dir; empty: no copy
 	notes     []string
-	resume    bool           // go on with a run folder that is there already
-	began     []source.Input // with resume: what the inputs were when the run began
-	lock      *os.File       // with resume: of the run folder
+	resume    bool            // go on with a run folder that is there already
+	began     []source.Input  // with resume: what the inputs were when the run began
+	lock      *runfolder.Lock // with resume
 }
 
 func newPlan(req Request, env Env) (*plan, error) {

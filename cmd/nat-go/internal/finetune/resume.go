@@ -5,14 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"syscall"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
-	"github.com/nat-go/nat-go/internal/durable"
 )
 
 func (p *plan) writeBegun(in *inputs) error {
@@ -37,7 +35,7 @@ func Resume(ctx context.Context, folder runfolder.Folder, detach bool, env Env) 
 	if err != nil {
 		return Failed(nothing, err)
 	}
-	lock, err := folder.Lock()
+	lock, err := folder.Lock("finetune resume " + string(folder))
 	if err != nil {
 		return Failed(nothing, err)
 	}
@@ -45,13 +43,16 @@ func Resume(ctx context.Context, folder runfolder.Folder, detach bool, env Env) 
 	return resume(ctx, b, folder, lock, detach, env)
 }
 
-func resume(ctx context.Context, b *runfolder.Begun, folder runfolder.Folder, lock *os.File, detach bool, env Env) (*Summary, error) {
+func resume(ctx context.Context, b *runfolder.Begun, folder runfolder.Folder, lock *runfolder.Lock, detach bool, env Env) (*Summary, error) {
 	var req Request
 	if err := json.Unmarshal(b.Request, &req); err != nil {
 		return Failed(req, exit.Environmentf("can't read the run folder: %s: %w", folder.Begun(), err))
 	}
 	req.RunID = b.RunID
-	if err := durable.Sweep(string(folder)); err != nil {
+	if err := lock.RefuseConverting(nil); err != nil {
+		return Failed(req, err)
+	}
+	if err := lock.Sweep(); err != nil {
 		return Failed(req, exit.Environmentf("can't clean up the run folder: %w", err))
 	}
 	req.ConfigFile, req.Builders = folder.Config(), nil
@@ -94,7 +95,7 @@ func (r *run) submit(ctx context.Context, m *runfolder.Manifest) error {
 func readBegun(f runfolder.Folder) (*runfolder.Begun, error) {
 	b, err := f.ReadBegun()
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		if used, err := f.Used(); err == nil && !used {
+		if used, err := f.Used(); err == nil && !used && f.Locked() {
 			return nil, exit.Usagef("the run in %s ended before it had begun: run it again", f)
 		}
 		return nil, exit.Usagef("%s is no run folder: it lacks %s", f, f.Begun())

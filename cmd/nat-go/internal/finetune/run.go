@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"syscall"
 
@@ -33,7 +32,8 @@ type run struct {
 	history *compat.History     // the run as NAT reports it
 	made    *runfolder.Manifest // what is known of the run so far
 	sum     *Summary
-	lock    *os.File // the run folder, held against other processes
+	lock    *runfolder.Lock
+	known   []runfolder.File // hashed as they were written
 }
 
 func newRun(p *plan, env Env) *run {

@@ -3,6 +3,7 @@ package finetune
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
@@ -45,11 +46,35 @@ func (r *run) train(ctx context.Context) error {
 	err = client.Wait(ctx, job, r.env.Leave)
 	r.sum.Status = string(job.State())
 	if job.Phase == jobs.Done {
-		if werr := r.history.WriteFinal(p.folder, job.Status, job.Ref); werr != nil {
+		if werr := r.writeFinal(job); werr != nil {
 			err = errors.Join(err, exit.Environmentf("can't write final_metrics.json: %w", werr))
 		}
 	}
 	return err
+}
+
+// patience is how long the note of a job's end waits for whoever writes to the run folder.
+const patience = time.Minute
+
+// writeFinal writes how the job ended, and enters the file in the manifest.
+func (r *run) writeFinal(job *jobs.Job) error {
+	folder := r.plan.folder
+	lock, err := folder.LockSoon(context.Background(), "finetune wait "+string(folder), patience)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if r.history.HasFinal(folder, job.Status) { // another process waited, too
+		return nil
+	}
+	if err := r.history.WriteFinal(folder, job.Status, job.Ref); err != nil {
+		return err
+	}
+	sum, err := folder.Sum(folder.Rel(folder.FinalMetrics()))
+	if err != nil {
+		return err
+	}
+	return lock.AddFiles(sum)
 }
 
 // unsubmitted is the error of a run whose data set is complete but was not taken.

@@ -2,13 +2,17 @@ package finetune
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -32,6 +36,7 @@ func (r *run) write(ctx context.Context, d *curate.Decisions) error {
 			r.listDropped(g, d)
 			r.tell(Progress{Step: "write", Done: int64(g.First) + int64(len(g.Records)), Total: int64(d.Len()), Unit: unitRecord})
 		},
+		Ready: r.know,
 	})
 	if err != nil {
 		return exit.Environmentf("can't write the data set: %w", err)
@@ -47,11 +52,26 @@ func (r *run) write(ctx context.Context, d *curate.Decisions) error {
 	return nil
 }
 
+// know notes the hashes of files as they were written.
+func (r *run) know(_ []runfolder.Written, files []runfolder.File) error {
+	r.known = append(r.known, files...)
+	return nil
+}
+
 // copyForNAT puts the Customizer's files where NAT puts them: <dataset_output_dir>/<run_id>/.
 func (r *run) copyForNAT() error {
 	to := filepath.Join(r.plan.copyTo, r.plan.RunID)
 	from := r.plan.folder.Format("customizer")
-	names, err := filepath.Glob(filepath.Join(from, "*_file.jsonl"))
+	var names []string
+	entries, err := os.ReadDir(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), "_file.jsonl") {
+			names = append(names, filepath.Join(from, e.Name()))
+		}
+	}
 	if err == nil && len(names) > 0 {
 		err = os.MkdirAll(to, 0o755)
 	}

@@ -3,6 +3,7 @@ package recordlog
 import (
 	"bufio"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,13 +22,16 @@ import (
 // Version is the version of the log's encoding. A log of another version is not read: the run has to be made again.
 const Version = 2
 
+// LogName names the log in its folder.
+const LogName = "records.log"
+
 const (
 	magic       = "nat-go record log"
 	headerSize  = len(magic) + 4
 	frameHead   = 8 // payload length
 	frameTail   = 8 // xxh3-64 of the payload
 	maxFrame    = 8 << 30
-	logName     = "records.log"
+	maxCommit   = 64 << 20 // the cursor has the counts of every input
 	commitName  = "commit.json"
 	bufferBytes = 1 << 20
 )
@@ -38,7 +42,8 @@ type Commit struct {
 	Bytes   int64           `json:"bytes"`
 	Groups  uint64          `json:"groups"`
 	Records uint64          `json:"records"`
-	Done    bool            `json:"done"` // all groups are in
+	Done    bool            `json:"done"`           // all groups are in
+	XXH3    string          `json:"xxh3,omitempty"` // of the log, once all groups are in: 128 bits in hex
 	Cursor  json.RawMessage `json:"cursor,omitempty"`
 }
 
@@ -50,16 +55,18 @@ type Writer struct {
 	state  Commit
 	enc    encoder
 	synced int64
+	sum    *xxh3.Hasher
 }
 
 // Create starts an empty log in dir, which must exist and hold none.
 func Create(dir string) (*Writer, error) {
-	f, err := os.OpenFile(filepath.Join(dir, logName), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, LogName), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{dir: dir, file: f, out: bufio.NewWriterSize(f, bufferBytes)}
+	w := &Writer{dir: dir, file: f, out: bufio.NewWriterSize(f, bufferBytes), sum: xxh3.New()}
 	head := binary.LittleEndian.AppendUint32([]byte(magic), Version)
+	w.sum.Write(head)
 	if _, err := w.out.Write(head); err != nil {
 		f.Close()
 		return nil, err
@@ -70,7 +77,7 @@ func Create(dir string) (*Writer, error) {
 
 // Remove removes a log that has no commit.
 func Remove(dir string) error {
-	err := os.Remove(filepath.Join(dir, logName))
+	err := os.Remove(filepath.Join(dir, LogName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -83,7 +90,7 @@ func Open(dir string) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(filepath.Join(dir, logName), os.O_RDWR, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, LogName), os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -95,20 +102,21 @@ func Open(dir string) (*Writer, error) {
 	default:
 		err = f.Truncate(c.Bytes)
 	}
+	sum := xxh3.New()
 	if err == nil {
-		_, err = f.Seek(c.Bytes, io.SeekStart)
+		_, err = io.CopyN(sum, f, c.Bytes)
 	}
 	if err != nil {
 		f.Close()
 		return nil, err
 	}
-	return &Writer{dir: dir, file: f, out: bufio.NewWriterSize(f, bufferBytes), state: c, synced: c.Bytes}, nil
+	return &Writer{dir: dir, file: f, out: bufio.NewWriterSize(f, bufferBytes), state: c, synced: c.Bytes, sum: sum}, nil
 }
 
 // ReadCommit returns the last commit of the log in dir. Its error wraps fs.ErrNotExist where there is none.
 func ReadCommit(dir string) (Commit, error) {
 	var c Commit
-	b, err := os.ReadFile(filepath.Join(dir, commitName))
+	b, err := durable.ReadFile(filepath.Join(dir, commitName), maxCommit)
 	if err != nil {
 		return c, err
 	}
@@ -134,6 +142,7 @@ func (w *Writer) Append(g *Group) error {
 	payload := w.enc.buf[frameHead:]
 	binary.LittleEndian.PutUint64(w.enc.buf, uint64(len(payload)))
 	w.enc.buf = binary.LittleEndian.AppendUint64(w.enc.buf, xxh3.Hash(payload))
+	w.sum.Write(w.enc.buf) // here, where the bytes are in the cache
 	n, err := w.out.Write(w.enc.buf)
 	if err != nil {
 		return err
@@ -153,6 +162,10 @@ func (w *Writer) Commit(cursor json.RawMessage, done bool) error {
 		return err
 	}
 	w.state.Cursor, w.state.Done = cursor, done
+	if done {
+		sum := w.sum.Sum128().Bytes()
+		w.state.XXH3 = hex.EncodeToString(sum[:])
+	}
 	b, err := json.Marshal(w.state)
 	if err != nil {
 		return err
@@ -184,7 +197,7 @@ func NewReader(dir string) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.Open(filepath.Join(dir, logName))
+	f, err := os.Open(filepath.Join(dir, LogName))
 	if err != nil {
 		return nil, err
 	}

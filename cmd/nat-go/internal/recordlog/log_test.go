@@ -157,7 +157,7 @@ func TestOpenCutsBackToTheCommit(t *testing.T) {
 	dir, whole := t.TempDir(), t.TempDir()
 	write(t, whole, "a", "b")
 	write(t, dir, "a")
-	path := filepath.Join(dir, logName)
+	path := filepath.Join(dir, LogName)
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -175,7 +175,7 @@ func TestOpenCutsBackToTheCommit(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Close()
-	for _, name := range []string{logName, commitName} {
+	for _, name := range []string{LogName, commitName} {
 		a, _ := os.ReadFile(filepath.Join(dir, name))
 		b, _ := os.ReadFile(filepath.Join(whole, name))
 		if string(a) != string(b) {
@@ -187,7 +187,7 @@ func TestOpenCutsBackToTheCommit(t *testing.T) {
 func TestDamageIsFound(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "a")
-	path := filepath.Join(dir, logName)
+	path := filepath.Join(dir, LogName)
 	good, _ := os.ReadFile(path)
 	for i := headerSize; i < len(good); i += 7 {
 		bad := append([]byte(nil), good...)

@@ -22,6 +22,12 @@ type File struct {
 	XXH3  string `json:"xxh3"` // 128-bit xxh3 of the content, hex
 }
 
+// DatasetFile is a file at a path in the data set's folder.
+func DatasetFile(path string, bytes int64, xxh3 string) File {
+	f := Folder("")
+	return File{f.Rel(filepath.Join(f.Dataset(), filepath.FromSlash(path))), bytes, xxh3}
+}
+
 // living reports whether a path is of what changes after the run is complete: the lock, the job's journal, what the trainer
 // writes; and the manifest, which can't hold its own hash.
 func (f Folder) living(rel string) bool {

@@ -4,16 +4,13 @@ package runfolder
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/internal/durable"
 )
 
 // Folder is the path of a run's folder.
@@ -89,8 +86,8 @@ func Has(path string) bool {
 	return err == nil
 }
 
-// isRun says whether the folder is that of a run: it has a job or a manifest, or the records of an interrupted run.
-func (f Folder) isRun() bool { return Has(f.Job()) || Has(f.Manifest()) || Has(f.Begun()) }
+// IsRun says whether the folder is that of a run: it has a job or a manifest, or the records of an interrupted run.
+func (f Folder) IsRun() bool { return Has(f.Job()) || Has(f.Manifest()) || Has(f.Begun()) }
 
 // List lists the runs below folders, which need not exist, by name.
 func List(roots ...string) ([]Folder, error) {
@@ -104,7 +101,7 @@ func List(roots ...string) ([]Folder, error) {
 			return nil, exit.Environmentf("can't list runs: %w", err)
 		}
 		for _, d := range dirs {
-			if f := Folder(filepath.Join(root, d.Name())); d.IsDir() && f.isRun() {
+			if f := Folder(filepath.Join(root, d.Name())); d.IsDir() && f.IsRun() {
 				list = append(list, f)
 			}
 		}
@@ -114,11 +111,11 @@ func List(roots ...string) ([]Folder, error) {
 
 // Find finds the run that a person means: a path, or the id of a run below one of the folders.
 func Find(run string, roots ...string) (Folder, error) {
-	if f := Folder(run); f.isRun() {
+	if f := Folder(run); f.IsRun() {
 		return f, nil
 	}
 	for _, root := range roots {
-		if f := Folder(filepath.Join(root, run)); f.isRun() {
+		if f := Folder(filepath.Join(root, run)); f.IsRun() {
 			return f, nil
 		}
 	}
@@ -130,26 +127,4 @@ func Find(run string, roots ...string) (Folder, error) {
 // maxBytes is how large a file may be that is decoded whole. A manifest of a large run has some hundred kilobytes.
 const maxBytes = 64 << 20
 
-func read(path string) ([]byte, error) { return ReadSmall(path, maxBytes) }
-
-// ReadSmall reads a file of at most so many bytes. What is not a regular file is refused: a link may lead to a device that
-// never ends.
-func ReadSmall(path string, limit int64) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe without a writer must not hold us
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, notRegular(path, info)
-	}
-	b, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(b)) > limit {
-		err = fmt.Errorf("%s is larger than %d MiB", path, limit>>20)
-	}
-	return b, err
-}
+func read(path string) ([]byte, error) { return durable.ReadFile(path, maxBytes) }

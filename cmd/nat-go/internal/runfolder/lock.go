@@ -36,8 +36,9 @@ type Lock struct {
 	// Left is who held the lock last, if it was left in the middle of its work; nil: nobody was.
 	Left *Holder
 
-	file *os.File
-	keep bool
+	file   *os.File
+	untold error // why the file doesn't say who has it: a full disk, which keeps nobody from making room
+	keep   bool
 }
 
 // Busy is the error of a run folder that somebody works on.
@@ -100,12 +101,12 @@ func (f Folder) tryLock(command string) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = unix.EINTR
-	for errors.Is(err, unix.EINTR) {
-		err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	left, busy, readErr := attempt(file)
+	for i := 0; busy && left == nil && readErr == nil && i < 20; i++ { // it has just taken the lock, or lets go of it
+		time.Sleep(time.Millisecond)
+		left, busy, readErr = attempt(file)
 	}
-	left, readErr := readHolder(file)
-	if errors.Is(err, unix.EWOULDBLOCK) {
+	if busy {
 		file.Close()
 		return nil, &Busy{f, left}
 	}
@@ -115,11 +116,18 @@ func (f Folder) tryLock(command string) (*Lock, error) {
 		return nil, readErr
 	}
 	host, _ := os.Hostname()
-	if err := l.write(&Holder{Command: command, Process: os.Getpid(), Host: host, Since: time.Now().UTC().Truncate(time.Second)}); err != nil {
-		file.Close()
-		return nil, err
-	}
+	l.untold = l.write(&Holder{command, os.Getpid(), host, time.Now().UTC().Truncate(time.Second)})
 	return l, nil
+}
+
+// attempt tries to lock the file, and reads who has the lock or had it last.
+func attempt(file *os.File) (left *Holder, busy bool, err error) {
+	lockErr := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	for errors.Is(lockErr, unix.EINTR) {
+		lockErr = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	}
+	left, err = readHolder(file)
+	return left, errors.Is(lockErr, unix.EWOULDBLOCK), err
 }
 
 // maxHolder is how much of a lock file is read.
@@ -186,12 +194,8 @@ func (l *Lock) Check() error {
 // here.
 func (l *Lock) Unfinished() { l.keep = true }
 
-// Restore is Unfinished with the word of whoever left its work before: it is still to be finished.
-func (l *Lock) Restore() {
-	if l.Left != nil && l.write(l.Left) == nil {
-		l.keep = true
-	}
-}
+// Finished takes that back. What another left in the middle is done now, too.
+func (l *Lock) Finished() { l.keep, l.Left = false, nil }
 
 // Close lets go of the lock. A second time it does nothing.
 func (l *Lock) Close() {
@@ -199,7 +203,11 @@ func (l *Lock) Close() {
 		return
 	}
 	if !l.keep {
-		_ = l.write(nil) // else the next one is told of a command that was left, and does its work again
+		left := l.Left
+		if left != nil && !left.converts() { // what else was left is seen by what is missing
+			left = nil
+		}
+		_ = l.write(left) // where it fails, the next one is told of this command, and does its work again
 	}
 	l.file.Close()
 	l.file = nil
@@ -233,6 +241,9 @@ func (f Folder) Create(command string) (*Lock, error) {
 		return nil, exit.Environmentf("can't make the run folder: %w", err)
 	}
 	l, err := f.Lock(command)
+	if errors.As(err, new(*Busy)) {
+		return nil, exit.Usagef("%w, or choose another --run-id", err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -267,6 +278,9 @@ func (f Folder) refuseUsed() error {
 	return nil
 }
 
+// Locked says whether somebody has ever locked the folder.
+func (f Folder) Locked() bool { return Has(f.lockFile()) }
+
 // Used says whether the folder is there and holds more than a run that dies before it begins leaves behind: its lock, its
 // configuration, an empty record folder. A folder without our lock is somebody's, whatever it holds.
 func (f Folder) Used() (bool, error) {
@@ -277,7 +291,7 @@ func (f Folder) Used() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if !Has(f.lockFile()) {
+	if !f.Locked() {
 		return true, nil
 	}
 	for _, e := range top {

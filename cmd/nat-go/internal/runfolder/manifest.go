@@ -3,7 +3,11 @@ package runfolder
 import (
 	"bytes"
 	stdjson "encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -101,6 +105,9 @@ func (l *Lock) WriteManifest(m *Manifest, known []File) (err error) {
 	if m.Files, err = l.Sums(known); err != nil {
 		return err
 	}
+	if err := l.Folder.complete(m); err != nil {
+		return err
+	}
 	m.Decisions = l.Folder.Rel(l.Folder.Decisions())
 	text, err := stdjson.MarshalIndent(m, "", "  ")
 	if err != nil {
@@ -112,9 +119,36 @@ func (l *Lock) WriteManifest(m *Manifest, known []File) (err error) {
 	return durable.WriteFile(l.Folder.Manifest(), append(text, '\n'))
 }
 
+// complete is the error of a run that lacks what each has when it is over: somebody removed it meanwhile.
+func (f Folder) complete(m *Manifest) error {
+	for _, path := range []string{f.Config(), f.Begun(), f.Decisions(), f.Dropped()} {
+		if rel := f.Rel(path); !slices.ContainsFunc(m.Files, func(x File) bool { return x.Path == rel }) {
+			return fmt.Errorf("%s is gone: it was removed during the run", rel)
+		}
+	}
+	if m.Batches == nil {
+		return nil
+	}
+	var want, have int64
+	for _, c := range m.Batches.Counts {
+		want += c.Batches
+	}
+	in := f.Rel(f.Batches()) + "/"
+	for _, x := range m.Files {
+		if strings.HasPrefix(x.Path, in) && strings.HasSuffix(x.Path, ".safetensors") {
+			have++
+		}
+	}
+	if have != want {
+		return fmt.Errorf("%d token batches were written, and %d are there: they were removed during the run", want, have)
+	}
+	return nil
+}
+
 // Update is a change of what the manifest has: nothing is seen of it before Commit.
 type Update struct {
 	file *durable.File
+	gone []string // files that the formats had before, in another shape
 }
 
 // AddFormats makes the manifest that has these formats in the place of what it has of them, and their files. All else
@@ -125,12 +159,25 @@ func (l *Lock) AddFormats(formats []Written, files []File) (*Update, error) {
 	if err != nil {
 		return nil, err
 	}
+	var gone []string
 	for _, w := range formats {
 		m.Dataset = slices.DeleteFunc(m.Dataset, func(x Written) bool { return x.Format == w.Format })
 		in := l.Folder.Rel(l.Folder.Format(w.Format)) + "/"
-		m.Files = slices.DeleteFunc(m.Files, func(x File) bool { return strings.HasPrefix(x.Path, in) })
+		m.Files = slices.DeleteFunc(m.Files, func(x File) bool {
+			if !strings.HasPrefix(x.Path, in) {
+				return false
+			}
+			if !slices.ContainsFunc(files, func(f File) bool { return f.Path == x.Path }) && filepath.IsLocal(x.Path) {
+				gone = append(gone, filepath.Join(string(l.Folder), filepath.FromSlash(x.Path)))
+			}
+			return true
+		})
 	}
-	return l.replace(map[string]any{"dataset": append(m.Dataset, formats...), "files": merge(m.Files, files)})
+	u, err := l.replace(map[string]any{"dataset": append(m.Dataset, formats...), "files": merge(m.Files, files)})
+	if err == nil {
+		u.gone = gone
+	}
+	return u, err
 }
 
 // AddFiles is AddFormats for files of other kinds.
@@ -200,11 +247,18 @@ func (l *Lock) replace(values map[string]any) (*Update, error) {
 		f.Abort()
 		return nil, err
 	}
-	return &Update{f}, nil
+	return &Update{file: f}, nil
 }
 
-// Commit gives the manifest its name.
-func (u *Update) Commit() error { return u.file.Commit() }
+// Commit removes what formats no longer have and gives the manifest its name.
+func (u *Update) Commit() error {
+	for _, path := range u.gone {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return u.file.Commit()
+}
 
 // Abort leaves the manifest as it was. It does nothing after Commit.
 func (u *Update) Abort() { u.file.Abort() }

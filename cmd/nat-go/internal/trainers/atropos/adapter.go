@@ -119,7 +119,7 @@ func (a *Adapter) deliveryPath(data trainers.DataSet) string {
 
 func (a *Adapter) load(data trainers.DataSet, key string) (*delivery, error) {
 	l := &delivery{Key: key, EnvID: -1, Skipped: map[ledger.Reason]int{}}
-	b, err := os.ReadFile(a.deliveryPath(data))
+	b, err := durable.ReadFile(a.deliveryPath(data), maxLine)
 	if errors.Is(err, fs.ErrNotExist) {
 		return l, os.MkdirAll(filepath.Dir(a.deliveryPath(data)), 0o755)
 	}

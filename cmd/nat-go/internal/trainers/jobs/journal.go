@@ -74,7 +74,7 @@ func (j *Job) State() trainers.State {
 // Load reads the job of a run folder. Where there is none, the error is fs.ErrNotExist.
 func Load(dir runfolder.Folder) (*Job, error) {
 	path := dir.Job()
-	b, err := runfolder.ReadSmall(path, maxBytes)
+	b, err := durable.ReadFile(path, maxBytes)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,129 @@
+package dataset
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// VerifyRun holds a run's folder against its manifest, file by file, and adds what it finds: what differs, what is missing,
+// what is there that the manifest doesn't have. Of rows that Verify has read the hash is known. manifest is nil where there
+// is none that can be read, for the reason given.
+func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, why error) error {
+	v := &verifier{report: &Report{}, more: map[string]int{}}
+	if err := v.left(run); err != nil {
+		return err
+	}
+	name := run.Rel(run.Manifest())
+	switch {
+	case errors.Is(why, fs.ErrNotExist):
+		v.find(Finding{Code: notVerifiable, File: name},
+			"not verifiable: the run has no manifest, so that nothing says what it wrote; `nat-go finetune resume %s` goes on with "+
+				"a run that was interrupted", run)
+	case why != nil:
+		v.find(Finding{Code: notVerifiable, File: name}, "not verifiable: %v", why)
+	case manifest.Files == nil:
+		v.find(Finding{Code: notVerifiable, File: name},
+			"not verifiable: the manifest has no hashes of the run's files; an older nat-go wrote it")
+	default:
+		if manifest.Status != runfolder.Completed {
+			v.find(Finding{Code: notVerifiable, File: name}, "the run ended as %s: %s", manifest.Status, manifest.Error)
+		}
+		if err := v.files(run, manifest, r.Files); err != nil {
+			return err
+		}
+	}
+	r.Findings = slices.Insert(r.Findings, 0, v.report.Findings...)
+	r.Errors, r.Warnings = r.Errors+v.report.Errors, r.Warnings+v.report.Warnings
+	return nil
+}
+
+// left says who is at work in the folder, or was killed there.
+func (v *verifier) left(run runfolder.Folder) error {
+	at := Finding{Code: interrupted, File: "."}
+	left, err := run.LeftBy()
+	var busy *runfolder.Busy
+	switch {
+	case errors.As(err, &busy):
+		v.find(at, "%v", busy)
+		return nil
+	case err != nil:
+		return err
+	case left != nil:
+		v.find(at, "%s was interrupted here, and what it wrote is not whole: run it again", left)
+	}
+	n, err := run.Temporaries()
+	if n > 0 {
+		at.Warning = true
+		v.find(at, "a command that was interrupted left %s, which the next that writes here removes",
+			ledger.Quantity(int64(n), "temporary file"))
+	}
+	return err
+}
+
+// files holds the files of the folder against those of the manifest.
+func (v *verifier) files(run runfolder.Folder, manifest *runfolder.Manifest, read []Verified) error {
+	rows := map[string]bool{} // checked as rows
+	for _, w := range manifest.Dataset {
+		for _, f := range w.Files {
+			rows[runfolder.DatasetFile(f.Path, 0, "").Path] = true
+		}
+	}
+	known := map[string]runfolder.File{}
+	for _, f := range read {
+		if f.XXH3 != "" {
+			k := runfolder.DatasetFile(f.Path, f.Bytes, f.XXH3)
+			known[k.Path] = k
+		}
+	}
+	due := map[string]runfolder.File{}
+	for _, f := range manifest.Files {
+		due[f.Path] = f
+	}
+	err := run.Walk(func(rel string, info fs.FileInfo) error {
+		want, ok := due[rel]
+		delete(due, rel)
+		at := Finding{Code: manifestWrong, File: rel}
+		switch {
+		case rows[rel] && ok:
+			return nil
+		case !info.Mode().IsRegular():
+			if ok {
+				v.find(at, "it is not a regular file any more")
+			}
+			return nil
+		case !ok:
+			if _, row := known[rel]; !row { // else it was told of as rows
+				v.find(at, "the folder has it, the manifest hasn't")
+			}
+			return nil
+		case info.Size() != want.Bytes:
+			v.find(at, "it has %d bytes, %d were written", info.Size(), want.Bytes)
+			return nil
+		}
+		got, ok := known[rel]
+		if !ok {
+			var err error
+			if got, err = run.Sum(rel); err != nil {
+				return err
+			}
+		}
+		if got.XXH3 != want.XXH3 {
+			v.find(at, "its content is not what was written: xxh3 %s, was %s", got.XXH3, want.XXH3)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", run, err)
+	}
+	for _, f := range manifest.Files {
+		if _, missing := due[f.Path]; missing && !rows[f.Path] {
+			v.find(Finding{Code: manifestWrong, File: f.Path}, "the manifest has it, the folder hasn't")
+		}
+	}
+	return nil
+}

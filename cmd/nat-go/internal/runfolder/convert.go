@@ -1,0 +1,65 @@
+package runfolder
+
+import (
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+)
+
+// converting begins the command of whoever writes formats to a run that is complete.
+const converting = "dataset convert"
+
+// LockToConvert locks a complete run to write formats of its data set. Where a conversion was left in the middle, it has to
+// be done again first: these formats have to have all that were written then.
+func (f Folder) LockToConvert(formats []string) (*Lock, error) {
+	command := converting
+	for _, name := range formats {
+		command += " --format " + name
+	}
+	if _, err := f.ReadManifest(); errors.Is(err, fs.ErrNotExist) {
+		return nil, exit.Usagef("the run in %s is not complete: `nat-go finetune resume %s` goes on with it", f, f)
+	} else if err != nil {
+		return nil, exit.With(exit.Environment, err)
+	}
+	l, err := f.Lock(command)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.RefuseConverting(formats); err != nil {
+		l.Close()
+		return nil, err
+	}
+	err = l.untold
+	if err == nil {
+		err = l.Sweep()
+	}
+	if err != nil {
+		l.Close()
+		return nil, exit.Environmentf("can't write to the run folder: %w", err)
+	}
+	return l, nil
+}
+
+// converts says whether the holder wrote formats to a run that is complete.
+func (h *Holder) converts() bool { return strings.HasPrefix(h.Command, converting+" ") }
+
+// RefuseConverting is the error of a run where a conversion was left in the middle, unless all its formats are written
+// again now.
+func (l *Lock) RefuseConverting(again []string) error {
+	if l.Left == nil {
+		return nil
+	}
+	words, ok := strings.CutPrefix(l.Left.Command, converting+" --format ")
+	if !ok {
+		return nil
+	}
+	for _, name := range strings.Split(words, " --format ") {
+		if !slices.Contains(again, name) {
+			return exit.Usagef("%s was interrupted in %s: run it again first", l.Left, l.Folder)
+		}
+	}
+	return nil
+}

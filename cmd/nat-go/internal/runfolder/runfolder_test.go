@@ -1,0 +1,352 @@
+package runfolder
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+)
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func listing(t *testing.T, dir string) (all []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		all = append(all, path)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// complete is a run that is over.
+func complete(t *testing.T) Folder {
+	t.Helper()
+	f := Folder(filepath.Join(t.TempDir(), "r"))
+	l, err := f.Create("finetune run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, path := range []string{
+		f.Config(), f.Begun(), f.Decisions(), f.Dropped(), filepath.Join(f.Format("trl"), "train.jsonl"),
+		filepath.Join(f.Collected(), "run0", "answers", "a.txt"), f.Progress(),
+	} {
+		write(t, path, path)
+	}
+	write(t, filepath.Join(f.Trainer(), "output.log"), "")
+	write(t, f.Job(), "{}")
+	if err := l.WriteManifest(&Manifest{Status: Completed, Dataset: []Written{{Format: "trl"}}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// TestSomebodysFolderStaysAsItIs: a run id may name any folder; one that is not ours is refused untouched.
+func TestSomebodysFolderStaysAsItIs(t *testing.T) {
+	for _, files := range [][]string{
+		{"notes.txt"},
+		{"config.yml"},
+		{"records/.tmp-precious"},
+		{".tmp-precious", ".nat-go-tmp-0123456789abcdef"},
+	} {
+		f := Folder(t.TempDir())
+		for _, name := range files {
+			write(t, f.path(name), "mine")
+		}
+		before := listing(t, string(f))
+		if _, err := f.Create("finetune run"); exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "exists already") {
+			t.Errorf("%v: %v", files, err)
+		}
+		if after := listing(t, string(f)); !slices.Equal(before, after) {
+			t.Errorf("%v became %v", before, after)
+		}
+	}
+}
+
+// TestARunThatNeverBegan: what a run leaves that dies before it begins is taken over.
+func TestARunThatNeverBegan(t *testing.T) {
+	f := Folder(filepath.Join(t.TempDir(), "r"))
+	for range 2 {
+		l, err := f.Create("finetune run")
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := filepath.Join(f.Records(), ".nat-go-tmp-0123456789abcdef")
+		if Has(left) {
+			t.Error("what was left is still there")
+		}
+		write(t, f.Config(), "")
+		write(t, left, "")
+		l.Close()
+	}
+	write(t, f.Begun(), "{}")
+	if _, err := f.Create("finetune run"); exit.Code(err) != exit.Usage {
+		t.Error(err)
+	}
+}
+
+// TestSweepKeepsWhatIsNotOurs: the trainer's folder, what the agent's program wrote, links and foreign names stay.
+func TestSweepKeepsWhatIsNotOurs(t *testing.T) {
+	f := complete(t)
+	const left = ".nat-go-tmp-0123456789abcdef"
+	elsewhere := t.TempDir()
+	write(t, filepath.Join(elsewhere, left), "")
+	if err := os.Symlink(elsewhere, f.Batches()); err != nil {
+		t.Fatal(err)
+	}
+	gone := []string{f.path(left), filepath.Join(f.Records(), left), filepath.Join(f.Format("trl"), left), f.path("teacher", "ab", left)}
+	stay := []string{
+		filepath.Join(f.Trainer(), left), filepath.Join(f.Trainer(), ".tmp-checkpoint"), filepath.Join(f.Collected(), "run0", left),
+		filepath.Join(elsewhere, left), f.path(".tmp-mine"),
+	}
+	for _, path := range append(gone, stay...) {
+		write(t, path, "")
+	}
+	l, err := f.Lock("finetune resume")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := l.Sweep(); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range gone {
+		if Has(path) {
+			t.Errorf("%s is still there", path)
+		}
+	}
+	for _, path := range stay {
+		if !Has(path) {
+			t.Errorf("%s is gone", path)
+		}
+	}
+}
+
+func TestLockSaysWhoHasIt(t *testing.T) {
+	f := Folder(t.TempDir())
+	l, err := f.Lock("dataset convert --format trl")
+	if err != nil || l.Left != nil {
+		t.Fatal(l, err)
+	}
+	_, err = f.Lock("finetune resume")
+	var busy *Busy
+	if exit.Code(err) != exit.Usage || !errors.As(err, &busy) || busy.Holder.Process != os.Getpid() ||
+		!strings.Contains(err.Error(), "`nat-go dataset convert --format trl` (process ") {
+		t.Errorf("%v", err)
+	}
+	if _, err := f.LeftBy(); !errors.As(err, &busy) {
+		t.Error(err)
+	}
+	l.Unfinished()
+	l.Close()
+	l.Close()
+	if left, err := f.LeftBy(); err != nil || left == nil || left.Command != "dataset convert --format trl" {
+		t.Errorf("%v, %v", left, err)
+	}
+	if l, err = f.Lock("finetune resume"); err != nil || l.Left == nil {
+		t.Fatal(l, err)
+	}
+	l.Close()
+	if left, _ := f.LeftBy(); left == nil || left.Command != "dataset convert --format trl" {
+		t.Errorf("%v", left)
+	}
+	if l, err = f.Lock("dataset convert --format trl"); err != nil {
+		t.Fatal(err)
+	}
+	l.Finished()
+	l.Close()
+	if left, err := f.LeftBy(); left != nil || err != nil {
+		t.Errorf("%v, %v", left, err)
+	}
+}
+
+// TestLockIsNoTrap: a lock that is a pipe, a device or a link is refused and not waited for.
+func TestLockIsNoTrap(t *testing.T) {
+	for name, make := range map[string]func(string) error{
+		"pipe": func(p string) error { return syscall.Mkfifo(p, 0o644) },
+		"link": func(p string) error { return os.Symlink("/dev/zero", p) },
+	} {
+		f := Folder(t.TempDir())
+		if err := make(f.lockFile()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Lock("x"); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		if _, err := f.LeftBy(); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func TestLockSoonWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := Folder(t.TempDir())
+		l, err := f.Lock("a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if _, err := f.LockSoon(t.Context(), "b", time.Minute); !errors.As(err, new(*Busy)) || time.Since(began) < time.Minute {
+			t.Errorf("after %s: %v", time.Since(began), err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		if _, err := f.LockSoon(ctx, "b", time.Minute); !errors.As(err, new(*Busy)) {
+			t.Error(err)
+		}
+		time.AfterFunc(time.Second, l.Close)
+		l2, err := f.LockSoon(t.Context(), "b", time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l2.Close()
+	})
+}
+
+// TestFolderRemovedDuringTheRun: no manifest says that a run is complete whose folder, or files, went away under it.
+func TestFolderRemovedDuringTheRun(t *testing.T) {
+	for name, harm := range map[string]func(f Folder) error{
+		"the folder": func(f Folder) error { return os.RemoveAll(string(f)) },
+		"moved away": func(f Folder) error { return os.Rename(string(f), string(f)+"-away") },
+		"replaced": func(f Folder) error {
+			return errors.Join(os.Rename(string(f), string(f)+"-away"), os.CopyFS(string(f), os.DirFS(string(f)+"-away")))
+		},
+		"the records":  func(f Folder) error { return os.RemoveAll(f.Records()) },
+		"the drops":    func(f Folder) error { return os.Remove(f.Dropped()) },
+		"a known file": func(f Folder) error { return os.Remove(filepath.Join(f.Format("trl"), "train.jsonl")) },
+		"cut":          func(f Folder) error { return os.Truncate(filepath.Join(f.Format("trl"), "train.jsonl"), 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := complete(t)
+			if err := os.Remove(f.Manifest()); err != nil {
+				t.Fatal(err)
+			}
+			known, err := f.Sum("dataset/trl/train.jsonl")
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, err := f.Lock("finetune run")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			if err := harm(f); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.WriteManifest(&Manifest{Status: Completed}, []File{known}); err == nil {
+				t.Error("the run is called complete")
+			}
+			if Has(f.Manifest()) {
+				t.Error("there is a manifest")
+			}
+		})
+	}
+}
+
+// TestManifestIsReadWithinLimits: what the name leads to may be anything.
+func TestManifestIsReadWithinLimits(t *testing.T) {
+	for name, make := range map[string]func(string) error{
+		"a device":  func(p string) error { return os.Symlink("/dev/zero", p) },
+		"a pipe":    func(p string) error { return syscall.Mkfifo(p, 0o644) },
+		"a folder":  func(p string) error { return os.Mkdir(p, 0o755) },
+		"too large": func(p string) error { return errors.Join(os.WriteFile(p, nil, 0o644), os.Truncate(p, 1<<40)) },
+		"no JSON":   func(p string) error { return os.WriteFile(p, []byte("{"), 0o644) },
+	} {
+		f := Folder(t.TempDir())
+		if err := make(f.Manifest()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.ReadManifest(); err == nil || errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestAddFormats: what is added takes the place of what was there; all else stays, and its order.
+func TestAddFormats(t *testing.T) {
+	f := complete(t)
+	text, err := os.ReadFile(f.Manifest())
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, f.Manifest(), `{"zeta": [1.0],`+strings.TrimPrefix(string(text), "{"))
+	l, err := f.LockToConvert([]string{"trl"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	add := []File{{Path: "dataset/trl/validation.jsonl", Bytes: 1, XXH3: "x"}}
+	u, err := l.AddFormats([]Written{{Format: "trl", Records: 7}, {Format: "kto"}}, add)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := filepath.Join(f.Format("trl"), "train.jsonl")
+	if now, _ := os.ReadFile(f.Manifest()); !strings.Contains(string(now), "train.jsonl") || !Has(old) {
+		t.Error("it changed before it was committed")
+	}
+	if err := u.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	m, err := f.ReadManifest()
+	if err != nil || len(m.Dataset) != 2 || m.Dataset[0].Records != 7 || !slices.Contains(m.Files, add[0]) {
+		t.Errorf("%+v, %v", m, err)
+	}
+	if Has(old) || slices.ContainsFunc(m.Files, func(x File) bool { return x.Path == "dataset/trl/train.jsonl" }) {
+		t.Error("what the format was before is still there")
+	}
+	var order struct{ Zeta []json.RawMessage }
+	now, _ := os.ReadFile(f.Manifest())
+	if err := json.Unmarshal(now, &order); err != nil || string(order.Zeta[0]) != "1.0" || !strings.HasPrefix(string(now), "{\n  \"zeta\"") {
+		t.Errorf("%.100s, %v", now, err)
+	}
+}
+
+// TestConvertAfterOneThatWasKilled: it has to write what that one wrote.
+func TestConvertAfterOneThatWasKilled(t *testing.T) {
+	f := complete(t)
+	l, err := f.LockToConvert([]string{"trl", "kto"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Unfinished()
+	l.Close()
+	for range 2 {
+		if _, err := f.LockToConvert([]string{"kto"}); exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "was interrupted") {
+			t.Error(err)
+		}
+	}
+	if l, err = f.LockToConvert([]string{"kto", "openai", "trl"}); err != nil {
+		t.Fatal(err)
+	}
+	l.Finished()
+	l.Close()
+	if l, err = f.LockToConvert([]string{"kto"}); err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	if err := os.Remove(f.Manifest()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.LockToConvert([]string{"kto"}); exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "finetune resume") {
+		t.Error(err)
+	}
+}
