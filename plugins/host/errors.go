@@ -109,6 +109,8 @@ var (
 	errStopped  = errors.New("the plugin was stopped")
 	errProtocol = errors.New("it broke the protocol")
 	errNoCredit = errors.New("it granted no credit")
+	errYielded  = errors.New("it was ended for a builder that needs the process alone")
+	errNoEnd    = errors.New("it did not end the stream")
 )
 
 func timeoutError(what string, d time.Duration) error {

@@ -129,10 +129,10 @@ func TestFaults(t *testing.T) {
 		{"crashes in a goroutine", "crash", always, nil, dropped, "panic: a bug in a goroutine"},
 		{"panics in Build", "panic", always, nil, failed, "panic: a bug in Build"},
 		{"returns an error", "error", always, nil, failed, "can't read this one"},
-		{"stops itself once", "stop", once, nil, nil, "did not answer two health checks"},
-		{"stops itself each time", "stop", always, nil, dropped, "did not answer two health checks"},
+		{"stops itself once", "stop", once, nil, nil, "it is told to go on"},
+		{"stops itself each time", "stop", always, nil, dropped, "no sign of life"},
 		{"hangs", "hang", always, nil, dropped, "no sign of life"},
-		{"hangs and reports progress", "hang with progress", always, func(s *Spec) { s.BatchTimeout = 800 * time.Millisecond }, dropped, "no result"},
+		{"hangs and reports progress", "hang with progress", always, func(s *Spec) { s.BatchTimeout = 800 * time.Millisecond }, dropped, "did not finish a group"},
 		{"is slow and reports progress", "slow with progress", always, nil, nil, ""},
 		{"allocates without end", "allocate", always, func(s *Spec) { s.Memory = 300 << 20 }, dropped, "its limit is 300 MiB"},
 		{"floods stdout", "flood stdout", always, nil, nil, "prints too much"},
@@ -223,10 +223,18 @@ func TestProtocolFaults(t *testing.T) {
 		{"miscount", "1 records came of the 5 that were counted", 1},
 		{"bad text", "ends at 9", 1},
 		{"too much credit", "it granted more than", 1},
+		{"trickle messages", "did not finish a group", 1},
+		{"trickle parts", "did not finish a group", 1},
+		{"trickle records", "did not finish a group", 1},
+		{"trickle credit", "did not finish a group", 1},
+		{"trickle drops", "did not finish a group", 1},
 	} {
 		t.Run(c.do, func(t *testing.T) {
 			t.Parallel()
 			spec := Spec{Name: "raw", Path: testPlugin, Args: []string{"raw"}, Backoff: 10 * time.Millisecond}
+			if strings.HasPrefix(c.do, "trickle") {
+				spec.BatchTimeout = 400 * time.Millisecond
+			}
 			got := runFault(t, spec, "pairs", fmt.Sprintf(`{"at":%q,"do":%q}`, atGroup, c.do), faultGroups(60))
 			checkFault(t, got, 60, 1, []ledger.Reason{PoisonGroup}[:c.drops], c.says)
 		})
@@ -251,6 +259,11 @@ func TestProtocolFaults(t *testing.T) {
 		if !errors.As(got.err, &circuit) || !strings.Contains(got.err.Error(), "did not answer Open") {
 			t.Errorf("the run ended with %v", got.err)
 		}
+	})
+	t.Run("never ends the stream", func(t *testing.T) {
+		t.Parallel()
+		spec := Spec{Name: "raw", Path: testPlugin, Args: []string{"raw"}, BatchTimeout: time.Second}
+		checkFault(t, runFault(t, spec, "pairs", `{"do":"never end"}`, faultGroups(5)), 5, 1, nil, "")
 	})
 	t.Run("hangs in Drain", func(t *testing.T) {
 		t.Parallel()
@@ -328,6 +341,171 @@ func TestCrashSparesOtherSessions(t *testing.T) {
 	wg.Wait()
 }
 
+// Two builders of one process whose results are taken in turn, as a run does, and far more of them than wait for free. The
+// process is killed now and then: the one that has it alone must not wait for results to be taken while the one whose turn it
+// is waits for the process.
+func TestCrashUnderBackpressure(t *testing.T) {
+	t.Parallel()
+	p, err := Start(t.Context(), Spec{Name: "test", Path: testPlugin, Backoff: time.Millisecond}, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	groups := faultGroups(120)
+	var sessions []*Session
+	for range 2 {
+		s, err := p.Open(ctx, "bulky", "mine", []byte(`{"at":"*","do":"bulk"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		sessions = append(sessions, s)
+		go func() {
+			defer s.CloseSend()
+			for _, g := range groups {
+				if s.Send(ctx, g) != nil {
+					return
+				}
+			}
+		}()
+	}
+	for i := range groups {
+		if i%40 == 5 {
+			time.Sleep(200 * time.Millisecond) // until both are held up
+			for _, pid := range p.PIDs() {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+		for k, s := range sessions {
+			r, err := s.Recv(ctx)
+			if err != nil {
+				t.Fatalf("builder %d, group %d: %v", k, i, err)
+			}
+			if r.Group != groups[i] || r.Err != nil || len(r.Records) != 4 {
+				t.Fatalf("builder %d: group %s, %d records, %v", k, r.Group.Key, len(r.Records), r.Err)
+			}
+		}
+	}
+}
+
+// waitsAt sends groups to a builder that waits at one of them; with is called each time it does so, until it says that it may
+// go on.
+func waitsAt(t *testing.T, spec Spec, with func(n, pid int) bool) []Result {
+	t.Helper()
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	p, err := Start(t.Context(), spec, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	s, err := p.Open(t.Context(), "pairs", "mine", []byte(fmt.Sprintf(`{"at":%q,"do":"wait"}`, atGroup)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for n := 0; ; {
+			var pid int
+			if b, err := os.ReadFile(filepath.Join(dir, atGroup)); err == nil {
+				_, _ = fmt.Sscan(string(b), &pid)
+			}
+			if pid > 0 {
+				os.Remove(filepath.Join(dir, atGroup))
+				if with(n, pid) {
+					os.WriteFile(filepath.Join(dir, atGroup+".go"), nil, 0o600)
+					return
+				}
+				n++
+			}
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	})
+	got, err := collect(t, s, faultGroups(60))
+	close(stop)
+	wg.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func innocent(t *testing.T, got []Result) {
+	t.Helper()
+	for _, r := range got {
+		if r.Err != nil || len(r.Records) != 3 {
+			t.Errorf("group %s: %d records, %v", r.Group.Key, len(r.Records), r.Err)
+		}
+	}
+}
+
+// Somebody kills the process each time the same group is in hand: in company, alone, and alone again. The group is none the
+// worse for it.
+func TestKillsFromOutsideBlameNobody(t *testing.T) {
+	innocent(t, waitsAt(t, Spec{Name: "test", Path: testPlugin, Backoff: time.Millisecond}, func(n, pid int) bool {
+		if n < 3 {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		return n == 3
+	}))
+}
+
+// Somebody stops the process, and does not let it go on: which groups survive doesn't depend on that.
+func TestStopsFromOutsideBlameNobody(t *testing.T) {
+	innocent(t, waitsAt(t, Spec{Name: "test", Path: testPlugin, BatchTimeout: 2 * time.Second}, func(_, pid int) bool {
+		_ = syscall.Kill(pid, syscall.SIGSTOP)
+		return true
+	}))
+}
+
+// The whole host stands still for longer than any deadline, and goes on: the plugin is given its time.
+func TestHostStops(t *testing.T) {
+	var c clock
+	c.start()
+	limit := 10 * time.Second
+	c.mu.Lock()
+	c.alive, c.due = c.alive-time.Hour, c.due-time.Hour
+	c.mu.Unlock()
+	if quiet, fruitless := c.read(limit); quiet < time.Hour || fruitless < time.Hour {
+		t.Errorf("%s %s", quiet, fruitless)
+	}
+	c.skip(time.Hour - time.Second)
+	if quiet, fruitless := c.read(limit); quiet > 2*time.Second || fruitless > 2*time.Second {
+		t.Errorf("%s %s", quiet, fruitless)
+	}
+	c.skip(time.Hour) // never into the future
+	if quiet, fruitless := c.read(limit); quiet < 0 || fruitless < 0 {
+		t.Errorf("%s %s", quiet, fruitless)
+	}
+}
+
+// Deadlines are taken from a clock that nobody can set: no time of this package loses its monotonic reading.
+func TestMonotonic(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, bad := range []string{"Unix" + "Nano()", "time." + "Unix(", ".Unix" + "()", "UnixMilli" + "()", ".Round" + "(0)"} {
+			if strings.Contains(string(text), bad) {
+				t.Errorf("%s: %s takes the monotonic reading away", f, bad)
+			}
+		}
+	}
+}
+
 // TestStartFaults: what a user sees of a plugin that does not come up.
 func TestStartFaults(t *testing.T) {
 	dir := t.TempDir()
@@ -346,6 +524,7 @@ func TestStartFaults(t *testing.T) {
 		{"ends after the handshake", Spec{Args: []string{"gone"}}, []string{"exit status 4"}},
 		{"does not serve what it announced", Spec{Args: []string{"deaf"}, StartTimeout: time.Second}, []string{"not ready within 1s"}},
 		{"listens on TCP", Spec{Args: []string{"tcp"}}, []string{"must listen on a unix socket"}},
+		{"has a handshake that is too long", Spec{Args: []string{"long handshake"}, StartTimeout: time.Minute}, []string{"no handshake"}},
 		{"floods before the handshake", Spec{Args: []string{"flood"}}, []string{"no handshake"}},
 		{"is not there", Spec{Path: filepath.Join(dir, "nothing")}, []string{"there is no file"}},
 		{"is a folder", Spec{Path: dir}, []string{"is a folder"}},

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -35,6 +36,8 @@ type incarnation struct {
 	desc   wire.Description
 	proc   *program       // nil if the plugin was not started by us
 	client *plugin.Client // nil if the plugin is in memory
+
+	woken atomic.Int32 // how often it was told to go on
 
 	connsMu sync.Mutex
 	conns   []*grpc.ClientConn // go-plugin forgets a connection on which its first call failed
@@ -303,26 +306,47 @@ func (inc *incarnation) crash(name string, err error) *CrashError {
 func (inc *incarnation) watch(every time.Duration) {
 	health := grpc_health_v1.NewHealthClient(inc.conn)
 	missed := 0
-	tick := time.NewTicker(every)
-	defer tick.Stop()
+	timer := time.NewTimer(every)
+	defer timer.Stop()
 	for {
+		asked := monotonic()
 		select {
 		case <-inc.dead:
 			return
-		case <-tick.C:
+		case <-timer.C:
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), every)
 		_, err := health.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: plugin.GRPCServiceName})
 		cancel()
-		if err == nil {
+		switch late := monotonic() - asked - 2*every; {
+		case err == nil || late > stall: // answered, or it was us who stood still
 			missed = 0
-			continue
+		default:
+			missed++
 		}
-		if missed++; missed == 2 {
+		if missed == 2 && inc.wake() {
+			missed = 0
+		}
+		if missed == 2 {
 			inc.fail(fmt.Errorf("its process did not answer two health checks in %s: it is stuck or stopped", 2*every))
 			return
 		}
+		timer.Reset(every)
 	}
+}
+
+// wakes is how often a process that is stopped is told to go on.
+const wakes = 3
+
+// wake tells a process to go on that somebody has stopped (SIGSTOP), and reports whether that was so: it is no fault of what
+// the process has in hand. One that is stopped again and again is stuck.
+func (inc *incarnation) wake() bool {
+	if inc.proc == nil || !process.Stopped(inc.proc.pid()) || inc.woken.Add(1) > wakes {
+		return false
+	}
+	inc.proc.pump.warn("the plugin's process was stopped by a signal; it is told to go on")
+	inc.proc.resume()
+	return true
 }
 
 // endsWithin waits for the end of the process.

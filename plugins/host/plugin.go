@@ -59,7 +59,7 @@ func Connect(ctx context.Context, spec Spec, dial func(context.Context) (net.Con
 
 func (p *Plugin) start(ctx context.Context) (*Plugin, error) {
 	for i := range p.spec.Instances {
-		p.instances = append(p.instances, &instance{plugin: p, index: i, gate: newGate()})
+		p.instances = append(p.instances, &instance{plugin: p, index: i, gate: newGate(), startMu: make(chan struct{}, 1)})
 	}
 	var wg sync.WaitGroup
 	errs := make([]error, len(p.instances))
@@ -169,7 +169,7 @@ type instance struct {
 	index  int
 	gate   *gate
 
-	startMu sync.Mutex // held while an incarnation is started
+	startMu chan struct{} // a token, for who starts an incarnation
 
 	mu   sync.Mutex
 	sup  supervisor
@@ -180,8 +180,12 @@ type instance struct {
 
 // incarnation returns the running one, and starts one if there is none.
 func (in *instance) incarnation(ctx context.Context) (*incarnation, error) {
-	in.startMu.Lock()
-	defer in.startMu.Unlock()
+	select {
+	case in.startMu <- struct{}{}:
+		defer func() { <-in.startMu }()
+	case <-ctx.Done(): // somebody else's start may take its time
+		return nil, ctx.Err()
+	}
 	spec := &in.plugin.spec
 	for {
 		inc, sup, last := in.look()

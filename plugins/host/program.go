@@ -197,6 +197,9 @@ func (p *program) kill(why error) {
 	p.proc.Kill(why)
 }
 
+// resume tells the process to go on that was stopped by a signal.
+func (p *program) resume() { _ = syscall.Kill(p.pid(), syscall.SIGCONT) }
+
 // pid is the process's number; 0 before it has one.
 func (p *program) pid() int {
 	p.mu.Lock()

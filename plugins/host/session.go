@@ -69,6 +69,7 @@ type job struct {
 	number uint64
 	group  *ttc.Group
 	bytes  int
+	alone  int // failures of the process while it had nothing else in hand
 	result Result
 	held   func() // tells the worker that its results were taken
 	done   chan struct{}

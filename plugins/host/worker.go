@@ -20,8 +20,9 @@ import (
 type worker struct {
 	session  *Session
 	instance *instance
-	heldBack atomic.Int64 // bytes of results that Recv has not taken
-	taken    chan struct{}
+	heldBack atomic.Int64  // bytes of results that Recv has not taken
+	taken    chan struct{} // told when it takes some
+	backlog  []*job        // taken from the queue, sent in vain and to be sent again, in order
 }
 
 // run serves the session's queue until it ends.
@@ -35,10 +36,14 @@ func (w *worker) run() {
 		}
 		inHand, more, err := w.attempt(ctx, w.session.queue, wanted, false)
 		w.instance.gate.release()
-		if err == nil && !more {
-			return
-		}
-		if err != nil && !w.recover(ctx, inHand, err) {
+		switch {
+		case errors.Is(err, errYielded):
+			w.backlog = append(inHand, w.backlog...)
+		case err != nil:
+			if !w.recover(ctx, inHand, err) {
+				return
+			}
+		case !more:
 			return
 		}
 	}
@@ -56,27 +61,51 @@ func (w *worker) recover(ctx context.Context, inHand []*job, err error) bool {
 	}
 	log := w.session.plugin.log.Warn().Str("plugin", w.session.plugin.spec.Name).Int("groups_in_hand", len(inHand))
 	log.Err(err).Msg("the plugin failed; it is started again")
-	if lockErr := w.instance.gate.lock(ctx); lockErr != nil {
-		return false
-	}
-	defer w.instance.gate.unlock()
-	if err := w.isolate(ctx, inHand); err != nil {
-		if ctx.Err() == nil {
-			w.session.cancel(err)
+	for len(inHand) > 0 {
+		// Whoever takes the results may be waiting for a builder that waits for the instance: nobody has it alone who waits
+		// for results to be taken.
+		if !w.room(ctx) || w.instance.gate.lock(ctx) != nil {
+			return false
 		}
-		return false
+		inHand, err = w.isolate(ctx, inHand)
+		w.instance.gate.unlock()
+		if err != nil {
+			if ctx.Err() == nil {
+				w.session.cancel(err)
+			}
+			return false
+		}
 	}
 	return true
 }
 
+// room waits until results may be held back again. It holds nothing.
+func (w *worker) room(ctx context.Context) bool {
+	for w.full() {
+		select {
+		case <-w.taken:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// full reports whether so many results wait for Recv that no more are to come.
+func (w *worker) full() bool { return w.heldBack.Load() > heldLimit }
+
 // isolate sends jobs that a failing process had in hand one by one, each when the one before is answered. A failure then has
-// one possible culprit, which has failed before in company, and is poison.
+// one possible culprit, which has failed before in company, and is poison. It returns those that are not sent because too
+// many results wait to be taken.
+//
+// A process that was killed is no proof: somebody may have killed it, or the system for want of memory, and done so again.
+// Such a group is tried alone aloneTries times.
 //
 // Halving the suspects, the other way to do this, takes a start for each time there are halves. With 4,096 groups in hand
 // (BenchmarkPoison) one by one costs one start and 4,096 round trips, 0.3 s in all; halving would cost twelve starts and
 // every group once more, 0.2 s for a plugin in Go, which starts in 11 ms, and 2 s for one in Python. With the few hundred
 // groups that are mostly in hand, one by one is the faster for both, and finds a second culprit at the price of the first.
-func (w *worker) isolate(ctx context.Context, js []*job) error {
+func (w *worker) isolate(ctx context.Context, js []*job) (rest []*job, err error) {
 	for len(js) > 0 {
 		feed := make(chan *job, len(js))
 		for _, j := range js {
@@ -84,22 +113,30 @@ func (w *worker) isolate(ctx context.Context, js []*job) error {
 		}
 		close(feed)
 		inHand, _, err := w.attempt(ctx, feed, nil, true)
+		rest := make([]*job, 0, len(feed))
+		for j := range feed {
+			rest = append(rest, j)
+		}
 		if err == nil {
-			return nil
+			return rest, nil
 		}
 		if fatal(ctx, err) {
-			return err
-		}
-		for _, j := range inHand {
-			w.poison(j, err)
+			return nil, err
 		}
 		js = js[:0]
-		for j := range feed {
-			js = append(js, j)
+		for _, j := range inHand { // at most one
+			if j.alone++; outside(err) && j.alone < aloneTries {
+				js = append(js, j)
+			} else {
+				w.poison(j, err)
+			}
 		}
+		js = append(js, rest...)
 	}
-	return nil
+	return nil, nil
 }
+
+const aloneTries = 3
 
 // fatal reports whether an error ends the session rather than the incarnation.
 func fatal(ctx context.Context, err error) bool {
@@ -125,7 +162,10 @@ func (w *worker) attempt(ctx context.Context, feed <-chan *job, pause <-chan str
 		return nil, false, err
 	}
 	spec := &w.session.plugin.spec
-	a := &attempt{worker: w, inc: inc, lockstep: lockstep, credit: make(chan struct{}, maxCredit), received: make(chan struct{}), idle: make(chan struct{}, 1)}
+	a := &attempt{
+		worker: w, inc: inc, pause: pause, lockstep: lockstep, credit: make(chan struct{}, maxCredit),
+		received: make(chan struct{}), idle: make(chan struct{}, 1),
+	}
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	defer a.cancel(nil)
 	if err := a.open(spec.CallTimeout); err != nil {
@@ -145,7 +185,7 @@ func (w *worker) attempt(ctx context.Context, feed <-chan *job, pause <-chan str
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		more, err := a.send(feed, pause)
+		more, err := a.send(feed)
 		a.more = more
 		if err != nil {
 			a.cancel(err)
@@ -171,13 +211,20 @@ func (w *worker) attempt(ctx context.Context, feed <-chan *job, pause <-chan str
 		err = inc.reason(err)
 	}
 	inc.fail(err) // a process that failed on one stream is not trusted with another
+	switch {
+	case errors.Is(err, errYielded):
+		return a.jobs, true, err
+	case errors.Is(err, errNoEnd): // all is answered
+		w.session.plugin.log.Warn().Str("plugin", spec.Name).Msg("the plugin answered all groups and then did not end the stream; its process was ended")
+		return nil, a.more, nil
+	}
 	return a.jobs, true, inc.crash(spec.Name, err)
 }
 
 // ours reports whether an error is the host's own finding about a plugin, not what a call came back with.
 func ours(err error) bool {
 	var stuck *deadlineError
-	return errors.As(err, &stuck) || errors.Is(err, errProtocol) || errors.Is(err, errNoCredit)
+	return errors.As(err, &stuck) || errors.Is(err, errProtocol) || errors.Is(err, errNoCredit) || errors.Is(err, errYielded) || errors.Is(err, errNoEnd)
 }
 
 // attempt is one Build stream.
@@ -193,15 +240,16 @@ type attempt struct {
 	credit chan struct{} // a token for each frame we may send
 	more   bool
 
-	lockstep bool
-	idle     chan struct{} // in lockstep: the group is answered
-	received chan struct{} // closed when the receiver is done
-	sent     atomic.Bool   // the sender is done
-	starved  atomic.Bool   // the sender waits for credit
-	lastSent atomic.Uint64 // number of the last group that was sent whole
-	waiting  atomic.Bool   // the consumer is slow: the plugin can do nothing for it
-	alive    atomic.Int64  // when the plugin last gave a sign of life, in Unix nanoseconds
-	results  atomic.Int64  // when it last sent results or granted credit
+	pause    <-chan struct{} // closed when somebody wants the instance alone
+	lockstep bool            // we have it alone
+	idle     chan struct{}   // in lockstep: the group is answered
+	received chan struct{}   // closed when the receiver is done
+	sent     atomic.Bool     // the sender is done
+	starved  atomic.Bool     // the sender waits for credit
+	lastSent atomic.Uint64   // number of the last group that was sent whole
+	frames   atomic.Int64    // sent
+	waiting  atomic.Bool     // the consumer is slow: the plugin can do nothing for it
+	clock    clock
 
 	mu   sync.Mutex
 	jobs []*job // sent, without a result, in order
@@ -242,7 +290,7 @@ func (a *attempt) open(timeout time.Duration) error {
 	for range wire.InitialCredit {
 		a.credit <- struct{}{}
 	}
-	a.touch(true)
+	a.clock.start()
 	if a.stream, err = a.inc.rpc.Build(a.ctx); err != nil {
 		return err
 	}
@@ -258,20 +306,11 @@ func (a *attempt) close(timeout time.Duration) {
 	_, _ = a.inc.rpc.Close(ctx, &pb.CloseRequest{Session: a.id})
 }
 
-// touch notes a sign of life.
-func (a *attempt) touch(results bool) {
-	now := time.Now().UnixNano()
-	a.alive.Store(now)
-	if results {
-		a.results.Store(now)
-	}
-}
-
 // linger is how long a frame that is not full waits for more.
 const linger = 2 * time.Millisecond
 
 // send writes jobs to the stream. It returns whether the feed may have more.
-func (a *attempt) send(feed <-chan *job, pause <-chan struct{}) (more bool, err error) {
+func (a *attempt) send(feed <-chan *job) (more bool, err error) {
 	w := wire.NewGroupWriter(func(m *pb.BuildRequest) error {
 		a.starved.Store(true)
 		select {
@@ -286,6 +325,7 @@ func (a *attempt) send(feed <-chan *job, pause <-chan struct{}) (more bool, err 
 			whole-- // the plugin can't answer what it has a part of
 		}
 		a.lastSent.Store(whole)
+		a.frames.Add(1)
 		err := a.write(m)
 		if errors.Is(err, io.EOF) { // the stream is over: the receiver says how
 			<-a.ctx.Done()
@@ -296,7 +336,7 @@ func (a *attempt) send(feed <-chan *job, pause <-chan struct{}) (more bool, err 
 	idle := time.NewTimer(linger)
 	defer idle.Stop()
 	for {
-		j, more, err := a.next(feed, pause, idle, w)
+		j, more, err := a.next(feed, idle, w)
 		if j == nil {
 			if err == nil {
 				err = a.sendEnd(w)
@@ -305,7 +345,7 @@ func (a *attempt) send(feed <-chan *job, pause <-chan struct{}) (more bool, err 
 		}
 		a.mu.Lock()
 		if len(a.jobs) == 0 {
-			a.touch(true) // the plugin had nothing to do until now
+			a.clock.start() // the plugin had nothing to do until now
 		}
 		a.jobs = append(a.jobs, j)
 		a.mu.Unlock()
@@ -325,13 +365,20 @@ func (a *attempt) send(feed <-chan *job, pause <-chan struct{}) (more bool, err 
 	}
 }
 
-// next returns the next job, or nil at the end of the feed and, with more, when pause is closed. While none comes it sends
-// what there is.
-func (a *attempt) next(feed <-chan *job, pause <-chan struct{}, idle *time.Timer, w *wire.GroupWriter) (j *job, more bool, err error) {
+// next returns the next job, or nil at the end of the feed and, with more, when somebody else wants the instance or too many
+// results wait to be taken. While none comes it sends what there is.
+func (a *attempt) next(feed <-chan *job, idle *time.Timer, w *wire.GroupWriter) (j *job, more bool, err error) {
+	if a.lockstep && a.full() {
+		return nil, true, nil
+	}
 	select {
-	case <-pause:
+	case <-a.pause:
 		return nil, true, nil
 	default:
+	}
+	if !a.lockstep && len(a.backlog) > 0 {
+		j, a.backlog = a.backlog[0], a.backlog[1:]
+		return j, false, nil
 	}
 	select {
 	case j = <-feed:
@@ -352,7 +399,7 @@ func (a *attempt) next(feed <-chan *job, pause <-chan struct{}, idle *time.Timer
 	select {
 	case j = <-feed:
 		return j, false, nil
-	case <-pause:
+	case <-a.pause:
 		return nil, true, nil
 	case <-a.ctx.Done():
 		return nil, true, context.Cause(a.ctx)
@@ -389,6 +436,7 @@ func (a *attempt) endIfDone() error {
 		return nil
 	}
 	a.ended = true
+	a.clock.start()
 	return a.stream.CloseSend()
 }
 
@@ -407,7 +455,7 @@ func (a *attempt) receive() error {
 		if err != nil {
 			return err
 		}
-		a.touch(m.GetCredit() > 0 || len(m.GetParts()) > 0)
+		a.clock.sign()
 		for range m.GetCredit() {
 			select {
 			case a.credit <- struct{}{}:
@@ -415,6 +463,7 @@ func (a *attempt) receive() error {
 				return protocolError(fmt.Errorf("it granted more than %d frames", maxCredit))
 			}
 		}
+		a.clock.took(int64(m.GetCredit()), a.frames.Load())
 		if p := m.GetProgress(); p != nil {
 			a.progress(p)
 		}
@@ -459,8 +508,10 @@ func (a *attempt) part(reader *wire.RecordReader, part *pb.ResultPart) error {
 		return protocolError(err)
 	}
 	if r == nil {
+		a.clock.results(int64(reader.Pending()))
 		return nil
 	}
+	a.clock.start()
 	n := int64(r.Bytes)
 	a.heldBack.Add(n)
 	j.held = func() {
@@ -481,18 +532,25 @@ func (a *attempt) part(reader *wire.RecordReader, part *pb.ResultPart) error {
 	return nil
 }
 
-// grant lets the plugin send a frame more, when the consumer has room for it.
+// grant lets the plugin send a frame more, when the consumer has room for it. Who has the instance alone, or has it while
+// somebody else wants it, does not wait for the consumer: that may be waiting for just them.
 func (a *attempt) grant() error {
-	for a.heldBack.Load() > heldLimit {
+	if !a.lockstep && a.full() {
 		a.waiting.Store(true)
-		select {
-		case <-a.taken:
-		case <-a.ctx.Done():
-			return context.Cause(a.ctx)
+		from := monotonic()
+		for a.full() {
+			select {
+			case <-a.taken:
+			case <-a.pause:
+				return errYielded
+			case <-a.inc.dead:
+				return a.inc.cause
+			case <-a.ctx.Done():
+				return context.Cause(a.ctx)
+			}
 		}
-	}
-	if a.waiting.Swap(false) {
-		a.touch(true)
+		a.clock.skip(monotonic() - from)
+		a.waiting.Store(false)
 	}
 	err := a.write(&pb.BuildRequest{Credit: 1})
 	if errors.Is(err, io.EOF) {
@@ -513,13 +571,14 @@ func (a *attempt) progress(p *pb.Progress) {
 	}
 }
 
-// watch ends the attempt if the plugin has groups in hand and gives no sign of life, or none but progress for ten times as
-// long.
+// watch ends the attempt if the plugin has groups in hand and gives no sign of life, or too little of results, for too long.
 func (a *attempt) watch() {
 	limit := a.session.plugin.spec.BatchTimeout
-	timer := time.NewTimer(limit)
+	next := limit
+	timer := time.NewTimer(next)
 	defer timer.Stop()
 	for {
+		asked := monotonic()
 		select {
 		case <-timer.C:
 		case <-a.received:
@@ -527,28 +586,49 @@ func (a *attempt) watch() {
 		case <-a.ctx.Done():
 			return
 		}
-		a.mu.Lock()
-		idle := len(a.jobs) == 0
-		answered := idle || a.jobs[0].number > a.lastSent.Load() // all that was sent
-		a.mu.Unlock()
-		if idle || a.waiting.Load() {
-			timer.Reset(limit)
-			continue
+		if late := monotonic() - asked - next; late > stall {
+			a.clock.skip(late) // it was us who stood still, and the plugin may have, too
 		}
-		now := time.Now()
-		quiet := now.Sub(time.Unix(0, a.alive.Load()))
-		fruitless := now.Sub(time.Unix(0, a.results.Load()))
-		switch {
-		case quiet >= limit && answered && a.starved.Load():
-			a.cancel(fmt.Errorf("%w for %s, though all that was sent is answered: a plugin must grant a frame for each it has taken in", errNoCredit, limit))
-			return
-		case quiet >= limit:
-			a.cancel(&deadlineError{fmt.Sprintf("it gave no sign of life for %s while it had groups in hand (plugins.%s.timeout)", limit, a.session.plugin.spec.Name)})
-			return
-		case fruitless >= 10*limit:
-			a.cancel(&deadlineError{fmt.Sprintf("it reported progress for %s but sent no result (ten times plugins.%s.timeout)", 10*limit, a.session.plugin.spec.Name)})
-			return
+		next = limit
+		if !a.waiting.Load() {
+			var err error
+			if next, err = a.overdue(limit); err != nil {
+				a.cancel(err)
+				return
+			}
 		}
-		timer.Reset(min(limit-quiet, 10*limit-fruitless))
+		timer.Reset(next)
 	}
+}
+
+// stall is how much later than asked for a timer fires on a busy machine.
+const stall = time.Second
+
+// overdue is what the plugin is late with, or when to look again.
+func (a *attempt) overdue(limit time.Duration) (next time.Duration, err error) {
+	a.sendMu.Lock()
+	ended := a.ended
+	a.sendMu.Unlock()
+	a.mu.Lock()
+	idle := len(a.jobs) == 0
+	answered := idle || a.jobs[0].number > a.lastSent.Load() // all that was sent
+	a.mu.Unlock()
+	name := a.session.plugin.spec.Name
+	quiet, fruitless := a.clock.read(limit)
+	switch {
+	case idle && ended && fruitless >= limit:
+		return 0, errNoEnd
+	case idle:
+		return limit, nil
+	case quiet >= limit && a.inc.wake():
+		a.clock.skip(quiet)
+		return limit, nil
+	case quiet >= limit && answered && a.starved.Load():
+		return 0, fmt.Errorf("%w for %s, though all that was sent is answered: a plugin must grant a frame for each it has taken in", errNoCredit, limit)
+	case quiet >= limit:
+		return 0, &deadlineError{fmt.Sprintf("it gave no sign of life for %s while it had groups in hand (plugins.%s.timeout)", limit, name)}
+	case fruitless >= patience*limit:
+		return 0, &deadlineError{fmt.Sprintf("it gave signs of life for %s but did not finish a group, nor send as much of one as it has time for (ten times plugins.%s.timeout, and a second for each MiB)", patience*limit, name)}
+	}
+	return max(min(limit-quiet, patience*limit-fruitless), time.Millisecond), nil
 }

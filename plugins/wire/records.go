@@ -307,6 +307,14 @@ type RecordReader struct {
 	spare   sync.Pool // of *Results
 }
 
+// Pending is about how many bytes of results there are of the group that is not complete.
+func (r *RecordReader) Pending() int {
+	if r.results == nil {
+		return 0
+	}
+	return r.results.Bytes
+}
+
 // Part takes in a part of the results of g and returns them when they are complete, else nil. It keeps the part's text.
 // References are not looked at.
 func (r *RecordReader) Part(p *pb.ResultPart, g *ttc.Group) (*Results, error) {

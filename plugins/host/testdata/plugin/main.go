@@ -42,6 +42,9 @@ func main() {
 		case "tcp":
 			fmt.Println("1|1|tcp|127.0.0.1:1|grpc|")
 			select {}
+		case "long handshake":
+			fmt.Printf("1|1|unix|%s/%s|grpc|\n", os.Getenv("PLUGIN_UNIX_SOCKET_DIR"), strings.Repeat("x", 100_000))
+			select {}
 		case "flood":
 			for {
 				fmt.Print(strings.Repeat("x", 1<<16))
@@ -75,6 +78,7 @@ func main() {
 	}
 	sdk.Serve(sdk.Plugin{Name: "test", Version: "1.0.0", Builders: []sdk.Factory{
 		sdk.New(builders.Info{Name: "pairs", Stability: "stable", Kinds: []builders.Kind{builders.KindPreference}}, newPairs),
+		sdk.New(builders.Info{Name: "bulky", Stability: "stable", Kinds: []builders.Kind{builders.KindPreference, builders.KindDemonstration}}, newPairs),
 		sdk.New(builders.Info{Name: "all", Stability: "stable", Unit: builders.UnitTask, Kinds: []builders.Kind{
 			builders.KindPreference, builders.KindDemonstration, builders.KindRollout, builders.KindDistillation,
 		}}, newAll),
@@ -150,6 +154,18 @@ func misbehave(ctx context.Context, do string, g *ttc.Group, out builders.Output
 		return fmt.Errorf("can't read this one")
 	case "hang":
 		select {}
+	case "wait": // says which process it is, and waits to be told to go on
+		name := os.Getenv("TMPDIR") + "/" + g.Key
+		os.WriteFile(name+".new", fmt.Appendln(nil, os.Getpid()), 0o600)
+		os.Rename(name+".new", name)
+		for {
+			if _, err := os.Stat(name + ".go"); err == nil {
+				return nil
+			}
+			time.Sleep(time.Millisecond)
+		}
+	case "bulk":
+		return out.Record(&builders.Demonstration{Weight: 1, Messages: builders.Content{Text: strings.Repeat("x", 1<<20)}})
 	case "hang with progress":
 		for {
 			sdk.Progress(ctx, 1, 2)

@@ -72,6 +72,9 @@ func (r *raw) Build(stream pb.Builder_BuildServer) error {
 	for {
 		m, err := stream.Recv()
 		if err == io.EOF {
+			if r.config.Do == "never end" {
+				<-stream.Context().Done()
+			}
 			return nil
 		}
 		if err != nil {
@@ -125,6 +128,8 @@ func (r *raw) answer(stream pb.Builder_BuildServer, group uint64, key string) er
 			part.Done.Records = 5
 		case "bad text":
 			part.Ends = []uint32{9}
+		case "trickle messages", "trickle parts", "trickle records", "trickle credit", "trickle drops":
+			return trickle(stream, r.config.Do, group)
 		case "too much credit":
 			if err := stream.Send(&pb.BuildResponse{Credit: 1 << 30}); err != nil {
 				return err
@@ -132,4 +137,48 @@ func (r *raw) answer(stream pb.Builder_BuildServer, group uint64, key string) er
 		}
 	}
 	return stream.Send(&pb.BuildResponse{Parts: []*pb.ResultPart{part}})
+}
+
+// trickle says something every now and then, for ever, within its credit.
+func trickle(stream pb.Builder_BuildServer, what string, group uint64) error {
+	credit := make(chan struct{}, 1<<10)
+	for range wire.InitialCredit {
+		credit <- struct{}{}
+	}
+	go func() {
+		for {
+			m, err := stream.Recv()
+			if err != nil {
+				return
+			}
+			for range m.Credit {
+				credit <- struct{}{}
+			}
+		}
+	}()
+	for i := uint32(0); ; i++ {
+		m := &pb.BuildResponse{}
+		part := &pb.ResultPart{Group: group, Part: i}
+		switch what {
+		case "trickle parts":
+			m.Parts = []*pb.ResultPart{part}
+		case "trickle records":
+			part.Records = []*pb.Record{{Kind: &pb.Record_Demonstration{Demonstration: &pb.Demonstration{}}}}
+			m.Parts = []*pb.ResultPart{part}
+		case "trickle drops":
+			part.Drops = []*pb.Drop{{}}
+			m.Parts = []*pb.ResultPart{part}
+		case "trickle credit":
+			if i < 500 {
+				m.Credit = 1
+			}
+		}
+		if len(m.Parts) > 0 {
+			<-credit
+		}
+		if err := stream.Send(m); err != nil {
+			return err
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
 }
