@@ -54,6 +54,15 @@ func startTime(pid int) uint64 {
 // Stopped is not known here.
 func Stopped(int) bool { return false }
 
+// Boot names the start of this system; other systems, and other starts, have other names. Empty: not known.
+func Boot() string {
+	id, err := unix.Sysctl("kern.bootsessionuuid")
+	if err != nil {
+		return ""
+	}
+	return id
+}
+
 // marksSeen says that the marks of other processes can't be read here.
 const marksSeen = false
 

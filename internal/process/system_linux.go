@@ -85,6 +85,15 @@ func Stopped(pid int) bool {
 	return err == nil && len(fields) > 0 && (fields[0][0] == 'T' || fields[0][0] == 't')
 }
 
+// Boot names the start of this system; other systems, and other starts, have other names. Empty: not known.
+func Boot() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return string(bytes.TrimSpace(id))
+}
+
 // marksSeen says that the marks of other processes can be read here.
 const marksSeen = true
 

@@ -22,24 +22,71 @@ func checkRecord(g *ttc.Group, r builders.Record, kinds []builders.Kind) (ledger
 	if err := builders.CheckRefs(g, r); err != nil {
 		return builders.BadReference, err
 	}
+	if err := builders.CheckTexts(r); err != nil {
+		return ledger.BadRecord, err
+	}
 	return "", nil
 }
+
+// What a drop of a plugin's may say. Reasons and units are codes; what differs from drop to drop belongs in the detail.
+const (
+	maxReason = 64
+	maxDetail = 1000
+	// maxDropped is how many things a group can be made of: more is no number of what was dropped.
+	maxDropped = 1 << 32
+)
+
+// units are what can be dropped.
+var units = []string{"candidate", "example", "group", "pair", "record", "rollout", "site", "step"}
 
 // cleanDrop makes a plugin's drop fit for the books: the stage and the builder are the host's to say, a reason that is not
 // known gets the plugin's name.
 func cleanDrop(d *ledger.Drop, spec Spec, builder string) {
 	d.Stage, d.Builder, d.Format = ledger.Build, builder, ""
 	d.Count = max(d.Count, 0)
+	if !slices.Contains(units, d.Unit) {
+		d.Unit = "record"
+	}
+	d.Detail = cut(firstLine(d.Detail), maxDetail)
 	if spec.Known != nil && spec.Known(d.Reason) {
 		return
 	}
-	reason, plugin := string(d.Reason), spec.Name
+	plugin, reason := spec.Name, cut(code(string(d.Reason)), maxReason)
 	if reason == "" {
 		reason = "unspecified"
 	}
 	if !strings.HasPrefix(reason, plugin+"/") {
-		d.Reason = ledger.Reason(plugin + "/" + reason)
+		reason = plugin + "/" + reason
 	}
+	d.Reason = ledger.Reason(reason)
+}
+
+// code makes a text fit for a code.
+func code(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r <= ' ' || r >= 0x7f {
+			return '_'
+		}
+		return r
+	}, s)
+}
+
+func cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "..."
+}
+
+// countDrops is an error if drops say that more was dropped than there can be.
+func countDrops(drops []ledger.Drop) error {
+	var n int64
+	for i := range drops {
+		if n += min(drops[i].N(), maxDropped); n >= maxDropped {
+			return fmt.Errorf("its drops of one group stand for %d things or more, which no group has", int64(maxDropped))
+		}
+	}
+	return nil
 }
 
 // groupDrop is the drop of a whole group for one builder.

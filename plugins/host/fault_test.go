@@ -142,6 +142,9 @@ func TestFaults(t *testing.T) {
 		{"emits without end", "too much output", always, func(s *Spec) { s.OutputLimit = 64 << 20 }, dropped, "more than 64 MiB of results"},
 		{"refers to what is not there", "bad references", always, nil, []ledger.Reason{builders.BadReference, builders.BadReference}, ""},
 		{"emits what it did not declare", "wrong kind", always, nil, []ledger.Reason{ledger.BadRecord}, ""},
+		{"emits texts that are not", "bad texts", always, nil, []ledger.Reason{ledger.BadRecord, ledger.BadRecord, ledger.BadRecord, ledger.BadRecord}, ""},
+		{"emits sites without end", "many sites", always, func(s *Spec) { s.OutputLimit = 64 << 20 }, dropped, "more than 64 MiB of results"},
+		{"drops more than there is", "drops too much", always, nil, failed, "which no group has"},
 		{"drops with codes", "drops", always, nil, []ledger.Reason{ledger.SameText, "test/too_short"}, ""},
 	} {
 		for _, instances := range []int{1, 2} {
@@ -223,6 +226,8 @@ func TestProtocolFaults(t *testing.T) {
 		{"miscount", "1 records came of the 5 that were counted", 1},
 		{"bad text", "ends at 9", 1},
 		{"too much credit", "it granted more than", 1},
+		{"empty parts", "would take more than 64 MiB", 1},
+		{"empty sites", "would take more than 64 MiB", 1},
 		{"trickle messages", "did not finish a group", 1},
 		{"trickle parts", "did not finish a group", 1},
 		{"trickle records", "did not finish a group", 1},

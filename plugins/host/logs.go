@@ -3,6 +3,8 @@ package host
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -10,13 +12,17 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/rs/zerolog"
+
+	"github.com/nat-go/nat-go/internal/lines"
 )
 
 const (
 	maxLineBytes = 256 << 10 // of a plugin's output; the rest of a longer line is cut
 	tailBytes    = 64 << 10
 	tailLines    = 20
-	linesPerSec  = 500 // written to the log; more are counted
+	linesPerSec  = 500       // written to the log; more are counted
+	bytesPerSec  = 256 << 10 // of them
+	maxLogged    = 16 << 10  // of a line that goes to the log
 )
 
 // logPump turns what a process prints into log lines. It always drains, whatever is printed.
@@ -27,7 +33,8 @@ type logPump struct {
 	tailSize   int
 	inError    bool // within a stack trace
 	window     time.Time
-	inWindow   int
+	inWindow   int // lines
+	bytes      int // of them
 	suppressed int
 }
 
@@ -49,19 +56,25 @@ func (p *logPump) warn(message string) {
 
 // drain reads lines until the end.
 func (p *logPump) drain(r io.Reader, stream string) {
-	lines := newLineReader(r)
-	for {
-		line, err := lines.next()
-		if len(line) > 0 {
-			p.line(line, stream)
-		}
-		if err != nil {
-			break
-		}
+	for line, err := range lines.Read(r, maxLineBytes) {
+		p.read(line, err, stream)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.reportSuppressed()
+}
+
+// read takes what reading a line came to.
+func (p *logPump) read(line []byte, err error, stream string) {
+	var long *lines.TooLong
+	switch {
+	case errors.As(err, &long):
+		p.line(fmt.Appendf(nil, "[cut] %v", err), stream)
+	case err == nil:
+		if line = bytes.TrimSuffix(line, []byte("\r")); len(line) > 0 {
+			p.line(line, stream)
+		}
+	}
 }
 
 // lastLines returns the end of what was printed.
@@ -91,11 +104,15 @@ func (p *logPump) line(line []byte, stream string) {
 	now := time.Now()
 	if now.Sub(p.window) >= time.Second {
 		p.reportSuppressed()
-		p.window, p.inWindow = now, 0
+		p.window, p.inWindow, p.bytes = now, 0, 0
 	}
-	if p.inWindow++; p.inWindow > linesPerSec {
+	p.inWindow++
+	if p.bytes += min(len(line), maxLogged); p.inWindow > linesPerSec || p.bytes > bytesPerSec {
 		p.suppressed++
 		return
+	}
+	if len(line) > maxLogged {
+		message, fields = cut(message, maxLogged)+" [cut]", nil
 	}
 	e := p.log.WithLevel(level).Str("stream", stream)
 	for k, v := range fields {
@@ -201,60 +218,6 @@ func namedLevel(s string) zerolog.Level {
 		return zerolog.ErrorLevel
 	}
 	return zerolog.DebugLevel
-}
-
-// lineReader reads lines of bounded length: what is longer is cut and read over.
-type lineReader struct {
-	r     io.Reader
-	buf   []byte // read, not yet given out
-	start int
-	skip  bool // within a line that was cut
-	err   error
-}
-
-func newLineReader(r io.Reader) *lineReader { return &lineReader{r: r, buf: make([]byte, 0, 8<<10)} }
-
-// next returns a line without its end. The line is valid until the next call.
-func (l *lineReader) next() ([]byte, error) {
-	for {
-		if i := bytes.IndexByte(l.buf[l.start:], '\n'); i >= 0 {
-			line := l.buf[l.start : l.start+i]
-			l.start += i + 1
-			if l.skip {
-				l.skip = false
-				continue
-			}
-			return bytes.TrimSuffix(line, []byte("\r")), nil
-		}
-		if l.err != nil {
-			line := l.buf[l.start:]
-			l.start = len(l.buf)
-			if l.skip {
-				line = nil
-			}
-			return line, l.err
-		}
-		if len(l.buf)-l.start >= maxLineBytes {
-			line := append([]byte(nil), l.buf[l.start:]...)
-			l.buf, l.start = l.buf[:0], 0
-			if l.skip {
-				continue
-			}
-			l.skip = true
-			return append(line, " [cut]"...), nil
-		}
-		l.fill()
-	}
-}
-
-func (l *lineReader) fill() {
-	l.buf = append(l.buf[:0], l.buf[l.start:]...)
-	l.start = 0
-	if cap(l.buf)-len(l.buf) < 4<<10 {
-		l.buf = append(make([]byte, 0, 2*cap(l.buf)), l.buf...)
-	}
-	n, err := l.r.Read(l.buf[len(l.buf):cap(l.buf)])
-	l.buf, l.err = l.buf[:len(l.buf)+n], err
 }
 
 // syncWriter takes what go-plugin forwards of the plugin's os.Stdout and os.Stderr.

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nat-go/nat-go/internal/lines"
 	"github.com/nat-go/nat-go/internal/process"
 	"github.com/nat-go/nat-go/plugins/wire"
 )
@@ -123,19 +125,18 @@ func outside(err error) bool {
 
 // readStdout takes the handshake from the first line and drains the rest.
 func (p *program) readStdout(r io.Reader) {
-	lines := newLineReader(r)
-	line, err := lines.next()
-	if len(line) > 0 {
+	first := true
+	for line, err := range lines.Read(r, maxLineBytes) {
+		if !first {
+			p.pump.read(line, err, "stdout")
+			continue
+		}
+		first = false
 		// A line that is no handshake never gets to go-plugin, which reads 64 KiB of one and then no more.
 		if bad := p.checkHandshake(string(line)); bad != nil {
 			p.fail(bad)
 		} else {
-			_, _ = p.handshakeW.Write(append(append([]byte(nil), line...), '\n'))
-		}
-	}
-	for err == nil {
-		if line, err = lines.next(); len(line) > 0 {
-			p.pump.line(line, "stdout")
+			_, _ = p.handshakeW.Write(append(bytes.TrimSpace(line), '\n'))
 		}
 	}
 }

@@ -50,8 +50,9 @@ func (t *textWriter) members(ms []chat.Member) []*pb.Member {
 
 // decoder reads texts and messages and remembers the first thing that was wrong.
 type decoder struct {
-	texts *textReader
-	err   error
+	texts    *textReader
+	elements int // messages and what they are made of
+	err      error
 }
 
 func (d *decoder) fail(format string, a ...any) {
@@ -83,6 +84,7 @@ func (d *decoder) messages(ms []*pb.Message) []chat.Message {
 	if len(ms) == 0 {
 		return nil
 	}
+	d.elements += len(ms)
 	out := make([]chat.Message, len(ms))
 	for i, m := range ms {
 		out[i] = d.message(m)
@@ -99,6 +101,7 @@ func (d *decoder) message(m *pb.Message) chat.Message {
 	if out.Form == chat.Parts {
 		out.Parts = make([]chat.Part, 0, len(m.GetParts()))
 	}
+	d.elements += len(m.GetParts()) + len(m.GetToolCalls())
 	for _, p := range m.GetParts() {
 		out.Parts = append(out.Parts, chat.Part{Type: d.text(p.GetType()), Text: d.text(p.GetText()), Raw: d.raw(p.GetRaw())})
 	}
@@ -113,6 +116,7 @@ func (d *decoder) message(m *pb.Message) chat.Message {
 
 func (d *decoder) members(ms []*pb.Member) []chat.Member {
 	var out []chat.Member
+	d.elements += len(ms)
 	for _, m := range ms {
 		out = append(out, chat.Member{Key: d.text(m.GetKey()), Value: d.raw(m.GetValue())})
 	}

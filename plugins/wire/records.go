@@ -300,11 +300,12 @@ func (r *RecordReader) Reuse(old *Results) {
 type RecordReader struct {
 	Limit int // bytes of results for one group; 0: none
 
-	number  uint64
-	next    uint32 // number of the part that is expected; 0: no group is open
-	texts   textReader
-	results *Results
-	spare   sync.Pool // of *Results
+	number   uint64
+	next     uint32 // number of the part that is expected; 0: no group is open
+	texts    textReader
+	results  *Results
+	elements int       // of records: sites, messages, parts, calls
+	spare    sync.Pool // of *Results
 }
 
 // Pending is about how many bytes of results there are of the group that is not complete.
@@ -315,11 +316,19 @@ func (r *RecordReader) Pending() int {
 	return r.results.Bytes
 }
 
+// About what results take in memory beside their text.
+const (
+	recordBytes  = 400
+	dropBytes    = 250
+	elementBytes = 200 // of what a record is made of
+	textBytes    = 20  // of an entry of the text table
+)
+
 // Part takes in a part of the results of g and returns them when they are complete, else nil. It keeps the part's text.
 // References are not looked at.
 func (r *RecordReader) Part(p *pb.ResultPart, g *ttc.Group) (*Results, error) {
 	if r.next == 0 {
-		r.number, r.results = p.Group, r.begin()
+		r.number, r.results, r.elements = p.Group, r.begin(), 0
 		r.texts.reset()
 	}
 	if p.Group != r.number {
@@ -332,7 +341,7 @@ func (r *RecordReader) Part(p *pb.ResultPart, g *ttc.Group) (*Results, error) {
 	if err := r.texts.part(p.Text, p.Ends); err != nil {
 		return nil, fmt.Errorf("results of group %d: %w", p.Group, err)
 	}
-	d := decoder{texts: &r.texts}
+	d := decoder{texts: &r.texts, elements: r.elements}
 	r.pairs(&d, p.Pairs, g)
 	for _, q := range p.Records {
 		r.results.Records = append(r.results.Records, d.record(q))
@@ -343,7 +352,8 @@ func (r *RecordReader) Part(p *pb.ResultPart, g *ttc.Group) (*Results, error) {
 	if d.err != nil {
 		return nil, fmt.Errorf("results of group %d: %w", p.Group, d.err)
 	}
-	r.results.Bytes = int(r.texts.size) + 400*len(r.results.Records) + 200*len(r.results.Drops)
+	r.results.Bytes = int(r.texts.size) + textBytes*len(r.texts.texts) + d.elements*elementBytes + recordBytes*len(r.results.Records) + dropBytes*len(r.results.Drops)
+	r.elements = d.elements
 	if r.Limit > 0 && r.results.Bytes > r.Limit {
 		return nil, &OutputLimitError{Limit: r.Limit, Records: len(r.results.Records)}
 	}
@@ -497,6 +507,7 @@ func (d *decoder) record(q *pb.Record) builders.Record {
 	case *pb.Record_Distillation:
 		m := k.Distillation
 		out := &builders.Distillation{Head: d.head(m.GetHead()), Messages: d.content(m.GetMessages())}
+		d.elements += len(m.GetSites())
 		for _, s := range m.GetSites() {
 			out.Sites = append(out.Sites, builders.Site{
 				Call: int(s.GetCall()), CallSeq: int(s.GetCallSeq()), Result: int(s.GetResult()),

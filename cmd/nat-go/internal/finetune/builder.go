@@ -114,6 +114,7 @@ const (
 	unitCandidate = "candidate"
 	unitExample   = "example"
 	unitSite      = "site"
+	unitRollout   = "rollout"
 )
 
 // account is a builder's account of one group.
@@ -218,9 +219,10 @@ func (a *account) elsewhere(drops []ledger.Drop) (n int64) {
 	}
 	reported, whole := map[string]bool{}, map[string]bool{}
 	for _, d := range drops {
-		if d.Unit == unitExample {
+		switch d.Unit {
+		case unitExample:
 			whole[d.Example] = true
-		} else {
+		case unitSite, unitRollout: // not a record that was refused: no builder works in these
 			reported[d.Example] = true
 		}
 	}

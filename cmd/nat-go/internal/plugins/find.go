@@ -100,7 +100,8 @@ func Spec(name string, configured []config.Plugin, lock *Lock) (host.Spec, error
 	}
 	spec := host.Spec{
 		Name: name, Path: found.Path, Args: c.Args, SHA256: c.SHA256, Env: c.Env, Instances: c.Instances,
-		StartTimeout: c.StartTimeout, BatchTimeout: c.Timeout, Memory: int64(c.Memory), Reattach: host.ReattachAddress(name), Known: explain.Known,
+		StartTimeout: c.StartTimeout, BatchTimeout: c.Timeout, Memory: int64(c.Memory), OutputLimit: int(c.Output),
+		Reattach: host.ReattachAddress(name), Known: explain.Known,
 	}
 	if spec.Reattach == "" {
 		err = lock.pin(&spec)

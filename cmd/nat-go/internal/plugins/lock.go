@@ -70,8 +70,26 @@ func ReadLock(dir string) (*Lock, error) {
 		if e == nil {
 			return nil, fmt.Errorf("%s: the entry of plugin %s is empty; `nat-go plugins lock` writes it anew", l.path, name)
 		}
+		if err := e.check(); err != nil {
+			return nil, fmt.Errorf("%s: the entry of plugin %s %w; `nat-go plugins lock` writes it anew", l.path, name, err)
+		}
 	}
 	return l, nil
+}
+
+// check refuses checksums that are none: nothing would be checked by them.
+func (e *Entry) check() error {
+	if len(e.SHA256) == 0 {
+		return errors.New("has no sha256")
+	}
+	for what, sums := range map[string]map[string]string{"sha256": e.SHA256, "files": e.Files} {
+		for of, sum := range sums {
+			if b, err := hex.DecodeString(sum); err != nil || len(b) != sha256.Size {
+				return fmt.Errorf("has %q under %s.%s, which is not the SHA-256 of a file", sum, what, of)
+			}
+		}
+	}
+	return nil
 }
 
 // Write writes the lock file.

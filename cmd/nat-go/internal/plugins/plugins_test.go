@@ -34,6 +34,31 @@ func write(t *testing.T, rows string) string {
 	return path
 }
 
+// A lock without a checksum that can be checked is refused: the plugin would run unchecked.
+func TestLockWithoutChecksum(t *testing.T) {
+	sum := strings.Repeat("ab", 32)
+	for text, ok := range map[string]bool{
+		"sha256: {linux/amd64: " + sum + "}":                                true,
+		"sha256: {linux/amd64: \"\"}":                                       false,
+		"sha256: {linux/amd64: null}":                                       false,
+		"sha256: {linux/amd64: abc}":                                        false,
+		"sha256: {}":                                                        false,
+		"version: 1.0.0":                                                    false,
+		"sha256: {linux/amd64: " + sum + "}, files: {a.py: \"\"}":           false,
+		"sha256: {linux/amd64: " + sum + "}, files: {a.py: " + sum + "}":    true,
+		"sha256: {linux/amd64: " + sum + ", darwin/arm64: " + sum[1:] + "}": false,
+	} {
+		dir := t.TempDir()
+		lock := "version: 1\nplugins: {acme: {" + text + "}}\n"
+		if err := os.WriteFile(filepath.Join(dir, LockFile), []byte(lock), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadLock(dir); (err == nil) != ok {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 // Examples are read and grouped as by a run: by its keys, wherever a task's examples stand; what a run drops is told.
 func TestGroups(t *testing.T) {
 	const traces = `{"id":1,"task_id":"x","messages":[{"role":"user","content":"q"}],"reward":1}

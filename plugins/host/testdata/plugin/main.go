@@ -14,6 +14,7 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/plugins/sdk"
 	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -213,6 +214,35 @@ func misbehave(ctx context.Context, do string, g *ttc.Group, out builders.Output
 			return err
 		}
 		return out.Record(q)
+	case "bad texts":
+		for _, bad := range []func(*builders.Preference){
+			func(p *builders.Preference) { p.Chosen = builders.Content{Text: "a\xffb"} },
+			func(p *builders.Preference) { p.Metadata = []byte("1 2") },
+			func(p *builders.Preference) {
+				call := chat.ToolCall{Name: "f", Parsed: []byte(`{} {}`)}
+				p.Chosen = builders.Content{Ref: builders.Ref{Part: builders.InlineMessages}, Messages: []chat.Message{{Role: "assistant", ToolCalls: []chat.ToolCall{call}}}}
+			},
+			func(p *builders.Preference) {
+				call := chat.ToolCall{Name: "f", Parsed: []byte("{\"x\":\"\xff\"}")}
+				p.Chosen = builders.Content{Ref: builders.Ref{Part: builders.InlineMessages}, Messages: []chat.Message{{Role: "assistant", ToolCalls: []chat.ToolCall{call}}}}
+			},
+		} {
+			p := pair(g, 0, 0)
+			bad(p)
+			if err := out.Record(p); err != nil {
+				return err
+			}
+		}
+	case "many sites":
+		for {
+			if err := out.Record(&builders.Distillation{Sites: make([]builders.Site, 1000)}); err != nil {
+				return err
+			}
+		}
+	case "drops too much":
+		for range 2 {
+			out.Drop(ledger.Drop{Reason: ledger.SameText, Unit: "candidate", Count: 1<<63 - 1})
+		}
 	case "wrong kind":
 		return out.Record(&builders.Rollout{})
 	case "drops":

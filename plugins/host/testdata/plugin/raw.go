@@ -128,6 +128,22 @@ func (r *raw) answer(stream pb.Builder_BuildServer, group uint64, key string) er
 			part.Done.Records = 5
 		case "bad text":
 			part.Ends = []uint32{9}
+		case "empty parts", "empty sites":
+			parts := make([]*pb.ResultPart, 4<<20)
+			for i := range parts {
+				parts[i] = &pb.ResultPart{}
+			}
+			if r.config.Do == "empty sites" {
+				sites := make([]*pb.Site, 4<<20)
+				for i := range sites {
+					sites[i] = &pb.Site{}
+				}
+				parts = []*pb.ResultPart{{Group: group, Records: []*pb.Record{{Kind: &pb.Record_Distillation{Distillation: &pb.Distillation{Sites: sites}}}}}}
+			}
+			if err := stream.Send(&pb.BuildResponse{Parts: parts}); err != nil {
+				return err
+			}
+			select {}
 		case "trickle messages", "trickle parts", "trickle records", "trickle credit", "trickle drops":
 			return trickle(stream, r.config.Do, group)
 		case "too much credit":

@@ -80,8 +80,9 @@ const script = `trap : TERM INT HUP; echo $$ > pid.new && mv pid.new pid || exit
 type born struct {
 	Key  string `json:"key"`
 	Host string `json:"host"`
-	Mark string `json:"mark"` // what its processes are known by
-	Lock uint64 `json:"lock"` // inode of the lock: a copy of the folder has another, which nobody holds
+	Boot string `json:"boot,omitempty"` // the start of the system that it was made on, if known
+	Mark string `json:"mark"`           // what its processes are known by
+	Lock uint64 `json:"lock"`           // inode of the lock: a copy of the folder has another, which nobody holds
 }
 
 // Submit starts the program.
@@ -112,7 +113,7 @@ func (a *Adapter) Submit(_ context.Context, data trainers.DataSet, key string) (
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fail(err)
 	}
-	b := born{Key: key, Host: hostname()}
+	b := born{Key: key, Host: hostname(), Boot: process.Boot()}
 	pid, err := a.start(dir, &b, argv, environ)
 	if err != nil {
 		return fail(err)
@@ -217,9 +218,10 @@ func readBorn(dir string) (*born, error) {
 	return b, json.Unmarshal(text, b)
 }
 
-// elsewhere is the error of a folder from which the program can't be seen: one on another machine, or a copy.
+// elsewhere is the error of a folder from which the program can't be seen: one on another machine, or a copy. A machine is known
+// by its name, which a container changes, or by the start of its system, which a restart changes.
 func (b *born) elsewhere(dir string) error {
-	if host := hostname(); b.Host != host {
+	if host := hostname(); b.Host != host && (b.Boot == "" || b.Boot != process.Boot()) {
 		return fmt.Errorf("the program was started on %s and can't be seen from %s: ask there", b.Host, host)
 	}
 	if inode(filepath.Join(dir, lockFile)) != b.Lock {

@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -206,6 +207,35 @@ func TestUnseenIsNotDead(t *testing.T) {
 		if _, found, err := b.Find(t.Context(), c, "key-1"); found || err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: find: %v, %v", what, found, err)
 		}
+	}
+}
+
+// A container that was started again under another name, on a system that went on, still sees its program.
+func TestNameChanged(t *testing.T) {
+	if process.Boot() == "" {
+		t.Skip("SKIPPED: the start of the system is not known here")
+	}
+	a := New(config(t, Config{Command: sh("sleep 60")}), trainers.Env{})
+	d := data(t)
+	ref := submit(t, a, d)
+	for end := time.Now().Add(20 * time.Second); missing(filepath.Join(a.dir(), beganFile)) && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	}
+	b, err := readBorn(a.dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Host = "the-name-before"
+	text, err := json.Marshal(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(a.dir(), bornFile), string(text))
+	if _, found, err := a.Find(t.Context(), d, "key-1"); !found || err != nil {
+		t.Errorf("find: %v, %v", found, err)
+	}
+	(&process.Tree{Mark: b.Mark}).Kill()
+	if st, err := a.Status(t.Context(), ref); err != nil || st.State != trainers.Failed {
+		t.Errorf("status: %v, %v", st.State, err)
 	}
 }
 

@@ -400,18 +400,23 @@ func (c *Client) tail(ctx context.Context, j *Job, from int64) int64 {
 	if !ok || c.Output == nil {
 		return from
 	}
-	for {
+	// A trainer may print faster than is read here: what it prints meanwhile waits for the next look, and signals and time
+	// limits don't wait for it.
+	for end := from + tailBytes; from < end && ctx.Err() == nil; {
 		text, next, err := t.Tail(ctx, *j.Ref, from)
 		if err != nil {
 			c.Log.Warn().Err(err).Msg("can't read what the trainer prints")
 		}
-		if len(text) == 0 {
-			return next
+		if from = next; len(text) == 0 {
+			break
 		}
 		c.Output(text)
-		from = next
 	}
+	return from
 }
+
+// tailBytes is how much of what a trainer prints is passed on between two looks at its status.
+const tailBytes = 1 << 20
 
 func (c *Client) show(j *Job, st trainers.JobStatus, s *speed) {
 	if c.Watch != nil {

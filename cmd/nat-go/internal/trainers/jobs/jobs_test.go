@@ -589,3 +589,42 @@ func TestMachineEnds(t *testing.T) {
 		t.Fatal("asks for ever")
 	})
 }
+
+// flood is a trainer that prints faster than anybody reads.
+type flood struct{ fake }
+
+func (f *flood) Tail(_ context.Context, _ trainers.JobRef, from int64) ([]byte, int64, error) {
+	return make([]byte, 256<<10), from + 256<<10, nil
+}
+
+// Signals and time limits are heard while a trainer prints without end.
+func TestFloodingTrainer(t *testing.T) {
+	for name, limits := range map[string]trainers.Limits{
+		"interrupt": {Poll: time.Second, StatusFailures: 1},
+		"timeout":   {Poll: time.Second, StatusFailures: 1, TrainingTimeout: time.Minute, CancelOnTimeout: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &flood{fake{states: []any{trainers.Running}}}
+				c := &Client{Dir: runfolder.Folder(t.TempDir()), Type: "fake", Adapter: f, Limits: limits, Log: zerolog.Nop()}
+				var shown int
+				signals := make(chan os.Signal, 1)
+				c.Output = func(b []byte) {
+					if shown += len(b); shown == 256<<10 && name == "interrupt" {
+						signals <- syscall.SIGTERM
+					}
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				j, err := c.Submit(ctx, trainers.DataSet{RunID: "r"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				err = c.Wait(ctx, j, NewLeave(ctx, signals))
+				if looks := f.asked; err == nil || shown > 2*tailBytes*looks || f.cancelled != (name == "timeout") {
+					t.Errorf("%v; %d bytes shown in %d looks", err, shown, looks)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,56 @@
+package host
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// What a plugin says of its drops is made fit for the books.
+func TestCleanDrop(t *testing.T) {
+	long := strings.Repeat("x", 5000)
+	for _, c := range []struct{ in, want ledger.Drop }{
+		{ledger.Drop{Reason: ledger.SameText, Unit: "candidate", Stage: "gate", Builder: "x", Format: "trl"}, ledger.Drop{Reason: ledger.SameText, Unit: "candidate"}},
+		{ledger.Drop{Reason: "too short\x1b[2J", Unit: "site", Count: -7}, ledger.Drop{Reason: "p/too_short_[2J", Unit: "site"}},
+		{ledger.Drop{Reason: "p/own", Unit: "unit of its own", Detail: "one\ntwo"}, ledger.Drop{Reason: "p/own", Unit: "record", Detail: "one"}},
+		{ledger.Drop{}, ledger.Drop{Reason: "p/unspecified", Unit: "record"}},
+		{ledger.Drop{Reason: ledger.Reason(long), Unit: "step", Detail: long}, ledger.Drop{Reason: ledger.Reason("p/" + long[:maxReason] + "..."), Unit: "step", Detail: long[:maxDetail] + "..."}},
+	} {
+		got := c.in
+		cleanDrop(&got, Spec{Name: "p", Known: func(r ledger.Reason) bool { return r == ledger.SameText }}, "mine")
+		c.want.Stage, c.want.Builder = ledger.Build, "mine"
+		if got != c.want {
+			t.Errorf("got  %+v\nwant %+v", got, c.want)
+		}
+	}
+}
+
+// Whatever a plugin prints, the log has a bounded part of it a second, and says that there was more.
+func TestLogIsBounded(t *testing.T) {
+	for name, line := range map[string]string{"long": strings.Repeat("x", 200<<10), "longer": strings.Repeat("x", 1<<20), "JSON": `{"message":"m","field":"` + strings.Repeat("y", 200<<10) + `"}`, "short": "x"} {
+		var log bytes.Buffer
+		p := newLogPump(zerolog.New(&log))
+		const n = 1000
+		p.drain(io.LimitReader(&repeat{line: line + "\n"}, int64(n*(len(line)+1))), "stderr")
+		if most := 4*bytesPerSec + linesPerSec*100; log.Len() > most || !strings.Contains(log.String(), "prints too much") {
+			t.Errorf("%s: %d lines of %d bytes make %d bytes of log; want at most %d", name, n, len(line), log.Len(), most)
+		}
+	}
+}
+
+// repeat is a line over and over.
+type repeat struct {
+	line string
+	at   int
+}
+
+func (r *repeat) Read(b []byte) (int, error) {
+	n := copy(b, r.line[r.at:])
+	r.at = (r.at + n) % len(r.line)
+	return n, nil
+}
