@@ -9,7 +9,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"golang.org/x/term"
+	"golang.org/x/sys/unix"
 
 	"github.com/nat-go/nat-go/internal/secret"
 )
@@ -80,7 +80,11 @@ func Is(w io.Writer) bool {
 		w = t.raw
 	}
 	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
+	if !ok {
+		return false
+	}
+	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ) // nothing else has a size
+	return err == nil
 }
 
 // Width is how many columns the terminal behind w has; 0: it is none.
@@ -89,8 +93,8 @@ func Width(w io.Writer) int {
 		w = t.raw
 	}
 	if f, ok := w.(*os.File); ok {
-		if columns, _, err := term.GetSize(int(f.Fd())); err == nil {
-			return columns
+		if size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil {
+			return int(size.Col)
 		}
 	}
 	return 0
