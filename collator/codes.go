@@ -14,6 +14,7 @@ const (
 	InvariantBroken          ledger.Reason = "invariant_broken"
 	MaskDisagreement         ledger.Reason = "mask_disagreement"
 	NoSampledIDs             ledger.Reason = "no_sampled_ids"
+	NoStopToken              ledger.Reason = "no_stop_token"
 	NotTokenizable           ledger.Reason = "not_tokenizable"
 	OffPolicy                ledger.Reason = "off_policy"
 	PartlyRendered           ledger.Reason = "partly_rendered"
@@ -37,6 +38,7 @@ func Codes() []ledger.Code {
 		ledger.NewCode(InvariantBroken, "collate", "The finished row failed a check of its own (see the detail); it is not written.", "A defect of nat-go or of the template: please report it."),
 		ledger.NewCode(MaskDisagreement, "collate", "Two ways to find the model's turns in the rendered text (origin of bytes, prefixes, the template's generation markers) disagree.", "Look at the conversation with `nat-go chat mask`; the template treats it specially."),
 		ledger.NewCode(NoSampledIDs, "collate", "The rl channel needs the token ids that were sampled, and the source has none; ids made from text may be others.", "Record token ids (and log-probs) when sampling."),
+		ledger.NewCode(NoStopToken, "collate", "The chat template writes nothing behind the turn that a model would stop at, not in the middle of a conversation either, so a preference or a hint would teach a turn that never ends; demonstrations keep such turns, counted.", "Use a template that ends turns, and a tokenizer that knows its end marks as special tokens."),
 		ledger.NewCode(NotTokenizable, "collate", "The tokenizer refused the text (lone surrogate, too long).", "See the detail."),
 		ledger.NewCode(OffPolicy, "collate", "The rl channel takes only what the model to be trained has sampled itself; this was another model, or nothing says which.", "Set collator.policy and the source's policy key."),
 		ledger.NewCode(PartlyRendered, "collate", "The chat template leaves out a part of the turn (its tool calls, some of them, or the text beside them), so the row would train on less than was sampled; other turns of the rollout stand.", "Use a template that prints the whole of it."),

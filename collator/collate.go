@@ -25,7 +25,8 @@ type Stats struct {
 	IDs      map[string]int64 `json:"ids"`             // "sampled", "rendered"
 	OnPolicy map[string]int64 `json:"on_policy"`       // same, other, unknown
 	Args     map[string]int64 `json:"args"`            // how tool-call arguments came through
-	Flags    map[string]int64 `json:"flags,omitempty"` // truncated, cut_off, no_think, no_reference
+	Flags    map[string]int64 `json:"flags,omitempty"` // of rows, as row_info has them
+	Open     int64            `json:"open,omitempty"`  // turns trained that end in no stop token
 }
 
 // job is a group of items on its way through a worker.
@@ -157,7 +158,7 @@ func newSummary(dropped func(ledger.Drop)) *summary {
 	}
 	return &summary{
 		dropped: dropped,
-		stats:   Stats{map[string]int64{}, map[string]int64{}, map[string]int64{}, map[string]int64{}},
+		stats:   Stats{IDs: map[string]int64{}, OnPolicy: map[string]int64{}, Args: map[string]int64{}, Flags: map[string]int64{}},
 		records: ledger.Account{Stage: ledger.Collate, Unit: "record"},
 		turns:   ledger.Account{Stage: ledger.Collate, Unit: "turn"},
 		sites:   ledger.Account{Stage: ledger.Collate, Unit: "site"},
@@ -202,6 +203,7 @@ func (s *summary) take(c *Collator, spool *batch.Spool, it *Item, o *Outcome) er
 		for _, f := range r.Meta.Flags {
 			s.stats.Flags[f]++
 		}
+		s.stats.Open += int64(len(r.Meta.Open))
 		if err := spool.Add(c.channels[it.Record.Record.Kind()].Batch(), it.Split, o.encoded[i]); err != nil {
 			return err
 		}

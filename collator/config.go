@@ -79,7 +79,9 @@ func New(cfg Config) (*Collator, error) {
 	if cfg.TemplateTime.IsZero() {
 		cfg.TemplateTime, _ = ParseTemplateTime(DefaultTemplateTime)
 	}
-	render, err := turns.New(cfg.Template, turns.Settings{Vars: TemplateVars(cfg.Tokenizer.Config, cfg.TemplateVars), Now: cfg.TemplateTime})
+	render, err := turns.New(cfg.Template, turns.Settings{
+		Vars: TemplateVars(cfg.Tokenizer.Config, cfg.TemplateVars), Now: cfg.TemplateTime, Special: specialTexts(cfg.Tokenizer),
+	})
 	if err != nil {
 		return nil, fmt.Errorf("collator: the chat template can't be compiled: %w", err)
 	}
@@ -97,6 +99,14 @@ func New(cfg Config) (*Collator, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// specialTexts are the texts of a tokenizer's special tokens.
+func specialTexts(t *tokenizer.Tokenizer) (out []string) {
+	for _, s := range t.Specials() {
+		out = append(out, s.Text)
+	}
+	return out
 }
 
 // Collates reports whether there is a channel for a kind of record.

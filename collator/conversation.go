@@ -45,6 +45,10 @@ type material struct {
 
 	conv *turns.Conversation
 	args string
+	ids  bool // ids of calls were mapped to shorter ones
+	// apart: the tokens of a trained turn are encoded apart from what the model was given before it, as they are when it
+	// samples, though in the whole text a token would lie across the edge.
+	apart bool
 }
 
 // prepare checks a conversation and makes what templates take of it.
@@ -70,12 +74,41 @@ func (w *Worker) prepare(m *material) *Refusal {
 				return r
 			}
 		}
+		if w.render.ShortIDs() {
+			m.ids = shortenIDs(msg) || m.ids
+		}
 	}
 	var err error
 	if m.conv, err = conversation(messages, m.tools); err != nil {
 		return refuse(TemplateRefused, "%v", err)
 	}
 	return nil
+}
+
+// shortIDLength is how many letters and digits an id of a call has where a template takes no others.
+const shortIDLength = 9
+
+// shortID is an id that such a template takes: the beginning of the SHA-256 of the one it stands for, so that a call and its
+// result still have the same. One that is short is itself.
+func shortID(id string) string {
+	if len(id) == shortIDLength {
+		return id
+	}
+	return hexSum(id)[:shortIDLength]
+}
+
+// shortenIDs maps the ids of a message, whose calls are its own, and reports whether any is another now.
+func shortenIDs(m *chat.Message) (mapped bool) {
+	for k := range m.ToolCalls {
+		c := &m.ToolCalls[k]
+		mapped = mapped || c.ID != shortID(c.ID)
+		c.ID = shortID(c.ID)
+	}
+	if m.ToolCallID != "" {
+		mapped = mapped || m.ToolCallID != shortID(m.ToolCallID)
+		m.ToolCallID = shortID(m.ToolCallID)
+	}
+	return mapped
 }
 
 // arguments decides how a call's arguments are rendered.

@@ -65,7 +65,7 @@ func without(m *material, all []block, n int) *material {
 			gone[i] = true
 		}
 	}
-	out := &material{tools: m.tools}
+	out := &material{tools: m.tools, apart: m.apart}
 	for i := range m.nodes {
 		if gone[i] {
 			continue
@@ -164,7 +164,7 @@ func (w *Worker) again(m *material, v *view) (*view, *Refusal) {
 		return nil, r
 	}
 	if bad := w.unstable(m, next); len(bad) > 0 {
-		return nil, unlikeSampled(m.place(bad[0]))
+		return nil, next.unlike(m, bad[0])
 	}
 	return next, nil
 }

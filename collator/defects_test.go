@@ -175,15 +175,18 @@ func TestD16PreferencesHaveHeaderAndEnd(t *testing.T) {
 }
 
 // TestD17PromptsAreTokensInCommon: both sides begin with the prompt's very tokens, there is one before the first trained
-// one, and a merge across the edge drops the pair instead of training other ids than were sampled.
+// one, and where a token would lie across the edge the answer is encoded apart from the prompt, as it is sampled.
 func TestD17PromptsAreTokensInCommon(t *testing.T) {
 	empty := preference("none", nil, "a", "b")
 	empty.Record.Prompt.Nodes = []ttc.Node{}
 	c := run(t, "chatml.jinja", preference("ok", says("user: hi"), "yes", "no"), preference("merge", says("user: hi"), "\n\nyes", "no"), empty)
-	want(t, c.reasons("record"), "empty_prompt 1, straddle_edge 1")
-	r := c.rows[0]
-	want(t, slices.Equal(r.Sides[0].IDs[:r.Meta.Prompt], r.Sides[1].IDs[:r.Meta.Prompt]), true)
-	want(t, int(r.Sides[0].Trained[0].Start), r.Meta.Prompt)
+	want(t, c.reasons("record"), "empty_prompt 1")
+	want(t, len(c.rows), 2)
+	for _, r := range c.rows {
+		want(t, slices.Equal(r.Sides[0].IDs[:r.Meta.Prompt], r.Sides[1].IDs[:r.Meta.Prompt]), true)
+		want(t, int(r.Sides[0].Trained[0].Start), r.Meta.Prompt)
+		want(t, decode(t, r.Sides[0].IDs[:r.Meta.Prompt]), decode(t, c.rows[0].Sides[0].IDs[:r.Meta.Prompt]))
+	}
 }
 
 // TestD18RefusalsAreNoFallbacks: without a template there is no collator, and a conversation the template refuses is dropped

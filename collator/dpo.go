@@ -40,7 +40,7 @@ func (preferences) Rows(w *Worker, it *Item) Outcome {
 	}
 	row := batch.Row{Weight: 1, Meta: w.meta(it, nil, nil)}
 	row.Meta.OnPolicy = w.bothPolicies(it, sides)
-	describeSide(&row.Meta, pair[0], it.Record.Origin.Fidelity)
+	w.describeSide(&row.Meta, pair[0], it.Record.Origin.Fidelity)
 	row.Meta.Proof = nil
 	for _, s := range pair {
 		row.Sides = append(row.Sides, s.Side)
@@ -108,13 +108,13 @@ func (w *Worker) bothPolicies(it *Item, sides [2]continuation) string {
 // pair makes both sides of a preference, over the tokens of one prompt.
 func (w *Worker) pair(it *Item, prompt []ttc.Node, sides [2]continuation) (pair [2]*made, refusal *Refusal) {
 	p := w.pairs.prompt(it, prompt)
-	for k, r := range w.renderers() {
+	for _, r := range w.renderers() {
 		var failed *Refusal
 		for i := range sides {
 			if pair[i], failed = w.continued(p, r, &sides[i]); failed != nil {
 				break
 			}
-			pair[i].silent = k > 0
+			pair[i].by = r
 		}
 		if failed == nil {
 			failed = w.common(p, r, pair)
@@ -125,7 +125,7 @@ func (w *Worker) pair(it *Item, prompt []ttc.Node, sides [2]continuation) (pair 
 		if refusal == nil || refusal.Reason == GenerationPromptMismatch {
 			refusal = failed
 		}
-		if failed.Reason != GenerationPromptMismatch && failed.Reason != StraddleEdge {
+		if !another(failed) {
 			break // thinking has nothing to do with it
 		}
 	}
@@ -134,7 +134,11 @@ func (w *Worker) pair(it *Item, prompt []ttc.Node, sides [2]continuation) (pair 
 
 // common checks that both sides begin with the prompt's tokens, and differ after them.
 func (w *Worker) common(p *promptOf, r *turns.Renderer, pair [2]*made) *Refusal {
-	ids, refusal := w.promptIDs(p, r)
+	cut := ""
+	if r.Cuts() { // one side may have more of the generation prompt than the other
+		cut = commonStart(pair[0].prompt, pair[1].prompt)
+	}
+	ids, refusal := w.promptIDs(p, r, cut)
 	if refusal != nil {
 		return refusal
 	}
@@ -184,7 +188,7 @@ func (w *Worker) fitPair(p *promptOf, r *turns.Renderer, sides [2]continuation, 
 			if next[i], r1 = w.continued(q, r, &sides[i]); r1 != nil {
 				break
 			}
-			next[i].silent, next[i].short = pair[i].silent, true
+			next[i].by, next[i].short = pair[i].by, true
 		}
 		if r1 == nil {
 			r1 = w.common(q, r, next)
@@ -243,18 +247,42 @@ func (w *Worker) continuedAnew(p *promptOf, r *turns.Renderer, c *continuation) 
 		return nil, refusal
 	}
 	if bad := w.unstable(m, v); len(bad) > 0 {
-		return nil, unlikeSampled(bad[0])
+		if v.without(bad[0]) != nil || count(m.trained) > 1 {
+			return nil, v.unlike(m, bad[0])
+		}
+		if v, refusal = w.asGiven(m, v, bad[0]); refusal != nil {
+			return nil, refusal
+		}
 	}
 	s, refusal := w.side(m, v)
+	if refusal != nil && refusal.Reason == StraddleEdge {
+		m.apart = true
+		s, refusal = w.side(m, v)
+	}
 	if refusal != nil {
 		return nil, refusal
 	}
-	return &made{side: s}, nil
+	if len(s.open) > 0 {
+		return nil, withoutStop(s.open[0])
+	}
+	one := &made{side: s}
+	for i := range v.turns {
+		if m.trained[v.turns[i].Message] {
+			one.prompt = v.res.Text[:v.turns[i].Start]
+			break
+		}
+	}
+	return one, nil
 }
 
-// promptIDs are the tokens of the prompt, its generation prompt included.
-func (w *Worker) promptIDs(p *promptOf, r *turns.Renderer) ([]int32, *Refusal) {
-	if ids, ok := p.ids[r]; ok {
+// withoutStop refuses to compare turns, or to teach one, whose end is not known.
+func withoutStop(message int) *Refusal {
+	return refuse(NoStopToken, "nothing that the template writes ends the turn of message %d", message)
+}
+
+// promptIDs are the tokens of the prompt, its generation prompt included, or of what a row has of it.
+func (w *Worker) promptIDs(p *promptOf, r *turns.Renderer, cut string) ([]int32, *Refusal) {
+	if ids, ok := p.ids[r]; ok && cut == "" {
 		return ids, nil
 	}
 	m := &material{nodes: p.nodes, trained: make([]bool, len(p.nodes)), tools: p.tools}
@@ -267,11 +295,18 @@ func (w *Worker) promptIDs(p *promptOf, r *turns.Renderer) ([]int32, *Refusal) {
 		return nil, refuse(TemplateRefused, "%v", err)
 	}
 	b := &sideBuilder{w: w, m: m, v: &view{r: r, res: res}, own: turns.Template(&res)}
-	if refusal := b.text(0, len(res.Text), 0); refusal != nil {
+	end := len(res.Text)
+	if cut != "" {
+		end = len(commonStart(res.Text, cut))
+	}
+	if refusal := b.text(0, end, 0); refusal != nil {
 		return nil, refusal
 	}
 	if len(b.ids) == 0 {
 		return nil, refuse(EmptyPromptTokens, "the prompt has no tokens") // D17
+	}
+	if cut != "" {
+		return b.ids, nil
 	}
 	if p.ids == nil {
 		p.ids = map[*turns.Renderer][]int32{}

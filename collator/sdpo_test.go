@@ -216,13 +216,15 @@ func TestInjectionModes(t *testing.T) {
 	onlyTools := strings.Replace(noSystem, "{{- '<|im_start|>'", "{%- if m.role == 'user' and loop.index0 > 1 %}{{ raise_exception('one question') }}{% endif %}{{- '<|im_start|>'", 1)
 	drops := strings.Replace(noSystem, "{{- '<|im_start|>'", "{%- if (m.role == 'user' or m.role == 'system') and loop.index0 > 1 %}{% continue %}{% endif %}{{- '<|im_start|>'", 1)
 	quotes := strings.Replace(onlyTools, "m.content }}", "(m.content | tojson if m.role == 'tool' else m.content) }}", 1)
+	rewrites := strings.Replace(onlyTools, "m.content }}", "(m.content | upper if m.role == 'tool' else m.content) }}", 1)
 	hoists := strings.Replace(noSystem, "{%- for m in messages %}\n    {%- if m.role == 'system' and not loop.first %}{{ raise_exception('System message must be at the beginning') }}{% endif %}",
 		"{%- for m in messages %}{% if m.role == 'system' %}{{ m.content }}{% endif %}{% endfor %}{%- for m in messages %}{% if m.role == 'system' %}{% continue %}{% endif %}", 1)
 	for name, c := range map[string]struct{ template, mode, reason string }{
 		"system is refused":      {noSystem, modeUser, ""},
 		"so is a second user's":  {onlyTools, modeAppend, ""},
 		"both are dropped":       {drops, modeAppend, ""},
-		"results are quoted":     {quotes, "", "hint_unplaceable 1"},
+		"results are quoted":     {quotes, modeAppend, ""},
+		"results are rewritten":  {rewrites, "", "hint_unplaceable 1"},
 		"system goes to the top": {hoists, modeUser, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -243,6 +245,9 @@ func TestInjectionModes(t *testing.T) {
 			}
 			student, teacher := decode(t, got.rows[0].Sides[0].IDs), decode(t, got.rows[0].Sides[1].IDs)
 			piece := map[string]string{modeUser: "<|im_start|>user\nLook again.<|im_end|>\n", modeAppend: "\n\nLook again."}[c.mode]
+			if name == "results are quoted" {
+				piece = `\n\nLook again.`
+			}
 			if strings.Count(teacher, piece) != 1 || strings.Replace(teacher, piece, "", 1) != student {
 				t.Errorf("%q", teacher)
 			}

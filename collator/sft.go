@@ -42,7 +42,7 @@ func (w *Worker) outcome(it *Item, m *material, rows []made, lost []Refusal, who
 		r := batch.Row{Weight: float32(weight / float64(len(rows))), Sides: []batch.Side{rows[i].Side}}
 		r.Meta = w.meta(it, m.nodes, m.trained)
 		r.Meta.Part = i
-		describeSide(&r.Meta, &rows[i], it.Record.Origin.Fidelity)
+		w.describeSide(&r.Meta, &rows[i], it.Record.Origin.Fidelity)
 		r.Meta.Sampling = sampling(it.Record.Origin.Sampling, rows[i].sampled)
 		out.Rows = append(out.Rows, r)
 	}

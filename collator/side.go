@@ -38,6 +38,17 @@ type view struct {
 	r     *turns.Renderer
 	res   template.Result
 	turns []turns.Turn
+	lost  []*turns.NotFound
+}
+
+// without says why a message has no turn in the view; nil where it has one.
+func (v *view) without(message int) *Refusal {
+	for _, l := range v.lost {
+		if l.Message == message {
+			return refuse(TurnNotFound, "%v", l)
+		}
+	}
+	return nil
 }
 
 // look renders a conversation and finds its turns.
@@ -47,21 +58,31 @@ func (w *Worker) look(r *turns.Renderer, c *turns.Conversation) (*view, *Refusal
 		return nil, refuse(TemplateRefused, "%v", err) // D18: never another text instead
 	}
 	v := &view{r: r, res: res}
-	if v.turns, err = r.Find(c, &res); err != nil {
-		return nil, refuse(TurnNotFound, "%v", err)
-	}
+	v.turns, v.lost = r.FindEach(c, &res)
 	if !turns.AgreesWithMarkers(&res, v.turns) {
 		return nil, refuse(MaskDisagreement, "the template's generation markers lie elsewhere than the turns found")
 	}
+	r.Stop(c, &v.res, v.turns)
 	return v, nil
 }
 
-// renderers are the ways to render a conversation, in the order they are tried.
+// renderers are the ways to render a conversation, in the order they are tried: as configured, with thinking switched off, and
+// without the end of a generation prompt that the template doesn't show of a turn.
 func (w *Worker) renderers() []*turns.Renderer {
+	out := []*turns.Renderer{w.render}
 	if s := w.render.Silent(); s != nil {
-		return []*turns.Renderer{w.render, s}
+		out = append(out, s)
 	}
-	return []*turns.Renderer{w.render}
+	return append(out, w.render.Cut())
+}
+
+// another reports whether another renderer may show what this one didn't.
+func another(r *Refusal) bool {
+	switch r.Reason {
+	case GenerationPromptMismatch, StraddleEdge, TurnNotFound:
+		return true
+	}
+	return false
 }
 
 // side is a finished sequence of tokens.
@@ -72,6 +93,8 @@ type side struct {
 	sampled  bool  // all trained ids are the source's
 	given    bool  // some of its ids are the source's
 	cutOff   bool  // a trained turn was cut off by the length limit
+	open     []int // trained messages whose turn ends in no stop token, as places in the record
+	short    bool  // ids of calls were mapped to shorter ones
 	args     string
 
 	text    string           // what the tokens stand for, where each token's part of it is known; else empty
@@ -102,6 +125,7 @@ type sideBuilder struct {
 	trained  []span
 	sampled  []span
 	rendered bool // a trained turn has no ids of its own
+	open     []int
 }
 
 // span is a run of tokens that belongs to a turn.
@@ -117,6 +141,11 @@ func (w *Worker) side(m *material, v *view) (*side, *Refusal) {
 	if partly := v.partly(m); len(partly) > 0 {
 		return nil, partlyRendered(m.place(partly[0]))
 	}
+	for _, l := range v.lost {
+		if n := &m.nodes[l.Message]; m.trained[l.Message] || len(n.TokenIDs) > 0 && n.Sampled != ttc.No {
+			return nil, refuse(TurnNotFound, "%v", l)
+		}
+	}
 	b := &sideBuilder{w: w, m: m, v: v, own: turns.Template(&v.res), offsets: w.offsets[:0]}
 	defer func() { w.offsets = b.offsets[:0] }()
 	at, skip := 0, 0 // skip: bytes at the start of the next piece that the last ids have already
@@ -131,6 +160,14 @@ func (w *Worker) side(m *material, v *view) (*side, *Refusal) {
 				u := *t
 				if n.FinishReason == "length" {
 					u.End = u.Body // the model never ended it
+				} else if !t.Terminated() {
+					b.open = append(b.open, m.place(t.Message))
+				}
+				if m.apart {
+					if r := b.text(at, t.Start, skip); r != nil {
+						return nil, r
+					}
+					at, skip = t.Start, 0
 				}
 				for _, r := range turns.Trained([]turns.Turn{u}, nil) {
 					ranges, owners = append(ranges, r), append(owners, t)
@@ -249,7 +286,7 @@ func (b *sideBuilder) mask(ranges []turns.Range, owners []*turns.Turn) *Refusal 
 
 // finish makes the side.
 func (b *sideBuilder) finish() (*side, *Refusal) {
-	s := &side{sampled: !b.rendered, given: len(b.sampled) > 0, args: b.m.args}
+	s := &side{sampled: !b.rendered, given: len(b.sampled) > 0, args: b.m.args, open: b.open, short: b.m.ids}
 	s.IDs = b.ids
 	for _, t := range b.trained {
 		if t.Start == 0 {

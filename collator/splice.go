@@ -1,6 +1,7 @@
 package collator
 
 import (
+	"iter"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -45,6 +46,7 @@ const (
 	modeSystem = "system"
 	modeUser   = "user"
 	modeAppend = "append"     // to the message before: a tool's result or a user's
+	modeLine   = "line"       // the same, with the end of a line behind it: the last token doesn't merge with what follows
 	modeNone   = batch.NoHint // left out
 )
 
@@ -66,6 +68,9 @@ func (w *Worker) splice(m *material, v *view, student *side, at int, site *build
 		}
 		from = o.End
 	}
+	if slices.Contains(student.open, s.message) {
+		return nil, withoutStop(s.message)
+	}
 	if len(s.runs) == 0 {
 		return nil, refuse(InvariantBroken, "no token of message %d is in the loss", s.message)
 	}
@@ -75,7 +80,7 @@ func (w *Worker) splice(m *material, v *view, student *side, at int, site *build
 		return nil, r
 	}
 	why := ""
-	for _, mode := range []string{modeSystem, modeUser, modeAppend} {
+	for _, mode := range []string{modeSystem, modeUser, modeAppend, modeLine} {
 		detail, r := w.spliceAs(m, v, given, student, at, mode, site, s)
 		if r != nil {
 			return nil, r
@@ -95,73 +100,112 @@ func (w *Worker) splice(m *material, v *view, student *side, at int, site *build
 	return nil, refuse(HintUnplaceable, "before message %d: %s", s.message, why)
 }
 
+// given is what the model was given before a turn, as it stands in a row.
+type given struct {
+	template.Result
+	cut string // the end of the generation prompt, where the row leaves it out
+	add string // the header, where the row has one and the prompt none
+}
+
 // given renders what the model was given before a turn: the row has to begin with it.
-func (w *Worker) given(m *material, v *view, at, start int) (*template.Result, *Refusal) {
+func (w *Worker) given(m *material, v *view, at, start int) (*given, *Refusal) {
 	open := *m.conv.Head(at)
 	open.Open = true
 	res, err := v.r.Render(&open)
 	if err != nil {
 		return nil, refuse(TemplateRefused, "%v", err)
 	}
-	if res.Text != v.res.Text[:start] {
+	g := &given{Result: res}
+	if v.r.Cuts() && start < len(res.Text) {
+		g.Text, g.cut = res.Text[:start], res.Text[start:]
+	}
+	if header := v.r.Header(len(m.tools) > 0); v.r.Cuts() && len(res.Text)+len(header) == start {
+		g.Text, g.add = res.Text+header, header
+	}
+	if g.Text != v.res.Text[:start] {
 		return nil, unlikeSampled(m.place(at))
 	}
-	return &res, nil
+	return g, nil
 }
 
+// hinted is the same with a hint in it: one piece more, which stands at byte lo of the given text, or at any up to hi ("a" in
+// "aab"). It is wanted at byte at.
+type hinted struct {
+	template.Result
+	lo, at, hi int
+	text       string // of the hint
+}
+
+// places goes through the places at which the piece may stand, the wanted one first, if the hint is whole there.
+func (h *hinted) places(given *given) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for _, r := range [][2]int{{h.at, h.hi + 1}, {h.lo, h.at}} {
+			for q := r[0]; q < r[1]; q++ {
+				if strings.Contains(h.piece(given, q), h.text) && !yield(q) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// end is where the piece ends that stands at byte q of the given text.
+func (h *hinted) end(given *given, q int) int { return len(h.Text) - (len(given.Text) - q) }
+
+func (h *hinted) piece(given *given, q int) string { return h.Text[q:h.end(given, q)] }
+
 // spliceAs tries one way. A detail says why it doesn't do.
-func (w *Worker) spliceAs(m *material, v *view, given *template.Result, student *side, at int, mode string, site *builders.Site, s *splice) (detail string, refusal *Refusal) {
-	hinted, q, detail := w.hinted(m, v, given, at, mode, site.Hint)
+func (w *Worker) spliceAs(m *material, v *view, given *given, student *side, at int, mode string, site *builders.Site, s *splice) (detail string, refusal *Refusal) {
+	hinted, detail := w.hinted(m, v, given, at, mode, site.Hint)
 	if detail != "" {
 		return detail, nil
 	}
 	if w.leaksTokens(site.Hint, student, s) {
 		return "", refuse(ledger.HintContainsTarget, "the hint has %d or more of the turn's tokens in a row, or all of them", leakTokens)
 	}
-	// The piece that was put in may stand at several places: "a" in "aab". One with such a token at its right edge is wanted.
-	for ; ; q++ {
+	// One of the places with a token of its own at its right edge is wanted.
+	first := "the template drops or rewrites the hint"
+	for q := range hinted.places(given) {
 		detail, r := w.spliceAt(given, hinted, q, student, s)
 		if r != nil || detail == "" {
 			s.mode = mode
 			return "", r
 		}
-		if q+1 >= len(given.Text) || given.Text[q] != hinted.Text[q] {
-			return detail, nil
+		if q == hinted.at || first == "" {
+			first = detail
 		}
 	}
+	return first, nil
 }
 
 // neutral is the neutral hint, put into the same place in the same way as a hint; nil where the template has no place for it.
-func (w *Worker) neutral(m *material, v *view, given *template.Result, student *side, at int, mode string, s *splice) []int32 {
+func (w *Worker) neutral(m *material, v *view, given *given, student *side, at int, mode string, s *splice) []int32 {
 	if w.Neutral == "" {
 		return nil
 	}
-	res, q, detail := w.hinted(m, v, given, at, mode, w.Neutral)
+	hinted, detail := w.hinted(m, v, given, at, mode, w.Neutral)
 	if detail != "" {
 		return nil
 	}
-	for ; q < len(given.Text); q++ {
+	for q := range hinted.places(given) {
 		try := *s
-		if detail, r := w.spliceAt(given, res, q, student, &try); r == nil && detail == "" && try.at == s.at {
+		if detail, r := w.spliceAt(given, hinted, q, student, &try); r == nil && detail == "" && try.at == s.at {
 			return try.ids
-		}
-		if given.Text[q] != res.Text[q] {
-			break
 		}
 	}
 	return nil
 }
 
 // spliceAt tries a place. A detail says why it doesn't do.
-func (w *Worker) spliceAt(given, hinted *template.Result, q int, student *side, s *splice) (detail string, refusal *Refusal) {
+func (w *Worker) spliceAt(given *given, hinted *hinted, q int, student *side, s *splice) (detail string, refusal *Refusal) {
 	if q < len(given.Text) && !utf8.RuneStart(given.Text[q]) {
 		return "the place lies within a character", nil
 	}
-	tail, r := w.encodePart(given, q, len(given.Text))
+	tail, r := w.encodePart(&given.Result, q, len(given.Text))
 	if r != nil {
 		return "", r
 	}
-	ids, r := w.encodePart(hinted, q, len(hinted.Text)-(len(given.Text)-q))
+	ids, r := w.encodePart(&hinted.Result, q, hinted.end(given, q))
 	if r != nil {
 		return "", r
 	}
@@ -172,11 +216,20 @@ func (w *Worker) spliceAt(given, hinted *template.Result, q int, student *side, 
 		return "the hint has no token", nil
 	case i < 1:
 		return "the row has other tokens before the turn than the text there alone", nil
-	case !special(student.IDs[i]) && !special(ids[len(ids)-1]):
-		return "no token that nothing merges with stands at the hint's right edge", nil
+	case !special(student.IDs[i]) && !special(ids[len(ids)-1]) && !w.joins(hinted, q, ids, tail):
+		return "the hint's last token merges with what follows it", nil
 	}
 	s.at, s.ids, s.text = i, ids, ""
-	return "", w.checkTeacher(hinted, q, len(hinted.Text)-(len(given.Text)-q), student, s)
+	return "", w.checkTeacher(&hinted.Result, q, hinted.end(given, q), student, s)
+}
+
+// joins reports whether a piece and what the model was given behind it have the same tokens together as apart.
+func (w *Worker) joins(hinted *hinted, q int, piece, tail []int32) bool {
+	if len(tail) == 0 {
+		return false // what follows is the turn
+	}
+	both, r := w.encodePart(&hinted.Result, q, len(hinted.Text))
+	return r == nil && len(both) == len(piece)+len(tail) && slices.Equal(both[:len(piece)], piece) && slices.Equal(both[len(piece):], tail)
 }
 
 // place is the token of a student row at which the tail, which is followed by the turn, begins; -1 if it can't be told. Where
@@ -200,57 +253,75 @@ func (w *Worker) place(before string, tail []int32, student *side, target int) i
 	return -1
 }
 
-// hinted renders the conversation before a turn with the hint in it. q is the byte of the given text where the hint stands.
-func (w *Worker) hinted(m *material, v *view, given *template.Result, at int, mode, text string) (_ *template.Result, q int, detail string) {
+// hinted renders the conversation before a turn with the hint in it. A detail says why that doesn't do.
+func (w *Worker) hinted(m *material, v *view, given *given, at int, mode, text string) (_ *hinted, detail string) {
 	open := *m.conv.Head(at)
 	open.Open = true
 	before := &m.nodes[max(at-1, 0)].Message
-	q = len(given.Text) - len(v.r.Prompt())
+	wanted := len(given.Text) + len(given.cut) - len(v.r.Prompt(len(m.tools) > 0))
 	switch mode {
-	case modeAppend:
+	case modeAppend, modeLine:
 		if at == 0 || before.Role != "tool" && before.Role != "user" || before.Form != chat.Text {
-			return nil, 0, "there is no text of a tool or user just before"
+			return nil, "there is no text of a tool or user just before"
 		}
 		msg := *before
 		if msg.Text != "" {
 			msg.Text += "\n\n"
 		}
 		msg.Text += text
+		if mode == modeLine {
+			msg.Text += "\n"
+		}
+		if msg.ToolCallID != "" && w.render.ShortIDs() {
+			msg.ToolCallID = shortID(msg.ToolCallID)
+		}
 		c, err := conversation([]chat.Message{msg}, nil)
 		if err != nil {
-			return nil, 0, err.Error()
+			return nil, err.Error()
 		}
 		open.Messages = append(slices.Clone(open.Messages[:at-1]), template.WithOrigin(c.Messages[0], at-1))
-		q = -1 // of an empty text no byte is there: its place shows in the render with the hint
+		wanted = -1 // of an empty text no byte is there: its place shows in the render with the hint
 		for _, s := range given.Spans {
 			if s.Message == at-1 && s.Field == "content" {
-				q = s.End
+				wanted = s.End
 			}
 		}
 	default:
 		c, err := conversation([]chat.Message{hintMessage(mode, text)}, nil)
 		if err != nil {
-			return nil, 0, err.Error()
+			return nil, err.Error()
 		}
 		open.Messages = append(slices.Clone(open.Messages), template.WithOrigin(c.Messages[0], at))
 	}
-	if !strings.HasSuffix(given.Text, v.r.Prompt()) {
-		return nil, 0, "the text doesn't end in the generation prompt"
-	}
 	res, err := v.r.Render(&open)
 	if err != nil {
-		return nil, 0, "the template refuses it"
+		return nil, "the template refuses it"
 	}
-	if q < 0 {
-		q = len(given.Text) - commonSuffix(given.Text, res.Text)
+	if !strings.HasSuffix(res.Text, given.cut) {
+		return nil, "the text doesn't end in the generation prompt"
 	}
+	h := &hinted{Result: res, text: strings.TrimSpace(text)}
+	h.Text = res.Text[:len(res.Text)-len(given.cut)]
+	if !strings.HasSuffix(h.Text, given.add) {
+		h.Text += given.add
+	}
+	h.lo, h.hi = len(given.Text)-commonSuffix(given.Text, h.Text), len(commonStart(given.Text, h.Text))
 	switch {
-	case len(res.Text) <= len(given.Text) || res.Text[:q] != given.Text[:q] || !strings.HasSuffix(res.Text, given.Text[q:]):
-		return nil, 0, "the template changes more than the place of the hint"
-	case !strings.Contains(res.Text[q:len(res.Text)-(len(given.Text)-q)], strings.TrimSpace(text)):
-		return nil, 0, "the template drops or rewrites the hint"
+	case len(h.Text) <= len(given.Text) || h.lo > h.hi:
+		return nil, "the template changes more than the place of the hint"
+	case wanted < h.lo || wanted > h.hi:
+		wanted = h.lo
 	}
-	return &res, q, ""
+	h.at = wanted
+	return h, ""
+}
+
+func commonStart(a, b string) string {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return a[:n]
 }
 
 func commonSuffix(a, b string) (n int) {

@@ -7,16 +7,19 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/turns"
 	"github.com/nat-go/nat-go/ttc"
 )
 
 // made is a side and what of its conversation was cut out to make it fit.
 type made struct {
 	*side
-	silent bool  // rendered with thinking switched off
-	cut    []int // trained messages that were cut out, as places in the record
-	short  bool  // something was cut out
-	partly []int // messages that are not trained because the template shows a part of them only
+	by     *turns.Renderer // what rendered it
+	view   *view           // what it was made of, of a trajectory
+	cut    []int           // trained messages that were cut out, as places in the record
+	short  bool            // something was cut out
+	prompt string          // of a preference: what stands before its first trained turn
+	partly []int           // messages that are not trained because the template shows a part of them only
 }
 
 // rollout makes the rows of one conversation: one, or one a trained turn. The refusals are of single turns, or of all.
@@ -33,10 +36,10 @@ func (w *Worker) rollout(m *material, fit fitter) (rows []made, turnsRefused []R
 		case r == nil && w.Rows == Trajectory:
 			refusals := w.lost(m, one)
 			for _, i := range unstable {
-				refusals = append(refusals, *unlikeSampled(m.place(i)))
+				refusals = append(refusals, *one.view.unlike(m, i))
 			}
 			return []made{*one}, refusals, nil
-		case w.Rows == Trajectory, r != nil && r.Reason != TooLong && r.Reason != GenerationPromptMismatch:
+		case w.Rows == Trajectory, r != nil && r.Reason != TooLong && !another(r):
 			return nil, nil, r
 		}
 		first = r
@@ -61,6 +64,14 @@ func (w *Worker) rollout(m *material, fit fitter) (rows []made, turnsRefused []R
 	return rows, turnsRefused, nil
 }
 
+// unlike says why a view does not have a message as it was sampled.
+func (v *view) unlike(m *material, i int) *Refusal {
+	if r := v.without(i); r != nil {
+		return r
+	}
+	return unlikeSampled(m.place(i))
+}
+
 func unlikeSampled(message int) *Refusal {
 	return refuse(GenerationPromptMismatch, "the render does not show message %d as it was sampled", message)
 }
@@ -81,22 +92,29 @@ func (w *Worker) lost(m *material, one *made) (out []Refusal) {
 func (w *Worker) trajectory(m *material, fit fitter) (one *made, unstable []int, refusal *Refusal) {
 	var views []*view
 	var bad [][]int
+	var first *Refusal
 	for _, r := range w.renderers() {
 		v, r1 := w.look(r, m.conv)
 		if r1 != nil {
-			if len(views) > 0 {
-				break // without thinking the template may refuse what it took
+			if first == nil {
+				first = r1
 			}
-			return nil, nil, r1
+			if len(views) == 0 && !another(r1) {
+				break
+			}
+			continue // without thinking the template may refuse what it took
 		}
 		b := w.unstable(m, v)
 		views, bad = append(views, v), append(bad, b)
 		if len(b) == 0 {
 			break
 		}
-		if w.Rows == Auto && slices.Contains(m.trained[:b[0]], true) {
+		if w.Rows == Auto && slices.Contains(m.trained[:b[0]], true) && v.without(b[0]) == nil {
 			break // turns before it are right as they are: what changed is the past, and switching thinking off won't help
 		}
+	}
+	if len(views) == 0 {
+		return nil, nil, first
 	}
 	k := len(views) - 1
 	if len(bad[k]) > 0 {
@@ -115,13 +133,13 @@ func (w *Worker) trajectory(m *material, fit fitter) (one *made, unstable []int,
 	}
 	if !slices.Contains(kept.trained, true) {
 		if len(bad[k]) > 0 {
-			return nil, nil, unlikeSampled(m.place(bad[k][0]))
+			return nil, nil, views[k].unlike(m, bad[k][0])
 		}
 		return nil, nil, partlyRendered(m.place(partly[0]))
 	}
 	one, refusal = fit(w, &kept, views[k])
 	if one != nil {
-		one.silent = k > 0
+		one.by, one.view = views[k].r, views[k]
 		for _, i := range partly {
 			one.partly = append(one.partly, m.place(i))
 		}
@@ -147,7 +165,15 @@ func (v *view) partly(m *material) (out []int) {
 // unstable lists the trained messages that a view does not show as they were sampled. Turn rows need no complete list: with
 // Auto it ends at the first.
 func (w *Worker) unstable(m *material, v *view) (out []int) {
-	if v.r.Steady(m.conv) {
+	for _, l := range v.lost {
+		if m.trained[l.Message] {
+			out = append(out, l.Message)
+			if w.Rows == Auto {
+				return out
+			}
+		}
+	}
+	if len(out) == 0 && v.r.Steady(m.conv) {
 		last := len(v.turns) - 1
 		for last > 0 && !m.trained[v.turns[last].Message] {
 			last--
@@ -177,9 +203,22 @@ func (w *Worker) unstable(m *material, v *view) (out []int) {
 func (w *Worker) turn(m *material, i int, fit fitter) (*made, *Refusal) {
 	part := &material{nodes: m.nodes[:i+1], trained: make([]bool, i+1), tools: m.tools, conv: m.conv.Head(i + 1), args: m.args, elsewhere: m.trained}
 	part.trained[i] = true
+	one, refusal := w.turnOf(part, i, fit)
+	if refusal != nil && refusal.Reason == StraddleEdge {
+		part.apart = true
+		one, refusal = w.turnOf(part, i, fit)
+	}
+	return one, refusal
+}
+
+// turnOf tries one renderer after the other.
+func (w *Worker) turnOf(part *material, i int, fit fitter) (*made, *Refusal) {
 	var refusal *Refusal
-	for k, r := range w.renderers() {
+	for _, r := range w.renderers() {
 		v, r1 := w.look(r, part.conv)
+		if r1 == nil {
+			r1 = v.without(i)
+		}
 		if r1 == nil && len(w.unstable(part, v)) > 0 {
 			v, r1 = w.asGiven(part, v, i)
 		}
@@ -188,10 +227,10 @@ func (w *Worker) turn(m *material, i int, fit fitter) (*made, *Refusal) {
 			one, r1 = fit(w, part, v)
 		}
 		if r1 == nil {
-			one.silent = k > 0
+			one.by = r
 			return one, nil
 		}
-		if refusal == nil {
+		if refusal == nil || refusal.Reason == GenerationPromptMismatch && r1.Reason != TurnNotFound {
 			refusal = r1
 		}
 	}
@@ -211,7 +250,7 @@ func (w *Worker) asGiven(m *material, v *view, i int) (*view, *Refusal) {
 	if r != nil {
 		return nil, r
 	}
-	if !strings.HasSuffix(given.res.Text, v.r.Prompt()) {
+	if !strings.HasSuffix(given.res.Text, v.r.Prompt(len(m.tools) > 0)) {
 		return nil, unlikeSampled(m.place(i))
 	}
 	shift := len(given.res.Text) - t.Start
@@ -271,16 +310,17 @@ func (w *Worker) meta(it *Item, nodes []ttc.Node, trained []bool) batch.Meta {
 }
 
 // describeSide fills in what a row's meta says of its side.
-func describeSide(meta *batch.Meta, s *made, stated ttc.Fidelity) {
+func (w *Worker) describeSide(meta *batch.Meta, s *made, stated ttc.Fidelity) {
 	meta.IDs = "rendered"
 	if s.sampled {
 		meta.IDs = "sampled"
 	}
 	meta.Messages = s.messages
+	meta.Open = s.open
 	meta.Fidelity = fidelity(stated, s.sampled, s.LogProbs != nil)
 	meta.Args = s.args
 	meta.Proof = []batch.Proof{s.proof}
-	meta.Flags = s.flags()
+	meta.Flags = w.flags(s)
 }
 
 // sampling is how a row's ids were sampled; nil where they were not, or it is not known.
@@ -295,14 +335,24 @@ func sampling(s *ttc.Sampling, sampled bool) *batch.Sampling {
 	return out
 }
 
-func (s *made) flags() (out []string) {
+func (w *Worker) flags(s *made) (out []string) {
 	if s.short {
 		out = append(out, "truncated")
 	}
 	if s.cutOff {
 		out = append(out, "cut_off")
 	}
-	if s.silent {
+	if s.side.short {
+		out = append(out, "call_ids")
+	}
+	if len(s.open) > 0 {
+		out = append(out, "no_stop_token")
+	}
+	switch {
+	case s.by == nil:
+	case s.by.Cuts():
+		out = append(out, "prompt_cut")
+	case s.by != w.render:
 		out = append(out, "no_think")
 	}
 	return out

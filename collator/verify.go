@@ -3,6 +3,7 @@ package collator
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 
@@ -40,21 +41,30 @@ const maxProblems = 100
 // and rejected share the prompt's tokens; and no batch is left out of the index. The error is one of reading the index or the
 // folder.
 func Verify(dir string, tok *tokenizer.Tokenizer) (*Report, error) {
-	v := verifier{dir: filepath.Join(dir, "batches"), tok: tok, report: &Report{}, files: map[string]bool{}}
+	v := verifier{dir: filepath.Join(dir, "batches"), tok: tok, report: &Report{}, files: map[string]bool{}, ends: map[string]*ends{}}
 	if err := batch.EachLine(filepath.Join(v.dir, batch.IndexName), func(l *batch.Line) error {
 		v.batch(l)
 		return nil
 	}); err != nil {
 		return nil, err
 	}
+	for _, name := range slices.Sorted(maps.Keys(v.ends)) {
+		if e := v.ends[name]; e.runs > 0 && e.ended == 0 {
+			v.problem(&batch.Line{File: name}, -1, "none of the %d turns of the channel ends in a stop token: a model trained on them never stops", e.runs)
+		}
+	}
 	return v.report, v.unlisted()
 }
+
+// ends counts the trained runs of a channel that end in a stop token, of those that were not cut off.
+type ends struct{ runs, ended int64 }
 
 type verifier struct {
 	dir    string
 	tok    *tokenizer.Tokenizer
 	report *Report
 	files  map[string]bool
+	ends   map[string]*ends // by channel
 }
 
 func (v *verifier) problem(l *batch.Line, row int, format string, a ...any) {
@@ -96,6 +106,7 @@ func (v *verifier) batch(l *batch.Line) {
 	}
 	for i, r := range rows {
 		v.report.Rows++
+		v.stops(l, r)
 		if len(r.Meta.Proof) != len(r.Sides) {
 			v.problem(l, i, "%d proofs for %d sides", len(r.Meta.Proof), len(r.Sides))
 			continue
@@ -105,6 +116,26 @@ func (v *verifier) batch(l *batch.Line) {
 		}
 		if l.Channel == batch.DPO.Name {
 			v.pair(l, i, r)
+		}
+	}
+}
+
+// stops counts a row's turns that end.
+func (v *verifier) stops(l *batch.Line, r *batch.Row) {
+	if slices.Contains(r.Meta.Flags, "cut_off") {
+		return
+	}
+	e := v.ends[l.Channel]
+	if e == nil {
+		e = &ends{}
+		v.ends[l.Channel] = e
+	}
+	for k := range r.Sides {
+		for _, run := range r.Sides[k].Trained {
+			e.runs++
+			if slices.Contains(l.Proof.Terminators, r.Sides[k].IDs[run.End-1]) {
+				e.ended++
+			}
 		}
 	}
 }

@@ -50,7 +50,8 @@ type Meta struct {
 	Fidelity string   `json:"fidelity"`            // what the text can support: ids+logprobs, ids, text, partial
 	Args     string   `json:"args_roundtrip"`      // exact, value (same value, other text), none (no calls)
 	Prompt   int      `json:"prompt,omitempty"`    // tokens of a preference's common prompt
-	Flags    []string `json:"flags,omitempty"`     // truncated, cut_off, no_think, no_reference
+	Open     []int    `json:"open,omitempty"`      // the messages trained that end in no stop token, for the template has none
+	Flags    []string `json:"flags,omitempty"`     // truncated, cut_off, no_think, prompt_cut, call_ids, no_stop_token, no_reference
 	Proof    []Proof  `json:"proof"`               // one a side
 	RL       *Scored  `json:"scored,omitempty"`    // rl only
 	Ref      *Ref     `json:"reference,omitempty"` // dpo only

@@ -15,20 +15,28 @@ import (
 type dialect struct {
 	header      string   // what every assistant turn begins with, thinking or not
 	prompt      string   // the generation prompt as configured; begins with header
+	fixed       bool     // it ends every conversation, asked for or not
 	others      []string // generation prompts with thinking switched on or off, longest first
 	filler      string   // what the switch adds after the header: an empty think block; empty where it is not known
 	openers     []string // where there is no generation prompt: what a question and a result end in, after which a turn starts
 	terminators []string // what ends a turn, longest first
+	next        string   // what follows a call that the template does not end; empty where it ends calls
+	stops       stops
 	closings    []string // where there is no terminator: what the template writes after a turn whatever follows, longest first
 	silent      *pyvalue.Dict
+	off         string // the generation prompt with that
 
 	rawArguments bool // see Renderer.RawArguments
 }
 
+// stops are what ends a turn that the template leaves open at the end of a conversation: what stands there once the
+// conversation goes on (GLM ends a turn with the next role's header). Empty where it is not known.
+type stops struct{ final, call string }
+
 // switched is the dialect with thinking switched off.
 func (d *dialect) switched() *dialect {
 	s := *d
-	s.prompt = d.header + d.filler
+	s.prompt = d.off
 	s.others = append([]string{d.prompt}, d.others...)
 	s.silent = nil
 	return &s
@@ -45,8 +53,8 @@ var switches = []string{"enable_thinking", "thinking"}
 // emptyThought is an empty think block, where the template has no switch that shows it.
 var emptyThought = regexp.MustCompile(`<(think|thinking|thought|reasoning)>\s*</(?:think|thinking|thought|reasoning)>\s*`)
 
-// marker is what a special token looks like.
-var marker = regexp.MustCompile(`<[^\s<>]{1,64}>|\[/?[A-Z_]{2,32}\]|\[\|[^\s\[\]|]{1,64}\|\]`)
+// closedThought is the end of a thought at the start of a turn.
+var closedThought = regexp.MustCompile(`^\s*</(?:[a-z]+:)?(?:think|thinking|thought|reasoning)>`)
 
 func user(s string) chat.Message { return chat.Message{Role: "user", Form: chat.Text, Text: s} }
 
@@ -63,10 +71,18 @@ var (
 	result = chat.Message{Role: "tool", Form: chat.Text, Text: resultText, ToolCallID: "call00001", Name: "qzfLPe"}
 )
 
-// learn renders tiny conversations. What a template refuses is left out of its dialect.
-func learn(r *Renderer) *dialect {
+// tool is the definition of the tool that is called.
+const tool = `[{"type":"function","function":{"name":"qzfLPe","description":"d","parameters":{"type":"object","properties":` +
+	`{"k":{"type":"string","description":"k"}},"required":["k"]}}}]`
+
+// learn renders tiny conversations, with or without the definition of a tool. What a template refuses is left out of its
+// dialect.
+func learn(r *Renderer, tools bool) *dialect {
 	d := &dialect{}
 	p := prober{Renderer: r}
+	if tools {
+		p.tools, _ = template.ParseTools(json.Raw(tool))
+	}
 	if res, ok := p.try(false, ask); !ok || !strings.Contains(res.Text, askText) {
 		p.parts = true // templates for images want content in parts
 	}
@@ -75,12 +91,19 @@ func learn(r *Renderer) *dialect {
 	d.learnPrompts(p)
 	d.learnOpeners(p)
 	d.learnTerminators(p)
+	if len(d.terminators) == 0 && len(p.marks.tokens) > 0 { // of another model's tokenizer: say what it would have to know
+		other := *r
+		other.marks = newMarks(nil)
+		p.Renderer = &other
+		d.learnTerminators(p)
+	}
 	return d
 }
 
 // prober renders tiny conversations.
 type prober struct {
 	*Renderer
+	tools pyvalue.Value
 	parts bool
 	raw   bool // arguments are handed over as text
 }
@@ -104,7 +127,7 @@ func (p prober) wantsRawArguments() bool {
 
 // with is the prober with a template variable set.
 func (p prober) with(vars *pyvalue.Dict) prober {
-	p.Renderer = &Renderer{tmpl: p.tmpl, vars: vars, now: p.now, limits: p.limits}
+	p.Renderer = &Renderer{tmpl: p.tmpl, vars: vars, now: p.now, limits: p.limits, marks: p.marks}
 	return p
 }
 
@@ -121,7 +144,7 @@ func (p prober) try(open bool, ms ...chat.Message) (template.Result, bool) {
 	if err != nil {
 		return template.Result{}, false
 	}
-	res, err := p.Render(&Conversation{Messages: values, Open: open})
+	res, err := p.Render(&Conversation{Messages: values, Tools: p.tools, Open: open})
 	return res, err == nil
 }
 
@@ -134,7 +157,7 @@ func (p prober) generationPrompt() (string, bool) {
 	}
 	// What closes a conversation (Phi-3's end of text) may stand where the generation prompt goes.
 	n := commonPrefix(closed.Text, open.Text)
-	if rest := closed.Text[n:]; rest != "" && !marker.MatchString(closed.Text[lineStart(closed.Text, n):]) {
+	if rest := closed.Text[n:]; rest != "" && !p.marks.in(closed.Text[lineStart(closed.Text, n):]) {
 		return "", false
 	}
 	if n < len(closed.Text) {
@@ -151,6 +174,10 @@ func lineStart(s string, n int) int { return strings.LastIndexByte(s[:n], '\n') 
 func (d *dialect) learnPrompts(p prober) {
 	var ok bool
 	if d.prompt, ok = p.generationPrompt(); !ok {
+		return
+	}
+	if d.prompt == "" {
+		d.learnFixedPrompt(p)
 		return
 	}
 	d.header = d.prompt
@@ -173,6 +200,9 @@ func (d *dialect) learnPrompts(p prober) {
 	d.learnHeader(p)
 	if d.silent != nil {
 		off, _ := p.with(d.silent).generationPrompt()
+		if d.off = off; !strings.HasPrefix(off, d.header) {
+			d.off = d.header
+		}
 		if f, ok := strings.CutPrefix(off, d.header); ok && emptyThought.MatchString(f) {
 			d.filler = f
 		}
@@ -181,6 +211,29 @@ func (d *dialect) learnPrompts(p prober) {
 		}
 	}
 	d.others = slices.DeleteFunc(d.others, func(p string) bool { return p == d.prompt || !strings.HasPrefix(p, d.header) })
+}
+
+// learnFixedPrompt is for templates that end every conversation in a generation prompt, asked for or not: what they show of a
+// turn begins like it. Those whose prompt is one special token have none to be found (Mistral's).
+func (d *dialect) learnFixedPrompt(p prober) {
+	open, ok1 := p.try(true, ask)
+	whole, ok2 := p.try(false, ask, answer)
+	again, ok3 := p.try(false, ask, answer, user(resultText))
+	if !ok1 || !ok2 || !ok3 || lastOf(&open, 0) < 0 || lastOf(&whole, 0) < 0 {
+		return
+	}
+	prompt, shown := open.Text[lastOf(&open, 0):], whole.Text[lastOf(&whole, 0):]
+	header := p.marks.whole(prompt[:commonPrefix(prompt, shown)])
+	if len(p.marks.all(header)) < 2 {
+		return
+	}
+	// What ends the question's turn ends an answer's, too.
+	if _, stop, _ := p.marks.next(header); strings.Contains(tail(&again, 1), header[:stop]) {
+		header, prompt = header[stop:], prompt[stop:]
+	} else if header == prompt {
+		return
+	}
+	d.header, d.prompt, d.fixed = header, prompt, true
 }
 
 // switchedOff reports whether the switch changes anything at all, like a /nothink in the user's message.
@@ -212,21 +265,13 @@ func (d *dialect) learnHeader(p prober) {
 		// The longest beginning of the header that stands between question and answer.
 		for n := len(d.header); n > 0; n-- {
 			if strings.Contains(res.Text[from:to], d.header[:n]) {
-				if begun := wholeMarkers(d.header[:n]); n < len(d.header) && (ms[1].ToolCalls == nil || marker.MatchString(begun)) { // a call may have no header at all
+				if begun := p.marks.whole(d.header[:n]); n < len(d.header) && (ms[1].ToolCalls == nil || p.marks.in(begun)) { // a call may have no header at all
 					d.header = begun
 				}
 				break
 			}
 		}
 	}
-}
-
-// wholeMarkers is s without the beginning of a marker at its end.
-func wholeMarkers(s string) string {
-	if at := strings.LastIndexAny(s, "<["); at > strings.LastIndexAny(s, ">]") {
-		return s[:at]
-	}
-	return s
 }
 
 // learnOpeners finds where turns start if the template has no generation prompt: Mistral's go on right after [/INST].
@@ -239,7 +284,7 @@ func (d *dialect) learnOpeners(p prober) {
 		if !ok {
 			continue
 		}
-		if s := res.Text[max(0, lastOf(&res, len(ms)-1)):]; marker.MatchString(s) && !slices.Contains(d.openers, s) {
+		if s := res.Text[max(0, lastOf(&res, len(ms)-1)):]; p.marks.in(s) && !slices.Contains(d.openers, s) {
 			d.openers = append(d.openers, s)
 		}
 	}
@@ -250,24 +295,56 @@ var openThought = regexp.MustCompile(`<(think|thinking|thought|reasoning)>`)
 
 // learnTerminators compares a turn at the end of a conversation with the same turn in the middle.
 func (d *dialect) learnTerminators(p prober) {
+	written := d.learnFinal(p)
+	d.learnCall(p, written)
+}
+
+// learnFinal looks at an answer. It reports whether the template ends the last one.
+func (d *dialect) learnFinal(p prober) (written bool) {
 	end, ok1 := p.try(false, ask, answer)
 	middle, ok2 := p.try(false, ask, answer, user(resultText))
-	var written bool // the template writes a terminator after the last turn
-	if ok1 && ok2 {
-		a, b := tail(&end, 1), tail(&middle, 1)
-		b = b[:strings.Index(b+resultText, resultText)]
-		both := marker.FindAllString(a[:commonPrefix(a, b)], -1)
-		if n := len(both); n > 0 {
-			d.add(both[n-1])
-		} else {
-			d.add(marker.FindString(a))
-			d.add(marker.FindString(b))
-		}
-		written = marker.MatchString(a)
-		d.addClosing(a[:commonPrefix(a, b)])
+	if !ok1 || !ok2 {
+		return false
 	}
-	end, ok1 = p.try(false, ask, call)
-	middle, ok2 = p.try(false, ask, call, result)
+	a, b := tail(&end, 1), tail(&middle, 1)
+	b = b[:strings.Index(b+resultText, resultText)]
+	same := a[:commonPrefix(a, b)]
+	both := p.marks.all(same)
+	if start, stop, ok := p.marks.next(d.header); ok && start == 0 { // from there on it is the next turn's
+		if i := slices.Index(both, d.header[:stop]); i > 0 {
+			both = both[:i]
+		}
+	}
+	if n := len(both); n > 0 {
+		d.add(both[n-1])
+	} else {
+		for _, s := range []string{a, b} {
+			if start, end, ok := p.marks.next(s); ok {
+				d.add(s[start:end])
+			}
+		}
+	}
+	d.addClosing(same)
+	if written = p.marks.in(a); !written {
+		d.stops.final = d.stopIn(b)
+	}
+	return written
+}
+
+// stopIn is the first terminator of what follows a turn, with the white space before it.
+func (d *dialect) stopIn(after string) string {
+	for _, t := range d.terminators {
+		if at := strings.Index(after, t); at >= 0 && strings.TrimSpace(after[:at]) == "" {
+			return after[:at+len(t)]
+		}
+	}
+	return ""
+}
+
+// learnCall looks at a call.
+func (d *dialect) learnCall(p prober, written bool) {
+	end, ok1 := p.try(false, ask, call)
+	middle, ok2 := p.try(false, ask, call, result)
 	if !ok1 || !ok2 {
 		return
 	}
@@ -275,17 +352,41 @@ func (d *dialect) learnTerminators(p prober) {
 	if i := strings.Index(b, resultText); i >= 0 {
 		b = b[:i]
 	}
-	d.addClosing(a[:commonPrefix(a, b)])
-	all := marker.FindAllString(a, -1)
+	same := a[:commonPrefix(a, b)]
+	d.addClosing(same)
+	if start, stop, ok := p.marks.next(same); ok && strings.HasPrefix(d.header, same[start:stop]) && !slices.Contains(d.terminators, same[start:stop]) {
+		// The next header follows at once (Command R+): nothing ends the call, here or in the middle.
+		d.next, d.stops.call = same[start:], d.stops.final
+		if d.stops.call == "" && len(d.terminators) > 0 {
+			d.stops.call = d.terminators[len(d.terminators)-1]
+		}
+		return
+	}
+	all := p.marks.all(a)
 	for _, m := range all {
 		if slices.Contains(d.terminators, m) {
 			return
 		}
 	}
-	if written && len(all) > 0 {
+	rest, longer := strings.CutPrefix(b, a)
+	start, stop, marked := p.marks.next(rest)
+	switch {
+	case written && len(all) > 0:
 		d.add(all[len(all)-1])
-	} else if rest, ok := strings.CutPrefix(b, a); ok && !written {
-		d.add(marker.FindString(rest))
+	case longer && marked && strings.TrimSpace(rest[:start]) == "":
+		d.add(rest[start:stop])
+		d.stops.call = rest[:stop]
+	case longer && len(all) > 0: // Apertus: the result follows at once
+		d.add(all[len(all)-1])
+	case longer && marked:
+		d.add(rest[start:stop])
+	default: // the past reads otherwise than the end: what ends an answer there ends a call
+		for _, t := range d.terminators {
+			if at := strings.Index(b, t); at >= 0 {
+				from := len(strings.TrimRight(b[:at], " \n"))
+				d.stops.call = b[from : at+len(t)]
+			}
+		}
 	}
 }
 

@@ -18,6 +18,7 @@ type Turn struct {
 	Body       int // where the terminator starts; End where there is none
 	Filler     []Range
 	Thinking   bool // the generation prompt before it is the configured one
+	Appended   bool // the terminator is not the template's: it ends the conversation without one
 }
 
 // Shifted is the turn in a text in which it stands by bytes further on.
@@ -146,47 +147,108 @@ func Template(res *template.Result) []Range {
 	return out
 }
 
-// Find finds the turns of all assistant messages in a render of c.
+// Find finds the turns of all assistant messages in a render of c. The error is that of the first it doesn't find.
 func (r *Renderer) Find(c *Conversation, res *template.Result) ([]Turn, error) {
+	found, lost := r.FindEach(c, res)
+	if len(lost) > 0 {
+		return nil, lost[0]
+	}
+	return found, nil
+}
+
+// FindEach finds the turns of assistant messages in a render of c, and says which it doesn't.
+func (r *Renderer) FindEach(c *Conversation, res *template.Result) (found []Turn, lost []*NotFound) {
 	o := originsOf(res)
-	var out []Turn
+	d := r.of(c)
 	from := 0
 	for i := range c.Messages {
 		if c.role(i) != "assistant" {
 			continue
 		}
-		t, err := r.dialect.find(&o, i, from)
-		if err != nil {
-			// A template may open a turn without a header: DeepSeek goes on right after a tool's result.
-			room := rooms.Get().(*template.Room)
-			given, rerr := r.RenderIn(room, c.head(i, true))
-			ok := rerr == nil && r.dialect.bare(&o, &t, i, from, given.Text)
-			rooms.Put(room)
-			if !ok {
-				return nil, err
-			}
+		t, err := d.find(&o, i, from)
+		if err != nil && !r.follows(d, c, &o, &t, i, from) {
+			lost = append(lost, err)
+			continue
 		}
-		out = append(out, t)
+		if r.cuts {
+			o.closed(&t)
+		}
+		found = append(found, t)
 		from = t.Body
 	}
-	return out, o.whole(out)
+	return o.whole(found, lost)
 }
 
-// whole returns an error if a message's content or arguments stand outside its turn.
-func (o *origins) whole(turns []Turn) error {
+// follows finds a turn that a template opens without a header: DeepSeek goes on right after a tool's result.
+func (r *Renderer) follows(d *dialect, c *Conversation, o *origins, t *Turn, i, from int) bool {
+	room := rooms.Get().(*template.Room)
+	defer rooms.Put(room)
+	given, err := r.RenderIn(room, c.head(i, true))
+	return err == nil && (d.bare(o, t, i, from, given.Text) || r.cuts && r.shared(d, c, o, t, i, from, &given))
+}
+
+// promptAt is where the generation prompt begins in a render that ends in one: of a conversation's first n messages.
+func (r *Renderer) promptAt(d *dialect, c *Conversation, n int, given *template.Result) int {
+	if d.fixed {
+		return max(0, len(given.Text)-len(d.prompt))
+	}
+	room := rooms.Get().(*template.Room)
+	defer rooms.Put(room)
+	closed, err := r.RenderIn(room, c.head(n, false))
+	if err != nil {
+		return len(given.Text)
+	}
+	return commonPrefix(closed.Text, given.Text)
+}
+
+// shared finds a turn without a header that stands where the generation prompt would (Apertus goes on right after a result,
+// and asks for a turn there with the header that it then leaves out).
+func (r *Renderer) shared(d *dialect, c *Conversation, o *origins, t *Turn, i, from int, given *template.Result) bool {
+	at := len(r.marks.whole(o.text[:commonPrefix(o.text, given.Text)]))
+	k := o.after(at)
+	if i == 0 || at < from || k == len(o.spans) || o.spans[k].Message != i || c.role(i-1) != "tool" || at < r.promptAt(d, c, i, given) {
+		return false
+	}
+	*t = Turn{Message: i, Start: at}
+	d.end(o, t)
+	t.Filler = d.fillerOf(o, at, t)
+	return true
+}
+
+// closed takes the end of a thought that nothing in the turn began for filler.
+func (o *origins) closed(t *Turn) {
+	at := t.Start
+	for _, f := range t.Filler {
+		at = max(at, f.End)
+	}
+	if m := closedThought.FindString(o.text[at:t.Body]); m != "" && o.own(at, at+len(m)) {
+		t.Filler = append(t.Filler, Range{at, at + len(m)})
+	}
+}
+
+// whole takes turns out of which a part of the message's content or arguments stands.
+func (o *origins) whole(turns []Turn, lost []*NotFound) ([]Turn, []*NotFound) {
+	whole := turns[:0:0]
 	for i := range turns {
 		t := &turns[i]
+		out := false
 		for k := o.after(t.End); k < len(o.spans) && (i+1 == len(turns) || o.spans[k].Start < turns[i+1].Start); k++ {
 			if s := &o.spans[k]; s.Message == t.Message && (strings.HasPrefix(s.Field, "content") || strings.Contains(s.Field, "arguments")) {
-				return &NotFound{t.Message, "part of its text stands outside its turn"}
+				out = true
 			}
 		}
+		if out {
+			lost = append(lost, &NotFound{t.Message, "part of its text stands outside its turn"})
+		} else {
+			whole = append(whole, *t)
+		}
 	}
-	return nil
+	slices.SortFunc(lost, func(a, b *NotFound) int { return a.Message - b.Message })
+	return whole, lost
 }
 
 // find finds the turn of message i, which starts at or after from.
-func (d *dialect) find(o *origins, i, from int) (Turn, error) {
+func (d *dialect) find(o *origins, i, from int) (Turn, *NotFound) {
 	if d.header == "" && len(d.openers) == 0 {
 		return Turn{}, &NotFound{i, "the template has no generation prompt"}
 	}
@@ -205,7 +267,7 @@ func (d *dialect) find(o *origins, i, from int) (Turn, error) {
 }
 
 // opened finds the turn of message i where the template has no generation prompt.
-func (d *dialect) opened(o *origins, i, from int) (Turn, error) {
+func (d *dialect) opened(o *origins, i, from int) (Turn, *NotFound) {
 	limit, mine := o.first(i, from)
 	t := Turn{Message: i, Start: -1, Thinking: true}
 	for _, s := range d.openers {
@@ -240,7 +302,7 @@ func (d *dialect) bare(o *origins, t *Turn, i, from int, given string) bool {
 }
 
 // headerOf is where the header of message i stands: the last before its first byte, or for a message without text the next.
-func (d *dialect) headerOf(o *origins, i, from int) (int, error) {
+func (d *dialect) headerOf(o *origins, i, from int) (int, *NotFound) {
 	limit, mine := o.first(i, from)
 	at := o.find(d.header, from, limit)
 	if at < 0 {
@@ -274,6 +336,7 @@ func (o *origins) first(i, from int) (at int, mine bool) {
 			if !strings.HasSuffix(s.Field, ".name") {
 				return at, true
 			}
+		case s.Message > i && strings.HasSuffix(s.Field, ".name"):
 		case s.Message > i && at >= 0:
 			return at, true
 		case s.Message > i:
@@ -304,7 +367,8 @@ func (d *dialect) start(o *origins, header int) (int, bool) {
 }
 
 // end finds the terminator. A template may close a turn's reasoning as if it were a turn, and open another for the answer
-// (gpt-oss): the turn goes on where another header is followed by text of the same message.
+// (gpt-oss): the turn goes on where another header is followed by text of the same message. It may also write calls as a turn
+// of another role (GigaChat): it goes on where the message's text does.
 func (d *dialect) end(o *origins, t *Turn) {
 	at := t.Start
 	for {
@@ -316,22 +380,39 @@ func (d *dialect) end(o *origins, t *Turn) {
 			}
 		}
 		t.Body, t.End = d.terminator(o, t.Message, at, next)
-		after := o.text[t.End:]
-		if !t.Terminated() || d.header == "" || !strings.HasPrefix(after, d.header) || !o.own(t.End, t.End+len(d.header)) {
-			return
-		}
 		k := o.after(t.End)
-		if k == len(o.spans) || o.spans[k].Message != t.Message {
+		if !t.Terminated() || k == len(o.spans) || o.spans[k].Message != t.Message {
 			return
 		}
-		at = t.End + len(d.header)
+		switch header := d.header != "" && strings.HasPrefix(o.text[t.End:], d.header) && o.own(t.End, t.End+len(d.header)); {
+		case header:
+			at = t.End + len(d.header)
+		default:
+			if at = o.arguments(k, t.Message); at < 0 {
+				return
+			}
+		}
 	}
+}
+
+// arguments is where a call's arguments end among the next spans of a message; -1 without. A name alone may stand in the
+// result.
+func (o *origins) arguments(k, message int) int {
+	for ; k < len(o.spans) && o.spans[k].Message == message; k++ {
+		if s := &o.spans[k]; strings.HasPrefix(s.Field, "tool_calls[") && strings.Contains(s.Field, "arguments") {
+			return s.End
+		}
+	}
+	return -1
 }
 
 // terminator finds the first terminator between from and limit. Without one the turn ends where the next header stands, or
 // the text.
 func (d *dialect) terminator(o *origins, message, from, limit int) (start, end int) {
 	start = -1
+	if at := o.find(d.next, from, limit); at >= 0 {
+		limit = len(strings.TrimRight(o.text[:at], " \n"))
+	}
 	for _, s := range d.terminators {
 		if at := o.find(s, from, limit); at >= 0 && (start < 0 || at < start) {
 			start, end = at, at+len(s)

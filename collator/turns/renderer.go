@@ -3,11 +3,14 @@ package turns
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/chat/template"
+	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -18,9 +21,14 @@ type Renderer struct {
 	vars        *pyvalue.Dict
 	now         time.Time
 	limits      template.Limits
-	dialect     *dialect
-	steady      steadiness
+	marks       *marks
+	plain       *dialect // of conversations without tools
+	tooled      *dialect // of those with tools
+	steady      [2]steadiness // of conversations without tools, and with
+	shortIDs    bool
 	silent      *Renderer // the same with thinking switched off, where the template has such a switch
+	cut         *Renderer // the same, for turns that the template shows without the end of the generation prompt
+	cuts        bool      // it is such a one
 }
 
 // Settings of a renderer.
@@ -28,6 +36,8 @@ type Settings struct {
 	Vars   *pyvalue.Dict // template variables: special tokens, enable_thinking, ...; may be nil
 	Now    time.Time     // what strftime_now shows; zero: template.DefaultNow
 	Limits template.Limits
+	// Special are the texts of the tokenizer's special tokens: one of them ends a turn. Empty: what looks like one.
+	Special []string
 }
 
 // New compiles a template and learns its dialect. The error is a *template.Error.
@@ -37,38 +47,105 @@ func New(source string, s Settings) (*Renderer, error) {
 		return nil, err
 	}
 	sum := sha256.Sum256([]byte(source))
-	return newRenderer(t, "sha256:"+hex.EncodeToString(sum[:]), s), nil
+	return newRenderer(t, "sha256:"+hex.EncodeToString(sum[:]), newMarks(s.Special), s), nil
 }
 
-func newRenderer(t *template.Template, fingerprint string, s Settings) *Renderer {
-	r := &Renderer{tmpl: t, fingerprint: fingerprint, vars: s.Vars, now: s.Now, limits: s.Limits}
-	r.dialect = learn(r)
+func newRenderer(t *template.Template, fingerprint string, m *marks, s Settings) *Renderer {
+	r := &Renderer{tmpl: t, fingerprint: fingerprint, vars: s.Vars, now: s.Now, limits: s.Limits, marks: m}
+	r.plain, r.tooled = learn(r, false), learn(r, true)
+	r.shortIDs = r.learnShortIDs()
 	r.steady = r.learnSteadiness()
-	if v := r.dialect.silent; v != nil {
-		r.silent = &Renderer{tmpl: t, fingerprint: fingerprint, vars: v, now: s.Now, limits: s.Limits}
-		r.silent.dialect = r.dialect.switched()
-		r.silent.steady = r.silent.learnSteadiness()
+	if v := r.tooled.silent; v != nil || r.plain.silent != nil {
+		if v == nil {
+			v = r.plain.silent
+		}
+		off := *r
+		off.vars, off.plain, off.tooled = v, r.plain.switched(), r.tooled.switched()
+		off.steady = off.learnSteadiness()
+		r.silent = &off
 	}
+	cut := *r
+	cut.cuts, cut.silent = true, nil
+	r.cut = &cut
 	return r
 }
 
+// of is the dialect of a conversation.
+func (r *Renderer) of(c *Conversation) *dialect {
+	if len(c.Tools.Items()) > 0 {
+		return r.tooled
+	}
+	return r.plain
+}
+
 // With returns a renderer of the same template with other settings.
-func (r *Renderer) With(s Settings) *Renderer { return newRenderer(r.tmpl, r.fingerprint, s) }
+func (r *Renderer) With(s Settings) *Renderer {
+	m := r.marks
+	if s.Special != nil {
+		m = newMarks(s.Special)
+	}
+	return newRenderer(r.tmpl, r.fingerprint, m, s)
+}
 
 // Silent is the renderer with thinking switched off; nil where the template has no switch or it is off already.
 func (r *Renderer) Silent() *Renderer { return r.silent }
 
+// Cut is the renderer for turns that the template shows without the end of the generation prompt, also as the last ones: a
+// prompt that opens a thought which a turn without one doesn't have. What the model is given then goes on where the row has
+// the turn.
+func (r *Renderer) Cut() *Renderer { return r.cut }
+
+// Cuts reports whether this is such a renderer.
+func (r *Renderer) Cuts() bool { return r.cuts }
+
 // Fingerprint names the template: "sha256:" and 64 hex digits.
 func (r *Renderer) Fingerprint() string { return r.fingerprint }
 
-// Prompt is the generation prompt.
-func (r *Renderer) Prompt() string { return r.dialect.prompt }
+// Prompt is the generation prompt of conversations with or without tools.
+func (r *Renderer) Prompt(tools bool) string {
+	if tools {
+		return r.tooled.prompt
+	}
+	return r.plain.prompt
+}
+
+// Header is what every turn begins with, in conversations with or without tools.
+func (r *Renderer) Header(tools bool) string {
+	if tools {
+		return r.tooled.header
+	}
+	return r.plain.header
+}
 
 // Terminators are the texts that end a turn.
-func (r *Renderer) Terminators() []string { return r.dialect.terminators }
+func (r *Renderer) Terminators() []string {
+	out := slices.Clone(r.plain.terminators)
+	for _, t := range r.tooled.terminators {
+		if !slices.Contains(out, t) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
 
 // RawArguments reports whether the template wants arguments of calls as the text that was sampled, not as an object.
-func (r *Renderer) RawArguments() bool { return r.dialect.rawArguments }
+func (r *Renderer) RawArguments() bool { return r.tooled.rawArguments }
+
+// ShortIDs reports whether the template refuses ids of calls unless they have nine characters, like Mistral's.
+func (r *Renderer) ShortIDs() bool { return r.shortIDs }
+
+// learnShortIDs asks for a call with a long id, and with a short one.
+func (r *Renderer) learnShortIDs() bool {
+	long, back := call, result
+	long.ToolCalls = slices.Clone(call.ToolCalls)
+	long.ToolCalls[0].ID = "call_" + strings.Repeat("x", 24)
+	back.ToolCallID = long.ToolCalls[0].ID
+	p := prober{Renderer: r, raw: r.RawArguments()}
+	p.tools, _ = template.ParseTools(json.Raw(tool))
+	_, long1 := p.try(false, ask, long, back)
+	_, short := p.try(false, ask, call, result)
+	return short && !long1
+}
 
 // values makes messages what templates take.
 func values(ms []chat.Message, rawArguments bool) ([]pyvalue.Value, error) {

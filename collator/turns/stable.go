@@ -16,6 +16,12 @@ func (r *Renderer) Stable(c *Conversation, res *template.Result, t *Turn) (bool,
 	if err != nil {
 		return false, err
 	}
+	if d := r.of(c); r.cuts && given.Text+d.header == res.Text[:t.Start] && r.promptAt(d, c, t.Message, &given) == len(given.Text) {
+		given.Text += d.header // it asks for no header where it shows one
+	}
+	if r.cuts && t.Start < len(given.Text) && t.Start >= r.promptAt(r.of(c), c, t.Message, &given) {
+		given.Text = given.Text[:t.Start]
+	}
 	if len(given.Text) != t.Start || !strings.HasPrefix(res.Text, given.Text) {
 		return false, nil
 	}

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/chat/template"
+	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -11,18 +13,22 @@ import (
 type steadiness struct{ texts, calls bool }
 
 // learnSteadiness renders small conversations of several rounds and looks at every turn.
-func (r *Renderer) learnSteadiness() steadiness {
+func (r *Renderer) learnSteadiness() (out [2]steadiness) {
 	texts := []chat.Message{ask, answer, user(resultText), answer, user(askText), answer}
 	calls := []chat.Message{ask, call, result, call, result, answer, user(resultText), call, result, answer, user(askText), answer}
-	return steadiness{r.allStable(texts), r.allStable(calls)}
+	tools, _ := template.ParseTools(json.Raw(tool))
+	for i, tools := range []pyvalue.Value{pyvalue.None, tools} {
+		out[i] = steadiness{r.allStable(texts, tools), r.allStable(calls, tools)}
+	}
+	return out
 }
 
-func (r *Renderer) allStable(ms []chat.Message) bool {
-	values, err := values(ms, r.dialect.rawArguments)
+func (r *Renderer) allStable(ms []chat.Message, tools pyvalue.Value) bool {
+	values, err := values(ms, r.tooled.rawArguments)
 	if err != nil {
 		return false
 	}
-	c := &Conversation{Messages: values}
+	c := &Conversation{Messages: values, Tools: tools}
 	res, err := r.Render(c)
 	if err != nil {
 		return false
@@ -78,8 +84,12 @@ func (r *Renderer) Steady(c *Conversation) bool {
 			}
 		}
 	}
-	if calls {
-		return r.steady.calls
+	known := r.steady[0]
+	if len(c.Tools.Items()) > 0 {
+		known = r.steady[1]
 	}
-	return r.steady.texts
+	if calls {
+		return known.calls
+	}
+	return known.texts
 }

@@ -7,10 +7,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strings"
 )
 
 // special is what a template's special tokens look like.
-var special = regexp.MustCompile(`<[|｜][^\s<>]{1,40}[|｜]>|<\|[a-z_]+>|<[a-z_]+\|>|<(?:start_of_turn|end_of_turn|end_of_utterance|bos|eos|sop|/?think|/?tool_response)>|\[gMASK\]`)
+var special = regexp.MustCompile(`<[|｜][^\s<>]{1,40}[|｜]>|<\|[a-z_]+>|<[a-z_]+\|>` +
+	`|<(?:start_of_turn|end_of_turn|end_of_utterance|bos|eos|sop|/?think|/?tool_response)>|\[gMASK\]` +
+	`|\[e~\[|\]~b\]|\[/?(?:INST|TOOL_CALLS|TOOL_RESULTS|AVAILABLE_TOOLS|SYSTEM_PROMPT|ARGS|CALL_ID|THINK)\]` +
+	`|<seed:(?:bos|eos)>|<(?:beginning|end)_of_sentence>|<SPECIAL_\d+>|<sep>|</?(?:assistant|user|system|role)>`)
+
+// pieced is a template that puts the marks of roles together of pieces.
+var pieced = regexp.MustCompile(`['"]<\|['"]`)
 
 // Family returns base, the text of a tokenizer.json, with the special strings of a template's source, and common begin and end
 // marks, as further special tokens behind its own.
@@ -36,6 +43,12 @@ func Family(base []byte, template string) ([]byte, error) {
 	for _, a := range added {
 		known[a.Content] = true
 		next = max(next, a.ID+1)
+	}
+	if strings.Contains(template, "hy_eos") {
+		template += "<｜hy_eos:opensource｜><｜hy_User:opensource｜><｜hy_Assistant:opensource｜>"
+	}
+	if pieced.MatchString(template) {
+		template += "<|system|><|user|><|assistant|><|end|>"
 	}
 	for _, s := range append(special.FindAllString(template, -1), "<s>", "</s>", "<|begin_of_text|>", "<|endoftext|>") {
 		if !known[s] {

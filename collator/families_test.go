@@ -1,0 +1,344 @@
+//go:build tokenizers
+
+package collator
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/collator/tokenizer/tokenizertest"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	njson "github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+// family is one chat template, on its way through the collator and the other program that checks what came out.
+type family struct {
+	name, source string
+	tools        []json.RawMessage
+	records      map[string]any
+	answer       familyAnswer
+	drops        []ledger.Drop
+	rows         int
+	failed       string // why there is no collator
+}
+
+// familyAnswer is what testdata/families.py found.
+type familyAnswer struct {
+	Checks, Wrongs int
+	Wrong          [][2]string
+	Calls          bool   // the render shows a call's name and arguments
+	Turns, Sites   [3]int // kept, of how many, how many the template can carry
+	Pairs          [2]int
+}
+
+// complete reports whether 95 of 100 turns and hints that the template can carry are kept.
+func (a *familyAnswer) complete() bool {
+	return 100*a.Turns[0] >= 95*a.Turns[2] && 100*a.Sites[0] >= 95*a.Sites[2]
+}
+
+// familyItems are demonstrations of all traces, and hints and pairs of their failed calls.
+func familyItems(t testing.TB, most int, tools []chat.Tool) (items []Item, records map[string]any, conversations map[string]any) {
+	t.Helper()
+	records, conversations = map[string]any{}, map[string]any{}
+	var raw []struct {
+		Task  int              `json:"task_id"`
+		Trial int              `json:"trial"`
+		Traj  []map[string]any `json:"traj"`
+	}
+	data, err := os.ReadFile(conformance(t, "chat", "traces", "gpt-4o-airline-dev.json"))
+	if err == nil {
+		err = json.Unmarshal(data, &raw)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	sites, _ := airlineSites(t, len(raw))
+	chosen := map[string]bool{}
+	for i := range sites { // those with failed calls first
+		if len(chosen) < most {
+			chosen[sites[i].Record.Origin.Example] = true
+		}
+	}
+	examples := airline(t)
+	for i, ex := range examples {
+		if !chosen[ex.ID] && len(chosen) >= most {
+			continue
+		}
+		chosen[ex.ID] = true
+		conversations[ex.ID] = raw[i].Traj
+		it := demonstrationOf(ex, tools)
+		it.Hash, it.Record.Origin.Builder = "sft-"+ex.ID, "sft"
+		var trained []int
+		for k, n := range ex.Graph.Nodes {
+			if n.Message.Role == "assistant" {
+				trained = append(trained, k)
+			}
+		}
+		records[it.Hash] = map[string]any{"example": ex.ID, "trained": trained}
+		items = append(items, it)
+	}
+	for _, it := range sites {
+		ex := it.Record.Origin.Example
+		if !chosen[ex] {
+			continue
+		}
+		it.Hash, it.Record.Origin.Tools = "sdpo-"+ex, tools
+		var list []map[string]any
+		nodes := it.Record.Messages.Nodes
+		for n, s := range it.Record.Record.(*builders.Distillation).Sites {
+			at := s.Call
+			if s.Target == builders.NextTurn {
+				at = s.Result + 1
+				pair, sides := repairPair(it.Record.Origin, nodes, s.Call, at)
+				pair.Hash = fmt.Sprintf("dpo-%s-%d", ex, n)
+				sides["example"] = ex
+				sides["chosen"], sides["rejected"] = []any{messageAt(conversations, ex, at)}, []any{messageAt(conversations, ex, s.Call)}
+				records[pair.Hash] = sides
+				items = append(items, pair)
+			}
+			list = append(list, map[string]any{"message": at, "hint": s.Hint})
+		}
+		records[it.Hash] = map[string]any{"example": ex, "sites": list}
+		items = append(items, it)
+	}
+	return items, records, conversations
+}
+
+// describedTools are the traces' tools, with a description of every parameter: some templates fail without.
+func describedTools(t testing.TB) (out []chat.Tool) {
+	t.Helper()
+	var describe func(v any)
+	describe = func(v any) {
+		schema, ok := v.(map[string]any)
+		if !ok {
+			return
+		}
+		properties, _ := schema["properties"].(map[string]any)
+		for name, p := range properties {
+			if one, ok := p.(map[string]any); ok {
+				if one["description"] == nil {
+					one["description"] = name
+				}
+				describe(one)
+			}
+		}
+		describe(schema["items"])
+	}
+	for _, tool := range airlineTools(t) {
+		var v map[string]any
+		if err := json.Unmarshal(tool.Raw, &v); err != nil {
+			t.Fatal(err)
+		}
+		f := v["function"].(map[string]any)
+		describe(f["parameters"])
+		text, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := njson.Parse(text, njson.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tool, err = chat.ParseTool(raw); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, tool)
+	}
+	return out
+}
+
+func messageAt(conversations map[string]any, ex string, at int) any {
+	return conversations[ex].([]map[string]any)[at]
+}
+
+// repairPair prefers what the model did after a failed call to the failed call.
+func repairPair(o *builders.Origin, nodes []ttc.Node, call, next int) (Item, map[string]any) {
+	return Item{Record: &builders.Resolved{
+		Record: &builders.Preference{}, Origin: o, Prompt: builders.Passage{Nodes: nodes[:call]},
+		Chosen: builders.Passage{Nodes: nodes[next : next+1]}, Rejected: builders.Passage{Nodes: nodes[call : call+1]},
+	}}, map[string]any{"prompt": call}
+}
+
+// familyVars are what templates want beside messages and tools.
+func familyVars(source string) map[string]string {
+	vars := map[string]string{"bos_token": "<s>", "eos_token": "</s>"}
+	if strings.Contains(source, " + functions ") { // firefunction
+		vars["functions"], vars["datetime"] = "[]", "2026-01-02"
+	}
+	return vars
+}
+
+// check collates the items with the family's template, on one worker and on three, and has the result checked.
+func (f *family) check(t *testing.T, items []Item, conversations map[string]any) {
+	t.Helper()
+	data, err := os.ReadFile(conformance(t, "chat", "tokens", "tokenizers", "qwen2_5.json"))
+	if err == nil {
+		data, err = tokenizertest.Family(data, f.source)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "tokenizer.json")
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tok, err := tokenizer.New(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	vars := airlineVars()
+	for k, v := range familyVars(f.source) {
+		vars.SetStr(k, pyvalue.Str(v))
+	}
+	cfg := Config{Tokenizer: tok, Template: f.source, TemplateVars: vars, Workers: 3, MaxLength: 65536, BatchTokens: 1 << 20}
+	if _, err := New(cfg); err != nil {
+		f.failed = err.Error()
+		return
+	}
+	c := collate(t, cfg, one(slices.Clone(items)))
+	cfg.Workers = 1
+	if again := collate(t, cfg, one(slices.Clone(items))); !slices.EqualFunc(c.lines, again.lines, func(a, b batch.Line) bool { return a.Proof.SHA256 == b.Proof.SHA256 }) {
+		t.Error("the bytes differ with the number of workers")
+	}
+	f.rows, f.drops = len(c.rows), c.drops
+	type drop struct {
+		Unit    string `json:"unit"`
+		Reason  string `json:"reason"`
+		Example string `json:"example"`
+		Detail  string `json:"detail"`
+	}
+	drops := []drop{}
+	for _, d := range c.drops {
+		unit := d.Unit
+		if unit == "turn" && d.Builder != "sft" {
+			unit = "target"
+		}
+		drops = append(drops, drop{unit, string(d.Reason), d.Example, d.Detail})
+	}
+	askPython(t, "python3", "families.py", map[string]any{
+		"name": f.name, "template": f.source, "tokenizer": file, "batches": filepath.Join(c.dir, "batches"), "vars": familyVars(f.source),
+		"tools": f.tools, "conversations": conversations, "records": f.records, "drops": drops,
+	}, &f.answer)
+}
+
+// reasons are what was dropped, most first.
+func (f *family) reasons() string {
+	n := map[string]int{}
+	for _, d := range f.drops {
+		n[fmt.Sprintf("%s %s", d.Unit, d.Reason)]++
+	}
+	keys := slices.SortedFunc(maps.Keys(n), func(a, b string) int { return cmp.Or(n[b]-n[a], cmp.Compare(a, b)) })
+	var out []string
+	for _, k := range keys {
+		out = append(out, k+" "+strconv.Itoa(n[k]))
+	}
+	return strings.Join(out, ", ")
+}
+
+// line is the family's line of TEMPLATES.md.
+func (f *family) line() string {
+	if f.failed != "" {
+		return fmt.Sprintf("| %s | no | | | | | | no collator: %s |", f.name, f.failed)
+	}
+	a := &f.answer
+	kept := func(x [3]int) string { return fmt.Sprintf("%d of %d", x[0], x[2]) }
+	return fmt.Sprintf("| %s | %s | %s | %s | %d of %d | %d | %d / %d | %s |", f.name, map[bool]string{true: "yes", false: "no"}[a.Calls],
+		kept(a.Turns), kept(a.Sites), a.Pairs[0], a.Pairs[1], f.rows, a.Checks, a.Wrongs, f.reasons())
+}
+
+// someFamilies are templates of different kinds that are checked always.
+var someFamilies = regexp.MustCompile(`^(qwen3|qwen3_5_nothink|glm4moe|gptoss|llama3_1|phi3|gemma3|cohere2|deepseekv3)$`)
+
+// TestFamilies has chat templates carry real agent runs - every turn, and hints and pairs of every failed call - and another
+// program check the batches, token by token. It takes the templates of the folders that NATGO_TEMPLATES names (and of them
+// those that NATGO_FAMILIES matches) with all rollouts, and writes TEMPLATES.md of them with -update; else some templates, few
+// rollouts.
+func TestFamilies(t *testing.T) {
+	needPython(t, "jinja2, tokenizers", "the batches of stock templates are not checked by another program")
+	folders, most, some := filepath.SplitList(os.Getenv("NATGO_TEMPLATES")), 100, regexp.MustCompile(os.Getenv("NATGO_FAMILIES"))
+	if len(folders) == 0 {
+		folders, most, some = []string{conformance(t, "chat", "render", "templates")}, 4, someFamilies
+	}
+	if n, err := strconv.Atoi(os.Getenv("NATGO_ROLLOUTS")); err == nil {
+		most = n
+	}
+	tools := describedTools(t)
+	var raw []json.RawMessage
+	for _, tool := range tools {
+		raw = append(raw, json.RawMessage(tool.Raw))
+	}
+	items, records, conversations := familyItems(t, most, tools)
+	var families []*family
+	for _, folder := range folders {
+		files, err := filepath.Glob(filepath.Join(folder, "*.jinja"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s has %d templates: %v", folder, len(files), err)
+		}
+		for _, path := range files {
+			f := &family{name: strings.TrimSuffix(filepath.Base(path), ".jinja"), records: records, tools: raw}
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f.source = string(data); some.MatchString(f.name) {
+				families = append(families, f)
+			}
+		}
+	}
+	var mu sync.Mutex
+	t.Run("each", func(t *testing.T) {
+		for _, f := range families {
+			t.Run(f.name, func(t *testing.T) {
+				t.Parallel()
+				f.check(t, items, conversations)
+				mu.Lock()
+				defer mu.Unlock()
+				t.Log(f.line())
+				for _, w := range f.answer.Wrong {
+					t.Errorf("%s: %s: %s", f.name, w[0], w[1])
+				}
+				if f.answer.Calls && !f.answer.complete() {
+					t.Errorf("%s keeps too little: %s", f.name, f.reasons())
+				}
+				if os.Getenv("NATGO_DROPS") != "" {
+					for i, d := range f.drops {
+						if i < 6 {
+							t.Logf("%s %s: %s", d.Unit, d.Reason, d.Detail)
+						}
+					}
+				}
+			})
+		}
+	})
+	if *update && os.Getenv("NATGO_TEMPLATES") != "" {
+		slices.SortFunc(families, func(a, b *family) int { return cmp.Compare(strings.ToLower(a.name), strings.ToLower(b.name)) })
+		var b strings.Builder
+		b.WriteString(familiesHead)
+		for _, f := range families {
+			b.WriteString(f.line() + "\n")
+		}
+		if err := os.WriteFile("TEMPLATES.md", []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+const familiesHead = `# What of an agent run public chat templates carry
+
+`

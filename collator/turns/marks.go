@@ -1,0 +1,89 @@
+package turns
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// marks finds special tokens in text: those of a tokenizer, or without one what looks like one.
+type marks struct {
+	first   [256]bool // bytes that a special token begins with
+	lengths []int     // of the tokens, longest first
+	tokens  map[string]bool
+}
+
+// looks is what a special token looks like.
+var looks = regexp.MustCompile(`<[^\s<>]{1,64}>|\[/?[A-Z_]{2,32}\]|\[\|[^\s\[\]|]{1,64}\|\]|\[e~\[|\]~b\]`)
+
+func newMarks(tokens []string) *marks {
+	m := &marks{tokens: map[string]bool{}}
+	for _, t := range tokens {
+		if t != "" && !m.tokens[t] {
+			m.tokens[t], m.first[t[0]] = true, true
+			m.lengths = append(m.lengths, len(t))
+		}
+	}
+	slices.Sort(m.lengths)
+	m.lengths = slices.Compact(m.lengths)
+	slices.Reverse(m.lengths)
+	return m
+}
+
+// each calls f with the place of every special token of s, until f returns false.
+func (m *marks) each(s string, f func(start, end int) bool) {
+	if len(m.tokens) == 0 {
+		for _, at := range looks.FindAllStringIndex(s, -1) {
+			if !f(at[0], at[1]) {
+				return
+			}
+		}
+		return
+	}
+	for i := 0; i < len(s); i++ {
+		if !m.first[s[i]] {
+			continue
+		}
+		for _, n := range m.lengths {
+			if i+n <= len(s) && m.tokens[s[i:i+n]] {
+				if !f(i, i+n) {
+					return
+				}
+				i += n - 1
+				break
+			}
+		}
+	}
+}
+
+// all are the special tokens of s, in order.
+func (m *marks) all(s string) (out []string) {
+	m.each(s, func(start, end int) bool {
+		out = append(out, s[start:end])
+		return true
+	})
+	return out
+}
+
+// next is where the first special token of s is; false without one.
+func (m *marks) next(s string) (start, end int, ok bool) {
+	m.each(s, func(a, b int) bool {
+		start, end, ok = a, b, true
+		return false
+	})
+	return start, end, ok
+}
+
+// in reports whether s has a special token.
+func (m *marks) in(s string) bool {
+	_, _, ok := m.next(s)
+	return ok
+}
+
+// whole is s without the beginning of a special token at its end, where it was cut there.
+func (m *marks) whole(s string) string {
+	if at := strings.LastIndexAny(s, "<["); at > strings.LastIndexAny(s, ">]") {
+		return s[:at]
+	}
+	return s
+}

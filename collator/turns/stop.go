@@ -1,0 +1,45 @@
+package turns
+
+import (
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/chat/template"
+)
+
+// Stop ends the last turn of a finished conversation where the template leaves it open: what would end it, were the
+// conversation to go on, is appended to the render as the template's own text, and what may stand behind the turn is cut off.
+// It does nothing where the conversation goes on, the turn is ended, or nothing is known to end it.
+func (r *Renderer) Stop(c *Conversation, res *template.Result, found []Turn) {
+	if len(found) == 0 || c.Open {
+		return
+	}
+	t := &found[len(found)-1]
+	if t.Message != len(c.Messages)-1 || t.Terminated() {
+		return
+	}
+	stop := r.of(c).stops.final
+	if calls, _ := c.Messages[t.Message].Dict().GetStr("tool_calls"); len(calls.Items()) > 0 {
+		stop = r.of(c).stops.call
+	}
+	if stop == "" {
+		return
+	}
+	body := t.Body
+	if mark := strings.TrimLeft(stop, " \n"); strings.HasSuffix(res.Text[:body], stop[:len(stop)-len(mark)]) {
+		stop = mark
+	}
+	mark := strings.TrimLeft(stop, " \n")
+	res.Text = res.Text[:body] + stop
+	for n := len(res.Spans); n > 0 && res.Spans[n-1].End > body; n-- {
+		res.Spans = res.Spans[:n-1]
+	}
+	for n := len(res.Generations); n > 0 && res.Generations[n-1][1] > body; n-- {
+		res.Generations[n-1][1] = body
+		if res.Generations[n-1][0] >= body {
+			res.Generations = res.Generations[:n-1]
+		}
+	}
+	t.End = len(res.Text)
+	t.Body = t.End - len(mark)
+	t.Appended = true
+}
