@@ -22,8 +22,8 @@ type Renderer struct {
 	now         time.Time
 	limits      template.Limits
 	marks       *marks
-	plain       *dialect // of conversations without tools
-	tooled      *dialect // of those with tools
+	plain       *dialect      // of conversations without tools
+	tooled      *dialect      // of those with tools
 	steady      [2]steadiness // of conversations without tools, and with
 	shortIDs    bool
 	silent      *Renderer // the same with thinking switched off, where the template has such a switch
