@@ -21,20 +21,25 @@ type builder struct{ Config }
 
 func newBuilder(c *Config) (builders.Builder, error) { return builder{*c}, nil }
 
-// Build emits one pair a turn.
+// Build emits one pair a turn. Every candidate goes into it or is dropped with a reason: the run's books have to balance.
 func (b builder) Build(_ context.Context, g *ttc.Group, out builders.Output) error {
 	for e, ex := range g.Examples {
 		var turns []string
+		skipped := 0
 		members := map[string][]int{}
 		for i := range ex.Candidates {
 			c := &ex.Candidates[i]
 			if b.Step != "" && c.Step != b.Step || c.ScoreError != "" {
+				skipped++
 				continue
 			}
 			if members[c.Turn] == nil {
 				turns = append(turns, c.Turn)
 			}
 			members[c.Turn] = append(members[c.Turn], i)
+		}
+		if err := drop(out, ex, "", "other_step_or_no_score", skipped, ""); err != nil {
+			return err
 		}
 		for _, turn := range turns {
 			if err := b.turn(e, ex, turn, members[turn], out); err != nil {
@@ -69,12 +74,23 @@ func (b builder) turn(e int, ex *ttc.Example, turn string, members []int, out bu
 		return err
 	}
 	if chosen < 0 {
-		return out.Drop(ledger.Drop{
-			Reason: "no_pair_of_equal_length", Unit: "turn", Run: ex.Run, Example: ex.ID, Turn: turn, Index: -1,
-			Detail: fmt.Sprintf("%d candidates, %d pairs apart only by more than %gx in length", len(members), tooLong, b.MaxRatio),
-		})
+		detail := fmt.Sprintf("%d pairs apart only by more than %gx in length", tooLong, b.MaxRatio)
+		return drop(out, ex, turn, "no_pair_of_equal_length", len(members), detail)
+	}
+	if err := drop(out, ex, turn, "not_the_widest_margin", len(members)-2, ""); err != nil {
+		return err
 	}
 	return out.Record(preference(e, ex, chosen, rejected))
+}
+
+// drop says why n candidates of a turn go into no record.
+func drop(out builders.Output, ex *ttc.Example, turn, reason string, n int, detail string) error {
+	if n == 0 {
+		return nil
+	}
+	return out.Drop(ledger.Drop{
+		Reason: ledger.Reason(reason), Unit: "candidate", Run: ex.Run, Example: ex.ID, Turn: turn, Index: -1, Detail: detail, Count: int64(n),
+	})
 }
 
 func (b builder) close(x, y string) bool {

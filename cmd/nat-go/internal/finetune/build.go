@@ -190,6 +190,9 @@ func (b *building) take(g *recordlog.Group) error {
 	for _, c := range g.Counts {
 		b.books.count(c.Builder, c.Name, c.N)
 	}
+	for _, x := range b.builders {
+		x.know(g)
+	}
 	b.history.Add(g)
 	return b.enter(g)
 }

@@ -3,6 +3,7 @@ package finetune
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nat-go/nat-go/builders"
@@ -15,8 +16,12 @@ import (
 
 // builder is a builder of the run: a session with its process.
 type builder struct {
-	name    string // in the YAML
-	unit    builders.Unit
+	name  string // in the YAML
+	unit  builders.Unit
+	picks bool // it declares records that are made of candidates
+
+	kinds   map[dropKind]bool // of its drops in the log
+	names   map[string]bool   // of its counters in the log
 	session *host.Session
 }
 
@@ -40,9 +45,15 @@ func (b *builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
 }
 
 // log puts a builder's results into the group's frame and closes its account of the group: every candidate - or, where the
-// examples have none, every example - is used in at least one record or dropped, once, with a reason. first is where the
-// examples that the results are of begin in the frame's group.
+// examples have none or the builder works on whole ones, every example - is used in at least one record or dropped, once,
+// with a reason. first is where the examples that the results are of begin in the frame's group.
 func (b *builder) log(f *recordlog.Builder, index, first int, res *result) {
+	for _, d := range res.Drops {
+		if d.N() < 0 || d.N() > mostDropped {
+			res.Reason, res.Err = builders.BuilderFailed, fmt.Errorf("it reported a drop of %d, which nothing has", d.N())
+		}
+	}
+	b.limit(res)
 	g := res.Group
 	a := newAccount(g)
 	if res.Reason != "" {
@@ -50,7 +61,10 @@ func (b *builder) log(f *recordlog.Builder, index, first int, res *result) {
 		return
 	}
 	if a.take(res); a.unit == unitCandidate && a.used+a.dropped == 0 && len(res.Records)+len(res.Drops) > 0 {
-		a = inExamples(g) // it works on whole examples, and candidates are no matter of its
+		if b.picks && !wholeExamples(res) {
+			b.dropCandidates(f, g, res.Drops)
+		}
+		a = inExamples(g) // those that it worked on have an account of their own
 		a.take(res)
 	}
 	a.total -= a.elsewhere(res.Drops)
@@ -85,6 +99,94 @@ func (b *builder) log(f *recordlog.Builder, index, first int, res *result) {
 	}
 }
 
+// mostNames is how many distinct reasons and counters of a builder a run tells apart.
+const mostNames = 1000
+
+// know notes which names of the builder a group of the log has.
+func (b *builder) know(g *recordlog.Group) {
+	if b.kinds == nil {
+		b.kinds, b.names = map[dropKind]bool{}, map[string]bool{}
+	}
+	for i := range g.Drops {
+		if d := &g.Drops[i]; d.Builder == b.name {
+			b.kinds[kindOf(d)] = true
+		}
+	}
+	for _, c := range g.Counts {
+		if c.Builder == b.name {
+			b.names[c.Name] = true
+		}
+	}
+}
+
+// limit books further reasons and counters, beyond those told apart, under one name.
+func (b *builder) limit(res *result) {
+	kinds, names := map[dropKind]bool{}, map[string]bool{}
+	for i := range res.Drops {
+		d := &res.Drops[i]
+		k := kindOf(d)
+		if b.kinds[k] || kinds[k] {
+			continue
+		}
+		if kinds[k] = true; len(b.kinds)+len(kinds) <= mostNames {
+			continue
+		}
+		delete(kinds, k)
+		d.Reason = builders.OtherReasons
+		if !slices.Contains(units, d.Unit) {
+			d.Unit = "other"
+		}
+	}
+	for i := range res.Counts {
+		c := &res.Counts[i]
+		if b.names[c.Name] || names[c.Name] {
+			continue
+		}
+		if names[c.Name] = true; len(b.names)+len(names) > mostNames {
+			delete(names, c.Name)
+			c.Name = "other"
+		}
+	}
+}
+
+// mostDropped is the largest count that a drop may have: books never overflow.
+const mostDropped = 1 << 40
+
+// dropCandidates closes the account of candidates of which none is named in what the builder made of a group. Those of an
+// example that it dropped as a whole go by that reason, for others it gave none.
+func (b *builder) dropCandidates(f *recordlog.Builder, g *ttc.Group, drops []ledger.Drop) {
+	for i, ex := range g.Examples {
+		n := int64(len(ex.Candidates))
+		if n == 0 {
+			continue
+		}
+		d := ledger.Drop{Reason: builders.NotUsed, Unit: unitCandidate, Index: -1, Count: n}
+		for _, whole := range drops {
+			if whole.Unit == unitExample && whole.Example == ex.ID && whole.Run == ex.Run {
+				d.Reason, d.Detail = whole.Reason, whole.Detail
+			}
+		}
+		f.Account(ledger.Build, unitCandidate, n, 0)
+		f.Drop(b.place(g, i, d))
+	}
+}
+
+// wholeExamples says whether what a builder made of a group shows that candidates are not its business: its records are made
+// of the examples' own messages, or it left out sites and rollouts only.
+func wholeExamples(res *result) bool {
+	for _, r := range res.Records {
+		if !slices.ContainsFunc(contents(r), func(c *builders.Content) bool { return c.Ref.Part == builders.NodeSpan }) {
+			return false
+		}
+	}
+	for _, d := range res.Drops {
+		if len(res.Records) == 0 && d.Unit != unitSite && d.Unit != unitRollout {
+			return false
+		}
+	}
+	return true
+}
+
 // dropGroup drops everything of a group for this builder.
 func (b *builder) dropGroup(f *recordlog.Builder, a *account, reason ledger.Reason, why error) {
 	if a.total == 0 {
@@ -116,6 +218,9 @@ const (
 	unitSite      = "site"
 	unitRollout   = "rollout"
 )
+
+// units are those that a drop may have under whatever reason.
+var units = []string{unitCandidate, unitExample, unitSite, unitRollout, unitPair, unitRecord}
 
 // account is a builder's account of one group.
 type account struct {

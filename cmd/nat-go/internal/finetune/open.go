@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
+	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
@@ -95,7 +97,8 @@ func (r *run) openBuilder(ctx context.Context, started *processes, b config.Bloc
 	if err != nil {
 		return nil, exit.With(exit.Environment, err)
 	}
-	return &builder{name: b.Name, unit: info.Unit, session: session}, nil
+	picks := slices.ContainsFunc(info.Kinds, func(k builders.Kind) bool { return k == builders.KindPreference || k == builders.KindDemonstration })
+	return &builder{name: b.Name, unit: info.Unit, picks: picks, session: session}, nil
 }
 
 // checkUnit refuses builders whose unit this run can't give them: with --compat nat a collection run is one group.
