@@ -89,12 +89,16 @@ func AppendJSONFloat(dst []byte, f float64) []byte {
 	return AppendFloat(dst, f)
 }
 
-func (o *Dump) newline(dst []byte, depth int) []byte {
+// newline begins a line of v. A wide indent is told of in pieces, so that a Marker can stop it.
+func (o *Dump) newline(dst []byte, v Value, mark Marker, depth int) []byte {
 	if !o.Indented {
 		return dst
 	}
 	dst = append(dst, '\n')
 	for range depth {
+		if len(o.Indent) > 1024 {
+			mark.at(v, len(dst))
+		}
 		dst = append(dst, o.Indent...)
 	}
 	return dst
@@ -112,13 +116,13 @@ func (o *Dump) items(dst []byte, v Value, mark Marker, depth int) (_ []byte, err
 		if i > 0 {
 			dst = append(dst, o.Item...)
 		}
-		dst = o.newline(dst, depth+1)
+		dst = o.newline(dst, v, mark, depth+1)
 		if dst, err = o.value(dst, e, mark, depth+1); err != nil {
 			return dst, err
 		}
 	}
 	mark.at(v, len(dst))
-	return append(o.newline(dst, depth), ']'), nil
+	return append(o.newline(dst, v, mark, depth), ']'), nil
 }
 
 func (o *Dump) dict(dst []byte, v Value, mark Marker, depth int) ([]byte, error) {
@@ -141,7 +145,7 @@ func (o *Dump) dict(dst []byte, v Value, mark Marker, depth int) ([]byte, error)
 		if n > 0 {
 			dst = append(dst, o.Item...)
 		}
-		dst = o.newline(dst, depth+1)
+		dst = o.newline(dst, v, mark, depth+1)
 		if dst, err = o.key(dst, d.keys[i], mark); err != nil {
 			return dst, err
 		}
@@ -152,7 +156,7 @@ func (o *Dump) dict(dst []byte, v Value, mark Marker, depth int) ([]byte, error)
 		}
 	}
 	mark.at(v, len(dst))
-	return append(o.newline(dst, depth), '}'), nil
+	return append(o.newline(dst, v, mark, depth), '}'), nil
 }
 
 // order returns the order in which keys are written, nil for the dict's own.

@@ -146,6 +146,7 @@ func (m *macro) attribute(name string) (val, bool) {
 func (st *state) subscript(v, i val) (val, bool) {
 	switch v.Kind() {
 	case pyvalue.KindDict:
+		st.hashes(i)
 		item, ok, err := v.Dict().Get(i)
 		return item, ok && err == nil
 	case pyvalue.KindList, pyvalue.KindTuple:

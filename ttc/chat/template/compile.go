@@ -344,9 +344,9 @@ func (c *compiler) printFilter(n *filterNode, f *frame) stmt {
 		a := arguments(st)
 		st.pos = at
 		st.step()
-		start := len(st.out.b)
+		start := st.out.size()
 		st.dump(st.out, v, dumpOptions(st, a))
-		st.spend(len(st.out.b) - start)
+		st.spend(st.out.size() - start)
 		return flowOn
 	}
 }
@@ -426,7 +426,7 @@ func (c *compiler) assign(target node, f *frame) func(st *state, v val) {
 		at := t.at()
 		return func(st *state, v val) {
 			st.pos = at
-			for i, item := range unpack(v, len(parts)) {
+			for i, item := range st.unpack(v, len(parts)) {
 				parts[i](st, item)
 			}
 		}
@@ -457,13 +457,13 @@ func asNamespace(v val) *namespace {
 }
 
 // unpack is `a, b, ... = v` for n names.
-func unpack(v val, n int) []val {
+func (st *state) unpack(v val, n int) []val {
 	if k := v.Kind(); k == pyvalue.KindList || k == pyvalue.KindTuple {
 		if items := v.Items(); len(items) == n {
 			return items
 		}
 	}
-	it, ok := iterate(v)
+	it, ok := st.iterate(v)
 	if !ok {
 		throw("TypeError", "cannot unpack non-iterable %s object", v.TypeName())
 	}

@@ -90,7 +90,7 @@ func (c *compiler) item(n *itemNode, f *frame) expr {
 		folding := c.folding // jinja2 evaluates constants by a way on which a slice that fails is undefined
 		return func(st *state) val {
 			v, i, j, k := of(st), start(st), stop(st), step(st)
-			if folding && !canSlice(v) {
+			if folding && !canSlice(v) && asUndefined(v) == nil {
 				return undefinedIn(v, pyvalue.Str("slice"))
 			}
 			st.pos = at
@@ -153,6 +153,7 @@ func (c *compiler) display(n node, f *frame) expr {
 			for i := range keys {
 				k, v := keys[i](st), values[i](st)
 				st.pos = at
+				st.hashes(k)
 				check(d.Set(k, v))
 			}
 			return pyvalue.OfDict(d)
@@ -338,7 +339,7 @@ func (c *compiler) concat(n *concatNode, f *frame) expr {
 			st.pos = at
 			st.appendText(b, v)
 		}
-		st.spend(len(b.b))
+		st.spend(b.size())
 		return st.finish(b)
 	}
 }
@@ -392,6 +393,8 @@ func (a *args) addDict(v val) {
 		if _, ok := a.get(k.Text()); ok {
 			throw("TypeError", "got multiple values for keyword argument '%s'", k.Text())
 		}
+		a.st.spend(2 * valueSize)
+		a.st.left -= int64(len(a.names)) // which were looked through
 		a.names = append(a.names, k.Text())
 		a.named = append(a.named, item)
 	}

@@ -107,7 +107,7 @@ func batchFilter(st *state, v val, a *args) val {
 	started, done := false, false
 	return st.newGenerator("do_batch", func() (val, bool) {
 		if !started {
-			it = mustIterate(v)
+			it = st.mustIterate(v)
 		}
 		started = true
 		for !done {
@@ -132,7 +132,7 @@ func batchFilter(st *state, v val, a *args) val {
 		out := row
 		row = nil
 		if !fill.IsNone() && st.holds("<", pyvalue.Int(int64(len(out))), size) {
-			more, _ := st.repeat(pyvalue.NewList([]val{fill}), numeric("-", size, pyvalue.Int(int64(len(out)))))
+			more, _ := st.repeat(pyvalue.NewList([]val{fill}), st.numeric("-", size, pyvalue.Int(int64(len(out)))))
 			out = st.joinItems(pyvalue.NewList(out), more)
 		}
 		return pyvalue.NewList(out), true
@@ -190,7 +190,7 @@ func dictsortFilter(st *state, v val, a *args) val {
 			keys[i] = st.ignoreCase(keys[i])
 		}
 	}
-	return pyvalue.NewList(st.sorted(items, keys, or(p[2], pyvalue.False).Truth()))
+	return pyvalue.NewList(st.sorted(items, keys, isSet(p[2])))
 }
 
 // sorted sorts items by keys, stably, also where reversed.
@@ -255,9 +255,9 @@ func fileSizeFilter(_ *state, v val, a *args) val {
 	return missing
 }
 
-func firstFilter(_ *state, v val, a *args) val {
+func firstFilter(st *state, v val, a *args) val {
 	a.bind("first", 0)
-	it := mustIterate(v)
+	it := st.mustIterate(v)
 	if item, ok := it.next(); ok {
 		return item
 	}
@@ -277,8 +277,9 @@ func (st *state) backwards(v val) ([]val, bool) {
 	default:
 		return nil, false
 	}
-	items := append([]val(nil), st.list(v)...)
+	items := st.list(v)
 	st.spend(valueSize * len(items))
+	items = append([]val(nil), items...)
 	reverse(items)
 	return items, true
 }
@@ -309,7 +310,7 @@ func reverseFilter(st *state, v val, a *args) val {
 		it := slice(items)
 		return pyvalue.OfObject(&generator{"list_reverseiterator", "", it.next})
 	}
-	if _, ok := iterate(v); !ok {
+	if _, ok := st.iterate(v); !ok {
 		throw("FilterArgumentError", "argument must be iterable")
 	}
 	items := append([]val(nil), st.list(v)...)
@@ -386,9 +387,9 @@ func indentFilter(st *state, v val, a *args) val {
 			b.writeFrom([]byte{'\n'}, provOf(v), at+len(body))
 		}
 		at += len(s)
-		st.room(len(b.b))
+		st.room(b.size())
 	}
-	st.spend(len(b.b))
+	st.spend(b.size())
 	return st.like(v, b.value())
 }
 
@@ -423,7 +424,7 @@ func itemsFilter(st *state, v val, a *args) val {
 
 func joinFilter(st *state, v val, a *args) val {
 	p := a.bind("join", 0, "d", "attribute")
-	it := mustIterate(v)
+	it := st.mustIterate(v)
 	get := func(v val) val { return v }
 	if !isMissing(p[1]) && !p[1].IsNone() {
 		get = st.attrGetter(p[1], pyvalue.None)
@@ -434,7 +435,7 @@ func joinFilter(st *state, v val, a *args) val {
 	}
 	b := st.borrow()
 	st.writeJoined(b, it, get, sep)
-	st.spend(len(b.b))
+	st.spend(b.size())
 	return st.finish(b)
 }
 
@@ -470,13 +471,15 @@ func (st *state) writeJoined(b *builder, it iterator, get func(val) val, sep val
 			st.appendText(b, sep)
 		}
 		st.appendText(b, get(item))
-		st.room(len(b.b))
+		st.room(b.size())
 	}
 }
 
 func listFilter(st *state, v val, a *args) val {
 	a.bind("list", 0)
-	return pyvalue.NewList(append([]val(nil), st.list(v)...))
+	items := st.list(v)
+	st.spend(valueSize * len(items))
+	return pyvalue.NewList(append([]val(nil), items...))
 }
 
 func mapFilter(st *state, v val, a *args) val {
@@ -495,7 +498,7 @@ func (st *state) lazily(name string, v val, prepare func() func(val) (val, bool)
 	return st.newGenerator(name, func() (val, bool) {
 		if !started && v.Truth() {
 			f = prepare()
-			it = mustIterate(v)
+			it = st.mustIterate(v)
 		}
 		started = true
 		for {
@@ -619,7 +622,7 @@ func extremeFilter(name, op string) filterFunc {
 			}
 			return st.ignoreCase(get(v))
 		}
-		it := mustIterate(v)
+		it := st.mustIterate(v)
 		best, ok := it.next()
 		if !ok {
 			return undefinedHint("No aggregated item, sequence was empty.")
@@ -661,7 +664,7 @@ func replaceFilter(st *state, v val, a *args) val {
 	return st.replace(text(v), text(p[0]), text(p[1]), limit)
 }
 
-func roundFilter(_ *state, v val, a *args) val {
+func roundFilter(st *state, v val, a *args) val {
 	p := a.bind("round", 0, "precision", "method")
 	method := or(p[1], pyvalue.Str("common")).Text()
 	digits := or(p[0], pyvalue.Int(0))
@@ -674,16 +677,16 @@ func roundFilter(_ *state, v val, a *args) val {
 	}
 	if digits.IsNone() && method == "common" { // a whole number then, not a float
 		if v.Kind() != pyvalue.KindFloat {
-			return roundInt(v, 0)
+			return st.roundInt(v, 0)
 		}
 		return wholeNumber(math.RoundToEven(v.Float64()))
 	}
 	n := index(digits, "")
 	if method != "common" {
-		return roundTowards(v, n, method)
+		return st.roundTowards(v, n, method)
 	}
 	if v.Kind() != pyvalue.KindFloat {
-		return roundInt(v, n)
+		return st.roundInt(v, n)
 	}
 	f := v.Float64()
 	if math.IsNaN(f) || math.IsInf(f, 0) || n > 400 {
@@ -692,7 +695,7 @@ func roundFilter(_ *state, v val, a *args) val {
 	if n < -400 {
 		return pyvalue.Float(math.Copysign(0, f))
 	}
-	return pyvalue.Float(roundFloat(f, n))
+	return pyvalue.Float(st.roundFloat(f, n))
 }
 
 // wholeNumber is int(f).
@@ -708,7 +711,8 @@ func wholeNumber(f float64) val {
 }
 
 // roundFloat rounds the exact value of f half to even at n decimal digits, as CPython does.
-func roundFloat(f float64, n int) float64 {
+func (st *state) roundFloat(f float64, n int) float64 {
+	st.left -= 50
 	if n >= 0 {
 		r, _ := strconv.ParseFloat(strconv.FormatFloat(f, 'f', n, 64), 64)
 		return r
@@ -733,13 +737,14 @@ func roundFloat(f float64, n int) float64 {
 	return math.Copysign(r, f)
 }
 
-func roundInt(v val, n int) val {
+func (st *state) roundInt(v val, n int) val {
 	if n >= 0 {
 		return pyvalue.BigInt(v.Big())
 	}
 	if -n > maxIntBits/3 {
 		return pyvalue.Int(0)
 	}
+	st.multiplies(-4*n, -4*n)
 	unit := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(-n)), nil)
 	q, m := new(big.Int).DivMod(v.Big(), unit, new(big.Int)) // m >= 0
 	switch c := new(big.Int).Lsh(m, 1).Cmp(unit); {
@@ -749,9 +754,9 @@ func roundInt(v val, n int) val {
 	return pyvalue.BigInt(q.Mul(q, unit))
 }
 
-func roundTowards(v val, n int, method string) val {
-	scale := numeric("**", pyvalue.Int(10), pyvalue.Int(int64(n)))
-	scaled := numeric("*", v, scale)
+func (st *state) roundTowards(v val, n int, method string) val {
+	scale := st.numeric("**", pyvalue.Int(10), pyvalue.Int(int64(n)))
+	scaled := st.numeric("*", v, scale)
 	var whole val
 	if scaled.Kind() == pyvalue.KindFloat {
 		f := math.Floor(scaled.Float64())
@@ -766,7 +771,7 @@ func roundTowards(v val, n int, method string) val {
 	} else {
 		whole = scaled
 	}
-	return numeric("/", whole, scale)
+	return st.numeric("/", whole, scale)
 }
 
 func sliceFilter(st *state, v val, a *args) val {
@@ -830,7 +835,7 @@ func sortFilter(st *state, v val, a *args) val {
 		}
 		keys[i] = pyvalue.NewList(parts)
 	}
-	return pyvalue.NewList(st.sorted(items, keys, or(p[0], pyvalue.False).Truth()))
+	return pyvalue.NewList(st.sorted(items, keys, isSet(p[0])))
 }
 
 func sumFilter(st *state, v val, a *args) val {
@@ -840,7 +845,7 @@ func sumFilter(st *state, v val, a *args) val {
 	if total.Kind() == pyvalue.KindStr {
 		throw("TypeError", "sum() can't sum strings [use ''.join(seq) instead]")
 	}
-	it := mustIterate(v)
+	it := st.mustIterate(v)
 	for {
 		item, ok := it.next()
 		if !ok {
@@ -855,7 +860,7 @@ func sumFilter(st *state, v val, a *args) val {
 func tojsonFilter(st *state, v val, a *args) val {
 	b := st.borrow()
 	st.dump(b, v, dumpOptions(st, a))
-	st.spend(len(b.b))
+	st.spend(b.size())
 	return st.finish(b)
 }
 
@@ -876,7 +881,7 @@ func dumpOptions(st *state, a *args) pyvalue.Dump {
 		}
 	}
 	if seps := or(p[2], pyvalue.None); !seps.IsNone() {
-		pair := unpack(defined(seps), 2)
+		pair := st.unpack(defined(seps), 2)
 		o.Item, o.Key, o.Custom = textArg(pair[0], "separator").Text(), textArg(pair[1], "separator").Text(), true
 	}
 	return o
@@ -927,7 +932,7 @@ func uniqueFilter(st *state, v val, a *args) val {
 	started := false
 	return st.newGenerator("do_unique", func() (val, bool) {
 		if !started {
-			it = mustIterate(v)
+			it = st.mustIterate(v)
 		}
 		started = true
 		for {
@@ -935,14 +940,16 @@ func uniqueFilter(st *state, v val, a *args) val {
 			if !ok {
 				return missing, false
 			}
+			st.step()
 			key := get(item)
 			if !sensitive {
 				key = st.ignoreCase(key)
 			}
+			st.hashes(key)
 			known, err := seen.Contains(key)
 			check(err)
 			if !known {
-				st.spend(valueSize)
+				st.spend(4 * valueSize)
 				check(seen.Set(key, pyvalue.True))
 				return item, true
 			}
@@ -955,25 +962,18 @@ func titleFilter(st *state, v val, a *args) val {
 	a.bind("title", 0)
 	v = st.softText(v)
 	s := v.Text()
-	start := func(at int) int { // where the word that holds byte at begins
-		for at > 0 {
-			k := at - 1
-			for k > 0 && s[k]&0xc0 == 0x80 {
-				k--
-			}
-			if r, _ := pyvalue.DecodeRune(s[k:]); isWordBreak(r) {
-				break
-			}
-			at = k
-		}
-		return at
-	}
+	first, last := 0, -1 // where the word begins, and the character before
 	return st.mapRunes(str(s, plainProv(provOf(v))), func(dst []byte, at int, r rune) []byte {
-		if isWordBreak(r) {
-			return pyvalue.AppendRune(dst, r)
+		if at <= last || isWordBreak(r) { // mapRunes goes through the text twice where lengths change
+			first = at
 		}
-		first := start(at)
-		if first == at {
+		last = at
+		switch {
+		case isWordBreak(r):
+			_, n := pyvalue.DecodeRune(s[at:])
+			first = at + n
+			return pyvalue.AppendRune(dst, r)
+		case first == at:
 			return pyvalue.AppendUpper(dst, r)
 		}
 		_, n := pyvalue.DecodeRune(s[first:])

@@ -10,7 +10,7 @@ import (
 
 func urlencodeFilter(st *state, v val, a *args) val {
 	a.bind("urlencode", 0)
-	it, ok := iterate(v)
+	it, ok := st.iterate(v)
 	if v.Kind() == pyvalue.KindStr || !ok {
 		return st.urlQuote(v, "/")
 	}
@@ -23,7 +23,7 @@ func urlencodeFilter(st *state, v val, a *args) val {
 		if !ok {
 			return st.joinTexts(pyvalue.Str("&"), parts)
 		}
-		pair := unpack(item, 2)
+		pair := st.unpack(item, 2)
 		key, value := st.urlQuote(pair[0], ""), st.urlQuote(pair[1], "")
 		st.spend(3 * valueSize)
 		parts = append(parts, st.joinTexts(pyvalue.Str("="), []val{key, value}))
@@ -81,7 +81,7 @@ func xmlattrFilter(st *state, v val, a *args) val {
 		b.write(x.Text(), provOf(x))
 		b.write("\"", nil)
 	}
-	st.spend(len(b.b))
+	st.spend(b.size())
 	return st.markupIf(st.escaping, b.value())
 }
 
@@ -94,7 +94,9 @@ func stripTagsFilter(st *state, v val, a *args) val {
 func wordcountFilter(st *state, v val, a *args) val {
 	a.bind("wordcount", 0)
 	n, in := 0, false
-	eachRune(st.softText(v).Text(), func(_ int, r rune, _ int) {
+	text := st.softText(v).Text()
+	st.goesThrough(text)
+	eachRune(text, func(_ int, r rune, _ int) {
 		word := pyvalue.IsAlnum(r) || r == '_'
 		if word && !in {
 			n++

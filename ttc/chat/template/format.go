@@ -53,7 +53,7 @@ func (st *state) percent(format, with val) val {
 	if len(p.rest) > 0 && !p.lone {
 		throw("TypeError", "not all arguments converted during string formatting")
 	}
-	st.spend(len(p.out.b))
+	st.spend(p.out.size())
 	return st.like(format, p.out.value())
 }
 
@@ -102,7 +102,7 @@ func (p *percentFormat) run() {
 		p.i += at + 1
 		p.conversion()
 		p.st.step()
-		p.st.room(len(p.out.b))
+		p.st.room(p.out.size())
 	}
 }
 
@@ -270,7 +270,7 @@ func (st *state) conversionOf(v val, kind byte) val {
 	}
 	var b builder
 	st.append(&b, func(dst []byte, m pyvalue.Marker) ([]byte, error) { return pyvalue.AppendRepr(dst, v, m) })
-	st.spend(len(b.b))
+	st.spend(b.size())
 	out := b.value()
 	if kind == 'a' {
 		return st.mapRunes(out, func(dst []byte, _ int, r rune) []byte {
@@ -299,9 +299,7 @@ func (sp *spec) write(st *state, b *builder, text val, inner int) {
 			fill = pyvalue.Str("0")
 		}
 		b.writeSlice(text.Text(), provOf(text), 0, inner)
-		for range n {
-			b.write(fill.Text(), provOf(fill))
-		}
+		st.writeRepeated(b, fill, n)
 		b.writeSlice(text.Text(), provOf(text), inner, len(text.Text()))
 		return
 	case sp.align == '<':
@@ -312,13 +310,9 @@ func (sp *spec) write(st *state, b *builder, text val, inner int) {
 	default:
 		left = n
 	}
-	for range left {
-		b.write(sp.fill.Text(), provOf(sp.fill))
-	}
+	st.writeRepeated(b, sp.fill, left)
 	b.write(text.Text(), provOf(text))
-	for range right {
-		b.write(sp.fill.Text(), provOf(sp.fill))
-	}
+	st.writeRepeated(b, sp.fill, right)
 }
 
 // intDigits are the digits of |i| in the base the kind says, without prefix.

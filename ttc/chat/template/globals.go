@@ -59,11 +59,14 @@ func newDict(st *state, fn string, a *args) *pyvalue.Dict {
 		if m := from.Dict(); m != nil {
 			for i := range m.Len() {
 				k, v := m.At(i)
+				st.hashes(k)
 				check(d.Set(k, v))
 			}
 		} else {
 			for _, pair := range st.list(from) {
-				kv := unpack(pair, 2)
+				kv := st.unpack(pair, 2)
+				st.hashes(kv[0])
+				st.spend(2 * valueSize)
 				check(d.Set(kv[0], kv[1]))
 			}
 		}
@@ -86,6 +89,7 @@ type cycler struct {
 }
 
 func (*cycler) TypeName() string { return "Cycler" }
+func (*cycler) Repr() string     { return "<jinja2.utils.Cycler object at 0x7f0000000000>" }
 
 func cyclerGlobal(_ *state, a *args) val {
 	if len(a.names) > 0 {
@@ -127,6 +131,7 @@ type joiner struct {
 }
 
 func (*joiner) TypeName() string { return "Joiner" }
+func (*joiner) Repr() string     { return "<jinja2.utils.Joiner object at 0x7f0000000000>" }
 
 func joinerGlobal(_ *state, a *args) val {
 	return pyvalue.OfObject(&joiner{sep: or(a.bind("joiner", 0, "sep")[0], pyvalue.Str(", "))})
@@ -154,6 +159,7 @@ func raiseGlobal(st *state, a *args) val {
 
 func strftimeGlobal(st *state, a *args) val {
 	f := textArg(a.bind("strftime_now", 1, "format")[0], "strftime() argument 1")
+	st.left -= int64(len(f.Text()))
 	s := strftime(st.input.Now, f.Text())
 	st.spend(len(s))
 	return pyvalue.Str(s)

@@ -132,14 +132,12 @@ func (l *loop) cycle(_ *state, a *args) val {
 	return a.plain[l.index0%len(a.plain)]
 }
 
-func (l *loop) isChanged(_ *state, a *args) val {
+func (l *loop) isChanged(st *state, a *args) val {
 	if len(a.names) > 0 {
 		throw("TypeError", "changed() got an unexpected keyword argument '%s'", a.names[0])
 	}
 	if l.changed != nil && len(l.changed) == len(a.plain) {
-		same, err := pyvalue.Equal(pyvalue.NewList(l.changed), pyvalue.NewList(a.plain))
-		check(err)
-		if same {
+		if st.equal(pyvalue.NewList(l.changed), pyvalue.NewList(a.plain)) {
 			return pyvalue.False
 		}
 	}
@@ -221,7 +219,7 @@ func (c *compiler) loopBody(n *forNode, outer, body, otherwise *frame) func(st *
 	return func(st *state, items val, depth int, recurse func(*state, val, int) val) flow {
 		st.pos = at
 		st.reads(items)
-		rest := mustIterate(items)
+		rest := st.mustIterate(items)
 		if filter != nil {
 			rest, items = filter(st, rest), missing
 		}

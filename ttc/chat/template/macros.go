@@ -119,6 +119,7 @@ func (st *state) callMacro(m *macro, a *args) val {
 	given := st.values(len(code.params))
 	given = given[:copy(given, a.plain)]
 	taken := make([]bool, len(a.names))
+	st.left -= int64(len(a.names)*(1+len(code.params))) >> 2
 	take := func(name string) val {
 		for i, n := range a.names {
 			if n == name && !taken[i] {

@@ -96,6 +96,9 @@ func textArg(v val, what string) val {
 	return v
 }
 
+// isSet is a flag that Python takes as an int.
+func isSet(v val) bool { return intArg(v, 0) != 0 }
+
 func intArg(v val, otherwise int) int {
 	if isMissing(v) {
 		return otherwise
@@ -118,7 +121,7 @@ func splitMethod(name string, right bool) method {
 
 func splitLinesMethod(st *state, self val, a *args) val {
 	p := a.bind("splitlines", 0, "keepends")
-	return pyvalue.NewList(st.splitLines(self, or(p[0], pyvalue.False).Truth()))
+	return pyvalue.NewList(st.splitLines(self, isSet(p[0])))
 }
 
 func replaceMethod(st *state, self val, a *args) val {
@@ -131,7 +134,7 @@ func replaceMethod(st *state, self val, a *args) val {
 }
 
 func joinMethod(st *state, self val, a *args) val {
-	it := mustIterate(a.positional("join", 1, 1)[0])
+	it := st.mustIterate(a.positional("join", 1, 1)[0])
 	var items []val
 	for {
 		item, ok := it.next()
@@ -306,6 +309,7 @@ func zfillMethod(st *state, self val, a *args) val {
 func expandTabsMethod(st *state, self val, a *args) val {
 	size := intArg(a.bind("expandtabs", 0, "tabsize")[0], 8)
 	s, p := self.Text(), provOf(self)
+	st.goesThrough(s)
 	var b builder
 	column := 0
 	eachRune(s, func(at int, r rune, n int) {
@@ -313,7 +317,7 @@ func expandTabsMethod(st *state, self val, a *args) val {
 		case r == '\t' && size > 0:
 			k := size - column%size
 			column += k
-			st.room(len(b.b) + k)
+			st.room(b.size() + k)
 			b.writeFrom([]byte(strings.Repeat(" ", k)), p, at)
 			return
 		case r == '\t':
@@ -324,7 +328,7 @@ func expandTabsMethod(st *state, self val, a *args) val {
 		column++
 		b.writeSlice(s, p, at, at+n)
 	})
-	st.spend(len(b.b))
+	st.spend(b.size())
 	return st.like(self, b.value())
 }
 
@@ -336,7 +340,7 @@ func translateMethod(st *state, self val, a *args) val {
 		throw("TypeError", "'%s' object is not subscriptable", table.TypeName())
 	}
 	s, p := self.Text(), provOf(self)
-	st.spend(len(s))
+	st.goesThrough(s)
 	var b builder
 	eachRune(s, func(at int, r rune, n int) {
 		st.step()
@@ -356,9 +360,9 @@ func translateMethod(st *state, self val, a *args) val {
 		default:
 			throw("TypeError", "character mapping must return integer, None or str")
 		}
-		st.room(len(b.b))
+		st.room(b.size())
 	})
-	st.spend(len(b.b))
+	st.spend(b.size())
 	return st.like(self, b.value())
 }
 
@@ -405,8 +409,9 @@ func makeTransMethod(st *state, _ val, a *args) val {
 }
 
 func isMethod(name string, in func(rune) bool) method {
-	return func(_ *state, self val, a *args) val {
+	return func(st *state, self val, a *args) val {
 		a.positional(name, 0, 0)
+		st.goesThrough(self.Text())
 		ok := self.Text() != ""
 		eachRune(self.Text(), func(_ int, r rune, _ int) { ok = ok && in(r) })
 		return pyvalue.Bool(ok)
@@ -414,8 +419,9 @@ func isMethod(name string, in func(rune) bool) method {
 }
 
 func caseMethod(name string, is func(s string) bool) method {
-	return func(_ *state, self val, a *args) val {
+	return func(st *state, self val, a *args) val {
 		a.positional(name, 0, 0)
+		st.goesThrough(self.Text())
 		return pyvalue.Bool(is(self.Text()))
 	}
 }
@@ -478,8 +484,9 @@ var dictMethods = map[string]method{
 	"keys":   viewMethod("keys"),
 	"values": viewMethod("values"),
 	"items":  viewMethod("items"),
-	"get": func(_ *state, self val, a *args) val {
+	"get": func(st *state, self val, a *args) val {
 		p := a.positional("get", 1, 2)
+		st.hashes(p[0])
 		v, ok, err := self.Dict().Get(p[0])
 		check(err)
 		if ok {
@@ -494,6 +501,7 @@ var dictMethods = map[string]method{
 		out := &pyvalue.Dict{Tag: d.Tag}
 		for i := range d.Len() {
 			k, v := d.At(i)
+			st.hashes(k)
 			check(out.Set(k, v))
 		}
 		return pyvalue.OfDict(out)
@@ -502,6 +510,8 @@ var dictMethods = map[string]method{
 		p := a.positional("fromkeys", 1, 2)
 		d := &pyvalue.Dict{}
 		for _, k := range st.list(p[0]) {
+			st.hashes(k)
+			st.spend(2 * valueSize)
 			check(d.Set(k, or(p[1], pyvalue.None)))
 		}
 		return pyvalue.OfDict(d)

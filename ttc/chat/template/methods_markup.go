@@ -43,7 +43,7 @@ func (st *state) unescapeHTML(v val) val {
 		}
 		i = end
 	}
-	st.spend(len(b.b))
+	st.spend(b.size())
 	return b.value()
 }
 
@@ -85,6 +85,6 @@ func (st *state) without(v val, open, end string) val {
 		at += i + j + len(end)
 	}
 	b.writeSlice(s, p, at, len(s))
-	st.spend(len(b.b))
+	st.spend(b.size())
 	return b.value()
 }

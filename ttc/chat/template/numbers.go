@@ -175,16 +175,18 @@ func toFloat(v val) (float64, bool) {
 	return 0, false
 }
 
-func floatFilter(_ *state, v val, a *args) val {
+func floatFilter(st *state, v val, a *args) val {
 	p := a.bind("float", 0, "default")
+	st.goesThrough(v.Text())
 	if f, ok := toFloat(v); ok {
 		return pyvalue.Float(f)
 	}
 	return or(p[0], pyvalue.Float(0))
 }
 
-func intFilter(_ *state, v val, a *args) val {
+func intFilter(st *state, v val, a *args) val {
 	p := a.bind("int", 0, "default", "base")
+	st.goesThrough(v.Text())
 	switch {
 	case v.Kind() == pyvalue.KindStr:
 		base := intArg(p[1], 10)

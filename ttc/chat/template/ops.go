@@ -20,7 +20,7 @@ func (st *state) arithmetic(op string, a, b val) val {
 	defined(b)
 	switch {
 	case a.IsNumber() && b.IsNumber():
-		return numeric(op, a, b)
+		return st.numeric(op, a, b)
 	case op == "+":
 		if v, ok := st.add(a, b); ok {
 			return v
@@ -115,9 +115,7 @@ func (st *state) repeat(seq, times val) (val, bool) {
 			return pyvalue.Str(strings.Repeat(s, n)), true
 		}
 		var b builder
-		for range n {
-			b.write(s, p)
-		}
+		st.writeRepeated(&b, seq, n)
 		return st.like(seq, b.value()), true
 	case pyvalue.KindList, pyvalue.KindTuple:
 		items := seq.Items()
@@ -125,16 +123,36 @@ func (st *state) repeat(seq, times val) (val, bool) {
 			st.room(math.MaxInt32)
 		}
 		st.spend(valueSize * len(items) * n)
-		var out []val
-		for range n {
-			out = append(out, items...)
-		}
+		out := repeated(items, n)
 		if seq.Kind() == pyvalue.KindTuple {
 			return pyvalue.NewTuple(out...), true
 		}
 		return pyvalue.NewList(out), true
 	}
 	return missing, false
+}
+
+// repeated is items n times over.
+func repeated(items []val, n int) []val {
+	out := make([]val, len(items)*n)
+	for done := copy(out, items); done > 0 && done < len(out); done *= 2 {
+		copy(out[done:], out[:done])
+	}
+	return out
+}
+
+// writeRepeated writes a text n times.
+func (st *state) writeRepeated(b *builder, v val, n int) {
+	s, p := v.Text(), provOf(v)
+	if p == nil || len(p.spans) == 0 {
+		b.write(strings.Repeat(s, max(0, n)), nil)
+		return
+	}
+	for range n {
+		st.step()
+		b.write(s, p)
+		st.room(b.size())
+	}
 }
 
 // like makes v a Markup if of is one.
@@ -146,12 +164,12 @@ func (st *state) like(of, v val) val {
 }
 
 // numeric is `a op b` of two numbers.
-func numeric(op string, a, b val) val {
+func (st *state) numeric(op string, a, b val) val {
 	if a.Kind() == pyvalue.KindFloat || b.Kind() == pyvalue.KindFloat || op == "/" {
-		return floating(op, a, b)
+		return st.floating(op, a, b)
 	}
 	if op == "**" {
-		return power(a, b)
+		return st.power(a, b)
 	}
 	x, xok := a.Int64()
 	y, yok := b.Int64()
@@ -161,6 +179,7 @@ func numeric(op string, a, b val) val {
 		}
 	}
 	p, q, r := a.Big(), b.Big(), new(big.Int)
+	st.multiplies(p.BitLen(), q.BitLen())
 	switch op {
 	case "+":
 		r.Add(p, q)
@@ -216,10 +235,11 @@ func small(op string, x, y int64) (val, bool) {
 	return pyvalue.Int(q), true
 }
 
-func floating(op string, a, b val) val {
+func (st *state) floating(op string, a, b val) val {
 	if op == "/" && a.Kind() != pyvalue.KindFloat && b.Kind() != pyvalue.KindFloat {
-		return divide(a, b)
+		return st.divide(a, b)
 	}
+	st.step()
 	x, y := number(a), number(b)
 	switch op {
 	case "+":
@@ -229,7 +249,7 @@ func floating(op string, a, b val) val {
 	case "*":
 		return pyvalue.Float(x * y)
 	case "**":
-		return floatPower(x, y)
+		return st.floatPower(x, y)
 	}
 	if y == 0 {
 		throw("ZeroDivisionError", "float division by zero")
@@ -246,13 +266,14 @@ func floating(op string, a, b val) val {
 }
 
 // divide is true division of ints, rounded once.
-func divide(a, b val) val {
+func (st *state) divide(a, b val) val {
 	if b.Big().Sign() == 0 {
 		throw("ZeroDivisionError", "division by zero")
 	}
 	if a.Big().Sign() == 0 {
 		return pyvalue.Float(math.Copysign(0, float64(b.Big().Sign())))
 	}
+	st.multiplies(10*a.Big().BitLen(), b.Big().BitLen()) // a fraction is reduced first
 	f, _ := new(big.Rat).SetFrac(a.Big(), b.Big()).Float64()
 	if math.IsInf(f, 0) {
 		throw("OverflowError", "integer division result too large for a float")
@@ -282,13 +303,14 @@ func floorMod(x, y float64) (float64, float64) {
 	return floor, m
 }
 
-func floatPower(x, y float64) val {
+func (st *state) floatPower(x, y float64) val {
 	if x == 0 && y < 0 {
 		throw("ZeroDivisionError", "0.0 cannot be raised to a negative power")
 	}
 	if x < 0 && y != math.Trunc(y) && !math.IsInf(y, 0) {
 		throw("TypeError", "a complex result is not supported")
 	}
+	st.left -= 500
 	r := math.Pow(x, y)
 	switch finite := x != 0 && r != 0 && x-x == 0 && y-y == 0 && r-r == 0; {
 	case finite && y == math.Trunc(y) && math.Abs(y) <= 64:
@@ -303,24 +325,32 @@ func floatPower(x, y float64) val {
 }
 
 func wholePower(x float64, y int) float64 {
-	r, base := big.NewRat(1, 1), new(big.Rat).SetFloat64(x)
+	const exact = 64 * 53 // no bit of a product is lost
+	r, base := new(big.Float).SetPrec(exact).SetInt64(1), big.NewFloat(x)
 	for range max(y, -y) {
 		r.Mul(r, base)
 	}
 	if y < 0 {
-		r.Inv(r)
+		r.Quo(new(big.Float).SetPrec(exact).SetInt64(1), r)
 	}
 	f, _ := r.Float64()
 	return f
 }
 
-func power(a, b val) val {
+// multiplies counts the work of multiplying or dividing ints of so many bits.
+func (st *state) multiplies(p, q int) { st.left -= int64(1+p>>6) * int64(1+q>>6) >> 3 }
+
+func (st *state) power(a, b val) val {
 	x, y := a.Big(), b.Big()
 	if y.Sign() < 0 {
-		return floatPower(number(a), number(b))
+		return st.floatPower(number(a), number(b))
 	}
 	if x.BitLen() > 1 && (!y.IsInt64() || y.Int64() > maxIntBits/int64(x.BitLen()-1)) {
 		throw("LimitError", "an int of more than %d bits", maxIntBits)
+	}
+	if y.IsInt64() {
+		bits := int(min(y.Int64(), maxIntBits)) * x.BitLen()
+		st.multiplies(bits, bits)
 	}
 	return pyvalue.BigInt(new(big.Int).Exp(x, y, nil))
 }
@@ -391,6 +421,7 @@ func (st *state) equalViews(a, b *dictView) bool {
 	for i := range a.dict.Len() {
 		st.step()
 		k, v := a.dict.At(i)
+		st.hashes(k)
 		w, ok, err := b.dict.Get(k)
 		check(err)
 		if !ok || a.kind == "items" && !st.equal(v, w) {
@@ -398,6 +429,20 @@ func (st *state) equalViews(a, b *dictView) bool {
 		}
 	}
 	return true
+}
+
+// hashes counts the work of looking up a key.
+func (st *state) hashes(key val) {
+	switch key.Kind() {
+	case pyvalue.KindStr:
+		st.left -= int64(len(key.Text())) >> 6
+	case pyvalue.KindTuple:
+		st.costOf(key)
+	case pyvalue.KindInt:
+		if _, small := key.Int64(); !small { // they are written out
+			st.multiplies(4*key.Big().BitLen(), key.Big().BitLen())
+		}
+	}
 }
 
 // costOf counts the work of comparing or printing a container, element by element, whatever it nests.
@@ -409,7 +454,7 @@ func (st *state) costAt(v val, depth int) {
 	}
 	switch v.Kind() {
 	case pyvalue.KindStr:
-		st.left -= int64(len(v.Text())) >> 6
+		st.left -= 1 + int64(len(v.Text()))>>6
 	case pyvalue.KindList, pyvalue.KindTuple:
 		st.step()
 		for _, e := range v.Items() {
@@ -435,17 +480,19 @@ func (st *state) in(a, b val) bool {
 		st.left -= int64(len(b.Text())) >> 6
 		return strings.Contains(b.Text(), a.Text())
 	case pyvalue.KindDict:
+		st.hashes(a)
 		ok, err := b.Dict().Contains(a)
 		check(err)
 		return ok
 	case pyvalue.KindObject:
 		if d := asView(b); d != nil && d.kind == "keys" {
+			st.hashes(a)
 			ok, err := d.dict.Contains(a)
 			check(err)
 			return ok
 		}
 	}
-	it, ok := iterate(b)
+	it, ok := st.iterate(b)
 	if !ok {
 		throw("TypeError", "argument of type '%s' is not iterable", b.TypeName())
 	}
@@ -577,17 +624,27 @@ func (st *state) sliceText(v, i, j, k val) val {
 		}
 		return st.cut(v, a, b)
 	}
-	at := make([]int, 0, n+1)
-	for b := range len(s) {
-		if s[b]&0xc0 != 0x80 {
-			at = append(at, b)
+	st.left -= int64(n) >> 3
+	place := func(i int) int { return i } // of a character
+	if n != len(s) {
+		st.room(8 * n)
+		at := make([]int, 0, n+1)
+		for b := range len(s) {
+			if s[b]&0xc0 != 0x80 {
+				at = append(at, b)
+			}
 		}
+		at = append(at, len(s))
+		place = func(i int) int { return at[i] }
 	}
-	at = append(at, len(s))
 	var b builder
 	for x := range m {
 		c := start + x*step
-		b.writeSlice(s, p, at[c], at[c+1])
+		if st.left--; x&1023 == 0 {
+			st.room(b.size())
+		}
+		b.writeSlice(s, p, place(c), place(c+1))
 	}
+	st.spend(b.size())
 	return st.like(v, b.value())
 }

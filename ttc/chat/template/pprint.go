@@ -15,7 +15,7 @@ func pprintFilter(st *state, v val, a *args) val {
 	a.bind("pprint", 0)
 	p := prettyPrinter{st: st}
 	p.format(p.sorted(v, 0), 0, 0, 0)
-	st.spend(len(p.out.b))
+	st.spend(p.out.size())
 	return p.out.value()
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sort"
 	"strconv"
+	"unsafe"
 
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
@@ -319,6 +320,12 @@ func (b *builder) writeFrom(s []byte, p *prov, i int) {
 	b.p.add(len(s), src, off, Flat)
 }
 
+// size is what b holds, in bytes.
+func (b *builder) size() int { return len(b.b) + spanSize*len(b.p.spans) }
+
+// spanSize is what a span takes, in bytes.
+const spanSize = int(unsafe.Sizeof(Span{}))
+
 func (b *builder) value() val { return str(string(b.b), b.p.prov()) }
 
 // reset empties b, and lets go of the sources.
@@ -330,9 +337,10 @@ func (b *builder) reset() {
 // marker turns the calls of a pyvalue printer into spans. A text inside a container that was itself put together from
 // several sources counts as its first one, whole: the printed bytes are not at hand to map each.
 type marker struct {
-	b    *builder
-	st   *state
-	base int // where in the printer's buffer the text starts
+	b     *builder
+	st    *state
+	base  int // where in the printer's buffer the text starts
+	spans int // how many spans were before it
 
 	at   int // from where on the printer's output comes from src
 	src  *Source
@@ -342,7 +350,8 @@ type marker struct {
 
 // mark is told that from dst on the output comes from v.
 func (m *marker) mark(v val, dst int) {
-	m.st.room(dst - m.base)
+	m.st.step()
+	m.st.room(dst - m.base + spanSize*(len(m.b.p.spans)-m.spans))
 	m.b.p.add(dst-m.at, m.src, m.off, m.mode)
 	m.at, m.src, m.off, m.mode = dst, nil, 0, Flat
 	switch v.Kind() {

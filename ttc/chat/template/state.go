@@ -191,6 +191,9 @@ func (st *state) giveBack(b *builder) {
 func (st *state) write(s string, p *prov) {
 	st.spend(len(s))
 	st.left--
+	if p != nil {
+		st.spend(spanSize * len(p.spans))
+	}
 	st.out.write(s, p)
 }
 
@@ -206,9 +209,9 @@ func (st *state) print(v val) {
 
 // printRepr prints what is no text.
 func (st *state) printRepr(v val) {
-	n := len(st.out.b)
+	n := st.out.size()
 	st.appendText(st.out, v)
-	st.spend(len(st.out.b) - n)
+	st.spend(st.out.size() - n)
 }
 
 // appendText appends str(v) to b. The caller accounts for the bytes.
@@ -241,7 +244,7 @@ func (st *state) startMarks(b *builder) (*marker, pyvalue.Marker) {
 		m = &marker{}
 		mark = m.mark
 	}
-	*m = marker{b: b, base: len(b.b), at: len(b.b), st: st}
+	*m = marker{b: b, base: len(b.b), spans: len(b.p.spans), at: len(b.b), st: st}
 	return m, mark
 }
 
@@ -259,7 +262,7 @@ func (st *state) text(v val) (string, *prov) {
 	}
 	b := st.borrow()
 	st.appendText(b, v)
-	st.spend(len(b.b))
+	st.spend(b.size())
 	out := st.finish(b)
 	return out.Text(), provOf(out)
 }

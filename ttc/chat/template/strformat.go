@@ -9,11 +9,15 @@ import (
 
 // formatMethod is str.format under the sandbox: attributes and items go the template's way.
 func formatMethod(st *state, self val, a *args) val {
-	f := &fieldFormat{st: st, args: a, escape: isMarkup(self)}
+	return st.formatFields(self, &fieldFormat{st: st, args: a, mapping: missing})
+}
+
+func (st *state) formatFields(format val, f *fieldFormat) val {
+	f.escape = isMarkup(format)
 	var b builder
-	f.run(&b, self, 2)
-	st.spend(len(b.b))
-	return st.like(self, b.value())
+	f.run(&b, format, 2)
+	st.spend(b.size())
+	return st.like(format, b.value())
 }
 
 func formatMapMethod(st *state, self val, a *args) val {
@@ -23,16 +27,15 @@ func formatMapMethod(st *state, self val, a *args) val {
 	if len(a.plain) != 1 {
 		throw("TypeError", "format_map() takes exactly one argument (%d given)", len(a.plain))
 	}
-	b := st.newArgs(nil, nil, nil)
-	b.addDict(a.plain[0])
-	return formatMethod(st, self, b)
+	return st.formatFields(self, &fieldFormat{st: st, args: &st.none, mapping: a.plain[0]})
 }
 
 type fieldFormat struct {
-	st     *state
-	args   *args
-	auto   int // next automatic number; -1 once fields were numbered by hand
-	escape bool
+	st      *state
+	args    *args
+	mapping val // of format_map, else missing
+	auto    int // next automatic number; -1 once fields were numbered by hand
+	escape  bool
 }
 
 // run formats a text with replacement fields; depth is how deep fields may nest.
@@ -61,7 +64,7 @@ func (f *fieldFormat) run(b *builder, format val, depth int) {
 		f.field(b, cut(format, i+1, end), depth)
 		i = end + 1
 		f.st.step()
-		f.st.room(len(b.b))
+		f.st.room(b.size())
 	}
 }
 
@@ -187,6 +190,16 @@ func (f *fieldFormat) first(name string) val {
 			throw("ValueError", "Too many decimal digits in format string")
 		}
 		number = int(i.Int64())
+	case !isMissing(f.mapping):
+		d := defined(f.mapping).Dict()
+		if d == nil {
+			throw("TypeError", "'%s' object is not subscriptable by a name", f.mapping.TypeName())
+		}
+		v, ok := d.GetStr(name)
+		if !ok {
+			throw("KeyError", "'%s'", name)
+		}
+		return v
 	default:
 		v, ok := f.args.get(name)
 		if !ok {

@@ -48,14 +48,14 @@ func Compile(src string) (t *Template, err error) {
 
 // Limits bound what one render may do. A field of zero or less means its default.
 type Limits struct {
-	Steps int64 // operations, 100 million by default; about ten seconds' worth
+	Steps int64 // operations, 30 million by default: a few seconds' worth, whatever they are
 	Bytes int64 // text and lists made, printed or not: 256 MiB by default
 	Depth int   // calls of macros and recursive loops within each other: 200 by default
 }
 
 func (l Limits) orDefault() Limits {
 	if l.Steps <= 0 {
-		l.Steps = 100_000_000
+		l.Steps = 30_000_000
 	}
 	if l.Bytes <= 0 {
 		l.Bytes = 256 << 20

@@ -38,19 +38,29 @@ var tests = map[string]testFunc{
 	"defined":   isTest(plainTests["defined"]),
 	"undefined": isTest(plainTests["undefined"]),
 	"filter": func(st *state, v val, a *args) bool {
-		return isKnown(v, a, func(s string) bool { return st.lib.filters[s] != nil })
+		return isKnown(st, v, a, func(s string) bool { return st.lib.filters[s] != nil })
 	},
 	"test": func(st *state, v val, a *args) bool {
-		return isKnown(v, a, func(s string) bool { return st.lib.tests[s] != nil })
+		return isKnown(st, v, a, func(s string) bool { return st.lib.tests[s] != nil })
 	},
-	"none":     isTest(plainTests["none"]),
-	"boolean":  isTest(plainTests["boolean"]),
-	"false":    isTest(plainTests["false"]),
-	"true":     isTest(plainTests["true"]),
-	"integer":  isTest(plainTests["integer"]),
-	"float":    isTest(plainTests["float"]),
-	"lower":    func(st *state, v val, a *args) bool { a.bind("lower", 0); s, _ := st.text(v); return isLower(s) },
-	"upper":    func(st *state, v val, a *args) bool { a.bind("upper", 0); s, _ := st.text(v); return isUpper(s) },
+	"none":    isTest(plainTests["none"]),
+	"boolean": isTest(plainTests["boolean"]),
+	"false":   isTest(plainTests["false"]),
+	"true":    isTest(plainTests["true"]),
+	"integer": isTest(plainTests["integer"]),
+	"float":   isTest(plainTests["float"]),
+	"lower": func(st *state, v val, a *args) bool {
+		a.bind("lower", 0)
+		s, _ := st.text(v)
+		st.goesThrough(s)
+		return isLower(s)
+	},
+	"upper": func(st *state, v val, a *args) bool {
+		a.bind("upper", 0)
+		s, _ := st.text(v)
+		st.goesThrough(s)
+		return isUpper(s)
+	},
 	"string":   isTest(plainTests["string"]),
 	"mapping":  isTest(plainTests["mapping"]),
 	"number":   isTest(plainTests["number"]),
@@ -68,11 +78,15 @@ var tests = map[string]testFunc{
 	"<=": operatorTest("<="), "le": operatorTest("<="),
 }
 
-func isKnown(v val, a *args, known func(string) bool) bool {
+func isKnown(st *state, v val, a *args, known func(string) bool) bool {
 	a.bind("filter", 0)
+	st.hashes(v)
+	if v.Kind() == pyvalue.KindStr {
+		return known(v.Text())
+	}
 	_, err := new(pyvalue.Dict).Contains(v) // whether it can be looked up at all
 	check(err)
-	return v.Kind() == pyvalue.KindStr && known(v.Text())
+	return false
 }
 
 func isTest(is func(val) bool) testFunc {

@@ -21,6 +21,7 @@ func (st *state) strip(v, chars val, left, right bool) val {
 			defined(chars)
 			throw("TypeError", "strip arg must be None or str")
 		}
+		st.left -= int64(len(chars.Text()))
 		set := map[rune]bool{}
 		eachRune(chars.Text(), func(_ int, r rune, _ int) { set[r] = true })
 		in = func(r rune) bool { return set[r] }
@@ -34,6 +35,7 @@ func (st *state) strip(v, chars val, left, right bool) val {
 		right = right && i < j && !(s[j-1] > ' ' && s[j-1] < utf8.RuneSelf)
 	}
 	for left && i < j {
+		st.left--
 		r, n := pyvalue.DecodeRune(s[i:])
 		if !in(r) {
 			break
@@ -41,6 +43,7 @@ func (st *state) strip(v, chars val, left, right bool) val {
 		i += n
 	}
 	for right && j > i {
+		st.left--
 		k := j - 1
 		for k > i && s[k]&0xc0 == 0x80 {
 			k--
@@ -56,6 +59,9 @@ func (st *state) strip(v, chars val, left, right bool) val {
 	return st.cut(v, i, j)
 }
 
+// goesThrough counts the work of looking at every character of a text.
+func (st *state) goesThrough(s string) { st.left -= int64(len(s)) >> 2 }
+
 func eachRune(s string, f func(at int, r rune, size int)) {
 	for i := 0; i < len(s); {
 		r, n := pyvalue.DecodeRune(s[i:])
@@ -68,6 +74,7 @@ func eachRune(s string, f func(at int, r rune, size int)) {
 func (st *state) mapRunes(v val, f func(dst []byte, at int, r rune) []byte) val {
 	s, p := v.Text(), provOf(v)
 	st.spend(len(s))
+	st.goesThrough(s)
 	out := make([]byte, 0, len(s))
 	aligned := true // every character kept its length, so the provenance fits as it is
 	eachRune(s, func(at int, r rune, size int) {
@@ -78,9 +85,13 @@ func (st *state) mapRunes(v val, f func(dst []byte, at int, r rune) []byte) val 
 	if p == nil || aligned {
 		return str(string(out), p)
 	}
+	st.goesThrough(s)
 	var b builder
 	var one []byte
 	eachRune(s, func(at int, r rune, size int) {
+		if at&1023 == 0 {
+			st.room(b.size())
+		}
 		one = f(one[:0], at, r)
 		if len(one) == size {
 			b.b = append(b.b, one...)
@@ -231,13 +242,13 @@ func (st *state) replace(v, old, with val, limit int) val {
 		}
 		b.writeSlice(s, p, at, at+i)
 		b.write(with.Text(), provOf(with))
-		st.room(len(b.b))
+		st.room(b.size())
 		at += i + len(o)
 		done++
 		st.step()
 	}
 	b.writeSlice(s, p, at, len(s))
-	st.spend(len(b.b))
+	st.spend(b.size())
 	return st.like(v, b.value())
 }
 
@@ -291,6 +302,7 @@ func (st *state) splitSpace(v val, limit int, right bool) []val {
 	v = told(v)
 	s := v.Text()
 	st.spend(len(s))
+	st.goesThrough(s)
 	type word struct{ i, j int }
 	var words []word
 	start := -1
@@ -327,6 +339,7 @@ func (st *state) splitLines(v val, keep bool) []val {
 	v = told(v)
 	s := v.Text()
 	st.spend(len(s))
+	st.goesThrough(s)
 	var out []val
 	start := 0
 	for i := 0; i < len(s); {
@@ -370,9 +383,9 @@ func (st *state) joinTexts(sep val, items []val) val {
 		}
 		st.step()
 		st.appendText(&b, item)
-		st.room(len(b.b))
+		st.room(b.size())
 	}
-	st.spend(len(b.b))
+	st.spend(b.size())
 	return b.value()
 }
 
@@ -395,12 +408,8 @@ func (st *state) pad(v, fill val, left, right int) val {
 		return v
 	}
 	var b builder
-	for range max(0, left) {
-		b.write(fill.Text(), provOf(fill))
-	}
+	st.writeRepeated(&b, fill, left)
 	b.write(v.Text(), provOf(v))
-	for range max(0, right) {
-		b.write(fill.Text(), provOf(fill))
-	}
+	st.writeRepeated(&b, fill, right)
 	return st.like(v, b.value())
 }

@@ -60,9 +60,9 @@ func urlizeFilter(st *state, v val, a *args) val {
 			i += n
 		}
 		l.slice(text, j, i)
-		st.room(len(l.out.b))
+		st.room(l.out.size())
 	}
-	st.spend(len(l.out.b))
+	st.spend(l.out.size())
 	return st.markupIf(st.escaping, l.out.value())
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
+	"strings"
 
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
@@ -71,15 +73,42 @@ func (u *undefined) raise() {
 	throw("UndefinedError", "%s has no element %s", of, reprOf(u.name))
 }
 
+// reprOf is repr(v) for a message, shortened.
 func reprOf(v val) string {
+	const most = 200
+	if s := v.Text(); len(s) > most {
+		v = pyvalue.Str(strings.ToValidUTF8(s[:most], ""))
+		s, _ := pyvalue.Repr(v) // of a text, which can't fail
+		return s + "..."
+	}
+	if parts := most; !isSmall(v, &parts) {
+		return "a large " + v.TypeName()
+	}
 	s, err := pyvalue.Repr(v)
 	if err != nil {
 		return v.TypeName()
 	}
-	if len(s) > 200 {
-		s = s[:200] + "..."
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "..."
 	}
 	return s
+}
+
+// isSmall reports whether v has no more than that many parts and bytes.
+func isSmall(v val, parts *int) bool {
+	if *parts -= 1 + len(v.Text()); *parts < 0 {
+		return false
+	}
+	switch v.Kind() {
+	case pyvalue.KindList, pyvalue.KindTuple:
+		return !slices.ContainsFunc(v.Items(), func(e val) bool { return !isSmall(e, parts) })
+	case pyvalue.KindDict:
+		return isSmall(pyvalue.NewList(v.Dict().Keys()), parts) && isSmall(pyvalue.NewList(v.Dict().Values()), parts)
+	case pyvalue.KindObject: // a namespace or view may hold anything
+		_, prints := v.Object().(pyvalue.Printer)
+		return !prints
+	}
+	return true
 }
 
 // defined raises if v is undefined.
@@ -322,18 +351,23 @@ func length(v val) (int, bool) {
 }
 
 func isIterable(v val) bool {
-	if v.Kind() == pyvalue.KindStr {
+	switch v.Kind() {
+	case pyvalue.KindStr, pyvalue.KindList, pyvalue.KindTuple, pyvalue.KindDict:
 		return true
+	case pyvalue.KindObject:
+		switch v.Object().(type) {
+		case *undefined, *dictView, *rangeObject, *generator, *loop:
+			return true
+		}
 	}
-	_, ok := iterate(v)
-	return ok
+	return false
 }
 
 // iterate returns an iterator over v, and false where Python says that it isn't iterable.
-func iterate(v val) (iterator, bool) {
+func (st *state) iterate(v val) (iterator, bool) {
 	switch v.Kind() {
 	case pyvalue.KindStr:
-		return runes(v), true
+		return st.runes(v), true
 	case pyvalue.KindList, pyvalue.KindTuple:
 		l := v.List()
 		return slice(l.Items), true
@@ -344,6 +378,9 @@ func iterate(v val) (iterator, bool) {
 		case *undefined:
 			return slice(nil), true
 		case *dictView:
+			if o.kind == "items" {
+				st.spend(3 * valueSize * o.dict.Len())
+			}
 			return slice(o.items()), true
 		case *rangeObject:
 			i, n := int64(-1), o.len()
@@ -351,6 +388,7 @@ func iterate(v val) (iterator, bool) {
 				if i++; i >= n {
 					return missing, false
 				}
+				st.step()
 				return o.at(i), true
 			}}, true
 		case *generator:
@@ -368,22 +406,27 @@ func iterate(v val) (iterator, bool) {
 	return iterator{}, false
 }
 
-func runes(v val) iterator {
+func (st *state) runes(v val) iterator {
 	s, p, i := v.Text(), plainProv(provOf(v)), 0 // the characters of a Markup are plain texts
+	whole := str(s, p)
 	return iterator{draw: func() (val, bool) {
 		if i >= len(s) {
 			return missing, false
 		}
+		st.step()
 		_, n := pyvalue.DecodeRune(s[i:])
-		r := str(s[i:i+n], p.slice(i, i+n))
+		r := str(s[i:i+n], nil)
+		if p != nil {
+			r = st.cut(whole, i, i+n)
+		}
 		i += n
 		return r, true
 	}}
 }
 
 // mustIterate is iterate, or Python's TypeError.
-func mustIterate(v val) iterator {
-	it, ok := iterate(v)
+func (st *state) mustIterate(v val) iterator {
+	it, ok := st.iterate(v)
 	if !ok {
 		throw("TypeError", "'%s' object is not iterable", v.TypeName())
 	}
@@ -396,7 +439,7 @@ func (st *state) list(v val) []val {
 		return v.Items()
 	}
 	var out []val
-	it := mustIterate(v)
+	it := st.mustIterate(v)
 	for {
 		item, ok := it.next()
 		if !ok {

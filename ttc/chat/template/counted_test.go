@@ -1,0 +1,197 @@
+package template
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/big"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+const (
+	bigText  = 64 << 10 // bytes
+	bigItems = 8 << 10
+	fewSteps = 900 // less than a step for each 64 bytes of a large text, or for each item of a large list
+)
+
+// bigValues are large or deep, one of each kind that work can hide in.
+func bigValues() *pyvalue.Dict {
+	d := &pyvalue.Dict{}
+	text := func(name, of string) {
+		d.SetStr(name, originOf(pyvalue.Str(strings.Repeat(of, bigText/len(of))), &Source{0, name}))
+	}
+	text("json", `{"a": "b c", "d": [1, 2]}, `)
+	text("word", "a")
+	text("breaks", "\n")
+	text("greek", "é\u03a3\u0345")
+	text("marks", "{}<&%s-")
+	d.SetStr("markup", str(strings.Repeat("&lt;", bigText/4), markupProv(nil)))
+	ints, texts, dict := make([]val, bigItems), make([]val, bigItems), pyvalue.NewDict(bigItems)
+	for i := range ints {
+		ints[i] = pyvalue.Int(int64(i * 7919 % bigItems))
+		texts[i] = pyvalue.Str(fmt.Sprint("s", i))
+		_ = dict.Set(texts[i], ints[i])
+	}
+	d.SetStr("ints", originOf(pyvalue.NewList(ints), &Source{1, "ints"}))
+	d.SetStr("texts", pyvalue.NewList(texts))
+	d.SetStr("tuple", pyvalue.NewTuple(ints...))
+	d.SetStr("dict", pyvalue.OfDict(dict))
+	deep, twice, tuples := pyvalue.NewList(nil), pyvalue.NewList([]val{pyvalue.Str("x")}), pyvalue.NewTuple(pyvalue.Str("x"))
+	for range 900 {
+		deep = pyvalue.NewList([]val{deep})
+	}
+	for range 40 { // a trillion leaves
+		twice, tuples = pyvalue.NewList([]val{twice, twice}), pyvalue.NewTuple(tuples, tuples)
+	}
+	d.SetStr("deep", deep)
+	d.SetStr("twice", twice)
+	d.SetStr("tuples", tuples)
+	d.SetStr("huge", pyvalue.BigInt(new(big.Int).Exp(big.NewInt(3), big.NewInt(40000), nil)))
+	return d
+}
+
+// builtinCalls applies every filter, method, test, function and operator to a variable, with small and large arguments.
+func builtinCalls(x string) []string {
+	var out []string
+	with := func(head string) {
+		for _, a := range []string{"()", "(" + x + ")", "('a', 'b')", "(99999)", "(" + x + ", " + x + ")"} {
+			out = append(out, head+a)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(filters)) {
+		with(x + "|" + name)
+		out = append(out, x+"|"+name+"|list", "'a'|"+name+"("+x+")")
+	}
+	for _, table := range []map[string]method{stringMethods, dictMethods, listMethods, intMethods, floatMethods, markupMethods} {
+		for _, name := range slices.Sorted(maps.Keys(table)) {
+			with(x + "." + name)
+			out = append(out, "'a'."+name+"("+x+")", "{}."+name+"("+x+")", "[1]."+name+"("+x+")")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(tests)) {
+		if isIdentifier(name) {
+			with(x + " is " + name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(globals)) {
+		with(name)
+	}
+	for _, op := range []string{"+", "-", "*", "/", "//", "%", "**", "~", "==", "!=", "<", ">=", "in", "not in", "and", "or"} {
+		out = append(out, x+" "+op+" "+x, x+" "+op+" 'a'", "'a' "+op+" "+x, x+" "+op+" 3", "3 "+op+" "+x, x+" "+op+" [1]")
+	}
+	return append(out, x+"[1:]", x+"[::-1]", x+"[::2]", x+"[5]", x+"["+x+"]", "{"+x+": 1}", "{1: 1}["+x+"]", "'%s' % "+x, "'%r' % "+x, "'{}'.format("+x+")", "not "+x, "-"+x,
+		x+"|tojson(indent=2)", x+"|tojson(sort_keys=true)", x+"|tojson(indent=' ' * 60000)", x+"|wordwrap(1)", x+"|sort(attribute='a,b')", x+"|map('upper')|list",
+		x+"|select('in', "+x+")|list", x+"|replace('', '-')", x+"|groupby(0)", x+".count("+x+"[0])", x+"|unique|list", x+"|batch(2)|list", x+"|slice(3)|list", x+"|join("+x+")")
+}
+
+// TestEveryBuiltinCountsItsMemory renders each call with a limit of one megabyte. What is allocated on the way has to stay
+// within a multiple of what was given and what may be made. Without NATGO_LONG it takes every tenth call.
+func TestEveryBuiltinCountsItsMemory(t *testing.T) {
+	values := bigValues()
+	const limit, most = 1 << 20, 64 << 20
+	n := 0
+	for i := range values.Len() {
+		name, _ := values.At(i)
+		for k, call := range builtinCalls(name.Text()) {
+			if k%10 != i%10 && os.Getenv("NATGO_LONG") == "" {
+				continue
+			}
+			tmpl, err := Compile("{% set x = " + call + " %}{{ x }}")
+			if err != nil {
+				t.Fatalf("%s: %v", call, err)
+			}
+			n++
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err = tmpl.Render(Input{Kwargs: values, Limits: Limits{Steps: 300_000, Bytes: limit}})
+			runtime.ReadMemStats(&after)
+			if made := after.TotalAlloc - before.TotalAlloc; made > most {
+				t.Errorf("{{ %s }} allocates %d MiB (%v)", call, made>>20, err)
+			}
+		}
+	}
+	t.Logf("%d calls", n)
+}
+
+// constantTime are the calls that answer without a look at all of what they are given, and constantForLists those that do so for
+// what is no text.
+var constantTime = []string{
+	"|default", "|d", "|length", "|count", "|first", "|last", "|attr", "|items", "|map", "|select", "|reject", "|selectattr", "|rejectattr", "|unique", "|batch", "|slice", "|abs", "|string", "|safe",
+	" is ", ".get", ".items", ".keys", ".values", ".real", ".imag", ".numerator", ".conjugate", ".bit_length", ".bit_count", ".as_integer_ratio", "[5]", "[1:]", "not ", " and ", " or ",
+	"cycler", "joiner", "namespace", "dict(", "range", "raise_exception", "|reverse", ".index", ".count", " != ", " == ",
+	"'a' <", "'a' >=", " in 'a'", " in [1]",
+}
+
+var constantForLists = []string{"'a'|", "'a'.", "'a' % ", "|float", "|int", "|truncate", "{1: 1}[", "ints[ints]", "texts[texts]", "tuple[tuple]", "dict[", ".fromkeys('a'", "in dict"}
+
+// TestEveryBuiltinCountsItsSteps renders each call with too few steps to go through a large argument. Those that end all the
+// same must be among the ones that need not go through it. Without NATGO_LONG it takes every fifth call.
+func TestEveryBuiltinCountsItsSteps(t *testing.T) {
+	values := bigValues()
+	for i := range values.Len() {
+		name, v := values.At(i)
+		if v.Kind() == pyvalue.KindInt || v.Kind() == pyvalue.KindList && len(v.Items()) < 3 || name.Text() == "tuples" {
+			continue // one or two items
+		}
+		for k, call := range builtinCalls(name.Text()) {
+			if k%5 != i%5 && os.Getenv("NATGO_LONG") == "" || !strings.Contains(call, name.Text()) {
+				continue
+			}
+			tmpl, err := Compile("{% set x = " + call + " %}{{ 1 }}")
+			if err != nil {
+				t.Fatalf("%s: %v", call, err)
+			}
+			_, err = tmpl.Render(Input{Kwargs: values, Limits: Limits{Steps: fewSteps}})
+			if v.Kind() != pyvalue.KindStr && slices.ContainsFunc(constantForLists, func(s string) bool { return strings.Contains(call, s) }) {
+				continue
+			}
+			if err == nil && !slices.ContainsFunc(constantTime, func(s string) bool { return strings.Contains(call, s) }) {
+				t.Errorf("{{ %s }} costs less than %d steps", call, fewSteps)
+			}
+		}
+	}
+}
+
+// TestHeavyWorkEndsSoon holds what was once slow or endless for its size: each ends within the steps that its size calls for.
+func TestHeavyWorkEndsSoon(t *testing.T) {
+	values := bigValues()
+	for src, steps := range map[string]int64{
+		"{{ word|wordwrap(1) }}":                                                          20 * bigText,
+		"{{ json|wordwrap(1, false) }}":                                                   20 * bigText,
+		"{{ (word ~ ' ' ~ word)|title|length }}":                                          4 * bigText,
+		"{{ ([0] * 200000)|length }}":                                                     200_000,
+		"{% for i in range(100) %}{{ json[1:2] }}{% endfor %}":                            100 * bigText,
+		"{{ json|tojson|wordcount }}":                                                     8 * bigText,
+		"{{ '-' * 60000 ~ 'a'|wordwrap(3) }}":                                             20 * bigText,
+		"{% set x = ints|list %}{% for i in range(50) %}{% set x = x|list %}{% endfor %}": 100 * bigItems,
+	} {
+		tmpl, err := Compile(src)
+		if err != nil {
+			t.Fatalf("%s: %v", src, err)
+		}
+		if _, err := tmpl.Render(Input{Kwargs: values, Limits: Limits{Steps: steps}}); err != nil {
+			t.Errorf("%s: %v", src, err)
+		}
+	}
+	for _, src := range []string{ // these can't end but at a limit, and must come to it
+		"{{ ints.index(twice) }}", "{{ twice|tojson }}", "{{ twice|tojson(indent=' ' * 100000) }}", "{{ twice|pprint }}", "{{ twice|string }}", "{{ {tuples: 1} }}", "{{ tuples in dict }}",
+		"{{ twice.count(twice) ~ twice.nosuch.x }}", "{% for i in range(9999) %}{% set x = huge * huge %}{% endfor %}", "{% for i in range(99999) %}{% set x = huge % 7 == huge // 3 %}{% endfor %}",
+		"{% for i in range(99999) %}{% set x = 1.1 ** 0.3 %}{% endfor %}", "{% for i in range(9999) %}{% set x = word|unique|list %}{% endfor %}",
+	} {
+		tmpl, err := Compile(src)
+		if err != nil {
+			t.Fatalf("%s: %v", src, err)
+		}
+		_, err = tmpl.Render(Input{Kwargs: values, Limits: Limits{Steps: 3_000_000, Bytes: 16 << 20}})
+		var e *Error
+		if !errors.As(err, &e) || len(e.Text) > 2000 {
+			t.Errorf("%s: %.200v", src, err)
+		}
+	}
+}
