@@ -1,0 +1,232 @@
+// Package evidence reads from the result of a tool call whether the call failed.
+//
+// What stands there counts by its place and by how much of the result it is, never by the tool's name. An exit code decides,
+// where a harness shows one. A JSON object is an error when it consists of what errors consist of; with other members it is a
+// record of something that was asked about. In a text an error stands first or last; a log, a mail, a manual, source code
+// or a list of search results is about errors of others, wherever the word stands.
+//
+// The work is bounded: of a long text only its first and last lines are looked at, each up to a length.
+package evidence
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// Classes of evidence.
+const (
+	ExitCode  = "exit_code" // of a process, as a harness shows it
+	Status    = "status"    // a status or a flag within a JSON object
+	Exception = "exception" // an exception, a framework's wrapper, an object that is an error
+	Message   = "message"   // a program's or a service's words
+	Flag      = "flag"      // a flag of the result itself, as protocols have it
+)
+
+// Rule is one way to tell that a call failed.
+type Rule struct {
+	Name, Class, Doc string
+}
+
+// Rules are all rules, in the order in which they are tried.
+var Rules = []Rule{
+	{"result_flag", Flag, "an object with isError, is_error or an error-text type, as MCP, Anthropic and the AI SDK write it"},
+	{"exit_code", ExitCode, "an exit code other than 0 where a harness puts it: first or last, or in a process's object"},
+	{"time_limit", ExitCode, "a harness says that the command ran into its limit"},
+	{"rpc_error", Exception, "a JSON-RPC error, or GraphQL errors without data"},
+	{"error_object", Exception, "an object that consists of an error"},
+	{"status_object", Status, "an object that says ok or success false, or has an error status, and says why"},
+	{"error_page", Message, "a short page or XML document that is an HTTP error, a SOAP fault or a storage service's error"},
+	{"framework_text", Exception, "the words that an agent framework puts around an error"},
+	{"traceback", Exception, "an exception with its stack at the end of the result, or as the whole of it"},
+	{"error_prefix", Message, "a result that begins with Error: and goes on with nothing but its explanation"},
+	{"program_message", Message, "the last words of a program or compiler: program: file: what is wrong"},
+	{"http_status", Message, "a short result that gives an HTTP status of 400 or more"},
+	{"refusal", Message, "a result of a sentence or two that refuses: cannot, already taken, not found, must be"},
+}
+
+// Named returns the rule of a name.
+func Named(name string) (Rule, bool) {
+	for _, r := range Rules {
+		if r.Name == name {
+			return r, true
+		}
+	}
+	return Rule{}, false
+}
+
+// Call is what is known of the call that a result answers.
+type Call struct {
+	Arguments json.Raw // an object, or nil
+}
+
+// Finding is what a result says. The zero value says nothing of a failure.
+type Finding struct {
+	Rule   string // the name of the rule; empty: none fits
+	Failed bool   // else it is a near miss: a rule's words stand there, and something speaks against them
+	Why    string // of a near miss: what speaks against it
+	Quote  string // the line that the rule goes by
+	// Supported says of a near miss that the agent's next turn may settle it.
+	Supported bool
+}
+
+func failed(rule, quote string) Finding {
+	return Finding{Rule: rule, Failed: true, Quote: clip(quote)}
+}
+
+func near(rule, quote, why string) Finding {
+	return Finding{Rule: rule, Quote: clip(quote), Why: why}
+}
+
+// clip is the first line of a text, shortened.
+func clip(s string) string {
+	const most = 120
+	s = strings.TrimSpace(s)
+	if i := strings.IndexByte(s, '\n'); i >= 0 {
+		s = s[:i]
+	}
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "..."
+	}
+	return s
+}
+
+// maxJSON is the largest result that is read as JSON.
+const maxJSON = 4 << 20
+
+// Read reads a result.
+func Read(text string, c Call) Finding {
+	return c.read(text, 0)
+}
+
+const maxDepth = 4
+
+func (c Call) read(text string, depth int) Finding {
+	text = strings.TrimSpace(text)
+	if text == "" || depth > maxDepth {
+		return Finding{}
+	}
+	if v := value(text); v != nil {
+		return c.value(v, depth)
+	}
+	if text[0] == '{' { // a process's or framework's frame around what is no JSON can't begin with a brace
+		if v := literal(text); v != nil {
+			return c.value(v, depth)
+		}
+	}
+	text = plain(text)
+	if f, framed := c.frame(text, depth); framed {
+		return f
+	}
+	return c.words(text)
+}
+
+func (c Call) value(v json.Raw, depth int) Finding {
+	switch v.Kind() {
+	case json.Object:
+		return c.object(v, depth)
+	case json.Array:
+		return c.array(v, depth)
+	case json.String:
+		s, _ := v.Text()
+		return c.read(s, depth+1)
+	}
+	return Finding{}
+}
+
+// value is a text as JSON: an object, an array or a string.
+func value(text string) json.Raw {
+	if len(text) > maxJSON || !strings.ContainsRune(`{["`, rune(text[0])) {
+		return nil
+	}
+	v, err := json.Parse([]byte(text), json.Limits{})
+	if err != nil {
+		return nil
+	}
+	return v
+}
+
+// literal is a text as JSON that is written as Python writes a dict.
+func literal(text string) json.Raw {
+	const most = 256 << 10
+	if len(text) > most || !strings.ContainsRune(text[:min(len(text), 200)], '\'') {
+		return nil
+	}
+	var b bytes.Buffer
+	for i := 0; i < len(text); {
+		switch ch := text[i]; {
+		case ch == '\'' || ch == '"':
+			end, s := quoted(text, i)
+			if end < 0 {
+				return nil
+			}
+			b.Write(json.AppendString(nil, s))
+			i = end
+		case strings.HasPrefix(text[i:], "None"):
+			b.WriteString("null")
+			i += 4
+		case strings.HasPrefix(text[i:], "True"):
+			b.WriteString("true")
+			i += 4
+		case strings.HasPrefix(text[i:], "False"):
+			b.WriteString("false")
+			i += 5
+		default:
+			b.WriteByte(ch)
+			i++
+		}
+	}
+	v, err := json.Parse(b.Bytes(), json.Limits{})
+	if err != nil || v.Kind() != json.Object {
+		return nil
+	}
+	return v
+}
+
+// quoted reads a Python string literal that begins at from. Of its escapes only the plain ones are known: the words count.
+func quoted(text string, from int) (end int, s string) {
+	var b strings.Builder
+	for i := from + 1; i < len(text); i++ {
+		switch text[i] {
+		case text[from]:
+			return i + 1, strings.ToValidUTF8(b.String(), "")
+		case '\\':
+			if i++; i == len(text) {
+				return -1, ""
+			}
+			switch text[i] {
+			case 'n':
+				b.WriteByte('\n')
+			case 't':
+				b.WriteByte('\t')
+			default:
+				b.WriteByte(text[i])
+			}
+		case '\n':
+			return -1, ""
+		default:
+			b.WriteByte(text[i])
+		}
+	}
+	return -1, ""
+}
+
+// plain is a text without the escape sequences of terminals.
+func plain(text string) string {
+	if strings.IndexByte(text, 0x1b) < 0 && strings.IndexByte(text, '\r') < 0 {
+		return text
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		switch {
+		case text[i] == '\r' && i+1 < len(text) && text[i+1] == '\n':
+		case text[i] == 0x1b && i+1 < len(text) && text[i+1] == '[':
+			for i += 2; i < len(text) && (text[i] < 0x40 || text[i] > 0x7e); i++ {
+			}
+		default:
+			b.WriteByte(text[i])
+		}
+	}
+	return strings.TrimSpace(b.String())
+}

@@ -1,0 +1,236 @@
+package evidence
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// lazy is a regular expression that is compiled when it is first used: a process that serves other builders needs none.
+func lazy(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
+
+// Harnesses put the exit code before the output or after it.
+var (
+	codeFirst = lazy(`^(?:<returncode>\s*(-?\d+)\s*</returncode>|Exit code:? (-?\d+)$|[Ee]xit ?code:? (-?\d+)(?: \(execution (?:failed|succeeded)\))?$|` +
+		`Return ?code:? (-?\d+)$|Process exited with code (-?\d+)$|The script ran, then exited with an error \(POSIX exit code: (-?\d+)\)$|` +
+		`Command (?:failed|exited|finished|completed) with (?:exit )?(?:code|status):? (-?\d+)[.:]?$)`)
+	codeLast = lazy(`^[\[(<]?(?:(?:The c|C)ommand (?:completed|finished|exited|failed|succeeded) with (?:exit )?(?:code|status):? |Process (?:exited|finished) with (?:exit )?code:? |` +
+		`(?:(?:The )?(?:[Cc]ommand|[Pp]rocess|[Pp]rogram|[Ss]cript|[Ss]hell|[Tt]ool|[Ee]xecution|bash) )?(?:exited|returned|terminated|finished|completed|failed|ended) (?:with )?(?:a )?(?:non-?zero )?(?:exit )?(?:code|status)(?: code)?:? |(?:\x{274c} )?(?:Command )?[Ff]ailed \(exit code |` +
+		`(?:exit|Exit|EXIT|return|Return)[ _-]?(?:code|status|Code|Status|CODE)\s?[:=]?\s?|[Ee]xited with (?:exit )?(?:code|status):? )(-?\d+)\.?[\])>]?$`)
+	codeLabel  = lazy(`^(?:Exit Code|Process exited with code):? (-?\d+|\(none\))$`)
+	harborTail = lazy(`^\[metadata\] (\{.*\})$`)
+	timeLimit  = lazy(`(?i)^(?:<error>)?(?:the (?:last )?command .{0,200})?(?:command |process |execution |bash |it )?(?:has )?(?:timed out|was killed after|exceeded its time limit)\b`)
+	retries    = lazy(`^(?:Chunk ID:|Wall time:|Original token count:|Output:|Directory:|Command:|Total output lines:)`)
+)
+
+// Each harness writes its frame in the first lines or the last; a text that speaks of exit codes elsewhere is only a text.
+const frameLines = 6
+
+// frame reads the exit code that a harness shows. framed is false where none is shown.
+func (c Call) frame(text string, depth int) (f Finding, framed bool) {
+	head, tail := firstLines(text, frameLines), lastLines(text, frameLines)
+	if looksLikeLog(head) {
+		return Finding{}, false
+	}
+	if m := codeFirst().FindStringSubmatch(head[0]); m != nil {
+		return c.exited(strings.Join(m[1:], ""), head[0], strings.TrimPrefix(text, head[0])), true
+	}
+	if strings.HasPrefix(text, "<returncode>") { // all in one line
+		rest := strings.TrimPrefix(text, "<returncode>")
+		if code, body, ok := strings.Cut(rest, "</returncode>"); ok && len(code) < 12 {
+			return c.exited(strings.TrimSpace(code), "returncode "+code, body), true
+		}
+	}
+	if strings.HasPrefix(text, "The script ran successfully. Its output was:") {
+		return c.exited("0", head[0], ""), true
+	}
+	if strings.HasPrefix(text, "Command execution was not successful") && len(head) > 1 {
+		if m := codeLast().FindStringSubmatch(head[1]); m != nil {
+			return c.exited(m[1], head[1], text), true
+		}
+	}
+	if retries().MatchString(head[0]) {
+		for _, lines := range [][]string{head, tail} {
+			for _, l := range lines {
+				if m := codeLabel().FindStringSubmatch(l); m != nil {
+					return c.exited(m[1], l, text), true
+				}
+			}
+		}
+	}
+	for i := len(tail) - 1; i >= 0; i-- {
+		l := tail[i]
+		if m := codeLast().FindStringSubmatch(l); m != nil {
+			if l[0] != '[' && l[0] != '(' && l[0] != '<' && m[1] != "0" {
+				if why := textOf(text).document("exit_code"); why != "" && !report(text) {
+					return near("exit_code", l, why), true
+				}
+			}
+			return c.exited(m[1], l, strings.TrimSuffix(text, l)), true
+		}
+		if m := harborTail().FindStringSubmatch(l); m != nil {
+			if v := value(m[1]); v != nil {
+				if n, ok := member(v, "exit_code").Int64(); ok {
+					return c.exited(strconv.FormatInt(n, 10), l, text), true
+				}
+			}
+		}
+		if i < len(tail)-1 && !strings.HasPrefix(l, "[") && !strings.HasPrefix(tail[len(tail)-1], "Process Group") &&
+			!strings.HasPrefix(l, "Signal:") && !strings.HasPrefix(l, "Background PIDs:") {
+			break
+		}
+	}
+	if timeLimit().MatchString(head[0]) && len(text) < 2000 {
+		return failed("time_limit", head[0]), true
+	}
+	// Frames without a code: the prompt of an interactive shell, the command that was echoed.
+	if l := tail[len(tail)-1]; strings.HasSuffix(l, "$") && len(tail) > 1 && strings.HasPrefix(tail[len(tail)-2], "(Current directory:") {
+		body, _, _ := strings.Cut(text, "\n(Open file:")
+		return c.read(body, depth+1), true
+	}
+	if strings.HasPrefix(head[0], "$ ") {
+		if _, body, ok := strings.Cut(text, "\n"); ok {
+			return c.read(body, depth+1), true
+		}
+		return Finding{}, true
+	}
+	return Finding{}, false
+}
+
+// exited judges by an exit code.
+func (c Call) exited(code, line, body string) Finding {
+	n, err := strconv.Atoi(code)
+	if err != nil || n == 0 {
+		if f := c.words(strings.TrimSpace(body)); f.Failed {
+			return near(f.Rule, f.Quote, "the exit code is 0")
+		}
+		return Finding{}
+	}
+	if why := c.isAnswer(n, body); why != "" {
+		return near("exit_code", line, why)
+	}
+	return failed("exit_code", line)
+}
+
+// answering are programs that say no with exit code 1.
+var answering = map[string]bool{
+	"grep": true, "egrep": true, "fgrep": true, "rg": true, "ag": true, "ack": true, "diff": true, "cmp": true, "comm": true,
+	"test": true, "[": true, "pgrep": true, "which": true, "expr": true,
+}
+
+// isAnswer says why an exit code other than 0 is no failure: the program found nothing, or reports what it found.
+func (c Call) isAnswer(code int, body string) string {
+	if code == 124 || code == 126 || code == 127 || code > 128 || code < 0 {
+		return "" // a limit, no such program, a signal
+	}
+	if report(body) {
+		return "a test run's or a checker's report: its exit code is the answer"
+	}
+	command := c.command()
+	if code != 1 || command == "" {
+		return ""
+	}
+	for _, part := range strings.FieldsFunc(command, func(r rune) bool { return r == ';' || r == '&' || r == '|' || r == '\n' }) {
+		words := strings.Fields(part)
+		if len(words) > 1 && words[0] == "git" {
+			words = words[1:]
+		}
+		if len(words) > 0 && answering[words[0][strings.LastIndexByte(words[0], '/')+1:]] {
+			return "exit code 1 of " + words[0] + " is its answer"
+		}
+	}
+	return ""
+}
+
+// readers are programs that print what others wrote.
+var readers = map[string]bool{
+	"cat": true, "bat": true, "less": true, "more": true, "head": true, "tail": true, "nl": true, "tac": true, "grep": true, "egrep": true, "fgrep": true, "rg": true, "ag": true, "zcat": true,
+	"strings": true, "man": true, "journalctl": true, "dmesg": true, "echo": true, "printf": true, "fold": true, "cut": true, "sort": true, "uniq": true, "column": true,
+}
+
+// reads is the program that the command ends with, where it is one that prints a document: what stands there is not about
+// the call, but for what the program says in its own name.
+func (c Call) reads() string {
+	command := strings.TrimSpace(c.command())
+	if command == "" || strings.ContainsAny(command, "\n") {
+		return ""
+	}
+	parts := strings.FieldsFunc(command, func(r rune) bool { return r == ';' || r == '&' || r == '|' })
+	if len(parts) == 0 || strings.Contains(command, "|") && len(parts) > 1 && !quotes(parts[0]) {
+		return "" // the first program of a pipe may fail
+	}
+	words := strings.Fields(parts[len(parts)-1])
+	if len(words) == 0 {
+		return ""
+	}
+	name := words[0][strings.LastIndexByte(words[0], '/')+1:]
+	switch {
+	case readers[name]:
+		return name
+	case (name == "sed" && len(words) > 1 && words[1] == "-n") || name == "awk":
+		return name
+	case name == "git" && len(words) > 1 && (words[1] == "log" || words[1] == "show" || words[1] == "diff" || words[1] == "blame" || words[1] == "grep"):
+		return name
+	case (name == "docker" || name == "kubectl") && len(words) > 1 && words[1] == "logs":
+		return name
+	}
+	return ""
+}
+
+// quotes says whether a part of a command begins with a program that prints documents.
+func quotes(part string) bool {
+	words := strings.Fields(part)
+	return len(words) > 0 && readers[words[0][strings.LastIndexByte(words[0], '/')+1:]]
+}
+
+// command is the command line that the call ran, if it ran one.
+func (c Call) command() string {
+	if c.Arguments.Kind() != json.Object {
+		return ""
+	}
+	for _, key := range []string{"command", "cmd", "input", "script", "commands"} {
+		v := member(c.Arguments, key)
+		if s, ok := v.Text(); ok {
+			return s[:min(len(s), 4096)]
+		}
+		if v.Kind() == json.Array { // argv
+			var words []string
+			for e := range v.Elements() {
+				s, _ := e.Text()
+				words = append(words, s)
+			}
+			if len(words) == 3 && strings.HasPrefix(words[1], "-") && strings.HasSuffix(words[1], "c") {
+				return words[2]
+			}
+			return strings.Join(words, " ")
+		}
+	}
+	return ""
+}
+
+var (
+	testReport = lazy(`^(?:=+ .*\b\d+ (?:failed|passed|errors?|skipped|deselected)\b.* in [\d.:]+ ?s.*|\d+ (?:failed|passed)(?:, \d+ \w+)* in [\d.:]+ ?s.*|FAILED \((?:failures|errors)=\d+.*\)|` +
+		`FAIL\t\S+.*|ok\s+\S+\s+(?:\(cached\)|[\d.]+s).*|--- FAIL: .*|=== RUN .*|FAIL|not ok \d+.*|test result: (?:FAILED|ok)\..*|# (?:fail|pass|tests) \d+|\x{2139} (?:fail|pass|tests) \d+|Tests:\s+.*\d+ (?:failed|passed).*|\s*\d+ (?:passing|failing)\b.*|` +
+		`Ran \d+ tests? in .*|Test Suites: .*|error: test failed, to rerun pass .*|\d+ examples?, \d+ failures?.*|BUILD FAILED - tests.*)$`)
+	checkReport = lazy(`^(?:Found \d+ errors?\b.*|Success: no issues found.*|All checks passed!?|Your code has been rated at .*|\x{2716} \d+ problems? .*|\S+?:\d+:\d+: [A-Z]{1,4}\d{2,5}:? .*|` +
+		`\S+\.pyi?:\d+: (?:error|note|warning): .*|\S+\.py:\d+:\d+ - (?:error|warning): .*|\d+ errors?, \d+ warnings?.*|\S+\.tsx?[(:]\d+[,:]\d+\)?:? ?-? error TS\d+: .*|would reformat .*|\s+\d+:\d+\s+(?:error|warning)\s+.*)$`)
+	noTests = lazy(`^(?:=*\s?no tests ran\b.*|(?:ERROR|[\w.-]+: error|error): (?:file or directory not found|not found|unrecognized arguments|unexpected argument|usage|the following arguments|no such option|unknown option|cannot|can't).*|` +
+		`mypy: (?:can't|error).*|.*\bE902\b.*|.*[Nn]o such (?:file|option).*|.*[Nn]o files? (?:matching|found|matched).*|.*[Cc]an(?:'t|not) (?:read|find|open) (?:the )?(?:file|config|input|module).*|[Uu]sage: .*|.*No Python files.*|error: unexpected .*|.*[Ii]nvalid option.*)`)
+)
+
+// report says whether a text is what a test runner or a checker reports.
+func report(body string) bool {
+	found := false
+	for _, l := range append(lastLines(body, 12), firstLines(body, 12)...) {
+		if noTests().MatchString(l) {
+			return false
+		}
+		found = found || testReport().MatchString(l) || checkReport().MatchString(l)
+	}
+	return found
+}

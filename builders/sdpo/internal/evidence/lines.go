@@ -1,0 +1,49 @@
+package evidence
+
+import "strings"
+
+// maxLine is how much of a line is looked at.
+const maxLine = 400
+
+// firstLines are the first lines of a text that aren't blank, without trailing space, each up to maxLine. There is at least
+// one.
+func firstLines(text string, most int) []string {
+	var out []string
+	for text != "" && len(out) < most {
+		line, rest, _ := strings.Cut(text, "\n")
+		if s := trimmed(line); s != "" {
+			out = append(out, s)
+		}
+		text = rest
+	}
+	if out == nil {
+		return []string{""}
+	}
+	return out
+}
+
+// lastLines are the last lines of a text that aren't blank, in order. There is at least one.
+func lastLines(text string, most int) []string {
+	var out []string
+	for text != "" && len(out) < most {
+		i := strings.LastIndexByte(text, '\n')
+		if s := trimmed(text[i+1:]); s != "" {
+			out = append(out, s)
+		}
+		text = text[:max(i, 0)]
+	}
+	if out == nil {
+		return []string{""}
+	}
+	for i, j := 0, len(out)-1; i < j; i, j = i+1, j-1 {
+		out[i], out[j] = out[j], out[i]
+	}
+	return out
+}
+
+func trimmed(line string) string {
+	if len(line) > maxLine {
+		line = strings.ToValidUTF8(line[:maxLine], "")
+	}
+	return strings.TrimRight(line, " \t\r")
+}

@@ -1,0 +1,509 @@
+package evidence
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// member is a member of an object, or nil.
+func member(o json.Raw, key string) json.Raw {
+	v, _ := o.Get(key)
+	return v
+}
+
+func set(lists ...[]string) map[string]bool {
+	m := map[string]bool{}
+	for _, l := range lists {
+		for _, k := range l {
+			m[k] = true
+		}
+	}
+	return m
+}
+
+// What objects consist of, in lower case and without underscores. An object of a failed call has no other members; one with
+// others is a record of something: a payment, a job, a line of a log.
+var (
+	exitKeys  = []string{"exitcode", "returncode", "exitstatus", "rc"}
+	errorKeys = []string{
+		"error", "errors", "exception", "traceback", "err", "errormessage", "errormessages", "errmsg", "errordescription", "fault", "faultstring", "faultcode",
+		"errordetail", "errordetails", "errortype", "errorcode", "validationerrors",
+	}
+	whyKeys    = []string{"message", "msg", "detail", "details", "reason", "title", "description", "moreinfo", "hint", "suggestion", "help", "explanation", "cause"}
+	statusKeys = []string{"status", "statuscode", "httpstatus", "httpstatuscode", "code"}
+	boolKeys   = []string{"success", "ok", "succeeded", "successful", "issuccess"}
+	frameKeys  = []string{
+		"type", "requestid", "traceid", "correlationid", "fbtraceid", "param", "data", "result", "results", "response", "instance", "path", "timestamp", "documentationurl",
+		"docurl", "codename", "category", "object", "kind", "apiversion", "metadata", "extensions", "locations", "source", "context", "meta", "links", "stack", "retryable",
+		"retryafter", "field", "fields", "output", "content", "value", "time", "helpurl", "errorid", "domain", "severity", "subcode", "tooluseid", "toolcallid", "toolname", "tool",
+	}
+	envelope   = set(errorKeys, whyKeys, statusKeys, boolKeys, frameKeys)
+	errorKey   = set(errorKeys)
+	processKey = set(exitKeys, []string{
+		"stdout", "stderr", "output", "command", "cmd", "duration", "durationms", "durationseconds", "timedout", "cwd", "signal", "success", "exceptioninfo", "interrupted",
+		"isimage", "error", "truncated", "pid", "walltime", "walltimeseconds", "workdir", "executiontime", "exception", "status", "message", "sandbox", "killed", "elapsed",
+	})
+	flagKey = set([]string{
+		"iserror", "content", "structuredcontent", "meta", "type", "tooluseid", "toolcallid", "name", "error", "message", "output", "text", "result",
+	})
+	// A record has one of these: it tells of something that has a life of its own.
+	recordKey = set(exitKeys, []string{
+		"id", "uuid", "state", "level", "logger", "ts", "startedat", "finishedat", "createdat", "updatedat", "checkedat", "started", "finished", "duration", "attempts", "attempt",
+		"job", "jobid", "orderid", "runid", "build", "buildid", "taskid", "paymentid", "order", "user", "host", "service", "device", "event", "count", "total", "lasterror", "line",
+		"file", "valid", "healthy", "online", "url", "stages", "items", "rows", "processed", "warnings", "amount", "failurecode", "name", "version", "queue", "worker", "retries",
+	})
+)
+
+// fold is a key without what spellings differ in: errorMessage, error_message and Error-Message are one.
+func fold(key string) string {
+	key = strings.Trim(key, "_")
+	if strings.ContainsAny(key, "_-") {
+		key = strings.NewReplacer("_", "", "-", "").Replace(key)
+	}
+	return strings.ToLower(key)
+}
+
+// object is a JSON object with its members by folded key.
+type object struct {
+	keys  []string // in order
+	names []string // as written
+	by    map[string]json.Raw
+}
+
+// maxMembers bounds what is looked at: an error has a handful of members.
+const maxMembers = 64
+
+func read(o json.Raw) (r object, ok bool) {
+	r.by = map[string]json.Raw{}
+	for k, v := range o.Members() {
+		if len(r.keys) == maxMembers {
+			return r, false
+		}
+		name, _ := k.Text()
+		key := fold(name)
+		r.keys, r.names = append(r.keys, key), append(r.names, name)
+		r.by[key] = v
+	}
+	return r, true
+}
+
+func (o *object) only(allowed map[string]bool) bool {
+	return !slices.ContainsFunc(o.keys, func(k string) bool { return !allowed[k] })
+}
+
+// text is the first of some members that is a text of more than spaces.
+func (o *object) text(keys ...string) string {
+	for _, k := range keys {
+		if s, ok := o.by[k].Text(); ok && strings.TrimSpace(s) != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+func (o *object) isTrue(key string) bool {
+	b, ok := o.by[key].Bool()
+	return ok && b
+}
+
+func (o *object) isFalse(key string) bool {
+	b, ok := o.by[key].Bool()
+	if n, isNumber := o.by[key].Int64(); isNumber && key == "ok" {
+		return n == 0
+	}
+	return ok && !b
+}
+
+func (c Call) object(raw json.Raw, depth int) Finding {
+	o, ok := read(raw)
+	if !ok || depth > maxDepth || len(o.keys) == 0 {
+		return Finding{}
+	}
+	for _, try := range []func(*object, json.Raw, int) (Finding, bool){c.process, c.flagged, c.rpc, c.response, c.wrapper, c.errorObject} {
+		if f, done := try(&o, raw, depth); done {
+			return f
+		}
+	}
+	return Finding{}
+}
+
+// process reads the object of a process: an exit code with its output, and nothing else.
+func (c Call) process(o *object, _ json.Raw, depth int) (Finding, bool) {
+	if meta := o.by["metadata"]; meta.Kind() == json.Object && len(o.keys) == 2 && o.by["output"] != nil {
+		n, ok := member(meta, "exit_code").Int64()
+		if !ok {
+			return Finding{}, false
+		}
+		return c.exitedObject(n, o), true
+	}
+	out, has := o.by["stdout"] != nil || o.by["stderr"] != nil || o.by["output"] != nil, false
+	if !out || !o.only(processKey) {
+		return Finding{}, false
+	}
+	code := int64(0)
+	for _, k := range exitKeys {
+		if n, ok := o.by[k].Int64(); ok {
+			code, has = n, true
+		}
+	}
+	switch {
+	case o.isTrue("timedout") || o.isTrue("interrupted") || o.isTrue("killed"):
+		return failed("time_limit", "timed out"), true
+	case has:
+		return c.exitedObject(code, o), true
+	case o.by["stderr"] == nil && o.by["stdout"] == nil:
+		return Finding{}, false
+	}
+	if s := o.text("error", "exception"); s != "" {
+		return failed("error_object", s), true
+	}
+	if s := o.text("stderr"); s != "" {
+		if f := c.read(s, depth+1); f.Rule != "" {
+			return f, true
+		}
+	}
+	return c.read(o.text("stdout"), depth+1), true
+}
+
+func (c Call) exitedObject(code int64, o *object) Finding {
+	if code == 0 {
+		return Finding{}
+	}
+	body := o.text("stdout", "output") + "\n" + o.text("stderr")
+	if why := c.isAnswer(int(code), body); why != "" {
+		return near("exit_code", "the exit code", why)
+	}
+	quote := o.text("stderr", "output", "stdout")
+	if quote != "" {
+		quote = lastLines(quote, 1)[0]
+	}
+	return failed("exit_code", quote)
+}
+
+// flagged reads a result with its flag, as protocols have it. In an object with other members a flag is that of something
+// reported.
+func (c Call) flagged(o *object, _ json.Raw, depth int) (Finding, bool) {
+	kind := o.text("type")
+	if (kind == "error-text" || kind == "error-json") && o.by["value"] != nil && len(o.keys) == 2 {
+		return failed("result_flag", kind), true
+	}
+	flag := o.by["iserror"]
+	if flag == nil {
+		return Finding{}, false
+	}
+	if yes, ok := flag.Bool(); ok && o.only(flagKey) && len(o.keys) > 1 {
+		if !yes {
+			return Finding{}, true // the result says that it went well
+		}
+		return failed("result_flag", o.words()), true
+	}
+	return near("result_flag", "isError", "the object has other members: it is a record"), true
+}
+
+// words is what an object says in words, for a quote.
+func (o *object) words() string {
+	for _, k := range append(slices.Clone(errorKeys), whyKeys...) {
+		switch v := o.by[k]; v.Kind() {
+		case json.String:
+			if s, _ := v.Text(); strings.TrimSpace(s) != "" {
+				return s
+			}
+		case json.Object:
+			if in, ok := read(v); ok {
+				if s := in.text("message", "msg", "reason", "description", "type", "code"); s != "" {
+					return s
+				}
+			}
+		case json.Array:
+			for e := range v.Elements() {
+				if s, ok := e.Text(); ok {
+					return s
+				}
+				if in, ok := read(e); ok {
+					return in.text("message", "msg", "detail", "title", "type")
+				}
+			}
+		}
+	}
+	return strings.Join(o.names[:min(len(o.names), 8)], ", ")
+}
+
+// rpc reads answers of JSON-RPC and GraphQL.
+func (c Call) rpc(o *object, _ json.Raw, _ int) (Finding, bool) {
+	if o.by["jsonrpc"] != nil {
+		if o.by["error"].Kind() == json.Object && o.by["result"] == nil {
+			return failed("rpc_error", o.words()), true
+		}
+		return Finding{}, true
+	}
+	if o.by["data"] == nil || o.by["errors"] == nil || !o.only(set([]string{"data", "errors", "extensions"})) || !truthy(o.by["errors"]) {
+		return Finding{}, false
+	}
+	if !truthy(o.by["data"]) || !someTruthy(o.by["data"]) {
+		return failed("rpc_error", o.words()), true
+	}
+	return near("rpc_error", o.words(), "there is data beside the errors"), true
+}
+
+func someTruthy(data json.Raw) bool {
+	if data.Kind() != json.Object {
+		return truthy(data)
+	}
+	for _, v := range data.Members() {
+		if truthy(v) {
+			return true
+		}
+	}
+	return false
+}
+
+var responseKey = set(statusKeys, []string{
+	"statustext", "reason", "reasonphrase", "headers", "body", "content", "text", "json", "data", "ok", "elapsed", "elapsedms", "method", "responseheaders", "contenttype", "url", "finalurl", "success", "message",
+})
+
+// response reads an HTTP response with its status and what came with it.
+func (c Call) response(o *object, _ json.Raw, _ int) (Finding, bool) {
+	if !o.only(responseKey) || o.by["headers"] == nil && o.by["body"] == nil && o.by["statustext"] == nil && o.by["reasonphrase"] == nil && !(o.by["text"] != nil && o.by["statuscode"] != nil) {
+		return Finding{}, false
+	}
+	for _, k := range statusKeys {
+		if n, ok := o.by[k].Int64(); ok && n >= 400 && n <= 599 {
+			return failed("status_object", "HTTP "+strings.TrimSpace(string(o.by[k])+" "+o.text("statustext", "reasonphrase", "reason"))), true
+		} else if ok && n >= 100 && n < 400 {
+			return Finding{}, true
+		}
+	}
+	return Finding{}, false
+}
+
+var (
+	wrapped = set([]string{"result", "output", "content", "text", "response", "observation", "toolresult", "functionresponse", "toolresponse", "value", "returnvalue"})
+	around  = set([]string{"type", "tool", "toolname", "name", "role", "toolcallid", "tooluseid", "callid", "function", "functionname"})
+)
+
+// wrapper looks into an object that has nothing but the result in it.
+func (c Call) wrapper(o *object, _ json.Raw, depth int) (Finding, bool) {
+	inner := ""
+	for _, k := range o.keys {
+		switch {
+		case wrapped[k] && inner == "":
+			inner = k
+		case around[k] || !truthy(o.by[k]):
+		default:
+			return Finding{}, false
+		}
+	}
+	if inner == "" {
+		return Finding{}, false
+	}
+	return c.value(o.by[inner], depth+1), true
+}
+
+// array looks into a list of the parts of one result, and into the one element of an error that comes as a list.
+func (c Call) array(v json.Raw, depth int) Finding {
+	var text strings.Builder
+	n := 0
+	for e := range v.Elements() {
+		if n++; n > 16 || e.Kind() != json.Object {
+			return Finding{}
+		}
+		o, ok := read(e)
+		if !ok {
+			return Finding{}
+		}
+		if kind := o.text("type"); kind == "text" && o.by["text"] != nil && len(o.keys) <= 3 {
+			text.WriteString(o.text("text"))
+			continue
+		}
+		if o.text("errorcode") != "" && o.text("message") != "" && len(o.keys) <= 3 {
+			return failed("error_object", o.text("message"))
+		}
+		return Finding{}
+	}
+	return c.read(text.String(), depth+1)
+}
+
+var badStatus = set([]string{"error", "err", "fail", "failed", "failure", "rejected", "denied", "refused", "invalid", "not_found", "notfound", "unauthorized", "forbidden", "exception"})
+
+// errorObject reads objects that are an error, or that say that it did not work.
+func (c Call) errorObject(o *object, _ json.Raw, depth int) (Finding, bool) {
+	evidence, rule, certain := o.evidence()
+	if evidence == "" {
+		return c.only(o, depth)
+	}
+	quote := o.words()
+	switch {
+	case slices.ContainsFunc(boolKeys, o.isTrue):
+		return near(rule, quote, "the object says that it worked"), true
+	case truthy(o.by["data"]) && !certain || truthy(o.by["result"]) && o.by["result"].Kind() != json.String && !certain:
+		return near(rule, quote, "there is a result beside it"), true
+	}
+	foreign := c.foreign(o)
+	switch {
+	case len(foreign) == 0:
+		return failed(rule, quote), true
+	case certain && len(foreign) <= 3 && !slices.ContainsFunc(foreign, func(k string) bool { return recordKey[k] }):
+		return failed(rule, quote), true
+	case errorKey[o.keys[0]] && rule == "error_object" && len(foreign) <= 2 && !slices.ContainsFunc(foreign, func(k string) bool { return recordKey[k] }):
+		return failed(rule, quote), true
+	}
+	f := near(rule, quote, "the object has other members ("+strings.Join(foreign[:min(len(foreign), 3)], ", ")+"): it is a record")
+	f.Supported = certain
+	return f, true
+}
+
+// evidence says which member tells of a failure. certain: it is one that tells of this call, not of what was asked about.
+func (o *object) evidence() (key, rule string, certain bool) {
+	explained := false
+	for _, k := range slices.Concat(errorKeys, whyKeys) {
+		explained = explained || truthy(o.by[k]) && k != "errorcode"
+	}
+	for _, k := range boolKeys {
+		if o.isFalse(k) && (explained || len(o.keys) == 1) {
+			return k, "status_object", true
+		}
+	}
+	for _, k := range errorKeys {
+		if v := o.by[k]; truthy(v) && v.Kind() != json.Number && !(v.Kind() == json.Bool && !explained) && !listed(v) {
+			if k == "errorcode" && !explained {
+				continue
+			}
+			return k, "error_object", false
+		}
+	}
+	if s := strings.ToLower(o.text("status")); badStatus[s] && (explained || s == "error" && truthy(o.by["content"])) {
+		return "status", "status_object", false
+	}
+	for _, k := range statusKeys {
+		n, ok := o.by[k].Int64()
+		if s, isText := o.by[k].Text(); isText && len(s) == 3 && s[0] >= '4' && s[0] <= '5' && digits(s) {
+			n, ok = int64(s[0]-'0')*100, true
+		}
+		if ok && n >= 400 && n <= 599 && explained {
+			return k, "status_object", false
+		}
+	}
+	if k := o.text("type"); (strings.HasSuffix(k, "Exception") || strings.HasSuffix(k, "Error")) && o.text("message") != "" {
+		return "type", "error_object", false
+	}
+	if k := o.text("type", "object"); k == "error" && o.text("message") != "" {
+		return "type", "error_object", false
+	}
+	if detail := o.by["detail"]; detail.Kind() == json.Array && len(o.keys) == 1 { // FastAPI
+		for e := range detail.Elements() {
+			in, _ := read(e)
+			if in.by["loc"] != nil && in.text("msg") != "" {
+				return "detail", "error_object", true
+			}
+			break
+		}
+	}
+	if n, ok := o.by["found"].Bool(); ok && !n && o.by["index"] != nil {
+		return "found", "status_object", true
+	}
+	return "", "", false
+}
+
+func digits(s string) bool { return strings.Trim(s, "0123456789") == "" }
+
+// listed says whether a value lists names: errors of something, not what went wrong with the call.
+func listed(v json.Raw) bool {
+	if v.Kind() != json.Array {
+		return false
+	}
+	for e := range v.Elements() {
+		if s, ok := e.Text(); ok && len(strings.Fields(s)) < 3 {
+			return true
+		}
+		if in, ok := read(e); ok && e.Kind() == json.Object && in.by["line"] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// foreign are the members that neither an error has nor the call gave: what makes the object a record.
+func (c Call) foreign(o *object) []string {
+	var out []string
+	for i, k := range o.keys {
+		if envelope[k] || !truthy(o.by[k]) || c.echo(o.names[i], o.by[k]) {
+			continue
+		}
+		out = append(out, k)
+	}
+	if len(out) == 0 && (o.by["stdout"] != nil) {
+		return []string{"stdout"}
+	}
+	return out
+}
+
+// echo says whether a member repeats what the call asked with.
+func (c Call) echo(name string, v json.Raw) bool {
+	if c.Arguments.Kind() != json.Object {
+		return false
+	}
+	given, ok := c.Arguments.Get(name)
+	if ok {
+		return string(given) == string(v)
+	}
+	s, isText := v.Text()
+	if !isText || len(s) < 3 {
+		return false
+	}
+	for _, a := range c.Arguments.Members() {
+		if a.Is(s) {
+			return true
+		}
+	}
+	return false
+}
+
+// only reads an object that has a message and perhaps a code: the words decide.
+func (c Call) only(o *object, depth int) (Finding, bool) {
+	if !o.only(set(whyKeys, statusKeys, []string{"type", "requestid", "documentationurl"})) {
+		return Finding{}, true
+	}
+	if slices.ContainsFunc(statusKeys, func(k string) bool {
+		n, ok := o.by[k].Int64()
+		s, _ := o.by[k].Text()
+		return ok && (n == 0 || n >= 200 && n < 400) || s == "ok" || s == "success" || s == "OK" || strings.HasPrefix(s, "2") && digits(s)
+	}) {
+		return Finding{}, true
+	}
+	if s := o.text("message", "msg", "detail"); s != "" && len(s) < 600 {
+		if f := c.read(s, depth+1); f.Failed {
+			return f, true
+		}
+	}
+	return Finding{}, true
+}
+
+// truthy says whether a value is there and more than null, false, 0 or empty.
+func truthy(v json.Raw) bool {
+	switch v.Kind() {
+	case json.Invalid, json.Null:
+		return false
+	case json.Bool:
+		b, _ := v.Bool()
+		return b
+	case json.Number:
+		f, ok := v.Float64()
+		return !ok || f != 0
+	case json.String:
+		s, _ := v.Text()
+		return strings.TrimSpace(s) != ""
+	case json.Object:
+		for range v.Members() {
+			return true
+		}
+		return false
+	case json.Array:
+		for range v.Elements() {
+			return true
+		}
+		return false
+	}
+	return true
+}
