@@ -120,13 +120,14 @@ type work struct {
 	at       int // of the example
 	siblings *siblings
 	seen     map[[2]int]bool // calls, by node and place in it, met in a branch before
+	counted  map[[2]int]bool // the same, of those counted
 	sites    int
 	records  int
 	failures int
 }
 
 func (b *Builder) example(ctx context.Context, g *ttc.Group, e int, traces []*trace, sb *siblings, out builders.Output) error {
-	w := &work{Builder: b, ctx: ctx, out: out, group: g, at: e, siblings: sb, seen: map[[2]int]bool{}}
+	w := &work{Builder: b, ctx: ctx, out: out, group: g, at: e, siblings: sb, seen: map[[2]int]bool{}, counted: map[[2]int]bool{}}
 	for _, t := range traces {
 		if err := w.trace(t); err != nil {
 			return err
@@ -147,6 +148,12 @@ func (w *work) trace(t *trace) error {
 	if err := w.countOrphans(t); err != nil {
 		return err
 	}
+	if err := w.countCalls(t); err != nil {
+		return err
+	}
+	if err := w.nearMisses(t); err != nil {
+		return err
+	}
 	var sites []builders.Site
 	last := 0 // place of the last message that a site needs
 	for i := range t.failures {
@@ -157,6 +164,9 @@ func (w *work) trace(t *trace) error {
 		}
 		w.seen[key] = true
 		w.failures++
+		if err := w.out.Count("found/"+f.rule, 1); err != nil {
+			return err
+		}
 		if why := setAside(f); why != "" {
 			if err := w.dropSite(f, why, ""); err != nil {
 				return err
@@ -192,6 +202,46 @@ func (w *work) trace(t *trace) error {
 		Messages: builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Example: w.at, Last: t.nodes[last]}},
 		Sites:    sites,
 	})
+}
+
+// countCalls counts what was judged. Without a list of tools nobody can say that a tool is unknown or its schema broken.
+func (w *work) countCalls(t *trace) error {
+	n := int64(0)
+	for i := range t.calls {
+		key := [2]int{t.nodes[t.calls[i].turn], t.calls[i].seq}
+		if !w.counted[key] {
+			w.counted[key] = true
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	if err := w.out.Count(countedCalls, n); err != nil || len(t.example.Tools) > 0 {
+		return err
+	}
+	return w.out.Count(countedWithoutTools, n)
+}
+
+// nearMisses lists the results that have the words of a failure and are none, with the rule and what speaks against it.
+func (w *work) nearMisses(t *trace) error {
+	for i := range t.nearly {
+		n := &t.nearly[i]
+		key := [2]int{t.nodes[n.turn], n.seq}
+		if w.seen[key] {
+			continue
+		}
+		w.seen[key] = true
+		d := w.drop("result", NearMiss, n.turn)
+		d.Detail = fmt.Sprintf("rule %s: %q, the result of %s; %s", n.rule, n.quote, brief(n.made.Name), n.why)
+		if err := w.out.Drop(d); err != nil {
+			return err
+		}
+		if err := w.out.Count("near_misses/"+n.rule, 1); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // setAside says why a failure is no site, whatever the target.
@@ -232,7 +282,7 @@ func (w *work) site(t *trace, f *failure, target builders.Target) (*builders.Sit
 		return nil, err
 	}
 	return &builders.Site{
-		Call: f.turn, CallSeq: f.seq, Result: f.result, Target: target, Tool: f.made.Name, Error: f.class,
+		Call: f.turn, CallSeq: f.seq, Result: f.result, Target: target, Tool: f.made.Name, Error: f.named(),
 		Hint: h.text, HintSource: h.source, HintKind: h.kind,
 	}, nil
 }
@@ -245,9 +295,9 @@ func (w *work) countOrphans(t *trace) error {
 			continue
 		}
 		w.seen[key] = true
-		if class := w.detector.result(t.walk[at].Message.Name, t.walk[at]); class != "" {
+		if found := w.detector.read(&chat.ToolCall{Name: t.walk[at].Message.Name}, t.walk[at]); found.class != "" {
 			d := w.drop("site", OrphanResult, at)
-			d.Detail = class
+			d.Detail = found.class + " (rule " + found.rule + ")"
 			if err := w.out.Drop(d); err != nil {
 				return err
 			}
@@ -263,7 +313,7 @@ func (w *work) countOrphans(t *trace) error {
 
 func (w *work) dropSite(f *failure, why ledger.Reason, detail string) error {
 	d := w.drop("site", why, f.turn)
-	d.Detail = fmt.Sprintf("%s by the call of %s", f.class, brief(f.made.Name))
+	d.Detail = fmt.Sprintf("%s by the call of %s (rule %s)", f.class, brief(f.made.Name), f.rule)
 	if detail != "" {
 		d.Detail += ": " + brief(detail)
 	}
@@ -273,6 +323,11 @@ func (w *work) dropSite(f *failure, why ledger.Reason, detail string) error {
 func (w *work) drop(unit string, why ledger.Reason, index int) ledger.Drop {
 	ex := w.group.Examples[w.at]
 	return ledger.Drop{Stage: ledger.Build, Reason: why, Unit: unit, Run: ex.Run, Example: ex.ID, Index: index, File: ex.File, Offset: ex.Offset}
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
 }
 
 // brief is the start of a text, for one line.

@@ -7,6 +7,7 @@ const (
 	HintFailed      ledger.Reason = "hint_failed"
 	HintNotAllowed  ledger.Reason = "hint_not_allowed"
 	HintTooLong     ledger.Reason = "hint_too_long"
+	NearMiss        ledger.Reason = "near_miss"
 	NextTurnFails   ledger.Reason = "next_turn_fails"
 	NoErrorSite     ledger.Reason = "no_error_site"
 	NoHint          ledger.Reason = "no_hint"
@@ -25,6 +26,8 @@ func Codes() []ledger.Code {
 		ledger.NewCode(HintFailed, "build", "The source of hints failed at this site: a rule's template could not be rendered, or the hint command hung, ended or answered nonsense.", "See the detail. A failure of the command is kept in its answers' file; remove the line there to ask again."),
 		ledger.NewCode(HintNotAllowed, "build", "The only hint for this site is of a kind that hints.allow does not have. Hindsight teaches guessing where the model could not have known.", "Write a rule that says what the model could have known; or add hindsight to hints.allow."),
 		ledger.NewCode(HintTooLong, "build", "The hint is longer than hints.max_chars.", "Shorten it, or raise the limit."),
+		ledger.NewCode(NearMiss, "build", "A result has the words of a failure, and something speaks against it; the detail names the rule. It is not a site, and not a loss.",
+			"Where the call did fail, add a pattern to detect.match."),
 		ledger.NewCode(NextTurnFails, "build", "The turn after the error failed, too, and is a site itself; it is no example of what to do.", "Nothing."),
 		ledger.NewCode(NoErrorSite, "build", "No tool call of the example failed, as far as the detectors can tell.", "Nothing; where errors were missed, add a pattern to detect.match."),
 		ledger.NewCode(NoHint, "build", "No source had a hint for this failed call.", "Add a rule for its class or text (hints.rules), or a source."),

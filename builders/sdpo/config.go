@@ -21,15 +21,18 @@ type Config struct {
 
 // Detect says what counts as a failed call.
 type Detect struct {
-	Results     []string `yaml:"results" default:"[flag, exit_code, status, exception]" validate:"dive,oneof=flag exit_code status exception" doc:"shapes of a result that say by themselves that the call failed"`
+	Results     []string `yaml:"results" default:"[flag, exit_code, status, exception, message]" validate:"dive,oneof=flag exit_code status exception message" doc:"kinds of evidence in a result that are believed"`
+	Silence     []string `yaml:"silence" validate:"dive,oneof=source_flag result_flag exit_code time_limit rpc_error error_object status_object error_page framework_text traceback error_prefix program_message http_status refusal" doc:"rules that are not asked; the builder's README says what each goes by"`
 	Calls       []string `yaml:"calls" default:"[arguments_not_json, unknown_tool, schema]" validate:"dive,oneof=arguments_not_json unknown_tool schema" doc:"what is wrong with a call whatever its result says"`
-	Match       []Match  `yaml:"match" doc:"further results that mean failure; the first that fits"`
+	Match       []Match  `yaml:"match" doc:"rules of your own, asked first: further results that mean failure; the first that fits"`
+	NextTurn    bool     `yaml:"next_turn" default:"true" doc:"let the agent's next turn (it regrets, or calls the tool again) settle what a rule leaves open; it is never evidence alone"`
 	Transient   []string `yaml:"transient" doc:"further patterns of errors that say nothing about the call (timeouts, 429 and 5xx are known)"`
 	IgnoreTools []string `yaml:"ignore_tools" doc:"patterns of tools whose results are never taken for errors"`
 }
 
 // Match is a result that means failure.
 type Match struct {
+	Name     string `yaml:"name" doc:"name of the rule, for the books; without it match[0], match[1], ..."`
 	Tool     string `yaml:"tool" doc:"pattern of the tool's name; without it any tool"`
 	Pattern  string `yaml:"pattern" doc:"pattern of the result's text, or of the value at json_path"`
 	JSONPath string `yaml:"json_path" doc:"a value of a result that is JSON, like $.result.errors[0].code; without a pattern it means failure unless it is null, false, 0 or empty"`

@@ -1,10 +1,12 @@
 package sdpo
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/builders/sdpo/internal/evidence"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -16,52 +18,52 @@ func detect(t testing.TB, c Detect, tool, text string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d.result(tool, &ttc.Node{Message: chat.Message{Role: "tool", Form: chat.Text, Text: text}})
+	return d.read(&chat.ToolCall{Name: tool}, &ttc.Node{Message: chat.Message{Role: "tool", Form: chat.Text, Text: text}}).class
 }
 
 func TestErrorShapes(t *testing.T) {
 	c := schema.New[Config]().Detect
 	for _, x := range []struct{ class, text string }{
-		{classFlag, `{"isError": true, "content": [{"type": "text", "text": "no"}]}`},
-		{classExitCode, `{"stdout": "", "stderr": "ls: no such file", "exit_code": 2}`},
-		{classExitCode, `{"returncode":-9,"output":"killed"}`},
-		{classExitCode, "<returncode>1</returncode>\n<output>\nno\n</output>"},
-		{classExitCode, "make: *** [all] Error 2\n[The command completed with exit code 2.]"},
-		{classStatus, `{"status": "error", "message": "no such user"}`},
-		{classStatus, `{"status_code": 404, "error": "Not Found"}`},
-		{classStatus, `{"type":"about:blank","title":"Bad Request","status":400,"detail":"date is missing"}`},
-		{classStatus, `{"success": false, "error": "bad date"}`},
-		{classException, `{"error": {"type": "invalid_request", "message": "no"}}`},
-		{classException, `{"error": "user not found"}`},
-		{classException, "Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n    f()\nValueError: bad date\n"},
-		{classException, "ValueError: time data '2024' does not match format"},
-		{classException, "KeyError('user_id')"},
-		{classException, "TypeError: x is not a function\n    at f (a.js:1:2)\n    at g (a.js:3:4)"},
-		{classException, "requests.exceptions.InvalidURLError: no host"},
-		{classException, "Error executing tool book with kwargs {'a': 1} with error:\n TypeError: x\n Please fix the error and try again."},
-		{classException, "Error: wether is not a valid tool, try one of [weather]."},
-		{classException, "<tool_use_error>String to replace not found in file.</tool_use_error>"},
-		{classException, "MCP error -32602: Invalid arguments for tool weather"},
+		{evidence.Flag, `{"isError": true, "content": [{"type": "text", "text": "no"}]}`},
+		{evidence.ExitCode, `{"stdout": "", "stderr": "ls: no such file", "exit_code": 2}`},
+		{evidence.ExitCode, `{"returncode":-9,"output":"killed"}`},
+		{evidence.ExitCode, "<returncode>1</returncode>\n<output>\nno\n</output>"},
+		{evidence.ExitCode, "make: *** [all] Error 2\n[The command completed with exit code 2.]"},
+		{evidence.Status, `{"status": "error", "message": "no such user"}`},
+		{evidence.Status, `{"status_code": 404, "error": "Not Found"}`},
+		{evidence.Status, `{"type":"about:blank","title":"Bad Request","status":400,"detail":"date is missing"}`},
+		{evidence.Status, `{"success": false, "error": "bad date"}`},
+		{evidence.Exception, `{"error": {"type": "invalid_request", "message": "no"}}`},
+		{evidence.Exception, `{"error": "user not found"}`},
+		{evidence.Exception, "Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n    f()\nValueError: bad date\n"},
+		{evidence.Exception, "ValueError: time data '2024' does not match format"},
+		{evidence.Exception, "KeyError('user_id')"},
+		{evidence.Exception, "TypeError: x is not a function\n    at f (a.js:1:2)\n    at g (a.js:3:4)"},
+		{evidence.Exception, "requests.exceptions.InvalidURLError: no host"},
+		{evidence.Exception, "Error executing tool book with kwargs {'a': 1} with error:\n TypeError: x\n Please fix the error and try again."},
+		{evidence.Exception, "Error: wether is not a valid tool, try one of [weather]."},
+		{evidence.Exception, "<tool_use_error>String to replace not found in file.</tool_use_error>"},
+		{evidence.Exception, "MCP error -32602: Invalid arguments for tool weather"},
 		// What frameworks make of a failed call.
-		{classException, "Error: KeyError('city')\n Please fix your mistakes."},
-		{classException, "An error occurred while parsing tool arguments. Please try again with valid JSON. Error: Expecting value"},
-		{classException, "Error executing tool 'book_flight' with arguments {'a': 1}: TypeError: missing 'b'"},
-		{classException, "Error executing tool book_flight: 1 validation error for bookArguments\ncity\n  Field required"},
-		{classException, "Input validation error: 'city' is a required property"},
-		{classException, "Unknown tool: book_fligth"},
-		{classException, "Failed to invoke Tool `book_flight` with parameters {'a': 1}"},
-		{classException, "I encountered an error while trying to use the tool. This was the error: no city.\n Tool book_flight accepts these inputs: ..."},
-		{classException, "1 validation error: ```json\n[{\"type\": \"missing\"}]\n```\n\nFix the errors and try again."},
-		{classException, `{"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": "Invalid params"}}`},
-		{classException, "pydantic_core._pydantic_core.ValidationError: 1 validation error for Args\ncity\n  Field required [type=missing, input_value={}, input_type=dict]\n    For further information visit https://errors.pydantic.dev/2/v/missing"},
-		{classException, "java.lang.IllegalStateException: closed\n\tat a.B.c(B.java:1)\nCaused by: java.io.IOException: pipe\n\t... 3 more"},
-		{classException, "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\nKeyError: 1\n\nDuring handling of the above exception, another exception occurred:\n\nTraceback (most recent call last):\n  File \"a.py\", line 3, in f\nValueError: bad"},
-		{classException, "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\n    assert x\nAssertionError"},
-		{classFlag, `{"type": "error-text", "value": "no such city"}`},
-		{classFlag, `{"tool_use_id": "t1", "type": "tool_result", "content": "no", "is_error": true}`},
-		{classExitCode, `{"output": "ls: /x: No such file", "metadata": {"exit_code": 2, "duration_seconds": 0.1}}`},
-		{classExitCode, "Exit code: 1\nWall time: 0.2 seconds\nOutput:\nno"},
-		{classExitCode, "Exit code 127\n/bin/sh: foo: command not found"},
+		{evidence.Exception, "Error: KeyError('city')\n Please fix your mistakes."},
+		{evidence.Exception, "An error occurred while parsing tool arguments. Please try again with valid JSON. Error: Expecting value"},
+		{evidence.Exception, "Error executing tool 'book_flight' with arguments {'a': 1}: TypeError: missing 'b'"},
+		{evidence.Exception, "Error executing tool book_flight: 1 validation error for bookArguments\ncity\n  Field required"},
+		{evidence.Exception, "Input validation error: 'city' is a required property"},
+		{evidence.Exception, "Unknown tool: book_fligth"},
+		{evidence.Exception, "Failed to invoke Tool `book_flight` with parameters {'a': 1}"},
+		{evidence.Exception, "I encountered an error while trying to use the tool. This was the error: no city.\n Tool book_flight accepts these inputs: ..."},
+		{evidence.Exception, "1 validation error: ```json\n[{\"type\": \"missing\"}]\n```\n\nFix the errors and try again."},
+		{evidence.Exception, `{"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": "Invalid params"}}`},
+		{evidence.Exception, "pydantic_core._pydantic_core.ValidationError: 1 validation error for Args\ncity\n  Field required [type=missing, input_value={}, input_type=dict]\n    For further information visit https://errors.pydantic.dev/2/v/missing"},
+		{evidence.Exception, "java.lang.IllegalStateException: closed\n\tat a.B.c(B.java:1)\nCaused by: java.io.IOException: pipe\n\t... 3 more"},
+		{evidence.Exception, "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\nKeyError: 1\n\nDuring handling of the above exception, another exception occurred:\n\nTraceback (most recent call last):\n  File \"a.py\", line 3, in f\nValueError: bad"},
+		{evidence.Exception, "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\n    assert x\nAssertionError"},
+		{evidence.Flag, `{"type": "error-text", "value": "no such city"}`},
+		{evidence.Flag, `{"tool_use_id": "t1", "type": "tool_result", "content": "no", "is_error": true}`},
+		{evidence.ExitCode, `{"output": "ls: /x: No such file", "metadata": {"exit_code": 2, "duration_seconds": 0.1}}`},
+		{evidence.ExitCode, "Exit code: 1\nWall time: 0.2 seconds\nOutput:\nno"},
+		{evidence.ExitCode, "Exit code 127\n/bin/sh: foo: command not found"},
 	} {
 		if got := detect(t, c, "book_flight", x.text); got != x.class {
 			t.Errorf("%q: %q, want %q", x.text, got, x.class)
@@ -76,20 +78,13 @@ func TestErrorShapes(t *testing.T) {
 func TestLogLikeResults(t *testing.T) {
 	traceback := "Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n    f()\nValueError: bad date"
 	for _, x := range []struct{ tool, text string }{
-		{"read_logs", traceback},
-		{"get_crash_report", traceback},
-		{"readFile", traceback},
-		{"grep", "ValueError: raised here"},
-		{"kubectl_logs", "[The command completed with exit code 1.]"},
 		{"run", traceback + "\n2024-05-01 10:00:00 INFO restarted"},
 		{"run", "2024-05-01 10:00:00 ERROR db: connection refused\n2024-05-01 10:00:01 ERROR db: gave up"},
 		{"run", "3 errors were found in the last hour: Error: timeout, Error: refused, Exception in worker 3"},
 		{"run", "The docs say: ValueError: is raised when the date is bad."},
 		{"run", "Error rates fell to 0.1 %"},
 		{"run", "exit code 1 means that nothing matched"},
-		{"get_job_status", `{"status": "error", "message": "the job failed"}`},
 		{"list_failures", `{"errors": ["a", "b"]}`},
-		{"fetch_error", `{"error": "disk full"}`},
 		{"pay", `{"status": "failed", "payment_id": "p1", "message": "declined"}`},
 		{"order", `{"status": "error", "order_id": 3, "message": "on hold"}`},
 		{"run", `{"level": "error", "message": "disk full", "ts": 1}`},
@@ -106,30 +101,9 @@ func TestLogLikeResults(t *testing.T) {
 		{"run", `{"code": 500, "name": "a gear of 500 teeth"}`},
 		{"run", `[{"error": "a"}, {"error": "b"}]`},
 		{"run", "<returncode>0</returncode>\n<output>Error: 1</output>"},
-		// Tools that hand on what others have logged, by names of all kinds.
-		{"getLatestStacktrace", traceback},
-		{"HTTPLogReader", traceback},
-		{"syslog", "ValueError: bad date"},
-		{"logcat", "java.lang.IllegalStateException: closed\n\tat a.B.c(B.java:1)"},
-		{"errorlog_tail", traceback},
-		{"sentry_latest", traceback},
-		{"get-issue", traceback},
-		{"bug_report.get", traceback},
-		{"kubectl", "Exit code 1\nCrashLoopBackOff"},
-		{"docker_container_inspect", `{"exit_code": 137, "stdout": "", "stderr": "killed"}`},
 		{"run_tests", `{"exit_code": 1, "stdout": "1 failed", "stderr": ""}`},
-		{"pytest", "AssertionError: assert 1 == 2"},
-		{"ci_pipeline", `{"status": "error", "message": "step lint failed"}`},
-		{"validate_config", `{"errors": ["a is required"]}`},
-		{"check_payment", `{"status": "error", "message": "declined by the bank"}`},
 		{"explain", "KeyError: raised when a key is not found in a dict"},
 		{"python_docs", "ValueError: Raised when an operation receives an argument of the right type but an inappropriate value."},
-		{"define", "ZeroDivisionError: division by zero"},
-		{"translate", "TypeError: x ist keine Funktion"},
-		{"ask_user", "ValueError: bad date"},
-		{"show", traceback},
-		{"slackHistory", traceback},
-		{"last_output", traceback},
 		// Texts about exceptions, whatever the tool's name says.
 		{"run", "ValueError: bad date\nThis was seen three times last week."},
 		{"run", "ValueError"},
@@ -147,7 +121,6 @@ func TestLogLikeResults(t *testing.T) {
 		{"run", `{"jsonrpc": "2.0", "id": 1, "error": null}`},
 		{"run", "Exit code 0\nError: this is fine"},
 		{"run", "Exit codes: 1 means no match"},
-		{"run", "Unknown tool: hammer drill, seen at the fair"},
 		{"run", "Error: the word is defined as a mistake"},
 		{"run", "Warning: 3 errors, see Traceback (most recent call last): in the log"},
 		{"run", strings.Repeat("2024-05-01 10:00:00 ERROR x\n", 2000)},
@@ -164,6 +137,26 @@ func TestLogLikeResults(t *testing.T) {
 	}
 }
 
+// A result is judged by what stands in it: the name of the tool is no evidence, for or against.
+func TestEveryToolIsJudgedAlike(t *testing.T) {
+	traceback := "Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n    f()\nValueError: bad date"
+	for text, want := range map[string]string{
+		traceback: evidence.Exception,
+		"2024-05-01 10:00:00 ERROR load failed\n" + traceback: "",
+		"Error: no such user":                                                  evidence.Message,
+		`{"status": "error", "message": "no such job"}`:                        evidence.Status,
+		`{"job_id": 7, "status": "error", "message": "the job failed"}`:        "",
+		"Exit code 1\nCrashLoopBackOff":                                        evidence.ExitCode,
+		"src/a.py:3:raise ValueError('bad')\nsrc/b.py:9:Error: see the manual": "",
+	} {
+		for _, tool := range []string{"run", "read_logs", "get_crash_report", "readFile", "kubectl_logs", "search", "book_flight", ""} {
+			if got := detect(t, schema.New[Config]().Detect, tool, text); got != want {
+				t.Errorf("%s: %.60q is %q, want %q", tool, text, got, want)
+			}
+		}
+	}
+}
+
 func TestFlags(t *testing.T) {
 	d, err := newDetector(&Detect{Results: schema.New[Config]().Detect.Results, Match: []Match{{Pattern: "configured"}}})
 	if err != nil {
@@ -174,7 +167,7 @@ func TestFlags(t *testing.T) {
 		return &ttc.Node{Error: explicit, Message: chat.Message{Role: "tool", Form: chat.Text, Text: text, Extra: extra}}
 	}
 	for want, nodes := range map[string][]*ttc.Node{
-		classFlag: {
+		evidence.Flag: {
 			node(&yes, "fine"), node(nil, "fine", chat.Member{Key: "is_error", Value: json.Raw("true")}),
 			node(nil, "fine", chat.Member{Key: "status", Value: json.Raw(`"error"`)}), node(nil, "fine", chat.Member{Key: "error", Value: json.Raw(`"no"`)}),
 		},
@@ -185,7 +178,7 @@ func TestFlags(t *testing.T) {
 		"tool_error": {node(&no, "configured")},
 	} {
 		for i, n := range nodes {
-			if got := d.result("read_logs", n); got != want {
+			if got := d.read(&chat.ToolCall{Name: "read_logs"}, n).class; got != want {
 				t.Errorf("%d: %q, want %q", i, got, want)
 			}
 		}
@@ -320,25 +313,31 @@ func FuzzResult(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(_ *testing.T, tool, text string) {
-		d.result(tool, &ttc.Node{Message: chat.Message{Role: "tool", Form: chat.Text, Text: text}})
+		d.read(&chat.ToolCall{Name: tool}, &ttc.Node{Message: chat.Message{Role: "tool", Form: chat.Text, Text: text}})
 		d.isTransient(text)
 	})
 }
 
-func TestNameWords(t *testing.T) {
-	for name, want := range map[string]string{
-		"read_file": "read file", "readFile": "read file", "HTTPLogReader": "http log reader", "getURL": "get url", "mcp__files.read-all2": "mcp files read all",
-		"": "", "__": "", "天気": "天気", "X": "x", "aB": "a b",
-	} {
-		if got := strings.Join(nameWords(name), " "); got != want {
-			t.Errorf("%s: %q, want %q", name, got, want)
+// detect.silence takes the name of every rule, and no other.
+func TestSilencedRulesAreTheRules(t *testing.T) {
+	f, _ := reflect.TypeFor[Detect]().FieldByName("Silence")
+	want := sourceFlag
+	for _, r := range evidence.Rules {
+		want += " " + r.Name
+		text := map[string]string{"error_prefix": "Error: no seat", "exit_code": "Exit code 3\nno", "refusal": "Seat 12A is already taken."}[r.Name]
+		if text == "" {
+			continue
+		}
+		c := schema.New[Config]().Detect
+		if detect(t, c, "a", text) == "" {
+			t.Errorf("%s doesn't find %q", r.Name, text)
+		}
+		c.Silence = []string{r.Name}
+		if got := detect(t, c, "a", text); got != "" {
+			t.Errorf("%s is silenced, and %q is %s", r.Name, text, got)
 		}
 	}
-	for tool, want := range map[string]quoting{
-		"tail_syslog": {states: true}, "catalog": {}, "login": {}, "logout_user": {}, "blog_dialog": {}, "logfile": {states: true}, "search_catalog": {texts: true},
-	} {
-		if got := aboutOthers(tool); got != want {
-			t.Errorf("%s: %+v", tool, got)
-		}
+	if got := strings.TrimPrefix(f.Tag.Get("validate"), "dive,oneof="); got != want {
+		t.Errorf("detect.silence takes %q, want %q", got, want)
 	}
 }

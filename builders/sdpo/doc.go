@@ -4,12 +4,11 @@
 //
 // # What is a site
 //
-// A call fails when its result says so (an explicit flag, an exit code, a status, the shape of an exception; a pattern or
-// JSON path only where the user configures one), or when the call itself is wrong (arguments that are no JSON, a tool that is
-// not there, a breach of the tool's schema). A result belongs to the nearest preceding call with its id. An error site that
-// is none trains a model away from a good call, silently; so the shapes must be the whole of a result, results of tools that
-// report about other things (logs, jobs, files, mails) are believed only when flagged, timeouts, 429 and 5xx say nothing about
-// the call, and a failure that is repeated word for word counts once.
+// A call fails when the source says so, when its result does (package evidence; the README lists the rules), or when the call
+// itself is wrong (arguments that are no JSON, a tool that is not there, a breach of the tool's schema). A result belongs to the
+// nearest preceding call with its id. An error site that is none trains a model away from a good call, silently; so an error
+// counts by where it stands and by how much of the result it is, and never by the tool's name. Timeouts, 429 and 5xx say nothing
+// about the call, and a failure that is repeated word for word counts once.
 //
 // # What is a hint
 //

@@ -1,11 +1,13 @@
 package sdpo
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/sdpo/internal/evidence"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -19,6 +21,7 @@ type trace struct {
 	calls    []call
 	orphans  []int
 	failures []failure
+	nearly   []nearMiss
 	hashes   []xxh3.Uint128 // of prompts; see there
 }
 
@@ -26,10 +29,26 @@ type trace struct {
 type failure struct {
 	call
 	class     string
+	rule      string // that found it
+	quote     string // what the rule goes by
 	fault     *fault // what is wrong with the call itself, if anything
 	text      string // what the result says
 	transient bool
 	repeated  bool // the call before it was the same and failed the same way
+}
+
+// named is the class with the rule that found it, where the class alone doesn't say which: message/error_prefix.
+func (f *failure) named() string {
+	if f.rule == "" || f.rule == f.class || strings.HasPrefix(f.rule, "match[") {
+		return f.class
+	}
+	return f.class + "/" + f.rule
+}
+
+// nearMiss is a result with the words of a failure that is none, as far as the rules can tell.
+type nearMiss struct {
+	call
+	finding
 }
 
 // read links the calls of a walk and finds those that failed.
@@ -41,8 +60,11 @@ func (b *Builder) read(ex *ttc.Example, nodes []int) *trace {
 	t.calls, t.orphans = link(t.walk)
 	last := -1 // the call before, if it failed: its place in failures
 	for _, c := range t.calls {
-		f, failed := b.judge(ex, t.walk, c)
+		f, nearly, failed := b.judge(t, c)
 		if !failed {
+			if nearly.rule != "" {
+				t.nearly = append(t.nearly, nearMiss{f.call, nearly})
+			}
 			last = -1
 			continue
 		}
@@ -53,32 +75,55 @@ func (b *Builder) read(ex *ttc.Example, nodes []int) *trace {
 	return t
 }
 
-// judge says whether a call failed.
-func (b *Builder) judge(ex *ttc.Example, walk []*ttc.Node, c call) (f failure, failed bool) {
-	f = failure{call: c, fault: b.checker.call(c.made, ex.Tools)}
+// judge says whether a call failed, or nearly.
+func (b *Builder) judge(t *trace, c call) (f failure, nearly finding, failed bool) {
+	f = failure{call: c, fault: b.checker.call(c.made, t.example.Tools)}
 	if c.result >= 0 {
-		f.class = b.detector.result(c.made.Name, walk[c.result])
-		for _, at := range c.more { // the first that shows an error, where there are several
-			if f.class == "" {
-				if f.class = b.detector.result(c.made.Name, walk[at]); f.class != "" {
-					f.result = at
-				}
+		for _, at := range append([]int{c.result}, c.more...) { // the first that shows an error, where there are several
+			found := b.detector.read(c.made, t.walk[at])
+			if found.class == "" && found.supported && b.detector.nextTurn && t.supports(c, at) {
+				found.class = evidence.Message
+			}
+			if found.class != "" {
+				f.class, f.rule, f.quote, f.result = found.class, found.rule, found.quote, at
+				break
+			}
+			if nearly.rule == "" {
+				nearly = found
 			}
 		}
-		f.text = textOf(&walk[f.result].Message)
-		if f.class == "" && f.fault != nil && f.fault.class != argumentsNotJSON && wentWell(walk[f.result]) {
+		f.text = textOf(&t.walk[f.result].Message)
+		if f.class == "" && f.fault != nil && f.fault.class != argumentsNotJSON && wentWell(t.walk[f.result]) {
 			f.fault = nil // the source says that it went well: the list of tools is not all there is
 		}
 	}
 	switch {
 	case f.fault != nil:
-		f.class = f.fault.class
+		f.class, f.rule = f.fault.class, f.fault.class
 	case f.class == "":
-		return f, false
+		return f, nearly, false
 	default:
 		f.transient = b.detector.isTransient(f.text)
 	}
-	return f, true
+	return f, finding{}, true
+}
+
+var regrets = lazy(`(?i)\b(?:sorry|apologi[sz]e|apologies|unfortunately|seems? (?:that )?(?:there (?:is|was)|the .{1,40} failed)|did(?:n't| not) work|failed|an error|let me (?:try|fix|correct)|try again|my mistake)\b`)
+
+// supports says whether the agent's next turn takes a result for a failure: it regrets, or makes a call of the same tool anew.
+// That settles what a rule left open, and is no evidence alone.
+func (t *trace) supports(c call, result int) bool {
+	next := t.nextTurn(result)
+	if next < 0 {
+		return false
+	}
+	const most = 400
+	m := &t.walk[next].Message
+	text := textOf(m)
+	if regrets().MatchString(text[:min(len(text), most)]) {
+		return true
+	}
+	return slices.ContainsFunc(m.ToolCalls, func(again chat.ToolCall) bool { return again.Name == c.made.Name })
 }
 
 // same says whether two failures are one made twice.

@@ -116,6 +116,9 @@ func (c Call) read(text string, depth int) Finding {
 		}
 	}
 	text = plain(text)
+	if v := members(text); v != nil {
+		return c.value(v, depth)
+	}
 	if f, framed := c.frame(text, depth); framed {
 		return f
 	}
@@ -210,6 +213,38 @@ func quoted(text string, from int) (end int, s string) {
 		}
 	}
 	return -1, ""
+}
+
+// members is a text of a few lines "key: value" as an object.
+func members(text string) json.Raw {
+	const most = 8
+	if len(text) > 1000 || strings.Count(text, "\n") >= most || !strings.Contains(text, "\n") {
+		return nil
+	}
+	b := []byte("{")
+	for i, l := range strings.Split(text, "\n") {
+		k, v, ok := strings.Cut(l, ":")
+		if k = strings.TrimSpace(k); !ok || k == "" || len(k) > 20 || strings.Trim(strings.ToLower(k), "abcdefghijklmnopqrstuvwxyz_") != "" || l[0] == ' ' || i == 0 && !envelope[fold(k)] {
+			return nil
+		}
+		if i > 0 {
+			b = append(b, ',')
+		} else if key := fold(k); errorKey[key] || key == "message" {
+			return nil // an error's own words
+		}
+		b = append(json.AppendString(b, strings.ToLower(k)), ':')
+		switch v = strings.TrimSpace(v); {
+		case v == "true" || v == "false" || v == "null" || digits(v) && v != "":
+			b = append(b, strings.TrimLeft(v[:len(v)-1], "0")+v[len(v)-1:]...)
+		default:
+			b = json.AppendString(b, v)
+		}
+	}
+	v, err := json.Parse(append(b, '}'), json.Limits{})
+	if err != nil {
+		return nil
+	}
+	return v
 }
 
 // plain is a text without the escape sequences of terminals.

@@ -214,11 +214,11 @@ func (c Call) command() string {
 }
 
 var (
-	testReport = lazy(`^(?:=+ .*\b\d+ (?:failed|passed|errors?|skipped|deselected)\b.* in [\d.:]+ ?s.*|\d+ (?:failed|passed)(?:, \d+ \w+)* in [\d.:]+ ?s.*|FAILED \((?:failures|errors)=\d+.*\)|` +
+	testReport = lazy(`^(?:=+ .*\b\d+ (?:failed|passed|errors?|skipped|deselected)\b.* in [\d.:]+ ?s.*|\d+ (?:failed|passed)(?:, \d+ \w+)*(?: in [\d.:]+ ?s.*)?|FAILED \((?:failures|errors)=\d+.*\)|` +
 		`FAIL\t\S+.*|ok\s+\S+\s+(?:\(cached\)|[\d.]+s).*|--- FAIL: .*|=== RUN .*|FAIL|not ok \d+.*|test result: (?:FAILED|ok)\..*|# (?:fail|pass|tests) \d+|\x{2139} (?:fail|pass|tests) \d+|Tests:\s+.*\d+ (?:failed|passed).*|\s*\d+ (?:passing|failing)\b.*|` +
 		`Ran \d+ tests? in .*|Test Suites: .*|error: test failed, to rerun pass .*|\d+ examples?, \d+ failures?.*|BUILD FAILED - tests.*)$`)
 	checkReport = lazy(`^(?:Found \d+ errors?\b.*|Success: no issues found.*|All checks passed!?|Your code has been rated at .*|\x{2716} \d+ problems? .*|\S+?:\d+:\d+: [A-Z]{1,4}\d{2,5}:? .*|` +
-		`\S+\.pyi?:\d+: (?:error|note|warning): .*|\S+\.py:\d+:\d+ - (?:error|warning): .*|\d+ errors?, \d+ warnings?.*|\S+\.tsx?[(:]\d+[,:]\d+\)?:? ?-? error TS\d+: .*|would reformat .*|\s+\d+:\d+\s+(?:error|warning)\s+.*)$`)
+		`\S+\.pyi?:\d+: (?:error|note|warning): .*|\S+\.py:\d+:\d+ - (?:error|warning): .*|\d+ errors?, \d+ warnings?.*|\S+\.tsx?[(:]\d+[,:]\d+\)?:? ?-? error TS\d+: .*|would reformat .*|\d+ issues?[:.].*|\S+:\d+:\d+: .* \([a-z][\w-]+\)|\s+\d+:\d+\s+(?:error|warning)\s+.*)$`)
 	noTests = lazy(`^(?:=*\s?no tests ran\b.*|(?:ERROR|[\w.-]+: error|error): (?:file or directory not found|not found|unrecognized arguments|unexpected argument|usage|the following arguments|no such option|unknown option|cannot|can't).*|` +
 		`mypy: (?:can't|error).*|.*\bE902\b.*|.*[Nn]o such (?:file|option).*|.*[Nn]o files? (?:matching|found|matched).*|.*[Cc]an(?:'t|not) (?:read|find|open) (?:the )?(?:file|config|input|module).*|[Uu]sage: .*|.*No Python files.*|error: unexpected .*|.*[Ii]nvalid option.*)`)
 )

@@ -238,21 +238,21 @@ func (c Call) rpc(o *object, _ json.Raw, _ int) (Finding, bool) {
 		}
 		return Finding{}, true
 	}
-	if o.by["data"] == nil || o.by["errors"] == nil || !o.only(set([]string{"data", "errors", "extensions"})) || !truthy(o.by["errors"]) {
+	if o.by["data"] == nil || o.by["errors"] == nil || !o.only(set([]string{"data", "errors", "extensions"})) || !Truthy(o.by["errors"]) {
 		return Finding{}, false
 	}
-	if !truthy(o.by["data"]) || !someTruthy(o.by["data"]) {
+	if !Truthy(o.by["data"]) || !anyTruthy(o.by["data"]) {
 		return failed("rpc_error", o.words()), true
 	}
 	return near("rpc_error", o.words(), "there is data beside the errors"), true
 }
 
-func someTruthy(data json.Raw) bool {
+func anyTruthy(data json.Raw) bool {
 	if data.Kind() != json.Object {
-		return truthy(data)
+		return Truthy(data)
 	}
 	for _, v := range data.Members() {
-		if truthy(v) {
+		if Truthy(v) {
 			return true
 		}
 	}
@@ -290,7 +290,7 @@ func (c Call) wrapper(o *object, _ json.Raw, depth int) (Finding, bool) {
 		switch {
 		case wrapped[k] && inner == "":
 			inner = k
-		case around[k] || !truthy(o.by[k]):
+		case around[k] || !Truthy(o.by[k]):
 		default:
 			return Finding{}, false
 		}
@@ -337,7 +337,7 @@ func (c Call) errorObject(o *object, _ json.Raw, depth int) (Finding, bool) {
 	switch {
 	case slices.ContainsFunc(boolKeys, o.isTrue):
 		return near(rule, quote, "the object says that it worked"), true
-	case truthy(o.by["data"]) && !certain || truthy(o.by["result"]) && o.by["result"].Kind() != json.String && !certain:
+	case Truthy(o.by["data"]) && !certain || Truthy(o.by["result"]) && o.by["result"].Kind() != json.String && !certain:
 		return near(rule, quote, "there is a result beside it"), true
 	}
 	foreign := c.foreign(o)
@@ -346,7 +346,9 @@ func (c Call) errorObject(o *object, _ json.Raw, depth int) (Finding, bool) {
 		return failed(rule, quote), true
 	case certain && len(foreign) <= 3 && !slices.ContainsFunc(foreign, func(k string) bool { return recordKey[k] }):
 		return failed(rule, quote), true
-	case errorKey[o.keys[0]] && rule == "error_object" && len(foreign) <= 2 && !slices.ContainsFunc(foreign, func(k string) bool { return recordKey[k] }):
+	case errorKey[o.keys[0]] && len(foreign) <= 2 && refuses(quote):
+		return failed(rule, quote), true
+	case errorKey[o.keys[0]] && len(foreign) <= 2 && !slices.ContainsFunc(foreign, func(k string) bool { return recordKey[k] }):
 		return failed(rule, quote), true
 	}
 	f := near(rule, quote, "the object has other members ("+strings.Join(foreign[:min(len(foreign), 3)], ", ")+"): it is a record")
@@ -354,27 +356,19 @@ func (c Call) errorObject(o *object, _ json.Raw, depth int) (Finding, bool) {
 	return f, true
 }
 
+// refuses says whether a text is a sentence that says no.
+func refuses(s string) bool { return textOf(s).refusal().Failed }
+
 // evidence says which member tells of a failure. certain: it is one that tells of this call, not of what was asked about.
 func (o *object) evidence() (key, rule string, certain bool) {
 	explained := false
 	for _, k := range slices.Concat(errorKeys, whyKeys) {
-		explained = explained || truthy(o.by[k]) && k != "errorcode"
+		explained = explained || Truthy(o.by[k]) && k != "errorcode"
 	}
 	for _, k := range boolKeys {
-		if o.isFalse(k) && (explained || len(o.keys) == 1) {
+		if o.isFalse(k) && (explained || len(o.keys) == 1 || Truthy(o.by["errorcode"])) {
 			return k, "status_object", true
 		}
-	}
-	for _, k := range errorKeys {
-		if v := o.by[k]; truthy(v) && v.Kind() != json.Number && !(v.Kind() == json.Bool && !explained) && !listed(v) {
-			if k == "errorcode" && !explained {
-				continue
-			}
-			return k, "error_object", false
-		}
-	}
-	if s := strings.ToLower(o.text("status")); badStatus[s] && (explained || s == "error" && truthy(o.by["content"])) {
-		return "status", "status_object", false
 	}
 	for _, k := range statusKeys {
 		n, ok := o.by[k].Int64()
@@ -383,6 +377,20 @@ func (o *object) evidence() (key, rule string, certain bool) {
 		}
 		if ok && n >= 400 && n <= 599 && explained {
 			return k, "status_object", false
+		}
+	}
+	for _, k := range errorKeys {
+		if v := o.by[k]; Truthy(v) && v.Kind() != json.Number && !(v.Kind() == json.Bool && !explained) && !listed(v) {
+			if k == "errorcode" && !explained {
+				continue
+			}
+			return k, "error_object", false
+		}
+	}
+	for _, k := range []string{"status", "result", "outcome"} {
+		s := strings.ToLower(o.text(k))
+		if badStatus[s] && (explained || s == "error" && Truthy(o.by["content"]) || s[0] == 'f' && s == "fail" && o.by["data"] != nil) {
+			return k, "status_object", s == "fail" && o.by["data"] != nil
 		}
 	}
 	if k := o.text("type"); (strings.HasSuffix(k, "Exception") || strings.HasSuffix(k, "Error")) && o.text("message") != "" {
@@ -400,11 +408,17 @@ func (o *object) evidence() (key, rule string, certain bool) {
 			break
 		}
 	}
+	if code := o.text("code"); code != "" && o.text("message") != "" && badCode().MatchString(code) {
+		return "code", "error_object", false
+	}
 	if n, ok := o.by["found"].Bool(); ok && !n && o.by["index"] != nil {
 		return "found", "status_object", true
 	}
 	return "", "", false
 }
+
+// badCode is a code of an error, in capitals or camel case.
+var badCode = lazy(`(?i)^[\w.-]*(?:err|invalid|not_?(?:found|allowed|available|enough)|insufficient|denied|failed|failure|forbidden|unauthori[sz]ed|conflict|expired|limit|missing|taken|unknown|exceed|duplicate|reject)[\w.-]*$`)
 
 func digits(s string) bool { return strings.Trim(s, "0123456789") == "" }
 
@@ -428,7 +442,7 @@ func listed(v json.Raw) bool {
 func (c Call) foreign(o *object) []string {
 	var out []string
 	for i, k := range o.keys {
-		if envelope[k] || !truthy(o.by[k]) || c.echo(o.names[i], o.by[k]) {
+		if envelope[k] || !Truthy(o.by[k]) || c.echo(o.names[i], o.by[k]) {
 			continue
 		}
 		out = append(out, k)
@@ -480,8 +494,8 @@ func (c Call) only(o *object, depth int) (Finding, bool) {
 	return Finding{}, true
 }
 
-// truthy says whether a value is there and more than null, false, 0 or empty.
-func truthy(v json.Raw) bool {
+// Truthy says whether a value is there and more than null, false, 0 or empty.
+func Truthy(v json.Raw) bool {
 	switch v.Kind() {
 	case json.Invalid, json.Null:
 		return false

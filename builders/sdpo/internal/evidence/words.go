@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -23,8 +24,11 @@ func (c Call) words(text string) Finding {
 		return f
 	}
 	f := t.strongest()
-	if f.Rule == "" {
+	switch {
+	case f.Rule == "":
 		return Finding{}
+	case len(t.head) == 1 && defines().MatchString(t.head[0]):
+		return near(f.Rule, f.Quote, "it says what the error means")
 	}
 	if why := t.document(f.Rule); why != "" {
 		return near(f.Rule, f.Quote, why)
@@ -39,6 +43,8 @@ func (c Call) words(text string) Finding {
 
 // shells speak for the programs that they can't start.
 var shells = map[string]bool{"bash": true, "sh": true, "zsh": true, "dash": true, "ksh": true, "/bin/sh": true, "/bin/bash": true, "-bash": true, "timeout": true, "sudo": true}
+
+var defines = lazy(`(?i)\b(?:raised (?:when|if|by)|(?:is|are) (?:raised|thrown) (?:when|if|by)|is defined as|refers to|occurs when)\b`)
 
 // text is a text with the lines that are looked at.
 type text struct {
@@ -65,7 +71,7 @@ func (t *text) last() string { return t.tail[len(t.tail)-1] }
 func (t *text) one() bool { return len(t.head) <= 2 && len(t.all) <= 400 && t.count <= 50 }
 
 // frameworks write these at the beginning of a result, and nobody else does.
-var frameworks = lazy(`^(?:<tool_use_error>|<error>|<system>ERROR: |ERROR while calling tool: |ERROR: Your input to the tool was invalid|An error occurred while (?:running|parsing|invoking|calling|executing) |` +
+var frameworks = lazy(`^(?:<tool_use_error>|<error>|<system>ERROR: |ERROR while calling tool: |Oops! Something went wrong|An? (?:\w+ )?(?:error|exception) (?:has )?occurred\b|ERROR: Your input to the tool was invalid|An error occurred while (?:running|parsing|invoking|calling|executing) |` +
 	`An error occurred when calling |Error occurred when calling |An error occurred \(\w+\) when calling the \w+ operation|Error (?:executing|invoking|calling|running|validating) (?:the )?(?:MCP )?(?:tool|function|action|agent)\b|` +
 	`Error executing \w+: |Error (?:during|while|when|in|on) (?:\w+ ){0,2}(?:tool|function|code|execut\w+|decod\w+|pars\w+|call\w*|generat\w+|input|running|processing|reading|writing|validat\w+|fetch\w*)\b|` +
 	`Error invoking tool |Error in code parsing:|Failed to (?:invoke|execute|call|run|parse) (?:the )?(?:tool|function|generated|arguments|JSON)\b|failed to parse (?:function )?arguments|Failed to invoke Tool |MCP error -?\d+: |` +
@@ -75,7 +81,7 @@ var frameworks = lazy(`^(?:<tool_use_error>|<error>|<system>ERROR: |ERROR while 
 	`Invalid or incomplete response|Invalid Format: |Validation failed for |(?:-\d{5}): |unsupported call: |apply_patch verification failed|exec_command failed|execution error: |` +
 	`Model tried to call unavailable tool |Tool \S+ disabled$|The tool execution failed|The tool call with name |You tried to use the tool |Exception (?:occurred|raised|thrown) (?:in|by|while|when|during) |` +
 	`Error while (?:parsing|decoding|executing|calling) |There was an error\b[:.]|# \d+ SEARCH/REPLACE blocks? failed|Your proposed edit has introduced |SQL compilation error|error during (?:the )?(?:tool |function |query )?execution|` +
-	`No replacement was performed|No match found for |String to replace not found|The (?:old_str|old_string|search block|SEARCH block)\b.{0,200}\b(?:not found|does not match|did not match)|\S*[Pp]atch (?:failed|does not apply|verification failed)|Failed to (?:edit|apply|find expected|match)\b|` +
+	`No replacement was performed|Found \d+ (?:matches|occurrences) of .{0,80}\bbut |File has not been read yet|old_string and new_string are |Path \S+ is a directory, not |Msg \d+, Level \d+|No match found for |String to replace not found|The (?:old_str|old_string|search block|SEARCH block)\b.{0,200}\b(?:not found|does not match|did not match)|\S*[Pp]atch (?:failed|does not apply|verification failed)|Failed to (?:edit|apply|find expected|match)\b|` +
 	`Unable to (?:apply|find|execute|call|parse|invoke) .{0,60}(?:diff|tool|function|image|patch|arguments)\b|` +
 	`\d+ validation errors?(?: for \w+\b|:)|\(?(?:psycopg2?|sqlite3|pymysql|MySQLdb|asyncpg|sqlalchemy|pyodbc|oracledb|cx_Oracle)\.[\w.]+(?:Error|Exception|Column|Table|Violation|\w+)\))`)
 
@@ -195,6 +201,9 @@ func (t *text) traceback() Finding {
 				return near("traceback", t.tail[end], "what came after it went on")
 			}
 		}
+		if end+1 == len(t.tail) && slices.Contains(t.tail[:end], t.tail[end]) {
+			return near("traceback", t.tail[end], "the same exception stands there more than once: a collection of them")
+		}
 		after := t.tail[end+1:]
 		if len(after) > 0 && wentOn(after) {
 			return near("traceback", t.tail[end], "what came after it went on")
@@ -203,6 +212,9 @@ func (t *text) traceback() Finding {
 			return Finding{}
 		}
 		return failed("traceback", t.tail[end])
+	}
+	if l := t.last(); namedError().MatchString(l) && strings.Contains(t.all[:min(len(t.all), window)], "Traceback (most recent call last)") {
+		return failed("traceback", l)
 	}
 	if len(t.tail) == len(t.head) && strings.HasPrefix(t.head[0], "  File \"") || strings.HasPrefix(t.head[0], "File \"") && len(t.head) > 1 {
 		if l := t.last(); namedError().MatchString(l) {
@@ -276,8 +288,8 @@ func wentOn(lines []string) bool {
 
 var (
 	prefixed = lazy(`^(?:[^\w\s<>"'` + "`" + `-]{1,4}\s*)?(?:\[?(?:ERROR|Error|error|FATAL|Fatal|fatal|Exception|EXCEPTION|FAILED|Failure|FAILURE)\]?|\((?:error|ERROR)\)|[Ff]atal error|[Ii]nternal (?:server )?error|` +
-		`error\[E\d+\]|error TS\d+|npm (?:ERR!|error)|[Ss]yntax [Ee]rror|[Pp]arse [Ee]rror|[Rr]untime [Ee]rror|[Vv]alidation [Ee]rror|(?:Tool|API|HTTP|Server|Request|Database|Query|SQL|Network|Connection|Auth\w*) [Ee]rror|Unexpected error|<urlopen error|\[Errno \d+\]|E[A-Z]{4,}:|### Error|CMake Error|ERROR: LoadError|PHP (?:Fatal|Parse) error|Error in \S.{0,80} :|! LaTeX Error)` +
-		`(?: (?:in|from|at|near|code|response from|returned by|on) [^:]{1,60}| \d{3,5}(?: ?\([\w ]+\))?| ?\([\w ]{1,30}\))?(?:\s?[:\x{2013}\x{2014}] ?\S|\s-\s|:$|\s\(\w+\): |\s+\[?Errno|\s(?:Missing|code|Cannot|Could|Invalid)\b)`)
+		`error\[E\d+\]|error TS\d+|npm (?:ERR!|error)|[Ss]yntax [Ee]rror|[Pp]arse [Ee]rror|[Rr]untime [Ee]rror|[Vv]alidation [Ee]rror|(?:Tool|API|HTTP|Server|Request|Database|Query|SQL|Network|Connection|Auth\w*) [Ee]rror|Unexpected error|<urlopen error|\[Errno \d+\]|E[A-Z]{4,}:|### Error|CMake Error|ERROR: LoadError|PHP (?:Fatal|Parse) error|Error in \S.{0,80} :|! LaTeX Error|Error (?:while |when )?(?:fetching|loading|opening|connecting|creating|updating|deleting|sending|retrieving|getting|searching|accessing|parsing|querying|saving|building|starting|finding|downloading|uploading|installing|compiling|evaluating|resolving)\b[^:]{0,120}|(?:[A-Z]\w+ ){1,2}[Ee]rror|Msg \d+, Level)` +
+		`(?: (?:in|from|at|near|code|response from|returned by|on) [^:]{1,60}| \d{3,5}(?: ?\([\w ]+\))?| ?\([\w ]{1,30}\))?(?:\s?[:\x{2013}\x{2014}] {0,2}\S|\s-\s|:$|\s\(\w+\): |\s+\[?Errno|\s(?:Missing|code|Cannot|Could|Invalid)\b)`)
 	logName = lazy(`^ERROR:\w+:`)
 )
 
@@ -287,8 +299,11 @@ func (t *text) prefix() Finding {
 	if first == "" && len(t.head) > 1 {
 		first = strings.TrimLeft(t.head[1], "│╷ \t")
 	}
-	if !prefixed().MatchString(first) || logName().MatchString(first) {
+	if !prefixed().MatchString(first) || logName().MatchString(first) || figure().MatchString(first) {
 		return Finding{}
+	}
+	if again := t.startingLike(first); again > 1 && again < len(t.head) && !t.complains(t.last()) {
+		return near("error_prefix", first, "such lines come and go: a log")
 	}
 	if t.paragraphs() > 0 {
 		return near("error_prefix", first, "it goes on as a text about the error")
@@ -302,6 +317,25 @@ func (t *text) prefix() Finding {
 	return failed("error_prefix", first)
 }
 
+// figure is an error as a number: a model's, a measurement's.
+var figure = lazy(`^[\w ]*[Ee]rrors?\s?[:=]\s*(?:-?[\d.]+(?:e-?\d+)?\s?%?|none|no|null|false|n/a)$`)
+
+// startingLike counts the lines with the first word of one.
+func (t *text) startingLike(line string) (n int) {
+	word, _, _ := strings.Cut(line, " ")
+	for _, l := range t.head {
+		if strings.HasPrefix(l, word) {
+			n++
+		}
+	}
+	return n
+}
+
+// complains says whether a line belongs to an error: it names one, or adds to one.
+func (t *text) complains(l string) bool {
+	return prefixed().MatchString(l) || more().MatchString(l) || namedError().MatchString(l) || build().MatchString(l)
+}
+
 const osError = `(?:[Nn]o such (?:file|directory|device|process|user|host|column|table|container|image|option|command|remote|branch|ref)\b.*|command not found\b.*|not found|[Pp]ermission denied.*|Is a directory.*|[Nn]ot a directory.*|File exists.*|` +
 	`[Oo]peration not permitted.*|[Rr]ead-only file system.*|Directory not empty.*|Device or resource busy.*|[Cc]onnection (?:refused|reset|timed out|closed).*|No space left on device.*|Invalid argument.*|Bad file descriptor.*|Exec format error.*|` +
 	`Argument list too long.*|Text file busy.*|Broken pipe.*|unbound variable.*|syntax error\b.*|unexpected (?:EOF|end of file|token|EOF while|argument)\b.*|unterminated .*|(?:illegal|invalid|unknown|unrecognized|ambiguous|unsupported) (?:option|argument|command|flag|number|regular|key|field|character|operand|line).*|` +
@@ -311,15 +345,15 @@ const osError = `(?:[Nn]o such (?:file|directory|device|process|user|host|column
 
 var (
 	// program: [line N:] [file:] what the system says
-	unixLine = lazy(`^(?:-?(?:ba|z|da|k|c)?sh|[./\w][\w./+-]{0,80}(?:\.exe)?(?: \([\w ]+\))?|/\S+)(?:\[\d+\])?: (?:(?:line )?\d+: )?(?:[^:]{1,200}: ){0,3}` + osError + `$`)
+	unixLine = lazy(`^(?:-?(?:ba|z|da|k|c)?sh|[./\w][\w./+-]{0,80}(?:\.exe)?(?: \([\w ]+\))?|/\S+)(?:\[\d+\])?: +(?:(?:line )?\d+: )?(?:[^:]{1,200}: ){0,3}` + osError + `$`)
 	// file:line:column: error: of compilers
 	compiler = lazy(`^(?:\S+\.(?:c|cc|cpp|cxx|h|hpp|m|go|rs|java|kt|scala|swift|zig|cs|f90|proto|hs|ml|ts|tsx|js)[:(]\d+(?:[:,]\d+)?\)?:? (?:fatal )?(?:error|undefined|cannot|syntax error|imported and not used|declared and not used|expected|missing|invalid)\b.*|` +
 		`(?:\./)?\S+\.go:\d+:\d+: \S.*|(?:collect2|ld|clang|cc1|rustc|javac|gcc|g\+\+|\S*/ld): (?:fatal )?(?:error: )?.*|\S*\.(?:c|o|cc|cpp):.*undefined reference to .*|error: could not compile .*|error(?:\[E\d+\])?: .*|error: aborting due to .*|\d+ errors?(?: generated\.)?$|compilation terminated\.$|For more information about this error, try .*)$`)
-	build   = lazy(`^(?:\d+ out of \d+ hunks? (?:FAILED|ignored).*|Hunk #\d+ FAILED .*|\S+: patch does not apply|g?make(?:\[\d+\])?: \*\*\* .*|npm (?:ERR!|error) .*|exit status [1-9]\d*|Segmentation fault.*|Killed$|Aborted(?: \(core dumped\))?$|Bus error.*|Terminated$|fatal: .*|\S+: fatal: .*|error: .*|ERROR: .*|FATAL: .*|E: .*|\[ERROR\] Failed to .*|Error from server .*|(?:docker: )?Error response from daemon: .*|error TS\d+: .*|FAILURE: Build failed.*|BUILD FAILED.*|.*\(core dumped\)$|Parse error.* near .*|Error: .*|curl: \(\d+\) .*|psql: error: .*|ssh: .*|rsync error: .*|gpg: .*failed.*|\*\*\* No rule .*|Could not resolve host: .*|zsh: .*|(?:ba)?sh: .*: (?:not found|command not found)|'[^']+' is not recognized as an internal or external command,.*|.* : The term '.*' is not recognized as .*|Can't locate \S+ in @INC .*|BEGIN failed--compilation aborted .*|perl: .*|Caused by:$|CMake Error .*|-- Configuring incomplete.*|! LaTeX Error.*|.*\(HTTP [45]\d\d\)$|.* ERROR [45]\d\d: .*|Failed to \w+ \S+\.(?:service|socket|timer): .*|Unit \S+ could not be found\.|Could not connect to .*|No tests found, exiting with code \d|Oops! Something went wrong.*|.* at \S+ line \d+\.|ERR_\w+.*|error Command .*|Permission denied \(publickey.*|sudo: .*|Conversion failed!|Execution halted|\*\* \(\w+(?:\.\w+)*\) .*|\S+\.rb:\d+:in .*\(\w+\)|Command failed(?: with exit code \d+)?: .*|.*returned non-zero exit status [1-9]\d*\.?|[Cc]onnection to \S+ .*(?:refused|timed out|closed).*|No files matching .*|unable to access .*|ERROR \d+ \(\w+\).*|lua: .*|PHP (?:Fatal|Parse) error: .*|ERROR: LoadError: .*|The connection to the server \S+ was refused.*)$`)
+	build   = lazy(`^(?:\d+ out of \d+ hunks? (?:FAILED|ignored).*|Hunk #\d+ FAILED .*|\S+: patch does not apply|g?make(?:\[\d+\])?: \*\*\* .*|npm (?:ERR!|error) .*|exit status [1-9]\d*|Segmentation fault.*|Killed$|Aborted(?: \(core dumped\))?$|Bus error.*|Terminated$|fatal: .*|\S+: fatal: .*|error: .*|ERROR: .*|FATAL: .*|E: .*|\[ERROR\] Failed to .*|Error from server .*|(?:docker: )?Error response from daemon: .*|error TS\d+: .*|FAILURE: Build failed.*|BUILD FAILED.*|.*\(core dumped\)$|Parse error.* near .*|Error: .*|curl: \(\d+\) .*|psql: error: .*|ssh: .*|rsync error: .*|gpg: .*failed.*|\*\*\* No rule .*|Could not resolve host: .*|zsh: .*|(?:ba)?sh: .*: (?:not found|command not found)|'[^']+' is not recognized as an internal or external command,.*|.* : The term '.*' is not recognized as .*|Can't locate \S+ in @INC .*|BEGIN failed--compilation aborted .*|perl: .*|Caused by:$|!\s+==> Fatal error.*|(?:\[INFO\] )?BUILD FAIL(?:URE|ED).*|\S+: \d+ (?:compile )?errors?$|pq: .*|no crontab for \S+|CMake Error .*|-- Configuring incomplete.*|! LaTeX Error.*|.*\(HTTP [45]\d\d\)$|.* ERROR [45]\d\d: .*|Failed to \w+ \S+\.(?:service|socket|timer): .*|Unit \S+ could not be found\.|Could not connect to .*|No tests found, exiting with code \d|Oops! Something went wrong.*|.* at \S+ line \d+\.|ERR_\w+.*|error Command .*|Permission denied \(publickey.*|sudo: .*|Conversion failed!|Execution halted|\*\* \(\w+(?:\.\w+)*\) .*|\S+\.rb:\d+:in .*\(\w+\)|Command failed(?: with exit code \d+)?: .*|.*returned non-zero exit status [1-9]\d*\.?|[Cc]onnection to \S+ .*(?:refused|timed out|closed).*|No files matching .*|unable to access .*|ERROR \d+ \(\w+\).*|lua: .*|PHP (?:Fatal|Parse) error: .*|ERROR: LoadError: .*|The connection to the server \S+ was refused.*)$`)
 	gitLine = lazy(`^git: '[^']+' is not a git command\.`)
 	// What a program adds to its complaint.
 	more = lazy(`^(?:\s|[Uu]sage:|hint: |try |Try |See |see |For more|for more|DETAIL|HINT|LINE \d|CONTEXT|\^|note: |= |\||-->|Did you mean|The most similar|Please make sure|and the repository exists|To see |Run |A complete log|Options:|\[SQL|\(Background|Is the server running|\d+ \||curl: |` +
-		`tar: |npm (?:ERR!|error)|error: |fatal: |Aborting|Error: |optional arguments|positional arguments|compilation terminated|Check |If you |Use |\* |Available |Valid |Commands:|Example|.*\(core dumped\)|exit status|collect2|warning: |make: |[A-Z][\w-]+:$|Caused by:|# |\.\.\.)`)
+		`tar: |npm (?:ERR!|error)|error: |fatal: |Aborting|Error: |optional arguments|positional arguments|compilation terminated|Stack trace:|stack traceback:|Stacktrace:|Call log:|#\d|At line:|\+ |operable program|info |Type X|\[ERROR\]|thrown in|in expression|Check |If you |Use |\* |Available |Valid |Commands:|Example|.*\(core dumped\)|exit status|collect2|warning: |make: |[A-Z][\w-]+:$|Caused by:|# |\.\.\.)`)
 	usage = lazy(`^[Uu]sage:\s`)
 )
 
@@ -333,6 +367,9 @@ func (t *text) program() Finding {
 		return unixLine().MatchString(l) || build().MatchString(l) || compiler().MatchString(l) || gitLine().MatchString(l)
 	}
 	if strings.Contains(last, "(ignored)") {
+		return Finding{}
+	}
+	if figure().MatchString(last) {
 		return Finding{}
 	}
 	if diagnostic(last) || unixLine().MatchString(strings.TrimSpace(last)) {
@@ -396,7 +433,7 @@ func (t *text) http() Finding {
 }
 
 var (
-	logLine = lazy(`^(?:\[?\d{4}[-/]\d\d[-/]\d\d[ T]|\[?\d\d:\d\d(?::\d\d)?\b|\[?(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL)\]? +(?:[\w.]+:|\d|\[|[a-z])|(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL):[\w.]+:|` +
+	logLine = lazy(`^(?:\[?\d{4}[-/]\d\d[-/]\d\d[ T]|\[?\d\d:\d\d(?::\d\d)?\b|\[?(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL)\]? +(?:[a-z][\w.]*:|\d\d:\d\d|\d{4}-|\[|[a-z]+ [a-z])|(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL):[\w.]+:|` +
 		`[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d|[IWEF]\d{4} |(?:time|ts|level)=|\d{1,3}(?:\.\d{1,3}){3} - |\{"(?:level|ts|time|timestamp|severity|@timestamp)":)`)
 	numbered = lazy(`^\s*\d+(?:\t| ?[|│→:] ?|:)`)
 	grepLine = lazy(`^[\w./-]+\.\w+[:-]\d+[:-](?:\d+:)?\S?`)
@@ -430,7 +467,7 @@ func (t *text) document(rule string) string {
 			n["numbered"]++
 		case diffHead().MatchString(l):
 			n["diff"]++
-		case grepLine().MatchString(l) && !compiler().MatchString(l) && !strings.Contains(l, "rror: "):
+		case grepLine().MatchString(l) && !compiler().MatchString(l) && !strings.Contains(l, "rror") && !build().MatchString(l):
 			n["grep"]++
 		case speaker().MatchString(l):
 			n["speaker"]++
@@ -444,6 +481,8 @@ func (t *text) document(rule string) string {
 	}
 	lines := len(t.head)
 	switch {
+	case strings.Contains(t.tail[0]+"\n"+strings.Join(t.tail, "\n"), "BUILD FAIL"):
+		return ""
 	case n["log"] >= 2 || n["log"] == 1 && looksLikeLog(t.head):
 		return "it is a log"
 	case n["mail"] >= 2 || n["mail"] == 1 && mailHead().MatchString(t.head[0]):
@@ -486,19 +525,19 @@ var (
 	done    = lazy(`(?i)^(?:success|ok\b|okay|done|booked|created|updated|deleted|removed|saved|sent|transferred|reserved|completed|finished|the file .* has been|voucher redeemed|applied|added|yes\b)`)
 	told    = lazy(`(?i)^(?:job|build|pipeline|run|deployment|task|backup|shipment|parcel|step|stage|test|tests|service|sensor|node|pod|worker|cron|import|order|invoice|charge|status|state|result|last|latest|previous|device)\b[^.]{0,60}\b(?:failed|failure|error|denied|rejected)\b`)
 	refused = lazy(`(?i)^(?:sorry\b|(?:i |we |you )?(?:cannot|can't|can not|could not|couldn't|unable to|failed to|are not allowed|aren't allowed|may not|must not|must |do not have|don't have|have no)\b|` +
-		`(?:invalid|unknown|unsupported|missing|illegal|unauthorized|unauthorised|unrecognized|unexpected|malformed|duplicate|forbidden|not (?:allowed|authorized|authorised|permitted|found|available|enough|supported|possible)|` +
+		`(?:wrong|incorrect|refusing|aborting|blocked|disallowed|rejected|denied|invalid|unknown|unsupported|missing|illegal|unauthorized|unauthorised|unrecognized|unexpected|malformed|duplicate|forbidden|not (?:allowed|authorized|authorised|permitted|found|available|enough|supported|possible)|` +
 		`access (?:denied|is denied|forbidden)|permission denied|insufficient|no such|too (?:many|few|long|short|large|small|late|early)|bad request|operation not|request (?:rejected|refused|denied|failed|timed out)|timed out|timeout\b|quota|rate limit)\b|` +
 		`(?:\S+ ){0,5}(?:failed|refused|rejected|denied|aborted|not possible|impossible|invalid|unavailable)(?:[.:!]|$| (?:because|due to|since)\b)|get failed:|delete failed:)`)
 	said = lazy(`(?i)\b(?:cannot be|can't be|can not be|could not be|couldn't be|can only be|must be|must not be|must have|must contain|is required|are required|is missing|are missing|already (?:taken|booked|exists?|been|in use|reserved|redeemed|used|registered|closed|cancelled|canceled|shipped|paid|sold|assigned)|` +
 		`(?:is|are|was|were) (?:not|no longer) (?:in|available|allowed|valid|permitted|possible|authori[sz]ed|supported|a valid|found|eligible|enough|registered|part|open|known|recogni[sz]ed|defined|accessible|active)|isn't (?:available|allowed|valid|supported)|has expired|have expired|has already|have already|` +
-		`does(?: not|n't) exists?|do not exist|didn't match|did not match|doesn't match|does not (?:match|add up|allow|have|support|belong|contain|accept)|not (?:enough|found|allowed|permitted|available|authori[sz]ed|supported|exist)\b|exceeds|exceeded|out of (?:stock|range)|sold out|insufficient|is (?:full|closed|locked|disabled|invalid|unavailable|expired|denied|taken|out of|too \w+)|` +
+		`(?:does|do|did)(?: not|n't) \w+|(?:has|have) not been|(?:was|were)(?: not|n't) \w+|(?:syntax|parse|connect|connection|network|authentication|validation|certificate|protocol|login|lookup|upload|download|constraint) (?:error|failure|failed)|wrong kind of|requires .{0,30}(?:privilege|permission|access|role|approval|log ?in|authentication|authorization|subscription|verification)|didn't match|did not match|doesn't match|does not (?:match|add up|allow|have|support|belong|contain|accept)|not (?:enough|found|allowed|permitted|available|authori[sz]ed|supported|exist)\b|exceeds|exceeded|out of (?:stock|range)|sold out|insufficient|is (?:full|closed|locked|disabled|invalid|unavailable|expired|denied|taken|out of|too \w+)|` +
 		`(?:do|does) not have (?:permission|access)|would exceed|no longer (?:available|possible|valid|exists|supported)|permission denied|access denied|unauthori[sz]ed|only possible|overdrawn|only \w+ (?:can|may) \w+|please (?:provide|specify|enter|supply|choose another|try again)|has to be|have to be|needs to be|conflicts with|overlaps with|not a valid|limit reached|is (?:frozen|blocked|suspended|inactive|expired)|deadline (?:has|for|was)|is below the minimum|is above the maximum|is less than the minimum|is greater than the maximum)\b`)
 	byID = lazy(`(?i)^no (?:\w+ ){1,3}(?:with|for|named|called|by)\b.{0,40}\S*[\d"'#]|^no (?:\w+ ){1,3}with .{0,60} (?:exists?|found)\b`)
 )
 
 // refusal reads a sentence or two that say no.
 func (t *text) refusal() Finding {
-	if !t.one() || logLine().MatchString(t.head[0]) || strings.ContainsAny(t.head[0][:1], "{<|#>0123456789") || t.head[0][0] == '[' && !strings.HasPrefix(t.head[0], "[Errno") {
+	if !t.one() || t.paragraphs() > 0 || strings.Count(t.all, ". ") >= 2 || figure().MatchString(t.head[0]) || logLine().MatchString(t.head[0]) || strings.ContainsAny(t.head[0][:1], "{<|#>0123456789") || t.head[0][0] == '[' && !strings.HasPrefix(t.head[0], "[Errno") {
 		return Finding{}
 	}
 	first := sentence(t.head[0])

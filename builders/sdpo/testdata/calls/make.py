@@ -20,6 +20,7 @@ import threading
 
 import authored
 import harnesses
+import more
 import programs
 
 HERE = pathlib.Path(__file__).parent
@@ -62,6 +63,7 @@ def run(command, files, url):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(body)
         env = dict(os.environ, HOME=str(folder), URL=url, LC_ALL="C.UTF-8", GIT_CONFIG_NOSYSTEM="1", TERM="dumb",
+                   GIT_AUTHOR_DATE="2024-05-01T10:00:00Z", GIT_COMMITTER_DATE="2024-05-01T10:00:00Z",
                    CARGO_HOME=os.path.expanduser("~/.cargo"), RUSTUP_HOME=os.path.expanduser("~/.rustup"),
                    PYENV_ROOT=os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv")), PYTHONDONTWRITEBYTECODE="1",
                    GOCACHE=str(HERE / ".gocache"), GOFLAGS="", GOTOOLCHAIN="local", NO_COLOR="1", CARGO_TERM_COLOR="never")
@@ -99,8 +101,8 @@ def runs(url):
                        text=show(shown, both, code, out, err), failed=kind == "fail")
 
 
-def written():
-    for family, group, source, failed, tool, arguments, text in authored.results():
+def written(part):
+    for family, group, source, failed, tool, arguments, text in part.results():
         if not isinstance(text, str):
             text = json.dumps(text)
         yield dict(family=family, group=group, source=source, tool=tool, arguments=arguments, text=text, failed=failed)
@@ -110,7 +112,7 @@ def main():
     os.environ["PATH"] = os.pathsep.join([*sys.argv[1:], os.environ["PATH"]])
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    rows = list(runs(f"http://127.0.0.1:{server.server_port}")) + list(written())
+    rows = list(runs(f"http://127.0.0.1:{server.server_port}")) + list(written(authored))
     server.shutdown()
     groups = sorted({(r["family"], hashlib.sha256(r["group"].encode()).hexdigest()) for r in rows})
     half = {g: i % 2 for i, g in enumerate(groups)}
@@ -121,6 +123,7 @@ def main():
             continue
         seen.add(key)
         files[half[r["family"], hashlib.sha256(r["group"].encode()).hexdigest()]].append(r)
+    files[0].extend(written(more))
     for name, part in zip(("dev", "held"), files):
         with open(HERE / f"{name}.jsonl", "w") as f:
             for r in part:

@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 
 	"github.com/nat-go/nat-go/builders/dpo"
+	"github.com/nat-go/nat-go/builders/sdpo"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
@@ -27,6 +28,13 @@ func (r *run) account(ctx context.Context, seen *source.Stats) error {
 		return exit.Environmentf("can't write NAT's progress files: %w", err)
 	}
 	r.count()
+	for _, b := range r.plan.config.Selected() {
+		if c, ok := b.Config.(*sdpo.Config); ok {
+			for _, text := range sdpo.Remarks(c, r.books.counters[b.Name], r.books.near[b.Name]) {
+				r.warn("%s: %s", b.Name, text)
+			}
+		}
+	}
 	failure := r.failure(seen)
 	r.made.Status, r.made.Warnings, r.made.Seed = runfolder.Completed, r.sum.Warnings, r.plan.rules.Split.Seed
 	if failure != nil {

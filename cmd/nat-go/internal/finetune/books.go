@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/nat-go/nat-go/builders/sdpo"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -29,6 +30,7 @@ type books struct {
 	seen map[dropKind]int64
 	rest []*ledger.Drop // one for each kind with more than listedDrops, in order of appearance
 	more map[dropKind]*ledger.Drop
+	near map[string]*sdpo.NearMisses // by builder
 	err  error
 }
 
@@ -45,6 +47,7 @@ func kindOf(d *ledger.Drop) dropKind { return dropKind{d.Stage, d.Reason, d.Unit
 func newBooks() *books {
 	return &books{
 		Book: ledger.NewBook(), counters: map[string]map[string]int64{}, seen: map[dropKind]int64{}, more: map[dropKind]*ledger.Drop{},
+		near: map[string]*sdpo.NearMisses{},
 	}
 }
 
@@ -87,6 +90,12 @@ func (b *books) drop(d ledger.Drop) {
 
 // list lists a drop that is booked already. A write error comes with close.
 func (b *books) list(d ledger.Drop) {
+	if d.Reason == sdpo.NearMiss {
+		if b.near[d.Builder] == nil {
+			b.near[d.Builder] = &sdpo.NearMisses{}
+		}
+		b.near[d.Builder].Add(&d)
+	}
 	k := kindOf(&d)
 	b.seen[k]++
 	if b.seen[k] <= listedDrops {

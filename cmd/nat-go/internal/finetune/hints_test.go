@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/nat-go/nat-go/builders/sdpo"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
@@ -37,7 +39,9 @@ func TestHintsExample(t *testing.T) {
 	if err := json.Unmarshal(read(t, filepath.Join(out, "r", "manifest.json")), &m); err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(map[string]int64{"sites/schema/schema/knowable": 1, "sites/unknown_tool/schema/knowable": 1, "sites/arguments_not_json/rules/knowable": 2}, m.Counters["hints"]); d != "" {
+	if d := cmp.Diff(map[string]int64{
+		"sites/schema/schema/knowable": 1, "sites/unknown_tool/schema/knowable": 1, "sites/arguments_not_json/rules/knowable": 2,
+	}, m.Counters["hints"], cmpopts.IgnoreMapEntries(func(name string, _ int64) bool { return !strings.HasPrefix(name, "sites/") })); d != "" {
 		t.Error(d)
 	}
 	for _, a := range m.Books {

@@ -1,0 +1,75 @@
+package sdpo
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/builders/sdpo/internal/evidence"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// Counters of a run.
+const (
+	countedCalls        = "calls"
+	countedWithoutTools = "calls_without_tools"
+)
+
+// NearMisses keeps the drops of results that nearly were failures, nearest first.
+type NearMisses struct {
+	list []ledger.Drop
+}
+
+// shownNearMisses is how many are kept.
+const shownNearMisses = 3
+
+// Add takes a drop of any kind.
+func (n *NearMisses) Add(d *ledger.Drop) {
+	if d.Reason != NearMiss {
+		return
+	}
+	rank := func(d ledger.Drop) int {
+		return slices.IndexFunc(evidence.Rules, func(r evidence.Rule) bool { return strings.HasPrefix(d.Detail, "rule "+r.Name+":") })
+	}
+	at, _ := slices.BinarySearchFunc(n.list, *d, func(a, b ledger.Drop) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), -1) })
+	n.list = slices.Insert(n.list, at, *d)
+	n.list = n.list[:min(len(n.list), shownNearMisses)]
+}
+
+// Remarks are what a person should know of a run of this builder: that no call of it was found to have failed, what was
+// looked for and what came nearest; that calls could not be checked for want of a list of tools. counters are the builder's.
+func Remarks(c *Config, counters map[string]int64, near *NearMisses) []string {
+	var out []string
+	calls, found := counters[countedCalls], int64(0)
+	for name, n := range counters {
+		if strings.HasPrefix(name, "found/") {
+			found += n
+		}
+	}
+	if n := counters[countedWithoutTools]; n > 0 && len(c.Detect.Calls) > 0 {
+		out = append(out, fmt.Sprintf("%s of %d had no list of tools beside them: whether the tool exists and its schema was kept is not known there; give the traces a key tools",
+			ledger.Quantity(n, "call"), calls))
+	}
+	if found > 0 || calls == 0 {
+		return out
+	}
+	var rules []string
+	for _, r := range evidence.Rules {
+		if slices.Contains(c.Detect.Results, r.Class) && !slices.Contains(c.Detect.Silence, r.Name) {
+			rules = append(rules, r.Name)
+		}
+	}
+	for i, m := range c.Detect.Match {
+		rules = append(rules, cmp.Or(m.Name, fmt.Sprintf("match[%d]", i)))
+	}
+	b := fmt.Sprintf("no failed call was found among %s; looked for %s", ledger.Quantity(calls, "call"), strings.Join(append(rules, c.Detect.Calls...), ", "))
+	if near == nil || len(near.list) == 0 {
+		return append(out, b+"; nothing came near")
+	}
+	out = append(out, b)
+	for _, d := range near.list {
+		out = append(out, fmt.Sprintf("near miss in %s, message %d: %s", d.Example, d.Index, d.Detail))
+	}
+	return out
+}
