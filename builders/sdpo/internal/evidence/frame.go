@@ -225,12 +225,17 @@ var (
 
 // report says whether a text is what a test runner or a checker reports.
 func report(body string) bool {
-	found := false
-	for _, l := range append(lastLines(body, 12), firstLines(body, 12)...) {
-		if noTests().MatchString(l) {
-			return false
+	found, unable := reported(body)
+	return found && unable == ""
+}
+
+// reported looks for the report of a test runner or a checker, and for a line that says that it could not do its work.
+func reported(body string) (found bool, unable string) {
+	for _, l := range append(firstLines(body, 12), lastLines(body, 12)...) {
+		if unable == "" && noTests().MatchString(l) {
+			unable = l
 		}
 		found = found || testReport().MatchString(l) || checkReport().MatchString(l)
 	}
-	return found
+	return found, unable
 }

@@ -71,7 +71,7 @@ func (t *text) last() string { return t.tail[len(t.tail)-1] }
 func (t *text) one() bool { return len(t.head) <= 2 && len(t.all) <= 400 && t.count <= 50 }
 
 // frameworks write these at the beginning of a result, and nobody else does.
-var frameworks = lazy(`^(?:<tool_use_error>|<error>|<system>ERROR: |ERROR while calling tool: |Oops! Something went wrong|An? (?:\w+ )?(?:error|exception) (?:has )?occurred\b|ERROR: Your input to the tool was invalid|An error occurred while (?:running|parsing|invoking|calling|executing) |` +
+var frameworks = lazy(`^(?:<tool_use_error>|<error>|<system>ERROR: |ERROR while calling tool: |Oops! Something went wrong|### Error$|An? (?:\w+ )?(?:error|exception) (?:has )?occurred\b|ERROR: Your input to the tool was invalid|An error occurred while (?:running|parsing|invoking|calling|executing) |` +
 	`An error occurred when calling |Error occurred when calling |An error occurred \(\w+\) when calling the \w+ operation|Error (?:executing|invoking|calling|running|validating) (?:the )?(?:MCP )?(?:tool|function|action|agent)\b|` +
 	`Error executing \w+: |Error (?:during|while|when|in|on) (?:\w+ ){0,2}(?:tool|function|code|execut\w+|decod\w+|pars\w+|call\w*|generat\w+|input|running|processing|reading|writing|validat\w+|fetch\w*)\b|` +
 	`Error invoking tool |Error in code parsing:|Failed to (?:invoke|execute|call|run|parse) (?:the )?(?:tool|function|generated|arguments|JSON)\b|failed to parse (?:function )?arguments|Failed to invoke Tool |MCP error -?\d+: |` +
@@ -341,7 +341,7 @@ const osError = `(?:[Nn]o such (?:file|directory|device|process|user|host|column
 	`Argument list too long.*|Text file busy.*|Broken pipe.*|unbound variable.*|syntax error\b.*|unexpected (?:EOF|end of file|token|EOF while|argument)\b.*|unterminated .*|(?:illegal|invalid|unknown|unrecognized|ambiguous|unsupported) (?:option|argument|command|flag|number|regular|key|field|character|operand|line).*|` +
 	`missing (?:operand|argument|file operand|\S+ near end).*|(?:option|the option) .{1,80}(?:requires an argument|is unknown|is ambiguous).*|[Cc]an(?:not|'t|not) .*|[Uu]nable to .*|[Cc]ould not .*|[Ff]ailed to .*|fatal: .*|error: .*|ERROR: .*|Error: .*|fatal error: .*|error \(.*|` +
 	`Unmatched .*|End-of-central-directory.*|[Nn]ot (?:a|in) .{1,40}(?:format|archive|repository|gzip|zipfile|command)\b.*|No rule to make target.*|No targets.*|\[Errno \d+\].*|undefined (?:reference|variable|symbol|function|name)\b.*|undefined: .*|.*: undeclared\b.*|` +
-	`no match(?:es)? (?:for|found).*|arguments must be .*|No module named .*|write error.*|read error.*|Input/output error.*|Cannot open.*|Child returned status [1-9].*|[Tt]imed out.*|[Aa]borted?.*|[Kk]illed.*|Segmentation fault.*|Bus error.*|Unknown error.*|Name or service not known.*|Temporary failure in name resolution.*|invalid .*|expected .*|Is not .*|doesn't exist.*|does not exist.*|file not found.*|cannot open.*)`
+	`no match(?:es)? (?:for|found).*|arguments must be .*|No module named .*|write error.*|read error.*|Input/output error.*|Cannot open.*|Child returned status [1-9].*|\(\d+\) - No such process|[Tt]imed out.*|[Aa]borted?.*|[Kk]illed.*|Segmentation fault.*|Bus error.*|Unknown error.*|Name or service not known.*|Temporary failure in name resolution.*|invalid .*|expected .*|Is not .*|doesn't exist.*|does not exist.*|file not found.*|cannot open.*)`
 
 var (
 	// program: [line N:] [file:] what the system says
@@ -360,7 +360,10 @@ var (
 // program reads the last words of a program.
 func (t *text) program() Finding {
 	last := t.last()
-	if report(t.all) {
+	switch reports, unable := reported(t.all); {
+	case unable != "" && reports:
+		return failed("program_message", unable)
+	case reports:
 		return Finding{}
 	}
 	diagnostic := func(l string) bool {
@@ -438,7 +441,8 @@ var (
 	numbered = lazy(`^\s*\d+(?:\t| ?[|│→:] ?|:)`)
 	grepLine = lazy(`^[\w./-]+\.\w+[:-]\d+[:-](?:\d+:)?\S?`)
 	mailHead = lazy(`^(?:From|To|Cc|Subject|Date|Reply-To|Sent|Von|An|Betreff): `)
-	heading  = lazy("^(?:#{1,6} [A-Z\\d]|```|<!--|\\* \\S|- \\S|\\d+\\. \\S|> \\S|Q: |A: )")
+	heading  = lazy("^(?:#{1,6} [A-Z\\d]|```|<!--|Q: |A: )")
+	item     = lazy(`^(?:\* \S|- \S|\d+\. \S)`)
 	source   = lazy(`^(?:#!/|package \w+$|import [\w{"*]|from [\w.]+ import |(?:export |async |public |private |static )*(?:class|def|func|function|const|let|interface|enum|struct|fn|impl|module|namespace) \S.*[{:(=]$|class \w+|def \w+\(|func \w+\(|if __name__|#include|using \w|"""|//|/\*|try:$|except\b.*:$|raise \w|throw new )`)
 	speaker  = lazy(`^(?:<\w+> |\[\d\d:\d\d\] \w+: |(?:Agent|Customer|User|Assistant|Human|Support|Caller): )`)
 	manual   = lazy(`^(?:NAME|SYNOPSIS|DESCRIPTION|EXIT STATUS|OPTIONS)$`)
@@ -475,6 +479,8 @@ func (t *text) document(rule string) string {
 			n["manual"]++
 		case heading().MatchString(l):
 			n["heading"]++
+		case item().MatchString(l):
+			n["item"]++
 		case source().MatchString(l):
 			n["source"]++
 		}
@@ -497,6 +503,8 @@ func (t *text) document(rule string) string {
 		return "it is a conversation"
 	case n["manual"] >= 1:
 		return "it is a manual page"
+	case n["item"] >= 2 || n["item"] == 1 && item().MatchString(t.head[0]):
+		return "it is a list"
 	case n["heading"] >= 2 || n["heading"] == 1 && heading().MatchString(t.head[0]) && !strings.HasPrefix(t.head[0], "# command"):
 		return "it is written as a document, with headings or lists"
 	case n["source"] >= 2 || n["source"] == 1 && source().MatchString(t.head[0]):
@@ -530,7 +538,7 @@ var (
 		`(?:\S+ ){0,5}(?:failed|refused|rejected|denied|aborted|not possible|impossible|invalid|unavailable)(?:[.:!]|$| (?:because|due to|since)\b)|get failed:|delete failed:)`)
 	said = lazy(`(?i)\b(?:cannot be|can't be|can not be|could not be|couldn't be|can only be|must be|must not be|must have|must contain|is required|are required|is missing|are missing|already (?:taken|booked|exists?|been|in use|reserved|redeemed|used|registered|closed|cancelled|canceled|shipped|paid|sold|assigned)|` +
 		`(?:is|are|was|were) (?:not|no longer) (?:in|available|allowed|valid|permitted|possible|authori[sz]ed|supported|a valid|found|eligible|enough|registered|part|open|known|recogni[sz]ed|defined|accessible|active)|isn't (?:available|allowed|valid|supported)|has expired|have expired|has already|have already|` +
-		`(?:does|do|did)(?: not|n't) \w+|(?:has|have) not been|(?:was|were)(?: not|n't) \w+|(?:syntax|parse|connect|connection|network|authentication|validation|certificate|protocol|login|lookup|upload|download|constraint) (?:error|failure|failed)|wrong kind of|requires .{0,30}(?:privilege|permission|access|role|approval|log ?in|authentication|authorization|subscription|verification)|didn't match|did not match|doesn't match|does not (?:match|add up|allow|have|support|belong|contain|accept)|not (?:enough|found|allowed|permitted|available|authori[sz]ed|supported|exist)\b|exceeds|exceeded|out of (?:stock|range)|sold out|insufficient|is (?:full|closed|locked|disabled|invalid|unavailable|expired|denied|taken|out of|too \w+)|` +
+		`(?:does|do|did)(?: not|n't) \w+|(?:has|have) not been|(?:was|were)(?: not|n't) \w+|(?:syntax|parse|connect|connection|network|authentication|validation|certificate|protocol|login|lookup|upload|download|constraint) (?:error|failure|failed)|wrong kind of|requires .{0,30}(?:privileges?|permissions?|access|roles?|approval|log ?in|authentication|authorization|subscription|verification)|didn't match|did not match|doesn't match|does not (?:match|add up|allow|have|support|belong|contain|accept)|not (?:enough|found|allowed|permitted|available|authori[sz]ed|supported|exist)\b|exceeds|exceeded|out of (?:stock|range)|sold out|insufficient|is (?:full|closed|locked|disabled|invalid|unavailable|expired|denied|taken|out of|too \w+)|` +
 		`(?:do|does) not have (?:permission|access)|would exceed|no longer (?:available|possible|valid|exists|supported)|permission denied|access denied|unauthori[sz]ed|only possible|overdrawn|only \w+ (?:can|may) \w+|please (?:provide|specify|enter|supply|choose another|try again)|has to be|have to be|needs to be|conflicts with|overlaps with|not a valid|limit reached|is (?:frozen|blocked|suspended|inactive|expired)|deadline (?:has|for|was)|is below the minimum|is above the maximum|is less than the minimum|is greater than the maximum)\b`)
 	byID = lazy(`(?i)^no (?:\w+ ){1,3}(?:with|for|named|called|by)\b.{0,40}\S*[\d"'#]|^no (?:\w+ ){1,3}with .{0,60} (?:exists?|found)\b`)
 )
