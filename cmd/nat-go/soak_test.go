@@ -1,0 +1,328 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/bench"
+)
+
+const (
+	soakAtLeast = 6 * time.Second
+	soakHung    = 2 * time.Minute // nothing that is asked to end may take as long
+	soakMemory  = 512 << 20       // bytes of peak memory of any one process
+)
+
+// TestSoak disturbs runs at random, with two builders in one process, a plugin of somebody else's and a trainer, and looks at
+// what becomes of each: the bytes of the undisturbed run, or a refusal that says why and a later resume that gives them. Nothing
+// hangs, grows or is left running. NATGO_SOAK is how long it goes on, NATGO_SOAK_SEED repeats one.
+func TestSoak(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("finds processes in /proc")
+	}
+	last := soakAtLeast
+	if d, err := time.ParseDuration(os.Getenv("NATGO_SOAK")); err == nil {
+		last = d
+	}
+	seed := uint64(time.Now().UnixNano())
+	if n, err := strconv.ParseUint(os.Getenv("NATGO_SOAK_SEED"), 10, 64); err == nil {
+		seed = n
+	}
+	t.Logf("NATGO_SOAK_SEED=%d repeats this", seed)
+	s := newSoak(t, rand.New(rand.NewPCG(seed, 0)))
+	counts := map[string]int{}
+	for until, i := time.Now().Add(last), 0; time.Now().Before(until) && !t.Failed(); i++ {
+		f := s.faults[s.rand.IntN(len(s.faults))]
+		counts[f.name]++
+		s.round(i, f)
+	}
+	t.Logf("faults: %v", counts)
+}
+
+// soak is a place for disturbed runs.
+type soak struct {
+	*bed
+	t      *testing.T
+	rand   *rand.Rand
+	want   map[string]string // the undisturbed run's files
+	took   time.Duration     // what the undisturbed run takes
+	faults []fault
+}
+
+// fault disturbs a run that has been started, as its name says. Its run may end well or badly.
+type fault struct {
+	name    string
+	env     []string // of the run
+	wrap    []string // what the run is started by
+	disturb func(s *soak, cmd *exec.Cmd)
+}
+
+func newSoak(t *testing.T, r *rand.Rand) *soak {
+	b := newBed(t, 350)
+	s := &soak{bed: b, t: t, rand: r, faults: []fault{
+		{name: "kill", disturb: func(s *soak, cmd *exec.Cmd) { s.pause(1); _ = cmd.Process.Kill() }},
+		{name: "terminate", disturb: func(s *soak, cmd *exec.Cmd) { s.pause(1); _ = cmd.Process.Signal(syscall.SIGTERM) }},
+		{name: "interrupt twice", disturb: func(s *soak, cmd *exec.Cmd) {
+			s.pause(1)
+			_ = cmd.Process.Signal(os.Interrupt)
+			s.pause(0.1)
+			_ = cmd.Process.Signal(os.Interrupt)
+		}},
+		{name: "kill plugins", disturb: func(s *soak, cmd *exec.Cmd) {
+			for range 1 + s.rand.IntN(3) {
+				s.pause(0.5)
+				s.signalChildren(cmd, syscall.SIGKILL)
+			}
+		}},
+		{name: "stop plugins", disturb: func(s *soak, cmd *exec.Cmd) {
+			s.pause(0.5)
+			s.signalChildren(cmd, syscall.SIGSTOP)
+			s.pause(0.5)
+			s.signalChildren(cmd, syscall.SIGCONT)
+		}},
+		{name: "stop the run", disturb: func(s *soak, cmd *exec.Cmd) {
+			s.pause(0.7)
+			_ = cmd.Process.Signal(syscall.SIGSTOP)
+			s.pause(0.5)
+			_ = cmd.Process.Signal(syscall.SIGCONT)
+		}},
+		{name: "two commands at once", disturb: func(s *soak, cmd *exec.Cmd) {
+			s.pause(0.8)
+			other := s.command(nil, "finetune", "resume", filepath.Join("soak", "r"))
+			s.ended("a second command", s.finish(other))
+		}},
+	}}
+	if exec.Command("unshare", "-rm", "true").Run() == nil {
+		small := `mount -t tmpfs -o size=` // too small for the records, or for the rows
+		for _, size := range []string{"100k", "400k", "900k"} {
+			s.faults = append(s.faults, fault{name: "full disk " + size, disturb: func(*soak, *exec.Cmd) {}, wrap: []string{
+				"unshare", "-rm", "sh", "-c", small + size + ` soak soak && "$@"; code=$?; umount soak; exit $code`, "sh",
+			}})
+		}
+	}
+	if _, err := exec.LookPath("strace"); err == nil {
+		for _, call := range []string{"fsync", "rename,renameat,renameat2", "openat", "write", "unlinkat"} {
+			s.faults = append(s.faults, fault{name: "kill at " + call, wrap: []string{"strace"}, disturb: func(*soak, *exec.Cmd) {}})
+		}
+	}
+	s.configure()
+	began := time.Now()
+	s.must(t, s.run(nil, "soak"))
+	s.took = time.Since(began)
+	s.want = s.dataSet()
+	return s
+}
+
+// configure has two builders of ours, in one process, one of somebody else's, and a trainer that starts a process of its own.
+func (s *soak) configure() {
+	acme := filepath.Join(filepath.Dir(s.exe), "nat-go-builder-acme")
+	if err := os.Link(s.exe, acme); err != nil {
+		s.t.Fatal(err)
+	}
+	s.generate(s.t, "in.json", bench.Shape{Examples: 350, Turns: 2, Candidates: 6, Seed: 7})
+	s.write(s.t, "finetune.yml", fmt.Sprintf(`
+trajectory_builders:
+  all: {_type: dpo_traj_builder, strategy: exhaustive}
+  next: {_type: dpo_traj_builder, strategy: adjacent}
+  theirs: {_type: acme/curriculum}
+sources: {runs: {_type: workflow_output, path: in.json}}
+plugins: {acme: {path: %s}}
+dataset: {formats: [customizer, trl, kto]}
+trainers: {t: {_type: nemo_customizer_trainer}}
+trainer_adapters:
+  train:
+    _type: exec_trainer_adapter
+    poll_interval: 20ms
+    command: [/bin/sh, -c, 'sleep 300 & echo "step=1 total_steps=1 loss=0.5"; kill $!']
+finetuning: {enabled: true, trajectory_builder: [all, next, theirs], trainer: t, trainer_adapter: train, output_dir: out}
+`, acme))
+}
+
+// dataSet is what of the run folder does not depend on when it was made, nor on the trainer's process.
+func (s *soak) dataSet() map[string]string {
+	files := s.content(s.t, "soak")
+	maps.DeleteFunc(files, func(name, _ string) bool {
+		return strings.HasPrefix(name, "trainer/") && name != "trainer/output.log"
+	})
+	return files
+}
+
+// round makes a run, disturbs it, and brings it to its end.
+func (s *soak) round(i int, f fault) {
+	s.t.Helper()
+	defer func() {
+		if s.t.Failed() {
+			s.t.Logf("round %d: %s", i, f.name)
+		}
+	}()
+	if err := os.RemoveAll(filepath.Join(s.dir, "soak")); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(s.dir, "soak"), 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	cmd := s.run(slices.Concat(f.env, []string{fmt.Sprintf("GOMAXPROCS=%d", 1+s.rand.IntN(2))}), "soak")
+	s.wrapped(cmd, f)
+	r := s.disturbed(cmd, f)
+	s.ended("the run", r)
+	for range 4 {
+		if r.code == 0 {
+			break
+		}
+		next := s.resume("soak")
+		if _, err := os.Stat(filepath.Join(s.dir, "soak", "r", "records", "begun.json")); err != nil {
+			next = s.run(nil, "soak") // it ended before it began
+			_ = os.RemoveAll(filepath.Join(s.dir, "soak", "r"))
+		}
+		r = s.finish(next)
+		s.ended("the run that goes on", r)
+	}
+	if r.code != 0 {
+		s.t.Errorf("can't be brought to its end: exit %d: %s", r.code, r.stderr)
+		return
+	}
+	if d := cmp.Diff(s.want, s.dataSet()); d != "" {
+		s.t.Errorf("another data set (-want +got):\n%s", d)
+	}
+	s.alone()
+}
+
+// wrapped has the run started by the fault's program.
+func (s *soak) wrapped(cmd *exec.Cmd, f fault) {
+	if len(f.wrap) == 0 {
+		return
+	}
+	wrap := f.wrap
+	if wrap[0] == "strace" {
+		calls := strings.TrimPrefix(f.name, "kill at ")
+		inject := fmt.Sprintf("inject=%s:signal=KILL:when=%d", calls, 1+s.rand.IntN(60))
+		wrap = []string{"strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=" + calls, "-e", inject}
+	}
+	path, err := exec.LookPath(wrap[0])
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cmd.Path, cmd.Args = path, append(slices.Clone(wrap), cmd.Args...)
+	cmd.Args[len(wrap)] = s.exe
+}
+
+// disturbed starts the command, disturbs it and waits for its end.
+func (s *soak) disturbed(cmd *exec.Cmd, f fault) result {
+	s.t.Helper()
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &errs, 10*time.Second
+	start(s.t, cmd)
+	f.disturb(s, cmd)
+	return s.wait(cmd, &out, &errs)
+}
+
+func (s *soak) finish(cmd *exec.Cmd) result {
+	s.t.Helper()
+	return s.disturbed(cmd, fault{disturb: func(*soak, *exec.Cmd) {}})
+}
+
+func (s *soak) wait(cmd *exec.Cmd, out, errs *bytes.Buffer) result {
+	s.t.Helper()
+	ctx, stop := context.WithTimeout(context.Background(), soakHung)
+	defer stop()
+	hung := context.AfterFunc(ctx, func() {
+		s.t.Errorf("%s hangs:\n%s", strings.Join(cmd.Args, " "), errs)
+		_ = cmd.Process.Signal(syscall.SIGQUIT)
+		time.Sleep(time.Second)
+		_ = cmd.Process.Kill()
+	})
+	err := cmd.Wait()
+	hung()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) && !errors.Is(err, exec.ErrWaitDelay) {
+		s.t.Fatal(err)
+	}
+	if use, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok && use.Maxrss<<10 > soakMemory {
+		s.t.Errorf("%s took %d MiB", strings.Join(cmd.Args, " "), use.Maxrss>>10)
+	}
+	return result{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
+}
+
+// ended looks at how a command ended: by a signal, or with a code that the help lists and a sentence, never with a stack.
+func (s *soak) ended(what string, r result) {
+	s.t.Helper()
+	if strings.Contains(r.stderr, "goroutine ") || strings.Contains(r.stderr, "panic:") {
+		s.t.Errorf("%s shows a stack:\n%s", what, r.stderr)
+	}
+	switch r.code {
+	case 0, -1, 128 + int(syscall.SIGKILL), 128 + int(syscall.SIGINT), 128 + int(syscall.SIGTERM):
+	case 1, 2, 3:
+		if strings.TrimSpace(r.stderr) == "" {
+			s.t.Errorf("%s ends with code %d and doesn't say why", what, r.code)
+		}
+	default:
+		s.t.Errorf("%s ends with code %d: %s", what, r.code, r.stderr)
+	}
+}
+
+// alone looks for processes of the place and for temporary files.
+func (s *soak) alone() {
+	s.t.Helper()
+	var left []string
+	for range 100 { // the kernel may take its time
+		if left = s.processes(); len(left) == 0 {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if len(left) > 0 {
+		s.t.Errorf("still running: %q", left)
+	}
+	err := filepath.WalkDir(filepath.Join(s.dir, "soak"), func(path string, _ os.DirEntry, err error) error {
+		if err == nil && strings.Contains(filepath.Base(path), "tmp-") {
+			s.t.Errorf("left behind: %s", path)
+		}
+		return err
+	})
+	if err != nil {
+		s.t.Error(err)
+	}
+}
+
+// processes are those that run this soak's program or in its folder.
+func (s *soak) processes() (out []string) {
+	pids, _ := filepath.Glob("/proc/[0-9]*")
+	for _, p := range pids {
+		if dir, err := os.Readlink(filepath.Join(p, "cwd")); err != nil || !strings.HasPrefix(dir, s.dir) {
+			if exe, err := os.Readlink(filepath.Join(p, "exe")); err != nil || !strings.HasPrefix(exe, filepath.Dir(s.exe)) {
+				continue
+			}
+		}
+		line, _ := os.ReadFile(filepath.Join(p, "cmdline"))
+		if state, _ := os.ReadFile(filepath.Join(p, "stat")); len(line) > 0 && !bytes.Contains(state, []byte(") Z ")) {
+			out = append(out, strings.ReplaceAll(string(line), "\x00", " "))
+		}
+	}
+	return out
+}
+
+// pause waits up to a share of what a run takes.
+func (s *soak) pause(share float64) {
+	time.Sleep(time.Duration(s.rand.Float64() * share * float64(s.took)))
+}
+
+func (s *soak) signalChildren(cmd *exec.Cmd, signal syscall.Signal) {
+	for _, pid := range children(s.t, cmd.Process.Pid) {
+		_ = syscall.Kill(pid, signal)
+	}
+}
