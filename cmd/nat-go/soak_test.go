@@ -74,7 +74,7 @@ type fault struct {
 }
 
 func newSoak(t *testing.T, r *rand.Rand) *soak {
-	b := newBed(t, 350)
+	b := newBed(t, 1)
 	s := &soak{bed: b, t: t, rand: r, faults: []fault{
 		{name: "kill", disturb: func(s *soak, cmd *exec.Cmd) { s.pause(1); _ = cmd.Process.Kill() }},
 		{name: "terminate", disturb: func(s *soak, cmd *exec.Cmd) { s.pause(1); _ = cmd.Process.Signal(syscall.SIGTERM) }},
@@ -135,7 +135,15 @@ func (s *soak) configure() {
 	if err := os.Link(s.exe, acme); err != nil {
 		s.t.Fatal(err)
 	}
-	s.generate(s.t, "in.json", bench.Shape{Examples: 350, Turns: 2, Candidates: 6, Seed: 7})
+	s.generate(s.t, "in.json", bench.Shape{Examples: 100, Turns: 2, Candidates: 6, Seed: 7})
+	collator := ""
+	if withTokenizers() {
+		tokenizer, err := filepath.Abs("../../examples/hints/tokenizer")
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		collator = "collator: {tokenizer: " + tokenizer + ", max_length: 4096}"
+	}
 	s.write(s.t, "finetune.yml", fmt.Sprintf(`
 trajectory_builders:
   all: {_type: dpo_traj_builder, strategy: exhaustive}
@@ -144,6 +152,7 @@ trajectory_builders:
 sources: {runs: {_type: workflow_output, path: in.json}}
 plugins: {acme: {path: %s}}
 dataset: {formats: [customizer, trl, kto]}
+%s
 trainers: {t: {_type: nemo_customizer_trainer}}
 trainer_adapters:
   train:
@@ -151,7 +160,7 @@ trainer_adapters:
     poll_interval: 20ms
     command: [/bin/sh, -c, 'sleep 300 & echo "step=1 total_steps=1 loss=0.5"; kill $!']
 finetuning: {enabled: true, trajectory_builder: [all, next, theirs], trainer: t, trainer_adapter: train, output_dir: out}
-`, acme))
+`, acme, collator))
 }
 
 // dataSet is what of the run folder does not depend on when it was made, nor on the trainer's process.
