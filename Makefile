@@ -9,7 +9,7 @@ WITH_LIB   = CGO_LDFLAGS="-L$(LIBDIR) $$CGO_LDFLAGS"
 FUZZTIME  ?= 10s
 LINT_VERSION := v2.15.0
 
-.PHONY: help demo test build lib lint gen bench fuzz verify clean
+.PHONY: help demo test build lib lint gen bench fuzz verify verify-full clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -50,6 +50,9 @@ fuzz: lib ## run every fuzzer for FUZZTIME
 
 verify: ## what CI runs
 	bash .ci/run
+
+verify-full: ## soaks, all traces and long sweeps: hours
+	bash .ci/verify-full
 
 clean: ## remove what was built here
 	rm -rf bin .cache out
