@@ -186,6 +186,15 @@ func changes(s string) (n int) {
 	return n
 }
 
+// Plain reports whether a value is a word or a number that no secret is: "true", "none", "512".
+func Plain(v string) bool {
+	switch strings.ToLower(v) {
+	case "true", "false", "none", "null", "nil", "yes", "no", "on", "off", "~":
+		return true
+	}
+	return len(v) < 8 && strings.Trim(v, "0123456789.") == ""
+}
+
 // plainTokens are variables whose values are tokens of a language, or numbers of them.
 var plainTokens = regexp.MustCompile(`(?i)(?:max|min|num|eos|bos|pad|unk|sep|cls|mask|stop|image|special|new|per|first|last|end|start|prompt)[_-]?tokens?=?$|(?:cache|primary|sort|partition|foreign|index|hash|row|id|dict|lookup|group)[_-]key=?$`)
 
@@ -193,12 +202,10 @@ var plainTokens = regexp.MustCompile(`(?i)(?:max|min|num|eos|bos|pad|unk|sep|cls
 func ordinary(before, v string) bool {
 	before = strings.TrimRight(before, `"'`)
 	switch strings.ToLower(v) {
-	case "true", "false", "none", "null", "nil", "yes", "no", "on", "off":
-		return true
 	case "password", "token", "secret", "name", "value": // stands for one
 		return true
 	}
-	return plainTokens.MatchString(before) || strings.HasPrefix(v, "<|")
+	return Plain(v) || plainTokens.MatchString(before) || strings.HasPrefix(v, "<|")
 }
 
 // IsReference reports whether a value of a configuration only names a variable: ${NAME}.

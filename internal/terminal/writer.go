@@ -67,11 +67,15 @@ func (w *Writer) Hide(values *secret.Values) {
 	w.out = w.secrets
 }
 
-// Raw is what the writer writes to, for those who make their output safe themselves.
-func (w *Writer) Raw() io.Writer {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.out
+// Raw writes past the writer, for those who make their output safe themselves. Known secrets are masked all the same.
+func (w *Writer) Raw() io.Writer { return raw{w} }
+
+type raw struct{ w *Writer }
+
+func (r raw) Write(p []byte) (int, error) {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	return r.w.out.Write(p)
 }
 
 // Is reports whether w, or what a Writer writes to, is a terminal.

@@ -16,7 +16,7 @@ func newFinetuneCancelCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			c, err := openJob(dir, j, cmd.ErrOrStderr())
+			c, err := openJob(dir, j, cmd)
 			if err != nil {
 				return err
 			}

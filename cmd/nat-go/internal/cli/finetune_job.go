@@ -50,8 +50,10 @@ func (f *jobFlags) load(run string) (runfolder.Folder, *jobs.Job, error) {
 }
 
 // openJob makes the client of a run's job.
-func openJob(dir runfolder.Folder, j *jobs.Job, stderr io.Writer) (*jobs.Client, error) {
+func openJob(dir runfolder.Folder, j *jobs.Job, cmd *cobra.Command) (*jobs.Client, error) {
+	secrets, stderr := hide(cmd), cmd.ErrOrStderr()
 	return finetune.OpenJob(dir, j, finetune.Env{
+		Secrets:  secrets,
 		Log:      zerolog.New(console(stderr)).With().Timestamp().Logger(),
 		Findings: func(fs []finding.Finding) { _ = finding.Text(stderr, fs, colored(stderr)) },
 	})

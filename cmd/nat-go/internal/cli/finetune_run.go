@@ -96,8 +96,10 @@ func withRun(cmd *cobra.Command, commitBytes int64, asJSON bool, run func(contex
 		progress.end()
 		_, _ = io.WriteString(stderr, terminal.Output(b))
 	}
+	secrets := hide(cmd)
 	env := finetune.Env{
-		Output: printed, Log: newLogger(stderr), Self: self, Now: time.Now, Getenv: os.LookupEnv, Leave: leave, Progress: progress.show,
+		Secrets: secrets,
+		Output:  printed, Log: newLogger(stderr), Self: self, Now: time.Now, Getenv: os.LookupEnv, Leave: leave, Progress: progress.show,
 		Collating: whileCollating, CommitBytes: commitBytes,
 		Findings: func(fs []finding.Finding) { _ = finding.Text(stderr, fs, colored(stderr)) },
 	}

@@ -24,7 +24,7 @@ heard is shown and the exit code is 3.`,
 				}
 				return err
 			}
-			c, err := openJob(dir, j, cmd.ErrOrStderr())
+			c, err := openJob(dir, j, cmd)
 			if err == nil {
 				defer closeAdapter(c.Adapter)
 				err = c.Refresh(cmd.Context(), j)

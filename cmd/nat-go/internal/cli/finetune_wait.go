@@ -31,7 +31,7 @@ completed, 1 if it failed or was cancelled, 3 if it could not be followed to its
 			if err != nil {
 				return err
 			}
-			c, err := openJob(dir, j, cmd.ErrOrStderr())
+			c, err := openJob(dir, j, cmd)
 			if err != nil {
 				return err
 			}

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
+	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -20,6 +22,17 @@ func newLogger(w io.Writer) zerolog.Logger {
 		w = console(w)
 	}
 	return zerolog.New(w).Level(zerolog.WarnLevel).With().Timestamp().Logger()
+}
+
+// hide masks the values that are added to what it returns in all that the command prints from then on.
+func hide(cmd *cobra.Command) *secret.Values {
+	values := new(secret.Values)
+	for _, w := range []io.Writer{cmd.OutOrStdout(), cmd.ErrOrStderr()} {
+		if t, ok := w.(*terminal.Writer); ok {
+			t.Hide(values)
+		}
+	}
+	return values
 }
 
 // console writes log lines for a person. Its colours are its own, so it writes beside the writer that would escape them, what

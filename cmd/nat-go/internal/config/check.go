@@ -12,7 +12,6 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/builders/yamldoc"
-	"github.com/nat-go/nat-go/internal/secret"
 )
 
 // natSections are NAT's sections that are not ours.
@@ -129,35 +128,13 @@ func (l *loader) check(c *Config) {
 			l.unknownSection(key, ptr)
 		}
 	}
-	l.clearSecrets(root, nil)
+	l.clearSecrets()
 	c.Dataset.Split.ValidationSet = c.Has("dataset", "split", "validation")
 	if firstForeign != nil {
 		l.report(firstForeign, yamldoc.Pointer(firstForeign.Value), finding.Finding{
 			Code: codeForeign, Severity: finding.Note,
 			Message: "sections of NAT that nat-go does not use were passed over: " + strings.Join(c.passed, ", "),
 		})
-	}
-}
-
-// clearSecrets warns about secrets that stand in a file in clear.
-func (l *loader) clearSecrets(n *yaml.Node, path []string) {
-	if n.Kind == yaml.ScalarNode {
-		written, _ := l.doc.Written(n)
-		if (l.doc.IsSecret(n) || secret.Setting(written)) && written != "" && n.ShortTag() != "!!null" && !onlyReference.MatchString(written) && l.doc.File(n) != finding.CommandLine {
-			l.report(n, yamldoc.Pointer(path...), finding.Finding{
-				Code: codeClearSecret, Severity: finding.Warning,
-				Message: strings.Join(path, ".") + " is a secret and stands in the file in clear", Fix: "write ${VARIABLE} and set the variable",
-			})
-		}
-		return
-	}
-	for i, child := range n.Content {
-		switch {
-		case n.Kind == yaml.SequenceNode:
-			l.clearSecrets(child, append(path[:len(path):len(path)], fmt.Sprint(i)))
-		case i%2 == 1:
-			l.clearSecrets(child, append(path[:len(path):len(path)], n.Content[i-1].Value))
-		}
 	}
 }
 

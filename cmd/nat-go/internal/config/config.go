@@ -8,6 +8,7 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/builders/yamldoc"
+	"github.com/nat-go/nat-go/internal/secret"
 )
 
 // Config is a loaded configuration, valid where no finding is an error.
@@ -51,6 +52,7 @@ type Options struct {
 	Overrides []Override
 	Run       bool                             // the config is about to be run: fine-tuning must be enabled
 	Getenv    func(name string) (string, bool) // nil: the process's environment
+	Secrets   *secret.Values                   // told of every value that must not be shown; nil: nobody is
 }
 
 // Block is one entry of a component section.

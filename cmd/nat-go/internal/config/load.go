@@ -46,6 +46,7 @@ func Parse(name string, text []byte, opt Options) (*Config, []finding.Finding) {
 	if whole {
 		l.relate(c)
 	}
+	l.gatherSecrets()
 	return c, finding.Sort(l.withoutEchoes())
 }
 

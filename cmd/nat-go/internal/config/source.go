@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -51,7 +50,7 @@ func (s *sourceWriter) copy(n *yaml.Node, path []string, named bool) *yaml.Node 
 	if n.Kind == yaml.ScalarNode {
 		written, rewrote := s.c.doc.Written(n)
 		switch {
-		case (named || s.c.doc.IsSecret(n) || secret.Setting(written)) && written != "" && n.ShortTag() != "!!null":
+		case holdsSecret(s.c.doc, scalar{n, path, named}):
 			out.Tag, out.Style, out.Value = "!!str", 0, s.reference(written, path)
 		case rewrote && strings.Contains(written, "${"):
 			out.Value = written
@@ -73,24 +72,19 @@ func (s *sourceWriter) copy(n *yaml.Node, path []string, named bool) *yaml.Node 
 		if n.Kind == yaml.MappingNode {
 			step = n.Content[i-1].Value
 			sounds = named || secret.Named(step)
+		} else if i > 0 && n.Content[i-1].Kind == yaml.ScalarNode {
+			sounds = named || secret.Flag(n.Content[i-1].Value)
 		}
 		out.Content = append(out.Content, s.copy(child, append(path[:len(path):len(path)], step), sounds))
 	}
 	return out
 }
 
-var (
-	onlyReference = regexp.MustCompile(`^\$\{([^:{}$]+)(?::-)?\}$`)
-	anyReference  = regexp.MustCompile(`^\$\{([^:{}$]+)(?::-[^}]*)?\}$`)
-	notInName     = regexp.MustCompile(`[^A-Z0-9]+`)
-)
-
-// reference writes a secret as a variable: its own, without its default, or one named after the setting's path.
+// reference writes a secret as a variable, without its default.
 func (s *sourceWriter) reference(written string, path []string) string {
-	if m := anyReference.FindStringSubmatch(written); m != nil {
-		return "${" + m[1] + "}"
+	name := variableFor(written, path)
+	if !anyReference.MatchString(written) {
+		s.notes = append(s.notes, fmt.Sprintf("%s stood in the configuration in clear: set %s to come back to this run", strings.Join(path, "."), name))
 	}
-	name := "NATGO_" + notInName.ReplaceAllString(strings.ToUpper(strings.Join(path, "_")), "_")
-	s.notes = append(s.notes, fmt.Sprintf("%s stood in the configuration in clear: set %s to resume this run", strings.Join(path, "."), name))
 	return "${" + name + "}"
 }

@@ -38,7 +38,7 @@ func (r *run) account(ctx context.Context, seen *source.Stats) error {
 	failure := r.failure(seen)
 	r.made.Status, r.made.Warnings, r.made.Seed = runfolder.Completed, r.sum.Warnings, r.plan.rules.Split.Seed
 	if failure != nil {
-		r.made.Status, r.made.Error = runfolder.Failed, failure.Error()
+		r.made.Status, r.made.Error = runfolder.Failed, r.env.hide(failure.Error())
 	}
 	if err := r.knowLog(); err != nil {
 		return exit.With(exit.Environment, err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders/sdpo"
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -32,6 +33,8 @@ type books struct {
 	more map[dropKind]*ledger.Drop
 	near map[string]*sdpo.NearMisses // by builder
 	err  error
+
+	hide func(string) string // takes secrets out of a text that is listed
 }
 
 // dropKind is what drops are counted by that are not listed one by one.
@@ -47,7 +50,7 @@ func kindOf(d *ledger.Drop) dropKind { return dropKind{d.Stage, d.Reason, d.Unit
 func newBooks() *books {
 	return &books{
 		Book: ledger.NewBook(), counters: map[string]map[string]int64{}, seen: map[dropKind]int64{}, more: map[dropKind]*ledger.Drop{},
-		near: map[string]*sdpo.NearMisses{},
+		near: map[string]*sdpo.NearMisses{}, hide: secret.Shape,
 	}
 }
 
@@ -70,6 +73,7 @@ func (b *books) enter(accounts []ledger.Account) {
 }
 
 func (b *books) count(builder, name string, n int64) {
+	name = b.hide(name) // a plugin chose it
 	if b.counters[builder] == nil {
 		b.counters[builder] = map[string]int64{}
 	}
@@ -78,6 +82,7 @@ func (b *books) count(builder, name string, n int64) {
 
 // drop books a drop and lists it.
 func (b *books) drop(d ledger.Drop) {
+	d.Reason = ledger.Reason(b.hide(string(d.Reason)))
 	if plugin, _, own := strings.Cut(string(d.Reason), "/"); own && len(b.seen) >= maxDropKinds && b.seen[kindOf(&d)] == 0 {
 		d.Detail = strings.TrimSuffix(string(d.Reason)+": "+d.Detail, ": ")
 		d.Reason = ledger.Reason(plugin + "/other")
@@ -112,6 +117,7 @@ func (b *books) list(d ledger.Drop) {
 }
 
 func (b *books) encode(d *ledger.Drop) {
+	d.Detail = b.hide(d.Detail)
 	if err := b.enc.Encode(d); err != nil && b.err == nil {
 		b.err = err
 	}

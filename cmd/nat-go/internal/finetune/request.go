@@ -13,6 +13,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
+	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -50,10 +51,19 @@ type Env struct {
 	Findings func([]finding.Finding)          // told of what the configuration's check has to say
 	Leave    *jobs.Leave                      // a person's wish to leave, by signals; nil: never
 	Progress func(Progress)                   // told now and then how far the run is
+	Secrets  *secret.Values                   // told of every value that must not be shown, and never written; nil: none
 	Output   func([]byte)                     // given what a local trainer prints, while it is waited for
 
 	Collating   func() (done func()) // called before token batches are made, which is work of another kind; nil: not
 	CommitBytes int64                // how many bytes of the record log a crash may cost; 0: the default
+}
+
+// hide takes secrets out of a text that is shown or written.
+func (e Env) hide(text string) string {
+	if e.Secrets != nil {
+		text = e.Secrets.Redact(text)
+	}
+	return secret.Shape(text)
 }
 
 // Progress is how far a step of the run is.
@@ -99,7 +109,7 @@ func noCounts() runfolder.Counts { return runfolder.Counts{Dropped: map[ledger.R
 
 // loadConfig reads the configuration the request names, or makes one of its flags, and reports all findings at once.
 func loadConfig(req Request, env Env, types config.Types) (*config.Config, error) {
-	opt := config.Options{Types: types, Compat: req.Compat == compat.NAT, Run: true, Getenv: env.Getenv}
+	opt := config.Options{Types: types, Compat: req.Compat == compat.NAT, Run: true, Getenv: env.Getenv, Secrets: env.Secrets}
 	for _, o := range req.Overrides {
 		opt.Overrides = append(opt.Overrides, config.Override(o))
 	}

@@ -37,8 +37,10 @@ type run struct {
 }
 
 func newRun(p *plan, env Env) *run {
+	b := newBooks()
+	b.hide = env.hide
 	return &run{
-		plan: p, env: env, books: newBooks(), history: compat.NewHistory(p.Compat, p.RunID, env.Now), lock: p.lock,
+		plan: p, env: env, books: b, history: compat.NewHistory(p.Compat, p.RunID, env.Now), lock: p.lock,
 		made: &runfolder.Manifest{NatGo: Version(), Log: recordlog.Version, RunID: p.RunID, Compat: p.Compat == compat.NAT, Rows: p.options, Counts: noCounts()},
 		sum:  &Summary{RunID: p.RunID, Status: runfolder.Failed, Counts: noCounts()},
 	}
@@ -115,7 +117,7 @@ func (r *run) end(ctx context.Context, work func(*run, context.Context) error) (
 	r.count()
 	if err != nil {
 		err = r.explain(err)
-		r.sum.Error = err.Error()
+		r.sum.Error = r.env.hide(err.Error())
 		if r.sum.Job == nil { // else the status is the job's
 			r.sum.Status = runfolder.Failed
 		}
@@ -188,7 +190,7 @@ func sitesOf(counters map[string]map[string]int64) map[string]int64 {
 }
 
 func (r *run) warn(format string, a ...any) {
-	r.sum.Warnings = append(r.sum.Warnings, fmt.Sprintf(format, a...))
+	r.sum.Warnings = append(r.sum.Warnings, r.env.hide(fmt.Sprintf(format, a...)))
 }
 
 // tell passes on how far the run is.

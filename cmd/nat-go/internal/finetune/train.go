@@ -91,6 +91,7 @@ func (r *run) client() (*jobs.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.Secrets = r.env.Secrets
 	c.Output, c.Watch = r.env.Output, func(u jobs.Update) { r.tell(Progress{Step: "train", Text: u.String()}) }
 	return c, nil
 }
@@ -115,8 +116,9 @@ func newClient(folder runfolder.Folder, block config.Block, env trainers.Env) (*
 func OpenJob(folder runfolder.Folder, j *jobs.Job, env Env) (*jobs.Client, error) {
 	block := filesAdapter
 	if j.Adapter != files.Type {
-		c, fs := config.Load(folder.Config(), config.Options{Types: builtin.Types(), Getenv: env.Getenv})
-		if finding.Failed(fs) {
+		c, fs := config.Load(folder.Config(), config.Options{Types: builtin.Types(), Getenv: env.Getenv, Secrets: env.Secrets})
+		about := config.Block{Section: "trainer_adapters", Name: j.Name}
+		if fs = about.Under(fs); c == nil || finding.Failed(fs) { // what else a run needs is nothing to its job
 			env.Findings(fs)
 			return nil, exit.Usagef("the configuration in the run folder can't be used; variables it refers to must be set as they were for the run")
 		}
@@ -130,6 +132,7 @@ func OpenJob(folder runfolder.Folder, j *jobs.Job, env Env) (*jobs.Client, error
 	if err != nil {
 		return nil, exit.With(exit.Usage, err)
 	}
+	c.Secrets = env.Secrets
 	return c, nil
 }
 

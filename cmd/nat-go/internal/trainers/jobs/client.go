@@ -15,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
+	"github.com/nat-go/nat-go/internal/secret"
 )
 
 // Client does things with the job of one run. It is safe for one goroutine.
@@ -25,8 +26,9 @@ type Client struct {
 	Adapter trainers.Adapter
 	Limits  trainers.Limits
 	Log     zerolog.Logger
-	Watch   func(Update) // called with each status while waiting; nil: nobody looks
-	Output  func([]byte) // called with what the trainer prints while waiting, where the adapter can tell; nil: nobody looks
+	Watch   func(Update)   // called with each status while waiting; nil: nobody looks
+	Secrets *secret.Values // never written to the journal; nil: none are known
+	Output  func([]byte)   // called with what the trainer prints while waiting, where the adapter can tell; nil: nobody looks
 
 	locked  bool // the run folder, by Submit
 	unsaved bool // the journal is behind what is known
@@ -229,6 +231,7 @@ func (c *Client) save(j *Job) error {
 		}
 		defer lock.Close()
 	}
+	c.scrub(j)
 	err := j.save(c.Dir)
 	c.unsaved = err != nil
 	return err
@@ -249,7 +252,7 @@ func (c *Client) Wait(ctx context.Context, j *Job, leave *Leave) error {
 	if j.deploymentFailed() { // the model is trained: what failed is tried again
 		j.Phase, j.Error, j.DeployingAt = Training, "", time.Time{}
 		j.Status = trainers.JobStatus{State: trainers.Completed}
-		if err := j.save(c.Dir); err != nil {
+		if err := c.save(j); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/secret"
 )
 
 const (
@@ -88,6 +89,18 @@ func Load(dir runfolder.Folder) (*Job, error) {
 	return j, nil
 }
 
+// scrub takes secrets out of what others said of the job.
+func (c *Client) scrub(j *Job) {
+	for _, s := range []*string{&j.Error, &j.Status.Message, &j.Status.Detail} {
+		*s = c.redact(*s)
+	}
+	for k, v := range j.Status.Metadata {
+		if s, ok := v.(string); ok {
+			j.Status.Metadata[k] = c.redact(s)
+		}
+	}
+}
+
 // save replaces the journal so that a crash leaves the old one or the new one.
 func (j *Job) save(dir runfolder.Folder) error {
 	j.Version, j.UpdatedAt = version, time.Now().UTC()
@@ -102,6 +115,13 @@ func (j *Job) save(dir runfolder.Folder) error {
 		return exit.Environmentf("can't write what is known of the job: %w", err)
 	}
 	return nil
+}
+
+func (c *Client) redact(s string) string {
+	if c.Secrets != nil {
+		s = c.Secrets.Redact(s)
+	}
+	return secret.Shape(s)
 }
 
 // Entry is a run in a list.
