@@ -11,13 +11,17 @@ import (
 
 func newFinetuneResumeCmd(commitBytes int64) *cobra.Command {
 	var outputDirs []string
-	var asJSON, detach bool
+	var how finetune.Again
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "resume RUN",
 		Short: "Go on with a run that was interrupted, or submit a data set that was not taken",
 		Long: `Go on with a run, named by its folder or its id. What is done already stays: the record log is continued after its last commit, a
-complete data set is submitted, a running job is waited for. A changed input, or another version of nat-go's record log, is
-refused.`,
+complete data set is submitted, a running job is waited for.
+
+A changed input is refused, and so is whatever else decides the data set and is not what it was when the run began: a setting, a
+variable it refers to, a plugin's program, the tokenizer, the template, nat-go itself. --accept-changed goes on all the same, with
+what was made before as it is; the manifest says so.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := runfolder.Folder(args[0])
@@ -28,12 +32,14 @@ refused.`,
 				}
 			}
 			return withRun(cmd, commitBytes, asJSON, func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
-				return finetune.Resume(ctx, dir, detach, env)
+				return finetune.Resume(ctx, dir, how, env)
 			})
 		},
 	}
 	addOutputDirs(cmd, &outputDirs)
-	cmd.Flags().BoolVar(&detach, "detach", false, "submit the job and don't wait for it")
+	cmd.Flags().BoolVar(&how.Detach, "detach", false, "submit the job and don't wait for it")
+	cmd.Flags().StringArrayVarP(&how.Overrides, "override", "o", nil, "override a setting of the run: PATH=VALUE or PATH VALUE (repeatable)")
+	cmd.Flags().StringArrayVar(&how.Accept, "accept-changed", nil, "go on although this has changed, named as the refusal names it (repeatable)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object, last, on standard output")
 	return cmd
 }

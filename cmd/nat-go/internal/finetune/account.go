@@ -105,11 +105,14 @@ func (r *run) empty() bool {
 	return r.made.Batches == nil || len(r.made.Batches.Counts) == 0
 }
 
+// unversioned is the version of a program that was built without one.
+const unversioned = "devel"
+
 // Version is the module version the program was built from, or "devel".
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "devel"
+		return unversioned
 	}
 	return info.Main.Version
 }

@@ -26,6 +26,7 @@ import (
 type tokens struct {
 	tokenizer *tokenizer.Tokenizer
 	collator  *collator.Collator
+	template  string
 }
 
 // openTokens loads the tokenizer and the template before anything is built: a run that can't make its batches should not
@@ -58,6 +59,7 @@ func (t *tokens) open(p *plan, c config.Collator) error {
 	if cfg.Template, err = collator.TemplateText(t.tokenizer.Config, c.Template); err != nil {
 		return exit.Usagef("collator.template: %w", err)
 	}
+	t.template = cfg.Template
 	if cfg.Reference, err = readReference(c.Reference); err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func findInputs(p *plan) (*inputs, error) {
 	}
 	in.identify()
 	if p.resume {
-		if err := in.unchanged(p.began); err != nil {
+		if err := in.unchanged(p.begun.Inputs); err != nil {
 			return nil, err
 		}
 	}

@@ -25,7 +25,7 @@ import (
 const builtinPlugin = "nat-go"
 
 // openFolder makes and locks the run folder, which a run that is resumed has, and begins its list of drops.
-func (r *run) openFolder(in *inputs) (err error) {
+func (r *run) openFolder(in *inputs, t *tokens) (err error) {
 	folder := r.plan.folder
 	if !r.plan.resume {
 		if err := r.checkSpace(in); err != nil {
@@ -39,11 +39,13 @@ func (r *run) openFolder(in *inputs) (err error) {
 			err = durable.WriteFile(folder.Config(), text)
 		}
 		if err == nil {
-			err = r.plan.writeBegun(in)
+			err = r.writeBegun(in, t)
 		}
 		if err != nil {
-			return exit.Environmentf("can't write the run's config.yml: %w", err)
+			return exit.Default(exit.Environment, fmt.Errorf("can't write the run's config.yml: %w", err))
 		}
+	} else if err := r.goOn(t); err != nil {
+		return err
 	}
 	if err := r.books.open(folder.Dropped()); err != nil {
 		return exit.Environmentf("can't write the list of drops: %w", err)

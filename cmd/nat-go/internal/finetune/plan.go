@@ -18,7 +18,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/customizer"
 	"github.com/nat-go/nat-go/collator/rows"
-	"github.com/nat-go/nat-go/ttc/source"
 )
 
 // plan is all that is decided before a run starts.
@@ -35,9 +34,10 @@ type plan struct {
 	rules     curate.Rules
 	copyTo    string // NAT's dataset_output_dir; empty: no copy
 	notes     []string
-	resume    bool            // go on with a run folder that is there already
-	began     []source.Input  // with resume: what the inputs were when the run began
-	lock      *runfolder.Lock // with resume
+	resume    bool             // go on with a run folder that is there already
+	lock      *runfolder.Lock  // with resume
+	begun     *runfolder.Begun // with resume
+	accept    []string         // with resume: what may have changed since
 }
 
 func newPlan(req Request, env Env) (*plan, error) {

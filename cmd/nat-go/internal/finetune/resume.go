@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
@@ -13,22 +14,34 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 )
 
-func (p *plan) writeBegun(in *inputs) error {
+func (r *run) writeBegun(in *inputs, t *tokens) error {
+	p := r.plan
 	req := p.Request
 	req.Overrides = nil // they are in config.yml
 	text, err := json.Marshal(req)
 	if err != nil {
 		return err
 	}
+	d, err := r.decided(t, "")
+	if err != nil {
+		return err
+	}
 	return p.folder.WriteBegun(&runfolder.Begun{
-		NatGo: Version(), RunID: p.RunID, Log: recordlog.Version, Request: text, Inputs: in.began,
+		NatGo: Version(), RunID: p.RunID, Log: recordlog.Version, Request: text, Inputs: in.began, Decided: d,
 	})
+}
+
+// Again says how a run is gone on with.
+type Again struct {
+	Detach    bool     // don't wait for the job
+	Overrides []string // of its configuration, as of a run's
+	Accept    []string // names of what decides the data set and may have changed since the run began
 }
 
 // Resume goes on with a run from its folder. A data set that is complete is handed to the trainer, which an interrupted dry
 // run is not; else the log is continued after its last commit, and everything after that is done again. Inputs are found as
 // they were named, so it has to be called where the run was.
-func Resume(ctx context.Context, folder runfolder.Folder, detach bool, env Env) (*Summary, error) {
+func Resume(ctx context.Context, folder runfolder.Folder, how Again, env Env) (*Summary, error) {
 	folder = runfolder.Folder(filepath.Clean(string(folder)))
 	nothing := Request{RunID: filepath.Base(string(folder))}
 	b, err := readBegun(folder)
@@ -40,10 +53,11 @@ func Resume(ctx context.Context, folder runfolder.Folder, detach bool, env Env) 
 		return Failed(nothing, err)
 	}
 	defer lock.Close()
-	return resume(ctx, b, folder, lock, detach, env)
+	return resume(ctx, b, lock, how, env)
 }
 
-func resume(ctx context.Context, b *runfolder.Begun, folder runfolder.Folder, lock *runfolder.Lock, detach bool, env Env) (*Summary, error) {
+func resume(ctx context.Context, b *runfolder.Begun, lock *runfolder.Lock, how Again, env Env) (*Summary, error) {
+	folder := lock.Folder
 	var req Request
 	if err := json.Unmarshal(b.Request, &req); err != nil {
 		return Failed(req, exit.Environmentf("can't read the run folder: %s: %w", folder.Begun(), err))
@@ -56,12 +70,12 @@ func resume(ctx context.Context, b *runfolder.Begun, folder runfolder.Folder, lo
 		return Failed(req, exit.Environmentf("can't clean up the run folder: %w", err))
 	}
 	req.ConfigFile, req.Builders = folder.Config(), nil
-	req.Detach = detach // how the run was begun says nothing of whether one waits now
+	req.Overrides, req.Detach = how.Overrides, how.Detach // how the run was begun says nothing of whether one waits now
 	p, err := newPlan(req, env)
 	if err != nil {
 		return Failed(req, err)
 	}
-	p.folder, p.resume, p.began, p.lock = folder, true, b.Inputs, lock
+	p.folder, p.resume, p.begun, p.lock, p.accept = folder, true, b, lock, how.Accept
 	done, err := folder.ReadManifest()
 	switch {
 	case err == nil:
@@ -87,9 +101,40 @@ func (r *run) submit(ctx context.Context, m *runfolder.Manifest) error {
 	case m.Status != runfolder.Completed:
 		return exit.Failedf("the run is over and failed: %s. Nothing is trained on it; make the run again", m.Error)
 	}
+	if err := r.overrideComplete(); err != nil {
+		return err
+	}
 	r.unlock()
 	r.plan.DryRun = false
 	return r.train(ctx)
+}
+
+// overrideComplete takes in overrides for a run whose data set is complete: those that would make another are refused.
+func (r *run) overrideComplete() error {
+	p := r.plan
+	if len(p.accept) > 0 {
+		return exit.Usagef("--accept-changed %s: the data set is complete already, and stays as it is", p.accept[0])
+	}
+	if len(p.Overrides) == 0 {
+		return nil
+	}
+	for _, o := range p.Overrides {
+		path, _, _ := strings.Cut(o, "=")
+		if p.config.Decides(strings.Split(path, ".")) {
+			return exit.Usagef("-o %s: the data set is complete already, and stays as it is; only what comes after it can be changed", path)
+		}
+	}
+	if err := r.rewriteConfig(); err != nil {
+		return err
+	}
+	sum, err := p.folder.Sum(p.folder.Rel(p.folder.Config()))
+	if err == nil {
+		err = r.lock.AddFiles(sum)
+	}
+	if err != nil {
+		return exit.Environmentf("can't write the manifest: %w", err)
+	}
+	return nil
 }
 
 func readBegun(f runfolder.Folder) (*runfolder.Begun, error) {

@@ -71,7 +71,7 @@ func (r *run) make(ctx context.Context) error {
 		return err
 	}
 	defer tokens.close()
-	if err := r.openFolder(in); err != nil {
+	if err := r.openFolder(in, tokens); err != nil {
 		return err
 	}
 

@@ -15,6 +15,7 @@ type Begun struct {
 	Log     int             `json:"record_log_version"`
 	Request json.RawMessage `json:"request"` // what the command line asked for
 	Inputs  []source.Input  `json:"inputs"`
+	Decided *Decided        `json:"decided"`
 }
 
 // ReadBegun reads how the run began. Its error wraps fs.ErrNotExist where it didn't.

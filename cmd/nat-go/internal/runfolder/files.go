@@ -73,18 +73,27 @@ func (f Folder) Temporaries() (n int, err error) {
 
 // Sum reads a file of the folder and says what is in it.
 func (f Folder) Sum(rel string) (File, error) {
-	s := File{Path: rel}
-	in, err := os.Open(f.path(filepath.FromSlash(rel)))
+	sum, n, err := content(f.path(filepath.FromSlash(rel)))
+	return File{rel, n, sum}, err
+}
+
+// ContentSum is the hash of what a file holds.
+func ContentSum(path string) (string, error) {
+	sum, _, err := content(path)
+	return sum, err
+}
+
+func content(path string) (sum string, n int64, err error) {
+	in, err := os.Open(path)
 	if err != nil {
-		return s, err
+		return "", 0, err
 	}
 	defer in.Close()
 	h := xxh3.New()
-	if s.Bytes, err = io.Copy(h, in); err != nil {
-		return s, fmt.Errorf("%s: %w", in.Name(), err)
+	if n, err = io.Copy(h, in); err != nil {
+		return "", n, fmt.Errorf("%s: %w", path, err)
 	}
-	s.XXH3 = Digest(h)
-	return s, nil
+	return Digest(h), n, nil
 }
 
 // Digest is the hash of what was written, in hex.

@@ -41,7 +41,8 @@ type Manifest struct {
 	Decisions string                      `json:"decisions"`
 	Batches   *Batches                    `json:"batches,omitempty"`
 	Warnings  []string                    `json:"warnings,omitempty"`
-	Files     []File                      `json:"files"` // all files of the run but the manifest, the job's and the trainer's
+	Accepted  []string                    `json:"accepted_changes,omitempty"` // see --accept-changed
+	Files     []File                      `json:"files"`                      // all files of the run but the manifest, the job's and the trainer's
 }
 
 // NAT's words for how a run stands.

@@ -1,0 +1,105 @@
+package config
+
+import (
+	"iter"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Values yields the values that the YAML sets in our sections, as they are used: references resolved, bases and overrides
+// merged. A path has a step a key or place, such as sources, runs, path, 0. Values may be secrets.
+func (c *Config) Values() iter.Seq2[[]string, string] {
+	return func(yield func([]string, string) bool) {
+		root := c.doc.Root
+		for i := 0; i+1 < len(root.Content); i += 2 {
+			if name := root.Content[i].Value; !natSections[name] && !values([]string{name}, root.Content[i+1], yield) {
+				return
+			}
+		}
+	}
+}
+
+func values(path []string, n *yaml.Node, yield func([]string, string) bool) bool {
+	switch n.Kind {
+	case yaml.ScalarNode:
+		if n.ShortTag() == "!!null" {
+			return true // as if it were not there
+		}
+		return yield(path, n.Value)
+	case yaml.SequenceNode:
+		for i, c := range n.Content {
+			if !values(append(path[:len(path):len(path)], strconv.Itoa(i)), c, yield) {
+				return false
+			}
+		}
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if !values(append(path[:len(path):len(path)], n.Content[i].Value), n.Content[i+1], yield) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// idle are the paths of ours that decide nothing of a data set's bytes: where it lies and how fast it is made, where it is
+// sent, and what is known by its content instead. A * stands for one step; what lies below a path goes with it.
+var idle = []string{
+	"trainer_adapters", "finetuning.enabled", "finetuning.output_dir", "finetuning.trainer", "finetuning.trainer_adapter",
+	"finetuning.num_epochs", "finetuning.run_configuration", "trainers.*.wait_for_completion", "trainers.*._type",
+	"plugins.*.path", "plugins.*.sha256", "plugins.*.instances", "plugins.*.start_timeout", "plugins.*.timeout", "plugins.*.memory",
+	"collator.tokenizer", "collator.template", "collator.reference.path", "collator.teacher.concurrency", "collator.teacher.timeout",
+	"sources.*.concurrency", "sources.*.timeout", "sources.*.stop_timeout", "eval.general.max_concurrency",
+}
+
+// Decides reports whether a value at a path decides the bytes of the data set: it is of a section that a run reads, of a
+// component that finetuning names, and not idle.
+func (c *Config) Decides(path []string) bool {
+	if len(path) > 1 {
+		switch path[0] {
+		case "trajectory_builders":
+			return find(c.Selected(), path[1]) != nil
+		case "trainers":
+			if path[1] != c.Finetuning.Trainer {
+				return false
+			}
+		case "plugins":
+			if !c.usesPlugin(path[1]) {
+				return false
+			}
+		case "eval":
+			if path[1] != "general" {
+				return false
+			}
+		}
+	}
+	for _, pattern := range idle {
+		if under(strings.Split(pattern, "."), path) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *Config) usesPlugin(name string) bool {
+	for _, b := range c.Selected() {
+		if plugin, _, ok := strings.Cut(b.Type, "/"); ok && plugin == name {
+			return true
+		}
+	}
+	return false
+}
+
+func under(pattern, path []string) bool {
+	if len(path) < len(pattern) {
+		return false
+	}
+	for i, step := range pattern {
+		if step != "*" && step != path[i] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,212 @@
+package finetune
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/ttc/source/command"
+	"github.com/nat-go/nat-go/ttc/source/endpoint"
+)
+
+// decided says what decides the bytes of the run, but for its inputs and flags, which are noted as they are.
+func (r *run) decided(t *tokens, salt string) (*runfolder.Decided, error) {
+	p := r.plan
+	d := runfolder.NewDecided(salt)
+	program, err := p.program(r.env.Self)
+	if err != nil {
+		return nil, err
+	}
+	d.Add("nat-go", program)
+	for path, value := range p.config.Values() {
+		if p.config.Decides(path) {
+			d.Add(strings.Join(path, "."), value)
+		}
+	}
+	rows, err := json.Marshal(p.options)
+	if err != nil {
+		return nil, err
+	}
+	d.Add("rows", string(rows))
+	var formats []string
+	for _, f := range p.formats {
+		formats = append(formats, f.Name)
+	}
+	d.Add("formats", strings.Join(formats, " "))
+	if t != nil {
+		d.Add("collator.tokenizer", t.tokenizer.Fingerprint())
+		d.Add("collator.template", t.template)
+		if ref := p.config.Collator.Reference; ref != nil {
+			if err := addFile(d, "collator.reference.path", ref.Path); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := p.decidedBySource(d); err != nil {
+		return nil, err
+	}
+	return d, p.decidedByPlugins(d)
+}
+
+// program is this program: its version, and for one that was built without a version its content.
+func (p *plan) program(self string) (string, error) {
+	if v := Version(); v != unversioned || self == "" {
+		return v, nil
+	}
+	sum, err := contentSum(self)
+	return unversioned + " " + sum, err
+}
+
+// decidedBySource adds the files that a source which makes agent runs reads.
+func (p *plan) decidedBySource(d *runfolder.Decided) error {
+	for _, b := range p.config.Sources {
+		switch c := b.Config.(type) {
+		case *endpoint.Config:
+			if err := addFile(d, "sources."+b.Name+".dataset", c.Dataset); err != nil {
+				return err
+			}
+		case *command.Config:
+			path := c.NATConfig
+			if path == "" {
+				path = p.NATConfig
+			}
+			if path == "" || len(p.From) > 0 {
+				continue
+			}
+			if err := addFile(d, "sources."+b.Name+".nat_config", path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// decidedByPlugins adds the programs that the builders are served by, and the variables that are passed to them.
+func (p *plan) decidedByPlugins(d *runfolder.Decided) error {
+	for _, b := range p.config.Selected() {
+		name, _ := splitType(b.Type)
+		key := "plugins." + name + ".program"
+		if name == builtinPlugin || d.Hashes[key] != "" {
+			continue
+		}
+		spec, err := plugins.Spec(name, p.config.Plugins, nil)
+		if err != nil {
+			return exit.With(exit.Environment, err)
+		}
+		for _, variable := range spec.Env {
+			d.Add("plugins."+name+".env."+variable, os.Getenv(variable))
+		}
+		if spec.Reattach != "" { // somebody else started it
+			continue
+		}
+		path, err := exec.LookPath(spec.Path)
+		if err != nil && !errors.Is(err, exec.ErrDot) {
+			continue // who starts it says why it can't be
+		}
+		content, err := contentSum(path)
+		if err != nil {
+			return exit.With(exit.Environment, err)
+		}
+		beside, err := plugins.Beside(path)
+		if err != nil {
+			return exit.With(exit.Environment, err)
+		}
+		d.Add(key, content+fmt.Sprint(beside)) // a map is printed in order
+	}
+	return nil
+}
+
+// addFile adds what a file holds; one that is not there is as good as empty, and is reported by whoever reads it.
+func addFile(d *runfolder.Decided, name, path string) error {
+	if _, err := os.Stat(path); err != nil {
+		return nil
+	}
+	sum, err := contentSum(path)
+	if err == nil {
+		d.Add(name, sum)
+	}
+	return err
+}
+
+// contentSum is a hash of what a regular file holds; another is known by nothing.
+func contentSum(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return "", err
+	}
+	return runfolder.ContentSum(path)
+}
+
+// sameDecisions refuses to go on with a run that something else would decide now, naming what. What is accepted on purpose
+// is noted.
+func (r *run) sameDecisions(t *tokens) error {
+	p := r.plan
+	b := p.begun
+	if b.Decided == nil {
+		return exit.Environmentf("an older nat-go began the run, and noted nothing of what decides its data set: make the run again")
+	}
+	now, err := r.decided(t, b.Decided.Salt)
+	if err != nil {
+		return err
+	}
+	changed := b.Decided.Changed(now)
+	left, idle := runfolder.Accept(changed, p.accept)
+	if len(idle) > 0 {
+		return exit.Usagef("--accept-changed %s: nothing of that name has changed since the run began", idle[0])
+	}
+	if len(left) > 0 {
+		return exit.Failedf("%s changed since the run began. A data set is never made of two states of its settings: start a new run, put %s "+
+			"back as it was, or go on all the same with --accept-changed %s", strings.Join(left, ", "), them(left), strings.Join(left, " --accept-changed "))
+	}
+	now.Accepted = b.Decided.Accepted
+	for _, name := range changed {
+		if !slices.Contains(now.Accepted, name) {
+			now.Accepted = append(now.Accepted, name)
+		}
+	}
+	slices.Sort(now.Accepted)
+	r.made.Accepted = now.Accepted
+	if len(changed) == 0 {
+		return nil
+	}
+	b.Decided = now
+	return p.folder.WriteBegun(b)
+}
+
+func them(names []string) string {
+	if len(names) == 1 {
+		return "it"
+	}
+	return "them"
+}
+
+// goOn checks that the run is still what it was, and notes with what it goes on.
+func (r *run) goOn(t *tokens) error {
+	if err := r.sameDecisions(t); err != nil {
+		return err
+	}
+	return r.rewriteConfig()
+}
+
+// rewriteConfig puts the configuration that the run goes on with, after overrides, in the place of the one it has.
+func (r *run) rewriteConfig() error {
+	if len(r.plan.Overrides) == 0 {
+		return nil
+	}
+	text, err := r.plan.config.Source()
+	if err == nil {
+		err = durable.WriteFile(r.plan.folder.Config(), text)
+	}
+	if err != nil {
+		return exit.Environmentf("can't write the run's config.yml: %w", err)
+	}
+	return nil
+}
