@@ -47,7 +47,7 @@ func TestFailedRunStaysFailed(t *testing.T) {
 				t.Errorf("the manifest says %q, %q, %v", m.Status, m.Error, err)
 			}
 			for range 2 {
-				sum, err := Resume(context.Background(), p.folder, false, testEnv(t))
+				sum, err := Resume(context.Background(), p.folder, Again{}, testEnv(t))
 				if exit.Code(err) != exit.Failed || sum.Status != runfolder.Failed || sum.Job != nil {
 					t.Errorf("resumed: status %s, job %v, %v", sum.Status, sum.Job, err)
 				}
