@@ -10,6 +10,7 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -155,7 +156,8 @@ func (w *work) trace(t *trace) error {
 		return err
 	}
 	var sites []builders.Site
-	last := 0 // place of the last message that a site needs
+	var rules []string // that found them
+	last := 0          // place of the last message that a site needs
 	for i := range t.failures {
 		f := &t.failures[i]
 		key := [2]int{t.nodes[f.turn], f.seq}
@@ -182,7 +184,7 @@ func (w *work) trace(t *trace) error {
 				if s == nil {
 					continue
 				}
-				sites = append(sites, *s)
+				sites, rules = append(sites, *s), append(rules, f.rule)
 				last = max(last, f.turn, f.result)
 				if target == builders.NextTurn {
 					last = max(last, t.nextTurn(f.result))
@@ -198,10 +200,22 @@ func (w *work) trace(t *trace) error {
 	}
 	w.records++
 	return w.out.Record(&builders.Distillation{
-		Head:     builders.Head{Example: w.at},
+		Head:     builders.Head{Example: w.at, Metadata: foundBy(rules)},
 		Messages: builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Example: w.at, Last: t.nodes[last]}},
 		Sites:    sites,
 	})
+}
+
+// foundBy is the metadata of a record: the rule that found each of its sites.
+func foundBy(rules []string) json.Raw {
+	m := []byte(`{"found_by": [`)
+	for i, r := range rules {
+		if i > 0 {
+			m = append(m, ", "...)
+		}
+		m = json.AppendString(m, r)
+	}
+	return append(m, "]}"...)
 }
 
 // countCalls counts what was judged. Without a list of tools nobody can say that a tool is unknown or its schema broken.
@@ -282,7 +296,7 @@ func (w *work) site(t *trace, f *failure, target builders.Target) (*builders.Sit
 		return nil, err
 	}
 	return &builders.Site{
-		Call: f.turn, CallSeq: f.seq, Result: f.result, Target: target, Tool: f.made.Name, Error: f.named(),
+		Call: f.turn, CallSeq: f.seq, Result: f.result, Target: target, Tool: f.made.Name, Error: f.class,
 		Hint: h.text, HintSource: h.source, HintKind: h.kind,
 	}, nil
 }

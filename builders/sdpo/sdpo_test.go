@@ -307,6 +307,9 @@ func TestRecordsResolve(t *testing.T) {
 			if err != nil || len(p.Nodes) != 5 || len(r.Sites) != 2 {
 				t.Errorf("%v %d %v", err, len(p.Nodes), r.Sites)
 			}
+			if got := string(r.Metadata); got != `{"found_by": ["match[0]", "match[0]"]}` {
+				t.Error(got)
+			}
 			for _, s := range r.Sites {
 				if p.Nodes[s.Call].Message.Role != "assistant" || p.Nodes[s.Result].Message.Role != "tool" {
 					t.Errorf("%+v", s)

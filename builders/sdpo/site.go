@@ -37,14 +37,6 @@ type failure struct {
 	repeated  bool // the call before it was the same and failed the same way
 }
 
-// named is the class with the rule that found it, where the class alone doesn't say which: message/error_prefix.
-func (f *failure) named() string {
-	if f.rule == "" || f.rule == f.class || strings.HasPrefix(f.rule, "match[") {
-		return f.class
-	}
-	return f.class + "/" + f.rule
-}
-
 // nearMiss is a result with the words of a failure that is none, as far as the rules can tell.
 type nearMiss struct {
 	call

@@ -1,6 +1,7 @@
 package show
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -33,7 +34,7 @@ func Record(p dataset.Picked) View {
 		}
 	case *builders.Distillation:
 		for i, s := range r.Sites {
-			v.Facts = append(v.Facts, site(i, s))
+			v.Facts = append(v.Facts, site(i, s)+foundBy(r, i))
 		}
 	}
 	return v
@@ -87,6 +88,17 @@ func number(name string, x *float64) string {
 		return "no " + name
 	}
 	return fmt.Sprintf("%s %v", name, *x)
+}
+
+// foundBy names the rule that found a site, where the builder says it.
+func foundBy(d *builders.Distillation, site int) string {
+	var m struct {
+		FoundBy []string `json:"found_by"`
+	}
+	if json.Unmarshal(d.Metadata, &m) != nil || site >= len(m.FoundBy) {
+		return ""
+	}
+	return "; found by the rule " + m.FoundBy[site]
 }
 
 func site(i int, s builders.Site) string {
