@@ -3,6 +3,7 @@ package source
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -113,9 +114,9 @@ type File struct {
 }
 
 // Open opens an input: plain, gzip or zstd, told by its first bytes. A Git LFS pointer and an empty file are errors that say
-// what to do.
-func Open(path string) (*File, error) {
-	f, err := os.Open(path)
+// what to do. Opening and reading end with ctx.
+func Open(ctx context.Context, path string) (*File, error) {
+	f, err := openInput(ctx, path)
 	if err != nil {
 		return nil, openError(path, err)
 	}
@@ -127,9 +128,9 @@ func Open(path string) (*File, error) {
 	return file, nil
 }
 
-func (file *File) start(f *os.File) error {
+func (file *File) start(f *input) error {
 	path := file.ID.Path
-	info, err := f.Stat()
+	info, err := f.file.Stat()
 	if err != nil {
 		return openError(path, err)
 	}

@@ -74,7 +74,7 @@ func TestOpen(t *testing.T) {
 	io.WriteString(z, "[1]")
 	z.Close()
 	for name, text := range map[string]string{"plain": "[1]", "gzip": gz.String(), "zstd": zs.String()} {
-		f, err := Open(write(t, filepath.Join(dir, name), text))
+		f, err := Open(t.Context(), write(t, filepath.Join(dir, name), text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,13 +98,13 @@ func TestOpen(t *testing.T) {
 		} else {
 			write(t, path, c.text)
 		}
-		_, err := Open(path)
+		_, err := Open(t.Context(), path)
 		var se *Error
 		if !errors.As(err, &se) || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), path) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
-	f, err := Open(write(t, filepath.Join(dir, "cut.gz"), gz.String()[:gz.Len()-6]))
+	f, err := Open(t.Context(), write(t, filepath.Join(dir, "cut.gz"), gz.String()[:gz.Len()-6]))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,7 @@ func (w *Walk) next(ctx context.Context) (*ttc.Example, error) {
 			if len(w.done) == len(w.paths) {
 				return nil, io.EOF
 			}
-			if err := w.open(); err != nil {
+			if err := w.open(ctx); err != nil {
 				return nil, err
 			}
 		}
@@ -100,9 +100,9 @@ func (w *Walk) next(ctx context.Context) (*ttc.Example, error) {
 	}
 }
 
-func (w *Walk) open() error {
+func (w *Walk) open(ctx context.Context) error {
 	run := len(w.done)
-	f, err := Open(w.paths[run])
+	f, err := Open(ctx, w.paths[run])
 	if err != nil {
 		return err
 	}

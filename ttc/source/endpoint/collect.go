@@ -55,14 +55,14 @@ func Collect(ctx context.Context, cfg Config, dir string, progress func(done, to
 			return "", nil, err
 		}
 	}
-	if err := eachEntry(&cfg, func(entry) error { c.report.Questions++; return nil }); err != nil {
+	if err := eachEntry(ctx, &cfg, func(entry) error { c.report.Questions++; return nil }); err != nil {
 		return "", nil, err
 	}
 	if err := c.ask(ctx); err != nil {
 		return "", nil, err
 	}
 	path := filepath.Join(dir, nat.FileName)
-	return path, &c.report, c.assemble(path)
+	return path, &c.report, c.assemble(ctx, path)
 }
 
 // largeAnswers is how many bytes of answers that come near the limit are held at once: such an answer is parsed, too, which takes
@@ -99,7 +99,7 @@ func (c *collector) ask(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(c.cfg.Concurrency)
 	names := namer{}
-	err := eachEntry(c.cfg, func(e entry) error {
+	err := eachEntry(ctx, c.cfg, func(e entry) error {
 		body := c.body(e)
 		path := filepath.Join(c.dir, names.of(body, c.cfg.query()))
 		if ctx.Err() != nil {
@@ -264,7 +264,7 @@ func (c *collector) unprocessable(r *httpclient.Reply) error {
 
 // assemble writes the entries with their answers in the form of workflow_output.json. A file that is there with the same
 // content stays, and keeps its time, by which a resumed run knows its inputs again.
-func (c *collector) assemble(path string) error {
+func (c *collector) assemble(ctx context.Context, path string) error {
 	w, err := durable.Create(path)
 	if err != nil {
 		return err
@@ -272,7 +272,7 @@ func (c *collector) assemble(path string) error {
 	defer w.Abort()
 	names := namer{}
 	n := 0
-	err = eachEntry(c.cfg, func(e entry) error {
+	err = eachEntry(ctx, c.cfg, func(e entry) error {
 		b, err := os.ReadFile(filepath.Join(c.dir, names.of(c.body(e), c.cfg.query())))
 		if err != nil {
 			return err

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"context"
 	"encoding/csv"
 	stdjson "encoding/json"
 	"errors"
@@ -20,8 +21,8 @@ type entry struct {
 }
 
 // eachEntry reads the data set in order.
-func eachEntry(cfg *Config, do func(entry) error) error {
-	f, err := source.Open(cfg.Dataset)
+func eachEntry(ctx context.Context, cfg *Config, do func(entry) error) error {
+	f, err := source.Open(ctx, cfg.Dataset)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/zeebo/xxh3"
 
@@ -41,7 +40,7 @@ func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) 
 	s := &Source{cfg: cfg, candidates: candidates.NewReader(cfg.CandidateKeys)}
 	s.Init(files, opt.Drop, s.begin, s.entry)
 	s.Tally.S.Names = map[string]int64{}
-	if s.tools, err = readTools(cfg.ToolsFile); err != nil {
+	if s.tools, err = readTools(ctx, cfg.ToolsFile); err != nil {
 		return nil, err
 	}
 	if opt.Resume != nil {
@@ -53,11 +52,14 @@ func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) 
 	return s, nil
 }
 
-func readTools(path string) ([]chat.Tool, error) {
+// maxTools is the largest file of tools, in bytes.
+const maxTools = 64 << 20
+
+func readTools(ctx context.Context, path string) ([]chat.Tool, error) {
 	if path == "" {
 		return nil, nil
 	}
-	b, err := os.ReadFile(path)
+	b, err := source.ReadFile(ctx, path, maxTools)
 	if err != nil {
 		return nil, &source.Error{Path: path, Offset: -1, What: err.Error(), Help: "Check tools_file", Err: err}
 	}

@@ -33,8 +33,8 @@ type inputs struct {
 
 // findInputs decides what is read: --from, else the sources section, else where NAT's evaluation wrote its output. A run that
 // is resumed reads what it began with.
-func findInputs(p *plan) (*inputs, error) {
-	in, err := chooseInputs(p)
+func findInputs(ctx context.Context, p *plan) (*inputs, error) {
+	in, err := chooseInputs(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func compressed(path string) bool {
 	return strings.HasSuffix(path, ".gz") || strings.HasSuffix(path, ".zst")
 }
 
-func chooseInputs(p *plan) (*inputs, error) {
+func chooseInputs(ctx context.Context, p *plan) (*inputs, error) {
 	block, err := sourceBlock(p)
 	if err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func chooseInputs(p *plan) (*inputs, error) {
 		return nil, exit.With(exit.Environment, err)
 	}
 	if kind == "" {
-		if kind, err = recognize(in.paths[0]); err != nil {
+		if kind, err = recognize(ctx, in.paths[0]); err != nil {
 			return nil, err
 		}
 	}
@@ -232,11 +232,11 @@ func sourceNames() string {
 }
 
 // recognize tells the type of a file's source from the keys of its first entry.
-func recognize(path string) (string, error) {
+func recognize(ctx context.Context, path string) (string, error) {
 	if ext := strings.ToLower(filepath.Ext(path)); ext == ".yml" || ext == ".yaml" {
 		return "", exit.Usagef("%s is YAML, and inputs are JSON: a configuration is named with --config_file", path)
 	}
-	f, err := source.Open(path)
+	f, err := source.Open(ctx, path)
 	if err != nil {
 		return "", exit.With(exit.Environment, err)
 	}

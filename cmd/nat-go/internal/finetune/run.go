@@ -17,7 +17,7 @@ import (
 // Run makes a data set of a run's output and hands it to a trainer. The summary is returned with an error too, as far as
 // the run came; the error carries the exit code.
 func Run(ctx context.Context, req Request, env Env) (*Summary, error) {
-	p, err := newPlan(req, env)
+	p, err := unlessEnded(ctx, func() (*plan, error) { return newPlan(req, env) })
 	if err != nil {
 		return Failed(req, err)
 	}
@@ -56,7 +56,7 @@ func (r *run) make(ctx context.Context) error {
 	}
 	defer started.wait()
 	defer started.close()
-	in, err := findInputs(r.plan)
+	in, err := findInputs(ctx, r.plan)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (r *run) make(ctx context.Context) error {
 	defer ahead.close()
 
 	// open: the tokenizer, the run folder.
-	tokens, err := openTokens(r.plan)
+	tokens, err := unlessEnded(ctx, func() (*tokens, error) { return openTokens(r.plan) })
 	if err != nil {
 		return err
 	}
@@ -146,6 +146,27 @@ func (r *run) explain(err error) error {
 		return exit.Environmentf("%w: make room on the disk of %s, then %s", err, r.plan.folder, again)
 	}
 	return err
+}
+
+// unlessEnded does what reads files that a run is set up by, which may be pipes, and gives up on it when ctx ends. Nothing is
+// begun then, and the process ends.
+func unlessEnded[T any](ctx context.Context, work func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		v, err := work()
+		done <- result{v, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, exit.With(exit.Interrupted, fmt.Errorf("interrupted; nothing was begun: %w", ctx.Err()))
+	}
 }
 
 // unlock lets others write to the run folder.

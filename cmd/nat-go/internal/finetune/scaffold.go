@@ -29,7 +29,7 @@ func Scaffold(ctx context.Context, from []string, sourceType string, env Env) ([
 	if err != nil {
 		return nil, err
 	}
-	in, err := chooseInputs(&plan{Request: req, config: c})
+	in, err := chooseInputs(ctx, &plan{Request: req, config: c})
 	if err != nil {
 		return nil, err
 	}

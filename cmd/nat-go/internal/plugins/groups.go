@@ -20,7 +20,7 @@ import (
 // Groups reads up to most examples of a file (0: all) as `finetune run --from` does, by the same sources under their defaults,
 // and groups them as a builder asks. Drops are what the source left out.
 func Groups(ctx context.Context, sources []source.Factory, path string, info host.BuilderInfo, most int) (groups []*ttc.Group, drops []ledger.Drop, err error) {
-	first, err := firstEntry(path)
+	first, err := firstEntry(ctx, path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -72,8 +72,8 @@ func by(unit builders.Unit) group.By {
 	return group.Task
 }
 
-func firstEntry(path string) (json.Raw, error) {
-	f, err := source.Open(path)
+func firstEntry(ctx context.Context, path string) (json.Raw, error) {
+	f, err := source.Open(ctx, path)
 	if err != nil {
 		return nil, err
 	}

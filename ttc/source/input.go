@@ -1,0 +1,85 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"syscall"
+	"time"
+)
+
+// input is an open file whose reads end with a context, also where nothing comes: from a named pipe, a terminal.
+type input struct {
+	file *os.File
+	ctx  context.Context
+	stop func() bool
+}
+
+// openInput opens a file for reading. A named pipe is waited for, until ctx ends.
+func openInput(ctx context.Context, path string) (*input, error) {
+	f, err := openWaiting(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	return &input{file: f, ctx: ctx, stop: context.AfterFunc(ctx, func() {
+		_ = f.SetReadDeadline(time.Unix(1, 0)) // a regular file has no deadlines and needs none
+	})}, nil
+}
+
+func (in *input) Read(p []byte) (int, error) {
+	n, err := in.file.Read(p)
+	if errors.Is(err, os.ErrDeadlineExceeded) && in.ctx.Err() != nil {
+		err = context.Cause(in.ctx)
+	}
+	return n, err
+}
+
+func (in *input) Close() error {
+	in.stop()
+	return in.file.Close()
+}
+
+// ReadFile reads a whole file of at most so many bytes, until ctx ends.
+func ReadFile(ctx context.Context, path string, most int64) ([]byte, error) {
+	in, err := openInput(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	b, err := io.ReadAll(io.LimitReader(in, most+1))
+	if err == nil && int64(len(b)) > most {
+		return nil, &Error{Path: path, Offset: -1, What: "the file is larger than its limit", Help: "Check that it is the right file"}
+	}
+	return b, err
+}
+
+// openWaiting is os.Open, which on a named pipe waits for a writer however long it takes: here no longer than ctx lasts.
+func openWaiting(ctx context.Context, path string) (*os.File, error) {
+	if info, err := os.Stat(path); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
+		return os.Open(path)
+	}
+	type result struct {
+		f   *os.File
+		err error
+	}
+	opened := make(chan result, 1)
+	go func() {
+		f, err := os.Open(path)
+		opened <- result{f, err}
+	}()
+	select {
+	case r := <-opened:
+		return r.f, r.err
+	case <-ctx.Done():
+	}
+	go func() { // a writer, if only for a moment, lets the one above go on
+		if w, err := os.OpenFile(path, os.O_RDWR|syscall.O_NONBLOCK, 0); err == nil {
+			defer w.Close()
+		}
+		if r := <-opened; r.err == nil {
+			r.f.Close()
+		}
+	}()
+	return nil, context.Cause(ctx)
+}

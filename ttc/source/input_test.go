@@ -1,0 +1,66 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func pipe(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Skipf("no named pipes here: %v", err)
+	}
+	return path
+}
+
+// TestPipeWithoutWriter: opening a pipe that nobody writes to ends with the context, and leaves no goroutine.
+func TestPipeWithoutWriter(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(20*time.Millisecond, cancel)
+	if _, err := Open(ctx, pipe(t)); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// TestPipeThatStalls: reading a pipe whose writer says nothing more ends with the context; before that it is read as it comes.
+func TestPipeThatStalls(t *testing.T) {
+	path := pipe(t)
+	written := make(chan *os.File)
+	go func() {
+		w, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err == nil {
+			_, err = w.WriteString(`{"id": 1}` + "\n")
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		written <- w
+	}()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	f, err := openInput(ctx, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	b := make([]byte, 100)
+	if n, err := f.Read(b); n != 10 || err != nil {
+		t.Fatalf("%q, %v", b[:n], err)
+	}
+	w := <-written
+	defer w.Close()
+	time.AfterFunc(20*time.Millisecond, cancel)
+	if _, err := io.ReadAll(f); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
