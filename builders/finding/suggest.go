@@ -18,6 +18,9 @@ func Nearest(written string, candidates []string) string {
 			continue
 		}
 		a, b := plain(written), plain(c)
+		if longer := max(len(a), len(b)); (longer-min(len(a), len(b)))*3 > longer { // so many are missing alone
+			continue
+		}
 		d := distance(a, b)
 		if d*3 <= max(len(a), len(b)) && d < bestDistance {
 			best, bestDistance = c, d
@@ -26,9 +29,9 @@ func Nearest(written string, candidates []string) string {
 	return best
 }
 
-func plain(s string) string {
-	return strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(s))
-}
+var separators = strings.NewReplacer("-", "", "_", "", " ", "")
+
+func plain(s string) string { return separators.Replace(strings.ToLower(s)) }
 
 // distance is the optimal string alignment distance in bytes.
 func distance(a, b string) int {

@@ -112,9 +112,6 @@ type walker struct {
 	findings []finding.Finding
 }
 
-// maxFindings bounds what is said about one block.
-const maxFindings = 500
-
 // maxSteps bounds a check: a plugin's schema may nest unions so that the choices multiply.
 const maxSteps = 300_000
 
@@ -123,9 +120,9 @@ func (w *walker) report(n *yaml.Node, ptr string, f finding.Finding) {
 		f.Severity = finding.Error
 	}
 	switch {
-	case len(w.findings) == maxFindings:
-		f = finding.Finding{Code: CodeMore, Severity: finding.Error, Message: fmt.Sprintf("more than %d findings, the rest is not shown", maxFindings), Fix: "correct these first"}
-	case len(w.findings) > maxFindings:
+	case len(w.findings) == yamldoc.MaxFindings:
+		f = yamldoc.More("")
+	case len(w.findings) > yamldoc.MaxFindings:
 		return
 	}
 	w.findings = append(w.findings, w.doc.Report(n, ptr, f))
@@ -297,6 +294,10 @@ func (s *Spec) fallback() any {
 }
 
 func (w *walker) unknownKey(s *Spec, key, val *yaml.Node, ptr string) {
+	if len(w.findings) > yamldoc.MaxFindings { // what was meant takes longer to find than the key to read
+		w.doc.Hide(val)
+		return
+	}
 	meant := s.Nearest(key.Value)
 	severity := w.unknown
 	if s.Open { // what others may add to; only a likely slip is worth a word

@@ -4,7 +4,6 @@ import "github.com/nat-go/nat-go/ttc/ledger"
 
 // The codes of this package's findings.
 const (
-	CodeMore       = "NG1018"
 	CodeUnknownKey = "NG1201"
 	CodeType       = "NG1202"
 	CodeRange      = "NG1203"
@@ -23,7 +22,6 @@ const (
 // Codes are the pages of the codes above, for `nat-go explain`.
 func Codes() []ledger.Code {
 	return []ledger.Code{
-		ledger.NewCode(CodeMore, "config", "A section has more findings than are shown.", "Correct those that are shown first."),
 		ledger.NewCode(CodeUnknownKey, "config", "A key is not known here. NAT ignores unknown keys of components silently, and the setting has no effect.", "Use the suggested key or remove it; `nat-go schema` lists all. With --compat nat it is a warning."),
 		ledger.NewCode(CodeType, "config", "A value has the wrong type.", "Write the type that the message names."),
 		ledger.NewCode(CodeRange, "config", "A number, duration or size is out of range.", "Write a value in the range that the message names."),

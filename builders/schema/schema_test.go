@@ -190,7 +190,7 @@ func TestNestedUnionsEnd(t *testing.T) {
 func TestManyFindingsOnALongLine(t *testing.T) {
 	doc := parse(t, "{host: http://x, weights: {"+strings.Repeat("a: x, ", 1)+"}, names: ["+strings.Repeat("1, ", 60_000)+"], token: c4n4ry}")
 	fs := MustOf(block{}).Check(doc, doc.Root, Options{})
-	if len(fs) != maxFindings+1 || fs[maxFindings].Code != CodeMore {
+	if len(fs) != yamldoc.MaxFindings+1 || fs[yamldoc.MaxFindings].Code != yamldoc.CodeMore {
 		t.Fatal(len(fs))
 	}
 	for _, f := range fs {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -91,10 +92,23 @@ func Of(v any) (*Spec, error) {
 		t = t.Elem()
 	}
 	if t == nil || t.Kind() != reflect.Struct {
-		return nil, fmt.Errorf("schema: %T is no struct", v)
+		return nil, fmt.Errorf("schema: %T is not a struct", v)
 	}
-	return specOf(t, map[reflect.Type]bool{})
+	if s, ok := specs.Load(t); ok {
+		copied := *s.(*Spec)
+		return &copied, nil
+	}
+	s, err := specOf(t, map[reflect.Type]bool{})
+	if err != nil {
+		return nil, err
+	}
+	copied := *s
+	specs.Store(t, &copied)
+	return s, nil
 }
+
+// specs are those that were made, by type: a file may have a hundred thousand components of one.
+var specs sync.Map
 
 // MustOf is Of for structs that are part of a program.
 func MustOf(v any) *Spec {

@@ -15,6 +15,7 @@ const (
 	CodeBadKey     = "NG1010"
 	CodeSelfAlias  = "NG1011"
 	CodeBadMerge   = "NG1012"
+	CodeMore       = "NG1018"
 )
 
 // Codes are the pages of the codes above, for `nat-go explain`.
@@ -31,5 +32,6 @@ func Codes() []ledger.Code {
 		ledger.NewCode(CodeBadKey, "config", "A key is a list or a mapping.", "Write `name: value`."),
 		ledger.NewCode(CodeSelfAlias, "config", "An alias contains itself.", "Write the value out."),
 		ledger.NewCode(CodeBadMerge, "config", "`<<` does not name a mapping.", "Name an anchor of a mapping."),
+		ledger.NewCode(CodeMore, "config", "A section has more findings than are shown.", "Correct those that are shown first."),
 	}
 }

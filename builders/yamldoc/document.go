@@ -35,10 +35,14 @@ func (d *Document) Merge(over *Document) {
 }
 
 func merge(base, over *yaml.Node) {
+	at := make(map[string]int, len(base.Content)/2)
+	for i := len(base.Content) - 2; i >= 0; i -= 2 {
+		at[base.Content[i].Value] = i
+	}
 	for i := 0; i+1 < len(over.Content); i += 2 {
-		j := keyIndex(base, over.Content[i].Value)
+		j, ok := at[over.Content[i].Value]
 		switch {
-		case j < 0:
+		case !ok:
 			base.Content = append(base.Content, over.Content[i], over.Content[i+1])
 		case base.Content[j+1].Kind == yaml.MappingNode && over.Content[i+1].Kind == yaml.MappingNode:
 			base.Content[j] = over.Content[i] // findings about the block point at the file that was asked for
@@ -177,16 +181,19 @@ func (d *Document) ReportText(n *yaml.Node, piece, ptr string, f finding.Finding
 	if src == nil || n.Line < 1 || n.Line > len(src.lines) {
 		return d.Report(n, ptr, f)
 	}
+	written, _ := d.Written(n)
+	most := len(`\u0000`)*utf8.RuneCountInString(written) + 64 // how far the scalar can reach, however it is escaped
 	for line := n.Line; line <= len(src.lines); line++ {
-		text := []rune(src.lines[line-1])
+		text := src.line(line)
 		from := 0
 		if line == n.Line {
 			from = min(max(n.Column-1, 0), len(text))
 		} else if strings.TrimSpace(src.lines[line-1]) != "" && !src.continues(n, line) {
 			break
 		}
-		if i := strings.Index(string(text[from:]), piece); i >= 0 {
-			col := from + utf8.RuneCountInString(string(text[from:])[:i]) + 1
+		within := string(text[from:min(len(text), from+most)]) // a line may be the whole file
+		if i := strings.Index(within, piece); i >= 0 {
+			col := from + utf8.RuneCountInString(within[:i]) + 1
 			f.Pointer = ptr
 			return src.place(f, line, col, col+utf8.RuneCountInString(piece))
 		}

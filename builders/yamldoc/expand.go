@@ -16,6 +16,7 @@ type expander struct {
 	src      *Source
 	lim      Limits
 	nodes    int
+	text     int
 	stopped  bool
 	open     map[*yaml.Node]bool // aliased nodes being expanded
 	guarded  bool
@@ -23,7 +24,23 @@ type expander struct {
 }
 
 func (x *expander) fail(n *yaml.Node, ptr, code, msg, fix string) {
-	x.findings = append(x.findings, x.src.report(n, ptr, finding.Finding{Code: code, Severity: finding.Error, Message: msg, Fix: fix}))
+	switch {
+	case len(x.findings) < MaxFindings:
+		x.findings = append(x.findings, x.src.report(n, ptr, finding.Finding{Code: code, Severity: finding.Error, Message: msg, Fix: fix}))
+	case len(x.findings) == MaxFindings:
+		x.findings = append(x.findings, More(x.src.Name))
+	}
+}
+
+// MaxFindings bounds what is said about one text, or one block of it: each finding shows its line, and a line may be long.
+const MaxFindings = 500
+
+// More is the finding that stands for all that are not shown.
+func More(file string) finding.Finding {
+	return finding.Finding{
+		File: file, Code: CodeMore, Severity: finding.Error, Message: fmt.Sprintf("more than %d findings, the rest is not shown", MaxFindings),
+		Fix: "correct these first",
+	}
 }
 
 // expand returns nil where the value can't be had; a finding then says why.
@@ -34,6 +51,11 @@ func (x *expander) expand(n *yaml.Node, ptr string, depth int) *yaml.Node {
 	if x.nodes++; x.nodes > x.lim.Nodes {
 		x.stopped = true
 		x.fail(n, ptr, CodeTooMany, fmt.Sprintf("more than %d values once aliases are resolved", x.lim.Nodes), "write the values out instead of aliasing aliases")
+		return nil
+	}
+	if x.text += len(n.Value); x.text > x.lim.Text {
+		x.stopped = true
+		x.fail(n, ptr, CodeTooMany, fmt.Sprintf("more than %d bytes of values once aliases are resolved", x.lim.Text), "name a file instead of repeating a long text")
 		return nil
 	}
 	if depth > x.lim.Depth {
@@ -74,6 +96,7 @@ func (x *expander) expand(n *yaml.Node, ptr string, depth int) *yaml.Node {
 
 func (x *expander) mapping(n, c *yaml.Node, ptr string, depth int) {
 	seen := map[string]*yaml.Node{}
+	at := map[string]int{} // where the pair of a key stands in c
 	var merged []*yaml.Node
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
@@ -94,16 +117,18 @@ func (x *expander) mapping(n, c *yaml.Node, ptr string, depth int) {
 		}
 		if first := seen[key.Value]; first != nil { // the last one counts, as in Python's reader
 			x.fail(n.Content[i], child, CodeDuplicate, fmt.Sprintf("%q is set twice: first on line %d", key.Value, first.Line), "remove one of them")
-			if j := keyIndex(c, key.Value); j >= 0 {
-				c.Content = slices.Delete(c.Content, j, j+2)
+			if j, ok := at[key.Value]; ok {
+				c.Content[j], c.Content[j+1] = nil, nil
 			}
 		}
 		seen[key.Value] = key
 		k, v := x.expand(key, child, depth+1), x.expand(n.Content[i+1], child, depth+1)
-		if k != nil && v != nil {
+		if delete(at, key.Value); k != nil && v != nil {
+			at[key.Value] = len(c.Content)
 			c.Content = append(c.Content, k, v)
 		}
 	}
+	c.Content = slices.DeleteFunc(c.Content, func(n *yaml.Node) bool { return n == nil })
 	for i := 0; i+1 < len(merged); i += 2 { // a key of the mapping itself wins, then the first merged
 		if seen[merged[i].Value] == nil {
 			seen[merged[i].Value] = merged[i]

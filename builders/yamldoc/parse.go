@@ -21,10 +21,11 @@ type Limits struct {
 	Bytes int // of the text
 	Depth int // of nested values
 	Nodes int // of values after aliases are resolved
+	Text  int // bytes of those values
 }
 
 // DefaultLimits are the limits for files.
-var DefaultLimits = Limits{Bytes: 4 << 20, Depth: 100, Nodes: 200_000}
+var DefaultLimits = Limits{Bytes: 4 << 20, Depth: 100, Nodes: 200_000, Text: 16 << 20}
 
 // Parse reads one YAML (or JSON) text. The document is usable, though maybe incomplete, unless it is nil.
 func Parse(name string, text []byte, lim Limits) (*Document, []finding.Finding) {

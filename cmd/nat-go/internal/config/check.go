@@ -139,6 +139,10 @@ func (l *loader) check(c *Config) {
 }
 
 func (l *loader) unknownSection(key *yaml.Node, ptr string) {
+	if l.full() {
+		l.add(finding.Finding{Severity: finding.Error})
+		return
+	}
 	known := slices.Sorted(maps.Keys(topLevel()))
 	f := finding.Finding{Code: schema.CodeUnknownKey, Message: fmt.Sprintf("there is no section %q", key.Value), Fix: "remove it; sections: " + strings.Join(known, ", ")}
 	if f.Suggestion = finding.Nearest(key.Value, known); f.Suggestion != "" {

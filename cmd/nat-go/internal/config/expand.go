@@ -21,6 +21,9 @@ import (
 // maxExpanded bounds what one scalar may grow to by its variables or its file.
 const maxExpanded = 1 << 20
 
+// maxExpandedAll bounds what all scalars of a configuration may become together.
+const maxExpandedAll = 16 << 20
+
 // expandAll expands references in the sections that are ours. Blocks that fine-tuning doesn't select only warn about
 // unset variables: a data set can be made without the credentials of a service that it isn't sent to.
 func (l *loader) expandAll() {
@@ -87,20 +90,17 @@ var natReference = regexp.MustCompile(`\$\{([^:}]+)(?::-([^}]*))?\}`)
 // false where a variable is not set and has no default.
 func Expand(written string, getenv func(string) (string, bool)) (text string, ok bool) {
 	ok = true
-	text = reference.ReplaceAllStringFunc(written, func(ref string) string {
-		m := reference.FindStringSubmatch(ref)
-		switch value, set := getenv(m[1]); {
-		case ref == "$${":
-			return "${"
-		case m[1] != "" && set:
+	text, fits := replaceReferences(reference, written, maxExpanded, func(ref, name, fallback string) string {
+		switch value, set := getenv(name); {
+		case name != "" && set:
 			return value
-		case m[1] == "" || !strings.Contains(ref, ":-"):
+		case name == "" || !strings.Contains(ref, ":-"):
 			ok = false
 			return ref
 		}
-		return m[2]
+		return fallback
 	})
-	return text, ok
+	return text, ok && fits
 }
 
 // expandScalar replaces a scalar's references, then the file that it names. A value is never expanded again: what a
@@ -121,45 +121,96 @@ func (l *loader) expandScalar(n *yaml.Node, ptr string, severity finding.Severit
 }
 
 func (l *loader) substitute(n *yaml.Node, ptr string, severity finding.Severity) (string, bool) {
-	pattern, ok := reference, true
+	pattern := reference
 	if l.opt.Compat {
 		pattern = natReference
 	}
-	written := n.Value
-	text := pattern.ReplaceAllStringFunc(written, func(ref string) string {
-		if ref == "$${" {
-			return "${"
+	if l.expanded > maxExpandedAll { // which is reported
+		return "", false
+	}
+	said, ok := map[string]bool{}, true
+	fail := func(ref string, f finding.Finding) {
+		if ok = false; said[ref] { // once is enough for a text that names a variable a thousand times
+			return
 		}
-		m := pattern.FindStringSubmatch(ref)
-		if strings.TrimSpace(m[1]) == "" {
-			ok = false
-			l.add(l.doc.ReportText(n, ref, ptr, finding.Finding{
+		said[ref] = true
+		if !l.full() {
+			f = l.doc.ReportText(n, ref, ptr, f)
+		}
+		l.add(f)
+	}
+	text, fits := replaceReferences(pattern, n.Value, maxExpanded, func(ref, name, fallback string) string {
+		if strings.TrimSpace(name) == "" {
+			fail(ref, finding.Finding{
 				Code: codeReference, Severity: finding.Error,
 				Message: "a reference to a variable has no end or no name: " + ref, Fix: "write ${NAME} or ${NAME:-default}; for a literal ${ write $${",
-			}))
+			})
 			return ref
 		}
-		value, set := l.opt.Getenv(m[1])
+		value, set := l.opt.Getenv(name)
 		switch {
 		case set:
 			return value
 		case strings.Contains(ref, ":-"):
-			return m[2]
+			return fallback
 		case l.opt.Compat: // as NAT does
 			return ""
 		}
-		ok = false
-		l.add(l.doc.ReportText(n, ref, ptr, finding.Finding{
+		fail(ref, finding.Finding{
 			Code: codeUnset, Severity: severity,
-			Message: fmt.Sprintf("the variable %s is not set", m[1]), Fix: fmt.Sprintf("set %s, or write ${%s:-default}", m[1], m[1]),
-		}))
+			Message: fmt.Sprintf("the variable %s is not set", name), Fix: fmt.Sprintf("set %s, or write ${%s:-default}", name, name),
+		})
 		return ""
 	})
-	if len(text) > maxExpanded || !utf8.ValidString(text) {
-		l.report(n, ptr, finding.Finding{Code: codeReference, Message: "the variable's value is no UTF-8 text or larger than " + schema.Size(maxExpanded).String(), Fix: "check what the variable holds"})
+	if !fits || !utf8.ValidString(text) {
+		l.report(n, ptr, finding.Finding{Code: codeReference, Message: "the variable's value is not UTF-8 text or larger than " + schema.Size(maxExpanded).String(), Fix: "check what the variable holds"})
+		return "", false
+	}
+	if !l.affords(n, ptr, len(text)) {
 		return "", false
 	}
 	return text, ok
+}
+
+// affords counts what variables and files have become. All values of a configuration together have a limit, too: a short file
+// can name a long variable a hundred thousand times.
+func (l *loader) affords(n *yaml.Node, ptr string, size int) bool {
+	before := l.expanded
+	if l.expanded += size; l.expanded <= maxExpandedAll {
+		return true
+	}
+	if before <= maxExpandedAll { // said once
+		l.report(n, ptr, finding.Finding{
+			Code: codeReference, Message: "the values of variables and files are larger than " + schema.Size(maxExpandedAll).String() + " in all",
+			Fix: "check what the variables hold, or name the path of a file where a setting takes one",
+		})
+	}
+	return false
+}
+
+// replaceReferences replaces what a pattern finds in a text. It stops where the text becomes larger than most.
+func replaceReferences(pattern *regexp.Regexp, text string, most int, value func(ref, name, fallback string) string) (_ string, fits bool) {
+	var b strings.Builder
+	at := 0
+	for _, m := range pattern.FindAllStringSubmatchIndex(text, -1) {
+		group := func(i int) string {
+			if m[2*i] < 0 {
+				return ""
+			}
+			return text[m[2*i]:m[2*i+1]]
+		}
+		b.WriteString(text[at:m[0]])
+		if at = m[1]; group(0) == "$${" {
+			b.WriteString("${")
+		} else {
+			b.WriteString(value(group(0), group(1), group(2)))
+		}
+		if b.Len() > most {
+			return "", false
+		}
+	}
+	b.WriteString(text[at:])
+	return b.String(), b.Len() <= most
 }
 
 // fileExtensions are those that NAT reads.
@@ -195,7 +246,7 @@ func (l *loader) readValue(n *yaml.Node, ptr string) {
 		fail("the file is larger than "+schema.Size(maxExpanded).String(), "shorten it")
 	case !utf8.Valid(text):
 		fail("the file is not UTF-8 text", "save it as UTF-8")
-	default:
+	case l.affords(n, ptr, len(text)):
 		l.doc.Rewrite(n, string(text))
 		n.Tag = "!!str"
 	}

@@ -55,16 +55,40 @@ type loader struct {
 	opt      Options
 	doc      *yamldoc.Document
 	findings []finding.Finding
+	more     bool            // there were more, which the last finding stands for
+	expanded int             // bytes that variables and files have become
 	broken   map[string]bool // pointers of values that could not be had: what follows from that is not reported
 }
 
-func (l *loader) add(fs ...finding.Finding) { l.findings = append(l.findings, fs...) }
+func (l *loader) add(fs ...finding.Finding) {
+	for _, f := range fs {
+		if !l.full() {
+			l.findings = append(l.findings, f)
+			continue
+		}
+		if !l.more {
+			l.more = true
+			f := yamldoc.More(f.File)
+			f.Severity = finding.Note
+			l.findings = append(l.findings, f)
+		}
+		if last := &l.findings[len(l.findings)-1]; f.Severity == finding.Error || f.Severity == finding.Warning && last.Severity == finding.Note {
+			last.Severity = f.Severity
+		}
+	}
+}
+
+// full reports whether no more findings are shown: then it is not worth while to find out what was meant.
+func (l *loader) full() bool { return len(l.findings) >= 2*yamldoc.MaxFindings }
 
 func (l *loader) report(n *yaml.Node, ptr string, f finding.Finding) {
 	if f.Severity == "" {
 		f.Severity = finding.Error
 	}
-	l.add(l.doc.Report(n, ptr, f))
+	if !l.full() {
+		f = l.doc.Report(n, ptr, f)
+	}
+	l.add(f)
 }
 
 // withoutEchoes leaves out what only says again, in other words, that a value could not be had, and what NAT's sections have
