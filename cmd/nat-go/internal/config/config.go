@@ -109,6 +109,10 @@ func (c *Config) Selected() []Block {
 // Trainer is the trainer that finetuning names; nil where there is none.
 func (c *Config) Trainer() *Block { return find(c.Trainers, c.Finetuning.Trainer) }
 
+// FilesAdapter names, where no entry of trainer_adapters is called so, what happens without an adapter: the data set is written
+// as files.
+const FilesAdapter = "files"
+
 // Adapter is the trainer adapter that finetuning names; nil where there is none, which means files.
 func (c *Config) Adapter() *Block { return find(c.Adapters, c.Finetuning.TrainerAdapter) }
 

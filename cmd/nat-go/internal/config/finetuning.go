@@ -6,7 +6,7 @@ type Finetuning struct {
 	Enabled            bool               `yaml:"enabled" default:"false" doc:"master switch: a run refuses to start without it"`
 	Trainer            string             `yaml:"trainer" nullable:"true" doc:"name of an entry of trainers"`
 	TrajectoryBuilder  []string           `yaml:"trajectory_builder" scalar:"true" nullable:"true" doc:"names of entries of trajectory_builders"`
-	TrainerAdapter     string             `yaml:"trainer_adapter" nullable:"true" doc:"name of an entry of trainer_adapters; without it the data set is written as files"`
+	TrainerAdapter     string             `yaml:"trainer_adapter" nullable:"true" doc:"name of an entry of trainer_adapters; without it, or with files, the data set is written as files"`
 	RewardFunction     *RewardFunction    `yaml:"reward_function" doc:"evaluator whose score is the reward"`
 	TargetFunctions    []string           `yaml:"target_functions" default:"[<workflow>]" doc:"functions whose steps count (rollout builders)"`
 	TargetModel        string             `yaml:"target_model" nullable:"true" doc:"model whose steps count (rollout builders)"`

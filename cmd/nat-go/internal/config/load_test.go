@@ -296,3 +296,17 @@ finetuning: {enabled: true, trainer: t, trajectory_builder: b, trainer_adapter: 
 		}
 	}
 }
+
+// TestFilesIsAnAdapter: trainer_adapter: files means the same as the flag, unless an entry is called so.
+func TestFilesIsAnAdapter(t *testing.T) {
+	text := "trajectory_builders: {b: {_type: dpo_traj_builder}}\nfinetuning: {enabled: true, trajectory_builder: b, trainer_adapter: files}\n"
+	c, fs := Parse("c.yml", []byte(text), testOptions("run"))
+	if finding.Failed(fs) || c.Adapter() != nil {
+		t.Errorf("%v %+v", fs, c.Adapter())
+	}
+	text += "trainers: {t: {_type: nemo_customizer_trainer}}\ntrainer_adapters: {files: {_type: files_trainer_adapter}}\n"
+	c, fs = Parse("c.yml", []byte(text), testOptions("run -o:finetuning.trainer=t"))
+	if finding.Failed(fs) || c.Adapter() == nil {
+		t.Errorf("%v %+v", fs, c.Adapter())
+	}
+}

@@ -31,6 +31,9 @@ func (l *loader) relate(c *Config) {
 		l.notEnabled(c)
 		return
 	}
+	if f.TrainerAdapter == FilesAdapter && find(c.Adapters, f.TrainerAdapter) == nil {
+		f.TrainerAdapter = ""
+	}
 	l.incomplete(c)
 	l.named("trainer", f.Trainer, c.Trainers, "trainers")
 	l.named("trainer_adapter", f.TrainerAdapter, c.Adapters, "trainer_adapters")
