@@ -27,9 +27,14 @@ type Filtered struct {
 	Contained int
 }
 
+// FilterConfig says what Filter lets pass.
+type FilterConfig struct {
+	KeepAnswerInPrompt bool // candidates whose prompt gives their answer away stay; they are counted as contained
+}
+
 // Filter sorts out a turn's candidates; turn has their indices in all. Checked in this order: failed_scorer,
 // non_finite_score, empty_response, repr_prompt, answer_in_prompt, different_prompt, same_text, single_candidate.
-func Filter(all []ttc.Candidate, turn []int) Filtered {
+func Filter(all []ttc.Candidate, turn []int, cfg FilterConfig) Filtered {
 	var f Filtered
 	kept := make([]int, 0, len(turn))
 	for _, i := range turn {
@@ -39,7 +44,7 @@ func Filter(all []ttc.Candidate, turn []int) Filtered {
 			kept = append(kept, i)
 		}
 	}
-	kept = f.leaks(all, kept)
+	kept = f.leaks(all, kept, cfg)
 	for _, group := range byPrompt(all, kept) {
 		switch {
 		case len(group) > 1:
@@ -84,27 +89,47 @@ func isRepr(prompt string) bool {
 	return printed.MatchString(prompt)
 }
 
-// leaks takes out the candidates whose prompt has the answer in it. Where all candidates of the turn stand in the prompt, in
-// full length, choosing among them is the task.
-func (f *Filtered) leaks(all []ttc.Candidate, turn []int) []int {
-	kept, copied := turn[:0], 0
+// leaks takes out the candidates whose prompt gives their answer away: a message of the assistant ends it, or its text ends with
+// the answer, or holds it where the answer is too long to stand there by chance. A prompt that others were given, too, and
+// answered otherwise was recorded without an answer: what it ends with is its own ("Answer with A or B"). And where all
+// candidates of the turn stand in their prompts, in full length, choosing among them is the task.
+func (f *Filtered) leaks(all []ttc.Candidate, turn []int, cfg FilterConfig) []int {
+	copied := 0
 	where := make([]place, len(turn))
 	for k, i := range turn {
-		if where[k] = find(&all[i].Prompt, all[i].Output); where[k] == inside && isLong(all[i].Output) {
+		where[k] = find(&all[i].Prompt, all[i].Output)
+		if (where[k] == inside || where[k] == atEnd) && isLong(all[i].Output) {
 			copied++
 		}
 	}
 	for k, i := range turn {
-		if where[k] == atEnd || where[k] == inside && isLong(all[i].Output) && copied < len(turn) {
+		long := isLong(all[i].Output) && copied < len(turn)
+		if where[k] == inside && long || where[k] == atEnd && (long || !answeredOtherwise(all, turn, i)) {
+			where[k] = answered
+		}
+	}
+	kept := turn[:0]
+	for k, i := range turn {
+		if where[k] == answered && !cfg.KeepAnswerInPrompt {
 			f.Out = append(f.Out, Out{i, AnswerInPrompt})
 			continue
 		}
-		if where[k] == inside {
+		if where[k] != nowhere {
 			f.Contained++
 		}
 		kept = append(kept, i)
 	}
 	return kept
+}
+
+// answeredOtherwise reports whether another candidate of the turn has the prompt of candidate i and another output.
+func answeredOtherwise(all []ttc.Candidate, turn []int, i int) bool {
+	for _, k := range turn {
+		if strings.TrimSpace(all[k].Output) != strings.TrimSpace(all[i].Output) && SamePrompt(&all[k].Prompt, &all[i].Prompt) {
+			return true
+		}
+	}
+	return false
 }
 
 // isLong says whether an output is too long to stand in its prompt by chance.
@@ -119,7 +144,8 @@ type place uint8
 const (
 	nowhere place = iota
 	inside
-	atEnd // the prompt ends with it, or with a message of the assistant
+	atEnd    // the prompt ends with it
+	answered // the prompt gives it away, as one that ends with a message of the assistant
 )
 
 func find(p *ttc.Prompt, output string) place {
@@ -132,7 +158,7 @@ func find(p *ttc.Prompt, output string) place {
 		m := &p.Messages[k]
 		last := k == len(p.Messages)-1
 		if last && m.Role == "assistant" {
-			return atEnd
+			return answered
 		}
 		texts := []string{m.Text}
 		for _, part := range m.Parts {
@@ -140,7 +166,7 @@ func find(p *ttc.Prompt, output string) place {
 		}
 		for t, text := range texts {
 			at := findText(text, output)
-			if at == atEnd && !(last && t == len(texts)-1) {
+			if at > inside && !(last && t == len(texts)-1) {
 				at = inside
 			}
 			found = max(found, at)
@@ -153,11 +179,18 @@ func findText(text, output string) place {
 	if !contains(text, output) {
 		return nowhere
 	}
-	if before, ok := strings.CutSuffix(strings.TrimRight(text, " \t\r\n"), output); ok && (len(output) >= wordBytes || !endsInWord(before)) {
-		return atEnd
+	before, ok := strings.CutSuffix(strings.TrimRight(text, " \t\r\n"), output)
+	switch {
+	case !ok || len(output) < wordBytes && endsInWord(before):
+		return inside
+	case strings.TrimSpace(before) == "" || speaker.MatchString(before[max(0, len(before)-40):]):
+		return answered
 	}
-	return inside
+	return atEnd
 }
+
+// speaker is how transcripts say, on a line of its own or before the text, that the model speaks now.
+var speaker = regexp.MustCompile(`(?i)(^|[\n\r|>])[ \t<|\[*#]*(assistant|ai|bot|model|gpt)[ \t>|\]*]*:?[ \t]*[\n\r]*$`)
 
 // anchorBytes of a text are looked for first: package strings compares so many at once, and longer ones by a hash that rolls
 // over every byte. They begin with a letter that is not one of the commonest of English, as the search goes from one occurrence

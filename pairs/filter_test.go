@@ -18,11 +18,11 @@ func text(prompt, output string) ttc.Candidate {
 
 func TestFilterGroupsByPrompt(t *testing.T) {
 	all := []ttc.Candidate{text("P", "a"), text("Q", "b"), text("P", "c"), text("Q", "d"), text("R", "e"), text("P", "a")}
-	f := Filter(all, []int{0, 1, 2, 3, 4, 5})
+	f := Filter(all, []int{0, 1, 2, 3, 4, 5}, FilterConfig{})
 	if fmt.Sprint(f.Groups) != "[[0 2] [1 3]]" || fmt.Sprint(f.Out) != "[{5 same_text} {4 different_prompt}]" {
 		t.Errorf("%v %v", f.Groups, f.Out)
 	}
-	if f := Filter(all, nil); f.Groups != nil || f.Out != nil {
+	if f := Filter(all, nil, FilterConfig{}); f.Groups != nil || f.Out != nil {
 		t.Errorf("%+v", f)
 	}
 }
@@ -34,7 +34,7 @@ func TestFilterOfALargeTurn(t *testing.T) {
 		all = append(all, text(fmt.Sprint("P", i%100), fmt.Sprint("o", i/200)))
 		turn = append(turn, i)
 	}
-	f := Filter(all, turn)
+	f := Filter(all, turn, FilterConfig{})
 	in := len(f.Out)
 	for _, g := range f.Groups {
 		in += len(g)
@@ -63,14 +63,14 @@ func TestAnswerInPrompt(t *testing.T) {
 		{"inside, long", ttc.Prompt{Text: "so: " + answer + ". Which?"}, answer, true, 0},
 		{"end of a word", ttc.Prompt{Text: "banana"}, "a", false, 1},
 		{"last message of the assistant", ttc.Prompt{Form: ttc.MessagesPrompt, Messages: []chat.Message{message("user", "hi"), message("assistant", "other")}}, "b2", true, 0},
-		{"last message ends with it", ttc.Prompt{Form: ttc.MessagesPrompt, Messages: []chat.Message{message("user", "say b2")}}, "b2", true, 0},
+		{"last message ends with it", ttc.Prompt{Form: ttc.MessagesPrompt, Messages: []chat.Message{message("user", "say b2")}}, "b2", false, 1},
 		{"an earlier message ends with it", ttc.Prompt{Form: ttc.MessagesPrompt, Messages: []chat.Message{message("user", "say b2"), message("user", "now")}}, "b2", false, 1},
 		{"in a part", ttc.Prompt{Form: ttc.MessagesPrompt, Messages: []chat.Message{{Role: "user", Form: chat.Parts, Parts: []chat.Part{{Type: "text", Text: answer}, {Type: "image_url"}}}}}, answer, true, 0},
 		{"no messages", ttc.Prompt{Form: ttc.MessagesPrompt, Messages: []chat.Message{}}, "b2", false, 0},
 	}
 	for _, c := range cases {
 		all := []ttc.Candidate{{Prompt: c.prompt, Output: c.output}, {Prompt: c.prompt, Output: "zzz"}, {Prompt: c.prompt, Output: "yyy"}}
-		f := Filter(all, []int{0, 1, 2})
+		f := Filter(all, []int{0, 1, 2}, FilterConfig{})
 		if leak := slices.Contains(f.Out, Out{0, AnswerInPrompt}); leak != c.leak || f.Contained != c.contained {
 			t.Errorf("%s: leak %v, contained %d; want %v, %d", c.name, leak, f.Contained, c.leak, c.contained)
 		}
@@ -132,4 +132,54 @@ func TestContains(t *testing.T) {
 			t.Errorf("%q in %q: %t", output, text, got)
 		}
 	})
+}
+
+// TestChoicesAreNotLeaks: what a prompt that all were given ends with is its own, be it a choice it offers; an answer that was
+// appended to the prompt of its candidate is a leak, however short; and the switch lets all pass.
+func TestChoicesAreNotLeaks(t *testing.T) {
+	long := strings.Repeat("a long choice that takes more than a line ", 2)
+	ask := func(role string) func(text string) ttc.Prompt {
+		return func(text string) ttc.Prompt {
+			if role == "" {
+				return ttc.Prompt{Text: text}
+			}
+			return ttc.Prompt{Form: ttc.MessagesPrompt, Messages: []chat.Message{{Role: role, Form: chat.Text, Text: text}}}
+		}
+	}
+	for _, c := range []struct {
+		name    string
+		prompts []string
+		outputs []string
+		leaks   int
+	}{
+		{"a choice", []string{"Answer with A or B", "Answer with A or B"}, []string{"A", "B"}, 0},
+		{"a choice with a stop", []string{"Yes or no?", "Yes or no?", "Yes or no?"}, []string{"Yes", "no?", "perhaps"}, 0},
+		{"long choices", []string{long + "x or " + long + "y", long + "x or " + long + "y"}, []string{long + "x", long + "y"}, 0},
+		{"appended", []string{"What is 1 + 1? 2", "What is 1 + 1? 3"}, []string{"2", "3"}, 2},
+		{"appended to one", []string{"What is 1 + 1? 2", "What is 1 + 1?", "What is 1 + 1?"}, []string{"2", "3", "4"}, 1},
+		{"the same answer twice", []string{"1 + 1? 2", "1 + 1? 2"}, []string{"2", " 2"}, 2},
+		{"long, of a shared prompt", []string{"Q " + long, "Q " + long}, []string{long, "short"}, 1},
+	} {
+		for _, role := range []string{"", "user"} {
+			t.Run(c.name+" "+role, func(t *testing.T) {
+				for cfg, want := range map[FilterConfig]int{{}: c.leaks, {KeepAnswerInPrompt: true}: 0} {
+					var all []ttc.Candidate
+					var turn []int
+					for i, p := range c.prompts {
+						all = append(all, ttc.Candidate{Prompt: ask(role)(p), Output: c.outputs[i]})
+						turn = append(turn, i)
+					}
+					got := 0
+					for _, o := range Filter(all, turn, cfg).Out {
+						if o.Reason == AnswerInPrompt {
+							got++
+						}
+					}
+					if got != want {
+						t.Errorf("%+v: %d leaks, want %d", cfg, got, want)
+					}
+				}
+			})
+		}
+	}
 }

@@ -168,7 +168,7 @@ func (b *Builder) turn(s *scratch, g *ttc.Group, e int, t *turn, out builders.Ou
 	if len(t.candidates) < 2 && b.cfg.RequireMultiple {
 		sum.single++
 	}
-	f := pairs.Filter(ex.Candidates, t.candidates)
+	f := pairs.Filter(ex.Candidates, t.candidates, pairs.FilterConfig{KeepAnswerInPrompt: b.cfg.AnswerInPrompt == "keep"})
 	sum.contained += int64(f.Contained)
 	for _, o := range f.Out {
 		if err := out.Drop(b.candidateDrop(ex, o.Candidate, o.Reason)); err != nil {

@@ -18,6 +18,7 @@ type Config struct {
 	Threshold       *float64 `yaml:"threshold" validate:"required_if=Strategy threshold,excluded_unless=Strategy threshold" doc:"strategy threshold: winners score at least this, losers less"`
 	K               *int     `yaml:"k" validate:"required_if=Strategy random_k,excluded_unless=Strategy random_k,omitempty,gte=1" doc:"strategy random_k: pairs drawn a turn"`
 	Seed            uint64   `yaml:"seed" default:"0" doc:"strategy random_k: another seed draws other pairs"`
+	AnswerInPrompt  string   `yaml:"answer_in_prompt" default:"drop" validate:"oneof=drop keep" doc:"candidates whose prompt gives their answer away (nat-go explain answer_in_prompt)"`
 	Metadata        bool     `yaml:"metadata" default:"false" doc:"add NAT's metadata object to every pair"`
 }
 
