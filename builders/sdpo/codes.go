@@ -29,7 +29,7 @@ func Codes() []ledger.Code {
 		ledger.NewCode(NearMiss, "build", "A result has the words of a failure, and something speaks against it; the detail names the rule. It is not a site, and not a loss.",
 			"Where the call did fail, add a pattern to detect.match."),
 		ledger.NewCode(NextTurnFails, "build", "The turn after the error failed, too, and is a site itself; it is no example of what to do.", "Nothing."),
-		ledger.NewCode(NoErrorSite, "build", "No tool call of the example failed, as far as the detectors can tell.", "Nothing; where errors were missed, add a pattern to detect.match."),
+		ledger.NewCode(NoErrorSite, "build", "No tool call of the example failed, as far as the detectors can tell.", "Nothing; where errors were missed, look at the results listed as near_miss, and add a pattern to detect.match."),
 		ledger.NewCode(NoHint, "build", "No source had a hint for this failed call.", "Add a rule for its class or text (hints.rules), or a source."),
 		ledger.NewCode(NoRepair, "build", "No later call of the same tool made the failed one good, with other arguments, before the user spoke.", "Nothing."),
 		ledger.NewCode(NoResult, "build", "The call has no result, so there is no place after it for a hint.", "Nothing, or set target: failed_turn."),

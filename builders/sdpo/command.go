@@ -54,6 +54,10 @@ type question struct {
 	Schema    json.Raw `json:"schema,omitempty"`
 	Tools     []string `json:"tools,omitempty"`
 	Task      string   `json:"task"` // the first thing the user said
+
+	// What the source tells of the error, where it tells something.
+	ErrorKind string   `json:"error_kind,omitempty"`
+	ErrorMeta json.Raw `json:"error_meta,omitempty"`
 }
 
 // reply is what it answers: a hint, or null for none.
@@ -106,7 +110,7 @@ func (c *commandSource) hint(ctx context.Context, s *site) (hint, error) {
 }
 
 func (s *site) question() (*question, error) {
-	q := &question{Tool: s.made.Name, Arguments: s.made.Arguments, Error: s.errorText(), Class: s.class, Target: "failed_turn"}
+	q := &question{Tool: s.made.Name, Arguments: s.made.Arguments, Error: s.errorText(), Class: s.class, Target: "failed_turn", ErrorKind: s.told.kind, ErrorMeta: s.told.meta}
 	if s.target == builders.NextTurn {
 		q.Target = "next_turn"
 	}

@@ -54,7 +54,7 @@ type Rule struct {
 	Tool  string `yaml:"tool" doc:"pattern of the tool's name"`
 	Error string `yaml:"error" doc:"pattern of the error's text"`
 	Class string `yaml:"class" doc:"pattern of the class of error"`
-	Text  string `yaml:"text" validate:"required" doc:"the hint: a template with tool, arguments, error, class, schema and tools"`
+	Text  string `yaml:"text" validate:"required" doc:"the hint: a template with tool, arguments, error, class, error_kind, error_meta, schema and tools"`
 	Kind  string `yaml:"kind" default:"knowable" validate:"oneof=knowable hindsight" doc:"whether a model could have known it"`
 }
 

@@ -135,8 +135,8 @@ func flag(n *ttc.Node) (flagged, said bool) {
 			if x.Value.Kind() != json.Null {
 				return evidence.Truthy(x.Value), true
 			}
-		case "tool_error": // the kind of error; an empty one is one, too
-			if x.Value.Kind() != json.Null {
+		case "tool_error":
+			if toldError(x.Value) {
 				return true, true
 			}
 		case "status":
@@ -146,6 +146,34 @@ func flag(n *ttc.Node) (flagged, said bool) {
 		}
 	}
 	return false, false
+}
+
+// toldError says whether a member tool_error tells of an error: the kind of one, and an empty kind is one, too.
+func toldError(v json.Raw) bool {
+	b, isBool := v.Bool()
+	return v.Kind() != json.Invalid && v.Kind() != json.Null && (!isBool || b)
+}
+
+// told is what a source tells of an error beside a message: its kind and what belongs to it.
+type told struct {
+	kind string
+	meta json.Raw
+	any  bool
+}
+
+func toldOf(n *ttc.Node) (e told) {
+	for _, x := range n.Message.Extra {
+		switch x.Key {
+		case "tool_error":
+			if toldError(x.Value) {
+				e.any = true
+				e.kind, _ = x.Value.Text()
+			}
+		case "error_meta":
+			e.meta = x.Value
+		}
+	}
+	return e
 }
 
 // wentWell says whether the source or the message says outright that the call worked.

@@ -121,7 +121,8 @@ func (rs ruleSource) hint(_ context.Context, s *site) (hint, error) {
 	return hint{}, nil
 }
 
-// variables are what a rule's text can use: tool, arguments (an object, or the text where it is none), error, class, schema
+// variables are what a rule's text can use: tool, arguments (an object, or the text where it is none), error, class,
+// error_kind and error_meta (what the source tells of the error: tool_error and error_meta beside the message), schema
 // (of the arguments, or none), tools (the definitions), tool_names, and problems (what is wrong with the call itself).
 func (s *site) variables() (template.Input, error) {
 	tools, err := template.ToolList(s.example.Tools)
@@ -139,6 +140,14 @@ func (s *site) variables() (template.Input, error) {
 	vars.SetStr("arguments", args)
 	vars.SetStr("error", pyvalue.Str(s.errorText()))
 	vars.SetStr("class", pyvalue.Str(s.class))
+	vars.SetStr("error_kind", pyvalue.Str(s.told.kind))
+	meta := pyvalue.None
+	if s.told.meta != nil {
+		if meta, err = pyvalue.Parse(s.told.meta); err != nil {
+			return template.Input{}, err
+		}
+	}
+	vars.SetStr("error_meta", meta)
 	schema := pyvalue.None
 	if t := s.tool(); t != nil {
 		if raw := parameters(t); raw != nil {

@@ -265,6 +265,27 @@ func TestSites(t *testing.T) {
 	}
 }
 
+// What a source tells of an error is believed beside the result and beside the turn, and reaches the hints.
+func TestToldErrors(t *testing.T) {
+	call := `{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"frob","arguments":"{}"}}]%s}`
+	cfg := schema.New[Config]()
+	cfg.Hints.Rules = []Rule{{Text: "{{ error_kind }}: {{ error_meta.tools | join(', ') if error_meta else '' }}"}}
+	for name, c := range map[string]struct {
+		turn, result string
+		want         []string
+	}{
+		"beside the turn":   {`,"tool_error":"no_such_tool","error_meta":{"tools":["edit","view"]}`, result("1", "no"), []string{"1.0>2 failed flag rules: no_such_tool: edit, view"}},
+		"an empty kind":     {`,"tool_error":""`, result("1", "no"), []string{"1.0>2 failed flag rules: :"}},
+		"beside the result": {"", `{"role":"tool","tool_call_id":"1","content":"no","tool_error":"gone"}`, []string{"1.0>2 failed flag rules: gone:"}},
+		"null":              {`,"tool_error":null`, result("1", "no"), nil},
+	} {
+		got := build(t, cfg, example(t, talk(user("hi"), fmt.Sprintf(call, c.turn), c.result, says("so"))))
+		if d := cmp.Diff(c.want, got.sites()); d != "" {
+			t.Error(name, d)
+		}
+	}
+}
+
 // A turn that the model did not produce is context and no target.
 func TestOnlySampledTurns(t *testing.T) {
 	ex := example(t, talk(user("hi"), calls([3]string{"1", "a", "{}"}), result("1", "Error: x")))

@@ -31,6 +31,7 @@ type failure struct {
 	class     string
 	rule      string // that found it
 	quote     string // what the rule goes by
+	told      told   // what the source tells of the error
 	fault     *fault // what is wrong with the call itself, if anything
 	text      string // what the result says
 	transient bool
@@ -89,6 +90,7 @@ func (b *Builder) judge(t *trace, c call) (f failure, nearly finding, failed boo
 			f.fault = nil // the source says that it went well: the list of tools is not all there is
 		}
 	}
+	b.detector.tell(t, &f)
 	switch {
 	case f.fault != nil:
 		f.class, f.rule = f.fault.class, f.fault.class
@@ -98,6 +100,25 @@ func (b *Builder) judge(t *trace, c call) (f failure, nearly finding, failed boo
 		f.transient = b.detector.isTransient(f.text)
 	}
 	return f, finding{}, true
+}
+
+// tell takes what the source tells of the error, beside the result or beside the turn that made the call. A turn that it calls a
+// failure is one, whatever its result says; the first of its calls stands for it.
+func (d *detector) tell(t *trace, f *failure) {
+	if f.result >= 0 {
+		f.told = toldOf(t.walk[f.result])
+	}
+	of := toldOf(t.walk[f.turn])
+	if f.told.any || !of.any || f.seq > 0 || !d.classes[evidence.Flag] || d.silenced[sourceFlag] || anyFits(d.ignore, f.made.Name) {
+		return
+	}
+	f.told = of
+	if f.class == "" {
+		f.class, f.rule, f.quote = evidence.Flag, sourceFlag, of.kind
+	}
+	if strings.TrimSpace(f.text) == "" {
+		f.text = of.kind
+	}
 }
 
 var regrets = lazy(`(?i)\b(?:sorry|apologi[sz]e|apologies|unfortunately|seems? (?:that )?(?:there (?:is|was)|the .{1,40} failed)|did(?:n't| not) work|failed|an error|let me (?:try|fix|correct)|try again|my mistake)\b`)

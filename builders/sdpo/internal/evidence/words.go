@@ -543,9 +543,12 @@ var (
 	byID = lazy(`(?i)^no (?:\w+ ){1,3}(?:with|for|named|called|by)\b.{0,40}\S*[\d"'#]|^no (?:\w+ ){1,3}with .{0,60} (?:exists?|found)\b`)
 )
 
+// code is a line of source code.
+var code = lazy(`^(?:throw |raise |return |if |with |fmt\.|console\.|print\(|[\w.]+ :?= |:raises |\w+\(.*\)\s*[{;]?$)|[;{]$`)
+
 // refusal reads a sentence or two that say no.
 func (t *text) refusal() Finding {
-	if !t.one() || t.paragraphs() > 0 || strings.Count(t.all, ". ") >= 2 || figure().MatchString(t.head[0]) || logLine().MatchString(t.head[0]) || strings.ContainsAny(t.head[0][:1], "{<|#>0123456789") || t.head[0][0] == '[' && !strings.HasPrefix(t.head[0], "[Errno") {
+	if !t.one() || t.paragraphs() > 0 || strings.Count(t.all, ". ") >= 2 || figure().MatchString(t.head[0]) || logLine().MatchString(t.head[0]) || strings.ContainsAny(t.head[0][:1], "{<|#>/*-0123456789") || code().MatchString(t.head[0]) || t.head[0][0] == '[' && !strings.HasPrefix(t.head[0], "[Errno") {
 		return Finding{}
 	}
 	first := sentence(t.head[0])
