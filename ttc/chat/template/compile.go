@@ -317,6 +317,8 @@ func (c *compiler) print(item node, f *frame) stmt {
 		return c.printSum(item, f)
 	case *filterNode:
 		return c.printFilter(item, f)
+	case *concatNode:
+		return c.printConcat(item, f)
 	}
 	return c.printValue(item, f)
 }
@@ -334,10 +336,25 @@ func (c *compiler) printValue(n node, f *frame) stmt {
 
 // printFilter prints x|tojson without making a text of it first.
 func (c *compiler) printFilter(n *filterNode, f *frame) stmt {
-	if n.name != "tojson" {
+	at := n.at()
+	switch {
+	case n.name == "trim" && len(n.args.nodes()) == 0:
+		of := c.ptr(n.node, f)
+		return func(st *state) flow {
+			v := of(st)
+			st.pos = at
+			st.step()
+			if p := rawProv(*v); v.Kind() != pyvalue.KindStr || p != nil && p.escapes {
+				st.print(st.strip(st.softText(*v), missing, true, true))
+				return flowOn
+			}
+			i, j := st.stripped(v.Text(), pyvalue.IsSpace, true, true, true)
+			st.writeSlice(v, i, j)
+			return flowOn
+		}
+	case n.name != "tojson":
 		return c.printValue(n, f)
 	}
-	at := n.at()
 	of, arguments := c.expr(n.node, f), c.arguments(&n.args, f)
 	return func(st *state) flow {
 		v := of(st)
@@ -347,6 +364,19 @@ func (c *compiler) printFilter(n *filterNode, f *frame) stmt {
 		start := st.out.size()
 		st.dump(st.out, v, dumpOptions(st, a))
 		st.spend(st.out.size() - start)
+		return flowOn
+	}
+}
+
+// printConcat prints a ~ b ~ c without putting the texts together first.
+func (c *compiler) printConcat(n *concatNode, f *frame) stmt {
+	items, at := c.exprs(n.items, f), n.at()
+	return func(st *state) flow {
+		for _, e := range items {
+			v := e(st)
+			st.pos = at
+			st.print(v)
+		}
 		return flowOn
 	}
 }

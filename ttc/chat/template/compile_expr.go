@@ -1,6 +1,8 @@
 package template
 
 import (
+	"slices"
+
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -218,6 +220,10 @@ func (c *compiler) compare(n *compareNode, f *frame) expr {
 		return func(st *state) val {
 			a, b := first(st), e(st)
 			st.pos = at
+			if is, ok := compareSmall(op, &a, &b); ok {
+				st.step()
+				return pyvalue.Bool(is)
+			}
 			if equality && a.Kind() == pyvalue.KindStr && b.Kind() == pyvalue.KindStr {
 				st.step()
 				if len(a.Text()) == len(b.Text()) {
@@ -242,6 +248,33 @@ func (c *compiler) compare(n *compareNode, f *frame) expr {
 	}
 }
 
+// compareSmall compares two ints, or two bools, in the common case that they are small.
+func compareSmall(op string, a, b *val) (is, ok bool) {
+	if k := a.Kind(); k != b.Kind() || k != pyvalue.KindInt && k != pyvalue.KindBool {
+		return false, false
+	}
+	x, xok := a.Int64()
+	y, yok := b.Int64()
+	if !xok || !yok {
+		return false, false
+	}
+	switch op {
+	case "==":
+		return x == y, true
+	case "!=":
+		return x != y, true
+	case "<":
+		return x < y, true
+	case ">":
+		return x > y, true
+	case "<=":
+		return x <= y, true
+	case ">=":
+		return x >= y, true
+	}
+	return false, false
+}
+
 func (c *compiler) binary(n *binaryNode, f *frame) expr {
 	if n.op == "+" {
 		return c.sum(n, f)
@@ -251,6 +284,15 @@ func (c *compiler) binary(n *binaryNode, f *frame) expr {
 		a, b := left(st), right(st)
 		st.pos = at
 		st.step()
+		if a.Kind() == pyvalue.KindInt && b.Kind() == pyvalue.KindInt && op != "/" && op != "**" {
+			x, xok := a.Int64()
+			y, yok := b.Int64()
+			if xok && yok {
+				if v, ok := small(op, x, y); ok {
+					return v
+				}
+			}
+		}
 		return st.arithmetic(op, a, b)
 	}
 }
@@ -358,6 +400,10 @@ func (c *compiler) arguments(a *arguments, f *frame) func(st *state) *args {
 		if len(plain) == 0 && len(values) == 0 {
 			return func(st *state) *args { return &st.none }
 		}
+		if given := constants(a); given != nil {
+			names, plain, named := a.names, given[:len(plain):len(plain)], given[len(plain):]
+			return func(st *state) *args { return st.newArgs(plain, names, named) }
+		}
 		names := a.names
 		return func(st *state) *args {
 			return st.newArgs(evaluate(st, plain), names, evaluate(st, values))
@@ -377,6 +423,19 @@ func (c *compiler) arguments(a *arguments, f *frame) func(st *state) *args {
 		}
 		return out
 	}
+}
+
+// constants are the values of arguments that are all literals, else nil.
+func constants(a *arguments) []val {
+	var out []val
+	for _, n := range slices.Concat(a.plain, a.values) {
+		k, ok := n.(*constNode)
+		if !ok {
+			return nil
+		}
+		out = append(out, k.value)
+	}
+	return out
 }
 
 func (a *args) addDict(v val) {

@@ -197,6 +197,17 @@ func (st *state) write(s string, p *prov) {
 	st.out.write(s, p)
 }
 
+// writeSlice prints bytes i to j of a text in which no span is quoted.
+func (st *state) writeSlice(v *val, i, j int) {
+	p := rawProv(*v)
+	st.spend(j - i)
+	st.left--
+	if p != nil {
+		st.spend(spanSize * len(p.spans))
+	}
+	st.out.writeSlice(v.Text(), p, i, j)
+}
+
 // print writes str(v).
 func (st *state) print(v val) {
 	st.step()

@@ -26,10 +26,18 @@ func (st *state) strip(v, chars val, left, right bool) val {
 		eachRune(chars.Text(), func(_ int, r rune, _ int) { set[r] = true })
 		in = func(r rune) bool { return set[r] }
 	}
-	s := v.Text()
+	i, j := st.stripped(v.Text(), in, isMissing(chars) || chars.IsNone(), left, right)
+	if i == 0 && j == len(v.Text()) {
+		return v
+	}
+	return st.cut(v, i, j)
+}
+
+// stripped is what of a text is left, as bytes, if the characters that in tells of are removed at its sides; plain says that they
+// are white space.
+func (st *state) stripped(s string, in func(rune) bool, plain, left, right bool) (i, j int) {
 	st.left -= int64(len(s)) >> 6
-	i, j := 0, len(s)
-	plain := isMissing(chars) || chars.IsNone()
+	i, j = 0, len(s)
 	if plain { // most texts begin and end with a character that is none, and is ASCII
 		left = left && i < j && !(s[i] > ' ' && s[i] < utf8.RuneSelf)
 		right = right && i < j && !(s[j-1] > ' ' && s[j-1] < utf8.RuneSelf)
@@ -53,10 +61,7 @@ func (st *state) strip(v, chars val, left, right bool) val {
 		}
 		j = k
 	}
-	if i == 0 && j == len(s) {
-		return v
-	}
-	return st.cut(v, i, j)
+	return i, j
 }
 
 // goesThrough counts the work of looking at every character of a text.

@@ -155,6 +155,9 @@ type args struct {
 // bind puts arguments into the places of parameters, as Python does: the first required of them must be given; those not
 // given are missing. A name that starts with "/" can only be given by place.
 func (a *args) bind(fn string, required int, params ...string) []val {
+	if len(params) == 0 && a.none() {
+		return nil
+	}
 	if len(a.plain) > len(params) {
 		throw("TypeError", "%s() takes %d positional arguments but %d were given", fn, len(params), len(a.plain))
 	}

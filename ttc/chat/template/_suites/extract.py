@@ -360,6 +360,8 @@ def conversation(r):
     variables = {"messages": messages, "bos_token": "<s>", "eos_token": "</s>", "add_generation_prompt": r.random() < 0.5}
     if r.random() < 0.6:
         variables["tools"] = [tool(r, i) for i in range(r.randint(0 if wild else 1, 3))]
+    if r.random() < 0.7:  # what firefunction asks for
+        variables |= {"functions": json.dumps(variables.get("tools", []), indent=4), "datetime": "2026-01-02"}
     for key, values in (("enable_thinking", [True, False]), ("thinking", [True, False]), ("reasoning_effort", ["low", "high"]),
                         ("date_string", ["26 Jul 2024"]), ("keep_all_reasoning", [True]), ("documents", [[{"title": "t", "text": words(r), "content": "c"}]]),
                         ("tools_in_user_message", [False]), ("builtin_tools", [["code_interpreter"]]), ("preserve_thinking", [True])):
