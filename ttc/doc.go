@@ -3,4 +3,6 @@
 // step in which several candidates are considered.)
 //
 // Text is WTF-8 (see package chat). Everything here is read-only once a source has handed it out.
+//
+// Part of the Go API we promise (v0).
 package ttc

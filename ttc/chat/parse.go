@@ -15,7 +15,7 @@ func ParseMessages(raw json.Raw) ([]Message, error) {
 	}
 	var out []Message
 	for e := range raw.Elements() {
-		m, err := ParseMessage(e)
+		m, err := parseMessage(e)
 		if err != nil {
 			return nil, fmt.Errorf("messages[%d]: %w", len(out), err)
 		}
@@ -24,10 +24,10 @@ func ParseMessages(raw json.Raw) ([]Message, error) {
 	return out, nil
 }
 
-// ParseMessage reads one message: role (required), content (text, null, absent, or parts), name, tool_calls, tool_call_id,
+// parseMessage reads one message: role (required), content (text, null, absent, or parts), name, tool_calls, tool_call_id,
 // and hidden reasoning under reasoning_content, reasoning or thinking. A key it doesn't know, and a known one that is null,
 // goes to Extra. Everything it returns is copied out of raw.
-func ParseMessage(raw json.Raw) (Message, error) {
+func parseMessage(raw json.Raw) (Message, error) {
 	var m Message
 	if raw.Kind() != json.Object {
 		return m, fmt.Errorf("a message is %s, not an object", raw.Kind())

@@ -10,4 +10,6 @@
 // was expected, and tells a truncated input from a malformed one. Depth and size of a value are limited.
 //
 // Text is WTF-8: UTF-8, with lone surrogates in their three-byte generalised encoding.
+//
+// Part of the Go API we promise (v0), as far as the signatures of the other promised packages name it.
 package json

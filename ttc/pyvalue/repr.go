@@ -58,8 +58,8 @@ func AppendReprAt(dst []byte, v Value, mark Marker, depth int) ([]byte, error) {
 	return appendRepr(dst, v, mark, depth)
 }
 
-// Subclass is a tag that makes a str one of a Python subclass: its repr is Name('text'). "" is str itself.
-type Subclass interface{ ClassName() string }
+// subclass is a tag that makes a str one of a Python subclass: its repr is Name('text'). "" is str itself.
+type subclass interface{ ClassName() string }
 
 // AppendRepr appends repr(v). mark may be nil. It fails only on values nested too deeply.
 func AppendRepr(dst []byte, v Value, mark Marker) ([]byte, error) {
@@ -72,12 +72,12 @@ func appendRepr(dst []byte, v Value, mark Marker, depth int) ([]byte, error) {
 	}
 	switch v.kind {
 	case KindStr:
-		if sub, ok := v.Tag().(Subclass); ok && sub.ClassName() != "" {
+		if sub, ok := v.Tag().(subclass); ok && sub.ClassName() != "" {
 			mark.at(v, len(dst))
 			dst = append(append(dst, sub.ClassName()...), '(')
-			return append(AppendQuoted(dst, v, mark), ')'), nil
+			return append(appendQuoted(dst, v, mark), ')'), nil
 		}
-		return AppendQuoted(dst, v, mark), nil
+		return appendQuoted(dst, v, mark), nil
 	case KindList, KindTuple:
 		return appendItems(dst, v, mark, depth)
 	case KindDict:
@@ -201,9 +201,9 @@ func AppendFloat(dst []byte, f float64) []byte {
 	return append(dst, ".0"...)
 }
 
-// AppendQuoted appends repr of the str v: single quotes unless the text has one and no double quote; what Unicode 14
+// appendQuoted appends repr of the str v: single quotes unless the text has one and no double quote; what Unicode 14
 // doesn't call printable is escaped.
-func AppendQuoted(dst []byte, v Value, mark Marker) []byte {
+func appendQuoted(dst []byte, v Value, mark Marker) []byte {
 	s := v.text()
 	quote := byte('\'')
 	if strings.IndexByte(s, '\'') >= 0 && strings.IndexByte(s, '"') < 0 {
