@@ -87,14 +87,14 @@ func newSoak(t *testing.T, r *rand.Rand) *soak {
 		{name: "kill plugins", disturb: func(s *soak, cmd *exec.Cmd) {
 			for range 1 + s.rand.IntN(3) {
 				s.pause(0.5)
-				s.signalChildren(cmd, syscall.SIGKILL)
+				s.signalPlugins(cmd, syscall.SIGKILL)
 			}
 		}},
 		{name: "stop plugins", disturb: func(s *soak, cmd *exec.Cmd) {
 			s.pause(0.5)
-			s.signalChildren(cmd, syscall.SIGSTOP)
+			s.signalPlugins(cmd, syscall.SIGSTOP)
 			s.pause(0.5)
-			s.signalChildren(cmd, syscall.SIGCONT)
+			s.signalPlugins(cmd, syscall.SIGCONT)
 		}},
 		{name: "stop the run", disturb: func(s *soak, cmd *exec.Cmd) {
 			s.pause(0.7)
@@ -330,8 +330,12 @@ func (s *soak) pause(share float64) {
 	time.Sleep(time.Duration(s.rand.Float64() * share * float64(s.took)))
 }
 
-func (s *soak) signalChildren(cmd *exec.Cmd, signal syscall.Signal) {
+// signalPlugins signals the plugins' processes: ending the trainer would end the job, as it should.
+func (s *soak) signalPlugins(cmd *exec.Cmd, signal syscall.Signal) {
 	for _, pid := range children(s.t, cmd.Process.Pid) {
-		_ = syscall.Kill(pid, signal)
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // it may be gone
+		if bytes.Contains(line, []byte("plugin-serve")) || bytes.Contains(line, []byte("nat-go-builder-acme")) {
+			_ = syscall.Kill(pid, signal)
+		}
 	}
 }
