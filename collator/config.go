@@ -24,6 +24,16 @@ const (
 	PerTurn                   // a trained turn, with what the model was given before it
 )
 
+// Weight says what weighs one in the loss, whatever rows a template makes of it.
+type Weight uint8
+
+// The units of weight.
+const (
+	ByToken   Weight = iota // every trained token, or pair of the pair table: the loss is their mean
+	BySite                  // every hint's target, its tokens together; records without hints weigh as with ByRollout
+	ByRollout               // every record, its tokens together
+)
+
 // Config says how records are collated.
 type Config struct {
 	Tokenizer    *tokenizer.Tokenizer
@@ -35,6 +45,7 @@ type Config struct {
 	MaxLength   int    // tokens of a row
 	BatchTokens int    // tokens of a batch, padding included
 	Rows        RowUnit
+	Weight      Weight
 	Layout      batch.Layout
 	Advantages  Advantages
 	NullHints   bool   // sdpo: a control, in which every hint has no token, so that teacher and student are equal; see splice.go

@@ -246,7 +246,7 @@ func TestD21OneLeadingDimension(t *testing.T) {
 }
 
 // TestD22DenominatorsAreTheTrainers: with row_n_active of all batches a step's loss is one token mean (10 over 100 and 10
-// over 2 tokens is 0.196, not 2.55), and rows of one rollout share one unit of weight.
+// over 2 tokens is 0.196, not 2.55), and the tokens of one rollout weigh the same in however many rows they are.
 func TestD22DenominatorsAreTheTrainers(t *testing.T) {
 	cfg := toyConfig(t, "chatml.jinja")
 	cfg.Rows, cfg.BatchTokens, cfg.MaxLength = PerTurn, 170, 170
@@ -260,13 +260,13 @@ func TestD22DenominatorsAreTheTrainers(t *testing.T) {
 	}
 	want(t, math.Round((10.+10.)/float64(active)*1000)/1000, 0.196)
 
-	cfg.MaxLength, cfg.BatchTokens = 4000, 8000
+	cfg.MaxLength, cfg.BatchTokens, cfg.Weight = 4000, 8000, ByRollout
 	c = collate(t, cfg, one([]Item{demonstration("x", nodes(bugHunt))}))
-	total := float32(0)
+	total := 0.0
 	for _, r := range c.rows {
-		total += r.Weight
+		total += float64(r.Weight) * float64(r.Sides[0].Active())
 	}
-	want(t, fmt.Sprint(len(c.rows), total, len(c.lines[0].Rollouts)), "3 1 1")
+	want(t, fmt.Sprintf("%d %.4f %d", len(c.rows), total, len(c.lines[0].Rollouts)), "3 1.0000 1")
 }
 
 // TestD25PadIsTheTokenizers: the pad id is the tokenizer's own.

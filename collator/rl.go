@@ -21,7 +21,11 @@ func (rollouts) Rows(w *Worker, it *Item) Outcome {
 		return w.outcome(it, m, nil, nil, r, 1)
 	}
 	rows, lost, whole := w.rollout(m, cutTail)
-	out := w.outcome(it, m, rows, lost, whole, 1)
+	weight := float32(1)
+	if w.Weight != ByToken { // trainers that reduce a sequence do that row by row
+		weight = 1 / float32(max(1, len(rows)))
+	}
+	out := w.outcome(it, m, rows, lost, whole, weight)
 	reward := it.Record.Record.(*builders.Rollout).Reward
 	for i := range out.Rows {
 		s := &batch.Scored{Null: reward == nil} // the group and advantage follow when all rollouts are known

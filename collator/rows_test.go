@@ -28,7 +28,7 @@ func reasoned(thought, text string) chat.Message {
 }
 
 // TestHistoryRewritten: a template that drops earlier thinking gets a row a turn, each as the model saw it; rows of one
-// rollout share one unit of weight and one name.
+// rollout have one name, and every token the same weight.
 func TestHistoryRewritten(t *testing.T) {
 	ms := []chat.Message{say("user: one"), reasoned("first thought", "1"), say("user: two"), reasoned("second thought", "2")}
 	c := run(t, "thinking.jinja", demonstration("x", nodes(ms)))
@@ -39,7 +39,7 @@ func TestHistoryRewritten(t *testing.T) {
 	if len(got) != 2 || got[0] > got[1] {
 		got[0], got[1] = got[1], got[0]
 	}
-	want(t, got, []string{"0.5 [1] first thought\n</think>\n\n1<|im_end|>", "0.5 [3] second thought\n</think>\n\n2<|im_end|>"})
+	want(t, got, []string{"1 [1] first thought\n</think>\n\n1<|im_end|>", "1 [3] second thought\n</think>\n\n2<|im_end|>"})
 	want(t, len(c.lines[0].Rollouts), 1)
 	for _, r := range c.rows {
 		if text := decode(t, r.Sides[0].IDs); r.Meta.Part == 1 && strings.Contains(text, "first thought") {

@@ -42,6 +42,7 @@ func (distillations) Rows(w *Worker, it *Item) Outcome {
 	}
 	rows, lost, whole := w.rollout(m, sp.fit)
 	out := w.outcome(it, m, rows, lost, whole, 1)
+	sp.weigh(w, rows)
 	for i := range out.Rows {
 		r, s := &out.Rows[i], sp.made[rows[i].side]
 		r.Sides = append(r.Sides, s.teachers...)
@@ -58,6 +59,32 @@ func (distillations) Rows(w *Worker, it *Item) Outcome {
 		}
 	}
 	return sp.account(out, rows)
+}
+
+// weigh sets the weights of pairs. Rows share a site's targets only where hints add up: there a site without pairs of its own
+// has no weight.
+func (sp *splicer) weigh(w *Worker, rows []made) {
+	if w.Weight == ByToken {
+		return
+	}
+	total := 0
+	for i := range rows {
+		for _, s := range sp.made[rows[i].side].sites {
+			total += s.Tokens()
+		}
+	}
+	for i := range rows {
+		sites := sp.made[rows[i].side].sites
+		for k := range sites {
+			n := total
+			if w.Weight == BySite {
+				n = sites[k].Tokens()
+			}
+			if n > 0 {
+				sites[k].Weight = 1 / float32(n)
+			}
+		}
+	}
 }
 
 // account settles what became of every site.
@@ -110,11 +137,11 @@ func (w *Worker) apart(out *Outcome) *Refusal {
 		r := &whole[i]
 		for _, s := range r.Meta.Sites {
 			last := s.Pairs[len(s.Pairs)-1]
-			one := batch.Row{Weight: r.Weight, Meta: r.Meta, Sides: []batch.Side{{IDs: r.Sides[0].IDs[:last.End]}, r.Sides[1+s.Teacher]}}
+			one := batch.Row{Weight: s.PairWeight(r.Weight), Meta: r.Meta, Sides: []batch.Side{{IDs: r.Sides[0].IDs[:last.End]}, r.Sides[1+s.Teacher]}}
 			student, teacher := r.Meta.Proof[0], r.Meta.Proof[1+s.Teacher]
 			message := ownerOf(student.Owners, int(last.Start))
 			student.Owners = teacherOwners(batch.Owners{}, student.Owners, []splice{{message: message, at: -1}}, int(last.End))
-			s.Teacher = 0
+			s.Teacher, s.Weight = 0, 0
 			one.Meta.Part, one.Meta.Messages, one.Meta.Sites = len(out.Rows), []int{message}, []batch.RowSite{s}
 			one.TrainSites()
 			if refusal := w.proveDecoded(&student, &one.Sides[0]); refusal != nil {

@@ -21,15 +21,27 @@ func (demonstrations) Rows(w *Worker, it *Item) Outcome {
 		return refused(refuse(ledger.NothingTrained, "no assistant message of %d was sampled and is trained by the loss policy", len(nodes)))
 	}
 	rows, lost, whole := w.rollout(m, cutMiddle)
-	out := w.outcome(it, m, rows, lost, whole, d.Weight)
+	out := w.outcome(it, m, rows, lost, whole, w.rowWeight(rows, d.Weight))
 	for i := range out.Rows {
 		out.Rows[i].Sides[0].LogProbs = nil // imitation asks for none
 	}
 	return out
 }
 
-// outcome makes the rows of one conversation: together they have the record's weight.
-func (w *Worker) outcome(it *Item, m *material, rows []made, lost []Refusal, whole *Refusal, weight float64) Outcome {
+// rowWeight is the weight of each token in the rows of one record.
+func (w *Worker) rowWeight(rows []made, weight float64) float32 {
+	if w.Weight == ByToken {
+		return float32(weight)
+	}
+	tokens := 0
+	for i := range rows {
+		tokens += rows[i].Active()
+	}
+	return float32(weight / float64(max(1, tokens)))
+}
+
+// outcome makes the rows of one conversation, each token of which has the weight.
+func (w *Worker) outcome(it *Item, m *material, rows []made, lost []Refusal, whole *Refusal, weight float32) Outcome {
 	out := Outcome{Refused: whole, Turns: count(m.trained), TurnDrops: lost}
 	if whole != nil {
 		// Every turn has the reason of its own, or the record's.
@@ -39,7 +51,7 @@ func (w *Worker) outcome(it *Item, m *material, rows []made, lost []Refusal, who
 		return out
 	}
 	for i := range rows {
-		r := batch.Row{Weight: float32(weight / float64(len(rows))), Sides: []batch.Side{rows[i].Side}}
+		r := batch.Row{Weight: weight, Sides: []batch.Side{rows[i].Side}}
 		r.Meta = w.meta(it, m.nodes, m.trained)
 		r.Meta.Part = i
 		w.describeSide(&r.Meta, &rows[i], it.Record.Origin.Fidelity)

@@ -85,7 +85,7 @@ func lists(rows []*Row) (rollouts, examples *indexed) {
 	return rollouts, examples
 }
 
-// rollout names the record a row is a part of: rows of one name share one unit of weight.
+// rollout names the record a row is a part of: rows of one name are of one record.
 func (m *Meta) rollout() string { return strconv.FormatInt(m.Ordinal, 10) + "-" + m.Record }
 
 // ReadIndex reads the lines of an index.

@@ -24,6 +24,24 @@ type RowSite struct {
 	// Neutral is a neutral hint's tokens, as they would stand in the hint's place.
 	Neutral []int32 `json:"neutral,omitempty"`
 	Pairs   []Run   `json:"pairs"` // the target's tokens, as positions of the student's
+	// Weight is that of each pair, where it is not the row's.
+	Weight float32 `json:"weight,omitempty"`
+}
+
+// Tokens is the number of pairs.
+func (s *RowSite) Tokens() (n int) {
+	for _, r := range s.Pairs {
+		n += int(r.End - r.Start)
+	}
+	return n
+}
+
+// PairWeight is the weight of each pair in a row of that weight.
+func (s *RowSite) PairWeight(row float32) float32 {
+	if s.Weight > 0 {
+		return s.Weight
+	}
+	return row
 }
 
 // NoHint is the mode of a site whose hint was left out on purpose: its teacher reads what the student reads.
@@ -83,7 +101,7 @@ func sitePairs(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
 			s := &r.Meta.Sites[k]
 			for _, run := range s.Pairs {
 				for p := run.Start; p < run.End; p++ {
-					pairs = append(pairs, pair{int64(i), int64(p) - 1, teacher + int64(s.Teacher), int64(p+r.shift(s.Teacher, p)) - 1, int64(r.Sides[0].IDs[p]), site, r.Weight})
+					pairs = append(pairs, pair{int64(i), int64(p) - 1, teacher + int64(s.Teacher), int64(p+r.shift(s.Teacher, p)) - 1, int64(r.Sides[0].IDs[p]), site, s.PairWeight(r.Weight)})
 				}
 			}
 			site++

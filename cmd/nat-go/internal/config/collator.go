@@ -13,9 +13,10 @@ type Collator struct {
 	TemplateKwargs map[string]any `yaml:"template_kwargs" nullable:"true" doc:"variables given to the template, like enable_thinking"`
 	TemplateTime   string         `yaml:"template_time" default:"2026-01-02T03:04:05" doc:"what strftime_now shows; the clock is never read"`
 	Policy         string         `yaml:"policy" nullable:"true" doc:"name of the model to be trained; tells which messages are on-policy"`
-	MaxLength      int            `yaml:"max_length" default:"4096" validate:"gte=1" doc:"tokens of a row"`
+	MaxLength      int            `yaml:"max_length" default:"4096" validate:"gte=1" doc:"tokens of a row; of a longer conversation whole rounds are cut out, then single steps (a call with its results): in the middle for sft and dpo, at the head for sdpo, at the end for rl. Such rows are flagged truncated, and turns that were cut out are counted as too_long"`
 	BatchTokens    int            `yaml:"batch_tokens" default:"65536" validate:"gte=1" doc:"tokens of a batch, padding included"`
 	Rows           string         `yaml:"rows" default:"auto" validate:"oneof=auto trajectory turn" doc:"one row a trajectory or a turn; auto asks the template"`
+	Weight         string         `yaml:"weight" default:"token" validate:"oneof=token site rollout" doc:"what weighs one in the loss, whatever rows the template makes of it: every trained token, every hint's target (other records: as a whole), or every record"`
 	Layout         string         `yaml:"layout" default:"padded" validate:"oneof=padded packed" doc:"packed is for sft only, and not for format composer"`
 	Format         string         `yaml:"format" default:"nat_go" validate:"oneof=nat_go composer" doc:"names of the tensors; composer: those of the reference composite trainer, one row a site (channels dpo, rl and sdpo)"`
 	Sites          string         `yaml:"sites" default:"per_site" validate:"oneof=per_site cumulative" doc:"hints of a trace one at a time, or added up"`

@@ -103,6 +103,9 @@ func CollatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
 		out.Neutral = c.Teacher.Neutral
 	}
 	out.NullHints = c.Hints == "none"
+	out.Weight = map[string]collator.Weight{
+		"token": collator.ByToken, "site": collator.BySite, "rollout": collator.ByRollout,
+	}[c.Weight]
 	out.Rows = map[string]collator.RowUnit{"auto": collator.Auto, "trajectory": collator.Trajectory, "turn": collator.PerTurn}[c.Rows]
 	out.Advantages = map[string]collator.Advantages{"group": collator.ByGroup, "none": collator.Plain, "batch": collator.ByBatch}[c.Advantages]
 	composer := c.Format == batch.Composer.String()
