@@ -43,7 +43,14 @@ type Outcome struct {
 	Sites     int // of a distillation; SiteDrops says which of them are in no row
 	SiteDrops []Refusal
 
+	left    leftOut
 	encoded []*batch.Encoded
+}
+
+// leaves adds what one of the rows leaves out. The calls of a message are counted once, however many rows it stands in.
+func (o *Outcome) leaves(l leftOut) {
+	o.left.reasoning += l.reasoning
+	o.left.calls = max(o.left.calls, l.calls)
 }
 
 // Refusal is why a record or turn makes no row.

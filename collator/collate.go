@@ -27,6 +27,13 @@ type Stats struct {
 	Args     map[string]int64 `json:"args"`            // how tool-call arguments came through
 	Flags    map[string]int64 `json:"flags,omitempty"` // of rows, as row_info has them
 	Open     int64            `json:"open,omitempty"`  // turns trained that end in no stop token
+	LeftOut  LeftOut          `json:"left_out"`        // what the template doesn't show
+}
+
+// LeftOut counts what a template doesn't show of the messages that rows are made of.
+type LeftOut struct {
+	Reasoning int64 `json:"reasoning"` // trained turns without the reasoning that was recorded
+	Calls     int64 `json:"calls"`     // assistant messages without their calls, once a record
 }
 
 // job is a group of items on its way through a worker.
@@ -192,6 +199,8 @@ func (s *summary) take(c *Collator, spool *batch.Spool, it *Item, o *Outcome) er
 		return nil
 	}
 	s.records.Out++
+	s.stats.LeftOut.Reasoning += int64(o.left.reasoning)
+	s.stats.LeftOut.Calls += int64(o.left.calls)
 	for i := range o.Rows {
 		r := &o.Rows[i]
 		if r.Meta.RL != nil {

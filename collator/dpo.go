@@ -57,7 +57,11 @@ func (preferences) Rows(w *Worker, it *Item) Outcome {
 			row.Meta.Flags = append(row.Meta.Flags, noReference)
 		}
 	}
-	return Outcome{Rows: []batch.Row{row}}
+	out := Outcome{Rows: []batch.Row{row}}
+	for _, s := range pair {
+		out.leaves(s.left)
+	}
+	return out
 }
 
 // noReference flags a pair for which the file of reference log-probs has none.

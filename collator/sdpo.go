@@ -189,6 +189,7 @@ type spliced struct {
 	teachers []batch.Side
 	proofs   []batch.Proof
 	sites    []batch.RowSite
+	size     int // tokens of the longest teacher, hints that are left out included
 }
 
 // fit is the fitter of distillations: the head goes, in whole rounds before that of the first target, then in whole steps.
@@ -263,10 +264,7 @@ func (sp *splicer) row(w *Worker, m *material, v *view) (one *made, size int, re
 	if r := w.teach(student, splices, sp.sites, out); r != nil {
 		return nil, 0, r
 	}
-	size = len(student.IDs)
-	for i := range out.teachers {
-		size = max(size, len(out.teachers[i].IDs))
-	}
+	size = max(len(student.IDs), out.size)
 	sp.made[student] = out
 	return &made{side: student}, size, nil
 }
@@ -322,8 +320,9 @@ func (w *Worker) teach(student *side, splices []splice, sites []builders.Site, o
 	for k, group := range groups {
 		var ids []int32
 		owners := batch.Owners{}
-		from, end, target := 0, 0, -1
+		from, end, target, room := 0, 0, -1, 0
 		for _, s := range group {
+			room += s.room
 			ids = append(append(ids, student.IDs[from:s.at]...), s.ids...)
 			from = s.at
 			end = max(end, int(s.runs[len(s.runs)-1].End))
@@ -335,6 +334,7 @@ func (w *Worker) teach(student *side, splices []splice, sites []builders.Site, o
 			row.Meta.Sites = append(row.Meta.Sites, site)
 		}
 		ids = append(ids, student.IDs[from:end]...)
+		out.size = max(out.size, len(ids)+room)
 		row.Sides = append(row.Sides, batch.Side{IDs: ids})
 		out.proofs = append(out.proofs, batch.Proof{Owners: teacherOwners(owners, student.proof.Owners, group, end)})
 	}

@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"strings"
 	"unicode/utf8"
 	"unsafe"
 
@@ -95,10 +96,53 @@ type side struct {
 	cutOff   bool  // a trained turn was cut off by the length limit
 	open     []int // trained messages whose turn ends in no stop token, as places in the record
 	short    bool  // ids of calls were mapped to shorter ones
+	left     leftOut
 	args     string
 
 	text    string           // what the tokens stand for, where each token's part of it is known; else empty
 	offsets []tokenizer.Span // of text; the worker's memory, until it makes its next side
+}
+
+// leftOut counts what a template doesn't show of a row's messages.
+type leftOut struct {
+	reasoning int // trained turns without the reasoning that was recorded
+	calls     int // assistant messages without their calls
+}
+
+// leftOut counts what the view doesn't show of the messages.
+func (v *view) leftOut(m *material) (out leftOut) {
+	const thought, call = 1, 2
+	var shown []uint8
+	for i := range m.nodes {
+		if n := &m.nodes[i].Message; shown == nil && (n.Reasoning != "" || len(n.ToolCalls) > 0) {
+			shown = make([]uint8, len(m.nodes))
+		}
+	}
+	if shown == nil {
+		return out
+	}
+	for i := range v.res.Spans {
+		s := &v.res.Spans[i]
+		if s.Message < 0 || s.Message >= len(shown) {
+			continue
+		}
+		switch {
+		case strings.HasPrefix(s.Field, "tool_calls"):
+			shown[s.Message] |= call
+		case s.Field == "reasoning_content" || s.Field == "reasoning" || s.Field == "thinking":
+			shown[s.Message] |= thought
+		}
+	}
+	for i := range m.nodes {
+		n := &m.nodes[i].Message
+		if m.trained[i] && n.Reasoning != "" && shown[i]&thought == 0 {
+			out.reasoning++
+		}
+		if len(n.ToolCalls) > 0 && shown[i]&call == 0 {
+			out.calls++
+		}
+	}
+	return out
 }
 
 // cut is where token i begins in the text; false where that is not known, or within a character.
@@ -286,7 +330,7 @@ func (b *sideBuilder) mask(ranges []turns.Range, owners []*turns.Turn) *Refusal 
 
 // finish makes the side.
 func (b *sideBuilder) finish() (*side, *Refusal) {
-	s := &side{sampled: !b.rendered, given: len(b.sampled) > 0, args: b.m.args, open: b.open, short: b.m.ids}
+	s := &side{sampled: !b.rendered, given: len(b.sampled) > 0, args: b.m.args, open: b.open, short: b.m.ids, left: b.v.leftOut(b.m)}
 	s.IDs = b.ids
 	for _, t := range b.trained {
 		if t.Start == 0 {

@@ -35,6 +35,7 @@ type splice struct {
 	message int         // of the target, as a place in the record
 	at      int         // the hint stands before this token of the student
 	ids     []int32     // of the hint
+	room    int         // tokens of a hint that a control run leaves out: its rows are those that would have had it
 	text    string      // what they stand for, where that was checked
 	neutral []int32     // of the neutral hint in its place; nil without, or where that has no place here
 	runs    []batch.Run // the target's tokens in the loss
@@ -88,7 +89,7 @@ func (w *Worker) splice(m *material, v *view, student *side, at int, site *build
 		if detail == "" {
 			s.neutral = w.neutral(m, v, given, student, at, mode, s)
 			if w.NullHints {
-				s.ids, s.text, s.mode = nil, "", modeNone
+				s.room, s.ids, s.text, s.mode = len(s.ids), nil, "", modeNone
 			}
 			return s, nil
 		}

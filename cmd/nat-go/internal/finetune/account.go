@@ -1,9 +1,14 @@
 package finetune
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"maps"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
+	"strings"
 
 	"github.com/nat-go/nat-go/builders/dpo"
 	"github.com/nat-go/nat-go/builders/sdpo"
@@ -73,6 +78,27 @@ func (r *run) failure(seen *source.Stats) error {
 	if r.empty() {
 		return exit.Failedf("the data set is empty: none of the formats asked for can carry the %d records that were kept; %s says why",
 			r.made.Counts.Kept, r.plan.folder.Dropped())
+	}
+	return r.noBatches()
+}
+
+// noBatches says why records went into the collator and none came out, whatever text formats were written of them.
+func (r *run) noBatches() error {
+	if r.made.Batches == nil || len(r.made.Batches.Counts) > 0 {
+		return nil
+	}
+	for _, a := range r.books.Accounts() {
+		if a.Stage != ledger.Collate || a.Unit != unitRecord || a.In == 0 {
+			continue
+		}
+		var table strings.Builder
+		for _, reason := range slices.SortedFunc(maps.Keys(a.Dropped), func(x, y ledger.Reason) int {
+			return cmp.Or(cmp.Compare(a.Dropped[y], a.Dropped[x]), cmp.Compare(x, y))
+		}) {
+			fmt.Fprintf(&table, "\n  %-16s %s", ledger.Quantity(a.Dropped[reason], unitRecord), reason)
+		}
+		return exit.Failedf("no token batch was made of %s that the collator was given:%s\n%s lists each with what was wrong, "+
+			"`nat-go explain CODE` says what to do", ledger.Quantity(a.In, unitRecord), table.String(), r.plan.folder.Dropped())
 	}
 	return nil
 }

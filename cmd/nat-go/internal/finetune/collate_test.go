@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -173,5 +175,30 @@ func TestReferenceAndEpoch(t *testing.T) {
 		if _, err := made("bad", keys); err == nil || !strings.Contains(err.Error(), want) && !strings.Contains(err.Error(), "1 error") {
 			t.Errorf("%s: %v", keys, err)
 		}
+	}
+}
+
+// TestNoBatchFails: a run whose collation wrote nothing fails with the reasons, although its text rows are there.
+func TestNoBatchFails(t *testing.T) {
+	root, err := filepath.Abs("../../../../examples/demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	if err := os.CopyFS(".", os.DirFS(root)); err != nil {
+		t.Fatal(err)
+	}
+	yaml := string(read(t, "finetune.yml")) + "\ncollator: {tokenizer: tokenizer.json, template: refuses.jinja}\n"
+	for name, content := range map[string]string{
+		"tokenizer.json": string(bytesTokenizer(t)), "finetune.yml": yaml,
+		"refuses.jinja": "{% for m in messages %}{{ raise_exception('not this one') }}{% endfor %}",
+	} {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sum, err := Run(context.Background(), Request{ConfigFile: "finetune.yml", RunID: "r", OutputDir: "o"}, testEnv(t))
+	if exit.Code(err) != exit.Failed || !strings.Contains(err.Error(), "template_refused") || sum.Status != runfolder.Failed {
+		t.Fatalf("exit %d, status %s: %v", exit.Code(err), sum.Status, err)
 	}
 }

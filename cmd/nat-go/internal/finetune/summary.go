@@ -74,6 +74,16 @@ func writeSites(b *strings.Builder, s *Summary) {
 			fmt.Fprintf(b, "  rows     %s: %s\n", x.what, strings.Join(parts, ", "))
 		}
 	}
+	st := &s.Batches.Stats
+	if n := st.Open; n > 0 {
+		fmt.Fprintf(b, "  rows     %s with nothing at the end that a model would stop at: the template has none\n", ledger.Quantity(n, "turn"))
+	}
+	if n := st.LeftOut.Reasoning; n > 0 {
+		fmt.Fprintf(b, "  rows     the template leaves out the reasoning of %s that are trained\n", ledger.Quantity(n, "turn"))
+	}
+	if n := st.LeftOut.Calls; n > 0 {
+		fmt.Fprintf(b, "  rows     the template leaves out the calls of %s\n", ledger.Quantity(n, "message"))
+	}
 }
 
 // writeDrops lists what was left out, most first, in the unit it was counted in.
