@@ -151,10 +151,11 @@ func sitesRow(t *testing.T, name, source string, items []Item) string {
 	c := collate(t, cfg, one(slices.Clone(items)))
 	for _, r := range c.rows {
 		for _, s := range r.Meta.Sites {
-			if modes[s.Class] == nil {
-				modes[s.Class] = map[string]string{}
+			class, _, _ := strings.Cut(s.Class, "/") // behind it stands the rule
+			if modes[class] == nil {
+				modes[class] = map[string]string{}
 			}
-			modes[s.Class][s.Target] = s.Mode
+			modes[class][s.Target] = s.Mode
 		}
 	}
 	var why []string

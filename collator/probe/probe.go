@@ -211,7 +211,9 @@ func (p *prober) prompt(rep *Report) {
 	if err1 != nil || err2 != nil {
 		return
 	}
-	rep.GenerationPrompt = open.Text[commonPrefix(closed.Text, open.Text):]
+	if rep.GenerationPrompt = p.r.Prompt(false); rep.GenerationPrompt == "" { // what closes a conversation may stand there (Phi-3)
+		rep.GenerationPrompt = open.Text[commonPrefix(closed.Text, open.Text):]
+	}
 	for i, m := range []chat.Message{answer, thinking(answer)} {
 		_, whole, err := p.render(false, ask, m)
 		is := err == nil && strings.HasPrefix(whole.Text, open.Text)
