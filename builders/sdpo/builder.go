@@ -218,7 +218,8 @@ func foundBy(rules []string) json.Raw {
 	return append(m, "]}"...)
 }
 
-// countCalls counts what was judged. Without a list of tools nobody can say that a tool is unknown or its schema broken.
+// countCalls counts what was judged. Without a list of tools nobody can say that a tool is unknown or its schema
+// broken.
 func (w *work) countCalls(t *trace) error {
 	n := int64(0)
 	for i := range t.calls {

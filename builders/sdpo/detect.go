@@ -207,15 +207,21 @@ func (c *content) whole() json.Raw {
 	return c.value
 }
 
-// lazy is a regular expression that is compiled when it is first used: these took a process that serves other builders a
+// lazy is a regular expression that is compiled when it is first used: these took a process that serves other
+// builders a
 // millisecond of its start.
 func lazy(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }
 
-var transientText = lazy(`(?i)\btimed[ -]out\b|\bdeadline (?:was )?exceeded\b|\btime-?out ?(?:error|exception|expired)|\b(?:connection|connect|read|request|gateway|operation|execution|tool|server) time-?out\b|^(?:error: ?)?time-?out\W*$|` +
-	`\bETIMEDOUT\b|\bECONNRESET\b|\bECONNREFUSED\b|\bconnection (?:was )?(?:reset|refused|aborted|closed)\b|\brate[ -]?limit(?:ed|s)? ?(?:error|exceeded|reached|hit|$)|\brate[ -]?limited\b|\btoo many requests\b|` +
-	`\b(?:temporarily|service) unavailable\b|\binternal server error\b|\bbad gateway\b|\btry again later\b|\b(?:status(?: ?code)?|http(?:/\d(?:\.\d)?)?(?: error)?|error code|response code)\W{0,3}(?:408|425|429|5\d\d)\b`)
+var transientText = lazy(`(?i)\btimed[ -]out\b|\bdeadline (?:was )?exceeded\b|\btime-?out ?(?:error|exception|` +
+	`expired)|\b(?:connection|connect|read|request|gateway|operation|execution|tool|server) time-?out\b|` +
+	`^(?:error: ?)?time-?out\W*$|` +
+	`\bETIMEDOUT\b|\bECONNRESET\b|\bECONNREFUSED\b|\bconnection (?:was )?(?:reset|refused|aborted|closed)\b|` +
+	`\brate[ -]?limit(?:ed|s)? ?(?:error|exceeded|reached|hit|$)|\brate[ -]?limited\b|\btoo many requests\b|` +
+	`\b(?:temporarily|service) unavailable\b|\binternal server error\b|\bbad gateway\b|\btry again later\b|` +
+	`\b(?:status(?: ?code)?|http(?:/\d(?:\.\d)?)?(?: error)?|error code|response code)\W{0,3}(?:408|425|429|` +
+	`5\d\d)\b`)
 
 // isTransient says whether an error says nothing about the call: a timeout, too many requests, a server that failed.
 func (d *detector) isTransient(text string) bool {

@@ -30,15 +30,22 @@ func (n *NearMisses) Add(d *ledger.Drop) {
 		return
 	}
 	rank := func(d ledger.Drop) int {
-		return slices.IndexFunc(evidence.Rules, func(r evidence.Rule) bool { return strings.HasPrefix(d.Detail, "rule "+r.Name+":") })
+		return slices.IndexFunc(evidence.Rules, func(r evidence.Rule) bool {
+			return strings.HasPrefix(d.Detail,
+				"rule "+r.Name+":")
+		})
 	}
-	at, _ := slices.BinarySearchFunc(n.list, *d, func(a, b ledger.Drop) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), -1) })
+	at, _ := slices.BinarySearchFunc(n.list, *d, func(a, b ledger.Drop) int {
+		return cmp.Or(cmp.Compare(rank(a),
+			rank(b)), -1)
+	})
 	n.list = slices.Insert(n.list, at, *d)
 	n.list = n.list[:min(len(n.list), shownNearMisses)]
 }
 
 // Remarks are what a person should know of a run of this builder: that no call of it was found to have failed, what was
-// looked for and what came nearest; that calls could not be checked for want of a list of tools. counters are the builder's.
+// looked for and what came nearest; that calls could not be checked for want of a list of tools. counters are the
+// builder's.
 func Remarks(c *Config, counters map[string]int64, near *NearMisses) []string {
 	var out []string
 	calls, found := counters[countedCalls], int64(0)
@@ -63,7 +70,8 @@ func Remarks(c *Config, counters map[string]int64, near *NearMisses) []string {
 	for i, m := range c.Detect.Match {
 		rules = append(rules, cmp.Or(m.Name, fmt.Sprintf("match[%d]", i)))
 	}
-	b := fmt.Sprintf("no failed call was found among %s; looked for %s", ledger.Quantity(calls, "call"), strings.Join(append(rules, c.Detect.Calls...), ", "))
+	b := fmt.Sprintf("no failed call was found among %s; looked for %s", ledger.Quantity(calls, "call"),
+		strings.Join(append(rules, c.Detect.Calls...), ", "))
 	if near == nil || len(near.list) == 0 {
 		return append(out, b+"; nothing came near")
 	}

@@ -72,7 +72,8 @@ func (b *Builder) read(ex *ttc.Example, nodes []int) *trace {
 func (b *Builder) judge(t *trace, c call) (f failure, nearly finding, failed bool) {
 	f = failure{call: c, fault: b.checker.call(c.made, t.example.Tools)}
 	if c.result >= 0 {
-		for _, at := range append([]int{c.result}, c.more...) { // the first that shows an error, where there are several
+		for _, at := range append([]int{c.result},
+			c.more...) { // the first that shows an error, where there are several
 			found := b.detector.read(c.made, t.walk[at])
 			if found.class == "" && found.supported && b.detector.nextTurn && t.supports(c, at) {
 				found.class = evidence.Message
@@ -102,14 +103,16 @@ func (b *Builder) judge(t *trace, c call) (f failure, nearly finding, failed boo
 	return f, finding{}, true
 }
 
-// tell takes what the source tells of the error, beside the result or beside the turn that made the call. A turn that it calls a
+// tell takes what the source tells of the error, beside the result or beside the turn that made the call. A turn that
+// it calls a
 // failure is one, whatever its result says; the first of its calls stands for it.
 func (d *detector) tell(t *trace, f *failure) {
 	if f.result >= 0 {
 		f.told = toldOf(t.walk[f.result])
 	}
 	of := toldOf(t.walk[f.turn])
-	if f.told.any || !of.any || f.seq > 0 || !d.classes[evidence.Flag] || d.silenced[sourceFlag] || anyFits(d.ignore, f.made.Name) {
+	if f.told.any || !of.any || f.seq > 0 || !d.classes[evidence.Flag] || d.silenced[sourceFlag] ||
+		anyFits(d.ignore, f.made.Name) {
 		return
 	}
 	f.told = of
@@ -121,9 +124,11 @@ func (d *detector) tell(t *trace, f *failure) {
 	}
 }
 
-var regrets = lazy(`(?i)\b(?:sorry|apologi[sz]e|apologies|unfortunately|seems? (?:that )?(?:there (?:is|was)|the .{1,40} failed)|did(?:n't| not) work|failed|an error|let me (?:try|fix|correct)|try again|my mistake)\b`)
+var regrets = lazy(`(?i)\b(?:sorry|apologi[sz]e|apologies|unfortunately|seems? (?:that )?(?:there (?:is|was)|` +
+	`the .{1,40} failed)|did(?:n't| not) work|failed|an error|let me (?:try|fix|correct)|try again|my mistake)\b`)
 
-// supports says whether the agent's next turn takes a result for a failure: it regrets, or makes a call of the same tool anew.
+// supports says whether the agent's next turn takes a result for a failure: it regrets, or makes a call of the same
+// tool anew.
 // That settles what a rule left open, and is no evidence alone.
 func (t *trace) supports(c call, result int) bool {
 	next := t.nextTurn(result)
@@ -141,7 +146,8 @@ func (t *trace) supports(c call, result int) bool {
 
 // same says whether two failures are one made twice.
 func same(a, b *failure) bool {
-	return a.class == b.class && a.text == b.text && a.made.Name == b.made.Name && strings.TrimSpace(a.made.Arguments) == strings.TrimSpace(b.made.Arguments)
+	return a.class == b.class && a.text == b.text && a.made.Name == b.made.Name &&
+		strings.TrimSpace(a.made.Arguments) == strings.TrimSpace(b.made.Arguments)
 }
 
 // site is a failure with a target that a hint is wanted for.
@@ -174,7 +180,8 @@ func (t *trace) locate(f *failure, target builders.Target) (s site, why ledger.R
 	return s, ""
 }
 
-// nextTurn is the assistant turn that answers a result: after it and the results beside it. -1 where the user speaks first
+// nextTurn is the assistant turn that answers a result: after it and the results beside it. -1 where the user speaks
+// first
 // or the walk ends.
 func (t *trace) nextTurn(result int) int {
 	for i := result + 1; i < len(t.walk); i++ {

@@ -1,8 +1,11 @@
 // Package evidence reads from the result of a tool call whether the call failed.
 //
-// What stands there counts by its place and by how much of the result it is, never by the tool's name. An exit code decides,
-// where a harness shows one. A JSON object is an error when it consists of what errors consist of; with other members it is a
-// record of something that was asked about. In a text an error stands first or last; a log, a mail, a manual, source code
+// What stands there counts by its place and by how much of the result it is, never by the tool's name. An exit code
+// decides,
+// where a harness shows one. A JSON object is an error when it consists of what errors consist of; with other members
+// it is a
+// record of something that was asked about. In a text an error stands first or last; a log, a mail, a manual, source
+// code
 // or a list of search results is about errors of others, wherever the word stands.
 //
 // The work is bounded: of a long text only its first and last lines are looked at, each up to a length.
@@ -187,7 +190,8 @@ func literal(text string) json.Raw {
 	return v
 }
 
-// quoted reads a Python string literal that begins at from. Of its escapes only the plain ones are known: the words count.
+// quoted reads a Python string literal that begins at from. Of its escapes only the plain ones are known: the words
+// count.
 func quoted(text string, from int) (end int, s string) {
 	var b strings.Builder
 	for i := from + 1; i < len(text); i++ {
@@ -224,7 +228,8 @@ func members(text string) json.Raw {
 	b := []byte("{")
 	for i, l := range strings.Split(text, "\n") {
 		k, v, ok := strings.Cut(l, ":")
-		if k = strings.TrimSpace(k); !ok || k == "" || len(k) > 20 || strings.Trim(strings.ToLower(k), "abcdefghijklmnopqrstuvwxyz_") != "" || l[0] == ' ' || i == 0 && !envelope[fold(k)] {
+		if k = strings.TrimSpace(k); !ok || k == "" || len(k) > 20 || strings.Trim(strings.ToLower(k),
+			"abcdefghijklmnopqrstuvwxyz_") != "" || l[0] == ' ' || i == 0 && !envelope[fold(k)] {
 			return nil
 		}
 		if i > 0 {

@@ -66,7 +66,8 @@ func measure(t testing.TB, name string) (total score, families map[string]score)
 		}
 		families[r.Family] = s
 		if r.Failed != got.Failed && name == "dev" { // the other half is not to be looked at
-			t.Logf("%s/%s %s: failed %v, %q %s (%s)\n%s", r.Family, r.Group, r.Source, r.Failed, got.Rule, got.Quote, got.Why, tail(r.Text))
+			t.Logf("%s/%s %s: failed %v, %q %s (%s)\n%s", r.Family, r.Group, r.Source, r.Failed, got.Rule,
+				got.Quote, got.Why, tail(r.Text))
 		}
 	}
 	for _, s := range families {
@@ -85,7 +86,8 @@ func table(total score, families map[string]score) string {
 		s := families[name]
 		fmt.Fprintf(&b, "| %s | %d / %d | %d / %d |\n", name, s.found, s.failed, s.wrong, s.fine)
 	}
-	fmt.Fprintf(&b, "| all | %d / %d | %d / %d |\n\nPrecision %.3f, recall %.3f.\n", total.found, total.failed, total.wrong, total.fine, total.precision(), total.recall())
+	fmt.Fprintf(&b, "| all | %d / %d | %d / %d |\n\nPrecision %.3f, recall %.3f.\n", total.found, total.failed,
+		total.wrong, total.fine, total.precision(), total.recall())
 	return b.String()
 }
 
@@ -108,7 +110,8 @@ func TestHeldOut(t *testing.T) {
 		}
 	}
 	if total, _ := measure(t, "dev"); total.precision() < 0.98 || total.recall() < 0.98 {
-		t.Errorf("on the half that the rules were made with: precision %.3f, recall %.3f", total.precision(), total.recall())
+		t.Errorf("on the half that the rules were made with: precision %.3f, recall %.3f", total.precision(),
+			total.recall())
 	}
 }
 
@@ -173,7 +176,8 @@ func FuzzRead(f *testing.F) {
 			raw = nil
 		}
 		got := Read(text, Call{Arguments: raw})
-		if _, known := Named(got.Rule); got.Rule != "" && !known || got.Failed && got.Rule == "" || len(got.Quote) > 200 || strings.Contains(got.Quote, "\n") {
+		if _, known := Named(got.Rule); got.Rule != "" && !known || got.Failed && got.Rule == "" ||
+			len(got.Quote) > 200 || strings.Contains(got.Quote, "\n") {
 			t.Fatalf("%+v", got)
 		}
 		if got.Rule != "" && !got.Failed && got.Why == "" {

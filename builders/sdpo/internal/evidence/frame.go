@@ -16,19 +16,28 @@ func lazy(expr string) func() *regexp.Regexp {
 
 // Harnesses put the exit code before the output or after it.
 var (
-	codeFirst = lazy(`^(?:<returncode>\s*(-?\d+)\s*</returncode>|Exit code:? (-?\d+)$|[Ee]xit ?code:? (-?\d+)(?: \(execution (?:failed|succeeded)\))?$|` +
-		`Return ?code:? (-?\d+)$|Process exited with code (-?\d+)$|The script ran, then exited with an error \(POSIX exit code: (-?\d+)\)$|` +
+	codeFirst = lazy(`^(?:<returncode>\s*(-?\d+)\s*</returncode>|Exit code:? (-?\d+)$|` +
+		`[Ee]xit ?code:? (-?\d+)(?: \(execution (?:failed|succeeded)\))?$|` +
+		`Return ?code:? (-?\d+)$|Process exited with code (-?\d+)$|` +
+		`The script ran, then exited with an error \(POSIX exit code: (-?\d+)\)$|` +
 		`Command (?:failed|exited|finished|completed) with (?:exit )?(?:code|status):? (-?\d+)[.:]?$)`)
-	codeLast = lazy(`^[\[(<]?(?:(?:The c|C)ommand (?:completed|finished|exited|failed|succeeded) with (?:exit )?(?:code|status):? |Process (?:exited|finished) with (?:exit )?code:? |` +
-		`(?:(?:The )?(?:[Cc]ommand|[Pp]rocess|[Pp]rogram|[Ss]cript|[Ss]hell|[Tt]ool|[Ee]xecution|bash) )?(?:exited|returned|terminated|finished|completed|failed|ended) (?:with )?(?:a )?(?:non-?zero )?(?:exit )?(?:code|status)(?: code)?:? |(?:\x{274c} )?(?:Command )?[Ff]ailed \(exit code |` +
-		`(?:exit|Exit|EXIT|return|Return)[ _-]?(?:code|status|Code|Status|CODE)\s?[:=]?\s?|[Ee]xited with (?:exit )?(?:code|status):? )(-?\d+)\.?[\])>]?$`)
+	codeLast = lazy(`^[\[(<]?(?:(?:The c|C)ommand (?:completed|finished|exited|failed|` +
+		`succeeded) with (?:exit )?(?:code|status):? |Process (?:exited|finished) with (?:exit )?code:? |` +
+		`(?:(?:The )?(?:[Cc]ommand|[Pp]rocess|[Pp]rogram|[Ss]cript|[Ss]hell|[Tt]ool|[Ee]xecution|` +
+		`bash) )?(?:exited|returned|terminated|finished|completed|failed|` +
+		`ended) (?:with )?(?:a )?(?:non-?zero )?(?:exit )?(?:code|status)(?: code)?:? |` +
+		`(?:\x{274c} )?(?:Command )?[Ff]ailed \(exit code |` +
+		`(?:exit|Exit|EXIT|return|Return)[ _-]?(?:code|status|Code|Status|CODE)\s?[:=]?\s?|` +
+		`[Ee]xited with (?:exit )?(?:code|status):? )(-?\d+)\.?[\])>]?$`)
 	codeLabel  = lazy(`^(?:Exit Code|Process exited with code):? (-?\d+|\(none\))$`)
 	harborTail = lazy(`^\[metadata\] (\{.*\})$`)
-	timeLimit  = lazy(`(?i)^(?:<error>)?(?:the (?:last )?command .{0,200})?(?:command |process |execution |bash |it )?(?:has )?(?:timed out|was killed after|exceeded its time limit)\b`)
-	retries    = lazy(`^(?:Chunk ID:|Wall time:|Original token count:|Output:|Directory:|Command:|Total output lines:)`)
+	timeLimit  = lazy(`(?i)^(?:<error>)?(?:the (?:last )?command .{0,200})?(?:command |process |execution |` +
+		`bash |it )?(?:has )?(?:timed out|was killed after|exceeded its time limit)\b`)
+	retries = lazy(`^(?:Chunk ID:|Wall time:|Original token count:|Output:|Directory:|Command:|Total output lines:)`)
 )
 
-// Each harness writes its frame in the first lines or the last; a text that speaks of exit codes elsewhere is only a text.
+// Each harness writes its frame in the first lines or the last; a text that speaks of exit codes elsewhere is only a
+// text.
 const frameLines = 6
 
 // frame reads the exit code that a harness shows. framed is false where none is shown.
@@ -89,7 +98,8 @@ func (c Call) frame(text string, depth int) (f Finding, framed bool) {
 		return failed("time_limit", head[0]), true
 	}
 	// Frames without a code: the prompt of an interactive shell, the command that was echoed.
-	if l := tail[len(tail)-1]; strings.HasSuffix(l, "$") && len(tail) > 1 && strings.HasPrefix(tail[len(tail)-2], "(Current directory:") {
+	if l := tail[len(tail)-1]; strings.HasSuffix(l, "$") && len(tail) > 1 && strings.HasPrefix(tail[len(tail)-2],
+		"(Current directory:") {
 		body, _, _ := strings.Cut(text, "\n(Open file:")
 		return c.read(body, depth+1), true
 	}
@@ -119,7 +129,8 @@ func (c Call) exited(code, line, body string) Finding {
 
 // answering are programs that say no with exit code 1.
 var answering = map[string]bool{
-	"grep": true, "egrep": true, "fgrep": true, "rg": true, "ag": true, "ack": true, "diff": true, "cmp": true, "comm": true,
+	"grep": true, "egrep": true, "fgrep": true, "rg": true, "ag": true, "ack": true, "diff": true, "cmp": true,
+	"comm": true,
 	"test": true, "[": true, "pgrep": true, "which": true, "expr": true,
 }
 
@@ -135,7 +146,10 @@ func (c Call) isAnswer(code int, body string) string {
 	if code != 1 || command == "" {
 		return ""
 	}
-	for _, part := range strings.FieldsFunc(command, func(r rune) bool { return r == ';' || r == '&' || r == '|' || r == '\n' }) {
+	for _, part := range strings.FieldsFunc(command, func(r rune) bool {
+		return r == ';' || r == '&' || r == '|' ||
+			r == '\n'
+	}) {
 		words := strings.Fields(part)
 		if len(words) > 1 && words[0] == "git" {
 			words = words[1:]
@@ -149,11 +163,14 @@ func (c Call) isAnswer(code int, body string) string {
 
 // readers are programs that print what others wrote.
 var readers = map[string]bool{
-	"cat": true, "bat": true, "less": true, "more": true, "head": true, "tail": true, "nl": true, "tac": true, "grep": true, "egrep": true, "fgrep": true, "rg": true, "ag": true, "zcat": true,
-	"strings": true, "man": true, "journalctl": true, "dmesg": true, "echo": true, "printf": true, "fold": true, "cut": true, "sort": true, "uniq": true, "column": true,
+	"cat": true, "bat": true, "less": true, "more": true, "head": true, "tail": true, "nl": true, "tac": true,
+	"grep": true, "egrep": true, "fgrep": true, "rg": true, "ag": true, "zcat": true,
+	"strings": true, "man": true, "journalctl": true, "dmesg": true, "echo": true, "printf": true, "fold": true,
+	"cut": true, "sort": true, "uniq": true, "column": true,
 }
 
-// reads is the program that the command ends with, where it is one that prints a document: what stands there is not about
+// reads is the program that the command ends with, where it is one that prints a document: what stands there is not
+// about
 // the call, but for what the program says in its own name.
 func (c Call) reads() string {
 	command := strings.TrimSpace(c.command())
@@ -174,7 +191,8 @@ func (c Call) reads() string {
 		return name
 	case (name == "sed" && len(words) > 1 && words[1] == "-n") || name == "awk":
 		return name
-	case name == "git" && len(words) > 1 && (words[1] == "log" || words[1] == "show" || words[1] == "diff" || words[1] == "blame" || words[1] == "grep"):
+	case name == "git" && len(words) > 1 && (words[1] == "log" || words[1] == "show" || words[1] == "diff" ||
+		words[1] == "blame" || words[1] == "grep"):
 		return name
 	case (name == "docker" || name == "kubectl") && len(words) > 1 && words[1] == "logs":
 		return name
@@ -214,13 +232,24 @@ func (c Call) command() string {
 }
 
 var (
-	testReport = lazy(`^(?:=+ .*\b\d+ (?:failed|passed|errors?|skipped|deselected)\b.* in [\d.:]+ ?s.*|\d+ (?:failed|passed)(?:, \d+ \w+)*(?: in [\d.:]+ ?s.*)?|FAILED \((?:failures|errors)=\d+.*\)|` +
-		`FAIL\t\S+.*|ok\s+\S+\s+(?:\(cached\)|[\d.]+s).*|--- FAIL: .*|=== RUN .*|FAIL|not ok \d+.*|test result: (?:FAILED|ok)\..*|# (?:fail|pass|tests) \d+|\x{2139} (?:fail|pass|tests) \d+|Tests:\s+.*\d+ (?:failed|passed).*|\s*\d+ (?:passing|failing)\b.*|` +
-		`Ran \d+ tests? in .*|Test Suites: .*|error: test failed, to rerun pass .*|\d+ examples?, \d+ failures?.*|BUILD FAILED - tests.*)$`)
-	checkReport = lazy(`^(?:Found \d+ errors?\b.*|Success: no issues found.*|All checks passed!?|Your code has been rated at .*|\x{2716} \d+ problems? .*|\S+?:\d+:\d+: [A-Z]{1,4}\d{2,5}:? .*|` +
-		`\S+\.pyi?:\d+: (?:error|note|warning): .*|\S+\.py:\d+:\d+ - (?:error|warning): .*|\d+ errors?, \d+ warnings?.*|\S+\.tsx?[(:]\d+[,:]\d+\)?:? ?-? error TS\d+: .*|would reformat .*|\d+ issues?[:.].*|\S+:\d+:\d+: .* \([a-z][\w-]+\)|\s+\d+:\d+\s+(?:error|warning)\s+.*)$`)
-	noTests = lazy(`^(?:=*\s?no tests ran\b.*|(?:ERROR|[\w.-]+: error|error): (?:file or directory not found|not found|unrecognized arguments|unexpected argument|usage|the following arguments|no such option|unknown option|cannot|can't).*|` +
-		`mypy: (?:can't|error).*|.*\bE902\b.*|.*[Nn]o such (?:file|option).*|.*[Nn]o files? (?:matching|found|matched).*|.*[Cc]an(?:'t|not) (?:read|find|open) (?:the )?(?:file|config|input|module).*|[Uu]sage: .*|.*No Python files.*|error: unexpected .*|.*[Ii]nvalid option.*)`)
+	testReport = lazy(`^(?:=+ .*\b\d+ (?:failed|passed|errors?|skipped|deselected)\b.* in [\d.:]+ ?s.*|` +
+		`\d+ (?:failed|passed)(?:, \d+ \w+)*(?: in [\d.:]+ ?s.*)?|FAILED \((?:failures|errors)=\d+.*\)|` +
+		`FAIL\t\S+.*|ok\s+\S+\s+(?:\(cached\)|[\d.]+s).*|--- FAIL: .*|=== RUN .*|FAIL|not ok \d+.*|` +
+		`test result: (?:FAILED|ok)\..*|# (?:fail|pass|tests) \d+|\x{2139} (?:fail|pass|tests) \d+|` +
+		`Tests:\s+.*\d+ (?:failed|passed).*|\s*\d+ (?:passing|failing)\b.*|` +
+		`Ran \d+ tests? in .*|Test Suites: .*|error: test failed, to rerun pass .*|` +
+		`\d+ examples?, \d+ failures?.*|BUILD FAILED - tests.*)$`)
+	checkReport = lazy(`^(?:Found \d+ errors?\b.*|Success: no issues found.*|All checks passed!?|` +
+		`Your code has been rated at .*|\x{2716} \d+ problems? .*|\S+?:\d+:\d+: [A-Z]{1,4}\d{2,5}:? .*|` +
+		`\S+\.pyi?:\d+: (?:error|note|warning): .*|\S+\.py:\d+:\d+ - (?:error|warning): .*|` +
+		`\d+ errors?, \d+ warnings?.*|\S+\.tsx?[(:]\d+[,:]\d+\)?:? ?-? error TS\d+: .*|would reformat .*|` +
+		`\d+ issues?[:.].*|\S+:\d+:\d+: .* \([a-z][\w-]+\)|\s+\d+:\d+\s+(?:error|warning)\s+.*)$`)
+	noTests = lazy(`^(?:=*\s?no tests ran\b.*|(?:ERROR|[\w.-]+: error|error): (?:file or directory not found|` +
+		`not found|unrecognized arguments|unexpected argument|usage|the following arguments|no such option|` +
+		`unknown option|cannot|can't).*|` +
+		`mypy: (?:can't|error).*|.*\bE902\b.*|.*[Nn]o such (?:file|option).*|.*[Nn]o files? (?:matching|found|` +
+		`matched).*|.*[Cc]an(?:'t|not) (?:read|find|open) (?:the )?(?:file|config|input|module).*|[Uu]sage: .*|` +
+		`.*No Python files.*|error: unexpected .*|.*[Ii]nvalid option.*)`)
 )
 
 // report says whether a text is what a test runner or a checker reports.

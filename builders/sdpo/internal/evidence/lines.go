@@ -5,7 +5,8 @@ import "strings"
 // maxLine is how much of a line is looked at.
 const maxLine = 400
 
-// firstLines are the first lines of a text that aren't blank, without trailing space, each up to maxLine. There is at least
+// firstLines are the first lines of a text that aren't blank, without trailing space, each up to maxLine. There is at
+// least
 // one.
 func firstLines(text string, most int) []string {
 	var out []string

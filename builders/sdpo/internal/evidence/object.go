@@ -23,36 +23,50 @@ func set(lists ...[]string) map[string]bool {
 	return m
 }
 
-// What objects consist of, in lower case and without underscores. An object of a failed call has no other members; one with
+// What objects consist of, in lower case and without underscores. An object of a failed call has no other members;
+// one with
 // others is a record of something: a payment, a job, a line of a log.
 var (
 	exitKeys  = []string{"exitcode", "returncode", "exitstatus", "rc"}
 	errorKeys = []string{
-		"error", "errors", "exception", "traceback", "err", "errormessage", "errormessages", "errmsg", "errordescription", "fault", "faultstring", "faultcode",
+		"error", "errors", "exception", "traceback", "err", "errormessage", "errormessages", "errmsg",
+		"errordescription", "fault", "faultstring", "faultcode",
 		"errordetail", "errordetails", "errortype", "errorcode", "validationerrors",
 	}
-	whyKeys    = []string{"message", "msg", "detail", "details", "reason", "title", "description", "moreinfo", "hint", "suggestion", "help", "explanation", "cause"}
+	whyKeys = []string{
+		"message", "msg", "detail", "details", "reason", "title", "description", "moreinfo",
+		"hint", "suggestion", "help", "explanation", "cause",
+	}
 	statusKeys = []string{"status", "statuscode", "httpstatus", "httpstatuscode", "code"}
 	boolKeys   = []string{"success", "ok", "succeeded", "successful", "issuccess"}
 	frameKeys  = []string{
-		"type", "requestid", "traceid", "correlationid", "fbtraceid", "param", "data", "result", "results", "response", "instance", "path", "timestamp", "documentationurl",
-		"docurl", "codename", "category", "object", "kind", "apiversion", "metadata", "extensions", "locations", "source", "context", "meta", "links", "stack", "retryable",
-		"retryafter", "field", "fields", "output", "content", "value", "time", "helpurl", "errorid", "domain", "severity", "subcode", "tooluseid", "toolcallid", "toolname", "tool",
+		"type", "requestid", "traceid", "correlationid", "fbtraceid", "param", "data", "result", "results",
+		"response", "instance", "path", "timestamp", "documentationurl",
+		"docurl", "codename", "category", "object", "kind", "apiversion", "metadata", "extensions", "locations",
+		"source", "context", "meta", "links", "stack", "retryable",
+		"retryafter", "field", "fields", "output", "content", "value", "time", "helpurl", "errorid", "domain",
+		"severity", "subcode", "tooluseid", "toolcallid", "toolname", "tool",
 	}
 	envelope   = set(errorKeys, whyKeys, statusKeys, boolKeys, frameKeys)
 	errorKey   = set(errorKeys)
 	processKey = set(exitKeys, []string{
-		"stdout", "stderr", "output", "command", "cmd", "duration", "durationms", "durationseconds", "timedout", "cwd", "signal", "success", "exceptioninfo", "interrupted",
-		"isimage", "error", "truncated", "pid", "walltime", "walltimeseconds", "workdir", "executiontime", "exception", "status", "message", "sandbox", "killed", "elapsed",
+		"stdout", "stderr", "output", "command", "cmd", "duration", "durationms", "durationseconds", "timedout",
+		"cwd", "signal", "success", "exceptioninfo", "interrupted",
+		"isimage", "error", "truncated", "pid", "walltime", "walltimeseconds", "workdir", "executiontime",
+		"exception", "status", "message", "sandbox", "killed", "elapsed",
 	})
 	flagKey = set([]string{
-		"iserror", "content", "structuredcontent", "meta", "type", "tooluseid", "toolcallid", "name", "error", "message", "output", "text", "result",
+		"iserror", "content", "structuredcontent", "meta", "type", "tooluseid", "toolcallid", "name", "error",
+		"message", "output", "text", "result",
 	})
 	// A record has one of these: it tells of something that has a life of its own.
 	recordKey = set(exitKeys, []string{
-		"id", "uuid", "state", "level", "logger", "ts", "startedat", "finishedat", "createdat", "updatedat", "checkedat", "started", "finished", "duration", "attempts", "attempt",
-		"job", "jobid", "orderid", "runid", "build", "buildid", "taskid", "paymentid", "order", "user", "host", "service", "device", "event", "count", "total", "lasterror", "line",
-		"file", "valid", "healthy", "online", "url", "stages", "items", "rows", "processed", "warnings", "amount", "failurecode", "name", "version", "queue", "worker", "retries",
+		"id", "uuid", "state", "level", "logger", "ts", "startedat", "finishedat", "createdat", "updatedat",
+		"checkedat", "started", "finished", "duration", "attempts", "attempt",
+		"job", "jobid", "orderid", "runid", "build", "buildid", "taskid", "paymentid", "order", "user", "host",
+		"service", "device", "event", "count", "total", "lasterror", "line",
+		"file", "valid", "healthy", "online", "url", "stages", "items", "rows", "processed", "warnings", "amount",
+		"failurecode", "name", "version", "queue", "worker", "retries",
 	})
 )
 
@@ -121,7 +135,10 @@ func (c Call) object(raw json.Raw, depth int) Finding {
 	if !ok || depth > maxDepth || len(o.keys) == 0 {
 		return Finding{}
 	}
-	for _, try := range []func(*object, json.Raw, int) (Finding, bool){c.process, c.flagged, c.rpc, c.response, c.wrapper, c.errorObject} {
+	for _, try := range []func(*object, json.Raw, int) (Finding, bool){
+		c.process, c.flagged, c.rpc, c.response,
+		c.wrapper, c.errorObject,
+	} {
 		if f, done := try(&o, raw, depth); done {
 			return f
 		}
@@ -182,7 +199,8 @@ func (c Call) exitedObject(code int64, o *object) Finding {
 	return failed("exit_code", quote)
 }
 
-// flagged reads a result with its flag, as protocols have it. In an object with other members a flag is that of something
+// flagged reads a result with its flag, as protocols have it. In an object with other members a flag is that of
+// something
 // reported.
 func (c Call) flagged(o *object, _ json.Raw, depth int) (Finding, bool) {
 	kind := o.text("type")
@@ -238,7 +256,8 @@ func (c Call) rpc(o *object, _ json.Raw, _ int) (Finding, bool) {
 		}
 		return Finding{}, true
 	}
-	if o.by["data"] == nil || o.by["errors"] == nil || !o.only(set([]string{"data", "errors", "extensions"})) || !Truthy(o.by["errors"]) {
+	if o.by["data"] == nil || o.by["errors"] == nil || !o.only(set([]string{"data", "errors", "extensions"})) ||
+		!Truthy(o.by["errors"]) {
 		return Finding{}, false
 	}
 	if !Truthy(o.by["data"]) || !anyTruthy(o.by["data"]) {
@@ -260,17 +279,20 @@ func anyTruthy(data json.Raw) bool {
 }
 
 var responseKey = set(statusKeys, []string{
-	"statustext", "reason", "reasonphrase", "headers", "body", "content", "text", "json", "data", "ok", "elapsed", "elapsedms", "method", "responseheaders", "contenttype", "url", "finalurl", "success", "message",
+	"statustext", "reason", "reasonphrase", "headers", "body", "content", "text", "json", "data", "ok", "elapsed",
+	"elapsedms", "method", "responseheaders", "contenttype", "url", "finalurl", "success", "message",
 })
 
 // response reads an HTTP response with its status and what came with it.
 func (c Call) response(o *object, _ json.Raw, _ int) (Finding, bool) {
-	if !o.only(responseKey) || o.by["headers"] == nil && o.by["body"] == nil && o.by["statustext"] == nil && o.by["reasonphrase"] == nil && !(o.by["text"] != nil && o.by["statuscode"] != nil) {
+	if !o.only(responseKey) || o.by["headers"] == nil && o.by["body"] == nil && o.by["statustext"] == nil &&
+		o.by["reasonphrase"] == nil && !(o.by["text"] != nil && o.by["statuscode"] != nil) {
 		return Finding{}, false
 	}
 	for _, k := range statusKeys {
 		if n, ok := o.by[k].Int64(); ok && n >= 400 && n <= 599 {
-			return failed("status_object", "HTTP "+strings.TrimSpace(string(o.by[k])+" "+o.text("statustext", "reasonphrase", "reason"))), true
+			return failed("status_object", "HTTP "+strings.TrimSpace(string(o.by[k])+" "+o.text("statustext",
+				"reasonphrase", "reason"))), true
 		} else if ok && n >= 100 && n < 400 {
 			return Finding{}, true
 		}
@@ -279,8 +301,14 @@ func (c Call) response(o *object, _ json.Raw, _ int) (Finding, bool) {
 }
 
 var (
-	wrapped = set([]string{"result", "output", "content", "text", "response", "observation", "toolresult", "functionresponse", "toolresponse", "value", "returnvalue"})
-	around  = set([]string{"type", "tool", "toolname", "name", "role", "toolcallid", "tooluseid", "callid", "function", "functionname"})
+	wrapped = set([]string{
+		"result", "output", "content", "text", "response", "observation", "toolresult",
+		"functionresponse", "toolresponse", "value", "returnvalue",
+	})
+	around = set([]string{
+		"type", "tool", "toolname", "name", "role", "toolcallid", "tooluseid", "callid",
+		"function", "functionname",
+	})
 )
 
 // wrapper looks into an object that has nothing but the result in it.
@@ -325,7 +353,10 @@ func (c Call) array(v json.Raw, depth int) Finding {
 	return c.read(text.String(), depth+1)
 }
 
-var badStatus = set([]string{"error", "err", "fail", "failed", "failure", "rejected", "denied", "refused", "invalid", "not_found", "notfound", "unauthorized", "forbidden", "exception"})
+var badStatus = set([]string{
+	"error", "err", "fail", "failed", "failure", "rejected", "denied", "refused",
+	"invalid", "not_found", "notfound", "unauthorized", "forbidden", "exception",
+})
 
 // errorObject reads objects that are an error, or that say that it did not work.
 func (c Call) errorObject(o *object, _ json.Raw, depth int) (Finding, bool) {
@@ -348,10 +379,12 @@ func (c Call) errorObject(o *object, _ json.Raw, depth int) (Finding, bool) {
 		return failed(rule, quote), true
 	case errorKey[o.keys[0]] && len(foreign) <= 2 && refuses(quote):
 		return failed(rule, quote), true
-	case errorKey[o.keys[0]] && len(foreign) <= 2 && !slices.ContainsFunc(foreign, func(k string) bool { return recordKey[k] }):
+	case errorKey[o.keys[0]] && len(foreign) <= 2 && !slices.ContainsFunc(foreign,
+		func(k string) bool { return recordKey[k] }):
 		return failed(rule, quote), true
 	}
-	f := near(rule, quote, "the object has other members ("+strings.Join(foreign[:min(len(foreign), 3)], ", ")+"): it is a record")
+	f := near(rule, quote, "the object has other members ("+strings.Join(foreign[:min(len(foreign), 3)],
+		", ")+"): it is a record")
 	f.Supported = certain
 	return f, true
 }
@@ -359,7 +392,8 @@ func (c Call) errorObject(o *object, _ json.Raw, depth int) (Finding, bool) {
 // refuses says whether a text is a sentence that says no.
 func refuses(s string) bool { return textOf(s).refusal().Failed }
 
-// evidence says which member tells of a failure. certain: it is one that tells of this call, not of what was asked about.
+// evidence says which member tells of a failure. certain: it is one that tells of this call, not of what was asked
+// about.
 func (o *object) evidence() (key, rule string, certain bool) {
 	explained := false
 	for _, k := range slices.Concat(errorKeys, whyKeys) {
@@ -389,11 +423,13 @@ func (o *object) evidence() (key, rule string, certain bool) {
 	}
 	for _, k := range []string{"status", "result", "outcome"} {
 		s := strings.ToLower(o.text(k))
-		if badStatus[s] && (explained || s == "error" && Truthy(o.by["content"]) || s[0] == 'f' && s == "fail" && o.by["data"] != nil) {
+		if badStatus[s] && (explained || s == "error" && Truthy(o.by["content"]) || s[0] == 'f' && s == "fail" &&
+			o.by["data"] != nil) {
 			return k, "status_object", s == "fail" && o.by["data"] != nil
 		}
 	}
-	if k := o.text("type"); (strings.HasSuffix(k, "Exception") || strings.HasSuffix(k, "Error")) && o.text("message") != "" {
+	if k := o.text("type"); (strings.HasSuffix(k, "Exception") || strings.HasSuffix(k, "Error")) &&
+		o.text("message") != "" {
 		return "type", "error_object", false
 	}
 	if k := o.text("type", "object"); k == "error" && o.text("message") != "" {
@@ -418,7 +454,9 @@ func (o *object) evidence() (key, rule string, certain bool) {
 }
 
 // badCode is a code of an error, in capitals or camel case.
-var badCode = lazy(`(?i)^[\w.-]*(?:err|invalid|not_?(?:found|allowed|available|enough)|insufficient|denied|failed|failure|forbidden|unauthori[sz]ed|conflict|expired|limit|missing|taken|unknown|exceed|duplicate|reject)[\w.-]*$`)
+var badCode = lazy(`(?i)^[\w.-]*(?:err|invalid|not_?(?:found|allowed|available|enough)|insufficient|denied|` +
+	`failed|failure|forbidden|unauthori[sz]ed|conflict|expired|limit|missing|taken|unknown|exceed|duplicate|` +
+	`reject)[\w.-]*$`)
 
 func digits(s string) bool { return strings.Trim(s, "0123456789") == "" }
 
@@ -482,7 +520,8 @@ func (c Call) only(o *object, depth int) (Finding, bool) {
 	if slices.ContainsFunc(statusKeys, func(k string) bool {
 		n, ok := o.by[k].Int64()
 		s, _ := o.by[k].Text()
-		return ok && (n == 0 || n >= 200 && n < 400) || s == "ok" || s == "success" || s == "OK" || strings.HasPrefix(s, "2") && digits(s)
+		return ok && (n == 0 || n >= 200 && n < 400) || s == "ok" || s == "success" || s == "OK" ||
+			strings.HasPrefix(s, "2") && digits(s)
 	}) {
 		return Finding{}, true
 	}

@@ -34,7 +34,8 @@ func (c Call) words(text string) Finding {
 		return near(f.Rule, f.Quote, why)
 	}
 	if reader := c.reads(); reader != "" && f.Failed {
-		if voice := strings.TrimSuffix(speaks(f.Quote), ":"); voice != reader && !shells[voice] && voice != "fatal" && !strings.HasSuffix(voice, "/"+reader) {
+		if voice := strings.TrimSuffix(speaks(f.Quote), ":"); voice != reader && !shells[voice] &&
+			voice != "fatal" && !strings.HasSuffix(voice, "/"+reader) {
 			return near(f.Rule, f.Quote, "the command is "+reader+": it prints what others wrote")
 		}
 	}
@@ -42,9 +43,13 @@ func (c Call) words(text string) Finding {
 }
 
 // shells speak for the programs that they can't start.
-var shells = map[string]bool{"bash": true, "sh": true, "zsh": true, "dash": true, "ksh": true, "/bin/sh": true, "/bin/bash": true, "-bash": true, "timeout": true, "sudo": true}
+var shells = map[string]bool{
+	"bash": true, "sh": true, "zsh": true, "dash": true, "ksh": true, "/bin/sh": true,
+	"/bin/bash": true, "-bash": true, "timeout": true, "sudo": true,
+}
 
-var defines = lazy(`(?i)\b(?:raised (?:when|if|by)|(?:is|are) (?:raised|thrown) (?:when|if|by)|is defined as|refers to|occurs when)\b`)
+var defines = lazy(`(?i)\b(?:raised (?:when|if|by)|(?:is|are) (?:raised|thrown) (?:when|if|by)|is defined as|` +
+	`refers to|occurs when)\b`)
 
 // text is a text with the lines that are looked at.
 type text struct {
@@ -71,27 +76,58 @@ func (t *text) last() string { return t.tail[len(t.tail)-1] }
 func (t *text) one() bool { return len(t.head) <= 2 && len(t.all) <= 400 && t.count <= 50 }
 
 // frameworks write these at the beginning of a result, and nobody else does.
-var frameworks = lazy(`^(?:<tool_use_error>|<error>|<system>ERROR: |ERROR while calling tool: |Oops! Something went wrong|### Error$|An? (?:\w+ )?(?:error|exception) (?:has )?occurred\b|ERROR: Your input to the tool was invalid|An error occurred while (?:running|parsing|invoking|calling|executing) |` +
-	`An error occurred when calling |Error occurred when calling |An error occurred \(\w+\) when calling the \w+ operation|Error (?:executing|invoking|calling|running|validating) (?:the )?(?:MCP )?(?:tool|function|action|agent)\b|` +
-	`Error executing \w+: |Error (?:during|while|when|in|on) (?:\w+ ){0,2}(?:tool|function|code|execut\w+|decod\w+|pars\w+|call\w*|generat\w+|input|running|processing|reading|writing|validat\w+|fetch\w*)\b|` +
-	`Error invoking tool |Error in code parsing:|Failed to (?:invoke|execute|call|run|parse) (?:the )?(?:tool|function|generated|arguments|JSON)\b|failed to parse (?:function )?arguments|Failed to invoke Tool |MCP error -?\d+: |` +
-	`Input validation error: |Output validation error: |Tool (?:input |output )?(?:validation|execution|call|invocation) (?:error|failed)|[Tt]ool (?:invoke|parameters validation|execution|call) error\b|` +
-	`I encountered an error(?: while trying to use the tool)?[.:]|Encountered error|Execution (?:error|failed)\b|Code execution failed\b|` +
-	`Could not (?:run|call|find) (?:function|tool) |Could not parse (?:LLM|tool|the) |Invalid (?:JSON )?(?:input|arguments|parameters) (?:for|to) (?:the )?(?:tool|function)\b|Received invalid arguments for |` +
-	`Invalid or incomplete response|Invalid Format: |Validation failed for |(?:-\d{5}): |unsupported call: |apply_patch verification failed|exec_command failed|execution error: |` +
-	`Model tried to call unavailable tool |Tool \S+ disabled$|The tool execution failed|The tool call with name |You tried to use the tool |Exception (?:occurred|raised|thrown) (?:in|by|while|when|during) |` +
-	`Error while (?:parsing|decoding|executing|calling) |There was an error\b[:.]|# \d+ SEARCH/REPLACE blocks? failed|Your proposed edit has introduced |SQL compilation error|error during (?:the )?(?:tool |function |query )?execution|` +
-	`No replacement was performed|Found \d+ (?:matches|occurrences) of .{0,80}\bbut |File has not been read yet|old_string and new_string are |Path \S+ is a directory, not |Msg \d+, Level \d+|No match found for |String to replace not found|The (?:old_str|old_string|search block|SEARCH block)\b.{0,200}\b(?:not found|does not match|did not match)|\S*[Pp]atch (?:failed|does not apply|verification failed)|Failed to (?:edit|apply|find expected|match)\b|` +
+var frameworks = lazy(`^(?:<tool_use_error>|<error>|<system>ERROR: |ERROR while calling tool: |` +
+	`Oops! Something went wrong|### Error$|An? (?:\w+ )?(?:error|exception) (?:has )?occurred\b|` +
+	`ERROR: Your input to the tool was invalid|An error occurred while (?:running|parsing|invoking|calling|` +
+	`executing) |` +
+	`An error occurred when calling |Error occurred when calling |` +
+	`An error occurred \(\w+\) when calling the \w+ operation|Error (?:executing|invoking|calling|running|` +
+	`validating) (?:the )?(?:MCP )?(?:tool|function|action|agent)\b|` +
+	`Error executing \w+: |Error (?:during|while|when|in|on) (?:\w+ ){0,2}(?:tool|function|code|execut\w+|` +
+	`decod\w+|pars\w+|call\w*|generat\w+|input|running|processing|reading|writing|validat\w+|fetch\w*)\b|` +
+	`Error invoking tool |Error in code parsing:|Failed to (?:invoke|execute|call|run|parse) (?:the )?(?:tool|` +
+	`function|generated|arguments|JSON)\b|failed to parse (?:function )?arguments|Failed to invoke Tool |` +
+	`MCP error -?\d+: |` +
+	`Input validation error: |Output validation error: |Tool (?:input |output )?(?:validation|execution|call|` +
+	`invocation) (?:error|failed)|[Tt]ool (?:invoke|parameters validation|execution|call) error\b|` +
+	`I encountered an error(?: while trying to use the tool)?[.:]|Encountered error|Execution (?:error|` +
+	`failed)\b|Code execution failed\b|` +
+	`Could not (?:run|call|find) (?:function|tool) |Could not parse (?:LLM|tool|the) |` +
+	`Invalid (?:JSON )?(?:input|arguments|parameters) (?:for|to) (?:the )?(?:tool|function)\b|` +
+	`Received invalid arguments for |` +
+	`Invalid or incomplete response|Invalid Format: |Validation failed for |(?:-\d{5}): |unsupported call: |` +
+	`apply_patch verification failed|exec_command failed|execution error: |` +
+	`Model tried to call unavailable tool |Tool \S+ disabled$|The tool execution failed|` +
+	`The tool call with name |You tried to use the tool |Exception (?:occurred|raised|thrown) (?:in|by|` +
+	`while|when|during) |` +
+	`Error while (?:parsing|decoding|executing|calling) |There was an error\b[:.]|` +
+	`# \d+ SEARCH/REPLACE blocks? failed|Your proposed edit has introduced |SQL compilation error|` +
+	`error during (?:the )?(?:tool |function |query )?execution|` +
+	`No replacement was performed|Found \d+ (?:matches|occurrences) of .{0,80}\bbut |File has not been read yet|` +
+	`old_string and new_string are |Path \S+ is a directory, not |Msg \d+, Level \d+|No match found for |` +
+	`String to replace not found|The (?:old_str|old_string|search block|` +
+	`SEARCH block)\b.{0,200}\b(?:not found|does not match|did not match)|\S*[Pp]atch (?:failed|` +
+	`does not apply|verification failed)|Failed to (?:edit|apply|find expected|match)\b|` +
 	`Unable to (?:apply|find|execute|call|parse|invoke) .{0,60}(?:diff|tool|function|image|patch|arguments)\b|` +
-	`\d+ validation errors?(?: for \w+\b|:)|\(?(?:psycopg2?|sqlite3|pymysql|MySQLdb|asyncpg|sqlalchemy|pyodbc|oracledb|cx_Oracle)\.[\w.]+(?:Error|Exception|Column|Table|Violation|\w+)\))`)
+	`\d+ validation errors?(?: for \w+\b|:)|\(?(?:psycopg2?|sqlite3|pymysql|MySQLdb|asyncpg|sqlalchemy|pyodbc|` +
+	`oracledb|cx_Oracle)\.[\w.]+(?:Error|Exception|Column|Table|Violation|\w+)\))`)
 
 // unknownTool is what frameworks say of a tool that is not there.
-var unknownTool = lazy(`^(?:(?:Error: )?\S+ is not a valid tool, try (?:one of|another)|(?:Error: )?(?:Unknown|Unrecognized|Invalid|Nonexistent) (?:tool|function|action)(?: name)?:? ["'` + "`" + `]?[\w.:-]+["'` + "`" + `]?(?:$|[.,]\s)|` +
-	`(?:Error: )?(?:Requested )?[Tt]ool:? ["'` + "`" + `]?[\w.:-]+["'` + "`" + `]? (?:was )?(?:is )?(?:not found|does(?: not|n't) exists?|not available|is not available|not registered)|Tool not found: \S+$|Function not found: \S+$|` +
-	`(?:Error: )?[Ff]unction ["'` + "`" + `]?[\w.:-]+["'` + "`" + `]? (?:was )?(?:is )?(?:not found|does(?: not|n't) exist|not defined)|[Tt]here is (?:no|not a) (?:tool|function) (?:named|called)|Action '[^']*' don't exist)`)
+var unknownTool = lazy(`^(?:(?:Error: )?\S+ is not a valid tool, try (?:one of|another)|(?:Error: )?(?:Unknown|` +
+	`Unrecognized|Invalid|Nonexistent) (?:tool|function|` +
+	`action)(?: name)?:? ["'` + "`" + `]?[\w.:-]+["'` + "`" + `]?(?:$|[.,]\s)|` +
+	`(?:Error: )?(?:Requested )?[Tt]ool:? ["'` + "`" + `]?[\w.:-]+["'` + "`" + `]? (?:was )?(?:is )?(?:not ` +
+	`found|does(?: not|n't) exists?|not available|is not available|not registered)|Tool not found: \S+$|` +
+	`Function not found: \S+$|` +
+	`(?:Error: )?[Ff]unction ["'` + "`" + `]?[\w.:-]+["'` + "`" + `]? (?:was )?(?:is )?(?:not found|does(?: not|` +
+	`n't) exist|not defined)|[Tt]here is (?:no|not a) (?:tool|function) (?:named|called)|` +
+	`Action '[^']*' don't exist)`)
 
 // The end of what pydantic-ai and LangGraph ask the model for.
-var fixIt = lazy(`(?:Fix the errors and try again\.|Please fix your mistakes\.|Please fix the error and try again\.|please try again with a supplied tool call name.*|Please rewrite the input so it satisfies the expected schema\.|Please check your input and try again\.|Please retry with complete response\.)$`)
+var fixIt = lazy(`(?:Fix the errors and try again\.|Please fix your mistakes\.|` +
+	`Please fix the error and try again\.|please try again with a supplied tool call name.*|` +
+	`Please rewrite the input so it satisfies the expected schema\.|Please check your input and try again\.|` +
+	`Please retry with complete response\.)$`)
 
 // framework is the line that a framework wrote around an error.
 func (t *text) framework() string {
@@ -164,18 +200,27 @@ func (t *text) strongest() Finding {
 	return Finding{}
 }
 
-const exceptionName = `(?:[A-Za-z_][\w$]*(?:\.|::))*[A-Za-z_]\w*(?:Error|Exception|Interrupt|Failure|Fault|Violation|Warning)`
+const exceptionName = `(?:[A-Za-z_][\w$]*(?:\.|::))*[A-Za-z_]\w*(?:Error|Exception|Interrupt|Failure|Fault|` +
+	`Violation|Warning)`
 
 var (
-	exceptionLine = lazy(`^(?:Uncaught |Unhandled |Caused by: )?(?:` + exceptionName + `(?: \[[\w.]+\])?(?:\(.*\)|: .*|:)|` + exceptionName + `(?:\(.*\)|:.*|\s\[.*\].*)?$|KeyboardInterrupt$|SystemExit: .*)`)
-	namedError    = lazy(`^(?:Uncaught |Unhandled )?(?:[A-Za-z_][\w$]*(?:\.|::))*[A-Z]\w*(?:Error|Exception|Interrupt|Failure)(?: \[[\w.]+\])?(?:\(.*\)$|: \S.*|:$)`)
-	panicLine     = lazy(`^(?:panic: |fatal error: |thread '[^']*'(?: \(\d+\))? (?:has )?panicked at |Exception in thread "|Unhandled exception\b|terminate called after throwing|Fatal Python error: |goroutine \d+ \[|\*\*\* stack smashing|PHP Fatal error: )`)
-	frameLine     = lazy(`^(?:\s+|at |Caused by: |Suppressed: |\.\.\. \d+ more|During handling of the above|The above exception was|For further information |\^+$|Node\.js v\d|\}$|exit status \d+$|goroutine \d+|main\.|runtime\.|created by |note: |Backtrace|stack backtrace|\[Previous line|\[signal )`)
+	exceptionLine = lazy(`^(?:Uncaught |Unhandled |` +
+		`Caused by: )?(?:` + exceptionName + `(?: \[[\w.]+\])?(?:\(.*\)|: .*|:)|` + exceptionName + `(?:\(.*\)|` +
+		`:.*|\s\[.*\].*)?$|KeyboardInterrupt$|SystemExit: .*)`)
+	namedError = lazy(`^(?:Uncaught |Unhandled )?(?:[A-Za-z_][\w$]*(?:\.|::))*[A-Z]\w*(?:Error|Exception|` +
+		`Interrupt|Failure)(?: \[[\w.]+\])?(?:\(.*\)$|: \S.*|:$)`)
+	panicLine = lazy(`^(?:panic: |fatal error: |thread '[^']*'(?: \(\d+\))? (?:has )?panicked at |` +
+		`Exception in thread "|Unhandled exception\b|terminate called after throwing|Fatal Python error: |` +
+		`goroutine \d+ \[|\*\*\* stack smashing|PHP Fatal error: )`)
+	frameLine = lazy(`^(?:\s+|at |Caused by: |Suppressed: |\.\.\. \d+ more|During handling of the above|` +
+		`The above exception was|For further information |\^+$|Node\.js v\d|\}$|exit status \d+$|goroutine \d+|` +
+		`main\.|runtime\.|created by |note: |Backtrace|stack backtrace|\[Previous line|\[signal )`)
 )
 
 const stackHead = "Traceback (most recent call last):"
 
-// traceback reads an exception: at the end of the text with its stack, or as the whole of it. What goes on after it, went on.
+// traceback reads an exception: at the end of the text with its stack, or as the whole of it. What goes on after it,
+// went on.
 func (t *text) traceback() Finding {
 	// Python, and what prints like it: the stack, then a line at the margin that names the exception.
 	head := -1
@@ -202,7 +247,8 @@ func (t *text) traceback() Finding {
 			}
 		}
 		if end+1 == len(t.tail) && slices.Contains(t.tail[:end], t.tail[end]) {
-			return near("traceback", t.tail[end], "the same exception stands there more than once: a collection of them")
+			return near("traceback", t.tail[end],
+				"the same exception stands there more than once: a collection of them")
 		}
 		after := t.tail[end+1:]
 		if len(after) > 0 && wentOn(after) {
@@ -213,10 +259,12 @@ func (t *text) traceback() Finding {
 		}
 		return failed("traceback", t.tail[end])
 	}
-	if l := t.last(); namedError().MatchString(l) && strings.Contains(t.all[:min(len(t.all), window)], "Traceback (most recent call last)") {
+	if l := t.last(); namedError().MatchString(l) && strings.Contains(t.all[:min(len(t.all), window)],
+		"Traceback (most recent call last)") {
 		return failed("traceback", l)
 	}
-	if len(t.tail) == len(t.head) && strings.HasPrefix(t.head[0], "  File \"") || strings.HasPrefix(t.head[0], "File \"") && len(t.head) > 1 {
+	if len(t.tail) == len(t.head) && strings.HasPrefix(t.head[0], "  File \"") || strings.HasPrefix(t.head[0],
+		"File \"") && len(t.head) > 1 {
 		if l := t.last(); namedError().MatchString(l) {
 			return failed("traceback", l)
 		}
@@ -236,7 +284,8 @@ func (t *text) traceback() Finding {
 			stack++
 		}
 		switch {
-		case panicLine().MatchString(l) && (whole || stack+3 > len(t.tail)-i || strings.HasPrefix(t.last(), "note: ") || strings.HasPrefix(t.last(), "exit status")):
+		case panicLine().MatchString(l) && (whole || stack+3 > len(t.tail)-i || strings.HasPrefix(t.last(),
+			"note: ") || strings.HasPrefix(t.last(), "exit status")):
 			return failed("traceback", l)
 		case whole && stack > 0:
 			return failed("traceback", l)
@@ -256,7 +305,8 @@ func (t *text) traceback() Finding {
 		}
 		return near("traceback", t.head[0], "the text goes on in words of its own")
 	}
-	if l := t.last(); namedError().MatchString(l) && len(t.tail) > 1 && strings.TrimLeft(t.tail[len(t.tail)-2], " ^~") == "" {
+	if l := t.last(); namedError().MatchString(l) && len(t.tail) > 1 && strings.TrimLeft(t.tail[len(t.tail)-2],
+		" ^~") == "" {
 		return failed("traceback", l)
 	}
 	return Finding{}
@@ -288,8 +338,16 @@ func wentOn(lines []string) bool {
 
 var (
 	prefixed = lazy(`^(?:[^\w\s<>"'` + "`" + `-]{1,4}\s*)?(?:\[?(?:ERROR|Error|error|FATAL|Fatal|fatal|Exception|EXCEPTION|FAILED|Failure|FAILURE)\]?|\((?:error|ERROR)\)|[Ff]atal error|[Ii]nternal (?:server )?error|` +
-		`error\[E\d+\]|error TS\d+|npm (?:ERR!|error)|[Ss]yntax [Ee]rror|[Pp]arse [Ee]rror|[Rr]untime [Ee]rror|[Vv]alidation [Ee]rror|(?:Tool|API|HTTP|Server|Request|Database|Query|SQL|Network|Connection|Auth\w*) [Ee]rror|Unexpected error|<urlopen error|\[Errno \d+\]|E[A-Z]{4,}:|### Error|CMake Error|ERROR: LoadError|PHP (?:Fatal|Parse) error|Error in \S.{0,80} :|! LaTeX Error|Error (?:while |when )?(?:fetching|loading|opening|connecting|creating|updating|deleting|sending|retrieving|getting|searching|accessing|parsing|querying|saving|building|starting|finding|downloading|uploading|installing|compiling|evaluating|resolving)\b[^:]{0,120}|(?:[A-Z]\w+ ){1,2}[Ee]rror|Msg \d+, Level)` +
-		`(?: (?:in|from|at|near|code|response from|returned by|on) [^:]{1,60}| \d{3,5}(?: ?\([\w ]+\))?| ?\([\w ]{1,30}\))?(?:\s?[:\x{2013}\x{2014}] {0,2}\S|\s-\s|:$|\s\(\w+\): |\s+\[?Errno|\s(?:Missing|code|Cannot|Could|Invalid)\b)`)
+		`error\[E\d+\]|error TS\d+|npm (?:ERR!|error)|[Ss]yntax [Ee]rror|[Pp]arse [Ee]rror|[Rr]untime [Ee]rror|` +
+		`[Vv]alidation [Ee]rror|(?:Tool|API|HTTP|Server|Request|Database|Query|SQL|Network|Connection|` +
+		`Auth\w*) [Ee]rror|Unexpected error|<urlopen error|\[Errno \d+\]|E[A-Z]{4,}:|### Error|CMake Error|` +
+		`ERROR: LoadError|PHP (?:Fatal|Parse) error|Error in \S.{0,80} :|! LaTeX Error|Error (?:while |` +
+		`when )?(?:fetching|loading|opening|connecting|creating|updating|deleting|sending|retrieving|getting|` +
+		`searching|accessing|parsing|querying|saving|building|starting|finding|downloading|uploading|installing|` +
+		`compiling|evaluating|resolving)\b[^:]{0,120}|(?:[A-Z]\w+ ){1,2}[Ee]rror|Msg \d+, Level)` +
+		`(?: (?:in|from|at|near|code|response from|returned by|on) [^:]{1,60}| \d{3,5}(?: ?\([\w ]+\))?|` +
+		` ?\([\w ]{1,30}\))?(?:\s?[:\x{2013}\x{2014}] {0,2}\S|\s-\s|:$|\s\(\w+\): |\s+\[?Errno|\s(?:Missing|` +
+		`code|Cannot|Could|Invalid)\b)`)
 	logName = lazy(`^ERROR:\w+:`)
 )
 
@@ -308,7 +366,8 @@ func (t *text) prefix() Finding {
 	if t.paragraphs() > 0 {
 		return near("error_prefix", first, "it goes on as a text about the error")
 	}
-	if i := strings.IndexByte(first, '|'); i > 0 && i+1 < len(first) && first[i-1] != ' ' && first[i+1] != ' ' && first[i-1] != '|' {
+	if i := strings.IndexByte(first, '|'); i > 0 && i+1 < len(first) && first[i-1] != ' ' && first[i+1] != ' ' &&
+		first[i-1] != '|' {
 		return near("error_prefix", first, "it is a row of a table")
 	}
 	if len(t.all) > 8192 {
@@ -336,24 +395,71 @@ func (t *text) complains(l string) bool {
 	return prefixed().MatchString(l) || more().MatchString(l) || namedError().MatchString(l) || build().MatchString(l)
 }
 
-const osError = `(?:[Nn]o such (?:file|directory|device|process|user|host|column|table|container|image|option|command|remote|branch|ref)\b.*|command not found\b.*|not found|[Pp]ermission denied.*|Is a directory.*|[Nn]ot a directory.*|File exists.*|` +
-	`[Oo]peration not permitted.*|[Rr]ead-only file system.*|Directory not empty.*|Device or resource busy.*|[Cc]onnection (?:refused|reset|timed out|closed).*|No space left on device.*|Invalid argument.*|Bad file descriptor.*|Exec format error.*|` +
-	`Argument list too long.*|Text file busy.*|Broken pipe.*|unbound variable.*|syntax error\b.*|unexpected (?:EOF|end of file|token|EOF while|argument)\b.*|unterminated .*|(?:illegal|invalid|unknown|unrecognized|ambiguous|unsupported) (?:option|argument|command|flag|number|regular|key|field|character|operand|line).*|` +
-	`missing (?:operand|argument|file operand|\S+ near end).*|(?:option|the option) .{1,80}(?:requires an argument|is unknown|is ambiguous).*|[Cc]an(?:not|'t|not) .*|[Uu]nable to .*|[Cc]ould not .*|[Ff]ailed to .*|fatal: .*|error: .*|ERROR: .*|Error: .*|fatal error: .*|error \(.*|` +
-	`Unmatched .*|End-of-central-directory.*|[Nn]ot (?:a|in) .{1,40}(?:format|archive|repository|gzip|zipfile|command)\b.*|No rule to make target.*|No targets.*|\[Errno \d+\].*|undefined (?:reference|variable|symbol|function|name)\b.*|undefined: .*|.*: undeclared\b.*|` +
-	`no match(?:es)? (?:for|found).*|arguments must be .*|No module named .*|write error.*|read error.*|Input/output error.*|Cannot open.*|Child returned status [1-9].*|\(\d+\) - No such process|[Tt]imed out.*|[Aa]borted?.*|[Kk]illed.*|Segmentation fault.*|Bus error.*|Unknown error.*|Name or service not known.*|Temporary failure in name resolution.*|invalid .*|expected .*|Is not .*|doesn't exist.*|does not exist.*|file not found.*|cannot open.*)`
+const osError = `(?:[Nn]o such (?:file|directory|device|process|user|host|column|table|container|image|option|` +
+	`command|remote|branch|ref)\b.*|command not found\b.*|not found|[Pp]ermission denied.*|Is a directory.*|` +
+	`[Nn]ot a directory.*|File exists.*|` +
+	`[Oo]peration not permitted.*|[Rr]ead-only file system.*|Directory not empty.*|Device or resource busy.*|` +
+	`[Cc]onnection (?:refused|reset|timed out|closed).*|No space left on device.*|Invalid argument.*|` +
+	`Bad file descriptor.*|Exec format error.*|` +
+	`Argument list too long.*|Text file busy.*|Broken pipe.*|unbound variable.*|syntax error\b.*|` +
+	`unexpected (?:EOF|end of file|token|EOF while|argument)\b.*|unterminated .*|(?:illegal|invalid|unknown|` +
+	`unrecognized|ambiguous|unsupported) (?:option|argument|command|flag|number|regular|key|field|character|` +
+	`operand|line).*|` +
+	`missing (?:operand|argument|file operand|\S+ near end).*|(?:option|` +
+	`the option) .{1,80}(?:requires an argument|is unknown|is ambiguous).*|[Cc]an(?:not|'t|not) .*|` +
+	`[Uu]nable to .*|[Cc]ould not .*|[Ff]ailed to .*|fatal: .*|error: .*|ERROR: .*|Error: .*|` +
+	`fatal error: .*|error \(.*|` +
+	`Unmatched .*|End-of-central-directory.*|[Nn]ot (?:a|in) .{1,40}(?:format|archive|repository|gzip|zipfile|` +
+	`command)\b.*|No rule to make target.*|No targets.*|\[Errno \d+\].*|undefined (?:reference|variable|` +
+	`symbol|function|name)\b.*|undefined: .*|.*: undeclared\b.*|` +
+	`no match(?:es)? (?:for|found).*|arguments must be .*|No module named .*|write error.*|read error.*|` +
+	`Input/output error.*|Cannot open.*|Child returned status [1-9].*|\(\d+\) - No such process|` +
+	`[Tt]imed out.*|[Aa]borted?.*|[Kk]illed.*|Segmentation fault.*|Bus error.*|Unknown error.*|` +
+	`Name or service not known.*|Temporary failure in name resolution.*|invalid .*|expected .*|Is not .*|` +
+	`doesn't exist.*|does not exist.*|file not found.*|cannot open.*)`
 
 var (
 	// program: [line N:] [file:] what the system says
-	unixLine = lazy(`^(?:-?(?:ba|z|da|k|c)?sh|[./\w][\w./+-]{0,80}(?:\.exe)?(?: \([\w ]+\))?|/\S+)(?:\[\d+\])?: +(?:(?:line )?\d+: )?(?:[^:]{1,200}: ){0,3}` + osError + `$`)
+	unixLine = lazy(`^(?:-?(?:ba|z|da|k|c)?sh|[./\w][\w./+-]{0,80}(?:\.exe)?(?: \([\w ]+\))?|` +
+		`/\S+)(?:\[\d+\])?: +(?:(?:line )?\d+: )?(?:[^:]{1,200}: ){0,3}` + osError + `$`)
 	// file:line:column: error: of compilers
-	compiler = lazy(`^(?:\S+\.(?:c|cc|cpp|cxx|h|hpp|m|go|rs|java|kt|scala|swift|zig|cs|f90|proto|hs|ml|ts|tsx|js)[:(]\d+(?:[:,]\d+)?\)?:? (?:fatal )?(?:error|undefined|cannot|syntax error|imported and not used|declared and not used|expected|missing|invalid)\b.*|` +
-		`(?:\./)?\S+\.go:\d+:\d+: \S.*|(?:collect2|ld|clang|cc1|rustc|javac|gcc|g\+\+|\S*/ld): (?:fatal )?(?:error: )?.*|\S*\.(?:c|o|cc|cpp):.*undefined reference to .*|error: could not compile .*|error(?:\[E\d+\])?: .*|error: aborting due to .*|\d+ errors?(?: generated\.)?$|compilation terminated\.$|For more information about this error, try .*)$`)
-	build   = lazy(`^(?:\d+ out of \d+ hunks? (?:FAILED|ignored).*|Hunk #\d+ FAILED .*|\S+: patch does not apply|g?make(?:\[\d+\])?: \*\*\* .*|npm (?:ERR!|error) .*|exit status [1-9]\d*|Segmentation fault.*|Killed$|Aborted(?: \(core dumped\))?$|Bus error.*|Terminated$|fatal: .*|\S+: fatal: .*|error: .*|ERROR: .*|FATAL: .*|E: .*|\[ERROR\] Failed to .*|Error from server .*|(?:docker: )?Error response from daemon: .*|error TS\d+: .*|FAILURE: Build failed.*|BUILD FAILED.*|.*\(core dumped\)$|Parse error.* near .*|Error: .*|curl: \(\d+\) .*|psql: error: .*|ssh: .*|rsync error: .*|gpg: .*failed.*|\*\*\* No rule .*|Could not resolve host: .*|zsh: .*|(?:ba)?sh: .*: (?:not found|command not found)|'[^']+' is not recognized as an internal or external command,.*|.* : The term '.*' is not recognized as .*|Can't locate \S+ in @INC .*|BEGIN failed--compilation aborted .*|perl: .*|Caused by:$|!\s+==> Fatal error.*|(?:\[INFO\] )?BUILD FAIL(?:URE|ED).*|\S+: \d+ (?:compile )?errors?$|pq: .*|no crontab for \S+|CMake Error .*|-- Configuring incomplete.*|! LaTeX Error.*|.*\(HTTP [45]\d\d\)$|.* ERROR [45]\d\d: .*|Failed to \w+ \S+\.(?:service|socket|timer): .*|Unit \S+ could not be found\.|Could not connect to .*|No tests found, exiting with code \d|Oops! Something went wrong.*|.* at \S+ line \d+\.|ERR_\w+.*|error Command .*|Permission denied \(publickey.*|sudo: .*|Conversion failed!|Execution halted|\*\* \(\w+(?:\.\w+)*\) .*|\S+\.rb:\d+:in .*\(\w+\)|Command failed(?: with exit code \d+)?: .*|.*returned non-zero exit status [1-9]\d*\.?|[Cc]onnection to \S+ .*(?:refused|timed out|closed).*|No files matching .*|unable to access .*|ERROR \d+ \(\w+\).*|lua: .*|PHP (?:Fatal|Parse) error: .*|ERROR: LoadError: .*|The connection to the server \S+ was refused.*)$`)
+	compiler = lazy(`^(?:\S+\.(?:c|cc|cpp|cxx|h|hpp|m|go|rs|java|kt|scala|swift|zig|cs|f90|proto|hs|ml|ts|tsx|` +
+		`js)[:(]\d+(?:[:,]\d+)?\)?:? (?:fatal )?(?:error|undefined|cannot|syntax error|imported and not used|` +
+		`declared and not used|expected|missing|invalid)\b.*|` +
+		`(?:\./)?\S+\.go:\d+:\d+: \S.*|(?:collect2|ld|clang|cc1|rustc|javac|gcc|g\+\+|` +
+		`\S*/ld): (?:fatal )?(?:error: )?.*|\S*\.(?:c|o|cc|cpp):.*undefined reference to .*|` +
+		`error: could not compile .*|error(?:\[E\d+\])?: .*|error: aborting due to .*|` +
+		`\d+ errors?(?: generated\.)?$|compilation terminated\.$|For more information about this error, try .*)$`)
+	build = lazy(`^(?:\d+ out of \d+ hunks? (?:FAILED|ignored).*|Hunk #\d+ FAILED .*|` +
+		`\S+: patch does not apply|g?make(?:\[\d+\])?: \*\*\* .*|npm (?:ERR!|error) .*|exit status [1-9]\d*|` +
+		`Segmentation fault.*|Killed$|Aborted(?: \(core dumped\))?$|Bus error.*|Terminated$|fatal: .*|` +
+		`\S+: fatal: .*|error: .*|ERROR: .*|FATAL: .*|E: .*|\[ERROR\] Failed to .*|Error from server .*|` +
+		`(?:docker: )?Error response from daemon: .*|error TS\d+: .*|FAILURE: Build failed.*|BUILD FAILED.*|` +
+		`.*\(core dumped\)$|Parse error.* near .*|Error: .*|curl: \(\d+\) .*|psql: error: .*|ssh: .*|` +
+		`rsync error: .*|gpg: .*failed.*|\*\*\* No rule .*|Could not resolve host: .*|zsh: .*|` +
+		`(?:ba)?sh: .*: (?:not found|command not found)|` +
+		`'[^']+' is not recognized as an internal or external command,.*|` +
+		`.* : The term '.*' is not recognized as .*|Can't locate \S+ in @INC .*|` +
+		`BEGIN failed--compilation aborted .*|perl: .*|Caused by:$|!\s+==> Fatal error.*|` +
+		`(?:\[INFO\] )?BUILD FAIL(?:URE|ED).*|\S+: \d+ (?:compile )?errors?$|pq: .*|no crontab for \S+|` +
+		`CMake Error .*|-- Configuring incomplete.*|! LaTeX Error.*|.*\(HTTP [45]\d\d\)$|.* ERROR [45]\d\d: .*|` +
+		`Failed to \w+ \S+\.(?:service|socket|timer): .*|Unit \S+ could not be found\.|Could not connect to .*|` +
+		`No tests found, exiting with code \d|Oops! Something went wrong.*|.* at \S+ line \d+\.|ERR_\w+.*|` +
+		`error Command .*|Permission denied \(publickey.*|sudo: .*|Conversion failed!|Execution halted|` +
+		`\*\* \(\w+(?:\.\w+)*\) .*|\S+\.rb:\d+:in .*\(\w+\)|Command failed(?: with exit code \d+)?: .*|` +
+		`.*returned non-zero exit status [1-9]\d*\.?|[Cc]onnection to \S+ .*(?:refused|timed out|closed).*|` +
+		`No files matching .*|unable to access .*|ERROR \d+ \(\w+\).*|lua: .*|PHP (?:Fatal|Parse) error: .*|` +
+		`ERROR: LoadError: .*|The connection to the server \S+ was refused.*)$`)
 	gitLine = lazy(`^git: '[^']+' is not a git command\.`)
 	// What a program adds to its complaint.
-	more = lazy(`^(?:\s|[Uu]sage:|hint: |try |Try |See |see |For more|for more|DETAIL|HINT|LINE \d|CONTEXT|\^|note: |= |\||-->|Did you mean|The most similar|Please make sure|and the repository exists|To see |Run |A complete log|Options:|\[SQL|\(Background|Is the server running|\d+ \||curl: |` +
-		`tar: |npm (?:ERR!|error)|error: |fatal: |Aborting|Error: |optional arguments|positional arguments|compilation terminated|Stack trace:|stack traceback:|Stacktrace:|Call log:|#\d|At line:|\+ |operable program|info |Type X|\[ERROR\]|thrown in|in expression|Check |If you |Use |\* |Available |Valid |Commands:|Example|.*\(core dumped\)|exit status|collect2|warning: |make: |[A-Z][\w-]+:$|Caused by:|# |\.\.\.)`)
+	more = lazy(`^(?:\s|[Uu]sage:|hint: |try |Try |See |see |For more|for more|DETAIL|HINT|LINE \d|CONTEXT|\^|` +
+		`note: |= |\||-->|Did you mean|The most similar|Please make sure|and the repository exists|To see |Run |` +
+		`A complete log|Options:|\[SQL|\(Background|Is the server running|\d+ \||curl: |` +
+		`tar: |npm (?:ERR!|error)|error: |fatal: |Aborting|Error: |optional arguments|positional arguments|` +
+		`compilation terminated|Stack trace:|stack traceback:|Stacktrace:|Call log:|#\d|At line:|\+ |` +
+		`operable program|info |Type X|\[ERROR\]|thrown in|in expression|Check |If you |Use |\* |Available |` +
+		`Valid |Commands:|Example|.*\(core dumped\)|exit status|collect2|warning: |make: |[A-Z][\w-]+:$|` +
+		`Caused by:|# |\.\.\.)`)
 	usage = lazy(`^[Uu]sage:\s`)
 )
 
@@ -367,7 +473,8 @@ func (t *text) program() Finding {
 		return Finding{}
 	}
 	diagnostic := func(l string) bool {
-		return unixLine().MatchString(l) || build().MatchString(l) || compiler().MatchString(l) || gitLine().MatchString(l)
+		return unixLine().MatchString(l) || build().MatchString(l) || compiler().MatchString(l) ||
+			gitLine().MatchString(l)
 	}
 	if strings.Contains(last, "(ignored)") {
 		return Finding{}
@@ -390,7 +497,8 @@ func (t *text) program() Finding {
 	}
 	// A compiler's report: it names the place first, and shows the lines.
 	for i, l := range t.head {
-		if i < 12 && compiler().MatchString(l) && !strings.Contains(l, ": warning: ") && !strings.HasPrefix(l, "error: ") {
+		if i < 12 && compiler().MatchString(l) && !strings.Contains(l, ": warning: ") && !strings.HasPrefix(l,
+			"error: ") {
 			ends := t.tail[max(0, len(t.tail)-4):]
 			for _, e := range ends {
 				if more().MatchString(e) || compiler().MatchString(e) {
@@ -424,8 +532,13 @@ func speaks(l string) string {
 
 func sameVoice(a, b string) bool { return speaks(a) != "" && speaks(a) == speaks(b) }
 
-var httpStatus = lazy(`(?:^(?:HTTP(?:/[\d.]+)?(?: [Ee]rror)?:? (?:[Ss]tatus(?: [Cc]ode)?:? )?[45]\d\d\b|[45]\d\d (?:Client|Server) Error: |[45]\d\d [A-Z][a-z]+(?: [A-Z]?[a-z]+){0,4}(?::|$)|(?:Client|Server) error '[45]\d\d |(?:[Ss]tatus(?: [Cc]ode)?|[Rr]esponse(?: [Ss]tatus)?(?: [Cc]ode)?):? [45]\d\d\b)|` +
-	`\b(?:failed|error|rejected|responded|returned|answered)\b.{0,120}\b(?:status(?: code)?|HTTP|code):? ?\(?[45]\d\d\b|Max retries exceeded with url|rpc error: code = |Failed to fetch |[Nn]ame or service not known|getaddrinfo (?:ENOTFOUND|EAI_AGAIN)|\bECONN(?:REFUSED|RESET)\b|\bENOTFOUND\b|\bETIMEDOUT\b|^\d{3} (?:Unrecognized|Invalid|Syntax|Not found|Bad)\b)`)
+var httpStatus = lazy(`(?:^(?:HTTP(?:/[\d.]+)?(?: [Ee]rror)?:? (?:[Ss]tatus(?: [Cc]ode)?:? )?[45]\d\d\b|` +
+	`[45]\d\d (?:Client|Server) Error: |[45]\d\d [A-Z][a-z]+(?: [A-Z]?[a-z]+){0,4}(?::|$)|(?:Client|` +
+	`Server) error '[45]\d\d |(?:[Ss]tatus(?: [Cc]ode)?|[Rr]esponse(?: [Ss]tatus)?(?: [Cc]ode)?):? [45]\d\d\b)|` +
+	`\b(?:failed|error|rejected|responded|returned|answered)\b.{0,120}\b(?:status(?: code)?|HTTP|` +
+	`code):? ?\(?[45]\d\d\b|Max retries exceeded with url|rpc error: code = |Failed to fetch |` +
+	`[Nn]ame or service not known|getaddrinfo (?:ENOTFOUND|EAI_AGAIN)|\bECONN(?:REFUSED|RESET)\b|` +
+	`\bENOTFOUND\b|\bETIMEDOUT\b|^\d{3} (?:Unrecognized|Invalid|Syntax|Not found|Bad)\b)`)
 
 // http reads a short text that gives the status of a request that failed.
 func (t *text) http() Finding {
@@ -436,14 +549,20 @@ func (t *text) http() Finding {
 }
 
 var (
-	logLine = lazy(`^(?:\[?\d{4}[-/]\d\d[-/]\d\d[ T]|\[?\d\d:\d\d(?::\d\d)?\b|\[?(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL)\]? +(?:[a-z][\w.]*:|\d\d:\d\d|\d{4}-|\[|[a-z]+ [a-z])|(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL):[\w.]+:|` +
-		`[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d|[IWEF]\d{4} |(?:time|ts|level)=|\d{1,3}(?:\.\d{1,3}){3} - |\{"(?:level|ts|time|timestamp|severity|@timestamp)":)`)
+	logLine = lazy(`^(?:\[?\d{4}[-/]\d\d[-/]\d\d[ T]|\[?\d\d:\d\d(?::\d\d)?\b|\[?(?:TRACE|DEBUG|INFO|NOTICE|` +
+		`WARN|WARNING|ERROR|FATAL|CRITICAL)\]? +(?:[a-z][\w.]*:|\d\d:\d\d|\d{4}-|\[|[a-z]+ [a-z])|(?:TRACE|` +
+		`DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL):[\w.]+:|` +
+		`[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d|[IWEF]\d{4} |(?:time|ts|level)=|\d{1,3}(?:\.\d{1,3}){3} - |` +
+		`\{"(?:level|ts|time|timestamp|severity|@timestamp)":)`)
 	numbered = lazy(`^\s*\d+(?:\t| ?[|│→:] ?|:)`)
 	grepLine = lazy(`^[\w./-]+\.\w+[:-]\d+[:-](?:\d+:)?\S?`)
 	mailHead = lazy(`^(?:From|To|Cc|Subject|Date|Reply-To|Sent|Von|An|Betreff): `)
 	heading  = lazy("^(?:#{1,6} [A-Z\\d]|```|<!--|Q: |A: )")
 	item     = lazy(`^(?:\* \S|- \S|\d+\. \S)`)
-	source   = lazy(`^(?:#!/|package \w+$|import [\w{"*]|from [\w.]+ import |(?:export |async |public |private |static )*(?:class|def|func|function|const|let|interface|enum|struct|fn|impl|module|namespace) \S.*[{:(=]$|class \w+|def \w+\(|func \w+\(|if __name__|#include|using \w|"""|//|/\*|try:$|except\b.*:$|raise \w|throw new )`)
+	source   = lazy(`^(?:#!/|package \w+$|import [\w{"*]|from [\w.]+ import |(?:export |async |public |private |` +
+		`static )*(?:class|def|func|function|const|let|interface|enum|struct|fn|impl|module|` +
+		`namespace) \S.*[{:(=]$|class \w+|def \w+\(|func \w+\(|if __name__|#include|using \w|"""|//|/\*|try:$|` +
+		`except\b.*:$|raise \w|throw new )`)
 	speaker  = lazy(`^(?:<\w+> |\[\d\d:\d\d\] \w+: |(?:Agent|Customer|User|Assistant|Human|Support|Caller): )`)
 	manual   = lazy(`^(?:NAME|SYNOPSIS|DESCRIPTION|EXIT STATUS|OPTIONS)$`)
 	diffHead = lazy(`^(?:diff --git |--- [ab]/|\+\+\+ [ab]/|@@ -\d|commit [0-9a-f]{4,40}$|Author: )`)
@@ -471,7 +590,8 @@ func (t *text) document(rule string) string {
 			n["numbered"]++
 		case diffHead().MatchString(l):
 			n["diff"]++
-		case grepLine().MatchString(l) && !compiler().MatchString(l) && !strings.Contains(l, "rror") && !build().MatchString(l):
+		case grepLine().MatchString(l) && !compiler().MatchString(l) && !strings.Contains(l, "rror") &&
+			!build().MatchString(l):
 			n["grep"]++
 		case speaker().MatchString(l):
 			n["speaker"]++
@@ -505,7 +625,8 @@ func (t *text) document(rule string) string {
 		return "it is a manual page"
 	case n["item"] >= 2 || n["item"] == 1 && item().MatchString(t.head[0]):
 		return "it is a list"
-	case n["heading"] >= 2 || n["heading"] == 1 && heading().MatchString(t.head[0]) && !strings.HasPrefix(t.head[0], "# command"):
+	case n["heading"] >= 2 || n["heading"] == 1 && heading().MatchString(t.head[0]) &&
+		!strings.HasPrefix(t.head[0], "# command"):
 		return "it is written as a document, with headings or lists"
 	case n["source"] >= 2 || n["source"] == 1 && source().MatchString(t.head[0]):
 		return "it is source code"
@@ -521,7 +642,8 @@ var letter = lazy(`^(?:Hi|Hello|Hey|Dear|Hallo|Good (?:morning|day))\b.{0,40}[,!
 func (t *text) proseBefore() bool {
 	n := 0
 	for _, l := range t.head {
-		if len(strings.Fields(l)) >= 12 && (strings.HasSuffix(l, ".") || strings.HasSuffix(l, ":")) && l[0] >= 'A' && l[0] <= 'Z' && !strings.Contains(l[:min(len(l), 40)], ": ") {
+		if len(strings.Fields(l)) >= 12 && (strings.HasSuffix(l, ".") || strings.HasSuffix(l, ":")) &&
+			l[0] >= 'A' && l[0] <= 'Z' && !strings.Contains(l[:min(len(l), 40)], ": ") {
 			n++
 		}
 	}
@@ -529,26 +651,58 @@ func (t *text) proseBefore() bool {
 }
 
 var (
-	nothing = lazy(`(?i)^(?:sorry, )?(?:no (?:\w+ ){0,3}?(?:results?|matches|match|items|records|rows|documents|entries|files|hits|errors?|issues|problems|changes|data|\w+s)\b|nothing |0 |none\b|found (?:0|no)\b|empty\b|there (?:are|were) no )`)
-	done    = lazy(`(?i)^(?:success|ok\b|okay|done|booked|created|updated|deleted|removed|saved|sent|transferred|reserved|completed|finished|the file .* has been|voucher redeemed|applied|added|yes\b)`)
-	told    = lazy(`(?i)^(?:job|build|pipeline|run|deployment|task|backup|shipment|parcel|step|stage|test|tests|service|sensor|node|pod|worker|cron|import|order|invoice|charge|status|state|result|last|latest|previous|device)\b[^.]{0,60}\b(?:failed|failure|error|denied|rejected)\b`)
-	refused = lazy(`(?i)^(?:sorry\b|(?:i |we |you )?(?:cannot|can't|can not|could not|couldn't|unable to|failed to|are not allowed|aren't allowed|may not|must not|must |do not have|don't have|have no)\b|` +
-		`(?:wrong|incorrect|refusing|aborting|blocked|disallowed|rejected|denied|invalid|unknown|unsupported|missing|illegal|unauthorized|unauthorised|unrecognized|unexpected|malformed|duplicate|forbidden|not (?:allowed|authorized|authorised|permitted|found|available|enough|supported|possible)|` +
-		`access (?:denied|is denied|forbidden)|permission denied|insufficient|no such|too (?:many|few|long|short|large|small|late|early)|bad request|operation not|request (?:rejected|refused|denied|failed|timed out)|timed out|timeout\b|quota|rate limit)\b|` +
-		`(?:\S+ ){0,5}(?:failed|refused|rejected|denied|aborted|not possible|impossible|invalid|unavailable)(?:[.:!]|$| (?:because|due to|since)\b)|get failed:|delete failed:)`)
-	said = lazy(`(?i)\b(?:cannot be|can't be|can not be|could not be|couldn't be|can only be|must be|must not be|must have|must contain|is required|are required|is missing|are missing|already (?:taken|booked|exists?|been|in use|reserved|redeemed|used|registered|closed|cancelled|canceled|shipped|paid|sold|assigned)|` +
-		`(?:is|are|was|were) (?:not|no longer) (?:in|available|allowed|valid|permitted|possible|authori[sz]ed|supported|a valid|found|eligible|enough|registered|part|open|known|recogni[sz]ed|defined|accessible|active)|isn't (?:available|allowed|valid|supported)|has expired|have expired|has already|have already|` +
-		`(?:does|do|did)(?: not|n't) \w+|(?:has|have) not been|(?:was|were)(?: not|n't) \w+|(?:syntax|parse|connect|connection|network|authentication|validation|certificate|protocol|login|lookup|upload|download|constraint) (?:error|failure|failed)|wrong kind of|requires .{0,30}(?:privileges?|permissions?|access|roles?|approval|log ?in|authentication|authorization|subscription|verification)|didn't match|did not match|doesn't match|does not (?:match|add up|allow|have|support|belong|contain|accept)|not (?:enough|found|allowed|permitted|available|authori[sz]ed|supported|exist)\b|exceeds|exceeded|out of (?:stock|range)|sold out|insufficient|is (?:full|closed|locked|disabled|invalid|unavailable|expired|denied|taken|out of|too \w+)|` +
-		`(?:do|does) not have (?:permission|access)|would exceed|no longer (?:available|possible|valid|exists|supported)|permission denied|access denied|unauthori[sz]ed|only possible|overdrawn|only \w+ (?:can|may) \w+|please (?:provide|specify|enter|supply|choose another|try again)|has to be|have to be|needs to be|conflicts with|overlaps with|not a valid|limit reached|is (?:frozen|blocked|suspended|inactive|expired)|deadline (?:has|for|was)|is below the minimum|is above the maximum|is less than the minimum|is greater than the maximum)\b`)
-	byID = lazy(`(?i)^no (?:\w+ ){1,3}(?:with|for|named|called|by)\b.{0,40}\S*[\d"'#]|^no (?:\w+ ){1,3}with .{0,60} (?:exists?|found)\b`)
+	nothing = lazy(`(?i)^(?:sorry, )?(?:no (?:\w+ ){0,3}?(?:results?|matches|match|items|records|rows|documents|` +
+		`entries|files|hits|errors?|issues|problems|changes|data|\w+s)\b|nothing |0 |none\b|found (?:0|no)\b|` +
+		`empty\b|there (?:are|were) no )`)
+	done = lazy(`(?i)^(?:success|ok\b|okay|done|booked|created|updated|deleted|removed|saved|sent|` +
+		`transferred|reserved|completed|finished|the file .* has been|voucher redeemed|applied|added|yes\b)`)
+	told = lazy(`(?i)^(?:job|build|pipeline|run|deployment|task|backup|shipment|parcel|step|stage|test|tests|` +
+		`service|sensor|node|pod|worker|cron|import|order|invoice|charge|status|state|result|last|latest|` +
+		`previous|device)\b[^.]{0,60}\b(?:failed|failure|error|denied|rejected)\b`)
+	refused = lazy(`(?i)^(?:sorry\b|(?:i |we |you )?(?:cannot|can't|can not|could not|couldn't|unable to|` +
+		`failed to|are not allowed|aren't allowed|may not|must not|must |do not have|don't have|have no)\b|` +
+		`(?:wrong|incorrect|refusing|aborting|blocked|disallowed|rejected|denied|invalid|unknown|unsupported|` +
+		`missing|illegal|unauthorized|unauthorised|unrecognized|unexpected|malformed|duplicate|forbidden|` +
+		`not (?:allowed|authorized|authorised|permitted|found|available|enough|supported|possible)|` +
+		`access (?:denied|is denied|forbidden)|permission denied|insufficient|no such|too (?:many|few|long|` +
+		`short|large|small|late|early)|bad request|operation not|request (?:rejected|refused|denied|failed|` +
+		`timed out)|timed out|timeout\b|quota|rate limit)\b|` +
+		`(?:\S+ ){0,5}(?:failed|refused|rejected|denied|aborted|not possible|impossible|invalid|` +
+		`unavailable)(?:[.:!]|$| (?:because|due to|since)\b)|get failed:|delete failed:)`)
+	said = lazy(`(?i)\b(?:cannot be|can't be|can not be|could not be|couldn't be|can only be|must be|` +
+		`must not be|must have|must contain|is required|are required|is missing|are missing|already (?:taken|` +
+		`booked|exists?|been|in use|reserved|redeemed|used|registered|closed|cancelled|canceled|shipped|paid|` +
+		`sold|assigned)|` +
+		`(?:is|are|was|were) (?:not|no longer) (?:in|available|allowed|valid|permitted|possible|authori[sz]ed|` +
+		`supported|a valid|found|eligible|enough|registered|part|open|known|recogni[sz]ed|defined|accessible|` +
+		`active)|isn't (?:available|allowed|valid|supported)|has expired|have expired|has already|have already|` +
+		`(?:does|do|did)(?: not|n't) \w+|(?:has|have) not been|(?:was|were)(?: not|n't) \w+|(?:syntax|parse|` +
+		`connect|connection|network|authentication|validation|certificate|protocol|login|lookup|upload|download|` +
+		`constraint) (?:error|failure|failed)|wrong kind of|requires .{0,30}(?:privileges?|permissions?|access|` +
+		`roles?|approval|log ?in|authentication|authorization|subscription|verification)|didn't match|` +
+		`did not match|doesn't match|does not (?:match|add up|allow|have|support|belong|contain|accept)|` +
+		`not (?:enough|found|allowed|permitted|available|authori[sz]ed|supported|exist)\b|exceeds|exceeded|` +
+		`out of (?:stock|range)|sold out|insufficient|is (?:full|closed|locked|disabled|invalid|unavailable|` +
+		`expired|denied|taken|out of|too \w+)|` +
+		`(?:do|does) not have (?:permission|access)|would exceed|no longer (?:available|possible|valid|exists|` +
+		`supported)|permission denied|access denied|unauthori[sz]ed|only possible|overdrawn|only \w+ (?:can|` +
+		`may) \w+|please (?:provide|specify|enter|supply|choose another|try again)|has to be|have to be|` +
+		`needs to be|conflicts with|overlaps with|not a valid|limit reached|is (?:frozen|blocked|suspended|` +
+		`inactive|expired)|deadline (?:has|for|was)|is below the minimum|is above the maximum|` +
+		`is less than the minimum|is greater than the maximum)\b`)
+	byID = lazy(`(?i)^no (?:\w+ ){1,3}(?:with|for|named|called|by)\b.{0,40}\S*[\d"'#]|` +
+		`^no (?:\w+ ){1,3}with .{0,60} (?:exists?|found)\b`)
 )
 
 // code is a line of source code.
-var code = lazy(`^(?:throw |raise |return |if |with |fmt\.|console\.|print\(|[\w.]+ :?= |:raises |\w+\(.*\)\s*[{;]?$)|[;{]$`)
+var code = lazy(`^(?:throw |raise |return |if |with |fmt\.|console\.|print\(|[\w.]+ :?= |:raises |` +
+	`\w+\(.*\)\s*[{;]?$)|[;{]$`)
 
 // refusal reads a sentence or two that say no.
 func (t *text) refusal() Finding {
-	if !t.one() || t.paragraphs() > 0 || strings.Count(t.all, ". ") >= 2 || figure().MatchString(t.head[0]) || logLine().MatchString(t.head[0]) || strings.ContainsAny(t.head[0][:1], "{<|#>/*-0123456789") || code().MatchString(t.head[0]) || t.head[0][0] == '[' && !strings.HasPrefix(t.head[0], "[Errno") {
+	if !t.one() || t.paragraphs() > 0 || strings.Count(t.all, ". ") >= 2 || figure().MatchString(t.head[0]) ||
+		logLine().MatchString(t.head[0]) || strings.ContainsAny(t.head[0][:1], "{<|#>/*-0123456789") ||
+		code().MatchString(t.head[0]) || t.head[0][0] == '[' && !strings.HasPrefix(t.head[0], "[Errno") {
 		return Finding{}
 	}
 	first := sentence(t.head[0])
@@ -559,7 +713,8 @@ func (t *text) refusal() Finding {
 		return Finding{}
 	case byID().MatchString(first):
 		return failed("refusal", first)
-	case nothing().MatchString(first), done().MatchString(first), strings.HasSuffix(first, "?"), strings.Contains(first, "|"):
+	case nothing().MatchString(first), done().MatchString(first), strings.HasSuffix(first, "?"),
+		strings.Contains(first, "|"):
 		return Finding{}
 	case told().MatchString(first):
 		if said().MatchString(first) && !strings.Contains(strings.ToLower(first), "failed") {
@@ -573,14 +728,26 @@ func (t *text) refusal() Finding {
 }
 
 // The bare message of an exception, as tools hand it on that catch every exception.
-var raw = lazy(`^(?:'[\w.]+' object (?:has no attribute|is not|does not) .*|unsupported operand type.*|(?:integer |float )?division by zero|(?:list|string|tuple) index out of range|index out of (?:range|bounds).*|` +
-	`name '\w+' is not defined|\w+ is not (?:defined|a function|iterable|a constructor)|[\w.]+\(\) (?:missing \d+ required|got an unexpected keyword|takes \d+|got multiple values).*|invalid literal for \w+\(\).*|` +
-	`Expecting (?:value|property name|',' delimiter|':' delimiter).*|could not convert string to .*|Cannot read propert(?:y|ies) .*|Unexpected (?:token|end of|identifier).*|fetch failed|time data '.*' does not match format .*|` +
-	`local variable '\w+' referenced before .*|maximum recursion depth exceeded.*|No module named .*|math domain error|not enough values to unpack.*|too many values to unpack.*|cannot import name .*|invalid syntax.*|unexpected EOF.*|` +
-	`Object of type \w+ is not JSON serializable|\[Errno \d+\] .*|E[A-Z]{4,}: .*|net::ERR_\w+.*|Message: no such element.*|runtime error: .*|strconv\.\w+: .*|json: cannot unmarshal .*|open \S+: (?:no such file|permission denied).*|dial tcp .*|context deadline exceeded.*|null pointer.*)$`)
+var raw = lazy(`^(?:'[\w.]+' object (?:has no attribute|is not|does not) .*|unsupported operand type.*|` +
+	`(?:integer |float )?division by zero|(?:list|string|tuple) index out of range|index out of (?:range|` +
+	`bounds).*|` +
+	`name '\w+' is not defined|\w+ is not (?:defined|a function|iterable|a constructor)|` +
+	`[\w.]+\(\) (?:missing \d+ required|got an unexpected keyword|takes \d+|got multiple values).*|` +
+	`invalid literal for \w+\(\).*|` +
+	`Expecting (?:value|property name|',' delimiter|':' delimiter).*|could not convert string to .*|` +
+	`Cannot read propert(?:y|ies) .*|Unexpected (?:token|end of|identifier).*|fetch failed|` +
+	`time data '.*' does not match format .*|` +
+	`local variable '\w+' referenced before .*|maximum recursion depth exceeded.*|No module named .*|` +
+	`math domain error|not enough values to unpack.*|too many values to unpack.*|cannot import name .*|` +
+	`invalid syntax.*|unexpected EOF.*|` +
+	`Object of type \w+ is not JSON serializable|\[Errno \d+\] .*|E[A-Z]{4,}: .*|net::ERR_\w+.*|` +
+	`Message: no such element.*|runtime error: .*|strconv\.\w+: .*|json: cannot unmarshal .*|` +
+	`open \S+: (?:no such file|permission denied).*|dial tcp .*|context deadline exceeded.*|null pointer.*)$`)
 
 // A status's phrase, alone.
-var phrase = lazy(`(?i)^(?:not found|forbidden|unauthori[sz]ed|bad request|internal server error|access denied|permission denied|method not allowed|conflict|service unavailable|bad gateway|gateway timeout|timed? ?out|rate limit exceeded|too many requests|unprocessable entity)\W*$`)
+var phrase = lazy(`(?i)^(?:not found|forbidden|unauthori[sz]ed|bad request|internal server error|access denied|` +
+	`permission denied|method not allowed|conflict|service unavailable|bad gateway|gateway timeout|` +
+	`timed? ?out|rate limit exceeded|too many requests|unprocessable entity)\W*$`)
 
 // sentence is the first sentence of a line.
 func sentence(l string) string {
