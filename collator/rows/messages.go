@@ -1,8 +1,11 @@
 package rows
 
 import (
+	"unicode/utf8"
+
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
 )
 
 // plainMessages appends [{"role", "content"}, ...]. ok is asked about each message first.
@@ -97,8 +100,9 @@ func (e *Encoder) toolCalls(dst []byte, m *chat.Message) ([]byte, error) {
 	dst = append(dst, `, "tool_calls": [`...)
 	for i := range m.ToolCalls {
 		c := &m.ToolCalls[i]
-		if !e.textArguments && (len(c.Parsed) == 0 || c.Parsed[0] != '{') {
-			return dst, e.refuse("the arguments of a call of %q are no JSON object", c.Name)
+		// They may come from a plugin, as may the text beside them: nothing says that they are one JSON value.
+		if !e.textArguments && (c.Parsed.Kind() != json.Object || !utf8.Valid(c.Parsed) || !json.Valid(c.Parsed)) {
+			return dst, e.refuse("the arguments of a call of %q are not a JSON object", c.Name)
 		}
 		if i > 0 {
 			dst = append(dst, ", "...)

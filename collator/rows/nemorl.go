@@ -45,9 +45,14 @@ func (e *Encoder) nemoRLRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 	}
 	dst = append(dst, `{"prompt": `...)
 	var err error
-	if r.Prompt.IsText() {
+	switch plain := e.opts.TextPrompt == PlainText; { // one shape a file
+	case plain && !r.Prompt.IsText():
+		return dst, e.refuse("with prompt_as: text a file holds plain texts only, and this record has messages")
+	case plain:
 		dst, err = e.text(dst, r.Prompt.Text)
-	} else {
+	case r.Prompt.IsText():
+		dst, err = e.trlSide(dst, "prompt", r.Prompt, "user")
+	default:
 		dst, err = e.plainMessages(dst, r.Prompt.Nodes, e.textOnly)
 	}
 	for _, side := range []struct {

@@ -198,6 +198,13 @@ func TestRows(t *testing.T) {
 		{"trl call as a side", trl, Options{}, preference(text("p"), messages(call), text("r")), `{"prompt": [{"role": "user", "content": "p"}], "chosen": [{"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": {"a":1}}}]}], "rejected": [{"role": "assistant", "content": "r"}]}`},
 		{"trl two turns", trl, Options{}, preference(text("p"), messages(call, says("tool", "x")), text("r")), `!trl rows can't carry it: the chosen side is more than one assistant turn, of which a trainer would train every token`},
 		{"nemo_rl", nemoRL, Options{}, preference(chatPrompt, text("c"), messages(says("assistant", "r"))), `{"prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": "\u00e9"}], "chosen": "c", "rejected": "r"}`},
+		{"nemo_rl text", nemoRL, Options{}, preference(text("p"), text("c"), text("r")), `{"prompt": [{"role": "user", "content": "p"}], "chosen": "c", "rejected": "r"}`},
+		{"nemo_rl plain text", nemoRL, Options{TextPrompt: PlainText}, preference(text("p"), text("c"), text("r")), `{"prompt": "p", "chosen": "c", "rejected": "r"}`},
+		{"nemo_rl plain text, messages", nemoRL, Options{TextPrompt: PlainText}, preference(chatPrompt, text("c"), text("r")), `!nemo_rl rows can't carry it: with prompt_as: text a file holds plain texts only, and this record has messages`},
+		{"arguments of two values", trl, Options{}, preference(text("p"), messages(arguments(`{"a": 1} {"b": 2}`)), text("r")), `!trl rows can't carry it: the arguments of a call of "f" are not a JSON object`},
+		{"arguments that are not UTF-8", trl, Options{}, preference(text("p"), messages(arguments("{\"a\": \"\xff\"}")), text("r")), `!trl rows can't carry it: the arguments of a call of "f" are not a JSON object`},
+		{"arguments that are cut off", customizer, Options{}, demo(builders.TrainAll, says("user", "q"), arguments(`{"a": [1`), says("assistant", "a")), `!customizer rows can't carry it: the arguments of a call of "f" are not a JSON object`},
+		{"a text that is not UTF-8", trl, Options{}, preference(text("p"), text("c\xff"), text("r")), `!trl rows can't carry it: the text "c\xff" is not UTF-8`},
 		{"nemo_rl calls", nemoRL, Options{}, preference(text("p"), messages(call), text("r")), `!nemo_rl rows can't carry it: the assistant message has tool calls`},
 		{"nemo_rl_ranked", nemoRLRanked, Options{}, preference(text("p"), text("c"), text("r")), `{"context": [{"role": "user", "content": "p"}], "completions": [{"rank": 0, "completion": [{"role": "assistant", "content": "c"}]}, {"rank": 1, "completion": [{"role": "assistant", "content": "r"}]}]}`},
 		{"openai", openAI, Options{}, preference(text("p"), messages(call), text("r")), `{"input": {"messages": [{"role": "user", "content": "p"}]}, "preferred_output": [{"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"a\": 1}"}}]}], "non_preferred_output": [{"role": "assistant", "content": "r"}]}`},
@@ -228,6 +235,11 @@ func TestRows(t *testing.T) {
 			}
 		})
 	}
+}
+
+// arguments is a call whose arguments a plugin sent as parsed.
+func arguments(parsed string) chat.Message {
+	return chat.Message{Role: "assistant", Form: chat.Null, ToolCalls: []chat.ToolCall{{ID: "1", Name: "f", Parsed: natjson.Raw(parsed)}}}
 }
 
 func TestRowsHoldTheTextsTheyWereGiven(t *testing.T) {

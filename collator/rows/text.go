@@ -2,7 +2,6 @@ package rows
 
 import (
 	"bytes"
-	"fmt"
 	"unsafe"
 
 	"github.com/nat-go/nat-go/ttc/json"
@@ -26,7 +25,7 @@ func (e *Encoder) text(dst []byte, s string) ([]byte, error) {
 	lone := false
 	if !isUTF8 {
 		if e.back = json.Raw(b).AppendText(e.back[:0]); string(e.back) != s {
-			return dst, fmt.Errorf("the text %.40q does not survive being written as JSON", s)
+			return dst, e.refuse("the text %.40q is not UTF-8", s)
 		}
 		lone = loneSurrogate(b)
 	}
