@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -167,7 +168,7 @@ func stoppedAt(text []byte) int {
 			case strings.Contains(err.Error(), "control characters"): // found while reading, not by the scanner
 				return max(0, bytes.IndexFunc(text, isForbidden))
 			case r.read < len(r.text):
-				return max(0, r.read-1-lookAhead)
+				return max(0, r.read-1-lookAhead())
 			}
 			return len(text)
 		}
@@ -178,8 +179,14 @@ func isForbidden(r rune) bool {
 	return unicode.IsControl(r) && !strings.ContainsRune("\t\n\r\u0085", r) || r == 0xfffe || r == 0xffff
 }
 
-// lookAhead is how far the library's scanner has read past the character it stumbled over.
-const lookAhead = 3
+// lookAhead is how far the library's scanner reads past the character that it stumbles over, measured where that is the first.
+var lookAhead = sync.OnceValue(func() int {
+	r := &oneByteReader{text: []byte("@\n\n\n\n\n\n\n\n")} // a character that nothing can begin with
+	if decodeNode(yaml.NewDecoder(r), new(yaml.Node)) == nil || r.read == len(r.text) {
+		return 0 // the line is right all the same
+	}
+	return r.read - 1
+})
 
 type oneByteReader struct {
 	text []byte
