@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -32,8 +33,13 @@ func Read(dir string, l *Line) ([]*Row, error) {
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, errors.New("it is not a regular file")
+	case info.Size() > MaxFileBytes:
+		return nil, fmt.Errorf("it has %d bytes, more than any batch", info.Size())
 	}
 	sum := sha256.New()
 	if _, err := io.Copy(sum, f); err != nil {
@@ -56,6 +62,9 @@ func Read(dir string, l *Line) ([]*Row, error) {
 	}
 	return rows, compare(c, l, rows, all)
 }
+
+// MaxFileBytes is more than the file of a batch has: a batch is some ten thousand tokens. One that claims more isn't read.
+const MaxFileBytes = 1 << 30
 
 // compare assembles rows again.
 func compare(c *Channel, l *Line, rows []*Row, all []tensors.Tensor) error {

@@ -134,6 +134,7 @@ func readFile(path string) ([]tensors.Tensor, map[string]string, error) {
 		return nil, nil, err
 	}
 	defer file.Close()
+	file.Limit = batch.MaxFileBytes
 	all, err := file.ReadAll()
 	return all, file.Metadata, err
 }

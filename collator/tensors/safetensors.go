@@ -21,6 +21,9 @@ const (
 	MaxHeaderBytes = 100_000_000
 	MaxTensors     = 100_000
 	MaxDims        = 16
+	// MaxReadBytes is what Read takes of one tensor and ReadAll of a file, unless File.Limit says otherwise: a sparse file
+	// claims any size.
+	MaxReadBytes = 8 << 30
 )
 
 // Tensor is a named array: row-major, little-endian items.
@@ -187,6 +190,7 @@ func marshal(v any) ([]byte, error) {
 // File is an open safetensors file. Reads are independent of each other.
 type File struct {
 	Header
+	Limit int64 // bytes that Read takes of one tensor, and ReadAll of all; 0: MaxReadBytes
 	r     io.ReaderAt
 	data  int64 // where the data begins
 	close func() error
@@ -353,6 +357,9 @@ func (f *File) Read(name string) (Tensor, error) {
 	if !ok {
 		return Tensor{}, fmt.Errorf("no tensor %q in the file", name)
 	}
+	if err := f.limit(info.End-info.Start, fmt.Sprintf("tensor %q has", name)); err != nil {
+		return Tensor{}, err
+	}
 	data := alignedBytes(int(info.End - info.Start))
 	if _, err := f.r.ReadAt(data, f.data+info.Start); err != nil && !(err == io.EOF && len(data) == 0) {
 		return Tensor{}, fmt.Errorf("reading tensor %q: %w", name, err)
@@ -360,8 +367,27 @@ func (f *File) Read(name string) (Tensor, error) {
 	return Tensor{info.Name, info.DType, info.Shape, data}, nil
 }
 
+// limit refuses to read more bytes than may be.
+func (f *File) limit(bytes int64, what string) error {
+	limit := f.Limit
+	if limit == 0 {
+		limit = MaxReadBytes
+	}
+	if bytes > limit {
+		return fmt.Errorf("%s %d bytes; at most %d are read", what, bytes, limit)
+	}
+	return nil
+}
+
 // ReadAll reads all tensors, by name.
 func (f *File) ReadAll() ([]Tensor, error) {
+	var bytes int64
+	for _, info := range f.Tensors {
+		bytes += info.End - info.Start
+	}
+	if err := f.limit(bytes, "the tensors have"); err != nil {
+		return nil, err
+	}
 	tensors := make([]Tensor, 0, len(f.Tensors))
 	for _, info := range f.Tensors {
 		t, err := f.Read(info.Name)

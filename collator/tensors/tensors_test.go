@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
@@ -402,5 +403,30 @@ func TestOpenFile(t *testing.T) {
 		if _, err := OpenFile(bad); err == nil || !strings.Contains(err.Error(), bad) {
 			t.Errorf("%s: %v", bad, err)
 		}
+	}
+}
+
+// TestSparseFileIsNotRead: a file may claim any size and take no room on disk; no memory is asked for on its word.
+func TestSparseFileIsNotRead(t *testing.T) {
+	const size = int64(1) << 40
+	header := fmt.Sprintf(`{"a":{"dtype":"U8","shape":[%d],"data_offsets":[0,%d]}}`, size, size)
+	path := filepath.Join(t.TempDir(), "sparse.safetensors")
+	text := append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...)
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, int64(len(text))+size); err != nil {
+		t.Skipf("SKIPPED: no sparse files here: %v", err)
+	}
+	f, err := OpenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.Read("a"); err == nil || !strings.Contains(err.Error(), "at most") {
+		t.Errorf("one tensor: %v", err)
+	}
+	if _, err := f.ReadAll(); err == nil || !strings.Contains(err.Error(), "at most") {
+		t.Errorf("all tensors: %v", err)
 	}
 }

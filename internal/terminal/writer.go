@@ -46,6 +46,7 @@ type Writer struct {
 	secrets *secret.Writer
 	held    []byte
 	buf     []byte
+	err     error // the first
 }
 
 // NewWriter makes a writer to w.
@@ -75,7 +76,22 @@ type raw struct{ w *Writer }
 func (r raw) Write(p []byte) (int, error) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
-	return r.w.out.Write(p)
+	n, err := r.w.out.Write(p)
+	return n, r.w.note(err)
+}
+
+// Err is the first error of writing: what came after it was written to nobody.
+func (w *Writer) Err() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
+
+func (w *Writer) note(err error) error {
+	if w.err == nil {
+		w.err = err
+	}
+	return err
 }
 
 // Is reports whether w, or what a Writer writes to, is a terminal.
@@ -110,7 +126,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	defer w.mu.Unlock()
 	if len(w.held) == 0 && plain(p) == len(p) {
 		_, err := w.out.Write(p)
-		return len(p), err
+		return len(p), w.note(err)
 	}
 	text := p
 	if len(w.held) > 0 {
@@ -120,7 +136,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	w.buf = appendStyled(w.buf[:0], text[:whole])
 	w.held = append(w.held[:0:0], text[whole:]...)
 	_, err := w.out.Write(w.buf)
-	return len(p), err
+	return len(p), w.note(err)
 }
 
 // Flush writes what was held back.
@@ -135,7 +151,7 @@ func (w *Writer) Flush() error {
 	if w.secrets != nil && err == nil {
 		err = w.secrets.Flush()
 	}
-	return err
+	return w.note(err)
 }
 
 // appendStyled appends a text with its styles as a terminal takes them.

@@ -2,9 +2,12 @@ package cli
 
 import (
 	"bytes"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/internal/terminal"
 )
@@ -45,5 +48,25 @@ func TestProgressIsRare(t *testing.T) {
 	p.show(finetune.Progress{Step: "build", Unit: finetune.UnitByte})
 	if out.Len() == 0 {
 		t.Error("nothing is said after 10 s")
+	}
+}
+
+// TestClosedOutputIsTold: a command whose output nobody reads says so, with the code of the environment.
+func TestClosedOutputIsTold(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	defer w.Close()
+	for _, args := range [][]string{{"formats"}, {"version"}, {"explain", "--json"}} {
+		var stderr strings.Builder
+		code := Program{}.Main(args, strings.NewReader(""), w, &stderr)
+		if code != exit.Environment || !strings.Contains(stderr.String(), "not all of the output was written") {
+			t.Errorf("%v: exit %d: %s", args, code, stderr.String())
+		}
+		if strings.Count(stderr.String(), "broken pipe") != 1 {
+			t.Errorf("%v says it more than once: %s", args, stderr.String())
+		}
 	}
 }

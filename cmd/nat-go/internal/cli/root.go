@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"runtime"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -25,10 +28,24 @@ type Program struct {
 // Main runs the command line and returns the exit code.
 func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	defer runtime.KeepAlive(ballast.Bytes)
+	// Else a program whose output nobody reads any more is ended without a word. What it starts is not touched by that.
+	pipes := make(chan os.Signal, 1)
+	signal.Notify(pipes, syscall.SIGPIPE)
+	defer signal.Stop(pipes)
 	out, diagnostics := terminal.NewWriter(stdout), terminal.NewWriter(stderr)
-	defer out.Flush()         //nolint:errcheck // half a character, if anything
-	defer diagnostics.Flush() //nolint:errcheck // the same
-	stdout, stderr = out, diagnostics
+	defer diagnostics.Flush() //nolint:errcheck // half a character, if anything
+	code := p.run(args, stdin, out, diagnostics)
+	_ = out.Flush() // see Err
+	if err := out.Err(); err != nil {
+		fmt.Fprintf(diagnostics, "nat-go: not all of the output was written: %v\n", err)
+		if code == exit.OK {
+			code = exit.Environment
+		}
+	}
+	return code
+}
+
+func (p Program) run(args []string, stdin io.Reader, stdout, stderr *terminal.Writer) int {
 	root := newRootCmd(p)
 	root.SetArgs(config.JoinOverrides(args))
 	root.SetIn(stdin)
@@ -39,11 +56,14 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 		return exit.OK
 	}
 	var coded *exit.Error
-	if errors.As(err, &coded) {
-		if coded.Err != nil {
+	switch {
+	case errors.As(err, &coded):
+		if coded.Err != nil && !errors.Is(coded.Err, syscall.EPIPE) {
 			fmt.Fprintln(stderr, "nat-go: "+indented(coded.Err.Error()))
 		}
 		return coded.Code
+	case stdout.Err() != nil:
+		return exit.Environment
 	}
 	// Whatever cobra itself says is about usage: an unknown command or flag, a missing argument.
 	fmt.Fprintln(stderr, "nat-go: "+indented(mistake(cmd, err)))

@@ -556,6 +556,28 @@ func TestSpreadsLeaveOutWhatIsNotFinite(t *testing.T) {
 	}
 }
 
+// TestMeansDoNotOverflow: the sum of values may be too large for a number where their mean is not.
+func TestMeansDoNotOverflow(t *testing.T) {
+	m := newMeter(t.TempDir())
+	defer m.close()
+	m.pairs = 1
+	for _, x := range []float64{math.MaxFloat64, math.MaxFloat64, -math.MaxFloat64, math.MaxFloat64, math.MaxFloat64} {
+		if err := m.sample("margin x", x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := m.stats("records")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := s.Pairs.Margins[0].Mean, math.MaxFloat64/5*3; math.Abs(got-want) > want/1e9 {
+		t.Errorf("mean %g, want %g", got, want)
+	}
+	if _, err := json.Marshal(s); err != nil {
+		t.Error(err)
+	}
+}
+
 // decide curates entries by rules.
 func decide(t testing.TB, entries []curate.Entry, rules curate.Rules) (*curate.Decisions, error) {
 	t.Helper()

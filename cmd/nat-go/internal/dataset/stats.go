@@ -72,6 +72,9 @@ type Spread struct {
 	NonFinite int64 `json:"non_finite,omitempty"` // NaN and infinite values, left out of all the above
 }
 
+// scale is small enough for the sum of as many values as there can be not to overflow.
+const scale = 0x1p-64
+
 // DropCount counts drops as dropped.jsonl has them.
 type DropCount struct {
 	Stage  ledger.Stage  `json:"stage"`
@@ -376,17 +379,22 @@ func (m *meter) spreads(s *Stats) error {
 	}
 	all := make([]Spread, len(m.names))
 	seen := make([]int64, len(m.names))
+	scaled := make([]float64, len(m.names)) // sums, times scale
 	for row, err := range m.samples.All() {
 		if err != nil {
 			return err
 		}
 		i := binary.BigEndian.Uint16(row)
-		all[i].take(orderedFloat(binary.BigEndian.Uint64(row[2:])), seen[i], counts[i])
+		x := orderedFloat(binary.BigEndian.Uint64(row[2:]))
+		all[i].take(x, seen[i], counts[i])
+		scaled[i] += x * scale
 		seen[i]++
 	}
 	for i, name := range m.names {
 		x := all[i]
-		x.Mean /= float64(max(1, x.Count))
+		if x.Mean /= float64(max(1, x.Count)); math.IsInf(x.Mean, 0) || math.IsNaN(x.Mean) {
+			x.Mean = scaled[i] / float64(x.Count) / scale
+		}
 		x.NonFinite = m.odd[i]
 		kind, rest, _ := strings.Cut(name, " ")
 		x.Name = rest

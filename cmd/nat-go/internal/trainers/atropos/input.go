@@ -133,6 +133,7 @@ func readBatch(dir, file string, read func(*batch) error) error {
 	if layout.IsComposer(func(name string) bool { _, ok := t.Lookup(name); return ok }) {
 		return fmt.Errorf("%s is in the layout of `collator.format: composer`, which lacks what an Atropos group is made of: run again without that setting", path)
 	}
+	t.Limit = layout.MaxFileBytes
 	b := &batch{File: t}
 	if err := errors.Join(read(b), b.err); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
