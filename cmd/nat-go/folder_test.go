@@ -1,0 +1,220 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestClosedOutput: a command whose output nobody reads says so instead of ending without a word.
+func TestClosedOutput(t *testing.T) {
+	b := newBed(t, 5)
+	for _, args := range [][]string{{"formats"}, {"finetune", "run", "--config_file", "finetune.yml", "--run-id", "r", "--json"}} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Close()
+		cmd := b.command(nil, args...)
+		var stderr bytes.Buffer
+		cmd.Stdout, cmd.Stderr = w, &stderr
+		_ = cmd.Run()
+		w.Close()
+		if got := cmd.ProcessState.ExitCode(); got != 3 || !strings.Contains(stderr.String(), "not all of the output was written") {
+			t.Errorf("%v: %v: %s", args, cmd.ProcessState, stderr.String())
+		}
+	}
+}
+
+// TestOutputsStayWhatTheyAre: --metrics writes through links and to devices and pipes.
+func TestOutputsStayWhatTheyAre(t *testing.T) {
+	b := newBed(t, 5)
+	pipe := filepath.Join(b.dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("target.prom", filepath.Join(b.dir, "link.prom")); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := os.OpenFile(pipe, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	for i, path := range []string{"/dev/null", "pipe", "link.prom"} {
+		b.must(t, b.command(nil, "finetune", "run", "--config_file", "finetune.yml", "--run-id", fmt.Sprint(i), "--metrics", path, "--dry-run"))
+	}
+	for path, mode := range map[string]fs.FileMode{"/dev/null": fs.ModeCharDevice, pipe: fs.ModeNamedPipe, filepath.Join(b.dir, "link.prom"): fs.ModeSymlink} {
+		if info, err := os.Lstat(path); err != nil || info.Mode()&mode == 0 {
+			t.Errorf("%s is %v, %v", path, info.Mode(), err)
+		}
+	}
+	text := make([]byte, 6)
+	if _, err := reader.Read(text); err != nil || string(text) != "# HELP" {
+		t.Errorf("the pipe got %q, %v", text, err)
+	}
+	if text, err := os.ReadFile(filepath.Join(b.dir, "target.prom")); err != nil || !bytes.HasPrefix(text, []byte("# HELP")) {
+		t.Errorf("the link's target has %.20q, %v", text, err)
+	}
+}
+
+// TestDatasetOutputDirWithBrackets: NAT's dataset_output_dir, and the run's own folder, may have any name.
+func TestDatasetOutputDirWithBrackets(t *testing.T) {
+	b := newBed(t, 5)
+	b.write(t, "custom.yml", `
+base: finetune.yml
+trainers: {t: {_type: nemo_customizer_trainer}}
+trainer_adapters:
+  a: {_type: nemo_customizer_trainer_adapter, entity_host: "http://127.0.0.1:1", datastore_host: "http://127.0.0.1:1", namespace: n,
+      customization_config: m/c@v1, dataset_output_dir: "copies[1]*"}
+finetuning: {trainer: t, trainer_adapter: a}
+`)
+	b.must(t, b.command(nil, "finetune", "run", "--config_file", "custom.yml", "--run-id", "r", "--output_dir", "out[a-z]", "--dry-run"))
+	for _, name := range []string{"training_file.jsonl", "validation_file.jsonl"} {
+		want, err := os.ReadFile(filepath.Join(b.dir, "out[a-z]", "r", "dataset", "customizer", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(filepath.Join(b.dir, "copies[1]*", "r", name)); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s: %d bytes, %v", name, len(got), err)
+		}
+	}
+}
+
+// TestConvertKilled kills a conversion at points in time: the run is sound, or says that the command is to be run again,
+// which makes it so.
+func TestConvertKilled(t *testing.T) {
+	b := newBed(t, 200)
+	b.must(t, b.run(nil, "out"))
+	run := filepath.Join("out", "r")
+	convert := func() *exec.Cmd {
+		return b.command(nil, "dataset", "convert", run, "--format", "kto", "--format", "openai")
+	}
+	began := time.Now()
+	b.must(t, convert())
+	took := time.Since(began)
+	want := b.content(t, "out")
+	for i := range 12 {
+		cmd := convert()
+		start(t, cmd)
+		time.Sleep(took * time.Duration(i) / 12)
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		r := finish(t, b.command(nil, "dataset", "verify", run))
+		if r.code != 0 && (r.code != 1 || !strings.Contains(r.stdout, "was interrupted here")) || strings.Contains(r.stdout, "NG5001") {
+			t.Fatalf("killed after %d/12: exit %d: %s%s", i, r.code, r.stdout, r.stderr)
+		}
+		b.must(t, convert())
+		b.must(t, b.command(nil, "dataset", "verify", run))
+		if d := cmp.Diff(want, b.content(t, "out")); d != "" {
+			t.Fatalf("killed after %d/12 (-want +got):\n%s", i, d)
+		}
+	}
+}
+
+// TestConvertOnAFullDisk: the run stays as it was.
+func TestConvertOnAFullDisk(t *testing.T) {
+	b := newBed(t, 300)
+	disk := filepath.Join(b.dir, "disk")
+	if err := os.Mkdir(disk, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	mount := func(options string) {
+		t.Helper()
+		if out, err := exec.Command("mount", "-t", "tmpfs", "-o", options, "tmpfs", disk).CombinedOutput(); err != nil {
+			t.Skipf("SKIPPED: a full disk can't be tested without the right to mount one: %s", out)
+		}
+	}
+	mount("size=200m")
+	t.Cleanup(func() { _ = exec.Command("umount", disk).Run() })
+	b.must(t, b.run(nil, "disk"))
+	want := b.content(t, "disk")
+	used, err := exec.Command("du", "-sm", disk).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mount("remount,size=" + strings.Fields(string(used))[0] + "m")
+	run := filepath.Join("disk", "r")
+	b.refused(t, b.command(nil, "dataset", "convert", run, "--format", "openai", "--format", "kto"), 3, "no space left on device")
+	b.must(t, b.command(nil, "dataset", "verify", run))
+	if d := cmp.Diff(want, b.content(t, "disk")); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// TestVerifyStartsFromTheManifest: rows.jsonl, the log and the decisions can't be changed or lost unseen.
+func TestVerifyStartsFromTheManifest(t *testing.T) {
+	b := newBed(t, 20)
+	b.must(t, b.run(nil, "out"))
+	for name, want := range map[string]string{
+		"dataset/trl/rows.jsonl": "dataset/trl/rows.jsonl", "records/records.log": "records/records.log",
+		"records/decisions.bin": "records/decisions.bin", "manifest.json": "not verifiable", "dataset/trl/train.jsonl": "trl/train.jsonl",
+	} {
+		path := filepath.Join(b.dir, "out", "r", filepath.FromSlash(name))
+		away := filepath.Join(b.dir, "away")
+		if err := os.Rename(path, away); err != nil {
+			t.Fatal(err)
+		}
+		if r := finish(t, b.command(nil, "dataset", "verify", "out/r")); r.code != 1 || !strings.Contains(r.stdout, want) {
+			t.Errorf("without %s: exit %d: %s%s", name, r.code, r.stdout, r.stderr)
+		}
+		if err := os.Rename(away, path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.must(t, b.command(nil, "dataset", "verify", "out/r"))
+	if err := os.RemoveAll(filepath.Join(b.dir, "out", "r", "dataset")); err != nil {
+		t.Fatal(err)
+	}
+	b.refusedBy(t, b.command(nil, "dataset", "verify", "out/r"), 1, "the manifest has it, the folder hasn't")
+}
+
+// refusedBy is refused for what is said on standard output.
+func (b *bed) refusedBy(t *testing.T, cmd *exec.Cmd, code int, why string) {
+	t.Helper()
+	if r := finish(t, cmd); r.code != code || !strings.Contains(r.stdout, why) {
+		t.Errorf("%s: exit %d, want %d and %q: %s%s", strings.Join(cmd.Args[1:], " "), r.code, code, why, r.stdout, r.stderr)
+	}
+}
+
+// TestRunFolderRemovedDuringTheRun takes the folder, or a part of it, away at points in time: the run ends in an error, or
+// had ended before with the right bytes. Never is another data set called complete.
+func TestRunFolderRemovedDuringTheRun(t *testing.T) {
+	b := newBed(t, 300)
+	began := time.Now()
+	b.must(t, b.run(nil, "whole"))
+	took := time.Since(began)
+	want := b.content(t, "whole")
+	for i, what := range []string{".", "records", "records/records.log", "dataset", "records/commit.json", "."} {
+		for k := range 3 {
+			out := fmt.Sprintf("%d-%d", i, k)
+			cmd := b.run(nil, out)
+			start(t, cmd)
+			time.Sleep(took * time.Duration(2*k+1) / 6)
+			_ = os.RemoveAll(filepath.Join(b.dir, out, "r", what))
+			_ = cmd.Wait()
+			if code := cmd.ProcessState.ExitCode(); code != 0 {
+				continue
+			}
+			for name, sum := range b.content(t, out) {
+				if sum != want[name] {
+					t.Errorf("%s removed: exit 0, and %s is another", what, name)
+				}
+			}
+			if exists(b.dir, out, "r", "manifest.json") && what != "." {
+				if r := finish(t, b.command(nil, "dataset", "verify", out+"/r")); r.code != 0 && exists(b.dir, out, "r", what) {
+					t.Errorf("%s removed: exit 0, then %s", what, r.stdout)
+				}
+			}
+		}
+	}
+}
