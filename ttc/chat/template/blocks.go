@@ -6,8 +6,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// A block of template inheritance stands for its body here, and for what self.name() calls. It is a function: it sees what the
-// template was given and what the template has set at its top level; a scoped one sees the variables around it too.
+// A block of template inheritance stands for its body here, and for what self.name() calls. It is a function: it sees
+// what the template was given and what the template has set at its top level; a scoped one sees the variables around
+// it too.
 
 // block is what is compiled of a block.
 type block struct {
@@ -28,6 +29,11 @@ func (c *compiler) findBlocks(body []node) {
 		}
 		return false
 	})
+}
+
+func isScopedBlock(n node) bool {
+	b, ok := n.(*blockNode)
+	return ok && b.scoped
 }
 
 func (c *compiler) blockOf(name string) *block {
@@ -192,7 +198,7 @@ func (o *blockObject) attribute(name string) (val, bool) {
 
 func (o *blockObject) call(st *state, a *args) val {
 	if !a.none() {
-		throw("TypeError", "BlockReference.__call__() takes 1 positional argument but %d were given", 1+len(a.plain)+len(a.names))
+		throw("TypeError", "a block takes no arguments, and %d were given", len(a.plain)+len(a.names))
 	}
 	st.push(st.pos)
 	o.block.run(st, o.self.root, o.self.scope)
@@ -255,7 +261,8 @@ func (c *compiler) isConstant(n node) bool {
 		if c.escaping == escapeAsTold {
 			return false
 		}
-	case *tupleNode, *listNode, *dictNode, *binaryNode, *logicNode, *notNode, *unaryNode, *compareNode, *sliceNode, *attrNode, *itemNode:
+	case *tupleNode, *listNode, *dictNode, *binaryNode, *logicNode, *notNode, *unaryNode, *compareNode, *sliceNode,
+		*attrNode, *itemNode:
 	default:
 		return false
 	}

@@ -42,7 +42,8 @@ func bigValues() *pyvalue.Dict {
 	d.SetStr("texts", pyvalue.NewList(texts))
 	d.SetStr("tuple", pyvalue.NewTuple(ints...))
 	d.SetStr("dict", pyvalue.OfDict(dict))
-	deep, twice, tuples := pyvalue.NewList(nil), pyvalue.NewList([]val{pyvalue.Str("x")}), pyvalue.NewTuple(pyvalue.Str("x"))
+	x := pyvalue.Str("x")
+	deep, twice, tuples := pyvalue.NewList(nil), pyvalue.NewList([]val{x}), pyvalue.NewTuple(x)
 	for range 900 {
 		deep = pyvalue.NewList([]val{deep})
 	}
@@ -68,7 +69,8 @@ func builtinCalls(x string) []string {
 		with(x + "|" + name)
 		out = append(out, x+"|"+name+"|list", "'a'|"+name+"("+x+")")
 	}
-	for _, table := range []map[string]method{stringMethods, dictMethods, listMethods, intMethods, floatMethods, markupMethods} {
+	lib := builtins
+	for _, table := range []map[string]method{lib.strings, lib.dicts, lib.lists, lib.ints, lib.floats, lib.markups} {
 		for _, name := range slices.Sorted(maps.Keys(table)) {
 			with(x + "." + name)
 			out = append(out, "'a'."+name+"("+x+")", "{}."+name+"("+x+")", "[1]."+name+"("+x+")")
@@ -90,8 +92,8 @@ func builtinCalls(x string) []string {
 		x+"|select('in', "+x+")|list", x+"|replace('', '-')", x+"|groupby(0)", x+".count("+x+"[0])", x+"|unique|list", x+"|batch(2)|list", x+"|slice(3)|list", x+"|join("+x+")")
 }
 
-// TestEveryBuiltinCountsItsMemory renders each call with a limit of one megabyte. What is allocated on the way has to stay
-// within a multiple of what was given and what may be made. Without NATGO_LONG it takes every tenth call.
+// TestEveryBuiltinCountsItsMemory renders each call with a limit of one megabyte. What is allocated on the way has to
+// stay within a multiple of what was given and what may be made. Without NATGO_LONG it takes every tenth call.
 func TestEveryBuiltinCountsItsMemory(t *testing.T) {
 	values := bigValues()
 	const limit, most = 1 << 20, 64 << 20
@@ -119,8 +121,8 @@ func TestEveryBuiltinCountsItsMemory(t *testing.T) {
 	t.Logf("%d calls", n)
 }
 
-// constantTime are the calls that answer without a look at all of what they are given, and constantForLists those that do so for
-// what is no text.
+// constantTime are the calls that answer without a look at all of what they are given, and constantForLists those
+// that do so for what is no text.
 var constantTime = []string{
 	"|default", "|d", "|length", "|count", "|first", "|last", "|attr", "|items", "|map", "|select", "|reject", "|selectattr", "|rejectattr", "|unique", "|batch", "|slice", "|abs", "|string", "|safe",
 	" is ", ".get", ".items", ".keys", ".values", ".real", ".imag", ".numerator", ".conjugate", ".bit_length", ".bit_count", ".as_integer_ratio", "[5]", "[1:]", "not ", " and ", " or ",
@@ -130,8 +132,8 @@ var constantTime = []string{
 
 var constantForLists = []string{"'a'|", "'a'.", "'a' % ", "|float", "|int", "|truncate", "{1: 1}[", "ints[ints]", "texts[texts]", "tuple[tuple]", "dict[", ".fromkeys('a'", "in dict"}
 
-// TestEveryBuiltinCountsItsSteps renders each call with too few steps to go through a large argument. Those that end all the
-// same must be among the ones that need not go through it. Without NATGO_LONG it takes every fifth call.
+// TestEveryBuiltinCountsItsSteps renders each call with too few steps to go through a large argument. Those that end
+// all the same must be among the ones that need not go through it. Without NATGO_LONG it takes every fifth call.
 func TestEveryBuiltinCountsItsSteps(t *testing.T) {
 	values := bigValues()
 	for i := range values.Len() {
@@ -148,17 +150,19 @@ func TestEveryBuiltinCountsItsSteps(t *testing.T) {
 				t.Fatalf("%s: %v", call, err)
 			}
 			_, err = tmpl.Render(Input{Kwargs: values, Limits: Limits{Steps: fewSteps}})
-			if v.Kind() != pyvalue.KindStr && slices.ContainsFunc(constantForLists, func(s string) bool { return strings.Contains(call, s) }) {
+			in := func(s string) bool { return strings.Contains(call, s) }
+			if v.Kind() != pyvalue.KindStr && slices.ContainsFunc(constantForLists, in) {
 				continue
 			}
-			if err == nil && !slices.ContainsFunc(constantTime, func(s string) bool { return strings.Contains(call, s) }) {
+			if err == nil && !slices.ContainsFunc(constantTime, in) {
 				t.Errorf("{{ %s }} costs less than %d steps", call, fewSteps)
 			}
 		}
 	}
 }
 
-// TestHeavyWorkEndsSoon holds what was once slow or endless for its size: each ends within the steps that its size calls for.
+// TestHeavyWorkEndsSoon holds what was once slow or endless for its size: each ends within the steps that its size
+// calls for.
 func TestHeavyWorkEndsSoon(t *testing.T) {
 	values := bigValues()
 	for src, steps := range map[string]int64{

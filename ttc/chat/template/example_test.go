@@ -21,7 +21,8 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	messages, err := template.ParseMessages([]byte(`[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "  Hello! "}]`))
+	messages, err := template.ParseMessages([]byte(`[{"role": "system", "content": "Be brief."},
+		{"role": "user", "content": "  Hello! "}]`))
 	if err != nil {
 		panic(err)
 	}
@@ -31,7 +32,9 @@ func Example() {
 	}
 	fmt.Print(result.Text, "\n")
 	for span := range result.Exact() {
-		fmt.Printf("%2d-%2d message %d, %s from byte %d: %q\n", span.Start, span.End, span.Message, span.Field, span.Offset, result.Text[span.Start:span.End])
+		text := result.Text[span.Start:span.End]
+		fmt.Printf("%2d-%2d message %d, %s from byte %d: %q\n",
+			span.Start, span.End, span.Message, span.Field, span.Offset, text)
 	}
 	// Output:
 	// <|im_start|>system
@@ -48,7 +51,7 @@ func Example() {
 
 // Further variables of a template, and tools, are given beside the messages.
 func ExampleTemplate_Render() {
-	tmpl, err := template.Compile(`{{ bos_token }}{{ tools | tojson }}{{ messages[0].content if messages else 'nothing' }}`)
+	tmpl, err := template.Compile("{{ bos_token }}{{ tools | tojson }}{{ messages[0].content if messages else 'nothing' }}")
 	if err != nil {
 		panic(err)
 	}

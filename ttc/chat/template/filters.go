@@ -439,8 +439,8 @@ func joinFilter(st *state, v val, a *args) val {
 	return st.finish(b)
 }
 
-// joinEscaping is the join of an autoescape block: the separator is escaped where there is Markup among the items, or they
-// where it is Markup.
+// joinEscaping is the join of an autoescape block: the separator is escaped where there is Markup among the items, or
+// they where it is Markup.
 func (st *state) joinEscaping(it iterator, get func(val) val, sep val) val {
 	var items []val
 	markup := false

@@ -195,7 +195,7 @@ func (c *compiler) refuseLoopTarget(n *forNode) {
 
 // loopBody compiles a loop over given items. body and otherwise are the frames of its two parts.
 func (c *compiler) loopBody(n *forNode, outer, body, otherwise *frame) func(st *state, items val, depth int, recurse func(*state, val, int) val) flow {
-	extended := n.recursive || undeclared(n.body, "loop")["loop"] || contains(statementChildren(n), func(e node) bool { b, ok := e.(*blockNode); return ok && b.scoped })
+	extended := n.recursive || undeclared(n.body, "loop")["loop"] || contains(statementChildren(n), isScopedBlock)
 	var loopVar variable
 	if extended {
 		loopVar = body.variable(body.sym.parameter("loop"))

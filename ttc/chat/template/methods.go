@@ -336,7 +336,7 @@ func expandTabsMethod(st *state, self val, a *args) val {
 func translateMethod(st *state, self val, a *args) val {
 	table := a.positional("translate", 1, 1)[0]
 	defined(table)
-	if k := table.Kind(); k != pyvalue.KindDict && k != pyvalue.KindList && k != pyvalue.KindTuple && k != pyvalue.KindStr && !isRange(table) {
+	if table.Dict() == nil && !canSlice(table) {
 		throw("TypeError", "'%s' object is not subscriptable", table.TypeName())
 	}
 	s, p := self.Text(), provOf(self)
@@ -391,7 +391,8 @@ func makeTransMethod(st *state, _ val, a *args) val {
 		}
 		return pyvalue.OfDict(out)
 	}
-	from, to := []rune(textArg(p[0], "maketrans() argument 1").Text()), []rune(textArg(p[1], "maketrans() argument 2").Text())
+	from := []rune(textArg(p[0], "maketrans() argument 1").Text())
+	to := []rune(textArg(p[1], "maketrans() argument 2").Text())
 	if len(from) != len(to) {
 		throw("ValueError", "the first two maketrans arguments must have equal length")
 	}

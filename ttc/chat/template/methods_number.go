@@ -53,14 +53,19 @@ var intMethods = map[string]method{
 		}
 		return pyvalue.Int(int64(n))
 	}),
-	"as_integer_ratio": numberMethod("as_integer_ratio", func(v val) val { return pyvalue.NewTuple(plainNumber(v), pyvalue.Int(1)) }),
-	"to_bytes":         bytesMethod,
-	"from_bytes":       bytesMethod,
+	"as_integer_ratio": numberMethod("as_integer_ratio", func(v val) val {
+		return pyvalue.NewTuple(plainNumber(v), pyvalue.Int(1))
+	}),
+	"to_bytes":   bytesMethod,
+	"from_bytes": bytesMethod,
 }
 
 var floatMethods = map[string]method{
-	"conjugate":        numberMethod("conjugate", plainNumber),
-	"is_integer":       numberMethod("is_integer", func(v val) val { f := v.Float64(); return pyvalue.Bool(f == math.Trunc(f) && !math.IsInf(f, 0)) }),
+	"conjugate": numberMethod("conjugate", plainNumber),
+	"is_integer": numberMethod("is_integer", func(v val) val {
+		f := v.Float64()
+		return pyvalue.Bool(f == math.Trunc(f) && !math.IsInf(f, 0))
+	}),
 	"hex":              numberMethod("hex", floatHex),
 	"as_integer_ratio": numberMethod("as_integer_ratio", floatRatio),
 	"fromhex": func(_ *state, _ val, a *args) val {
@@ -120,7 +125,8 @@ func floatHex(v val) val {
 	if exponent < 0 {
 		plus = ""
 	}
-	return pyvalue.Str(sign + "0x" + lead + "." + strings.Repeat("0", 13-len(digits)) + digits + "p" + plus + strconv.Itoa(exponent))
+	digits = strings.Repeat("0", 13-len(digits)) + digits
+	return pyvalue.Str(sign + "0x" + lead + "." + digits + "p" + plus + strconv.Itoa(exponent))
 }
 
 // parseHexFloat is float.fromhex(s).

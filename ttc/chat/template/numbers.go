@@ -18,8 +18,8 @@ var ln2 = sync.OnceValue(func() *big.Float {
 	return half.Neg(half)
 })
 
-// realPower is x ** y of a positive x, rounded once, which is what libm's pow does but for one case in thousands. Go's is less
-// exact.
+// realPower is x ** y of a positive x, rounded once, which is what libm's pow does but for one case in thousands.
+// Go's is less exact.
 func realPower(x, y float64) float64 {
 	mantissa, exponent := math.Frexp(x)
 	if mantissa < math.Sqrt2/2 {

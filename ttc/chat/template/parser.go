@@ -330,7 +330,7 @@ func (p *parser) blockStatement(t token) node {
 	n.scoped = p.skipName("scoped")
 	n.required = p.skipName("required")
 	if p.isOp("-") {
-		p.fail(p.cur(), "Block names in Jinja have to be valid Python identifiers and may not contain hyphens, use an underscore instead.")
+		p.fail(p.cur(), "Block names in Jinja have to be valid Python identifiers and may not contain hyphens")
 	}
 	n.body, _ = p.block("endblock")
 	p.skipName(n.name)

@@ -86,12 +86,14 @@ func answerCase(c suiteCase, compiled map[string]*Template) answer {
 	return answer{ok: true, text: res.Text}
 }
 
-// TestSuites compares with what jinja2 answered to the cases of packages that ship some, and to those of the fuzzer, all
-// made by the scripts of _suites. In every file at least 99.5 % have to be equal, text or failure; 99.9 % of the fuzzer's.
+// TestSuites compares with what jinja2 answered to the cases of packages that ship some, and to those of the fuzzer,
+// all made by the scripts of _suites. In every file at least 99.5 % have to be equal, text or failure; 99.9 % of the
+// fuzzer's.
 func TestSuites(t *testing.T) {
 	dir := os.Getenv(suitesEnv)
 	if dir == "" {
-		t.Skipf("SKIPPED: %s names no folder of cases, so the suites of other packages are not compared (_suites/README.md says how to make them)", suitesEnv)
+		t.Skipf("SKIPPED: %s names no folder of cases: the suites of other packages are not compared"+
+			" (_suites/README.md says how to make them)", suitesEnv)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))
 	if err != nil || len(files) == 0 {
@@ -118,15 +120,18 @@ func compareSuite(t *testing.T, file string) {
 		}
 		reasons[reason(got, c.want)]++
 		if os.Getenv("NATGO_LONG") != "" || total-same <= 20 {
-			t.Logf("%s\n%q\n got %v %q %s\nwant %v %q %s", c.name, head(c.src), got.ok, head(got.text), got.error, c.want.ok, head(c.want.text), c.want.error)
+			t.Logf("%s\n%q\n got %v %q %s\nwant %v %q %s", c.name, head(c.src),
+				got.ok, head(got.text), got.error, c.want.ok, head(c.want.text), c.want.error)
 		}
 	})
 	least := 0.995
 	if strings.HasPrefix(filepath.Base(file), "fuzz") {
 		least = 0.999
 	}
-	t.Logf("%d of %d as jinja2 (%.2f %%; jinja2 fails in %d)", same, total, 100*float64(same)/float64(max(1, total)), failures)
-	for _, why := range slices.SortedFunc(maps.Keys(reasons), func(a, b string) int { return cmp.Compare(reasons[b], reasons[a]) }) {
+	percent := 100 * float64(same) / float64(max(1, total))
+	t.Logf("%d of %d as jinja2 (%.2f %%; jinja2 fails in %d)", same, total, percent, failures)
+	byNumber := func(a, b string) int { return cmp.Or(cmp.Compare(reasons[b], reasons[a]), cmp.Compare(a, b)) }
+	for _, why := range slices.SortedFunc(maps.Keys(reasons), byNumber) {
 		t.Logf("%6d  %s", reasons[why], why)
 	}
 	if float64(same) < least*float64(total) {

@@ -33,8 +33,8 @@ func (st *state) strip(v, chars val, left, right bool) val {
 	return st.cut(v, i, j)
 }
 
-// stripped is what of a text is left, as bytes, if the characters that in tells of are removed at its sides; plain says that they
-// are white space.
+// stripped is what of a text is left, as bytes, if the characters that in tells of are removed at its sides; plain
+// says that they are white space.
 func (st *state) stripped(s string, in func(rune) bool, plain, left, right bool) (i, j int) {
 	st.left -= int64(len(s)) >> 6
 	i, j = 0, len(s)

@@ -17,7 +17,9 @@ var (
 			`|https?://(?:\p{Nd}{1,3}(?:\.\p{Nd}{1,3}){3}|\[(?:[\p{Nd}a-f]{0,4}:){2}(?:[\p{Nd}a-f]{0,4}:?){1,6}\]))` +
 			`(?::\p{Nd}{1,5})?(?:[/?#].*)?$`)
 	})
-	mailPattern   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?s)^.+@[\pL\pN_][\pL\pN_.-]*\.[\pL\pN_]+$`) })
+	mailPattern = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?s)^.+@[\pL\pN_][\pL\pN_.-]*\.[\pL\pN_]+$`)
+	})
 	schemePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[\pL\pN_.+-]{2,}:/{0,2}$`) })
 )
 
@@ -154,13 +156,18 @@ func (l *linker) address(text val, i, j int) {
 		l.link(text, scheme, i, j, i, l.limit, true)
 	case strings.HasPrefix(s, "mailto:") && mailPattern().MatchString(s[7:]):
 		l.link(text, "", i, j, i+7, -1, false)
-	case strings.Contains(s, "@") && !strings.HasPrefix(s, "www.") && s[0] != '@' && !strings.Contains(s, ":") && mailPattern().MatchString(s):
+	case isMailAddress(s):
 		l.link(text, "mailto:", i, j, i, -1, false)
 	case slices.ContainsFunc(l.schemes, func(scheme string) bool { return s != scheme && strings.HasPrefix(s, scheme) }):
 		l.link(text, "", i, j, i, -1, true)
 	default:
 		l.slice(text, i, j)
 	}
+}
+
+func isMailAddress(s string) bool {
+	return strings.Contains(s, "@") && !strings.HasPrefix(s, "www.") && s[0] != '@' && !strings.Contains(s, ":") &&
+		mailPattern().MatchString(s)
 }
 
 // link writes a link to scheme and bytes i to j of the text that shows bytes shown to j, limit characters at most.

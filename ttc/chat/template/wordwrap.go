@@ -14,7 +14,8 @@ func wordwrapFilter(st *state, v val, a *args) val {
 	if v.Kind() != pyvalue.KindStr {
 		throw("AttributeError", "'%s' object has no attribute 'splitlines'", v.TypeName())
 	}
-	w := wrapper{st: st, width: intArg(p[0], 79), breakWords: or(p[1], pyvalue.True).Truth(), hyphens: or(p[3], pyvalue.True).Truth()}
+	breakWords, hyphens := or(p[1], pyvalue.True).Truth(), or(p[3], pyvalue.True).Truth()
+	w := wrapper{st: st, width: intArg(p[0], 79), breakWords: breakWords, hyphens: hyphens}
 	glue := or(p[2], pyvalue.None)
 	if !glue.Truth() {
 		glue = pyvalue.Str("\n")
@@ -122,8 +123,8 @@ func (w *wrapper) long(cur []chunk, size int, chunks []chunk) ([]chunk, []chunk)
 	return append(cur, chunk{c.i, end}), chunks
 }
 
-// chunks cuts the line as the regular expression wordsep_re does: at white space, after hyphens between letters, and round
-// em-dashes.
+// chunks cuts the line as the regular expression wordsep_re does: at white space, after hyphens between letters, and
+// round em-dashes.
 func (w *wrapper) chunks() []chunk {
 	var out []chunk
 	n := len(w.runes)
