@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -83,7 +84,32 @@ func answerCase(c suiteCase, compiled map[string]*Template) answer {
 	if err := spansFit(&res); err != nil {
 		return answer{error: "provenance: " + err.Error()}
 	}
+	if err := spansTell(&res, c.vars); err != nil {
+		return answer{error: "provenance: " + err.Error()}
+	}
 	return answer{ok: true, text: res.Text}
+}
+
+// sameLength undoes what a filter may change of a text without changing its length.
+var sameLength = strings.NewReplacer("ß", "ss", "+", " ")
+
+// spansTell looks up what linear spans say that they stand for.
+func spansTell(res *Result, vars val) error {
+	for s := range res.Exact() {
+		field := at(vars, s.Field)
+		if s.Mode != Linear || field.Kind() != pyvalue.KindStr {
+			continue
+		}
+		got, end := res.Text[s.Start:s.End], s.Offset+s.End-s.Start
+		if end > len(field.Text()) {
+			return fmt.Errorf("%+v (%s) is longer than its field", s, s.Field)
+		}
+		want := sameLength.Replace(field.Text()[s.Offset:end])
+		if !strings.EqualFold(sameLength.Replace(got), want) {
+			return fmt.Errorf("%+v (%s) is %q", s, s.Field, head(got))
+		}
+	}
+	return nil
 }
 
 // TestSuites compares with what jinja2 answered to the cases of packages that ship some, and to those of the fuzzer,
