@@ -559,3 +559,57 @@ func replaceLone(s string) string {
 	}
 	return string(out)
 }
+
+// TestReaderHoldsNoMoreThanItsLimit reads values far beyond the limit: a text, many small values, a number. What is held is
+// bounded by the limit, and all but the number are passed over.
+func TestReaderHoldsNoMoreThanItsLimit(t *testing.T) {
+	const limit = 2 << 20
+	const huge = 64 << 20
+	for name, c := range map[string]struct {
+		head, middle, tail string
+		final              bool
+	}{
+		"text":   {head: `[{"a":"`, middle: "x", tail: `"},1]`},
+		"values": {head: `[[0`, middle: ",{}", tail: `],1]`},
+		"number": {head: `[1`, middle: "0", tail: `,1]`, final: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := io.MultiReader(strings.NewReader(c.head), &repeated{text: c.middle, left: huge / len(c.middle)}, strings.NewReader(c.tail))
+			r := NewReader(in, ArrayOf, Limits{Size: limit})
+			_, _, err := r.Next()
+			var tooLarge *SizeError
+			if errors.As(err, &tooLarge) == c.final || err == nil {
+				t.Fatal(err)
+			}
+			if most := limit + 2*blockBytes; len(r.block) > most {
+				t.Errorf("the reader holds %d bytes, at most %d are due", len(r.block), most)
+			}
+			if c.final {
+				return
+			}
+			if len(r.block) > blockBytes {
+				t.Errorf("the reader keeps %d bytes after what it passed over", len(r.block))
+			}
+			if v, _, err := r.Next(); string(v) != "1" || err != nil {
+				t.Errorf("the next value is %q, %v", v, err)
+			}
+		})
+	}
+}
+
+// repeated is a text, over and over.
+type repeated struct {
+	text string
+	left int // times
+}
+
+func (r *repeated) Read(p []byte) (int, error) {
+	n := 0
+	for ; r.left > 0 && n+len(r.text) <= len(p); r.left-- {
+		n += copy(p[n:], r.text)
+	}
+	if n == 0 && r.left == 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}

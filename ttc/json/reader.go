@@ -184,11 +184,6 @@ func (r *Reader) value() (Raw, int64, error) {
 	i, from := 0, 0 // from is where the value begins: before the buffer once it is too large to be kept
 	tooLarge := false
 	for {
-		if tooLarge {
-			r.pos = i
-			r.discard()
-			i, from = r.pos, r.pos-int(r.Offset()-start)
-		}
 		var st status
 		i, st = r.scan.scan(r.buf, i, r.eof)
 		if int64(i-from) > r.lim.Size {
@@ -206,6 +201,12 @@ func (r *Reader) value() (Raw, int64, error) {
 			r.wholeRune(i)
 			err := r.scan.errorAt(r.buf, i, r.base, r.line, start, st)
 			return nil, start, err
+		}
+		if tooLarge {
+			r.pos = i
+			r.discard()
+			r.shrink()
+			i, from = r.pos, r.pos-int(r.Offset()-start)
 		}
 		if err := r.fill(); err != nil {
 			return nil, start, err
@@ -236,9 +237,12 @@ func (r *Reader) discard() {
 
 // fill reads more bytes after those in r.buf, moving these to the front of the block, or to a larger one.
 func (r *Reader) fill() error {
-	if len(r.buf) > len(r.block)*3/4 || r.block == nil {
-		r.block = make([]byte, max(blockBytes, 2*len(r.block)))
+	most := r.lim.Size + blockBytes // the largest value that is kept, and the start of the next
+	if r.block == nil || len(r.buf) > len(r.block)*3/4 && int64(len(r.block)) < most {
+		r.block = make([]byte, max(blockBytes, int(min(2*int64(len(r.block)), most))))
 		r.buf = r.block[:copy(r.block, r.buf)]
+	} else if len(r.buf) == len(r.block) { // the scanner has not moved on: a number, for strings are passed over as they come
+		return r.syntaxError(fmt.Sprintf("a number of more than %d bytes", r.lim.Size))
 	} else if &r.block[0] != unsafe.SliceData(r.buf) {
 		r.buf = r.block[:copy(r.block, r.buf)]
 	}
@@ -257,6 +261,14 @@ func (r *Reader) fill() error {
 		}
 	}
 	return fmt.Errorf("byte %d: %w", r.base+int64(len(r.buf)), io.ErrNoProgress)
+}
+
+// shrink lets go of a block that is larger than what a value that isn't kept needs.
+func (r *Reader) shrink() {
+	if len(r.block) > blockBytes && len(r.buf) <= blockBytes/2 {
+		r.block = make([]byte, blockBytes)
+		r.buf = r.block[:copy(r.block, r.buf)]
+	}
 }
 
 // wholeRune reads on where a block ends inside the character at r.buf[i], so that an error can name it.

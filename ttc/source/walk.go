@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"fmt"
 	"io"
 
 	"github.com/nat-go/nat-go/ttc"
@@ -16,18 +17,20 @@ type Walk struct {
 	At     Cursor
 	IDs    Names // of the file that is open
 
-	paths []string
-	begin func(*File) *json.Reader
-	entry func(context.Context) (*ttc.Example, error)
-	file  *File
-	done  []Input
-	err   error
+	paths    []string
+	begin    func(*File) *json.Reader
+	entry    func(context.Context) (*ttc.Example, error)
+	file     *File
+	done     []Input
+	empty    int64 // entries in a row of which nothing came
+	maxEmpty int64
+	err      error
 }
 
 // Init says what is walked. begin is called at the start of each file; entry reads the next entry of the file: it returns nil
-// for one that was dropped, and io.EOF at the file's end.
-func (w *Walk) Init(paths []string, drop func(ledger.Drop), begin func(*File) *json.Reader, entry func(context.Context) (*ttc.Example, error)) {
-	w.paths, w.Tally.Tell, w.begin, w.entry = paths, drop, begin, entry
+// for one that was dropped, and io.EOF at the file's end. maxEmpty is how many entries in a row may have nothing in them.
+func (w *Walk) Init(paths []string, maxEmpty int64, drop func(ledger.Drop), begin func(*File) *json.Reader, entry func(context.Context) (*ttc.Example, error)) {
+	w.paths, w.maxEmpty, w.Tally.Tell, w.begin, w.entry = paths, maxEmpty, drop, begin, entry
 }
 
 // Path is the file that is open.
@@ -92,9 +95,20 @@ func (w *Walk) next(ctx context.Context) (*ttc.Example, error) {
 			if err := w.Close(); err != nil {
 				return nil, err
 			}
+			continue
 		case err != nil:
 			return nil, err
-		case ex != nil:
+		case ex != nil && len(ex.Candidates)+len(ex.Steps)+len(ex.Graph.Nodes) > 0:
+			w.empty = 0
+			return ex, nil
+		}
+		if w.empty++; w.empty == w.maxEmpty {
+			return nil, &Error{
+				Path: w.Path(), Offset: w.At.Offset, What: fmt.Sprintf("%d entries in a row have nothing in them that can be used", w.empty),
+				Help: "Check that it is the right file and source; sources.*.max_empty_entries sets how many there may be",
+			}
+		}
+		if ex != nil {
 			return ex, nil
 		}
 	}

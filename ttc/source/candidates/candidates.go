@@ -41,7 +41,7 @@ func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) 
 		return nil, errors.New("no input: name a file with --from, or set sources.*.path")
 	}
 	s := &Source{cfg: cfg, reader: NewReader(cfg.Keys)}
-	s.Init(files, opt.Drop, s.begin, s.entry)
+	s.Init(files, cfg.MaxEmpty, opt.Drop, s.begin, s.entry)
 	s.Tally.S.Names = map[string]int64{}
 	if opt.Resume != nil {
 		if err := source.Replay(ctx, s, &s.Tally, opt); err != nil {

@@ -227,3 +227,16 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// TestEmptyEntriesEndTheRun: so many entries in a row with nothing in them are not what the source reads; fewer are.
+func TestEmptyEntriesEndTheRun(t *testing.T) {
+	const good = `{"id":"a","turn_id":"t","output":"x","score":1}` + "\n"
+	for text, want := range map[string]string{
+		strings.Repeat("{}\n", 3): "3 entries in a row", strings.Repeat("{}\n{}\n"+good, 3): "", good + strings.Repeat("{}\n", 4): "3 entries in a row",
+	} {
+		_, err := read(t, func(c *Config) { c.MaxEmpty = 3 }, source.Options{}, write(t, text))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}

@@ -25,6 +25,7 @@ type Config struct {
 	Keys       `yaml:",inline"`
 	MaxLine    int64 `yaml:"max_line_bytes" default:"67108864" validate:"gte=1024" doc:"a line larger than this is dropped"`
 	MaxExample int   `yaml:"max_candidates_per_example" default:"100000" validate:"gte=1" doc:"lines of one id beyond this are an error"`
+	MaxEmpty   int64 `yaml:"max_empty_entries" default:"1000000" validate:"gte=1" doc:"so many entries in a row of which nothing can be made end the run: the file is something else"`
 }
 
 // Keys are the names of what a candidate has.

@@ -40,6 +40,7 @@ type Config struct {
 
 	AssumeSampled string `yaml:"assume_sampled" default:"assistant" validate:"oneof=assistant last none" doc:"which assistant messages the model produced in this rollout, where the trace doesn't say"`
 	MaxExample    int64  `yaml:"max_example_bytes" default:"67108864" validate:"gte=1024" doc:"a rollout larger than this is dropped"`
+	MaxEmpty      int64  `yaml:"max_empty_entries" default:"1000000" validate:"gte=1" doc:"so many entries in a row of which nothing can be made end the run: the file is something else"`
 }
 
 // FileName is looked for where a folder is named.
