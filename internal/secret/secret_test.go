@@ -131,11 +131,11 @@ func TestWriterMasksAcrossPieces(t *testing.T) {
 // planted are twenty kinds of secrets as they stand in lines; the text between the bars is the secret.
 var planted = []string{
 	"train --token |VALUE9876|", "train --token=|hunter2x9|", "run --api-key '|Zx81Spectrum|' now", `cmd: ["--hf-token", "|abc123def|"]`,
-	"env HF_TOKEN=|x| python train.py", "OPENAI_KEY=|plainwords| run", "AWS_SECRET_ACCESS_KEY=|wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY|",
+	"env HF_TOKEN=|plain| python train.py", "OPENAI_KEY=|plainwords| run", "AWS_SECRET_ACCESS_KEY=|wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY|",
 	`curl -H "Authorization: Bearer |abcdefgh|"`, "Authorization: Basic |dXNlcjpwYXNz|", "proxy-authorization: token |s3cr3tvalue|",
 	"using |hf_AbCdEfGhIjKlMnOpQrStUvWxYz01234567| here", "key |sk-proj-abcdEFGH1234567890| is bad", "|ghp_16C7e42F292c6912E7710c838347Ae178B4a|",
 	"|github_pat_11ABCDEFG0abcdefghijkl_mnopq|", "aws |AKIAIOSFODNN7EXAMPLE|", "|eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P|",
-	"clone https://|ghosttoken|@github.com/x/y", "postgres://user:|pa55word|@db/x", "GET /x?access_token=|abc123def456|&y=1",
+	"clone https://|ghosttoken|@github.com/x/y", "postgres://user:|pa55word|@db/x", "http://me:|pw|@127.0.0.1:1", "GET /x?access_token=|abc123def456|&y=1",
 	`"password": "|Tr0ub4dor&3|"`, "api_key: |0123456789abcdef0123|", "x-api-key: |abcdef123456|", "slack |xoxb-123456789012-abcdefGHIJ|", "glpat |glpat-abcdefGHIJ1234567890|",
 	"nvapi-|| |nvapi-Abcdefghijklmnop0123456789|",
 	"-----BEGIN RSA PRIVATE KEY-----\n|MIIEpAIBAAKCAQEA|\n-----END RSA PRIVATE KEY-----",
@@ -165,6 +165,9 @@ func TestShape(t *testing.T) {
 		if Looks(text) || Setting(text) {
 			t.Errorf("%q: %q", text, Shape(text))
 		}
+	}
+	if !Setting("HF_TOKEN=x train") || Looks("HF_TOKEN=x train") {
+		t.Error("a variable's value of one letter is a secret in a setting, and only there")
 	}
 	if !Setting("train --token plain") || !Setting("--password=plain") {
 		t.Error("a flag's plain value is no secret")

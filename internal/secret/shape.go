@@ -13,7 +13,7 @@ type shape struct {
 	re *regexp.Regexp
 	// sure says that whatever matched is a secret. Else it has to look random, too: prose names such keys.
 	sure  bool
-	least int      // bytes of a value that isn't sure; 0: eight
+	least int      // bytes of a value that isn't sure; 0: eight; -1: a sure one may be of any length
 	hint  []string // one of these, in small letters, is in each text that matches; nil: look always
 }
 
@@ -29,8 +29,8 @@ var shapes = sync.OnceValue(func() []shape {
 	names := []string{"token", "secret", "passw", "passphrase", "pwd", "key", "credential"}
 	return []shape{
 		{re: re(`(?s)(-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|$))`), sure: true, hint: []string{"private key"}},
-		{re: re(`(?i)\b[a-z][a-z0-9+.-]*://[^/\s:@"'<>]*:([^/\s@"'<>]+)@`), sure: true, hint: []string{"://"}},
-		{re: re(`(?i)\bhttps?://([^/\s:@"'<>]+)@`), sure: true, hint: []string{"://"}},
+		{re: re(`(?i)\b[a-z][a-z0-9+.-]*://[^/\s:@"'<>]*:([^/\s@"'<>]+)@`), sure: true, least: -1, hint: []string{"://"}},
+		{re: re(`(?i)\bhttps?://([^/\s:@"'<>]+)@`), sure: true, least: -1, hint: []string{"://"}},
 		{re: re(`(?i)\b(?:proxy-)?authorization["']?\s*[:=]\s*["']?(?:bearer|basic|token|digest|negotiate)\s+(\$\{[^}\s]*\}|[^\s"',;}]+)`), sure: true, hint: []string{"authorization"}},
 		{re: re(`(?i)\b(?:proxy-)?authorization["']?\s*[:=]\s*` + value), hint: []string{"authorization"}},
 		{re: re(`(?i)\b(?:bearer|basic)\s+([A-Za-z0-9._~+/=-]{8,})`), hint: []string{"bearer", "basic"}},
@@ -68,7 +68,10 @@ func Shape(s string) string {
 func Looks(s string) bool { return Spans(s) != nil }
 
 // Spans are the bytes [from, to) of what looks like a secret, in order and apart.
-func Spans(s string) [][2]int {
+func Spans(s string) [][2]int { return merge(found(s)) }
+
+// found are the places of what looks like a secret, which may overlap.
+func found(s string) [][2]int {
 	var out [][2]int
 	var lower string
 	for _, sh := range shapes() {
@@ -90,13 +93,16 @@ func Spans(s string) [][2]int {
 			if v == "" || IsReference(v) || ofShell.MatchString(v) || strings.Trim(v, "*") == "" || len(v) > 2 && strings.Trim(v, ".xX") == "" {
 				continue
 			}
+			if sh.least >= 0 && len(strings.Trim(v, "`.,:;!?()")) < leastValue { // `HF_TOKEN=x`, as one speaks of it
+				continue
+			}
 			if !sh.sure && !random(v, sh.least) || sh.sure && ordinary(s[m[0]:from], v) {
 				continue
 			}
 			out = append(out, [2]int{from, to})
 		}
 	}
-	return merge(out)
+	return out
 }
 
 // merge puts spans in order and those that touch together.
@@ -308,7 +314,7 @@ func OfSetting(key, value string) []string {
 		return []string{value}
 	}
 	list := OfAddress(value)
-	for _, span := range Spans(value) {
+	for _, span := range found(value) {
 		list = append(list, value[span[0]:span[1]])
 	}
 	for _, re := range []*regexp.Regexp{given, assigned} {

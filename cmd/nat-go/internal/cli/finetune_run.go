@@ -17,6 +17,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
+	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
@@ -94,7 +95,7 @@ func withRun(cmd *cobra.Command, commitBytes int64, asJSON bool, run func(contex
 	progress := newProgress(stderr)
 	printed := func(b []byte) {
 		progress.end()
-		_, _ = io.WriteString(stderr, terminal.Output(b))
+		_, _ = io.WriteString(stderr, secret.Shape(terminal.Output(b)))
 	}
 	secrets := hide(cmd)
 	env := finetune.Env{

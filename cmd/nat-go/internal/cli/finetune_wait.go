@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
+	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
@@ -37,7 +38,7 @@ completed, 1 if it failed or was cancelled, 3 if it could not be followed to its
 			}
 			defer closeAdapter(c.Adapter)
 			c.Watch = printUpdates(cmd.ErrOrStderr())
-			c.Output = func(b []byte) { _, _ = io.WriteString(cmd.ErrOrStderr(), terminal.Output(b)) }
+			c.Output = func(b []byte) { _, _ = io.WriteString(cmd.ErrOrStderr(), secret.Shape(terminal.Output(b))) }
 			signals := make(chan os.Signal, 2)
 			signal.Notify(signals, signalsOf...)
 			defer signal.Stop(signals)

@@ -17,6 +17,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
@@ -70,9 +71,9 @@ func (p Program) run(args []string, stdin io.Reader, stdout, stderr *terminal.Wr
 	return exit.Usage
 }
 
-// indented keeps a line of somebody else's text from passing for one of ours.
+// indented keeps a line of somebody else's text from passing for one of ours, and secrets out of it.
 func indented(text string) string {
-	return strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n  ")
+	return strings.ReplaceAll(strings.TrimRight(secret.Shape(text), "\n"), "\n", "\n  ")
 }
 
 func newRootCmd(p Program) *cobra.Command {

@@ -128,7 +128,6 @@ func (l *loader) check(c *Config) {
 			l.unknownSection(key, ptr)
 		}
 	}
-	l.clearSecrets()
 	c.Dataset.Split.ValidationSet = c.Has("dataset", "split", "validation")
 	if firstForeign != nil {
 		l.report(firstForeign, yamldoc.Pointer(firstForeign.Value), finding.Finding{

@@ -24,6 +24,7 @@ type Config struct {
 	Eval       Eval
 
 	doc     *yamldoc.Document
+	known   *secret.Values
 	passed  []string // sections passed over
 	opt     Options
 	present map[string]bool // sections of ours that the YAML has

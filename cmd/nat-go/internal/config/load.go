@@ -13,6 +13,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/yamldoc"
+	"github.com/nat-go/nat-go/internal/secret"
 )
 
 const maxBases = 16
@@ -47,7 +48,9 @@ func Parse(name string, text []byte, opt Options) (*Config, []finding.Finding) {
 		l.relate(c)
 	}
 	l.gatherSecrets()
-	return c, finding.Sort(l.withoutEchoes())
+	c.known = l.known
+	l.clearSecrets()
+	return c, finding.Sort(l.withoutSecrets(l.withoutEchoes()))
 }
 
 // loader gathers findings over the stages.
@@ -57,6 +60,7 @@ type loader struct {
 	findings []finding.Finding
 	more     bool            // there were more, which the last finding stands for
 	expanded int             // bytes that variables and files have become
+	known    *secret.Values  // values that must not be shown, long enough to be told from other words
 	broken   map[string]bool // pointers of values that could not be had: what follows from that is not reported
 }
 

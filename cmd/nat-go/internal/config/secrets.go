@@ -42,19 +42,30 @@ func eachScalar(n *yaml.Node, path []string, named bool, do func(scalar)) {
 }
 
 // holdsSecret reports whether a scalar, as it was written, is a secret or has one in it.
-func holdsSecret(doc *yamldoc.Document, s scalar) bool {
+func holdsSecret(doc *yamldoc.Document, known *secret.Values, s scalar) bool {
 	written, _ := doc.Written(s.node)
 	if written == "" || s.node.ShortTag() == "!!null" {
 		return false
 	}
-	return doc.IsSecret(s.node) || s.named && !secret.Plain(written) || secret.Setting(written)
+	return doc.IsSecret(s.node) || s.named && !secret.Plain(written) || secret.Setting(written) || known.Redact(written) != written
 }
 
-// gatherSecrets tells whoever asked of every value that must not be shown: secrets, however they came into the configuration,
-// and what the variables hold that it grants to programs.
+// leastKnown is the length from which a secret of one setting is looked for in others: a shorter one is a part of other words.
+const leastKnown = 6
+
+// gatherSecrets notes every value that must not be shown, and tells whoever asked: secrets, however they came into the
+// configuration, and what the variables hold that it grants to programs.
 func (l *loader) gatherSecrets() {
-	if l.opt.Secrets == nil {
-		return
+	l.known = new(secret.Values)
+	add := func(values ...string) {
+		if l.opt.Secrets != nil {
+			l.opt.Secrets.Add(values...)
+		}
+		for _, v := range values {
+			if len(v) >= leastKnown {
+				l.known.Add(v)
+			}
+		}
 	}
 	eachScalar(l.doc.Root, nil, false, func(s scalar) {
 		value := s.node.Value
@@ -62,28 +73,43 @@ func (l *loader) gatherSecrets() {
 		case value == "":
 		case l.doc.IsSecret(s.node) || s.named:
 			if !secret.Plain(value) {
-				l.opt.Secrets.Add(value)
+				add(append(secret.OfSetting("", value), value)...)
 			}
 		default:
-			l.opt.Secrets.Add(secret.OfSetting("", value)...)
+			add(secret.OfSetting("", value)...)
 			if written != value { // a variable within a text: what it holds
-				l.gatherVariables(written)
+				add(l.variables(written)...)
 			}
 		}
 		if n := len(s.path); n > 1 && s.path[n-2] == "env" {
 			held, _ := l.opt.Getenv(value)
-			l.opt.Secrets.Add(secret.Granted(value, held)...)
+			switch granted := secret.Granted(value, held); {
+			case secret.Named(value):
+				add(granted...)
+			case l.opt.Secrets != nil: // it may be one, and it may be a word of the configuration
+				l.opt.Secrets.Add(granted...)
+			}
 		}
 	})
 }
 
-// gatherVariables adds what the variables of a text hold, where their names say that it is a secret.
-func (l *loader) gatherVariables(written string) {
+// withoutSecrets takes what is known to be a secret out of messages that repeat the file.
+func (l *loader) withoutSecrets(found []finding.Finding) []finding.Finding {
+	for i := range found {
+		f := &found[i]
+		f.Message, f.Fix, f.Suggestion = l.known.Redact(f.Message), l.known.Redact(f.Fix), l.known.Redact(f.Suggestion)
+	}
+	return found
+}
+
+// variables are the values of a text's variables whose names say that they are secrets.
+func (l *loader) variables(written string) (values []string) {
 	for _, m := range reference.FindAllStringSubmatch(written, -1) {
 		if held, set := l.opt.Getenv(m[1]); set && secret.Named(m[1]) && !secret.Plain(held) {
-			l.opt.Secrets.Add(held)
+			values = append(values, held)
 		}
 	}
+	return values
 }
 
 // clearSecrets warns about secrets that stand in a file or on the command line in clear: the run folder doesn't keep them, so
@@ -91,7 +117,7 @@ func (l *loader) gatherVariables(written string) {
 func (l *loader) clearSecrets() {
 	eachScalar(l.doc.Root, nil, false, func(s scalar) {
 		written, _ := l.doc.Written(s.node)
-		if !holdsSecret(l.doc, s) || onlyReference.MatchString(written) || natSections[s.path[0]] {
+		if !holdsSecret(l.doc, l.known, s) || onlyReference.MatchString(written) || natSections[s.path[0]] {
 			return
 		}
 		name := variableFor(written, s.path)

@@ -50,7 +50,7 @@ func (s *sourceWriter) copy(n *yaml.Node, path []string, named bool) *yaml.Node 
 	if n.Kind == yaml.ScalarNode {
 		written, rewrote := s.c.doc.Written(n)
 		switch {
-		case holdsSecret(s.c.doc, scalar{n, path, named}):
+		case holdsSecret(s.c.doc, s.c.known, scalar{n, path, named}):
 			out.Tag, out.Style, out.Value = "!!str", 0, s.reference(written, path)
 		case rewrote && strings.Contains(written, "${"):
 			out.Value = written
