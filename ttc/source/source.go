@@ -3,6 +3,8 @@ package source
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/nat-go/nat-go/ttc"
@@ -51,6 +53,7 @@ type Stats struct {
 	Interrupted int64            `json:"interrupted,omitempty"`  // examples whose workflow raised
 	Events      map[string]int64 `json:"events,omitempty"`       // steps by event type
 	Names       map[string]int64 `json:"names,omitempty"`        // candidates by step name
+	Unread      map[string]int64 `json:"unread,omitempty"`       // keys that mean something and that nothing reads, how often
 
 	Dropped map[string]map[ledger.Reason]int64 `json:"dropped,omitempty"` // unit -> reason -> count
 }
@@ -75,6 +78,9 @@ func (s *Stats) Warnings() []string {
 	}
 	if s.Interrupted > 0 {
 		out = append(out, fmt.Sprintf("%s without steps and answer: the workflow was interrupted", ledger.Quantity(s.Interrupted, "example")))
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.Unread)) {
+		out = append(out, fmt.Sprintf("%s: it says something that is not read, and is passed over %d times", key, s.Unread[key]))
 	}
 	return out
 }
@@ -143,6 +149,7 @@ func (s *Stats) Add(o *Stats) {
 		s.FirstRepeat = o.FirstRepeat
 	}
 	s.Events, s.Names = addCounts(s.Events, o.Events), addCounts(s.Names, o.Names)
+	s.Unread = addCounts(s.Unread, o.Unread)
 	for unit, reasons := range o.Dropped {
 		if s.Dropped == nil {
 			s.Dropped = map[string]map[ledger.Reason]int64{}

@@ -12,8 +12,14 @@ func Factory() source.Factory {
 		Type: "traces", Doc: "agent runs in the OpenAI chat format, as JSON lines or one array", File: FileName,
 		Recognizes: func(entry json.Raw) bool {
 			_, messages := entry.Get("messages")
-			_, traj := entry.Get("traj")
-			return messages || traj
+			for _, key := range []string{"traj", "turns", "dpo_pairs"} {
+				if _, ok := entry.Get(key); ok {
+					return true
+				}
+			}
+			_, chosen := entry.Get("chosen")
+			_, rejected := entry.Get("rejected")
+			return messages || chosen && rejected
 		},
 	}, func(c *Config) *[]string { return &c.Path }, Open)
 }
@@ -21,11 +27,11 @@ func Factory() source.Factory {
 // Config is `sources.<name>` with `_type: traces`.
 type Config struct {
 	Path        []string `yaml:"path" scalar:"true" doc:"files or patterns; each file is a collection run"`
-	IDKey       string   `yaml:"id_key" default:"id" doc:"key of the rollout's id; without one it is task/trial, or its row"`
-	MessagesKey string   `yaml:"messages_key" default:"messages" doc:"key of the list of messages (traj is tried as well)"`
+	IDKey       string   `yaml:"id_key" default:"id" doc:"key of the rollout's id (trace_id is tried as well); without one it is task/trial, or its row"`
+	MessagesKey string   `yaml:"messages_key" default:"messages" doc:"key of the list of messages (traj and turns are tried as well)"`
 	ToolsKey    string   `yaml:"tools_key" default:"tools" doc:"key of the list of tool definitions (functions is tried as well)"`
 	ToolsFile   string   `yaml:"tools_file" doc:"JSON file with the tools of all rollouts that bring none of their own"`
-	RewardKey   string   `yaml:"reward_key" default:"reward" doc:"key of the rollout's score: a number; null is no score"`
+	RewardKey   string   `yaml:"reward_key" default:"reward" doc:"key of the rollout's score: a number; null is no score (final_reward is tried as well)"`
 	TaskKey     string   `yaml:"task_key" default:"task_id" doc:"key of what trials of one problem share"`
 	TrialKey    string   `yaml:"trial_key" default:"trial" doc:"key of the rollout's number within its task"`
 	PolicyKey   string   `yaml:"policy_key" default:"model" doc:"key of the model that sampled, of the rollout or of a message"`
@@ -35,6 +41,8 @@ type Config struct {
 	SamplingKey string   `yaml:"sampling_key" default:"sampling" doc:"key of {temperature, top_p, processed}: how the rollout was sampled"`
 
 	CandidatesKey string `yaml:"candidates_key" default:"candidates" doc:"key of a list of scored answers of single turns, as the source candidates has them"`
+
+	PairsKey string `yaml:"pairs_key" default:"dpo_pairs" doc:"key of a list of ready pairs {state_messages or prompt, chosen, rejected}; an entry without messages may be one itself"`
 
 	CandidateKeys candidates.Keys `yaml:"candidate_keys" doc:"names of the keys of those answers"`
 

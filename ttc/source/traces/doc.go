@@ -6,6 +6,10 @@
 // token ids, log-probs, finish reason - is kept on its node. Keys that are not named here (a benchmark's `info`, say, with the
 // ground truth) never reach an example.
 //
+// Traces of composite trainers are read, too: trace_id, turns (a tool_call each, and tool_error, which marks a result as an
+// error), final_reward, and dpo_pairs; and so are files of ready pairs, {prompt, chosen, rejected}. What such an entry says
+// beyond that - the kind of an error, error_meta, an error on a turn of the assistant - is counted and warned about.
+//
 // Whether the model really produced an assistant message in this rollout, most formats don't say. assume_sampled decides for
 // those that don't; a message that carries log-probs was sampled, and one with `weight: 0` or `sampled: false` was not.
 package traces

@@ -45,6 +45,29 @@ func (s *Source) node(n *ttc.Node) error {
 			n.FinishReason, _ = x.Value.Text()
 		case s.cfg.PolicyKey:
 			n.Policy, _ = x.Value.Text()
+		case "tool_call": // a call, or null
+			if call, err := chat.ParseToolCall(x.Value); err == nil && m.ToolCalls == nil {
+				call.Type = "function"
+				m.ToolCalls = []chat.ToolCall{call}
+			} else if x.Value.Kind() != json.Null {
+				s.unread(x.Key)
+				return false
+			}
+		case "tool_error": // the kind of an error, null where there was none
+			if x.Value.Kind() == json.Null {
+				return true
+			}
+			if m.Role != "tool" && m.Role != "function" {
+				s.unread(x.Key + " of a turn of " + m.Role)
+				return true
+			}
+			yes := true
+			n.Error = &yes
+			s.unread("the kind in " + x.Key)
+		case "error_meta":
+			if x.Value.Kind() != json.Null {
+				s.unread(x.Key)
+			}
 		case "is_error":
 			if v, ok := x.Value.Bool(); ok {
 				n.Error = &v
@@ -277,4 +300,12 @@ func fidelity(nodes []ttc.Node) ttc.Fidelity {
 		return ttc.TextOnly
 	}
 	return f
+}
+
+// unread counts a key that means something and that nothing reads.
+func (s *Source) unread(key string) {
+	if s.Tally.S.Unread == nil {
+		s.Tally.S.Unread = map[string]int64{}
+	}
+	s.Tally.S.Unread[key]++
 }

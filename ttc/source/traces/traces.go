@@ -114,6 +114,7 @@ func (s *Source) entry(context.Context) (*ttc.Example, error) {
 		return drop(source.IdenticalRow, "the same entry stood in this file before")
 	}
 	s.addCandidates(raw, ex)
+	s.addPairs(raw, ex)
 	return ex, nil
 }
 
@@ -187,7 +188,7 @@ func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
 		}
 		return nil
 	}
-	if id := get(cfg.IDKey); id != nil {
+	if id := get(cfg.IDKey, "trace_id"); id != nil {
 		ex.ID, ex.RawID = source.IDText(id), append(json.Raw(nil), id...)
 	}
 	ex.Task, ex.Trial = source.IDText(get(cfg.TaskKey)), source.IDText(get(cfg.TrialKey))
@@ -195,7 +196,7 @@ func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
 		ex.Policy, _ = model.Text()
 	}
 	var err error
-	if ex.Reward, err = reward(get(cfg.RewardKey)); err != nil {
+	if ex.Reward, err = reward(get(cfg.RewardKey, "final_reward")); err != nil {
 		return fmt.Errorf("%s: %w", cfg.RewardKey, err)
 	}
 	ex.Sampling = sampling(get(cfg.SamplingKey))
@@ -205,7 +206,11 @@ func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
 			return fmt.Errorf("%s: %w", cfg.ToolsKey, err)
 		}
 	}
-	messages := get(cfg.MessagesKey, "traj")
+	messages := get(cfg.MessagesKey, "traj", "turns")
+	if messages == nil && (get(cfg.PairsKey).Kind() == json.Array || get("chosen") != nil && get("rejected") != nil) {
+		ex.Fidelity = ttc.TextOnly
+		return nil
+	}
 	if messages == nil {
 		return fmt.Errorf("the entry has no %s", cfg.MessagesKey)
 	}

@@ -6,8 +6,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -287,6 +289,53 @@ func TestSampling(t *testing.T) {
 		got := sampling(json.Raw(raw))
 		if (got == nil) != (want == nil) || got != nil && *got != *want {
 			t.Errorf("%s: %+v", raw, got)
+		}
+	}
+}
+
+// TestTurnsAndPairs reads a trace as other collators keep them, ready pairs in it and alone, and counts what it can't use.
+func TestTurnsAndPairs(t *testing.T) {
+	text := `{"trace_id": "t1", "final_reward": 0.5, "turns": [
+	  {"role": "user", "content": "fix main"},
+	  {"role": "assistant", "content": "", "tool_call": {"name": "frob", "arguments": {"in": "main"}}, "tool_error": "unknown_tool"},
+	  {"role": "tool", "content": "no such tool", "tool_error": "", "error_meta": {"tools": ["edit"]}},
+	  {"role": "assistant", "content": "done", "tool_call": null, "tool_error": null}],
+	 "dpo_pairs": [{"state_messages": [{"role": "user", "content": "q"}], "chosen": "c", "rejected": "r"}, {"chosen": "c", "rejected": 7}]}
+	{"prompt": "p", "chosen": [{"role": "assistant", "content": "good"}], "rejected": "bad"}`
+	r, err := read(t, nil, source.Options{}, write(t, FileName, strings.ReplaceAll(text, "\n\t", " ")))
+	if err != nil || len(r.examples) != 2 {
+		t.Fatal(r.examples, err)
+	}
+	ex := r.examples[0]
+	if ex.ID != "t1" || *ex.Reward != 0.5 || len(ex.Graph.Nodes) != 4 {
+		t.Fatalf("%+v", ex)
+	}
+	if calls := ex.Graph.Nodes[1].Message.ToolCalls; len(calls) != 1 || calls[0].Name != "frob" || string(calls[0].Parsed) != `{"in": "main"}` {
+		t.Errorf("%+v", calls)
+	}
+	if failed := ex.Graph.Nodes[2].Error; failed == nil || !*failed {
+		t.Error("the result is not marked as an error")
+	}
+	var got []string
+	for _, ex := range r.examples {
+		for _, c := range ex.Candidates {
+			got = append(got, fmt.Sprintf("%s %s %s%d %v", c.Turn, c.Output, c.Prompt.Text, len(c.Prompt.Messages), c.Score))
+		}
+	}
+	want := []string{"dpo_pairs/0 c 1 1", "dpo_pairs/0 r 1 0", "pair good p0 1", "pair bad p0 0"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if len(r.drops) != 1 || r.drops[0].Reason != source.BadOutput || r.drops[0].N() != 2 || r.drops[0].Turn != "dpo_pairs/1" {
+		t.Errorf("%+v", r.drops)
+	}
+	unread := map[string]int64{"tool_error of a turn of assistant": 1, "the kind in tool_error": 1, "error_meta": 1}
+	if !maps.Equal(r.stats.Unread, unread) || len(r.stats.Warnings()) < len(unread) {
+		t.Errorf("%v %q", r.stats.Unread, r.stats.Warnings())
+	}
+	for _, a := range r.stats.Accounts() {
+		if a.In != a.Out+a.DroppedTotal() {
+			t.Errorf("the books don't balance: %+v", a)
 		}
 	}
 }
