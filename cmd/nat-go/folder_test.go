@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -216,5 +217,29 @@ func TestRunFolderRemovedDuringTheRun(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestRunFolderHasOneOwner: the names of a run folder's files are spelled in one package.
+func TestRunFolderHasOneOwner(t *testing.T) {
+	spelled := regexp.MustCompile(`"(\.lock|manifest\.json|(records/)?(begun\.json|decisions\.bin)|dropped\.jsonl|job\.json|config\.yml|` +
+		`data_collection_progress\.jsonl|collection_history\.json|final_metrics\.json)"|"(dataset|batches|records)/`)
+	joined := regexp.MustCompile(`filepath\.Join\([^)]*"(records|dataset|batches|collected|teacher|trainer)"`)
+	allowed := regexp.MustCompile(`fmt\.Errorf|exit\.|NewCode|Var\(|doc:|Message:|scratch|warn\(|Short:|Long:|^\s*//`)
+	err := filepath.WalkDir("internal", func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "internal/runfolder/") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for i, line := range strings.Split(string(text), "\n") {
+			code, _, _ := strings.Cut(line, "//")
+			if (spelled.MatchString(code) || joined.MatchString(code)) && !allowed.MatchString(line) {
+				t.Errorf("%s:%d spells a name of the run folder: %s", path, i+1, strings.TrimSpace(line))
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

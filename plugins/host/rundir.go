@@ -52,7 +52,7 @@ func newRunDir() (*runDir, error) {
 
 // claim makes the lock and the folder. The lock gets its name when it is held, so that nobody sees it without an owner.
 func (d *runDir) claim() (err error) {
-	if d.lock, err = os.CreateTemp(filepath.Dir(d.path), ".new-"); err != nil {
+	if d.lock, err = os.CreateTemp(filepath.Dir(d.path), ".new-"); err != nil { //nolint:forbidigo // a lock, not data
 		return err
 	}
 	if _, err := d.lock.WriteString(d.mark); err != nil {
@@ -61,7 +61,7 @@ func (d *runDir) claim() (err error) {
 	if err := unix.Flock(int(d.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return err
 	}
-	if err := os.Rename(d.lock.Name(), d.path+lockEnding); err != nil {
+	if err := os.Rename(d.lock.Name(), d.path+lockEnding); err != nil { //nolint:forbidigo // it is held already, and nothing to sync
 		return err
 	}
 	return os.Mkdir(d.path, 0o700)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 )
 
 // Bed is a folder in which runs are made and measured.
@@ -71,7 +73,7 @@ func (b *Bed) run(ctx context.Context, input, formats []string) (Usage, int64, e
 	if err != nil {
 		return u, 0, err
 	}
-	return u, size(filepath.Join(out, "bench", "dataset")), nil
+	return u, size(runfolder.Folder(filepath.Join(out, "bench")).Dataset()), nil
 }
 
 // RunPipe makes a run whose input comes out of a pipe as it is generated, so that it may be larger than any disk.

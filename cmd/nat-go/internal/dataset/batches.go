@@ -60,8 +60,9 @@ func (r *Report) VerifyBatches(run runfolder.Folder, tok *tokenizer.Tokenizer) e
 		return err
 	}
 	r.Batches, r.TokenRows = found.Batches, found.Rows
+	folder := run.Rel(run.Batches()) + "/"
 	for _, p := range found.Problems {
-		f := Finding{Code: badBatch, File: "batches/" + p.File, Message: p.Text}
+		f := Finding{Code: badBatch, File: folder + p.File, Message: p.Text}
 		if p.Row >= 0 {
 			f.Row = int64(p.Row) + 1
 		}
@@ -79,7 +80,7 @@ func (r *Report) VerifyBatches(run runfolder.Folder, tok *tokenizer.Tokenizer) e
 		}
 	}
 	if found.Batches < want {
-		r.Findings = append(r.Findings, Finding{Code: badBatch, File: "batches/" + batch.IndexName, Message: fmt.Sprintf("the manifest has %d batches, here are %d", want, found.Batches)})
+		r.Findings = append(r.Findings, Finding{Code: badBatch, File: folder + batch.IndexName, Message: fmt.Sprintf("the manifest has %d batches, here are %d", want, found.Batches)})
 		r.Errors++
 	}
 	return err

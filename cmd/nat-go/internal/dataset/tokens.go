@@ -96,12 +96,18 @@ func (v *verifier) tokens(f RowFile) error {
 	return err
 }
 
+// maxTokenRow bounds what a row of ids takes in memory: eight bytes for every two.
+const maxTokenRow = 32 << 20
+
 // tokenRow says what is wrong with a token row; empty: nothing.
 func tokenRow(line []byte) string {
 	var row struct {
 		IDs    []int64  `json:"input_ids"`
 		Labels []int64  `json:"labels"`
 		Weight *float64 `json:"row_weight"`
+	}
+	if len(line) > maxTokenRow {
+		return fmt.Sprintf("it has %d bytes, more than any token row", len(line))
 	}
 	if err := json.Unmarshal(line, &row); err != nil {
 		return fmt.Sprintf("it is no token row: %v", err)

@@ -166,16 +166,17 @@ func adapterNamed(c *config.Config, name string) *config.Block {
 
 // dataSet is what was written, as adapters are told of it.
 func (r *run) dataSet() trainers.DataSet {
+	folder := r.plan.folder
 	d := trainers.DataSet{RunID: r.plan.RunID, RunDir: string(r.plan.folder), Formats: map[string]trainers.Format{}}
 	for _, w := range r.made.Dataset {
-		f := trainers.Format{Dir: "dataset/" + w.Format}
+		f := trainers.Format{Dir: folder.Rel(folder.Format(w.Format))}
 		for _, file := range w.Files {
-			f.Files = append(f.Files, trainers.File{Path: "dataset/" + file.Path, Kind: file.Kind, Split: file.Split})
+			f.Files = append(f.Files, trainers.File{Path: runfolder.DatasetFile(file.Path, 0, "").Path, Kind: file.Kind, Split: file.Split})
 		}
 		d.Formats[w.Format] = f
 	}
 	if r.made.Batches != nil {
-		d.Batches = "batches"
+		d.Batches = folder.Rel(folder.Batches())
 	}
 	return d
 }

@@ -39,7 +39,8 @@ func (f Folder) living(rel string) bool {
 }
 
 // Walk calls do for everything of the folder that the manifest speaks for, by its path in it. Links are not followed. Of
-// temporary files see Temporaries.
+// temporary files see Temporaries. The teacher's answers, of which there may be millions, go as one: a path that ends in a
+// slash.
 func (f Folder) Walk(do func(rel string, info fs.FileInfo) error) error {
 	return filepath.WalkDir(string(f), func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -48,6 +49,15 @@ func (f Folder) Walk(do func(rel string, info fs.FileInfo) error) error {
 		rel := f.Rel(path)
 		switch {
 		case f.living(rel) && e.IsDir():
+			return fs.SkipDir
+		case e.IsDir() && path == f.Teacher():
+			info, err := e.Info()
+			if err == nil {
+				err = do(rel+"/", info)
+			}
+			if err != nil {
+				return err
+			}
 			return fs.SkipDir
 		case e.IsDir(), f.living(rel), durable.Temporary(e.Name()):
 			return nil
@@ -71,10 +81,33 @@ func (f Folder) Temporaries() (n int, err error) {
 	return n, err
 }
 
-// Sum reads a file of the folder and says what is in it.
+// Sum reads a file of the folder and says what is in it. A path that ends in a slash is a folder: all its files count, by
+// name and content.
 func (f Folder) Sum(rel string) (File, error) {
+	if strings.HasSuffix(rel, "/") {
+		return f.sumTree(rel)
+	}
 	sum, n, err := content(f.path(filepath.FromSlash(rel)))
 	return File{rel, n, sum}, err
+}
+
+func (f Folder) sumTree(rel string) (File, error) {
+	h := xxh3.New()
+	s := File{Path: rel}
+	err := filepath.WalkDir(f.path(filepath.FromSlash(rel)), func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || durable.Temporary(e.Name()) {
+			return err
+		}
+		if !e.Type().IsRegular() {
+			return fmt.Errorf("%s is not a regular file", path)
+		}
+		sum, n, err := content(path)
+		s.Bytes += n
+		fmt.Fprintf(h, "%q %d %s\n", f.Rel(path), n, sum)
+		return err
+	})
+	s.XXH3 = Digest(h)
+	return s, err
 }
 
 // ContentSum is the hash of what a file holds.
@@ -111,6 +144,11 @@ func (l *Lock) Sums(known []File) ([]File, error) {
 	}
 	var list []File
 	err := l.Folder.Walk(func(rel string, info fs.FileInfo) error {
+		if info.IsDir() {
+			s, err := l.Folder.Sum(rel)
+			list = append(list, s)
+			return err
+		}
 		if !info.Mode().IsRegular() { // of the agent's own program: nothing of ours is anything else
 			return nil
 		}

@@ -87,11 +87,17 @@ type Batches struct {
 	Teacher      *teacher.Report        `json:"teacher,omitempty"` // what the teacher was asked; what became of sites
 }
 
+// maxValues bounds what a manifest takes in memory: an empty object in a list is two bytes on disk and fifty there.
+const maxValues = 4 << 20
+
 // ReadManifest reads the manifest. Its error wraps fs.ErrNotExist where there is none.
 func (f Folder) ReadManifest() (*Manifest, error) {
 	text, err := read(f.Manifest())
 	if err != nil {
 		return nil, err
+	}
+	if n := bytes.Count(text, []byte(",")) + bytes.Count(text, []byte("{")); n > maxValues {
+		return nil, fmt.Errorf("%s holds %d values, more than the %d that are read", f.Manifest(), n, maxValues)
 	}
 	m := new(Manifest)
 	if err := stdjson.Unmarshal(text, m); err != nil {

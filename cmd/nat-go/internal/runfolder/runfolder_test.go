@@ -1,6 +1,7 @@
 package runfolder
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -269,7 +270,10 @@ func TestManifestIsReadWithinLimits(t *testing.T) {
 		"a pipe":    func(p string) error { return syscall.Mkfifo(p, 0o644) },
 		"a folder":  func(p string) error { return os.Mkdir(p, 0o755) },
 		"too large": func(p string) error { return errors.Join(os.WriteFile(p, nil, 0o644), os.Truncate(p, 1<<40)) },
-		"no JSON":   func(p string) error { return os.WriteFile(p, []byte("{"), 0o644) },
+		"bloated": func(p string) error {
+			return os.WriteFile(p, append([]byte(`{"files":[{}`), append(bytes.Repeat([]byte(",{}"), 3<<20), "]}"...)...), 0o644)
+		},
+		"no JSON": func(p string) error { return os.WriteFile(p, []byte("{"), 0o644) },
 	} {
 		f := Folder(t.TempDir())
 		if err := make(f.Manifest()); err != nil {
@@ -348,5 +352,45 @@ func TestConvertAfterOneThatWasKilled(t *testing.T) {
 	}
 	if _, err := f.LockToConvert([]string{"kto"}); exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "finetune resume") {
 		t.Error(err)
+	}
+}
+
+// TestTeacherGoesAsOne: the teacher's answers have one entry, and each of them counts in it.
+func TestTeacherGoesAsOne(t *testing.T) {
+	f := complete(t)
+	answer := f.path("teacher", "ab", "cd")
+	write(t, answer, "answer")
+	l, err := f.Lock("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	sums := func() File {
+		list, err := l.Sums(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var of []File
+		for _, s := range list {
+			if strings.HasPrefix(s.Path, "teacher") {
+				of = append(of, s)
+			}
+		}
+		if len(of) != 1 || of[0].Path != "teacher/" {
+			t.Fatalf("%+v", of)
+		}
+		return of[0]
+	}
+	before := sums()
+	write(t, answer, "Answer")
+	if after := sums(); after == before || after.Bytes != before.Bytes {
+		t.Errorf("%+v became %+v", before, after)
+	}
+	write(t, answer, "answer")
+	if err := os.Rename(answer, answer+"e"); err != nil {
+		t.Fatal(err)
+	}
+	if after := sums(); after == before {
+		t.Error("another name, and the same sum")
 	}
 }
