@@ -106,7 +106,7 @@ type Preference struct {
 	Head
 	Prompt           Content // text or messages
 	Chosen, Rejected Content // text, or messages that continue the prompt
-	Reward           float64
+	Reward           float64 // by how much: the margin of the scores, or what the builder makes of it
 
 	ScoreName                    string // what the scores measure: the step's name unless the source says more
 	ChosenScore, RejectedScore   float64
@@ -119,9 +119,9 @@ type Demonstration struct {
 	Head
 	Messages Content
 	Train    Train
-	Trained  []bool  // where Train is TrainFlagged: one per message
-	Weight   float64 // 1 where the builder has no opinion
-	Score    *float64
+	Trained  []bool   // where Train is TrainFlagged: one per message
+	Weight   float64  // of the demonstration in the loss; 1 where the builder has no opinion
+	Score    *float64 // what it was chosen by; nil: it was not scored
 }
 
 // Train is a loss policy: which assistant turns are trained.

@@ -6,4 +6,6 @@
 //
 // The content of a record is inline or a reference into the group, which the host resolves and checks. References are the
 // fast path: a turn of eight candidates makes up to 28 pairs of the same eight texts.
+//
+// Part of the Go API we promise (v0).
 package builders

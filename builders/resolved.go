@@ -19,14 +19,14 @@ type Resolved struct {
 
 // Origin is where a record comes from: its example, without the content.
 type Origin struct {
-	Run      int // collection run, from 0
-	Row      int64
+	Run      int   // collection run, from 0
+	Row      int64 // place in the input, from 0
 	Example  string
 	Task     string
 	Trial    string
 	File     string
-	Offset   int64
-	Policy   string
+	Offset   int64  // byte offset in the uncompressed file
+	Policy   string // model that sampled it; empty: unknown
 	Fidelity ttc.Fidelity
 	Sampling *ttc.Sampling
 	Tools    []chat.Tool

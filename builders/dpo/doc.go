@@ -8,4 +8,6 @@
 //
 // Records refer to their candidates instead of repeating texts. NAT's metadata object is left out unless `metadata: true`,
 // as all of it but the steps' own metadata follows from the record.
+//
+// Not part of the promised API.
 package dpo

@@ -5,4 +5,6 @@
 //
 // Tasks that teach nothing - fewer rollouts than asked for, all rewards equal - can be left out whole, never in part: an
 // advantage over half a group is a wrong one.
+//
+// Not part of the promised API.
 package grpo

@@ -33,5 +33,7 @@
 // nodes (builders/yamldoc), the Spec is walked over them, and the value is filled by a setter of our own; the validator then
 // runs over the filled struct, and its failures are mapped back to nodes.
 //
-// The struct tags and the types of values are part of the API that we promise (v0); the rest of the package is not.
+// What a plugin's config needs of it, the struct tags and the types of values, is as stable as package sdk (v0). The rest:
+//
+// Not part of the promised API.
 package schema

@@ -24,4 +24,6 @@
 //
 // repair_pairs: the failed turn against the later turn that made it good, at the prompt of the failed one. The chosen turn
 // was sampled after the error was seen, so the pair is marked off-policy. demonstrations: that turn where it stands.
+//
+// Not part of the promised API.
 package sdpo

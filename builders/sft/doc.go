@@ -6,4 +6,6 @@
 //
 // A demonstration refers to the messages of its example. Where a rollout has branches, each becomes one demonstration, and a
 // turn that several branches share is trained in the first of them only.
+//
+// Not part of the promised API.
 package sft

@@ -4,5 +4,5 @@
 // variable replaced it, nor which parts of a line are secret. A Document does. Aliases and merge keys are resolved when it is
 // parsed, within limits, so that whoever walks it meets a tree.
 //
-// This package is not part of the API that we promise: it changes as the host needs it.
+// Not part of the promised API.
 package yamldoc

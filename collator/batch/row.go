@@ -16,9 +16,9 @@ type Run struct{ Start, End int32 }
 
 // Side is one sequence of tokens of a row: the only one, or the chosen or rejected one of a pair.
 type Side struct {
-	IDs      []int32
+	IDs      []int32   // [T]
 	Trained  []Run     // tokens in the loss; sorted, apart, never position 0 (nothing predicts it)
-	LogProbs []float32 // rl: of the trained tokens, in order; nil where unknown
+	LogProbs []float32 // rl: of the trained tokens, in order, in nats; nil where unknown
 }
 
 // Active is the number of trained tokens.
@@ -31,8 +31,8 @@ func (s *Side) Active() (n int) {
 
 // Row is a row of a channel.
 type Row struct {
-	Sides  []Side
-	Weight float32
+	Sides  []Side  // as many as the channel has; sdpo: the student's, then one a teacher
+	Weight float32 // of each of its tokens, or pairs, in the loss
 	Meta   Meta
 }
 
@@ -76,7 +76,7 @@ type Scored struct {
 	Advantage float64 `json:"advantage"`
 }
 
-// Ref holds log-probs of a pair under the reference model, summed over labels.
+// Ref holds log-probs of a pair under the reference model, summed over labels, in nats.
 type Ref struct {
 	Chosen   float64 `json:"chosen"`
 	Rejected float64 `json:"rejected"`

@@ -32,16 +32,16 @@ func (l Layout) String() string { return layoutNames[l] }
 
 // Spec says how batches are written.
 type Spec struct {
-	Dir         string // the folder that gets index.jsonl and <channel>/<split>/; made if it is not there
-	Budget      int    // tokens of a batch, padding included
-	Layout      Layout // of the channels that can have it, Padded of the others
-	PadID       int64
-	VocabSize   int64
-	Tokenizer   string
-	Template    string
-	Reference   string // fingerprint of what computed the rows' reference log-probs; empty without
-	Terminators []int32
-	Workers     int // batches assembled at once; 0: 1
+	Dir         string  // the folder that gets index.jsonl and <channel>/<split>/; made if it is not there
+	Budget      int     // tokens of a batch, padding included
+	Layout      Layout  // of the channels that can have it, Padded of the others
+	PadID       int64   // what input_ids hold behind a row's end
+	VocabSize   int64   // ids are below it
+	Tokenizer   string  // fingerprint
+	Template    string  // fingerprint
+	Reference   string  // fingerprint of what computed the rows' reference log-probs; empty without
+	Terminators []int32 // ids that end a turn
+	Workers     int     // batches assembled at once; 0: 1
 	// Finish completes a row before it is assembled. It is called concurrently.
 	Finish func(*Row) error
 }

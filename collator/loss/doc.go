@@ -11,4 +11,6 @@
 // sum(w l)/sum(w) over the step, dpo the same over pairs (their mean where weights are 1), grpo by token, sequence or constant.
 //
 // ReadRows and ReadDump take their input out of safetensors files, for `nat-go loss`.
+//
+// Not part of the promised API.
 package loss

@@ -11,4 +11,6 @@
 // The texts of a group stand in many of its rows (eight candidates make up to 28 pairs), so an Encoder escapes each
 // distinct text once a group and afterwards copies bytes. That text is checked once, too: it is parsed back and compared
 // before it is first used, and the rest of a row is a fixed skeleton.
+//
+// Not part of the promised API.
 package rows

@@ -32,4 +32,6 @@
 // or repeated, asks nothing twice and has the same bytes even where the server's arithmetic depends on its batches.
 //
 // Servers are untrusted: sizes are limited, a redirect is followed nowhere, and no error shows a key.
+//
+// Not part of the promised API.
 package teacher

@@ -21,4 +21,6 @@
 //
 // Parquet rows (WriteParquet) have the columns TRL's SFT trainer takes as
 // pre-tokenised: input_ids and labels, and what else the rows carry.
+//
+// Not part of the promised API.
 package tensors

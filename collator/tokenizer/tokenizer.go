@@ -16,8 +16,8 @@ type Span struct{ Start, End int }
 // have {0, 0}. A character split over several byte-level tokens is reported
 // whole by each of them, as Hugging Face does.
 type Encoding struct {
-	IDs     []uint32
-	Offsets []Span
+	IDs     []uint32 // [n]
+	Offsets []Span   // [n]
 }
 
 // Reset empties e and keeps its memory.

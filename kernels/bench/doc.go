@@ -24,4 +24,6 @@
 // selected by four permutes and three blends a coefficient; 8 wider ones on each side of 0, found by the exponent of 1+|D|,
 // take two permutes and a blend and made it 1.5 times as fast. The same table on AVX-512 would fit one register a coefficient,
 // but there a lookup already is one instruction.
+//
+// Not part of the promised API.
 package bench

@@ -19,4 +19,6 @@
 //
 // A plugin sees all the data of its groups and runs as the same user. The host keeps it from harming a run by mistake; it is
 // no sandbox.
+//
+// Not part of the promised API.
 package host

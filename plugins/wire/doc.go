@@ -11,4 +11,6 @@
 //
 // Readers trust nothing: an index out of range, a text that ends before it starts, an unknown enum value, a part that
 // repeats or is missing is an error that says what was wrong, never a panic.
+//
+// Not part of the promised API.
 package wire

@@ -19,4 +19,6 @@
 //
 // A group is in memory as a whole. One that outgrows the limits is refused whole, before it is loaded: part of a task would
 // give wrong advantages and wrong choices without anyone noticing.
+//
+// Not part of the promised API.
 package group

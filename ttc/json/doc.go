@@ -11,5 +11,5 @@
 //
 // Text is WTF-8: UTF-8, with lone surrogates in their three-byte generalised encoding.
 //
-// Part of the Go API we promise (v0), as far as the signatures of the other promised packages name it.
+// Part of the Go API we promise (v0).
 package json

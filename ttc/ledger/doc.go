@@ -7,4 +7,6 @@
 //
 // A reason stands in the package that gives it, with its page for `nat-go explain`; those that several packages give stand here.
 // Reasons of third parties are namespaced ("acme/too_short") and need no page.
+//
+// Part of the Go API we promise (v0).
 package ledger

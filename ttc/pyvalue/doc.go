@@ -14,5 +14,5 @@
 // Character properties are those of Unicode 14.0, which CPython 3.11 ships. Go's tables are newer: a character that 14.0 does
 // not know has no property here (tables.go, made by testdata/tables.py from CPython itself).
 //
-// Part of the Go API we promise (v0), as far as the signatures of the other promised packages name it.
+// Part of the Go API we promise (v0).
 package pyvalue

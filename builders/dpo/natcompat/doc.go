@@ -7,4 +7,6 @@
 // and messages with anything but text a repr; ties, NaN and equal texts make pairs; scores are sorted by CPython's sort, whose
 // order among NaNs is that of its merges (sort.go). The peer is nvidia-nat-nemo-customizer 1.9.0 under CPython 3.11; 1.4.3
 // gives the same.
+//
+// Not part of the promised API.
 package natcompat

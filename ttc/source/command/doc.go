@@ -13,4 +13,6 @@
 //
 // The program runs in a process group of its own, which is ended with the collection, in the environment of nat-go: it is
 // the user's own workflow, with its own credentials.
+//
+// Not part of the promised API.
 package command

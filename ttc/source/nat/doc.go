@@ -10,4 +10,6 @@
 // byte for byte, is dropped the second time. All that is remembered of the past is 36 bytes an entry.
 //
 // For NAT-exact runs (source.Options.Raw) nothing is judged: entries go out with their raw id and raw steps.
+//
+// Not part of the promised API.
 package nat

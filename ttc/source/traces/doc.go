@@ -12,4 +12,6 @@
 //
 // Whether the model really produced an assistant message in this rollout, most formats don't say. assume_sampled decides for
 // those that don't; a message that carries log-probs was sampled, and one with `weight: 0` or `sampled: false` was not.
+//
+// Not part of the promised API.
 package traces
