@@ -28,12 +28,13 @@
 //
 // # Why not decode and validate with the libraries alone
 //
-// A YAML library stops at the first unknown key and forgets about unknown keys within a custom unmarshaller. A person who
-// fixes a config wants all findings at once, each with its place and what to write instead. So the text is parsed once to
-// nodes (builders/yamldoc), the Spec is walked over them, and the value is filled by a setter of our own; the validator then
-// runs over the filled struct, and its failures are mapped back to nodes.
+// A YAML library stops at the first unknown key and forgets about unknown keys within a custom unmarshaller. A person
+// who fixes a config wants all findings at once, each with its place and what to write instead. So the text is parsed
+// once to nodes (builders/yamldoc), the Spec is walked over them, and the value is filled by a setter of our own; the
+// validator then runs over the filled struct, and its failures are mapped back to nodes.
 //
-// What a plugin's config needs of it, the struct tags and the types of values, is as stable as package sdk (v0). The rest:
+// What a plugin's config needs of it, the struct tags and the types of values, is as stable as package sdk (v0). The
+// rest:
 //
 // Not part of the promised API.
 package schema

@@ -2,7 +2,13 @@ package main
 
 import (
 	"fmt"
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/token"
 	"go/types"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -44,6 +50,97 @@ func TestPromisedSignatures(t *testing.T) {
 			t.Errorf("%s.%s names %s, which is not promised", strings.TrimPrefix(p.PkgPath, module), where, named)
 		}
 	}
+}
+
+// promise and noPromise are what the comment of a package says of its stability.
+const (
+	promise   = "Part of the Go API we promise (v0)."
+	noPromise = "Not part of the promised API."
+)
+
+// docLines is how long `go doc` of a promised package may be: what fits on a screen is read.
+const docLines = 60
+
+// unsaid are packages that don't say yet whether they are promised. The list may only shrink.
+var unsaid = []string{"collator", "collator/probe", "collator/turns", "ttc/pyvalue"}
+
+// TestPackagesSayWhetherTheyArePromised reads every package's comment, and of the promised ones `go doc` and the examples.
+func TestPackagesSayWhetherTheyArePromised(t *testing.T) {
+	seen := map[string]bool{}
+	for _, p := range list(t, module+"...") {
+		name := strings.TrimPrefix(p.ImportPath, module)
+		if p.Name == "main" || len(p.GoFiles) == 0 || slices.Contains(strings.Split(name, "/"), "internal") {
+			continue
+		}
+		seen[name] = true
+		if slices.Contains(unsaid, name) {
+			continue
+		}
+		want, other := noPromise, promise
+		if slices.Contains(promised, name) {
+			want, other = promise, noPromise
+		}
+		comment := packageComment(t, p)
+		if strings.Count(comment, want) != 1 || strings.Contains(comment, other) {
+			t.Errorf("%s: the package comment should say once: %s", name, want)
+		}
+		if want == promise {
+			checkPromised(t, p, name)
+		}
+	}
+	for _, name := range promised {
+		if !seen[name] {
+			t.Errorf("%s is promised and is not there", name)
+		}
+	}
+}
+
+// checkPromised holds a promised package to what its readers need. Generated code has its comment alone.
+func checkPromised(t *testing.T, p pkg, name string) {
+	t.Helper()
+	if name == "plugins/proto/nat/builder/v1" {
+		return
+	}
+	out, err := exec.Command("go", "doc", p.ImportPath).Output()
+	if err != nil {
+		t.Fatalf("go doc %s: %v", name, err)
+	}
+	if n := strings.Count(string(out), "\n"); n > docLines {
+		t.Errorf("go doc %s has %d lines, more than %d", name, n, docLines)
+	}
+	tests, err := filepath.Glob(filepath.Join(p.Dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fset := token.NewFileSet()
+	var files []*ast.File
+	for _, path := range tests {
+		f, err := parser.ParseFile(fset, path, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(f.Name.Name, "_test") {
+			files = append(files, f)
+		}
+	}
+	if !slices.ContainsFunc(doc.Examples(files...), func(e *doc.Example) bool { return e.Output != "" }) {
+		t.Errorf("%s has no example that runs: write one in example_test.go, with its output", name)
+	}
+}
+
+// packageComment is the comment of a package on one line.
+func packageComment(t *testing.T, p pkg) string {
+	t.Helper()
+	var text []string
+	for _, name := range p.GoFiles {
+		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil,
+			parser.PackageClauseOnly|parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, strings.Fields(f.Doc.Text())...)
+	}
+	return strings.Join(text, " ")
 }
 
 // signatures collects the types of this module outside the promised packages that exported declarations name.

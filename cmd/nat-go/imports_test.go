@@ -50,13 +50,16 @@ var mayImport = map[string][]string{
 
 type pkg struct {
 	ImportPath string
+	Name       string
+	Dir        string
+	GoFiles    []string
 	Imports    []string
 	Deps       []string
 }
 
 func list(t *testing.T, pattern string) (pkgs []pkg) {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", pattern).Output()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Name,Dir,GoFiles,Imports,Deps", pattern).Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}

@@ -10,7 +10,8 @@ import (
 
 // A stream is read value by value, each with its byte offset; NaN is a number, as in Python.
 func Example() {
-	r := json.NewReader(strings.NewReader("{\"id\": 7, \"score\": NaN}\n{\"id\": 8, \"score\": 0.5}\n"), json.Auto, json.Limits{})
+	stream := strings.NewReader("{\"id\": 7, \"score\": NaN}\n{\"id\": 8, \"score\": 0.5}\n")
+	r := json.NewReader(stream, json.Auto, json.Limits{})
 	for {
 		value, offset, err := r.Next()
 		if err == io.EOF {
