@@ -14,15 +14,19 @@ type Factory struct {
 
 	// A source that reads files:
 
-	File       string                                                                          // looked for where a folder is named
-	Recognizes func(entry json.Raw) bool                                                       // whether an input's first entry is of this type; nil: never
-	Paths      func(config any) []string                                                       // the files that a config names
-	Open       func(ctx context.Context, config any, path string, opt Options) (Source, error) // opens one of them
+	File string // looked for where a folder is named
+	// Recognizes says whether an input's first entry is of this type; nil: never.
+	Recognizes func(entry json.Raw) bool
+	Paths      func(config any) []string // the files that a config names
+	// Open opens one of them.
+	Open func(ctx context.Context, config any, path string, opt Options) (Source, error)
 
 	// A source that has agent runs made, as files that the source workflow_output reads:
 
-	Collect func(ctx context.Context, config any, c Collection) ([]string, error) // makes a file for each collection run
-	Output  func(config any) any                                                  // the config to read them under; nil: that of NAT's evaluation
+	// Collect makes a file for each collection run.
+	Collect func(ctx context.Context, config any, c Collection) ([]string, error)
+	// Output is the config to read them under; nil: that of NAT's evaluation.
+	Output func(config any) any
 }
 
 // Collection is what a source that makes agent runs is told.
@@ -58,7 +62,9 @@ func Recognize(all []Factory, entry json.Raw) (found Factory, ok bool) {
 }
 
 // Files completes the factory of a source that reads files. paths is where its config has them.
-func Files[C any, S Source](f Factory, paths func(*C) *[]string, open func(context.Context, C, Options) (S, error)) Factory {
+func Files[C any, S Source](
+	f Factory, paths func(*C) *[]string, open func(context.Context, C, Options) (S, error),
+) Factory {
 	f.New = func() any { return new(C) }
 	f.Paths = func(config any) []string { return *paths(config.(*C)) }
 	f.Open = func(ctx context.Context, config any, path string, opt Options) (Source, error) {

@@ -3,6 +3,7 @@ package source
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"syscall"
@@ -49,12 +50,15 @@ func ReadFile(ctx context.Context, path string, most int64) ([]byte, error) {
 	defer in.Close()
 	b, err := io.ReadAll(io.LimitReader(in, most+1))
 	if err == nil && int64(len(b)) > most {
-		return nil, &Error{Path: path, Offset: -1, What: "the file is larger than its limit", Help: "Check that it is the right file"}
+		return nil, &Error{
+			Path: path, Offset: -1, What: fmt.Sprintf("the file is larger than %d bytes", most), Help: "Check that it is the right file",
+		}
 	}
 	return b, err
 }
 
-// openWaiting is os.Open, which on a named pipe waits for a writer however long it takes: here no longer than ctx lasts.
+// openWaiting is os.Open, which on a named pipe waits for a writer however long it takes: here no longer than ctx
+// lasts.
 func openWaiting(ctx context.Context, path string) (*os.File, error) {
 	if info, err := os.Stat(path); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
 		return os.Open(path)

@@ -27,9 +27,13 @@ type Walk struct {
 	err      error
 }
 
-// Init says what is walked. begin is called at the start of each file; entry reads the next entry of the file: it returns nil
-// for one that was dropped, and io.EOF at the file's end. maxEmpty is how many entries in a row may have nothing in them.
-func (w *Walk) Init(paths []string, maxEmpty int64, drop func(ledger.Drop), begin func(*File) *json.Reader, entry func(context.Context) (*ttc.Example, error)) {
+// Init says what is walked. begin is called at the start of each file; entry reads the next entry of the file: it
+// returns nil for one that was dropped, and io.EOF at the file's end. maxEmpty is how many entries in a row may have
+// nothing in them.
+func (w *Walk) Init(
+	paths []string, maxEmpty int64, drop func(ledger.Drop),
+	begin func(*File) *json.Reader, entry func(context.Context) (*ttc.Example, error),
+) {
 	w.paths, w.maxEmpty, w.Tally.Tell, w.begin, w.entry = paths, maxEmpty, drop, begin, entry
 }
 
@@ -104,7 +108,8 @@ func (w *Walk) next(ctx context.Context) (*ttc.Example, error) {
 		}
 		if w.empty++; w.empty == w.maxEmpty {
 			return nil, &Error{
-				Path: w.Path(), Offset: w.At.Offset, What: fmt.Sprintf("%d entries in a row have nothing in them that can be used", w.empty),
+				Path: w.Path(), Offset: w.At.Offset,
+				What: fmt.Sprintf("%d entries in a row have nothing in them that can be used", w.empty),
 				Help: "Check that it is the right file and source; sources.*.max_empty_entries sets how many there may be",
 			}
 		}

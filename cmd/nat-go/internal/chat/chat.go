@@ -1,5 +1,6 @@
 // Package chat answers what a chat template and a tokenizer make of conversations and texts, JSON lines in and out:
-// `nat-go chat render|mask|tokens`. Every request has one answer line, in order, also a malformed one; answers are ASCII.
+// `nat-go chat render|mask|tokens`. Every request has one answer line, in order, also a malformed one; answers are
+// ASCII.
 package chat
 
 import (
@@ -31,7 +32,8 @@ type Answerer interface {
 //
 //	{"ok":false,"error":{"code":"...","message":"...","line":0,"column":0}}
 //
-// with the place in the template where it is the template that refuses; Tokens have no places. An error is one of reading or writing.
+// with the place in the template where it is the template that refuses; Tokens have no places. An error is one of
+// reading or writing.
 func Answer(a Answerer, in io.Reader, out io.Writer) error {
 	r, w := bufio.NewReaderSize(in, 1<<16), bufio.NewWriterSize(out, 1<<16)
 	var line, dst []byte
@@ -44,7 +46,9 @@ func Answer(a Answerer, in io.Reader, out io.Writer) error {
 		case err == nil:
 			line, err = a.answer(line, bytes.TrimSpace(text))
 		case errors.As(err, &tooLong):
-			err = &tokenizer.Error{Code: tokenizer.CodeRequestTooLarge, Message: fmt.Sprintf("the line is longer than %d bytes", MaxLine)}
+			err = &tokenizer.Error{
+				Code: tokenizer.CodeRequestTooLarge, Message: fmt.Sprintf("the line is longer than %d bytes", MaxLine),
+			}
 		default:
 			return errors.Join(fmt.Errorf("reading requests: %w", err), w.Flush())
 		}

@@ -16,8 +16,8 @@ import (
 //
 //	"ids":[...],"mask":[...],"straddle":false,"unstable":[message,...],"filler":[[start,end],...]
 //
-// mask has an item for each id. unstable lists the assistant messages that the render does not show as they were sampled;
-// filler has UTF-8 byte ranges of the text.
+// mask has an item for each id. unstable lists the assistant messages that the render does not show as they were
+// sampled; filler has UTF-8 byte ranges of the text.
 type Mask struct {
 	Tokenizer *tokenizer.Tokenizer
 	Template  *turns.Renderer
@@ -82,8 +82,12 @@ func (m *Mask) answer(dst, line []byte) ([]byte, error) {
 	dst = appendList(dst, "ids", enc.IDs, appendID)
 	dst = appendList(dst, "mask", mask, func(dst []byte, on byte) []byte { return append(dst, on) })
 	dst = strconv.AppendBool(append(dst, `,"straddle":`...), straddle >= 0)
-	dst = appendList(dst, "unstable", unstable, func(dst []byte, m int) []byte { return strconv.AppendInt(dst, int64(m), 10) })
-	return appendList(dst, "filler", filler, func(dst []byte, f turns.Range) []byte { return appendRange(dst, f.Start, f.End) }), nil
+	dst = appendList(dst, "unstable", unstable, func(dst []byte, m int) []byte {
+		return strconv.AppendInt(dst, int64(m), 10)
+	})
+	return appendList(dst, "filler", filler, func(dst []byte, f turns.Range) []byte {
+		return appendRange(dst, f.Start, f.End)
+	}), nil
 }
 
 func (m *Mask) encode(res *template.Result) (enc tokenizer.Encoding, err error) {
@@ -99,8 +103,8 @@ func (m *Mask) encode(res *template.Result) (enc tokenizer.Encoding, err error) 
 	return enc, err
 }
 
-// conversation is what a request asks about, and the renderer with its variables: the template's own and the request's kwargs,
-// which may hold add_generation_prompt.
+// conversation is what a request asks about, and the renderer with its variables: the template's own and the request's
+// kwargs, which may hold add_generation_prompt.
 func (m *Mask) conversation(line []byte) (*turns.Conversation, *turns.Renderer, error) {
 	q, err := parseRequest(line)
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 
 // Render answers what a template renders.
 //
-// A request is {"messages", "tools"?, "kwargs"?, "add_generation_prompt"?}; the conversation is rendered as transformers
-// would: reasoning gets its aliases, nothing else is changed. An answer has
+// A request is {"messages", "tools"?, "kwargs"?, "add_generation_prompt"?}; the conversation is rendered as
+// transformers would: reasoning gets its aliases, nothing else is changed. An answer has
 //
 //	"text":"...","spans":[{"start","end","message","field"},...],"generations":[[start,end],...]
 //
-// Places are UTF-8 bytes of the text; what no span covers comes from the template, its variables or the tools. generations
-// is there where the template marks what the model generates.
+// Places are UTF-8 bytes of the text; what no span covers comes from the template, its variables or the tools.
+// generations is there where the template marks what the model generates.
 type Render struct {
 	Now       time.Time // what strftime_now shows
 	Normalise bool      // prepare messages as traces are (template.Normalise)
@@ -58,7 +58,9 @@ func (r *Render) answer(dst, line []byte) ([]byte, error) {
 	dst = json.AppendASCII(append(dst, `,"text":`...), res.Text)
 	dst = append(appendSpans(append(dst, `,"spans":[`...), res.Spans), ']')
 	if res.Generations != nil {
-		dst = appendList(dst, "generations", res.Generations, func(dst []byte, g [2]int) []byte { return appendRange(dst, g[0], g[1]) })
+		dst = appendList(dst, "generations", res.Generations, func(dst []byte, g [2]int) []byte {
+			return appendRange(dst, g[0], g[1])
+		})
 	}
 	return dst, nil
 }

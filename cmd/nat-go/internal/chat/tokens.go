@@ -9,8 +9,9 @@ import (
 
 // Tokens answers what ids a text has.
 //
-// A request is {"text": "...", "add_special_tokens": true}, where add_special_tokens is true if absent, as in Hugging Face;
-// other keys are ignored. Special tokens in the text are parsed. An answer has "ids" and, in UTF-8 bytes, "offsets".
+// A request is {"text": "...", "add_special_tokens": true}, where add_special_tokens is true if absent, as in Hugging
+// Face; other keys are ignored. Special tokens in the text are parsed. An answer has "ids" and, in UTF-8 bytes,
+// "offsets".
 type Tokens struct {
 	Tokenizer *tokenizer.Tokenizer
 }
@@ -39,5 +40,7 @@ func (t *Tokens) answer(dst, line []byte) ([]byte, error) {
 		return nil, err
 	}
 	dst = appendList(dst, "ids", enc.IDs, appendID)
-	return appendList(dst, "offsets", enc.Offsets, func(dst []byte, o tokenizer.Span) []byte { return appendRange(dst, o.Start, o.End) }), nil
+	return appendList(dst, "offsets", enc.Offsets, func(dst []byte, o tokenizer.Span) []byte {
+		return appendRange(dst, o.Start, o.End)
+	}), nil
 }

@@ -1,5 +1,6 @@
-// Package compat is all that a run does otherwise to be NAT, byte for byte: what of its input is read and how, which builder
-// makes the pairs, how they are curated, and the files that only NAT writes. A run asks a Mode; nothing else in it knows.
+// Package compat is all that a run does otherwise to be NAT, byte for byte: what of its input is read and how, which
+// builder makes the pairs, how they are curated, and the files that only NAT writes. A run asks a Mode; nothing else in
+// it knows.
 package compat
 
 import (
@@ -42,8 +43,8 @@ func (m Mode) Source(asked string) string {
 	return asked
 }
 
-// Expand finds the files of the inputs that were named. For NAT run k reads input k, so runs says how many there are, and a
-// missing one is a collection run that fails, not an error.
+// Expand finds the files of the inputs that were named. For NAT run k reads input k, so runs says how many there are,
+// and a missing one is a collection run that fails, not an error.
 func (m Mode) Expand(paths []string, name string, runs int) (files []string, err error) {
 	if m != NAT {
 		return source.Expand(paths, name)

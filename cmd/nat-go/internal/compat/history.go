@@ -16,8 +16,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// History is a run as NAT reports it, which every run does: by collection runs, and what their pairs are worth. In NAT's own
-// mode there are the builder's metrics, too.
+// History is a run as NAT reports it, which every run does: by collection runs, and what their pairs are worth. In
+// NAT's own mode there are the builder's metrics, too.
 type History struct {
 	mode    Mode
 	runID   string
@@ -53,8 +53,8 @@ func (h *History) Add(g *recordlog.Group) {
 
 func (h *History) stamp() string { return h.now().UTC().Format(time.RFC3339Nano) }
 
-// WriteProgress writes NAT's progress files: a line for each collection run that gave records, and the same as a list; and
-// the metrics of NAT's builder.
+// WriteProgress writes NAT's progress files: a line for each collection run that gave records, and the same as a list;
+// and the metrics of NAT's builder.
 func (h *History) WriteProgress(folder runfolder.Folder) error {
 	stamp := h.stamp()
 	var lines, list []string
@@ -135,7 +135,8 @@ func (h *History) WriteFinal(folder runfolder.Folder, status trainers.JobStatus,
 	return durable.WriteFile(folder.FinalMetrics(), append(b, '\n'))
 }
 
-// collectionRun is NAT's view of one collection run: the fields of data_collection_progress.jsonl and collection_history.json.
+// collectionRun is NAT's view of one collection run: the fields of data_collection_progress.jsonl and
+// collection_history.json.
 type collectionRun struct {
 	run           int
 	pairs         int64

@@ -16,9 +16,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// WriteTrajectories writes trajectories.json, trajectories_run1.json, trajectories_run2.json, ... - a file for each collection
-// run that didn't fail, in order; run_id in them says which it was - and, where anything is kept, submitted.json. The log of
-// such a run has one group a collection run. Without decisions nothing was submitted. Only NAT's mode has trajectories.
+// WriteTrajectories writes trajectories.json, trajectories_run1.json, trajectories_run2.json, ... - a file for each
+// collection run that didn't fail, in order; run_id in them says which it was - and, where anything is kept,
+// submitted.json. The log of such a run has one group a collection run. Without decisions nothing was submitted. Only
+// NAT's mode has trajectories.
 func (m Mode) WriteTrajectories(dir, log, runID string, d *curate.Decisions) error {
 	if m != NAT {
 		return nil

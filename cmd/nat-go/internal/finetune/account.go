@@ -20,8 +20,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/nat"
 )
 
-// account closes the books, and writes what tells of the run: the list of drops, NAT's progress files and, last, the manifest,
-// which says whether the run is complete. seen is what was read of the inputs.
+// account closes the books, and writes what tells of the run: the list of drops, NAT's progress files and, last, the
+// manifest, which says whether the run is complete. seen is what was read of the inputs.
 func (r *run) account(ctx context.Context, seen *source.Stats) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

@@ -2,7 +2,6 @@ package finetune
 
 import (
 	"encoding/json"
-	"strings"
 
 	"github.com/nat-go/nat-go/builders/sdpo"
 	"github.com/nat-go/nat-go/internal/durable"
@@ -13,12 +12,8 @@ import (
 // listedDrops is how many drops of one stage and reason dropped.jsonl lists; the rest are counted in one line.
 const listedDrops = 10_000
 
-// maxDropKinds is how many kinds of drop are told apart. Plugins have reasons of their own; those of one that makes up a new
-// one for each drop are one reason beyond that, "other".
-const maxDropKinds = 1000
-
-// unitPair is the unit of the one line a turn that counts the pairs a strategy did not take. They are listed, but they are
-// not drops: their candidates have an account of their own.
+// unitPair is the unit of the one line a turn that counts the pairs a strategy did not take. They are listed, but they
+// are not drops: their candidates have an account of their own.
 const unitPair = "pair"
 
 // books are the accounts of a run, the builders' own counters, and the list of drops, dropped.jsonl.
@@ -83,10 +78,6 @@ func (b *books) count(builder, name string, n int64) {
 // drop books a drop and lists it.
 func (b *books) drop(d ledger.Drop) {
 	d.Reason = ledger.Reason(b.hide(string(d.Reason)))
-	if plugin, _, own := strings.Cut(string(d.Reason), "/"); own && len(b.seen) >= maxDropKinds && b.seen[kindOf(&d)] == 0 {
-		d.Detail = strings.TrimSuffix(string(d.Reason)+": "+d.Detail, ": ")
-		d.Reason = ledger.Reason(plugin + "/other")
-	}
 	if d.Unit != unitPair {
 		b.Drop(d)
 	}

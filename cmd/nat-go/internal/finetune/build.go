@@ -19,13 +19,15 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// A commit makes what was built so far survive a crash. It costs a sync, so it is made at intervals of time and of bytes.
+// A commit makes what was built so far survive a crash. It costs a sync, so it is made at intervals of time and of
+// bytes.
 const (
 	commitEvery = 2 * time.Second
 	commitBytes = 64 << 20
 )
 
-// groupsInFlight bounds the groups that are on their way through the builders; the sessions' own credits bound the bytes.
+// groupsInFlight bounds the groups that are on their way through the builders; the sessions' own credits bound the
+// bytes.
 const groupsInFlight = 4096
 
 // cursor is where a run stands in its inputs: what a commit of the log records.
@@ -115,7 +117,8 @@ func (b *building) stream(ctx context.Context) error {
 	return err
 }
 
-// leaveCollected ends a run of which a collection run failed as NAT does: what the ones before gave stays to be looked at.
+// leaveCollected ends a run of which a collection run failed as NAT does: what the ones before gave stays to be looked
+// at.
 func (b *building) leaveCollected() {
 	folder := b.plan.folder
 	err := b.plan.Compat.WriteTrajectories(folder.Format(dataset.Trajectories), folder.Records(), b.plan.RunID, nil)
@@ -127,8 +130,8 @@ func (b *building) leaveCollected() {
 	}
 }
 
-// openLog starts the log, or goes on with one that a run left behind, whose groups it takes in. No log is open afterwards
-// where all groups are in it already.
+// openLog starts the log, or goes on with one that a run left behind, whose groups it takes in. No log is open
+// afterwards where all groups are in it already.
 func (b *building) openLog(ctx context.Context) (err error) {
 	dir := b.plan.folder.Records()
 	if b.plan.resume {
@@ -197,8 +200,8 @@ func (b *building) take(g *recordlog.Group) error {
 	return b.enter(g)
 }
 
-// enter puts what curation has to know of a group's records into the index. What the gate stops is booked here; it is listed
-// with what curation drops, in the order of the log.
+// enter puts what curation has to know of a group's records into the index. What the gate stops is booked here; it is
+// listed with what curation drops, in the order of the log.
 func (b *building) enter(g *recordlog.Group) error {
 	var passed int64
 	var at *builders.Origin
@@ -246,8 +249,8 @@ func (b *building) enter(g *recordlog.Group) error {
 	return nil
 }
 
-// expectRecords estimates, once a thirty-second of the input is read, how many records it will give, so that the index is
-// not grown again and again.
+// expectRecords estimates, once a thirty-second of the input is read, how many records it will give, so that the index
+// is not grown again and again.
 func (b *building) expectRecords() {
 	if done := b.bytesRead(); !b.expected && b.total > 0 && done >= b.total/32 && done > 0 {
 		b.expected = true

@@ -44,9 +44,9 @@ func (b *builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
 	return &res, nil
 }
 
-// log puts a builder's results into the group's frame and closes its account of the group: every candidate - or, where the
-// examples have none or the builder works on whole ones, every example - is used in at least one record or dropped, once,
-// with a reason. first is where the examples that the results are of begin in the frame's group.
+// log puts a builder's results into the group's frame and closes its account of the group: every candidate - or, where
+// the examples have none or the builder works on whole ones, every example - is used in at least one record or dropped,
+// once, with a reason. first is where the examples that the results are of begin in the frame's group.
 func (b *builder) log(f *recordlog.Builder, index, first int, res *result) {
 	for _, d := range res.Drops {
 		if d.N() < 0 || d.N() > mostDropped {
@@ -132,6 +132,7 @@ func (b *builder) limit(res *result) {
 			continue
 		}
 		delete(kinds, k)
+		d.Detail = strings.TrimSuffix(string(d.Reason)+": "+d.Detail, ": ")
 		d.Reason = builders.OtherReasons
 		if !slices.Contains(units, d.Unit) {
 			d.Unit = "other"
@@ -152,8 +153,8 @@ func (b *builder) limit(res *result) {
 // mostDropped is the largest count that a drop may have: books never overflow.
 const mostDropped = 1 << 40
 
-// dropCandidates closes the account of candidates of which none is named in what the builder made of a group. Those of an
-// example that it dropped as a whole go by that reason, for others it gave none.
+// dropCandidates closes the account of candidates of which none is named in what the builder made of a group. Those of
+// an example that it dropped as a whole go by that reason, for others it gave none.
 func (b *builder) dropCandidates(f *recordlog.Builder, g *ttc.Group, drops []ledger.Drop) {
 	for i, ex := range g.Examples {
 		n := int64(len(ex.Candidates))
@@ -171,8 +172,8 @@ func (b *builder) dropCandidates(f *recordlog.Builder, g *ttc.Group, drops []led
 	}
 }
 
-// wholeExamples says whether what a builder made of a group shows that candidates are not its business: its records are made
-// of the examples' own messages, or it left out sites and rollouts only.
+// wholeExamples says whether what a builder made of a group shows that candidates are not its business: its records are
+// made of the examples' own messages, or it left out sites and rollouts only.
 func wholeExamples(res *result) bool {
 	for _, r := range res.Records {
 		if !slices.ContainsFunc(contents(r), func(c *builders.Content) bool { return c.Ref.Part == builders.NodeSpan }) {
@@ -317,7 +318,8 @@ func (a *account) whyUnused() ledger.Reason {
 	return builders.NoCandidates
 }
 
-// elsewhere counts the unused examples that the builder accounts for in another unit: the rollouts or sites of an example.
+// elsewhere counts the unused examples that the builder accounts for in another unit: the rollouts or sites of an
+// example.
 func (a *account) elsewhere(drops []ledger.Drop) (n int64) {
 	if a.unit != unitExample {
 		return 0

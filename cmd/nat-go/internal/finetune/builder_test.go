@@ -121,6 +121,9 @@ func TestReasonsAreLimited(t *testing.T) {
 			Counts: []wire.Count{{Name: name, N: 1}},
 		})
 		for _, d := range f.Group().Drops {
+			if d.Reason == builders.OtherReasons && d.Detail != "p/"+name {
+				t.Errorf("drop %d has the detail %q", i, d.Detail)
+			}
 			if d.Unit != unitExample {
 				kinds[kindOf(&d)] = true
 				drops += d.N()

@@ -29,8 +29,8 @@ type tokens struct {
 	template  string
 }
 
-// openTokens loads the tokenizer and the template before anything is built: a run that can't make its batches should not
-// start.
+// openTokens loads the tokenizer and the template before anything is built: a run that can't make its batches should
+// not start.
 func openTokens(p *plan) (_ *tokens, err error) {
 	c := p.config.Collator
 	if c.Tokenizer == "" {
@@ -182,8 +182,8 @@ func (r *run) collate(ctx context.Context, t *tokens, d *curate.Decisions) error
 	return nil
 }
 
-// items yields the records to collate, a group at a time. Left-out rollouts come too: their rewards still count when others
-// of their task are compared with each other.
+// items yields the records to collate, a group at a time. Left-out rollouts come too: their rewards still count when
+// others of their task are compared with each other.
 func (r *run) items(t *tokens, d *curate.Decisions) iter.Seq2[[]collator.Item, error] {
 	return func(yield func([]collator.Item, error) bool) {
 		for g, err := range recordlog.Groups(r.plan.folder.Records()) {

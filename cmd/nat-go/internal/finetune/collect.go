@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/nat"
 )
 
-// live sets up a source that makes agent runs rather than finds them, if the block is one. What it makes lies in the run
-// folder, in the form of workflow_output.json, one file a collection run; from there on the run is like any other.
+// live sets up a source that makes agent runs rather than finds them, if the block is one. What it makes lies in the
+// run folder, in the form of workflow_output.json, one file a collection run; from there on the run is like any other.
 func (p *plan) live(block *config.Block) (in *inputs, err error) {
 	if p.Endpoint != "" {
 		if block, err = p.endpointOfFlags(); err != nil {

@@ -145,8 +145,8 @@ func contentSum(path string) (string, error) {
 	return runfolder.ContentSum(path)
 }
 
-// sameDecisions refuses to go on with a run that something else would decide now, naming what. What is accepted on purpose
-// is noted.
+// sameDecisions refuses to go on with a run that something else would decide now, naming what. What is accepted on
+// purpose is noted.
 func (r *run) sameDecisions(t *tokens) error {
 	p := r.plan
 	b := p.begun

@@ -118,7 +118,9 @@ func (b *building) feedGroups(ctx context.Context, from cursor, items chan<- ite
 			return exit.Environmentf("the inputs gave %d examples before the run was interrupted and %d now: they changed, "+
 				"so the run can't be resumed", from.Seen.Examples, index.Len())
 		}
-		f := feeder{building: b, k: k, items: items, index: index, logged: from.Source, failed: slices.Contains(from.Failed, k)}
+		f := feeder{
+			building: b, k: k, items: items, index: index, logged: from.Source, failed: slices.Contains(from.Failed, k),
+		}
 		if err := f.collectionRun(ctx); err != nil {
 			return err
 		}
@@ -252,8 +254,8 @@ func (f *feeder) reader(ctx context.Context) *reader {
 // dropsHeld is how many drops may wait for the next frame while no groups are sent.
 const dropsHeld = 1000
 
-// keep puts an example into the index. What the source dropped on the way goes to the log now and then, unless it is there
-// already: the run was interrupted later than this.
+// keep puts an example into the index. What the source dropped on the way goes to the log now and then, unless it is
+// there already: the run was interrupted later than this.
 func (f *feeder) keep(ctx context.Context, ex *ttc.Example) error {
 	if err := f.index.Add(ex); err != nil {
 		return exit.With(exit.Environment, err)

@@ -73,8 +73,8 @@ func (b *building) runEnded(it *item) error {
 	return b.append(&ttc.Group{}, it.drops, nil)
 }
 
-// groupBuilt logs what the builders made of a group. broken is why one failed on a collection run that is used as a whole or
-// not at all.
+// groupBuilt logs what the builders made of a group. broken is why one failed on a collection run that is used as a
+// whole or not at all.
 func (b *building) groupBuilt(ctx context.Context, it *item) (broken, err error) {
 	results, err := b.results(ctx, it)
 	if err != nil {
@@ -145,8 +145,8 @@ func (b *building) append(g *ttc.Group, drops []ledger.Drop, results [][]*result
 	return nil
 }
 
-// commitWhenDue commits once enough time has passed since the last commit, or enough was appended. It returns when the last
-// commit was. A clock that was set back must not put off the next one.
+// commitWhenDue commits once enough time has passed since the last commit, or enough was appended. It returns when the
+// last commit was. A clock that was set back must not put off the next one.
 func (b *building) commitWhenDue(last time.Time) (time.Time, error) {
 	now, most := b.env.Now(), int64(commitBytes)
 	if b.env.CommitBytes > 0 {

@@ -31,8 +31,8 @@ type inputs struct {
 	collect func(ctx context.Context, c source.Collection) ([]string, error) // makes the files before they are read; nil: they are there
 }
 
-// findInputs decides what is read: --from, else the sources section, else where NAT's evaluation wrote its output. A run that
-// is resumed reads what it began with.
+// findInputs decides what is read: --from, else the sources section, else where NAT's evaluation wrote its output. A
+// run that is resumed reads what it began with.
 func findInputs(ctx context.Context, p *plan) (*inputs, error) {
 	in, err := chooseInputs(ctx, p)
 	if err != nil {
@@ -155,8 +155,8 @@ func (in *inputs) read(f source.Factory, config any, m compat.Mode) {
 	}
 }
 
-// sourceConfig is the config of a source: the configuration's own, if it has one of this type, else the defaults. Without an
-// entry under sources NAT's output has the keys that NAT's evaluation was told.
+// sourceConfig is the config of a source: the configuration's own, if it has one of this type, else the defaults.
+// Without an entry under sources NAT's output has the keys that NAT's evaluation was told.
 func (p *plan) sourceConfig(f source.Factory, block *config.Block) any {
 	switch {
 	case block != nil && block.Type == f.Type:

@@ -99,7 +99,9 @@ func (r *run) openBuilder(ctx context.Context, started *processes, b config.Bloc
 	if err != nil {
 		return nil, exit.With(exit.Environment, err)
 	}
-	picks := slices.ContainsFunc(info.Kinds, func(k builders.Kind) bool { return k == builders.KindPreference || k == builders.KindDemonstration })
+	picks := slices.ContainsFunc(info.Kinds, func(k builders.Kind) bool {
+		return k == builders.KindPreference || k == builders.KindDemonstration
+	})
 	return &builder{name: b.Name, unit: info.Unit, picks: picks, session: session}, nil
 }
 
@@ -123,7 +125,8 @@ func (r *run) refuse(fs []finding.Finding) error {
 	return exit.Usagef("%s", finding.Count(fs))
 }
 
-// splitType splits a builder's type: "acme/curriculum" is the builder curriculum of the plugin acme, others are built in.
+// splitType splits a builder's type: "acme/curriculum" is the builder curriculum of the plugin acme, others are built
+// in.
 func splitType(typ string) (program, builder string) {
 	if program, builder, ok := strings.Cut(typ, "/"); ok {
 		return program, builder
@@ -131,8 +134,8 @@ func splitType(typ string) (program, builder string) {
 	return builtinPlugin, typ
 }
 
-// processes are the plugins of a run, each started once, and the sessions with their builders. They come up while the inputs
-// are found, the tokenizer is loaded and the run folder is made; what needs one waits for it.
+// processes are the plugins of a run, each started once, and the sessions with their builders. They come up while the
+// inputs are found, the tokenizer is loaded and the run folder is made; what needs one waits for it.
 type processes struct {
 	started  map[string]*process
 	builders []*builder

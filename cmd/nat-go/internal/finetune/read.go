@@ -9,8 +9,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// How much of an input may be read before the builders take it: as much as can be read while they come up, and then enough for
-// them never to wait. What waits is memory.
+// How much of an input may be read before the builders take it: as much as can be read while they come up, and then
+// enough for them never to wait. What waits is memory.
 const (
 	aheadBytes  = 12 << 20
 	steadyBytes = 2 << 20
@@ -83,8 +83,8 @@ func (rd *reader) read(ctx context.Context, in *inputs, k int, resume *source.Cu
 	}
 }
 
-// heldDrops are what a source dropped before an example. Of each kind as many are kept as dropped.jsonl lists; one more stands for
-// the rest: of a file of other lines than the source reads, all is dropped before anything is made.
+// heldDrops are what a source dropped before an example. Of each kind as many are kept as dropped.jsonl lists; one more
+// stands for the rest: of a file of other lines than the source reads, all is dropped before anything is made.
 type heldDrops struct {
 	drops []ledger.Drop
 	seen  map[dropKind]int
@@ -157,8 +157,9 @@ func (rd *reader) close() {
 	}
 }
 
-// readAhead begins to read the first input while the builders come up, where nothing can come in between: agent runs are
-// made, and what a resumed run goes on with is found, when the builders are there. A pipe may block as it is opened.
+// readAhead begins to read the first input while the builders come up, where nothing can come in between: agent runs
+// are made, and what a resumed run goes on with is found, when the builders are there. A pipe may block as it is
+// opened.
 func readAhead(ctx context.Context, p *plan, in *inputs) *reader {
 	if !p.resume && in.collect == nil && len(in.began) > 0 && in.began[0].Size > 0 {
 		return newReader(ctx, in, 0, nil)

@@ -38,9 +38,9 @@ type Again struct {
 	Accept    []string // names of what decides the data set and may have changed since the run began
 }
 
-// Resume goes on with a run from its folder. A data set that is complete is handed to the trainer, which an interrupted dry
-// run is not; else the log is continued after its last commit, and everything after that is done again. Inputs are found as
-// they were named, so it has to be called where the run was.
+// Resume goes on with a run from its folder. A data set that is complete is handed to the trainer, which an interrupted
+// dry run is not; else the log is continued after its last commit, and everything after that is done again. Inputs are
+// found as they were named, so it has to be called where the run was.
 func Resume(ctx context.Context, folder runfolder.Folder, how Again, env Env) (*Summary, error) {
 	folder = runfolder.Folder(filepath.Clean(string(folder)))
 	nothing := Request{RunID: filepath.Base(string(folder))}
@@ -89,8 +89,8 @@ func resume(ctx context.Context, b *runfolder.Begun, lock *runfolder.Lock, how A
 	return newRun(p, env).end(ctx, (*run).make)
 }
 
-// submit hands a data set that was complete already to the trainer, or waits for the job it became. A run that failed is not
-// made complete by trying again.
+// submit hands a data set that was complete already to the trainer, or waits for the job it became. A run that failed
+// is not made complete by trying again.
 func (r *run) submit(ctx context.Context, m *runfolder.Manifest) error {
 	folder := r.plan.folder
 	r.made, r.sum.RunDir, r.sum.DatasetDir, r.sum.Status = m, string(folder), folder.Dataset(), m.Status
@@ -151,7 +151,8 @@ func readBegun(f runfolder.Folder) (*runfolder.Begun, error) {
 	return b, nil
 }
 
-// sameVersion refuses to go on with what another version of nat-go began: its builders may make other records of the rest.
+// sameVersion refuses to go on with what another version of nat-go began: its builders may make other records of the
+// rest.
 func sameVersion(b *runfolder.Begun) error {
 	const why = "a data set is never made by two versions. Make the run again, or go on with the version that began it"
 	switch {

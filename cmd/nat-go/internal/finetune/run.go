@@ -14,8 +14,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Run makes a data set of a run's output and hands it to a trainer. The summary is returned with an error too, as far as
-// the run came; the error carries the exit code.
+// Run makes a data set of a run's output and hands it to a trainer. The summary is returned with an error too, as far
+// as the run came; the error carries the exit code.
 func Run(ctx context.Context, req Request, env Env) (*Summary, error) {
 	p, err := unlessEnded(ctx, func() (*plan, error) { return newPlan(req, env) })
 	if err != nil {
@@ -41,13 +41,15 @@ func newRun(p *plan, env Env) *run {
 	b.hide = env.hide
 	return &run{
 		plan: p, env: env, books: b, history: compat.NewHistory(p.Compat, p.RunID, env.Now), lock: p.lock,
-		made: &runfolder.Manifest{NatGo: Version(), Log: recordlog.Version, RunID: p.RunID, Compat: p.Compat == compat.NAT, Rows: p.options, Counts: noCounts()},
-		sum:  &Summary{RunID: p.RunID, Status: runfolder.Failed, Counts: noCounts()},
+		made: &runfolder.Manifest{
+			NatGo: Version(), Log: recordlog.Version, RunID: p.RunID, Compat: p.Compat == compat.NAT, Rows: p.options, Counts: noCounts(),
+		},
+		sum: &Summary{RunID: p.RunID, Status: runfolder.Failed, Counts: noCounts()},
 	}
 }
 
-// make makes the run, stage by stage. Each stage is given what the ones before made, books what it drops, and leaves in the
-// run folder what a later command goes on from.
+// make makes the run, stage by stage. Each stage is given what the ones before made, books what it drops, and leaves in
+// the run folder what a later command goes on from.
 func (r *run) make(ctx context.Context) error {
 	// load: the plan is there; the builders' processes come up while the next steps are made.
 	started, err := startProcesses(ctx, r.plan, r.env)
@@ -148,8 +150,8 @@ func (r *run) explain(err error) error {
 	return err
 }
 
-// unlessEnded does what reads files that a run is set up by, which may be pipes, and gives up on it when ctx ends. Nothing is
-// begun then, and the process ends.
+// unlessEnded does what reads files that a run is set up by, which may be pipes, and gives up on it when ctx ends.
+// Nothing is begun then, and the process ends.
 func unlessEnded[T any](ctx context.Context, work func() (T, error)) (T, error) {
 	type result struct {
 		value T

@@ -15,7 +15,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// WriteSummary says, for a person, what came in, what was kept, what was dropped and why, where it lies and what to do next.
+// WriteSummary says, for a person, what came in, what was kept, what was dropped and why, where it lies and what to do
+// next.
 func WriteSummary(w io.Writer, s *Summary, color bool) error {
 	var b strings.Builder
 	bold := func(t string) string {

@@ -20,8 +20,8 @@ var vocabularyProbes = []string{
 	"The quick brown fox jumps over 13 lazy dogs.", "  indented\n\tcode(x) => {\"key\": [1, 2.5e-3]}", "Größenordnung, наука, 知識, 🦊",
 }
 
-// newTeacher makes the client of `collator.teacher`. What it is answered is kept in the run folder, so that a resumed run has
-// the same bytes.
+// newTeacher makes the client of `collator.teacher`. What it is answered is kept in the run folder, so that a resumed
+// run has the same bytes.
 func newTeacher(c *config.Teacher, tok *tokenizer.Tokenizer, store string, settled func()) (*teacher.Client, error) {
 	v := teacher.Vocabulary{Fingerprint: tok.Fingerprint(), Size: max(tok.VocabSize(), int(tok.MaxID())+1), Assume: c.Vocabulary == "assume"}
 	for _, text := range vocabularyProbes {
@@ -41,8 +41,8 @@ func newTeacher(c *config.Teacher, tok *tokenizer.Tokenizer, store string, settl
 	})
 }
 
-// teach does what `collator.teacher` asks for to the sdpo batches: the teacher's columns, hints without effect and sites that
-// differ too little put out, weights spread. Sites that fall out are in the books.
+// teach does what `collator.teacher` asks for to the sdpo batches: the teacher's columns, hints without effect and
+// sites that differ too little put out, weights spread. Sites that fall out are in the books.
 func (r *run) teach(ctx context.Context, tok *tokenizer.Tokenizer, counts map[string]batch.Count) (*teacher.Report, error) {
 	c := r.plan.config.Collator.Teacher
 	if c == nil || counts["sdpo/train"].Batches+counts["sdpo/validation"].Batches == 0 {

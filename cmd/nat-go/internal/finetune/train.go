@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
 )
 
-// train hands the committed data set to the trainer, and waits for the job unless told otherwise. That a service can't be
-// reached doesn't undo the data set.
+// train hands the committed data set to the trainer, and waits for the job unless told otherwise. That a service can't
+// be reached doesn't undo the data set.
 func (r *run) train(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -112,7 +112,8 @@ func newClient(folder runfolder.Folder, block config.Block, env trainers.Env) (*
 	}, nil
 }
 
-// OpenJob makes the client of a run's job from the configuration in the run folder; secrets are read from the environment.
+// OpenJob makes the client of a run's job from the configuration in the run folder; secrets are read from the
+// environment.
 func OpenJob(folder runfolder.Folder, j *jobs.Job, env Env) (*jobs.Client, error) {
 	block := filesAdapter
 	if j.Adapter != files.Type {
