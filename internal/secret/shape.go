@@ -26,7 +26,7 @@ const value = `(\$\{[^}\s]*\}|"(?:[^"\\]|\\.)*"?|'[^']*'?|[^\s"',;}\])]+)`
 // shapes are compiled when the first text is looked at: they cost every start of the program.
 var shapes = sync.OnceValue(func() []shape {
 	re := regexp.MustCompile
-	names := []string{"token", "secret", "passw", "passphrase", "pwd", "key", "credential"}
+	names := settingHints
 	return []shape{
 		{re: re(`(?s)(-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|$))`), sure: true, hint: []string{"private key"}},
 		{re: re(`(?i)\b[a-z][a-z0-9+.-]*://[^/\s:@"'<>]*:([^/\s@"'<>]+)@`), sure: true, least: -1, hint: []string{"://"}},
@@ -35,16 +35,23 @@ var shapes = sync.OnceValue(func() []shape {
 		{re: re(`(?i)\b(?:proxy-)?authorization["']?\s*[:=]\s*` + value), hint: []string{"authorization"}},
 		{re: re(`(?i)\b(?:bearer|basic)\s+([A-Za-z0-9._~+/=-]{8,})`), hint: []string{"bearer", "basic"}},
 		{re: re(`(?i)\b(?:x-api-key|api-key|x-auth-token|private-token|x-goog-api-key|ocp-apim-subscription-key|(?:set-)?cookie)\s*:\s*([^\r\n"']+)`), hint: []string{"key", "token", "cookie"}},
-		{re: re(`[?&](?i:access_token|token|api_?key|key|sig|signature|secret|password|x-amz-signature|x-amz-security-token|x-goog-signature)=([^&\s"'#]+)`), hint: []string{"="}},
+		{re: re(`[?&](?i:access_token|token|api_?key|key|sig|signature|secret|password|x-amz-signature|x-amz-security-token|x-goog-signature)=([^&\s"'#]+)`), hint: []string{"token=", "key=", "sig=", "signature=", "secret=", "password="}},
 		{re: re(`(?i)(?:^|[\s"'\[(=,])--?(?:[\w-]*[_-])?` + words + `(?:=|["']?\s*,\s*["']|["']?[ \t]+)` + value), least: 6, hint: names},
 		{re: re(`\b([A-Z][A-Z0-9]*_)*(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PWD|KEY|PAT|CREDENTIALS?|APIKEY|ACCESS_KEY_ID)=` + value), sure: true, hint: names},
 		{re: re(`(?i)\b[\w-]*` + words + `["']?\s*[:=]\s*` + value), hint: names},
-		{re: re(`\b(AKIA[0-9A-Z]{16}|ASIA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{30,}|ya29\.[0-9A-Za-z_-]{16,})`), sure: true},
+		{re: re(`\b(AKIA[0-9A-Z]{16}|ASIA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{30,}|ya29\.[0-9A-Za-z_-]{16,})`), sure: true, hint: []string{"akia", "asia", "aiza", "ya29."}},
 		{re: re(`\b(eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]*)`), sure: true, hint: []string{"eyj"}},
-		{re: re(`\b((?:hf|gh[pousr]|github_pat|gsk|r8|npm|pypi|dop_v1|shpat|sk_live|sk_test|rk_live|pk_live|whsec|api_org|dapi)_[A-Za-z0-9_]{8,})`), hint: []string{"_"}},
-		{re: re(`\b((?:sk|nvapi|glpat|xox[abeprs]|pypi|gsk|fw|pplx|xai|tvly|lsv2|dapi|sk-ant|sk-proj|key)-[A-Za-z0-9_-]{10,})`), hint: []string{"-"}},
+		{re: re(`\b((?:hf|gh[pousr]|github_pat|gsk|r8|npm|pypi|dop_v1|shpat|sk_live|sk_test|rk_live|pk_live|whsec|api_org|dapi)_[A-Za-z0-9_]{8,})`), hint: []string{"hf_", "gh", "gsk_", "r8_", "npm_", "pypi_", "dop_v1_", "shpat_", "k_live_", "k_test_", "whsec_", "api_org_", "dapi_"}},
+		{re: re(`\b((?:sk|nvapi|glpat|xox[abeprs]|pypi|gsk|fw|pplx|xai|tvly|lsv2|dapi|sk-ant|sk-proj|key)-[A-Za-z0-9_-]{10,})`), hint: []string{"sk-", "nvapi-", "glpat-", "xox", "pypi-", "fw-", "pplx-", "xai-", "tvly-", "lsv2-", "dapi-", "key-"}},
 	}
 })
+
+// settingHints are in every text that names a secret, in small letters.
+var settingHints = []string{"token", "secret", "passw", "passphrase", "pwd", "key", "credential", "pat="}
+
+func hinted(lower string, hints []string) bool {
+	return slices.ContainsFunc(hints, func(h string) bool { return strings.Contains(lower, h) })
+}
 
 // Shape masks what looks like a secret, whatever it is called. It is for texts of others: messages, output of programs, lines
 // of a file. Prose that only speaks of tokens and passwords stays.
@@ -79,7 +86,7 @@ func found(s string) [][2]int {
 			if lower == "" {
 				lower = strings.ToLower(s)
 			}
-			if !slices.ContainsFunc(sh.hint, func(h string) bool { return strings.Contains(lower, h) }) {
+			if !hinted(lower, sh.hint) {
 				continue
 			}
 		}
@@ -286,6 +293,9 @@ func Setting(text string) bool {
 	if Looks(text) {
 		return true
 	}
+	if !hinted(strings.ToLower(text), settingHints) {
+		return false
+	}
 	for _, re := range []*regexp.Regexp{given, assigned} {
 		for _, m := range re.FindAllStringSubmatchIndex(text, -1) {
 			if _, _, ok := plainly(text, m); ok {
@@ -316,6 +326,9 @@ func OfSetting(key, value string) []string {
 	list := OfAddress(value)
 	for _, span := range found(value) {
 		list = append(list, value[span[0]:span[1]])
+	}
+	if !hinted(strings.ToLower(value), settingHints) {
+		return list
 	}
 	for _, re := range []*regexp.Regexp{given, assigned} {
 		for _, m := range re.FindAllStringSubmatchIndex(value, -1) {
