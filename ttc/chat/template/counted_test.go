@@ -184,6 +184,8 @@ func TestHeavyWorkEndsSoon(t *testing.T) {
 		}
 	}
 	for _, src := range []string{ // these can't end but at a limit, and must come to it
+		"{% for i in range(999) %}{% set x = {tuple: 1} %}{% endfor %}",
+		"{% for i in range(300) %}{% set x = word.isalpha() %}{% endfor %}", "{% for i in range(300) %}{% set x = greek|lower %}{% endfor %}",
 		"{{ ints.index(twice) }}", "{{ twice|tojson }}", "{{ twice|tojson(indent=' ' * 100000) }}", "{{ twice|pprint }}", "{{ twice|string }}", "{{ {tuples: 1} }}", "{{ tuples in dict }}",
 		"{{ twice.count(twice) ~ twice.nosuch.x }}", "{% for i in range(9999) %}{% set x = huge * huge %}{% endfor %}", "{% for i in range(99999) %}{% set x = huge % 7 == huge // 3 %}{% endfor %}",
 		"{% for i in range(99999) %}{% set x = 1.1 ** 0.3 %}{% endfor %}", "{% for i in range(9999) %}{% set x = word|unique|list %}{% endfor %}",
