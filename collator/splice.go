@@ -46,9 +46,11 @@ type splice struct {
 const (
 	modeSystem = "system"
 	modeUser   = "user"
-	modeAppend = "append"     // to the message before: a tool's result or a user's
-	modeLine   = "line"       // the same, with the end of a line behind it: the last token doesn't merge with what follows
-	modeNone   = batch.NoHint // left out
+	modeAppend = "append" // to the message before: a tool's result or a user's
+	modeLine   = "line"   // the same, with the end of a line behind it: the last token doesn't merge with what follows
+	// To the message before, in front of its text: what follows the text merges with its last token.
+	modePrepend = "prepend"
+	modeNone    = batch.NoHint // left out
 )
 
 // leakTokens is how many of the target's tokens in a row a hint may not have.
@@ -81,7 +83,7 @@ func (w *Worker) splice(m *material, v *view, student *side, at int, site *build
 		return nil, r
 	}
 	why := ""
-	for _, mode := range []string{modeSystem, modeUser, modeAppend, modeLine} {
+	for _, mode := range []string{modeSystem, modeUser, modeAppend, modeLine, modePrepend} {
 		detail, r := w.spliceAs(m, v, given, student, at, mode, site, s)
 		if r != nil {
 			return nil, r
@@ -261,18 +263,12 @@ func (w *Worker) hinted(m *material, v *view, given *given, at int, mode, text s
 	before := &m.nodes[max(at-1, 0)].Message
 	wanted := len(given.Text) + len(given.cut) - len(v.r.Prompt(len(m.tools) > 0))
 	switch mode {
-	case modeAppend, modeLine:
+	case modeAppend, modeLine, modePrepend:
 		if at == 0 || before.Role != "tool" && before.Role != "user" || before.Form != chat.Text {
 			return nil, "there is no text of a tool or user just before"
 		}
 		msg := *before
-		if msg.Text != "" {
-			msg.Text += "\n\n"
-		}
-		msg.Text += text
-		if mode == modeLine {
-			msg.Text += "\n"
-		}
+		msg.Text = beside(mode, msg.Text, text)
 		if msg.ToolCallID != "" && w.render.ShortIDs() {
 			msg.ToolCallID = shortID(msg.ToolCallID)
 		}
@@ -283,9 +279,14 @@ func (w *Worker) hinted(m *material, v *view, given *given, at int, mode, text s
 		open.Messages = append(slices.Clone(open.Messages[:at-1]), template.WithOrigin(c.Messages[0], at-1))
 		wanted = -1 // of an empty text no byte is there: its place shows in the render with the hint
 		for _, s := range given.Spans {
-			if s.Message == at-1 && s.Field == "content" {
-				wanted = s.End
+			if s.Message != at-1 || s.Field != "content" {
+				continue
 			}
+			if mode == modePrepend {
+				wanted = s.Start
+				break
+			}
+			wanted = s.End
 		}
 	default:
 		c, err := conversation([]chat.Message{hintMessage(mode, text)}, nil)
@@ -315,6 +316,21 @@ func (w *Worker) hinted(m *material, v *view, given *given, at int, mode, text s
 	}
 	h.at = wanted
 	return h, ""
+}
+
+// beside is a message's text with a hint.
+func beside(mode, text, hint string) string {
+	gap := "\n\n"
+	if text == "" {
+		gap = ""
+	}
+	switch mode {
+	case modePrepend:
+		return hint + gap + text
+	case modeLine:
+		return text + gap + hint + "\n"
+	}
+	return text + gap + hint
 }
 
 func commonStart(a, b string) string {

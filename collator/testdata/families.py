@@ -51,6 +51,7 @@ STOPS = [
     ("Hy3", ["<｜hy_eos:opensource｜>"]),
     ("Solar", ["<|end|>", "<|calls|>"]),
     ("smolvlm|idefics", ["<end_of_utterance>"]),
+    ("rwkv", ["\n\n"]),
     ("", ["<|im_end|>"]),
 ]
 
@@ -433,10 +434,11 @@ for line in lines:
                 shown = tok.decode(told, skip_special_tokens=False)
                 check(shown.count(site["hint"]) == 1, at, "the hint stands in the teacher %d times", shown.count(site["hint"]))
                 before = conversations[info["example"]][:site["message"]]
-                if s["mode"] in ("append", "line"):
-                    old = before[-1]["content"]
-                    end = "\n" if s["mode"] == "line" else ""
-                    before = before[:-1] + [dict(before[-1], content=old + ("\n\n" if old else "") + site["hint"] + end)]
+                if s["mode"] in ("append", "line", "prepend"):
+                    old, hint = before[-1]["content"], site["hint"]
+                    gap = "\n\n" if old else ""
+                    text = {"append": old + gap + hint, "line": old + gap + hint + "\n", "prepend": hint + gap + old}[s["mode"]]
+                    before = before[:-1] + [dict(before[-1], content=text)]
                 else:
                     before = before + [{"role": s["mode"], "content": site["hint"]}]
                 kw = {"enable_thinking": False, "thinking": False} if silent else {}

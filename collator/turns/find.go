@@ -166,7 +166,7 @@ func (r *Renderer) FindEach(c *Conversation, res *template.Result) (found []Turn
 			continue
 		}
 		t, err := d.find(&o, i, from)
-		if err != nil && !r.follows(d, c, &o, &t, i, from) {
+		if (err != nil || o.foreign(&t, from)) && !r.follows(d, c, &o, &t, i, from) && err != nil {
 			lost = append(lost, err)
 			continue
 		}
@@ -177,6 +177,17 @@ func (r *Renderer) FindEach(c *Conversation, res *template.Result) (found []Turn
 		from = t.Body
 	}
 	return o.whole(found, lost)
+}
+
+// foreign reports whether a turn begins with another message's text, although it has text of its own: the header before it was
+// another's, or none's (DeepSeek's R1 writes an empty turn behind a call).
+func (o *origins) foreign(t *Turn, from int) bool {
+	k := o.after(t.Start)
+	if k == len(o.spans) || o.spans[k].Message == t.Message || o.spans[k].Message > t.Message {
+		return false
+	}
+	_, mine := o.first(t.Message, from)
+	return mine
 }
 
 // follows finds a turn that a template opens without a header: DeepSeek goes on right after a tool's result.

@@ -60,3 +60,83 @@ func TestShapesOfTemplates(t *testing.T) {
 		}
 	}
 }
+
+// TestStops ends the last turn where a template leaves it open, and finds where a turn ends that nothing ends.
+func TestStops(t *testing.T) {
+	const asked = `[{"role":"user","content":"q"},{"role":"assistant","content":"one"}]`
+	const called = `[{"role":"user","content":"q"},{"role":"assistant","content":"","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":{"a":1}}}]}]`
+	calls := func(before, after string) string {
+		return `{% if m.tool_calls %}` + before + `{% for c in m.tool_calls %}{{ c.function | tojson }}{% endfor %}` + after + `{% else %}{{ m.content }}`
+	}
+	// The next role's header is what a model stops at (GLM).
+	next := `{% for m in messages %}<|{{ {'tool': 'observation'}.get(m.role, m.role) }}|>` + calls("", "") + `{% endif %}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}`
+	// A call has a mark at its end, an answer one once the user speaks (Apertus).
+	late := `{% set ns = namespace(open=false) %}{% for m in messages %}{% if m.role == 'user' %}{% if ns.open %}<|end|>{% endif %}{% set ns.open = false %}<|user|>{{ m.content }}<|done|>` +
+		`{% elif m.role == 'tool' %}[{{ m.content }}]{% else %}{% if not ns.open %}<|assistant|>{% endif %}{% set ns.open = true %}` + calls("<|call|>", "<|called|>") + `{% endif %}{% endif %}{% endfor %}` +
+		`{% if add_generation_prompt %}<|assistant|>{% endif %}`
+	// Nothing ends a call, and every conversation ends in an instruction (Command R+).
+	bare := `{% for m in messages %}<|turn|><|{{ {'assistant': 'bot'}.get(m.role, 'other') }}|>` + calls("", "\n") + `<|over|>{% endif %}{% endfor %}` +
+		`<|turn|><|system|>Act.<|over|>{% if add_generation_prompt %}<|turn|><|bot|>{% endif %}`
+	// Every conversation ends in a generation prompt (Command R7B, firefunction).
+	always := `{% for m in messages %}<|head|>{{ m.role }}<|head_end|>` + calls("", "") + `{% endif %}<|over|>{% endfor %}<|head|>assistant<|head_end|>`
+
+	for _, c := range []struct{ name, template, messages, turn string }{
+		{"next role, answer", next, asked, "one<|user|>"},
+		{"next role, call", next, called, `{"name": "f", "arguments": {"a": 1}}<|observation|>`},
+		{"late, answer", late, asked, "one<|end|>"},
+		{"late, call", late, called, `<|call|>{"name": "f", "arguments": {"a": 1}}<|called|>`},
+		{"bare, answer", bare, asked, "one<|over|>"},
+		{"bare, call", bare, called, `{"name": "f", "arguments": {"a": 1}}<|over|>`},
+		{"always, answer", always, asked, "one<|over|>"},
+		{"always, call", always, called, `{"name": "f", "arguments": {"a": 1}}<|over|>`},
+	} {
+		r, err := New(c.template, Settings{})
+		if err != nil {
+			t.Fatal(c.name, err)
+		}
+		messages, err := template.ParseMessages(json.Raw(c.messages))
+		if err != nil {
+			t.Fatal(err)
+		}
+		conv := &Conversation{Messages: messages}
+		res, err := r.Render(conv)
+		if err != nil {
+			t.Fatal(c.name, err)
+		}
+		found, err := r.Find(conv, &res)
+		if err != nil {
+			t.Errorf("%s: %v in\n%s", c.name, err, res.Text)
+			continue
+		}
+		r.Stop(conv, &res, found)
+		if got := res.Text[found[0].Start:found[0].End]; len(found) != 1 || got != c.turn || !found[0].Terminated() {
+			t.Errorf("%s:\n got %q\nwant %q\n%s", c.name, got, c.turn, res.Text)
+		}
+	}
+}
+
+// TestSpecialTokensEndTurns: with a tokenizer's special tokens, what only looks like one ends nothing, and what doesn't look like
+// one does (MiniMax).
+func TestSpecialTokensEndTurns(t *testing.T) {
+	const odd = `{% for m in messages %}]~b]{{ m.role }}{% if m.role == 'tool' %}<response>{{ m.content }}</response>{% else %}{{ m.content }}` +
+		`{% for c in m.tool_calls or [] %}<call>{{ c.function.name }} {{ c.function.arguments | tojson }}</call>{% endfor %}{% endif %}[e~[{% endfor %}` +
+		`{% if add_generation_prompt %}]~b]assistant{% endif %}`
+	r, err := New(odd, Settings{Special: []string{"[e~[", "]~b]"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Terminators(); !slices.Equal(got, []string{"[e~["}) {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestShortIDs: a template that takes ids of nine characters only says so.
+func TestShortIDs(t *testing.T) {
+	const loop = `{% for m in messages %}{% for c in m.tool_calls or [] %}{% if c.id | length != 9 %}{{ raise_exception('nine') }}{% endif %}{% endfor %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}`
+	for source, want := range map[string]bool{loop: true, `{% for m in messages %}{{ m.content }}{% endfor %}`: false} {
+		r, err := New(source, Settings{})
+		if err != nil || r.ShortIDs() != want {
+			t.Errorf("%v, %v, want %v", r.ShortIDs(), err, want)
+		}
+	}
+}
