@@ -334,7 +334,7 @@ func TestSitesWithThinking(t *testing.T) {
 		student, teacher := decode(t, r.Sides[0].IDs), decode(t, r.Sides[1].IDs)
 		site := r.Meta.Sites[0].Site
 		piece := "<|im_start|>system\n" + []string{"One.", "Two."}[site] + "<|im_end|>\n"
-		if r.Weight != 0.5 || strings.Replace(teacher, piece, "", 1) != student || strings.Contains(student, "hm") != (site == 0) {
+		if r.Weight != 1 || strings.Replace(teacher, piece, "", 1) != student || strings.Contains(student, "hm") != (site == 0) {
 			t.Errorf("%v %q", r.Weight, teacher)
 		}
 	}
