@@ -27,6 +27,10 @@ type Config struct {
 	Stdout, Stderr func(io.Reader)
 	Output         *os.File
 
+	// Group gives it a process group of its own and leaves it in this program's session: Linux shares out the processors by
+	// session (autogroup), and two programs that hand work to and fro all the time lose a fifth by being in two.
+	Group bool
+
 	Input    bool       // it reads what is written to Process.Stdin; else it reads nothing
 	Files    []*os.File // further open files: descriptors 3, 4, ...
 	Survives bool       // it runs on when this program ends
@@ -67,7 +71,7 @@ func Start(c Config) (*Process, error) {
 	p.cmd = exec.Command(path, c.Args[1:]...)
 	p.cmd.Args[0] = c.Args[0]
 	p.cmd.Dir, p.cmd.Env, p.cmd.ExtraFiles = c.Dir, withMarks(c.Env, c.With, p.mark), c.Files
-	p.cmd.SysProcAttr = attributes(c.Survives)
+	p.cmd.SysProcAttr = attributes(&c)
 
 	var pipes plumbing
 	if err := pipes.lay(p.cmd, &c); err != nil {

@@ -102,16 +102,17 @@ func onlyLinux(t *testing.T) {
 func TestAllOfItIsEnded(t *testing.T) {
 	onlyLinux(t)
 	for name, end := range map[string]func(*Process){
-		"killed":  func(p *Process) { p.Kill(errors.New("enough")) },
-		"stopped": func(p *Process) { p.Stop(errors.New("enough"), 5*time.Second) },
-		"ends":    func(p *Process) { _ = syscall.Kill(p.PID(), syscall.SIGUSR1) },
+		"killed":            func(p *Process) { p.Kill(errors.New("enough")) },
+		"killed in a group": func(p *Process) { p.Kill(errors.New("enough")) },
+		"stopped":           func(p *Process) { p.Stop(errors.New("enough"), 5*time.Second) },
+		"ends":              func(p *Process) { _ = syscall.Kill(p.PID(), syscall.SIGUSR1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			script, file, n := family(t)
 			if name == "ends" {
 				script = strings.ReplaceAll(script, "env -i ", "") // who finds one without a mark must see its parent
 			}
-			p := start(t, Config{Args: shell("trap 'exit 7' USR1; " + script)})
+			p := start(t, Config{Args: shell("trap 'exit 7' USR1; " + script), Group: name == "killed in a group"})
 			all := pids(t, file, n)
 			end(p)
 			<-p.Done()

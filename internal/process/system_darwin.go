@@ -7,8 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attributes gives the program a session of its own. There is no parent-death signal here.
-func attributes(bool) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+// attributes gives the program a session of its own, or a group. There is no parent-death signal here.
+func attributes(c *Config) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setsid: !c.Group, Setpgid: c.Group}
+}
 
 // await waits for the end of the program and calls ended.
 func await(cmd *exec.Cmd, ended func()) error {
@@ -37,7 +39,7 @@ func list() []entry {
 			session = 0
 		}
 		t := p.Proc.P_starttime
-		all = append(all, entry{pid, int(p.Eproc.Ppid), session, uint64(t.Sec)*1e6 + uint64(t.Usec)})
+		all = append(all, entry{pid, int(p.Eproc.Ppid), int(p.Eproc.Pgid), session, uint64(t.Sec)*1e6 + uint64(t.Usec)})
 	}
 	return all
 }

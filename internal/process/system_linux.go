@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attributes gives the program a session of its own, and has it killed when the thread that made it ends.
-func attributes(survives bool) *syscall.SysProcAttr {
-	a := &syscall.SysProcAttr{Setsid: true}
-	if !survives {
+// attributes gives the program a session of its own, or a group, and has it killed when the thread that made it ends.
+func attributes(c *Config) *syscall.SysProcAttr {
+	a := &syscall.SysProcAttr{Setsid: !c.Group, Setpgid: c.Group}
+	if !c.Survives {
 		a.Pdeathsig = syscall.SIGKILL
 	}
 	return a
@@ -68,6 +68,7 @@ func look(pid int) (e entry, ok bool) {
 	}
 	e.pid = pid
 	e.parent, _ = strconv.Atoi(string(fields[1]))
+	e.group, _ = strconv.Atoi(string(fields[2]))
 	e.session, _ = strconv.Atoi(string(fields[3]))
 	e.start, err = strconv.ParseUint(string(fields[19]), 10, 64)
 	return e, err == nil

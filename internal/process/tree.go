@@ -39,8 +39,8 @@ type Tree struct {
 
 // entry is a process that runs, in a look at all of them.
 type entry struct {
-	pid, parent, session int
-	start                uint64
+	pid, parent, group, session int
+	start                       uint64
 }
 
 // Members lists the processes of the tree that run.
@@ -60,7 +60,7 @@ func (t *Tree) Members() []int {
 	// A session's number is only known to be ours while its first process is there and has our mark.
 	if t.Session > 0 && (t.ours || in[t.Session] || !marksSeen) {
 		for _, e := range all {
-			if e.session == t.Session {
+			if e.session == t.Session || e.group == t.Session {
 				in[e.pid] = true
 			}
 		}

@@ -361,7 +361,7 @@ func (p *program) endsWithin(d time.Duration) bool {
 
 // command is the program to start.
 func (s *Spec) command(file string, handshakeEnv []string) process.Config {
-	c := process.Config{Path: file, Args: append([]string{file}, s.Args...), Dir: s.Dir, Env: slices.Clone(handshakeEnv)}
+	c := process.Config{Path: file, Args: append([]string{file}, s.Args...), Dir: s.Dir, Env: slices.Clone(handshakeEnv), Group: true}
 	if s.Self {
 		c.Args[0] = os.Args[0] // what people see in a list of processes
 	}
