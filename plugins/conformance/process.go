@@ -48,7 +48,7 @@ func (k *kit) start(script string) (*started, error) {
 	}
 	c := process.Config{
 		Args: append([]string{path}, k.opt.Spec.Args...),
-		Env: append(processEnv(), wire.Handshake.MagicCookieKey+"="+wire.Handshake.MagicCookieValue,
+		Env: append(processEnv(), wire.CookieName+"="+wire.CookieValue,
 			"PLUGIN_PROTOCOL_VERSIONS=1", "PLUGIN_UNIX_SOCKET_DIR="+dir),
 	}
 	if script != "" {

@@ -48,6 +48,11 @@ type incarnation struct {
 	gone    chan struct{} // closed when all of it is released
 }
 
+// Handshake is how go-plugin and a plugin know each other.
+var Handshake = plugin.HandshakeConfig{
+	ProtocolVersion: wire.ProtocolVersion, MagicCookieKey: wire.CookieName, MagicCookieValue: wire.CookieValue,
+}
+
 // connector brings a plugin up.
 type connector func(ctx context.Context, number int) (*incarnation, error)
 
@@ -69,7 +74,7 @@ func (inc *incarnation) seeConn(ctx context.Context, desc *grpc.StreamDesc, cc *
 
 func (inc *incarnation) clientConfig(spec *Spec, runDir string, log zerolog.Logger, pump *logPump) *plugin.ClientConfig {
 	return &plugin.ClientConfig{
-		HandshakeConfig:  wire.Handshake,
+		HandshakeConfig:  Handshake,
 		VersionedPlugins: map[int]plugin.PluginSet{wire.ProtocolVersion: {}},
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		StartTimeout:     spec.StartTimeout,

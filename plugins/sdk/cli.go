@@ -1,18 +1,11 @@
 package sdk
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
-
-	"github.com/hashicorp/go-plugin"
-
-	"github.com/nat-go/nat-go/plugins/wire"
 )
 
 // commandLine is what the program does when it is run by hand. It returns the exit code.
@@ -115,29 +108,4 @@ func (p *Plugin) printSchema(w io.Writer, args []string) error {
 	}
 	_, err = fmt.Fprintf(w, "%s\n", f.Schema())
 	return err
-}
-
-// debug serves until it is interrupted.
-func (p *Plugin) debug(w io.Writer) error {
-	dir, err := os.MkdirTemp("", "natgo")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	if err := os.Setenv(plugin.EnvUnixSocketDir, dir); err != nil {
-		return err
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	attach, closed := make(chan *plugin.ReattachConfig, 1), make(chan struct{})
-	go plugin.Serve(serveConfig(*p, &plugin.ServeTestConfig{Context: ctx, ReattachConfigCh: attach, CloseCh: closed}))
-	select {
-	case r := <-attach:
-		fmt.Fprintf(w, "The plugin serves, process %d. In another terminal:\n\n  export %s=%s=%s:%s\n\nand run nat-go. Interrupt to end.\n",
-			os.Getpid(), wire.ReattachVariable, p.Name, r.Addr.Network(), r.Addr.String())
-	case <-closed:
-		return fmt.Errorf("it could not serve")
-	}
-	<-closed
-	return nil
 }

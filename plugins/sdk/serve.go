@@ -2,14 +2,24 @@ package sdk
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"net"
 	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 	"github.com/nat-go/nat-go/plugins/wire"
@@ -20,49 +30,75 @@ func Serve(p Plugin) { ServeArgs(p, os.Args[1:]) }
 
 // ServeArgs is Serve for programs that have read some of their arguments themselves.
 func ServeArgs(p Plugin, args []string) {
-	if os.Getenv(wire.Handshake.MagicCookieKey) != wire.Handshake.MagicCookieValue {
+	if os.Getenv(wire.CookieName) != wire.CookieValue {
 		os.Exit(commandLine(p, args, os.Stdout, os.Stderr))
 	}
+	signal.Ignore(os.Interrupt) // a person's, meant for the host, which ends us when it is time
 	go exitWithParent(os.Getppid())
-	plugin.Serve(serveConfig(p, nil))
+	if err := serveHost(p, os.Stdout); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", p.Name, err)
+		os.Exit(1)
+	}
 	os.Exit(0)
 }
 
-func serveConfig(p Plugin, test *plugin.ServeTestConfig) *plugin.ServeConfig {
-	return &plugin.ServeConfig{
-		HandshakeConfig: wire.Handshake,
-		VersionedPlugins: map[int]plugin.PluginSet{
-			wire.ProtocolVersion: {wire.ServiceName: &grpcPlugin{plugin: p}},
-		},
-		GRPCServer: newServer,
-		Logger:     hclog.New(&hclog.LoggerOptions{Level: hclog.Warn, Output: os.Stderr, JSONFormat: true}),
-		Test:       test,
+// serveHost does what hashicorp/go-plugin's Serve does, without what else that links: it listens in the host's folder, says
+// where in the handshake, a line on standard output, and serves until the host shuts it down.
+func serveHost(p Plugin, stdout io.Writer) error {
+	versions := strings.Split(os.Getenv("PLUGIN_PROTOCOL_VERSIONS"), ",")
+	if v := strconv.Itoa(wire.ProtocolVersion); !slices.Contains(versions, v) {
+		return fmt.Errorf("the host speaks versions %q of the protocol, this plugin %s", versions, v)
 	}
+	lis, err := listen(os.Getenv("PLUGIN_UNIX_SOCKET_DIR"))
+	if err != nil {
+		return err
+	}
+	defer lis.Close()
+	s := hostServer(p)
+	if _, err := fmt.Fprintf(stdout, "1|%d|unix|%s|grpc|\n", wire.ProtocolVersion, lis.Addr()); err != nil {
+		return err
+	}
+	return s.Serve(lis)
+}
+
+// listen makes a socket in a folder. It is removed when the listener is closed.
+func listen(dir string) (net.Listener, error) {
+	f, err := os.CreateTemp(dir, "plugin")
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil { // it was for the name
+		return nil, err
+	}
+	return net.Listen("unix", f.Name())
+}
+
+// hostServer serves a plugin, and of go-plugin's own services those that a host needs: health and shutdown.
+func hostServer(p Plugin) *grpc.Server {
+	s := newServer()
+	pb.RegisterBuilderServer(s, newService(p))
+	h := health.NewServer()
+	h.SetServingStatus("plugin", grpc_health_v1.HealthCheckResponse_SERVING)
+	grpc_health_v1.RegisterHealthServer(s, h)
+	s.RegisterService(&grpc.ServiceDesc{
+		ServiceName: "plugin.GRPCController", HandlerType: (*any)(nil),
+		Methods: []grpc.MethodDesc{{MethodName: "Shutdown", Handler: func(_ any, _ context.Context, _ func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+			go s.Stop()
+			return &emptypb.Empty{}, nil
+		}}},
+	}, nil)
+	return s
 }
 
 // newServer has a receive limit well above a frame's size (grpc's own is 4 MiB) and takes the host's pings (grpc's own
 // policy closes the connection on them).
-func newServer(opts []grpc.ServerOption) *grpc.Server {
-	return grpc.NewServer(append(opts,
+func newServer() *grpc.Server {
+	return grpc.NewServer(
 		grpc.ForceServerCodecV2(wire.Codec),
 		grpc.MaxRecvMsgSize(8*wire.FrameLimitBytes),
 		grpc.MaxSendMsgSize(wire.FrameLimitBytes),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
-	)...)
-}
-
-type grpcPlugin struct {
-	plugin.NetRPCUnsupportedPlugin
-	plugin Plugin
-}
-
-func (g *grpcPlugin) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
-	pb.RegisterBuilderServer(s, newService(g.plugin))
-	return nil
-}
-
-func (g *grpcPlugin) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) (any, error) {
-	return nil, nil // the host has its own
+	)
 }
 
 // exitWithParent ends the process when its parent has ended. Linux does this by a signal that the host asks for; other
@@ -75,9 +111,30 @@ func exitWithParent(parent int) {
 	}
 }
 
+// debug serves until it is interrupted, for a host that is told where.
+func (p *Plugin) debug(w io.Writer) error {
+	dir, err := os.MkdirTemp("", "natgo")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	lis, err := listen(filepath.Clean(dir))
+	if err != nil {
+		return err
+	}
+	defer lis.Close()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	s := hostServer(*p)
+	defer context.AfterFunc(ctx, s.Stop)()
+	fmt.Fprintf(w, "The plugin serves, process %d. In another terminal:\n\n  export %s=%s=unix:%s\n\nand run nat-go. Interrupt to end.\n",
+		os.Getpid(), wire.ReattachVariable, p.Name, lis.Addr())
+	return s.Serve(lis)
+}
+
 // ServeListener serves the plugin on a listener, until it is closed: in memory, for tests.
 func ServeListener(p Plugin, lis net.Listener) error {
-	s := newServer(nil)
+	s := newServer()
 	defer s.Stop()
 	pb.RegisterBuilderServer(s, newService(p))
 	return s.Serve(lis)

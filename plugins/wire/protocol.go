@@ -1,8 +1,6 @@
 package wire
 
 import (
-	"github.com/hashicorp/go-plugin"
-
 	"github.com/nat-go/nat-go/builders"
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 )
@@ -13,19 +11,14 @@ const (
 	Minor           = 0
 )
 
-// Handshake is how plugin and host know each other. The cookie is no secret: it tells a plugin that it was not started by
-// hand.
-var Handshake = plugin.HandshakeConfig{
-	ProtocolVersion:  ProtocolVersion,
-	MagicCookieKey:   "NATGO_PLUGIN_COOKIE",
-	MagicCookieValue: "nat.builder.v1",
-}
+// The cookie is a variable by which a plugin knows that it was not started by hand. It is no secret.
+const (
+	CookieName  = "NATGO_PLUGIN_COOKIE"
+	CookieValue = "nat.builder.v1"
+)
 
 // ReattachVariable tells a host to attach to plugins that run already, under a debugger say: NAME=unix:PATH, comma separated.
 const ReattachVariable = "NATGO_REATTACH"
-
-// ServiceName is the name of the one service in go-plugin's plugin set.
-const ServiceName = "builder"
 
 // Ping is the capability of a plugin that answers go-plugin's health check in a few seconds even while it builds.
 const Ping = "ping"

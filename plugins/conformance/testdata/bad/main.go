@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/plugins/host"
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 	"github.com/nat-go/nat-go/plugins/sdk"
 	"github.com/nat-go/nat-go/plugins/wire"
@@ -41,7 +42,7 @@ func main() {
 	case "sigterm":
 		signal.Ignore(syscall.SIGTERM)
 	case "by-hand":
-		if os.Getenv(wire.Handshake.MagicCookieKey) == "" {
+		if os.Getenv(wire.CookieName) == "" {
 			select {}
 		}
 	case "schema", "unknown-builder", "bad-config", "slow-consumer", "malformed", "cancellation", "version-skew", "drain", "shutdown", "validate", "parent-death":
@@ -157,7 +158,7 @@ func demonstration(e int, c builders.Content) *builders.Demonstration {
 
 // serveOdd serves a good plugin, with the protocol bent in one place.
 func serveOdd(p sdk.Plugin) {
-	if os.Getenv(wire.Handshake.MagicCookieKey) == "" {
+	if os.Getenv(wire.CookieName) == "" {
 		fmt.Fprintln(os.Stderr, "this is a plugin")
 		os.Exit(1)
 	}
@@ -170,8 +171,8 @@ func serveOdd(p sdk.Plugin) {
 		}()
 	}
 	plugin.Serve(&plugin.ServeConfig{
-		HandshakeConfig:  wire.Handshake,
-		VersionedPlugins: map[int]plugin.PluginSet{1: {wire.ServiceName: &odd{good: p}}},
+		HandshakeConfig:  host.Handshake,
+		VersionedPlugins: map[int]plugin.PluginSet{1: {"builder": &odd{good: p}}},
 		GRPCServer: func(o []grpc.ServerOption) *grpc.Server {
 			return grpc.NewServer(append(o, grpc.MaxRecvMsgSize(64<<20))...)
 		},

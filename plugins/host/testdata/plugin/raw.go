@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
 
+	"github.com/nat-go/nat-go/plugins/host"
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 	"github.com/nat-go/nat-go/plugins/wire"
 )
@@ -16,8 +17,8 @@ import (
 // serveRaw serves the protocol without the SDK, so that it can be broken.
 func serveRaw() {
 	plugin.Serve(&plugin.ServeConfig{
-		HandshakeConfig:  wire.Handshake,
-		VersionedPlugins: map[int]plugin.PluginSet{1: {wire.ServiceName: &raw{}}},
+		HandshakeConfig:  host.Handshake,
+		VersionedPlugins: map[int]plugin.PluginSet{1: {"builder": &raw{}}},
 		GRPCServer:       plugin.DefaultGRPCServer,
 	})
 }
