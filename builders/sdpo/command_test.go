@@ -190,6 +190,26 @@ func TestCommandIsDeaf(t *testing.T) {
 	}
 }
 
+// What the program has started ends with it, also in a session of its own.
+func TestCommandChildrenEnd(t *testing.T) {
+	if _, err := os.Stat("/proc/self/environ"); err != nil {
+		t.Skip("SKIPPED: no /proc")
+	}
+	cfg, _ := commandConfig(t, "good")
+	file := filepath.Join(t.TempDir(), "pid")
+	cfg.Hints.Command.Run = append([]string{"/bin/sh", "-c", `setsid sleep 600 & echo $! > ` + file + `; "$0" "$@"`}, cfg.Hints.Command.Run...)
+	if got := build(t, cfg, example(t, failing2(t))); len(got.sites()) != 2 {
+		t.Error(got.sites(), got.why())
+	}
+	pid, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat"); err == nil && !strings.Contains(string(stat), ") Z ") {
+		t.Errorf("a child of the program lives on: %s", stat)
+	}
+}
+
 // A program that fails again and again is given up.
 func TestCommandIsGivenUp(t *testing.T) {
 	cfg, asked := commandConfig(t, "die")

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -226,6 +227,7 @@ func TestProtocolFaults(t *testing.T) {
 		{"miscount", "1 records came of the 5 that were counted", 1},
 		{"bad text", "ends at 9", 1},
 		{"too much credit", "it granted more than", 1},
+		{"empty texts", "more than 64 MiB of results", 1},
 		{"empty parts", "would take more than 64 MiB", 1},
 		{"empty sites", "would take more than 64 MiB", 1},
 		{"trickle messages", "did not finish a group", 1},
@@ -237,6 +239,9 @@ func TestProtocolFaults(t *testing.T) {
 		t.Run(c.do, func(t *testing.T) {
 			t.Parallel()
 			spec := Spec{Name: "raw", Path: testPlugin, Args: []string{"raw"}, Backoff: 10 * time.Millisecond}
+			if c.do == "empty texts" {
+				spec.OutputLimit = 64 << 20
+			}
 			if strings.HasPrefix(c.do, "trickle") {
 				spec.BatchTimeout = 400 * time.Millisecond
 			}
@@ -396,8 +401,8 @@ func TestCrashUnderBackpressure(t *testing.T) {
 }
 
 // waitsAt sends groups to a builder that waits at one of them; with is called each time it does so, until it says that it may
-// go on.
-func waitsAt(t *testing.T, spec Spec, with func(n, pid int) bool) []Result {
+// go on. same says that one process did it all.
+func waitsAt(t *testing.T, spec Spec, with func(n, pid int) bool) (got []Result, same bool) {
 	t.Helper()
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
@@ -434,13 +439,15 @@ func waitsAt(t *testing.T, spec Spec, with func(n, pid int) bool) []Result {
 			}
 		}
 	})
-	got, err := collect(t, s, faultGroups(60))
+	before := p.PIDs()
+	got, err = collect(t, s, faultGroups(60))
+	same = slices.Equal(before, p.PIDs())
 	close(stop)
 	wg.Wait()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return got
+	return got, same
 }
 
 func innocent(t *testing.T, got []Result) {
@@ -455,20 +462,24 @@ func innocent(t *testing.T, got []Result) {
 // Somebody kills the process each time the same group is in hand: in company, alone, and alone again. The group is none the
 // worse for it.
 func TestKillsFromOutsideBlameNobody(t *testing.T) {
-	innocent(t, waitsAt(t, Spec{Name: "test", Path: testPlugin, Backoff: time.Millisecond}, func(n, pid int) bool {
+	got, _ := waitsAt(t, Spec{Name: "test", Path: testPlugin, Backoff: time.Millisecond}, func(n, pid int) bool {
 		if n < 3 {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 		return n == 3
-	}))
+	})
+	innocent(t, got)
 }
 
 // Somebody stops the process, and does not let it go on: which groups survive doesn't depend on that.
 func TestStopsFromOutsideBlameNobody(t *testing.T) {
-	innocent(t, waitsAt(t, Spec{Name: "test", Path: testPlugin, BatchTimeout: 2 * time.Second}, func(_, pid int) bool {
+	got, same := waitsAt(t, Spec{Name: "test", Path: testPlugin, BatchTimeout: 5 * time.Second}, func(_, pid int) bool {
 		_ = syscall.Kill(pid, syscall.SIGSTOP)
 		return true
-	}))
+	})
+	if innocent(t, got); !same {
+		t.Error("the process was ended")
+	}
 }
 
 // The whole host stands still for longer than any deadline, and goes on: the plugin is given its time.
@@ -674,6 +685,28 @@ func TestHostKilled(t *testing.T) {
 	kill(host, plugin)
 }
 
+// What a plugin has started ends with it, also in a session of its own.
+func TestChildrenEnd(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "child")
+	p, err := Start(t.Context(), Spec{Name: "test", Path: testPlugin, Args: []string{"child", file}}, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var child int
+	text, err := os.ReadFile(file)
+	if err == nil {
+		_, err = fmt.Sscan(string(text), &child)
+	}
+	if err != nil || !lives(child) {
+		t.Fatal("the plugin has no child", err)
+	}
+	p.Close()
+	if lives(child) {
+		t.Error("the plugin's child lives on")
+	}
+}
+
 // beHost is a host that is killed: it prints the plugin's process and its folder, and waits.
 func beHost(plugin string) int {
 	if os.Getenv("NATGO_TEST_STOCK") != "" {
@@ -737,7 +770,7 @@ func TestSweep(t *testing.T) {
 // A socket folder that somebody has removed is made again; a plugin that can't get one fails, and nothing hangs.
 func TestSocketFolderGone(t *testing.T) {
 	t.Parallel()
-	p, err := Start(t.Context(), Spec{Name: "test", Path: testPlugin, Backoff: time.Millisecond, Failures: 2}, zerolog.Nop())
+	p, err := Start(t.Context(), Spec{Name: "test", Path: testPlugin, Backoff: time.Millisecond, Failures: 4}, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -186,7 +186,11 @@ func checkDescription(d *wire.Description) error {
 // startError prefers what the process saw to what go-plugin made of it.
 func (inc *incarnation) startError(err error) error {
 	p := inc.proc
-	if answered(err) || !p.endsWithin(goneWait) {
+	patience := goneWait
+	if p.pid() == 0 { // nothing was started
+		patience = 0
+	}
+	if answered(err) || !p.endsWithin(patience) {
 		return err
 	}
 	p.mu.Lock()
@@ -356,6 +360,11 @@ func (inc *incarnation) wake() bool {
 
 // endsWithin waits for the end of the process.
 func (p *program) endsWithin(d time.Duration) bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+	}
 	select {
 	case <-p.done:
 		return true

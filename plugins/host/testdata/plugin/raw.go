@@ -129,6 +129,12 @@ func (r *raw) answer(stream pb.Builder_BuildServer, group uint64, key string) er
 			part.Done.Records = 5
 		case "bad text":
 			part.Ends = []uint32{9}
+		case "empty texts":
+			for i := uint32(0); ; i++ {
+				if err := stream.Send(&pb.BuildResponse{Parts: []*pb.ResultPart{{Group: group, Part: i, Ends: make([]uint32, 1<<20)}}}); err != nil {
+					return err
+				}
+			}
 		case "empty parts", "empty sites":
 			parts := make([]*pb.ResultPart, 4<<20)
 			for i := range parts {
