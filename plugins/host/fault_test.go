@@ -273,7 +273,7 @@ func TestProtocolFaults(t *testing.T) {
 	t.Run("never ends the stream", func(t *testing.T) {
 		t.Parallel()
 		spec := Spec{Name: "raw", Path: testPlugin, Args: []string{"raw"}, BatchTimeout: time.Second}
-		checkFault(t, runFault(t, spec, "pairs", `{"do":"never end"}`, faultGroups(5)), 5, 1, nil, "")
+		checkFault(t, runFault(t, spec, "pairs", `{"do":"never end"}`, faultGroups(5)), 5, 1, nil, "did not end the stream")
 	})
 	t.Run("hangs in Drain", func(t *testing.T) {
 		t.Parallel()
