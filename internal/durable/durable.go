@@ -289,7 +289,7 @@ func linked(path string) (string, error) {
 	for range maxLinks {
 		to, err := os.Readlink(path)
 		if err != nil {
-			return path, nil //nolint:nilerr // it is no link
+			return path, nil // it is not a link
 		}
 		if !filepath.IsAbs(to) {
 			to = filepath.Join(filepath.Dir(path), to)
