@@ -40,14 +40,14 @@ const (
 var units = []string{"candidate", "example", "group", "pair", "record", "rollout", "site", "step"}
 
 // cleanDrop makes a plugin's drop fit for the books: the stage and the builder are the host's to say, a reason that is not
-// known gets the plugin's name.
+// known gets the plugin's name. A detail keeps its lines: the list of drops is JSON.
 func cleanDrop(d *ledger.Drop, spec Spec, builder string) {
 	d.Stage, d.Builder, d.Format = ledger.Build, builder, ""
 	d.Count = max(d.Count, 0)
 	if !slices.Contains(units, d.Unit) {
 		d.Unit = "record"
 	}
-	d.Detail = cut(firstLine(d.Detail), maxDetail)
+	d.Detail = cut(d.Detail, maxDetail)
 	if spec.Known != nil && spec.Known(d.Reason) {
 		return
 	}

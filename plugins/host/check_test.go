@@ -17,7 +17,7 @@ func TestCleanDrop(t *testing.T) {
 	for _, c := range []struct{ in, want ledger.Drop }{
 		{ledger.Drop{Reason: ledger.SameText, Unit: "candidate", Stage: "gate", Builder: "x", Format: "trl"}, ledger.Drop{Reason: ledger.SameText, Unit: "candidate"}},
 		{ledger.Drop{Reason: "too short\x1b[2J", Unit: "site", Count: -7}, ledger.Drop{Reason: "p/too_short_[2J", Unit: "site"}},
-		{ledger.Drop{Reason: "p/own", Unit: "unit of its own", Detail: "one\ntwo"}, ledger.Drop{Reason: "p/own", Unit: "record", Detail: "one"}},
+		{ledger.Drop{Reason: "p/own", Unit: "unit of its own", Detail: "one\ntwo"}, ledger.Drop{Reason: "p/own", Unit: "record", Detail: "one\ntwo"}},
 		{ledger.Drop{}, ledger.Drop{Reason: "p/unspecified", Unit: "record"}},
 		{ledger.Drop{Reason: ledger.Reason(long), Unit: "step", Detail: long}, ledger.Drop{Reason: ledger.Reason("p/" + long[:maxReason] + "..."), Unit: "step", Detail: long[:maxDetail] + "..."}},
 	} {
