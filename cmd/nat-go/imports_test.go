@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"os/exec"
-	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -24,9 +23,10 @@ var mayImport = map[string][]string{
 	"builders/finding":        {"internal/..."},
 	"builders/yamldoc":        {"internal/...", "builders/finding", "ttc/ledger"},
 	"builders/schema":         {"internal/...", "builders/finding", "builders/yamldoc", "ttc/ledger"},
-	"ttc/pyvalue":             {"ttc/json"},
+	"ttc/internal/...":        {},
+	"ttc/pyvalue":             {"ttc/json", "ttc/internal/pytext"},
 	"ttc/chat":                {"ttc/json"},
-	"ttc/chat/...":            {"ttc/chat", "ttc/json", "ttc/pyvalue"},
+	"ttc/chat/...":            {"ttc/chat", "ttc/json", "ttc/pyvalue", "ttc/internal/pytext"},
 	"ttc":                     {"ttc/chat", "ttc/json", "ttc/ledger"},
 	"ttc/source/...":          {"internal/...", "ttc/..."},
 	"ttc/group":               {"internal/...", "ttc/..."},
@@ -55,11 +55,13 @@ type pkg struct {
 	GoFiles    []string
 	Imports    []string
 	Deps       []string
+	Module     *struct{ Path string }
 }
 
-func list(t *testing.T, pattern string) (pkgs []pkg) {
+func list(t *testing.T, patterns ...string) (pkgs []pkg) {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-json=ImportPath,Name,Dir,GoFiles,Imports,Deps", pattern).Output()
+	args := append([]string{"list", "-json=ImportPath,Name,Dir,GoFiles,Imports,Deps,Module"}, patterns...)
+	out, err := exec.Command("go", args...).Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
@@ -110,18 +112,44 @@ func TestImportsGoOneWay(t *testing.T) {
 	}
 }
 
-// TestSDKStaysSmall guards a plugin author's build.
+// sdkNeeds are the packages of ours that a plugin links beside the SDK: the contract, its types and the wire.
+var sdkNeeds = []string{
+	"plugins/proto/nat/builder/v1", "plugins/sdk", "plugins/wire",
+	"builders", "builders/finding", "builders/schema", "builders/yamldoc",
+	"ttc", "ttc/chat", "ttc/json", "ttc/ledger", "internal/secret", "internal/terminal",
+}
+
+// sdkModules are the modules that a plugin links: those of go-plugin and gRPC, of the validator, and YAML.
+var sdkModules = []string{
+	"github.com/fatih/color", "github.com/gabriel-vasile/mimetype", "github.com/go-playground/locales",
+	"github.com/go-playground/universal-translator", "github.com/go-playground/validator/v10",
+	"github.com/golang/protobuf", "github.com/hashicorp/go-hclog", "github.com/hashicorp/go-plugin",
+	"github.com/hashicorp/yamux", "github.com/leodido/go-urn", "github.com/mattn/go-colorable",
+	"github.com/mattn/go-isatty", "github.com/oklog/run", "golang.org/x/crypto", "golang.org/x/net",
+	"golang.org/x/sys", "golang.org/x/text", "google.golang.org/genproto/googleapis/rpc",
+	"google.golang.org/grpc", "google.golang.org/protobuf", "gopkg.in/yaml.v3",
+}
+
+// TestSDKStaysSmall guards a plugin author's build: neither a package of ours nor a module joins unseen, and none of ours
+// needs a C compiler or speaks HTTP.
 func TestSDKStaysSmall(t *testing.T) {
-	for _, p := range list(t, module+"plugins/sdk") {
-		for _, d := range p.Deps {
-			for _, banned := range []string{
-				"github.com/daulet/tokenizers", "github.com/parquet-go", "github.com/klauspost/compress",
-				module + "builders/dpo", module + "builders/sdpo", module + "builders/grpo", module + "builders/sft",
-			} {
-				if d == banned || strings.HasPrefix(d, banned+"/") {
-					t.Errorf("plugins/sdk depends on %s", path.Clean(d))
+	sdk := list(t, module+"plugins/sdk")
+	if len(sdk) != 1 {
+		t.Fatalf("go list gives %d packages for plugins/sdk", len(sdk))
+	}
+	for _, p := range list(t, append(slices.Clone(sdk[0].Deps), sdk[0].ImportPath)...) {
+		name, ours := strings.CutPrefix(p.ImportPath, module)
+		switch {
+		case ours && !slices.Contains(sdkNeeds, name):
+			t.Errorf("plugins/sdk depends on %s", name)
+		case ours:
+			for _, imp := range p.Imports {
+				if imp == "C" || imp == "net/http" {
+					t.Errorf("%s, which plugins link, imports %s", name, imp)
 				}
 			}
+		case p.Module != nil && !slices.Contains(sdkModules, p.Module.Path):
+			t.Errorf("plugins/sdk depends on %s of module %s", p.ImportPath, p.Module.Path)
 		}
 	}
 }

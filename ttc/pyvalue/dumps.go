@@ -8,6 +8,7 @@ import (
 	"sort"
 	"strconv"
 
+	"github.com/nat-go/nat-go/ttc/internal/pytext"
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
@@ -252,6 +253,6 @@ func escapes(w uint64, ascii bool) uint64 {
 
 // escape appends the escape of the character at s[i:] and returns where the next one is.
 func (o *Dump) escape(dst []byte, s string, i int) ([]byte, int) {
-	r, size := DecodeRune(s[i:])
+	r, size := pytext.DecodeRune(s[i:])
 	return json.AppendEscape(dst, r), i + size
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nat-go/nat-go/ttc/internal/pytext"
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
@@ -31,7 +32,7 @@ func TestEscapesAtEveryPlace(t *testing.T) {
 func slowly(s string, ascii bool) string {
 	out := []byte{'"'}
 	for i := 0; i < len(s); {
-		r, n := DecodeRune(s[i:])
+		r, n := pytext.DecodeRune(s[i:])
 		switch {
 		case r == '"' || r == '\\' || r < ' ':
 			out = json.AppendEscape(out, r)

@@ -6,6 +6,7 @@ import (
 	"math/big"
 	"strconv"
 
+	"github.com/nat-go/nat-go/ttc/internal/pytext"
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
@@ -245,7 +246,7 @@ func (p *parser) unicode(out []byte) ([]byte, bool) {
 			r = 0x10000 + (r-0xd800)<<10 + low - 0xdc00
 		}
 	}
-	return AppendRune(out, r), true
+	return pytext.AppendRune(out, r), true
 }
 
 func (p *parser) hex4(at int) (rune, bool) {

@@ -3,8 +3,6 @@ package pyvalue
 import (
 	"bufio"
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	stdjson "encoding/json"
 	"os"
 	"os/exec"
@@ -230,43 +228,4 @@ func textText(t *rapid.T) string {
 		}
 	}
 	return string(append(b, '"'))
-}
-
-// TestPropertiesAgainstPython compares every property and case mapping of every code point.
-func TestPropertiesAgainstPython(t *testing.T) {
-	b, err := exec.Command(python(t), "testdata/properties.py").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var want map[string]any
-	if err := stdjson.Unmarshal(b, &want); err != nil {
-		t.Fatal(err)
-	}
-	for name, f := range map[string]func(rune) bool{
-		"isprintable": IsPrintable, "isspace": IsSpace, "isalpha": IsAlpha, "isdecimal": IsDecimal, "isdigit": IsDigit,
-		"isnumeric": IsNumeric, "isalnum": IsAlnum, "isupper": IsUpper, "islower": IsLower,
-	} {
-		edges := want[name].([]any)
-		inside, bad := false, 0
-		for r := rune(0); r < 0x110000 && bad < 5; r++ {
-			if len(edges) > 0 && rune(edges[0].(float64)) == r {
-				inside, edges = !inside, edges[1:]
-			}
-			if f(r) != inside {
-				t.Errorf("%s(%#x) = %v", name, r, !inside)
-				bad++
-			}
-		}
-	}
-	for name, f := range map[string]func([]byte, rune) []byte{"upper": AppendUpper, "lower": AppendLower, "title": AppendTitle, "casefold": AppendFold} {
-		h := sha256.New()
-		var buf []byte
-		for r := rune(0); r < 0x110000; r++ {
-			buf = append(f(buf[:0], r), '\n')
-			h.Write(buf)
-		}
-		if got := hex.EncodeToString(h.Sum(nil)); got != want[name] {
-			t.Errorf("%s differs from Python's for some code point", name)
-		}
-	}
 }

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/nat-go/nat-go/ttc/internal/pytext"
 )
 
 // A Marker is told where output comes from while values are printed: the bytes appended from dst on are those of leaf v, or
@@ -218,8 +220,8 @@ func appendQuoted(dst []byte, v Value, mark Marker) []byte {
 			i++
 			continue
 		}
-		r, size := DecodeRune(s[i:])
-		if c >= utf8.RuneSelf && IsPrintable(r) {
+		r, size := pytext.DecodeRune(s[i:])
+		if c >= utf8.RuneSelf && pytext.IsPrintable(r) {
 			i += size
 			continue
 		}

@@ -26,6 +26,10 @@ const (
 // Value is a Python value. The zero Value is None. Values are immutable except that lists and dicts are shared by
 // reference, as in Python.
 //
+// Numbers and texts need no allocation of their own, and a leaf has a slot (the tag) in which the template engine carries
+// where a text came from. Nothing in this package reads a tag, except that repr asks it for the name of a subclass of str
+// (subclass).
+//
 // It is four words, because the compiler keeps what is no larger in registers: an interpreter hands values about all day.
 type Value struct {
 	kind Kind

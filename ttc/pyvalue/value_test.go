@@ -104,21 +104,6 @@ func TestTags(t *testing.T) {
 	}
 }
 
-func TestLenAndByteIndexCountCodePoints(t *testing.T) {
-	s := "aé\xed\xa0\x80😀z"
-	if Len(s) != 5 {
-		t.Errorf("Len = %d", Len(s))
-	}
-	for i, want := range []int{0, 1, 3, 6, 10, 11, 11} {
-		if got := ByteIndex(s, i); got != want {
-			t.Errorf("ByteIndex(%d) = %d, want %d", i, got, want)
-		}
-	}
-	if r, n := DecodeRune("\xed\xa0\x80"); r != 0xd800 || n != 3 {
-		t.Errorf("DecodeRune = %x %d", r, n)
-	}
-}
-
 // TestIsText compares texts that lie in the same place, in another, and values of other kinds.
 func TestIsText(t *testing.T) {
 	role := string([]byte("role"))

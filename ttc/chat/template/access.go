@@ -3,6 +3,7 @@ package template
 import (
 	"strings"
 
+	"github.com/nat-go/nat-go/ttc/internal/pytext"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -157,9 +158,9 @@ func (st *state) subscript(v, i val) (val, bool) {
 	case pyvalue.KindStr:
 		s := v.Text()
 		st.reads(v)
-		if n, ok := place(i, pyvalue.Len(s)); ok {
-			a := pyvalue.ByteIndex(s, n)
-			_, size := pyvalue.DecodeRune(s[a:])
+		if n, ok := place(i, pytext.Len(s)); ok {
+			a := pytext.ByteIndex(s, n)
+			_, size := pytext.DecodeRune(s[a:])
 			return str(s[a:a+size], provOf(v).slice(a, a+size)), true
 		}
 	case pyvalue.KindObject:

@@ -3,6 +3,7 @@ package template
 import (
 	"slices"
 
+	"github.com/nat-go/nat-go/ttc/internal/pytext"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -348,7 +349,7 @@ func (c *compiler) printFilter(n *filterNode, f *frame) stmt {
 				st.print(st.strip(st.softText(*v), missing, true, true))
 				return flowOn
 			}
-			i, j := st.stripped(v.Text(), pyvalue.IsSpace, true, true, true)
+			i, j := st.stripped(v.Text(), pytext.IsSpace, true, true, true)
 			st.writeSlice(v, i, j)
 			return flowOn
 		}

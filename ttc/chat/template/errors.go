@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/nat-go/nat-go/ttc/internal/pytext"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -55,6 +56,6 @@ func (t thrown) place(src string, current int32) *Error {
 	}
 	before := src[:pos]
 	line := strings.Count(before, "\n") + 1
-	column := pyvalue.Len(before[strings.LastIndexByte(before, '\n')+1:]) + 1
+	column := pytext.Len(before[strings.LastIndexByte(before, '\n')+1:]) + 1
 	return &Error{Class: t.class, Text: t.text, Line: line, Column: column}
 }

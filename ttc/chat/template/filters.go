@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/nat-go/nat-go/ttc/internal/pytext"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -398,7 +399,7 @@ func lastRune(s string) rune {
 	for k > 0 && s[k]&0xc0 == 0x80 {
 		k--
 	}
-	r, _ := pyvalue.DecodeRune(s[k:])
+	r, _ := pytext.DecodeRune(s[k:])
 	return r
 }
 
@@ -608,7 +609,7 @@ func attributeParts(attribute val) []val {
 
 func isDigits(s string) bool {
 	ok := s != ""
-	eachRune(s, func(_ int, r rune, _ int) { ok = ok && pyvalue.IsDigit(r) })
+	eachRune(s, func(_ int, r rune, _ int) { ok = ok && pytext.IsDigit(r) })
 	return ok
 }
 
@@ -970,17 +971,17 @@ func titleFilter(st *state, v val, a *args) val {
 		last = at
 		switch {
 		case isWordBreak(r):
-			_, n := pyvalue.DecodeRune(s[at:])
+			_, n := pytext.DecodeRune(s[at:])
 			first = at + n
-			return pyvalue.AppendRune(dst, r)
+			return pytext.AppendRune(dst, r)
 		case first == at:
-			return pyvalue.AppendUpper(dst, r)
+			return pytext.AppendUpper(dst, r)
 		}
-		_, n := pyvalue.DecodeRune(s[first:])
+		_, n := pytext.DecodeRune(s[first:])
 		return appendLower(dst, s[first+n:], at-first-n, r) // jinja2 lowers the rest of the word on its own
 	})
 }
 
 func isWordBreak(r rune) bool {
-	return pyvalue.IsSpace(r) || r == '-' || r == '(' || r == '{' || r == '[' || r == '<'
+	return pytext.IsSpace(r) || r == '-' || r == '(' || r == '{' || r == '[' || r == '<'
 }

@@ -3,6 +3,7 @@ package template
 import (
 	"strings"
 
+	"github.com/nat-go/nat-go/ttc/internal/pytext"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -47,7 +48,7 @@ func (st *state) urlQuote(v val, safe string) val {
 		if r >= 0xd800 && r < 0xe000 {
 			throw("UnicodeEncodeError", "surrogates not allowed")
 		}
-		for _, c := range pyvalue.AppendRune(nil, r) {
+		for _, c := range pytext.AppendRune(nil, r) {
 			dst = append(dst, '%', hex[c>>4], hex[c&15])
 		}
 		return dst
@@ -97,7 +98,7 @@ func wordcountFilter(st *state, v val, a *args) val {
 	text := st.softText(v).Text()
 	st.goesThrough(text)
 	eachRune(text, func(_ int, r rune, _ int) {
-		word := pyvalue.IsAlnum(r) || r == '_'
+		word := pytext.IsAlnum(r) || r == '_'
 		if word && !in {
 			n++
 		}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/nat-go/nat-go/ttc/internal/pytext"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -249,7 +250,7 @@ func (p *percentFormat) emit(sp spec, v val) {
 }
 
 func character(v val) val {
-	if v.Kind() == pyvalue.KindStr && pyvalue.Len(v.Text()) == 1 {
+	if v.Kind() == pyvalue.KindStr && pytext.Len(v.Text()) == 1 {
 		return v
 	}
 	if v.Kind() != pyvalue.KindInt && v.Kind() != pyvalue.KindBool {
@@ -259,7 +260,7 @@ func character(v val) val {
 	if !ok || i < 0 || i > 0x10ffff {
 		throw("OverflowError", "%%c arg not in range(0x110000)")
 	}
-	return pyvalue.Str(string(pyvalue.AppendRune(nil, rune(i))))
+	return pyvalue.Str(string(pytext.AppendRune(nil, rune(i))))
 }
 
 // conversionOf is str(v), repr(v) or ascii(v).
@@ -285,7 +286,7 @@ func (st *state) conversionOf(v val, kind byte) val {
 
 // write pads a text; inner is how many of its bytes stay before zero padding (a sign or prefix).
 func (sp *spec) write(st *state, b *builder, text val, inner int) {
-	n := sp.width - pyvalue.Len(text.Text())
+	n := sp.width - pytext.Len(text.Text())
 	if n <= 0 {
 		b.write(text.Text(), provOf(text))
 		return

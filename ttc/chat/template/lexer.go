@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/nat-go/nat-go/ttc/internal/pytext"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -148,19 +149,19 @@ func (l *lexer) root() {
 func (l *lexer) stripped(text string, sign byte, variable bool) string {
 	switch {
 	case sign == '-':
-		return strings.TrimRightFunc(text, pyvalue.IsSpace)
+		return strings.TrimRightFunc(text, pytext.IsSpace)
 	case sign == '+' || variable:
 		return text
 	}
 	line := strings.LastIndexByte(text, '\n') + 1
-	if (line > 0 || l.lineStart) && strings.TrimLeftFunc(text[line:], pyvalue.IsSpace) == "" {
+	if (line > 0 || l.lineStart) && strings.TrimLeftFunc(text[line:], pytext.IsSpace) == "" {
 		return text[:line]
 	}
 	return text
 }
 
 func (l *lexer) skipSpace(at int) int {
-	return len(l.src) - len(strings.TrimLeftFunc(l.src[at:], pyvalue.IsSpace))
+	return len(l.src) - len(strings.TrimLeftFunc(l.src[at:], pytext.IsSpace))
 }
 
 // rawTag matches `\s*word\s*(-%}\s*|%})` at a place after the opening and returns the end of the match, or -1.
@@ -297,8 +298,8 @@ func (l *lexer) expressionToken() {
 func (l *lexer) nameEnd() int {
 	end := l.pos
 	for end < len(l.src) {
-		r, n := pyvalue.DecodeRune(l.src[end:])
-		if r != '_' && !pyvalue.IsAlnum(r) && !isIdentifierRune(r, true) {
+		r, n := pytext.DecodeRune(l.src[end:])
+		if r != '_' && !pytext.IsAlnum(r) && !isIdentifierRune(r, true) {
 			break
 		}
 		end += n
@@ -338,8 +339,8 @@ func (l *lexer) operator() {
 		l.brackets = l.brackets[:n]
 	case "//", "**", "==", "!=", ">=", "<=", "+", "-", "/", "*", "%", "~", ">", "<", "=", ".", ":", "|", ",", ";":
 	default:
-		r, _ := pyvalue.DecodeRune(l.src[l.pos:])
-		throwAt(int32(l.pos), "TemplateSyntaxError", "unexpected char %q at %d", r, pyvalue.Len(l.src[:l.pos]))
+		r, _ := pytext.DecodeRune(l.src[l.pos:])
+		throwAt(int32(l.pos), "TemplateSyntaxError", "unexpected char %q at %d", r, pytext.Len(l.src[:l.pos]))
 	}
 	l.emit(tokOp, op, l.pos)
 	l.advance(l.pos + len(op))
@@ -432,7 +433,7 @@ func (l *lexer) str(quote byte) {
 		at++
 	}
 	if at >= len(l.src) {
-		throwAt(int32(l.pos), "TemplateSyntaxError", "unexpected char %q at %d", rune(quote), pyvalue.Len(l.src[:l.pos]))
+		throwAt(int32(l.pos), "TemplateSyntaxError", "unexpected char %q at %d", rune(quote), pytext.Len(l.src[:l.pos]))
 	}
 	l.emit(tokString, unescape(l.src[l.pos+1:at], l.pos), l.pos)
 	l.advance(at + 1)
@@ -456,7 +457,7 @@ func unescape(s string, pos int) string {
 		}
 		i++
 		if s[i] >= 0x80 {
-			r, n := pyvalue.DecodeRune(s[i:])
+			r, n := pytext.DecodeRune(s[i:])
 			out = append(append(out, '\\'), escapeText(r)...)
 			i += n
 			continue
@@ -497,12 +498,12 @@ func unescapeOne(out []byte, s string, pos int) ([]byte, int) {
 			n++
 		}
 		v, _ := strconv.ParseUint(s[:n], 8, 16)
-		return pyvalue.AppendRune(out, rune(v)), n
+		return pytext.AppendRune(out, rune(v)), n
 	case c == 'x' || c == 'u' || c == 'U':
 		digits := map[byte]int{'x': 2, 'u': 4, 'U': 8}[c]
 		if len(s) > digits {
 			if v, err := strconv.ParseUint(s[1:1+digits], 16, 32); err == nil && v <= unicode.MaxRune {
-				return pyvalue.AppendRune(out, rune(v)), 1 + digits
+				return pytext.AppendRune(out, rune(v)), 1 + digits
 			}
 		}
 		throwAt(int32(pos), "TemplateSyntaxError", "truncated or invalid \\%c escape", c)

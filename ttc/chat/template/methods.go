@@ -6,6 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/nat-go/nat-go/ttc/internal/pytext"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -16,7 +17,7 @@ var stringMethods = map[string]method{
 	"capitalize": plainMethod("capitalize", (*state).capitalize),
 	"swapcase":   plainMethod("swapcase", (*state).swapcase),
 	"casefold": plainMethod("casefold", func(st *state, v val) val {
-		return st.mapRunes(v, func(dst []byte, _ int, r rune) []byte { return pyvalue.AppendFold(dst, r) })
+		return st.mapRunes(v, func(dst []byte, _ int, r rune) []byte { return pytext.AppendFold(dst, r) })
 	}),
 	"strip":        stripMethod("strip", true, true),
 	"lstrip":       stripMethod("lstrip", true, false),
@@ -46,19 +47,19 @@ var stringMethods = map[string]method{
 	"maketrans":    makeTransMethod,
 	"format":       formatMethod,
 	"format_map":   formatMapMethod,
-	"isalpha":      isMethod("isalpha", pyvalue.IsAlpha),
-	"isalnum":      isMethod("isalnum", pyvalue.IsAlnum),
-	"isdigit":      isMethod("isdigit", pyvalue.IsDigit),
-	"isdecimal":    isMethod("isdecimal", pyvalue.IsDecimal),
-	"isnumeric":    isMethod("isnumeric", pyvalue.IsNumeric),
-	"isspace":      isMethod("isspace", pyvalue.IsSpace),
+	"isalpha":      isMethod("isalpha", pytext.IsAlpha),
+	"isalnum":      isMethod("isalnum", pytext.IsAlnum),
+	"isdigit":      isMethod("isdigit", pytext.IsDigit),
+	"isdecimal":    isMethod("isdecimal", pytext.IsDecimal),
+	"isnumeric":    isMethod("isnumeric", pytext.IsNumeric),
+	"isspace":      isMethod("isspace", pytext.IsSpace),
 	"isupper":      caseMethod("isupper", isUpper),
 	"islower":      caseMethod("islower", isLower),
 	"istitle":      caseMethod("istitle", isTitle),
 	"isascii":      caseMethod("isascii", func(s string) bool { return strings.IndexFunc(s, func(r rune) bool { return r > 127 }) < 0 }),
 	"isprintable": caseMethod("isprintable", func(s string) bool {
 		ok := true
-		eachRune(s, func(_ int, r rune, _ int) { ok = ok && pyvalue.IsPrintable(r) })
+		eachRune(s, func(_ int, r rune, _ int) { ok = ok && pytext.IsPrintable(r) })
 		return ok
 	}),
 	"isidentifier": caseMethod("isidentifier", isIdentifier),
@@ -155,7 +156,7 @@ func joinMethod(st *state, self val, a *args) val {
 
 // span is s[start:end] of a search method, as bytes; ok is false where start lies behind the end.
 func span(s string, start, end val) (i, j int, ok bool) {
-	n := pyvalue.Len(s)
+	n := pytext.Len(s)
 	clip := func(v val, absent int) int {
 		if isMissing(v) || v.IsNone() {
 			return absent
@@ -170,7 +171,7 @@ func span(s string, start, end val) (i, j int, ok bool) {
 	if a > b {
 		return 0, 0, false
 	}
-	return pyvalue.ByteIndex(s, a), pyvalue.ByteIndex(s, b), true
+	return pytext.ByteIndex(s, a), pytext.ByteIndex(s, b), true
 }
 
 func affixMethod(name string, has func(s, affix string) bool) method {
@@ -214,7 +215,7 @@ func findMethod(name string, find func(s, sub string) int, strict bool) method {
 		s := self.Text()
 		if i, j, ok := span(s, p[1], p[2]); ok {
 			if at := find(s[i:j], sub); at >= 0 {
-				return pyvalue.Int(int64(pyvalue.Len(s[:i+at])))
+				return pyvalue.Int(int64(pytext.Len(s[:i+at])))
 			}
 		}
 		if strict {
@@ -233,7 +234,7 @@ func countMethod(_ *state, self val, a *args) val {
 	case !ok:
 		return pyvalue.Int(0)
 	case sub == "":
-		return pyvalue.Int(int64(pyvalue.Len(s[i:j]) + 1))
+		return pyvalue.Int(int64(pytext.Len(s[i:j]) + 1))
 	}
 	return pyvalue.Int(int64(strings.Count(s[i:j], sub)))
 }
@@ -268,7 +269,7 @@ func justifyMethod(name string) method {
 		if isMarkup(self) {
 			fill = st.escape(fill)
 		}
-		if pyvalue.Len(textArg(fill, "the fill character").Text()) != 1 {
+		if pytext.Len(textArg(fill, "the fill character").Text()) != 1 {
 			throw("TypeError", "The fill character must be exactly one character long")
 		}
 		return st.justify(self, intArg(p[0], 0), fill, name)
@@ -276,7 +277,7 @@ func justifyMethod(name string) method {
 }
 
 func (st *state) justify(v val, width int, fill val, name string) val {
-	n := width - pyvalue.Len(v.Text())
+	n := width - pytext.Len(v.Text())
 	if n <= 0 {
 		return v
 	}
@@ -293,7 +294,7 @@ func (st *state) justify(v val, width int, fill val, name string) val {
 
 func zfillMethod(st *state, self val, a *args) val {
 	width := index(a.positional("zfill", 1, 1)[0], "")
-	n := width - pyvalue.Len(self.Text())
+	n := width - pytext.Len(self.Text())
 	if n <= 0 {
 		return self
 	}
@@ -356,7 +357,7 @@ func translateMethod(st *state, self val, a *args) val {
 			if !ok || i < 0 || i > unicode.MaxRune {
 				throw("ValueError", "character mapping must be in range(0x110000)")
 			}
-			b.writeFrom(pyvalue.AppendRune(nil, rune(i)), p, at)
+			b.writeFrom(pytext.AppendRune(nil, rune(i)), p, at)
 		default:
 			throw("TypeError", "character mapping must return integer, None or str")
 		}
@@ -378,8 +379,8 @@ func makeTransMethod(st *state, _ val, a *args) val {
 		for i := range d.Len() {
 			k, v := d.At(i)
 			switch {
-			case k.Kind() == pyvalue.KindStr && pyvalue.Len(k.Text()) == 1:
-				r, _ := pyvalue.DecodeRune(k.Text())
+			case k.Kind() == pyvalue.KindStr && pytext.Len(k.Text()) == 1:
+				r, _ := pytext.DecodeRune(k.Text())
 				k = pyvalue.Int(int64(r))
 			case k.Kind() == pyvalue.KindStr:
 				throw("ValueError", "string keys in translate table must be of length 1")
@@ -430,8 +431,8 @@ func caseMethod(name string, is func(s string) bool) method {
 func isUpper(s string) bool {
 	any, ok := false, true
 	eachRune(s, func(_ int, r rune, _ int) {
-		any = any || pyvalue.IsUpper(r)
-		ok = ok && !pyvalue.IsLower(r) && !pyvalue.IsTitle(r)
+		any = any || pytext.IsUpper(r)
+		ok = ok && !pytext.IsLower(r) && !pytext.IsTitle(r)
 	})
 	return any && ok
 }
@@ -439,8 +440,8 @@ func isUpper(s string) bool {
 func isLower(s string) bool {
 	any, ok := false, true
 	eachRune(s, func(_ int, r rune, _ int) {
-		any = any || pyvalue.IsLower(r)
-		ok = ok && !pyvalue.IsUpper(r) && !pyvalue.IsTitle(r)
+		any = any || pytext.IsLower(r)
+		ok = ok && !pytext.IsUpper(r) && !pytext.IsTitle(r)
 	})
 	return any && ok
 }
@@ -449,10 +450,10 @@ func isTitle(s string) bool {
 	any, ok, cased := false, true, false
 	eachRune(s, func(_ int, r rune, _ int) {
 		switch {
-		case pyvalue.IsUpper(r) || pyvalue.IsTitle(r):
+		case pytext.IsUpper(r) || pytext.IsTitle(r):
 			ok = ok && !cased
 			any, cased = true, true
-		case pyvalue.IsLower(r):
+		case pytext.IsLower(r):
 			ok = ok && cased
 			any, cased = true, true
 		default:
@@ -472,8 +473,8 @@ func isIdentifierRune(r rune, inside bool) bool {
 	if r < utf8.RuneSelf {
 		return r == '_' || r|0x20 >= 'a' && r|0x20 <= 'z' || inside && r >= '0' && r <= '9'
 	}
-	return pyvalue.IsAlpha(r) || unicode.In(r, unicode.Nl, unicode.Other_ID_Start) ||
-		inside && (pyvalue.IsDecimal(r) || unicode.In(r, unicode.Mn, unicode.Mc, unicode.Pc, unicode.Other_ID_Continue))
+	return pytext.IsAlpha(r) || unicode.In(r, unicode.Nl, unicode.Other_ID_Start) ||
+		inside && (pytext.IsDecimal(r) || unicode.In(r, unicode.Mn, unicode.Mc, unicode.Pc, unicode.Other_ID_Continue))
 }
 
 func bytesMethod(*state, val, *args) val {

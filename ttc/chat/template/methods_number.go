@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/nat-go/nat-go/ttc/internal/pytext"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -131,7 +132,7 @@ func floatHex(v val) val {
 
 // parseHexFloat is float.fromhex(s).
 func parseHexFloat(s string) (float64, bool) {
-	s = strings.ToLower(strings.TrimFunc(s, pyvalue.IsSpace))
+	s = strings.ToLower(strings.TrimFunc(s, pytext.IsSpace))
 	body := strings.TrimLeft(s, "+-")
 	if len(s)-len(body) > 1 || strings.Contains(s, "_") {
 		return 0, false

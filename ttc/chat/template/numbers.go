@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/nat-go/nat-go/ttc/internal/pytext"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -62,7 +63,7 @@ func logNear1(m *big.Float) *big.Float {
 
 // asciiNumber turns the decimal digits of other scripts into ASCII ones and trims white space, as int() and float() do.
 func asciiNumber(s string) string {
-	s = strings.TrimFunc(s, pyvalue.IsSpace)
+	s = strings.TrimFunc(s, pytext.IsSpace)
 	ascii := true
 	for i := range len(s) {
 		ascii = ascii && s[i] < 0x80
@@ -72,9 +73,9 @@ func asciiNumber(s string) string {
 	}
 	var b strings.Builder
 	eachRune(s, func(_ int, r rune, _ int) {
-		if r >= 0x80 && pyvalue.IsDecimal(r) {
+		if r >= 0x80 && pytext.IsDecimal(r) {
 			zero := r // digits of a script stand in a row, from zero on
-			for pyvalue.IsDecimal(zero-1) && r-zero < 9 {
+			for pytext.IsDecimal(zero-1) && r-zero < 9 {
 				zero--
 			}
 			r = '0' + (r - zero)

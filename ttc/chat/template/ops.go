@@ -5,6 +5,7 @@ import (
 	"math/big"
 	"strings"
 
+	"github.com/nat-go/nat-go/ttc/internal/pytext"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -610,7 +611,7 @@ func (st *state) sliceText(v, i, j, k val) val {
 	st.reads(v)
 	v = told(v)
 	s, p := v.Text(), provOf(v)
-	n := pyvalue.Len(s)
+	n := pytext.Len(s)
 	start, stop, step := bounds(n, i, j, k)
 	m := count(start, stop, step)
 	st.spend(m)
@@ -620,7 +621,7 @@ func (st *state) sliceText(v, i, j, k val) val {
 	if step == 1 {
 		a, b := start, start+m
 		if n != len(s) {
-			a, b = pyvalue.ByteIndex(s, start), pyvalue.ByteIndex(s, start+m)
+			a, b = pytext.ByteIndex(s, start), pytext.ByteIndex(s, start+m)
 		}
 		return st.cut(v, a, b)
 	}

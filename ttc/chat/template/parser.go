@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nat-go/nat-go/ttc/pyvalue"
+	"github.com/nat-go/nat-go/ttc/internal/pytext"
 )
 
 const (
@@ -346,7 +346,7 @@ func isBlank(n node) bool {
 	case *outputNode:
 		return true
 	case *dataNode:
-		return strings.TrimFunc(n.text, pyvalue.IsSpace) == ""
+		return strings.TrimFunc(n.text, pytext.IsSpace) == ""
 	}
 	return false
 }

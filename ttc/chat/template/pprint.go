@@ -4,6 +4,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/nat-go/nat-go/ttc/internal/pytext"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -83,7 +84,7 @@ func (p *prettyPrinter) newLine(indent int) {
 // format writes v; allowance is how many characters have to follow it on its last line.
 func (p *prettyPrinter) format(v val, indent, allowance, level int) {
 	rep := p.st.conversionOf(v, 'r')
-	if pyvalue.Len(rep.Text()) <= pprintWidth-indent-allowance {
+	if pytext.Len(rep.Text()) <= pprintWidth-indent-allowance {
 		p.writeValue(rep)
 		return
 	}
@@ -146,7 +147,7 @@ func (p *prettyPrinter) dict(d *pyvalue.Dict, indent, allowance, level int) {
 		key := p.st.conversionOf(k, 'r')
 		p.writeValue(key)
 		p.write(": ")
-		p.format(v, indent+pyvalue.Len(key.Text())+2, after, level)
+		p.format(v, indent+pytext.Len(key.Text())+2, after, level)
 	}
 	p.write("}")
 }
@@ -165,7 +166,7 @@ func (p *prettyPrinter) text(v, whole val, indent, allowance, level int) {
 		if i == len(lines)-1 {
 			most -= allowance
 		}
-		if last = p.st.conversionOf(line, 'r'); pyvalue.Len(last.Text()) <= most {
+		if last = p.st.conversionOf(line, 'r'); pytext.Len(last.Text()) <= most {
 			pieces = append(pieces, last)
 			continue
 		}
@@ -215,8 +216,8 @@ func (p *prettyPrinter) words(pieces []val, line val, width, allowance int, last
 func wordEnd(s string, i int) int {
 	space := false
 	for i < len(s) {
-		r, n := pyvalue.DecodeRune(s[i:])
-		if is := pyvalue.IsSpace(r); space && !is {
+		r, n := pytext.DecodeRune(s[i:])
+		if is := pytext.IsSpace(r); space && !is {
 			break
 		} else {
 			space = is
@@ -228,9 +229,9 @@ func wordEnd(s string, i int) int {
 
 // reprLen is len(repr(s)), or something larger than most.
 func reprLen(s string, most int) int {
-	if n := pyvalue.Len(s) + 2; n > most {
+	if n := pytext.Len(s) + 2; n > most {
 		return n
 	}
 	rep, _ := pyvalue.Repr(pyvalue.Str(s)) // of a text, which can't fail
-	return pyvalue.Len(rep)
+	return pytext.Len(rep)
 }

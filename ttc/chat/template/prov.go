@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"unsafe"
 
+	"github.com/nat-go/nat-go/ttc/internal/pytext"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -266,7 +267,7 @@ func escapeAt(s string) (out, in int) {
 	if r >= 0xd800 && r < 0xdc00 && len(s) >= 12 && s[6] == '\\' && s[7] == 'u' && (s[8] == 'd' || s[8] == 'D') && s[9] > 'b' {
 		return 12, 4
 	}
-	return 2 + digits, len(pyvalue.AppendRune(nil, rune(r)))
+	return 2 + digits, len(pytext.AppendRune(nil, rune(r)))
 }
 
 // prov returns a copy of what was collected; nil if all of it is template text.

@@ -4,6 +4,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/nat-go/nat-go/ttc/internal/pytext"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -308,7 +309,7 @@ func parseSpec(how val) spec {
 	s := how.Text()
 	sp := spec{fill: space, precision: -1}
 	isAlign := func(c byte) bool { return strings.IndexByte("<>=^", c) >= 0 }
-	if _, n := pyvalue.DecodeRune(s); n < len(s) && isAlign(s[n]) {
+	if _, n := pytext.DecodeRune(s); n < len(s) && isAlign(s[n]) {
 		sp.fill, sp.align = cut(how, 0, n), s[n]
 		s = s[n+1:]
 	} else if s != "" && isAlign(s[0]) {

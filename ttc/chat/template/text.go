@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/nat-go/nat-go/ttc/internal/pytext"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -15,7 +16,7 @@ func cut(v val, i, j int) val { return str(v.Text()[i:j], provOf(v).slice(i, j))
 
 // strip removes white space, or the characters of chars, at the sides asked for.
 func (st *state) strip(v, chars val, left, right bool) val {
-	in := pyvalue.IsSpace
+	in := pytext.IsSpace
 	if !isMissing(chars) && !chars.IsNone() {
 		if chars.Kind() != pyvalue.KindStr {
 			defined(chars)
@@ -44,7 +45,7 @@ func (st *state) stripped(s string, in func(rune) bool, plain, left, right bool)
 	}
 	for left && i < j {
 		st.left--
-		r, n := pyvalue.DecodeRune(s[i:])
+		r, n := pytext.DecodeRune(s[i:])
 		if !in(r) {
 			break
 		}
@@ -56,7 +57,7 @@ func (st *state) stripped(s string, in func(rune) bool, plain, left, right bool)
 		for k > i && s[k]&0xc0 == 0x80 {
 			k--
 		}
-		if r, _ := pyvalue.DecodeRune(s[k:j]); !in(r) {
+		if r, _ := pytext.DecodeRune(s[k:j]); !in(r) {
 			break
 		}
 		j = k
@@ -69,7 +70,7 @@ func (st *state) goesThrough(s string) { st.left -= int64(len(s)) >> 2 }
 
 func eachRune(s string, f func(at int, r rune, size int)) {
 	for i := 0; i < len(s); {
-		r, n := pyvalue.DecodeRune(s[i:])
+		r, n := pytext.DecodeRune(s[i:])
 		f(i, r, n)
 		i += n
 	}
@@ -109,7 +110,7 @@ func (st *state) mapRunes(v val, f func(dst []byte, at int, r rune) []byte) val 
 }
 
 func (st *state) upper(v val) val {
-	return st.mapRunes(v, func(dst []byte, _ int, r rune) []byte { return pyvalue.AppendUpper(dst, r) })
+	return st.mapRunes(v, func(dst []byte, _ int, r rune) []byte { return pytext.AppendUpper(dst, r) })
 }
 
 func (st *state) lower(v val) val {
@@ -121,11 +122,11 @@ func (st *state) lower(v val) val {
 func appendLower(dst []byte, s string, at int, r rune) []byte {
 	if r == 0x3a3 {
 		if finalSigma(s, at) {
-			return pyvalue.AppendRune(dst, 0x3c2)
+			return pytext.AppendRune(dst, 0x3c2)
 		}
-		return pyvalue.AppendRune(dst, 0x3c3)
+		return pytext.AppendRune(dst, 0x3c3)
 	}
-	return pyvalue.AppendLower(dst, r)
+	return pytext.AppendLower(dst, r)
 }
 
 func finalSigma(s string, at int) bool {
@@ -135,8 +136,8 @@ func finalSigma(s string, at int) bool {
 		for i > 0 && s[i]&0xc0 == 0x80 {
 			i--
 		}
-		if r, _ := pyvalue.DecodeRune(s[i:]); !pyvalue.IsCaseIgnorable(r) {
-			before = pyvalue.IsCased(r)
+		if r, _ := pytext.DecodeRune(s[i:]); !pytext.IsCaseIgnorable(r) {
+			before = pytext.IsCased(r)
 			break
 		}
 	}
@@ -144,9 +145,9 @@ func finalSigma(s string, at int) bool {
 		return false
 	}
 	for i := at + 2; i < len(s); {
-		r, n := pyvalue.DecodeRune(s[i:])
-		if !pyvalue.IsCaseIgnorable(r) {
-			return !pyvalue.IsCased(r)
+		r, n := pytext.DecodeRune(s[i:])
+		if !pytext.IsCaseIgnorable(r) {
+			return !pytext.IsCased(r)
 		}
 		i += n
 	}
@@ -157,7 +158,7 @@ func (st *state) capitalize(v val) val {
 	s := v.Text()
 	return st.mapRunes(v, func(dst []byte, at int, r rune) []byte {
 		if at == 0 {
-			return pyvalue.AppendTitle(dst, r)
+			return pytext.AppendTitle(dst, r)
 		}
 		return appendLower(dst, s, at, r)
 	})
@@ -173,11 +174,11 @@ func (st *state) title(v val) val {
 		}
 		last = at
 		was := cased
-		cased = pyvalue.IsCased(r)
+		cased = pytext.IsCased(r)
 		if was {
 			return appendLower(dst, s, at, r)
 		}
-		return pyvalue.AppendTitle(dst, r)
+		return pytext.AppendTitle(dst, r)
 	})
 }
 
@@ -185,12 +186,12 @@ func (st *state) swapcase(v val) val {
 	s := v.Text()
 	return st.mapRunes(v, func(dst []byte, at int, r rune) []byte {
 		switch {
-		case pyvalue.IsUpper(r):
+		case pytext.IsUpper(r):
 			return appendLower(dst, s, at, r)
-		case pyvalue.IsLower(r):
-			return pyvalue.AppendUpper(dst, r)
+		case pytext.IsLower(r):
+			return pytext.AppendUpper(dst, r)
 		}
-		return pyvalue.AppendRune(dst, r)
+		return pytext.AppendRune(dst, r)
 	})
 }
 
@@ -219,7 +220,7 @@ func appendHTML(dst []byte, _ int, r rune) []byte {
 	case '"':
 		return append(dst, "&#34;"...)
 	}
-	return pyvalue.AppendRune(dst, r)
+	return pytext.AppendRune(dst, r)
 }
 
 // replace is v.replace(old, new, limit); limit below 0 is no limit.
@@ -238,7 +239,7 @@ func (st *state) replace(v, old, with val, limit int) val {
 				if at >= len(s) {
 					break
 				}
-				_, n := pyvalue.DecodeRune(s[at:])
+				_, n := pytext.DecodeRune(s[at:])
 				b.writeSlice(s, p, at, at+n)
 				at += n
 			}
@@ -312,7 +313,7 @@ func (st *state) splitSpace(v val, limit int, right bool) []val {
 	var words []word
 	start := -1
 	eachRune(s, func(at int, r rune, _ int) {
-		switch space := pyvalue.IsSpace(r); {
+		switch space := pytext.IsSpace(r); {
 		case space && start >= 0:
 			words = append(words, word{start, at})
 			start = -1
@@ -348,7 +349,7 @@ func (st *state) splitLines(v val, keep bool) []val {
 	var out []val
 	start := 0
 	for i := 0; i < len(s); {
-		r, n := pyvalue.DecodeRune(s[i:])
+		r, n := pytext.DecodeRune(s[i:])
 		if !isLineBreak(r) {
 			i += n
 			continue

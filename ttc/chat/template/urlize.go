@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/nat-go/nat-go/ttc/internal/pytext"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -51,14 +52,14 @@ func urlizeFilter(st *state, v val, a *args) val {
 	for i, s := 0, text.Text(); i < len(s); {
 		j := i
 		for j < len(s) && !startsWithSpace(s[j:]) {
-			_, n := pyvalue.DecodeRune(s[j:])
+			_, n := pytext.DecodeRune(s[j:])
 			j += n
 		}
 		st.step()
 		st.left -= int64(j-i) >> 2 // a word is matched a few times
 		l.word(text, i, j)
 		for i = j; i < len(s) && startsWithSpace(s[i:]); {
-			_, n := pyvalue.DecodeRune(s[i:])
+			_, n := pytext.DecodeRune(s[i:])
 			i += n
 		}
 		l.slice(text, j, i)
@@ -69,8 +70,8 @@ func urlizeFilter(st *state, v val, a *args) val {
 }
 
 func startsWithSpace(s string) bool {
-	r, _ := pyvalue.DecodeRune(s)
-	return pyvalue.IsSpace(r)
+	r, _ := pytext.DecodeRune(s)
+	return pytext.IsSpace(r)
 }
 
 // linkAttributes are rel and target of every link.
@@ -179,8 +180,8 @@ func (l *linker) link(text val, scheme string, i, j, shown, limit int, attribute
 		l.out.write(l.attributes.Text(), provOf(l.attributes))
 	}
 	l.out.write(">", nil)
-	if s := text.Text()[shown:j]; limit >= 0 && pyvalue.Len(s) > limit {
-		l.slice(text, shown, shown+pyvalue.ByteIndex(s, limit))
+	if s := text.Text()[shown:j]; limit >= 0 && pytext.Len(s) > limit {
+		l.slice(text, shown, shown+pytext.ByteIndex(s, limit))
 		l.out.write("...", nil)
 	} else {
 		l.slice(text, shown, j)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nat-go/nat-go/ttc/internal/pytext"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -333,7 +334,7 @@ func (r *rangeObject) Repr() string {
 func length(v val) (int, bool) {
 	switch v.Kind() {
 	case pyvalue.KindStr:
-		return pyvalue.Len(v.Text()), true
+		return pytext.Len(v.Text()), true
 	case pyvalue.KindList, pyvalue.KindTuple:
 		return len(v.Items()), true
 	case pyvalue.KindDict:
@@ -417,7 +418,7 @@ func (st *state) runes(v val) iterator {
 			return missing, false
 		}
 		st.step()
-		_, n := pyvalue.DecodeRune(s[i:])
+		_, n := pytext.DecodeRune(s[i:])
 		r := str(s[i:i+n], nil)
 		if p != nil {
 			r = st.cut(whole, i, i+n)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nat-go/nat-go/ttc/internal/pytext"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -96,7 +97,7 @@ func (w *wrapper) wrap(line val) []val {
 
 // isSpace reports whether strip() leaves nothing of a chunk.
 func (w *wrapper) isSpace(c chunk) bool {
-	return !slices.ContainsFunc(w.runes[c.i:c.j], func(r rune) bool { return !pyvalue.IsSpace(r) })
+	return !slices.ContainsFunc(w.runes[c.i:c.j], func(r rune) bool { return !pytext.IsSpace(r) })
 }
 
 // long puts what fits of the first chunk, which is longer than a line, on the line, or gives it a line of its own.
@@ -191,10 +192,10 @@ func (w *wrapper) letters(i, n int) bool {
 	if i < 0 || i+n > len(w.runes) {
 		return false
 	}
-	return !slices.ContainsFunc(w.runes[i:i+n], func(r rune) bool { return !isWordRune(r) || pyvalue.IsDecimal(r) })
+	return !slices.ContainsFunc(w.runes[i:i+n], func(r rune) bool { return !isWordRune(r) || pytext.IsDecimal(r) })
 }
 
 func isWrapSpace(r rune) bool { return strings.ContainsRune("\t\n\x0b\x0c\r ", r) }
 
 // isWordRune is the class \w of regular expressions.
-func isWordRune(r rune) bool { return pyvalue.IsAlnum(r) || r == '_' }
+func isWordRune(r rune) bool { return pytext.IsAlnum(r) || r == '_' }

@@ -1,4 +1,4 @@
-package pyvalue
+package pytext
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package pyvalue
+package pytext
 
 import (
 	"sort"
@@ -10,8 +10,8 @@ func IsPrintable(r rune) bool {
 	if r < 0x7f {
 		return r >= ' '
 	}
-	// printable holds the first code point of every run, printable and not in turn; a run that starts at an even index is
-	// printable.
+	// printable holds the first code point of every run, printable and not in turn; a run that starts at an even index
+	// is printable.
 	n := sort.Search(len(printable), func(i int) bool { return printable[i] > r })
 	return n%2 == 1
 }
@@ -24,7 +24,8 @@ func IsSpace(r rune) bool {
 	case r < 0x1680:
 		return r == 0x85 || r == 0xa0
 	}
-	return r == 0x1680 || r >= 0x2000 && r <= 0x200a || r == 0x2028 || r == 0x2029 || r == 0x202f || r == 0x205f || r == 0x3000
+	return r == 0x1680 || r >= 0x2000 && r <= 0x200a || r == 0x2028 || r == 0x2029 || r == 0x202f || r == 0x205f ||
+		r == 0x3000
 }
 
 // IsAlpha is chr(r).isalpha().
@@ -93,7 +94,8 @@ func IsCaseIgnorable(r rune) bool {
 		return true
 	}
 	switch r {
-	case '\'', '.', ':', 0xb7, 0x387, 0x55f, 0x5f4, 0x2018, 0x2019, 0x2024, 0x2027, 0xfe13, 0xfe52, 0xfe55, 0xff07, 0xff0e, 0xff1a:
+	case '\'', '.', ':', 0xb7, 0x387, 0x55f, 0x5f4, 0x2018, 0x2019, 0x2024, 0x2027, 0xfe13, 0xfe52, 0xfe55, 0xff07,
+		0xff0e, 0xff1a:
 		return true
 	}
 	return false

@@ -1,0 +1,84 @@
+package pytext
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestLenAndByteIndexCountCodePoints(t *testing.T) {
+	s := "aé\xed\xa0\x80😀z"
+	if Len(s) != 5 {
+		t.Errorf("Len = %d", Len(s))
+	}
+	for i, want := range []int{0, 1, 3, 6, 10, 11, 11} {
+		if got := ByteIndex(s, i); got != want {
+			t.Errorf("ByteIndex(%d) = %d, want %d", i, got, want)
+		}
+	}
+	if r, n := DecodeRune("\xed\xa0\x80"); r != 0xd800 || n != 3 {
+		t.Errorf("DecodeRune = %x %d", r, n)
+	}
+}
+
+func python(t *testing.T) string {
+	path, err := exec.LookPath("python3")
+	if err == nil {
+		out, verr := exec.Command(path, "-c",
+			"import unicodedata,sys;print(sys.version_info[:2]==(3,11) and unicodedata.unidata_version)").Output()
+		if verr == nil && strings.TrimSpace(string(out)) == "14.0.0" {
+			return path
+		}
+	}
+	if slices.Contains(strings.Split(os.Getenv("NATGO_REQUIRE"), ","), "python") {
+		t.Fatal("python3 3.11 is required (NATGO_REQUIRE) and was not found")
+	}
+	t.Skip("SKIPPED: no python3 3.11 here, so nothing is compared with CPython itself")
+	return ""
+}
+
+// TestPropertiesAgainstPython compares every property and case mapping of every code point.
+func TestPropertiesAgainstPython(t *testing.T) {
+	b, err := exec.Command(python(t), "testdata/properties.py").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want map[string]any
+	if err := json.Unmarshal(b, &want); err != nil {
+		t.Fatal(err)
+	}
+	for name, f := range map[string]func(rune) bool{
+		"isprintable": IsPrintable, "isspace": IsSpace, "isalpha": IsAlpha, "isdecimal": IsDecimal, "isdigit": IsDigit,
+		"isnumeric": IsNumeric, "isalnum": IsAlnum, "isupper": IsUpper, "islower": IsLower,
+	} {
+		edges := want[name].([]any)
+		inside, bad := false, 0
+		for r := rune(0); r < 0x110000 && bad < 5; r++ {
+			if len(edges) > 0 && rune(edges[0].(float64)) == r {
+				inside, edges = !inside, edges[1:]
+			}
+			if f(r) != inside {
+				t.Errorf("%s(%#x) = %v", name, r, !inside)
+				bad++
+			}
+		}
+	}
+	for name, f := range map[string]func([]byte, rune) []byte{
+		"upper": AppendUpper, "lower": AppendLower, "title": AppendTitle, "casefold": AppendFold,
+	} {
+		h := sha256.New()
+		var buf []byte
+		for r := rune(0); r < 0x110000; r++ {
+			buf = append(f(buf[:0], r), '\n')
+			h.Write(buf)
+		}
+		if got := hex.EncodeToString(h.Sum(nil)); got != want[name] {
+			t.Errorf("%s differs from Python's for some code point", name)
+		}
+	}
+}
