@@ -8,9 +8,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// CheckTexts returns an error that goes on after "the record", if a text that the record itself carries is not UTF-8 (lone
-// surrogates in their three-byte form are allowed, as everywhere) or a raw value is not one JSON value. What it refers to is
-// not looked at.
+// CheckTexts returns an error that goes on after "the record", if a text that the record itself carries is not UTF-8
+// (lone surrogates in their three-byte form are allowed, as everywhere) or a raw value is not one JSON value. What it
+// refers to is not looked at.
 func CheckTexts(r Record) error {
 	var c textCheck
 	h := r.Header()

@@ -22,13 +22,15 @@ type Config struct {
 	Mark string   // what its processes are known by, see NewMark; empty: a new one
 	With string   // a further mark, which it shares with others; empty: none
 
-	// Stdout and Stderr read what it prints, each on a goroutine of its own, until the end; what they leave is drained. A
-	// nil Stdout drops it; a nil Stderr sends it where Stdout goes. Output instead of both is a file that it writes itself.
+	// Stdout and Stderr read what it prints, each on a goroutine of its own, until the end; what they leave is
+	// drained. A nil Stdout drops it; a nil Stderr sends it where Stdout goes. Output instead of both is a file that
+	// it writes itself.
 	Stdout, Stderr func(io.Reader)
 	Output         *os.File
 
-	// Group gives it a process group of its own and leaves it in this program's session: Linux shares out the processors by
-	// session (autogroup), and two programs that hand work to and fro all the time lose a fifth by being in two.
+	// Group gives it a process group of its own and leaves it in this program's session: Linux shares out the
+	// processors by session (autogroup), and two programs that hand work to and fro all the time lose a fifth by
+	// being in two.
 	Group bool
 
 	Input    bool       // it reads what is written to Process.Stdin; else it reads nothing
@@ -83,8 +85,8 @@ func Start(c Config) (*Process, error) {
 	}
 	started := make(chan error)
 	go func() {
-		// The parent-death signal is sent when the thread that forked ends, not when this program does: the thread stays
-		// locked to this goroutine, which waits for the child, and ends with it.
+		// The parent-death signal is sent when the thread that forked ends, not when this program does: the thread
+		// stays locked to this goroutine, which waits for the child, and ends with it.
 		runtime.LockOSThread()
 		err := p.cmd.Start()
 		closeAll(pipes.theirs...)

@@ -17,8 +17,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain lets the tests use this binary as a program that is killed: it starts the script in the environment, says so, and
-// waits.
+// TestMain lets the tests use this binary as a program that is killed: it starts the script in the environment, says
+// so, and waits.
 func TestMain(m *testing.M) {
 	if script := os.Getenv("NATGO_TEST_PARENT"); script != "" {
 		if _, err := Start(Config{Args: shell(script), Env: os.Environ()}); err != nil {
@@ -73,8 +73,8 @@ func running(pid int) bool {
 	return false
 }
 
-// family is a script that starts children of every kind and waits: in its own group, in another, in another session, one
-// in a session whose parent has ended, and one that has cleared its environment but is still a child.
+// family is a script that starts children of every kind and waits: in its own group, in another, in another session,
+// one in a session whose parent has ended, and one that has cleared its environment but is still a child.
 func family(t *testing.T) (script, file string, members int) {
 	file = filepath.Join(t.TempDir(), "pids")
 	note := func(prefix string) string {
@@ -211,8 +211,8 @@ func TestOutputIsDrained(t *testing.T) {
 	}
 }
 
-// What nobody can find - a session of its own, no environment, its parent gone - gets away, as the package comment says; that
-// it holds the pipe keeps nobody waiting.
+// What nobody can find - a session of its own, no environment, its parent gone - gets away, as the package comment
+// says; that it holds the pipe keeps nobody waiting.
 func TestWhatGetsAway(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pids")
 	p := start(t, Config{

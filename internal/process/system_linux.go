@@ -60,8 +60,8 @@ func look(pid int) (e entry, ok bool) {
 	if err != nil {
 		return e, false
 	}
-	// The second field is the name in parentheses, which may hold anything. Then come state, parent, group, session, and,
-	// as the 22nd of all, the start in clock ticks since boot.
+	// The second field is the name in parentheses, which may hold anything. Then come state, parent, group, session,
+	// and, as the 22nd of all, the start in clock ticks since boot.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 20 || fields[0][0] == 'Z' || fields[0][0] == 'X' {
 		return e, false

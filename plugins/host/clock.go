@@ -13,8 +13,8 @@ func monotonic() time.Duration { return time.Since(epoch) }
 // patience is how many times its timeout a plugin may take for a group that it reports progress on.
 const patience = 10
 
-// clock measures what a plugin does for the group that is due. Signs of life keep one deadline away; the other only results
-// do, by as much as they are: who sends a byte now and then gets no more time by it.
+// clock measures what a plugin does for the group that is due. Signs of life keep one deadline away; the other only
+// results do, by as much as they are: who sends a byte now and then gets no more time by it.
 type clock struct {
 	mu     sync.Mutex
 	alive  time.Duration // when it last gave a sign of life
@@ -63,8 +63,8 @@ func (c *clock) skip(d time.Duration) {
 	c.mu.Unlock()
 }
 
-// read returns for how long there was no sign of life, and how long the group takes, less what its results and frames are
-// worth: a sixtieth of the limit for each MiB.
+// read returns for how long there was no sign of life, and how long the group takes, less what its results and frames
+// are worth: a sixtieth of the limit for each MiB.
 func (c *clock) read(limit time.Duration) (quiet, fruitless time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -230,8 +230,8 @@ func (inc *incarnation) close(timeout time.Duration) {
 	<-inc.gone
 }
 
-// end releases the incarnation. The process is killed after the time given, if it has not ended by itself when go-plugin
-// asked it to.
+// end releases the incarnation. The process is killed after the time given, if it has not ended by itself when
+// go-plugin asked it to.
 func (inc *incarnation) end(cause error, patience time.Duration) {
 	inc.endOnce.Do(func() {
 		inc.cause = cause
@@ -347,8 +347,8 @@ func (inc *incarnation) watch(every time.Duration) {
 // wakes is how often a process that is stopped is told to go on.
 const wakes = 3
 
-// wake tells a process to go on that somebody has stopped (SIGSTOP), and reports whether that was so: it is no fault of what
-// the process has in hand. One that is stopped again and again is stuck.
+// wake tells a process to go on that somebody has stopped (SIGSTOP), and reports whether that was so: it is no fault
+// of what the process has in hand. One that is stopped again and again is stuck.
 func (inc *incarnation) wake() bool {
 	if inc.proc == nil || !process.Stopped(inc.proc.pid()) || inc.woken.Add(1) > wakes {
 		return false

@@ -18,9 +18,9 @@ import (
 	"github.com/nat-go/nat-go/plugins/wire"
 )
 
-// program is our own runner.Runner. go-plugin sees one line of its standard output, the handshake, and nothing of its standard
-// error; both are drained to the end, whatever comes. It can be killed at any time, also before it was started: no call of
-// go-plugin's is in the way.
+// program is our own runner.Runner. go-plugin sees one line of its standard output, the handshake, and nothing of its
+// standard error; both are drained to the end, whatever comes. It can be killed at any time, also before it was
+// started: no call of go-plugin's is in the way.
 type program struct {
 	name    string
 	config  process.Config // set before Start
@@ -113,7 +113,8 @@ type endError struct {
 
 func (e *endError) Error() string { return e.text }
 
-// outside reports whether a failure may be somebody else's doing: a signal that ends any process can come from anywhere.
+// outside reports whether a failure may be somebody else's doing: a signal that ends any process can come from
+// anywhere.
 func outside(err error) bool {
 	var e *endError
 	if !errors.As(err, &e) {

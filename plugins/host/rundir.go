@@ -13,9 +13,9 @@ import (
 	"github.com/nat-go/nat-go/internal/process"
 )
 
-// runDir holds the sockets of one Plugin. Beside it lies a file that is locked as long as the folder has an owner: a process
-// id says nothing to a process of another namespace, and may be another's by now. The name of both is the mark that the
-// plugin's processes carry.
+// runDir holds the sockets of one Plugin. Beside it lies a file that is locked as long as the folder has an owner: a
+// process id says nothing to a process of another namespace, and may be another's by now. The name of both is the
+// mark that the plugin's processes carry.
 //
 // A plugin can write here, as all that the user runs can. Nothing is killed for what is written here but processes that
 // carry the mark in their environment, where only we have put it: plugins and what they started, never anybody else's.

@@ -62,8 +62,8 @@ func (w *worker) recover(ctx context.Context, inHand []*job, err error) bool {
 	log := w.session.plugin.log.Warn().Str("plugin", w.session.plugin.spec.Name).Int("groups_in_hand", len(inHand))
 	log.Err(err).Msg("the plugin failed; it is started again")
 	for len(inHand) > 0 {
-		// Whoever takes the results may be waiting for a builder that waits for the instance: nobody has it alone who waits
-		// for results to be taken.
+		// Whoever takes the results may be waiting for a builder that waits for the instance: nobody has it alone who
+		// waits for results to be taken.
 		if !w.room(ctx) || w.instance.gate.lock(ctx) != nil {
 			return false
 		}
@@ -94,17 +94,18 @@ func (w *worker) room(ctx context.Context) bool {
 // full reports whether so many results wait for Recv that no more are to come.
 func (w *worker) full() bool { return w.heldBack.Load() > heldLimit }
 
-// isolate sends jobs that a failing process had in hand one by one, each when the one before is answered. A failure then has
-// one possible culprit, which has failed before in company, and is poison. It returns those that are not sent because too
-// many results wait to be taken.
+// isolate sends jobs that a failing process had in hand one by one, each when the one before is answered. A failure
+// then has one possible culprit, which has failed before in company, and is poison. It returns those that are not
+// sent because too many results wait to be taken.
 //
-// A process that was killed is no proof: somebody may have killed it, or the system for want of memory, and done so again.
-// Such a group is tried alone aloneTries times.
+// A process that was killed is no proof: somebody may have killed it, or the system for want of memory, and done so
+// again. Such a group is tried alone aloneTries times.
 //
-// Halving the suspects, the other way to do this, takes a start for each time there are halves. With 4,096 groups in hand
-// (BenchmarkPoison) one by one costs one start and 4,096 round trips, 0.3 s in all; halving would cost twelve starts and
-// every group once more, 0.2 s for a plugin in Go, which starts in 11 ms, and 2 s for one in Python. With the few hundred
-// groups that are mostly in hand, one by one is the faster for both, and finds a second culprit at the price of the first.
+// Halving the suspects, the other way to do this, takes a start for each time there are halves. With 4,096 groups in
+// hand (BenchmarkPoison) one by one costs one start and 4,096 round trips, 0.3 s in all; halving would cost twelve
+// starts and every group once more, 0.2 s for a plugin in Go, which starts in 11 ms, and 2 s for one in Python. With
+// the few hundred groups that are mostly in hand, one by one is the faster for both, and finds a second culprit at
+// the price of the first.
 func (w *worker) isolate(ctx context.Context, js []*job) (rest []*job, err error) {
 	for len(js) > 0 {
 		feed := make(chan *job, len(js))
@@ -151,8 +152,8 @@ func (w *worker) poison(j *job, cause error) {
 	w.session.refuse(j, PoisonGroup, err)
 }
 
-// attempt sends jobs over one stream until the feed ends, pause is closed, or something fails; in lockstep, one at a time. It
-// returns the jobs that were taken from the feed and have no result; more says that the feed may have more.
+// attempt sends jobs over one stream until the feed ends, pause is closed, or something fails; in lockstep, one at a
+// time. It returns the jobs that were taken from the feed and have no result; more says that the feed may have more.
 func (w *worker) attempt(ctx context.Context, feed <-chan *job, pause <-chan struct{}, lockstep bool) (inHand []*job, more bool, err error) {
 	inc, err := w.instance.incarnation(ctx)
 	if err != nil {
@@ -365,8 +366,8 @@ func (a *attempt) send(feed <-chan *job) (more bool, err error) {
 	}
 }
 
-// next returns the next job, or nil at the end of the feed and, with more, when somebody else wants the instance or too many
-// results wait to be taken. While none comes it sends what there is.
+// next returns the next job, or nil at the end of the feed and, with more, when somebody else wants the instance or
+// too many results wait to be taken. While none comes it sends what there is.
 func (a *attempt) next(feed <-chan *job, idle *time.Timer, w *wire.GroupWriter) (j *job, more bool, err error) {
 	if a.lockstep && a.full() {
 		return nil, true, nil
@@ -424,8 +425,8 @@ func (a *attempt) write(m *pb.BuildRequest) error {
 	return a.stream.Send(m)
 }
 
-// endIfDone half-closes the stream when there are no more groups and all are answered: not before, because credits go the
-// same way.
+// endIfDone half-closes the stream when there are no more groups and all are answered: not before, because credits go
+// the same way.
 func (a *attempt) endIfDone() error {
 	a.mu.Lock()
 	done := a.sent.Load() && len(a.jobs) == 0
@@ -532,8 +533,8 @@ func (a *attempt) part(reader *wire.RecordReader, part *pb.ResultPart) error {
 	return nil
 }
 
-// grant lets the plugin send a frame more, when the consumer has room for it. Who has the instance alone, or has it while
-// somebody else wants it, does not wait for the consumer: that may be waiting for just them.
+// grant lets the plugin send a frame more, when the consumer has room for it. Who has the instance alone, or has it
+// while somebody else wants it, does not wait for the consumer: that may be waiting for just them.
 func (a *attempt) grant() error {
 	if !a.lockstep && a.full() {
 		a.waiting.Store(true)
@@ -571,7 +572,8 @@ func (a *attempt) progress(p *pb.Progress) {
 	}
 }
 
-// watch ends the attempt if the plugin has groups in hand and gives no sign of life, or too little of results, for too long.
+// watch ends the attempt if the plugin has groups in hand and gives no sign of life, or too little of results, for
+// too long.
 func (a *attempt) watch() {
 	limit := a.session.plugin.spec.BatchTimeout
 	next := limit

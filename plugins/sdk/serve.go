@@ -42,8 +42,8 @@ func ServeArgs(p Plugin, args []string) {
 	os.Exit(0)
 }
 
-// serveHost does what hashicorp/go-plugin's Serve does, without what else that links: it listens in the host's folder, says
-// where in the handshake, a line on standard output, and serves until the host shuts it down.
+// serveHost does what hashicorp/go-plugin's Serve does, without what else that links: it listens in the host's
+// folder, says where in the handshake, a line on standard output, and serves until the host shuts it down.
 func serveHost(p Plugin, stdout io.Writer) error {
 	versions := strings.Split(os.Getenv("PLUGIN_PROTOCOL_VERSIONS"), ",")
 	if v := strconv.Itoa(wire.ProtocolVersion); !slices.Contains(versions, v) {

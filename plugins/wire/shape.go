@@ -7,16 +7,16 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// A message may be a hundred times as large in memory as on the wire: an empty part takes two bytes there and two hundred
-// here. What a message from a plugin would take is counted before it is decoded.
+// A message may be a hundred times as large in memory as on the wire: an empty part takes two bytes there and two
+// hundred here. What a message from a plugin would take is counted before it is decoded.
 const (
 	maxDecoded   = 64 << 20 // bytes in memory of one message
 	messageBytes = 224      // of an element that is a message, whatever is in it
 	numberBytes  = 8        // of a packed number
 )
 
-// checkShape refuses a message that would take too much memory. One so small that it can't is not looked at: that is every
-// frame of a plugin that keeps to their size.
+// checkShape refuses a message that would take too much memory. One so small that it can't is not looked at: that is
+// every frame of a plugin that keeps to their size.
 func checkShape(d protoreflect.MessageDescriptor, data []byte) error {
 	if len(data) <= maxDecoded/(messageBytes/2+1) {
 		return nil
@@ -27,7 +27,8 @@ func checkShape(d protoreflect.MessageDescriptor, data []byte) error {
 	return nil
 }
 
-// decodedBytes is about how much memory a message takes. It stops at the limit; what is malformed is for the decoder to say.
+// decodedBytes is about how much memory a message takes. It stops at the limit; what is malformed is for the decoder
+// to say.
 func decodedBytes(d protoreflect.MessageDescriptor, data []byte) (n int) {
 	n = messageBytes
 	for len(data) > 0 && n <= maxDecoded {
