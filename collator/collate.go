@@ -36,7 +36,6 @@ type LeftOut struct {
 	Calls     int64 `json:"calls"`     // assistant messages without their calls, once a record
 }
 
-// job is a group of items on its way through a worker.
 // Collate makes rows of records and writes them as batches under dir/batches, index.jsonl last. The records come in groups,
 // in their order; each must stay as it is until Collate returns or drops its last reference to it, so they can't share memory
 // that the caller uses again. Records of a kind without a channel must not be given (see Collates).

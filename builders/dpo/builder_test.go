@@ -185,14 +185,14 @@ func TestCounts(t *testing.T) {
 func TestNewNamesTheSetting(t *testing.T) {
 	zero, half := 0, 0.5
 	for want, change := range map[string]func(*Config){
-		"strategy can't be all":                     func(c *Config) { c.Strategy = "all" },
-		"score_direction can't be up":               func(c *Config) { c.ScoreDirection = "up" },
-		"min_score_diff must be at least 0":         func(c *Config) { c.MinScoreDiff = -1 },
-		"this is NaN":                               func(c *Config) { c.MinScoreDiff = math.NaN() },
-		"max_pairs_per_turn must be at least 1":     func(c *Config) { c.MaxPairsPerTurn = &zero },
-		"threshold means nothing unless strategy":   func(c *Config) { c.Threshold = &half },
-		"k is missing: it goes together with strat": func(c *Config) { c.Strategy = "random_k" },
-		"k must be at least 1":                      func(c *Config) { c.Strategy, c.K = "random_k", &zero },
+		"strategy can't be all":                   func(c *Config) { c.Strategy = "all" },
+		"score_direction can't be up":             func(c *Config) { c.ScoreDirection = "up" },
+		"min_score_diff must be at least 0":       func(c *Config) { c.MinScoreDiff = -1 },
+		"this is NaN":                             func(c *Config) { c.MinScoreDiff = math.NaN() },
+		"max_pairs_per_turn must be at least 1":   func(c *Config) { c.MaxPairsPerTurn = &zero },
+		"threshold means nothing unless strategy": func(c *Config) { c.Threshold = &half },
+		"k is missing: it goes together with":     func(c *Config) { c.Strategy = "random_k" },
+		"k must be at least 1":                    func(c *Config) { c.Strategy, c.K = "random_k", &zero },
 	} {
 		cfg := schema.New[Config]()
 		change(&cfg)

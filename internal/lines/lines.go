@@ -43,7 +43,7 @@ func read(r io.Reader, limit int, whole bool) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		var long []byte // of a line that the buffer doesn't hold
 		for {
-			part, err := in.ReadSlice('\n')
+			part, err := in.ReadSlice('\n') //nolint:forbidigo // this is where it is allowed
 			line := part
 			if len(long) > 0 {
 				long = append(long, part...)
@@ -58,7 +58,7 @@ func read(r io.Reader, limit int, whole bool) iter.Seq2[[]byte, error] {
 					return
 				}
 				for errors.Is(err, bufio.ErrBufferFull) {
-					_, err = in.ReadSlice('\n')
+					_, err = in.ReadSlice('\n') //nolint:forbidigo // this is where it is allowed
 				}
 			case errors.Is(err, bufio.ErrBufferFull):
 				if len(long) == 0 {

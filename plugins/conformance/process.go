@@ -56,7 +56,7 @@ func (k *kit) start(script string) (*started, error) {
 	}
 	line := make(chan string, 1)
 	c.Stdout = func(r io.Reader) {
-		s, _ := bufio.NewReader(io.LimitReader(r, maxHandshake)).ReadString('\n')
+		s, _ := bufio.NewReader(io.LimitReader(r, maxHandshake)).ReadString('\n') //nolint:forbidigo // has a limit
 		line <- s
 	}
 	c.Stderr = func(io.Reader) {} // drained

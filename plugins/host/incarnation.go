@@ -120,14 +120,14 @@ func (p *Plugin) launch(ctx context.Context, number int) (*incarnation, error) {
 	if err != nil {
 		err = inc.startError(err)
 		inc.fail(err)
-		<-inc.gone
+		<-inc.gone // wait: fail and end kill the process after a deadline
 		return nil, &StartError{Plugin: p.spec.Name, Err: err, Tail: pump.lastLines()}
 	}
 	log = log.With().Int("pid", proc.pid()).Logger()
 	pump.setLog(log)
 	log.Debug().Str("version", inc.desc.Version).Msg("plugin started")
 	go func() {
-		<-proc.done
+		<-proc.done // wait: until the process ends
 		inc.fail(proc.exit)
 	}()
 	return inc, nil
@@ -227,7 +227,7 @@ func (inc *incarnation) close(timeout time.Duration) {
 		cancel()
 	}
 	inc.end(errStopped, timeout)
-	<-inc.gone
+	<-inc.gone // wait: fail and end kill the process after a deadline
 }
 
 // end releases the incarnation. The process is killed after the time given, if it has not ended by itself when
@@ -255,7 +255,7 @@ func (inc *incarnation) end(cause error, patience time.Duration) {
 			}
 			inc.connsMu.Unlock()
 			if inc.proc != nil {
-				<-inc.proc.done
+				<-inc.proc.done // wait: its process was killed
 			}
 		}()
 	})
@@ -411,7 +411,7 @@ func dialMemory(dial func(context.Context) (net.Conn, error)) connector {
 		inc := &incarnation{number: number, conn: conn, dead: make(chan struct{}), gone: make(chan struct{})}
 		if err := inc.describe(ctx, 10*time.Second); err != nil {
 			inc.fail(err)
-			<-inc.gone
+			<-inc.gone // wait: fail and end kill the process after a deadline
 			return nil, err
 		}
 		return inc, nil

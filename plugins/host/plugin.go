@@ -66,7 +66,7 @@ func (p *Plugin) start(ctx context.Context) (*Plugin, error) {
 	for i, in := range p.instances {
 		wg.Go(func() { _, errs[i] = in.incarnation(ctx) })
 	}
-	wg.Wait()
+	wg.Wait() // wait: starts and ends have deadlines
 	for _, err := range errs {
 		if err != nil {
 			p.Close()
@@ -137,7 +137,7 @@ func (p *Plugin) Close() {
 	for _, in := range p.instances {
 		wg.Go(in.close)
 	}
-	wg.Wait()
+	wg.Wait() // wait: starts and ends have deadlines
 	if p.runDir != nil {
 		p.runDir.remove()
 	}
@@ -182,7 +182,7 @@ type instance struct {
 func (in *instance) incarnation(ctx context.Context) (*incarnation, error) {
 	select {
 	case in.startMu <- struct{}{}:
-		defer func() { <-in.startMu }()
+		defer func() { <-in.startMu }() // wait: takes back what was put
 	case <-ctx.Done(): // somebody else's start may take its time
 		return nil, ctx.Err()
 	}
@@ -222,7 +222,7 @@ func (in *instance) incarnation(ctx context.Context) (*incarnation, error) {
 		}
 		if first := &in.plugin.desc; first.Builders != nil && !reflect.DeepEqual(*first, inc.desc) {
 			inc.fail(errors.New("it describes itself otherwise than before"))
-			<-inc.gone
+			<-inc.gone // wait: fail kills the process after a deadline
 			in.step(failed)
 			return nil, &StartError{Plugin: spec.Name, Err: inc.cause}
 		}
@@ -270,7 +270,7 @@ func (in *instance) step(e event) {
 
 // mourn waits for the end of an incarnation.
 func (in *instance) mourn(inc *incarnation) {
-	<-inc.dead
+	<-inc.dead // wait: until the incarnation ends
 	in.mu.Lock()
 	in.bury(inc)
 	in.mu.Unlock()

@@ -238,7 +238,7 @@ func (p *program) watchMemory(pid int) {
 
 // Wait returns when the process is gone.
 func (p *program) Wait(context.Context) error {
-	<-p.done
+	<-p.done // wait: go-plugin waits for the process, which it has killed
 	return p.exit
 }
 

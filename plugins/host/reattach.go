@@ -39,10 +39,10 @@ func (p *Plugin) reattach(ctx context.Context, number int) (*incarnation, error)
 		ReattachFunc: func() (runner.AttachedRunner, error) { return attached{path, ended}, nil },
 	}
 	inc.client = plugin.NewClient(config)
-	go func() { <-inc.dead; close(ended) }()
+	go func() { <-inc.dead; close(ended) }() // wait: until the incarnation ends
 	if err := inc.connect(ctx, p.spec.StartTimeout); err != nil {
 		inc.fail(err)
-		<-inc.gone
+		<-inc.gone // wait: fail closes the connection
 		return nil, &StartError{Plugin: p.spec.Name, Err: fmt.Errorf("can't attach to %s: %w", p.spec.Reattach, err)}
 	}
 	return inc, nil
@@ -54,7 +54,7 @@ type attached struct {
 	ended chan struct{}
 }
 
-func (a attached) Wait(context.Context) error { <-a.ended; return nil }
+func (a attached) Wait(context.Context) error { <-a.ended; return nil } // wait: until the incarnation ends
 func (a attached) Kill(context.Context) error { return nil }
 func (a attached) ID() string                 { return a.path }
 

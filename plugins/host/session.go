@@ -195,7 +195,7 @@ func (s *Session) Close() {
 	} else {
 		s.cancel(errStopped)
 	}
-	s.wg.Wait()
+	s.wg.Wait() // wait: cancelled now or by the timer
 	s.cancel(errStopped)
 }
 

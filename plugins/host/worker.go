@@ -110,12 +110,12 @@ func (w *worker) isolate(ctx context.Context, js []*job) (rest []*job, err error
 	for len(js) > 0 {
 		feed := make(chan *job, len(js))
 		for _, j := range js {
-			feed <- j
+			feed <- j // wait: room for all
 		}
 		close(feed)
 		inHand, _, err := w.attempt(ctx, feed, nil, true)
 		rest := make([]*job, 0, len(feed))
-		for j := range feed {
+		for j := range feed { // wait: closed above
 			rest = append(rest, j)
 		}
 		if err == nil {
@@ -199,7 +199,7 @@ func (w *worker) attempt(ctx context.Context, feed <-chan *job, pause <-chan str
 		close(a.received)
 	})
 	wg.Go(a.watch)
-	wg.Wait()
+	wg.Wait() // wait: all watch the attempt's context, which its clock ends
 	err = context.Cause(a.ctx)
 	if err == nil {
 		a.close(spec.CallTimeout)
@@ -289,7 +289,7 @@ func (a *attempt) open(timeout time.Duration) error {
 	}
 	a.id = m.GetSession()
 	for range wire.InitialCredit {
-		a.credit <- struct{}{}
+		a.credit <- struct{}{} // wait: room for the initial credit
 	}
 	a.clock.start()
 	if a.stream, err = a.inc.rpc.Build(a.ctx); err != nil {
@@ -459,7 +459,7 @@ func (a *attempt) receive() error {
 		a.clock.sign()
 		for range m.GetCredit() {
 			select {
-			case a.credit <- struct{}{}:
+			case a.credit <- struct{}{}: // wait: room for the initial credit
 			default:
 				return protocolError(fmt.Errorf("it granted more than %d frames", maxCredit))
 			}
@@ -528,7 +528,7 @@ func (a *attempt) part(reader *wire.RecordReader, part *pb.ResultPart) error {
 	a.session.answer(j, r, func() { reader.Reuse(r) })
 	a.instance.step(finished)
 	if a.lockstep {
-		a.idle <- struct{}{} // never waits: there is one group at a time
+		a.idle <- struct{}{} // wait: there is one group at a time, and room for it
 	}
 	return nil
 }

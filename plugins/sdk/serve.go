@@ -63,7 +63,7 @@ func serveHost(p Plugin, stdout io.Writer) error {
 
 // listen makes a socket in a folder. It is removed when the listener is closed.
 func listen(dir string) (net.Listener, error) {
-	f, err := os.CreateTemp(dir, "plugin")
+	f, err := os.CreateTemp(dir, "plugin") //nolint:forbidigo // for its name, which a socket gets
 	if err != nil {
 		return nil, err
 	}

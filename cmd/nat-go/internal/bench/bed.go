@@ -92,13 +92,13 @@ func (b *Bed) RunPipe(ctx context.Context, s Shape, formats ...string) (Usage, i
 			err = errors.Join(Generate(w, s), f.Close())
 			sent = w.n
 		}
-		fed <- err
+		fed <- err // wait: room for one
 	}()
 	u, _, err := b.run(ctx, []string{"--from", pipe, "--source", "workflow_output"}, formats)
 	if err != nil {
 		return u, 0, err
 	}
-	return u, sent, <-fed
+	return u, sent, <-fed // wait: the run has read the pipe to its end
 }
 
 type counter struct {

@@ -35,11 +35,11 @@ func measure(cmd *exec.Cmd) (Usage, error) {
 		return Usage{}, err
 	}
 	stop, peak := make(chan struct{}), make(chan int64)
-	go func() { peak <- watch(cmd.Process.Pid, stop) }()
+	go func() { peak <- watch(cmd.Process.Pid, stop) }() // wait: received below
 	err := cmd.Wait()
 	u := Usage{Wall: time.Since(began)}
 	close(stop)
-	u.Peak = <-peak
+	u.Peak = <-peak // wait: watch ends with stop
 	if err != nil {
 		return u, fmt.Errorf("%s: %w\n%s", filepath.Base(cmd.Path), err, text.Bytes())
 	}

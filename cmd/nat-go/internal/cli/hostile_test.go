@@ -36,7 +36,7 @@ func TestNothingSteersTheTerminal(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	files := map[string]string{
-		"f" + strings.Trim(hostile, "\xff\xc3") + ".yml": "a\x1b[31m: 1\n",
+		"f" + strings.ToValidUTF8(hostile, "") + ".yml": "a\x1b[31m: 1\n",
 		"b.yml":     "trajectory_builders: {\"x\u202e\": {_type: \"t\u202e\\e[2J\", \"k\\e[2J\": \"v\\a\"}}\nfinetuning: {enabled: true, trainer: \"\\e[2J\"}\n\"\\e[2J\": 1\n",
 		"c.jsonl":   "{\"id\": \"\\u001b[2J\", \"prompt\": \"\\u202e\", \"output\": \"\\u009b\", \"score\": 1}\n{\x1b[31m\n",
 		"o.json":    "[{\"id\": \"\\u001b[2J\", \"question\": \"\\u202e\", \"intermediate_steps\": [{\"payload\": {\"event_type\": \"\\u001b[2J\"}}]}]",

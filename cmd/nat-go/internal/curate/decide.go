@@ -49,7 +49,7 @@ func (d *Index) sort() {
 	if d.contents != nil {
 		d.contents.Sort()
 	}
-	other.Wait()
+	other.Wait() // wait: sorting ends
 }
 
 // Index takes in what is to be decided on, an entry a record. It holds the decisions so far and a projection of the entries

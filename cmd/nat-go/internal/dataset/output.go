@@ -36,7 +36,7 @@ func newOutput(path string) (*output, error) {
 	o := &output{file: f, blocks: make(chan []byte, blocksHeld), free: make(chan []byte, blocksHeld+2), done: make(chan struct{}), sum: xxh3.New()}
 	o.buf = make([]byte, 0, blockBytes+blockBytes/8)
 	for range blocksHeld + 1 {
-		o.free <- nil
+		o.free <- nil // wait: as much room as is filled
 	}
 	go o.run()
 	return o, nil
@@ -44,11 +44,11 @@ func newOutput(path string) (*output, error) {
 
 func (o *output) run() {
 	defer close(o.done)
-	for b := range o.blocks {
+	for b := range o.blocks { // wait: finish and abort close it
 		if o.err == nil {
 			_, o.err = o.file.Write(b)
 		}
-		o.free <- b[:0]
+		o.free <- b[:0] // wait: room for every block there is
 	}
 }
 
@@ -69,7 +69,7 @@ func (o *output) rotate() {
 func (o *output) flush() {
 	o.bytes += int64(len(o.buf))
 	o.sum.Write(o.buf) // here, where the bytes are in the cache
-	o.blocks <- o.buf
+	o.blocks <- o.buf  // wait: run takes them until it is closed
 	o.buf = (<-o.free)[:0]
 	if o.buf == nil {
 		o.buf = make([]byte, 0, blockBytes+blockBytes/8)
@@ -80,7 +80,7 @@ func (o *output) flush() {
 func (o *output) finish() (string, error) {
 	o.flush()
 	close(o.blocks)
-	<-o.done
+	<-o.done // wait: run ends when blocks is closed
 	o.blocks = nil
 	if o.err == nil {
 		o.err = o.file.Prepare()
@@ -107,7 +107,7 @@ func (o *output) abort() {
 	}
 	if o.blocks != nil {
 		close(o.blocks)
-		<-o.done
+		<-o.done // wait: run ends when blocks is closed
 		o.blocks = nil
 	}
 	o.file.Abort()

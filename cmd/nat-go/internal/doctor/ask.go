@@ -94,7 +94,7 @@ func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, e
 		Args: []string{t.Python, "-B", script}, Env: environ(scratch), Dir: scratch, Input: true,
 		Stdout: func(r io.Reader) {
 			a, err := t.listen(r, in)
-			answers <- said{a, err}
+			answers <- said{a, err} // wait: room for one
 		},
 		Stderr: func(r io.Reader) { _, _ = io.Copy(last, r) },
 	})
@@ -107,7 +107,7 @@ func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, e
 		_, _ = p.Stdin.Write(append(question, '\n')) // a program that doesn't read it says nothing
 		p.Stdin.Close()
 	}()
-	x := <-answers
+	x := <-answers // wait: the program is killed when ctx ends, which ends its output
 	a, err := x.asked, x.err
 	late := ctx.Err()
 	if a.done || err != nil { // all is said; whatever it still does or has left behind is of no use

@@ -110,7 +110,7 @@ func (b *building) stream(ctx context.Context) error {
 		return b.feed(ctx, from, items)
 	})
 	g.Go(func() error { return b.gather(ctx, items) })
-	err := g.Wait()
+	err := g.Wait() // wait: both watch ctx
 	if b.plan.Compat.WholeRuns() && errors.As(err, new(*collectionError)) {
 		b.leaveCollected()
 	}

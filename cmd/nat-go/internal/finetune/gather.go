@@ -22,8 +22,8 @@ func (b *building) gather(ctx context.Context, items <-chan item) (err error) {
 			_ = b.commit(false)
 		}
 	}()
-	var broken error // a builder failed on the collection run, which is used as a whole and ends next
-	for it := range items {
+	var broken error        // a builder failed on the collection run, which is used as a whole and ends next
+	for it := range items { // wait: feed closes it, and watches ctx
 		if it.end && broken != nil {
 			it.fail, it.seen, it.drops, broken = broken, source.Stats{}, nil, nil
 		}

@@ -195,7 +195,7 @@ func startPlugin(ctx context.Context, name string, configured []config.Plugin, l
 // plugin returns a plugin when it is up.
 func (ps *processes) plugin(name string) (*host.Plugin, error) {
 	p := ps.started[name]
-	if <-p.ready; p.err != nil {
+	if <-p.ready; p.err != nil { // wait: a start has a deadline
 		return nil, exit.With(exit.Environment, p.err)
 	}
 	return p.plugin, nil
@@ -210,7 +210,7 @@ func (ps *processes) close() {
 			}
 			ps.cancel() // those that are still being started
 			for _, p := range ps.started {
-				if <-p.ready; p.plugin != nil {
+				if <-p.ready; p.plugin != nil { // wait: a start that is cancelled ends
 					p.plugin.Close()
 				}
 			}
@@ -218,4 +218,4 @@ func (ps *processes) close() {
 	})
 }
 
-func (ps *processes) wait() { ps.gone.Wait() }
+func (ps *processes) wait() { ps.gone.Wait() } // wait: closing has deadlines

@@ -153,7 +153,7 @@ func (rd *reader) next(ctx context.Context) (reading, error) {
 func (rd *reader) close() {
 	if rd != nil {
 		rd.cancel()
-		<-rd.done
+		<-rd.done // wait: the reader was cancelled
 	}
 }
 

@@ -160,7 +160,7 @@ func unlessEnded[T any](ctx context.Context, work func() (T, error)) (T, error) 
 	done := make(chan result, 1)
 	go func() {
 		v, err := work()
-		done <- result{v, err}
+		done <- result{v, err} // wait: room for one
 	}()
 	select {
 	case r := <-done:

@@ -50,7 +50,7 @@ func GroupsAhead(dir string) iter.Seq2[*Group, error] {
 				if errors.Is(err, io.EOF) {
 					return
 				}
-				select {
+				select { // wait: whoever ranges closes stop
 				case groups <- item{g, err}:
 				case <-stop:
 					return
@@ -60,7 +60,7 @@ func GroupsAhead(dir string) iter.Seq2[*Group, error] {
 				}
 			}
 		}()
-		defer func() { close(stop); <-done }()
+		defer func() { close(stop); <-done }() // wait: stop ends the reading
 		for it := range groups {
 			if !yield(it.g, it.err) || it.err != nil {
 				return
