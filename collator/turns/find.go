@@ -13,12 +13,12 @@ import (
 
 // Turn is an assistant's turn in a rendered conversation. Places are bytes of the text.
 type Turn struct {
-	Message    int // index in the conversation
-	Start, End int // from the end of the generation prompt to the end of the terminator
-	Body       int // where the terminator starts; End where there is none
-	Filler     []Range
-	Thinking   bool // the generation prompt before it is the configured one
-	Appended   bool // the terminator is not the template's: it ends the conversation without one
+	Message    int     // index in the conversation
+	Start, End int     // byte offsets in the render: from the end of the generation prompt to the end of the terminator
+	Body       int     // where the terminator starts; End where there is none
+	Filler     []Range // bytes of the render that no model wrote
+	Thinking   bool    // the generation prompt before it is the configured one
+	Appended   bool    // the terminator is not the template's: it ends the conversation without one
 }
 
 // Shifted is the turn in a text in which it stands by bytes further on.
