@@ -13,7 +13,7 @@ import (
 
 // Plugin is a program that serves builders.
 type Plugin struct {
-	Name, Version string
+	Name, Version string // of the program; a builder without a version has this one
 	Builders      []Factory
 }
 
