@@ -17,6 +17,7 @@ import (
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/collator/tokenizer/tokenizertest"
+	"github.com/nat-go/nat-go/collator/tokenview"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
@@ -284,7 +285,7 @@ func TestView(t *testing.T) {
 	it := demonstration("x", ns)
 	it.Record.Record.(*builders.Demonstration).Train = builders.TrainLast
 	c := run(t, "chatml.jinja", it)
-	v, err := View(c.dir, "sft/train/00000.safetensors:0", toy(t))
+	v, err := tokenview.ReadRow(c.dir, "sft/train/00000.safetensors:0", toy(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +303,7 @@ func TestView(t *testing.T) {
 		t.Errorf("%v\n%s", err, b.String())
 	}
 	for _, bad := range []string{"x", "7", "sft/train/00001.safetensors:0", "sft/train/00000.safetensors:9", "-1"} {
-		if _, err := View(c.dir, bad, toy(t)); err == nil {
+		if _, err := tokenview.ReadRow(c.dir, bad, toy(t)); err == nil {
 			t.Errorf("%s is a row", bad)
 		}
 	}
@@ -311,7 +312,7 @@ func TestView(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	if _, err := View(c.dir, "0", other); err == nil || !strings.Contains(err.Error(), "made with tokenizer") {
+	if _, err := tokenview.ReadRow(c.dir, "0", other); err == nil || !strings.Contains(err.Error(), "made with tokenizer") {
 		t.Errorf("ids are shown as another tokenizer's: %v", err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/collator/tokenview"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
@@ -388,7 +389,7 @@ func TestViewSite(t *testing.T) {
 		cfg.Cumulative = cumulative
 		c := collate(t, cfg, one([]Item{distillation("x", nodes(bugHunt), failedSite(1, 2, "Tools: edit."), nextSite(1, 2, "Look again."))}))
 		for n, hint := range []string{"Tools: edit.", "Look again."} {
-			v, err := ViewSite(c.dir, n, toy(t))
+			v, err := tokenview.ReadSite(c.dir, n, toy(t))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -396,12 +397,12 @@ func TestViewSite(t *testing.T) {
 			for _, p := range v.Parts {
 				text := strings.Join(p.Tokens, "")
 				want(t, decode(t, r.Sides[1+v.Site.Teacher].IDs[p.Teacher[0]:p.Teacher[1]]), text)
-				if p.What != partHint {
+				if p.What != tokenview.Hint {
 					want(t, decode(t, r.Sides[0].IDs[p.Student[0]:p.Student[1]]), text)
 				} else if !strings.Contains(text, hint) {
 					t.Errorf("%q is no hint", text)
 				}
-				if p.What == partTarget && !strings.HasSuffix(text, "</tool_call><|im_end|>") {
+				if p.What == tokenview.Target && !strings.HasSuffix(text, "</tool_call><|im_end|>") {
 					t.Errorf("%q is no target", text)
 				}
 			}
@@ -410,7 +411,7 @@ func TestViewSite(t *testing.T) {
 				t.Errorf("%v %s", err, b.String())
 			}
 		}
-		if _, err := ViewSite(c.dir, 2, toy(t)); err == nil || !strings.Contains(err.Error(), "the run has 2") {
+		if _, err := tokenview.ReadSite(c.dir, 2, toy(t)); err == nil || !strings.Contains(err.Error(), "the run has 2") {
 			t.Error(err)
 		}
 	}
@@ -470,7 +471,7 @@ func TestComposerFormat(t *testing.T) {
 	for k, r := range c.rows[1:] {
 		want(t, decode(t, r.Sides[0].IDs), decode(t, native.rows[1].Sides[0].IDs)[:len(decode(t, r.Sides[0].IDs))])
 		want(t, r.Meta.Part, r.Meta.Sites[0].Site)
-		if v, err := ViewSite(c.dir, k, toy(t)); err != nil || v.StudentRow != v.TeacherRow {
+		if v, err := tokenview.ReadSite(c.dir, k, toy(t)); err != nil || v.StudentRow != v.TeacherRow {
 			t.Error(v, err)
 		}
 	}
@@ -562,7 +563,7 @@ func TestNullHints(t *testing.T) {
 		if len(c.rows) != 1 || len(c.rows[0].Sides) != len(real.rows[0].Sides) || !slices.Equal(c.rows[0].Sides[0].IDs, real.rows[0].Sides[0].IDs) {
 			t.Fatal("the control has another student")
 		}
-		v, err := ViewSite(c.dir, 0, toy(t))
+		v, err := tokenview.ReadSite(c.dir, 0, toy(t))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -173,7 +173,7 @@ func (v *verifier) side(l *batch.Line, row int, s *batch.Side, p *batch.Proof, s
 			return
 		}
 		for i := end; i < o.End; i++ {
-			if trained(s, i) != (o.Why == batch.InLoss) {
+			if s.InLoss(i) != (o.Why == batch.InLoss) {
 				v.problem(l, row, "token %d is said to be %q", i, o.Why)
 				return
 			}
@@ -183,20 +183,6 @@ func (v *verifier) side(l *batch.Line, row int, s *batch.Side, p *batch.Proof, s
 	if end != len(s.IDs) {
 		v.problem(l, row, "%d of %d tokens have an owner", end, len(s.IDs))
 	}
-}
-
-// trained reports whether token i of a side is in the loss.
-func trained(s *batch.Side, i int) bool {
-	_, ok := slices.BinarySearchFunc(s.Trained, int32(i), func(r batch.Run, at int32) int {
-		switch {
-		case r.End <= at:
-			return -1
-		case r.Start > at:
-			return 1
-		}
-		return 0
-	})
-	return ok
 }
 
 // pair checks what chosen and rejected share.

@@ -21,6 +21,20 @@ type Side struct {
 	LogProbs []float32 // rl: of the trained tokens, in order, in nats; nil where unknown
 }
 
+// InLoss reports whether token i is trained.
+func (s *Side) InLoss(i int) bool {
+	_, ok := slices.BinarySearchFunc(s.Trained, int32(i), func(r Run, at int32) int {
+		switch {
+		case r.End <= at:
+			return -1
+		case r.Start > at:
+			return 1
+		}
+		return 0
+	})
+	return ok
+}
+
 // Active is the number of trained tokens.
 func (s *Side) Active() (n int) {
 	for _, r := range s.Trained {

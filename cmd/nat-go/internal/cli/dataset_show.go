@@ -14,9 +14,9 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/show"
-	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/collator/tokenview"
 	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -45,13 +45,13 @@ PATH is a run's folder, or rows as for dataset verify. The flags say which recor
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("site") {
-				return showTokens(cmd.OutOrStdout(), args[0], folder, asJSON, func(t *tokenizer.Tokenizer) (*collator.SiteView, error) {
-					return collator.ViewSite(args[0], site, t)
+				return showTokens(cmd.OutOrStdout(), args[0], folder, asJSON, func(t *tokenizer.Tokenizer) (*tokenview.Site, error) {
+					return tokenview.ReadSite(args[0], site, t)
 				})
 			}
 			if tokens != "" {
-				return showTokens(cmd.OutOrStdout(), args[0], folder, asJSON, func(t *tokenizer.Tokenizer) (*collator.RowView, error) {
-					return collator.View(args[0], tokens, t)
+				return showTokens(cmd.OutOrStdout(), args[0], folder, asJSON, func(t *tokenizer.Tokenizer) (*tokenview.Row, error) {
+					return tokenview.ReadRow(args[0], tokens, t)
 				})
 			}
 			if cmd.Flags().Changed("record") {

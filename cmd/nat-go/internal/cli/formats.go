@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/rows"
 )
 
@@ -49,13 +48,13 @@ Trainers of text rows tokenise them again; exact masks are the business of token
 			}
 			out := cmd.OutOrStdout()
 			if asJSON {
-				return json.NewEncoder(out).Encode(map[string]any{"formats": all, "feeds": collator.Feeds(), "recipes": recipes})
+				return json.NewEncoder(out).Encode(map[string]any{"formats": all, "feeds": feeds(), "recipes": recipes})
 			}
 			for _, f := range all {
 				fmt.Fprintf(out, "%s  for %s; carries %s\n  %s\n", f.Name, f.Consumer, strings.Join(f.Carries, ", "), f.Shape)
 			}
 			fmt.Fprintln(out, "\nWhat feeds what")
-			for _, f := range collator.Feeds() {
+			for _, f := range feeds() {
 				fmt.Fprintf(out, "%s as %s -> %s\n  trains    %s\n  lost      %s\n  verified  %s\n", f.Record, f.Format, f.Trainer, f.Trains, f.Lost, f.Verified)
 			}
 			fmt.Fprintln(out, "\nWhole recipes, from agent runs to a trained model, with what the first step has to say")

@@ -1,4 +1,4 @@
-package collator
+package tokenview
 
 import (
 	"errors"
@@ -13,23 +13,23 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// RowView is a row as it was written, token by token; it marshals as `dataset show --tokens ROW --json` prints it.
-type RowView struct {
+// Row is a row as it was written, token by token; it marshals as `dataset show --tokens ROW --json` prints it.
+type Row struct {
 	File    string     `json:"file"`
 	Row     int        `json:"row"`
 	Channel string     `json:"channel"`
 	Meta    batch.Meta `json:"info"`
-	Sides   []SideView `json:"sides"`
+	Sides   []Side     `json:"sides"`
 }
 
-// SideView is one side of a row.
-type SideView struct {
-	Name   string      `json:"name,omitempty"` // chosen, rejected; empty where there is one side
-	Tokens []TokenView `json:"tokens"`
+// Side is one side of a row.
+type Side struct {
+	Name   string  `json:"name,omitempty"` // chosen, rejected; empty where there is one side
+	Tokens []Token `json:"tokens"`
 }
 
-// TokenView is a token, whose it is, and whether or why not it is trained.
-type TokenView struct {
+// Token is a token, whose it is, and whether or why not it is trained.
+type Token struct {
 	Position int    `json:"position"`
 	ID       int32  `json:"id"`
 	Text     string `json:"text"`
@@ -41,9 +41,9 @@ type TokenView struct {
 // ErrNoRow is the error of a reference that names no row.
 var ErrNoRow = errors.New("no such row")
 
-// View reads a row of a run folder: "sft/train/00000.safetensors:3", or just a number, which counts all rows in the order of
-// the index.
-func View(dir, ref string, tok *tokenizer.Tokenizer) (*RowView, error) {
+// ReadRow reads a row of a run folder: "sft/train/00000.safetensors:3", or just a number, which counts all rows in the
+// order of the index.
+func ReadRow(dir, ref string, tok *tokenizer.Tokenizer) (*Row, error) {
 	file, row := "", 0
 	name, number, ok := strings.Cut(ref, ":")
 	if !ok {
@@ -94,12 +94,12 @@ func madeWith(l *batch.Line, tok *tokenizer.Tokenizer) error {
 	return nil
 }
 
-func viewOf(l *batch.Line, row int, r *batch.Row, tok *tokenizer.Tokenizer) (*RowView, error) {
-	v := &RowView{File: l.File, Row: row, Channel: l.Channel, Meta: r.Meta}
+func viewOf(l *batch.Line, row int, r *batch.Row, tok *tokenizer.Tokenizer) (*Row, error) {
+	v := &Row{File: l.File, Row: row, Channel: l.Channel, Meta: r.Meta}
 	names := batch.Lookup(l.Channel).Sides
 	for k := range r.Sides {
 		s := &r.Sides[k]
-		side := SideView{Name: strings.TrimSuffix(names[min(k, len(names)-1)], "_")}
+		side := Side{Name: strings.TrimSuffix(names[min(k, len(names)-1)], "_")}
 		var owners batch.Owners
 		if k < len(r.Meta.Proof) {
 			owners = r.Meta.Proof[k].Owners
@@ -109,7 +109,7 @@ func viewOf(l *batch.Line, row int, r *batch.Row, tok *tokenizer.Tokenizer) (*Ro
 			if err != nil {
 				return nil, err
 			}
-			t := TokenView{Position: i, ID: id, Text: text, Message: -1, Trained: trained(s, i)}
+			t := Token{Position: i, ID: id, Text: text, Message: -1, Trained: s.InLoss(i)}
 			for len(owners) > 0 && owners[0].End <= i {
 				owners = owners[1:]
 			}
@@ -128,13 +128,15 @@ const (
 	green, dim, yellow = "32", "2", "33"
 )
 
-// Print writes a row for people: a line each time the owner or the reason changes, trained text marked with >, and in colour
-// if asked for: trained green, filler and what was left out yellow, the rest dim.
-func (v *RowView) Print(w io.Writer, colour bool) error {
+// Print writes a row for people: a line each time the owner or the reason changes, trained text marked with >, and in
+// colour if asked for: trained green, filler and what was left out yellow, the rest dim.
+func (v *Row) Print(w io.Writer, colour bool) error {
 	out := &printer{w: terminal.For(w), colour: colour}
-	out.printf("%s row %d: example %s, messages %v, ids %s, on_policy %s", v.File, v.Row, v.Meta.Example, v.Meta.Messages, v.Meta.IDs, v.Meta.OnPolicy)
-	if len(v.Meta.Flags) > 0 {
-		out.printf(", %s", strings.Join(v.Meta.Flags, " "))
+	m := &v.Meta
+	out.printf("%s row %d: example %s, messages %v, ids %s, on_policy %s",
+		v.File, v.Row, m.Example, m.Messages, m.IDs, m.OnPolicy)
+	if len(m.Flags) > 0 {
+		out.printf(", %s", strings.Join(m.Flags, " "))
 	}
 	out.printf("\n")
 	for _, s := range v.Sides {
@@ -155,7 +157,7 @@ func (p *printer) printf(format string, a ...any) {
 	}
 }
 
-func (p *printer) side(s *SideView) {
+func (p *printer) side(s *Side) {
 	if s.Name != "" {
 		p.printf("\n%s:\n", s.Name)
 	}

@@ -1,7 +1,7 @@
-package collator
+package cli
 
-// Feed says what a trainer really trains of a record that reaches it in some form.
-type Feed struct {
+// feed says what a trainer really trains of a record that reaches it in some form.
+type feed struct {
 	Record   string `json:"record"`
 	Format   string `json:"format"` // a text format by name, or a channel of token batches
 	Trainer  string `json:"trainer"`
@@ -21,10 +21,10 @@ const (
 // What rows of plain texts can't carry.
 const dropsTools = "tools, tool calls, answers of several messages"
 
-// Feeds is the table "what feeds what". A trainer of text rows tokenises them itself, with its own template and its own idea
+// feeds is the table "what feeds what". A trainer of text rows tokenises them itself, with its own template and its own idea
 // of what is trained: our masks apply to token batches only, and are lost in every other line.
-func Feeds() []Feed {
-	return []Feed{
+func feeds() []feed {
+	return []feed{
 		{"preference", "customizer", "NeMo Customizer v1 (DPO)", "all it makes of either response", dropsTools + "; of a message prompt all but the last text, unless use_full_message_history", readBack},
 		{"preference", "trl", "TRL DPOTrainer", "all after the rendered prompt, with what the template puts behind the turn; a prompt that is no prefix is only a warning there", "our masks, log-probs of the reference", readBack},
 		{"preference", "kto", "TRL KTOTrainer", "all after the rendered prompt, each answer alone with its label", "which answer is better than which: one that wins a pair and loses another gets both labels (strategy: best_vs_worst has none of these)", readBack},

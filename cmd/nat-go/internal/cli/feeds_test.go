@@ -1,4 +1,4 @@
-package collator
+package cli
 
 import (
 	"os"
@@ -6,13 +6,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/rows"
 )
 
 // TestFeedsCoverAllFormats: a format or channel without a line in the table would be one nobody knows the truth of.
 func TestFeedsCoverAllFormats(t *testing.T) {
 	known := map[[2]string]bool{}
-	for _, f := range Feeds() {
+	for _, f := range feeds() {
 		known[[2]string{f.Record, f.Format}] = true
 	}
 	for _, f := range rows.Formats() {
@@ -22,23 +24,26 @@ func TestFeedsCoverAllFormats(t *testing.T) {
 			}
 		}
 	}
-	for _, c := range Channels() {
-		if !known[[2]string{c.Kind().String(), c.Batch().Name}] {
-			t.Errorf("channel %s has no line", c.Batch().Name)
+	for kind, c := range map[builders.Kind]*batch.Channel{
+		builders.KindDemonstration: batch.SFT, builders.KindPreference: batch.DPO,
+		builders.KindRollout: batch.RL, builders.KindDistillation: batch.SDPO,
+	} {
+		if !known[[2]string{kind.String(), c.Name}] {
+			t.Errorf("channel %s has no line", c.Name)
 		}
 	}
-	if slices.ContainsFunc(Feeds(), func(f Feed) bool { return f.Trains == "" || f.Lost == "" || f.Verified == "" || f.Trainer == "" }) {
+	if slices.ContainsFunc(feeds(), func(f feed) bool { return f.Trains == "" || f.Lost == "" || f.Verified == "" || f.Trainer == "" }) {
 		t.Error("a line is not whole")
 	}
 }
 
 // TestReadmeSaysTheSame: the README's table is this one.
 func TestReadmeSaysTheSame(t *testing.T) {
-	readme, err := os.ReadFile("../README.md")
+	readme, err := os.ReadFile("../../../../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range Feeds() {
+	for _, f := range feeds() {
 		how, _, _ := strings.Cut(f.Verified, ":")
 		line := "| " + strings.Join([]string{f.Record, f.Format, f.Trainer, f.Trains, f.Lost, how}, " | ") + " |\n"
 		if !strings.Contains(string(readme), line) {
@@ -50,7 +55,7 @@ func TestReadmeSaysTheSame(t *testing.T) {
 		word, _, _ := strings.Cut(how, ":")
 		n += strings.Count(string(readme), "| "+word+" |\n")
 	}
-	if n != len(Feeds()) {
-		t.Errorf("the README's table has %d lines, not %d", n, len(Feeds()))
+	if n != len(feeds()) {
+		t.Errorf("the README's table has %d lines, not %d", n, len(feeds()))
 	}
 }

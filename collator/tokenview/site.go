@@ -1,4 +1,4 @@
-package collator
+package tokenview
 
 import (
 	"fmt"
@@ -11,20 +11,20 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// SiteView is an error site as it was written: the student's and a teacher's tokens side by side. It marshals as
+// Site is an error site as it was written: the student's and a teacher's tokens side by side. It marshals as
 // `dataset show --site N --json` prints it.
-type SiteView struct {
+type Site struct {
 	File       string        `json:"file"`
 	Example    string        `json:"example"`
 	StudentRow int           `json:"student_row"` // of student_input_ids
 	TeacherRow int           `json:"teacher_row"` // of teacher_input_ids
 	Site       batch.RowSite `json:"site"`
 	OnPolicy   string        `json:"on_policy"`
-	Parts      []SitePart    `json:"parts"`
+	Parts      []Part        `json:"parts"`
 }
 
-// SitePart is a run of tokens: of both rows, or of the teacher's alone.
-type SitePart struct {
+// Part is a run of tokens: of both rows, or of the teacher's alone.
+type Part struct {
 	What    string   `json:"what"`    // context, hint, target
 	Student [2]int   `json:"student"` // positions, the end not included; -1, -1 for a hint
 	Teacher [2]int   `json:"teacher"`
@@ -33,16 +33,16 @@ type SitePart struct {
 
 // What a part of a site is.
 const (
-	partContext = "context"
-	partHint    = "hint"
-	partTarget  = "target"
+	Context = "context"
+	Hint    = "hint"
+	Target  = "target"
 )
 
 // siteContext is how many tokens before the hint are shown.
 const siteContext = 40
 
-// ViewSite reads the nth site of a run folder's sdpo batches, in the order of the index, from 0.
-func ViewSite(dir string, n int, tok *tokenizer.Tokenizer) (*SiteView, error) {
+// ReadSite reads the nth site of a run folder's sdpo batches, in the order of the index, from 0.
+func ReadSite(dir string, n int, tok *tokenizer.Tokenizer) (*Site, error) {
 	batches := filepath.Join(dir, "batches")
 	var found *batch.Line
 	seen, left := 0, n
@@ -70,7 +70,7 @@ func ViewSite(dir string, n int, tok *tokenizer.Tokenizer) (*SiteView, error) {
 	teacher := 0
 	for i, r := range rows {
 		if left < len(r.Meta.Sites) {
-			v := &SiteView{
+			v := &Site{
 				File: found.File, Example: r.Meta.Example, StudentRow: i, TeacherRow: teacher + r.Meta.Sites[left].Teacher,
 				Site: r.Meta.Sites[left], OnPolicy: r.Meta.OnPolicy,
 			}
@@ -83,7 +83,7 @@ func ViewSite(dir string, n int, tok *tokenizer.Tokenizer) (*SiteView, error) {
 }
 
 // fill makes the parts.
-func (v *SiteView) fill(r *batch.Row, tok *tokenizer.Tokenizer) error {
+func (v *Site) fill(r *batch.Row, tok *tokenizer.Tokenizer) error {
 	s := &v.Site
 	ids := r.Sides[1+s.Teacher].IDs
 	by := 0 // how far the teacher is behind the student
@@ -96,8 +96,8 @@ func (v *SiteView) fill(r *batch.Row, tok *tokenizer.Tokenizer) error {
 		if from == to {
 			return nil
 		}
-		p := SitePart{What: what, Student: [2]int{from - by, to - by}, Teacher: [2]int{from, to}}
-		if what == partHint {
+		p := Part{What: what, Student: [2]int{from - by, to - by}, Teacher: [2]int{from, to}}
+		if what == Hint {
 			p.Student = [2]int{-1, -1}
 		}
 		for _, id := range ids[from:to] {
@@ -111,16 +111,16 @@ func (v *SiteView) fill(r *batch.Row, tok *tokenizer.Tokenizer) error {
 		return nil
 	}
 	at := int(s.At) + by
-	if err := add(partContext, max(0, at-siteContext), at); err != nil {
+	if err := add(Context, max(0, at-siteContext), at); err != nil {
 		return err
 	}
-	if err := add(partHint, at, at+int(s.Hint)); err != nil {
+	if err := add(Hint, at, at+int(s.Hint)); err != nil {
 		return err
 	}
 	at += int(s.Hint)
 	for _, o := range r.Meta.Sites { // further hints at the same place
 		if o.Teacher == s.Teacher && o.At == s.At && o.Site > s.Site {
-			if err := add(partHint, at, at+int(o.Hint)); err != nil {
+			if err := add(Hint, at, at+int(o.Hint)); err != nil {
 				return err
 			}
 			at += int(o.Hint)
@@ -128,10 +128,10 @@ func (v *SiteView) fill(r *batch.Row, tok *tokenizer.Tokenizer) error {
 	}
 	by = at - int(s.At)
 	for _, run := range s.Pairs {
-		if err := add(partContext, at, int(run.Start)+by); err != nil {
+		if err := add(Context, at, int(run.Start)+by); err != nil {
 			return err
 		}
-		if err := add(partTarget, int(run.Start)+by, int(run.End)+by); err != nil {
+		if err := add(Target, int(run.Start)+by, int(run.End)+by); err != nil {
 			return err
 		}
 		at = int(run.End) + by
@@ -139,9 +139,9 @@ func (v *SiteView) fill(r *batch.Row, tok *tokenizer.Tokenizer) error {
 	return nil
 }
 
-// Print writes a site for people: student and teacher aligned, the hint marked with + (yellow), the target with > (green). The
-// positions are those of the tokens; the logits that predict a token stand one before it.
-func (v *SiteView) Print(w io.Writer, colour bool) error {
+// Print writes a site for people: student and teacher aligned, the hint marked with + (yellow), the target with > (green).
+// The positions are those of the tokens; the logits that predict a token stand one before it.
+func (v *Site) Print(w io.Writer, colour bool) error {
 	out := &printer{w: terminal.For(w), colour: colour}
 	wording := "worded as " + v.Site.Mode
 	if v.Site.Mode == batch.NoHint {
@@ -163,9 +163,9 @@ func (v *SiteView) Print(w io.Writer, colour bool) error {
 		}
 		mark, c := " ", dim
 		switch p.What {
-		case partHint:
+		case Hint:
 			mark, c = "+", yellow
-		case partTarget:
+		case Target:
 			mark, c = ">", green
 		}
 		line := fmt.Sprintf("%s %-11s  %-11s  %s", mark, span(p.Student), span(p.Teacher), strings.Join(text, "|"))
