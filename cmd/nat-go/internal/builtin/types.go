@@ -5,7 +5,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
-	"github.com/nat-go/nat-go/collator/rows"
 )
 
 // stepsNeeded are the event types of NAT's output that a builder works on: a configuration that filters them out is told so.
@@ -35,9 +34,9 @@ func Types() config.Types {
 	for _, f := range Adapters() {
 		t.Adapters[f.Type] = config.Component{Doc: f.Doc, Config: f.New()}
 	}
-	for _, f := range rows.Formats() {
+	for _, f := range dataset.Formats() {
 		t.Formats = append(t.Formats, f.Name)
 	}
-	t.Formats = append(t.Formats, dataset.TokenParquet, dataset.Trajectories)
+	t.Formats = append(t.Formats, dataset.Trajectories)
 	return t
 }

@@ -37,7 +37,7 @@ func findDataset(path string) (*dataset.Place, error) {
 
 // noTexts is the error of a data set without rows of text, where those are asked for.
 func noTexts(p *dataset.Place, path string) error {
-	if len(p.Tokens) > 0 {
+	if len(p.Tokens()) > 0 {
 		return exit.Failedf("%s holds token rows only, which have no texts: name the folder of the run, whose records have them", path)
 	}
 	return exit.Failedf("there are no rows in %s", path)

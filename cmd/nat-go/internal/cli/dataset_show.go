@@ -103,11 +103,12 @@ func showRecords(path, row string, q dataset.Query, print func(show.View) error)
 	if err != nil {
 		return err
 	}
-	if len(p.Formats) == 0 {
+	texts := p.Texts()
+	if len(texts) == 0 {
 		return noTexts(p, path)
 	}
 	if row == "" {
-		row = p.Formats[0].Files[0].Name + ":1"
+		row = texts[0].Files[0].Name + ":1"
 	} else {
 		q.Skip, q.Limit = 0, 1
 	}

@@ -54,11 +54,11 @@ func measure(path string) ([]*dataset.Stats, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(p.Formats) == 0 {
+	if len(p.Texts()) == 0 {
 		return nil, noTexts(p, path)
 	}
 	var all []*dataset.Stats
-	for _, f := range p.Formats {
+	for _, f := range p.Texts() {
 		s, err := dataset.MeasureRows(f, os.TempDir())
 		if err != nil {
 			return nil, exit.With(exit.Failed, err)

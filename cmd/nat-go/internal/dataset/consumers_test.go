@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/doctor/trltest"
-	"github.com/nat-go/nat-go/collator/rows"
 )
 
 // verlPython is a Python with verl: that of NATGO_VERL_PYTHON, one made before in the user's cache or, where NATGO_REQUIRE
@@ -66,9 +65,9 @@ func load(t *testing.T, python, name, run string, into any) {
 	}
 }
 
-func formats(names ...string) (fs []rows.Format) {
+func formats(names ...string) (fs []Format) {
 	for _, n := range names {
-		f, _ := rows.Lookup(n)
+		f, _ := Lookup(n)
 		fs = append(fs, f)
 	}
 	return fs

@@ -2,9 +2,11 @@ package dataset
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 
@@ -38,47 +40,67 @@ func (c *Converted) Rows() (n int64) {
 	return n
 }
 
-// Convert writes a run's data set in other formats, from its record log and decisions alone. With dir empty they go to the
-// run's own dataset folder and are entered in its manifest; a failure before the last file is safe on disk leaves the run
-// as it was.
-func Convert(ctx context.Context, p *Place, formats []rows.Format, o rows.Options, dir string) (*Converted, error) {
+// None is the error of a conversion that gave no rows at all; nil where there are some.
+func (c *Converted) None() error {
+	if c.Rows() > 0 {
+		return nil
+	}
+	why := "none of the records fits"
+	for _, w := range c.Formats {
+		if f, _ := Lookup(w.Format); f.FromBatches() && len(c.Formats) == 1 {
+			why = f.tokens.none
+		}
+	}
+	return errors.New(why)
+}
+
+// Convert writes a run's data set in other formats, from its record log, decisions and token batches alone. With dir empty they
+// go to the run's own dataset folder and are entered in its manifest; a failure before the last file is safe on disk leaves the
+// run as it was.
+func Convert(ctx context.Context, p *Place, formats []Format, o rows.Options, dir string) (*Converted, error) {
 	var names []string
 	for _, f := range formats {
 		names = append(names, f.Name)
 	}
 	c := &Converted{}
-	err := c.into(p, names, dir, func(dir string, ready func([]runfolder.Written, []runfolder.File) error) (err error) {
-		d, err := p.Decisions()
-		if err != nil {
-			return err
-		}
-		refused := map[Refused]int64{}
-		c.Formats, err = Write(ctx, Spec{
-			Dir: dir, Log: p.Log(), Decisions: d, Formats: formats, Options: o, Ready: ready,
-			Dropped: func(x ledger.Drop) { refused[Refused{Format: x.Format, Why: x.Detail}]++ },
-		})
-		for r, n := range refused {
-			r.Count = n
-			c.Refused = append(c.Refused, r)
-		}
-		sort.Slice(c.Refused, func(i, j int) bool {
-			a, b := c.Refused[i], c.Refused[j]
-			return a.Format < b.Format || a.Format == b.Format && (a.Count > b.Count || a.Count == b.Count && a.Why < b.Why)
-		})
-		return err
+	err := c.into(p, names, dir, func(dir string, ready func([]runfolder.Written, []runfolder.File) error) error {
+		return c.write(ctx, p, formats, o, dir, ready)
 	})
 	return c, err
 }
 
-// ConvertTokens is Convert for token rows, which are made of the run's batches.
-func ConvertTokens(p *Place, dir string) (*Converted, error) {
-	c := &Converted{}
-	err := c.into(p, []string{TokenParquet}, dir, func(dir string, ready func([]runfolder.Written, []runfolder.File) error) error {
-		w, err := WriteTokenParquet(p.Run, dir, ready)
-		c.Formats = []runfolder.Written{w}
+// write writes text rows, and token rows before any of them gets its name: all formats are there afterwards, or none.
+func (c *Converted) write(
+	ctx context.Context, p *Place, formats []Format, o rows.Options, dir string, ready func([]runfolder.Written, []runfolder.File) error,
+) error {
+	d, err := p.Decisions()
+	if err != nil {
 		return err
+	}
+	refused := map[Refused]int64{}
+	_, err = Write(ctx, Spec{
+		Dir: dir, Log: p.Log(), Decisions: d, Formats: formats, Options: o,
+		Dropped: func(x ledger.Drop) { refused[Refused{Format: x.Format, Why: x.Detail}]++ },
+		Ready: func(texts []runfolder.Written, textFiles []runfolder.File) error {
+			_, err := WriteTokens(p.Run, dir, formats, func(tokens []runfolder.Written, tokenFiles []runfolder.File) error {
+				c.Formats = slices.Concat(texts, tokens)
+				if ready == nil {
+					return nil
+				}
+				return ready(c.Formats, slices.Concat(textFiles, tokenFiles))
+			})
+			return err
+		},
 	})
-	return c, err
+	for r, n := range refused {
+		r.Count = n
+		c.Refused = append(c.Refused, r)
+	}
+	sort.Slice(c.Refused, func(i, j int) bool {
+		a, b := c.Refused[i], c.Refused[j]
+		return a.Format < b.Format || a.Format == b.Format && (a.Count > b.Count || a.Count == b.Count && a.Why < b.Why)
+	})
+	return err
 }
 
 // into writes to a folder of its own, or to the run's, which it locks.

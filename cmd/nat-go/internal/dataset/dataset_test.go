@@ -93,9 +93,9 @@ func fixture(t *testing.T) (run string, d *curate.Decisions, written []runfolder
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(run, "records/decisions.bin"), decisions.String())
-	customizer, _ := rows.Lookup("customizer")
-	trl, _ := rows.Lookup("trl")
-	written, err = Write(context.Background(), Spec{Dir: filepath.Join(run, "dataset"), Log: log, Decisions: d, Formats: []rows.Format{customizer, trl}, Dropped: func(ledger.Drop) {}})
+	customizer, _ := Lookup("customizer")
+	trl, _ := Lookup("trl")
+	written, err = Write(context.Background(), Spec{Dir: filepath.Join(run, "dataset"), Log: log, Decisions: d, Formats: []Format{customizer, trl}, Dropped: func(ledger.Drop) {}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -351,8 +351,8 @@ func TestConvertGivesTheSameBytesAndEntersTheManifest(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(run, "dataset/customizer")); err != nil {
 		t.Fatal(err)
 	}
-	customizer, _ := rows.Lookup("customizer")
-	c, err := Convert(t.Context(), &Place{Run: runfolder.Folder(run)}, []rows.Format{customizer}, rows.Options{}, "")
+	customizer, _ := Lookup("customizer")
+	c, err := Convert(t.Context(), &Place{Run: runfolder.Folder(run)}, []Format{customizer}, rows.Options{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -362,8 +362,8 @@ func TestConvertGivesTheSameBytesAndEntersTheManifest(t *testing.T) {
 	if len(c.Refused) != 0 || c.Rows() != 35 {
 		t.Errorf("%+v", c)
 	}
-	nemo, _ := rows.Lookup("nemo_rl")
-	if c, err = Convert(t.Context(), &Place{Run: runfolder.Folder(run)}, []rows.Format{nemo}, rows.Options{}, t.TempDir()); err != nil {
+	nemo, _ := Lookup("nemo_rl")
+	if c, err = Convert(t.Context(), &Place{Run: runfolder.Folder(run)}, []Format{nemo}, rows.Options{}, t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
 	if len(c.Refused) != 1 || c.Refused[0].Count != 5 || c.Refused[0].Why != "it holds preferences only" || c.Rows() != 30 {
@@ -371,7 +371,7 @@ func TestConvertGivesTheSameBytesAndEntersTheManifest(t *testing.T) {
 	}
 
 	// In another shape: the manifest follows, and keeps all else in its place.
-	if _, err := Convert(t.Context(), &Place{Run: runfolder.Folder(run)}, []rows.Format{customizer}, rows.Options{FullHistory: true}, ""); err != nil {
+	if _, err := Convert(t.Context(), &Place{Run: runfolder.Folder(run)}, []Format{customizer}, rows.Options{FullHistory: true}, ""); err != nil {
 		t.Fatal(err)
 	}
 	manifest, err := runfolder.Folder(run).ReadManifest()
@@ -388,7 +388,7 @@ func TestConvertGivesTheSameBytesAndEntersTheManifest(t *testing.T) {
 
 	// Elsewhere: the run stays as it is.
 	other := t.TempDir()
-	if _, err := Convert(t.Context(), &Place{Run: runfolder.Folder(run)}, []rows.Format{customizer}, rows.Options{}, other); err != nil {
+	if _, err := Convert(t.Context(), &Place{Run: runfolder.Folder(run)}, []Format{customizer}, rows.Options{}, other); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := os.ReadFile(filepath.Join(other, "customizer/training_file.jsonl")); err != nil || !bytes.Equal(got, want) {
@@ -597,12 +597,12 @@ func decide(t testing.TB, entries []curate.Entry, rules curate.Rules) (*curate.D
 // TestConvertThatFailsLeavesTheRun: before the files get their names nothing changes; after that the folder says so.
 func TestConvertThatFailsLeavesTheRun(t *testing.T) {
 	run, _, written := fixture(t)
-	nemo, _ := rows.Lookup("nemo_rl")
+	nemo, _ := Lookup("nemo_rl")
 	p := &Place{Run: runfolder.Folder(run)}
 	before := contents(t, run)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Convert(ctx, p, []rows.Format{nemo}, rows.Options{}, ""); !errors.Is(err, context.Canceled) {
+	if _, err := Convert(ctx, p, []Format{nemo}, rows.Options{}, ""); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	if d := cmp.Diff(before, contents(t, run)); d != "" {
@@ -612,7 +612,7 @@ func TestConvertThatFailsLeavesTheRun(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(path, "in the way"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Convert(t.Context(), p, []rows.Format{nemo}, rows.Options{}, ""); err == nil {
+	if _, err := Convert(t.Context(), p, []Format{nemo}, rows.Options{}, ""); err == nil {
 		t.Fatal("no error")
 	}
 	if m, err := p.Run.ReadManifest(); err != nil || len(m.Dataset) != len(written) {
@@ -629,7 +629,7 @@ func TestConvertThatFailsLeavesTheRun(t *testing.T) {
 	if err := os.RemoveAll(path); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Convert(t.Context(), p, []rows.Format{nemo}, rows.Options{}, ""); err != nil {
+	if _, err := Convert(t.Context(), p, []Format{nemo}, rows.Options{}, ""); err != nil {
 		t.Fatal(err)
 	}
 	if m, err := p.Run.ReadManifest(); err != nil || len(m.Dataset) != len(written)+1 {
@@ -644,16 +644,16 @@ func TestConvertThatFailsLeavesTheRun(t *testing.T) {
 func TestConvertsAtOnce(t *testing.T) {
 	run, _, written := fixture(t)
 	p := &Place{Run: runfolder.Folder(run)}
-	var formats []rows.Format
+	var formats []Format
 	for _, name := range []string{"nemo_rl", "openai", "kto"} {
-		f, _ := rows.Lookup(name)
+		f, _ := Lookup(name)
 		formats = append(formats, f)
 	}
 	var all sync.WaitGroup
 	for _, f := range formats {
 		all.Go(func() {
 			for {
-				_, err := Convert(t.Context(), p, []rows.Format{f}, rows.Options{}, "")
+				_, err := Convert(t.Context(), p, []Format{f}, rows.Options{}, "")
 				if err == nil {
 					return
 				}

@@ -83,14 +83,14 @@ func (p *Place) PickRows(row string, skip, limit int64, f func(file string, n in
 	if !ok || err != nil || n < 1 {
 		return fmt.Errorf("%q names no row: write FORMAT/FILE:N, N from 1", row)
 	}
-	for _, folder := range p.Formats {
+	for _, folder := range p.Texts() {
 		for _, file := range folder.Files {
 			full := filepath.Base(folder.Dir) + "/" + file.Name
 			if name != full && name != file.Name {
 				continue
 			}
 			any := false
-			err := PickRows(folder.Format, file, n-1+skip, limit, func(i int64, r *rows.Row) error {
+			err := PickRows(folder.Format.Format, file, n-1+skip, limit, func(i int64, r *rows.Row) error {
 				any = true
 				o, err := OriginOf(folder, file.Name, i)
 				if err != nil {

@@ -24,13 +24,27 @@ const maxLine = 256 << 20
 type Place struct {
 	Run          runfolder.Folder // empty where only rows were given
 	Formats      []FormatFolder
-	Tokens       []RowFile // token rows, see TokenParquet
-	Trajectories []string  // files of NAT's own collections, which a compat run writes
+	Trajectories []string // files of NAT's own collections, which a compat run writes
+}
+
+// Texts are the formats of text rows among those found.
+func (p *Place) Texts() []FormatFolder { return p.made(false) }
+
+// Tokens are the formats of token rows among those found.
+func (p *Place) Tokens() []FormatFolder { return p.made(true) }
+
+func (p *Place) made(fromBatches bool) (folders []FormatFolder) {
+	for _, f := range p.Formats {
+		if f.Format.FromBatches() == fromBatches {
+			folders = append(folders, f)
+		}
+	}
+	return folders
 }
 
 // FormatFolder holds the rows of one format.
 type FormatFolder struct {
-	Format  rows.Format
+	Format  Format
 	Dir     string
 	Files   []RowFile
 	Origins string // path of rows.jsonl; empty where there is none, as in a folder NAT wrote
@@ -52,9 +66,6 @@ func Find(path string) (*Place, error) {
 	}
 	if !info.IsDir() {
 		f := rowFileAt(path)
-		if filepath.Base(filepath.Dir(path)) == TokenParquet {
-			return &Place{Tokens: []RowFile{f}}, nil
-		}
 		format, err := formatOf(filepath.Base(filepath.Dir(path)), []RowFile{f})
 		if err != nil {
 			return nil, err
@@ -82,12 +93,6 @@ func Find(path string) (*Place, error) {
 				return nil, err
 			}
 		}
-		if filepath.Base(dir) == TokenParquet {
-			if p.Tokens, err = tokenFiles(dir); err != nil {
-				return nil, err
-			}
-			continue
-		}
 		f, err := findFormat(dir)
 		if err != nil {
 			return nil, err
@@ -96,7 +101,7 @@ func Find(path string) (*Place, error) {
 			p.Formats = append(p.Formats, f)
 		}
 	}
-	if len(p.Formats) == 0 && len(p.Trajectories) == 0 && len(p.Tokens) == 0 {
+	if len(p.Formats) == 0 && len(p.Trajectories) == 0 {
 		return nil, fmt.Errorf("there are no rows in %s: name a run's folder, its dataset folder, or a .jsonl or .parquet file", path)
 	}
 	return p, nil
@@ -105,15 +110,6 @@ func Find(path string) (*Place, error) {
 func isDir(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
-}
-
-// tokenFiles are the files of token rows in dir, training first.
-func tokenFiles(dir string) (files []RowFile, err error) {
-	paths, err := filepath.Glob(filepath.Join(glob(dir), "*.parquet"))
-	for _, p := range paths {
-		files = append(files, rowFileAt(p))
-	}
-	return files, err
 }
 
 // findFormat looks for files of rows directly in dir.
@@ -161,8 +157,8 @@ func rowFileAt(path string) RowFile {
 }
 
 // formatOf knows a format by its folder's name, by a file name that only it uses, or by the first row.
-func formatOf(folder string, files []RowFile) (rows.Format, error) {
-	if f, ok := rows.Lookup(folder); ok {
+func formatOf(folder string, files []RowFile) (Format, error) {
+	if f, ok := Lookup(folder); ok {
 		return f, nil
 	}
 	var first []byte
@@ -173,14 +169,14 @@ func formatOf(folder string, files []RowFile) (rows.Format, error) {
 			return errFound
 		})
 		if err != nil && !errors.Is(err, errFound) {
-			return rows.Format{}, err
+			return Format{}, err
 		}
 		if first != nil {
 			break
 		}
 	}
-	for _, f := range rows.Formats() {
-		if rows.IsTable(files[0].Name) != rows.IsTable(f.Files(f.Carries[0], rows.Train)) {
+	for _, f := range Formats() {
+		if f.FromBatches() || rows.IsTable(files[0].Name) != rows.IsTable(f.Files(f.Carries[0], rows.Train)) {
 			continue
 		}
 		if first == nil && slices.ContainsFunc(f.Carries, func(k builders.Kind) bool { return f.Files(k, files[0].Split) == files[0].Name }) {
@@ -190,7 +186,7 @@ func formatOf(folder string, files []RowFile) (rows.Format, error) {
 			return f, nil
 		}
 	}
-	return rows.Format{}, fmt.Errorf("%s: the first row is of no format that nat-go knows (%s)", files[0].Path, rows.Names())
+	return Format{}, fmt.Errorf("%s: the first row is of no format that nat-go knows (%s)", files[0].Path, rows.Names())
 }
 
 // eachLine calls f for each line of a file, numbered from 0, without its newline; the rows of a table are given as lines of

@@ -9,27 +9,22 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/rows"
 )
 
-// TokenParquet is the format of token rows in Parquet, made of a run's sft batches.
-const TokenParquet = "sft_parquet"
+// splits pairs the sides of the split as rows and batches name them.
+var splits = []struct {
+	rows    rows.Split
+	batches batch.Split
+}{{rows.Train, batch.Train}, {rows.Validation, batch.Validation}}
 
-// tokenShape is a token row, for people.
-const tokenShape = "input_ids, labels, row_weight, example"
-
-// WriteTokenParquet writes a run's sft batches as train.parquet and validation.parquet in the format's folder of a data set. A
-// split without rows has no file afterwards. ready is that of Spec.
-func WriteTokenParquet(
-	run runfolder.Folder, dataSet string, ready func([]runfolder.Written, []runfolder.File) error,
-) (runfolder.Written, error) {
-	w := runfolder.Written{Format: TokenParquet}
-	dir := filepath.Join(dataSet, TokenParquet)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return w, err
-	}
+// WriteTokens writes, of the formats, those that are made of a run's token batches, each in its folder of a data set. A split
+// without rows has no file afterwards. ready is that of Spec.
+func WriteTokens(run runfolder.Folder, dataSet string, formats []Format, ready func([]runfolder.Written, []runfolder.File) error) (
+	all []runfolder.Written, err error,
+) {
 	var files []runfolder.File
 	var outs []*output
 	defer func() {
@@ -38,69 +33,87 @@ func WriteTokenParquet(
 		}
 	}()
 	var empty []string
-	for _, split := range []batch.Split{batch.Train, batch.Validation} {
-		name := split.String() + ".parquet"
-		out, err := newOutput(filepath.Join(dir, name))
-		if err != nil {
-			return w, err
-		}
-		rows, err := batch.WriteParquet(out, run.Batches(), split)
-		if err != nil || rows == 0 {
-			out.abort()
-			if err != nil {
-				return w, err
-			}
-			empty = append(empty, filepath.Join(dir, name))
+	for _, f := range formats {
+		if !f.FromBatches() {
 			continue
 		}
-		outs = append(outs, out)
-		file, err := out.sumUp(TokenParquet + "/" + name)
-		if err != nil {
-			return w, err
+		w := runfolder.Written{Format: f.Name}
+		if err := os.MkdirAll(filepath.Join(dataSet, f.Name), 0o755); err != nil {
+			return nil, err
 		}
-		files, w.Records = append(files, file), w.Records+rows
-		w.Files = append(w.Files, runfolder.RowFile{
-			Path: TokenParquet + "/" + name, Kind: builders.KindDemonstration.String(), Split: split.String(), Rows: rows,
-			Bytes: file.Bytes, XXH3: file.XXH3,
-		})
+		for _, split := range splits {
+			name := f.Name + "/" + f.Files(f.Carries[0], split.rows)
+			path := filepath.Join(dataSet, filepath.FromSlash(name))
+			out, err := newOutput(path)
+			if err != nil {
+				return nil, err
+			}
+			outs = append(outs, out)
+			n, err := f.tokens.write(out, run.Batches(), split.batches)
+			if err != nil {
+				return nil, err
+			}
+			if n == 0 {
+				outs, empty = outs[:len(outs)-1], append(empty, path)
+				out.abort()
+				continue
+			}
+			file, err := out.sumUp(name)
+			if err != nil {
+				return nil, err
+			}
+			files, w.Records = append(files, file), w.Records+n
+			w.Files = append(w.Files, runfolder.RowFile{
+				Path: name, Kind: f.Carries[0].String(), Split: split.rows.String(), Rows: n,
+				Bytes: file.Bytes, XXH3: file.XXH3,
+			})
+		}
+		all = append(all, w)
 	}
 	if ready != nil {
-		if err := ready([]runfolder.Written{w}, files); err != nil {
-			return w, err
+		if err := ready(all, files); err != nil {
+			return nil, err
 		}
 	}
 	for _, o := range outs {
 		if err := o.place(); err != nil {
-			return w, err
+			return nil, err
 		}
 	}
 	for _, path := range empty {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return w, err
+			return nil, err
 		}
 	}
-	return w, nil
+	return all, nil
 }
 
-// tokens checks a file of token rows: every label is the id of its place or ignored, and some are trained.
-func (v *verifier) tokens(f RowFile) error {
-	name := TokenParquet + "/" + f.Name
-	seen := Verified{Format: TokenParquet, Shape: tokenShape, RowFile: runfolder.RowFile{Path: name, Kind: builders.KindDemonstration.String(), Split: f.Split.String()}}
-	err := v.read(f.Path, &seen, func(n int64, line []byte) error {
-		if wrong := tokenRow(line); wrong != "" {
-			v.find(Finding{Code: badRow, File: name, Row: n + 1}, "%s", wrong)
+// tokens checks files of token rows.
+func (v *verifier) tokens(f FormatFolder) error {
+	for _, file := range f.Files {
+		name := f.Format.Name + "/" + file.Name
+		seen := Verified{Format: f.Format.Name, Shape: f.Format.Shape, RowFile: runfolder.RowFile{
+			Path: name, Kind: f.Format.Carries[0].String(), Split: file.Split.String(),
+		}}
+		err := v.read(file.Path, &seen, func(n int64, line []byte) error {
+			if wrong := f.Format.tokens.wrong(line); wrong != "" {
+				v.find(Finding{Code: badRow, File: name, Row: n + 1}, "%s", wrong)
+			}
+			return nil
+		})
+		if v.report.Files = append(v.report.Files, seen); err != nil {
+			return err
 		}
-		return nil
-	})
-	v.report.Files = append(v.report.Files, seen)
-	return err
+	}
+	return nil
 }
 
 // maxTokenRow bounds what a row of ids takes in memory: eight bytes for every two.
 const maxTokenRow = 32 << 20
 
-// tokenRow says what is wrong with a token row; empty: nothing.
-func tokenRow(line []byte) string {
+// wrongTokens says what is wrong with a token row: every label is the id of its place or ignored, and some are trained. Empty:
+// nothing.
+func wrongTokens(line []byte) string {
 	var row struct {
 		IDs    []int64  `json:"input_ids"`
 		Labels []int64  `json:"labels"`

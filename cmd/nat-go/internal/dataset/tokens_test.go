@@ -36,7 +36,7 @@ func TestVerifyTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := t.TempDir()
-	dir := filepath.Join(run, "dataset", TokenParquet)
+	dir := filepath.Join(run, "dataset", sftParquet.Name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestVerifyTokens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := Verify(p, []runfolder.Written{{Format: TokenParquet, Files: []runfolder.RowFile{
+		r, err := Verify(p, []runfolder.Written{{Format: sftParquet.Name, Files: []runfolder.RowFile{
 			{Path: "sft_parquet/train.parquet", Rows: 7, Bytes: int64(b.Len()), XXH3: "other"}, {Path: "sft_parquet/validation.parquet"},
 		}}}, t.TempDir())
 		if err != nil {

@@ -62,12 +62,12 @@ const listedFindings = 20
 // run wrote them; nil where there is no manifest. tmp is a folder for temporary files.
 func Verify(p *Place, manifest []runfolder.Written, tmp string) (*Report, error) {
 	v := &verifier{report: &Report{Files: []Verified{}, Findings: []Finding{}}, more: map[string]int{}, tmp: tmp}
-	for _, f := range p.Formats {
+	for _, f := range p.Texts() {
 		if err := v.format(f); err != nil {
 			return nil, err
 		}
 	}
-	for _, f := range p.Tokens {
+	for _, f := range p.Tokens() {
 		if err := v.tokens(f); err != nil {
 			return nil, err
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,7 +29,7 @@ type Spec struct {
 	Dir       string // of the data set; each format gets a folder in it
 	Log       string // folder of the record log
 	Decisions *curate.Decisions
-	Formats   []rows.Format
+	Formats   []Format // those made of token batches are left to WriteTokens
 	Options   rows.Options
 	Dropped   func(ledger.Drop)      // told of every record that a format can't carry
 	Group     func(*recordlog.Group) // told of every group of the log, before its rows are written; may be nil
@@ -40,7 +41,7 @@ type Spec struct {
 // Unit is the unit in which the books of a format are kept.
 func Unit(format string) string { return format + " record" }
 
-// Write writes the kept records in every format, in the order of the log. Files appear whole or not at all; canceling ctx
+// Write writes the kept records in every format of text rows, in the order of the log. Files appear whole or not at all; canceling ctx
 // leaves none that was not there before.
 func Write(ctx context.Context, s Spec) ([]runfolder.Written, error) {
 	var all []*formatWriter
@@ -50,13 +51,16 @@ func Write(ctx context.Context, s Spec) ([]runfolder.Written, error) {
 		}
 	}()
 	for _, f := range s.Formats {
+		if f.FromBatches() {
+			continue
+		}
 		w, err := newFormatWriter(s, f)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, w)
 	}
-	for g, err := range recordlog.GroupsAhead(s.Log) {
+	for g, err := range s.groups(all) {
 		if err == nil {
 			err = ctx.Err()
 		}
@@ -95,6 +99,14 @@ func Write(ctx context.Context, s Spec) ([]runfolder.Written, error) {
 	return out, nil
 }
 
+// groups are those of the log, where anyone wants them.
+func (s *Spec) groups(all []*formatWriter) iter.Seq2[*recordlog.Group, error] {
+	if len(all) == 0 && s.Group == nil {
+		return func(func(*recordlog.Group, error) bool) {}
+	}
+	return recordlog.GroupsAhead(s.Log)
+}
+
 // formatWriter writes the files of one format.
 type formatWriter struct {
 	spec    Spec
@@ -112,8 +124,8 @@ type formatWriter struct {
 	together []*builders.Resolved
 }
 
-func newFormatWriter(s Spec, f rows.Format) (*formatWriter, error) {
-	w := &formatWriter{spec: s, enc: rows.NewEncoder(f, s.Options), dir: filepath.Join(s.Dir, f.Name)}
+func newFormatWriter(s Spec, f Format) (*formatWriter, error) {
+	w := &formatWriter{spec: s, enc: rows.NewEncoder(f.Format, s.Options), dir: filepath.Join(s.Dir, f.Name)}
 	if err := os.MkdirAll(w.dir, 0o755); err != nil {
 		return nil, err
 	}

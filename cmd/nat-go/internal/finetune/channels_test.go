@@ -3,6 +3,7 @@
 package finetune
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,7 +13,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
@@ -113,7 +118,7 @@ trajectory_builders:
   best: {_type: sft_traj_builder, from: rollouts}
   tasks: {_type: grpo_traj_builder}
 collator: {tokenizer: tokenizer.json, template: calls.jinja, policy: me, max_length: 2048, batch_tokens: 8192}
-dataset: {formats: [trl], split: {by: task, validation: 0}}
+dataset: {formats: [sft_parquet, trl], split: {by: task, validation: 0}}
 finetuning: {enabled: true, trajectory_builder: [pairs, hints, best, tasks], output_dir: o}
 `
 	for name, content := range map[string]string{"traces.jsonl": strings.Join(lines, "\n") + "\n", "finetune.yml": yaml} {
@@ -180,4 +185,40 @@ finetuning: {enabled: true, trajectory_builder: [pairs, hints, best, tasks], out
 		}
 	}
 	t.Log(b.String())
+	convertsAsTheRun(t, runfolder.Folder(sum.RunDir))
+}
+
+// convertsAsTheRun: text rows and token rows, converted in one go, are those that the run wrote itself.
+func convertsAsTheRun(t *testing.T, run runfolder.Folder) {
+	t.Helper()
+	var formats []dataset.Format
+	for _, name := range []string{"sft_parquet", "trl"} {
+		f, ok := dataset.Lookup(name)
+		if !ok {
+			t.Fatalf("there is no format %s", name)
+		}
+		formats = append(formats, f)
+	}
+	to := t.TempDir()
+	p := &dataset.Place{Run: run}
+	opts, err := p.RowOptions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := dataset.Convert(t.Context(), p, formats, opts, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := run.ReadManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(m.Dataset, c.Formats); d != "" {
+		t.Errorf("converting gives other files than the run:\n%s", d)
+	}
+	for _, name := range []string{"sft_parquet/train.parquet", "trl/sft.jsonl", "trl/train.jsonl"} {
+		if got := read(t, filepath.Join(to, name)); !bytes.Equal(got, read(t, filepath.Join(run.Dataset(), name))) {
+			t.Errorf("%s has other bytes than the run's", name)
+		}
+	}
 }

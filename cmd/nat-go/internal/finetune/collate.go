@@ -168,13 +168,11 @@ func (r *run) collate(ctx context.Context, t *tokens, d *curate.Decisions) error
 	if err != nil {
 		return err
 	}
-	if r.plan.tokenRows {
-		w, err := dataset.WriteTokenParquet(folder, folder.Dataset(), r.know)
-		if err != nil {
-			return exit.Environmentf("can't write the token rows: %w", err)
-		}
-		r.made.Dataset = append(r.made.Dataset, w)
+	written, err := dataset.WriteTokens(folder, folder.Dataset(), r.plan.formats, r.know)
+	if err != nil {
+		return exit.Environmentf("can't write the token rows: %w", err)
 	}
+	r.made.Dataset = append(r.made.Dataset, written...)
 	r.made.Batches = &runfolder.Batches{
 		Teacher: taught, Tokenizer: t.tokenizer.Fingerprint(), TemplateTime: t.collator.TemplateTime.Format("2006-01-02T15:04:05"),
 		Counts: res.Counts, Stats: res.Stats,

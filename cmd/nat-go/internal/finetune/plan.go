@@ -27,17 +27,15 @@ type plan struct {
 	folder  runfolder.Folder
 	trainer trainers.NemoCustomizerTrainer
 	adapter config.Block // what the data set is handed to
-	formats []rows.Format
-	// tokenRows: the sft batches are written as Parquet, too.
-	tokenRows bool
-	options   rows.Options
-	rules     curate.Rules
-	copyTo    string // NAT's dataset_output_dir; empty: no copy
-	notes     []string
-	resume    bool             // go on with a run folder that is there already
-	lock      *runfolder.Lock  // with resume
-	begun     *runfolder.Begun // with resume
-	accept    []string         // with resume: what may have changed since
+	formats []dataset.Format
+	options rows.Options
+	rules   curate.Rules
+	copyTo  string // NAT's dataset_output_dir; empty: no copy
+	notes   []string
+	resume  bool             // go on with a run folder that is there already
+	lock    *runfolder.Lock  // with resume
+	begun   *runfolder.Begun // with resume
+	accept  []string         // with resume: what may have changed since
 }
 
 func newPlan(req Request, env Env) (*plan, error) {
@@ -84,7 +82,7 @@ func (p *plan) name(env Env) error {
 	return nil
 }
 
-// chooseFormats decides the row formats: those asked for, else the adapter's own, else trl.
+// chooseFormats decides the formats: those asked for, else the adapter's own, else trl.
 func (p *plan) chooseFormats() error {
 	names := p.Formats
 	if len(names) == 0 {
@@ -108,16 +106,12 @@ func (p *plan) chooseFormats() error {
 		} else if is {
 			continue
 		}
-		if n == dataset.TokenParquet {
-			if p.config.Collator.Tokenizer == "" {
-				return exit.Usagef("the format %s holds tokens: name the model's folder under collator.tokenizer", n)
-			}
-			p.tokenRows = true
-			continue
-		}
-		f, ok := rows.Lookup(n)
-		if !ok {
-			return exit.Usagef("there is no format %q: the formats are %s", n, rows.Names())
+		f, ok := dataset.Lookup(n)
+		switch {
+		case !ok:
+			return exit.Usagef("there is no format %q: the formats are %s", n, dataset.Names())
+		case f.FromBatches() && p.config.Collator.Tokenizer == "":
+			return exit.Usagef("the format %s holds tokens: name the model's folder under collator.tokenizer", n)
 		}
 		p.formats = append(p.formats, f)
 	}

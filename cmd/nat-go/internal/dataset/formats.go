@@ -1,0 +1,63 @@
+package dataset
+
+import (
+	"io"
+	"strings"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/rows"
+)
+
+// Format is a format that a data set can be written in: text rows, made of records, or token rows, made of token batches.
+type Format struct {
+	rows.Format            // of token rows only what describes them; Read and NewEncoder are for text rows
+	tokens      *tokenRows // nil: text rows
+}
+
+// tokenRows is how the rows of a format are made of token batches and checked.
+type tokenRows struct {
+	write func(w io.Writer, batches string, s batch.Split) (rows int64, err error)
+	wrong func(row []byte) string // what is wrong with a row; empty: nothing
+	none  string                  // why a run has no such rows
+}
+
+// FromBatches says whether the format is made of a run's token batches, and so needs a tokenizer.
+func (f Format) FromBatches() bool { return f.tokens != nil }
+
+// Formats lists the formats: those of package rows, then those of token rows.
+func Formats() (all []Format) {
+	for _, f := range rows.Formats() {
+		all = append(all, Format{Format: f})
+	}
+	return append(all, sftParquet)
+}
+
+// Lookup finds a format.
+func Lookup(name string) (Format, bool) {
+	for _, f := range Formats() {
+		if f.Name == name {
+			return f, true
+		}
+	}
+	return Format{}, false
+}
+
+// Names lists the names of the formats.
+func Names() string {
+	var names []string
+	for _, f := range Formats() {
+		names = append(names, f.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// sftParquet holds the rows of sft batches, which TRL's SFTTrainer trains as they are.
+var sftParquet = Format{
+	Format: rows.Format{
+		Name: "sft_parquet", Consumer: "TRL SFTTrainer", Shape: "input_ids, labels, row_weight, example",
+		Carries: []builders.Kind{builders.KindDemonstration},
+		Files:   func(_ builders.Kind, s rows.Split) string { return s.String() + ".parquet" },
+	},
+	tokens: &tokenRows{write: batch.WriteParquet, wrong: wrongTokens, none: "the run has no sft batches"},
+}
