@@ -29,10 +29,11 @@ func newBuildersVerifyCmd() *cobra.Command {
 			"\n\nExit code 0 if all pass, 1 if one fails.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			spec, _, _, err := flags.spec(cmd, args[0])
+			named, err := flags.find(cmd, args[0])
 			if err != nil {
 				return err
 			}
+			spec := named.Spec
 			spec.Instances = 1
 			opt := conformance.Options{Spec: spec, Only: only, Configs: map[string][]byte{}}
 			for _, o := range only {

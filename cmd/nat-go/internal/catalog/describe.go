@@ -1,0 +1,197 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
+	"github.com/nat-go/nat-go/plugins/host"
+)
+
+// Builder is a builder as it is printed.
+type Builder struct {
+	Type      string          `json:"type"` // what to write as _type
+	Plugin    string          `json:"plugin"`
+	Version   string          `json:"version"`
+	Stability string          `json:"stability"`
+	Unit      string          `json:"unit"`
+	Kinds     []string        `json:"kinds"`
+	Doc       string          `json:"doc"`
+	Schema    json.RawMessage `json:"config_schema,omitempty"`
+}
+
+func viewOf(plugin string, b host.BuilderInfo) Builder {
+	v := Builder{
+		Type: plugin + "/" + b.Name, Plugin: plugin, Version: b.Version, Stability: b.Stability, Unit: b.Unit.String(), Doc: b.Doc,
+	}
+	if plugin == builtin.PluginName {
+		v.Type = b.Name
+	}
+	for _, k := range b.Kinds {
+		v.Kinds = append(v.Kinds, k.String())
+	}
+	if json.Valid(b.ConfigSchema) {
+		v.Schema = b.ConfigSchema
+	}
+	return v
+}
+
+// List is all builders there are, and why a plugin could not be asked for its own.
+type List struct {
+	Builders []Builder         `json:"builders"`
+	Failed   map[string]string `json:"failed,omitempty"`
+	plugins  []string
+}
+
+// Builders lists the built-in builders, and starts every plugin to ask what it serves.
+func (c *Catalog) Builders(ctx context.Context) *List {
+	l := &List{Failed: map[string]string{}, plugins: c.Names()}
+	for _, f := range builtin.Builders() {
+		i := f.Info()
+		l.Builders = append(l.Builders, viewOf(builtin.PluginName, host.BuilderInfo{
+			Name: i.Name, Version: i.Version, Stability: i.Stability, Doc: i.Doc, Unit: i.Unit, Kinds: i.Kinds,
+		}))
+	}
+	for _, name := range l.plugins {
+		views, err := c.ask(ctx, name)
+		if err != nil {
+			l.Failed[name] = err.Error()
+		}
+		l.Builders = append(l.Builders, views...)
+	}
+	return l
+}
+
+// ask starts a plugin to ask what it serves.
+func (c *Catalog) ask(ctx context.Context, name string) (views []Builder, err error) {
+	spec, err := plugins.Spec(name, c.Configured, c.Lock)
+	if err != nil {
+		return nil, err
+	}
+	spec.Instances = 1
+	p, err := host.Start(ctx, spec, zerolog.Nop())
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	for _, b := range p.Describe() {
+		v := viewOf(name, b)
+		v.Schema = nil
+		views = append(views, v)
+	}
+	return views, c.Lock.Check(name, p)
+}
+
+// Text prints a line for each builder, and on the second writer one for each plugin that failed.
+func (l *List) Text(w, failed io.Writer) error {
+	for _, b := range l.Builders {
+		if _, err := fmt.Fprintf(w, "%-28s %-8s %-12s %-8s %s\n", b.Type, b.Version, b.Stability, b.Unit, b.Doc); err != nil {
+			return err
+		}
+	}
+	for _, name := range l.plugins {
+		if why := l.Failed[name]; why != "" {
+			fmt.Fprintf(failed, "plugin %s: %s\n", name, why)
+		}
+	}
+	return nil
+}
+
+// Description is what a plugin says of its builders, or of the one that was named.
+type Description struct {
+	Builders []Builder `json:"builders"`
+	Plugin   string    `json:"plugin"`
+	Version  string    `json:"version"`
+}
+
+// Describe asks the plugin, which Start started.
+func (n *Named) Describe(p *host.Plugin) (*Description, error) {
+	infos := p.Describe()
+	if n.Builder != "" {
+		one, err := p.Builder(n.Builder)
+		if err != nil {
+			return nil, exit.With(exit.Usage, err)
+		}
+		infos = []host.BuilderInfo{one}
+	}
+	plugin, _, _ := strings.Cut(n.name, "/")
+	if p.Name() == builtin.PluginName || strings.ContainsRune(n.name, filepath.Separator) && n.Builder == "" {
+		plugin = p.Name()
+	}
+	d := &Description{Plugin: p.Name(), Version: p.Version()}
+	for _, b := range infos {
+		d.Builders = append(d.Builders, viewOf(plugin, b))
+	}
+	return d, nil
+}
+
+// Text prints the description for people.
+func (d *Description) Text(w io.Writer) error {
+	var b bytes.Buffer
+	for i := range d.Builders {
+		d.Builders[i].text(&b)
+	}
+	_, err := b.WriteTo(w)
+	return err
+}
+
+func (v *Builder) text(w io.Writer) {
+	fmt.Fprintf(w, "%s %s (%s)\n  %s\n  works on one %s at a time; emits %s\n",
+		v.Type, v.Version, v.Stability, v.Doc, v.Unit, strings.Join(v.Kinds, ", "))
+	var s struct {
+		Properties map[string]struct {
+			Type        any    `json:"type"`
+			Default     any    `json:"default"`
+			Description string `json:"description"`
+		} `json:"properties"`
+	}
+	if json.Unmarshal(v.Schema, &s) != nil || len(s.Properties) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "  settings:")
+	for _, key := range propertyOrder(v.Schema) {
+		p := s.Properties[key]
+		def := ""
+		if p.Default != nil {
+			def = fmt.Sprintf(" (default %v)", p.Default)
+		}
+		fmt.Fprintf(w, "    %-24s %s%s\n", key, p.Description, def)
+	}
+}
+
+// propertyOrder lists a schema's properties as they stand in it.
+func propertyOrder(schema []byte) (keys []string) {
+	var s struct {
+		Properties json.RawMessage `json:"properties"`
+	}
+	if json.Unmarshal(schema, &s) != nil {
+		return nil
+	}
+	dec := json.NewDecoder(strings.NewReader(string(s.Properties)))
+	if _, err := dec.Token(); err != nil {
+		return nil
+	}
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return keys
+		}
+		var skip json.RawMessage
+		if dec.Decode(&skip) != nil {
+			return keys
+		}
+		if k, ok := key.(string); ok {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
