@@ -17,7 +17,7 @@ func TestNoAllocationPerToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	allocs := func(words int) (n float64, tokens int) {
-		w := &Worker{Collator: c}
+		w := &worker{Collator: c}
 		m := &material{nodes: nodes(says("user: "+strings.Repeat("word ", words), "assistant: "+strings.Repeat("more ", words))), trained: []bool{false, true}}
 		if r := w.prepare(m); r != nil {
 			t.Fatal(r)

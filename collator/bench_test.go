@@ -47,7 +47,7 @@ func BenchmarkAirline(b *testing.B) {
 			for _, ex := range airline(b) {
 				items = append(items, demonstrationOf(ex, nil))
 			}
-			w := &Worker{Collator: c}
+			w := &worker{Collator: c}
 			tokens, library := 0, time.Duration(0)
 			b.ReportAllocs()
 			b.ResetTimer()
@@ -89,7 +89,7 @@ func processorTime(b *testing.B) time.Duration {
 func encodeAll(b *testing.B, c *Collator, items []Item) time.Duration {
 	b.Helper()
 	var texts []string
-	w := &Worker{Collator: c}
+	w := &worker{Collator: c}
 	for i := range items {
 		m := &material{nodes: items[i].Record.Messages.Nodes}
 		if w.prepare(m) == nil {
@@ -98,12 +98,12 @@ func encodeAll(b *testing.B, c *Collator, items []Item) time.Duration {
 			}
 		}
 	}
-	if _, err := c.Tokenizer.Encode("", tokenizer.Options{ParseSpecial: true}); err != nil { // loads
+	if _, err := c.cfg.Tokenizer.Encode("", tokenizer.Options{ParseSpecial: true}); err != nil { // loads
 		b.Fatal(err)
 	}
 	start := processorTime(b)
 	for _, text := range texts {
-		if _, err := c.Tokenizer.Encode(text, tokenizer.Options{ParseSpecial: true}); err != nil {
+		if _, err := c.cfg.Tokenizer.Encode(text, tokenizer.Options{ParseSpecial: true}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -147,7 +147,7 @@ func BenchmarkPairs(b *testing.B) {
 		b.Fatal(err)
 	}
 	groups := airlinePairs(b)
-	w := &Worker{Collator: c}
+	w := &worker{Collator: c}
 	b.ReportAllocs()
 	b.ResetTimer()
 	start := processorTime(b)
@@ -197,7 +197,7 @@ func BenchmarkWorkers(b *testing.B) {
 		run  func(c *Collator, items []Item) error
 	}{
 		{"rows", func(c *Collator, items []Item) error {
-			spool, err := batch.NewSpool(b.TempDir(), c.Order)
+			spool, err := batch.NewSpool(b.TempDir(), c.cfg.Order)
 			if err != nil {
 				return err
 			}

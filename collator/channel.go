@@ -8,62 +8,58 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Channel makes rows of one kind of record.
-type Channel interface {
+// channel makes rows of one kind of record.
+type channel interface {
 	Kind() builders.Kind
 	Batch() *batch.Channel // how its rows are written
 	// Rows makes the rows of a record, or says why not all of it, or nothing, makes rows. It is called concurrently, with a
-	// worker for each call, and must depend on the item alone.
-	Rows(w *Worker, it *Item) Outcome
-}
-
-// Channels returns the channels sft, dpo, rl and sdpo.
-func Channels() []Channel {
-	return []Channel{demonstrations{}, preferences{}, rollouts{}, distillations{}}
+	// worker for each call, and depends on the item alone.
+	Rows(w *worker, it *Item) outcome
 }
 
 // Item is a record to be collated.
 type Item struct {
-	Record  *builders.Resolved
-	Split   batch.Split
-	Hash    string // names the record's content; stands in the batch's line
-	Ordinal int64  // place among all items; set by Collate
+	Record *builders.Resolved
+	Split  batch.Split
+	Hash   string // names the record's content; stands in the batch's line
 	// Dropped: curation left the record out. A rollout's reward still counts when others of its task are compared with each
 	// other; nothing else of it does.
 	Dropped bool
+
+	ordinal int64 // place among all items
 }
 
-// Outcome is what became of a record. Turns are counted apart: Turns is how many were to be trained, and TurnDrops says
+// outcome is what became of a record. Turns are counted apart: Turns is how many were to be trained, and TurnDrops says
 // which of them are in no row.
-type Outcome struct {
+type outcome struct {
 	Rows      []batch.Row
-	Refused   *Refusal // why there are no rows
+	Refused   *cause // why there are no rows
 	Turns     int
-	TurnDrops []Refusal
+	TurnDrops []cause
 	Sites     int // of a distillation; SiteDrops says which of them are in no row
-	SiteDrops []Refusal
+	SiteDrops []cause
 
 	left    leftOut
 	encoded []*batch.Encoded
 }
 
 // leaves adds what one of the rows leaves out. The calls of a message are counted once, however many rows it stands in.
-func (o *Outcome) leaves(l leftOut) {
+func (o *outcome) leaves(l leftOut) {
 	o.left.reasoning += l.reasoning
 	o.left.calls = max(o.left.calls, l.calls)
 }
 
-// Refusal is why a record or turn makes no row.
-type Refusal struct {
+// cause is why a record or turn makes no row.
+type cause struct {
 	Reason ledger.Reason
 	Detail string
 }
 
-func (r *Refusal) Error() string { return string(r.Reason) + ": " + r.Detail }
+func (r *cause) Error() string { return string(r.Reason) + ": " + r.Detail }
 
-func refuse(reason ledger.Reason, format string, a ...any) *Refusal {
-	return &Refusal{reason, fmt.Sprintf(format, a...)}
+func refuse(reason ledger.Reason, format string, a ...any) *cause {
+	return &cause{reason, fmt.Sprintf(format, a...)}
 }
 
 // refused is the outcome of a record that is refused whole.
-func refused(r *Refusal) Outcome { return Outcome{Refused: r} }
+func refused(r *cause) outcome { return outcome{Refused: r} }

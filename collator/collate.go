@@ -5,7 +5,6 @@ import (
 	"iter"
 	"path/filepath"
 	"runtime"
-	"sort"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/batch"
@@ -43,7 +42,7 @@ type LeftOut struct {
 // dropped is called in the order of the records, from one goroutine. scratch is a folder for temporary files, of about the
 // size of what is written. Everything written depends on the items and the configuration alone.
 func (c *Collator) Collate(ctx context.Context, groups iter.Seq2[[]Item, error], dir, scratch string, dropped func(ledger.Drop)) (*Result, error) {
-	spool, err := batch.NewSpool(scratch, c.Order)
+	spool, err := batch.NewSpool(scratch, c.cfg.Order)
 	if err != nil {
 		return nil, err
 	}
@@ -53,17 +52,17 @@ func (c *Collator) Collate(ctx context.Context, groups iter.Seq2[[]Item, error],
 		return nil, err
 	}
 	spec := batch.Spec{
-		Dir: filepath.Join(dir, "batches"), Budget: c.BatchTokens, Layout: c.Layout, PadID: c.pad, VocabSize: c.vocab,
-		Tokenizer: c.Tokenizer.Fingerprint(), Template: c.render.Fingerprint(), Terminators: c.ends, Workers: c.Workers,
+		Dir: filepath.Join(dir, "batches"), Budget: c.cfg.BatchTokens, Layout: c.cfg.Layout, PadID: c.pad, VocabSize: c.vocab,
+		Tokenizer: c.cfg.Tokenizer.Fingerprint(), Template: c.render.Fingerprint(), Terminators: c.ends, Workers: c.cfg.Workers,
 		Finish: func(r *batch.Row) error {
 			if r.Meta.RL != nil {
-				sum.tasks.score(c.Advantages, r.Meta.RL)
+				sum.tasks.score(c.cfg.Advantages, r.Meta.RL)
 			}
 			return nil
 		},
 	}
-	if c.Reference != nil {
-		spec.Reference = c.Reference.Fingerprint
+	if c.cfg.Reference != nil {
+		spec.Reference = c.cfg.Reference.Fingerprint
 	}
 	counts, err := spool.Write(ctx, spec)
 	if err != nil {
@@ -74,8 +73,8 @@ func (c *Collator) Collate(ctx context.Context, groups iter.Seq2[[]Item, error],
 
 // spool makes the rows, in parallel over groups, and spools them in order.
 func (c *Collator) spool(ctx context.Context, groups iter.Seq2[[]Item, error], spool *batch.Spool, sum *summary) error {
-	workers := max(1, c.Workers)
-	return fanout.Ordered(ctx, workers, 4*workers, numbered(groups), c.worker, func(items []Item, outcomes []Outcome) error {
+	workers := max(1, c.cfg.Workers)
+	return fanout.Ordered(ctx, workers, 4*workers, numbered(groups), c.worker, func(items []Item, outcomes []outcome) error {
 		for i := range outcomes {
 			if err := sum.take(c, spool, &items[i], &outcomes[i]); err != nil {
 				return err
@@ -91,7 +90,7 @@ func numbered(groups iter.Seq2[[]Item, error]) iter.Seq2[[]Item, error] {
 		ordinal := int64(0)
 		for items, err := range groups {
 			for i := range items {
-				items[i].Ordinal = ordinal
+				items[i].ordinal = ordinal
 				ordinal++
 			}
 			if !yield(items, err) {
@@ -102,11 +101,11 @@ func numbered(groups iter.Seq2[[]Item, error]) iter.Seq2[[]Item, error] {
 }
 
 // worker makes rows in a goroutine of its own.
-func (c *Collator) worker() fanout.Worker[[]Item, []Outcome] {
+func (c *Collator) worker() fanout.Worker[[]Item, []outcome] {
 	runtime.LockOSThread() // the library's memory is its thread's: on another it is cold
-	w := &Worker{Collator: c}
-	return fanout.Worker[[]Item, []Outcome]{
-		Work: func(items []Item) ([]Outcome, error) {
+	w := &worker{Collator: c}
+	return fanout.Worker[[]Item, []outcome]{
+		Work: func(items []Item) ([]outcome, error) {
 			outcomes := w.outcomes(items)
 			return outcomes, w.encode(items, outcomes)
 		},
@@ -114,8 +113,8 @@ func (c *Collator) worker() fanout.Worker[[]Item, []Outcome] {
 	}
 }
 
-func (w *Worker) outcomes(items []Item) []Outcome {
-	out := make([]Outcome, len(items))
+func (w *worker) outcomes(items []Item) []outcome {
+	out := make([]outcome, len(items))
 	w.pairs = pairCache{}
 	for i := range items {
 		it := &items[i]
@@ -133,7 +132,7 @@ func (w *Worker) outcomes(items []Item) []Outcome {
 }
 
 // encode encodes the rows for the spool.
-func (w *Worker) encode(items []Item, outcomes []Outcome) error {
+func (w *worker) encode(items []Item, outcomes []outcome) error {
 	for i := range outcomes {
 		o := &outcomes[i]
 		for k := range o.Rows {
@@ -174,7 +173,7 @@ func newSummary(dropped func(ledger.Drop)) *summary {
 func (s *summary) accounts() []ledger.Account { return []ledger.Account{s.records, s.turns, s.sites} }
 
 // take spools the rows of an item and books what became of it.
-func (s *summary) take(c *Collator, spool *batch.Spool, it *Item, o *Outcome) error {
+func (s *summary) take(c *Collator, spool *batch.Spool, it *Item, o *outcome) error {
 	group := int64(-1)
 	if r, ok := it.Record.Record.(*builders.Rollout); ok {
 		group = s.tasks.add(taskOf(it, r), r.Reward)
@@ -231,20 +230,10 @@ func taskOf(it *Item, r *builders.Rollout) taskKey {
 	return taskKey{builder: o.Builder, example: o.Example, run: o.Run}
 }
 
-func dropOf(it *Item, unit string, r *Refusal) ledger.Drop {
+func dropOf(it *Item, unit string, r *cause) ledger.Drop {
 	o := it.Record.Origin
 	return ledger.Drop{
 		Stage: ledger.Collate, Reason: r.Reason, Unit: unit, Run: o.Run, Example: o.Example, Turn: it.Record.Record.Header().Turn,
 		Index: -1, Builder: o.Builder, File: o.File, Offset: o.Offset, Detail: r.Detail,
 	}
-}
-
-// Names of the counts' keys, in order.
-func (r *Result) Names() []string {
-	names := make([]string, 0, len(r.Counts))
-	for n := range r.Counts {
-		names = append(names, n)
-	}
-	sort.Strings(names)
-	return names
 }

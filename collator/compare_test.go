@@ -122,7 +122,7 @@ func BenchmarkSites(b *testing.B) {
 		b.Fatal(err)
 	}
 	items, failed := failedTurns(b, 100)
-	w := &Worker{Collator: c}
+	w := &worker{Collator: c}
 	sites := 0
 	b.ReportAllocs()
 	b.ResetTimer()

@@ -34,37 +34,37 @@ const (
 	ByRollout               // every record, its tokens together
 )
 
-// Config says how records are collated.
+// Config says how records are collated. Tokenizer, Template, MaxLength and BatchTokens have to be set.
 type Config struct {
 	Tokenizer    *tokenizer.Tokenizer
-	Template     string        // source of the chat template
+	Template     string        // source of the chat template, see TemplateText
 	TemplateVars *pyvalue.Dict // further template variables (enable_thinking, ...); may be nil
 	TemplateTime time.Time     // what strftime_now shows; zero: DefaultTemplateTime
 
-	Policy      string // the model to be trained: what other models sampled is off-policy. Empty: nothing is known to be on-policy
-	MaxLength   int    // tokens of a row
-	BatchTokens int    // tokens of a batch, padding included
+	// Policy is the model to be trained: what other models sampled is off-policy. Empty: nothing is known to be on-policy.
+	Policy      string
+	MaxLength   int // tokens of a row, at least 2; README.md says what is cut from longer ones
+	BatchTokens int // tokens of a batch, padding included; at least MaxLength
 	Rows        RowUnit
 	Weight      Weight
 	Layout      batch.Layout
-	Advantages  Advantages
-	NullHints   bool   // sdpo: a control, in which every hint has no token, so that teacher and student are equal; see splice.go
-	Cumulative  bool   // sdpo: a teacher has all hints of its row, each seen by the targets after it; else one hint
-	Neutral     string // sdpo: a neutral hint; what it would be in each hint's place is kept beside the row, for measuring hints by. Empty: none
-	Order       batch.Order
-	Workers     int // 0: 1. The output does not depend on it
+	Order       batch.Order // of the rows
+	Workers     int         // goroutines; 0: 1. The output does not depend on it
 
-	// Channels make rows of records, one a kind. Nil: Channels().
-	Channels []Channel
-	// Reference holds log-probs of pairs under a reference model; nil without.
-	Reference *Reference
+	Advantages Advantages // rl
+	Reference  *Reference // dpo: log-probs of pairs under a reference model; nil without
+	NullHints  bool       // sdpo: a control, in which every hint has no token, so that teacher and student are equal
+	Cumulative bool       // sdpo: a teacher has all hints of its row, each seen by the targets after it; else one hint
+	// Neutral is for sdpo a neutral hint: what it would be in each hint's place is kept beside the row, for measuring hints
+	// by. Empty: none.
+	Neutral string
 }
 
 // Collator makes batches of records. It is safe for concurrent use.
 type Collator struct {
-	Config
+	cfg         Config
 	render      *turns.Renderer
-	channels    map[builders.Kind]Channel
+	channels    map[builders.Kind]channel
 	terminators map[int32]bool
 	ends        []int32 // the same, in order
 	pad         int64
@@ -96,14 +96,8 @@ func New(cfg Config) (*Collator, error) {
 	if err != nil {
 		return nil, fmt.Errorf("collator: the chat template can't be compiled: %w", err)
 	}
-	c := &Collator{Config: cfg, render: render, channels: map[builders.Kind]Channel{}, terminators: map[int32]bool{}}
-	if cfg.Channels == nil {
-		c.Channels = Channels()
-	}
-	for _, ch := range c.Channels {
-		if c.channels[ch.Kind()] != nil {
-			return nil, fmt.Errorf("collator: two channels take %s records", ch.Kind())
-		}
+	c := &Collator{cfg: cfg, render: render, channels: map[builders.Kind]channel{}, terminators: map[int32]bool{}}
+	for _, ch := range []channel{demonstrations{}, preferences{}, rollouts{}, distillations{}} {
 		c.channels[ch.Kind()] = ch
 	}
 	if err := c.learnTokens(); err != nil {
@@ -125,7 +119,7 @@ func (c *Collator) Collates(k builders.Kind) bool { return c.channels[k] != nil 
 
 // learnTokens finds what has to be known of the tokenizer.
 func (c *Collator) learnTokens() error {
-	tok := c.Tokenizer
+	tok := c.cfg.Tokenizer
 	for _, text := range c.render.Terminators() {
 		var enc tokenizer.Encoding
 		if err := tok.EncodeRow(&enc, text, []tokenizer.Span{{Start: 0, End: len(text)}}); err != nil {

@@ -52,7 +52,7 @@ type material struct {
 }
 
 // prepare checks a conversation and makes what templates take of it.
-func (w *Worker) prepare(m *material) *Refusal {
+func (w *worker) prepare(m *material) *cause {
 	messages := make([]chat.Message, len(m.nodes))
 	m.args = argsNone
 	for i := range m.nodes {
@@ -112,7 +112,7 @@ func shortenIDs(m *chat.Message) (mapped bool) {
 }
 
 // arguments decides how a call's arguments are rendered.
-func (w *Worker) arguments(m *material, call *chat.ToolCall, message int) *Refusal {
+func (w *worker) arguments(m *material, call *chat.ToolCall, message int) *cause {
 	how := ""
 	if !w.render.RawArguments() {
 		how = argumentsOf(call)
@@ -195,9 +195,9 @@ func (c *Collator) policyOf(policy, fallback string) string {
 		policy = fallback
 	}
 	switch {
-	case policy == "" || c.Policy == "":
+	case policy == "" || c.cfg.Policy == "":
 		return "unknown"
-	case policy == c.Policy:
+	case policy == c.cfg.Policy:
 		return "same"
 	}
 	return "other"

@@ -8,7 +8,7 @@ import (
 )
 
 // fitter makes a side of a view of m, cutting what has to go for it to fit into MaxLength.
-type fitter func(w *Worker, m *material, v *view) (*made, *Refusal)
+type fitter func(w *worker, m *material, v *view) (*made, *cause)
 
 // block is a stretch of messages that are cut out together.
 type block struct{ from, to int }
@@ -81,18 +81,18 @@ func without(m *material, all []block, n int) *material {
 }
 
 // cutMiddle is the fitter of demonstrations: whole middle turns go.
-func cutMiddle(w *Worker, m *material, v *view) (*made, *Refusal) {
+func cutMiddle(w *worker, m *material, v *view) (*made, *cause) {
 	s, r := w.side(m, v)
-	if r != nil || len(s.IDs) <= w.MaxLength {
+	if r != nil || len(s.IDs) <= w.cfg.MaxLength {
 		return &made{side: s}, r
 	}
 	return w.cutSide(m, v, len(s.IDs), blocks(m.nodes))
 }
 
 // cutTail is the fitter of rollouts: the end goes, at a place where no call waits for its result.
-func cutTail(w *Worker, m *material, v *view) (*made, *Refusal) {
+func cutTail(w *worker, m *material, v *view) (*made, *cause) {
 	s, r := w.side(m, v)
-	if r != nil || len(s.IDs) <= w.MaxLength {
+	if r != nil || len(s.IDs) <= w.cfg.MaxLength {
 		return &made{side: s}, r
 	}
 	return w.cutSide(m, v, len(s.IDs), tails(m.nodes))
@@ -111,9 +111,9 @@ func tails(nodes []ttc.Node) (out []block) {
 }
 
 // cutSide cuts the fewest blocks for the one side of a row, which has too many tokens.
-func (w *Worker) cutSide(m *material, v *view, tokens int, all []block) (*made, *Refusal) {
-	tooLong := refuse(TooLong, "the row has %d tokens; max_length is %d", tokens, w.MaxLength)
-	return w.cutFewest(m, v, all, tooLong, func(short *material, next *view) (*made, int, *Refusal) {
+func (w *worker) cutSide(m *material, v *view, tokens int, all []block) (*made, *cause) {
+	tooLong := refuse(TooLong, "the row has %d tokens; max_length is %d", tokens, w.cfg.MaxLength)
+	return w.cutFewest(m, v, all, tooLong, func(short *material, next *view) (*made, int, *cause) {
 		s, r := w.side(short, next)
 		if r != nil {
 			return nil, 0, r
@@ -124,7 +124,7 @@ func (w *Worker) cutSide(m *material, v *view, tokens int, all []block) (*made, 
 
 // cutFewest makes a row, and says how long it is, of a conversation with the fewest blocks cut out that do: more are shorter,
 // so it halves.
-func (w *Worker) cutFewest(m *material, v *view, all []block, tooLong *Refusal, row func(*material, *view) (*made, int, *Refusal)) (best *made, refusal *Refusal) {
+func (w *worker) cutFewest(m *material, v *view, all []block, tooLong *cause, row func(*material, *view) (*made, int, *cause)) (best *made, refusal *cause) {
 	lo, hi := 1, len(all)
 	for lo <= hi {
 		n := (lo + hi) / 2
@@ -140,7 +140,7 @@ func (w *Worker) cutFewest(m *material, v *view, all []block, tooLong *Refusal, 
 			hi = n - 1
 		case r != nil:
 			return nil, refuse(TooLong, "%s, and the conversation can't be cut: %s", tooLong.Detail, r.Detail)
-		case size <= w.MaxLength:
+		case size <= w.cfg.MaxLength:
 			one.short = true
 			best, hi = one, n-1
 		default:
@@ -155,7 +155,7 @@ func (w *Worker) cutFewest(m *material, v *view, all []block, tooLong *Refusal, 
 
 // again renders a conversation anew with the view's renderer; every trained turn left must stand as it does where it was
 // given just that.
-func (w *Worker) again(m *material, v *view) (*view, *Refusal) {
+func (w *worker) again(m *material, v *view) (*view, *cause) {
 	if r := w.prepare(m); r != nil {
 		return nil, r
 	}

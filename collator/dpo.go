@@ -18,7 +18,7 @@ type preferences struct{}
 func (preferences) Kind() builders.Kind   { return builders.KindPreference }
 func (preferences) Batch() *batch.Channel { return batch.DPO }
 
-func (preferences) Rows(w *Worker, it *Item) Outcome {
+func (preferences) Rows(w *worker, it *Item) outcome {
 	p := it.Record.Record.(*builders.Preference)
 	prompt := nodesOf(it.Record.Prompt, "user", ttc.No)
 	if len(prompt) == 0 {
@@ -34,7 +34,7 @@ func (preferences) Rows(w *Worker, it *Item) Outcome {
 			return refused(r)
 		}
 	}
-	pair, refusal := w.pair(it, prompt, sides)
+	pair, promptLength, refusal := w.pair(it, prompt, sides)
 	if refusal != nil {
 		return refused(refusal)
 	}
@@ -51,13 +51,13 @@ func (preferences) Rows(w *Worker, it *Item) Outcome {
 	}
 	row.Sides[0].LogProbs, row.Sides[1].LogProbs = nil, nil
 	row.Meta.Fidelity = fidelity(it.Record.Origin.Fidelity, row.Meta.IDs == "sampled", false)
-	row.Meta.Prompt = w.promptLength
-	if w.Reference != nil {
-		if row.Meta.Ref = w.Reference.of(&row); row.Meta.Ref == nil {
+	row.Meta.Prompt = promptLength
+	if w.cfg.Reference != nil {
+		if row.Meta.Ref = w.cfg.Reference.of(&row); row.Meta.Ref == nil {
 			row.Meta.Flags = append(row.Meta.Flags, noReference)
 		}
 	}
-	out := Outcome{Rows: []batch.Row{row}}
+	out := outcome{Rows: []batch.Row{row}}
 	for _, s := range pair {
 		out.leaves(s.left)
 	}
@@ -75,7 +75,7 @@ type continuation struct {
 }
 
 // check refuses what can't be compared.
-func (c *continuation) check() *Refusal {
+func (c *continuation) check() *cause {
 	trained := c.trained()
 	if !slices.Contains(trained, true) {
 		return refuse(ledger.NothingTrained, "no message of the answer was sampled")
@@ -91,7 +91,7 @@ func (c *continuation) check() *Refusal {
 func (c *continuation) trained() []bool { return trainable(c.nodes, builders.TrainAll, nil) }
 
 // bothPolicies says whether the model to be trained sampled both sides.
-func (w *Worker) bothPolicies(it *Item, sides [2]continuation) string {
+func (w *worker) bothPolicies(it *Item, sides [2]continuation) string {
 	var both [2]string
 	for k := range sides {
 		policy := sides[k].policy
@@ -109,11 +109,11 @@ func (w *Worker) bothPolicies(it *Item, sides [2]continuation) string {
 	return "unknown"
 }
 
-// pair makes both sides of a preference, over the tokens of one prompt.
-func (w *Worker) pair(it *Item, prompt []ttc.Node, sides [2]continuation) (pair [2]*made, refusal *Refusal) {
+// pair makes both sides of a preference, over the tokens of one prompt, and says how many those are.
+func (w *worker) pair(it *Item, prompt []ttc.Node, sides [2]continuation) (pair [2]*made, length int, refusal *cause) {
 	p := w.pairs.prompt(it, prompt)
 	for _, r := range w.renderers() {
-		var failed *Refusal
+		var failed *cause
 		for i := range sides {
 			if pair[i], failed = w.continued(p, r, &sides[i]); failed != nil {
 				break
@@ -121,10 +121,10 @@ func (w *Worker) pair(it *Item, prompt []ttc.Node, sides [2]continuation) (pair 
 			pair[i].by = r
 		}
 		if failed == nil {
-			failed = w.common(p, r, pair)
+			length, failed = w.common(p, r, pair)
 		}
 		if failed == nil {
-			return w.fitPair(p, r, sides, pair)
+			return w.fitPair(p, r, sides, pair, length)
 		}
 		if refusal == nil || refusal.Reason == GenerationPromptMismatch {
 			refusal = failed
@@ -133,33 +133,32 @@ func (w *Worker) pair(it *Item, prompt []ttc.Node, sides [2]continuation) (pair 
 			break // thinking has nothing to do with it
 		}
 	}
-	return pair, refusal
+	return pair, 0, refusal
 }
 
-// common checks that both sides begin with the prompt's tokens, and differ after them.
-func (w *Worker) common(p *promptOf, r *turns.Renderer, pair [2]*made) *Refusal {
+// common checks that both sides begin with the prompt's tokens, and differ after them. It returns how many those are.
+func (w *worker) common(p *promptOf, r *turns.Renderer, pair [2]*made) (length int, refusal *cause) {
 	cut := ""
 	if r.Cuts() { // one side may have more of the generation prompt than the other
 		cut = commonStart(pair[0].prompt, pair[1].prompt)
 	}
 	ids, refusal := w.promptIDs(p, r, cut)
 	if refusal != nil {
-		return refusal
+		return 0, refusal
 	}
 	n := commonPrefix(commonPrefix(ids, pair[0].IDs), pair[1].IDs)
-	w.promptLength = len(n)
 	switch {
 	case len(n) < len(ids):
-		return refuse(GenerationPromptMismatch, "only %d of the prompt's %d tokens begin both sides", len(n), len(ids))
+		return 0, refuse(GenerationPromptMismatch, "only %d of the prompt's %d tokens begin both sides", len(n), len(ids))
 	case slices.Equal(pair[0].IDs, pair[1].IDs):
-		return refuse(ledger.SameText, "chosen and rejected have the same tokens under this template")
+		return 0, refuse(ledger.SameText, "chosen and rejected have the same tokens under this template")
 	}
 	for _, s := range pair {
 		if int(s.Trained[0].Start) < len(n) {
-			return refuse(InvariantBroken, "token %d is trained and one of the prompt's %d", s.Trained[0].Start, len(n))
+			return 0, refuse(InvariantBroken, "token %d is trained and one of the prompt's %d", s.Trained[0].Start, len(n))
 		}
 	}
-	return nil
+	return len(n), nil
 }
 
 func commonPrefix(a, b []int32) []int32 {
@@ -170,24 +169,29 @@ func commonPrefix(a, b []int32) []int32 {
 	return a[:n]
 }
 
-// fitPair makes a pair fit: the same blocks of the prompt go on both sides.
-func (w *Worker) fitPair(p *promptOf, r *turns.Renderer, sides [2]continuation, pair [2]*made) ([2]*made, *Refusal) {
-	fits := func(pair [2]*made) bool { return len(pair[0].IDs) <= w.MaxLength && len(pair[1].IDs) <= w.MaxLength }
+// fitPair makes a pair fit: the same blocks of the prompt go on both sides. length is the number of the prompt's tokens,
+// before and after.
+func (w *worker) fitPair(
+	p *promptOf, r *turns.Renderer, sides [2]continuation, pair [2]*made, length int,
+) ([2]*made, int, *cause) {
+	limit := w.cfg.MaxLength
+	fits := func(pair [2]*made) bool { return len(pair[0].IDs) <= limit && len(pair[1].IDs) <= limit }
 	if fits(pair) {
-		return pair, nil
+		return pair, length, nil
 	}
-	refusal := refuse(TooLong, "the sides have %d and %d tokens; max_length is %d", len(pair[0].IDs), len(pair[1].IDs), w.MaxLength)
+	refusal := refuse(TooLong, "the sides have %d and %d tokens; max_length is %d",
+		len(pair[0].IDs), len(pair[1].IDs), limit)
 	whole := &material{nodes: p.nodes, trained: make([]bool, len(p.nodes)), tools: p.tools}
 	all := blocks(p.nodes)
 	lo, hi := 1, len(all)
 	var best [2]*made
-	length := 0
 	for lo <= hi {
 		n := (lo + hi) / 2
 		short := without(whole, all, n)
 		q := &promptOf{nodes: short.nodes, tools: p.tools, index: short.index, whole: len(p.nodes)}
 		var next [2]*made
-		var r1 *Refusal
+		var nextLength int
+		var r1 *cause
 		for i := range sides {
 			if next[i], r1 = w.continued(q, r, &sides[i]); r1 != nil {
 				break
@@ -195,26 +199,25 @@ func (w *Worker) fitPair(p *promptOf, r *turns.Renderer, sides [2]continuation, 
 			next[i].by, next[i].short = pair[i].by, true
 		}
 		if r1 == nil {
-			r1 = w.common(q, r, next)
+			nextLength, r1 = w.common(q, r, next)
 		}
 		switch {
 		case r1 != nil:
-			return pair, refuse(TooLong, "%s, and the prompt can't be cut: %s", refusal.Detail, r1.Detail)
+			return pair, 0, refuse(TooLong, "%s, and the prompt can't be cut: %s", refusal.Detail, r1.Detail)
 		case fits(next):
-			best, length, hi = next, w.promptLength, n-1
+			best, length, hi = next, nextLength, n-1
 		default:
 			lo = n + 1
 		}
 	}
 	if best[0] == nil {
-		return pair, refusal
+		return pair, 0, refusal
 	}
-	w.promptLength = length
-	return best, nil
+	return best, length, nil
 }
 
 // continued makes one side: prompt and continuation, its sampled turns trained.
-func (w *Worker) continued(p *promptOf, r *turns.Renderer, c *continuation) (*made, *Refusal) {
+func (w *worker) continued(p *promptOf, r *turns.Renderer, c *continuation) (*made, *cause) {
 	key := sideKey{r, c.key()}
 	if s, ok := p.sides[key]; ok && s.made != nil {
 		again := *s.made
@@ -234,7 +237,7 @@ func (w *Worker) continued(p *promptOf, r *turns.Renderer, c *continuation) (*ma
 	return one, refusal
 }
 
-func (w *Worker) continuedAnew(p *promptOf, r *turns.Renderer, c *continuation) (*made, *Refusal) {
+func (w *worker) continuedAnew(p *promptOf, r *turns.Renderer, c *continuation) (*made, *cause) {
 	n := len(p.nodes)
 	m := &material{nodes: append(slices.Clip(p.nodes), c.nodes...), trained: append(make([]bool, n), c.trained()...), tools: p.tools}
 	if p.index != nil {
@@ -280,12 +283,12 @@ func (w *Worker) continuedAnew(p *promptOf, r *turns.Renderer, c *continuation) 
 }
 
 // withoutStop refuses to compare turns, or to teach one, whose end is not known.
-func withoutStop(message int) *Refusal {
+func withoutStop(message int) *cause {
 	return refuse(NoStopToken, "nothing that the template writes ends the turn of message %d", message)
 }
 
 // promptIDs are the tokens of the prompt, its generation prompt included, or of what a row has of it.
-func (w *Worker) promptIDs(p *promptOf, r *turns.Renderer, cut string) ([]int32, *Refusal) {
+func (w *worker) promptIDs(p *promptOf, r *turns.Renderer, cut string) ([]int32, *cause) {
 	if ids, ok := p.ids[r]; ok && cut == "" {
 		return ids, nil
 	}
@@ -340,7 +343,7 @@ type sideKey struct {
 
 type cachedSide struct {
 	made    *made
-	refusal *Refusal
+	refusal *cause
 }
 
 // maxCachedSides bounds the sides kept of one prompt.

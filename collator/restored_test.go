@@ -27,7 +27,7 @@ func TestRestored(t *testing.T) {
 		if !restores(tok) {
 			t.Fatalf("%s: ASCII text is not restored", name)
 		}
-		w := &Worker{Collator: &Collator{Config: Config{Tokenizer: tok}}}
+		w := &worker{Collator: &Collator{cfg: Config{Tokenizer: tok}}}
 		rapid.Check(t, func(r *rapid.T) {
 			text := strings.Join(rapid.SliceOfN(rapid.SampledFrom(fragments), 0, 12).Draw(r, "text"), "")
 			var enc tokenizer.Encoding

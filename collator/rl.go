@@ -14,7 +14,7 @@ type rollouts struct{}
 func (rollouts) Kind() builders.Kind   { return builders.KindRollout }
 func (rollouts) Batch() *batch.Channel { return batch.RL }
 
-func (rollouts) Rows(w *Worker, it *Item) Outcome {
+func (rollouts) Rows(w *worker, it *Item) outcome {
 	nodes := it.Record.Messages.Nodes
 	m := &material{nodes: nodes, trained: trainable(nodes, builders.TrainAll, nil), tools: it.Record.Origin.Tools}
 	if r := w.onlyOwn(it, m); r != nil {
@@ -22,7 +22,7 @@ func (rollouts) Rows(w *Worker, it *Item) Outcome {
 	}
 	rows, lost, whole := w.rollout(m, cutTail)
 	weight := float32(1)
-	if w.Weight != ByToken { // trainers that reduce a sequence do that row by row
+	if w.cfg.Weight != ByToken { // trainers that reduce a sequence do that row by row
 		weight = 1 / float32(max(1, len(rows)))
 	}
 	out := w.outcome(it, m, rows, lost, whole, weight)
@@ -38,7 +38,7 @@ func (rollouts) Rows(w *Worker, it *Item) Outcome {
 }
 
 // onlyOwn refuses what the rl channel can't take.
-func (w *Worker) onlyOwn(it *Item, m *material) *Refusal {
+func (w *worker) onlyOwn(it *Item, m *material) *cause {
 	reward := it.Record.Record.(*builders.Rollout).Reward
 	if reward != nil && (math.IsNaN(*reward) || math.IsInf(*reward, 0)) {
 		return refuse(ledger.NonFiniteScore, "the reward is %v", *reward)
@@ -52,7 +52,7 @@ func (w *Worker) onlyOwn(it *Item, m *material) *Refusal {
 		}
 	}
 	if p := w.onPolicy(m.nodes, m.trained, it.Record.Origin.Policy); p != "same" {
-		return refuse(OffPolicy, "on_policy is %s: sampled by %q, trained is %q", p, it.Record.Origin.Policy, w.Policy)
+		return refuse(OffPolicy, "on_policy is %s: sampled by %q, trained is %q", p, it.Record.Origin.Policy, w.cfg.Policy)
 	}
 	return nil
 }

@@ -20,10 +20,10 @@ type distillations struct{}
 func (distillations) Kind() builders.Kind   { return builders.KindDistillation }
 func (distillations) Batch() *batch.Channel { return batch.SDPO }
 
-func (distillations) Rows(w *Worker, it *Item) Outcome {
+func (distillations) Rows(w *worker, it *Item) outcome {
 	d := it.Record.Record.(*builders.Distillation)
 	nodes := it.Record.Messages.Nodes
-	sp := &splicer{sites: d.Sites, target: make([]int, len(d.Sites)), refused: make([]*Refusal, len(d.Sites)), made: map[*side]*spliced{}}
+	sp := &splicer{sites: d.Sites, target: make([]int, len(d.Sites)), refused: make([]*cause, len(d.Sites)), made: map[*side]*spliced{}}
 	m := &material{trained: make([]bool, len(nodes)), tools: it.Record.Origin.Tools}
 	end := 0
 	for i := range d.Sites {
@@ -53,7 +53,7 @@ func (distillations) Rows(w *Worker, it *Item) Outcome {
 			r.Meta.IDs = "sampled"
 		}
 	}
-	if w.Layout == batch.Composer {
+	if w.cfg.Layout == batch.Composer {
 		if r := w.apart(&out); r != nil {
 			return sp.account(refused(r), nil)
 		}
@@ -63,8 +63,8 @@ func (distillations) Rows(w *Worker, it *Item) Outcome {
 
 // weigh sets the weights of pairs. Rows share a site's targets only where hints add up: there a site without pairs of its own
 // has no weight.
-func (sp *splicer) weigh(w *Worker, rows []made) {
-	if w.Weight == ByToken {
+func (sp *splicer) weigh(w *worker, rows []made) {
+	if w.cfg.Weight == ByToken {
 		return
 	}
 	total := 0
@@ -77,7 +77,7 @@ func (sp *splicer) weigh(w *Worker, rows []made) {
 		sites := sp.made[rows[i].side].sites
 		for k := range sites {
 			n := total
-			if w.Weight == BySite {
+			if w.cfg.Weight == BySite {
 				n = sites[k].Tokens()
 			}
 			if n > 0 {
@@ -88,10 +88,10 @@ func (sp *splicer) weigh(w *Worker, rows []made) {
 }
 
 // account settles what became of every site.
-func (sp *splicer) account(out Outcome, rows []made) Outcome {
+func (sp *splicer) account(out outcome, rows []made) outcome {
 	out.Sites = len(sp.sites)
 	in, taught, lost := map[int]bool{}, map[int]bool{}, map[int]bool{}
-	var turns []Refusal
+	var turns []cause
 	for i := range rows {
 		for _, s := range sp.made[rows[i].side].sites {
 			in[s.Site], taught[sp.target[s.Site]] = true, true
@@ -130,7 +130,7 @@ func (sp *splicer) counted(i int) bool {
 }
 
 // apart gives each site a row of its own, which ends with its target, as the composer layout has it.
-func (w *Worker) apart(out *Outcome) *Refusal {
+func (w *worker) apart(out *outcome) *cause {
 	whole := out.Rows
 	out.Rows = nil
 	for i := range whole {
@@ -161,7 +161,7 @@ func ownerOf(all batch.Owners, at int) int {
 }
 
 // targetTurn is the message whose distribution a site's teacher gives.
-func targetTurn(nodes []ttc.Node, s *builders.Site) (int, *Refusal) {
+func targetTurn(nodes []ttc.Node, s *builders.Site) (int, *cause) {
 	at := s.Call
 	if s.Target == builders.NextTurn {
 		for at = s.Result + 1; at < len(nodes) && (nodes[at].Message.Role == "tool" || nodes[at].Message.Role == "function"); at++ {
@@ -180,7 +180,7 @@ func targetTurn(nodes []ttc.Node, s *builders.Site) (int, *Refusal) {
 type splicer struct {
 	sites   []builders.Site
 	target  []int
-	refused []*Refusal // why a site is in no row; the last reason
+	refused []*cause // why a site is in no row; the last reason
 	made    map[*side]*spliced
 }
 
@@ -193,13 +193,13 @@ type spliced struct {
 }
 
 // fit is the fitter of distillations: the head goes, in whole rounds before that of the first target, then in whole steps.
-func (sp *splicer) fit(w *Worker, m *material, v *view) (*made, *Refusal) {
+func (sp *splicer) fit(w *worker, m *material, v *view) (*made, *cause) {
 	one, size, r := sp.row(w, m, v)
-	if r != nil || size <= w.MaxLength {
+	if r != nil || size <= w.cfg.MaxLength {
 		return one, r
 	}
-	tooLong := refuse(TooLong, "the teacher's row has %d tokens; max_length is %d", size, w.MaxLength)
-	return w.cutFewest(m, v, heads(m), tooLong, func(short *material, next *view) (*made, int, *Refusal) { return sp.row(w, short, next) })
+	tooLong := refuse(TooLong, "the teacher's row has %d tokens; max_length is %d", size, w.cfg.MaxLength)
+	return w.cutFewest(m, v, heads(m), tooLong, func(short *material, next *view) (*made, int, *cause) { return sp.row(w, short, next) })
 }
 
 // heads lists what may be cut out before the first target, in order: whole rounds before its own, then the steps of its own.
@@ -222,7 +222,7 @@ func heads(m *material) (out []block) {
 
 // row makes the student of a view and its teachers. size is the longest of them. Targets none of whose sites can be spliced
 // are left out.
-func (sp *splicer) row(w *Worker, m *material, v *view) (one *made, size int, refusal *Refusal) {
+func (sp *splicer) row(w *worker, m *material, v *view) (one *made, size int, refusal *cause) {
 	student, r := w.side(m, v)
 	if r != nil {
 		return nil, 0, r
@@ -270,7 +270,7 @@ func (sp *splicer) row(w *Worker, m *material, v *view) (one *made, size int, re
 }
 
 // endAtTarget cuts what a template puts behind the last target: nothing there is trained.
-func (w *Worker) endAtTarget(s *side, v *view) *Refusal {
+func (w *worker) endAtTarget(s *side, v *view) *cause {
 	end := int(s.Trained[len(s.Trained)-1].End)
 	if end == len(s.IDs) {
 		return nil
@@ -284,7 +284,7 @@ func (w *Worker) endAtTarget(s *side, v *view) *Refusal {
 		return nil
 	}
 	s.text = ""
-	text, _, err := decodeSide(w.Tokenizer, &s.Side)
+	text, _, err := decodeSide(w.cfg.Tokenizer, &s.Side)
 	switch {
 	case err != nil:
 		return refuse(NotTokenizable, "%v", err)
@@ -307,11 +307,11 @@ func ownersUpTo(all batch.Owners, end int) (out batch.Owners) {
 }
 
 // teach makes the teachers: one a site, or with Cumulative one for all, in which each target sees the hints before it.
-func (w *Worker) teach(student *side, splices []splice, sites []builders.Site, out *spliced) *Refusal {
+func (w *worker) teach(student *side, splices []splice, sites []builders.Site, out *spliced) *cause {
 	row := batch.Row{Sides: []batch.Side{student.Side}}
 	slices.SortStableFunc(splices, func(a, b splice) int { return a.at - b.at })
 	groups := [][]splice{splices}
-	if !w.Cumulative {
+	if !w.cfg.Cumulative {
 		groups = nil
 		for _, s := range splices {
 			groups = append(groups, []splice{s})
@@ -370,7 +370,7 @@ func rowSite(s *builders.Site, sp *splice, teacher int) batch.RowSite {
 }
 
 // proveTeacher fills in what a teacher's tokens can be checked against.
-func (w *Worker) proveTeacher(p *batch.Proof, s *batch.Side, student *side, group []splice) *Refusal {
+func (w *worker) proveTeacher(p *batch.Proof, s *batch.Side, student *side, group []splice) *cause {
 	if text, target, ok := teacherText(s, student, group); ok {
 		w.prove(p, s, text, target)
 		return nil
@@ -379,8 +379,8 @@ func (w *Worker) proveTeacher(p *batch.Proof, s *batch.Side, student *side, grou
 }
 
 // proveDecoded is for tokens that were checked and are put together anew: their text is what they decode to.
-func (w *Worker) proveDecoded(p *batch.Proof, s *batch.Side) *Refusal {
-	text, target, err := decodeSide(w.Tokenizer, s)
+func (w *worker) proveDecoded(p *batch.Proof, s *batch.Side) *cause {
+	text, target, err := decodeSide(w.cfg.Tokenizer, s)
 	if err != nil {
 		return refuse(NotTokenizable, "%v", err)
 	}
@@ -388,7 +388,7 @@ func (w *Worker) proveDecoded(p *batch.Proof, s *batch.Side) *Refusal {
 	return nil
 }
 
-func (w *Worker) prove(p *batch.Proof, s *batch.Side, text, target string) {
+func (w *worker) prove(p *batch.Proof, s *batch.Side, text, target string) {
 	p.Text, p.Target, p.Open = hexSum(text), target, 0
 	if p.IDs != "" {
 		p.IDs = hashIDs(s)

@@ -12,7 +12,7 @@ type demonstrations struct{}
 func (demonstrations) Kind() builders.Kind   { return builders.KindDemonstration }
 func (demonstrations) Batch() *batch.Channel { return batch.SFT }
 
-func (demonstrations) Rows(w *Worker, it *Item) Outcome {
+func (demonstrations) Rows(w *worker, it *Item) outcome {
 	d := it.Record.Record.(*builders.Demonstration)
 	nodes := it.Record.Messages.Nodes
 	m := &material{nodes: nodes, trained: trainable(nodes, d.Train, d.Trained), tools: it.Record.Origin.Tools}
@@ -29,8 +29,8 @@ func (demonstrations) Rows(w *Worker, it *Item) Outcome {
 }
 
 // rowWeight is the weight of each token in the rows of one record.
-func (w *Worker) rowWeight(rows []made, weight float64) float32 {
-	if w.Weight == ByToken {
+func (w *worker) rowWeight(rows []made, weight float64) float32 {
+	if w.cfg.Weight == ByToken {
 		return float32(weight)
 	}
 	tokens := 0
@@ -41,8 +41,8 @@ func (w *Worker) rowWeight(rows []made, weight float64) float32 {
 }
 
 // outcome makes the rows of one conversation, each token of which has the weight.
-func (w *Worker) outcome(it *Item, m *material, rows []made, lost []Refusal, whole *Refusal, weight float32) Outcome {
-	out := Outcome{Refused: whole, Turns: count(m.trained), TurnDrops: lost}
+func (w *worker) outcome(it *Item, m *material, rows []made, lost []cause, whole *cause, weight float32) outcome {
+	out := outcome{Refused: whole, Turns: count(m.trained), TurnDrops: lost}
 	if whole != nil {
 		// Every turn has the reason of its own, or the record's.
 		for len(out.TurnDrops) < out.Turns {

@@ -21,8 +21,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Worker is one goroutine's memory. Its methods make sides of rows; a Channel is handed one.
-type Worker struct {
+// worker is one goroutine's memory. Its methods make sides of rows; a channel is handed one.
+type worker struct {
 	*Collator
 	enc     tokenizer.Encoding
 	offsets []tokenizer.Span // of the side that is being made
@@ -30,8 +30,6 @@ type Worker struct {
 	runs    []turns.Run
 	fields  []template.Span
 	pairs   pairCache
-
-	promptLength int // of the pair last made
 }
 
 // view is a conversation rendered, its turns found.
@@ -43,7 +41,7 @@ type view struct {
 }
 
 // without says why a message has no turn in the view; nil where it has one.
-func (v *view) without(message int) *Refusal {
+func (v *view) without(message int) *cause {
 	for _, l := range v.lost {
 		if l.Message == message {
 			return refuse(TurnNotFound, "%v", l)
@@ -53,7 +51,7 @@ func (v *view) without(message int) *Refusal {
 }
 
 // look renders a conversation and finds its turns.
-func (w *Worker) look(r *turns.Renderer, c *turns.Conversation) (*view, *Refusal) {
+func (w *worker) look(r *turns.Renderer, c *turns.Conversation) (*view, *cause) {
 	res, err := r.Render(c)
 	if err != nil {
 		return nil, refuse(TemplateRefused, "%v", err) // D18: never another text instead
@@ -69,7 +67,7 @@ func (w *Worker) look(r *turns.Renderer, c *turns.Conversation) (*view, *Refusal
 
 // renderers are the ways to render a conversation, in the order they are tried: as configured, with thinking switched off, and
 // without the end of a generation prompt that the template doesn't show of a turn.
-func (w *Worker) renderers() []*turns.Renderer {
+func (w *worker) renderers() []*turns.Renderer {
 	out := []*turns.Renderer{w.render}
 	if s := w.render.Silent(); s != nil {
 		out = append(out, s)
@@ -78,7 +76,7 @@ func (w *Worker) renderers() []*turns.Renderer {
 }
 
 // another reports whether another renderer may show what this one didn't.
-func another(r *Refusal) bool {
+func another(r *cause) bool {
 	switch r.Reason {
 	case GenerationPromptMismatch, StraddleEdge, TurnNotFound:
 		return true
@@ -160,7 +158,7 @@ func (s *side) cut(i int) (int, bool) {
 
 // sideBuilder puts a side together.
 type sideBuilder struct {
-	w        *Worker
+	w        *worker
 	m        *material
 	v        *view
 	ids      []int32
@@ -181,7 +179,7 @@ type span struct {
 
 // side makes the tokens of a conversation as v shows it. Ids the source has for assistant's turns are taken as they are; what
 // lies between them is encoded on its own.
-func (w *Worker) side(m *material, v *view) (*side, *Refusal) {
+func (w *worker) side(m *material, v *view) (*side, *cause) {
 	if partly := v.partly(m); len(partly) > 0 {
 		return nil, partlyRendered(m.place(partly[0]))
 	}
@@ -240,7 +238,7 @@ func (w *Worker) side(m *material, v *view) (*side, *Refusal) {
 }
 
 // text encodes bytes from to to of the render, without the tokens of the first skip ones.
-func (b *sideBuilder) text(from, to, skip int) *Refusal {
+func (b *sideBuilder) text(from, to, skip int) *cause {
 	if from+skip >= to {
 		return nil
 	}
@@ -251,7 +249,7 @@ func (b *sideBuilder) text(from, to, skip int) *Refusal {
 		w.spans = append(w.spans, tokenizer.Span{Start: max(b.own[i].Start, from) - from, End: min(b.own[i].End, to) - from})
 	}
 	w.enc.Reset()
-	if err := w.Tokenizer.EncodeRow(&w.enc, b.v.res.Text[from:to], w.spans); err != nil {
+	if err := w.cfg.Tokenizer.EncodeRow(&w.enc, b.v.res.Text[from:to], w.spans); err != nil {
 		return refuseTokens(err)
 	}
 	// At once: what a worker leaves behind is what collecting garbage costs the others.
@@ -267,7 +265,7 @@ func (b *sideBuilder) text(from, to, skip int) *Refusal {
 	return nil
 }
 
-func refuseTokens(err error) *Refusal {
+func refuseTokens(err error) *cause {
 	var e *tokenizer.Error
 	if errors.As(err, &e) && e.Code == tokenizer.CodeSpecialInText {
 		return refuse(SpecialTokenInText, "%v", err)
@@ -276,7 +274,7 @@ func refuseTokens(err error) *Refusal {
 }
 
 // given appends a turn's own ids.
-func (b *sideBuilder) given(t *turns.Turn, n *ttc.Node) *Refusal {
+func (b *sideBuilder) given(t *turns.Turn, n *ttc.Node) *cause {
 	if n.LogProbs != nil && len(n.LogProbs) != len(n.TokenIDs) {
 		return refuse(BadSampledIDs, "%s has %d ids and %d log-probs", describe(t.Message, n), len(n.TokenIDs), len(n.LogProbs))
 	}
@@ -302,7 +300,7 @@ func (b *sideBuilder) given(t *turns.Turn, n *ttc.Node) *Refusal {
 }
 
 // mask finds the tokens of the rendered ranges.
-func (b *sideBuilder) mask(ranges []turns.Range, owners []*turns.Turn) *Refusal {
+func (b *sideBuilder) mask(ranges []turns.Range, owners []*turns.Turn) *cause {
 	w := b.w
 	runs, straddle := turns.Tokens(w.runs[:0], b.offsets, ranges)
 	w.runs = runs
@@ -329,7 +327,7 @@ func (b *sideBuilder) mask(ranges []turns.Range, owners []*turns.Turn) *Refusal 
 }
 
 // finish makes the side.
-func (b *sideBuilder) finish() (*side, *Refusal) {
+func (b *sideBuilder) finish() (*side, *cause) {
 	s := &side{sampled: !b.rendered, given: len(b.sampled) > 0, args: b.m.args, open: b.open, short: b.m.ids, left: b.v.leftOut(b.m)}
 	s.IDs = b.ids
 	for _, t := range b.trained {
@@ -385,7 +383,7 @@ func (s *side) logProbs(b *sideBuilder) {
 }
 
 // prove hashes what the tokens stand for.
-func (s *side) prove(b *sideBuilder) *Refusal {
+func (s *side) prove(b *sideBuilder) *cause {
 	w, text := b.w, b.v.res.Text
 	if len(b.sampled) == 0 && w.restores && w.restored(s.IDs, b.offsets, text) {
 		target := sha256.New()
@@ -395,7 +393,7 @@ func (s *side) prove(b *sideBuilder) *Refusal {
 		s.proof.Text, s.proof.Target = hexSum(text), hex.EncodeToString(target.Sum(nil))
 		s.text, s.offsets = text, b.offsets
 	} else {
-		got, target, err := decodeSide(w.Tokenizer, &s.Side)
+		got, target, err := decodeSide(w.cfg.Tokenizer, &s.Side)
 		if err != nil {
 			return refuse(NotTokenizable, "%v", err)
 		}
@@ -415,7 +413,7 @@ func (s *side) prove(b *sideBuilder) *Refusal {
 
 // restored reports whether ids stand for text, where the tokenizer restores ASCII. Of a text that has more, the tokens of other
 // characters are decoded, with those that share one.
-func (w *Worker) restored(ids []int32, offsets []tokenizer.Span, text string) bool {
+func (w *worker) restored(ids []int32, offsets []tokenizer.Span, text string) bool {
 	if ascii(text) {
 		return true
 	}
@@ -441,12 +439,12 @@ func (w *Worker) restored(ids []int32, offsets []tokenizer.Span, text string) bo
 }
 
 // decodesTo reports whether ids stand for text.
-func (w *Worker) decodesTo(ids []int32, text string) bool {
+func (w *worker) decodesTo(ids []int32, text string) bool {
 	u := make([]uint32, len(ids))
 	for i, id := range ids {
 		u[i] = uint32(id)
 	}
-	got, err := w.Tokenizer.Decode(u, false)
+	got, err := w.cfg.Tokenizer.Decode(u, false)
 	return err == nil && got == text
 }
 

@@ -57,7 +57,7 @@ const (
 const leakTokens = 12
 
 // splice finds where and how a site's hint goes into a student row. at is the target's place in m.
-func (w *Worker) splice(m *material, v *view, student *side, at int, site *builders.Site) (*splice, *Refusal) {
+func (w *worker) splice(m *material, v *view, student *side, at int, site *builders.Site) (*splice, *cause) {
 	s := &splice{message: m.place(at), target: -1}
 	from := 0
 	for _, o := range student.proof.Owners {
@@ -90,7 +90,7 @@ func (w *Worker) splice(m *material, v *view, student *side, at int, site *build
 		}
 		if detail == "" {
 			s.neutral = w.neutral(m, v, given, student, at, mode, s)
-			if w.NullHints {
+			if w.cfg.NullHints {
 				s.room, s.ids, s.text, s.mode = len(s.ids), nil, "", modeNone
 			}
 			return s, nil
@@ -111,7 +111,7 @@ type given struct {
 }
 
 // given renders what the model was given before a turn: the row has to begin with it.
-func (w *Worker) given(m *material, v *view, at, start int) (*given, *Refusal) {
+func (w *worker) given(m *material, v *view, at, start int) (*given, *cause) {
 	open := *m.conv.Head(at)
 	open.Open = true
 	res, err := v.r.Render(&open)
@@ -158,7 +158,7 @@ func (h *hinted) end(given *given, q int) int { return len(h.Text) - (len(given.
 func (h *hinted) piece(given *given, q int) string { return h.Text[q:h.end(given, q)] }
 
 // spliceAs tries one way. A detail says why it doesn't do.
-func (w *Worker) spliceAs(m *material, v *view, given *given, student *side, at int, mode string, site *builders.Site, s *splice) (detail string, refusal *Refusal) {
+func (w *worker) spliceAs(m *material, v *view, given *given, student *side, at int, mode string, site *builders.Site, s *splice) (detail string, refusal *cause) {
 	hinted, detail := w.hinted(m, v, given, at, mode, site.Hint)
 	if detail != "" {
 		return detail, nil
@@ -182,11 +182,11 @@ func (w *Worker) spliceAs(m *material, v *view, given *given, student *side, at 
 }
 
 // neutral is the neutral hint, put into the same place in the same way as a hint; nil where the template has no place for it.
-func (w *Worker) neutral(m *material, v *view, given *given, student *side, at int, mode string, s *splice) []int32 {
-	if w.Neutral == "" {
+func (w *worker) neutral(m *material, v *view, given *given, student *side, at int, mode string, s *splice) []int32 {
+	if w.cfg.Neutral == "" {
 		return nil
 	}
-	hinted, detail := w.hinted(m, v, given, at, mode, w.Neutral)
+	hinted, detail := w.hinted(m, v, given, at, mode, w.cfg.Neutral)
 	if detail != "" {
 		return nil
 	}
@@ -200,7 +200,7 @@ func (w *Worker) neutral(m *material, v *view, given *given, student *side, at i
 }
 
 // spliceAt tries a place. A detail says why it doesn't do.
-func (w *Worker) spliceAt(given *given, hinted *hinted, q int, student *side, s *splice) (detail string, refusal *Refusal) {
+func (w *worker) spliceAt(given *given, hinted *hinted, q int, student *side, s *splice) (detail string, refusal *cause) {
 	if q < len(given.Text) && !utf8.RuneStart(given.Text[q]) {
 		return "the place lies within a character", nil
 	}
@@ -213,7 +213,7 @@ func (w *Worker) spliceAt(given *given, hinted *hinted, q int, student *side, s 
 		return "", r
 	}
 	i := w.place(given.Text[:q], tail, student, s.target)
-	special := func(id int32) bool { return w.Tokenizer.IsAdded(uint32(id)) }
+	special := func(id int32) bool { return w.cfg.Tokenizer.IsAdded(uint32(id)) }
 	switch {
 	case len(ids) == 0:
 		return "the hint has no token", nil
@@ -227,7 +227,7 @@ func (w *Worker) spliceAt(given *given, hinted *hinted, q int, student *side, s 
 }
 
 // joins reports whether a piece and what the model was given behind it have the same tokens together as apart.
-func (w *Worker) joins(hinted *hinted, q int, piece, tail []int32) bool {
+func (w *worker) joins(hinted *hinted, q int, piece, tail []int32) bool {
 	if len(tail) == 0 {
 		return false // what follows is the turn
 	}
@@ -238,16 +238,16 @@ func (w *Worker) joins(hinted *hinted, q int, piece, tail []int32) bool {
 // place is the token of a student row at which the tail, which is followed by the turn, begins; -1 if it can't be told. Where
 // the template puts something at the start of the turn that merges with the tail's end, the tail is found by its first token,
 // and the text before it has to be the render's.
-func (w *Worker) place(before string, tail []int32, student *side, target int) int {
+func (w *worker) place(before string, tail []int32, student *side, target int) int {
 	if i := target - len(tail); i > 0 && slices.Equal(student.IDs[i:target], tail) {
 		return i
 	}
-	if len(tail) == 0 || student.given || student.proof.Lossy || !w.Tokenizer.IsAdded(uint32(tail[0])) {
+	if len(tail) == 0 || student.given || student.proof.Lossy || !w.cfg.Tokenizer.IsAdded(uint32(tail[0])) {
 		return -1
 	}
 	for i := target - 1; i > 0; i-- {
 		if student.IDs[i] == tail[0] {
-			if text, _, err := decodeSide(w.Tokenizer, &batch.Side{IDs: student.IDs[:i]}); err == nil && text == before {
+			if text, _, err := decodeSide(w.cfg.Tokenizer, &batch.Side{IDs: student.IDs[:i]}); err == nil && text == before {
 				return i
 			}
 			return -1
@@ -257,7 +257,7 @@ func (w *Worker) place(before string, tail []int32, student *side, target int) i
 }
 
 // hinted renders the conversation before a turn with the hint in it. A detail says why that doesn't do.
-func (w *Worker) hinted(m *material, v *view, given *given, at int, mode, text string) (_ *hinted, detail string) {
+func (w *worker) hinted(m *material, v *view, given *given, at int, mode, text string) (_ *hinted, detail string) {
 	open := *m.conv.Head(at)
 	open.Open = true
 	before := &m.nodes[max(at-1, 0)].Message
@@ -349,7 +349,7 @@ func commonSuffix(a, b string) (n int) {
 }
 
 // encodePart encodes bytes from to to of a render on their own.
-func (w *Worker) encodePart(res *template.Result, from, to int) ([]int32, *Refusal) {
+func (w *worker) encodePart(res *template.Result, from, to int) ([]int32, *cause) {
 	w.spans = w.spans[:0]
 	for _, r := range turns.Template(res) {
 		if r.End > from && r.Start < to {
@@ -360,7 +360,7 @@ func (w *Worker) encodePart(res *template.Result, from, to int) ([]int32, *Refus
 	if from == to {
 		return nil, nil
 	}
-	if err := w.Tokenizer.EncodeRow(&w.enc, res.Text[from:to], w.spans); err != nil {
+	if err := w.cfg.Tokenizer.EncodeRow(&w.enc, res.Text[from:to], w.spans); err != nil {
 		return nil, refuseTokens(err)
 	}
 	ids := make([]int32, len(w.enc.IDs))
@@ -372,7 +372,7 @@ func (w *Worker) encodePart(res *template.Result, from, to int) ([]int32, *Refus
 
 // checkTeacher checks that the teacher's tokens up to the target are the text that was rendered with the hint, where the
 // student's are the text rendered without. The hint's tokens stand for bytes from to to of the text.
-func (w *Worker) checkTeacher(hinted *template.Result, from, to int, student *side, s *splice) *Refusal {
+func (w *worker) checkTeacher(hinted *template.Result, from, to int, student *side, s *splice) *cause {
 	if student.proof.Lossy || student.given { // ids of the source's need not be what the text would give
 		return nil
 	}
@@ -388,7 +388,7 @@ func (w *Worker) checkTeacher(hinted *template.Result, from, to int, student *si
 		return refuse(InvariantBroken, "the teacher's tokens before message %d are not the text rendered with the hint", s.message)
 	}
 	ids := slices.Concat(student.IDs[:s.at], s.ids, student.IDs[s.at:s.target])
-	text, _, err := decodeSide(w.Tokenizer, &batch.Side{IDs: ids})
+	text, _, err := decodeSide(w.cfg.Tokenizer, &batch.Side{IDs: ids})
 	switch {
 	case err != nil:
 		return refuse(NotTokenizable, "%v", err)
@@ -399,9 +399,9 @@ func (w *Worker) checkTeacher(hinted *template.Result, from, to int, student *si
 }
 
 // leaksTokens reports whether a hint has a run of the target's tokens, or all of a shorter target's.
-func (w *Worker) leaksTokens(hint string, student *side, s *splice) bool {
+func (w *worker) leaksTokens(hint string, student *side, s *splice) bool {
 	w.enc.Reset()
-	if err := w.Tokenizer.EncodeRow(&w.enc, hint, nil); err != nil {
+	if err := w.cfg.Tokenizer.EncodeRow(&w.enc, hint, nil); err != nil {
 		return false // it is refused for that elsewhere
 	}
 	var target []int32

@@ -23,23 +23,23 @@ type made struct {
 }
 
 // rollout makes the rows of one conversation: one, or one a trained turn. The refusals are of single turns, or of all.
-func (w *Worker) rollout(m *material, fit fitter) (rows []made, turnsRefused []Refusal, whole *Refusal) {
+func (w *worker) rollout(m *material, fit fitter) (rows []made, turnsRefused []cause, whole *cause) {
 	if r := w.prepare(m); r != nil {
 		return nil, nil, r
 	}
-	var first *Refusal
-	if w.Rows != PerTurn {
+	var first *cause
+	if w.cfg.Rows != PerTurn {
 		one, unstable, r := w.trajectory(m, fit)
 		switch {
 		case r == nil && len(unstable) == 0:
 			return []made{*one}, w.lost(m, one), nil
-		case r == nil && w.Rows == Trajectory:
+		case r == nil && w.cfg.Rows == Trajectory:
 			refusals := w.lost(m, one)
 			for _, i := range unstable {
 				refusals = append(refusals, *one.view.unlike(m, i))
 			}
 			return []made{*one}, refusals, nil
-		case w.Rows == Trajectory, r != nil && r.Reason != TooLong && !another(r):
+		case w.cfg.Rows == Trajectory, r != nil && r.Reason != TooLong && !another(r):
 			return nil, nil, r
 		}
 		first = r
@@ -65,34 +65,34 @@ func (w *Worker) rollout(m *material, fit fitter) (rows []made, turnsRefused []R
 }
 
 // unlike says why a view does not have a message as it was sampled.
-func (v *view) unlike(m *material, i int) *Refusal {
+func (v *view) unlike(m *material, i int) *cause {
 	if r := v.without(i); r != nil {
 		return r
 	}
 	return unlikeSampled(m.place(i))
 }
 
-func unlikeSampled(message int) *Refusal {
+func unlikeSampled(message int) *cause {
 	return refuse(GenerationPromptMismatch, "the render does not show message %d as it was sampled", message)
 }
 
 // lost are the turns of a row that were to be trained and are not.
-func (w *Worker) lost(m *material, one *made) (out []Refusal) {
+func (w *worker) lost(m *material, one *made) (out []cause) {
 	for _, i := range one.partly {
 		out = append(out, *partlyRendered(i))
 	}
 	for _, i := range one.cut {
-		out = append(out, *refuse(TooLong, "message %d was cut out to fit %d tokens", i, w.MaxLength))
+		out = append(out, *refuse(TooLong, "message %d was cut out to fit %d tokens", i, w.cfg.MaxLength))
 	}
 	return out
 }
 
 // trajectory makes one row of a conversation. Where no renderer shows all trained turns as they were sampled, unstable lists
 // those that are not under the first, and the row trains the others; it is a GenerationPromptMismatch if none is left.
-func (w *Worker) trajectory(m *material, fit fitter) (one *made, unstable []int, refusal *Refusal) {
+func (w *worker) trajectory(m *material, fit fitter) (one *made, unstable []int, refusal *cause) {
 	var views []*view
 	var bad [][]int
-	var first *Refusal
+	var first *cause
 	for _, r := range w.renderers() {
 		v, r1 := w.look(r, m.conv)
 		if r1 != nil {
@@ -109,7 +109,7 @@ func (w *Worker) trajectory(m *material, fit fitter) (one *made, unstable []int,
 		if len(b) == 0 {
 			break
 		}
-		if w.Rows == Auto && slices.Contains(m.trained[:b[0]], true) && v.without(b[0]) == nil {
+		if w.cfg.Rows == Auto && slices.Contains(m.trained[:b[0]], true) && v.without(b[0]) == nil {
 			break // turns before it are right as they are: what changed is the past, and switching thinking off won't help
 		}
 	}
@@ -120,7 +120,7 @@ func (w *Worker) trajectory(m *material, fit fitter) (one *made, unstable []int,
 	if len(bad[k]) > 0 {
 		k = 0
 	}
-	if len(bad[k]) > 0 && w.Rows == Auto {
+	if len(bad[k]) > 0 && w.cfg.Rows == Auto {
 		return nil, bad[k], nil
 	}
 	partly := views[k].partly(m)
@@ -147,7 +147,7 @@ func (w *Worker) trajectory(m *material, fit fitter) (one *made, unstable []int,
 	return one, bad[k], refusal
 }
 
-func partlyRendered(message int) *Refusal {
+func partlyRendered(message int) *cause {
 	return refuse(PartlyRendered, "the template leaves out a part of message %d: its tool calls, some of them, or the text beside them", message)
 }
 
@@ -164,11 +164,11 @@ func (v *view) partly(m *material) (out []int) {
 
 // unstable lists the trained messages that a view does not show as they were sampled. Turn rows need no complete list: with
 // Auto it ends at the first.
-func (w *Worker) unstable(m *material, v *view) (out []int) {
+func (w *worker) unstable(m *material, v *view) (out []int) {
 	for _, l := range v.lost {
 		if m.trained[l.Message] {
 			out = append(out, l.Message)
-			if w.Rows == Auto {
+			if w.cfg.Rows == Auto {
 				return out
 			}
 		}
@@ -191,7 +191,7 @@ func (w *Worker) unstable(m *material, v *view) (out []int) {
 		}
 		if ok, err := v.r.Stable(m.conv, &v.res, t); err != nil || !ok {
 			out = append(out, t.Message)
-			if w.Rows == Auto {
+			if w.cfg.Rows == Auto {
 				return out
 			}
 		}
@@ -200,7 +200,7 @@ func (w *Worker) unstable(m *material, v *view) (out []int) {
 }
 
 // turn makes the row of one turn, with what the model was given before it.
-func (w *Worker) turn(m *material, i int, fit fitter) (*made, *Refusal) {
+func (w *worker) turn(m *material, i int, fit fitter) (*made, *cause) {
 	part := &material{nodes: m.nodes[:i+1], trained: make([]bool, i+1), tools: m.tools, conv: m.conv.Head(i + 1), args: m.args, elsewhere: m.trained}
 	part.trained[i] = true
 	one, refusal := w.turnOf(part, i, fit)
@@ -212,8 +212,8 @@ func (w *Worker) turn(m *material, i int, fit fitter) (*made, *Refusal) {
 }
 
 // turnOf tries one renderer after the other.
-func (w *Worker) turnOf(part *material, i int, fit fitter) (*made, *Refusal) {
-	var refusal *Refusal
+func (w *worker) turnOf(part *material, i int, fit fitter) (*made, *cause) {
+	var refusal *cause
 	for _, r := range w.renderers() {
 		v, r1 := w.look(r, part.conv)
 		if r1 == nil {
@@ -239,7 +239,7 @@ func (w *Worker) turnOf(part *material, i int, fit fitter) (*made, *Refusal) {
 
 // asGiven puts the turn of the last message of m behind what the model was given before it, where the template, seeing the
 // turn, would have rewritten that (gpt-oss drops earlier reasoning once there is a final answer).
-func (w *Worker) asGiven(m *material, v *view, i int) (*view, *Refusal) {
+func (w *worker) asGiven(m *material, v *view, i int) (*view, *cause) {
 	t := v.turns[len(v.turns)-1]
 	if !t.Thinking {
 		return nil, unlikeSampled(m.place(i))
@@ -301,16 +301,16 @@ func count(flags []bool) (n int) {
 }
 
 // meta is what the rows of an item have in common.
-func (w *Worker) meta(it *Item, nodes []ttc.Node, trained []bool) batch.Meta {
+func (w *worker) meta(it *Item, nodes []ttc.Node, trained []bool) batch.Meta {
 	o := it.Record.Origin
 	return batch.Meta{
-		Record: it.Hash, Ordinal: it.Ordinal, Run: o.Run, Example: o.Example, Turn: it.Record.Record.Header().Turn,
+		Record: it.Hash, Ordinal: it.ordinal, Run: o.Run, Example: o.Example, Turn: it.Record.Record.Header().Turn,
 		OnPolicy: w.onPolicy(nodes, trained, o.Policy),
 	}
 }
 
 // describeSide fills in what a row's meta says of its side.
-func (w *Worker) describeSide(meta *batch.Meta, s *made, stated ttc.Fidelity) {
+func (w *worker) describeSide(meta *batch.Meta, s *made, stated ttc.Fidelity) {
 	meta.IDs = "rendered"
 	if s.sampled {
 		meta.IDs = "sampled"
@@ -335,7 +335,7 @@ func sampling(s *ttc.Sampling, sampled bool) *batch.Sampling {
 	return out
 }
 
-func (w *Worker) flags(s *made) (out []string) {
+func (w *worker) flags(s *made) (out []string) {
 	if s.short {
 		out = append(out, "truncated")
 	}

@@ -21,7 +21,7 @@ import (
 var promised = []string{
 	"ttc", "ttc/chat", "ttc/chat/template", "ttc/json", "ttc/ledger", "ttc/pyvalue",
 	"builders", "builders/finding", "pairs", "plugins/sdk", "plugins/proto", "plugins/proto/nat/builder/v1",
-	"collator", "collator/tokenizer", "collator/batch", "collator/turns", "kernels",
+	"collator", "collator/tokenizer", "collator/batch", "kernels",
 }
 
 // TestPromisedSignatures finds types in exported signatures of the promised API that are not promised themselves.

@@ -71,8 +71,8 @@ func ReadSite(dir string, n int, tok *tokenizer.Tokenizer) (*Site, error) {
 	for i, r := range rows {
 		if left < len(r.Meta.Sites) {
 			v := &Site{
-				File: found.File, Example: r.Meta.Example, StudentRow: i, TeacherRow: teacher + r.Meta.Sites[left].Teacher,
-				Site: r.Meta.Sites[left], OnPolicy: r.Meta.OnPolicy,
+				File: found.File, Example: r.Meta.Example, Site: r.Meta.Sites[left], OnPolicy: r.Meta.OnPolicy,
+				StudentRow: i, TeacherRow: teacher + r.Meta.Sites[left].Teacher,
 			}
 			return v, v.fill(r, tok)
 		}
@@ -139,8 +139,8 @@ func (v *Site) fill(r *batch.Row, tok *tokenizer.Tokenizer) error {
 	return nil
 }
 
-// Print writes a site for people: student and teacher aligned, the hint marked with + (yellow), the target with > (green).
-// The positions are those of the tokens; the logits that predict a token stand one before it.
+// Print writes a site for people: student and teacher aligned, the hint marked with + (yellow), the target with >
+// (green). The positions are those of the tokens; the logits that predict a token stand one before it.
 func (v *Site) Print(w io.Writer, colour bool) error {
 	out := &printer{w: terminal.For(w), colour: colour}
 	wording := "worded as " + v.Site.Mode

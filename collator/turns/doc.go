@@ -11,5 +11,5 @@
 // Text that the template puts into a turn without a source, and that is no part of a call's form, is filler: an empty
 // think block, which the model was not asked for. It is in the span and never trained.
 //
-// Part of the Go API we promise (v0).
+// Not part of the promised API.
 package turns

@@ -21,8 +21,8 @@ const (
 // What rows of plain texts can't carry.
 const dropsTools = "tools, tool calls, answers of several messages"
 
-// feeds is the table "what feeds what". A trainer of text rows tokenises them itself, with its own template and its own idea
-// of what is trained: our masks apply to token batches only, and are lost in every other line.
+// feeds is the table "what feeds what". A trainer of text rows tokenises them itself, with its own template and its own
+// idea of what is trained: our masks apply to token batches only, and are lost in every other line.
 func feeds() []feed {
 	return []feed{
 		{"preference", "customizer", "NeMo Customizer v1 (DPO)", "all it makes of either response", dropsTools + "; of a message prompt all but the last text, unless use_full_message_history", readBack},

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 	"runtime"
+	"time"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
@@ -27,6 +28,7 @@ type tokens struct {
 	tokenizer *tokenizer.Tokenizer
 	collator  *collator.Collator
 	template  string
+	time      time.Time // what the template is told
 }
 
 // openTokens loads the tokenizer and the template before anything is built: a run that can't make its batches should
@@ -59,7 +61,7 @@ func (t *tokens) open(p *plan, c config.Collator) error {
 	if cfg.Template, err = collator.TemplateText(t.tokenizer.Config, c.Template); err != nil {
 		return exit.Usagef("collator.template: %w", err)
 	}
-	t.template = cfg.Template
+	t.template, t.time = cfg.Template, cfg.TemplateTime
 	if cfg.Reference, err = readReference(c.Reference); err != nil {
 		return err
 	}
@@ -174,7 +176,7 @@ func (r *run) collate(ctx context.Context, t *tokens, d *curate.Decisions) error
 	}
 	r.made.Dataset = append(r.made.Dataset, written...)
 	r.made.Batches = &runfolder.Batches{
-		Teacher: taught, Tokenizer: t.tokenizer.Fingerprint(), TemplateTime: t.collator.TemplateTime.Format("2006-01-02T15:04:05"),
+		Teacher: taught, Tokenizer: t.tokenizer.Fingerprint(), TemplateTime: t.time.Format("2006-01-02T15:04:05"),
 		Counts: res.Counts, Stats: res.Stats,
 	}
 	return nil
