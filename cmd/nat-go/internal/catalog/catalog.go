@@ -26,8 +26,8 @@ type Catalog struct {
 	Lock       *plugins.Lock
 }
 
-// Open reads the plugins of a configuration, and the lock file beside it; without a configuration the lock file of this folder.
-// A configuration that can't be read gives its findings besides the error.
+// Open reads the plugins of a configuration, and the lock file beside it; without a configuration the lock file of this
+// folder. A configuration that can't be read gives its findings besides the error.
 func Open(configFile string, o config.Options) (*Catalog, []finding.Finding, error) {
 	dir := "."
 	c := &Catalog{}
@@ -67,8 +67,8 @@ type Named struct {
 	lock    *plugins.Lock
 }
 
-// Program finds what needs no catalog: "" or a built-in builder is this program itself, a path is that program. For any other
-// name it returns nil.
+// Program finds what needs no catalog: "" or a built-in builder is this program itself, a path is that program. For any
+// other name it returns nil.
 func Program(name string, args []string) (*Named, error) {
 	for _, b := range builtin.Builders() {
 		if name == "" || name == builtin.PluginName || b.Info().Name == name {

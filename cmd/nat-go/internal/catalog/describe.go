@@ -31,7 +31,8 @@ type Builder struct {
 
 func viewOf(plugin string, b host.BuilderInfo) Builder {
 	v := Builder{
-		Type: plugin + "/" + b.Name, Plugin: plugin, Version: b.Version, Stability: b.Stability, Unit: b.Unit.String(), Doc: b.Doc,
+		Type: plugin + "/" + b.Name, Plugin: plugin, Version: b.Version,
+		Stability: b.Stability, Unit: b.Unit.String(), Doc: b.Doc,
 	}
 	if plugin == builtin.PluginName {
 		v.Type = b.Name
@@ -94,7 +95,8 @@ func (c *Catalog) ask(ctx context.Context, name string) (views []Builder, err er
 // Text prints a line for each builder, and on the second writer one for each plugin that failed.
 func (l *List) Text(w, failed io.Writer) error {
 	for _, b := range l.Builders {
-		if _, err := fmt.Fprintf(w, "%-28s %-8s %-12s %-8s %s\n", b.Type, b.Version, b.Stability, b.Unit, b.Doc); err != nil {
+		_, err := fmt.Fprintf(w, "%-28s %-8s %-12s %-8s %s\n", b.Type, b.Version, b.Stability, b.Unit, b.Doc)
+		if err != nil {
 			return err
 		}
 	}

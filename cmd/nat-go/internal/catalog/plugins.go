@@ -96,8 +96,8 @@ func (c *Catalog) LockPlugin(ctx context.Context, name string) error {
 	return nil
 }
 
-// CheckBlocks checks the blocks of plugins' builders against their schemas: of the lock, or of the plugin, which is started for
-// it.
+// CheckBlocks checks the blocks of plugins' builders against their schemas: of the lock, or of the plugin, which is
+// started for it.
 func (c *Catalog) CheckBlocks(ctx context.Context, conf *config.Config) (found []finding.Finding) {
 	for i := range conf.Builders {
 		b := &conf.Builders[i]
@@ -106,14 +106,17 @@ func (c *Catalog) CheckBlocks(ctx context.Context, conf *config.Config) (found [
 		}
 		fs, err := c.checkBlock(ctx, b, conf.Plugins)
 		if err != nil {
-			fs = []finding.Finding{b.Report(finding.Finding{Severity: finding.Error, Code: config.CodePlugin, Message: err.Error()})}
+			f := finding.Finding{Severity: finding.Error, Code: config.CodePlugin, Message: err.Error()}
+			fs = []finding.Finding{b.Report(f)}
 		}
 		found = append(found, fs...)
 	}
 	return found
 }
 
-func (c *Catalog) checkBlock(ctx context.Context, b *config.Block, configured []config.Plugin) ([]finding.Finding, error) {
+func (c *Catalog) checkBlock(
+	ctx context.Context, b *config.Block, configured []config.Plugin,
+) ([]finding.Finding, error) {
 	plugin, builder, _ := strings.Cut(b.Type, "/")
 	if text, ok := c.Lock.SchemaOf(plugin, builder); ok {
 		return checkSchema(b, text)

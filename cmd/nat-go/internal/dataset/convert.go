@@ -54,9 +54,9 @@ func (c *Converted) None() error {
 	return errors.New(why)
 }
 
-// Convert writes a run's data set in other formats, from its record log, decisions and token batches alone. With dir empty they
-// go to the run's own dataset folder and are entered in its manifest; a failure before the last file is safe on disk leaves the
-// run as it was.
+// Convert writes a run's data set in other formats, from its record log, decisions and token batches alone. With dir
+// empty they go to the run's own dataset folder and are entered in its manifest; a failure before the last file is safe on
+// disk leaves the run as it was.
 func Convert(ctx context.Context, p *Place, formats []Format, o rows.Options, dir string) (*Converted, error) {
 	var names []string
 	for _, f := range formats {
@@ -71,7 +71,8 @@ func Convert(ctx context.Context, p *Place, formats []Format, o rows.Options, di
 
 // write writes text rows, and token rows before any of them gets its name: all formats are there afterwards, or none.
 func (c *Converted) write(
-	ctx context.Context, p *Place, formats []Format, o rows.Options, dir string, ready func([]runfolder.Written, []runfolder.File) error,
+	ctx context.Context, p *Place, formats []Format, o rows.Options, dir string,
+	ready func([]runfolder.Written, []runfolder.File) error,
 ) error {
 	d, err := p.Decisions()
 	if err != nil {

@@ -20,11 +20,11 @@ var splits = []struct {
 	batches batch.Split
 }{{rows.Train, batch.Train}, {rows.Validation, batch.Validation}}
 
-// WriteTokens writes, of the formats, those that are made of a run's token batches, each in its folder of a data set. A split
-// without rows has no file afterwards. ready is that of Spec.
-func WriteTokens(run runfolder.Folder, dataSet string, formats []Format, ready func([]runfolder.Written, []runfolder.File) error) (
-	all []runfolder.Written, err error,
-) {
+// WriteTokens writes, of the formats, those that are made of a run's token batches, each in its folder of a data set. A
+// split without rows has no file afterwards. ready is that of Spec.
+func WriteTokens(
+	run runfolder.Folder, dataSet string, formats []Format, ready func([]runfolder.Written, []runfolder.File) error,
+) (all []runfolder.Written, err error) {
 	var files []runfolder.File
 	var outs []*output
 	defer func() {
@@ -111,8 +111,8 @@ func (v *verifier) tokens(f FormatFolder) error {
 // maxTokenRow bounds what a row of ids takes in memory: eight bytes for every two.
 const maxTokenRow = 32 << 20
 
-// wrongTokens says what is wrong with a token row: every label is the id of its place or ignored, and some are trained. Empty:
-// nothing.
+// wrongTokens says what is wrong with a token row: every label is the id of its place or ignored, and some are
+// trained. Empty: nothing.
 func wrongTokens(line []byte) string {
 	var row struct {
 		IDs    []int64  `json:"input_ids"`
@@ -140,7 +140,8 @@ func wrongTokens(line []byte) string {
 			return fmt.Sprintf("input_ids[%d] is %d", i, row.IDs[i])
 		case label == batch.Ignored:
 		case label != row.IDs[i]:
-			return fmt.Sprintf("labels[%d] is %d where input_ids has %d: labels are those of their own place, or %d", i, label, row.IDs[i], batch.Ignored)
+			return fmt.Sprintf("labels[%d] is %d where input_ids has %d: labels are those of their own place, or %d",
+				i, label, row.IDs[i], batch.Ignored)
 		default:
 			trained++
 		}

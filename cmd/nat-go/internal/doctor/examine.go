@@ -1,0 +1,215 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/collator"
+	"github.com/nat-go/nat-go/collator/tokenizer"
+)
+
+// trainers can be asked.
+var trainers = []string{"trl"}
+
+// PythonVariable names the Python that trainers are installed in.
+const PythonVariable = "NATGO_TRAINER_PYTHON"
+
+// Request says what to examine.
+type Request struct {
+	Trainer   string   // trl
+	Paths     []string // folders of runs, and files of rows
+	Tokenizer string   // folder of the model to be trained; empty: the run's
+	Template  string   // file, or name of one of the tokenizer's; empty: the run's, or the tokenizer's own
+	Serving   string   // folder the model is served from; empty: not compared
+	Python    string   // empty: that of PythonVariable, else python3
+	Settings  []string // of the trainer's config, as NAME=VALUE
+	Rows      int      // of each file: from 1 to MaxRows
+	Row       int      // to show token by token, from 0; -1: none
+	Timeout   time.Duration
+	Load      func(tokenizer string) (*tokenizer.Tokenizer, error)
+}
+
+// Examine compares what the trainer trains of the inputs with what we would, and where asked the folder that the model is
+// served from with the one it is trained with.
+func Examine(ctx context.Context, r Request) (*Report, error) {
+	switch {
+	case r.Trainer != trainers[0]:
+		return nil, exit.Usagef("no trainer %q can be asked: write %s", r.Trainer, strings.Join(trainers, " or "))
+	case len(r.Paths) == 0 && r.Serving == "":
+		return nil, exit.Usagef("name a run's folder or a file of rows, or a folder with --serving")
+	case r.Rows < 1 || r.Rows > MaxRows:
+		return nil, exit.Usagef("--rows is %d: write a number from 1 to %d", r.Rows, MaxRows)
+	case r.Timeout <= 0:
+		return nil, exit.Usagef("--timeout is %s: write a time above 0, such as 10m", r.Timeout)
+	}
+	settings, err := settingsOf(r.Settings)
+	if err != nil {
+		return nil, err
+	}
+	inputs, err := r.inputs()
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := r.collator(settings)
+	if err != nil {
+		return nil, err
+	}
+	defer cfg.Tokenizer.Close()
+	report := &Report{Trainer: r.Trainer, Inputs: []Compared{}}
+	t := &Trainer{
+		Python: r.interpreter(), Timeout: r.Timeout, Settings: settings,
+		Tokenizer: absolute(r.Tokenizer), Template: cfg.Template,
+	}
+	for _, in := range inputs {
+		c, versions, err := Compare(ctx, t, cfg, in, r.Row)
+		if err != nil {
+			return nil, err
+		}
+		report.Inputs, report.Versions = append(report.Inputs, *c), versions
+	}
+	if r.Serving != "" {
+		if report.Serving, err = Serve(cfg, r.Tokenizer, r.Serving, inputs); err != nil {
+			return nil, exit.With(exit.Usage, err)
+		}
+	}
+	return report, nil
+}
+
+// settingsOf reads NAME=VALUE.
+func settingsOf(list []string) (map[string]any, error) {
+	out := map[string]any{}
+	for _, s := range list {
+		name, text, ok := strings.Cut(s, "=")
+		if !ok || name == "" {
+			return nil, exit.Usagef("--set %s: write NAME=VALUE", s)
+		}
+		var v any
+		if json.Unmarshal([]byte(text), &v) != nil {
+			v = text
+		}
+		out[name] = v
+	}
+	return out, nil
+}
+
+// inputs opens files, and what a run folder has that the trainer reads.
+func (r *Request) inputs() (out []*Input, err error) {
+	for _, path := range r.Paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, exit.With(exit.Usage, err)
+		}
+		var found []*Input
+		if info.IsDir() {
+			found, err = runInputs(runfolder.Folder(path), r.Rows)
+		} else {
+			var in *Input
+			if filepath.Ext(path) == ".parquet" {
+				in, err = Parquet(path, r.Rows)
+			} else {
+				in, err = File(path, r.Rows)
+			}
+			found = []*Input{in}
+		}
+		if err != nil {
+			return nil, exit.With(exit.Usage, err)
+		}
+		out = append(out, found...)
+	}
+	return out, nil
+}
+
+func runInputs(dir runfolder.Folder, limit int) (out []*Input, err error) {
+	for _, name := range []string{"train.jsonl", "sft.jsonl"} {
+		in, err := File(filepath.Join(dir.Format("trl"), name), limit)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, in)
+	}
+	in, err := Batches(dir, limit)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if err == nil && in.Len() > 0 {
+		out = append(out, in)
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf(
+			"%s has neither trl rows nor sft batches: add trl to dataset.formats or name a collator.tokenizer", dir)
+	}
+	return out, nil
+}
+
+// collator is how our rows are made: as in the run, where a run's folder is named, with the flags on top.
+func (r *Request) collator(settings map[string]any) (cfg collator.Config, err error) {
+	cfg.MaxLength = 1 << 20 // no limit
+	if n, ok := settings["max_length"].(float64); ok && n >= 2 && n < 1<<20 {
+		cfg.MaxLength = int(n)
+	}
+	for _, path := range r.Paths {
+		c, fs := config.Load(runfolder.Folder(path).Config(), config.Options{Types: builtin.Types()})
+		if c == nil || finding.Failed(fs) || c.Collator.Tokenizer == "" {
+			continue
+		}
+		if cfg, err = finetune.CollatorConfig(c.Collator, 0); err != nil {
+			return cfg, exit.With(exit.Usage, err)
+		}
+		if r.Tokenizer == "" {
+			r.Tokenizer = c.Collator.Tokenizer
+		}
+		if r.Template == "" {
+			r.Template = c.Collator.Template
+		}
+		break
+	}
+	if r.Tokenizer == "" {
+		return cfg, exit.Usagef("name the folder of the model to be trained with --tokenizer")
+	}
+	if cfg.Tokenizer, err = r.Load(r.Tokenizer); err != nil {
+		return cfg, err
+	}
+	if cfg.Template, err = collator.TemplateText(cfg.Tokenizer.Config, r.Template); err != nil {
+		return cfg, exit.With(exit.Usage, err)
+	}
+	return cfg, nil
+}
+
+// interpreter is the Python to ask.
+func (r *Request) interpreter() string {
+	for _, p := range []string{r.Python, os.Getenv(PythonVariable)} {
+		if p != "" {
+			return absolute(p)
+		}
+	}
+	return "python3"
+}
+
+// absolute is a path that holds in other folders, too. A bare name is left to be found on PATH.
+func absolute(path string) string {
+	if !strings.ContainsRune(path, filepath.Separator) {
+		if _, err := os.Stat(path); err != nil {
+			return path
+		}
+	}
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
