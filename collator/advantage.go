@@ -52,8 +52,8 @@ func (m *moments) deviation() float64 {
 	return math.Sqrt(max(0, m.m2/float64(m.n-1)))
 }
 
-// add counts a rollout's reward, whether it becomes rows or not: what was left out was still an attempt at the task. A null
-// reward is none. It returns the number of the task.
+// add counts a rollout's reward, whether it becomes rows or not: what was left out was still an attempt at the task. A
+// null reward is none. It returns the number of the task.
 func (t *tasks) add(key taskKey, reward *float64) int64 {
 	if t.by == nil {
 		t.by = map[taskKey]int64{}

@@ -12,8 +12,8 @@ import (
 type channel interface {
 	Kind() builders.Kind
 	Batch() *batch.Channel // how its rows are written
-	// Rows makes the rows of a record, or says why not all of it, or nothing, makes rows. It is called concurrently, with a
-	// worker for each call, and depends on the item alone.
+	// Rows makes the rows of a record, or says why not all of it, or nothing, makes rows. It is called concurrently,
+	// with a worker for each call, and depends on the item alone.
 	Rows(w *worker, it *Item) outcome
 }
 
@@ -22,8 +22,8 @@ type Item struct {
 	Record *builders.Resolved
 	Split  batch.Split
 	Hash   string // names the record's content; stands in the batch's line
-	// Dropped: curation left the record out. A rollout's reward still counts when others of its task are compared with each
-	// other; nothing else of it does.
+	// Dropped: curation left the record out. A rollout's reward still counts when others of its task are compared with
+	// each other; nothing else of it does.
 	Dropped bool
 
 	ordinal int64 // place among all items

@@ -35,13 +35,15 @@ type LeftOut struct {
 	Calls     int64 `json:"calls"`     // assistant messages without their calls, once a record
 }
 
-// Collate makes rows of records and writes them as batches under dir/batches, index.jsonl last. The records come in groups,
-// in their order; each must stay as it is until Collate returns or drops its last reference to it, so they can't share memory
-// that the caller uses again. Records of a kind without a channel must not be given (see Collates).
+// Collate makes rows of records and writes them as batches under dir/batches, index.jsonl last. The records come in
+// groups, in their order; each must stay as it is until Collate returns or drops its last reference to it, so they
+// can't share memory that the caller uses again. Records of a kind without a channel must not be given (see Collates).
 //
-// dropped is called in the order of the records, from one goroutine. scratch is a folder for temporary files, of about the
-// size of what is written. Everything written depends on the items and the configuration alone.
-func (c *Collator) Collate(ctx context.Context, groups iter.Seq2[[]Item, error], dir, scratch string, dropped func(ledger.Drop)) (*Result, error) {
+// dropped is called in the order of the records, from one goroutine. scratch is a folder for temporary files, of about
+// the size of what is written. Everything written depends on the items and the configuration alone.
+func (c *Collator) Collate(
+	ctx context.Context, groups iter.Seq2[[]Item, error], dir, scratch string, dropped func(ledger.Drop),
+) (*Result, error) {
 	spool, err := batch.NewSpool(scratch, c.cfg.Order)
 	if err != nil {
 		return nil, err
@@ -52,8 +54,9 @@ func (c *Collator) Collate(ctx context.Context, groups iter.Seq2[[]Item, error],
 		return nil, err
 	}
 	spec := batch.Spec{
-		Dir: filepath.Join(dir, "batches"), Budget: c.cfg.BatchTokens, Layout: c.cfg.Layout, PadID: c.pad, VocabSize: c.vocab,
-		Tokenizer: c.cfg.Tokenizer.Fingerprint(), Template: c.render.Fingerprint(), Terminators: c.ends, Workers: c.cfg.Workers,
+		Dir: filepath.Join(dir, "batches"), Budget: c.cfg.BatchTokens, Layout: c.cfg.Layout, Workers: c.cfg.Workers,
+		PadID: c.pad, VocabSize: c.vocab, Terminators: c.ends,
+		Tokenizer: c.cfg.Tokenizer.Fingerprint(), Template: c.render.Fingerprint(),
 		Finish: func(r *batch.Row) error {
 			if r.Meta.RL != nil {
 				sum.tasks.score(c.cfg.Advantages, r.Meta.RL)
@@ -74,14 +77,15 @@ func (c *Collator) Collate(ctx context.Context, groups iter.Seq2[[]Item, error],
 // spool makes the rows, in parallel over groups, and spools them in order.
 func (c *Collator) spool(ctx context.Context, groups iter.Seq2[[]Item, error], spool *batch.Spool, sum *summary) error {
 	workers := max(1, c.cfg.Workers)
-	return fanout.Ordered(ctx, workers, 4*workers, numbered(groups), c.worker, func(items []Item, outcomes []outcome) error {
+	take := func(items []Item, outcomes []outcome) error {
 		for i := range outcomes {
 			if err := sum.take(c, spool, &items[i], &outcomes[i]); err != nil {
 				return err
 			}
 		}
 		return nil
-	})
+	}
+	return fanout.Ordered(ctx, workers, 4*workers, numbered(groups), c.worker, take)
 }
 
 // numbered gives the records their ordinals.
@@ -163,7 +167,9 @@ func newSummary(dropped func(ledger.Drop)) *summary {
 	}
 	return &summary{
 		dropped: dropped,
-		stats:   Stats{IDs: map[string]int64{}, OnPolicy: map[string]int64{}, Args: map[string]int64{}, Flags: map[string]int64{}},
+		stats: Stats{
+			IDs: map[string]int64{}, OnPolicy: map[string]int64{}, Args: map[string]int64{}, Flags: map[string]int64{},
+		},
 		records: ledger.Account{Stage: ledger.Collate, Unit: "record"},
 		turns:   ledger.Account{Stage: ledger.Collate, Unit: "turn"},
 		sites:   ledger.Account{Stage: ledger.Collate, Unit: "site"},
@@ -233,7 +239,7 @@ func taskOf(it *Item, r *builders.Rollout) taskKey {
 func dropOf(it *Item, unit string, r *cause) ledger.Drop {
 	o := it.Record.Origin
 	return ledger.Drop{
-		Stage: ledger.Collate, Reason: r.Reason, Unit: unit, Run: o.Run, Example: o.Example, Turn: it.Record.Record.Header().Turn,
-		Index: -1, Builder: o.Builder, File: o.File, Offset: o.Offset, Detail: r.Detail,
+		Stage: ledger.Collate, Reason: r.Reason, Unit: unit,
+		Run: o.Run, Example: o.Example, Turn: it.Record.Record.Header().Turn, Index: -1, Builder: o.Builder, File: o.File, Offset: o.Offset, Detail: r.Detail,
 	}
 }

@@ -41,7 +41,8 @@ type Config struct {
 	TemplateVars *pyvalue.Dict // further template variables (enable_thinking, ...); may be nil
 	TemplateTime time.Time     // what strftime_now shows; zero: DefaultTemplateTime
 
-	// Policy is the model to be trained: what other models sampled is off-policy. Empty: nothing is known to be on-policy.
+	// Policy is the model to be trained: what other models sampled is off-policy. Empty: nothing is known to be
+	// on-policy.
 	Policy      string
 	MaxLength   int // tokens of a row, at least 2; README.md says what is cut from longer ones
 	BatchTokens int // tokens of a batch, padding included; at least MaxLength
@@ -55,8 +56,8 @@ type Config struct {
 	Reference  *Reference // dpo: log-probs of pairs under a reference model; nil without
 	NullHints  bool       // sdpo: a control, in which every hint has no token, so that teacher and student are equal
 	Cumulative bool       // sdpo: a teacher has all hints of its row, each seen by the targets after it; else one hint
-	// Neutral is for sdpo a neutral hint: what it would be in each hint's place is kept beside the row, for measuring hints
-	// by. Empty: none.
+	// Neutral is for sdpo a neutral hint: what it would be in each hint's place is kept beside the row, for measuring
+	// hints by. Empty: none.
 	Neutral string
 }
 
@@ -148,8 +149,8 @@ func (c *Collator) learnTokens() error {
 	return nil
 }
 
-// restores reports whether the tokenizer gives ASCII text back as it was, also when its tokens are decoded piece by piece:
-// then hashes of such text need no decoding.
+// restores reports whether the tokenizer gives ASCII text back as it was, also when its tokens are decoded piece by
+// piece: then hashes of such text need no decoding.
 func restores(tok *tokenizer.Tokenizer) bool {
 	text := " Hello  world ! It 's n't  a.b , \"q\" \t\n\n x\r\n<tag> [y] {\"k\": -1.50e3}\n```py\n~`@#$%^&*()_+=|\\;:/?\x01\x7f ABC zyx 0123456789 .\n"
 	var enc tokenizer.Encoding

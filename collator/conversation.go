@@ -46,8 +46,8 @@ type material struct {
 	conv *turns.Conversation
 	args string
 	ids  bool // ids of calls were mapped to shorter ones
-	// apart: the tokens of a trained turn are encoded apart from what the model was given before it, as they are when it
-	// samples, though in the whole text a token would lie across the edge.
+	// apart: the tokens of a trained turn are encoded apart from what the model was given before it, as they are when
+	// it samples, though in the whole text a token would lie across the edge.
 	apart bool
 }
 
@@ -88,8 +88,8 @@ func (w *worker) prepare(m *material) *cause {
 // shortIDLength is how many letters and digits an id of a call has where a template takes no others.
 const shortIDLength = 9
 
-// shortID is an id that such a template takes: the beginning of the SHA-256 of the one it stands for, so that a call and its
-// result still have the same. One that is short is itself.
+// shortID is an id that such a template takes: the beginning of the SHA-256 of the one it stands for, so that a call
+// and its result still have the same. One that is short is itself.
 func shortID(id string) string {
 	if len(id) == shortIDLength {
 		return id

@@ -13,10 +13,10 @@ type fitter func(w *worker, m *material, v *view) (*made, *cause)
 // block is a stretch of messages that are cut out together.
 type block struct{ from, to int }
 
-// blocks lists what may be cut out of a conversation, in the order in which it is. System messages, the first and the last
-// user's question, and the last step stay. First go whole rounds - a question and all that follows it - in the middle, then
-// steps - an assistant's message and the results of its calls - of the first round but its last, then of the last. So a call
-// is never separated from its result, and roles alternate as before.
+// blocks lists what may be cut out of a conversation, in the order in which it is. System messages, the first and the
+// last user's question, and the last step stay. First go whole rounds - a question and all that follows it - in the
+// middle, then steps - an assistant's message and the results of its calls - of the first round but its last, then of
+// the last. So a call is never separated from its result, and roles alternate as before.
 func blocks(nodes []ttc.Node) (out []block) {
 	at := 0
 	for at < len(nodes) && (nodes[at].Message.Role == "system" || nodes[at].Message.Role == "developer") {
@@ -122,8 +122,8 @@ func (w *worker) cutSide(m *material, v *view, tokens int, all []block) (*made, 
 	})
 }
 
-// cutFewest makes a row, and says how long it is, of a conversation with the fewest blocks cut out that do: more are shorter,
-// so it halves.
+// cutFewest makes a row, and says how long it is, of a conversation with the fewest blocks cut out that do: more are
+// shorter, so it halves.
 func (w *worker) cutFewest(m *material, v *view, all []block, tooLong *cause, row func(*material, *view) (*made, int, *cause)) (best *made, refusal *cause) {
 	lo, hi := 1, len(all)
 	for lo <= hi {
@@ -153,8 +153,8 @@ func (w *worker) cutFewest(m *material, v *view, all []block, tooLong *cause, ro
 	return best, nil
 }
 
-// again renders a conversation anew with the view's renderer; every trained turn left must stand as it does where it was
-// given just that.
+// again renders a conversation anew with the view's renderer; every trained turn left must stand as it does where it
+// was given just that.
 func (w *worker) again(m *material, v *view) (*view, *cause) {
 	if r := w.prepare(m); r != nil {
 		return nil, r

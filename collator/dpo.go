@@ -29,7 +29,8 @@ func (preferences) Rows(w *worker, it *Item) outcome {
 		passage builders.Passage
 		policy  string
 	}{{it.Record.Chosen, p.ChosenPolicy}, {it.Record.Rejected, p.RejectedPolicy}} {
-		sides[k] = continuation{passage: c.passage, policy: c.policy, nodes: nodesOf(c.passage, "assistant", ttc.Assumed)}
+		nodes := nodesOf(c.passage, "assistant", ttc.Assumed)
+		sides[k] = continuation{passage: c.passage, policy: c.policy, nodes: nodes}
 		if r := sides[k].check(); r != nil {
 			return refused(r)
 		}
@@ -149,13 +150,15 @@ func (w *worker) common(p *promptOf, r *turns.Renderer, pair [2]*made) (length i
 	n := commonPrefix(commonPrefix(ids, pair[0].IDs), pair[1].IDs)
 	switch {
 	case len(n) < len(ids):
-		return 0, refuse(GenerationPromptMismatch, "only %d of the prompt's %d tokens begin both sides", len(n), len(ids))
+		return 0, refuse(GenerationPromptMismatch,
+			"only %d of the prompt's %d tokens begin both sides", len(n), len(ids))
 	case slices.Equal(pair[0].IDs, pair[1].IDs):
 		return 0, refuse(ledger.SameText, "chosen and rejected have the same tokens under this template")
 	}
 	for _, s := range pair {
 		if int(s.Trained[0].Start) < len(n) {
-			return 0, refuse(InvariantBroken, "token %d is trained and one of the prompt's %d", s.Trained[0].Start, len(n))
+			return 0, refuse(InvariantBroken,
+				"token %d is trained and one of the prompt's %d", s.Trained[0].Start, len(n))
 		}
 	}
 	return len(n), nil
@@ -169,8 +172,8 @@ func commonPrefix(a, b []int32) []int32 {
 	return a[:n]
 }
 
-// fitPair makes a pair fit: the same blocks of the prompt go on both sides. length is the number of the prompt's tokens,
-// before and after.
+// fitPair makes a pair fit: the same blocks of the prompt go on both sides. length is the number of the prompt's
+// tokens, before and after.
 func (w *worker) fitPair(
 	p *promptOf, r *turns.Renderer, sides [2]continuation, pair [2]*made, length int,
 ) ([2]*made, int, *cause) {

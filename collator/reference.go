@@ -14,8 +14,8 @@ import (
 	"github.com/nat-go/nat-go/internal/lines"
 )
 
-// Reference holds log-probs of preferences under a reference model, made by someone who has one. They are good for exactly
-// the tokens they were computed for, so each is looked up by a hash of the row's tokens and labels.
+// Reference holds log-probs of preferences under a reference model, made by someone who has one. They are good for
+// exactly the tokens they were computed for, so each is looked up by a hash of the row's tokens and labels.
 type Reference struct {
 	Fingerprint string // of model, tokenizer, template and length limit
 	LogProbs    func(rowHash string) (chosen, rejected float64, ok bool)
@@ -24,9 +24,10 @@ type Reference struct {
 // maxReferenceLine is the longest line of a file of log-probs, in bytes.
 const maxReferenceLine = 4096
 
-// ReadReference reads log-probs of a reference model: JSON lines {"row", "chosen", "rejected"}, where row is the RowHash of
-// a pair's row and the others are sums of natural log-probs over its labels (examples/composite-trainer/reference_logps.py
-// writes them). About 100 bytes a line are kept in memory. Errors name the line.
+// ReadReference reads log-probs of a reference model: JSON lines {"row", "chosen", "rejected"}, where row is the
+// RowHash of a pair's row and the others are sums of natural log-probs over its labels
+// (examples/composite-trainer/reference_logps.py writes them). About 100 bytes a line are kept in memory. Errors name
+// the line.
 func ReadReference(r io.Reader, fingerprint string) (*Reference, error) {
 	pairs := map[[sha256.Size]byte]batch.Ref{}
 	n := 0
@@ -92,8 +93,8 @@ func (f *Reference) of(r *batch.Row) *batch.Ref {
 	return &batch.Ref{Chosen: chosen, Rejected: rejected}
 }
 
-// RowHash names the tokens and labels of a row: SHA-256 in hex over, for each side, the ids as little-endian int32, -1, and
-// start and end of each trained run, -1.
+// RowHash names the tokens and labels of a row: SHA-256 in hex over, for each side, the ids as little-endian int32, -1,
+// and start and end of each trained run, -1.
 func RowHash(r *batch.Row) string {
 	var all batch.Side
 	for i := range r.Sides {

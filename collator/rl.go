@@ -52,7 +52,8 @@ func (w *worker) onlyOwn(it *Item, m *material) *cause {
 		}
 	}
 	if p := w.onPolicy(m.nodes, m.trained, it.Record.Origin.Policy); p != "same" {
-		return refuse(OffPolicy, "on_policy is %s: sampled by %q, trained is %q", p, it.Record.Origin.Policy, w.cfg.Policy)
+		return refuse(OffPolicy, "on_policy is %s: sampled by %q, trained is %q",
+			p, it.Record.Origin.Policy, w.cfg.Policy)
 	}
 	return nil
 }

@@ -312,7 +312,8 @@ func TestView(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	if _, err := tokenview.ReadRow(c.dir, "0", other); err == nil || !strings.Contains(err.Error(), "made with tokenizer") {
+	_, err = tokenview.ReadRow(c.dir, "0", other)
+	if err == nil || !strings.Contains(err.Error(), "made with tokenizer") {
 		t.Errorf("ids are shown as another tokenizer's: %v", err)
 	}
 }

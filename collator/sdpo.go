@@ -61,8 +61,8 @@ func (distillations) Rows(w *worker, it *Item) outcome {
 	return sp.account(out, rows)
 }
 
-// weigh sets the weights of pairs. Rows share a site's targets only where hints add up: there a site without pairs of its own
-// has no weight.
+// weigh sets the weights of pairs. Rows share a site's targets only where hints add up: there a site without pairs of
+// its own has no weight.
 func (sp *splicer) weigh(w *worker, rows []made) {
 	if w.cfg.Weight == ByToken {
 		return
@@ -192,7 +192,8 @@ type spliced struct {
 	size     int // tokens of the longest teacher, hints that are left out included
 }
 
-// fit is the fitter of distillations: the head goes, in whole rounds before that of the first target, then in whole steps.
+// fit is the fitter of distillations: the head goes, in whole rounds before that of the first target, then in whole
+// steps.
 func (sp *splicer) fit(w *worker, m *material, v *view) (*made, *cause) {
 	one, size, r := sp.row(w, m, v)
 	if r != nil || size <= w.cfg.MaxLength {
@@ -202,7 +203,8 @@ func (sp *splicer) fit(w *worker, m *material, v *view) (*made, *cause) {
 	return w.cutFewest(m, v, heads(m), tooLong, func(short *material, next *view) (*made, int, *cause) { return sp.row(w, short, next) })
 }
 
-// heads lists what may be cut out before the first target, in order: whole rounds before its own, then the steps of its own.
+// heads lists what may be cut out before the first target, in order: whole rounds before its own, then the steps of its
+// own.
 func heads(m *material) (out []block) {
 	first := slices.Index(m.trained, true)
 	at := 0
@@ -220,8 +222,8 @@ func heads(m *material) (out []block) {
 	return append(rounds[:len(rounds)-1], inner(m.nodes, own)...)
 }
 
-// row makes the student of a view and its teachers. size is the longest of them. Targets none of whose sites can be spliced
-// are left out.
+// row makes the student of a view and its teachers. size is the longest of them. Targets none of whose sites can be
+// spliced are left out.
 func (sp *splicer) row(w *worker, m *material, v *view) (one *made, size int, refusal *cause) {
 	student, r := w.side(m, v)
 	if r != nil {
@@ -400,8 +402,8 @@ func (w *worker) prove(p *batch.Proof, s *batch.Side, text, target string) {
 	}
 }
 
-// teacherText is the text of a teacher's tokens and the hash of what it trains, put together from the student's text and the
-// hints'; false where either is not known. Decoding every teacher would cost more than all else.
+// teacherText is the text of a teacher's tokens and the hash of what it trains, put together from the student's text
+// and the hints'; false where either is not known. Decoding every teacher would cost more than all else.
 func teacherText(s *batch.Side, student *side, group []splice) (text, target string, ok bool) {
 	var b strings.Builder
 	from, by, tokens := 0, 0, 0

@@ -411,7 +411,8 @@ func TestViewSite(t *testing.T) {
 				t.Errorf("%v %s", err, b.String())
 			}
 		}
-		if _, err := tokenview.ReadSite(c.dir, 2, toy(t)); err == nil || !strings.Contains(err.Error(), "the run has 2") {
+		_, err := tokenview.ReadSite(c.dir, 2, toy(t))
+		if err == nil || !strings.Contains(err.Error(), "the run has 2") {
 			t.Error(err)
 		}
 	}

@@ -65,8 +65,8 @@ func (w *worker) look(r *turns.Renderer, c *turns.Conversation) (*view, *cause) 
 	return v, nil
 }
 
-// renderers are the ways to render a conversation, in the order they are tried: as configured, with thinking switched off, and
-// without the end of a generation prompt that the template doesn't show of a turn.
+// renderers are the ways to render a conversation, in the order they are tried: as configured, with thinking switched
+// off, and without the end of a generation prompt that the template doesn't show of a turn.
 func (w *worker) renderers() []*turns.Renderer {
 	out := []*turns.Renderer{w.render}
 	if s := w.render.Silent(); s != nil {
@@ -177,8 +177,8 @@ type span struct {
 	terminal bool // it runs to the end of a turn with a terminator
 }
 
-// side makes the tokens of a conversation as v shows it. Ids the source has for assistant's turns are taken as they are; what
-// lies between them is encoded on its own.
+// side makes the tokens of a conversation as v shows it. Ids the source has for assistant's turns are taken as they
+// are; what lies between them is encoded on its own.
 func (w *worker) side(m *material, v *view) (*side, *cause) {
 	if partly := v.partly(m); len(partly) > 0 {
 		return nil, partlyRendered(m.place(partly[0]))
@@ -411,8 +411,8 @@ func (s *side) prove(b *sideBuilder) *cause {
 	return nil
 }
 
-// restored reports whether ids stand for text, where the tokenizer restores ASCII. Of a text that has more, the tokens of other
-// characters are decoded, with those that share one.
+// restored reports whether ids stand for text, where the tokenizer restores ASCII. Of a text that has more, the tokens
+// of other characters are decoded, with those that share one.
 func (w *worker) restored(ids []int32, offsets []tokenizer.Span, text string) bool {
 	if ascii(text) {
 		return true

@@ -15,18 +15,18 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// A teacher is a splice, never a second render (D5): teacher = student[:at] + hint + student[at:]. So every token of the
-// student is the teacher's, and alignment is exact by construction, not by length (D3, D6).
+// A teacher is a splice, never a second render (D5): teacher = student[:at] + hint + student[at:]. So every token of
+// the student is the teacher's, and alignment is exact by construction, not by length (D3, D6).
 //
-// What the hint's tokens are the template decides: the conversation up to the target is rendered as the model was given it,
-// and once more with the hint in it - as a system message, as a user's, or at the end of the message before. If the second
-// text is the first with one piece put in, that piece is the hint. A template that raises, drops the message, puts it
-// elsewhere, or changes anything else (a user's message makes Qwen 3 forget earlier reasoning) fails that test, and the next
-// way is tried; where none is left, the site is refused. An added token (a special one, or one like </tool_response>)
-// has to stand at the right edge, on either side of it, so that no merge across the edge is lost.
+// What the hint's tokens are the template decides: the conversation up to the target is rendered as the model was given
+// it, and once more with the hint in it - as a system message, as a user's, or at the end of the message before. If the
+// second text is the first with one piece put in, that piece is the hint. A template that raises, drops the message,
+// puts it elsewhere, or changes anything else (a user's message makes Qwen 3 forget earlier reasoning) fails that test,
+// and the next way is tried; where none is left, the site is refused. An added token (a special one, or one like
+// </tool_response>) has to stand at the right edge, on either side of it, so that no merge across the edge is lost.
 
-// A control run has every hint put in its place, checked, and then left out: what a trainer makes of such rows, in which teacher
-// and student read the same tokens at the same positions, is exactly 0 unless it reads the wrong ones.
+// A control run has every hint put in its place, checked, and then left out: what a trainer makes of such rows, in
+// which teacher and student read the same tokens at the same positions, is exactly 0 unless it reads the wrong ones.
 
 // splice is a hint at a place of a student row.
 type splice struct {
@@ -131,8 +131,8 @@ func (w *worker) given(m *material, v *view, at, start int) (*given, *cause) {
 	return g, nil
 }
 
-// hinted is the same with a hint in it: one piece more, which stands at byte lo of the given text, or at any up to hi ("a" in
-// "aab"). It is wanted at byte at.
+// hinted is the same with a hint in it: one piece more, which stands at byte lo of the given text, or at any up to hi
+// ("a" in "aab"). It is wanted at byte at.
 type hinted struct {
 	template.Result
 	lo, at, hi int
@@ -181,7 +181,8 @@ func (w *worker) spliceAs(m *material, v *view, given *given, student *side, at 
 	return first, nil
 }
 
-// neutral is the neutral hint, put into the same place in the same way as a hint; nil where the template has no place for it.
+// neutral is the neutral hint, put into the same place in the same way as a hint; nil where the template has no place
+// for it.
 func (w *worker) neutral(m *material, v *view, given *given, student *side, at int, mode string, s *splice) []int32 {
 	if w.cfg.Neutral == "" {
 		return nil
@@ -235,9 +236,9 @@ func (w *worker) joins(hinted *hinted, q int, piece, tail []int32) bool {
 	return r == nil && len(both) == len(piece)+len(tail) && slices.Equal(both[:len(piece)], piece) && slices.Equal(both[len(piece):], tail)
 }
 
-// place is the token of a student row at which the tail, which is followed by the turn, begins; -1 if it can't be told. Where
-// the template puts something at the start of the turn that merges with the tail's end, the tail is found by its first token,
-// and the text before it has to be the render's.
+// place is the token of a student row at which the tail, which is followed by the turn, begins; -1 if it can't be told.
+// Where the template puts something at the start of the turn that merges with the tail's end, the tail is found by its
+// first token, and the text before it has to be the render's.
 func (w *worker) place(before string, tail []int32, student *side, target int) int {
 	if i := target - len(tail); i > 0 && slices.Equal(student.IDs[i:target], tail) {
 		return i
@@ -370,8 +371,8 @@ func (w *worker) encodePart(res *template.Result, from, to int) ([]int32, *cause
 	return ids, nil
 }
 
-// checkTeacher checks that the teacher's tokens up to the target are the text that was rendered with the hint, where the
-// student's are the text rendered without. The hint's tokens stand for bytes from to to of the text.
+// checkTeacher checks that the teacher's tokens up to the target are the text that was rendered with the hint, where
+// the student's are the text rendered without. The hint's tokens stand for bytes from to to of the text.
 func (w *worker) checkTeacher(hinted *template.Result, from, to int, student *side, s *splice) *cause {
 	if student.proof.Lossy || student.given { // ids of the source's need not be what the text would give
 		return nil

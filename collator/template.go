@@ -11,7 +11,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// DefaultTemplateTime is what strftime_now shows by default. The machine's clock is never read: rows would change with it.
+// DefaultTemplateTime is what strftime_now shows by default. The machine's clock is never read: rows would change with
+// it.
 const DefaultTemplateTime = "2026-01-02T03:04:05"
 
 // ParseTemplateTime reads a time like DefaultTemplateTime, or a date.
@@ -24,8 +25,8 @@ func ParseTemplateTime(s string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is no time like %s", s, DefaultTemplateTime)
 }
 
-// TemplateText returns a chat template's source: of the file called name, else the tokenizer's template of that name, or
-// with an empty name the tokenizer's own.
+// TemplateText returns a chat template's source: of the file called name, else the tokenizer's template of that name,
+// or with an empty name the tokenizer's own.
 func TemplateText(c *tokenizer.Config, name string) (string, error) {
 	if name != "" {
 		info, err := os.Stat(name)
@@ -43,7 +44,8 @@ func TemplateText(c *tokenizer.Config, name string) (string, error) {
 		return t.Text, nil
 	}
 	if name == "" {
-		// Fail closed: without a template there is no chat text, and joining contents would train on something else (D18).
+		// Fail closed: without a template there is no chat text, and joining contents would train on something else
+		// (D18).
 		return "", errors.New("the tokenizer has no chat template: name one (a base model's tokenizer has none; its instruct version's folder does)")
 	}
 	return "", fmt.Errorf("%q is neither a file nor the name of a template of the tokenizer", name)

@@ -87,8 +87,9 @@ func (w *worker) lost(m *material, one *made) (out []cause) {
 	return out
 }
 
-// trajectory makes one row of a conversation. Where no renderer shows all trained turns as they were sampled, unstable lists
-// those that are not under the first, and the row trains the others; it is a GenerationPromptMismatch if none is left.
+// trajectory makes one row of a conversation. Where no renderer shows all trained turns as they were sampled, unstable
+// lists those that are not under the first, and the row trains the others; it is a GenerationPromptMismatch if none is
+// left.
 func (w *worker) trajectory(m *material, fit fitter) (one *made, unstable []int, refusal *cause) {
 	var views []*view
 	var bad [][]int
@@ -162,8 +163,8 @@ func (v *view) partly(m *material) (out []int) {
 	return out
 }
 
-// unstable lists the trained messages that a view does not show as they were sampled. Turn rows need no complete list: with
-// Auto it ends at the first.
+// unstable lists the trained messages that a view does not show as they were sampled. Turn rows need no complete list:
+// with Auto it ends at the first.
 func (w *worker) unstable(m *material, v *view) (out []int) {
 	for _, l := range v.lost {
 		if m.trained[l.Message] {
@@ -237,8 +238,8 @@ func (w *worker) turnOf(part *material, i int, fit fitter) (*made, *cause) {
 	return nil, refusal
 }
 
-// asGiven puts the turn of the last message of m behind what the model was given before it, where the template, seeing the
-// turn, would have rewritten that (gpt-oss drops earlier reasoning once there is a final answer).
+// asGiven puts the turn of the last message of m behind what the model was given before it, where the template, seeing
+// the turn, would have rewritten that (gpt-oss drops earlier reasoning once there is a final answer).
 func (w *worker) asGiven(m *material, v *view, i int) (*view, *cause) {
 	t := v.turns[len(v.turns)-1]
 	if !t.Thinking {

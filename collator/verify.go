@@ -35,11 +35,11 @@ func (p Problem) String() string {
 // maxProblems bounds the problems listed.
 const maxProblems = 100
 
-// Verify checks every batch of a run folder again, from its files and the tokenizer alone: the file is the one the index
-// speaks of; masks, positions, labels, pads and counts follow from the rows; the tokens are the text that was rendered or the
-// ids that the source had; what is trained is the text of the turns, and ends in a terminator unless it was cut off; chosen
-// and rejected share the prompt's tokens; and no batch is left out of the index. The error is one of reading the index or the
-// folder.
+// Verify checks every batch of a run folder again, from its files and the tokenizer alone: the file is the one the
+// index speaks of; masks, positions, labels, pads and counts follow from the rows; the tokens are the text that was
+// rendered or the ids that the source had; what is trained is the text of the turns, and ends in a terminator unless it
+// was cut off; chosen and rejected share the prompt's tokens; and no batch is left out of the index. The error is one
+// of reading the index or the folder.
 func Verify(dir string, tok *tokenizer.Tokenizer) (*Report, error) {
 	v := verifier{dir: filepath.Join(dir, "batches"), tok: tok, report: &Report{}, files: map[string]bool{}, ends: map[string]*ends{}}
 	if err := batch.EachLine(filepath.Join(v.dir, batch.IndexName), func(l *batch.Line) error {
