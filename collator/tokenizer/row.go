@@ -44,17 +44,6 @@ func (t *Tokenizer) Segmentable() (ok bool, why string) {
 	return t.specials.why == "", t.specials.why
 }
 
-// FindSpecial returns the spans of text that whole-text encoding with Hugging
-// Face makes special tokens of: what a user's text must not hold where a format
-// carries text and the trainer tokenises it.
-func (t *Tokenizer) FindSpecial(text string) []Span {
-	var spans []Span
-	for _, f := range t.specials.split(text, []Span{{0, len(text)}}) {
-		spans = append(spans, f.Span)
-	}
-	return spans
-}
-
 // appendSegment encodes text[from:to], which lies between two special tokens.
 func (t *Tokenizer) appendSegment(dst *Encoding, text string, from, to int) error {
 	if from == to {

@@ -93,9 +93,6 @@ func TestWriterInPieces(t *testing.T) {
 			t.Fatalf("%q, want\n%q", out.String(), want.String())
 		}
 	}
-	if got := Plain(Style("1", "a") + ClearLine() + "b"); got != "ab" {
-		t.Errorf("%q", got)
-	}
 }
 
 func TestWriterMasksSecrets(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"io"
 	"os"
-	"strings"
 	"sync"
 	"unicode/utf8"
 
@@ -24,18 +23,6 @@ func Style(style, text string) string {
 
 // ClearLine goes to the beginning of the line and clears it.
 func ClearLine() string { return mark() + "[K" }
-
-// Plain takes the styles out of a text.
-func Plain(s string) string {
-	for {
-		at := strings.Index(s, mark())
-		if at < 0 {
-			return s
-		}
-		rest := s[at+len(mark()):]
-		s = s[:at] + rest[strings.IndexAny(rest, "mK")+1:]
-	}
-}
 
 // Writer makes what is written through it safe, and passes on the styles of this package. Known secrets are masked. A character
 // that is cut in two waits for its other half. It is safe for concurrent use.

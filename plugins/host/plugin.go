@@ -143,14 +143,6 @@ func (p *Plugin) Close() {
 	}
 }
 
-// PeakBytes is the most resident memory that the plugin's processes had, added up; 0 where it is not known.
-func (p *Plugin) PeakBytes() (n int64) {
-	for _, in := range p.instances {
-		n += in.peakBytes()
-	}
-	return n
-}
-
 // PIDs lists the processes that run now.
 func (p *Plugin) PIDs() (pids []int) {
 	for _, in := range p.instances {
@@ -175,7 +167,6 @@ type instance struct {
 	sup  supervisor
 	inc  *incarnation
 	last error // the last failure
-	peak int64
 }
 
 // incarnation returns the running one, and starts one if there is none.
@@ -282,23 +273,6 @@ func (in *instance) bury(inc *incarnation) {
 	}
 	in.sup = in.sup.step(failed, &in.plugin.spec)
 	in.last = nil
-	if inc.proc != nil {
-		inc.proc.mu.Lock()
-		in.peak = max(in.peak, inc.proc.peak)
-		inc.proc.mu.Unlock()
-	}
-}
-
-func (in *instance) peakBytes() int64 {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	n := in.peak
-	if in.inc != nil && in.inc.proc != nil {
-		in.inc.proc.mu.Lock()
-		n = max(n, in.inc.proc.peak)
-		in.inc.proc.mu.Unlock()
-	}
-	return n
 }
 
 func (in *instance) close() {

@@ -36,7 +36,6 @@ type program struct {
 	killed   error            // why we killed it
 	startErr error            // what was wrong with the file or the handshake
 	exit     error            // how it ended, set before done
-	peak     int64
 
 	ended sync.Once
 	done  chan struct{} // closed when the process is gone and its output is drained, or it will never be started
@@ -69,7 +68,9 @@ func (p *program) Start(context.Context) error {
 		limitMemory(proc.PID(), p.limit)
 	}
 	go p.wait()
-	go p.watchMemory(proc.PID())
+	if p.limit > 0 {
+		go p.watchMemory(proc.PID())
+	}
 	return nil
 }
 
@@ -212,7 +213,7 @@ func (p *program) pid() int {
 	return p.proc.PID()
 }
 
-// watchMemory samples the resident memory.
+// watchMemory samples the resident memory and kills what goes beyond the limit.
 func (p *program) watchMemory(pid int) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -222,14 +223,7 @@ func (p *program) watchMemory(pid int) {
 			return
 		case <-tick.C:
 		}
-		n, ok := residentBytes(pid)
-		if !ok {
-			continue
-		}
-		p.mu.Lock()
-		p.peak = max(p.peak, n)
-		p.mu.Unlock()
-		if p.limit > 0 && n > p.limit {
+		if n, ok := residentBytes(pid); ok && n > p.limit {
 			p.kill(fmt.Errorf("it used %d MiB of memory; its limit is %d MiB (plugins.%s.memory)", n>>20, p.limit>>20, p.name))
 			return
 		}

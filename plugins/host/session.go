@@ -32,9 +32,6 @@ type Session struct {
 
 	finished atomic.Bool // Recv has returned io.EOF
 	failures atomic.Int64
-
-	progressMu sync.Mutex
-	progress   func(Progress)
 }
 
 // Result is what became of a group. Records and Drops stand unless Reason says that the group was dropped whole: then there
@@ -56,12 +53,6 @@ func (r *Result) Release() {
 		r.reuse()
 	}
 	*r = Result{}
-}
-
-// Progress is a builder's word that it is working on a group.
-type Progress struct {
-	Group       *ttc.Group
-	Done, Total int64 // Total 0: unknown
 }
 
 // job is a group on its way.
@@ -108,13 +99,6 @@ const (
 	maxJobs    = 4096
 	queuedJobs = 64
 )
-
-// OnProgress sets a function that is called with what the plugin reports, from a goroutine of the session's.
-func (s *Session) OnProgress(f func(Progress)) {
-	s.progressMu.Lock()
-	s.progress = f
-	s.progressMu.Unlock()
-}
 
 // Send hands a group over. It waits while Spec.Window bytes of groups are in hand. The group must not change until Recv has
 // returned it. The error is the session's end.
@@ -262,15 +246,6 @@ func (s *Session) logFailure(g *ttc.Group, r *wire.Results) {
 	s.plugin.log.Warn().Str("builder", s.name).Str("group", g.Key).Str("stack", r.Stack).Msg("the builder failed on a group: " + firstLine(r.Failure))
 	if n == loggedFailures {
 		s.plugin.log.Warn().Str("builder", s.name).Msg("further groups that the builder fails on are dropped without a line here")
-	}
-}
-
-func (s *Session) report(p Progress) {
-	s.progressMu.Lock()
-	f := s.progress
-	s.progressMu.Unlock()
-	if f != nil {
-		f(p)
 	}
 }
 

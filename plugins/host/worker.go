@@ -456,7 +456,7 @@ func (a *attempt) receive() error {
 		if err != nil {
 			return err
 		}
-		a.clock.sign()
+		a.clock.sign() // whatever it says, and be it only its progress
 		for range m.GetCredit() {
 			select {
 			case a.credit <- struct{}{}: // wait: room for the initial credit
@@ -465,9 +465,6 @@ func (a *attempt) receive() error {
 			}
 		}
 		a.clock.took(int64(m.GetCredit()), a.frames.Load())
-		if p := m.GetProgress(); p != nil {
-			a.progress(p)
-		}
 		for _, part := range m.GetParts() {
 			if err := a.part(&reader, part); err != nil {
 				return err
@@ -558,18 +555,6 @@ func (a *attempt) grant() error {
 		return nil // the stream is over: Recv says how
 	}
 	return err
-}
-
-func (a *attempt) progress(p *pb.Progress) {
-	a.mu.Lock()
-	var j *job
-	if len(a.jobs) > 0 {
-		j = a.jobs[0]
-	}
-	a.mu.Unlock()
-	if j != nil && j.number == p.GetGroup() {
-		a.session.report(Progress{Group: j.group, Done: int64(p.GetDone()), Total: int64(p.GetTotal())})
-	}
 }
 
 // watch ends the attempt if the plugin has groups in hand and gives no sign of life, or too little of results, for
