@@ -68,7 +68,7 @@ type Factory struct {
 
 // Env is what an adapter is given beside its config.
 type Env struct {
-	RunDir   string // the run folder; adapters that keep files do so below it
+	RunDir   string // the run folder; adapters keep files in its folder trainer, runfolder.Folder.Trainer
 	Log      zerolog.Logger
 	Progress func(Progress) // called while Submit runs, from any goroutine; nil: nobody looks
 }
