@@ -200,10 +200,14 @@ const (
 
 // FromJSONSchema makes a spec of a JSON Schema: the subset that JSONSchema writes and what generators of other languages
 // commonly do (anyOf, $ref, const). Keywords it doesn't know are ignored, so the check may be laxer than the schema, never
-// stricter. The text may come from a plugin: it is bounded, and an error says what is wrong with it.
+// stricter. The text may come from a plugin: it is bounded, and an error says what is wrong with it. One that is empty stands
+// for any object.
 func FromJSONSchema(text []byte) (*Spec, error) {
 	if len(text) > maxSchemaBytes {
 		return nil, fmt.Errorf("the JSON Schema has %s, more than the limit of %s", Size(len(text)), Size(maxSchemaBytes))
+	}
+	if len(text) == 0 {
+		text = []byte(`{"type": "object", "additionalProperties": {}}`)
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()

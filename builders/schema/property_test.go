@@ -174,3 +174,11 @@ func FuzzFromJSONSchema(f *testing.F) {
 		}
 	})
 }
+
+// TestNoJSONSchema: a plugin's builder without a schema takes any object, and gets all of it.
+func TestNoJSONSchema(t *testing.T) {
+	s, err := FromJSONSchema(nil)
+	if err != nil || s.Kind != Map || s.Elem == nil || s.Elem.Kind != Any {
+		t.Fatalf("%+v, %v", s, err)
+	}
+}

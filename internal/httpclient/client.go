@@ -361,26 +361,64 @@ func (r *Reply) read(ctx context.Context, resp *http.Response) error {
 	if c.large != nil {
 		small = limit / 8
 	}
-	var buf bytes.Buffer
-	n, err := buf.ReadFrom(io.LimitReader(resp.Body, small+1))
-	if err == nil && n > small && small < limit {
+	text := pieces{in: resp.Body}
+	err := text.read(small + 1)
+	if err == nil && text.n > small && small < limit {
 		if err := r.enlarge(ctx); err != nil {
 			return err
 		}
-		buf.Grow(int(min(max(resp.ContentLength-n, n), limit+1-n)))
-		_, err = buf.ReadFrom(io.LimitReader(resp.Body, limit+1-n))
+		err = text.read(limit + 1)
 	}
-	r.Body = buf.Bytes()
+	if err == nil && text.n > limit && resp.StatusCode/100 == 2 {
+		return tooLong()
+	}
+	r.Body = text.join()
 	switch {
 	case err != nil:
 		return r.x.failed(ctx, err, true)
 	case int64(len(r.Body)) <= limit:
 		return nil
-	case resp.StatusCode/100 == 2:
-		return tooLong()
 	}
 	r.Body, r.cut = r.Body[:limit], true
 	return nil
+}
+
+// pieces is a text whose length is not known while it is read. It is put together once: a buffer that grows would leave as
+// much again behind, for each answer that comes meanwhile.
+type pieces struct {
+	in   io.Reader
+	list [][]byte
+	n    int64
+}
+
+// read reads until there are so many bytes, or to the end.
+func (p *pieces) read(most int64) error {
+	for p.n < most {
+		piece := make([]byte, 0, min(most-p.n, max(4<<10, min(p.n, 1<<20))))
+		var err error
+		for err == nil && len(piece) < cap(piece) {
+			var n int
+			n, err = p.in.Read(piece[len(piece):cap(piece)])
+			piece = piece[:len(piece)+n]
+		}
+		p.list, p.n = append(p.list, piece), p.n+int64(len(piece))
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *pieces) join() []byte {
+	if len(p.list) == 1 {
+		return p.list[0]
+	}
+	text := bytes.Join(p.list, nil)
+	p.list = nil
+	return text
 }
 
 // ErrTooLong is the cause of an error about an answer above the limit. It is not asked for again.

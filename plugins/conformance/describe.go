@@ -59,9 +59,6 @@ func checkDescribeAgain(ctx context.Context, k *kit) error {
 
 func checkSchema(ctx context.Context, k *kit) error {
 	return k.each(ctx, nil, func(_ *host.Plugin, b host.BuilderInfo) error {
-		if len(b.ConfigSchema) == 0 {
-			return nil
-		}
 		spec, err := schema.FromJSONSchema(b.ConfigSchema)
 		if err == nil && spec.Kind != schema.Object && spec.Kind != schema.Map {
 			err = errors.New("its config schema is not that of an object")

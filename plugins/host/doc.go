@@ -2,7 +2,7 @@
 //
 // Start starts n copies of a plugin's process; Open makes a Session of one of its builders: groups in, results out,
 // in the order of the groups whatever n is. go-plugin does the handshake and the connection; everything that touches
-// the process is our own (process.go), because go-plugin's stock path can be crashed, blocked for ever and made to
+// the process is our own (program.go), because go-plugin's stock path can be crashed, blocked for ever and made to
 // leak by the plugin.
 //
 // What the host does about a plugin that misbehaves:

@@ -18,7 +18,8 @@ import (
 // mark that the plugin's processes carry.
 //
 // A plugin can write here, as all that the user runs can. Nothing is killed for what is written here but processes that
-// carry the mark in their environment, where only we have put it: plugins and what they started, never anybody else's.
+// carry the mark in their environment, where we have put it: plugins and what they started. Another program has it there
+// only if it was started with a plugin's environment on purpose.
 type runDir struct {
 	path string
 	mark string

@@ -530,7 +530,9 @@ func (a *attempt) part(reader *wire.RecordReader, part *pb.ResultPart) error {
 	return nil
 }
 
-// grant lets the plugin send a frame more, when the consumer has room for it. Who has the instance alone, or has it
+// grant lets the plugin send a frame more, when the consumer has room for it. There is nothing to count here: a frame is
+// granted for each that was read, and none is read while this waits, so that what a plugin sends beyond its credit stays in
+// its own process, behind the connection's window. Who has the instance alone, or has it
 // while somebody else wants it, does not wait for the consumer: that may be waiting for just them.
 func (a *attempt) grant() error {
 	if !a.lockstep && a.full() {

@@ -27,8 +27,8 @@
 // line belongs to the handshake. A panic in Build fails its group and no other; the process lives on.
 //
 // Importing the package does nothing to the process: memory, collector, signals and environment stay the program's own.
-// A plugin has little alive at a time: GOGC=400 in nat-go's environment, which it hands on, saves a large run a fourth of
-// the plugin's time. The package pulls in no cgo, tokenizer, Parquet, compression or built-in builder, so that a plugin
+// A plugin has little alive at a time, so that GOGC=400 in nat-go's environment, which it hands on, spares a large run much
+// of the collector's work. The package pulls in no cgo, tokenizer, Parquet, compression or built-in builder, so that a plugin
 // stays small to build.
 //
 // Part of the Go API we promise (v0).

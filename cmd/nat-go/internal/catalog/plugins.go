@@ -139,14 +139,11 @@ func (c *Catalog) checkBlock(
 	if err != nil || finding.Failed(found) {
 		return found, err
 	}
-	settings := []byte("{}")
-	if len(info.ConfigSchema) > 0 {
-		full, err := schema.FromJSONSchema(info.ConfigSchema)
-		if err != nil {
-			return nil, err
-		}
-		settings, _ = b.JSON(full)
+	full, err := schema.FromJSONSchema(info.ConfigSchema)
+	if err != nil {
+		return nil, err
 	}
+	settings, _ := b.JSON(full)
 	own, err := p.Validate(ctx, builder, settings)
 	if err != nil {
 		return nil, err
@@ -155,9 +152,6 @@ func (c *Catalog) checkBlock(
 }
 
 func checkSchema(b *config.Block, text []byte) ([]finding.Finding, error) {
-	if len(text) == 0 {
-		return nil, nil
-	}
 	spec, err := schema.FromJSONSchema(text)
 	if err != nil {
 		return nil, err

@@ -29,6 +29,7 @@ type Program struct {
 // Main runs the command line and returns the exit code.
 func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	defer runtime.KeepAlive(ballast.Bytes)
+	limitMemory()
 	// Else a program whose output nobody reads any more is ended without a word. What it starts is not touched by that.
 	pipes := make(chan os.Signal, 1)
 	signal.Notify(pipes, syscall.SIGPIPE)

@@ -14,6 +14,16 @@ func collectOften(percent int) {
 	}
 }
 
+// softLimit is the size above which the heap is collected as often as it takes: else garbage may be as much as what is alive,
+// and an input at its limit takes twice the memory.
+const softLimit = 256 << 20
+
+func limitMemory() {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(softLimit)
+	}
+}
+
 // leaveCores leaves half of the cores to the host, which has as much to do as the builders: on two cores threads of this
 // process that look for work cost a run a twentieth of its time.
 func leaveCores() {

@@ -231,6 +231,9 @@ func sourceNames() string {
 	return strings.Join(names, ", ")
 }
 
+// maxFirst bounds the entry that tells what an input is; it is what sources have for max_example_bytes by default.
+const maxFirst = 64 << 20
+
 // recognize tells the type of a file's source from the keys of its first entry.
 func recognize(ctx context.Context, path string) (string, error) {
 	if ext := strings.ToLower(filepath.Ext(path)); ext == ".yml" || ext == ".yaml" {
@@ -241,7 +244,7 @@ func recognize(ctx context.Context, path string) (string, error) {
 		return "", exit.With(exit.Environment, err)
 	}
 	defer f.Close()
-	first, _, err := json.NewReader(f, json.Auto, json.Limits{}).Next()
+	first, _, err := json.NewReader(f, json.Auto, json.Limits{Size: maxFirst}).Next()
 	if errors.Is(err, io.EOF) {
 		return "", exit.Failedf("%s is empty: there is nothing to read", path)
 	}

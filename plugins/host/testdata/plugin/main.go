@@ -51,7 +51,7 @@ func main() {
 				fmt.Print(strings.Repeat("x", 1<<16))
 			}
 		case "raw":
-			serveRaw()
+			serveRaw(len(os.Args) > 2 && os.Args[2] == "gzip")
 			return
 		case "odd stderr":
 			write(2, "{\"@message\": 1}\n")

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"io"
@@ -15,12 +17,34 @@ import (
 )
 
 // serveRaw serves the protocol without the SDK, so that it can be broken.
-func serveRaw() {
+//
+// With packed, every message is one of a GiB, which gzip makes small.
+func serveRaw(packed bool) {
+	newServer := plugin.DefaultGRPCServer
+	if packed {
+		newServer = func(o []grpc.ServerOption) *grpc.Server {
+			return grpc.NewServer(append(o, grpc.RPCCompressor(bomb{}))...) //nolint:staticcheck // the only way to compress for who didn't ask
+		}
+	}
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig:  host.Handshake,
 		VersionedPlugins: map[int]plugin.PluginSet{1: {"builder": &raw{}}},
-		GRPCServer:       plugin.DefaultGRPCServer,
+		GRPCServer:       newServer,
 	})
+}
+
+// bomb packs any message as a GiB of zeros.
+type bomb struct{}
+
+func (bomb) Type() string { return "gzip" }
+
+func (bomb) Do(w io.Writer, _ []byte) error {
+	var member bytes.Buffer
+	z := gzip.NewWriter(&member)
+	z.Write(make([]byte, 16<<20))
+	z.Close()
+	_, err := w.Write(bytes.Repeat(member.Bytes(), 64))
+	return err
 }
 
 type raw struct {
@@ -135,15 +159,27 @@ func (r *raw) answer(stream pb.Builder_BuildServer, group uint64, key string) er
 					return err
 				}
 			}
-		case "empty parts", "empty sites":
+		case "empty parts", "empty sites", "empty drops", "empty ends":
 			parts := make([]*pb.ResultPart, 4<<20)
+			empty := &pb.ResultPart{} // one for all: the plugin needs no memory for them
 			for i := range parts {
-				parts[i] = &pb.ResultPart{}
+				parts[i] = empty
 			}
-			if r.config.Do == "empty sites" {
+			switch r.config.Do {
+			case "empty ends":
+				parts = []*pb.ResultPart{{Group: group, Ends: make([]uint32, 8<<20-64)}}
+			case "empty drops":
+				drops := make([]*pb.Drop, 4<<20)
+				none := &pb.Drop{}
+				for i := range drops {
+					drops[i] = none
+				}
+				parts = []*pb.ResultPart{{Group: group, Drops: drops}}
+			case "empty sites":
 				sites := make([]*pb.Site, 4<<20)
+				none := &pb.Site{}
 				for i := range sites {
-					sites[i] = &pb.Site{}
+					sites[i] = none
 				}
 				parts = []*pb.ResultPart{{Group: group, Records: []*pb.Record{{Kind: &pb.Record_Distillation{Distillation: &pb.Distillation{Sites: sites}}}}}}
 			}

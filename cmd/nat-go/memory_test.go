@@ -1,0 +1,372 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// These tests run the program on what is made to exhaust memory. Each runs in a process of its own, which is ended where it
+// and all that it started hold more than the limit at once, or make no end of it.
+
+const (
+	memoryLimit = 512 << 20
+	memoryTime  = 40 * time.Second // far above what any takes: what needs longer would take for ever
+	memoryEvery = 3 * time.Millisecond
+)
+
+// attack is what somebody hands to the program.
+type attack struct {
+	name   string
+	config string                // of finetune.yml
+	files  map[string]string     // beside it
+	env    []string              // more of the environment
+	args   []string              // finetune run --config_file finetune.yml --run-id r, if there are none
+	pipe   func(io.Writer) error // what comes through the pipe in.json or, if it is the name, in.jsonl
+	code   int                   // how the program ends
+	says   string                // and what it says
+}
+
+func TestMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short")
+	}
+	hostile := filepath.Join(t.TempDir(), "hostile")
+	if out, err := exec.Command("go", "build", "-o", hostile, "../../plugins/host/testdata/plugin").CombinedOutput(); err != nil {
+		t.Fatalf("can't build the hostile plugin: %v\n%s", err, out)
+	}
+	attacks := append(pluginAttacks(hostile), inputAttacks()...)
+	attacks = append(attacks, serverAttacks(t)...)
+	if withTokenizers() {
+		attacks = append(attacks, tokenizerAttacks(t)...)
+	}
+	for _, a := range attacks {
+		t.Run(a.name, func(t *testing.T) { a.run(t) })
+	}
+}
+
+func (a *attack) run(t *testing.T) {
+	b := &bed{dir: t.TempDir(), exe: program(t), env: append(os.Environ(), "NO_COLOR=1")}
+	b.write(t, "finetune.yml", a.config)
+	for name, text := range a.files {
+		if to, is := strings.CutPrefix(text, "-> "); is {
+			path := filepath.Join(b.dir, name)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.Symlink(to, path)); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		b.write(t, name, text)
+	}
+	args := a.args
+	if args == nil {
+		args = []string{"finetune", "run", "--config_file", "finetune.yml", "--run-id", "r"}
+	}
+	cmd := b.command(a.env, args...)
+	said := &tail{}
+	cmd.Stdout, cmd.Stderr = said, said
+	if a.pipe != nil {
+		defer pipe(t, filepath.Join(b.dir, "in.json"), a.pipe)()
+	}
+	start(t, cmd)
+	from := time.Now()
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	var peak int64
+	var why string
+	for running := true; running; {
+		select {
+		case <-ended:
+			running = false
+		case <-time.After(memoryEvery):
+			peak = max(peak, resident(t, cmd.Process.Pid))
+			if peak > 4*memoryLimit && why == "" {
+				why = "it has no limit"
+			} else if time.Since(from) > memoryTime && why == "" {
+				why = "it makes no end of it"
+			}
+			if why != "" {
+				_ = cmd.Process.Kill() // what it started ends with it
+			}
+		}
+	}
+	t.Logf("peak %d MiB, %.1f s, exit %d, %d KiB said", peak>>20, time.Since(from).Seconds(), cmd.ProcessState.ExitCode(), said.n>>10)
+	switch code := cmd.ProcessState.ExitCode(); {
+	case why != "":
+		t.Errorf("%s: %s", why, said)
+	case peak > memoryLimit:
+		t.Errorf("it holds %d MiB; the limit is %d: %s", peak>>20, memoryLimit>>20, said)
+	case code != a.code || !strings.Contains(said.String(), a.says):
+		t.Errorf("exit %d, want %d and %q: %s", code, a.code, a.says, said)
+	case said.n > maxSaid:
+		t.Errorf("it says %d MiB", said.n>>20)
+	}
+}
+
+// pipe makes a named pipe that text comes through. The function ends it.
+func pipe(t *testing.T, path string, text func(io.Writer) error) (end func()) {
+	t.Helper()
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w, err := os.OpenFile(path, os.O_WRONLY, 0) // waits for a reader
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_ = text(w) // the reader may leave in the middle
+		w.Close()
+	}()
+	return func() {
+		r, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // for one that still waits
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Close()
+		<-done
+	}
+}
+
+// resident is what a process and all that it started hold now.
+func resident(t *testing.T, pid int) int64 {
+	t.Helper()
+	var n int64
+	if statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid)); err == nil { // it may be gone
+		if f := strings.Fields(string(statm)); len(f) > 1 {
+			pages, _ := strconv.ParseInt(f[1], 10, 64)
+			n = pages * int64(os.Getpagesize())
+		}
+	}
+	for _, c := range children(t, pid) {
+		n += resident(t, c)
+	}
+	return n
+}
+
+// maxSaid is how much the program may print about an attack.
+const maxSaid = 8 << 20
+
+// tail keeps the last of what is written, and counts it all.
+type tail struct {
+	last []byte
+	n    int
+}
+
+func (w *tail) Write(p []byte) (int, error) {
+	w.n += len(p)
+	if w.last = append(w.last, p...); len(w.last) > 8<<10 {
+		w.last = append([]byte(nil), w.last[len(w.last)-4<<10:]...)
+	}
+	return len(p), nil
+}
+
+func (w *tail) String() string { return string(w.last) }
+
+const memoryInput = `[{"id": "a", "question": "q", "answer": "", "generated_answer": "", "intermediate_steps": [` +
+	`{"parent_id": "root", "function_ancestry": {"function_id": "f", "function_name": "w"}, "payload": {"event_type": "TTC_END", "event_timestamp": 1.5, "name": "dpo_candidate_move", "UUID": "u1", ` +
+	`"metadata": {}, "data": {"input": "p", "output": "x", "turn_id": "t", "turn_index": 0, "candidate_index": 0, "score": 0.0}}},` +
+	`{"parent_id": "root", "function_ancestry": {"function_id": "f", "function_name": "w"}, "payload": {"event_type": "TTC_END", "event_timestamp": 1.5, "name": "dpo_candidate_move", "UUID": "u2", ` +
+	`"metadata": {}, "data": {"input": "p", "output": "y", "turn_id": "t", "turn_index": 0, "candidate_index": 1, "score": 1.0}}}]}]`
+
+// pluginAttacks are by a third party's plugin.
+func pluginAttacks(path string) (as []attack) {
+	for _, c := range []struct {
+		do, args, says string
+		code           int
+	}{
+		{"gzip", `"raw", "gzip"`, "it does not describe itself", 3},
+		{"empty parts", `"raw"`, "would take more than 64 MiB", 1},
+		{"empty sites", `"raw"`, "would take more than 64 MiB", 1},
+		{"empty drops", `"raw"`, "would take more than 64 MiB", 1},
+		{"empty ends", `"raw"`, "a message was too large", 1},
+		{"empty texts", `"raw"`, "more than 128 MiB of results", 1},
+		{"many sites", "", "more than 128 MiB of results", 1},
+		{"too much output", "", "more than 128 MiB of results", 1},
+		{"flood stderr", "", "completed", 0},
+		{"flood stdout", "", "completed", 0},
+	} {
+		as = append(as, attack{
+			name: "plugin " + c.do,
+			config: fmt.Sprintf(`
+trajectory_builders: {b: {_type: hostile/pairs, at: "*", do: %q}}
+sources: {runs: {_type: workflow_output, path: in.json}}
+plugins: {hostile: {path: %q, args: [%s], timeout: 10s}}
+dataset: {formats: [trl]}
+finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
+`, c.do, path, c.args),
+			files: map[string]string{"in.json": memoryInput}, code: c.code, says: c.says,
+		})
+	}
+	return as
+}
+
+const memoryConfig = `
+trajectory_builders: {b: {_type: dpo_traj_builder}}
+sources: {runs: {_type: %s}}
+dataset: {formats: [trl]}
+finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
+`
+
+// inputAttacks are by files and settings.
+func inputAttacks() []attack {
+	from := []string{"finetune", "run", "--config_file", "finetune.yml", "--from", "in.json", "--run-id", "r"}
+	config := strings.Replace(memoryConfig, "sources: {runs: {_type: %s}}\n", "", 1)
+	many := func(head, each, end string, n int) func(io.Writer) error {
+		return func(w io.Writer) error {
+			block := []byte(strings.Repeat(each, (1<<20)/len(each)))
+			_, err := io.WriteString(w, head)
+			for i := 0; err == nil && i < n; i++ {
+				_, err = w.Write(block)
+			}
+			if err == nil {
+				_, err = io.WriteString(w, end)
+			}
+			return err
+		}
+	}
+	head := `[{"id": "a", "question": "`
+	long := []string{"LONG=" + strings.Repeat("x", 100_000)}
+	manifest := map[string]string{"out/r/manifest.json": "-> /dev/zero", "out/r/records/begun.json": "-> /dev/zero"}
+	named := func(source string) string { return fmt.Sprintf(memoryConfig, source+", path: in.json") }
+	return []attack{
+		{name: "variables", config: fmt.Sprintf(memoryConfig, "workflow_output, path: ["+strings.Repeat(`"${LONG}",`, 100_000)+"]"), env: long, code: 2, says: "larger than 16MiB in all"},
+		{name: "variables in lines", config: config + "collator: {template_kwargs: {a: [" + strings.Repeat("\"${LONG}\",\n", 100_000) + "]}}", env: long, code: 2, says: "larger than 16MiB in all"},
+		{name: "one entry", config: named("workflow_output"), pipe: many(head, "x", `"}]`, 1<<10), code: 1, says: "example_too_large"},
+		{name: "one entry to tell what it is", config: config, args: from, pipe: many(head, "x", `"}]`, 1<<10), code: 1, says: "one value is larger than the limit"},
+		{name: "one trace", config: named("traces"), pipe: many(`{"id": "a", "messages": [{"role": "user", "content": "`, "x", `"}]}`, 1<<10), code: 1, says: "example_too_large"},
+		{name: "empty objects", config: named("workflow_output"), pipe: many(`[{"id": "a", "intermediate_steps": [`, "{},", "{}]}]", 12), code: 1},
+		{name: "80 million empty objects", config: named("workflow_output"), pipe: many(`[{"id": "a", "intermediate_steps": [`, "{},", "{}]}]", 240), code: 1, says: "example_too_large"},
+		{name: "empty messages", config: named("traces"), pipe: many(`[{"id": "a", "messages": [`, "{},", "{}]}]", 12), code: 1},
+		{name: "empty entries", config: named("workflow_output"), pipe: many(`[`, "{},", "{}]", 3), code: 1},
+		{name: "nested lists", config: named("workflow_output"), pipe: many(`[{"id": "a", "intermediate_steps": `, "[", "", 240), code: 1, says: "nested too deep"},
+		{name: "endless manifest", files: manifest, args: []string{"dataset", "verify", "out/r"}, code: 1, says: "not a regular file"},
+		{name: "endless manifest of a status", files: manifest, args: []string{"finetune", "status", "out/r"}, code: 1, says: "has no job"},
+		{name: "endless manifest of a resume", files: manifest, args: []string{"finetune", "resume", "out/r"}, code: 3, says: "not a regular file"},
+		{name: "endless manifest in a list", files: manifest, args: []string{"finetune", "list", "out"}},
+		{name: "endless config", files: map[string]string{"c.yml": "-> /dev/zero"}, args: []string{"validate", "--config_file", "c.yml"}, code: 2, says: "more than the limit"},
+	}
+}
+
+// endless answers any request with a text that has no end, or with gzip of one.
+func endless(t *testing.T, head, each string, zipped bool) string {
+	t.Helper()
+	block := []byte(strings.Repeat(each, (1<<20)/len(each)))
+	var packed bytes.Buffer
+	if zipped {
+		pack := func(text []byte) []byte { // members of gzip make one stream
+			packed.Reset()
+			z := gzip.NewWriter(&packed)
+			_, _ = z.Write(text)
+			_ = z.Close()
+			return bytes.Clone(packed.Bytes())
+		}
+		head, block = string(pack([]byte(head))), pack(block)
+	}
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if zipped {
+			w.Header().Set("Content-Encoding", "gzip")
+		}
+		_, err := io.WriteString(w, head)
+		for err == nil {
+			_, err = w.Write(block)
+		}
+	}))
+	t.Cleanup(h.Close)
+	return h.URL
+}
+
+const manyQuestions = 16
+
+// serverAttacks are by a workflow's server.
+func serverAttacks(t *testing.T) (as []attack) {
+	t.Helper()
+	var q []string
+	for i := range manyQuestions {
+		q = append(q, fmt.Sprintf(`{"id": "%d", "question": "q%d"}`, i, i))
+	}
+	questions := "[" + strings.Join(q, ",") + "]"
+	for _, c := range []struct {
+		name, head, each string
+		zipped           bool
+	}{
+		{"one line", `data: {"value": "`, "x", false},
+		{"many lines", "", "data: {\"value\": \"a\"}\n\n", false},
+		{"empty lines", "", "\n", false},
+		{"steps", "", "intermediate_data: {\"id\": \"u\", \"type\": \"TTC_END\", \"name\": \"x\", \"payload\": \"{}\"}\n\n", false},
+		{"gzip", `data: {"value": "`, "x", true},
+	} {
+		as = append(as, attack{
+			name: "endpoint " + c.name, code: 3, says: "the answer is larger than max_answer_bytes", files: map[string]string{"q.json": questions},
+			config: fmt.Sprintf(memoryConfig, fmt.Sprintf("endpoint, endpoint: %q, dataset: q.json", endless(t, c.head, c.each, c.zipped)+"/generate")),
+		})
+	}
+	return as
+}
+
+const memoryTemplate = `{%- for m in messages %}<|im_start|>{{ m.role }}
+{{ m.content or '' }}{%- for c in m.tool_calls or [] %}{{ '<tool_call>' + c.function.name + ' ' + c.function.arguments | tojson + '</tool_call>' }}{% endfor %}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}`
+
+const memoryCall = `{"id":"e%d","messages":[{"role":"user","content":"Weather in Oslo, street %d?"},` +
+	`{"role":"assistant","content":"","tool_calls":[{"id":"c1","type":"function","function":{"name":"weather","arguments":"{\"town\": \"Oslo\"}"}}]},` +
+	`{"role":"tool","tool_call_id":"c1","content":"Error: unknown argument town"},{"role":"assistant","content":"I could not find out. %d"}]}` + "\n"
+
+// tokenizerAttacks are by what collation needs: a tokenizer and a teacher.
+func tokenizerAttacks(t *testing.T) (as []attack) {
+	t.Helper()
+	good, err := os.ReadFile("../../examples/hints/tokenizer/tokenizer.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var calls strings.Builder
+	for i := range manyQuestions {
+		fmt.Fprintf(&calls, memoryCall, i, i, i)
+	}
+	config := `
+trajectory_builders: {hints: {_type: sdpo_traj_builder, detect: {match: [{pattern: "^Error", class: bad_args}]}, hints: {rules: [{text: "The argument is called city."}]}}}
+sources: {runs: {_type: %s, path: in.jsonl}}
+finetuning: {enabled: true, trajectory_builder: hints, output_dir: out}
+collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, batch_tokens: 1024%s}
+`
+	files := map[string]string{"tokenizer.json": string(good), "tool.jinja": memoryTemplate, "in.jsonl": calls.String()}
+	for _, c := range []struct {
+		name, protocol, head, each string
+		zipped                     bool
+		code                       int
+		says                       string
+	}{
+		{"tokenize", "vllm, vocabulary: check", `{"tokens": [`, "1,", false, 3, "longer than max_answer_bytes"},
+		{"tokenize gzip", "vllm, vocabulary: check", `{"tokens": [`, "1,", true, 3, "longer than max_answer_bytes"},
+		{"scores", "trl, vocabulary: assume", `{"logprobs": [[`, "[0.5],", false, 0, "teacher"},
+		{"scores gzip", "trl, vocabulary: assume", `{"logprobs": [[`, "[0.5],", true, 0, "teacher"},
+		{"text", "trl, vocabulary: assume", `{"a": "`, "x", false, 0, "teacher"},
+	} {
+		as = append(as, attack{
+			name: "teacher " + c.name, files: files, code: c.code, says: c.says,
+			config: fmt.Sprintf(config, "traces", fmt.Sprintf(", teacher: {endpoint: %q, model: m, top_k: 3, timeout: 5s, protocol: %s}", endless(t, c.head, c.each, c.zipped), c.protocol)),
+		})
+	}
+	template := map[string]string{"tool.jinja": memoryTemplate, "in.jsonl": calls.String()}
+	template["tokenizer.json"] = strings.Replace(string(good), "{", `{"post_processor": {"type": "TemplateProcessing", "single": [{"Sequence": {"id": "A", "type_id": 0}}`+
+		strings.Repeat(`, {"Sequence": {"id": "A", "type_id": 0}}`, 200_000)+`], "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}], "special_tokens": {}},`, 1)
+	as = append(as, attack{name: "tokenizer with a template", files: template, config: fmt.Sprintf(config, "traces", "")})
+	return as
+}
