@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -365,8 +367,19 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 		})
 	}
 	template := map[string]string{"tool.jinja": memoryTemplate, "in.jsonl": calls.String()}
-	template["tokenizer.json"] = strings.Replace(string(good), "{", `{"post_processor": {"type": "TemplateProcessing", "single": [{"Sequence": {"id": "A", "type_id": 0}}`+
-		strings.Repeat(`, {"Sequence": {"id": "A", "type_id": 0}}`, 200_000)+`], "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}], "special_tokens": {}},`, 1)
-	as = append(as, attack{name: "tokenizer with a template", files: template, config: fmt.Sprintf(config, "traces", "")})
+	var hostile map[string]any
+	if err := json.Unmarshal(good, &hostile); err != nil {
+		t.Fatal(err)
+	}
+	piece := func(id string) any { return map[string]any{"Sequence": map[string]any{"id": id, "type_id": 0}} }
+	hostile["post_processor"] = map[string]any{
+		"type": "TemplateProcessing", "single": slices.Repeat([]any{piece("A")}, 200_000), "pair": []any{piece("A"), piece("B")}, "special_tokens": map[string]any{},
+	}
+	text, err := json.Marshal(hostile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template["tokenizer.json"] = string(text)
+	as = append(as, attack{name: "tokenizer with a template", code: 3, says: "repeats the text", files: template, config: fmt.Sprintf(config, "traces", "")})
 	return as
 }

@@ -17,6 +17,7 @@ const (
 	maxVocab          = 8 << 20  // entries of the model's vocabulary
 	maxAddedTokens    = 1 << 20  // entries of added_tokens
 	maxTokenBytes     = 16 << 10 // of one added token
+	maxTemplateTokens = 1 << 10  // special tokens that a template adds to a text
 	maxPipelineBytes  = 16 << 20 // of normalizer, pre_tokenizer, post_processor, decoder each
 	maxPipelineDepth  = 24
 	maxPadTokens      = 1 << 20

@@ -73,6 +73,8 @@ func checkStep(path string, step map[string]any, growth *float64) error {
 		if *growth > maxGrowth {
 			return refuse(CodeBadTokenizer, "%s: replacements could make a text more than %d times longer", path, maxGrowth)
 		}
+	case "TemplateProcessing":
+		return checkTemplate(path, step)
 	case "Precompiled":
 		charsmap, _ := step["precompiled_charsmap"].(string)
 		if problem := checkCharsmap(charsmap); problem != "" {
@@ -85,6 +87,38 @@ func checkStep(path string, step map[string]any, growth *float64) error {
 	case "Strip":
 		if stop, ok := step["stop"].(float64); ok && stop > 0 && strings.HasPrefix(path, "decoder") {
 			return refuse(CodeBadTokenizer, "%s: a Strip decoder with stop %v panics in the library", path, stop)
+		}
+	}
+	return nil
+}
+
+// checkTemplate refuses a template that repeats the text it is given, or adds so many special tokens to it, that a short
+// text takes gigabytes.
+func checkTemplate(path string, step map[string]any) error {
+	ids := map[string]int{}
+	special, _ := step["special_tokens"].(map[string]any)
+	for name, token := range special {
+		token, _ := token.(map[string]any)
+		list, _ := token["ids"].([]any)
+		ids[name] = len(list)
+	}
+	for name, most := range map[string]int{"single": 1, "pair": 2} {
+		pieces, _ := step[name].([]any)
+		texts, added := 0, 0
+		for _, piece := range pieces {
+			piece, _ := piece.(map[string]any)
+			if token, is := piece["SpecialToken"].(map[string]any); is {
+				id, _ := token["id"].(string)
+				added += max(1, ids[id])
+				continue
+			}
+			texts++
+		}
+		if added > maxTemplateTokens {
+			return refuse(CodeBadTokenizer, "%s.%s: more than %d special tokens", path, name, maxTemplateTokens)
+		}
+		if texts > most {
+			return refuse(CodeBadTokenizer, "%s.%s: it repeats the text %d times", path, name, texts)
 		}
 	}
 	return nil
