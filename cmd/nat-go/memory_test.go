@@ -198,9 +198,9 @@ func pluginAttacks(path string) (as []attack) {
 		{"empty sites", `"raw"`, "would take more than 64 MiB", 1},
 		{"empty drops", `"raw"`, "would take more than 64 MiB", 1},
 		{"empty ends", `"raw"`, "a message was too large", 1},
-		{"empty texts", `"raw"`, "more than 128 MiB of results", 1},
-		{"many sites", "", "more than 128 MiB of results", 1},
-		{"too much output", "", "more than 128 MiB of results", 1},
+		{"empty texts", `"raw"`, "more than 96 MiB of results", 1},
+		{"many sites", "", "more than 96 MiB of results", 1},
+		{"too much output", "", "more than 96 MiB of results", 1},
 		{"flood stderr", "", "completed", 0},
 		{"flood stdout", "", "completed", 0},
 	} {

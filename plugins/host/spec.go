@@ -28,7 +28,7 @@ type Spec struct {
 	DrainTimeout time.Duration // to end by itself when asked; 5 s
 	Memory       int64         // resident bytes of one process; 0: no limit
 	GroupLimit   int           // bytes of one group; 1 GiB
-	OutputLimit  int           // bytes of what one group may become, in memory; 128 MiB, with Self 1 GiB
+	OutputLimit  int           // bytes of what one group may become, in memory; 96 MiB, with Self 1 GiB
 	Window       int           // bytes of groups in hand, all processes together; 24 MiB an instance
 	Backoff      time.Duration // pause after the second failure in a row, doubled with each; 250 ms, at most 30 s
 	Failures     int           // failures in a row, without a finished group in between, that end the run; 10
@@ -47,7 +47,7 @@ func (s Spec) withDefaults() Spec {
 	if s.Self {
 		def(&s.OutputLimit, 1<<30)
 	}
-	def(&s.OutputLimit, 128<<20)
+	def(&s.OutputLimit, 96<<20)
 	def(&s.Window, s.Instances*8<<20)
 	def(&s.Backoff, 250*time.Millisecond)
 	def(&s.Failures, 10)

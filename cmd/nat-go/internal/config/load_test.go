@@ -66,7 +66,7 @@ func TestLoadedValues(t *testing.T) {
 	if adapter.Token.Reveal() != "from-env" || adapter.Hyper.Rate != 5e-5 {
 		t.Errorf("%+v", adapter)
 	}
-	want := Plugin{Name: "acme", Path: "./bin/acme", Env: []string{"ACME_TOKEN"}, Instances: 2, StartTimeout: 5 * time.Second, Timeout: time.Minute, Output: 128 << 20, Memory: 512 << 20}
+	want := Plugin{Name: "acme", Path: "./bin/acme", Env: []string{"ACME_TOKEN"}, Instances: 2, StartTimeout: 5 * time.Second, Timeout: time.Minute, Output: 96 << 20, Memory: 512 << 20}
 	if d := cmp.Diff([]Plugin{want}, c.Plugins); d != "" {
 		t.Error(d)
 	}
