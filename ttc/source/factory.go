@@ -2,6 +2,8 @@ package source
 
 import (
 	"context"
+	"errors"
+	"io"
 
 	"github.com/nat-go/nat-go/ttc/json"
 )
@@ -59,6 +61,26 @@ func Recognize(all []Factory, entry json.Raw) (found Factory, ok bool) {
 		found, ok = f, true
 	}
 	return found, ok
+}
+
+// maxFirstBytes bounds the entry that tells what a file is; it is what sources have for max_example_bytes by default.
+const maxFirstBytes = 64 << 20
+
+// FirstEntry is the first entry of an input that is not beyond what sources take, for Recognize to tell what the input is. Of
+// one that is empty the error is io.EOF.
+func FirstEntry(in io.Reader) (json.Raw, error) {
+	r := json.NewReader(in, json.Auto, json.Limits{Size: maxFirstBytes})
+	var tooLarge *json.SizeError
+	for {
+		first, _, err := r.Next()
+		switch {
+		case errors.As(err, &tooLarge): // the source will count it as a drop
+		case errors.Is(err, io.EOF) && tooLarge != nil:
+			return nil, tooLarge
+		default:
+			return first, err
+		}
+	}
 }
 
 // Files completes the factory of a source that reads files. paths is where its config has them.

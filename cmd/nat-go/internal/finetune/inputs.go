@@ -16,7 +16,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
-	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/nat"
 )
@@ -231,9 +230,6 @@ func sourceNames() string {
 	return strings.Join(names, ", ")
 }
 
-// maxFirst bounds the entry that tells what an input is; it is what sources have for max_example_bytes by default.
-const maxFirst = 64 << 20
-
 // recognize tells the type of a file's source from the keys of its first entry.
 func recognize(ctx context.Context, path string) (string, error) {
 	if ext := strings.ToLower(filepath.Ext(path)); ext == ".yml" || ext == ".yaml" {
@@ -244,7 +240,7 @@ func recognize(ctx context.Context, path string) (string, error) {
 		return "", exit.With(exit.Environment, err)
 	}
 	defer f.Close()
-	first, _, err := json.NewReader(f, json.Auto, json.Limits{Size: maxFirst}).Next()
+	first, err := source.FirstEntry(f)
 	if errors.Is(err, io.EOF) {
 		return "", exit.Failedf("%s is empty: there is nothing to read", path)
 	}

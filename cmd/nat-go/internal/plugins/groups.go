@@ -72,16 +72,13 @@ func by(unit builders.Unit) group.By {
 	return group.Task
 }
 
-// maxFirst bounds the entry that tells what an input is.
-const maxFirst = 64 << 20
-
 func firstEntry(ctx context.Context, path string) (json.Raw, error) {
 	f, err := source.Open(ctx, path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	first, _, err := json.NewReader(f, json.Auto, json.Limits{Size: maxFirst}).Next()
+	first, err := source.FirstEntry(f)
 	if errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%s is empty: there is nothing to read", path)
 	}
