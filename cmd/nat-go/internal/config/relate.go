@@ -11,6 +11,7 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/builders/yamldoc"
+	"github.com/nat-go/nat-go/internal/secret"
 )
 
 // newConfig makes a new value of a prototype's struct type.
@@ -190,7 +191,11 @@ func (l *loader) formats(c *Config) {
 		if node.Kind == yaml.SequenceNode && i < len(node.Content) {
 			node = node.Content[i]
 		}
-		f := finding.Finding{Code: schema.CodeEnum, Message: fmt.Sprintf("there is no row format %q", name), Fix: "use one of " + strings.Join(l.opt.Types.Formats, ", ")}
+		shown := fmt.Sprintf("%q", name)
+		if secret.Setting(name) {
+			shown = "of this name"
+		}
+		f := finding.Finding{Code: schema.CodeEnum, Message: "there is no row format " + shown, Fix: "use one of " + strings.Join(l.opt.Types.Formats, ", ")}
 		if f.Suggestion = finding.Nearest(name, l.opt.Types.Formats); f.Suggestion != "" {
 			f.Fix = "write " + f.Suggestion
 		}
