@@ -18,7 +18,7 @@ demo: build ## set up, then turn a real NAT run into a preference data set
 	@sh examples/demo/run.sh bin/nat-go
 
 test: lib ## set up, then run all tests
-	$(WITH_LIB) $(GO) test -tags $(TAGS) -timeout 30m ./...
+	@$(WITH_LIB) sh .ci/test $(TAGS)
 
 build: lib ## build bin/nat-go
 	$(WITH_LIB) $(GO) build -tags $(TAGS) -o bin/nat-go ./cmd/nat-go

@@ -51,8 +51,11 @@ var unescapeNUL = strings.NewReplacer(
 // within an escape means the end of the character it stands for.
 func unmapSpan(s Span, offsets []int) Span {
 	start, end := offsets[s.Start], offsets[s.End]
-	if s.End > s.Start && s.End > 0 && offsets[s.End-1] == end {
+	if s.End > 0 && offsets[s.End-1] == end {
 		end++
+	}
+	if s.Start == s.End {
+		start = end
 	}
 	return Span{start, end}
 }
@@ -67,10 +70,18 @@ func replaceWith(from, to string) replaceStep {
 	return replaceStep{"Replace", map[string]string{"String": from}, to}
 }
 
+func replaceMatch(regex, to string) replaceStep {
+	return replaceStep{"Replace", map[string]string{"Regex": regex}, to}
+}
+
+// nulNormalizer turns the first character of an escape into what it stands for and drops the second. Replacing the
+// pair at once would give the result the second one's offset, and a text that starts with an escape would no longer
+// start at 0, which is where Metaspace's "first" prepends.
 func nulNormalizer(raw json.RawMessage) json.RawMessage {
 	steps := []any{
-		replaceWith(string(nulMark)+string(nulZero), "\x00"),
-		replaceWith(string(nulMark)+string(nulSelf), string(nulMark)),
+		replaceMatch(`\x01(?=\x02)`, "\x00"),
+		replaceMatch(`(?<=\x00)\x02`, ""),
+		replaceMatch(`(?<=\x01)\x03`, ""),
 	}
 	if present(raw) {
 		steps = append(steps, raw)
