@@ -1,12 +1,6 @@
 package source
 
-import (
-	"context"
-	"errors"
-	"io"
-
-	"github.com/nat-go/nat-go/ttc/json"
-)
+import "context"
 
 // Factory is a type of source: what an entry of the sources section names by `_type`.
 type Factory struct {
@@ -17,9 +11,9 @@ type Factory struct {
 	// A source that reads files:
 
 	File string // looked for where a folder is named
-	// Recognizes says whether an input's first entry is of this type; nil: never.
-	Recognizes func(entry json.Raw) bool
-	Paths      func(config any) []string // the files that a config names
+	// Recognize says how an input is read, from its beginning; nil: it is never recognised. See package detect.
+	Recognize func(*Head) Reading
+	Paths     func(config any) []string // the files that a config names
 	// Open opens one of them.
 	Open func(ctx context.Context, config any, path string, opt Options) (Source, error)
 
@@ -47,40 +41,6 @@ type Progress struct {
 	Text        string // shown instead of the numbers, where it isn't empty
 	Done, Total int64
 	Unit        string
-}
-
-// Recognize returns the one source that an input's first entry is of.
-func Recognize(all []Factory, entry json.Raw) (found Factory, ok bool) {
-	for _, f := range all {
-		if f.Recognizes == nil || !f.Recognizes(entry) {
-			continue
-		}
-		if ok {
-			return Factory{}, false
-		}
-		found, ok = f, true
-	}
-	return found, ok
-}
-
-// maxFirstBytes bounds the entry that tells what a file is; it is what sources have for max_example_bytes by default.
-const maxFirstBytes = 64 << 20
-
-// FirstEntry is the first entry of an input that is not beyond what sources take, for Recognize to tell what the input is. Of
-// one that is empty the error is io.EOF.
-func FirstEntry(in io.Reader) (json.Raw, error) {
-	r := json.NewReader(in, json.Auto, json.Limits{Size: maxFirstBytes})
-	var tooLarge *json.SizeError
-	for {
-		first, _, err := r.Next()
-		switch {
-		case errors.As(err, &tooLarge): // the source will count it as a drop
-		case errors.Is(err, io.EOF) && tooLarge != nil:
-			return nil, tooLarge
-		default:
-			return first, err
-		}
-	}
 }
 
 // Files completes the factory of a source that reads files. paths is where its config has them.

@@ -9,11 +9,11 @@ import (
 func Factory() source.Factory {
 	return source.Files(source.Factory{
 		Type: "candidates", Doc: "scored candidates as JSON lines", File: FileName,
-		Recognizes: func(entry json.Raw) bool {
+		Recognize: source.ByEntry(source.Fits, func(entry json.Raw) bool {
 			_, turn := entry.Get("turn_id")
 			_, score := entry.Get("score")
 			return turn && score
-		},
+		}),
 	}, func(c *Config) *[]string { return &c.Path }, Open)
 }
 

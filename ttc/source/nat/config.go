@@ -12,10 +12,10 @@ const Type = "workflow_output"
 func Factory() source.Factory {
 	return source.Files(source.Factory{
 		Type: Type, Doc: "the workflow_output.json that `nat eval` writes", File: FileName,
-		Recognizes: func(entry json.Raw) bool {
+		Recognize: source.ByEntry(source.Certain, func(entry json.Raw) bool {
 			_, ok := entry.Get("intermediate_steps")
 			return ok
-		},
+		}),
 	}, func(c *Config) *[]string { return &c.Path }, Open)
 }
 

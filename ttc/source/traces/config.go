@@ -10,7 +10,7 @@ import (
 func Factory() source.Factory {
 	return source.Files(source.Factory{
 		Type: "traces", Doc: "agent runs in the OpenAI chat format, as JSON lines or one array", File: FileName,
-		Recognizes: func(entry json.Raw) bool {
+		Recognize: source.ByEntry(source.Fits, func(entry json.Raw) bool {
 			_, messages := entry.Get("messages")
 			for _, key := range []string{"traj", "turns", "dpo_pairs"} {
 				if _, ok := entry.Get(key); ok {
@@ -20,7 +20,7 @@ func Factory() source.Factory {
 			_, chosen := entry.Get("chosen")
 			_, rejected := entry.Get("rejected")
 			return messages || chosen && rejected
-		},
+		}),
 	}, func(c *Config) *[]string { return &c.Path }, Open)
 }
 

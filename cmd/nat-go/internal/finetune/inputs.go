@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/detect"
 	"github.com/nat-go/nat-go/ttc/source/nat"
 )
 
@@ -235,21 +235,16 @@ func recognize(ctx context.Context, path string) (string, error) {
 	if ext := strings.ToLower(filepath.Ext(path)); ext == ".yml" || ext == ".yaml" {
 		return "", exit.Usagef("%s is YAML, and inputs are JSON: a configuration is named with --config_file", path)
 	}
-	f, err := source.Open(ctx, path)
-	if err != nil {
+	h, err := detect.ReadHead(ctx, path)
+	switch {
+	case errors.Is(err, detect.ErrEmpty):
+		return "", exit.With(exit.Failed, err)
+	case err != nil:
 		return "", exit.With(exit.Environment, err)
 	}
-	defer f.Close()
-	first, err := source.FirstEntry(f)
-	if errors.Is(err, io.EOF) {
-		return "", exit.Failedf("%s is empty: there is nothing to read", path)
-	}
+	found, err := detect.Choose(builtin.Sources(), "", h)
 	if err != nil {
-		return "", exit.With(exit.Failed, source.ReadError(path, err, 0))
+		return "", exit.With(exit.Usage, err)
 	}
-	found, ok := source.Recognize(builtin.Sources(), first)
-	if !ok {
-		return "", exit.Usagef("can't tell what %s is from the keys of its first entry: say so with --source, one of %s", filepath.Base(path), sourceNames())
-	}
-	return found.Type, nil
+	return found.Source.Type, nil
 }

@@ -3,7 +3,6 @@ package plugins
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/nat-go/nat-go/builders"
@@ -12,22 +11,23 @@ import (
 	"github.com/nat-go/nat-go/plugins/wire"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/group"
-	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/detect"
 )
 
 // Groups reads up to most examples of a file (0: all) as `finetune run --from` does, by the same sources under their
 // defaults, and groups them as a builder asks. Drops are what the source left out.
 func Groups(ctx context.Context, sources []source.Factory, path string, info host.BuilderInfo, most int) (groups []*ttc.Group, drops []ledger.Drop, err error) {
-	first, err := firstEntry(ctx, path)
+	h, err := detect.ReadHead(ctx, path)
 	if err != nil {
 		return nil, nil, err
 	}
-	f, ok := source.Recognize(sources, first)
-	if !ok {
-		return nil, nil, fmt.Errorf("can't tell what %s is from the keys of its first entry: it is NAT's workflow_output.json, candidates (id, turn_id, output, score) or traces (messages)", path)
+	found, err := detect.Choose(sources, "", h)
+	if err != nil {
+		return nil, nil, err
 	}
+	f := found.Source
 	config := f.New()
 	schema.Defaults(config)
 	s, err := f.Open(ctx, config, path, source.Options{Raw: info.RawSteps, Drop: func(d ledger.Drop) { drops = append(drops, d) }})
@@ -70,20 +70,4 @@ func by(unit builders.Unit) group.By {
 		return group.Run
 	}
 	return group.Task
-}
-
-func firstEntry(ctx context.Context, path string) (json.Raw, error) {
-	f, err := source.Open(ctx, path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	first, err := source.FirstEntry(f)
-	if errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s is empty: there is nothing to read", path)
-	}
-	if err != nil {
-		return nil, source.ReadError(path, err, 0)
-	}
-	return first, nil
 }
