@@ -8,7 +8,7 @@ import (
 type Head struct {
 	Path    string     // as the user named it
 	Bytes   []byte     // the first bytes, uncompressed, at most HeadBytes
-	Entries []json.Raw // the first entries: JSON lines, the elements of one array, the rows of a table; none where it isn't JSON
+	Entries []json.Raw // the first: JSON lines, elements of one array, rows of a table; none where it isn't JSON
 	Whole   bool       // there are no other entries
 }
 

@@ -130,12 +130,12 @@ func (e *AmbiguousError) Error() string { return e.Path + ": " + e.What }
 // UnknownError says that no source can read an input.
 type UnknownError struct{ Path, What string }
 
-func (e *UnknownError) Error() string { return e.Path + ": " + e.What }
+func (e *UnknownError) Error() string { return "can't tell what " + e.Path + " is: " + e.What }
 
 func unknown(all []source.Factory, h *source.Head) error {
 	var types []string
 	for _, f := range all {
 		types = append(types, f.Type)
 	}
-	return &UnknownError{h.Path, "can't tell what this is from the keys of its first entry: say so with --source, one of " + strings.Join(types, ", ")}
+	return &UnknownError{h.Path, "say how to read it with --source, one of " + strings.Join(types, ", ")}
 }

@@ -2,13 +2,13 @@
 // configuration, so that they can't disagree.
 //
 // It reads the beginning of an input (source.Head: the first bytes, the first entries) and asks the Recognize of every
-// source that reads files how it would read them. To add a format, write its source under ttc/source and set Recognize in
-// its Factory; nothing here changes. A recogniser
+// source that reads files how it would read them. To add a format, write its source under ttc/source and set Recognize
+// in its Factory; nothing here changes. A recogniser
 //
-//   - is cheap and has no side effects: it sees the head and nothing else, and may be asked for files of any kind, text or
-//     not; Entries is empty where the content isn't JSON, Bytes is not;
-//   - answers Certain for a mark that no other format has (a type, a version, keys of its own in some of the entries - not
-//     necessarily the first, which may be a header), Fits for keys that others might have too, and NoFit otherwise;
+//   - is cheap and has no side effects: it sees the head and nothing else, and may be asked for files of any kind, text
+//     or not; Entries is empty where the content isn't JSON, Bytes is not;
+//   - answers Certain for a mark that no other format has (a type, a version, keys of its own in some of the entries -
+//     not necessarily the first, which may be a header), Fits for keys that others might have too, else NoFit;
 //   - names in Settings the keys of its config that are to differ from the defaults, and in Guessed, in words, each of
 //     them that was guessed: both are shown and kept in the run's configuration;
 //   - doesn't choose between two keys that could both be meant: it sets Problem, naming both and the flag that decides.
