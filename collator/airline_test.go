@@ -19,6 +19,7 @@ import (
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/collator/tokenizer/tokenizertest"
+	"github.com/nat-go/nat-go/internal/pythontest"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	njson "github.com/nat-go/nat-go/ttc/json"
@@ -288,7 +289,7 @@ func trainedByMessage(t testing.TB, tok *tokenizer.Tokenizer, s *batch.Side, own
 // askJinja lets Python render the same conversations and say what has to be trained.
 func askJinja(t *testing.T, name, source string, examples []*ttc.Example, kept map[int64]map[string]string) {
 	t.Helper()
-	needPython(t, "jinja2", "the trained texts are not checked by another program")
+	pythontest.Need(t, "python", "import jinja2", "the trained texts are not checked by another program")
 	data, err := os.ReadFile(conformance(t, "chat", "traces", "gpt-4o-airline-dev.json"))
 	if err != nil {
 		t.Fatal(err)

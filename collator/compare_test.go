@@ -10,6 +10,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
 // comparedWith is what testdata/reference.py is asked.
@@ -58,7 +59,7 @@ func failedTurns(t testing.TB, most int) (items []Item, failed map[string][]int)
 // TestReferenceCollator compares the reference collator with ours on the same traces: how much of what is in the loss lies on
 // the tokens of the failed turn, and what the loss is when the hint says nothing. The figures are the README's.
 func TestReferenceCollator(t *testing.T) {
-	needPython(t, "jinja2, tokenizers", "ours is not compared with the reference collator")
+	pythontest.Need(t, "python", "import jinja2, tokenizers", "ours is not compared with the reference collator")
 	most := 4
 	if os.Getenv("NATGO_LONG") != "" { // all traces with NATGO_LONG=1
 		most = 100

@@ -20,6 +20,7 @@ import (
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/collator/tokenizer/tokenizertest"
+	"github.com/nat-go/nat-go/internal/pythontest"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	njson "github.com/nat-go/nat-go/ttc/json"
@@ -270,7 +271,7 @@ var someFamilies = regexp.MustCompile(`^(qwen3|qwen3_5_nothink|glm4moe|gptoss|ll
 // those that NATGO_FAMILIES matches) with all rollouts, and writes TEMPLATES.md of them with -update; else some templates, few
 // rollouts.
 func TestFamilies(t *testing.T) {
-	needPython(t, "jinja2, tokenizers", "the batches of stock templates are not checked by another program")
+	pythontest.Need(t, "python", "import jinja2, tokenizers", "the batches of stock templates are not checked by another program")
 	folders, most, some := filepath.SplitList(os.Getenv("NATGO_TEMPLATES")), 100, regexp.MustCompile(os.Getenv("NATGO_FAMILIES"))
 	if len(folders) == 0 {
 		folders, most, some = []string{conformance(t, "chat", "render", "templates")}, 4, someFamilies

@@ -18,6 +18,7 @@ import (
 	"github.com/nat-go/nat-go/builders/sdpo"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/internal/pythontest"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
@@ -113,7 +114,7 @@ func (q *witness) add(t testing.TB, c *collated, tok *tokenizer.Tokenizer, items
 // ask has Python check them.
 func (q *witness) ask(t *testing.T) (checked int) {
 	t.Helper()
-	needPython(t, "jinja2", "the sites are not checked by another program")
+	pythontest.Need(t, "python", "import jinja2", "the sites are not checked by another program")
 	var answer struct {
 		Checked, Wrongs int
 		Wrong           [][]any

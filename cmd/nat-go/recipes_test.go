@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/doctor/trltest"
+	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
 // recipe runs a recipe of examples in a copy, as its README says, and returns the folder and the JSON objects that its trainer
@@ -66,8 +66,8 @@ func near(t *testing.T, x map[string]any, key string, want, by float64) {
 }
 
 func TestRecipeDPO(t *testing.T) {
-	py := trltest.Python(t)
-	run, printed := recipe(t, "trl-dpo", "MODEL="+trltest.Model(t, "../.."), "PYTHON="+py, "STEPS=2")
+	py := pythontest.TRL(t)
+	run, printed := recipe(t, "trl-dpo", "MODEL="+pythontest.TinyModel(t, "../.."), "PYTHON="+py, "STEPS=2")
 	near(t, printed[0], "step", 1, 0)
 	near(t, printed[0], "loss", math.Ln2, 1e-4)
 	if _, err := os.Stat(filepath.Join(run, "model", "adapter_model.safetensors")); err != nil {
@@ -76,8 +76,8 @@ func TestRecipeDPO(t *testing.T) {
 }
 
 func TestRecipeTokenRows(t *testing.T) {
-	py := trltest.Python(t)
-	run, printed := recipe(t, "trl-sft", "MODEL="+trltest.Model(t, "../.."), "PYTHON="+py, "STEPS=2")
+	py := pythontest.TRL(t)
+	run, printed := recipe(t, "trl-sft", "MODEL="+pythontest.TinyModel(t, "../.."), "PYTHON="+py, "STEPS=2")
 	near(t, printed[0], "first_loss", printed[0]["expected"].(float64), 1e-4)
 	near(t, printed[0], "first_loss", math.Log(259), 0.2) // a random model of 259 tokens
 	near(t, printed[1], "loss", printed[0]["first_loss"].(float64), 1e-3)

@@ -15,6 +15,8 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 	"pgregory.net/rapid"
+
+	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
 func sample() ([]Tensor, map[string]string) {
@@ -268,25 +270,9 @@ func TestParquet(t *testing.T) {
 	}
 }
 
-// python returns a Python that has a module, or skips (or, where NATGO_REQUIRE
-// names python, fails).
-func python(t *testing.T, module string) string {
-	path, err := exec.LookPath("python3")
-	if err == nil {
-		err = exec.Command(path, "-c", "import "+module).Run()
-	}
-	if err != nil {
-		if slices.Contains(strings.Split(os.Getenv("NATGO_REQUIRE"), ","), "python") {
-			t.Fatalf("python3 with %s is required: %v", module, err)
-		}
-		t.Skipf("SKIPPED: no python3 with %s, so its reader was not compared", module)
-	}
-	return path
-}
-
 // TestPythonReads: the reference implementation reads what we write, and we read what it writes.
 func TestPythonReads(t *testing.T) {
-	py := python(t, "safetensors.numpy")
+	py := pythontest.Need(t, "python", "import safetensors.numpy", "its reader was not compared")
 	tensors, metadata := sample()
 	script := ` # threads off: pyarrow's pool sometimes aborts when the interpreter ends
 import sys, json, base64
@@ -334,7 +320,7 @@ print(json.dumps(seen))
 
 // TestPythonReadsParquet: pyarrow, which Hugging Face datasets reads with, sees lists of the right types.
 func TestPythonReadsParquet(t *testing.T) {
-	py := python(t, "pyarrow.parquet")
+	py := pythontest.Need(t, "python", "import pyarrow.parquet", "its reader was not compared")
 	var b bytes.Buffer
 	w, err := NewParquetWriter(&b, Column{"labels", Int64List}, Column{"input_ids", Int64List}, Column{"completion_mask", Uint8List}, Column{"weight", Float32Cell}, Column{"name", TextCell})
 	if err != nil {

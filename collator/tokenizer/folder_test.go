@@ -5,11 +5,11 @@ package tokenizer
 import (
 	"bytes"
 	"encoding/json"
-	"os"
 	"os/exec"
 	"slices"
-	"strings"
 	"testing"
+
+	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
 // TestTokens: what we say about tokens is what the library does with them.
@@ -39,22 +39,6 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// transformersPython returns a Python with transformers, or skips (or, where
-// NATGO_REQUIRE names transformers, fails).
-func transformersPython(t *testing.T) string {
-	path, err := exec.LookPath("python3")
-	if err == nil {
-		err = exec.Command(path, "-c", "import transformers").Run()
-	}
-	if err != nil {
-		if slices.Contains(strings.Split(os.Getenv("NATGO_REQUIRE"), ","), "transformers") {
-			t.Fatalf("python3 with transformers is required: %v", err)
-		}
-		t.Skip("SKIPPED: no python3 with transformers, so folders were not compared with it")
-	}
-	return path
-}
-
 // folders whose tokenizer_config.json adds to or overrides tokenizer.json.
 func configuredFolders(t *testing.T) []string {
 	var dirs []string
@@ -73,7 +57,7 @@ func configuredFolders(t *testing.T) []string {
 
 // TestFoldersAgainstTransformers: a folder gives the ids AutoTokenizer gives.
 func TestFoldersAgainstTransformers(t *testing.T) {
-	py := transformersPython(t)
+	py := pythontest.Need(t, "transformers", "import transformers", "folders were not compared with it")
 	texts := []string{"hi <new> you", "a<|a|>  b<tool>[x]c", "x <late> <early> y<|end|> <early>", "  <|a|>\n<|a|>b"}
 	for _, dir := range configuredFolders(t) {
 		request, _ := json.Marshal(texts)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/nat-go/nat-go/collator/tokenizer/tokenizertest"
+	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
 // TestOnRuns makes runs of examples/hints with the program - as they are, as a null-hint control on several templates, by the
@@ -19,7 +20,7 @@ func TestOnRuns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: training takes half a minute; run without -short")
 	}
-	need(t)
+	pythontest.Torch(t)
 	bin := filepath.Join(t.TempDir(), "nat-go")
 	if out, err := exec.Command("go", "build", "-tags", "tokenizers", "-o", bin, "../../cmd/nat-go").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)

@@ -3,72 +3,17 @@ package trainer_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/internal/pythontest"
 )
-
-// python is a Python with torch, safetensors and numpy. Where NATGO_REQUIRE names torch and what is missing is safetensors, as
-// with Debian's python3-torch, a virtual environment is made for it in the user's cache. torch itself is not fetched: the
-// package index's wheel for Linux brings gigabytes of CUDA.
-var python = sync.OnceValues(func() (string, error) {
-	const need = "import torch, numpy, safetensors.torch"
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		cache = os.TempDir()
-	}
-	env := filepath.Join(cache, "nat-go", "torch-env")
-	ours := filepath.Join(env, "bin", "python")
-	for _, p := range []string{"python3", "/usr/bin/python3", ours} {
-		if exec.Command(p, "-c", need).Run() == nil {
-			return p, nil
-		}
-	}
-	if !slices.Contains(strings.Split(os.Getenv("NATGO_REQUIRE"), ","), "torch") {
-		return "", nil
-	}
-	base := ""
-	for _, p := range []string{"python3", "/usr/bin/python3"} {
-		if base == "" && exec.Command(p, "-c", "import torch, numpy").Run() == nil {
-			base = p
-		}
-	}
-	if base == "" {
-		return "", errors.New("NATGO_REQUIRE names torch, and no python3 has torch and numpy: install python3-torch or a CPU build of torch")
-	}
-	for _, args := range [][]string{
-		{base, "-m", "venv", "--clear", "--system-site-packages", env},
-		{ours, "-m", "pip", "install", "-q", "safetensors"},
-		{ours, "-c", need},
-	} {
-		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
-			return "", fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, out)
-		}
-	}
-	return ours, nil
-})
-
-// need skips the test where there is no torch.
-func need(t *testing.T) string {
-	t.Helper()
-	py, err := python()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if py == "" {
-		t.Skip("SKIPPED: no python3 with torch, safetensors and numpy, so the composite trainer was not tested; NATGO_REQUIRE=torch makes that a failure")
-	}
-	return py
-}
 
 func run(t *testing.T, args ...string) string {
 	t.Helper()
@@ -77,7 +22,7 @@ func run(t *testing.T, args ...string) string {
 
 func runWith(t *testing.T, env []string, args ...string) string {
 	t.Helper()
-	py := need(t)
+	py := pythontest.Torch(t)
 	cmd := exec.Command(py, args...)
 	cmd.Env = append(append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1"), env...)
 	out, err := cmd.CombinedOutput()

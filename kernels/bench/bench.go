@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -22,7 +23,7 @@ type Options struct {
 	MiB     int           // size of each side beyond the caches [256]
 	Threads []int         // [1, 2]
 	Rounds  int           // interleaved rounds; the median counts [7]
-	Budget  time.Duration // stop starting rounds after this long [60s]
+	Budget  time.Duration // stop starting rounds after this long, compiling apart [60s]
 	JSON    bool          // one JSON object instead of a table
 	Torch   string        // a Python that has torch, to be measured beside; empty: none
 }
@@ -34,6 +35,10 @@ type Report struct {
 	Floors  []Floor  `json:"floors"`
 	Results []Result `json:"results"`
 	Torch   string   `json:"torch,omitempty"` // its version
+	// NotCompiled says why torch.compile isn't in the table, empty where it is.
+	NotCompiled string `json:"torch_not_compiled,omitempty"`
+
+	left time.Duration // of the budget: what rounds took is off, what compiling took is not
 }
 
 // Floor is what the machine can do, per number of threads.
@@ -62,9 +67,13 @@ type Result struct {
 	OfDRAM       float64 `json:"of_dram_floor,omitempty"`
 	OfMemory     float64 `json:"of_memory_floor"`
 	Speedup      float64 `json:"speedup,omitempty"`
-	// TorchNs is what eager torch takes, with as many threads; OfTorch that over the time from memory.
-	TorchNs float64 `json:"torch_ns_per_entry,omitempty"`
-	OfTorch float64 `json:"times_torch,omitempty"`
+	// TorchNs is what eager torch takes, with as many threads; OfTorch that over the time from memory. CompiledNs is what the
+	// fastest of the forms that torch.compile fuses takes, CompiledForm its name.
+	TorchNs      float64 `json:"torch_ns_per_entry,omitempty"`
+	OfTorch      float64 `json:"times_torch,omitempty"`
+	CompiledNs   float64 `json:"torch_compiled_ns_per_entry,omitempty"`
+	OfCompiled   float64 `json:"times_torch_compiled,omitempty"`
+	CompiledForm string  `json:"torch_compiled_form,omitempty"`
 }
 
 func (o *Options) defaults() {
@@ -122,17 +131,23 @@ func (rep *Report) print(w io.Writer) error {
 	}
 	fmt.Fprintln(w)
 	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "kernel\tpath\tV\tthreads\tus/row\tns/entry cached\tfrom memory\tinstr/16\tof FMA\tof DRAM\tof both\tspeedup\ttorch\t")
+	fmt.Fprintln(t, "kernel\tpath\tV\tthreads\tus/row\tns/entry cached\tfrom memory\tinstr/16\tof FMA\tof DRAM\tof both\tspeedup\ttorch\tcompiled\t")
 	for _, x := range rep.Results {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%.1f\t%s\t%.3f\t%s\t%s\t%s\t%.0f %%\t%s\t%s\t\n", x.Kernel, x.Path, x.Vocab, x.Threads, x.MicrosPerRow,
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%.1f\t%s\t%.3f\t%s\t%s\t%s\t%.0f %%\t%s\t%s\t%s\t\n", x.Kernel, x.Path, x.Vocab, x.Threads, x.MicrosPerRow,
 			optional("%.3f", x.CachedNs), x.MemoryNs, optional("%.1f", x.Instructions), optional("%.0f %%", 100*x.OfFMA),
-			optional("%.0f %%", 100*x.OfDRAM), 100*x.OfMemory, optional("%.2f", x.Speedup), optional("%.1fx", x.OfTorch))
+			optional("%.0f %%", 100*x.OfDRAM), 100*x.OfMemory, optional("%.2f", x.Speedup), optional("%.1fx", x.OfTorch),
+			optional("%.1fx", x.OfCompiled))
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	if rep.Torch != "" {
 		fmt.Fprintf(w, "\ntorch: how many times as long eager torch %s takes, float32, its allocations kept, as many threads.", rep.Torch)
+		if rep.NotCompiled != "" {
+			fmt.Fprintf(w, "\nNot compiled: %s.", rep.NotCompiled)
+		} else {
+			fmt.Fprint(w, "\ncompiled: the same for the fastest of the forms that torch.compile fuses (--json names it).")
+		}
 	}
 	_, err := fmt.Fprintln(w, "\nof FMA: instructions at the FMA rate over the cached time; above 100 % where additions and permutes have units of their own.\nof DRAM: the time to read (and, for gradients, write) the bytes at the rate measured for reading two streams, over the time from memory.\nof both: the larger of that and the cached time over the time from memory. Medians of interleaved rounds; large pages where the system has them.")
 	return err
@@ -154,9 +169,9 @@ func Measure(ctx context.Context, o Options) (*Report, error) {
 			rep.Paths = append(rep.Paths, p)
 		}
 	}
-	deadline := time.Now().Add(o.Budget)
+	rep.left = o.Budget
 	for _, v := range o.Vocab {
-		if err := rep.vocabulary(ctx, o, v, deadline); err != nil {
+		if err := rep.vocabulary(ctx, o, v); err != nil {
 			return nil, err
 		}
 	}
@@ -207,7 +222,7 @@ func (t *task) median() float64 {
 	return s[len(s)/2]
 }
 
-func (rep *Report) vocabulary(ctx context.Context, o Options, v int, deadline time.Time) error {
+func (rep *Report) vocabulary(ctx context.Context, o Options, v int) error {
 	d := newData(v, o.MiB)
 	var tasks []*task
 	add := func(entries int, do func() error) *task {
@@ -255,14 +270,16 @@ func (rep *Report) vocabulary(ctx context.Context, o Options, v int, deadline ti
 	}
 	for round := range o.Rounds {
 		for _, t := range tasks {
-			if ctx.Err() != nil || (round > 0 && time.Now().After(deadline)) {
+			if ctx.Err() != nil || (round > 0 && rep.left <= 0) {
 				break
 			}
 			start := time.Now()
 			if err := t.do(); err != nil {
 				return err
 			}
-			if ns := float64(time.Since(start).Nanoseconds()); round > 0 || o.Rounds == 1 { // the first round warms up
+			took := time.Since(start)
+			rep.left -= took
+			if ns := float64(took.Nanoseconds()); round > 0 || o.Rounds == 1 { // the first round warms up
 				t.ns = append(t.ns, ns/float64(t.entries))
 			}
 		}
@@ -292,10 +309,7 @@ func (rep *Report) vocabulary(ctx context.Context, o Options, v int, deadline ti
 			x.OfFMA = x.Instructions / 16 * t.median() / x.CachedNs
 		}
 		x.OfMemory = max(floor, x.CachedNs) / x.MemoryNs
-		if t := peer.tasks[peerKey{l.k.beta, l.k.grad, l.threads}]; t != nil {
-			x.TorchNs = t.median()
-			x.OfTorch = x.TorchNs / x.MemoryNs
-		}
+		peer.enter(&x, l.k)
 		for _, y := range rep.Results {
 			if y.Threads == 1 && l.threads > 1 && y.Kernel == x.Kernel && y.Path == x.Path && y.Vocab == v {
 				x.Speedup = y.MemoryNs / x.MemoryNs
@@ -308,19 +322,21 @@ func (rep *Report) vocabulary(ctx context.Context, o Options, v int, deadline ti
 
 // peerKey is what torch is measured at: once for all paths and types.
 type peerKey struct {
-	beta    float64
-	grad    bool
-	threads int
+	beta     float64
+	grad     bool
+	threads  int
+	compiled bool
 }
 
 // peer is torch, if it is asked for, and its tasks.
 type peer struct {
 	torch *torch
 	tasks map[peerKey]*task
+	forms map[peerKey]string // the compiled form that was the fastest
 }
 
 func (rep *Report) peer(ctx context.Context, o *Options, v int, add func(int, func() error) *task) (*peer, error) {
-	p := &peer{tasks: map[peerKey]*task{}}
+	p := &peer{tasks: map[peerKey]*task{}, forms: map[peerKey]string{}}
 	if o.Torch == "" {
 		return p, nil
 	}
@@ -331,12 +347,40 @@ func (rep *Report) peer(ctx context.Context, o *Options, v int, add func(int, fu
 	rep.Torch = p.torch.version
 	for _, th := range o.Threads {
 		for _, k := range list {
-			if key := (peerKey{k.beta, k.grad, th}); p.tasks[key] == nil {
-				p.tasks[key] = add(p.torch.rows*v, func() error { return p.torch.do(k, th) })
+			for _, compiled := range []bool{false, true} {
+				key := peerKey{k.beta, k.grad, th, compiled}
+				if compiled && rep.NotCompiled != "" || p.tasks[key] != nil {
+					continue
+				}
+				// Compiling takes minutes: not in a round.
+				form, err := p.torch.do(k, th, compiled)
+				if errors.Is(err, errNotCompiled) {
+					rep.NotCompiled = err.Error()
+					continue
+				}
+				if err != nil {
+					p.stop()
+					return nil, err
+				}
+				p.forms[key] = form
+				p.tasks[key] = add(p.torch.rows*v, func() error { _, err := p.torch.do(k, th, compiled); return err })
 			}
 		}
 	}
 	return p, nil
+}
+
+// enter adds torch's times to a line of the table.
+func (p *peer) enter(x *Result, k kernel) {
+	if t := p.tasks[peerKey{k.beta, k.grad, x.Threads, false}]; t != nil {
+		x.TorchNs = t.median()
+		x.OfTorch = x.TorchNs / x.MemoryNs
+	}
+	key := peerKey{k.beta, k.grad, x.Threads, true}
+	if t := p.tasks[key]; t != nil {
+		x.CompiledNs, x.CompiledForm = t.median(), p.forms[key]
+		x.OfCompiled = x.CompiledNs / x.MemoryNs
+	}
 }
 
 func (p *peer) stop() {

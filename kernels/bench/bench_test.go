@@ -27,7 +27,7 @@ func TestRun(t *testing.T) {
 // TestTorch: another program's rounds are timed beside ours; one that ends is an error.
 func TestTorch(t *testing.T) {
 	python := filepath.Join(t.TempDir(), "python")
-	script := "#!/bin/sh\necho 9.9\nwhile read line; do echo ok; done\n"
+	script := "#!/bin/sh\necho 9.9\nwhile read line; do echo ok form; done\n"
 	if err := os.WriteFile(python, []byte(script), 0o755); err != nil { //nolint:gosec // it is run
 		t.Fatal(err)
 	}
@@ -35,6 +35,17 @@ func TestTorch(t *testing.T) {
 	o := Options{Vocab: []int{1000}, MiB: 1, Rounds: 2, Torch: python}
 	if err := Run(t.Context(), &b, o); err != nil || !strings.Contains(b.String(), "eager torch 9.9") {
 		t.Errorf("%v\n%s", err, b.String())
+	}
+	rep, err := Measure(t.Context(), o)
+	if err != nil || rep.Results[0].CompiledForm != "form" || rep.Results[0].CompiledNs == 0 {
+		t.Errorf("compiled: %v %+v", err, rep)
+	}
+	old := "#!/bin/sh\necho 9.9\nwhile read how rest; do [ $how = eager ] && echo ok || echo no compiler; done\n"
+	if err := os.WriteFile(python, []byte(old), 0o755); err != nil { //nolint:gosec // it is run
+		t.Fatal(err)
+	}
+	if rep, err = Measure(t.Context(), o); err != nil || !strings.Contains(rep.NotCompiled, "compiler") || rep.Results[0].TorchNs == 0 {
+		t.Errorf("without a compiler: %v %+v", err, rep)
 	}
 	for want, text := range map[string]string{"doesn't run torch": "#!/bin/sh\n", "torch ended": "#!/bin/sh\necho 9.9\n"} {
 		if err := os.WriteFile(python, []byte(text), 0o755); err != nil { //nolint:gosec // it is run

@@ -1,7 +1,8 @@
 // Package bench measures the kernels on the machine it runs on, against floors measured in the same run: what the core
 // can multiply and add, and what the memory can deliver to two streams. Absolute times say little on a shared machine;
-// the fractions, taken interleaved, do. Eager torch can be measured beside, in a process of its own whose rounds are
-// interleaved with ours and whose allocator keeps its memory: by default most of torch's time is page faults.
+// the fractions, taken interleaved, do. torch can be measured beside, eager and the fastest of several
+// forms that torch.compile fuses, in a process of its own whose rounds are interleaved with ours and whose allocator keeps
+// its memory: by default most of torch's time is page faults.
 //
 // # Where the time goes
 //

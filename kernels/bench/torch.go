@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,8 +16,8 @@ import (
 //go:embed torch.py
 var torchScript string
 
-// torch is a Python process that computes the same losses with eager torch when told to, so that its rounds are interleaved
-// with ours. Its allocator is told to keep memory: most of what torch takes by default is the system's page faults, which would
+// torch is a Python process that computes the same losses when told to, with eager torch or with the fastest of several forms
+// that torch.compile fuses, so that its rounds are interleaved with ours. Its allocator is told to keep memory: most of what torch takes by default is the system's page faults, which would
 // flatter us.
 type torch struct {
 	cmd     *exec.Cmd
@@ -50,19 +51,29 @@ func startTorch(ctx context.Context, python string, v int) (*torch, error) {
 	return t, nil
 }
 
-// do computes what a kernel computes.
-func (t *torch) do(k kernel, threads int) error {
-	what := "forward"
+// errNotCompiled says that this torch can't compile: too old, or no C++ compiler beside it.
+var errNotCompiled = errors.New("torch.compile doesn't work here")
+
+// do computes what a kernel computes and returns the name of the form that ran.
+func (t *torch) do(k kernel, threads int, compiled bool) (form string, err error) {
+	how, what := "eager", "forward"
+	if compiled {
+		how = "compiled"
+	}
 	if k.grad {
 		what = "backward"
 	}
-	if _, err := fmt.Fprintf(t.in, "%s %g %d\n", what, k.beta, threads); err != nil {
-		return fmt.Errorf("torch ended: %w", err)
+	if _, err := fmt.Fprintf(t.in, "%s %s %g %d\n", how, what, k.beta, threads); err != nil {
+		return "", fmt.Errorf("torch ended: %w", err)
 	}
-	if !t.out.Scan() || t.out.Text() != "ok" {
-		return fmt.Errorf("torch ended in %s at %d threads", what, threads)
+	if !t.out.Scan() {
+		return "", fmt.Errorf("torch ended in %s %s at %d threads", how, what, threads)
 	}
-	return nil
+	answer, rest, _ := strings.Cut(t.out.Text(), " ")
+	if answer != "ok" {
+		return "", fmt.Errorf("%w: %s", errNotCompiled, rest)
+	}
+	return rest, nil
 }
 
 func (t *torch) stop() {

@@ -1,7 +1,11 @@
-"""Eager torch, for `nat-go bench kernels --torch`: a generalised JSD as trainers write it, timed on request.
+"""torch, for `nat-go bench kernels --torch`: a generalised JSD as trainers write it, and as torch.compile fuses it best.
 
-usage: torch.py V ROWS; then a line "forward|backward BETA THREADS" each, answered by "ok". Ends with its input."""
+usage: torch.py V ROWS; then a line "eager|compiled forward|backward BETA THREADS" each, answered by "ok NAME", NAME being the
+form that ran: the fastest of FORMS counts as compiled, found when it is first asked for. "no REASON" where torch can't
+compile. Ends with its input.
+"""
 import sys
+import time
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +16,8 @@ student = torch.randn(rows, v) * 3
 teacher = student + torch.randn(rows, v)
 
 
-def jsd(z, t, beta):
+def trainer(z, t, beta):
+    """As trainers write it."""
     a, b = F.log_softmax(z, -1), F.log_softmax(t, -1)
     if beta == 0:
         return F.kl_div(a, b, reduction="none", log_target=True).sum(-1)
@@ -21,14 +26,119 @@ def jsd(z, t, beta):
     return (w * F.kl_div(m, b, reduction="none", log_target=True) + (1 - w) * F.kl_div(m, a, reduction="none", log_target=True)).sum(-1)
 
 
-print(torch.__version__, flush=True)
-for line in sys.stdin:
-    what, beta, threads = line.split()
-    torch.set_num_threads(int(threads))
+def log_softmaxes(z, t, beta):
+    """Two log-softmaxes, the mixture in probabilities, one reduction."""
+    a, b = F.log_softmax(z, -1), F.log_softmax(t, -1)
+    q, p = a.exp(), b.exp()
+    if beta == 0:
+        return (p * (b - a)).sum(-1)
+    m = (beta * p + (1 - beta) * q).clamp_min(1e-38).log()
+    return (beta * p * (b - m) + (1 - beta) * q * (a - m)).sum(-1)
+
+
+def normalizers(z, t, beta):
+    """The normalisers apart, so that all else is one pass over the logits."""
+    d = (t - t.logsumexp(-1, keepdim=True)) - (z - z.logsumexp(-1, keepdim=True))
+    q = (z - z.logsumexp(-1, keepdim=True)).exp()
+    if beta == 0:
+        return (q * d.exp() * d).sum(-1)
+    ratio = d.exp()
+    m = (beta * ratio + (1 - beta)).log()
+    return (q * (beta * ratio * (d - m) - (1 - beta) * m)).sum(-1)
+
+
+def differences(z, t, beta):
+    """The mixture as a softplus of the difference: no probability but the student's and the teacher's."""
+    a, b = z - z.logsumexp(-1, keepdim=True), t - t.logsumexp(-1, keepdim=True)
+    if beta == 0:
+        return (b.exp() * (b - a)).sum(-1)
+    m = torch.logaddexp(a + torch.log1p(torch.tensor(-beta)), b + torch.log(torch.tensor(beta)))
+    return (beta * b.exp() * (b - m) + (1 - beta) * a.exp() * (a - m)).sum(-1)
+
+
+def closed(z, t, beta):
+    """The gradient in closed form beside the loss: no second traversal by autograd."""
+    a, b = F.log_softmax(z, -1), F.log_softmax(t, -1)
+    q, p = a.exp(), b.exp()
+    if beta == 0:
+        return (p * (b - a)).sum(-1), q - p
+    m = (beta * p + (1 - beta) * q).clamp_min(1e-38).log()
+    loss, g = beta * p * (b - m) + (1 - beta) * q * (a - m), (1 - beta) * q * (a - m)
+    return loss.sum(-1), g - q * g.sum(-1, keepdim=True)
+
+
+def differentiated(form):
+    def run(z, t, beta):
+        x = z.detach().requires_grad_(True)
+        loss = form(x, t, beta)
+        loss.sum().backward()
+        return loss.detach(), x.grad
+    return run
+
+
+def compiled(form):
+    return torch.compile(form, dynamic=False, fullgraph=True)
+
+
+for limit in ("recompile_limit", "cache_size_limit"):  # a form is compiled once for each beta and number of threads
+    if hasattr(getattr(getattr(torch, "_dynamo", None), "config", None), limit):
+        setattr(torch._dynamo.config, limit, 64)
+FORMS = (trainer, log_softmaxes, normalizers, differences)
+fastest = {}
+
+
+def candidates(what):
+    if what == "forward":
+        return {f.__name__: compiled(f) for f in FORMS}
+    return {"closed": compiled(closed), **{f.__name__: differentiated(compiled(f)) for f in FORMS}}
+
+
+def choose(what, beta, threads):
+    """The fastest compiled form of a task; each is compiled, run twice and then timed."""
+    times, expected = {}, trainer(student, teacher, beta)
+    for name, form in candidates(what).items():
+        def run():
+            with torch.set_grad_enabled(what != "forward"):
+                return form(student, teacher, beta)
+        got = run()
+        loss = got if what == "forward" else got[0]
+        if not torch.allclose(loss, expected, rtol=1e-3, atol=1e-5):
+            continue  # rounds too much to count
+        run()
+        start = time.perf_counter()
+        run()
+        times[name] = time.perf_counter() - start, run
+    name = min(times, key=lambda n: times[n][0])
+    return name, times[name][1]
+
+
+def eager(what, beta):
     if what == "forward":
         with torch.no_grad():
-            jsd(student, teacher, float(beta))
+            trainer(student, teacher, beta)
     else:
-        x = student.detach().requires_grad_(True)
-        jsd(x, teacher, float(beta)).sum().backward()
-    print("ok", flush=True)
+        differentiated(trainer)(student, teacher, beta)
+    return "trainer"
+
+
+def run(how, what, beta, threads):
+    torch.set_num_threads(threads)
+    if how == "eager":
+        return eager(what, beta)
+    key = what, beta, threads
+    if key not in fastest:
+        fastest[key] = choose(*key)
+    name, form = fastest[key]
+    form()
+    return name
+
+
+print(torch.__version__, flush=True)
+for line in sys.stdin:
+    how, what, beta, threads = line.split()
+    try:
+        print("ok", run(how, what, float(beta), int(threads)), flush=True)
+    except Exception as err:
+        if how == "eager":
+            raise
+        print("no", type(err).__name__, str(err).splitlines()[0] if str(err) else "", flush=True)

@@ -7,12 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/nat-go/nat-go/internal/pythontest"
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
@@ -134,18 +134,10 @@ func TestGolden(t *testing.T) {
 }
 
 func python(t *testing.T) string {
-	path, err := exec.LookPath("python3")
-	if err == nil {
-		out, verr := exec.Command(path, "-c", "import unicodedata,sys;print(sys.version_info[:2]==(3,11) and unicodedata.unidata_version)").Output()
-		if verr == nil && strings.TrimSpace(string(out)) == "14.0.0" {
-			return path
-		}
-	}
-	if slices.Contains(strings.Split(os.Getenv("NATGO_REQUIRE"), ","), "python") {
-		t.Fatal("python3 3.11 is required (NATGO_REQUIRE) and was not found")
-	}
-	t.Skip("SKIPPED: no python3 3.11 here, so nothing is compared with CPython itself (testdata/golden.jsonl still is)")
-	return ""
+	t.Helper()
+	return pythontest.Need(t, "python",
+		"import unicodedata, sys; assert sys.version_info[:2] == (3, 11) and unicodedata.unidata_version == '14.0.0'",
+		"nothing is compared with CPython itself (testdata/golden.jsonl still is)")
 }
 
 // TestAgainstPython compares generated values with the CPython at hand.

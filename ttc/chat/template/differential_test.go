@@ -8,10 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
+	"github.com/nat-go/nat-go/internal/pythontest"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
@@ -28,20 +28,8 @@ type answer struct {
 }
 
 func startOracle(t testing.TB) *oracle {
-	path, err := exec.LookPath("python3")
-	if err == nil {
-		var out []byte
-		out, err = exec.Command(path, "-c", "import sys,unicodedata,jinja2;print(jinja2.__version__, sys.version_info[:2]==(3,11))").Output()
-		if err == nil && !strings.HasPrefix(string(out), "3.1.") {
-			err = fmt.Errorf("jinja2 is %s", out)
-		}
-	}
-	if err != nil {
-		if slices.Contains(strings.Split(os.Getenv("NATGO_REQUIRE"), ","), "python") {
-			t.Fatalf("python3 with jinja2 3.1 is required (NATGO_REQUIRE): %v", err)
-		}
-		t.Skipf("SKIPPED: no python3 with jinja2 3.1, so nothing is compared with jinja2 itself (testdata/golden.jsonl still is): %v", err)
-	}
+	path := pythontest.Need(t, "python", "import jinja2; assert jinja2.__version__.startswith('3.1.')",
+		"nothing is compared with jinja2 itself (testdata/golden.jsonl still is)")
 	cmd := exec.Command(path, "testdata/oracle.py")
 	cmd.Env = append(os.Environ(), "PYTHONWARNINGS=ignore", "PYTHONHASHSEED=0", "LC_ALL=C.UTF-8")
 	cmd.Stderr = os.Stderr

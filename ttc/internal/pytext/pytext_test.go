@@ -4,11 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"os"
 	"os/exec"
-	"slices"
-	"strings"
 	"testing"
+
+	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
 func TestLenAndByteIndexCountCodePoints(t *testing.T) {
@@ -27,19 +26,10 @@ func TestLenAndByteIndexCountCodePoints(t *testing.T) {
 }
 
 func python(t *testing.T) string {
-	path, err := exec.LookPath("python3")
-	if err == nil {
-		out, verr := exec.Command(path, "-c",
-			"import unicodedata,sys;print(sys.version_info[:2]==(3,11) and unicodedata.unidata_version)").Output()
-		if verr == nil && strings.TrimSpace(string(out)) == "14.0.0" {
-			return path
-		}
-	}
-	if slices.Contains(strings.Split(os.Getenv("NATGO_REQUIRE"), ","), "python") {
-		t.Fatal("python3 3.11 is required (NATGO_REQUIRE) and was not found")
-	}
-	t.Skip("SKIPPED: no python3 3.11 here, so nothing is compared with CPython itself")
-	return ""
+	t.Helper()
+	return pythontest.Need(t, "python",
+		"import unicodedata, sys; assert sys.version_info[:2] == (3, 11) and unicodedata.unidata_version == '14.0.0'",
+		"nothing is compared with CPython itself")
 }
 
 // TestPropertiesAgainstPython compares every property and case mapping of every code point.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/doctor/trltest"
+	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
 // verlPython is a Python with verl: that of NATGO_VERL_PYTHON, one made before in the user's cache or, where NATGO_REQUIRE
@@ -78,7 +78,7 @@ func TestTRLTakesOurRows(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: trainers are slow to start")
 	}
-	python := trltest.Python(t)
+	python := pythontest.TRL(t)
 	run, _, _ := allKinds(t, formats("trl", "kto")...)
 	var got map[string]struct {
 		Rows       int

@@ -13,9 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/doctor/trltest"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
 const (
@@ -84,7 +84,7 @@ func kinds(c *Compared) (out []string) {
 
 // TestTRL asks the real one.
 func TestTRL(t *testing.T) {
-	py := trltest.Python(t)
+	py := pythontest.TRL(t)
 	if testing.Short() {
 		t.Skip("-short")
 	}

@@ -30,6 +30,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/internal/pythontest"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -665,7 +666,7 @@ func realServer(t *testing.T) string {
 	}
 	python, err := venv()
 	if err != nil {
-		if strings.Contains(os.Getenv("NATGO_REQUIRE"), "python") {
+		if pythontest.Required("python") {
 			t.Fatal(err)
 		}
 		t.Skip("SKIPPED: no real Atropos server: ", err)

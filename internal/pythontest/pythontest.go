@@ -1,0 +1,144 @@
+// Package pythontest finds a Python for tests that ask another program, and makes one where it is asked for. It is for this
+// module's tests and not promised to others.
+//
+// NATGO_REQUIRE is a comma-separated list of what a test must not be skipped for: python (python3 with the packages of
+// .ci/requirements.txt), torch, trl, transformers. torch is large, and most machines have no use for it.
+package pythontest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Need returns a python3 on which check, a line of Python, runs without failing ("import jinja2, tokenizers"). Without one the
+// test is skipped, or, where NATGO_REQUIRE names what, fails. unchecked ends the message: what is not tested then.
+func Need(t testing.TB, what, check, unchecked string) string {
+	t.Helper()
+	path, err := exec.LookPath("python3")
+	if err == nil {
+		err = run(path, "-c", check)
+	}
+	if err == nil {
+		return path
+	}
+	if Required(what) {
+		t.Fatalf("NATGO_REQUIRE names %s, and there is no python3 that can %q: %v", what, check, err)
+	}
+	t.Skipf("SKIPPED: no python3 that can %q, so %s", check, unchecked)
+	return ""
+}
+
+// Required reports whether NATGO_REQUIRE names it.
+func Required(what string) bool {
+	return slices.Contains(strings.Split(os.Getenv("NATGO_REQUIRE"), ","), what)
+}
+
+// Torch returns a Python with torch, safetensors and numpy. Where NATGO_REQUIRE names torch and what is missing is safetensors,
+// as with Debian's python3-torch, a virtual environment is made for it in the user's cache. torch itself is not fetched: the
+// package index's wheel for Linux brings gigabytes of CUDA.
+func Torch(t testing.TB) string {
+	t.Helper()
+	return found(t, torch, "no python3 with torch, safetensors and numpy; NATGO_REQUIRE=torch makes that a failure")
+}
+
+// TRL returns a Python with TRL: that of NATGO_TRAINER_PYTHON, python3, or, where NATGO_REQUIRE names trl, a virtual environment
+// made for it in the user's cache, torch of the package index included.
+func TRL(t testing.TB) string {
+	t.Helper()
+	return found(t, trl, "no Python with trl, peft and datasets, so nothing was asked of TRL; NATGO_REQUIRE=trl sets one up (some GB), "+
+		"NATGO_TRAINER_PYTHON names one")
+}
+
+func found(t testing.TB, find func() (string, error), without string) string {
+	t.Helper()
+	path, err := find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if path == "" {
+		t.Skip("SKIPPED: " + without)
+	}
+	return path
+}
+
+var torch = sync.OnceValues(func() (string, error) {
+	const need = "import torch, numpy, safetensors.torch"
+	env := environment("torch-env")
+	pythons := []string{"python3", "/usr/bin/python3"}
+	if path := first(need, append(pythons, inside(env))...); path != "" || !Required("torch") {
+		return path, nil
+	}
+	base := first("import torch, numpy", pythons...)
+	if base == "" {
+		return "", errors.New("NATGO_REQUIRE names torch, and no python3 has torch and numpy: install python3-torch or a CPU build of torch")
+	}
+	return inside(env), create(env, need, base, []string{"--system-site-packages"}, "safetensors")
+})
+
+var trl = sync.OnceValues(func() (string, error) {
+	const need = "import torch, transformers, datasets, peft; from trl import DPOTrainer, SFTTrainer"
+	env := environment("trl-env")
+	if path := first(need, os.Getenv("NATGO_TRAINER_PYTHON"), "python3", inside(env)); path != "" || !Required("trl") {
+		return path, nil
+	}
+	return inside(env), create(env, need, "python3", nil, "torch", "trl>=1.16,<2", "peft", "datasets", "accelerate", "safetensors")
+})
+
+// environment is a virtual environment's folder in the user's cache.
+func environment(name string) string {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = os.TempDir()
+	}
+	return filepath.Join(cache, "nat-go", name)
+}
+
+func inside(env string) string { return filepath.Join(env, "bin", "python") }
+
+// create makes a virtual environment of base with packages in it.
+func create(env, need, base string, flags []string, packages ...string) error {
+	for _, args := range [][]string{
+		slices.Concat([]string{base, "-m", "venv", "--clear"}, flags, []string{env}),
+		append([]string{inside(env), "-m", "pip", "install", "-q"}, packages...),
+		{inside(env), "-c", need},
+	} {
+		if err := run(args[0], args[1:]...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// first returns the first of the Pythons on which check runs.
+func first(check string, pythons ...string) string {
+	for _, p := range pythons {
+		if p != "" && run(p, "-c", check) == nil {
+			return p
+		}
+	}
+	return ""
+}
+
+func run(program string, args ...string) error {
+	if out, err := exec.Command(program, args...).CombinedOutput(); err != nil { //nolint:gosec // a test's own commands
+		return fmt.Errorf("%s %s: %w\n%s", program, strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+// TinyModel makes the tiny model of examples/trl-dpo and returns its folder. root is the repository's.
+func TinyModel(t testing.TB, root string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := run(TRL(t), filepath.Join(root, "examples", "trl-dpo", "tiny_model.py"), dir); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
