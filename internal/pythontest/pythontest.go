@@ -1,5 +1,5 @@
-// Package pythontest finds a Python for tests that ask another program, and makes one where it is asked for. It is for this
-// module's tests and not promised to others.
+// Package pythontest finds a Python for tests that ask another program, and makes one where it is asked for. It is for
+// this module's tests and not promised to others.
 //
 // NATGO_REQUIRE is a comma-separated list of what a test must not be skipped for: python (python3 with the packages of
 // .ci/requirements.txt), torch, trl, transformers. torch is large, and most machines have no use for it.
@@ -17,8 +17,9 @@ import (
 	"testing"
 )
 
-// Need returns a python3 on which check, a line of Python, runs without failing ("import jinja2, tokenizers"). Without one the
-// test is skipped, or, where NATGO_REQUIRE names what, fails. unchecked ends the message: what is not tested then.
+// Need returns a python3 on which check, a line of Python, runs without failing ("import jinja2, tokenizers"). Without
+// one the test is skipped, or, where NATGO_REQUIRE names what, fails. unchecked ends the message: what is not tested
+// then.
 func Need(t testing.TB, what, check, unchecked string) string {
 	t.Helper()
 	path, err := exec.LookPath("python3")
@@ -40,20 +41,20 @@ func Required(what string) bool {
 	return slices.Contains(strings.Split(os.Getenv("NATGO_REQUIRE"), ","), what)
 }
 
-// Torch returns a Python with torch, safetensors and numpy. Where NATGO_REQUIRE names torch and what is missing is safetensors,
-// as with Debian's python3-torch, a virtual environment is made for it in the user's cache. torch itself is not fetched: the
-// package index's wheel for Linux brings gigabytes of CUDA.
+// Torch returns a Python with torch, safetensors and numpy. Where NATGO_REQUIRE names torch and what is missing is
+// safetensors, as with Debian's python3-torch, a virtual environment is made for it in the user's cache. torch itself
+// is not fetched: the package index's wheel for Linux brings gigabytes of CUDA.
 func Torch(t testing.TB) string {
 	t.Helper()
 	return found(t, torch, "no python3 with torch, safetensors and numpy; NATGO_REQUIRE=torch makes that a failure")
 }
 
-// TRL returns a Python with TRL: that of NATGO_TRAINER_PYTHON, python3, or, where NATGO_REQUIRE names trl, a virtual environment
-// made for it in the user's cache, torch of the package index included.
+// TRL returns a Python with TRL: that of NATGO_TRAINER_PYTHON, python3, or, where NATGO_REQUIRE names trl, a virtual
+// environment made for it in the user's cache, torch of the package index included.
 func TRL(t testing.TB) string {
 	t.Helper()
-	return found(t, trl, "no Python with trl, peft and datasets, so nothing was asked of TRL; NATGO_REQUIRE=trl sets one up (some GB), "+
-		"NATGO_TRAINER_PYTHON names one")
+	return found(t, trl, "no Python with trl, peft and datasets, so nothing was asked of TRL; "+
+		"NATGO_REQUIRE=trl sets one up (some GB), NATGO_TRAINER_PYTHON names one")
 }
 
 func found(t testing.TB, find func() (string, error), without string) string {
@@ -77,7 +78,8 @@ var torch = sync.OnceValues(func() (string, error) {
 	}
 	base := first("import torch, numpy", pythons...)
 	if base == "" {
-		return "", errors.New("NATGO_REQUIRE names torch, and no python3 has torch and numpy: install python3-torch or a CPU build of torch")
+		return "", errors.New("NATGO_REQUIRE names torch, and no python3 has torch and numpy: " +
+			"install python3-torch or a CPU build of torch")
 	}
 	return inside(env), create(env, need, base, []string{"--system-site-packages"}, "safetensors")
 })
@@ -88,7 +90,8 @@ var trl = sync.OnceValues(func() (string, error) {
 	if path := first(need, os.Getenv("NATGO_TRAINER_PYTHON"), "python3", inside(env)); path != "" || !Required("trl") {
 		return path, nil
 	}
-	return inside(env), create(env, need, "python3", nil, "torch", "trl>=1.16,<2", "peft", "datasets", "accelerate", "safetensors")
+	packages := []string{"torch", "trl>=1.16,<2", "peft", "datasets", "accelerate", "safetensors"}
+	return inside(env), create(env, need, "python3", nil, packages...)
 })
 
 // environment is a virtual environment's folder in the user's cache.

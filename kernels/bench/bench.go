@@ -59,16 +59,16 @@ type Result struct {
 	CachedNs     float64 `json:"cached_ns_per_entry,omitempty"`
 	MemoryNs     float64 `json:"memory_ns_per_entry"`
 	MicrosPerRow float64 `json:"us_per_row"`
-	// OfFMA is the time the instructions would take at the FMA rate over the cached time: above 1 where additions and permutes
-	// have units of their own. OfDRAM is the memory floor over the time from memory, OfMemory the larger of that floor and the
-	// cached time over it: 1 is perfect. Speedup is over one thread, from memory.
+	// OfFMA is the time the instructions would take at the FMA rate over the cached time: above 1 where additions and
+	// permutes have units of their own. OfDRAM is the memory floor over the time from memory, OfMemory the larger of
+	// that floor and the cached time over it: 1 is perfect. Speedup is over one thread, from memory.
 	Instructions float64 `json:"instructions_per_16,omitempty"`
 	OfFMA        float64 `json:"of_fma_floor,omitempty"`
 	OfDRAM       float64 `json:"of_dram_floor,omitempty"`
 	OfMemory     float64 `json:"of_memory_floor"`
 	Speedup      float64 `json:"speedup,omitempty"`
-	// TorchNs is what eager torch takes, with as many threads; OfTorch that over the time from memory. CompiledNs is what the
-	// fastest of the forms that torch.compile fuses takes, CompiledForm its name.
+	// TorchNs is what eager torch takes, with as many threads; OfTorch that over the time from memory. CompiledNs is
+	// what the fastest of the forms that torch.compile fuses takes, CompiledForm its name.
 	TorchNs      float64 `json:"torch_ns_per_entry,omitempty"`
 	OfTorch      float64 `json:"times_torch,omitempty"`
 	CompiledNs   float64 `json:"torch_compiled_ns_per_entry,omitempty"`
@@ -131,9 +131,11 @@ func (rep *Report) print(w io.Writer) error {
 	}
 	fmt.Fprintln(w)
 	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "kernel\tpath\tV\tthreads\tus/row\tns/entry cached\tfrom memory\tinstr/16\tof FMA\tof DRAM\tof both\tspeedup\ttorch\tcompiled\t")
+	fmt.Fprintln(t, "kernel\tpath\tV\tthreads\tus/row\tns/entry cached\tfrom memory\t"+
+		"instr/16\tof FMA\tof DRAM\tof both\tspeedup\ttorch\tcompiled\t")
 	for _, x := range rep.Results {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%.1f\t%s\t%.3f\t%s\t%s\t%s\t%.0f %%\t%s\t%s\t%s\t\n", x.Kernel, x.Path, x.Vocab, x.Threads, x.MicrosPerRow,
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%.1f\t%s\t%.3f\t%s\t%s\t%s\t%.0f %%\t%s\t%s\t%s\t\n",
+			x.Kernel, x.Path, x.Vocab, x.Threads, x.MicrosPerRow,
 			optional("%.3f", x.CachedNs), x.MemoryNs, optional("%.1f", x.Instructions), optional("%.0f %%", 100*x.OfFMA),
 			optional("%.0f %%", 100*x.OfDRAM), 100*x.OfMemory, optional("%.2f", x.Speedup), optional("%.1fx", x.OfTorch),
 			optional("%.1fx", x.OfCompiled))

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// large allocates n numbers on large pages, as far as the system has them: what small ones cost is not the kernel's. The memory
-// is the process's till it ends.
+// large allocates n numbers on large pages, as far as the system has them: what small ones cost is not the kernel's.
+// The memory is the process's till it ends.
 func large[T any](n int) []T {
 	var z T
 	const page = 2 << 20

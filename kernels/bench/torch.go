@@ -16,9 +16,9 @@ import (
 //go:embed torch.py
 var torchScript string
 
-// torch is a Python process that computes the same losses when told to, with eager torch or with the fastest of several forms
-// that torch.compile fuses, so that its rounds are interleaved with ours. Its allocator is told to keep memory: most of what torch takes by default is the system's page faults, which would
-// flatter us.
+// torch is a Python process that computes the same losses when told to, with eager torch or with the fastest of several
+// forms that torch.compile fuses, so that its rounds are interleaved with ours. Its allocator is told to keep memory:
+// most of what torch takes by default is the system's page faults, which would flatter us.
 type torch struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
