@@ -19,7 +19,8 @@ type Builder interface {
 type Output interface {
 	Record(Record) error // keeps nothing of the record: a builder may use its memory for the next
 	Drop(ledger.Drop) error
-	// Count adds n to a counter of the builder's own ("total_turns"), summed over the run and shown with its statistics.
+	// Count adds n to a counter of the builder's own ("total_turns"), summed over the run and shown with its
+	// statistics.
 	Count(name string, n int64) error
 }
 
@@ -38,8 +39,8 @@ type Info struct {
 // Unit is the size of the groups a builder works on.
 type Unit uint8
 
-// The units, finest first. A run's unit is the coarsest its builders ask for; a builder of a finer unit is called once an
-// example.
+// The units, finest first. A run's unit is the coarsest its builders ask for; a builder of a finer unit is called once
+// an example.
 const (
 	UnitExample Unit = iota
 	UnitTask
@@ -153,8 +154,8 @@ type Distillation struct {
 // Site is a failed tool call. Indices are into the record's messages.
 type Site struct {
 	Call    int    // the assistant message that made the call
-	CallSeq int    // which of its tool calls
-	Result  int    // the tool message that shows the error; -1 where there is none and the call itself shows it (FailedTurn only)
+	CallSeq int    // which of its tool calls; -1 of a message without any
+	Result  int    // what shows the error, a tool's message or a user's; -1: the call itself (FailedTurn only)
 	Target  Target // which turn is distilled
 	Tool    string // name of the tool called
 	Error   string // class of the error: "arguments_not_json", "unknown_tool", "schema", "tool_error", ...

@@ -49,6 +49,14 @@ type Node struct {
 	LogProbs     []float32 // one per token id, of sampled tokens; nil: unknown
 	FinishReason string    // "stop", "length", "tool_calls", ...; empty: unknown
 	Error        *bool     // on a tool result: an explicit flag of the source
+	Failure      *Failure  // what the source tells of a failed call at this message, whoever speaks; nil: nothing
+}
+
+// Failure is what a source tells of a failed call beside a message: a result, the turn that made it, or a user's
+// report.
+type Failure struct {
+	Kind string   // of the error, in the source's words; may be empty
+	Meta json.Raw // what the source says beside the kind; nil: nothing
 }
 
 // Branch returns the node indices from the root to leaf, both included. It returns nil if leaf is out of range.

@@ -5,6 +5,7 @@ import "github.com/nat-go/nat-go/ttc/ledger"
 // Why a failed call makes no site.
 const (
 	HintFailed      ledger.Reason = "hint_failed"
+	HintDeclined    ledger.Reason = "hint_declined"
 	HintNotAllowed  ledger.Reason = "hint_not_allowed"
 	HintTooLong     ledger.Reason = "hint_too_long"
 	NearMiss        ledger.Reason = "near_miss"
@@ -24,6 +25,8 @@ const (
 func Codes() []ledger.Code {
 	return []ledger.Code{
 		ledger.NewCode(HintFailed, "build", "The source of hints failed at this site: a rule's template could not be rendered, or the hint command hung, ended or answered nonsense.", "See the detail. A failure of the command is kept in its answers' file; remove the line there to ask again."),
+		ledger.NewCode(HintDeclined, "build", "The hint command answered null, or a rule says none: there is to be no hint here. No other source was asked.",
+			"Nothing. A command that leaves the site to the sources after it answers with an empty hint instead."),
 		ledger.NewCode(HintNotAllowed, "build", "The only hint for this site is of a kind that hints.allow does not have. Hindsight teaches guessing where the model could not have known.", "Write a rule that says what the model could have known; or add hindsight to hints.allow."),
 		ledger.NewCode(HintTooLong, "build", "The hint is longer than hints.max_chars.", "Shorten it, or raise the limit."),
 		ledger.NewCode(NearMiss, "build", "A result has the words of a failure, and something speaks against it; the detail names the rule. It is not a site, and not a loss.",

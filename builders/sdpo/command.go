@@ -60,7 +60,7 @@ type question struct {
 	ErrorMeta json.Raw `json:"error_meta,omitempty"`
 }
 
-// reply is what it answers: a hint, or null for none.
+// reply is what it answers: a hint; null, which leaves the site out; or an empty one: the sources after are asked.
 type reply struct {
 	ID   string  `json:"id"`
 	Hint *string `json:"hint"`
@@ -69,10 +69,10 @@ type reply struct {
 
 // stored is a line of the answers' file.
 type stored struct {
-	Input  string `json:"input"` // the question's id
-	Hint   string `json:"hint,omitempty"`
-	Kind   string `json:"kind,omitempty"`
-	Failed string `json:"failed,omitempty"` // why there is no answer
+	Input  string  `json:"input"`          // the question's id
+	Hint   *string `json:"hint,omitempty"` // nil: there is to be none
+	Kind   string  `json:"kind,omitempty"`
+	Failed string  `json:"failed,omitempty"` // why there is no answer
 }
 
 func newCommand(cfg Command) *commandSource {
@@ -102,7 +102,10 @@ func (c *commandSource) hint(ctx context.Context, s *site) (hint, error) {
 	if kind == "" {
 		kind = c.cfg.Kind
 	}
-	h := hint{text: a.Hint, source: sourceCommand, kind: builders.Hindsight}
+	h := hint{source: sourceCommand, kind: builders.Hindsight, none: a.Hint == nil}
+	if a.Hint != nil {
+		h.text = *a.Hint
+	}
 	if kind == "knowable" {
 		h.kind = builders.Knowable
 	}
@@ -229,8 +232,8 @@ func (c *commandSource) run(ctx context.Context, q *question) stored {
 			}
 			c.process = nil
 		}
-	case r.Hint != nil:
-		a.Hint, a.Kind = *r.Hint, r.Kind
+	default:
+		a.Hint, a.Kind = r.Hint, r.Kind
 	}
 	return a
 }

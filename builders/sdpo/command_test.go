@@ -43,6 +43,8 @@ func answer(how, notes string) {
 		case "noise": // on standard error, more than anyone reads
 			fmt.Fprint(os.Stderr, strings.Repeat("x", 8<<20))
 			fmt.Printf(`{"id":%s,"hint":"quiet","kind":"knowable"}`+"\n", id)
+		case "empty":
+			fmt.Printf(`{"id":%s,"hint":""}`+"\n", id)
 		case "none":
 			fmt.Printf(`{"id":%s,"hint":null}`+"\n", id)
 		case "hang":
@@ -89,6 +91,27 @@ func commandConfig(t *testing.T, how string) (cfg Config, asked func() int) {
 
 func failing2(t *testing.T) string {
 	return talk(user("hi"), calls([3]string{"1", "a", `{"x":1}`}), result("1", "Error: x"), calls([3]string{"2", "b", `{"x":2}`}), result("2", "Error: y"))
+}
+
+// Null leaves a site out, also when it is read from the file of answers; an empty hint leaves it to the next source.
+func TestCommandWithoutAHint(t *testing.T) {
+	for how, want := range map[string][]string{
+		"none":  nil,
+		"empty": {"1.0>2 failed tool_error rules: Mind the a tool.", "3.0>4 failed tool_error rules: Mind the b tool."},
+	} {
+		cfg, _ := commandConfig(t, how)
+		cfg.Hints.Sources = []string{sourceCommand, sourceRules}
+		for range 2 {
+			got := build(t, cfg, example(t, failing2(t)))
+			if d := cmp.Diff(want, got.sites()); d != "" {
+				t.Error(how, d)
+			}
+			if declined := len(got.drops) > 0 && got.drops[0].Reason == HintDeclined; declined != (want == nil) {
+				t.Error(how, got.why())
+			}
+			cfg.Hints.Command.Run = []string{"/nowhere"}
+		}
+	}
 }
 
 // Answers are kept: whoever asks again, in whatever process, gets them without the program.

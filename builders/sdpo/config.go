@@ -54,8 +54,13 @@ type Rule struct {
 	Tool  string `yaml:"tool" doc:"pattern of the tool's name"`
 	Error string `yaml:"error" doc:"pattern of the error's text"`
 	Class string `yaml:"class" doc:"pattern of the class of error"`
-	Text  string `yaml:"text" validate:"required" doc:"the hint: a template with tool, arguments, error, class, error_kind, error_meta, schema and tools"`
-	Kind  string `yaml:"kind" default:"knowable" validate:"oneof=knowable hindsight" doc:"whether a model could have known it"`
+
+	ErrorKind string `yaml:"error_kind" doc:"pattern of the kind of error that the source tells of (tool_error)"`
+
+	Text string `yaml:"text" validate:"required_without=None,excluded_with=None" doc:"the hint: a template with tool, arguments, error, class, error_kind, error_meta, schema and tools"`
+
+	None bool   `yaml:"none" default:"false" doc:"there is to be no hint: the site is left out, and no other source is asked"`
+	Kind string `yaml:"kind" default:"knowable" validate:"oneof=knowable hindsight" doc:"whether a model could have known it"`
 }
 
 // Command is a program that is asked for hints.

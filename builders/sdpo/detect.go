@@ -126,6 +126,9 @@ func (m *matcher) fits(c *content) bool {
 // flag reads what the source or the message says of a result, outside its content: Anthropic's and MCP's is_error,
 // LangChain's status, the kind of error in tool_error.
 func flag(n *ttc.Node) (flagged, said bool) {
+	if n.Failure != nil {
+		return true, true
+	}
 	if n.Error != nil {
 		return *n.Error, true
 	}
@@ -161,7 +164,23 @@ type told struct {
 	any  bool
 }
 
+// tool is the name of the tool that the source tells of; empty where it doesn't.
+func (e *told) tool() (name string) {
+	if e.meta.Kind() == json.Object {
+		for _, key := range []string{"tool", "tool_name", "name"} {
+			v, _ := e.meta.Get(key)
+			if name, _ = v.Text(); name != "" {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
 func toldOf(n *ttc.Node) (e told) {
+	if n.Failure != nil {
+		return told{kind: n.Failure.Kind, meta: n.Failure.Meta, any: true}
+	}
 	for _, x := range n.Message.Extra {
 		switch x.Key {
 		case "tool_error":

@@ -18,9 +18,11 @@ type hint struct {
 	text   string
 	source string
 	kind   builders.HintKind
+	none   bool // the source wants none here: no other is asked
 }
 
-// source gives hints. An empty text is no answer. An error is a source that failed; it is made for a person.
+// source gives hints. An empty text is no answer, unless it says none. An error is a source that failed; it is made for
+// a person.
 type source interface {
 	hint(ctx context.Context, s *site) (hint, error)
 }
@@ -34,6 +36,9 @@ func (b *Builder) hintFor(ctx context.Context, s *site, siblings *siblings) (h h
 			h = siblings.hint(s)
 		} else if h, err = src.hint(ctx, s); err != nil {
 			return h, HintFailed, err.Error()
+		}
+		if h.none {
+			return h, HintDeclined, "by the source " + h.source
 		}
 		if strings.TrimSpace(h.text) == "" {
 			continue
@@ -70,22 +75,29 @@ func (s *site) errorText() string {
 type ruleSource []rule
 
 type rule struct {
-	tool, err, class *regexp.Regexp
-	text             *template.Template
-	kind             builders.HintKind
+	tool, err, class, errorKind *regexp.Regexp
+
+	text *template.Template
+	kind builders.HintKind
+	none bool
 }
 
 func newRules(rules []Rule) (ruleSource, error) {
 	var out ruleSource
 	for i, r := range rules {
 		setting := fmt.Sprintf("hints.rules[%d]", i)
-		x := rule{kind: kindOf(r.Kind)}
+		x := rule{kind: kindOf(r.Kind), none: r.None}
 		var err error
 		for _, p := range []struct {
 			to   **regexp.Regexp
 			key  string
 			text string
-		}{{&x.tool, ".tool", r.Tool}, {&x.err, ".error", r.Error}, {&x.class, ".class", r.Class}} {
+		}{
+			{&x.tool, ".tool", r.Tool},
+			{&x.err, ".error", r.Error},
+			{&x.class, ".class", r.Class},
+			{&x.errorKind, ".error_kind", r.ErrorKind},
+		} {
 			if *p.to, err = pattern(setting+p.key, p.text); err != nil {
 				return nil, err
 			}
@@ -103,8 +115,12 @@ var ruleLimits = template.Limits{Steps: 1_000_000, Bytes: 16 << 20}
 
 func (rs ruleSource) hint(_ context.Context, s *site) (hint, error) {
 	for i, r := range rs {
-		if !fits(r.tool, s.made.Name) || !fits(r.err, s.text) || !fits(r.class, s.class) {
+		if !fits(r.tool, s.made.Name) || !fits(r.err, s.text) || !fits(r.class, s.class) ||
+			!fits(r.errorKind, s.told.kind) {
 			continue
+		}
+		if r.none {
+			return hint{source: sourceRules, none: true}, nil
 		}
 		in, err := s.variables()
 		if err != nil {
@@ -115,7 +131,7 @@ func (rs ruleSource) hint(_ context.Context, s *site) (hint, error) {
 			return hint{}, fmt.Errorf("hints.rules[%d].text: %w", i, err)
 		}
 		if text := strings.TrimSpace(res.Text); text != "" {
-			return hint{text, sourceRules, r.kind}, nil
+			return hint{text: text, source: sourceRules, kind: r.kind}, nil
 		}
 	}
 	return hint{}, nil
@@ -172,14 +188,21 @@ func (s *site) variables() (template.Input, error) {
 	return template.Input{Tools: tools, Kwargs: vars, Limits: ruleLimits}, nil
 }
 
-// schemaSource says what the tool list and the tool's schema object to. It answers for faults of the call itself.
+// schemaSource says what the tool list and the tool's schema object to. It answers for faults of the call itself, as
+// the checker finds them or, where it can't, as the source tells of them; see told.go.
 type schemaSource struct{}
 
 func (schemaSource) hint(_ context.Context, s *site) (hint, error) {
+	text := ""
 	if s.fault == nil {
-		return hint{}, nil
+		text = s.toldHint()
+	} else {
+		text = s.faultHint()
 	}
-	var text string
+	return hint{text: text, source: sourceSchema, kind: builders.Knowable}, nil
+}
+
+func (s *site) faultHint() (text string) {
 	switch s.fault.class {
 	case argumentsNotJSON:
 		text = fmt.Sprintf("The arguments of %s must be one JSON object: %s.", s.made.Name, strings.Join(s.fault.detail, "; "))
@@ -188,13 +211,17 @@ func (schemaSource) hint(_ context.Context, s *site) (hint, error) {
 	case badSchema:
 		text = fmt.Sprintf("The arguments of %s must fit its schema: %s.", s.made.Name, some(s.fault.detail, 8, "; "))
 	}
-	return hint{text, sourceSchema, builders.Knowable}, nil
+	return text
 }
 
+// toolNames are the names of the trace's tools; without any, of those that the source tells of.
 func (s *site) toolNames() string {
 	var names []string
 	for i := range s.example.Tools {
 		names = append(names, s.example.Tools[i].Name)
+	}
+	if len(names) == 0 {
+		names = s.told.tools()
 	}
 	return some(names, 60, ", ")
 }
@@ -215,5 +242,10 @@ func (feedbackSource) hint(_ context.Context, s *site) (hint, error) {
 	if s.target == builders.NextTurn || text == "" {
 		return hint{}, nil
 	}
-	return hint{fmt.Sprintf("A call of %s was tried here before and failed: %s", s.made.Name, text), sourceFeedback, builders.Hindsight}, nil
+	if s.made.Name == "" {
+		text = "An action was tried here before and failed: " + text
+	} else {
+		text = fmt.Sprintf("A call of %s was tried here before and failed: %s", s.made.Name, text)
+	}
+	return hint{text: text, source: sourceFeedback, kind: builders.Hindsight}, nil
 }

@@ -1,6 +1,7 @@
 package sdpo
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -65,6 +66,7 @@ func (b *Builder) read(ex *ttc.Example, nodes []int) *trace {
 		last = len(t.failures)
 		t.failures = append(t.failures, f)
 	}
+	b.detector.toldTurns(t)
 	return t
 }
 
@@ -104,8 +106,7 @@ func (b *Builder) judge(t *trace, c call) (f failure, nearly finding, failed boo
 }
 
 // tell takes what the source tells of the error, beside the result or beside the turn that made the call. A turn that
-// it calls a
-// failure is one, whatever its result says; the first of its calls stands for it.
+// it calls a failure is one, whatever its result says; the first of its calls stands for it.
 func (d *detector) tell(t *trace, f *failure) {
 	if f.result >= 0 {
 		f.told = toldOf(t.walk[f.result])
@@ -124,12 +125,83 @@ func (d *detector) tell(t *trace, f *failure) {
 	}
 }
 
+// toldTurns adds the failures that the source tells of where no call of the trace shows them: of a turn that calls a
+// tool in its text alone, and of a result or a user's message after a turn. Such a failure is of the nearest turn of
+// the assistant, at that place or before.
+func (d *detector) toldTurns(t *trace) {
+	if !d.classes[evidence.Flag] || d.silenced[sourceFlag] {
+		return
+	}
+	linked := map[int]bool{} // results of calls: judged with them
+	for _, c := range t.calls {
+		for _, at := range append([]int{c.result}, c.more...) {
+			linked[at] = true
+		}
+	}
+	turn := -1
+	for at, n := range t.walk {
+		assistant := n.Message.Role == "assistant"
+		if assistant {
+			turn = at
+		}
+		if of := toldOf(n); !of.any || linked[at] || assistant && len(n.Message.ToolCalls) > 0 {
+			continue
+		} else if turn >= 0 {
+			shows := at
+			if assistant && slices.Contains(t.orphans, at+1) { // what came of it
+				shows++
+			}
+			t.orphans = slices.DeleteFunc(t.orphans, func(o int) bool { return o == shows })
+			d.toldAt(t, turn, shows, of)
+		} else if !slices.Contains(t.orphans, at) {
+			t.orphans = append(t.orphans, at)
+		}
+	}
+	slices.SortStableFunc(t.failures, func(x, y failure) int { return cmp.Or(x.turn-y.turn, x.seq-y.seq) })
+}
+
+// toldAt makes a turn of the assistant a failure for what the source says, or adds that to the turn's failure. It shows
+// at a place.
+func (d *detector) toldAt(t *trace, turn, at int, of told) {
+	n := t.walk[at]
+	for i := range t.failures {
+		f := &t.failures[i]
+		if f.turn != turn {
+			continue
+		}
+		if f.result < 0 && at > turn {
+			f.result, f.text = at, textOf(&n.Message)
+		}
+		if !f.told.any {
+			f.told = of
+		}
+		return
+	}
+	f := failure{
+		call:  call{turn: turn, seq: -1, result: -1, made: &chat.ToolCall{Name: of.tool()}},
+		class: evidence.Flag, rule: sourceFlag, quote: of.kind, told: of, text: of.kind,
+	}
+	if made := t.walk[turn].Message.ToolCalls; len(made) > 0 { // the first stands for the turn
+		f.seq, f.made = 0, &made[0]
+	}
+	if anyFits(d.ignore, f.made.Name) {
+		return
+	}
+	if at > turn {
+		f.result = at
+		if text := textOf(&n.Message); strings.TrimSpace(text) != "" {
+			f.text = text
+		}
+	}
+	f.transient = d.isTransient(f.text)
+	t.failures = append(t.failures, f)
+}
+
 var regrets = lazy(`(?i)\b(?:sorry|apologi[sz]e|apologies|unfortunately|seems? (?:that )?(?:there (?:is|was)|` +
 	`the .{1,40} failed)|did(?:n't| not) work|failed|an error|let me (?:try|fix|correct)|try again|my mistake)\b`)
 
 // supports says whether the agent's next turn takes a result for a failure: it regrets, or makes a call of the same
-// tool anew.
-// That settles what a rule left open, and is no evidence alone.
+// tool anew. That settles what a rule left open, and is no evidence alone.
 func (t *trace) supports(c call, result int) bool {
 	next := t.nextTurn(result)
 	if next < 0 {
@@ -181,8 +253,7 @@ func (t *trace) locate(f *failure, target builders.Target) (s site, why ledger.R
 }
 
 // nextTurn is the assistant turn that answers a result: after it and the results beside it. -1 where the user speaks
-// first
-// or the walk ends.
+// first or the walk ends.
 func (t *trace) nextTurn(result int) int {
 	for i := result + 1; i < len(t.walk); i++ {
 		switch m := &t.walk[i].Message; {

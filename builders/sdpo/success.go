@@ -67,7 +67,8 @@ func (sb *siblings) hint(s *site) hint {
 	if best == nil {
 		return hint{}
 	}
-	return hint{fmt.Sprintf("At this point this call works: %s with the arguments %s", best.Name, best.Arguments), sourceSuccess, builders.Hindsight}
+	text := fmt.Sprintf("At this point this call works: %s with the arguments %s", best.Name, best.Arguments)
+	return hint{text: text, source: sourceSuccess, kind: builders.Hindsight}
 }
 
 // prompts hashes, for each place on the walk, all that stands before it.

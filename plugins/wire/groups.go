@@ -175,6 +175,9 @@ func (w *GroupWriter) node(n *ttc.Node) *pb.Node {
 	if n.LogProbs != nil {
 		out.LogProbs = &pb.LogProbs{Values: n.LogProbs}
 	}
+	if n.Failure != nil {
+		out.Failure = &pb.Failure{Kind: t.add(n.Failure.Kind), Meta: t.addOnce(n.Failure.Meta)}
+	}
 	w.bytes += 24 + 4*len(n.TokenIDs) + 4*len(n.LogProbs)
 	return out
 }
@@ -362,6 +365,9 @@ func (d *decoder) node(n *pb.Node, at int) ttc.Node {
 	}
 	if v := n.GetLogProbs(); v != nil {
 		out.LogProbs = orEmpty(v.Values)
+	}
+	if v := n.GetFailure(); v != nil {
+		out.Failure = &ttc.Failure{Kind: d.text(v.GetKind()), Meta: d.raw(v.GetMeta())}
 	}
 	return out
 }

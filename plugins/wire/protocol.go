@@ -8,7 +8,7 @@ import (
 // ProtocolVersion is go-plugin's application protocol; Minor counts additions to nat.builder.v1 since it was frozen.
 const (
 	ProtocolVersion = 1
-	Minor           = 0
+	Minor           = 1
 )
 
 // The cookie is a variable by which a plugin knows that it was not started by hand. It is no secret.

@@ -114,6 +114,9 @@ var groups = rapid.Custom(func(t *rapid.T) *ttc.Group {
 				Parent: rapid.IntRange(-1, i-1).Draw(t, "parent"), Message: messages.Draw(t, "message"), Policy: texts.Draw(t, "policy"),
 				Sampled:      rapid.SampledFrom([]ttc.Sampled{ttc.No, ttc.Yes, ttc.Assumed}).Draw(t, "sampled"),
 				FinishReason: texts.Draw(t, "finish"), Error: optional(t, rapid.Bool(), "error"),
+				Failure: optional(t, rapid.Custom(func(t *rapid.T) ttc.Failure {
+					return ttc.Failure{Kind: texts.Draw(t, "kind"), Meta: raws.Draw(t, "meta")}
+				}), "failure"),
 			}
 			if rapid.Bool().Draw(t, "has ids") {
 				n.TokenIDs = append([]int32{}, list(t, rapid.Int32(), 5, "ids")...)

@@ -35,6 +35,7 @@ func (s *Source) node(n *ttc.Node) error {
 	m := &n.Message
 	said := false // the trace says whether it was sampled
 	var failed error
+	var meta json.Raw
 	m.Extra = slices.DeleteFunc(m.Extra, func(x chat.Member) bool {
 		switch x.Key {
 		case s.cfg.TokenIDsKey:
@@ -54,20 +55,9 @@ func (s *Source) node(n *ttc.Node) error {
 				return false
 			}
 		case "tool_error": // the kind of an error, null where there was none
-			if x.Value.Kind() == json.Null {
-				return true
-			}
-			if m.Role != "tool" && m.Role != "function" {
-				s.unread(x.Key + " of a turn of " + m.Role)
-				return true
-			}
-			yes := true
-			n.Error = &yes
-			s.unread("the kind in " + x.Key)
+			tellError(n, x.Value)
 		case "error_meta":
-			if x.Value.Kind() != json.Null {
-				s.unread(x.Key)
-			}
+			meta = x.Value
 		case "is_error":
 			if v, ok := x.Value.Bool(); ok {
 				n.Error = &v
@@ -92,6 +82,13 @@ func (s *Source) node(n *ttc.Node) error {
 	if failed != nil {
 		return failed
 	}
+	switch {
+	case meta == nil || meta.Kind() == json.Null:
+	case n.Failure != nil:
+		n.Failure.Meta = meta
+	default:
+		s.unread("error_meta without tool_error")
+	}
 	if len(m.Extra) == 0 {
 		m.Extra = nil
 	}
@@ -110,6 +107,35 @@ func (s *Source) node(n *ttc.Node) error {
 		n.Sampled = unsaid
 	}
 	return nil
+}
+
+// tellError takes what tool_error says: the kind of an error, whoever speaks. An empty kind is one; null and false are
+// none, and of an object the kind is its own, and all of it belongs to the error.
+func tellError(n *ttc.Node, v json.Raw) {
+	b, isBool := v.Bool()
+	if v.Kind() == json.Null || isBool && !b {
+		return
+	}
+	n.Failure = &ttc.Failure{}
+	switch v.Kind() {
+	case json.String:
+		n.Failure.Kind, _ = v.Text()
+	case json.Object:
+		n.Failure.Meta = v
+		for _, key := range []string{"kind", "type", "code", "error"} {
+			k, _ := v.Get(key)
+			if n.Failure.Kind, _ = k.Text(); n.Failure.Kind != "" {
+				break
+			}
+		}
+	case json.Bool:
+	default:
+		n.Failure.Kind = clip(v)
+	}
+	if n.Message.Role == "tool" || n.Message.Role == "function" {
+		yes := true
+		n.Error = &yes
+	}
 }
 
 // unsaid marks, while an entry is read, an assistant message of which the trace doesn't say whether it was sampled.

@@ -14,8 +14,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Gate says whether a record is fit to train on, whoever made it: "" where it is, else the reason and one line of what was
-// seen.
+// Gate says whether a record is fit to train on, whoever made it: "" where it is, else the reason and one line of what
+// was seen.
 func Gate(r *builders.Resolved) (reason ledger.Reason, detail string) {
 	var f fault
 	switch record := r.Record.(type) {
@@ -129,10 +129,15 @@ func siteFault(nodes []ttc.Node, s builders.Site) fault {
 	}
 	call := &nodes[s.Call].Message
 	switch {
-	case call.Role != "assistant" || s.CallSeq < 0 || s.CallSeq >= len(call.ToolCalls):
+	case call.Role != "assistant" || s.CallSeq >= len(call.ToolCalls) ||
+		s.CallSeq < 0 && (s.CallSeq != -1 || len(call.ToolCalls) > 0):
 		return faultf(ledger.BadRoles, "message %d makes no tool call %d", s.Call, s.CallSeq)
-	case result.Role != "tool" && result.Role != "function":
-		return faultf(ledger.BadRoles, "message %d is the %s's, not a tool's result", s.Result, result.Role)
+	case result.Role == "assistant":
+		return faultf(
+			ledger.BadRoles,
+			"message %d is the assistant's, not a tool's result or a user's report",
+			s.Result,
+		)
 	case s.Target > builders.NextTurn || s.HintKind > builders.Hindsight:
 		return faultf(ledger.BadRecord, "unknown target %d or kind of hint %d", s.Target, s.HintKind)
 	case blank(s.Hint):
@@ -156,7 +161,11 @@ func promptFault(p builders.Passage) fault {
 		return f
 	}
 	if last := len(p.Nodes) - 1; p.Nodes[last].Message.Role == "assistant" {
-		return faultf(ledger.BadRoles, "the prompt ends with the assistant's message %d: there is nothing left to answer", last)
+		return faultf(
+			ledger.BadRoles,
+			"the prompt ends with the assistant's message %d: there is nothing left to answer",
+			last,
+		)
 	}
 	return fault{}
 }
@@ -176,7 +185,13 @@ func answerFault(what string, p builders.Passage) fault {
 			return faultf(ledger.BadRoles, "the %s has the unknown role %q at message %d", what, m.Role, i)
 		}
 		if edge := i == 0 || i == len(p.Nodes)-1; edge && m.Role != "assistant" {
-			return faultf(ledger.BadRoles, "the %s has the %s's message %d where the assistant's is due", what, m.Role, i)
+			return faultf(
+				ledger.BadRoles,
+				"the %s has the %s's message %d where the assistant's is due",
+				what,
+				m.Role,
+				i,
+			)
 		}
 		content = content || m.Role == "assistant" && says(m)
 	}
@@ -270,7 +285,8 @@ func sameAnswer(a, b builders.Passage) bool {
 		if b.IsText() {
 			a, b = b, a
 		}
-		return len(b.Nodes) == 1 && sameMessage(&chat.Message{Role: "assistant", Form: chat.Text, Text: a.Text}, &b.Nodes[0].Message)
+		return len(b.Nodes) == 1 &&
+			sameMessage(&chat.Message{Role: "assistant", Form: chat.Text, Text: a.Text}, &b.Nodes[0].Message)
 	}
 	if a.IsText() {
 		return a.Text == b.Text
@@ -281,6 +297,14 @@ func sameAnswer(a, b builders.Passage) bool {
 func sameMessage(a, b *chat.Message) bool {
 	// Absent, null and "" are one: none of them gives the model anything to write.
 	return a.Role == b.Role && a.Text == b.Text && a.Reasoning == b.Reasoning &&
-		slices.EqualFunc(a.Parts, b.Parts, func(x, y chat.Part) bool { return x.Type == y.Type && x.Text == y.Text && bytes.Equal(x.Raw, y.Raw) }) &&
-		slices.EqualFunc(a.ToolCalls, b.ToolCalls, func(x, y chat.ToolCall) bool { return x.Name == y.Name && x.Arguments == y.Arguments })
+		slices.EqualFunc(
+			a.Parts,
+			b.Parts,
+			func(x, y chat.Part) bool { return x.Type == y.Type && x.Text == y.Text && bytes.Equal(x.Raw, y.Raw) },
+		) &&
+		slices.EqualFunc(
+			a.ToolCalls,
+			b.ToolCalls,
+			func(x, y chat.ToolCall) bool { return x.Name == y.Name && x.Arguments == y.Arguments },
+		)
 }

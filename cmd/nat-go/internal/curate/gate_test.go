@@ -90,36 +90,40 @@ func TestGateConversations(t *testing.T) {
 	flagged := func(flags ...bool) builders.Resolved {
 		return of(&builders.Demonstration{Train: builders.TrainFlagged, Trained: flags, Weight: 1}, talk)
 	}
+	inText := builders.Site{Call: 1, CallSeq: -1, Result: 2, Hint: "h"}
+	plain := messages(msg("user", "u"), msg("assistant", "frob"), msg("user", "no"), msg("assistant", "a"))
 	for name, c := range map[string]struct {
 		record builders.Resolved
 		want   ledger.Reason
 	}{
-		"demonstration":       {of(&builders.Demonstration{Weight: 1}, talk), ""},
-		"weight":              {of(&builders.Demonstration{Weight: nan}, talk), ledger.BadRecord},
-		"negative weight":     {of(&builders.Demonstration{Weight: -1}, talk), ledger.BadRecord},
-		"score":               {of(&builders.Demonstration{Score: &nan}, talk), ledger.NonFiniteScore},
-		"text":                {of(&builders.Demonstration{}, text("x")), ledger.BadRecord},
-		"no answer":           {of(&builders.Demonstration{}, messages(msg("user", "u"))), ledger.BadRoles},
-		"empty answer":        {of(&builders.Demonstration{}, messages(msg("user", "u"), msg("assistant", ""))), ledger.EmptyResponse},
-		"no user":             {of(&builders.Demonstration{}, messages(msg("assistant", "a"))), ledger.BadRoles},
-		"flags":               {flagged(false, false, false, true), ""},
-		"too few flags":       {flagged(true), ledger.BadRecord},
-		"nothing flagged":     {flagged(false, false, false, false), ledger.BadRecord},
-		"flagged user":        {flagged(true, false, false, true), ledger.BadRoles},
-		"rollout":             {of(&builders.Rollout{Reward: &zero}, talk), ""},
-		"unscored":            {of(&builders.Rollout{}, talk), ""},
-		"reward":              {of(&builders.Rollout{Reward: &nan}, talk), ledger.BadRecord},
-		"distillation":        {with(func(*builders.Site) {}), ""},
-		"no sites":            {of(&builders.Distillation{}, talk), ledger.BadRecord},
-		"site out of range":   {with(func(s *builders.Site) { s.Result = 4 }), ledger.BadRecord},
-		"site before":         {with(func(s *builders.Site) { s.Call = -1 }), ledger.BadRecord},
-		"result before call":  {with(func(s *builders.Site) { s.Call, s.Result = 2, 1 }), ledger.BadRecord},
-		"no such call":        {with(func(s *builders.Site) { s.CallSeq = 1 }), ledger.BadRoles},
-		"call of no call":     {with(func(s *builders.Site) { s.Call = 0 }), ledger.BadRoles},
-		"result is no result": {with(func(s *builders.Site) { s.Result = 3 }), ledger.BadRoles},
-		"no hint":             {with(func(s *builders.Site) { s.Hint = " " }), ledger.BadRecord},
-		"unknown target":      {with(func(s *builders.Site) { s.Target = 2 }), ledger.BadRecord},
-		"nothing":             {builders.Resolved{}, ledger.BadRecord},
+		"demonstration":        {of(&builders.Demonstration{Weight: 1}, talk), ""},
+		"weight":               {of(&builders.Demonstration{Weight: nan}, talk), ledger.BadRecord},
+		"negative weight":      {of(&builders.Demonstration{Weight: -1}, talk), ledger.BadRecord},
+		"score":                {of(&builders.Demonstration{Score: &nan}, talk), ledger.NonFiniteScore},
+		"text":                 {of(&builders.Demonstration{}, text("x")), ledger.BadRecord},
+		"no answer":            {of(&builders.Demonstration{}, messages(msg("user", "u"))), ledger.BadRoles},
+		"empty answer":         {of(&builders.Demonstration{}, messages(msg("user", "u"), msg("assistant", ""))), ledger.EmptyResponse},
+		"no user":              {of(&builders.Demonstration{}, messages(msg("assistant", "a"))), ledger.BadRoles},
+		"flags":                {flagged(false, false, false, true), ""},
+		"too few flags":        {flagged(true), ledger.BadRecord},
+		"nothing flagged":      {flagged(false, false, false, false), ledger.BadRecord},
+		"flagged user":         {flagged(true, false, false, true), ledger.BadRoles},
+		"rollout":              {of(&builders.Rollout{Reward: &zero}, talk), ""},
+		"unscored":             {of(&builders.Rollout{}, talk), ""},
+		"reward":               {of(&builders.Rollout{Reward: &nan}, talk), ledger.BadRecord},
+		"distillation":         {with(func(*builders.Site) {}), ""},
+		"no sites":             {of(&builders.Distillation{}, talk), ledger.BadRecord},
+		"site out of range":    {with(func(s *builders.Site) { s.Result = 4 }), ledger.BadRecord},
+		"site before":          {with(func(s *builders.Site) { s.Call = -1 }), ledger.BadRecord},
+		"result before call":   {with(func(s *builders.Site) { s.Call, s.Result = 2, 1 }), ledger.BadRecord},
+		"no such call":         {with(func(s *builders.Site) { s.CallSeq = 1 }), ledger.BadRoles},
+		"call of no call":      {with(func(s *builders.Site) { s.Call = 0 }), ledger.BadRoles},
+		"result is no result":  {with(func(s *builders.Site) { s.Result = 3 }), ledger.BadRoles},
+		"call in the text":     {of(&builders.Distillation{Sites: []builders.Site{inText}}, plain), ""},
+		"of a turn that calls": {with(func(s *builders.Site) { s.CallSeq = -1 }), ledger.BadRoles},
+		"no hint":              {with(func(s *builders.Site) { s.Hint = " " }), ledger.BadRecord},
+		"unknown target":       {with(func(s *builders.Site) { s.Target = 2 }), ledger.BadRecord},
+		"nothing":              {builders.Resolved{}, ledger.BadRecord},
 	} {
 		if got, detail := Gate(&c.record); got != c.want || (detail == "") != (got == "") {
 			t.Errorf("%s: %q (%s), want %q", name, got, detail, c.want)

@@ -2067,6 +2067,7 @@ type Node struct {
 	LogProbs      *LogProbs              `protobuf:"bytes,6,opt,name=log_probs,json=logProbs,proto3" json:"log_probs,omitempty"` // absent: unknown
 	FinishReason  uint32                 `protobuf:"varint,7,opt,name=finish_reason,json=finishReason,proto3" json:"finish_reason,omitempty"`
 	Error         *bool                  `protobuf:"varint,8,opt,name=error,proto3,oneof" json:"error,omitempty"`
+	Failure       *Failure               `protobuf:"bytes,9,opt,name=failure,proto3" json:"failure,omitempty"` // since minor 1: what the source tells of a failed call here; absent: nothing
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2157,6 +2158,65 @@ func (x *Node) GetError() bool {
 	return false
 }
 
+func (x *Node) GetFailure() *Failure {
+	if x != nil {
+		return x.Failure
+	}
+	return nil
+}
+
+type Failure struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          uint32                 `protobuf:"varint,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Meta          uint32                 `protobuf:"varint,2,opt,name=meta,proto3" json:"meta,omitempty"` // raw JSON
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Failure) Reset() {
+	*x = Failure{}
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Failure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Failure) ProtoMessage() {}
+
+func (x *Failure) ProtoReflect() protoreflect.Message {
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Failure.ProtoReflect.Descriptor instead.
+func (*Failure) Descriptor() ([]byte, []int) {
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *Failure) GetKind() uint32 {
+	if x != nil {
+		return x.Kind
+	}
+	return 0
+}
+
+func (x *Failure) GetMeta() uint32 {
+	if x != nil {
+		return x.Meta
+	}
+	return 0
+}
+
 type TokenIDs struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Values        []int32                `protobuf:"fixed32,1,rep,packed,name=values,proto3" json:"values,omitempty"`
@@ -2166,7 +2226,7 @@ type TokenIDs struct {
 
 func (x *TokenIDs) Reset() {
 	*x = TokenIDs{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[23]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2178,7 +2238,7 @@ func (x *TokenIDs) String() string {
 func (*TokenIDs) ProtoMessage() {}
 
 func (x *TokenIDs) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[23]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2191,7 +2251,7 @@ func (x *TokenIDs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenIDs.ProtoReflect.Descriptor instead.
 func (*TokenIDs) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{23}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *TokenIDs) GetValues() []int32 {
@@ -2210,7 +2270,7 @@ type LogProbs struct {
 
 func (x *LogProbs) Reset() {
 	*x = LogProbs{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[24]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2222,7 +2282,7 @@ func (x *LogProbs) String() string {
 func (*LogProbs) ProtoMessage() {}
 
 func (x *LogProbs) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[24]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2235,7 +2295,7 @@ func (x *LogProbs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogProbs.ProtoReflect.Descriptor instead.
 func (*LogProbs) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{24}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *LogProbs) GetValues() []float32 {
@@ -2263,7 +2323,7 @@ type Message struct {
 
 func (x *Message) Reset() {
 	*x = Message{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[25]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2275,7 +2335,7 @@ func (x *Message) String() string {
 func (*Message) ProtoMessage() {}
 
 func (x *Message) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[25]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2288,7 +2348,7 @@ func (x *Message) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Message.ProtoReflect.Descriptor instead.
 func (*Message) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{25}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Message) GetRole() uint32 {
@@ -2372,7 +2432,7 @@ type Part struct {
 
 func (x *Part) Reset() {
 	*x = Part{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[26]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2384,7 +2444,7 @@ func (x *Part) String() string {
 func (*Part) ProtoMessage() {}
 
 func (x *Part) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[26]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2397,7 +2457,7 @@ func (x *Part) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Part.ProtoReflect.Descriptor instead.
 func (*Part) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{26}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Part) GetType() uint32 {
@@ -2436,7 +2496,7 @@ type ToolCall struct {
 
 func (x *ToolCall) Reset() {
 	*x = ToolCall{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[27]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2448,7 +2508,7 @@ func (x *ToolCall) String() string {
 func (*ToolCall) ProtoMessage() {}
 
 func (x *ToolCall) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[27]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2461,7 +2521,7 @@ func (x *ToolCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCall.ProtoReflect.Descriptor instead.
 func (*ToolCall) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{27}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ToolCall) GetId() uint32 {
@@ -2523,7 +2583,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[28]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2535,7 +2595,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[28]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2548,7 +2608,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{28}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Member) GetKey() uint32 {
@@ -2575,7 +2635,7 @@ type Tool struct {
 
 func (x *Tool) Reset() {
 	*x = Tool{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[29]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2587,7 +2647,7 @@ func (x *Tool) String() string {
 func (*Tool) ProtoMessage() {}
 
 func (x *Tool) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[29]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2600,7 +2660,7 @@ func (x *Tool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tool.ProtoReflect.Descriptor instead.
 func (*Tool) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{29}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Tool) GetName() uint32 {
@@ -2628,7 +2688,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[30]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2640,7 +2700,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[30]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2653,7 +2713,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{30}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Step) GetType() uint32 {
@@ -2695,7 +2755,7 @@ type Candidate struct {
 
 func (x *Candidate) Reset() {
 	*x = Candidate{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[31]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2707,7 +2767,7 @@ func (x *Candidate) String() string {
 func (*Candidate) ProtoMessage() {}
 
 func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[31]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2720,7 +2780,7 @@ func (x *Candidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
 func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{31}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Candidate) GetStep() uint32 {
@@ -2804,7 +2864,7 @@ type Prompt struct {
 
 func (x *Prompt) Reset() {
 	*x = Prompt{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[32]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2816,7 +2876,7 @@ func (x *Prompt) String() string {
 func (*Prompt) ProtoMessage() {}
 
 func (x *Prompt) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[32]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2829,7 +2889,7 @@ func (x *Prompt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Prompt.ProtoReflect.Descriptor instead.
 func (*Prompt) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{32}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Prompt) GetForm() PromptForm {
@@ -2868,7 +2928,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[33]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2880,7 +2940,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[33]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2893,7 +2953,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{33}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Record) GetKind() isRecord_Kind {
@@ -2978,7 +3038,7 @@ type Head struct {
 
 func (x *Head) Reset() {
 	*x = Head{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[34]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2990,7 +3050,7 @@ func (x *Head) String() string {
 func (*Head) ProtoMessage() {}
 
 func (x *Head) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[34]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3003,7 +3063,7 @@ func (x *Head) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Head.ProtoReflect.Descriptor instead.
 func (*Head) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{34}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Head) GetExample() int64 {
@@ -3047,7 +3107,7 @@ type Pairs struct {
 
 func (x *Pairs) Reset() {
 	*x = Pairs{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[35]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3059,7 +3119,7 @@ func (x *Pairs) String() string {
 func (*Pairs) ProtoMessage() {}
 
 func (x *Pairs) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[35]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3072,7 +3132,7 @@ func (x *Pairs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pairs.ProtoReflect.Descriptor instead.
 func (*Pairs) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{35}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Pairs) GetExample() []uint32 {
@@ -3151,7 +3211,7 @@ type Preference struct {
 
 func (x *Preference) Reset() {
 	*x = Preference{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[36]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3163,7 +3223,7 @@ func (x *Preference) String() string {
 func (*Preference) ProtoMessage() {}
 
 func (x *Preference) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[36]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3176,7 +3236,7 @@ func (x *Preference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Preference.ProtoReflect.Descriptor instead.
 func (*Preference) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{36}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Preference) GetHead() *Head {
@@ -3277,7 +3337,7 @@ type Demonstration struct {
 
 func (x *Demonstration) Reset() {
 	*x = Demonstration{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[37]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3289,7 +3349,7 @@ func (x *Demonstration) String() string {
 func (*Demonstration) ProtoMessage() {}
 
 func (x *Demonstration) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[37]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3302,7 +3362,7 @@ func (x *Demonstration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Demonstration.ProtoReflect.Descriptor instead.
 func (*Demonstration) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{37}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Demonstration) GetHead() *Head {
@@ -3359,7 +3419,7 @@ type Rollout struct {
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[38]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3371,7 +3431,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[38]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3384,7 +3444,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{38}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Rollout) GetHead() *Head {
@@ -3426,7 +3486,7 @@ type Distillation struct {
 
 func (x *Distillation) Reset() {
 	*x = Distillation{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[39]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3438,7 +3498,7 @@ func (x *Distillation) String() string {
 func (*Distillation) ProtoMessage() {}
 
 func (x *Distillation) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[39]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3451,7 +3511,7 @@ func (x *Distillation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Distillation.ProtoReflect.Descriptor instead.
 func (*Distillation) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{39}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Distillation) GetHead() *Head {
@@ -3492,7 +3552,7 @@ type Site struct {
 
 func (x *Site) Reset() {
 	*x = Site{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[40]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3504,7 +3564,7 @@ func (x *Site) String() string {
 func (*Site) ProtoMessage() {}
 
 func (x *Site) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[40]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3517,7 +3577,7 @@ func (x *Site) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Site.ProtoReflect.Descriptor instead.
 func (*Site) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{40}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Site) GetCall() int64 {
@@ -3599,7 +3659,7 @@ type Content struct {
 
 func (x *Content) Reset() {
 	*x = Content{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[41]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3611,7 +3671,7 @@ func (x *Content) String() string {
 func (*Content) ProtoMessage() {}
 
 func (x *Content) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[41]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3624,7 +3684,7 @@ func (x *Content) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Content.ProtoReflect.Descriptor instead.
 func (*Content) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{41}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Content) GetPart() ContentPart {
@@ -3697,7 +3757,7 @@ type Drop struct {
 
 func (x *Drop) Reset() {
 	*x = Drop{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[42]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3709,7 +3769,7 @@ func (x *Drop) String() string {
 func (*Drop) ProtoMessage() {}
 
 func (x *Drop) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[42]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3722,7 +3782,7 @@ func (x *Drop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drop.ProtoReflect.Descriptor instead.
 func (*Drop) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{42}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Drop) GetReason() uint32 {
@@ -3932,7 +3992,7 @@ const file_nat_builder_v1_builder_proto_rawDesc = "" +
 	"\bSampling\x12 \n" +
 	"\vtemperature\x18\x01 \x01(\x01R\vtemperature\x12\x13\n" +
 	"\x05top_p\x18\x02 \x01(\x01R\x04topP\x12\x1c\n" +
-	"\tprocessed\x18\x03 \x01(\bR\tprocessed\"\xd4\x02\n" +
+	"\tprocessed\x18\x03 \x01(\bR\tprocessed\"\x87\x03\n" +
 	"\x04Node\x12\x16\n" +
 	"\x06parent\x18\x01 \x01(\x12R\x06parent\x121\n" +
 	"\amessage\x18\x02 \x01(\v2\x17.nat.builder.v1.MessageR\amessage\x121\n" +
@@ -3941,8 +4001,12 @@ const file_nat_builder_v1_builder_proto_rawDesc = "" +
 	"\ttoken_ids\x18\x05 \x01(\v2\x18.nat.builder.v1.TokenIDsR\btokenIds\x125\n" +
 	"\tlog_probs\x18\x06 \x01(\v2\x18.nat.builder.v1.LogProbsR\blogProbs\x12#\n" +
 	"\rfinish_reason\x18\a \x01(\rR\ffinishReason\x12\x19\n" +
-	"\x05error\x18\b \x01(\bH\x00R\x05error\x88\x01\x01B\b\n" +
-	"\x06_error\"\"\n" +
+	"\x05error\x18\b \x01(\bH\x00R\x05error\x88\x01\x01\x121\n" +
+	"\afailure\x18\t \x01(\v2\x17.nat.builder.v1.FailureR\afailureB\b\n" +
+	"\x06_error\"1\n" +
+	"\aFailure\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\rR\x04kind\x12\x12\n" +
+	"\x04meta\x18\x02 \x01(\rR\x04meta\"\"\n" +
 	"\bTokenIDs\x12\x16\n" +
 	"\x06values\x18\x01 \x03(\x0fR\x06values\"\"\n" +
 	"\bLogProbs\x12\x16\n" +
@@ -4164,7 +4228,7 @@ func file_nat_builder_v1_builder_proto_rawDescGZIP() []byte {
 }
 
 var file_nat_builder_v1_builder_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
-var file_nat_builder_v1_builder_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
+var file_nat_builder_v1_builder_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_nat_builder_v1_builder_proto_goTypes = []any{
 	(Unit)(0),                // 0: nat.builder.v1.Unit
 	(Kind)(0),                // 1: nat.builder.v1.Kind
@@ -4200,26 +4264,27 @@ var file_nat_builder_v1_builder_proto_goTypes = []any{
 	(*Example)(nil),          // 31: nat.builder.v1.Example
 	(*Sampling)(nil),         // 32: nat.builder.v1.Sampling
 	(*Node)(nil),             // 33: nat.builder.v1.Node
-	(*TokenIDs)(nil),         // 34: nat.builder.v1.TokenIDs
-	(*LogProbs)(nil),         // 35: nat.builder.v1.LogProbs
-	(*Message)(nil),          // 36: nat.builder.v1.Message
-	(*Part)(nil),             // 37: nat.builder.v1.Part
-	(*ToolCall)(nil),         // 38: nat.builder.v1.ToolCall
-	(*Member)(nil),           // 39: nat.builder.v1.Member
-	(*Tool)(nil),             // 40: nat.builder.v1.Tool
-	(*Step)(nil),             // 41: nat.builder.v1.Step
-	(*Candidate)(nil),        // 42: nat.builder.v1.Candidate
-	(*Prompt)(nil),           // 43: nat.builder.v1.Prompt
-	(*Record)(nil),           // 44: nat.builder.v1.Record
-	(*Head)(nil),             // 45: nat.builder.v1.Head
-	(*Pairs)(nil),            // 46: nat.builder.v1.Pairs
-	(*Preference)(nil),       // 47: nat.builder.v1.Preference
-	(*Demonstration)(nil),    // 48: nat.builder.v1.Demonstration
-	(*Rollout)(nil),          // 49: nat.builder.v1.Rollout
-	(*Distillation)(nil),     // 50: nat.builder.v1.Distillation
-	(*Site)(nil),             // 51: nat.builder.v1.Site
-	(*Content)(nil),          // 52: nat.builder.v1.Content
-	(*Drop)(nil),             // 53: nat.builder.v1.Drop
+	(*Failure)(nil),          // 34: nat.builder.v1.Failure
+	(*TokenIDs)(nil),         // 35: nat.builder.v1.TokenIDs
+	(*LogProbs)(nil),         // 36: nat.builder.v1.LogProbs
+	(*Message)(nil),          // 37: nat.builder.v1.Message
+	(*Part)(nil),             // 38: nat.builder.v1.Part
+	(*ToolCall)(nil),         // 39: nat.builder.v1.ToolCall
+	(*Member)(nil),           // 40: nat.builder.v1.Member
+	(*Tool)(nil),             // 41: nat.builder.v1.Tool
+	(*Step)(nil),             // 42: nat.builder.v1.Step
+	(*Candidate)(nil),        // 43: nat.builder.v1.Candidate
+	(*Prompt)(nil),           // 44: nat.builder.v1.Prompt
+	(*Record)(nil),           // 45: nat.builder.v1.Record
+	(*Head)(nil),             // 46: nat.builder.v1.Head
+	(*Pairs)(nil),            // 47: nat.builder.v1.Pairs
+	(*Preference)(nil),       // 48: nat.builder.v1.Preference
+	(*Demonstration)(nil),    // 49: nat.builder.v1.Demonstration
+	(*Rollout)(nil),          // 50: nat.builder.v1.Rollout
+	(*Distillation)(nil),     // 51: nat.builder.v1.Distillation
+	(*Site)(nil),             // 52: nat.builder.v1.Site
+	(*Content)(nil),          // 53: nat.builder.v1.Content
+	(*Drop)(nil),             // 54: nat.builder.v1.Drop
 }
 var file_nat_builder_v1_builder_proto_depIdxs = []int32{
 	13, // 0: nat.builder.v1.DescribeResponse.builders:type_name -> nat.builder.v1.BuilderInfo
@@ -4229,70 +4294,71 @@ var file_nat_builder_v1_builder_proto_depIdxs = []int32{
 	2,  // 4: nat.builder.v1.Finding.severity:type_name -> nat.builder.v1.Severity
 	16, // 5: nat.builder.v1.OpenResponse.findings:type_name -> nat.builder.v1.Finding
 	24, // 6: nat.builder.v1.BuildRequest.parts:type_name -> nat.builder.v1.GroupPart
-	43, // 7: nat.builder.v1.GroupPart.prompts:type_name -> nat.builder.v1.Prompt
+	44, // 7: nat.builder.v1.GroupPart.prompts:type_name -> nat.builder.v1.Prompt
 	31, // 8: nat.builder.v1.GroupPart.examples:type_name -> nat.builder.v1.Example
 	26, // 9: nat.builder.v1.BuildResponse.parts:type_name -> nat.builder.v1.ResultPart
 	30, // 10: nat.builder.v1.BuildResponse.progress:type_name -> nat.builder.v1.Progress
-	46, // 11: nat.builder.v1.ResultPart.pairs:type_name -> nat.builder.v1.Pairs
-	44, // 12: nat.builder.v1.ResultPart.records:type_name -> nat.builder.v1.Record
-	53, // 13: nat.builder.v1.ResultPart.drops:type_name -> nat.builder.v1.Drop
+	47, // 11: nat.builder.v1.ResultPart.pairs:type_name -> nat.builder.v1.Pairs
+	45, // 12: nat.builder.v1.ResultPart.records:type_name -> nat.builder.v1.Record
+	54, // 13: nat.builder.v1.ResultPart.drops:type_name -> nat.builder.v1.Drop
 	27, // 14: nat.builder.v1.ResultPart.done:type_name -> nat.builder.v1.Done
 	29, // 15: nat.builder.v1.Done.error:type_name -> nat.builder.v1.GroupError
 	28, // 16: nat.builder.v1.Done.counts:type_name -> nat.builder.v1.Count
 	33, // 17: nat.builder.v1.Example.nodes:type_name -> nat.builder.v1.Node
-	40, // 18: nat.builder.v1.Example.tools:type_name -> nat.builder.v1.Tool
-	42, // 19: nat.builder.v1.Example.candidates:type_name -> nat.builder.v1.Candidate
-	41, // 20: nat.builder.v1.Example.steps:type_name -> nat.builder.v1.Step
+	41, // 18: nat.builder.v1.Example.tools:type_name -> nat.builder.v1.Tool
+	43, // 19: nat.builder.v1.Example.candidates:type_name -> nat.builder.v1.Candidate
+	42, // 20: nat.builder.v1.Example.steps:type_name -> nat.builder.v1.Step
 	3,  // 21: nat.builder.v1.Example.fidelity:type_name -> nat.builder.v1.Fidelity
 	32, // 22: nat.builder.v1.Example.sampling:type_name -> nat.builder.v1.Sampling
-	36, // 23: nat.builder.v1.Node.message:type_name -> nat.builder.v1.Message
+	37, // 23: nat.builder.v1.Node.message:type_name -> nat.builder.v1.Message
 	4,  // 24: nat.builder.v1.Node.sampled:type_name -> nat.builder.v1.Sampled
-	34, // 25: nat.builder.v1.Node.token_ids:type_name -> nat.builder.v1.TokenIDs
-	35, // 26: nat.builder.v1.Node.log_probs:type_name -> nat.builder.v1.LogProbs
-	5,  // 27: nat.builder.v1.Message.form:type_name -> nat.builder.v1.Form
-	37, // 28: nat.builder.v1.Message.parts:type_name -> nat.builder.v1.Part
-	38, // 29: nat.builder.v1.Message.tool_calls:type_name -> nat.builder.v1.ToolCall
-	39, // 30: nat.builder.v1.Message.extra:type_name -> nat.builder.v1.Member
-	39, // 31: nat.builder.v1.ToolCall.extra:type_name -> nat.builder.v1.Member
-	6,  // 32: nat.builder.v1.Prompt.form:type_name -> nat.builder.v1.PromptForm
-	36, // 33: nat.builder.v1.Prompt.messages:type_name -> nat.builder.v1.Message
-	47, // 34: nat.builder.v1.Record.preference:type_name -> nat.builder.v1.Preference
-	48, // 35: nat.builder.v1.Record.demonstration:type_name -> nat.builder.v1.Demonstration
-	49, // 36: nat.builder.v1.Record.rollout:type_name -> nat.builder.v1.Rollout
-	50, // 37: nat.builder.v1.Record.distillation:type_name -> nat.builder.v1.Distillation
-	45, // 38: nat.builder.v1.Preference.head:type_name -> nat.builder.v1.Head
-	52, // 39: nat.builder.v1.Preference.prompt:type_name -> nat.builder.v1.Content
-	52, // 40: nat.builder.v1.Preference.chosen:type_name -> nat.builder.v1.Content
-	52, // 41: nat.builder.v1.Preference.rejected:type_name -> nat.builder.v1.Content
-	45, // 42: nat.builder.v1.Demonstration.head:type_name -> nat.builder.v1.Head
-	52, // 43: nat.builder.v1.Demonstration.messages:type_name -> nat.builder.v1.Content
-	7,  // 44: nat.builder.v1.Demonstration.train:type_name -> nat.builder.v1.Train
-	45, // 45: nat.builder.v1.Rollout.head:type_name -> nat.builder.v1.Head
-	52, // 46: nat.builder.v1.Rollout.messages:type_name -> nat.builder.v1.Content
-	45, // 47: nat.builder.v1.Distillation.head:type_name -> nat.builder.v1.Head
-	52, // 48: nat.builder.v1.Distillation.messages:type_name -> nat.builder.v1.Content
-	51, // 49: nat.builder.v1.Distillation.sites:type_name -> nat.builder.v1.Site
-	8,  // 50: nat.builder.v1.Site.target:type_name -> nat.builder.v1.Target
-	9,  // 51: nat.builder.v1.Site.hint_kind:type_name -> nat.builder.v1.HintKind
-	10, // 52: nat.builder.v1.Content.part:type_name -> nat.builder.v1.ContentPart
-	36, // 53: nat.builder.v1.Content.messages:type_name -> nat.builder.v1.Message
-	11, // 54: nat.builder.v1.Builder.Describe:input_type -> nat.builder.v1.DescribeRequest
-	14, // 55: nat.builder.v1.Builder.Validate:input_type -> nat.builder.v1.ValidateRequest
-	17, // 56: nat.builder.v1.Builder.Open:input_type -> nat.builder.v1.OpenRequest
-	23, // 57: nat.builder.v1.Builder.Build:input_type -> nat.builder.v1.BuildRequest
-	19, // 58: nat.builder.v1.Builder.Drain:input_type -> nat.builder.v1.DrainRequest
-	21, // 59: nat.builder.v1.Builder.Close:input_type -> nat.builder.v1.CloseRequest
-	12, // 60: nat.builder.v1.Builder.Describe:output_type -> nat.builder.v1.DescribeResponse
-	15, // 61: nat.builder.v1.Builder.Validate:output_type -> nat.builder.v1.ValidateResponse
-	18, // 62: nat.builder.v1.Builder.Open:output_type -> nat.builder.v1.OpenResponse
-	25, // 63: nat.builder.v1.Builder.Build:output_type -> nat.builder.v1.BuildResponse
-	20, // 64: nat.builder.v1.Builder.Drain:output_type -> nat.builder.v1.DrainResponse
-	22, // 65: nat.builder.v1.Builder.Close:output_type -> nat.builder.v1.CloseResponse
-	60, // [60:66] is the sub-list for method output_type
-	54, // [54:60] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	35, // 25: nat.builder.v1.Node.token_ids:type_name -> nat.builder.v1.TokenIDs
+	36, // 26: nat.builder.v1.Node.log_probs:type_name -> nat.builder.v1.LogProbs
+	34, // 27: nat.builder.v1.Node.failure:type_name -> nat.builder.v1.Failure
+	5,  // 28: nat.builder.v1.Message.form:type_name -> nat.builder.v1.Form
+	38, // 29: nat.builder.v1.Message.parts:type_name -> nat.builder.v1.Part
+	39, // 30: nat.builder.v1.Message.tool_calls:type_name -> nat.builder.v1.ToolCall
+	40, // 31: nat.builder.v1.Message.extra:type_name -> nat.builder.v1.Member
+	40, // 32: nat.builder.v1.ToolCall.extra:type_name -> nat.builder.v1.Member
+	6,  // 33: nat.builder.v1.Prompt.form:type_name -> nat.builder.v1.PromptForm
+	37, // 34: nat.builder.v1.Prompt.messages:type_name -> nat.builder.v1.Message
+	48, // 35: nat.builder.v1.Record.preference:type_name -> nat.builder.v1.Preference
+	49, // 36: nat.builder.v1.Record.demonstration:type_name -> nat.builder.v1.Demonstration
+	50, // 37: nat.builder.v1.Record.rollout:type_name -> nat.builder.v1.Rollout
+	51, // 38: nat.builder.v1.Record.distillation:type_name -> nat.builder.v1.Distillation
+	46, // 39: nat.builder.v1.Preference.head:type_name -> nat.builder.v1.Head
+	53, // 40: nat.builder.v1.Preference.prompt:type_name -> nat.builder.v1.Content
+	53, // 41: nat.builder.v1.Preference.chosen:type_name -> nat.builder.v1.Content
+	53, // 42: nat.builder.v1.Preference.rejected:type_name -> nat.builder.v1.Content
+	46, // 43: nat.builder.v1.Demonstration.head:type_name -> nat.builder.v1.Head
+	53, // 44: nat.builder.v1.Demonstration.messages:type_name -> nat.builder.v1.Content
+	7,  // 45: nat.builder.v1.Demonstration.train:type_name -> nat.builder.v1.Train
+	46, // 46: nat.builder.v1.Rollout.head:type_name -> nat.builder.v1.Head
+	53, // 47: nat.builder.v1.Rollout.messages:type_name -> nat.builder.v1.Content
+	46, // 48: nat.builder.v1.Distillation.head:type_name -> nat.builder.v1.Head
+	53, // 49: nat.builder.v1.Distillation.messages:type_name -> nat.builder.v1.Content
+	52, // 50: nat.builder.v1.Distillation.sites:type_name -> nat.builder.v1.Site
+	8,  // 51: nat.builder.v1.Site.target:type_name -> nat.builder.v1.Target
+	9,  // 52: nat.builder.v1.Site.hint_kind:type_name -> nat.builder.v1.HintKind
+	10, // 53: nat.builder.v1.Content.part:type_name -> nat.builder.v1.ContentPart
+	37, // 54: nat.builder.v1.Content.messages:type_name -> nat.builder.v1.Message
+	11, // 55: nat.builder.v1.Builder.Describe:input_type -> nat.builder.v1.DescribeRequest
+	14, // 56: nat.builder.v1.Builder.Validate:input_type -> nat.builder.v1.ValidateRequest
+	17, // 57: nat.builder.v1.Builder.Open:input_type -> nat.builder.v1.OpenRequest
+	23, // 58: nat.builder.v1.Builder.Build:input_type -> nat.builder.v1.BuildRequest
+	19, // 59: nat.builder.v1.Builder.Drain:input_type -> nat.builder.v1.DrainRequest
+	21, // 60: nat.builder.v1.Builder.Close:input_type -> nat.builder.v1.CloseRequest
+	12, // 61: nat.builder.v1.Builder.Describe:output_type -> nat.builder.v1.DescribeResponse
+	15, // 62: nat.builder.v1.Builder.Validate:output_type -> nat.builder.v1.ValidateResponse
+	18, // 63: nat.builder.v1.Builder.Open:output_type -> nat.builder.v1.OpenResponse
+	25, // 64: nat.builder.v1.Builder.Build:output_type -> nat.builder.v1.BuildResponse
+	20, // 65: nat.builder.v1.Builder.Drain:output_type -> nat.builder.v1.DrainResponse
+	22, // 66: nat.builder.v1.Builder.Close:output_type -> nat.builder.v1.CloseResponse
+	61, // [61:67] is the sub-list for method output_type
+	55, // [55:61] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_nat_builder_v1_builder_proto_init() }
@@ -4302,22 +4368,22 @@ func file_nat_builder_v1_builder_proto_init() {
 	}
 	file_nat_builder_v1_builder_proto_msgTypes[20].OneofWrappers = []any{}
 	file_nat_builder_v1_builder_proto_msgTypes[22].OneofWrappers = []any{}
-	file_nat_builder_v1_builder_proto_msgTypes[31].OneofWrappers = []any{}
-	file_nat_builder_v1_builder_proto_msgTypes[33].OneofWrappers = []any{
+	file_nat_builder_v1_builder_proto_msgTypes[32].OneofWrappers = []any{}
+	file_nat_builder_v1_builder_proto_msgTypes[34].OneofWrappers = []any{
 		(*Record_Preference)(nil),
 		(*Record_Demonstration)(nil),
 		(*Record_Rollout)(nil),
 		(*Record_Distillation)(nil),
 	}
-	file_nat_builder_v1_builder_proto_msgTypes[37].OneofWrappers = []any{}
 	file_nat_builder_v1_builder_proto_msgTypes[38].OneofWrappers = []any{}
+	file_nat_builder_v1_builder_proto_msgTypes[39].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_nat_builder_v1_builder_proto_rawDesc), len(file_nat_builder_v1_builder_proto_rawDesc)),
 			NumEnums:      11,
-			NumMessages:   43,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,137 @@
+package sdpo
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// The words by which sources name the faults that a schema has an answer to, without case and without what is between
+// the words. Any other kind is for rules and commands.
+var toldKinds = map[string]string{
+	"unknowntool":        unknownTool,
+	"nosuchtool":         unknownTool,
+	"toolnotfound":       unknownTool,
+	"unknownfunction":    unknownTool,
+	"nosuchfunction":     unknownTool,
+	"functionnotfound":   unknownTool,
+	"invalidtool":        unknownTool,
+	"toolnotavailable":   unknownTool,
+	"invalidtoolname":    unknownTool,
+	"nonexistenttool":    unknownTool,
+	"argumentsnotjson":   argumentsNotJSON,
+	"invalidjson":        argumentsNotJSON,
+	"malformedjson":      argumentsNotJSON,
+	"jsondecodeerror":    argumentsNotJSON,
+	"argumentparseerror": argumentsNotJSON,
+	"badjson":            argumentsNotJSON,
+	"schema":             badSchema,
+	"schemaerror":        badSchema,
+	"schemaviolation":    badSchema,
+	"schemavalidation":   badSchema,
+	"invalidarguments":   badSchema,
+	"invalidargument":    badSchema,
+	"badarguments":       badSchema,
+	"badargument":        badSchema,
+	"invalidparams":      badSchema,
+	"invalidparameters":  badSchema,
+	"invalidparameter":   badSchema,
+	"validationerror":    badSchema,
+	"argumentvalidation": badSchema,
+	"missingargument":    badSchema,
+	"missingarguments":   badSchema,
+	"missingparameter":   badSchema,
+	"wrongarguments":     badSchema,
+	"typeerror":          badSchema,
+}
+
+// class is the fault of a call that the source's kind of error names; empty where it names none.
+func (e *told) class() string {
+	plain := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'A' && r <= 'Z':
+			return r + 'a' - 'A'
+		case r >= 'a' && r <= 'z':
+			return r
+		}
+		return -1
+	}, e.kind)
+	return toldKinds[plain]
+}
+
+// tools are the names of the tools that the source says there are.
+func (e *told) tools() (names []string) {
+	if e.meta.Kind() != json.Object {
+		return nil
+	}
+	for _, key := range []string{"available_tools", "tools", "available", "tool_names"} {
+		list, _ := e.meta.Get(key)
+		if list.Kind() != json.Array {
+			continue
+		}
+		for t := range list.Elements() {
+			name, ok := t.Text()
+			if !ok && t.Kind() == json.Object {
+				v, _ := t.Get("name")
+				name, ok = v.Text()
+			}
+			if ok && name != "" {
+				names = append(names, name)
+			}
+		}
+		if len(names) > 0 {
+			return names
+		}
+	}
+	return nil
+}
+
+// parameters is the schema of the arguments: the trace's own, or the one that the source tells of.
+func (s *site) parameters() json.Raw {
+	if t := s.tool(); t != nil {
+		if p := parameters(t); p != nil {
+			return p
+		}
+	}
+	if s.told.meta.Kind() != json.Object {
+		return nil
+	}
+	for _, key := range []string{"schema", "parameters", "input_schema"} {
+		if v, _ := s.told.meta.Get(key); v.Kind() == json.Object {
+			return v
+		}
+	}
+	return nil
+}
+
+// maxSchemaHint is how long a schema may be that is quoted in a hint, in bytes.
+const maxSchemaHint = 1500
+
+// toldHint is what tool list and schema say to the kind of error that the source tells of.
+func (s *site) toldHint() string {
+	tool := s.made.Name
+	if tool == "" {
+		tool = "the tool"
+	}
+	switch s.told.class() {
+	case argumentsNotJSON:
+		return fmt.Sprintf("The arguments of %s must be one JSON object.", tool)
+	case unknownTool:
+		names := s.toolNames()
+		switch {
+		case names == "":
+			return ""
+		case s.made.Name == "":
+			return "The tools are: " + names + "."
+		}
+		return fmt.Sprintf("There is no tool %s. The tools are: %s.", s.made.Name, names)
+	case badSchema:
+		schema := s.parameters()
+		if schema == nil || len(schema) > maxSchemaHint {
+			return ""
+		}
+		return fmt.Sprintf("The arguments of %s must fit its schema: %s", tool, schema)
+	}
+	return ""
+}
