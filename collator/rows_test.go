@@ -285,7 +285,7 @@ func TestView(t *testing.T) {
 	it := demonstration("x", ns)
 	it.Record.Record.(*builders.Demonstration).Train = builders.TrainLast
 	c := run(t, "chatml.jinja", it)
-	v, err := tokenview.ReadRow(c.dir, "sft/train/00000.safetensors:0", toy(t))
+	v, err := tokenview.ReadRow(c.dir, "sft/train/00000.safetensors:1", toy(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +302,7 @@ func TestView(t *testing.T) {
 	if err := v.Print(&b, false); err != nil || !strings.Contains(b.String(), `message 5   trained     F|i|x|e|d|!|<\|im_end\|>`) {
 		t.Errorf("%v\n%s", err, b.String())
 	}
-	for _, bad := range []string{"x", "7", "sft/train/00001.safetensors:0", "sft/train/00000.safetensors:9", "-1"} {
+	for _, bad := range []string{"x", "7", "0", "sft/train/00000.safetensors:0", "sft/train/00001.safetensors:1", "sft/train/00000.safetensors:9", "-1"} {
 		if _, err := tokenview.ReadRow(c.dir, bad, toy(t)); err == nil {
 			t.Errorf("%s is a row", bad)
 		}
@@ -312,7 +312,7 @@ func TestView(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	_, err = tokenview.ReadRow(c.dir, "0", other)
+	_, err = tokenview.ReadRow(c.dir, "1", other)
 	if err == nil || !strings.Contains(err.Error(), "made with tokenizer") {
 		t.Errorf("ids are shown as another tokenizer's: %v", err)
 	}

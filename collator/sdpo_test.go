@@ -389,7 +389,7 @@ func TestViewSite(t *testing.T) {
 		cfg.Cumulative = cumulative
 		c := collate(t, cfg, one([]Item{distillation("x", nodes(bugHunt), failedSite(1, 2, "Tools: edit."), nextSite(1, 2, "Look again."))}))
 		for n, hint := range []string{"Tools: edit.", "Look again."} {
-			v, err := tokenview.ReadSite(c.dir, n, toy(t))
+			v, err := tokenview.ReadSite(c.dir, n+1, toy(t))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -411,7 +411,7 @@ func TestViewSite(t *testing.T) {
 				t.Errorf("%v %s", err, b.String())
 			}
 		}
-		_, err := tokenview.ReadSite(c.dir, 2, toy(t))
+		_, err := tokenview.ReadSite(c.dir, 3, toy(t))
 		if err == nil || !strings.Contains(err.Error(), "the run has 2") {
 			t.Error(err)
 		}
@@ -472,7 +472,7 @@ func TestComposerFormat(t *testing.T) {
 	for k, r := range c.rows[1:] {
 		want(t, decode(t, r.Sides[0].IDs), decode(t, native.rows[1].Sides[0].IDs)[:len(decode(t, r.Sides[0].IDs))])
 		want(t, r.Meta.Part, r.Meta.Sites[0].Site)
-		if v, err := tokenview.ReadSite(c.dir, k, toy(t)); err != nil || v.StudentRow != v.TeacherRow {
+		if v, err := tokenview.ReadSite(c.dir, k+1, toy(t)); err != nil || v.StudentRow != v.TeacherRow {
 			t.Error(v, err)
 		}
 	}
@@ -564,7 +564,7 @@ func TestNullHints(t *testing.T) {
 		if len(c.rows) != 1 || len(c.rows[0].Sides) != len(real.rows[0].Sides) || !slices.Equal(c.rows[0].Sides[0].IDs, real.rows[0].Sides[0].IDs) {
 			t.Fatal("the control has another student")
 		}
-		v, err := tokenview.ReadSite(c.dir, 0, toy(t))
+		v, err := tokenview.ReadSite(c.dir, 1, toy(t))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ import (
 // TestClosedOutput: a command whose output nobody reads says so instead of ending without a word.
 func TestClosedOutput(t *testing.T) {
 	b := newBed(t, 5)
-	for _, args := range [][]string{{"formats"}, {"finetune", "run", "--config_file", "finetune.yml", "--run-id", "r", "--json"}} {
+	for _, args := range [][]string{{"formats"}, {"finetune", "run", "--config-file", "finetune.yml", "--run-id", "r", "--json"}} {
 		r, w, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
@@ -52,7 +52,7 @@ func TestOutputsStayWhatTheyAre(t *testing.T) {
 	}
 	defer reader.Close()
 	for i, path := range []string{"/dev/null", "pipe", "link.prom"} {
-		b.must(t, b.command(nil, "finetune", "run", "--config_file", "finetune.yml", "--run-id", fmt.Sprint(i), "--metrics", path, "--dry-run"))
+		b.must(t, b.command(nil, "finetune", "run", "--config-file", "finetune.yml", "--run-id", fmt.Sprint(i), "--metrics", path, "--dry-run"))
 	}
 	for path, mode := range map[string]fs.FileMode{"/dev/null": fs.ModeCharDevice, pipe: fs.ModeNamedPipe, filepath.Join(b.dir, "link.prom"): fs.ModeSymlink} {
 		if info, err := os.Lstat(path); err != nil || info.Mode()&mode == 0 {
@@ -79,7 +79,7 @@ trainer_adapters:
       customization_config: m/c@v1, dataset_output_dir: "copies[1]*"}
 finetuning: {trainer: t, trainer_adapter: a}
 `)
-	b.must(t, b.command(nil, "finetune", "run", "--config_file", "custom.yml", "--run-id", "r", "--output_dir", "out[a-z]", "--dry-run"))
+	b.must(t, b.command(nil, "finetune", "run", "--config-file", "custom.yml", "--run-id", "r", "--output-dir", "out[a-z]", "--dry-run"))
 	for _, name := range []string{"training_file.jsonl", "validation_file.jsonl"} {
 		want, err := os.ReadFile(filepath.Join(b.dir, "out[a-z]", "r", "dataset", "customizer", name))
 		if err != nil {

@@ -128,7 +128,7 @@ func (p *project) natgo(t *testing.T, want int, args ...string) result {
 }
 
 func (p *project) runArgs(more ...string) []string {
-	return append([]string{"finetune", "run", "--config_file", "finetune.yml", "--from", p.input, "--run-id", "r1"}, more...)
+	return append([]string{"finetune", "run", "--config-file", "finetune.yml", "--from", p.input, "--run-id", "r1"}, more...)
 }
 
 // noSecrets looks into everything that was written, the configuration itself aside.
@@ -168,11 +168,11 @@ func TestJobFromBeginningToEnd(t *testing.T) {
 	if b, err := os.ReadFile(filepath.Join(p.dir, "out", "r1", "final_metrics.json")); err != nil || !bytes.Contains(b, []byte(`"status": "completed"`)) {
 		t.Errorf("final_metrics.json: %s, %v", b, err)
 	}
-	r = p.natgo(t, 0, "finetune", "list", "--output_dir", "out")
+	r = p.natgo(t, 0, "finetune", "list", "--output-dir", "out")
 	if !strings.Contains(r.stdout, "completed") {
 		t.Error(r.stdout)
 	}
-	p.natgo(t, 0, "finetune", "wait", "r1", "--output_dir", "out")
+	p.natgo(t, 0, "finetune", "wait", "r1", "--output-dir", "out")
 	p.natgo(t, 1, "finetune", "cancel", "out/r1")
 	p.natgo(t, 2, "finetune", "status", "no-such-run")
 }

@@ -315,7 +315,7 @@ func TestCopiedFolder(t *testing.T) {
 			t.Errorf("without its secret: exit %d: %s", r.code, r.stderr)
 		}
 		p.natgo(t, 0, "finetune", "status", to)
-		if r := p.natgo(t, 0, "finetune", "list", "--output_dir", filepath.Dir(to)); !strings.Contains(r.stdout, "running") {
+		if r := p.natgo(t, 0, "finetune", "list", "--output-dir", filepath.Dir(to)); !strings.Contains(r.stdout, "running") {
 			t.Error(r.stdout)
 		}
 		p.release()

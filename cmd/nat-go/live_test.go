@@ -97,7 +97,7 @@ func TestEndpointSource(t *testing.T) {
 	p := live(t, fmt.Sprintf("{_type: endpoint, endpoint: %q, dataset: q.json, max_concurrency: 1, token: %q}", h.URL+"/generate", canary), map[string]string{
 		"q.json": twoQuestions, "flags.yml": strings.Replace(fmt.Sprintf(liveConfig, ""), "sources: {s: }", "", 1),
 	})
-	r := p.natgo(t, 3, "finetune", "run", "--config_file", "finetune.yml", "--run-id", "r1")
+	r := p.natgo(t, 3, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "r1")
 	if !strings.Contains(r.stderr, "finetune resume out/r1") {
 		t.Error(r.stderr)
 	}
@@ -108,11 +108,11 @@ func TestEndpointSource(t *testing.T) {
 		t.Errorf("exit %d, asked %d times\n%s\n%s", r.code, asked.Load(), r.stdout, r.stderr)
 	}
 	p.noSecrets(t)
-	r = p.natgo(t, 0, "finetune", "run", "--config_file", "flags.yml", "--endpoint", h.URL, "--dataset", "q.json", "--run-id", "r2", "--json")
+	r = p.natgo(t, 0, "finetune", "run", "--config-file", "flags.yml", "--endpoint", h.URL, "--dataset", "q.json", "--run-id", "r2", "--json")
 	if examples(t, r) != 2 {
 		t.Error(r.stdout)
 	}
-	r = p.natgo(t, 2, "finetune", "run", "--config_file", "flags.yml", "--endpoint", h.URL, "--from", "x")
+	r = p.natgo(t, 2, "finetune", "run", "--config-file", "flags.yml", "--endpoint", h.URL, "--from", "x")
 	if !strings.Contains(r.stderr, "use one of the two") {
 		t.Error(r.stderr)
 	}
@@ -124,13 +124,13 @@ func TestCommandSource(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := live(t, fmt.Sprintf(`{_type: command, runs: 2, command: [/bin/sh, -c, 'cp "$1" "$2"', sh, %q, "{output_dir}"]}`, demo), map[string]string{})
-	r := p.natgo(t, 0, "finetune", "run", "--config_file", "finetune.yml", "--run-id", "r1", "--json")
+	r := p.natgo(t, 0, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "r1", "--json")
 	if n := examples(t, r); n != 80 {
 		t.Errorf("%d examples", n)
 	}
 	// What `nat eval` would drop is said before anything is started.
 	p = live(t, `{_type: command, nat_config: nat.yml}`, map[string]string{"nat.yml": "workflow: {_type: w}\neval: {evaluators: {e: {_type: x}}}\n"})
-	r = p.natgo(t, 3, "finetune", "run", "--config_file", "finetune.yml", "--run-id", "r1")
+	r = p.natgo(t, 3, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "r1")
 	if !strings.Contains(r.stderr, "workflow_output_step_filter: [TTC_END]") {
 		t.Error(r.stderr)
 	}
@@ -147,12 +147,12 @@ func TestRealNAT(t *testing.T) {
 	}
 	files := map[string]string{"nat.yml": string(config), "questions.json": twoQuestions}
 	p := live(t, fmt.Sprintf("{_type: command, nat_config: nat.yml, command: [%q, --log-level, warning, eval, --config_file, '{config}']}", nat), files)
-	if n := examples(t, p.natgo(t, 0, "finetune", "run", "--config_file", "finetune.yml", "--run-id", "r1", "--json")); n != 2 {
+	if n := examples(t, p.natgo(t, 0, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "r1", "--json")); n != 2 {
 		t.Errorf("nat eval: %d examples", n)
 	}
 	url := natServe(t, nat, p.dir)
 	p = live(t, fmt.Sprintf("{_type: endpoint, endpoint: %q, dataset: questions.json}", url), files)
-	if n := examples(t, p.natgo(t, 0, "finetune", "run", "--config_file", "finetune.yml", "--run-id", "r1", "--json")); n != 2 {
+	if n := examples(t, p.natgo(t, 0, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "r1", "--json")); n != 2 {
 		t.Errorf("nat serve: %d examples", n)
 	}
 }
@@ -249,13 +249,13 @@ trainer_adapters:
 			t.Fatal(err)
 		}
 	}
-	if r := p.natgo(t, 0, "finetune", "run", "--config_file", "good.yml", "--run-id", "r1"); !strings.Contains(r.stderr, "step=3 total_steps=3") {
+	if r := p.natgo(t, 0, "finetune", "run", "--config-file", "good.yml", "--run-id", "r1"); !strings.Contains(r.stderr, "step=3 total_steps=3") {
 		t.Errorf("the trainer's output is not shown: %s", r.stderr)
 	}
-	if r := p.natgo(t, 1, "finetune", "run", "--config_file", "bad.yml", "--run-id", "r2"); !strings.Contains(r.stderr, "exit status 5") {
+	if r := p.natgo(t, 1, "finetune", "run", "--config-file", "bad.yml", "--run-id", "r2"); !strings.Contains(r.stderr, "exit status 5") {
 		t.Error(r.stderr)
 	}
-	p.natgo(t, 0, "finetune", "run", "--config_file", "good.yml", "--run-id", "r3", "--detach")
+	p.natgo(t, 0, "finetune", "run", "--config-file", "good.yml", "--run-id", "r3", "--detach")
 	if r := p.natgo(t, 0, "finetune", "wait", "out/r3"); !strings.Contains(r.stdout, "completed") {
 		t.Error(r.stdout)
 	}

@@ -37,7 +37,7 @@ type attack struct {
 	config string                // of finetune.yml
 	files  map[string]string     // beside it
 	env    []string              // more of the environment
-	args   []string              // finetune run --config_file finetune.yml --run-id r, if there are none
+	args   []string              // finetune run --config-file finetune.yml --run-id r, if there are none
 	pipe   func(io.Writer) error // what comes through the pipe in.json or, if it is the name, in.jsonl
 	code   int                   // how the program ends
 	says   string                // and what it says
@@ -76,7 +76,7 @@ func (a *attack) run(t *testing.T) {
 	}
 	args := a.args
 	if args == nil {
-		args = []string{"finetune", "run", "--config_file", "finetune.yml", "--run-id", "r"}
+		args = []string{"finetune", "run", "--config-file", "finetune.yml", "--run-id", "r"}
 	}
 	cmd := b.command(a.env, args...)
 	said := &tail{}
@@ -232,7 +232,7 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 
 // inputAttacks are by files and settings.
 func inputAttacks() []attack {
-	from := []string{"finetune", "run", "--config_file", "finetune.yml", "--from", "in.json", "--run-id", "r"}
+	from := []string{"finetune", "run", "--config-file", "finetune.yml", "--from", "in.json", "--run-id", "r"}
 	config := strings.Replace(memoryConfig, "sources: {runs: {_type: %s}}\n", "", 1)
 	many := func(head, each, end string, n int) func(io.Writer) error {
 		return func(w io.Writer) error {
@@ -266,7 +266,7 @@ func inputAttacks() []attack {
 		{name: "endless manifest of a status", files: manifest, args: []string{"finetune", "status", "out/r"}, code: 1, says: "has no job"},
 		{name: "endless manifest of a resume", files: manifest, args: []string{"finetune", "resume", "out/r"}, code: 3, says: "not a regular file"},
 		{name: "endless manifest in a list", files: manifest, args: []string{"finetune", "list", "out"}},
-		{name: "endless config", files: map[string]string{"c.yml": "-> /dev/zero"}, args: []string{"validate", "--config_file", "c.yml"}, code: 2, says: "more than the limit"},
+		{name: "endless config", files: map[string]string{"c.yml": "-> /dev/zero"}, args: []string{"validate", "--config-file", "c.yml"}, code: 2, says: "more than the limit"},
 	}
 }
 

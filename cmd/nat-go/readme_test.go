@@ -60,7 +60,7 @@ func TestReadme(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(work, name), []byte(body), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			runConsole(t, work, "$ nat-go validate --config_file "+name+"\n...\n")
+			runConsole(t, work, "$ nat-go validate --config-file "+name+"\n...\n")
 		case "sh":
 			for _, m := range regexp.MustCompile(`(?m)^make (\w+)`).FindAllStringSubmatch(body, -1) {
 				if !strings.Contains(string(makefile), "\n"+m[1]+":") {

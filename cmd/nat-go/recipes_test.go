@@ -27,7 +27,7 @@ func recipe(t *testing.T, name string, env ...string) (run string, printed []map
 	if err := os.CopyFS(work, os.DirFS(filepath.Join("..", "..", "examples"))); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(program(t), "finetune", "run", "--config_file", "finetune.yml", "--run-id", "r", "--json")
+	cmd := exec.Command(program(t), "finetune", "run", "--config-file", "finetune.yml", "--run-id", "r", "--json")
 	cmd.Dir = filepath.Join(work, name)
 	cmd.Env = append(append(os.Environ(), "NO_COLOR=1", "OMP_NUM_THREADS=1"), env...)
 	r := finish(t, cmd)
@@ -98,7 +98,7 @@ func TestBatchesReachTheTrainerOfAResumedRun(t *testing.T) {
 	}
 	p := &project{dir: filepath.Join(work, "hints-composite"), exe: program(t)}
 	t.Setenv("PYTHON", fake)
-	p.natgo(t, 0, "finetune", "run", "--config_file", "finetune.yml", "--run-id", "r", "--dry-run")
+	p.natgo(t, 0, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "r", "--dry-run")
 	p.natgo(t, 0, "finetune", "resume", "out/r")
 	text, err := os.ReadFile(filepath.Join(p.dir, "out", "r", "trainer", "output.log"))
 	if err != nil || !strings.Contains(string(text), "index.jsonl") {

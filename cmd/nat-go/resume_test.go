@@ -77,7 +77,7 @@ func (b *bed) command(env []string, args ...string) *exec.Cmd {
 
 // run starts a run into its own output folder, so that runs can have the same id.
 func (b *bed) run(env []string, out string) *exec.Cmd {
-	return b.command(env, "finetune", "run", "--config_file", "finetune.yml", "--run-id", "r", "--output_dir", out)
+	return b.command(env, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "r", "--output-dir", out)
 }
 
 // must runs a command that has to succeed.
@@ -373,7 +373,7 @@ func TestResumeRefusesAnotherVersion(t *testing.T) {
 
 func TestResumeOfACompleteRun(t *testing.T) {
 	b := newBed(t, 5)
-	b.must(t, b.command(nil, "finetune", "run", "--config_file", "finetune.yml", "--run-id", "r", "--output_dir", "dry", "--dry-run"))
+	b.must(t, b.command(nil, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "r", "--output-dir", "dry", "--dry-run"))
 	want := b.content(t, "dry")
 	if err := os.Remove(filepath.Join(b.dir, "in.json")); err != nil { // it is not needed any more
 		t.Fatal(err)
@@ -396,7 +396,7 @@ func TestResumeOfACompleteRun(t *testing.T) {
 // TestResumeOfARenamedFolder checks that a run keeps its name, by which services know its job.
 func TestResumeOfARenamedFolder(t *testing.T) {
 	b := newBed(t, 5)
-	b.must(t, b.command(nil, "finetune", "run", "--config_file", "finetune.yml", "--run-id", "r", "--output_dir", "dry", "--dry-run"))
+	b.must(t, b.command(nil, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "r", "--output-dir", "dry", "--dry-run"))
 	if err := os.Rename(filepath.Join(b.dir, "dry", "r"), filepath.Join(b.dir, "elsewhere")); err != nil {
 		t.Fatal(err)
 	}
@@ -491,7 +491,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	disk("size=1m")
 	t.Cleanup(func() { _ = exec.Command("umount", filepath.Join(b.dir, "disk")).Run() })
-	b.refused(t, b.run(nil, "disk"), 3, "the disk of disk has 1.0 MiB free", "--output_dir")
+	b.refused(t, b.run(nil, "disk"), 3, "the disk of disk has 1.0 MiB free", "--output-dir")
 	if exists(b.dir, "disk", "r") {
 		t.Error("a run folder was made")
 	}
@@ -512,5 +512,5 @@ func TestFullDisk(t *testing.T) {
 	b.must(t, b.resume("disk"))
 	b.same(t, want, "disk")
 	disk("remount,ro")
-	b.refused(t, b.command(nil, "finetune", "run", "--config_file", "finetune.yml", "--run-id", "other", "--output_dir", "disk"), 3, "can't make the run folder", "read-only file system")
+	b.refused(t, b.command(nil, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "other", "--output-dir", "disk"), 3, "can't make the run folder", "read-only file system")
 }

@@ -230,7 +230,7 @@ func (p *leaky) cmd(args ...string) *exec.Cmd {
 
 func (p *leaky) run(more ...string) *exec.Cmd {
 	return p.cmd(append([]string{
-		"finetune", "run", "--config_file", "finetune.yml", "--from", p.input, "--run-id", "r1", "--metrics", filepath.Join(p.dir, "metrics.prom"),
+		"finetune", "run", "--config-file", "finetune.yml", "--from", p.input, "--run-id", "r1", "--metrics", filepath.Join(p.dir, "metrics.prom"),
 		"-o", "trainer_adapters.c.hf_token=cnry-override",
 	}, more...)...)
 }
@@ -277,7 +277,7 @@ func TestNoSecretGetsOut(t *testing.T) {
 		"usage":             {script: "exit 0", flags: []string{"--seed", "hf_cnryAbCdEfGhIjKlMnOpQrSt0123"}, code: 2},
 		"a bad setting":     {script: "exit 0", flags: []string{"-o", "trainer_adapters.a.poll_interval=hf_cnryAbCdEfGhIjKlMnOpQrSt0123"}, code: 2},
 		"an unknown key":    {script: "exit 0", flags: []string{"-o", "trainer_adapters.a.comand=--token=cnry-1-equals"}, code: 2},
-		"another's service": {script: "exit 0", flags: []string{"--trainer_adapter", "c"}, code: 3},
+		"another's service": {script: "exit 0", flags: []string{"--trainer-adapter", "c"}, code: 3},
 		"cannot start":      {script: "exit 0", flags: []string{"-o", `trainer_adapters.a.env=["CNRY_GRANTED", "CNRY_UNSET"]`}, code: 3},
 		"interrupted": {script: "echo ready; sleep 20", code: 130, end: func(t *testing.T, cmd *exec.Cmd, out func() string) {
 			wait(t, func() bool { return strings.Contains(out(), "ready") })

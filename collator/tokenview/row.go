@@ -16,7 +16,7 @@ import (
 // Row is a row as it was written, token by token; it marshals as `dataset show --tokens ROW --json` prints it.
 type Row struct {
 	File    string     `json:"file"`
-	Row     int        `json:"row"`
+	Row     int        `json:"row"` // from 1
 	Channel string     `json:"channel"`
 	Meta    batch.Meta `json:"info"`
 	Sides   []Side     `json:"sides"`
@@ -42,7 +42,7 @@ type Token struct {
 var ErrNoRow = errors.New("no such row")
 
 // ReadRow reads a row of a run folder: "sft/train/00000.safetensors:3", or just a number, which counts all rows in the
-// order of the index.
+// order of the index. Rows are counted from 1.
 func ReadRow(dir, ref string, tok *tokenizer.Tokenizer) (*Row, error) {
 	file, row := "", 0
 	name, number, ok := strings.Cut(ref, ":")
@@ -50,8 +50,8 @@ func ReadRow(dir, ref string, tok *tokenizer.Tokenizer) (*Row, error) {
 		name, number = "", ref
 	}
 	row, err := strconv.Atoi(number)
-	if err != nil || row < 0 {
-		return nil, fmt.Errorf("%q names no row: write sft/train/00000.safetensors:3, or a number", ref)
+	if row--; err != nil || row < 0 {
+		return nil, fmt.Errorf("%q names no row: write sft/train/00000.safetensors:3, or a number; rows are counted from 1", ref)
 	}
 	file = strings.TrimPrefix(filepath.ToSlash(name), "batches/")
 	var found *batch.Line
@@ -95,7 +95,7 @@ func madeWith(l *batch.Line, tok *tokenizer.Tokenizer) error {
 }
 
 func viewOf(l *batch.Line, row int, r *batch.Row, tok *tokenizer.Tokenizer) (*Row, error) {
-	v := &Row{File: l.File, Row: row, Channel: l.Channel, Meta: r.Meta}
+	v := &Row{File: l.File, Row: row + 1, Channel: l.Channel, Meta: r.Meta}
 	names := batch.Lookup(l.Channel).Sides
 	for k := range r.Sides {
 		s := &r.Sides[k]

@@ -41,11 +41,11 @@ const (
 // siteContext is how many tokens before the hint are shown.
 const siteContext = 40
 
-// ReadSite reads the nth site of a run folder's sdpo batches, in the order of the index, from 0.
+// ReadSite reads the nth site of a run folder's sdpo batches, in the order of the index, from 1.
 func ReadSite(dir string, n int, tok *tokenizer.Tokenizer) (*Site, error) {
 	batches := filepath.Join(dir, "batches")
 	var found *batch.Line
-	seen, left := 0, n
+	seen, left := 0, n-1
 	if err := batch.EachLine(filepath.Join(batches, batch.IndexName), func(l *batch.Line) error {
 		if found == nil && left < len(l.Sites) {
 			found = l
@@ -57,8 +57,8 @@ func ReadSite(dir string, n int, tok *tokenizer.Tokenizer) (*Site, error) {
 	}); err != nil {
 		return nil, err
 	}
-	if found == nil || n < 0 {
-		return nil, fmt.Errorf("there is no site %d: the run has %d, counted from 0", n, seen)
+	if found == nil || n < 1 {
+		return nil, fmt.Errorf("there is no site %d: the run has %d, counted from 1", n, seen)
 	}
 	if err := madeWith(found, tok); err != nil {
 		return nil, err
@@ -148,8 +148,8 @@ func (v *Site) Print(w io.Writer, colour bool) error {
 		wording = "left out, as in all of this run"
 	}
 	out.printf("%s: example %s, site %d of its record: %s, target %s, %s hint from %s, %s, on_policy %s\n",
-		v.File, v.Example, v.Site.Site, v.Site.Class, v.Site.Target, v.Site.Kind, v.Site.Source, wording, v.OnPolicy)
-	out.printf("student row %d, teacher row %d\n\n  %-11s  %-11s\n", v.StudentRow, v.TeacherRow, "student", "teacher")
+		v.File, v.Example, v.Site.Site+1, v.Site.Class, v.Site.Target, v.Site.Kind, v.Site.Source, wording, v.OnPolicy)
+	out.printf("student row %d, teacher row %d\n\n  %-11s  %-11s\n", v.StudentRow+1, v.TeacherRow+1, "student", "teacher")
 	span := func(p [2]int) string {
 		if p[0] < 0 {
 			return ""

@@ -42,7 +42,7 @@ func TestOnRuns(t *testing.T) {
 		return string(out)
 	}
 	finetune := func(id, tokenizer string, more ...string) {
-		args := []string{"finetune", "run", "--config_file", "finetune.yml", "--run-id", id, "-o", "collator.tokenizer=" + tokenizer, "-o", "collator.policy=booker-1"}
+		args := []string{"finetune", "run", "--config-file", "finetune.yml", "--run-id", id, "-o", "collator.tokenizer=" + tokenizer, "-o", "collator.policy=booker-1"}
 		for _, o := range more {
 			args = append(args, "-o", o)
 		}

@@ -43,7 +43,7 @@ func usage(p Plugin, w io.Writer) {
 By hand:
   %[4]s describe                          what it serves, as JSON
   %[4]s schema [BUILDER]                  JSON Schema of a builder's config
-  %[4]s try FILE [--builder B] [--config JSON]
+  %[4]s try FILE [--builder B] [--settings JSON]
                                      have nat-go run a builder over the examples in FILE, print records and drops
   %[4]s --debug                           serve until interrupted and print how to attach nat-go to it
 

@@ -65,7 +65,7 @@ func (b *Bed) run(ctx context.Context, input, formats []string) (Usage, int64, e
 	b.runs++
 	out := filepath.Join(b.Dir, fmt.Sprintf("out%d", b.runs))
 	defer os.RemoveAll(out)
-	args := append([]string{"finetune", "run", "--builder", "dpo", "--output_dir", out, "--run-id", "bench", "--dry-run"}, input...)
+	args := append([]string{"finetune", "run", "--builder", "dpo", "--output-dir", out, "--run-id", "bench", "--dry-run"}, input...)
 	for _, f := range formats {
 		args = append(args, "--format", f)
 	}

@@ -53,7 +53,7 @@ func newBenchKernelsCmd() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.IntSliceVar(&o.Vocab, "vocab", []int{32000, 151936}, "vocabulary sizes")
+	f.IntSliceVar(&o.Vocab, "vocabs", []int{32000, 151936}, "vocabulary sizes")
 	f.IntSliceVar(&o.Threads, "threads", []int{1, 2}, "numbers of threads")
 	f.IntVar(&o.MiB, "mib", 256, "size of each side's logits, in MiB")
 	f.IntVar(&o.Rounds, "rounds", 7, "rounds; the median counts")

@@ -30,7 +30,7 @@ type pluginFlags struct {
 }
 
 func (f *pluginFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.config, "config_file", "", "configuration whose plugins are meant, besides those that are installed")
+	cmd.Flags().StringVar(&f.config, "config-file", "", "configuration whose plugins are meant, besides those that are installed")
 	cmd.Flags().StringArrayVar(&f.args, "arg", nil, "argument for a program named by its path (repeatable)")
 }
 
@@ -42,7 +42,7 @@ func (f *pluginFlags) load(cmd *cobra.Command) (*catalog.Catalog, error) {
 	}
 	c, found, err := catalog.Open(f.config, opt)
 	if len(found) > 0 {
-		_ = printFindings(cmd.ErrOrStderr(), "text", found, colored(cmd.ErrOrStderr()))
+		tellFindings(cmd)(found)
 	}
 	return c, err
 }
@@ -65,7 +65,7 @@ func (f *pluginFlags) start(cmd *cobra.Command, name string) (*host.Plugin, *cat
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := n.Start(cmd.Context(), newLogger(cmd.ErrOrStderr()))
+	p, err := n.Start(cmd.Context(), newLogger(cmd))
 	return p, n, err
 }
 
@@ -189,11 +189,11 @@ task_id, messages, reward) or candidates (id, turn_id, candidate_index, prompt, 
 	}
 	flags.add(cmd)
 	cmd.Flags().StringVar(&try.Builder, "builder", "", "which of the plugin's builders")
-	cmd.Flags().StringVar(&settings, "config", "{}", "its settings, as JSON")
+	cmd.Flags().StringVar(&settings, "settings", "{}", "its settings, as JSON")
 	cmd.Flags().StringVar(&try.From, "from", "", "file of examples (required)")
 	cmd.Flags().Bool("json", true, "the output is JSON lines either way")
 	_ = cmd.Flags().MarkHidden("json")
-	cmd.Flags().IntVar(&try.Most, "examples", 10, "how many to take; 0: all")
+	cmd.Flags().IntVar(&try.Most, "limit", 10, "how many to take; 0: all")
 	_ = cmd.MarkFlagRequired("from")
 	return cmd
 }

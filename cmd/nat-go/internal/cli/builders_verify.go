@@ -44,7 +44,7 @@ func newBuildersVerifyCmd() *cobra.Command {
 			for _, c := range configs {
 				name, config, ok := strings.Cut(c, "=")
 				if !ok {
-					return exit.Usagef("--config %s: write BUILDER=JSON", c)
+					return exit.Usagef("--settings %s: write BUILDER=JSON", c)
 				}
 				opt.Configs[name] = []byte(config)
 			}
@@ -79,7 +79,7 @@ func newBuildersVerifyCmd() *cobra.Command {
 	}
 	flags.add(cmd)
 	cmd.Flags().StringArrayVar(&only, "only", nil, "run this check alone (repeatable)")
-	cmd.Flags().StringArrayVar(&configs, "config", nil, "BUILDER=JSON: settings to check a builder with (repeatable)")
+	cmd.Flags().StringArrayVar(&configs, "settings", nil, "BUILDER=JSON: settings to check a builder with (repeatable)")
 	cmd.Flags().StringVar(&from, "from", "", "file of examples to build from, as for builders try")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd

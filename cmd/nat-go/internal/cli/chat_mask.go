@@ -28,7 +28,7 @@ Reads JSON lines {"messages", "tools"?, "kwargs"?, "add_generation_prompt"?} and
 The ids are those Hugging Face makes of the whole render; a token is in the mask that overlaps an assistant's turn in any
 character. straddle: a token lies across the edge of a turn. unstable: messages that the render does not show as they were
 sampled. filler: bytes in turns that no model wrote, like an empty think block.
-With --rows the ids and mask are those of token rows instead: special tokens in content stay text, filler and straddling
+With --token-rows the ids and mask are those of token rows instead: special tokens in content stay text, filler and straddling
 tokens are out.`,
 		Example: `  nat-go chat mask --tokenizer models/qwen --input conversations.jsonl`,
 		Args:    cobra.NoArgs,
@@ -50,7 +50,7 @@ tokens are out.`,
 	cmd.Flags().StringVar(&source, "template", "", "chat template file, or the name of one of the tokenizer's; without it the tokenizer's own")
 	cmd.Flags().StringVar(&input, "input", "-", "file of JSON lines; - or /dev/stdin reads standard input")
 	cmd.Flags().StringVar(&now, "now", collator.DefaultTemplateTime, "what strftime_now shows; the clock is never read")
-	cmd.Flags().BoolVar(&rows, "rows", false, "show token rows instead of the plain render")
+	cmd.Flags().BoolVar(&rows, "token-rows", false, "show token rows instead of the plain render")
 	cmd.Flags().Bool("json", true, "always on: answers are JSON lines")
 	_ = cmd.MarkFlagRequired("tokenizer")
 	return cmd

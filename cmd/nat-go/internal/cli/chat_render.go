@@ -25,7 +25,7 @@ Reads JSON lines {"messages", "tools"?, "kwargs"?, "add_generation_prompt"?} and
 
 A span says which bytes of the text come from which field of which message; the rest is the template's. bos_token,
 eos_token, enable_thinking and the like come in kwargs. Messages are rendered as they are, but for transformers' aliases of
-reasoning; --normalize parses arguments that are text and makes null content empty, as runs do with traces.`,
+reasoning; --as-traces parses arguments that are text and makes null content empty, as runs do with traces.`,
 		Example: `  nat-go chat render --template chat_template.jinja --input conversations.jsonl`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -44,7 +44,7 @@ reasoning; --normalize parses arguments that are text and makes null content emp
 	cmd.Flags().StringVar(&source, "template", "", "chat template file, or a folder with a chat_template.jinja")
 	cmd.Flags().StringVar(&input, "input", "-", "file of JSON lines; - or /dev/stdin reads standard input")
 	cmd.Flags().StringVar(&now, "now", collator.DefaultTemplateTime, "what strftime_now shows; the clock is never read")
-	cmd.Flags().BoolVar(&normalise, "normalize", false, "prepare messages as runs prepare traces")
+	cmd.Flags().BoolVar(&normalise, "as-traces", false, "prepare messages as runs prepare traces")
 	cmd.Flags().Bool("json", true, "always on: answers are JSON lines")
 	_ = cmd.MarkFlagRequired("template")
 	return cmd

@@ -32,12 +32,12 @@ The rows go to the run's own dataset folder and are entered in its manifest, or 
 			if err != nil {
 				return exit.With(exit.Failed, err)
 			}
-			if cmd.Flags().Changed("use_full_message_history") {
+			if cmd.Flags().Changed("use-full-message-history") {
 				opts.FullHistory = history
 			}
-			if cmd.Flags().Changed("prompt_as") {
+			if cmd.Flags().Changed("prompt-as") {
 				if err := opts.TextPrompt.UnmarshalText([]byte(promptAs)); err != nil {
-					return exit.Usagef("--prompt_as: %w", err)
+					return exit.Usagef("--prompt-as: %w", err)
 				}
 			}
 			var to []dataset.Format
@@ -69,8 +69,8 @@ The rows go to the run's own dataset folder and are entered in its manifest, or 
 	f := cmd.Flags()
 	f.StringArrayVar(&formats, "format", nil, "format to write (repeatable): "+dataset.Names())
 	f.StringVar(&output, "output", "", "folder for the formats' folders; empty: the run's dataset folder")
-	f.StringVar(&promptAs, "prompt_as", "", "what a text prompt becomes in trl rows: user_message or text (default: as in the run)")
-	f.BoolVar(&history, "use_full_message_history", false, "keep message prompts as messages in customizer rows; else the last message's text (default: as in the run)")
+	f.StringVar(&promptAs, "prompt-as", "", "what a text prompt becomes in trl rows: user_message or text (default: as in the run)")
+	f.BoolVar(&history, "use-full-message-history", false, "keep message prompts as messages in customizer rows; else the last message's text (default: as in the run)")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")
 	_ = cmd.MarkFlagRequired("format")
 	return cmd

@@ -40,8 +40,8 @@ PATH is a run's folder, or rows as for dataset verify. The flags say which recor
   nat-go dataset show out/run1 --example 7 --full
   nat-go dataset show out/run1 --dropped contradiction
   nat-go dataset show out/run1 --row trl/train.jsonl:12
-  nat-go dataset show out/run1 --site 0
-  nat-go dataset show out/run1 --tokens dpo/train/00000.safetensors:0`,
+  nat-go dataset show out/run1 --site 1
+  nat-go dataset show out/run1 --tokens dpo/train/00000.safetensors:1`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("site") {
@@ -55,7 +55,11 @@ PATH is a run's folder, or rows as for dataset verify. The flags say which recor
 				})
 			}
 			if cmd.Flags().Changed("record") {
-				q.Record = &record
+				if record < 1 {
+					return exit.Usagef("--record %d: records are counted from 1", record)
+				}
+				ordinal := record - 1
+				q.Record = &ordinal
 			}
 			if q.Dropped = cmd.Flags().Changed("dropped"); q.Dropped && dropped != anyReason {
 				q.Reason = ledger.Reason(dropped)
@@ -72,10 +76,10 @@ PATH is a run's folder, or rows as for dataset verify. The flags say which recor
 		},
 	}
 	f := cmd.Flags()
-	f.Uint64Var(&record, "record", 0, "the record with this number in the run")
-	f.StringVar(&row, "row", "", "a row: FORMAT/FILE:N, from 1")
-	f.StringVar(&tokens, "tokens", "", "a `ROW` of the token batches, token by token: sft/train/00000.safetensors:3, or a number; both from 0")
-	f.IntVar(&site, "site", 0, "the error site with this number in the run, from 0: student and teacher aligned")
+	f.Uint64Var(&record, "record", 0, "the record with this number in the run, from 1")
+	f.StringVar(&row, "row", "", "a row: FORMAT/FILE:N, or N of the first file; from 1")
+	f.StringVar(&tokens, "tokens", "", "a `ROW` of the token batches, token by token: sft/train/00000.safetensors:3, or a number; from 1")
+	f.IntVar(&site, "site", 0, "the error site with this number in the run, from 1: student and teacher aligned")
 	f.StringVar(&folder, "tokenizer", "", "tokenizer of the token batches; without it the one the run's config.yml names")
 	f.StringVar(&q.Example, "example", "", "records of this example")
 	f.StringVar(&q.Turn, "turn", "", "records of this turn")

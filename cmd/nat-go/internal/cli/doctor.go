@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"os/signal"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +15,7 @@ import (
 func newDoctorCmd() *cobra.Command {
 	f := doctor.Request{Load: loadTokenizer}
 	var asJSON bool
+	var row string
 	cmd := &cobra.Command{
 		Use:   "doctor TRAINER [RUN | FILE ...]",
 		Short: "Compare what a trainer trains of a data set with what nat-go would",
@@ -36,6 +38,11 @@ The exit code is 0 where nothing differs, 1 where something does, 3 where the tr
 			ctx, stop := signal.NotifyContext(cmd.Context(), signalsOf...)
 			defer stop()
 			f.Trainer, f.Paths = args[0], args[1:]
+			if n, err := strconv.Atoi(row); err == nil && n > 0 {
+				f.Row = n
+			} else if row != "" {
+				return exit.Usagef("--row %s: write the number of a row, from 1", row)
+			}
 			report, err := doctor.Examine(ctx, f)
 			if err != nil {
 				return err
@@ -57,8 +64,8 @@ The exit code is 0 where nothing differs, 1 where something does, 3 where the tr
 	s.StringVar(&f.Serving, "serving", "", "folder the model is served from, to compare template, vocabulary and stop tokens with")
 	s.StringVar(&f.Python, "python", "", "Python that the trainer is installed in; default: "+doctor.PythonVariable+", or python3")
 	s.StringArrayVar(&f.Settings, "set", nil, "setting of the trainer's config (SFTConfig, DPOConfig) as NAME=VALUE, the value as JSON or text (repeatable)")
-	s.IntVar(&f.Rows, "rows", doctor.MaxRows, "look at this many rows of each file; at most 100")
-	s.IntVar(&f.Row, "row", -1, "show this row token by token; counted from 0")
+	s.IntVar(&f.Rows, "limit", doctor.MaxRows, "look at this many rows of each file; at most 100")
+	s.StringVar(&row, "row", "", "show this row token by token: its number, from 1")
 	s.DurationVar(&f.Timeout, "timeout", 5*time.Minute, "how long the trainer may take for a file")
 	s.BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd

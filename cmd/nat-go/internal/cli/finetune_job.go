@@ -12,7 +12,6 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
-	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
@@ -31,9 +30,11 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object")
 }
 
+var defaultOutputDirs = []string{"out", ".tmp/nat/finetuning"}
+
 // addOutputDirs adds the flag for where runs are: by default NAT's output_dir, and that of runs without a configuration.
 func addOutputDirs(cmd *cobra.Command, dirs *[]string) {
-	cmd.Flags().StringArrayVar(dirs, "output_dir", []string{"out", ".tmp/nat/finetuning"}, "folder that run ids are looked for in (repeatable)")
+	cmd.Flags().StringArrayVar(dirs, "output-dir", defaultOutputDirs, "folder that run ids are looked for in (repeatable)")
 }
 
 // load finds the run and reads its job.
@@ -55,7 +56,7 @@ func openJob(dir runfolder.Folder, j *jobs.Job, cmd *cobra.Command) (*jobs.Clien
 	return finetune.OpenJob(dir, j, finetune.Env{
 		Secrets:  secrets,
 		Log:      zerolog.New(console(stderr)).With().Timestamp().Logger(),
-		Findings: func(fs []finding.Finding) { _ = finding.Text(stderr, fs, colored(stderr)) },
+		Findings: tellFindings(cmd),
 	})
 }
 

@@ -46,7 +46,7 @@ func listLine(e jobs.Entry) string {
 	case e.Error != "":
 		return fmt.Sprintf("%s\t-\t-\tunreadable: %s\t-\t-", e.RunID, e.Error)
 	case e.Job == nil:
-		return fmt.Sprintf("%s\t-\tno job\t-\t-\t-", e.RunID)
+		return fmt.Sprintf("%s\t-\t-\t%s\t-\t-", e.RunID, e.Status)
 	}
 	id := "-"
 	if e.Job.Ref != nil {

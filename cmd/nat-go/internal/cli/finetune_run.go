@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
@@ -28,10 +27,10 @@ func newFinetuneRunCmd(commitBytes int64) *cobra.Command {
 	var timeout int
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "run [--config_file FILE] [--from PATH ...]",
+		Use:   "run [--config-file FILE] [--from PATH ...]",
 		Short: "Make a data set of an agent's run and train on it",
-		Example: `  nat-go finetune run --config_file finetune.yml
-  nat-go finetune run --config_file nat.yml --from out/workflow_output.json --dry-run
+		Example: `  nat-go finetune run --config-file finetune.yml
+  nat-go finetune run --config-file nat.yml --from out/workflow_output.json --dry-run
   nat-go finetune run --from candidates.jsonl --builder dpo --format trl`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -45,24 +44,24 @@ func newFinetuneRunCmd(commitBytes int64) *cobra.Command {
 				case err != nil:
 					return finetune.Failed(req, exit.With(exit.Usage, err))
 				case timeout < 1:
-					return finetune.Failed(req, exit.Usagef("--endpoint_timeout %d: at least one second", timeout))
+					return finetune.Failed(req, exit.Usagef("--endpoint-timeout %d: at least one second", timeout))
 				}
 				return finetune.Run(ctx, req, env)
 			})
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&req.ConfigFile, "config_file", "", "configuration: a NAT file, or one of nat-go's with base: nat.yml")
+	f.StringVar(&req.ConfigFile, "config-file", "", "configuration: a NAT file, or one of nat-go's with base: nat.yml")
 	f.StringArrayVarP(&req.Overrides, "override", "o", nil, "override a setting: PATH=VALUE or PATH VALUE (repeatable)")
 	f.StringArrayVar(&req.From, "from", nil, "input file, folder or pattern (repeatable); each file is a collection run")
 	f.StringVar(&req.Endpoint, "endpoint", "", "collect from the nat serve at this address rather than read inputs")
-	f.IntVar(&timeout, "endpoint_timeout", 300, "seconds that the endpoint may take for one question")
+	f.IntVar(&timeout, "endpoint-timeout", 300, "seconds that the endpoint may take for one question")
 	f.StringVar(&req.Dataset, "dataset", "", "questions for --endpoint: .json, .jsonl or .csv; default: those of eval.general.dataset")
 	f.StringVar(&req.Source, "source", "", "how inputs are read; default: told from the first entry")
 	f.StringArrayVar(&req.Builders, "builder", nil, "without a configuration: dpo, or a builder's type (repeatable)")
 	f.StringArrayVar(&req.Formats, "format", nil, "row format to write (repeatable); see nat-go formats")
-	f.StringVar(&req.Adapter, "trainer_adapter", "", "entry of trainer_adapters to use; files: only write the data set")
-	f.StringVar(&req.OutputDir, "output_dir", "", "where run folders are made; default: finetuning.output_dir")
+	f.StringVar(&req.Adapter, "trainer-adapter", "", "entry of trainer_adapters to use; files: only write the data set")
+	f.StringVar(&req.OutputDir, "output-dir", "", "where run folders are made; default: finetuning.output_dir")
 	f.StringVar(&req.RunID, "run-id", "", "name of the run and of its folder; default: the time and a random part")
 	f.Int64Var(&seed, "seed", 0, "seed of sampling and split; wins over dataset.split.seed")
 	f.StringVar(&mode, "compat", "", "nat: write what NAT writes, byte for byte, bugs included")
@@ -92,7 +91,7 @@ func withRun(cmd *cobra.Command, commitBytes int64, asJSON bool, run func(contex
 	if err != nil {
 		return exit.Environmentf("can't find this program's own file: %w", err)
 	}
-	progress := newProgress(stderr)
+	progress := newProgress(cmd)
 	printed := func(b []byte) {
 		progress.end()
 		_, _ = io.WriteString(stderr, secret.Shape(terminal.Output(b)))
@@ -100,9 +99,9 @@ func withRun(cmd *cobra.Command, commitBytes int64, asJSON bool, run func(contex
 	secrets := hide(cmd)
 	env := finetune.Env{
 		Secrets: secrets,
-		Output:  printed, Log: newLogger(stderr), Self: self, Now: time.Now, Getenv: os.LookupEnv, Leave: leave, Progress: progress.show,
+		Output:  printed, Log: newLogger(cmd), Self: self, Now: time.Now, Getenv: os.LookupEnv, Leave: leave, Progress: progress.show,
 		Collating: whileCollating, CommitBytes: commitBytes,
-		Findings: func(fs []finding.Finding) { _ = finding.Text(stderr, fs, colored(stderr)) },
+		Findings: tellFindings(cmd),
 	}
 	sum, err := run(ctx, env)
 	progress.end()

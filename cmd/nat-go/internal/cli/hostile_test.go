@@ -93,14 +93,14 @@ func TestNothingSteersTheTerminal(t *testing.T) {
 		})
 	}
 	for _, args := range [][]string{
-		{"validate", "b.yml", "--format", "github"},
-		{"validate", "b.yml", "--format", "sarif"},
-		{"validate", "b.yml", "--format", "json"},
-		{"finetune", "run", "--config_file", "b.yml", "--from", "o.json"},
+		{"validate", "b.yml", "--report", "github"},
+		{"validate", "b.yml", "--report", "sarif"},
+		{"validate", "b.yml", "--report", "json"},
+		{"finetune", "run", "--config-file", "b.yml", "--from", "o.json"},
 		{"finetune", "run", "--from", "c.jsonl", "--builder", "dpo", "--dry-run", "--json"},
 		{"finetune", "run", "--from", "c.jsonl", "--builder", hostile},
 		{"finetune", "run", "--from", "c.jsonl", "--builder", "dpo", "--run-id", hostile},
-		{"finetune", "run", "--config_file", "b.yml", "-o", hostile + "=" + hostile},
+		{"finetune", "run", "--config-file", "b.yml", "-o", hostile + "=" + hostile},
 		{"finetune", "status", run, "--json"},
 		{"finetune", "list", "--json"},
 		{"chat", "render", "--template", "t.jinja", "--input", "m.jsonl"},

@@ -39,7 +39,7 @@ func newInitCmd() *cobra.Command {
 			case asJSON:
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]string{"config": string(text), "file": file})
 			case file != "":
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "wrote %s; run it with `nat-go finetune run --config_file %s`\n", file, file)
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "wrote %s; run it with `nat-go finetune run --config-file %s`\n", file, file)
 			default:
 				_, err = cmd.OutOrStdout().Write(text)
 			}

@@ -37,7 +37,7 @@ func mistake(cmd *cobra.Command, err error) string {
 
 func unknownFlag(cmd *cobra.Command, name string) string {
 	text := "unknown flag: --" + name
-	if why := natFlags[name]; why != "" {
+	if why := natFlags[strings.ReplaceAll(name, "-", "_")]; why != "" {
 		return text + ", which is NAT's: " + why
 	}
 	var known []string
@@ -46,7 +46,13 @@ func unknownFlag(cmd *cobra.Command, name string) string {
 			known = append(known, f.Name)
 		}
 	})
-	if near := finding.Nearest(name, known); near != "" {
+	near := finding.Nearest(name, known)
+	for _, k := range known {
+		if near == "" && len(name) > 2 && strings.HasPrefix(k, name) { // --config for --config-file
+			near = k
+		}
+	}
+	if near != "" {
 		return text + "; did you mean --" + near + "?"
 	}
 	return text + "; `" + cmd.CommandPath() + " --help` lists the flags"

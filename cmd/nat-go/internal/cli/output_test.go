@@ -12,42 +12,78 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
+// progressAt is a progress on a terminal of so many columns, with a clock that is set.
+func progressAt(columns int, now *time.Time) (*progress, *bytes.Buffer) {
+	var out bytes.Buffer
+	return &progress{
+		w: terminal.NewWriter(&out), width: func() int { return columns }, now: func() time.Time { return *now },
+	}, &out
+}
+
 func TestProgress(t *testing.T) {
 	build := finetune.Progress{Step: "build", Done: 44 << 20, Total: 88 << 20, Unit: finetune.UnitByte, Detail: "1000 examples, 84000 records"}
+	begun := build
+	begun.Done = 33 << 20 // a run that is resumed had done so much before
 	for _, c := range []struct {
-		name     string
-		p        finetune.Progress
-		terminal bool
-		want     string
+		name    string
+		p       finetune.Progress
+		columns int
+		want    string
 	}{
-		{"a file", build, false, "build   50 %  44.0 of 88.0 MiB, 1000 examples, 84000 records\n"},
-		{"a bar", build, true, "\r\x1b[Kbuild  [############------------]   50 %  44.0 of 88.0 MiB, 1000 examples, 84000 records"},
-		{"a pipe", finetune.Progress{Step: "build", Done: 3 << 19, Unit: finetune.UnitByte}, true, "\r\x1b[Kbuild  1.5 MiB"},
-		{"records", finetune.Progress{Step: "write", Done: 10, Total: 40, Unit: "record"}, false, "write   25 %  10 of 40 records\n"},
-		{"a wait", finetune.Progress{Step: "wait for the trainer"}, false, "wait for the trainer\n"},
-		{"words", finetune.Progress{Text: "training: running"}, false, "training: running\n"},
+		{"a file", build, 0, "build   50 %  44.0 of 88.0 MiB  20s left  2.2 MiB/s  1000 examples, 84000 records\n"},
+		{"a narrow terminal", build, 42, "\r\x1b[Kbuild   50 %  44.0 of 88.0 MiB  20s left"},
+		{"80 columns", build, 80, "\r\x1b[Kbuild  [###########-----------]   50 %  44.0 of 88.0 MiB  20s left  2.2 MiB/s"},
+		{"200 columns", build, 200, "\r\x1b[Kbuild  [###########-----------]   50 %  44.0 of 88.0 MiB  20s left  2.2 MiB/s  1000 examples, 84000 records"},
+		{"a pipe", finetune.Progress{Step: "build", Done: 39 << 20, Unit: finetune.UnitByte}, 80, "\r\x1b[Kbuild  39.0 MiB  1.2 MiB/s"},
+		{"records", finetune.Progress{Step: "write", Done: 10, Total: 40, Unit: "record"}, 0, "write   25 %  10 of 40 records\n"},
+		{"a wait", finetune.Progress{Step: "wait for the trainer"}, 0, "wait for the trainer\n"},
+		{"words", finetune.Progress{Text: "training: running"}, 0, "training: running\n"},
+		{"words that are too long", finetune.Progress{Text: strings.Repeat("word ", 20)}, 20, "\r\x1b[Kword word word wor…"},
 	} {
-		var out bytes.Buffer
-		p := &progress{w: terminal.NewWriter(&out), terminal: c.terminal}
+		now := time.Unix(1000, 0)
+		p, out := progressAt(c.columns, &now)
+		p.last = now
+		p.show(begun) // it is too soon for a line
+		p.last, now = time.Time{}, now.Add(5*time.Second)
 		p.show(c.p)
 		p.show(c.p) // too soon
 		if got := out.String(); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
+		if c.columns > 0 && terminal.Columns(strings.TrimPrefix(out.String(), "\r\x1b[K")) >= c.columns {
+			t.Errorf("%s: %q does not fit %d columns", c.name, out.String(), c.columns)
+		}
 	}
 }
 
 func TestProgressIsRare(t *testing.T) {
-	var out bytes.Buffer
-	p := newProgress(&out)
-	p.show(finetune.Progress{Step: "build", Unit: finetune.UnitByte})
+	now := time.Unix(1000, 0)
+	p, out := progressAt(0, &now)
+	p.last = now
+	step := finetune.Progress{Step: "build", Unit: finetune.UnitByte}
+	p.show(step)
 	if out.Len() > 0 {
 		t.Errorf("a run that just began says %q", out.String())
 	}
-	p.last = time.Now().Add(-lineEvery)
-	p.show(finetune.Progress{Step: "build", Unit: finetune.UnitByte})
+	now = now.Add(lineEvery)
+	p.show(step)
 	if out.Len() == 0 {
 		t.Error("nothing is said after 10 s")
+	}
+	out.Reset()
+	p.quiet, now = true, now.Add(lineEvery)
+	if p.show(step); out.Len() > 0 {
+		t.Errorf("--quiet, and it says %q", out.String())
+	}
+}
+
+func TestDuration(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", 59 * time.Second: "59s", time.Minute: "1m00s", 200 * time.Second: "3m20s", 125 * time.Minute: "2h05m",
+	} {
+		if got := duration(d); got != want {
+			t.Errorf("%v: %s, want %s", d, got, want)
+		}
 	}
 }
 

@@ -33,6 +33,9 @@ func newPluginsListCmd() *cobra.Command {
 			if asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{"plugins": views})
 			}
+			if len(views) == 0 {
+				fmt.Fprintln(cmd.OutOrStdout(), "no plugins: none is configured (--config-file), and no nat-go-builder-NAME is on PATH")
+			}
 			for _, v := range views {
 				fmt.Fprintf(cmd.OutOrStdout(), "%-20s %-14s %-14s %s\n", v.Name, v.Via, v.State, v.Path)
 			}
@@ -66,7 +69,7 @@ beside it that have its ending: the *.py beside a main.py. The file lies beside 
 				}
 			}
 			if len(names) == 0 {
-				return exit.Usagef("there is nothing to lock: give --config_file, or names of plugins")
+				return exit.Usagef("there is nothing to lock: give --config-file, or names of plugins")
 			}
 			for _, name := range names {
 				if err := c.LockPlugin(cmd.Context(), name); err != nil {
@@ -93,8 +96,8 @@ beside it that have its ending: the *.py beside a main.py. The file lies beside 
 
 // checkPluginBlocks checks the blocks of plugins' builders against their schemas: of the lock, or of the plugin, which is
 // started for it.
-func checkPluginBlocks(cmd *cobra.Command, c *config.Config) []finding.Finding {
-	flags := pluginFlags{config: cmd.Flag("config_file").Value.String()}
+func checkPluginBlocks(cmd *cobra.Command, file string, c *config.Config) []finding.Finding {
+	flags := pluginFlags{config: file}
 	plugins, err := flags.load(cmd)
 	if err != nil {
 		return []finding.Finding{{Severity: finding.Error, Code: config.CodePlugin, Message: err.Error()}}

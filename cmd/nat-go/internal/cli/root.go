@@ -12,11 +12,13 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/ballast"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/internal/terminal"
 )
@@ -81,6 +83,7 @@ func newRootCmd(p Program) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "nat-go",
 		Short:         "Turn AI-agent runs into training data and fine-tuning jobs",
+		Version:       finetune.Version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -90,7 +93,10 @@ func newRootCmd(p Program) *cobra.Command {
 			return cmd.Help()
 		},
 	}
-	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetVersionTemplate("nat-go {{.Version}}\n")
+	root.SetHelpTemplate(root.HelpTemplate() + exitCodes)
+	root.SetGlobalNormalizationFunc(kebab)
+	addVerbosity(root)
 	root.AddCommand(newBenchCmd())
 	root.AddCommand(newChatCmd())
 	root.AddCommand(newSchemaCmd(builtin.Types))
@@ -105,6 +111,7 @@ func newRootCmd(p Program) *cobra.Command {
 	root.AddCommand(newBuildersCmd())
 	root.AddCommand(newPluginsCmd())
 	root.AddCommand(newPluginServeCmd())
+	root.AddCommand(newManCmd())
 	root.AddCommand(newVersionCmd())
 	for _, c := range root.Commands() {
 		if c.HasSubCommands() && !c.Runnable() { // without its own action cobra answers a misspelt subcommand with help and success
@@ -112,5 +119,17 @@ func newRootCmd(p Program) *cobra.Command {
 			c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		}
 	}
+	addCompletions(root)
 	return root
+}
+
+// exitCodes ends every help.
+const exitCodes = `{{if .Runnable}}
+Exit codes: 0 done; 1 the work failed, or what was checked has errors; 2 the configuration or the command line is wrong;
+3 something outside nat-go is missing or fails (a plugin, a service, a library, the disk); 130, 143 ended by a signal.
+{{end}}`
+
+// kebab gives every flag one spelling, with dashes; NAT's, with underscores, is taken as well.
+func kebab(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
 }

@@ -16,26 +16,36 @@ import (
 )
 
 // checkPlugins checks the blocks of plugins against the plugins' own schemas, which means starting those that are not locked.
-type checkPlugins func(cmd *cobra.Command, c *config.Config) []finding.Finding
+type checkPlugins func(cmd *cobra.Command, file string, c *config.Config) []finding.Finding
 
 func newValidateCmd(types func() config.Types, plugins checkPlugins) *cobra.Command {
 	var file, format, compat string
 	var overrides []string
 	var noPlugins, asJSON bool
 	cmd := &cobra.Command{
-		Use:   "validate --config_file FILE",
+		Use:   "validate FILE",
 		Short: "Check a configuration and report everything that is wrong with it",
 		Long: `Check a configuration and report everything that is wrong with it, with file, line and column, and what to write instead.
 
 Nothing is run. Plugins that are not in nat-go.lock are started to ask for their settings, unless --no-plugins is given.
 Exit code 2 if there is an error, 0 if there are only warnings and notes.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Example: `  nat-go validate finetune.yml
+  nat-go validate finetune.yml --report sarif > findings.sarif`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) > 0 && file != "" && args[0] != file:
+				return exit.Usagef("which configuration: %s or %s? `nat-go validate FILE` checks one", args[0], file)
+			case len(args) > 0:
+				file = args[0]
+			case file == "":
+				return exit.Usagef("which configuration? `nat-go validate FILE`")
+			}
 			if asJSON {
 				format = "json"
 			}
 			if !slices.Contains(findingFormats, format) {
-				return exit.Usagef("--format %s: use one of %s", format, strings.Join(findingFormats, ", "))
+				return exit.Usagef("--report %s: use one of %s", format, strings.Join(findingFormats, ", "))
 			}
 			opt, err := loadOptions(types(), compat, overrides)
 			if err != nil {
@@ -43,7 +53,7 @@ Exit code 2 if there is an error, 0 if there are only warnings and notes.`,
 			}
 			c, fs := config.Load(file, opt)
 			if c != nil && !noPlugins && plugins != nil && !finding.Failed(fs) {
-				fs = finding.Sort(append(fs, plugins(cmd, c)...))
+				fs = finding.Sort(append(fs, plugins(cmd, file, c)...))
 			}
 			if err := printFindings(cmd.OutOrStdout(), format, fs, colored(cmd.OutOrStdout())); err != nil {
 				return err
@@ -58,13 +68,12 @@ Exit code 2 if there is an error, 0 if there are only warnings and notes.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&file, "config_file", "", "configuration to check (required)")
-	f.StringVar(&format, "format", "text", "how to print findings: "+strings.Join(findingFormats, ", "))
-	f.BoolVar(&asJSON, "json", false, "same as --format json")
+	f.StringVar(&file, "config-file", "", "configuration to check; the same as naming it as an argument")
+	f.StringVar(&format, "report", "text", "how to print findings: "+strings.Join(findingFormats, ", "))
+	f.BoolVar(&asJSON, "json", false, "same as --report json")
 	f.StringVar(&compat, "compat", "", "nat: unknown keys of components are warnings and unset variables empty, as in NAT")
 	f.BoolVar(&noPlugins, "no-plugins", false, "execute nothing: leave the blocks of unlocked plugins unchecked")
 	f.StringArrayVarP(&overrides, "override", "o", nil, "override a setting: PATH=VALUE or PATH VALUE (repeatable)")
-	_ = cmd.MarkFlagRequired("config_file")
 	return cmd
 }
 

@@ -43,19 +43,19 @@ func TestValidate(t *testing.T) {
 		code int
 		want []string // in either output
 	}{
-		{"--config_file " + good, 0, []string{"no findings"}},
-		{"--config_file " + good + " --no-plugins", 0, []string{"no findings"}},
-		{"--config_file " + bad, 2, []string{"config.yml:2:36: error NG1201", "did you mean ttc_step_name?", "2 errors"}},
-		{"--config_file " + bad + " --compat nat", 2, []string{"warning NG1201", "error NG1203", "1 error, 1 warning"}},
-		{"--config_file " + bad + " --compat nat -o trajectory_builders.moves.min_score_diff 0", 0, []string{"1 warning"}},
-		{"--config_file " + bad + " --compat nat -o trajectory_builders.moves.min_score_diff=0", 0, []string{"1 warning"}},
-		{"--config_file " + good + " -o dataset.formats trll", 2, []string{"(command line):1:17: error NG1205", "did you mean trl?"}},
-		{"--config_file " + good + " -o dataset.format trl", 2, []string{"there is no setting dataset.format", "did you mean dataset.formats?"}},
-		{"--config_file " + bad + " --format github", 2, []string{"::error title=NG1201,file=", "line=2,col=36,endColumn=52::"}},
-		{"--config_file none.yml", 2, []string{"none.yml: error NG1001: the file does not exist"}},
-		{"", 2, []string{`required flag(s) "config_file" not set`}},
-		{"--config_file " + good + " --format xml", 2, []string{"--format xml: use one of text, json, github, sarif"}},
-		{"--config_file " + good + " --compat art", 2, []string{"--compat art"}},
+		{"--config-file " + good, 0, []string{"no findings"}},
+		{"--config-file " + good + " --no-plugins", 0, []string{"no findings"}},
+		{"--config-file " + bad, 2, []string{"config.yml:2:36: error NG1201", "did you mean ttc_step_name?", "2 errors"}},
+		{"--config-file " + bad + " --compat nat", 2, []string{"warning NG1201", "error NG1203", "1 error, 1 warning"}},
+		{"--config-file " + bad + " --compat nat -o trajectory_builders.moves.min_score_diff 0", 0, []string{"1 warning"}},
+		{"--config-file " + bad + " --compat nat -o trajectory_builders.moves.min_score_diff=0", 0, []string{"1 warning"}},
+		{"--config-file " + good + " -o dataset.formats trll", 2, []string{"(command line):1:17: error NG1205", "did you mean trl?"}},
+		{"--config-file " + good + " -o dataset.format trl", 2, []string{"there is no setting dataset.format", "did you mean dataset.formats?"}},
+		{"--config-file " + bad + " --report github", 2, []string{"::error title=NG1201,file=", "line=2,col=36,endColumn=52::"}},
+		{"--config-file none.yml", 2, []string{"none.yml: error NG1001: the file does not exist"}},
+		{"", 2, []string{"which configuration? `nat-go validate FILE`"}},
+		{"--config-file " + good + " --report xml", 2, []string{"--report xml: use one of text, json, github, sarif"}},
+		{"--config-file " + good + " --compat art", 2, []string{"--compat art"}},
 	} {
 		code, stdout, stderr := run(append([]string{"validate"}, strings.Fields(c.args)...)...)
 		if code != c.code {
@@ -71,8 +71,8 @@ func TestValidate(t *testing.T) {
 
 func TestValidateJSON(t *testing.T) {
 	bad := writeConfig(t, strings.Replace(validConfig, "adjacent", "adjacnt", 1))
-	for _, flag := range []string{"--json", "--format=json"} {
-		code, stdout, _ := run("validate", "--config_file", bad, flag)
+	for _, flag := range []string{"--json", "--report=json"} {
+		code, stdout, _ := run("validate", "--config-file", bad, flag)
 		var got struct {
 			OK       bool              `json:"ok"`
 			Findings []finding.Finding `json:"findings"`
@@ -86,7 +86,7 @@ func TestValidateJSON(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	}
-	code, stdout, _ := run("validate", "--config_file", bad, "--format", "sarif")
+	code, stdout, _ := run("validate", "--config-file", bad, "--report", "sarif")
 	var sarif struct {
 		Runs []struct {
 			Results []struct{ RuleID string }

@@ -75,23 +75,23 @@ func Compare(ctx context.Context, t *Trainer, cfg collator.Config, in *Input, de
 	c := &Compared{File: in.Name, Method: in.Method, Rows: len(in.rows), Notes: a.notes, Differ: []int{}}
 	var found differences
 	for _, r := range in.rows {
-		theirs := a.sides[r.number]
+		theirs, number := a.sides[r.number], r.number+1 // people count from 1
 		switch {
 		case theirs == nil:
-			c.LeftOut = append(c.LeftOut, r.number)
+			c.LeftOut = append(c.LeftOut, number)
 			continue
 		case r.ours == nil:
-			c.Refused = append(c.Refused, Refused{r.number, r.why})
+			c.Refused = append(c.Refused, Refused{number, r.why})
 			continue
 		}
 		same := true
 		for k := range r.ours {
 			tokens := match(theirs[k], r.ours[k])
-			same = found.add(r.number, tokens) && same
-			if begins(r.ours[k].IDs, theirs[k].IDs) && !slices.Contains(c.Cut, r.number) {
-				c.Cut = append(c.Cut, r.number)
+			same = found.add(number, tokens) && same
+			if begins(r.ours[k].IDs, theirs[k].IDs) && !slices.Contains(c.Cut, number) {
+				c.Cut = append(c.Cut, number)
 			}
-			if r.number == detail {
+			if number == detail {
 				spell(tokens, cfg.Tokenizer)
 				c.Row = append(c.Row, SideTokens{Side: r.ours[k].Name, Tokens: tokens})
 			}
@@ -99,7 +99,7 @@ func Compare(ctx context.Context, t *Trainer, cfg collator.Config, in *Input, de
 		if same {
 			c.Same++
 		} else {
-			c.Differ = append(c.Differ, r.number)
+			c.Differ = append(c.Differ, number)
 		}
 	}
 	c.Differences = found

@@ -37,7 +37,7 @@ type Request struct {
 	Python    string   // empty: that of PythonVariable, else python3
 	Settings  []string // of the trainer's config, as NAME=VALUE
 	Rows      int      // of each file: from 1 to MaxRows
-	Row       int      // to show token by token, from 0; -1: none
+	Row       int      // to show token by token, from 1; 0: none
 	Timeout   time.Duration
 	Load      func(tokenizer string) (*tokenizer.Tokenizer, error)
 }
@@ -51,7 +51,7 @@ func Examine(ctx context.Context, r Request) (*Report, error) {
 	case len(r.Paths) == 0 && r.Serving == "":
 		return nil, exit.Usagef("name a run's folder or a file of rows, or a folder with --serving")
 	case r.Rows < 1 || r.Rows > MaxRows:
-		return nil, exit.Usagef("--rows is %d: write a number from 1 to %d", r.Rows, MaxRows)
+		return nil, exit.Usagef("--limit is %d: write a number from 1 to %d", r.Rows, MaxRows)
 	case r.Timeout <= 0:
 		return nil, exit.Usagef("--timeout is %s: write a time above 0, such as 10m", r.Timeout)
 	}

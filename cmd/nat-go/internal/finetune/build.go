@@ -171,7 +171,9 @@ func (b *building) goOn(ctx context.Context, c recordlog.Commit) (err error) {
 		case ctx.Err() != nil:
 			err = context.Cause(ctx)
 		default:
-			err = b.take(g)
+			if err = b.take(g); err == nil {
+				b.tell(Progress{Step: "read what was done", Done: int64(b.index.Len()), Total: int64(c.Records), Unit: unitRecord})
+			}
 		}
 		if err != nil {
 			if b.log != nil {

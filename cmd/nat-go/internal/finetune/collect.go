@@ -44,7 +44,7 @@ func (p *plan) live(block *config.Block) (in *inputs, err error) {
 	return in, nil
 }
 
-// endpointOfFlags is NAT's --endpoint, --endpoint_timeout and --dataset as a source.
+// endpointOfFlags is NAT's --endpoint, --endpoint-timeout and --dataset as a source.
 func (p *plan) endpointOfFlags() (*config.Block, error) {
 	if len(p.From) > 0 {
 		return nil, exit.Usagef("--endpoint makes inputs and --from names them: use one of the two")

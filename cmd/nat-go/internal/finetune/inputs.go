@@ -233,7 +233,7 @@ func sourceNames() string {
 // recognize tells the type of a file's source from the keys of its first entry.
 func recognize(ctx context.Context, path string) (string, error) {
 	if ext := strings.ToLower(filepath.Ext(path)); ext == ".yml" || ext == ".yaml" {
-		return "", exit.Usagef("%s is YAML, and inputs are JSON: a configuration is named with --config_file", path)
+		return "", exit.Usagef("%s is YAML, and inputs are JSON: a configuration is named with --config-file", path)
 	}
 	h, err := detect.ReadHead(ctx, path)
 	switch {

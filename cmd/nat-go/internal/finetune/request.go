@@ -120,7 +120,7 @@ func loadConfig(req Request, env Env, types config.Types) (*config.Config, error
 	var fs []finding.Finding
 	switch {
 	case req.ConfigFile != "" && len(req.Builders) > 0:
-		return nil, exit.Usagef("--builder is for runs without a configuration, and --config_file names one: write the builder under trajectory_builders there, or leave out --config_file")
+		return nil, exit.Usagef("--builder is for runs without a configuration, and --config-file names one: write the builder under trajectory_builders there, or leave out --config-file")
 	case req.ConfigFile != "":
 		c, fs = config.Load(req.ConfigFile, opt)
 	case len(req.From) > 0:
@@ -130,7 +130,7 @@ func loadConfig(req Request, env Env, types config.Types) (*config.Config, error
 		}
 		c, fs = config.Parse("(flags)", []byte(text), opt)
 	default:
-		return nil, exit.Usagef("nothing to run: name a configuration with --config_file, or an input with --from")
+		return nil, exit.Usagef("nothing to run: name a configuration with --config-file, or an input with --from")
 	}
 	if env.Findings != nil {
 		env.Findings(fs)
@@ -145,7 +145,7 @@ func loadConfig(req Request, env Env, types config.Types) (*config.Config, error
 func configOfFlags(req Request) (string, error) {
 	builders := req.Builders
 	if len(builders) == 0 {
-		return "", exit.Usagef("which builder? Without --config_file, name one with --builder: dpo, for example")
+		return "", exit.Usagef("which builder? Without --config-file, name one with --builder: dpo, for example")
 	}
 	var b strings.Builder
 	b.WriteString("trajectory_builders:\n")

@@ -88,7 +88,7 @@ func (s *sample) yaml(from []string, kind string) []byte {
 		some = "its "
 	}
 	fmt.Fprintf(&b, "# Made by `nat-go init` from %s%s with %s.\n", some, ledger.Quantity(int64(s.examples), unitExample), ledger.Quantity(int64(s.candidates), unitCandidate))
-	b.WriteString("# Check it with `nat-go validate --config_file FILE`; run it with `nat-go finetune run --config_file FILE`.\n\n")
+	b.WriteString("# Check it with `nat-go validate --config-file FILE`; run it with `nat-go finetune run --config-file FILE`.\n\n")
 	fmt.Fprintf(&b, "sources:\n  runs: {_type: %s, path: %s}\n\n", kind, flow(from))
 	b.WriteString("trajectory_builders:\n  pairs:\n    _type: dpo_traj_builder\n")
 	if s.step != "" {

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/files"
 	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
@@ -40,6 +42,7 @@ func WriteSummary(w io.Writer, s *Summary, color bool) error {
 	}
 	writeSites(&b, s)
 	writeDrops(&b, s.Accounts)
+	writeJob(&b, s)
 	for _, text := range s.Warnings {
 		fmt.Fprintf(&b, "  warning  %s\n", terminal.Line(text))
 	}
@@ -48,6 +51,20 @@ func WriteSummary(w io.Writer, s *Summary, color bool) error {
 	}
 	_, err := io.WriteString(terminal.For(w), b.String())
 	return err
+}
+
+// writeJob names the job, and what it left.
+func writeJob(b *strings.Builder, s *Summary) {
+	j, ok := s.Job.(*trainers.JobRef)
+	if !ok || j == nil || j.Backend == files.Backend {
+		return
+	}
+	fmt.Fprintf(b, "  job      %s at %s\n", terminal.Line(j.ID), terminal.Line(j.Backend))
+	for _, of := range []struct{ what, key string }{{"model", "output_model"}, {"deployed", "deployment"}} {
+		if name := j.Metadata[of.key]; name != "" {
+			fmt.Fprintf(b, "  %-8s %s\n", of.what, terminal.Line(name))
+		}
+	}
 }
 
 // writeSites says which failed calls have hints and by whom, and how honest the token rows are.

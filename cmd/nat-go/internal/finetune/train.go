@@ -44,6 +44,7 @@ func (r *run) train(ctx context.Context) error {
 		return nil
 	}
 	err = client.Wait(ctx, job, r.env.Leave)
+	r.sum.Job = job.Ref // with its model and its deployment now
 	r.sum.Status = string(job.State())
 	if job.Phase == jobs.Done {
 		if werr := r.writeFinal(job); werr != nil {
@@ -147,7 +148,7 @@ func (p *plan) chooseAdapter() error {
 	if p.Adapter != "" {
 		b = adapterNamed(p.config, p.Adapter)
 		if b == nil && p.Adapter != filesAdapter.Name {
-			return exit.Usagef("--trainer_adapter %s: there is no such entry under trainer_adapters; `files` needs none", p.Adapter)
+			return exit.Usagef("--trainer-adapter %s: there is no such entry under trainer_adapters; `files` needs none", p.Adapter)
 		}
 	}
 	if b != nil && p.Adapter != filesAdapter.Name {

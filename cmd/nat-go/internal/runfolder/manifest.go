@@ -51,6 +51,29 @@ const (
 	Failed    = "failed"
 )
 
+// How else a run may stand.
+const (
+	Running     = "running"     // a process is at work on it
+	Interrupted = "interrupted" // it can be resumed
+	Unreadable  = "unreadable"
+)
+
+// State says how a run's data set stands.
+func (f Folder) State() string {
+	var busy *Busy
+	if _, err := f.LeftBy(); errors.As(err, &busy) {
+		return Running
+	}
+	m, err := f.ReadManifest()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Interrupted
+	case err != nil:
+		return Unreadable
+	}
+	return m.Status
+}
+
 // Counts are what came in, was made of it, and was left out.
 type Counts struct {
 	Examples   int64                   `json:"examples"`

@@ -13,7 +13,7 @@ import (
 // Record is the view of a record of a run.
 func Record(p dataset.Picked) View {
 	v := View{
-		Title:  fmt.Sprintf("record %d, %s, %s", p.Ordinal, p.Record.Kind(), fate(p)),
+		Title:  fmt.Sprintf("record %d, %s, %s", p.Ordinal+1, p.Record.Kind(), fate(p)),
 		Prompt: p.Prompt, Chosen: p.Chosen, Rejected: p.Rejected, Messages: p.Messages,
 	}
 	v.Facts = append(v.Facts, origin(p.Origin.Run, p.Origin.Example, p.Record.Header().Turn, p.Origin.Builder))
@@ -113,8 +113,8 @@ func site(i int, s builders.Site) string {
 	if s.Result < 0 {
 		seen = "without a result"
 	}
-	return fmt.Sprintf("site %d: %s by the call of %s in message %d, %s; target %s; hint (%s, %s): %s",
-		i, s.Error, s.Tool, s.Call, seen, target, s.HintSource, kind, s.Hint)
+	return fmt.Sprintf("site %d of the record: %s by the call of %s in message %d, %s; target %s; hint (%s, %s): %s",
+		i+1, s.Error, s.Tool, s.Call, seen, target, s.HintSource, kind, s.Hint)
 }
 
 // Row is the view of a row of a file. The origin may be nil.

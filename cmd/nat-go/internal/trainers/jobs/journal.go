@@ -128,8 +128,9 @@ func (c *Client) redact(s string) string {
 type Entry struct {
 	Dir   string `json:"run_dir"`
 	RunID string `json:"run_id"`
-	Job   *Job   `json:"job,omitempty"` // nil: the run has not come to its job
-	Error string `json:"error,omitempty"`
+	Status string `json:"status"`        // of its data set: runfolder.Completed, Failed, Running, Interrupted
+	Job    *Job   `json:"job,omitempty"` // nil: the run has not come to its job
+	Error  string `json:"error,omitempty"`
 }
 
 // List lists the runs below folders, which need not exist, by name, with their jobs.
@@ -140,7 +141,7 @@ func List(roots ...string) ([]Entry, error) {
 	}
 	var list []Entry
 	for _, dir := range folders {
-		e := Entry{Dir: string(dir), RunID: filepath.Base(string(dir))}
+		e := Entry{Dir: string(dir), RunID: filepath.Base(string(dir)), Status: dir.State()}
 		job, err := Load(dir)
 		switch {
 		case err == nil:

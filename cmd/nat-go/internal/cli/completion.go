@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+)
+
+// values lists what a flag or an argument may be, each with its description after a tab.
+type values func(cmd *cobra.Command) []string
+
+// addCompletions has shells complete the values that are known beforehand: `nat-go completion SHELL` writes the script.
+func addCompletions(root *cobra.Command) {
+	flags := map[string]values{
+		"format": formatValues, "builder": builderValues, "dropped": reasonValues, "source": sourceValues,
+		"compat": words("nat"), "split": words("train", "validation"), "report": words(findingFormats...),
+		"prompt-as": words("user_message", "text"), "lang": words("go", "python"), "draft": words("2020-12", "07"),
+	}
+	arguments := map[string]values{
+		"explain": codeValues, "resume": runValues, "status": runValues, "wait": runValues, "cancel": runValues,
+		"show": runValues, "stats": runValues, "verify": runValues, "convert": runValues,
+		"doctor": words("trl\tHugging Face's trainers"), "describe": builderValues, "try": builderValues,
+	}
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		for name, list := range flags {
+			if c.Flags().Lookup(name) != nil {
+				_ = c.RegisterFlagCompletionFunc(name, completes(list, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+			}
+		}
+		if list := arguments[c.Name()]; list != nil && c.ValidArgsFunction == nil && !c.HasSubCommands() {
+			c.ValidArgsFunction = completes(list, cobra.ShellCompDirectiveDefault) // a path will do as well
+		}
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(root)
+}
+
+func completes(list values, then cobra.ShellCompDirective) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+		fits := slices.DeleteFunc(list(cmd), func(v string) bool { return !strings.HasPrefix(v, begun) })
+		return fits, then
+	}
+}
+
+func words(list ...string) values {
+	return func(*cobra.Command) []string { return slices.Clone(list) }
+}
+
+func formatValues(*cobra.Command) (out []string) {
+	return strings.Split(dataset.Names(), ", ")
+}
+
+func sourceValues(*cobra.Command) (out []string) {
+	for _, f := range builtin.Sources() {
+		out = append(out, f.Type)
+	}
+	return out
+}
+
+func builderValues(*cobra.Command) (out []string) {
+	for name, c := range builtin.Types().Builders {
+		out = append(out, name+"\t"+c.Doc)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func reasonValues(cmd *cobra.Command) []string {
+	return slices.DeleteFunc(codeValues(cmd), func(v string) bool { return strings.HasPrefix(v, "NG") })
+}
+
+func codeValues(*cobra.Command) (out []string) {
+	pages, _ := explain.Find("")
+	for _, p := range pages {
+		first, _, _ := strings.Cut(p.Text, ". ")
+		out = append(out, p.Code+"\t"+first)
+	}
+	return out
+}
+
+// runValues are the run folders below those that runs are made in, the last made first.
+func runValues(cmd *cobra.Command) []string {
+	roots, err := cmd.Flags().GetStringArray("output-dir")
+	if err != nil {
+		roots = defaultOutputDirs
+	}
+	folders, _ := runfolder.List(roots...)
+	var out []string
+	for _, f := range folders {
+		out = append(out, filepath.Clean(string(f)))
+	}
+	slices.Reverse(out)
+	return out
+}

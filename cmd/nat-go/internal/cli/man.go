@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
+)
+
+// newManCmd writes the manual pages, which are made of the same texts as --help.
+func newManCmd() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "man FOLDER",
+		Short: "Write the manual pages, one a command",
+		Long: `Write the manual pages, one a command, into a folder, which is made if it isn't there.
+
+Your shell's man finds them where the folder is named man1 and the folder around it is on its path.`,
+		Example: `  nat-go man ~/.local/share/man/man1 && man nat-go-finetune-run`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := os.MkdirAll(args[0], 0o755); err != nil {
+				return exit.Environmentf("can't make the folder of the manual pages: %w", err)
+			}
+			// The date is fixed: the same program writes the same pages.
+			head := &doc.GenManHeader{Section: "1", Source: "nat-go " + finetune.Version(), Manual: "nat-go", Date: new(time.Time)}
+			if err := doc.GenManTree(cmd.Root(), head, args[0]); err != nil {
+				return exit.Environmentf("can't write the manual pages: %w", err)
+			}
+			pages, err := filepath.Glob(filepath.Join(args[0], "nat-go*.1"))
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{"pages": pages})
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "wrote %d manual pages to %s\n", len(pages), args[0])
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}

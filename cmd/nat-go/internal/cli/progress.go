@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
+	"github.com/nat-go/nat-go/internal/terminal"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// progress shows how far a run is: one line that is written over on a terminal, a line each 10 s elsewhere.
+type progress struct {
+	mu    sync.Mutex // an upload reports from the goroutine that sends it
+	w     io.Writer
+	now   func() time.Time
+	width func() int // columns of the terminal, which may change; 0: it is none
+	quiet bool
+	last  time.Time
+	shown bool
+	step  string // the step it is about
+	began time.Time
+	from  int64 // how far the step was then: what a run that is resumed had done before
+}
+
+const (
+	terminalEvery = 100 * time.Millisecond
+	lineEvery     = 10 * time.Second
+	// ratesAfter is how long a step must have taken for its rate, and the time left, to mean something.
+	ratesAfter = time.Second
+)
+
+func newProgress(cmd *cobra.Command) *progress {
+	w := cmd.ErrOrStderr()
+	return &progress{
+		w: w, now: time.Now, width: func() int { return terminal.Width(w) }, quiet: isQuiet(cmd), last: time.Now(),
+	}
+}
+
+// show shows how far a step is, if it is time to.
+func (p *progress) show(s finetune.Progress) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.quiet {
+		return
+	}
+	now := p.now()
+	if s.Step != p.step || s.Done < p.from {
+		p.step, p.began, p.from = s.Step, now, s.Done
+	}
+	width, every := p.width(), lineEvery
+	if width > 0 {
+		every = terminalEvery
+	}
+	if now.Sub(p.last) < every {
+		return
+	}
+	p.last = now
+	if width == 0 {
+		fmt.Fprintln(p.w, terminal.Line(p.line(s, now, 0)))
+		return
+	}
+	p.shown = true
+	// The last column stays free: a terminal that has written it goes to the next line.
+	fmt.Fprint(p.w, terminal.ClearLine()+terminal.Fit(terminal.Line(p.line(s, now, width-1)), width-1))
+}
+
+const (
+	leastBar = 8
+	mostBar  = 24
+)
+
+// line is a line like
+//
+//	build  [######------]  50 %  44.0 of 88.0 MiB  12.3 MiB/s  3s left  1000 examples, 84000 records
+//
+// in at most so many columns (0: any number, and no bar): what matters least is left out first.
+func (p *progress) line(s finetune.Progress, now time.Time, columns int) string {
+	if s.Text != "" {
+		return s.Text
+	}
+	if s.Unit == "" {
+		return s.Step
+	}
+	percent := ""
+	if s.Total > 0 {
+		percent = fmt.Sprintf("%3d %%", min(100, 100*s.Done/s.Total))
+	}
+	rate, left := p.rate(s, now)
+	parts := present(s.Step, percent, amountOf(s.Done, s.Total, s.Unit), left, rate, s.Detail)
+	const gap = 2
+	width := func() int { return utf8.RuneCountInString(strings.Join(parts, "  ")) }
+	for columns > 0 && len(parts) > 2 && width() > columns {
+		parts = parts[:len(parts)-1]
+	}
+	if room := columns - width() - gap; columns > 0 && s.Total > 0 && room >= leastBar {
+		parts[0] += "  " + bar(s.Done, s.Total, min(room, mostBar))
+	}
+	return strings.Join(parts, "  ")
+}
+
+func present(parts ...string) (out []string) {
+	for _, part := range parts {
+		if part != "" {
+			out = append(out, part)
+		}
+	}
+	return out
+}
+
+// rate is how fast a step goes, and how long it will take at that.
+func (p *progress) rate(s finetune.Progress, now time.Time) (rate, left string) {
+	took := now.Sub(p.began)
+	if took < ratesAfter || s.Done <= p.from {
+		return "", ""
+	}
+	perSecond := float64(s.Done-p.from) / took.Seconds()
+	if s.Unit == finetune.UnitByte {
+		rate = fmt.Sprintf("%.1f MiB/s", perSecond/(1<<20))
+	} else {
+		rate = fmt.Sprintf("%.0f/s", perSecond)
+	}
+	if s.Total > s.Done {
+		left = duration(time.Duration(float64(s.Total-s.Done)/perSecond*float64(time.Second))) + " left"
+	}
+	return rate, left
+}
+
+// duration writes a time to wait as a person would: 7s, 3m20s, 2h05m.
+func duration(d time.Duration) string {
+	switch d = d.Round(time.Second); {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	}
+	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+}
+
+func amountOf(done, total int64, unit string) string {
+	if unit == finetune.UnitByte {
+		if total > 0 {
+			return fmt.Sprintf("%.1f of %.1f MiB", float64(done)/(1<<20), float64(total)/(1<<20))
+		}
+		return fmt.Sprintf("%.1f MiB", float64(done)/(1<<20))
+	}
+	if total > 0 {
+		return fmt.Sprintf("%d of %s", done, ledger.Quantity(total, unit))
+	}
+	return ledger.Quantity(done, unit)
+}
+
+func bar(done, total int64, columns int) string {
+	cells := columns - 2
+	full := int(min(done, total) * int64(cells) / total)
+	return "[" + strings.Repeat("#", full) + strings.Repeat("-", cells-full) + "]"
+}
+
+// end clears the line.
+func (p *progress) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.shown {
+		p.shown = false
+		fmt.Fprint(p.w, terminal.ClearLine())
+	}
+}

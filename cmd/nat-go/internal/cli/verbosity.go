@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"github.com/nat-go/nat-go/builders/finding"
+)
+
+// addVerbosity adds the flags that say how much is told beside the results, to all commands.
+func addVerbosity(root *cobra.Command) {
+	f := root.PersistentFlags()
+	f.BoolP("quiet", "q", false, "errors and results only: no progress, no warnings, no notes")
+	f.BoolP("verbose", "v", false, "also log what is usually left unsaid")
+	root.MarkFlagsMutuallyExclusive("quiet", "verbose")
+}
+
+func isQuiet(cmd *cobra.Command) bool {
+	quiet, _ := cmd.Flags().GetBool("quiet")
+	return quiet
+}
+
+// logLevel is that of a command's log.
+func logLevel(cmd *cobra.Command) zerolog.Level {
+	if verbose, _ := cmd.Flags().GetBool("verbose"); verbose {
+		return zerolog.DebugLevel
+	}
+	if isQuiet(cmd) {
+		return zerolog.ErrorLevel
+	}
+	return zerolog.WarnLevel
+}
+
+// tellFindings prints findings on standard error: with --quiet the errors only.
+func tellFindings(cmd *cobra.Command) func([]finding.Finding) {
+	stderr, quiet := cmd.ErrOrStderr(), isQuiet(cmd)
+	return func(fs []finding.Finding) {
+		if quiet {
+			var errors []finding.Finding
+			for _, f := range fs {
+				if f.Severity == finding.Error {
+					errors = append(errors, f)
+				}
+			}
+			fs = errors
+		}
+		_ = finding.Text(stderr, fs, colored(stderr))
+	}
+}

@@ -1,0 +1,31 @@
+package terminal
+
+import (
+	"strings"
+
+	"github.com/rivo/uniseg"
+)
+
+// Columns is how many columns a line takes.
+func Columns(line string) int { return uniseg.StringWidth(line) }
+
+// Fit cuts a line to so many columns, with an ellipsis where something is missing.
+func Fit(line string, columns int) string {
+	if Columns(line) <= columns {
+		return line
+	}
+	if columns <= 0 {
+		return ""
+	}
+	end, used := 0, 0
+	for g := uniseg.NewGraphemes(line); g.Next() && used+g.Width() < columns; {
+		used += g.Width()
+		_, end = g.Positions()
+	}
+	return line[:end] + "…"
+}
+
+// Pad fills a line up to so many columns with spaces.
+func Pad(line string, columns int) string {
+	return line + strings.Repeat(" ", max(0, columns-Columns(line)))
+}
