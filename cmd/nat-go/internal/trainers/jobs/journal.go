@@ -126,8 +126,8 @@ func (c *Client) redact(s string) string {
 
 // Entry is a run in a list.
 type Entry struct {
-	Dir   string `json:"run_dir"`
-	RunID string `json:"run_id"`
+	Dir    string `json:"run_dir"`
+	RunID  string `json:"run_id"`
 	Status string `json:"status"`        // of its data set: runfolder.Completed, Failed, Running, Interrupted
 	Job    *Job   `json:"job,omitempty"` // nil: the run has not come to its job
 	Error  string `json:"error,omitempty"`
