@@ -10,13 +10,14 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/internal/terminal"
+	"github.com/nat-go/nat-go/internal/terminal/columns"
 )
 
 // progressAt is a progress on a terminal of so many columns, with a clock that is set.
-func progressAt(columns int, now *time.Time) (*progress, *bytes.Buffer) {
+func progressAt(wide int, now *time.Time) (*progress, *bytes.Buffer) {
 	var out bytes.Buffer
 	return &progress{
-		w: terminal.NewWriter(&out), width: func() int { return columns }, now: func() time.Time { return *now },
+		w: terminal.NewWriter(&out), width: func() int { return wide }, now: func() time.Time { return *now },
 	}, &out
 }
 
@@ -50,7 +51,7 @@ func TestProgress(t *testing.T) {
 		if got := out.String(); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
-		if c.columns > 0 && terminal.Columns(strings.TrimPrefix(out.String(), "\r\x1b[K")) >= c.columns {
+		if c.columns > 0 && columns.Width(strings.TrimPrefix(out.String(), "\r\x1b[K")) >= c.columns {
 			t.Errorf("%s: %q does not fit %d columns", c.name, out.String(), c.columns)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/internal/terminal"
+	"github.com/nat-go/nat-go/internal/terminal/columns"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -68,7 +69,7 @@ func (p *progress) show(s finetune.Progress) {
 	}
 	p.shown = true
 	// The last column stays free: a terminal that has written it goes to the next line.
-	fmt.Fprint(p.w, terminal.ClearLine()+terminal.Fit(terminal.Line(p.line(s, now, width-1)), width-1))
+	fmt.Fprint(p.w, terminal.ClearLine()+columns.Fit(terminal.Line(p.line(s, now, width-1)), width-1))
 }
 
 const (
@@ -81,7 +82,7 @@ const (
 //	build  [######------]  50 %  44.0 of 88.0 MiB  12.3 MiB/s  3s left  1000 examples, 84000 records
 //
 // in at most so many columns (0: any number, and no bar): what matters least is left out first.
-func (p *progress) line(s finetune.Progress, now time.Time, columns int) string {
+func (p *progress) line(s finetune.Progress, now time.Time, most int) string {
 	if s.Text != "" {
 		return s.Text
 	}
@@ -96,10 +97,10 @@ func (p *progress) line(s finetune.Progress, now time.Time, columns int) string 
 	parts := present(s.Step, percent, amountOf(s.Done, s.Total, s.Unit), left, rate, s.Detail)
 	const gap = 2
 	width := func() int { return utf8.RuneCountInString(strings.Join(parts, "  ")) }
-	for columns > 0 && len(parts) > 2 && width() > columns {
+	for most > 0 && len(parts) > 2 && width() > most {
 		parts = parts[:len(parts)-1]
 	}
-	if room := columns - width() - gap; columns > 0 && s.Total > 0 && room >= leastBar {
+	if room := most - width() - gap; most > 0 && s.Total > 0 && room >= leastBar {
 		parts[0] += "  " + bar(s.Done, s.Total, min(room, mostBar))
 	}
 	return strings.Join(parts, "  ")
@@ -156,8 +157,8 @@ func amountOf(done, total int64, unit string) string {
 	return ledger.Quantity(done, unit)
 }
 
-func bar(done, total int64, columns int) string {
-	cells := columns - 2
+func bar(done, total int64, width int) string {
+	cells := width - 2
 	full := int(min(done, total) * int64(cells) / total)
 	return "[" + strings.Repeat("#", full) + strings.Repeat("-", cells-full) + "]"
 }

@@ -1,4 +1,4 @@
-package terminal
+package columns
 
 import "testing"
 
@@ -17,7 +17,7 @@ func TestFit(t *testing.T) {
 		{"👩‍👧👩‍👧", 3, "👩‍👧…"},
 		{"anything", 0, ""},
 	} {
-		if got := Fit(c.line, c.columns); got != c.want || Columns(got) > c.columns {
+		if got := Fit(c.line, c.columns); got != c.want || Width(got) > c.columns {
 			t.Errorf("%q in %d columns: %q, want %q", c.line, c.columns, got, c.want)
 		}
 	}

@@ -1,4 +1,4 @@
-package terminal
+package columns
 
 import (
 	"strings"
@@ -6,12 +6,12 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// Columns is how many columns a line takes.
-func Columns(line string) int { return uniseg.StringWidth(line) }
+// Width is how many columns a line takes.
+func Width(line string) int { return uniseg.StringWidth(line) }
 
 // Fit cuts a line to so many columns, with an ellipsis where something is missing.
 func Fit(line string, columns int) string {
-	if Columns(line) <= columns {
+	if Width(line) <= columns {
 		return line
 	}
 	if columns <= 0 {
@@ -27,5 +27,5 @@ func Fit(line string, columns int) string {
 
 // Pad fills a line up to so many columns with spaces.
 func Pad(line string, columns int) string {
-	return line + strings.Repeat(" ", max(0, columns-Columns(line)))
+	return line + strings.Repeat(" ", max(0, columns-Width(line)))
 }

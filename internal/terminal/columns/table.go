@@ -1,0 +1,109 @@
+package columns
+
+import (
+	"slices"
+	"strings"
+)
+
+const (
+	gap = 2
+	// leastLast is how narrow the last column may get before it goes below the others.
+	leastLast = 24
+	indent    = 4
+)
+
+// Table is lines of cells.
+type Table struct {
+	Rows   [][]string
+	Indent int                                       // of every line
+	Style  func(row, column int, cell string) string // gives a cell a style after it was padded; nil: none has one
+}
+
+// Add adds a line.
+func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
+
+// Text lays the table out in at most width columns where words allow it; 0: as wide as it gets. What doesn't fit of the last
+// column is wrapped there, or, where there is too little room, goes to lines of its own below.
+func (t *Table) Text(width int) string {
+	wide := t.widths()
+	before := t.Indent
+	for _, w := range wide[:max(0, len(wide)-1)] {
+		before += w + gap
+	}
+	var b strings.Builder
+	for r, row := range t.Rows {
+		t.line(&b, r, row, wide, before, width)
+	}
+	return b.String()
+}
+
+// widths are those of the columns' widest cells; a row's last cell counts only where others follow it elsewhere.
+func (t *Table) widths() []int {
+	var wide []int
+	for _, row := range t.Rows {
+		for i, cell := range row {
+			if i == len(wide) {
+				wide = append(wide, 0)
+			}
+			wide[i] = max(wide[i], Width(cell))
+		}
+	}
+	return wide
+}
+
+func (t *Table) line(b *strings.Builder, r int, row []string, wide []int, before, width int) {
+	styled := func(c int, cell string) string {
+		if t.Style == nil {
+			return cell
+		}
+		return t.Style(r, c, cell)
+	}
+	last := len(row) - 1
+	b.WriteString(strings.Repeat(" ", t.Indent))
+	for c, cell := range row {
+		if c < last {
+			b.WriteString(styled(c, cell))
+			b.WriteString(strings.Repeat(" ", wide[c]-Width(cell)+gap))
+			continue
+		}
+		at := before
+		if last < len(wide)-1 { // a short row
+			at = t.Indent
+			for _, w := range wide[:last] {
+				at += w + gap
+			}
+		}
+		parts := []string{cell}
+		if width > 0 && at+Width(cell) > width {
+			if width-at < leastLast && c > 0 {
+				at = t.Indent + indent
+				b.WriteString("\n" + strings.Repeat(" ", at))
+			}
+			parts = Wrap(cell, max(width-at, leastLast))
+		}
+		for i, part := range parts {
+			if i > 0 {
+				b.WriteString("\n" + strings.Repeat(" ", at))
+			}
+			b.WriteString(styled(c, part))
+		}
+	}
+	b.WriteByte('\n')
+}
+
+// Wrap breaks a line between words, so that each part takes at most width columns; a longer word has a line of its own.
+func Wrap(line string, width int) []string {
+	var out []string
+	used := 0
+	for word := range strings.FieldsSeq(line) {
+		w := Width(word)
+		if n := len(out); n > 0 && used+1+w <= width {
+			out[n-1] += " " + word
+			used += 1 + w
+			continue
+		}
+		out = append(out, word)
+		used = w
+	}
+	return slices.Clip(append(out, make([]string, max(0, 1-len(out)))...))
+}
