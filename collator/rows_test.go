@@ -302,7 +302,8 @@ func TestView(t *testing.T) {
 	if err := v.Print(&b, false); err != nil || !strings.Contains(b.String(), `message 5   trained     F|i|x|e|d|!|<\|im_end\|>`) {
 		t.Errorf("%v\n%s", err, b.String())
 	}
-	for _, bad := range []string{"x", "7", "0", "sft/train/00000.safetensors:0", "sft/train/00001.safetensors:1", "sft/train/00000.safetensors:9", "-1"} {
+	const file, next = "sft/train/00000.safetensors:", "sft/train/00001.safetensors:"
+	for _, bad := range []string{"x", "7", "0", file + "0", next + "1", file + "9", "-1"} {
 		if _, err := tokenview.ReadRow(c.dir, bad, toy(t)); err == nil {
 			t.Errorf("%s is a row", bad)
 		}

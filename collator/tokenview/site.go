@@ -149,7 +149,8 @@ func (v *Site) Print(w io.Writer, colour bool) error {
 	}
 	out.printf("%s: example %s, site %d of its record: %s, target %s, %s hint from %s, %s, on_policy %s\n",
 		v.File, v.Example, v.Site.Site+1, v.Site.Class, v.Site.Target, v.Site.Kind, v.Site.Source, wording, v.OnPolicy)
-	out.printf("student row %d, teacher row %d\n\n  %-11s  %-11s\n", v.StudentRow+1, v.TeacherRow+1, "student", "teacher")
+	out.printf("student row %d, teacher row %d\n\n  %-11s  %-11s\n",
+		v.StudentRow+1, v.TeacherRow+1, "student", "teacher")
 	span := func(p [2]int) string {
 		if p[0] < 0 {
 			return ""

@@ -22,8 +22,8 @@ type Table struct {
 // Add adds a line.
 func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
 
-// Text lays the table out in at most width columns where words allow it; 0: as wide as it gets. What doesn't fit of the last
-// column is wrapped there, or, where there is too little room, goes to lines of its own below.
+// Text lays the table out in at most width columns where words allow it; 0: as wide as it gets. What doesn't fit of
+// the last column is wrapped there, or, where there is too little room, goes to lines of its own below.
 func (t *Table) Text(width int) string {
 	wide := t.widths()
 	before := t.Indent

@@ -10,11 +10,21 @@ func TestTable(t *testing.T) {
 	table := &Table{Indent: 2}
 	table.Add("tie", "both scores are equal")
 	table.Add("non_finite_score", "a score is NaN or infinite, and nothing can be told from it")
-	for width, want := range map[int]string{
-		0:  "  tie               both scores are equal\n  non_finite_score  a score is NaN or infinite, and nothing can be told from it\n",
-		50: "  tie               both scores are equal\n  non_finite_score  a score is NaN or infinite,\n                    and nothing can be told from\n                    it\n",
-		40: "  tie\n      both scores are equal\n  non_finite_score  \n      a score is NaN or infinite, and\n      nothing can be told from it\n",
-	} {
+	const wide = `  tie               both scores are equal
+  non_finite_score  a score is NaN or infinite, and nothing can be told from it
+`
+	const narrower = `  tie               both scores are equal
+  non_finite_score  a score is NaN or infinite,
+                    and nothing can be told from
+                    it
+`
+	const narrow = `  tie
+      both scores are equal
+  non_finite_score
+      a score is NaN or infinite, and
+      nothing can be told from it
+`
+	for width, want := range map[int]string{0: wide, 50: narrower, 40: narrow} {
 		got := table.Text(width)
 		if trimmed(got) != trimmed(want) {
 			t.Errorf("%d columns:\n%s\nwant\n%s", width, got, want)
@@ -38,7 +48,8 @@ func fits(text string, width int) bool {
 }
 
 func TestWrap(t *testing.T) {
-	if got := strings.Join(Wrap("one two averylongword three 世界 世界", 9), "|"); got != "one two|averylongword|three|世界 世界" {
+	got := strings.Join(Wrap("one two averylongword three 世界 世界", 9), "|")
+	if got != "one two|averylongword|three|世界 世界" {
 		t.Errorf("%q", got)
 	}
 	if got := Wrap("", 9); len(got) != 1 || got[0] != "" {

@@ -28,8 +28,8 @@ Reads JSON lines {"messages", "tools"?, "kwargs"?, "add_generation_prompt"?} and
 The ids are those Hugging Face makes of the whole render; a token is in the mask that overlaps an assistant's turn in any
 character. straddle: a token lies across the edge of a turn. unstable: messages that the render does not show as they were
 sampled. filler: bytes in turns that no model wrote, like an empty think block.
-With --token-rows the ids and mask are those of token rows instead: special tokens in content stay text, filler and straddling
-tokens are out.`,
+With --token-rows the ids and mask are those of token rows instead: special tokens in content stay text, filler and
+straddling tokens are out.`,
 		Example: `  nat-go chat mask --tokenizer models/qwen --input conversations.jsonl`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

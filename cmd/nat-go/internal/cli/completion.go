@@ -32,7 +32,8 @@ func addCompletions(root *cobra.Command) {
 	walk = func(c *cobra.Command) {
 		for name, list := range flags {
 			if c.Flags().Lookup(name) != nil {
-				_ = c.RegisterFlagCompletionFunc(name, completes(list, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+				then := completes(list, cobra.ShellCompDirectiveNoFileComp)
+				_ = c.RegisterFlagCompletionFunc(name, then) // the flag is there
 			}
 		}
 		if list := arguments[c.Name()]; list != nil && c.ValidArgsFunction == nil && !c.HasSubCommands() {

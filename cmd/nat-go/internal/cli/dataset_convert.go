@@ -69,8 +69,10 @@ The rows go to the run's own dataset folder and are entered in its manifest, or 
 	f := cmd.Flags()
 	f.StringArrayVar(&formats, "format", nil, "format to write (repeatable): "+dataset.Names())
 	f.StringVar(&output, "output", "", "folder for the formats' folders; empty: the run's dataset folder")
-	f.StringVar(&promptAs, "prompt-as", "", "what a text prompt becomes in trl rows: user_message or text (default: as in the run)")
-	f.BoolVar(&history, "use-full-message-history", false, "keep message prompts as messages in customizer rows; else the last message's text (default: as in the run)")
+	f.StringVar(&promptAs, "prompt-as", "",
+		"what a text prompt becomes in trl rows: user_message or text (default: as in the run)")
+	f.BoolVar(&history, "use-full-message-history", false,
+		"keep message prompts as messages in customizer rows; else the last message's text (default: as in the run)")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")
 	_ = cmd.MarkFlagRequired("format")
 	return cmd

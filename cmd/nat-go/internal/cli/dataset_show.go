@@ -78,7 +78,8 @@ PATH is a run's folder, or rows as for dataset verify. The flags say which recor
 	f := cmd.Flags()
 	f.Uint64Var(&record, "record", 0, "the record with this number in the run, from 1")
 	f.StringVar(&row, "row", "", "a row: FORMAT/FILE:N, or N of the first file; from 1")
-	f.StringVar(&tokens, "tokens", "", "a `ROW` of the token batches, token by token: sft/train/00000.safetensors:3, or a number; from 1")
+	f.StringVar(&tokens, "tokens", "",
+		"a `ROW` of the token batches, token by token: sft/train/00000.safetensors:3, or a number; from 1")
 	f.IntVar(&site, "site", 0, "the error site with this number in the run, from 1: student and teacher aligned")
 	f.StringVar(&folder, "tokenizer", "", "tokenizer of the token batches; without it the one the run's config.yml names")
 	f.StringVar(&q.Example, "example", "", "records of this example")

@@ -34,7 +34,8 @@ var defaultOutputDirs = []string{"out", ".tmp/nat/finetuning"}
 
 // addOutputDirs adds the flag for where runs are: by default NAT's output_dir, and that of runs without a configuration.
 func addOutputDirs(cmd *cobra.Command, dirs *[]string) {
-	cmd.Flags().StringArrayVar(dirs, "output-dir", defaultOutputDirs, "folder that run ids are looked for in (repeatable)")
+	cmd.Flags().StringArrayVar(dirs, "output-dir", defaultOutputDirs,
+		"folder that run ids are looked for in (repeatable)")
 }
 
 // load finds the run and reads its job.

@@ -99,7 +99,8 @@ func withRun(cmd *cobra.Command, commitBytes int64, asJSON bool, run func(contex
 	secrets := hide(cmd)
 	env := finetune.Env{
 		Secrets: secrets,
-		Output:  printed, Log: newLogger(cmd), Self: self, Now: time.Now, Getenv: os.LookupEnv, Leave: leave, Progress: progress.show,
+		Output:  printed, Log: newLogger(cmd), Self: self, Now: time.Now, Getenv: os.LookupEnv,
+		Leave: leave, Progress: progress.show,
 		Collating: whileCollating, CommitBytes: commitBytes,
 		Findings: tellFindings(cmd),
 	}

@@ -30,7 +30,9 @@ Your shell's man finds them where the folder is named man1 and the folder around
 				return exit.Environmentf("can't make the folder of the manual pages: %w", err)
 			}
 			// The date is fixed: the same program writes the same pages.
-			head := &doc.GenManHeader{Section: "1", Source: "nat-go " + finetune.Version(), Manual: "nat-go", Date: new(time.Time)}
+			head := &doc.GenManHeader{
+				Section: "1", Source: "nat-go " + finetune.Version(), Manual: "nat-go", Date: new(time.Time),
+			}
 			if err := doc.GenManTree(cmd.Root(), head, args[0]); err != nil {
 				return exit.Environmentf("can't write the manual pages: %w", err)
 			}

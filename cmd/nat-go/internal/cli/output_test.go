@@ -24,6 +24,10 @@ func progressAt(wide int, now *time.Time) (*progress, *bytes.Buffer) {
 func TestProgress(t *testing.T) {
 	build := finetune.Progress{Step: "build", Done: 44 << 20, Total: 88 << 20, Unit: finetune.UnitByte, Detail: "1000 examples, 84000 records"}
 	begun := build
+	pipe := finetune.Progress{Step: "build", Done: 39 << 20, Unit: finetune.UnitByte}
+	some := finetune.Progress{Step: "write", Done: 10, Total: 40, Unit: "record"}
+	long := finetune.Progress{Text: strings.Repeat("word ", 20)}
+	const half = "\r\x1b[Kbuild  [###########-----------]   50 %  44.0 of 88.0 MiB  20s left  2.2 MiB/s"
 	begun.Done = 33 << 20 // a run that is resumed had done so much before
 	for _, c := range []struct {
 		name    string
@@ -33,13 +37,13 @@ func TestProgress(t *testing.T) {
 	}{
 		{"a file", build, 0, "build   50 %  44.0 of 88.0 MiB  20s left  2.2 MiB/s  1000 examples, 84000 records\n"},
 		{"a narrow terminal", build, 42, "\r\x1b[Kbuild   50 %  44.0 of 88.0 MiB  20s left"},
-		{"80 columns", build, 80, "\r\x1b[Kbuild  [###########-----------]   50 %  44.0 of 88.0 MiB  20s left  2.2 MiB/s"},
-		{"200 columns", build, 200, "\r\x1b[Kbuild  [###########-----------]   50 %  44.0 of 88.0 MiB  20s left  2.2 MiB/s  1000 examples, 84000 records"},
-		{"a pipe", finetune.Progress{Step: "build", Done: 39 << 20, Unit: finetune.UnitByte}, 80, "\r\x1b[Kbuild  39.0 MiB  1.2 MiB/s"},
-		{"records", finetune.Progress{Step: "write", Done: 10, Total: 40, Unit: "record"}, 0, "write   25 %  10 of 40 records\n"},
+		{"80 columns", build, 80, half},
+		{"200 columns", build, 200, half + "  1000 examples, 84000 records"},
+		{"a pipe", pipe, 80, "\r\x1b[Kbuild  39.0 MiB  1.2 MiB/s"},
+		{"records", some, 0, "write   25 %  10 of 40 records\n"},
 		{"a wait", finetune.Progress{Step: "wait for the trainer"}, 0, "wait for the trainer\n"},
 		{"words", finetune.Progress{Text: "training: running"}, 0, "training: running\n"},
-		{"words that are too long", finetune.Progress{Text: strings.Repeat("word ", 20)}, 20, "\r\x1b[Kword word word wor…"},
+		{"words that are too long", long, 20, "\r\x1b[Kword word word wor…"},
 	} {
 		now := time.Unix(1000, 0)
 		p, out := progressAt(c.columns, &now)

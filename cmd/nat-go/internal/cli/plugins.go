@@ -34,7 +34,8 @@ func newPluginsListCmd() *cobra.Command {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{"plugins": views})
 			}
 			if len(views) == 0 {
-				fmt.Fprintln(cmd.OutOrStdout(), "no plugins: none is configured (--config-file), and no nat-go-builder-NAME is on PATH")
+				fmt.Fprintln(cmd.OutOrStdout(),
+					"no plugins: none is configured (--config-file), and no nat-go-builder-NAME is on PATH")
 			}
 			for _, v := range views {
 				fmt.Fprintf(cmd.OutOrStdout(), "%-20s %-14s %-14s %s\n", v.Name, v.Via, v.State, v.Path)

@@ -52,7 +52,8 @@ func TestFlags(t *testing.T) {
 		}
 	}
 	walk(newRootCmd(Program{}))
-	if code, _, stderr := command("validate", "--config_file", "missing.yml"); code != 2 || strings.Contains(stderr, "unknown flag") {
+	code, _, stderr := command("validate", "--config_file", "missing.yml")
+	if code != 2 || strings.Contains(stderr, "unknown flag") {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 }

@@ -43,19 +43,19 @@ func TestValidate(t *testing.T) {
 		code int
 		want []string // in either output
 	}{
-		{"--config-file " + good, 0, []string{"no findings"}},
-		{"--config-file " + good + " --no-plugins", 0, []string{"no findings"}},
-		{"--config-file " + bad, 2, []string{"config.yml:2:36: error NG1201", "did you mean ttc_step_name?", "2 errors"}},
-		{"--config-file " + bad + " --compat nat", 2, []string{"warning NG1201", "error NG1203", "1 error, 1 warning"}},
-		{"--config-file " + bad + " --compat nat -o trajectory_builders.moves.min_score_diff 0", 0, []string{"1 warning"}},
-		{"--config-file " + bad + " --compat nat -o trajectory_builders.moves.min_score_diff=0", 0, []string{"1 warning"}},
-		{"--config-file " + good + " -o dataset.formats trll", 2, []string{"(command line):1:17: error NG1205", "did you mean trl?"}},
-		{"--config-file " + good + " -o dataset.format trl", 2, []string{"there is no setting dataset.format", "did you mean dataset.formats?"}},
-		{"--config-file " + bad + " --report github", 2, []string{"::error title=NG1201,file=", "line=2,col=36,endColumn=52::"}},
+		{good, 0, []string{"no findings"}},
+		{good + " --no-plugins", 0, []string{"no findings"}},
+		{bad, 2, []string{"config.yml:2:36: error NG1201", "did you mean ttc_step_name?", "2 errors"}},
+		{bad + " --compat nat", 2, []string{"warning NG1201", "error NG1203", "1 error, 1 warning"}},
+		{bad + " --compat nat -o trajectory_builders.moves.min_score_diff 0", 0, []string{"1 warning"}},
+		{bad + " --compat nat -o trajectory_builders.moves.min_score_diff=0", 0, []string{"1 warning"}},
+		{good + " -o dataset.formats trll", 2, []string{"(command line):1:17: error NG1205", "did you mean trl?"}},
+		{good + " -o dataset.format trl", 2, []string{"there is no setting dataset.format", "did you mean dataset.formats?"}},
+		{bad + " --report github", 2, []string{"::error title=NG1201,file=", "line=2,col=36,endColumn=52::"}},
 		{"--config-file none.yml", 2, []string{"none.yml: error NG1001: the file does not exist"}},
 		{"", 2, []string{"which configuration? `nat-go validate FILE`"}},
-		{"--config-file " + good + " --report xml", 2, []string{"--report xml: use one of text, json, github, sarif"}},
-		{"--config-file " + good + " --compat art", 2, []string{"--compat art"}},
+		{good + " --report xml", 2, []string{"--report xml: use one of text, json, github, sarif"}},
+		{good + " --compat art", 2, []string{"--compat art"}},
 	} {
 		code, stdout, stderr := run(append([]string{"validate"}, strings.Fields(c.args)...)...)
 		if code != c.code {

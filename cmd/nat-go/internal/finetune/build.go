@@ -172,7 +172,9 @@ func (b *building) goOn(ctx context.Context, c recordlog.Commit) (err error) {
 			err = context.Cause(ctx)
 		default:
 			if err = b.take(g); err == nil {
-				b.tell(Progress{Step: "read what was done", Done: int64(b.index.Len()), Total: int64(c.Records), Unit: unitRecord})
+				b.tell(Progress{
+					Step: "read what was done", Done: int64(b.index.Len()), Total: int64(c.Records), Unit: unitRecord,
+				})
 			}
 		}
 		if err != nil {

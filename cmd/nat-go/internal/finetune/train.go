@@ -148,7 +148,8 @@ func (p *plan) chooseAdapter() error {
 	if p.Adapter != "" {
 		b = adapterNamed(p.config, p.Adapter)
 		if b == nil && p.Adapter != filesAdapter.Name {
-			return exit.Usagef("--trainer-adapter %s: there is no such entry under trainer_adapters; `files` needs none", p.Adapter)
+			return exit.Usagef("--trainer-adapter %s: there is no such entry under trainer_adapters; `files` needs none",
+				p.Adapter)
 		}
 	}
 	if b != nil && p.Adapter != filesAdapter.Name {
