@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -72,6 +73,23 @@ func dataFiles(t *testing.T, dir string) (names []string) {
 		t.Fatal(err)
 	}
 	return names
+}
+
+// A collection run is one group, so what our own builder may make of it isn't limited as a plugin's is (96 MiB).
+func TestCompatBuildsALargeCollectionRun(t *testing.T) {
+	t.Chdir(t.TempDir())
+	var steps []string
+	for i := range 480 {
+		steps = append(steps, natStep("t", i, strconv.Itoa(i), i))
+	}
+	natFile(t, "in.json", natEntry("1", steps...))
+	natConfig(t, "num_runs: 1")
+	got, err := Run(context.Background(), Request{
+		ConfigFile: "config.yml", Compat: compat.NAT, DryRun: true, RunID: "x", From: []string{"in.json"},
+	}, testEnv(t))
+	if err != nil || got.Counts.Records != 480*479/2 {
+		t.Errorf("%+v, %v; want %d records", got, err, 480*479/2)
+	}
 }
 
 // NAT numbers what its builder returned, and a collection run that raised returned nothing.
