@@ -79,7 +79,7 @@ func dataFiles(t *testing.T, dir string) (names []string) {
 func TestCompatBuildsALargeCollectionRun(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var steps []string
-	for i := range 480 {
+	for i := range 620 {
 		steps = append(steps, natStep("t", i, strconv.Itoa(i), i))
 	}
 	natFile(t, "in.json", natEntry("1", steps...))
@@ -87,8 +87,8 @@ func TestCompatBuildsALargeCollectionRun(t *testing.T) {
 	got, err := Run(context.Background(), Request{
 		ConfigFile: "config.yml", Compat: compat.NAT, DryRun: true, RunID: "x", From: []string{"in.json"},
 	}, testEnv(t))
-	if err != nil || got.Counts.Records != 480*479/2 {
-		t.Errorf("%+v, %v; want %d records", got, err, 480*479/2)
+	if err != nil || got.Counts.Records != 620*619/2 {
+		t.Errorf("%+v, %v; want %d records", got, err, 620*619/2)
 	}
 }
 

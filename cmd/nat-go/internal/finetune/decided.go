@@ -1,6 +1,8 @@
 package finetune
 
 import (
+	"debug/elf"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -56,10 +58,19 @@ func (r *run) decided(t *tokens, salt string) (*runfolder.Decided, error) {
 	return d, p.decidedByPlugins(d)
 }
 
-// program is this program: its version, and for one that was built without a version its content.
+// program is this program: its version, and for one that was built without a version what the linker called it, which
+// is another name for other content. Its content is hashed only where there is no such name: it has sixty megabytes.
 func (p *plan) program(self string) (string, error) {
 	if v := Version(); v != unversioned || self == "" {
 		return v, nil
+	}
+	if f, err := elf.Open(self); err == nil {
+		defer f.Close()
+		if note := f.Section(".note.go.buildid"); note != nil {
+			if id, err := note.Data(); err == nil && len(id) > 0 {
+				return unversioned + " " + hex.EncodeToString(id), nil
+			}
+		}
 	}
 	sum, err := contentSum(self)
 	return unversioned + " " + sum, err

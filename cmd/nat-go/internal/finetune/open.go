@@ -175,7 +175,9 @@ func startProcesses(ctx context.Context, p *plan, env Env) (*processes, error) {
 
 func startPlugin(ctx context.Context, name string, configured []config.Plugin, lock *plugins.Lock, env Env) (*host.Plugin, error) {
 	// Our own builders are trusted with more: to be NAT, a whole collection run is one group.
-	spec := host.Spec{Name: name, Path: env.Self, Args: []string{builtin.ServeCommand}, OutputLimit: 1 << 30, Known: explain.Known}
+	spec := host.Spec{
+		Name: name, Path: env.Self, Args: []string{builtin.ServeCommand}, OutputLimit: 1 << 30, Known: explain.Known,
+	}
 	if name != builtinPlugin {
 		var err error
 		if spec, err = plugins.Spec(name, configured, lock); err != nil {
