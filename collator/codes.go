@@ -8,6 +8,7 @@ const (
 	BadSampledIDs            ledger.Reason = "bad_sampled_ids"
 	ContentNotText           ledger.Reason = "content_not_text"
 	CutOffTurn               ledger.Reason = "cut_off_turn"
+	DialectUnproven          ledger.Reason = "dialect_unproven"
 	EmptyPromptTokens        ledger.Reason = "empty_prompt"
 	GenerationPromptMismatch ledger.Reason = "generation_prompt_mismatch"
 	HintUnplaceable          ledger.Reason = "hint_unplaceable"
@@ -32,6 +33,10 @@ func Codes() []ledger.Code {
 		ledger.NewCode(BadSampledIDs, "collate", "The source's token ids don't fit: another number of log-probs than ids, ids beyond the vocabulary, or log-probs that are no numbers.", "Check the source and that collator.tokenizer is the tokenizer of the model that sampled."),
 		ledger.NewCode(ContentNotText, "collate", "A message holds an image or another part that is no text; token batches carry text only.", "Leave such examples to a trainer that reads them."),
 		ledger.NewCode(CutOffTurn, "collate", "The trained turn was cut off by the length limit (finish_reason: length), so it has no end and can't be compared with one that has.", "Sample with a higher limit."),
+		ledger.NewCode(DialectUnproven, "collate",
+			"What was learned of the chat template from small conversations doesn't hold on this one: the tokens of a turn, cut out and "+
+				"decoded, are not what the template shows of the turn behind what the model was given.",
+			"`nat-go chat mask` shows the turns; the template treats such conversations specially."),
 		ledger.NewCode(EmptyPromptTokens, "collate", "There is no token before the answer, so nothing predicts its first token.", "Give the record a prompt."),
 		ledger.NewCode(GenerationPromptMismatch, "collate", "What the template puts before a turn at sampling time is not what stands before it in the rendered conversation, with thinking switched off either.", "Use rows: turn, or the template the model was sampled with."),
 		ledger.NewCode(HintUnplaceable, "collate", "The chat template has no way to show a hint before the turn - as a system message, a user's, or at the end of the message before - without changing anything else.", "`nat-go chat probe` shows what the template does; nothing is trained on a guess."),

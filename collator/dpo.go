@@ -115,16 +115,7 @@ func (w *worker) pair(it *Item, prompt []ttc.Node, sides [2]continuation) (pair 
 	p := w.pairs.prompt(it, prompt)
 	for _, r := range w.renderers() {
 		var failed *cause
-		for i := range sides {
-			if pair[i], failed = w.continued(p, r, &sides[i]); failed != nil {
-				break
-			}
-			pair[i].by = r
-		}
-		if failed == nil {
-			length, failed = w.common(p, r, pair)
-		}
-		if failed == nil {
+		if pair, length, failed = w.sides(p, r, sides); failed == nil {
 			return w.fitPair(p, r, sides, pair, length)
 		}
 		if refusal == nil || refusal.Reason == GenerationPromptMismatch {
@@ -135,6 +126,26 @@ func (w *worker) pair(it *Item, prompt []ttc.Node, sides [2]continuation) (pair 
 		}
 	}
 	return pair, 0, refusal
+}
+
+// sides makes both sides with one renderer. Where the prompt's last token merges with what follows it in the whole
+// text, each side's turn is encoded apart from the prompt.
+func (w *worker) sides(
+	p *promptOf, r *turns.Renderer, sides [2]continuation,
+) (pair [2]*made, length int, refusal *cause) {
+	for _, apart := range []bool{false, true} {
+		refusal = nil
+		for i := range sides {
+			if pair[i], refusal = w.continued(p, r, &sides[i], apart); refusal != nil {
+				return pair, 0, refusal
+			}
+			pair[i].by = r
+		}
+		if length, refusal = w.common(p, r, pair); refusal == nil || refusal.Reason != GenerationPromptMismatch {
+			break
+		}
+	}
+	return pair, length, refusal
 }
 
 // common checks that both sides begin with the prompt's tokens, and differ after them. It returns how many those are.
@@ -195,14 +206,8 @@ func (w *worker) fitPair(
 		var next [2]*made
 		var nextLength int
 		var r1 *cause
-		for i := range sides {
-			if next[i], r1 = w.continued(q, r, &sides[i]); r1 != nil {
-				break
-			}
-			next[i].by, next[i].short = pair[i].by, true
-		}
-		if r1 == nil {
-			nextLength, r1 = w.common(q, r, next)
+		if next, nextLength, r1 = w.sides(q, r, sides); r1 == nil {
+			next[0].short, next[1].short = true, true
 		}
 		switch {
 		case r1 != nil:
@@ -220,15 +225,15 @@ func (w *worker) fitPair(
 }
 
 // continued makes one side: prompt and continuation, its sampled turns trained.
-func (w *worker) continued(p *promptOf, r *turns.Renderer, c *continuation) (*made, *cause) {
-	key := sideKey{r, c.key()}
+func (w *worker) continued(p *promptOf, r *turns.Renderer, c *continuation, apart bool) (*made, *cause) {
+	key := sideKey{r, c.key(), apart}
 	if s, ok := p.sides[key]; ok && s.made != nil {
 		again := *s.made
 		return &again, nil
 	} else if ok {
 		return nil, s.refusal
 	}
-	one, refusal := w.continuedAnew(p, r, c)
+	one, refusal := w.continuedAnew(p, r, c, apart)
 	if key.text != "" && p.sides != nil {
 		kept := cachedSide{refusal: refusal}
 		if one != nil {
@@ -240,9 +245,11 @@ func (w *worker) continued(p *promptOf, r *turns.Renderer, c *continuation) (*ma
 	return one, refusal
 }
 
-func (w *worker) continuedAnew(p *promptOf, r *turns.Renderer, c *continuation) (*made, *cause) {
+func (w *worker) continuedAnew(p *promptOf, r *turns.Renderer, c *continuation, apart bool) (*made, *cause) {
 	n := len(p.nodes)
-	m := &material{nodes: append(slices.Clip(p.nodes), c.nodes...), trained: append(make([]bool, n), c.trained()...), tools: p.tools}
+	m := &material{
+		nodes: append(slices.Clip(p.nodes), c.nodes...), trained: append(make([]bool, n), c.trained()...), tools: p.tools,
+	}
 	if p.index != nil {
 		m.index = slices.Clone(p.index)
 		for i := range c.nodes {
@@ -264,6 +271,7 @@ func (w *worker) continuedAnew(p *promptOf, r *turns.Renderer, c *continuation) 
 			return nil, refusal
 		}
 	}
+	m.apart = apart
 	s, refusal := w.side(m, v)
 	if refusal != nil && refusal.Reason == StraddleEdge {
 		m.apart = true
@@ -340,8 +348,9 @@ type promptOf struct {
 }
 
 type sideKey struct {
-	r    *turns.Renderer
-	text string
+	r     *turns.Renderer
+	text  string
+	apart bool
 }
 
 type cachedSide struct {

@@ -38,6 +38,15 @@ type view struct {
 	res   template.Result
 	turns []turns.Turn
 	lost  []*turns.NotFound
+	// sampled are messages whose turns are known to stand here as they were sampled.
+	sampled map[int]bool
+}
+
+func (v *view) standsAsSampled(message int) {
+	if v.sampled == nil {
+		v.sampled = map[int]bool{}
+	}
+	v.sampled[message] = true
 }
 
 // without says why a message has no turn in the view; nil where it has one.
@@ -78,7 +87,7 @@ func (w *worker) renderers() []*turns.Renderer {
 // another reports whether another renderer may show what this one didn't.
 func another(r *cause) bool {
 	switch r.Reason {
-	case GenerationPromptMismatch, StraddleEdge, TurnNotFound:
+	case GenerationPromptMismatch, StraddleEdge, TurnNotFound, DialectUnproven:
 		return true
 	}
 	return false
@@ -232,6 +241,9 @@ func (w *worker) side(m *material, v *view) (*side, *cause) {
 		return nil, r
 	}
 	if r := b.mask(ranges, owners); r != nil {
+		return nil, r
+	}
+	if r := b.proveTurns(); r != nil {
 		return nil, r
 	}
 	return b.finish()

@@ -181,7 +181,8 @@ func (w *worker) unstable(m *material, v *view) (out []int) {
 		}
 		if last >= 0 {
 			if ok, err := v.r.Stable(m.conv, &v.res, &v.turns[last]); ok && err == nil {
-				return nil // it says it for all
+				v.standsAsSampled(v.turns[last].Message)
+				return nil // of the others it is likely, and proved before they are trained
 			}
 		}
 	}
@@ -190,11 +191,13 @@ func (w *worker) unstable(m *material, v *view) (out []int) {
 		if !m.trained[t.Message] {
 			continue
 		}
-		if ok, err := v.r.Stable(m.conv, &v.res, t); err != nil || !ok {
-			out = append(out, t.Message)
-			if w.cfg.Rows == Auto {
-				return out
-			}
+		if ok, err := v.r.Stable(m.conv, &v.res, t); ok && err == nil {
+			v.standsAsSampled(t.Message)
+			continue
+		}
+		out = append(out, t.Message)
+		if w.cfg.Rows == Auto {
+			return out
 		}
 	}
 	return out
@@ -264,6 +267,7 @@ func (w *worker) asGiven(m *material, v *view, i int) (*view, *cause) {
 		}
 	}
 	given.turns = append(given.turns, t.Shifted(shift))
+	given.standsAsSampled(t.Message)
 	return given, nil
 }
 

@@ -9,7 +9,8 @@ stdin: {
 }
 stdout: {"checks", "wrongs", "wrong": [[where, what], ...],
          "calls": whether the render of a conversation shows a call's name and arguments,
-         "turns": [kept, of, what the template can carry], "sites": the same, "pairs": [kept, of]}
+         "turns": [kept, of, what the template can carry], "sites": the same, "pairs": the same,
+         "proof": [[count, what the template leaves out of turns, with the first], ...]}
 
 What ends a turn of each family, and what its generation prompt may open a thought with, is written down here by hand.
 """
@@ -68,24 +69,19 @@ q = json.load(sys.stdin)
 jinja = Renderer(q["template"])
 tok = tokenizers.Tokenizer.from_file(q["tokenizer"])
 stops = next(s for pattern, s in STOPS if re.search(pattern, q["name"]))
-conversations = {k: [normalised(m) for m in ms] for k, ms in q["conversations"].items()}
+written = {}  # a call's arguments as they were sampled, by the object that they are here: two calls may write one value differently
 
 
-def ordered(m):
-    """A call's name first, then its arguments."""
-    for c in m.get("tool_calls", []):
+def message(raw):
+    """A message as templates want it; of a call the name comes first, then its arguments."""
+    m = normalised(raw)
+    for c, was in zip(m.get("tool_calls", []), raw.get("tool_calls") or []):
         c["function"] = {k: c["function"][k] for k in ("name", "arguments")}
+        written[id(c["function"]["arguments"])] = was["function"]["arguments"]
     return m
 
 
-for ms in conversations.values():
-    for m in ms:
-        ordered(m)
-written = {}  # a call's arguments as they were sampled, by what they are
-for ms in q["conversations"].values():
-    for m in ms:
-        for c in m.get("tool_calls") or []:
-            written[json.dumps(json.loads(c["function"]["arguments"]))] = c["function"]["arguments"]
+conversations = {k: [message(m) for m in ms] for k, ms in q["conversations"].items()}
 tools = q["tools"]
 variables = {k: v for k, v in q["vars"].items() if k not in ("bos_token", "eos_token")}  # these the renderer has
 
@@ -109,8 +105,7 @@ def as_strings(m):
 
 
 def text_of(arguments):
-    text = json.dumps(arguments)
-    return written.get(text, text)
+    return written.get(id(arguments)) or json.dumps(arguments)
 
 
 def short_ids(m):
@@ -138,10 +133,15 @@ def render(messages, prompt, **kw):
     return jinja([form(m) for m in messages], tools, prompt, **dict(variables, **kw))
 
 
+raised = ""  # what the template said when it last refused
+
+
 def attempt(messages, prompt, **kw):
+    global raised
     try:
         return render(messages, prompt, **kw)
-    except Exception:
+    except Exception as e:
+        raised = "%s: %s" % (type(e).__name__, str(e)[:80])
         return None
 
 
@@ -390,7 +390,7 @@ for line in lines:
                 ids, labels = sides[k][r]
                 where = "dpo %s %s" % (info["example"], name)
                 key = where
-                conversations[key] = conversations[rec["example"]][:rec["prompt"]] + [ordered(normalised(m)) for m in rec[name]]
+                conversations[key] = conversations[rec["example"]][:rec["prompt"]] + [message(m) for m in rec[name]]
                 flags = [v != -100 for v in labels[:len(ids)]]
                 check(not any(flags[:n]), where, "a token of the prompt is trained")
                 text, spans = pieces(ids, flags)
@@ -468,6 +468,33 @@ def carries(example, i):
     return False
 
 
+def proof(example, i):
+    """Why the template, as jinja2 renders it, does not show a message in a turn: what is not in the render, or where it
+    doesn't go on from what the model was given."""
+    m = conversations[example][i]
+    given, closed = attempt(conversations[example][:i], True), attempt(conversations[example][:i + 1], False)
+    if given is None or closed is None:
+        return "it raises " + raised
+    before = attempt(conversations[example][:i], False) or given
+    new = closed[common(before, closed):]
+    gone = []
+    text, calls = m["content"].strip() if isinstance(m["content"], str) else "", m.get("tool_calls", [])
+    if text and not holds(new, {"content": text}):
+        gone.append("the text beside its call" if calls else "its text")
+    if calls and not any(c["function"]["name"] in new for c in calls):
+        gone.append("the call")
+    elif calls and not holds(new, {"content": "", "tool_calls": calls}):
+        gone.append("arguments of the call")
+    if gone:
+        return "the render has not " + " and ".join(gone)
+    n = common(given, closed)
+    n = max(0, given.rfind("<", 0, n + 1) if given[n:n + 1] != "<" else n)
+    want = turn_of(given, closed, m)
+    if want is None:
+        return "what the model is given goes on with %r, the render with %r" % (given[n:n + 24], closed[n:n + 24])
+    return "a part of the turn stands outside it, behind its stop token"
+
+
 def places(example, i, hint):
     """Whether the template can show a hint before message i and change nothing else."""
     for silent in (False, True):
@@ -490,7 +517,8 @@ def places(example, i, hint):
 
 turns = [0, 0, 0]
 sites = [0, 0, 0]
-pairs_of = 0
+pairs_of = [kept_pairs, 0, 0]
+proofs = {}
 for rec in q["records"].values():
     ex = rec["example"]
     if "trained" in rec:
@@ -498,7 +526,10 @@ for rec in q["records"].values():
             turns[1] += 1
             k = (ex, i) in kept_turns
             turns[0] += k
-            turns[2] += k or carries(ex, i)
+            can = k or carries(ex, i)
+            turns[2] += can
+            if not can:
+                proofs.setdefault(proof(ex, i), []).append("%s message %d" % (ex, i))
     elif "sites" in rec:
         for s, site in enumerate(rec["sites"]):
             sites[1] += 1
@@ -506,8 +537,15 @@ for rec in q["records"].values():
             sites[0] += k
             sites[2] += k or carries(ex, site["message"]) and places(ex, site["message"], site["hint"])
     else:
-        pairs_of += 1
+        pairs_of[1] += 1
+        can = True
+        for name in ("chosen", "rejected"):
+            key = "%s %s of %s" % (name, rec["prompt"], ex)
+            conversations[key] = conversations[ex][:rec["prompt"]] + [message(m) for m in rec[name]]
+            can = can and all(carries(key, i) for i in range(rec["prompt"], len(conversations[key])) if conversations[key][i]["role"] == "assistant")
+        pairs_of[2] += can
 check(turns[0] + len(books.get("turn", [])) == turns[1], "books", "%d turns kept, %d dropped, of %d", turns[0], len(books.get("turn", [])), turns[1])
 check(sites[0] + len(books.get("site", [])) == sites[1], "books", "%d sites kept, %d dropped, of %d", sites[0], len(books.get("site", [])), sites[1])
 
-json.dump({"checks": checks, "wrongs": len(wrong), "wrong": wrong[:20], "calls": shows_calls, "turns": turns, "sites": sites, "pairs": [kept_pairs, pairs_of]}, sys.stdout)
+json.dump({"checks": checks, "wrongs": len(wrong), "wrong": wrong[:20], "calls": shows_calls, "turns": turns, "sites": sites, "pairs": pairs_of,
+           "proof": sorted(([len(v), "%s (first: %s)" % (k, v[0])] for k, v in proofs.items()), reverse=True)}, sys.stdout)

@@ -396,6 +396,8 @@ func (d *dialect) end(o *origins, t *Turn) {
 			return
 		}
 		switch header := d.header != "" && strings.HasPrefix(o.text[t.End:], d.header) && o.own(t.End, t.End+len(d.header)); {
+		case header && strings.HasPrefix(o.spans[k].Field, "content") && o.calls(t):
+			return // its calls ended it; the text behind them stands in a turn of its own (DeepSeek's R1)
 		case header:
 			at = t.End + len(d.header)
 		default:
@@ -404,6 +406,16 @@ func (d *dialect) end(o *origins, t *Turn) {
 			}
 		}
 	}
+}
+
+// calls reports whether a turn shows a call's arguments.
+func (o *origins) calls(t *Turn) bool {
+	for k := o.after(t.Start); k < len(o.spans) && o.spans[k].Start < t.End; k++ {
+		if s := &o.spans[k]; s.Message == t.Message && strings.Contains(s.Field, "arguments") {
+			return true
+		}
+	}
+	return false
 }
 
 // arguments is where a call's arguments end among the next spans of a message; -1 without. A name alone may stand in the

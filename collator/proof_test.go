@@ -1,0 +1,131 @@
+//go:build tokenizers
+
+package collator
+
+import (
+	"fmt"
+	"os"
+	"sort"
+	"strings"
+	"testing"
+
+	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/collator/tokenizer/tokenizertest"
+	"github.com/nat-go/nat-go/ttc/chat"
+)
+
+// longAgo is ChatML that treats the past of long conversations specially, which small ones don't show.
+const longAgo = `{% for m in messages %}<|im_start|>{{ m.role }}
+{% if messages|length > 14 and m.role == 'assistant' and loop.index < 10 %}[old] {% endif %}{{ m.content }}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}`
+
+// TestDialectIsProvedOnTheConversation: what small conversations told of a template doesn't hold on a long one. Its
+// turns are trained as they were sampled, one by one, and not as the whole conversation shows them.
+func TestDialectIsProvedOnTheConversation(t *testing.T) {
+	var ms []chat.Message
+	for i := range 9 {
+		ms = append(ms, say(fmt.Sprintf("user: q%d", i)), say(fmt.Sprintf("assistant: a%d", i)))
+	}
+	cfg := toyConfig(t, "chatml.jinja")
+	cfg.Template, cfg.MaxLength, cfg.BatchTokens = longAgo, 4000, 8000
+	c := collate(t, cfg, one([]Item{demonstration("x", nodes(ms))}))
+	want(t, len(c.rows), 9)
+	for _, r := range c.rows {
+		for _, text := range trainedTexts(t, &r.Sides[0]) {
+			if strings.Contains(text, "old") {
+				t.Errorf("trained, and never sampled: %q", text)
+			}
+		}
+	}
+	cfg.Rows = Trajectory
+	c = collate(t, cfg, one([]Item{demonstration("x", nodes(ms))}))
+	want(t, len(c.rows), 0)
+	want(t, c.reasons("record"), string(DialectUnproven)+" 1")
+}
+
+// TestTokensThatStandForAnotherText: ids that don't decode to the turn they were cut out for are refused, as is a turn
+// that reaches into another message.
+func TestTokensThatStandForAnotherText(t *testing.T) {
+	cfg := toyConfig(t, "chatml.jinja")
+	c, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, breakIt := range map[string]func(b *sideBuilder){
+		"nothing": func(*sideBuilder) {},
+		"the turn's ids": func(b *sideBuilder) {
+			b.ids[len(b.ids)-3]++
+		},
+		"the prompt's ids": func(b *sideBuilder) {
+			start := b.v.turns[0].Start
+			b.ids[sort.Search(len(b.offsets), func(i int) bool { return b.offsets[i].Start >= start })-2]++
+		},
+		"the turn's end": func(b *sideBuilder) {
+			b.v.turns[0].End = len(b.v.res.Text)
+		},
+	} {
+		w := &worker{Collator: c}
+		ns := nodes(says("user: one", "assistant: two and three", "user: four"))
+		m := &material{nodes: ns, trained: []bool{false, true, false}}
+		if r := w.prepare(m); r != nil {
+			t.Fatal(r)
+		}
+		v, r := w.look(c.render, m.conv)
+		if r != nil {
+			t.Fatal(r)
+		}
+		b := &sideBuilder{w: w, m: m, v: v}
+		if r := b.text(0, v.turns[0].End, 0); r != nil {
+			t.Fatal(r)
+		}
+		breakIt(b)
+		if r := b.proveTurns(); (r == nil) != (name == "nothing") || r != nil && r.Reason != DialectUnproven {
+			t.Errorf("%s broken: %+v", name, r)
+		}
+	}
+}
+
+// TestPromptThatMergesWithTheTurn: the line's end behind an opened thought merges with the one that the template puts
+// into the turn, so both sides of a pair are encoded apart from their prompt.
+func TestPromptThatMergesWithTheTurn(t *testing.T) {
+	cfg := toyConfig(t, "chatml.jinja")
+	cfg.Template = `{% for m in messages %}<|im_start|>{{ m.role }}
+{% if m.role == 'assistant' %}<think>
+{{ m.reasoning_content or '' }}
+</think>
+{% endif %}{{ m.content }}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+<think>
+{% endif %}`
+	data, err := os.ReadFile(conformance(t, "chat", "tokens", "tokenizers", "qwen2_5.json"))
+	if err == nil {
+		data, err = tokenizertest.Family(data, cfg.Template)
+	}
+	if err == nil {
+		cfg.Tokenizer, err = tokenizer.New(data)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := collate(t, cfg, one([]Item{preference("x", says("user: q"), "yes", "no")}))
+	want(t, c.reasons("record"), "")
+	want(t, len(c.rows), 1)
+}
+
+// TestCallsThatEndTheirTurn: a template that shows a message's text behind its calls, in a turn of its own, shows no
+// turn that a model wrote (DeepSeek's R1).
+func TestCallsThatEndTheirTurn(t *testing.T) {
+	cfg := toyConfig(t, "chatml.jinja")
+	cfg.Template = `{% for m in messages %}{% if m.tool_calls %}<|im_start|>assistant
+{% for c in m.tool_calls %}{{ c.function.name }} {{ c.function.arguments | tojson }}{% endfor %}<|im_end|>{% endif %}
+{%- if m.content or not m.tool_calls %}<|im_start|>{{ m.role }}
+{{ m.content }}<|im_end|>{% endif %}{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}`
+	call := callMessage("I call.", "frob", `{"a": 1}`)
+	ms := []chat.Message{say("user: q"), call, say("tool: done"), say("assistant: so")}
+	c := collate(t, cfg, one([]Item{demonstration("x", nodes(ms))}))
+	want(t, c.reasons("turn"), string(TurnNotFound)+" 1")
+	want(t, len(c.rows), 1)
+	want(t, trainedTexts(t, &c.rows[0].Sides[0]), []string{"so<|im_end|>"})
+}
