@@ -38,9 +38,11 @@ $(CACHE)/bin/golangci-lint:
 $(CACHE)/bin/natlint: $(shell find .ci/lint -name '*.go' -not -path '*/testdata/*') .ci/lint/columns/debt.txt
 	cd .ci/lint && $(GO) test ./... && $(GO) build -o $@ .
 
-gen: ## generate the protocol code and the kernels; leaves a clean tree clean
+gen: ## generate the protocol code, the kernels and the pages of settings and codes; leaves a clean tree clean
 	sh plugins/proto/gen.sh
 	sh kernels/_generate/gen.sh
+	$(GO) run ./cmd/nat-go schema --markdown > configs/README.md
+	$(GO) run ./cmd/nat-go explain --all > ttc/ledger/README.md
 
 bench: lib ## measure, beside peers where they are installed
 	$(WITH_LIB) $(GO) test -tags $(TAGS) -timeout 2h -run '^$$' -bench . -benchmem ./...

@@ -16,6 +16,7 @@
 //	default   value where the key is absent, written as in YAML; without it: null for a pointer, else Go's zero value
 //	validate  rules of go-playground/validator; "required" also means that the key must be there
 //	doc       one line for people
+//	example   a value for people to see, written as in YAML
 //	secret    "true": never shown (fields of type Secret are secret anyway)
 //	nullable  "true": null is allowed (it is for pointers anyway) and stands for absent
 //	scalar    "true" on a list: a single value stands for a list of one

@@ -41,6 +41,7 @@ type Spec struct {
 	Kind     Kind
 	Name     string // what people call it: "dpo_traj_builder"; empty: the place says enough
 	Doc      string
+	Example  string // a value for people to see, as it would stand in YAML
 	Nullable bool
 	Secret   bool
 	Default  any // as Value returns it; nil: none
@@ -224,7 +225,7 @@ func fieldOf(f reflect.StructField, name string, open map[reflect.Type]bool) (Fi
 		return Field{}, err
 	}
 	field := Field{Name: name, Spec: spec, Aliases: words(f.Tag.Get("alias")), Aka: words(f.Tag.Get("aka"))}
-	spec.Doc = f.Tag.Get("doc")
+	spec.Doc, spec.Example = f.Tag.Get("doc"), f.Tag.Get("example")
 	spec.Secret = spec.Secret || f.Tag.Get("secret") == "true"
 	spec.Nullable = spec.Nullable || f.Tag.Get("nullable") == "true"
 	spec.Single = f.Tag.Get("scalar") == "true"

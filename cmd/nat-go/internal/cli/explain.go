@@ -11,7 +11,7 @@ import (
 )
 
 func newExplainCmd() *cobra.Command {
-	var asJSON bool
+	var asJSON, all bool
 	cmd := &cobra.Command{
 		Use:   "explain [CODE]",
 		Short: "Say what a drop reason or the code of a finding means and what to do about it",
@@ -27,6 +27,10 @@ with the name of a stage (source, build, gate, curate, write, config, dataset, .
 			if err != nil {
 				return exit.With(exit.Usage, err)
 			}
+			if all {
+				_, err := io.WriteString(cmd.OutOrStdout(), explain.Page(pages))
+				return err
+			}
 			if asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{"codes": pages})
 			}
@@ -34,6 +38,7 @@ with the name of a stage (source, build, gate, curate, write, config, dataset, .
 			return err
 		},
 	}
+	cmd.Flags().BoolVar(&all, "all", false, "print them whole, as one page in Markdown: ttc/ledger/README.md")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }

@@ -12,6 +12,7 @@ import (
 
 func newSchemaCmd(types func() config.Types) *cobra.Command {
 	var draft string
+	var markdown bool
 	cmd := &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of the configuration file",
@@ -24,6 +25,10 @@ and, as the first line of a configuration, for editors with a YAML language serv
 	# yaml-language-server: $schema=nat-go.schema.json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if markdown {
+				_, err := cmd.OutOrStdout().Write(config.Page(types()))
+				return err
+			}
 			d, ok := map[string]schema.Draft{"2020-12": schema.Draft2020, "07": schema.Draft07}[draft]
 			if !ok {
 				return exit.Usagef("--draft %s: use 2020-12 or 07", draft)
@@ -33,6 +38,7 @@ and, as the first line of a configuration, for editors with a YAML language serv
 		},
 	}
 	cmd.Flags().StringVar(&draft, "draft", "2020-12", "version of JSON Schema: 2020-12, or 07 for editors")
+	cmd.Flags().BoolVar(&markdown, "markdown", false, "print the page of all settings for people, configs/README.md, instead")
 	cmd.Flags().Bool("json", true, "the output is JSON either way")
 	_ = cmd.Flags().MarkHidden("json")
 	return cmd

@@ -8,11 +8,11 @@ import (
 
 // Collator is the section `collator`: how records become token batches. Without a tokenizer there are none.
 type Collator struct {
-	Tokenizer      string         `yaml:"tokenizer" nullable:"true" doc:"Hugging Face folder or tokenizer.json of the model to be trained"`
-	Template       string         `yaml:"template" nullable:"true" doc:"chat template file, or the name of one of the tokenizer's; default: the tokenizer's own"`
-	TemplateKwargs map[string]any `yaml:"template_kwargs" nullable:"true" doc:"variables given to the template, like enable_thinking"`
+	Tokenizer      string         `yaml:"tokenizer" nullable:"true" doc:"Hugging Face folder or tokenizer.json of the model to be trained" example:"models/qwen"`
+	Template       string         `yaml:"template" nullable:"true" doc:"chat template file, or the name of one of the tokenizer's; default: the tokenizer's own" example:"chat_template.jinja"`
+	TemplateKwargs map[string]any `yaml:"template_kwargs" nullable:"true" doc:"variables given to the template, like enable_thinking" example:"{enable_thinking: false}"`
 	TemplateTime   string         `yaml:"template_time" default:"2026-01-02T03:04:05" doc:"what strftime_now shows; the clock is never read"`
-	Policy         string         `yaml:"policy" nullable:"true" doc:"name of the model to be trained; tells which messages are on-policy"`
+	Policy         string         `yaml:"policy" nullable:"true" doc:"name of the model to be trained; tells which messages are on-policy" example:"my-model"`
 	MaxLength      int            `yaml:"max_length" default:"4096" validate:"gte=1" doc:"tokens of a row; of a longer conversation whole rounds are cut out, then single steps (a call with its results): in the middle for sft and dpo, at the head for sdpo, at the end for rl. Such rows are flagged truncated, and turns that were cut out are counted as too_long"`
 	BatchTokens    int            `yaml:"batch_tokens" default:"65536" validate:"gte=1" doc:"tokens of a batch, padding included"`
 	Rows           string         `yaml:"rows" default:"auto" validate:"oneof=auto trajectory turn" doc:"one row a trajectory or a turn; auto asks the template"`
@@ -23,31 +23,31 @@ type Collator struct {
 	Hints          string         `yaml:"hints" default:"given" validate:"oneof=given none" doc:"none: a control run, in which every hint is left out; a trainer that reads the right positions has jsd 0 there"`
 	Advantages     string         `yaml:"advantages" default:"group" validate:"oneof=group none batch" doc:"what a reward is compared with"`
 	Epoch          uint64         `yaml:"epoch" default:"0" doc:"epoch whose order the batches have: another one shuffles the same rows in another order, from the same dataset.split.seed"`
-	Reference      *Reference     `yaml:"reference" doc:"log-probs of pairs under a reference model, for the columns ref_chosen_logps and ref_rejected_logps"`
+	Reference      *Reference     `yaml:"reference" doc:"log-probs of pairs under a reference model, for the columns ref_chosen_logps and ref_rejected_logps" example:"{path: reference.jsonl, fingerprint: my-model}"`
 	Teacher        *Teacher       `yaml:"teacher" doc:"where top-k teacher log-probs come from"`
 }
 
 // Reference is `collator.reference`: what a reference model makes of pairs that an earlier run wrote.
 type Reference struct {
-	Path        string `yaml:"path" validate:"required" doc:"JSON lines {row, chosen, rejected} (examples/composite-trainer/reference_logps.py)"`
-	Fingerprint string `yaml:"fingerprint" validate:"required" doc:"what computed them: model, tokenizer, template and length limit; it is written beside the columns"`
+	Path        string `yaml:"path" validate:"required" doc:"JSON lines {row, chosen, rejected} (examples/composite-trainer/reference_logps.py)" example:"reference.jsonl"`
+	Fingerprint string `yaml:"fingerprint" validate:"required" doc:"what computed them: model, tokenizer, template and length limit; it is written beside the columns" example:"my-model@3f2a"`
 }
 
 // Teacher is `collator.teacher`: a server that scores given tokens, or logits that were dumped for them.
 type Teacher struct {
-	Endpoint    string        `yaml:"endpoint" validate:"required_without=Dumps,omitempty,url" doc:"base URL of the server"`
-	Protocol    string        `yaml:"protocol" default:"vllm" validate:"oneof=vllm trl sglang atropos"`
-	Model       string        `yaml:"model" nullable:"true" doc:"name the server knows the model by; vllm needs it"`
-	APIKey      schema.Secret `yaml:"api_key" nullable:"true"`
+	Endpoint    string        `yaml:"endpoint" validate:"required_without=Dumps,omitempty,url" doc:"base URL of the server" example:"http://127.0.0.1:8000"`
+	Protocol    string        `yaml:"protocol" doc:"what the server speaks" default:"vllm" validate:"oneof=vllm trl sglang atropos"`
+	Model       string        `yaml:"model" nullable:"true" doc:"name the server knows the model by; vllm needs it" example:"my-model"`
+	APIKey      schema.Secret `yaml:"api_key" doc:"key the server asks for" nullable:"true"`
 	Vocabulary  string        `yaml:"vocabulary" default:"check" validate:"oneof=check assume" doc:"compare the server's ids with the tokenizer's; assume: a server that can't tokenise (trl, atropos) is believed"`
-	TopK        int           `yaml:"top_k" default:"20" validate:"gte=1,lte=1000"`
-	Concurrency int           `yaml:"concurrency" default:"8" validate:"gte=1,lte=1024"`
-	Timeout     time.Duration `yaml:"timeout" default:"60s" validate:"gte=1s"`
+	TopK        int           `yaml:"top_k" doc:"log-probs a token" default:"20" validate:"gte=1,lte=1000"`
+	Concurrency int           `yaml:"concurrency" doc:"sequences scored at once" default:"8" validate:"gte=1,lte=1024"`
+	Timeout     time.Duration `yaml:"timeout" doc:"limit for one answer" default:"60s" validate:"gte=1s"`
 	MaxAnswer   int64         `yaml:"max_answer_bytes" default:"67108864" validate:"gte=1024" doc:"an answer larger than this, once it is decompressed, is an error"`
 	HintEffect  bool          `yaml:"hint_effect" default:"false" validate:"excluded_without=Endpoint,excluded_if=Protocol atropos" doc:"try every hint out on the server's model: mean log p(target | hint) - log p(target), beside a neutral hint; sites it moves too little, or the wrong way, weigh nothing"`
 	MinEffect   float64       `yaml:"min_effect" default:"0" validate:"gte=0" doc:"nats a token by which a hint has to do more than the neutral one"`
 	Neutral     string        `yaml:"neutral" default:"Please go on with the task." doc:"the neutral hint; empty: none"`
-	Dumps       string        `yaml:"dumps" nullable:"true" doc:"folder of logits dumped at the pair positions, a file a batch (examples/composite-trainer/dump_logits.py)"`
+	Dumps       string        `yaml:"dumps" nullable:"true" doc:"folder of logits dumped at the pair positions, a file a batch (examples/composite-trainer/dump_logits.py)" example:"dumps"`
 	Use         string        `yaml:"use" default:"filter" validate:"oneof=filter weights" doc:"what dumps do: filter takes sites below min_jsd out; weights also spreads a site's weight over its tokens by their divergence"`
 	MinJSD      float64       `yaml:"min_jsd" default:"0" validate:"gte=0" doc:"sites whose mean divergence (beta 0.5, in nats) is below weigh nothing"`
 }

@@ -2,18 +2,18 @@ package config
 
 // Dataset is the section `dataset`: what is made of the records.
 type Dataset struct {
-	Formats        []string `yaml:"formats" scalar:"true" nullable:"true" doc:"row formats to write; without it the adapter's own, else trl (see nat-go formats)"`
-	Split          Split    `yaml:"split"`
+	Formats        []string `yaml:"formats" scalar:"true" nullable:"true" doc:"row formats to write; without it the adapter's own, else trl (see nat-go formats)" example:"[trl, customizer]"`
+	Split          Split    `yaml:"split" doc:"what is kept apart for validation"`
 	PromptAs       string   `yaml:"prompt_as" default:"user_message" validate:"oneof=user_message text" doc:"how a prompt that is a plain text is written where a format takes messages"`
 	Contradictions string   `yaml:"contradictions" default:"drop" validate:"oneof=drop keep" doc:"records that prefer A to B where others, by the same score, prefer B to A"`
-	MaxPairs       *int     `yaml:"max_pairs" validate:"omitempty,gte=1" doc:"keep at most this many records, drawn by split.seed; wins over the trainer's max_pairs"`
+	MaxPairs       *int     `yaml:"max_pairs" validate:"omitempty,gte=1" doc:"keep at most this many records, drawn by split.seed; wins over the trainer's max_pairs" example:"5000"`
 }
 
 // Split is `dataset.split`: what is kept apart for validation.
 type Split struct {
 	By         string  `yaml:"by" default:"example" validate:"oneof=example task" doc:"what is never torn apart; records that share a prompt never are"`
 	Validation float64 `yaml:"validation" default:"0.2" validate:"gte=0,lt=1" doc:"share of the records; 0 writes no validation file"`
-	Seed       int64   `yaml:"seed" default:"0"`
+	Seed       int64   `yaml:"seed" doc:"draws the validation records, and samples" default:"0"`
 
 	ValidationSet bool `yaml:"-"` // the YAML sets validation itself: then an empty side is an error
 }

@@ -4,32 +4,32 @@ package config
 // list, and trainer_adapter may be left out, which writes the data set as files.
 type Finetuning struct {
 	Enabled            bool               `yaml:"enabled" default:"false" doc:"master switch: a run refuses to start without it"`
-	Trainer            string             `yaml:"trainer" nullable:"true" doc:"name of an entry of trainers"`
-	TrajectoryBuilder  []string           `yaml:"trajectory_builder" scalar:"true" nullable:"true" doc:"names of entries of trajectory_builders"`
-	TrainerAdapter     string             `yaml:"trainer_adapter" nullable:"true" doc:"name of an entry of trainer_adapters; without it, or with files, the data set is written as files"`
+	Trainer            string             `yaml:"trainer" nullable:"true" doc:"name of an entry of trainers" example:"my-trainer"`
+	TrajectoryBuilder  []string           `yaml:"trajectory_builder" scalar:"true" nullable:"true" doc:"names of entries of trajectory_builders" example:"[pairs, hints]"`
+	TrainerAdapter     string             `yaml:"trainer_adapter" nullable:"true" doc:"name of an entry of trainer_adapters; without it, or with files, the data set is written as files" example:"my-adapter"`
 	RewardFunction     *RewardFunction    `yaml:"reward_function" doc:"evaluator whose score is the reward"`
 	TargetFunctions    []string           `yaml:"target_functions" default:"[<workflow>]" doc:"functions whose steps count (rollout builders)"`
-	TargetModel        string             `yaml:"target_model" nullable:"true" doc:"model whose steps count (rollout builders)"`
+	TargetModel        string             `yaml:"target_model" nullable:"true" doc:"model whose steps count (rollout builders)" example:"my-model"`
 	CurriculumLearning CurriculumLearning `yaml:"curriculum_learning" doc:"train on easy groups first (rollout builders)"`
 	NumEpochs          int                `yaml:"num_epochs" default:"1" validate:"gte=1" doc:"passes over the data; for the Customizer see hyperparameters.epochs of its adapter"`
-	OutputDir          string             `yaml:"output_dir" default:"./.tmp/nat/finetuning/" doc:"where run folders are made"`
+	OutputDir          string             `yaml:"output_dir" default:"./.tmp/nat/finetuning/" doc:"where run folders are made" example:"out"`
 	RunConfiguration   *RunConfiguration  `yaml:"run_configuration" doc:"NAT's copy of its command line; the command line wins"`
 }
 
 // RewardFunction names an evaluator.
 type RewardFunction struct {
-	Name string `yaml:"name" validate:"required" doc:"name of an entry of eval.evaluators"`
+	Name string `yaml:"name" validate:"required" doc:"name of an entry of eval.evaluators" example:"accuracy"`
 }
 
 // CurriculumLearning is `finetuning.curriculum_learning`. NAT checks nothing of random_subsample; a fraction it must be.
 type CurriculumLearning struct {
-	Enabled             bool     `yaml:"enabled" default:"false"`
+	Enabled             bool     `yaml:"enabled" default:"false" doc:"whether it is done"`
 	InitialPercentile   float64  `yaml:"initial_percentile" default:"0.3" validate:"gt=0,lte=1" doc:"fraction of groups at the start"`
 	IncrementPercentile float64  `yaml:"increment_percentile" default:"0.2" validate:"gt=0,lte=1" doc:"fraction added at each expansion"`
 	ExpansionInterval   int      `yaml:"expansion_interval" default:"5" validate:"gte=1" doc:"epochs between expansions"`
 	MinRewardDiff       float64  `yaml:"min_reward_diff" default:"0.1" doc:"groups whose rewards lie closer together are left out"`
 	SortAscending       bool     `yaml:"sort_ascending" default:"false" doc:"low reward first"`
-	RandomSubsample     *float64 `yaml:"random_subsample" validate:"omitempty,gt=0,lte=1" doc:"fraction of groups kept"`
+	RandomSubsample     *float64 `yaml:"random_subsample" validate:"omitempty,gt=0,lte=1" doc:"fraction of groups kept" example:"0.5"`
 }
 
 // RunConfiguration is `finetuning.run_configuration`, which NAT fills from its command line.

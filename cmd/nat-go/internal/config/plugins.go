@@ -10,10 +10,10 @@ import (
 type Plugin struct {
 	Name string `yaml:"-"`
 
-	Path         string        `yaml:"path" nullable:"true" doc:"the program; without it nat-go-builder-<name> is looked for in the plugin folder and on PATH"`
+	Path         string        `yaml:"path" nullable:"true" doc:"the program; without it nat-go-builder-<name> is looked for in the plugin folder and on PATH" example:"./bin/acme-builders"`
 	SHA256       string        `yaml:"sha256" nullable:"true" validate:"omitempty,len=64,hexadecimal" doc:"checksum of the program, checked before it is started"`
-	Args         []string      `yaml:"args" nullable:"true" doc:"arguments of the program"`
-	Env          []string      `yaml:"env" nullable:"true" doc:"names of the variables it may see; it sees no others"`
+	Args         []string      `yaml:"args" nullable:"true" doc:"arguments of the program" example:"[--verbose]"`
+	Env          []string      `yaml:"env" nullable:"true" doc:"names of the variables it may see; it sees no others" example:"[ACME_TOKEN]"`
 	Instances    int           `yaml:"instances" default:"1" validate:"gte=1,lte=256" doc:"processes to run; the data set is the same for any number"`
 	StartTimeout time.Duration `yaml:"start_timeout" default:"10s" validate:"gte=100ms" doc:"time to start"`
 	Timeout      time.Duration `yaml:"timeout" default:"60s" validate:"gte=100ms" doc:"time for one group"`

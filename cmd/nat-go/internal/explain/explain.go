@@ -121,3 +121,46 @@ func firstSentence(s string) string {
 	}
 	return s
 }
+
+// areaNames say what the codes of an area are about.
+var areaNames = map[string]string{
+	"source":  "Reading inputs",
+	"build":   "Building records",
+	"gate":    "Checking records",
+	"curate":  "Choosing records",
+	"write":   "Writing rows",
+	"collate": "Making token batches",
+	"teacher": "Asking the teacher",
+	"submit":  "Handing over to a trainer",
+	"config":  "Configuration",
+	"dataset": "Checking a data set",
+}
+
+// Page is all of the pages as one, in Markdown.
+func Page(pages []ledger.Code) string {
+	var b strings.Builder
+	b.WriteString(`# Reasons and findings
+
+For whoever met a code: what it means and what to do. Small words, such as ` + "`tie`" + `, are reasons why something was left out; they stand in
+a run's ` + "`dropped.jsonl`" + ` and in its summary. Codes like ` + "`NG1203`" + ` are findings about a configuration or a data set. ` + "`nat-go explain CODE`" + `
+prints the same; a reason with a slash, such as ` + "`acme/too_short`" + `, is a plugin's own. ` + "`nat-go explain --all`" + ` writes this page.
+`)
+	area := ""
+	for _, p := range pages {
+		if p.Area != area {
+			area = p.Area
+			name := areaNames[area]
+			if name == "" {
+				name = area
+			}
+			fmt.Fprintf(&b, "\n## %s\n\n| code | what it means | what to do |\n|---|---|---|\n", name)
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", p.Code, cell(p.Text), cell(p.Help))
+	}
+	return b.String()
+}
+
+// cell writes a text into a table of Markdown.
+func cell(text string) string {
+	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;").Replace(text)
+}
