@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,15 +11,18 @@ import (
 	"testing"
 )
 
-// TestReadme runs what the README shows: console blocks are run in order in a copy of the demo's folder and must print what
-// stands there (a line of ... stands for any lines), YAML files must pass validation, make's targets must exist. Without the tokenizer library the blocks that
-// need one are passed over.
-func TestReadme(t *testing.T) {
+// pages are those whose snippets are run, each by itself.
+var pages = []string{
+	"README.md", "examples/README.md", "configs/README.md", "builders/README.md", "plugins/README.md", "collator/README.md",
+	"kernels/README.md",
+}
+
+// TestPages runs what the pages show as a reader would: the commands of a page in order, in one shell that begins in the root of
+// a checkout, and then all of them once more. What they print must be what stands there (... stands for any text, a line of it
+// for any lines). YAML files are written beside, and must pass validation; make's targets must exist; links must lead somewhere.
+// Without the tokenizer library what needs one is passed over.
+func TestPages(t *testing.T) {
 	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(root, "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,56 +30,93 @@ func TestReadme(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bin := t.TempDir()
-	tokenizers := withTokenizers()
-	build := []string{"build"}
-	if tokenizers {
-		build = append(build, "-tags", "tokenizers")
-	}
-	if out, err := exec.Command("go", append(build, "-o", filepath.Join(bin, "nat-go"), ".")...).CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	bin := filepath.Dir(program(t))
 	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
-	all := t.TempDir()
-	for _, name := range []string{"demo", "hints"} {
-		if err := os.CopyFS(filepath.Join(all, name), os.DirFS(filepath.Join(root, "examples", name))); err != nil {
-			t.Fatal(err)
-		}
-		os.RemoveAll(filepath.Join(all, name, "out"))
-	}
-	work := filepath.Join(all, "demo")
-	blocks := regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$").FindAllStringSubmatch(string(text), -1)
-	if len(blocks) < 5 {
-		t.Fatalf("only %d blocks found", len(blocks))
-	}
-	for _, b := range blocks {
-		switch kind, body := b[1], b[2]; kind {
-		case "console":
-			if !tokenizers && strings.Contains(body, "collator.tokenizer") {
-				t.Log("SKIPPED: a block of the README needs the tokenizer library; `make test` has it")
-				continue
-			}
-			runConsole(t, work, body)
-		case "yaml":
-			name, _, _ := strings.Cut(strings.TrimPrefix(body, "# "), "\n")
-			if err := os.WriteFile(filepath.Join(work, name), []byte(body), 0o644); err != nil {
+	t.Setenv("NO_COLOR", "1")
+	snippets := 0
+	for _, page := range pages {
+		t.Run(page, func(t *testing.T) {
+			text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(page)))
+			if err != nil {
 				t.Fatal(err)
 			}
-			runConsole(t, work, "$ nat-go validate --config-file "+name+"\n...\n")
+			for _, sentence := range unclear {
+				if strings.Contains(strings.Join(strings.Fields(string(text)), " "), sentence) {
+					t.Errorf("readers did not understand %q", sentence)
+				}
+			}
+			checkLinks(t, filepath.Join(root, filepath.FromSlash(page)), string(text))
+			checkout := t.TempDir()
+			for _, name := range []string{"examples", "configs"} {
+				if err := os.CopyFS(filepath.Join(checkout, name), os.DirFS(filepath.Join(root, name))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 2 {
+				snippets += runPage(t, checkout, string(text), string(makefile))
+			}
+		})
+	}
+	if snippets < 30 {
+		t.Errorf("only %d snippets were found", snippets)
+	}
+}
+
+// unclear are sentences that a newcomer did not understand.
+var unclear = []string{
+	"whose masks are its own", "with more than twenty of them", "is only a warning there", "all it makes of either response",
+	"nothing can feed it right", "less template filler", "where they predict the failed turn", "has the first beside NAT", "one a row",
+	"| the other |", "A NAT file works as it is", "Every mistake is found before anything starts", "every one takes `--json`",
+}
+
+var blocks = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$")
+
+// runPage runs the snippets of a page and says how many there were.
+func runPage(t *testing.T, checkout, text, makefile string) (n int) {
+	t.Helper()
+	sh := &shell{dir: checkout}
+	for _, b := range blocks.FindAllStringSubmatch(text, -1) {
+		switch kind, body := b[1], b[2]; kind {
+		case "console":
+			if !withTokenizers() && strings.Contains(body, "tokenizer") {
+				t.Log("SKIPPED: a snippet needs the tokenizer library; `make test` has it")
+				continue
+			}
+			n += sh.console(t, body)
+		case "yaml":
+			name, _, _ := strings.Cut(strings.TrimPrefix(body, "# "), "\n")
+			if !strings.HasSuffix(name, ".yml") {
+				continue
+			}
+			if err := os.WriteFile(filepath.Join(checkout, name), []byte(body), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			n += sh.console(t, "$ nat-go validate --no-plugins "+filepath.Join(checkout, name)+"\n...\n")
 		case "sh":
 			for _, m := range regexp.MustCompile(`(?m)^make (\w+)`).FindAllStringSubmatch(body, -1) {
-				if !strings.Contains(string(makefile), "\n"+m[1]+":") {
-					t.Errorf("the README names make %s, which is no target", m[1])
+				if !strings.Contains(makefile, "\n"+m[1]+":") {
+					t.Errorf("the page names make %s, which is no target", m[1])
 				}
 			}
 		}
 	}
+	return n
 }
 
-// runConsole runs the commands of a block ("$ " and their lines up to the output) and compares what they print.
-func runConsole(t *testing.T, dir, body string) {
+// shell is a person's shell: variables and the folder stay from one command to the next.
+type shell struct {
+	dir  string
+	past string // commands whose effect on the shell counts: assignments, and changes of the folder
+}
+
+var keeps = regexp.MustCompile(`^(\w+=|cd )`)
+
+// console runs the commands of a block ("$ " and their lines up to the output), compares what they print and says how many
+// there were.
+func (s *shell) console(t *testing.T, body string) int {
 	t.Helper()
-	for _, part := range strings.Split("\n"+body, "\n$ ")[1:] {
+	parts := strings.Split("\n"+body, "\n$ ")[1:]
+	for _, part := range parts {
 		command, want, _ := strings.Cut(part, "\n")
 		if _, mark, ok := strings.Cut(command, "<<'"); ok {
 			mark = strings.TrimSuffix(mark, "'")
@@ -82,17 +124,58 @@ func runConsole(t *testing.T, dir, body string) {
 			command += "\n" + doc + "\n" + mark + "\n"
 			want = strings.TrimPrefix(rest, "\n")
 		}
-		cmd := exec.Command("sh", "-c", command)
-		cmd.Dir = dir
-		cmd.Stderr = os.Stderr
-		got, err := cmd.Output()
-		if _, failed := err.(*exec.ExitError); err != nil && !failed {
-			t.Fatal(err)
+		var stderr bytes.Buffer
+		script := s.past + command
+		if keeps.MatchString(command) {
+			name, _, assigns := strings.Cut(command, "=")
+			if !assigns || strings.HasPrefix(command, "cd ") {
+				name = ""
+			} else {
+				script += fmt.Sprintf("\nprintf 'is %%s\\n' \"$%s\"", name)
+			}
+			got := s.run(t, script, &stderr)
+			if name == "" {
+				s.past += command + "\n"
+			} else if value, ok := strings.CutPrefix(got, "is "); ok {
+				s.past += fmt.Sprintf("%s='%s'\n", name, strings.TrimSpace(value))
+			}
+			if strings.TrimSpace(got) == "is" || strings.Contains(stderr.String(), "nat-go: ") {
+				t.Errorf("$ %s\nfails: %s", command, stderr.String())
+			}
+			continue
 		}
+		got := s.run(t, script, &stderr)
 		want = strings.TrimSuffix(want, "\n")
 		pattern := "^" + strings.ReplaceAll(regexp.QuoteMeta(want), `\.\.\.`, `(?s:.*)`) + `\s*$`
-		if !regexp.MustCompile(pattern).Match(got) {
-			t.Errorf("$ %s\nprints\n%s\nbut the README says\n%s", command, got, want)
+		if !regexp.MustCompile(pattern).MatchString(got) {
+			t.Errorf("$ %s\nprints\n%s%s\nbut the page says\n%s", command, got, stderr.String(), want)
+		}
+	}
+	return len(parts)
+}
+
+func (s *shell) run(t *testing.T, script string, stderr *bytes.Buffer) string {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", script)
+	cmd.Dir, cmd.Stderr = s.dir, stderr
+	got, err := cmd.Output()
+	if _, failed := err.(*exec.ExitError); err != nil && !failed {
+		t.Fatal(err)
+	}
+	return string(got)
+}
+
+var links = regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`)
+
+// checkLinks finds links to files that aren't there.
+func checkLinks(t *testing.T, page, text string) {
+	t.Helper()
+	for _, m := range links.FindAllStringSubmatch(text, -1) {
+		if strings.Contains(m[1], "://") {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(filepath.Dir(page), filepath.FromSlash(m[1]))); err != nil {
+			t.Errorf("the link %s leads nowhere", m[1])
 		}
 	}
 }

@@ -10,12 +10,12 @@ type feed struct {
 	Verified string `json:"verified"` // how we know
 }
 
-// How a line is known; the README's table has the words before the colon.
+// How a line is known; the table in collator/README.md has the words before the colon.
 const (
 	readBack   = "read back: the rows, as the trainer reads them; its tokens are its own"
 	documented = "documented: the rows have the fields that its maker documents; its tokens can't be seen"
 	server     = "server: lengths, ids and masks are checked, and the real server took them"
-	proof      = "proof: one a row, checked by `nat-go dataset verify`"
+	proof      = "proof: hashes beside each row, checked by `nat-go dataset verify`"
 )
 
 // What rows of plain texts can't carry.
@@ -25,9 +25,9 @@ const dropsTools = "tools, tool calls, answers of several messages"
 // idea of what is trained: our masks apply to token batches only, and are lost in every other line.
 func feeds() []feed {
 	return []feed{
-		{"preference", "customizer", "NeMo Customizer v1 (DPO)", "all it makes of either response", dropsTools + "; of a message prompt all but the last text, unless use_full_message_history", readBack},
-		{"preference", "trl", "TRL DPOTrainer", "all after the rendered prompt, with what the template puts behind the turn; a prompt that is no prefix is only a warning there", "our masks, log-probs of the reference", readBack},
-		{"preference", "kto", "TRL KTOTrainer", "all after the rendered prompt, each answer alone with its label", "which answer is better than which: one that wins a pair and loses another gets both labels (strategy: best_vs_worst has none of these)", readBack},
+		{"preference", "customizer", "NeMo Customizer v1 (DPO)", "both responses, whole", dropsTools + "; of a message prompt all but the last text, unless use_full_message_history", readBack},
+		{"preference", "trl", "TRL DPOTrainer", "what follows the rendered prompt, and the template's text behind the turn; where the prompt is not the beginning of a row, TRL only warns", "our masks, log-probs of the reference", readBack},
+		{"preference", "kto", "TRL KTOTrainer", "what follows the rendered prompt, each answer by itself with its label", "which answer is better than which: one that wins a pair and loses another gets both labels (strategy: best_vs_worst has none of these)", readBack},
 		{"preference", "nemo_rl", "NeMo RL, NeMo Helix (binary)", "the answer's message", dropsTools, readBack},
 		{"preference", "nemo_rl_ranked", "NeMo RL, NeMo Helix (ranked)", "the completions' messages", "our masks", readBack},
 		{"preference", "openai", "OpenAI fine-tuning (dpo)", "the one assistant message of either output", "answers of several messages", documented},
@@ -35,14 +35,14 @@ func feeds() []feed {
 		{"demonstration", "trl", "TRL SFTTrainer (prompt, completion)", "the completion: the last turn, and what the template puts behind it", "earlier turns to imitate, weights", readBack},
 		{"demonstration", "customizer", "NeMo Customizer v1 (SFT)", "the assistant turns; a record that trains only some is refused", "weights", documented},
 		{"demonstration", "verl", "verl MultiTurnSFTDataset", "every assistant turn, each message rendered alone", "tools, tool calls, reasoning, weights", readBack},
-		{"demonstration", "sft", "your own; TRL SFTTrainer by format sft_parquet", "the sampled turns that the loss policy names, less template filler", "nothing", proof},
+		{"demonstration", "sft", "your own; TRL SFTTrainer by format sft_parquet", "the sampled turns that the loss policy names, without text that the template adds inside them", "nothing", proof},
 		{"rollout", "verl", "verl RLHFDataset", "answers that verl samples to the prompt itself", "the rollouts: ids, log-probs, rewards; tools, which verl takes from tool_config_path", readBack},
 		{"rollout", "atropos", "a trainer behind an Atropos run-api", "the ids that were sampled", "rollouts with a message without ids; the server normalises scores itself", server},
 		{"rollout", "rl", "your own (GRPO)", "the ids that were sampled, with log-probs and an advantage", "rollouts without ids of the model to be trained", proof},
 		{"distillation", "sdpo", "your own (examples/composite-trainer)", "each token of the failed turn, or the one after, towards the teacher's distribution, which has seen the hint", "sites whose hint the template can't show", proof},
 		{
 			"preference, rollout, distillation", "dpo, rl, sdpo with collator.format composer", "your own, by the reference composite trainer's names",
-			"the same as without", "cumulative hints and teacher columns; the reference trainer as it is passes no attention mask and doesn't shift: nothing can feed it right", proof,
+			"the same as without", "cumulative hints and teacher columns; the reference trainer as it is passes no attention mask and doesn't shift, so it trains wrong positions whatever it is given", proof,
 		},
 	}
 }

@@ -37,9 +37,9 @@ func TestFeedsCoverAllFormats(t *testing.T) {
 	}
 }
 
-// TestReadmeSaysTheSame: the README's table is this one.
+// TestReadmeSaysTheSame: the table in the collator's README is this one.
 func TestReadmeSaysTheSame(t *testing.T) {
-	readme, err := os.ReadFile("../../../../README.md")
+	readme, err := os.ReadFile("../../../../collator/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -115,6 +115,12 @@ func withRun(cmd *cobra.Command, commitBytes int64, asJSON bool, run func(contex
 		}
 		return err
 	}
+	if isQuiet(cmd) { // for scripts: RUN=$(nat-go finetune run -q ...)
+		if sum.RunDir != "" && err == nil {
+			fmt.Fprintln(cmd.OutOrStdout(), sum.RunDir)
+		}
+		return err
+	}
 	printSummary(cmd.OutOrStdout(), sum)
 	return err
 }
@@ -124,5 +130,5 @@ func printSummary(w io.Writer, s *finetune.Summary) {
 	if s.RunDir == "" {
 		return
 	}
-	_ = finetune.WriteSummary(w, s, colored(w))
+	_ = finetune.WriteSummary(w, s, finetune.Look{Width: terminal.Width(w), Color: colored(w)})
 }

@@ -176,7 +176,7 @@ finetuning: {enabled: true, trajectory_builder: [pairs, hints, best, tasks], out
 		t.Errorf("%d candidates are said to be unused by builders that don't look at any", n)
 	}
 	var b strings.Builder
-	if err := WriteSummary(&b, sum, false); err != nil {
+	if err := WriteSummary(&b, sum, Look{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"sites    schema ", "hints by schema (knowable)", "sampled by the model to be trained: other", "tool-call arguments as sampled: exact"} {

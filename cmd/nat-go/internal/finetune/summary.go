@@ -10,25 +10,57 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/files"
 	"github.com/nat-go/nat-go/internal/terminal"
+	"github.com/nat-go/nat-go/internal/terminal/columns"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
+// Look is how a summary is printed.
+type Look struct {
+	Width int // columns of the terminal; 0: it is none, and lines are as long as they get
+	Color bool
+}
+
+func (l Look) style(style, text string) string {
+	if !l.Color {
+		return text
+	}
+	return terminal.Style(style, text)
+}
+
+// line writes a line that begins with what it is about.
+func (l Look) line(b *strings.Builder, style, what, text string) {
+	t := &columns.Table{Indent: 2, Style: func(_, column int, cell string) string {
+		if column == 0 {
+			return l.style(style, cell)
+		}
+		return cell
+	}}
+	t.Add(columns.Pad(what, len("warning")), terminal.Line(text))
+	b.WriteString(t.Text(l.Width))
+}
+
+// statusStyle is green for what went well, red for what did not, and yellow for what goes on.
+func statusStyle(status string) string {
+	switch status {
+	case runfolder.Completed:
+		return "32"
+	case runfolder.Failed, string(trainers.Canceled):
+		return "31"
+	}
+	return "33"
+}
+
 // WriteSummary says, for a person, what came in, what was kept, what was dropped and why, where it lies and what to do
 // next.
-func WriteSummary(w io.Writer, s *Summary, color bool) error {
+func WriteSummary(w io.Writer, s *Summary, look Look) error {
 	var b strings.Builder
-	bold := func(t string) string {
-		if color {
-			return terminal.Style("1", t)
-		}
-		return t
-	}
 	c := s.Counts
-	fmt.Fprintf(&b, "%s  %s\n", bold("run "+s.RunID), s.Status)
+	fmt.Fprintf(&b, "%s  %s\n", look.style("1", "run "+s.RunID), look.style(statusStyle(s.Status), s.Status))
 	fmt.Fprintf(&b, "  in       %s, %s\n", ledger.Quantity(c.Examples, "example"), ledger.Quantity(c.Candidates, "candidate"))
 	fmt.Fprintf(&b, "  records  %s made, %d kept\n", ledger.Quantity(c.Records, "record"), c.Kept)
 	for _, f := range s.Written {
@@ -41,13 +73,13 @@ func WriteSummary(w io.Writer, s *Summary, color bool) error {
 		}
 	}
 	writeSites(&b, s)
-	writeDrops(&b, s.Accounts)
+	writeDrops(&b, s.Accounts, look)
 	writeJob(&b, s)
 	for _, text := range s.Warnings {
-		fmt.Fprintf(&b, "  warning  %s\n", terminal.Line(text))
+		look.line(&b, "33", "warning", text)
 	}
 	if s.Next != "" {
-		fmt.Fprintf(&b, "  next     %s\n", s.Next)
+		look.line(&b, "36", "next", s.Next)
 	}
 	_, err := io.WriteString(terminal.For(w), b.String())
 	return err
@@ -105,7 +137,7 @@ func writeSites(b *strings.Builder, s *Summary) {
 }
 
 // writeDrops lists what was left out, most first, in the unit it was counted in.
-func writeDrops(b *strings.Builder, accounts []ledger.Account) {
+func writeDrops(b *strings.Builder, accounts []ledger.Account, look Look) {
 	type line struct {
 		n            int64
 		unit, reason string
@@ -126,11 +158,18 @@ func writeDrops(b *strings.Builder, accounts []ledger.Account) {
 		}
 		return lines[i].reason+lines[i].unit < lines[j].reason+lines[j].unit
 	})
+	table := &columns.Table{Indent: 2, Style: func(_, column int, cell string) string {
+		if column == 0 {
+			return look.style("33", cell)
+		}
+		return cell
+	}}
 	for _, l := range lines {
 		why := ""
 		if page, ok := explain.Code(l.reason); ok {
 			why, _, _ = strings.Cut(page.Text, ". ")
 		}
-		fmt.Fprintf(b, "  dropped  %-16s %-24s %s\n", ledger.Quantity(l.n, l.unit), l.reason, strings.TrimSuffix(why, "."))
+		table.Add("dropped", ledger.Quantity(l.n, l.unit), l.reason, strings.TrimSuffix(why, "."))
 	}
+	b.WriteString(table.Text(look.Width))
 }
