@@ -13,14 +13,15 @@ import (
 
 // pages are those whose snippets are run, each by itself.
 var pages = []string{
-	"README.md", "examples/README.md", "configs/README.md", "builders/README.md", "plugins/README.md", "collator/README.md",
+	"README.md", "examples/README.md", "configs/README.md", "builders/README.md", "plugins/README.md",
+	"collator/README.md",
 	"kernels/README.md",
 }
 
-// TestPages runs what the pages show as a reader would: the commands of a page in order, in one shell that begins in the root of
-// a checkout, and then all of them once more. What they print must be what stands there (... stands for any text, a line of it
-// for any lines). YAML files are written beside, and must pass validation; make's targets must exist; links must lead somewhere.
-// Without the tokenizer library what needs one is passed over.
+// TestPages runs what the pages show as a reader would: the commands of a page in order, in one shell that begins in
+// the root of a checkout, and then all of them once more. What they print must be what stands there (... stands for any
+// text, a line of it for any lines). YAML files are written beside, and must pass validation; make's targets must
+// exist; links must lead somewhere. Without the tokenizer library what needs one is passed over.
 func TestPages(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -64,9 +65,19 @@ func TestPages(t *testing.T) {
 
 // unclear are sentences that a newcomer did not understand.
 var unclear = []string{
-	"whose masks are its own", "with more than twenty of them", "is only a warning there", "all it makes of either response",
-	"nothing can feed it right", "less template filler", "where they predict the failed turn", "has the first beside NAT", "one a row",
-	"| the other |", "A NAT file works as it is", "Every mistake is found before anything starts", "every one takes `--json`",
+	"whose masks are its own",
+	"with more than twenty of them",
+	"is only a warning there",
+	"all it makes of either response",
+	"nothing can feed it right",
+	"less template filler",
+	"where they predict the failed turn",
+	"has the first beside NAT",
+	"one a row",
+	"| the other |",
+	"A NAT file works as it is",
+	"Every mistake is found before anything starts",
+	"every one takes `--json`",
 }
 
 var blocks = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$")
@@ -111,8 +122,8 @@ type shell struct {
 
 var keeps = regexp.MustCompile(`^(\w+=|cd )`)
 
-// console runs the commands of a block ("$ " and their lines up to the output), compares what they print and says how many
-// there were.
+// console runs the commands of a block ("$ " and their lines up to the output), compares what they print and says how
+// many there were.
 func (s *shell) console(t *testing.T, body string) int {
 	t.Helper()
 	parts := strings.Split("\n"+body, "\n$ ")[1:]

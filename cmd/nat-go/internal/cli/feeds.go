@@ -25,21 +25,70 @@ const dropsTools = "tools, tool calls, answers of several messages"
 // idea of what is trained: our masks apply to token batches only, and are lost in every other line.
 func feeds() []feed {
 	return []feed{
-		{"preference", "customizer", "NeMo Customizer v1 (DPO)", "both responses, whole", dropsTools + "; of a message prompt all but the last text, unless use_full_message_history", readBack},
-		{"preference", "trl", "TRL DPOTrainer", "what follows the rendered prompt, and the template's text behind the turn; where the prompt is not the beginning of a row, TRL only warns", "our masks, log-probs of the reference", readBack},
-		{"preference", "kto", "TRL KTOTrainer", "what follows the rendered prompt, each answer by itself with its label", "which answer is better than which: one that wins a pair and loses another gets both labels (strategy: best_vs_worst has none of these)", readBack},
+		{
+			"preference", "customizer", "NeMo Customizer v1 (DPO)", "both responses, whole",
+			dropsTools + "; of a message prompt all but the last text, unless use_full_message_history", readBack,
+		},
+		{
+			"preference", "trl", "TRL DPOTrainer",
+			"what follows the rendered prompt, and the template's text behind the turn; where the prompt is not the beginning of a row, TRL only warns",
+			"our masks, log-probs of the reference", readBack,
+		},
+		{
+			"preference", "kto", "TRL KTOTrainer",
+			"what follows the rendered prompt, each answer by itself with its label",
+			"which answer is better than which: one that wins a pair and loses another gets both labels (strategy: best_vs_worst has none of these)",
+			readBack,
+		},
 		{"preference", "nemo_rl", "NeMo RL, NeMo Helix (binary)", "the answer's message", dropsTools, readBack},
-		{"preference", "nemo_rl_ranked", "NeMo RL, NeMo Helix (ranked)", "the completions' messages", "our masks", readBack},
-		{"preference", "openai", "OpenAI fine-tuning (dpo)", "the one assistant message of either output", "answers of several messages", documented},
-		{"preference", "dpo", "your own (examples/composite-trainer)", "the sampled turns of either answer with their terminators, after the prompt's common tokens", "nothing", proof},
-		{"demonstration", "trl", "TRL SFTTrainer (prompt, completion)", "the completion: the last turn, and what the template puts behind it", "earlier turns to imitate, weights", readBack},
-		{"demonstration", "customizer", "NeMo Customizer v1 (SFT)", "the assistant turns; a record that trains only some is refused", "weights", documented},
-		{"demonstration", "verl", "verl MultiTurnSFTDataset", "every assistant turn, each message rendered alone", "tools, tool calls, reasoning, weights", readBack},
-		{"demonstration", "sft", "your own; TRL SFTTrainer by format sft_parquet", "the sampled turns that the loss policy names, without text that the template adds inside them", "nothing", proof},
-		{"rollout", "verl", "verl RLHFDataset", "answers that verl samples to the prompt itself", "the rollouts: ids, log-probs, rewards; tools, which verl takes from tool_config_path", readBack},
-		{"rollout", "atropos", "a trainer behind an Atropos run-api", "the ids that were sampled", "rollouts with a message without ids; the server normalises scores itself", server},
-		{"rollout", "rl", "your own (GRPO)", "the ids that were sampled, with log-probs and an advantage", "rollouts without ids of the model to be trained", proof},
-		{"distillation", "sdpo", "your own (examples/composite-trainer)", "each token of the failed turn, or the one after, towards the teacher's distribution, which has seen the hint", "sites whose hint the template can't show", proof},
+		{
+			"preference", "nemo_rl_ranked", "NeMo RL, NeMo Helix (ranked)", "the completions' messages", "our masks",
+			readBack,
+		},
+		{
+			"preference", "openai", "OpenAI fine-tuning (dpo)", "the one assistant message of either output",
+			"answers of several messages", documented,
+		},
+		{
+			"preference", "dpo", "your own (examples/composite-trainer)",
+			"the sampled turns of either answer with their terminators, after the prompt's common tokens", "nothing",
+			proof,
+		},
+		{
+			"demonstration", "trl", "TRL SFTTrainer (prompt, completion)",
+			"the completion: the last turn, and what the template puts behind it", "earlier turns to imitate, weights",
+			readBack,
+		},
+		{
+			"demonstration", "customizer", "NeMo Customizer v1 (SFT)",
+			"the assistant turns; a record that trains only some is refused", "weights", documented,
+		},
+		{
+			"demonstration", "verl", "verl MultiTurnSFTDataset", "every assistant turn, each message rendered alone",
+			"tools, tool calls, reasoning, weights", readBack,
+		},
+		{
+			"demonstration", "sft", "your own; TRL SFTTrainer by format sft_parquet",
+			"the sampled turns that the loss policy names, without text that the template adds inside them", "nothing",
+			proof,
+		},
+		{
+			"rollout", "verl", "verl RLHFDataset", "answers that verl samples to the prompt itself",
+			"the rollouts: ids, log-probs, rewards; tools, which verl takes from tool_config_path", readBack,
+		},
+		{
+			"rollout", "atropos", "a trainer behind an Atropos run-api", "the ids that were sampled",
+			"rollouts with a message without ids; the server normalises scores itself", server,
+		},
+		{
+			"rollout", "rl", "your own (GRPO)", "the ids that were sampled, with log-probs and an advantage",
+			"rollouts without ids of the model to be trained", proof,
+		},
+		{
+			"distillation", "sdpo", "your own (examples/composite-trainer)",
+			"each token of the failed turn, or the one after, towards the teacher's distribution, which has seen the hint",
+			"sites whose hint the template can't show", proof,
+		},
 		{
 			"preference, rollout, distillation", "dpo, rl, sdpo with collator.format composer", "your own, by the reference composite trainer's names",
 			"the same as without", "cumulative hints and teacher columns; the reference trainer as it is passes no attention mask and doesn't shift, so it trains wrong positions whatever it is given", proof,

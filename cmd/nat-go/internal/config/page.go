@@ -19,17 +19,20 @@ func Page(types Types) []byte {
 	var b strings.Builder
 	b.WriteString(pageHead)
 	r := page{&b}
-	r.components("sources", "Where examples come from. One entry; `--from FILE` names an input without it.", types.Sources)
+	r.components("sources",
+		"Where examples come from. One entry; `--from FILE` names an input without it.", types.Sources)
 	r.components("trajectory_builders",
-		"What makes records of examples, by names of your own. `nat-go builders describe TYPE` prints the same, also for those of\n"+
-			"plugins, whose type is `PLUGIN/BUILDER`.", types.Builders)
+		"What makes records of examples, by names of your own. `nat-go builders describe TYPE` prints the same,\n"+
+			"also for those of plugins, whose type is `PLUGIN/BUILDER`.", types.Builders)
 	sections := sectionSpecs()
 	r.section("dataset", "What is made of the records: formats and split.", sections["dataset"])
 	r.section("collator", "How records become token batches. Without `tokenizer` there are none.", sections["collator"])
 	r.section("finetuning", "What a run does. NAT's section, with NAT's defaults.", sections["finetuning"])
-	r.components("trainers", "NAT's name for how a run collects and waits. Without the section its defaults count.", types.Trainers)
+	r.components("trainers",
+		"NAT's name for how a run collects and waits. Without the section its defaults count.", types.Trainers)
 	r.components("trainer_adapters",
-		"What hands the data set to a trainer. Without one, the data set is written as files and nothing is trained.", types.Adapters)
+		"What hands the data set to a trainer. Without one, the data set is written as files and nothing is "+
+			"trained.", types.Adapters)
 	r.section("plugins.NAME", "A program that serves builders, by a name of your own.", pluginSpec())
 	r.section("eval", "NAT's section. Only what says where its output lies, and how, is read.", sections["eval"])
 	return []byte(b.String())
@@ -88,7 +91,8 @@ func (r page) rows(spec *schema.Spec, prefix string) {
 		if deep.Kind == schema.Object && len(deep.Fields) > 0 {
 			example = "below"
 		}
-		fmt.Fprintf(r, "| `%s` | %s | %s | %s | %s |\n", name, cell(s.TypeText()), cell(value), cell(doc), strings.ReplaceAll(example, "|", `\|`))
+		fmt.Fprintf(r, "| `%s` | %s | %s | %s | %s |\n", name, cell(s.TypeText()), cell(value),
+			cell(doc), strings.ReplaceAll(example, "|", `\|`))
 		if deep.Kind == schema.Object {
 			if deep != s {
 				name += "[]"

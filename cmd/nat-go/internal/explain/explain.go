@@ -4,6 +4,7 @@ package explain
 
 import (
 	"cmp"
+	_ "embed"
 	"fmt"
 	"slices"
 	"strings"
@@ -122,6 +123,9 @@ func firstSentence(s string) string {
 	return s
 }
 
+//go:embed page.md
+var pageHead string
+
 // areaNames say what the codes of an area are about.
 var areaNames = map[string]string{
 	"source":  "Reading inputs",
@@ -139,12 +143,7 @@ var areaNames = map[string]string{
 // Page is all of the pages as one, in Markdown.
 func Page(pages []ledger.Code) string {
 	var b strings.Builder
-	b.WriteString(`# Reasons and findings
-
-For whoever met a code: what it means and what to do. Small words, such as ` + "`tie`" + `, are reasons why something was left out; they stand in
-a run's ` + "`dropped.jsonl`" + ` and in its summary. Codes like ` + "`NG1203`" + ` are findings about a configuration or a data set. ` + "`nat-go explain CODE`" + `
-prints the same; a reason with a slash, such as ` + "`acme/too_short`" + `, is a plugin's own. ` + "`nat-go explain --all`" + ` writes this page.
-`)
+	b.WriteString(pageHead)
 	area := ""
 	for _, p := range pages {
 		if p.Area != area {
