@@ -8,8 +8,12 @@ LIBDIR     = $(shell sh collator/tokenizer/lib.sh 2>/dev/null | tail -n 1)
 WITH_LIB   = CGO_LDFLAGS="-L$(LIBDIR) $$CGO_LDFLAGS"
 FUZZTIME  ?= 10s
 LINT_VERSION := v2.15.0
+VALE_VERSION := v3.21.0
+# The pages for users: their words are checked.
+PAGES      = README.md CONTRIBUTING.md $(shell find builders collator configs examples kernels plugins ttc/ledger -name '*.md' \
+	-not -path '*/testdata/*' -not -path '*/.venv/*' -not -path '*/out/*')
 
-.PHONY: help demo test build lib lint gen bench fuzz verify verify-full clean
+.PHONY: help demo test build lib lint words gen bench fuzz verify verify-full clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -26,11 +30,17 @@ build: lib ## build bin/nat-go
 lib: ## fetch or build libtokenizers, once
 	@sh collator/tokenizer/lib.sh >/dev/null
 
-lint: lib $(CACHE)/bin/golangci-lint $(CACHE)/bin/natlint ## vet and lint
+lint: lib $(CACHE)/bin/golangci-lint $(CACHE)/bin/natlint words ## vet and lint
 	$(WITH_LIB) $(GO) vet -tags $(TAGS) ./...
 	$(GO) vet ./...
 	$(WITH_LIB) $(GO) vet -tags $(TAGS) -vettool=$(CACHE)/bin/natlint ./...
 	$(WITH_LIB) $(CACHE)/bin/golangci-lint run
+
+words: $(CACHE)/bin/vale ## check spelling and style of the pages
+	$(CACHE)/bin/vale --config .ci/vale/vale.ini --output line $(PAGES)
+
+$(CACHE)/bin/vale:
+	GOBIN=$(CACHE)/bin $(GO) install github.com/vale-cli/vale/v3/cmd/vale@$(VALE_VERSION)
 
 $(CACHE)/bin/golangci-lint:
 	GOBIN=$(CACHE)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
