@@ -17,6 +17,10 @@ type Factory struct {
 	// Open opens one of them.
 	Open func(ctx context.Context, config any, path string, opt Options) (Source, error)
 
+	// OpenAll opens all that was named as one input, folders included: for a source whose examples lie across files. Open is
+	// that of one path.
+	OpenAll func(ctx context.Context, config any, paths []string, opt Options) (Source, error)
+
 	// A source that has agent runs made, as files that the source workflow_output reads:
 
 	// Collect makes a file for each collection run.
@@ -57,6 +61,27 @@ func Files[C any, S Source](
 			return nil, err
 		}
 		return s, nil
+	}
+	return f
+}
+
+// Folders completes the factory of a source that reads all it is given as one input.
+func Folders[C any, S Source](
+	f Factory, paths func(*C) *[]string, open func(context.Context, C, Options) (S, error),
+) Factory {
+	f.New = func() any { return new(C) }
+	f.Paths = func(config any) []string { return *paths(config.(*C)) }
+	f.OpenAll = func(ctx context.Context, config any, all []string, opt Options) (Source, error) {
+		c := *config.(*C)
+		*paths(&c) = all
+		s, err := open(ctx, c, opt)
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
+	f.Open = func(ctx context.Context, config any, path string, opt Options) (Source, error) {
+		return f.OpenAll(ctx, config, []string{path}, opt)
 	}
 	return f
 }

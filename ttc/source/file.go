@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sort"
@@ -31,6 +32,33 @@ type Input struct {
 func (in Input) Same(other Input) bool {
 	return in.Path == other.Path && in.Size == other.Size && in.ModTime.Equal(other.ModTime) &&
 		(in.Sum == 0 || other.Sum == 0 || in.Sum == other.Sum)
+}
+
+// Identify is what several files or folders are known by, as one input: the bytes of all files, and the time of the last change.
+func Identify(paths []string) (Input, error) {
+	in := Input{Path: strings.Join(paths, ", ")}
+	for _, p := range paths {
+		err := filepath.WalkDir(p, func(_ string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := d.Info()
+			if errors.Is(err, fs.ErrNotExist) { // gone since the folder was read
+				return nil
+			}
+			if err == nil && info.Mode().IsRegular() {
+				in.Size += info.Size()
+				if t := info.ModTime().UTC(); t.After(in.ModTime) {
+					in.ModTime = t
+				}
+			}
+			return err
+		})
+		if err != nil {
+			return in, openError(p, err)
+		}
+	}
+	return in, nil
 }
 
 // Expand finds the files a user named: a file; a pattern (its matches, sorted); a folder, which stands for the file called

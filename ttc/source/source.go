@@ -39,13 +39,14 @@ type Cursor struct {
 	Sum    uint64 `json:"sum"`    // rolling hash of the file's entries so far
 }
 
-// Stats are a source's counts. The books balance: Entries == Examples + dropped examples, and Steps == Candidates + dropped
-// steps.
+// Stats are a source's counts. The books balance: Entries == Examples + dropped examples, Steps == Candidates + dropped
+// steps, and of the calls those that aren't dropped are trained.
 type Stats struct {
 	Entries    int64 `json:"entries"`
 	Examples   int64 `json:"examples"`
 	Steps      int64 `json:"steps"`
 	Candidates int64 `json:"candidates"`
+	Calls      int64 `json:"calls,omitempty"` // to a model, of sources that tell of them
 
 	MissingIDs  int64            `json:"missing_ids,omitempty"`  // examples named by their row, "#12"
 	RepeatedIDs int64            `json:"repeated_ids,omitempty"` // examples whose id was taken, named "id#2"
@@ -60,10 +61,25 @@ type Stats struct {
 
 // Accounts gives the counts as accounts of the books.
 func (s *Stats) Accounts() []ledger.Account {
-	return []ledger.Account{
+	out := []ledger.Account{
 		{Stage: ledger.Source, Unit: "example", In: s.Entries, Out: s.Examples, Dropped: s.Dropped["example"]},
 		{Stage: ledger.Source, Unit: "step", In: s.Steps, Out: s.Candidates, Dropped: s.Dropped["step"]},
 	}
+	for _, unit := range []string{"call", "line", "file"} { // these are counted by what became of them
+		a := ledger.Account{Stage: ledger.Source, Unit: unit, Dropped: s.Dropped[unit]}
+		if unit == "call" {
+			a.In = s.Calls
+		}
+		if a.In == 0 && len(a.Dropped) == 0 {
+			continue
+		}
+		if unit != "call" {
+			a.In = a.DroppedTotal()
+		}
+		a.Out = a.In - a.DroppedTotal()
+		out = append(out, a)
+	}
+	return out
 }
 
 // Warnings says, for a person, what the run went on in spite of. Nothing here was dropped.
@@ -142,6 +158,7 @@ func (s *Stats) Add(o *Stats) {
 	s.Examples += o.Examples
 	s.Steps += o.Steps
 	s.Candidates += o.Candidates
+	s.Calls += o.Calls
 	s.MissingIDs += o.MissingIDs
 	s.RepeatedIDs += o.RepeatedIDs
 	s.Interrupted += o.Interrupted

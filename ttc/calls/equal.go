@@ -1,0 +1,111 @@
+package calls
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// sum is the hash by which messages are the same. What only the way of recording decides leaves no mark: how the arguments of
+// a call were spelled, whether a message without text has none or an empty one, whether a text stands alone or as one part.
+func sum(b []byte, m *Message) (xxh3.Uint128, []byte) {
+	b = b[:0]
+	field := func(text string) {
+		b = strconv.AppendInt(b, int64(len(text)), 10)
+		b = append(b, ':')
+		b = append(b, text...)
+	}
+	field(m.Role)
+	if text, ok := Plain(&m.Message); ok {
+		field(text)
+	} else {
+		for _, p := range m.Parts {
+			field(p.Type)
+			field(p.Text)
+			b = appendCanonical(b, p.Raw, 0)
+		}
+	}
+	field(m.Reasoning)
+	field(m.Name)
+	field(m.ToolCallID)
+	for i := range m.ToolCalls {
+		call := &m.ToolCalls[i]
+		field(call.ID)
+		field(call.Name)
+		if call.Parsed != nil {
+			b = appendCanonical(b, call.Parsed, 0)
+		} else {
+			field(call.Arguments)
+		}
+	}
+	for _, x := range m.Extra {
+		field(x.Key)
+		b = appendCanonical(b, x.Value, 0)
+	}
+	return xxh3.Hash128(b), b
+}
+
+// Plain is the text of a message that has nothing but text.
+func Plain(m *chat.Message) (string, bool) {
+	if m.Form != chat.Parts {
+		return m.Text, true
+	}
+	var b strings.Builder
+	for _, p := range m.Parts {
+		if p.Type != "text" {
+			return "", false
+		}
+		b.WriteString(p.Text)
+	}
+	return b.String(), true
+}
+
+// maxCanonical is how deep values are brought into one form; deeper ones are taken as they stand.
+const maxCanonical = 64
+
+// appendCanonical appends a value in the one form that equal values have: keys sorted, no space, numbers by their value.
+func appendCanonical(b []byte, v json.Raw, depth int) []byte {
+	if depth == maxCanonical {
+		return append(b, v...)
+	}
+	switch v.Kind() {
+	case json.Object:
+		type member struct {
+			key   string
+			value json.Raw
+		}
+		var all []member
+		for k, val := range v.Members() {
+			key, _ := k.Text()
+			all = append(all, member{key, val})
+		}
+		slices.SortStableFunc(all, func(x, y member) int { return strings.Compare(x.key, y.key) })
+		b = append(b, '{')
+		for _, m := range all {
+			b = json.AppendString(b, m.key)
+			b = append(b, ':')
+			b = append(appendCanonical(b, m.value, depth+1), ',')
+		}
+		return append(b, '}')
+	case json.Array:
+		b = append(b, '[')
+		for e := range v.Elements() {
+			b = append(appendCanonical(b, e, depth+1), ',')
+		}
+		return append(b, ']')
+	case json.String:
+		text, _ := v.Text()
+		return json.AppendString(b, text)
+	case json.Number:
+		if f, ok := v.Float64(); ok && (!v.IsInt() || math.Abs(f) < 1<<53) {
+			return strconv.AppendFloat(b, f, 'g', -1, 64)
+		}
+	}
+	return append(b, v...)
+}

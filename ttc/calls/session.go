@@ -1,0 +1,407 @@
+package calls
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+)
+
+// Session collects the calls of one session.
+type Session struct {
+	ID     string
+	Task   string   // what trials of one problem share; empty: the session is its own task
+	Trial  string   // which of the trials
+	Reward *float64 // of the main agent's work; nil: none
+
+	last struct { // tools that were looked at, which calls share
+		tools []chat.Tool
+		key   xxh3.Uint128
+	}
+	messages []kept
+	size     int64
+	byHash   map[xxh3.Uint128]int32
+	threads  map[thread]*graph
+	scratch  []byte
+}
+
+// kept is a message, and the copy of it that is handed out.
+type kept struct {
+	Message
+	hash    xxh3.Uint128
+	written bool // by the model, in some call
+}
+
+// thread is what can be one example: an agent, with one set of tools.
+type thread struct {
+	agent string
+	tools xxh3.Uint128
+}
+
+// graph is a thread's messages, in the order they came.
+type graph struct {
+	tools    []chat.Tool
+	nodes    []node
+	children map[edge]int32
+	calls    []call
+}
+
+type node struct {
+	parent, message int32
+	answer          int32 // the call that wrote it, as an index in calls; -1: none did
+	inner           bool  // a message follows
+	renumbered      int32 // -1: not yet
+}
+
+type edge struct{ parent, message int32 }
+
+// call is what is kept of a Call.
+type call struct {
+	at   int32        // node of the answer
+	seal xxh3.Uint128 // hash of the answer
+	Call
+}
+
+// NewSession returns a session without calls.
+func NewSession(id string) *Session {
+	return &Session{ID: id, byHash: map[xxh3.Uint128]int32{}, threads: map[thread]*graph{}}
+}
+
+// Message takes a message that calls are given. Equal messages have one Ref.
+func (s *Session) Message(m Message) Ref { return Ref(s.intern(&m, false)) }
+
+// At returns a message.
+func (s *Session) At(r Ref) Message { return s.messages[r].Message }
+
+// Add takes a call.
+func (s *Session) Add(c Call) {
+	g := s.graph(&c)
+	at := int32(-1)
+	for _, m := range c.Input {
+		at = g.child(at, int32(m))
+	}
+	answer := s.intern(&Message{Message: c.Output}, true)
+	at = g.child(at, answer)
+	c.Input, c.Tools = nil, nil
+	g.calls = append(g.calls, call{at: at, seal: s.messages[answer].hash, Call: c})
+}
+
+// Len is how many calls were added.
+func (s *Session) Len() (n int) {
+	for _, g := range s.threads {
+		n += len(g.calls)
+	}
+	return n
+}
+
+func (s *Session) graph(c *Call) *graph {
+	key := thread{c.Agent, s.toolsKey(c.Tools)}
+	g := s.threads[key]
+	if g == nil {
+		g = &graph{tools: c.Tools, children: map[edge]int32{}}
+		s.threads[key] = g
+	} else if !sameSlice(c.Tools, g.tools) && slices.CompareFunc(c.Tools, g.tools, compareTools) < 0 { // spelled otherwise
+		g.tools = c.Tools
+	}
+	return g
+}
+
+// toolsKey is equal for equal tools.
+func (s *Session) toolsKey(tools []chat.Tool) xxh3.Uint128 {
+	if s.last.tools != nil && sameSlice(tools, s.last.tools) {
+		return s.last.key
+	}
+	h := xxh3.New()
+	for _, t := range tools {
+		s.scratch = appendCanonical(s.scratch[:0], t.Raw, 0)
+		_, _ = h.Write(s.scratch)
+	}
+	s.last.tools, s.last.key = tools, h.Sum128()
+	return s.last.key
+}
+
+func sameSlice(a, b []chat.Tool) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+func compareTools(a, b chat.Tool) int { return bytes.Compare(a.Raw, b.Raw) }
+
+// intern returns the number of a message. Of its copies, which may be spelled differently, one is kept, whichever came first.
+func (s *Session) intern(m *Message, written bool) int32 {
+	var h xxh3.Uint128
+	h, s.scratch = sum(s.scratch, m)
+	n, ok := s.byHash[h]
+	if !ok {
+		n = int32(len(s.messages))
+		s.byHash[h] = n
+		s.messages = append(s.messages, kept{Message: *m, written: written, hash: h})
+		s.size += int64(len(s.scratch))
+		return n
+	}
+	k := &s.messages[n]
+	if written && !k.written || written == k.written && !chat.Equal(&m.Message, &k.Message.Message) && spelledBefore(&m.Message, &k.Message.Message) {
+		k.Message.Message, k.written = m.Message, written
+	}
+	if k.Error == nil || m.Error != nil && *m.Error {
+		k.Error = m.Error
+	}
+	return n
+}
+
+// spelledBefore orders copies of a message: first those with arguments as the model spelled them, then the longer ones.
+func spelledBefore(m, than *chat.Message) bool {
+	if x, y := sampledSpelling(m), sampledSpelling(than); x != y {
+		return x
+	}
+	a, b := spelling(m), spelling(than)
+	return len(a) > len(b) || len(a) == len(b) && a < b
+}
+
+func sampledSpelling(m *chat.Message) bool {
+	return len(m.ToolCalls) > 0 && !m.ToolCalls[0].AsObject
+}
+
+// spelling is all that may differ between copies.
+func spelling(m *chat.Message) string {
+	var b strings.Builder
+	b.WriteByte('0' + byte(m.Form))
+	b.WriteString(m.ReasoningKey)
+	for _, p := range m.Parts {
+		b.Write(p.Raw)
+	}
+	for _, c := range m.ToolCalls {
+		b.WriteString("\x00" + c.Type + "\x00" + c.Arguments)
+		for _, x := range c.Extra {
+			b.WriteString(x.Key)
+			b.Write(x.Value)
+		}
+	}
+	for _, x := range m.Extra {
+		b.Write(x.Value)
+	}
+	return b.String()
+}
+
+func (g *graph) child(parent, message int32) int32 {
+	at, ok := g.children[edge{parent, message}]
+	if !ok {
+		at = int32(len(g.nodes))
+		g.nodes = append(g.nodes, node{parent: parent, message: message, answer: -1, renumbered: -1})
+		g.children[edge{parent, message}] = at
+	}
+	return at
+}
+
+// Size is about how many bytes the messages take.
+func (s *Session) Size() int64 { return s.size }
+
+// Example is an example made of a session, with what became of its calls.
+type Example struct {
+	ttc.Example
+	Agent     string
+	First     int64 // time of its first call
+	Calls     int64 // in all
+	Trained   int64
+	SetAside  []SetAside // the calls that aren't trained
+	Gaps      map[Gaps]int64
+	Usage     Usage
+	LastModel string
+}
+
+// SetAside is a call that is not trained.
+type SetAside struct {
+	Why    Reason
+	ID     string
+	File   string
+	Offset int64
+}
+
+// Reason says why a call is not trained.
+type Reason uint8
+
+// Why a call is not trained.
+const (
+	Repeated  Reason = iota // the same answer to the same messages was recorded before
+	Copied                  // another session, or another place, owns the answer
+	Abandoned               // a retry: a later call goes on from another answer to the same messages
+	Ambiguous               // several answers to the same messages, and no call goes on from any
+)
+
+// Owner says whether an answer is trained here. It is asked once an answer, in order; nil: always.
+type Owner func(id string, answer xxh3.Uint128) bool
+
+// Examples makes the examples, in the order of their first calls. The session can't be added to afterwards.
+func (s *Session) Examples(own Owner) []*Example {
+	type part struct {
+		thread
+		*graph
+	}
+	parts := make([]part, 0, len(s.threads))
+	for key, g := range s.threads {
+		slices.SortFunc(g.calls, compareCalls)
+		for i := range g.nodes {
+			if parent := g.nodes[i].parent; parent >= 0 {
+				g.nodes[parent].inner = true
+			}
+		}
+		parts = append(parts, part{key, g})
+	}
+	given := s.given()
+	slices.SortFunc(parts, func(a, b part) int {
+		return cmp.Or(compareCalls(a.calls[0], b.calls[0]), cmp.Compare(a.agent, b.agent),
+			cmp.Compare(a.thread.tools.Hi, b.thread.tools.Hi), cmp.Compare(a.thread.tools.Lo, b.thread.tools.Lo))
+	})
+	seen := map[string]int{}
+	var out []*Example
+	for _, p := range parts {
+		ex := s.example(p.graph, given, own)
+		ex.Agent = p.agent
+		ex.ID = s.ID
+		if p.agent != "" {
+			ex.ID += "/" + p.agent
+		} else {
+			ex.Reward = s.Reward
+		}
+		if seen[p.agent]++; seen[p.agent] > 1 {
+			ex.ID += "." + strconv.Itoa(seen[p.agent])
+		}
+		ex.Task, ex.Trial = s.Task, s.Trial
+		if p.agent != "" && s.Task != "" {
+			ex.Task += "/" + p.agent
+		}
+		out = append(out, ex)
+	}
+	return out
+}
+
+// given says of each message in which thread it stands in the history of a call.
+func (s *Session) given() []*graph {
+	out := make([]*graph, len(s.messages))
+	for _, g := range s.threads {
+		for i := range g.nodes {
+			if n := &g.nodes[i]; n.inner && out[n.message] != several {
+				if out[n.message] != nil {
+					out[n.message] = several
+				} else {
+					out[n.message] = g
+				}
+			}
+		}
+	}
+	return out
+}
+
+// several stands for more than one place.
+var several = new(graph)
+
+func compareCalls(a, b call) int {
+	return cmp.Or(
+		cmp.Compare(a.Time, b.Time), cmp.Compare(a.ID, b.ID), cmp.Compare(a.seal.Hi, b.seal.Hi), cmp.Compare(a.seal.Lo, b.seal.Lo),
+		cmp.Compare(a.Model, b.Model), cmp.Compare(a.FinishReason, b.FinishReason), slices.Compare(a.TokenIDs, b.TokenIDs),
+		cmp.Compare(a.File, b.File), cmp.Compare(a.Offset, b.Offset))
+}
+
+// example makes the example of a thread. given says where messages stand in histories.
+func (s *Session) example(g *graph, given []*graph, own Owner) *Example {
+	ex := &Example{First: g.calls[0].Time, Calls: int64(len(g.calls)), Gaps: map[Gaps]int64{}}
+	first := &g.calls[0]
+	ex.Tools, ex.Policy, ex.File, ex.Offset = g.tools, first.Model, first.File, first.Offset
+	ex.Fidelity = ttc.IDsLogProbs
+	trained := s.settle(g, given, own, ex)
+	for i := range g.calls {
+		c := &g.calls[i]
+		s.number(g, c.at, ex)
+		ex.Usage.Input += c.Usage.Input
+		ex.Usage.Output += c.Usage.Output
+		if c.Gaps != 0 {
+			ex.Gaps[c.Gaps]++
+		}
+		ex.LastModel = c.Model
+		if !trained[i] {
+			continue
+		}
+		ex.Trained++
+		ex.Fidelity = min(ex.Fidelity, c.fidelity())
+		n := &ex.Graph.Nodes[g.nodes[c.at].renumbered]
+		n.Sampled, n.FinishReason, n.TokenIDs, n.LogProbs = ttc.Yes, c.FinishReason, c.TokenIDs, c.LogProbs
+		if c.Model != ex.Policy {
+			n.Policy = c.Model
+		}
+	}
+	if ex.Trained == 0 {
+		ex.Fidelity = ttc.Partial
+	}
+	return ex
+}
+
+// settle decides which calls are trained.
+func (s *Session) settle(g *graph, given []*graph, own Owner, ex *Example) []bool {
+	trained := make([]bool, len(g.calls))
+	answers := map[int32][]int32{} // by the node they answer
+	for i := range g.calls {
+		c := &g.calls[i]
+		n := &g.nodes[c.at]
+		if n.answer >= 0 {
+			ex.setAside(Repeated, c)
+			continue
+		}
+		n.answer = int32(i)
+		trained[i] = true
+		answers[n.parent] = append(answers[n.parent], c.at)
+	}
+	for i := range g.calls { // in order, so that what is set aside is listed in order
+		c := &g.calls[i]
+		if !trained[i] {
+			continue
+		}
+		siblings := answers[g.nodes[c.at].parent]
+		if len(siblings) > 1 && !s.goesOn(g, c.at, given) {
+			trained[i] = false
+			why := Ambiguous
+			if slices.ContainsFunc(siblings, func(at int32) bool { return s.goesOn(g, at, given) }) {
+				why = Abandoned
+			}
+			ex.setAside(why, c)
+			continue
+		}
+		if own != nil && !own(c.ID, c.seal) {
+			trained[i] = false
+			ex.setAside(Copied, c)
+		}
+	}
+	return trained
+}
+
+// goesOn says whether a call goes on from an answer: in this thread or, with other tools, in another.
+func (s *Session) goesOn(g *graph, at int32, given []*graph) bool {
+	n := &g.nodes[at]
+	return n.inner || given[n.message] != nil && given[n.message] != g && given[n.message] != several
+}
+
+func (ex *Example) setAside(why Reason, c *call) {
+	ex.SetAside = append(ex.SetAside, SetAside{Why: why, ID: c.ID, File: c.File, Offset: c.Offset})
+}
+
+// number appends the nodes of a walk that the graph of the example lacks.
+func (s *Session) number(g *graph, at int32, ex *Example) {
+	var walk []int32
+	for n := at; n >= 0 && g.nodes[n].renumbered < 0; n = g.nodes[n].parent {
+		walk = append(walk, n)
+	}
+	for _, n := range slices.Backward(walk) {
+		x := &g.nodes[n]
+		parent := -1
+		if x.parent >= 0 {
+			parent = int(g.nodes[x.parent].renumbered)
+		}
+		x.renumbered = int32(len(ex.Graph.Nodes))
+		m := &s.messages[x.message]
+		ex.Graph.Nodes = append(ex.Graph.Nodes, ttc.Node{Parent: parent, Message: m.Message.Message, Error: m.Error})
+	}
+}

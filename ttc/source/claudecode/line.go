@@ -1,0 +1,95 @@
+package claudecode
+
+import (
+	"time"
+
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// line is what is used of a line.
+type line struct {
+	typ, subtype, uuid, parent, agent string
+	sidechain, summary, apiError      bool
+	requestID, requestRef             string
+	blockIndex                        int64 // -1: not said
+	at                                int64 // nanoseconds since 1970
+	offset                            int64
+
+	message, attachment, rendered, compact json.Raw
+
+	id, hash, base, shapeHash string
+	keep                      int64
+	tail, shape               json.Raw
+}
+
+// parseLine reads a line; what it holds is valid as long as raw is.
+func parseLine(raw json.Raw) line {
+	l := line{blockIndex: -1}
+	c := raw.Cursor()
+	c.Enter(json.Object)
+	text := func() string { s, _ := c.Value().Text(); return s }
+	flag := func() bool { b, _ := c.Value().Bool(); return b }
+	for key, ok := c.Member(); ok; key, ok = c.Member() {
+		switch string(key) {
+		case `"type"`:
+			l.typ = text()
+		case `"subtype"`:
+			l.subtype = text()
+		case `"uuid"`:
+			l.uuid = text()
+		case `"parentUuid"`:
+			l.parent = text()
+		case `"agentId"`:
+			l.agent = text()
+		case `"isSidechain"`:
+			l.sidechain = flag()
+		case `"isCompactSummary"`:
+			l.summary = flag()
+		case `"isApiErrorMessage"`:
+			l.apiError = flag()
+		case `"requestId"`:
+			l.requestID = text()
+		case `"requestRef"`:
+			l.requestRef = text()
+		case `"apiBlockIndex"`:
+			if n, ok := c.Value().Int64(); ok && n >= 0 {
+				l.blockIndex = n
+			}
+		case `"timestamp"`:
+			l.at = nanoseconds(text())
+		case `"message"`:
+			l.message = c.Value()
+		case `"attachment"`:
+			l.attachment = c.Value()
+		case `"rendered"`:
+			l.rendered = c.Value()
+		case `"compactMetadata"`:
+			l.compact = c.Value()
+		case `"id"`:
+			l.id = text()
+		case `"hash"`:
+			l.hash = text()
+		case `"base"`:
+			l.base = text()
+		case `"shapeHash"`:
+			l.shapeHash = text()
+		case `"keep"`:
+			l.keep, _ = c.Value().Int64()
+		case `"tail"`:
+			l.tail = c.Value()
+		case `"shape"`:
+			l.shape = c.Value()
+		default:
+			c.Skip()
+		}
+	}
+	return l
+}
+
+func nanoseconds(text string) int64 {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil || t.Year() < 1970 || t.Year() > 2200 {
+		return 0
+	}
+	return t.UnixNano()
+}

@@ -1,0 +1,94 @@
+package claudecode
+
+import (
+	"context"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/calls"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/session"
+)
+
+// reader goes through sessions in the order of their ids.
+type reader struct {
+	cfg      session.Settings
+	tally    *source.Tally
+	sessions []files
+}
+
+// files are those of one session: of the main agent, and of its sub-agents.
+type files struct {
+	session string
+	paths   []string
+}
+
+// headLines is how far into a file its session's id is looked for.
+const headLines = 200
+
+// arrange finds which session each file belongs to.
+func (r *reader) arrange(ctx context.Context, paths []string) error {
+	bySession := map[string][]string{}
+	for _, path := range paths {
+		id, known, err := r.head(ctx, path)
+		if err != nil {
+			return err
+		}
+		if !known {
+			r.tally.Drop(ledger.Drop{Unit: "file", Reason: session.OtherFormat, Index: -1, File: path})
+			continue
+		}
+		if id == "" {
+			id = strings.TrimSuffix(filepath.Base(path), ".jsonl")
+		}
+		bySession[id] = append(bySession[id], path)
+	}
+	for id, paths := range bySession {
+		slices.Sort(paths)
+		r.sessions = append(r.sessions, files{id, paths})
+	}
+	slices.SortFunc(r.sessions, func(a, b files) int { return strings.Compare(a.session, b.session) })
+	return nil
+}
+
+// head looks at the beginning of a file: whose session it is, and whether it is one of Claude Code at all.
+func (r *reader) head(ctx context.Context, path string) (id string, known bool, err error) {
+	n := 0
+	err = session.Lines(ctx, path, r.cfg.MaxLine, &source.Tally{}, func(l session.Line) bool {
+		n++
+		known = known || Recognizes(l.JSON)
+		if v, ok := l.JSON.Get("sessionId"); ok && known {
+			id, _ = v.Text()
+		}
+		return id == "" && n < headLines
+	})
+	return id, known, err
+}
+
+// Next reads the next session.
+func (r *reader) Next(ctx context.Context) (*calls.Session, error) {
+	for len(r.sessions) > 0 {
+		f := r.sessions[0]
+		r.sessions = r.sessions[1:]
+		t := newTranscript(f.session, r.tally)
+		for _, path := range f.paths {
+			if err := t.read(ctx, path, r.cfg); err != nil {
+				return nil, err
+			}
+		}
+		if t.tooLarge {
+			r.tally.Drop(ledger.Drop{
+				Unit: "session", Reason: session.SessionTooLong, Example: f.session, Index: -1, File: f.paths[0],
+			})
+			continue
+		}
+		t.calls()
+		return t.out, nil
+	}
+	return nil, io.EOF
+}
+
+func (r *reader) Close() error { return nil }

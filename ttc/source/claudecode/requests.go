@@ -1,0 +1,171 @@
+package claudecode
+
+import (
+	"github.com/nat-go/nat-go/ttc/calls"
+	"github.com/nat-go/nat-go/ttc/chat"
+)
+
+// requests are the logged requests of a session. A request is a list of messages by their hashes: those of an earlier one,
+// as far as it says, and some more. The lists share what they have in common, as walks in a tree.
+type requests struct {
+	byID    map[string]*request
+	order   []*request
+	shapes  map[string]shape
+	blobs   map[string][]calls.Ref
+	hashes  []step
+	edges   map[stepEdge]int32
+	endings map[int32][]*request // by the last step
+}
+
+type request struct {
+	shape  string
+	last   int32   // step of its last message; -1: it has none
+	answer *answer // what came back
+	broken bool    // its beginning is missing
+}
+
+// step is a message in a list.
+type step struct {
+	parent int32
+	depth  int64
+	hash   string
+}
+
+type stepEdge struct {
+	parent int32
+	hash   string
+}
+
+type shape struct {
+	system calls.Ref // -1: none
+	tools  []chat.Tool
+}
+
+func newRequests() requests {
+	return requests{
+		byID: map[string]*request{}, shapes: map[string]shape{}, blobs: map[string][]calls.Ref{}, edges: map[stepEdge]int32{},
+		endings: map[int32][]*request{},
+	}
+}
+
+func (r *requests) addShape(l *line, t *transcript) {
+	if _, ok := r.shapes[l.shapeHash]; ok {
+		return
+	}
+	s := shape{system: -1}
+	if system, ok := l.shape.Get("system"); ok {
+		s.system = t.systemMessage(contentOf("system", elements(system)).Text)
+	}
+	if list, ok := l.shape.Get("tools"); ok {
+		s.tools = t.toolsOf(list)
+	}
+	r.shapes[l.shapeHash] = s
+}
+
+func (r *requests) addBlob(l *line, t *transcript) {
+	if _, ok := r.blobs[l.hash]; ok {
+		return
+	}
+	content, _ := l.message.Get("content")
+	refs := []calls.Ref{}
+	for _, m := range messagesOf(field(l.message, "role"), content) {
+		refs = append(refs, t.out.Message(m))
+	}
+	r.blobs[l.hash] = refs
+}
+
+func (r *requests) addRequest(l *line) {
+	if l.id == "" || r.byID[l.id] != nil {
+		return
+	}
+	q := &request{shape: l.shapeHash, last: -1}
+	if l.base != "" {
+		if base := r.byID[l.base]; base == nil || base.broken {
+			q.broken = true
+		} else {
+			q.last = base.last
+		}
+	}
+	for q.last >= 0 && r.hashes[q.last].depth > l.keep {
+		q.last = r.hashes[q.last].parent
+	}
+	if l.keep > 0 && (q.last < 0 || r.hashes[q.last].depth < l.keep) {
+		q.broken = true
+	}
+	for e := range l.tail.Elements() {
+		hash, _ := e.Text()
+		q.last = r.step(q.last, hash)
+	}
+	r.byID[l.id] = q
+	r.order = append(r.order, q)
+	r.endings[q.last] = append(r.endings[q.last], q)
+}
+
+func (r *requests) step(parent int32, hash string) int32 {
+	at, ok := r.edges[stepEdge{parent, hash}]
+	if !ok {
+		at = int32(len(r.hashes))
+		depth := int64(1)
+		if parent >= 0 {
+			depth += r.hashes[parent].depth
+		}
+		r.hashes = append(r.hashes, step{parent, depth, hash})
+		r.edges[stepEdge{parent, hash}] = at
+	}
+	return at
+}
+
+// resolve finds what the messages are that are named and not stored: answers, which stand among the lines of the session. One
+// that follows the whole list of an earlier request is what came back to that.
+func (r *requests) resolve(answers []*answer) {
+	for _, a := range answers {
+		if q := r.byID[a.ref]; q != nil && q.answer == nil {
+			q.answer = a
+		}
+	}
+	for _, s := range r.hashes {
+		if _, ok := r.blobs[s.hash]; ok {
+			continue
+		}
+		for _, q := range r.endings[s.parent] {
+			if q.answer != nil {
+				r.blobs[s.hash] = []calls.Ref{q.answer.ref0}
+			}
+		}
+	}
+}
+
+// give gives a call the messages that its request had. It reports whether they are known.
+func (r *requests) give(a *answer, c *calls.Call) bool {
+	q := r.byID[a.ref]
+	if q == nil || q.broken {
+		return false
+	}
+	s, ok := r.shapes[q.shape]
+	if !ok {
+		return false
+	}
+	var steps []string
+	for at := q.last; at >= 0; at = r.hashes[at].parent {
+		steps = append(steps, r.hashes[at].hash)
+	}
+	var input []calls.Ref
+	if s.system >= 0 {
+		input = append(input, s.system)
+	}
+	for i := len(steps) - 1; i >= 0; i-- {
+		refs, ok := r.blobs[steps[i]]
+		if !ok {
+			return false
+		}
+		input = append(input, refs...)
+	}
+	c.Input, c.Tools = input, s.tools
+	if s.tools == nil {
+		c.Tools = []chat.Tool{}
+	}
+	if s.system < 0 {
+		c.Gaps |= calls.NoSystem
+	}
+	return true
+}

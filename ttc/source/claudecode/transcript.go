@@ -1,0 +1,395 @@
+package claudecode
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/ttc/calls"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/session"
+)
+
+// transcript is a session as it is read.
+type transcript struct {
+	out      *calls.Session
+	tally    *source.Tally
+	size     int64
+	tooLarge bool
+
+	records  map[string]*record // of the chain, by uuid
+	lines    int
+	answers  []*answer
+	open     map[string]*answer   // of each agent, the answer that is being read
+	results  map[string][]*record // results of tools, by the id of the call
+	requests requests
+
+	prompt    string            // what the last prompt snapshot says; empty: there was none
+	prefixes  map[string]string // what goes before a prompt; not every snapshot of it says
+	tools     []chat.Tool
+	toolTexts map[xxh3.Uint128][]chat.Tool
+	path      string
+}
+
+// record is a line of the chain of parents.
+type record struct {
+	uuid, parent, agent string
+	place               int
+	answer              *answer
+	given               []calls.Ref // the messages it stands for
+	results             []calls.Ref // of those, the results of tools
+	attached            string      // text of an attachment
+	boundary            bool
+	preserved           []string // by a compaction: kept after it word for word
+	anchor              string   // what they come after
+	hasResults          bool
+}
+
+// answer is what the model wrote in response to one request.
+type answer struct {
+	id, request, ref, model, agent, stop string
+	at                                   int64
+	first                                *record // its first line
+	blocks                               []block
+	usage                                calls.Usage
+	ref0                                 calls.Ref // as a message
+	hidden                               bool
+	prompt                               string
+	tools                                []chat.Tool
+	path                                 string
+	offset                               int64
+}
+
+func newTranscript(id string, tally *source.Tally) *transcript {
+	return &transcript{
+		out: calls.NewSession(id), tally: tally, records: map[string]*record{}, results: map[string][]*record{},
+		requests: newRequests(), toolTexts: map[xxh3.Uint128][]chat.Tool{}, prefixes: map[string]string{},
+	}
+}
+
+// read takes in a file.
+func (t *transcript) read(ctx context.Context, path string, cfg session.Settings) error {
+	t.path, t.open, t.prompt, t.tools = path, map[string]*answer{}, "", nil
+	return session.Lines(ctx, path, cfg.MaxLine, t.tally, func(raw session.Line) bool {
+		l := parseLine(raw.JSON)
+		l.offset = raw.Offset
+		t.line(&l)
+		t.tooLarge = t.tooLarge || t.size+t.out.Size() > cfg.MaxSession
+		return !t.tooLarge
+	})
+}
+
+// passedOver are the lines that say nothing about what a model was given or wrote.
+var passedOver = map[string]bool{
+	"last-prompt": true, "mode": true, "tools-used": true, "cost-state": true, "atis-latch": true, "queue-operation": true, "summary": true,
+	"file-history-snapshot": true, "permission-mode": true, "progress": true, "custom-title": true, "ai-title": true, "agent-name": true,
+	"pr-link": true, "tag": true,
+}
+
+func (t *transcript) line(l *line) {
+	switch l.typ {
+	case "user":
+		t.user(l)
+	case "assistant":
+		t.assistant(l)
+	case "attachment":
+		t.attachment(l)
+	case "system":
+		t.systemLine(l)
+	case "api-request-shape":
+		t.requests.addShape(l, t)
+	case "api-request-blob":
+		t.size += int64(len(l.message))
+		t.requests.addBlob(l, t)
+	case "api-request":
+		t.requests.addRequest(l)
+	default:
+		if !passedOver[l.typ] {
+			t.unread("lines of type " + clip(l.typ))
+		}
+	}
+}
+
+func (t *transcript) unread(what string) {
+	st := &t.tally.S
+	if st.Unread == nil {
+		st.Unread = map[string]int64{}
+	}
+	st.Unread[what]++
+}
+
+func clip(s string) string {
+	if len(s) > 40 {
+		return s[:40] + "..."
+	}
+	return s
+}
+
+// record enters a line into the chain. It returns nil for one that was there already: a copy.
+func (t *transcript) record(l *line) *record {
+	if l.uuid != "" && t.records[l.uuid] != nil {
+		return nil
+	}
+	rec := &record{uuid: l.uuid, parent: l.parent, agent: agent(l), place: t.lines}
+	t.lines++
+	if l.uuid != "" {
+		t.records[l.uuid] = rec
+	}
+	return rec
+}
+
+// agent is the name of the agent a line is of; empty: the main one.
+func agent(l *line) string {
+	switch {
+	case l.agent != "" && l.sidechain:
+		return "agent-" + l.agent
+	case l.sidechain:
+		return "sidechain"
+	}
+	return ""
+}
+
+func (t *transcript) user(l *line) {
+	rec := t.record(l)
+	if rec == nil {
+		return
+	}
+	content, _ := l.message.Get("content")
+	for _, m := range messagesOf("user", content) {
+		ref := t.out.Message(m)
+		rec.given = append(rec.given, ref)
+		if m.Role == "tool" {
+			rec.results = append(rec.results, ref)
+			rec.hasResults = true
+			t.results[m.ToolCallID] = append(t.results[m.ToolCallID], rec)
+		}
+	}
+	if len(rec.results) < len(rec.given) {
+		delete(t.open, rec.agent) // someone spoke: what comes is another answer, whatever its id
+	}
+	if l.summary {
+		t.callOutside(session.UnstoredCall, l, "the call that wrote the summary of a compaction")
+	}
+}
+
+func (t *transcript) assistant(l *line) {
+	rec := t.record(l)
+	if rec == nil {
+		return
+	}
+	model := field(l.message, "model")
+	if l.apiError || model == "<synthetic>" {
+		t.callOutside(session.FailedCall, l, "a message of the program stands in the place of an answer")
+		return
+	}
+	a := t.open[rec.agent]
+	id := field(l.message, "id")
+	if a == nil || a.id != id || id == "" || a.request != "" && l.requestID != "" && a.request != l.requestID {
+		a = &answer{
+			id: id, model: model, agent: rec.agent, at: l.at, first: rec, prompt: t.prompt, tools: t.tools, path: t.path, offset: l.offset,
+		}
+		t.answers = append(t.answers, a)
+		t.open[rec.agent] = a
+	}
+	rec.answer = a
+	if a.request == "" {
+		a.request = l.requestID
+	}
+	if a.ref == "" {
+		a.ref = l.requestRef
+	}
+	if s := field(l.message, "stop_reason"); s != "" {
+		a.stop = s
+	}
+	if u, ok := l.message.Get("usage"); ok {
+		a.usage = usage(u)
+	}
+	content, _ := l.message.Get("content")
+	for _, b := range elements(content) {
+		t.size += int64(len(b))
+		a.add(block{l.blockIndex, b})
+	}
+}
+
+func usage(u json.Raw) (out calls.Usage) {
+	for _, key := range []string{"input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"} {
+		v, _ := u.Get(key)
+		n, _ := v.Int64()
+		out.Input += n
+	}
+	v, _ := u.Get("output_tokens")
+	out.Output, _ = v.Int64()
+	return out
+}
+
+// add takes a block of the answer. Old versions wrote a block more than once as it grew; the last state counts.
+func (a *answer) add(b block) {
+	b.raw = clone(b.raw)
+	for i := range a.blocks {
+		old := &a.blocks[i]
+		if b.index >= 0 && old.index == b.index || b.index < 0 && grew(old.raw, b.raw) {
+			*old = b
+			return
+		}
+	}
+	a.blocks = append(a.blocks, b)
+}
+
+func grew(old, now json.Raw) bool {
+	kind := field(now, "type")
+	if field(old, "type") != kind {
+		return false
+	}
+	if kind == "tool_use" {
+		return field(old, "id") == field(now, "id") && field(old, "id") != ""
+	}
+	before, after := field(old, kind), field(now, kind)
+	return before != "" && strings.HasPrefix(after, before)
+}
+
+func (t *transcript) attachment(l *line) {
+	rec := t.record(l)
+	kind := field(l.attachment, "type")
+	if kind == "prompt_snapshot" {
+		t.snapshot(l)
+		return
+	}
+	if rec == nil {
+		return
+	}
+	var texts []string
+	for e := range l.rendered.Elements() {
+		content, _ := e.Get("content")
+		for _, b := range elements(content) {
+			texts = append(texts, field(b, "text"))
+		}
+	}
+	rec.attached = strings.Join(texts, "\n")
+	t.size += int64(len(rec.attached))
+	if rec.attached == "" && kind == "queued_command" {
+		prompt, _ := l.attachment.Get("prompt")
+		for _, b := range elements(prompt) {
+			texts = append(texts, field(b, "text"))
+		}
+		rec.attached = strings.Join(texts, "\n")
+	}
+}
+
+// snapshot keeps the system prompt and the tools, which later lines go by.
+func (t *transcript) snapshot(l *line) {
+	var parts []string
+	prompt, _ := l.attachment.Get("systemPrompt")
+	for _, b := range elements(prompt) {
+		parts = append(parts, field(b, "text"))
+	}
+	if parts != nil {
+		t.prompt = strings.Join(parts, "\n\n")
+		if prefix := field(l.attachment, "cliPrefix"); prefix != "" {
+			t.prefixes[t.prompt] = prefix + "\n"
+		}
+	}
+	if list, ok := l.attachment.Get("tools"); ok {
+		t.tools = t.toolsOf(list)
+	}
+}
+
+func (t *transcript) systemMessage(text string) calls.Ref {
+	return t.out.Message(calls.Message{Message: chat.Message{Role: "system", Form: chat.Text, Text: text}})
+}
+
+// toolsOf reads definitions of tools, equal ones once.
+func (t *transcript) toolsOf(list json.Raw) []chat.Tool {
+	h := xxh3.Hash128(list)
+	if out, ok := t.toolTexts[h]; ok {
+		return out
+	}
+	t.size += int64(len(list))
+	out := tools(list)
+	t.toolTexts[h] = out
+	return out
+}
+
+func (t *transcript) systemLine(l *line) {
+	rec := t.record(l)
+	if rec == nil {
+		return
+	}
+	switch l.subtype {
+	case "compact_boundary", "microcompact_boundary":
+		delete(t.open, rec.agent)
+		if l.subtype == "microcompact_boundary" {
+			return
+		}
+		rec.boundary = true
+		kept, _ := l.compact.Get("preservedMessages")
+		rec.anchor = field(kept, "anchorUuid")
+		list, _ := kept.Get("uuids")
+		for e := range list.Elements() {
+			id, _ := e.Text()
+			rec.preserved = append(rec.preserved, id)
+		}
+	case "api_error":
+		t.callOutside(session.FailedCall, l, "")
+	}
+}
+
+// callOutside counts a call that the session speaks of and that gave nothing to train.
+func (t *transcript) callOutside(why ledger.Reason, l *line, detail string) {
+	t.tally.S.Calls++
+	t.tally.Drop(ledger.Drop{
+		Unit: "call", Reason: why, Detail: detail, Example: t.out.ID, Index: -1, File: t.path, Offset: l.offset,
+	})
+}
+
+// calls makes the calls of the session.
+func (t *transcript) calls() {
+	for _, a := range t.answers {
+		slices.SortStableFunc(a.blocks, func(x, y block) int {
+			if x.index < 0 || y.index < 0 {
+				return 0
+			}
+			return cmp.Compare(x.index, y.index)
+		})
+		raws := make([]json.Raw, len(a.blocks))
+		for i, b := range a.blocks {
+			raws[i] = b.raw
+		}
+		var m chat.Message
+		m, a.hidden = answerOf(raws)
+		a.blocks = nil
+		a.ref0 = t.out.Message(calls.Message{Message: m})
+	}
+	t.requests.resolve(t.answers)
+	for _, a := range t.answers {
+		t.call(a)
+	}
+}
+
+// call adds the call that an answer is of.
+func (t *transcript) call(a *answer) {
+	c := calls.Call{
+		ID: a.id, Agent: a.agent, Model: a.model, Time: a.at, FinishReason: finishReasons[a.stop], Usage: a.usage, Gaps: calls.ParsedArguments,
+		Output: t.out.At(a.ref0).Message, File: a.path, Offset: a.offset,
+	}
+	if c.FinishReason == "" {
+		c.FinishReason = a.stop
+	}
+	if a.agent == "sidechain" {
+		c.Agent += "-" + t.root(a.first)
+	}
+	if a.hidden {
+		c.Gaps |= calls.HiddenReasoning
+	}
+	if !t.requests.give(a, &c) {
+		t.rebuild(a, &c)
+	}
+	t.out.Add(c)
+}
+
+var finishReasons = map[string]string{"end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length", "tool_use": "tool_calls"}

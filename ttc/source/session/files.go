@@ -1,0 +1,53 @@
+package session
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// Find returns the files that are meant: those named, and all below the folders named whose names end in one of the
+// extensions, with or without .gz or .zst. They are sorted and none comes twice.
+func Find(paths []string, extensions ...string) ([]string, error) {
+	var out []string
+	for _, p := range paths {
+		info, err := os.Stat(p)
+		if err != nil || !info.IsDir() {
+			files, err := source.Expand([]string{p}, "")
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, files...)
+			continue
+		}
+		err = filepath.WalkDir(p, func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if d.Type().IsRegular() && hasExtension(path, extensions) {
+				out = append(out, path)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, &source.Error{Path: p, Offset: -1, What: err.Error(), Err: err}
+		}
+	}
+	if len(out) == 0 {
+		return nil, &source.Error{
+			Path: strings.Join(paths, ", "), Offset: -1, What: "there is no file with the extension " + strings.Join(extensions, " or "),
+			Help: "Name the folder that holds the sessions, or the files themselves",
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+func hasExtension(path string, extensions []string) bool {
+	path = strings.TrimSuffix(strings.TrimSuffix(path, ".gz"), ".zst")
+	return slices.ContainsFunc(extensions, func(ext string) bool { return strings.HasSuffix(path, ext) })
+}

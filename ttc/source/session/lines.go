@@ -1,0 +1,60 @@
+package session
+
+import (
+	"context"
+	"errors"
+
+	"github.com/nat-go/nat-go/internal/lines"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// Line is a line of a file.
+type Line struct {
+	JSON   json.Raw // an object; valid until the next line
+	Offset int64
+}
+
+// Lines calls each with every line of a file that is a JSON object, until it returns false. A damaged line is booked and
+// passed over.
+func Lines(ctx context.Context, path string, limit int64, tally *source.Tally, each func(Line) bool) error {
+	f, err := source.Open(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	bad := func(offset int64, detail string) {
+		tally.Drop(ledger.Drop{Unit: "line", Reason: UnreadLine, Detail: detail, Index: -1, File: path, Offset: offset})
+	}
+	var offset int64
+	for line, err := range lines.Read(f, int(limit)) {
+		at := offset
+		var tooLong *lines.TooLong
+		if errors.As(err, &tooLong) {
+			bad(at, err.Error())
+			continue
+		}
+		if err != nil {
+			bad(at, source.ReadError(path, err, 0).Error())
+			return nil
+		}
+		offset += int64(len(line)) + 1
+		if len(line) == 0 {
+			continue
+		}
+		raw, err := json.Parse(line, json.Limits{Size: limit})
+		switch {
+		case err != nil:
+			bad(at, json.LineError(err).Error())
+		case raw.Kind() != json.Object:
+			bad(at, "the line is "+raw.Kind().String()+", not an object")
+		case !each(Line{JSON: raw, Offset: at}):
+			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

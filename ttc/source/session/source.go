@@ -1,0 +1,159 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/calls"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// Reader reads sessions, in the order of their ids.
+type Reader interface {
+	// Next returns the next session; after the last it returns io.EOF.
+	Next(ctx context.Context) (*calls.Session, error)
+	Close() error
+}
+
+// Source makes examples of sessions.
+type Source struct {
+	reader Reader
+	tally  *source.Tally
+	input  source.Input
+	queue  []*calls.Example
+	at     source.Cursor
+	owned  map[xxh3.Uint128]struct{}
+	ids    source.Names
+	err    error
+}
+
+var _ source.Source = (*Source)(nil)
+
+// New returns the source of a reader, which has to book what it leaves out in tally.
+func New(ctx context.Context, paths []string, r Reader, cfg Settings, tally *source.Tally, opt source.Options) (*Source, error) {
+	input, err := source.Identify(paths)
+	if err != nil {
+		r.Close()
+		return nil, err
+	}
+	s := &Source{reader: r, tally: tally, input: input, owned: map[xxh3.Uint128]struct{}{}}
+	s.ids.Reset()
+	if opt.Resume != nil {
+		if err := source.Replay(ctx, s, tally, opt); err != nil {
+			s.Close()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// Next returns the next example; see source.Source.
+func (s *Source) Next(ctx context.Context) (*ttc.Example, source.Cursor, error) {
+	if s.err != nil {
+		return nil, s.at, s.err
+	}
+	for len(s.queue) == 0 {
+		if s.err = ctx.Err(); s.err != nil {
+			return nil, s.at, s.err
+		}
+		session, err := s.reader.Next(ctx)
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				s.input.Sum = s.at.Sum
+			}
+			s.err = err
+			return nil, s.at, err
+		}
+		if session.Len() > 0 {
+			s.queue = session.Examples(s.own)
+		}
+	}
+	ex := s.queue[0]
+	s.queue[0] = nil
+	s.queue = s.queue[1:]
+	s.book(ex)
+	return &ex.Example, s.at, nil
+}
+
+// own says whether an answer is trained where it now stands: the first session that holds it owns it.
+func (s *Source) own(id string, answer xxh3.Uint128) bool {
+	if id == "" {
+		return true
+	}
+	h := answer.Bytes()
+	key := xxh3.HashString128(string(h[:]) + id)
+	if _, ok := s.owned[key]; ok {
+		return false
+	}
+	s.owned[key] = struct{}{}
+	return true
+}
+
+var reasons = map[calls.Reason]ledger.Reason{
+	calls.Repeated: RepeatedCall, calls.Copied: CopiedCall, calls.Abandoned: AbandonedRetry, calls.Ambiguous: AmbiguousRetry,
+}
+
+// book counts an example that is handed out, and what became of its calls.
+func (s *Source) book(ex *calls.Example) {
+	st := &s.tally.S
+	sum, size := fingerprint(&ex.Example)
+	if unique, _ := s.ids.Add(ex.ID, xxh3.Uint128{Hi: uint64(s.at.Row) + 1}); unique != ex.ID {
+		if st.RepeatedIDs++; st.FirstRepeat == "" {
+			st.FirstRepeat = ex.ID
+		}
+		ex.ID = unique
+	}
+	ex.Row = s.at.Row
+	s.at.Row++
+	s.at.Offset += size
+	s.at.Sum = source.Chain(s.at.Sum, sum)
+	st.Entries++
+	st.Examples++
+	st.Calls += ex.Calls
+	for _, c := range ex.SetAside {
+		d := ledger.Drop{Unit: "call", Reason: reasons[c.Why], Example: ex.ID, Index: -1, File: c.File, Offset: c.Offset}
+		if c.ID != "" {
+			d.Detail = "answer " + c.ID
+		}
+		s.tally.Drop(d)
+	}
+}
+
+// fingerprint is a hash of what an example says, and about how many bytes it takes.
+func fingerprint(ex *ttc.Example) (sum uint64, size int64) {
+	h := xxh3.New()
+	text := func(s string) {
+		size += int64(len(s))
+		_, _ = h.WriteString(s)
+		_, _ = h.Write([]byte{0})
+	}
+	text(ex.ID)
+	for i := range ex.Graph.Nodes {
+		m := &ex.Graph.Nodes[i].Message
+		for _, s := range []string{m.Role, m.Text, m.Reasoning} {
+			text(s)
+		}
+		for _, p := range m.Parts {
+			text(string(p.Raw))
+		}
+		for _, c := range m.ToolCalls {
+			text(c.Name)
+			text(c.Arguments)
+		}
+	}
+	return h.Sum64(), size
+}
+
+// Inputs says what was read.
+func (s *Source) Inputs() []source.Input { return []source.Input{s.input} }
+
+// Stats are the counts so far.
+func (s *Source) Stats() *source.Stats { return &s.tally.S }
+
+// Close ends the reading.
+func (s *Source) Close() error { return s.reader.Close() }
