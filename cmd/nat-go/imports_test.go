@@ -29,6 +29,7 @@ var mayImport = map[string][]string{
 	"ttc/chat/...":            {"ttc/chat", "ttc/json", "ttc/pyvalue", "ttc/internal/pytext"},
 	"ttc":                     {"ttc/chat", "ttc/json", "ttc/ledger"},
 	"ttc/source/...":          {"internal/...", "ttc/..."},
+	"ttc/calls":               {"ttc", "ttc/chat", "ttc/json"},
 	"ttc/group":               {"internal/...", "ttc/..."},
 	"pairs":                   {"ttc/..."},
 	"builders":                {"ttc", "ttc/json", "ttc/chat", "ttc/ledger"},

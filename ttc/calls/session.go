@@ -54,9 +54,10 @@ type graph struct {
 
 type node struct {
 	parent, message int32
-	answer          int32 // the call that wrote it, as an index in calls; -1: none did
-	inner           bool  // a message follows
-	renumbered      int32 // -1: not yet
+	walk            uint64 // hash of all messages up to it
+	answer          int32  // the call that wrote it, as an index in calls; -1: none did
+	inner           bool   // a message follows
+	renumbered      int32  // -1: not yet
 }
 
 type edge struct{ parent, message int32 }
@@ -84,10 +85,10 @@ func (s *Session) Add(c Call) {
 	g := s.graph(&c)
 	at := int32(-1)
 	for _, m := range c.Input {
-		at = g.child(at, int32(m))
+		at = s.child(g, at, int32(m))
 	}
 	answer := s.intern(&Message{Message: c.Output}, true)
-	at = g.child(at, answer)
+	at = s.child(g, at, answer)
 	c.Input, c.Tools = nil, nil
 	g.calls = append(g.calls, call{at: at, seal: s.messages[answer].hash, Call: c})
 }
@@ -188,11 +189,16 @@ func spelling(m *chat.Message) string {
 	return b.String()
 }
 
-func (g *graph) child(parent, message int32) int32 {
+func (s *Session) child(g *graph, parent, message int32) int32 {
 	at, ok := g.children[edge{parent, message}]
 	if !ok {
 		at = int32(len(g.nodes))
-		g.nodes = append(g.nodes, node{parent: parent, message: message, answer: -1, renumbered: -1})
+		h := s.messages[message].hash.Bytes()
+		walk := xxh3.Hash(h[:])
+		if parent >= 0 {
+			walk = xxh3.HashSeed(h[:], g.nodes[parent].walk)
+		}
+		g.nodes = append(g.nodes, node{parent: parent, message: message, walk: walk, answer: -1, renumbered: -1})
 		g.children[edge{parent, message}] = at
 	}
 	return at
@@ -244,7 +250,9 @@ func (s *Session) Examples(own Owner) []*Example {
 	}
 	parts := make([]part, 0, len(s.threads))
 	for key, g := range s.threads {
-		slices.SortFunc(g.calls, compareCalls)
+		slices.SortFunc(g.calls, func(a, b call) int {
+			return cmp.Or(compareCalls(a, b), cmp.Compare(g.nodes[a.at].walk, g.nodes[b.at].walk))
+		})
 		for i := range g.nodes {
 			if parent := g.nodes[i].parent; parent >= 0 {
 				g.nodes[parent].inner = true
@@ -343,7 +351,8 @@ func (s *Session) example(g *graph, given []*graph, own Owner) *Example {
 // settle decides which calls are trained.
 func (s *Session) settle(g *graph, given []*graph, own Owner, ex *Example) []bool {
 	trained := make([]bool, len(g.calls))
-	answers := map[int32][]int32{} // by the node they answer
+	type siblings struct{ all, goOn int }
+	answers := map[int32]siblings{} // by the node they answer
 	for i := range g.calls {
 		c := &g.calls[i]
 		n := &g.nodes[c.at]
@@ -353,18 +362,22 @@ func (s *Session) settle(g *graph, given []*graph, own Owner, ex *Example) []boo
 		}
 		n.answer = int32(i)
 		trained[i] = true
-		answers[n.parent] = append(answers[n.parent], c.at)
+		of := answers[n.parent]
+		of.all++
+		if s.goesOn(g, c.at, given) {
+			of.goOn++
+		}
+		answers[n.parent] = of
 	}
 	for i := range g.calls { // in order, so that what is set aside is listed in order
 		c := &g.calls[i]
 		if !trained[i] {
 			continue
 		}
-		siblings := answers[g.nodes[c.at].parent]
-		if len(siblings) > 1 && !s.goesOn(g, c.at, given) {
+		if of := answers[g.nodes[c.at].parent]; of.all > 1 && !s.goesOn(g, c.at, given) {
 			trained[i] = false
 			why := Ambiguous
-			if slices.ContainsFunc(siblings, func(at int32) bool { return s.goesOn(g, at, given) }) {
+			if of.goOn > 0 {
 				why = Abandoned
 			}
 			ex.setAside(why, c)

@@ -37,22 +37,32 @@ func (in Input) Same(other Input) bool {
 // Identify is what several files or folders are known by, as one input: the bytes of all files, and the time of the last change.
 func Identify(paths []string) (Input, error) {
 	in := Input{Path: strings.Join(paths, ", ")}
+	add := func(info fs.FileInfo, err error) error {
+		if errors.Is(err, fs.ErrNotExist) { // gone since the folder was read
+			return nil
+		}
+		if err == nil && info.Mode().IsRegular() {
+			in.Size += info.Size()
+			if t := info.ModTime().UTC(); t.After(in.ModTime) {
+				in.ModTime = t
+			}
+		}
+		return err
+	}
 	for _, p := range paths {
-		err := filepath.WalkDir(p, func(_ string, d fs.DirEntry, err error) error {
+		info, err := os.Stat(p)
+		if err != nil {
+			return in, openError(p, err)
+		}
+		if !info.IsDir() {
+			_ = add(info, nil)
+			continue
+		}
+		err = filepath.WalkDir(p, func(_ string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return err
 			}
-			info, err := d.Info()
-			if errors.Is(err, fs.ErrNotExist) { // gone since the folder was read
-				return nil
-			}
-			if err == nil && info.Mode().IsRegular() {
-				in.Size += info.Size()
-				if t := info.ModTime().UTC(); t.After(in.ModTime) {
-					in.ModTime = t
-				}
-			}
-			return err
+			return add(d.Info())
 		})
 		if err != nil {
 			return in, openError(p, err)
@@ -65,25 +75,44 @@ func Identify(paths []string) (Input, error) {
 // name in it, or for those in its jobs/job_* sub-folders, sorted (NAT's append_job_id_to_output_dir). name may also stand
 // with .gz or .zst. Each file is one collection run.
 func Expand(paths []string, name string) ([]string, error) {
+	matches, err := Matches(paths)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, m := range matches {
+		files, err := expandOne(m, name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, files...)
+	}
+	return out, nil
+}
+
+// Matches finds what is there of what a user named: a file, a folder, or a pattern's matches, sorted.
+func Matches(paths []string) ([]string, error) {
 	var out []string
 	for _, p := range paths {
-		matches := []string{p}
-		if _, err := os.Stat(p); err != nil && strings.ContainsAny(p, "*?[") {
-			if matches, err = filepath.Glob(p); err != nil {
+		_, err := os.Stat(p)
+		if err != nil && strings.ContainsAny(p, "*?[") {
+			matches, err := filepath.Glob(p)
+			if err != nil {
 				return nil, &Error{Path: p, Offset: -1, What: "is no valid pattern", Help: "Quote a literal '[' as '\\['", Err: err}
 			}
 			if len(matches) == 0 {
-				return nil, &Error{Path: p, Offset: -1, What: "no file matches this pattern", Help: "Check the path; relative ones start at the working folder"}
+				return nil, &Error{
+					Path: p, Offset: -1, What: "no file matches this pattern", Help: "Check the path; relative ones start at the working folder",
+				}
 			}
 			sort.Strings(matches)
+			out = append(out, matches...)
+			continue
 		}
-		for _, m := range matches {
-			files, err := expandOne(m, name)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, files...)
+		if err != nil {
+			return nil, openError(p, err)
 		}
+		out = append(out, p)
 	}
 	return out, nil
 }

@@ -65,7 +65,7 @@ func (s *Stats) Accounts() []ledger.Account {
 		{Stage: ledger.Source, Unit: "example", In: s.Entries, Out: s.Examples, Dropped: s.Dropped["example"]},
 		{Stage: ledger.Source, Unit: "step", In: s.Steps, Out: s.Candidates, Dropped: s.Dropped["step"]},
 	}
-	for _, unit := range []string{"call", "line", "file"} { // these are counted by what became of them
+	for _, unit := range []string{"call", "line", "file", "session"} { // these are counted by what became of them
 		a := ledger.Account{Stage: ledger.Source, Unit: unit, Dropped: s.Dropped[unit]}
 		if unit == "call" {
 			a.In = s.Calls

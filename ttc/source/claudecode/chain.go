@@ -11,12 +11,19 @@ import (
 // rebuild gives a call the messages that its chain of parents says it had.
 func (t *transcript) rebuild(a *answer, c *calls.Call) {
 	c.Gaps |= calls.RebuiltHistory
-	if a.prompt != "" {
+	if shape, ok := t.requests.shapeOf(a); ok {
+		c.Tools = shape.tools
+		if shape.system >= 0 {
+			c.Input = append(c.Input, shape.system)
+		}
+	} else if a.prompt != "" {
 		c.Input = append(c.Input, t.systemMessage(t.prefixes[a.prompt]+a.prompt))
 	} else {
 		c.Gaps |= calls.NoSystem
 	}
-	c.Tools = a.tools
+	if c.Tools == nil {
+		c.Tools = a.tools
+	}
 	if c.Tools == nil {
 		c.Tools = t.firstTools(a)
 	}

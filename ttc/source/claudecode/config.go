@@ -14,7 +14,7 @@ const Type = "claude_code"
 // Factory is the source as a configuration names it.
 func Factory() source.Factory {
 	return source.Folders(source.Factory{
-		Type: Type, Doc: "sessions of Claude Code (~/.claude/projects)", Recognizes: Recognizes,
+		Type: Type, Doc: "sessions of Claude Code (~/.claude/projects)", Recognize: recognize,
 	}, func(c *Config) *[]string { return &c.Path }, Open)
 }
 
@@ -25,8 +25,10 @@ type Config struct {
 	session.Settings `yaml:",inline"`
 }
 
-// Recognizes says whether an object is a line of a session.
-func Recognizes(line json.Raw) bool {
+func recognize(h *source.Head) source.Reading { return session.Recognize(h, isLine) }
+
+// isLine says whether an object is a line of a session.
+func isLine(line json.Raw) bool {
 	if _, ok := line.Get("sessionId"); !ok {
 		return false
 	}

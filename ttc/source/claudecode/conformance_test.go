@@ -1,100 +1,159 @@
 package claudecode
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"io"
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
-	"github.com/nat-go/nat-go/ttc/ledger"
-	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
-type result struct {
-	examples []*ttc.Example
-	drops    []ledger.Drop
-	stats    source.Stats
+// truth is what went over the wire while the session was recorded.
+type truth struct {
+	Calls []struct {
+		ResponseID string `json:"response_id"`
+		Messages   int    `json:"messages_in_request"`
+		Output     []struct {
+			Type, Text, Thinking, Name, ID string
+			Input                          json.RawMessage
+		}
+	} `json:"model_calls"`
 }
 
-func read(t testing.TB, paths ...string) (r result) {
+func recorded(t *testing.T) (string, truth) {
 	t.Helper()
-	cfg := schema.New[Config]()
-	cfg.Path = paths
-	s, err := Open(context.Background(), cfg, source.Options{Drop: func(d ledger.Drop) { r.drops = append(r.drops, d) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	for {
-		ex, _, err := s.Next(context.Background())
-		if errors.Is(err, io.EOF) {
-			r.stats = *s.Stats()
-			return r
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.examples = append(r.examples, ex)
-	}
-}
-
-func fixture(t *testing.T) string {
 	dir := os.Getenv("NATGO_CONFORMANCE")
 	if dir == "" {
 		t.Skip("NATGO_CONFORMANCE names no folder with recorded sessions")
 	}
-	return filepath.Join(dir, "readers", "claude_code")
+	dir = filepath.Join(dir, "readers", "claude_code")
+	b, err := os.ReadFile(filepath.Join(dir, "truth.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want truth
+	if err := json.Unmarshal(b, &want); err != nil {
+		t.Fatal(err)
+	}
+	return dir, want
 }
 
-func dump(g *ttc.Graph) string {
-	var b strings.Builder
-	for i, n := range g.Nodes {
-		m := n.Message
-		e := ""
-		if n.Error != nil {
-			e = fmt.Sprint(*n.Error)
-		}
-		fmt.Fprintf(&b, "%d<-%d %s %s%d %q", i, n.Parent, m.Role, e, n.Sampled, short(m))
-		for _, c := range m.ToolCalls {
-			fmt.Fprintf(&b, " %s(%s)", c.Name, c.Arguments)
-		}
-		b.WriteByte('\n')
+// said is an answer as a comparison needs it.
+func said(m *chat.Message) string {
+	out := "text " + m.Text + "\nreasoning " + m.Reasoning
+	for _, c := range m.ToolCalls {
+		out += "\ncall " + c.ID + " " + c.Name + " " + compact(c.Arguments)
 	}
-	return b.String()
+	return out
 }
 
-func short(m chat.Message) string {
-	if len(m.Text) > 150 {
-		return m.Text[:80] + "..." + m.Text[len(m.Text)-60:]
+func compact(text string) string {
+	var v any
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		return text
 	}
-	return m.Text
+	b, _ := json.Marshal(v)
+	return string(b)
 }
 
-func TestX(t *testing.T) {
-	r := read(t, fixture(t))
-	for _, ex := range r.examples {
-		t.Log(ex.ID, ex.Fidelity, len(ex.Tools), "\n", dump(&ex.Graph))
+// requestMessages is how many messages of a request a history is: results of one turn go in one.
+func requestMessages(g *ttc.Graph, walk []int) (n int) {
+	last := ""
+	for _, at := range walk {
+		role := g.Nodes[at].Message.Role
+		if role != "system" && (role != "tool" || last != "tool") {
+			n++
+		}
+		last = role
 	}
-	t.Log(r.drops, r.stats)
-	b, _ := os.ReadFile(fixture(t) + "/projects/-home-user-project/9ddb4416-7c4b-4b19-a43f-c1019fc41cb9.jsonl")
-	var keep []string
-	for _, l := range strings.Split(string(b), "\n") {
-		if !strings.HasPrefix(l, `{"type":"api-request`) {
-			keep = append(keep, l)
+	return n
+}
+
+// TestRecordedCalls compares the calls of a session with what went over the wire: every answer once, with a history of as
+// many messages; the call that the session doesn't hold is counted.
+func TestRecordedCalls(t *testing.T) {
+	dir, want := recorded(t)
+	check := func(r reading) {
+		t.Helper()
+		got := map[string]int{}
+		for _, ex := range r.examples {
+			for i, n := range ex.Graph.Nodes {
+				if n.Sampled == ttc.Yes {
+					walk := ex.Graph.Branch(i)
+					got[said(&n.Message)] = requestMessages(&ex.Graph, walk[:len(walk)-1])
+				}
+			}
+		}
+		stored := 0
+		for _, c := range want.Calls {
+			m := chat.Message{}
+			for _, b := range c.Output {
+				switch b.Type {
+				case "text":
+					m.Text = b.Text
+				case "thinking":
+					m.Reasoning = b.Thinking
+				case "tool_use":
+					m.ToolCalls = append(m.ToolCalls, chat.ToolCall{ID: b.ID, Name: b.Name, Arguments: string(b.Input)})
+				}
+			}
+			n, ok := got[said(&m)]
+			switch {
+			case !ok && strings.Contains(c.ResponseID, "compact_5"):
+			case !ok:
+				t.Errorf("the call %s is not among the examples", c.ResponseID)
+			case n != c.Messages:
+				t.Errorf("%s: a history of %d messages, the request had %d", c.ResponseID, n, c.Messages)
+			}
+			if ok {
+				stored++
+			}
+		}
+		if stored != len(got) || r.stats.Calls != int64(len(want.Calls)) || r.stats.Dropped["call"][session.UnstoredCall] != 1 {
+			t.Errorf("%d answers trained, %d of %d calls stored, stats %+v", len(got), stored, len(want.Calls), r.stats)
 		}
 	}
-	p := t.TempDir() + "/a.jsonl"
-	os.WriteFile(p, []byte(strings.Join(keep, "\n")), 0o600)
-	r = read(t, p)
-	for _, ex := range r.examples {
-		t.Log(ex.ID, ex.Fidelity, len(ex.Tools), "\n", dump(&ex.Graph))
+	r := read(t, dir)
+	check(r)
+	if len(r.examples) != 1 || r.examples[0].Fidelity != ttc.TextOnly || len(r.examples[0].Tools) != 12 {
+		t.Errorf("%+v", r.examples)
 	}
-	t.Log(r.drops, r.stats)
+
+	// Without the logged requests the histories are put together, and are the same but for the joints between texts.
+	files, err := filepath.Glob(filepath.Join(dir, "projects", "*", "*.jsonl"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	b, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := slices.DeleteFunc(strings.Split(string(b), "\n"), func(l string) bool { return strings.HasPrefix(l, `{"type":"api-request`) })
+	rebuilt := readText(t, strings.Join(old, "\n"))
+	if len(rebuilt.examples) != 1 || rebuilt.examples[0].Fidelity != ttc.Partial {
+		t.Errorf("%+v", rebuilt.examples)
+	}
+	flat := func(ex *ttc.Example) []string {
+		var out []string
+		for _, leaf := range ex.Graph.Leaves() {
+			text := ""
+			for _, n := range ex.Graph.Branch(leaf) {
+				m := ex.Graph.Nodes[n].Message
+				text += said(&m)
+			}
+			text = strings.ReplaceAll(text, "text ", "\n")
+			out = append(out, strings.Join(strings.Fields(strings.ReplaceAll(text, "reasoning ", "\n")), " "))
+		}
+		return out
+	}
+	if d := cmp.Diff(flat(r.examples[0]), flat(rebuilt.examples[0])); d != "" {
+		t.Error(d)
+	}
 }

@@ -3,7 +3,6 @@ package claudecode
 import (
 	"context"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -42,7 +41,7 @@ func (r *reader) arrange(ctx context.Context, paths []string) error {
 			continue
 		}
 		if id == "" {
-			id = strings.TrimSuffix(filepath.Base(path), ".jsonl")
+			id = session.Stem(path)
 		}
 		bySession[id] = append(bySession[id], path)
 	}
@@ -59,7 +58,7 @@ func (r *reader) head(ctx context.Context, path string) (id string, known bool, 
 	n := 0
 	err = session.Lines(ctx, path, r.cfg.MaxLine, &source.Tally{}, func(l session.Line) bool {
 		n++
-		known = known || Recognizes(l.JSON)
+		known = known || isLine(l.JSON)
 		if v, ok := l.JSON.Get("sessionId"); ok && known {
 			id, _ = v.Text()
 		}

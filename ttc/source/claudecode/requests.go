@@ -135,13 +135,23 @@ func (r *requests) resolve(answers []*answer) {
 	}
 }
 
+// shapeOf is what the request of an answer had beside its messages.
+func (r *requests) shapeOf(a *answer) (shape, bool) {
+	q := r.byID[a.ref]
+	if q == nil {
+		return shape{}, false
+	}
+	s, ok := r.shapes[q.shape]
+	return s, ok
+}
+
 // give gives a call the messages that its request had. It reports whether they are known.
 func (r *requests) give(a *answer, c *calls.Call) bool {
 	q := r.byID[a.ref]
 	if q == nil || q.broken {
 		return false
 	}
-	s, ok := r.shapes[q.shape]
+	s, ok := r.shapeOf(a)
 	if !ok {
 		return false
 	}

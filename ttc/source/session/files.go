@@ -13,15 +13,14 @@ import (
 // Find returns the files that are meant: those named, and all below the folders named whose names end in one of the
 // extensions, with or without .gz or .zst. They are sorted and none comes twice.
 func Find(paths []string, extensions ...string) ([]string, error) {
+	named, err := source.Matches(paths)
+	if err != nil {
+		return nil, err
+	}
 	var out []string
-	for _, p := range paths {
-		info, err := os.Stat(p)
-		if err != nil || !info.IsDir() {
-			files, err := source.Expand([]string{p}, "")
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, files...)
+	for _, p := range named {
+		if info, err := os.Stat(p); err != nil || !info.IsDir() {
+			out = append(out, p)
 			continue
 		}
 		err = filepath.WalkDir(p, func(path string, d fs.DirEntry, err error) error {

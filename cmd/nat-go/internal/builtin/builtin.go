@@ -22,6 +22,8 @@ import (
 	"github.com/nat-go/nat-go/plugins/sdk"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/candidates"
+	"github.com/nat-go/nat-go/ttc/source/claudecode"
+	"github.com/nat-go/nat-go/ttc/source/codex"
 	"github.com/nat-go/nat-go/ttc/source/command"
 	"github.com/nat-go/nat-go/ttc/source/endpoint"
 	"github.com/nat-go/nat-go/ttc/source/nat"
@@ -39,7 +41,10 @@ const NATPairs = "dpo_traj_builder.natcompat"
 
 // Sources are the types of source.
 func Sources() []source.Factory {
-	return []source.Factory{nat.Factory(), endpoint.Factory(), command.Factory(), candidates.Factory(), traces.Factory()}
+	return []source.Factory{
+		nat.Factory(), endpoint.Factory(), command.Factory(), candidates.Factory(), traces.Factory(),
+		claudecode.Factory(), codex.Factory(),
+	}
 }
 
 // Source finds a source by its `_type`.

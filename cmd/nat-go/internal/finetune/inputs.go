@@ -24,6 +24,7 @@ import (
 type inputs struct {
 	source source.Factory
 	paths  []string
+	as     []string       // all that was named, where it is read as one input; paths is then its name
 	began  []source.Input // what the files were when the run began
 	open   func(ctx context.Context, path string, opt source.Options) (source.Source, error)
 
@@ -37,7 +38,9 @@ func findInputs(ctx context.Context, p *plan) (*inputs, error) {
 	if err != nil {
 		return nil, err
 	}
-	in.identify()
+	if err := in.identify(); err != nil {
+		return nil, exit.With(exit.Environment, err)
+	}
 	if p.resume {
 		if err := in.unchanged(p.begun.Inputs); err != nil {
 			return nil, err
@@ -46,10 +49,16 @@ func findInputs(ctx context.Context, p *plan) (*inputs, error) {
 	return in, nil
 }
 
-func (in *inputs) identify() {
+func (in *inputs) identify() error {
+	if in.as != nil {
+		one, err := source.Identify(in.as)
+		in.began = []source.Input{one}
+		return err
+	}
 	for _, path := range in.paths {
 		in.began = append(in.began, identify(path))
 	}
+	return nil
 }
 
 // identify is what a file is known by before it is read; in compat it may be missing.
@@ -148,8 +157,15 @@ func chooseInputs(ctx context.Context, p *plan) (*inputs, error) {
 // read sets how a path of the inputs is opened.
 func (in *inputs) read(f source.Factory, config any, m compat.Mode) {
 	in.source = f
+	if f.OpenAll != nil {
+		in.as = in.paths
+		in.paths = []string{strings.Join(in.as, ", ")}
+	}
 	in.open = func(ctx context.Context, path string, opt source.Options) (source.Source, error) {
 		opt.Raw = m.RawInput()
+		if in.as != nil {
+			return f.OpenAll(ctx, config, in.as, opt)
+		}
 		return f.Open(ctx, config, path, opt)
 	}
 }
@@ -171,7 +187,9 @@ func (p *plan) sourceConfig(f source.Factory, block *config.Block) any {
 // expand finds the files.
 func (p *plan) expand(paths []string, kind string) ([]string, error) {
 	name := nat.FileName
-	if f, ok := builtin.Source(kind); ok && f.File != "" {
+	if f, ok := builtin.Source(kind); ok && f.OpenAll != nil {
+		return source.Matches(paths)
+	} else if ok && f.File != "" {
 		name = f.File
 	}
 	files, err := p.Compat.Expand(paths, name, p.trainer.NumRuns)

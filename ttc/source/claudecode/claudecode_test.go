@@ -1,0 +1,498 @@
+package claudecode
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/session"
+)
+
+// reading is what a source gave.
+type reading struct {
+	examples []*ttc.Example
+	cursors  []source.Cursor
+	inputs   []source.Input
+	drops    []ledger.Drop
+	stats    source.Stats
+}
+
+func read(t testing.TB, paths ...string) reading {
+	t.Helper()
+	r, err := readAfter(nil, nil, paths...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func readAfter(resume *source.Cursor, inputs []source.Input, paths ...string) (r reading, err error) {
+	cfg := schema.New[Config]()
+	cfg.Path = paths
+	s, err := Open(context.Background(), cfg, source.Options{
+		Drop: func(d ledger.Drop) { r.drops = append(r.drops, d) }, Resume: resume, Inputs: inputs,
+	})
+	if err != nil {
+		return r, err
+	}
+	defer s.Close()
+	for {
+		ex, at, err := s.Next(context.Background())
+		if errors.Is(err, io.EOF) {
+			r.stats, r.inputs = *s.Stats(), s.Inputs()
+			return r, nil
+		}
+		if err != nil {
+			return r, err
+		}
+		r.examples, r.cursors = append(r.examples, ex), append(r.cursors, at)
+	}
+}
+
+func readText(t testing.TB, text string) reading {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "s.jsonl")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return read(t, path)
+}
+
+// script writes a session as the program does, a line each.
+type script struct {
+	lines  []string
+	parent string
+	n      int
+	id     string
+}
+
+func newScript(id string) *script { return &script{id: id} }
+
+func (s *script) raw(format string, a ...any) { s.lines = append(s.lines, fmt.Sprintf(format, a...)) }
+
+// chained writes a line of the chain, after the one before. more are further keys.
+func (s *script) chained(typ, more string) string {
+	s.n++
+	uuid := fmt.Sprintf("%s-u%d", s.id, s.n)
+	parent := "null"
+	if s.parent != "" {
+		parent = `"` + s.parent + `"`
+	}
+	s.raw(`{"parentUuid":%s,"isSidechain":false,"type":"%s",%s,"uuid":"%s","timestamp":"2026-03-01T22:38:%02d.5Z","sessionId":"%s","version":"2.1.0"}`,
+		parent, typ, more, uuid, s.n%60, s.id)
+	s.parent = uuid
+	return uuid
+}
+
+func (s *script) user(text string) string {
+	return s.chained("user", `"message":{"role":"user","content":`+quote(text)+`}`)
+}
+
+func (s *script) result(call, text string, failed string) string {
+	return s.chained("user", fmt.Sprintf(
+		`"message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"%s","content":%s%s}]}`, call, quote(text), failed))
+}
+
+func (s *script) block(id, block string) string {
+	return s.chained("assistant", fmt.Sprintf(
+		`"requestId":"r-%s","message":{"id":"%s","role":"assistant","model":"claude-x","content":[%s],"stop_reason":"tool_use","usage":{"input_tokens":7,"output_tokens":3}}`,
+		id, id, block))
+}
+
+func (s *script) text(id, text string) string {
+	return s.block(id, `{"type":"text","text":`+quote(text)+`}`)
+}
+
+func (s *script) call(id, call, arguments string) string {
+	return s.block(id, fmt.Sprintf(`{"type":"tool_use","id":"%s","name":"Bash","input":%s}`, call, arguments))
+}
+
+func (s *script) String() string { return strings.Join(s.lines, "\n") + "\n" }
+
+func quote(text string) string {
+	b, _ := json.Marshal(text)
+	return string(b)
+}
+
+// walks are the branches of an example in short; what is trained has a star.
+func walks(ex *ttc.Example) string {
+	var out []string
+	for _, leaf := range ex.Graph.Leaves() {
+		var b []string
+		for _, i := range ex.Graph.Branch(leaf) {
+			n := &ex.Graph.Nodes[i]
+			text := n.Message.Text
+			for _, c := range n.Message.ToolCalls {
+				text += "[" + c.ID + "]"
+			}
+			if n.Message.Role == "tool" {
+				text = n.Message.ToolCallID + "=" + text
+			}
+			if n.Error != nil && *n.Error {
+				text += "!"
+			}
+			if n.Sampled == ttc.Yes {
+				text += "*"
+			}
+			b = append(b, text)
+		}
+		out = append(out, strings.Join(b, " / "))
+	}
+	return strings.Join(out, " || ")
+}
+
+func one(t *testing.T, s *script, want string) reading {
+	t.Helper()
+	r := readText(t, s.String())
+	if len(r.examples) != 1 {
+		t.Fatalf("%d examples, drops %+v", len(r.examples), r.drops)
+	}
+	if got := walks(r.examples[0]); got != want {
+		t.Errorf("\n got %s\nwant %s", got, want)
+	}
+	return r
+}
+
+// The chain of parents alone loses parallel calls: each result hangs from its own line. Results come in an order of their own.
+func TestDifference17ParallelCallsAreMergedByMessageID(t *testing.T) {
+	s := newScript("s")
+	s.user("q")
+	s.text("m1", "two")
+	first := s.call("m1", "c1", `{"command": "ls"}`)
+	s.call("m1", "c2", `{"command": "pwd"}`)
+	s.result("c2", "two", "")
+	s.parent = first
+	s.result("c1", "one", "")
+	s.text("m2", "done")
+	r := one(t, s, "q / two[c1][c2]* / c2=two / c1=one / done*")
+	if got := r.examples[0].Graph.Nodes[1].Message.ToolCalls[0].Arguments; got != `{"command": "ls"}` {
+		t.Errorf("arguments %s", got)
+	}
+}
+
+// What repeats messages - blobs of requests - is not counted twice; what is unknown is counted by name, what is known to say
+// nothing is not.
+func TestDifference18OtherLines(t *testing.T) {
+	s := newScript("s")
+	s.user("q")
+	for _, typ := range []string{"atis-latch", "last-prompt", "mode", "tools-used", "cost-state", "queue-operation"} {
+		s.raw(`{"type":"%s","sessionId":"s"}`, typ)
+	}
+	s.raw(`{"type":"api-request-blob","sessionId":"s","hash":"h","message":{"role":"user","content":"q"}}`)
+	s.raw(`{"type":"new-in-2.9","sessionId":"s"}`)
+	s.text("m1", "a")
+	s.raw(`{"type":"new-in-2.9","sessionId":"s"}`)
+	r := one(t, s, "q / a*")
+	if len(r.stats.Unread) != 1 || r.stats.Unread["lines of type new-in-2.9"] != 2 {
+		t.Errorf("%+v", r.stats.Unread)
+	}
+}
+
+const snapshotTool = `{"name":"Bash","description":"d","schema":{"name":"Bash","description":"d","input_schema":{"type":"object"}}}`
+
+// The system prompt and the tools come from snapshots, of which the first has no tools.
+func TestDifference19PromptSnapshots(t *testing.T) {
+	s := newScript("s")
+	s.user("q")
+	s.chained("attachment", `"attachment":{"type":"prompt_snapshot","systemPrompt":["one","two"]}`)
+	s.text("m1", "a")
+	s.chained("attachment", `"attachment":{"type":"prompt_snapshot","systemPrompt":["one","two"],"cliPrefix":"agent","tools":[`+snapshotTool+`]}`)
+	s.user("r")
+	s.text("m2", "b")
+	r := one(t, s, "agent\none\n\ntwo / q / a* / r / b*")
+	if tools := r.examples[0].Tools; len(tools) != 1 ||
+		string(tools[0].Raw) != `{"type":"function","function":{"name":"Bash","description":"d","parameters":{"type":"object"}}}` {
+		t.Errorf("%+v", tools)
+	}
+}
+
+// All lines of an answer repeat its usage; blocks have their place; old versions repeat a block as it grows.
+func TestDifference20BlocksOfAnAnswer(t *testing.T) {
+	s := newScript("s")
+	s.user("q")
+	s.text("m1", "gro")
+	s.text("m1", "growing")
+	s.call("m1", "c1", `{"command":"l"}`)
+	s.call("m1", "c1", `{"command":"ls"}`)
+	s.result("c1", "x", "")
+	s.text("m2", "b")
+	r := one(t, s, "q / growing[c1]* / c1=x / b*")
+	if got := r.examples[0].Graph.Nodes[1].Message.ToolCalls[0].Arguments; got != `{"command":"ls"}` {
+		t.Errorf("arguments %s", got)
+	}
+	if r.stats.Calls != 2 {
+		t.Errorf("%d calls", r.stats.Calls)
+	}
+	s = newScript("s")
+	s.user("q")
+	for i, text := range []string{"second", "first"} {
+		s.chained("assistant", fmt.Sprintf(`"apiBlockIndex":%d,"message":{"id":"m","content":[{"type":"text","text":"%s"}]}`, 1-i, text))
+	}
+	one(t, s, "q / first\nsecond*")
+}
+
+// A call that failed and was made again leaves a line in the chain.
+func TestDifference21FailedCallsStandInTheChain(t *testing.T) {
+	s := newScript("s")
+	s.user("q")
+	s.chained("system", `"subtype":"api_error","content":"529"`)
+	s.chained("system", `"subtype":"api_error","content":"529"`)
+	s.text("m1", "a")
+	r := one(t, s, "q / a*")
+	if r.stats.Calls != 3 || r.stats.Dropped["call"][session.FailedCall] != 2 {
+		t.Errorf("%+v", r.stats)
+	}
+}
+
+// A sub-agent's lines lie in a file of their own. It is an example of its own, and its result reaches the main agent as an
+// attachment to what it queued.
+func TestDifference22SubAgents(t *testing.T) {
+	dir := t.TempDir()
+	s := newScript("s")
+	s.user("q")
+	s.block("m1", `{"type":"tool_use","id":"c1","name":"Agent","input":{}}`)
+	s.result("c1", "Async agent launched", "")
+	s.text("m2", "waiting")
+	s.chained("attachment", `"attachment":{"type":"queued_command","prompt":"<task-notification>42</task-notification>"}`)
+	s.text("m3", "it says 42")
+	write(t, dir, "p/s.jsonl", s.String())
+	write(t, dir, "p/s/subagents/agent-7.meta.json", `{"toolUseId":"c1"}`)
+	agent := newScript("x")
+	agent.user("find it")
+	agent.text("m9", "42")
+	write(t, dir, "p/s/subagents/agent-7.jsonl", strings.NewReplacer(
+		`"isSidechain":false`, `"isSidechain":true,"agentId":"7"`, `"sessionId":"x"`, `"sessionId":"s"`).Replace(agent.String()))
+	r := read(t, dir)
+	var got []string
+	for _, ex := range r.examples {
+		got = append(got, ex.ID+": "+walks(ex))
+	}
+	want := "s: q / [c1]* / c1=Async agent launched / waiting* / <task-notification>42</task-notification> / it says 42*; s/agent-7: find it / 42*"
+	if strings.Join(got, "; ") != want {
+		t.Errorf("\n got %s\nwant %s", strings.Join(got, "; "), want)
+	}
+}
+
+func write(t testing.TB, dir, name, text string) {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// After a compaction the model sees the summary, what was kept word for word, and what came after; the call that wrote the
+// summary is not stored.
+func TestDifference23Compaction(t *testing.T) {
+	s := newScript("s")
+	s.user("q")
+	kept := s.text("m1", "a")
+	s.parent = ""
+	s.chained("system", `"subtype":"compact_boundary","compactMetadata":{"preservedMessages":{"anchorUuid":"s-u4","uuids":["`+kept+`"]}}`)
+	s.chained("user", `"isCompactSummary":true,"message":{"role":"user","content":"summary"}`)
+	s.chained("user", `"isMeta":true,"message":{"role":"user","content":"<caveat>"}`)
+	s.user("<command-name>/compact</command-name>")
+	s.user("r")
+	s.text("m2", "b")
+	r := one(t, s, "q / a* || summary / a / <caveat>\n<command-name>/compact</command-name>\nr / b*")
+	if r.stats.Calls != 3 || r.stats.Dropped["call"][session.UnstoredCall] != 1 {
+		t.Errorf("%+v", r.stats)
+	}
+}
+
+// is_error may be absent where a call worked.
+func TestDifference24ErrorFlags(t *testing.T) {
+	s := newScript("s")
+	s.user("q")
+	s.call("m1", "c1", "{}")
+	s.result("c1", "no", `,"is_error":true`)
+	s.call("m2", "c2", "{}")
+	s.result("c2", "yes", "")
+	s.text("m3", "b")
+	r := one(t, s, "q / [c1]* / c1=no! / [c2]* / c2=yes / b*")
+	if e := r.examples[0].Graph.Nodes[4].Error; e == nil || *e {
+		t.Errorf("a result without is_error has the flag %v", e)
+	}
+}
+
+// A logged request says what the model was given, whatever the chain says. An answer in it is stored as lines only.
+func TestLoggedRequests(t *testing.T) {
+	s := newScript("s")
+	s.user("q")
+	s.raw(`{"type":"api-request-shape","sessionId":"s","shapeHash":"sh","shape":{"system":[{"type":"text","text":"sys"}],"tools":[{"name":"f","input_schema":{}}]}}`)
+	s.raw(`{"type":"api-request-blob","sessionId":"s","hash":"h1","message":{"role":"user","content":[{"type":"text","text":"reminder"},{"type":"text","text":"q"}]}}`)
+	s.raw(`{"type":"api-request","sessionId":"s","id":"r1","shapeHash":"sh","keep":0,"tail":["h1"]}`)
+	ask := func(id, ref, text string) {
+		s.chained("assistant", fmt.Sprintf(`"requestRef":"%s","message":{"id":"%s","content":[{"type":"text","text":"%s"}]}`, ref, id, text))
+	}
+	ask("m1", "r1", "a")
+	s.user("r")
+	s.raw(`{"type":"api-request-blob","sessionId":"s","hash":"h3","message":{"role":"user","content":"r"}}`)
+	s.raw(`{"type":"api-request","sessionId":"s","id":"r2","shapeHash":"sh","base":"r1","keep":1,"tail":["h2","h3"]}`)
+	ask("m2", "r2", "b")
+	s.raw(`{"type":"api-request","sessionId":"s","id":"r3","shapeHash":"sh","keep":0,"tail":["h3","h2"]}`)
+	s.user("s")
+	ask("m3", "r3", "c")
+	s.raw(`{"type":"api-request","sessionId":"s","id":"r4","shapeHash":"sh","keep":0,"tail":["unknown"]}`)
+	s.user("t")
+	ask("m4", "r4", "d")
+	r := one(t, s, "sys / reminder\nq / a* / r / b* || sys / r / a / c* || sys / q / a / r / b / s / c / t / d*")
+	if r.examples[0].Fidelity != ttc.Partial {
+		t.Error("a history that was put together is said to be whole")
+	}
+}
+
+// TestOrderOfFilesAndResume: however the sessions lie in files the examples are the same, in the order of their ids; a run
+// goes on where it stood.
+func TestOrderOfFilesAndResume(t *testing.T) {
+	var scripts []string
+	for _, id := range []string{"s3", "s1", "s2"} {
+		s := newScript(id)
+		s.user("q " + id)
+		s.text("m-"+id, "a")
+		scripts = append(scripts, s.String())
+	}
+	copied := strings.ReplaceAll(scripts[0], `"sessionId":"s3"`, `"sessionId":"s4"`) // a fork of older versions copies lines
+	one, two := t.TempDir(), t.TempDir()
+	for i, text := range append(scripts, copied) {
+		write(t, one, fmt.Sprintf("%d.jsonl", i), text)
+		write(t, two, fmt.Sprintf("sub/%d.jsonl", 9-i), text)
+	}
+	write(t, two, "notes.jsonl", "{\"a\":1}\n")
+	show := func(r reading) (out []string) {
+		for _, ex := range r.examples {
+			out = append(out, ex.ID+" "+walks(ex))
+		}
+		return out
+	}
+	a, b := read(t, one), read(t, two)
+	want := []string{"s1 q s1 / a*", "s2 q s2 / a*", "s3 q s3 / a*", "s4 q s3 / a"}
+	if fmt.Sprint(show(a)) != fmt.Sprint(want) || fmt.Sprint(show(b)) != fmt.Sprint(want) {
+		t.Errorf("\n%v\n%v\n%v", show(a), show(b), want)
+	}
+	if a.stats.Dropped["call"][session.CopiedCall] != 1 || b.stats.Dropped["file"][session.OtherFormat] != 1 {
+		t.Errorf("%+v\n%+v", a.stats, b.stats)
+	}
+	rest, err := readAfter(&a.cursors[1], a.inputs, one)
+	if err != nil || fmt.Sprint(show(rest)) != fmt.Sprint(want[2:]) {
+		t.Errorf("%v %v", show(rest), err)
+	}
+	write(t, one, "1.jsonl", strings.ReplaceAll(scripts[1], "q s1", "another"))
+	if _, err := readAfter(&a.cursors[1], a.inputs, one); err == nil {
+		t.Error("a changed session was resumed")
+	}
+}
+
+// TestHostileSessions: none of this ends the reading, and all that is left out is counted.
+func TestHostileSessions(t *testing.T) {
+	ok := newScript("s")
+	ok.user("q")
+	ok.text("m1", "a")
+	loop := `{"type":"user","uuid":"a","parentUuid":"b","sessionId":"s","message":{"role":"user","content":"x"}}
+{"type":"user","uuid":"b","parentUuid":"a","sessionId":"s","message":{"role":"user","content":"y"}}
+{"type":"assistant","uuid":"c","parentUuid":"b","sessionId":"s","message":{"id":"m9","content":[{"type":"text","text":"z"}]}}
+`
+	requests := `{"type":"api-request-shape","sessionId":"s","shapeHash":"h","shape":{}}
+{"type":"api-request","sessionId":"s","id":"r1","base":"r1","shapeHash":"h","keep":9,"tail":[1,null]}
+{"type":"assistant","uuid":"d","requestRef":"r1","parentUuid":"d","sessionId":"s","message":{"id":"m8","content":"z"}}
+`
+	odd := `{"type":"user","sessionId":"s"}
+{"type":"user","sessionId":"s","message":7}
+{"type":"assistant","sessionId":"s","message":{"content":{"a":1}}}
+{"type":"assistant","uuid":3,"sessionId":[],"message":{"id":{},"content":[1,"text",{"type":5},{"type":"tool_use"}]}}
+{"type":"attachment","sessionId":"s","attachment":[],"rendered":{}}
+{"type":"system","subtype":"compact_boundary","sessionId":"s","compactMetadata":{"preservedMessages":{"uuids":[1,{}]}}}
+`
+	for name, c := range map[string]struct {
+		text  string
+		lines int64 // unread
+	}{
+		"a torn last line":   {ok.String() + ok.lines[1][:50], 1},
+		"no JSON between":    {ok.lines[0] + "\n<html>\n[1]\n" + ok.lines[1], 2},
+		"no UTF-8":           {ok.String() + "{\"type\":\"\xff\"}\n", 1},
+		"nothing but space":  {"\n\n" + ok.String(), 0},
+		"parents in a loop":  {loop, 0},
+		"requests in a loop": {requests, 0},
+		"lines twice":        {ok.String() + ok.String(), 0},
+		"odd values":         {ok.String() + odd, 0},
+		"deep nesting":       {ok.String() + strings.Repeat("[", 100_000) + "\n", 1},
+	} {
+		r := readText(t, c.text)
+		if got := r.stats.Dropped["line"][session.UnreadLine]; got != c.lines {
+			t.Errorf("%s: %d lines unread, want %d: %+v", name, got, c.lines, r.drops)
+		}
+		trained := int64(0)
+		for _, ex := range r.examples {
+			for _, n := range ex.Graph.Nodes {
+				if n.Sampled == ttc.Yes {
+					trained++
+				}
+			}
+		}
+		for _, a := range r.stats.Accounts() {
+			if a.In != a.Out+a.DroppedTotal() || a.Unit == "call" && a.Out != trained {
+				t.Errorf("%s: the books don't balance: %+v, %d trained", name, a, trained)
+			}
+		}
+		if trained == 0 {
+			t.Errorf("%s: nothing was read", name)
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	s := newScript("s")
+	s.user("q")
+	s.text("m1", strings.Repeat("x", 5000))
+	s.text("m2", "b")
+	dir := t.TempDir()
+	write(t, dir, "s.jsonl", s.String())
+	for _, c := range []struct {
+		line, session int64
+		want          string
+	}{{1 << 20, 1 << 20, "map[]"}, {2048, 1 << 20, "map[line:map[unread_line:1]]"}, {1 << 20, 2048, "map[session:map[session_too_large:1]]"}} {
+		cfg := schema.New[Config]()
+		cfg.Path, cfg.MaxLine, cfg.MaxSession = []string{dir}, c.line, c.session
+		src, err := Open(context.Background(), cfg, source.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for err == nil {
+			_, _, err = src.Next(context.Background())
+		}
+		if got := fmt.Sprint(src.Stats().Dropped); got != c.want || !errors.Is(err, io.EOF) {
+			t.Errorf("%+v: %s %v", c, got, err)
+		}
+		src.Close()
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	s := newScript("s")
+	s.user("q")
+	s.call("m1", "c1", "{}")
+	s.result("c1", "no", `,"is_error":true`)
+	s.text("m2", "b")
+	f.Add(s.String())
+	f.Add(`{"type":"api-request","sessionId":"s","id":"r1","base":"r0","keep":-1,"tail":["h"]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, a := range func() []ledger.Account { r := readText(t, text+"\n"); return r.stats.Accounts() }() {
+			if a.In != a.Out+a.DroppedTotal() || a.Out < 0 {
+				t.Errorf("the books don't balance: %+v", a)
+			}
+		}
+	})
+}

@@ -1,0 +1,340 @@
+package codex
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/session"
+)
+
+// reading is what a source gave.
+type reading struct {
+	examples []*ttc.Example
+	drops    []ledger.Drop
+	stats    source.Stats
+}
+
+func read(t testing.TB, paths ...string) (r reading) {
+	t.Helper()
+	cfg := schema.New[Config]()
+	cfg.Path = paths
+	s, err := Open(context.Background(), cfg, source.Options{Drop: func(d ledger.Drop) { r.drops = append(r.drops, d) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for {
+		ex, _, err := s.Next(context.Background())
+		if errors.Is(err, io.EOF) {
+			r.stats = *s.Stats()
+			return r
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.examples = append(r.examples, ex)
+	}
+}
+
+func write(t testing.TB, dir, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func readText(t testing.TB, text string) reading {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, dir, "rollout.jsonl", text)
+	return read(t, dir)
+}
+
+// script writes a thread as the program does, a line each.
+type script struct {
+	lines    []string
+	ordinal  int
+	sequence int
+	old      bool // without metadata, as before ordinals
+}
+
+func newScript(id, more string) *script {
+	s := &script{}
+	s.line("session_meta", fmt.Sprintf(`{"id":"%s","base_instructions":{"text":"sys"}%s}`, id, more), "")
+	return s
+}
+
+func (s *script) line(typ, payload, more string) {
+	s.lines = append(s.lines, fmt.Sprintf(`{"timestamp":"2026-11-20T23:23:%02d.5Z","ordinal":%d,"type":"%s","payload":%s%s}`, s.ordinal%60, s.ordinal, typ, payload, more))
+	s.ordinal++
+}
+
+// item writes an item; through is how far the model had read, -1 for what isn't the model's.
+func (s *script) item(through int, format string, a ...any) {
+	s.sequence++
+	if through < 0 {
+		through = s.sequence - 1
+	}
+	meta := fmt.Sprintf(`,"metadata":{"history_sequence":%d,"sampled_through_sequence":%d,"client_authored":false}`, s.sequence, through)
+	if s.old {
+		meta = ""
+	}
+	s.line("response_item", fmt.Sprintf(format, a...), meta)
+}
+
+func (s *script) user(text string) {
+	s.item(-1, `{"type":"message","role":"user","content":[{"type":"input_text","text":%s}]}`, quote(text))
+}
+
+func (s *script) text(through int, text string) {
+	s.item(through, `{"type":"message","id":"msg_%s","role":"assistant","content":[{"type":"output_text","text":%s}]}`, text, quote(text))
+}
+
+func (s *script) call(through int, id, arguments string) {
+	s.item(through, `{"type":"function_call","id":"fc_%s","name":"exec_command","arguments":%s,"call_id":"%s"}`, id, quote(arguments), id)
+}
+
+func (s *script) result(id, output string) {
+	s.item(-1, `{"type":"function_call_output","call_id":"%s","output":%s}`, id, output)
+}
+
+func (s *script) String() string { return strings.Join(s.lines, "\n") + "\n" }
+
+func quote(text string) string {
+	b, _ := json.Marshal(text)
+	return string(b)
+}
+
+// walks are the branches of an example in short; what is trained has a star.
+func walks(ex *ttc.Example) string {
+	var out []string
+	for _, leaf := range ex.Graph.Leaves() {
+		var b []string
+		for _, i := range ex.Graph.Branch(leaf) {
+			n := &ex.Graph.Nodes[i]
+			text := n.Message.Text
+			for _, c := range n.Message.ToolCalls {
+				text += "[" + c.ID + "]"
+			}
+			if n.Message.Role == "tool" {
+				text = n.Message.ToolCallID + "=" + text
+			}
+			if n.Error != nil && *n.Error {
+				text += "!"
+			}
+			if n.Sampled == ttc.Yes {
+				text += "*"
+			}
+			b = append(b, text)
+		}
+		out = append(out, strings.Join(b, " / "))
+	}
+	return strings.Join(out, " || ")
+}
+
+func want(t *testing.T, r reading, want ...string) {
+	t.Helper()
+	var got []string
+	for _, ex := range r.examples {
+		got = append(got, ex.ID+": "+walks(ex))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("\n got %s\nwant %s", strings.Join(got, "\n     "), strings.Join(want, "\n     "))
+	}
+}
+
+// A fork names the place in its parent's file. What the parent wrote is context in it; without the parent's file the fork's
+// calls are counted and left out.
+func TestDifference25ForksPointIntoTheirParent(t *testing.T) {
+	dir := t.TempDir()
+	parent := newScript("p", "")
+	parent.user("q")
+	parent.text(1, "a")
+	at := parent.ordinal
+	parent.user("r")
+	parent.text(3, "b")
+	fork := newScript("f", fmt.Sprintf(`,"forked_from_id":"p","history_base":{"thread_id":"p","end_ordinal_exclusive":%d,"end_byte_offset":1}`, at))
+	fork.sequence = 2
+	fork.user("s")
+	fork.text(3, "c")
+	again := newScript("g", fmt.Sprintf(`,"history_base":{"thread_id":"f"},"forked_from_ordinal_exclusive":%d`, fork.ordinal))
+	again.sequence = 4
+	again.user("t")
+	again.text(5, "d")
+	write(t, dir, "1.jsonl", again.String())
+	write(t, dir, "2.jsonl", fork.String())
+	write(t, dir, "3.jsonl", parent.String())
+	want(t, read(t, dir), "f: sys / q / a / s / c*", "g: sys / q / a / s / c / t / d*", "p: sys / q / a* / r / b*")
+	r := read(t, filepath.Join(dir, "2.jsonl"))
+	if want(t, r); r.stats.Calls != 1 || r.stats.Dropped["call"][session.MissingHistory] != 1 {
+		t.Errorf("%+v", r.stats)
+	}
+	loop := newScript("l", `,"history_base":{"thread_id":"l","end_ordinal_exclusive":9}`)
+	loop.user("q")
+	loop.text(1, "a")
+	if r := readText(t, loop.String()); r.stats.Dropped["call"][session.MissingHistory] == 0 {
+		t.Errorf("a thread forked from itself: %+v", r.stats)
+	}
+}
+
+// Items say how far the model had read. Older files don't: there an answer ends with what isn't the model's.
+func TestDifference26WhatWasInThePrompt(t *testing.T) {
+	for _, old := range []bool{false, true} {
+		s := newScript("s", "")
+		s.old = old
+		s.user("q")
+		s.item(1, `{"type":"reasoning","summary":[{"type":"summary_text","text":"no"}],"content":null,"encrypted_content":"x"}`)
+		s.text(1, "two")
+		s.call(1, "c1", `{ "cmd" : "ls" }`)
+		s.call(1, "c2", `{"cmd":"pwd"}`)
+		s.result("c1", `"one"`)
+		s.result("c2", `[{"type":"input_text","text":"two"}]`)
+		s.text(7, "b")
+		s.line("event_msg", `{"type":"token_count"}`, "")
+		s.user("late")
+		r := readText(t, s.String())
+		want(t, r, "s: sys / q / two[c1][c2]* / c1=one / c2=two / b*")
+		ex := r.examples[0]
+		if got := ex.Graph.Nodes[2].Message.ToolCalls[0].Arguments; got != `{ "cmd" : "ls" }` || ex.Fidelity != ttc.Partial {
+			t.Errorf("arguments %s, fidelity %d", got, ex.Fidelity)
+		}
+	}
+	s := newScript("s", "") // the user spoke while the model was writing
+	s.user("q")
+	s.user("meanwhile")
+	s.text(1, "a")
+	want(t, readText(t, s.String()), "s: sys / q / a*")
+}
+
+// Events repeat what items say. Their status is the flag of a result, and usage records bring the answer's id.
+func TestDifference27EventsAreNoMessages(t *testing.T) {
+	s := newScript("s", "")
+	s.user("q")
+	s.line("event_msg", `{"type":"item_completed","item":{"type":"UserMessage","id":"x","content":[{"type":"text","text":"q"}]}}`, "")
+	s.call(1, "c1", `{}`)
+	s.line("token_usage_record", `{"response_id":"resp_1","usage":{"input_tokens":5,"output_tokens":2}}`, "")
+	s.line("event_msg", `{"type":"item_completed","item":{"type":"CommandExecution","id":"c1","status":"failed","exit_code":1}}`, "")
+	s.result("c1", `"no"`)
+	s.call(3, "c2", `{}`)
+	s.line("event_msg", `{"type":"item_completed","item":{"type":"CommandExecution","id":"c2","status":"completed"}}`, "")
+	s.result("c2", `{"content":"yes","success":true}`)
+	s.line("event_msg", `{"type":"thread_settings_applied"}`, "")
+	s.line("event_msg", `{"type":"agent_message","message":"twice"}`, "")
+	s.line("event_msg", `{"type":"new_event"}`, "")
+	s.line("new_line", `{}`, "")
+	s.text(5, "b")
+	r := readText(t, s.String())
+	want(t, r, "s: sys / q / [c1]* / c1=no! / [c2]* / c2=yes / b*")
+	if e := r.examples[0].Graph.Nodes[5].Error; e == nil || *e {
+		t.Errorf("flag %v of a call that worked", e)
+	}
+	if fmt.Sprint(r.stats.Unread) != "map[events of type new_event:1 lines of type new_line:1]" {
+		t.Errorf("%+v", r.stats.Unread)
+	}
+}
+
+// Text of the harness is a developer's message, which templates know as the system's; tools are known where a client brought
+// them.
+func TestDifference28DeveloperMessages(t *testing.T) {
+	s := newScript("s", "")
+	s.item(-1, `{"type":"message","role":"developer","content":[{"type":"input_text","text":"skills"},{"type":"input_text","text":"rights"}]}`)
+	s.user("<environment_context>")
+	s.user("q")
+	s.text(3, "a")
+	r := readText(t, s.String())
+	want(t, r, "s: sys / skills\nrights / <environment_context> / q / a*")
+	if n := r.examples[0].Graph.Nodes; n[1].Message.Role != "system" || r.examples[0].Tools != nil {
+		t.Errorf("%+v", n[1])
+	}
+	s = newScript("s", `,"dynamic_tools":[{"name":"f","description":"d","inputSchema":{"type":"object"}}]`)
+	s.user("q")
+	s.text(1, "a")
+	if ex := readText(t, s.String()).examples[0]; len(ex.Tools) != 1 || ex.Fidelity != ttc.TextOnly ||
+		string(ex.Tools[0].Raw) != `{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"}}}` {
+		t.Errorf("%+v", ex)
+	}
+}
+
+// A patch is a call whose input is a text of its own grammar. Where nothing but its result says that it failed, no flag does.
+func TestDifference29FailedPatches(t *testing.T) {
+	s := newScript("s", "")
+	s.user("q")
+	s.item(1, `{"type":"custom_tool_call","id":"x","call_id":"c1","name":"apply_patch","input":"*** Begin\n+\"7\""}`)
+	s.item(-1, `{"type":"custom_tool_call_output","call_id":"c1","output":"apply_patch verification failed: no"}`)
+	s.text(3, "a")
+	r := readText(t, s.String())
+	want(t, r, "s: sys / q / [c1]* / c1=apply_patch verification failed: no / a*")
+	n := r.examples[0].Graph.Nodes
+	if c := n[2].Message.ToolCalls[0]; c.Arguments != `{"input":"*** Begin\n+\"7\""}` || c.Name != "apply_patch" || n[3].Error != nil {
+		t.Errorf("%+v %v", c, n[3].Error)
+	}
+}
+
+// A request that failed and was made again leaves no line; where one is left, it is a counted call.
+func TestDifference30RetriesLeaveNoLine(t *testing.T) {
+	s := newScript("s", "")
+	s.user("q")
+	s.line("event_msg", `{"type":"stream_error","message":"500"}`, "")
+	s.text(1, "a")
+	r := readText(t, s.String())
+	want(t, r, "s: sys / q / a*")
+	if r.stats.Calls != 2 || r.stats.Dropped["call"][session.FailedCall] != 1 {
+		t.Errorf("%+v", r.stats)
+	}
+}
+
+func TestCompactionAndRollback(t *testing.T) {
+	s := newScript("s", "")
+	s.user("q")
+	s.text(1, "a")
+	s.line("compacted", `{"message":"sum","replacement_history":[{"type":"message","role":"user","content":[{"type":"input_text","text":"q"}]},{"type":"message","role":"assistant","content":[{"type":"output_text","text":"sum"}]}]}`, "")
+	s.user("r")
+	s.text(3, "b")
+	r := readText(t, s.String())
+	want(t, r, "s: sys / q / a* || sys / q / sum / r / b*")
+	if r.stats.Calls != 3 || r.stats.Dropped["call"][session.UnstoredCall] != 1 {
+		t.Errorf("%+v", r.stats)
+	}
+	s = newScript("s", "")
+	s.user("q")
+	s.text(1, "a")
+	s.user("r")
+	s.text(3, "b")
+	s.line("event_msg", `{"type":"thread_rolled_back","num_turns":1}`, "")
+	s.user("s")
+	s.text(5, "c")
+	s.line("compacted", `{"message":"sum"}`, "")
+	s.user("t")
+	s.text(7, "d")
+	want(t, readText(t, s.String()), "s: sys / q / a* / r / b* || sys / q / a* / s / c* || sys / q / s / sum / t / d*")
+}
+
+func FuzzRead(f *testing.F) {
+	s := newScript("s", "")
+	s.user("q")
+	s.call(1, "c1", `{}`)
+	s.result("c1", `"no"`)
+	s.text(3, "b")
+	f.Add(s.String())
+	f.Add(`{"timestamp":"","type":"session_meta","payload":{"id":"x","history_base":{"thread_id":"x","end_ordinal_exclusive":1}}}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		r := readText(t, text+"\n")
+		for _, a := range r.stats.Accounts() {
+			if a.In != a.Out+a.DroppedTotal() || a.Out < 0 {
+				t.Errorf("the books don't balance: %+v", a)
+			}
+		}
+	})
+}

@@ -1,0 +1,112 @@
+package codex
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/calls"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/session"
+)
+
+// reader goes through threads in the order of their ids.
+type reader struct {
+	cfg     session.Settings
+	tally   *source.Tally
+	threads []*file
+	byID    map[string]*file
+}
+
+// file is that of a thread.
+type file struct {
+	thread, path string
+	parent       string // the thread that it goes on from; empty: none
+	end          int64  // the place in the parent's file at which it does, as an ordinal
+}
+
+// headLines is how far into a file its thread's id is looked for.
+const headLines = 50
+
+func (r *reader) arrange(ctx context.Context, paths []string) error {
+	for _, path := range paths {
+		f, err := r.head(ctx, path)
+		if err != nil {
+			return err
+		}
+		if f == nil {
+			r.tally.Drop(ledger.Drop{Unit: "file", Reason: session.OtherFormat, Index: -1, File: path})
+			continue
+		}
+		r.threads = append(r.threads, f)
+		if r.byID[f.thread] == nil { // paths are sorted: the choice doesn't hang on how they were named
+			r.byID[f.thread] = f
+		}
+	}
+	slices.SortFunc(r.threads, func(a, b *file) int {
+		return cmp.Or(strings.Compare(a.thread, b.thread), strings.Compare(a.path, b.path))
+	})
+	return nil
+}
+
+// head looks at the beginning of a file. It returns nil for one that isn't Codex's.
+func (r *reader) head(ctx context.Context, path string) (*file, error) {
+	f := &file{path: path}
+	known, n := false, 0
+	err := session.Lines(ctx, path, r.cfg.MaxLine, &source.Tally{}, func(l session.Line) bool {
+		n++
+		known = known || isLine(l.JSON)
+		if payload, ok := l.JSON.Get("payload"); ok && field(l.JSON, "type") == "session_meta" {
+			f.thread = field(payload, "id")
+			f.forkedFrom(payload)
+		}
+		return f.thread == "" && n < headLines
+	})
+	if err != nil || !known {
+		return nil, err
+	}
+	if f.thread == "" {
+		f.thread = session.Stem(path)
+	}
+	return f, nil
+}
+
+// forkedFrom finds the place in another thread's file that a thread goes on from. Older versions copied what comes before.
+func (f *file) forkedFrom(meta json.Raw) {
+	base, ok := meta.Get("history_base")
+	if !ok || base.Kind() != json.Object {
+		return
+	}
+	end, ok := base.Get("end_ordinal_exclusive")
+	if !ok {
+		end, _ = meta.Get("forked_from_ordinal_exclusive")
+	}
+	if n, ok := end.Int64(); ok && n >= 0 {
+		f.parent, f.end = field(base, "thread_id"), n
+	}
+}
+
+// Next reads the next thread.
+func (r *reader) Next(ctx context.Context) (*calls.Session, error) {
+	if len(r.threads) == 0 {
+		return nil, io.EOF
+	}
+	f := r.threads[0]
+	r.threads = r.threads[1:]
+	t := &thread{r: r, out: calls.NewSession(f.thread), failed: map[string]bool{}}
+	if err := t.load(ctx, f, everything, 0); err != nil {
+		return nil, err
+	}
+	if t.tooLarge {
+		r.tally.Drop(ledger.Drop{Unit: "session", Reason: session.SessionTooLong, Example: f.thread, Index: -1, File: f.path})
+		return calls.NewSession(f.thread), nil
+	}
+	t.addCalls()
+	return t.out, nil
+}
+
+func (r *reader) Close() error { return nil }
