@@ -82,6 +82,8 @@ func (r *run) collect(ctx context.Context, in *inputs) error {
 		return exit.With(exit.Environment, fmt.Errorf("%w; `nat-go finetune resume %s` goes on where this stopped", err, r.plan.folder))
 	}
 	in.paths = paths
-	in.identify()
+	if err := in.identify(); err != nil {
+		return exit.With(exit.Environment, err)
+	}
 	return err
 }
