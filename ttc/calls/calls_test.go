@@ -112,8 +112,8 @@ func TestGraph(t *testing.T) {
 	}
 }
 
-// Whatever the calls and in whatever order they come: the same examples, in each of which every call finds its history, and
-// each answer is trained once or listed.
+// Whatever the calls and in whatever order they come: the same examples, in each of which every call finds its history,
+// and each answer is trained once or listed.
 func TestGraphProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 25).Draw(t, "calls")
@@ -124,8 +124,12 @@ func TestGraphProperty(t *testing.T) {
 				walk += rapid.SampledFrom([]string{"q ", "r ", "=a ", "=b "}).Draw(t, "message")
 			}
 			plans[i] = plan{
-				at: rapid.Int64Range(0, 5).Draw(t, "time"), id: rapid.SampledFrom([]string{"", "1", "2", "3"}).Draw(t, "id"),
-				agent: rapid.SampledFrom([]string{"", "", "x"}).Draw(t, "agent"), tool: rapid.SampledFrom([]string{"", "f"}).Draw(t, "tool"),
+				at: rapid.Int64Range(0, 5).
+					Draw(t, "time"),
+				id: rapid.SampledFrom([]string{"", "1", "2", "3"}).Draw(t, "id"),
+				agent: rapid.SampledFrom([]string{"", "", "x"}).
+					Draw(t, "agent"),
+				tool: rapid.SampledFrom([]string{"", "f"}).Draw(t, "tool"),
 				walk: walk + ">" + rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "answer"),
 			}
 		}
@@ -169,7 +173,8 @@ func checkCalls(t *rapid.T, plans []plan, got []*Example) {
 	for _, p := range plans {
 		want := strings.Join(strings.Fields(strings.ReplaceAll(strings.ReplaceAll(p.walk, ">", " "), "=", "")), " ")
 		if !slices.ContainsFunc(got, func(ex *Example) bool {
-			return ex.Agent == p.agent && (len(ex.Tools) > 0) == (p.tool != "") && slices.Contains(every(&ex.Graph), want)
+			return ex.Agent == p.agent && (len(ex.Tools) > 0) == (p.tool != "") &&
+				slices.Contains(every(&ex.Graph), want)
 		}) {
 			t.Fatalf("the call %+v is nowhere", p)
 		}
@@ -204,7 +209,9 @@ func TestSpellingIsNoDifference(t *testing.T) {
 			one := func() { s.Add(Call{Time: 1, Input: []Ref{q}, Output: calling(sampled, false).Message}) }
 			two := func() {
 				history := calling(`{"a":49.9,"b":"é"}`, true)
-				history.Form, history.Parts = chat.Parts, []chat.Part{{Type: "text", Raw: json.Raw(`{"type":"text","text":""}`)}}
+				history.Form, history.Parts = chat.Parts, []chat.Part{
+					{Type: "text", Raw: json.Raw(`{"type":"text","text":""}`)},
+				}
 				s.Add(Call{Time: 2, Input: []Ref{q, s.Message(history)}, Output: says("assistant", "b").Message})
 			}
 			if first {
@@ -215,7 +222,8 @@ func TestSpellingIsNoDifference(t *testing.T) {
 				one()
 			}
 			ex := s.Examples(nil)[0]
-			if len(ex.Graph.Nodes) != 3 || ex.Graph.Nodes[1].Message.ToolCalls[0].Arguments != sampled || ex.Trained != 2 {
+			if len(ex.Graph.Nodes) != 3 || ex.Graph.Nodes[1].Message.ToolCalls[0].Arguments != sampled ||
+				ex.Trained != 2 {
 				t.Errorf("%s, %v: %+v", sampled, first, ex.Graph.Nodes)
 			}
 		}

@@ -12,8 +12,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// sum is the hash by which messages are the same. What only the way of recording decides leaves no mark: how the arguments of
-// a call were spelled, whether a message without text has none or an empty one, whether a text stands alone or as one part.
+// sum is the hash by which messages are the same. What only the way of recording decides leaves no mark: how the
+// arguments of a call were spelled, whether a message without text has none or an empty one, whether a text stands
+// alone or as one part.
 func sum(b []byte, m *Message) (xxh3.Uint128, []byte) {
 	b = b[:0]
 	field := func(text string) {
@@ -69,7 +70,8 @@ func Plain(m *chat.Message) (string, bool) {
 // maxCanonical is how deep values are brought into one form; deeper ones are taken as they stand.
 const maxCanonical = 64
 
-// appendCanonical appends a value in the one form that equal values have: keys sorted, no space, numbers by their value.
+// appendCanonical appends a value in the one form that equal values have: keys sorted, no space, numbers by their
+// value.
 func appendCanonical(b []byte, v json.Raw, depth int) []byte {
 	if depth == maxCanonical {
 		return append(b, v...)

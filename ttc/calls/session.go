@@ -107,7 +107,8 @@ func (s *Session) graph(c *Call) *graph {
 	if g == nil {
 		g = &graph{tools: c.Tools, children: map[edge]int32{}}
 		s.threads[key] = g
-	} else if !sameSlice(c.Tools, g.tools) && slices.CompareFunc(c.Tools, g.tools, compareTools) < 0 { // spelled otherwise
+	} else if !sameSlice(c.Tools, g.tools) && slices.CompareFunc(c.Tools, g.tools, compareTools) < 0 {
+		// spelled otherwise
 		g.tools = c.Tools
 	}
 	return g
@@ -133,7 +134,8 @@ func sameSlice(a, b []chat.Tool) bool {
 
 func compareTools(a, b chat.Tool) int { return bytes.Compare(a.Raw, b.Raw) }
 
-// intern returns the number of a message. Of its copies, which may be spelled differently, one is kept, whichever came first.
+// intern returns the number of a message. Of its copies, which may be spelled differently, one is kept, whichever came
+// first.
 func (s *Session) intern(m *Message, written bool) int32 {
 	var h xxh3.Uint128
 	h, s.scratch = sum(s.scratch, m)
@@ -146,7 +148,9 @@ func (s *Session) intern(m *Message, written bool) int32 {
 		return n
 	}
 	k := &s.messages[n]
-	if written && !k.written || written == k.written && !chat.Equal(&m.Message, &k.Message.Message) && spelledBefore(&m.Message, &k.Message.Message) {
+	if written && !k.written ||
+		written == k.written && !chat.Equal(&m.Message, &k.Message.Message) &&
+			spelledBefore(&m.Message, &k.Message.Message) {
 		k.Message.Message, k.written = m.Message, written
 	}
 	if k.Error == nil || m.Error != nil && *m.Error {
@@ -310,9 +314,22 @@ var several = new(graph)
 
 func compareCalls(a, b call) int {
 	return cmp.Or(
-		cmp.Compare(a.Time, b.Time), cmp.Compare(a.ID, b.ID), cmp.Compare(a.seal.Hi, b.seal.Hi), cmp.Compare(a.seal.Lo, b.seal.Lo),
-		cmp.Compare(a.Model, b.Model), cmp.Compare(a.FinishReason, b.FinishReason), slices.Compare(a.TokenIDs, b.TokenIDs),
-		cmp.Compare(a.File, b.File), cmp.Compare(a.Offset, b.Offset))
+		cmp.Compare(
+			a.Time,
+			b.Time,
+		),
+		cmp.Compare(a.ID, b.ID),
+		cmp.Compare(a.seal.Hi, b.seal.Hi),
+		cmp.Compare(a.seal.Lo, b.seal.Lo),
+		cmp.Compare(
+			a.Model,
+			b.Model,
+		),
+		cmp.Compare(a.FinishReason, b.FinishReason),
+		slices.Compare(a.TokenIDs, b.TokenIDs),
+		cmp.Compare(a.File, b.File),
+		cmp.Compare(a.Offset, b.Offset),
+	)
 }
 
 // example makes the example of a thread. given says where messages stand in histories.

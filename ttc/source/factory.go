@@ -17,8 +17,8 @@ type Factory struct {
 	// Open opens one of them.
 	Open func(ctx context.Context, config any, path string, opt Options) (Source, error)
 
-	// OpenAll opens all that was named as one input, folders included: for a source whose examples lie across files. Open is
-	// that of one path.
+	// OpenAll opens all that was named as one input, folders included: for a source whose examples lie across files.
+	// Open is that of one path.
 	OpenAll func(ctx context.Context, config any, paths []string, opt Options) (Source, error)
 
 	// A source that has agent runs made, as files that the source workflow_output reads:

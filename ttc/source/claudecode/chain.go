@@ -71,8 +71,9 @@ func (t *transcript) root(of *record) string {
 	return of.uuid
 }
 
-// history puts a list of messages together as Claude Code does: the lines of an answer are one message, the results of its
-// calls follow it whichever line they hang from, attachments go before what the user says, or onto the result they follow.
+// history puts a list of messages together as Claude Code does: the lines of an answer are one message, the results of
+// its calls follow it whichever line they hang from, attachments go before what the user says, or onto the result they
+// follow.
 type history struct {
 	t        *transcript
 	out      []calls.Ref
@@ -171,6 +172,11 @@ func (h *history) flush() {
 
 func (h *history) user(texts []string) {
 	if texts != nil {
-		h.out = append(h.out, h.t.out.Message(calls.Message{Message: chat.Message{Role: "user", Form: chat.Text, Text: strings.Join(texts, "\n")}}))
+		h.out = append(
+			h.out,
+			h.t.out.Message(
+				calls.Message{Message: chat.Message{Role: "user", Form: chat.Text, Text: strings.Join(texts, "\n")}},
+			),
+		)
 	}
 }

@@ -88,8 +88,15 @@ func (s *script) chained(typ, more string) string {
 	if s.parent != "" {
 		parent = `"` + s.parent + `"`
 	}
-	s.raw(`{"parentUuid":%s,"isSidechain":false,"type":"%s",%s,"uuid":"%s","timestamp":"2026-03-01T22:38:%02d.5Z","sessionId":"%s","version":"2.1.0"}`,
-		parent, typ, more, uuid, s.n%60, s.id)
+	s.raw(
+		`{"parentUuid":%s,"isSidechain":false,"type":"%s",%s,"uuid":"%s","timestamp":"2026-03-01T22:38:%02d.5Z","sessionId":"%s","version":"2.1.0"}`,
+		parent,
+		typ,
+		more,
+		uuid,
+		s.n%60,
+		s.id,
+	)
 	s.parent = uuid
 	return uuid
 }
@@ -100,13 +107,20 @@ func (s *script) user(text string) string {
 
 func (s *script) result(call, text string, failed string) string {
 	return s.chained("user", fmt.Sprintf(
-		`"message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"%s","content":%s%s}]}`, call, quote(text), failed))
+		`"message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"%s","content":%s%s}]}`,
+		call,
+		quote(text),
+		failed,
+	))
 }
 
 func (s *script) block(id, block string) string {
 	return s.chained("assistant", fmt.Sprintf(
 		`"requestId":"r-%s","message":{"id":"%s","role":"assistant","model":"claude-x","content":[%s],"stop_reason":"tool_use","usage":{"input_tokens":7,"output_tokens":3}}`,
-		id, id, block))
+		id,
+		id,
+		block,
+	))
 }
 
 func (s *script) text(id, text string) string {
@@ -163,7 +177,8 @@ func one(t *testing.T, s *script, want string) reading {
 	return r
 }
 
-// The chain of parents alone loses parallel calls: each result hangs from its own line. Results come in an order of their own.
+// The chain of parents alone loses parallel calls: each result hangs from its own line. Results come in an order of
+// their own.
 func TestDifference17ParallelCallsAreMergedByMessageID(t *testing.T) {
 	s := newScript("s")
 	s.user("q")
@@ -180,8 +195,8 @@ func TestDifference17ParallelCallsAreMergedByMessageID(t *testing.T) {
 	}
 }
 
-// What repeats messages - blobs of requests - is not counted twice; what is unknown is counted by name, what is known to say
-// nothing is not.
+// What repeats messages - blobs of requests - is not counted twice; what is unknown is counted by name, what is known
+// to say nothing is not.
 func TestDifference18OtherLines(t *testing.T) {
 	s := newScript("s")
 	s.user("q")
@@ -206,12 +221,17 @@ func TestDifference19PromptSnapshots(t *testing.T) {
 	s.user("q")
 	s.chained("attachment", `"attachment":{"type":"prompt_snapshot","systemPrompt":["one","two"]}`)
 	s.text("m1", "a")
-	s.chained("attachment", `"attachment":{"type":"prompt_snapshot","systemPrompt":["one","two"],"cliPrefix":"agent","tools":[`+snapshotTool+`]}`)
+	s.chained(
+		"attachment",
+		`"attachment":{"type":"prompt_snapshot","systemPrompt":["one","two"],"cliPrefix":"agent","tools":[`+snapshotTool+`]}`,
+	)
 	s.user("r")
 	s.text("m2", "b")
 	r := one(t, s, "agent\none\n\ntwo / q / a* / r / b*")
 	if tools := r.examples[0].Tools; len(tools) != 1 ||
-		string(tools[0].Raw) != `{"type":"function","function":{"name":"Bash","description":"d","parameters":{"type":"object"}}}` {
+		string(
+			tools[0].Raw,
+		) != `{"type":"function","function":{"name":"Bash","description":"d","parameters":{"type":"object"}}}` {
 		t.Errorf("%+v", tools)
 	}
 }
@@ -236,7 +256,10 @@ func TestDifference20BlocksOfAnAnswer(t *testing.T) {
 	s = newScript("s")
 	s.user("q")
 	for i, text := range []string{"second", "first"} {
-		s.chained("assistant", fmt.Sprintf(`"apiBlockIndex":%d,"message":{"id":"m","content":[{"type":"text","text":"%s"}]}`, 1-i, text))
+		s.chained(
+			"assistant",
+			fmt.Sprintf(`"apiBlockIndex":%d,"message":{"id":"m","content":[{"type":"text","text":"%s"}]}`, 1-i, text),
+		)
 	}
 	one(t, s, "q / first\nsecond*")
 }
@@ -254,8 +277,8 @@ func TestDifference21FailedCallsStandInTheChain(t *testing.T) {
 	}
 }
 
-// A sub-agent's lines lie in a file of their own. It is an example of its own, and its result reaches the main agent as an
-// attachment to what it queued.
+// A sub-agent's lines lie in a file of their own. It is an example of its own, and its result reaches the main agent as
+// an attachment to what it queued.
 func TestDifference22SubAgents(t *testing.T) {
 	dir := t.TempDir()
 	s := newScript("s")
@@ -263,7 +286,10 @@ func TestDifference22SubAgents(t *testing.T) {
 	s.block("m1", `{"type":"tool_use","id":"c1","name":"Agent","input":{}}`)
 	s.result("c1", "Async agent launched", "")
 	s.text("m2", "waiting")
-	s.chained("attachment", `"attachment":{"type":"queued_command","prompt":"<task-notification>42</task-notification>"}`)
+	s.chained(
+		"attachment",
+		`"attachment":{"type":"queued_command","prompt":"<task-notification>42</task-notification>"}`,
+	)
 	s.text("m3", "it says 42")
 	write(t, dir, "p/s.jsonl", s.String())
 	write(t, dir, "p/s/subagents/agent-7.meta.json", `{"toolUseId":"c1"}`)
@@ -271,7 +297,11 @@ func TestDifference22SubAgents(t *testing.T) {
 	agent.user("find it")
 	agent.text("m9", "42")
 	write(t, dir, "p/s/subagents/agent-7.jsonl", strings.NewReplacer(
-		`"isSidechain":false`, `"isSidechain":true,"agentId":"7"`, `"sessionId":"x"`, `"sessionId":"s"`).Replace(agent.String()))
+		`"isSidechain":false`,
+		`"isSidechain":true,"agentId":"7"`,
+		`"sessionId":"x"`,
+		`"sessionId":"s"`,
+	).Replace(agent.String()))
 	r := read(t, dir)
 	var got []string
 	for _, ex := range r.examples {
@@ -294,14 +324,17 @@ func write(t testing.TB, dir, name, text string) {
 	}
 }
 
-// After a compaction the model sees the summary, what was kept word for word, and what came after; the call that wrote the
-// summary is not stored.
+// After a compaction the model sees the summary, what was kept word for word, and what came after; the call that wrote
+// the summary is not stored.
 func TestDifference23Compaction(t *testing.T) {
 	s := newScript("s")
 	s.user("q")
 	kept := s.text("m1", "a")
 	s.parent = ""
-	s.chained("system", `"subtype":"compact_boundary","compactMetadata":{"preservedMessages":{"anchorUuid":"s-u4","uuids":["`+kept+`"]}}`)
+	s.chained(
+		"system",
+		`"subtype":"compact_boundary","compactMetadata":{"preservedMessages":{"anchorUuid":"s-u4","uuids":["`+kept+`"]}}`,
+	)
 	s.chained("user", `"isCompactSummary":true,"message":{"role":"user","content":"summary"}`)
 	s.chained("user", `"isMeta":true,"message":{"role":"user","content":"<caveat>"}`)
 	s.user("<command-name>/compact</command-name>")
@@ -332,11 +365,23 @@ func TestDifference24ErrorFlags(t *testing.T) {
 func TestLoggedRequests(t *testing.T) {
 	s := newScript("s")
 	s.user("q")
-	s.raw(`{"type":"api-request-shape","sessionId":"s","shapeHash":"sh","shape":{"system":[{"type":"text","text":"sys"}],"tools":[{"name":"f","input_schema":{}}]}}`)
-	s.raw(`{"type":"api-request-blob","sessionId":"s","hash":"h1","message":{"role":"user","content":[{"type":"text","text":"reminder"},{"type":"text","text":"q"}]}}`)
+	s.raw(
+		`{"type":"api-request-shape","sessionId":"s","shapeHash":"sh","shape":{"system":[{"type":"text","text":"sys"}],"tools":[{"name":"f","input_schema":{}}]}}`,
+	)
+	s.raw(
+		`{"type":"api-request-blob","sessionId":"s","hash":"h1","message":{"role":"user","content":[{"type":"text","text":"reminder"},{"type":"text","text":"q"}]}}`,
+	)
 	s.raw(`{"type":"api-request","sessionId":"s","id":"r1","shapeHash":"sh","keep":0,"tail":["h1"]}`)
 	ask := func(id, ref, text string) {
-		s.chained("assistant", fmt.Sprintf(`"requestRef":"%s","message":{"id":"%s","content":[{"type":"text","text":"%s"}]}`, ref, id, text))
+		s.chained(
+			"assistant",
+			fmt.Sprintf(
+				`"requestRef":"%s","message":{"id":"%s","content":[{"type":"text","text":"%s"}]}`,
+				ref,
+				id,
+				text,
+			),
+		)
 	}
 	ask("m1", "r1", "a")
 	s.user("r")
@@ -355,8 +400,8 @@ func TestLoggedRequests(t *testing.T) {
 	}
 }
 
-// TestOrderOfFilesAndResume: however the sessions lie in files the examples are the same, in the order of their ids; a run
-// goes on where it stood.
+// TestOrderOfFilesAndResume: however the sessions lie in files the examples are the same, in the order of their ids; a
+// run goes on where it stood.
 func TestOrderOfFilesAndResume(t *testing.T) {
 	var scripts []string
 	for _, id := range []string{"s3", "s1", "s2"} {
@@ -365,7 +410,11 @@ func TestOrderOfFilesAndResume(t *testing.T) {
 		s.text("m-"+id, "a")
 		scripts = append(scripts, s.String())
 	}
-	copied := strings.ReplaceAll(scripts[0], `"sessionId":"s3"`, `"sessionId":"s4"`) // a fork of older versions copies lines
+	copied := strings.ReplaceAll(
+		scripts[0],
+		`"sessionId":"s3"`,
+		`"sessionId":"s4"`,
+	) // a fork of older versions copies lines
 	one, two := t.TempDir(), t.TempDir()
 	for i, text := range append(scripts, copied) {
 		write(t, one, fmt.Sprintf("%d.jsonl", i), text)

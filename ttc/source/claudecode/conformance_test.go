@@ -76,8 +76,8 @@ func requestMessages(g *ttc.Graph, walk []int) (n int) {
 	return n
 }
 
-// TestRecordedCalls compares the calls of a session with what went over the wire: every answer once, with a history of as
-// many messages; the call that the session doesn't hold is counted.
+// TestRecordedCalls compares the calls of a session with what went over the wire: every answer once, with a history of
+// as many messages; the call that the session doesn't hold is counted.
 func TestRecordedCalls(t *testing.T) {
 	dir, want := recorded(t)
 	check := func(r reading) {
@@ -116,7 +116,8 @@ func TestRecordedCalls(t *testing.T) {
 				stored++
 			}
 		}
-		if stored != len(got) || r.stats.Calls != int64(len(want.Calls)) || r.stats.Dropped["call"][session.UnstoredCall] != 1 {
+		if stored != len(got) || r.stats.Calls != int64(len(want.Calls)) ||
+			r.stats.Dropped["call"][session.UnstoredCall] != 1 {
 			t.Errorf("%d answers trained, %d of %d calls stored, stats %+v", len(got), stored, len(want.Calls), r.stats)
 		}
 	}
@@ -135,7 +136,10 @@ func TestRecordedCalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	old := slices.DeleteFunc(strings.Split(string(b), "\n"), func(l string) bool { return strings.HasPrefix(l, `{"type":"api-request`) })
+	old := slices.DeleteFunc(
+		strings.Split(string(b), "\n"),
+		func(l string) bool { return strings.HasPrefix(l, `{"type":"api-request`) },
+	)
 	rebuilt := readText(t, strings.Join(old, "\n"))
 	if len(rebuilt.examples) != 1 || rebuilt.examples[0].Fidelity != ttc.Partial {
 		t.Errorf("%+v", rebuilt.examples)

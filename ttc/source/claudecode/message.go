@@ -52,11 +52,13 @@ func toolCall(b json.Raw) chat.ToolCall {
 	}
 	input = clone(input)
 	return chat.ToolCall{
-		ID: field(b, "id"), Type: "function", Name: field(b, "name"), Arguments: string(input), Parsed: input, AsObject: input.Kind() == json.Object,
+		ID: field(b, "id"), Type: "function", Name: field(b, "name"),
+		Arguments: string(input), Parsed: input, AsObject: input.Kind() == json.Object,
 	}
 }
 
-// messagesOf makes chat messages of one message of a request: each result of a tool is one, and so is all else together.
+// messagesOf makes chat messages of one message of a request: each result of a tool is one, and so is all else
+// together.
 func messagesOf(role string, content json.Raw) []calls.Message {
 	if role == "assistant" {
 		m, _ := answerOf(elements(content))

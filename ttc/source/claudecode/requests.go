@@ -5,8 +5,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// requests are the logged requests of a session. A request is a list of messages by their hashes: those of an earlier one,
-// as far as it says, and some more. The lists share what they have in common, as walks in a tree.
+// requests are the logged requests of a session. A request is a list of messages by their hashes: those of an earlier
+// one, as far as it says, and some more. The lists share what they have in common, as walks in a tree.
 type requests struct {
 	byID    map[string]*request
 	order   []*request
@@ -43,7 +43,8 @@ type shape struct {
 
 func newRequests() requests {
 	return requests{
-		byID: map[string]*request{}, shapes: map[string]shape{}, blobs: map[string][]calls.Ref{}, edges: map[stepEdge]int32{},
+		byID: map[string]*request{}, shapes: map[string]shape{}, blobs: map[string][]calls.Ref{},
+		edges:   map[stepEdge]int32{},
 		endings: map[int32][]*request{},
 	}
 }
@@ -115,8 +116,8 @@ func (r *requests) step(parent int32, hash string) int32 {
 	return at
 }
 
-// resolve finds what the messages are that are named and not stored: answers, which stand among the lines of the session. One
-// that follows the whole list of an earlier request is what came back to that.
+// resolve finds what the messages are that are named and not stored: answers, which stand among the lines of the
+// session. One that follows the whole list of an earlier request is what came back to that.
 func (r *requests) resolve(answers []*answer) {
 	for _, a := range answers {
 		if q := r.byID[a.ref]; q != nil && q.answer == nil {

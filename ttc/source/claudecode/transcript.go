@@ -87,8 +87,10 @@ func (t *transcript) read(ctx context.Context, path string, cfg session.Settings
 
 // passedOver are the lines that say nothing about what a model was given or wrote.
 var passedOver = map[string]bool{
-	"last-prompt": true, "mode": true, "tools-used": true, "cost-state": true, "atis-latch": true, "queue-operation": true, "summary": true,
-	"file-history-snapshot": true, "permission-mode": true, "progress": true, "custom-title": true, "ai-title": true, "agent-name": true,
+	"last-prompt": true, "mode": true, "tools-used": true, "cost-state": true, "atis-latch": true,
+	"queue-operation": true, "summary": true,
+	"file-history-snapshot": true, "permission-mode": true, "progress": true, "custom-title": true,
+	"ai-title": true, "agent-name": true,
 	"pr-link": true, "tag": true,
 }
 
@@ -192,7 +194,8 @@ func (t *transcript) assistant(l *line) {
 	id := field(l.message, "id")
 	if a == nil || a.id != id || id == "" || a.request != "" && l.requestID != "" && a.request != l.requestID {
 		a = &answer{
-			id: id, model: model, agent: rec.agent, at: l.at, first: rec, prompt: t.prompt, tools: t.tools, path: t.path, offset: l.offset,
+			id: id, model: model, agent: rec.agent, at: l.at, first: rec, prompt: t.prompt,
+			tools: t.tools, path: t.path, offset: l.offset,
 		}
 		t.answers = append(t.answers, a)
 		t.open[rec.agent] = a
@@ -374,7 +377,8 @@ func (t *transcript) calls() {
 // call adds the call that an answer is of.
 func (t *transcript) call(a *answer) {
 	c := calls.Call{
-		ID: a.id, Agent: a.agent, Model: a.model, Time: a.at, FinishReason: finishReasons[a.stop], Usage: a.usage, Gaps: calls.ParsedArguments,
+		ID: a.id, Agent: a.agent, Model: a.model, Time: a.at, Usage: a.usage,
+		FinishReason: finishReasons[a.stop], Gaps: calls.ParsedArguments,
 		Output: t.out.At(a.ref0).Message, File: a.path, Offset: a.offset,
 	}
 	if c.FinishReason == "" {
@@ -392,4 +396,9 @@ func (t *transcript) call(a *answer) {
 	t.out.Add(c)
 }
 
-var finishReasons = map[string]string{"end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length", "tool_use": "tool_calls"}
+var finishReasons = map[string]string{
+	"end_turn":      "stop",
+	"stop_sequence": "stop",
+	"max_tokens":    "length",
+	"tool_use":      "tool_calls",
+}

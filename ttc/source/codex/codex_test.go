@@ -30,7 +30,11 @@ func read(t testing.TB, paths ...string) (r reading) {
 	t.Helper()
 	cfg := schema.New[Config]()
 	cfg.Path = paths
-	s, err := Open(context.Background(), cfg, source.Options{Drop: func(d ledger.Drop) { r.drops = append(r.drops, d) }})
+	s, err := Open(
+		context.Background(),
+		cfg,
+		source.Options{Drop: func(d ledger.Drop) { r.drops = append(r.drops, d) }},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +81,17 @@ func newScript(id, more string) *script {
 }
 
 func (s *script) line(typ, payload, more string) {
-	s.lines = append(s.lines, fmt.Sprintf(`{"timestamp":"2026-11-20T23:23:%02d.5Z","ordinal":%d,"type":"%s","payload":%s%s}`, s.ordinal%60, s.ordinal, typ, payload, more))
+	s.lines = append(
+		s.lines,
+		fmt.Sprintf(
+			`{"timestamp":"2026-11-20T23:23:%02d.5Z","ordinal":%d,"type":"%s","payload":%s%s}`,
+			s.ordinal%60,
+			s.ordinal,
+			typ,
+			payload,
+			more,
+		),
+	)
 	s.ordinal++
 }
 
@@ -87,7 +101,11 @@ func (s *script) item(through int, format string, a ...any) {
 	if through < 0 {
 		through = s.sequence - 1
 	}
-	meta := fmt.Sprintf(`,"metadata":{"history_sequence":%d,"sampled_through_sequence":%d,"client_authored":false}`, s.sequence, through)
+	meta := fmt.Sprintf(
+		`,"metadata":{"history_sequence":%d,"sampled_through_sequence":%d,"client_authored":false}`,
+		s.sequence,
+		through,
+	)
 	if s.old {
 		meta = ""
 	}
@@ -99,11 +117,22 @@ func (s *script) user(text string) {
 }
 
 func (s *script) text(through int, text string) {
-	s.item(through, `{"type":"message","id":"msg_%s","role":"assistant","content":[{"type":"output_text","text":%s}]}`, text, quote(text))
+	s.item(
+		through,
+		`{"type":"message","id":"msg_%s","role":"assistant","content":[{"type":"output_text","text":%s}]}`,
+		text,
+		quote(text),
+	)
 }
 
 func (s *script) call(through int, id, arguments string) {
-	s.item(through, `{"type":"function_call","id":"fc_%s","name":"exec_command","arguments":%s,"call_id":"%s"}`, id, quote(arguments), id)
+	s.item(
+		through,
+		`{"type":"function_call","id":"fc_%s","name":"exec_command","arguments":%s,"call_id":"%s"}`,
+		id,
+		quote(arguments),
+		id,
+	)
 }
 
 func (s *script) result(id, output string) {
@@ -155,8 +184,8 @@ func want(t *testing.T, r reading, want ...string) {
 	}
 }
 
-// A fork names the place in its parent's file. What the parent wrote is context in it; without the parent's file the fork's
-// calls are counted and left out.
+// A fork names the place in its parent's file. What the parent wrote is context in it; without the parent's file the
+// fork's calls are counted and left out.
 func TestDifference25ForksPointIntoTheirParent(t *testing.T) {
 	dir := t.TempDir()
 	parent := newScript("p", "")
@@ -165,11 +194,20 @@ func TestDifference25ForksPointIntoTheirParent(t *testing.T) {
 	at := parent.ordinal
 	parent.user("r")
 	parent.text(3, "b")
-	fork := newScript("f", fmt.Sprintf(`,"forked_from_id":"p","history_base":{"thread_id":"p","end_ordinal_exclusive":%d,"end_byte_offset":1}`, at))
+	fork := newScript(
+		"f",
+		fmt.Sprintf(
+			`,"forked_from_id":"p","history_base":{"thread_id":"p","end_ordinal_exclusive":%d,"end_byte_offset":1}`,
+			at,
+		),
+	)
 	fork.sequence = 2
 	fork.user("s")
 	fork.text(3, "c")
-	again := newScript("g", fmt.Sprintf(`,"history_base":{"thread_id":"f"},"forked_from_ordinal_exclusive":%d`, fork.ordinal))
+	again := newScript(
+		"g",
+		fmt.Sprintf(`,"history_base":{"thread_id":"f"},"forked_from_ordinal_exclusive":%d`, fork.ordinal),
+	)
 	again.sequence = 4
 	again.user("t")
 	again.text(5, "d")
@@ -195,7 +233,10 @@ func TestDifference26WhatWasInThePrompt(t *testing.T) {
 		s := newScript("s", "")
 		s.old = old
 		s.user("q")
-		s.item(1, `{"type":"reasoning","summary":[{"type":"summary_text","text":"no"}],"content":null,"encrypted_content":"x"}`)
+		s.item(
+			1,
+			`{"type":"reasoning","summary":[{"type":"summary_text","text":"no"}],"content":null,"encrypted_content":"x"}`,
+		)
 		s.text(1, "two")
 		s.call(1, "c1", `{ "cmd" : "ls" }`)
 		s.call(1, "c2", `{"cmd":"pwd"}`)
@@ -207,7 +248,8 @@ func TestDifference26WhatWasInThePrompt(t *testing.T) {
 		r := readText(t, s.String())
 		want(t, r, "s: sys / q / two[c1][c2]* / c1=one / c2=two / b*")
 		ex := r.examples[0]
-		if got := ex.Graph.Nodes[2].Message.ToolCalls[0].Arguments; got != `{ "cmd" : "ls" }` || ex.Fidelity != ttc.Partial {
+		if got := ex.Graph.Nodes[2].Message.ToolCalls[0].Arguments; got != `{ "cmd" : "ls" }` ||
+			ex.Fidelity != ttc.Partial {
 			t.Errorf("arguments %s, fidelity %d", got, ex.Fidelity)
 		}
 	}
@@ -222,13 +264,25 @@ func TestDifference26WhatWasInThePrompt(t *testing.T) {
 func TestDifference27EventsAreNoMessages(t *testing.T) {
 	s := newScript("s", "")
 	s.user("q")
-	s.line("event_msg", `{"type":"item_completed","item":{"type":"UserMessage","id":"x","content":[{"type":"text","text":"q"}]}}`, "")
+	s.line(
+		"event_msg",
+		`{"type":"item_completed","item":{"type":"UserMessage","id":"x","content":[{"type":"text","text":"q"}]}}`,
+		"",
+	)
 	s.call(1, "c1", `{}`)
 	s.line("token_usage_record", `{"response_id":"resp_1","usage":{"input_tokens":5,"output_tokens":2}}`, "")
-	s.line("event_msg", `{"type":"item_completed","item":{"type":"CommandExecution","id":"c1","status":"failed","exit_code":1}}`, "")
+	s.line(
+		"event_msg",
+		`{"type":"item_completed","item":{"type":"CommandExecution","id":"c1","status":"failed","exit_code":1}}`,
+		"",
+	)
 	s.result("c1", `"no"`)
 	s.call(3, "c2", `{}`)
-	s.line("event_msg", `{"type":"item_completed","item":{"type":"CommandExecution","id":"c2","status":"completed"}}`, "")
+	s.line(
+		"event_msg",
+		`{"type":"item_completed","item":{"type":"CommandExecution","id":"c2","status":"completed"}}`,
+		"",
+	)
 	s.result("c2", `{"content":"yes","success":true}`)
 	s.line("event_msg", `{"type":"thread_settings_applied"}`, "")
 	s.line("event_msg", `{"type":"agent_message","message":"twice"}`, "")
@@ -245,11 +299,14 @@ func TestDifference27EventsAreNoMessages(t *testing.T) {
 	}
 }
 
-// Text of the harness is a developer's message, which templates know as the system's; tools are known where a client brought
-// them.
+// Text of the harness is a developer's message, which templates know as the system's; tools are known where a client
+// brought them.
 func TestDifference28DeveloperMessages(t *testing.T) {
 	s := newScript("s", "")
-	s.item(-1, `{"type":"message","role":"developer","content":[{"type":"input_text","text":"skills"},{"type":"input_text","text":"rights"}]}`)
+	s.item(
+		-1,
+		`{"type":"message","role":"developer","content":[{"type":"input_text","text":"skills"},{"type":"input_text","text":"rights"}]}`,
+	)
 	s.user("<environment_context>")
 	s.user("q")
 	s.text(3, "a")
@@ -262,12 +319,15 @@ func TestDifference28DeveloperMessages(t *testing.T) {
 	s.user("q")
 	s.text(1, "a")
 	if ex := readText(t, s.String()).examples[0]; len(ex.Tools) != 1 || ex.Fidelity != ttc.TextOnly ||
-		string(ex.Tools[0].Raw) != `{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"}}}` {
+		string(
+			ex.Tools[0].Raw,
+		) != `{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"}}}` {
 		t.Errorf("%+v", ex)
 	}
 }
 
-// A patch is a call whose input is a text of its own grammar. Where nothing but its result says that it failed, no flag does.
+// A patch is a call whose input is a text of its own grammar. Where nothing but its result says that it failed, no flag
+// does.
 func TestDifference29FailedPatches(t *testing.T) {
 	s := newScript("s", "")
 	s.user("q")
@@ -277,7 +337,8 @@ func TestDifference29FailedPatches(t *testing.T) {
 	r := readText(t, s.String())
 	want(t, r, "s: sys / q / [c1]* / c1=apply_patch verification failed: no / a*")
 	n := r.examples[0].Graph.Nodes
-	if c := n[2].Message.ToolCalls[0]; c.Arguments != `{"input":"*** Begin\n+\"7\""}` || c.Name != "apply_patch" || n[3].Error != nil {
+	if c := n[2].Message.ToolCalls[0]; c.Arguments != `{"input":"*** Begin\n+\"7\""}` || c.Name != "apply_patch" ||
+		n[3].Error != nil {
 		t.Errorf("%+v %v", c, n[3].Error)
 	}
 }
@@ -299,7 +360,11 @@ func TestCompactionAndRollback(t *testing.T) {
 	s := newScript("s", "")
 	s.user("q")
 	s.text(1, "a")
-	s.line("compacted", `{"message":"sum","replacement_history":[{"type":"message","role":"user","content":[{"type":"input_text","text":"q"}]},{"type":"message","role":"assistant","content":[{"type":"output_text","text":"sum"}]}]}`, "")
+	s.line(
+		"compacted",
+		`{"message":"sum","replacement_history":[{"type":"message","role":"user","content":[{"type":"input_text","text":"q"}]},{"type":"message","role":"assistant","content":[{"type":"output_text","text":"sum"}]}]}`,
+		"",
+	)
 	s.user("r")
 	s.text(3, "b")
 	r := readText(t, s.String())
@@ -328,7 +393,9 @@ func FuzzRead(f *testing.F) {
 	s.result("c1", `"no"`)
 	s.text(3, "b")
 	f.Add(s.String())
-	f.Add(`{"timestamp":"","type":"session_meta","payload":{"id":"x","history_base":{"thread_id":"x","end_ordinal_exclusive":1}}}`)
+	f.Add(
+		`{"timestamp":"","type":"session_meta","payload":{"id":"x","history_base":{"thread_id":"x","end_ordinal_exclusive":1}}}`,
+	)
 	f.Fuzz(func(t *testing.T, text string) {
 		r := readText(t, text+"\n")
 		for _, a := range r.stats.Accounts() {

@@ -46,8 +46,8 @@ func TestRecordedCalls(t *testing.T) {
 		t.Fatalf("%d examples, %+v", len(r.examples), r.stats)
 	}
 	ex := r.examples[0]
-	// The instructions that a session records are not quite those that were sent: the program left out a line about a tool it
-	// didn't offer. Nothing in the session says so.
+	// The instructions that a session records are not quite those that were sent: the program left out a line about a
+	// tool it didn't offer. Nothing in the session says so.
 	const unsent = "- If you create a checklist or task list, you update item statuses incrementally as each item is completed " +
 		"rather than marking every item done only at the end.\n"
 	got := map[string][]string{} // the items of a call's history, by its answer

@@ -22,7 +22,12 @@ func (t *thread) item(payload json.Raw, l session.Line) {
 		if field(payload, "role") != "assistant" {
 			t.close()
 			content, _ := payload.Get("content")
-			t.append(entry{sequence: sequence, message: calls.Message{Message: message(role(field(payload, "role")), content)}})
+			t.append(
+				entry{
+					sequence: sequence,
+					message:  calls.Message{Message: message(role(field(payload, "role")), content)},
+				},
+			)
 			return
 		}
 		content, _ := payload.Get("content")
@@ -58,7 +63,10 @@ func (t *thread) answer(payload json.Raw, sequence, through int64, l session.Lin
 		}
 	}
 	a.call = calls.Call{
-		ID: firstOf(field(payload, "call_id"), field(payload, "id")), Model: t.model, Time: nanoseconds(field(l.JSON, "timestamp")),
+		ID: firstOf(
+			field(payload, "call_id"),
+			field(payload, "id"),
+		), Model: t.model, Time: nanoseconds(field(l.JSON, "timestamp")),
 		Output: chat.Message{Role: "assistant", Form: chat.Null}, Tools: t.tools, File: t.path, Offset: l.Offset,
 	}
 	if t.tools == nil {
@@ -85,7 +93,8 @@ func (a *turn) addText(m chat.Message) {
 	out.Form, out.Text, out.Parts = m.Form, m.Text, m.Parts
 }
 
-// addReasoning takes in reasoning, whose text is there only for models that show it. A summary is not what the model wrote.
+// addReasoning takes in reasoning, whose text is there only for models that show it. A summary is not what the model
+// wrote.
 func (a *turn) addReasoning(content json.Raw) {
 	var texts []string
 	for e := range content.Elements() {

@@ -75,7 +75,8 @@ func (r *reader) head(ctx context.Context, path string) (*file, error) {
 	return f, nil
 }
 
-// forkedFrom finds the place in another thread's file that a thread goes on from. Older versions copied what comes before.
+// forkedFrom finds the place in another thread's file that a thread goes on from. Older versions copied what comes
+// before.
 func (f *file) forkedFrom(meta json.Raw) {
 	base, ok := meta.Get("history_base")
 	if !ok || base.Kind() != json.Object {
@@ -102,7 +103,9 @@ func (r *reader) Next(ctx context.Context) (*calls.Session, error) {
 		return nil, err
 	}
 	if t.tooLarge {
-		r.tally.Drop(ledger.Drop{Unit: "session", Reason: session.SessionTooLong, Example: f.thread, Index: -1, File: f.path})
+		r.tally.Drop(
+			ledger.Drop{Unit: "session", Reason: session.SessionTooLong, Example: f.thread, Index: -1, File: f.path},
+		)
 		return calls.NewSession(f.thread), nil
 	}
 	t.addCalls()

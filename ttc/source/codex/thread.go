@@ -56,7 +56,8 @@ const everything = math.MaxInt64
 const maxForks = 100
 
 var known = map[string]bool{
-	"session_meta": true, "response_item": true, "compacted": true, "event_msg": true, "turn_context": true, "token_usage_record": true,
+	"session_meta": true, "response_item": true, "compacted": true, "event_msg": true, "turn_context": true,
+	"token_usage_record": true,
 }
 
 var passedOver = map[string]bool{"world_state": true, "inter_agent_communication": true, "ghost_snapshot": true}
@@ -64,9 +65,12 @@ var passedOver = map[string]bool{"world_state": true, "inter_agent_communication
 // passedEvents are the events that repeat what items say, or say nothing of what the model saw.
 var passedEvents = map[string]bool{
 	"task_started": true, "task_complete": true, "turn_started": true, "turn_complete": true, "user_message": true,
-	"agent_message": true, "agent_reasoning": true, "thread_settings_applied": true, "turn_aborted": true, "context_compacted": true,
-	"agent_reasoning_raw_content": true, "exec_command_begin": true, "patch_apply_begin": true, "mcp_tool_call_begin": true,
-	"entered_review_mode": true, "exited_review_mode": true, "item_started": true, "agent_reasoning_section_break": true,
+	"agent_message": true, "agent_reasoning": true, "thread_settings_applied": true, "turn_aborted": true,
+	"context_compacted":           true,
+	"agent_reasoning_raw_content": true, "exec_command_begin": true, "patch_apply_begin": true,
+	"mcp_tool_call_begin": true,
+	"entered_review_mode": true, "exited_review_mode": true, "item_started": true,
+	"agent_reasoning_section_break": true,
 }
 
 // load takes in a thread up to an ordinal, after what it goes on from.
@@ -179,8 +183,9 @@ func (t *thread) compacted(payload json.Raw, l session.Line) {
 	if !t.inherited {
 		t.r.tally.S.Calls++
 		t.r.tally.Drop(ledger.Drop{
-			Unit: "call", Reason: session.UnstoredCall, Detail: "the call that wrote the summary of a compaction", Example: t.out.ID,
-			Index: -1, File: t.path, Offset: l.Offset,
+			Unit: "call", Reason: session.UnstoredCall, Example: t.out.ID,
+			Detail: "the call that wrote the summary of a compaction",
+			Index:  -1, File: t.path, Offset: l.Offset,
 		})
 	}
 	old := t.history
@@ -279,7 +284,8 @@ func (t *thread) addCalls() {
 		if a.missing {
 			t.r.tally.S.Calls++
 			t.r.tally.Drop(ledger.Drop{
-				Unit: "call", Reason: session.MissingHistory, Detail: "the thread that it was forked from is not among the files",
+				Unit: "call", Reason: session.MissingHistory,
+				Detail:  "the thread that it was forked from is not among the files",
 				Example: t.out.ID, Index: -1, File: a.call.File, Offset: a.call.Offset,
 			})
 			continue

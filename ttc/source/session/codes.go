@@ -23,14 +23,42 @@ func Codes() []ledger.Code {
 	}
 	return []ledger.Code{
 		page(RepeatedCall, "The same call was recorded more than once; it is trained once.", "Nothing."),
-		page(CopiedCall, "The answer is a copy: another session, or another place of this one, recorded it first and trains it (resumed and forked sessions copy their history).", "Nothing."),
-		page(AbandonedRetry, "The model was asked again with the same messages, and the session went on from another answer. This one is kept as context, not trained.", "Nothing."),
-		page(AmbiguousRetry, "The model answered the same messages more than once, and the session went on from none of the answers: nothing says which one counts.", "Nothing; or take the answers as candidates, if they are scored."),
+		page(
+			CopiedCall,
+			"The answer is a copy: another session, or another place of this one, recorded it first and trains it (resumed and forked sessions copy their history).",
+			"Nothing.",
+		),
+		page(
+			AbandonedRetry,
+			"The model was asked again with the same messages, and the session went on from another answer. This one is kept as context, not trained.",
+			"Nothing.",
+		),
+		page(
+			AmbiguousRetry,
+			"The model answered the same messages more than once, and the session went on from none of the answers: nothing says which one counts.",
+			"Nothing; or take the answers as candidates, if they are scored.",
+		),
 		page(FailedCall, "The call to the model failed and gave no answer.", "Nothing."),
-		page(UnstoredCall, "The session shows that a call was made (the summary of a compaction, say), but does not hold it.", "Nothing; a proxy that records requests would hold it."),
-		page(MissingHistory, "What the model was given can't be put together: a file, a line or a message that the call goes on from is missing.", "Name the folder with all files of the session, the parents of forks included."),
-		page(UnreadLine, "A line is damaged: it is no JSON, cut off, or longer than a line may be.", "Look at the place named in dropped.jsonl. The last line of a session that is still running may be cut off."),
-		page(OtherFormat, "A file in the folder is of another format than the source reads.", "Nothing, or read it with a source of its own."),
+		page(
+			UnstoredCall,
+			"The session shows that a call was made (the summary of a compaction, say), but does not hold it.",
+			"Nothing; a proxy that records requests would hold it.",
+		),
+		page(
+			MissingHistory,
+			"What the model was given can't be put together: a file, a line or a message that the call goes on from is missing.",
+			"Name the folder with all files of the session, the parents of forks included.",
+		),
+		page(
+			UnreadLine,
+			"A line is damaged: it is no JSON, cut off, or longer than a line may be.",
+			"Look at the place named in dropped.jsonl. The last line of a session that is still running may be cut off.",
+		),
+		page(
+			OtherFormat,
+			"A file in the folder is of another format than the source reads.",
+			"Nothing, or read it with a source of its own.",
+		),
 		page(SessionTooLong, "One session holds more than the limit.", "Raise sources.*.max_session_bytes."),
 	}
 }

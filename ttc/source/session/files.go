@@ -38,7 +38,10 @@ func Find(paths []string, extensions ...string) ([]string, error) {
 	}
 	if len(out) == 0 {
 		return nil, &source.Error{
-			Path: strings.Join(paths, ", "), Offset: -1, What: "there is no file with the extension " + strings.Join(extensions, " or "),
+			Path: strings.Join(
+				paths,
+				", ",
+			), Offset: -1, What: "there is no file with the extension " + strings.Join(extensions, " or "),
 			Help: "Name the folder that holds the sessions, or the files themselves",
 		}
 	}

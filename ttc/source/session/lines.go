@@ -16,8 +16,8 @@ type Line struct {
 	Offset int64
 }
 
-// Lines calls each with every line of a file that is a JSON object, until it returns false. A damaged line is booked and
-// passed over.
+// Lines calls each with every line of a file that is a JSON object, until it returns false. A damaged line is booked
+// and passed over.
 func Lines(ctx context.Context, path string, limit int64, tally *source.Tally, each func(Line) bool) error {
 	f, err := source.Open(ctx, path)
 	if err != nil {

@@ -2,6 +2,6 @@ package session
 
 // Settings are what all sources of sessions have.
 type Settings struct {
-	MaxLine    int64 `yaml:"max_line_bytes" default:"67108864" validate:"gte=1024,lte=1073741824" doc:"a longer line is dropped"`
-	MaxSession int64 `yaml:"max_session_bytes" default:"67108864" validate:"gte=1024" doc:"a session with more text than this is dropped"`
+	MaxLine    int64 `yaml:"max_line_bytes"    default:"67108864" validate:"gte=1024,lte=1073741824" doc:"a longer line is dropped"`
+	MaxSession int64 `yaml:"max_session_bytes" default:"67108864" validate:"gte=1024"                doc:"a session with more text than this is dropped"`
 }

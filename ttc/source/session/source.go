@@ -35,7 +35,14 @@ type Source struct {
 var _ source.Source = (*Source)(nil)
 
 // New returns the source of a reader, which has to book what it leaves out in tally.
-func New(ctx context.Context, paths []string, r Reader, cfg Settings, tally *source.Tally, opt source.Options) (*Source, error) {
+func New(
+	ctx context.Context,
+	paths []string,
+	r Reader,
+	cfg Settings,
+	tally *source.Tally,
+	opt source.Options,
+) (*Source, error) {
 	input, err := source.Identify(paths)
 	if err != nil {
 		r.Close()
@@ -95,7 +102,8 @@ func (s *Source) own(id string, answer xxh3.Uint128) bool {
 }
 
 var reasons = map[calls.Reason]ledger.Reason{
-	calls.Repeated: RepeatedCall, calls.Copied: CopiedCall, calls.Abandoned: AbandonedRetry, calls.Ambiguous: AmbiguousRetry,
+	calls.Repeated: RepeatedCall, calls.Copied: CopiedCall,
+	calls.Abandoned: AbandonedRetry, calls.Ambiguous: AmbiguousRetry,
 }
 
 // book counts an example that is handed out, and what became of its calls.
@@ -116,7 +124,14 @@ func (s *Source) book(ex *calls.Example) {
 	st.Examples++
 	st.Calls += ex.Calls
 	for _, c := range ex.SetAside {
-		d := ledger.Drop{Unit: "call", Reason: reasons[c.Why], Example: ex.ID, Index: -1, File: c.File, Offset: c.Offset}
+		d := ledger.Drop{
+			Unit:    "call",
+			Reason:  reasons[c.Why],
+			Example: ex.ID,
+			Index:   -1,
+			File:    c.File,
+			Offset:  c.Offset,
+		}
 		if c.ID != "" {
 			d.Detail = "answer " + c.ID
 		}

@@ -34,7 +34,8 @@ import (
 // codes are all codes there are, by area. A package that reports codes adds its own here.
 var codes = sync.OnceValue(func() []ledger.Code {
 	all := slices.Concat(
-		source.Codes(), session.Codes(), ledger.Codes(), pairs.Codes(), grpo.Codes(), sft.Codes(), sdpo.Codes(), builders.Codes(), host.Codes(),
+		source.Codes(), session.Codes(),
+		ledger.Codes(), pairs.Codes(), grpo.Codes(), sft.Codes(), sdpo.Codes(), builders.Codes(), host.Codes(),
 		curate.Codes(), rows.Codes(), collator.Codes(), teacher.Codes(), atropos.Codes(),
 		yamldoc.Codes(), schema.Codes(), config.Codes(), dataset.Codes(),
 	)
