@@ -43,6 +43,34 @@ func add(s *Session, plans ...plan) {
 	}
 }
 
+// plansOf reads "1 #id agent:x tool:f q =a r>b; ...": time, what else there is, the walk.
+func plansOf(text string) (out []plan) {
+	for _, one := range strings.Split(text, "; ") {
+		at, walk, _ := strings.Cut(one, " ")
+		p := plan{at: int64(at[0] - '0')}
+		for {
+			word, rest, _ := strings.Cut(walk, " ")
+			key, value, found := strings.Cut(word, ":")
+			switch {
+			case word[0] == '#':
+				p.id = word[1:]
+			case found && key == "agent":
+				p.agent = value
+			case found:
+				p.tool = value
+			default:
+				p.walk = walk
+			}
+			if p.walk != "" {
+				break
+			}
+			walk = rest
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
 // walks are the branches of an example; what is trained has a star.
 func walks(ex *Example) []string {
 	var out []string
@@ -62,31 +90,25 @@ func walks(ex *Example) []string {
 }
 
 func TestGraph(t *testing.T) {
-	for name, c := range map[string]struct {
-		plans []plan
-		want  string
-	}{
-		"a conversation":     {[]plan{{at: 1, walk: "q>a"}, {at: 2, walk: "q =a r>b"}}, "s: q a* r b*"},
-		"a compaction":       {[]plan{{at: 1, walk: "q>a"}, {at: 2, walk: "sum =a r>b"}}, "s: q a* | sum a r b*"},
-		"an edited history":  {[]plan{{at: 1, walk: "q>a"}, {at: 2, walk: "q =A r>b"}}, "s: q a* | q A r b*"},
-		"a fork":             {[]plan{{at: 1, walk: "q>a"}, {at: 2, walk: "q =a r>b"}, {at: 3, walk: "q =a s>c"}}, "s: q a* r b* | q a* s c*"},
-		"a retry":            {[]plan{{at: 1, walk: "q>x"}, {at: 2, walk: "q>a"}, {at: 3, walk: "q =a r>b"}}, "s: q x | q a* r b*; abandoned"},
-		"an ambiguous retry": {[]plan{{at: 1, walk: "q>x"}, {at: 2, walk: "q>a"}}, "s: q x | q a; ambiguous ambiguous"},
-		"both went on":       {[]plan{{at: 1, walk: "q>x"}, {at: 2, walk: "q>a"}, {at: 3, walk: "q =a r>b"}, {at: 4, walk: "q =x r>b"}}, "s: q a* r b* | q x* r b*"},
-		"recorded twice":     {[]plan{{at: 1, id: "1", walk: "q>a"}, {at: 1, id: "1", walk: "q>a"}}, "s: q a*; repeated"},
-		"a copy elsewhere":   {[]plan{{at: 1, id: "1", walk: "q>a"}, {at: 2, id: "1", walk: "new>a"}}, "s: q a* | new a; copied"},
-		"other tools":        {[]plan{{at: 1, tool: "f", walk: "q>a"}, {at: 2, tool: "g", walk: "q =a r>b"}}, "s: q a*; s.2: q a r b*"},
-		"a sub-agent":        {[]plan{{at: 1, walk: "q>a"}, {at: 2, agent: "x", walk: "task>b"}, {at: 3, walk: "q =a r>c"}}, "s: q a* r c*; s/x: task b*"},
-		"goes on with other tools": {
-			[]plan{{at: 1, tool: "f", walk: "q>x"}, {at: 2, tool: "f", walk: "q>a"}, {at: 3, tool: "g", walk: "q =a r>b"}},
-			"s: q x | q a*; abandoned; s.2: q a r b*",
-		},
-		"clocks go backwards": {[]plan{{at: 9, walk: "q>a"}, {at: 2, walk: "q =a r>b"}}, "s: q a* r b*"},
+	for name, c := range map[string]struct{ calls, want string }{
+		"a conversation":           {"1 q>a; 2 q =a r>b", "s: q a* r b*"},
+		"a compaction":             {"1 q>a; 2 sum =a r>b", "s: q a* | sum a r b*"},
+		"an edited history":        {"1 q>a; 2 q =A r>b", "s: q a* | q A r b*"},
+		"a fork":                   {"1 q>a; 2 q =a r>b; 3 q =a s>c", "s: q a* r b* | q a* s c*"},
+		"a retry":                  {"1 q>x; 2 q>a; 3 q =a r>b", "s: q x | q a* r b*; abandoned"},
+		"an ambiguous retry":       {"1 q>x; 2 q>a", "s: q x | q a; ambiguous ambiguous"},
+		"both went on":             {"1 q>x; 2 q>a; 3 q =a r>b; 4 q =x r>b", "s: q a* r b* | q x* r b*"},
+		"recorded twice":           {"1 #1 q>a; 1 #1 q>a", "s: q a*; repeated"},
+		"a copy elsewhere":         {"1 #1 q>a; 2 #1 new>a", "s: q a* | new a; copied"},
+		"other tools":              {"1 tool:f q>a; 2 tool:g q =a r>b", "s: q a*; s.2: q a r b*"},
+		"a sub-agent":              {"1 q>a; 2 agent:x task>b; 3 q =a r>c", "s: q a* r c*; s/x: task b*"},
+		"goes on with other tools": {"1 tool:f q>x; 2 tool:f q>a; 3 tool:g q =a r>b", "s: q x | q a*; abandoned; s.2: q a r b*"},
+		"clocks go backwards":      {"9 q>a; 2 q =a r>b", "s: q a* r b*"},
 	} {
 		reward := 1.0
 		s := NewSession("s")
 		s.Reward = &reward
-		add(s, c.plans...)
+		add(s, plansOf(c.calls)...)
 		owned := map[string]bool{}
 		var got []string
 		for _, ex := range s.Examples(func(id string, _ xxh3.Uint128) bool {

@@ -512,7 +512,11 @@ func TestLimits(t *testing.T) {
 	for _, c := range []struct {
 		line, session int64
 		want          string
-	}{{1 << 20, 1 << 20, "map[]"}, {2048, 1 << 20, "map[line:map[unread_line:1]]"}, {1 << 20, 2048, "map[session:map[session_too_large:1]]"}} {
+	}{
+		{1 << 20, 1 << 20, "map[]"},
+		{2048, 1 << 20, "map[line:map[unread_line:1]]"},
+		{1 << 20, 2048, "map[session:map[session_too_large:1]]"},
+	} {
 		cfg := schema.New[Config]()
 		cfg.Path, cfg.MaxLine, cfg.MaxSession = []string{dir}, c.line, c.session
 		src, err := Open(context.Background(), cfg, source.Options{})
