@@ -21,26 +21,7 @@ func TestOnRuns(t *testing.T) {
 		t.Skip("SKIPPED: training takes half a minute; run without -short")
 	}
 	pythontest.Torch(t)
-	bin := filepath.Join(t.TempDir(), "nat-go")
-	if out, err := exec.Command("go", "build", "-tags", "tokenizers", "-o", bin, "../../cmd/nat-go").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	work := t.TempDir()
-	if err := os.CopyFS(work, os.DirFS("../hints")); err != nil {
-		t.Fatal(err)
-	}
-	own := filepath.Join(work, "tokenizer", "chat_template.jinja")
-	_, brief, _ := strings.Cut(read(t, own), "\n") // without the list of tools, which is most of every row
-	write(t, own, brief)
-	natGo := func(args ...string) string {
-		cmd := exec.Command(bin, args...)
-		cmd.Dir = work
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("nat-go %s: %v\n%s", strings.Join(args, " "), err, out)
-		}
-		return string(out)
-	}
+	bin, work, natGo := program(t)
 	finetune := func(id, tokenizer string, more ...string) {
 		args := []string{"finetune", "run", "--config-file", "finetune.yml", "--run-id", id, "-o", "collator.tokenizer=" + tokenizer, "-o", "collator.policy=booker-1"}
 		for _, o := range more {
@@ -68,6 +49,30 @@ func TestOnRuns(t *testing.T) {
 		finetune(name+".null", folder, "collator.hints=none")
 	}
 	t.Log(runWith(t, []string{"NATGO=" + bin, "NATGO_RUNS=" + filepath.Join(work, "out")}, "-m", "unittest", "test_nat_go"))
+}
+
+// program builds nat-go, and copies examples/hints to a folder it then runs in.
+func program(t *testing.T) (bin, work string, natGo func(args ...string)) {
+	t.Helper()
+	bin = filepath.Join(t.TempDir(), "nat-go")
+	if out, err := exec.Command("go", "build", "-tags", "tokenizers", "-o", bin, "../../cmd/nat-go").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	work = t.TempDir()
+	if err := os.CopyFS(work, os.DirFS("../hints")); err != nil {
+		t.Fatal(err)
+	}
+	own := filepath.Join(work, "tokenizer", "chat_template.jinja")
+	_, brief, _ := strings.Cut(read(t, own), "\n") // without the list of tools, which is most of every row
+	write(t, own, brief)
+	return bin, work, func(args ...string) {
+		t.Helper()
+		cmd := exec.Command(bin, args...)
+		cmd.Dir = work
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("nat-go %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
 }
 
 // templates are the collator's toys and, where they are, stock ones that word a hint in different ways.

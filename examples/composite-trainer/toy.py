@@ -194,14 +194,14 @@ def demonstration(rng):
     return row, on
 
 
-def warm_up(folder, seed, steps=150):
-    """A model that knows the world and has the bad habit."""
+def warm_up(folder, seed, steps=150, make=TinyDecoder):
+    """A model that knows the world and has the bad habit. `make` makes one of a vocabulary's size."""
     rng, w = random.Random(seed), Writer(Path(folder) / "warm")
     for _ in range(30):
         w.sft("train", [demonstration(rng) for _ in range(32)])
     w.close()
     torch.manual_seed(seed)
-    model = TinyDecoder(len(WORDS))
+    model = make(len(WORDS))
     fit(model, list(read(w.root)), Objective(), steps, 3e-3, Teacher(model, "live"), None, micro_rows=32, log=lambda line: None)
     return model
 

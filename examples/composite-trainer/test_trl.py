@@ -1,0 +1,166 @@
+"""trl_trainer.py beside a float64 calculation from the logits of each step. Set NATGO_RUN to a run's folder with batches of
+sdpo and dpo, or run `go test`."""
+
+import math
+import os
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+import torch
+
+try:
+    import trl  # noqa: F401
+except ImportError:
+    raise unittest.SkipTest("no trl: pip install trl")
+
+from transformers import PrinterCallback
+
+import curves
+import toy
+from batches import SIDES, read, trained
+from composite_loss import frozen, row_weights, scoring, side_logits
+from test_trainer import jsd64, log_softmax64
+from train import HuggingFace
+from trl_trainer import CompositeGRPOTrainer, Log, as_trl, config, tiny
+
+torch.set_num_threads(1)
+
+
+def grid64(model, b, side):
+    """Log-softmaxed logits of every position in float64, [R,T,V]."""
+    ids = b.t[side + "input_ids"]
+    row, at = torch.ones_like(ids).nonzero(as_tuple=True)
+    with scoring(model):
+        return log_softmax64(side_logits(model, b, side, row, at).double().numpy().reshape(*ids.shape, -1))
+
+
+def token_logps64(model, b, side):
+    """[R,T]: the log-prob of each token, 0 for the first."""
+    logp, ids = grid64(model, b, side), b.t[side + "input_ids"].numpy()
+    out = np.zeros(ids.shape)
+    out[:, 1:] = np.take_along_axis(logp[:, :-1], ids[:, 1:, None], 2)[..., 0]
+    return out
+
+
+def grpo64(model, b, epsilon):
+    on, t = trained(b, "").numpy(), b.t
+    now = token_logps64(model, b, "")
+    old = t["old_logprobs"].double().numpy() if "old_logprobs" in t else now
+    ratio, advantage = np.exp(now - old), t["advantage"].double().numpy()[:, None]
+    loss = -np.minimum(ratio * advantage, np.clip(ratio, 1 - epsilon, 1 + epsilon) * advantage)
+    weight = row_weights(b).numpy()[:, None] * on
+    return (weight * loss).sum() / weight.sum()
+
+
+def sdpo64(student, teacher, b, beta):
+    z, p = (grid64(m, b, s) for m, s in ((student, "student_"), (teacher, "teacher_")))
+    t = {k: v.numpy() for k, v in b.t.items()}
+    loss = jsd64(z[t["pair_student_row"], t["pair_student_pos"]], p[t["pair_teacher_row"], t["pair_teacher_pos"]], beta)
+    return (t["pair_weight"] * loss).sum() / t["pair_weight"].sum()
+
+
+def dpo64(model, reference, b, beta):
+    def margin(m):
+        chosen, rejected = ((token_logps64(m, b, s) * trained(b, s).numpy()).sum(1) for s in SIDES["dpo"])
+        return chosen - rejected
+
+    weight = row_weights(b).numpy()
+    return (weight * np.logaddexp(0, -beta * (margin(model) - margin(reference)))).sum() / weight.sum()
+
+
+class Steps(unittest.TestCase):
+    """20 steps, each term of each beside the float64 calculation; what is trained falls."""
+
+    def train(self, batches, model, teacher="frozen", **more):
+        log, rows, start = Log(), [], frozen(HuggingFace(model))
+        with tempfile.TemporaryDirectory() as out:
+            trainer = CompositeGRPOTrainer(model, config(out, 20, 1e-3, alpha_sdpo=0.7, beta_replay=0.3, **more), batches, teacher, callbacks=[log])
+            compute = trainer.compute_loss
+
+            def beside(model, inputs, **kwargs):
+                found = {}
+                if "rl" in inputs:
+                    found["loss/grpo"] = grpo64(trainer.scored, inputs["rl"], trainer.epsilon_low)
+                if "sdpo" in inputs:
+                    found["loss/sdpo_jsd"] = sdpo64(trainer.scored, trainer.teacher.model, inputs["sdpo"], 0.5)
+                if "dpo" in inputs:
+                    found["loss/replay_dpo"] = dpo64(trainer.scored, start, inputs["dpo"], 0.1)
+                rows.append(found)
+                return compute(model, inputs, **kwargs)
+
+            trainer.compute_loss = beside
+            trainer.remove_callback(PrinterCallback)
+            trainer.train()
+        self.assertEqual(len(log.rows), 20)
+        for got, want in zip(log.rows, rows):
+            for name, value in want.items():
+                self.assertLess(abs(got[name] - value), 1e-5 * max(1, abs(value)), (name, got["step"]))
+            total = want.get("loss/grpo", 0) + 0.7 * want.get("loss/sdpo_jsd", 0) + 0.3 * want.get("loss/replay_dpo", 0)
+            self.assertLess(abs(got["loss/total"] - total), 2e-5 * max(1, abs(total)))
+            self.assertEqual((got["weights/alpha_sdpo"], got["weights/beta_replay"]), (0.7, 0.3))
+        return log.rows
+
+    def test_toy(self):
+        with tempfile.TemporaryDirectory() as out:
+            model = toy.warm_up(out, 0, make=lambda vocab: HuggingFace(tiny(vocab)))
+            toy.sample(model, Path(out) / "round0", 0)
+            batches = list(read(Path(out) / "round0", split="train"))
+        rows = self.train(batches, model.model, micro_rows=1024)
+        self.assertLess(abs(rows[0]["loss/replay_dpo"] - math.log(2)), 1e-5)
+        for term in curves.TERMS:
+            self.assertLess(rows[-1][term], rows[0][term], term)
+
+    @unittest.skipUnless("NATGO_RUN" in os.environ, "no run of nat-go: set NATGO_RUN, or run `go test`")
+    def test_run(self):
+        batches = list(read(Path(os.environ["NATGO_RUN"]) / "batches", split="train"))
+        torch.manual_seed(0)
+        rows = self.train(batches, tiny(batches[0].line["vocab_size"]), micro_rows=4)
+        self.assertLess(abs(rows[0]["loss/replay_dpo"] - math.log(2)), 1e-5)
+        first, last = (sum(r["loss/replay_dpo"] for r in part) for part in (rows[:5], rows[-5:]))
+        self.assertLess(last, first)
+
+
+class Contract(unittest.TestCase):
+    def setUp(self):
+        self.out = tempfile.TemporaryDirectory()
+        self.addCleanup(self.out.cleanup)
+        self.model = toy.warm_up(self.out.name, 0, steps=1, make=lambda vocab: HuggingFace(tiny(vocab)))
+        toy.sample(self.model, Path(self.out.name) / "round0", 0)
+        self.batches = list(read(Path(self.out.name) / "round0", split="train"))
+
+    def trainer(self, batches, **more):
+        return CompositeGRPOTrainer(self.model.model, config(Path(self.out.name) / "t", 1, 1e-3, **more), batches)
+
+    def test_defaults_are_plain_grpo(self):
+        t = self.trainer(self.batches)
+        self.assertEqual((t.args.alpha_sdpo, t.args.beta_replay, list(t.pools)), (0.0, 0.0, ["rl"]))
+
+    def test_nothing_to_train_on_is_said(self):
+        with self.assertRaisesRegex(ValueError, "nothing to train on"):
+            self.trainer([b for b in self.batches if b.channel != "rl"])
+
+    def test_steps_without_sites_leave_the_term_out(self):
+        t = self.trainer([b for b in self.batches if b.channel != "sdpo"], alpha_sdpo=1.0)
+        log = Log()
+        t.add_callback(log)
+        t.train()
+        self.assertNotIn("loss/sdpo_jsd", log.rows[0])
+        self.assertIn("loss/grpo", log.rows[0])
+
+    def test_it_never_generates(self):
+        t = self.trainer(self.batches)
+        t._generate_and_score_completions = t.model.generate = None
+        t.train()
+
+    def test_what_is_trained_is_what_was_sampled(self):
+        b = next(b for b in self.batches if b.channel == "rl")
+        x, on = as_trl(b), trained(b, "")
+        ids = torch.cat((x["prompt_ids"], x["completion_ids"]), 1)
+        mask = torch.cat((torch.zeros_like(x["prompt_ids"]), x["completion_mask"] * x["tool_mask"]), 1)
+        self.assertTrue((ids == b.t["input_ids"]).all() and (mask.bool() == on).all())
+
+
+if __name__ == "__main__":
+    unittest.main()
