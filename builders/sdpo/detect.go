@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/nat-go/nat-go/builders/sdpo/internal/evidence"
+	"github.com/nat-go/nat-go/builders/internal/evidence"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nat-go/nat-go/builders/sdpo/internal/evidence"
+	"github.com/nat-go/nat-go/builders/internal/evidence"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 

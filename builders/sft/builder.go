@@ -140,12 +140,13 @@ func (b *Builder) choose(g *ttc.Group, cs []choice, out builders.Output) error {
 // decide sets why for every choice that is not taken.
 func (b *Builder) decide(cs []choice) {
 	var good []int
+	scored := slices.ContainsFunc(cs, func(c choice) bool { return c.scored })
 	for i := range cs {
 		c := &cs[i]
 		switch {
 		case c.why != "":
 		case !c.scored:
-			if b.cfg.Select != "all" || b.cfg.MinScore != nil {
+			if b.cfg.MinScore != nil || b.cfg.Select != "all" && (b.cfg.Select != "" || scored) {
 				c.why = ledger.NoReward
 			}
 		case math.IsNaN(c.score) || math.IsInf(c.score, 0):
@@ -157,7 +158,7 @@ func (b *Builder) decide(cs []choice) {
 			good = append(good, i)
 		}
 	}
-	if b.cfg.Select != "best" || len(good) <= b.cfg.N {
+	if !b.cfg.best() || !scored || len(good) <= b.cfg.N {
 		return
 	}
 	slices.SortStableFunc(good, func(i, j int) int { // of equals the first stays first
@@ -183,32 +184,78 @@ func (b *Builder) emit(g *ttc.Group, c choice, out builders.Output) error {
 		return out.Record(ofCandidate(g, c, score))
 	}
 	graph := &g.Examples[c.example].Graph
-	leaves := graph.Leaves()
-	if len(leaves) == 1 {
-		return out.Record(&builders.Demonstration{
-			Head: builders.Head{Example: c.example}, Messages: walk(c.example, leaves[0]),
-			Train: b.cfg.train(), Weight: 1, Score: score,
-		})
-	}
 	seen := make([]bool, len(graph.Nodes))
+	emitted := false
+	leaves := graph.Leaves()
 	for _, leaf := range leaves {
-		nodes := graph.Branch(leaf)
-		flags := b.flags(graph, nodes, seen)
-		if !slices.Contains(flags, true) {
-			continue // its turns are trained in branches before it
-		}
-		if err := out.Record(&builders.Demonstration{
-			Head: builders.Head{Example: c.example}, Messages: walk(c.example, leaf),
-			Train: builders.TrainFlagged, Trained: flags, Weight: 1, Score: score,
-		}); err != nil {
+		made, err := b.branch(g, c, graph.Branch(leaf), len(leaves) > 1, seen, score, out)
+		if err != nil {
 			return err
 		}
+		emitted = emitted || made
 	}
-	return nil
+	if emitted {
+		return nil
+	}
+	c.why = OnlyFailed
+	return out.Drop(b.dropOf(g.Examples[c.example], c))
 }
 
-func walk(example, leaf int) builders.Content {
-	return builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Example: example, Last: leaf}}
+// branch emits the demonstration of one branch, up to the last turn of it that is trained: nothing can train after that. What
+// branches share is trained in the first of them.
+func (b *Builder) branch(
+	g *ttc.Group, c choice, walk []int, several bool, seen []bool, score *float64, out builders.Output,
+) (made bool, err error) {
+	graph := &g.Examples[c.example].Graph
+	flags := b.flags(graph, walk, seen)
+	var failing map[int]failure
+	if b.cfg.SkipFailedCalls || b.cfg.MaskFailedCalls {
+		failing = failures(graph, walk)
+	}
+	skipped := int64(0)
+	for i, f := range failing {
+		if flags[i] && (b.cfg.MaskFailedCalls || recorded(graph, walk) || len(f.calls) == len(graph.Nodes[walk[i]].Message.ToolCalls)) {
+			flags[i] = false
+		}
+		skipped += int64(len(f.calls))
+	}
+	last := lastOf(flags)
+	if last < 0 { // its turns are trained in branches before it, or there is nothing but failed calls
+		return false, nil
+	}
+	for name, n := range map[string]int64{"failed_calls": skipped, "trailing_messages": int64(len(walk) - 1 - last)} {
+		if n == 0 {
+			continue
+		}
+		if err := out.Count(name, n); err != nil {
+			return false, err
+		}
+	}
+	d := &builders.Demonstration{
+		Head: builders.Head{Example: c.example}, Messages: spanTo(c.example, walk[last]), Train: b.cfg.train(), Weight: 1, Score: score,
+	}
+	switch {
+	case failing != nil && !b.cfg.MaskFailedCalls && !recorded(graph, walk):
+		messages, trained := without(graph, walk[:last+1], flags, failing)
+		d.Messages = builders.Content{Ref: builders.Ref{Part: builders.InlineMessages}, Messages: messages}
+		d.Train, d.Trained = builders.TrainFlagged, trained
+	case failing != nil || several:
+		d.Train, d.Trained = builders.TrainFlagged, flags[:last+1]
+	}
+	return true, out.Record(d)
+}
+
+func lastOf(flags []bool) int {
+	for i := len(flags) - 1; i >= 0; i-- {
+		if flags[i] {
+			return i
+		}
+	}
+	return -1
+}
+
+func spanTo(example, last int) builders.Content {
+	return builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Example: example, Last: last}}
 }
 
 // flags marks the turns of a branch to be trained: those of the loss policy that no branch before had.

@@ -6,6 +6,7 @@ import "github.com/nat-go/nat-go/ttc/ledger"
 const (
 	BelowMinScore ledger.Reason = "below_min_score"
 	NotBest       ledger.Reason = "not_best"
+	OnlyFailed    ledger.Reason = "only_failed_calls"
 )
 
 // Codes are the pages of the reasons above, for `nat-go explain`.
@@ -13,5 +14,9 @@ func Codes() []ledger.Code {
 	return []ledger.Code{
 		ledger.NewCode(BelowMinScore, "build", "The score does not reach min_score.", "Lower min_score if you want weaker examples."),
 		ledger.NewCode(NotBest, "build", "Others of the same task or turn score better, and only the best n are imitated.", "Raise n."),
+		ledger.NewCode(
+			OnlyFailed, "build", "All that the model did in this rollout are tool calls that failed, which are not imitated.",
+			"Look whether they really failed (builder sdpo lists them); skip_failed_calls: false imitates them all the same.",
+		),
 	}
 }

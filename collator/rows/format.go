@@ -94,7 +94,7 @@ func (f Format) SharesRows() bool { return f.together != nil }
 
 // Formats lists the row formats by name.
 func Formats() []Format {
-	return []Format{customizer, trl, kto, nemoRL, nemoRLRanked, openAI, verl, atropos}
+	return []Format{customizer, trl, chatRows, kto, nemoRL, nemoRLRanked, openAI, verl, atropos}
 }
 
 // Lookup finds a format.

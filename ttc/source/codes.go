@@ -14,6 +14,7 @@ const (
 	BadTurnID       ledger.Reason = "bad_turn_id"
 	BadIndex        ledger.Reason = "bad_candidate_index"
 	BadOutput       ledger.Reason = "bad_output"
+	NoOutput        ledger.Reason = "no_output"
 	OtherStep       ledger.Reason = "other_step"
 	ExampleTooLarge ledger.Reason = "example_too_large"
 )
@@ -31,6 +32,10 @@ func Codes() []ledger.Code {
 		ledger.NewCode(BadTurnID, "source", "A candidate's turn_id is no string.", "Write turn_id as a string."),
 		ledger.NewCode(BadIndex, "source", "A candidate's candidate_index is no integer.", "Write candidate_index as an integer."),
 		ledger.NewCode(BadOutput, "source", "A candidate's output is no text, so it can't be what the model wrote.", "Record the model's text as output (NAT would train on the printed form of the Python object)."),
+		ledger.NewCode(
+			NoOutput, "source", "A candidate has no answer: its key is missing or null.",
+			"dropped.jsonl names the keys that are there; say which one holds the answer, with --map output=KEY for example.",
+		),
 		ledger.NewCode(OtherStep, "source", "A step that is no TTC_END event carries no candidate; counted so that the books balance.", "Nothing."),
 		ledger.NewCode(ExampleTooLarge, "source", "One input entry is larger than the limit for a single example.", "Raise sources.*.max_example_bytes or shorten the entry."),
 	}

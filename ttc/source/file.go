@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/tables"
 )
 
 // Input identifies an input file.
@@ -73,8 +75,8 @@ func Identify(paths []string) (Input, error) {
 }
 
 // Expand finds the files a user named: a file; a pattern (its matches, sorted); a folder, which stands for the file called
-// name in it, or for those in its jobs/job_* sub-folders, sorted (NAT's append_job_id_to_output_dir). name may also stand
-// with .gz or .zst. Each file is one collection run.
+// name in it, or for those in its jobs/job_* sub-folders, sorted (NAT's append_job_id_to_output_dir), or else for all data
+// files in and below it. name may also stand with .gz or .zst. Each file is one collection run.
 func Expand(paths []string, name string) ([]string, error) {
 	matches, err := Matches(paths)
 	if err != nil {
@@ -120,6 +122,9 @@ func Matches(paths []string) ([]string, error) {
 }
 
 func expandOne(path, name string) ([]string, error) {
+	if path == Stdin {
+		return []string{path}, nil
+	}
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, openError(path, err)
@@ -141,10 +146,47 @@ func expandOne(path, name string) ([]string, error) {
 			return out, nil
 		}
 	}
+	out, err = dataFiles(path)
+	if err != nil || out != nil {
+		return out, err
+	}
 	return nil, &Error{
-		Path: path, Offset: -1, What: fmt.Sprintf("the folder has no %s, nor have its jobs/job_* folders", name),
+		Path: path, Offset: -1, What: fmt.Sprintf("the folder has no %s, nor have its jobs/job_* folders, and no other data file", name),
 		Help: "Name the file itself, or the folder eval.general.output.dir points at",
 	}
+}
+
+// dataNames are how the names of data files end, without that of their compression.
+var dataNames = []string{".jsonl", ".ndjson", ".json", ".parquet", ".csv", ".tsv"}
+
+// notData are files that lie beside data, by the name that libraries give them.
+var notData = []string{"dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json", "manifest.json"}
+
+// maxFiles is how many files a folder may stand for.
+const maxFiles = 100_000
+
+// dataFiles are the data files in a folder and below it, sorted; hidden ones and those that libraries put beside data are none.
+func dataFiles(dir string) (out []string, err error) {
+	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		name := strings.ToLower(e.Name())
+		switch {
+		case err != nil:
+			return openError(path, err)
+		case strings.HasPrefix(name, ".") && path != dir && e.IsDir():
+			return fs.SkipDir
+		case e.IsDir() || strings.HasPrefix(name, ".") || slices.Contains(notData, name):
+			return nil
+		}
+		name = strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".zst")
+		if slices.Contains(dataNames, filepath.Ext(name)) {
+			out = append(out, path)
+		}
+		if len(out) > maxFiles {
+			return &Error{Path: dir, Offset: -1, What: fmt.Sprintf("the folder has more than %d files", maxFiles), Help: "Name a pattern or a folder in it"}
+		}
+		return nil
+	})
+	return out, err
 }
 
 // escapeGlob quotes what the user named, so that only our own stars are patterns.
@@ -170,25 +212,46 @@ type File struct {
 	io.Reader
 	ID      Input
 	closers []func() error
+	plain   bool // tables are read as they are
 }
 
 // Open opens an input: plain, gzip or zstd, told by its first bytes. A Git LFS pointer and an empty file are errors that say
-// what to do. Opening and reading end with ctx.
+// what to do. Tables - Parquet, CSV - are read as JSON lines. A pipe and standard input, named "-", may be opened again and
+// are then read from their beginning. Opening and reading end with ctx.
 func Open(ctx context.Context, path string) (*File, error) {
-	f, err := openInput(ctx, path)
-	if err != nil {
+	return open(ctx, &File{ID: Input{Path: path}})
+}
+
+// OpenPlain is Open for what reads tables itself.
+func OpenPlain(ctx context.Context, path string) (*File, error) {
+	return open(ctx, &File{ID: Input{Path: path}, plain: true})
+}
+
+func open(ctx context.Context, file *File) (*File, error) {
+	path := file.ID.Path
+	in, err := openPipe(ctx, path)
+	switch {
+	case err != nil:
 		return nil, openError(path, err)
+	case in != nil:
+		err = file.start(in, nil)
+	default:
+		err = file.startRegular(ctx)
 	}
-	file := &File{ID: Input{Path: path}, closers: []func() error{f.Close}}
-	if err := file.start(f); err != nil {
+	if err != nil {
 		file.Close()
 		return nil, err
 	}
 	return file, nil
 }
 
-func (file *File) start(f *input) error {
+func (file *File) startRegular(ctx context.Context) error {
 	path := file.ID.Path
+	f, err := openInput(ctx, path)
+	if err != nil {
+		return openError(path, err)
+	}
+	file.closers = append(file.closers, f.Close)
 	info, err := f.file.Stat()
 	if err != nil {
 		return openError(path, err)
@@ -197,13 +260,70 @@ func (file *File) start(f *input) error {
 		return &Error{Path: path, Offset: -1, What: "is a folder, not a file"}
 	}
 	file.ID.Size, file.ID.ModTime = info.Size(), info.ModTime().UTC()
+	return file.start(f, f.file)
+}
 
+// start tells by the first bytes how the file is read. table is where a Parquet file can be read out of order; nil: nowhere.
+func (file *File) start(f io.Reader, table io.ReaderAt) error {
 	// The peek buffer hands large reads through, so that it costs nothing later.
 	in := bufio.NewReaderSize(f, 512)
 	head, err := in.Peek(256)
 	if err != nil && err != io.EOF {
-		return openError(path, err)
+		return openError(file.ID.Path, err)
 	}
+	if err := file.uncompress(in, head); err != nil || file.Reader != nil {
+		return err
+	}
+	if tables.IsParquet(head) && !file.plain {
+		return file.parquet(table)
+	}
+	file.read(in, head)
+	return nil
+}
+
+// read sets the reader of what is not compressed, or not any more.
+func (file *File) read(in io.Reader, head []byte) {
+	file.Reader = in
+	if !file.plain && tables.IsCSV(file.ID.Path, head) {
+		file.Reader = tables.CSV(in)
+	}
+}
+
+func (file *File) parquet(table io.ReaderAt) error {
+	if table == nil {
+		return &Error{
+			Path: file.ID.Path, Offset: -1, What: "Parquet can't be read from a pipe or inside of another compression",
+			Help: "Name the file itself",
+		}
+	}
+	r, err := tables.Parquet(table, file.ID.Size)
+	if err != nil {
+		return &Error{Path: file.ID.Path, Offset: -1, What: err.Error(), Help: "Copy the file again", Err: err}
+	}
+	file.Reader = r
+	file.closers = append(file.closers, r.Close)
+	return nil
+}
+
+// foreign are files that are often named and can't be read, by their first bytes.
+var foreign = []struct{ mark, is, help string }{
+	{"ARROW1", "an Arrow file", "In Python: datasets.load_from_disk(FOLDER).to_parquet(\"data.parquet\")"},
+	{"PK\x03\x04", "a zip archive (or a spreadsheet)", "Unpack it, or save the sheet as CSV"},
+	{"BZh", "compressed with bzip2", "Unpack it: bunzip2 FILE; gzip and zstd are read as they are"},
+	{"\xFD7zXZ\x00", "compressed with xz", "Unpack it: unxz FILE; gzip and zstd are read as they are"},
+	{"SQLite format 3\x00", "an SQLite database", "Write its rows as JSON lines or CSV"},
+	{"\x80\x04\x95", "a Python pickle", "Write its entries as JSON lines"},
+}
+
+// uncompress sets the reader where the file is compressed, and refuses what can't be read.
+func (file *File) uncompress(in *bufio.Reader, head []byte) error {
+	path := file.ID.Path
+	for _, f := range foreign {
+		if bytes.HasPrefix(head, []byte(f.mark)) {
+			return &Error{Path: path, Offset: 0, What: "this is " + f.is, Help: f.help}
+		}
+	}
+	var unpacked io.Reader
 	switch {
 	case len(head) == 0:
 		return &Error{Path: path, Offset: 0, What: "the file is empty", Help: "nat eval writes nothing where no evaluator gave a result; run it again"}
@@ -217,17 +337,23 @@ func (file *File) start(f *input) error {
 		if err != nil {
 			return &Error{Path: path, Offset: -1, What: "the gzip header can't be read: " + err.Error(), Err: err}
 		}
-		file.Reader = gz
+		unpacked = gz
 	case bytes.HasPrefix(head, []byte{0x28, 0xB5, 0x2F, 0xFD}):
 		zr, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(128<<20), zstd.WithDecoderLowmem(true))
 		if err != nil {
 			return &Error{Path: path, Offset: -1, What: "the zstd header can't be read: " + err.Error(), Err: err}
 		}
-		file.Reader = zr
+		unpacked = zr
 		file.closers = append(file.closers, func() error { zr.Close(); return nil })
 	default:
-		file.Reader = in
+		return nil
 	}
+	begun := bufio.NewReaderSize(unpacked, 512)
+	head, _ = begun.Peek(256) // what is wrong with it, the reader of the file says
+	if tables.IsParquet(head) && !file.plain {
+		return file.parquet(nil)
+	}
+	file.read(begun, head)
 	return nil
 }
 

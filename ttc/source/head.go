@@ -10,6 +10,8 @@ type Head struct {
 	Bytes   []byte     // the first bytes, uncompressed, at most HeadBytes
 	Entries []json.Raw // the first: JSON lines, elements of one array, rows of a table; none where it isn't JSON
 	Whole   bool       // there are no other entries
+
+	Given map[string]string // settings that a person named: {"output_key": "response"}; Find keeps to them
 }
 
 // The size of a head.

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-func pipe(t *testing.T) string {
+func fifo(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -27,14 +27,14 @@ func TestPipeWithoutWriter(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(20*time.Millisecond, cancel)
-	if _, err := Open(ctx, pipe(t)); !errors.Is(err, context.Canceled) {
+	if _, err := Open(ctx, fifo(t)); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
 
 // TestPipeThatStalls: reading a pipe whose writer says nothing more ends with the context; before that it is read as it comes.
 func TestPipeThatStalls(t *testing.T) {
-	path := pipe(t)
+	path := fifo(t)
 	written := make(chan *os.File)
 	go func() {
 		w, err := os.OpenFile(path, os.O_WRONLY, 0)

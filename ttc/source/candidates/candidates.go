@@ -103,6 +103,7 @@ func (s *Source) readAhead() error {
 func (s *Source) example(ctx context.Context) (*ttc.Example, error) {
 	idRaw, _ := s.ahead.raw.Get(s.cfg.IDKey)
 	id := source.IDText(idRaw)
+	of := s.belongs()
 	ex := &ttc.Example{
 		ID: id, Run: s.At.Run, Row: s.At.Row, File: s.Path(), Offset: s.ahead.offset, Fidelity: ttc.TextOnly,
 		RawID: append(json.Raw(nil), idRaw...),
@@ -141,8 +142,7 @@ func (s *Source) example(ctx context.Context) (*ttc.Example, error) {
 		} else if err != nil {
 			return nil, err
 		}
-		next, _ := s.ahead.raw.Get(s.cfg.IDKey)
-		if id == "" || source.IDText(next) != id {
+		if next := s.belongs(); next != of || next == (belonging{}) {
 			break
 		}
 	}
@@ -155,13 +155,42 @@ func (s *Source) example(ctx context.Context) (*ttc.Example, error) {
 	return ex, nil
 }
 
-// line makes a candidate of the line read ahead.
+// belonging is what the lines of an example share: their id or, where they have none, their prompt. A line with neither
+// stands alone.
+type belonging struct {
+	id     string
+	prompt xxh3.Uint128
+}
+
+// belongs says to which example the line read ahead belongs.
+func (s *Source) belongs() belonging {
+	id, _ := s.ahead.raw.Get(s.cfg.IDKey)
+	if name := source.IDText(id); name != "" {
+		return belonging{id: name}
+	}
+	if prompt, _ := s.ahead.raw.Get(s.cfg.PromptKey); len(prompt.Bytes()) > 0 || prompt.Kind() == json.Array {
+		return belonging{prompt: xxh3.Hash128(prompt)}
+	}
+	return belonging{}
+}
+
+// line makes candidates of the line read ahead.
 func (s *Source) line(ex *ttc.Example) {
+	s.At.Sum = source.Chain(s.At.Sum, xxh3.Hash(s.ahead.raw))
+	answers := s.cfg.answers(s.ahead.raw)
+	if answers == nil {
+		s.candidate(s.ahead.raw, ex)
+	}
+	for _, raw := range answers {
+		s.candidate(raw, ex)
+	}
+}
+
+func (s *Source) candidate(raw json.Raw, ex *ttc.Example) {
 	st := &s.Tally.S
 	st.Steps++
-	s.At.Sum = source.Chain(s.At.Sum, xxh3.Hash(s.ahead.raw))
 	cand := ttc.Candidate{Step: s.cfg.StepName, Offset: s.ahead.offset}
-	if reason, detail := s.reader.Candidate(s.ahead.raw, &cand); reason != "" {
+	if reason, detail := s.reader.Candidate(raw, &cand); reason != "" {
 		s.Tally.Drop(ledger.Drop{
 			Unit: "step", Reason: reason, Detail: detail, Run: ex.Run, Example: ex.ID, Turn: cand.Turn, Index: -1,
 			File: ex.File, Offset: s.ahead.offset,

@@ -1,26 +1,19 @@
 package candidates
 
-import (
-	"github.com/nat-go/nat-go/ttc/json"
-	"github.com/nat-go/nat-go/ttc/source"
-)
+import "github.com/nat-go/nat-go/ttc/source"
 
 // Factory is the source as a configuration names it.
 func Factory() source.Factory {
 	return source.Files(source.Factory{
 		Type: "candidates", Doc: "scored candidates as JSON lines", File: FileName,
-		Recognize: source.ByEntry(source.Fits, func(entry json.Raw) bool {
-			_, turn := entry.Get("turn_id")
-			_, score := entry.Get("score")
-			return turn && score
-		}),
+		Recognize: recognize,
 	}, func(c *Config) *[]string { return &c.Path }, Open)
 }
 
 // Config is `sources.<name>` with `_type: candidates`.
 type Config struct {
 	Path       []string `yaml:"path" scalar:"true" doc:"files or patterns; each file is a collection run"`
-	IDKey      string   `yaml:"id_key" default:"id" doc:"key of the example's id"`
+	IDKey      string   `yaml:"id_key" default:"id" doc:"key of the example's id; lines without one belong together where their prompts are equal"`
 	TaskKey    string   `yaml:"task_key" default:"task_id" doc:"key of what trials of one problem share"`
 	Keys       `yaml:",inline"`
 	MaxLine    int64 `yaml:"max_line_bytes" default:"67108864" validate:"gte=1024" doc:"a line larger than this is dropped"`
@@ -33,7 +26,7 @@ type Keys struct {
 	TurnKey     string `yaml:"turn_key" default:"turn_id" doc:"key of the turn; a line without it belongs to the example's only turn"`
 	IndexKey    string `yaml:"index_key" default:"candidate_index" doc:"key of the candidate's index; without it candidates are counted within their turn"`
 	PromptKey   string `yaml:"prompt_key" default:"prompt" doc:"key of the prompt: text or messages"`
-	OutputKey   string `yaml:"output_key" default:"output" doc:"key of the model's answer: text"`
+	OutputKey   string `yaml:"output_key" default:"output" doc:"key of the model's answer: text, or a list of them with a list of scores"`
 	ScoreKey    string `yaml:"score_key" default:"score" doc:"key of the score: a number"`
 	MetadataKey string `yaml:"metadata_key" default:"metadata" doc:"key of an object that is passed on"`
 	ModelKey    string `yaml:"model_key" default:"model" doc:"key of the model that wrote the output"`

@@ -2,8 +2,10 @@ package candidates
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/natmodel"
@@ -82,14 +84,18 @@ func (r *Reader) Candidate(raw json.Raw, cand *ttc.Candidate) (ledger.Reason, st
 		cand.Index = n.Value
 	}
 	if score == nil {
-		return source.NoScore, cfg.ScoreKey + " is null or missing"
+		return source.NoScore, fmt.Sprintf("%s is null or missing; the keys are: %s", cfg.ScoreKey, source.KeysOf(raw))
 	}
 	var ok bool
 	if cand.Score, ok = natmodel.ParseFloat(score); !ok {
 		return source.BadScore, fmt.Sprintf("%s is %s, not a number", cfg.ScoreKey, score.Kind())
 	}
-	if output != nil && output.Kind() != json.String {
-		return source.BadOutput, fmt.Sprintf("%s is %s, not text", cfg.OutputKey, output.Kind())
+	answer, why := r.answer(output)
+	switch {
+	case output == nil:
+		return source.NoOutput, fmt.Sprintf("%s is null or missing; the keys are: %s", cfg.OutputKey, source.KeysOf(raw))
+	case why != "":
+		return source.BadOutput, cfg.OutputKey + " is " + why
 	}
 	if metadata != nil && metadata.Kind() != json.Object {
 		return source.BadStep, fmt.Sprintf("%s is %s, not an object", cfg.MetadataKey, metadata.Kind())
@@ -98,11 +104,55 @@ func (r *Reader) Candidate(raw json.Raw, cand *ttc.Candidate) (ledger.Reason, st
 		r.models.add(r.keep.Name(model.Bytes()))
 	}
 	r.counts[cand.Turn]++
-	cand.Output = r.keep.Text(output)
-	cand.Prompt = r.keep.Prompt(prompt)
+	cand.Output = answer
+	cand.Prompt = r.prompt(prompt)
 	cand.Metadata = r.keep.Raw(metadata)
 	cand.ScoreError = source.ScoreError(cand.Score, failure, reasoning, metadata)
 	return "", ""
+}
+
+// answer reads an answer: a text, parts that are texts, or one message of the assistant with such. wrong says why it is none.
+func (r *Reader) answer(raw json.Raw) (text, wrong string) {
+	switch raw.Kind() {
+	case json.String:
+		return r.keep.Text(raw), ""
+	case json.Object, json.Array:
+		list := raw
+		if raw.Kind() == json.Object {
+			list = json.Raw("[" + string(raw) + "]")
+		}
+		if messages, err := chat.ParseMessages(list); err == nil && len(messages) == 1 && messages[0].Role == "assistant" && messages[0].ToolCalls == nil {
+			messages[0].FlattenText()
+			if messages[0].Form == chat.Text {
+				return messages[0].Text, ""
+			}
+		}
+		if parts, ok := chat.TextOfParts(raw); ok {
+			return parts, ""
+		}
+	}
+	return "", raw.Kind().String() + ", not text"
+}
+
+// prompt reads a prompt: text or messages, also as the JSON text of messages, which is what tables have.
+func (r *Reader) prompt(raw json.Raw) ttc.Prompt {
+	if p := r.keep.Prompt(raw); p.Form == ttc.MessagesPrompt {
+		for i := range p.Messages {
+			p.Messages[i].FlattenText()
+		}
+		return p
+	} else if p.Form != ttc.TextPrompt || !strings.HasPrefix(p.Text, `[{`) || !strings.Contains(p.Text, `"role"`) {
+		return p
+	}
+	text, _ := raw.Text()
+	inner, err := json.Parse([]byte(text), json.Limits{})
+	if err != nil {
+		return r.keep.Prompt(raw)
+	}
+	if _, err := chat.ParseMessages(inner); err != nil {
+		return r.keep.Prompt(raw)
+	}
+	return r.prompt(inner)
 }
 
 // models remembers whether the lines of an example name one model.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc/json"
@@ -92,6 +94,13 @@ type Found struct {
 
 // Choose asks the sources how they would read an input. only names the one that was asked for; empty: any.
 func Choose(all []source.Factory, only string, h *source.Head) (*Found, error) {
+	cols := h.Columns()
+	for _, setting := range slices.Sorted(maps.Keys(h.Given)) {
+		if key := h.Given[setting]; key != "" && len(h.Entries) > 0 && cols.Of(key) == nil {
+			return nil, &UnknownError{h.Path, fmt.Sprintf("no entry has the key %q that %s is to be read from; the keys are: %s",
+				key, strings.TrimSuffix(setting, "_key"), cols.Names())}
+		}
+	}
 	var best []Found
 	for _, f := range all {
 		if f.Recognize == nil || only != "" && f.Type != only {
@@ -108,18 +117,29 @@ func Choose(all []source.Factory, only string, h *source.Head) (*Found, error) {
 	}
 	switch len(best) {
 	case 0:
-		return nil, unknown(all, h)
+		return nil, unknown(all, only, h, cols)
 	case 1:
 		if best[0].Problem != "" {
 			return nil, &AmbiguousError{Path: h.Path, What: best[0].Problem}
 		}
-		return &best[0], nil
+		return best[0].with(h.Given), nil
 	}
 	var names []string
 	for _, b := range best {
 		names = append(names, b.Source.Type)
 	}
 	return nil, &AmbiguousError{Path: h.Path, What: "it can be read as " + strings.Join(names, " and as ") + ": say which with --source"}
+}
+
+// with adds the settings that a person named.
+func (f Found) with(given map[string]string) *Found {
+	settings := maps.Clone(given)
+	if settings == nil {
+		settings = map[string]string{}
+	}
+	maps.Copy(settings, f.Settings)
+	f.Settings = settings
+	return &f
 }
 
 // AmbiguousError says that an input can be read in more than one way.
@@ -132,10 +152,35 @@ type UnknownError struct{ Path, What string }
 
 func (e *UnknownError) Error() string { return "can't tell what " + e.Path + " is: " + e.What }
 
-func unknown(all []source.Factory, h *source.Head) error {
-	var types []string
-	for _, f := range all {
-		types = append(types, f.Type)
+// wanted are the shapes that sources read, for a person.
+const wanted = `  candidates   prompt, output, score       several scored answers to a prompt, one a line (id, turn_id)
+  traces       messages (tools, reward)    conversations; also conversations of {from, value}
+               prompt, response            demonstrations
+               prompt, chosen, rejected    pairs
+  workflow_output                          what NAT's ` + "`nat eval`" + ` writes`
+
+func unknown(all []source.Factory, only string, h *source.Head, cols source.Columns) error {
+	if len(h.Entries) == 0 {
+		return &UnknownError{h.Path, "it is neither JSON, nor Parquet, nor CSV with a row of names; " + types(all)}
 	}
-	return &UnknownError{h.Path, "say how to read it with --source, one of " + strings.Join(types, ", ")}
+	what := ""
+	if only != "" {
+		what = "it doesn't look like what the source " + only + " reads; "
+	}
+	keys := "its entries are not objects"
+	if names := cols.Names(); names != "" {
+		keys = "its keys are: " + names
+	}
+	return &UnknownError{h.Path, what + keys + ". What is read:\n" + wanted +
+		"\nName the keys that mean the same, as in --map output=KEY --map score=KEY, or " + types(all)}
+}
+
+func types(all []source.Factory) string {
+	var names []string
+	for _, f := range all {
+		if f.Open != nil {
+			names = append(names, f.Type)
+		}
+	}
+	return "say how to read it with --source, one of " + strings.Join(names, ", ")
 }

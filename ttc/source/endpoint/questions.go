@@ -22,7 +22,7 @@ type entry struct {
 
 // eachEntry reads the data set in order.
 func eachEntry(ctx context.Context, cfg *Config, do func(entry) error) error {
-	f, err := source.Open(ctx, cfg.Dataset)
+	f, err := source.OpenPlain(ctx, cfg.Dataset)
 	if err != nil {
 		return err
 	}

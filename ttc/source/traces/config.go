@@ -1,7 +1,6 @@
 package traces
 
 import (
-	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/candidates"
 )
@@ -10,17 +9,7 @@ import (
 func Factory() source.Factory {
 	return source.Files(source.Factory{
 		Type: "traces", Doc: "agent runs in the OpenAI chat format, as JSON lines or one array", File: FileName,
-		Recognize: source.ByEntry(source.Fits, func(entry json.Raw) bool {
-			_, messages := entry.Get("messages")
-			for _, key := range []string{"traj", "turns", "dpo_pairs"} {
-				if _, ok := entry.Get(key); ok {
-					return true
-				}
-			}
-			_, chosen := entry.Get("chosen")
-			_, rejected := entry.Get("rejected")
-			return messages || chosen && rejected
-		}),
+		Recognize: recognize,
 	}, func(c *Config) *[]string { return &c.Path }, Open)
 }
 
@@ -43,6 +32,13 @@ type Config struct {
 	CandidatesKey string `yaml:"candidates_key" default:"candidates" doc:"key of a list of scored answers of single turns, as the source candidates has them"`
 
 	PairsKey string `yaml:"pairs_key" default:"dpo_pairs" doc:"key of a list of ready pairs {state_messages or prompt, chosen, rejected}; an entry without messages may be one itself"`
+
+	PromptKey   string `yaml:"prompt_key" default:"prompt" doc:"key of the prompt of a pair, or of an entry that is a prompt and an answer"`
+	ResponseKey string `yaml:"response_key" default:"response" doc:"key of the answer of an entry without messages: with its prompt it makes a conversation"`
+	ContextKey  string `yaml:"context_key" doc:"key of a text that is put below such a prompt, as the input of an instruction"`
+	SystemKey   string `yaml:"system_key" default:"system" doc:"key of a system message that stands beside the conversation"`
+	ChosenKey   string `yaml:"chosen_key" default:"chosen" doc:"key of the better side of a pair"`
+	RejectedKey string `yaml:"rejected_key" default:"rejected" doc:"key of the worse side of a pair"`
 
 	CandidateKeys candidates.Keys `yaml:"candidate_keys" doc:"names of the keys of those answers"`
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -12,12 +14,85 @@ import (
 
 // graph makes a chain of the messages, with what they carry beside their text.
 func (s *Source) graph(raw json.Raw, ex *ttc.Example) error {
-	messages, err := chat.ParseMessages(raw)
+	messages, err := parseMessages(raw)
 	if err != nil {
 		return err
 	}
 	if len(messages) == 0 {
 		return fmt.Errorf("%s is empty", s.cfg.MessagesKey)
+	}
+	return s.chain(messages, ex)
+}
+
+// parseMessages reads messages, also ShareGPT's, and also the JSON text of a list of them. Content that is texts alone
+// becomes a text.
+func parseMessages(raw json.Raw) ([]chat.Message, error) {
+	if text, ok := raw.Text(); ok {
+		inner, err := json.Parse([]byte(text), json.Limits{})
+		if err != nil {
+			return nil, fmt.Errorf("a text where messages are due, and not JSON: %w", json.LineError(err))
+		}
+		raw = inner
+	}
+	messages, err := chat.ParseMessages(asMessages(raw))
+	for i := range messages {
+		messages[i].FlattenText()
+	}
+	return messages, err
+}
+
+// demonstration makes a conversation of a prompt and its answer.
+func (s *Source) demonstration(prompt, context, response json.Raw, ex *ttc.Example) error {
+	messages, err := passage(prompt, "user")
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.cfg.PromptKey, err)
+	}
+	if more, _ := context.Text(); more != "" && len(messages) > 0 {
+		last := &messages[len(messages)-1]
+		last.Text += "\n\n" + more
+	}
+	if response.Kind() == json.Number { // the result of a sum, say
+		response = json.AppendString(nil, string(response))
+	}
+	answer, err := passage(response, "assistant")
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.cfg.ResponseKey, err)
+	}
+	if len(messages) == 0 {
+		return fmt.Errorf("%s is empty", s.cfg.PromptKey)
+	}
+	return s.chain(append(messages, answer...), ex)
+}
+
+// passage reads a text, which becomes a message of the role, or messages, or one.
+func passage(raw json.Raw, role string) ([]chat.Message, error) {
+	switch raw.Kind() {
+	case json.String:
+		text, _ := raw.Text()
+		if strings.HasPrefix(text, "[{") && (strings.Contains(text, `"role"`) || strings.Contains(text, `"from"`)) {
+			if messages, err := parseMessages(raw); err == nil {
+				return messages, nil
+			}
+		}
+		if text == "" {
+			return nil, nil
+		}
+		return []chat.Message{{Role: role, Form: chat.Text, Text: text}}, nil
+	case json.Array:
+		return parseMessages(raw)
+	case json.Object:
+		if nested, ok := raw.Get("messages"); ok {
+			return parseMessages(nested)
+		}
+		return parseMessages(json.Raw("[" + string(raw) + "]"))
+	}
+	return nil, fmt.Errorf("%s, neither text nor messages", raw.Kind())
+}
+
+// chain makes the graph.
+func (s *Source) chain(messages []chat.Message, ex *ttc.Example) error {
+	if s.system != "" && messages[0].Role != "system" {
+		messages = slices.Insert(messages, 0, chat.Message{Role: "system", Form: chat.Text, Text: s.system})
 	}
 	ex.Graph = ttc.Chain(messages, ttc.No)
 	for i := range ex.Graph.Nodes {
@@ -248,6 +323,13 @@ func reward(raw json.Raw) (*float64, error) {
 		return &f, nil
 	}
 	f, ok := raw.Float64()
+	if text, isText := raw.Text(); isText { // a table's
+		if text == "" {
+			return nil, nil
+		}
+		v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+		f, ok = v, err == nil
+	}
 	switch {
 	case !ok:
 		return nil, fmt.Errorf("%s, not a number", raw.Kind())

@@ -21,7 +21,9 @@ func (s *Source) addPairs(raw json.Raw, ex *ttc.Example) {
 			n++
 		}
 	}
-	if _, ok := raw.Get("chosen"); ok && len(ex.Graph.Nodes) == 0 {
+	chosen, _ := raw.Get(s.cfg.ChosenKey)
+	rejected, _ := raw.Get(s.cfg.RejectedKey)
+	if chosen != nil && rejected != nil {
 		s.addPair(raw, ex, "pair")
 	}
 }
@@ -29,7 +31,7 @@ func (s *Source) addPairs(raw json.Raw, ex *ttc.Example) {
 func (s *Source) addPair(raw json.Raw, ex *ttc.Example, turn string) {
 	st := &s.Tally.S
 	st.Steps += 2
-	pair, reason, err := parsePair(raw)
+	pair, reason, err := s.parsePair(raw)
 	if err != nil {
 		s.Tally.Drop(ledger.Drop{
 			Unit: "step", Reason: reason, Detail: err.Error(), Run: ex.Run, Example: ex.ID, Turn: turn, Index: -1,
@@ -52,47 +54,74 @@ type pair struct {
 	chosen, rejected string
 }
 
-func parsePair(raw json.Raw) (p pair, _ ledger.Reason, err error) {
+func (s *Source) parsePair(raw json.Raw) (p pair, _ ledger.Reason, err error) {
 	if raw.Kind() != json.Object {
 		return p, source.BadStep, fmt.Errorf("the pair is %s, not an object", raw.Kind())
 	}
 	prompt, ok := raw.Get("state_messages")
 	if !ok {
-		prompt, _ = raw.Get("prompt")
+		prompt, _ = raw.Get(s.cfg.PromptKey)
 	}
-	switch prompt.Kind() {
-	case json.String:
-		p.prompt.Text, _ = prompt.Text()
-	case json.Array:
-		p.prompt.Form = ttc.MessagesPrompt
-		if p.prompt.Messages, err = chat.ParseMessages(prompt); err != nil {
-			return p, source.BadStep, err
-		}
-	case json.Invalid, json.Null:
-	default:
-		return p, source.BadStep, fmt.Errorf("the prompt is %s, neither text nor messages", prompt.Kind())
+	if err := p.setPrompt(prompt); err != nil {
+		return p, source.BadStep, err
 	}
-	chosen, _ := raw.Get("chosen")
+	better, _ := raw.Get(s.cfg.ChosenKey)
+	chosen, err := passage(better, "assistant")
+	if err != nil {
+		return p, source.BadOutput, fmt.Errorf("%s: %w", s.cfg.ChosenKey, err)
+	}
+	worse, _ := raw.Get(s.cfg.RejectedKey)
+	rejected, err := passage(worse, "assistant")
+	if err != nil {
+		return p, source.BadOutput, fmt.Errorf("%s: %w", s.cfg.RejectedKey, err)
+	}
+	chosen, rejected = p.split(chosen, rejected)
 	if p.chosen, err = answer(chosen); err != nil {
-		return p, source.BadOutput, fmt.Errorf("chosen: %w", err)
+		return p, source.BadOutput, fmt.Errorf("%s: %w", s.cfg.ChosenKey, err)
 	}
-	rejected, _ := raw.Get("rejected")
 	if p.rejected, err = answer(rejected); err != nil {
-		return p, source.BadOutput, fmt.Errorf("rejected: %w", err)
+		return p, source.BadOutput, fmt.Errorf("%s: %w", s.cfg.RejectedKey, err)
 	}
 	return p, "", nil
 }
 
-// answer is a side of a pair: a text, or a list of one message of the assistant.
-func answer(raw json.Raw) (string, error) {
-	if text, ok := raw.Text(); ok {
-		return text, nil
+// setPrompt reads the prompt, which may be a text, messages, or missing: then the sides begin with it.
+func (p *pair) setPrompt(raw json.Raw) (err error) {
+	switch raw.Kind() {
+	case json.String:
+		text, _ := raw.Text()
+		messages, err := passage(raw, "")
+		if err == nil && len(messages) > 0 && messages[0].Role != "" { // the JSON text of messages
+			p.prompt.Form, p.prompt.Messages = ttc.MessagesPrompt, messages
+			return nil
+		}
+		p.prompt.Text = text
+	case json.Array, json.Object:
+		p.prompt.Form = ttc.MessagesPrompt
+		p.prompt.Messages, err = passage(raw, "user")
+	case json.Invalid, json.Null:
+	default:
+		return fmt.Errorf("the prompt is %s, neither text nor messages", raw.Kind())
 	}
-	messages, err := chat.ParseMessages(raw)
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("%s, neither text nor a message", raw.Kind())
-	case len(messages) != 1 || messages[0].Role != "assistant" || messages[0].Form != chat.Text || messages[0].ToolCalls != nil:
+	return err
+}
+
+// split takes what both sides begin with off them: many data sets repeat the prompt in each. It becomes the prompt, which is
+// more than a prompt that stands beside them says.
+func (p *pair) split(chosen, rejected []chat.Message) (_, _ []chat.Message) {
+	n := 0
+	for n < len(chosen)-1 && n < len(rejected)-1 && chat.Equal(&chosen[n], &rejected[n]) {
+		n++
+	}
+	if n > 0 {
+		p.prompt = ttc.Prompt{Form: ttc.MessagesPrompt, Messages: chosen[:n]}
+	}
+	return chosen[n:], rejected[n:]
+}
+
+// answer is a side of a pair: one message of the assistant that is text.
+func answer(messages []chat.Message) (string, error) {
+	if len(messages) != 1 || messages[0].Role != "assistant" || messages[0].Form != chat.Text || messages[0].ToolCalls != nil {
 		return "", fmt.Errorf("it has to be a text, or one message of the assistant that is text alone")
 	}
 	return messages[0].Text, nil

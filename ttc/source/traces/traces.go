@@ -22,6 +22,7 @@ type Source struct {
 	cfg     Config
 	tools   []chat.Tool // of rollouts without tools of their own
 	entries int64       // of the file
+	system  string      // the system message that stands beside the messages of the entry
 
 	candidates *candidates.Reader
 }
@@ -206,15 +207,20 @@ func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
 			return fmt.Errorf("%s: %w", cfg.ToolsKey, err)
 		}
 	}
-	messages := get(cfg.MessagesKey, "traj", "turns")
-	if messages == nil && (get(cfg.PairsKey).Kind() == json.Array || get("chosen") != nil && get("rejected") != nil) {
+	s.system, _ = get(cfg.SystemKey).Text()
+	messages, prompt, response := get(cfg.MessagesKey, "traj", "turns"), get(cfg.PromptKey), get(cfg.ResponseKey)
+	switch {
+	case messages != nil:
+		err = s.graph(messages, ex)
+	case get(cfg.PairsKey).Kind() == json.Array || get(cfg.ChosenKey) != nil && get(cfg.RejectedKey) != nil:
 		ex.Fidelity = ttc.TextOnly
 		return nil
+	case prompt != nil && response != nil:
+		err = s.demonstration(prompt, get(cfg.ContextKey), response, ex)
+	default:
+		err = fmt.Errorf("the entry has no %s; its keys are: %s", cfg.MessagesKey, source.KeysOf(raw))
 	}
-	if messages == nil {
-		return fmt.Errorf("the entry has no %s", cfg.MessagesKey)
-	}
-	if err := s.graph(messages, ex); err != nil {
+	if err != nil {
 		return err
 	}
 	if reason := get(cfg.FinishKey); reason.Kind() == json.String {

@@ -60,6 +60,11 @@ func feeds() []feed {
 			readBack,
 		},
 		{
+			"demonstration", "messages", "TRL, verl, Axolotl, LLaMA-Factory, NeMo RL (SFT)",
+			"the assistant turns, each trainer in its own way; a record that trains only some is refused",
+			"weights", documented,
+		},
+		{
 			"demonstration", "customizer", "NeMo Customizer v1 (SFT)",
 			"the assistant turns; a record that trains only some is refused", "weights", documented,
 		},

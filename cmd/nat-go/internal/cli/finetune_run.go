@@ -27,13 +27,19 @@ func newFinetuneRunCmd(commitBytes int64) *cobra.Command {
 	var timeout int
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "run [--config-file FILE] [--from PATH ...]",
+		Use:   "run [FILE ...] [--config-file FILE]",
 		Short: "Make a data set of an agent's run and train on it",
-		Example: `  nat-go finetune run --config-file finetune.yml
+		Long: `Make a data set of an agent's run, or of any file of conversations, scored answers or pairs, and train on it.
+
+A file is JSON lines, JSON, Parquet or CSV, also compressed with gzip or zstd; a folder stands for the files in it, - for
+standard input. Without a configuration, the builder and the row format are those that fit the file (nat-go inspect FILE).`,
+		Example: `  nat-go finetune run answers.jsonl
+  nat-go finetune run --config-file finetune.yml
   nat-go finetune run --config-file nat.yml --from out/workflow_output.json --dry-run
-  nat-go finetune run --from candidates.jsonl --builder dpo --format trl`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+  nat-go finetune run candidates.jsonl --builder dpo --format trl`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, files []string) error {
+			req.From = append(req.From, files...)
 			req.EndpointTimeout = time.Duration(timeout) * time.Second
 			if cmd.Flags().Changed("seed") {
 				req.Seed = &seed
@@ -57,8 +63,8 @@ func newFinetuneRunCmd(commitBytes int64) *cobra.Command {
 	f.StringVar(&req.Endpoint, "endpoint", "", "collect from the nat serve at this address rather than read inputs")
 	f.IntVar(&timeout, "endpoint-timeout", 300, "seconds that the endpoint may take for one question")
 	f.StringVar(&req.Dataset, "dataset", "", "questions for --endpoint: .json, .jsonl or .csv; default: those of eval.general.dataset")
-	f.StringVar(&req.Source, "source", "", "how inputs are read; default: told from the first entry")
-	f.StringArrayVar(&req.Builders, "builder", nil, "without a configuration: dpo, or a builder's type (repeatable)")
+	inputFlags(f, &req.Source, &req.Map)
+	f.StringArrayVar(&req.Builders, "builder", nil, "without a configuration: dpo, sft, or a builder's type (repeatable); default: that which fits the input")
 	f.StringArrayVar(&req.Formats, "format", nil, "row format to write (repeatable); see nat-go formats")
 	f.StringVar(&req.Adapter, "trainer-adapter", "", "entry of trainer_adapters to use; files: only write the data set")
 	f.StringVar(&req.OutputDir, "output-dir", "", "where run folders are made; default: finetuning.output_dir")

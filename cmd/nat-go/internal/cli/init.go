@@ -8,28 +8,42 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 )
 
 func newInitCmd() *cobra.Command {
-	var from []string
+	var from, keys, builders, formats []string
 	var sourceType, file string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "init PATH...",
-		Short: "Write a small, commented configuration for an input",
-		Args:  cobra.ArbitraryArgs,
+		Short: "Look at an input and write a small, commented configuration for it",
+		Long: `Look at an input, choose a builder, row formats and a split for it, and write a small, commented configuration that works as
+it is: to standard output, or to the file that --write names. What was found is told on standard error.`,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			from = append(from, paths...)
 			if len(from) == 0 {
 				return exit.Usagef("a configuration for which input? `nat-go init FILE`")
 			}
-			text, err := finetune.Scaffold(cmd.Context(), from, sourceType, finetune.Env{})
+			r, err := finetune.Inspect(cmd.Context(), from, sourceType, keys)
 			if err != nil {
 				return err
 			}
+			if len(builders) > 0 {
+				r.Choose(builders)
+			}
+			if len(formats) > 0 {
+				r.Choice.Formats = formats
+			}
+			if len(r.Choice.Builders) == 0 {
+				_ = r.Screen(cmd.ErrOrStderr())
+				return exit.Failedf("%s: %s", from[0], r.Choice.Why)
+			}
+			text := r.YAML()
 			if file != "" {
 				if err := writeNew(file, text); err != nil {
 					return err
@@ -37,10 +51,16 @@ func newInitCmd() *cobra.Command {
 			}
 			switch {
 			case asJSON:
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]string{"config": string(text), "file": file})
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{"config": string(text), "file": file, "report": r})
 			case file != "":
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "wrote %s; run it with `nat-go finetune run --config-file %s`\n", file, file)
+				if err := r.Screen(cmd.ErrOrStderr()); err != nil {
+					return err
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "wrote %s; go on with\n  nat-go validate --config-file %s\n  nat-go finetune run --config-file %s\n", file, file, file)
 			default:
+				if err := r.Screen(cmd.ErrOrStderr()); err != nil {
+					return err
+				}
 				_, err = cmd.OutOrStdout().Write(text)
 			}
 			return err
@@ -48,10 +68,18 @@ func newInitCmd() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&from, "from", nil, "input file, folder or pattern (repeatable); the same as naming it as an argument")
-	f.StringVar(&sourceType, "source", "", "how inputs are read; default: told from the first entry")
+	inputFlags(f, &sourceType, &keys)
+	f.StringArrayVar(&builders, "builder", nil, "the builder to use (repeatable); default: that which fits the input")
+	f.StringArrayVar(&formats, "format", nil, "row format to write (repeatable); default: that which fits the builder")
 	f.StringVarP(&file, "write", "w", "", "write to this file, which must not exist, instead of standard output")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
+}
+
+// inputFlags are the flags of all commands that read an input without a configuration.
+func inputFlags(f *pflag.FlagSet, sourceType *string, keys *[]string) {
+	f.StringVar(sourceType, "source", "", "how inputs are read; default: told from the first entries")
+	f.StringArrayVar(keys, "map", nil, "what a key of the input means (repeatable): output=response, score=rating, prompt=question")
 }
 
 // writeNew writes a file that does not exist yet.

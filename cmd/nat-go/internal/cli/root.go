@@ -103,6 +103,8 @@ func newRootCmd(p Program) *cobra.Command {
 	root.AddCommand(newValidateCmd(builtin.Types, checkPluginBlocks))
 	root.AddCommand(newFinetuneCmd(p.CommitBytes))
 	root.AddCommand(newInitCmd())
+	root.AddCommand(newInspectCmd())
+	root.AddCommand(newFinetuneRunCmd(p.CommitBytes))
 	root.AddCommand(newLossCmd())
 	root.AddCommand(newDatasetCmd())
 	root.AddCommand(newDoctorCmd())

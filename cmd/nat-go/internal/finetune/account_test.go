@@ -30,7 +30,7 @@ func TestFailedRunStaysFailed(t *testing.T) {
 				t.Fatal(err)
 			}
 			req := Request{From: []string{"in.jsonl"}, Source: "candidates", Builders: []string{c.builder}, RunID: "r"}
-			p, err := newPlan(req, testEnv(t))
+			p, err := newPlan(t.Context(), req, testEnv(t))
 			if err != nil {
 				t.Fatal(err)
 			}

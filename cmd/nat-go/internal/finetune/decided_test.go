@@ -177,7 +177,7 @@ finetuning: {enabled: true, trajectory_builder: mine}
 	}
 	t.Setenv("ACME_MODE", "one")
 	decided := func(salt string, overrides ...string) *runfolder.Decided {
-		p, err := newPlan(Request{ConfigFile: "config.yml", RunID: "r", Overrides: overrides}, testEnv(t))
+		p, err := newPlan(t.Context(), Request{ConfigFile: "config.yml", RunID: "r", Overrides: overrides}, testEnv(t))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,11 +2,8 @@ package finetune
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,8 +12,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/intake"
 	"github.com/nat-go/nat-go/ttc/source"
-	"github.com/nat-go/nat-go/ttc/source/detect"
 	"github.com/nat-go/nat-go/ttc/source/nat"
 )
 
@@ -141,17 +138,35 @@ func chooseInputs(ctx context.Context, p *plan) (*inputs, error) {
 	if in.paths, err = p.expand(paths, kind); err != nil {
 		return nil, exit.With(exit.Environment, err)
 	}
-	if kind == "" {
-		if kind, err = recognize(ctx, in.paths[0]); err != nil {
-			return nil, err
-		}
+	if kind == "" || block == nil && len(p.From) > 0 && p.Compat == compat.Own {
+		return in, p.detect(ctx, in, kind)
 	}
 	f, ok := builtin.Source(kind)
 	if !ok || f.Open == nil {
-		return nil, exit.Usagef("there is no source %q: the sources are %s", kind, sourceNames())
+		return nil, exit.Usagef("there is no source %q: the sources are %s", kind, intake.SourceNames())
 	}
 	in.read(f, p.sourceConfig(f, block), p.Compat)
 	return in, nil
+}
+
+// detect tells how the inputs are read, where no configuration says it.
+func (p *plan) detect(ctx context.Context, in *inputs, kind string) error {
+	keys, err := keyMap(p.Map)
+	if err != nil {
+		return err
+	}
+	f, config, guessed, err := intake.Detect(ctx, in.paths, intake.Options{Source: kind, Map: keys})
+	if err != nil {
+		return err
+	}
+	for _, guess := range guessed {
+		p.note("the input %s: %s", in.paths[0], guess)
+	}
+	if f.Type == nat.Type {
+		config = p.natKeys()
+	}
+	in.read(f, config, p.Compat)
+	return nil
 }
 
 // read sets how a path of the inputs is opened.
@@ -237,32 +252,4 @@ func (p *plan) natKeys() *nat.Config {
 		cfg.IDKey, cfg.QuestionKey, cfg.AnswerKey, cfg.TrajectoryKey = d.IDKey, d.Structure.QuestionKey, d.Structure.GeneratedAnswerKey, d.Structure.TrajectoryKey
 	}
 	return &cfg
-}
-
-func sourceNames() string {
-	var names []string
-	for _, f := range builtin.Sources() {
-		names = append(names, f.Type)
-	}
-	slices.Sort(names)
-	return strings.Join(names, ", ")
-}
-
-// recognize tells the type of a file's source from the keys of its first entry.
-func recognize(ctx context.Context, path string) (string, error) {
-	if ext := strings.ToLower(filepath.Ext(path)); ext == ".yml" || ext == ".yaml" {
-		return "", exit.Usagef("%s is YAML, and inputs are JSON: a configuration is named with --config-file", path)
-	}
-	h, err := detect.ReadHead(ctx, path)
-	switch {
-	case errors.Is(err, detect.ErrEmpty):
-		return "", exit.With(exit.Failed, err)
-	case err != nil:
-		return "", exit.With(exit.Environment, err)
-	}
-	found, err := detect.Choose(builtin.Sources(), "", h)
-	if err != nil {
-		return "", exit.With(exit.Usage, err)
-	}
-	return found.Source.Type, nil
 }

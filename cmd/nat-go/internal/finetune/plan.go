@@ -1,6 +1,7 @@
 package finetune
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
@@ -32,18 +33,19 @@ type plan struct {
 	rules   curate.Rules
 	copyTo  string // NAT's dataset_output_dir; empty: no copy
 	notes   []string
+	chosen  string           // how the input is read and what is made of it, where nobody said
 	resume  bool             // go on with a run folder that is there already
 	lock    *runfolder.Lock  // with resume
 	begun   *runfolder.Begun // with resume
 	accept  []string         // with resume: what may have changed since
 }
 
-func newPlan(req Request, env Env) (*plan, error) {
-	c, err := loadConfig(req, env, builtin.Types())
+func newPlan(ctx context.Context, req Request, env Env) (*plan, error) {
+	c, chosen, err := loadConfig(ctx, req, env, builtin.Types())
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{Request: req, config: c}
+	p := &plan{Request: req, config: c, chosen: chosen}
 	if p.NATConfig == "" {
 		p.NATConfig = req.ConfigFile
 	}

@@ -1,7 +1,10 @@
 package finetune
 
 import (
+	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +14,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/intake"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
 	"github.com/nat-go/nat-go/internal/secret"
@@ -23,7 +27,8 @@ type Request struct {
 	Overrides  []string
 	From       []string // inputs, in the order of the collection runs
 	Source     string   // `_type` of the source; empty: from the config, else from the input's first entry
-	Builders   []string // without a config: "dpo", or a type as in YAML
+	Map        []string // what keys of the input mean: "output=response"
+	Builders   []string // without a config: "dpo", or a type as in YAML; none: those that fit the input
 	Formats    []string
 	Adapter    string // "files", or a name of trainer_adapters
 	OutputDir  string
@@ -83,6 +88,7 @@ type Summary struct {
 	Status     string             `json:"status"`
 	RunDir     string             `json:"run_dir"`
 	DatasetDir string             `json:"dataset_dir"`
+	Chosen     string             `json:"chosen,omitempty"` // how the input is read and what is made of it, where nobody said
 	Counts     runfolder.Counts   `json:"counts"`
 	Job        any                `json:"job,omitempty"`
 	Error      string             `json:"error,omitempty"`
@@ -107,57 +113,116 @@ func Failed(req Request, err error) (*Summary, error) {
 
 func noCounts() runfolder.Counts { return runfolder.Counts{Dropped: map[ledger.Reason]int64{}} }
 
-// loadConfig reads the configuration the request names, or makes one of its flags, and reports all findings at once.
-func loadConfig(req Request, env Env, types config.Types) (*config.Config, error) {
+// loadConfig reads the configuration the request names, or makes one of its flags and of what the input is, and reports all
+// findings at once. chosen says what was decided about the input.
+func loadConfig(ctx context.Context, req Request, env Env, types config.Types) (c *config.Config, chosen string, err error) {
 	opt := config.Options{Types: types, Compat: req.Compat == compat.NAT, Run: true, Getenv: env.Getenv, Secrets: env.Secrets}
 	for _, o := range req.Overrides {
 		opt.Overrides = append(opt.Overrides, config.Override(o))
 	}
 	if req.Dataset != "" && req.Endpoint == "" {
-		return nil, exit.Usagef("--dataset %s: it names the questions for --endpoint, and there is none. Runs that were made already are named with --from; what a command source asks is set in the configuration of its program", req.Dataset)
+		return nil, "", exit.Usagef("--dataset %s: it names the questions for --endpoint, and there is none. Runs that were made already are named with --from; what a command source asks is set in the configuration of its program", req.Dataset)
 	}
-	var c *config.Config
+	keys, err := keyMap(req.Map)
+	if err != nil {
+		return nil, "", err
+	}
 	var fs []finding.Finding
 	switch {
 	case req.ConfigFile != "" && len(req.Builders) > 0:
-		return nil, exit.Usagef("--builder is for runs without a configuration, and --config-file names one: write the builder under trajectory_builders there, or leave out --config-file")
+		return nil, "", exit.Usagef("--builder is for runs without a configuration, and --config-file names one: write the builder under trajectory_builders there, or leave out --config-file")
 	case req.ConfigFile != "":
 		c, fs = config.Load(req.ConfigFile, opt)
-	case len(req.From) > 0:
-		text, err := configOfFlags(req)
-		if err != nil {
-			return nil, err
+		if mapped := keys.overrides(c); mapped != nil && !finding.Failed(fs) {
+			opt.Overrides = append(opt.Overrides, mapped...)
+			c, fs = config.Load(req.ConfigFile, opt)
 		}
-		c, fs = config.Parse("(flags)", []byte(text), opt)
+	case len(req.From) > 0:
+		text, line, err := configOfInput(ctx, req, keys)
+		if err != nil {
+			return nil, "", err
+		}
+		chosen = line
+		c, fs = config.Parse("(flags)", text, opt)
 	default:
-		return nil, exit.Usagef("nothing to run: name a configuration with --config-file, or an input with --from")
+		return nil, "", exit.Usagef("nothing to run: name a configuration with --config-file, or an input with --from")
 	}
 	if env.Findings != nil {
 		env.Findings(fs)
 	}
 	if c == nil || finding.Failed(fs) {
-		return nil, exit.Usagef("%s", finding.Count(fs))
+		return nil, "", exit.Usagef("%s", finding.Count(fs))
 	}
-	return c, nil
+	return c, chosen, nil
 }
 
-// configOfFlags is the configuration of a run without one.
-func configOfFlags(req Request) (string, error) {
-	builders := req.Builders
-	if len(builders) == 0 {
-		return "", exit.Usagef("which builder? Without --config-file, name one with --builder: dpo, for example")
+// keyMap is what a person said of the keys of the input: {"output": "response"}.
+type keyMapping map[string]string
+
+func keyMap(pairs []string) (keyMapping, error) {
+	if len(pairs) == 0 {
+		return nil, nil
+	}
+	m := keyMapping{}
+	for _, p := range pairs {
+		name, key, ok := strings.Cut(p, "=")
+		if !ok || name == "" || strings.ContainsAny(name, ". ") {
+			return nil, exit.Usagef("--map %s: write what is meant, an equals sign and the key of the input: --map output=response", p)
+		}
+		m[name] = key
+	}
+	return m, nil
+}
+
+// overrides set the keys of the configuration's one source.
+func (m keyMapping) overrides(c *config.Config) (out []config.Override) {
+	if c == nil || len(c.Sources) != 1 {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, config.Override(fmt.Sprintf("sources.%s.%s_key=%s", c.Sources[0].Name, strings.TrimSuffix(name, "_key"), m[name])))
+	}
+	return out
+}
+
+// configOfInput is the configuration of a run without one: what its flags say and, for the rest, what fits the input. line says
+// that in words.
+func configOfInput(ctx context.Context, req Request, keys keyMapping) (text []byte, line string, err error) {
+	if req.Compat == compat.NAT {
+		return configOfFlags(req)
+	}
+	r, err := intake.Look(ctx, intake.Options{Paths: req.From, Source: req.Source, Map: keys})
+	if err != nil {
+		return nil, "", err
+	}
+	if len(req.Builders) > 0 {
+		r.Choose(req.Builders)
+	}
+	if len(r.Choice.Builders) == 0 {
+		return nil, "", exit.Failedf("%s: %s", strings.Join(req.From, ", "), r.Choice.Why)
+	}
+	if len(req.Formats) > 0 {
+		r.Choice.Formats = req.Formats
+	}
+	return r.YAML(), r.Line(), nil
+}
+
+// configOfFlags is the configuration of a run without one in NAT's way, where the input is what it is.
+func configOfFlags(req Request) (text []byte, line string, err error) {
+	if len(req.Builders) == 0 {
+		return nil, "", exit.Usagef("which builder? Without --config-file, name one with --builder: dpo, for example")
 	}
 	var b strings.Builder
 	b.WriteString("trajectory_builders:\n")
 	var names []string
-	for i, t := range builders {
+	for i, t := range req.Builders {
 		name := fmt.Sprintf("b%d", i)
 		if !strings.ContainsAny(t, "/_") {
-			name, t = t, t+"_traj_builder"
+			name = t
 		}
 		names = append(names, name)
-		fmt.Fprintf(&b, "  %s: {_type: %s}\n", name, t)
+		fmt.Fprintf(&b, "  %s: {_type: %s}\n", name, intake.TypeOf(t))
 	}
 	fmt.Fprintf(&b, "finetuning:\n  enabled: true\n  trajectory_builder: [%s]\n  output_dir: out\n", strings.Join(names, ", "))
-	return b.String(), nil
+	return []byte(b.String()), "", nil
 }

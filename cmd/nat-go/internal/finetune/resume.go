@@ -71,7 +71,7 @@ func resume(ctx context.Context, b *runfolder.Begun, lock *runfolder.Lock, how A
 	}
 	req.ConfigFile, req.Builders = folder.Config(), nil
 	req.Overrides, req.Detach = how.Overrides, how.Detach // how the run was begun says nothing of whether one waits now
-	p, err := unlessEnded(ctx, func() (*plan, error) { return newPlan(req, env) })
+	p, err := unlessEnded(ctx, func() (*plan, error) { return newPlan(ctx, req, env) })
 	if err != nil {
 		return Failed(req, err)
 	}

@@ -17,7 +17,7 @@ import (
 // Run makes a data set of a run's output and hands it to a trainer. The summary is returned with an error too, as far
 // as the run came; the error carries the exit code.
 func Run(ctx context.Context, req Request, env Env) (*Summary, error) {
-	p, err := unlessEnded(ctx, func() (*plan, error) { return newPlan(req, env) })
+	p, err := unlessEnded(ctx, func() (*plan, error) { return newPlan(ctx, req, env) })
 	if err != nil {
 		return Failed(req, err)
 	}
@@ -44,7 +44,7 @@ func newRun(p *plan, env Env) *run {
 		made: &runfolder.Manifest{
 			NatGo: Version(), Log: recordlog.Version, RunID: p.RunID, Compat: p.Compat == compat.NAT, Rows: p.options, Counts: noCounts(),
 		},
-		sum: &Summary{RunID: p.RunID, Status: runfolder.Failed, Counts: noCounts()},
+		sum: &Summary{RunID: p.RunID, Status: runfolder.Failed, Chosen: p.chosen, Counts: noCounts()},
 	}
 }
 

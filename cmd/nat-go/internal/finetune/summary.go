@@ -61,6 +61,9 @@ func WriteSummary(w io.Writer, s *Summary, look Look) error {
 	var b strings.Builder
 	c := s.Counts
 	fmt.Fprintf(&b, "%s  %s\n", look.style("1", "run "+s.RunID), look.style(statusStyle(s.Status), s.Status))
+	if s.Chosen != "" {
+		look.line(&b, "", "chosen", s.Chosen)
+	}
 	fmt.Fprintf(&b, "  in       %s, %s\n", ledger.Quantity(c.Examples, "example"), ledger.Quantity(c.Candidates, "candidate"))
 	fmt.Fprintf(&b, "  records  %s made, %d kept\n", ledger.Quantity(c.Records, "record"), c.Kept)
 	for _, f := range s.Written {

@@ -24,7 +24,7 @@ type result struct {
 
 func labelled(t testing.TB, name string) []result {
 	t.Helper()
-	f, err := os.Open(filepath.Join("..", "..", "testdata", "calls", name+".jsonl"))
+	f, err := os.Open(filepath.Join("..", "..", "sdpo", "testdata", "calls", name+".jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestHeldOut(t *testing.T) {
 	if total.precision() < 0.97 || total.recall() < 0.97 {
 		t.Errorf("precision %.3f, recall %.3f", total.precision(), total.recall())
 	}
-	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	readme, err := os.ReadFile(filepath.Join("..", "..", "sdpo", "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

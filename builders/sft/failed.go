@@ -1,0 +1,108 @@
+package sft
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/builders/internal/evidence"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// failure is what failed in a turn: some of its calls, or all of them.
+type failure struct {
+	calls   []int // by their place in the turn
+	results []int // the messages that show it, by their place in the walk
+}
+
+// failures finds the failed calls of a walk, by the turn that made them.
+func failures(g *ttc.Graph, walk []int) map[int]failure {
+	var out map[int]failure
+	for i, n := range walk {
+		m := &g.Nodes[n].Message
+		if m.Role != "assistant" || len(m.ToolCalls) == 0 {
+			continue
+		}
+		f := failure{}
+		next := 0
+		for k := i + 1; k < len(walk) && g.Nodes[walk[k]].Message.Role == "tool"; k++ {
+			result := &g.Nodes[walk[k]]
+			call := callOf(m, &result.Message, next)
+			next = call + 1
+			if call < len(m.ToolCalls) && failed(result, &m.ToolCalls[call]) {
+				f.calls, f.results = append(f.calls, call), append(f.results, k)
+			}
+		}
+		if f.calls != nil {
+			if out == nil {
+				out = map[int]failure{}
+			}
+			out[i] = f
+		}
+	}
+	return out
+}
+
+// callOf is the call that a result answers: by its id, else by its place.
+func callOf(m, result *chat.Message, next int) int {
+	if result.ToolCallID != "" {
+		for i := range m.ToolCalls {
+			if m.ToolCalls[i].ID == result.ToolCallID {
+				return i
+			}
+		}
+	}
+	return next
+}
+
+func failed(n *ttc.Node, call *chat.ToolCall) bool {
+	if n.Error != nil {
+		return *n.Error
+	}
+	text := n.Message.Text
+	if n.Message.Form == chat.Parts {
+		var b strings.Builder
+		for _, p := range n.Message.Parts {
+			b.WriteString(p.Text)
+		}
+		text = b.String()
+	}
+	args := call.Parsed
+	if args.Kind() != json.Object {
+		args = nil
+	}
+	return evidence.Read(text, evidence.Call{Arguments: args}).Failed
+}
+
+// without is the walk without what failed, as messages, and which of them are trained. A turn all of whose calls failed goes
+// with them; of others the calls that failed.
+func without(g *ttc.Graph, walk []int, flags []bool, fs map[int]failure) (messages []chat.Message, trained []bool) {
+	var out []int // places of results that are left out
+	for _, f := range fs {
+		out = append(out, f.results...)
+	}
+	for i, n := range walk {
+		m := g.Nodes[n].Message
+		f, some := fs[i]
+		switch {
+		case some && len(f.calls) == len(m.ToolCalls), slices.Contains(out, i):
+			continue
+		case some:
+			calls := []chat.ToolCall{}
+			for k, c := range m.ToolCalls {
+				if !slices.Contains(f.calls, k) {
+					calls = append(calls, c)
+				}
+			}
+			m.ToolCalls = calls
+		}
+		messages, trained = append(messages, m), append(trained, flags[i])
+	}
+	return messages, trained
+}
+
+// recorded says whether the ids of a walk's tokens were recorded: then its messages stay as they are.
+func recorded(g *ttc.Graph, walk []int) bool {
+	return slices.ContainsFunc(walk, func(n int) bool { return g.Nodes[n].TokenIDs != nil })
+}

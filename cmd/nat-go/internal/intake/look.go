@@ -1,0 +1,263 @@
+package intake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/detect"
+	"github.com/nat-go/nat-go/ttc/source/nat"
+)
+
+// How much of an input is looked at: enough to tell what it is, little enough for nobody to wait.
+const (
+	mostExamples = 1000
+	mostBytes    = 32 << 20
+)
+
+// Options say what is looked at.
+type Options struct {
+	Paths  []string          // as named: files, folders, patterns, "-"
+	Source string            // `_type` of the source; empty: whichever fits
+	Map    map[string]string // what a person said of keys: {"output": "response"}
+	All    bool              // read everything, not only the beginning
+}
+
+// Report is what was found.
+type Report struct {
+	Paths    []string          `json:"paths"`
+	Files    int               `json:"files"`
+	Source   string            `json:"source"`
+	Settings map[string]string `json:"settings,omitempty"` // of the source, where they are not the defaults
+	Guessed  []string          `json:"guessed,omitempty"`
+	Lower    bool              `json:"lower_is_better,omitempty"`
+	Whole    bool              `json:"whole"` // all of it was read
+	detect.Survey
+	Step     string           `json:"step,omitempty"` // the step name of most candidates
+	Names    map[string]int64 `json:"step_names,omitempty"`
+	Dropped  map[string]int64 `json:"dropped,omitempty"` // by the source, by reason
+	Details  []string         `json:"dropped_details,omitempty"`
+	Builders []Yield          `json:"builders"`
+	Choice   Choice           `json:"choice"`
+}
+
+// Look reads the beginning of the inputs and says what they are.
+func Look(ctx context.Context, opt Options) (*Report, error) {
+	files, err := expand(opt)
+	if err != nil {
+		return nil, exit.With(exit.Environment, err)
+	}
+	found, err := choose(ctx, files, opt)
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{
+		Paths: opt.Paths, Files: len(files), Source: found.Source.Type, Settings: found.Settings, Guessed: found.Guessed,
+		Lower: found.Lower, Dropped: map[string]int64{}, Names: map[string]int64{},
+	}
+	y := newYields()
+	if err := r.read(ctx, found, files, opt.All, y); err != nil {
+		return nil, exit.Default(exit.Failed, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Names)) {
+		if r.Step == "" || r.Names[name] > r.Names[r.Step] {
+			r.Step = name
+		}
+	}
+	if r.Builders, err = y.make(ctx, r); err != nil {
+		return nil, err
+	}
+	r.Choice = r.choose()
+	return r, nil
+}
+
+// expand finds the files. A folder stands for the file that the source expects there, else for all data files in it.
+func expand(opt Options) ([]string, error) {
+	name := nat.FileName
+	if f, ok := builtin.Source(opt.Source); ok && f.File != "" {
+		name = f.File
+	}
+	return source.Expand(opt.Paths, name)
+}
+
+// heads is how many files of many are looked at to tell what they are.
+const heads = 8
+
+// choose tells how the files are read. All of them are read alike, so those that are looked at have to agree.
+func choose(ctx context.Context, files []string, opt Options) (*detect.Found, error) {
+	if opt.Source != "" {
+		if f, ok := builtin.Source(opt.Source); !ok || f.Open == nil {
+			return nil, exit.Usagef("there is no source %q: the sources are %s", opt.Source, SourceNames())
+		}
+	}
+	given := map[string]string{}
+	for name, key := range opt.Map {
+		given[strings.TrimSuffix(name, "_key")+"_key"] = key
+	}
+	var first *detect.Found
+	step := max(1, len(files)/heads)
+	for i := 0; i < len(files); i += step {
+		if ext := strings.ToLower(filepath.Ext(files[i])); ext == ".yml" || ext == ".yaml" {
+			return nil, exit.Usagef("%s is YAML, and inputs are JSON: a configuration is named with --config-file", files[i])
+		}
+		found, err := chooseOne(ctx, files[i], opt.Source, given)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case first == nil:
+			first = found
+		case found.Source.Type != first.Source.Type || !maps.Equal(found.Settings, first.Settings):
+			return nil, exit.Usagef("%s and %s are read in different ways (%s and %s): make a run of each, `nat-go dataset merge` joins them",
+				files[0], files[i], said(first), said(found))
+		}
+	}
+	return first, nil
+}
+
+func chooseOne(ctx context.Context, file, only string, given map[string]string) (*detect.Found, error) {
+	h, err := detect.ReadHead(ctx, file)
+	var syntax *source.Error
+	switch {
+	case errors.Is(err, detect.ErrEmpty) && only == "":
+		return nil, exit.With(exit.Failed, err)
+	case (errors.Is(err, detect.ErrEmpty) || errors.As(err, &syntax)) && only != "": // the source says it, in the run
+		f, _ := builtin.Source(only)
+		return &detect.Found{Source: f, Reading: source.Reading{Settings: given}}, nil
+	case errors.As(err, &syntax) && syntax.Line > 0:
+		return nil, exit.With(exit.Failed, err)
+	case err != nil:
+		return nil, exit.With(exit.Environment, err)
+	}
+	h.Given = given
+	found, err := detect.Choose(builtin.Sources(), only, h)
+	var unknown *detect.UnknownError
+	if errors.As(err, &unknown) && only != "" && len(given) == 0 { // a person knows better
+		f, _ := builtin.Source(only)
+		return &detect.Found{Source: f}, nil
+	}
+	if err != nil {
+		return nil, exit.With(exit.Usage, err)
+	}
+	return found, nil
+}
+
+func said(f *detect.Found) string {
+	var parts []string
+	for _, key := range slices.Sorted(maps.Keys(f.Settings)) {
+		parts = append(parts, key+": "+f.Settings[key])
+	}
+	if parts == nil {
+		return f.Source.Type
+	}
+	return f.Source.Type + " with " + strings.Join(parts, ", ")
+}
+
+// SourceNames lists the types of source, for a person.
+func SourceNames() string {
+	var names []string
+	for _, f := range builtin.Sources() {
+		names = append(names, f.Type)
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+// Detect tells how files are read: the source, its config, and what of that was guessed.
+func Detect(ctx context.Context, files []string, opt Options) (f source.Factory, cfg any, guessed []string, err error) {
+	found, err := choose(ctx, files, opt)
+	if err != nil {
+		return f, nil, nil, err
+	}
+	if cfg, err = config(found); err != nil {
+		return f, nil, nil, exit.With(exit.Usage, err)
+	}
+	return found.Source, cfg, found.Guessed, nil
+}
+
+// config is the source's configuration with the settings found.
+func config(found *detect.Found) (any, error) {
+	cfg := found.Source.New()
+	spec, err := schema.Of(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return cfg, decode(spec, found.Settings, cfg)
+}
+
+// read reads examples, as far as it looks.
+func (r *Report) read(ctx context.Context, found *detect.Found, files []string, all bool, y *yields) error {
+	cfg, err := config(found)
+	if err != nil {
+		return exit.With(exit.Usage, err)
+	}
+	r.Whole = true
+	var bytes int64
+	for _, file := range files {
+		if !all && (r.Examples >= mostExamples || bytes >= mostBytes) {
+			r.Whole = false
+			break
+		}
+		n, err := r.readFile(ctx, found.Source, cfg, file, all, mostBytes-bytes, y)
+		if err != nil {
+			return err
+		}
+		bytes += n
+	}
+	return nil
+}
+
+func (r *Report) readFile(
+	ctx context.Context, f source.Factory, cfg any, file string, all bool, most int64, y *yields,
+) (bytes int64, err error) {
+	src, err := f.Open(ctx, cfg, file, source.Options{Drop: r.drop})
+	if err != nil {
+		return 0, err
+	}
+	defer src.Close()
+	for all || r.Examples < mostExamples && bytes < most {
+		ex, at, err := src.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			r.note(src.Stats())
+			return bytes, nil
+		}
+		if err != nil {
+			return bytes, err
+		}
+		bytes = at.Offset
+		r.Add(ex)
+		y.add(ex)
+	}
+	r.Whole = false
+	r.note(src.Stats())
+	return bytes, nil
+}
+
+func (r *Report) note(s *source.Stats) {
+	for name, n := range s.Names {
+		r.Names[name] += n
+	}
+	r.Stats.Add(s)
+}
+
+// maxDetails is how many drops are shown with what was wrong.
+const maxDetails = 3
+
+func (r *Report) drop(d ledger.Drop) {
+	if d.Reason == source.OtherStep {
+		return
+	}
+	if r.Dropped[string(d.Reason)] += d.N(); r.Dropped[string(d.Reason)] == d.N() && len(r.Details) < maxDetails {
+		r.Details = append(r.Details, fmt.Sprintf("%s: %s", d.Reason, d.Detail))
+	}
+}

@@ -1,0 +1,113 @@
+package intake
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/internal/terminal"
+)
+
+// Screen prints the report for a person.
+func (r *Report) Screen(w io.Writer) error {
+	var b strings.Builder
+	line := func(name, format string, a ...any) {
+		fmt.Fprintf(&b, "  %-9s %s\n", name, terminal.Line(fmt.Sprintf(format, a...)))
+	}
+	fmt.Fprintf(&b, "%s\n", terminal.Line(strings.Join(r.Paths, ", ")))
+	line("read as", "%s, %s", r.Source, quantity(r.Files, "file"))
+	for _, guess := range r.Guessed {
+		line("guessed", "%s", guess)
+	}
+	some := ""
+	if !r.Whole {
+		some = " (the beginning of more)"
+	}
+	line("examples", "%d%s", r.Examples, some)
+	if r.Messages > 0 {
+		line("messages", "%d, of which %s; %s", r.Messages, quantity(r.Turns, "turn")+" of the assistant", quantity(r.ToolCalls, "tool call"))
+		line("tools", "%d of %s say which there were", r.WithTools, quantity(r.Examples, "example"))
+	}
+	if n := r.errorSites(); n > 0 {
+		line("failed", "%s", quantity(n, "tool call")+" that failed")
+	}
+	if r.Candidates > 0 {
+		line("answers", "%d; %s with several", r.Candidates, quantity(r.Choices, "prompt"))
+	}
+	r.scores(line)
+	if r.TokenIDs > 0 {
+		line("tokens", "%s with token ids, %d with log-probs", quantity(r.TokenIDs, "turn"), r.LogProbs)
+	}
+	if len(r.Policies) > 0 {
+		line("models", "%s", strings.Join(slices.Sorted(maps.Keys(r.Policies)), ", "))
+	}
+	for _, reason := range sorted(r.Dropped) {
+		line("dropped", "%d %s", r.Dropped[reason], reason)
+	}
+	for _, y := range r.Builders {
+		line("builder", "%-5s %7d %s%s", y.Name(), y.Records, unit(y.Records), why(y))
+	}
+	if len(r.Choice.Builders) == 0 {
+		line("choice", "none: %s", r.Choice.Why)
+	} else {
+		line("choice", "%s, as %s: %s", strings.Join(r.Choice.Builders, ", "), strings.Join(r.Choice.Formats, ", "), r.Choice.Why)
+	}
+	_, err := io.WriteString(terminal.For(w), b.String())
+	return err
+}
+
+func unit(n int64) string {
+	if n == 1 {
+		return "record"
+	}
+	return "records"
+}
+
+// mostReasons is how many reasons are named of a builder that made nothing of something.
+const mostReasons = 3
+
+func why(y Yield) string {
+	var parts []string
+	for _, reason := range sorted(y.Dropped) {
+		if len(parts) < mostReasons {
+			parts = append(parts, fmt.Sprintf("%d %s", y.Dropped[reason], reason))
+		}
+	}
+	if parts == nil {
+		return ""
+	}
+	return ", not used: " + strings.Join(parts, ", ")
+}
+
+// errorSites is how many failed tool calls there are: those that the hint builder sees, or the source itself marks.
+func (r *Report) errorSites() int {
+	n := 0
+	for _, y := range r.Builders {
+		if y.Builder != sdpoBuilder {
+			continue
+		}
+		for name, count := range y.Counters {
+			if strings.HasPrefix(name, "found/") {
+				n += int(count)
+			}
+		}
+	}
+	return max(n, r.ToolErrors)
+}
+
+func (r *Report) scores(line func(name, format string, a ...any)) {
+	if r.LowScore == nil {
+		return
+	}
+	better := "a higher one is better"
+	if r.Lower {
+		better = "a lower one is better"
+	}
+	of := ""
+	if r.Unscored > 0 && r.Scored > 0 {
+		of = fmt.Sprintf("; %d conversations have none", r.Unscored)
+	}
+	line("scores", "from %g to %g, %s%s", *r.LowScore, *r.HighScore, better, of)
+}

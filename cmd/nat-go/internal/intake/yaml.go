@@ -1,0 +1,117 @@
+package intake
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// defaultStep is the step name that builders look for and that sources give candidates, where nobody says otherwise.
+const defaultStep = "dpo_candidate_move"
+
+// YAML is the report as a configuration that works as it is, with comments for whoever goes on from it.
+func (r *Report) YAML() []byte {
+	var b strings.Builder
+	some := "the first "
+	if r.Whole {
+		some = ""
+	}
+	fmt.Fprintf(&b, "# Made by `nat-go init` from %s%s", some, quantity(r.Examples, "example"))
+	if r.Candidates > 0 {
+		fmt.Fprintf(&b, " with %s", quantity(r.Candidates, "candidate"))
+	}
+	b.WriteString(".\n# Check it with `nat-go validate --config-file FILE`; run it with `nat-go finetune run --config-file FILE`.\n\n")
+	b.WriteString("sources:\n  runs:\n")
+	fmt.Fprintf(&b, "    _type: %s\n    path: %s\n", r.Source, flow(r.Paths))
+	for _, key := range slices.Sorted(maps.Keys(r.Settings)) {
+		fmt.Fprintf(&b, "    %s: %s\n", key, flow(r.Settings[key]))
+	}
+	for _, guess := range r.Guessed {
+		fmt.Fprintf(&b, "    # guessed: %s\n", oneLine(guess))
+	}
+	b.WriteString("\ntrajectory_builders:\n")
+	var names []string
+	for _, typ := range r.Choice.Builders {
+		name := blockName(typ)
+		names = append(names, name)
+		fmt.Fprintf(&b, "  %s:\n    _type: %s\n", name, typ)
+		r.builder(&b, typ)
+	}
+	fmt.Fprintf(&b, "\ndataset:\n  formats: %-14s # `nat-go formats` lists them\n", flow(r.Choice.Formats))
+	if r.TextPrompt > 0 {
+		b.WriteString("  prompt_as: user_message # a prompt that is a text becomes one user message; or text\n")
+	}
+	fmt.Fprintf(&b, "  split: {by: %s, seed: 0} # validation: 0.2 of the records; 0 for none\n\n", r.Choice.SplitBy)
+	fmt.Fprintf(&b, "finetuning:\n  enabled: true\n  trajectory_builder: %s\n  output_dir: out\n", flow(names))
+	b.WriteString("  # trainer and trainer_adapter: without them the data set is written as files\n")
+	return []byte(b.String())
+}
+
+// blockName names a builder's entry.
+func blockName(typ string) string {
+	name := shortName(typ)
+	return strings.Map(func(c rune) rune {
+		if c == '/' {
+			return '-'
+		}
+		return c
+	}, name)
+}
+
+// builder writes the settings that the input asks for, and those that people change first.
+func (r *Report) builder(b *strings.Builder, typ string) {
+	if (typ == dpoBuilder || typ == sftBuilder) && r.Step != "" && (r.Step != defaultStep || len(r.Names) > 1) {
+		fmt.Fprintf(b, "    ttc_step_name: %s%s\n", flow(r.Step), r.otherSteps())
+	}
+	if r.Lower && (typ == dpoBuilder || typ == sftBuilder) {
+		b.WriteString("    score_direction: lower   # guessed from the name of the score\n")
+	}
+	switch typ {
+	case dpoBuilder:
+		b.WriteString("    strategy: exhaustive      # or best_vs_worst, adjacent, best_vs_rest, threshold, random_k\n")
+		b.WriteString("    min_score_diff: 0         # leave out pairs whose scores are closer\n")
+		b.WriteString("    # max_pairs_per_turn: 4   # keep those with the largest difference\n")
+	case sftBuilder:
+		if r.Scored > 0 || r.Candidates > 0 {
+			b.WriteString("    select: best              # the best n of each task or prompt; or all, or threshold with min_score\n")
+		}
+		if r.ToolCalls > 0 {
+			b.WriteString("    skip_failed_calls: true   # leave out calls that failed; their turns are not imitated\n")
+		}
+	}
+}
+
+// otherSteps is a comment that names the step names that were not chosen.
+func (r *Report) otherSteps() string {
+	var others []string
+	for _, name := range slices.Sorted(maps.Keys(r.Names)) {
+		if name != r.Step && len(others) < 5 {
+			others = append(others, oneLine(name))
+		}
+	}
+	if others == nil {
+		return ""
+	}
+	return "   # also seen: " + strings.Join(others, ", ")
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// flow writes a value as YAML on one line.
+func flow(v any) string {
+	var n yaml.Node
+	if err := n.Encode(v); err != nil {
+		return fmt.Sprintf("%q", v)
+	}
+	if n.Kind == yaml.SequenceNode {
+		n.Style = yaml.FlowStyle
+	}
+	out, err := yaml.Marshal(&n)
+	if err != nil {
+		return fmt.Sprintf("%q", v)
+	}
+	return strings.TrimSpace(string(out))
+}

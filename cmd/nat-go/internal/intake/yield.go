@@ -1,0 +1,136 @@
+package intake
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/builders/yamldoc"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
+	"github.com/nat-go/nat-go/plugins/sdk"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// Yield is what a builder makes of what was looked at, under its defaults.
+type Yield struct {
+	Builder  string           `json:"builder"` // its `_type`
+	Does     string           `json:"does"`
+	Records  int64            `json:"records"`
+	Dropped  map[string]int64 `json:"dropped,omitempty"` // by reason
+	Counters map[string]int64 `json:"counters,omitempty"`
+}
+
+// Name is the short name, as --builder takes it.
+func (y *Yield) Name() string { return shortName(y.Builder) }
+
+// yields makes records of examples as a run does, without keeping any.
+type yields struct {
+	order []*ttc.Group // by task
+	tasks map[string]*ttc.Group
+}
+
+func newYields() *yields { return &yields{tasks: map[string]*ttc.Group{}} }
+
+func (y *yields) add(ex *ttc.Example) {
+	key := ex.Task
+	if key == "" {
+		key = fmt.Sprintf("\x00%d/%s", ex.Run, ex.ID)
+	}
+	g := y.tasks[key]
+	if g == nil {
+		g = &ttc.Group{Key: key}
+		y.tasks[key] = g
+		y.order = append(y.order, g)
+	}
+	g.Examples = append(g.Examples, ex)
+}
+
+// make has every built-in builder build.
+func (y *yields) make(ctx context.Context, r *Report) (out []Yield, err error) {
+	for _, f := range builtin.Builders() {
+		one, err := y.by(ctx, f, r)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+func (y *yields) by(ctx context.Context, f sdk.Factory, r *Report) (Yield, error) {
+	info := f.Info()
+	out := Yield{Builder: info.Name, Does: info.Doc, Dropped: map[string]int64{}, Counters: map[string]int64{}}
+	text, err := json.Marshal(settings(f, r))
+	if err != nil {
+		return out, err
+	}
+	b, found := f.Open(text)
+	if finding.Failed(found) || b == nil {
+		return out, nil // it needs settings that nobody gave
+	}
+	for _, g := range y.order {
+		groups := []*ttc.Group{g}
+		if info.Unit == builders.UnitExample {
+			groups = groups[:0]
+			for _, ex := range g.Examples {
+				groups = append(groups, &ttc.Group{Key: ex.ID, Examples: []*ttc.Example{ex}})
+			}
+		}
+		for _, g := range groups {
+			if err := b.Build(ctx, g, (*counter)(&out)); err != nil {
+				return out, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// settings are what the report says for a builder's config: whatever of them it has a key for.
+func settings(f sdk.Factory, r *Report) map[string]any {
+	all := map[string]any{}
+	if r.Step != "" {
+		all["ttc_step_name"] = r.Step
+	}
+	if r.Lower {
+		all["score_direction"] = "lower"
+	}
+	spec := schema.MustOf(f.Info().Config)
+	out := map[string]any{}
+	for _, field := range spec.Fields {
+		if v, ok := all[field.Name]; ok {
+			out[field.Name] = v
+		}
+	}
+	return out
+}
+
+// counter counts what a builder emits.
+type counter Yield
+
+func (c *counter) Record(builders.Record) error { c.Records++; return nil }
+
+func (c *counter) Drop(d ledger.Drop) error { c.Dropped[string(d.Reason)] += d.N(); return nil }
+
+func (c *counter) Count(name string, n int64) error { c.Counters[name] += n; return nil }
+
+// decode fills a config struct from settings.
+func decode(spec *schema.Spec, settings map[string]string, into any) error {
+	text, err := json.Marshal(settings)
+	if err != nil {
+		return err
+	}
+	doc, found := yamldoc.Parse("settings", text, yamldoc.DefaultLimits)
+	if doc != nil && !finding.Failed(found) {
+		found = append(found, spec.Decode(doc, doc.Root, into, schema.Options{})...)
+	}
+	for _, f := range found {
+		if f.Severity == finding.Error {
+			return fmt.Errorf("%s", f.Message)
+		}
+	}
+	return nil
+}

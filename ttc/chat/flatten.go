@@ -1,0 +1,38 @@
+package chat
+
+import (
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// FlattenText makes a text of content that is a list of texts alone: the two mean the same, and most of what reads messages
+// takes texts only. Other content stays as it is.
+func (m *Message) FlattenText() {
+	if m.Form != Parts {
+		return
+	}
+	if text, ok := joined(m.Parts); ok {
+		m.Form, m.Text, m.Parts = Text, text, nil
+	}
+}
+
+// TextOfParts is the text of content that is a list of texts alone, given as JSON.
+func TextOfParts(raw json.Raw) (string, bool) {
+	var m Message
+	if raw.Kind() != json.Array || m.parseContent(raw) != nil || len(m.Parts) == 0 {
+		return "", false
+	}
+	return joined(m.Parts)
+}
+
+func joined(parts []Part) (string, bool) {
+	var b strings.Builder
+	for _, p := range parts {
+		if p.Type != "text" {
+			return "", false
+		}
+		b.WriteString(p.Text)
+	}
+	return b.String(), true
+}

@@ -1,0 +1,107 @@
+package detect
+
+import (
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// Survey is what the examples of an input hold.
+type Survey struct {
+	Examples   int `json:"examples"`
+	Messages   int `json:"messages"`
+	Turns      int `json:"turns"` // of the assistant
+	ToolCalls  int `json:"tool_calls"`
+	ToolErrors int `json:"tool_errors"` // results that the source itself marks as errors
+	WithTools  int `json:"with_tools"`  // examples that say which tools there were
+	TokenIDs   int `json:"token_ids"`   // turns that have them
+	LogProbs   int `json:"log_probs"`
+
+	Scored     int      `json:"scored"` // rollouts with a score
+	Unscored   int      `json:"unscored"`
+	LowScore   *float64 `json:"low_score,omitempty"`
+	HighScore  *float64 `json:"high_score,omitempty"`
+	Candidates int      `json:"candidates"`
+	Choices    int      `json:"choices"` // prompts with several answers
+	TextPrompt int      `json:"text_prompts"`
+
+	Tasks    int            `json:"tasks"`    // tasks with several rollouts
+	Policies map[string]int `json:"policies"` // examples by the model that sampled them
+	Stats    source.Stats   `json:"-"`
+
+	tasks map[string]int
+}
+
+// Add counts in an example.
+func (s *Survey) Add(ex *ttc.Example) {
+	s.Examples++
+	if len(ex.Tools) > 0 {
+		s.WithTools++
+	}
+	if ex.Policy != "" {
+		if s.Policies == nil {
+			s.Policies = map[string]int{}
+		}
+		s.Policies[ex.Policy]++
+	}
+	if ex.Task != "" {
+		if s.tasks == nil {
+			s.tasks = map[string]int{}
+		}
+		if s.tasks[ex.Task]++; s.tasks[ex.Task] == 2 {
+			s.Tasks++
+		}
+	}
+	for i := range ex.Graph.Nodes {
+		s.node(&ex.Graph.Nodes[i])
+	}
+	if len(ex.Graph.Nodes) > 0 {
+		if ex.Reward != nil {
+			s.Scored++
+			s.score(*ex.Reward)
+		} else {
+			s.Unscored++
+		}
+	}
+	s.candidates(ex.Candidates)
+}
+
+func (s *Survey) node(n *ttc.Node) {
+	s.Messages++
+	if n.Error != nil && *n.Error {
+		s.ToolErrors++
+	}
+	if n.Message.Role != "assistant" {
+		return
+	}
+	s.Turns++
+	s.ToolCalls += len(n.Message.ToolCalls)
+	if n.TokenIDs != nil {
+		s.TokenIDs++
+	}
+	if n.LogProbs != nil {
+		s.LogProbs++
+	}
+}
+
+func (s *Survey) candidates(cs []ttc.Candidate) {
+	turns := map[string]int{}
+	for i := range cs {
+		s.Candidates++
+		s.score(cs[i].Score)
+		if cs[i].Prompt.Form == ttc.TextPrompt {
+			s.TextPrompt++
+		}
+		if turns[cs[i].Turn]++; turns[cs[i].Turn] == 2 {
+			s.Choices++
+		}
+	}
+}
+
+func (s *Survey) score(v float64) {
+	if s.LowScore == nil || v < *s.LowScore {
+		s.LowScore = &v
+	}
+	if s.HighScore == nil || v > *s.HighScore {
+		s.HighScore = &v
+	}
+}

@@ -1,0 +1,90 @@
+package source
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"os"
+	"sync"
+
+	"github.com/nat-go/nat-go/internal/spool"
+)
+
+// Stdin names standard input where a file is named.
+const Stdin = "-"
+
+// pipes are the pipes that were opened, by their path. What a pipe holds can be read once, and an input is opened more than
+// once: to see what it is, then to read it. So what was read of a pipe is kept, in a file without a name.
+var pipes = struct {
+	sync.Mutex
+	open map[string]*pipe
+}{open: map[string]*pipe{}}
+
+// pipe is a pipe and what was read of it.
+type pipe struct {
+	mu   sync.Mutex
+	in   io.Reader
+	kept *spool.File
+	err  error // of the pipe; io.EOF at its end
+}
+
+// openPipe opens standard input or a pipe from its beginning; nil, where path is neither.
+func openPipe(ctx context.Context, path string) (*pipeView, error) {
+	if path == Stdin {
+		path = "/dev/stdin"
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode()&(fs.ModeNamedPipe|fs.ModeCharDevice|fs.ModeSocket) == 0 {
+		return nil, nil
+	}
+	pipes.Lock()
+	defer pipes.Unlock()
+	if p := pipes.open[path]; p != nil {
+		return &pipeView{pipe: p}, nil
+	}
+	in, err := openInput(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := spool.New("")
+	if err != nil {
+		in.Close()
+		return nil, err
+	}
+	p := &pipe{in: in, kept: kept}
+	pipes.open[path] = p
+	return &pipeView{pipe: p}, nil
+}
+
+// pipeView reads a pipe from its beginning.
+type pipeView struct {
+	*pipe
+	at int64
+}
+
+func (v *pipeView) Read(b []byte) (n int, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if left := v.kept.Size() - v.at; left > 0 {
+		if err := v.kept.Flush(); err != nil {
+			return 0, err
+		}
+		n, err = v.kept.ReadAt(b[:min(int64(len(b)), left)], v.at)
+		if err == io.EOF && n > 0 {
+			err = nil
+		}
+		v.at += int64(n)
+		return n, err
+	}
+	if v.err != nil {
+		return 0, v.err
+	}
+	n, v.err = v.in.Read(b)
+	if n > 0 {
+		if _, err := v.kept.Append(b[:n]); err != nil {
+			return 0, err
+		}
+		v.at += int64(n)
+		return n, nil
+	}
+	return 0, v.err
+}

@@ -1,0 +1,153 @@
+package tables
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// maxRecord is the largest row of a CSV file, in bytes: a quote that is never closed makes the rest of a file one row.
+const maxRecord = 64 << 20
+
+// IsCSV says whether a file is CSV, or tab-separated, by its name and its first bytes.
+func IsCSV(path string, head []byte) bool {
+	head = bytes.TrimPrefix(head, []byte("\xEF\xBB\xBF"))
+	start := bytes.TrimLeft(head, " \t\r\n")
+	if len(start) == 0 || start[0] == '{' || start[0] == '[' || !utf8.Valid(head[:max(0, len(head)-utf8.UTFMax)]) {
+		return false
+	}
+	name := strings.ToLower(path)
+	name = strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".zst")
+	switch filepath.Ext(name) {
+	case ".csv", ".tsv":
+		return true
+	case "", ".txt": // of standard input and pipes there is no name
+		return headed(start)
+	}
+	return false
+}
+
+// headed says whether the first line looks like the names of columns.
+func headed(b []byte) bool {
+	line, _, whole := bytes.Cut(b, []byte("\n"))
+	names := strings.FieldsFunc(strings.TrimRight(string(line), "\r"), func(r rune) bool { return r == ',' || r == '\t' })
+	return whole && len(names) > 1 && !slices.ContainsFunc(names, func(name string) bool {
+		name = strings.Trim(name, `"`)
+		return name == "" || strings.ContainsFunc(name, func(r rune) bool {
+			return !(r == '_' || r == '-' || r == ' ' || r == '.' || r >= '0' && r <= '9' || r|0x20 >= 'a' && r|0x20 <= 'z')
+		})
+	})
+}
+
+// csvReader reads CSV as JSON lines.
+type csvReader struct {
+	in    *guard
+	rows  *csv.Reader
+	names [][]byte // keys as JSON, with their colon
+	n     int      // records read
+	buf   []byte   // what was made and not yet read
+	line  []byte   // memory of buf
+	err   error
+}
+
+// guard ends reading where a record is too large.
+type guard struct {
+	in   io.Reader
+	left int
+}
+
+var errRecord = fmt.Errorf("a row of more than %d MiB: is a quote left open?", maxRecord>>20)
+
+func (g *guard) Read(p []byte) (int, error) {
+	if g.left <= 0 {
+		return 0, errRecord
+	}
+	n, err := g.in.Read(p[:min(len(p), g.left)])
+	g.left -= n
+	return n, err
+}
+
+// CSV reads comma- or tab-separated values, whose first row names the columns, as JSON lines.
+func CSV(in io.Reader) io.Reader {
+	r := &csvReader{in: &guard{in: in, left: maxRecord}}
+	head := make([]byte, 4096)
+	n, err := io.ReadFull(in, head)
+	head = bytes.TrimPrefix(head[:n], []byte("\xEF\xBB\xBF"))
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		r.err = err
+	}
+	r.in.in = io.MultiReader(bytes.NewReader(head), in)
+	r.rows = csv.NewReader(r.in)
+	r.rows.Comma = separator(head)
+	r.rows.ReuseRecord = true
+	return r
+}
+
+// separator is the one that the first line has most of.
+func separator(head []byte) rune {
+	line, _, _ := bytes.Cut(head, []byte("\n"))
+	best, most := ',', 0
+	for _, sep := range []rune{',', '\t', ';'} {
+		if n := bytes.Count(line, []byte(string(sep))); n > most {
+			best, most = sep, n
+		}
+	}
+	return best
+}
+
+func (r *csvReader) Read(p []byte) (int, error) {
+	for len(r.buf) == 0 {
+		if r.err == nil {
+			r.err = r.next()
+		}
+		if r.err != nil {
+			return 0, r.err
+		}
+	}
+	n := copy(p, r.buf)
+	r.buf = r.buf[n:]
+	return n, nil
+}
+
+// next makes the line of the next record.
+func (r *csvReader) next() error {
+	r.in.left = maxRecord
+	record, err := r.rows.Read()
+	var wrong *csv.ParseError
+	if errors.As(err, &wrong) {
+		return fmt.Errorf("line %d of the CSV: %w", wrong.Line, wrong.Err)
+	}
+	if err != nil {
+		return err
+	}
+	if r.n++; r.n == 1 {
+		for i, name := range record {
+			if name = strings.TrimSpace(name); name == "" {
+				name = fmt.Sprintf("column_%d", i+1)
+			}
+			r.names = append(r.names, append(json.AppendString(nil, strings.ToValidUTF8(name, "\uFFFD")), ':'))
+		}
+		return nil
+	}
+	line := append(r.line[:0], '{')
+	for i, cell := range record {
+		if cell == "" || i >= len(r.names) {
+			continue
+		}
+		if len(line) > 1 {
+			line = append(line, ',')
+		}
+		line = json.AppendString(append(line, r.names[i]...), strings.ToValidUTF8(cell, "\uFFFD"))
+	}
+	r.line = append(line, '}', '\n')
+	r.buf = r.line
+	return nil
+}

@@ -1,0 +1,214 @@
+package tables
+
+import (
+	"bytes"
+	stdjson "encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
+
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// IsParquet says whether a file is Parquet, by its first bytes.
+func IsParquet(head []byte) bool { return bytes.HasPrefix(head, []byte("PAR1")) }
+
+// Parquet reads a Parquet file as JSON lines. Texts that are no UTF-8 are read with what is wrong in them replaced.
+func Parquet(in io.ReaderAt, size int64) (r io.ReadCloser, err error) {
+	defer func() { // the library panics at some broken files
+		if p := recover(); p != nil {
+			err = broken(p)
+		}
+	}()
+	file, err := parquet.OpenFile(in, size, parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
+	if err != nil {
+		return nil, broken(err)
+	}
+	return &parquetReader{rows: parquet.NewGenericReader[any](file), schema: file.Schema()}, nil
+}
+
+func broken(what any) error { return fmt.Errorf("this is not a sound Parquet file: %v", what) }
+
+type parquetReader struct {
+	rows   *parquet.GenericReader[any]
+	schema *parquet.Schema
+	batch  [16]any
+	buf    []byte
+	line   []byte // memory of buf
+	err    error
+}
+
+func (r *parquetReader) Close() error { return r.rows.Close() }
+
+func (r *parquetReader) Read(p []byte) (int, error) {
+	for len(r.buf) == 0 {
+		if r.err != nil {
+			return 0, r.err
+		}
+		r.err = r.next()
+	}
+	n := copy(p, r.buf)
+	r.buf = r.buf[n:]
+	return n, nil
+}
+
+func (r *parquetReader) next() (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = broken(p)
+		}
+	}()
+	n, err := r.rows.Read(r.batch[:])
+	line := r.line[:0]
+	for _, row := range r.batch[:n] {
+		line = append(appendValue(line, r.schema, row), '\n')
+	}
+	clear(r.batch[:])
+	r.line, r.buf = line, line
+	if err != nil && err != io.EOF {
+		err = broken(err)
+	}
+	return err
+}
+
+// appendValue appends what stands under a node of the schema.
+func appendValue(dst []byte, n parquet.Node, v any) []byte {
+	switch v := v.(type) {
+	case nil:
+		return append(dst, "null"...)
+	case map[string]any:
+		return appendGroup(dst, n, v)
+	case []any:
+		element := n
+		if !n.Leaf() && isList(n) { // a list is a group of "list", which repeats a group of "element"
+			element = n.Fields()[0]
+			if !element.Leaf() && len(element.Fields()) == 1 {
+				element = element.Fields()[0]
+			}
+		}
+		dst = append(dst, '[')
+		for i, x := range v {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = appendValue(dst, element, x)
+		}
+		return append(dst, ']')
+	}
+	return appendLeaf(dst, n, v)
+}
+
+func isList(n parquet.Node) bool { return len(n.Fields()) == 1 && n.Fields()[0].Repeated() }
+
+// appendGroup appends an object, its keys in the order of the schema. What is null is left out: a table gives all objects of
+// a column the same keys.
+func appendGroup(dst []byte, n parquet.Node, v map[string]any) []byte {
+	dst = append(dst, '{')
+	first := true
+	member := func(name string, node parquet.Node) {
+		x, ok := v[name]
+		if !ok || x == nil {
+			return
+		}
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		dst = appendValue(append(json.AppendString(dst, name), ':'), node, x)
+	}
+	if n.Leaf() {
+		return append(dst, '}')
+	}
+	for _, f := range n.Fields() {
+		member(f.Name(), f)
+	}
+	return append(dst, '}')
+}
+
+func appendLeaf(dst []byte, n parquet.Node, v any) []byte {
+	if n.Leaf() {
+		if text, ok := timeOf(n, v); ok {
+			return json.AppendString(dst, text)
+		}
+	}
+	switch v := v.(type) {
+	case bool:
+		return strconv.AppendBool(dst, v)
+	case int32:
+		return strconv.AppendInt(dst, int64(v), 10)
+	case int64:
+		return strconv.AppendInt(dst, v, 10)
+	case uint32:
+		return strconv.AppendUint(dst, uint64(v), 10)
+	case uint64:
+		return strconv.AppendUint(dst, v, 10)
+	case float32:
+		return appendFloat(dst, float64(v), 32)
+	case float64:
+		return appendFloat(dst, v, 64)
+	case []byte:
+		return json.AppendString(dst, strings.ToValidUTF8(string(v), "\uFFFD"))
+	case string:
+		return json.AppendString(dst, strings.ToValidUTF8(v, "\uFFFD"))
+	case time.Time:
+		return json.AppendString(dst, v.UTC().Format(time.RFC3339Nano))
+	}
+	if b, err := stdjson.Marshal(v); err == nil {
+		return append(dst, b...)
+	}
+	return json.AppendString(dst, fmt.Sprint(v))
+}
+
+func appendFloat(dst []byte, f float64, bits int) []byte {
+	switch {
+	case math.IsNaN(f):
+		return append(dst, "NaN"...)
+	case math.IsInf(f, 1):
+		return append(dst, "Infinity"...)
+	case math.IsInf(f, -1):
+		return append(dst, "-Infinity"...)
+	}
+	n := len(dst)
+	dst = strconv.AppendFloat(dst, f, 'g', -1, bits)
+	if !bytes.ContainsAny(dst[n:], ".e") { // it stays a float
+		dst = append(dst, ".0"...)
+	}
+	return dst
+}
+
+// timeOf is a date or time as text, where the column holds one as a number.
+func timeOf(n parquet.Node, v any) (string, bool) {
+	logical := n.Type().LogicalType()
+	if logical == nil {
+		return "", false
+	}
+	var number int64
+	switch v := v.(type) {
+	case int32:
+		number = int64(v)
+	case int64:
+		number = v
+	default:
+		return "", false
+	}
+	switch t := logical.Value.(type) {
+	case *format.DateType:
+		return time.Unix(number*24*60*60, 0).UTC().Format(time.DateOnly), true
+	case *format.TimestampType:
+		at := time.UnixMilli(number)
+		switch t.Unit.Value.(type) {
+		case *format.MicroSeconds:
+			at = time.UnixMicro(number)
+		case *format.NanoSeconds:
+			at = time.Unix(0, number)
+		}
+		return at.UTC().Format(time.RFC3339Nano), true
+	}
+	return "", false
+}
