@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/builders/internal/evidence"
+	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"

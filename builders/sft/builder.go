@@ -201,8 +201,8 @@ func (b *Builder) emit(g *ttc.Group, c choice, out builders.Output) error {
 	return out.Drop(b.dropOf(g.Examples[c.example], c))
 }
 
-// branch emits the demonstration of one branch, up to the last turn of it that is trained: nothing can train after that. What
-// branches share is trained in the first of them.
+// branch emits the demonstration of one branch, up to the last turn of it that is trained: nothing can train after
+// that. What branches share is trained in the first of them.
 func (b *Builder) branch(
 	g *ttc.Group, c choice, walk []int, several bool, seen []bool, score *float64, out builders.Output,
 ) (made bool, err error) {
@@ -214,7 +214,8 @@ func (b *Builder) branch(
 	}
 	skipped := int64(0)
 	for i, f := range failing {
-		if flags[i] && (b.cfg.MaskFailedCalls || recorded(graph, walk) || len(f.calls) == len(graph.Nodes[walk[i]].Message.ToolCalls)) {
+		all := len(f.calls) == len(graph.Nodes[walk[i]].Message.ToolCalls)
+		if flags[i] && (all || b.cfg.MaskFailedCalls || recorded(graph, walk)) {
 			flags[i] = false
 		}
 		skipped += int64(len(f.calls))
@@ -232,7 +233,8 @@ func (b *Builder) branch(
 		}
 	}
 	d := &builders.Demonstration{
-		Head: builders.Head{Example: c.example}, Messages: spanTo(c.example, walk[last]), Train: b.cfg.train(), Weight: 1, Score: score,
+		Head: builders.Head{Example: c.example}, Messages: spanTo(c.example, walk[last]), Train: b.cfg.train(),
+		Weight: 1, Score: score,
 	}
 	switch {
 	case failing != nil && !b.cfg.MaskFailedCalls && !recorded(graph, walk):

@@ -15,8 +15,8 @@ func Codes() []ledger.Code {
 		ledger.NewCode(BelowMinScore, "build", "The score does not reach min_score.", "Lower min_score if you want weaker examples."),
 		ledger.NewCode(NotBest, "build", "Others of the same task or turn score better, and only the best n are imitated.", "Raise n."),
 		ledger.NewCode(
-			OnlyFailed, "build", "All that the model did in this rollout are tool calls that failed, which are not imitated.",
-			"Look whether they really failed (builder sdpo lists them); skip_failed_calls: false imitates them all the same.",
+			OnlyFailed, "build", "All that the model did in this rollout are failed tool calls, which are not imitated.",
+			"Look whether they really failed (builder sdpo lists them); skip_failed_calls: false imitates them.",
 		),
 	}
 }

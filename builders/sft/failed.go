@@ -75,8 +75,8 @@ func failed(n *ttc.Node, call *chat.ToolCall) bool {
 	return evidence.Read(text, evidence.Call{Arguments: args}).Failed
 }
 
-// without is the walk without what failed, as messages, and which of them are trained. A turn all of whose calls failed goes
-// with them; of others the calls that failed.
+// without is the walk without what failed, as messages, and which of them are trained. A turn all of whose calls failed
+// goes with them; of others the calls that failed.
 func without(g *ttc.Graph, walk []int, flags []bool, fs map[int]failure) (messages []chat.Message, trained []bool) {
 	var out []int // places of results that are left out
 	for _, f := range fs {

@@ -2,8 +2,8 @@ package rows
 
 import "github.com/nat-go/nat-go/builders"
 
-// chatRows is the format that everybody has for conversations: messages, and the tools that could be called. Its readers train
-// every turn of the assistant, each in a way of its own.
+// chatRows is the format that everybody has for conversations: messages, and the tools that could be called. Its
+// readers train every turn of the assistant, each in a way of its own.
 var chatRows = Format{
 	Name:     "messages",
 	Consumer: "TRL, verl, Axolotl, LLaMA-Factory, NeMo RL (SFT)",

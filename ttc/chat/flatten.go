@@ -6,8 +6,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// FlattenText makes a text of content that is a list of texts alone: the two mean the same, and most of what reads messages
-// takes texts only. Other content stays as it is.
+// FlattenText makes a text of content that is a list of texts alone: the two mean the same, and most of what reads
+// messages takes texts only. Other content stays as it is.
 func (m *Message) FlattenText() {
 	if m.Form != Parts {
 		return

@@ -34,7 +34,7 @@ func Codes() []ledger.Code {
 		ledger.NewCode(BadOutput, "source", "A candidate's output is no text, so it can't be what the model wrote.", "Record the model's text as output (NAT would train on the printed form of the Python object)."),
 		ledger.NewCode(
 			NoOutput, "source", "A candidate has no answer: its key is missing or null.",
-			"dropped.jsonl names the keys that are there; say which one holds the answer, with --map output=KEY for example.",
+			"dropped.jsonl names the keys that are there; say which one holds the answer: --map output=KEY.",
 		),
 		ledger.NewCode(OtherStep, "source", "A step that is no TTC_END event carries no candidate; counted so that the books balance.", "Nothing."),
 		ledger.NewCode(ExampleTooLarge, "source", "One input entry is larger than the limit for a single example.", "Raise sources.*.max_example_bytes or shorten the entry."),

@@ -137,8 +137,8 @@ type Choice struct {
 	Problem string // two keys could be it
 }
 
-// Find finds the column of a key: the one of its default name, else the only one with another name it goes by. taken are
-// columns that are something else.
+// Find finds the column of a key: the one of its default name, else the only one with another name it goes by. taken
+// are columns that are something else.
 func (cs Columns) Find(k Key, taken ...string) Choice {
 	fits := func(name string) *Column {
 		c := cs.Of(name)
@@ -166,8 +166,9 @@ func (cs Columns) Find(k Key, taken ...string) Choice {
 		return Choice{Column: found[0], Guessed: true}
 	}
 	name := strings.TrimSuffix(k.Setting, "_key")
-	return Choice{Column: found[0], Guessed: true, Problem: fmt.Sprintf("%s may be %q or %q: say which with --map %s=%s or --map %s=%s",
-		k.Means, found[0].Key, found[1].Key, name, found[0].Key, name, found[1].Key)}
+	what := fmt.Sprintf("%s may be %q or %q: say which with --map %s=%s or --map %s=%s",
+		k.Means, found[0].Key, found[1].Key, name, found[0].Key, name, found[1].Key)
+	return Choice{Column: found[0], Guessed: true, Problem: what}
 }
 
 // Take notes a choice in a reading.
@@ -194,7 +195,8 @@ var lowerIsBetter = []string{"loss", "cost", "error_rate", "distance", "rank", "
 // ScoreNames are what scores are also called.
 func ScoreNames() []string {
 	return append([]string{
-		"score", "rating", "reward", "grade", "overall_score", "final_score", "quality", "judge_score", "final_reward", "label",
+		"score", "rating", "reward", "grade", "overall_score", "final_score", "quality", "judge_score",
+		"final_reward", "label",
 	}, lowerIsBetter...)
 }
 

@@ -74,9 +74,9 @@ func Identify(paths []string) (Input, error) {
 	return in, nil
 }
 
-// Expand finds the files a user named: a file; a pattern (its matches, sorted); a folder, which stands for the file called
-// name in it, or for those in its jobs/job_* sub-folders, sorted (NAT's append_job_id_to_output_dir), or else for all data
-// files in and below it. name may also stand with .gz or .zst. Each file is one collection run.
+// Expand finds the files a user named: a file; a pattern (its matches, sorted); a folder, which stands for the file
+// called name in it, or for those in its jobs/job_* sub-folders, sorted (NAT's append_job_id_to_output_dir), or else
+// for all data files in and below it. name may also stand with .gz or .zst. Each file is one collection run.
 func Expand(paths []string, name string) ([]string, error) {
 	matches, err := Matches(paths)
 	if err != nil {
@@ -97,6 +97,10 @@ func Expand(paths []string, name string) ([]string, error) {
 func Matches(paths []string) ([]string, error) {
 	var out []string
 	for _, p := range paths {
+		if p == Stdin {
+			out = append(out, p)
+			continue
+		}
 		_, err := os.Stat(p)
 		if err != nil && strings.ContainsAny(p, "*?[") {
 			matches, err := filepath.Glob(p)
@@ -151,7 +155,8 @@ func expandOne(path, name string) ([]string, error) {
 		return out, err
 	}
 	return nil, &Error{
-		Path: path, Offset: -1, What: fmt.Sprintf("the folder has no %s, nor have its jobs/job_* folders, and no other data file", name),
+		Path: path, Offset: -1,
+		What: fmt.Sprintf("the folder has no %s, nor have its jobs/job_* folders, and no other data file", name),
 		Help: "Name the file itself, or the folder eval.general.output.dir points at",
 	}
 }
@@ -165,7 +170,8 @@ var notData = []string{"dataset_info.json", "dataset_infos.json", "dataset_dict.
 // maxFiles is how many files a folder may stand for.
 const maxFiles = 100_000
 
-// dataFiles are the data files in a folder and below it, sorted; hidden ones and those that libraries put beside data are none.
+// dataFiles are the data files in a folder and below it, sorted; hidden ones and those that libraries put beside data
+// are none.
 func dataFiles(dir string) (out []string, err error) {
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		name := strings.ToLower(e.Name())
@@ -182,7 +188,8 @@ func dataFiles(dir string) (out []string, err error) {
 			out = append(out, path)
 		}
 		if len(out) > maxFiles {
-			return &Error{Path: dir, Offset: -1, What: fmt.Sprintf("the folder has more than %d files", maxFiles), Help: "Name a pattern or a folder in it"}
+			what := fmt.Sprintf("the folder has more than %d files", maxFiles)
+			return &Error{Path: dir, Offset: -1, What: what, Help: "Name a pattern or a folder in it"}
 		}
 		return nil
 	})
@@ -215,9 +222,9 @@ type File struct {
 	plain   bool // tables are read as they are
 }
 
-// Open opens an input: plain, gzip or zstd, told by its first bytes. A Git LFS pointer and an empty file are errors that say
-// what to do. Tables - Parquet, CSV - are read as JSON lines. A pipe and standard input, named "-", may be opened again and
-// are then read from their beginning. Opening and reading end with ctx.
+// Open opens an input: plain, gzip or zstd, told by its first bytes. A Git LFS pointer and an empty file are errors
+// that say what to do. Tables - Parquet, CSV - are read as JSON lines. A pipe and standard input, named "-", may be
+// opened again and are then read from their beginning. Opening and reading end with ctx.
 func Open(ctx context.Context, path string) (*File, error) {
 	return open(ctx, &File{ID: Input{Path: path}})
 }
@@ -263,7 +270,8 @@ func (file *File) startRegular(ctx context.Context) error {
 	return file.start(f, f.file)
 }
 
-// start tells by the first bytes how the file is read. table is where a Parquet file can be read out of order; nil: nowhere.
+// start tells by the first bytes how the file is read. table is where a Parquet file can be read out of order; nil:
+// nowhere.
 func (file *File) start(f io.Reader, table io.ReaderAt) error {
 	// The peek buffer hands large reads through, so that it costs nothing later.
 	in := bufio.NewReaderSize(f, 512)
@@ -376,7 +384,8 @@ func (file *File) Close() (err error) {
 	return err
 }
 
-// ReadError says for a person what went wrong while reading values from path. whole is the number of entries read before.
+// ReadError says for a person what went wrong while reading values from path. whole is the number of entries read
+// before.
 func ReadError(path string, err error, whole int64) error {
 	var se *json.SyntaxError
 	switch {

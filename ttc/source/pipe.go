@@ -13,8 +13,8 @@ import (
 // Stdin names standard input where a file is named.
 const Stdin = "-"
 
-// pipes are the pipes that were opened, by their path. What a pipe holds can be read once, and an input is opened more than
-// once: to see what it is, then to read it. So what was read of a pipe is kept, in a file without a name.
+// pipes are the pipes that were opened, by their path. What a pipe holds can be read once, and an input is opened more
+// than once: to see what it is, then to read it. So what was read of a pipe is kept, in a file without a name.
 var pipes = struct {
 	sync.Mutex
 	open map[string]*pipe

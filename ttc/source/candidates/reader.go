@@ -84,7 +84,7 @@ func (r *Reader) Candidate(raw json.Raw, cand *ttc.Candidate) (ledger.Reason, st
 		cand.Index = n.Value
 	}
 	if score == nil {
-		return source.NoScore, fmt.Sprintf("%s is null or missing; the keys are: %s", cfg.ScoreKey, source.KeysOf(raw))
+		return source.NoScore, missing(cfg.ScoreKey, raw)
 	}
 	var ok bool
 	if cand.Score, ok = natmodel.ParseFloat(score); !ok {
@@ -93,7 +93,7 @@ func (r *Reader) Candidate(raw json.Raw, cand *ttc.Candidate) (ledger.Reason, st
 	answer, why := r.answer(output)
 	switch {
 	case output == nil:
-		return source.NoOutput, fmt.Sprintf("%s is null or missing; the keys are: %s", cfg.OutputKey, source.KeysOf(raw))
+		return source.NoOutput, missing(cfg.OutputKey, raw)
 	case why != "":
 		return source.BadOutput, cfg.OutputKey + " is " + why
 	}
@@ -111,7 +111,12 @@ func (r *Reader) Candidate(raw json.Raw, cand *ttc.Candidate) (ledger.Reason, st
 	return "", ""
 }
 
-// answer reads an answer: a text, parts that are texts, or one message of the assistant with such. wrong says why it is none.
+func missing(key string, raw json.Raw) string {
+	return fmt.Sprintf("%s is null or missing; the keys are: %s", key, source.KeysOf(raw))
+}
+
+// answer reads an answer: a text, parts that are texts, or one message of the assistant with such. wrong says why it is
+// none.
 func (r *Reader) answer(raw json.Raw) (text, wrong string) {
 	switch raw.Kind() {
 	case json.String:
@@ -121,10 +126,11 @@ func (r *Reader) answer(raw json.Raw) (text, wrong string) {
 		if raw.Kind() == json.Object {
 			list = json.Raw("[" + string(raw) + "]")
 		}
-		if messages, err := chat.ParseMessages(list); err == nil && len(messages) == 1 && messages[0].Role == "assistant" && messages[0].ToolCalls == nil {
-			messages[0].FlattenText()
-			if messages[0].Form == chat.Text {
-				return messages[0].Text, ""
+		if messages, err := chat.ParseMessages(list); err == nil && len(messages) == 1 {
+			m := &messages[0]
+			m.FlattenText()
+			if m.Role == "assistant" && m.ToolCalls == nil && m.Form == chat.Text {
+				return m.Text, ""
 			}
 		}
 		if parts, ok := chat.TextOfParts(raw); ok {

@@ -11,10 +11,14 @@ import (
 var (
 	outputKey = source.Key{
 		Setting: "output_key", Default: "output", Means: "the answer", Is: isAnswer,
-		Others: []string{"response", "completion", "answer", "text", "generation", "model_output", "candidate", "reply", "responses", "completions", "outputs", "answers"},
+		Others: []string{
+			"response", "completion", "answer", "text", "generation", "model_output", "candidate", "reply",
+			"responses", "completions", "outputs", "answers",
+		},
 	}
 	scoreKey = source.Key{
-		Setting: "score_key", Default: "score", Means: "the score", Others: append(source.ScoreNames(), "scores", "rewards", "ratings"), Is: isScore,
+		Setting: "score_key", Default: "score", Means: "the score", Is: isScore,
+		Others: append(source.ScoreNames(), "scores", "rewards", "ratings"),
 	}
 	promptKey = source.Key{
 		Setting: "prompt_key", Default: "prompt", Means: "the prompt",
@@ -24,7 +28,9 @@ var (
 		Setting: "id_key", Default: "id", Means: "the id",
 		Others: []string{"prompt_id", "question_id", "example_id", "sample_id", "problem_id", "uid", "uuid"},
 	}
-	turnKey = source.Key{Setting: "turn_key", Default: "turn_id", Means: "the turn", Others: []string{"turn", "step_id"}}
+	turnKey = source.Key{
+		Setting: "turn_key", Default: "turn_id", Means: "the turn", Others: []string{"turn", "step_id"},
+	}
 )
 
 // isAnswer accepts texts, and lists of them: several answers to a prompt in one line.
@@ -57,7 +63,7 @@ func recognize(h *source.Head) (r source.Reading) {
 			r.Settings = map[string]string{}
 		}
 		r.Settings["id_key"] = ""
-		r.Guessed = append(r.Guessed, "every line has another "+id.Key+", so the lines of one prompt are taken for its candidates")
+		r.Guessed = append(r.Guessed, "every line has another "+id.Key+", so lines with one prompt are its candidates")
 	}
 	return r
 }
@@ -76,7 +82,8 @@ func rowIDs(h *source.Head, id, prompt string) bool {
 	return len(prompts) < len(ids)
 }
 
-// answers are the answers of a line that has several, with their scores: objects of a single answer each. nil: it has one.
+// answers are the answers of a line that has several, with their scores: objects of a single answer each. nil: it has
+// one.
 func (k *Keys) answers(raw json.Raw) (out []json.Raw) {
 	outputs, _ := raw.Get(k.OutputKey)
 	scores, _ := raw.Get(k.ScoreKey)

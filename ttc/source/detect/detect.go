@@ -97,8 +97,9 @@ func Choose(all []source.Factory, only string, h *source.Head) (*Found, error) {
 	cols := h.Columns()
 	for _, setting := range slices.Sorted(maps.Keys(h.Given)) {
 		if key := h.Given[setting]; key != "" && len(h.Entries) > 0 && cols.Of(key) == nil {
-			return nil, &UnknownError{h.Path, fmt.Sprintf("no entry has the key %q that %s is to be read from; the keys are: %s",
-				key, strings.TrimSuffix(setting, "_key"), cols.Names())}
+			what := fmt.Sprintf("no entry has the key %q that %s is to be read from; the keys are: %s",
+				key, strings.TrimSuffix(setting, "_key"), cols.Names())
+			return nil, &UnknownError{h.Path, what}
 		}
 	}
 	var best []Found
@@ -128,7 +129,8 @@ func Choose(all []source.Factory, only string, h *source.Head) (*Found, error) {
 	for _, b := range best {
 		names = append(names, b.Source.Type)
 	}
-	return nil, &AmbiguousError{Path: h.Path, What: "it can be read as " + strings.Join(names, " and as ") + ": say which with --source"}
+	what := "it can be read as " + strings.Join(names, " and as ") + ": say which with --source"
+	return nil, &AmbiguousError{Path: h.Path, What: what}
 }
 
 // with adds the settings that a person named.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/nat-go/nat-go/ttc/json"
@@ -38,11 +39,12 @@ func IsCSV(path string, head []byte) bool {
 // headed says whether the first line looks like the names of columns.
 func headed(b []byte) bool {
 	line, _, whole := bytes.Cut(b, []byte("\n"))
-	names := strings.FieldsFunc(strings.TrimRight(string(line), "\r"), func(r rune) bool { return r == ',' || r == '\t' })
+	isSeparator := func(r rune) bool { return r == ',' || r == '\t' }
+	names := strings.FieldsFunc(strings.TrimRight(string(line), "\r"), isSeparator)
 	return whole && len(names) > 1 && !slices.ContainsFunc(names, func(name string) bool {
 		name = strings.Trim(name, `"`)
 		return name == "" || strings.ContainsFunc(name, func(r rune) bool {
-			return !(r == '_' || r == '-' || r == ' ' || r == '.' || r >= '0' && r <= '9' || r|0x20 >= 'a' && r|0x20 <= 'z')
+			return !strings.ContainsRune("_- .", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
 		})
 	})
 }

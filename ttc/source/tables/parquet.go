@@ -106,8 +106,8 @@ func appendValue(dst []byte, n parquet.Node, v any) []byte {
 
 func isList(n parquet.Node) bool { return len(n.Fields()) == 1 && n.Fields()[0].Repeated() }
 
-// appendGroup appends an object, its keys in the order of the schema. What is null is left out: a table gives all objects of
-// a column the same keys.
+// appendGroup appends an object, its keys in the order of the schema. What is null is left out: a table gives all
+// objects of a column the same keys.
 func appendGroup(dst []byte, n parquet.Node, v map[string]any) []byte {
 	dst = append(dst, '{')
 	first := true

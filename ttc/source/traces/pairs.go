@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// addPairs reads pairs that were made elsewhere: those that an entry lists, and an entry that is one itself. A pair becomes a turn
-// of two candidates, scored 1 and 0, so that all that is done to pairs is done to it.
+// addPairs reads pairs that were made elsewhere: those that an entry lists, and an entry that is one itself. A pair
+// becomes a turn of two candidates, scored 1 and 0, so that all that is done to pairs is done to it.
 func (s *Source) addPairs(raw json.Raw, ex *ttc.Example) {
 	list, _ := raw.Get(s.cfg.PairsKey)
 	if list.Kind() == json.Array {
@@ -106,8 +106,8 @@ func (p *pair) setPrompt(raw json.Raw) (err error) {
 	return err
 }
 
-// split takes what both sides begin with off them: many data sets repeat the prompt in each. It becomes the prompt, which is
-// more than a prompt that stands beside them says.
+// split takes what both sides begin with off them: many data sets repeat the prompt in each. It becomes the prompt,
+// which is more than a prompt that stands beside them says.
 func (p *pair) split(chosen, rejected []chat.Message) (_, _ []chat.Message) {
 	n := 0
 	for n < len(chosen)-1 && n < len(rejected)-1 && chat.Equal(&chosen[n], &rejected[n]) {
@@ -121,8 +121,10 @@ func (p *pair) split(chosen, rejected []chat.Message) (_, _ []chat.Message) {
 
 // answer is a side of a pair: one message of the assistant that is text.
 func answer(messages []chat.Message) (string, error) {
-	if len(messages) != 1 || messages[0].Role != "assistant" || messages[0].Form != chat.Text || messages[0].ToolCalls != nil {
-		return "", fmt.Errorf("it has to be a text, or one message of the assistant that is text alone")
+	if len(messages) == 1 {
+		if m := messages[0]; m.Role == "assistant" && m.Form == chat.Text && m.ToolCalls == nil {
+			return m.Text, nil
+		}
 	}
-	return messages[0].Text, nil
+	return "", fmt.Errorf("it has to be a text, or one message of the assistant that is text alone")
 }

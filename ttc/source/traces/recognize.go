@@ -13,11 +13,17 @@ var (
 		Setting: "messages_key", Default: "messages", Means: "the conversation", Is: isConversation,
 		Others: []string{"conversations", "conversation", "dialog", "dialogue", "chat", "trajectory", "history"},
 	}
-	toolsKey  = source.Key{Setting: "tools_key", Default: "tools", Means: "the list of tools", Others: []string{"available_tools", "tool_definitions"}}
-	rewardKey = source.Key{
-		Setting: "reward_key", Default: "reward", Means: "the score", Others: source.ScoreNames(), Is: (*source.Column).Number,
+	toolsKey = source.Key{
+		Setting: "tools_key", Default: "tools", Means: "the list of tools",
+		Others: []string{"available_tools", "tool_definitions"},
 	}
-	taskKey = source.Key{Setting: "task_key", Default: "task_id", Means: "the task", Others: []string{"task", "problem_id"}}
+	rewardKey = source.Key{
+		Setting: "reward_key", Default: "reward", Means: "the score", Others: source.ScoreNames(),
+		Is: (*source.Column).Number,
+	}
+	taskKey = source.Key{
+		Setting: "task_key", Default: "task_id", Means: "the task", Others: []string{"task", "problem_id"},
+	}
 
 	promptKey = source.Key{
 		Setting: "prompt_key", Default: "prompt", Means: "the prompt",
@@ -25,15 +31,21 @@ var (
 	}
 	responseKey = source.Key{
 		Setting: "response_key", Default: "response", Means: "the answer", Is: isPassage,
-		Others: []string{"output", "completion", "answer", "text", "generation", "assistant", "reply", "solution", "target"},
+		Others: []string{
+			"output", "completion", "answer", "text", "generation", "assistant", "reply", "solution", "target",
+		},
 	}
 	chosenKey = source.Key{
 		Setting: "chosen_key", Default: "chosen", Means: "the better answer", Is: isPassage,
-		Others: []string{"chosen_response", "preferred", "preferred_output", "winner", "accepted", "good", "response_chosen"},
+		Others: []string{
+			"chosen_response", "preferred", "preferred_output", "winner", "accepted", "good", "response_chosen",
+		},
 	}
 	rejectedKey = source.Key{
 		Setting: "rejected_key", Default: "rejected", Means: "the worse answer", Is: isPassage,
-		Others: []string{"rejected_response", "non_preferred_output", "dispreferred", "loser", "bad", "response_rejected"},
+		Others: []string{
+			"rejected_response", "non_preferred_output", "dispreferred", "loser", "bad", "response_rejected",
+		},
 	}
 )
 
@@ -48,8 +60,8 @@ func isPassage(c *source.Column) bool {
 // own are keys that no other format has.
 var own = []string{"traj", "turns", "dpo_pairs"}
 
-// recognize knows conversations by their messages, pairs by their two sides, demonstrations by a prompt and an answer without
-// a score: with one they are candidates.
+// recognize knows conversations by their messages, pairs by their two sides, demonstrations by a prompt and an answer
+// without a score: with one they are candidates.
 func recognize(h *source.Head) (r source.Reading) {
 	cols := h.Columns()
 	messages := cols.Find(messagesKey)
@@ -123,13 +135,16 @@ func answered(cols source.Columns, messages string, score source.Choice, h *sour
 }
 
 func recognizeDemonstrations(cols source.Columns) (r source.Reading) {
-	score := cols.Find(source.Key{Setting: "score_key", Default: "score", Others: source.ScoreNames(), Is: (*source.Column).Number})
+	score := cols.Find(source.Key{
+		Setting: "score_key", Default: "score", Others: source.ScoreNames(), Is: (*source.Column).Number,
+	})
 	response := cols.Find(responseKey)
 	if score.Column != nil || response.Column == nil {
 		return r
 	}
 	prompt := cols.Find(promptKey, response.Key)
-	if instruction, input := cols.Of("instruction"), cols.Of("input"); instruction != nil && input != nil && response.Key != "input" {
+	instruction, input := cols.Of("instruction"), cols.Of("input")
+	if instruction != nil && input != nil && response.Key != "input" {
 		prompt = source.Choice{Column: instruction, Guessed: true}
 		r.Settings = map[string]string{"context_key": "input"}
 		r.Guessed = append(r.Guessed, `"input" is put below the instruction`)
@@ -145,9 +160,9 @@ func recognizeDemonstrations(cols source.Columns) (r source.Reading) {
 
 // roles are names of roles that are not those of the chat API, as ShareGPT's files and others have them.
 var roles = map[string]string{
-	"human": "user", "gpt": "assistant", "chatgpt": "assistant", "bing": "assistant", "bard": "assistant", "ai": "assistant",
-	"bot": "assistant", "model": "assistant", "observation": "tool", "function_response": "tool", "tool_response": "tool",
-	"function_call": "assistant", "tool_call": "assistant",
+	"human": "user", "gpt": "assistant", "chatgpt": "assistant", "bing": "assistant", "bard": "assistant",
+	"ai": "assistant", "bot": "assistant", "model": "assistant", "function_call": "assistant", "tool_call": "assistant",
+	"observation": "tool", "function_response": "tool", "tool_response": "tool",
 }
 
 // asMessages makes messages of ShareGPT's {"from", "value"}. Other entries it leaves as they are.

@@ -29,10 +29,12 @@ func newFinetuneRunCmd(commitBytes int64) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [FILE ...] [--config-file FILE]",
 		Short: "Make a data set of an agent's run and train on it",
-		Long: `Make a data set of an agent's run, or of any file of conversations, scored answers or pairs, and train on it.
+		Long: `Make a data set of an agent's run, or of any file of conversations, scored answers or pairs, and train
+on it.
 
-A file is JSON lines, JSON, Parquet or CSV, also compressed with gzip or zstd; a folder stands for the files in it, - for
-standard input. Without a configuration, the builder and the row format are those that fit the file (nat-go inspect FILE).`,
+A file is JSON lines, JSON, Parquet or CSV, also compressed with gzip or zstd; a folder stands for the files in it,
+- for standard input. Without a configuration, the builder and the row format are those that fit the file
+(nat-go inspect FILE).`,
 		Example: `  nat-go finetune run answers.jsonl
   nat-go finetune run --config-file finetune.yml
   nat-go finetune run --config-file nat.yml --from out/workflow_output.json --dry-run
@@ -64,7 +66,8 @@ standard input. Without a configuration, the builder and the row format are thos
 	f.IntVar(&timeout, "endpoint-timeout", 300, "seconds that the endpoint may take for one question")
 	f.StringVar(&req.Dataset, "dataset", "", "questions for --endpoint: .json, .jsonl or .csv; default: those of eval.general.dataset")
 	inputFlags(f, &req.Source, &req.Map)
-	f.StringArrayVar(&req.Builders, "builder", nil, "without a configuration: dpo, sft, or a builder's type (repeatable); default: that which fits the input")
+	f.StringArrayVar(&req.Builders, "builder", nil,
+		"without a configuration: dpo, sft, or a builder's type (repeatable); default: that which fits the input")
 	f.StringArrayVar(&req.Formats, "format", nil, "row format to write (repeatable); see nat-go formats")
 	f.StringVar(&req.Adapter, "trainer-adapter", "", "entry of trainer_adapters to use; files: only write the data set")
 	f.StringVar(&req.OutputDir, "output-dir", "", "where run folders are made; default: finetuning.output_dir")

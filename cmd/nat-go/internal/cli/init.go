@@ -21,8 +21,8 @@ func newInitCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init PATH...",
 		Short: "Look at an input and write a small, commented configuration for it",
-		Long: `Look at an input, choose a builder, row formats and a split for it, and write a small, commented configuration that works as
-it is: to standard output, or to the file that --write names. What was found is told on standard error.`,
+		Long: `Look at an input, choose a builder, row formats and a split for it, and write a small, commented configuration
+that works as it is: to standard output, or to the file that --write names. What was found is told on standard error.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			from = append(from, paths...)
@@ -51,12 +51,14 @@ it is: to standard output, or to the file that --write names. What was found is 
 			}
 			switch {
 			case asJSON:
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{"config": string(text), "file": file, "report": r})
+				out := map[string]any{"config": string(text), "file": file, "report": r}
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(out)
 			case file != "":
 				if err := r.Screen(cmd.ErrOrStderr()); err != nil {
 					return err
 				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "wrote %s; go on with\n  nat-go validate --config-file %s\n  nat-go finetune run --config-file %s\n", file, file, file)
+				_, err = fmt.Fprintf(cmd.OutOrStdout(),
+					"wrote %[1]s; go on with\n  nat-go validate %[1]s\n  nat-go finetune run --config-file %[1]s\n", file)
 			default:
 				if err := r.Screen(cmd.ErrOrStderr()); err != nil {
 					return err
@@ -79,7 +81,7 @@ it is: to standard output, or to the file that --write names. What was found is 
 // inputFlags are the flags of all commands that read an input without a configuration.
 func inputFlags(f *pflag.FlagSet, sourceType *string, keys *[]string) {
 	f.StringVar(sourceType, "source", "", "how inputs are read; default: told from the first entries")
-	f.StringArrayVar(keys, "map", nil, "what a key of the input means (repeatable): output=response, score=rating, prompt=question")
+	f.StringArrayVar(keys, "map", nil, "what a key of the input means (repeatable): output=response, score=rating")
 }
 
 // writeNew writes a file that does not exist yet.

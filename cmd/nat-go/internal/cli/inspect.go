@@ -15,8 +15,8 @@ func newInspectCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect PATH...",
 		Short: "Say what a file is, what is in it and what would be made of it",
-		Long: `Say what a file or folder is - JSON lines, JSON, Parquet, CSV, also compressed; - is standard input -, how it is read, what
-is in it, and what each builder would make of it. Nothing is written. Of a large input the beginning is read.`,
+		Long: `Say what a file or folder is (JSON lines, JSON, Parquet, CSV, also compressed; - is standard input), how it is read,
+what is in it, and what each builder would make of it. Nothing is written. Of a large input the beginning is read.`,
 		Example: `  nat-go inspect answers.parquet
   zcat runs.jsonl.gz | nat-go inspect -
   nat-go inspect answers.csv --map output=reply`,

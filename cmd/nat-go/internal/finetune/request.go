@@ -88,7 +88,7 @@ type Summary struct {
 	Status     string             `json:"status"`
 	RunDir     string             `json:"run_dir"`
 	DatasetDir string             `json:"dataset_dir"`
-	Chosen     string             `json:"chosen,omitempty"` // how the input is read and what is made of it, where nobody said
+	Chosen     string             `json:"chosen,omitempty"` // how the input is read and what is made of it, unsaid
 	Counts     runfolder.Counts   `json:"counts"`
 	Job        any                `json:"job,omitempty"`
 	Error      string             `json:"error,omitempty"`
@@ -113,9 +113,11 @@ func Failed(req Request, err error) (*Summary, error) {
 
 func noCounts() runfolder.Counts { return runfolder.Counts{Dropped: map[ledger.Reason]int64{}} }
 
-// loadConfig reads the configuration the request names, or makes one of its flags and of what the input is, and reports all
-// findings at once. chosen says what was decided about the input.
-func loadConfig(ctx context.Context, req Request, env Env, types config.Types) (c *config.Config, chosen string, err error) {
+// loadConfig reads the configuration the request names, or makes one of its flags and of what the input is, and reports
+// all findings at once. chosen says what was decided about the input.
+func loadConfig(
+	ctx context.Context, req Request, env Env, types config.Types,
+) (c *config.Config, chosen string, err error) {
 	opt := config.Options{Types: types, Compat: req.Compat == compat.NAT, Run: true, Getenv: env.Getenv, Secrets: env.Secrets}
 	for _, o := range req.Overrides {
 		opt.Overrides = append(opt.Overrides, config.Override(o))
@@ -167,7 +169,7 @@ func keyMap(pairs []string) (keyMapping, error) {
 	for _, p := range pairs {
 		name, key, ok := strings.Cut(p, "=")
 		if !ok || name == "" || strings.ContainsAny(name, ". ") {
-			return nil, exit.Usagef("--map %s: write what is meant, an equals sign and the key of the input: --map output=response", p)
+			return nil, exit.Usagef("--map %s: write what is meant, =, and the key of the input: --map output=response", p)
 		}
 		m[name] = key
 	}
@@ -180,13 +182,14 @@ func (m keyMapping) overrides(c *config.Config) (out []config.Override) {
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(m)) {
-		out = append(out, config.Override(fmt.Sprintf("sources.%s.%s_key=%s", c.Sources[0].Name, strings.TrimSuffix(name, "_key"), m[name])))
+		setting := strings.TrimSuffix(name, "_key") + "_key"
+		out = append(out, config.Override(fmt.Sprintf("sources.%s.%s=%s", c.Sources[0].Name, setting, m[name])))
 	}
 	return out
 }
 
-// configOfInput is the configuration of a run without one: what its flags say and, for the rest, what fits the input. line says
-// that in words.
+// configOfInput is the configuration of a run without one: what its flags say and, for the rest, what fits the input.
+// line says that in words.
 func configOfInput(ctx context.Context, req Request, keys keyMapping) (text []byte, line string, err error) {
 	if req.Compat == compat.NAT {
 		return configOfFlags(req)

@@ -47,7 +47,8 @@ func (r *Report) Records(typ string) int64 {
 	return 0
 }
 
-// choose decides for pairs where there are any: they were scored to be compared. All else that was said is to be imitated.
+// choose decides for pairs where there are any: they were scored to be compared. All else that was said is to be
+// imitated.
 func (r *Report) choose() Choice {
 	c := Choice{SplitBy: "example"}
 	if r.Tasks > 0 {
@@ -65,7 +66,7 @@ func (r *Report) choose() Choice {
 		c.Why = "conversations to imitate"
 		switch {
 		case r.Candidates > 0:
-			c.Why = "no prompt has two answers with different scores, so there is nothing to compare: the answers are imitated"
+			c.Why = "no prompt has answers with different scores, so there is nothing to compare: the answers are imitated"
 		case r.Tasks > 0 && r.Scored > 0:
 			c.Why = "the best-scored conversation of each task is imitated"
 		}
@@ -80,7 +81,7 @@ func (r *Report) choose() Choice {
 
 // Choose takes the builders that a person named, as --builder takes them.
 func (r *Report) Choose(names []string) {
-	r.Choice.Builders, r.Choice.Formats, r.Choice.Why = nil, nil, "as asked"
+	r.Choice.Builders, r.Choice.Formats, r.Choice.Why = nil, nil, asked
 	for _, name := range names {
 		typ := TypeOf(name)
 		r.Choice.Builders = append(r.Choice.Builders, typ)
@@ -125,8 +126,14 @@ func (r *Report) Format(builder string) string {
 	return "trl"
 }
 
-// Line says in one line how the input is read and what is made of it.
+// asked is why a builder was chosen that a person named.
+const asked = "as asked"
+
+// Line says in one line how the input is read and what is made of it; empty, where a person said it all.
 func (r *Report) Line() string {
+	if len(r.Guessed) == 0 && r.Choice.Why == asked {
+		return ""
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "read as %s", r.Source)
 	if len(r.Guessed) > 0 {
@@ -139,7 +146,8 @@ func (r *Report) Line() string {
 	if names == nil {
 		return b.String()
 	}
-	fmt.Fprintf(&b, "; builder %s, format %s: %s", strings.Join(names, ", "), strings.Join(r.Choice.Formats, ", "), r.Choice.Why)
+	fmt.Fprintf(&b, "; builder %s, format %s: %s",
+		strings.Join(names, ", "), strings.Join(r.Choice.Formats, ", "), r.Choice.Why)
 	return b.String()
 }
 

@@ -62,8 +62,8 @@ func Look(ctx context.Context, opt Options) (*Report, error) {
 		return nil, err
 	}
 	r := &Report{
-		Paths: opt.Paths, Files: len(files), Source: found.Source.Type, Settings: found.Settings, Guessed: found.Guessed,
-		Lower: found.Lower, Dropped: map[string]int64{}, Names: map[string]int64{},
+		Paths: opt.Paths, Files: len(files), Source: found.Source.Type, Settings: found.Settings,
+		Guessed: found.Guessed, Lower: found.Lower, Dropped: map[string]int64{}, Names: map[string]int64{},
 	}
 	y := newYields()
 	if err := r.read(ctx, found, files, opt.All, y); err != nil {
@@ -108,7 +108,8 @@ func choose(ctx context.Context, files []string, opt Options) (*detect.Found, er
 	step := max(1, len(files)/heads)
 	for i := 0; i < len(files); i += step {
 		if ext := strings.ToLower(filepath.Ext(files[i])); ext == ".yml" || ext == ".yaml" {
-			return nil, exit.Usagef("%s is YAML, and inputs are JSON: a configuration is named with --config-file", files[i])
+			return nil, exit.Usagef("%s is YAML, and inputs are JSON: a configuration is named with --config-file",
+				files[i])
 		}
 		found, err := chooseOne(ctx, files[i], opt.Source, given)
 		if err != nil {
@@ -118,8 +119,8 @@ func choose(ctx context.Context, files []string, opt Options) (*detect.Found, er
 		case first == nil:
 			first = found
 		case found.Source.Type != first.Source.Type || !maps.Equal(found.Settings, first.Settings):
-			return nil, exit.Usagef("%s and %s are read in different ways (%s and %s): make a run of each, `nat-go dataset merge` joins them",
-				files[0], files[i], said(first), said(found))
+			return nil, exit.Usagef("%s and %s are read in different ways (%s and %s): make a run of each, "+
+				"`nat-go dataset merge` joins them", files[0], files[i], said(first), said(found))
 		}
 	}
 	return first, nil
@@ -188,6 +189,10 @@ func Detect(ctx context.Context, files []string, opt Options) (f source.Factory,
 // config is the source's configuration with the settings found.
 func config(found *detect.Found) (any, error) {
 	cfg := found.Source.New()
+	schema.Defaults(cfg)
+	if len(found.Settings) == 0 {
+		return cfg, nil
+	}
 	spec, err := schema.Of(cfg)
 	if err != nil {
 		return nil, err

@@ -27,7 +27,8 @@ func (r *Report) Screen(w io.Writer) error {
 	}
 	line("examples", "%d%s", r.Examples, some)
 	if r.Messages > 0 {
-		line("messages", "%d, of which %s; %s", r.Messages, quantity(r.Turns, "turn")+" of the assistant", quantity(r.ToolCalls, "tool call"))
+		line("messages", "%d, of which %s of the assistant; %s",
+			r.Messages, quantity(r.Turns, "turn"), quantity(r.ToolCalls, "tool call"))
 		line("tools", "%d of %s say which there were", r.WithTools, quantity(r.Examples, "example"))
 	}
 	if n := r.errorSites(); n > 0 {
@@ -52,7 +53,8 @@ func (r *Report) Screen(w io.Writer) error {
 	if len(r.Choice.Builders) == 0 {
 		line("choice", "none: %s", r.Choice.Why)
 	} else {
-		line("choice", "%s, as %s: %s", strings.Join(r.Choice.Builders, ", "), strings.Join(r.Choice.Formats, ", "), r.Choice.Why)
+		line("choice", "%s, as %s: %s",
+			strings.Join(r.Choice.Builders, ", "), strings.Join(r.Choice.Formats, ", "), r.Choice.Why)
 	}
 	_, err := io.WriteString(terminal.For(w), b.String())
 	return err

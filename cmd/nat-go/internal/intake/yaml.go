@@ -23,7 +23,7 @@ func (r *Report) YAML() []byte {
 	if r.Candidates > 0 {
 		fmt.Fprintf(&b, " with %s", quantity(r.Candidates, "candidate"))
 	}
-	b.WriteString(".\n# Check it with `nat-go validate --config-file FILE`; run it with `nat-go finetune run --config-file FILE`.\n\n")
+	b.WriteString(".\n# Check it with `nat-go validate FILE`; run it with `nat-go finetune run --config-file FILE`.\n\n")
 	b.WriteString("sources:\n  runs:\n")
 	fmt.Fprintf(&b, "    _type: %s\n    path: %s\n", r.Source, flow(r.Paths))
 	for _, key := range slices.Sorted(maps.Keys(r.Settings)) {
@@ -76,7 +76,7 @@ func (r *Report) builder(b *strings.Builder, typ string) {
 		b.WriteString("    # max_pairs_per_turn: 4   # keep those with the largest difference\n")
 	case sftBuilder:
 		if r.Scored > 0 || r.Candidates > 0 {
-			b.WriteString("    select: best              # the best n of each task or prompt; or all, or threshold with min_score\n")
+			b.WriteString("    select: best              # the best n of each task or prompt; or all, or threshold\n")
 		}
 		if r.ToolCalls > 0 {
 			b.WriteString("    skip_failed_calls: true   # leave out calls that failed; their turns are not imitated\n")
