@@ -162,8 +162,13 @@ func (p *plan) detect(ctx context.Context, in *inputs, kind string) error {
 	for _, guess := range guessed {
 		p.note("the input %s: %s", in.paths[0], guess)
 	}
-	if f.Type == nat.Type {
+	switch {
+	case f.Type == nat.Type:
 		config = p.natKeys()
+	case f.OpenAll != nil: // it reads folders itself
+		if in.paths, err = source.Matches(p.From); err != nil {
+			return exit.With(exit.Environment, err)
+		}
 	}
 	in.read(f, config, p.Compat)
 	return nil

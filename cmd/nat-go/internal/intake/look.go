@@ -65,6 +65,11 @@ func Look(ctx context.Context, opt Options) (*Report, error) {
 		Paths: opt.Paths, Files: len(files), Source: found.Source.Type, Settings: found.Settings,
 		Guessed: found.Guessed, Lower: found.Lower, Dropped: map[string]int64{}, Names: map[string]int64{},
 	}
+	if found.Source.OpenAll != nil { // it reads folders itself
+		if files, err = source.Matches(opt.Paths); err != nil {
+			return nil, exit.With(exit.Environment, err)
+		}
+	}
 	y := newYields()
 	if err := r.read(ctx, found, files, opt.All, y); err != nil {
 		return nil, exit.Default(exit.Failed, err)
