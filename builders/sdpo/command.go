@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -22,16 +21,16 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// commandSource asks a program of the user's: a JSON object a line in, one a line out. Every answer, and every failure, is
-// kept in a file by the hash of its question and is never asked for again, so that a run that is repeated or resumed makes
-// the same records. The file is locked while a question is open: processes that share it ask each question once.
+// commandSource asks a program of the user's: a JSON object a line in, one a line out. Every answer, and every failure,
+// is kept in a file by the hash of its question and is never asked for again, so that a run that is repeated or resumed
+// makes the same records. The file is locked while a question is open: processes that share it ask each question once.
 type commandSource struct {
 	cfg Command
 
 	mu      sync.Mutex
 	known   map[string]stored
 	read    int64 // bytes of the answers' file taken in
-	process *program
+	process *process.Responder
 	started int // how often the program was started
 }
 
@@ -40,7 +39,6 @@ const (
 	maxAnswer   = 1 << 20 // bytes of a line
 	maxStored   = 8 << 20 // bytes of a line of the file of answers: JSON takes up to six for one
 	maxRestarts = 5       // of a program that fails
-	maxWords    = 2000    // bytes of what it says on standard error
 )
 
 // question is what the program is asked.
@@ -156,8 +154,8 @@ func (q *question) line() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// ask looks the question up in the file, which another process may have added to, and asks the program where it isn't there.
-// An error is that of the file; that the program failed is an answer.
+// ask looks the question up in the file, which another process may have added to, and asks the program where it isn't
+// there. An error is that of the file; that the program failed is an answer.
 func (c *commandSource) ask(ctx context.Context, q *question) (a stored, err error) {
 	f, err := os.OpenFile(c.cfg.Answers, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
@@ -227,7 +225,7 @@ func (c *commandSource) run(ctx context.Context, q *question) stored {
 	case err != nil:
 		a.Failed = err.Error()
 		if c.process != nil {
-			if said := c.process.stop(); said != "" {
+			if said := c.process.End(); said != "" {
 				a.Failed += "; it says: " + said
 			}
 			c.process = nil
@@ -244,15 +242,16 @@ func (c *commandSource) exchange(ctx context.Context, q *question) (r reply, err
 			return r, fmt.Errorf("the hint command %s has failed %d times and is not started again", c.cfg.Run[0], c.started)
 		}
 		c.started++
-		if c.process, err = start(c.cfg.Run); err != nil {
-			return r, err
+		c.process, err = process.Respond(process.Config{Args: c.cfg.Run, Env: os.Environ()}, maxAnswer) // of a plugin: what its host grants
+		if err != nil {
+			return r, fmt.Errorf("start the hint command: %w", err)
 		}
 	}
 	line, err := q.line()
 	if err != nil {
 		return r, err
 	}
-	answer, err := c.process.ask(ctx, line, c.cfg.Timeout)
+	answer, err := c.process.Ask(ctx, line, c.cfg.Timeout)
 	if err != nil {
 		return r, fmt.Errorf("the hint command %s %w", c.cfg.Run[0], err)
 	}
@@ -260,11 +259,11 @@ func (c *commandSource) exchange(ctx context.Context, q *question) (r reply, err
 	dec.DisallowUnknownFields()
 	switch err := dec.Decode(&r); {
 	case err != nil:
-		return r, fmt.Errorf("the hint command %s answered what is no {\"id\", \"hint\", \"kind\"}: %s", c.cfg.Run[0], start20(answer))
+		return r, fmt.Errorf("the hint command %s answered what is no {\"id\", \"hint\", \"kind\"}: %s", c.cfg.Run[0], process.Beginning(answer))
 	case r.ID != q.ID:
-		return r, fmt.Errorf("the hint command %s answered another question: id %s", c.cfg.Run[0], start20([]byte(r.ID)))
+		return r, fmt.Errorf("the hint command %s answered another question: id %s", c.cfg.Run[0], process.Beginning([]byte(r.ID)))
 	case r.Kind != "" && r.Kind != "knowable" && r.Kind != "hindsight":
-		return r, fmt.Errorf("the hint command %s answered with the unknown kind %s", c.cfg.Run[0], start20([]byte(r.Kind)))
+		return r, fmt.Errorf("the hint command %s answered with the unknown kind %s", c.cfg.Run[0], process.Beginning([]byte(r.Kind)))
 	}
 	return r, nil
 }
@@ -273,125 +272,7 @@ func (c *commandSource) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.process != nil {
-		c.process.stop()
+		c.process.End()
 		c.process = nil
 	}
-}
-
-// start20 is the beginning of something, for an error.
-func start20(b []byte) string {
-	s := strings.ToValidUTF8(string(b[:min(len(b), 40)]), "?")
-	return fmt.Sprintf("%q", s)
-}
-
-// program is a started hint command.
-type program struct {
-	*process.Process
-	lines chan line
-	said  *head
-}
-
-type line struct {
-	text []byte
-	err  error
-}
-
-func start(argv []string) (*program, error) {
-	p := &program{lines: make(chan line, 1), said: &head{}}
-	var err error
-	p.Process, err = process.Start(process.Config{
-		Args: argv, Env: os.Environ(), // of a plugin: what its host grants
-		Input: true, Stdout: p.listen, Stderr: func(r io.Reader) { _, _ = io.Copy(p.said, r) },
-	})
-	if err != nil {
-		return nil, fmt.Errorf("start the hint command: %w", err)
-	}
-	return p, nil
-}
-
-// listen hands on lines until the end or one that is too long. It waits for each to be taken: a program that floods stands
-// still.
-func (p *program) listen(out io.Reader) {
-	defer close(p.lines)
-	for text, err := range lines.ReadWhole(out, maxAnswer) {
-		var long *lines.TooLong
-		if errors.As(err, &long) {
-			p.lines <- line{err: fmt.Errorf("answered a line of more than %d bytes", maxAnswer)}
-		}
-		if err != nil {
-			return
-		}
-		p.lines <- line{text: bytes.Clone(text)}
-	}
-}
-
-// ask sends a line and waits for one. The error goes on after "the hint command ...".
-func (p *program) ask(ctx context.Context, send []byte, wait time.Duration) ([]byte, error) {
-	select { // nothing may have come unasked
-	case l, ok := <-p.lines:
-		if !ok {
-			return nil, errors.New("ended")
-		}
-		if l.err != nil {
-			return nil, l.err
-		}
-		return nil, fmt.Errorf("wrote a line that nobody asked for: %s", start20(l.text))
-	default:
-	}
-	limit := time.NewTimer(wait)
-	defer limit.Stop()
-	sent := make(chan error, 1)
-	go func() {
-		_, err := p.Stdin.Write(send)
-		sent <- err
-	}()
-	for {
-		select {
-		case err := <-sent:
-			if err != nil {
-				return nil, errors.New("does not read what it is asked: " + err.Error())
-			}
-			sent = nil
-		case l, ok := <-p.lines:
-			switch {
-			case !ok:
-				return nil, errors.New("ended without an answer")
-			case l.err != nil:
-				return nil, l.err
-			}
-			return l.text, nil
-		case <-limit.C:
-			return nil, fmt.Errorf("did not answer within %s", wait)
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-}
-
-// stop ends the program, with all it started, and returns what it said on standard error.
-func (p *program) stop() string {
-	p.Kill(errors.New("it is not needed any more"))
-	for range p.lines { // lets listen end
-	}
-	<-p.Done()
-	return strings.TrimSpace(p.said.String())
-}
-
-// head keeps the beginning of what is written.
-type head struct {
-	mu sync.Mutex
-	b  []byte
-}
-
-func (h *head) Write(p []byte) (int, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.b = append(h.b, p[:min(len(p), maxWords-len(h.b))]...)
-	return len(p), nil
-}
-
-func (h *head) String() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return strings.ToValidUTF8(string(h.b), "?")
 }

@@ -17,8 +17,8 @@ import (
 )
 
 // Read reads a batch back into rows, and checks all that the file and its line say of each other: the rows, assembled
-// again, give the file byte for byte, so that every mask, position, pad, label and count is what it has to be. dir is the
-// folder of the index. The error names the first thing that is wrong.
+// again, give the file byte for byte, so that every mask, position, pad, label and count is what it has to be. dir is
+// the folder of the index. The error names the first thing that is wrong.
 func Read(dir string, l *Line) ([]*Row, error) {
 	c := Lookup(l.Channel)
 	if c == nil {
@@ -63,7 +63,8 @@ func Read(dir string, l *Line) ([]*Row, error) {
 	return rows, compare(c, l, rows, all)
 }
 
-// MaxFileBytes is more than the file of a batch has: a batch is some ten thousand tokens. One that claims more isn't read.
+// MaxFileBytes is more than the file of a batch has: a batch is some ten thousand tokens. One that claims more isn't
+// read.
 const MaxFileBytes = 1 << 30
 
 // compare assembles rows again.
@@ -103,8 +104,13 @@ func compare(c *Channel, l *Line, rows []*Row, all []tensors.Tensor) error {
 			return fmt.Errorf("tensor %s is wrong from item %d on (row %d)", want.Name, item, item*want.Shape[0]/max(1, want.Len()))
 		}
 	}
-	for name := range byName {
-		if !strings.HasPrefix(name, "pair_teacher_topk_") {
+	for name, t := range byName {
+		switch {
+		case name == PairJSD:
+			if err := checkDivergences(t, l); err != nil {
+				return err
+			}
+		case !strings.HasPrefix(name, "pair_teacher_topk_"):
 			return fmt.Errorf("tensor %s has no place in channel %s", name, c.Name)
 		}
 	}
@@ -132,6 +138,26 @@ func compare(c *Channel, l *Line, rows []*Row, all []tensors.Tensor) error {
 
 // BaseWeight is the column of the pair weights a batch was made with, where pair_weight was set anew after that.
 const BaseWeight = "pair_base_weight"
+
+// PairJSD is the column of each pair's divergence, where it was measured: -1 where it could not be.
+const PairJSD = "pair_jsd"
+
+// checkDivergences checks that there is one a pair, and that each can be one.
+func checkDivergences(t tensors.Tensor, l *Line) error {
+	x, err := tensors.Items[float32](t)
+	if err != nil {
+		return err
+	}
+	if len(t.Shape) != 1 || int64(len(x)) != l.NActive {
+		return fmt.Errorf("tensor %s has shape %v for %d pairs", PairJSD, t.Shape, l.NActive)
+	}
+	for i, d := range x {
+		if d != -1 && !(d >= 0 && d <= 0.6932) {
+			return fmt.Errorf("tensor %s: divergence %d is %g", PairJSD, i, d)
+		}
+	}
+	return nil
+}
 
 // checkWeights checks weights that don't follow from the rows: as many as made, none negative or not finite.
 func checkWeights(got, made tensors.Tensor) error {

@@ -10,7 +10,8 @@ import (
 	"github.com/nat-go/nat-go/internal/lines"
 )
 
-// IndexName is the file that lists the batches, under batches/. It is written last: without it the folder is unfinished.
+// IndexName is the file that lists the batches, under batches/. It is written last: without it the folder is
+// unfinished.
 const IndexName = "index.jsonl"
 
 // Line describes a batch.
@@ -43,6 +44,27 @@ type Site struct {
 	HintSHA256 string `json:"hint_sha256"`
 	Kind       string `json:"kind"`
 	Class      string `json:"class"`
+
+	Effect *Effect `json:"effect,omitempty"` // of its hint, where collator.teacher measured it
+}
+
+// Effect is what a hint does to the predictions at its target's tokens: means over these, in nats, unweighted. The
+// divergence (JSD, beta 0.5) of the predictions with the hint from those without it lies in [Lower, Upper]: equal where
+// it was computed from all logits.
+type Effect struct {
+	Route  string  `json:"route"` // logits, dumps: of all logits; top_k: a bracket
+	Lower  float64 `json:"jsd_lower"`
+	Upper  float64 `json:"jsd_upper"`
+	Max    float64 `json:"jsd_max,omitempty"` // over the tokens; not of a bracket
+	Target float64 `json:"target"`            // log p(token | hint) - log p(token)
+}
+
+// Amount says the divergence in words.
+func (e *Effect) Amount() string {
+	if e.Lower == e.Upper {
+		return fmt.Sprintf("%.3g nats", e.Lower)
+	}
+	return fmt.Sprintf("%.3g to %.3g nats", e.Lower, e.Upper)
 }
 
 // BatchProof is what a batch can be checked against; the rows' own part stands in row_info.

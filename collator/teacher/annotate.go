@@ -106,7 +106,11 @@ func eachBatch(dir string, change func(*batch.Line, []tensors.Tensor) ([]tensors
 }
 
 // rewrite replaces a batch file and returns the new one's hash.
-func rewrite(dir string, l *batch.Line, change func(*batch.Line, []tensors.Tensor) ([]tensors.Tensor, error)) (sum string, err error) {
+func rewrite(
+	dir string,
+	l *batch.Line,
+	change func(*batch.Line, []tensors.Tensor) ([]tensors.Tensor, error),
+) (sum string, err error) {
 	name := l.File
 	if !filepath.IsLocal(filepath.FromSlash(name)) {
 		return "", fmt.Errorf("the file lies outside the folder")

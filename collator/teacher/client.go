@@ -87,11 +87,20 @@ func New(o Options) (*Client, error) {
 	p := protocols[o.Protocol]
 	switch {
 	case p == nil:
-		return nil, fmt.Errorf("teacher: there is no protocol %q: there are %s", o.Protocol, strings.Join(Protocols(), ", "))
+		return nil, fmt.Errorf(
+			"teacher: there is no protocol %q: there are %s",
+			o.Protocol,
+			strings.Join(Protocols(), ", "),
+		)
 	case o.Protocol == "vllm" && o.Model == "":
 		return nil, errors.New("teacher: vllm has to be told the model")
 	case o.TopK < 1 || o.Concurrency < 1 || o.Tries < 1 || o.Timeout < 0 || o.Backoff < 0:
-		return nil, fmt.Errorf("teacher: top_k %d, concurrency %d, %d tries: want 1 or above", o.TopK, o.Concurrency, o.Tries)
+		return nil, fmt.Errorf(
+			"teacher: top_k %d, concurrency %d, %d tries: want 1 or above",
+			o.TopK,
+			o.Concurrency,
+			o.Tries,
+		)
 	}
 	client, err := httpclient.New(httpclient.Options{
 		Base: o.Endpoint, Token: o.APIKey, Timeout: o.Timeout, Backoff: o.Backoff, MaxPause: maxPause,
@@ -128,7 +137,13 @@ func (c *Client) Check(ctx context.Context) error {
 		return nil
 	}
 	if c.p.tokenize == "" || len(v.Probes) == 0 {
-		return &Fatal{fmt.Errorf("teacher: nothing shows that the %s server at %s has the vocabulary of the model to be trained: say so in the config if you know it", c.o.Protocol, c.http.Place())}
+		return &Fatal{
+			fmt.Errorf(
+				"teacher: nothing shows that the %s server at %s has the vocabulary of the model to be trained: say so in the config if you know it",
+				c.o.Protocol,
+				c.http.Place(),
+			),
+		}
 	}
 	for _, probe := range v.Probes {
 		var ids []int32
@@ -139,11 +154,24 @@ func (c *Client) Check(ctx context.Context) error {
 		})
 		switch {
 		case missing(err):
-			return &Fatal{fmt.Errorf("teacher: the server at %s does not tokenise, so nothing shows that it has the vocabulary of the model to be trained: say so in the config if you know it", c.http.Place())}
+			return &Fatal{
+				fmt.Errorf(
+					"teacher: the server at %s does not tokenise, so nothing shows that it has the vocabulary of the model to be trained: say so in the config if you know it",
+					c.http.Place(),
+				),
+			}
 		case err != nil:
 			return err
 		case !slices.Equal(ids, probe.IDs):
-			return &Fatal{fmt.Errorf("teacher: the server at %s has another vocabulary: %q is %v there and %v for the model to be trained", c.http.Place(), probe.Text, ids, probe.IDs)}
+			return &Fatal{
+				fmt.Errorf(
+					"teacher: the server at %s has another vocabulary: %q is %v there and %v for the model to be trained",
+					c.http.Place(),
+					probe.Text,
+					ids,
+					probe.IDs,
+				),
+			}
 		}
 	}
 	return nil
@@ -177,20 +205,30 @@ func missing(err error) bool {
 // Score scores one sequence, from the store where it was scored before.
 func (c *Client) Score(ctx context.Context, s Sequence) (*Scores, error) {
 	if s.From < 0 || s.From >= len(s.IDs)-1 {
-		return nil, fmt.Errorf("teacher: scores from position %d of %d tokens are asked for, nothing is predicted there", s.From, len(s.IDs))
+		return nil, fmt.Errorf(
+			"teacher: scores from position %d of %d tokens are asked for, nothing is predicted there",
+			s.From,
+			len(s.IDs),
+		)
 	}
 	key := c.key(s)
 	if scores, ok := c.store.get(key, s); ok {
 		return scores, nil
 	}
 	var scores *Scores
-	err := c.post(ctx, "score a sequence with the teacher", c.p.path, encode(c.p.ask(&c.o, s)), func(body wire.Raw) error {
-		positions, err := c.p.answer(&c.o, s, body)
-		if err == nil {
-			scores, err = normalise(s, c.o.TopK, c.o.Vocabulary.Size, positions)
-		}
-		return err
-	})
+	err := c.post(
+		ctx,
+		"score a sequence with the teacher",
+		c.p.path,
+		encode(c.p.ask(&c.o, s)),
+		func(body wire.Raw) error {
+			positions, err := c.p.answer(&c.o, s, body)
+			if err == nil {
+				scores, err = normalise(s, c.o.TopK, c.o.Vocabulary.Size, positions)
+			}
+			return err
+		},
+	)
 	switch {
 	case missing(err):
 		return nil, &Fatal{fmt.Errorf("teacher: %w: check endpoint, protocol and model%s", err, c.p.gone)}

@@ -13,12 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var sequence = Sequence{IDs: []int32{3, 1, 4, 1, 5, 9, 2, 6}, From: 2}
 
@@ -67,7 +63,10 @@ func TestSGLangBatchesAndTRLNesting(t *testing.T) {
 		if r.URL.Path != "/generate" {
 			return false
 		}
-		io.WriteString(w, `[{"meta_info":{"input_top_logprobs":[null,[[-0.1,1,"a"],[-3,2,"b"],[-4,3,null],[-Infinity,4,null]]]}}]`)
+		io.WriteString(
+			w,
+			`[{"meta_info":{"input_top_logprobs":[null,[[-0.1,1,"a"],[-3,2,"b"],[-4,3,null],[-Infinity,4,null]]]}}]`,
+		)
 		return true
 	}
 	got, err := s.client(t, func(o *Options) { o.Protocol = "sglang" }).Score(t.Context(), Sequence{IDs: []int32{0, 2}})
@@ -153,7 +152,8 @@ func TestHostileAnswers(t *testing.T) {
 			if settled.Load() != 2 {
 				t.Errorf("told of %d sequences, of 2", settled.Load())
 			}
-			if r := res[0]; r.Reason != TeacherBadAnswer || r.Scores != nil || !strings.Contains(r.Err.Error(), c.want) {
+			if r := res[0]; r.Reason != TeacherBadAnswer || r.Scores != nil ||
+				!strings.Contains(r.Err.Error(), c.want) {
 				t.Errorf("%q %v", r.Reason, r.Err)
 			}
 			if res[1].Err != nil {
@@ -260,7 +260,8 @@ func TestMovedServerEndsTheWork(t *testing.T) {
 	}
 	_, err := s.client(t, nil).ScoreAll(t.Context(), []Sequence{sequence})
 	var fatal *Fatal
-	if !errors.As(err, &fatal) || !strings.Contains(err.Error(), "redirected to "+other.URL) || other.calls.Load() != 0 {
+	if !errors.As(err, &fatal) || !strings.Contains(err.Error(), "redirected to "+other.URL) ||
+		other.calls.Load() != 0 {
 		t.Errorf("%v after %d calls elsewhere", err, other.calls.Load())
 	}
 }
@@ -278,7 +279,9 @@ func TestEndlessAnswer(t *testing.T) {
 		}
 	}
 	res, err := s.client(t, func(o *Options) { o.MaxAnswer = 1 << 20 }).ScoreAll(t.Context(), []Sequence{sequence})
-	if err != nil || res[0].Reason != TeacherBadAnswer || !strings.Contains(res[0].Err.Error(), "max_answer_bytes (1048576)") || s.calls.Load() != 1 {
+	if err != nil || res[0].Reason != TeacherBadAnswer ||
+		!strings.Contains(res[0].Err.Error(), "max_answer_bytes (1048576)") ||
+		s.calls.Load() != 1 {
 		t.Errorf("%v %+v, %d calls", err, res, s.calls.Load())
 	}
 	if sent.Load() > 64<<20 {
@@ -296,7 +299,8 @@ func TestWideAnswers(t *testing.T) {
 	} {
 		s := newServer(t)
 		s.before = func(_ int64, w http.ResponseWriter, _ *http.Request) bool { io.WriteString(w, c.body); return true }
-		res, err := s.client(t, func(o *Options) { o.Protocol = c.protocol }).ScoreAll(t.Context(), []Sequence{sequence})
+		res, err := s.client(t, func(o *Options) { o.Protocol = c.protocol }).
+			ScoreAll(t.Context(), []Sequence{sequence})
 		if err != nil || res[0].Reason != TeacherBadAnswer || !strings.Contains(res[0].Err.Error(), c.want) {
 			t.Errorf("%s: %v %+v", name, err, res[0])
 		}
@@ -369,7 +373,8 @@ func TestStore(t *testing.T) {
 	wantScores(t, c, again, sequence, true)
 	for _, change := range []func(*Options){func(o *Options) { o.TopK = 3 }, func(o *Options) { o.Model = "n" }, func(o *Options) { o.Vocabulary.Fingerprint = "g" }} {
 		before := s.calls.Load()
-		if _, err := s.client(t, func(o *Options) { keep(o); change(o) }).Score(t.Context(), sequence); err != nil || s.calls.Load() != before+1 {
+		if _, err := s.client(t, func(o *Options) { keep(o); change(o) }).Score(t.Context(), sequence); err != nil ||
+			s.calls.Load() != before+1 {
 			t.Errorf("another question had the same answer (%v)", err)
 		}
 	}

@@ -14,10 +14,35 @@ const (
 // Codes are the pages of the reasons above, for `nat-go explain`.
 func Codes() []ledger.Code {
 	return []ledger.Code{
-		ledger.NewCode(HintNoEffect, "teacher", "The hint moves the teacher's view of the target tokens no more than a neutral one in its place does: there is nothing to learn from it.", "Write hints that say what was wrong, or lower the least effect."),
-		ledger.NewCode(HintWrongWay, "teacher", "The hint moves the target tokens the wrong way: a failed turn has to become less likely under it, the next turn more likely.", "Look at the hint; it may praise the mistake."),
-		ledger.NewCode(SiteBelowJSD, "teacher", "Teacher and student hardly differ at this site: their mean divergence is below the least one asked for.", "Lower the least divergence to keep it."),
-		ledger.NewCode(TeacherBadAnswer, "teacher", "The teacher's answer for the sequence can't be used: wrong length, missing positions, ids outside the vocabulary, or numbers that are no log-probs.", "See the detail; check the server's version and its limit of log-probs."),
-		ledger.NewCode(TeacherUnavailable, "teacher", "The teacher gave no answer for the sequence, after several tries, or refused it.", "Check the server and resume; a refusal may mean that the sequence is too long for it."),
+		ledger.NewCode(
+			HintNoEffect,
+			"teacher",
+			"The hint moves the teacher's view of the target tokens no more than a neutral one in its place does: there is nothing to learn from it.",
+			"Write hints that say what was wrong, or lower the least effect.",
+		),
+		ledger.NewCode(
+			HintWrongWay,
+			"teacher",
+			"The hint moves the target tokens the wrong way: a failed turn has to become less likely under it, the next turn more likely.",
+			"Look at the hint; it may praise the mistake.",
+		),
+		ledger.NewCode(
+			SiteBelowJSD,
+			"teacher",
+			"Teacher and student hardly differ at this site: their mean divergence is below the least one asked for.",
+			"Lower the least divergence to keep it.",
+		),
+		ledger.NewCode(
+			TeacherBadAnswer,
+			"teacher",
+			"The teacher's answer for the sequence can't be used: wrong length, missing positions, ids outside the vocabulary, or numbers that are no log-probs.",
+			"See the detail; check the server's version and its limit of log-probs.",
+		),
+		ledger.NewCode(
+			TeacherUnavailable,
+			"teacher",
+			"The teacher gave no answer for the sequence, after several tries, or refused it.",
+			"Check the server and resume; a refusal may mean that the sequence is too long for it.",
+		),
 	}
 }

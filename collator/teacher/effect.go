@@ -19,8 +19,8 @@ const (
 	Higher Direction = +1 // next_turn: the next turn becomes more likely
 )
 
-// Probed is a site whose hint is tried out: its student row, and the same row with the hint, or a neutral one, spliced in.
-// Rows end at the last target.
+// Probed is a site whose hint is tried out: its student row, and the same row with the hint, or a neutral one, spliced
+// in. Rows end at the last target.
 type Probed struct {
 	Student, Teacher []int32
 	Control          []int32 // nil: no control
@@ -30,7 +30,8 @@ type Probed struct {
 
 // Measure says how hints are tried out.
 type Measure struct {
-	Least float64 // nats a token by which a hint has to do more than the neutral one
+	Least    float64 // nats a token by which a hint has to do more than the neutral one
+	LeastJSD float64 // sites whose divergence is certainly below weigh nothing; 0: none
 }
 
 // Measured counts what became of the hints that were tried out.
@@ -38,21 +39,30 @@ type Measured struct {
 	Sites   int     `json:"sites"`       // tried out
 	Neutral int     `json:"neutral"`     // of these, beside a neutral hint: the template has no place for one elsewhere
 	Mean    float64 `json:"mean_effect"` // nats a token the right way, beyond the neutral hint, over the sites measured
-	sum     float64
-	n       int
+	// Means over the sites measured of the ends between which their divergence lies, which the best k tokens leave
+	// open.
+	Lower float64 `json:"mean_jsd_lower"`
+	Upper float64 `json:"mean_jsd_upper"`
+	Below int     `json:"below,omitempty"` // sites whose divergence is certainly below LeastJSD, whether or not they were in
+	Open  int     `json:"open,omitempty"`  // sites of which that can't be said: LeastJSD lies in the bracket
+
+	sum [3]float64 // of Mean, Lower, Upper
+	n   int
 }
 
 // Effect is what a hint does to the target tokens: the mean over them of log p(y | hint) - log p(y).
 type Effect struct {
 	Hint    float64
 	Control float64 // of the neutral hint; 0 without
+
+	Lower, Upper float64 // the mean over the targets of the ends of the divergence's bracket
 }
 
 // Net is the hint's effect beyond that of any text in its place.
 func (e Effect) Net() float64 { return e.Hint - e.Control }
 
-// Judge gives the reason for which a site is dropped, or none: the hint has to move its targets the right way, by at least
-// least nats a token more than the neutral one.
+// Judge gives the reason for which a site is dropped, or none: the hint has to move its targets the right way, by at
+// least least nats a token more than the neutral one.
 func (e Effect) Judge(d Direction, least float64) ledger.Reason {
 	switch net := float64(d) * e.Net(); {
 	case net >= least && net > 0:
@@ -79,7 +89,8 @@ func (c *Client) Effects(ctx context.Context, sites []Probed, least float64) ([]
 	var parts []part
 	var ask []Sequence
 	for i, s := range sites {
-		if len(s.Targets) == 0 || s.Targets[0] < 1 || s.Targets[len(s.Targets)-1] >= len(s.Student) || !slices.IsSorted(s.Targets) {
+		if len(s.Targets) == 0 || s.Targets[0] < 1 || s.Targets[len(s.Targets)-1] >= len(s.Student) ||
+			!slices.IsSorted(s.Targets) {
 			return nil, fmt.Errorf("site %d: the targets are no positions of the row after its first", i)
 		}
 		for kind, ids := range [][]int32{s.Student, s.Teacher, s.Control} {
@@ -99,8 +110,10 @@ func (c *Client) Effects(ctx context.Context, sites []Probed, least float64) ([]
 		return nil, err
 	}
 	means := make([][3]float64, len(sites))
+	scores := make([][3]*Scores, len(sites))
 	for k, p := range parts {
 		o := &out[p.site]
+		scores[p.site][p.kind] = results[k].Scores
 		if r := results[k]; r.Err != nil {
 			o.Reason, o.Err = r.Reason, r.Err
 		} else if means[p.site][p.kind], err = mean(r.Scores, sites[p.site].Targets, p.shift); err != nil {
@@ -113,10 +126,22 @@ func (c *Client) Effects(ctx context.Context, sites []Probed, least float64) ([]
 			if sites[i].Control != nil {
 				o.Effect.Control = means[i][2] - means[i][0]
 			}
+			o.Effect.Lower, o.Effect.Upper = sites[i].bracket(scores[i][0], scores[i][1])
 			o.Reason = o.Effect.Judge(sites[i].Direction, least)
 		}
 	}
 	return out, nil
+}
+
+// bracket is the mean bracket over the targets.
+func (s *Probed) bracket(student, teacher *Scores) (lower, upper float64) {
+	shift := len(s.Teacher) - len(s.Student)
+	for _, t := range s.Targets {
+		lo, up := bracket(student.known(t-1, s.Student[t]), teacher.known(t+shift-1, s.Student[t]))
+		lower, upper = lower+lo, upper+up
+	}
+	n := float64(len(s.Targets))
+	return lower / n, upper / n
 }
 
 func sameTargets(s Probed, ids []int32, shift int) bool {
@@ -141,7 +166,8 @@ func mean(s *Scores, targets []int, shift int) (float64, error) {
 	return sum / float64(len(targets)), nil
 }
 
-// measure tries out the hints of a batch's sites that are still in, and puts out those without the effect they should have.
+// measure tries out the hints of a batch's sites that are still in, and puts out those without the effect they should
+// have.
 func (c *Client) measure(ctx context.Context, b *open, m *Measure, rep *Measured) error {
 	probed, err := b.probes()
 	if err != nil {
@@ -158,29 +184,68 @@ func (c *Client) measure(ctx context.Context, b *open, m *Measure, rep *Measured
 	if err != nil {
 		return err
 	}
-	for i, o := range outcomes {
-		rep.Sites++
-		if ask[i].Control != nil {
-			rep.Neutral++
+	for i := range outcomes {
+		rep.enter(&ask[i], &outcomes[i])
+		if reason, detail := m.judge(&outcomes[i], rep); reason != "" {
+			b.lose(sites[i], reason, detail)
 		}
-		detail := ""
-		if o.Err != nil {
-			detail = o.Err.Error()
-		} else {
-			rep.n++
-			rep.sum += float64(ask[i].Direction) * o.Effect.Net()
-			rep.Mean = rep.sum / float64(rep.n)
-			detail = fmt.Sprintf("the hint changes the target by %+.4f nats a token, a neutral one by %+.4f", o.Effect.Hint, o.Effect.Control)
-		}
-		if o.Reason != "" {
-			b.lose(sites[i], o.Reason, detail)
+		if o := &outcomes[i]; o.Err == nil {
+			b.line.Sites[sites[i]].Effect = &batch.Effect{
+				Route:  "top_k",
+				Lower:  o.Effect.Lower,
+				Upper:  o.Effect.Upper,
+				Target: o.Effect.Hint,
+			}
 		}
 	}
 	return nil
 }
 
-// probes are the batch's sites as they are to be tried out: one hint each, also where the teacher's row has more. A second hint
-// for one turn has no pairs, and no probe.
+func (m *Measured) enter(p *Probed, o *Outcome) {
+	m.Sites++
+	if p.Control != nil {
+		m.Neutral++
+	}
+	if o.Err != nil {
+		return
+	}
+	m.n++
+	for i, x := range [3]float64{float64(p.Direction) * o.Effect.Net(), o.Effect.Lower, o.Effect.Upper} {
+		m.sum[i] += x
+	}
+	n := float64(m.n)
+	m.Mean, m.Lower, m.Upper = m.sum[0]/n, m.sum[1]/n, m.sum[2]/n
+}
+
+// judge says why a site falls out, if it does.
+func (m *Measure) judge(o *Outcome, rep *Measured) (reason ledger.Reason, detail string) {
+	if o.Err != nil {
+		return o.Reason, o.Err.Error()
+	}
+	e := &o.Effect
+	switch {
+	case m.LeastJSD == 0 || e.Lower >= m.LeastJSD:
+	case e.Upper < m.LeastJSD:
+		rep.Below++
+		if o.Reason == "" {
+			return SiteBelowJSD, fmt.Sprintf(
+				"its mean divergence is at most %.3g nats, the least asked for %.3g",
+				e.Upper,
+				m.LeastJSD,
+			)
+		}
+	default:
+		rep.Open++
+	}
+	return o.Reason, fmt.Sprintf(
+		"the hint changes the target by %+.4f nats a token, a neutral one by %+.4f",
+		e.Hint,
+		e.Control,
+	)
+}
+
+// probes are the batch's sites as they are to be tried out: one hint each, also where the teacher's row has more. A
+// second hint for one turn has no pairs, and no probe.
 func (b *open) probes() (map[int64]Probed, error) {
 	out := map[int64]Probed{}
 	site, teacher := int64(0), 0
@@ -217,21 +282,28 @@ func hintStart(sites []batch.RowSite, k int) int {
 }
 
 func (b *open) probe(row, teacher int, s *batch.RowSite, start int) (Probed, error) {
-	p := Probed{Direction: Lower}
-	if s.Target == "next_turn" {
-		p.Direction = Higher
-	}
+	p := Probed{Direction: direction(s)}
 	end := int(s.Pairs[len(s.Pairs)-1].End)
 	for _, run := range s.Pairs {
-		if run.Start < 0 || run.Start >= run.End || int(run.End) > end || row >= len(b.pairs.Student) || end > len(b.pairs.Student[row]) {
-			return p, fmt.Errorf("the index says that its target is tokens %d to %d; the batch has no such tokens", run.Start, run.End)
+		if run.Start < 0 || run.Start >= run.End || int(run.End) > end || row >= len(b.pairs.Student) ||
+			end > len(b.pairs.Student[row]) {
+			return p, fmt.Errorf(
+				"the index says that its target is tokens %d to %d; the batch has no such tokens",
+				run.Start,
+				run.End,
+			)
 		}
 		for t := run.Start; t < run.End; t++ {
 			p.Targets = append(p.Targets, int(t))
 		}
 	}
-	if teacher >= len(b.pairs.Teacher) || s.At < 0 || int(s.At) > end || s.Hint < 0 || start < 0 || start+int(s.Hint) > len(b.pairs.Teacher[teacher]) {
-		return p, fmt.Errorf("the index says that its hint stands at %d, its target ends at %d; the batch has no such tokens", s.At, end)
+	if teacher >= len(b.pairs.Teacher) || s.At < 0 || int(s.At) > end || s.Hint < 0 || start < 0 ||
+		start+int(s.Hint) > len(b.pairs.Teacher[teacher]) {
+		return p, fmt.Errorf(
+			"the index says that its hint stands at %d, its target ends at %d; the batch has no such tokens",
+			s.At,
+			end,
+		)
 	}
 	p.Student = b.pairs.Student[row][:end]
 	with := func(ids []int32) []int32 { return slices.Concat(p.Student[:s.At], ids, p.Student[s.At:]) }

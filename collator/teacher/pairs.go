@@ -117,11 +117,26 @@ func (p *Pairs) check() error {
 			rows     [][]int32
 			row, pos int64
 		}{{"student", p.Student, p.StudentRow[i], p.StudentPos[i]}, {"teacher", p.Teacher, p.TeacherRow[i], p.TeacherPos[i]}} {
-			if side.row < 0 || side.row >= int64(len(side.rows)) || side.pos < 0 || side.pos+1 >= int64(len(side.rows[side.row])) {
-				return fmt.Errorf("pair %d: there is no token after %s row %d, position %d", i, side.name, side.row, side.pos)
+			if side.row < 0 || side.row >= int64(len(side.rows)) || side.pos < 0 ||
+				side.pos+1 >= int64(len(side.rows[side.row])) {
+				return fmt.Errorf(
+					"pair %d: there is no token after %s row %d, position %d",
+					i,
+					side.name,
+					side.row,
+					side.pos,
+				)
 			}
 			if got := side.rows[side.row][side.pos+1]; int64(got) != p.Target[i] {
-				return fmt.Errorf("pair %d: %s row %d has id %d after position %d, the target is %d", i, side.name, side.row, got, side.pos, p.Target[i])
+				return fmt.Errorf(
+					"pair %d: %s row %d has id %d after position %d, the target is %d",
+					i,
+					side.name,
+					side.row,
+					got,
+					side.pos,
+					p.Target[i],
+				)
 			}
 		}
 		if p.Site[i] < 0 {

@@ -42,8 +42,20 @@ func sdpoBatch() []tensors.Tensor {
 	return []tensors.Tensor{
 		tensors.Of("student_input_ids", s, 1, 7), tensors.Of("student_attention_mask", sm, 1, 7),
 		tensors.Of("teacher_input_ids", t, 2, 8), tensors.Of("teacher_attention_mask", tm, 2, 8),
-		col("pair_student_row", 0, 0, 0, 0), col("pair_student_pos", 1, 2, 4, 5), col("pair_teacher_row", 0, 0, 1, 1), col("pair_teacher_pos", 3, 4, 5, 6),
-		col("pair_target_id", 3, 4, 6, 7), col("pair_site", 0, 0, 1, 1), tensors.Of("pair_weight", []float32{1, 1, 0.5, 1.5}, 4),
+		col(
+			"pair_student_row",
+			0,
+			0,
+			0,
+			0,
+		), col("pair_student_pos", 1, 2, 4, 5), col("pair_teacher_row", 0, 0, 1, 1), col("pair_teacher_pos", 3, 4, 5, 6),
+		col(
+			"pair_target_id",
+			3,
+			4,
+			6,
+			7,
+		), col("pair_site", 0, 0, 1, 1), tensors.Of("pair_weight", []float32{1, 1, 0.5, 1.5}, 4),
 	}
 }
 
@@ -63,7 +75,15 @@ func sdpoLine() *batch.Line {
 	return &batch.Line{
 		File: "a.safetensors", Channel: "sdpo", Sites: []batch.Site{{Example: "e", Site: 0}, {Example: "e", Site: 1}},
 		RowInfo: []batch.Meta{{Example: "e", Run: 2, Turn: "t", Sites: []batch.RowSite{
-			{Site: 0, Target: "failed_turn", Teacher: 0, At: 2, Hint: 2, Neutral: []int32{10, 11}, Pairs: []batch.Run{{Start: 2, End: 4}}},
+			{
+				Site:    0,
+				Target:  "failed_turn",
+				Teacher: 0,
+				At:      2,
+				Hint:    2,
+				Neutral: []int32{10, 11},
+				Pairs:   []batch.Run{{Start: 2, End: 4}},
+			},
 			{Site: 1, Target: "next_turn", Teacher: 1, At: 5, Hint: 1, Pairs: []batch.Run{{Start: 5, End: 7}}},
 		}}},
 	}
@@ -228,10 +248,13 @@ func TestEffects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := sites[0]; !slices.Equal(got.Student, studentRow[:4]) || !slices.Equal(got.Teacher, hinted0) || !slices.Equal(got.Control, []int32{1, 2, 10, 11, 3, 4}) || got.Direction != Lower {
+	if got := sites[0]; !slices.Equal(got.Student, studentRow[:4]) || !slices.Equal(got.Teacher, hinted0) ||
+		!slices.Equal(got.Control, []int32{1, 2, 10, 11, 3, 4}) ||
+		got.Direction != Lower {
 		t.Errorf("%+v", got)
 	}
-	if got := sites[1]; !slices.Equal(got.Teacher, hinted1) || got.Control != nil || got.Direction != Higher || !slices.Equal(got.Targets, []int{5, 6}) {
+	if got := sites[1]; !slices.Equal(got.Teacher, hinted1) || got.Control != nil || got.Direction != Higher ||
+		!slices.Equal(got.Targets, []int{5, 6}) {
 		t.Errorf("%+v", got)
 	}
 	logp := func(row []int32, at ...int) (sum float64) {
@@ -313,8 +336,13 @@ func TestEffects(t *testing.T) {
 func TestCumulativeProbes(t *testing.T) {
 	all := sdpoBatch()
 	both := []int64{1, 2, 7, 8, 3, 4, 5, 9, 6, 7}
-	all = replace(all, tensors.Of("teacher_input_ids", both, 1, 10), tensors.Of("teacher_attention_mask", []int64{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 1, 10),
-		tensors.Of("pair_teacher_row", []int64{0, 0, 0, 0}, 4), tensors.Of("pair_teacher_pos", []int64{3, 4, 7, 8}, 4))
+	all = replace(
+		all,
+		tensors.Of("teacher_input_ids", both, 1, 10),
+		tensors.Of("teacher_attention_mask", []int64{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 1, 10),
+		tensors.Of("pair_teacher_row", []int64{0, 0, 0, 0}, 4),
+		tensors.Of("pair_teacher_pos", []int64{3, 4, 7, 8}, 4),
+	)
 	b := opened(t, all)
 	b.line.RowInfo[0].Sites[1].Teacher = 0
 	sites, err := b.probes()
@@ -323,8 +351,8 @@ func TestCumulativeProbes(t *testing.T) {
 	}
 }
 
-// TestHintEffectDrops: of the two hints the model finds, the one that does nothing falls out, is told of with its place, and
-// weighs nothing; run again all is as it was.
+// TestHintEffectDrops: of the two hints the model finds, the one that does nothing falls out, is told of with its
+// place, and weighs nothing; run again all is as it was.
 func TestHintEffectDrops(t *testing.T) {
 	dir := t.TempDir()
 	writeBatch(t, filepath.Join(dir, "a.safetensors"), sdpoBatch()...)
@@ -354,10 +382,13 @@ func TestHintEffectDrops(t *testing.T) {
 		var drops []Drop
 		w := Work{Client: s.client(t, nil), Effect: &Measure{}, Dropped: func(d Drop) { drops = append(drops, d) }}
 		rep, err := w.Run(t.Context(), dir)
-		if err != nil || rep.Sites != 2 || rep.Kept() != 1 || rep.Hints.Sites != 2 || rep.Hints.Neutral != 1 || rep.Asked.Scored != 4 {
+		if err != nil || rep.Sites != 2 || rep.Kept() != 1 || rep.Hints.Sites != 2 || rep.Hints.Neutral != 1 ||
+			rep.Asked.Scored != 4 {
 			t.Fatalf("%+v %v", rep, err)
 		}
-		if len(drops) != 1 || drops[0].Reason != out[bad].Reason || drops[0].Site.Site != int(bad) || drops[0].Row.Run != 2 || !strings.Contains(drops[0].Detail, "nats a token") {
+		if len(drops) != 1 || drops[0].Reason != out[bad].Reason || drops[0].Site.Site != int(bad) ||
+			drops[0].Row.Run != 2 ||
+			!strings.Contains(drops[0].Detail, "nats a token") {
 			t.Errorf("%+v", drops)
 		}
 		all, _, err := readFile(filepath.Join(dir, "a.safetensors"))
@@ -389,14 +420,25 @@ func writeBatch(t *testing.T, path string, all ...tensors.Tensor) {
 	}
 }
 
+// widen fills rows of logits up to the toy vocabulary with tokens that never come.
+func widen(cols int, logits ...float32) (out []float32) {
+	for i, x := range logits {
+		if out = append(out, x); (i+1)%cols == 0 {
+			for range vocab - cols {
+				out = append(out, float32(math.Inf(-1)))
+			}
+		}
+	}
+	return out
+}
+
 func TestFromDump(t *testing.T) {
 	p, err := ReadPairs(sdpoBatch())
 	if err != nil {
 		t.Fatal(err)
 	}
-	const v = 3
-	student := []float32{0, 1, 2, 0, 0, 0, 1, 1, 5, 2, 0, 1}
-	teacher := []float32{0, 1, 2, 3, 0, 0, 1, 1, 5, 2, 0, 1} // differs in pair 1 alone
+	student := widen(3, 0, 1, 2, 0, 0, 0, 1, 1, 5, 2, 0, 1)
+	teacher := widen(3, 0, 1, 2, 3, 0, 0, 1, 1, 5, 2, 0, 1) // differs in pair 1 alone
 	open := func(all ...tensors.Tensor) *tensors.File {
 		var b bytes.Buffer
 		if err := tensors.Write(&b, all, nil); err != nil {
@@ -412,11 +454,20 @@ func TestFromDump(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := FromDump(open(tensors.Of("student_logits", student, 4, v), tensors.Of("teacher_logits", teacher, 4, v)), p, jsd)
+	k := &divergences{jsd: jsd}
+	d, err := k.fromDump(
+		open(tensors.Of("student_logits", student, 4, vocab), tensors.Of("teacher_logits", teacher, 4, vocab)),
+		p,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := kernels.ReferenceJSD([]float64{0, 0, 0}, []float64{3, 0, 0}, kernels.Options{Beta: 0.5, Temperature: 1}, nil)
+	want := kernels.ReferenceJSD(
+		[]float64{0, 0, 0},
+		[]float64{3, 0, 0},
+		kernels.Options{Beta: 0.5, Temperature: 1},
+		nil,
+	)
 	if math.Abs(d.Token[1]-want) > 1e-6 || d.Token[0] != 0 || d.Token[2] != 0 {
 		t.Errorf("%v, want %g in pair 1", d.Token, want)
 	}
@@ -431,12 +482,13 @@ func TestFromDump(t *testing.T) {
 	}
 	student[0] = float32(math.NaN())
 	for want, all := range map[string][]tensors.Tensor{
-		"pair 0":         {tensors.Of("student_logits", student, 4, v), tensors.Of("teacher_logits", teacher, 4, v)},
-		"a row a pair":   {tensors.Of("student_logits", student[:9], 3, v), tensors.Of("teacher_logits", teacher, 4, v)},
-		"teacher_logits": {tensors.Of("student_logits", student, 4, v)},
-		"not F32":        {tensors.Of("student_logits", make([]float64, 12), 4, v), tensors.Of("teacher_logits", teacher, 4, v)},
+		"pair 0":         {tensors.Of("student_logits", student, 4, vocab), tensors.Of("teacher_logits", teacher, 4, vocab)},
+		"a row a pair":   {tensors.Of("student_logits", student[:3*vocab], 3, vocab), tensors.Of("teacher_logits", teacher, 4, vocab)},
+		"teacher_logits": {tensors.Of("student_logits", student, 4, vocab)},
+		"3 columns":      {tensors.Of("student_logits", make([]float32, 12), 4, 3), tensors.Of("teacher_logits", teacher, 4, vocab)},
+		"not F32":        {tensors.Of("student_logits", make([]float64, 4*vocab), 4, vocab), tensors.Of("teacher_logits", teacher, 4, vocab)},
 	} {
-		if _, err := FromDump(open(all...), p, jsd); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := k.fromDump(open(all...), p); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
@@ -455,7 +507,11 @@ func TestWeigh(t *testing.T) {
 	if _, err := work.Run(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "dump") {
 		t.Errorf("a batch without a dump: %v", err)
 	}
-	write(filepath.Join(dumps, "a.safetensors"), tensors.Of("student_logits", make([]float32, 8), 4, 2), tensors.Of("teacher_logits", []float32{0, 0, 3, 0, 0, 0, 0, 0}, 4, 2))
+	write(
+		filepath.Join(dumps, "a.safetensors"),
+		tensors.Of("student_logits", widen(2, make([]float32, 8)...), 4, vocab),
+		tensors.Of("teacher_logits", widen(2, 0, 0, 3, 0, 0, 0, 0, 0), 4, vocab),
+	)
 	for range 2 { // again: from the weights the batch was made with
 		rep, err := work.Run(t.Context(), dir)
 		if err != nil || rep.Sites != 2 || rep.Kept() != 1 || rep.Dropped[SiteBelowJSD] != 1 {

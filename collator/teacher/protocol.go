@@ -25,8 +25,13 @@ type protocol struct {
 }
 
 var protocols = map[string]*protocol{
-	"vllm":   {path: "/v1/completions", ask: askVLLM, answer: answerVLLM, tokenize: "/tokenize"},
-	"trl":    {path: "/get_sequence_logprobs/", ask: askTRL, answer: answerTRL, gone: "; newer versions of TRL use a plain vLLM server: protocol vllm"},
+	"vllm": {path: "/v1/completions", ask: askVLLM, answer: answerVLLM, tokenize: "/tokenize"},
+	"trl": {
+		path:   "/get_sequence_logprobs/",
+		ask:    askTRL,
+		answer: answerTRL,
+		gone:   "; newer versions of TRL use a plain vLLM server: protocol vllm",
+	},
 	"sglang": {path: "/generate", ask: askSGLang, answer: answerSGLang, tokenize: "/tokenize"},
 	// The shape of an Atropos server manager's get_logprobs, and of the distill_ columns of its scored groups.
 	"atropos": {path: "/get_logprobs", ask: askAtropos, answer: answerAtropos},
@@ -36,7 +41,14 @@ var protocols = map[string]*protocol{
 func Protocols() []string { return slices.Sorted(maps.Keys(protocols)) }
 
 func askVLLM(o *Options, s Sequence) any {
-	return map[string]any{"model": o.Model, "prompt": s.IDs, "max_tokens": 1, "temperature": 0, "prompt_logprobs": o.TopK, "add_special_tokens": false}
+	return map[string]any{
+		"model":              o.Model,
+		"prompt":             s.IDs,
+		"max_tokens":         1,
+		"temperature":        0,
+		"prompt_logprobs":    o.TopK,
+		"add_special_tokens": false,
+	}
 }
 
 // answerVLLM reads choices[0].prompt_logprobs: one entry a token, the first null, each {id: {logprob, rank, ...}} of the k best
@@ -73,15 +85,26 @@ func answerVLLM(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	})
 	for i := range out {
 		token := s.IDs[s.From+i+1]
-		if len(out[i].entries) > 0 && !slices.ContainsFunc(out[i].entries, func(e Entry) bool { return e.ID == token }) {
-			return nil, bad("token %d: its own id, %d, is not among the entries: the server scored another sequence", s.From+i+1, token)
+		if len(out[i].entries) > 0 &&
+			!slices.ContainsFunc(out[i].entries, func(e Entry) bool { return e.ID == token }) {
+			return nil, bad(
+				"token %d: its own id, %d, is not among the entries: the server scored another sequence",
+				s.From+i+1,
+				token,
+			)
 		}
 	}
 	return out, err
 }
 
 func askTRL(o *Options, s Sequence) any {
-	return map[string]any{"sequences": [][]int32{s.IDs}, "prompt_lengths": []int{s.From + 1}, "top_logprobs": o.TopK, "temperature": 1, "response_format": "json"}
+	return map[string]any{
+		"sequences":       [][]int32{s.IDs},
+		"prompt_lengths":  []int{s.From + 1},
+		"top_logprobs":    o.TopK,
+		"temperature":     1,
+		"response_format": "json",
+	}
 }
 
 // answerTRL reads logprobs and logprob_token_ids, [sequence][completion token][k], prediction-aligned: entry i is of

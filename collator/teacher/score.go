@@ -98,7 +98,10 @@ func support(entries []Entry, vocab int) ([]Entry, error) {
 		}
 		out[i].LogProb = max(Floor, min(0, out[i].LogProb))
 	}
-	slices.SortFunc(out, func(a, b Entry) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(b.LogProb, a.LogProb)) })
+	slices.SortFunc(
+		out,
+		func(a, b Entry) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(b.LogProb, a.LogProb)) },
+	)
 	mass := 0.0
 	unique := out[:0]
 	for _, e := range out {
@@ -114,6 +117,9 @@ func support(entries []Entry, vocab int) ([]Entry, error) {
 	if mass > 1+maxAboveOne*math.Sqrt(float64(len(unique))) {
 		return nil, fmt.Errorf("the probabilities sum to %g", mass)
 	}
-	slices.SortFunc(unique, func(a, b Entry) int { return cmp.Or(cmp.Compare(b.LogProb, a.LogProb), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(
+		unique,
+		func(a, b Entry) int { return cmp.Or(cmp.Compare(b.LogProb, a.LogProb), cmp.Compare(a.ID, b.ID)) },
+	)
 	return unique, nil
 }

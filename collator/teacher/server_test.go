@@ -120,7 +120,13 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 			}
 			lps, tokens, actual = append(lps, a), append(tokens, b), append(actual, lp[ids[i]])
 		}
-		answer["logprobs"], answer["logprob_token_ids"], answer["actual_logprobs"] = []any{lps}, []any{tokens}, []any{actual}
+		answer["logprobs"], answer["logprob_token_ids"], answer["actual_logprobs"] = []any{
+			lps,
+		}, []any{
+			tokens,
+		}, []any{
+			actual,
+		}
 	case "/generate":
 		ids = q.InputIDs
 		top, own := []any{nil}, []any{[]any{nil, ids[0], nil}}

@@ -22,7 +22,17 @@ const storeVersion = "teacher answers 1"
 // key is the hash of all that an answer depends on.
 func (c *Client) key(s Sequence) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\n%q\n%q\n%q\n%d %d %d\n", storeVersion, c.o.Protocol, c.o.Model, c.o.Vocabulary.Fingerprint, c.o.TopK, s.From, len(s.IDs))
+	fmt.Fprintf(
+		h,
+		"%s\n%q\n%q\n%q\n%d %d %d\n",
+		storeVersion,
+		c.o.Protocol,
+		c.o.Model,
+		c.o.Vocabulary.Fingerprint,
+		c.o.TopK,
+		s.From,
+		len(s.IDs),
+	)
 	ids := make([]byte, 0, 4*len(s.IDs))
 	for _, id := range s.IDs {
 		ids = binary.LittleEndian.AppendUint32(ids, uint32(id))
@@ -33,8 +43,8 @@ func (c *Client) key(s Sequence) string {
 
 func (st store) path(key string) string { return filepath.Join(st.dir, key[:2], key) }
 
-// get reads an answer. One that is damaged is as good as none.
-func (st store) get(key string, s Sequence) (*Scores, bool) {
+// read returns what is kept under a key. What is damaged is as good as none.
+func (st store) read(key string) ([]byte, bool) {
 	if st.dir == "" {
 		return nil, false
 	}
@@ -43,7 +53,29 @@ func (st store) get(key string, s Sequence) (*Scores, bool) {
 		return nil, false
 	}
 	sum, data := data[:sha256.Size], data[sha256.Size:]
-	if got := sha256.Sum256(data); !bytes.Equal(got[:], sum) {
+	got := sha256.Sum256(data)
+	return data, bytes.Equal(got[:], sum)
+}
+
+func (st store) write(key string, body []byte) error {
+	if st.dir == "" {
+		return nil
+	}
+	path := st.path(key)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return &Fatal{fmt.Errorf("teacher: keeping an answer: %w", err)}
+	}
+	sum := sha256.Sum256(body)
+	if err := durable.WriteFile(path, append(sum[:], body...)); err != nil {
+		return &Fatal{fmt.Errorf("teacher: keeping an answer: %w", err)}
+	}
+	return nil
+}
+
+// get reads the answer to a sequence.
+func (st store) get(key string, s Sequence) (*Scores, bool) {
+	data, ok := st.read(key)
+	if !ok {
 		return nil, false
 	}
 	return decode(data, s)
@@ -53,16 +85,7 @@ func (st store) put(key string, s Sequence, scores *Scores) error {
 	if st.dir == "" {
 		return nil
 	}
-	path := st.path(key)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return &Fatal{fmt.Errorf("teacher: keeping an answer: %w", err)}
-	}
-	body := appendScores(nil, s, scores)
-	sum := sha256.Sum256(body)
-	if err := durable.WriteFile(path, append(sum[:], body...)); err != nil {
-		return &Fatal{fmt.Errorf("teacher: keeping an answer: %w", err)}
-	}
-	return nil
+	return st.write(key, appendScores(nil, s, scores))
 }
 
 // appendScores encodes the wanted positions: token log-prob, number of entries, entries.

@@ -1,6 +1,7 @@
 package teacher
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -13,57 +14,129 @@ import (
 // BaseWeight is the column that keeps the pair weights a batch was made with, once Work has set others.
 const BaseWeight = batch.BaseWeight
 
-// Weighing says what dumped logits are used for.
+// Weighing says where all logits at the pair positions come from, and what they are used for.
 type Weighing struct {
-	Dumps  string  // folder with a file a batch, under the batch's name, of student_logits and teacher_logits [P, V]
-	Spread bool    // spread each site's weight over its pairs in proportion to their divergence
-	Least  float64 // sites whose mean divergence is below weigh nothing; 0: none
-	JSD    kernels.Options
+	Dumps    string   // folder with a file a batch, under the batch's name, of student_logits and teacher_logits [P, V]
+	Scoring  *Scoring // a program that computes them, in place of Dumps
+	Spread   bool     // spread each site's weight over its pairs in proportion to their divergence
+	Least    float64  // sites whose mean divergence is below weigh nothing; 0: none
+	WrongWay bool     // sites whose hint moves the target the wrong way weigh nothing
+	JSD      kernels.Options
 }
 
 // Weighed counts what became of sites.
 type Weighed struct {
-	Batches int     `json:"batches"`
-	Sites   int     `json:"sites"`
-	Below   int     `json:"below,omitempty"` // sites below Least, whether or not they were in
-	Mean    float64 `json:"mean_jsd"`        // over sites
+	Batches  int     `json:"batches"`
+	Sites    int     `json:"sites"`               // with logits
+	Below    int     `json:"below,omitempty"`     // sites below Least, whether or not they were in
+	WrongWay int     `json:"wrong_way,omitempty"` // sites whose hint moves the target the wrong way, whether or not they were in
+	Mean     float64 `json:"mean_jsd"`            // over sites
+	Change   float64 `json:"mean_change"`         // over sites: log p(target | hint) - log p(target), nats a token
+	Kernel   Kernel  `json:"kernel"`              // the JSD kernel's share
+	Scorer   *Scored `json:"scorer,omitempty"`    // the program's
+	Unscored int     `json:"unscored,omitempty"`  // sites without logits
 }
 
-// weigher reads dumps, a batch at a time. A batch without a dump is an error.
+// weigher reads logits, a batch at a time. A batch without a dump is an error.
 type weigher struct {
 	*Weighing
-	jsd *kernels.JSD
+	k   divergences
 	rep Weighed
-	sum float64
+	sum struct{ jsd, change float64 }
 }
 
 func newWeigher(w *Weighing) (*weigher, error) {
 	jsd, err := kernels.NewJSD(w.JSD)
-	return &weigher{Weighing: w, jsd: jsd}, err
+	out := &weigher{Weighing: w, k: divergences{jsd: jsd}}
+	if w.Scoring != nil {
+		out.rep.Scorer = &w.Scoring.rep
+	}
+	return out, err
 }
 
-// batch puts out the sites that differ too little and spreads the weights of the others over their tokens, as asked.
-func (w *weigher) batch(b *open) error {
-	d, err := w.read(b.line.File, b.pairs, w.jsd)
+// batch puts out the sites that differ too little or go the wrong way, and spreads the weights of the others over their
+// tokens, as asked. It says of every site what its hint does.
+func (w *weigher) batch(ctx context.Context, b *open) error {
+	d, route, err := w.logits(ctx, b)
 	if err != nil {
 		return err
 	}
 	w.rep.Batches++
-	for _, s := range d.Sites {
+	w.rep.Kernel = w.k.count
+	w.rep.Unscored += len(b.sites) - len(d.Sites)
+	directions := b.directions()
+	for i := range d.Sites {
+		s := &d.Sites[i]
 		w.rep.Sites++
-		w.sum += s.Mean
+		w.sum.jsd += s.Mean
+		w.sum.change += s.Change
+		b.line.Sites[s.Site].Effect = &batch.Effect{
+			Route:  route,
+			Lower:  s.Plain,
+			Upper:  s.Plain,
+			Max:    s.Max,
+			Target: s.Change,
+		}
 		if !(s.Mean >= w.Least) {
 			w.rep.Below++
-			b.lose(s.Site, SiteBelowJSD, fmt.Sprintf("its mean divergence is %.3g nats, the least asked for %.3g", s.Mean, w.Least))
+			b.lose(
+				s.Site,
+				SiteBelowJSD,
+				fmt.Sprintf("its mean divergence is %.3g nats, the least asked for %.3g", s.Mean, w.Least),
+			)
+		}
+		if to := directions[s.Site]; float64(to)*s.Change < 0 {
+			w.rep.WrongWay++
+			if w.WrongWay {
+				b.lose(s.Site, HintWrongWay, fmt.Sprintf("the hint changes the target by %+.4f nats a token", s.Change))
+			}
 		}
 	}
 	if w.rep.Sites > 0 {
-		w.rep.Mean = w.sum / float64(w.rep.Sites)
+		w.rep.Mean, w.rep.Change = w.sum.jsd/float64(w.rep.Sites), w.sum.change/float64(w.rep.Sites)
 	}
+	b.jsd = d
 	if w.Spread {
 		b.spread = d.Weights(b.pairs)
 	}
 	return nil
+}
+
+// logits are the batch's divergences, and the route they came by.
+func (w *weigher) logits(ctx context.Context, b *open) (*Divergence, string, error) {
+	if w.Scoring != nil {
+		d, err := w.Scoring.batch(ctx, b, &w.k)
+		return d, "logits", err
+	}
+	dump, err := tensors.OpenFile(filepath.Join(w.Dumps, filepath.FromSlash(b.line.File)))
+	if err != nil {
+		return nil, "", fmt.Errorf("its dump: %w", err)
+	}
+	defer dump.Close()
+	d, err := w.k.fromDump(dump, b.pairs)
+	if err != nil {
+		return nil, "", fmt.Errorf("its dump: %w", err)
+	}
+	return d, "dumps", nil
+}
+
+// directions are which way a good hint moves the target of each site.
+func (b *open) directions() map[int64]Direction {
+	out, site := map[int64]Direction{}, int64(0)
+	for r := range b.line.RowInfo {
+		for k := range b.line.RowInfo[r].Sites {
+			out[site] = direction(&b.line.RowInfo[r].Sites[k])
+			site++
+		}
+	}
+	return out
+}
+
+func direction(s *batch.RowSite) Direction {
+	if s.Target == "next_turn" {
+		return Higher
+	}
+	return Lower
 }
 
 // basePairs reads the pair table with the weights the batch was made with.
@@ -74,13 +147,4 @@ func basePairs(all []tensors.Tensor) (*Pairs, error) {
 		all = replace(all, base)
 	}
 	return ReadPairs(all)
-}
-
-func (w *Weighing) read(name string, p *Pairs, jsd *kernels.JSD) (*Divergence, error) {
-	dump, err := tensors.OpenFile(filepath.Join(w.Dumps, filepath.FromSlash(name)))
-	if err != nil {
-		return nil, err
-	}
-	defer dump.Close()
-	return FromDump(dump, p, jsd)
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Work is what is done to the sdpo batches of a folder, in this order. A site that falls out on the way weighs nothing from
-// there on, and is told of once, with the first reason.
+// Work is what is done to the sdpo batches of a folder, in this order. A site that falls out on the way weighs nothing
+// from there on, and is told of once, with the first reason.
 type Work struct {
 	Client   *Client   // asked for the top-k columns; nil: nobody is
 	Effect   *Measure  // tries the hints out on the client's model; nil: they are not
-	Weighing *Weighing // weighs by dumped logits; nil: weights stay
+	Weighing *Weighing // weighs by all logits; nil: weights stay
 	Dropped  func(Drop)
 }
 
@@ -47,9 +47,10 @@ func (r *Report) Kept() int {
 	return n
 }
 
-// Run does the work on every sdpo batch under a batches folder, and renews the index. It can be run again: what is stored is
-// not asked for twice, and weights are set from those the batch was made with, which are kept beside. Where it is broken off
-// the index is as it was and the batches not yet entered don't agree with it; running it again mends that.
+// Run does the work on every sdpo batch under a batches folder, and renews the index. It can be run again: what is
+// stored is not asked for twice, and weights are set from those the batch was made with, which are kept beside. Where
+// it is broken off the index is as it was and the batches not yet entered don't agree with it; running it again mends
+// that.
 func (w *Work) Run(ctx context.Context, dir string) (*Report, error) {
 	rep := &Report{Dropped: map[ledger.Reason]int{}}
 	if w.Client != nil {
@@ -70,6 +71,9 @@ func (w *Work) Run(ctx context.Context, dir string) (*Report, error) {
 		rep.Weighed = &weigh.rep
 	}
 	err := eachBatch(dir, func(l *batch.Line, all []tensors.Tensor) ([]tensors.Tensor, error) {
+		for i := range l.Sites {
+			l.Sites[i].Effect = nil // of an earlier time
+		}
 		b, err := openBatch(l, all)
 		if err != nil {
 			return nil, err
@@ -85,8 +89,8 @@ func (w *Work) Run(ctx context.Context, dir string) (*Report, error) {
 			}
 		}
 		if weigh != nil {
-			if err := weigh.batch(b); err != nil {
-				return nil, fmt.Errorf("its dump: %w", err)
+			if err := weigh.batch(ctx, b); err != nil {
+				return nil, err
 			}
 		}
 		rep.Sites += len(b.sites)
@@ -117,6 +121,7 @@ type open struct {
 	out   map[int64]loss
 	// spread, where not nil, takes the place of the pairs' weights.
 	spread []float32
+	jsd    *Divergence // where it was measured
 }
 
 func openBatch(l *batch.Line, all []tensors.Tensor) (*open, error) {
@@ -167,6 +172,9 @@ func (b *open) tensors() []tensors.Tensor {
 		}
 	}
 	n := b.pairs.Len()
+	if b.jsd != nil {
+		b.all = replace(b.all, b.jsd.column())
+	}
 	if slices.Equal(w, b.pairs.Weight) {
 		kept := slices.DeleteFunc(slices.Clone(b.all), func(t tensors.Tensor) bool { return t.Name == BaseWeight })
 		return replace(kept, tensors.Of("pair_weight", w, n))

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/tensors"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/internal/terminal"
 )
@@ -20,6 +21,7 @@ type Site struct {
 	TeacherRow int           `json:"teacher_row"` // of teacher_input_ids
 	Site       batch.RowSite `json:"site"`
 	OnPolicy   string        `json:"on_policy"`
+	Effect     *batch.Effect `json:"effect,omitempty"` // of the hint, where it was measured
 	Parts      []Part        `json:"parts"`
 }
 
@@ -29,6 +31,10 @@ type Part struct {
 	Student [2]int   `json:"student"` // positions, the end not included; -1, -1 for a hint
 	Teacher [2]int   `json:"teacher"`
 	Tokens  []string `json:"tokens"`
+
+	// Of a target: how far the prediction of each token with the hint is from that without it, in nats, where it was
+	// measured.
+	JSD []float32 `json:"jsd,omitempty"`
 }
 
 // What a part of a site is.
@@ -37,6 +43,9 @@ const (
 	Hint    = "hint"
 	Target  = "target"
 )
+
+// shown is the least divergence of a token that is printed beside it, in nats.
+const shown = 0.01
 
 // siteContext is how many tokens before the hint are shown.
 const siteContext = 40
@@ -67,14 +76,19 @@ func ReadSite(dir string, n int, tok *tokenizer.Tokenizer) (*Site, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", found.File, err)
 	}
+	effect := found.Sites[left].Effect
+	jsd, err := divergences(batches, found, left)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", found.File, err)
+	}
 	teacher := 0
 	for i, r := range rows {
 		if left < len(r.Meta.Sites) {
 			v := &Site{
-				File: found.File, Example: r.Meta.Example, Site: r.Meta.Sites[left], OnPolicy: r.Meta.OnPolicy,
+				File: found.File, Example: r.Meta.Example, Site: r.Meta.Sites[left], OnPolicy: r.Meta.OnPolicy, Effect: effect,
 				StudentRow: i, TeacherRow: teacher + r.Meta.Sites[left].Teacher,
 			}
-			return v, v.fill(r, tok)
+			return v, v.fill(r, tok, jsd)
 		}
 		left -= len(r.Meta.Sites)
 		teacher += len(r.Sides) - 1
@@ -82,8 +96,39 @@ func ReadSite(dir string, n int, tok *tokenizer.Tokenizer) (*Site, error) {
 	return nil, fmt.Errorf("%s: the line lists a site that no row has", found.File)
 }
 
+// divergences are those of a site's pairs, in their order, where a batch has them.
+func divergences(dir string, l *batch.Line, site int) (jsd []float32, err error) {
+	file, err := tensors.OpenFile(filepath.Join(dir, filepath.FromSlash(l.File)))
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	file.Limit = batch.MaxFileBytes
+	if _, ok := file.Lookup(batch.PairJSD); !ok {
+		return nil, nil
+	}
+	column, err := file.Read(batch.PairJSD)
+	if err != nil {
+		return nil, err
+	}
+	all, err := tensors.Items[float32](column)
+	if err != nil {
+		return nil, err
+	}
+	if column, err = file.Read("pair_site"); err != nil {
+		return nil, err
+	}
+	sites, err := tensors.Items[int64](column)
+	for i := range min(len(sites), len(all)) {
+		if sites[i] == int64(site) {
+			jsd = append(jsd, all[i])
+		}
+	}
+	return jsd, err
+}
+
 // fill makes the parts.
-func (v *Site) fill(r *batch.Row, tok *tokenizer.Tokenizer) error {
+func (v *Site) fill(r *batch.Row, tok *tokenizer.Tokenizer, jsd []float32) error {
 	s := &v.Site
 	ids := r.Sides[1+s.Teacher].IDs
 	by := 0 // how far the teacher is behind the student
@@ -106,6 +151,9 @@ func (v *Site) fill(r *batch.Row, tok *tokenizer.Tokenizer) error {
 				return err
 			}
 			p.Tokens = append(p.Tokens, text)
+		}
+		if n := min(len(p.Tokens), len(jsd)); what == Target {
+			p.JSD, jsd = jsd[:n:n], jsd[n:]
 		}
 		v.Parts = append(v.Parts, p)
 		return nil
@@ -149,8 +197,15 @@ func (v *Site) Print(w io.Writer, colour bool) error {
 	}
 	out.printf("%s: example %s, site %d of its record: %s, target %s, %s hint from %s, %s, on_policy %s\n",
 		v.File, v.Example, v.Site.Site+1, v.Site.Class, v.Site.Target, v.Site.Kind, v.Site.Source, wording, v.OnPolicy)
-	out.printf("student row %d, teacher row %d\n\n  %-11s  %-11s\n",
-		v.StudentRow+1, v.TeacherRow+1, "student", "teacher")
+	out.printf("student row %d, teacher row %d\n", v.StudentRow+1, v.TeacherRow+1)
+	if e := v.Effect; e != nil {
+		out.printf(
+			"the hint moves the predictions by %s on average (JSD) and the target by %+.4g nats a token\n",
+			e.Amount(),
+			e.Target,
+		)
+	}
+	out.printf("\n  %-11s  %-11s\n", "student", "teacher")
 	span := func(p [2]int) string {
 		if p[0] < 0 {
 			return ""
@@ -159,8 +214,11 @@ func (v *Site) Print(w io.Writer, colour bool) error {
 	}
 	for _, p := range v.Parts {
 		var text []string
-		for _, t := range p.Tokens {
-			text = append(text, visible(t))
+		for i, t := range p.Tokens {
+			if t = visible(t); i < len(p.JSD) && p.JSD[i] >= shown {
+				t = fmt.Sprintf("%s{%.2g}", t, p.JSD[i])
+			}
+			text = append(text, t)
 		}
 		mark, c := " ", dim
 		switch p.What {

@@ -9,3 +9,15 @@ echo '$ nat-go finetune run --config-file finetune.yml --run-id demo'
 echo
 echo '$ head -n 1 out/demo/dataset/trl/train.jsonl'
 head -n 1 out/demo/dataset/trl/train.jsonl
+
+# What hints do to a model's predictions: a scoring program's logits, both sides of each failed call, through the JSD kernel.
+cd ../hints-logits
+rm -rf out/demo
+echo
+echo '$ cd ../hints-logits && go build -o out/logits-scorer ../logits-scorer'
+go build -o out/logits-scorer ../logits-scorer
+echo '$ nat-go finetune run --config-file finetune.yml --run-id demo'
+"$natgo" finetune run --config-file finetune.yml --run-id demo
+echo
+echo '$ nat-go dataset show out/demo --site 1'
+"$natgo" dataset show out/demo --site 1

@@ -1,5 +1,5 @@
-// Package spool keeps blocks in a temporary file that has no name: it is gone when it is closed, or when the process ends
-// in whatever way.
+// Package spool keeps blocks in a temporary file that has no name: it is gone when it is closed, or when the process
+// ends in whatever way.
 package spool
 
 import (
@@ -11,8 +11,8 @@ import (
 // bufferBytes gathers small blocks; large ones pass it by.
 const bufferBytes = 256 << 10
 
-// File is a file that blocks are appended to and read from again. Appending is not safe for concurrent use; reading what
-// was flushed is.
+// File is a file that blocks are appended to and read from again. Appending is not safe for concurrent use; reading
+// what was flushed is.
 type File struct {
 	file *os.File
 	out  *bufio.Writer
@@ -21,6 +21,15 @@ type File struct {
 
 // New makes an empty file on the disk of dir; empty: the system's folder for temporary files.
 func New(dir string) (*File, error) {
+	f, err := Unnamed(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &File{file: f, out: bufio.NewWriterSize(f, bufferBytes)}, nil
+}
+
+// Unnamed makes the bare file, for what is not appended block by block.
+func Unnamed(dir string) (*os.File, error) {
 	f, err := os.CreateTemp(dir, ".nat-go-spool-*") //nolint:forbidigo // this is where it is allowed
 	if err != nil {
 		return nil, fmt.Errorf("can't make a temporary file: %w", err)
@@ -29,7 +38,7 @@ func New(dir string) (*File, error) {
 		f.Close()
 		return nil, fmt.Errorf("can't unlink a temporary file: %w", err)
 	}
-	return &File{file: f, out: bufio.NewWriterSize(f, bufferBytes)}, nil
+	return f, nil
 }
 
 // Append adds a block and returns where it lies.

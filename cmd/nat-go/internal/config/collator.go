@@ -24,7 +24,7 @@ type Collator struct {
 	Advantages     string         `yaml:"advantages" default:"group" validate:"oneof=group none batch" doc:"what a reward is compared with"`
 	Epoch          uint64         `yaml:"epoch" default:"0" doc:"epoch whose order the batches have: another one shuffles the same rows in another order, from the same dataset.split.seed"`
 	Reference      *Reference     `yaml:"reference" doc:"log-probs of pairs under a reference model, for the columns ref_chosen_logps and ref_rejected_logps" example:"{path: reference.jsonl, fingerprint: my-model}"`
-	Teacher        *Teacher       `yaml:"teacher" doc:"where top-k teacher log-probs come from"`
+	Teacher        *Teacher       `yaml:"teacher" doc:"what a teacher thinks of the tokens: top-k log-probs of a server, or all logits of a program"`
 }
 
 // Reference is `collator.reference`: what a reference model makes of pairs that an earlier run wrote.
@@ -33,9 +33,10 @@ type Reference struct {
 	Fingerprint string `yaml:"fingerprint" validate:"required" doc:"what computed them: model, tokenizer, template and length limit; it is written beside the columns" example:"my-model@3f2a"`
 }
 
-// Teacher is `collator.teacher`: a server that scores given tokens, or logits that were dumped for them.
+// Teacher is `collator.teacher`: a server that scores given tokens, a program that computes all logits, or logits that
+// were dumped for them.
 type Teacher struct {
-	Endpoint    string        `yaml:"endpoint" validate:"required_without=Dumps,omitempty,url" doc:"base URL of the server" example:"http://127.0.0.1:8000"`
+	Endpoint    string        `yaml:"endpoint" validate:"required_without_all=Dumps Logits,omitempty,url" doc:"base URL of the server" example:"http://127.0.0.1:8000"`
 	Protocol    string        `yaml:"protocol" doc:"what the server speaks" default:"vllm" validate:"oneof=vllm trl sglang atropos"`
 	Model       string        `yaml:"model" nullable:"true" doc:"name the server knows the model by; vllm needs it" example:"my-model"`
 	APIKey      schema.Secret `yaml:"api_key" doc:"key the server asks for" nullable:"true"`
@@ -47,7 +48,17 @@ type Teacher struct {
 	HintEffect  bool          `yaml:"hint_effect" default:"false" validate:"excluded_without=Endpoint,excluded_if=Protocol atropos" doc:"try every hint out on the server's model: mean log p(target | hint) - log p(target), beside a neutral hint; sites it moves too little, or the wrong way, weigh nothing"`
 	MinEffect   float64       `yaml:"min_effect" default:"0" validate:"gte=0" doc:"nats a token by which a hint has to do more than the neutral one"`
 	Neutral     string        `yaml:"neutral" default:"Please go on with the task." doc:"the neutral hint; empty: none"`
+	Logits      *Logits       `yaml:"logits" validate:"excluded_with=Dumps" doc:"a program that computes all logits at the pair positions, of which the hint effect is made: how far the predictions with the hint are from those without it, token by token" example:"{command: [python3, score_logits.py, --model, my-model]}"`
 	Dumps       string        `yaml:"dumps" nullable:"true" doc:"folder of logits dumped at the pair positions, a file a batch (examples/composite-trainer/dump_logits.py)" example:"dumps"`
-	Use         string        `yaml:"use" default:"filter" validate:"oneof=filter weights" doc:"what dumps do: filter takes sites below min_jsd out; weights also spreads a site's weight over its tokens by their divergence"`
-	MinJSD      float64       `yaml:"min_jsd" default:"0" validate:"gte=0" doc:"sites whose mean divergence (beta 0.5, in nats) is below weigh nothing"`
+	Use         string        `yaml:"use" default:"filter" validate:"oneof=filter weights" doc:"what logits and dumps do: filter takes sites below min_jsd out; weights also spreads a site's weight over its tokens by their divergence"`
+	MinJSD      float64       `yaml:"min_jsd" default:"0" validate:"gte=0" doc:"sites whose mean divergence (beta 0.5, in nats) is below weigh nothing; of top-k log-probs (hint_effect), those where it is certainly below"`
+}
+
+// Logits is `collator.teacher.logits`: a program that is started once and scores the sites of all batches.
+type Logits struct {
+	Command      []string      `yaml:"command" validate:"required,min=1" doc:"program and arguments (examples/composite-trainer/score_logits.py, examples/logits-scorer)" example:"[python3, score_logits.py, --model, my-model]"`
+	Memory       schema.Size   `yaml:"memory" default:"64MiB" validate:"gte=65536" doc:"shared with the program for the logits; more makes fewer, larger requests"`
+	Timeout      time.Duration `yaml:"timeout" default:"5m" validate:"gte=1s" doc:"limit for an answer"`
+	StartTimeout time.Duration `yaml:"start_timeout" default:"10m" validate:"gte=1s" doc:"limit until the program has loaded its model"`
+	WrongWay     string        `yaml:"wrong_way" default:"drop" validate:"oneof=drop keep" doc:"what becomes of sites whose hint makes a failed turn more likely, or the next turn less"`
 }

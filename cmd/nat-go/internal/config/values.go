@@ -8,8 +8,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Values yields the values that the YAML sets in our sections, as they are used: references resolved, bases and overrides
-// merged. A path has a step a key or place, such as sources, runs, path, 0. Values may be secrets.
+// Values yields the values that the YAML sets in our sections, as they are used: references resolved, bases and
+// overrides merged. A path has a step a key or place, such as sources, runs, path, 0. Values may be secrets.
 func (c *Config) Values() iter.Seq2[[]string, string] {
 	return func(yield func([]string, string) bool) {
 		root := c.doc.Root
@@ -44,18 +44,19 @@ func values(path []string, n *yaml.Node, yield func([]string, string) bool) bool
 	return true
 }
 
-// idle are the paths of ours that decide nothing of a data set's bytes: where it lies and how fast it is made, where it is
-// sent, and what is known by its content instead. A * stands for one step; what lies below a path goes with it.
+// idle are the paths of ours that decide nothing of a data set's bytes: where it lies and how fast it is made, where it
+// is sent, and what is known by its content instead. A * stands for one step; what lies below a path goes with it.
 var idle = []string{
 	"trainer_adapters", "finetuning.enabled", "finetuning.output_dir", "finetuning.trainer", "finetuning.trainer_adapter",
 	"finetuning.num_epochs", "finetuning.run_configuration", "trainers.*.wait_for_completion", "trainers.*._type",
 	"plugins.*.path", "plugins.*.sha256", "plugins.*.instances", "plugins.*.start_timeout", "plugins.*.timeout", "plugins.*.memory",
 	"collator.tokenizer", "collator.template", "collator.reference.path", "collator.teacher.concurrency", "collator.teacher.timeout",
+	"collator.teacher.logits.memory", "collator.teacher.logits.timeout", "collator.teacher.logits.start_timeout",
 	"sources.*.concurrency", "sources.*.timeout", "sources.*.stop_timeout", "eval.general.max_concurrency",
 }
 
-// Decides reports whether a value at a path decides the bytes of the data set: it is of a section that a run reads, of a
-// component that finetuning names, and not idle.
+// Decides reports whether a value at a path decides the bytes of the data set: it is of a section that a run reads, of
+// a component that finetuning names, and not idle.
 func (c *Config) Decides(path []string) bool {
 	if len(path) > 1 {
 		switch path[0] {

@@ -28,7 +28,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// fixture is a run folder with a log of 5 examples x 2 turns x 3 pairs and a demonstration each, written in all formats.
+// fixture is a run folder with a log of 5 examples x 2 turns x 3 pairs and a demonstration each, written in all
+// formats.
 func fixture(t *testing.T) (run string, d *curate.Decisions, written []runfolder.Written) {
 	t.Helper()
 	run = t.TempDir()
@@ -294,7 +295,7 @@ func TestFindingsAreListedUpToALimit(t *testing.T) {
 
 func TestMeasure(t *testing.T) {
 	run, d, _ := fixture(t)
-	s, err := Measure(filepath.Join(run, "records"), d, t.TempDir())
+	s, err := Measure(filepath.Join(run, "records"), d, "", t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

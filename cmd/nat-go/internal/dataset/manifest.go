@@ -11,6 +11,7 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/rows"
 )
 
@@ -59,7 +60,7 @@ func (p *Place) Measure(tmp string) (*Stats, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := Measure(p.Log(), d, tmp)
+	s, err := Measure(p.Log(), d, filepath.Join(p.Run.Batches(), batch.IndexName), tmp)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,10 @@ package dataset
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -15,6 +18,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/internal/extsort"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -28,7 +32,8 @@ type Stats struct {
 	Examples   int64       `json:"examples"` // distinct; 0: not known
 	Prompts    int64       `json:"prompts"`  // distinct
 	Pairs      *PairStats  `json:"pairs,omitempty"`
-	Lengths    []Spread    `json:"lengths"` // in characters, message by message added up
+	Lengths    []Spread    `json:"lengths"`                // in characters, message by message added up
+	Effects    []Spread    `json:"hint_effects,omitempty"` // of sites, where collator.teacher measured them, in nats
 	Duplicates int64       `json:"duplicates"`
 	Leakage    Leakage     `json:"leakage"`
 	Dropped    []DropCount `json:"dropped,omitempty"`
@@ -84,10 +89,14 @@ type DropCount struct {
 	Count  int64         `json:"count"`
 }
 
-// Measure describes the kept records of a log.
-func Measure(log string, d *curate.Decisions, tmp string) (*Stats, error) {
+// Measure describes the kept records of a log, and what their hints do as the index of the batches has it. No index:
+// empty.
+func Measure(log string, d *curate.Decisions, index, tmp string) (*Stats, error) {
 	m := newMeter(tmp)
 	defer m.close()
+	if err := m.effects(index); err != nil {
+		return nil, err
+	}
 	perTurn := map[turnKey]int64{}
 	for g, err := range recordlog.GroupsAhead(log) {
 		if err != nil {
@@ -114,6 +123,41 @@ func Measure(log string, d *curate.Decisions, tmp string) (*Stats, error) {
 		}
 	}
 	return m.stats("records")
+}
+
+// effects takes in what the hints do.
+func (m *meter) effects(index string) error {
+	if index == "" {
+		return nil
+	}
+	err := batch.EachLine(index, func(l *batch.Line) error {
+		for i := range l.Sites {
+			e := l.Sites[i].Effect
+			if e == nil {
+				continue
+			}
+			values := map[string]float64{
+				"effect on the predictions (JSD)": e.Lower,
+				"effect on the target's log-prob": e.Target,
+			}
+			if e.Upper != e.Lower {
+				values = map[string]float64{
+					"effect on the predictions (JSD), at least": e.Lower, "effect on the predictions (JSD), at most": e.Upper,
+					"effect on the target's log-prob": e.Target,
+				}
+			}
+			for _, name := range slices.Sorted(maps.Keys(values)) {
+				if err := m.sample(name, values[name]); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 type turnKey struct {
@@ -170,7 +214,14 @@ type meter struct {
 }
 
 func newMeter(tmp string) *meter {
-	return &meter{tmp: tmp, samples: extsort.New(10, 0, tmp), prompts: newSharing(tmp), rows: newSharing(tmp), swaps: newSharing(tmp), examples: newSharing(tmp)}
+	return &meter{
+		tmp:      tmp,
+		samples:  extsort.New(10, 0, tmp),
+		prompts:  newSharing(tmp),
+		rows:     newSharing(tmp),
+		swaps:    newSharing(tmp),
+		examples: newSharing(tmp),
+	}
 }
 
 func (m *meter) close() {
@@ -182,7 +233,13 @@ func (m *meter) close() {
 
 // record takes a kept record of the log.
 func (m *meter) record(r *builders.Resolved, d curate.Decision) error {
-	row := &rows.Row{Kind: r.Record.Kind(), Prompt: r.Prompt, Chosen: r.Chosen, Rejected: r.Rejected, Completion: r.Messages}
+	row := &rows.Row{
+		Kind:       r.Record.Kind(),
+		Prompt:     r.Prompt,
+		Chosen:     r.Chosen,
+		Rejected:   r.Rejected,
+		Completion: r.Messages,
+	}
 	for _, s := range []rows.Split{rows.Train, rows.Validation} {
 		if s == rows.Train && !d.Trains() || s == rows.Validation && !d.Validates() {
 			continue
@@ -403,6 +460,8 @@ func (m *meter) spreads(s *Stats) error {
 			s.Pairs.Margins = append(s.Pairs.Margins, x)
 		case "pairs":
 			s.Pairs.PerTurn = x
+		case "effect":
+			s.Effects = append(s.Effects, x)
 		default:
 			s.Lengths = append(s.Lengths, x)
 		}

@@ -78,6 +78,9 @@ func (s *Stats) Text(w io.Writer, explain func(code string) (ledger.Code, bool))
 	for _, l := range s.Lengths {
 		row("characters of "+l.Name, l)
 	}
+	for _, e := range s.Effects {
+		row("hints' effect "+e.Name, e)
+	}
 	_ = t.Flush() // into memory
 	if p := s.Pairs; p != nil {
 		fmt.Fprintf(&b, "\nchosen is longer in %.1f %% of the pairs, of equal length in %.1f %%; on average by %.1f characters\n",

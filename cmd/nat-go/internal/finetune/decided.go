@@ -52,7 +52,7 @@ func (r *run) decided(t *tokens, salt string) (*runfolder.Decided, error) {
 			}
 		}
 	}
-	if err := p.decidedBySource(d); err != nil {
+	if err := errors.Join(p.decidedBySource(d), p.decidedByScorer(d)); err != nil {
 		return nil, err
 	}
 	return d, p.decidedByPlugins(d)
@@ -131,6 +131,31 @@ func (p *plan) decidedByPlugins(d *runfolder.Decided) error {
 			return exit.With(exit.Environment, err)
 		}
 		d.Add(key, content+fmt.Sprint(beside)) // a map is printed in order
+	}
+	return nil
+}
+
+// decidedByScorer adds the program of collator.teacher.logits, and the files that its command names.
+func (p *plan) decidedByScorer(d *runfolder.Decided) error {
+	c := p.config.Collator.Teacher
+	if c == nil || c.Logits == nil {
+		return nil
+	}
+	for i, arg := range c.Logits.Command {
+		path := arg
+		if i == 0 {
+			found, err := exec.LookPath(arg)
+			if err != nil && !errors.Is(err, exec.ErrDot) {
+				continue // who starts it says why it can't be
+			}
+			path = found
+		}
+		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		if err := addFile(d, fmt.Sprintf("collator.teacher.logits.command.%d.content", i), path); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/files"
+	"github.com/nat-go/nat-go/collator/teacher"
 	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/internal/terminal/columns"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -127,6 +128,7 @@ func writeSites(b *strings.Builder, s *Summary) {
 			fmt.Fprintf(b, "  rows     %s: %s\n", x.what, strings.Join(parts, ", "))
 		}
 	}
+	writeEffects(b, s.Batches.Teacher)
 	st := &s.Batches.Stats
 	if n := st.Open; n > 0 {
 		fmt.Fprintf(b, "  rows     %s with nothing at the end that a model would stop at: the template has none\n", ledger.Quantity(n, "turn"))
@@ -136,6 +138,21 @@ func writeSites(b *strings.Builder, s *Summary) {
 	}
 	if n := st.LeftOut.Calls; n > 0 {
 		fmt.Fprintf(b, "  rows     the template leaves out the calls of %s\n", ledger.Quantity(n, "message"))
+	}
+}
+
+// writeEffects says what the hints do to a teacher's predictions.
+func writeEffects(b *strings.Builder, t *teacher.Report) {
+	if t == nil {
+		return
+	}
+	if w := t.Weighed; w != nil && w.Sites > 0 {
+		fmt.Fprintf(b, "  hints    move the predictions at %s by %.3g nats on average (JSD), the target by %+.3g\n",
+			ledger.Quantity(int64(w.Sites), "site"), w.Mean, w.Change)
+	}
+	if h := t.Hints; h != nil && h.Sites > 0 {
+		fmt.Fprintf(b, "  hints    move the predictions at %s by %.3g to %.3g nats on average (JSD, as far as top-k log-probs say)\n",
+			ledger.Quantity(int64(h.Sites), "site"), h.Lower, h.Upper)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/teacher"
+	"github.com/nat-go/nat-go/collator/teacher/scorer"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/kernels"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -20,20 +21,36 @@ var vocabularyProbes = []string{
 	"The quick brown fox jumps over 13 lazy dogs.", "  indented\n\tcode(x) => {\"key\": [1, 2.5e-3]}", "Größenordnung, наука, 知識, 🦊",
 }
 
-// newTeacher makes the client of `collator.teacher`. What it is answered is kept in the run folder, so that a resumed
-// run has the same bytes.
-func newTeacher(c *config.Teacher, tok *tokenizer.Tokenizer, store string, settled func()) (*teacher.Client, error) {
-	v := teacher.Vocabulary{Fingerprint: tok.Fingerprint(), Size: max(tok.VocabSize(), int(tok.MaxID())+1), Assume: c.Vocabulary == "assume"}
+// probes are the texts with their ids in the tokenizer.
+func probes(tok *tokenizer.Tokenizer) (out []scorer.Probe, err error) {
 	for _, text := range vocabularyProbes {
 		enc, err := tok.Encode(text, tokenizer.Options{})
 		if err != nil {
 			return nil, fmt.Errorf("collator.teacher: %w", err)
 		}
-		p := teacher.Probe{Text: text}
+		p := scorer.Probe{Text: text}
 		for _, id := range enc.IDs {
 			p.IDs = append(p.IDs, int32(id))
 		}
-		v.Probes = append(v.Probes, p)
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// newTeacher makes the client of `collator.teacher`. What it is answered is kept in the run folder, so that a resumed
+// run has the same bytes.
+func newTeacher(c *config.Teacher, tok *tokenizer.Tokenizer, store string, settled func()) (*teacher.Client, error) {
+	v := teacher.Vocabulary{
+		Fingerprint: tok.Fingerprint(),
+		Size:        max(tok.VocabSize(), int(tok.MaxID())+1),
+		Assume:      c.Vocabulary == "assume",
+	}
+	texts, err := probes(tok)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range texts {
+		v.Probes = append(v.Probes, teacher.Probe(p))
 	}
 	return teacher.New(teacher.Options{
 		Endpoint: c.Endpoint, Protocol: c.Protocol, Model: c.Model, APIKey: c.APIKey.Reveal(), TopK: c.TopK,
@@ -43,27 +60,42 @@ func newTeacher(c *config.Teacher, tok *tokenizer.Tokenizer, store string, settl
 
 // teach does what `collator.teacher` asks for to the sdpo batches: the teacher's columns, hints without effect and
 // sites that differ too little put out, weights spread. Sites that fall out are in the books.
-func (r *run) teach(ctx context.Context, tok *tokenizer.Tokenizer, counts map[string]batch.Count) (*teacher.Report, error) {
+func (r *run) teach(
+	ctx context.Context,
+	tok *tokenizer.Tokenizer,
+	counts map[string]batch.Count,
+) (*teacher.Report, error) {
 	c := r.plan.config.Collator.Teacher
 	if c == nil || counts["sdpo/train"].Batches+counts["sdpo/validation"].Batches == 0 {
 		return nil, nil
 	}
 	w := teacher.Work{Dropped: func(d teacher.Drop) { r.books.drop(siteDrop(&d)) }}
 	if c.Endpoint != "" {
-		client, err := newTeacher(c, tok, r.plan.folder.Teacher(), r.scoring())
+		client, err := newTeacher(c, tok, r.plan.folder.Teacher(), r.scoring("sequence"))
 		if err != nil {
 			return nil, exit.With(exit.Usage, err)
 		}
 		defer client.Close()
 		w.Client = client
 		if c.HintEffect {
-			w.Effect = &teacher.Measure{Least: c.MinEffect}
+			w.Effect = &teacher.Measure{Least: c.MinEffect, LeastJSD: c.MinJSD}
 		}
 	}
-	if c.Dumps != "" {
+	if c.Dumps != "" || c.Logits != nil {
 		w.Weighing = &teacher.Weighing{
 			Dumps: c.Dumps, Spread: c.Use == "weights", Least: c.MinJSD,
 			JSD: kernels.Options{Beta: 0.5, Temperature: 1, Workers: runtime.GOMAXPROCS(0)},
+		}
+	}
+	if c.Logits != nil {
+		program, err := newScorer(c, tok)
+		if err != nil {
+			return nil, err
+		}
+		defer program.Close()
+		w.Weighing.WrongWay = c.Logits.WrongWay == "drop"
+		w.Weighing.Scoring = &teacher.Scoring{
+			Program: program, Command: c.Logits.Command, Fingerprint: tok.Fingerprint(), Store: r.plan.folder.Teacher(), Settled: r.scoring("site"),
 		}
 	}
 	rep, err := w.Run(ctx, r.plan.folder.Batches())
@@ -75,20 +107,44 @@ func (r *run) teach(ctx context.Context, tok *tokenizer.Tokenizer, counts map[st
 	return rep, nil
 }
 
-// scoring tells how many sequences the teacher has been asked for; how many there will be shows as batches are read.
-func (r *run) scoring() func() {
+// newScorer makes the program of `collator.teacher.logits`. It is started when a site needs it.
+func newScorer(c *config.Teacher, tok *tokenizer.Tokenizer) (*scorer.Scorer, error) {
+	texts, err := probes(tok)
+	if err != nil {
+		return nil, err
+	}
+	program, err := scorer.New(scorer.Options{
+		Command: c.Logits.Command, Memory: int64(c.Logits.Memory), Timeout: c.Logits.Timeout, StartTimeout: c.Logits.StartTimeout,
+		Probes: texts, Assume: c.Vocabulary == "assume",
+	})
+	if err != nil {
+		return nil, exit.Usagef("collator.teacher.logits: %w", err)
+	}
+	return program, nil
+}
+
+// scoring tells how many sequences or sites the teacher has been asked for; how many there will be shows as batches are
+// read.
+func (r *run) scoring(unit string) func() {
 	var mu sync.Mutex
 	var done int64
 	return func() {
 		mu.Lock()
 		defer mu.Unlock()
 		done++
-		r.tell(Progress{Step: "teacher", Done: done, Unit: "sequence"})
+		r.tell(Progress{Step: "teacher", Done: done, Unit: unit})
 	}
 }
 
 func siteDrop(d *teacher.Drop) ledger.Drop {
-	out := ledger.Drop{Stage: ledger.Teacher, Reason: d.Reason, Unit: "site", Example: d.Site.Example, Index: d.Site.Site, Detail: d.Detail}
+	out := ledger.Drop{
+		Stage:   ledger.Teacher,
+		Reason:  d.Reason,
+		Unit:    "site",
+		Example: d.Site.Example,
+		Index:   d.Site.Site,
+		Detail:  d.Detail,
+	}
 	if d.Row != nil {
 		out.Run, out.Example, out.Turn = d.Row.Run, d.Row.Example, d.Row.Turn
 	}

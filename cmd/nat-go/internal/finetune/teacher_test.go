@@ -40,7 +40,8 @@ func unsigned(ids []int32) (out []uint32) {
 	return out
 }
 
-// TestRunAsksTheTeacher: a run with collator.teacher has its columns in every sdpo batch, and verifies; a server that refuses us is a matter of the environment.
+// TestRunAsksTheTeacher: a run with collator.teacher has its columns in every sdpo batch, and verifies; a server that
+// refuses us is a matter of the environment.
 func TestRunAsksTheTeacher(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var tok *tokenizer.Tokenizer
@@ -129,10 +130,11 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 			t.Fatal(err)
 		}
 		n := sum.Batches.Teacher.Asked.Pairs
-		apart := make([]float32, 2*n)
+		const columns = 512 // more than the tokenizer has
+		apart := make([]float32, columns*n)
 		apart[0] = 3
 		var b bytes.Buffer
-		if err := tensors.Write(&b, []tensors.Tensor{tensors.Of("student_logits", make([]float32, 2*n), n, 2), tensors.Of("teacher_logits", apart, n, 2)}, nil); err != nil {
+		if err := tensors.Write(&b, []tensors.Tensor{tensors.Of("student_logits", make([]float32, columns*n), n, columns), tensors.Of("teacher_logits", apart, n, columns)}, nil); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(filepath.Join("dumps", name), b.Bytes(), 0o644); err != nil {
@@ -150,7 +152,8 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 	if report, err := collator.Verify("o/w", tok); err != nil || len(report.Problems) > 0 {
 		t.Errorf("%v, %v", report, err)
 	}
-	// A hint that moves nothing falls out: listed, counted, weighing nothing; one that makes the failed turn less likely stays.
+	// A hint that moves nothing falls out: listed, counted, weighing nothing; one that makes the failed turn less
+	// likely stays.
 	effect := strings.Replace(yaml, "top_k: 3", "top_k: 3, hint_effect: true, min_effect: 0.1", 1)
 	if err := os.WriteFile("e.yml", []byte(effect), 0o644); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,59 @@
+package teacher
+
+import "math"
+
+// rounding is how far float32 log-probs can put a divergence off, in nats.
+const rounding = 1e-6
+
+// bracket is where the JSD (beta 0.5) of two distributions over one vocabulary lies, of each of which only the most
+// probable tokens are known. Tokens known on both sides count as they are. The rest of either side - its tail and what
+// only one side lists - is some unknown way spread over the rest of the vocabulary:
+//
+//   - taking that for a single token can only bring the two nearer, which gives the lower end;
+//   - no token counts more than ln 2 / 2 times its two probabilities, as one does that only one side has, which gives the upper.
+//
+// The token that stands there is known on both sides where the server tells its log-prob beside the k best.
+func bracket(student, teacher []Entry) (lower, upper float64) {
+	q := make(map[int32]float64, len(student))
+	for _, e := range student {
+		q[e.ID] = math.Exp(float64(e.LogProb))
+	}
+	known, tailQ, tailP := 0.0, 1.0, 1.0
+	for _, e := range teacher {
+		if x, ok := q[e.ID]; ok {
+			y := math.Exp(float64(e.LogProb))
+			known += half(x, y)
+			tailQ, tailP = tailQ-x, tailP-y
+		}
+	}
+	tailQ, tailP = max(0, tailQ), max(0, tailP)
+	lower = known + half(tailQ, tailP)
+	upper = known + math.Ln2/2*(tailQ+tailP)
+	return max(0, lower-rounding), min(math.Ln2, upper+rounding)
+}
+
+// half is what a token of these two probabilities adds to the JSD.
+func half(x, y float64) float64 {
+	m := (x + y) / 2
+	sum := 0.0
+	for _, v := range [2]float64{x, y} {
+		if v > 0 {
+			sum += v * math.Log(v/m)
+		}
+	}
+	return max(0, sum/2)
+}
+
+// known are the entries at a position, with the token that stands there where it is none of the best.
+func (s *Scores) known(at int, token int32) []Entry {
+	top := s.Top[at]
+	if lp := s.Token[at]; !math.IsNaN(float64(lp)) {
+		for _, e := range top {
+			if e.ID == token {
+				return top
+			}
+		}
+		return append(top[:len(top):len(top)], Entry{token, lp})
+	}
+	return top
+}

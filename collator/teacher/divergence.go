@@ -1,0 +1,218 @@
+package teacher
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/kernels"
+)
+
+// SiteJSD is how far teacher and student are apart at a site.
+type SiteJSD struct {
+	Site   int64
+	Mean   float64 // weighted mean over its pairs, in nats
+	Max    float64
+	Change float64 // mean over its pairs of what the teacher's log-prob of the target is above the student's
+	Plain  float64 // unweighted mean
+	N      int
+}
+
+// Divergence is the JSD at every pair and of every site, out of full-vocabulary logits at the pair positions. Of pairs
+// whose logits could not be had it is NaN, and their sites are not listed.
+type Divergence struct {
+	Token            []float64 // [P]
+	Student, Teacher []float64 // [P], log-prob of the target
+	Sites            []SiteJSD // by site
+}
+
+func newDivergence(n int) *Divergence {
+	d := &Divergence{Token: make([]float64, n), Student: make([]float64, n), Teacher: make([]float64, n)}
+	for i := range d.Token {
+		d.Token[i] = math.NaN()
+	}
+	return d
+}
+
+// Kernel counts what the JSD kernel did.
+type Kernel struct {
+	Calls   int64   `json:"calls"`
+	Rows    int64   `json:"rows"`    // pairs of rows of logits
+	Seconds float64 `json:"seconds"` // that it took
+}
+
+// divergences computes divergences and keeps count.
+type divergences struct {
+	jsd   *kernels.JSD
+	count Kernel
+	// results of a call, reused
+	loss, student, teacher []float64
+}
+
+// run computes the divergences of rows of logits, row i of which is about pair pairs[i], and enters them. bad is the
+// first row that has no softmax, else -1: nothing is entered then.
+func (k *divergences) run(d *Divergence, p *Pairs, pairs []int, student, teacher kernels.Matrix) (bad int, err error) {
+	n := len(pairs)
+	for _, list := range []*[]float64{&k.loss, &k.student, &k.teacher} {
+		*list = slices.Grow((*list)[:0], n)[:n]
+	}
+	began := time.Now()
+	st, err := k.jsd.Run(
+		&kernels.Batch{Student: student, Teacher: teacher},
+		&kernels.Output{RowLoss: k.loss, StudentLSE: k.student, TeacherLSE: k.teacher},
+	)
+	k.count.Seconds += time.Since(began).Seconds()
+	k.count.Calls++
+	k.count.Rows += int64(n)
+	if err != nil {
+		return -1, err
+	}
+	if st.NonFinite > 0 {
+		return slices.IndexFunc(k.loss, math.IsNaN), nil
+	}
+	for i, pair := range pairs {
+		d.Token[pair] = k.loss[i]
+		d.Student[pair] = logProb(&student, i, p.Target[pair], k.student[i])
+		d.Teacher[pair] = logProb(&teacher, i, p.Target[pair], k.teacher[i])
+	}
+	return -1, nil
+}
+
+// logProb is a target's log-prob, not below the floor.
+func logProb(m *kernels.Matrix, row int, target int64, lse float64) float64 {
+	at := row*m.Cols + int(target)
+	var x float64
+	switch m.DType {
+	case kernels.Float32:
+		x = float64(m.F32[at])
+	case kernels.BFloat16:
+		x = float64(tensors.BFloat16Value(m.U16[at]))
+	default:
+		x = float64(tensors.Float16Value(m.U16[at]))
+	}
+	return max(Floor, min(0, x-lse))
+}
+
+// fromDump computes divergences from dumped logits, student_logits and teacher_logits [P, V].
+func (k *divergences) fromDump(dump *tensors.File, p *Pairs) (*Divergence, error) {
+	var sides [2]kernels.Matrix
+	for i, name := range []string{"student_logits", "teacher_logits"} {
+		t, err := dump.Read(name)
+		if err != nil {
+			return nil, err
+		}
+		if len(t.Shape) != 2 || t.Shape[0] != p.Len() {
+			return nil, fmt.Errorf("tensor %s has shape %v: want [%d, V], a row a pair", name, t.Shape, p.Len())
+		}
+		if sides[i], err = logits(t); err != nil {
+			return nil, err
+		}
+		if at := slices.IndexFunc(p.Target, func(id int64) bool { return id >= int64(t.Shape[1]) }); at >= 0 {
+			return nil, fmt.Errorf(
+				"tensor %s has %d columns, the target of pair %d is %d",
+				name,
+				t.Shape[1],
+				at,
+				p.Target[at],
+			)
+		}
+	}
+	d := newDivergence(p.Len())
+	all := make([]int, p.Len())
+	for i := range all {
+		all[i] = i
+	}
+	bad, err := k.run(d, p, all, sides[0], sides[1])
+	if err != nil {
+		return nil, err
+	}
+	if bad >= 0 {
+		return nil, fmt.Errorf(
+			"a row of logits has no softmax (a NaN, +Inf, or -Inf throughout); the first is of pair %d",
+			bad,
+		)
+	}
+	d.sum(p)
+	return d, nil
+}
+
+func logits(t tensors.Tensor) (kernels.Matrix, error) {
+	rows, cols := t.Shape[0], t.Shape[1]
+	if t.DType.Size() == 2 {
+		bits, err := tensors.Bits(t)
+		m := kernels.BF16Matrix(bits, rows, cols)
+		if t.DType == tensors.Float16 {
+			m = kernels.F16Matrix(bits, rows, cols)
+		}
+		return m, err
+	}
+	x, err := tensors.Items[float32](t)
+	return kernels.F32Matrix(x, rows, cols), err
+}
+
+func (d *Divergence) sum(p *Pairs) {
+	type total struct {
+		SiteJSD
+		weight float64
+	}
+	sites := map[int64]*total{}
+	for i, l := range d.Token {
+		if math.IsNaN(l) {
+			continue
+		}
+		s := sites[p.Site[i]]
+		if s == nil {
+			s = &total{SiteJSD: SiteJSD{Site: p.Site[i]}}
+			sites[p.Site[i]] = s
+		}
+		w := float64(p.Weight[i])
+		s.Mean += w * l
+		s.weight += w
+		s.Plain += l
+		s.Change += d.Teacher[i] - d.Student[i]
+		s.Max = max(s.Max, l)
+		s.N++
+	}
+	for _, s := range slices.SortedFunc(maps.Values(sites), func(a, b *total) int { return cmp.Compare(a.Site, b.Site) }) {
+		if s.weight > 0 {
+			s.Mean /= s.weight
+		}
+		s.Plain /= float64(s.N)
+		s.Change /= float64(s.N)
+		d.Sites = append(d.Sites, s.SiteJSD)
+	}
+}
+
+// column is the divergences as a column of the batch.
+func (d *Divergence) column() tensors.Tensor {
+	out := make([]float32, len(d.Token))
+	for i, l := range d.Token {
+		if out[i] = float32(l); math.IsNaN(l) {
+			out[i] = -1
+		}
+	}
+	return tensors.Of(batch.PairJSD, out, len(out))
+}
+
+// Weights spreads each site's weight over its pairs in proportion to their divergence: tokens the hint changes count
+// more. What a site weighs in all stays the same; one without any divergence keeps its weights.
+func (d *Divergence) Weights(p *Pairs) []float32 {
+	sums := map[int64][2]float64{} // of weights, and of weights times divergence
+	for i, site := range p.Site {
+		s := sums[site]
+		w := float64(p.Weight[i])
+		sums[site] = [2]float64{s[0] + w, s[1] + w*d.Token[i]}
+	}
+	out := slices.Clone(p.Weight)
+	for i, site := range p.Site {
+		if s := sums[site]; s[1] > 0 && !math.IsInf(s[1], 1) {
+			out[i] = float32(float64(p.Weight[i]) * d.Token[i] * s[0] / s[1])
+		}
+	}
+	return out
+}

@@ -1,0 +1,354 @@
+package scorer
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/internal/process"
+)
+
+// Version is the protocol's name.
+const Version = "nat.logits.v1"
+
+const (
+	maxAnswer = 1 << 20 // bytes of an answer's line
+	maxVocab  = 1 << 24
+	maxModel  = 200 // bytes of a model's name
+	// maxFailures is how often in a row the program may fail before it is given up.
+	maxFailures = 5
+	// maxTokens is how many tokens of all its sequences a request has, unless a single sequence has more.
+	maxTokens = 16 << 10
+)
+
+// Options of a Scorer. Zero values take the defaults in brackets.
+type Options struct {
+	Command      []string      // the program and its arguments
+	Memory       int64         // bytes that are shared with it [64 MiB]
+	Timeout      time.Duration // of an answer [5m]
+	StartTimeout time.Duration // until it has loaded its model [10m]
+	Probes       []Probe       // texts whose ids it has to know
+	Assume       bool          // believe a program that says nothing of the probes
+}
+
+// Probe is a text and its ids, without special tokens.
+type Probe struct {
+	Text string
+	IDs  []int32
+}
+
+// Sequence is token ids and the positions at which the logits are wanted, those of what comes after each.
+type Sequence struct {
+	IDs       []int32 `json:"ids"`
+	Positions []int32 `json:"positions"`
+}
+
+// Model is what the program says of itself.
+type Model struct {
+	Name  string
+	Vocab int // columns of a row
+	DType tensors.DType
+}
+
+// Failed is the error of one request: the next may succeed.
+type Failed struct{ Err error }
+
+func (e *Failed) Error() string { return e.Err.Error() }
+
+// Unwrap returns what went wrong.
+func (e *Failed) Unwrap() error { return e.Err }
+
+// Scorer is a program that scores. It is for one caller at a time.
+type Scorer struct {
+	o        Options
+	program  *process.Responder
+	memory   *memory
+	model    Model
+	requests int64
+	failures int   // in a row
+	starts   int   // of the program
+	last     error // failure
+}
+
+// New checks the options. It starts nothing: the program is started by the first request.
+func New(o Options) (*Scorer, error) {
+	if o.Memory == 0 {
+		o.Memory = 64 << 20
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 5 * time.Minute
+	}
+	if o.StartTimeout == 0 {
+		o.StartTimeout = 10 * time.Minute
+	}
+	if len(o.Command) == 0 || o.Command[0] == "" {
+		return nil, errors.New("the scoring program has no command")
+	}
+	if o.Memory < 0 || o.Timeout < 0 || o.StartTimeout < 0 {
+		return nil, fmt.Errorf(
+			"memory of %d bytes, timeouts %s and %s: want more than 0",
+			o.Memory,
+			o.Timeout,
+			o.StartTimeout,
+		)
+	}
+	return &Scorer{o: o}, nil
+}
+
+// Close ends the program and gives the memory back.
+func (s *Scorer) Close() { s.stop() }
+
+// Starts is how often the program was started.
+func (s *Scorer) Starts() int { return s.starts }
+
+// Requests is how many requests were made.
+func (s *Scorer) Requests() int64 { return s.requests }
+
+// stop ends the program and returns what it said. Its memory goes with it: nothing it may have left running writes into
+// the next one's.
+func (s *Scorer) stop() (said string) {
+	if s.program != nil {
+		said = s.program.End()
+		s.program = nil
+	}
+	if s.memory != nil {
+		s.memory.close()
+		s.memory = nil
+	}
+	return said
+}
+
+// Model starts the program where it doesn't run, and returns what it says of itself.
+func (s *Scorer) Model(ctx context.Context) (Model, error) {
+	if s.program != nil {
+		return s.model, nil
+	}
+	for {
+		switch err := s.start(ctx); {
+		case err == nil:
+			return s.model, nil
+		case !s.failed(ctx, err):
+			return Model{}, s.last
+		}
+	}
+}
+
+// failed notes a failure and says whether the program may be tried again.
+func (s *Scorer) failed(ctx context.Context, err error) bool {
+	said := s.stop()
+	if ctx.Err() != nil {
+		s.last = context.Cause(ctx)
+		return false
+	}
+	err = fmt.Errorf("the scoring program %s %w", s.o.Command[0], err)
+	if said != "" {
+		err = fmt.Errorf("%w; it says: %s", err, said)
+	}
+	s.last = err
+	var no *refused
+	if errors.As(err, &no) {
+		return false
+	}
+	if s.failures++; s.failures >= maxFailures {
+		s.last = fmt.Errorf("%w; it has failed %d times in a row and is given up", err, s.failures)
+		return false
+	}
+	return true
+}
+
+// refused is a program that will never do.
+type refused struct{ why string }
+
+func (e *refused) Error() string { return e.why }
+
+func refusef(format string, a ...any) error { return &refused{fmt.Sprintf(format, a...)} }
+
+type hello struct {
+	Hello  string   `json:"hello"`
+	Memory int64    `json:"memory"`
+	Probes []string `json:"probes"`
+}
+
+type introduction struct {
+	Vocab  int       `json:"vocab"`
+	DType  string    `json:"dtype"`
+	Model  string    `json:"model"`
+	Probes [][]int32 `json:"probes"`
+}
+
+func (s *Scorer) start(ctx context.Context) (err error) {
+	if s.memory, err = newMemory(s.o.Memory); err != nil {
+		return refusef("can't be given shared memory: %v", err)
+	}
+	s.starts++
+	s.program, err = process.Respond(
+		process.Config{Args: s.o.Command, Env: os.Environ(), Files: []*os.File{s.memory.file}},
+		maxAnswer,
+	)
+	if err != nil {
+		return refusef("can't be started: %v", err)
+	}
+	ask := hello{Hello: Version, Memory: s.o.Memory, Probes: []string{}}
+	for _, p := range s.o.Probes {
+		ask.Probes = append(ask.Probes, p.Text)
+	}
+	var in introduction
+	if err := s.exchange(ctx, ask, s.o.StartTimeout, &in); err != nil {
+		return err
+	}
+	return s.meet(&in)
+}
+
+// meet checks what the program says of itself.
+func (s *Scorer) meet(in *introduction) error {
+	dtype, ok := map[string]tensors.DType{
+		"float32": tensors.Float32, "bfloat16": tensors.BFloat16, "float16": tensors.Float16,
+	}[in.DType]
+	switch {
+	case !ok:
+		return refusef("gives logits of type %q: want float32, bfloat16 or float16", in.DType)
+	case in.Vocab < 2 || in.Vocab > maxVocab:
+		return refusef("says that its vocabulary has %d tokens", in.Vocab)
+	case int64(2*in.Vocab*dtype.Size()) > s.o.Memory:
+		return refusef(
+			"needs %d bytes for a pair of rows: the shared memory has %d",
+			2*in.Vocab*dtype.Size(),
+			s.o.Memory,
+		)
+	case in.Probes == nil && s.o.Assume:
+	case in.Probes == nil:
+		return refusef(
+			"doesn't say what its tokenizer makes of texts, so nothing shows that it has the vocabulary of the model to be trained: " +
+				"say `vocabulary: assume` if you know it",
+		)
+	case len(in.Probes) != len(s.o.Probes):
+		return refusef("answers %d of %d texts", len(in.Probes), len(s.o.Probes))
+	}
+	for i, ids := range in.Probes {
+		if want := s.o.Probes[i]; !slices.Equal(ids, want.IDs) {
+			return refusef(
+				"has another vocabulary: %q is %v there and %v for the model to be trained",
+				want.Text,
+				ids[:min(len(ids), 40)],
+				want.IDs,
+			)
+		}
+	}
+	m := Model{Name: strings.ToValidUTF8(in.Model[:min(len(in.Model), maxModel)], "?"), Vocab: in.Vocab, DType: dtype}
+	if s.model.Vocab != 0 && (m.Vocab != s.model.Vocab || m.DType != s.model.DType) {
+		return refusef(
+			"was started again and is another: %d columns of %v, not %d of %v",
+			m.Vocab,
+			m.DType,
+			s.model.Vocab,
+			s.model.DType,
+		)
+	}
+	s.model = m
+	return nil
+}
+
+// exchange asks and reads the answer.
+func (s *Scorer) exchange(ctx context.Context, ask any, wait time.Duration, into any) error {
+	line, err := json.Marshal(ask)
+	if err != nil {
+		return err
+	}
+	answer, err := s.program.Ask(ctx, append(line, '\n'), wait)
+	if err != nil {
+		return err
+	}
+	dec := json.NewDecoder(bytes.NewReader(answer))
+	if err := dec.Decode(into); err != nil {
+		return fmt.Errorf("answered what can't be read (%w): %s", err, process.Beginning(answer))
+	}
+	return nil
+}
+
+type request struct {
+	ID        int64      `json:"id"`
+	Sequences []Sequence `json:"sequences"`
+}
+
+type response struct {
+	ID    int64   `json:"id"`
+	Rows  *int    `json:"rows"`
+	Error *string `json:"error"`
+}
+
+// Fits says whether the rows and tokens of a request fit in the memory and are not too many at once. It needs the
+// model.
+func (s *Scorer) Fits(rows, tokens int) bool {
+	return int64(rows)*int64(s.model.Vocab*s.model.DType.Size()) <= s.o.Memory && (tokens <= maxTokens || rows <= 2)
+}
+
+// Score has sequences scored and returns the rows, end to end: valid until the next call. A *Failed may be overcome by
+// asking again, for less; any other error makes further requests pointless.
+func (s *Scorer) Score(ctx context.Context, all []Sequence) ([]byte, error) {
+	if _, err := s.Model(ctx); err != nil {
+		return nil, err
+	}
+	rows := 0
+	for i := range all {
+		rows += len(all[i].Positions)
+		for _, p := range all[i].Positions {
+			if p < 0 || int(p) >= len(all[i].IDs) {
+				return nil, fmt.Errorf("position %d of a sequence of %d tokens", p, len(all[i].IDs))
+			}
+		}
+		if at := slices.IndexFunc(all[i].IDs, func(id int32) bool { return id < 0 || int(id) >= s.model.Vocab }); at >= 0 {
+			return nil, fmt.Errorf(
+				"the scoring program %s has a vocabulary of %d tokens: the batches have id %d",
+				s.o.Command[0],
+				s.model.Vocab,
+				all[i].IDs[at],
+			)
+		}
+	}
+	size := rows * s.model.Vocab * s.model.DType.Size()
+	if int64(size) > s.o.Memory {
+		return nil, fmt.Errorf("%d rows of logits don't fit in %d bytes", rows, s.o.Memory)
+	}
+	s.requests++
+	data, err := s.rows(ctx, all, rows, size)
+	var no *declined
+	switch {
+	case err == nil:
+		s.failures = 0
+		return data, nil
+	case errors.As(err, &no): // it lives
+		return nil, &Failed{fmt.Errorf("the scoring program %s %w", s.o.Command[0], err)}
+	case s.failed(ctx, err):
+		return nil, &Failed{s.last}
+	default:
+		return nil, s.last
+	}
+}
+
+// declined is a request that the program says it can't do.
+type declined struct{ why string }
+
+func (e *declined) Error() string { return "can't do it: " + e.why }
+
+func (s *Scorer) rows(ctx context.Context, all []Sequence, rows, size int) ([]byte, error) {
+	var r response
+	if err := s.exchange(ctx, request{s.requests, all}, s.o.Timeout, &r); err != nil {
+		return nil, err
+	}
+	switch {
+	case r.ID != s.requests:
+		return nil, fmt.Errorf("answered request %d where it was asked %d", r.ID, s.requests)
+	case r.Error != nil:
+		return nil, &declined{strings.ToValidUTF8((*r.Error)[:min(len(*r.Error), 500)], "?")}
+	case r.Rows == nil || *r.Rows != rows:
+		return nil, fmt.Errorf("did not answer with the %d rows it was asked for", rows)
+	}
+	return s.memory.read(size)
+}

@@ -1,0 +1,318 @@
+package teacher
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/nat-go/nat-go/collator/teacher/scorer"
+	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/kernels"
+)
+
+// Scoring has a program compute all logits at the pair positions, both sides of each site, as many sites at a time as
+// fit in the memory shared with it. Nothing of the logits is kept: what the kernel makes of them is, so that a run that
+// is resumed asks about no site twice. A site that the program fails on is asked about alone; failures are not kept.
+type Scoring struct {
+	Program     *scorer.Scorer
+	Command     []string // what the answers depend on, beside the tokens
+	Fingerprint string   // of the tokenizer
+	Store       string   // folder for the answers; empty: they are not kept
+	Settled     func()   // told of each site that is scored or given up; may be nil
+
+	rep Scored
+}
+
+// Scored counts what the program was asked.
+type Scored struct {
+	Model    string  `json:"model,omitempty"` // as the program calls it
+	Vocab    int     `json:"vocab,omitempty"`
+	Starts   int     `json:"starts"` // of the program
+	Requests int64   `json:"requests"`
+	Sites    int     `json:"sites"`              // that it was asked about
+	Replayed int     `json:"replayed,omitempty"` // sites whose answers were kept from before
+	Failed   int     `json:"failed,omitempty"`   // sites that it failed on
+	Seconds  float64 `json:"seconds"`            // that it took
+}
+
+// saveEvery is how long answers wait to be kept.
+const saveEvery = 2 * time.Second
+
+// part is pairs of a site, as many as fit in a request.
+type part struct {
+	site  int64
+	pairs []int
+}
+
+// scoring is the work on one batch.
+type scoring struct {
+	*Scoring
+	b      *open
+	k      *divergences
+	d      *Divergence
+	bySite map[int64][]int // pairs, in order
+	wait   []part
+	rows   int // of wait
+	tokens int
+	saved  time.Time
+	lost   map[int64]bool
+}
+
+// batch is the divergence at every pair of a batch. Sites the program fails on fall out.
+func (s *Scoring) batch(ctx context.Context, b *open, k *divergences) (*Divergence, error) {
+	w := &scoring{
+		Scoring: s,
+		b:       b,
+		k:       k,
+		d:       newDivergence(b.pairs.Len()),
+		bySite:  map[int64][]int{},
+		saved:   time.Now(),
+		lost:    map[int64]bool{},
+	}
+	for i, site := range b.pairs.Site {
+		w.bySite[site] = append(w.bySite[site], i)
+	}
+	key := s.key(b.pairs)
+	w.load(key)
+	missing := slices.DeleteFunc(
+		slices.Clone(b.sites),
+		func(site int64) bool { return !math.IsNaN(w.d.Token[w.bySite[site][0]]) },
+	)
+	s.rep.Replayed += len(b.sites) - len(missing)
+	if len(missing) > 0 {
+		err := w.ask(ctx, missing, key)
+		s.rep.Starts, s.rep.Requests = s.Program.Starts(), s.Program.Requests()
+		if err = errors.Join(err, w.save(key)); err != nil {
+			return nil, err
+		}
+	}
+	w.d.sum(b.pairs)
+	return w.d, nil
+}
+
+func (w *scoring) ask(ctx context.Context, sites []int64, key string) error {
+	began := time.Now()
+	m, err := w.Program.Model(ctx)
+	w.rep.Seconds += time.Since(began).Seconds()
+	if err != nil {
+		return err
+	}
+	w.rep.Model, w.rep.Vocab = m.Name, m.Vocab
+	for _, site := range sites {
+		w.rep.Sites++
+		for rest := w.bySite[site]; len(rest) > 0 && !w.lost[site]; {
+			n := w.fit(rest)
+			if err := w.add(ctx, m, part{site, rest[:n]}); err != nil {
+				return err
+			}
+			rest = rest[n:]
+		}
+		if w.Settled != nil {
+			w.Settled()
+		}
+		if time.Since(w.saved) > saveEvery {
+			if err := w.save(key); err != nil {
+				return err
+			}
+		}
+	}
+	return w.flush(ctx, m)
+}
+
+// fit is how many of a site's pairs fit in one request.
+func (w *scoring) fit(pairs []int) int {
+	n := len(pairs)
+	for n > 1 && !w.Program.Fits(2*n, 0) {
+		n /= 2
+	}
+	return n
+}
+
+// add puts a part into the next request, after that has been made where it is full.
+func (w *scoring) add(ctx context.Context, m scorer.Model, p part) error {
+	t := w.b.pairs
+	rows, tokens := 2*len(p.pairs), len(t.Student[t.StudentRow[p.pairs[0]]])+len(t.Teacher[t.TeacherRow[p.pairs[0]]])
+	if len(w.wait) > 0 && !w.Program.Fits(w.rows+rows, w.tokens+tokens) {
+		if err := w.flush(ctx, m); err != nil {
+			return err
+		}
+	}
+	w.wait = append(w.wait, p)
+	w.rows, w.tokens = w.rows+rows, w.tokens+tokens
+	return nil
+}
+
+// flush makes the request that is due.
+func (w *scoring) flush(ctx context.Context, m scorer.Model) error {
+	parts := w.wait
+	w.wait, w.rows, w.tokens = nil, 0, 0
+	if len(parts) == 0 {
+		return nil
+	}
+	err := w.score(ctx, m, parts)
+	var failed *scorer.Failed
+	switch {
+	case !errors.As(err, &failed):
+		return err
+	case len(parts) == 1:
+		w.lose(parts[0].site, err)
+		return nil
+	}
+	for i := range parts { // one of them spoils it for the others
+		if w.lost[parts[i].site] {
+			continue
+		}
+		if err := w.score(ctx, m, parts[i:i+1]); errors.As(err, &failed) {
+			w.lose(parts[i].site, err)
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lose gives a site up, with all its parts.
+func (w *scoring) lose(site int64, err error) {
+	if w.lost[site] {
+		return
+	}
+	w.lost[site] = true
+	w.rep.Failed++
+	for _, i := range w.bySite[site] {
+		w.d.Token[i] = math.NaN()
+	}
+	reason := TeacherUnavailable
+	var answer *badAnswer
+	if errors.As(err, &answer) {
+		reason = TeacherBadAnswer
+	}
+	w.b.lose(site, reason, err.Error())
+}
+
+// score has parts scored and enters their divergences.
+func (w *scoring) score(ctx context.Context, m scorer.Model, parts []part) error {
+	sequences, pairs := w.sequences(parts)
+	began := time.Now()
+	data, err := w.Program.Score(ctx, sequences)
+	w.rep.Seconds += time.Since(began).Seconds()
+	if err != nil {
+		return err
+	}
+	var sides [2]kernels.Matrix
+	half := len(data) / 2
+	for i := range sides {
+		t := tensors.Tensor{
+			Name:  "logits",
+			DType: m.DType,
+			Shape: []int{len(pairs), m.Vocab},
+			Data:  data[i*half : (i+1)*half],
+		}
+		if sides[i], err = logits(t); err != nil {
+			return err
+		}
+	}
+	bad, err := w.k.run(w.d, w.b.pairs, pairs, sides[0], sides[1])
+	if err != nil {
+		return err
+	}
+	if bad >= 0 {
+		return &scorer.Failed{Err: &badAnswer{"a row of logits has no softmax (a NaN, +Inf, or -Inf throughout)"}}
+	}
+	for _, p := range parts {
+		if w.lost[p.site] { // by another of its parts
+			for _, i := range p.pairs {
+				w.d.Token[i] = math.NaN()
+			}
+		}
+	}
+	return nil
+}
+
+// sequences are the student's rows at the parts' pairs, in their order, then the teacher's.
+func (w *scoring) sequences(parts []part) (all []scorer.Sequence, pairs []int) {
+	for _, p := range parts {
+		pairs = append(pairs, p.pairs...)
+	}
+	t := w.b.pairs
+	return append(
+		gather(t.Student, t.StudentRow, t.StudentPos, pairs),
+		gather(t.Teacher, t.TeacherRow, t.TeacherPos, pairs)...), pairs
+}
+
+// gather lists rows with the positions that are wanted of each, as far as the last of them.
+func gather(rows [][]int32, row, pos []int64, pairs []int) (all []scorer.Sequence) {
+	for i, p := range pairs {
+		if i == 0 || row[p] != row[pairs[i-1]] {
+			all = append(all, scorer.Sequence{})
+		}
+		s := &all[len(all)-1]
+		s.Positions = append(s.Positions, int32(pos[p]))
+		if end := int(pos[p]) + 1; end > len(s.IDs) {
+			s.IDs = rows[row[p]][:end]
+		}
+	}
+	return all
+}
+
+// scoringVersion is part of every key: another layout has other names.
+const scoringVersion = "scored logits 1"
+
+// key is the hash of all that a batch's answers depend on.
+func (s *Scoring) key(p *Pairs) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%s\n%q\n%q\n", scoringVersion, s.Command, s.Fingerprint)
+	var buf []byte
+	for _, rows := range [][][]int32{p.Student, p.Teacher} {
+		for _, row := range rows {
+			buf = binary.LittleEndian.AppendUint32(buf, uint32(len(row)))
+			for _, id := range row {
+				buf = binary.LittleEndian.AppendUint32(buf, uint32(id))
+			}
+		}
+	}
+	for _, column := range [][]int64{p.StudentRow, p.StudentPos, p.TeacherRow, p.TeacherPos, p.Site} {
+		for _, x := range column {
+			buf = binary.LittleEndian.AppendUint64(buf, uint64(x))
+		}
+	}
+	h.Write(buf)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// load takes in the answers kept of the batch.
+func (w *scoring) load(key string) {
+	data, ok := store{w.Store}.read(key)
+	if n := w.b.pairs.Len(); !ok || len(data) != 24*n {
+		return
+	}
+	for i, list := range [][]float64{w.d.Token, w.d.Student, w.d.Teacher} {
+		for j := range list {
+			list[j] = math.Float64frombits(binary.LittleEndian.Uint64(data[8*(i*len(list)+j):]))
+		}
+	}
+	for _, pairs := range w.bySite { // all of a site or nothing
+		if slices.ContainsFunc(pairs, func(i int) bool { return math.IsNaN(w.d.Token[i]) }) {
+			for _, i := range pairs {
+				w.d.Token[i] = math.NaN()
+			}
+		}
+	}
+}
+
+// save keeps the answers there are.
+func (w *scoring) save(key string) error {
+	w.saved = time.Now()
+	data := make([]byte, 0, 24*len(w.d.Token))
+	for _, list := range [][]float64{w.d.Token, w.d.Student, w.d.Teacher} {
+		for _, x := range list {
+			data = binary.LittleEndian.AppendUint64(data, math.Float64bits(x))
+		}
+	}
+	return store{w.Store}.write(key, data)
+}

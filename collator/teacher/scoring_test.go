@@ -1,0 +1,280 @@
+package teacher
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/teacher/scorer"
+	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/kernels"
+)
+
+// scorerMode makes this test program a scoring program: what it does wrong, or nothing.
+const scorerMode = "NATGO_TEST_SCORER"
+
+func TestMain(m *testing.M) {
+	if mode, ok := os.LookupEnv(scorerMode); ok {
+		toyScorer(mode)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// toyScorer gives predict's log-probs as logits. It notes each request in the file that NATGO_TEST_LOG names.
+func toyScorer(mode string) {
+	memory := os.NewFile(3, "memory")
+	in := bufio.NewReader(os.Stdin)
+	note, _ := os.OpenFile(os.Getenv("NATGO_TEST_LOG"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	for n := 0; ; n++ {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		var q struct {
+			Hello     string
+			ID        int64
+			Sequences []scorer.Sequence
+		}
+		if err := json.Unmarshal(line, &q); err != nil {
+			panic(err)
+		}
+		if q.Hello != "" {
+			fmt.Printf(`{"vocab":%d,"dtype":"float32","model":"toy"}`+"\n", vocab)
+			continue
+		}
+		fmt.Fprintf(note, "%d\n", len(q.Sequences))
+		rows := 0
+		poisoned := false
+		for _, s := range q.Sequences {
+			poisoned = poisoned ||
+				slices.Equal(s.IDs[:min(len(s.IDs), len(hinted1))], hinted1[:min(len(s.IDs), len(hinted1))]) &&
+					len(s.IDs) > 5
+			for _, p := range s.Positions {
+				var row []byte
+				for _, lp := range predict(s.IDs[:p+1]) {
+					row = binary.NativeEndian.AppendUint32(row, math.Float32bits(float32(lp)))
+				}
+				if mode == "nan" && poisoned {
+					row = binary.NativeEndian.AppendUint32(row[:len(row)-4], math.Float32bits(float32(math.NaN())))
+				}
+				if _, err := memory.WriteAt(row, int64(rows*len(row))); err != nil {
+					panic(err)
+				}
+				rows++
+			}
+		}
+		switch {
+		case mode == "dies" && poisoned:
+			os.Exit(3)
+		case mode == "hangs" && poisoned:
+			time.Sleep(time.Hour)
+		case mode == "refuses" && poisoned:
+			fmt.Printf(`{"id":%d,"error":"too long"}`+"\n", q.ID)
+			continue
+		}
+		fmt.Printf(`{"id":%d,"rows":%d}`+"\n", q.ID, rows)
+	}
+}
+
+// scoringFolder is a folder of the one toy batch, and how often the program was asked.
+func scoringFolder(t *testing.T, mode string) (dir string, asked func() int) {
+	t.Helper()
+	t.Setenv(scorerMode, mode)
+	log := filepath.Join(t.TempDir(), "log")
+	t.Setenv("NATGO_TEST_LOG", log)
+	dir = t.TempDir()
+	writeBatch(t, filepath.Join(dir, "a.safetensors"), sdpoBatch()...)
+	line, _ := json.Marshal(sdpoLine())
+	if err := os.WriteFile(filepath.Join(dir, batch.IndexName), append(line, '\n'), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return dir, func() int {
+		text, _ := os.ReadFile(log)
+		return strings.Count(string(text), "\n")
+	}
+}
+
+func weighing(t *testing.T, store string, change func(*scorer.Options, *Weighing)) *Weighing {
+	t.Helper()
+	o := scorer.Options{Command: []string{os.Args[0]}, Memory: 1 << 20, Assume: true, Timeout: time.Minute}
+	w := &Weighing{JSD: kernels.Options{Beta: 0.5, Temperature: 1}}
+	if change != nil {
+		change(&o, w)
+	}
+	program, err := scorer.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(program.Close)
+	w.Scoring = &Scoring{Program: program, Command: o.Command, Fingerprint: "f", Store: store}
+	return w
+}
+
+// wantJSD is the divergence at each toy pair, in float64.
+func wantJSD(p *Pairs) (jsd, change []float64) {
+	for i := range p.Target {
+		s, t := predict(
+			p.Student[p.StudentRow[i]][:p.StudentPos[i]+1],
+		), predict(
+			p.Teacher[p.TeacherRow[i]][:p.TeacherPos[i]+1],
+		)
+		jsd = append(jsd, kernels.ReferenceJSD(s, t, kernels.Options{Beta: 0.5, Temperature: 1}, nil))
+		change = append(change, t[p.Target[i]]-s[p.Target[i]])
+	}
+	return jsd, change
+}
+
+// TestScoring: the kernel's divergences of what a program computes are those of float64, whatever fits in its memory;
+// they stand in the batch and the index, and a second run asks nothing.
+func TestScoring(t *testing.T) {
+	for name, memory := range map[string]int64{"all at once": 1 << 20, "a pair at a time": 2 * 4 * vocab, "a site at a time": 4 * 4 * vocab} {
+		t.Run(name, func(t *testing.T) {
+			dir, asked := scoringFolder(t, "")
+			store := t.TempDir()
+			p, err := ReadPairs(sdpoBatch())
+			if err != nil {
+				t.Fatal(err)
+			}
+			jsd, change := wantJSD(p)
+			var first []byte
+			for again := range 2 {
+				w := weighing(t, store, func(o *scorer.Options, w *Weighing) { o.Memory, w.Spread = memory, true })
+				rep, err := (&Work{Weighing: w}).Run(t.Context(), dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if again == 0 &&
+					(rep.Weighed.Kernel.Rows != 4 || rep.Weighed.Scorer.Sites != 2 || rep.Weighed.Sites != 2) ||
+					again == 1 &&
+						(rep.Weighed.Kernel.Rows != 0 || rep.Weighed.Scorer.Starts != 0 || rep.Weighed.Scorer.Replayed != 2) {
+					t.Errorf("time %d: %+v, %+v", again, rep.Weighed, rep.Weighed.Scorer)
+				}
+				data, err := os.ReadFile(filepath.Join(dir, "a.safetensors"))
+				if err != nil || again == 1 && string(data) != string(first) {
+					t.Errorf("the second run has other bytes (%v)", err)
+				}
+				first = data
+			}
+			if n := asked(); name == "all at once" && n != 1 || name == "a pair at a time" && n != 4 ||
+				name == "a site at a time" && n != 2 {
+				t.Errorf("%d requests", n)
+			}
+			all, _, err := readFile(filepath.Join(dir, "a.safetensors"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, _ := tensors.Items[float32](find(t, all, batch.PairJSD))
+			for i := range jsd {
+				if math.Abs(float64(got[i])-jsd[i]) > 1e-6 {
+					t.Errorf("pair %d: %g, want %g", i, got[i], jsd[i])
+				}
+			}
+			lines, err := batch.ReadIndex(filepath.Join(dir, batch.IndexName))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for site, e := range []*batch.Effect{lines[0].Sites[0].Effect, lines[0].Sites[1].Effect} {
+				a, b := 2*site, 2*site+1
+				if e == nil || e.Route != "logits" || e.Lower != e.Upper ||
+					math.Abs(e.Lower-(jsd[a]+jsd[b])/2) > 1e-6 ||
+					math.Abs(e.Target-(change[a]+change[b])/2) > 1e-5 ||
+					math.Abs(e.Max-max(jsd[a], jsd[b])) > 1e-6 {
+					t.Errorf("site %d: %+v, want %v and %v", site, e, jsd[a:b+1], change[a:b+1])
+				}
+			}
+		})
+	}
+}
+
+// TestScoringDrops: sites that move too little, or the wrong way, fall out, each with its reason.
+func TestScoringDrops(t *testing.T) {
+	p, _ := ReadPairs(sdpoBatch())
+	jsd, change := wantJSD(p)
+	means := []float64{(jsd[0] + jsd[1]) / 2, (jsd[2]*0.5 + jsd[3]*1.5) / 2}
+	wrong := 0
+	for site, to := range []Direction{Lower, Higher} {
+		if float64(to)*(change[2*site]+change[2*site+1]) < 0 {
+			wrong++
+		}
+	}
+	for _, c := range []struct {
+		least    float64
+		wrongWay bool
+		below    int
+		wrong    int
+	}{{(means[0] + means[1]) / 2, false, 1, 0}, {1, true, 2, 0}, {0, true, 0, wrong}} {
+		dir, _ := scoringFolder(t, "")
+		w := weighing(t, "", func(_ *scorer.Options, w *Weighing) { w.Least, w.WrongWay = c.least, c.wrongWay })
+		rep, err := (&Work{Weighing: w}).Run(t.Context(), dir)
+		if err != nil || rep.Dropped[SiteBelowJSD] != c.below || rep.Dropped[HintWrongWay] != c.wrong ||
+			rep.Kept() != 2-c.below-c.wrong {
+			t.Errorf("%+v: %+v, %v (means %v, changes %v)", c, rep, err, means, change)
+		}
+	}
+}
+
+// TestScoringFailures: what the program fails on costs that site, with what it did; nothing of it is kept.
+func TestScoringFailures(t *testing.T) {
+	for mode, want := range map[string]string{"dies": "exit status 3|ended", "hangs": "did not answer", "refuses": "too long", "nan": "softmax"} {
+		t.Run(mode, func(t *testing.T) {
+			dir, _ := scoringFolder(t, mode)
+			store := t.TempDir()
+			var detail string
+			w := weighing(t, store, func(o *scorer.Options, _ *Weighing) {
+				if mode == "hangs" {
+					o.Timeout = 2 * time.Second
+				}
+			})
+			rep, err := (&Work{Weighing: w, Dropped: func(d Drop) { detail = d.Detail }}).Run(t.Context(), dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			reason := TeacherUnavailable
+			if mode == "nan" {
+				reason = TeacherBadAnswer
+			}
+			if rep.Dropped[reason] != 1 || rep.Kept() != 1 || rep.Weighed.Scorer.Failed != 1 ||
+				rep.Weighed.Unscored != 1 {
+				t.Errorf("%+v, %+v", rep, rep.Weighed.Scorer)
+			}
+			if !slices.ContainsFunc(
+				strings.Split(want, "|"),
+				func(s string) bool { return strings.Contains(detail, s) },
+			) {
+				t.Errorf("detail %q", detail)
+			}
+			t.Setenv(scorerMode, "") // it is well again
+			rep, err = (&Work{Weighing: weighing(t, store, nil)}).Run(t.Context(), dir)
+			if err != nil || rep.Kept() != 2 || rep.Weighed.Scorer.Sites != 1 || rep.Weighed.Scorer.Replayed != 1 {
+				t.Errorf("again: %+v, %v", rep, err)
+			}
+		})
+	}
+}
+
+// TestScoringInterrupted: a run that is stopped while the program thinks ends at once.
+func TestScoringInterrupted(t *testing.T) {
+	dir, _ := scoringFolder(t, "hangs")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	stop := errors.New("stop")
+	time.AfterFunc(300*time.Millisecond, func() { cancel(stop) })
+	began := time.Now()
+	_, err := (&Work{Weighing: weighing(t, "", nil)}).Run(ctx, dir)
+	if !errors.Is(err, stop) || time.Since(began) > 30*time.Second {
+		t.Errorf("%v after %s", err, time.Since(began))
+	}
+}

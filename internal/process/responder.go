@@ -1,0 +1,135 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nat-go/nat-go/internal/lines"
+)
+
+// maxWords is how many bytes of what a responder says on standard error are kept.
+const maxWords = 2000
+
+// Responder is a program that answers each line it reads with one line. It is not trusted: an answer has a limit and a
+// deadline, and a line that nobody asked for is an error. It is for one caller at a time.
+type Responder struct {
+	*Process
+	answers chan answer
+	said    *head
+	limit   int
+}
+
+type answer struct {
+	text []byte
+	err  error
+}
+
+// Respond starts a program that answers in lines of at most limit bytes. Config.Stdout, Stderr and Input are set here.
+func Respond(c Config, limit int) (*Responder, error) {
+	r := &Responder{answers: make(chan answer, 1), said: &head{}, limit: limit}
+	c.Input, c.Stdout, c.Stderr = true, r.listen, func(from io.Reader) { _, _ = io.Copy(r.said, from) }
+	var err error
+	if r.Process, err = Start(c); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// listen hands on lines until the end or one that is too long. It waits for each to be taken: a program that floods
+// stands still.
+func (r *Responder) listen(out io.Reader) {
+	defer close(r.answers)
+	for text, err := range lines.ReadWhole(out, r.limit) {
+		var long *lines.TooLong
+		if errors.As(err, &long) {
+			r.answers <- answer{err: fmt.Errorf("answered a line of more than %d bytes", r.limit)}
+		}
+		if err != nil {
+			return
+		}
+		r.answers <- answer{text: bytes.Clone(text)}
+	}
+}
+
+// Ask sends a line and waits for one. The error goes on after "the ... command ...".
+func (r *Responder) Ask(ctx context.Context, send []byte, wait time.Duration) ([]byte, error) {
+	select { // nothing may have come unasked
+	case a, ok := <-r.answers:
+		if !ok {
+			return nil, errors.New("ended")
+		}
+		if a.err != nil {
+			return nil, a.err
+		}
+		return nil, fmt.Errorf("wrote a line that nobody asked for: %s", Beginning(a.text))
+	default:
+	}
+	limit := time.NewTimer(wait)
+	defer limit.Stop()
+	sent := make(chan error, 1)
+	go func() {
+		_, err := r.Stdin.Write(send)
+		sent <- err
+	}()
+	for {
+		select {
+		case err := <-sent:
+			if err != nil {
+				return nil, fmt.Errorf("does not read what it is asked: %w", err)
+			}
+			sent = nil
+		case a, ok := <-r.answers:
+			switch {
+			case !ok:
+				return nil, errors.New("ended without an answer")
+			case a.err != nil:
+				return nil, a.err
+			}
+			return a.text, nil
+		case <-limit.C:
+			return nil, fmt.Errorf("did not answer within %s", wait)
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// End ends the program, with all it started, and returns what it said on standard error.
+func (r *Responder) End() string {
+	r.Kill(errors.New("it is not needed any more"))
+	for range r.answers { // lets listen end
+	}
+	<-r.Done()
+	return strings.TrimSpace(r.said.String())
+}
+
+// Beginning is the beginning of what a program wrote, quoted, for an error.
+func Beginning(b []byte) string {
+	s := strings.ToValidUTF8(string(b[:min(len(b), 40)]), "?")
+	return fmt.Sprintf("%q", s)
+}
+
+// head keeps the beginning of what is written.
+type head struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+func (h *head) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.b = append(h.b, p[:min(len(p), maxWords-len(h.b))]...)
+	return len(p), nil
+}
+
+func (h *head) String() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return strings.ToValidUTF8(string(h.b), "?")
+}
