@@ -387,6 +387,9 @@ func (s *Spec) Nearest(key string) string {
 			return f.Name
 		}
 	}
+	if s.Field(key+"_key") != nil { // score for score_key
+		return key + "_key"
+	}
 	names := s.Names()
 	for _, f := range s.Fields {
 		names = append(names, f.Aliases...)

@@ -152,10 +152,26 @@ func (s *Source) syntax(text []byte, err error) finding.Finding {
 	for at > 0 && (at == len(text) || text[at] == '\n' || text[at] == '\r' || text[at] == ' ') {
 		at--
 	}
-	line := 1 + bytes.Count(text[:at], []byte("\n"))
-	start := bytes.LastIndexByte(text[:at], '\n') + 1
-	col := 1 + utf8.RuneCount(text[start:at])
+	if o := unclosed(text, at); o != nil {
+		f.Message = fmt.Sprintf("this is not YAML: the %s that opens here is not closed", names[o.char])
+		f.Fix = fmt.Sprintf("add %s at the end of it", string(ends[o.char]))
+		at = o.at
+	} else if at < len(text) && tabbed(text, at) {
+		f.Message, f.Fix = "this is not YAML: the line is indented with a tab", "indent it with spaces"
+	}
+	line, col := place(text, at)
 	return s.place(f, line, col, col+1)
+}
+
+var (
+	names = map[byte]string{'{': "brace", '[': "bracket", '"': "quote", '\'': "quote"}
+	ends  = map[byte]byte{'{': '}', '[': ']', '"': '"', '\'': '\''}
+)
+
+// tabbed says whether the line of an offset is indented with a tab.
+func tabbed(text []byte, at int) bool {
+	line := text[bytes.LastIndexByte(text[:at], '\n')+1:]
+	return bytes.IndexByte(line[:len(line)-len(bytes.TrimLeft(line, " \t"))], '\t') >= 0
 }
 
 func stoppedAt(text []byte) int {

@@ -15,7 +15,7 @@ func TestParseFindings(t *testing.T) {
 	for _, c := range []struct{ name, text, code, place string }{
 		{"empty", "", CodeEmpty, "c.yml"},
 		{"comment", "# nothing\n", CodeEmpty, "c.yml"},
-		{"flow", "finetuning: {enabled: true\n  trainer: [\n", CodeSyntax, "c.yml:2:12"},
+		{"flow", "finetuning: {enabled: true\n  trainer: [\n", CodeSyntax, "c.yml:1:13"},
 		{"tab", "a:\n\tb: 1\n", CodeSyntax, "c.yml:2:1"},
 		{"open quote", "a: \"x\nb: 1\n", CodeSyntax, ""},
 		{"list", "- a\n", CodeNotMapping, "c.yml:1:1"},
@@ -40,5 +40,24 @@ func TestParseFindings(t *testing.T) {
 	}
 	if _, fs := Parse("c.yml", make([]byte, 5<<20), DefaultLimits); len(fs) != 1 || fs[0].Code != CodeTooLarge {
 		t.Error(fs)
+	}
+}
+
+// TestUnclosed: the bracket or quote that was forgotten is named, not the line where the library noticed.
+func TestUnclosed(t *testing.T) {
+	for text, place := range map[string]string{
+		"a: {b: 1\nc: [2]\n":              "c.yml:1:4",
+		"a:\n  b: [1, 2\n  c: {d: 3}\n":   "c.yml:2:6",
+		"a: [1, {b: 2]\n":                 "c.yml:1:8",
+		"a: \"x\nb: y\n":                  "c.yml:1:4",
+		"a: 'it''s\nb: y\n":               "c.yml:1:4",
+		"a: it's {fine}\nb: [1, 2 # ]\n":  "c.yml:2:4",
+		"a: {b: \"}\", c: [\"]\"\nd: 1\n": "c.yml:1:16",
+	} {
+		_, found := Parse("c.yml", []byte(text), DefaultLimits)
+		if len(found) != 1 || !strings.HasPrefix(found[0].String(), place+":") ||
+			!strings.Contains(found[0].Message, "is not closed") {
+			t.Errorf("%q: %v, want %s", text, found, place)
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/preflight"
 )
 
 // checkPlugins checks the blocks of plugins against the plugins' own schemas, which means starting those that are not locked.
@@ -21,13 +22,13 @@ type checkPlugins func(cmd *cobra.Command, file string, c *config.Config) []find
 func newValidateCmd(types func() config.Types, plugins checkPlugins) *cobra.Command {
 	var file, format, compat string
 	var overrides []string
-	var noPlugins, asJSON bool
+	var noPlugins, noFiles, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "validate FILE",
 		Short: "Check a configuration and report everything that is wrong with it",
 		Long: `Check a configuration and report everything that is wrong with it, with file, line and column, and what to write instead.
 
-Nothing is run. Plugins that are not in nat-go.lock are started to ask for their settings, unless --no-plugins is given.
+Inputs, tokenizer and programs that it names must be there, unless --no-files is given. Nothing is run. Plugins that are not in nat-go.lock are started to ask for their settings, unless --no-plugins is given.
 Exit code 2 if there is an error, 0 if there are only warnings and notes.`,
 		Example: `  nat-go validate finetune.yml
   nat-go validate finetune.yml --report sarif > findings.sarif`,
@@ -55,6 +56,9 @@ Exit code 2 if there is an error, 0 if there are only warnings and notes.`,
 			if c != nil && !noPlugins && plugins != nil && !finding.Failed(fs) {
 				fs = finding.Sort(append(fs, plugins(cmd, file, c)...))
 			}
+			if c != nil && !noFiles && !finding.Failed(fs) {
+				fs = finding.Sort(append(fs, preflight.Check(c)...))
+			}
 			if err := printFindings(cmd.OutOrStdout(), format, fs, colored(cmd.OutOrStdout())); err != nil {
 				return err
 			}
@@ -73,6 +77,7 @@ Exit code 2 if there is an error, 0 if there are only warnings and notes.`,
 	f.BoolVar(&asJSON, "json", false, "same as --report json")
 	f.StringVar(&compat, "compat", "", "nat: unknown keys of components are warnings and unset variables empty, as in NAT")
 	f.BoolVar(&noPlugins, "no-plugins", false, "execute nothing: leave the blocks of unlocked plugins unchecked")
+	f.BoolVar(&noFiles, "no-files", false, "leave unchecked whether inputs, tokenizer and programs are there")
 	f.StringArrayVarP(&overrides, "override", "o", nil, "override a setting: PATH=VALUE or PATH VALUE (repeatable)")
 	return cmd
 }

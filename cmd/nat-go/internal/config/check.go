@@ -144,10 +144,25 @@ func (l *loader) unknownSection(key *yaml.Node, ptr string) {
 	}
 	known := slices.Sorted(maps.Keys(topLevel()))
 	f := finding.Finding{Code: schema.CodeUnknownKey, Message: fmt.Sprintf("there is no section %q", key.Value), Fix: "remove it; sections: " + strings.Join(known, ", ")}
-	if f.Suggestion = finding.Nearest(key.Value, known); f.Suggestion != "" {
+	if f.Suggestion = likelySections[strings.ToLower(strings.ReplaceAll(key.Value, "-", "_"))]; f.Suggestion == "" {
+		f.Suggestion = finding.Nearest(key.Value, known)
+	}
+	if f.Suggestion != "" {
 		f.Fix = "write " + f.Suggestion + " instead of " + key.Value
 	}
 	l.report(key, ptr, f)
+}
+
+// likelySections are what people call sections, and settings that they look for at the top.
+var likelySections = map[string]string{
+	"builders": "trajectory_builders", "builder": "trajectory_builders", "trajectory_builder": "trajectory_builders",
+	"source": "sources", "input": "sources", "inputs": "sources", "data": "sources", "from": "sources",
+	"trainer": "trainers", "adapter": "trainer_adapters", "adapters": "trainer_adapters", "trainer_adapter": "trainer_adapters",
+	"datasets": "dataset", "data_set": "dataset", "output": "dataset", "finetune": "finetuning", "fine_tuning": "finetuning",
+	"training": "finetuning", "run": "finetuning", "plugin": "plugins", "tokens": "collator", "batches": "collator",
+	"format": "dataset.formats", "formats": "dataset.formats", "split": "dataset.split", "seed": "dataset.split.seed",
+	"tokenizer": "collator.tokenizer", "model": "collator.tokenizer", "output_dir": "finetuning.output_dir",
+	"extends": "base", "inherit": "base", "include": "base",
 }
 
 // entries walks a section that holds named entries.

@@ -97,6 +97,21 @@ func (b *Block) Adopt(fs []finding.Finding) []finding.Finding {
 // Report places a finding at the block's name.
 func (b *Block) Report(f finding.Finding) finding.Finding { return b.doc.Report(b.key, b.Pointer(), f) }
 
+// Place places a finding at a setting: its value, or the nearest section around it that the YAML has.
+func (c *Config) Place(f finding.Finding, path ...string) finding.Finding {
+	for n := len(path); n > 0; n-- {
+		key, value := yamldoc.LookupPair(c.doc.Root, path[:n]...)
+		if value == nil {
+			continue
+		}
+		if n < len(path) && key != nil {
+			value = key
+		}
+		return c.doc.Report(value, yamldoc.Pointer(path...), f)
+	}
+	return c.doc.Report(c.doc.Root, yamldoc.Pointer(path...), f)
+}
+
 // Has reports whether the YAML itself sets a path: Has("dataset", "split", "validation").
 func (c *Config) Has(path ...string) bool { return yamldoc.Lookup(c.doc.Root, path...) != nil }
 

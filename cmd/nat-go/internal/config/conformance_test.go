@@ -28,7 +28,7 @@ func TestNATMistakes(t *testing.T) {
 		overrides []Override
 		want      []want
 	}{
-		{"bad_yaml", nil, []want{{yamldoc.CodeSyntax, 2, "trainer: [", "brackets"}}},
+		{"bad_yaml", nil, []want{{yamldoc.CodeSyntax, 1, "the brace that opens here", "add }"}}},
 		{"empty", nil, []want{{yamldoc.CodeEmpty, 0, "no settings", "nat-go init"}}},
 		{"none", nil, []want{{codeFile, 0, "does not exist", "path"}}},
 		{"enabled_but_all_missing", nil, []want{{codeIncomplete, 32, "finetuning.trainer is", "`trainer: t`"}, {codeIncomplete, 32, "finetuning.trajectory_builder", "`trajectory_builder: b`"}}},

@@ -1,0 +1,80 @@
+package yamldoc
+
+import (
+	"bytes"
+	"unicode/utf8"
+)
+
+// open is a bracket or quote that nothing closes.
+type open struct {
+	at   int // byte offset
+	char byte
+}
+
+var closes = map[byte]byte{'{': '}', '[': ']'}
+
+// unclosed finds the bracket or quote that was open where the library gave up, or that is closed by another's end: the library
+// only notices what comes after, which may be lines below. nil: there is none, or the text is fine as far as this can tell.
+func unclosed(text []byte, end int) *open {
+	var stack []open
+	for i := 0; i < min(end+1, len(text)); i++ {
+		c := text[i]
+		switch {
+		case c == '#' && (i == 0 || text[i-1] == ' ' || text[i-1] == '\n' || text[i-1] == '\t'):
+			for i < len(text) && text[i] != '\n' {
+				i++
+			}
+		case (c == '"' || c == '\'') && begins(text, i):
+			n := quoted(text[i:])
+			if n == 0 {
+				return &open{i, c}
+			}
+			i += n - 1
+		case (c == '{' || c == '[') && (len(stack) > 0 || begins(text, i)):
+			stack = append(stack, open{i, c})
+		case (c == '}' || c == ']') && len(stack) > 0:
+			top := stack[len(stack)-1]
+			if closes[top.char] != c {
+				return &top
+			}
+			stack = stack[:len(stack)-1]
+		}
+	}
+	if len(stack) == 0 {
+		return nil
+	}
+	// What opens where the library stopped was being read; what opens on a line before was forgotten there.
+	last := bytes.LastIndexByte(text[:min(end, len(text))], '\n')
+	for i := len(stack) - 1; i >= 0; i-- {
+		if stack[i].at < last {
+			return &stack[i]
+		}
+	}
+	return &stack[len(stack)-1]
+}
+
+// begins says whether a value begins here: after a space, a bracket, a comma or at the start of a line.
+func begins(text []byte, i int) bool {
+	return i == 0 || bytes.IndexByte([]byte(" \n\t{[,:"), text[i-1]) >= 0
+}
+
+// quoted is how long a quoted text is; 0: it doesn't end.
+func quoted(text []byte) int {
+	for i := 1; i < len(text); i++ {
+		switch {
+		case text[0] == '"' && text[i] == '\\':
+			i++
+		case text[i] == text[0] && text[0] == '\'' && i+1 < len(text) && text[i+1] == '\'':
+			i++
+		case text[i] == text[0]:
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// place is the line and column of an offset, from 1.
+func place(text []byte, at int) (line, column int) {
+	start := bytes.LastIndexByte(text[:at], '\n') + 1
+	return 1 + bytes.Count(text[:at], []byte("\n")), 1 + utf8.RuneCount(text[start:at])
+}

@@ -1,0 +1,224 @@
+package preflight
+
+import (
+	"fmt"
+	"os"
+	osexec "os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/exec"
+)
+
+// Check says what is wrong with what a configuration names. Paths are relative to the current folder, as in a run.
+func Check(c *config.Config) []finding.Finding {
+	k := &check{config: c}
+	for i := range c.Sources {
+		k.source(&c.Sources[i])
+	}
+	k.tokenizer()
+	if t := c.Collator.Template; strings.HasSuffix(t, ".jinja") || strings.ContainsRune(t, filepath.Separator) {
+		k.path(t, "the template", "collator", "template")
+	}
+	if r := c.Collator.Reference; r != nil {
+		k.path(r.Path, "the file of log-probs", "collator", "reference", "path")
+	}
+	if t := c.Collator.Teacher; t != nil && t.Dumps != "" {
+		k.path(t.Dumps, "the folder of logits", "collator", "teacher", "dumps")
+	}
+	if a := c.Adapter(); a != nil {
+		k.adapter(a)
+	}
+	for _, b := range c.Selected() {
+		k.builder(&b)
+	}
+	return k.found
+}
+
+type check struct {
+	config *config.Config
+	found  []finding.Finding
+}
+
+func (k *check) report(code, message, fix string, path ...string) {
+	k.found = append(k.found, k.config.Place(finding.Finding{
+		Code: code, Severity: finding.Error, Message: message, Fix: fix,
+	}, path...))
+}
+
+func (k *check) source(b *config.Block) {
+	f, ok := builtin.Source(b.Type)
+	if !ok || f.Paths == nil || b.Config == nil {
+		return
+	}
+	for _, p := range f.Paths(b.Config) {
+		k.path(p, "the input", b.Section, b.Name, "path")
+	}
+}
+
+var (
+	address   = regexp.MustCompile(`^([a-z][a-z0-9+.-]+)://`)
+	modelName = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*/[\w.-]+$`)
+)
+
+// remote reports an address in the place of a path.
+func (k *check) remote(p, what string, path ...string) bool {
+	m := address.FindStringSubmatch(p)
+	if m == nil {
+		return false
+	}
+	name := p[strings.LastIndexByte(p, '/')+1:]
+	copying := map[string]string{
+		"s3": "aws s3 cp " + p + " .", "gs": "gcloud storage cp " + p + " .", "hf": "hf download " + strings.TrimPrefix(p, "hf://"),
+		"http": "curl -O " + p, "https": "curl -O " + p,
+	}[m[1]]
+	fix := "copy it to this machine and write " + name
+	if copying != "" {
+		fix = "copy it, `" + copying + "`, and write " + name
+	}
+	k.report(config.CodeRemote, fmt.Sprintf("%s is the address %q, and nat-go reads files on this machine", what, p), fix, path...)
+	return true
+}
+
+// path reports a path or pattern that leads nowhere.
+func (k *check) path(p, what string, path ...string) {
+	if p == "" || p == "-" || strings.Contains(p, "${") || k.remote(p, what, path...) {
+		return
+	}
+	if _, err := os.Stat(p); err == nil {
+		return
+	}
+	if found, _ := filepath.Glob(p); len(found) > 0 {
+		return
+	}
+	fix := "write the path of a file that is there; it is relative to the current folder"
+	if near := nearby(p); near != "" {
+		fix = "write " + near
+	}
+	k.report(config.CodeMissing, fmt.Sprintf("%s %q is not there", what, p), fix, path...)
+}
+
+// nearby is the file beside a missing one that it was most likely meant to be: one of a like name, or the only one of its kind.
+func nearby(p string) string {
+	folder := filepath.Dir(p)
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return ""
+	}
+	var all, same []string
+	for _, e := range entries {
+		all = append(all, e.Name())
+		if filepath.Ext(e.Name()) == filepath.Ext(p) {
+			same = append(same, e.Name())
+		}
+	}
+	near := finding.Nearest(filepath.Base(p), all)
+	if near == "" && len(same) == 1 {
+		near = same[0]
+	}
+	if near == "" {
+		return ""
+	}
+	return filepath.Join(folder, near)
+}
+
+func (k *check) tokenizer() {
+	p := k.config.Collator.Tokenizer
+	if p == "" || strings.Contains(p, "${") {
+		return
+	}
+	at := []string{"collator", "tokenizer"}
+	if k.remote(p, "the tokenizer", at...) {
+		return
+	}
+	info, err := os.Stat(p)
+	switch {
+	case err != nil && modelName.MatchString(p) && !exists(filepath.Dir(p)):
+		fix := fmt.Sprintf("download it, `hf download %s --local-dir models/%s`, and write models/%s", p, filepath.Base(p), filepath.Base(p))
+		if cached := inCache(p); cached != "" {
+			fix = "write " + cached
+		}
+		k.report(config.CodeModelName,
+			fmt.Sprintf("%q is the name of a model, and nat-go wants a folder on this machine: it downloads nothing", p), fix, at...)
+	case err != nil:
+		k.path(p, "the tokenizer", at...)
+	case info.IsDir() && !exists(filepath.Join(p, "tokenizer.json")):
+		fix := "write a folder that has one: the one a model was saved to with its tokenizer"
+		for _, sub := range []string{"tokenizer", "model"} {
+			if exists(filepath.Join(p, sub, "tokenizer.json")) {
+				fix = "write " + filepath.Join(p, sub)
+			}
+		}
+		k.report(config.CodeMissing, fmt.Sprintf("the folder %q has no tokenizer.json", p), fix, at...)
+	}
+}
+
+func exists(p string) bool {
+	_, err := os.Stat(p)
+	return err == nil
+}
+
+// inCache is where Hugging Face's own cache has a model's tokenizer; empty: nowhere.
+func inCache(model string) string {
+	home := os.Getenv("HF_HOME")
+	if home == "" {
+		user, err := os.UserHomeDir()
+		if err != nil {
+			return ""
+		}
+		home = filepath.Join(user, ".cache", "huggingface")
+	}
+	name := "models--" + strings.ReplaceAll(model, "/", "--")
+	found, _ := filepath.Glob(filepath.Join(home, "hub", name, "snapshots", "*", "tokenizer.json"))
+	if len(found) == 0 {
+		return ""
+	}
+	return filepath.Dir(slices.Max(found))
+}
+
+// adapter looks for the program that a local trainer is.
+func (k *check) adapter(b *config.Block) {
+	c, ok := b.Config.(*exec.Config)
+	if !ok || len(c.Command) == 0 || strings.ContainsAny(c.Command[0], "{$") {
+		return
+	}
+	program := c.Command[0]
+	if strings.ContainsRune(program, filepath.Separator) && c.WorkDir != "" && !filepath.IsAbs(program) {
+		program = filepath.Join(c.WorkDir, program)
+	}
+	if _, err := osexec.LookPath(program); err != nil {
+		fix := "write the path of a program that is there, or install it"
+		if near := nearby(program); near != "" && strings.ContainsRune(program, filepath.Separator) {
+			fix = "write " + near
+		}
+		k.report(config.CodeMissing, fmt.Sprintf("there is no program %q", c.Command[0]), fix, b.Section, b.Name, "command", "0")
+	}
+}
+
+// builder asks a built-in builder about its settings: what a run would be told when it opens it.
+func (k *check) builder(b *config.Block) {
+	if b.Spec == nil || strings.Contains(b.Type, "/") {
+		return
+	}
+	for _, f := range builtin.Builders() {
+		if f.Info().Name != b.Type {
+			continue
+		}
+		settings, found := b.JSON(b.Spec)
+		if finding.Failed(found) {
+			return // it has been said
+		}
+		_, found = f.Open(settings)
+		for i := range found {
+			if found[i].Code == "" {
+				found[i].Code = config.CodeRefused
+			}
+		}
+		k.found = append(k.found, b.Adopt(found)...)
+	}
+}
