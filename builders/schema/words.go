@@ -52,7 +52,7 @@ func (s *Spec) limits() string {
 		if b.Exclusive {
 			closed = open
 		}
-		return closed + strconv.FormatFloat(b.Value, 'g', -1, 64)
+		return closed + strconv.FormatFloat(b.Value, 'f', -1, 64)
 	}
 	switch {
 	case s.Min != nil && s.Max != nil:

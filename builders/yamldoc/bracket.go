@@ -13,8 +13,9 @@ type open struct {
 
 var closes = map[byte]byte{'{': '}', '[': ']'}
 
-// unclosed finds the bracket or quote that was open where the library gave up, or that is closed by another's end: the library
-// only notices what comes after, which may be lines below. nil: there is none, or the text is fine as far as this can tell.
+// unclosed finds the bracket or quote that was open where the library gave up, or that is closed by another's end: the
+// library only notices what comes after, which may be lines below. nil: there is none, or the text is fine as far as
+// this can tell.
 func unclosed(text []byte, end int) *open {
 	var stack []open
 	for i := 0; i < min(end+1, len(text)); i++ {

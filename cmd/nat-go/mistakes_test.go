@@ -40,57 +40,132 @@ finetuning:
   output_dir: out
 `
 
-// mistakes are what people get wrong: from is changed to to. The answer must hold says, and fix, which is put in the place of
-// undo (or of to) as it stands and makes the configuration sound.
+// mistakes are what people get wrong: from is changed to to. The answer must hold says; fix, in the place of undo (or of
+// to), makes the configuration sound.
 var mistakes = []struct{ name, from, to, says, fix, undo string }{
 	// Keys and values.
 	{"a key misspelt", "ttc_step_name", "ttc_stepname", "did you mean ttc_step_name?", "ttc_step_name", ""},
-	{"an unknown type", "_type: dpo_traj_builder", "_type: dpo_builder", "write dpo_traj_builder", "dpo_traj_builder", "dpo_builder"},
-	{"no type", "    _type: dpo_traj_builder\n", "", "has no _type", "    _type: dpo_traj_builder\n    ttc_step_name", "    ttc_step_name"},
+	{
+		"an unknown type", "_type: dpo_traj_builder", "_type: dpo_builder", "write dpo_traj_builder",
+		"dpo_traj_builder", "dpo_builder",
+	},
+	{
+		"no type", "    _type: dpo_traj_builder\n", "", "has no _type",
+		"    _type: dpo_traj_builder\n    ttc_step_name", "    ttc_step_name",
+	},
 	{"an unknown format", "[trl, customizer]", "[trll, customizer]", "write trl", "trl", "trll"},
 	{"a format in capitals", "[trl, customizer]", "[TRL, customizer]", "write trl", "trl", "TRL"},
-	{"a reference to nothing", "trajectory_builder: pairs", "trajectory_builder: pair", "write pairs", "pairs\n", "pair\n"},
+	{
+		"a reference to nothing", "trajectory_builder: pairs", "trajectory_builder: pair", "write pairs", "pairs\n",
+		"pair\n",
+	},
 	{"an unknown trainer", "trainer: t\n", "trainer: tt\n", `names "tt"`, "trainer: t\n", "trainer: tt\n"},
-	{"a value out of an enum", "best_vs_worst", "best_vs_wrost", "write best_vs_worst", "best_vs_worst", "best_vs_wrost"},
+	{
+		"a value out of an enum", "best_vs_worst", "best_vs_wrost", "write best_vs_worst", "best_vs_worst",
+		"best_vs_wrost",
+	},
 	{"a number out of range", "validation: 0.2", "validation: 20", "below 1", "0.2", "20"},
 	{"a negative number", "max_length: 4096", "max_length: -1", "at least 1", "1", "-1"},
 	{"a text for a number", "seed: 7", "seed: seven", "must be a whole number", "0", "seven"},
 	{"a number with a unit", "max_length: 4096", "max_length: 4k", "a whole number", "4096", "4k"},
 	{"a text for a switch", "enabled: true", "enabled: yes please", "true or false", "true", "yes please"},
-	{"an unset variable", "output_dir: out", "output_dir: ${NATGO_NOT_SET}", "${NATGO_NOT_SET:-", "${NATGO_NOT_SET:-default}", "${NATGO_NOT_SET}"},
-	{"an open variable", "output_dir: out", "output_dir: ${OUT", "write ${NAME} or ${NAME:-default}", "${OUT:-default}", "${OUT"},
+	{
+		"an unset variable", "output_dir: out", "output_dir: ${NATGO_NOT_SET}", "${NATGO_NOT_SET:-",
+		"${NATGO_NOT_SET:-default}", "${NATGO_NOT_SET}",
+	},
+	{
+		"an open variable", "output_dir: out", "output_dir: ${OUT", "write ${NAME} or ${NAME:-default}",
+		"${OUT:-default}", "${OUT",
+	},
 	{"a missing base", "sources:\n", "base: nat.yml\nsources:\n", "nat.yml", "", "base: nat.yml\n"},
-	{"a key set twice", "    min_score_diff: 0.1\n", "    min_score_diff: 0.1\n    min_score_diff: 0.2\n", "twice", "", "    min_score_diff: 0.2\n"},
+	{
+		"a key set twice", "    min_score_diff: 0.1\n", "    min_score_diff: 0.1\n    min_score_diff: 0.2\n", "twice",
+		"", "    min_score_diff: 0.2\n",
+	},
 	{"null for a value", "strategy: best_vs_worst", "strategy: null", "null", "exhaustive", "null"},
 	// Sections.
-	{"builders for trajectory_builders", "trajectory_builders:", "builders:", "write trajectory_builders instead", "trajectory_builders", "builders"},
+	{
+		"builders for trajectory_builders", "trajectory_builders:", "builders:", "write trajectory_builders instead",
+		"trajectory_builders", "builders",
+	},
 	{"source for sources", "sources:", "source:", "write sources instead", "sources", "source"},
 	{"inputs for sources", "sources:", "inputs:", "write sources instead", "sources", "inputs"},
 	{"finetune for finetuning", "finetuning:", "finetune:", "write finetuning instead", "finetuning", "finetune"},
-	{"adapters for trainer_adapters", "trainer_adapters:", "adapters:", "write trainer_adapters instead", "trainer_adapters", "adapters"},
-	{"a section in kebab-case", "trajectory_builders:", "trajectory-builders:", "write trajectory_builders", "trajectory_builders", "trajectory-builders"},
-	{"an empty section", "trainers:\n  t: {_type: nemo_customizer_trainer}\n", "trainers:\n", "is empty", "trainers: {t: {_type: nemo_customizer_trainer}}", "trainers:"},
-	{"a list for a section", "trainers:\n  t: {_type: nemo_customizer_trainer}\n", "trainers: [t]\n", "write `trainers: {my_name: {...}}`", "{t: {_type: nemo_customizer_trainer}}", "[t]"},
-	{"not enabled", "enabled: true", "enabled: false", "set finetuning.enabled: true", "enabled: true", "enabled: false"},
-	{"no builder is named", "  trajectory_builder: pairs\n", "", "add `trajectory_builder: pairs` under finetuning", "finetuning:\n  trajectory_builder: pairs", "finetuning:"},
-	{"no trainer is named", "  trainer: t\n", "", "add `trainer: t` under finetuning", "finetuning:\n  trainer: t", "finetuning:"},
-	{"score for score_key", "path: samples.jsonl}", "path: samples.jsonl, score: rating}", "did you mean score_key?", "score_key: score", "score: rating"},
-	{"a threshold that is missing", "strategy: best_vs_worst", "strategy: threshold", "add threshold", "strategy: threshold\n    threshold: 0.5", "strategy: threshold"},
+	{
+		"adapters for trainer_adapters", "trainer_adapters:", "adapters:", "write trainer_adapters instead",
+		"trainer_adapters", "adapters",
+	},
+	{
+		"a section in kebab-case", "trajectory_builders:", "trajectory-builders:", "write trajectory_builders",
+		"trajectory_builders", "trajectory-builders",
+	},
+	{
+		"an empty section", "trainers:\n  t: {_type: nemo_customizer_trainer}\n", "trainers:\n", "is empty",
+		"trainers: {t: {_type: nemo_customizer_trainer}}", "trainers:",
+	},
+	{
+		"a list for a section", "trainers:\n  t: {_type: nemo_customizer_trainer}\n", "trainers: [t]\n",
+		"write `trainers: {my_name: {...}}`", "{t: {_type: nemo_customizer_trainer}}", "[t]",
+	},
+	{
+		"not enabled", "enabled: true", "enabled: false", "set finetuning.enabled: true", "enabled: true",
+		"enabled: false",
+	},
+	{
+		"no builder is named", "  trajectory_builder: pairs\n", "", "add `trajectory_builder: pairs` under finetuning",
+		"finetuning:\n  trajectory_builder: pairs", "finetuning:",
+	},
+	{
+		"no trainer is named", "  trainer: t\n", "", "add `trainer: t` under finetuning", "finetuning:\n  trainer: t",
+		"finetuning:",
+	},
+	{
+		"score for score_key", "path: samples.jsonl}", "path: samples.jsonl, score: rating}",
+		"did you mean score_key?", "score_key: score", "score: rating",
+	},
+	{
+		"a threshold that is missing", "strategy: best_vs_worst", "strategy: threshold", "add threshold",
+		"strategy: threshold\n    threshold: 0.5", "strategy: threshold",
+	},
 	// YAML.
 	{"a tab", "  tokenizer: model", "\ttokenizer: model", "indent it with spaces", "  tokenizer", "\ttokenizer"},
-	{"an open brace", "path: samples.jsonl}", "path: samples.jsonl", "add } at the end of it", "path: samples.jsonl}", "path: samples.jsonl"},
-	{"an open bracket", "[trl, customizer]", "[trl, customizer", "add ] at the end of it", "[trl, customizer]", "[trl, customizer"},
+	{
+		"an open brace", "path: samples.jsonl}", "path: samples.jsonl", "add } at the end of it",
+		"path: samples.jsonl}", "path: samples.jsonl",
+	},
+	{
+		"an open bracket", "[trl, customizer]", "[trl, customizer", "add ] at the end of it", "[trl, customizer]",
+		"[trl, customizer",
+	},
 	{"an open quote", "output_dir: out", "output_dir: \"out", "add \" at the end of it", "\"out\"", "\"out"},
-	{"the wrong bracket", "[trl, customizer]", "[trl, customizer}", "add ] at the end of it", "[trl, customizer]", "[trl, customizer}"},
+	{
+		"the wrong bracket", "[trl, customizer]", "[trl, customizer}", "add ] at the end of it", "[trl, customizer]",
+		"[trl, customizer}",
+	},
 	// What is named outside.
 	{"a missing input", "samples.jsonl", "sample.jsonl", "write samples.jsonl", "samples.jsonl", "sample.jsonl"},
-	{"an input in a bucket", "samples.jsonl", "s3://bucket/runs/samples.jsonl", "aws s3 cp s3://bucket/runs/samples.jsonl", "samples.jsonl", "s3://bucket/runs/samples.jsonl"},
-	{"an input in another bucket", "samples.jsonl", "gs://bucket/samples.jsonl", "gcloud storage cp", "samples.jsonl", "gs://bucket/samples.jsonl"},
-	{"an input on the web", "samples.jsonl", "https://example.com/samples.jsonl", "curl -O", "samples.jsonl", "https://example.com/samples.jsonl"},
+	{
+		"an input in a bucket", "samples.jsonl", "s3://bucket/runs/samples.jsonl",
+		"aws s3 cp s3://bucket/runs/samples.jsonl", "samples.jsonl", "s3://bucket/runs/samples.jsonl",
+	},
+	{
+		"an input in another bucket", "samples.jsonl", "gs://bucket/samples.jsonl", "gcloud storage cp",
+		"samples.jsonl", "gs://bucket/samples.jsonl",
+	},
+	{
+		"an input on the web", "samples.jsonl", "https://example.com/samples.jsonl", "curl -O", "samples.jsonl",
+		"https://example.com/samples.jsonl",
+	},
 	{"a model's name", "tokenizer: model", "tokenizer: acme/model", "write models/model", "models/model", "acme/model"},
-	{"a tokenizer's folder without one", "tokenizer: model", "tokenizer: models", "has no tokenizer.json", "models/model", "models"},
+	{
+		"a tokenizer's folder without one", "tokenizer: model", "tokenizer: models", "has no tokenizer.json",
+		"models/model", "models",
+	},
 	{"a missing tokenizer", "tokenizer: model", "tokenizer: ./modle", "write model", "model", "./modle"},
-	{"a missing template", "  max_length: 4096", "  template: chat.jinja", "write chat_template.jinja", "chat_template.jinja", "chat.jinja"},
+	{
+		"a missing template", "  max_length: 4096", "  template: chat.jinja", "write chat_template.jinja",
+		"chat_template.jinja", "chat.jinja",
+	},
 	{"a missing program", "[sh, train.sh]", "[./tran.sh]", "write train.sh", "./train.sh", "./tran.sh"},
 }
 
@@ -99,7 +174,8 @@ func TestMistakes(t *testing.T) {
 	dir := t.TempDir()
 	files := map[string]string{
 		"samples.jsonl":        `{"id": "a", "turn_id": "t", "prompt": "p", "output": "x", "score": 1}` + "\n",
-		"model/tokenizer.json": "{}", "models/model/tokenizer.json": "{}", "chat_template.jinja": "", "train.sh": "#!/bin/sh\n",
+		"model/tokenizer.json": "{}", "models/model/tokenizer.json": "{}", "chat_template.jinja": "",
+		"train.sh": "#!/bin/sh\n",
 	}
 	for name, text := range files {
 		path := filepath.Join(dir, filepath.FromSlash(name))

@@ -28,7 +28,8 @@ func newValidateCmd(types func() config.Types, plugins checkPlugins) *cobra.Comm
 		Short: "Check a configuration and report everything that is wrong with it",
 		Long: `Check a configuration and report everything that is wrong with it, with file, line and column, and what to write instead.
 
-Inputs, tokenizer and programs that it names must be there, unless --no-files is given. Nothing is run. Plugins that are not in nat-go.lock are started to ask for their settings, unless --no-plugins is given.
+Inputs, tokenizer and programs that it names must be there, unless --no-files is given. Nothing
+is run. Plugins that are not in nat-go.lock are started to ask for their settings, unless --no-plugins is given.
 Exit code 2 if there is an error, 0 if there are only warnings and notes.`,
 		Example: `  nat-go validate finetune.yml
   nat-go validate finetune.yml --report sarif > findings.sarif`,

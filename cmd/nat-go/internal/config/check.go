@@ -157,8 +157,10 @@ func (l *loader) unknownSection(key *yaml.Node, ptr string) {
 var likelySections = map[string]string{
 	"builders": "trajectory_builders", "builder": "trajectory_builders", "trajectory_builder": "trajectory_builders",
 	"source": "sources", "input": "sources", "inputs": "sources", "data": "sources", "from": "sources",
-	"trainer": "trainers", "adapter": "trainer_adapters", "adapters": "trainer_adapters", "trainer_adapter": "trainer_adapters",
-	"datasets": "dataset", "data_set": "dataset", "output": "dataset", "finetune": "finetuning", "fine_tuning": "finetuning",
+	"trainer": "trainers", "adapter": "trainer_adapters", "adapters": "trainer_adapters",
+	"trainer_adapter": "trainer_adapters",
+	"datasets": "dataset", "data_set": "dataset", "output": "dataset", "finetune": "finetuning",
+	"fine_tuning": "finetuning",
 	"training": "finetuning", "run": "finetuning", "plugin": "plugins", "tokens": "collator", "batches": "collator",
 	"format": "dataset.formats", "formats": "dataset.formats", "split": "dataset.split", "seed": "dataset.split.seed",
 	"tokenizer": "collator.tokenizer", "model": "collator.tokenizer", "output_dir": "finetuning.output_dir",

@@ -59,9 +59,17 @@ func Codes() []ledger.Code {
 		ledger.NewCode(codeClearSecret, "config", "A secret stands in the file in clear. It is masked in all output, but whoever reads the file has it.", "Write ${VARIABLE} and set the variable."),
 		ledger.NewCode(CodeUnit, "config", "A builder works on tasks (several rollouts of one problem), which --compat nat does not form: there a collection run is one group.", "Run it without --compat nat."),
 		ledger.NewCode(CodePlugin, "config", "A plugin whose builder the configuration names could not be found, started, or asked about its settings.", "See the message; `nat-go plugins list` shows what is found, `validate --no-plugins` starts nothing."),
-		ledger.NewCode(CodeMissing, "config", "A file, folder or program that the configuration names is not there.", "Write the path of one that is there; it is relative to the current folder. `nat-go validate --no-files` looks at none."),
-		ledger.NewCode(CodeRemote, "config", "An address stands where a path is wanted. nat-go reads files on this machine.", "Copy it here first, for example with `aws s3 cp`, `gcloud storage cp` or `hf download`, and write the path of the copy."),
-		ledger.NewCode(CodeModelName, "config", "The name of a model stands where the folder of its tokenizer is wanted. nat-go downloads nothing.", "Download it, `hf download ORG/NAME --local-dir models/NAME`, and write the folder."),
+		ledger.NewCode(CodeMissing, "config",
+			"A file, folder or program that the configuration names is not there.",
+			"Write the path of one that is there; it is relative to the current folder. `nat-go validate "+
+				"--no-files` looks at none."),
+		ledger.NewCode(CodeRemote, "config",
+			"An address stands where a path is wanted. nat-go reads files on this machine.",
+			"Copy it here first, for example with `aws s3 cp`, `gcloud storage cp` or `hf download`, and "+
+				"write the path of the copy."),
+		ledger.NewCode(CodeModelName, "config",
+			"The name of a model stands where the folder of its tokenizer is wanted. nat-go downloads nothing.",
+			"Download it, `hf download ORG/NAME --local-dir models/NAME`, and write the folder."),
 		ledger.NewCode(CodeRefused, "config", "A plugin refuses its builder's settings, for a reason that their schema can't express.", "See the message, which is the plugin's own."),
 	}
 }

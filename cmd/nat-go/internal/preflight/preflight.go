@@ -74,14 +74,16 @@ func (k *check) remote(p, what string, path ...string) bool {
 	}
 	name := p[strings.LastIndexByte(p, '/')+1:]
 	copying := map[string]string{
-		"s3": "aws s3 cp " + p + " .", "gs": "gcloud storage cp " + p + " .", "hf": "hf download " + strings.TrimPrefix(p, "hf://"),
+		"s3": "aws s3 cp " + p + " .", "gs": "gcloud storage cp " + p + " .",
+		"hf":   "hf download " + strings.TrimPrefix(p, "hf://"),
 		"http": "curl -O " + p, "https": "curl -O " + p,
 	}[m[1]]
 	fix := "copy it to this machine and write " + name
 	if copying != "" {
 		fix = "copy it, `" + copying + "`, and write " + name
 	}
-	k.report(config.CodeRemote, fmt.Sprintf("%s is the address %q, and nat-go reads files on this machine", what, p), fix, path...)
+	k.report(config.CodeRemote,
+		fmt.Sprintf("%s is the address %q, and nat-go reads files on this machine", what, p), fix, path...)
 	return true
 }
 
@@ -103,7 +105,7 @@ func (k *check) path(p, what string, path ...string) {
 	k.report(config.CodeMissing, fmt.Sprintf("%s %q is not there", what, p), fix, path...)
 }
 
-// nearby is the file beside a missing one that it was most likely meant to be: one of a like name, or the only one of its kind.
+// nearby is the file beside a missing one that was most likely meant: one of a like name, or the only one of its kind.
 func nearby(p string) string {
 	folder := filepath.Dir(p)
 	entries, err := os.ReadDir(folder)
@@ -139,12 +141,13 @@ func (k *check) tokenizer() {
 	info, err := os.Stat(p)
 	switch {
 	case err != nil && modelName.MatchString(p) && !exists(filepath.Dir(p)):
-		fix := fmt.Sprintf("download it, `hf download %s --local-dir models/%s`, and write models/%s", p, filepath.Base(p), filepath.Base(p))
+		to := "models/" + filepath.Base(p)
+		fix := fmt.Sprintf("download it, `hf download %s --local-dir %s`, and write %s", p, to, to)
 		if cached := inCache(p); cached != "" {
 			fix = "write " + cached
 		}
 		k.report(config.CodeModelName,
-			fmt.Sprintf("%q is the name of a model, and nat-go wants a folder on this machine: it downloads nothing", p), fix, at...)
+			fmt.Sprintf("%q is a model's name, and nat-go, which downloads nothing, wants a folder", p), fix, at...)
 	case err != nil:
 		k.path(p, "the tokenizer", at...)
 	case info.IsDir() && !exists(filepath.Join(p, "tokenizer.json")):
@@ -196,7 +199,8 @@ func (k *check) adapter(b *config.Block) {
 		if near := nearby(program); near != "" && strings.ContainsRune(program, filepath.Separator) {
 			fix = "write " + near
 		}
-		k.report(config.CodeMissing, fmt.Sprintf("there is no program %q", c.Command[0]), fix, b.Section, b.Name, "command", "0")
+		k.report(config.CodeMissing, fmt.Sprintf("there is no program %q", c.Command[0]), fix,
+			b.Section, b.Name, "command", "0")
 	}
 }
 
