@@ -33,13 +33,15 @@ type Answerer interface {
 //	{"ok":false,"error":{"code":"...","message":"...","line":0,"column":0}}
 //
 // with the place in the template where it is the template that refuses; Tokens have no places. An error is one of
-// reading or writing.
+// reading or writing, or a *Refused after all lines.
 func Answer(a Answerer, in io.Reader, out io.Writer) error {
 	r, w := bufio.NewReaderSize(in, 1<<16), bufio.NewWriterSize(out, 1<<16)
 	var line, dst []byte
 	_, plain := a.(*Tokens)
 	placed := !plain
+	asked, refused := 0, 0
 	for text, err := range lines.Read(r, MaxLine) {
+		asked++
 		var tooLong *lines.TooLong
 		line = append(line[:0], `{"ok":true`...)
 		switch {
@@ -55,6 +57,7 @@ func Answer(a Answerer, in io.Reader, out io.Writer) error {
 		dst = line
 		if err != nil {
 			dst = appendRefusal(line[:0], err, placed)
+			refused++
 		}
 		if _, err := w.Write(append(dst, "}\n"...)); err != nil {
 			return fmt.Errorf("writing answers: %w", err)
@@ -65,7 +68,17 @@ func Answer(a Answerer, in io.Reader, out io.Writer) error {
 			}
 		}
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil || refused == 0 {
+		return err
+	}
+	return &Refused{refused, asked}
+}
+
+// Refused is the error of requests that had no answer; each line says why.
+type Refused struct{ Refused, Of int }
+
+func (e *Refused) Error() string {
+	return fmt.Sprintf("%d of %d requests were refused; their lines say why", e.Refused, e.Of)
 }
 
 // invalid is why a template doesn't compile.

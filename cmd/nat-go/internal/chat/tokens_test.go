@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -29,7 +30,8 @@ func TestTokens(t *testing.T) {
 		`{"text": "last"`,
 	}, "\n")
 	var out bytes.Buffer
-	if err := Answer(&Tokens{Tokenizer: tok}, strings.NewReader(in), &out); err != nil {
+	err := Answer(&Tokens{Tokenizer: tok}, strings.NewReader(in), &out)
+	if r := new(Refused); !errors.As(err, &r) || r.Refused == 0 || r.Refused >= r.Of {
 		t.Fatal(err)
 	}
 	codes := []string{"", "", tokenizer.CodeBadRequest, tokenizer.CodeLoneSurrogate, tokenizer.CodeBadRequest, tokenizer.CodeBadRequest, tokenizer.CodeBadRequest, "", tokenizer.CodeBadRequest, tokenizer.CodeBadRequest}
@@ -69,7 +71,7 @@ func TestLongLine(t *testing.T) {
 	long := io.MultiReader(strings.NewReader(strings.Repeat("x", MaxLine+1)), strings.NewReader("\n{\"text\": \"a\"}\n"))
 	err := Answer(&Tokens{Tokenizer: tok}, long, &out)
 	answers := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if err != nil || len(answers) != 2 || !strings.Contains(answers[0], tokenizer.CodeRequestTooLarge) ||
+	if !errors.As(err, new(*Refused)) || len(answers) != 2 || !strings.Contains(answers[0], tokenizer.CodeRequestTooLarge) ||
 		!strings.Contains(answers[1], `"ok":true`) {
 		t.Errorf("%.300q, %v", answers, err)
 	}

@@ -46,7 +46,7 @@ what it adds that no model wrote, and where a hint can be put without changing t
 			return rep.WriteText(cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVar(&source, "template", "", "chat template file, or a folder with a chat_template.jinja")
+	cmd.Flags().StringVar(&source, "template", "", "chat template file, or the folder of a model")
 	cmd.Flags().StringVar(&kwargs, "kwargs", "", `template variables as a JSON object, beside bos_token "<s>" and eos_token "</s>"`)
 	cmd.Flags().StringVar(&now, "now", collator.DefaultTemplateTime, "what strftime_now shows; the clock is never read")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")

@@ -2,13 +2,13 @@ package cli
 
 import (
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/chat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/collator"
+	"github.com/nat-go/nat-go/collator/tokenizer"
 )
 
 func newChatRenderCmd() *cobra.Command {
@@ -41,7 +41,7 @@ reasoning; --as-traces parses arguments that are text and makes null content emp
 			return answer(cmd, r, input)
 		},
 	}
-	cmd.Flags().StringVar(&source, "template", "", "chat template file, or a folder with a chat_template.jinja")
+	cmd.Flags().StringVar(&source, "template", "", "chat template file, or the folder of a model")
 	cmd.Flags().StringVar(&input, "input", "-", "file of JSON lines; - or /dev/stdin reads standard input")
 	cmd.Flags().StringVar(&now, "now", collator.DefaultTemplateTime, "what strftime_now shows; the clock is never read")
 	cmd.Flags().BoolVar(&normalise, "as-traces", false, "prepare messages as runs prepare traces")
@@ -52,8 +52,16 @@ reasoning; --as-traces parses arguments that are text and makes null content emp
 
 // readTemplate reads a template file, or that of a model's folder.
 func readTemplate(path string) (string, error) {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		path = filepath.Join(path, "chat_template.jinja")
+	if info, err := os.Stat(path); err == nil && info.IsDir() { // chat_template.jinja, or in tokenizer_config.json
+		c, err := tokenizer.ReadConfig(path)
+		if err != nil {
+			return "", exit.With(exit.Usage, err)
+		}
+		text, err := collator.TemplateText(c, "")
+		if err != nil {
+			return "", exit.Usagef("%s: %w", path, err)
+		}
+		return text, nil
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"io/fs"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -46,8 +47,10 @@ func noTexts(p *dataset.Place, path string) error {
 // findRun finds a run with its record log.
 func findRun(path string) (*dataset.Place, error) {
 	p := &dataset.Place{Run: runfolder.Folder(path)}
-	if p.Log() == "" {
-		return nil, exit.Usagef("%s is no run's folder with a record log: name <output_dir>/<run_id>", path)
+	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, exit.Usagef("there is no %s", path)
+	} else if err == nil && !info.IsDir() || p.Log() == "" {
+		return nil, exit.Usagef("%s is not a run's folder, whose record log this needs: name <output_dir>/<run_id>", path)
 	}
 	return p, nil
 }

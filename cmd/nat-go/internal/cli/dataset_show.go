@@ -7,11 +7,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/show"
 	"github.com/nat-go/nat-go/collator/rows"
@@ -63,12 +65,18 @@ PATH is a run's folder, or rows as for dataset verify. The flags say which recor
 			}
 			if q.Dropped = cmd.Flags().Changed("dropped"); q.Dropped && dropped != anyReason {
 				q.Reason = ledger.Reason(dropped)
+				if _, err := explain.Find(dropped); err != nil && !strings.Contains(dropped, "/") {
+					return exit.Usagef("--dropped %s: %v", dropped, err)
+				}
 			}
 			if q.Split != "" && q.Split != rows.Train.String() && q.Split != rows.Validation.String() {
 				return exit.Usagef("--split %s: train or validation", q.Split)
 			}
 			p := newViewPrinter(cmd.OutOrStdout(), width, full, asJSON)
 			err := showRecords(args[0], row, q, p.print)
+			if err == nil && q.Dropped && p.count == 0 && row == "" {
+				err = p.drops(runfolder.Folder(args[0]), q)
+			}
 			if err != nil {
 				return err
 			}
@@ -86,7 +94,7 @@ PATH is a run's folder, or rows as for dataset verify. The flags say which recor
 	f.StringVar(&q.Turn, "turn", "", "records of this turn")
 	f.StringVar(&q.Builder, "builder", "", "records of this builder")
 	f.StringVar(&q.Split, "split", "", "train or validation")
-	f.StringVar(&dropped, "dropped", "", "records that the gate or curation dropped for this `REASON`; any: for whatever reason")
+	f.StringVar(&dropped, "dropped", "", "what was left out for this `REASON`, records or what never became one; any: for whatever reason")
 	f.Int64Var(&q.Skip, "skip", 0, "leave out so many of them")
 	f.Int64Var(&q.Limit, "limit", 3, "at most so many; 0: all")
 	f.BoolVar(&full, "full", false, "print long texts whole")
@@ -155,6 +163,11 @@ func (p *viewPrinter) print(v show.View) error {
 	}
 	p.buf = show.AppendJSON(p.buf, v)
 	return nil
+}
+
+// drops prints what was left out before it became a record, as dropped.jsonl lists it.
+func (p *viewPrinter) drops(run runfolder.Folder, q dataset.Query) error {
+	return coded(dataset.EachDrop(run.Dropped(), q, func(d ledger.Drop) error { return p.print(show.Drop(d)) }))
 }
 
 func (p *viewPrinter) end() error {

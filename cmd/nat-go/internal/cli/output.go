@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"bytes"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -31,14 +33,30 @@ func hide(cmd *cobra.Command) *secret.Values {
 	return values
 }
 
+// stackField is what the host logs a plugin's traceback as.
+const stackField = "stack"
+
 // console writes log lines for a person. Its colours are its own, so it writes beside the writer that would escape them, what
 // others said escaped before.
 func console(w io.Writer) io.Writer {
 	return zerolog.ConsoleWriter{
 		Out: terminal.For(w).Raw(), NoColor: !colored(w), TimeFormat: time.TimeOnly,
+		FieldsExclude: []string{stackField},
+		FormatExtra: func(event map[string]any, out *bytes.Buffer) error { // a traceback as a traceback, below its line
+			if stack, ok := event[stackField].(string); ok && stack != "" {
+				for line := range strings.Lines(strings.TrimRight(stack, "\n") + "\n") {
+					out.WriteString("\n    " + strings.TrimRight(line, "\n"))
+				}
+			}
+			return nil
+		},
 		FormatPrepare: func(event map[string]any) error {
 			for k, v := range event {
-				if s, ok := v.(string); ok {
+				s, ok := v.(string)
+				switch {
+				case ok && k == stackField:
+					event[k] = terminal.Text(s)
+				case ok:
 					event[k] = terminal.Line(s)
 				}
 			}

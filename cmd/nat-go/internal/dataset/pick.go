@@ -1,12 +1,14 @@
 package dataset
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -78,6 +80,38 @@ func (q *Query) asksFor(p *Picked) bool {
 		return false
 	}
 	return true
+}
+
+// EachDrop calls f for the drops of dropped.jsonl that the query asks for, by example, turn, builder and reason.
+func EachDrop(path string, q Query, f func(ledger.Drop) error) error {
+	if !runfolder.Has(path) {
+		return nil
+	}
+	var found, given int64
+	err := eachLine(path, func(n int64, line []byte) error {
+		var d ledger.Drop
+		if err := json.Unmarshal(line, &d); err != nil {
+			return fmt.Errorf("%s:%d: %w", path, n+1, err)
+		}
+		if q.Reason != "" && d.Reason != q.Reason || q.Example != "" && d.Example != q.Example ||
+			q.Turn != "" && d.Turn != q.Turn || q.Builder != "" && d.Builder != q.Builder {
+			return nil
+		}
+		if found++; found <= q.Skip {
+			return nil
+		}
+		if err := f(d); err != nil {
+			return err
+		}
+		if given++; given == q.Limit {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
 }
 
 // PickRows calls f for the rows of a file from number skip (from 0), at most limit of them (0: all).

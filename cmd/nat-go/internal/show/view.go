@@ -8,6 +8,7 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // Record is the view of a record of a run.
@@ -141,4 +142,34 @@ func whole(prompt, completion builders.Passage) builders.Passage {
 		return builders.Passage{Text: prompt.Text + "\n" + completion.Text}
 	}
 	return builders.Passage{Nodes: append(prompt.Nodes[:len(prompt.Nodes):len(prompt.Nodes)], completion.Nodes...)}
+}
+
+// Drop is the view of what was left out before it became a record: the candidate itself, where the input is still there.
+func Drop(d ledger.Drop) View {
+	title := d.Unit + " left out: " + string(d.Reason)
+	if n := d.N(); n > 1 {
+		title = ledger.Quantity(n, d.Unit) + " left out: " + string(d.Reason)
+	}
+	v := View{Title: title}
+	where := "stage " + string(d.Stage)
+	if d.Example != "" {
+		where = "example " + d.Example
+	}
+	if d.Turn != "" {
+		where += ", turn " + d.Turn
+	}
+	if d.Index >= 0 {
+		where += fmt.Sprintf(", candidate %d", d.Index)
+	}
+	if d.Builder != "" {
+		where += ", builder " + d.Builder
+	}
+	v.Facts = append(v.Facts, where)
+	if d.File != "" {
+		v.Facts = append(v.Facts, fmt.Sprintf("read from %s, byte %d", d.File, d.Offset))
+	}
+	if d.Detail != "" {
+		v.Facts = append(v.Facts, d.Detail)
+	}
+	return v
 }
