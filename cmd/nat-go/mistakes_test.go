@@ -40,8 +40,8 @@ finetuning:
   output_dir: out
 `
 
-// mistakes are what people get wrong: from is changed to to. The answer must hold says; fix, in the place of undo (or of
-// to), makes the configuration sound.
+// mistakes are what people get wrong: from is changed to to. The answer must hold says; fix, in the place of undo (or
+// of to), makes the configuration sound.
 var mistakes = []struct{ name, from, to, says, fix, undo string }{
 	// Keys and values.
 	{"a key misspelt", "ttc_step_name", "ttc_stepname", "did you mean ttc_step_name?", "ttc_step_name", ""},

@@ -158,6 +158,9 @@ func (s *shell) console(t *testing.T, body string) int {
 		got := s.run(t, script, &stderr)
 		want = strings.TrimSuffix(want, "\n")
 		pattern := "^" + strings.ReplaceAll(regexp.QuoteMeta(want), `\.\.\.`, `(?s:.*)`) + `\s*$`
+		if strings.Contains(stderr.String(), "nat-go: ") {
+			t.Errorf("$ %s\nfails: %s", command, stderr.String())
+		}
 		if !regexp.MustCompile(pattern).MatchString(got) {
 			t.Errorf("$ %s\nprints\n%s%s\nbut the page says\n%s", command, got, stderr.String(), want)
 		}

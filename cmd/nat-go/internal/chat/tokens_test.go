@@ -71,7 +71,8 @@ func TestLongLine(t *testing.T) {
 	long := io.MultiReader(strings.NewReader(strings.Repeat("x", MaxLine+1)), strings.NewReader("\n{\"text\": \"a\"}\n"))
 	err := Answer(&Tokens{Tokenizer: tok}, long, &out)
 	answers := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if !errors.As(err, new(*Refused)) || len(answers) != 2 || !strings.Contains(answers[0], tokenizer.CodeRequestTooLarge) ||
+	if !errors.As(err, new(*Refused)) || len(answers) != 2 ||
+		!strings.Contains(answers[0], tokenizer.CodeRequestTooLarge) ||
 		!strings.Contains(answers[1], `"ok":true`) {
 		t.Errorf("%.300q, %v", answers, err)
 	}

@@ -50,7 +50,8 @@ func findRun(path string) (*dataset.Place, error) {
 	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, exit.Usagef("there is no %s", path)
 	} else if err == nil && !info.IsDir() || p.Log() == "" {
-		return nil, exit.Usagef("%s is not a run's folder, whose record log this needs: name <output_dir>/<run_id>", path)
+		return nil, exit.Usagef("%s is not a run's folder, whose record log this needs: name <output_dir>/<run_id>",
+			path)
 	}
 	return p, nil
 }

@@ -94,7 +94,8 @@ PATH is a run's folder, or rows as for dataset verify. The flags say which recor
 	f.StringVar(&q.Turn, "turn", "", "records of this turn")
 	f.StringVar(&q.Builder, "builder", "", "records of this builder")
 	f.StringVar(&q.Split, "split", "", "train or validation")
-	f.StringVar(&dropped, "dropped", "", "what was left out for this `REASON`, records or what never became one; any: for whatever reason")
+	f.StringVar(&dropped, "dropped", "",
+		"what was left out for this `REASON`, records or what never became one; any: for whatever reason")
 	f.Int64Var(&q.Skip, "skip", 0, "leave out so many of them")
 	f.Int64Var(&q.Limit, "limit", 3, "at most so many; 0: all")
 	f.BoolVar(&full, "full", false, "print long texts whole")

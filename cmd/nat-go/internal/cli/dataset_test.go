@@ -33,6 +33,24 @@ func command(args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
+// TestRowFiles: every command that looks at rows takes a file of them, too.
+func TestRowFiles(t *testing.T) {
+	file := filepath.Join(natFolder(t), "training_file.jsonl")
+	for _, args := range [][]string{{"show", file}, {"stats", file}, {"verify", file}} {
+		if code, stdout, stderr := command(append([]string{"dataset"}, args...)...); code != 0 {
+			t.Errorf("%v: exit %d: %s%s", args, code, stdout, stderr)
+		}
+	}
+	code, _, stderr := command("dataset", "convert", file, "--format", "trl")
+	if code != 2 || !strings.Contains(stderr, "is not a run's folder") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	code, _, stderr = command("dataset", "show", file, "--dropped", "tye")
+	if code != 2 || !strings.Contains(stderr, "did you mean tie?") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+}
+
 func TestDatasetCommands(t *testing.T) {
 	dir := natFolder(t)
 	file := filepath.Join(dir, "training_file.jsonl")
@@ -52,7 +70,7 @@ func TestDatasetCommands(t *testing.T) {
 		{[]string{"dataset", "show", dir, "--row", "training_file.jsonl"}, 1, "names no row"},
 		{[]string{"dataset", "show", dir, "--row", "x.jsonl:1"}, 1, "no file"},
 		{[]string{"dataset", "show", dir, "--split", "test"}, 2, "train or validation"},
-		{[]string{"dataset", "convert", dir, "--format", "trl"}, 2, "no run's folder"},
+		{[]string{"dataset", "convert", dir, "--format", "trl"}, 2, "is not a run's folder"},
 		{[]string{"dataset", "convert", dir}, 2, "format"},
 		{[]string{"formats"}, 0, "customizer  for NeMo Customizer v1; carries preference"},
 		{[]string{"explain", "tie"}, 0, "What to do:"},

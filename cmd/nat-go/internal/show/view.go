@@ -144,7 +144,7 @@ func whole(prompt, completion builders.Passage) builders.Passage {
 	return builders.Passage{Nodes: append(prompt.Nodes[:len(prompt.Nodes):len(prompt.Nodes)], completion.Nodes...)}
 }
 
-// Drop is the view of what was left out before it became a record: the candidate itself, where the input is still there.
+// Drop is the view of what was left out before it became a record.
 func Drop(d ledger.Drop) View {
 	title := d.Unit + " left out: " + string(d.Reason)
 	if n := d.N(); n > 1 {
