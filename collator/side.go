@@ -19,6 +19,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat/template"
 	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/redact"
 )
 
 // worker is one goroutine's memory. Its methods make sides of rows; a channel is handed one.
@@ -332,10 +333,31 @@ func (b *sideBuilder) mask(ranges []turns.Range, owners []*turns.Turn) *cause {
 		if terminal && !w.terminators[b.ids[run.End-1]] {
 			return refuse(InvariantBroken, "the turn of message %d ends in %q, which is no token of its own", t.Message, b.v.res.Text[t.Body:t.End])
 		}
-		b.trained = append(b.trained, span{batch.Run{Start: int32(run.Start), End: int32(run.End)}, t.Message, terminal})
+		b.train(run, ranges[i], t.Message, terminal)
 	}
 	slices.SortFunc(b.trained, func(a, c span) int { return int(a.Start - c.Start) })
 	return nil
+}
+
+// train takes in the tokens of a rendered range, but for those of placeholders: what was taken out is not to be imitated.
+func (b *sideBuilder) train(run turns.Run, of turns.Range, message int, terminal bool) {
+	from := run.Start
+	add := func(end int, terminal bool) {
+		if from < end {
+			b.trained = append(b.trained, span{batch.Run{Start: int32(from), End: int32(end)}, message, terminal})
+		}
+	}
+	for _, p := range redact.Placeholders(b.v.res.Text[of.Start:of.End]) {
+		first := from
+		for first < run.End && b.offsets[first].End <= of.Start+p[0] {
+			first++
+		}
+		add(first, false)
+		for from = first; from < run.End && b.offsets[from].Start < of.Start+p[1]; {
+			from++
+		}
+	}
+	add(run.End, terminal)
 }
 
 // finish makes the side.

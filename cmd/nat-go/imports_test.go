@@ -30,6 +30,7 @@ var mayImport = map[string][]string{
 	"ttc":                     {"ttc/chat", "ttc/json", "ttc/ledger"},
 	"ttc/source/...":          {"internal/...", "ttc/..."},
 	"ttc/calls":               {"ttc", "ttc/chat", "ttc/json"},
+	"ttc/redact":              {"internal/...", "ttc", "ttc/chat", "ttc/json"},
 	"ttc/group":               {"internal/...", "ttc/..."},
 	"pairs":                   {"ttc/..."},
 	"builders":                {"ttc", "ttc/json", "ttc/chat", "ttc/ledger"},

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -56,6 +57,8 @@ type Stats struct {
 	Names       map[string]int64 `json:"names,omitempty"`        // candidates by step name
 	Unread      map[string]int64 `json:"unread,omitempty"`       // keys that mean something and that nothing reads, how often
 
+	Redacted map[string]int64 `json:"redacted,omitempty"` // places that were replaced by placeholders, by what they were
+
 	Dropped map[string]map[ledger.Reason]int64 `json:"dropped,omitempty"` // unit -> reason -> count
 }
 
@@ -94,6 +97,13 @@ func (s *Stats) Warnings() []string {
 	}
 	if s.Interrupted > 0 {
 		out = append(out, fmt.Sprintf("%s without steps and answer: the workflow was interrupted", ledger.Quantity(s.Interrupted, "example")))
+	}
+	if len(s.Redacted) > 0 {
+		var classes []string
+		for _, class := range slices.Sorted(maps.Keys(s.Redacted)) {
+			classes = append(classes, fmt.Sprintf("%s %d", class, s.Redacted[class]))
+		}
+		out = append(out, "redacted, and not trained: "+strings.Join(classes, ", "))
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.Unread)) {
 		out = append(out, fmt.Sprintf("%s: it says something that is not read, and is passed over %d times", key, s.Unread[key]))
@@ -167,6 +177,7 @@ func (s *Stats) Add(o *Stats) {
 	}
 	s.Events, s.Names = addCounts(s.Events, o.Events), addCounts(s.Names, o.Names)
 	s.Unread = addCounts(s.Unread, o.Unread)
+	s.Redacted = addCounts(s.Redacted, o.Redacted)
 	for unit, reasons := range o.Dropped {
 		if s.Dropped == nil {
 			s.Dropped = map[string]map[ledger.Reason]int64{}

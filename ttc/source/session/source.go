@@ -10,6 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/calls"
 	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/redact"
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
@@ -25,6 +26,7 @@ type Source struct {
 	reader Reader
 	tally  *source.Tally
 	input  source.Input
+	redact *redact.Redactor // nil: nothing is taken out
 	queue  []*calls.Example
 	at     source.Cursor
 	owned  map[xxh3.Uint128]struct{}
@@ -48,7 +50,12 @@ func New(
 		r.Close()
 		return nil, err
 	}
-	s := &Source{reader: r, tally: tally, input: input, owned: map[xxh3.Uint128]struct{}{}}
+	redactor, err := redact.New(cfg.Redact)
+	if err != nil {
+		r.Close()
+		return nil, err
+	}
+	s := &Source{redact: redactor, reader: r, tally: tally, input: input, owned: map[xxh3.Uint128]struct{}{}}
 	s.ids.Reset()
 	if opt.Resume != nil {
 		if err := source.Replay(ctx, s, tally, opt); err != nil {
@@ -109,6 +116,10 @@ var reasons = map[calls.Reason]ledger.Reason{
 // book counts an example that is handed out, and what became of its calls.
 func (s *Source) book(ex *calls.Example) {
 	st := &s.tally.S
+	if s.redact != nil {
+		s.redact.Example(&ex.Example)
+		st.Redacted = s.redact.Counts()
+	}
 	sum, size := fingerprint(&ex.Example)
 	if unique, _ := s.ids.Add(ex.ID, xxh3.Uint128{Hi: uint64(s.at.Row) + 1}); unique != ex.ID {
 		if st.RepeatedIDs++; st.FirstRepeat == "" {

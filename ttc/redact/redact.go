@@ -1,0 +1,328 @@
+package redact
+
+import (
+	"encoding/base64"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+	"unsafe"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/internal/secret"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// Config is `redact` of a source.
+type Config struct {
+	Enabled bool     `yaml:"enabled" default:"true" doc:"take secrets and personal data out of the sessions"`
+	Allow   []string `yaml:"allow" doc:"texts that stay, and patterns of them between slashes: [support@acme.org, /^10\\./]"`
+}
+
+// Redactor replaces what is to be replaced. It is not safe for concurrent use.
+type Redactor struct {
+	allow    map[string]bool
+	patterns []*regexp.Regexp
+	seen     map[xxh3.Uint128]string // the placeholder of each value
+	numbers  map[string]int
+	counts   map[string]int64
+	known    map[string]bool // secrets of this example that only their surroundings give away
+	tools    []chat.Tool     // that were looked at last, which examples share
+	clean    []chat.Tool
+}
+
+// New returns a redactor; nil where it is switched off.
+func New(cfg Config) (*Redactor, error) {
+	if !cfg.Enabled {
+		return nil, nil
+	}
+	r := &Redactor{
+		allow: map[string]bool{}, seen: map[xxh3.Uint128]string{}, numbers: map[string]int{}, counts: map[string]int64{},
+	}
+	for _, a := range cfg.Allow {
+		if len(a) > 2 && a[0] == '/' && a[len(a)-1] == '/' {
+			re, err := regexp.Compile(a[1 : len(a)-1])
+			if err != nil {
+				return nil, fmt.Errorf("redact.allow: %q is not a pattern: %w", a, err)
+			}
+			r.patterns = append(r.patterns, re)
+			continue
+		}
+		r.allow[a] = true
+	}
+	return r, nil
+}
+
+// Counts says how many places of each class were replaced.
+func (r *Redactor) Counts() map[string]int64 { return r.counts }
+
+// Example redacts an example, whose messages may be shared with others: what changes is copied.
+func (r *Redactor) Example(ex *ttc.Example) {
+	if len(ex.Tools) > 0 {
+		if len(r.tools) != len(ex.Tools) || &r.tools[0] != &ex.Tools[0] {
+			r.tools, r.clean = ex.Tools, slices.Clone(ex.Tools)
+			for i := range r.clean {
+				r.clean[i].Raw, _ = r.json(r.clean[i].Raw)
+			}
+		}
+		ex.Tools = r.clean
+	}
+	r.known = nil
+	r.nodes(ex)
+	if r.known != nil { // they may stand alone elsewhere
+		r.nodes(ex)
+		r.known = nil
+	}
+}
+
+func (r *Redactor) nodes(ex *ttc.Example) {
+	for i := range ex.Graph.Nodes {
+		n := &ex.Graph.Nodes[i]
+		if r.message(&n.Message) { // the ids stand for the text as it was
+			n.TokenIDs, n.LogProbs = nil, nil
+			ex.Fidelity = min(ex.Fidelity, ttc.TextOnly)
+		}
+	}
+}
+
+// message redacts a message. It reports whether anything was replaced.
+func (r *Redactor) message(m *chat.Message) (changed bool) {
+	text := func(s *string) {
+		if out, ok := r.Text(*s); ok {
+			*s, changed = out, true
+		}
+	}
+	value := func(raw *json.Raw) {
+		if out, ok := r.json(*raw); ok {
+			*raw, changed = out, true
+		}
+	}
+	text(&m.Text)
+	text(&m.Reasoning)
+	m.Parts, m.ToolCalls, m.Extra = slices.Clone(m.Parts), slices.Clone(m.ToolCalls), slices.Clone(m.Extra)
+	for i := range m.Parts {
+		text(&m.Parts[i].Text)
+		value(&m.Parts[i].Raw)
+	}
+	for i := range m.Extra {
+		value(&m.Extra[i].Value)
+	}
+	for i := range m.ToolCalls {
+		c := &m.ToolCalls[i]
+		if c.Parsed == nil {
+			text(&c.Arguments)
+			continue
+		}
+		// The arguments keep the model's spelling as far as they stay.
+		if parsed, err := json.Parse([]byte(c.Arguments), json.Limits{}); err == nil {
+			if out, ok := r.json(parsed); ok {
+				c.Arguments, c.Parsed, changed = string(out), out, true
+			}
+		}
+	}
+	return changed
+}
+
+// maxDepth is how deep values are looked into.
+const maxDepth = 200
+
+// json redacts the texts in a value. What stays is byte for byte as it was.
+func (r *Redactor) json(raw json.Raw) (json.Raw, bool) {
+	if len(raw) == 0 {
+		return raw, false
+	}
+	out, changed := r.appendValue(nil, raw, 0)
+	if !changed {
+		return raw, false
+	}
+	return out, true
+}
+
+func (r *Redactor) appendValue(b []byte, raw json.Raw, depth int) ([]byte, bool) {
+	changed := false
+	switch kind := raw.Kind(); {
+	case kind == json.String:
+		s, _ := raw.Text()
+		if out, ok := r.Text(s); ok {
+			return json.AppendString(b, out), true
+		}
+	case kind == json.Array && depth < maxDepth:
+		at := 0
+		for e := range raw.Elements() {
+			from := offset(raw, e)
+			b = append(b, raw[at:from]...)
+			var did bool
+			b, did = r.appendValue(b, e, depth+1)
+			changed, at = changed || did, from+len(e)
+		}
+		return append(b, raw[at:]...), changed
+	case kind == json.Object && depth < maxDepth:
+		at := 0
+		for k, v := range raw.Members() {
+			from := offset(raw, v)
+			b = append(b, raw[at:from]...)
+			var did bool
+			if name, _ := k.Text(); v.Kind() == json.String && secret.Named(name) {
+				b, did = r.named(b, v)
+			} else {
+				b, did = r.appendValue(b, v, depth+1)
+			}
+			changed, at = changed || did, from+len(v)
+		}
+		return append(b, raw[at:]...), changed
+	}
+	return append(b, raw...), changed
+}
+
+// named redacts the value of a key that is named after a secret, whatever it looks like.
+func (r *Redactor) named(b []byte, v json.Raw) ([]byte, bool) {
+	s, _ := v.Text()
+	if out, ok := r.Text(s); ok {
+		return json.AppendString(b, out), true
+	}
+	if len(s) < 8 || !digits(s) || strings.ContainsAny(s, " ${}<>") || r.allowed(s) {
+		return append(b, v...), false
+	}
+	r.know(s)
+	return json.AppendString(b, r.placeholder("secret", s)), true
+}
+
+// offset is where a part of a value begins.
+func offset(whole, part json.Raw) int {
+	return int(uintptr(unsafe.Pointer(unsafe.SliceData(part))) - uintptr(unsafe.Pointer(unsafe.SliceData(whole))))
+}
+
+// found is a place in a text.
+type found struct {
+	from, to int
+	class    string
+}
+
+// Text redacts a text. It reports whether anything was replaced.
+func (r *Redactor) Text(s string) (string, bool) {
+	if len(s) < 6 {
+		return s, false
+	}
+	places := r.find(s)
+	if len(places) == 0 {
+		return s, false
+	}
+	slices.SortStableFunc(places, func(a, b found) int {
+		if a.from != b.from {
+			return a.from - b.from
+		}
+		return b.to - a.to
+	})
+	var b strings.Builder
+	at := 0
+	for _, p := range places {
+		if p.from < at { // within what was replaced
+			continue
+		}
+		b.WriteString(s[at:p.from])
+		b.WriteString(r.placeholder(p.class, s[p.from:p.to]))
+		at = p.to
+	}
+	b.WriteString(s[at:])
+	return b.String(), true
+}
+
+func (r *Redactor) find(s string) (out []found) {
+	add := func(class string, from, to int) {
+		if v := s[from:to]; !strings.Contains(v, opening) && !r.allowed(v) && !inside(s, from) {
+			out = append(out, found{from, to, class})
+		}
+	}
+	for _, rule := range rules() {
+		for w := range rule.windows(s) {
+			for _, m := range rule.re.FindAllStringSubmatchIndex(s[w[0]:w[1]], -1) {
+				from, to := w[0]+m[len(m)-2], w[0]+m[len(m)-1]
+				if rule.is == nil || rule.is(s[from:to], s[:from]) {
+					add(rule.class, from, to)
+				}
+			}
+		}
+	}
+	for v := range r.known {
+		for at := 0; ; {
+			i := strings.Index(s[at:], v)
+			if i < 0 {
+				break
+			}
+			add("secret", at+i, at+i+len(v))
+			at += i + len(v)
+		}
+	}
+	for _, span := range secret.Spans(s) {
+		r.know(s[span[0]:span[1]])
+		add("secret", span[0], span[1])
+	}
+	return append(out, r.encoded(s)...)
+}
+
+// know remembers a value, which may stand alone elsewhere in the example.
+func (r *Redactor) know(value string) {
+	if len(value) < 8 || strings.Contains(value, opening) || r.allowed(value) {
+		return
+	}
+	if r.known == nil {
+		r.known = map[string]bool{}
+	}
+	r.known[value] = true
+}
+
+// dataURL is a piece of base64 in a text.
+var dataURL = regexp.MustCompile(`;base64,([A-Za-z0-9+/]{16,}={0,2})`)
+
+// encoded finds data URLs that hold a text with something in it. An image is not looked into.
+func (r *Redactor) encoded(s string) (out []found) {
+	if !strings.Contains(s, ";base64,") {
+		return nil
+	}
+	for _, m := range dataURL.FindAllStringSubmatchIndex(s, -1) {
+		b, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(s[m[2]:m[3]], "="))
+		if err == nil && utf8.Valid(b) && len(r.find(string(b))) > 0 {
+			out = append(out, found{m[2], m[3], "data"})
+		}
+	}
+	return out
+}
+
+func (r *Redactor) allowed(v string) bool {
+	return r.allow[v] || slices.ContainsFunc(r.patterns, func(re *regexp.Regexp) bool { return re.MatchString(v) })
+}
+
+const opening = "<REDACTED:"
+
+var placeholder = regexp.MustCompile(`<REDACTED:[a-z_]+:\d+>`)
+
+// Placeholders are the bytes [from, to) of a text that stand for something that was taken out.
+func Placeholders(s string) [][]int {
+	if !strings.Contains(s, opening) {
+		return nil
+	}
+	return placeholder.FindAllStringIndex(s, -1)
+}
+
+// inside says whether a place is within a placeholder: texts may be redacted more than once.
+func inside(s string, at int) bool {
+	i := strings.LastIndex(s[:at], opening)
+	return i >= 0 && !strings.Contains(s[i:at], ">")
+}
+
+// placeholder is the one placeholder of a value.
+func (r *Redactor) placeholder(class, value string) string {
+	r.counts[class]++
+	key := xxh3.HashString128(value)
+	p, ok := r.seen[key]
+	if !ok {
+		r.numbers[class]++
+		p = fmt.Sprintf("%s%s:%d>", opening, class, r.numbers[class])
+		r.seen[key] = p
+	}
+	return p
+}

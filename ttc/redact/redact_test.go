@@ -1,0 +1,294 @@
+package redact
+
+import (
+	"bufio"
+	"encoding/base64"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+func redactor(t testing.TB, allow ...string) *Redactor {
+	t.Helper()
+	r, err := New(Config{Enabled: true, Allow: allow})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+const (
+	alnum = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	hexes = "0123456789abcdef"
+	upper = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+)
+
+// planter makes secrets of a kind.
+type planter struct{ *rand.Rand }
+
+func (p planter) of(alphabet string, n int) string {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = alphabet[p.IntN(len(alphabet))]
+	}
+	return string(b)
+}
+
+func (p planter) crc(prefix string) string {
+	body := p.of(alnum, 30)
+	sum := crc32.ChecksumIEEE([]byte(body))
+	var end [6]byte
+	for i := 5; i >= 0; i-- {
+		end[i] = alnum[sum%62]
+		sum /= 62
+	}
+	return prefix + body + string(end[:])
+}
+
+// kinds make secrets; what stands around a | is context that a secret needs, the secret is between.
+var kinds = map[string]func(p planter) string{
+	"private key": func(p planter) string {
+		return "|-----BEGIN RSA PRIVATE KEY-----\n" + p.of(alnum, 64) + "\n-----END RSA PRIVATE KEY-----|"
+	},
+	"aws id":      func(p planter) string { return "|AKIA" + p.of(upper, 16) + "|" },
+	"aws secret":  func(p planter) string { return "AWS_SECRET_ACCESS_KEY=|" + p.of(alnum, 40) + "|" },
+	"github":      func(p planter) string { return "|" + p.crc("ghp_") + "|" },
+	"github app":  func(p planter) string { return "|" + p.crc("ghs_") + "|" },
+	"github fine": func(p planter) string { return "|github_pat_" + p.of(alnum, 22) + "_" + p.of(alnum, 59) + "|" },
+	"gitlab":      func(p planter) string { return "|glpat-" + p.of(alnum, 20) + "|" },
+	"slack":       func(p planter) string { return "|xoxb-" + p.of("0123456789", 12) + "-" + p.of(alnum, 24) + "|" },
+	"slack hook": func(p planter) string {
+		return "https://hooks.slack.com/services/|T" + p.of(upper, 8) + "/B" + p.of(upper, 8) + "/" + p.of(alnum, 24) + "|"
+	},
+	"stripe":       func(p planter) string { return "|sk_live_" + p.of(alnum, 24) + "|" },
+	"openai":       func(p planter) string { return "|sk-proj-" + p.of(alnum, 48) + "|" },
+	"anthropic":    func(p planter) string { return "|sk-ant-api03-" + p.of(alnum, 80) + "|" },
+	"google":       func(p planter) string { return "|AIza" + p.of(alnum, 35) + "|" },
+	"hugging face": func(p planter) string { return "|hf_" + p.of(alnum, 34) + "|" },
+	"npm":          func(p planter) string { return "|" + p.crc("npm_") + "|" },
+	"pypi":         func(p planter) string { return "|pypi-AgEIcHlwaS5vcmc" + p.of(alnum, 60) + "|" },
+	"sendgrid":     func(p planter) string { return "|SG." + p.of(alnum, 22) + "." + p.of(alnum, 43) + "|" },
+	"twilio":       func(p planter) string { return "|SK" + p.of(hexes, 32) + "|" },
+	"telegram":     func(p planter) string { return "|" + p.of("123456789", 9) + ":AA" + p.of(alnum, 33) + "|" },
+	"digitalocean": func(p planter) string { return "|dop_v1_" + p.of(hexes, 64) + "|" },
+	"databricks":   func(p planter) string { return "|dapi" + p.of(hexes, 32) + "|" },
+	"shopify":      func(p planter) string { return "|shpat_" + p.of(hexes, 32) + "|" },
+	"azure":        func(p planter) string { return "AccountKey=|" + p.of(alnum, 86) + "==|" },
+	"age": func(p planter) string {
+		return "|AGE-SECRET-KEY-1" + p.of("023456789ACDEFGHJKLMNPQRSTUVWXYZ", 58) + "|"
+	},
+	"nvidia":    func(p planter) string { return "|nvapi-" + p.of(alnum, 64) + "|" },
+	"replicate": func(p planter) string { return "|r8_" + p.of(alnum, 37) + "|" },
+	"groq":      func(p planter) string { return "|gsk_" + p.of(alnum, 52) + "|" },
+	"atlassian": func(p planter) string { return "|ATATT3" + p.of(alnum, 180) + "|" },
+	"docker":    func(p planter) string { return "|dckr_pat_" + p.of(alnum, 27) + "|" },
+	"vault":     func(p planter) string { return "|hvs." + p.of(alnum, 90) + "|" },
+	"grafana":   func(p planter) string { return "|glsa_" + p.of(alnum, 32) + "_" + p.of(hexes, 8) + "|" },
+	"postman":   func(p planter) string { return "|PMAK-" + p.of(hexes, 24) + "-" + p.of(hexes, 34) + "|" },
+	"jwt": func(p planter) string {
+		return "|" + base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256"}`)) + "." + p.of(alnum, 40) + "." + p.of(alnum, 43) + "|"
+	},
+	"bearer":   func(p planter) string { return "Authorization: Bearer |" + p.of(alnum, 40) + "|" },
+	"url":      func(p planter) string { return "postgres://app:|" + p.of(alnum, 16) + "|@db.internal:5432/x" },
+	"env line": func(p planter) string { return "DB_PASSWORD=|" + p.of(alnum, 20) + "|" },
+	"e-mail":   func(p planter) string { return "|" + p.of(upper[:26], 6) + "." + p.of(upper[:26], 8) + "@posteo.de|" },
+	"phone": func(p planter) string {
+		return "call |+49 30 " + p.of("123456789", 4) + " " + p.of("123456789", 4) + "|"
+	},
+	"ip": func(p planter) string {
+		return fmt.Sprintf("from |%d.%d.%d.%d|", 60+p.IntN(100), 40+p.IntN(100), p.IntN(250), 1+p.IntN(250))
+	},
+	"home": func(p planter) string { return "/home/|" + strings.ToLower(p.of(upper[:26], 9)) + "|/src" },
+}
+
+// places are awkward places for a secret to stand in. Each makes an example of a text.
+var places = map[string]func(text string) chat.Message{
+	"a result": func(s string) chat.Message {
+		return chat.Message{Role: "tool", Form: chat.Text, Text: "ok\n" + s + "\nend"}
+	},
+	"reasoning": func(s string) chat.Message {
+		return chat.Message{Role: "assistant", Reasoning: "I see " + s + " there"}
+	},
+	"a diff": func(s string) chat.Message {
+		return chat.Message{Role: "user", Text: "@@ -1 +1 @@\n-old\n+" + s + "\n"}
+	},
+	"arguments, escaped": func(s string) chat.Message {
+		b := []byte(`{"command": "`)
+		for i, r := range s {
+			if i%3 == 0 {
+				b = fmt.Appendf(b, `\u%04x`, r)
+			} else {
+				q := json.AppendString(nil, string(r))
+				b = append(b, q[1:len(q)-1]...)
+			}
+		}
+		b = append(b, `"}`...)
+		return chat.Message{Role: "assistant", ToolCalls: []chat.ToolCall{{ID: "c", Name: "f", Arguments: string(b), Parsed: b}}}
+	},
+	"a data URL": func(s string) chat.Message {
+		return chat.Message{Role: "user", Text: "see data:text/plain;base64," + base64.StdEncoding.EncodeToString([]byte("file:\n"+s+"\n")) + " here"}
+	},
+}
+
+// all is everything that is written of a message, the data URLs decoded.
+func all(m *chat.Message) string {
+	s := m.Text + "\n" + m.Reasoning
+	for _, c := range m.ToolCalls {
+		v, _ := c.Parsed.Get("command")
+		text, _ := v.Text()
+		s += "\n" + c.Arguments + "\n" + text
+	}
+	for _, u := range dataURL.FindAllStringSubmatch(s, -1) {
+		b, _ := base64.RawStdEncoding.DecodeString(strings.TrimRight(u[1], "="))
+		s += "\n" + string(b)
+	}
+	return s
+}
+
+// TestPlanted: of 1,000 secrets of 40 kinds in awkward places 99 % are found.
+func TestPlanted(t *testing.T) {
+	p := planter{rand.New(rand.NewPCG(1, 2))}
+	missed := map[string]int{}
+	n, failed := 0, 0
+	for _, kind := range sorted(kinds) {
+		for _, place := range sorted(places) {
+			for range 5 {
+				parts := strings.Split(kinds[kind](p), "|")
+				m := places[place](strings.Join(parts, ""))
+				ex := &ttc.Example{Graph: ttc.Graph{Nodes: []ttc.Node{{Parent: -1, Message: m, TokenIDs: []int32{1}}}}}
+				redactor(t).Example(ex)
+				n++
+				if strings.Contains(all(&ex.Graph.Nodes[0].Message), parts[1]) {
+					failed++
+					missed[kind+" in "+place]++
+				} else if ex.Graph.Nodes[0].TokenIDs != nil {
+					t.Errorf("%s in %s: the token ids still hold it", kind, place)
+				}
+			}
+		}
+	}
+	t.Logf("%d of %d missed: %v", failed, n, missed)
+	if len(kinds) != 40 || failed*100 > n {
+		t.Errorf("%d kinds; %d of %d were missed: %v", len(kinds), failed, n, missed)
+	}
+}
+
+func sorted[V any](m map[string]V) (out []string) {
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// TestOrdinaryLinesStay: fewer than one placeholder in 10,000 lines of code, prose and data of this repository.
+func TestOrdinaryLinesStay(t *testing.T) {
+	r := redactor(t)
+	lines := 0
+	var hits []string
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			if err == nil && strings.HasPrefix(d.Name(), ".") && path != "../.." {
+				return filepath.SkipDir
+			}
+			return err
+		}
+		switch filepath.Ext(path) {
+		case ".md", ".go", ".yml", ".yaml", ".jinja", ".py", ".sum", ".mod", ".s":
+		default:
+			return nil
+		}
+		if strings.Contains(path, "secret") || strings.Contains(path, "test") || strings.Contains(path, "redact") {
+			return nil // they hold made-up secrets
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		for s := bufio.NewScanner(f); s.Scan(); lines++ {
+			if out, changed := r.Text(s.Text()); changed {
+				hits = append(hits, filepath.Base(path)+": "+out)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines < 50_000 || len(hits)*10_000 > lines {
+		t.Errorf("%d placeholders in %d lines:\n%s", len(hits), lines, strings.Join(hits, "\n"))
+	}
+}
+
+func TestOneSecretOnePlaceholder(t *testing.T) {
+	const token = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
+	r := redactor(t, "boss@acme.org", `/^10\./`)
+	ex := func(texts ...string) *ttc.Example {
+		out := &ttc.Example{Fidelity: ttc.IDs}
+		for i, s := range texts {
+			out.Graph.Nodes = append(out.Graph.Nodes, ttc.Node{Parent: i - 1, Message: chat.Message{Role: "user", Form: chat.Text, Text: s}})
+		}
+		r.Example(out)
+		return out
+	}
+	show := func(ex *ttc.Example) (out string) {
+		for _, n := range ex.Graph.Nodes {
+			out += n.Message.Text + "|"
+		}
+		return out
+	}
+	for _, c := range []struct{ got, want string }{
+		{show(ex("a "+token, "mail ann@posteo.de", token)), "a <REDACTED:github_token:1>|mail <REDACTED:email:1>|<REDACTED:github_token:1>|"},
+		{show(ex("bob@posteo.de " + token)), "<REDACTED:email:2> <REDACTED:github_token:1>|"},
+		{show(ex("it is kX93mmQ7ppL2 now", "DB_PASSWORD=kX93mmQ7ppL2")), "it is <REDACTED:secret:1> now|DB_PASSWORD=<REDACTED:secret:1>|"},
+		{show(ex("boss@acme.org 10.2.3.4 git@github.com x@example.com 127.0.0.1 v1.2.3.4")), "boss@acme.org 10.2.3.4 git@github.com x@example.com 127.0.0.1 v1.2.3.4|"},
+		{show(ex("a <REDACTED:github_token:1>")), "a <REDACTED:github_token:1>|"},
+	} {
+		if c.got != c.want {
+			t.Errorf("\n got %s\nwant %s", c.got, c.want)
+		}
+	}
+	if got := fmt.Sprint(r.Counts()); got != "map[email:2 github_token:3 secret:2]" {
+		t.Error(got)
+	}
+	if _, err := New(Config{Enabled: true, Allow: []string{"/(/"}}); err == nil {
+		t.Error("a bad pattern is taken")
+	}
+	if got := Placeholders("a <REDACTED:email:12> b <REDACTED:x"); fmt.Sprint(got) != "[[2 21]]" {
+		t.Error(got)
+	}
+}
+
+// TestSharedMessagesStay: what others hold is not changed, and arguments keep the model's spelling where they stay.
+func TestSharedMessagesStay(t *testing.T) {
+	arguments := `{ "a" : 49.90, "to":["x", "ann@posteo.de"], "n":1e3 }`
+	shared := []chat.ToolCall{{ID: "c", Name: "f", Arguments: arguments, Parsed: json.Raw(arguments)}}
+	ex := &ttc.Example{Graph: ttc.Graph{Nodes: []ttc.Node{{Parent: -1, Message: chat.Message{Role: "assistant", ToolCalls: shared}}}}}
+	redactor(t).Example(ex)
+	if shared[0].Arguments != arguments {
+		t.Error("the source's message changed")
+	}
+	if got := ex.Graph.Nodes[0].Message.ToolCalls[0].Arguments; got != strings.Replace(arguments, "ann@posteo.de", "<REDACTED:email:1>", 1) {
+		t.Error(got)
+	}
+}
+
+func BenchmarkText(b *testing.B) {
+	ordinary := strings.Repeat("func (r *Redactor) Text(s string) (string, bool) {\n\tif len(s) < 6 { return s, false } // as it was\n", 200)
+	r := redactor(b)
+	b.SetBytes(int64(len(ordinary)))
+	for b.Loop() {
+		r.Text(ordinary)
+	}
+}

@@ -1,0 +1,305 @@
+package redact
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"hash/crc32"
+	"iter"
+	"math"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// rule is a form of what is to be replaced: the last submatch of its pattern.
+type rule struct {
+	class string
+	hints []string // one of these is in each text that matches
+	re    *regexp.Regexp
+	is    func(match, before string) bool // whether a match is one; nil: always
+	near  func(s string, at int) bool     // whether it is worth looking around a hint; nil: always
+	long  bool                            // a match may be longer than a window
+}
+
+// A window is what is looked at around a hint: a pattern costs every byte that it sees.
+const (
+	windowBefore = 128
+	windowAfter  = 512
+)
+
+// windows are the parts of a text that may hold a match, apart and in order.
+func (r *rule) windows(s string) iter.Seq[[2]int] {
+	return func(yield func([2]int) bool) {
+		var places []int
+		for _, h := range r.hints {
+			for at := 0; ; {
+				i := strings.Index(s[at:], h)
+				if i < 0 {
+					break
+				}
+				at += i
+				if r.near == nil || r.near(s, at) {
+					places = append(places, at)
+					if r.long {
+						break
+					}
+				}
+				at += len(h)
+			}
+		}
+		slices.Sort(places)
+		if len(places) > 0 && r.long {
+			yield([2]int{places[0] - min(places[0], windowBefore), len(s)})
+			return
+		}
+		for i := 0; i < len(places); {
+			w := [2]int{max(0, places[i]-windowBefore), min(len(s), places[i]+windowAfter)}
+			for ; i < len(places) && places[i]-windowBefore <= w[1]; i++ {
+				w[1] = min(len(s), places[i]+windowAfter)
+			}
+			if !yield(w) {
+				return
+			}
+		}
+	}
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+// between says that a digit stands on either side.
+func between(s string, at int) bool {
+	return at > 0 && at+1 < len(s) && isDigit(s[at-1]) && isDigit(s[at+1])
+}
+
+func beforeDigit(s string, at int) bool { return at+1 < len(s) && isDigit(s[at+1]) }
+
+// hexBefore says that a piece of an address stands on either side.
+func hexBefore(s string, at int) bool {
+	hex := func(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
+	return at > 0 && at+5 < len(s) && hex(s[at-1]) && hex(s[at+1]) && strings.IndexByte(s[at+1:at+6], ':') > 0
+}
+
+// afterWord says that a long word stands before.
+func afterWord(s string, at int) bool {
+	const least = 20
+	if at < least {
+		return false
+	}
+	for _, c := range []byte(s[at-least : at]) {
+		if !isDigit(c) && (c|0x20 < 'a' || c|0x20 > 'z') && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+// key is the rule of a key with a prefix of its own. bits is how random it has to look, per character.
+func key(class, pattern string, bits float64, hints ...string) rule {
+	return rule{
+		class: class, hints: hints, re: regexp.MustCompile(`(?:^|[^A-Za-z0-9_])(` + pattern + `)`),
+		is: func(match, before string) bool {
+			return entropy(match) >= bits && !repeats(match) && !strings.HasSuffix(before, "sha512-")
+		},
+	}
+}
+
+var rules = sync.OnceValue(func() []rule {
+	re := regexp.MustCompile
+	return append([]rule{
+		{class: "private_key", long: true, hints: []string{"PRIVATE KEY"}, re: re(
+			`(?s)(-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|$))`)},
+		{class: "github_token", hints: []string{"ghp_", "gho_", "ghu_", "ghs_", "ghr_"}, re: re(
+			`(gh[pousr]_[A-Za-z0-9]{36})`), is: func(m, _ string) bool { return checked(m[4:]) || entropy(m) > 4 }},
+		{class: "npm_token", hints: []string{"npm_"}, re: re(`(npm_[A-Za-z0-9]{36})`), is: func(m, _ string) bool {
+			return checked(m[4:]) || entropy(m) > 4
+		}},
+		{class: "jwt", hints: []string{"eyJ"}, re: re(
+			`\b(eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,})`), is: isJWT},
+		{class: "url_password", hints: []string{"://"}, re: re(
+			`[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s:@"'<>]*:([^/\s@"'<>$]{3,})@[A-Za-z0-9\[]`)},
+		{class: "bearer_token", hints: []string{"earer ", "EARER "}, re: re(
+			`(?i)\bbearer\s+([A-Za-z0-9._~+/-]{16,}=*)`), is: func(m, _ string) bool { return entropy(m) > 3 && digits(m) }},
+		{class: "email", hints: []string{"@"}, re: re(
+			`\b([A-Za-z0-9][A-Za-z0-9._%+-]{0,63}@[A-Za-z0-9][A-Za-z0-9-]*(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,24})\b`), is: isEmail},
+		{
+			class: "phone", hints: []string{"+", "(", "tel", "Tel"}, re: re(
+				`(?:^|[^\w.+/-])(\+[1-9]\d{0,2}(?:[ .-]?\(\d{1,4}\))?(?:[ .-]\d{2,5}){2,5}|\(\d{3}\) \d{3}-\d{4}|\+[1-9]\d{9,13})\b`),
+			is: isPhone,
+		},
+		{class: "ip", hints: []string{"."}, near: between, re: re(`(?:^|[^\w.])((?:\d{1,3}\.){3}\d{1,3})\b`), is: isIPv4},
+		{class: "ip", hints: []string{":"}, near: hexBefore, re: re(`(?:^|[^\w:.])((?:[0-9A-Fa-f]{1,4}:){5,7}[0-9A-Fa-f:]{1,9})`), is: isIPv6},
+		{class: "home", hints: []string{"/home/", "/Users/"}, re: re(`(?:/home|/Users)/([A-Za-z0-9][\w.-]{0,31})`), is: isPerson},
+		{class: "home", hints: []string{`Users\`}, re: re(`[A-Za-z]:\\{1,2}Users\\{1,2}([A-Za-z0-9][\w.-]{0,31})`), is: isPerson},
+	}, keys()...)
+})
+
+// keys are those with a prefix or a shape of their own.
+func keys() []rule {
+	return []rule{
+		key("aws_key_id", `(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b`, 3, "AKIA", "ASIA", "ABIA", "ACCA"),
+		key("github_token", `github_pat_\w{22}_\w{59}`, 3.5, "github_pat_"),
+		key("gitlab_token", `(?:glpat|gldt|glrt|glsoat|glcbt|glptt|glft)-[\w-]{20,}`, 3, "glpat-", "gldt-", "glrt-", "glsoat-", "glcbt-", "glptt-", "glft-"),
+		key("slack_token", `xox[abeoprs]-[\w-]{10,}|xapp-\d-[\w-]{20,}`, 2.8, "xox", "xapp-"),
+		{class: "slack_webhook", hints: []string{"hooks.slack.com"}, re: regexp.MustCompile(`hooks\.slack\.com/(?:services|workflows)/([\w/-]{20,})`)},
+		key("stripe_key", `(?:sk|rk|pk|whsec)_(?:live_|test_)?[A-Za-z0-9]{16,}`, 3.3, "sk_", "rk_", "pk_", "whsec_"),
+		key("anthropic_key", `sk-ant-[\w-]{20,}`, 3.3, "sk-ant-"),
+		key("openai_key", `sk-(?:proj-|svcacct-|admin-)?[\w-]{20,}`, 3.5, "sk-"),
+		key("google_key", `AIza[\w-]{35}|GOCSPX-[\w-]{28}|ya29\.[\w-]{20,}`, 3.3, "AIza", "GOCSPX-", "ya29."),
+		key("huggingface_token", `(?:hf|api_org)_[A-Za-z0-9]{30,}`, 3.5, "hf_", "api_org_"),
+		key("pypi_token", `pypi-AgE[\w-]{40,}`, 3.5, "pypi-AgE"),
+		key("sendgrid_key", `SG\.[\w-]{20,24}\.[\w-]{39,50}`, 3.5, "SG."),
+		key("twilio_key", `(?:SK|AC)[0-9a-f]{32}\b`, 3, "SK", "AC"),
+		key("mailgun_key", `key-[0-9a-f]{32}\b`, 3, "key-"),
+		key("telegram_token", `\d{8,10}:AA[\w-]{33}`, 3.5, ":AA"),
+		discord(),
+		key("digitalocean_token", `do[opr]_v1_[0-9a-f]{64}`, 3, "_v1_"),
+		key("databricks_token", `dapi[0-9a-f]{32}(?:-\d)?`, 3, "dapi"),
+		key("shopify_token", `shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}`, 3, "shp"),
+		key("square_token", `(?:sq0[a-z]{3}-[\w-]{22,43}|EAAA[\w-]{60})`, 3.3, "sq0", "EAAA"),
+		key("azure_key", `[A-Za-z0-9+/]{86}==`, 4.5, "=="),
+		key("age_key", `AGE-SECRET-KEY-1[0-9A-Z]{58}`, 3.5, "AGE-SECRET-KEY-"),
+		key("nvidia_key", `nvapi-[\w-]{40,}`, 3.5, "nvapi-"),
+		key("replicate_token", `r8_[A-Za-z0-9]{37}`, 3.5, "r8_"),
+		key("groq_key", `gsk_[A-Za-z0-9]{40,}`, 3.5, "gsk_"),
+		key("xai_key", `xai-[A-Za-z0-9]{40,}`, 3.5, "xai-"),
+		key("perplexity_key", `pplx-[A-Za-z0-9]{40,}`, 3.5, "pplx-"),
+		key("linear_key", `lin_(?:api|oauth)_[A-Za-z0-9]{32,}`, 3.5, "lin_"),
+		key("atlassian_token", `ATATT3[\w=-]{60,}`, 3.5, "ATATT3"),
+		key("figma_token", `figd_[\w-]{36,}`, 3.5, "figd_"),
+		key("docker_token", `dckr_(?:pat|oat)_[\w-]{24,}`, 3.5, "dckr_"),
+		key("terraform_token", `[A-Za-z0-9]{14}\.atlasv1\.[\w-]{60,}`, 3.5, ".atlasv1."),
+		key("vault_token", `hv[sb]\.[\w-]{24,}`, 3.5, "hvs.", "hvb."),
+		key("heroku_key", `HRKU-[\w-]{36,}`, 3, "HRKU-"),
+		key("newrelic_key", `NRAK-[A-Z0-9]{27}`, 3, "NRAK-"),
+		key("grafana_token", `gl(?:sa|c)_[\w+/=]{32,}`, 3.5, "glsa_", "glc_"),
+		key("sentry_token", `sntry[su]_[\w+/=-]{40,}`, 3.5, "sntry"),
+		key("postman_key", `PMAK-[0-9a-f]{24}-[0-9a-f]{34}`, 3, "PMAK-"),
+		key("planetscale_token", `pscale_(?:tkn|pw|oauth)_[\w.=-]{32,}`, 3.5, "pscale_"),
+		key("doppler_token", `dp\.(?:pt|st|ct|sa)\.[\w.-]{40,}`, 3.5, "dp."),
+		key("supabase_key", `sb[ps]?_(?:secret_|publishable_)?[\w-]{30,}`, 3.5, "sb"),
+	}
+}
+
+func discord() rule {
+	r := key("discord_token", `[MNO][\w-]{23,25}\.[\w-]{6}\.[\w-]{27,38}`, 4, ".")
+	r.near = afterWord
+	return r
+}
+
+// entropy is how random a text looks, in bits a character.
+func entropy(s string) float64 {
+	var counts [256]int
+	for i := range len(s) {
+		counts[s[i]]++
+	}
+	bits := 0.0
+	for _, n := range counts {
+		if n > 0 {
+			p := float64(n) / float64(len(s))
+			bits -= p * math.Log2(p)
+		}
+	}
+	return bits
+}
+
+// repeats says that a text is a stand-in for a key: one character over and over, or words that say so.
+func repeats(s string) bool {
+	lower := strings.ToLower(s)
+	for _, word := range []string{"xxxx", "****", "....", "____", "0000000000", "placeholder", "your-", "your_", "example_key"} {
+		if strings.Contains(lower, word) {
+			return true
+		}
+	}
+	return false
+}
+
+func digits(s string) bool { return strings.ContainsAny(s, "0123456789") }
+
+// checked says whether the last six characters are the checksum of those before, as in tokens of GitHub and npm.
+func checked(s string) bool {
+	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	if len(s) < 7 {
+		return false
+	}
+	sum := crc32.ChecksumIEEE([]byte(s[:len(s)-6]))
+	var want [6]byte
+	for i := 5; i >= 0; i-- {
+		want[i] = digits[sum%62]
+		sum /= 62
+	}
+	return s[len(s)-6:] == string(want[:])
+}
+
+func isJWT(match, _ string) bool {
+	head, _, _ := strings.Cut(match, ".")
+	b, err := base64.RawURLEncoding.DecodeString(head)
+	return err == nil && json.Valid(b) && strings.Contains(string(b), `"alg"`)
+}
+
+// isEmail leaves addresses of programs and of documents.
+func isEmail(match, before string) bool {
+	name, host, _ := strings.Cut(strings.ToLower(match), "@")
+	switch {
+	case name == "git" || name == "noreply" || name == "no-reply" || strings.HasSuffix(before, "://"):
+		return false
+	case host == "example.com" || host == "example.org" || host == "example.net" || strings.HasSuffix(host, ".example"):
+		return false
+	}
+	last := host[strings.LastIndexByte(host, '.')+1:]
+	return !notDomains[last]
+}
+
+// notDomains are endings of file names, which follow an @ as in logo@2x.png.
+var notDomains = map[string]bool{
+	"png": true, "jpg": true, "jpeg": true, "gif": true, "svg": true, "webp": true, "js": true, "ts": true, "css": true, "json": true,
+	"service": true, "target": true, "local": true, "test": true, "invalid": true, "localhost": true,
+}
+
+func isPhone(match, before string) bool {
+	n := 0
+	for _, r := range match {
+		if r >= '0' && r <= '9' {
+			n++
+		}
+	}
+	if n < 9 || n > 15 {
+		return false
+	}
+	// In a diff a line that was added begins so.
+	return match[0] != '+' || strings.ContainsAny(match[1:], " .-(") || before != "" && !strings.HasSuffix(before, "\n")
+}
+
+// isIPv4 leaves addresses that say nothing about anyone, and versions.
+func isIPv4(match, before string) bool {
+	ip, err := netip.ParseAddr(match)
+	if err != nil || ip.IsLoopback() || ip.IsUnspecified() || ip.IsMulticast() {
+		return false
+	}
+	b := ip.As4()
+	switch {
+	case b[0] == 255 || b[3] == 255 || b[0] == 0, b[0] == 192 && b[1] == 0 && b[2] == 2, b[0] == 198 && b[1] == 51, b[0] == 203 && b[1] == 0:
+		return false
+	case b == [4]byte{8, 8, 8, 8} || b == [4]byte{8, 8, 4, 4} || b == [4]byte{1, 1, 1, 1}:
+		return false
+	case b[0] < 32 && b[1] < 32 && b[2] < 32 && b[0] != 10: // 1.2.3.4
+		return false
+	}
+	tail := strings.ToLower(before[max(0, len(before)-10):])
+	return !strings.Contains(tail, "version") && !strings.HasSuffix(tail, "==") && !strings.HasSuffix(tail, "v")
+}
+
+func isIPv6(match, _ string) bool {
+	ip, err := netip.ParseAddr(match)
+	return err == nil && ip.IsGlobalUnicast()
+}
+
+// isPerson leaves folders that are the same on many machines.
+func isPerson(match, _ string) bool { return !everyones[strings.ToLower(match)] }
+
+var everyones = map[string]bool{
+	"user": true, "root": true, "ubuntu": true, "runner": true, "app": true, "node": true, "vscode": true, "jovyan": true, "shared": true,
+	"public": true, "default": true, "linuxbrew": true, "admin": true, "dev": true, "agent": true, "coder": true, "codespace": true,
+	"git": true, "www": true, "username": true, "you": true, "me": true,
+}
