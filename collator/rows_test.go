@@ -366,3 +366,12 @@ func TestD19ReferenceLogProbsAreColumns(t *testing.T) {
 	}
 	want(t, with, 1)
 }
+
+// TestPlaceholdersAreNotTrained: what was redacted within a turn is left out of the loss, and all around it stays in.
+func TestPlaceholdersAreNotTrained(t *testing.T) {
+	ns := nodes(append(says("user: q"), callMessage("Mail to <REDACTED:email:1>.", "mail", `{"to": "<REDACTED:email:1>"}`),
+		say("tool: <REDACTED:ip:2>"), say("assistant: <REDACTED:email:1> has it")))
+	c := run(t, "chatml.jinja", demonstration("x", ns))
+	want(t, strings.Join(trainedTexts(t, &c.rows[0].Sides[0]), "|"),
+		`Mail to |.<tool_call>mail {"to": "|"}</tool_call><|im_end|>| has it<|im_end|>`)
+}

@@ -339,7 +339,8 @@ func (b *sideBuilder) mask(ranges []turns.Range, owners []*turns.Turn) *cause {
 	return nil
 }
 
-// train takes in the tokens of a rendered range, but for those of placeholders: what was taken out is not to be imitated.
+// train takes in the tokens of a rendered range, but for those of placeholders: what was taken out is not to be
+// imitated.
 func (b *sideBuilder) train(run turns.Run, of turns.Range, message int, terminal bool) {
 	from := run.Start
 	add := func(end int, terminal bool) {

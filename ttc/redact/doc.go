@@ -2,8 +2,8 @@
 //
 // What is found is replaced by a placeholder that says what it was, "<REDACTED:email:3>". One value has one placeholder
 // throughout a data set, in texts, reasoning, arguments and results alike, so that what an agent copied from a result
-// into a call still is a copy. A placeholder within a turn is not trained (see Placeholders): a model shouldn't learn to
-// write it.
+// into a call still is a copy. A placeholder within a turn is not trained (see Placeholders): a model shouldn't learn
+// to write it.
 //
 // # Why rules of our own
 //

@@ -20,7 +20,7 @@ import (
 // Config is `redact` of a source.
 type Config struct {
 	Enabled bool     `yaml:"enabled" default:"true" doc:"take secrets and personal data out of the sessions"`
-	Allow   []string `yaml:"allow" doc:"texts that stay, and patterns of them between slashes: [support@acme.org, /^10\\./]"`
+	Allow   []string `yaml:"allow" doc:"texts that stay, and patterns of them between slashes: [me@acme.org, /^10[.]/]"`
 }
 
 // Redactor replaces what is to be replaced. It is not safe for concurrent use.
@@ -41,7 +41,8 @@ func New(cfg Config) (*Redactor, error) {
 		return nil, nil
 	}
 	r := &Redactor{
-		allow: map[string]bool{}, seen: map[xxh3.Uint128]string{}, numbers: map[string]int{}, counts: map[string]int64{},
+		allow: map[string]bool{}, seen: map[xxh3.Uint128]string{},
+		numbers: map[string]int{}, counts: map[string]int64{},
 	}
 	for _, a := range cfg.Allow {
 		if len(a) > 2 && a[0] == '/' && a[len(a)-1] == '/' {

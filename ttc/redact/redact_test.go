@@ -68,7 +68,16 @@ var kinds = map[string]func(p planter) string{
 	"gitlab":      func(p planter) string { return "|glpat-" + p.of(alnum, 20) + "|" },
 	"slack":       func(p planter) string { return "|xoxb-" + p.of("0123456789", 12) + "-" + p.of(alnum, 24) + "|" },
 	"slack hook": func(p planter) string {
-		return "https://hooks.slack.com/services/|T" + p.of(upper, 8) + "/B" + p.of(upper, 8) + "/" + p.of(alnum, 24) + "|"
+		return "https://hooks.slack.com/services/|T" + p.of(
+			upper,
+			8,
+		) + "/B" + p.of(
+			upper,
+			8,
+		) + "/" + p.of(
+			alnum,
+			24,
+		) + "|"
 	},
 	"stripe":       func(p planter) string { return "|sk_live_" + p.of(alnum, 24) + "|" },
 	"openai":       func(p planter) string { return "|sk-proj-" + p.of(alnum, 48) + "|" },
@@ -96,7 +105,15 @@ var kinds = map[string]func(p planter) string{
 	"grafana":   func(p planter) string { return "|glsa_" + p.of(alnum, 32) + "_" + p.of(hexes, 8) + "|" },
 	"postman":   func(p planter) string { return "|PMAK-" + p.of(hexes, 24) + "-" + p.of(hexes, 34) + "|" },
 	"jwt": func(p planter) string {
-		return "|" + base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256"}`)) + "." + p.of(alnum, 40) + "." + p.of(alnum, 43) + "|"
+		return "|" + base64.RawURLEncoding.EncodeToString(
+			[]byte(`{"alg":"HS256"}`),
+		) + "." + p.of(
+			alnum,
+			40,
+		) + "." + p.of(
+			alnum,
+			43,
+		) + "|"
 	},
 	"bearer":   func(p planter) string { return "Authorization: Bearer |" + p.of(alnum, 40) + "|" },
 	"url":      func(p planter) string { return "postgres://app:|" + p.of(alnum, 16) + "|@db.internal:5432/x" },
@@ -133,10 +150,16 @@ var places = map[string]func(text string) chat.Message{
 			}
 		}
 		b = append(b, `"}`...)
-		return chat.Message{Role: "assistant", ToolCalls: []chat.ToolCall{{ID: "c", Name: "f", Arguments: string(b), Parsed: b}}}
+		return chat.Message{
+			Role:      "assistant",
+			ToolCalls: []chat.ToolCall{{ID: "c", Name: "f", Arguments: string(b), Parsed: b}},
+		}
 	},
 	"a data URL": func(s string) chat.Message {
-		return chat.Message{Role: "user", Text: "see data:text/plain;base64," + base64.StdEncoding.EncodeToString([]byte("file:\n"+s+"\n")) + " here"}
+		return chat.Message{
+			Role: "user",
+			Text: "see data:text/plain;base64," + base64.StdEncoding.EncodeToString([]byte("file:\n"+s+"\n")) + " here",
+		}
 	},
 }
 
@@ -237,7 +260,10 @@ func TestOneSecretOnePlaceholder(t *testing.T) {
 	ex := func(texts ...string) *ttc.Example {
 		out := &ttc.Example{Fidelity: ttc.IDs}
 		for i, s := range texts {
-			out.Graph.Nodes = append(out.Graph.Nodes, ttc.Node{Parent: i - 1, Message: chat.Message{Role: "user", Form: chat.Text, Text: s}})
+			out.Graph.Nodes = append(
+				out.Graph.Nodes,
+				ttc.Node{Parent: i - 1, Message: chat.Message{Role: "user", Form: chat.Text, Text: s}},
+			)
 		}
 		r.Example(out)
 		return out
@@ -274,18 +300,28 @@ func TestOneSecretOnePlaceholder(t *testing.T) {
 func TestSharedMessagesStay(t *testing.T) {
 	arguments := `{ "a" : 49.90, "to":["x", "ann@posteo.de"], "n":1e3 }`
 	shared := []chat.ToolCall{{ID: "c", Name: "f", Arguments: arguments, Parsed: json.Raw(arguments)}}
-	ex := &ttc.Example{Graph: ttc.Graph{Nodes: []ttc.Node{{Parent: -1, Message: chat.Message{Role: "assistant", ToolCalls: shared}}}}}
+	ex := &ttc.Example{
+		Graph: ttc.Graph{Nodes: []ttc.Node{{Parent: -1, Message: chat.Message{Role: "assistant", ToolCalls: shared}}}},
+	}
 	redactor(t).Example(ex)
 	if shared[0].Arguments != arguments {
 		t.Error("the source's message changed")
 	}
-	if got := ex.Graph.Nodes[0].Message.ToolCalls[0].Arguments; got != strings.Replace(arguments, "ann@posteo.de", "<REDACTED:email:1>", 1) {
+	if got := ex.Graph.Nodes[0].Message.ToolCalls[0].Arguments; got != strings.Replace(
+		arguments,
+		"ann@posteo.de",
+		"<REDACTED:email:1>",
+		1,
+	) {
 		t.Error(got)
 	}
 }
 
 func BenchmarkText(b *testing.B) {
-	ordinary := strings.Repeat("func (r *Redactor) Text(s string) (string, bool) {\n\tif len(s) < 6 { return s, false } // as it was\n", 200)
+	ordinary := strings.Repeat(
+		"func (r *Redactor) Text(s string) (string, bool) {\n\tif len(s) < 6 { return s, false } // as it was\n",
+		200,
+	)
 	r := redactor(b)
 	b.SetBytes(int64(len(ordinary)))
 	for b.Loop() {

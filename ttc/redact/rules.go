@@ -109,7 +109,8 @@ var rules = sync.OnceValue(func() []rule {
 	re := regexp.MustCompile
 	return append([]rule{
 		{class: "private_key", long: true, hints: []string{"PRIVATE KEY"}, re: re(
-			`(?s)(-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|$))`)},
+			`(?s)(-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|$))`,
+		)},
 		{class: "github_token", hints: []string{"ghp_", "gho_", "ghu_", "ghs_", "ghr_"}, re: re(
 			`(gh[pousr]_[A-Za-z0-9]{36})`), is: func(m, _ string) bool { return checked(m[4:]) || entropy(m) > 4 }},
 		{class: "npm_token", hints: []string{"npm_"}, re: re(`(npm_[A-Za-z0-9]{36})`), is: func(m, _ string) bool {
@@ -120,18 +121,43 @@ var rules = sync.OnceValue(func() []rule {
 		{class: "url_password", hints: []string{"://"}, re: re(
 			`[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s:@"'<>]*:([^/\s@"'<>$]{3,})@[A-Za-z0-9\[]`)},
 		{class: "bearer_token", hints: []string{"earer ", "EARER "}, re: re(
-			`(?i)\bbearer\s+([A-Za-z0-9._~+/-]{16,}=*)`), is: func(m, _ string) bool { return entropy(m) > 3 && digits(m) }},
+			`(?i)\bbearer\s+([A-Za-z0-9._~+/-]{16,}=*)`,
+		), is: func(m, _ string) bool { return entropy(m) > 3 && digits(m) }},
 		{class: "email", hints: []string{"@"}, re: re(
-			`\b([A-Za-z0-9][A-Za-z0-9._%+-]{0,63}@[A-Za-z0-9][A-Za-z0-9-]*(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,24})\b`), is: isEmail},
+			`\b([A-Za-z0-9][A-Za-z0-9._%+-]{0,63}@[A-Za-z0-9][A-Za-z0-9-]*(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,24})\b`,
+		), is: isEmail},
 		{
-			class: "phone", hints: []string{"+", "(", "tel", "Tel"}, re: re(
-				`(?:^|[^\w.+/-])(\+[1-9]\d{0,2}(?:[ .-]?\(\d{1,4}\))?(?:[ .-]\d{2,5}){2,5}|\(\d{3}\) \d{3}-\d{4}|\+[1-9]\d{9,13})\b`),
+			class: "phone", hints: []string{"+", "("}, near: beforeDigit, re: re(
+				`(?:^|[^\w.+/-])(\+[1-9]\d{0,2}(?:[ .-]?\(\d{1,4}\))?(?:[ .-]\d{2,5}){2,5}|\(\d{3}\) \d{3}-\d{4}|\+[1-9]\d{9,13})\b`,
+			),
 			is: isPhone,
 		},
-		{class: "ip", hints: []string{"."}, near: between, re: re(`(?:^|[^\w.])((?:\d{1,3}\.){3}\d{1,3})\b`), is: isIPv4},
-		{class: "ip", hints: []string{":"}, near: hexBefore, re: re(`(?:^|[^\w:.])((?:[0-9A-Fa-f]{1,4}:){5,7}[0-9A-Fa-f:]{1,9})`), is: isIPv6},
-		{class: "home", hints: []string{"/home/", "/Users/"}, re: re(`(?:/home|/Users)/([A-Za-z0-9][\w.-]{0,31})`), is: isPerson},
-		{class: "home", hints: []string{`Users\`}, re: re(`[A-Za-z]:\\{1,2}Users\\{1,2}([A-Za-z0-9][\w.-]{0,31})`), is: isPerson},
+		{
+			class: "ip",
+			hints: []string{"."},
+			near:  between,
+			re:    re(`(?:^|[^\w.])((?:\d{1,3}\.){3}\d{1,3})\b`),
+			is:    isIPv4,
+		},
+		{
+			class: "ip",
+			hints: []string{":"},
+			near:  hexBefore,
+			re:    re(`(?:^|[^\w:.])((?:[0-9A-Fa-f]{1,4}:){5,7}[0-9A-Fa-f:]{1,9})`),
+			is:    isIPv6,
+		},
+		{
+			class: "home",
+			hints: []string{"/home/", "/Users/"},
+			re:    re(`(?:/home|/Users)/([A-Za-z0-9][\w.-]{0,31})`),
+			is:    isPerson,
+		},
+		{
+			class: "home",
+			hints: []string{`Users\`},
+			re:    re(`[A-Za-z]:\\{1,2}Users\\{1,2}([A-Za-z0-9][\w.-]{0,31})`),
+			is:    isPerson,
+		},
 	}, keys()...)
 })
 
@@ -140,9 +166,24 @@ func keys() []rule {
 	return []rule{
 		key("aws_key_id", `(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b`, 3, "AKIA", "ASIA", "ABIA", "ACCA"),
 		key("github_token", `github_pat_\w{22}_\w{59}`, 3.5, "github_pat_"),
-		key("gitlab_token", `(?:glpat|gldt|glrt|glsoat|glcbt|glptt|glft)-[\w-]{20,}`, 3, "glpat-", "gldt-", "glrt-", "glsoat-", "glcbt-", "glptt-", "glft-"),
+		key(
+			"gitlab_token",
+			`(?:glpat|gldt|glrt|glsoat|glcbt|glptt|glft)-[\w-]{20,}`,
+			3,
+			"glpat-",
+			"gldt-",
+			"glrt-",
+			"glsoat-",
+			"glcbt-",
+			"glptt-",
+			"glft-",
+		),
 		key("slack_token", `xox[abeoprs]-[\w-]{10,}|xapp-\d-[\w-]{20,}`, 2.8, "xox", "xapp-"),
-		{class: "slack_webhook", hints: []string{"hooks.slack.com"}, re: regexp.MustCompile(`hooks\.slack\.com/(?:services|workflows)/([\w/-]{20,})`)},
+		{
+			class: "slack_webhook",
+			hints: []string{"hooks.slack.com"},
+			re:    regexp.MustCompile(`hooks\.slack\.com/(?:services|workflows)/([\w/-]{20,})`),
+		},
 		key("stripe_key", `(?:sk|rk|pk|whsec)_(?:live_|test_)?[A-Za-z0-9]{16,}`, 3.3, "sk_", "rk_", "pk_", "whsec_"),
 		key("anthropic_key", `sk-ant-[\w-]{20,}`, 3.3, "sk-ant-"),
 		key("openai_key", `sk-(?:proj-|svcacct-|admin-)?[\w-]{20,}`, 3.5, "sk-"),
@@ -207,7 +248,10 @@ func entropy(s string) float64 {
 // repeats says that a text is a stand-in for a key: one character over and over, or words that say so.
 func repeats(s string) bool {
 	lower := strings.ToLower(s)
-	for _, word := range []string{"xxxx", "****", "....", "____", "0000000000", "placeholder", "your-", "your_", "example_key"} {
+	for _, word := range []string{
+		"xxxx", "****", "....", "____", "0000000000",
+		"placeholder", "your-", "your_", "example_key",
+	} {
 		if strings.Contains(lower, word) {
 			return true
 		}
@@ -253,7 +297,8 @@ func isEmail(match, before string) bool {
 
 // notDomains are endings of file names, which follow an @ as in logo@2x.png.
 var notDomains = map[string]bool{
-	"png": true, "jpg": true, "jpeg": true, "gif": true, "svg": true, "webp": true, "js": true, "ts": true, "css": true, "json": true,
+	"png": true, "jpg": true, "jpeg": true, "gif": true, "svg": true,
+	"webp": true, "js": true, "ts": true, "css": true, "json": true,
 	"service": true, "target": true, "local": true, "test": true, "invalid": true, "localhost": true,
 }
 
@@ -279,7 +324,10 @@ func isIPv4(match, before string) bool {
 	}
 	b := ip.As4()
 	switch {
-	case b[0] == 255 || b[3] == 255 || b[0] == 0, b[0] == 192 && b[1] == 0 && b[2] == 2, b[0] == 198 && b[1] == 51, b[0] == 203 && b[1] == 0:
+	case b[0] == 255 || b[3] == 255 || b[0] == 0,
+		b[0] == 192 && b[1] == 0 && b[2] == 2,
+		b[0] == 198 && b[1] == 51,
+		b[0] == 203 && b[1] == 0:
 		return false
 	case b == [4]byte{8, 8, 8, 8} || b == [4]byte{8, 8, 4, 4} || b == [4]byte{1, 1, 1, 1}:
 		return false
@@ -299,7 +347,9 @@ func isIPv6(match, _ string) bool {
 func isPerson(match, _ string) bool { return !everyones[strings.ToLower(match)] }
 
 var everyones = map[string]bool{
-	"user": true, "root": true, "ubuntu": true, "runner": true, "app": true, "node": true, "vscode": true, "jovyan": true, "shared": true,
-	"public": true, "default": true, "linuxbrew": true, "admin": true, "dev": true, "agent": true, "coder": true, "codespace": true,
+	"user": true, "root": true, "ubuntu": true, "runner": true,
+	"app": true, "node": true, "vscode": true, "jovyan": true, "shared": true,
+	"public": true, "default": true, "linuxbrew": true, "admin": true,
+	"dev": true, "agent": true, "coder": true, "codespace": true,
 	"git": true, "www": true, "username": true, "you": true, "me": true,
 }

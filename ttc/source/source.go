@@ -57,7 +57,7 @@ type Stats struct {
 	Names       map[string]int64 `json:"names,omitempty"`        // candidates by step name
 	Unread      map[string]int64 `json:"unread,omitempty"`       // keys that mean something and that nothing reads, how often
 
-	Redacted map[string]int64 `json:"redacted,omitempty"` // places that were replaced by placeholders, by what they were
+	Redacted map[string]int64 `json:"redacted,omitempty"` // places that were replaced, by what stood there
 
 	Dropped map[string]map[ledger.Reason]int64 `json:"dropped,omitempty"` // unit -> reason -> count
 }
