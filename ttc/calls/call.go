@@ -16,6 +16,7 @@ type Call struct {
 	Tools []chat.Tool
 
 	Output       chat.Message
+	Tokens       uint64 // of the output, as those of a Message
 	FinishReason string
 	TokenIDs     []int32   // of the output
 	LogProbs     []float32 // of the output
@@ -34,6 +35,9 @@ type Ref int32
 type Message struct {
 	chat.Message
 	Error *bool // on a tool result: an explicit flag of the source
+
+	// Tokens tells apart messages that are the same text in other tokens, where the source knows the tokens; else 0.
+	Tokens uint64
 }
 
 // Usage is what the provider counted; 0: unknown.

@@ -23,6 +23,9 @@ func sum(b []byte, m *Message) (xxh3.Uint128, []byte) {
 		b = append(b, text...)
 	}
 	field(m.Role)
+	if m.Tokens != 0 {
+		b = strconv.AppendUint(b, m.Tokens, 16)
+	}
 	if text, ok := Plain(&m.Message); ok {
 		field(text)
 	} else {

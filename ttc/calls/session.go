@@ -87,7 +87,7 @@ func (s *Session) Add(c Call) {
 	for _, m := range c.Input {
 		at = s.child(g, at, int32(m))
 	}
-	answer := s.intern(&Message{Message: c.Output}, true)
+	answer := s.intern(&Message{Message: c.Output, Tokens: c.Tokens}, true)
 	at = s.child(g, at, answer)
 	c.Input, c.Tools = nil, nil
 	g.calls = append(g.calls, call{at: at, seal: s.messages[answer].hash, Call: c})

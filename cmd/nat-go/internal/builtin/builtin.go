@@ -28,6 +28,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/endpoint"
 	"github.com/nat-go/nat-go/ttc/source/nat"
 	"github.com/nat-go/nat-go/ttc/source/traces"
+	"github.com/nat-go/nat-go/ttc/source/verifiers"
 )
 
 // PluginName is what the plugin of the built-in builders calls itself.
@@ -43,7 +44,7 @@ const NATPairs = "dpo_traj_builder.natcompat"
 func Sources() []source.Factory {
 	return []source.Factory{
 		nat.Factory(), endpoint.Factory(), command.Factory(), candidates.Factory(), traces.Factory(),
-		claudecode.Factory(), codex.Factory(),
+		claudecode.Factory(), codex.Factory(), verifiers.Factory(),
 	}
 }
 

@@ -1,0 +1,149 @@
+package session
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/klauspost/compress/s2"
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/internal/extsort"
+	"github.com/nat-go/nat-go/internal/spool"
+)
+
+// Store keeps what files hold of sessions, compressed in a temporary file, and gives it back session by session: for formats
+// whose sessions lie across lines and files in any order.
+type Store struct {
+	spool  *spool.File
+	order  *extsort.Sorter
+	paths  []string
+	packed []byte
+	row    [rowWidth]byte
+}
+
+// Widths of a row's parts: the beginning of the session's id and a hash of it, by which sessions are ordered; a hash of the
+// content, by which the order of files leaves no mark; the place.
+const (
+	idWidth   = 40
+	keyWidth  = idWidth + 16
+	rowWidth  = keyWidth + 16 + placeWide
+	placeWide = 8 + 4 + 4 + 8
+)
+
+// Kept is a part of a session.
+type Kept struct {
+	JSON   []byte
+	Path   string
+	Offset int64
+}
+
+// NewStore returns an empty store.
+func NewStore() (*Store, error) {
+	s, err := spool.New("")
+	if err != nil {
+		return nil, fmt.Errorf("ordering sessions: %w", err)
+	}
+	return &Store{spool: s, order: extsort.New(rowWidth, 0, "")}, nil
+}
+
+// Begin names the file that what comes next is from.
+func (s *Store) Begin(path string) { s.paths = append(s.paths, path) }
+
+// Add keeps a part of a session.
+func (s *Store) Add(id string, raw []byte, offset int64) error {
+	s.packed = s2.Encode(s.packed[:cap(s.packed)], raw)
+	at, err := s.spool.Append(s.packed)
+	if err != nil {
+		return fmt.Errorf("ordering sessions keeps a compressed copy of them in a temporary file, which failed: %w", err)
+	}
+	row := append(s.row[:0], make([]byte, idWidth)...)
+	copy(row, id)
+	row = binary.BigEndian.AppendUint64(row, xxh3.HashString128(id).Hi)
+	row = binary.BigEndian.AppendUint64(row, xxh3.HashString128(id).Lo)
+	content := xxh3.Hash128(raw).Bytes()
+	row = append(row, content[:]...)
+	row = binary.BigEndian.AppendUint64(row, uint64(at))
+	row = binary.BigEndian.AppendUint32(row, uint32(len(s.packed)))
+	row = binary.BigEndian.AppendUint32(row, uint32(len(s.paths)-1))
+	row = binary.BigEndian.AppendUint64(row, uint64(offset))
+	return s.order.Add(row)
+}
+
+// All gives the sessions in the order of their ids, each with its parts; equal parts come once, and are said to repeat. A
+// session beyond the limit has no parts, only its size.
+func (s *Store) All(limit int64) iter.Seq2[Group, error] {
+	return func(yield func(Group, error) bool) {
+		if err := s.spool.Flush(); err != nil {
+			yield(Group{}, err)
+			return
+		}
+		var g Group
+		var last [rowWidth]byte
+		started := false
+		for row, err := range s.order.All() {
+			if err != nil {
+				yield(Group{}, err)
+				return
+			}
+			if started && string(row[:keyWidth]) != string(last[:keyWidth]) {
+				if !yield(g, nil) {
+					return
+				}
+				g = Group{}
+			}
+			again := started && string(row[:keyWidth+16]) == string(last[:keyWidth+16])
+			started = true
+			copy(last[:], row)
+			if again {
+				g.Repeated++
+				continue
+			}
+			if err := s.load(&g, row[keyWidth+16:], limit); err != nil {
+				yield(Group{}, err)
+				return
+			}
+		}
+		if started {
+			yield(g, nil)
+		}
+	}
+}
+
+// Group are the parts of a session.
+type Group struct {
+	Parts    []Kept
+	Repeated int64 // parts that were there more than once
+	Size     int64
+	TooLarge bool
+	Path     string // of one of its parts
+}
+
+func (s *Store) load(g *Group, place []byte, limit int64) error {
+	packed := make([]byte, binary.BigEndian.Uint32(place[8:]))
+	g.Path = s.paths[binary.BigEndian.Uint32(place[12:])]
+	if _, err := s.spool.ReadAt(packed, int64(binary.BigEndian.Uint64(place))); err != nil {
+		return fmt.Errorf("read the temporary file of sessions: %w", err)
+	}
+	n, err := s2.DecodedLen(packed)
+	if err != nil {
+		return errors.New("the temporary file of sessions is damaged")
+	}
+	if g.Size += int64(n); g.Size > limit {
+		g.TooLarge, g.Parts = true, nil
+		return nil
+	}
+	raw, err := s2.Decode(nil, packed)
+	if err != nil {
+		return errors.New("the temporary file of sessions is damaged")
+	}
+	g.Parts = append(g.Parts, Kept{raw, g.Path, int64(binary.BigEndian.Uint64(place[16:]))})
+	return nil
+}
+
+// Close releases memory and disk.
+func (s *Store) Close() error {
+	s.order.Close()
+	return s.spool.Close()
+}
