@@ -13,8 +13,8 @@ import (
 	"github.com/nat-go/nat-go/internal/spool"
 )
 
-// Store keeps what files hold of sessions, compressed in a temporary file, and gives it back session by session: for formats
-// whose sessions lie across lines and files in any order.
+// Store keeps what files hold of sessions, compressed in a temporary file, and gives it back session by session: for
+// formats whose sessions lie across lines and files in any order.
 type Store struct {
 	spool  *spool.File
 	order  *extsort.Sorter
@@ -23,8 +23,8 @@ type Store struct {
 	row    [rowWidth]byte
 }
 
-// Widths of a row's parts: the beginning of the session's id and a hash of it, by which sessions are ordered; a hash of the
-// content, by which the order of files leaves no mark; the place.
+// Widths of a row's parts: the beginning of the session's id and a hash of it, by which sessions are ordered; a hash of
+// the content, by which the order of files leaves no mark; the place.
 const (
 	idWidth   = 40
 	keyWidth  = idWidth + 16
@@ -56,7 +56,10 @@ func (s *Store) Add(id string, raw []byte, offset int64) error {
 	s.packed = s2.Encode(s.packed[:cap(s.packed)], raw)
 	at, err := s.spool.Append(s.packed)
 	if err != nil {
-		return fmt.Errorf("ordering sessions keeps a compressed copy of them in a temporary file, which failed: %w", err)
+		return fmt.Errorf(
+			"ordering sessions keeps a compressed copy of them in a temporary file, which failed: %w",
+			err,
+		)
 	}
 	row := append(s.row[:0], make([]byte, idWidth)...)
 	copy(row, id)
@@ -71,8 +74,8 @@ func (s *Store) Add(id string, raw []byte, offset int64) error {
 	return s.order.Add(row)
 }
 
-// All gives the sessions in the order of their ids, each with its parts; equal parts come once, and are said to repeat. A
-// session beyond the limit has no parts, only its size.
+// All gives the sessions in the order of their ids, each with its parts; equal parts come once, and are said to repeat.
+// A session beyond the limit has no parts, only its size.
 func (s *Store) All(limit int64) iter.Seq2[Group, error] {
 	return func(yield func(Group, error) bool) {
 		if err := s.spool.Flush(); err != nil {

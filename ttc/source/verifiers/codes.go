@@ -11,7 +11,17 @@ const (
 // Codes are the pages of the reasons above, for `nat-go explain`.
 func Codes() []ledger.Code {
 	return []ledger.Code{
-		ledger.NewCode(NotTrainable, "source", "The rollout is of an agent that its run says is not to be trained.", "Nothing."),
-		ledger.NewCode(FailedRollout, "source", "The rollout ended in an error, so it says nothing about the model.", "Nothing."),
+		ledger.NewCode(
+			NotTrainable,
+			"source",
+			"The rollout is of an agent that its run says is not to be trained.",
+			"Nothing.",
+		),
+		ledger.NewCode(
+			FailedRollout,
+			"source",
+			"The rollout ended in an error, so it says nothing about the model.",
+			"Nothing.",
+		),
 	}
 }

@@ -15,8 +15,8 @@ import (
 // errorf words what is wrong with a rollout.
 func errorf(format string, a ...any) error { return fmt.Errorf(format, a...) }
 
-// result reads a result of version 0: the turns, where they were kept, else prompt and completion as one conversation. i says
-// the how many-th rollout of its example it is.
+// result reads a result of version 0: the turns, where they were kept, else prompt and completion as one conversation.
+// i says the how many-th rollout of its example it is.
 func (r *reader) result(raw json.Raw, part session.Kept, i int) {
 	id, _ := raw.Get("example_id")
 	s := calls.NewSession(source.IDText(id) + "/" + strconv.Itoa(i))
@@ -55,7 +55,8 @@ func (r *reader) turns(s *calls.Session, raw json.Raw, defs []chat.Tool, part se
 			completion, _ := step.Get("completion")
 			response, _ := step.Get("response")
 			if err := r.chain(s, prompt, completion, calls.Call{
-				ID: s.ID + "/" + strconv.FormatInt(n, 10), Model: field(response, "model"), Time: n, Tools: defs, File: part.Path, Offset: part.Offset,
+				ID: s.ID + "/" + strconv.FormatInt(n, 10), Model: field(response, "model"), Time: n, Tools: defs,
+				File: part.Path, Offset: part.Offset,
 			}); err != nil {
 				return err
 			}

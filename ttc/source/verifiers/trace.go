@@ -195,8 +195,8 @@ func (t *tree) add(raw json.Raw) error {
 	return nil
 }
 
-// tokens takes the ids that the model wrote: those that the mask says, the others are the template's. There is one log-prob
-// for each.
+// tokens takes the ids that the model wrote: those that the mask says, the others are the template's. There is one
+// log-prob for each.
 func (n *treeNode) tokens(raw json.Raw, full []int32) error {
 	if len(full) == 0 {
 		return nil

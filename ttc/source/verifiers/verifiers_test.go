@@ -33,7 +33,11 @@ func read(t testing.TB, paths ...string) (r reading) {
 	t.Helper()
 	cfg := schema.New[Config]()
 	cfg.Path = paths
-	s, err := Open(context.Background(), cfg, source.Options{Drop: func(d ledger.Drop) { r.drops = append(r.drops, d) }})
+	s, err := Open(
+		context.Background(),
+		cfg,
+		source.Options{Drop: func(d ledger.Drop) { r.drops = append(r.drops, d) }},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +88,12 @@ func walks(ex *ttc.Example) string {
 // trace is a trace of version 1 in short: "parent role text flags", a node each; "s" sampled, "i" with ids.
 func trace(id, more string, nodes ...string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, `{"version":1,"id":"%s","agent":{"name":"a","trainable":true},"task":{"type":"T","data":{"idx":3}},"ok":true%s,"nodes":[`, id, more)
+	fmt.Fprintf(
+		&b,
+		`{"version":1,"id":"%s","agent":{"name":"a","trainable":true},"task":{"type":"T","data":{"idx":3}},"ok":true%s,"nodes":[`,
+		id,
+		more,
+	)
 	for i, n := range nodes {
 		f := strings.Fields(n)
 		if i > 0 {
@@ -94,7 +103,14 @@ func trace(id, more string, nodes ...string) string {
 		if parent == "-" {
 			parent = "null"
 		}
-		fmt.Fprintf(&b, `{"parent":%s,"message":{"role":"%s","content":"%s"},"sampled":%v`, parent, f[1], f[2], strings.Contains(strings.Join(f[3:], ""), "s"))
+		fmt.Fprintf(
+			&b,
+			`{"parent":%s,"message":{"role":"%s","content":"%s"},"sampled":%v`,
+			parent,
+			f[1],
+			f[2],
+			strings.Contains(strings.Join(f[3:], ""), "s"),
+		)
 		if strings.Contains(strings.Join(f[3:], ""), "i") {
 			fmt.Fprintf(&b, `,"token_ids":[9,%d,%d],"mask":[false,true,true],"logprobs":[-1,-0.5]`, i, i+1)
 		}
@@ -109,7 +125,9 @@ func episode(traces ...string) string {
 
 // Empty lists and derived counts mean nothing; where a root node has the tools, they are taken from there.
 func TestDifference31EmptyLists(t *testing.T) {
-	text := episode(trace("t1", `,"tools":[],"num_input_tokens":5,"mm_token_type_id_map":{}`, "- user q", "0 assistant a s"))
+	text := episode(
+		trace("t1", `,"tools":[],"num_input_tokens":5,"mm_token_type_id_map":{}`, "- user q", "0 assistant a s"),
+	)
 	r := read(t, write(t, t.TempDir(), "traces.jsonl", text))
 	if len(r.examples) != 1 || walks(r.examples[0]) != "q / a*" || r.examples[0].Fidelity != ttc.TextOnly {
 		t.Errorf("%+v %+v", r.examples, r.drops)
@@ -121,10 +139,19 @@ func TestDifference31EmptyLists(t *testing.T) {
 
 // A rollout that failed says so by ok, by whatever name it stopped.
 func TestDifference32FailedRollouts(t *testing.T) {
-	failed := strings.Replace(trace("t1", `,"stop_condition":"sandbox_error"`, "- user q", "0 assistant a s"), `"ok":true`, `"ok":false`, 1)
+	failed := strings.Replace(
+		trace("t1", `,"stop_condition":"sandbox_error"`, "- user q", "0 assistant a s"),
+		`"ok":true`,
+		`"ok":false`,
+		1,
+	)
 	other := strings.Replace(trace("t2", "", "- user q", "0 assistant a s"), `"trainable":true`, `"trainable":false`, 1)
-	good := trace("t3", `,"stop_condition":"agent_completed","rewards":{"a":{"score":1,"weight":0.5},"b":null,"c":{"score":2,"weight":1}}`,
-		"- user q", "0 assistant a s")
+	good := trace(
+		"t3",
+		`,"stop_condition":"agent_completed","rewards":{"a":{"score":1,"weight":0.5},"b":null,"c":{"score":2,"weight":1}}`,
+		"- user q",
+		"0 assistant a s",
+	)
 	r := read(t, write(t, t.TempDir(), "traces.jsonl", episode(failed, other, good)))
 	if len(r.examples) != 1 || r.examples[0].ID != "t3" || *r.examples[0].Reward != 2.5 {
 		t.Errorf("%+v", r.examples)
@@ -134,7 +161,8 @@ func TestDifference32FailedRollouts(t *testing.T) {
 	}
 }
 
-// A sampled turn may be a leaf beside the copy that the history goes on through. Each is trained once, where it was sampled.
+// A sampled turn may be a leaf beside the copy that the history goes on through. Each is trained once, where it was
+// sampled.
 func TestDifference33SampledLeaves(t *testing.T) {
 	text := episode(trace("t1", "", "- user q", "0 assistant a si", "0 assistant a i", "2 tool r", "3 assistant b si"))
 	ex := read(t, write(t, t.TempDir(), "traces.jsonl", text)).examples[0]
@@ -151,7 +179,8 @@ func TestDifference34IDsOfATurn(t *testing.T) {
 		t.Errorf("%v %v", n.TokenIDs, n.LogProbs)
 	}
 	bad := strings.Replace(text, `"mask":[false,true,true],"logprobs":[-1,-0.5]`, `"mask":[true],"logprobs":[]`, 2)
-	if r := read(t, write(t, t.TempDir(), "traces.jsonl", bad)); len(r.examples) != 0 || r.stats.Dropped["session"][source.BadExample] != 1 {
+	if r := read(t, write(t, t.TempDir(), "traces.jsonl", bad)); len(r.examples) != 0 ||
+		r.stats.Dropped["session"][source.BadExample] != 1 {
 		t.Errorf("%+v", r.stats)
 	}
 }
@@ -171,7 +200,9 @@ func TestDifference35CallsAsTexts(t *testing.T) {
 			t.Fatalf("%+v %+v", r.examples, r.drops)
 		}
 		ex := r.examples[0]
-		if c := ex.Graph.Nodes[1].Message.ToolCalls[0]; c.Arguments != `{ "a" : 1 }` || ex.Task != "4" || *ex.Reward != 0.5 || len(ex.Tools) != 1 {
+		if c := ex.Graph.Nodes[1].Message.ToolCalls[0]; c.Arguments != `{ "a" : 1 }` || ex.Task != "4" ||
+			*ex.Reward != 0.5 ||
+			len(ex.Tools) != 1 {
 			t.Errorf("%+v", ex)
 		}
 	}
@@ -221,7 +252,10 @@ func TestHostileRollouts(t *testing.T) {
 		"a torn line":              {good[:len(good)-9], "map[file:map[other_format:1] line:map[unread_line:1]]"},
 		"nodes of another kind":    {`{"nodes":[1,{"message":7}],"agent":{},"id":"x"}`, "map[session:map[bad_example:1]]"},
 		"calls that are no JSON":   {`{"example_id":1,"prompt":[],"completion":[{"role":"assistant","tool_calls":["{"]}]}`, "map[session:map[bad_example:1]]"},
-		"log-probs above zero":     {strings.Replace(trace("t1", "", "- user q", "0 assistant a si"), "-0.5", "0.5", 1), "map[session:map[bad_example:1]]"},
+		"log-probs above zero": {
+			strings.Replace(trace("t1", "", "- user q", "0 assistant a si"), "-0.5", "0.5", 1),
+			"map[session:map[bad_example:1]]",
+		},
 	} {
 		r := read(t, write(t, t.TempDir(), "traces.jsonl", c.text+"\n"))
 		if got := fmt.Sprint(r.stats.Dropped); got != c.want || len(r.examples) != 0 {
@@ -327,7 +361,10 @@ func FuzzRead(f *testing.F) {
 	f.Add(episode(trace("t1", "", "- user q", "0 assistant a si")))
 	f.Add(`{"example_id":1,"prompt":[{"role":"user"}],"completion":[{"role":"assistant","tool_calls":["{}"]}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, a := range func() []ledger.Account { r := read(t, write(t, t.TempDir(), "t.jsonl", text+"\n")); return r.stats.Accounts() }() {
+		for _, a := range func() []ledger.Account {
+			r := read(t, write(t, t.TempDir(), "t.jsonl", text+"\n"))
+			return r.stats.Accounts()
+		}() {
 			if a.In != a.Out+a.DroppedTotal() || a.Out < 0 {
 				t.Errorf("the books don't balance: %+v", a)
 			}

@@ -21,6 +21,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/files"
 	"github.com/nat-go/nat-go/plugins/sdk"
 	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/atif"
 	"github.com/nat-go/nat-go/ttc/source/candidates"
 	"github.com/nat-go/nat-go/ttc/source/claudecode"
 	"github.com/nat-go/nat-go/ttc/source/codex"
@@ -44,7 +45,7 @@ const NATPairs = "dpo_traj_builder.natcompat"
 func Sources() []source.Factory {
 	return []source.Factory{
 		nat.Factory(), endpoint.Factory(), command.Factory(), candidates.Factory(), traces.Factory(),
-		claudecode.Factory(), codex.Factory(), verifiers.Factory(),
+		claudecode.Factory(), codex.Factory(), atif.Factory(), verifiers.Factory(),
 	}
 }
 

@@ -1,0 +1,16 @@
+package atif
+
+import "github.com/nat-go/nat-go/ttc/ledger"
+
+// NotOneCall is the reason of a step that no call to the model made, or several.
+const NotOneCall ledger.Reason = "not_one_call"
+
+// Codes are the pages of the reasons above, for `nat-go explain`.
+func Codes() []ledger.Code {
+	return []ledger.Code{ledger.NewCode(
+		NotOneCall,
+		"source",
+		"The step says that it was made by no call to the model, or by several: what each was given isn't known.",
+		"Nothing.",
+	)}
+}

@@ -1,0 +1,277 @@
+package atif
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/nat-go/nat-go/ttc/calls"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source/session"
+)
+
+// newest is the last version of the format that was tried.
+const newest = "ATIF-v1.8"
+
+// maxDepth is how deep sub-trajectories are followed.
+const maxDepth = 20
+
+// steps makes calls of the steps of trajectories.
+type steps struct {
+	r    *reader
+	s    *calls.Session
+	part session.Kept
+
+	agent   string
+	model   string
+	tools   []chat.Tool
+	history []calls.Ref
+	system  bool
+}
+
+func (t *steps) add(trajectory json.Raw, agent string, depth int) {
+	if v := field(trajectory, "schema_version"); len(v) > len(newest) || v > newest {
+		t.r.unread(v + ", a version newer than " + newest)
+	}
+	about, _ := trajectory.Get("agent")
+	definitions, _ := about.Get("tool_definitions")
+	t.agent, t.model, t.tools = agent, field(about, "model_name"), tools(definitions)
+	if ref, ok := trajectory.Get("continued_trajectory_ref"); ok && ref.Kind() == json.String {
+		t.r.unread("continued_trajectory_ref")
+	}
+	list, _ := trajectory.Get("steps")
+	n := int64(0)
+	for step := range list.Elements() {
+		n++
+		t.step(step, n)
+	}
+	inner, _ := trajectory.Get("subagent_trajectories")
+	for i, sub := range enumerate(inner) {
+		if depth == maxDepth {
+			t.r.unread("sub-trajectories too deep")
+			break
+		}
+		name := field(sub, "trajectory_id")
+		if name == "" {
+			name = fmt.Sprint(i + 1)
+		}
+		if agent != "" {
+			name = agent + "/" + name
+		}
+		(&steps{r: t.r, s: t.s, part: t.part}).add(sub, name, depth+1)
+	}
+}
+
+func enumerate(list json.Raw) (out []json.Raw) {
+	for e := range list.Elements() {
+		out = append(out, e)
+	}
+	return out
+}
+
+// step takes in a step; n is its number.
+func (t *steps) step(step json.Raw, n int64) {
+	body, _ := step.Get("message")
+	if from := field(step, "source"); from != "agent" {
+		if from != "system" && from != "user" {
+			t.r.unread("steps of " + from)
+			return
+		}
+		t.system = t.system || from == "system"
+		t.say(calls.Message{Message: message(from, body)})
+		return
+	}
+	answer := message("assistant", body)
+	if text := field(step, "reasoning_content"); text != "" {
+		answer.Reasoning, answer.ReasoningKey = text, "reasoning_content"
+	}
+	list, _ := step.Get("tool_calls")
+	for c := range list.Elements() {
+		answer.ToolCalls = append(answer.ToolCalls, toolCall(c))
+	}
+	if answer.Text == "" && answer.Form == chat.Text && answer.ToolCalls != nil {
+		answer.Form = chat.Null
+	}
+	results := results(step)
+	if why, detail := notOneCall(step); why != "" {
+		t.r.tally.S.Calls++
+		t.r.tally.Drop(ledger.Drop{
+			Unit: "call", Reason: why, Detail: detail, Example: t.s.ID,
+			Index: -1, File: t.part.Path, Offset: t.part.Offset,
+		})
+	} else {
+		t.call(step, answer, n)
+	}
+	t.say(calls.Message{Message: answer})
+	for _, m := range results {
+		t.say(m)
+	}
+}
+
+func (t *steps) say(m calls.Message) { t.history = append(t.history, t.s.Message(m)) }
+
+// notOneCall says why the answer of a step is not trained: it was copied, or no call or several made it.
+func notOneCall(step json.Raw) (ledger.Reason, string) {
+	if v, ok := step.Get("is_copied_context"); ok {
+		if copied, _ := v.Bool(); copied {
+			return session.CopiedCall, "the step is copied context"
+		}
+	}
+	if v, ok := step.Get("llm_call_count"); ok {
+		if n, ok := v.Int64(); ok && n != 1 {
+			return NotOneCall, fmt.Sprintf("the step stands for %d calls", n)
+		}
+	}
+	return "", ""
+}
+
+func (t *steps) call(step json.Raw, answer chat.Message, n int64) {
+	c := calls.Call{
+		Agent: t.agent, Model: t.model, Time: nanoseconds(field(step, "timestamp")), Tools: t.tools, Output: answer,
+		Input: append([]calls.Ref(nil), t.history...), File: t.part.Path, Offset: t.part.Offset,
+	}
+	if m := field(step, "model_name"); m != "" {
+		c.Model = m
+	}
+	if c.Time == 0 {
+		c.Time = n
+	}
+	if t.tools == nil {
+		c.Gaps |= calls.NoTools
+	}
+	if !t.system {
+		c.Gaps |= calls.NoSystem
+	}
+	if answer.ToolCalls != nil {
+		c.Gaps |= calls.ParsedArguments
+	}
+	for _, ref := range t.history {
+		if m := t.s.At(ref); m.Role == "tool" && alteredText(m.Text) {
+			c.Gaps |= calls.AlteredResults
+			break
+		}
+	}
+	metrics, _ := step.Get("metrics")
+	number := func(key string) int64 { v, _ := metrics.Get(key); f, _ := v.Float64(); return int64(f) }
+	c.Usage = calls.Usage{Input: number("prompt_tokens"), Output: number("completion_tokens")}
+	tokens(&c, metrics)
+	t.s.Add(c)
+}
+
+// tokens takes the ids that the model wrote, and their log-probs where each has one.
+func tokens(c *calls.Call, metrics json.Raw) {
+	list, _ := metrics.Get("completion_token_ids")
+	var ids []int32
+	for e := range list.Elements() {
+		n, ok := e.Int64()
+		if !ok || n < 0 || n > math.MaxInt32 {
+			return
+		}
+		ids = append(ids, int32(n))
+	}
+	c.TokenIDs = ids
+	list, _ = metrics.Get("logprobs")
+	var probs []float32
+	for e := range list.Elements() {
+		f, ok := e.Float64()
+		if !ok || math.IsNaN(f) || f > 0 {
+			return
+		}
+		probs = append(probs, float32(f))
+	}
+	if ids != nil && len(probs) == len(ids) {
+		c.LogProbs = probs
+	}
+}
+
+// results are the results of a step's calls, which stand in the step itself.
+func results(step json.Raw) (out []calls.Message) {
+	observation, _ := step.Get("observation")
+	list, _ := observation.Get("results")
+	for e := range list.Elements() {
+		content, _ := e.Get("content")
+		m := calls.Message{Message: message("tool", content)}
+		m.ToolCallID = field(e, "source_call_id")
+		if m.ToolCallID == "" { // no call asked for it
+			m.Role = "user"
+		}
+		extra, _ := e.Get("extra")
+		if v, ok := extra.Get("tool_result_is_error"); ok {
+			if failed, ok := v.Bool(); ok {
+				m.Error = &failed
+			}
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// alteredText says that a converter put its own words into a result.
+func alteredText(text string) bool {
+	return strings.Contains(text, "[stdout]") || strings.Contains(text, "[metadata]")
+}
+
+func toolCall(c json.Raw) chat.ToolCall {
+	arguments, _ := c.Get("arguments")
+	call := chat.ToolCall{ID: field(c, "tool_call_id"), Type: "function", Name: field(c, "function_name")}
+	if text, ok := arguments.Text(); ok {
+		call.Arguments = text
+		if parsed, err := json.Parse([]byte(text), json.Limits{}); err == nil {
+			call.Parsed = parsed
+		}
+		return call
+	}
+	call.Parsed = append(json.Raw(nil), arguments...)
+	call.Arguments, call.AsObject = string(arguments), arguments.Kind() == json.Object
+	return call
+}
+
+// message makes a message of a text or of parts.
+func message(role string, body json.Raw) chat.Message {
+	m := chat.Message{Role: role, Form: chat.Text}
+	if body.Kind() != json.Array {
+		m.Text, _ = body.Text()
+		return m
+	}
+	var texts []string
+	for e := range body.Elements() {
+		p := chat.Part{Type: field(e, "type"), Raw: append(json.Raw(nil), e...)}
+		if p.Type == "text" {
+			p.Text = field(e, "text")
+			texts = append(texts, p.Text)
+		} else {
+			m.Form = chat.Parts
+		}
+		m.Parts = append(m.Parts, p)
+	}
+	if m.Form == chat.Text {
+		m.Text, m.Parts = strings.Join(texts, "\n"), nil
+	}
+	return m
+}
+
+func tools(list json.Raw) (out []chat.Tool) {
+	for e := range list.Elements() {
+		if t, err := chat.ParseTool(e); err == nil {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+func field(raw json.Raw, key string) string {
+	v, _ := raw.Get(key)
+	s, _ := v.Text()
+	return s
+}
+
+func nanoseconds(text string) int64 {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil || t.Year() < 1970 || t.Year() > 2200 {
+		return 0
+	}
+	return t.UnixNano()
+}
