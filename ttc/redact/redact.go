@@ -30,9 +30,10 @@ type Redactor struct {
 	seen     map[xxh3.Uint128]string // the placeholder of each value
 	numbers  map[string]int
 	counts   map[string]int64
-	known    map[string]bool // secrets of this example that only their surroundings give away
-	tools    []chat.Tool     // that were looked at last, which examples share
-	clean    []chat.Tool
+	clean    map[xxh3.Uint128]struct{} // texts with nothing in them: prompts and tools come again in each session
+	known    map[string]bool           // secrets of this example that only their surroundings give away
+	tools    []chat.Tool               // that were looked at last, which examples share
+	redacted []chat.Tool
 }
 
 // New returns a redactor; nil where it is switched off.
@@ -42,7 +43,7 @@ func New(cfg Config) (*Redactor, error) {
 	}
 	r := &Redactor{
 		allow: map[string]bool{}, seen: map[xxh3.Uint128]string{},
-		numbers: map[string]int{}, counts: map[string]int64{},
+		numbers: map[string]int{}, counts: map[string]int64{}, clean: map[xxh3.Uint128]struct{}{},
 	}
 	for _, a := range cfg.Allow {
 		if len(a) > 2 && a[0] == '/' && a[len(a)-1] == '/' {
@@ -65,12 +66,12 @@ func (r *Redactor) Counts() map[string]int64 { return r.counts }
 func (r *Redactor) Example(ex *ttc.Example) {
 	if len(ex.Tools) > 0 {
 		if len(r.tools) != len(ex.Tools) || &r.tools[0] != &ex.Tools[0] {
-			r.tools, r.clean = ex.Tools, slices.Clone(ex.Tools)
-			for i := range r.clean {
-				r.clean[i].Raw, _ = r.json(r.clean[i].Raw)
+			r.tools, r.redacted = ex.Tools, slices.Clone(ex.Tools)
+			for i := range r.redacted {
+				r.redacted[i].Raw, _ = r.json(r.redacted[i].Raw)
 			}
 		}
-		ex.Tools = r.clean
+		ex.Tools = r.redacted
 	}
 	r.known = nil
 	r.nodes(ex)
@@ -197,6 +198,9 @@ func offset(whole, part json.Raw) int {
 	return int(uintptr(unsafe.Pointer(unsafe.SliceData(part))) - uintptr(unsafe.Pointer(unsafe.SliceData(whole))))
 }
 
+// maxClean is how many texts without anything in them are remembered.
+const maxClean = 100_000
+
 // found is a place in a text.
 type found struct {
 	from, to int
@@ -208,8 +212,15 @@ func (r *Redactor) Text(s string) (string, bool) {
 	if len(s) < 6 {
 		return s, false
 	}
+	hash := xxh3.HashString128(s)
+	if _, ok := r.clean[hash]; ok && r.known == nil {
+		return s, false
+	}
 	places := r.find(s)
 	if len(places) == 0 {
+		if len(r.clean) < maxClean && len(s) >= 256 {
+			r.clean[hash] = struct{}{}
+		}
 		return s, false
 	}
 	slices.SortStableFunc(places, func(a, b found) int {
