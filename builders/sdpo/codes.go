@@ -24,7 +24,7 @@ const (
 // Codes are the pages of the reasons above, for `nat-go explain`.
 func Codes() []ledger.Code {
 	return []ledger.Code{
-		ledger.NewCode(HintFailed, "build", "The source of hints failed at this site: a rule's template could not be rendered, or the hint command hung, ended or answered nonsense.", "See the detail. A failure of the command is kept in its answers' file; remove the line there to ask again."),
+		ledger.NewCode(HintFailed, "build", "A source of hints failed at this site, and none after it had one: a rule's template could not be rendered, or the hint command hung, ended or answered nonsense.", "See the detail. Sources named after it are asked in its place. Failures of the command are not kept: another run asks again."),
 		ledger.NewCode(HintDeclined, "build", "The hint command answered null, or a rule says none: there is to be no hint here. No other source was asked.",
 			"Nothing. A command that leaves the site to the sources after it answers with an empty hint instead."),
 		ledger.NewCode(HintNotAllowed, "build", "The only hint for this site is of a kind that hints.allow does not have. Hindsight teaches guessing where the model could not have known.", "Write a rule that says what the model could have known; or add hindsight to hints.allow."),

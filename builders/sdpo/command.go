@@ -21,9 +21,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// commandSource asks a program of the user's: a JSON object a line in, one a line out. Every answer, and every failure,
-// is kept in a file by the hash of its question and is never asked for again, so that a run that is repeated or resumed
-// makes the same records. The file is locked while a question is open: processes that share it ask each question once.
+// commandSource asks a program of the user's: a JSON object a line in, one a line out. Every answer is kept in a file by
+// the hash of its question and is never asked for again, so that a run that is repeated or resumed makes the same records.
+// Failures are not kept: a run that is resumed asks again, about what it has not committed. The file is locked while a
+// question is open: processes that share it ask each question once.
 type commandSource struct {
 	cfg Command
 
@@ -155,7 +156,7 @@ func (q *question) line() ([]byte, error) {
 }
 
 // ask looks the question up in the file, which another process may have added to, and asks the program where it isn't
-// there. An error is that of the file; that the program failed is an answer.
+// there. An error is that of the file; that the program failed is no error, and not kept in it.
 func (c *commandSource) ask(ctx context.Context, q *question) (a stored, err error) {
 	f, err := os.OpenFile(c.cfg.Answers, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
@@ -173,6 +174,10 @@ func (c *commandSource) ask(ctx context.Context, q *question) (a stored, err err
 	}
 	if a = c.run(ctx, q); ctx.Err() != nil {
 		return a, context.Cause(ctx)
+	}
+	if a.Failed != "" { // not again by this builder, but by the next
+		c.known[q.ID] = a
+		return a, nil
 	}
 	line, err := stdjson.Marshal(a)
 	if err != nil {
@@ -209,7 +214,7 @@ func (c *commandSource) takeIn(f *os.File) error {
 		if err := stdjson.Unmarshal(line, &a); err != nil || a.Input == "" {
 			return fmt.Errorf("hints.command.answers: %s is damaged at byte %d: remove that line, and its question is asked again", c.cfg.Answers, c.read)
 		}
-		if _, twice := c.known[a.Input]; !twice {
+		if _, twice := c.known[a.Input]; !twice && a.Failed == "" { // older versions kept failures
 			c.known[a.Input] = a
 		}
 		c.read += int64(len(line)) + 1 // and its newline

@@ -1,6 +1,7 @@
 package sdpo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -27,15 +28,20 @@ type source interface {
 	hint(ctx context.Context, s *site) (hint, error)
 }
 
-// hintFor asks the sources in order; the first that answers wins. A reason says why there is no hint.
+// hintFor asks the sources in order; the first that answers wins. One that fails leaves it to the next; where none answers, its
+// failure is the reason. A reason says why there is no hint.
 func (b *Builder) hintFor(ctx context.Context, s *site, siblings *siblings) (h hint, why ledger.Reason, detail string) {
 	why = NoHint
+	failure := ""
 	for _, src := range b.sources {
 		var err error
 		if _, ok := src.(successSource); ok {
 			h = siblings.hint(s)
-		} else if h, err = src.hint(ctx, s); err != nil {
-			return h, HintFailed, err.Error()
+		} else if h, err = src.hint(ctx, s); ctx.Err() != nil {
+			return hint{}, HintFailed, context.Cause(ctx).Error()
+		} else if err != nil {
+			failure = cmp.Or(failure, err.Error())
+			continue
 		}
 		if h.none {
 			return h, HintDeclined, "by the source " + h.source
@@ -57,6 +63,9 @@ func (b *Builder) hintFor(ctx context.Context, s *site, siblings *siblings) (h h
 			return h, ledger.HintContainsTarget, "by the source " + h.source
 		}
 		return h, "", ""
+	}
+	if failure != "" {
+		return hint{}, HintFailed, failure
 	}
 	return hint{}, why, detail
 }
