@@ -83,14 +83,14 @@ func replace(all []tensors.Tensor, with ...tensors.Tensor) []tensors.Tensor {
 	return append(out, with...)
 }
 
-// eachBatch rewrites the sdpo batches of a folder.
-func eachBatch(dir string, change func(*batch.Line, []tensors.Tensor) ([]tensors.Tensor, error)) error {
+// eachBatch rewrites the batches of a folder that are of some channels.
+func eachBatch(dir string, channels []string, change func(*batch.Line, []tensors.Tensor) ([]tensors.Tensor, error)) error {
 	index := filepath.Join(dir, batch.IndexName)
 	var lines bytes.Buffer
 	enc := json.NewEncoder(&lines)
 	enc.SetEscapeHTML(false)
 	err := batch.EachLine(index, func(l *batch.Line) error {
-		if l.Channel == "sdpo" {
+		if slices.Contains(channels, l.Channel) {
 			sum, err := rewrite(dir, l, change)
 			if err != nil {
 				return fmt.Errorf("%s: %w", l.File, err)

@@ -18,6 +18,7 @@ type Work struct {
 	Client   *Client   // asked for the top-k columns; nil: nobody is
 	Effect   *Measure  // tries the hints out on the client's model; nil: they are not
 	Weighing *Weighing // weighs by all logits; nil: weights stay
+	Rollouts bool      // the client is asked about the rows of rl batches, too, at every position
 	Dropped  func(Drop)
 }
 
@@ -34,6 +35,7 @@ type Report struct {
 	Sites   int                   `json:"sites"`
 	Dropped map[ledger.Reason]int `json:"dropped,omitempty"` // sites that weigh nothing, by reason
 	Asked   *Asked                `json:"asked,omitempty"`
+	Groups  *Asked                `json:"rollouts,omitempty"` // rows of rl batches; none of these is dropped
 	Hints   *Measured             `json:"hints,omitempty"`
 	Weighed *Weighed              `json:"weighed,omitempty"`
 }
@@ -70,7 +72,15 @@ func (w *Work) Run(ctx context.Context, dir string) (*Report, error) {
 		}
 		rep.Weighed = &weigh.rep
 	}
-	err := eachBatch(dir, func(l *batch.Line, all []tensors.Tensor) ([]tensors.Tensor, error) {
+	channels := []string{"sdpo"}
+	if w.Rollouts && w.Client != nil {
+		channels = append(channels, "rl")
+		rep.Groups = &Asked{}
+	}
+	err := eachBatch(dir, channels, func(l *batch.Line, all []tensors.Tensor) ([]tensors.Tensor, error) {
+		if l.Channel == "rl" {
+			return w.Client.rollouts(ctx, all, rep.Groups)
+		}
 		for i := range l.Sites {
 			l.Sites[i].Effect = nil // of an earlier time
 		}

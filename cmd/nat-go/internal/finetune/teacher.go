@@ -66,7 +66,7 @@ func (r *run) teach(
 	counts map[string]batch.Count,
 ) (*teacher.Report, error) {
 	c := r.plan.config.Collator.Teacher
-	if c == nil || counts["sdpo/train"].Batches+counts["sdpo/validation"].Batches == 0 {
+	if c == nil || !serves(c, counts) {
 		return nil, nil
 	}
 	w := teacher.Work{Dropped: func(d teacher.Drop) { r.books.drop(siteDrop(&d)) }}
@@ -76,7 +76,7 @@ func (r *run) teach(
 			return nil, exit.With(exit.Usage, err)
 		}
 		defer client.Close()
-		w.Client = client
+		w.Client, w.Rollouts = client, c.Rollouts
 		if c.HintEffect {
 			w.Effect = &teacher.Measure{Least: c.MinEffect, LeastJSD: c.MinJSD}
 		}
@@ -105,6 +105,15 @@ func (r *run) teach(
 	r.books.In(ledger.Teacher, "site", int64(rep.Sites))
 	r.books.Out(ledger.Teacher, "site", int64(rep.Kept()))
 	return rep, nil
+}
+
+// serves reports whether a batch was made that the teacher is asked about.
+func serves(c *config.Teacher, counts map[string]batch.Count) bool {
+	n := counts["sdpo/train"].Batches + counts["sdpo/validation"].Batches
+	if c.Rollouts {
+		n += counts["rl/train"].Batches + counts["rl/validation"].Batches
+	}
+	return n > 0
 }
 
 // newScorer makes the program of `collator.teacher.logits`. It is started when a site needs it.

@@ -110,6 +110,7 @@ type delivery struct {
 	Sent      int                   `json:"sent"`      // groups the server has
 	Uncertain int                   `json:"uncertain"` // groups it may have
 	Skipped   map[ledger.Reason]int `json:"skipped"`
+	NoTeacher int                   `json:"no_teacher,omitempty"` // groups of these whose distillation columns were left out
 	Complete  bool                  `json:"complete"`
 }
 
@@ -180,11 +181,12 @@ func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string)
 			return fail(err)
 		}
 	}
-	a.env.Log.Info().Int("sent", l.Sent).Int("uncertain", l.Uncertain).Interface("left_out", l.Skipped).Msg("pushed the groups to Atropos")
+	a.env.Log.Info().Int("sent", l.Sent).Int("uncertain", l.Uncertain).Int("without_teacher", l.NoTeacher).Interface("left_out", l.Skipped).Msg("pushed the groups to Atropos")
 	return trainers.JobRef{RunID: data.RunID, Backend: Backend, ID: l.EnvName, Metadata: map[string]string{
 		"env_id": strings.Trim(fmt.Sprint(append(l.Earlier, l.EnvID)), "[]"), "key": key, "groups": strconv.Itoa(l.Sent), "group_size": strconv.Itoa(l.GroupSize),
 		"batch_size": strconv.Itoa(l.BatchSize), "left_out": leftOut(l.Skipped), "uncertain": strconv.Itoa(l.Uncertain),
-		"wandb_group": l.Life.Group, "wandb_project": l.Life.Project, "step": strconv.FormatInt(l.Life.Step, 10),
+		"without_teacher": strconv.Itoa(l.NoTeacher),
+		"wandb_group":     l.Life.Group, "wandb_project": l.Life.Project, "step": strconv.FormatInt(l.Life.Step, 10),
 	}}, nil
 }
 
@@ -409,6 +411,10 @@ func (a *Adapter) push(ctx context.Context, data trainers.DataSet, l *delivery) 
 		}
 		if err := ctx.Err(); err != nil {
 			return &trainers.Error{Op: "push the groups", Why: fmt.Sprintf("interrupted after %d of them", l.Sent), Fix: "resume the run to push the rest", Fault: trainers.Local}
+		}
+		if g.NoTeacher != "" {
+			l.NoTeacher++
+			a.env.Log.Warn().Int("group", n-1).Str("why", g.NoTeacher).Msg("the group goes on without the teacher's distributions")
 		}
 		g.EnvID = &l.EnvID
 		return a.send(ctx, data, l, g)

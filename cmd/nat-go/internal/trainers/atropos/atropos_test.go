@@ -402,18 +402,6 @@ func TestCheck(t *testing.T) {
 			g.Tokens[0], g.Masks[0] = make([]int64, 10), make([]int64, 10)
 		}, GroupTooLong},
 		{"same scores", func(g *Group) { g.Scores = []float64{2, 2} }, GroupSame},
-		{"teacher failed on one sequence", func(g *Group) {
-			g.Scores = []float64{2, 2}
-			g.DistillTokenIDs = [][][]int64{{{}, {4, 5}}, {}}
-			g.DistillLogProbs = [][][]float64{{{}, {-1, math.Inf(-1)}}, {}}
-		}, ""},
-		{"distillation short", func(g *Group) {
-			g.DistillTokenIDs, g.DistillLogProbs = [][][]int64{{{4}}, {}}, [][][]float64{{{-1}}, {}}
-		}, GroupBadShape},
-		{"distillation ragged", func(g *Group) {
-			g.DistillTokenIDs, g.DistillLogProbs = [][][]int64{{{}, {4}}, {}}, [][][]float64{{{}, {-1, -2}}, {}}
-		}, GroupBadShape},
-		{"distillation without log-probs", func(g *Group) { g.DistillTokenIDs = [][][]int64{{}, {}} }, GroupBadShape},
 		{"three", func(g *Group) {
 			g.Tokens, g.Masks, g.Scores = append(g.Tokens, []int64{9}), append(g.Masks, []int64{9}), append(g.Scores, 5)
 		}, GroupWrongSize},
@@ -424,6 +412,140 @@ func TestCheck(t *testing.T) {
 		if f == nil != (c.want == "") || f != nil && f.reason != c.want {
 			t.Errorf("%s: %+v, want %q", c.name, f, c.want)
 		}
+	}
+}
+
+// TestTeacherOfAllOrOfNone: a group whose distillation columns don't cover every sequence goes on without any.
+func TestTeacherOfAllOrOfNone(t *testing.T) {
+	ids, logs := [][][]int64{{{}, {4, 5}}, {{}}}, [][][]float64{{{}, {-1, math.Inf(-1)}}, {{}}}
+	for name, c := range map[string]struct {
+		ids   [][][]int64
+		logs  [][][]float64
+		whole bool
+	}{
+		"whole":                          {ids, logs, true},
+		"failed on one sequence":         {[][][]int64{{{}, {4, 5}}, {}}, [][][]float64{{{}, {-1, -2}}, {}}, false},
+		"nothing for a trained token":    {[][][]int64{{{}, {}}, {{}}}, [][][]float64{{{}, {}}, {{}}}, false},
+		"too short":                      {[][][]int64{{{4}}, {{}}}, [][][]float64{{{-1}}, {{}}}, false},
+		"too long":                       {[][][]int64{{{}, {4}, {4}}, {{}}}, [][][]float64{{{}, {-1}, {-1}}, {{}}}, false},
+		"ragged":                         {[][][]int64{{{}, {4}}, {{}}}, [][][]float64{{{}, {-1, -2}}, {{}}}, false},
+		"without log-probs":              {ids, nil, false},
+		"of another number of sequences": {ids[:1], logs[:1], false},
+		"not a number":                   {[][][]int64{{{}, {4}}, {{}}}, [][][]float64{{{}, {math.NaN()}}, {{}}}, false},
+	} {
+		g := &Group{Tokens: [][]int64{{1, 2}, {3}}, Masks: [][]int64{{-100, 2}, {-100}}, Scores: []float64{0, 1}}
+		g.DistillTokenIDs, g.DistillLogProbs = c.ids, c.logs
+		f := g.check(2, 10, true)
+		if f != nil || (g.NoTeacher == "") != c.whole || (g.DistillTokenIDs != nil) != c.whole || (g.DistillLogProbs != nil) != c.whole {
+			t.Errorf("%s: %+v, %q, %v", name, f, g.NoTeacher, g.DistillTokenIDs)
+		}
+	}
+}
+
+// taught is a group of n sequences with k entries of a teacher at every position but the first.
+func taught(n, length, k int) *Group {
+	g := new(Group)
+	for i := range n {
+		tokens, masks, logs := []int64{}, []int64{}, []float64{}
+		ids, lps := [][]int64{}, [][]float64{}
+		for p := range length + i {
+			id := int64(100*i + p)
+			tokens, masks, logs = append(tokens, id), append(masks, id), append(logs, -0.5)
+			ids, lps = append(ids, []int64{}), append(lps, []float64{})
+			for j := range k * min(p, 1) {
+				ids[p], lps[p] = append(ids[p], id+int64(j)), append(lps[p], -1-float64(j)/4)
+			}
+		}
+		masks[0], logs[0] = -100, 1
+		g.Tokens, g.Masks, g.Scores = append(g.Tokens, tokens), append(g.Masks, masks), append(g.Scores, float64(i)/8)
+		g.InferenceLogProbs = append(g.InferenceLogProbs, logs)
+		g.DistillTokenIDs, g.DistillLogProbs = append(g.DistillTokenIDs, ids), append(g.DistillLogProbs, lps)
+	}
+	return g
+}
+
+// rlBatch is a group as a batch of the channel rl, with what collator.teacher.rollouts adds. Row silent, if there is such a row,
+// is one that the teacher failed on.
+func rlBatch(g *Group, task int64, k, silent int) []tensors.Tensor {
+	width := 0
+	for _, ids := range g.Tokens {
+		width = max(width, len(ids))
+	}
+	n := len(g.Tokens)
+	grid := func() []int64 { return make([]int64, n*width) }
+	ids, mask, trained := grid(), grid(), grid()
+	logs, top, lps := make([]float32, n*width), make([]int64, n*width*k), make([]float32, n*width*k)
+	var reward []float32
+	for i := range top {
+		top[i], lps[i] = -1, float32(math.Inf(-1))
+	}
+	for i, row := range g.Tokens {
+		reward = append(reward, float32(g.Scores[i]))
+		for p, id := range row {
+			at := i*width + p
+			ids[at], mask[at] = id, 1
+			if g.Masks[i][p] >= 0 {
+				trained[at], logs[at] = 1, float32(g.InferenceLogProbs[i][p])
+			}
+			for j, v := range g.DistillTokenIDs[i][p] {
+				if i != silent {
+					top[at*k+j], lps[at*k+j] = v, float32(g.DistillLogProbs[i][p][j])
+				}
+			}
+		}
+	}
+	tasks := make([]int64, n)
+	for i := range tasks {
+		tasks[i] = task
+	}
+	return []tensors.Tensor{
+		tensors.Of("input_ids", ids, n, width), tensors.Of("attention_mask", mask, n, width), tensors.Of("response_mask", trained, n, width),
+		tensors.Of("old_logprobs", logs, n, width), tensors.Of("reward", reward, n), tensors.Of("reward_null", make([]int64, n), n),
+		tensors.Of("group", tasks, n), tensors.Of("teacher_topk_ids", top, n, width, k), tensors.Of("teacher_topk_logprobs", lps, n, width, k),
+	}
+}
+
+// TestRealServerHandsBackTeachers: groups of 8 with their scores and a teacher's best 20 at every position, out of rl batches,
+// come to a trainer as they are; one of which a sequence's teacher failed comes with its scores and without the columns.
+func TestRealServerHandsBackTeachers(t *testing.T) {
+	url := realServer(t)
+	post(t, url+"/register", `{"wandb_group":"g","wandb_project":"p","batch_size":16,"max_token_len":512,"checkpoint_dir":"/c",`+
+		`"save_checkpoint_interval":100,"starting_step":0,"num_steps":50}`)
+	go func() {
+		time.Sleep(200 * time.Millisecond)
+		if resp, err := http.Get(url + "/batch"); err == nil { // the trainer starts
+			resp.Body.Close()
+		}
+	}()
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	const k = 20
+	whole := taught(8, 12, k)
+	ref, err := adapter(t, config(t, url, "")).Submit(t.Context(), batches(t, "rl", rlBatch(whole, 0, k, -1), rlBatch(whole, 1, k, 5)), "k")
+	if err != nil || ref.Metadata["groups"] != "2" || ref.Metadata["without_teacher"] != "1" {
+		t.Fatalf("%+v, %v", ref, err)
+	}
+	resp, err := http.Get(url + "/batch")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var answer struct{ Batch []*Group }
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || len(answer.Batch) != 2 {
+		t.Fatalf("batch of %d groups, %v", len(answer.Batch), err)
+	}
+	found := map[bool]int{}
+	for _, got := range answer.Batch {
+		want := *whole
+		if found[got.DistillTokenIDs != nil]++; got.DistillTokenIDs == nil {
+			want.DistillTokenIDs, want.DistillLogProbs = nil, nil
+		}
+		want.EnvID = got.EnvID
+		if diff := cmp.Diff(&want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+	if found[true] != 1 || found[false] != 1 {
+		t.Errorf("groups with and without the columns: %v", found)
 	}
 }
 
@@ -585,12 +707,9 @@ func TestRealServer(t *testing.T) {
 	if err := json.Unmarshal([]byte(line(4, 100)), g); err != nil {
 		t.Fatal(err)
 	}
-	for i := range g.Tokens {
+	for range g.Tokens {
 		g.DistillTokenIDs = append(g.DistillTokenIDs, [][]int64{{}, {1, 2}, {3}})
 		g.DistillLogProbs = append(g.DistillLogProbs, [][]float64{{}, {-1, -2}, {-3}})
-		if i == 2 { // its teacher failed
-			g.DistillTokenIDs[i], g.DistillLogProbs[i] = [][]int64{}, [][]float64{}
-		}
 	}
 	distilled, err := json.Marshal(g)
 	if err != nil {

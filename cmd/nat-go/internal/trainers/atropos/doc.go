@@ -13,8 +13,8 @@
 //   - Lengths are not compared. So tokens, masks, log-probs and distillation columns are, and a mask is the token or -100.
 //   - Delivery is not idempotent. So each push is noted before and after; one whose answer was lost is counted as uncertain
 //     and not repeated.
-//   - A teacher that failed on one sequence leaves that sequence's distillation columns empty; Atropos's own environment
-//     drops those of the whole group.
+//   - Distillation columns are of all sequences of a group or of none. So a group of which one sequence's teacher failed,
+//     or whose columns are too short or too long, goes on without any, with its scores; that is warned of and counted.
 //
 // Groups come from token batches of the rl channel (a group is all rows of one task, wherever the shuffle put them; columns as
 // they are, unshifted); else from rows in the atropos format (one scored group a line), which exist where rollouts bring all

@@ -26,9 +26,12 @@ type Group struct {
 	RefLogProbs       [][]float64    `json:"ref_logprobs,omitempty"`
 	InferenceLogProbs [][]float64    `json:"inference_logprobs,omitempty"` // 1.0 where masked
 	GenerationParams  map[string]any `json:"generation_params,omitempty"`
-	DistillTokenIDs   [][][]int64    `json:"distill_token_ids,omitempty"` // by sequence, token, rank; a sequence without is empty
+	DistillTokenIDs   [][][]int64    `json:"distill_token_ids,omitempty"` // by sequence, token, rank: of all sequences, or null
 	DistillLogProbs   [][][]float64  `json:"distill_logprobs,omitempty"`
 	EnvID             *int64         `json:"env_id,omitempty"`
+
+	// NoTeacher is why the group goes on without its distillation columns, which it had, or should have.
+	NoTeacher string `json:"-"`
 }
 
 // fault is why a group can't be sent.
@@ -65,8 +68,8 @@ func (g *Group) check(size, maxLen int, skipSame bool) *fault {
 		}
 	}
 	g.unmask()
-	if f := g.checkDistill(); f != nil {
-		return f
+	if f := g.checkDistill(); f != nil { // as in Atropos's own environment: of all sequences, or of none
+		g.DistillTokenIDs, g.DistillLogProbs, g.NoTeacher = nil, nil, f.detail
 	}
 	switch {
 	case n != size:
@@ -151,12 +154,15 @@ func (g *Group) checkDistill() *fault {
 		return faultf(GroupBadShape, "distillation: %d and %d sequences of %d", len(ids), len(logs), len(g.Tokens))
 	}
 	for i := range ids {
-		if len(ids[i]) != len(logs[i]) || len(ids[i]) != 0 && len(ids[i]) != len(g.Tokens[i]) {
+		if len(ids[i]) != len(logs[i]) || len(ids[i]) != len(g.Tokens[i]) {
 			return faultf(GroupBadShape, "distillation: sequence %d has %d ids and %d log-probs for %d tokens", i, len(ids[i]), len(logs[i]), len(g.Tokens[i]))
 		}
 		for t := range ids[i] {
 			if len(ids[i][t]) != len(logs[i][t]) {
 				return faultf(GroupBadShape, "distillation: sequence %d, position %d has %d ids and %d log-probs", i, t, len(ids[i][t]), len(logs[i][t]))
+			}
+			if len(ids[i][t]) == 0 && g.Masks[i][t] != ignored && t > 0 {
+				return faultf(GroupBadShape, "distillation: sequence %d has nothing for the trained token at %d", i, t)
 			}
 			if f := finiteRow("distill_logprobs", i, logs[i][t], lowest); f != nil {
 				return f

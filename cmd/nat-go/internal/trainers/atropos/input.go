@@ -188,6 +188,10 @@ type row struct {
 	LogProbs      []float64
 	Score         float64
 	Null          bool
+
+	// What the teacher says of the token at each position, nothing of the first; nil where it was not asked.
+	TeacherIDs      [][]int64
+	TeacherLogProbs [][]float64
 }
 
 // spooled is where a row lies in the spool.
@@ -261,6 +265,9 @@ func task(file io.ReaderAt, at []spooled) (*Group, *fault, error) {
 		if r.LogProbs != nil {
 			g.InferenceLogProbs = append(g.InferenceLogProbs, r.LogProbs)
 		}
+		if r.TeacherIDs != nil {
+			g.DistillTokenIDs, g.DistillLogProbs = append(g.DistillTokenIDs, r.TeacherIDs), append(g.DistillLogProbs, r.TeacherLogProbs)
+		}
 	}
 	return g, f, nil
 }
@@ -273,6 +280,7 @@ func (b *batch) rl(do func(group int64, r row) error) error {
 	if _, has := b.Lookup("old_logprobs"); has {
 		logs = b.floats("old_logprobs", rows*cols)
 	}
+	topIDs, topLogs, k := b.teacher(rows * cols)
 	reward, null, group := b.floats("reward", rows), b.ints("reward_null", rows), b.ints("group", rows)
 	if b.err != nil {
 		return nil
@@ -285,11 +293,37 @@ func (b *batch) rl(do func(group int64, r row) error) error {
 				r.LogProbs[t] = lowest
 			}
 		}
+		if k > 0 {
+			r.TeacherIDs, r.TeacherLogProbs = entries(len(r.Tokens), k, topIDs[i*cols*k:], topLogs[i*cols*k:])
+		}
 		if err := do(group[i], r); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// teacher reads the columns of collator.teacher.rollouts, k entries at each of n positions. Without them k is 0.
+func (b *batch) teacher(n int) (ids []int64, logs []float64, k int) {
+	info, ok := b.Lookup(layout.TeacherIDs)
+	if !ok || len(info.Shape) != 3 {
+		return nil, nil, 0
+	}
+	k = info.Shape[2]
+	return b.ints(layout.TeacherIDs, n*k), b.floats(layout.TeacherLogProbs, n*k), k
+}
+
+// entries lists what is there of k entries at each of n positions.
+func entries(n, k int, ids []int64, logs []float64) (tokens [][]int64, logProbs [][]float64) {
+	for t := range n {
+		tokens, logProbs = append(tokens, []int64{}), append(logProbs, []float64{})
+		for j := t * k; j < (t+1)*k; j++ {
+			if ids[j] >= 0 {
+				tokens[t], logProbs[t] = append(tokens[t], ids[j]), append(logProbs[t], logs[j])
+			}
+		}
+	}
+	return tokens, logProbs
 }
 
 // sequence cuts one row to its length.
