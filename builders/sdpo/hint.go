@@ -28,8 +28,8 @@ type source interface {
 	hint(ctx context.Context, s *site) (hint, error)
 }
 
-// hintFor asks the sources in order; the first that answers wins. One that fails leaves it to the next; where none answers, its
-// failure is the reason. A reason says why there is no hint.
+// hintFor asks the sources in order; the first that answers wins. One that fails leaves it to the next; where none
+// answers, its failure is the reason. A reason says why there is no hint.
 func (b *Builder) hintFor(ctx context.Context, s *site, siblings *siblings) (h hint, why ledger.Reason, detail string) {
 	why = NoHint
 	failure := ""
@@ -57,7 +57,12 @@ func (b *Builder) hintFor(ctx context.Context, s *site, siblings *siblings) (h h
 			continue
 		}
 		if n := utf8.RuneCountInString(h.text); n > b.cfg.Hints.MaxChars {
-			return h, HintTooLong, fmt.Sprintf("%d characters by the source %s; the limit is %d", n, h.source, b.cfg.Hints.MaxChars)
+			return h, HintTooLong, fmt.Sprintf(
+				"%d characters by the source %s; the limit is %d",
+				n,
+				h.source,
+				b.cfg.Hints.MaxChars,
+			)
 		}
 		if leaks(h.text, s.targetText(), b.cfg.Hints.LeakRun) {
 			return h, ledger.HintContainsTarget, "by the source " + h.source
@@ -214,7 +219,11 @@ func (schemaSource) hint(_ context.Context, s *site) (hint, error) {
 func (s *site) faultHint() (text string) {
 	switch s.fault.class {
 	case argumentsNotJSON:
-		text = fmt.Sprintf("The arguments of %s must be one JSON object: %s.", s.made.Name, strings.Join(s.fault.detail, "; "))
+		text = fmt.Sprintf(
+			"The arguments of %s must be one JSON object: %s.",
+			s.made.Name,
+			strings.Join(s.fault.detail, "; "),
+		)
 	case unknownTool:
 		text = fmt.Sprintf("There is no tool %s. The tools are: %s.", s.made.Name, s.toolNames())
 	case badSchema:

@@ -84,7 +84,11 @@ func replace(all []tensors.Tensor, with ...tensors.Tensor) []tensors.Tensor {
 }
 
 // eachBatch rewrites the batches of a folder that are of some channels.
-func eachBatch(dir string, channels []string, change func(*batch.Line, []tensors.Tensor) ([]tensors.Tensor, error)) error {
+func eachBatch(
+	dir string,
+	channels []string,
+	change func(*batch.Line, []tensors.Tensor) ([]tensors.Tensor, error),
+) error {
 	index := filepath.Join(dir, batch.IndexName)
 	var lines bytes.Buffer
 	enc := json.NewEncoder(&lines)

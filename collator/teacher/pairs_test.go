@@ -409,7 +409,7 @@ func TestHintEffectDrops(t *testing.T) {
 	}
 }
 
-func writeBatch(t *testing.T, path string, all ...tensors.Tensor) {
+func writeBatch(t testing.TB, path string, all ...tensors.Tensor) {
 	t.Helper()
 	var b bytes.Buffer
 	if err := tensors.Write(&b, all, nil); err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/nat-go/nat-go/collator/tensors"
 )
 
-// rollouts puts into an rl batch what the teacher says at every position of its rows: columns [R,T,K], the distribution of
-// the token AT t given what precedes it, as all columns of the channel; nothing where t is 0 or padding. A row that could
-// not be scored has no entries at all, and is counted.
+// rollouts puts into an rl batch what the teacher says at every position of its rows: columns [R,T,K], the distribution
+// of the token AT t given what precedes it, as all columns of the channel; nothing where t is 0 or padding. A row that
+// could not be scored has no entries at all, and is counted.
 func (c *Client) rollouts(ctx context.Context, all []tensors.Tensor, rep *Asked) ([]tensors.Tensor, error) {
 	rows, width, err := rolloutRows(all)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,6 +38,10 @@ func TestMain(m *testing.M) {
 // toyScorer gives predict's log-probs as logits. It notes each request in the file that NATGO_TEST_LOG names.
 func toyScorer(mode string) {
 	memory := os.NewFile(3, "memory")
+	if wide, ok := strings.CutPrefix(mode, "vocab "); ok {
+		instantScorer(memory, wide)
+		return
+	}
 	in := bufio.NewReader(os.Stdin)
 	note, _ := os.OpenFile(os.Getenv("NATGO_TEST_LOG"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	for n := 0; ; n++ {
@@ -90,6 +95,49 @@ func toyScorer(mode string) {
 	}
 }
 
+// instantScorer fills the memory once and says of every request that it is done.
+func instantScorer(memory *os.File, vocab string) {
+	in := json.NewDecoder(os.Stdin)
+	for {
+		var q struct {
+			Hello     string
+			Memory    int
+			ID        int64
+			Sequences []scorer.Sequence
+		}
+		if in.Decode(&q) != nil {
+			return
+		}
+		if q.Hello != "" {
+			rng := rand.New(rand.NewPCG(1, 2))
+			logits := make([]byte, 0, q.Memory)
+			for range q.Memory / 4 {
+				logits = binary.NativeEndian.AppendUint32(logits, math.Float32bits(float32(rng.NormFloat64()*3)))
+			}
+			memory.WriteAt(logits, 0)
+			fmt.Printf(`{"vocab":%s,"dtype":"float32","model":"instant"}`+"\n", vocab)
+			continue
+		}
+		rows := 0
+		for _, s := range q.Sequences {
+			rows += len(s.Positions)
+		}
+		fmt.Printf(`{"id":%d,"rows":%d}`+"\n", q.ID, rows)
+	}
+}
+
+// writeIndex writes an index of one line.
+func writeIndex(t testing.TB, dir string, line *batch.Line) {
+	t.Helper()
+	text, err := json.Marshal(line)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, batch.IndexName), append(text, '\n'), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // scoringFolder is a folder of the one toy batch, and how often the program was asked.
 func scoringFolder(t *testing.T, mode string) (dir string, asked func() int) {
 	t.Helper()
@@ -98,10 +146,7 @@ func scoringFolder(t *testing.T, mode string) (dir string, asked func() int) {
 	t.Setenv("NATGO_TEST_LOG", log)
 	dir = t.TempDir()
 	writeBatch(t, filepath.Join(dir, "a.safetensors"), sdpoBatch()...)
-	line, _ := json.Marshal(sdpoLine())
-	if err := os.WriteFile(filepath.Join(dir, batch.IndexName), append(line, '\n'), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	writeIndex(t, dir, sdpoLine())
 	return dir, func() int {
 		text, _ := os.ReadFile(log)
 		return strings.Count(string(text), "\n")

@@ -76,8 +76,9 @@ func (l *loader) notEnabled(c *Config) {
 	}
 }
 
-// incomplete reports what enabled fine-tuning lacks. NAT wants all three names. Here no trainer_adapter means files, and a
-// configuration that has neither trainers nor an adapter needs no trainer: its data set is made with the defaults.
+// incomplete reports what enabled fine-tuning lacks. NAT wants all three names. Here no trainer_adapter means files,
+// and a configuration that has neither trainers nor an adapter needs no trainer: its data set is made with the
+// defaults.
 func (l *loader) incomplete(c *Config) {
 	f := &c.Finetuning
 	section, _ := yamldoc.LookupPair(l.doc.Root, "finetuning")
@@ -244,4 +245,36 @@ func (l *loader) noEffect(c *Config) {
 			Message: "nemo_customizer_trainer does not read finetuning.num_epochs", Fix: "set hyperparameters.epochs of the trainer adapter",
 		})
 	}
+	l.idleTeacher(c)
+}
+
+// untaught are the builders of ours whose records make batches of channels that collator.teacher can't serve.
+var untaught = []string{"dpo_traj_builder", "sft_traj_builder", "grpo_traj_builder"}
+
+// idleTeacher reports a teacher that is not asked about anything: it serves hints, and rollouts where it is told to.
+func (l *loader) idleTeacher(c *Config) {
+	section, value := yamldoc.LookupPair(l.doc.Root, "collator", "teacher")
+	if section == nil || value == nil || c.Collator.Teacher == nil || len(c.Selected()) == 0 {
+		return
+	}
+	rollouts := false
+	for _, b := range c.Selected() {
+		if !slices.Contains(untaught, b.Type) {
+			return
+		}
+		rollouts = rollouts || b.Type == "grpo_traj_builder"
+	}
+	what := finding.Finding{
+		Code: codeNoEffect, Severity: finding.Warning,
+		Message: "collator.teacher has nothing to serve: none of the builders makes error sites with hints",
+		Fix:     "add a sdpo_traj_builder, or leave the section out",
+	}
+	switch {
+	case rollouts && c.Collator.Teacher.Rollouts:
+		return
+	case rollouts:
+		what.Message += ", and it is asked about rollouts only where it is told to be"
+		what.Fix = "set collator.teacher.rollouts: true, or leave the section out"
+	}
+	l.report(value, "/collator/teacher", what)
 }

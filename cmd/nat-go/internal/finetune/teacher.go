@@ -3,7 +3,9 @@ package finetune
 import (
 	"context"
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
@@ -101,6 +103,11 @@ func (r *run) teach(
 	rep, err := w.Run(ctx, r.plan.folder.Batches())
 	if err != nil {
 		return nil, exit.Environmentf("collator.teacher: %w", err)
+	}
+	if g := rep.Groups; g != nil {
+		for _, reason := range slices.Sorted(maps.Keys(g.Failed)) {
+			r.warn("collator.teacher: %d of %d rollouts have no teacher's columns (%s): %s", g.Failed[reason], g.Rows, reason, g.Example[reason])
+		}
 	}
 	r.books.In(ledger.Teacher, "site", int64(rep.Sites))
 	r.books.Out(ledger.Teacher, "site", int64(rep.Kept()))

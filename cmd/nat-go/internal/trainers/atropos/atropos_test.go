@@ -90,7 +90,14 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		s.envs++
-		reply(w, map[string]any{"status": "success", "env_id": s.envs - 1, "wandb_name": fmt.Sprint(v["desired_name"], "_", s.envs-1)})
+		reply(
+			w,
+			map[string]any{
+				"status":     "success",
+				"env_id":     s.envs - 1,
+				"wandb_name": fmt.Sprint(v["desired_name"], "_", s.envs-1),
+			},
+		)
 	case "/scored_data":
 		if s.envs == 0 {
 			s.early++
@@ -120,7 +127,14 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				own++
 			}
 		}
-		reply(w, map[string]any{"current_step": 3 + s.steps, "queue_size": len(s.groups), "self_queue_size": own - s.fetched})
+		reply(
+			w,
+			map[string]any{
+				"current_step":    3 + s.steps,
+				"queue_size":      len(s.groups),
+				"self_queue_size": own - s.fetched,
+			},
+		)
 	case "/status":
 		reply(w, map[string]any{"current_step": 3 + s.steps, "queue_size": len(s.groups) - s.fetched})
 		if s.drains {
@@ -140,7 +154,11 @@ func reply(w http.ResponseWriter, v any) { _ = json.NewEncoder(w).Encode(v) }
 
 func config(t *testing.T, url, yaml string) *Config {
 	t.Helper()
-	doc, fs := yamldoc.Parse("c.yml", []byte("url: "+url+"\npoll_interval: 5ms\nstart_timeout: 5s\n"+yaml), yamldoc.DefaultLimits)
+	doc, fs := yamldoc.Parse(
+		"c.yml",
+		[]byte("url: "+url+"\npoll_interval: 5ms\nstart_timeout: 5s\n"+yaml),
+		yamldoc.DefaultLimits,
+	)
 	if len(fs) > 0 {
 		t.Fatal(fs)
 	}
@@ -182,7 +200,13 @@ func data(t *testing.T, rows ...string) trainers.DataSet {
 	if err := os.WriteFile(filepath.Join(dir, "train.jsonl"), []byte(strings.Join(rows, "\n")+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return trainers.DataSet{RunID: "r1", RunDir: dir, Formats: map[string]trainers.Format{"atropos": {Files: []trainers.File{{Path: "train.jsonl", Kind: "rollout", Split: trainers.Train}}}}}
+	return trainers.DataSet{
+		RunID:  "r1",
+		RunDir: dir,
+		Formats: map[string]trainers.Format{
+			"atropos": {Files: []trainers.File{{Path: "train.jsonl", Kind: "rollout", Split: trainers.Train}}},
+		},
+	}
 }
 
 func TestPush(t *testing.T) {
@@ -266,7 +290,10 @@ func TestLostAnswers(t *testing.T) {
 		}
 		return false
 	}
-	ref, err := adapter(t, config(t, s.start(t), "")).Submit(t.Context(), data(t, line(4, 1), line(4, 2), line(4, 3)), "k")
+	ref, err := adapter(
+		t,
+		config(t, s.start(t), ""),
+	).Submit(t.Context(), data(t, line(4, 1), line(4, 2), line(4, 3)), "k")
 	if err != nil || len(s.groups) != 2 || ref.Metadata["uncertain"] != "1" {
 		t.Errorf("%+v, %d groups, %v", ref, len(s.groups), err)
 	}
@@ -297,13 +324,14 @@ func TestKilled(t *testing.T) {
 	}
 	s.fault = nil
 	ref, err := a.Submit(t.Context(), d, "k")
-	if err != nil || len(s.groups) != 3 || ref.Metadata["uncertain"] != "1" || s.envs != 2 || ref.Metadata["env_id"] != "0 1" {
+	if err != nil || len(s.groups) != 3 || ref.Metadata["uncertain"] != "1" || s.envs != 2 ||
+		ref.Metadata["env_id"] != "0 1" {
 		t.Errorf("%+v, %d groups, %d environments, %v", ref, len(s.groups), s.envs, err)
 	}
 }
 
-// TestRestartedServer: the number of an environment is another's once the run-api was restarted. Nothing is pushed, asked or
-// disconnected under it.
+// TestRestartedServer: the number of an environment is another's once the run-api was restarted. Nothing is pushed,
+// asked or disconnected under it.
 func TestRestartedServer(t *testing.T) {
 	for name, c := range map[string]struct {
 		trainer     string
@@ -331,7 +359,8 @@ func TestRestartedServer(t *testing.T) {
 			}
 			s.restart(c.trainer, c.steps, c.envs)
 			ref, err := a.Submit(t.Context(), d, "k")
-			if err != nil || len(s.groups) != 2 || ref.Metadata["groups"] != "2" || ref.Metadata["uncertain"] != "2" || ref.Metadata["env_id"] != fmt.Sprint(c.envs) {
+			if err != nil || len(s.groups) != 2 || ref.Metadata["groups"] != "2" || ref.Metadata["uncertain"] != "2" ||
+				ref.Metadata["env_id"] != fmt.Sprint(c.envs) {
 				t.Fatalf("%+v, %d groups, %v", ref, len(s.groups), err)
 			}
 			for _, g := range s.groups {
@@ -357,21 +386,25 @@ func TestServersNames(t *testing.T) {
 	conf := config(t, s.start(t), "")
 	conf.Name = "n\x1b]0;title\x07\u202e" + strings.Repeat("x", 1000)
 	ref, err := adapter(t, conf).Submit(t.Context(), data(t, line(4, 1)), "k")
-	if err != nil || len(ref.ID) > 300 || strings.ContainsAny(ref.ID+ref.Metadata["wandb_group"], "\x1b\x07\u202e") || !strings.HasPrefix(ref.ID, `n\u001b]0;title`) {
+	if err != nil || len(ref.ID) > 300 || strings.ContainsAny(ref.ID+ref.Metadata["wandb_group"], "\x1b\x07\u202e") ||
+		!strings.HasPrefix(ref.ID, `n\u001b]0;title`) {
 		t.Errorf("%q %q, %v", ref.ID, ref.Metadata, err)
 	}
 }
 
 func TestQueueLimit(t *testing.T) {
 	s := &server{batch: 4, drains: true}
-	if _, err := adapter(t, config(t, s.start(t), "max_queue: 1")).Submit(t.Context(), data(t, line(4, 1), line(4, 2), line(4, 3)), "k"); err != nil || len(s.groups) != 3 {
+	if _, err := adapter(t, config(t, s.start(t), "max_queue: 1")).Submit(t.Context(), data(t, line(4, 1), line(4, 2), line(4, 3)), "k"); err != nil ||
+		len(s.groups) != 3 {
 		t.Errorf("%d groups, %v", len(s.groups), err)
 	}
 }
 
 func TestGzip(t *testing.T) {
 	s := &server{batch: 64}
-	if _, err := adapter(t, config(t, s.start(t), "")).Submit(t.Context(), data(t, line(64, 1)), "k"); err != nil || s.gz != 1 || len(s.groups) != 1 {
+	if _, err := adapter(t, config(t, s.start(t), "")).Submit(t.Context(), data(t, line(64, 1)), "k"); err != nil ||
+		s.gz != 1 ||
+		len(s.groups) != 1 {
 		t.Errorf("%d groups, %d compressed, %v", len(s.groups), s.gz, err)
 	}
 }
@@ -436,7 +469,8 @@ func TestTeacherOfAllOrOfNone(t *testing.T) {
 		g := &Group{Tokens: [][]int64{{1, 2}, {3}}, Masks: [][]int64{{-100, 2}, {-100}}, Scores: []float64{0, 1}}
 		g.DistillTokenIDs, g.DistillLogProbs = c.ids, c.logs
 		f := g.check(2, 10, true)
-		if f != nil || (g.NoTeacher == "") != c.whole || (g.DistillTokenIDs != nil) != c.whole || (g.DistillLogProbs != nil) != c.whole {
+		if f != nil || (g.NoTeacher == "") != c.whole || (g.DistillTokenIDs != nil) != c.whole ||
+			(g.DistillLogProbs != nil) != c.whole {
 			t.Errorf("%s: %+v, %q, %v", name, f, g.NoTeacher, g.DistillTokenIDs)
 		}
 	}
@@ -464,8 +498,8 @@ func taught(n, length, k int) *Group {
 	return g
 }
 
-// rlBatch is a group as a batch of the channel rl, with what collator.teacher.rollouts adds. Row silent, if there is such a row,
-// is one that the teacher failed on.
+// rlBatch is a group as a batch of the channel rl, with what collator.teacher.rollouts adds. Row silent, if there is
+// such a row, is one that the teacher failed on.
 func rlBatch(g *Group, task int64, k, silent int) []tensors.Tensor {
 	width := 0
 	for _, ids := range g.Tokens {
@@ -499,18 +533,37 @@ func rlBatch(g *Group, task int64, k, silent int) []tensors.Tensor {
 		tasks[i] = task
 	}
 	return []tensors.Tensor{
-		tensors.Of("input_ids", ids, n, width), tensors.Of("attention_mask", mask, n, width), tensors.Of("response_mask", trained, n, width),
-		tensors.Of("old_logprobs", logs, n, width), tensors.Of("reward", reward, n), tensors.Of("reward_null", make([]int64, n), n),
-		tensors.Of("group", tasks, n), tensors.Of("teacher_topk_ids", top, n, width, k), tensors.Of("teacher_topk_logprobs", lps, n, width, k),
+		tensors.Of(
+			"input_ids",
+			ids,
+			n,
+			width,
+		), tensors.Of("attention_mask", mask, n, width), tensors.Of("response_mask", trained, n, width),
+		tensors.Of(
+			"old_logprobs",
+			logs,
+			n,
+			width,
+		), tensors.Of("reward", reward, n), tensors.Of("reward_null", make([]int64, n), n),
+		tensors.Of(
+			"group",
+			tasks,
+			n,
+		), tensors.Of("teacher_topk_ids", top, n, width, k), tensors.Of("teacher_topk_logprobs", lps, n, width, k),
 	}
 }
 
-// TestRealServerHandsBackTeachers: groups of 8 with their scores and a teacher's best 20 at every position, out of rl batches,
-// come to a trainer as they are; one of which a sequence's teacher failed comes with its scores and without the columns.
+// TestRealServerHandsBackTeachers: groups of 8 with their scores and a teacher's best 20 at every position, out of rl
+// batches, come to a trainer as they are; one of which a sequence's teacher failed comes with its scores and without
+// the columns.
 func TestRealServerHandsBackTeachers(t *testing.T) {
 	url := realServer(t)
-	post(t, url+"/register", `{"wandb_group":"g","wandb_project":"p","batch_size":16,"max_token_len":512,"checkpoint_dir":"/c",`+
-		`"save_checkpoint_interval":100,"starting_step":0,"num_steps":50}`)
+	post(
+		t,
+		url+"/register",
+		`{"wandb_group":"g","wandb_project":"p","batch_size":16,"max_token_len":512,"checkpoint_dir":"/c",`+
+			`"save_checkpoint_interval":100,"starting_step":0,"num_steps":50}`,
+	)
 	go func() {
 		time.Sleep(200 * time.Millisecond)
 		if resp, err := http.Get(url + "/batch"); err == nil { // the trainer starts
@@ -520,7 +573,10 @@ func TestRealServerHandsBackTeachers(t *testing.T) {
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	const k = 20
 	whole := taught(8, 12, k)
-	ref, err := adapter(t, config(t, url, "")).Submit(t.Context(), batches(t, "rl", rlBatch(whole, 0, k, -1), rlBatch(whole, 1, k, 5)), "k")
+	ref, err := adapter(
+		t,
+		config(t, url, ""),
+	).Submit(t.Context(), batches(t, "rl", rlBatch(whole, 0, k, -1), rlBatch(whole, 1, k, 5)), "k")
 	if err != nil || ref.Metadata["groups"] != "2" || ref.Metadata["without_teacher"] != "1" {
 		t.Fatalf("%+v, %v", ref, err)
 	}
@@ -553,10 +609,16 @@ func TestRealServerHandsBackTeachers(t *testing.T) {
 func TestWhatIsSentIsFinite(t *testing.T) {
 	number := rapid.SampledFrom([]float64{0, 1, -3, math.NaN(), math.Inf(1), math.Inf(-1), 1e308})
 	rapid.Check(t, func(t *rapid.T) {
-		g := &Group{Tokens: [][]int64{{1, 2}}, Masks: [][]int64{{-100, 2}}, Scores: rapid.SliceOfN(number, 1, 1).Draw(t, "scores")}
+		g := &Group{
+			Tokens: [][]int64{{1, 2}},
+			Masks:  [][]int64{{-100, 2}},
+			Scores: rapid.SliceOfN(number, 1, 1).Draw(t, "scores"),
+		}
 		g.InferenceLogProbs = [][]float64{rapid.SliceOfN(number, 2, 2).Draw(t, "logprobs")}
 		g.DistillTokenIDs = [][][]int64{{{1}, {2}}}
-		g.DistillLogProbs = [][][]float64{{rapid.SliceOfN(number, 1, 1).Draw(t, "d0"), rapid.SliceOfN(number, 1, 1).Draw(t, "d1")}}
+		g.DistillLogProbs = [][][]float64{
+			{rapid.SliceOfN(number, 1, 1).Draw(t, "d0"), rapid.SliceOfN(number, 1, 1).Draw(t, "d1")},
+		}
 		if g.check(1, 0, false) == nil {
 			if _, err := json.Marshal(g); err != nil {
 				t.Fatal(err)
@@ -616,23 +678,52 @@ func TestComposerBatches(t *testing.T) {
 func TestRLBatches(t *testing.T) {
 	d := batches(t, "rl",
 		[]tensors.Tensor{
-			tensors.Of("input_ids", []int64{7, 8, 9, 1, 2, 3}, 2, 3), tensors.Of("attention_mask", []int64{1, 1, 1, 1, 1, 1}, 2, 3),
-			tensors.Of("response_mask", []int64{0, 0, 1, 0, 1, 1}, 2, 3), tensors.Of("old_logprobs", []float32{0, 0, -2, 0, -0.5, float32(math.Inf(-1))}, 2, 3),
-			tensors.Of("reward", []float32{0.5, 1}, 2), tensors.Of("reward_null", []int64{1, 0}, 2), tensors.Of("group", []int64{1, 0}, 2),
+			tensors.Of(
+				"input_ids",
+				[]int64{7, 8, 9, 1, 2, 3},
+				2,
+				3,
+			), tensors.Of("attention_mask", []int64{1, 1, 1, 1, 1, 1}, 2, 3),
+			tensors.Of(
+				"response_mask",
+				[]int64{0, 0, 1, 0, 1, 1},
+				2,
+				3,
+			), tensors.Of("old_logprobs", []float32{0, 0, -2, 0, -0.5, float32(math.Inf(-1))}, 2, 3),
+			tensors.Of(
+				"reward",
+				[]float32{0.5, 1},
+				2,
+			), tensors.Of("reward_null", []int64{1, 0}, 2), tensors.Of("group", []int64{1, 0}, 2),
 		},
 		[]tensors.Tensor{
 			tensors.Of("input_ids", []int64{4, 5, 6, 6}, 2, 2), tensors.Of("attention_mask", []int64{1, 1, 1, 0}, 2, 2),
-			tensors.Of("response_mask", []int64{0, 1, 1, 0}, 2, 2), tensors.Of("old_logprobs", []float32{0, -1, float32(math.NaN()), 0}, 2, 2),
-			tensors.Of("reward", []float32{0, 1}, 2), tensors.Of("reward_null", []int64{0, 0}, 2), tensors.Of("group", []int64{0, 2}, 2),
+			tensors.Of(
+				"response_mask",
+				[]int64{0, 1, 1, 0},
+				2,
+				2,
+			), tensors.Of("old_logprobs", []float32{0, -1, float32(math.NaN()), 0}, 2, 2),
+			tensors.Of(
+				"reward",
+				[]float32{0, 1},
+				2,
+			), tensors.Of("reward_null", []int64{0, 0}, 2), tensors.Of("group", []int64{0, 2}, 2),
 		})
 	groups, faults := collect(t, d)
-	if len(groups) != 3 || faults[0] != nil || faults[1].reason != GroupNotScored || faults[2].reason != GroupBadNumber {
+	if len(groups) != 3 || faults[0] != nil || faults[1].reason != GroupNotScored ||
+		faults[2].reason != GroupBadNumber {
 		t.Fatalf("%+v, %+v", groups, faults)
 	}
 	if f := groups[0].check(2, 0, true); f != nil {
 		t.Fatal(f)
 	}
-	want := &Group{Tokens: [][]int64{{1, 2, 3}, {4, 5}}, Masks: [][]int64{{-100, 2, 3}, {-100, 5}}, Scores: []float64{1, 0}, InferenceLogProbs: [][]float64{{1, -0.5, -9999}, {1, -1}}}
+	want := &Group{
+		Tokens:            [][]int64{{1, 2, 3}, {4, 5}},
+		Masks:             [][]int64{{-100, 2, 3}, {-100, 5}},
+		Scores:            []float64{1, 0},
+		InferenceLogProbs: [][]float64{{1, -0.5, -9999}, {1, -1}},
+	}
 	if diff := cmp.Diff(want, groups[0]); diff != "" {
 		t.Error(diff)
 	}
@@ -641,9 +732,19 @@ func TestRLBatches(t *testing.T) {
 func TestSDPOBatches(t *testing.T) {
 	inf := float32(math.Inf(-1))
 	d := batches(t, "sdpo", []tensors.Tensor{
-		tensors.Of("student_input_ids", []int64{1, 2, 3, 4, 5, 0}, 2, 3), tensors.Of("student_attention_mask", []int64{1, 1, 1, 1, 1, 0}, 2, 3),
+		tensors.Of(
+			"student_input_ids",
+			[]int64{1, 2, 3, 4, 5, 0},
+			2,
+			3,
+		), tensors.Of("student_attention_mask", []int64{1, 1, 1, 1, 1, 0}, 2, 3),
 		tensors.Of("pair_student_row", []int64{0, 0, 1}, 3), tensors.Of("pair_student_pos", []int64{0, 1, 0}, 3),
-		tensors.Of("pair_teacher_topk_ids", []int64{2, 9, 3, -1, 5, 8}, 3, 2), tensors.Of("pair_teacher_topk_logprobs", []float32{-0.5, -1, -0.25, inf, -2, -3}, 3, 2),
+		tensors.Of(
+			"pair_teacher_topk_ids",
+			[]int64{2, 9, 3, -1, 5, 8},
+			3,
+			2,
+		), tensors.Of("pair_teacher_topk_logprobs", []float32{-0.5, -1, -0.25, inf, -2, -3}, 3, 2),
 	})
 	groups, _ := collect(t, d)
 	if len(groups) != 2 {
@@ -677,10 +778,29 @@ func encoded(t *testing.T, n int) string {
 	t.Helper()
 	var rollouts []*builders.Resolved
 	for i := range n {
-		nodes := ttc.Chain([]chat.Message{{Role: "user", Form: chat.Text, Text: "q"}, {Role: "assistant", Form: chat.Text, Text: "a"}}, ttc.Yes).Nodes
-		nodes[0].TokenIDs, nodes[1].TokenIDs, nodes[1].LogProbs = []int32{1, 2}, []int32{3, int32(i)}, []float32{-0.5, float32(math.Inf(-1))}
+		nodes := ttc.Chain(
+			[]chat.Message{{Role: "user", Form: chat.Text, Text: "q"}, {Role: "assistant", Form: chat.Text, Text: "a"}},
+			ttc.Yes,
+		).Nodes
+		nodes[0].TokenIDs, nodes[1].TokenIDs, nodes[1].LogProbs = []int32{
+			1,
+			2,
+		}, []int32{
+			3,
+			int32(i),
+		}, []float32{
+			-0.5,
+			float32(math.Inf(-1)),
+		}
 		reward := float64(i)
-		rollouts = append(rollouts, &builders.Resolved{Record: &builders.Rollout{Task: "t", Reward: &reward}, Origin: &builders.Origin{}, Messages: builders.Passage{Nodes: nodes}})
+		rollouts = append(
+			rollouts,
+			&builders.Resolved{
+				Record:   &builders.Rollout{Task: "t", Reward: &reward},
+				Origin:   &builders.Origin{},
+				Messages: builders.Passage{Nodes: nodes},
+			},
+		)
 	}
 	format, _ := rows.Lookup("atropos")
 	row, _, err := rows.NewEncoder(format, rows.Options{}).AppendTogether(nil, rows.Train, rollouts)
@@ -693,7 +813,11 @@ func encoded(t *testing.T, n int) string {
 // TestRealServer pushes to atroposlib's own server and reads the groups back the way a trainer does.
 func TestRealServer(t *testing.T) {
 	url := realServer(t)
-	post(t, url+"/register", `{"wandb_group":"g","wandb_project":"p","batch_size":8,"max_token_len":512,"checkpoint_dir":"/c","save_checkpoint_interval":100,"starting_step":0,"num_steps":50}`)
+	post(
+		t,
+		url+"/register",
+		`{"wandb_group":"g","wandb_project":"p","batch_size":8,"max_token_len":512,"checkpoint_dir":"/c","save_checkpoint_interval":100,"starting_step":0,"num_steps":50}`,
+	)
 	go func() {
 		time.Sleep(200 * time.Millisecond)
 		resp, err := http.Get(url + "/batch") // the trainer starts

@@ -1,8 +1,8 @@
-// Package atropos is the trainer adapter that feeds an Atropos run-api (atroposlib 0.4.0): it registers as an environment
-// and pushes scored groups of token sequences, from which a trainer fetches batches.
+// Package atropos is the trainer adapter that feeds an Atropos run-api (atroposlib 0.4.0): it registers as an
+// environment and pushes scored groups of token sequences, from which a trainer fetches batches.
 //
-// The server checks types and nothing else, keeps everything in memory, and has edges that lose data without a word. What
-// was measured on the real server, and what is done here:
+// The server checks types and nothing else, keeps everything in memory, and has edges that lose data without a word.
+// What was measured on the real server, and what is done here:
 //
 //   - Data pushed before the trainer has registered breaks the server until it is reset. So nothing is pushed before
 //     /register-env says success, which is asked once a second.
@@ -16,8 +16,8 @@
 //   - Distillation columns are of all sequences of a group or of none. So a group of which one sequence's teacher failed,
 //     or whose columns are too short or too long, goes on without any, with its scores; that is warned of and counted.
 //
-// Groups come from token batches of the rl channel (a group is all rows of one task, wherever the shuffle put them; columns as
-// they are, unshifted); else from rows in the atropos format (one scored group a line), which exist where rollouts bring all
-// their token ids; else from the sdpo channel where it has the teacher's top-k (each student row a group of its own; the
-// distribution at a pair's position is entered at the token it predicts).
+// Groups come from token batches of the rl channel (a group is all rows of one task, wherever the shuffle put them;
+// columns as they are, unshifted); else from rows in the atropos format (one scored group a line), which exist where
+// rollouts bring all their token ids; else from the sdpo channel where it has the teacher's top-k (each student row a
+// group of its own; the distribution at a pair's position is entered at the token it predicts).
 package atropos

@@ -16,8 +16,8 @@ const lowest = -9999
 // noLogProb is the log-prob Atropos has at masked positions.
 const noLogProb = 1.0
 
-// Group is a scored group: what Atropos calls ScoredData. Lists are by sequence, then by token, unshifted: Masks[i][t] is
-// Tokens[i][t] where it is trained, else -100, and all else at t is about the token at t given what precedes it.
+// Group is a scored group: what Atropos calls ScoredData. Lists are by sequence, then by token, unshifted: Masks[i][t]
+// is Tokens[i][t] where it is trained, else -100, and all else at t is about the token at t given what precedes it.
 type Group struct {
 	Tokens            [][]int64      `json:"tokens"`
 	Masks             [][]int64      `json:"masks"`
@@ -155,11 +155,25 @@ func (g *Group) checkDistill() *fault {
 	}
 	for i := range ids {
 		if len(ids[i]) != len(logs[i]) || len(ids[i]) != len(g.Tokens[i]) {
-			return faultf(GroupBadShape, "distillation: sequence %d has %d ids and %d log-probs for %d tokens", i, len(ids[i]), len(logs[i]), len(g.Tokens[i]))
+			return faultf(
+				GroupBadShape,
+				"distillation: sequence %d has %d ids and %d log-probs for %d tokens",
+				i,
+				len(ids[i]),
+				len(logs[i]),
+				len(g.Tokens[i]),
+			)
 		}
 		for t := range ids[i] {
 			if len(ids[i][t]) != len(logs[i][t]) {
-				return faultf(GroupBadShape, "distillation: sequence %d, position %d has %d ids and %d log-probs", i, t, len(ids[i][t]), len(logs[i][t]))
+				return faultf(
+					GroupBadShape,
+					"distillation: sequence %d, position %d has %d ids and %d log-probs",
+					i,
+					t,
+					len(ids[i][t]),
+					len(logs[i][t]),
+				)
 			}
 			if len(ids[i][t]) == 0 && g.Masks[i][t] != ignored && t > 0 {
 				return faultf(GroupBadShape, "distillation: sequence %d has nothing for the trained token at %d", i, t)

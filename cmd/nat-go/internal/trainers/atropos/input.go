@@ -22,8 +22,8 @@ import (
 // maxLine is the longest line of rows or of the index of batches.
 const maxLine = 256 << 20
 
-// each calls do with every group of a data set, in order, or with why there is none in a place. Groups are made one at a
-// time.
+// each calls do with every group of a data set, in order, or with why there is none in a place. Groups are made one at
+// a time.
 func each(data trainers.DataSet, do func(*Group, *fault) error) error {
 	var lines []batchLine
 	dir := data.Path(data.Batches)
@@ -41,7 +41,9 @@ func each(data trainers.DataSet, do func(*Group, *fault) error) error {
 	case train != "":
 		return eachRow(data.Path(train), do)
 	case data.Batches == "":
-		return errors.New("the run has neither rows in the atropos format, for which every message needs its token ids, nor token batches: configure collator.tokenizer")
+		return errors.New(
+			"the run has neither rows in the atropos format, for which every message needs its token ids, nor token batches: configure collator.tokenizer",
+		)
 	case sdpo == nil:
 		return errors.New("the token batches have neither an rl nor an sdpo channel")
 	}
@@ -131,7 +133,10 @@ func readBatch(dir, file string, read func(*batch) error) error {
 	}
 	defer t.Close()
 	if layout.IsComposer(func(name string) bool { _, ok := t.Lookup(name); return ok }) {
-		return fmt.Errorf("%s is in the layout of `collator.format: composer`, which lacks what an Atropos group is made of: run again without that setting", path)
+		return fmt.Errorf(
+			"%s is in the layout of `collator.format: composer`, which lacks what an Atropos group is made of: run again without that setting",
+			path,
+		)
 	}
 	t.Limit = layout.MaxFileBytes
 	b := &batch{File: t}
@@ -197,8 +202,8 @@ type row struct {
 // spooled is where a row lies in the spool.
 type spooled struct{ group, offset, size int64 }
 
-// eachTask makes a group of all rows of one task. Batches are shuffled, so a task's rows are anywhere: they are spooled to a
-// file, found again by a fixed-width entry each, and one group is in memory at a time.
+// eachTask makes a group of all rows of one task. Batches are shuffled, so a task's rows are anywhere: they are spooled
+// to a file, found again by a fixed-width entry each, and one group is in memory at a time.
 func eachTask(dir string, lines []batchLine, do func(*Group, *fault) error) error {
 	file, err := spool.New("")
 	if err != nil {
@@ -266,7 +271,13 @@ func task(file io.ReaderAt, at []spooled) (*Group, *fault, error) {
 			g.InferenceLogProbs = append(g.InferenceLogProbs, r.LogProbs)
 		}
 		if r.TeacherIDs != nil {
-			g.DistillTokenIDs, g.DistillLogProbs = append(g.DistillTokenIDs, r.TeacherIDs), append(g.DistillLogProbs, r.TeacherLogProbs)
+			g.DistillTokenIDs, g.DistillLogProbs = append(
+				g.DistillTokenIDs,
+				r.TeacherIDs,
+			), append(
+				g.DistillLogProbs,
+				r.TeacherLogProbs,
+			)
 		}
 	}
 	return g, f, nil
@@ -275,7 +286,16 @@ func task(file io.ReaderAt, at []spooled) (*Group, *fault, error) {
 // rl reads the rows of a batch.
 func (b *batch) rl(do func(group int64, r row) error) error {
 	rows, cols := b.dims("input_ids")
-	ids, attention, trained := b.ints("input_ids", rows*cols), b.ints("attention_mask", rows*cols), b.ints("response_mask", rows*cols)
+	ids, attention, trained := b.ints(
+		"input_ids",
+		rows*cols,
+	), b.ints(
+		"attention_mask",
+		rows*cols,
+	), b.ints(
+		"response_mask",
+		rows*cols,
+	)
 	var logs []float64
 	if _, has := b.Lookup("old_logprobs"); has {
 		logs = b.floats("old_logprobs", rows*cols)
@@ -379,7 +399,13 @@ func (b *batch) sdpo(do func(*Group, *fault) error) error {
 				}
 			}
 		}
-		g := &Group{Tokens: [][]int64{seq}, Masks: [][]int64{mask}, Scores: []float64{0}, DistillTokenIDs: [][][]int64{tokens}, DistillLogProbs: [][][]float64{logs}}
+		g := &Group{
+			Tokens:          [][]int64{seq},
+			Masks:           [][]int64{mask},
+			Scores:          []float64{0},
+			DistillTokenIDs: [][][]int64{tokens},
+			DistillLogProbs: [][][]float64{logs},
+		}
 		if err := do(g, nil); err != nil {
 			return err
 		}
