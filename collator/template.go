@@ -3,6 +3,7 @@ package collator
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"time"
@@ -34,8 +35,7 @@ func TemplateText(c *tokenizer.Config, name string) (string, error) {
 		case err == nil && info.Size() > tokenizer.MaxTemplateBytes:
 			return "", fmt.Errorf("template %s has %d bytes; the limit is %d", name, info.Size(), tokenizer.MaxTemplateBytes)
 		case err == nil && !info.IsDir():
-			b, err := os.ReadFile(name)
-			return string(b), err
+			return readTemplate(name)
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return "", err
 		}
@@ -49,6 +49,20 @@ func TemplateText(c *tokenizer.Config, name string) (string, error) {
 		return "", errors.New("the tokenizer has no chat template: name one (a base model's tokenizer has none; its instruct version's folder does)")
 	}
 	return "", fmt.Errorf("%q is neither a file nor the name of a template of the tokenizer", name)
+}
+
+// readTemplate reads a template that may come from a pipe or a device, which have no size to look at first.
+func readTemplate(name string) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, tokenizer.MaxTemplateBytes+1))
+	if err == nil && len(b) > tokenizer.MaxTemplateBytes {
+		err = fmt.Errorf("template %s has more than %d bytes, which is the limit", name, tokenizer.MaxTemplateBytes)
+	}
+	return string(b), err
 }
 
 // TemplateVars are the variables a template is rendered with: the tokenizer's special tokens under their names, as

@@ -84,6 +84,7 @@ func (a *attack) run(t *testing.T) {
 	if a.pipe != nil {
 		defer pipe(t, filepath.Join(b.dir, "in.json"), a.pipe)()
 	}
+	killed := limitMemory(t, cmd)
 	start(t, cmd)
 	from := time.Now()
 	ended := make(chan error, 1)
@@ -108,6 +109,8 @@ func (a *attack) run(t *testing.T) {
 	}
 	t.Logf("peak %d MiB, %.1f s, exit %d, %d KiB said", peak>>20, time.Since(from).Seconds(), cmd.ProcessState.ExitCode(), said.n>>10)
 	switch code := cmd.ProcessState.ExitCode(); {
+	case killed():
+		t.Errorf("it was killed at %d MiB: %s", memoryLimit>>20, said)
 	case why != "":
 		t.Errorf("%s: %s", why, said)
 	case peak > memoryLimit:

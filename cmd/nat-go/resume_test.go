@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
@@ -24,8 +25,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/bench"
 )
 
-// These tests end the program, or its builders' process, at some point of a run, and look at what `finetune resume` makes of
-// the rest: the bytes of the undisturbed run, and nothing else.
+// These tests end the program, or its builders' process, at some point of a run, and look at what `finetune resume`
+// makes of the rest: the bytes of the undisturbed run, and nothing else.
 
 // bed is a folder with an input and a configuration, in which runs are made.
 type bed struct {
@@ -131,7 +132,8 @@ var withTimes = map[string]bool{
 	"job.json": true, "data_collection_progress.jsonl": true, "collection_history.json": true, "final_metrics.json": true, "records/begun.json": true,
 }
 
-// hashOfTimes matches what the manifest has of them. The last of them is written when a job has ended, by whoever waits.
+// hashOfTimes matches what the manifest has of them. The last of them is written when a job has ended, by whoever
+// waits.
 var hashOfTimes = regexp.MustCompile(
 	`\{\s*"path": "(?:data_collection_progress.jsonl|collection_history.json|final_metrics.json|records/begun.json)",\s*"bytes": \d+,\s*"xxh3": "[0-9a-f]+"\s*\},\s*`)
 
@@ -170,7 +172,8 @@ func (b *bed) content(t *testing.T, out string) map[string]string {
 	return files
 }
 
-// TestKilled kills the host or the plugin with SIGKILL at seeded points and resumes. NATGO_KILLS sets the number of points.
+// TestKilled kills the host or the plugin with SIGKILL at seeded points and resumes. NATGO_KILLS sets the number of
+// points.
 func TestKilled(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("finds the plugin's process in /proc")
@@ -224,8 +227,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// kill starts a run and kills it, or its plugin, after a while. It says whether the run has to be resumed: a run that lost
-// its plugin goes on, and one that was killed before it had begun is run again here.
+// kill starts a run and kills it, or its plugin, after a while. It says whether the run has to be resumed: a run that
+// lost its plugin goes on, and one that was killed before it had begun is run again here.
 func (b *bed) kill(t *testing.T, env []string, out string, after time.Duration, plugin bool) bool {
 	t.Helper()
 	cmd := b.run(env, out)
@@ -309,8 +312,8 @@ func TestResumeRefusesAChangedInput(t *testing.T) {
 	b.same(t, want, "whole")
 }
 
-// TestResumeReadsTheInputAgain changes the part of an input that was read already, keeping its size and time: the rolling
-// hash tells.
+// TestResumeReadsTheInputAgain changes the part of an input that was read already, keeping its size and time: the
+// rolling hash tells.
 func TestResumeReadsTheInputAgain(t *testing.T) {
 	b := newBed(t, 700)
 	out := b.interrupted(t, syscall.SIGKILL)
@@ -475,7 +478,8 @@ func TestOneRunAtATime(t *testing.T) {
 	b.same(t, want, "both")
 }
 
-// TestFullDisk runs on a disk that is too small: told before the run where that is certain, and else resumed with more room.
+// TestFullDisk runs on a disk that is too small: told before the run where that is certain, and else resumed with more
+// room.
 func TestFullDisk(t *testing.T) {
 	b := newBed(t, 700)
 	b.must(t, b.run(nil, "whole"))
@@ -513,4 +517,30 @@ func TestFullDisk(t *testing.T) {
 	b.same(t, want, "disk")
 	disk("remount,ro")
 	b.refused(t, b.command(nil, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "other", "--output-dir", "disk"), 3, "can't make the run folder", "read-only file system")
+}
+
+// TestFinalMetricsOfAResumedRun: a run whose data set was complete reports the same collection runs as one made in one
+// go.
+func TestFinalMetricsOfAResumedRun(t *testing.T) {
+	p := newLocal(t)
+	p.release()
+	p.natgo(t, 0, p.runArgs()...)
+	p.natgo(t, 0, append(p.runArgs("--dry-run"), "--run-id", "r2")...)
+	p.natgo(t, 0, "finetune", "resume", "out/r2")
+	var got [2]struct {
+		Runs    int            `json:"num_collection_runs"`
+		Summary map[string]any `json:"collection_summary"`
+	}
+	for i, id := range []string{"r1", "r2"} {
+		text, err := os.ReadFile(filepath.Join(p.dir, "out", id, "final_metrics.json"))
+		if err == nil {
+			err = json.Unmarshal(text, &got[i])
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d := cmp.Diff(got[0], got[1]); d != "" || got[0].Runs == 0 {
+		t.Errorf("resumed, it is another (-in one go +resumed):\n%s", d)
+	}
 }

@@ -29,9 +29,9 @@ const (
 	soakMemory  = 512 << 20       // bytes of peak memory of any one process
 )
 
-// TestSoak disturbs runs at random, with two builders in one process, a plugin of somebody else's and a trainer, and looks at
-// what becomes of each: the bytes of the undisturbed run, or a refusal that says why and a later resume that gives them. Nothing
-// hangs, grows or is left running. NATGO_SOAK is how long it goes on, NATGO_SOAK_SEED repeats one.
+// TestSoak disturbs runs at random, with two builders in one process, a plugin of somebody else's and a trainer, and
+// looks at what becomes of each: the bytes of the undisturbed run, or a refusal that says why and a later resume that
+// gives them. Nothing hangs, grows or is left running. NATGO_SOAK is how long it goes on, NATGO_SOAK_SEED repeats one.
 func TestSoak(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("finds processes in /proc")
@@ -52,6 +52,9 @@ func TestSoak(t *testing.T) {
 		counts[f.name]++
 		s.round(i, f)
 	}
+	if s.served != nil {
+		t.Logf("misdeeds of servers: %v", s.served.did)
+	}
 	t.Logf("faults: %v", counts)
 }
 
@@ -63,6 +66,7 @@ type soak struct {
 	want   map[string]string // the undisturbed run's files
 	took   time.Duration     // what the undisturbed run takes
 	faults []fault
+	served *served // runs that ask servers
 }
 
 // fault disturbs a run that has been started, as its name says. Its run may end well or badly.
@@ -71,6 +75,7 @@ type fault struct {
 	env     []string // of the run
 	wrap    []string // what the run is started by
 	disturb func(s *soak, cmd *exec.Cmd)
+	round   func() // instead, where it is another kind of run that is disturbed
 }
 
 func newSoak(t *testing.T, r *rand.Rand) *soak {
@@ -108,6 +113,14 @@ func newSoak(t *testing.T, r *rand.Rand) *soak {
 			s.ended("a second command", s.finish(other))
 		}},
 	}}
+	if shiftClock != nil {
+		s.faults = append(s.faults, fault{name: "clock set", disturb: func(s *soak, cmd *exec.Cmd) {
+			for range 1 + s.rand.IntN(3) {
+				s.pause(0.4)
+				shiftClock(s.t, cmd.Process.Pid, time.Duration((s.rand.Float64()-0.5)*float64(48*time.Hour)))
+			}
+		}})
+	}
 	if exec.Command("unshare", "-rm", "true").Run() == nil {
 		small := `mount -t tmpfs -o size=` // too small for the records, or for the rows
 		for _, size := range []string{"100k", "400k", "900k"} {
@@ -125,11 +138,18 @@ func newSoak(t *testing.T, r *rand.Rand) *soak {
 	began := time.Now()
 	s.must(t, s.run(nil, "soak"))
 	s.took = time.Since(began)
-	s.want = s.dataSet()
+	s.want = s.dataSet("soak")
+	s.served = newServed(t, s)
+	for _, how := range append(slices.Clone(misdeeds), "anything") {
+		s.faults = append(s.faults, fault{name: "servers: " + how, round: func() {
+			s.served.round(how, s.rand.IntN(2) == 0 && withTokenizers())
+		}})
+	}
 	return s
 }
 
-// configure has two builders of ours, in one process, one of somebody else's, and a trainer that starts a process of its own.
+// configure has two builders of ours, in one process, one of somebody else's, and a trainer that starts a process of
+// its own.
 func (s *soak) configure() {
 	acme := filepath.Join(filepath.Dir(s.exe), "nat-go-builder-acme")
 	if err := os.Link(s.exe, acme); err != nil {
@@ -144,13 +164,25 @@ func (s *soak) configure() {
 		}
 		collator = "collator: {tokenizer: " + tokenizer + ", max_length: 4096}"
 	}
+	python, plugin, builder := "", "", ""
+	if pythonWith(s.t, "grpc, google.protobuf") {
+		main, err := filepath.Abs("../../examples/python-builder/main.py")
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		python, builder = "best: {_type: bon/best_of_n, min_score: 0.2}", ", best"
+		plugin = fmt.Sprintf("bon: {path: %q, start_timeout: 2m}", main)
+	}
 	s.write(s.t, "finetune.yml", fmt.Sprintf(`
 trajectory_builders:
   all: {_type: dpo_traj_builder, strategy: exhaustive}
   next: {_type: dpo_traj_builder, strategy: adjacent}
   theirs: {_type: acme/curriculum}
+  %s
 sources: {runs: {_type: workflow_output, path: in.json}}
-plugins: {acme: {path: %s}}
+plugins:
+  acme: {path: %q}
+  %s
 dataset: {formats: [customizer, trl, kto]}
 %s
 trainers: {t: {_type: nemo_customizer_trainer}}
@@ -159,13 +191,28 @@ trainer_adapters:
     _type: exec_trainer_adapter
     poll_interval: 20ms
     command: [/bin/sh, -c, 'sleep 300 & echo "step=1 total_steps=1 loss=0.5"; kill $!']
-finetuning: {enabled: true, trajectory_builder: [all, next, theirs], trainer: t, trainer_adapter: train, output_dir: out}
-`, acme, collator))
+finetuning:
+  {enabled: true, trajectory_builder: [all, next, theirs%s], trainer: t, trainer_adapter: train, output_dir: out}
+`, python, acme, plugin, collator, builder))
+}
+
+// pythonWith reports whether python3 has the modules; where NATGO_REQUIRE names python, it has to.
+func pythonWith(t *testing.T, modules string) bool {
+	t.Helper()
+	out, err := exec.Command("python3", "-c", "import "+modules).CombinedOutput()
+	if err == nil {
+		return true
+	}
+	if slices.Contains(strings.Split(os.Getenv("NATGO_REQUIRE"), ","), "python") {
+		t.Fatalf("python3 with %s is required (NATGO_REQUIRE): %v\n%s", modules, err, out)
+	}
+	t.Logf("no python3 with %s: no plugin in Python takes part", modules)
+	return false
 }
 
 // dataSet is what of the run folder does not depend on when it was made, nor on the trainer's process.
-func (s *soak) dataSet() map[string]string {
-	files := s.content(s.t, "soak")
+func (s *soak) dataSet(out string) map[string]string {
+	files := s.content(s.t, out)
 	maps.DeleteFunc(files, func(name, _ string) bool {
 		return strings.HasPrefix(name, "trainer/") && name != "trainer/output.log"
 	})
@@ -180,6 +227,11 @@ func (s *soak) round(i int, f fault) {
 			s.t.Logf("round %d: %s", i, f.name)
 		}
 	}()
+	if f.round != nil {
+		f.round()
+		s.alone()
+		return
+	}
 	if err := os.RemoveAll(filepath.Join(s.dir, "soak")); err != nil {
 		s.t.Fatal(err)
 	}
@@ -206,7 +258,7 @@ func (s *soak) round(i int, f fault) {
 		s.t.Errorf("can't be brought to its end: exit %d: %s", r.code, r.stderr)
 		return
 	}
-	if d := cmp.Diff(s.want, s.dataSet()); d != "" {
+	if d := cmp.Diff(s.want, s.dataSet("soak")); d != "" {
 		s.t.Errorf("another data set (-want +got):\n%s", d)
 	}
 	s.alone()
@@ -269,7 +321,8 @@ func (s *soak) wait(cmd *exec.Cmd, out, errs *bytes.Buffer) result {
 	return result{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
 }
 
-// ended looks at how a command ended: by a signal, or with a code that the help lists and a sentence, never with a stack.
+// ended looks at how a command ended: by a signal, or with a code that the help lists and a sentence, never with a
+// stack.
 func (s *soak) ended(what string, r result) {
 	s.t.Helper()
 	if strings.Contains(r.stderr, "goroutine ") || strings.Contains(r.stderr, "panic:") {
@@ -336,7 +389,8 @@ func (s *soak) pause(share float64) {
 func (s *soak) signalPlugins(cmd *exec.Cmd, signal syscall.Signal) {
 	for _, pid := range children(s.t, cmd.Process.Pid) {
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // it may be gone
-		if bytes.Contains(line, []byte("plugin-serve")) || bytes.Contains(line, []byte("nat-go-builder-acme")) {
+		if bytes.Contains(line, []byte("plugin-serve")) || bytes.Contains(line, []byte("nat-go-builder-acme")) ||
+			bytes.Contains(line, []byte("python-builder")) {
 			_ = syscall.Kill(pid, signal)
 		}
 	}

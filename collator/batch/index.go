@@ -120,8 +120,8 @@ func ReadIndex(path string) ([]Line, error) {
 	return lines, err
 }
 
-// maxLineBytes bounds a line of an index.
-const maxLineBytes = 256 << 20
+// maxLineBytes bounds a line of an index, which has some hundred bytes a row of its batch.
+const maxLineBytes = 32 << 20
 
 // EachLine calls f with each line of an index, in order.
 func EachLine(path string, f func(*Line) error) error {

@@ -5,7 +5,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
+
+	"github.com/nat-go/nat-go/internal/durable"
 )
 
 // TLS says how a service proves who it is, and how we do. It is part of adapters' configs.
@@ -17,10 +18,13 @@ type TLS struct {
 	InsecureSkipVerify bool   `yaml:"insecure_skip_verify" default:"false" doc:"don't check the service's certificate at all; for tests only, and refused with a token"`
 }
 
+// maxPEM is the largest file of certificates; those that systems come with have a few hundred KiB.
+const maxPEM = 16 << 20
+
 func (t TLS) config() (*tls.Config, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName, InsecureSkipVerify: t.InsecureSkipVerify}
 	if t.CAFile != "" {
-		pem, err := os.ReadFile(t.CAFile)
+		pem, err := durable.ReadFile(t.CAFile, maxPEM)
 		if err != nil {
 			return nil, fmt.Errorf("tls.ca_file: %w", err)
 		}
@@ -30,7 +34,7 @@ func (t TLS) config() (*tls.Config, error) {
 		}
 	}
 	if t.CertFile != "" {
-		pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+		pair, err := t.pair()
 		if err != nil {
 			return nil, fmt.Errorf("tls.cert_file: %w", err)
 		}
@@ -42,4 +46,16 @@ func (t TLS) config() (*tls.Config, error) {
 func isCertificate(err error) bool {
 	var ce *tls.CertificateVerificationError
 	return errors.As(err, &ce)
+}
+
+func (t TLS) pair() (tls.Certificate, error) {
+	cert, err := durable.ReadFile(t.CertFile, maxPEM)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	key, err := durable.ReadFile(t.KeyFile, maxPEM)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(cert, key)
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/nat-go/nat-go/internal/secret"
+
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -34,7 +36,7 @@ func TestCleanDrop(t *testing.T) {
 func TestLogIsBounded(t *testing.T) {
 	for name, line := range map[string]string{"long": strings.Repeat("x", 200<<10), "longer": strings.Repeat("x", 1<<20), "JSON": `{"message":"m","field":"` + strings.Repeat("y", 200<<10) + `"}`, "short": "x"} {
 		var log bytes.Buffer
-		p := newLogPump(zerolog.New(&log))
+		p := newLogPump(zerolog.New(&log), new(secret.Values))
 		const n = 1000
 		p.drain(io.LimitReader(&repeat{line: line + "\n"}, int64(n*(len(line)+1))), "stderr")
 		if most := 4*bytesPerSec + linesPerSec*100; log.Len() > most || !strings.Contains(log.String(), "prints too much") {

@@ -3,8 +3,13 @@ package host
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
+
+	"github.com/nat-go/nat-go/internal/secret"
+	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
+	"github.com/nat-go/nat-go/plugins/wire"
 )
 
 // StartError says why a plugin did not come up. It is about the environment: the file, the machine, the plugin itself.
@@ -124,4 +129,50 @@ func tail(lines []string) string {
 		return ""
 	}
 	return "\n  its last lines:\n    " + strings.Join(lines, "\n    ")
+}
+
+// secrets are the values of the variables that the plugin is granted.
+func (s *Spec) secrets() *secret.Values {
+	values := new(secret.Values)
+	for _, name := range s.Env {
+		values.Add(secret.Granted(name, os.Getenv(name))...)
+	}
+	return values
+}
+
+// mask masks what the plugin was granted in an error that may quote it.
+func (p *Plugin) mask(err error) error {
+	if err == nil || p.secrets.Redact(err.Error()) == err.Error() {
+		return err
+	}
+	return &masked{err, p.secrets}
+}
+
+type masked struct {
+	error
+	secrets *secret.Values
+}
+
+func (e *masked) Error() string { return e.secrets.Redact(e.error.Error()) }
+func (e *masked) Unwrap() error { return e.error }
+
+// findings are what the plugin says of a config.
+func (p *Plugin) findings(said []*pb.Finding) []Finding {
+	found := wire.ReadFindings(said)
+	for i := range found {
+		f := &found[i]
+		f.Pointer, f.Message, f.Fix = p.secrets.Redact(f.Pointer), p.secrets.Redact(f.Message), p.secrets.Redact(f.Fix)
+	}
+	return found
+}
+
+// hide masks what the plugin was granted in what it says of a group. Records are not touched: they are the data set.
+func (p *Plugin) hide(r *wire.Results) {
+	if p.secrets.Len() == 0 {
+		return
+	}
+	r.Failure, r.Stack = p.secrets.Redact(r.Failure), p.secrets.Redact(r.Stack)
+	for i := range r.Drops {
+		r.Drops[i].Detail = p.secrets.Redact(r.Drops[i].Detail)
+	}
 }

@@ -97,7 +97,7 @@ func (p *Plugin) launch(ctx context.Context, number int) (*incarnation, error) {
 		return nil, &StartError{Plugin: p.spec.Name, Err: err}
 	}
 	log := p.log.With().Str("plugin", p.spec.Name).Int("incarnation", number).Logger()
-	pump := newLogPump(log)
+	pump := newLogPump(log, p.secrets)
 	proc := newProgram(p.spec.Name, p.spec.Memory, pump)
 	inc := &incarnation{number: number, proc: proc, dead: make(chan struct{}), gone: make(chan struct{})}
 	config := inc.clientConfig(&p.spec, p.runDir.path, log, pump)
@@ -121,7 +121,7 @@ func (p *Plugin) launch(ctx context.Context, number int) (*incarnation, error) {
 		err = inc.startError(err)
 		inc.fail(err)
 		<-inc.gone // wait: fail and end kill the process after a deadline
-		return nil, &StartError{Plugin: p.spec.Name, Err: err, Tail: pump.lastLines()}
+		return nil, &StartError{Plugin: p.spec.Name, Err: p.mask(err), Tail: pump.lastLines()}
 	}
 	log = log.With().Int("pid", proc.pid()).Logger()
 	pump.setLog(log)
@@ -301,8 +301,8 @@ func (e *callError) Error() string {
 func (e *callError) GRPCStatus() *status.Status { return e.status }
 
 // crash is the error for the user.
-func (inc *incarnation) crash(name string, err error) *CrashError {
-	out := &CrashError{Plugin: name, Incarnation: inc.number, Err: err}
+func (inc *incarnation) crash(p *Plugin, err error) *CrashError {
+	out := &CrashError{Plugin: p.spec.Name, Incarnation: inc.number, Err: p.mask(err)}
 	if inc.proc != nil {
 		out.PID = inc.proc.pid()
 		inc.proc.endsWithin(goneWait)

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/nat-go/nat-go/internal/lines"
+	"github.com/nat-go/nat-go/internal/secret"
 )
 
 const (
@@ -29,7 +30,8 @@ const (
 type logPump struct {
 	mu         sync.Mutex
 	log        zerolog.Logger
-	tail       []string // the last lines, oldest first
+	secrets    *secret.Values // that the process was granted: it may print them
+	tail       []string       // the last lines, oldest first
 	tailSize   int
 	inError    bool // within a stack trace
 	window     time.Time
@@ -38,7 +40,9 @@ type logPump struct {
 	suppressed int
 }
 
-func newLogPump(log zerolog.Logger) *logPump { return &logPump{log: log} }
+func newLogPump(log zerolog.Logger, secrets *secret.Values) *logPump {
+	return &logPump{log: log, secrets: secrets}
+}
 
 // setLog changes where lines go: the process id is known only after the first of them may have come.
 func (p *logPump) setLog(log zerolog.Logger) {
@@ -88,6 +92,9 @@ func (p *logPump) lastLines() []string {
 func (p *logPump) line(line []byte, stream string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.secrets.Len() > 0 {
+		line = []byte(p.secrets.Redact(string(line)))
+	}
 	level, message, fields := parseLine(line)
 	p.keep(message)
 	if fields == nil {
@@ -150,7 +157,8 @@ func startsTrace(line string) bool {
 	return false
 }
 
-// parseLine reads a line of JSON as zerolog, hclog or Python's loggers write it, else plain text. fields is nil for text.
+// parseLine reads a line of JSON as zerolog, hclog or Python's loggers write it, else plain text. fields is nil for
+// text.
 func parseLine(line []byte) (zerolog.Level, string, map[string]any) {
 	if line[0] != '{' {
 		return textLevel(line), string(line), nil

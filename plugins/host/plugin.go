@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	"google.golang.org/grpc"
 
+	"github.com/nat-go/nat-go/internal/secret"
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 	"github.com/nat-go/nat-go/plugins/wire"
 )
@@ -27,7 +28,8 @@ type Finding = wire.Finding
 type Plugin struct {
 	spec      Spec
 	log       zerolog.Logger
-	runDir    *runDir // nil for a plugin in memory
+	secrets   *secret.Values // that it was granted: whatever it says may hold them
+	runDir    *runDir        // nil for a plugin in memory
 	connect   connector
 	desc      wire.Description
 	instances []*instance
@@ -39,7 +41,7 @@ func Start(ctx context.Context, spec Spec, log zerolog.Logger) (*Plugin, error) 
 	if !supported {
 		return nil, errors.New("plugins run on Linux and macOS only")
 	}
-	p := &Plugin{spec: spec.withDefaults(), log: log}
+	p := &Plugin{spec: spec.withDefaults(), log: log, secrets: spec.secrets()}
 	var err error
 	if p.runDir, err = newRunDir(); err != nil {
 		return nil, &StartError{Plugin: spec.Name, Err: err}
@@ -53,7 +55,7 @@ func Start(ctx context.Context, spec Spec, log zerolog.Logger) (*Plugin, error) 
 
 // Connect is Start for a plugin that is served in memory: dial makes a connection to it. It is for tests.
 func Connect(ctx context.Context, spec Spec, dial func(context.Context) (net.Conn, error), log zerolog.Logger) (*Plugin, error) {
-	p := &Plugin{spec: spec.withDefaults(), log: log, connect: dialMemory(dial)}
+	p := &Plugin{spec: spec.withDefaults(), log: log, secrets: new(secret.Values), connect: dialMemory(dial)}
 	return p.start(ctx)
 }
 
@@ -116,7 +118,7 @@ func (p *Plugin) Validate(ctx context.Context, builder string, config []byte) ([
 	if err != nil {
 		return nil, p.callError(ctx, inc, "Validate", err)
 	}
-	return wire.ReadFindings(m.GetFindings()), nil
+	return p.findings(m.GetFindings()), nil
 }
 
 // callError says why a call failed: a call that takes too long means that the process is stuck.
@@ -127,7 +129,7 @@ func (p *Plugin) callError(ctx context.Context, inc *incarnation, call string, e
 	case ctx.Err() != nil: // nobody wants the answer any more: nothing is wrong with the process
 		return ctx.Err()
 	}
-	return inc.crash(p.spec.Name, inc.reason(err))
+	return inc.crash(p, inc.reason(err))
 }
 
 // Close ends the plugin: its processes may finish what they are at for Spec.DrainTimeout, then they are killed. Nothing of
@@ -187,7 +189,7 @@ func (in *instance) incarnation(ctx context.Context) (*incarnation, error) {
 			return nil, errStopped
 		case open:
 			if last == nil {
-				last = inc.crash(spec.Name, inc.cause)
+				last = inc.crash(in.plugin, inc.cause)
 			}
 			return nil, &CircuitError{Plugin: spec.Name, Failures: sup.failures, Err: last}
 		case backoff:

@@ -202,6 +202,7 @@ func (s *Session) refuse(j *job, reason ledger.Reason, err error) {
 
 // answer checks what came for a job and hands it to Recv.
 func (s *Session) answer(j *job, r *wire.Results, reuse func()) {
+	s.plugin.hide(r)
 	if r.Failure != "" {
 		err := &BuilderError{Builder: s.name, Group: j.group.Key, Message: r.Failure, Stack: r.Stack}
 		s.logFailure(j.group, r)

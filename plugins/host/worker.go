@@ -182,7 +182,7 @@ func (w *worker) attempt(ctx context.Context, feed <-chan *job, pause <-chan str
 			err = inc.reason(err)
 		}
 		inc.fail(err)
-		return nil, true, inc.crash(spec.Name, err)
+		return nil, true, inc.crash(w.session.plugin, err)
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -219,7 +219,7 @@ func (w *worker) attempt(ctx context.Context, feed <-chan *job, pause <-chan str
 		w.session.plugin.log.Warn().Str("plugin", spec.Name).Msg("the plugin answered all groups and then did not end the stream; its process was ended")
 		return nil, a.more, nil
 	}
-	return a.jobs, true, inc.crash(spec.Name, err)
+	return a.jobs, true, inc.crash(w.session.plugin, err)
 }
 
 // ours reports whether an error is the host's own finding about a plugin, not what a call came back with.
@@ -278,7 +278,7 @@ func (a *attempt) open(timeout time.Duration) error {
 		}
 		return err
 	}
-	found := wire.ReadFindings(m.GetFindings())
+	found := s.plugin.findings(m.GetFindings())
 	for _, f := range found {
 		if !f.Warning {
 			return &ConfigError{Builder: s.name, Findings: found}

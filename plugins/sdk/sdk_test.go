@@ -81,6 +81,16 @@ func TestOpen(t *testing.T) {
 	}
 }
 
+// TestTryWithoutNatGo: who hasn't nat-go on PATH is told what to do.
+func TestTryWithoutNatGo(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	var out, errs bytes.Buffer
+	code := commandLine(testPlugin(), []string{"try", "rows.jsonl"}, &out, &errs)
+	if code != 1 || !strings.Contains(errs.String(), "no nat-go is on PATH") || !strings.Contains(errs.String(), "--from rows.jsonl") {
+		t.Errorf("code %d: %s", code, &errs)
+	}
+}
+
 func TestCommandLine(t *testing.T) {
 	bin := t.TempDir() // nat-go, as far as try goes
 	os.WriteFile(filepath.Join(bin, "nat-go"), []byte("#!/bin/sh\necho \"$@\"\n"), 0o700)

@@ -2,7 +2,6 @@ package sdk
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -19,7 +18,8 @@ func try(stdout, stderr io.Writer, args []string) error {
 	}
 	nat, err := exec.LookPath("nat-go")
 	if err != nil {
-		return fmt.Errorf("try needs nat-go on PATH, which reads the file: %w", err)
+		return errors.New("try has nat-go read the file, and no nat-go is on PATH: add the folder that holds it to PATH, " +
+			"or run `/path/to/nat-go builders try " + self + " --from " + args[0] + "`")
 	}
 	cmd := exec.Command(nat, append([]string{"builders", "try", self, "--from"}, args...)...)
 	cmd.Stdout, cmd.Stderr = stdout, stderr

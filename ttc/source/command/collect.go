@@ -67,7 +67,7 @@ func (c *collector) collect(ctx context.Context) (string, error) {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return "", err
 	}
-	argv, cleanup, err := c.command(out)
+	argv, cleanup, err := c.command(ctx, out)
 	if err != nil {
 		return "", err
 	}
@@ -105,14 +105,14 @@ func removeSecrets(dir string) error {
 }
 
 // command is the command line of this run. Call cleanup when it has ended.
-func (c *collector) command(out string) (argv []string, cleanup func(), err error) {
+func (c *collector) command(ctx context.Context, out string) (argv []string, cleanup func(), err error) {
 	vars := []string{"{output_dir}", out, "{run}", strconv.Itoa(c.run)}
 	cleanup = func() {}
 	if strings.Contains(strings.Join(c.cfg.Command, " "), "{config}") {
 		if c.cfg.NATConfig == "" {
 			return nil, cleanup, errors.New("sources: the command needs a configuration for {config}: set nat_config")
 		}
-		text, err := Copy(c.cfg.NATConfig, out, c.cfg.StepTypes)
+		text, err := Copy(ctx, c.cfg.NATConfig, out, c.cfg.StepTypes)
 		if err != nil {
 			return nil, cleanup, err
 		}

@@ -239,7 +239,7 @@ trainer_adapters: {a: {_type: exec_trainer_adapter}}
 finetuning: {enabled: true}
 eval: {general: {max_concurrency: 2}}
 `)
-	text, err := Copy(path, "/out", []string{"TTC_END"})
+	text, err := Copy(t.Context(), path, "/out", []string{"TTC_END"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,12 +272,13 @@ func TestCopyRefuses(t *testing.T) {
 		{"a: &a [1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e,*e]", "multiply"},
 		{"a: [", ""},
 	} {
-		_, err := Copy(file(t, "c.yml", c.text), "/out", []string{"TTC_END"})
+		_, err := Copy(t.Context(), file(t, "c.yml", c.text), "/out", []string{"TTC_END"})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.want, err)
 		}
 	}
-	if _, err := Copy(file(t, "c.yml", strings.Replace(natYAML, "[TTC_END]", "[]", 1)), "/out", []string{"TTC_END"}); err != nil {
+	all := file(t, "c.yml", strings.Replace(natYAML, "[TTC_END]", "[]", 1))
+	if _, err := Copy(t.Context(), all, "/out", []string{"TTC_END"}); err != nil {
 		t.Errorf("an empty filter keeps all: %v", err)
 	}
 }

@@ -1,10 +1,9 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,8 +24,8 @@ const (
 
 // Copy is NAT's configuration as `nat eval` accepts it, with the output folder set. It refuses one under which the output
 // would hold no step of the given types. Variables stay references.
-func Copy(path, outputDir string, stepTypes []string) ([]byte, error) {
-	root, err := merged(path, nil)
+func Copy(ctx context.Context, path, outputDir string, stepTypes []string) ([]byte, error) {
+	root, err := merged(ctx, path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +73,7 @@ func check(path string, root, output *yaml.Node, stepTypes []string) error {
 }
 
 // merged reads a configuration and its bases, the heir over its base.
-func merged(path string, seen []string) (*yaml.Node, error) {
+func merged(ctx context.Context, path string, seen []string) (*yaml.Node, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -82,7 +81,7 @@ func merged(path string, seen []string) (*yaml.Node, error) {
 	if slices.Contains(seen, abs) || len(seen) == maxBases {
 		return nil, &source.Error{Path: path, Offset: -1, What: "inherits from itself, or through too many files: " + strings.Join(append(seen, abs), " -> ")}
 	}
-	root, err := parse(path)
+	root, err := parse(ctx, path)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +94,7 @@ func merged(path string, seen []string) (*yaml.Node, error) {
 	if !filepath.IsAbs(from) {
 		from = filepath.Join(filepath.Dir(abs), from)
 	}
-	under, err := merged(from, append(seen, abs))
+	under, err := merged(ctx, from, append(seen, abs))
 	if err != nil {
 		return nil, err
 	}
@@ -103,21 +102,13 @@ func merged(path string, seen []string) (*yaml.Node, error) {
 	return under, nil
 }
 
-func parse(path string) (*yaml.Node, error) {
-	f, err := os.Open(path)
+func parse(ctx context.Context, path string) (*yaml.Node, error) {
+	text, err := source.ReadFile(ctx, path, maxBytes)
 	if err != nil {
-		return nil, &source.Error{Path: path, Offset: -1, What: "can't be read: " + err.Error(), Err: err}
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
-	if err == nil && len(text) > maxBytes {
-		err = errors.New("is larger than 4 MiB")
+		return nil, fmt.Errorf("nat_config can't be read: %w", err)
 	}
 	var doc yaml.Node
-	if err == nil {
-		err = yaml.Unmarshal(text, &doc)
-	}
-	if err != nil {
+	if err := yaml.Unmarshal(text, &doc); err != nil {
 		return nil, &source.Error{Path: path, Offset: -1, What: err.Error(), Err: err}
 	}
 	if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {

@@ -32,7 +32,8 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 
 var defaultOutputDirs = []string{"out", ".tmp/nat/finetuning"}
 
-// addOutputDirs adds the flag for where runs are: by default NAT's output_dir, and that of runs without a configuration.
+// addOutputDirs adds the flag for where runs are: by default NAT's output_dir, and that of runs without a
+// configuration.
 func addOutputDirs(cmd *cobra.Command, dirs *[]string) {
 	cmd.Flags().StringArrayVar(dirs, "output-dir", defaultOutputDirs,
 		"folder that run ids are looked for in (repeatable)")
@@ -131,3 +132,18 @@ func printUpdates(w io.Writer) func(jobs.Update) {
 
 // signalsOf are the signals that a person leaves a wait with.
 var signalsOf = []os.Signal{os.Interrupt, terminate}
+
+// force ends the program where it stands, as a kill would: what it holds is released by the system, and a run that was
+// being made can be resumed. What keeps it may be the terminal, which is not waited for.
+func force(stderr io.Writer, leave *jobs.Leave) {
+	told := make(chan struct{})
+	go func() {
+		fmt.Fprintln(stderr, "ended at once, at the third signal; what was begun can be resumed")
+		close(told)
+	}()
+	select {
+	case <-told:
+	case <-time.After(time.Second):
+	}
+	os.Exit(leave.Code())
+}

@@ -93,6 +93,7 @@ func withRun(cmd *cobra.Command, commitBytes int64, asJSON bool, run func(contex
 	leave := jobs.NewLeave(ctx, signals)
 	stderr := cmd.ErrOrStderr()
 	leave.Told = func() { fmt.Fprintln(stderr, "leaving the job to itself; interrupt again to cancel it") }
+	leave.Forced = func() { force(stderr, leave) }
 	ctx, stop := leave.Context(ctx)
 	defer stop()
 

@@ -44,6 +44,7 @@ completed, 1 if it failed or was cancelled, 3 if it could not be followed to its
 			defer signal.Stop(signals)
 			leave := jobs.NewLeave(cmd.Context(), signals)
 			leave.Told = told(cmd.ErrOrStderr(), j)
+			leave.Forced = func() { force(cmd.ErrOrStderr(), leave) }
 			return f.report(cmd.OutOrStdout(), dir, j, c.Wait(cmd.Context(), j, leave))
 		},
 	}

@@ -18,5 +18,5 @@ type Plugin struct {
 	StartTimeout time.Duration `yaml:"start_timeout" default:"10s" validate:"gte=100ms" doc:"time to start"`
 	Timeout      time.Duration `yaml:"timeout" default:"60s" validate:"gte=100ms" doc:"time for one group"`
 	Output       schema.Size   `yaml:"output" default:"96MiB" validate:"gte=1048576" doc:"limit of what a builder may make of one group, in memory"`
-	Memory       schema.Size   `yaml:"memory" default:"1GiB" validate:"gte=16777216" doc:"limit of each process"`
+	Memory       schema.Size   `yaml:"memory" default:"256MiB" validate:"gte=16777216" doc:"limit of each process"`
 }

@@ -45,11 +45,13 @@ func values(path []string, n *yaml.Node, yield func([]string, string) bool) bool
 }
 
 // idle are the paths of ours that decide nothing of a data set's bytes: where it lies and how fast it is made, where it
-// is sent, and what is known by its content instead. A * stands for one step; what lies below a path goes with it.
+// is sent, and what is known by its content instead. plugins.*.timeout, memory and output are not among them: a builder
+// that is cut off at one of them drops its group. A server that is waited for is: what it does not answer in time is
+// asked again by a resumed run. A * stands for one step; what lies below a path goes with it.
 var idle = []string{
 	"trainer_adapters", "finetuning.enabled", "finetuning.output_dir", "finetuning.trainer", "finetuning.trainer_adapter",
 	"finetuning.num_epochs", "finetuning.run_configuration", "trainers.*.wait_for_completion", "trainers.*._type",
-	"plugins.*.path", "plugins.*.sha256", "plugins.*.instances", "plugins.*.start_timeout", "plugins.*.timeout", "plugins.*.memory",
+	"plugins.*.path", "plugins.*.sha256", "plugins.*.instances", "plugins.*.start_timeout",
 	"collator.tokenizer", "collator.template", "collator.reference.path", "collator.teacher.concurrency", "collator.teacher.timeout",
 	"collator.teacher.logits.memory", "collator.teacher.logits.timeout", "collator.teacher.logits.start_timeout",
 	"sources.*.concurrency", "sources.*.timeout", "sources.*.stop_timeout", "eval.general.max_concurrency",

@@ -17,8 +17,13 @@ import (
 	"github.com/nat-go/nat-go/internal/lines"
 )
 
-// maxLine is the most a row may take. It bounds memory, not data: a row is a pair of texts.
-const maxLine = 256 << 20
+// The most a row may take, so that no file takes the program beyond 512 MiB: read, a row is about three times as long
+// as its line, and a value of it takes some hundred bytes however short it is written. What a run writes is far below:
+// an entry has 64 MiB by default, and its texts stand in a row once.
+const (
+	maxLine   = 128 << 20 // bytes
+	maxValues = 1 << 20
+)
 
 // Place is a data set on disk, found by its files alone.
 type Place struct {
@@ -57,8 +62,8 @@ type RowFile struct {
 	Split rows.Split
 }
 
-// Find looks for a data set at path: a run's folder, its dataset folder, the folder of a format, or one file of rows, ours or
-// another program's. A folder of unknown name is known by its first row.
+// Find looks for a data set at path: a run's folder, its dataset folder, the folder of a format, or one file of rows,
+// ours or another program's. A folder of unknown name is known by its first row.
 func Find(path string) (*Place, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -189,8 +194,8 @@ func formatOf(folder string, files []RowFile) (Format, error) {
 	return Format{}, fmt.Errorf("%s: the first row is of no format that nat-go knows (%s)", files[0].Path, rows.Names())
 }
 
-// eachLine calls f for each line of a file, numbered from 0, without its newline; the rows of a table are given as lines of
-// JSON. The line is valid until f returns.
+// eachLine calls f for each line of a file, numbered from 0, without its newline; the rows of a table are given as
+// lines of JSON. The line is valid until f returns.
 func eachLine(path string, f func(n int64, line []byte) error) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -210,6 +215,9 @@ func eachLine(path string, f func(n int64, line []byte) error) error {
 func linesOf(r io.Reader, f func(n int64, line []byte) error) error {
 	n := int64(0)
 	for line, err := range lines.Read(bufio.NewReaderSize(r, 1<<20), maxLine) {
+		if err == nil && tooMany(line) {
+			err = fmt.Errorf("it has more than %d values", maxValues)
+		}
 		if err != nil {
 			return fmt.Errorf("row %d: %w", n+1, err)
 		}
@@ -217,6 +225,41 @@ func linesOf(r io.Reader, f func(n int64, line []byte) error) error {
 			return err
 		}
 		n++
+	}
+	return nil
+}
+
+// tooMany says whether a line of JSON has more than maxValues values: all but the first of a list or an object come
+// after a comma.
+func tooMany(line []byte) bool {
+	if len(line) < maxValues {
+		return false
+	}
+	n := 0
+	for len(line) > 0 && n <= maxValues {
+		text := bytes.IndexByte(line, '"')
+		if text < 0 {
+			text = len(line)
+		}
+		for _, c := range []byte(",{[") {
+			n += bytes.Count(line[:text], []byte{c})
+		}
+		line = afterText(line[text:])
+	}
+	return n > maxValues
+}
+
+// afterText is what follows a text that begins here.
+func afterText(line []byte) []byte {
+	for i := 1; i < len(line); i++ {
+		end := bytes.IndexAny(line[i:], `"\\`)
+		if end < 0 {
+			return nil
+		}
+		if i += end; line[i] == '"' {
+			return line[i+1:]
+		}
+		i++ // what is escaped
 	}
 	return nil
 }

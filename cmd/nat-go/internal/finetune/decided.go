@@ -6,11 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/nat-go/nat-go/builders/sdpo"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
@@ -52,7 +55,8 @@ func (r *run) decided(t *tokens, salt string) (*runfolder.Decided, error) {
 			}
 		}
 	}
-	if err := errors.Join(p.decidedBySource(d), p.decidedByScorer(d)); err != nil {
+	err = errors.Join(p.decidedBySource(d), p.decidedByScorer(d), p.decidedByHints(d), p.decidedByDumps(d))
+	if err != nil {
 		return nil, err
 	}
 	return d, p.decidedByPlugins(d)
@@ -98,6 +102,51 @@ func (p *plan) decidedBySource(d *runfolder.Decided) error {
 		}
 	}
 	return nil
+}
+
+// decidedByHints adds the programs that are asked for hints, with the scripts and other files that their arguments
+// name. What a program answered before lies in its file of answers, which grows with the run, and is known by nothing.
+func (p *plan) decidedByHints(d *runfolder.Decided) error {
+	for _, b := range p.config.Selected() {
+		c, ok := b.Config.(*sdpo.Config)
+		if !ok || c.Hints.Command == nil {
+			continue
+		}
+		for i, arg := range c.Hints.Command.Run {
+			if i == 0 {
+				if path, err := exec.LookPath(arg); err == nil || errors.Is(err, exec.ErrDot) {
+					arg = path
+				}
+			}
+			name := fmt.Sprintf("trajectory_builders.%s.hints.command.run.%d.content", b.Name, i)
+			if err := addFile(d, name, arg); err != nil {
+				return exit.With(exit.Environment, err)
+			}
+		}
+	}
+	return nil
+}
+
+// decidedByDumps adds the logits that sites are weighed by.
+func (p *plan) decidedByDumps(d *runfolder.Decided) error {
+	c := p.config.Collator.Teacher
+	if c == nil || c.Dumps == "" {
+		return nil
+	}
+	err := filepath.WalkDir(c.Dumps, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(c.Dumps, path)
+		if err != nil {
+			return err
+		}
+		return addFile(d, "collator.teacher.dumps."+filepath.ToSlash(name), path)
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // who reads them says so
+	}
+	return err
 }
 
 // decidedByPlugins adds the programs that the builders are served by, and the variables that are passed to them.

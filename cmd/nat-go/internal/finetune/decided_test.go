@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/bench"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 )
@@ -232,5 +234,51 @@ func TestResumeOverridesWhatComesAfter(t *testing.T) {
 	}
 	if r := verifyRun(t, f); r.Errors > 0 {
 		t.Errorf("%+v", r.Findings)
+	}
+}
+
+// TestDecidedByFiles: the hint command's program and script, and the dumped logits, are known by what they hold.
+func TestDecidedByFiles(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write := func(name, text string) {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("config.yml", `
+trajectory_builders:
+  h: {_type: sdpo_traj_builder, hints: {allow: [knowable, hindsight], sources: [command], command: {run: [./hint.sh, script.py], answers: a}}}
+collator: {tokenizer: t, teacher: {dumps: dumps}}
+finetuning: {enabled: true, trajectory_builder: h, output_dir: out}
+`)
+	c, found := config.Load("config.yml", config.Options{Types: builtin.Types(), Getenv: os.LookupEnv})
+	if c == nil {
+		t.Fatal(found)
+	}
+	files := map[string]string{
+		"hint.sh":                        "trajectory_builders.h.hints.command.run.0.content",
+		"script.py":                      "trajectory_builders.h.hints.command.run.1.content",
+		"dumps/sdpo/train-0.safetensors": "collator.teacher.dumps.sdpo/train-0.safetensors",
+	}
+	decided := func() *runfolder.Decided {
+		d := runfolder.NewDecided("salt")
+		p := &plan{config: c}
+		if err := errors.Join(p.decidedByHints(d), p.decidedByDumps(d)); err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	if d := decided(); len(d.Hashes) > 0 {
+		t.Errorf("of files that are not there: %v", d.Hashes)
+	}
+	for name := range files {
+		write(name, "before")
+	}
+	for name, want := range files {
+		before := decided()
+		write(name, "after")
+		if changed := before.Changed(decided()); !slices.Equal(changed, []string{want}) {
+			t.Errorf("%s: %v changed, want %s", name, changed, want)
+		}
 	}
 }

@@ -93,6 +93,7 @@ func resume(ctx context.Context, b *runfolder.Begun, lock *runfolder.Lock, how A
 // is not made complete by trying again.
 func (r *run) submit(ctx context.Context, m *runfolder.Manifest) error {
 	folder := r.plan.folder
+	r.complete = true
 	r.made, r.sum.RunDir, r.sum.DatasetDir, r.sum.Status = m, string(folder), folder.Dataset(), m.Status
 	r.sum.Warnings = append(m.Warnings, "the data set was complete already; it was not made again")
 	switch {

@@ -26,14 +26,15 @@ func Run(ctx context.Context, req Request, env Env) (*Summary, error) {
 
 // run is what every stage of a run needs.
 type run struct {
-	plan    *plan
-	env     Env
-	books   *books
-	history *compat.History     // the run as NAT reports it
-	made    *runfolder.Manifest // what is known of the run so far
-	sum     *Summary
-	lock    *runfolder.Lock
-	known   []runfolder.File // hashed as they were written
+	plan     *plan
+	env      Env
+	books    *books
+	complete bool                // the data set was, when it was resumed
+	history  *compat.History     // the run as NAT reports it
+	made     *runfolder.Manifest // what is known of the run so far
+	sum      *Summary
+	lock     *runfolder.Lock
+	known    []runfolder.File // hashed as they were written
 }
 
 func newRun(p *plan, env Env) *run {

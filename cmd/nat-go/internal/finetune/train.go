@@ -9,6 +9,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/files"
@@ -67,6 +68,14 @@ func (r *run) writeFinal(job *jobs.Job) error {
 	defer lock.Close()
 	if r.history.HasFinal(folder, job.Status) { // another process waited, too
 		return nil
+	}
+	if r.complete {
+		for g, err := range recordlog.Groups(folder.Records()) {
+			if err != nil {
+				return err
+			}
+			r.history.Add(g)
+		}
 	}
 	if err := r.history.WriteFinal(folder, job.Status, job.Ref); err != nil {
 		return err

@@ -69,10 +69,10 @@ func (a *Adapter) Check(context.Context) error {
 	return nil
 }
 
-// script runs the program in the folder $0 and notes its exit status. The shell itself starts and stays in the folder of the
-// job, so that it finds it when the run folder is moved, and it stays when the group is asked to end, so that the status of a
-// program that ends in its own time is noted, too. That the program began is noted before it is: where everything was killed
-// between the shell's start and that, there was no job.
+// script runs the program in the folder $0 and notes its exit status. The shell itself starts and stays in the folder
+// of the job, so that it finds it when the run folder is moved, and it stays when the group is asked to end, so that
+// the status of a program that ends in its own time is noted, too. That the program began is noted before it is: where
+// everything was killed between the shell's start and that, there was no job.
 const script = `trap : TERM INT HUP; echo $$ > pid.new && mv pid.new pid || exit 125
 (: > began && cd "$0" || exit 125; exec "$@"); s=$?; echo $s > exit.new && mv exit.new exit`
 
@@ -121,8 +121,8 @@ func (a *Adapter) Submit(_ context.Context, data trainers.DataSet, key string) (
 	return b.ref(data, pid), nil
 }
 
-// start starts the program, and returns its process group at once: the shell notes the same number in the folder, for whoever
-// comes after a crash, but on a busy machine that may take any time.
+// start starts the program, and returns its process group at once: the shell notes the same number in the folder, for
+// whoever comes after a crash, but on a busy machine that may take any time.
 func (a *Adapter) start(dir string, b *born, argv, environ []string) (pid int, err error) {
 	work := a.conf.WorkDir
 	if work == "" {
@@ -218,8 +218,8 @@ func readBorn(dir string) (*born, error) {
 	return b, json.Unmarshal(text, b)
 }
 
-// elsewhere is the error of a folder from which the program can't be seen: one on another machine, or a copy. A machine is known
-// by its name, which a container changes, or by the start of its system, which a restart changes.
+// elsewhere is the error of a folder from which the program can't be seen: one on another machine, or a copy. A machine
+// is known by its name, which a container changes, or by the start of its system, which a restart changes.
 func (b *born) elsewhere(dir string) error {
 	if host := hostname(); b.Host != host && (b.Boot == "" || b.Boot != process.Boot()) {
 		return fmt.Errorf("the program was started on %s and can't be seen from %s: ask there", b.Host, host)
@@ -290,12 +290,21 @@ func (a *Adapter) Status(_ context.Context, job trainers.JobRef) (trainers.JobSt
 			return st, &trainers.Error{Op: "get the status of the trainer", Why: err.Error(), Fault: trainers.Local, Err: err}
 		}
 		st.State, st.Message = trainers.Failed, "the trainer is gone and left no exit status: it was killed"
+		if info, err := os.Stat(filepath.Join(dir, outputFile)); err == nil && info.Size() == 0 {
+			st.Message += before + runfolder.Folder(a.env.RunDir).Job() + " and resume the run"
+		}
 		if cancelled(dir) {
 			st.State, st.Message = trainers.Canceled, "the trainer was cancelled"
 		}
 	}
 	return st, nil
 }
+
+// before is said of a trainer that may have been killed between the note that it begins and its first instruction. What
+// ends everything at once in between leaves the same as what ends the trainer just after: nobody can tell the two
+// apart, and a program that may have begun is not started a second time without being asked to.
+const before = " before it printed anything, perhaps before its first instruction. As it may have begun, it is not started again by " +
+	"itself: to have it started, remove "
 
 func (a *Adapter) ended(dir string, code int, st *trainers.JobStatus) {
 	st.Metadata["exit_status"] = code

@@ -13,11 +13,13 @@ import (
 // Grace is how long a wait stays after the first interrupt, for a second one to cancel the job.
 const Grace = 3 * time.Second
 
-// Leave is a person's wish to leave a wait, by signals: one detaches, a second interrupt within Grace cancels the job. A nil
-// Leave never does.
+// Leave is a person's wish to leave a wait, by signals: one detaches, a second interrupt within Grace cancels the job,
+// a third signal waits for nothing any more. A nil Leave never does.
 type Leave struct {
 	// Told is called at the first interrupt, to say what a second one would do. It may be nil.
 	Told func()
+	// Forced is called at the third signal: whatever was asked to end hasn't. It may be nil.
+	Forced func()
 
 	once, twice chan struct{}
 	mu          sync.Mutex
@@ -46,6 +48,13 @@ func (l *Leave) listen(ctx context.Context, signals <-chan os.Signal) {
 			}
 			l.mu.Unlock()
 			close(c)
+		}
+	}
+	select {
+	case <-ctx.Done():
+	case <-signals:
+		if l.Forced != nil {
+			l.Forced()
 		}
 	}
 }

@@ -113,6 +113,11 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
 	if s.Fault != nil && s.Fault(w, r, body) {
 		return
 	}
+	s.Answer(w, r, body)
+}
+
+// Answer answers a request as the service does; a Fault may spoil what it makes.
+func (s *Service) Answer(w http.ResponseWriter, r *http.Request, body []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	status, answer := s.answer(r, body, w.Header())

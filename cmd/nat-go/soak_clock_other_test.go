@@ -1,0 +1,11 @@
+//go:build !(linux && amd64)
+
+package main
+
+import (
+	"testing"
+	"time"
+)
+
+// shiftClock is nil where the clock of one process can't be set.
+var shiftClock func(t *testing.T, pid int, by time.Duration)
