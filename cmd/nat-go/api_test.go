@@ -89,6 +89,28 @@ func TestPackagesSayWhetherTheyArePromised(t *testing.T) {
 	}
 }
 
+// TestPackageCommentsStandInDocGo: who opens a package knows where its one idea is written.
+func TestPackageCommentsStandInDocGo(t *testing.T) {
+	for _, p := range list(t, module+"...") {
+		if p.Name == "main" || len(p.GoFiles) == 0 || strings.HasPrefix(p.ImportPath, module+"plugins/proto/") {
+			continue // a program's stands beside main, generated code's is its own
+		}
+		for _, name := range p.GoFiles {
+			f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil,
+				parser.PackageClauseOnly|parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f.Doc != nil && name != "doc.go" {
+				t.Errorf("%s: %s has the comment of the package; doc.go should", p.ImportPath, name)
+			}
+		}
+		if !strings.HasPrefix(packageComment(t, p), "Package "+p.Name+" ") {
+			t.Errorf("%s has no comment in doc.go", p.ImportPath)
+		}
+	}
+}
+
 // checkPromised holds a promised package to what its readers need. Generated code has its comment alone.
 func checkPromised(t *testing.T, p pkg, name string) {
 	t.Helper()

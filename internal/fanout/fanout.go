@@ -1,4 +1,3 @@
-// Package fanout works on items side by side and hands on the results in the order of the items.
 package fanout
 
 import (

@@ -1,7 +1,3 @@
-// Package exit gives an error the exit code it ends the program with.
-//
-//	0 done; 1 the run failed (job failed or cancelled, no data, interrupted workflow, books);
-//	2 config or usage; 3 environment (plugin, service, library, disk); 130 and 143 a signal.
 package exit
 
 import (

@@ -1,0 +1,4 @@
+// Package examples holds the example plugin that `nat-go builders new --lang python` starts from.
+//
+// Not part of the promised API.
+package examples

@@ -1,0 +1,6 @@
+// Package pythontest finds a Python for tests that ask another program, and makes one where it is asked for. It is for
+// this module's tests and not promised to others.
+//
+// NATGO_REQUIRE is a comma-separated list of what a test must not be skipped for: python (python3 with the packages of
+// .ci/requirements.txt), torch, trl, transformers. torch is large, and most machines have no use for it.
+package pythontest
