@@ -271,11 +271,7 @@ func trainedByMessage(t testing.TB, tok *tokenizer.Tokenizer, s *batch.Side, own
 	at := 0
 	for _, o := range owners {
 		if o.Why == batch.InLoss {
-			var ids []uint32
-			for _, id := range s.IDs[at:o.End] {
-				ids = append(ids, uint32(id))
-			}
-			text, err := tok.Decode(ids, false)
+			text, err := tok.Decode(s.IDs[at:o.End], false)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -123,12 +123,12 @@ func (c *Collator) learnTokens() error {
 	tok := c.cfg.Tokenizer
 	for _, text := range c.render.Terminators() {
 		var enc tokenizer.Encoding
-		if err := tok.EncodeRow(&enc, text, []tokenizer.Span{{Start: 0, End: len(text)}}); err != nil {
+		if err := tok.EncodeRow(&enc, text, []chat.Span{{Start: 0, End: len(text)}}); err != nil {
 			return fmt.Errorf("collator: the template ends turns with %q: %w", text, err)
 		}
 		if len(enc.IDs) == 1 && tok.IsSpecial(enc.IDs[0]) {
-			c.terminators[int32(enc.IDs[0])] = true
-			c.ends = append(c.ends, int32(enc.IDs[0]))
+			c.terminators[enc.IDs[0]] = true
+			c.ends = append(c.ends, enc.IDs[0])
 		}
 	}
 	if len(c.render.Terminators()) > 0 && len(c.terminators) == 0 {

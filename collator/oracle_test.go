@@ -55,7 +55,7 @@ func oracleTemplate(t testing.TB, name string) string {
 type oracleMask struct {
 	Conversation, Template, Tokenizer, Text string
 	Messages, Tools, Kwargs                 json.RawMessage
-	IDs                                     []uint32
+	IDs                                     []int32
 	Mask                                    []int
 	FinalMask                               []int `json:"mask_of_final_render"`
 	Unstable                                []int `json:"prefix_unstable_message_indices"`

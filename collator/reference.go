@@ -12,6 +12,7 @@ import (
 
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/internal/lines"
+	"github.com/nat-go/nat-go/ttc/chat"
 )
 
 // Reference holds log-probs of preferences under a reference model, made by someone who has one. They are good for
@@ -101,10 +102,10 @@ func RowHash(r *batch.Row) string {
 		s := &r.Sides[i]
 		all.IDs = append(append(all.IDs, s.IDs...), -1)
 		for _, t := range s.Trained {
-			all.IDs = append(all.IDs, t.Start, t.End)
+			all.IDs = append(all.IDs, int32(t.Start), int32(t.End))
 		}
 		all.IDs = append(all.IDs, -1)
 	}
-	all.Trained = []batch.Run{{Start: 0, End: int32(len(all.IDs))}}
+	all.Trained = []chat.Span{{Start: 0, End: len(all.IDs)}}
 	return hashIDs(&all)
 }

@@ -204,7 +204,7 @@ func TestLookAlikesStayText(t *testing.T) {
 		s := &c.rows[0].Sides[0]
 		specials := 0
 		for _, id := range s.IDs {
-			if toy(t).IsSpecial(uint32(id)) {
+			if toy(t).IsSpecial(id) {
 				specials++
 			}
 		}

@@ -327,10 +327,10 @@ func (w *worker) teach(student *side, splices []splice, sites []builders.Site, o
 			room += s.room
 			ids = append(append(ids, student.IDs[from:s.at]...), s.ids...)
 			from = s.at
-			end = max(end, int(s.runs[len(s.runs)-1].End))
+			end = max(end, s.runs[len(s.runs)-1].End)
 			site := rowSite(&sites[s.site], &s, k)
 			if s.target == target { // of two hints for one turn, the second adds no pairs
-				site.Pairs = []batch.Run{}
+				site.Pairs = []chat.Span{}
 			}
 			target = s.target
 			row.Meta.Sites = append(row.Meta.Sites, site)

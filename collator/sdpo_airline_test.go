@@ -128,11 +128,7 @@ func TestAirlineSites(t *testing.T) {
 
 func textOf(t testing.TB, cfg Config, ids []int32) string {
 	t.Helper()
-	u := make([]uint32, len(ids))
-	for i, id := range ids {
-		u[i] = uint32(id)
-	}
-	s, err := cfg.Tokenizer.Decode(u, false)
+	s, err := cfg.Tokenizer.Decode(ids, false)
 	if err != nil {
 		t.Fatal(err)
 	}

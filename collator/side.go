@@ -17,6 +17,7 @@ import (
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/collator/turns"
 	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/chat/template"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/redact"
@@ -26,9 +27,9 @@ import (
 type worker struct {
 	*Collator
 	enc     tokenizer.Encoding
-	offsets []tokenizer.Span // of the side that is being made
-	spans   []tokenizer.Span
-	runs    []turns.Run
+	offsets []chat.Span // of the side that is being made
+	spans   []chat.Span
+	runs    []chat.Span
 	fields  []template.Span
 	pairs   pairCache
 }
@@ -107,8 +108,8 @@ type side struct {
 	left     leftOut
 	args     string
 
-	text    string           // what the tokens stand for, where each token's part of it is known; else empty
-	offsets []tokenizer.Span // of text; the worker's memory, until it makes its next side
+	text    string      // what the tokens stand for, where each token's part of it is known; else empty
+	offsets []chat.Span // of text; the worker's memory, until it makes its next side
 }
 
 // leftOut counts what a template doesn't show of a row's messages.
@@ -172,8 +173,8 @@ type sideBuilder struct {
 	m        *material
 	v        *view
 	ids      []int32
-	offsets  []tokenizer.Span // of the render, in the worker's memory; zero-width for sampled ids
-	own      []turns.Range    // the template's own text
+	offsets  []chat.Span // of the render, in the worker's memory; zero-width for sampled ids
+	own      []chat.Span // the template's own text
 	trained  []span
 	sampled  []span
 	rendered bool // a trained turn has no ids of its own
@@ -182,7 +183,7 @@ type sideBuilder struct {
 
 // span is a run of tokens that belongs to a turn.
 type span struct {
-	batch.Run
+	chat.Span
 	message  int
 	terminal bool // it runs to the end of a turn with a terminator
 }
@@ -201,7 +202,7 @@ func (w *worker) side(m *material, v *view) (*side, *cause) {
 	b := &sideBuilder{w: w, m: m, v: v, own: turns.Template(&v.res), offsets: w.offsets[:0]}
 	defer func() { w.offsets = b.offsets[:0] }()
 	at, skip := 0, 0 // skip: bytes at the start of the next piece that the last ids have already
-	var ranges []turns.Range
+	var ranges []chat.Span
 	var owners []*turns.Turn
 	for i := range v.turns {
 		t := &v.turns[i]
@@ -259,7 +260,7 @@ func (b *sideBuilder) text(from, to, skip int) *cause {
 	w.spans = w.spans[:0]
 	i := sort.Search(len(b.own), func(i int) bool { return b.own[i].End > from })
 	for ; i < len(b.own) && b.own[i].Start < to; i++ {
-		w.spans = append(w.spans, tokenizer.Span{Start: max(b.own[i].Start, from) - from, End: min(b.own[i].End, to) - from})
+		w.spans = append(w.spans, chat.Span{Start: max(b.own[i].Start, from) - from, End: min(b.own[i].End, to) - from})
 	}
 	w.enc.Reset()
 	if err := w.cfg.Tokenizer.EncodeRow(&w.enc, b.v.res.Text[from:to], w.spans); err != nil {
@@ -272,8 +273,8 @@ func (b *sideBuilder) text(from, to, skip int) *cause {
 		if o.End <= skip && skip > 0 {
 			continue
 		}
-		b.ids = append(b.ids, int32(id))
-		b.offsets = append(b.offsets, tokenizer.Span{Start: from + o.Start, End: from + o.End})
+		b.ids = append(b.ids, id)
+		b.offsets = append(b.offsets, chat.Span{Start: from + o.Start, End: from + o.End})
 	}
 	return nil
 }
@@ -296,15 +297,15 @@ func (b *sideBuilder) given(t *turns.Turn, n *ttc.Node) *cause {
 			return refuse(BadSampledIDs, "%s has a log-prob of %v", describe(t.Message, n), p)
 		}
 	}
-	start := int32(len(b.ids))
+	start := len(b.ids)
 	for _, id := range n.TokenIDs {
 		if id < 0 || int64(id) >= b.w.vocab {
 			return refuse(BadSampledIDs, "%s has id %d; the vocabulary has %d", describe(t.Message, n), id, b.w.vocab)
 		}
 		b.ids = append(b.ids, id)
-		b.offsets = append(b.offsets, tokenizer.Span{Start: t.Start, End: t.Start})
+		b.offsets = append(b.offsets, chat.Span{Start: t.Start, End: t.Start})
 	}
-	s := span{batch.Run{Start: start, End: int32(len(b.ids))}, t.Message, b.w.terminators[b.ids[len(b.ids)-1]]}
+	s := span{chat.Span{Start: start, End: len(b.ids)}, t.Message, b.w.terminators[b.ids[len(b.ids)-1]]}
 	b.sampled = append(b.sampled, s)
 	if b.m.trained[t.Message] {
 		b.trained = append(b.trained, s)
@@ -313,7 +314,7 @@ func (b *sideBuilder) given(t *turns.Turn, n *ttc.Node) *cause {
 }
 
 // mask finds the tokens of the rendered ranges.
-func (b *sideBuilder) mask(ranges []turns.Range, owners []*turns.Turn) *cause {
+func (b *sideBuilder) mask(ranges []chat.Span, owners []*turns.Turn) *cause {
 	w := b.w
 	runs, straddle := turns.Tokens(w.runs[:0], b.offsets, ranges)
 	w.runs = runs
@@ -335,17 +336,17 @@ func (b *sideBuilder) mask(ranges []turns.Range, owners []*turns.Turn) *cause {
 		}
 		b.train(run, ranges[i], t.Message, terminal)
 	}
-	slices.SortFunc(b.trained, func(a, c span) int { return int(a.Start - c.Start) })
+	slices.SortFunc(b.trained, func(a, c span) int { return a.Start - c.Start })
 	return nil
 }
 
 // train takes in the tokens of a rendered range, but for those of placeholders: what was taken out is not to be
 // imitated.
-func (b *sideBuilder) train(run turns.Run, of turns.Range, message int, terminal bool) {
+func (b *sideBuilder) train(run chat.Span, of chat.Span, message int, terminal bool) {
 	from := run.Start
 	add := func(end int, terminal bool) {
 		if from < end {
-			b.trained = append(b.trained, span{batch.Run{Start: int32(from), End: int32(end)}, message, terminal})
+			b.trained = append(b.trained, span{chat.Span{Start: int32(from), End: int32(end)}, message, terminal})
 		}
 	}
 	for _, p := range redact.Placeholders(b.v.res.Text[of.Start:of.End]) {
@@ -372,7 +373,7 @@ func (b *sideBuilder) finish() (*side, *cause) {
 		if k := len(s.Trained) - 1; k >= 0 && s.Trained[k].End == t.Start {
 			s.Trained[k].End = t.End
 		} else {
-			s.Trained = append(s.Trained, t.Run)
+			s.Trained = append(s.Trained, t.Span)
 		}
 		if !slices.Contains(s.messages, t.message) {
 			s.messages = append(s.messages, t.message)
@@ -448,7 +449,7 @@ func (s *side) prove(b *sideBuilder) *cause {
 
 // restored reports whether ids stand for text, where the tokenizer restores ASCII. Of a text that has more, the tokens
 // of other characters are decoded, with those that share one.
-func (w *worker) restored(ids []int32, offsets []tokenizer.Span, text string) bool {
+func (w *worker) restored(ids []int32, offsets []chat.Span, text string) bool {
 	if ascii(text) {
 		return true
 	}
@@ -475,11 +476,7 @@ func (w *worker) restored(ids []int32, offsets []tokenizer.Span, text string) bo
 
 // decodesTo reports whether ids stand for text.
 func (w *worker) decodesTo(ids []int32, text string) bool {
-	u := make([]uint32, len(ids))
-	for i, id := range ids {
-		u[i] = uint32(id)
-	}
-	got, err := w.cfg.Tokenizer.Decode(u, false)
+	got, err := w.cfg.Tokenizer.Decode(ids, false)
 	return err == nil && got == text
 }
 
@@ -498,16 +495,12 @@ func hexSum(text string) string {
 
 // decodeSide returns the text of a side and the hash of the texts of its trained runs.
 func decodeSide(t *tokenizer.Tokenizer, s *batch.Side) (text, target string, err error) {
-	ids := make([]uint32, len(s.IDs))
-	for i, id := range s.IDs {
-		ids[i] = uint32(id)
-	}
-	if text, err = t.Decode(ids, false); err != nil {
+	if text, err = t.Decode(s.IDs, false); err != nil {
 		return "", "", err
 	}
 	h := sha256.New()
 	for _, run := range s.Trained {
-		part, err := t.Decode(ids[run.Start:run.End], false)
+		part, err := t.Decode(s.IDs[run.Start:run.End], false)
 		if err != nil {
 			return "", "", err
 		}
@@ -538,16 +531,16 @@ func ascii(s string) bool {
 }
 
 // owners says for each run of tokens whose they are and whether, or why not, they are trained.
-func (b *sideBuilder) owners(trained []batch.Run) (out batch.Owners) {
+func (b *sideBuilder) owners(trained []chat.Span) (out batch.Owners) {
 	turn, sp, run, given := 0, 0, 0, 0
 	found, spans := b.v.turns, slices.AppendSeq(b.w.fields[:0], turns.Fields(&b.v.res))
 	b.w.fields = spans
 	for i := range b.ids {
 		var o batch.Owner
-		for given < len(b.sampled) && int(b.sampled[given].End) <= i {
+		for given < len(b.sampled) && b.sampled[given].End <= i {
 			given++
 		}
-		for run < len(trained) && int(trained[run].End) <= i {
+		for run < len(trained) && trained[run].End <= i {
 			run++
 		}
 		at := b.offsets[i].Start

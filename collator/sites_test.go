@@ -57,9 +57,9 @@ type witnessSite struct {
 func (q *witness) add(t testing.TB, c *collated, tok *tokenizer.Tokenizer, items []Item, raw []witnessConversation) {
 	t.Helper()
 	text := func(ids []int64) string {
-		u := make([]uint32, len(ids))
+		u := make([]int32, len(ids))
 		for i, id := range ids {
-			u[i] = uint32(id)
+			u[i] = int32(id)
 		}
 		s, err := tok.Decode(u, false)
 		if err != nil {
@@ -267,8 +267,8 @@ func TestHintsOfMarksStayText(t *testing.T) {
 		source := oracleTemplate(t, name+".jinja")
 		tok := familyTokenizer(t, source)
 		var marks []string
-		for id := uint32(151643); id <= tok.MaxID(); id++ { // the added tokens lie behind the vocabulary
-			if text, err := tok.Decode([]uint32{id}, false); err == nil && tok.IsSpecial(id) && len(marks) < 60 {
+		for id := int32(151643); id <= tok.MaxID(); id++ { // the added tokens lie behind the vocabulary
+			if text, err := tok.Decode([]int32{id}, false); err == nil && tok.IsSpecial(id) && len(marks) < 60 {
 				marks = append(marks, text)
 			}
 		}
@@ -280,7 +280,7 @@ func TestHintsOfMarksStayText(t *testing.T) {
 			}
 			s := c.rows[0].Meta.Sites[0]
 			for _, id := range c.rows[0].Sides[1].IDs[s.At : s.At+s.Hint] {
-				if tok.IsSpecial(uint32(id)) {
+				if tok.IsSpecial(int32(id)) {
 					n++
 				}
 			}

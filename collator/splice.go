@@ -8,7 +8,6 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/batch"
-	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/collator/turns"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/chat/template"
@@ -38,7 +37,7 @@ type splice struct {
 	room    int         // tokens of a hint that a control run leaves out: its rows are those that would have had it
 	text    string      // what they stand for, where that was checked
 	neutral []int32     // of the neutral hint in its place; nil without, or where that has no place here
-	runs    []batch.Run // the target's tokens in the loss
+	runs    []chat.Span // the target's tokens in the loss
 	mode    string
 }
 
@@ -66,7 +65,7 @@ func (w *worker) splice(m *material, v *view, student *side, at int, site *build
 				s.target = from
 			}
 			if o.Why == batch.InLoss {
-				s.runs = append(s.runs, batch.Run{Start: int32(from), End: int32(o.End)})
+				s.runs = append(s.runs, chat.Span{Start: from, End: o.End})
 			}
 		}
 		from = o.End
@@ -214,7 +213,7 @@ func (w *worker) spliceAt(given *given, hinted *hinted, q int, student *side, s 
 		return "", r
 	}
 	i := w.place(given.Text[:q], tail, student, s.target)
-	special := func(id int32) bool { return w.cfg.Tokenizer.IsAdded(uint32(id)) }
+	special := w.cfg.Tokenizer.IsAdded
 	switch {
 	case len(ids) == 0:
 		return "the hint has no token", nil
@@ -243,7 +242,7 @@ func (w *worker) place(before string, tail []int32, student *side, target int) i
 	if i := target - len(tail); i > 0 && slices.Equal(student.IDs[i:target], tail) {
 		return i
 	}
-	if len(tail) == 0 || student.given || student.proof.Lossy || !w.cfg.Tokenizer.IsAdded(uint32(tail[0])) {
+	if len(tail) == 0 || student.given || student.proof.Lossy || !w.cfg.Tokenizer.IsAdded(tail[0]) {
 		return -1
 	}
 	for i := target - 1; i > 0; i-- {
@@ -354,7 +353,7 @@ func (w *worker) encodePart(res *template.Result, from, to int) ([]int32, *cause
 	w.spans = w.spans[:0]
 	for _, r := range turns.Template(res) {
 		if r.End > from && r.Start < to {
-			w.spans = append(w.spans, tokenizer.Span{Start: max(r.Start, from) - from, End: min(r.End, to) - from})
+			w.spans = append(w.spans, chat.Span{Start: max(r.Start, from) - from, End: min(r.End, to) - from})
 		}
 	}
 	w.enc.Reset()
@@ -364,11 +363,7 @@ func (w *worker) encodePart(res *template.Result, from, to int) ([]int32, *cause
 	if err := w.cfg.Tokenizer.EncodeRow(&w.enc, res.Text[from:to], w.spans); err != nil {
 		return nil, refuseTokens(err)
 	}
-	ids := make([]int32, len(w.enc.IDs))
-	for i, id := range w.enc.IDs {
-		ids[i] = int32(id)
-	}
-	return ids, nil
+	return slices.Clone(w.enc.IDs), nil
 }
 
 // checkTeacher checks that the teacher's tokens up to the target are the text that was rendered with the hint, where
@@ -416,10 +411,7 @@ func (w *worker) leaksTokens(hint string, student *side, s *splice) bool {
 	if n < 2 || len(w.enc.IDs) < n {
 		return false
 	}
-	in := make([]int32, len(w.enc.IDs))
-	for i, id := range w.enc.IDs {
-		in[i] = int32(id)
-	}
+	in := w.enc.IDs
 	starts := map[int32][]int{}
 	for i := 0; i+n <= len(in); i++ {
 		starts[in[i]] = append(starts[in[i]], i)

@@ -112,11 +112,7 @@ func toyConfig(t testing.TB, template string) Config {
 // decode is the text of tokens.
 func decode(t testing.TB, ids []int32) string {
 	t.Helper()
-	u := make([]uint32, len(ids))
-	for i, id := range ids {
-		u[i] = uint32(id)
-	}
-	s, err := toy(t).Decode(u, false)
+	s, err := toy(t).Decode(ids, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 	"pgregory.net/rapid"
+
+	"github.com/nat-go/nat-go/ttc/chat"
 )
 
 func drawSide(t *rapid.T, scored bool) Side {
@@ -25,7 +27,7 @@ func drawSide(t *rapid.T, scored bool) Side {
 	at := rapid.IntRange(1, n-1).Draw(t, "first")
 	for at < n {
 		end := rapid.IntRange(at+1, n).Draw(t, "end")
-		s.Trained = append(s.Trained, Run{int32(at), int32(end)})
+		s.Trained = append(s.Trained, chat.Span{Start: at, End: end})
 		at = end + rapid.IntRange(1, 9).Draw(t, "gap")
 	}
 	if scored {

@@ -158,7 +158,7 @@ func (a *assembly) labelGrid(side int) tensors.Tensor {
 }
 
 // maskGrid is 1 so many positions before each trained token, and 0 elsewhere.
-func (a *assembly) maskGrid(name string, side int, before int32) tensors.Tensor {
+func (a *assembly) maskGrid(name string, side, before int) tensors.Tensor {
 	return a.grid(name, side, 0, func(cells []int64, s *Side) {
 		for _, r := range s.Trained {
 			for i := r.Start; i < r.End; i++ {

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/ttc/chat"
 )
 
 // Read reads a batch back into rows, and checks all that the file and its line say of each other: the rows, assembled
@@ -314,7 +315,7 @@ func unpackSide(r *reader, c *Channel, l *Line, rows []*Row, side int, prefix st
 		s.Trained = runs(labels[at:at+n], c == RL || l.Layout == Composer.String())
 		if logps != nil {
 			for _, t := range s.Trained {
-				s.LogProbs = append(s.LogProbs, logps[at+int(t.Start):at+int(t.End)]...)
+				s.LogProbs = append(s.LogProbs, logps[at+t.Start:at+t.End]...)
 			}
 			if s.LogProbs == nil {
 				s.LogProbs = []float32{}
@@ -332,7 +333,7 @@ func unpackSide(r *reader, c *Channel, l *Line, rows []*Row, side int, prefix st
 }
 
 // runs finds the trained runs in labels, or in a 0/1 mask.
-func runs(labels []int64, mask bool) (out []Run) {
+func runs(labels []int64, mask bool) (out []chat.Span) {
 	for i, v := range labels {
 		on := v != Ignored
 		if mask {
@@ -341,10 +342,10 @@ func runs(labels []int64, mask bool) (out []Run) {
 		if !on {
 			continue
 		}
-		if k := len(out) - 1; k >= 0 && out[k].End == int32(i) {
+		if k := len(out) - 1; k >= 0 && out[k].End == i {
 			out[k].End++
 		} else {
-			out = append(out, Run{int32(i), int32(i + 1)})
+			out = append(out, chat.Span{Start: i, End: i + 1})
 		}
 	}
 	return out

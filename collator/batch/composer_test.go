@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/ttc/chat"
 )
 
 // siteRow is an sdpo row of one site: a hint of two tokens before the target, which is the last three.
@@ -17,7 +18,7 @@ func siteRow() *Row {
 	r := &Row{Weight: 0.5, Sides: []Side{{IDs: []int32{5, 6, 7, 8, 9}}, {IDs: []int32{5, 6, 1, 2, 7, 8, 9}}}}
 	r.Meta = Meta{
 		Record: "r", Example: "e", Messages: []int{1}, IDs: "sampled", Proof: make([]Proof, 2),
-		Sites: []RowSite{{Mode: "system", At: 2, Hint: 2, Pairs: []Run{{2, 5}}}},
+		Sites: []RowSite{{Mode: "system", At: 2, Hint: 2, Pairs: []chat.Span{{Start: 2, End: 5}}}},
 	}
 	r.TrainSites()
 	return r

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/ttc/chat"
 )
 
 // Rows are spooled, written as batches and read back; masks and positions follow from their lengths.
@@ -23,7 +24,7 @@ func Example() {
 	defer spool.Close()
 	for i, ids := range [][]int32{{1, 2, 3}, {1, 4}} {
 		row, err := batch.Encode(batch.SFT, &batch.Row{
-			Sides:  []batch.Side{{IDs: ids, Trained: []batch.Run{{Start: 1, End: int32(len(ids))}}}},
+			Sides:  []batch.Side{{IDs: ids, Trained: []chat.Span{{Start: 1, End: len(ids)}}}},
 			Weight: 1,
 			Meta:   batch.Meta{Ordinal: int64(i), Example: fmt.Sprint("example ", i), Proof: make([]batch.Proof, 1)},
 		})

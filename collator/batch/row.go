@@ -9,21 +9,20 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-)
 
-// Run is a half-open range of token positions of a side.
-type Run struct{ Start, End int32 }
+	"github.com/nat-go/nat-go/ttc/chat"
+)
 
 // Side is one sequence of tokens of a row: the only one, or the chosen or rejected one of a pair.
 type Side struct {
-	IDs      []int32   // [T]
-	Trained  []Run     // tokens in the loss; sorted, apart, never position 0 (nothing predicts it)
-	LogProbs []float32 // rl: of the trained tokens, in order, in nats; nil where unknown
+	IDs      []int32     // [T]
+	Trained  []chat.Span // tokens in the loss; sorted, apart, never position 0 (nothing predicts it)
+	LogProbs []float32   // rl: of the trained tokens, in order, in nats; nil where unknown
 }
 
 // InLoss reports whether token i is trained.
 func (s *Side) InLoss(i int) bool {
-	_, ok := slices.BinarySearchFunc(s.Trained, int32(i), func(r Run, at int32) int {
+	_, ok := slices.BinarySearchFunc(s.Trained, i, func(r chat.Span, at int) int {
 		switch {
 		case r.End <= at:
 			return -1
@@ -38,7 +37,7 @@ func (s *Side) InLoss(i int) bool {
 // Active is the number of trained tokens.
 func (s *Side) Active() (n int) {
 	for _, r := range s.Trained {
-		n += int(r.End - r.Start)
+		n += r.End - r.Start
 	}
 	return n
 }
@@ -248,9 +247,9 @@ func readRow(b []byte) (*Row, error) {
 		for k := range s.IDs {
 			s.IDs[k] = int32(d.u32())
 		}
-		s.Trained = make([]Run, runs)
+		s.Trained = make([]chat.Span, runs)
 		for k := range s.Trained {
-			s.Trained[k] = Run{int32(d.u32()), int32(d.u32())}
+			s.Trained[k] = chat.Span{Start: d.len(), End: d.len()}
 		}
 		if logps > 0 {
 			s.LogProbs = make([]float32, logps)

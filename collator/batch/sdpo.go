@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/ttc/chat"
 )
 
 // RowSite is an error site of an sdpo row. The first side of such a row is the student's, the others are teachers': the
@@ -22,8 +23,8 @@ type RowSite struct {
 	At         int32  `json:"at"`   // the hint stands before the student's token of this index
 	Hint       int32  `json:"hint"` // tokens of the hint; 0 where Mode is NoHint, and only there
 	// Neutral is a neutral hint's tokens, as they would stand in the hint's place.
-	Neutral []int32 `json:"neutral,omitempty"`
-	Pairs   []Run   `json:"pairs"` // the target's tokens, as positions of the student's
+	Neutral []int32     `json:"neutral,omitempty"`
+	Pairs   []chat.Span `json:"pairs"` // the target's tokens, as positions of the student's
 	// Weight is that of each pair, where it is not the row's.
 	Weight float32 `json:"weight,omitempty"`
 }
@@ -31,7 +32,7 @@ type RowSite struct {
 // Tokens is the number of pairs.
 func (s *RowSite) Tokens() (n int) {
 	for _, r := range s.Pairs {
-		n += int(r.End - r.Start)
+		n += r.End - r.Start
 	}
 	return n
 }
@@ -51,10 +52,10 @@ const NoHint = "none"
 func (s *RowSite) sound() bool { return s.Hint > 0 != (s.Mode == NoHint) && s.Hint >= 0 }
 
 // shift is how far a teacher's tokens stand behind the student's at a position.
-func (r *Row) shift(teacher int, at int32) (by int32) {
+func (r *Row) shift(teacher, at int) (by int) {
 	for i := range r.Meta.Sites {
-		if s := &r.Meta.Sites[i]; s.Teacher == teacher && s.At <= at {
-			by += s.Hint
+		if s := &r.Meta.Sites[i]; s.Teacher == teacher && int(s.At) <= at {
+			by += int(s.Hint)
 		}
 	}
 	return by
@@ -150,7 +151,7 @@ func (r *Row) Splices() error {
 		}
 		for _, s := range sites {
 			for _, p := range s.Pairs {
-				if p.Start <= s.At-1 || p.End > int32(len(student)) || int(p.End+r.shift(k, p.End-1)) > len(ids) || p.Start >= p.End {
+				if p.Start < int(s.At) || p.End > len(student) || p.End+r.shift(k, p.End-1) > len(ids) || p.Start >= p.End {
 					return fmt.Errorf("site %d: the target %d-%d lies before its hint or beyond the row", s.Site, p.Start, p.End)
 				}
 			}
@@ -187,10 +188,10 @@ func (r *Row) trainSites() {
 	for k := range r.Sides {
 		r.Sides[k].Trained = nil
 		for i, x := range on[k] {
-			if n := len(r.Sides[k].Trained); x && n > 0 && r.Sides[k].Trained[n-1].End == int32(i) {
+			if n := len(r.Sides[k].Trained); x && n > 0 && r.Sides[k].Trained[n-1].End == i {
 				r.Sides[k].Trained[n-1].End++
 			} else if x {
-				r.Sides[k].Trained = append(r.Sides[k].Trained, Run{int32(i), int32(i + 1)})
+				r.Sides[k].Trained = append(r.Sides[k].Trained, chat.Span{Start: i, End: i + 1})
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tensors"
 	"github.com/nat-go/nat-go/kernels"
+	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -82,9 +83,9 @@ func sdpoLine() *batch.Line {
 				At:      2,
 				Hint:    2,
 				Neutral: []int32{10, 11},
-				Pairs:   []batch.Run{{Start: 2, End: 4}},
+				Pairs:   []chat.Span{{Start: 2, End: 4}},
 			},
-			{Site: 1, Target: "next_turn", Teacher: 1, At: 5, Hint: 1, Pairs: []batch.Run{{Start: 5, End: 7}}},
+			{Site: 1, Target: "next_turn", Teacher: 1, At: 5, Hint: 1, Pairs: []chat.Span{{Start: 5, End: 7}}},
 		}}},
 	}
 }
@@ -314,13 +315,13 @@ func TestEffects(t *testing.T) {
 	if _, err := c.Effects(t.Context(), []Probed{bad}, 0); err == nil {
 		t.Error("a target at 0 is accepted")
 	}
-	for _, far := range []batch.Run{{Start: 5, End: 1 << 30}, {Start: -1 << 30, End: 7}, {Start: 6, End: 6}} {
-		b.line.RowInfo[0].Sites[1].Pairs = []batch.Run{far}
+	for _, far := range []chat.Span{{Start: 5, End: 1 << 30}, {Start: -1 << 30, End: 7}, {Start: 6, End: 6}} {
+		b.line.RowInfo[0].Sites[1].Pairs = []chat.Span{far}
 		if _, err := b.probes(); err == nil || !strings.Contains(err.Error(), "site 1") {
 			t.Errorf("a target %v: %v", far, err)
 		}
 	}
-	b.line.RowInfo[0].Sites[1].Pairs = []batch.Run{{Start: 5, End: 7}}
+	b.line.RowInfo[0].Sites[1].Pairs = []chat.Span{{Start: 5, End: 7}}
 	b.line.RowInfo[0].Sites[0].Teacher, b.line.RowInfo[0].Sites[0].Hint = 1, -9
 	if _, err := b.probes(); err == nil {
 		t.Error("a hint before its row")

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/nat-go/nat-go/ttc/chat"
 )
 
 // conversations renders the oracle's agent traces in ChatML, roughly: what rows look like.
@@ -62,7 +64,7 @@ func BenchmarkRows(b *testing.B) {
 		tok.SetCacheBytes(DefaultCacheBytes)
 		for _, text := range texts {
 			row.Reset()
-			if err := tok.EncodeRow(&row, text, []Span{{0, len(text)}}); err != nil {
+			if err := tok.EncodeRow(&row, text, []chat.Span{{Start: 0, End: len(text)}}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -81,7 +83,7 @@ func BenchmarkRowsAgain(b *testing.B) {
 	for b.Loop() {
 		for _, text := range texts {
 			row.Reset()
-			if err := tok.EncodeRow(&row, text, []Span{{0, len(text)}}); err != nil {
+			if err := tok.EncodeRow(&row, text, []chat.Span{{Start: 0, End: len(text)}}); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/nat-go/nat-go/ttc/chat"
 )
 
 // conformanceDir is the folder of the token oracle: what Python's tokenizers answered.
@@ -42,7 +44,7 @@ func load(t testing.TB, name string) *Tokenizer {
 var loaded = map[string]*Tokenizer{}
 
 type oracleSide struct {
-	IDs     []uint32 `json:"ids"`
+	IDs     []int32  `json:"ids"`
 	Offsets [][2]int `json:"offsets_byte"`
 	Same    bool     `json:"same_as_plain"`
 }
@@ -55,7 +57,7 @@ type oracleLine struct {
 	Special       *oracleSide `json:"special"`
 	Decode        *string     `json:"decode"`
 	DecodeSkip    *string     `json:"decode_skip_special"`
-	SpecialAsText []uint32    `json:"ids_special_as_text"`
+	SpecialAsText []int32     `json:"ids_special_as_text"`
 }
 
 func oracle(t testing.TB, file string) []oracleLine {
@@ -87,7 +89,7 @@ func checkSide(t *testing.T, line oracleLine, what string, got Encoding, want or
 		return
 	}
 	for i, o := range want.Offsets {
-		if got.Offsets[i] != (Span{o[0], o[1]}) {
+		if got.Offsets[i] != (chat.Span{Start: o[0], End: o[1]}) {
 			t.Errorf("%d %s: offset %d of %.80q is %v, want %v", line.I, what, i, line.Text, got.Offsets[i], o)
 			return
 		}
@@ -170,7 +172,7 @@ func TestRowsConform(t *testing.T) {
 		}
 		for _, line := range oracle(t, filepath.Join(dir, name+".jsonl")) {
 			var row Encoding
-			if err := tok.EncodeRow(&row, line.Text, []Span{{0, len(line.Text)}}); err != nil {
+			if err := tok.EncodeRow(&row, line.Text, []chat.Span{{Start: 0, End: len(line.Text)}}); err != nil {
 				t.Fatal(err)
 			}
 			checkSide(t, line, name+" template", row, line.Plain)

@@ -2,7 +2,11 @@
 
 package tokenizer
 
-import "github.com/daulet/tokenizers"
+import (
+	"github.com/daulet/tokenizers"
+
+	"github.com/nat-go/nat-go/ttc/chat"
+)
 
 const available = true
 
@@ -25,15 +29,20 @@ func (d daulet) encode(text string, addSpecial bool) (Encoding, bool) {
 	if err != nil || len(res.Offsets) != len(res.IDs) {
 		return Encoding{}, false
 	}
-	enc := Encoding{IDs: res.IDs, Offsets: make([]Span, len(res.Offsets))}
+	enc := Encoding{IDs: make([]int32, len(res.IDs)), Offsets: make([]chat.Span, len(res.Offsets))}
 	for i, o := range res.Offsets {
-		enc.Offsets[i] = Span{int(o[0]), int(o[1])}
+		enc.IDs[i] = int32(res.IDs[i])
+		enc.Offsets[i] = chat.Span{Start: int(o[0]), End: int(o[1])}
 	}
 	return enc, true
 }
 
-func (d daulet) decode(ids []uint32, skipSpecial bool) (string, bool) {
-	text, err := d.lib.DecodeErr(ids, skipSpecial)
+func (d daulet) decode(ids []int32, skipSpecial bool) (string, bool) {
+	theirs := make([]uint32, len(ids))
+	for i, id := range ids {
+		theirs[i] = uint32(id)
+	}
+	text, err := d.lib.DecodeErr(theirs, skipSpecial)
 	return text, err == nil
 }
 

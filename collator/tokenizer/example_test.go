@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/ttc/chat"
 )
 
 // letters is a tokenizer.json of a few letters and one special token.
@@ -22,7 +23,7 @@ func Example() {
 	}
 	defer tok.Close()
 	text := "ab<end><end>"
-	template := []tokenizer.Span{{Start: 7, End: 12}} // the second <end>
+	template := []chat.Span{{Start: 7, End: 12}} // the second <end>
 	var row tokenizer.Encoding
 	if err := tok.EncodeRow(&row, text, template); err != nil {
 		panic(err)

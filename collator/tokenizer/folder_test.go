@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/nat-go/nat-go/internal/pythontest"
+	"github.com/nat-go/nat-go/ttc/chat"
 )
 
 // TestTokens: what we say about tokens is what the library does with them.
@@ -22,10 +23,10 @@ func TestTokens(t *testing.T) {
 		if tok.VocabSize() != vocab {
 			t.Errorf("%s: vocabulary of %d, want %d", name, tok.VocabSize(), vocab)
 		}
-		var largest uint32
+		var largest int32
 		for _, s := range tok.Specials() {
 			enc, err := tok.encode(s.Text, false, variant{})
-			if err != nil || !slices.Equal(enc.IDs, []uint32{s.ID}) || !tok.IsSpecial(s.ID) {
+			if err != nil || !slices.Equal(enc.IDs, []int32{s.ID}) || !tok.IsSpecial(s.ID) {
 				t.Errorf("%s: %q is %v, we say %d (%v)", name, s.Text, enc.IDs, s.ID, err)
 			}
 			if id, ok := tok.ID(s.Text); !ok || id != s.ID {
@@ -33,7 +34,7 @@ func TestTokens(t *testing.T) {
 			}
 			largest = max(largest, s.ID)
 		}
-		if tok.MaxID() < largest || name != "sentence-transformers-labse" && tok.MaxID() != uint32(vocab-1) {
+		if tok.MaxID() < largest || name != "sentence-transformers-labse" && tok.MaxID() != int32(vocab-1) {
 			t.Errorf("%s: largest id %d", name, tok.MaxID())
 		}
 	}
@@ -72,7 +73,7 @@ print(json.dumps([tok(t, add_special_tokens=False).input_ids for t in json.load(
 		if err != nil {
 			t.Fatal(err)
 		}
-		var want [][]uint32
+		var want [][]int32
 		if err := json.Unmarshal(out[bytes.IndexByte(out, '['):], &want); err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +90,7 @@ print(json.dumps([tok(t, add_special_tokens=False).input_ids for t in json.load(
 				t.Errorf("not segmentable: %s", why)
 			}
 			var row Encoding
-			if err := tok.EncodeRow(&row, text, []Span{{0, len(text)}}); err != nil || !slices.Equal(row.IDs, want[i]) {
+			if err := tok.EncodeRow(&row, text, []chat.Span{{Start: 0, End: len(text)}}); err != nil || !slices.Equal(row.IDs, want[i]) {
 				t.Errorf("%q as a row\n got %v\nwant %v (%v)", text, row.IDs, want[i], err)
 			}
 		}
@@ -114,7 +115,7 @@ func TestConfiguredFolders(t *testing.T) {
 		t.Errorf("pad token %q: id %d", pad, id)
 	}
 	enc, err := tok.Encode("<|a|>  b", Options{ParseSpecial: true})
-	if err != nil || len(enc.IDs) != 2 || enc.Offsets[0] != (Span{0, 7}) {
+	if err != nil || len(enc.IDs) != 2 || enc.Offsets[0] != (chat.Span{Start: 0, End: 7}) {
 		t.Errorf("rstrip of the configuration is not in force: %v, %v", enc, err)
 	}
 }

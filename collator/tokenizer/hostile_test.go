@@ -10,6 +10,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/nat-go/nat-go/ttc/chat"
 )
 
 // FuzzHostileFile changes sound files at random places into random things and
@@ -50,9 +52,9 @@ func FuzzHostileFile(f *testing.F) {
 					t.Errorf("offset %v in %d bytes", o, len(text))
 				}
 			}
-			_, _ = tok.Decode(append(enc.IDs, 5, 1<<31), r.IntN(2) == 0)
+			_, _ = tok.Decode(append(enc.IDs, 5, -1<<31), r.IntN(2) == 0)
 			var row Encoding
-			_ = tok.EncodeRow(&row, text, []Span{{0, len(text) / 2}})
+			_ = tok.EncodeRow(&row, text, []chat.Span{{Start: 0, End: len(text) / 2}})
 		}
 	})
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+
+	"github.com/nat-go/nat-go/ttc/chat"
 )
 
 // The binding passes texts as C strings, which end at a NUL. A text that holds
@@ -49,7 +51,7 @@ var unescapeNUL = strings.NewReplacer(
 
 // unmapSpan turns a span over the escaped text into one over the text. An end
 // within an escape means the end of the character it stands for.
-func unmapSpan(s Span, offsets []int) Span {
+func unmapSpan(s chat.Span, offsets []int) chat.Span {
 	start, end := offsets[s.Start], offsets[s.End]
 	if s.End > 0 && offsets[s.End-1] == end {
 		end++
@@ -57,7 +59,7 @@ func unmapSpan(s Span, offsets []int) Span {
 	if s.Start == s.End {
 		start = end
 	}
-	return Span{start, end}
+	return chat.Span{Start: start, End: end}
 }
 
 type replaceStep struct {

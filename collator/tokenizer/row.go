@@ -1,5 +1,7 @@
 package tokenizer
 
+import "github.com/nat-go/nat-go/ttc/chat"
+
 // EncodeRow appends to dst the tokens of text as a training row has them: special
 // tokens only where their characters lie wholly within template (byte ranges of
 // the text, sorted, apart; touching ones count as one), everywhere else as plain
@@ -9,7 +11,7 @@ package tokenizer
 // whose look-alikes all lie within template. Where a tokenizer can't be encoded
 // in segments (Segmentable) and there are look-alikes outside, the row is refused
 // with CodeSpecialInText. On an error dst is unchanged.
-func (t *Tokenizer) EncodeRow(dst *Encoding, text string, template []Span) error {
+func (t *Tokenizer) EncodeRow(dst *Encoding, text string, template []chat.Span) error {
 	if err := checkText(text); err != nil {
 		return err
 	}
@@ -64,13 +66,13 @@ func (t *Tokenizer) appendSegment(dst *Encoding, text string, from, to int) erro
 	}
 	dst.IDs = append(dst.IDs, enc.IDs...)
 	for _, s := range enc.Offsets {
-		dst.Offsets = append(dst.Offsets, Span{from + s.Start, from + s.End})
+		dst.Offsets = append(dst.Offsets, chat.Span{Start: from + s.Start, End: from + s.End})
 	}
 	return nil
 }
 
 // encodeWhole encodes a row of a tokenizer whose segments depend on each other.
-func (t *Tokenizer) encodeWhole(dst *Encoding, text string, template []Span) error {
+func (t *Tokenizer) encodeWhole(dst *Encoding, text string, template []chat.Span) error {
 	if at, token, is := t.specials.outside(text, template); is {
 		return refuseAt(at, CodeSpecialInText, "%q at byte %d is not from the template, and with this tokenizer it can't be kept plain text (%s)", token, at, t.specials.why)
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/nat-go/nat-go/ttc/chat"
 )
 
 // zoo are tokenizers whose segments depend on their surroundings in every way we know.
@@ -77,7 +79,7 @@ func TestSegmentsEqualWhole(t *testing.T) {
 				t.Fatal(err)
 			}
 			var row Encoding
-			if err := tok.EncodeRow(&row, text, []Span{{0, len(text)}}); err != nil {
+			if err := tok.EncodeRow(&row, text, []chat.Span{{Start: 0, End: len(text)}}); err != nil {
 				t.Fatal(err)
 			}
 			if !slices.Equal(row.IDs, whole.IDs) || !slices.Equal(row.Offsets, whole.Offsets) {
@@ -105,7 +107,7 @@ func TestContentStaysText(t *testing.T) {
 				text := open + "x\n" + content + "\n" + open
 				start, end := len(open)+2, len(open)+2+len(content)
 				var row Encoding
-				if err := tok.EncodeRow(&row, text, []Span{{0, start}, {end, len(text)}}); err != nil {
+				if err := tok.EncodeRow(&row, text, []chat.Span{{Start: 0, End: start}, {Start: end, End: len(text)}}); err != nil {
 					r.Fatal(err)
 				}
 				special := 0
@@ -140,11 +142,11 @@ func TestUnsegmentable(t *testing.T) {
 		t.Fatal("a special token matched in normalised text is no hard boundary")
 	}
 	var row Encoding
-	if err := tok.EncodeRow(&row, "<|A|>hi", []Span{{0, 5}}); err != nil || len(row.IDs) != 3 || !tok.IsSpecial(row.IDs[0]) {
+	if err := tok.EncodeRow(&row, "<|A|>hi", []chat.Span{{Start: 0, End: 5}}); err != nil || len(row.IDs) != 3 || !tok.IsSpecial(row.IDs[0]) {
 		t.Errorf("got %v, %v", row.IDs, err)
 	}
 	var refused *Error
-	err = tok.EncodeRow(&row, "<|A|>hi<|A|>", []Span{{0, 5}})
+	err = tok.EncodeRow(&row, "<|A|>hi<|A|>", []chat.Span{{Start: 0, End: 5}})
 	if !errors.As(err, &refused) || refused.Code != CodeSpecialInText || refused.Offset != 7 {
 		t.Errorf("got %v", err)
 	}
@@ -162,7 +164,7 @@ func TestCache(t *testing.T) {
 	text := "<|a|>same text<|end|><|a|>same text<|end|>other"
 	var first, second Encoding
 	for _, row := range []*Encoding{&first, &second} {
-		if err := tok.EncodeRow(row, text, []Span{{0, len(text)}}); err != nil {
+		if err := tok.EncodeRow(row, text, []chat.Span{{Start: 0, End: len(text)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -174,7 +176,7 @@ func TestCache(t *testing.T) {
 	}
 	c := newCache(4000)
 	for i := range 1000 {
-		c.put(segment{text: strings.Repeat("x", i)}, Encoding{IDs: make([]uint32, 3)})
+		c.put(segment{text: strings.Repeat("x", i)}, Encoding{IDs: make([]int32, 3)})
 		if c.bytes > c.limit/2 {
 			t.Fatalf("%d bytes in a cache of %d", c.bytes, c.limit)
 		}
@@ -190,10 +192,10 @@ func TestSharedLookalikes(t *testing.T) {
 	}
 	text := "<|en" + "d|><|end|>"
 	var row Encoding
-	if err := tok.EncodeRow(&row, text, []Span{{4, len(text)}}); err != nil {
+	if err := tok.EncodeRow(&row, text, []chat.Span{{Start: 4, End: len(text)}}); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(row.IDs); tok.IsSpecial(row.IDs[0]) || !tok.IsSpecial(row.IDs[n-1]) || row.Offsets[n-1] != (Span{7, 14}) {
+	if n := len(row.IDs); tok.IsSpecial(row.IDs[0]) || !tok.IsSpecial(row.IDs[n-1]) || row.Offsets[n-1] != (chat.Span{Start: 7, End: 14}) {
 		t.Errorf("got %v %v", row.IDs, row.Offsets)
 	}
 }
@@ -208,7 +210,7 @@ func TestConcurrentRows(t *testing.T) {
 	texts := []string{"<|a|>one<|end|>two", "three <|a|>one", "<|end|>\x00two", "four"}
 	want := make([]Encoding, len(texts))
 	for i, text := range texts {
-		if err := tok.EncodeRow(&want[i], text, []Span{{0, len(text)}}); err != nil {
+		if err := tok.EncodeRow(&want[i], text, []chat.Span{{Start: 0, End: len(text)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -219,7 +221,7 @@ func TestConcurrentRows(t *testing.T) {
 			for i := range 200 {
 				k := i % len(texts)
 				row.Reset()
-				if err := tok.EncodeRow(&row, texts[k], []Span{{0, len(texts[k])}}); err != nil || !slices.Equal(row.IDs, want[k].IDs) {
+				if err := tok.EncodeRow(&row, texts[k], []chat.Span{{Start: 0, End: len(texts[k])}}); err != nil || !slices.Equal(row.IDs, want[k].IDs) {
 					t.Errorf("%q: %v, %v", texts[k], row.IDs, err)
 					return
 				}

@@ -32,15 +32,15 @@ const (
 type shape struct {
 	parts map[string]json.RawMessage // top level of the file
 	model map[string]json.RawMessage
-	vocab map[string]uint32 // the model's own
-	added []addedToken      // in file order, with the ids the library gives them
+	vocab map[string]int32 // the model's own
+	added []addedToken     // in file order, with the ids the library gives them
 }
 
 // addedToken is an entry of added_tokens. Its id is the library's, which is not
 // always the file's: a token in the model's vocabulary keeps that id, others are
 // counted up from the vocabulary's size.
 type addedToken struct {
-	ID         uint32 `json:"-"`
+	ID         int32  `json:"-"`
 	Content    string `json:"content"`
 	SingleWord bool   `json:"single_word"`
 	LStrip     bool   `json:"lstrip"`
@@ -103,20 +103,25 @@ func (s *shape) readModel() error {
 	switch {
 	case bytes.HasPrefix(raw, []byte("{")):
 		if err := json.Unmarshal(raw, &s.vocab); err != nil {
-			return refuse(CodeBadTokenizer, "model.vocab: ids must be integers from 0 to 4294967295: %v", err)
+			return refuse(CodeBadTokenizer, "model.vocab: ids must be integers from 0 to 2147483647: %v", err)
+		}
+		for token, id := range s.vocab {
+			if id < 0 {
+				return refuse(CodeBadTokenizer, "model.vocab: ids must be integers from 0 to 2147483647, and %q has %d", token, id)
+			}
 		}
 	case bytes.HasPrefix(raw, []byte("[")): // Unigram: [[token, score], ...]
 		var list [][]json.RawMessage
 		if err := json.Unmarshal(raw, &list); err != nil || len(list) > maxVocab {
 			return refuse(CodeBadTokenizer, "model.vocab is no list of at most %d [token, score] pairs", maxVocab)
 		}
-		s.vocab = make(map[string]uint32, len(list))
+		s.vocab = make(map[string]int32, len(list))
 		for i, pair := range list {
 			var token string
 			if len(pair) != 2 || json.Unmarshal(pair[0], &token) != nil {
 				return refuse(CodeBadTokenizer, "model.vocab[%d] is no [token, score] pair", i)
 			}
-			s.vocab[token] = uint32(i)
+			s.vocab[token] = int32(i)
 		}
 	default:
 		return refuse(CodeBadTokenizer, `model has no "vocab"`)
@@ -135,10 +140,10 @@ func (s *shape) readModel() error {
 
 // together keeps the tokens of a vocabulary in one string. An object each would be most of what the garbage collector has to
 // visit in a run, every time.
-func together(vocab map[string]uint32) map[string]uint32 {
+func together(vocab map[string]int32) map[string]int32 {
 	tokens := slices.Collect(maps.Keys(vocab))
 	all := strings.Join(tokens, "")
-	out := make(map[string]uint32, len(vocab))
+	out := make(map[string]int32, len(vocab))
 	for _, token := range tokens {
 		out[all[:len(token)]] = vocab[token]
 		all = all[len(token):]
@@ -242,8 +247,8 @@ func (s *shape) readAdded() error {
 	if len(list) > maxAddedTokens {
 		return refuse(CodeBadTokenizer, "more than %d added_tokens", maxAddedTokens)
 	}
-	next := uint32(len(s.vocab))
-	ids := map[string]uint32{}
+	next := int32(len(s.vocab))
+	ids := map[string]int32{}
 	seen := map[addedToken]bool{}
 	for _, token := range list {
 		if len(token.Content) > maxTokenBytes {
@@ -326,8 +331,8 @@ func (s *shape) fingerprint() string {
 }
 
 // maxID is the largest id any token has.
-func (s *shape) maxID() uint32 {
-	var largest uint32
+func (s *shape) maxID() int32 {
+	var largest int32
 	for _, id := range s.vocab {
 		largest = max(largest, id)
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/nat-go/nat-go/ttc/chat"
 )
 
 // TestKnownPatterns: the regular expressions of widely used tokenizers pass, those that backtrack without bound don't.
@@ -41,13 +43,13 @@ func TestNULEscapes(t *testing.T) {
 			if text[i] <= 1 {
 				n = 2
 			}
-			if got := unmapSpan(Span{at, at + n}, offsets); got != (Span{i, i + 1}) {
+			if got := unmapSpan(chat.Span{Start: at, End: at + n}, offsets); got != (chat.Span{Start: i, End: i + 1}) {
 				r.Fatalf("byte %d of %q is %v", i, text, got)
 			}
-			if got := unmapSpan(Span{at + n - 1, at + n}, offsets); got != (Span{i, i + 1}) {
+			if got := unmapSpan(chat.Span{Start: at + n - 1, End: at + n}, offsets); got != (chat.Span{Start: i, End: i + 1}) {
 				r.Fatalf("the end of byte %d of %q is %v", i, text, got)
 			}
-			if got := unmapSpan(Span{at, at + 1}, offsets); got != (Span{i, i + 1}) {
+			if got := unmapSpan(chat.Span{Start: at, End: at + 1}, offsets); got != (chat.Span{Start: i, End: i + 1}) {
 				r.Fatalf("the start of byte %d of %q is %v", i, text, got)
 			}
 			at += n

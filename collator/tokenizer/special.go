@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/nat-go/nat-go/ttc/chat"
 )
 
 // finder finds added tokens in a text as AddedVocabulary::find_matches of
@@ -47,7 +49,7 @@ func (f *finder) at(text string, i int, may func(start, end int, t *addedToken) 
 
 // found is an added token in a text, with the white space it takes along.
 type found struct {
-	Span
+	chat.Span
 	token *addedToken
 }
 
@@ -75,7 +77,7 @@ func (f *finder) find(out []found, text string, base int, may func(start, end in
 		if t.RStrip {
 			end = len(text) - len(strings.TrimLeftFunc(text[end:], unicode.IsSpace))
 		}
-		out = append(out, found{Span{base + start, base + end}, t})
+		out = append(out, found{chat.Span{Start: base + start, End: base + end}, t})
 		done = end
 	}
 	return out
@@ -99,14 +101,14 @@ func isWord(r rune) bool {
 
 // specials knows the added tokens and where they split a text.
 type specials struct {
-	early, late *finder               // tokens matched before and after normalising; late is nil where no special is
-	byID        map[uint32]addedToken // the special ones
-	list        []addedToken          // the special ones, in the order of the file
-	why         string                // why rows can't be encoded segment by segment, "" if they can
+	early, late *finder              // tokens matched before and after normalising; late is nil where no special is
+	byID        map[int32]addedToken // the special ones
+	list        []addedToken         // the special ones, in the order of the file
+	why         string               // why rows can't be encoded segment by segment, "" if they can
 }
 
 func newSpecials(s *shape) *specials {
-	sp := &specials{byID: map[uint32]addedToken{}}
+	sp := &specials{byID: map[int32]addedToken{}}
 	var early, late []addedToken
 	var anySpecial, lateSpecial, strips, leadingSpace, rstrips, singleEarly, singleLate bool
 	tokens, once := effective(s.added)
@@ -199,7 +201,7 @@ func trimsOffsets(raw json.RawMessage) bool {
 }
 
 // split returns the special tokens of text that lie within template, in order.
-func (sp *specials) split(text string, template []Span) []found {
+func (sp *specials) split(text string, template []chat.Span) []found {
 	k := 0
 	within := func(start, end int, t *addedToken) bool {
 		if !t.Special {
@@ -248,7 +250,7 @@ func (sp *specials) findLate(early []found, text string, within func(int, int, *
 
 // outside returns the first place where text holds a special token's characters
 // that are not wholly within template.
-func (sp *specials) outside(text string, template []Span) (at int, token string, is bool) {
+func (sp *specials) outside(text string, template []chat.Span) (at int, token string, is bool) {
 	at = -1
 	for _, t := range sp.list {
 		for i := 0; ; {
@@ -266,15 +268,15 @@ func (sp *specials) outside(text string, template []Span) (at int, token string,
 	return at, token, at >= 0
 }
 
-func covered(spans []Span, start, end int) bool {
+func covered(spans []chat.Span, start, end int) bool {
 	k := sort.Search(len(spans), func(k int) bool { return spans[k].End > start })
 	return k < len(spans) && spans[k].Start <= start && end <= spans[k].End
 }
 
 // merge joins neighbouring spans, so that a special token may lie across two
 // pieces of template text that touch. The spans must be sorted and apart.
-func merge(spans []Span, length int) ([]Span, error) {
-	var out []Span
+func merge(spans []chat.Span, length int) ([]chat.Span, error) {
+	var out []chat.Span
 	for i, s := range spans {
 		if s.Start < 0 || s.End < s.Start || s.End > length || i > 0 && s.Start < spans[i-1].End {
 			return nil, refuse(CodeBadRequest, "template span [%d,%d) is out of order or beyond the text's %d bytes", s.Start, s.End, length)

@@ -3,21 +3,20 @@ package tokenizer
 import (
 	"sync"
 	"unicode/utf8"
+
+	"github.com/nat-go/nat-go/ttc/chat"
 )
 
 // MaxTextBytes is the longest text Encode and EncodeRow take.
 const MaxTextBytes = 64 << 20
-
-// Span is a half-open range of byte offsets.
-type Span struct{ Start, End int }
 
 // Encoding is a text as tokens. Offsets[i] is the part of the text token i
 // stands for, in bytes of UTF-8; tokens added by a post-processor or by padding
 // have {0, 0}. A character split over several byte-level tokens is reported
 // whole by each of them, as Hugging Face does.
 type Encoding struct {
-	IDs     []uint32 // [n]
-	Offsets []Span   // [n]
+	IDs     []int32     // [n]
+	Offsets []chat.Span // [n]
 }
 
 // Reset empties e and keeps its memory.
@@ -35,7 +34,7 @@ type Options struct {
 
 // Special is a special token of the tokenizer.
 type Special struct {
-	ID             uint32
+	ID             int32
 	Text           string
 	LStrip, RStrip bool // takes the white space before or after it along
 }
@@ -49,7 +48,7 @@ type Tokenizer struct {
 	specials    *specials
 	fingerprint string
 	vocab       int
-	maxID       uint32
+	maxID       int32
 	continues   bool // a segment's tokens depend on whether it starts the row
 	cache       *cache
 
@@ -60,7 +59,7 @@ type Tokenizer struct {
 // engine is one instance of the library. Its methods are safe for concurrent use.
 type engine interface {
 	encode(text string, addSpecial bool) (Encoding, bool)
-	decode(ids []uint32, skipSpecial bool) (string, bool)
+	decode(ids []int32, skipSpecial bool) (string, bool)
 	close()
 }
 
@@ -153,11 +152,11 @@ func (t *Tokenizer) Fingerprint() string { return t.fingerprint }
 func (t *Tokenizer) VocabSize() int { return t.vocab }
 
 // MaxID is the largest id of any token; a model's embedding has at least MaxID+1 rows.
-func (t *Tokenizer) MaxID() uint32 { return t.maxID }
+func (t *Tokenizer) MaxID() int32 { return t.maxID }
 
 // ID returns the id of a token given as the vocabulary spells it ("<|im_end|>",
 // but "Ġthe" for " the" in byte-level vocabularies).
-func (t *Tokenizer) ID(token string) (uint32, bool) {
+func (t *Tokenizer) ID(token string) (int32, bool) {
 	for _, added := range t.shape.added {
 		if added.Content == token {
 			return added.ID, true
@@ -168,13 +167,13 @@ func (t *Tokenizer) ID(token string) (uint32, bool) {
 }
 
 // IsSpecial reports whether id is a special token.
-func (t *Tokenizer) IsSpecial(id uint32) bool {
+func (t *Tokenizer) IsSpecial(id int32) bool {
 	_, ok := t.specials.byID[id]
 	return ok
 }
 
 // IsAdded reports whether id is an added token, special or not: no merge crosses its edges.
-func (t *Tokenizer) IsAdded(id uint32) bool {
+func (t *Tokenizer) IsAdded(id int32) bool {
 	for i := range t.shape.added {
 		if t.shape.added[i].ID == id {
 			return true
@@ -245,7 +244,7 @@ func (t *Tokenizer) controlToken() (string, bool) {
 
 // Decode returns the text of ids. Ids the tokenizer doesn't know are skipped, and
 // bytes that form no UTF-8 become U+FFFD, as in Hugging Face.
-func (t *Tokenizer) Decode(ids []uint32, skipSpecial bool) (string, error) {
+func (t *Tokenizer) Decode(ids []int32, skipSpecial bool) (string, error) {
 	if len(ids) == 0 {
 		return "", nil
 	}

@@ -105,7 +105,7 @@ func viewOf(l *batch.Line, row int, r *batch.Row, tok *tokenizer.Tokenizer) (*Ro
 			owners = r.Meta.Proof[k].Owners
 		}
 		for i, id := range s.IDs {
-			text, err := tok.Decode([]uint32{uint32(id)}, false)
+			text, err := tok.Decode([]int32{id}, false)
 			if err != nil {
 				return nil, err
 			}

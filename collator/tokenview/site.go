@@ -146,7 +146,7 @@ func (v *Site) fill(r *batch.Row, tok *tokenizer.Tokenizer, jsd []float32) error
 			p.Student = [2]int{-1, -1}
 		}
 		for _, id := range ids[from:to] {
-			text, err := tok.Decode([]uint32{uint32(id)}, false)
+			text, err := tok.Decode([]int32{id}, false)
 			if err != nil {
 				return err
 			}

@@ -8,17 +8,18 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/chat/template"
 )
 
 // Turn is an assistant's turn in a rendered conversation. Places are bytes of the text.
 type Turn struct {
-	Message    int     // index in the conversation
-	Start, End int     // byte offsets in the render: from the end of the generation prompt to the end of the terminator
-	Body       int     // where the terminator starts; End where there is none
-	Filler     []Range // bytes of the render that no model wrote
-	Thinking   bool    // the generation prompt before it is the configured one
-	Appended   bool    // the terminator is not the template's: it ends the conversation without one
+	Message    int         // index in the conversation
+	Start, End int         // byte offsets in the render: from the end of the generation prompt to the end of the terminator
+	Body       int         // where the terminator starts; End where there is none
+	Filler     []chat.Span // bytes of the render that no model wrote
+	Thinking   bool        // the generation prompt before it is the configured one
+	Appended   bool        // the terminator is not the template's: it ends the conversation without one
 }
 
 // Shifted is the turn in a text in which it stands by bytes further on.
@@ -31,9 +32,6 @@ func (t Turn) Shifted(by int) Turn {
 	}
 	return t
 }
-
-// Range is a half-open range of bytes.
-type Range struct{ Start, End int }
 
 // Terminated reports whether the turn ends in a terminator.
 func (t *Turn) Terminated() bool { return t.Body < t.End }
@@ -132,17 +130,17 @@ func (o *origins) find(s string, from, limit int) int {
 
 // Template lists the stretches of a render that are the template's own: there, and only there, special-token text is a
 // special token.
-func Template(res *template.Result) []Range {
-	var out []Range
+func Template(res *template.Result) []chat.Span {
+	var out []chat.Span
 	at := 0
 	for s := range Fields(res) {
 		if s.Start > at {
-			out = append(out, Range{at, s.Start})
+			out = append(out, chat.Span{Start: at, End: s.Start})
 		}
 		at = max(at, s.End)
 	}
 	if at < len(res.Text) {
-		out = append(out, Range{at, len(res.Text)})
+		out = append(out, chat.Span{Start: at, End: len(res.Text)})
 	}
 	return out
 }
@@ -233,7 +231,7 @@ func (o *origins) closed(t *Turn) {
 		at = max(at, f.End)
 	}
 	if m := closedThought.FindString(o.text[at:t.Body]); m != "" && o.own(at, at+len(m)) {
-		t.Filler = append(t.Filler, Range{at, at + len(m)})
+		t.Filler = append(t.Filler, chat.Span{Start: at, End: at + len(m)})
 	}
 }
 
@@ -471,10 +469,10 @@ func (d *dialect) terminator(o *origins, message, from, limit int) (start, end i
 }
 
 // fillerOf finds the template's own insertions in a turn. after is the end of its header.
-func (d *dialect) fillerOf(o *origins, after int, t *Turn) (out []Range) {
+func (d *dialect) fillerOf(o *origins, after int, t *Turn) (out []chat.Span) {
 	add := func(from, to int) {
 		if from, to = max(from, t.Start), min(to, t.Body); from < to {
-			out = append(out, Range{from, to})
+			out = append(out, chat.Span{Start: from, End: to})
 		}
 	}
 	if f := d.filler; f != "" && strings.HasPrefix(o.text[after:], f) && o.own(after, after+len(f)) {

@@ -1,15 +1,10 @@
 package turns
 
-import (
-	"github.com/nat-go/nat-go/collator/tokenizer"
-)
-
-// Run is a half-open range of tokens.
-type Run struct{ Start, End int }
+import "github.com/nat-go/nat-go/ttc/chat"
 
 // Trained lists what of the turns is trained, as ranges of bytes: spans less filler. Turns for which keep is false are left
 // out; a nil keep keeps all.
-func Trained(turns []Turn, keep func(*Turn) bool) (out []Range) {
+func Trained(turns []Turn, keep func(*Turn) bool) (out []chat.Span) {
 	for i := range turns {
 		t := &turns[i]
 		if keep != nil && !keep(t) {
@@ -18,12 +13,12 @@ func Trained(turns []Turn, keep func(*Turn) bool) (out []Range) {
 		at := t.Start
 		for _, f := range t.Filler {
 			if f.Start > at {
-				out = append(out, Range{at, f.Start})
+				out = append(out, chat.Span{Start: at, End: f.Start})
 			}
 			at = max(at, f.End)
 		}
 		if at < t.End {
-			out = append(out, Range{at, t.End})
+			out = append(out, chat.Span{Start: at, End: t.End})
 		}
 	}
 	return out
@@ -33,14 +28,14 @@ func Trained(turns []Turn, keep func(*Turn) bool) (out []Range) {
 // Straddle is the first token that also lies outside the range it overlaps, -1 without one: its id is not what the model
 // saw on one side of the edge and sampled on the other. Runs are appended to dst, one a range; an empty one where no token
 // overlaps.
-func Tokens(dst []Run, offsets []tokenizer.Span, ranges []Range) (runs []Run, straddle int) {
+func Tokens(dst []chat.Span, offsets []chat.Span, ranges []chat.Span) (runs []chat.Span, straddle int) {
 	straddle = -1
 	t := 0
 	for _, r := range ranges {
 		for t < len(offsets) && offsets[t].End <= r.Start {
 			t++
 		}
-		run := Run{t, t}
+		run := chat.Span{Start: t, End: t}
 		for ; t < len(offsets) && offsets[t].Start < r.End; t++ {
 			o := offsets[t]
 			if o.Start == o.End {

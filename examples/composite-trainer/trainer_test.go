@@ -13,6 +13,7 @@ import (
 
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/internal/pythontest"
+	"github.com/nat-go/nat-go/ttc/chat"
 )
 
 func run(t *testing.T, args ...string) string {
@@ -101,7 +102,7 @@ func row(rng *rand.Rand, c *batch.Channel, n int) *batch.Row {
 		for i := range s.IDs {
 			s.IDs[i] = rng.Int32N(50)
 		}
-		s.Trained = []batch.Run{{Start: 1, End: 3}, {Start: 5, End: int32(len(s.IDs))}}
+		s.Trained = []chat.Span{{Start: 1, End: 3}, {Start: 5, End: len(s.IDs)}}
 		if c == batch.RL {
 			s.LogProbs = make([]float32, s.Active())
 			for i := range s.LogProbs {
@@ -126,8 +127,8 @@ func row(rng *rand.Rand, c *batch.Channel, n int) *batch.Row {
 // splice makes the row's second side the first with a hint in it, and on every other row adds a third for a second site.
 func splice(r *batch.Row, rng *rand.Rand) {
 	student := r.Sides[0].IDs
-	end := int32(len(student))
-	targets := []batch.Run{{Start: 4, End: 6}, {Start: 6, End: end}}
+	end := len(student)
+	targets := []chat.Span{{Start: 4, End: 6}, {Start: 6, End: end}}
 	r.Sides = r.Sides[:1]
 	for k, target := range targets[r.Meta.Ordinal%2:] {
 		hint := []int32{1, 2, 3}[:1+rng.IntN(3)]
@@ -135,7 +136,7 @@ func splice(r *batch.Row, rng *rand.Rand) {
 		r.Sides = append(r.Sides, batch.Side{IDs: slices.Concat(student[:at], hint, student[at:target.End])})
 		r.Meta.Sites = append(r.Meta.Sites, batch.RowSite{
 			Site: k, HintSHA256: "h", Kind: "knowable", Class: "schema", Source: "rules", Target: "failed_turn", Mode: "system",
-			Teacher: k, At: at, Hint: int32(len(hint)), Pairs: []batch.Run{target},
+			Teacher: k, At: int32(at), Hint: int32(len(hint)), Pairs: []chat.Span{target},
 		})
 	}
 	r.TrainSites()

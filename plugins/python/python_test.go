@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/ttc/chat"
 )
 
 // needs is what the tests import; torch is used where it is there.
@@ -70,7 +71,7 @@ func row(rng *rand.Rand, c *batch.Channel, n int) *batch.Row {
 		Record: fmt.Sprintf("%04x", n), Ordinal: int64(n), Example: fmt.Sprint("e", n), Messages: []int{1}, IDs: "sampled",
 	}}
 	for range c.Sides {
-		side := batch.Side{IDs: make([]int32, 8+rng.IntN(12)), Trained: []batch.Run{{Start: 1, End: 3}}}
+		side := batch.Side{IDs: make([]int32, 8+rng.IntN(12)), Trained: []chat.Span{{Start: 1, End: 3}}}
 		for i := range side.IDs {
 			side.IDs[i] = rng.Int32N(50)
 		}

@@ -29,6 +29,9 @@ type Message struct {
 	Extra []Member // other keys, raw, in source order
 }
 
+// Span is a half-open range: of bytes of a text, or of tokens.
+type Span struct{ Start, End int }
+
 // Part is one piece of a multi-part content.
 type Part struct {
 	Type string   // text, image_url, input_audio, ...

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 	"unsafe"
 
+	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -81,10 +82,10 @@ type Input struct {
 
 // Span says where a run of the output comes from. What no span covers is the template's own text.
 type Span struct {
-	Start, End int  // bytes of Result.Text
-	*Source         // shared by the spans of a field
-	Offset     int  // byte of the field's text that the run starts at
-	Mode       Mode // how the run's bytes follow from the field's
+	chat.Span      // bytes of Result.Text
+	*Source        // shared by the spans of a field
+	Offset    int  // byte of the field's text that the run starts at
+	Mode      Mode // how the run's bytes follow from the field's
 }
 
 // Mode is how the bytes of a span follow from those of the field.

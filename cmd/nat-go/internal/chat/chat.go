@@ -1,6 +1,3 @@
-// Package chat answers what a chat template and a tokenizer make of conversations and texts, JSON lines in and out:
-// `nat-go chat render|mask|tokens`. Every request has one answer line, in order, also a malformed one; answers are
-// ASCII.
 package chat
 
 import (
@@ -128,7 +125,7 @@ func appendList[T any](dst []byte, key string, list []T, item func(dst []byte, x
 	return append(dst, ']')
 }
 
-func appendID(dst []byte, id uint32) []byte { return strconv.AppendUint(dst, uint64(id), 10) }
+func appendID(dst []byte, id int32) []byte { return strconv.AppendInt(dst, int64(id), 10) }
 
 func appendRange(dst []byte, start, end int) []byte {
 	dst = strconv.AppendInt(append(dst, '['), int64(start), 10)

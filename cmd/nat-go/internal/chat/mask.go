@@ -6,6 +6,7 @@ import (
 
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/collator/turns"
+	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/chat/template"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
@@ -46,7 +47,7 @@ func (m *Mask) answer(dst, line []byte) ([]byte, error) {
 		return nil, err
 	}
 	var unstable []int
-	var filler []turns.Range
+	var filler []chat.Span
 	for i := range found {
 		ok, err := r.Stable(c, &res, &found[i])
 		if err != nil || !ok { // a beginning that the template refuses was never sampled from as it is here
@@ -58,9 +59,9 @@ func (m *Mask) answer(dst, line []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	spans := make([]turns.Range, len(found))
+	spans := make([]chat.Span, len(found))
 	for i, t := range found {
-		spans[i] = turns.Range{Start: t.Start, End: t.End}
+		spans[i] = chat.Span{Start: t.Start, End: t.End}
 	}
 	ranges := spans
 	if m.Rows {
@@ -85,7 +86,7 @@ func (m *Mask) answer(dst, line []byte) ([]byte, error) {
 	dst = appendList(dst, "unstable", unstable, func(dst []byte, m int) []byte {
 		return strconv.AppendInt(dst, int64(m), 10)
 	})
-	return appendList(dst, "filler", filler, func(dst []byte, f turns.Range) []byte {
+	return appendList(dst, "filler", filler, func(dst []byte, f chat.Span) []byte {
 		return appendRange(dst, f.Start, f.End)
 	}), nil
 }
@@ -94,12 +95,7 @@ func (m *Mask) encode(res *template.Result) (enc tokenizer.Encoding, err error) 
 	if !m.Rows {
 		return m.Tokenizer.Encode(res.Text, tokenizer.Options{ParseSpecial: true})
 	}
-	own := turns.Template(res)
-	spans := make([]tokenizer.Span, len(own))
-	for i, r := range own {
-		spans[i] = tokenizer.Span{Start: r.Start, End: r.End}
-	}
-	err = m.Tokenizer.EncodeRow(&enc, res.Text, spans)
+	err = m.Tokenizer.EncodeRow(&enc, res.Text, turns.Template(res))
 	return enc, err
 }
 

@@ -62,7 +62,7 @@ func oracleTemplate(t testing.TB, name string) string {
 type oracleMask struct {
 	Conversation, Template, Tokenizer, Text string
 	Messages, Tools, Kwargs                 json.RawMessage
-	IDs                                     []uint32
+	IDs                                     []int32
 	Mask                                    []int
 	FinalMask                               []int `json:"mask_of_final_render"`
 	Unstable                                []int `json:"prefix_unstable_message_indices"`
@@ -134,7 +134,7 @@ func ownTemplate(t testing.TB, name string) string {
 type maskReply struct {
 	OK       bool
 	Error    map[string]any
-	IDs      []uint32
+	IDs      []int32
 	Mask     []int
 	Straddle bool
 	Unstable []int

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
@@ -40,7 +41,7 @@ func (t *Tokens) answer(dst, line []byte) ([]byte, error) {
 		return nil, err
 	}
 	dst = appendList(dst, "ids", enc.IDs, appendID)
-	return appendList(dst, "offsets", enc.Offsets, func(dst []byte, o tokenizer.Span) []byte {
+	return appendList(dst, "offsets", enc.Offsets, func(dst []byte, o chat.Span) []byte {
 		return appendRange(dst, o.Start, o.End)
 	}), nil
 }

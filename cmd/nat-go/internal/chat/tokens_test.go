@@ -42,7 +42,7 @@ func TestTokens(t *testing.T) {
 		}
 		var answer struct {
 			OK      bool
-			IDs     []uint32
+			IDs     []int32
 			Offsets [][2]int
 			Error   struct{ Code, Message string }
 		}

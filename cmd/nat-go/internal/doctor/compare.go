@@ -119,7 +119,7 @@ func (d *differences) add(row int, tokens []Token) (same bool) {
 func spell(tokens []Token, tok *tokenizer.Tokenizer) {
 	for i := range tokens {
 		if id := tokens[i].ID; id >= 0 {
-			if text, err := tok.Decode([]uint32{uint32(id)}, false); err == nil {
+			if text, err := tok.Decode([]int32{id}, false); err == nil {
 				tokens[i].Text = text
 			}
 		}

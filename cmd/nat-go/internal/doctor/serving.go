@@ -364,7 +364,7 @@ func (s *Serving) stops(ours, theirs *folder) error {
 	var ends []string
 	for _, text := range ours.render.Terminators() {
 		for name, id := range ours.file.ids {
-			if !strings.HasPrefix(text, name) || name == "" || !ours.tok.IsSpecial(uint32(id)) {
+			if !strings.HasPrefix(text, name) || name == "" || !ours.tok.IsSpecial(int32(id)) {
 				continue
 			}
 			if slices.Contains(stops, id) {

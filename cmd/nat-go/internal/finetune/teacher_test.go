@@ -33,13 +33,6 @@ const failedCall = `{"id":"e1","messages":[{"role":"user","content":"Weather in 
 	`{"role":"assistant","content":"","tool_calls":[{"id":"c1","type":"function","function":{"name":"weather","arguments":"{\"town\": \"Oslo\"}"}}]},` +
 	`{"role":"tool","tool_call_id":"c1","content":"Error: unknown argument town"},{"role":"assistant","content":"I could not find out."}]}` + "\n"
 
-func unsigned(ids []int32) (out []uint32) {
-	for _, id := range ids {
-		out = append(out, uint32(id))
-	}
-	return out
-}
-
 // TestRunAsksTheTeacher: a run with collator.teacher has its columns in every sdpo batch, and verifies; a server that
 // refuses us is a matter of the environment.
 func TestRunAsksTheTeacher(t *testing.T) {
@@ -79,7 +72,7 @@ func TestRunAsksTheTeacher(t *testing.T) {
 			return
 		}
 		logProb := -0.5
-		if text, _ := tok.Decode(unsigned(ids), false); works.Load() && strings.Contains(text, "called city") {
+		if text, _ := tok.Decode(ids, false); works.Load() && strings.Contains(text, "called city") {
 			logProb = -2
 		}
 		list := []any{nil}
