@@ -9,6 +9,8 @@
 // are. The blob lives as long as any of its texts. Equal texts and equal prompts of a group are sent once; preferences
 // between candidates, the hot case, travel as columns of indices.
 //
+// Its Finding is not that of package finding: it is the protocol's, without a place, which the host alone knows.
+//
 // Readers trust nothing: an index out of range, a text that ends before it starts, an unknown enum value, a part that
 // repeats or is missing is an error that says what was wrong, never a panic.
 //

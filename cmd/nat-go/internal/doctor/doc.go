@@ -9,6 +9,8 @@
 // Our side is the collator's, one row a conversation. Each token has an owner there - a message, the template, the tool
 // definitions -, and that is what makes a difference readable: "212 tokens that we don't: tool results".
 //
+// Its Finding is not that of package finding: it is a difference as `doctor --json` prints it, without place or code.
+//
 // With a folder that a model is served from, template, vocabulary, special tokens and stop tokens are compared as well: what is
 // trained under one template and asked under another is worse than not trained.
 package doctor
