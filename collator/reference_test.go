@@ -10,8 +10,14 @@ import (
 
 // referenceRows are those of examples/composite-trainer/test_trainer.py, which hashes them in Python.
 var referenceRows = []batch.Row{
-	{Sides: []batch.Side{{IDs: []int32{5, 6, 7, 8, 9}, Trained: []chat.Span{{Start: 1, End: 2}, {Start: 3, End: 5}}}, {IDs: []int32{5, 4}, Trained: []chat.Span{{Start: 1, End: 2}}}}},
-	{Sides: []batch.Side{{IDs: []int32{5, 6, 7}, Trained: []chat.Span{{Start: 1, End: 3}}}, {IDs: []int32{5, 4}, Trained: []chat.Span{{Start: 1, End: 2}}}}},
+	{Sides: []batch.Side{
+		{IDs: []int32{5, 6, 7, 8, 9}, Trained: []chat.Span{{Start: 1, End: 2}, {Start: 3, End: 5}}},
+		{IDs: []int32{5, 4}, Trained: []chat.Span{{Start: 1, End: 2}}},
+	}},
+	{Sides: []batch.Side{
+		{IDs: []int32{5, 6, 7}, Trained: []chat.Span{{Start: 1, End: 3}}},
+		{IDs: []int32{5, 4}, Trained: []chat.Span{{Start: 1, End: 2}}},
+	}},
 }
 
 var referenceHashes = []string{"4dd517022040a4059eeb8318a182d5b77d3df1fbff3b646bdc9764f9d2d6d713", "1dddf5364d079f7ba59ec77dae66c038267a983725b6ee9330ee75b090e723e4"}

@@ -73,8 +73,8 @@ type Meta struct {
 	Sampling *Sampling `json:"sampling,omitempty"` // of sampled ids, where the source says it
 }
 
-// Sampling is how a rollout was sampled: what its log-probs are, and the temperature a trainer has to divide logits by to get
-// the same.
+// Sampling is how a rollout was sampled: what its log-probs are, and the temperature a trainer has to divide logits by
+// to get the same.
 type Sampling struct {
 	Temperature float64 `json:"temperature"`
 	TopP        float64 `json:"top_p"`
@@ -149,7 +149,8 @@ func (o *Owner) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &[3]any{&o.End, &o.Message, &o.Why})
 }
 
-// Encoded is a row ready for the spool. Rows are encoded by those who make them, in parallel; the spool takes them one by one.
+// Encoded is a row ready for the spool. Rows are encoded by those who make them, in parallel; the spool takes them one
+// by one.
 type Encoded struct {
 	data    []byte
 	length  [maxSides]uint32

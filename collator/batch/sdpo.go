@@ -151,7 +151,8 @@ func (r *Row) Splices() error {
 		}
 		for _, s := range sites {
 			for _, p := range s.Pairs {
-				if p.Start < int(s.At) || p.End > len(student) || p.End+r.shift(k, p.End-1) > len(ids) || p.Start >= p.End {
+				if p.Start < int(s.At) || p.Start >= p.End ||
+					p.End > len(student) || p.End+r.shift(k, p.End-1) > len(ids) {
 					return fmt.Errorf("site %d: the target %d-%d lies before its hint or beyond the row", s.Site, p.Start, p.End)
 				}
 			}

@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-
-	"github.com/nat-go/nat-go/ttc/chat"
 )
 
 // conversations renders the oracle's agent traces in ChatML, roughly: what rows look like.
@@ -64,7 +62,7 @@ func BenchmarkRows(b *testing.B) {
 		tok.SetCacheBytes(DefaultCacheBytes)
 		for _, text := range texts {
 			row.Reset()
-			if err := tok.EncodeRow(&row, text, []chat.Span{{Start: 0, End: len(text)}}); err != nil {
+			if err := tok.EncodeRow(&row, text, everything(text)); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -83,7 +81,7 @@ func BenchmarkRowsAgain(b *testing.B) {
 	for b.Loop() {
 		for _, text := range texts {
 			row.Reset()
-			if err := tok.EncodeRow(&row, text, []chat.Span{{Start: 0, End: len(text)}}); err != nil {
+			if err := tok.EncodeRow(&row, text, everything(text)); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -90,7 +90,7 @@ print(json.dumps([tok(t, add_special_tokens=False).input_ids for t in json.load(
 				t.Errorf("not segmentable: %s", why)
 			}
 			var row Encoding
-			if err := tok.EncodeRow(&row, text, []chat.Span{{Start: 0, End: len(text)}}); err != nil || !slices.Equal(row.IDs, want[i]) {
+			if err := tok.EncodeRow(&row, text, everything(text)); err != nil || !slices.Equal(row.IDs, want[i]) {
 				t.Errorf("%q as a row\n got %v\nwant %v (%v)", text, row.IDs, want[i], err)
 			}
 		}

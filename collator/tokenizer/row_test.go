@@ -15,6 +15,9 @@ import (
 )
 
 // zoo are tokenizers whose segments depend on their surroundings in every way we know.
+// everything is a template that all of a text is.
+func everything(text string) []chat.Span { return []chat.Span{{End: len(text)}} }
+
 func zoo(t testing.TB) map[string]*Tokenizer {
 	byteLevel := func(prefix, trim bool) map[string]any {
 		return map[string]any{"type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": trim, "use_regex": true}
@@ -79,7 +82,7 @@ func TestSegmentsEqualWhole(t *testing.T) {
 				t.Fatal(err)
 			}
 			var row Encoding
-			if err := tok.EncodeRow(&row, text, []chat.Span{{Start: 0, End: len(text)}}); err != nil {
+			if err := tok.EncodeRow(&row, text, everything(text)); err != nil {
 				t.Fatal(err)
 			}
 			if !slices.Equal(row.IDs, whole.IDs) || !slices.Equal(row.Offsets, whole.Offsets) {
@@ -107,7 +110,7 @@ func TestContentStaysText(t *testing.T) {
 				text := open + "x\n" + content + "\n" + open
 				start, end := len(open)+2, len(open)+2+len(content)
 				var row Encoding
-				if err := tok.EncodeRow(&row, text, []chat.Span{{Start: 0, End: start}, {Start: end, End: len(text)}}); err != nil {
+				if err := tok.EncodeRow(&row, text, []chat.Span{{End: start}, {Start: end, End: len(text)}}); err != nil {
 					r.Fatal(err)
 				}
 				special := 0
@@ -142,11 +145,11 @@ func TestUnsegmentable(t *testing.T) {
 		t.Fatal("a special token matched in normalised text is no hard boundary")
 	}
 	var row Encoding
-	if err := tok.EncodeRow(&row, "<|A|>hi", []chat.Span{{Start: 0, End: 5}}); err != nil || len(row.IDs) != 3 || !tok.IsSpecial(row.IDs[0]) {
+	if err := tok.EncodeRow(&row, "<|A|>hi", []chat.Span{{End: 5}}); err != nil || len(row.IDs) != 3 || !tok.IsSpecial(row.IDs[0]) {
 		t.Errorf("got %v, %v", row.IDs, err)
 	}
 	var refused *Error
-	err = tok.EncodeRow(&row, "<|A|>hi<|A|>", []chat.Span{{Start: 0, End: 5}})
+	err = tok.EncodeRow(&row, "<|A|>hi<|A|>", []chat.Span{{End: 5}})
 	if !errors.As(err, &refused) || refused.Code != CodeSpecialInText || refused.Offset != 7 {
 		t.Errorf("got %v", err)
 	}
@@ -164,7 +167,7 @@ func TestCache(t *testing.T) {
 	text := "<|a|>same text<|end|><|a|>same text<|end|>other"
 	var first, second Encoding
 	for _, row := range []*Encoding{&first, &second} {
-		if err := tok.EncodeRow(row, text, []chat.Span{{Start: 0, End: len(text)}}); err != nil {
+		if err := tok.EncodeRow(row, text, everything(text)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -195,7 +198,8 @@ func TestSharedLookalikes(t *testing.T) {
 	if err := tok.EncodeRow(&row, text, []chat.Span{{Start: 4, End: len(text)}}); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(row.IDs); tok.IsSpecial(row.IDs[0]) || !tok.IsSpecial(row.IDs[n-1]) || row.Offsets[n-1] != (chat.Span{Start: 7, End: 14}) {
+	end := chat.Span{Start: 7, End: 14}
+	if n := len(row.IDs); tok.IsSpecial(row.IDs[0]) || !tok.IsSpecial(row.IDs[n-1]) || row.Offsets[n-1] != end {
 		t.Errorf("got %v %v", row.IDs, row.Offsets)
 	}
 }
@@ -210,7 +214,7 @@ func TestConcurrentRows(t *testing.T) {
 	texts := []string{"<|a|>one<|end|>two", "three <|a|>one", "<|end|>\x00two", "four"}
 	want := make([]Encoding, len(texts))
 	for i, text := range texts {
-		if err := tok.EncodeRow(&want[i], text, []chat.Span{{Start: 0, End: len(text)}}); err != nil {
+		if err := tok.EncodeRow(&want[i], text, everything(text)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -221,7 +225,7 @@ func TestConcurrentRows(t *testing.T) {
 			for i := range 200 {
 				k := i % len(texts)
 				row.Reset()
-				if err := tok.EncodeRow(&row, texts[k], []chat.Span{{Start: 0, End: len(texts[k])}}); err != nil || !slices.Equal(row.IDs, want[k].IDs) {
+				if err := tok.EncodeRow(&row, texts[k], everything(texts[k])); err != nil || !slices.Equal(row.IDs, want[k].IDs) {
 					t.Errorf("%q: %v, %v", texts[k], row.IDs, err)
 					return
 				}

@@ -107,7 +107,7 @@ func (s *shape) readModel() error {
 		}
 		for token, id := range s.vocab {
 			if id < 0 {
-				return refuse(CodeBadTokenizer, "model.vocab: ids must be integers from 0 to 2147483647, and %q has %d", token, id)
+				return refuse(CodeBadTokenizer, "model.vocab: %q has id %d; the first id is 0", token, id)
 			}
 		}
 	case bytes.HasPrefix(raw, []byte("[")): // Unigram: [[token, score], ...]

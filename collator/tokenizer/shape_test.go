@@ -43,13 +43,14 @@ func TestNULEscapes(t *testing.T) {
 			if text[i] <= 1 {
 				n = 2
 			}
-			if got := unmapSpan(chat.Span{Start: at, End: at + n}, offsets); got != (chat.Span{Start: i, End: i + 1}) {
+			want := chat.Span{Start: i, End: i + 1}
+			if got := unmapSpan(chat.Span{Start: at, End: at + n}, offsets); got != want {
 				r.Fatalf("byte %d of %q is %v", i, text, got)
 			}
-			if got := unmapSpan(chat.Span{Start: at + n - 1, End: at + n}, offsets); got != (chat.Span{Start: i, End: i + 1}) {
+			if got := unmapSpan(chat.Span{Start: at + n - 1, End: at + n}, offsets); got != want {
 				r.Fatalf("the end of byte %d of %q is %v", i, text, got)
 			}
-			if got := unmapSpan(chat.Span{Start: at, End: at + 1}, offsets); got != (chat.Span{Start: i, End: i + 1}) {
+			if got := unmapSpan(chat.Span{Start: at, End: at + 1}, offsets); got != want {
 				r.Fatalf("the start of byte %d of %q is %v", i, text, got)
 			}
 			at += n

@@ -36,8 +36,8 @@ func (t Turn) Shifted(by int) Turn {
 // Terminated reports whether the turn ends in a terminator.
 func (t *Turn) Terminated() bool { return t.Body < t.End }
 
-// Shows reports whether a turn shows all of its message: its content, if there is more of it than white space, and each of
-// its calls. A template may take the first call only, or leave text beside calls out.
+// Shows reports whether a turn shows all of its message: its content, if there is more of it than white space, and each
+// of its calls. A template may take the first call only, or leave text beside calls out.
 func (t *Turn) Shows(c *Conversation, res *template.Result) bool {
 	d := c.Messages[t.Message].Dict()
 	content, _ := d.GetStr("content")
@@ -78,7 +78,8 @@ func originsOf(res *template.Result) origins {
 	return origins{text: res.Text, all: res.Spans, spans: slices.AppendSeq(make([]template.Span, 0, len(res.Spans)), Fields(res))}
 }
 
-// Fields goes through the spans of a render that are fields of messages or tools; a role's name is the template's own markup.
+// Fields goes through the spans of a render that are fields of messages or tools; a role's name is the template's own
+// markup.
 func Fields(res *template.Result) iter.Seq[template.Span] {
 	return func(yield func(template.Span) bool) {
 		for _, s := range res.Spans {
@@ -177,8 +178,8 @@ func (r *Renderer) FindEach(c *Conversation, res *template.Result) (found []Turn
 	return o.whole(found, lost)
 }
 
-// foreign reports whether a turn begins with another message's text, although it has text of its own: the header before it was
-// another's, or none's (DeepSeek's R1 writes an empty turn behind a call).
+// foreign reports whether a turn begins with another message's text, although it has text of its own: the header before
+// it was another's, or none's (DeepSeek's R1 writes an empty turn behind a call).
 func (o *origins) foreign(t *Turn, from int) bool {
 	k := o.after(t.Start)
 	if k == len(o.spans) || o.spans[k].Message == t.Message || o.spans[k].Message > t.Message {
@@ -210,8 +211,8 @@ func (r *Renderer) promptAt(d *dialect, c *Conversation, n int, given *template.
 	return commonPrefix(closed.Text, given.Text)
 }
 
-// shared finds a turn without a header that stands where the generation prompt would (Apertus goes on right after a result,
-// and asks for a turn there with the header that it then leaves out).
+// shared finds a turn without a header that stands where the generation prompt would (Apertus goes on right after a
+// result, and asks for a turn there with the header that it then leaves out).
 func (r *Renderer) shared(d *dialect, c *Conversation, o *origins, t *Turn, i, from int, given *template.Result) bool {
 	at := len(r.marks.whole(o.text[:commonPrefix(o.text, given.Text)]))
 	k := o.after(at)
@@ -310,7 +311,8 @@ func (d *dialect) bare(o *origins, t *Turn, i, from int, given string) bool {
 	return true
 }
 
-// headerOf is where the header of message i stands: the last before its first byte, or for a message without text the next.
+// headerOf is where the header of message i stands: the last before its first byte, or for a message without text the
+// next.
 func (d *dialect) headerOf(o *origins, i, from int) (int, *NotFound) {
 	limit, mine := o.first(i, from)
 	at := o.find(d.header, from, limit)
@@ -332,9 +334,9 @@ func (d *dialect) headerOf(o *origins, i, from int) (int, *NotFound) {
 	}
 }
 
-// first is where the text of message i starts, after from; for a message without text, where that of the next does. Templates
-// look the name of a result's function up in the call, also in a later one where ids are used again: a name alone counts only
-// where nothing else of the message is shown.
+// first is where the text of message i starts, after from; for a message without text, where that of the next does.
+// Templates look the name of a result's function up in the call, also in a later one where ids are used again: a name
+// alone counts only where nothing else of the message is shown.
 func (o *origins) first(i, from int) (at int, mine bool) {
 	at = -1
 	for k := o.after(from); k < len(o.spans); k++ {
@@ -358,8 +360,8 @@ func (o *origins) first(i, from int) (at int, mine bool) {
 	return len(o.text), false
 }
 
-// start is where the turn begins: after the generation prompt as configured, else after another the template can make, else
-// after the bare header of a turn in the past.
+// start is where the turn begins: after the generation prompt as configured, else after another the template can make,
+// else after the bare header of a turn in the past.
 func (d *dialect) start(o *origins, header int) (int, bool) {
 	fits := func(p string) bool {
 		return strings.HasPrefix(o.text[header:], p) && o.own(header, header+len(p))
@@ -375,9 +377,9 @@ func (d *dialect) start(o *origins, header int) (int, bool) {
 	return header + len(d.header), false
 }
 
-// end finds the terminator. A template may close a turn's reasoning as if it were a turn, and open another for the answer
-// (gpt-oss): the turn goes on where another header is followed by text of the same message. It may also write calls as a turn
-// of another role (GigaChat): it goes on where the message's text does.
+// end finds the terminator. A template may close a turn's reasoning as if it were a turn, and open another for the
+// answer (gpt-oss): the turn goes on where another header is followed by text of the same message. It may also write
+// calls as a turn of another role (GigaChat): it goes on where the message's text does.
 func (d *dialect) end(o *origins, t *Turn) {
 	at := t.Start
 	for {
@@ -427,8 +429,8 @@ func (o *origins) arguments(k, message int) int {
 	return -1
 }
 
-// terminator finds the first terminator between from and limit. Without one the turn ends where the next header stands, or
-// the text.
+// terminator finds the first terminator between from and limit. Without one the turn ends where the next header stands,
+// or the text.
 func (d *dialect) terminator(o *origins, message, from, limit int) (start, end int) {
 	start = -1
 	if at := o.find(d.next, from, limit); at >= 0 {
