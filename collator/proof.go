@@ -6,9 +6,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/collator/turns"
 	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
 )
 
 // What is known of a template was learned from small conversations. Before a turn is trained it is proved on the
@@ -72,7 +72,7 @@ func (b *sideBuilder) cutOut(t *turns.Turn) string {
 		!utf8.RuneStart(text[b.offsets[k].Start])) {
 		k++ // an id of the source's, or within a character
 	}
-	given := func(o tokenizer.Span) bool { return o.Start == o.End }
+	given := func(o chat.Span) bool { return o.Start == o.End }
 	if k == from || slices.ContainsFunc(b.offsets[k:from], given) {
 		return ""
 	}
