@@ -241,3 +241,26 @@ func TestRulesOfAProgramsOwn(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestNumbersOfEveryKind(t *testing.T) {
+	for _, c := range []struct {
+		raw  any
+		want float64
+	}{{2.5, 2.5}, {3, 3}, {int64(4), 4}, {uint64(1) << 63, 1 << 63}} {
+		if got, ok := floatOf(c.raw, ""); !ok || got != c.want {
+			t.Errorf("%T: %v, %v", c.raw, got, ok)
+		}
+	}
+	if _, ok := floatOf(true, "true"); ok {
+		t.Error("a bool is a number")
+	}
+}
+
+func TestAnyTakesNull(t *testing.T) {
+	spec := MustOf(struct {
+		Free any `yaml:"free"`
+	}{})
+	if len(spec.Fields) != 1 || spec.Fields[0].Spec.Kind != Any || !spec.Fields[0].Spec.Nullable {
+		t.Errorf("%+v", spec.Fields)
+	}
+}

@@ -3,6 +3,10 @@ package yamldoc
 import (
 	"strings"
 	"testing"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/nat-go/nat-go/builders/finding"
 )
 
 func TestParseFindings(t *testing.T) {
@@ -58,6 +62,17 @@ func TestUnclosed(t *testing.T) {
 		if len(found) != 1 || !strings.HasPrefix(found[0].String(), place+":") ||
 			!strings.Contains(found[0].Message, "is not closed") {
 			t.Errorf("%q: %v, want %s", text, found, place)
+// A finding about a value that came out of a variable lies under what was written, not under as much as the value has.
+func TestRewrittenScalarsKeepTheirPlace(t *testing.T) {
+	d, found := Parse("c.yml", []byte("a: ${NAME} # of a variable\nb: plain words # kept\n"), DefaultLimits)
+	if len(found) > 0 {
+		t.Fatal(found)
+	}
+	name, plain := d.Root.Content[1], d.Root.Content[3]
+	d.Rewrite(name, "a much longer value")
+	for n, want := range map[*yaml.Node][2]int{name: {4, 11}, plain: {4, 15}} {
+		if f := d.Report(n, "", finding.Finding{}); f.Column != want[0] || f.EndColumn != want[1] {
+			t.Errorf("%q: columns %d to %d, want %v", n.Value, f.Column, f.EndColumn, want)
 		}
 	}
 }

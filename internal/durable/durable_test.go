@@ -229,3 +229,19 @@ func TestOutputToAnOpenFile(t *testing.T) {
 		t.Errorf("%q, %v", read(t, path), err)
 	}
 }
+
+// A file that can't be made safe on disk never gets its name, even where all of it was written.
+func TestCommitSyncsBeforeItRenames(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a")
+	f, err := Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.file.Close() // nothing is left to flush, so that syncing is what fails first
+	if err := f.Commit(); err == nil {
+		t.Error("Commit of a file that can't be synced gave no error")
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the file has its name without being synced: %v", err)
+	}
+}

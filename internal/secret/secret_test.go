@@ -243,3 +243,26 @@ func TestShapeLeavesOrdinaryLines(t *testing.T) {
 	}
 	t.Logf("%d lines, %d false hits", lines, hits)
 }
+
+func TestShortValuesNeedTwoDigits(t *testing.T) {
+	for v, want := range map[string]bool{"ab12": true, "abc1": false, "abcdefg1": true, "abcdefgh": false} {
+		if got := random(v, 4); got != want {
+			t.Errorf("random(%q) = %v, want %v", v, got, want)
+		}
+	}
+}
+
+func TestPlainValuesAreNotSecrets(t *testing.T) {
+	for v, want := range map[string]bool{
+		"true": true, "None": true, "~": true, "512": true, "0.5": true, "1234567": true, "12345678": false, "abc": false,
+	} {
+		if got := Plain(v); got != want {
+			t.Errorf("Plain(%q) = %v, want %v", v, got, want)
+		}
+	}
+	for _, v := range []string{"Password", "token", "true"} {
+		if !ordinary("api_key: ", v) {
+			t.Errorf("%q is taken for a secret", v)
+		}
+	}
+}

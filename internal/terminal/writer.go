@@ -176,7 +176,7 @@ func incomplete(text []byte) int {
 	}
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if c := text[len(text)-n]; utf8.RuneStart(c) {
-			if c >= utf8.RuneSelf && !utf8.FullRune(text[len(text)-n:]) {
+			if !utf8.FullRune(text[len(text)-n:]) {
 				return n
 			}
 			break

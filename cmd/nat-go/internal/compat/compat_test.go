@@ -1,0 +1,48 @@
+package compat
+
+import (
+	"math"
+	"testing"
+
+	"github.com/nat-go/nat-go/builders"
+)
+
+func TestTrajectoriesOfAnExampleStandTogether(t *testing.T) {
+	one, two, three := &builders.Origin{}, &builders.Origin{}, &builders.Origin{}
+	id := func(text string) []byte { return []byte(`{"example_id":` + text + `}`) }
+	var c collection
+	for i, step := range []struct {
+		at       *builders.Origin
+		metadata []byte
+		want     bool
+	}{
+		{one, nil, false},
+		{one, nil, true},         // the same entry, whatever its metadata says
+		{two, id(`"1"`), false},  // another
+		{three, id(`"1"`), true}, // another entry of the same id
+		{one, id(`"2"`), false},
+	} {
+		if got := c.continues(step.at, step.metadata); got != step.want {
+			t.Errorf("trajectory %d: %v, want %v", i, got, step.want)
+		}
+	}
+}
+
+// Python's min and max keep the first of equal numbers.
+func TestRewardsAreComparedAsPythonDoes(t *testing.T) {
+	zero := math.Copysign(0, -1)
+	var c collectionRun
+	for _, reward := range []float64{0, zero, math.NaN()} {
+		c.add(reward)
+	}
+	if math.Signbit(c.min) || math.Signbit(c.max) || c.pairs != 3 {
+		t.Errorf("%+v: the first zero counts", c)
+	}
+	c = collectionRun{}
+	for _, reward := range []float64{2, 1, 3} {
+		c.add(reward)
+	}
+	if c.min != 1 || c.max != 3 || c.sum != 6 {
+		t.Errorf("%+v", c)
+	}
+}
