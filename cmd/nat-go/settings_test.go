@@ -1,0 +1,97 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/types"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// notRead are the files of settings that no code of ours need read, with the reason.
+var notRead = map[string]string{
+	"cmd/nat-go/internal/config/eval.go":       "NAT's section: what NAT would refuse is reported before it is started",
+	"cmd/nat-go/internal/config/finetuning.go": "NAT's section, too",
+}
+
+// natTrainer are keys of NAT's trainers and builders that its configurations have and that say nothing to ours.
+var natTrainer = []string{"Reward (reward)", "Name (name)"}
+
+// TestSettingsAreRead finds keys of the configuration that are decoded and that nothing reads.
+func TestSettingsAreRead(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short")
+	}
+	pkgs, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax |
+		packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports | packages.NeedDeps |
+		packages.NeedExportFile}, module+"...")
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings, read := map[string]string{}, map[string]bool{}
+	for _, p := range pkgs {
+		for _, e := range p.Errors {
+			t.Errorf("%s: %v", p.PkgPath, e)
+		}
+		// A field is known by its place: of another package there is no other identity.
+		place := func(f types.Object) string {
+			at := p.Fset.Position(f.Pos())
+			return fmt.Sprintf("%s/%s:%d", strings.TrimPrefix(f.Pkg().Path(), module), filepath.Base(at.Filename), at.Line)
+		}
+		for _, s := range p.TypesInfo.Selections {
+			if f, ok := s.Obj().(*types.Var); ok && f.Pkg() != nil {
+				read[place(f)] = true
+			}
+		}
+		for _, file := range p.Syntax {
+			ast.Inspect(file, func(n ast.Node) bool {
+				if f, ok := n.(*ast.Field); ok && f.Tag != nil && len(f.Names) == 1 {
+					tag := reflect.StructTag(strings.Trim(f.Tag.Value, "`"))
+					key, _, _ := strings.Cut(tag.Get("yaml"), ",")
+					if key != "" && key != "-" && tag.Get("json") == "" { // with one it is sent to a service
+						settings[place(p.TypesInfo.Defs[f.Names[0]])] = f.Names[0].Name + " (" + key + ")"
+					}
+				}
+				return true
+			})
+		}
+	}
+	if len(settings) < 100 {
+		t.Fatalf("%d settings were found", len(settings))
+	}
+	for at, name := range settings {
+		file, _, _ := strings.Cut(at, ":")
+		if !read[at] && notRead[file] == "" && !slices.Contains(natTrainer, name) {
+			t.Errorf("%s: nothing reads %s: read it, remove it, or say in notRead what it is for", at, name)
+		}
+	}
+}
+
+// TestRegistriesAreComplete finds packages that make a component and are missing from the program's list of them.
+func TestRegistriesAreComplete(t *testing.T) {
+	builtin := list(t, module+"cmd/nat-go/internal/builtin")[0].Imports
+	found := 0
+	pkgs, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedTypes | packages.NeedExportFile},
+		module+"ttc/source/...", module+"builders/...", module+"cmd/nat-go/internal/trainers/...")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pkgs {
+		for _, name := range []string{"Factory", "Info"} {
+			if _, ok := p.Types.Scope().Lookup(name).(*types.Func); ok {
+				found++
+				if !slices.Contains(builtin, p.PkgPath) {
+					t.Errorf("%s has a func %s and no line in cmd/nat-go/internal/builtin/builtin.go", p.PkgPath, name)
+				}
+			}
+		}
+	}
+	if found < 12 {
+		t.Errorf("%d components were found", found)
+	}
+}
