@@ -41,7 +41,8 @@ func TestSettingsAreRead(t *testing.T) {
 		// A field is known by its place: of another package there is no other identity.
 		place := func(f types.Object) string {
 			at := p.Fset.Position(f.Pos())
-			return fmt.Sprintf("%s/%s:%d", strings.TrimPrefix(f.Pkg().Path(), module), filepath.Base(at.Filename), at.Line)
+			dir := strings.TrimPrefix(f.Pkg().Path(), module)
+			return fmt.Sprintf("%s/%s:%d", dir, filepath.Base(at.Filename), at.Line)
 		}
 		for _, s := range p.TypesInfo.Selections {
 			if f, ok := s.Obj().(*types.Var); ok && f.Pkg() != nil {

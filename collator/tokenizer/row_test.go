@@ -110,7 +110,8 @@ func TestContentStaysText(t *testing.T) {
 				text := open + "x\n" + content + "\n" + open
 				start, end := len(open)+2, len(open)+2+len(content)
 				var row Encoding
-				if err := tok.EncodeRow(&row, text, []chat.Span{{End: start}, {Start: end, End: len(text)}}); err != nil {
+				template := []chat.Span{{End: start}, {Start: end, End: len(text)}}
+				if err := tok.EncodeRow(&row, text, template); err != nil {
 					r.Fatal(err)
 				}
 				special := 0

@@ -254,7 +254,8 @@ func TestShortValuesNeedTwoDigits(t *testing.T) {
 
 func TestPlainValuesAreNotSecrets(t *testing.T) {
 	for v, want := range map[string]bool{
-		"true": true, "None": true, "~": true, "512": true, "0.5": true, "1234567": true, "12345678": false, "abc": false,
+		"true": true, "None": true, "~": true, "512": true, "0.5": true, "1234567": true,
+		"12345678": false, "abc": false,
 	} {
 		if got := Plain(v); got != want {
 			t.Errorf("Plain(%q) = %v, want %v", v, got, want)
