@@ -342,11 +342,11 @@ func (b *sideBuilder) mask(ranges []chat.Span, owners []*turns.Turn) *cause {
 
 // train takes in the tokens of a rendered range, but for those of placeholders: what was taken out is not to be
 // imitated.
-func (b *sideBuilder) train(run chat.Span, of chat.Span, message int, terminal bool) {
+func (b *sideBuilder) train(run, of chat.Span, message int, terminal bool) {
 	from := run.Start
 	add := func(end int, terminal bool) {
 		if from < end {
-			b.trained = append(b.trained, span{chat.Span{Start: int32(from), End: int32(end)}, message, terminal})
+			b.trained = append(b.trained, span{chat.Span{Start: from, End: end}, message, terminal})
 		}
 	}
 	for _, p := range redact.Placeholders(b.v.res.Text[of.Start:of.End]) {

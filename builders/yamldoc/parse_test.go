@@ -62,6 +62,10 @@ func TestUnclosed(t *testing.T) {
 		if len(found) != 1 || !strings.HasPrefix(found[0].String(), place+":") ||
 			!strings.Contains(found[0].Message, "is not closed") {
 			t.Errorf("%q: %v, want %s", text, found, place)
+		}
+	}
+}
+
 // A finding about a value that came out of a variable lies under what was written, not under as much as the value has.
 func TestRewrittenScalarsKeepTheirPlace(t *testing.T) {
 	d, found := Parse("c.yml", []byte("a: ${NAME} # of a variable\nb: plain words # kept\n"), DefaultLimits)
