@@ -222,9 +222,6 @@ func (c *Collator) onPolicy(nodes []ttc.Node, trained []bool, fallback string) s
 	return all
 }
 
-// fidelityNames are ttc.Fidelity's names in files.
-var fidelityNames = []string{"partial", "text", "ids", "ids+logprobs"}
-
 // fidelity lowers what a source states to what a row uses of it.
 func fidelity(stated ttc.Fidelity, sampled, logProbs bool) string {
 	f := stated
@@ -234,7 +231,7 @@ func fidelity(stated ttc.Fidelity, sampled, logProbs bool) string {
 	case !logProbs:
 		f = min(f, ttc.IDs)
 	}
-	return fidelityNames[f]
+	return f.String()
 }
 
 func describe(i int, n *ttc.Node) string { return fmt.Sprintf("message %d (%s)", i, n.Message.Role) }

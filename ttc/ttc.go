@@ -115,6 +115,14 @@ const (
 	Assumed
 )
 
+// String returns the word for it: yes, no, assumed.
+func (s Sampled) String() string {
+	if names := [...]string{"no", "yes", "assumed"}; int(s) < len(names) {
+		return names[s]
+	}
+	return "unknown"
+}
+
 // Fidelity says what the text a record uses can honestly support. A source states what it can prove; the collator may
 // lower it, never raise it.
 type Fidelity uint8
@@ -126,6 +134,14 @@ const (
 	IDs                         // token ids
 	IDsLogProbs                 // token ids and log-probs
 )
+
+// String returns the name that files have it by: partial, text, ids, ids+logprobs.
+func (f Fidelity) String() string {
+	if names := [...]string{"partial", "text", "ids", "ids+logprobs"}; int(f) < len(names) {
+		return names[f]
+	}
+	return "unknown"
+}
 
 // Sampling is how a rollout was sampled; it gives the log-probs their meaning.
 type Sampling struct {

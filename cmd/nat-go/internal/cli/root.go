@@ -106,7 +106,7 @@ func newRootCmd(p Program) *cobra.Command {
 	root.AddCommand(newInspectCmd())
 	root.AddCommand(newFinetuneRunCmd(p.CommitBytes))
 	root.AddCommand(newLossCmd())
-	root.AddCommand(newDatasetCmd())
+	root.AddCommand(newDatasetCmd(), newViewCmd())
 	root.AddCommand(newDoctorCmd())
 	root.AddCommand(newExplainCmd())
 	root.AddCommand(newFormatsCmd())

@@ -65,7 +65,7 @@ func GroupsAhead(dir string) iter.Seq2[*Group, error] {
 			if !yield(it.g, it.err) || it.err != nil {
 				return
 			}
-			r.spare.Put(it.g)
+			r.Reuse(it.g)
 		}
 	}
 }

@@ -258,5 +258,8 @@ func (r *Reader) read() (*Group, int64, error) {
 	return g, size, g.decode(payload)
 }
 
+// Reuse takes back a group that nothing of is needed any more: a later one gets its memory.
+func (r *Reader) Reuse(g *Group) { r.spare.Put(g) }
+
 // Close closes the file.
 func (r *Reader) Close() error { return r.file.Close() }

@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// span is a piece of text that is or is not in the other text.
-type span struct {
-	text    string
-	differs bool
+// Piece is a piece of text that is or is not in the other text.
+type Piece struct {
+	Text    string
+	Differs bool
 }
 
 // maxEdits bounds the work of a comparison: texts with more different words are nothing alike, and are shown so.
@@ -21,9 +21,9 @@ const (
 	longText     = 200 // bytes
 )
 
-// compare splits two texts into spans: those they share and those they don't. Long texts with little in common come
+// Compare splits two texts into pieces: those they share and those they don't. Long texts with little in common come
 // back whole and unmarked, and alike is false.
-func compare(a, b string) (left, right []span, alike bool) {
+func Compare(a, b string) (left, right []Piece, alike bool) {
 	x, y := words(a), words(b)
 	inX, inY := make([]bool, len(x)), make([]bool, len(y)) // differs
 	Diff(x, y, inX, inY)
@@ -34,7 +34,7 @@ func compare(a, b string) (left, right []span, alike bool) {
 		}
 	}
 	if longer := max(len(a), len(b)); longer > longText && float64(shared) < littleShared*float64(longer) {
-		return []span{{a, false}}, []span{{b, false}}, false
+		return []Piece{{a, false}}, []Piece{{b, false}}, false
 	}
 	return join(x, inX), join(y, inY), true
 }
@@ -141,18 +141,18 @@ func edits[T comparable](x, y []T) (trace [][]int, found bool) {
 }
 
 // join makes spans of words. A space between two different words is marked with them.
-func join(w []string, differs []bool) []span {
-	var out []span
+func join(w []string, differs []bool) []Piece {
+	var out []Piece
 	for i, s := range w {
 		d := differs[i]
 		if r, _ := utf8.DecodeRuneInString(s); !d && r != '\n' && unicode.IsSpace(r) && i > 0 && i+1 < len(w) && differs[i-1] && differs[i+1] {
 			d = true
 		}
-		if n := len(out); n > 0 && out[n-1].differs == d {
-			out[n-1].text += s
+		if n := len(out); n > 0 && out[n-1].Differs == d {
+			out[n-1].Text += s
 			continue
 		}
-		out = append(out, span{s, d})
+		out = append(out, Piece{s, d})
 	}
 	return out
 }

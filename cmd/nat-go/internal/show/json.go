@@ -1,6 +1,10 @@
 package show
 
 import (
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -74,4 +78,31 @@ func appendMessage(b []byte, m *chat.Message) []byte {
 		b = json.AppendASCII(append(b, `,"tool_call_id":`...), m.ToolCallID)
 	}
 	return append(b, '}')
+}
+
+// Cut returns the view with texts of at most so many bytes each, whose rest is counted in their place.
+func (v View) Cut(most int) View {
+	for _, p := range []*builders.Passage{&v.Prompt, &v.Chosen, &v.Rejected, &v.Messages} {
+		p.Text = cut(p.Text, most)
+		p.Nodes = slices.Clone(p.Nodes)
+		for i := range p.Nodes {
+			m := &p.Nodes[i].Message
+			m.Text, m.Reasoning = cut(m.Text, most), cut(m.Reasoning, most)
+			m.ToolCalls = slices.Clone(m.ToolCalls)
+			for c := range m.ToolCalls {
+				m.ToolCalls[c].Arguments = cut(m.ToolCalls[c].Arguments, most)
+			}
+		}
+	}
+	return v
+}
+
+func cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return fmt.Sprintf("%s\n... %d more bytes", s[:most], len(s)-most)
 }

@@ -44,7 +44,7 @@ func Write(w io.Writer, v View, o Options) error {
 	p := &printer{Options: o}
 	p.title(v.Title)
 	for _, f := range v.Facts {
-		p.text([]span{{clean(f), false}}, dim)
+		p.text([]Piece{{clean(f), false}}, dim)
 	}
 	if v.Pair {
 		p.heading("prompt", "")
@@ -100,7 +100,7 @@ func (p *printer) heading(s, more string) {
 // passage prints a text, or messages one after the other with their role.
 func (p *printer) passage(c builders.Passage) {
 	if c.IsText() {
-		p.block([]span{{clean(c.Text), false}}, 2)
+		p.block([]Piece{{clean(c.Text), false}}, 2)
 		return
 	}
 	for i := range c.Nodes {
@@ -111,12 +111,12 @@ func (p *printer) passage(c builders.Passage) {
 			p.styled(" (answers "+clean(m.ToolCallID)+")", dim)
 		}
 		p.WriteString("\n")
-		p.block([]span{{clean(messageText(m)), false}}, 4)
+		p.block([]Piece{{clean(messageText(m)), false}}, 4)
 	}
 }
 
 // text prints spans over the whole width.
-func (p *printer) text(spans []span, st style) {
+func (p *printer) text(spans []Piece, st style) {
 	for _, l := range wrap(spans, p.Width) {
 		p.line(l, st, plain, "", "")
 		p.WriteString("\n")
@@ -124,7 +124,7 @@ func (p *printer) text(spans []span, st style) {
 }
 
 // block prints an indented text, shortened unless it is to be whole.
-func (p *printer) block(spans []span, indent int) {
+func (p *printer) block(spans []Piece, indent int) {
 	p.shortened(wrap(spans, p.Width-indent), func(l line) {
 		p.WriteString(strings.Repeat(" ", indent))
 		p.line(l, plain, plain, "", "")
@@ -151,12 +151,12 @@ func (p *printer) shortened(lines []line, print func(line), indent int) {
 func (p *printer) line(l line, st, mark style, open, end string) {
 	for _, s := range l.spans {
 		switch {
-		case !s.differs:
-			p.styled(s.text, st)
+		case !s.Differs:
+			p.styled(s.Text, st)
 		case p.Color:
-			p.styled(s.text, mark)
+			p.styled(s.Text, mark)
 		default:
-			p.WriteString(open + s.text + end)
+			p.WriteString(open + s.Text + end)
 		}
 	}
 }
@@ -164,7 +164,7 @@ func (p *printer) line(l line, st, mark style, open, end string) {
 // pair prints two answers, side by side where there is room.
 func (p *printer) pair(chosen, rejected builders.Passage) {
 	a, b := answerText(chosen), answerText(rejected)
-	left, right, alike := compare(a, b)
+	left, right, alike := Compare(a, b)
 	nameA, nameB := "chosen", "rejected"
 	if !alike {
 		p.WriteString("\n")
@@ -193,7 +193,7 @@ func (p *printer) pair(chosen, rejected builders.Passage) {
 	p.columns(wrap(left, room), wrap(right, room), column)
 }
 
-func (p *printer) marked(spans []span, st style, open, end string) {
+func (p *printer) marked(spans []Piece, st style, open, end string) {
 	p.shortened(wrap(spans, p.Width-2), func(l line) {
 		p.WriteString("  ")
 		p.line(l, plain, st, open, end)
@@ -223,7 +223,7 @@ func (p *printer) columns(left, right []line, column int) {
 		used := l.width
 		if !p.Color {
 			for _, s := range l.spans {
-				if s.differs {
+				if s.Differs {
 					used += 4
 				}
 			}

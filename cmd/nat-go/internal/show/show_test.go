@@ -168,7 +168,7 @@ func TestComparisonKeepsTheTexts(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		gen := rapid.StringOf(rapid.SampledFrom([]rune("ab \n.漢é")))
 		a, b := gen.Draw(rt, "a"), gen.Draw(rt, "b")
-		left, right, _ := compare(a, b)
+		left, right, _ := Compare(a, b)
 		if glue(left) != a || glue(right) != b {
 			rt.Fatalf("%q %q became %v %v", a, b, left, right)
 		}
@@ -177,14 +177,14 @@ func TestComparisonKeepsTheTexts(t *testing.T) {
 	for i := range far {
 		far[i] = fmt.Sprint("w", i)
 	}
-	if left, _, alike := compare(strings.Join(far, " "), strings.Repeat("x ", 3*maxEdits)); alike || len(left) != 1 || left[0].differs {
+	if left, _, alike := Compare(strings.Join(far, " "), strings.Repeat("x ", 3*maxEdits)); alike || len(left) != 1 || left[0].Differs {
 		t.Errorf("texts that have nothing in common: %d spans", len(left))
 	}
 }
 
-func glue(spans []span) (s string) {
+func glue(spans []Piece) (s string) {
 	for _, x := range spans {
-		s += x.text
+		s += x.Text
 	}
 	return s
 }
@@ -195,7 +195,7 @@ func TestWrap(t *testing.T) {
 		width := rapid.IntRange(8, 30).Draw(rt, "width")
 		ink := func(s string) string { return strings.NewReplacer(" ", "", "\n", "").Replace(s) }
 		got := ""
-		for _, l := range wrap([]span{{s, false}}, width) {
+		for _, l := range wrap([]Piece{{s, false}}, width) {
 			text := glue(l.spans)
 			if w := uniseg.StringWidth(text); w != l.width || w > width {
 				rt.Fatalf("%q is %d wide, said %d of %d", text, w, l.width, width)

@@ -14,7 +14,7 @@ import (
 // Record is the view of a record of a run.
 func Record(p dataset.Picked) View {
 	v := View{
-		Title:  fmt.Sprintf("record %d, %s, %s", p.Ordinal+1, p.Record.Kind(), fate(p)),
+		Title:  fmt.Sprintf("record %d, %s, %s", p.Ordinal+1, p.Record.Kind(), Fate(p)),
 		Prompt: p.Prompt, Chosen: p.Chosen, Rejected: p.Rejected, Messages: p.Messages,
 	}
 	v.Facts = append(v.Facts, origin(p.Origin.Run, p.Origin.Example, p.Record.Header().Turn, p.Origin.Builder))
@@ -41,7 +41,8 @@ func Record(p dataset.Picked) View {
 	return v
 }
 
-func fate(p dataset.Picked) string {
+// Fate is what became of a record: the sides of the split it is on, or why it was dropped.
+func Fate(p dataset.Picked) string {
 	if reason, dropped := p.Decision.Reason(); dropped {
 		return "dropped: " + string(reason)
 	}

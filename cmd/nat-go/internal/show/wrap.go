@@ -8,26 +8,26 @@ import (
 
 // line is a line on the screen: spans that together are no wider than asked for.
 type line struct {
-	spans []span
+	spans []Piece
 	width int // cells
 }
 
 func (l *line) add(s string, differs bool, width int) {
 	l.width += width
-	if n := len(l.spans); n > 0 && l.spans[n-1].differs == differs {
-		l.spans[n-1].text += s
+	if n := len(l.spans); n > 0 && l.spans[n-1].Differs == differs {
+		l.spans[n-1].Text += s
 		return
 	}
-	l.spans = append(l.spans, span{s, differs})
+	l.spans = append(l.spans, Piece{s, differs})
 }
 
 // trim takes the spaces off the end of a line that is broken there.
 func (l *line) trim() {
 	for n := len(l.spans); n > 0; n = len(l.spans) {
 		last := &l.spans[n-1]
-		short := strings.TrimRight(last.text, " ")
-		l.width -= len(last.text) - len(short)
-		if last.text = short; short != "" {
+		short := strings.TrimRight(last.Text, " ")
+		l.width -= len(last.Text) - len(short)
+		if last.Text = short; short != "" {
 			return
 		}
 		l.spans = l.spans[:n-1]
@@ -35,16 +35,16 @@ func (l *line) trim() {
 }
 
 // wrap breaks spans into lines of at most width cells, at spaces where it can.
-func wrap(spans []span, width int) []line {
+func wrap(spans []Piece, width int) []line {
 	width = max(width, 8)
 	lines := []line{{}}
 	for _, s := range spans {
-		for i, part := range strings.Split(s.text, "\n") {
+		for i, part := range strings.Split(s.Text, "\n") {
 			if i > 0 {
 				lines = append(lines, line{})
 			}
 			for _, w := range wordsAndSpaces(part) {
-				lines = place(lines, w, s.differs, width)
+				lines = place(lines, w, s.Differs, width)
 			}
 		}
 	}

@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/view"
+	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/internal/process"
+	"github.com/nat-go/nat-go/internal/terminal"
+)
+
+func newViewCmd() *cobra.Command {
+	var addr, folder string
+	var public, closed bool
+	cmd := &cobra.Command{
+		Use:   "view RUN",
+		Short: "Look at a run in the browser: the books, pairs, conversations, tokens and what was left out",
+		Long: `Look at a run in the browser: where everything went, pairs side by side, conversations, which tokens carry loss, and what was
+left out and why. It works without a network, on this machine alone, and changes nothing but the marks you set, which stand in
+RUN.marks.jsonl beside the run. The printed link holds a token: who has it can read the run.`,
+		Example: `  nat-go view out/run1
+  nat-go view out/run1 --addr 127.0.0.1:8080 --no-browser`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := findRun(args[0])
+			if err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			cache, err := os.UserCacheDir()
+			if err == nil {
+				cache = filepath.Join(cache, "nat-go", "view")
+			}
+			run, err := view.OpenRun(p.Run, cache, func(int64) {}, func() (*tokenizer.Tokenizer, error) {
+				return runTokenizer(p.Run, folder)
+			})
+			if err != nil {
+				return exit.With(exit.Failed, err)
+			}
+			defer run.Close()
+			s, err := view.Listen(addr, public)
+			if err != nil {
+				return exit.With(exit.Environment, err)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s\n", s.URL())
+			if out, ok := cmd.OutOrStdout().(*terminal.Writer); ok {
+				_ = out.Flush()
+			}
+			if !closed {
+				openBrowser(s.URL())
+			}
+			if err := s.Serve(ctx, run); err != nil {
+				return exit.With(exit.Environment, err)
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&addr, "addr", "127.0.0.1:0", "`ADDRESS` to listen on; port 0: a free one")
+	f.BoolVar(&public, "public", false, "listen also where other machines can reach it")
+	f.BoolVar(&closed, "no-browser", false, "print the link only")
+	f.StringVar(&folder, "tokenizer", "", "tokenizer of the token batches; without it the one the run's config.yml names")
+	return cmd
+}
+
+// openBrowser opens a link where there is a desktop. The link was printed: where this fails, nothing is lost.
+func openBrowser(url string) {
+	program := "xdg-open"
+	switch {
+	case runtime.GOOS == "darwin":
+		program = "open"
+	case os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "":
+		return
+	}
+	_, _ = process.Start(process.Config{Args: []string{program, url}, Env: os.Environ(), Survives: true})
+}

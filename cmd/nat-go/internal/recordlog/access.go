@@ -1,0 +1,69 @@
+package recordlog
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/zeebo/xxh3"
+)
+
+// Offset is where the frame of the group that Next answers next begins.
+func (r *Reader) Offset() int64 { return r.offset }
+
+// Access reads the groups of a log in any order, by where their frames begin. It is safe for concurrent use.
+type Access struct {
+	file *os.File
+	size int64
+}
+
+// OpenAccess opens the log in dir up to its last commit.
+func OpenAccess(dir string) (*Access, error) {
+	c, err := ReadCommit(dir)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(filepath.Join(dir, LogName))
+	if err != nil {
+		return nil, err
+	}
+	return &Access{file: f, size: c.Bytes}, nil
+}
+
+// Group reads the group whose frame begins at offset, as Reader.Offset told it. Its First is 0: a frame doesn't hold it.
+func (a *Access) Group(offset int64) (*Group, error) {
+	g, err := a.group(offset)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errShort
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s is damaged at byte %d: %w", a.file.Name(), offset, err)
+	}
+	return g, nil
+}
+
+func (a *Access) group(offset int64) (*Group, error) {
+	var head [frameHead]byte
+	if _, err := a.file.ReadAt(head[:], offset); err != nil {
+		return nil, err
+	}
+	n := binary.LittleEndian.Uint64(head[:])
+	if n > maxFrame || offset < int64(headerSize) || int64(n) > a.size-offset-frameHead-frameTail {
+		return nil, fmt.Errorf("a frame claims %d bytes, the log has %d", n, a.size)
+	}
+	g := &Group{frame: make([]byte, n+frameTail)}
+	if _, err := a.file.ReadAt(g.frame, offset+frameHead); err != nil {
+		return nil, err
+	}
+	payload := g.frame[:n]
+	if xxh3.Hash(payload) != binary.LittleEndian.Uint64(g.frame[n:]) {
+		return nil, errors.New("the checksum of a frame is wrong")
+	}
+	return g, g.decode(payload)
+}
+
+// Close closes the file.
+func (a *Access) Close() error { return a.file.Close() }

@@ -1,0 +1,467 @@
+package view
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/show"
+	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/tokenview"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// The most that one answer holds: the page shows windows.
+const (
+	maxRows    = 200
+	maxTokens  = 4096
+	maxSnippet = 160     // bytes
+	maxPassage = 2 << 20 // bytes of a text; the rest is left out, and said so
+)
+
+// answer is what an endpoint answers with: a value to be encoded, or JSON as it is.
+type answer any
+
+// routes are the endpoints.
+func (r *Run) routes() map[string]func(*http.Request) (answer, error) {
+	return map[string]func(*http.Request) (answer, error){
+		"GET /api/name":     func(*http.Request) (answer, error) { return map[string]string{"run": r.name()}, nil },
+		"GET /api/overview": func(*http.Request) (answer, error) { return r.overview() },
+		"GET /api/rows":     r.rows,
+		"GET /api/record":   r.oneRecord,
+		"GET /api/drops":    r.drops,
+		"GET /api/batches":  r.batchRows,
+		"GET /api/tokens":   r.tokens,
+		"GET /api/site":     r.site,
+		"POST /api/mark":    r.mark,
+	}
+}
+
+// rowsAnswer is a window of the table.
+type rowsAnswer struct {
+	Total int   `json:"total"` // that fit; where texts are searched, those found so far
+	More  bool  `json:"more"`  // texts were searched, and there may be more
+	Rows  []row `json:"rows"`
+}
+
+// row is a line of the table.
+type row struct {
+	Record   uint64   `json:"record"` // from 1
+	Kind     string   `json:"kind"`
+	Builder  string   `json:"builder"`
+	Example  string   `json:"example"`
+	Task     string   `json:"task,omitempty"`
+	Turn     string   `json:"turn,omitempty"`
+	Fate     string   `json:"fate"`
+	Score    *float64 `json:"score"`
+	Length   uint32   `json:"length"`
+	Messages uint16   `json:"messages"`
+	Sites    uint16   `json:"sites"`
+	Fidelity string   `json:"fidelity"`
+	Mark     string   `json:"mark,omitempty"`
+	Text     string   `json:"text"` // the beginning of the prompt's last words
+}
+
+func (r *Run) rows(req *http.Request) (answer, error) {
+	q := req.URL.Query()
+	found, f, err := r.find(q.Get("q"), q.Get("sort"))
+	if err != nil {
+		return nil, err
+	}
+	offset, limit, err := window(q.Get("offset"), q.Get("limit"), maxRows)
+	if err != nil {
+		return nil, err
+	}
+	a := rowsAnswer{Total: len(found), Rows: []row{}}
+	if len(f.words) > 0 {
+		// As many as the window needs and one more: the page asks again as it is scrolled.
+		var hits []uint32
+		err := r.search(req.Context(), found, f.words, func(n uint32) bool {
+			hits = append(hits, n)
+			return len(hits) <= offset+limit
+		})
+		if err != nil {
+			return nil, err
+		}
+		found, a.Total, a.More = hits, min(len(hits), offset+limit), len(hits) > offset+limit
+	}
+	for _, n := range found[min(offset, len(found)):min(offset+limit, len(found))] {
+		line, err := r.row(uint64(n))
+		if err != nil {
+			return nil, err
+		}
+		a.Rows = append(a.Rows, line)
+	}
+	return a, nil
+}
+
+func window(offset, limit string, most int) (from, n int, err error) {
+	n = most
+	for _, x := range []struct {
+		text string
+		to   *int
+	}{{offset, &from}, {limit, &n}} {
+		if x.text == "" {
+			continue
+		}
+		if *x.to, err = strconv.Atoi(x.text); err != nil || *x.to < 0 {
+			return 0, 0, badQuery{fmt.Errorf("%q is not a number of rows", x.text)}
+		}
+	}
+	return min(from, 1<<40), min(n, most), nil
+}
+
+func (r *Run) row(ordinal uint64) (row, error) {
+	p, err := r.record(ordinal)
+	if err != nil {
+		return row{}, err
+	}
+	e := &r.table.Entries[ordinal]
+	line := row{
+		Record: ordinal + 1, Kind: p.Record.Kind().String(), Builder: p.Origin.Builder, Example: text(p.Origin.Example),
+		Task: text(p.Origin.Task), Turn: text(p.Record.Header().Turn), Fate: show.Fate(p), Length: e.Chars, Messages: e.Messages,
+		Sites: e.Sites, Fidelity: ttc.Fidelity(e.Fidelity).String(), Mark: r.marks.verdict(e), Text: snippet(p.Resolved),
+	}
+	if v := float64(e.Score); finite(v) {
+		line.Score = &v
+	}
+	return line, nil
+}
+
+// snippet is the beginning of what a person knows a record by: the last user's words, or the prompt.
+func snippet(r *builders.Resolved) string {
+	p := r.Prompt
+	if r.Record.Kind() != builders.KindPreference {
+		p = r.Messages
+	}
+	s := p.Text
+	for i := range p.Nodes {
+		if m := &p.Nodes[i].Message; m.Role == "user" && m.Text != "" {
+			s = m.Text
+		}
+	}
+	s = strings.Join(strings.Fields(s[:min(len(s), 4*maxSnippet)]), " ")
+	return text(s[:min(len(s), maxSnippet)])
+}
+
+// text is valid UTF-8 of any text: the page shows what isn't as U+FFFD.
+func text(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	return strings.ToValidUTF8(s, "�")
+}
+
+// recordAnswer is a record as a person reads it.
+type recordAnswer struct {
+	Row      row             `json:"row"`
+	Key      string          `json:"key"`
+	Mark     *Mark           `json:"mark,omitempty"`
+	View     json.RawMessage `json:"view"`             // as `dataset show --json` has it
+	Diff     *sides          `json:"diff,omitempty"`   // of a preference's last messages
+	Parent   []int           `json:"parent,omitempty"` // of each message: branches
+	Sampled  []string        `json:"sampled,omitempty"`
+	Sites    []site          `json:"sites,omitempty"`
+	Tools    []tool          `json:"tools,omitempty"`
+	Metadata json.RawMessage `json:"metadata,omitempty"`
+	Prev     uint64          `json:"prev"` // neighbours in the group, 0 for none; from 1
+	Next     uint64          `json:"next"`
+}
+
+type sides struct {
+	Chosen   []piece `json:"chosen"`
+	Rejected []piece `json:"rejected"`
+}
+
+type piece struct {
+	Text    string `json:"text"`
+	Differs bool   `json:"differs,omitempty"`
+}
+
+// site is where a call failed: indices of messages, from 0.
+type site struct {
+	Call   int    `json:"call"`
+	Result int    `json:"result"` // -1: none
+	Tool   string `json:"tool"`
+	Error  string `json:"error"`
+	Hint   string `json:"hint"`
+	Source string `json:"source"`
+}
+
+type tool struct {
+	Name string          `json:"name"`
+	Raw  json.RawMessage `json:"schema"`
+}
+
+func (r *Run) oneRecord(req *http.Request) (answer, error) {
+	n, err := strconv.ParseUint(req.URL.Query().Get("n"), 10, 64)
+	if err != nil || n == 0 {
+		return nil, badQuery{errors.New("records are counted from 1")}
+	}
+	p, err := r.record(n - 1)
+	if err != nil {
+		return nil, err
+	}
+	a := recordAnswer{Key: r.table.Entries[n-1].key(), View: show.AppendJSON(nil, show.Record(p).Cut(maxPassage))}
+	if a.Row, err = r.row(n - 1); err != nil {
+		return nil, err
+	}
+	if m, ok := r.marks.of(&r.table.Entries[n-1]); ok {
+		a.Mark = &m
+	}
+	if raw := p.Record.Header().Metadata; json.Valid(raw) {
+		a.Metadata = json.RawMessage(raw)
+	}
+	for i, t := range p.Origin.Tools {
+		if i < 64 && json.Valid(t.Raw) {
+			a.Tools = append(a.Tools, tool{text(t.Name), json.RawMessage(t.Raw)})
+		}
+	}
+	for i := range p.Messages.Nodes {
+		a.Parent = append(a.Parent, p.Messages.Nodes[i].Parent)
+		a.Sampled = append(a.Sampled, p.Messages.Nodes[i].Sampled.String())
+	}
+	switch x := p.Record.(type) {
+	case *builders.Preference:
+		a.Diff = diff(answerText(p.Chosen), answerText(p.Rejected))
+	case *builders.Distillation:
+		for _, s := range x.Sites {
+			a.Sites = append(a.Sites, site{s.Call, s.Result, text(s.Tool), text(s.Error), text(s.Hint), text(s.HintSource)})
+		}
+	}
+	a.Prev, a.Next = r.neighbours(n - 1)
+	return a, nil
+}
+
+// answerText is an answer as the one text that is compared: what was said, then the calls.
+func answerText(p builders.Passage) string {
+	if p.IsText() {
+		return p.Text
+	}
+	var b strings.Builder
+	for i := range p.Nodes {
+		m := &p.Nodes[i].Message
+		b.WriteString(m.Text)
+		for _, c := range m.ToolCalls {
+			if b.Len() > 0 {
+				b.WriteByte('\n')
+			}
+			fmt.Fprintf(&b, "%s(%s)", c.Name, c.Arguments)
+		}
+	}
+	return b.String()
+}
+
+// diff compares two answers word by word.
+func diff(chosen, rejected string) *sides {
+	const most = 200 << 10 // bytes: beyond it marking words says nothing
+	if len(chosen) > most || len(rejected) > most {
+		return nil
+	}
+	left, right, _ := show.Compare(chosen, rejected)
+	pieces := func(list []show.Piece) (out []piece) {
+		for _, p := range list {
+			out = append(out, piece{text(p.Text), p.Differs})
+		}
+		return out
+	}
+	return &sides{pieces(left), pieces(right)}
+}
+
+// neighbours are the records before and after one in its group, from 1; 0 for none.
+func (r *Run) neighbours(ordinal uint64) (prev, next uint64) {
+	first, offset := r.table.group(ordinal)
+	g, err := r.group(offset)
+	if err != nil {
+		return 0, 0
+	}
+	if ordinal > first {
+		prev = ordinal
+	}
+	if ordinal+1 < first+uint64(len(g.Records)) {
+		next = ordinal + 2
+	}
+	return prev, next
+}
+
+// dropsAnswer is a window of what was left out.
+type dropsAnswer struct {
+	Total int64         `json:"total"` // lines that fit
+	Drops []ledger.Drop `json:"drops"`
+}
+
+func (r *Run) drops(req *http.Request) (answer, error) {
+	q := req.URL.Query()
+	offset, limit, err := window(q.Get("offset"), q.Get("limit"), maxRows)
+	if err != nil {
+		return nil, err
+	}
+	a := dropsAnswer{Drops: []ledger.Drop{}}
+	stage, reason := ledger.Stage(q.Get("stage")), ledger.Reason(q.Get("reason"))
+	err = r.eachDrop(func(d *ledger.Drop) bool {
+		if stage != "" && d.Stage != stage || reason != "" && d.Reason != reason {
+			return true
+		}
+		if a.Total++; a.Total > int64(offset) && len(a.Drops) < limit {
+			a.Drops = append(a.Drops, *d)
+		}
+		return true
+	})
+	return a, err
+}
+
+// batchRow is a row of the token batches, as the list has it.
+type batchRow struct {
+	Ref     string `json:"ref"`
+	Channel string `json:"channel"`
+	Split   string `json:"split"`
+	Example string `json:"example"`
+	Record  int64  `json:"record"` // from 1
+	Sites   int    `json:"sites"`
+}
+
+func (r *Run) batchRows(req *http.Request) (answer, error) {
+	q := req.URL.Query()
+	offset, limit, err := window(q.Get("offset"), q.Get("limit"), maxRows)
+	if err != nil {
+		return nil, err
+	}
+	record, _ := strconv.ParseInt(q.Get("record"), 10, 64)
+	a := struct {
+		Total int        `json:"total"`
+		Rows  []batchRow `json:"rows"`
+	}{Rows: []batchRow{}}
+	if !dataset.HasBatches(r.Folder) {
+		return a, nil
+	}
+	err = batch.EachLine(r.Folder.Batches()+"/"+batch.IndexName, func(l *batch.Line) error {
+		if want := q.Get("channel"); want != "" && l.Channel != want {
+			return nil
+		}
+		for i := range l.RowInfo {
+			m := &l.RowInfo[i]
+			if record > 0 && m.Ordinal+1 != record {
+				continue
+			}
+			if a.Total++; a.Total > offset && len(a.Rows) < limit {
+				a.Rows = append(a.Rows, batchRow{
+					fmt.Sprintf("%s:%d", l.File, i+1), l.Channel, l.Split, text(m.Example), m.Ordinal + 1, len(m.Sites),
+				})
+			}
+		}
+		return nil
+	})
+	return a, err
+}
+
+// tokensAnswer is a window of a row of tokens.
+type tokensAnswer struct {
+	File    string     `json:"file"`
+	Row     int        `json:"row"`
+	Channel string     `json:"channel"`
+	Info    batch.Meta `json:"info"`
+	Sides   []sideInfo `json:"sides"`
+	From    int        `json:"from"`
+}
+
+type sideInfo struct {
+	Name    string            `json:"name"`
+	Length  int               `json:"length"`
+	Trained int               `json:"trained"`
+	Tokens  []tokenview.Token `json:"tokens"`
+}
+
+func (r *Run) tokens(req *http.Request) (answer, error) {
+	q := req.URL.Query()
+	from, n, err := window(q.Get("from"), q.Get("n"), maxTokens)
+	if err != nil {
+		return nil, err
+	}
+	if !dataset.HasBatches(r.Folder) {
+		return nil, notFound{errors.New("this run has no token batches: collator.tokenizer makes a run write them")}
+	}
+	tok, err := r.tokenizer()
+	if err != nil {
+		return nil, err
+	}
+	v, err := tokenview.ReadRow(string(r.Folder), q.Get("ref"), tok)
+	if err != nil {
+		return nil, err
+	}
+	a := tokensAnswer{File: v.File, Row: v.Row, Channel: v.Channel, Info: v.Meta, From: from}
+	for _, s := range v.Sides {
+		info := sideInfo{Name: s.Name, Length: len(s.Tokens), Tokens: s.Tokens[min(from, len(s.Tokens)):min(from+n, len(s.Tokens))]}
+		for i := range s.Tokens {
+			if s.Tokens[i].Trained {
+				info.Trained++
+			}
+		}
+		a.Sides = append(a.Sides, info)
+	}
+	a.Info.Proof = nil // owners of every token: they are in the tokens
+	return a, nil
+}
+
+func (r *Run) site(req *http.Request) (answer, error) {
+	n, err := strconv.Atoi(req.URL.Query().Get("n"))
+	if err != nil {
+		return nil, badQuery{errors.New("sites are counted from 1")}
+	}
+	if !dataset.HasBatches(r.Folder) {
+		return nil, notFound{errors.New("this run has no token batches")}
+	}
+	tok, err := r.tokenizer()
+	if err != nil {
+		return nil, err
+	}
+	return tokenview.ReadSite(string(r.Folder), n, tok)
+}
+
+const maxBody = 16 << 10
+
+func (r *Run) mark(req *http.Request) (answer, error) {
+	var m Mark
+	d := json.NewDecoder(http.MaxBytesReader(nil, req.Body, maxBody))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&m); err != nil {
+		return nil, badQuery{fmt.Errorf("not a mark: %w", err)}
+	}
+	return m, r.marks.put(m)
+}
+
+// encode encodes an answer, or an error for the page to show.
+func encode(a answer, err error) (code int, body []byte) {
+	code = http.StatusOK
+	if err != nil {
+		code = statusOf(err)
+		a = map[string]string{"error": text(err.Error())}
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(true)
+	if err := e.Encode(a); err != nil {
+		return http.StatusInternalServerError, []byte(`{"error":"the answer can't be encoded"}`)
+	}
+	return code, b.Bytes()
+}
+
+func statusOf(err error) int {
+	var bad badQuery
+	var missing notFound
+	switch {
+	case errors.As(err, &bad):
+		return http.StatusBadRequest
+	case errors.As(err, &missing), errors.Is(err, tokenview.ErrNoRow), errors.Is(err, fs.ErrNotExist):
+		return http.StatusNotFound
+	}
+	return http.StatusInternalServerError
+}

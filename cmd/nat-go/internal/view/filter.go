@@ -1,0 +1,171 @@
+package view
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// filter is what the filter box asks for: terms that must all hold. Words without a key are looked for in the texts.
+type filter struct {
+	terms []term
+	words []string
+}
+
+// term says of an entry and its decision whether it fits.
+type term func(e *entry, d curate.Decision) bool
+
+// number is a field that <, >, = compare.
+type number func(e *entry) float64
+
+var numbers = map[string]number{
+	"margin":   func(e *entry) float64 { return float64(e.Score) },
+	"score":    func(e *entry) float64 { return float64(e.Score) },
+	"length":   func(e *entry) float64 { return float64(e.Chars) },
+	"messages": func(e *entry) float64 { return float64(e.Messages) },
+	"sites":    func(e *entry) float64 { return float64(e.Sites) },
+}
+
+// fields are the keys of terms with a colon, as help lists them.
+var fields = []string{"builder", "kind", "reason", "split", "fidelity", "task", "example", "mark"}
+
+// parseFilter reads the filter box: builder:dpo reason:tie margin>0.2 "two words". marked answers mark: terms.
+func (t *table) parseFilter(text string, marked func(e *entry) string) (*filter, error) {
+	f := &filter{}
+	for _, token := range tokens(text) {
+		if token.quoted {
+			f.words = append(f.words, token.text)
+			continue
+		}
+		add, err := t.term(token.text, marked)
+		if err != nil {
+			return nil, err
+		}
+		if add == nil {
+			f.words = append(f.words, token.text)
+			continue
+		}
+		f.terms = append(f.terms, add)
+	}
+	return f, nil
+}
+
+type token struct {
+	text   string
+	quoted bool
+}
+
+// tokens splits at spaces outside quotes. A quoted value belongs to the key it follows.
+func tokens(s string) (out []token) {
+	for s = strings.TrimSpace(s); s != ""; s = strings.TrimSpace(s) {
+		var b strings.Builder
+		quoted, first, i := false, s[0] == '"', 0
+		for ; i < len(s) && (quoted || s[i] != ' '); i++ {
+			if s[i] == '"' {
+				quoted = !quoted
+				continue
+			}
+			b.WriteByte(s[i])
+		}
+		if b.Len() > 0 {
+			out = append(out, token{b.String(), first})
+		}
+		s = s[i:]
+	}
+	return out
+}
+
+func (t *table) term(text string, marked func(e *entry) string) (term, error) {
+	if i := strings.IndexAny(text, "<>="); i > 0 {
+		if of, ok := numbers[text[:i]]; ok {
+			return comparison(of, text[i:])
+		}
+	}
+	key, value, ok := strings.Cut(text, ":")
+	if !ok || !slices.Contains(fields, key) {
+		return nil, nil
+	}
+	switch key {
+	case "builder":
+		b := slices.Index(t.Builders, value)
+		if b < 0 {
+			return nil, fmt.Errorf("no builder %q: there are %s", value, strings.Join(t.Builders, ", "))
+		}
+		return func(e *entry, _ curate.Decision) bool { return int(e.Builder) == b }, nil
+	case "kind":
+		for k := range uint8(16) {
+			if builders.Kind(k).String() == value {
+				return func(e *entry, _ curate.Decision) bool { return e.Kind == k }, nil
+			}
+		}
+		return nil, fmt.Errorf("no kind %q: preference, demonstration, rollout, distillation", value)
+	case "fidelity":
+		for k := range uint8(16) {
+			if ttc.Fidelity(k).String() == value {
+				return func(e *entry, _ curate.Decision) bool { return e.Fidelity == k }, nil
+			}
+		}
+		return nil, fmt.Errorf("no fidelity %q", value)
+	case "split":
+		switch value {
+		case "train":
+			return func(_ *entry, d curate.Decision) bool { return d.Trains() }, nil
+		case "validation":
+			return func(_ *entry, d curate.Decision) bool { return d.Validates() }, nil
+		}
+		return nil, fmt.Errorf("no split %q: train, validation", value)
+	case "reason":
+		return func(_ *entry, d curate.Decision) bool {
+			r, dropped := d.Reason()
+			return dropped && (value == "any" || r == ledger.Reason(value)) || !dropped && value == "none"
+		}, nil
+	case "task":
+		h := hashOf(value)
+		return func(e *entry, _ curate.Decision) bool { return e.Task == h }, nil
+	case "example":
+		h := hashOf(value)
+		return func(e *entry, _ curate.Decision) bool { return e.Example == h }, nil
+	default: // mark
+		return func(e *entry, _ curate.Decision) bool {
+			m := marked(e)
+			return m == value || value == "any" && m != "" || value == "none" && m == ""
+		}, nil
+	}
+}
+
+// comparison reads the operator and number of a term such as margin>0.2.
+func comparison(of number, text string) (term, error) {
+	op := text[:1]
+	if len(text) > 1 && text[1] == '=' {
+		op = text[:2]
+	}
+	x, err := strconv.ParseFloat(text[len(op):], 64)
+	if err != nil || math.IsNaN(x) {
+		return nil, fmt.Errorf("%q compares with no number", text)
+	}
+	holds := map[string]func(a float64) bool{
+		"<":  func(a float64) bool { return a < x },
+		"<=": func(a float64) bool { return a <= x },
+		">":  func(a float64) bool { return a > x },
+		">=": func(a float64) bool { return a >= x },
+		"=":  func(a float64) bool { return a == x },
+		"==": func(a float64) bool { return a == x },
+	}[op]
+	return func(e *entry, _ curate.Decision) bool { return holds(of(e)) }, nil
+}
+
+func (f *filter) fits(e *entry, d curate.Decision) bool {
+	for _, t := range f.terms {
+		if !t(e, d) {
+			return false
+		}
+	}
+	return true
+}

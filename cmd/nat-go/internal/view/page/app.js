@@ -1,0 +1,82 @@
+// The router: the hash is the state, #/page?key=value, so every view has a link.
+
+import { el } from './dom.js'
+import { get } from './data.js'
+import { overview } from './overview.js'
+import { rows } from './rows.js'
+import { record } from './record.js'
+import { tokens } from './tokens.js'
+import { drops } from './drops.js'
+
+const pages = { overview, rows, record, tokens, drops }
+const main = document.getElementById('main')
+const status = document.getElementById('status')
+
+let keys = {} // of the page that is shown
+let turn = 0 // a page that was left must not overwrite the next
+
+export function say(text, error = false) {
+  status.textContent = text
+  status.className = error ? 'error' : ''
+}
+
+/** The link to a page with parameters. */
+export function link(page, parameters = {}) {
+  const q = new URLSearchParams(Object.entries(parameters).filter(([, v]) => v !== undefined && v !== '' && v !== 0))
+  return `#/${page}${q.size ? '?' + q : ''}`
+}
+
+export function go(page, parameters) {
+  location.hash = link(page, parameters)
+}
+
+async function show() {
+  const mine = ++turn
+  const [name, query = ''] = location.hash.replace(/^#\/?/, '').split('?')
+  const page = pages[name] ? name : 'overview'
+  for (const a of document.querySelectorAll('nav a')) {
+    if (a.getAttribute('href') === `#/${page}`) a.setAttribute('aria-current', 'page')
+    else a.removeAttribute('aria-current')
+  }
+  say('Loading ...')
+  try {
+    const view = await pages[page](Object.fromEntries(new URLSearchParams(query)))
+    if (mine !== turn) return
+    main.replaceChildren(...[view.content].flat(Infinity).filter((c) => c !== undefined && c !== null && c !== false))
+    keys = view.keys ?? {}
+    document.title = `${view.title} - nat-go view`
+    say('')
+    view.shown?.()
+  } catch (err) {
+    if (mine !== turn) return
+    keys = {}
+    main.replaceChildren(el('p', {}, el('a', { href: '#/overview' }, 'To the overview')))
+    say(err.message, true)
+  }
+}
+
+const dialog = document.getElementById('keys')
+document.getElementById('help').addEventListener('click', () => dialog.showModal())
+
+addEventListener('keydown', (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || dialog.open) return
+  const writing = event.target.matches('input, textarea, select')
+  if (event.key === 'Escape') {
+    if (writing) event.target.blur()
+    else history.back()
+    return
+  }
+  if (writing) return
+  if (event.key === '?') dialog.showModal()
+  else if (event.key === '/') {
+    const box = document.getElementById('filter')
+    if (box) box.focus()
+    else go('rows')
+  } else if (keys[event.key]) keys[event.key](event)
+  else return
+  event.preventDefault()
+})
+
+addEventListener('hashchange', show)
+show()
+get('name').then((n) => { document.getElementById('run').textContent = n.run }, () => {})

@@ -1,0 +1,71 @@
+import { el, count, number, percent, table, visible } from './dom.js'
+import { get } from './data.js'
+import { link } from './app.js'
+
+const quoted = (v) => (/[\s"]/.test(v) ? `"${v.replaceAll('"', '')}"` : v)
+
+export async function overview() {
+  const o = await get('overview')
+  return { title: o.run, content: [
+    el('h2', {}, `Run ${visible(o.run)}: ${o.state}`),
+    o.error && el('p', { class: 'error' }, visible(o.error)),
+    flow(o),
+    el('h2', {}, 'Left out'),
+    o.losses.length ? losses(o.losses) : el('p', {}, 'Nothing was left out.'),
+    el('h2', {}, 'Records'),
+    el('div', { class: 'cards' },
+      Object.entries(o.facets).filter(([, values]) => values.length).map(([key, values]) => facet(key, values)),
+      o.histograms.map(histogram)),
+    o.formats.length > 0 && [el('h2', {}, 'Rows'), table('Rows by format', [
+      { title: 'format', cell: (f) => f.format },
+      { title: 'records', numeric: true, cell: (f) => count(f.records) },
+      { title: 'it can\'t carry', numeric: true, cell: (f) => count(f.dropped) }], o.formats)],
+    o.batches && [el('h2', {}, 'Token batches'), table('Token batches', [
+      { title: 'channel', cell: (b) => el('a', { href: link('tokens', { channel: b.name.split('/')[0] }) }, b.name) },
+      { title: 'batches', numeric: true, cell: (b) => count(b.batches) },
+      { title: 'rows', numeric: true, cell: (b) => count(b.rows) },
+      { title: 'tokens', numeric: true, cell: (b) => count(b.tokens) },
+      { title: 'trained', numeric: true, cell: (b) => `${count(b.active)} (${percent(b.active, b.tokens)})` }], o.batches)],
+    o.warnings && [el('h2', {}, 'Warnings'), el('ul', {}, o.warnings.map((w) => el('li', {}, visible(w))))],
+  ] }
+}
+
+function flow(o) {
+  const c = o.counts
+  const steps = [['examples', c.examples], ['candidates', c.candidates], ['records', c.records || o.records], ['kept', c.kept]]
+  return el('ol', { class: 'flow', 'aria-label': 'From inputs to rows' },
+    steps.filter(([, n]) => n).map(([name, n]) => el('li', {}, el('b', {}, count(n)), name)),
+    o.formats.map((f) => el('li', {}, el('b', {}, count(f.records)), `rows of ${f.format}`)))
+}
+
+function losses(list) {
+  return table('What was left out', [
+    { title: 'stage', cell: (l) => l.stage },
+    { title: 'reason', cell: (l) => el('a', { href: link('drops', { stage: l.stage, reason: l.reason }) }, visible(l.reason)) },
+    { title: 'count', numeric: true, cell: (l) => count(l.count) },
+    { title: 'of', cell: (l) => l.unit },
+    { title: 'what it means', wide: true, cell: (l) => l.help ?? '' }], list)
+}
+
+function facet(key, values) {
+  return el('section', { class: 'card', 'aria-label': key }, el('h3', {}, key),
+    el('ul', { class: 'facet' }, values.slice(0, 12).map((v) => el('li', {},
+      el('a', { href: link('rows', { q: `${key}:${quoted(v.value)}` }) }, visible(v.value)), el('span', {}, count(v.count))))))
+}
+
+function histogram(h) {
+  const top = Math.max(...h.bins)
+  const width = (h.max - h.min) / h.bins.length
+  const bar = (n, i) => {
+    const from = h.min + i * width
+    const to = from + width
+    const last = i === h.bins.length - 1
+    const span = el('span')
+    span.style.height = `${(100 * n) / top}%`
+    return el('a', { href: link('rows', { q: `${h.key}>=${from} ${h.key}${last ? '<=' : '<'}${last ? h.max : to}` }),
+      'aria-label': `${h.name} from ${number(from)} to ${number(to)}: ${count(n)}`, title: `${number(from)} to ${number(to)}: ${count(n)}` }, span)
+  }
+  return el('section', { class: 'card', 'aria-label': h.name }, el('h3', {}, `${h.name} (${count(h.count)})`),
+    el('div', { class: 'bars' }, h.bins.map(bar)),
+    el('div', { class: 'axis' }, el('span', {}, number(h.min)), el('span', {}, number(h.max))))
+}

@@ -1,0 +1,127 @@
+import { el, visible } from './dom.js'
+import { get, post } from './data.js'
+import { go, link, say } from './app.js'
+
+export async function record(p) {
+  const [r, batches] = await Promise.all([get('record', { n: p.n }), get('batches', { record: p.n })])
+  const v = r.view
+  const folded = { open: false }
+  const body = v.messages !== undefined ? conversation(r) : pair(r)
+  const fold = () => {
+    folded.open = !folded.open
+    for (const d of document.querySelectorAll('main details.fold')) d.open = folded.open
+  }
+  const mark = (m) => setMark(r, m, () => dispatchEvent(new HashChangeEvent('hashchange')))
+  const step = (n) => n && go('record', { n, q: p.q })
+  return {
+    title: `Record ${p.n}`,
+    content: [
+      el('h2', {}, visible(v.title)),
+      el('ul', {}, v.facts.map((f) => el('li', {}, visible(f)))),
+      el('p', { class: 'actions' },
+        r.prev > 0 && el('a', { href: link('record', { n: r.prev, q: p.q }) }, 'previous in the group'), ' ',
+        r.next > 0 && el('a', { href: link('record', { n: r.next, q: p.q }) }, 'next in the group')),
+      el('p', { class: 'actions' },
+        button('Approve', r.mark?.mark === 'approve', () => mark('approve')), ' ',
+        button('Reject', r.mark?.mark === 'reject', () => mark('reject')), ' ',
+        el('button', { type: 'button', onclick: () => note(r) }, r.mark?.note ? 'Change the note' : 'Add a note'), ' ',
+        el('button', { type: 'button', onclick: () => copy(JSON.stringify(r.view, null, 2)) }, 'Copy JSON'), ' ',
+        el('button', { type: 'button', onclick: () => copy(markdown(r)) }, 'Copy Markdown'), ' ',
+        el('button', { type: 'button', onclick: fold }, 'Fold or open')),
+      r.mark?.note && el('p', {}, 'Note: ', visible(r.mark.note)),
+      batches.rows.length > 0 && el('p', {}, 'As token rows: ', batches.rows.map((b, i) => [i > 0 && ', ',
+        el('a', { href: link('tokens', { ref: b.ref }) }, b.ref)])),
+      body,
+      r.tools?.length > 0 && el('details', { class: 'fold' }, el('summary', {}, `${r.tools.length} tools`),
+        r.tools.map((t) => el('section', {}, el('h3', {}, visible(t.name)), el('pre', {}, visible(JSON.stringify(t.schema, null, 2)))))),
+      r.metadata && el('details', { class: 'fold' }, el('summary', {}, 'metadata'), el('pre', {}, visible(JSON.stringify(r.metadata, null, 2)))),
+      el('details', { class: 'fold' }, el('summary', {}, 'the record as JSON'), el('pre', {}, visible(JSON.stringify(v, null, 2)))),
+    ],
+    keys: {
+      n: () => step(r.next), p: () => step(r.prev), a: () => mark('approve'), r: () => mark('reject'), f: fold,
+      c: () => copy(JSON.stringify(r.view, null, 2)), m: () => copy(markdown(r)),
+      j: () => step(Number(p.n) + 1), k: () => step(Number(p.n) - 1),
+    },
+  }
+}
+
+const button = (text, pressed, onclick) => el('button', { type: 'button', 'aria-pressed': String(Boolean(pressed)), onclick }, text)
+
+async function setMark(r, m, done) {
+  try {
+    await post('mark', { record: r.key, mark: r.mark?.mark === m ? '' : m, note: r.mark?.note ?? '' })
+    done()
+  } catch (err) {
+    say(err.message, true)
+  }
+}
+
+async function note(r) {
+  const text = prompt('Note', r.mark?.note ?? '')
+  if (text === null) return
+  try {
+    await post('mark', { record: r.key, mark: r.mark?.mark ?? '', note: text })
+    dispatchEvent(new HashChangeEvent('hashchange'))
+  } catch (err) {
+    say(err.message, true)
+  }
+}
+
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text)
+    say('copied')
+  } catch {
+    say('the browser doesn\'t let this page write to the clipboard', true)
+  }
+}
+
+function pair(r) {
+  const v = r.view
+  const side = (name, content, pieces) => el('section', { class: name, 'aria-label': name }, el('h3', {}, name),
+    pieces ? el('pre', {}, pieces.map((x) => (x.differs ? el('mark', {}, visible(x.text)) : visible(x.text)))) : passage(content))
+  return [
+    el('details', { class: 'fold', open: true }, el('summary', {}, 'prompt'), passage(v.prompt)),
+    el('div', { class: 'sides' },
+      side('chosen', v.chosen, single(v.chosen) && r.diff?.chosen), side('rejected', v.rejected, single(v.rejected) && r.diff?.rejected)),
+  ]
+}
+
+/** Whether a side is one text, which is what the difference was taken of. */
+const single = (content) => typeof content === 'string' || (content.length === 1 && !content[0].reasoning)
+
+const passage = (content) => (typeof content === 'string' ? el('pre', {}, visible(content)) : content.map((m, i) => message(m, i, {})))
+
+function conversation(r) {
+  if (typeof r.view.messages === 'string') return passage(r.view.messages)
+  const failed = new Map()
+  for (const s of r.sites ?? []) {
+    failed.set(s.call, s)
+    if (s.result >= 0) failed.set(s.result, s)
+  }
+  return r.view.messages.map((m, i) => message(m, i, { site: failed.get(i), sampled: r.sampled?.[i], parent: r.parent?.[i] }))
+}
+
+function message(m, i, { site, sampled, parent }) {
+  const text = typeof m.content === 'string' ? el('pre', {}, visible(m.content))
+    : m.content ? el('pre', {}, visible(m.content.map((part) => part.text ?? JSON.stringify(part)).join('\n'))) : undefined
+  return el('article', { class: `message ${m.role === 'assistant' ? 'assistant' : ''} ${site ? 'failed' : ''}`, id: `message-${i}` },
+    el('h3', {}, `${i}. ${visible(m.role)}`, sampled === 'yes' && [' ', el('span', { class: 'badge' }, 'sampled')],
+      parent !== undefined && parent !== i - 1 && [' ', el('span', { class: 'badge' }, `after message ${parent}`)],
+      site && [' ', el('span', { class: 'badge' }, `failed: ${visible(site.error)}`)]),
+    m.reasoning && el('details', { class: 'fold' }, el('summary', {}, 'reasoning'), el('pre', {}, visible(m.reasoning))),
+    m.role === 'tool' ? el('details', { class: 'fold', open: true }, el('summary', {}, 'result'), text ?? '') : text,
+    m.tool_calls?.map((c) => el('details', { class: 'fold', open: true }, el('summary', {}, `call of ${visible(c.name)}`), el('pre', {}, visible(c.arguments)))),
+    site?.hint && site.call === i && el('p', {}, el('span', { class: 'badge' }, `hint from ${visible(site.source)}`), ' ', visible(site.hint)))
+}
+
+function markdown(r) {
+  const v = r.view
+  const fence = (text) => '````\n' + text + '\n````\n'
+  const part = (content) => (typeof content === 'string' ? fence(content)
+    : content.map((m) => `**${m.role}**\n\n` + fence([m.content, ...(m.tool_calls ?? []).map((c) => `${c.name}(${c.arguments})`)].filter(Boolean)
+      .map((x) => (typeof x === 'string' ? x : JSON.stringify(x))).join('\n'))).join('\n'))
+  const head = `# ${v.title}\n\n${v.facts.map((f) => `- ${f}`).join('\n')}\n\n`
+  if (v.messages !== undefined) return head + part(v.messages)
+  return head + `## prompt\n\n${part(v.prompt)}\n## chosen\n\n${part(v.chosen)}\n## rejected\n\n${part(v.rejected)}`
+}

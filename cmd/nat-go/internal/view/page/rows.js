@@ -1,0 +1,57 @@
+import { el, count, number, table, visible } from './dom.js'
+import { get } from './data.js'
+import { go, link } from './app.js'
+
+const page = 50
+
+export async function rows(p) {
+  const offset = Number(p.offset ?? 0)
+  const a = await get('rows', { q: p.q, sort: p.sort, offset, limit: page })
+  const sorted = (name) => link('rows', { q: p.q, sort: p.sort === `-${name}` ? name : `-${name}` })
+  const order = (name) => (p.sort === name ? 'ascending' : p.sort === `-${name}` ? 'descending' : undefined)
+  const column = (title, name, cell) => ({ title, numeric: true, sort: sorted(name), order: order(name), cell })
+  const list = table('Records', [
+    { title: 'record', numeric: true, cell: (r) => el('a', { href: link('record', { n: r.record, q: p.q }) }, count(r.record)) },
+    { title: 'kind', cell: (r) => r.kind },
+    { title: 'example', cell: (r) => visible(r.example) + (r.turn ? `, ${visible(r.turn)}` : '') },
+    { title: 'builder', cell: (r) => visible(r.builder) },
+    { title: 'fate', cell: (r) => r.fate },
+    column('score', 'score', (r) => number(r.score)),
+    column('length', 'length', (r) => count(r.length)),
+    { title: 'mark', cell: (r) => r.mark ?? '' },
+    { title: 'beginning', wide: true, cell: (r) => visible(r.text) },
+  ], a.rows)
+  let at = -1
+  const lines = [...list.querySelectorAll('tbody tr')]
+  const move = (by) => {
+    if (!lines.length) return
+    at = Math.max(0, Math.min(lines.length - 1, at + by))
+    lines.forEach((l, i) => l.setAttribute('aria-selected', String(i === at)))
+    lines[at].scrollIntoView({ block: 'nearest' })
+    lines[at].querySelector('a').focus()
+  }
+  const to = (n) => link('rows', { q: p.q, sort: p.sort, offset: n })
+  const total = a.more ? `more than ${count(a.total)}` : count(a.total)
+  return {
+    title: 'Rows',
+    content: [
+      filterBox(p),
+      el('p', { class: 'dim' }, `${total} ${a.total === 1 && !a.more ? 'record' : 'records'}`),
+      list,
+      el('div', { class: 'pager' },
+        offset > 0 && el('a', { href: to(Math.max(0, offset - page)) }, 'previous'),
+        a.rows.length > 0 && el('span', {}, `${count(offset + 1)} to ${count(offset + a.rows.length)}`),
+        (a.more || offset + page < a.total) && el('a', { href: to(offset + page) }, 'next')),
+    ],
+    keys: { j: () => move(1), k: () => move(-1) },
+  }
+}
+
+function filterBox(p) {
+  const box = el('input', { id: 'filter', type: 'search', value: p.q ?? '', 'aria-label': 'Filter', autocomplete: 'off', spellcheck: 'false',
+    placeholder: 'builder:dpo reason:tie margin>0.2 words in the text' })
+  return el('form', { class: 'filter', role: 'search', onsubmit: (event) => {
+    event.preventDefault()
+    go('rows', { q: box.value.trim(), sort: p.sort })
+  } }, box, el('button', {}, 'Filter'), p.q && el('a', { href: '#/rows' }, 'all'))
+}

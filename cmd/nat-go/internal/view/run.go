@@ -1,0 +1,238 @@
+package view
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/collator/tokenizer"
+)
+
+// Run is a run that is looked at. Its methods are safe for concurrent use.
+type Run struct {
+	Folder    runfolder.Folder
+	Manifest  *runfolder.Manifest // nil while the run goes on, or where it was interrupted
+	table     *table
+	decisions *curate.Decisions // nil before curation
+	log       *recordlog.Access
+	marks     *marks
+
+	tokenizer func() (*tokenizer.Tokenizer, error)
+
+	mu    sync.Mutex
+	kept  []keptGroup // the last groups that were read
+	last  string      // the last question for rows, and its answer
+	found []uint32
+}
+
+type keptGroup struct {
+	offset int64
+	group  *recordlog.Group
+}
+
+// groupsKept is how many groups stay in memory: rows that are looked at one after the other come from few.
+const groupsKept = 8
+
+// OpenRun opens a run. cache is the folder that tables of large logs are kept in, empty for none; progress is told how many
+// bytes of the log have been read. load answers with the run's tokenizer.
+func OpenRun(
+	folder runfolder.Folder, cache string, progress func(bytes int64), load func() (*tokenizer.Tokenizer, error),
+) (*Run, error) {
+	r := &Run{Folder: folder, tokenizer: sync.OnceValues(load)}
+	m, err := folder.ReadManifest()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	r.Manifest = m
+	if r.table, err = openTable(folder.Records(), cache, progress); err != nil {
+		return nil, err
+	}
+	if runfolder.Has(folder.Decisions()) {
+		if r.decisions, err = (&dataset.Place{Run: folder}).Decisions(); err != nil {
+			return nil, err
+		}
+	}
+	if r.marks, err = readMarks(MarksOf(folder)); err != nil {
+		return nil, err
+	}
+	r.log, err = recordlog.OpenAccess(folder.Records())
+	return r, err
+}
+
+// Close closes the log.
+func (r *Run) Close() error { return r.log.Close() }
+
+func (r *Run) name() string { return filepath.Base(filepath.Clean(string(r.Folder))) }
+
+// decision is what became of a record; Train before curation.
+func (r *Run) decision(ordinal uint64) curate.Decision {
+	if r.decisions == nil || ordinal >= r.decisions.Len() {
+		return curate.Train
+	}
+	return r.decisions.At(ordinal)
+}
+
+// record reads a record.
+func (r *Run) record(ordinal uint64) (dataset.Picked, error) {
+	if ordinal >= uint64(len(r.table.Entries)) {
+		return dataset.Picked{}, notFound{fmt.Errorf("there are %d records", len(r.table.Entries))}
+	}
+	first, offset := r.table.group(ordinal)
+	g, err := r.group(offset)
+	if err != nil {
+		return dataset.Picked{}, err
+	}
+	if ordinal-first >= uint64(len(g.Records)) {
+		return dataset.Picked{}, fmt.Errorf("record %d is not where the table has it: open the run again", ordinal+1)
+	}
+	return dataset.Picked{Ordinal: ordinal, Decision: r.decision(ordinal), Resolved: &g.Records[ordinal-first]}, nil
+}
+
+func (r *Run) group(offset int64) (*recordlog.Group, error) {
+	r.mu.Lock()
+	i := slices.IndexFunc(r.kept, func(k keptGroup) bool { return k.offset == offset })
+	if i >= 0 {
+		defer r.mu.Unlock()
+		return r.kept[i].group, nil
+	}
+	r.mu.Unlock()
+	g, err := r.log.Group(offset)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.kept = append(r.kept, keptGroup{offset, g}); len(r.kept) > groupsKept {
+		r.kept = slices.Delete(r.kept, 0, 1)
+	}
+	return g, nil
+}
+
+// sorts are the orders of rows; a minus before the name turns one round.
+var sorts = map[string]func(a, b *entry) int{
+	"":         nil, // as in the log
+	"score":    func(a, b *entry) int { return cmp.Compare(a.Score, b.Score) },
+	"length":   func(a, b *entry) int { return cmp.Compare(a.Chars, b.Chars) },
+	"messages": func(a, b *entry) int { return cmp.Compare(a.Messages, b.Messages) },
+	"sites":    func(a, b *entry) int { return cmp.Compare(a.Sites, b.Sites) },
+}
+
+// find returns the ordinals of the records that a filter asks for, in the order asked for. What the texts have to hold is
+// left to search.
+func (r *Run) find(query, order string) ([]uint32, *filter, error) {
+	f, err := r.table.parseFilter(query, r.marks.verdict)
+	if err != nil {
+		return nil, nil, badQuery{err}
+	}
+	name, down := strings.CutPrefix(order, "-")
+	less, known := sorts[name]
+	if !known {
+		return nil, nil, badQuery{fmt.Errorf("rows can't be sorted by %q", name)}
+	}
+	question := fmt.Sprint(query, "\x00", order, "\x00", r.marks.version())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last == question && r.found != nil {
+		return r.found, f, nil
+	}
+	found := []uint32{}
+	for i := range r.table.Entries {
+		if f.fits(&r.table.Entries[i], r.decision(uint64(i))) {
+			found = append(found, uint32(i))
+		}
+	}
+	if less != nil {
+		slices.SortStableFunc(found, func(a, b uint32) int {
+			x, y := &r.table.Entries[a], &r.table.Entries[b]
+			if nx, ny := math.IsNaN(float64(x.Score)), math.IsNaN(float64(y.Score)); name == "score" && (nx || ny) {
+				return cmp.Compare(truth(nx), truth(ny)) // without a score: last, whichever the order
+			}
+			if down {
+				return less(y, x)
+			}
+			return less(x, y)
+		})
+	}
+	r.last, r.found = question, found
+	return found, f, nil
+}
+
+func truth(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// search calls hit for those of the records whose texts hold all words, in order, until it answers false.
+func (r *Run) search(ctx context.Context, found []uint32, words []string, hit func(ordinal uint32) bool) error {
+	for i := range words {
+		words[i] = strings.ToLower(words[i])
+	}
+	for _, ordinal := range found {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		p, err := r.record(uint64(ordinal))
+		if err != nil {
+			return err
+		}
+		if holds(p.Resolved, words) && !hit(ordinal) {
+			return nil
+		}
+	}
+	return nil
+}
+
+func holds(r *builders.Resolved, words []string) bool {
+	for _, w := range words {
+		if !slices.ContainsFunc([]*builders.Passage{&r.Prompt, &r.Chosen, &r.Rejected, &r.Messages}, func(p *builders.Passage) bool {
+			return inPassage(p, w)
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+func inPassage(p *builders.Passage, word string) bool {
+	has := func(s string) bool { return strings.Contains(strings.ToLower(s), word) }
+	if has(p.Text) {
+		return true
+	}
+	for i := range p.Nodes {
+		m := &p.Nodes[i].Message
+		if has(m.Text) || has(m.Reasoning) {
+			return true
+		}
+		for _, part := range m.Parts {
+			if has(string(part.Raw)) {
+				return true
+			}
+		}
+		for _, c := range m.ToolCalls {
+			if has(c.Name) || has(c.Arguments) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// notFound is the error of what isn't there, badQuery of a question that makes no sense.
+type (
+	notFound struct{ error }
+	badQuery struct{ error }
+)

@@ -1,0 +1,129 @@
+package view
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+)
+
+//go:embed page
+var files embed.FS
+
+// TokenHeader is what every request for data has to carry. Another site's page can't set it without asking first.
+const TokenHeader = "X-Nat-Go-Token"
+
+// policy lets the page load its own scripts and styles, and nothing from anywhere else.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// Server shows runs to one person's browser.
+type Server struct {
+	listener net.Listener
+	server   *http.Server
+	token    string
+	hosts    map[string]bool // what a request's Host may be
+}
+
+// Listen begins to listen at an address; other tells that one beyond the loopback interface is meant.
+func Listen(addr string, other bool) (*Server, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	at, err := netip.ParseAddrPort(l.Addr().String())
+	if err == nil && !at.Addr().IsLoopback() && !other {
+		l.Close()
+		return nil, fmt.Errorf("%s is open to other machines, which could read the run: --public says that this is meant", addr)
+	}
+	secret := make([]byte, 16)
+	if _, err := rand.Read(secret); err != nil {
+		l.Close()
+		return nil, err
+	}
+	s := &Server{listener: l, token: hex.EncodeToString(secret), hosts: map[string]bool{l.Addr().String(): true}}
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		l.Close()
+		return nil, err
+	}
+	for _, name := range []string{"localhost", "127.0.0.1", "[::1]"} {
+		s.hosts[name+":"+port] = true
+	}
+	if host, _, err := net.SplitHostPort(addr); err == nil && host != "" {
+		s.hosts[net.JoinHostPort(host, port)] = true
+	}
+	return s, nil
+}
+
+// URL is the link that opens the page. It holds the token.
+func (s *Server) URL() string { return "http://" + s.listener.Addr().String() + "/?token=" + s.token }
+
+// Serve answers requests until the context ends.
+func (s *Server) Serve(ctx context.Context, r *Run) error {
+	s.server = &http.Server{
+		Handler: s.handler(r), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	stop := context.AfterFunc(ctx, func() { _ = s.server.Close() })
+	defer stop()
+	err := s.server.Serve(s.listener)
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// handler is the page and the endpoints behind the checks of every request.
+func (s *Server) handler(r *Run) http.Handler {
+	mux := http.NewServeMux()
+	for pattern, answerTo := range r.routes() {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, req *http.Request) {
+			if subtle.ConstantTimeCompare([]byte(req.Header.Get(TokenHeader)), []byte(s.token)) != 1 {
+				http.Error(w, "the link that nat-go view printed holds the token that is missing here", http.StatusForbidden)
+				return
+			}
+			code, body := encode(answerTo(req))
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(code)
+			_, _ = w.Write(body)
+		})
+	}
+	page, err := fs.Sub(files, "page")
+	if err != nil {
+		panic(err) // embedded
+	}
+	mux.Handle("GET /", http.FileServerFS(page))
+	return s.guard(mux)
+}
+
+// guard refuses what doesn't come from our own page, and forbids the browser what our page doesn't need.
+func (s *Server) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		if !s.hosts[req.Host] {
+			http.Error(w, "this server answers to its own address only", http.StatusMisdirectedRequest)
+			return
+		}
+		if origin := req.Header.Get("Origin"); origin != "" && origin != "http://"+req.Host {
+			http.Error(w, "another page may not ask here", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, req)
+	})
+}

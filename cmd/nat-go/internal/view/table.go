@@ -1,0 +1,278 @@
+package view
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/internal/durable"
+)
+
+// entry is what filters, sorting, facets and histograms know of a record, without its texts. Its size is fixed.
+type entry struct {
+	Kind     uint8
+	Builder  uint8 // index in table.Builders
+	Fidelity uint8
+	Sites    uint16
+	Messages uint16
+	Chars    uint32  // bytes of all its texts
+	Score    float32 // margin of a preference, score or reward of the others; NaN: none
+	Task     uint64  // hash of the task key; of the example's, where it is its own
+	Example  uint64  // hash of the example's id
+	Content  recordlog.Hash
+}
+
+// table has an entry for each record of a log, and where the frames of its groups begin.
+type table struct {
+	Builders []string
+	Entries  []entry
+	First    []uint64 // ordinal of each group's first record
+	Offset   []int64  // and where its frame begins
+}
+
+// maxBuilders bounds the names in a table; a run's configuration has a handful.
+const maxBuilders = 255
+
+// readTable makes the table of a log. progress is told how many bytes have been read.
+func readTable(log string, progress func(bytes int64)) (*table, error) {
+	r, err := recordlog.NewReader(log)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	c, err := recordlog.ReadCommit(log)
+	if err != nil {
+		return nil, err
+	}
+	t, names := &table{Entries: make([]entry, 0, min(c.Records, 1<<22))}, map[string]uint8{}
+	for {
+		at := r.Offset()
+		g, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return t, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		t.First, t.Offset = append(t.First, g.First), append(t.Offset, at)
+		hashes := g.Hashes()
+		for i := range g.Records {
+			rec := &g.Records[i]
+			b, known := names[rec.Origin.Builder]
+			if !known {
+				if len(t.Builders) == maxBuilders {
+					return nil, fmt.Errorf("%s: more than %d builders", log, maxBuilders)
+				}
+				b = uint8(len(t.Builders))
+				name := strings.Clone(rec.Origin.Builder) // a group's strings are in its frame, whose memory is used again
+				names[name] = b
+				t.Builders = append(t.Builders, name)
+			}
+			e := entryOf(rec)
+			e.Builder, e.Content = b, hashes[i].Content
+			t.Entries = append(t.Entries, e)
+		}
+		progress(at)
+		r.Reuse(g)
+	}
+}
+
+func entryOf(r *builders.Resolved) entry {
+	e := entry{Kind: uint8(r.Record.Kind()), Score: float32(math.NaN()), Fidelity: uint8(r.Origin.Fidelity)}
+	e.Example = hashOf(r.Origin.Example)
+	e.Task = e.Example
+	if r.Origin.Task != "" {
+		e.Task = hashOf(r.Origin.Task)
+	}
+	messages := 0
+	for _, p := range []*builders.Passage{&r.Prompt, &r.Chosen, &r.Rejected, &r.Messages} {
+		e.Chars += uint32(min(size(p), math.MaxUint32/4))
+		messages += len(p.Nodes)
+	}
+	e.Messages = uint16(min(messages, math.MaxUint16))
+	switch x := r.Record.(type) {
+	case *builders.Preference:
+		e.Score = float32(math.Abs(x.ChosenScore - x.RejectedScore))
+	case *builders.Demonstration:
+		if x.Score != nil {
+			e.Score = float32(*x.Score)
+		}
+	case *builders.Rollout:
+		if x.Reward != nil {
+			e.Score = float32(*x.Reward)
+		}
+	case *builders.Distillation:
+		e.Sites = uint16(min(len(x.Sites), math.MaxUint16))
+	}
+	return e
+}
+
+// size is how many bytes of text a passage has.
+func size(p *builders.Passage) (n int) {
+	n = len(p.Text)
+	for i := range p.Nodes {
+		m := &p.Nodes[i].Message
+		n += len(m.Text) + len(m.Reasoning)
+		for _, part := range m.Parts {
+			n += len(part.Raw)
+		}
+		for _, c := range m.ToolCalls {
+			n += len(c.Name) + len(c.Arguments)
+		}
+	}
+	return n
+}
+
+func hashOf(s string) uint64 { return xxh3.HashString(s) }
+
+// group finds the group that holds a record.
+func (t *table) group(ordinal uint64) (first uint64, offset int64) {
+	i, exact := slices.BinarySearch(t.First, ordinal)
+	if !exact {
+		i--
+	}
+	for i+1 < len(t.First) && t.First[i+1] <= ordinal { // groups without a record
+		i++
+	}
+	return t.First[i], t.Offset[i]
+}
+
+const (
+	tableMagic = "nat-go view table 1\n"
+	// cachedFrom is the size of a log whose table is worth keeping: making it takes longer than a person likes to wait.
+	cachedFrom = 64 << 20
+)
+
+// openTable returns the table of a log, out of the cache where it is there.
+func openTable(log, cache string, progress func(bytes int64)) (*table, error) {
+	c, err := recordlog.ReadCommit(log)
+	if err != nil {
+		return nil, err
+	}
+	if c.Bytes < cachedFrom || c.XXH3 == "" || cache == "" {
+		return readTable(log, progress)
+	}
+	path := filepath.Join(cache, c.XXH3+".table")
+	if t, err := loadTable(path); err == nil && uint64(len(t.Entries)) == c.Records {
+		return t, nil
+	}
+	t, err := readTable(log, progress)
+	if err != nil {
+		return nil, err
+	}
+	_ = t.keep(path) // made again next time where it can't be kept
+	return t, nil
+}
+
+// keep writes the table to the cache.
+func (t *table) keep(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := durable.Create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Abort()
+	if err := t.write(f); err != nil {
+		return err
+	}
+	return f.Commit()
+}
+
+func (t *table) write(w io.Writer) error {
+	sum := xxh3.New()
+	out := io.MultiWriter(w, sum)
+	head := append([]byte(tableMagic), byte(len(t.Builders)))
+	for _, name := range t.Builders {
+		head = binary.LittleEndian.AppendUint32(head, uint32(len(name)))
+		head = append(head, name...)
+	}
+	head = binary.LittleEndian.AppendUint64(head, uint64(len(t.Entries)))
+	head = binary.LittleEndian.AppendUint64(head, uint64(len(t.First)))
+	if _, err := out.Write(head); err != nil {
+		return err
+	}
+	for part := range slices.Chunk(t.Entries, 1<<14) { // binary.Write makes a copy
+		if err := binary.Write(out, binary.LittleEndian, part); err != nil {
+			return err
+		}
+	}
+	for _, column := range []any{t.First, t.Offset} {
+		if err := binary.Write(out, binary.LittleEndian, column); err != nil {
+			return err
+		}
+	}
+	return binary.Write(w, binary.LittleEndian, sum.Sum64())
+}
+
+var errTable = errors.New("not a table of this version")
+
+// loadTable reads what encode wrote. Whatever is wrong with the file, the table is only made again.
+func loadTable(path string) (*table, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	sum := xxh3.New()
+	in := io.TeeReader(bufio.NewReaderSize(f, 1<<20), sum)
+	t := &table{}
+	head := make([]byte, len(tableMagic)+1)
+	if _, err := io.ReadFull(in, head); err != nil || string(head[:len(tableMagic)]) != tableMagic {
+		return nil, errTable
+	}
+	for range head[len(tableMagic)] {
+		var n uint32
+		if err := binary.Read(in, binary.LittleEndian, &n); err != nil || int64(n) > info.Size() {
+			return nil, errTable
+		}
+		name := make([]byte, n)
+		if _, err := io.ReadFull(in, name); err != nil {
+			return nil, err
+		}
+		t.Builders = append(t.Builders, string(name))
+	}
+	var entries, groups uint64
+	for _, n := range []*uint64{&entries, &groups} {
+		if err := binary.Read(in, binary.LittleEndian, n); err != nil || *n > uint64(info.Size()) {
+			return nil, errTable
+		}
+	}
+	t.Entries, t.First, t.Offset = make([]entry, entries), make([]uint64, groups), make([]int64, groups)
+	for part := range slices.Chunk(t.Entries, 1<<14) {
+		if err := binary.Read(in, binary.LittleEndian, part); err != nil {
+			return nil, err
+		}
+	}
+	for _, column := range []any{t.First, t.Offset} {
+		if err := binary.Read(in, binary.LittleEndian, column); err != nil {
+			return nil, err
+		}
+	}
+	want := sum.Sum64()
+	var got uint64
+	if err := binary.Read(in, binary.LittleEndian, &got); err != nil || got != want {
+		return nil, errTable
+	}
+	return t, nil
+}
+
+// key is a record's name in marks: the same record has it in every run.
+func (e *entry) key() string { return hex.EncodeToString(e.Content[:]) }

@@ -1,0 +1,315 @@
+package view
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/ttc"
+)
+
+// hostile is text that a page must show and never obey.
+const hostile = "</script><img src=x onerror=alert(1)> \u202e \x00 \xff"
+
+// testRun is a run's folder with n pairs, one a group; every tenth prompt is hostile.
+func testRun(t *testing.T, n int) runfolder.Folder {
+	t.Helper()
+	folder := runfolder.Folder(filepath.Join(t.TempDir(), "r"))
+	if err := os.MkdirAll(folder.Records(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w, err := recordlog.Create(folder.Records())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := recordlog.NewBuilder([]string{"moves", "hints"})
+	for i := range n {
+		prompt := fmt.Sprintf("what is %d?", i)
+		if i%10 == 9 {
+			prompt = hostile
+		}
+		b.Begin(&ttc.Group{Key: fmt.Sprint(i), Examples: []*ttc.Example{{
+			ID: fmt.Sprint("example", i), Task: fmt.Sprint("task", i%3),
+			Candidates: []ttc.Candidate{
+				{Prompt: ttc.Prompt{Text: prompt}, Output: fmt.Sprint("the good answer ", i)},
+				{Prompt: ttc.Prompt{Text: prompt}, Output: fmt.Sprint("the bad answer ", i)},
+			},
+		}}})
+		ref := func(p builders.Part, c int) builders.Content {
+			return builders.Content{Ref: builders.Ref{Part: p, Candidate: c}}
+		}
+		if err := b.Record(i%2, &builders.Preference{
+			Prompt: ref(builders.CandidatePrompt, 0), Chosen: ref(builders.CandidateOutput, 0),
+			Rejected: ref(builders.CandidateOutput, 1), ChosenScore: float64(i), RejectedScore: 0,
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Append(b.Group()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Commit(nil, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+func open(t *testing.T, folder runfolder.Folder) *Run {
+	t.Helper()
+	r, err := OpenRun(folder, "", func(int64) {}, func() (*tokenizer.Tokenizer, error) { return nil, errors.New("none") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+// site serves a run behind the checks of every request.
+func serve(t *testing.T, r *Run) (s *Server, handler http.Handler) {
+	t.Helper()
+	s, err := Listen("127.0.0.1:0", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.listener.Close() })
+	return s, s.handler(r)
+}
+
+func (s *Server) request(method, path, body string) *http.Request {
+	req := httptest.NewRequest(method, path, strings.NewReader(body))
+	req.Host = s.listener.Addr().String()
+	req.Header.Set(TokenHeader, s.token)
+	return req
+}
+
+func get(t *testing.T, s *Server, h http.Handler, path string, into any) int {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, s.request("GET", path, ""))
+	if into != nil {
+		if err := json.Unmarshal(w.Body.Bytes(), into); err != nil {
+			t.Fatalf("%s: %v: %s", path, err, w.Body)
+		}
+	}
+	return w.Code
+}
+
+func TestTableIsTheSameOutOfTheCache(t *testing.T) {
+	log := testRun(t, 100).Records()
+	made, err := readTable(log, func(int64) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "cache", "x.table")
+	if err := made.keep(path); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := loadTable(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(made, kept, cmpopts.EquateNaNs()); diff != "" {
+		t.Error(diff)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{0, 5, len(tableMagic) + 3, len(whole) / 2, len(whole) - 1} {
+		if err := os.WriteFile(path, whole[:n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := loadTable(path); err == nil {
+			t.Errorf("a table cut at byte %d of %d was believed", n, len(whole))
+		}
+	}
+	whole[len(whole)/2] ^= 1
+	if err := os.WriteFile(path, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := loadTable(path); err == nil {
+		t.Error("a table with a flipped bit was believed")
+	}
+}
+
+func TestFilter(t *testing.T) {
+	r := open(t, testRun(t, 30))
+	if err := r.marks.put(Mark{Record: r.table.Entries[4].key(), Mark: reject}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		query, order string
+		want         []uint32
+	}{
+		{"margin>27", "", []uint32{28, 29}},
+		{"margin>27", "-score", []uint32{29, 28}},
+		{"score<=1 builder:hints", "", []uint32{1}},
+		{"example:example7", "", []uint32{7}},
+		{`task:"task1" margin<5`, "", []uint32{1, 4}},
+		{"mark:reject", "", []uint32{4}},
+		{"kind:rollout", "", []uint32{}},
+		{"reason:none split:train margin=3", "", []uint32{3}},
+	} {
+		t.Run(c.query+c.order, func(t *testing.T) {
+			got, _, err := r.find(c.query, c.order)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	for _, bad := range []string{"margin>x", "builder:nobody", "kind:car", "split:both", "fidelity:high"} {
+		if _, _, err := r.find(bad, ""); statusOf(err) != http.StatusBadRequest {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+func TestRowsAndRecords(t *testing.T) {
+	r := open(t, testRun(t, 30))
+	s, h := serve(t, r)
+	var a rowsAnswer
+	if code := get(t, s, h, "/api/rows?q=%22good+answer+12%22", &a); code != 200 || a.Total != 1 || a.Rows[0].Record != 13 {
+		t.Errorf("%d %+v", code, a)
+	}
+	if code := get(t, s, h, "/api/rows?offset=28&limit=50", &a); code != 200 || a.Total != 30 || len(a.Rows) != 2 {
+		t.Errorf("%d %+v", code, a)
+	}
+	var rec recordAnswer
+	if code := get(t, s, h, "/api/record?n=10", &rec); code != 200 {
+		t.Fatal(code)
+	}
+	var v struct{ Prompt, Chosen, Rejected string }
+	if err := json.Unmarshal(rec.View, &v); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(v.Prompt, "</script>") || v.Chosen != "the good answer 9" || v.Rejected != "the bad answer 9" {
+		t.Errorf("%+v", v)
+	}
+	if len(rec.Diff.Chosen) != 3 || rec.Diff.Chosen[1] != (piece{"good", true}) {
+		t.Errorf("%+v", rec.Diff)
+	}
+	for path, want := range map[string]int{
+		"/api/record?n=0": 400, "/api/record?n=31": 404, "/api/record?n=18446744073709551615": 404, "/api/record?n=x": 400,
+		"/api/rows?offset=-1": 400, "/api/rows?sort=age": 400, "/api/tokens?ref=sft/train/00000.safetensors:1": 404,
+		"/api/site?n=x": 400, "/api/overview": 200, "/api/drops": 200, "/api/batches": 200,
+	} {
+		if code := get(t, s, h, path, nil); code != want {
+			t.Errorf("%s: %d, want %d", path, code, want)
+		}
+	}
+}
+
+func TestMarks(t *testing.T) {
+	folder := testRun(t, 3)
+	r := open(t, folder)
+	s, h := serve(t, r)
+	post := func(body string) int {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, s.request("POST", "/api/mark", body))
+		return w.Code
+	}
+	key := r.table.Entries[1].key()
+	if code := post(`{"record":"` + key + `","mark":"approve","note":"good"}`); code != 200 {
+		t.Fatal(code)
+	}
+	again := open(t, folder)
+	if m, ok := again.marks.of(&again.table.Entries[1]); !ok || m != (Mark{key, approve, "good"}) {
+		t.Errorf("%+v", m)
+	}
+	if code := post(`{"record":"` + key + `","mark":""}`); code != 200 || runfolder.Has(MarksOf(folder)) {
+		t.Errorf("%d: the last mark was taken back, and the file is still there", code)
+	}
+	for _, bad := range []string{
+		``, `{}`, `{"record":"x","mark":"approve"}`, `{"record":"` + key + `","mark":"maybe"}`, `{"record":"` + key + `","mark":"","else":1}`,
+		`{"record":"` + key + `","mark":"","note":"` + strings.Repeat("x", maxBody) + `"}`,
+	} {
+		if code := post(bad); code != http.StatusBadRequest {
+			t.Errorf("%.60s: %d", bad, code)
+		}
+	}
+}
+
+// TestGuard: only our own page gets anything, whatever else is open in the browser.
+func TestGuard(t *testing.T) {
+	s, h := serve(t, open(t, testRun(t, 1)))
+	for _, c := range []struct {
+		name   string
+		change func(*http.Request)
+		want   int
+	}{
+		{"our page", func(*http.Request) {}, 200},
+		{"our page with its origin", func(r *http.Request) { r.Header.Set("Origin", "http://"+r.Host) }, 200},
+		{"by another name of this machine", func(r *http.Request) { r.Host = "localhost" + r.Host[strings.LastIndex(r.Host, ":"):] }, 200},
+		{"DNS rebinding", func(r *http.Request) { r.Host = "evil.example" }, 421},
+		{"rebinding with our port", func(r *http.Request) { r.Host = "evil.example" + r.Host[strings.LastIndex(r.Host, ":"):] }, 421},
+		{"another origin", func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") }, 403},
+		{"a sandboxed frame", func(r *http.Request) { r.Header.Set("Origin", "null") }, 403},
+		{"our name over TLS", func(r *http.Request) { r.Header.Set("Origin", "https://"+r.Host) }, 403},
+		{"without the token", func(r *http.Request) { r.Header.Del(TokenHeader) }, 403},
+		{"with another token", func(r *http.Request) { r.Header.Set(TokenHeader, strings.Repeat("0", 32)) }, 403},
+		{"the token in the link alone", func(r *http.Request) {
+			r.Header.Del(TokenHeader)
+			r.URL.RawQuery = "token=" + s.token
+		}, 403},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, path := range []string{"/api/overview", "/api/record?n=1"} {
+				req := s.request("GET", path, "")
+				c.change(req)
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, req)
+				if w.Code != c.want {
+					t.Errorf("%s: %d, want %d", path, w.Code, c.want)
+				}
+				if w.Header().Get("X-Frame-Options") != "DENY" || !strings.Contains(w.Header().Get("Content-Security-Policy"), "default-src 'none'") {
+					t.Errorf("%s: %v", path, w.Header())
+				}
+			}
+		})
+	}
+	// A form of another page can post, but neither set the header nor hide its origin.
+	form := s.request("POST", "/api/mark", `{"record":"00000000000000000000000000000000","mark":"approve"}`)
+	form.Header.Del(TokenHeader)
+	form.Header.Set("Content-Type", "text/plain")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, form)
+	if w.Code != http.StatusForbidden {
+		t.Errorf("a form: %d", w.Code)
+	}
+}
+
+func TestOnlyThisMachineIsListenedTo(t *testing.T) {
+	if _, err := Listen("0.0.0.0:0", false); err == nil || !strings.Contains(err.Error(), "--public") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAnswersAreBounded(t *testing.T) {
+	r := open(t, testRun(t, 300))
+	s, h := serve(t, r)
+	var a rowsAnswer
+	get(t, s, h, fmt.Sprint("/api/rows?limit=", math.MaxInt32), &a)
+	if len(a.Rows) != maxRows {
+		t.Errorf("%d rows", len(a.Rows))
+	}
+}
