@@ -14,7 +14,8 @@ import (
 	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
-// TestView has a browser show every page of a run: what is in the files is on the screen, and nothing is complained about.
+// TestView has a browser show every page of a run: what is in the files is on the screen, and nothing is complained
+// about.
 func TestView(t *testing.T) {
 	browser := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -67,16 +68,31 @@ func TestView(t *testing.T) {
 		"#/record?n=999":                  {"there are 13 records"},
 	}
 	if withTokenizers() {
-		pages["#/tokens?ref=sdpo/train/00000.safetensors:1"] = []string{"student:", "teacher:", `class="trained"`, `class="hint"`}
+		pages["#/tokens?ref=sdpo/train/00000.safetensors:1"] = []string{
+			"student:",
+			"teacher:",
+			`class="trained"`,
+			`class="hint"`,
+		}
 	}
 	complaint := regexp.MustCompile(`CONSOLE[^\n]*`)
 	for hash, want := range pages {
 		t.Run(hash, func(t *testing.T) {
 			ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer stop()
-			cmd := exec.CommandContext(ctx, browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-				"--user-data-dir="+t.TempDir(), "--virtual-time-budget=20000", "--enable-logging=stderr", "--dump-dom",
-				strings.TrimSpace(url)+hash)
+			cmd := exec.CommandContext(
+				ctx,
+				browser,
+				"--headless=new",
+				"--no-sandbox",
+				"--disable-gpu",
+				"--disable-dev-shm-usage",
+				"--user-data-dir="+t.TempDir(),
+				"--virtual-time-budget=20000",
+				"--enable-logging=stderr",
+				"--dump-dom",
+				strings.TrimSpace(url)+hash,
+			)
 			var said strings.Builder
 			cmd.Stderr = &said
 			dom, err := cmd.Output()

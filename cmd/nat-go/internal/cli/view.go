@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/signal"
@@ -19,13 +20,13 @@ import (
 
 func newViewCmd() *cobra.Command {
 	var addr, folder string
-	var public, closed bool
+	var public, closed, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "view RUN",
 		Short: "Look at a run in the browser: the books, pairs, conversations, tokens and what was left out",
-		Long: `Look at a run in the browser: where everything went, pairs side by side, conversations, which tokens carry loss, and what was
-left out and why. It works without a network, on this machine alone, and changes nothing but the marks you set, which stand in
-RUN.marks.jsonl beside the run. The printed link holds a token: who has it can read the run.`,
+		Long: `Look at a run in the browser: where everything went, pairs side by side, conversations, which tokens carry loss, and
+what was left out and why. It works without a network, on this machine alone, and changes nothing but the marks you set,
+which stand in RUN.marks.jsonl beside the run. The printed link holds a token: who has it can read the run.`,
 		Example: `  nat-go view out/run1
   nat-go view out/run1 --addr 127.0.0.1:8080 --no-browser`,
 		Args: cobra.ExactArgs(1),
@@ -51,7 +52,14 @@ RUN.marks.jsonl beside the run. The printed link holds a token: who has it can r
 			if err != nil {
 				return exit.With(exit.Environment, err)
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s\n", s.URL())
+			if asJSON {
+				err = json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]string{"url": s.URL()})
+			} else {
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), s.URL())
+			}
+			if err != nil {
+				return exit.With(exit.Environment, err)
+			}
 			if out, ok := cmd.OutOrStdout().(*terminal.Writer); ok {
 				_ = out.Flush()
 			}
@@ -68,7 +76,13 @@ RUN.marks.jsonl beside the run. The printed link holds a token: who has it can r
 	f.StringVar(&addr, "addr", "127.0.0.1:0", "`ADDRESS` to listen on; port 0: a free one")
 	f.BoolVar(&public, "public", false, "listen also where other machines can reach it")
 	f.BoolVar(&closed, "no-browser", false, "print the link only")
-	f.StringVar(&folder, "tokenizer", "", "tokenizer of the token batches; without it the one the run's config.yml names")
+	f.BoolVar(&asJSON, "json", false, "print the link as one JSON object")
+	f.StringVar(
+		&folder,
+		"tokenizer",
+		"",
+		"tokenizer of the token batches; without it the one the run's config.yml names",
+	)
 	return cmd
 }
 

@@ -33,7 +33,8 @@ func OpenAccess(dir string) (*Access, error) {
 	return &Access{file: f, size: c.Bytes}, nil
 }
 
-// Group reads the group whose frame begins at offset, as Reader.Offset told it. Its First is 0: a frame doesn't hold it.
+// Group reads the group whose frame begins at offset, as Reader.Offset told it. Its First is 0: a frame doesn't hold
+// it.
 func (a *Access) Group(offset int64) (*Group, error) {
 	g, err := a.group(offset)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {

@@ -128,8 +128,11 @@ func (r *Run) row(ordinal uint64) (row, error) {
 	e := &r.table.Entries[ordinal]
 	line := row{
 		Record: ordinal + 1, Kind: p.Record.Kind().String(), Builder: p.Origin.Builder, Example: text(p.Origin.Example),
-		Task: text(p.Origin.Task), Turn: text(p.Record.Header().Turn), Fate: show.Fate(p), Length: e.Chars, Messages: e.Messages,
-		Sites: e.Sites, Fidelity: ttc.Fidelity(e.Fidelity).String(), Mark: r.marks.verdict(e), Text: snippet(p.Resolved),
+		Task: text(
+			p.Origin.Task,
+		), Turn: text(p.Record.Header().Turn), Fate: show.Fate(p), Length: e.Chars, Messages: e.Messages,
+		Sites: e.Sites, Fidelity: ttc.Fidelity(e.Fidelity).String(), Mark: r.marks.verdict(e),
+		Text: snippet(p.Resolved),
 	}
 	if v := float64(e.Score); finite(v) {
 		line.Score = &v
@@ -235,7 +238,9 @@ func (r *Run) oneRecord(req *http.Request) (answer, error) {
 		a.Diff = diff(answerText(p.Chosen), answerText(p.Rejected))
 	case *builders.Distillation:
 		for _, s := range x.Sites {
-			a.Sites = append(a.Sites, site{s.Call, s.Result, text(s.Tool), text(s.Error), text(s.Hint), text(s.HintSource)})
+			a.Sites = append(a.Sites, site{
+				s.Call, s.Result, text(s.Tool), text(s.Error), text(s.Hint), text(s.HintSource),
+			})
 		}
 	}
 	a.Prev, a.Next = r.neighbours(n - 1)
@@ -399,7 +404,11 @@ func (r *Run) tokens(req *http.Request) (answer, error) {
 	}
 	a := tokensAnswer{File: v.File, Row: v.Row, Channel: v.Channel, Info: v.Meta, From: from}
 	for _, s := range v.Sides {
-		info := sideInfo{Name: s.Name, Length: len(s.Tokens), Tokens: s.Tokens[min(from, len(s.Tokens)):min(from+n, len(s.Tokens))]}
+		info := sideInfo{
+			Name:   s.Name,
+			Length: len(s.Tokens),
+			Tokens: s.Tokens[min(from, len(s.Tokens)):min(from+n, len(s.Tokens))],
+		}
 		for i := range s.Tokens {
 			if s.Tokens[i].Trained {
 				info.Trained++

@@ -14,8 +14,8 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Mark is what a person decided on a record, a line of a file of marks. The record is named by the hash of its content, so a
-// mark holds in every run that has the record.
+// Mark is what a person decided on a record, a line of a file of marks. The record is named by the hash of its content,
+// so a mark holds in every run that has the record.
 type Mark struct {
 	Record string `json:"record"`         // hash of kind and all sides, 32 hex digits
 	Mark   string `json:"mark"`           // approve, reject, or empty: a note alone
@@ -61,7 +61,11 @@ func readMarks(path string) (*marks, error) {
 		}
 		var mark Mark
 		if err := json.Unmarshal(line, &mark); err != nil || mark.check() != nil {
-			return nil, fmt.Errorf("%s:%d is not a mark: {\"record\": 32 hex digits, \"mark\": \"approve\" or \"reject\"}", path, n)
+			return nil, fmt.Errorf(
+				"%s:%d is not a mark: {\"record\": 32 hex digits, \"mark\": \"approve\" or \"reject\"}",
+				path,
+				n,
+			)
 		}
 		m.set(mark)
 	}

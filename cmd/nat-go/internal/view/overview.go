@@ -133,7 +133,10 @@ func (r *Run) facets() map[string]facet {
 		for v, n := range values {
 			f = append(f, value{v, n})
 		}
-		slices.SortFunc(f, func(a, b value) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Value, b.Value)) })
+		slices.SortFunc(
+			f,
+			func(a, b value) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Value, b.Value)) },
+		)
 		out[key] = f
 	}
 	return out

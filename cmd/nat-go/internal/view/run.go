@@ -45,8 +45,8 @@ type keptGroup struct {
 // groupsKept is how many groups stay in memory: rows that are looked at one after the other come from few.
 const groupsKept = 8
 
-// OpenRun opens a run. cache is the folder that tables of large logs are kept in, empty for none; progress is told how many
-// bytes of the log have been read. load answers with the run's tokenizer.
+// OpenRun opens a run. cache is the folder that tables of large logs are kept in, empty for none; progress is told how
+// many bytes of the log have been read. load answers with the run's tokenizer.
 func OpenRun(
 	folder runfolder.Folder, cache string, progress func(bytes int64), load func() (*tokenizer.Tokenizer, error),
 ) (*Run, error) {
@@ -129,8 +129,8 @@ var sorts = map[string]func(a, b *entry) int{
 	"sites":    func(a, b *entry) int { return cmp.Compare(a.Sites, b.Sites) },
 }
 
-// find returns the ordinals of the records that a filter asks for, in the order asked for. What the texts have to hold is
-// left to search.
+// find returns the ordinals of the records that a filter asks for, in the order asked for. What the texts have to hold
+// is left to search.
 func (r *Run) find(query, order string) ([]uint32, *filter, error) {
 	f, err := r.table.parseFilter(query, r.marks.verdict)
 	if err != nil {
@@ -198,9 +198,12 @@ func (r *Run) search(ctx context.Context, found []uint32, words []string, hit fu
 
 func holds(r *builders.Resolved, words []string) bool {
 	for _, w := range words {
-		if !slices.ContainsFunc([]*builders.Passage{&r.Prompt, &r.Chosen, &r.Rejected, &r.Messages}, func(p *builders.Passage) bool {
-			return inPassage(p, w)
-		}) {
+		if !slices.ContainsFunc(
+			[]*builders.Passage{&r.Prompt, &r.Chosen, &r.Rejected, &r.Messages},
+			func(p *builders.Passage) bool {
+				return inPassage(p, w)
+			},
+		) {
 			return false
 		}
 	}

@@ -42,7 +42,10 @@ func Listen(addr string, other bool) (*Server, error) {
 	at, err := netip.ParseAddrPort(l.Addr().String())
 	if err == nil && !at.Addr().IsLoopback() && !other {
 		l.Close()
-		return nil, fmt.Errorf("%s is open to other machines, which could read the run: --public says that this is meant", addr)
+		return nil, fmt.Errorf(
+			"%s is open to other machines, which could read the run: --public says that this is meant",
+			addr,
+		)
 	}
 	secret := make([]byte, 16)
 	if _, err := rand.Read(secret); err != nil {
@@ -88,7 +91,11 @@ func (s *Server) handler(r *Run) http.Handler {
 	for pattern, answerTo := range r.routes() {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, req *http.Request) {
 			if subtle.ConstantTimeCompare([]byte(req.Header.Get(TokenHeader)), []byte(s.token)) != 1 {
-				http.Error(w, "the link that nat-go view printed holds the token that is missing here", http.StatusForbidden)
+				http.Error(
+					w,
+					"the link that nat-go view printed holds the token that is missing here",
+					http.StatusForbidden,
+				)
 				return
 			}
 			code, body := encode(answerTo(req))

@@ -76,7 +76,9 @@ func readTable(log string, progress func(bytes int64)) (*table, error) {
 					return nil, fmt.Errorf("%s: more than %d builders", log, maxBuilders)
 				}
 				b = uint8(len(t.Builders))
-				name := strings.Clone(rec.Origin.Builder) // a group's strings are in its frame, whose memory is used again
+				name := strings.Clone(
+					rec.Origin.Builder,
+				) // a group's strings are in its frame, whose memory is used again
 				names[name] = b
 				t.Builders = append(t.Builders, name)
 			}

@@ -73,7 +73,12 @@ func testRun(t *testing.T, n int) runfolder.Folder {
 
 func open(t *testing.T, folder runfolder.Folder) *Run {
 	t.Helper()
-	r, err := OpenRun(folder, "", func(int64) {}, func() (*tokenizer.Tokenizer, error) { return nil, errors.New("none") })
+	r, err := OpenRun(
+		folder,
+		"",
+		func(int64) {},
+		func() (*tokenizer.Tokenizer, error) { return nil, errors.New("none") },
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +193,8 @@ func TestRowsAndRecords(t *testing.T) {
 	r := open(t, testRun(t, 30))
 	s, h := serve(t, r)
 	var a rowsAnswer
-	if code := get(t, s, h, "/api/rows?q=%22good+answer+12%22", &a); code != 200 || a.Total != 1 || a.Rows[0].Record != 13 {
+	if code := get(t, s, h, "/api/rows?q=%22good+answer+12%22", &a); code != 200 || a.Total != 1 ||
+		a.Rows[0].Record != 13 {
 		t.Errorf("%d %+v", code, a)
 	}
 	if code := get(t, s, h, "/api/rows?offset=28&limit=50", &a); code != 200 || a.Total != 30 || len(a.Rows) != 2 {
@@ -202,14 +208,16 @@ func TestRowsAndRecords(t *testing.T) {
 	if err := json.Unmarshal(rec.View, &v); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(v.Prompt, "</script>") || v.Chosen != "the good answer 9" || v.Rejected != "the bad answer 9" {
+	if !strings.HasPrefix(v.Prompt, "</script>") || v.Chosen != "the good answer 9" ||
+		v.Rejected != "the bad answer 9" {
 		t.Errorf("%+v", v)
 	}
 	if len(rec.Diff.Chosen) != 3 || rec.Diff.Chosen[1] != (piece{"good", true}) {
 		t.Errorf("%+v", rec.Diff)
 	}
 	for path, want := range map[string]int{
-		"/api/record?n=0": 400, "/api/record?n=31": 404, "/api/record?n=18446744073709551615": 404, "/api/record?n=x": 400,
+		"/api/record?n=0": 400, "/api/record?n=31": 404, "/api/record?n=18446744073709551615": 404,
+		"/api/record?n=x":     400,
 		"/api/rows?offset=-1": 400, "/api/rows?sort=age": 400, "/api/tokens?ref=sft/train/00000.safetensors:1": 404,
 		"/api/site?n=x": 400, "/api/overview": 200, "/api/drops": 200, "/api/batches": 200,
 	} {
@@ -240,7 +248,8 @@ func TestMarks(t *testing.T) {
 		t.Errorf("%d: the last mark was taken back, and the file is still there", code)
 	}
 	for _, bad := range []string{
-		``, `{}`, `{"record":"x","mark":"approve"}`, `{"record":"` + key + `","mark":"maybe"}`, `{"record":"` + key + `","mark":"","else":1}`,
+		``, `{}`, `{"record":"x","mark":"approve"}`, `{"record":"` + key + `","mark":"maybe"}`,
+		`{"record":"` + key + `","mark":"","else":1}`,
 		`{"record":"` + key + `","mark":"","note":"` + strings.Repeat("x", maxBody) + `"}`,
 	} {
 		if code := post(bad); code != http.StatusBadRequest {
@@ -248,6 +257,8 @@ func TestMarks(t *testing.T) {
 		}
 	}
 }
+
+func port(r *http.Request) string { return r.Host[strings.LastIndex(r.Host, ":"):] }
 
 // TestGuard: only our own page gets anything, whatever else is open in the browser.
 func TestGuard(t *testing.T) {
@@ -259,9 +270,9 @@ func TestGuard(t *testing.T) {
 	}{
 		{"our page", func(*http.Request) {}, 200},
 		{"our page with its origin", func(r *http.Request) { r.Header.Set("Origin", "http://"+r.Host) }, 200},
-		{"by another name of this machine", func(r *http.Request) { r.Host = "localhost" + r.Host[strings.LastIndex(r.Host, ":"):] }, 200},
+		{"by another name of this machine", func(r *http.Request) { r.Host = "localhost" + port(r) }, 200},
 		{"DNS rebinding", func(r *http.Request) { r.Host = "evil.example" }, 421},
-		{"rebinding with our port", func(r *http.Request) { r.Host = "evil.example" + r.Host[strings.LastIndex(r.Host, ":"):] }, 421},
+		{"rebinding with our port", func(r *http.Request) { r.Host = "evil.example" + port(r) }, 421},
 		{"another origin", func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") }, 403},
 		{"a sandboxed frame", func(r *http.Request) { r.Header.Set("Origin", "null") }, 403},
 		{"our name over TLS", func(r *http.Request) { r.Header.Set("Origin", "https://"+r.Host) }, 403},
@@ -281,8 +292,9 @@ func TestGuard(t *testing.T) {
 				if w.Code != c.want {
 					t.Errorf("%s: %d, want %d", path, w.Code, c.want)
 				}
-				if w.Header().Get("X-Frame-Options") != "DENY" || !strings.Contains(w.Header().Get("Content-Security-Policy"), "default-src 'none'") {
-					t.Errorf("%s: %v", path, w.Header())
+				if head := w.Header(); head.Get("X-Frame-Options") != "DENY" ||
+					head.Get("Content-Security-Policy") != policy {
+					t.Errorf("%s: %v", path, head)
 				}
 			}
 		})
