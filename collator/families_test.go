@@ -349,30 +349,101 @@ func TestFamilies(t *testing.T) {
 		}
 	})
 	if *update && os.Getenv("NATGO_TEMPLATES") != "" {
-		slices.SortFunc(families, func(a, b *family) int { return cmp.Compare(strings.ToLower(a.name), strings.ToLower(b.name)) })
-		var b strings.Builder
-		b.WriteString(familiesHead)
+		slices.SortFunc(families, func(a, b *family) int {
+			return cmp.Compare(strings.ToLower(a.name), strings.ToLower(b.name))
+		})
+		var lines []string
 		for _, f := range families {
-			b.WriteString(f.line() + "\n")
+			lines = append(lines, f.line())
 		}
-		if err := os.WriteFile("TEMPLATES.md", []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
+		writeFamilies(t, most, lines)
+	}
+}
+
+// writeFamilies writes the table of so many runs into TEMPLATES.md, beside those of others.
+func writeFamilies(t *testing.T, runs int, lines []string) {
+	t.Helper()
+	have, err := os.ReadFile("TEMPLATES.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := strings.Split(string(have), "\n## ")[1:]
+	title := fmt.Sprintf("%d runs", runs)
+	sections = slices.DeleteFunc(sections, func(s string) bool { return strings.HasPrefix(s, title+"\n") })
+	sum := sumOf(lines)
+	sections = append(sections, fmt.Sprintf("%s\n\n%s\n\n%s%s\n", title, sum, familiesTable, strings.Join(lines, "\n")))
+	text := familiesHead + "\n## " + strings.Join(sections, "\n## ")
+	if err := os.WriteFile("TEMPLATES.md", []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sumOf is the headline of a table.
+func sumOf(lines []string) string {
+	checks, wrong, calls, complete := 0, 0, 0, 0
+	for _, l := range lines {
+		cells := strings.Split(l, " | ")
+		var c, w int
+		if _, err := fmt.Sscanf(cells[6], "%d / %d", &c, &w); err != nil {
+			continue // without rows
+		}
+		checks, wrong = checks+c, wrong+w
+		if cells[1] != "yes" {
+			continue
+		}
+		calls++
+		enough := true
+		for _, cell := range cells[2:5] {
+			var kept, of int
+			_, err := fmt.Sscanf(cell, "%d of %d", &kept, &of)
+			enough = enough && err == nil && 100*kept >= 95*of
+		}
+		if enough {
+			complete++
+		}
+	}
+	return fmt.Sprintf("%d templates, %d checks, %d wrong; of %d that show calls %d keep 95 of 100 turns, hints and pairs "+
+		"that they can carry.", len(lines), checks, wrong, calls, complete)
+}
+
+// TestTemplatesPage: the tables of TEMPLATES.md say what their headlines say: nothing is wrong, and templates that show
+// calls keep what they can carry.
+func TestTemplatesPage(t *testing.T) {
+	have, err := os.ReadFile("TEMPLATES.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := strings.Split(string(have), "\n## ")
+	want(t, strings.TrimSpace(sections[0]), strings.TrimSpace(familiesHead))
+	for _, s := range sections[1:] {
+		head, rows, ok := strings.Cut(s, familiesTable)
+		lines := strings.Split(strings.TrimSpace(rows), "\n")
+		sum := sumOf(lines)
+		if !ok || !strings.Contains(head, sum) || !strings.Contains(sum, " 0 wrong") || len(lines) < 28 {
+			t.Errorf("%.60q: %s", head, sum)
+		}
+		var calls, complete int
+		_, after, _ := strings.Cut(sum, "of ")
+		_, err := fmt.Sscanf(after, "%d that show calls %d keep", &calls, &complete)
+		if err != nil || calls != complete {
+			t.Errorf("%d of %d templates keep enough: %v", complete, calls, err)
 		}
 	}
 }
 
 const familiesHead = `# What of an agent run public chat templates carry
 
-Real runs of an airline's agent - every turn as a demonstration, a hint for both targets of each failed call, a pair of each repaired
-one - through every template, checked token by token by another program (testdata/families.py: jinja2, tokenizers, and a list of stop
-tokens written down by hand). Made by testdata/templates.sh, which takes folders of templates. The tokenizer is Qwen 2.5's with each
-template's special tokens added; every parameter of a tool has a description, without which some templates fail.
+Real runs of an airline's agent - every turn as a demonstration, a hint for both targets of each failed call, a pair
+of each repaired one - through every template, checked token by token by another program (testdata/families.py: jinja2,
+tokenizers, and a list of stop tokens written down by hand). Made by testdata/templates.sh, which takes folders of
+templates. The tokenizer is Qwen 2.5's with each template's special tokens added; every parameter of a tool has a description, without which some templates fail.
 
 A line: whether the template shows a call's name and arguments at all; turns, hints and pairs that were kept, of those that the template
 can carry as jinja2 renders it; rows; checks made, and how many were wrong; what was left out, with the reason
 (` + "`nat-go explain CODE`" + `); and the proof that this is the template's doing: each turn that it can't carry was rendered with jinja2, up to
 it and with it, and the column says what of the turn is not in that text, or where the text does not go on from what the model was given.
+`
 
-| template | calls | turns | hints | pairs | rows | checks / wrong | left out | not in the template's render |
+const familiesTable = `| template | calls | turns | hints | pairs | rows | checks / wrong | left out | not in the template's render |
 |---|---|---|---|---|---|---|---|---|
 `

@@ -128,9 +128,42 @@ func TestSitesTable(t *testing.T) {
 		}
 	}
 	if *update {
-		if err := os.WriteFile("SITES.md", []byte(sitesHead+strings.Join(rows, "\n")+"\n"), 0o644); err != nil {
+		text := sitesHead + "\n" + sitesSum(rows) + "\n\n" + sitesTable + strings.Join(rows, "\n") + "\n"
+		if err := os.WriteFile("SITES.md", []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// sitesSum is the headline of the table.
+func sitesSum(rows []string) string {
+	kept := 0
+	for _, row := range rows {
+		for _, cell := range strings.Split(row, " | ")[1 : 1+len(failures)] {
+			first, second, two := strings.Cut(cell, ", ")
+			if !two {
+				second = first
+			}
+			for _, mode := range []string{first, second} {
+				if mode != "no" {
+					kept++
+				}
+			}
+		}
+	}
+	return fmt.Sprintf("%d templates, %d sites, %d kept.", len(rows), 2*len(failures)*len(rows), kept)
+}
+
+// TestSitesPage: the table of SITES.md says what its headline says.
+func TestSitesPage(t *testing.T) {
+	have, err := os.ReadFile("SITES.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, table, ok := strings.Cut(string(have), sitesTable)
+	rows := strings.Split(strings.TrimSpace(table), "\n")
+	if want := sitesHead + "\n" + sitesSum(rows) + "\n\n"; !ok || head != want {
+		t.Errorf("SITES.md begins\n%s\nwant\n%s", head, want)
 	}
 }
 
@@ -138,10 +171,11 @@ const sitesHead = `# Which templates can carry a hint
 
 A failed call for each detector of the sdpo builder, in a conversation of four messages, through each chat template; made by
 TestSitesTable. A cell says how the hint is worded where the failed turn is the target, then where the next one is: as a message of
-the ` + "`system`, as one of the `user`, or `append`" + `ed to the message before (` + "`line`: with the end of a line behind it; `prepend`" + `: in front of its text); ` + "`no`" + `: the site is refused and counted, for the last column's
+the ` + "`system`, as one of the `user`, or `append`" + `ed to the message before (` + "`line`: with the end of a line behind it; `prepend` and `lead`" + `: in front of its text); ` + "`no`" + `: the site is refused and counted, for the last column's
 reason (` + "`nat-go explain CODE`" + `). Templates that rewrite history may refuse a hint in other conversations than this: each site is probed.
+`
 
-| template | ` + "flag | exit_code | status | exception | match | arguments_not_json | unknown_tool | schema | refused because |\n|---|---|---|---|---|---|---|---|---|---|\n"
+const sitesTable = `| template | ` + "flag | exit_code | status | exception | match | arguments_not_json | unknown_tool | schema | refused because |\n|---|---|---|---|---|---|---|---|---|---|\n"
 
 // sitesRow is a template's line of the table.
 func sitesRow(t *testing.T, name, source string, items []Item) string {

@@ -49,7 +49,9 @@ const (
 	modeLine   = "line"   // the same, with the end of a line behind it: the last token doesn't merge with what follows
 	// To the message before, in front of its text: what follows the text merges with its last token.
 	modePrepend = "prepend"
-	modeNone    = batch.NoHint // left out
+	// The same with a space between, which may be the first byte of a token that the row has there already.
+	modeLead = "lead"
+	modeNone = batch.NoHint // left out
 )
 
 // leakTokens is how many of the target's tokens in a row a hint may not have.
@@ -82,7 +84,7 @@ func (w *worker) splice(m *material, v *view, student *side, at int, site *build
 		return nil, r
 	}
 	why := ""
-	for _, mode := range []string{modeSystem, modeUser, modeAppend, modeLine, modePrepend} {
+	for _, mode := range []string{modeSystem, modeUser, modeAppend, modeLine, modePrepend, modeLead} {
 		detail, r := w.spliceAs(m, v, given, student, at, mode, site, s)
 		if r != nil {
 			return nil, r
@@ -263,7 +265,7 @@ func (w *worker) hinted(m *material, v *view, given *given, at int, mode, text s
 	before := &m.nodes[max(at-1, 0)].Message
 	wanted := len(given.Text) + len(given.cut) - len(v.r.Prompt(len(m.tools) > 0))
 	switch mode {
-	case modeAppend, modeLine, modePrepend:
+	case modeAppend, modeLine, modePrepend, modeLead:
 		if at == 0 || before.Role != "tool" && before.Role != "user" || before.Form != chat.Text {
 			return nil, "there is no text of a tool or user just before"
 		}
@@ -282,7 +284,7 @@ func (w *worker) hinted(m *material, v *view, given *given, at int, mode, text s
 			if s.Message != at-1 || s.Field != "content" {
 				continue
 			}
-			if mode == modePrepend {
+			if mode == modePrepend || mode == modeLead {
 				wanted = s.Start
 				break
 			}
@@ -327,6 +329,8 @@ func beside(mode, text, hint string) string {
 	switch mode {
 	case modePrepend:
 		return hint + gap + text
+	case modeLead:
+		return hint + " " + text
 	case modeLine:
 		return text + gap + hint + "\n"
 	}

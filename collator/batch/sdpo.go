@@ -18,10 +18,12 @@ type RowSite struct {
 	Class      string `json:"class"`  // of the error
 	Source     string `json:"source"` // of the hint
 	Target     string `json:"target"` // failed_turn, next_turn
-	Mode       string `json:"mode"`   // how the hint is worded into the context: system, user, append, line, prepend; NoHint in a control run
-	Teacher    int    `json:"teacher"`
-	At         int32  `json:"at"`   // the hint stands before the student's token of this index
-	Hint       int32  `json:"hint"` // tokens of the hint; 0 where Mode is NoHint, and only there
+	// Mode is how the hint is worded into the context: system, user, append, line, prepend, lead; NoHint in a control
+	// run.
+	Mode    string `json:"mode"`
+	Teacher int    `json:"teacher"`
+	At      int32  `json:"at"`   // the hint stands before the student's token of this index
+	Hint    int32  `json:"hint"` // tokens of the hint; 0 where Mode is NoHint, and only there
 	// Neutral is a neutral hint's tokens, as they would stand in the hint's place.
 	Neutral []int32     `json:"neutral,omitempty"`
 	Pairs   []chat.Span `json:"pairs"` // the target's tokens, as positions of the student's

@@ -115,6 +115,13 @@ func TestHeldOut(t *testing.T) {
 	}
 }
 
+// What was collected after the rules were done, and then made them more general.
+func TestFresh(t *testing.T) {
+	if total, families := measure(t, "fresh"); total.precision() < 0.98 || total.recall() < 0.94 {
+		t.Errorf("precision %.3f, recall %.3f\n%s", total.precision(), total.recall(), table(total, families))
+	}
+}
+
 // The groups of a family are in one half each.
 func TestHalvesShareNoGroup(t *testing.T) {
 	dev := map[string]bool{}

@@ -189,6 +189,8 @@ func (c Call) reads() string {
 	switch {
 	case readers[name]:
 		return name
+	case name == "perl" && len(words) > 1 && (strings.HasPrefix(words[1], "-n") || strings.HasPrefix(words[1], "-p")):
+		return name
 	case (name == "sed" && len(words) > 1 && words[1] == "-n") || name == "awk":
 		return name
 	case name == "git" && len(words) > 1 && (words[1] == "log" || words[1] == "show" || words[1] == "diff" ||

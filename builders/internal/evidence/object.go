@@ -31,13 +31,13 @@ var (
 	errorKeys = []string{
 		"error", "errors", "exception", "traceback", "err", "errormessage", "errormessages", "errmsg",
 		"errordescription", "fault", "faultstring", "faultcode",
-		"errordetail", "errordetails", "errortype", "errorcode", "validationerrors",
+		"errordetail", "errordetails", "errortype", "errorcode", "errcode", "validationerrors", "errormsg",
 	}
 	whyKeys = []string{
 		"message", "msg", "detail", "details", "reason", "title", "description", "moreinfo",
 		"hint", "suggestion", "help", "explanation", "cause",
 	}
-	statusKeys = []string{"status", "statuscode", "httpstatus", "httpstatuscode", "code"}
+	statusKeys = []string{"status", "statuscode", "httpstatus", "httpstatuscode", "code", "cod"}
 	boolKeys   = []string{"success", "ok", "succeeded", "successful", "issuccess"}
 	frameKeys  = []string{
 		"type", "requestid", "traceid", "correlationid", "fbtraceid", "param", "data", "result", "results",
@@ -45,7 +45,7 @@ var (
 		"docurl", "codename", "category", "object", "kind", "apiversion", "metadata", "extensions", "locations",
 		"source", "context", "meta", "links", "stack", "retryable",
 		"retryafter", "field", "fields", "output", "content", "value", "time", "helpurl", "errorid", "domain",
-		"severity", "subcode", "tooluseid", "toolcallid", "toolname", "tool",
+		"severity", "subcode", "errno", "syscall", "tooluseid", "toolcallid", "toolname", "tool",
 	}
 	envelope   = set(errorKeys, whyKeys, statusKeys, boolKeys, frameKeys)
 	errorKey   = set(errorKeys)
@@ -323,6 +323,10 @@ func (c Call) wrapper(o *object, _ json.Raw, depth int) (Finding, bool) {
 			return Finding{}, false
 		}
 	}
+	k := o.keys[0]
+	if inner == "" && len(o.keys) == 1 && (k == "meta" || k == "status") && o.by[k].Kind() == json.Object {
+		inner = k
+	}
 	if inner == "" {
 		return Finding{}, false
 	}
@@ -389,18 +393,24 @@ func (c Call) errorObject(o *object, _ json.Raw, depth int) (Finding, bool) {
 	return f, true
 }
 
+// isCode says whether a member is an error's code, which says nothing alone.
+func isCode(key string) bool { return key == "errorcode" || key == "errcode" }
+
 // refuses says whether a text is a sentence that says no.
 func refuses(s string) bool { return textOf(s).refusal().Failed }
+
+// failureKeys say why where another member says that it failed; of a record they are one member among many.
+var failureKeys = []string{"failurereason", "failuremessage", "errorreason", "statusmessage", "statusreason"}
 
 // evidence says which member tells of a failure. certain: it is one that tells of this call, not of what was asked
 // about.
 func (o *object) evidence() (key, rule string, certain bool) {
 	explained := false
 	for _, k := range slices.Concat(errorKeys, whyKeys) {
-		explained = explained || Truthy(o.by[k]) && k != "errorcode"
+		explained = explained || Truthy(o.by[k]) && !isCode(k)
 	}
 	for _, k := range boolKeys {
-		if o.isFalse(k) && (explained || len(o.keys) == 1 || Truthy(o.by["errorcode"])) {
+		if o.isFalse(k) && (explained || o.text(failureKeys...) != "" || len(o.keys) == 1 || Truthy(o.by["errorcode"])) {
 			return k, "status_object", true
 		}
 	}
@@ -415,7 +425,7 @@ func (o *object) evidence() (key, rule string, certain bool) {
 	}
 	for _, k := range errorKeys {
 		if v := o.by[k]; Truthy(v) && v.Kind() != json.Number && !(v.Kind() == json.Bool && !explained) && !listed(v) {
-			if k == "errorcode" && !explained {
+			if isCode(k) && !explained {
 				continue
 			}
 			return k, "error_object", false
@@ -427,6 +437,9 @@ func (o *object) evidence() (key, rule string, certain bool) {
 			o.by["data"] != nil) {
 			return k, "status_object", s == "fail" && o.by["data"] != nil
 		}
+	}
+	if v := o.by["failure"]; len(o.keys) == 1 && v.Kind() == json.Object {
+		return "failure", "error_object", false
 	}
 	if k := o.text("type"); (strings.HasSuffix(k, "Exception") || strings.HasSuffix(k, "Error")) &&
 		o.text("message") != "" {
@@ -454,7 +467,8 @@ func (o *object) evidence() (key, rule string, certain bool) {
 }
 
 // badCode is a code of an error, in capitals or camel case.
-var badCode = lazy(`(?i)^[\w.-]*(?:err|invalid|not_?(?:found|allowed|available|enough)|insufficient|denied|` +
+var badCode = lazy(`(?i)^[\w.-]*(?:err|econn|enoent|eacces|timed?_?out|refused|invalid|` +
+	`not_?(?:found|allowed|available|enough)|insufficient|denied|` +
 	`failed|failure|forbidden|unauthori[sz]ed|conflict|expired|limit|missing|taken|unknown|exceed|duplicate|` +
 	`reject)[\w.-]*$`)
 

@@ -24,6 +24,9 @@ func (c Call) words(text string) Finding {
 		return f
 	}
 	f := t.strongest()
+	if f.Rule == "" {
+		f = c.voice(t)
+	}
 	switch {
 	case f.Rule == "":
 		return Finding{}
@@ -34,7 +37,8 @@ func (c Call) words(text string) Finding {
 		return near(f.Rule, f.Quote, why)
 	}
 	if reader := c.reads(); reader != "" && f.Failed {
-		if voice := strings.TrimSuffix(speaks(f.Quote), ":"); voice != reader && !shells[voice] &&
+		alone := len(t.head) == 1 && (reader == "docker" || reader == "kubectl")
+		if voice := strings.TrimSuffix(speaks(f.Quote), ":"); voice != reader && !shells[voice] && !alone &&
 			voice != "fatal" && !strings.HasSuffix(voice, "/"+reader) {
 			return near(f.Rule, f.Quote, "the command is "+reader+": it prints what others wrote")
 		}
@@ -138,6 +142,9 @@ func (t *text) framework() string {
 		}
 		return first
 	}
+	if first == "### Result" && len(t.head) > 1 && strings.HasPrefix(t.head[1], "Error: ") { // Playwright's MCP server
+		return t.head[1]
+	}
 	if len(t.all) < 64<<10 && fixIt().MatchString(t.last()) {
 		return t.last()
 	}
@@ -217,12 +224,21 @@ var (
 		`main\.|runtime\.|created by |note: |Backtrace|stack backtrace|\[Previous line|\[signal )`)
 )
 
+var (
+	groupEnd  = lazy(`^\s*\+-+$`)
+	groupLine = lazy(`\w*ExceptionGroup: .*`)
+)
+
 const stackHead = "Traceback (most recent call last):"
 
 // traceback reads an exception: at the end of the text with its stack, or as the whole of it. What goes on after it,
 // went on.
 func (t *text) traceback() Finding {
 	// Python, and what prints like it: the stack, then a line at the margin that names the exception.
+	begin := t.all[:min(len(t.all), window)]
+	if strings.Contains(begin, "Exception Group "+stackHead) && groupEnd().MatchString(t.last()) {
+		return failed("traceback", groupLine().FindString(begin))
+	}
 	head := -1
 	for i, l := range t.tail {
 		if strings.HasPrefix(l, stackHead) || strings.HasPrefix(l, "  File \"") && i == 0 {
@@ -325,7 +341,8 @@ func (t *text) errorLine() string {
 // wentOn says whether lines after an exception are the program's own, not the exception's message.
 func wentOn(lines []string) bool {
 	for i, l := range lines {
-		if frameLine().MatchString(l) || strings.HasPrefix(l, stackHead) || namedError().MatchString(l) {
+		if frameLine().MatchString(l) || strings.HasPrefix(l, stackHead) || namedError().MatchString(l) ||
+			more().MatchString(l) {
 			continue
 		}
 		if i+1 < len(lines) && (lines[i+1][0] == ' ' || lines[i+1][0] == '\t') || strings.ContainsAny(l[:1], "[({|^") {
@@ -343,7 +360,8 @@ var (
 		`Auth\w*) [Ee]rror|Unexpected error|<urlopen error|\[Errno \d+\]|E[A-Z]{4,}:|### Error|CMake Error|` +
 		`ERROR: LoadError|PHP (?:Fatal|Parse) error|Error in \S.{0,80} :|! LaTeX Error|Error (?:while |` +
 		`when )?(?:fetching|loading|opening|connecting|creating|updating|deleting|sending|retrieving|getting|` +
-		`searching|accessing|parsing|querying|saving|building|starting|finding|downloading|uploading|installing|` +
+		`searching|accessing|validating|executing|running|reading|writing|calling|processing|decoding|parsing|` +
+		`querying|saving|building|starting|finding|downloading|uploading|installing|` +
 		`compiling|evaluating|resolving)\b[^:]{0,120}|(?:[A-Z]\w+ ){1,2}[Ee]rror|Msg \d+, Level)` +
 		`(?: (?:in|from|at|near|code|response from|returned by|on) [^:]{1,60}| \d{3,5}(?: ?\([\w ]+\))?|` +
 		` ?\([\w ]{1,30}\))?(?:\s?[:\x{2013}\x{2014}] {0,2}\S|\s-\s|:$|\s\(\w+\): |\s+\[?Errno|\s(?:Missing|` +
@@ -351,8 +369,22 @@ var (
 	logName = lazy(`^ERROR:\w+:`)
 )
 
+// boxed is an error in a box, as Terraform draws it.
+var boxed = lazy(`(?m)^[│|] Error: .*$`)
+
+// cross is a mark before what went wrong.
+var cross = lazy(`^(?:×|✗|✘|✖|❌|⛔|🚫)\s+[A-Za-z]`)
+
 // prefix reads a text that begins with Error: and is its explanation.
 func (t *text) prefix() Finding {
+	if cross().MatchString(t.head[0]) && t.startingLike(t.head[0]) == 1 {
+		return failed("error_prefix", t.head[0])
+	}
+	if t.last() == "╵" {
+		if l := boxed().FindString(t.all[max(0, len(t.all)-window):]); l != "" {
+			return failed("error_prefix", strings.TrimLeft(l, "│ "))
+		}
+	}
 	first := strings.TrimLeft(t.head[0], "│╷ \t")
 	if first == "" && len(t.head) > 1 {
 		first = strings.TrimLeft(t.head[1], "│╷ \t")
@@ -377,7 +409,8 @@ func (t *text) prefix() Finding {
 }
 
 // figure is an error as a number: a model's, a measurement's.
-var figure = lazy(`^[\w ]*[Ee]rrors?\s?[:=]\s*(?:-?[\d.]+(?:e-?\d+)?\s?%?|none|no|null|false|n/a)$`)
+var figure = lazy(`^[\w ]*[Ee]rrors?\s?[:=]\s*(?:-?[\d.]+(?:e-?\d+)?\s?%?|none|no|null|false|n/a|\d+ (?:of|` +
+	`out of|/) ?\d+.*)$`)
 
 // startingLike counts the lines with the first word of one.
 func (t *text) startingLike(line string) (n int) {
@@ -423,14 +456,23 @@ var (
 	unixLine = lazy(`^(?:-?(?:ba|z|da|k|c)?sh|[./\w][\w./+-]{0,80}(?:\.exe)?(?: \([\w ]+\))?|` +
 		`/\S+)(?:\[\d+\])?: +(?:(?:line )?\d+: )?(?:[^:]{1,200}: ){0,3}` + osError + `$`)
 	// file:line:column: error: of compilers
-	compiler = lazy(`^(?:\S+\.(?:c|cc|cpp|cxx|h|hpp|m|go|rs|java|kt|scala|swift|zig|cs|f90|proto|hs|ml|ts|tsx|` +
+	compiler = lazy(`^(?:\S+ ?: (?:fatal )?error [A-Z]+\d+: .*|\S+\.(?:c|cc|cpp|cxx|h|hpp|m|go|rs|java|kt|scala|` +
+		`swift|zig|cs|f90|proto|hs|ml|ts|tsx|` +
 		`js)[:(]\d+(?:[:,]\d+)?\)?:? (?:fatal )?(?:error|undefined|cannot|syntax error|imported and not used|` +
 		`declared and not used|expected|missing|invalid)\b.*|` +
 		`(?:\./)?\S+\.go:\d+:\d+: \S.*|(?:collect2|ld|clang|cc1|rustc|javac|gcc|g\+\+|` +
 		`\S*/ld): (?:fatal )?(?:error: )?.*|\S*\.(?:c|o|cc|cpp):.*undefined reference to .*|` +
 		`error: could not compile .*|error(?:\[E\d+\])?: .*|error: aborting due to .*|` +
 		`\d+ errors?(?: generated\.)?$|compilation terminated\.$|For more information about this error, try .*)$`)
-	build = lazy(`^(?:\d+ out of \d+ hunks? (?:FAILED|ignored).*|Hunk #\d+ FAILED .*|` +
+	build = lazy(`^(?:\S+\s+: ok=\d+ .*(?:unreachable|failed)=[1-9].*|[Ee]rror (?:\w+ing|while|when|` +
+		`during) [^:]{1,120}: \S.*|` +
+		`Execution of \S+ aborted.*|\S*[Mm]akefile:\d+: \*\*\* .*|[\d\s:%.kMG-]*curl: \(\d+\) .*|` +
+		`(?:stat|lstat|open|read|write|mkdir|remove|exec|fork/exec|chdir|rename|unlink|listen tcp|lookup) \S[^:]*: ` +
+		`(?:no such|permission|file exists|is a directory|not a directory|connection|address|operation|invalid|` +
+		`executable file|too many|input/output|i/o) .*|[a-z][\w-]{1,20} error: \S.*|CMake Error\b.*|` +
+		`[0-9A-Fa-f]{8,}:error:[0-9A-F]{8}:.*|\S*(?:\.sh|\bbash|\bdash|\bsh|\bzsh|\bksh): (?:line )?\d+: \S.*|` +
+		`.{1,200} (?:failed|refused): (?:[Cc]onnection|[Nn]o |[Pp]ermission|[Nn]etwork|[Hh]ost|[Oo]peration).*|` +
+		`\d+ out of \d+ hunks? (?:FAILED|ignored).*|Hunk #\d+ FAILED .*|` +
 		`\S+: patch does not apply|g?make(?:\[\d+\])?: \*\*\* .*|npm (?:ERR!|error) .*|exit status [1-9]\d*|` +
 		`Segmentation fault.*|Killed$|Aborted(?: \(core dumped\))?$|Bus error.*|Terminated$|fatal: .*|` +
 		`\S+: fatal: .*|error: .*|ERROR: .*|FATAL: .*|E: .*|\[ERROR\] Failed to .*|Error from server .*|` +
@@ -452,7 +494,11 @@ var (
 		`ERROR: LoadError: .*|The connection to the server \S+ was refused.*)$`)
 	gitLine = lazy(`^git: '[^']+' is not a git command\.`)
 	// What a program adds to its complaint.
-	more = lazy(`^(?:\s|[Uu]sage:|hint: |try |Try |See |see |For more|for more|DETAIL|HINT|LINE \d|CONTEXT|\^|` +
+	more = lazy(`^(?:\s|Candidate |Missing |Reason: |Details?: |Location: |Failed validating |On instance|` +
+		`Specify |No |Perhaps |Maybe |Was |Were |Got: |Expected: |- (?:method|waiting|navigating)|` +
+		`Parameters?: |(?:File|file): |Install |Alternatively|Please |Command "|Possible reasons|Either |Make sure|` +
+		`Ensure |Consider |[╰└]|[Uu]sage:|hint: |try |Try |See |see |For more|for more|DETAIL|HINT|LINE \d|` +
+		`CONTEXT|\^|` +
 		`note: |= |\||-->|Did you mean|The most similar|Please make sure|and the repository exists|To see |Run |` +
 		`A complete log|Options:|\[SQL|\(Background|Is the server running|\d+ \||curl: |` +
 		`tar: |npm (?:ERR!|error)|error: |fatal: |Aborting|Error: |optional arguments|positional arguments|` +
@@ -461,6 +507,10 @@ var (
 		`Valid |Commands:|Example|.*\(core dumped\)|exit status|collect2|warning: |make: |[A-Z][\w-]+:$|` +
 		`Caused by:|# |\.\.\.)`)
 	usage = lazy(`^[Uu]sage:\s`)
+	// What a program says of its arguments, below its usage.
+	rejects = lazy(`^(?:[\w./-]+(?: [\w-]+)?: )?(?:[Ee]rror\b.*|[Ii]nvalid \w.*|[Uu]n(?:known|recognized|` +
+		`expected) \w.*|` +
+		`[Mm]issing \w.*|[Nn]o such \w.*|(?:the following )?arguments? .*|option .*requires .*)$`)
 )
 
 // program reads the last words of a program.
@@ -507,8 +557,12 @@ func (t *text) program() Finding {
 			}
 		}
 	}
-	if usage().MatchString(t.head[0]) && len(t.head) > 1 && strings.Contains(last, "error: ") {
-		return failed("program_message", last)
+	if usage().MatchString(t.head[0]) {
+		for _, l := range t.tail[max(0, len(t.tail)-12):] {
+			if rejects().MatchString(l) {
+				return failed("program_message", l)
+			}
+		}
 	}
 	if t.short && diagnostic(t.head[0]) {
 		for _, l := range t.head[1:] {
@@ -532,7 +586,20 @@ func speaks(l string) string {
 
 func sameVoice(a, b string) bool { return speaks(a) != "" && speaks(a) == speaks(b) }
 
-var httpStatus = lazy(`(?:^(?:HTTP(?:/[\d.]+)?(?: [Ee]rror)?:? (?:[Ss]tatus(?: [Cc]ode)?:? )?[45]\d\d\b|` +
+var httpStatus = lazy(`(?:\b[45]\d\d (?:Bad Request|Unauthorized|Payment Required|Forbidden|Not Found|` +
+	`Method Not Allowed|Conflict|Gone|Unprocessable|Too Many Requests|Internal Server Error|Not Implemented|` +
+	`Bad Gateway|Service (?:Temporarily )?Unavailable|Gateway Time-?out)\b|` +
+	`^.{0,60}\b(?:[Ss]tatus|HTTP|http|[Cc]ode)(?:[ _-]?[Cc]ode)?\s?[=:]\s?[45]\d\d\b|` +
+	`^.{0,80}\b(?:responded|returned|answered|replied|failed|[Ee]rror|rejected|` +
+	`got)\b.{0,40}[ (][45]\d\d(?:[):,.]|$)|` +
+	`(?i:^(?:the )?(?:\w+ )?(?:connection|request|socket|handshake|navigation|upstream|stream|tunnel|browser|page)` +
+	`(?: \w+){0,3} (?:timed out|hang up|hung up|refused|reset|closed|aborted|lost|crashed)\b)|` +
+	`^socket hang up|(?i:^no (?:healthy|available) (?:upstream|server|backend|node|host))|` +
+	`^(?:[a-zA-Z]\w*\.)+[a-zA-Z]\w*: .*(?:Timeout \d+ ?ms exceeded|net::ERR_|[Tt]arget .*closed|violation|` +
+	`not (?:visible|attached|enabled|found|a valid)|crashed|detached|ERR_)|^strict mode violation: |` +
+	`^Message: .*(?:element|session|alert|window|timeout|script)|Error \d+ connecting to |^\([45]\d\d\)$|` +
+	`^<_\w*RpcError of RPC that terminated with:|` +
+	`^(?:HTTP(?:/[\d.]+)?(?: [Ee]rror)?:? (?:[Ss]tatus(?: [Cc]ode)?:? )?[45]\d\d\b|` +
 	`[45]\d\d (?:Client|Server) Error: |[45]\d\d [A-Z][a-z]+(?: [A-Z]?[a-z]+){0,4}(?::|$)|(?:Client|` +
 	`Server) error '[45]\d\d |(?:[Ss]tatus(?: [Cc]ode)?|[Rr]esponse(?: [Ss]tatus)?(?: [Cc]ode)?):? [45]\d\d\b)|` +
 	`\b(?:failed|error|rejected|responded|returned|answered)\b.{0,120}\b(?:status(?: code)?|HTTP|` +
@@ -540,9 +607,21 @@ var httpStatus = lazy(`(?:^(?:HTTP(?:/[\d.]+)?(?: [Ee]rror)?:? (?:[Ss]tatus(?: [
 	`[Nn]ame or service not known|getaddrinfo (?:ENOTFOUND|EAI_AGAIN)|\bECONN(?:REFUSED|RESET)\b|` +
 	`\bENOTFOUND\b|\bETIMEDOUT\b|^\d{3} (?:Unrecognized|Invalid|Syntax|Not found|Bad)\b)`)
 
+// counts are figures of what was checked or seen.
+var counts = lazy(`\b\d+ (?:ok|passed|succeeded|errors?|failed|failures?|warnings?)\b`)
+
+// calls is a log of what was tried, below an error.
+var calls = lazy(`(?m)^(?:Call log:|Stacktrace:|HTTP response headers:|\s+details = )`)
+
 // http reads a short text that gives the status of a request that failed.
 func (t *text) http() Finding {
-	if len(t.head) > 6 || len(t.all) > 1200 || !httpStatus().MatchString(t.head[0]) {
+	first := t.head[0]
+	if counts().MatchString(first) {
+		return Finding{}
+	}
+	if len(t.all) > 1200 || len(t.head) > 6 && !calls().MatchString(t.all) || !httpStatus().MatchString(first) ||
+		first[0] == '#' || first[0] == '|' || first[0] == '-' || len(t.head) > 1 && t.paragraphs() > 0 ||
+		strings.HasPrefix(first, "Title:") {
 		return Finding{}
 	}
 	return failed("http_status", t.head[0])
@@ -579,6 +658,9 @@ func (t *text) document(rule string) string {
 		}
 		return ""
 	}
+	if exitStatus().MatchString(t.last()) && t.short {
+		return "" // of the program that ran what stands above
+	}
 	n := map[string]int{}
 	for _, l := range t.head {
 		switch {
@@ -607,7 +689,7 @@ func (t *text) document(rule string) string {
 	}
 	lines := len(t.head)
 	switch {
-	case strings.Contains(t.tail[0]+"\n"+strings.Join(t.tail, "\n"), "BUILD FAIL"):
+	case strings.Contains(strings.Join(t.tail, "\n"), "BUILD FAIL") || strings.HasPrefix(t.head[0], "FAILURE: "):
 		return ""
 	case n["log"] >= 2 || n["log"] == 1 && looksLikeLog(t.head):
 		return "it is a log"
@@ -635,6 +717,9 @@ func (t *text) document(rule string) string {
 	}
 	return ""
 }
+
+var exitStatus = lazy(`^(?:exit status [1-9]\d*|The connection to the server \S+ was refused.*|` +
+	`(?:error|Error|ERROR): .{0,300}|fatal: .{0,300})$`)
 
 var letter = lazy(`^(?:Hi|Hello|Hey|Dear|Hallo|Good (?:morning|day))\b.{0,40}[,!]?$`)
 
@@ -694,15 +779,58 @@ var (
 		`^no (?:\w+ ){1,3}with .{0,60} (?:exists?|found)\b`)
 )
 
+// undone says of what was asked that it was not done, or of one thing that it is not there.
+var undone = lazy(`(?i)^(?:nothing (?:was|is|has been) (?:changed|done|saved|sent|deleted|updated|created|` +
+	`booked)\b|` +
+	`no \w+ (?:named|called|with (?:the )?(?:id|name|number|key)) \S+|(?:\S+ ){1,4}not (?:applied|saved|sent|` +
+	`created|` +
+	`updated|executed|performed|completed|processed|accepted|delivered|accessible)\b|bad \w+: \S)`)
+
+// core is a short text without what is added to a sentence that says no: the place, a hint. Else it is the text itself.
+func (t *text) core() *text {
+	if len(t.head) < 2 || len(t.head) > 8 || !t.short {
+		return t
+	}
+	for _, l := range t.head[1:] {
+		if !more().MatchString(l) || strings.HasPrefix(l, "No ") {
+			return t
+		}
+	}
+	return textOf(t.head[0])
+}
+
+// generalRule begins a sentence about what holds for all.
+var generalRule = lazy(`(?i)^[\w ]{0,30}\b(?:policy|policies|rules?|terms|conditions|guidelines?|faq|note|` +
+	`summary|translation|` +
+	`answer|transcript|title|description)\s?:`)
+
+// camel is a name like BadZipFile before what it says.
+var camel = lazy(`^(?:[\w.]+\.)?[A-Z][a-z]+(?:[A-Z][a-z]+)+: (\S.*)$`)
+
+// main is the main clause of a sentence: what follows tells why.
+func main(s string) string {
+	for _, w := range []string{" because ", " since ", " after ", "; "} {
+		if i := strings.Index(s, w); i > 12 {
+			s = s[:i]
+		}
+	}
+	return s
+}
+
 // code is a line of source code.
 var code = lazy(`^(?:throw |raise |return |if |with |fmt\.|console\.|print\(|[\w.]+ :?= |:raises |` +
 	`\w+\(.*\)\s*[{;]?$)|[;{]$`)
 
 // refusal reads a sentence or two that say no.
 func (t *text) refusal() Finding {
-	if !t.one() || t.paragraphs() > 0 || strings.Count(t.all, ". ") >= 2 || figure().MatchString(t.head[0]) ||
-		logLine().MatchString(t.head[0]) || strings.ContainsAny(t.head[0][:1], "{<|#>/*-0123456789") ||
-		code().MatchString(t.head[0]) || t.head[0][0] == '[' && !strings.HasPrefix(t.head[0], "[Errno") {
+	if core := t.core(); core != t {
+		return core.refusal()
+	}
+	l := t.head[0]
+	if !t.one() || t.paragraphs() > 0 || strings.Count(t.all, ". ") >= 2 || figure().MatchString(l) ||
+		generalRule().MatchString(l) && !refused().MatchString(l) || logLine().MatchString(l) ||
+		grepLine().MatchString(l) || strings.ContainsAny(l[:1], "{<|#>/*-0123456789") || code().MatchString(l) ||
+		l[0] == '[' && !strings.HasPrefix(l, "[Errno") {
 		return Finding{}
 	}
 	first := sentence(t.head[0])
@@ -711,7 +839,7 @@ func (t *text) refusal() Finding {
 		return failed("refusal", first)
 	case len(strings.Fields(first)) < 2:
 		return Finding{}
-	case byID().MatchString(first):
+	case byID().MatchString(first), undone().MatchString(first):
 		return failed("refusal", first)
 	case nothing().MatchString(first), done().MatchString(first), strings.HasSuffix(first, "?"),
 		strings.Contains(first, "|"):
@@ -721,11 +849,40 @@ func (t *text) refusal() Finding {
 			return failed("refusal", first)
 		}
 		return Finding{Rule: "refusal", Quote: clip(first), Why: "it tells of the state of something", Supported: true}
-	case refused().MatchString(first), said().MatchString(first):
+	case refused().MatchString(first), said().MatchString(main(first)), says().MatchString(main(first)):
+		return failed("refusal", first)
+	}
+	if m := camel().FindStringSubmatch(first); m != nil && textOf(m[1]).refusal().Failed {
 		return failed("refusal", first)
 	}
 	return Finding{}
 }
+
+// Further ways to say no, by how the sentence is made rather than by what it is about.
+var says = lazy(`(?i)(?:\bno longer \w+|\b(?:reached|hit|exhausted) (?:the|your|its|their|a) .{0,30}(?:maximum|` +
+	`limit|` +
+	`quota|cap)\b|\b(?:could not|couldn't|unable to|failed to|not able to)\b|\boverlaps?\b.{0,40}\b(?:existing|` +
+	`another|other)|\bis (?:occupied|read-only|discontinued|deactivated|restricted|prohibited|forbidden|` +
+	`unreachable|unsupported|unknown|ambiguous|malformed|empty and|offline and)\b|` +
+	`^(?:the |your |this )?(?:\S+ ){0,3}(?:has |have |is |was |are )?expired\b|\bhas ended\b|` +
+	`^only (?:the |an? )?[\w-]+(?: [\w-]+)? (?:may|can|is allowed|are allowed)\b|` +
+	`^only [\w-]+(?: [\w-]+){0,2} (?:is|are) (?:allowed|permitted|supported|accepted)\b|` +
+	`\b(?:rejected|denied|refused|declined)\s[-\x{2013}\x{2014}]|\bforbidden\b|` +
+	`\b(?:cannot|can't|can not) (?:find|open|read|write|access|connect|resolve|load|parse|locate|create|delete|` +
+	`remove|` +
+	`execute|display|process|determine|handle|iterate|convert|assign|call)\b|\bis outside (?:the|of|your|its)\b|` +
+	`\binvalid (?:value|arguments?|type|format|input|parameters?|id|name|request|token|key|url|path|date|state)\b|` +
+	`\bexpected .{1,40}, (?:but )?(?:got|found|received)\b|\b(?:raised|threw) an? (?:exception|error)\b|` +
+	`\bfailed (?:with|due to|on)\b|\bis (?:illegal|incorrect|wrong|archived)\b|: (?:invalid|` +
+	`unsupported) [^:]{1,40}$|` +
+	`^there (?:is|are|was|'s) no (?:such )?[\w-]+(?: [\w-]+){0,2} \S*[\d#"'][\w#"'-]*\W*$|` +
+	`^(?:relation|table|column|database|schema|function|index|type|view|collection|constraint|user|role|file|` +
+	`bucket|key|queue|topic|branch) "?'?[\w.$-]+"?'? (?:does not exist|already exists|not found|` +
+	`is ambiguous)|\bis a required (?:property|field|argument|parameter)\b|out[- ]of[- ]bounds\b|` +
+	`^(?:E\d{4,5}|ORA-\d+|[A-Z]{2,5}-\d{3,5}|SQLSTATE\S*):? \S|^\((?:error|err)\) \S|\bunsupported \w+|` +
+	`\b(?:badly formed|ill-formed|mismatch\b.*\bline \d|deadlock detected|incomplete input)\b|` +
+	`^while (?:parsing|scanning|constructing) a|^'[\w-]+' codec can't|^(?:[\w.]+\(\)|[\w.]+) (?:arg|iterable)\b.*` +
+	`\b(?:empty|invalid)|^file (?:contains no|is not an?) |\bviolates\b)`)
 
 // The bare message of an exception, as tools hand it on that catch every exception.
 var raw = lazy(`^(?:'[\w.]+' object (?:has no attribute|is not|does not) .*|unsupported operand type.*|` +

@@ -149,25 +149,50 @@ func (d *Description) Text(w io.Writer) error {
 func (v *Builder) text(w io.Writer) {
 	fmt.Fprintf(w, "%s %s (%s)\n  %s\n  works on one %s at a time; emits %s\n",
 		v.Type, v.Version, v.Stability, v.Doc, v.Unit, strings.Join(v.Kinds, ", "))
-	var s struct {
-		Properties map[string]struct {
-			Type        any    `json:"type"`
-			Default     any    `json:"default"`
-			Description string `json:"description"`
-		} `json:"properties"`
-	}
-	if json.Unmarshal(v.Schema, &s) != nil || len(s.Properties) == 0 {
+	settings := settingsOf(v.Schema, "", 0)
+	if len(settings) == 0 {
 		return
 	}
 	fmt.Fprintln(w, "  settings:")
-	for _, key := range propertyOrder(v.Schema) {
-		p := s.Properties[key]
+	for _, p := range settings {
 		def := ""
 		if p.Default != nil {
 			def = fmt.Sprintf(" (default %v)", p.Default)
 		}
-		fmt.Fprintf(w, "    %-24s %s%s\n", key, p.Description, def)
+		fmt.Fprintf(w, "    %-24s %s%s\n", p.key, p.Description, def)
 	}
+}
+
+// setting is a property of a schema, by its path: detect.match[].tool.
+type setting struct {
+	key         string
+	Default     any             `json:"default"`
+	Description string          `json:"description"`
+	Items       json.RawMessage `json:"items"`
+}
+
+// maxNesting bounds how deep a plugin's schema is gone into.
+const maxNesting = 8
+
+// settingsOf lists a schema's properties and what is in them, as they stand there.
+func settingsOf(schema []byte, prefix string, depth int) (out []setting) {
+	var s struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	if depth == maxNesting || json.Unmarshal(schema, &s) != nil {
+		return nil
+	}
+	for _, key := range propertyOrder(schema) {
+		p := setting{}
+		if json.Unmarshal(s.Properties[key], &p) != nil {
+			continue
+		}
+		p.key = prefix + key
+		out = append(out, p)
+		out = append(out, settingsOf(s.Properties[key], p.key+".", depth+1)...)
+		out = append(out, settingsOf(p.Items, p.key+"[].", depth+1)...)
+	}
+	return out
 }
 
 // propertyOrder lists a schema's properties as they stand in it.
