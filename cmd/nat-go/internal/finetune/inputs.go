@@ -23,6 +23,7 @@ type inputs struct {
 	paths  []string
 	as     []string       // all that was named, where it is read as one input; paths is then its name
 	began  []source.Input // what the files were when the run began
+	limit  int64          // at most so many entries of each; 0: all
 	open   func(ctx context.Context, path string, opt source.Options) (source.Source, error)
 
 	collect func(ctx context.Context, c source.Collection) ([]string, error) // makes the files before they are read; nil: they are there
@@ -35,6 +36,7 @@ func findInputs(ctx context.Context, p *plan) (*inputs, error) {
 	if err != nil {
 		return nil, err
 	}
+	in.limit = p.Limit
 	if err := in.identify(); err != nil {
 		return nil, exit.With(exit.Environment, err)
 	}

@@ -124,7 +124,7 @@ func (p *plan) chooseFormats() error {
 	if adapter != nil {
 		if c, ok := adapter.Config.(*customizer.Config); ok {
 			p.options.FullHistory = c.UseFullMessageHistory
-			if c.DatasetOutputDir != nil {
+			if c.DatasetOutputDir != nil && !p.planning {
 				p.copyTo = *c.DatasetOutputDir
 			}
 		}

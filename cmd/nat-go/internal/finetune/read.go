@@ -2,6 +2,7 @@ package finetune
 
 import (
 	"context"
+	"io"
 	"sync/atomic"
 
 	"github.com/nat-go/nat-go/ttc"
@@ -63,12 +64,17 @@ func (rd *reader) read(ctx context.Context, in *inputs, k int, resume *source.Cu
 		return
 	}
 	defer src.Close()
-	var offset int64
+	var offset, row int64
 	if resume != nil {
-		offset = resume.Offset
+		offset, row = resume.Offset, resume.Row
 	}
 	for {
-		next.example, next.at, next.err = src.Next(ctx)
+		if in.limit > 0 && row >= in.limit {
+			next.err = io.EOF
+		} else {
+			next.example, next.at, next.err = src.Next(ctx)
+			row = next.at.Row
+		}
 		if next.err == nil {
 			next.example.Run, next.at.Run = k, k
 			next.bytes = max(next.at.Offset-offset, 0)

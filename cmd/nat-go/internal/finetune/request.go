@@ -36,7 +36,10 @@ type Request struct {
 	Seed       *int64
 	Compat     compat.Mode // whose ways the run has
 	DryRun     bool        // everything but the training job
-	Detach     bool        // don't wait for the job
+	Plan       bool        // say what would come of it; nothing is left behind
+	Limit      int64       // at most so many entries of each input; 0: all
+	planning   bool
+	Detach     bool // don't wait for the job
 	Metrics    string
 	Now        string // what a chat template's strftime_now shows; empty: collator.template_time
 

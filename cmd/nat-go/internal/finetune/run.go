@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"syscall"
 
@@ -17,11 +18,30 @@ import (
 // Run makes a data set of a run's output and hands it to a trainer. The summary is returned with an error too, as far
 // as the run came; the error carries the exit code.
 func Run(ctx context.Context, req Request, env Env) (*Summary, error) {
+	if req.Plan {
+		return planned(ctx, req, env)
+	}
 	p, err := unlessEnded(ctx, func() (*plan, error) { return newPlan(ctx, req, env) })
 	if err != nil {
 		return Failed(req, err)
 	}
 	return newRun(p, env).end(ctx, (*run).make)
+}
+
+// planned makes the run in a folder that is removed: its counts are those the run would have.
+func planned(ctx context.Context, req Request, env Env) (*Summary, error) {
+	dir, err := os.MkdirTemp("", "nat-go-plan-")
+	if err != nil {
+		return Failed(req, exit.Environmentf("can't make a folder to plan in: %w", err))
+	}
+	defer os.RemoveAll(dir)
+	req.Plan, req.planning, req.DryRun, req.OutputDir, req.Metrics = false, true, true, dir, ""
+	sum, err := Run(ctx, req, env)
+	if sum.DatasetDir != "" {
+		sum.RunDir, sum.DatasetDir = "(planned)", "(planned)"
+		sum.Next = "nothing was written or submitted (--plan)"
+	}
+	return sum, err
 }
 
 // run is what every stage of a run needs.
@@ -62,6 +82,9 @@ func (r *run) make(ctx context.Context) error {
 	in, err := findInputs(ctx, r.plan)
 	if err != nil {
 		return err
+	}
+	if r.plan.planning && in.collect != nil {
+		return exit.Usagef("--plan asks no agent: collect the runs first, and name them with --from")
 	}
 	r.sum.Warnings = append(r.sum.Warnings, r.plan.notes...)
 	r.sum.RunDir, r.sum.DatasetDir, r.made.Source = string(r.plan.folder), r.plan.folder.Dataset(), in.source.Type
