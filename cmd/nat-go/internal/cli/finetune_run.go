@@ -75,7 +75,7 @@ A file is JSON lines, JSON, Parquet or CSV, also compressed with gzip or zstd; a
 	f.Int64Var(&seed, "seed", 0, "seed of sampling and split; wins over dataset.split.seed")
 	f.StringVar(&mode, "compat", "", "nat: write what NAT writes, byte for byte, bugs included")
 	f.BoolVar(&req.Plan, "plan", false, "read everything, write nothing, and say what would come of it")
-	f.Int64Var(&req.Limit, "limit", 0, "read at most so many entries of each input; 0: all")
+	f.Int64Var(&req.Limit, "limit", 0, "read at most so many examples of each input; 0: all")
 	f.BoolVar(&req.DryRun, "dry-run", false, "write the data set and submit nothing")
 	f.BoolVar(&req.Detach, "detach", false, "submit the job and don't wait for it")
 	f.StringVar(&req.Metrics, "metrics", "", "write the run's counters to this file as Prometheus text")

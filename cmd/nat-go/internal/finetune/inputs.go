@@ -23,7 +23,7 @@ type inputs struct {
 	paths  []string
 	as     []string       // all that was named, where it is read as one input; paths is then its name
 	began  []source.Input // what the files were when the run began
-	limit  int64          // at most so many entries of each; 0: all
+	limit  int64          // at most so many examples of each; 0: all
 	open   func(ctx context.Context, path string, opt source.Options) (source.Source, error)
 
 	collect func(ctx context.Context, c source.Collection) ([]string, error) // makes the files before they are read; nil: they are there
