@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -63,7 +65,15 @@ func readTemplate(path string) (string, error) {
 		}
 		return text, nil
 	}
-	b, err := os.ReadFile(path)
+	f, err := os.Open(path)
+	if err != nil {
+		return "", exit.With(exit.Usage, err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, tokenizer.MaxTemplateBytes+1))
+	if err == nil && len(b) > tokenizer.MaxTemplateBytes {
+		err = fmt.Errorf("%s has more than %d bytes, which is the limit of a template", path, tokenizer.MaxTemplateBytes)
+	}
 	if err != nil {
 		return "", exit.With(exit.Usage, err)
 	}

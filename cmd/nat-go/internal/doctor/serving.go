@@ -15,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/collator/turns"
+	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/chat/template"
 )
@@ -145,14 +146,7 @@ func readVocabulary(dir string) (*vocabulary, error) {
 
 // readJSON reads a file of bounded size.
 func readJSON(path string, limit int64, to any) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	if info.Size() > limit {
-		return fmt.Errorf("%s has %d bytes; the limit is %d", path, info.Size(), limit)
-	}
-	b, err := os.ReadFile(path)
+	b, err := durable.ReadFile(path, limit)
 	if err != nil {
 		return err
 	}

@@ -42,13 +42,16 @@ type Entry struct {
 
 const lockVersion = 1
 
+// maxLock is how large a lock file may be: an entry has some KiB, with the schemas of its builders.
+const maxLock = 16 << 20
+
 // platform is what checksums are kept by.
 var platform = runtime.GOOS + "/" + runtime.GOARCH
 
 // ReadLock reads the lock file of a folder; a missing one is empty.
 func ReadLock(dir string) (*Lock, error) {
 	l := &Lock{Version: lockVersion, Plugins: map[string]*Entry{}, path: filepath.Join(dir, LockFile)}
-	text, err := os.ReadFile(l.path)
+	text, err := durable.ReadFile(l.path, maxLock)
 	if errors.Is(err, os.ErrNotExist) {
 		return l, nil
 	}
