@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,7 +23,7 @@ func limitMemory(t *testing.T, cmd *exec.Cmd) (killed func() bool) {
 		{"/sys/fs/cgroup", "memory.max", "memory.events"},
 		{"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.oom_control"},
 	} {
-		dir := filepath.Join(g.root, "nat-go-test-"+strconv.Itoa(os.Getpid())+"-"+strconv.FormatInt(time.Now().UnixNano(), 36))
+		dir := filepath.Join(g.root, fmt.Sprintf("nat-go-test-%d-%d", os.Getpid(), time.Now().UnixNano()))
 		if os.Mkdir(dir, 0o755) != nil {
 			continue
 		}
@@ -49,7 +50,8 @@ func limitMemory(t *testing.T, cmd *exec.Cmd) (killed func() bool) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cmd.Args = slices.Concat([]string{"sh", "-c", `echo $$ > "$0" && exec "$@"`, filepath.Join(dir, "cgroup.procs"), cmd.Path}, cmd.Args[1:])
+		enter := []string{"sh", "-c", `echo $$ > "$0" && exec "$@"`, filepath.Join(dir, "cgroup.procs"), cmd.Path}
+		cmd.Args = slices.Concat(enter, cmd.Args[1:])
 		cmd.Path = sh
 		return func() bool {
 			events, err := os.ReadFile(filepath.Join(dir, g.events))

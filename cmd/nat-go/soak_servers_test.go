@@ -231,7 +231,7 @@ func (v *served) configure(taught bool) {
 	from := fmt.Sprintf(`
 sources:
   made:
-    {_type: endpoint, endpoint: %q, dataset: q.json, token: "${SOAK_TOKEN}", timeout: 1s, tries: 2, max_answer_bytes: 1048576}
+    {_type: endpoint, endpoint: %q, dataset: q.json, token: "${SOAK_TOKEN}", timeout: 1s, tries: 2, max_answer_bytes: 999999}
 trajectory_builders: {b: {_type: dpo_traj_builder}}
 `, v.workflow.URL)
 	adapter := fmt.Sprintf(`
@@ -255,7 +255,8 @@ trajectory_builders:
 collator:
   tokenizer: %[1]s/tokenizer
   teacher:
-    {endpoint: %[2]q, model: m, api_key: "${SOAK_TOKEN}", top_k: 3, timeout: 1s, vocabulary: assume, max_answer_bytes: 1048576}
+    {endpoint: %[2]q, model: m, api_key: "${SOAK_TOKEN}", top_k: 3, timeout: 1s, vocabulary: assume,
+      max_answer_bytes: 1048576}
 `, hints, v.teacher.URL)
 	}
 	v.write(v.t, "finetune.yml", from+fmt.Sprintf(`

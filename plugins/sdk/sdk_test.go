@@ -86,7 +86,8 @@ func TestTryWithoutNatGo(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	var out, errs bytes.Buffer
 	code := commandLine(testPlugin(), []string{"try", "rows.jsonl"}, &out, &errs)
-	if code != 1 || !strings.Contains(errs.String(), "no nat-go is on PATH") || !strings.Contains(errs.String(), "--from rows.jsonl") {
+	said := errs.String()
+	if code != 1 || !strings.Contains(said, "no nat-go is on PATH") || !strings.Contains(said, "--from rows.jsonl") {
 		t.Errorf("code %d: %s", code, &errs)
 	}
 }

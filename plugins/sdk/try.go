@@ -18,7 +18,7 @@ func try(stdout, stderr io.Writer, args []string) error {
 	}
 	nat, err := exec.LookPath("nat-go")
 	if err != nil {
-		return errors.New("try has nat-go read the file, and no nat-go is on PATH: add the folder that holds it to PATH, " +
+		return errors.New("try has nat-go read the file, and no nat-go is on PATH: add its folder to PATH, " +
 			"or run `/path/to/nat-go builders try " + self + " --from " + args[0] + "`")
 	}
 	cmd := exec.Command(nat, append([]string{"builders", "try", self, "--from"}, args...)...)

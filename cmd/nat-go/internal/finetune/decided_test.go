@@ -241,13 +241,16 @@ func TestResumeOverridesWhatComesAfter(t *testing.T) {
 func TestDecidedByFiles(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write := func(name, text string) {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o755)); err != nil {
+		err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o755))
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	write("config.yml", `
 trajectory_builders:
-  h: {_type: sdpo_traj_builder, hints: {allow: [knowable, hindsight], sources: [command], command: {run: [./hint.sh, script.py], answers: a}}}
+  h:
+    _type: sdpo_traj_builder
+    hints: {allow: [knowable, hindsight], sources: [command], command: {run: [./hint.sh, script.py], answers: a}}
 collator: {tokenizer: t, teacher: {dumps: dumps}}
 finetuning: {enabled: true, trajectory_builder: h, output_dir: out}
 `)

@@ -303,8 +303,8 @@ func (a *Adapter) Status(_ context.Context, job trainers.JobRef) (trainers.JobSt
 // before is said of a trainer that may have been killed between the note that it begins and its first instruction. What
 // ends everything at once in between leaves the same as what ends the trainer just after: nobody can tell the two
 // apart, and a program that may have begun is not started a second time without being asked to.
-const before = " before it printed anything, perhaps before its first instruction. As it may have begun, it is not started again by " +
-	"itself: to have it started, remove "
+const before = " before it printed anything, perhaps before its first instruction. As it may have begun, it is not " +
+	"started again by itself: to have it started, remove "
 
 func (a *Adapter) ended(dir string, code int, st *trainers.JobStatus) {
 	st.Metadata["exit_status"] = code
