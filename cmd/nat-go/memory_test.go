@@ -271,11 +271,12 @@ func inputAttacks() []attack {
 		{name: "endless manifest in a list", files: manifest, args: []string{"finetune", "list", "out"}},
 		{
 			name: "endless template", args: []string{"chat", "render", "--template", "/dev/zero"}, code: 2,
-			says: "which is the limit of a template",
+			says: "a template has at most",
 		},
 		{
 			name: "endless lock", files: map[string]string{"nat-go.lock": "-> /dev/zero", "in.json": memoryInput},
-			config: strings.Replace(config, "dpo_traj_builder", "acme/x", 1), args: from, code: 3, says: "not a regular file",
+			config: strings.Replace(config, "dpo_traj_builder", "acme/x", 1), args: from,
+			code: 3, says: "not a regular file",
 		},
 		{name: "endless config", files: map[string]string{"c.yml": "-> /dev/zero"}, args: []string{"validate", "--config-file", "c.yml"}, code: 2, says: "more than the limit"},
 	}

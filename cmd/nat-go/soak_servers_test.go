@@ -231,7 +231,8 @@ func (v *served) configure(taught bool) {
 	from := fmt.Sprintf(`
 sources:
   made:
-    {_type: endpoint, endpoint: %q, dataset: q.json, token: "${SOAK_TOKEN}", timeout: 1s, tries: 2, max_answer_bytes: 999999}
+    {_type: endpoint, endpoint: %q, dataset: q.json, token: "${SOAK_TOKEN}", timeout: 1s, tries: 2,
+      max_answer_bytes: 1048576}
 trajectory_builders: {b: {_type: dpo_traj_builder}}
 `, v.workflow.URL)
 	adapter := fmt.Sprintf(`

@@ -72,7 +72,7 @@ func readTemplate(path string) (string, error) {
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, tokenizer.MaxTemplateBytes+1))
 	if err == nil && len(b) > tokenizer.MaxTemplateBytes {
-		err = fmt.Errorf("%s has more than %d bytes, which is the limit of a template", path, tokenizer.MaxTemplateBytes)
+		err = fmt.Errorf("%s: a template has at most %d bytes", path, tokenizer.MaxTemplateBytes)
 	}
 	if err != nil {
 		return "", exit.With(exit.Usage, err)
