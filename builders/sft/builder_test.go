@@ -155,3 +155,75 @@ func TestBadConfigs(t *testing.T) {
 		}
 	}
 }
+
+// calling is a rollout: two calls in one turn, the first of which fails, then one that fails alone, an answer, a thank-you.
+func calling() *ttc.Example {
+	call := func(id string) chat.ToolCall { return chat.ToolCall{ID: id, Name: "look", Arguments: "{}"} }
+	result := func(id, text string) chat.Message {
+		return chat.Message{Role: "tool", Form: chat.Text, Text: text, ToolCallID: id}
+	}
+	failure := "Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n    f()\nValueError: bad date\n"
+	return &ttc.Example{ID: "x", Graph: ttc.Chain([]chat.Message{
+		{Role: "user", Form: chat.Text, Text: "q"},
+		{Role: "assistant", ToolCalls: []chat.ToolCall{call("1"), call("2")}},
+		result("1", failure),
+		result("2", "sunny"),
+		{Role: "assistant", ToolCalls: []chat.ToolCall{call("3")}},
+		result("3", failure),
+		{Role: "assistant", Form: chat.Text, Text: "sunny"},
+		{Role: "user", Form: chat.Text, Text: "thanks"},
+	}, ttc.Yes)}
+}
+
+// TestFailedCalls: calls that failed are left out with their results, or are context, or are imitated, as asked; what was
+// recorded by its token ids stays whole. A demonstration ends with the last turn that is trained.
+func TestFailedCalls(t *testing.T) {
+	roles := func(s *sink) string {
+		d := s.records[0].(*builders.Demonstration)
+		var out []string
+		for i, m := range d.Messages.Messages {
+			out = append(out, fmt.Sprintf("%s%d%v", m.Role[:1], len(m.ToolCalls), d.Trained[i]))
+		}
+		return strings.Join(out, " ")
+	}
+	s := build(t, schema.New[Config](), &ttc.Group{Examples: []*ttc.Example{calling()}})
+	if got, want := roles(s), "u0false a1true t0false a0true"; len(s.lines) != 1 || got != want {
+		t.Errorf("left out: %s, want %s", got, want)
+	}
+	mask := config(func(c *Config) { c.MaskFailedCalls = true })
+	keep := config(func(c *Config) { c.SkipFailedCalls = false })
+	recorded := calling()
+	recorded.Graph.Nodes[6].TokenIDs = []int32{1}
+	for name, c := range map[string]struct {
+		cfg  Config
+		ex   *ttc.Example
+		want string
+	}{
+		"masked":   {mask, calling(), "record e0 leaf6 train3 [false false false false false false true]"},
+		"imitated": {keep, calling(), "record e0 leaf6 train0 []"},
+		"recorded": {schema.New[Config](), recorded, "record e0 leaf6 train3 [false false false false false false true]"},
+	} {
+		if got := build(t, c.cfg, &ttc.Group{Examples: []*ttc.Example{c.ex}}).lines; len(got) != 1 || got[0] != c.want {
+			t.Errorf("%s: %v, want %s", name, got, c.want)
+		}
+	}
+	only := calling()
+	only.Graph.Nodes = only.Graph.Nodes[:1]
+	only.Graph.Nodes = append(only.Graph.Nodes, calling().Graph.Nodes[4:6]...)
+	only.Graph.Nodes[1].Parent, only.Graph.Nodes[2].Parent = 0, 1
+	if got := build(t, schema.New[Config](), &ttc.Group{Examples: []*ttc.Example{only}}).lines; len(got) != 1 ||
+		got[0] != "drop rollout x only_failed_calls" {
+		t.Error(got)
+	}
+}
+
+// TestUnscored: a task without scores was not meant to be chosen from; beside scored ones an unscored rollout is not taken.
+func TestUnscored(t *testing.T) {
+	none := &ttc.Group{Examples: []*ttc.Example{rollout("a", nil), rollout("b", nil)}}
+	if got := build(t, schema.New[Config](), none).records; len(got) != 2 {
+		t.Errorf("%d records of two conversations without scores", len(got))
+	}
+	if got := build(t, config(func(c *Config) { c.Select = "best" }), none).lines; got[0] != "drop rollout a no_reward" {
+		t.Error(got)
+	}
+}

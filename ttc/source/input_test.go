@@ -64,3 +64,25 @@ func TestPipeThatStalls(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestPipeTwice: a pipe that was opened to see what it is can be opened again to read it, from its beginning.
+func TestPipeTwice(t *testing.T) {
+	path := fifo(t)
+	go func() {
+		if w, err := os.OpenFile(path, os.O_WRONLY, 0); err == nil {
+			_, _ = w.WriteString("question,answer\nwhat,that\n")
+			w.Close()
+		}
+	}()
+	for range 2 {
+		f, err := Open(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(f)
+		if err != nil || string(b) != "{\"question\":\"what\",\"answer\":\"that\"}\n" {
+			t.Errorf("%q, %v", b, err)
+		}
+		f.Close()
+	}
+}

@@ -30,10 +30,10 @@ type pipe struct {
 
 // openPipe opens standard input or a pipe from its beginning; nil, where path is neither.
 func openPipe(ctx context.Context, path string) (*pipeView, error) {
+	const passing = fs.ModeNamedPipe | fs.ModeCharDevice | fs.ModeSocket // what was read of it is gone
 	if path == Stdin {
 		path = "/dev/stdin"
-	}
-	if info, err := os.Stat(path); err != nil || info.Mode()&(fs.ModeNamedPipe|fs.ModeCharDevice|fs.ModeSocket) == 0 {
+	} else if info, err := os.Stat(path); err != nil || info.Mode()&passing == 0 {
 		return nil, nil
 	}
 	pipes.Lock()
