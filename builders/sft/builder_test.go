@@ -156,13 +156,13 @@ func TestBadConfigs(t *testing.T) {
 	}
 }
 
-// calling is a rollout: two calls in one turn, the first of which fails, then one that fails alone, an answer, a thank-you.
+// calling is a rollout: two calls in one turn, the first of which fails, one that fails alone, an answer, a thank-you.
 func calling() *ttc.Example {
 	call := func(id string) chat.ToolCall { return chat.ToolCall{ID: id, Name: "look", Arguments: "{}"} }
 	result := func(id, text string) chat.Message {
 		return chat.Message{Role: "tool", Form: chat.Text, Text: text, ToolCallID: id}
 	}
-	failure := "Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n    f()\nValueError: bad date\n"
+	failure := "Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\nValueError: bad date\n"
 	return &ttc.Example{ID: "x", Graph: ttc.Chain([]chat.Message{
 		{Role: "user", Form: chat.Text, Text: "q"},
 		{Role: "assistant", ToolCalls: []chat.ToolCall{call("1"), call("2")}},
@@ -175,8 +175,8 @@ func calling() *ttc.Example {
 	}, ttc.Yes)}
 }
 
-// TestFailedCalls: calls that failed are left out with their results, or are context, or are imitated, as asked; what was
-// recorded by its token ids stays whole. A demonstration ends with the last turn that is trained.
+// TestFailedCalls: calls that failed are left out with their results, or are context, or are imitated, as asked; what
+// was recorded by its token ids stays whole. A demonstration ends with the last turn that is trained.
 func TestFailedCalls(t *testing.T) {
 	roles := func(s *sink) string {
 		d := s.records[0].(*builders.Demonstration)
@@ -192,6 +192,7 @@ func TestFailedCalls(t *testing.T) {
 	}
 	mask := config(func(c *Config) { c.MaskFailedCalls = true })
 	keep := config(func(c *Config) { c.SkipFailedCalls = false })
+	const masked = "record e0 leaf6 train3 [false false false false false false true]"
 	recorded := calling()
 	recorded.Graph.Nodes[6].TokenIDs = []int32{1}
 	for name, c := range map[string]struct {
@@ -199,9 +200,9 @@ func TestFailedCalls(t *testing.T) {
 		ex   *ttc.Example
 		want string
 	}{
-		"masked":   {mask, calling(), "record e0 leaf6 train3 [false false false false false false true]"},
+		"masked":   {mask, calling(), masked},
 		"imitated": {keep, calling(), "record e0 leaf6 train0 []"},
-		"recorded": {schema.New[Config](), recorded, "record e0 leaf6 train3 [false false false false false false true]"},
+		"recorded": {config(func(*Config) {}), recorded, masked},
 	} {
 		if got := build(t, c.cfg, &ttc.Group{Examples: []*ttc.Example{c.ex}}).lines; len(got) != 1 || got[0] != c.want {
 			t.Errorf("%s: %v, want %s", name, got, c.want)
@@ -217,13 +218,14 @@ func TestFailedCalls(t *testing.T) {
 	}
 }
 
-// TestUnscored: a task without scores was not meant to be chosen from; beside scored ones an unscored rollout is not taken.
+// TestUnscored: a task without scores was not meant to be chosen from.
 func TestUnscored(t *testing.T) {
 	none := &ttc.Group{Examples: []*ttc.Example{rollout("a", nil), rollout("b", nil)}}
 	if got := build(t, schema.New[Config](), none).records; len(got) != 2 {
 		t.Errorf("%d records of two conversations without scores", len(got))
 	}
-	if got := build(t, config(func(c *Config) { c.Select = "best" }), none).lines; got[0] != "drop rollout a no_reward" {
+	best := config(func(c *Config) { c.Select = "best" })
+	if got := build(t, best, none).lines; got[0] != "drop rollout a no_reward" {
 		t.Error(got)
 	}
 }

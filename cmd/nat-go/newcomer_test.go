@@ -123,7 +123,8 @@ func arrivals() []arrival {
 			var b bytes.Buffer
 			w := gzip.NewWriter(&b)
 			_, _ = w.Write(jsonLines(t, lines(60, func(i int) object {
-				return object{"id": fmt.Sprint("q", i/2), "prompt": question(i / 2), "output": answer(i), "score": i % 2}
+				id := fmt.Sprint("q", i/2)
+				return object{"id": id, "prompt": question(i / 2), "output": answer(i), "score": i % 2}
 			})))
 			w.Close()
 			putFile(t, path, b.Bytes())
@@ -172,14 +173,16 @@ func arrivals() []arrival {
 		{"folder", func(t *testing.T, path string) {
 			t.Helper()
 			for part := range 2 {
-				putFile(t, filepath.Join(path, fmt.Sprintf("part-%d.jsonl", part)), jsonLines(t, lines(20, func(i int) object {
+				half := lines(20, func(i int) object {
 					return object{"prompt": question(20*part + i), "response": answer(i)}
-				})))
+				})
+				putFile(t, filepath.Join(path, fmt.Sprintf("part-%d.jsonl", part)), jsonLines(t, half))
 			}
 			putFile(t, filepath.Join(path, "README.md"), []byte("# Data\n"))
 		}, 40, "trl"},
 		{"-", asLines(lines(30, func(i int) object {
-			return object{"query": question(i), "responses": []string{answer(i), answer(i + 1)}, "scores": []float64{0.1, 0.9}}
+			both := []string{answer(i), answer(i + 1)}
+			return object{"query": question(i), "responses": both, "scores": []float64{0.1, 0.9}}
 		})), 30, "trl"},
 	}
 }

@@ -2,8 +2,10 @@ package detect_test
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,26 +23,62 @@ func TestChoose(t *testing.T) {
 		given      map[string]string
 		want       string // the source and its settings, or a part of the error
 	}{
-		"plain candidates":  {text: `{"id": 1, "prompt": "p", "output": "o", "score": 1}`, want: "candidates"},
-		"other names":       {text: `{"question": "p", "response": "o", "rating": 1}`, want: "candidates output_key=response prompt_key=question score_key=rating"},
-		"a loss":            {text: `{"prompt": "p", "output": "o", "loss": 1}`, want: "candidates score_key=loss lower"},
-		"ids of lines":      {text: "{\"id\": 1, \"prompt\": \"p\", \"output\": \"o\", \"score\": 1}\n{\"id\": 2, \"prompt\": \"p\", \"output\": \"q\", \"score\": 2}", want: "candidates id_key="},
-		"scores as texts":   {text: `{"prompt": "p", "output": "o", "score": "0.5"}`, want: "candidates"},
-		"messages":          {text: `{"messages": [{"role": "user", "content": "q"}]}`, want: "traces"},
-		"JSON in a text":    {text: `{"messages": "[{\"role\": \"user\", \"content\": \"q\"}]"}`, want: "traces"},
-		"ShareGPT":          {text: `{"conversations": [{"from": "human", "value": "q"}]}`, want: "traces messages_key=conversations"},
-		"an instruction":    {text: `{"instruction": "i", "input": "x", "output": "o"}`, want: "traces context_key=input prompt_key=instruction response_key=output"},
-		"pairs":             {text: `{"prompt": "p", "chosen": "a", "rejected": "b"}`, want: "traces"},
-		"messages answered": {text: `{"messages": [{"role": "user", "content": "q"}], "response": "o", "reward": 1}`, want: "candidates output_key=response prompt_key=messages score_key=reward"},
-		"NAT":               {text: `[{"id": 1, "intermediate_steps": [], "messages": []}]`, want: "workflow_output"},
-		"CSV":               {text: "question,answer\nwhat,that\n", want: "traces prompt_key=question response_key=answer"},
+		"plain candidates": {text: `{"id": 1, "prompt": "p", "output": "o", "score": 1}`, want: "candidates"},
+		"other names": {
+			text: `{"question": "p", "response": "o", "rating": 1}`,
+			want: "candidates output_key=response prompt_key=question score_key=rating",
+		},
+		"a loss": {
+			text: `{"prompt": "p", "output": "o", "loss": 1}`,
+			want: "candidates score_key=loss lower",
+		},
+		"ids of lines": {
+			text: `{"id": 1, "prompt": "p", "output": "o", "score": 1} {"id": 2, "prompt": "p", "output": "q", "score": 2}`,
+			want: "candidates id_key=",
+		},
+		"scores as texts": {text: `{"prompt": "p", "output": "o", "score": "0.5"}`, want: "candidates"},
+		"messages":        {text: `{"messages": [{"role": "user", "content": "q"}]}`, want: "traces"},
+		"JSON in a text":  {text: `{"messages": "[{\"role\": \"user\", \"content\": \"q\"}]"}`, want: "traces"},
+		"ShareGPT": {
+			text: `{"conversations": [{"from": "human", "value": "q"}]}`,
+			want: "traces messages_key=conversations",
+		},
+		"an instruction": {
+			text: `{"instruction": "i", "input": "x", "output": "o"}`,
+			want: "traces context_key=input prompt_key=instruction response_key=output",
+		},
+		"pairs": {text: `{"prompt": "p", "chosen": "a", "rejected": "b"}`, want: "traces"},
+		"messages answered": {
+			text: `{"messages": [{"role": "user", "content": "q"}], "response": "o", "reward": 1}`,
+			want: "candidates output_key=response prompt_key=messages score_key=reward",
+		},
+		"NAT": {text: `[{"id": 1, "intermediate_steps": [], "messages": []}]`, want: "workflow_output"},
+		"CSV": {
+			text: "question,answer\nwhat,that\n",
+			want: "traces prompt_key=question response_key=answer",
+		},
 
-		"two answers":  {text: `{"prompt": "p", "response": "o", "completion": "o", "score": 1}`, want: `the answer may be "response" or "completion": say which with --map output=response`},
-		"one is named": {text: `{"prompt": "p", "response": "o", "completion": "o", "score": 1}`, given: map[string]string{"output_key": "completion"}, want: "candidates output_key=completion"},
-		"a wrong name": {text: `{"prompt": "p", "response": "o", "score": 1}`, given: map[string]string{"output_key": "reply"}, want: `no entry has the key "reply"`},
+		"two answers": {
+			text: `{"prompt": "p", "response": "o", "completion": "o", "score": 1}`,
+			want: `the answer may be "response" or "completion": say which with --map output=response`,
+		},
+		"one is named": {
+			text:  `{"prompt": "p", "response": "o", "completion": "o", "score": 1}`,
+			given: map[string]string{"output_key": "completion"},
+			want:  "candidates output_key=completion",
+		},
+		"a wrong name": {
+			text:  `{"prompt": "p", "response": "o", "score": 1}`,
+			given: map[string]string{"output_key": "reply"},
+			want:  `no entry has the key "reply"`,
+		},
 		"prompts only": {text: `{"prompt": "p"}`, want: "its keys are: prompt"},
-		"not asked":    {text: `{"messages": [{"role": "user", "content": "q"}]}`, only: "candidates", want: "doesn't look like what the source candidates reads"},
-		"no data":      {text: "Dear Sir or Madam", want: "neither JSON, nor Parquet, nor CSV"},
+		"not asked": {
+			text: `{"messages": [{"role": "user", "content": "q"}]}`,
+			only: "candidates",
+			want: "doesn't look like what the source candidates reads",
+		},
+		"no data": {text: "Dear Sir or Madam", want: "neither JSON, nor Parquet, nor CSV"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "in")
@@ -52,7 +90,8 @@ func TestChoose(t *testing.T) {
 				t.Fatal(err)
 			}
 			h.Given = c.given
-			found, err := detect.Choose([]source.Factory{nat.Factory(), candidates.Factory(), traces.Factory()}, c.only, h)
+			all := []source.Factory{nat.Factory(), candidates.Factory(), traces.Factory()}
+			found, err := detect.Choose(all, c.only, h)
 			if err != nil {
 				if !strings.Contains(err.Error(), c.want) {
 					t.Errorf("%v, want %s", err, c.want)
@@ -60,10 +99,8 @@ func TestChoose(t *testing.T) {
 				return
 			}
 			got := found.Source.Type
-			for _, key := range []string{"context_key", "id_key", "messages_key", "output_key", "prompt_key", "response_key", "score_key"} {
-				if v, ok := found.Settings[key]; ok {
-					got += " " + key + "=" + v
-				}
+			for _, key := range slices.Sorted(maps.Keys(found.Settings)) {
+				got += " " + key + "=" + found.Settings[key]
 			}
 			if found.Lower {
 				got += " lower"
@@ -78,13 +115,16 @@ func TestChoose(t *testing.T) {
 // TestTwoSources: an input that two sources can read is nobody's until a person says so; a format's own mark wins.
 func TestTwoSources(t *testing.T) {
 	fits := func(name string, fit source.Fit) source.Factory {
-		return source.Factory{Type: name, Recognize: func(*source.Head) source.Reading { return source.Reading{Fit: fit} }}
+		recognize := func(*source.Head) source.Reading { return source.Reading{Fit: fit} }
+		return source.Factory{Type: name, Recognize: recognize}
 	}
 	all := []source.Factory{fits("one", source.Fits), fits("two", source.Fits)}
-	if _, err := detect.Choose(all, "", &source.Head{Path: "x"}); err == nil || !strings.Contains(err.Error(), "as one and as two") {
+	h := &source.Head{Path: "x"}
+	if _, err := detect.Choose(all, "", h); err == nil || !strings.Contains(err.Error(), "as one and as two") {
 		t.Error(err)
 	}
-	if found, err := detect.Choose(append(all, fits("three", source.Certain)), "", &source.Head{}); err != nil || found.Source.Type != "three" {
+	found, err := detect.Choose(append(all, fits("three", source.Certain)), "", h)
+	if err != nil || found.Source.Type != "three" {
 		t.Error(found, err)
 	}
 }

@@ -21,7 +21,8 @@ func TestCSV(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
-	if _, err := io.ReadAll(CSV(strings.NewReader("a,b\n1\n"))); err == nil || !strings.Contains(err.Error(), "line 2") {
+	_, err := io.ReadAll(CSV(strings.NewReader("a,b\n1\n")))
+	if err == nil || !strings.Contains(err.Error(), "line 2") {
 		t.Error(err)
 	}
 }
@@ -45,7 +46,8 @@ func (zeros) Read(p []byte) (int, error) {
 
 func TestIsCSV(t *testing.T) {
 	for head, want := range map[string]bool{
-		"question,answer\n": true, "a\tb\n": true, `{"a": 1}`: false, "[1]": false, "Dear Sir, hello!\n": false, "one\n": false,
+		"question,answer\n": true, "a\tb\n": true,
+		`{"a": 1}`: false, "[1]": false, "Dear Sir, hello!\n": false, "one\n": false,
 	} {
 		if got := IsCSV("-", []byte(head)); got != want {
 			t.Errorf("%q: %v", head, got)
@@ -80,7 +82,8 @@ func TestParquet(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	want := `{"text":"a\n\"b\"","calls":[{"name":"f"}],"when":"2024-02-01T03:00:00Z","score":2.0,"n":1152921504606846976,"yes":true}` + "\n"
+	want := `{"text":"a\n\"b\"","calls":[{"name":"f"}],"when":"2024-02-01T03:00:00Z",` +
+		`"score":2.0,"n":1152921504606846976,"yes":true}` + "\n"
 	if got, err := io.ReadAll(r); err != nil || string(got) != want {
 		t.Errorf("%s, %v\nwant %s", got, err, want)
 	}
