@@ -17,6 +17,7 @@ type Result struct {
 	Counts   map[string]batch.Count // by "channel/split"
 	Accounts []ledger.Account       // in and out of stage collate, in records and in turns; the drops were handed over
 	Stats    Stats
+	Steps    int // step files
 }
 
 // Stats are counted over rows as they were made.
@@ -54,8 +55,9 @@ func (c *Collator) Collate(
 		return nil, err
 	}
 	spec := batch.Spec{
-		Dir: filepath.Join(dir, "batches"), Budget: c.cfg.BatchTokens, Layout: c.cfg.Layout, Workers: c.cfg.Workers,
-		PadID: c.pad, VocabSize: c.vocab, Terminators: c.ends,
+		Dir: filepath.Join(dir, "batches"), Budget: c.cfg.BatchTokens, Layout: c.cfg.Layout, Form: c.cfg.Form,
+		Workers: c.cfg.Workers,
+		PadID:   c.pad, VocabSize: c.vocab, Terminators: c.ends,
 		Tokenizer: c.cfg.Tokenizer.Fingerprint(), Template: c.render.Fingerprint(),
 		Finish: func(r *batch.Row) error {
 			if r.Meta.RL != nil {
@@ -71,7 +73,11 @@ func (c *Collator) Collate(
 	if err != nil {
 		return nil, err
 	}
-	return &Result{Counts: counts, Accounts: sum.accounts(), Stats: sum.stats}, nil
+	res := &Result{Counts: counts, Accounts: sum.accounts(), Stats: sum.stats}
+	if c.cfg.Steps {
+		res.Steps, err = batch.WriteSteps(spec.Dir)
+	}
+	return res, err
 }
 
 // spool makes the rows, in parallel over groups, and spools them in order.

@@ -43,19 +43,27 @@ type Config struct {
 
 	// Policy is the model to be trained: what other models sampled is off-policy. Empty: nothing is known to be
 	// on-policy.
-	Policy      string
-	MaxLength   int // tokens of a row, at least 2; README.md says what is cut from longer ones
-	BatchTokens int // tokens of a batch, padding included; at least MaxLength
-	Rows        RowUnit
-	Weight      Weight
-	Layout      batch.Layout
-	Order       batch.Order // of the rows
-	Workers     int         // goroutines; 0: 1. The output does not depend on it
+	Policy    string
+	MaxLength int // tokens of a row, at least 2; README.md says what is cut from longer ones
+	// MaxPairLength is MaxLength for either side of a preference; 0: the same.
+	MaxPairLength int
+	BatchTokens   int // tokens of a batch, padding included; at least MaxLength
+	Rows          RowUnit
+	Weight        Weight
+	Layout        batch.Layout
+	Form          batch.Form
+	Steps         bool        // write files of all channels a step, too; for the composer layout and equal width
+	PadID         *int64      // what stands behind a row's end; nil: the tokenizer's own
+	Order         batch.Order // of the rows
+	Workers       int         // goroutines; 0: 1. The output does not depend on it
 
 	Advantages Advantages // rl
-	Reference  *Reference // dpo: log-probs of pairs under a reference model; nil without
-	NullHints  bool       // sdpo: a control, in which every hint has no token, so that teacher and student are equal
-	Cumulative bool       // sdpo: a teacher has all hints of its row, each seen by the targets after it; else one hint
+	// RenderedRollouts lets rollouts without token ids into rl, as ids made of their text. Such rows say so, and have
+	// no log-probs; for trainers that take them.
+	RenderedRollouts bool
+	Reference        *Reference // dpo: log-probs of pairs under a reference model; nil without
+	NullHints        bool       // sdpo: a control, in which hints have no token: teacher and student are equal
+	Cumulative       bool       // sdpo: a teacher has all hints of its row, each seen by targets after it; else one
 	// Neutral is for sdpo a neutral hint: what it would be in each hint's place is kept beside the row, for measuring
 	// hints by. Empty: none.
 	Neutral string
@@ -84,6 +92,22 @@ func New(cfg Config) (*Collator, error) {
 	}
 	if cfg.BatchTokens < cfg.MaxLength {
 		return nil, fmt.Errorf("collator: batch_tokens (%d) is less than max_length (%d): the longest row would fit no batch", cfg.BatchTokens, cfg.MaxLength)
+	}
+	if cfg.MaxPairLength == 0 {
+		cfg.MaxPairLength = cfg.MaxLength
+	}
+	switch {
+	case cfg.MaxPairLength < 2:
+		return nil, fmt.Errorf("collator: max_dpo_length is %d; a row has at least two tokens", cfg.MaxPairLength)
+	case cfg.BatchTokens < cfg.MaxPairLength:
+		return nil, fmt.Errorf("collator: batch_tokens (%d) is less than max_dpo_length (%d)",
+			cfg.BatchTokens, cfg.MaxPairLength)
+	case cfg.Form.IgnoreIndex > 0:
+		return nil, fmt.Errorf("collator: ignore_index is %d, which may be a token: it has to be negative",
+			cfg.Form.IgnoreIndex)
+	}
+	if cfg.Steps && (cfg.Layout != batch.Composer || !cfg.Form.EqualWidth) {
+		return nil, errors.New("collator: step files are made of batches in the composer layout and of equal width")
 	}
 	if cfg.Layout == batch.Composer && cfg.Cumulative {
 		return nil, errors.New("collator: the composer format has one row a site, which can't hold cumulative hints")
@@ -143,6 +167,12 @@ func (c *Collator) learnTokens() error {
 				break
 			}
 		}
+	}
+	if p := c.cfg.PadID; p != nil {
+		if *p < 0 || *p >= c.vocab {
+			return fmt.Errorf("collator: pad_id %d is no id of the tokenizer, which has %d", *p, c.vocab)
+		}
+		c.pad = *p
 	}
 	c.restores = restores(tok)
 	c.passesArgs = passesArguments(c.render)

@@ -188,12 +188,12 @@ func commonPrefix(a, b []int32) []int32 {
 func (w *worker) fitPair(
 	p *promptOf, r *turns.Renderer, sides [2]continuation, pair [2]*made, length int,
 ) ([2]*made, int, *cause) {
-	limit := w.cfg.MaxLength
+	limit := w.cfg.MaxPairLength
 	fits := func(pair [2]*made) bool { return len(pair[0].IDs) <= limit && len(pair[1].IDs) <= limit }
 	if fits(pair) {
 		return pair, length, nil
 	}
-	refusal := refuse(TooLong, "the sides have %d and %d tokens; max_length is %d",
+	refusal := refuse(TooLong, "the sides have %d and %d tokens; max_dpo_length is %d",
 		len(pair[0].IDs), len(pair[1].IDs), limit)
 	whole := &material{nodes: p.nodes, trained: make([]bool, len(p.nodes)), tools: p.tools}
 	all := blocks(p.nodes)

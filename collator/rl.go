@@ -47,11 +47,12 @@ func (w *worker) onlyOwn(it *Item, m *material) *cause {
 		return refuse(ledger.NothingTrained, "no assistant message was sampled")
 	}
 	for i := range m.nodes {
-		if m.trained[i] && len(m.nodes[i].TokenIDs) == 0 {
+		if m.trained[i] && len(m.nodes[i].TokenIDs) == 0 && !w.cfg.RenderedRollouts {
 			return refuse(NoSampledIDs, "%s has no token ids", describe(i, &m.nodes[i]))
 		}
 	}
-	if p := w.onPolicy(m.nodes, m.trained, it.Record.Origin.Policy); p != "same" {
+	p := w.onPolicy(m.nodes, m.trained, it.Record.Origin.Policy)
+	if p != "same" && !(w.cfg.RenderedRollouts && p == "unknown") {
 		return refuse(OffPolicy, "on_policy is %s: sampled by %q, trained is %q",
 			p, it.Record.Origin.Policy, w.cfg.Policy)
 	}

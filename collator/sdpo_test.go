@@ -440,8 +440,9 @@ func TestComposerFormat(t *testing.T) {
 			"dpo_rejected_position_ids", "dpo_rejected_response_mask", "row_example", "row_n_active", "row_rollout", "row_weight",
 		},
 		{
-			"attention_mask", "ctx_teacher_attention_mask", "ctx_teacher_input_ids", "ctx_teacher_position_ids", "input_ids", "position_ids", "row_example", "row_n_active",
-			"row_rollout", "row_weight", "sdpo_loss_mask",
+			"attention_mask", "ctx_teacher_attention_mask", "ctx_teacher_input_ids", "ctx_teacher_position_ids",
+			"input_ids", "position_ids", "response_mask", "row_example", "row_n_active", "row_rollout", "row_weight",
+			"sdpo_loss_mask",
 		},
 	} {
 		want(t, slices.Sorted(maps.Keys(tensorsOf(t, c, i))), names)

@@ -53,6 +53,9 @@ func Verify(dir string, tok *tokenizer.Tokenizer) (*Report, error) {
 			v.problem(&batch.Line{File: name}, -1, "none of the %d turns of the channel ends in a stop token: a model trained on them never stops", e.runs)
 		}
 	}
+	if err := v.steps(); err != nil {
+		return v.report, err
+	}
 	return v.report, v.unlisted()
 }
 
@@ -73,6 +76,18 @@ func (v *verifier) problem(l *batch.Line, row int, format string, a ...any) {
 		return
 	}
 	v.report.Problems = append(v.report.Problems, Problem{l.File, row, fmt.Sprintf(format, a...)})
+}
+
+// steps checks the step files.
+func (v *verifier) steps() error {
+	listed, problems, err := batch.CheckSteps(v.dir)
+	for _, file := range listed {
+		v.files[file] = true
+	}
+	for _, p := range problems {
+		v.problem(&batch.Line{File: p.File}, -1, "%s", p.Text)
+	}
+	return err
 }
 
 // unlisted finds batches that the index does not have: an index that was cut short is sound, line by line.

@@ -1,10 +1,12 @@
 package batch
 
 import (
+	"slices"
+
 	"github.com/nat-go/nat-go/collator/tensors"
 )
 
-// Ignored is the label of a token that is not trained.
+// Ignored is the label of a token that is not trained, unless the form of a batch says another.
 const Ignored = -100
 
 // Channel describes the files of a channel.
@@ -59,6 +61,7 @@ type assembly struct {
 	channel *Channel
 	rows    []*Row
 	layout  Layout
+	form    Form
 	pad     int64
 	seqs    [][]*Side // of each side
 	width   []int     // T of each side
@@ -96,14 +99,49 @@ func (a *assembly) grid(name string, side int, fill int64, put func(cells []int6
 	}
 	for i, at := range a.starts(side) {
 		s := a.seqs[side][i]
+		if from, gap := a.gap(side, i); gap > 0 {
+			whole := slices.Repeat([]int64{fill}, len(s.IDs))
+			put(whole, s)
+			copy(cells[at:], whole[:from])
+			copy(cells[at+from+gap:], whole[from:])
+			continue
+		}
 		put(cells[at:at+len(s.IDs)], s)
 	}
 	return tensors.Of(name, cells, a.height(side), a.width[side])
 }
 
+// gap is where a sequence of a side has cells that hold none of its tokens, and how many: a student that is as wide as
+// its teacher has them where the teacher has the hint.
+func (a *assembly) gap(side, row int) (from, cells int) {
+	if !a.form.EqualWidth || side != 0 || len(a.rows[row].Meta.Sites) == 0 {
+		return 0, 0
+	}
+	s := &a.rows[row].Meta.Sites[0]
+	return int(s.At), int(s.Hint)
+}
+
+// positions are 0, 1, 2, ... of each sequence's tokens. In a gap stands that of the token behind it: nothing is read
+// there.
+func (a *assembly) positions(name string, side int) tensors.Tensor {
+	t := a.grid(name, side, 0, func(cells []int64, _ *Side) {
+		for i := range cells {
+			cells[i] = int64(i)
+		}
+	})
+	cells, _ := tensors.Items[int64](t)
+	for i, at := range a.starts(side) {
+		from, gap := a.gap(side, i)
+		for k := range gap {
+			cells[at+from+k] = int64(from)
+		}
+	}
+	return tensors.Of(name, cells, t.Shape...)
+}
+
 // assemble makes a batch's tensors.
-func assemble(c *Channel, rows []*Row, layout Layout, pad int64) []tensors.Tensor {
-	a := &assembly{channel: c, rows: rows, layout: layout, pad: pad, width: make([]int, len(c.Sides))}
+func assemble(c *Channel, rows []*Row, layout Layout, form Form, pad int64) []tensors.Tensor {
+	a := &assembly{channel: c, rows: rows, layout: layout, form: form, pad: pad, width: make([]int, len(c.Sides))}
 	for side := range c.Sides {
 		a.seqs = append(a.seqs, seqs(c, rows, side))
 		for _, s := range a.seqs[side] {
@@ -114,6 +152,9 @@ func assemble(c *Channel, rows []*Row, layout Layout, pad int64) []tensors.Tenso
 				a.width[side] = max(a.width[side], n)
 			}
 		}
+	}
+	if form.EqualWidth && c == SDPO {
+		a.width[0] = a.width[1]
 	}
 	var out []tensors.Tensor
 	for side, prefix := range c.Sides {
@@ -128,11 +169,7 @@ func assemble(c *Channel, rows []*Row, layout Layout, pad int64) []tensors.Tenso
 					cells[i] = 1
 				}
 			}),
-			a.grid(prefix+"position_ids", side, 0, func(cells []int64, s *Side) {
-				for i := range cells {
-					cells[i] = int64(i)
-				}
-			}))
+			a.positions(prefix+"position_ids", side))
 	}
 	out = append(c.columns(out, a), a.rowColumns()...)
 	if layout == Composer {
@@ -146,9 +183,9 @@ func assemble(c *Channel, rows []*Row, layout Layout, pad int64) []tensors.Tenso
 // labelGrid is input_ids where trained and Ignored elsewhere; in the composer layout a mask.
 func (a *assembly) labelGrid(side int) tensors.Tensor {
 	if a.layout == Composer {
-		return a.maskGrid(a.channel.Sides[side]+"labels", side, 0)
+		return a.maskGrid(a.channel.Sides[side]+"labels", side, 0, 0)
 	}
-	return a.grid(a.channel.Sides[side]+"labels", side, Ignored, func(cells []int64, s *Side) {
+	return a.grid(a.channel.Sides[side]+"labels", side, a.form.ignored(), func(cells []int64, s *Side) {
 		for _, r := range s.Trained {
 			for i := r.Start; i < r.End; i++ {
 				cells[i] = int64(s.IDs[i])
@@ -157,9 +194,9 @@ func (a *assembly) labelGrid(side int) tensors.Tensor {
 	})
 }
 
-// maskGrid is 1 so many positions before each trained token, and 0 elsewhere.
-func (a *assembly) maskGrid(name string, side, before int) tensors.Tensor {
-	return a.grid(name, side, 0, func(cells []int64, s *Side) {
+// maskGrid is 1 so many positions before each trained token, and off elsewhere.
+func (a *assembly) maskGrid(name string, side, before int, off int64) tensors.Tensor {
+	return a.grid(name, side, off, func(cells []int64, s *Side) {
 		for _, r := range s.Trained {
 			for i := r.Start; i < r.End; i++ {
 				cells[i-before] = 1
@@ -193,7 +230,7 @@ func pairColumns(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
 }
 
 func rolloutColumns(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
-	dst = append(dst, a.maskGrid("response_mask", 0, 0))
+	dst = append(dst, a.maskGrid("response_mask", 0, 0, 0))
 	if a.rows[0].Sides[0].LogProbs != nil {
 		logps := make([]float32, len(a.rows)*a.width[0])
 		for i, at := range a.starts(0) {

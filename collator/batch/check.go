@@ -74,7 +74,7 @@ func compare(c *Channel, l *Line, rows []*Row, all []tensors.Tensor) error {
 	if layout < 0 {
 		return fmt.Errorf("unknown layout %q", l.Layout)
 	}
-	again := assemble(c, rows, Layout(layout), l.PadID)
+	again := assemble(c, rows, Layout(layout), l.Form, l.PadID)
 	slices.SortFunc(again, func(a, b tensors.Tensor) int { return strings.Compare(a.Name, b.Name) })
 	byName := map[string]tensors.Tensor{}
 	for _, t := range all {
@@ -312,7 +312,11 @@ func unpackSide(r *reader, c *Channel, l *Line, rows []*Row, side int, prefix st
 			}
 			s.IDs[k] = int32(id)
 		}
-		s.Trained = runs(labels[at:at+n], c == RL || l.Layout == Composer.String())
+		off := l.ignored()
+		if c == RL || l.Layout == Composer.String() {
+			off = 0 // a mask
+		}
+		s.Trained = runs(labels[at:at+n], off)
 		if logps != nil {
 			for _, t := range s.Trained {
 				s.LogProbs = append(s.LogProbs, logps[at+t.Start:at+t.End]...)
@@ -332,14 +336,10 @@ func unpackSide(r *reader, c *Channel, l *Line, rows []*Row, side int, prefix st
 	return nil
 }
 
-// runs finds the trained runs in labels, or in a 0/1 mask.
-func runs(labels []int64, mask bool) (out []chat.Span) {
+// runs finds the trained runs in labels, or in a mask: what is not off.
+func runs(labels []int64, off int64) (out []chat.Span) {
 	for i, v := range labels {
-		on := v != Ignored
-		if mask {
-			on = v != 0
-		}
-		if !on {
+		if v == off {
 			continue
 		}
 		if k := len(out) - 1; k >= 0 && out[k].End == i {

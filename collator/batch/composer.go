@@ -8,12 +8,14 @@ import (
 // The composer layout has the names of the reference composite trainer, for a trainer that reads those:
 //
 //	rl    input_ids attention_mask position_ids response_mask rewards advantages [old_logprobs]
-//	sdpo  input_ids attention_mask position_ids, ctx_teacher_ with the same three, sdpo_loss_mask
+//	sdpo  input_ids attention_mask position_ids response_mask, ctx_teacher_ with the first three, sdpo_loss_mask
 //	dpo   dpo_chosen_ and dpo_rejected_ with the same three and response_mask, [dpo_chosen_ref_logprobs dpo_rejected_ref_logprobs]
 //
-// and reward_null, group and the row_ columns beside them, for which that trainer has no names. An sdpo row is one site: both
-// sides end with its target and differ by the hint alone. sdpo_loss_mask is 0 or 1, of the teacher's shape, and on where the
-// logits predict the target; the student's logits for the same token are as far from its row's end.
+// and reward_null, group and the row_ columns beside them, for which that trainer has no names. An sdpo row is one
+// site: both sides end with its target and differ by the hint alone. sdpo_loss_mask is 0 or 1, of the teacher's shape,
+// and on where the logits predict the target; the student's logits for the same token are as far from its row's end. In
+// a form of equal width the student is padded where the teacher has the hint, so that both stand at the same position:
+// no token attends to that padding, and position_ids count without it, so that it changes nothing.
 
 // lossMask is what stands for the pair table.
 const lossMask = "sdpo_loss_mask"

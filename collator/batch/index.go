@@ -16,10 +16,11 @@ const IndexName = "index.jsonl"
 
 // Line describes a batch.
 type Line struct {
-	File      string   `json:"file"` // relative to the folder of the index
-	Channel   string   `json:"channel"`
-	Split     string   `json:"split"`
-	Layout    string   `json:"layout"`
+	File    string `json:"file"` // relative to the folder of the index
+	Channel string `json:"channel"`
+	Split   string `json:"split"`
+	Layout  string `json:"layout"`
+	Form
 	Rows      int      `json:"rows"`
 	Tokens    int64    `json:"tokens"`   // without padding, all sides
 	NActive   int64    `json:"n_active"` // tokens in the loss

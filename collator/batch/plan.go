@@ -22,9 +22,9 @@ type planned struct {
 }
 
 // plan yields the batches in order.
-func (s *Spool) plan(budget int, layout Layout) iter.Seq2[*planned, error] {
+func (s *Spool) plan(budget int, layout Layout, form Form) iter.Seq2[*planned, error] {
 	return func(yield func(*planned, error) bool) {
-		p := planner{budget: budget, order: s.order, layout: layout}
+		p := planner{budget: budget, order: s.order, layout: layout, form: form}
 		for b, err := range s.entries.All() {
 			if err != nil {
 				yield(nil, err)
@@ -45,6 +45,7 @@ type planner struct {
 	budget  int
 	order   Order
 	layout  Layout
+	form    Form
 	window  []entry
 	tokens  int
 	windows uint64
@@ -73,7 +74,7 @@ func (p *planner) flush(yield func(*planned, error) bool) bool {
 	if layout == Packed {
 		batches = pack(p.window, p.budget)
 	} else {
-		batches = cut(p.window, p.budget)
+		batches = cut(p.window, p.budget, p.form.of(c, layout).EqualWidth)
 	}
 	// A window's batches are in order of length: shuffle them.
 	slices.SortStableFunc(batches, func(a, b []entry) int {
@@ -96,8 +97,9 @@ func byLength(rows []entry) []entry {
 	return sorted
 }
 
-// cut makes padded batches of rows of like length. A row longer than the budget is a batch of its own.
-func cut(window []entry, budget int) [][]entry {
+// cut makes padded batches of rows of like length. A row longer than the budget is a batch of its own. Where the sides
+// are as wide as each other, each costs as much as the longer.
+func cut(window []entry, budget int, equal bool) [][]entry {
 	rows := byLength(window)
 	var out [][]entry
 	from := 0
@@ -106,6 +108,9 @@ func cut(window []entry, budget int) [][]entry {
 		next := width
 		cost := 0
 		for k, n := range rows[i].length {
+			if equal {
+				n = slices.Max(rows[i].length[:])
+			}
 			next[k] = max(next[k], int(n))
 			cost += next[k] * (i - from + 1)
 		}
@@ -113,6 +118,9 @@ func cut(window []entry, budget int) [][]entry {
 			out = append(out, rows[from:i])
 			from = i
 			for k, n := range rows[i].length {
+				if equal {
+					n = slices.Max(rows[i].length[:])
+				}
 				next[k] = int(n)
 			}
 		}

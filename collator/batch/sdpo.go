@@ -91,7 +91,15 @@ func sitesOf(rows []*Row) []Site {
 // sitePairs is the pair table; in the composer layout a mask over the teacher's positions, those of the logits.
 func sitePairs(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
 	if a.layout == Composer {
-		return append(dst, a.maskGrid(lossMask, 1, 1))
+		off := int64(0)
+		if a.form.SignedMask {
+			off = a.form.ignored()
+		}
+		dst = append(dst, a.maskGrid(lossMask, 1, 1, off))
+		if a.form.ResponseMask {
+			dst = append(dst, a.ownTurns())
+		}
+		return dst
 	}
 	type pair struct {
 		row, pos, teacher, at, id, site int64
@@ -132,6 +140,25 @@ func sitePairs(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
 		w[i] = pairs[i].weight
 	}
 	return append(dst, tensors.Of("pair_weight", w, len(w)))
+}
+
+// ownTurns is 1 at the student's tokens that the model wrote in this rollout, whether or not they are a target.
+func (a *assembly) ownTurns() tensors.Tensor {
+	next := 0
+	return a.grid("response_mask", 0, 0, func(cells []int64, _ *Side) {
+		from := 0
+		if proof := a.rows[next].Meta.Proof; len(proof) > 0 {
+			for _, o := range proof[0].Owners {
+				if o.Why == InLoss || o.Why == Policy || o.Why == OtherRow {
+					for i := from; i < min(o.End, len(cells)); i++ {
+						cells[i] = 1
+					}
+				}
+				from = o.End
+			}
+		}
+		next++
+	})
 }
 
 // Splices checks that every teacher is the student's tokens with hints between, and that pairs lie within both.
@@ -262,7 +289,13 @@ func sequences(r *reader, l *Line, prefix string) ([]Side, error) {
 	out := make([]Side, shape[0])
 	for i := range out {
 		row, on := ids[i*shape[1]:(i+1)*shape[1]], mask[i*shape[1]:(i+1)*shape[1]]
-		for k := 0; k < len(row) && on[k] == 1; k++ {
+		for k := 0; k < len(row); k++ {
+			if on[k] != 1 {
+				if l.EqualWidth {
+					continue // a gap, where the teacher has the hint
+				}
+				break
+			}
 			if row[k] < 0 || row[k] >= l.VocabSize {
 				return nil, fmt.Errorf("%sinput_ids: row %d has id %d at position %d; the vocabulary has %d", prefix, i, row[k], k, l.VocabSize)
 			}

@@ -26,15 +26,44 @@ const (
 	Composer               // as Padded, under the names of the reference composite trainer; all but sft. See composer.go
 )
 
+// Form is what trainers differ in beside the layout.
+type Form struct {
+	IgnoreIndex int64 `json:"ignore_index,omitempty"` // label of what is not trained; 0: Ignored
+	// Of sdpo in the composer layout: the student is as wide as the teacher, with padding where the teacher has the
+	// hint; what is not in the loss is IgnoreIndex in the loss mask, not 0; there is a mask of the model's own turns.
+	EqualWidth   bool `json:"equal_width,omitempty"`
+	SignedMask   bool `json:"signed_mask,omitempty"`
+	ResponseMask bool `json:"response_mask,omitempty"`
+}
+
+// of is what of the form concerns a channel in a layout.
+func (f Form) of(c *Channel, layout Layout) (own Form) {
+	if f.ignored() != Ignored && c != RL {
+		own.IgnoreIndex = f.IgnoreIndex
+	}
+	if c == SDPO && layout == Composer {
+		own.EqualWidth, own.SignedMask, own.ResponseMask = f.EqualWidth, f.SignedMask, true
+	}
+	return own
+}
+
+func (f Form) ignored() int64 {
+	if f.IgnoreIndex == 0 {
+		return Ignored
+	}
+	return f.IgnoreIndex
+}
+
 var layoutNames = [...]string{Padded: "padded", Packed: "packed", Composer: "composer"}
 
 func (l Layout) String() string { return layoutNames[l] }
 
 // Spec says how batches are written.
 type Spec struct {
-	Dir         string  // the folder that gets index.jsonl and <channel>/<split>/; made if it is not there
-	Budget      int     // tokens of a batch, padding included
-	Layout      Layout  // of the channels that can have it, Padded of the others
+	Dir         string // the folder that gets index.jsonl and <channel>/<split>/; made if it is not there
+	Budget      int    // tokens of a batch, padding included
+	Layout      Layout // of the channels that can have it, Padded of the others
+	Form        Form
 	PadID       int64   // what input_ids hold behind a row's end
 	VocabSize   int64   // ids are below it
 	Tokenizer   string  // fingerprint
@@ -91,7 +120,7 @@ func (s *Spool) writeAll(ctx context.Context, spec *Spec, index io.Writer) (map[
 	}
 	jobs := func(yield func(job, error) bool) {
 		numbers := map[string]int{}
-		for p, err := range s.plan(spec.Budget, spec.Layout) {
+		for p, err := range s.plan(spec.Budget, spec.Layout, spec.Form) {
 			if err != nil {
 				yield(job{}, err)
 				return
@@ -163,7 +192,8 @@ func (s *Spool) writeBatch(spec *Spec, p *planned, number int) (*Line, error) {
 	l := spec.line(p, rows)
 	l.File = fmt.Sprintf("%s/%05d.safetensors", p.key(), number)
 	var data bytes.Buffer
-	if err := tensors.Write(&data, assemble(p.channel, rows, p.layout, spec.PadID), map[string]string{"channel": l.Channel, "layout": l.Layout}); err != nil {
+	meta := map[string]string{"channel": l.Channel, "layout": l.Layout}
+	if err := tensors.Write(&data, assemble(p.channel, rows, p.layout, l.Form, spec.PadID), meta); err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(data.Bytes())
@@ -183,6 +213,7 @@ func (spec *Spec) line(p *planned, rows []*Row) *Line {
 		PadID: spec.PadID, VocabSize: spec.VocabSize, Tokenizer: spec.Tokenizer, Template: spec.Template,
 		Rollouts: rollouts.list, Examples: examples.list, Sites: sitesOf(rows), Proof: BatchProof{Terminators: spec.Terminators},
 	}
+	l.Form = spec.Form.of(p.channel, p.layout)
 	if rows[0].Meta.Ref != nil {
 		l.Reference = spec.Reference
 	}

@@ -183,11 +183,55 @@ def idle(channel: str) -> Batch:
     return Batch(channel, {"pad_id": 0, "vocab_size": 1, "sites": []}, t)
 
 
+def steps(root, split=None) -> Iterator[Dict[str, Batch]]:
+    """Yields the step files of a folder (`collator.composer.files: step`), each as its batches by channel, checked."""
+    root = Path(root)
+    lines = {line["file"]: line for line in map(json.loads, (root / "index.jsonl").read_text("utf-8").splitlines())}
+    for text in (root / "steps.jsonl").read_text("utf-8").splitlines():
+        step = json.loads(text)
+        if split not in (None, step["split"]):
+            continue
+        path = (root / step["file"]).resolve()
+        require(root.resolve() in path.parents, step["file"], "leads out of the folder")
+        data = path.read_bytes()
+        require(hashlib.sha256(data).hexdigest() == step["sha256"], step["file"], "is not the file the list was written for")
+        yield from_step(load(data), [lines[file] for file in step["batches"]], step["file"])
+
+
+def from_step(t, lines, where) -> Dict[str, Batch]:
+    """The batches that a step file was made of. Rows of rl come first, then those of sdpo, all of one width."""
+    out = {}
+    for line in lines:
+        channel = line["channel"]
+        if channel == "dpo":
+            own = {k[4:] if k.startswith("dpo_row_") else k: v for k, v in t.items() if k.startswith("dpo_")}
+        else:
+            rows = t["row_channel"] == ["rl", "sdpo"].index(channel)
+            own = {k: v[rows] for k, v in t.items() if not k.startswith("dpo_") and k != "row_channel"}
+            keep = ("ctx_teacher_", "sdpo_loss_mask") if channel == "rl" else ("old_logprobs", "reward", "advantages", "group")
+            own = {k: v for k, v in own.items() if not k.startswith(keep)}
+        out[channel] = Batch(channel, line, unpack(from_composer(channel, own, where)))
+        check(out[channel], where)
+    return out
+
+
+def close_gaps(t, names):
+    """Rows whose padding stands within them (a student as wide as its teacher) with all of it behind them."""
+    mask = t["attention_mask"].bool()
+    real = torch.arange(mask.shape[1]) < mask.sum(1)[:, None]
+    out = dict(t)
+    for name in names:
+        out[name] = torch.zeros_like(t[name])
+        out[name][real] = t[name][mask]
+    return out
+
+
 def from_composer(channel, t, where):
     """A file in the composer layout (the reference trainer's names, one row a site) under the names of the padded one.
 
-    `sdpo_loss_mask` is 0/1 [S,T'] at the positions of the teacher's logits. Rows end at the target's last token and differ
-    by the hint alone, so the student's position is as far from its row's end; the target ids then have to agree.
+    `sdpo_loss_mask` [S,T'] is 1 at the positions of the teacher's logits, and 0 or below elsewhere. Rows end at the target's
+    last token and differ by the hint alone, so the student's position is as far from its row's end; the target ids then have
+    to agree.
     """
     if channel == "rl":
         return {{"rewards": "reward", "advantages": "advantage"}.get(k, k): v for k, v in t.items()}
@@ -198,10 +242,12 @@ def from_composer(channel, t, where):
             if side + "_ref_logprobs" in out:
                 out[f"ref_{side}_logps"] = out.pop(side + "_ref_logprobs")
         return out
+    t = close_gaps(t, [n for n in ("input_ids", "position_ids", "response_mask", "attention_mask") if n in t])
     out = {k[4:] if k.startswith("ctx_") else k if k.startswith("row_") else "student_" + k: v for k, v in t.items() if k != "sdpo_loss_mask"}
     mask, ids = t["sdpo_loss_mask"], out["teacher_input_ids"]
-    require(mask.shape == ids.shape and ((mask == 0) | (mask == 1)).all() and not mask[:, -1].any(), where, "sdpo_loss_mask: not 0/1 of the teacher's shape, with a token after each 1")
-    row, pos = mask.nonzero(as_tuple=True)
+    on = mask == 1
+    require(mask.shape == ids.shape and (on | (mask <= 0)).all() and not on[:, -1].any(), where, "sdpo_loss_mask: not 1, or 0 and below, of the teacher's shape, with a token after each 1")
+    row, pos = on.nonzero(as_tuple=True)
     longer = (out["teacher_attention_mask"].sum(1) - out["student_attention_mask"].sum(1))[row]
     out.update(pair_student_row=row, pair_student_pos=pos - longer, pair_teacher_row=row, pair_teacher_pos=pos, pair_target_id=ids[row, pos + 1], pair_site=row, pair_weight=out["row_weight"][row])
     return out

@@ -158,6 +158,33 @@ class Reader(unittest.TestCase):
             data.check(Batch("sdpo", ours.line, data.from_composer("sdpo", unshifted, "x")), "x")
 
 
+class EqualWidth(unittest.TestCase):
+    """A student that is padded where its teacher has the hint is the student: nothing attends to that padding."""
+
+    def test_padding_within_a_row_changes_nothing(self):
+        tried = [r for r in toy.rollouts(policy, [(v, "object1") for v in toy.VERBS], 3, torch.Generator().manual_seed(5)) if r.failed]
+        w = toy.Writer(root / "gaps")
+        w.sdpo("train", [copy.copy(r) for r in tried])
+        w.close()
+        b = batch("sdpo", "gaps")
+        model, t = copy.deepcopy(policy).double(), b.t
+        row, pos = t["pair_student_row"], t["pair_student_pos"]
+        plain = model(t["student_input_ids"], t["student_attention_mask"], t["student_position_ids"], row, pos)
+        for at, gap in ((1, 5), (3, 1), (int(pos.min()), 9)):
+            def wide(name, fill):
+                x = t["student_" + name]
+                return torch.cat((x[:, :at], x.new_full((len(x), gap), fill), x[:, at:]), 1)
+            for pad in (0, 7):  # whatever stands there
+                gapped = model(wide("input_ids", pad), wide("attention_mask", 0), wide("position_ids", at), row, pos + gap * (pos >= at))
+                self.assertLess(float((gapped - plain).detach().abs().max()), 1e-12)
+                seen = model(wide("input_ids", pad), wide("attention_mask", 1), wide("position_ids", at), row, pos + gap * (pos >= at))
+                self.assertGreater(float((seen - plain).detach().abs().max()), 1e-6, "padding that is attended to would have shown")
+            closed = data.close_gaps({n: wide(n, 0) for n in ("input_ids", "attention_mask", "position_ids")}, ("input_ids", "attention_mask", "position_ids"))
+            for n, x in closed.items():
+                real = t["student_attention_mask"].bool()
+                self.assertTrue(torch.equal(x[:, :real.shape[1]][real], t["student_" + n][real]), n)
+
+
 class NullHint(unittest.TestCase):
     """A hint of no tokens makes the teacher the student: any loss that is left comes from misalignment."""
 

@@ -17,6 +17,7 @@ const (
 	NoOutput        ledger.Reason = "no_output"
 	OtherStep       ledger.Reason = "other_step"
 	ExampleTooLarge ledger.Reason = "example_too_large"
+	KeyNotUsed      ledger.Reason = "key_not_used"
 )
 
 // Codes are the pages of the reasons above, for `nat-go explain`.
@@ -37,6 +38,9 @@ func Codes() []ledger.Code {
 			"dropped.jsonl names the keys that are there; say which one holds the answer: --map output=KEY.",
 		),
 		ledger.NewCode(OtherStep, "source", "A step that is no TTC_END event carries no candidate; counted so that the books balance.", "Nothing."),
+		ledger.NewCode(KeyNotUsed, "source",
+			"An entry has a key that says something - a weight, a mask, a hint - and nothing reads it; the rest counts.",
+			"Name the key in the source's settings, move what it says to a key that is read, or remove it."),
 		ledger.NewCode(ExampleTooLarge, "source", "One input entry is larger than the limit for a single example.", "Raise sources.*.max_example_bytes or shorten the entry."),
 	}
 }

@@ -4,10 +4,12 @@ import (
 	"fmt"
 
 	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/ttc"
 )
 
-// Names makes ids unique within a file and finds entries that repeat. It remembers hashes only: 36 bytes an entry. Call Reset
-// before its first use.
+// Names makes ids unique within a file and finds entries that repeat. It remembers hashes only: 36 bytes an entry. Call
+// Reset before its first use.
 type Names struct {
 	byID map[xxh3.Uint128]name
 	more map[xxh3.Uint128]struct{} // entries whose id was seen before
@@ -24,8 +26,8 @@ func (n *Names) Reset() {
 	n.more = map[xxh3.Uint128]struct{}{}
 }
 
-// Add takes an id and the hash of its entry. It returns the id to use, unique in the file, or identical for an entry that
-// stood here before.
+// Add takes an id and the hash of its entry. It returns the id to use, unique in the file, or identical for an entry
+// that stood here before.
 func (n *Names) Add(id string, entry xxh3.Uint128) (unique string, identical bool) {
 	key := xxh3.HashString128(id)
 	seen, ok := n.byID[key]
@@ -50,4 +52,32 @@ func (n *Names) Add(id string, entry xxh3.Uint128) (unique string, identical boo
 			return unique, false
 		}
 	}
+}
+
+// Name gives an example an id that is unique in the file: its own, its task and trial, or its row. It reports an entry
+// that stood there before, and counts what it made up.
+func (n *Names) Name(ex *ttc.Example, entry xxh3.Uint128, st *Stats) (identical bool) {
+	id, missing := ex.ID, false
+	switch {
+	case id != "":
+	case ex.Task != "" && ex.Trial != "":
+		id = ex.Task + "/" + ex.Trial
+	default:
+		id, missing = RowName(ex.Row), true
+	}
+	unique, identical := n.Add(id, entry)
+	if identical {
+		ex.ID = id
+		return true
+	}
+	if missing {
+		st.MissingIDs++
+	}
+	if unique != id {
+		if st.RepeatedIDs++; st.FirstRepeat == "" {
+			st.FirstRepeat = id
+		}
+	}
+	ex.ID = unique
+	return false
 }

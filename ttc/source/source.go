@@ -68,7 +68,8 @@ func (s *Stats) Accounts() []ledger.Account {
 		{Stage: ledger.Source, Unit: "example", In: s.Entries, Out: s.Examples, Dropped: s.Dropped["example"]},
 		{Stage: ledger.Source, Unit: "step", In: s.Steps, Out: s.Candidates, Dropped: s.Dropped["step"]},
 	}
-	for _, unit := range []string{"call", "line", "file", "session"} { // these are counted by what became of them
+	// These are counted by what became of them.
+	for _, unit := range []string{"call", "line", "file", "session", unitKey} {
 		a := ledger.Account{Stage: ledger.Source, Unit: unit, Dropped: s.Dropped[unit]}
 		if unit == "call" {
 			a.In = s.Calls
@@ -135,6 +136,17 @@ func (t *Tally) Drop(d ledger.Drop) {
 	}
 }
 
+// unitKey is the unit of keys of an input.
+const unitKey = "key"
+
+// Unused tells of a key that means something and that nothing reads.
+func (t *Tally) Unused(ex *ttc.Example, key string) {
+	t.Drop(ledger.Drop{
+		Unit: unitKey, Reason: KeyNotUsed, Detail: key, Run: ex.Run, Example: ex.ID, Index: -1,
+		File: ex.File, Offset: ex.Offset,
+	})
+}
+
 // Error is an input that can't be read, for a person: where, what, and what to do.
 type Error struct {
 	Path   string
@@ -175,9 +187,9 @@ func (s *Stats) Add(o *Stats) {
 	if s.FirstRepeat == "" {
 		s.FirstRepeat = o.FirstRepeat
 	}
-	s.Events, s.Names = addCounts(s.Events, o.Events), addCounts(s.Names, o.Names)
 	s.Unread = addCounts(s.Unread, o.Unread)
 	s.Redacted = addCounts(s.Redacted, o.Redacted)
+	s.Events, s.Names = addCounts(s.Events, o.Events), addCounts(s.Names, o.Names)
 	for unit, reasons := range o.Dropped {
 		if s.Dropped == nil {
 			s.Dropped = map[string]map[ledger.Reason]int64{}

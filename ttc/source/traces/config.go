@@ -13,6 +13,13 @@ func Factory() source.Factory {
 	}, func(c *Config) *[]string { return &c.Path }, Open)
 }
 
+// PairsFactory is the same source for files that hold nothing but ready pairs, or answers of several models.
+func PairsFactory() source.Factory {
+	return source.Files(source.Factory{
+		Type: "pairs", Doc: "ready pairs {prompt, chosen, rejected}, or scored answers to one prompt", File: "pairs.jsonl",
+	}, func(c *Config) *[]string { return &c.Path }, Open)
+}
+
 // Config is `sources.<name>` with `_type: traces`.
 type Config struct {
 	Path        []string `yaml:"path" scalar:"true" doc:"files or patterns; each file is a collection run"`
@@ -39,6 +46,12 @@ type Config struct {
 	SystemKey   string `yaml:"system_key" default:"system" doc:"key of a system message that stands beside the conversation"`
 	ChosenKey   string `yaml:"chosen_key" default:"chosen" doc:"key of the better side of a pair"`
 	RejectedKey string `yaml:"rejected_key" default:"rejected" doc:"key of the worse side of a pair"`
+
+	ChosenScoreKey   string `yaml:"chosen_score_key" default:"chosen_score" doc:"key of the better side's score (score_chosen is tried as well); without both scores they are 1 and 0"`
+	RejectedScoreKey string `yaml:"rejected_score_key" default:"rejected_score" doc:"key of the worse side's score (score_rejected is tried as well)"`
+
+	ReplaysKey string `yaml:"replays_key" default:"replays" doc:"key of a list of states that several models answered, {state_messages, answers: [{content, score, teacher}]}: pairs by score"`
+	AnswersKey string `yaml:"answers_key" default:"answers" doc:"key of those answers; an entry without messages may be such a state itself"`
 
 	CandidateKeys candidates.Keys `yaml:"candidate_keys" doc:"names of the keys of those answers"`
 

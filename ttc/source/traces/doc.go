@@ -7,8 +7,8 @@
 // benchmark's `info`, say, with the ground truth) never reach an example.
 //
 // Traces of composite trainers are read, too: trace_id, turns (a tool_call each; tool_error, the kind of an error at a
-// turn, whoever speaks in it, and error_meta), final_reward, and dpo_pairs; and so are files of ready pairs, {prompt,
-// chosen, rejected}.
+// turn, whoever speaks in it, and error_meta), final_reward, dpo_pairs, and replays (what
+// several models answered to one state).
 //
 // Whether the model really produced an assistant message in this rollout, most formats don't say. assume_sampled
 // decides for those that don't; a message that carries log-probs was sampled, and one with `weight: 0` or `sampled:

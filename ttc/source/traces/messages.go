@@ -126,7 +126,7 @@ func (s *Source) node(n *ttc.Node) error {
 				call.Type = "function"
 				m.ToolCalls = []chat.ToolCall{call}
 			} else if x.Value.Kind() != json.Null {
-				s.unread(x.Key)
+				s.unread = append(s.unread, m.Role+": "+x.Key)
 				return false
 			}
 		case "tool_error": // the kind of an error, null where there was none
@@ -143,9 +143,13 @@ func (s *Source) node(n *ttc.Node) error {
 				n.Sampled = sampledIf(v)
 			}
 		case "weight":
-			if v, ok := x.Value.Float64(); ok && v == 0 {
+			v, ok := x.Value.Float64()
+			switch {
+			case ok && v == 0:
 				said = true
 				n.Sampled = ttc.No
+			case x.Value.Kind() != json.Null && !(ok && v == 1):
+				s.unread = append(s.unread, m.Role+": weight")
 			}
 		case "function_call":
 			failed = legacyCall(m, x.Value, failed)
@@ -162,7 +166,12 @@ func (s *Source) node(n *ttc.Node) error {
 	case n.Failure != nil:
 		n.Failure.Meta = meta
 	default:
-		s.unread("error_meta without tool_error")
+		s.unread = append(s.unread, m.Role+": error_meta without tool_error")
+	}
+	for _, x := range m.Extra {
+		if slices.Contains(telling, x.Key) && x.Value.Kind() != json.Null {
+			s.unread = append(s.unread, m.Role+": "+x.Key)
+		}
 	}
 	if len(m.Extra) == 0 {
 		m.Extra = nil
@@ -408,12 +417,4 @@ func fidelity(nodes []ttc.Node) ttc.Fidelity {
 		return ttc.TextOnly
 	}
 	return f
-}
-
-// unread counts a key that means something and that nothing reads.
-func (s *Source) unread(key string) {
-	if s.Tally.S.Unread == nil {
-		s.Tally.S.Unread = map[string]int64{}
-	}
-	s.Tally.S.Unread[key]++
 }

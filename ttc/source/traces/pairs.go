@@ -1,7 +1,9 @@
 package traces
 
 import (
+	"errors"
 	"fmt"
+	"math"
 
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -20,6 +22,15 @@ func (s *Source) addPairs(raw json.Raw, ex *ttc.Example) {
 			s.addPair(e, ex, fmt.Sprintf("%s/%d", s.cfg.PairsKey, n))
 			n++
 		}
+	}
+	replays, _ := raw.Get(s.cfg.ReplaysKey)
+	n := 0
+	for e := range replays.Elements() {
+		s.addReplay(e, ex, fmt.Sprintf("%s/%d", s.cfg.ReplaysKey, n))
+		n++
+	}
+	if answers, _ := raw.Get(s.cfg.AnswersKey); answers.Kind() == json.Array && len(ex.Graph.Nodes) == 0 {
+		s.addReplay(raw, ex, s.cfg.AnswersKey)
 	}
 	chosen, _ := raw.Get(s.cfg.ChosenKey)
 	rejected, _ := raw.Get(s.cfg.RejectedKey)
@@ -43,7 +54,7 @@ func (s *Source) addPair(raw json.Raw, ex *ttc.Example, turn string) {
 		st.Candidates++
 		st.Names[s.cfg.CandidateKeys.StepName]++
 		ex.Candidates = append(ex.Candidates, ttc.Candidate{
-			Step: s.cfg.CandidateKeys.StepName, Turn: turn, Index: int64(i), Prompt: pair.prompt, Output: output, Score: float64(1 - i),
+			Step: s.cfg.CandidateKeys.StepName, Turn: turn, Index: int64(i), Prompt: pair.prompt, Output: output, Score: pair.scores[i],
 			Offset: ex.Offset,
 		})
 	}
@@ -52,6 +63,7 @@ func (s *Source) addPair(raw json.Raw, ex *ttc.Example, turn string) {
 type pair struct {
 	prompt           ttc.Prompt
 	chosen, rejected string
+	scores           [2]float64
 }
 
 func (s *Source) parsePair(raw json.Raw) (p pair, _ ledger.Reason, err error) {
@@ -82,7 +94,102 @@ func (s *Source) parsePair(raw json.Raw) (p pair, _ ledger.Reason, err error) {
 	if p.rejected, err = answer(rejected); err != nil {
 		return p, source.BadOutput, fmt.Errorf("%s: %w", s.cfg.RejectedKey, err)
 	}
-	return p, "", nil
+	reason, err := s.scores(raw, &p)
+	return p, reason, err
+}
+
+// scores are the pair's own, where it has both, else 1 and 0. What is chosen scores more.
+func (s *Source) scores(raw json.Raw, p *pair) (ledger.Reason, error) {
+	p.scores = [2]float64{1, 0}
+	chosen := first(raw, s.cfg.ChosenScoreKey, "score_chosen")
+	rejected := first(raw, s.cfg.RejectedScoreKey, "score_rejected")
+	if chosen == nil || rejected == nil {
+		return "", nil
+	}
+	for i, v := range []json.Raw{chosen, rejected} {
+		f, ok := v.Float64()
+		if !ok || math.IsNaN(f) || math.IsInf(f, 0) {
+			return source.BadScore, fmt.Errorf("a score is %s, not a finite number", v.Kind())
+		}
+		p.scores[i] = f
+	}
+	if p.scores[0] <= p.scores[1] {
+		return source.BadScore, fmt.Errorf("chosen scores %v and rejected %v", p.scores[0], p.scores[1])
+	}
+	return "", nil
+}
+
+// first is the first of the keys that has a value.
+func first(raw json.Raw, keys ...string) json.Raw {
+	for _, key := range keys {
+		if v, ok := raw.Get(key); ok && v.Kind() != json.Null {
+			return v
+		}
+	}
+	return nil
+}
+
+// addReplay adds the answers of several models to one state as a turn of as many candidates.
+func (s *Source) addReplay(raw json.Raw, ex *ttc.Example, turn string) {
+	list := first(raw, s.cfg.AnswersKey)
+	var p pair
+	err := p.setPrompt(first(raw, "state_messages", s.cfg.PromptKey))
+	if list.Kind() != json.Array && err == nil {
+		err = fmt.Errorf("there is no list of %s", s.cfg.AnswersKey)
+	}
+	if err != nil {
+		s.Tally.S.Steps++
+		s.dropStep(ex, turn, source.BadStep, err)
+		return
+	}
+	n := int64(0)
+	for e := range list.Elements() {
+		s.Tally.S.Steps++
+		c := ttc.Candidate{
+			Step: s.cfg.CandidateKeys.StepName, Turn: turn, Index: n, Prompt: p.prompt, Offset: ex.Offset,
+		}
+		n++
+		if reason, err := teachersAnswer(e, &c); err != nil {
+			s.dropStep(ex, turn, reason, err)
+			continue
+		}
+		s.Tally.S.Candidates++
+		s.Tally.S.Names[c.Step]++
+		ex.Candidates = append(ex.Candidates, c)
+	}
+}
+
+func (s *Source) dropStep(ex *ttc.Example, turn string, reason ledger.Reason, err error) {
+	s.Tally.Drop(ledger.Drop{
+		Unit: "step", Reason: reason, Detail: err.Error(), Run: ex.Run, Example: ex.ID, Turn: turn, Index: -1,
+		File: ex.File, Offset: ex.Offset,
+	})
+}
+
+// teachersAnswer reads one of several answers to a state: a text, its score, and whose it is.
+func teachersAnswer(raw json.Raw, c *ttc.Candidate) (_ ledger.Reason, err error) {
+	if raw.Kind() != json.Object {
+		return source.BadStep, fmt.Errorf("the answer is %s, not an object", raw.Kind())
+	}
+	messages, err := passage(first(raw, "content", "output", "response", "text", "completion"), "assistant")
+	if err == nil {
+		c.Output, err = answer(messages)
+	}
+	if err != nil {
+		return source.BadOutput, err
+	}
+	score := first(raw, "score", "reward")
+	if score == nil {
+		return source.NoScore, errors.New("the answer has no score")
+	}
+	ok := false
+	if c.Score, ok = score.Float64(); !ok {
+		return source.BadScore, fmt.Errorf("the score is %s, not a number", score.Kind())
+	}
+	if name, ok := first(raw, "teacher", "model", "name").Text(); ok {
+		c.Metadata = append(json.AppendString([]byte(`{"teacher": `), name), '}')
+	}
+	return "", nil
 }
 
 // setPrompt reads the prompt, which may be a text, messages, or missing: then the sides begin with it.

@@ -58,7 +58,7 @@ func isPassage(c *source.Column) bool {
 }
 
 // own are keys that no other format has.
-var own = []string{"traj", "turns", "dpo_pairs"}
+var own = []string{"traj", "turns", "dpo_pairs", "replays"}
 
 // recognize knows conversations by their messages, pairs by their two sides, demonstrations by a prompt and an answer
 // without a score: with one they are candidates.

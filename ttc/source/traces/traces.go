@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/zeebo/xxh3"
 
@@ -25,6 +26,7 @@ type Source struct {
 	system  string      // the system message that stands beside the messages of the entry
 
 	candidates *candidates.Reader
+	unread     []string // keys of the entry in hand that mean something and that nothing reads
 }
 
 var _ source.Source = (*Source)(nil)
@@ -108,14 +110,18 @@ func (s *Source) entry(context.Context) (*ttc.Example, error) {
 	}
 	hash := xxh3.Hash128(raw)
 	s.At.Sum = source.Chain(s.At.Sum, hash.Lo)
+	s.unread = s.unread[:0]
 	if err := s.read(raw, ex); err != nil {
 		return drop(source.BadExample, err.Error())
 	}
-	if identical := s.name(ex, hash); identical {
+	if s.IDs.Name(ex, hash, &s.Tally.S) {
 		return drop(source.IdenticalRow, "the same entry stood in this file before")
 	}
 	s.addCandidates(raw, ex)
 	s.addPairs(raw, ex)
+	for _, key := range s.unread {
+		s.Tally.Unused(ex, key)
+	}
 	return ex, nil
 }
 
@@ -147,32 +153,40 @@ func (s *Source) addCandidates(raw json.Raw, ex *ttc.Example) {
 	}
 }
 
-// name gives the example an id that is unique in the file. It reports an entry that stood there before.
-func (s *Source) name(ex *ttc.Example, hash xxh3.Uint128) (identical bool) {
-	st := &s.Tally.S
-	id, missing := ex.ID, false
-	switch {
-	case id != "":
-	case ex.Task != "" && ex.Trial != "":
-		id = ex.Task + "/" + ex.Trial
-	default:
-		id, missing = source.RowName(ex.Row), true
+// meaningful are keys of an entry that say something, and that nothing here reads under these names; telling are those
+// of a message.
+var (
+	meaningful = []string{
+		"rewards", "score", "scores", "advantage", "advantages", "hint", "hints", "system", "preferences",
+		"tool_errors",
+		"input_ids", "prompt_ids", "completion_ids", "labels", "mask", "masks", "response_mask", "loss_mask",
+		"old_logprobs", "ref_logprobs", "inference_logprobs",
 	}
-	unique, identical := s.IDs.Add(id, hash)
-	if identical {
-		ex.ID = id
-		return true
+	telling = []string{"reward", "score", "advantage", "mask", "loss_mask", "train", "hint", "weight"}
+)
+
+// unreadOf notes the keys of an entry that say something and are not read.
+func (s *Source) unreadOf(raw json.Raw) {
+	cfg := &s.cfg
+	read := []string{
+		cfg.IDKey, cfg.MessagesKey, cfg.ToolsKey, cfg.RewardKey, cfg.TaskKey, cfg.TrialKey, cfg.PolicyKey,
+		cfg.FinishKey, cfg.SamplingKey, cfg.CandidatesKey, cfg.PairsKey, cfg.ReplaysKey,
+		cfg.SystemKey, cfg.PromptKey, cfg.ResponseKey, cfg.ContextKey,
 	}
-	if missing {
-		st.MissingIDs++
-	}
-	if unique != id {
-		if st.RepeatedIDs++; st.FirstRepeat == "" {
-			st.FirstRepeat = id
+	for _, key := range meaningful {
+		if v, ok := raw.Get(key); ok && v.Kind() != json.Null && !slices.Contains(read, key) {
+			s.unread = append(s.unread, key)
 		}
 	}
-	ex.ID = unique
-	return false
+	var lists []string
+	for _, key := range []string{cfg.MessagesKey, "traj", "turns"} {
+		if v, ok := raw.Get(key); ok && v.Kind() != json.Null && !slices.Contains(lists, key) {
+			lists = append(lists, key)
+		}
+	}
+	if len(lists) > 1 { // the first is read
+		s.unread = append(s.unread, lists[1:]...)
+	}
 }
 
 // read fills an example from its entry. The error says for a person why it can't.
@@ -209,10 +223,12 @@ func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
 	}
 	s.system, _ = get(cfg.SystemKey).Text()
 	messages, prompt, response := get(cfg.MessagesKey, "traj", "turns"), get(cfg.PromptKey), get(cfg.ResponseKey)
+	s.unreadOf(raw)
 	switch {
 	case messages != nil:
 		err = s.graph(messages, ex)
-	case get(cfg.PairsKey).Kind() == json.Array || get(cfg.ChosenKey) != nil && get(cfg.RejectedKey) != nil:
+	case get(cfg.PairsKey).Kind() == json.Array || get(cfg.ReplaysKey).Kind() == json.Array ||
+		get(cfg.AnswersKey).Kind() == json.Array || get(cfg.ChosenKey) != nil && get(cfg.RejectedKey) != nil:
 		ex.Fidelity = ttc.TextOnly
 		return nil
 	case prompt != nil && response != nil:

@@ -346,3 +346,82 @@ func TestTurnsAndPairs(t *testing.T) {
 		}
 	}
 }
+
+// TestReplays reads what several teachers answered to one state: a turn of as many candidates.
+func TestReplays(t *testing.T) {
+	ex := one(t, nil, `{"trace_id": "t1", "replays": [{"state_messages": [{"role": "user", "content": "q"}],
+	  "answers": [{"content": "a", "score": 1, "teacher": "x"}, {"content": "b", "score": 0.5, "teacher": "y"},
+	  {"content": "c", "score": 0.5}]}]}`)
+	var got []string
+	for _, c := range ex.Candidates {
+		got = append(got, fmt.Sprintf("%s %d %s %v%s", c.Turn, c.Index, c.Output, c.Score, c.Metadata))
+	}
+	want := []string{`replays/0 0 a 1{"teacher": "x"}`, `replays/0 1 b 0.5{"teacher": "y"}`, "replays/0 2 c 0.5"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestKeysWithoutAReader: a key that says something and that nothing reads is told of with its place; others pass.
+func TestKeysWithoutAReader(t *testing.T) {
+	r, err := read(t, func(c *Config) { c.RewardKey = "score" }, source.Options{}, write(t, FileName,
+		`{"id": "a", "score": 1, "info": 3, "advantages": [1], "mask": null, "traj": [], "messages": [
+	  {"role": "user", "content": "q", "error_meta": {}}, {"role": "assistant", "content": "a", "weight": 0.5, "reward": 2, "color": 1, "tool_call": 7}, {"role": "assistant", "content": "b", "weight": 1}]}`))
+	if err != nil || len(r.examples) != 1 {
+		t.Fatal(err, r.drops)
+	}
+	var got []string
+	for _, d := range r.drops {
+		if d.Reason != source.KeyNotUsed || d.Unit != "key" || d.Example != "a" || d.File == "" {
+			t.Errorf("%+v", d)
+		}
+		got = append(got, d.Detail)
+	}
+	slices.Sort(got)
+	want := []string{
+		"advantages", "assistant: reward", "assistant: tool_call", "assistant: weight", "traj",
+		"user: error_meta without tool_error",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	for _, a := range r.stats.Accounts() {
+		if a.In != a.Out+a.DroppedTotal() {
+			t.Errorf("the books don't balance: %+v", a)
+		}
+	}
+}
+
+// TestComparisons: a pair's own scores count if they agree with it; several answers to one prompt are as many candidates.
+func TestComparisons(t *testing.T) {
+	for entry, want := range map[string]string{
+		`{"prompt": "p", "chosen": "c", "rejected": "r", "score_chosen": 7, "score_rejected": 2.5}`:         "pair c 7, pair r 2.5",
+		`{"prompt": "p", "chosen": "c", "rejected": "r", "chosen_score": 1, "rejected_score": 1}`:           "bad_score 2",
+		`{"prompt": "p", "chosen": "c", "rejected": "r", "chosen_score": "x", "rejected_score": 1}`:         "bad_score 2",
+		`{"prompt": "p", "answers": [{"content": "a", "score": 2}, {"text": "b", "reward": 1}]}`:            "answers a 2, answers b 1",
+		`{"prompt": "p", "answers": [{"content": "a"}, 7, {"content": 3, "score": 1}, {"score": 1}]}`:       "no_score 1, bad_step 1, bad_output 1, bad_output 1",
+		`{"replays": [{"state_messages": 3, "answers": []}, {"prompt": "p"}], "turns": [{"role": "user"}]}`: "bad_step 1, bad_step 1",
+	} {
+		r, err := read(t, nil, source.Options{}, write(t, "pairs.jsonl", entry))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, ex := range r.examples {
+			for _, c := range ex.Candidates {
+				got = append(got, fmt.Sprintf("%s %s %v", c.Turn, c.Output, c.Score))
+			}
+		}
+		for _, d := range r.drops {
+			got = append(got, fmt.Sprintf("%s %d", d.Reason, d.N()))
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%s: %q", entry, got)
+		}
+		for _, a := range r.stats.Accounts() {
+			if a.In != a.Out+a.DroppedTotal() {
+				t.Errorf("the books don't balance: %+v", a)
+			}
+		}
+	}
+}

@@ -39,7 +39,8 @@ const NATPairs = "dpo_traj_builder.natcompat"
 // Sources are the types of source.
 func Sources() []source.Factory {
 	return []source.Factory{
-		nat.Factory(), endpoint.Factory(), command.Factory(), candidates.Factory(), traces.Factory(),
+		nat.Factory(), endpoint.Factory(), command.Factory(), candidates.Factory(),
+		traces.Factory(), traces.PairsFactory(),
 		claudecode.Factory(), codex.Factory(), atif.Factory(), verifiers.Factory(),
 	}
 }

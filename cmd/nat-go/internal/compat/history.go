@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/dpo"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
@@ -16,40 +17,91 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// History is a run as NAT reports it, which every run does: by collection runs, and what their pairs are worth. In
-// NAT's own mode there are the builder's metrics, too.
+// History is a run as NAT reports it, which every run does: by collection runs, what their records are worth, and the
+// metrics of the builder of pairs.
 type History struct {
 	mode    Mode
 	runID   string
 	now     func() time.Time
-	runs    []collectionRun // those that gave pairs
+	pairs   Pairs
+	runs    []collectionRun // those that gave records; in NAT's own mode, pairs
 	metrics []builderMetrics
+	groups  int64 // examples that gave records
+}
+
+// Pairs is the builder of pairs whose metrics a history has. Without a name there is none.
+type Pairs struct {
+	Name   string // under trajectory_builders
+	Config *dpo.Config
 }
 
 // NewHistory returns the history of a run that hasn't begun.
-func NewHistory(m Mode, runID string, now func() time.Time) *History {
-	return &History{mode: m, runID: runID, now: now}
+func NewHistory(m Mode, runID string, pairs Pairs, now func() time.Time) *History {
+	return &History{mode: m, runID: runID, pairs: pairs, now: now}
 }
 
 // Add counts in the next group of the record log.
 func (h *History) Add(g *recordlog.Group) {
-	if h.mode == NAT && g.Key != "" {
-		m := metricsOf(g)
-		m.RunID = h.runID + "_run" + g.Key
-		h.metrics = append(h.metrics, m)
+	switch {
+	case h.mode != NAT:
+		h.count(g)
+	case g.Key != "":
+		h.metrics = append(h.metrics, builderMetrics{RunID: h.builderRun(g.Key), Config: configOf(h.pairs.Config)})
+		h.metrics[len(h.metrics)-1].add(g, "")
 	}
+	examples := map[exampleKey]bool{}
 	for i := range g.Records {
-		p, ok := g.Records[i].Record.(*builders.Preference)
-		if !ok {
+		p, isPair := g.Records[i].Record.(*builders.Preference)
+		if h.mode == NAT && !isPair {
 			continue
 		}
-		k := g.Records[i].Origin.Run
-		if n := len(h.runs); n == 0 || h.runs[n-1].run != k {
-			h.runs = append(h.runs, collectionRun{run: k})
+		o := g.Records[i].Origin
+		if n := len(h.runs); n == 0 || h.runs[n-1].run != o.Run {
+			h.runs = append(h.runs, collectionRun{run: o.Run})
 		}
-		h.runs[len(h.runs)-1].add(p.Reward)
+		r := &h.runs[len(h.runs)-1]
+		r.trajectories++
+		examples[exampleKey{o.Run, o.Example}] = true
+		switch x := g.Records[i].Record.(type) {
+		case *builders.Preference:
+			r.pairs++
+			r.add(p.Reward)
+		case *builders.Rollout:
+			r.addKnown(x.Reward)
+		case *builders.Demonstration:
+			r.addKnown(x.Score)
+		}
 	}
+	h.groups += int64(len(examples))
 }
+
+type exampleKey struct {
+	run     int
+	example string
+}
+
+// count adds what the builder of pairs counted of a group to the metrics of its collection run.
+func (h *History) count(g *recordlog.Group) {
+	if h.pairs.Name == "" {
+		return
+	}
+	run := 0
+	switch {
+	case len(g.Records) > 0:
+		run = g.Records[0].Origin.Run
+	case len(g.Drops) > 0:
+		run = g.Drops[0].Run
+	case len(h.metrics) > 0:
+		run = len(h.metrics) - 1
+	}
+	for len(h.metrics) <= run {
+		id := h.builderRun(strconv.Itoa(len(h.metrics)))
+		h.metrics = append(h.metrics, builderMetrics{RunID: id, Config: configOf(h.pairs.Config)})
+	}
+	h.metrics[run].add(g, h.pairs.Name)
+}
+
+func (h *History) builderRun(run string) string { return h.runID + "_run" + run }
 
 func (h *History) stamp() string { return h.now().UTC().Format(time.RFC3339Nano) }
 
@@ -116,16 +168,21 @@ func (h *History) WriteFinal(folder runfolder.Folder, status trainers.JobStatus,
 		RunID: h.runID, Timestamp: h.stamp(), Status: status.State, Message: status.Message, Progress: status.Progress,
 		Runs: len(h.runs), Job: ref.Metadata,
 	}
-	for _, m := range h.metrics {
-		f.Groups += m.TotalExamples
+	f.Groups = h.groups
+	if h.mode == NAT { // which counts the groups of every collection run
+		f.Groups = 0
+		for _, m := range h.metrics {
+			f.Groups += m.TotalExamples
+		}
 	}
-	sum := 0.0
+	sum, n := 0.0, int64(0)
 	for _, c := range h.runs {
 		f.Summary.Pairs += c.pairs
+		f.Summary.Trajectories += c.trajectories
 		sum += c.sum
+		n += c.rewards
 	}
-	f.Summary.Trajectories = f.Summary.Pairs
-	if avg := sum / float64(f.Summary.Pairs); !math.IsNaN(avg) && !math.IsInf(avg, 0) {
+	if avg := sum / float64(n); !math.IsNaN(avg) && !math.IsInf(avg, 0) {
 		f.Summary.AvgReward = &avg
 	}
 	b, err := json.MarshalIndent(f, "", "  ")
@@ -139,13 +196,22 @@ func (h *History) WriteFinal(folder runfolder.Folder, status trainers.JobStatus,
 // collection_history.json.
 type collectionRun struct {
 	run           int
+	trajectories  int64 // records of any kind
 	pairs         int64
+	rewards       int64 // of records that have one
 	sum, min, max float64
+}
+
+// addKnown counts a reward where there is one.
+func (c *collectionRun) addKnown(reward *float64) {
+	if reward != nil {
+		c.add(*reward)
+	}
 }
 
 // add counts a reward as Python's sum, min and max do: in order, and with comparisons that NaN never wins.
 func (c *collectionRun) add(reward float64) {
-	if c.pairs == 0 {
+	if c.rewards == 0 {
 		c.min, c.max = reward, reward
 	}
 	if reward < c.min {
@@ -154,7 +220,7 @@ func (c *collectionRun) add(reward float64) {
 	if reward > c.max {
 		c.max = reward
 	}
-	c.pairs++
+	c.rewards++
 	c.sum += reward
 }
 
@@ -165,9 +231,12 @@ func (c *collectionRun) line(runID, stamp string) []byte {
 		b = natjson.AppendASCII(append(b, `, "timestamp": `...), stamp)
 	}
 	b = natjson.AppendASCII(append(b, `, "run_id": `...), runID)
-	b = strconv.AppendInt(append(b, `, "num_trajectories": `...), c.pairs, 10)
+	b = strconv.AppendInt(append(b, `, "num_trajectories": `...), c.trajectories, 10)
 	b = strconv.AppendInt(append(b, `, "num_dpo_pairs": `...), c.pairs, 10)
-	b = pyvalue.AppendJSONFloat(append(b, `, "avg_reward": `...), c.sum/float64(c.pairs))
+	if c.rewards == 0 {
+		return append(b, `, "avg_reward": null, "min_reward": null, "max_reward": null}`...)
+	}
+	b = pyvalue.AppendJSONFloat(append(b, `, "avg_reward": `...), c.sum/float64(c.rewards))
 	b = pyvalue.AppendJSONFloat(append(b, `, "min_reward": `...), c.min)
 	b = pyvalue.AppendJSONFloat(append(b, `, "max_reward": `...), c.max)
 	return append(b, '}')
@@ -176,25 +245,54 @@ func (c *collectionRun) line(runID, stamp string) []byte {
 // builderMetrics is the metrics object of NAT's builder for one collection run, which it logs to
 // dpo_trajectory_builder_<run id>.jsonl. The run id is the builder's own: <run id>_run<k>.
 type builderMetrics struct {
-	Timestamp              string `json:"timestamp,omitempty"`
-	RunID                  string `json:"run_id"`
-	TotalExamples          int64  `json:"total_examples"`
-	TotalTurns             int64  `json:"total_turns"`
-	TotalCandidates        int64  `json:"total_candidates"`
-	TotalPairs             int64  `json:"total_pairs"`
-	TotalTrajectories      int64  `json:"total_trajectories"`
-	SkippedSingleCandidate int64  `json:"skipped_single_candidate"`
-	SkippedScoreDiff       int64  `json:"skipped_score_diff"`
+	Timestamp string        `json:"timestamp,omitempty"`
+	RunID     string        `json:"run_id"`
+	Config    *pairsSetting `json:"config,omitempty"`
+
+	TotalExamples          int64 `json:"total_examples"`
+	TotalTurns             int64 `json:"total_turns"`
+	TotalCandidates        int64 `json:"total_candidates"`
+	TotalPairs             int64 `json:"total_pairs"`
+	TotalTrajectories      int64 `json:"total_trajectories"`
+	SkippedSingleCandidate int64 `json:"skipped_single_candidate"`
+	SkippedScoreDiff       int64 `json:"skipped_score_diff"`
 }
 
-func metricsOf(g *recordlog.Group) builderMetrics {
+// pairsSetting is what NAT's builder says of its configuration beside its metrics.
+type pairsSetting struct {
+	StepName        string  `json:"ttc_step_name"`
+	ExhaustivePairs bool    `json:"exhaustive_pairs"`
+	MinScoreDiff    float64 `json:"min_score_diff"`
+	MaxPairsPerTurn *int    `json:"max_pairs_per_turn"`
+}
+
+func configOf(c *dpo.Config) *pairsSetting {
+	if c == nil {
+		return nil
+	}
+	return &pairsSetting{
+		StepName: c.StepName, ExhaustivePairs: c.ExhaustivePairs, MinScoreDiff: c.MinScoreDiff,
+		MaxPairsPerTurn: c.MaxPairsPerTurn,
+	}
+}
+
+// add counts in a group; of one builder, if it has a name.
+func (m *builderMetrics) add(g *recordlog.Group, builder string) {
 	n := map[string]int64{}
 	for _, c := range g.Counts {
-		n[c.Name] += c.N
+		if builder == "" || c.Builder == builder {
+			n[c.Name] += c.N
+		}
 	}
-	return builderMetrics{
-		RunID: g.Key, TotalExamples: n["total_examples"], TotalTurns: n["total_turns"],
-		TotalCandidates: n["total_candidates"], TotalPairs: n["total_pairs"], TotalTrajectories: int64(len(g.Records)),
-		SkippedSingleCandidate: n["skipped_single_candidate"], SkippedScoreDiff: n["skipped_score_diff"],
+	for i := range g.Records {
+		if builder == "" || g.Records[i].Origin.Builder == builder {
+			m.TotalTrajectories++
+		}
 	}
+	m.TotalExamples += n["total_examples"]
+	m.TotalTurns += n["total_turns"]
+	m.TotalCandidates += n["total_candidates"]
+	m.TotalPairs += n["total_pairs"]
+	m.SkippedSingleCandidate += n["skipped_single_candidate"]
+	m.SkippedScoreDiff += n["skipped_score_diff"]
 }

@@ -14,17 +14,34 @@ type Collator struct {
 	TemplateTime   string         `yaml:"template_time" default:"2026-01-02T03:04:05" doc:"what strftime_now shows; the clock is never read"`
 	Policy         string         `yaml:"policy" nullable:"true" doc:"name of the model to be trained; tells which messages are on-policy" example:"my-model"`
 	MaxLength      int            `yaml:"max_length" default:"4096" validate:"gte=1" doc:"tokens of a row; of a longer conversation whole rounds are cut out, then single steps (a call with its results): in the middle for sft and dpo, at the head for sdpo, at the end for rl. Such rows are flagged truncated, and turns that were cut out are counted as too_long"`
+	MaxDPOLength   *int           `yaml:"max_dpo_length" validate:"omitempty,gte=2" doc:"tokens of either side of a preference; without it max_length"`
 	BatchTokens    int            `yaml:"batch_tokens" default:"65536" validate:"gte=1" doc:"tokens of a batch, padding included"`
 	Rows           string         `yaml:"rows" default:"auto" validate:"oneof=auto trajectory turn" doc:"one row a trajectory or a turn; auto asks the template"`
 	Weight         string         `yaml:"weight" default:"token" validate:"oneof=token site rollout" doc:"what weighs one in the loss, whatever rows the template makes of it: every trained token, every hint's target (other records: as a whole), or every record"`
 	Layout         string         `yaml:"layout" default:"padded" validate:"oneof=padded packed" doc:"packed is for sft only, and not for format composer"`
 	Format         string         `yaml:"format" default:"nat_go" validate:"oneof=nat_go composer" doc:"names of the tensors; composer: those of the reference composite trainer, one row a site (channels dpo, rl and sdpo)"`
+	Composer       Composer       `yaml:"composer" doc:"what else format composer has as the reference composite trainer's collator does"`
+	IgnoreIndex    int64          `yaml:"ignore_index" default:"-100" validate:"lt=0" doc:"label, in token batches, of what is not trained"`
+	PadID          *int64         `yaml:"pad_id" validate:"omitempty,gte=0" doc:"id behind a row's end, which no mask goes by; without it the tokenizer's pad token, or its end of text"`
+	RL             RL             `yaml:"rl" doc:"rollouts"`
 	Sites          string         `yaml:"sites" default:"per_site" validate:"oneof=per_site cumulative" doc:"hints of a trace one at a time, or added up"`
 	Hints          string         `yaml:"hints" default:"given" validate:"oneof=given none" doc:"none: a control run, in which every hint is left out; a trainer that reads the right positions has jsd 0 there"`
 	Advantages     string         `yaml:"advantages" default:"group" validate:"oneof=group none batch" doc:"what a reward is compared with"`
 	Epoch          uint64         `yaml:"epoch" default:"0" doc:"epoch whose order the batches have: another one shuffles the same rows in another order, from the same dataset.split.seed"`
 	Reference      *Reference     `yaml:"reference" doc:"log-probs of pairs under a reference model, for the columns ref_chosen_logps and ref_rejected_logps" example:"{path: reference.jsonl, fingerprint: my-model}"`
 	Teacher        *Teacher       `yaml:"teacher" doc:"what a teacher thinks of the tokens: top-k log-probs of a server, or all logits of a program"`
+}
+
+// Composer is `collator.composer`.
+type Composer struct {
+	Width string `yaml:"width" default:"own" validate:"oneof=own equal" doc:"of sdpo; equal: the student is padded where the teacher has the hint, so that both have one shape and the same token at the same position; attention_mask and position_ids leave the padding out"`
+	Mask  string `yaml:"mask" default:"zero" validate:"oneof=zero ignore_index" doc:"what sdpo_loss_mask is where nothing is in the loss; 1 elsewhere"`
+	Files string `yaml:"files" default:"channel" validate:"oneof=channel step" doc:"step: beside the batches of each channel, one file a step with all of them under batches/steps; width is equal then"`
+}
+
+// RL is `collator.rl`.
+type RL struct {
+	IDs string `yaml:"ids" default:"sampled" validate:"oneof=sampled rendered" doc:"rendered: rollouts without token ids, too, as their text is tokenised; their rows say so and have no log-probs. For format composer only: other consumers of rl need what was sampled"`
 }
 
 // Reference is `collator.reference`: what a reference model makes of pairs that an earlier run wrote.

@@ -100,6 +100,15 @@ func CollatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
 		Policy: c.Policy, MaxLength: c.MaxLength, BatchTokens: c.BatchTokens, Order: batch.Order{Seed: seed, Epoch: c.Epoch},
 		Workers: runtime.GOMAXPROCS(0),
 	}
+	if c.MaxDPOLength != nil {
+		out.MaxPairLength = *c.MaxDPOLength
+	}
+	out.PadID, out.RenderedRollouts = c.PadID, c.RL.IDs == "rendered"
+	out.Form = batch.Form{
+		IgnoreIndex: c.IgnoreIndex, SignedMask: c.Composer.Mask == "ignore_index",
+		EqualWidth: c.Composer.Width == "equal" || c.Composer.Files == "step",
+	}
+	out.Steps = c.Composer.Files == "step"
 	out.Cumulative = c.Sites == "cumulative"
 	if c.Teacher != nil && c.Teacher.HintEffect {
 		out.Neutral = c.Teacher.Neutral
@@ -114,6 +123,11 @@ func CollatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
 	switch {
 	case out.NullHints && c.Teacher != nil && c.Teacher.HintEffect:
 		return out, errors.New("collator.hints none leaves no hint whose effect collator.teacher.hint_effect could measure: leave one of them out")
+	case !composer && out.RenderedRollouts:
+		return out, errors.New("collator.rl.ids rendered makes rollouts of what was not sampled, which only " +
+			"the reference composite trainer takes: set collator.format composer, or leave it out")
+	case !composer && (out.Form.EqualWidth || out.Form.SignedMask):
+		return out, errors.New("collator.composer is for collator.format composer: set that, or leave it out")
 	case composer && c.Layout == batch.Packed.String():
 		return out, errors.New("collator.format composer and collator.layout packed exclude each other: choose one")
 	case composer && c.Teacher != nil:
@@ -177,7 +191,7 @@ func (r *run) collate(ctx context.Context, t *tokens, d *curate.Decisions) error
 	r.made.Dataset = append(r.made.Dataset, written...)
 	r.made.Batches = &runfolder.Batches{
 		Teacher: taught, Tokenizer: t.tokenizer.Fingerprint(), TemplateTime: t.time.Format("2006-01-02T15:04:05"),
-		Counts: res.Counts, Stats: res.Stats,
+		Counts: res.Counts, Stats: res.Stats, Steps: res.Steps,
 	}
 	return nil
 }

@@ -148,7 +148,11 @@ func checkProgress(t *testing.T, sum *Summary) {
 		if err := json.Unmarshal(read(t, filepath.Join(sum.RunDir, fmt.Sprintf("dpo_trajectory_builder_oracle_run%d.jsonl", k))), &l); err != nil {
 			t.Fatal(err)
 		}
+		if c, ok := l["config"].(map[string]any); !ok || len(c) != 4 || c["ttc_step_name"] == nil {
+			t.Errorf("the builder's line has the config %v", l["config"])
+		}
 		delete(l, "timestamp")
+		delete(l, "config") // the recording has the metrics alone
 		lines = append(lines, l)
 	}
 	if d := cmp.Diff(want.Builder, lines); d != "" {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/nat-go/nat-go/builders/dpo"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
@@ -61,12 +62,25 @@ func newRun(p *plan, env Env) *run {
 	b := newBooks()
 	b.hide = env.hide
 	return &run{
-		plan: p, env: env, books: b, history: compat.NewHistory(p.Compat, p.RunID, env.Now), lock: p.lock,
+		plan: p, env: env, books: b, history: compat.NewHistory(p.Compat, p.RunID, p.pairs(), env.Now), lock: p.lock,
 		made: &runfolder.Manifest{
 			NatGo: Version(), Log: recordlog.Version, RunID: p.RunID, Compat: p.Compat == compat.NAT, Rows: p.options, Counts: noCounts(),
 		},
 		sum: &Summary{RunID: p.RunID, Status: runfolder.Failed, Chosen: p.chosen, Counts: noCounts()},
 	}
+}
+
+// pairs is the first builder of pairs that the configuration selects.
+func (p *plan) pairs() (of compat.Pairs) {
+	if p.config == nil {
+		return of
+	}
+	for _, b := range p.config.Selected() {
+		if c, ok := b.Config.(*dpo.Config); ok {
+			return compat.Pairs{Name: b.Name, Config: c}
+		}
+	}
+	return of
 }
 
 // make makes the run, stage by stage. Each stage is given what the ones before made, books what it drops, and leaves in
@@ -86,6 +100,7 @@ func (r *run) make(ctx context.Context) error {
 	if r.plan.planning && in.collect != nil {
 		return exit.Usagef("--plan asks no agent: collect the runs first, and name them with --from")
 	}
+	r.info("inputs found", "source", in.source.Type, "folder", string(r.plan.folder))
 	r.sum.Warnings = append(r.sum.Warnings, r.plan.notes...)
 	r.sum.RunDir, r.sum.DatasetDir, r.made.Source = string(r.plan.folder), r.plan.folder.Dataset(), in.source.Type
 	ahead := readAhead(ctx, r.plan, in)
@@ -116,24 +131,40 @@ func (r *run) make(ctx context.Context) error {
 		return err
 	}
 	started.close() // they take their time to go
+	r.info("records built", "examples", built.seen.Examples, "candidates", built.seen.Candidates,
+		"records", r.books.Account(ledger.Gate, unitRecord).In)
 
 	// curate: records -> decisions. write: decisions -> rows. collate: decisions -> token batches.
 	decisions, err := r.curate(ctx, built)
 	if err != nil {
 		return err
 	}
+	r.info("records curated", "kept", decisions.Kept())
 	if err := r.write(ctx, decisions); err != nil {
 		return err
 	}
+	for _, w := range r.made.Dataset {
+		r.info("rows written", "format", w.Format, "records", w.Records)
+	}
 	if err := r.collate(ctx, tokens, decisions); err != nil {
 		return err
+	}
+
+	if b := r.made.Batches; b != nil {
+		r.info("token batches written", "counts", b.Counts)
 	}
 
 	// account: the books, the manifest. train: data set -> job.
 	if err := r.account(ctx, &built.seen); err != nil {
 		return err
 	}
+	r.info("data set complete", "dataset", r.plan.folder.Dataset())
 	return r.train(ctx)
+}
+
+// info logs a step of the run, with what belongs to it given as name and value in turn.
+func (r *run) info(what string, fields ...any) {
+	r.env.Log.Info().Str("run", r.plan.RunID).Fields(fields).Msg(what)
 }
 
 // end does the run's work and says how it ended, as far as it came.

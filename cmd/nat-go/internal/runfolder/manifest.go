@@ -107,6 +107,7 @@ type Batches struct {
 	TemplateTime string                 `json:"template_time"` // what the template's strftime_now showed
 	Counts       map[string]batch.Count `json:"counts"`        // by channel/split
 	Stats        collator.Stats         `json:"stats"`
+	Steps        int                    `json:"steps,omitempty"`   // files of all channels a step
 	Teacher      *teacher.Report        `json:"teacher,omitempty"` // what the teacher was asked; what became of sites
 }
 
@@ -159,7 +160,7 @@ func (f Folder) complete(m *Manifest) error {
 	if m.Batches == nil {
 		return nil
 	}
-	var want, have int64
+	want, have := int64(m.Batches.Steps), int64(0)
 	for _, c := range m.Batches.Counts {
 		want += c.Batches
 	}

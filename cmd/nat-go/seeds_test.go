@@ -1,0 +1,138 @@
+//go:build tokenizers
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nat-go/nat-go/collator/tensors"
+)
+
+// TestDescribedInputs runs files written from the description of a composer-style collator alone, and checks what it is
+// described to give: sites by the source's word whoever speaks, hints from (error_kind, error_meta), none where a hint
+// is declined, ready pairs and those of replays without ties, and one file a step with all channels.
+func TestDescribedInputs(t *testing.T) {
+	p := &project{dir: t.TempDir(), exe: program(t)}
+	if err := os.CopyFS(p.dir, os.DirFS(filepath.Join("testdata", "seeds"))); err != nil {
+		t.Fatal(err)
+	}
+	tokenizer, err := filepath.Abs(filepath.Join("..", "..", "examples", "hints", "tokenizer"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TOKENIZER", tokenizer)
+	r := p.natgo(t, 0, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "r", "-v")
+	for _, says := range []string{"inputs found", "records built", "records curated", "token batches written"} {
+		if !strings.Contains(r.stderr, says) {
+			t.Errorf("the log does not say %q:\n%s", says, r.stderr)
+		}
+	}
+	var m struct {
+		Batches struct {
+			Counts map[string]struct{ Rows int }
+			Steps  int
+		}
+		Counters map[string]map[string]int64
+		Counts   struct{ Dropped map[string]int64 }
+	}
+	read(t, filepath.Join(p.dir, "out", "r", "manifest.json"), &m)
+	rows := map[string]int{}
+	for channel, c := range m.Batches.Counts {
+		rows[channel] = c.Rows
+	}
+	want := map[string]int{"dpo/train": 6, "rl/train": 6, "sdpo/train": 4}
+	if d := cmp.Diff(want, rows); d != "" || m.Batches.Steps != 1 {
+		t.Error(d, m.Batches.Steps)
+	}
+	hints := m.Counters["hints"]
+	if hints["sites/flag/rules/knowable"] != 3 || hints["sites/flag/schema/knowable"] != 1 ||
+		m.Counts.Dropped["hint_declined"] != 1 {
+		t.Errorf("%v %v", hints, m.Counts.Dropped)
+	}
+	if moves := m.Counters["moves"]; moves["total_pairs"] != 6 || moves["pairs_tied"] != 1 {
+		t.Errorf("%v", moves)
+	}
+	checkStep(t, filepath.Join(p.dir, "out", "r", "batches", "steps", "train", "00000.safetensors"))
+	p.natgo(t, 0, "dataset", "verify", "out/r")
+
+	var final struct {
+		Groups  int `json:"total_trajectory_groups"`
+		Summary struct {
+			Trajectories int `json:"total_trajectories"`
+			Pairs        int `json:"total_dpo_pairs"`
+		} `json:"collection_summary"`
+	}
+	read(t, filepath.Join(p.dir, "out", "r", "final_metrics.json"), &final)
+	if final.Groups != 6 || final.Summary.Trajectories != 16 || final.Summary.Pairs != 6 {
+		t.Errorf("%+v", final)
+	}
+	var line struct{ Config map[string]any }
+	read(t, filepath.Join(p.dir, "out", "r", "dpo_trajectory_builder_r_run0.jsonl"), &line)
+	if len(line.Config) != 4 {
+		t.Errorf("%v", line.Config)
+	}
+
+	p.natgo(t, 0, "finetune", "run", "--from", "pairs.jsonl", "--builder", "dpo", "--format", "trl", "--run-id", "p")
+}
+
+func read(t *testing.T, path string, into any) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(text, into)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkStep checks a step file's tensors: the described names and shapes, and the mask of 1 and -100.
+func checkStep(t *testing.T, path string) {
+	t.Helper()
+	f, err := tensors.OpenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	all, err := f.ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shape := map[string][]int{}
+	for _, x := range all {
+		shape[x.Name] = x.Shape
+		if x.Name == "sdpo_loss_mask" {
+			mask, _ := tensors.Items[int64](x)
+			slices.Sort(mask)
+			if got := slices.Compact(mask); !slices.Equal(got, []int64{-100, 1}) {
+				t.Errorf("the mask has %v", got)
+			}
+		}
+	}
+	one := shape["input_ids"]
+	for _, name := range []string{
+		"attention_mask", "response_mask", "ctx_teacher_input_ids", "sdpo_loss_mask",
+	} {
+		if !slices.Equal(shape[name], one) || one == nil {
+			t.Errorf("%s is %v, input_ids %v", name, shape[name], one)
+		}
+	}
+	pair := shape["dpo_chosen_input_ids"]
+	for _, name := range []string{
+		"dpo_chosen_response_mask", "dpo_rejected_input_ids", "dpo_rejected_response_mask",
+	} {
+		if !slices.Equal(shape[name], pair) || pair == nil {
+			t.Errorf("%s is %v, dpo_chosen_input_ids %v", name, shape[name], pair)
+		}
+	}
+	if !slices.Equal(shape["rewards"], one[:1]) {
+		t.Errorf("rewards is %v", shape["rewards"])
+	}
+}

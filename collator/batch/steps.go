@@ -1,0 +1,337 @@
+package batch
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/lines"
+)
+
+// A step file has all channels of a step under one roof, as the reference composite trainer's collator returns them:
+// the rows of an rl batch, then those of an sdpo batch, of one width, and the pairs of a dpo batch beside them. It is
+// put together from batches of the composer layout and of equal width alone, so that it can be made again and compared.
+//
+//	input_ids attention_mask position_ids response_mask          [B,T]  rollouts, then the students of sites
+//	rewards advantages reward_null group row_channel row_...     [B]    row_channel: 0 rl, 1 sdpo; sites have no reward
+//	old_logprobs                                                 [B,T]  where the rollouts have them
+//	ctx_teacher_ with the first three, sdpo_loss_mask            [B,T]  with sites; a rollout is its own teacher
+//	dpo_...                                                      [B',T'] as in the dpo batch, of one width; dpo_row_
+
+// StepsName is the file that lists the step files, beside IndexName. stepsFolder holds them.
+const (
+	StepsName   = "steps.jsonl"
+	stepsFolder = "steps"
+)
+
+// Step is a line of that list.
+type Step struct {
+	File    string   `json:"file"` // relative to the folder of the list
+	Split   string   `json:"split"`
+	Batches []string `json:"batches"` // the files it is made of, at most one a channel
+	Rows    int      `json:"rows"`    // of rollouts and sites
+	Pairs   int      `json:"pairs"`   // of the dpo part
+	SHA256  string   `json:"sha256"`
+}
+
+// stepChannels are the channels of a step, in the order of their rows.
+var stepChannels = []string{"rl", "sdpo", "dpo"}
+
+// planSteps puts the batches of each split into as many steps as its longest channel has, spread evenly.
+func planSteps(index []Line) (steps [][]*Line) {
+	for _, split := range []Split{Train, Validation} {
+		byChannel := map[string][]*Line{}
+		n := 0
+		for i := range index {
+			if l := &index[i]; l.Split == split.String() && slices.Contains(stepChannels, l.Channel) {
+				byChannel[l.Channel] = append(byChannel[l.Channel], l)
+				n = max(n, len(byChannel[l.Channel]))
+			}
+		}
+		of := make([][]*Line, n)
+		for _, channel := range stepChannels {
+			all := byChannel[channel]
+			for i, l := range all {
+				at := i * n / len(all)
+				of[at] = append(of[at], l)
+			}
+		}
+		steps = append(steps, of...)
+	}
+	return steps
+}
+
+// WriteSteps writes the step files of the batches in dir, and their list last. It returns how many there are.
+func WriteSteps(dir string) (int, error) {
+	index, err := ReadIndex(filepath.Join(dir, IndexName))
+	if err != nil {
+		return 0, err
+	}
+	var list bytes.Buffer
+	numbers := map[string]int{}
+	plan := planSteps(index)
+	for _, parts := range plan {
+		s, data, err := makeStep(dir, parts, numbers)
+		if err != nil {
+			return 0, err
+		}
+		path := filepath.Join(dir, filepath.FromSlash(s.File))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return 0, err
+		}
+		if err := durable.WriteMember(path, data); err != nil {
+			return 0, err
+		}
+		if err := json.NewEncoder(&list).Encode(s); err != nil {
+			return 0, err
+		}
+	}
+	for split := range numbers {
+		if err := durable.SyncDir(filepath.Join(dir, stepsFolder, split)); err != nil {
+			return 0, err
+		}
+	}
+	return len(plan), durable.WriteFile(filepath.Join(dir, StepsName), list.Bytes())
+}
+
+// StepProblem is a step file that is not what its batches make.
+type StepProblem struct{ File, Text string }
+
+// CheckSteps makes every step of the batches in dir again and compares. listed are the files of the list; without a
+// list there is nothing to check.
+func CheckSteps(dir string) (listed []string, problems []StepProblem, err error) {
+	path := filepath.Join(dir, StepsName)
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	index, err := ReadIndex(filepath.Join(dir, IndexName))
+	if err != nil {
+		return nil, nil, err
+	}
+	plan := planSteps(index)
+	numbers := map[string]int{}
+	for text, err := range lines.ReadWhole(f, maxLineBytes) {
+		if err != nil {
+			return listed, problems, fmt.Errorf("%s: %w", path, err)
+		}
+		var s Step
+		if err := json.Unmarshal(text, &s); err != nil || !filepath.IsLocal(filepath.FromSlash(s.File)) {
+			return listed, problems, fmt.Errorf("%s: not a line of the list of steps: %.80q", path, text)
+		}
+		listed = append(listed, s.File)
+		if len(plan) == 0 {
+			problems = append(problems, StepProblem{s.File, "the batches make no such step"})
+			continue
+		}
+		want, data, err := makeStep(dir, plan[0], numbers)
+		plan = plan[1:]
+		if err != nil {
+			problems = append(problems, StepProblem{s.File, err.Error()})
+			continue
+		}
+		got, err := durable.ReadFile(filepath.Join(dir, filepath.FromSlash(s.File)), MaxFileBytes)
+		switch {
+		case err != nil:
+			problems = append(problems, StepProblem{s.File, err.Error()})
+		case !bytes.Equal(got, data) || s.SHA256 != want.SHA256:
+			problems = append(problems, StepProblem{s.File, "it is not what its batches make"})
+		}
+	}
+	if len(plan) > 0 {
+		text := fmt.Sprintf("%d steps of the batches are not in it", len(plan))
+		problems = append(problems, StepProblem{StepsName, text})
+	}
+	return listed, problems, nil
+}
+
+func makeStep(dir string, parts []*Line, numbers map[string]int) (*Step, []byte, error) {
+	j := &joint{}
+	s := &Step{Split: parts[0].Split}
+	for _, l := range parts {
+		if l.Layout != Composer.String() || l.Channel == SDPO.Name && !l.EqualWidth {
+			return nil, nil, fmt.Errorf("%s is not in the composer layout, or its sides are of different width", l.File)
+		}
+		if _, err := Read(dir, l); err != nil { // so that all shapes are what they should be
+			return nil, nil, fmt.Errorf("%s: %w", l.File, err)
+		}
+		all, err := readTensors(dir, l)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", l.File, err)
+		}
+		s.Batches = append(s.Batches, l.File)
+		if l.Channel == DPO.Name {
+			s.Pairs = l.Rows
+			j.addPairs(l, all)
+		} else {
+			s.Rows += l.Rows
+			j.add(l, all)
+		}
+	}
+	s.File = fmt.Sprintf("%s/%s/%05d.safetensors", stepsFolder, s.Split, numbers[s.Split])
+	numbers[s.Split]++
+	var data bytes.Buffer
+	if err := tensors.Write(&data, j.tensors(), map[string]string{"layout": "composer_step"}); err != nil {
+		return nil, nil, err
+	}
+	sum := sha256.Sum256(data.Bytes())
+	s.SHA256 = hex.EncodeToString(sum[:])
+	return s, data.Bytes(), nil
+}
+
+// readTensors reads the tensors of a batch that was checked.
+func readTensors(dir string, l *Line) (map[string]tensors.Tensor, error) {
+	data, err := durable.ReadFile(filepath.Join(dir, filepath.FromSlash(l.File)), MaxFileBytes)
+	if err != nil {
+		return nil, err
+	}
+	f, err := tensors.Open(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		return nil, err
+	}
+	all, err := f.ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]tensors.Tensor{}
+	for _, t := range all {
+		out[t.Name] = t
+	}
+	return out, nil
+}
+
+// joint is a step being put together.
+type joint struct {
+	parts []part
+	pairs []tensors.Tensor
+}
+
+// part is a batch in a step: its rows stand below those of the parts before.
+type part struct {
+	line *Line
+	all  map[string]tensors.Tensor
+}
+
+func (j *joint) add(l *Line, all map[string]tensors.Tensor) { j.parts = append(j.parts, part{l, all}) }
+
+// addPairs takes in a dpo batch, both sides of one width.
+func (j *joint) addPairs(l *Line, all map[string]tensors.Tensor) {
+	width := max(all["dpo_chosen_input_ids"].Shape[1], all["dpo_rejected_input_ids"].Shape[1])
+	for name, t := range all {
+		if !strings.HasPrefix(name, "dpo_") {
+			t.Name = "dpo_" + name
+		}
+		if len(t.Shape) == 2 {
+			fill := int64(0)
+			if strings.HasSuffix(name, "input_ids") {
+				fill = l.PadID
+			}
+			t = widen(t, width, fill)
+		}
+		j.pairs = append(j.pairs, t)
+	}
+}
+
+// widen pads a grid on the right.
+func widen(t tensors.Tensor, width int, fill int64) tensors.Tensor {
+	v, _ := tensors.Items[int64](t)
+	rows, from := t.Shape[0], t.Shape[1]
+	cells := slices.Repeat([]int64{fill}, rows*width)
+	for r := range rows {
+		copy(cells[r*width:], v[r*from:(r+1)*from])
+	}
+	return tensors.Of(t.Name, cells, rows, width)
+}
+
+func (j *joint) tensors() []tensors.Tensor {
+	out := j.pairs
+	if len(j.parts) > 0 {
+		pad := j.parts[0].line.PadID
+		out = append(out, joinGrid[int64](j, "input_ids", "", pad), joinGrid[int64](j, "attention_mask", "", 0),
+			joinGrid[int64](j, "position_ids", "", 0), joinGrid[int64](j, "response_mask", "", 0))
+		for _, p := range j.parts {
+			if _, ok := p.all["old_logprobs"]; ok {
+				out = append(out, joinGrid[float32](j, "old_logprobs", "", 0))
+			}
+		}
+		out = append(out, joinColumn[float32](j, "rewards", 0), joinColumn[float32](j, "advantages", 0),
+			joinColumn[int64](j, "reward_null", 1), joinColumn[int64](j, "group", -1), j.channels())
+		for _, name := range []string{"row_n_active", "row_rollout", "row_example"} {
+			out = append(out, joinColumn[int64](j, name, 0))
+		}
+		out = append(out, joinColumn[float32](j, "row_weight", 0))
+	}
+	if last := len(j.parts) - 1; last >= 0 && j.parts[last].line.Channel == SDPO.Name {
+		l, off := j.parts[last].line, int64(0)
+		if l.SignedMask {
+			off = l.ignored()
+		}
+		out = append(out, joinGrid[int64](j, "ctx_teacher_input_ids", "input_ids", l.PadID),
+			joinGrid[int64](j, "ctx_teacher_attention_mask", "attention_mask", 0),
+			joinGrid[int64](j, "ctx_teacher_position_ids", "position_ids", 0), joinGrid[int64](j, lossMask, "", off))
+	}
+	slices.SortFunc(out, func(a, b tensors.Tensor) int { return bytes.Compare([]byte(a.Name), []byte(b.Name)) })
+	return out
+}
+
+// channels says of each row whose it is: 0 rl, 1 sdpo.
+func (j *joint) channels() tensors.Tensor {
+	var v []int64
+	for _, p := range j.parts {
+		v = append(v, slices.Repeat([]int64{int64(slices.Index(stepChannels, p.line.Channel))}, p.line.Rows)...)
+	}
+	return tensors.Of("row_channel", v, len(v))
+}
+
+// joinGrid puts grids below each other, padded to one width. A part without one has its other grid there, or the fill.
+func joinGrid[T int64 | float32](j *joint, name, other string, fill T) tensors.Tensor {
+	width, rows := 0, 0
+	for _, p := range j.parts {
+		width = max(width, p.all["input_ids"].Shape[1])
+		rows += p.line.Rows
+	}
+	cells := slices.Repeat([]T{fill}, rows*width)
+	at := 0
+	for _, p := range j.parts {
+		t, ok := p.all[name]
+		if !ok {
+			t, ok = p.all[other]
+		}
+		if ok {
+			v, _ := tensors.Items[T](t)
+			for r := range p.line.Rows {
+				copy(cells[at+r*width:], v[r*t.Shape[1]:(r+1)*t.Shape[1]])
+			}
+		}
+		at += p.line.Rows * width
+	}
+	return tensors.Of(name, cells, rows, width)
+}
+
+// joinColumn puts columns below each other. A part without one has the fill.
+func joinColumn[T int64 | float32](j *joint, name string, fill T) tensors.Tensor {
+	var out []T
+	for _, p := range j.parts {
+		v := slices.Repeat([]T{fill}, p.line.Rows)
+		if t, ok := p.all[name]; ok {
+			items, _ := tensors.Items[T](t)
+			copy(v, items)
+		}
+		out = append(out, v...)
+	}
+	return tensors.Of(name, out, len(out))
+}

@@ -1,0 +1,215 @@
+//go:build tokenizers
+
+package collator
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/ttc"
+)
+
+// composerItems are records of every channel that a step has.
+func composerItems(t *testing.T) []Item {
+	reward := 0.5
+	text := sampledRollout(t, "text", "task", &reward, bugHunt)
+	for i := range text.Record.Messages.Nodes {
+		n := &text.Record.Messages.Nodes[i]
+		n.TokenIDs, n.LogProbs = nil, nil
+	}
+	text.Record.Origin.Fidelity, text.Record.Origin.Policy = ttc.TextOnly, ""
+	return []Item{
+		distillation("x", nodes(bugHunt), failedSite(1, 2, "Tools: edit."), failedSite(3, 4, "Edit takes a line.")),
+		preference("p", says("user: hi"), "yes", "no"), text,
+	}
+}
+
+func composerConfig(t *testing.T) Config {
+	cfg := toyConfig(t, "chatml.jinja")
+	cfg.Layout = batch.Composer
+	cfg.Form = batch.Form{EqualWidth: true, SignedMask: true}
+	cfg.Steps, cfg.RenderedRollouts = true, true
+	return cfg
+}
+
+// TestEqualWidth: a student as wide as its teacher has padding where the teacher has the hint and nowhere else; what is
+// compared stands at one position of both, and positions count without the padding.
+func TestEqualWidth(t *testing.T) {
+	c := collate(t, composerConfig(t), one(composerItems(t)))
+	i := slices.IndexFunc(c.lines, func(l batch.Line) bool { return l.Channel == "sdpo" })
+	x := tensorsOf(t, c, i)
+	want(t, x["input_ids"].Shape, x["ctx_teacher_input_ids"].Shape)
+	student, teacher := ints(t, x["input_ids"]), ints(t, x["ctx_teacher_input_ids"])
+	seen, positions := ints(t, x["attention_mask"]), ints(t, x["position_ids"])
+	teacherSeen, mask := ints(t, x["ctx_teacher_attention_mask"]), ints(t, x["sdpo_loss_mask"])
+	width := x["input_ids"].Shape[1]
+	active := 0
+	for row := range x["input_ids"].Shape[0] {
+		s := c.lines[i].RowInfo[row].Sites[0]
+		next := int64(0)
+		for at := row * width; at < (row+1)*width; at++ {
+			hint := at-row*width >= int(s.At) && at-row*width < int(s.At+s.Hint)
+			switch {
+			case hint:
+				want(t, []int64{student[at], seen[at], teacherSeen[at]}, []int64{c.lines[i].PadID, 0, 1})
+			case seen[at] == 1:
+				want(t, []int64{student[at], positions[at]}, []int64{teacher[at], next})
+				next++
+			default:
+				want(t, teacherSeen[at], int64(0))
+			}
+			switch mask[at] {
+			case 1:
+				active++
+				want(t, []int64{seen[at+1], student[at+1]}, []int64{1, teacher[at+1]})
+			case batch.Ignored:
+			default:
+				t.Fatalf("the mask has %d", mask[at])
+			}
+		}
+	}
+	want(t, int64(active), c.lines[i].NActive)
+	if own := ints(t, x["response_mask"]); sum(own) <= int64(active) {
+		t.Error("the response mask has the targets alone, and the model wrote more", sum(own), active)
+	}
+}
+
+// TestSteps: a step file has every channel's rows under the described names, and is what its batches make.
+func TestSteps(t *testing.T) {
+	c := collate(t, composerConfig(t), one(composerItems(t)))
+	dir := filepath.Join(c.dir, "batches")
+	path := filepath.Join(dir, "steps", "train", "00000.safetensors")
+	f, err := tensors.OpenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	all, err := f.ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shapes := map[string][]int{}
+	for _, x := range all {
+		shapes[x.Name] = x.Shape
+	}
+	for _, name := range []string{
+		"input_ids", "attention_mask", "response_mask", "ctx_teacher_input_ids", "sdpo_loss_mask", "rewards",
+		"dpo_chosen_input_ids", "dpo_chosen_response_mask", "dpo_rejected_input_ids", "dpo_rejected_response_mask",
+	} {
+		if shapes[name] == nil {
+			t.Errorf("there is no %s", name)
+		}
+	}
+	want(t, shapes["input_ids"], shapes["ctx_teacher_input_ids"])
+	want(t, shapes["sdpo_loss_mask"], shapes["input_ids"])
+	want(t, shapes["rewards"], []int{3})
+	at := func(name string) int {
+		return slices.IndexFunc(all, func(x tensors.Tensor) bool { return x.Name == name })
+	}
+	want(t, ints(t, all[at("row_channel")]), []int64{0, 1, 1})
+	want(t, ints(t, all[at("reward_null")]), []int64{0, 1, 1})
+	rewards, _ := tensors.Items[float32](all[at("rewards")])
+	want(t, rewards, []float32{0.5, 0, 0})
+	width := shapes["input_ids"][1]
+	first := ints(t, all[at("input_ids")])[:width] // a rollout is its own teacher, and nothing of it is in that loss
+	want(t, ints(t, all[at("ctx_teacher_input_ids")])[:width], first)
+	want(t, ints(t, all[at("sdpo_loss_mask")])[:width], slices.Repeat([]int64{batch.Ignored}, width))
+
+	report, err := Verify(c.dir, toy(t))
+	if err != nil || len(report.Problems) != 0 {
+		t.Fatal(report, err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := append(bytes.Clone(data[:len(data)-1]), 7)
+	for _, damage := range []struct {
+		name, path string
+		data       []byte
+	}{
+		{"not what its batches make", path, changed},
+		{"not in it", filepath.Join(dir, batch.StepsName), nil},
+	} {
+		name := damage.name
+		if err := os.WriteFile(damage.path, damage.data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		report, err := Verify(c.dir, toy(t))
+		if err != nil || len(report.Problems) == 0 || !strings.Contains(report.Problems[0].Text, name) {
+			t.Errorf("%s: %+v %v", name, report.Problems, err)
+		}
+	}
+}
+
+// TestRenderedRollouts: text traces are rollouts where that is asked for, and their rows say what they are.
+func TestRenderedRollouts(t *testing.T) {
+	cfg := composerConfig(t)
+	c := collate(t, cfg, one(composerItems(t)))
+	i := slices.IndexFunc(c.lines, func(l batch.Line) bool { return l.Channel == "rl" })
+	m := c.lines[i].RowInfo[0]
+	want(t, []string{m.IDs, m.Fidelity, m.OnPolicy}, []string{"rendered", "text", "unknown"})
+	if _, ok := tensorsOf(t, c, i)["old_logprobs"]; ok {
+		t.Error("text has log-probs")
+	}
+	other := composerItems(t)[2]
+	other.Record.Origin.Policy = "another"
+	want(t, collate(t, cfg, one([]Item{other})).reasons("record"), "off_policy 1")
+	cfg.RenderedRollouts = false
+	want(t, collate(t, cfg, one(composerItems(t)[2:])).reasons("record"), "no_sampled_ids 1")
+}
+
+// TestOwnNumbers: the pad id, the label of what is not trained, and the length of preferences can be chosen.
+func TestOwnNumbers(t *testing.T) {
+	pad := int64(7)
+	cfg := toyConfig(t, "chatml.jinja")
+	cfg.PadID, cfg.Form.IgnoreIndex = &pad, -1
+	items := []Item{
+		preference("p", says("user: hi"), "yes", "no"),
+		preference("q", says("user: hi"), "yes, and much more of it", "no"),
+		{Hash: "d", Record: demonstration("d", nodes(says("user: q", "assistant: a"))).Record},
+	}
+	c := collate(t, cfg, one(items))
+	for i := range c.lines {
+		x := tensorsOf(t, c, i)
+		for name, grid := range x {
+			if strings.HasSuffix(name, "labels") {
+				if v := ints(t, grid); slices.Contains(v, batch.Ignored) || !slices.Contains(v, -1) {
+					t.Errorf("%s: %v", name, v)
+				}
+			}
+			if ids, ok := strings.CutSuffix(name, "input_ids"); ok {
+				for k, on := range ints(t, x[ids+"attention_mask"]) {
+					if on == 0 && ints(t, grid)[k] != pad {
+						t.Errorf("%s is padded with %d", name, ints(t, grid)[k])
+					}
+				}
+			}
+		}
+	}
+	if report, err := Verify(c.dir, toy(t)); err != nil || len(report.Problems) > 0 {
+		t.Error(report, err)
+	}
+	for _, r := range c.rows {
+		if r.Meta.Example == "p" {
+			cfg.MaxPairLength = max(len(r.Sides[0].IDs), len(r.Sides[1].IDs))
+		}
+	}
+	want(t, collate(t, cfg, one(items)).reasons("record"), "too_long 1")
+	for _, change := range []func(*Config){
+		func(c *Config) { n := int64(1 << 40); c.PadID = &n }, func(c *Config) { c.Form.IgnoreIndex = 3 },
+		func(c *Config) { c.MaxPairLength = 1 }, func(c *Config) { c.Steps = true },
+	} {
+		bad := toyConfig(t, "chatml.jinja")
+		change(&bad)
+		if _, err := New(bad); err == nil {
+			t.Errorf("%+v was accepted", bad.Form)
+		}
+	}
+}
