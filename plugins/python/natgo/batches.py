@@ -190,11 +190,13 @@ def load(
     torch: bool = False,
     epoch: int = 0,
     verify: bool = True,
+    rendered: bool = False,
 ) -> BatchSet:
     """The batches of a run folder, or of a `batches` folder.
 
     `channel` is `sft`, `dpo`, `rl` or `sdpo`. With `torch=True` the values are torch tensors, else numpy arrays. Each file's hash is
-    checked when it is first read; `verify=False` leaves that out.
+    checked when it is first read; `verify=False` leaves that out. Rollouts whose ids were made of text (`collator.rl.ids: rendered`)
+    are not what a policy sampled: `rendered=True` takes them all the same.
     """
     if channel not in CHANNELS:
         raise ValueError(f"channel {channel!r} is not one of {', '.join(CHANNELS)}")
@@ -208,6 +210,10 @@ def load(
     if not chosen:
         there = sorted({f"{line['channel']}/{line['split']}" for line in lines})
         raise BatchError(f"{root}: has no {channel} batches for {split}; it has {', '.join(there) or 'none at all'}")
+    if channel == "rl" and not rendered:
+        for line in chosen:
+            if any(row.get("ids") == "rendered" for row in line.get("row_info", [])):
+                raise BatchError(f"{root}: {line['file']}: has rollouts whose ids were made of text and not sampled (load with rendered=True to take them)")
     return BatchSet(root, chosen, range(len(chosen)), torch, verify).epoch(epoch)
 
 

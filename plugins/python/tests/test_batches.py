@@ -38,6 +38,18 @@ def test_values_are_the_files(channel):
         assert batch.channel == channel and batch.split == "train"
 
 
+def test_rollouts_made_of_text_are_refused(folder):
+    index = folder / "batches" / "index.jsonl"
+    lines = [json.loads(text) for text in index.read_text().splitlines()]
+    for line in lines:
+        line["channel"] = "rl"
+        line["row_info"][0]["ids"] = "rendered"
+    index.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(natgo.BatchError, match="made of text"):
+        natgo.load(folder, "rl")
+    assert len(natgo.load(folder, "rl", rendered=True)) == len(lines)
+
+
 def test_tensors_lie_in_the_mapping():
     path = os.path.join(BATCHES, natgo.load(BATCHES, "sft")[0].line["file"])
     tensors, mapping = map_tensors(path)

@@ -13,8 +13,8 @@ type Collator struct {
 	TemplateKwargs map[string]any `yaml:"template_kwargs" nullable:"true" doc:"variables given to the template, like enable_thinking" example:"{enable_thinking: false}"`
 	TemplateTime   string         `yaml:"template_time" default:"2026-01-02T03:04:05" doc:"what strftime_now shows; the clock is never read"`
 	Policy         string         `yaml:"policy" nullable:"true" doc:"name of the model to be trained; tells which messages are on-policy" example:"my-model"`
-	MaxLength      int            `yaml:"max_length" default:"4096" validate:"gte=1" doc:"tokens of a row; of a longer conversation whole rounds are cut out, then single steps (a call with its results): in the middle for sft and dpo, at the head for sdpo, at the end for rl. Such rows are flagged truncated, and turns that were cut out are counted as too_long"`
-	MaxDPOLength   *int           `yaml:"max_dpo_length" validate:"omitempty,gte=2" doc:"tokens of either side of a preference; without it max_length"`
+	MaxLength      int            `yaml:"max_length" alias:"max_seq_len" default:"4096" validate:"gte=1" doc:"tokens of a row; of a longer conversation whole rounds are cut out, then single steps (a call with its results): in the middle for sft and dpo, at the head for sdpo, at the end for rl. Such rows are flagged truncated, and turns that were cut out are counted as too_long"`
+	MaxDPOLength   *int           `yaml:"max_dpo_length" alias:"max_dpo_seq_len" validate:"omitempty,gte=2" doc:"tokens of either side of a preference; without it max_length"`
 	BatchTokens    int            `yaml:"batch_tokens" default:"65536" validate:"gte=1" doc:"tokens of a batch, padding included"`
 	Rows           string         `yaml:"rows" default:"auto" validate:"oneof=auto trajectory turn" doc:"one row a trajectory or a turn; auto asks the template"`
 	Weight         string         `yaml:"weight" default:"token" validate:"oneof=token site rollout" doc:"what weighs one in the loss, whatever rows the template makes of it: every trained token, every hint's target (other records: as a whole), or every record"`
@@ -22,7 +22,7 @@ type Collator struct {
 	Format         string         `yaml:"format" default:"nat_go" validate:"oneof=nat_go composer" doc:"names of the tensors; composer: those of the reference composite trainer, one row a site (channels dpo, rl and sdpo)"`
 	Composer       Composer       `yaml:"composer" doc:"what else format composer has as the reference composite trainer's collator does"`
 	IgnoreIndex    int64          `yaml:"ignore_index" default:"-100" validate:"lt=0" doc:"label, in token batches, of what is not trained"`
-	PadID          *int64         `yaml:"pad_id" validate:"omitempty,gte=0" doc:"id behind a row's end, which no mask goes by; without it the tokenizer's pad token, or its end of text"`
+	PadID          *int64         `yaml:"pad_id" alias:"pad_token_id" validate:"omitempty,gte=0" doc:"id behind a row's end, which no mask goes by; without it the tokenizer's pad token, or its end of text"`
 	RL             RL             `yaml:"rl" doc:"rollouts"`
 	Sites          string         `yaml:"sites" default:"per_site" validate:"oneof=per_site cumulative" doc:"hints of a trace one at a time, or added up"`
 	Hints          string         `yaml:"hints" default:"given" validate:"oneof=given none" doc:"none: a control run, in which every hint is left out; a trainer that reads the right positions has jsd 0 there"`
