@@ -136,7 +136,8 @@ var withTimes = map[string]bool{
 // waits.
 var hashOfTimes = regexp.MustCompile(
 	`\{\s*"path": "(?:data_collection_progress.jsonl|dpo_trajectory_builder_[^"]*|` +
-		`collection_history.json|final_metrics.json|records/begun.json)",\s*"bytes": \d+,\s*"xxh3": "[0-9a-f]+"\s*\},\s*`)
+		`collection_history.json|final_metrics.json|records/begun.json)",` +
+		`\s*"bytes": \d+,\s*"xxh3": "[0-9a-f]+"\s*\},\s*`)
 
 // content is what of a run folder doesn't depend on when it was made, as path -> sum.
 func (b *bed) content(t *testing.T, out string) map[string]string {

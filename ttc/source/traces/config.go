@@ -16,7 +16,8 @@ func Factory() source.Factory {
 // PairsFactory is the same source for files that hold nothing but ready pairs, or answers of several models.
 func PairsFactory() source.Factory {
 	return source.Files(source.Factory{
-		Type: "pairs", Doc: "ready pairs {prompt, chosen, rejected}, or scored answers to one prompt", File: "pairs.jsonl",
+		Type: "pairs", Doc: "ready pairs {prompt, chosen, rejected}, or scored answers to one prompt",
+		File: "pairs.jsonl",
 	}, func(c *Config) *[]string { return &c.Path }, Open)
 }
 

@@ -54,7 +54,8 @@ func (s *Source) addPair(raw json.Raw, ex *ttc.Example, turn string) {
 		st.Candidates++
 		st.Names[s.cfg.CandidateKeys.StepName]++
 		ex.Candidates = append(ex.Candidates, ttc.Candidate{
-			Step: s.cfg.CandidateKeys.StepName, Turn: turn, Index: int64(i), Prompt: pair.prompt, Output: output, Score: pair.scores[i],
+			Step: s.cfg.CandidateKeys.StepName, Turn: turn, Index: int64(i),
+			Prompt: pair.prompt, Output: output, Score: pair.scores[i],
 			Offset: ex.Offset,
 		})
 	}

@@ -392,7 +392,7 @@ func TestKeysWithoutAReader(t *testing.T) {
 	}
 }
 
-// TestComparisons: a pair's own scores count if they agree with it; several answers to one prompt are as many candidates.
+// TestComparisons: a pair's own scores count if they agree with it; answers to one prompt are as many candidates.
 func TestComparisons(t *testing.T) {
 	for entry, want := range map[string]string{
 		`{"prompt": "p", "chosen": "c", "rejected": "r", "score_chosen": 7, "score_rejected": 2.5}`:         "pair c 7, pair r 2.5",
