@@ -105,26 +105,9 @@ func (r *run) submit(ctx context.Context, m *runfolder.Manifest) error {
 	if err := r.overrideComplete(); err != nil {
 		return err
 	}
-	if err := r.remember(ctx); err != nil {
-		return err
-	}
 	r.unlock()
 	r.plan.DryRun = false
 	return r.train(ctx)
-}
-
-// remember reads from the record log what final_metrics.json has to say of the collection runs.
-func (r *run) remember(ctx context.Context) error {
-	for g, err := range recordlog.Groups(r.plan.folder.Records()) {
-		if err != nil {
-			return exit.With(exit.Environment, err)
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		r.history.Add(g)
-	}
-	return nil
 }
 
 // overrideComplete takes in overrides for a run whose data set is complete: those that would make another are refused.
