@@ -35,7 +35,7 @@ func TestRewardsAreComparedAsPythonDoes(t *testing.T) {
 	for _, reward := range []float64{0, zero, math.NaN()} {
 		c.add(reward)
 	}
-	if math.Signbit(c.min) || math.Signbit(c.max) || c.pairs != 3 {
+	if math.Signbit(c.min) || math.Signbit(c.max) || c.rewards != 3 {
 		t.Errorf("%+v: the first zero counts", c)
 	}
 	c = collectionRun{}
