@@ -125,8 +125,7 @@ func choose(ctx context.Context, files []string, opt Options) (*detect.Found, er
 		case first == nil:
 			first = found
 		case found.Source.Type != first.Source.Type || !maps.Equal(found.Settings, first.Settings):
-			return nil, exit.Usagef("%s and %s are read in different ways (%s and %s): make a run of each, "+
-				"`nat-go dataset merge` joins them", files[0], files[i], said(first), said(found))
+			return nil, exit.Usagef("%s and %s are read in different ways (%s and %s): make a run of each", files[0], files[i], said(first), said(found))
 		}
 	}
 	return first, nil
