@@ -35,7 +35,6 @@ type stalled struct {
 	config string            // of finetune.yml, beside the builder
 	pipes  []string          // named pipes that nobody writes to
 	args   []string          // beside run and the configuration
-	stdin  func() *os.File   // an input that says no more
 	begins string            // the input's beginning
 	files  map[string]string // regular ones
 }

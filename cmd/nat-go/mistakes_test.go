@@ -161,7 +161,7 @@ var mistakes = []struct{ name, from, to, says, fix, undo string }{
 		"a tokenizer's folder without one", "tokenizer: model", "tokenizer: models", "has no tokenizer.json",
 		"models/model", "models",
 	},
-	{"a missing tokenizer", "tokenizer: model", "tokenizer: ./modle", "write model", "model", "./modle"},
+	{"a missing tokenizer", "tokenizer: model", "tokenizer: ./modl", "write model", "model", "./modl"},
 	{
 		"a missing template", "  max_length: 4096", "  template: chat.jinja", "write chat_template.jinja",
 		"chat_template.jinja", "chat.jinja",

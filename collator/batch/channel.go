@@ -237,7 +237,7 @@ func rolloutColumns(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
 			s := &a.rows[i].Sides[0]
 			k := 0
 			for _, r := range s.Trained {
-				k += copy(logps[at+int(r.Start):at+int(r.End)], s.LogProbs[k:])
+				k += copy(logps[at+r.Start:at+r.End], s.LogProbs[k:])
 			}
 		}
 		dst = append(dst, tensors.Of("old_logprobs", logps, len(a.rows), a.width[0]))
@@ -270,7 +270,7 @@ func (r *Row) active() (n int) {
 	if len(r.Meta.Sites) > 0 {
 		for _, s := range r.Meta.Sites {
 			for _, p := range s.Pairs {
-				n += int(p.End - p.Start)
+				n += p.End - p.Start
 			}
 		}
 		return n

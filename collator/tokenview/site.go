@@ -176,10 +176,10 @@ func (v *Site) fill(r *batch.Row, tok *tokenizer.Tokenizer, jsd []float32) error
 	}
 	by = at - int(s.At)
 	for _, run := range s.Pairs {
-		if err := add(Context, at, int(run.Start)+by); err != nil {
+		if err := add(Context, at, run.Start+by); err != nil {
 			return err
 		}
-		if err := add(Target, int(run.Start)+by, int(run.End)+by); err != nil {
+		if err := add(Target, run.Start+by, int(run.End)+by); err != nil {
 			return err
 		}
 		at = int(run.End) + by
