@@ -283,7 +283,7 @@ func hintStart(sites []batch.RowSite, k int) int {
 
 func (b *open) probe(row, teacher int, s *batch.RowSite, start int) (Probed, error) {
 	p := Probed{Direction: direction(s)}
-	end := int(s.Pairs[len(s.Pairs)-1].End)
+	end := s.Pairs[len(s.Pairs)-1].End
 	for _, run := range s.Pairs {
 		if run.Start < 0 || run.Start >= run.End || int(run.End) > end || row >= len(b.pairs.Student) ||
 			end > len(b.pairs.Student[row]) {

@@ -179,10 +179,10 @@ func (v *Site) fill(r *batch.Row, tok *tokenizer.Tokenizer, jsd []float32) error
 		if err := add(Context, at, run.Start+by); err != nil {
 			return err
 		}
-		if err := add(Target, run.Start+by, int(run.End)+by); err != nil {
+		if err := add(Target, run.Start+by, run.End+by); err != nil {
 			return err
 		}
-		at = int(run.End) + by
+		at = run.End + by
 	}
 	return nil
 }
