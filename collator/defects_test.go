@@ -184,7 +184,7 @@ func TestD17PromptsAreTokensInCommon(t *testing.T) {
 	want(t, len(c.rows), 2)
 	for _, r := range c.rows {
 		want(t, slices.Equal(r.Sides[0].IDs[:r.Meta.Prompt], r.Sides[1].IDs[:r.Meta.Prompt]), true)
-		want(t, int(r.Sides[0].Trained[0].Start), r.Meta.Prompt)
+		want(t, r.Sides[0].Trained[0].Start, r.Meta.Prompt)
 		want(t, decode(t, r.Sides[0].IDs[:r.Meta.Prompt]), decode(t, c.rows[0].Sides[0].IDs[:r.Meta.Prompt]))
 	}
 }

@@ -167,7 +167,7 @@ func (w *worker) common(p *promptOf, r *turns.Renderer, pair [2]*made) (length i
 		return 0, refuse(ledger.SameText, "chosen and rejected have the same tokens under this template")
 	}
 	for _, s := range pair {
-		if int(s.Trained[0].Start) < len(n) {
+		if s.Trained[0].Start < len(n) {
 			return 0, refuse(InvariantBroken,
 				"token %d is trained and one of the prompt's %d", s.Trained[0].Start, len(n))
 		}

@@ -35,9 +35,7 @@ func TestRestored(t *testing.T) {
 				r.Fatal(err)
 			}
 			ids := make([]int32, len(enc.IDs))
-			for i, id := range enc.IDs {
-				ids[i] = int32(id)
-			}
+			copy(ids, enc.IDs)
 			if got, want := w.restored(ids, enc.Offsets, text), w.decodesTo(ids, text); got != want {
 				r.Fatalf("%s: %q: %v, decoded whole it is %v", name, text, got, want)
 			}

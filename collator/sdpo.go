@@ -139,8 +139,8 @@ func (w *worker) apart(out *outcome) *cause {
 			last := s.Pairs[len(s.Pairs)-1]
 			one := batch.Row{Weight: s.PairWeight(r.Weight), Meta: r.Meta, Sides: []batch.Side{{IDs: r.Sides[0].IDs[:last.End]}, r.Sides[1+s.Teacher]}}
 			student, teacher := r.Meta.Proof[0], r.Meta.Proof[1+s.Teacher]
-			message := ownerOf(student.Owners, int(last.Start))
-			student.Owners = teacherOwners(batch.Owners{}, student.Owners, []splice{{message: message, at: -1}}, int(last.End))
+			message := ownerOf(student.Owners, last.Start)
+			student.Owners = teacherOwners(batch.Owners{}, student.Owners, []splice{{message: message, at: -1}}, last.End)
 			s.Teacher, s.Weight = 0, 0
 			one.Meta.Part, one.Meta.Messages, one.Meta.Sites = len(out.Rows), []int{message}, []batch.RowSite{s}
 			one.TrainSites()
@@ -273,7 +273,7 @@ func (sp *splicer) row(w *worker, m *material, v *view) (one *made, size int, re
 
 // endAtTarget cuts what a template puts behind the last target: nothing there is trained.
 func (w *worker) endAtTarget(s *side, v *view) *cause {
-	end := int(s.Trained[len(s.Trained)-1].End)
+	end := s.Trained[len(s.Trained)-1].End
 	if end == len(s.IDs) {
 		return nil
 	}
@@ -417,9 +417,9 @@ func teacherText(s *batch.Side, student *side, group []splice) (text, target str
 		}
 		b.WriteString(student.text[from:end])
 		from, tokens = end, to
-		for ; run < len(s.Trained) && int(s.Trained[run].End) <= to+by; run++ {
-			start, ok1 := student.cut(int(s.Trained[run].Start) - by)
-			end, ok2 := student.cut(int(s.Trained[run].End) - by)
+		for ; run < len(s.Trained) && s.Trained[run].End <= to+by; run++ {
+			start, ok1 := student.cut(s.Trained[run].Start - by)
+			end, ok2 := student.cut(s.Trained[run].End - by)
 			if !ok1 || !ok2 {
 				return false
 			}

@@ -174,7 +174,7 @@ func checkSite(t testing.TB, cfg Config, rec *builders.Resolved, r *batch.Row, s
 	}
 	// Without the hint's tokens the teacher is the student: found here by comparing from both ends.
 	a, b := r.Sides[0].IDs, r.Sides[1+s.Teacher].IDs
-	last := int(s.Pairs[len(s.Pairs)-1].End)
+	last := s.Pairs[len(s.Pairs)-1].End
 	a = a[:last]
 	front, back := 0, 0
 	for front < len(a) && a[front] == b[front] {

@@ -172,7 +172,7 @@ func TestD4StudentsKeepTheirIDs(t *testing.T) {
 	ns := nodes(bugHunt)
 	bang := int32(0)
 	end, _ := toy(t).ID("<|im_end|>")
-	ns[1].TokenIDs = []int32{bang, bang, 5, int32(end)}
+	ns[1].TokenIDs = []int32{bang, bang, 5, end}
 	c := run(t, "chatml.jinja", distillation("x", ns, failedSite(1, 2, "Tools: edit.")))
 	student, teacher := &c.rows[0].Sides[0], &c.rows[0].Sides[1]
 	for _, s := range []*batch.Side{student, teacher} {
@@ -195,7 +195,7 @@ func TestHintsStayText(t *testing.T) {
 	start, _ := toy(t).ID("<|im_start|>")
 	n := 0
 	for _, id := range teacher.IDs {
-		if id == int32(start) {
+		if id == start {
 			n++
 		}
 	}

@@ -551,7 +551,7 @@ func (b *sideBuilder) owners(trained []chat.Span) (out batch.Owners) {
 			sp++
 		}
 		switch {
-		case given < len(b.sampled) && int(b.sampled[given].Start) <= i:
+		case given < len(b.sampled) && b.sampled[given].Start <= i:
 			o.Message = b.m.place(b.sampled[given].message)
 			o.Why = b.why(b.sampled[given].message)
 		case turn < len(found) && found[turn].Start <= at:
@@ -569,7 +569,7 @@ func (b *sideBuilder) owners(trained []chat.Span) (out batch.Owners) {
 		default:
 			o.Message, o.Why = -1, batch.Markup
 		}
-		if run < len(trained) && int(trained[run].Start) <= i {
+		if run < len(trained) && trained[run].Start <= i {
 			o.Why = batch.InLoss
 		} else if o.Why == batch.InLoss {
 			o.Why = batch.CutOff // the terminator of a turn that never ended

@@ -160,7 +160,7 @@ func TestSitesByJinja(t *testing.T) {
 				for i := range items {
 					for k := range items[i].Record.Messages.Nodes {
 						if n := &items[i].Record.Messages.Nodes[k]; n.Message.Role == "assistant" {
-							n.TokenIDs = []int32{int32(k), 0, 0, int32(end)}
+							n.TokenIDs = []int32{int32(k), 0, 0, end}
 						}
 					}
 				}
@@ -280,7 +280,7 @@ func TestHintsOfMarksStayText(t *testing.T) {
 			}
 			s := c.rows[0].Meta.Sites[0]
 			for _, id := range c.rows[0].Sides[1].IDs[s.At : s.At+s.Hint] {
-				if tok.IsSpecial(int32(id)) {
+				if tok.IsSpecial(id) {
 					n++
 				}
 			}

@@ -93,7 +93,7 @@ func sampledRollout(t testing.TB, id, task string, reward *float64, ms []chat.Me
 			t.Fatal(err)
 		}
 		for k, tid := range append(enc.IDs, end) {
-			ns[i].TokenIDs = append(ns[i].TokenIDs, int32(tid))
+			ns[i].TokenIDs = append(ns[i].TokenIDs, tid)
 			ns[i].LogProbs = append(ns[i].LogProbs, -float32(k+1)/16)
 		}
 		ns[i].FinishReason = "stop"

@@ -204,7 +204,7 @@ func (v *verifier) side(l *batch.Line, row int, s *batch.Side, p *batch.Proof, s
 func (v *verifier) pair(l *batch.Line, row int, r *batch.Row) {
 	n := r.Meta.Prompt
 	for k := range r.Sides {
-		if n < 1 || n > len(r.Sides[k].IDs) || int(r.Sides[k].Trained[0].Start) < n {
+		if n < 1 || n > len(r.Sides[k].IDs) || r.Sides[k].Trained[0].Start < n {
 			v.problem(l, row, "a prompt of %d tokens doesn't fit the %s side", n, l.Channel)
 			return
 		}

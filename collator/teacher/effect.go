@@ -285,7 +285,7 @@ func (b *open) probe(row, teacher int, s *batch.RowSite, start int) (Probed, err
 	p := Probed{Direction: direction(s)}
 	end := s.Pairs[len(s.Pairs)-1].End
 	for _, run := range s.Pairs {
-		if run.Start < 0 || run.Start >= run.End || int(run.End) > end || row >= len(b.pairs.Student) ||
+		if run.Start < 0 || run.Start >= run.End || run.End > end || row >= len(b.pairs.Student) ||
 			end > len(b.pairs.Student[row]) {
 			return p, fmt.Errorf(
 				"the index says that its target is tokens %d to %d; the batch has no such tokens",
@@ -294,7 +294,7 @@ func (b *open) probe(row, teacher int, s *batch.RowSite, start int) (Probed, err
 			)
 		}
 		for t := run.Start; t < run.End; t++ {
-			p.Targets = append(p.Targets, int(t))
+			p.Targets = append(p.Targets, t)
 		}
 	}
 	if teacher >= len(b.pairs.Teacher) || s.At < 0 || int(s.At) > end || s.Hint < 0 || start < 0 ||

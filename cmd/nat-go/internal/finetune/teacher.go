@@ -31,9 +31,7 @@ func probes(tok *tokenizer.Tokenizer) (out []scorer.Probe, err error) {
 			return nil, fmt.Errorf("collator.teacher: %w", err)
 		}
 		p := scorer.Probe{Text: text}
-		for _, id := range enc.IDs {
-			p.IDs = append(p.IDs, int32(id))
-		}
+		p.IDs = append(p.IDs, enc.IDs...)
 		out = append(out, p)
 	}
 	return out, nil
