@@ -16,7 +16,7 @@ import (
 
 // headSize bounds the entries of a head, and each of them, in bytes.
 const (
-	headSize  = 8 << 20
+	headSize  = 1 << 20 // every source looks at all of it
 	entrySize = 64 << 20
 )
 
