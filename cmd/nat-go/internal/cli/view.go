@@ -22,30 +22,27 @@ func newViewCmd() *cobra.Command {
 	var addr, folder string
 	var public, closed, asJSON bool
 	cmd := &cobra.Command{
-		Use:   "view RUN",
+		Use:   "view PATH",
 		Short: "Look at a run in the browser: the books, pairs, conversations, tokens and what was left out",
 		Long: `Look at a run in the browser: where everything went, pairs side by side, conversations, which tokens carry loss, and
 what was left out and why. It works without a network, on this machine alone, and changes nothing but the marks you set,
-which stand in RUN.marks.jsonl beside the run. The printed link holds a token: who has it can read the run.`,
+which stand in RUN.marks.jsonl beside the run. The printed link holds a token: who has it can read the run.
+
+PATH is a run's folder, or rows as for dataset verify.`,
 		Example: `  nat-go view out/run1
+  nat-go view train.jsonl
   nat-go view out/run1 --addr 127.0.0.1:8080 --no-browser`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := findRun(args[0])
-			if err != nil {
-				return err
-			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			cache, err := os.UserCacheDir()
 			if err == nil {
 				cache = filepath.Join(cache, "nat-go", "view")
 			}
-			run, err := view.OpenRun(p.Run, cache, func(int64) {}, func() (*tokenizer.Tokenizer, error) {
-				return runTokenizer(p.Run, folder)
-			})
+			run, err := openView(args[0], cache, folder)
 			if err != nil {
-				return exit.With(exit.Failed, err)
+				return err
 			}
 			defer run.Close()
 			s, err := view.Listen(addr, public)
@@ -84,6 +81,28 @@ which stand in RUN.marks.jsonl beside the run. The printed link holds a token: w
 		"tokenizer of the token batches; without it the one the run's config.yml names",
 	)
 	return cmd
+}
+
+// openView opens a run by its record log, or rows where there is none.
+func openView(path, cache, tokenizerPath string) (*view.Run, error) {
+	var run *view.Run
+	p, err := findRun(path)
+	if err == nil {
+		run, err = view.OpenRun(p.Run, cache, func(int64) {}, func() (*tokenizer.Tokenizer, error) {
+			return runTokenizer(p.Run, tokenizerPath)
+		})
+	} else if p, err = findDataset(path); err != nil {
+		return nil, err
+	} else {
+		if len(p.Texts()) == 0 {
+			return nil, noTexts(p, path)
+		}
+		run, err = view.OpenRows(path, p)
+	}
+	if err != nil {
+		return nil, exit.With(exit.Failed, err)
+	}
+	return run, nil
 }
 
 // openBrowser opens a link where there is a desktop. The link was printed: where this fails, nothing is lost.

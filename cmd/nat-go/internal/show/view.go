@@ -132,13 +132,13 @@ func Row(file string, n int64, r *rows.Row, o *dataset.Origin) View {
 		v.Facts = append(v.Facts, origin(o.Run, o.Example, o.Turn, o.Builder))
 	}
 	if !v.Pair {
-		v.Messages = whole(r.Prompt, r.Completion)
+		v.Messages = Whole(r.Prompt, r.Completion)
 	}
 	return v
 }
 
-// whole is a prompt and its completion as one conversation.
-func whole(prompt, completion builders.Passage) builders.Passage {
+// Whole is a prompt and its completion as one conversation.
+func Whole(prompt, completion builders.Passage) builders.Passage {
 	if prompt.IsText() {
 		return builders.Passage{Text: prompt.Text + "\n" + completion.Text}
 	}

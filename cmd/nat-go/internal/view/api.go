@@ -284,6 +284,9 @@ func diff(chosen, rejected string) *sides {
 
 // neighbours are the records before and after one in its group, from 1; 0 for none.
 func (r *Run) neighbours(ordinal uint64) (prev, next uint64) {
+	if r.plain != nil {
+		return 0, 0
+	}
 	first, offset := r.table.group(ordinal)
 	g, err := r.group(offset)
 	if err != nil {

@@ -80,7 +80,7 @@ const bins = 40
 
 func (r *Run) overview() (*overview, error) {
 	o := &overview{
-		Run: r.name(), State: r.Folder.State(), Records: len(r.table.Entries), Facets: r.facets(),
+		Run: r.name(), State: r.state(), Records: len(r.table.Entries), Facets: r.facets(),
 		Histograms: r.histograms(),
 	}
 	if m := r.Manifest; m != nil {
@@ -98,9 +98,22 @@ func (r *Run) overview() (*overview, error) {
 			slices.SortFunc(o.Batches, func(a, b batches) int { return cmp.Compare(a.Name, b.Name) })
 		}
 	}
+	if r.plain != nil {
+		for _, f := range r.plain.files {
+			o.Formats = append(o.Formats, format{Format: f.name, Records: f.rows})
+		}
+	}
 	var err error
 	o.Losses, err = r.losses()
 	return o, err
+}
+
+// state says how the run stands; rows are only rows.
+func (r *Run) state() string {
+	if r.plain != nil {
+		return "rows"
+	}
+	return r.Folder.State()
 }
 
 // facets counts what each record has one of.

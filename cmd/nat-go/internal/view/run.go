@@ -27,6 +27,7 @@ type Run struct {
 	table     *table
 	decisions *curate.Decisions // nil before curation
 	log       *recordlog.Access
+	plain     *rowFiles // instead of a log, where there are only rows
 	marks     *marks
 
 	tokenizer func() (*tokenizer.Tokenizer, error)
@@ -72,12 +73,20 @@ func OpenRun(
 }
 
 // Close closes the log.
-func (r *Run) Close() error { return r.log.Close() }
+func (r *Run) Close() error {
+	if r.log == nil {
+		return nil
+	}
+	return r.log.Close()
+}
 
 func (r *Run) name() string { return filepath.Base(filepath.Clean(string(r.Folder))) }
 
 // decision is what became of a record; Train before curation.
 func (r *Run) decision(ordinal uint64) curate.Decision {
+	if r.plain != nil {
+		return r.plain.split(ordinal)
+	}
 	if r.decisions == nil || ordinal >= r.decisions.Len() {
 		return curate.Train
 	}
@@ -88,6 +97,9 @@ func (r *Run) decision(ordinal uint64) curate.Decision {
 func (r *Run) record(ordinal uint64) (dataset.Picked, error) {
 	if ordinal >= uint64(len(r.table.Entries)) {
 		return dataset.Picked{}, notFound{fmt.Errorf("there are %d records", len(r.table.Entries))}
+	}
+	if r.plain != nil {
+		return r.plain.at(ordinal)
 	}
 	first, offset := r.table.group(ordinal)
 	g, err := r.group(offset)

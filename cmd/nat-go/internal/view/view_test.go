@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/tokenizer"
@@ -323,5 +324,56 @@ func TestAnswersAreBounded(t *testing.T) {
 	get(t, s, h, fmt.Sprint("/api/rows?limit=", math.MaxInt32), &a)
 	if len(a.Rows) != maxRows {
 		t.Errorf("%d rows", len(a.Rows))
+	}
+}
+
+// TestRowsAlone: rows without a run are shown as what they are, each as it stands in its file.
+func TestRowsAlone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "trl")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	const n = 600 // more than are read at once
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, `{"prompt": [{"role": "user", "content": "question %d"}], "chosen": [{"role": "assistant", "content": "good %d"}], `+
+			`"rejected": [{"role": "assistant", "content": "bad %d"}]}`+"\n", i, i, i)
+	}
+	for _, name := range []string{"train.jsonl", "validation.jsonl"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	place, err := dataset.Find(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := OpenRows(dir, place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, h := serve(t, r)
+	for _, i := range []uint64{0, n - 1, 3, n, 255, 256, 2*n - 1, n + 7} {
+		p, err := r.record(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprint("good ", i%n)
+		if got := p.Chosen.Nodes[0].Message.Text; got != want || p.Decision.Validates() != (i >= n) {
+			t.Errorf("row %d: %q, want %q; %v", i, got, want, p.Decision)
+		}
+	}
+	var a rowsAnswer
+	if code := get(t, s, h, "/api/rows?q=split:validation+%22question+77%22", &a); code != 200 || a.Total != 1 || a.Rows[0].Record != n+78 {
+		t.Errorf("%d %+v", code, a)
+	}
+	var o overview
+	if code := get(t, s, h, "/api/overview", &o); code != 200 || o.State != "rows" || o.Records != 2*n || len(o.Formats) != 2 {
+		t.Errorf("%d %+v", code, o)
+	}
+	for path, want := range map[string]int{"/api/record?n=1": 200, "/api/drops": 200, "/api/batches?record=1": 200, "/api/tokens?ref=1": 404} {
+		if code := get(t, s, h, path, nil); code != want {
+			t.Errorf("%s: %d", path, code)
+		}
 	}
 }

@@ -1,0 +1,141 @@
+package view
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"sync"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/show"
+	"github.com/nat-go/nat-go/collator/rows"
+)
+
+// rowFiles are files of rows, shown as if they were a run's records: with what there is.
+type rowFiles struct {
+	files []rowFile
+
+	// What was read last, as rows beside one that is looked at are looked at next.
+	mu     sync.Mutex
+	file   int // index, -1: nothing yet
+	from   int64
+	window []*rows.Row
+}
+
+type rowFile struct {
+	format rows.Format
+	name   string
+	file   dataset.RowFile
+	first  uint64 // ordinal of its first row
+	rows   int64
+}
+
+// windowRows is how many rows are read at once.
+const windowRows = 256
+
+// OpenRows opens the rows of a data set that has no record log: a folder, or a file of this or another program's.
+func OpenRows(path string, place *dataset.Place) (*Run, error) {
+	r := &Run{Folder: runfolder.Folder(path), table: &table{}, plain: &rowFiles{file: -1}}
+	for _, folder := range place.Texts() {
+		for _, file := range folder.Files {
+			f := rowFile{
+				format: folder.Format.Format, name: filepath.Base(folder.Dir) + "/" + file.Name, file: file,
+				first: uint64(len(r.table.Entries)),
+			}
+			if len(r.table.Builders) < maxBuilders {
+				r.table.Builders = append(r.table.Builders, f.name)
+			}
+			err := dataset.PickRows(f.format, file, 0, 0, func(_ int64, row *rows.Row) error {
+				f.rows++
+				e := entryOf(f.record(0, row).Resolved)
+				e.Builder, e.Content = uint8(len(r.table.Builders)-1), contentOf(row)
+				r.table.Entries = append(r.table.Entries, e)
+				return nil
+			})
+			if err != nil {
+				return nil, err
+			}
+			r.plain.files = append(r.plain.files, f)
+		}
+	}
+	var err error
+	r.marks, err = readMarks(MarksOf(r.Folder))
+	return r, err
+}
+
+// contentOf names a row in marks: the same row has it in every file.
+func contentOf(row *rows.Row) (h recordlog.Hash) {
+	sum := xxh3.New()
+	for _, p := range []*builders.Passage{&row.Prompt, &row.Chosen, &row.Rejected, &row.Completion} {
+		fmt.Fprintf(sum, "%d %q", len(p.Nodes), p.Text)
+		for i := range p.Nodes {
+			m := &p.Nodes[i].Message
+			fmt.Fprintf(sum, "%q %q %q", m.Role, m.Text, m.Reasoning)
+			for _, c := range m.ToolCalls {
+				fmt.Fprintf(sum, "%q %q", c.Name, c.Arguments)
+			}
+		}
+	}
+	return sum.Sum128().Bytes()
+}
+
+// record is a row as the record it was made of, as far as a row shows that.
+func (f *rowFile) record(n int64, row *rows.Row) dataset.Picked {
+	r := &builders.Resolved{Origin: &builders.Origin{Example: fmt.Sprintf("%s:%d", f.name, n+1), Builder: f.name}}
+	switch {
+	case row.Kind == builders.KindPreference && row.Label == nil:
+		r.Record = &builders.Preference{ChosenScore: math.NaN(), RejectedScore: math.NaN()}
+		r.Prompt, r.Chosen, r.Rejected = row.Prompt, row.Chosen, row.Rejected
+	default:
+		r.Record = &builders.Demonstration{}
+		r.Messages = show.Whole(row.Prompt, row.Completion)
+	}
+	return dataset.Picked{Ordinal: f.first + uint64(n), Decision: f.split(), Resolved: r}
+}
+
+// split is the side of the split that a row is on.
+func (s *rowFiles) split(ordinal uint64) curate.Decision { return s.files[s.holder(ordinal)].split() }
+
+func (f *rowFile) split() curate.Decision {
+	if f.file.Split == rows.Validation {
+		return curate.Validation
+	}
+	return curate.Train
+}
+
+// holder is the index of the file that holds a row.
+func (s *rowFiles) holder(ordinal uint64) (i int) {
+	for i+1 < len(s.files) && s.files[i+1].first <= ordinal {
+		i++
+	}
+	return i
+}
+
+// at reads a row.
+func (s *rowFiles) at(ordinal uint64) (dataset.Picked, error) {
+	i := s.holder(ordinal)
+	f := &s.files[i]
+	n := int64(ordinal - f.first)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.file != i || n < s.from || n >= s.from+int64(len(s.window)) {
+		s.file, s.from, s.window = i, n-n%windowRows, nil
+		err := dataset.PickRows(f.format, f.file, s.from, windowRows, func(_ int64, row *rows.Row) error {
+			s.window = append(s.window, row)
+			return nil
+		})
+		if err != nil {
+			return dataset.Picked{}, err
+		}
+	}
+	if n >= s.from+int64(len(s.window)) {
+		return dataset.Picked{}, fmt.Errorf("%s has changed since it was opened", f.file.Path)
+	}
+	return f.record(n, s.window[n-s.from]), nil
+}
