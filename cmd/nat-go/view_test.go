@@ -3,11 +3,16 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -43,22 +48,7 @@ func TestView(t *testing.T) {
 	if out, err := run.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	server := exec.CommandContext(ctx, exe, "view", "out/r", "--no-browser")
-	server.Dir = dir
-	server.Cancel = func() error { return server.Process.Signal(os.Interrupt) }
-	out, err := server.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	url, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	url, stop := viewed(t, exe, dir, "out/r")
 	pages := map[string][]string{ // by hash, what is to be read
 		"#/overview":                      {"Run r: completed", "no_error_site", "preference"},
 		"#/rows?q=kind:preference":        {"3 records", "video-0"},
@@ -91,7 +81,7 @@ func TestView(t *testing.T) {
 				"--virtual-time-budget=20000",
 				"--enable-logging=stderr",
 				"--dump-dom",
-				strings.TrimSpace(url)+hash,
+				url+hash,
 			)
 			var said strings.Builder
 			cmd.Stderr = &said
@@ -112,7 +102,108 @@ func TestView(t *testing.T) {
 		})
 	}
 	stop()
-	if err := server.Wait(); err != nil && server.ProcessState.ExitCode() != 0 {
-		t.Errorf("the server ended with %v", err)
+}
+
+// viewed serves a run; stop ends the server as Ctrl-C does.
+func viewed(t *testing.T, exe, dir, path string) (url string, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	server := exec.CommandContext(ctx, exe, "view", path, "--no-browser")
+	server.Dir = dir
+	server.Cancel = func() error { return server.Process.Signal(os.Interrupt) }
+	out, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := server.Wait(); err != nil && server.ProcessState.ExitCode() != 0 {
+			t.Errorf("the server ended with %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(line), stop
+}
+
+// TestMarks: what a person rejects in the view, a later run leaves out, and nothing else moves.
+func TestMarks(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "demo")
+	if err := os.CopyFS(dir, os.DirFS("../../examples/demo")); err != nil {
+		t.Fatal(err)
+	}
+	exe := program(t)
+	run := func(args ...string) {
+		t.Helper()
+		cmd := exec.Command(exe, append([]string{"run", "--config-file", "finetune.yml", "--run-id"}, args...)...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	run("first")
+	url, stop := viewed(t, exe, dir, "out/first")
+	base, token, _ := strings.Cut(url, "?token=")
+	ask := func(method, path, body string, answer any) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, base+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Nat-Go-Token", token)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if err := json.NewDecoder(resp.Body).Decode(answer); err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %s %v %v", path, resp.Status, err, answer)
+		}
+	}
+	var list struct{ Rows []struct{ Record int } }
+	ask("GET", "api/rows?q=split:train", "", &list)
+	var record struct {
+		Key  string
+		View struct{ Chosen string }
+	}
+	ask("GET", fmt.Sprint("api/record?n=", list.Rows[0].Record), "", &record)
+	ask("POST", "api/mark", `{"record":"`+record.Key+`","mark":"reject","note":"poor"}`, new(any))
+	ask("POST", "api/mark", `{"record":"`+strings.Repeat("0", 32)+`","mark":"reject"}`, new(any))
+	stop()
+	run("second", "-o", "dataset.marks=out/first.marks.jsonl")
+	lines := func(id, split string) []string {
+		text, err := os.ReadFile(filepath.Join(dir, "out", id, "dataset", "trl", split+".jsonl"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.SplitAfter(strings.TrimSuffix(string(text), "\n"), "\n")
+	}
+	if !slices.Equal(lines("first", "validation"), lines("second", "validation")) {
+		t.Error("a row that was rejected moved the validation rows")
+	}
+	before, after := lines("first", "train"), lines("second", "train")
+	if len(after) != len(before)-1 || !slices.Equal(before[1:], after) {
+		t.Errorf("%d training rows, %d before one was rejected", len(after), len(before))
+	}
+	var manifest struct {
+		Counts   struct{ Dropped map[string]int }
+		Warnings []string
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "out", "second", "manifest.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &manifest)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if manifest.Counts.Dropped["rejected_by_mark"] != 1 ||
+		!strings.Contains(fmt.Sprint(manifest.Warnings), "belong to no record") {
+		t.Errorf("%+v", manifest)
 	}
 }

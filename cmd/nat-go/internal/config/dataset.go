@@ -7,6 +7,7 @@ type Dataset struct {
 	PromptAs       string   `yaml:"prompt_as" default:"user_message" validate:"oneof=user_message text" doc:"how a prompt that is a plain text is written where a format takes messages"`
 	Contradictions string   `yaml:"contradictions" default:"drop" validate:"oneof=drop keep" doc:"records that prefer A to B where others, by the same score, prefer B to A"`
 	MaxPairs       *int     `yaml:"max_pairs" validate:"omitempty,gte=1" doc:"keep at most this many records, drawn by split.seed; wins over the trainer's max_pairs" example:"5000"`
+	Marks          string   `yaml:"marks" doc:"file of marks, as nat-go view writes it beside a run: records that were rejected there are left out" example:"out/run1.marks.jsonl"`
 }
 
 // Split is `dataset.split`: what is kept apart for validation.

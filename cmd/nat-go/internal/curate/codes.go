@@ -7,6 +7,7 @@ const (
 	Duplicate     ledger.Reason = "duplicate"
 	Contradiction ledger.Reason = "contradiction"
 	NotSampled    ledger.Reason = "not_sampled"
+	Rejected      ledger.Reason = "rejected_by_mark"
 )
 
 // Codes are the pages of the reasons above, for `nat-go explain`.
@@ -14,6 +15,8 @@ func Codes() []ledger.Code {
 	return []ledger.Code{
 		ledger.NewCode(Duplicate, "curate", "A record with the same prompt, chosen and rejected text was already kept.", "Nothing; set deduplicate_pairs: false to keep repeats."),
 		ledger.NewCode(Contradiction, "curate", "Elsewhere in the data the same prompt prefers the two texts the other way round, by the same score.", "Nothing, or look at the scorer's noise."),
+		ledger.NewCode(Rejected, "curate", "A person rejected the record, in the file that dataset.marks names.",
+			"Nothing, or take the mark back with nat-go view."),
 		ledger.NewCode(NotSampled, "curate", "max_pairs is smaller than the number of records; this one was not drawn.", "Raise max_pairs."),
 	}
 }

@@ -30,7 +30,7 @@ const firstDrop = 8
 // reasons are the drops there are, in the order of their decisions. The names are in the file, the order is not fixed.
 var reasons = []ledger.Reason{
 	ledger.BadRecord, ledger.BadRoles, ledger.EmptyResponse, ledger.NonFiniteScore, ledger.SameText, pairs.Tie,
-	Contradiction, Duplicate, NotSampled,
+	Contradiction, Duplicate, NotSampled, Rejected,
 }
 
 // Dropped is the decision to drop for a reason of Gate or Decide. It panics for any other reason.
@@ -70,6 +70,13 @@ func (d *Decisions) Len() uint64 { return uint64(len(d.of)) }
 
 // At is the decision on the record with that ordinal, which must be below Len.
 func (d *Decisions) At(ordinal uint64) Decision { return d.of[ordinal] }
+
+// Reject leaves out a record that a person rejected. Others stay where they are: the split was made before.
+func (d *Decisions) Reject(ordinal uint64) {
+	if d.of[ordinal].Kept() {
+		d.of[ordinal] = Dropped(Rejected)
+	}
+}
 
 // Kept is how many records are in the data set.
 func (d *Decisions) Kept() (n int64) {

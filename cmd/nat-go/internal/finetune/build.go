@@ -41,8 +41,9 @@ type cursor struct {
 
 // built is what the inputs became. The records are in the log.
 type built struct {
-	index *curate.Index // what curation has to know of them
-	seen  source.Stats
+	index  *curate.Index // what curation has to know of them
+	marked marked
+	seen   source.Stats
 }
 
 // building is the state of the build stage.
@@ -55,8 +56,9 @@ type building struct {
 	log      *recordlog.Writer
 	frame    *recordlog.Builder // of the group being logged
 	total    int64              // bytes of all inputs; 0: not known
-	expected bool               // the index knows about how many records will come
-	at       cursor             // what is logged
+	marked   marked
+	expected bool   // the index knows about how many records will come
+	at       cursor // what is logged
 }
 
 // build streams the examples of every collection run through the builders into the record log. One goroutine reads and
@@ -86,7 +88,7 @@ func (r *run) build(ctx context.Context, in *inputs, ahead *reader, bs []*builde
 			r.books.Out(a.Stage, a.Unit, a.Out)
 		}
 	}
-	return &built{index: b.index, seen: b.at.Seen}, nil
+	return &built{index: b.index, marked: b.marked, seen: b.at.Seen}, nil
 }
 
 func (b *building) rules() curate.Rules {
@@ -225,6 +227,9 @@ func (b *building) enter(g *recordlog.Group) error {
 		e := curate.Entry{
 			Ordinal: g.First + uint64(i), Kind: rec.Record.Kind(), Content: h.Content, Prompt: h.Prompt,
 			Chosen: h.Chosen, Rejected: h.Rejected, Task: task, Example: example,
+		}
+		if b.plan.marks != nil {
+			b.marked.note(b.plan.marks, h.Content, e.Ordinal)
 		}
 		if p, ok := rec.Record.(*builders.Preference); ok {
 			if p.ScoreName != scoreName || i == 0 {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/marks"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -27,6 +29,7 @@ func (r *run) curate(ctx context.Context, b *built) (*curate.Decisions, error) {
 		return nil, err
 	}
 	b.index = nil // its memory is needed
+	r.applyMarks(b.marked, d)
 	if d.Warning != "" {
 		r.warn("%s", d.Warning)
 	}
@@ -48,6 +51,47 @@ func (r *run) curate(ctx context.Context, b *built) (*curate.Decisions, error) {
 		}
 	}
 	return d, nil
+}
+
+// marked is what the file of marks says of the records of a run.
+type marked struct {
+	rejected []uint64
+	seen     map[string]bool // marks that some record has
+}
+
+// note looks a record up.
+func (m *marked) note(file *marks.File, content [16]byte, ordinal uint64) {
+	mark, ok := file.Get(content)
+	if !ok {
+		return
+	}
+	if m.seen == nil {
+		m.seen = map[string]bool{}
+	}
+	m.seen[mark.Record] = true
+	if mark.Mark == marks.Reject {
+		m.rejected = append(m.rejected, ordinal)
+	}
+}
+
+// applyMarks leaves out what was rejected, and says which marks are of no record here.
+func (r *run) applyMarks(m marked, d *curate.Decisions) {
+	if r.plan.marks == nil {
+		return
+	}
+	for _, ordinal := range m.rejected {
+		d.Reject(ordinal)
+	}
+	var idle []string
+	for _, mark := range r.plan.marks.All() {
+		if !m.seen[mark.Record] {
+			idle = append(idle, mark.Record)
+		}
+	}
+	if len(idle) > 0 {
+		r.warn("%s of %s belong to no record of this run: %s", ledger.Quantity(int64(len(idle)), "mark"),
+			r.plan.config.Dataset.Marks, strings.Join(idle[:min(len(idle), 3)], ", "))
+	}
 }
 
 func (r *run) writeDecisions(d *curate.Decisions) error {
@@ -84,7 +128,11 @@ func (r *run) listDropped(g *recordlog.Group, d *curate.Decisions) {
 }
 
 func curatedAway(r ledger.Reason) bool {
-	return r == curate.Duplicate || r == curate.Contradiction || r == curate.NotSampled
+	switch r {
+	case curate.Duplicate, curate.Contradiction, curate.NotSampled, curate.Rejected:
+		return true
+	}
+	return false
 }
 
 // exampleOf names the example of a record, for an error.

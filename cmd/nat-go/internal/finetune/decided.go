@@ -55,6 +55,11 @@ func (r *run) decided(t *tokens, salt string) (*runfolder.Decided, error) {
 			}
 		}
 	}
+	if path := p.config.Dataset.Marks; path != "" {
+		if err := addFile(d, "dataset.marks.content", path); err != nil {
+			return nil, err
+		}
+	}
 	err = errors.Join(p.decidedBySource(d), p.decidedByScorer(d), p.decidedByHints(d), p.decidedByDumps(d))
 	if err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/marks"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/customizer"
@@ -31,7 +32,8 @@ type plan struct {
 	formats []dataset.Format
 	options rows.Options
 	rules   curate.Rules
-	copyTo  string // NAT's dataset_output_dir; empty: no copy
+	marks   *marks.File // a person's; nil: none
+	copyTo  string      // NAT's dataset_output_dir; empty: no copy
 	notes   []string
 	chosen  string           // how the input is read and what is made of it, where nobody said
 	resume  bool             // go on with a run folder that is there already
@@ -63,6 +65,9 @@ func newPlan(ctx context.Context, req Request, env Env) (*plan, error) {
 		return nil, err
 	}
 	p.chooseRules()
+	if err := p.readMarks(); err != nil {
+		return nil, err
+	}
 	return p, nil
 }
 
@@ -127,6 +132,16 @@ func (p *plan) chooseFormats() error {
 			if c.DatasetOutputDir != nil && !p.planning {
 				p.copyTo = *c.DatasetOutputDir
 			}
+		}
+	}
+	return nil
+}
+
+// readMarks reads what a person decided on the records of an earlier run.
+func (p *plan) readMarks() (err error) {
+	if path := p.config.Dataset.Marks; path != "" {
+		if p.marks, err = marks.Read(path); err != nil {
+			return exit.Usagef("dataset.marks: %w", err)
 		}
 	}
 	return nil

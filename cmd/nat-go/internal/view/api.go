@@ -13,6 +13,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/marks"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/show"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenview"
@@ -131,7 +132,7 @@ func (r *Run) row(ordinal uint64) (row, error) {
 		Task: text(
 			p.Origin.Task,
 		), Turn: text(p.Record.Header().Turn), Fate: show.Fate(p), Length: e.Chars, Messages: e.Messages,
-		Sites: e.Sites, Fidelity: ttc.Fidelity(e.Fidelity).String(), Mark: r.marks.verdict(e),
+		Sites: e.Sites, Fidelity: ttc.Fidelity(e.Fidelity).String(), Mark: r.verdict(e),
 		Text: snippet(p.Resolved),
 	}
 	if v := float64(e.Score); finite(v) {
@@ -168,7 +169,7 @@ func text(s string) string {
 type recordAnswer struct {
 	Row      row             `json:"row"`
 	Key      string          `json:"key"`
-	Mark     *Mark           `json:"mark,omitempty"`
+	Mark     *marks.Mark     `json:"mark,omitempty"`
 	View     json.RawMessage `json:"view"`             // as `dataset show --json` has it
 	Diff     *sides          `json:"diff,omitempty"`   // of a preference's last messages
 	Parent   []int           `json:"parent,omitempty"` // of each message: branches
@@ -214,11 +215,14 @@ func (r *Run) oneRecord(req *http.Request) (answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := recordAnswer{Key: r.table.Entries[n-1].key(), View: show.AppendJSON(nil, show.Record(p).Cut(maxPassage))}
+	a := recordAnswer{
+		Key:  marks.Key(r.table.Entries[n-1].Content),
+		View: show.AppendJSON(nil, show.Record(p).Cut(maxPassage)),
+	}
 	if a.Row, err = r.row(n - 1); err != nil {
 		return nil, err
 	}
-	if m, ok := r.marks.of(&r.table.Entries[n-1]); ok {
+	if m, ok := r.marks.Get(r.table.Entries[n-1].Content); ok {
 		a.Mark = &m
 	}
 	if raw := p.Record.Header().Metadata; json.Valid(raw) {
@@ -441,13 +445,13 @@ func (r *Run) site(req *http.Request) (answer, error) {
 const maxBody = 16 << 10
 
 func (r *Run) mark(req *http.Request) (answer, error) {
-	var m Mark
+	var m marks.Mark
 	d := json.NewDecoder(http.MaxBytesReader(nil, req.Body, maxBody))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&m); err != nil {
 		return nil, badQuery{fmt.Errorf("not a mark: %w", err)}
 	}
-	return m, r.marks.put(m)
+	return m, r.marks.Put(m)
 }
 
 // encode encodes an answer, or an error for the page to show.
@@ -469,8 +473,9 @@ func encode(a answer, err error) (code int, body []byte) {
 func statusOf(err error) int {
 	var bad badQuery
 	var missing notFound
+	var mark marks.InvalidError
 	switch {
-	case errors.As(err, &bad):
+	case errors.As(err, &bad), errors.As(err, &mark):
 		return http.StatusBadRequest
 	case errors.As(err, &missing), errors.Is(err, tokenview.ErrNoRow), errors.Is(err, fs.ErrNotExist):
 		return http.StatusNotFound

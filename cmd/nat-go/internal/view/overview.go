@@ -136,7 +136,7 @@ func (r *Run) facets() map[string]facet {
 		if d.Validates() {
 			counts["split"]["validation"]++
 		}
-		if m := r.marks.verdict(e); m != "" {
+		if m := r.verdict(e); m != "" {
 			counts["mark"][m]++
 		}
 	}

@@ -65,7 +65,7 @@ func OpenRows(path string, place *dataset.Place) (*Run, error) {
 		}
 	}
 	var err error
-	r.marks, err = readMarks(MarksOf(r.Folder))
+	r.marks, err = marksOf(r.Folder)
 	return r, err
 }
 

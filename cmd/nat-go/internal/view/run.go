@@ -15,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/marks"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/tokenizer"
@@ -28,7 +29,7 @@ type Run struct {
 	decisions *curate.Decisions // nil before curation
 	log       *recordlog.Access
 	plain     *rowFiles // instead of a log, where there are only rows
-	marks     *marks
+	marks     *marks.File
 
 	tokenizer func() (*tokenizer.Tokenizer, error)
 
@@ -65,11 +66,32 @@ func OpenRun(
 			return nil, err
 		}
 	}
-	if r.marks, err = readMarks(MarksOf(folder)); err != nil {
+	if r.marks, err = marksOf(folder); err != nil {
 		return nil, err
 	}
 	r.log, err = recordlog.OpenAccess(folder.Records())
 	return r, err
+}
+
+// marksOf reads the marks beside a run, if there are any.
+func marksOf(folder runfolder.Folder) (*marks.File, error) {
+	m, err := marks.Read(marks.Of(folder))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return m, err
+}
+
+// verdict is approve or reject, or "note" where there is only that; empty without a mark.
+func (r *Run) verdict(e *entry) string {
+	mark, ok := r.marks.Get(e.Content)
+	switch {
+	case !ok:
+		return ""
+	case mark.Mark == "" && mark.Note != "":
+		return "note"
+	}
+	return mark.Mark
 }
 
 // Close closes the log.
@@ -144,7 +166,7 @@ var sorts = map[string]func(a, b *entry) int{
 // find returns the ordinals of the records that a filter asks for, in the order asked for. What the texts have to hold
 // is left to search.
 func (r *Run) find(query, order string) ([]uint32, *filter, error) {
-	f, err := r.table.parseFilter(query, r.marks.verdict)
+	f, err := r.table.parseFilter(query, r.verdict)
 	if err != nil {
 		return nil, nil, badQuery{err}
 	}
@@ -153,7 +175,7 @@ func (r *Run) find(query, order string) ([]uint32, *filter, error) {
 	if !known {
 		return nil, nil, badQuery{fmt.Errorf("rows can't be sorted by %q", name)}
 	}
-	question := fmt.Sprint(query, "\x00", order, "\x00", r.marks.version())
+	question := fmt.Sprint(query, "\x00", order, "\x00", r.marks.Version())
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.last == question && r.found != nil {

@@ -3,7 +3,6 @@ package view
 import (
 	"bufio"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -275,6 +274,3 @@ func loadTable(path string) (*table, error) {
 	}
 	return t, nil
 }
-
-// key is a record's name in marks: the same record has it in every run.
-func (e *entry) key() string { return hex.EncodeToString(e.Content[:]) }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/marks"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/tokenizer"
@@ -157,7 +158,7 @@ func TestTableIsTheSameOutOfTheCache(t *testing.T) {
 
 func TestFilter(t *testing.T) {
 	r := open(t, testRun(t, 30))
-	if err := r.marks.put(Mark{Record: r.table.Entries[4].key(), Mark: reject}); err != nil {
+	if err := r.marks.Put(marks.Mark{Record: marks.Key(r.table.Entries[4].Content), Mark: marks.Reject}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -237,15 +238,16 @@ func TestMarks(t *testing.T) {
 		h.ServeHTTP(w, s.request("POST", "/api/mark", body))
 		return w.Code
 	}
-	key := r.table.Entries[1].key()
+	key := marks.Key(r.table.Entries[1].Content)
 	if code := post(`{"record":"` + key + `","mark":"approve","note":"good"}`); code != 200 {
 		t.Fatal(code)
 	}
 	again := open(t, folder)
-	if m, ok := again.marks.of(&again.table.Entries[1]); !ok || m != (Mark{key, approve, "good"}) {
+	if m, ok := again.marks.Get(again.table.Entries[1].Content); !ok ||
+		m != (marks.Mark{Record: key, Mark: marks.Approve, Note: "good"}) {
 		t.Errorf("%+v", m)
 	}
-	if code := post(`{"record":"` + key + `","mark":""}`); code != 200 || runfolder.Has(MarksOf(folder)) {
+	if code := post(`{"record":"` + key + `","mark":""}`); code != 200 || runfolder.Has(marks.Of(folder)) {
 		t.Errorf("%d: the last mark was taken back, and the file is still there", code)
 	}
 	for _, bad := range []string{
@@ -336,8 +338,15 @@ func TestRowsAlone(t *testing.T) {
 	const n = 600 // more than are read at once
 	var text strings.Builder
 	for i := range n {
-		fmt.Fprintf(&text, `{"prompt": [{"role": "user", "content": "question %d"}], "chosen": [{"role": "assistant", "content": "good %d"}], `+
-			`"rejected": [{"role": "assistant", "content": "bad %d"}]}`+"\n", i, i, i)
+		fmt.Fprintf(
+			&text,
+			`{"prompt": [{"role": "user", "content": "question %d"}], `+
+				`"chosen": [{"role": "assistant", "content": "good %d"}], `+
+				`"rejected": [{"role": "assistant", "content": "bad %d"}]}`+"\n",
+			i,
+			i,
+			i,
+		)
 	}
 	for _, name := range []string{"train.jsonl", "validation.jsonl"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text.String()), 0o600); err != nil {
@@ -364,14 +373,18 @@ func TestRowsAlone(t *testing.T) {
 		}
 	}
 	var a rowsAnswer
-	if code := get(t, s, h, "/api/rows?q=split:validation+%22question+77%22", &a); code != 200 || a.Total != 1 || a.Rows[0].Record != n+78 {
+	if code := get(t, s, h, "/api/rows?q=split:validation+%22question+77%22", &a); code != 200 || a.Total != 1 ||
+		a.Rows[0].Record != n+78 {
 		t.Errorf("%d %+v", code, a)
 	}
 	var o overview
-	if code := get(t, s, h, "/api/overview", &o); code != 200 || o.State != "rows" || o.Records != 2*n || len(o.Formats) != 2 {
+	if code := get(t, s, h, "/api/overview", &o); code != 200 || o.State != "rows" || o.Records != 2*n ||
+		len(o.Formats) != 2 {
 		t.Errorf("%d %+v", code, o)
 	}
-	for path, want := range map[string]int{"/api/record?n=1": 200, "/api/drops": 200, "/api/batches?record=1": 200, "/api/tokens?ref=1": 404} {
+	for path, want := range map[string]int{
+		"/api/record?n=1": 200, "/api/drops": 200, "/api/batches?record=1": 200, "/api/tokens?ref=1": 404,
+	} {
 		if code := get(t, s, h, path, nil); code != want {
 			t.Errorf("%s: %d", path, code)
 		}

@@ -1,0 +1,154 @@
+package marks
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/internal/durable"
+)
+
+// Mark is what a person decided on a record; it is a line of a file of marks.
+type Mark struct {
+	Record string `json:"record"`         // hash of kind and all sides, 32 hex digits
+	Mark   string `json:"mark"`           // Approve, Reject, or empty: a note alone
+	Note   string `json:"note,omitempty"` // at most maxNote bytes
+}
+
+// The marks there are.
+const (
+	Approve = "approve"
+	Reject  = "reject"
+)
+
+const (
+	maxNote  = 4 << 10
+	maxBytes = 64 << 20 // of a file of marks
+)
+
+// InvalidError is the error of a mark that is none.
+type InvalidError struct{ error }
+
+// Of is where the marks of a run are: beside it, so that the run stays as it was written.
+func Of(run runfolder.Folder) string { return filepath.Clean(string(run)) + ".marks.jsonl" }
+
+// File is a file of marks. It is safe for concurrent use.
+type File struct {
+	path string
+
+	mu      sync.Mutex
+	byKey   map[string]Mark
+	order   []string // keys in the order they were first marked
+	changes int
+}
+
+// Read reads a file of marks. Its error wraps fs.ErrNotExist where there is none; the file that it returns then is
+// empty.
+func Read(path string) (*File, error) {
+	m := &File{path: path, byKey: map[string]Mark{}}
+	text, err := durable.ReadFile(path, maxBytes)
+	if err != nil {
+		return m, err
+	}
+	n := 0
+	for line := range bytes.Lines(text) {
+		n++
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			continue
+		}
+		var mark Mark
+		if err := json.Unmarshal(line, &mark); err != nil || mark.check() != nil {
+			return nil, fmt.Errorf(
+				"%s:%d is not a mark: {\"record\": 32 hex digits, \"mark\": \"approve\" or \"reject\"}",
+				path,
+				n,
+			)
+		}
+		m.set(mark)
+	}
+	return m, nil
+}
+
+func (m *Mark) check() error {
+	if len(m.Record) != 32 {
+		return InvalidError{fmt.Errorf("%q names no record", m.Record)}
+	}
+	if m.Mark != "" && m.Mark != Approve && m.Mark != Reject {
+		return InvalidError{fmt.Errorf("%q is not a mark: %s, %s", m.Mark, Approve, Reject)}
+	}
+	if len(m.Note) > maxNote {
+		return InvalidError{fmt.Errorf("the note has %d bytes, at most %d are kept", len(m.Note), maxNote)}
+	}
+	return nil
+}
+
+func (m *File) set(mark Mark) {
+	if _, known := m.byKey[mark.Record]; !known {
+		m.order = append(m.order, mark.Record)
+	}
+	m.byKey[mark.Record] = mark
+	m.changes++
+}
+
+// Put keeps a mark and writes the file. An empty mark without a note takes back what was there.
+func (m *File) Put(mark Mark) error {
+	if err := mark.check(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.set(mark)
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	for _, key := range m.order {
+		if k := m.byKey[key]; k.Mark != "" || k.Note != "" {
+			if err := e.Encode(k); err != nil {
+				return err
+			}
+		}
+	}
+	if text.Len() == 0 {
+		if err := os.Remove(m.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	return durable.WriteFile(m.path, text.Bytes())
+}
+
+// Get returns the mark of a record, by the hash of its content.
+func (m *File) Get(content [16]byte) (Mark, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	mark, ok := m.byKey[Key(content)]
+	return mark, ok
+}
+
+// Key is how a record is named in a file of marks.
+func Key(content [16]byte) string { return hex.EncodeToString(content[:]) }
+
+// All returns the marks in the order in which the records were first marked.
+func (m *File) All() []Mark {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	list := make([]Mark, len(m.order))
+	for i, key := range m.order {
+		list[i] = m.byKey[key]
+	}
+	return list
+}
+
+// Version changes whenever a mark does.
+func (m *File) Version() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.changes
+}
