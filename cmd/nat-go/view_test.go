@@ -48,13 +48,14 @@ func TestView(t *testing.T) {
 	if out, err := run.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	url, stop := viewed(t, exe, dir, "out/r")
+	url, stop := viewed(t, exe, dir, "out/r", "out/r")
 	pages := map[string][]string{ // by hash, what is to be read
 		"#/overview":                      {"Run r: completed", "no_error_site", "preference"},
 		"#/rows?q=kind:preference":        {"3 records", "video-0"},
 		"#/record?n=1":                    {"record 1, preference", "find_slot", "<mark>", "Approve"},
 		"#/record?n=3":                    {"record 3, distillation", "hint from", "search_calendar"},
 		"#/drops?reason=repeated_failure": {"Left out: repeated_failure"},
+		"#/compare":                       {"alike", "error sites"},
 		"#/record?n=999":                  {"there are 13 records"},
 	}
 	if withTokenizers() {
@@ -105,10 +106,10 @@ func TestView(t *testing.T) {
 }
 
 // viewed serves a run; stop ends the server as Ctrl-C does.
-func viewed(t *testing.T, exe, dir, path string) (url string, stop func()) {
+func viewed(t *testing.T, exe, dir string, paths ...string) (url string, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	server := exec.CommandContext(ctx, exe, "view", path, "--no-browser")
+	server := exec.CommandContext(ctx, exe, append([]string{"view", "--no-browser"}, paths...)...)
 	server.Dir = dir
 	server.Cancel = func() error { return server.Process.Signal(os.Interrupt) }
 	out, err := server.StdoutPipe()
@@ -184,6 +185,17 @@ func TestMarks(t *testing.T) {
 		}
 		return strings.SplitAfter(strings.TrimSuffix(string(text), "\n"), "\n")
 	}
+	url, stop = viewed(t, exe, dir, "out/first", "out/second")
+	base, token, _ = strings.Cut(url, "?token=")
+	var changed struct {
+		Moved, Appeared, Vanished int
+		List                      []struct{ First, Second struct{ Fate string } }
+	}
+	ask("GET", "api/compare", "", &changed)
+	if changed.Moved != 1 || changed.Appeared+changed.Vanished != 0 || changed.List[0].Second.Fate != "dropped: rejected_by_mark" {
+		t.Errorf("%+v", changed)
+	}
+	stop()
 	if !slices.Equal(lines("first", "validation"), lines("second", "validation")) {
 		t.Error("a row that was rejected moved the validation rows")
 	}

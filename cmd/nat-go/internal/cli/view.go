@@ -22,18 +22,18 @@ func newViewCmd() *cobra.Command {
 	var addr, folder string
 	var public, closed, asJSON bool
 	cmd := &cobra.Command{
-		Use:   "view PATH",
+		Use:   "view PATH [OTHER]",
 		Short: "Look at a run in the browser: the books, pairs, conversations, tokens and what was left out",
 		Long: `Look at a run in the browser: where everything went, pairs side by side, conversations, which tokens
 are trained, and what was left out and why. It works without a network, on this machine alone, and
 changes nothing but the marks you set, which stand in RUN.marks.jsonl beside the run. The printed
 link holds a token: who has it can read the run.
 
-PATH is a run's folder, or rows as for dataset verify.`,
+PATH is a run's folder, or rows as for dataset verify. With OTHER, the page also shows what differs between the two.`,
 		Example: `  nat-go view out/run1
   nat-go view train.jsonl
   nat-go view out/run1 --addr 127.0.0.1:8080 --no-browser`,
-		Args: cobra.ExactArgs(1),
+		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
@@ -46,6 +46,14 @@ PATH is a run's folder, or rows as for dataset verify.`,
 				return err
 			}
 			defer run.Close()
+			if len(args) == 2 {
+				other, err := openView(args[1], cache, folder)
+				if err != nil {
+					return err
+				}
+				defer other.Close()
+				run.Compare(other)
+			}
 			s, err := view.Listen(addr, public)
 			if err != nil {
 				return exit.With(exit.Environment, err)

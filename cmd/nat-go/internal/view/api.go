@@ -35,7 +35,9 @@ type answer any
 // routes are the endpoints.
 func (r *Run) routes() map[string]func(*http.Request) (answer, error) {
 	return map[string]func(*http.Request) (answer, error){
-		"GET /api/name":     func(*http.Request) (answer, error) { return map[string]string{"run": r.name()}, nil },
+		"GET /api/name": func(*http.Request) (answer, error) {
+			return map[string]any{"run": r.name(), "compared": r.other != nil}, nil
+		},
 		"GET /api/overview": func(*http.Request) (answer, error) { return r.overview() },
 		"GET /api/rows":     r.rows,
 		"GET /api/record":   r.oneRecord,
@@ -43,6 +45,7 @@ func (r *Run) routes() map[string]func(*http.Request) (answer, error) {
 		"GET /api/batches":  r.batchRows,
 		"GET /api/tokens":   r.tokens,
 		"GET /api/site":     r.site,
+		"GET /api/compare":  r.compare,
 		"POST /api/mark":    r.mark,
 	}
 }

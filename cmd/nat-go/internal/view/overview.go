@@ -155,39 +155,55 @@ func (r *Run) facets() map[string]facet {
 	return out
 }
 
+// distributions are the numbers that histograms are made of.
+var distributions = []struct {
+	name, key string
+	of        number
+}{
+	{"margin or score", "score", numbers["score"]},
+	{"length in bytes", "length", numbers["length"]},
+	{"messages", "messages", numbers["messages"]},
+	{"error sites", "sites", numbers["sites"]},
+}
+
 func (r *Run) histograms() []histogram {
 	out := []histogram{}
-	for _, h := range []struct {
-		name, key string
-		of        number
-	}{
-		{"margin or score", "score", numbers["score"]},
-		{"length in bytes", "length", numbers["length"]},
-		{"messages", "messages", numbers["messages"]},
-		{"error sites", "sites", numbers["sites"]},
-	} {
-		x := histogram{Name: h.name, Key: h.key, Min: math.Inf(1), Max: math.Inf(-1), Bins: make([]int64, bins)}
-		for i := range r.table.Entries {
-			if v := h.of(&r.table.Entries[i]); finite(v) {
-				x.Min, x.Max = min(x.Min, v), max(x.Max, v)
-				x.Count++
-			}
+	for _, d := range distributions {
+		h := histogram{Name: d.name, Key: d.key, Min: math.Inf(1), Max: math.Inf(-1)}
+		h.span(r.table, d.of)
+		if h.Count > 0 && (h.Max != 0 || h.Min != 0) {
+			out = append(out, h.counted(r.table, d.of))
 		}
-		if x.Count == 0 || x.Max == 0 && x.Min == 0 {
-			continue
-		}
-		for i := range r.table.Entries {
-			if v := h.of(&r.table.Entries[i]); finite(v) {
-				at := 0
-				if x.Max > x.Min {
-					at = min(bins-1, int(bins*(v-x.Min)/(x.Max-x.Min)))
-				}
-				x.Bins[at]++
-			}
-		}
-		out = append(out, x)
 	}
 	return out
+}
+
+// span widens a histogram to the values of a table, and counts these.
+func (h *histogram) span(t *table, of number) {
+	for i := range t.Entries {
+		if v := of(&t.Entries[i]); finite(v) {
+			h.Min, h.Max = min(h.Min, v), max(h.Max, v)
+			h.Count++
+		}
+	}
+}
+
+// counted is the histogram with a table's values in its bins.
+func (h histogram) counted(t *table, of number) histogram {
+	h.Bins, h.Count = make([]int64, bins), 0
+	for i := range t.Entries {
+		v := of(&t.Entries[i])
+		if !finite(v) {
+			continue
+		}
+		at := 0
+		if h.Max > h.Min {
+			at = min(bins-1, int(bins*(v-h.Min)/(h.Max-h.Min)))
+		}
+		h.Bins[at]++
+		h.Count++
+	}
+	return h
 }
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

@@ -33,10 +33,14 @@ type Run struct {
 
 	tokenizer func() (*tokenizer.Tokenizer, error)
 
+	other *Run // that it is compared with
+
 	mu    sync.Mutex
 	kept  []keptGroup // the last groups that were read
 	last  string      // the last question for rows, and its answer
 	found []uint32
+
+	against *compared // with other, once it was asked for
 }
 
 type keptGroup struct {

@@ -390,3 +390,27 @@ func TestRowsAlone(t *testing.T) {
 		}
 	}
 }
+
+func TestCompare(t *testing.T) {
+	first, second := open(t, testRun(t, 20)), open(t, testRun(t, 30))
+	s, h := serve(t, first)
+	if code := get(t, s, h, "/api/compare", nil); code != http.StatusNotFound {
+		t.Errorf("without another run: %d", code)
+	}
+	first.Compare(second)
+	var c changes
+	if code := get(t, s, h, "/api/compare", &c); code != 200 || c.Same != 20 || c.Appeared != 10 || c.Vanished != 0 {
+		t.Errorf("%d %+v", code, c)
+	}
+	if len(c.List) != 10 || c.List[0].What != "appeared" || c.List[0].First != nil || c.List[0].Second.Record != 21 {
+		t.Errorf("%+v", c.List)
+	}
+	second, first = first, second
+	second.other, second.against = nil, nil
+	first.Compare(second)
+	s, h = serve(t, first)
+	c = changes{}
+	if get(t, s, h, "/api/compare?what=vanished&offset=8", &c); c.Total != 10 || len(c.List) != 2 || c.List[0].First.Record != 29 {
+		t.Errorf("%+v", c)
+	}
+}

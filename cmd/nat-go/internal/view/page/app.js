@@ -7,8 +7,9 @@ import { rows } from './rows.js'
 import { record } from './record.js'
 import { tokens } from './tokens.js'
 import { drops } from './drops.js'
+import { compare } from './compare.js'
 
-const pages = { overview, rows, record, tokens, drops }
+const pages = { overview, rows, record, tokens, drops, compare }
 const main = document.getElementById('main')
 const status = document.getElementById('status')
 
@@ -79,4 +80,7 @@ addEventListener('keydown', (event) => {
 
 addEventListener('hashchange', show)
 show()
-get('name').then((n) => { document.getElementById('run').textContent = n.run }, () => {})
+get('name').then((n) => {
+  document.getElementById('run').textContent = n.run
+  document.getElementById('compare').hidden = !n.compared
+}, () => {})
