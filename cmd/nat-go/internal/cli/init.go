@@ -29,12 +29,9 @@ that works as it is: to standard output, or to the file that --write names. What
 			if len(from) == 0 {
 				return exit.Usagef("a configuration for which input? `nat-go init FILE`")
 			}
-			r, err := finetune.Inspect(cmd.Context(), from, sourceType, keys)
+			r, err := finetune.Inspect(cmd.Context(), from, sourceType, keys, builders)
 			if err != nil {
 				return err
-			}
-			if len(builders) > 0 {
-				r.Choose(builders)
 			}
 			if len(formats) > 0 {
 				r.Choice.Formats = formats

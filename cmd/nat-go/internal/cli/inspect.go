@@ -22,7 +22,7 @@ what is in it, and what each builder would make of it. Nothing is written. Of a 
   nat-go inspect answers.csv --map output=reply`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, paths []string) error {
-			r, err := finetune.Inspect(cmd.Context(), paths, sourceType, keys)
+			r, err := finetune.Inspect(cmd.Context(), paths, sourceType, keys, nil)
 			if err != nil {
 				return err
 			}

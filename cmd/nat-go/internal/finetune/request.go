@@ -197,12 +197,9 @@ func configOfInput(ctx context.Context, req Request, keys keyMapping) (text []by
 	if req.Compat == compat.NAT {
 		return configOfFlags(req)
 	}
-	r, err := intake.Look(ctx, intake.Options{Paths: req.From, Source: req.Source, Map: keys})
+	r, err := intake.Look(ctx, intake.Options{Paths: req.From, Source: req.Source, Map: keys, Builders: req.Builders})
 	if err != nil {
 		return nil, "", err
-	}
-	if len(req.Builders) > 0 {
-		r.Choose(req.Builders)
 	}
 	if len(r.Choice.Builders) == 0 {
 		return nil, "", exit.Failedf("%s: %s", strings.Join(req.From, ", "), r.Choice.Why)

@@ -8,8 +8,10 @@ import (
 )
 
 // Inspect says what an input is, what is in it, and what would be made of it. pairs are what a person said of its keys:
-// "output=response".
-func Inspect(ctx context.Context, from []string, sourceType string, pairs []string) (*intake.Report, error) {
+// "output=response". builders are those that a person named: none is tried then.
+func Inspect(
+	ctx context.Context, from []string, sourceType string, pairs, builders []string,
+) (*intake.Report, error) {
 	keys, err := keyMap(pairs)
 	if err != nil {
 		return nil, err
@@ -17,5 +19,5 @@ func Inspect(ctx context.Context, from []string, sourceType string, pairs []stri
 	if len(from) == 0 {
 		return nil, exit.Usagef("which input? Name a file, a folder, or - for standard input")
 	}
-	return intake.Look(ctx, intake.Options{Paths: from, Source: sourceType, Map: keys})
+	return intake.Look(ctx, intake.Options{Paths: from, Source: sourceType, Map: keys, Builders: builders})
 }

@@ -79,8 +79,8 @@ func (r *Report) choose() Choice {
 	return c
 }
 
-// Choose takes the builders that a person named, as --builder takes them.
-func (r *Report) Choose(names []string) {
+// take takes the builders that a person named, as --builder takes them.
+func (r *Report) take(names []string) {
 	r.Choice.Builders, r.Choice.Formats, r.Choice.Why = nil, nil, asked
 	for _, name := range names {
 		typ := TypeOf(name)

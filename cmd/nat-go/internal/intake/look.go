@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,10 +22,16 @@ import (
 )
 
 // How much of an input is looked at: enough to tell what it is, little enough for nobody to wait.
-const (
-	mostExamples = 1000
-	mostBytes    = 32 << 20
-)
+var most = extent{1000, 32 << 20}
+
+// few is how much is looked at where the builder is named, and no other is tried: its settings are what is wanted.
+var few = extent{100, 2 << 20}
+
+// extent bounds what is read: by examples, or by bytes.
+type extent struct {
+	examples int
+	bytes    int64
+}
 
 // Options say what is looked at.
 type Options struct {
@@ -32,6 +39,9 @@ type Options struct {
 	Source string            // `_type` of the source; empty: whichever fits
 	Map    map[string]string // what a person said of keys: {"output": "response"}
 	All    bool              // read everything, not only the beginning
+
+	// Builders are those that a person named, as --builder takes them: none is tried then.
+	Builders []string
 }
 
 // Report is what was found.
@@ -72,7 +82,7 @@ func Look(ctx context.Context, opt Options) (*Report, error) {
 		}
 	}
 	y := newYields()
-	if err := r.read(ctx, found, files, opt.All, y); err != nil {
+	if err := r.read(ctx, found, files, opt, y); err != nil {
 		return nil, exit.Default(exit.Failed, err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Names)) {
@@ -80,10 +90,15 @@ func Look(ctx context.Context, opt Options) (*Report, error) {
 			r.Step = name
 		}
 	}
-	if r.Builders, err = y.make(ctx, r); err != nil {
-		return nil, err
+	if len(opt.Builders) == 0 {
+		if r.Builders, err = y.make(ctx, r); err != nil {
+			return nil, err
+		}
 	}
 	r.Choice = r.choose()
+	if len(opt.Builders) > 0 {
+		r.take(opt.Builders)
+	}
 	return r, nil
 }
 
@@ -207,36 +222,42 @@ func config(found *detect.Found) (any, error) {
 }
 
 // read reads examples, as far as it looks.
-func (r *Report) read(ctx context.Context, found *detect.Found, files []string, all bool, y *yields) error {
+func (r *Report) read(ctx context.Context, found *detect.Found, files []string, opt Options, y *yields) error {
 	cfg, err := config(found)
 	if err != nil {
 		return exit.With(exit.Usage, err)
 	}
+	left := most
+	switch {
+	case opt.All:
+		left = extent{math.MaxInt, math.MaxInt64}
+	case len(opt.Builders) > 0:
+		left, y = few, nil
+	}
 	r.Whole = true
-	var bytes int64
 	for _, file := range files {
-		if !all && (r.Examples >= mostExamples || bytes >= mostBytes) {
+		if r.Examples >= left.examples || left.bytes <= 0 {
 			r.Whole = false
 			break
 		}
-		n, err := r.readFile(ctx, found.Source, cfg, file, all, mostBytes-bytes, y)
+		n, err := r.readFile(ctx, found.Source, cfg, file, left, y)
 		if err != nil {
 			return err
 		}
-		bytes += n
+		left.bytes -= n
 	}
 	return nil
 }
 
 func (r *Report) readFile(
-	ctx context.Context, f source.Factory, cfg any, file string, all bool, most int64, y *yields,
+	ctx context.Context, f source.Factory, cfg any, file string, left extent, y *yields,
 ) (bytes int64, err error) {
 	src, err := f.Open(ctx, cfg, file, source.Options{Drop: r.drop})
 	if err != nil {
 		return 0, err
 	}
 	defer src.Close()
-	for all || r.Examples < mostExamples && bytes < most {
+	for r.Examples < left.examples && bytes < left.bytes {
 		ex, at, err := src.Next(ctx)
 		if errors.Is(err, io.EOF) {
 			r.note(src.Stats())
@@ -247,7 +268,9 @@ func (r *Report) readFile(
 		}
 		bytes = at.Offset
 		r.Add(ex)
-		y.add(ex)
+		if y != nil {
+			y.add(ex)
+		}
 	}
 	r.Whole = false
 	r.note(src.Stats())
