@@ -192,7 +192,8 @@ func TestMarks(t *testing.T) {
 		List                      []struct{ First, Second struct{ Fate string } }
 	}
 	ask("GET", "api/compare", "", &changed)
-	if changed.Moved != 1 || changed.Appeared+changed.Vanished != 0 || changed.List[0].Second.Fate != "dropped: rejected_by_mark" {
+	if changed.Moved != 1 || changed.Appeared+changed.Vanished != 0 ||
+		changed.List[0].Second.Fate != "dropped: rejected_by_mark" {
 		t.Errorf("%+v", changed)
 	}
 	stop()

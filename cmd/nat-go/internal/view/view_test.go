@@ -410,7 +410,8 @@ func TestCompare(t *testing.T) {
 	first.Compare(second)
 	s, h = serve(t, first)
 	c = changes{}
-	if get(t, s, h, "/api/compare?what=vanished&offset=8", &c); c.Total != 10 || len(c.List) != 2 || c.List[0].First.Record != 29 {
+	get(t, s, h, "/api/compare?what=vanished&offset=8", &c)
+	if c.Total != 10 || len(c.List) != 2 || c.List[0].First.Record != 29 {
 		t.Errorf("%+v", c)
 	}
 }
