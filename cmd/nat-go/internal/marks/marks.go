@@ -77,7 +77,7 @@ func Read(path string) (*File, error) {
 }
 
 func (m *Mark) check() error {
-	if len(m.Record) != 32 {
+	if _, err := hex.DecodeString(m.Record); err != nil || len(m.Record) != 32 {
 		return InvalidError{fmt.Errorf("%q names no record", m.Record)}
 	}
 	if m.Mark != "" && m.Mark != Approve && m.Mark != Reject {
@@ -104,6 +104,9 @@ func (m *File) Put(mark Mark) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if err := m.reread(); err != nil {
+		return err
+	}
 	m.set(mark)
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
@@ -121,7 +124,24 @@ func (m *File) Put(mark Mark) error {
 		}
 		return nil
 	}
+	if text.Len() > maxBytes {
+		return fmt.Errorf("%s would have %d bytes, of at most %d: no more marks fit", m.path, text.Len(), maxBytes)
+	}
 	return durable.WriteFile(m.path, text.Bytes())
+}
+
+// reread takes over what another view of the run has marked meanwhile.
+func (m *File) reread() error {
+	now, err := Read(m.path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if len(now.order) == 0 && len(m.order) == 0 {
+		return nil
+	}
+	m.byKey, m.order = now.byKey, now.order
+	m.changes++
+	return nil
 }
 
 // Get returns the mark of a record, by the hash of its content.

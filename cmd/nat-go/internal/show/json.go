@@ -88,6 +88,12 @@ func (v View) Cut(most int) View {
 		for i := range p.Nodes {
 			m := &p.Nodes[i].Message
 			m.Text, m.Reasoning = cut(m.Text, most), cut(m.Reasoning, most)
+			m.Parts = slices.Clone(m.Parts)
+			for c, part := range m.Parts {
+				if len(part.Raw) > most { // no longer JSON once it is cut: a text of it is
+					m.Parts[c].Raw = json.AppendASCII(nil, cut(string(part.Raw), most))
+				}
+			}
 			m.ToolCalls = slices.Clone(m.ToolCalls)
 			for c := range m.ToolCalls {
 				m.ToolCalls[c].Arguments = cut(m.ToolCalls[c].Arguments, most)

@@ -16,6 +16,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/marks"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/show"
 	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/collator/tokenview"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -25,8 +26,10 @@ import (
 const (
 	maxRows    = 200
 	maxTokens  = 4096
-	maxSnippet = 160     // bytes
-	maxPassage = 2 << 20 // bytes of a text; the rest is left out, and said so
+	maxSnippet = 160       // bytes
+	maxText    = 256 << 10 // bytes; the rest is left out, and said so
+	maxWindow  = 200       // messages
+	maxTools   = 64
 )
 
 // answer is what an endpoint answers with: a value to be encoded, or JSON as it is.
@@ -43,8 +46,7 @@ func (r *Run) routes() map[string]func(*http.Request) (answer, error) {
 		"GET /api/record":   r.oneRecord,
 		"GET /api/drops":    r.drops,
 		"GET /api/batches":  r.batchRows,
-		"GET /api/tokens":   r.tokens,
-		"GET /api/site":     r.site,
+		"GET /api/tokens":   r.tokenWindow,
 		"GET /api/compare":  r.compare,
 		"POST /api/mark":    r.mark,
 	}
@@ -175,8 +177,12 @@ type recordAnswer struct {
 	Mark     *marks.Mark     `json:"mark,omitempty"`
 	View     json.RawMessage `json:"view"`             // as `dataset show --json` has it
 	Diff     *sides          `json:"diff,omitempty"`   // of a preference's last messages
-	Parent   []int           `json:"parent,omitempty"` // of each message: branches
+	Parent   []int           `json:"parent,omitempty"` // of each message that is shown: branches
 	Sampled  []string        `json:"sampled,omitempty"`
+	From     int             `json:"from"`     // of the messages that are shown, which the lists above are of, too
+	Messages int             `json:"messages"` // all there are
+	Before   int             `json:"before"`   // messages of a preference's prompt that are left out, the first ones
+	AllTools int             `json:"all_tools"`
 	Sites    []site          `json:"sites,omitempty"`
 	Tools    []tool          `json:"tools,omitempty"`
 	Metadata json.RawMessage `json:"metadata,omitempty"`
@@ -218,9 +224,19 @@ func (r *Run) oneRecord(req *http.Request) (answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	from, limit, err := window(req.URL.Query().Get("from"), "", maxWindow)
+	if err != nil {
+		return nil, err
+	}
+	view, nodes := show.Record(p), p.Messages.Nodes
+	from = min(from, len(nodes))
+	shown := nodes[from:min(from+limit, len(nodes))]
+	view.Messages.Nodes = shown
+	before := max(0, len(view.Prompt.Nodes)-maxWindow)
+	view.Prompt.Nodes = view.Prompt.Nodes[before:]
 	a := recordAnswer{
-		Key:  marks.Key(r.table.Entries[n-1].Content),
-		View: show.AppendJSON(nil, show.Record(p).Cut(maxPassage)),
+		Key: marks.Key(r.table.Entries[n-1].Content), View: show.AppendJSON(nil, view.Cut(maxText)),
+		From: from, Messages: len(nodes), Before: before, AllTools: len(p.Origin.Tools),
 	}
 	if a.Row, err = r.row(n - 1); err != nil {
 		return nil, err
@@ -232,13 +248,13 @@ func (r *Run) oneRecord(req *http.Request) (answer, error) {
 		a.Metadata = json.RawMessage(raw)
 	}
 	for i, t := range p.Origin.Tools {
-		if i < 64 && json.Valid(t.Raw) {
+		if i < maxTools && json.Valid(t.Raw) {
 			a.Tools = append(a.Tools, tool{text(t.Name), json.RawMessage(t.Raw)})
 		}
 	}
-	for i := range p.Messages.Nodes {
-		a.Parent = append(a.Parent, p.Messages.Nodes[i].Parent)
-		a.Sampled = append(a.Sampled, p.Messages.Nodes[i].Sampled.String())
+	for i := range shown {
+		a.Parent = append(a.Parent, shown[i].Parent)
+		a.Sampled = append(a.Sampled, shown[i].Sampled.String())
 	}
 	switch x := p.Record.(type) {
 	case *builders.Preference:
@@ -395,7 +411,7 @@ type sideInfo struct {
 	Tokens  []tokenview.Token `json:"tokens"`
 }
 
-func (r *Run) tokens(req *http.Request) (answer, error) {
+func (r *Run) tokenWindow(req *http.Request) (answer, error) {
 	q := req.URL.Query()
 	from, n, err := window(q.Get("from"), q.Get("n"), maxTokens)
 	if err != nil {
@@ -408,7 +424,7 @@ func (r *Run) tokens(req *http.Request) (answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := tokenview.ReadRow(string(r.Folder), q.Get("ref"), tok)
+	v, err := r.tokenRow(q.Get("ref"), tok)
 	if err != nil {
 		return nil, err
 	}
@@ -430,19 +446,18 @@ func (r *Run) tokens(req *http.Request) (answer, error) {
 	return a, nil
 }
 
-func (r *Run) site(req *http.Request) (answer, error) {
-	n, err := strconv.Atoi(req.URL.Query().Get("n"))
-	if err != nil {
-		return nil, badQuery{errors.New("sites are counted from 1")}
+// tokenRow reads a row of tokens. The last one is kept: a long row is asked for window by window.
+func (r *Run) tokenRow(ref string, tok *tokenizer.Tokenizer) (*tokenview.Row, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.tokens.ref != ref || r.tokens.row == nil {
+		row, err := tokenview.ReadRow(string(r.Folder), ref, tok)
+		if err != nil {
+			return nil, err
+		}
+		r.tokens.ref, r.tokens.row = ref, row
 	}
-	if !dataset.HasBatches(r.Folder) {
-		return nil, notFound{errors.New("this run has no token batches")}
-	}
-	tok, err := r.tokenizer()
-	if err != nil {
-		return nil, err
-	}
-	return tokenview.ReadSite(string(r.Folder), n, tok)
+	return r.tokens.row, nil
 }
 
 const maxBody = 16 << 10

@@ -236,7 +236,7 @@ func help(r ledger.Reason) string {
 	return page.Text
 }
 
-const maxDropLine = 1 << 20
+const maxDropLine = 16 << 20
 
 // eachDrop calls f for each line of dropped.jsonl until it answers false.
 func (r *Run) eachDrop(f func(*ledger.Drop) bool) error {

@@ -19,6 +19,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/collator/tokenview"
 )
 
 // Run is a run that is looked at. Its methods are safe for concurrent use.
@@ -41,6 +42,11 @@ type Run struct {
 	found []uint32
 
 	against *compared // with other, once it was asked for
+
+	tokens struct { // the row of tokens that was read last
+		ref string
+		row *tokenview.Row
+	}
 }
 
 type keptGroup struct {

@@ -12,6 +12,9 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
+	"slices"
+	"strconv"
 	"time"
 )
 
@@ -30,45 +33,70 @@ type Server struct {
 	listener net.Listener
 	server   *http.Server
 	token    string
-	hosts    map[string]bool // what a request's Host may be
+	port     string
+	names    []string // that a request's Host may have
+	public   bool     // by whatever address
 }
 
-// Listen begins to listen at an address; other tells that one beyond the loopback interface is meant.
-func Listen(addr string, other bool) (*Server, error) {
+// Listen begins to listen at an address; public tells that one beyond the loopback interface is meant.
+func Listen(addr string, public bool) (*Server, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, err
 	}
-	at, err := netip.ParseAddrPort(l.Addr().String())
-	if err == nil && !at.Addr().IsLoopback() && !other {
+	s, err := newServer(l, addr, public)
+	if err != nil {
 		l.Close()
+	}
+	return s, err
+}
+
+func newServer(l net.Listener, addr string, public bool) (*Server, error) {
+	at, err := netip.ParseAddrPort(l.Addr().String())
+	if err != nil {
+		return nil, err
+	}
+	open := !at.Addr().IsLoopback()
+	if open && !public {
 		return nil, fmt.Errorf(
-			"%s is open to other machines, which could read the run: --public says that this is meant",
-			addr,
-		)
+			"%s is open to other machines, which could read the run: --public says that this is meant", addr)
 	}
 	secret := make([]byte, 16)
 	if _, err := rand.Read(secret); err != nil {
-		l.Close()
 		return nil, err
 	}
-	s := &Server{listener: l, token: hex.EncodeToString(secret), hosts: map[string]bool{l.Addr().String(): true}}
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		l.Close()
-		return nil, err
-	}
-	for _, name := range []string{"localhost", "127.0.0.1", "[::1]"} {
-		s.hosts[name+":"+port] = true
+	s := &Server{
+		listener: l, token: hex.EncodeToString(secret), port: strconv.Itoa(int(at.Port())), public: open,
+		names: []string{"localhost", "127.0.0.1", "::1"},
 	}
 	if host, _, err := net.SplitHostPort(addr); err == nil && host != "" {
-		s.hosts[net.JoinHostPort(host, port)] = true
+		s.names = append(s.names, host)
+	}
+	if name, err := os.Hostname(); err == nil && open {
+		s.names = append(s.names, name)
 	}
 	return s, nil
 }
 
 // URL is the link that opens the page. It holds the token.
-func (s *Server) URL() string { return "http://" + s.listener.Addr().String() + "/?token=" + s.token }
+func (s *Server) URL() string {
+	host := s.listener.Addr().String()
+	if at, err := netip.ParseAddrPort(host); err == nil && at.Addr().IsUnspecified() {
+		host = net.JoinHostPort(s.names[len(s.names)-1], s.port) // the machine's name
+	}
+	return "http://" + host + "/?token=" + s.token
+}
+
+// known says whether a request's Host is this server's. A page that has its own name resolve to this address gives itself
+// away by that name, so addresses can be trusted where names can't.
+func (s *Server) known(host string) bool {
+	name, port, err := net.SplitHostPort(host)
+	if err != nil || port != s.port {
+		return false
+	}
+	_, notAddress := netip.ParseAddr(name)
+	return slices.Contains(s.names, name) || s.public && notAddress == nil
+}
 
 // Serve answers requests until the context ends.
 func (s *Server) Serve(ctx context.Context, r *Run) error {
@@ -123,7 +151,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
-		if !s.hosts[req.Host] {
+		if !s.known(req.Host) {
 			http.Error(w, "this server answers to its own address only", http.StatusMisdirectedRequest)
 			return
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -22,6 +23,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	ttcjson "github.com/nat-go/nat-go/ttc/json"
 )
 
 // hostile is text that a page must show and never obey.
@@ -221,7 +224,7 @@ func TestRowsAndRecords(t *testing.T) {
 		"/api/record?n=0": 400, "/api/record?n=31": 404, "/api/record?n=18446744073709551615": 404,
 		"/api/record?n=x":     400,
 		"/api/rows?offset=-1": 400, "/api/rows?sort=age": 400, "/api/tokens?ref=sft/train/00000.safetensors:1": 404,
-		"/api/site?n=x": 400, "/api/overview": 200, "/api/drops": 200, "/api/batches": 200,
+		"/api/record?n=1&from=x": 400, "/api/site": 404, "/api/overview": 200, "/api/drops": 200, "/api/batches": 200,
 	} {
 		if code := get(t, s, h, path, nil); code != want {
 			t.Errorf("%s: %d, want %d", path, code, want)
@@ -413,5 +416,115 @@ func TestCompare(t *testing.T) {
 	get(t, s, h, "/api/compare?what=vanished&offset=8", &c)
 	if c.Total != 10 || len(c.List) != 2 || c.List[0].First.Record != 29 {
 		t.Errorf("%+v", c)
+	}
+}
+
+// TestLargeRecordsComeInWindows: a browser never gets more than a window of a record, whatever is in it.
+func TestLargeRecordsComeInWindows(t *testing.T) {
+	folder := runfolder.Folder(filepath.Join(t.TempDir(), "r"))
+	if err := os.MkdirAll(folder.Records(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w, err := recordlog.Create(folder.Records())
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages := make([]chat.Message, 1000)
+	for i := range messages {
+		messages[i] = chat.Message{Role: "user", Form: chat.Text, Text: fmt.Sprint("message ", i)}
+	}
+	messages[500].Text = strings.Repeat("long ", 2<<20) // 10 MiB
+	part := strings.Repeat("x", 1<<20)
+	messages[501] = chat.Message{Role: "user", Form: chat.Parts, Parts: []chat.Part{
+		{Type: "text", Text: part, Raw: ttcjson.Raw(`{"type":"text","text":"` + part + `"}`)},
+	}}
+	graph := ttc.Chain(messages, ttc.Yes)
+	for i := 1; i < len(graph.Nodes); i++ {
+		graph.Nodes[i].Parent = i - 1
+	}
+	b := recordlog.NewBuilder([]string{"b"})
+	b.Begin(&ttc.Group{Key: "k", Examples: []*ttc.Example{{ID: "e", Graph: graph}}})
+	walk := builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Last: len(messages) - 1}}
+	if err := b.Record(0, &builders.Demonstration{Messages: walk, Weight: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Append(b.Group()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Commit(nil, true); err != nil {
+		t.Fatal(err)
+	}
+	s, h := serve(t, open(t, folder))
+	for _, c := range []struct {
+		from  string
+		first int
+		n     int
+	}{{"", 0, maxWindow}, {"&from=400", 400, maxWindow}, {"&from=990", 990, 10}, {"&from=5000", 1000, 0}} {
+		rec := httptest.NewRecorder()
+		h.ServeHTTP(rec, s.request("GET", "/api/record?n=1"+c.from, ""))
+		var a recordAnswer
+		var v struct{ Messages []struct{ Role string } }
+		if err := errors.Join(json.Unmarshal(rec.Body.Bytes(), &a), json.Unmarshal(a.View, &v)); err != nil {
+			t.Fatal(err)
+		}
+		if a.From != c.first || a.Messages != 1000 || len(v.Messages) != c.n || len(a.Sampled) != c.n {
+			t.Errorf("%s: from %d, %d of %d messages, %d marked", c.from, a.From, len(v.Messages), a.Messages, len(a.Sampled))
+		}
+		if rec.Body.Len() > 4*maxText {
+			t.Errorf("%s: an answer of %d bytes", c.from, rec.Body.Len())
+		}
+	}
+}
+
+// TestPublicAddress: other machines reach it by its address or the machine's name, and by no other name.
+func TestPublicAddress(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	s, err := newServer(l, "127.0.0.1:0", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.known("192.0.2.7:" + s.port) {
+		t.Error("a server of the loopback interface answers to another address")
+	}
+	s.public = true // as one that listens on all addresses
+	for host, want := range map[string]bool{
+		"192.0.2.7:" + s.port: true, "[2001:db8::1]:" + s.port: true, "localhost:" + s.port: true,
+		"192.0.2.7": false, "192.0.2.7:1": false, "evil.example:" + s.port: false, "": false, ":" + s.port: false,
+	} {
+		if s.known(host) != want {
+			t.Errorf("%q: %v", host, !want)
+		}
+	}
+}
+
+func TestDamagedLogIsSaid(t *testing.T) {
+	folder := testRun(t, 5)
+	r := open(t, folder)
+	path := filepath.Join(folder.Records(), recordlog.LogName)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text[len(text)-20] ^= 1
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, h := serve(t, r)
+	var a map[string]any
+	if code := get(t, s, h, "/api/record?n=5", &a); code != 500 || !strings.Contains(fmt.Sprint(a["error"]), "damaged") {
+		t.Errorf("%d %v", code, a)
+	}
+	if code := get(t, s, h, "/api/record?n=1", nil); code != 200 {
+		t.Errorf("a record before the damage: %d", code)
+	}
+	if err := os.Truncate(path, int64(len(text)/2)); err != nil {
+		t.Fatal(err)
+	}
+	if code := get(t, s, h, "/api/record?n=4", &a); code != 500 {
+		t.Errorf("%d %v", code, a)
 	}
 }

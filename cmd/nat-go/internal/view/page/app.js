@@ -34,7 +34,7 @@ export function go(page, parameters) {
 async function show() {
   const mine = ++turn
   const [name, query = ''] = location.hash.replace(/^#\/?/, '').split('?')
-  const page = pages[name] ? name : 'overview'
+  const page = Object.hasOwn(pages, name) ? name : 'overview'
   for (const a of document.querySelectorAll('nav a')) {
     if (a.getAttribute('href') === `#/${page}`) a.setAttribute('aria-current', 'page')
     else a.removeAttribute('aria-current')

@@ -3,10 +3,10 @@ import { get, post } from './data.js'
 import { go, link, say } from './app.js'
 
 export async function record(p) {
-  const [r, batches] = await Promise.all([get('record', { n: p.n }), get('batches', { record: p.n })])
+  const [r, batches] = await Promise.all([get('record', { n: p.n, from: p.from }), get('batches', { record: p.n })])
   const v = r.view
   const folded = { open: false }
-  const body = v.messages !== undefined ? conversation(r) : pair(r)
+  const body = v.messages !== undefined ? [conversation(r), pager(r, p)] : pair(r)
   const fold = () => {
     folded.open = !folded.open
     for (const d of document.querySelectorAll('main details.fold')) d.open = folded.open
@@ -32,7 +32,7 @@ export async function record(p) {
       batches.rows.length > 0 && el('p', {}, 'As token rows: ', batches.rows.map((b, i) => [i > 0 && ', ',
         el('a', { href: link('tokens', { ref: b.ref }) }, b.ref)])),
       body,
-      r.tools?.length > 0 && el('details', { class: 'fold' }, el('summary', {}, `${r.tools.length} tools`),
+      r.tools?.length > 0 && el('details', { class: 'fold' }, el('summary', {}, r.tools.length < r.all_tools ? `${r.tools.length} of ${r.all_tools} tools` : `${r.tools.length} tools`),
         r.tools.map((t) => el('section', {}, el('h3', {}, visible(t.name)), el('pre', {}, visible(JSON.stringify(t.schema, null, 2)))))),
       r.metadata && el('details', { class: 'fold' }, el('summary', {}, 'metadata'), el('pre', {}, visible(JSON.stringify(r.metadata, null, 2)))),
       el('details', { class: 'fold' }, el('summary', {}, 'the record as JSON'), el('pre', {}, visible(JSON.stringify(v, null, 2)))),
@@ -81,7 +81,8 @@ function pair(r) {
   const side = (name, content, pieces) => el('section', { class: name, 'aria-label': name }, el('h3', {}, name),
     pieces ? el('pre', {}, pieces.map((x) => (x.differs ? el('mark', {}, visible(x.text)) : visible(x.text)))) : passage(content))
   return [
-    el('details', { class: 'fold', open: true }, el('summary', {}, 'prompt'), passage(v.prompt)),
+    el('details', { class: 'fold', open: true }, el('summary', {}, 'prompt'),
+      r.before > 0 && el('p', { class: 'dim' }, `${r.before} messages before these are left out`), passage(v.prompt)),
     el('div', { class: 'sides' },
       side('chosen', v.chosen, single(v.chosen) && r.diff?.chosen), side('rejected', v.rejected, single(v.rejected) && r.diff?.rejected)),
   ]
@@ -99,7 +100,19 @@ function conversation(r) {
     failed.set(s.call, s)
     if (s.result >= 0) failed.set(s.result, s)
   }
-  return r.view.messages.map((m, i) => message(m, i, { site: failed.get(i), sampled: r.sampled?.[i], parent: r.parent?.[i] }))
+  return r.view.messages.map((m, i) =>
+    message(m, r.from + i, { site: failed.get(r.from + i), sampled: r.sampled?.[i], parent: r.parent?.[i] }))
+}
+
+/** Links to the messages before and after those that are shown. */
+function pager(r, p) {
+  const shown = r.view.messages.length
+  if (typeof r.view.messages === 'string' || shown === r.messages) return undefined
+  const to = (from) => link('record', { n: p.n, q: p.q, from })
+  return el('div', { class: 'pager' },
+    r.from > 0 && el('a', { href: to(Math.max(0, r.from - shown)) }, 'previous messages'),
+    el('span', {}, `messages ${r.from} to ${r.from + shown - 1} of ${r.messages}`),
+    r.from + shown < r.messages && el('a', { href: to(r.from + shown) }, 'next messages'))
 }
 
 function message(m, i, { site, sampled, parent }) {
