@@ -62,8 +62,8 @@ func TestView(t *testing.T) {
 		pages["#/tokens?ref=sdpo/train/00000.safetensors:1"] = []string{
 			"student:",
 			"teacher:",
-			`class="trained"`,
-			`class="hint"`,
+			`class="trained" data-position=`,
+			`class="hint" data-position=`,
 		}
 	}
 	complaint := regexp.MustCompile(`CONSOLE[^\n]*`)

@@ -21,7 +21,7 @@ import curves
 import toy
 from batches import SIDES, read, trained
 from composite_loss import frozen, row_weights, scoring, side_logits
-from test_trainer import jsd64, log_softmax64
+from test_trainer import jsd64, log_softmax64, with_tensors
 from train import HuggingFace
 from trl_trainer import CompositeGRPOTrainer, Log, as_trl, config, tiny
 
@@ -107,6 +107,12 @@ class Steps(unittest.TestCase):
             model = toy.warm_up(out, 0, make=lambda vocab: HuggingFace(tiny(vocab)))
             toy.sample(model, Path(out) / "round0", 0)
             batches = list(read(Path(out) / "round0", split="train"))
+        # Rollouts of unequal weight, and one that nobody scored.
+        for i, b in enumerate(batches):
+            if b.channel == "rl":
+                unscored = torch.zeros(b.rows, dtype=torch.int64)
+                unscored[0] = 1
+                batches[i] = with_tensors(b, row_weight=torch.arange(b.rows) % 3 + 0.5, reward_null=unscored)
         rows = self.train(batches, model.model, micro_rows=1024)
         self.assertLess(abs(rows[0]["loss/replay_dpo"] - math.log(2)), 1e-5)
         for term in curves.TERMS:
@@ -148,6 +154,13 @@ class Contract(unittest.TestCase):
         t.train()
         self.assertNotIn("loss/sdpo_jsd", log.rows[0])
         self.assertIn("loss/grpo", log.rows[0])
+
+    def test_one_temperature_only(self):
+        b = next(b for b in self.batches if b.channel == "rl")
+        hot = with_tensors(b, temperature=torch.full((b.rows,), 0.7))
+        self.assertEqual(self.trainer([hot]).args.temperature, torch.tensor(0.7).item())
+        with self.assertRaisesRegex(ValueError, "several temperatures"):
+            self.trainer([b, hot])
 
     def test_it_never_generates(self):
         t = self.trainer(self.batches)

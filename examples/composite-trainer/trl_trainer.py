@@ -95,7 +95,7 @@ class CompositeGRPOTrainer(GRPOTrainer):
         names = {"rl": "loss/grpo", "sdpo": "loss/sdpo_jsd", "dpo": "loss/replay_dpo"}
         logged = {"loss/total": total, **{names[c]: loss for c, loss in terms.items()}}
         for name, value in {**logged, "weights/alpha_sdpo": self.args.alpha_sdpo, "weights/beta_replay": self.args.beta_replay}.items():
-            self._metrics["train" if self.model.training else "eval"][name].append(float(value))
+            self._metrics["train" if self.model.training else "eval"][name].append(torch.as_tensor(value).detach().item())
         return total
 
 
