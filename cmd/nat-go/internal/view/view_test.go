@@ -468,7 +468,8 @@ func TestLargeRecordsComeInWindows(t *testing.T) {
 			t.Fatal(err)
 		}
 		if a.From != c.first || a.Messages != 1000 || len(v.Messages) != c.n || len(a.Sampled) != c.n {
-			t.Errorf("%s: from %d, %d of %d messages, %d marked", c.from, a.From, len(v.Messages), a.Messages, len(a.Sampled))
+			t.Errorf("%s: from %d, %d of %d messages, %d marked",
+				c.from, a.From, len(v.Messages), a.Messages, len(a.Sampled))
 		}
 		if rec.Body.Len() > 4*maxText {
 			t.Errorf("%s: an answer of %d bytes", c.from, rec.Body.Len())
@@ -515,7 +516,8 @@ func TestDamagedLogIsSaid(t *testing.T) {
 	}
 	s, h := serve(t, r)
 	var a map[string]any
-	if code := get(t, s, h, "/api/record?n=5", &a); code != 500 || !strings.Contains(fmt.Sprint(a["error"]), "damaged") {
+	code := get(t, s, h, "/api/record?n=5", &a)
+	if code != 500 || !strings.Contains(fmt.Sprint(a["error"]), "damaged") {
 		t.Errorf("%d %v", code, a)
 	}
 	if code := get(t, s, h, "/api/record?n=1", nil); code != 200 {
