@@ -214,14 +214,10 @@ func (s *Session) Size() int64 { return s.size }
 // Example is an example made of a session, with what became of its calls.
 type Example struct {
 	ttc.Example
-	Agent     string
-	First     int64 // time of its first call
-	Calls     int64 // in all
-	Trained   int64
-	SetAside  []SetAside // the calls that aren't trained
-	Gaps      map[Gaps]int64
-	Usage     Usage
-	LastModel string
+	Agent    string
+	Calls    int64 // in all
+	Trained  int64
+	SetAside []SetAside // the calls that aren't trained
 }
 
 // SetAside is a call that is not trained.
@@ -334,7 +330,7 @@ func compareCalls(a, b call) int {
 
 // example makes the example of a thread. given says where messages stand in histories.
 func (s *Session) example(g *graph, given []*graph, own Owner) *Example {
-	ex := &Example{First: g.calls[0].Time, Calls: int64(len(g.calls)), Gaps: map[Gaps]int64{}}
+	ex := &Example{Calls: int64(len(g.calls))}
 	first := &g.calls[0]
 	ex.Tools, ex.Policy, ex.File, ex.Offset = g.tools, first.Model, first.File, first.Offset
 	ex.Fidelity = ttc.IDsLogProbs
@@ -342,12 +338,6 @@ func (s *Session) example(g *graph, given []*graph, own Owner) *Example {
 	for i := range g.calls {
 		c := &g.calls[i]
 		s.number(g, c.at, ex)
-		ex.Usage.Input += c.Usage.Input
-		ex.Usage.Output += c.Usage.Output
-		if c.Gaps != 0 {
-			ex.Gaps[c.Gaps]++
-		}
-		ex.LastModel = c.Model
 		if !trained[i] {
 			continue
 		}

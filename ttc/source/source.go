@@ -136,6 +136,14 @@ func (t *Tally) Drop(d ledger.Drop) {
 	}
 }
 
+// PassOver counts something of an input that nothing reads.
+func (t *Tally) PassOver(what string) {
+	if t.S.Unread == nil {
+		t.S.Unread = map[string]int64{}
+	}
+	t.S.Unread[what]++
+}
+
 // unitKey is the unit of keys of an input.
 const unitKey = "key"
 

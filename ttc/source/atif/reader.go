@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"iter"
 
 	"github.com/nat-go/nat-go/ttc/calls"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -13,26 +12,28 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
-// reader gives back trajectories in the order of their ids.
+// reader makes sessions of trajectories.
 type reader struct {
 	tally *source.Tally
 	store *session.Store
-	next  func() (session.Group, error, bool)
-	stop  func()
 }
 
-func (r *reader) read(ctx context.Context, paths []string, limits session.Limits) (err error) {
-	if r.store, err = session.NewStore(); err != nil {
-		return err
+func read(
+	ctx context.Context, files []string, limits session.Limits, tally *source.Tally,
+) (session.Reader, error) {
+	store, err := session.NewStore()
+	if err != nil {
+		return nil, err
 	}
-	for _, path := range paths {
-		r.store.Begin(path)
+	r := &reader{tally: tally, store: store}
+	for _, path := range files {
+		store.Begin(path)
 		if err := r.file(ctx, path, limits); err != nil {
-			return err
+			store.Close()
+			return nil, err
 		}
 	}
-	r.next, r.stop = iter.Pull2(r.store.All(limits.MaxSession))
-	return nil
+	return store.Reader(limits, tally, r.sessions), nil
 }
 
 // file keeps the trajectories of a file. What is damaged is booked, what comes after it can't be found.
@@ -67,7 +68,7 @@ func (r *reader) file(ctx context.Context, path string, limits session.Limits) e
 		trajectory := trajectoryOf(entry)
 		if trajectory == nil {
 			if known {
-				r.unread("entries that are no trajectories")
+				r.tally.PassOver("entries that are no trajectories")
 			}
 			continue
 		}
@@ -81,7 +82,7 @@ func (r *reader) file(ctx context.Context, path string, limits session.Limits) e
 // idOf names the session of a trajectory.
 func idOf(entry, trajectory json.Raw) string {
 	for _, key := range []string{"session_id", "trajectory_id"} {
-		if id := field(trajectory, key); id != "" {
+		if id := session.Text(trajectory, key); id != "" {
 			return id
 		}
 	}
@@ -89,55 +90,25 @@ func idOf(entry, trajectory json.Raw) string {
 	return source.IDText(id)
 }
 
-func (r *reader) unread(what string) {
-	if r.tally.S.Unread == nil {
-		r.tally.S.Unread = map[string]int64{}
-	}
-	r.tally.S.Unread[what]++
-}
-
 func (r *reader) drop(unit string, why ledger.Reason, detail, path string, offset int64) {
 	r.tally.Drop(ledger.Drop{Unit: unit, Reason: why, Detail: detail, Index: -1, File: path, Offset: offset})
 }
 
-// Next reads the trajectories of the next session.
-func (r *reader) Next(context.Context) (*calls.Session, error) {
-	for {
-		g, err, ok := r.next()
-		switch {
-		case !ok:
-			return nil, io.EOF
-		case err != nil:
-			return nil, err
-		case g.TooLarge:
-			r.drop("session", session.SessionTooLong, "", g.Path, 0)
-			continue
-		case g.Repeated > 0:
-			r.tally.Drop(ledger.Drop{
-				Unit: "session", Reason: source.IdenticalRow, Count: g.Repeated, Index: -1, File: g.Path,
-			})
+// sessions makes the session of trajectories with one id.
+func (r *reader) sessions(g session.Group) []*calls.Session {
+	var s *calls.Session
+	for _, part := range g.Parts {
+		trajectory := trajectoryOf(json.Raw(part.JSON))
+		if s == nil {
+			s = calls.NewSession(idOf(json.Raw(part.JSON), trajectory))
 		}
-		var s *calls.Session
-		for _, part := range g.Parts {
-			trajectory := trajectoryOf(json.Raw(part.JSON))
-			if s == nil {
-				s = calls.NewSession(idOf(json.Raw(part.JSON), trajectory))
-			}
-			if item, ok := json.Raw(part.JSON).Get("item_id"); ok {
-				s.Task = source.IDText(item)
-			}
-			(&steps{r: r, s: s, part: part}).add(trajectory, "", 0)
+		if item, ok := json.Raw(part.JSON).Get("item_id"); ok {
+			s.Task = source.IDText(item)
 		}
-		if s != nil {
-			return s, nil
-		}
+		(&steps{r: r, s: s, part: part}).add(trajectory, "", 0)
 	}
-}
-
-// Close ends the reading.
-func (r *reader) Close() error {
-	if r.stop != nil {
-		r.stop()
+	if s == nil {
+		return nil
 	}
-	return r.store.Close()
+	return []*calls.Session{s}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"time"
 
 	"github.com/nat-go/nat-go/ttc/calls"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -33,14 +32,14 @@ type steps struct {
 }
 
 func (t *steps) add(trajectory json.Raw, agent string, depth int) {
-	if v := field(trajectory, "schema_version"); len(v) > len(newest) || v > newest {
-		t.r.unread(v + ", a version newer than " + newest)
+	if v := session.Text(trajectory, "schema_version"); len(v) > len(newest) || v > newest {
+		t.r.tally.PassOver(v + ", a version newer than " + newest)
 	}
 	about, _ := trajectory.Get("agent")
 	definitions, _ := about.Get("tool_definitions")
-	t.agent, t.model, t.tools = agent, field(about, "model_name"), tools(definitions)
+	t.agent, t.model, t.tools = agent, session.Text(about, "model_name"), tools(definitions)
 	if ref, ok := trajectory.Get("continued_trajectory_ref"); ok && ref.Kind() == json.String {
-		t.r.unread("continued_trajectory_ref")
+		t.r.tally.PassOver("continued_trajectory_ref")
 	}
 	list, _ := trajectory.Get("steps")
 	n := int64(0)
@@ -51,10 +50,10 @@ func (t *steps) add(trajectory json.Raw, agent string, depth int) {
 	inner, _ := trajectory.Get("subagent_trajectories")
 	for i, sub := range enumerate(inner) {
 		if depth == maxDepth {
-			t.r.unread("sub-trajectories too deep")
+			t.r.tally.PassOver("sub-trajectories too deep")
 			break
 		}
-		name := field(sub, "trajectory_id")
+		name := session.Text(sub, "trajectory_id")
 		if name == "" {
 			name = fmt.Sprint(i + 1)
 		}
@@ -75,9 +74,9 @@ func enumerate(list json.Raw) (out []json.Raw) {
 // step takes in a step; n is its number.
 func (t *steps) step(step json.Raw, n int64) {
 	body, _ := step.Get("message")
-	if from := field(step, "source"); from != "agent" {
+	if from := session.Text(step, "source"); from != "agent" {
 		if from != "system" && from != "user" {
-			t.r.unread("steps of " + from)
+			t.r.tally.PassOver("steps of " + from)
 			return
 		}
 		t.system = t.system || from == "system"
@@ -85,7 +84,7 @@ func (t *steps) step(step json.Raw, n int64) {
 		return
 	}
 	answer := message("assistant", body)
-	if text := field(step, "reasoning_content"); text != "" {
+	if text := session.Text(step, "reasoning_content"); text != "" {
 		answer.Reasoning, answer.ReasoningKey = text, "reasoning_content"
 	}
 	list, _ := step.Get("tool_calls")
@@ -130,10 +129,10 @@ func notOneCall(step json.Raw) (ledger.Reason, string) {
 
 func (t *steps) call(step json.Raw, answer chat.Message, n int64) {
 	c := calls.Call{
-		Agent: t.agent, Model: t.model, Time: nanoseconds(field(step, "timestamp")), Tools: t.tools, Output: answer,
+		Agent: t.agent, Model: t.model, Time: session.Nanoseconds(session.Text(step, "timestamp")), Tools: t.tools, Output: answer,
 		Input: append([]calls.Ref(nil), t.history...), File: t.part.Path, Offset: t.part.Offset,
 	}
-	if m := field(step, "model_name"); m != "" {
+	if m := session.Text(step, "model_name"); m != "" {
 		c.Model = m
 	}
 	if c.Time == 0 {
@@ -194,7 +193,7 @@ func results(step json.Raw) (out []calls.Message) {
 	for e := range list.Elements() {
 		content, _ := e.Get("content")
 		m := calls.Message{Message: message("tool", content)}
-		m.ToolCallID = field(e, "source_call_id")
+		m.ToolCallID = session.Text(e, "source_call_id")
 		if m.ToolCallID == "" { // no call asked for it
 			m.Role = "user"
 		}
@@ -216,7 +215,7 @@ func alteredText(text string) bool {
 
 func toolCall(c json.Raw) chat.ToolCall {
 	arguments, _ := c.Get("arguments")
-	call := chat.ToolCall{ID: field(c, "tool_call_id"), Type: "function", Name: field(c, "function_name")}
+	call := chat.ToolCall{ID: session.Text(c, "tool_call_id"), Type: "function", Name: session.Text(c, "function_name")}
 	if text, ok := arguments.Text(); ok {
 		call.Arguments = text
 		if parsed, err := json.Parse([]byte(text), json.Limits{}); err == nil {
@@ -238,9 +237,9 @@ func message(role string, body json.Raw) chat.Message {
 	}
 	var texts []string
 	for e := range body.Elements() {
-		p := chat.Part{Type: field(e, "type"), Raw: append(json.Raw(nil), e...)}
+		p := chat.Part{Type: session.Text(e, "type"), Raw: append(json.Raw(nil), e...)}
 		if p.Type == "text" {
-			p.Text = field(e, "text")
+			p.Text = session.Text(e, "text")
 			texts = append(texts, p.Text)
 		} else {
 			m.Form = chat.Parts
@@ -260,18 +259,4 @@ func tools(list json.Raw) (out []chat.Tool) {
 		}
 	}
 	return out
-}
-
-func field(raw json.Raw, key string) string {
-	v, _ := raw.Get(key)
-	s, _ := v.Text()
-	return s
-}
-
-func nanoseconds(text string) int64 {
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil || t.Year() < 1970 || t.Year() > 2200 {
-		return 0
-	}
-	return t.UnixNano()
 }

@@ -2,12 +2,9 @@ package claudecode
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,57 +13,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/session"
+	"github.com/nat-go/nat-go/ttc/source/session/sessiontest"
 )
-
-// reading is what a source gave.
-type reading struct {
-	examples []*ttc.Example
-	cursors  []source.Cursor
-	inputs   []source.Input
-	drops    []ledger.Drop
-	stats    source.Stats
-}
-
-func read(t testing.TB, paths ...string) reading {
-	t.Helper()
-	r, err := readAfter(nil, nil, paths...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-func readAfter(resume *source.Cursor, inputs []source.Input, paths ...string) (r reading, err error) {
-	cfg := schema.New[Config]()
-	cfg.Path = paths
-	s, err := Open(context.Background(), cfg, source.Options{
-		Drop: func(d ledger.Drop) { r.drops = append(r.drops, d) }, Resume: resume, Inputs: inputs,
-	})
-	if err != nil {
-		return r, err
-	}
-	defer s.Close()
-	for {
-		ex, at, err := s.Next(context.Background())
-		if errors.Is(err, io.EOF) {
-			r.stats, r.inputs = *s.Stats(), s.Inputs()
-			return r, nil
-		}
-		if err != nil {
-			return r, err
-		}
-		r.examples, r.cursors = append(r.examples, ex), append(r.cursors, at)
-	}
-}
-
-func readText(t testing.TB, text string) reading {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "s.jsonl")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return read(t, path)
-}
 
 // script writes a session as the program does, a line each.
 type script struct {
@@ -102,14 +50,14 @@ func (s *script) chained(typ, more string) string {
 }
 
 func (s *script) user(text string) string {
-	return s.chained("user", `"message":{"role":"user","content":`+quote(text)+`}`)
+	return s.chained("user", `"message":{"role":"user","content":`+sessiontest.Quote(text)+`}`)
 }
 
 func (s *script) result(call, text string, failed string) string {
 	return s.chained("user", fmt.Sprintf(
 		`"message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"%s","content":%s%s}]}`,
 		call,
-		quote(text),
+		sessiontest.Quote(text),
 		failed,
 	))
 }
@@ -124,7 +72,7 @@ func (s *script) block(id, block string) string {
 }
 
 func (s *script) text(id, text string) string {
-	return s.block(id, `{"type":"text","text":`+quote(text)+`}`)
+	return s.block(id, `{"type":"text","text":`+sessiontest.Quote(text)+`}`)
 }
 
 func (s *script) call(id, call, arguments string) string {
@@ -133,48 +81,9 @@ func (s *script) call(id, call, arguments string) string {
 
 func (s *script) String() string { return strings.Join(s.lines, "\n") + "\n" }
 
-func quote(text string) string {
-	b, _ := json.Marshal(text)
-	return string(b)
-}
-
-// walks are the branches of an example in short; what is trained has a star.
-func walks(ex *ttc.Example) string {
-	var out []string
-	for _, leaf := range ex.Graph.Leaves() {
-		var b []string
-		for _, i := range ex.Graph.Branch(leaf) {
-			n := &ex.Graph.Nodes[i]
-			text := n.Message.Text
-			for _, c := range n.Message.ToolCalls {
-				text += "[" + c.ID + "]"
-			}
-			if n.Message.Role == "tool" {
-				text = n.Message.ToolCallID + "=" + text
-			}
-			if n.Error != nil && *n.Error {
-				text += "!"
-			}
-			if n.Sampled == ttc.Yes {
-				text += "*"
-			}
-			b = append(b, text)
-		}
-		out = append(out, strings.Join(b, " / "))
-	}
-	return strings.Join(out, " || ")
-}
-
-func one(t *testing.T, s *script, want string) reading {
+func one(t *testing.T, s *script, want string) sessiontest.Reading {
 	t.Helper()
-	r := readText(t, s.String())
-	if len(r.examples) != 1 {
-		t.Fatalf("%d examples, drops %+v", len(r.examples), r.drops)
-	}
-	if got := walks(r.examples[0]); got != want {
-		t.Errorf("\n got %s\nwant %s", got, want)
-	}
-	return r
+	return sessiontest.One(t, Factory(), "s.jsonl", s.String(), want)
 }
 
 // The chain of parents alone loses parallel calls: each result hangs from its own line. Results come in an order of
@@ -190,7 +99,7 @@ func TestDifference17ParallelCallsAreMergedByMessageID(t *testing.T) {
 	s.result("c1", "one", "")
 	s.text("m2", "done")
 	r := one(t, s, "q / two[c1][c2]* / c2=two / c1=one / done*")
-	if got := r.examples[0].Graph.Nodes[1].Message.ToolCalls[0].Arguments; got != `{"command": "ls"}` {
+	if got := r.Examples[0].Graph.Nodes[1].Message.ToolCalls[0].Arguments; got != `{"command": "ls"}` {
 		t.Errorf("arguments %s", got)
 	}
 }
@@ -208,8 +117,8 @@ func TestDifference18OtherLines(t *testing.T) {
 	s.text("m1", "a")
 	s.raw(`{"type":"new-in-2.9","sessionId":"s"}`)
 	r := one(t, s, "q / a*")
-	if len(r.stats.Unread) != 1 || r.stats.Unread["lines of type new-in-2.9"] != 2 {
-		t.Errorf("%+v", r.stats.Unread)
+	if len(r.Stats.Unread) != 1 || r.Stats.Unread["lines of type new-in-2.9"] != 2 {
+		t.Errorf("%+v", r.Stats.Unread)
 	}
 }
 
@@ -228,7 +137,7 @@ func TestDifference19PromptSnapshots(t *testing.T) {
 	s.user("r")
 	s.text("m2", "b")
 	r := one(t, s, "agent\none\n\ntwo / q / a* / r / b*")
-	if tools := r.examples[0].Tools; len(tools) != 1 ||
+	if tools := r.Examples[0].Tools; len(tools) != 1 ||
 		string(
 			tools[0].Raw,
 		) != `{"type":"function","function":{"name":"Bash","description":"d","parameters":{"type":"object"}}}` {
@@ -247,11 +156,11 @@ func TestDifference20BlocksOfAnAnswer(t *testing.T) {
 	s.result("c1", "x", "")
 	s.text("m2", "b")
 	r := one(t, s, "q / growing[c1]* / c1=x / b*")
-	if got := r.examples[0].Graph.Nodes[1].Message.ToolCalls[0].Arguments; got != `{"command":"ls"}` {
+	if got := r.Examples[0].Graph.Nodes[1].Message.ToolCalls[0].Arguments; got != `{"command":"ls"}` {
 		t.Errorf("arguments %s", got)
 	}
-	if r.stats.Calls != 2 {
-		t.Errorf("%d calls", r.stats.Calls)
+	if r.Stats.Calls != 2 {
+		t.Errorf("%d calls", r.Stats.Calls)
 	}
 	s = newScript("s")
 	s.user("q")
@@ -272,8 +181,8 @@ func TestDifference21FailedCallsStandInTheChain(t *testing.T) {
 	s.chained("system", `"subtype":"api_error","content":"529"`)
 	s.text("m1", "a")
 	r := one(t, s, "q / a*")
-	if r.stats.Calls != 3 || r.stats.Dropped["call"][session.FailedCall] != 2 {
-		t.Errorf("%+v", r.stats)
+	if r.Stats.Calls != 3 || r.Stats.Dropped["call"][session.FailedCall] != 2 {
+		t.Errorf("%+v", r.Stats)
 	}
 }
 
@@ -291,36 +200,25 @@ func TestDifference22SubAgents(t *testing.T) {
 		`"attachment":{"type":"queued_command","prompt":"<task-notification>42</task-notification>"}`,
 	)
 	s.text("m3", "it says 42")
-	write(t, dir, "p/s.jsonl", s.String())
-	write(t, dir, "p/s/subagents/agent-7.meta.json", `{"toolUseId":"c1"}`)
+	sessiontest.Write(t, dir, "p/s.jsonl", s.String())
+	sessiontest.Write(t, dir, "p/s/subagents/agent-7.meta.json", `{"toolUseId":"c1"}`)
 	agent := newScript("x")
 	agent.user("find it")
 	agent.text("m9", "42")
-	write(t, dir, "p/s/subagents/agent-7.jsonl", strings.NewReplacer(
+	sessiontest.Write(t, dir, "p/s/subagents/agent-7.jsonl", strings.NewReplacer(
 		`"isSidechain":false`,
 		`"isSidechain":true,"agentId":"7"`,
 		`"sessionId":"x"`,
 		`"sessionId":"s"`,
 	).Replace(agent.String()))
-	r := read(t, dir)
+	r := sessiontest.Read(t, Factory(), dir)
 	var got []string
-	for _, ex := range r.examples {
-		got = append(got, ex.ID+": "+walks(ex))
+	for _, ex := range r.Examples {
+		got = append(got, ex.ID+": "+sessiontest.Walks(ex))
 	}
 	want := "s: q / [c1]* / c1=Async agent launched / waiting* / <task-notification>42</task-notification> / it says 42*; s/agent-7: find it / 42*"
 	if strings.Join(got, "; ") != want {
 		t.Errorf("\n got %s\nwant %s", strings.Join(got, "; "), want)
-	}
-}
-
-func write(t testing.TB, dir, name, text string) {
-	t.Helper()
-	path := filepath.Join(dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -341,8 +239,8 @@ func TestDifference23Compaction(t *testing.T) {
 	s.user("r")
 	s.text("m2", "b")
 	r := one(t, s, "q / a* || summary / a / <caveat>\n<command-name>/compact</command-name>\nr / b*")
-	if r.stats.Calls != 3 || r.stats.Dropped["call"][session.UnstoredCall] != 1 {
-		t.Errorf("%+v", r.stats)
+	if r.Stats.Calls != 3 || r.Stats.Dropped["call"][session.UnstoredCall] != 1 {
+		t.Errorf("%+v", r.Stats)
 	}
 }
 
@@ -356,7 +254,7 @@ func TestDifference24ErrorFlags(t *testing.T) {
 	s.result("c2", "yes", "")
 	s.text("m3", "b")
 	r := one(t, s, "q / [c1]* / c1=no! / [c2]* / c2=yes / b*")
-	if e := r.examples[0].Graph.Nodes[4].Error; e == nil || *e {
+	if e := r.Examples[0].Graph.Nodes[4].Error; e == nil || *e {
 		t.Errorf("a result without is_error has the flag %v", e)
 	}
 }
@@ -395,7 +293,7 @@ func TestLoggedRequests(t *testing.T) {
 	s.user("t")
 	ask("m4", "r4", "d")
 	r := one(t, s, "sys / reminder\nq / a* / r / b* || sys / r / a / c* || sys / q / a / r / b / s / c / t / d*")
-	if r.examples[0].Fidelity != ttc.Partial {
+	if r.Examples[0].Fidelity != ttc.Partial {
 		t.Error("a history that was put together is said to be whole")
 	}
 }
@@ -417,30 +315,30 @@ func TestOrderOfFilesAndResume(t *testing.T) {
 	) // a fork of older versions copies lines
 	one, two := t.TempDir(), t.TempDir()
 	for i, text := range append(scripts, copied) {
-		write(t, one, fmt.Sprintf("%d.jsonl", i), text)
-		write(t, two, fmt.Sprintf("sub/%d.jsonl", 9-i), text)
+		sessiontest.Write(t, one, fmt.Sprintf("%d.jsonl", i), text)
+		sessiontest.Write(t, two, fmt.Sprintf("sub/%d.jsonl", 9-i), text)
 	}
-	write(t, two, "notes.jsonl", "{\"a\":1}\n")
-	show := func(r reading) (out []string) {
-		for _, ex := range r.examples {
-			out = append(out, ex.ID+" "+walks(ex))
+	sessiontest.Write(t, two, "notes.jsonl", "{\"a\":1}\n")
+	show := func(r sessiontest.Reading) (out []string) {
+		for _, ex := range r.Examples {
+			out = append(out, ex.ID+" "+sessiontest.Walks(ex))
 		}
 		return out
 	}
-	a, b := read(t, one), read(t, two)
+	a, b := sessiontest.Read(t, Factory(), one), sessiontest.Read(t, Factory(), two)
 	want := []string{"s1 q s1 / a*", "s2 q s2 / a*", "s3 q s3 / a*", "s4 q s3 / a"}
 	if fmt.Sprint(show(a)) != fmt.Sprint(want) || fmt.Sprint(show(b)) != fmt.Sprint(want) {
 		t.Errorf("\n%v\n%v\n%v", show(a), show(b), want)
 	}
-	if a.stats.Dropped["call"][session.CopiedCall] != 1 || b.stats.Dropped["file"][session.OtherFormat] != 1 {
-		t.Errorf("%+v\n%+v", a.stats, b.stats)
+	if a.Stats.Dropped["call"][session.CopiedCall] != 1 || b.Stats.Dropped["file"][session.OtherFormat] != 1 {
+		t.Errorf("%+v\n%+v", a.Stats, b.Stats)
 	}
-	rest, err := readAfter(&a.cursors[1], a.inputs, one)
+	rest, err := sessiontest.ReadAfter(Factory(), &a.Cursors[1], a.Inputs, one)
 	if err != nil || fmt.Sprint(show(rest)) != fmt.Sprint(want[2:]) {
 		t.Errorf("%v %v", show(rest), err)
 	}
-	write(t, one, "1.jsonl", strings.ReplaceAll(scripts[1], "q s1", "another"))
-	if _, err := readAfter(&a.cursors[1], a.inputs, one); err == nil {
+	sessiontest.Write(t, one, "1.jsonl", strings.ReplaceAll(scripts[1], "q s1", "another"))
+	if _, err := sessiontest.ReadAfter(Factory(), &a.Cursors[1], a.Inputs, one); err == nil {
 		t.Error("a changed session was resumed")
 	}
 }
@@ -479,19 +377,19 @@ func TestHostileSessions(t *testing.T) {
 		"odd values":         {ok.String() + odd, 0},
 		"deep nesting":       {ok.String() + strings.Repeat("[", 100_000) + "\n", 1},
 	} {
-		r := readText(t, c.text)
-		if got := r.stats.Dropped["line"][session.UnreadLine]; got != c.lines {
-			t.Errorf("%s: %d lines unread, want %d: %+v", name, got, c.lines, r.drops)
+		r := sessiontest.ReadText(t, Factory(), "s.jsonl", c.text)
+		if got := r.Stats.Dropped["line"][session.UnreadLine]; got != c.lines {
+			t.Errorf("%s: %d lines unread, want %d: %+v", name, got, c.lines, r.Drops)
 		}
 		trained := int64(0)
-		for _, ex := range r.examples {
+		for _, ex := range r.Examples {
 			for _, n := range ex.Graph.Nodes {
 				if n.Sampled == ttc.Yes {
 					trained++
 				}
 			}
 		}
-		for _, a := range r.stats.Accounts() {
+		for _, a := range r.Stats.Accounts() {
 			if a.In != a.Out+a.DroppedTotal() || a.Unit == "call" && a.Out != trained {
 				t.Errorf("%s: the books don't balance: %+v, %d trained", name, a, trained)
 			}
@@ -508,7 +406,7 @@ func TestLimits(t *testing.T) {
 	s.text("m1", strings.Repeat("x", 5000))
 	s.text("m2", "b")
 	dir := t.TempDir()
-	write(t, dir, "s.jsonl", s.String())
+	sessiontest.Write(t, dir, "s.jsonl", s.String())
 	for _, c := range []struct {
 		line, session int64
 		want          string
@@ -517,9 +415,9 @@ func TestLimits(t *testing.T) {
 		{2048, 1 << 20, "map[line:map[unread_line:1]]"},
 		{1 << 20, 2048, "map[session:map[session_too_large:1]]"},
 	} {
-		cfg := schema.New[Config]()
-		cfg.Path, cfg.MaxLine, cfg.MaxSession = []string{dir}, c.line, c.session
-		src, err := Open(context.Background(), cfg, source.Options{})
+		cfg := schema.New[session.Config]()
+		cfg.MaxLine, cfg.MaxSession = c.line, c.session
+		src, err := Factory().OpenAll(context.Background(), &cfg, []string{dir}, source.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -542,7 +440,10 @@ func FuzzRead(f *testing.F) {
 	f.Add(s.String())
 	f.Add(`{"type":"api-request","sessionId":"s","id":"r1","base":"r0","keep":-1,"tail":["h"]}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, a := range func() []ledger.Account { r := readText(t, text+"\n"); return r.stats.Accounts() }() {
+		for _, a := range func() []ledger.Account {
+			r := sessiontest.ReadText(t, Factory(), "s.jsonl", text+"\n")
+			return r.Stats.Accounts()
+		}() {
 			if a.In != a.Out+a.DroppedTotal() || a.Out < 0 {
 				t.Errorf("the books don't balance: %+v", a)
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/source/session"
+	"github.com/nat-go/nat-go/ttc/source/session/sessiontest"
 )
 
 // truth is what went over the wire while the session was recorded.
@@ -29,11 +30,7 @@ type truth struct {
 
 func recorded(t *testing.T) (string, truth) {
 	t.Helper()
-	dir := os.Getenv("NATGO_CONFORMANCE")
-	if dir == "" {
-		t.Skip("NATGO_CONFORMANCE names no folder with recorded sessions")
-	}
-	dir = filepath.Join(dir, "readers", "claude_code")
+	dir := sessiontest.Recorded(t, "claude_code")
 	b, err := os.ReadFile(filepath.Join(dir, "truth.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -80,10 +77,10 @@ func requestMessages(g *ttc.Graph, walk []int) (n int) {
 // as many messages; the call that the session doesn't hold is counted.
 func TestRecordedCalls(t *testing.T) {
 	dir, want := recorded(t)
-	check := func(r reading) {
+	check := func(r sessiontest.Reading) {
 		t.Helper()
 		got := map[string]int{}
-		for _, ex := range r.examples {
+		for _, ex := range r.Examples {
 			for i, n := range ex.Graph.Nodes {
 				if n.Sampled == ttc.Yes {
 					walk := ex.Graph.Branch(i)
@@ -116,15 +113,15 @@ func TestRecordedCalls(t *testing.T) {
 				stored++
 			}
 		}
-		if stored != len(got) || r.stats.Calls != int64(len(want.Calls)) ||
-			r.stats.Dropped["call"][session.UnstoredCall] != 1 {
-			t.Errorf("%d answers trained, %d of %d calls stored, stats %+v", len(got), stored, len(want.Calls), r.stats)
+		if stored != len(got) || r.Stats.Calls != int64(len(want.Calls)) ||
+			r.Stats.Dropped["call"][session.UnstoredCall] != 1 {
+			t.Errorf("%d answers trained, %d of %d calls stored, stats %+v", len(got), stored, len(want.Calls), r.Stats)
 		}
 	}
-	r := read(t, dir)
+	r := sessiontest.Read(t, Factory(), dir)
 	check(r)
-	if len(r.examples) != 1 || r.examples[0].Fidelity != ttc.TextOnly || len(r.examples[0].Tools) != 12 {
-		t.Errorf("%+v", r.examples)
+	if len(r.Examples) != 1 || r.Examples[0].Fidelity != ttc.TextOnly || len(r.Examples[0].Tools) != 12 {
+		t.Errorf("%+v", r.Examples)
 	}
 
 	// Without the logged requests the histories are put together, and are the same but for the joints between texts.
@@ -140,9 +137,9 @@ func TestRecordedCalls(t *testing.T) {
 		strings.Split(string(b), "\n"),
 		func(l string) bool { return strings.HasPrefix(l, `{"type":"api-request`) },
 	)
-	rebuilt := readText(t, strings.Join(old, "\n"))
-	if len(rebuilt.examples) != 1 || rebuilt.examples[0].Fidelity != ttc.Partial {
-		t.Errorf("%+v", rebuilt.examples)
+	rebuilt := sessiontest.ReadText(t, Factory(), "s.jsonl", strings.Join(old, "\n"))
+	if len(rebuilt.Examples) != 1 || rebuilt.Examples[0].Fidelity != ttc.Partial {
+		t.Errorf("%+v", rebuilt.Examples)
 	}
 	flat := func(ex *ttc.Example) []string {
 		var out []string
@@ -157,7 +154,7 @@ func TestRecordedCalls(t *testing.T) {
 		}
 		return out
 	}
-	if d := cmp.Diff(flat(r.examples[0]), flat(rebuilt.examples[0])); d != "" {
+	if d := cmp.Diff(flat(r.Examples[0]), flat(rebuilt.Examples[0])); d != "" {
 		t.Error(d)
 	}
 }

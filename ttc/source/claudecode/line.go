@@ -1,9 +1,8 @@
 package claudecode
 
 import (
-	"time"
-
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
 // line is what is used of a line.
@@ -56,7 +55,7 @@ func parseLine(raw json.Raw) line {
 				l.blockIndex = n
 			}
 		case `"timestamp"`:
-			l.at = nanoseconds(text())
+			l.at = session.Nanoseconds(text())
 		case `"message"`:
 			l.message = c.Value()
 		case `"attachment"`:
@@ -84,12 +83,4 @@ func parseLine(raw json.Raw) line {
 		}
 	}
 	return l
-}
-
-func nanoseconds(text string) int64 {
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil || t.Year() < 1970 || t.Year() > 2200 {
-		return 0
-	}
-	return t.UnixNano()
 }

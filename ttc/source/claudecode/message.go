@@ -6,6 +6,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/calls"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
 // block is a piece of an answer.
@@ -19,11 +20,11 @@ func answerOf(blocks []json.Raw) (m chat.Message, hidden bool) {
 	m = chat.Message{Role: "assistant", Form: chat.Null}
 	var texts, thoughts []string
 	for _, b := range blocks {
-		switch kind := field(b, "type"); kind {
+		switch kind := session.Text(b, "type"); kind {
 		case "text":
-			texts = append(texts, field(b, "text"))
+			texts = append(texts, session.Text(b, "text"))
 		case "thinking":
-			if t := field(b, "thinking"); t != "" {
+			if t := session.Text(b, "thinking"); t != "" {
 				thoughts = append(thoughts, t)
 			} else {
 				hidden = true
@@ -52,7 +53,7 @@ func toolCall(b json.Raw) chat.ToolCall {
 	}
 	input = clone(input)
 	return chat.ToolCall{
-		ID: field(b, "id"), Type: "function", Name: field(b, "name"),
+		ID: session.Text(b, "id"), Type: "function", Name: session.Text(b, "name"),
 		Arguments: string(input), Parsed: input, AsObject: input.Kind() == json.Object,
 	}
 }
@@ -67,7 +68,7 @@ func messagesOf(role string, content json.Raw) []calls.Message {
 	var out []calls.Message
 	var rest []json.Raw
 	for _, b := range elements(content) {
-		if field(b, "type") == "tool_result" {
+		if session.Text(b, "type") == "tool_result" {
 			out = append(out, toolResult(b))
 		} else {
 			rest = append(rest, b)
@@ -82,7 +83,7 @@ func messagesOf(role string, content json.Raw) []calls.Message {
 func toolResult(b json.Raw) calls.Message {
 	content, _ := b.Get("content")
 	m := contentOf("tool", elements(content))
-	m.ToolCallID = field(b, "tool_use_id")
+	m.ToolCallID = session.Text(b, "tool_use_id")
 	failed := false // as the format has it, where nothing is said
 	if v, ok := b.Get("is_error"); ok {
 		failed, _ = v.Bool()
@@ -95,20 +96,20 @@ func contentOf(role string, blocks []json.Raw) chat.Message {
 	m := chat.Message{Role: role, Form: chat.Text}
 	var texts []string
 	for _, b := range blocks {
-		if field(b, "type") != "text" {
+		if session.Text(b, "type") != "text" {
 			m.Form = chat.Parts
 			continue
 		}
-		texts = append(texts, field(b, "text"))
+		texts = append(texts, session.Text(b, "text"))
 	}
 	if m.Form == chat.Text {
 		m.Text = strings.Join(texts, "\n")
 		return m
 	}
 	for _, b := range blocks {
-		p := chat.Part{Type: field(b, "type"), Raw: clone(b)}
+		p := chat.Part{Type: session.Text(b, "type"), Raw: clone(b)}
 		if p.Type == "text" {
-			p.Text = field(b, "text")
+			p.Text = session.Text(b, "text")
 		}
 		m.Parts = append(m.Parts, p)
 	}
@@ -154,12 +155,6 @@ func tools(raw json.Raw) []chat.Tool {
 		out = append(out, chat.Tool{Name: text, Raw: append(b, "}}"...)})
 	}
 	return out
-}
-
-func field(raw json.Raw, key string) string {
-	v, _ := raw.Get(key)
-	s, _ := v.Text()
-	return s
 }
 
 func clone(raw json.Raw) json.Raw { return append(json.Raw(nil), raw...) }

@@ -14,7 +14,7 @@ import (
 
 // reader goes through sessions in the order of their ids.
 type reader struct {
-	cfg      session.Settings
+	limits   session.Limits
 	tally    *source.Tally
 	sessions []files
 }
@@ -27,6 +27,13 @@ type files struct {
 
 // headLines is how far into a file its session's id is looked for.
 const headLines = 200
+
+func read(
+	ctx context.Context, files []string, limits session.Limits, tally *source.Tally,
+) (session.Reader, error) {
+	r := &reader{limits: limits, tally: tally}
+	return r, r.arrange(ctx, files)
+}
 
 // arrange finds which session each file belongs to.
 func (r *reader) arrange(ctx context.Context, paths []string) error {
@@ -56,7 +63,7 @@ func (r *reader) arrange(ctx context.Context, paths []string) error {
 // head looks at the beginning of a file: whose session it is, and whether it is one of Claude Code at all.
 func (r *reader) head(ctx context.Context, path string) (id string, known bool, err error) {
 	n := 0
-	err = session.Lines(ctx, path, r.cfg.MaxLine, &source.Tally{}, func(l session.Line) bool {
+	err = session.Lines(ctx, path, r.limits.MaxLine, &source.Tally{}, func(l session.Line) bool {
 		n++
 		known = known || isLine(l.JSON)
 		if v, ok := l.JSON.Get("sessionId"); ok && known {
@@ -74,7 +81,7 @@ func (r *reader) Next(ctx context.Context) (*calls.Session, error) {
 		r.sessions = r.sessions[1:]
 		t := newTranscript(f.session, r.tally)
 		for _, path := range f.paths {
-			if err := t.read(ctx, path, r.cfg); err != nil {
+			if err := t.read(ctx, path, r.limits); err != nil {
 				return nil, err
 			}
 		}

@@ -3,6 +3,7 @@ package claudecode
 import (
 	"github.com/nat-go/nat-go/ttc/calls"
 	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
 // requests are the logged requests of a session. A request is a list of messages by their hashes: those of an earlier
@@ -69,7 +70,7 @@ func (r *requests) addBlob(l *line, t *transcript) {
 	}
 	content, _ := l.message.Get("content")
 	refs := []calls.Ref{}
-	for _, m := range messagesOf(field(l.message, "role"), content) {
+	for _, m := range messagesOf(session.Text(l.message, "role"), content) {
 		refs = append(refs, t.out.Message(m))
 	}
 	r.blobs[l.hash] = refs

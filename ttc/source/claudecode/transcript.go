@@ -74,13 +74,13 @@ func newTranscript(id string, tally *source.Tally) *transcript {
 }
 
 // read takes in a file.
-func (t *transcript) read(ctx context.Context, path string, cfg session.Settings) error {
+func (t *transcript) read(ctx context.Context, path string, limits session.Limits) error {
 	t.path, t.open, t.prompt, t.tools = path, map[string]*answer{}, "", nil
-	return session.Lines(ctx, path, cfg.MaxLine, t.tally, func(raw session.Line) bool {
+	return session.Lines(ctx, path, limits.MaxLine, t.tally, func(raw session.Line) bool {
 		l := parseLine(raw.JSON)
 		l.offset = raw.Offset
 		t.line(&l)
-		t.tooLarge = t.tooLarge || t.size+t.out.Size() > cfg.MaxSession
+		t.tooLarge = t.tooLarge || t.size+t.out.Size() > limits.MaxSession
 		return !t.tooLarge
 	})
 }
@@ -113,24 +113,9 @@ func (t *transcript) line(l *line) {
 		t.requests.addRequest(l)
 	default:
 		if !passedOver[l.typ] {
-			t.unread("lines of type " + clip(l.typ))
+			t.tally.PassOver("lines of type " + session.Name(l.typ))
 		}
 	}
-}
-
-func (t *transcript) unread(what string) {
-	st := &t.tally.S
-	if st.Unread == nil {
-		st.Unread = map[string]int64{}
-	}
-	st.Unread[what]++
-}
-
-func clip(s string) string {
-	if len(s) > 40 {
-		return s[:40] + "..."
-	}
-	return s
 }
 
 // record enters a line into the chain. It returns nil for one that was there already: a copy.
@@ -185,13 +170,13 @@ func (t *transcript) assistant(l *line) {
 	if rec == nil {
 		return
 	}
-	model := field(l.message, "model")
+	model := session.Text(l.message, "model")
 	if l.apiError || model == "<synthetic>" {
 		t.callOutside(session.FailedCall, l, "a message of the program stands in the place of an answer")
 		return
 	}
 	a := t.open[rec.agent]
-	id := field(l.message, "id")
+	id := session.Text(l.message, "id")
 	if a == nil || a.id != id || id == "" || a.request != "" && l.requestID != "" && a.request != l.requestID {
 		a = &answer{
 			id: id, model: model, agent: rec.agent, at: l.at, first: rec, prompt: t.prompt,
@@ -207,7 +192,7 @@ func (t *transcript) assistant(l *line) {
 	if a.ref == "" {
 		a.ref = l.requestRef
 	}
-	if s := field(l.message, "stop_reason"); s != "" {
+	if s := session.Text(l.message, "stop_reason"); s != "" {
 		a.stop = s
 	}
 	if u, ok := l.message.Get("usage"); ok {
@@ -245,20 +230,20 @@ func (a *answer) add(b block) {
 }
 
 func grew(old, now json.Raw) bool {
-	kind := field(now, "type")
-	if field(old, "type") != kind {
+	kind := session.Text(now, "type")
+	if session.Text(old, "type") != kind {
 		return false
 	}
 	if kind == "tool_use" {
-		return field(old, "id") == field(now, "id") && field(old, "id") != ""
+		return session.Text(old, "id") == session.Text(now, "id") && session.Text(old, "id") != ""
 	}
-	before, after := field(old, kind), field(now, kind)
+	before, after := session.Text(old, kind), session.Text(now, kind)
 	return before != "" && strings.HasPrefix(after, before)
 }
 
 func (t *transcript) attachment(l *line) {
 	rec := t.record(l)
-	kind := field(l.attachment, "type")
+	kind := session.Text(l.attachment, "type")
 	if kind == "prompt_snapshot" {
 		t.snapshot(l)
 		return
@@ -270,7 +255,7 @@ func (t *transcript) attachment(l *line) {
 	for e := range l.rendered.Elements() {
 		content, _ := e.Get("content")
 		for _, b := range elements(content) {
-			texts = append(texts, field(b, "text"))
+			texts = append(texts, session.Text(b, "text"))
 		}
 	}
 	rec.attached = strings.Join(texts, "\n")
@@ -278,7 +263,7 @@ func (t *transcript) attachment(l *line) {
 	if rec.attached == "" && kind == "queued_command" {
 		prompt, _ := l.attachment.Get("prompt")
 		for _, b := range elements(prompt) {
-			texts = append(texts, field(b, "text"))
+			texts = append(texts, session.Text(b, "text"))
 		}
 		rec.attached = strings.Join(texts, "\n")
 	}
@@ -289,11 +274,11 @@ func (t *transcript) snapshot(l *line) {
 	var parts []string
 	prompt, _ := l.attachment.Get("systemPrompt")
 	for _, b := range elements(prompt) {
-		parts = append(parts, field(b, "text"))
+		parts = append(parts, session.Text(b, "text"))
 	}
 	if parts != nil {
 		t.prompt = strings.Join(parts, "\n\n")
-		if prefix := field(l.attachment, "cliPrefix"); prefix != "" {
+		if prefix := session.Text(l.attachment, "cliPrefix"); prefix != "" {
 			t.prefixes[t.prompt] = prefix + "\n"
 		}
 	}
@@ -331,7 +316,7 @@ func (t *transcript) systemLine(l *line) {
 		}
 		rec.boundary = true
 		kept, _ := l.compact.Get("preservedMessages")
-		rec.anchor = field(kept, "anchorUuid")
+		rec.anchor = session.Text(kept, "anchorUuid")
 		list, _ := kept.Get("uuids")
 		for e := range list.Elements() {
 			id, _ := e.Text()

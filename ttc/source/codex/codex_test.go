@@ -1,70 +1,16 @@
 package codex
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/ttc"
-	"github.com/nat-go/nat-go/ttc/ledger"
-	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/session"
+	"github.com/nat-go/nat-go/ttc/source/session/sessiontest"
 )
-
-// reading is what a source gave.
-type reading struct {
-	examples []*ttc.Example
-	drops    []ledger.Drop
-	stats    source.Stats
-}
-
-func read(t testing.TB, paths ...string) (r reading) {
-	t.Helper()
-	cfg := schema.New[Config]()
-	cfg.Path = paths
-	s, err := Open(
-		context.Background(),
-		cfg,
-		source.Options{Drop: func(d ledger.Drop) { r.drops = append(r.drops, d) }},
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	for {
-		ex, _, err := s.Next(context.Background())
-		if errors.Is(err, io.EOF) {
-			r.stats = *s.Stats()
-			return r
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.examples = append(r.examples, ex)
-	}
-}
-
-func write(t testing.TB, dir, name, text string) {
-	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func readText(t testing.TB, text string) reading {
-	t.Helper()
-	dir := t.TempDir()
-	write(t, dir, "rollout.jsonl", text)
-	return read(t, dir)
-}
 
 // script writes a thread as the program does, a line each.
 type script struct {
@@ -113,7 +59,7 @@ func (s *script) item(through int, format string, a ...any) {
 }
 
 func (s *script) user(text string) {
-	s.item(-1, `{"type":"message","role":"user","content":[{"type":"input_text","text":%s}]}`, quote(text))
+	s.item(-1, `{"type":"message","role":"user","content":[{"type":"input_text","text":%s}]}`, sessiontest.Quote(text))
 }
 
 func (s *script) text(through int, text string) {
@@ -121,7 +67,7 @@ func (s *script) text(through int, text string) {
 		through,
 		`{"type":"message","id":"msg_%s","role":"assistant","content":[{"type":"output_text","text":%s}]}`,
 		text,
-		quote(text),
+		sessiontest.Quote(text),
 	)
 }
 
@@ -130,7 +76,7 @@ func (s *script) call(through int, id, arguments string) {
 		through,
 		`{"type":"function_call","id":"fc_%s","name":"exec_command","arguments":%s,"call_id":"%s"}`,
 		id,
-		quote(arguments),
+		sessiontest.Quote(arguments),
 		id,
 	)
 }
@@ -141,43 +87,11 @@ func (s *script) result(id, output string) {
 
 func (s *script) String() string { return strings.Join(s.lines, "\n") + "\n" }
 
-func quote(text string) string {
-	b, _ := json.Marshal(text)
-	return string(b)
-}
-
-// walks are the branches of an example in short; what is trained has a star.
-func walks(ex *ttc.Example) string {
-	var out []string
-	for _, leaf := range ex.Graph.Leaves() {
-		var b []string
-		for _, i := range ex.Graph.Branch(leaf) {
-			n := &ex.Graph.Nodes[i]
-			text := n.Message.Text
-			for _, c := range n.Message.ToolCalls {
-				text += "[" + c.ID + "]"
-			}
-			if n.Message.Role == "tool" {
-				text = n.Message.ToolCallID + "=" + text
-			}
-			if n.Error != nil && *n.Error {
-				text += "!"
-			}
-			if n.Sampled == ttc.Yes {
-				text += "*"
-			}
-			b = append(b, text)
-		}
-		out = append(out, strings.Join(b, " / "))
-	}
-	return strings.Join(out, " || ")
-}
-
-func want(t *testing.T, r reading, want ...string) {
+func want(t *testing.T, r sessiontest.Reading, want ...string) {
 	t.Helper()
 	var got []string
-	for _, ex := range r.examples {
-		got = append(got, ex.ID+": "+walks(ex))
+	for _, ex := range r.Examples {
+		got = append(got, ex.ID+": "+sessiontest.Walks(ex))
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("\n got %s\nwant %s", strings.Join(got, "\n     "), strings.Join(want, "\n     "))
@@ -211,19 +125,19 @@ func TestDifference25ForksPointIntoTheirParent(t *testing.T) {
 	again.sequence = 4
 	again.user("t")
 	again.text(5, "d")
-	write(t, dir, "1.jsonl", again.String())
-	write(t, dir, "2.jsonl", fork.String())
-	write(t, dir, "3.jsonl", parent.String())
-	want(t, read(t, dir), "f: sys / q / a / s / c*", "g: sys / q / a / s / c / t / d*", "p: sys / q / a* / r / b*")
-	r := read(t, filepath.Join(dir, "2.jsonl"))
-	if want(t, r); r.stats.Calls != 1 || r.stats.Dropped["call"][session.MissingHistory] != 1 {
-		t.Errorf("%+v", r.stats)
+	sessiontest.Write(t, dir, "1.jsonl", again.String())
+	sessiontest.Write(t, dir, "2.jsonl", fork.String())
+	sessiontest.Write(t, dir, "3.jsonl", parent.String())
+	want(t, sessiontest.Read(t, Factory(), dir), "f: sys / q / a / s / c*", "g: sys / q / a / s / c / t / d*", "p: sys / q / a* / r / b*")
+	r := sessiontest.Read(t, Factory(), filepath.Join(dir, "2.jsonl"))
+	if want(t, r); r.Stats.Calls != 1 || r.Stats.Dropped["call"][session.MissingHistory] != 1 {
+		t.Errorf("%+v", r.Stats)
 	}
 	loop := newScript("l", `,"history_base":{"thread_id":"l","end_ordinal_exclusive":9}`)
 	loop.user("q")
 	loop.text(1, "a")
-	if r := readText(t, loop.String()); r.stats.Dropped["call"][session.MissingHistory] == 0 {
-		t.Errorf("a thread forked from itself: %+v", r.stats)
+	if r := sessiontest.ReadText(t, Factory(), "rollout.jsonl", loop.String()); r.Stats.Dropped["call"][session.MissingHistory] == 0 {
+		t.Errorf("a thread forked from itself: %+v", r.Stats)
 	}
 }
 
@@ -245,9 +159,9 @@ func TestDifference26WhatWasInThePrompt(t *testing.T) {
 		s.text(7, "b")
 		s.line("event_msg", `{"type":"token_count"}`, "")
 		s.user("late")
-		r := readText(t, s.String())
+		r := sessiontest.ReadText(t, Factory(), "rollout.jsonl", s.String())
 		want(t, r, "s: sys / q / two[c1][c2]* / c1=one / c2=two / b*")
-		ex := r.examples[0]
+		ex := r.Examples[0]
 		if got := ex.Graph.Nodes[2].Message.ToolCalls[0].Arguments; got != `{ "cmd" : "ls" }` ||
 			ex.Fidelity != ttc.Partial {
 			t.Errorf("arguments %s, fidelity %d", got, ex.Fidelity)
@@ -257,7 +171,7 @@ func TestDifference26WhatWasInThePrompt(t *testing.T) {
 	s.user("q")
 	s.user("meanwhile")
 	s.text(1, "a")
-	want(t, readText(t, s.String()), "s: sys / q / a*")
+	want(t, sessiontest.ReadText(t, Factory(), "rollout.jsonl", s.String()), "s: sys / q / a*")
 }
 
 // Events repeat what items say. Their status is the flag of a result, and usage records bring the answer's id.
@@ -289,13 +203,13 @@ func TestDifference27EventsAreNoMessages(t *testing.T) {
 	s.line("event_msg", `{"type":"new_event"}`, "")
 	s.line("new_line", `{}`, "")
 	s.text(5, "b")
-	r := readText(t, s.String())
+	r := sessiontest.ReadText(t, Factory(), "rollout.jsonl", s.String())
 	want(t, r, "s: sys / q / [c1]* / c1=no! / [c2]* / c2=yes / b*")
-	if e := r.examples[0].Graph.Nodes[5].Error; e == nil || *e {
+	if e := r.Examples[0].Graph.Nodes[5].Error; e == nil || *e {
 		t.Errorf("flag %v of a call that worked", e)
 	}
-	if fmt.Sprint(r.stats.Unread) != "map[events of type new_event:1 lines of type new_line:1]" {
-		t.Errorf("%+v", r.stats.Unread)
+	if fmt.Sprint(r.Stats.Unread) != "map[events of type new_event:1 lines of type new_line:1]" {
+		t.Errorf("%+v", r.Stats.Unread)
 	}
 }
 
@@ -310,15 +224,15 @@ func TestDifference28DeveloperMessages(t *testing.T) {
 	s.user("<environment_context>")
 	s.user("q")
 	s.text(3, "a")
-	r := readText(t, s.String())
+	r := sessiontest.ReadText(t, Factory(), "rollout.jsonl", s.String())
 	want(t, r, "s: sys / skills\nrights / <environment_context> / q / a*")
-	if n := r.examples[0].Graph.Nodes; n[1].Message.Role != "system" || r.examples[0].Tools != nil {
+	if n := r.Examples[0].Graph.Nodes; n[1].Message.Role != "system" || r.Examples[0].Tools != nil {
 		t.Errorf("%+v", n[1])
 	}
 	s = newScript("s", `,"dynamic_tools":[{"name":"f","description":"d","inputSchema":{"type":"object"}}]`)
 	s.user("q")
 	s.text(1, "a")
-	if ex := readText(t, s.String()).examples[0]; len(ex.Tools) != 1 || ex.Fidelity != ttc.TextOnly ||
+	if ex := sessiontest.ReadText(t, Factory(), "rollout.jsonl", s.String()).Examples[0]; len(ex.Tools) != 1 || ex.Fidelity != ttc.TextOnly ||
 		string(
 			ex.Tools[0].Raw,
 		) != `{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"}}}` {
@@ -334,9 +248,9 @@ func TestDifference29FailedPatches(t *testing.T) {
 	s.item(1, `{"type":"custom_tool_call","id":"x","call_id":"c1","name":"apply_patch","input":"*** Begin\n+\"7\""}`)
 	s.item(-1, `{"type":"custom_tool_call_output","call_id":"c1","output":"apply_patch verification failed: no"}`)
 	s.text(3, "a")
-	r := readText(t, s.String())
+	r := sessiontest.ReadText(t, Factory(), "rollout.jsonl", s.String())
 	want(t, r, "s: sys / q / [c1]* / c1=apply_patch verification failed: no / a*")
-	n := r.examples[0].Graph.Nodes
+	n := r.Examples[0].Graph.Nodes
 	if c := n[2].Message.ToolCalls[0]; c.Arguments != `{"input":"*** Begin\n+\"7\""}` || c.Name != "apply_patch" ||
 		n[3].Error != nil {
 		t.Errorf("%+v %v", c, n[3].Error)
@@ -349,10 +263,10 @@ func TestDifference30RetriesLeaveNoLine(t *testing.T) {
 	s.user("q")
 	s.line("event_msg", `{"type":"stream_error","message":"500"}`, "")
 	s.text(1, "a")
-	r := readText(t, s.String())
+	r := sessiontest.ReadText(t, Factory(), "rollout.jsonl", s.String())
 	want(t, r, "s: sys / q / a*")
-	if r.stats.Calls != 2 || r.stats.Dropped["call"][session.FailedCall] != 1 {
-		t.Errorf("%+v", r.stats)
+	if r.Stats.Calls != 2 || r.Stats.Dropped["call"][session.FailedCall] != 1 {
+		t.Errorf("%+v", r.Stats)
 	}
 }
 
@@ -367,10 +281,10 @@ func TestCompactionAndRollback(t *testing.T) {
 	)
 	s.user("r")
 	s.text(3, "b")
-	r := readText(t, s.String())
+	r := sessiontest.ReadText(t, Factory(), "rollout.jsonl", s.String())
 	want(t, r, "s: sys / q / a* || sys / q / sum / r / b*")
-	if r.stats.Calls != 3 || r.stats.Dropped["call"][session.UnstoredCall] != 1 {
-		t.Errorf("%+v", r.stats)
+	if r.Stats.Calls != 3 || r.Stats.Dropped["call"][session.UnstoredCall] != 1 {
+		t.Errorf("%+v", r.Stats)
 	}
 	s = newScript("s", "")
 	s.user("q")
@@ -383,7 +297,7 @@ func TestCompactionAndRollback(t *testing.T) {
 	s.line("compacted", `{"message":"sum"}`, "")
 	s.user("t")
 	s.text(7, "d")
-	want(t, readText(t, s.String()), "s: sys / q / a* / r / b* || sys / q / a* / s / c* || sys / q / s / sum / t / d*")
+	want(t, sessiontest.ReadText(t, Factory(), "rollout.jsonl", s.String()), "s: sys / q / a* / r / b* || sys / q / a* / s / c* || sys / q / s / sum / t / d*")
 }
 
 func FuzzRead(f *testing.F) {
@@ -397,8 +311,8 @@ func FuzzRead(f *testing.F) {
 		`{"timestamp":"","type":"session_meta","payload":{"id":"x","history_base":{"thread_id":"x","end_ordinal_exclusive":1}}}`,
 	)
 	f.Fuzz(func(t *testing.T, text string) {
-		r := readText(t, text+"\n")
-		for _, a := range r.stats.Accounts() {
+		r := sessiontest.ReadText(t, Factory(), "rollout.jsonl", text+"\n")
+		for _, a := range r.Stats.Accounts() {
 			if a.In != a.Out+a.DroppedTotal() || a.Out < 0 {
 				t.Errorf("the books don't balance: %+v", a)
 			}

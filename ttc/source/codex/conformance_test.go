@@ -9,6 +9,7 @@ import (
 
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/source/session/sessiontest"
 )
 
 // item is one of the wire.
@@ -21,11 +22,7 @@ type item struct {
 
 // TestRecordedCalls compares the calls of a session with what went over the wire, item by item.
 func TestRecordedCalls(t *testing.T) {
-	dir := os.Getenv("NATGO_CONFORMANCE")
-	if dir == "" {
-		t.Skip("NATGO_CONFORMANCE names no folder with recorded sessions")
-	}
-	dir = filepath.Join(dir, "readers", "codex")
+	dir := sessiontest.Recorded(t, "codex")
 	b, err := os.ReadFile(filepath.Join(dir, "truth.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -41,11 +38,11 @@ func TestRecordedCalls(t *testing.T) {
 	if err := json.Unmarshal(b, &truth); err != nil {
 		t.Fatal(err)
 	}
-	r := read(t, dir)
-	if len(r.examples) != 1 || r.stats.Calls != int64(len(truth.Calls)) {
-		t.Fatalf("%d examples, %+v", len(r.examples), r.stats)
+	r := sessiontest.Read(t, Factory(), dir)
+	if len(r.Examples) != 1 || r.Stats.Calls != int64(len(truth.Calls)) {
+		t.Fatalf("%d examples, %+v", len(r.Examples), r.Stats)
 	}
-	ex := r.examples[0]
+	ex := r.Examples[0]
 	// The instructions that a session records are not quite those that were sent: the program left out a line about a
 	// tool it didn't offer. Nothing in the session says so.
 	const unsent = "- If you create a checklist or task list, you update item statuses incrementally as each item is completed " +

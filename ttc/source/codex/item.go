@@ -2,7 +2,6 @@ package codex
 
 import (
 	"strings"
-	"time"
 
 	"github.com/nat-go/nat-go/ttc/calls"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -17,15 +16,15 @@ func (t *thread) item(payload json.Raw, l session.Line) {
 		meta, _ = payload.Get("metadata")
 	}
 	sequence, through := number(meta, "history_sequence", 0), number(meta, "sampled_through_sequence", -1)
-	switch typ := field(payload, "type"); typ {
+	switch typ := session.Text(payload, "type"); typ {
 	case "message":
-		if field(payload, "role") != "assistant" {
+		if session.Text(payload, "role") != "assistant" {
 			t.close()
 			content, _ := payload.Get("content")
 			t.append(
 				entry{
 					sequence: sequence,
-					message:  calls.Message{Message: message(role(field(payload, "role")), content)},
+					message:  calls.Message{Message: message(role(session.Text(payload, "role")), content)},
 				},
 			)
 			return
@@ -47,7 +46,7 @@ func (t *thread) item(payload json.Raw, l session.Line) {
 		t.close()
 		t.append(entry{sequence: sequence, message: result(payload)})
 	default:
-		t.unread("items of type " + clip(typ))
+		t.unread("items of type " + session.Name(typ))
 	}
 }
 
@@ -64,9 +63,9 @@ func (t *thread) answer(payload json.Raw, sequence, through int64, l session.Lin
 	}
 	a.call = calls.Call{
 		ID: firstOf(
-			field(payload, "call_id"),
-			field(payload, "id"),
-		), Model: t.model, Time: nanoseconds(field(l.JSON, "timestamp")),
+			session.Text(payload, "call_id"),
+			session.Text(payload, "id"),
+		), Model: t.model, Time: session.Nanoseconds(session.Text(l.JSON, "timestamp")),
 		Output: chat.Message{Role: "assistant", Form: chat.Null}, Tools: t.tools, File: t.path, Offset: l.Offset,
 	}
 	if t.tools == nil {
@@ -98,7 +97,7 @@ func (a *turn) addText(m chat.Message) {
 func (a *turn) addReasoning(content json.Raw) {
 	var texts []string
 	for e := range content.Elements() {
-		if s := field(e, "text"); s != "" {
+		if s := session.Text(e, "text"); s != "" {
 			texts = append(texts, s)
 		}
 	}
@@ -115,7 +114,7 @@ func (a *turn) addReasoning(content json.Raw) {
 }
 
 func toolCall(typ string, payload json.Raw) chat.ToolCall {
-	call := chat.ToolCall{ID: field(payload, "call_id"), Type: "function", Name: field(payload, "name")}
+	call := chat.ToolCall{ID: session.Text(payload, "call_id"), Type: "function", Name: session.Text(payload, "name")}
 	switch typ {
 	case "function_call", "tool_search_call":
 		arguments, _ := payload.Get("arguments")
@@ -126,13 +125,13 @@ func toolCall(typ string, payload json.Raw) chat.ToolCall {
 		}
 	case "custom_tool_call":
 		// A text in a grammar of its own. It is written as those clients do that offer such a tool as a function.
-		call.Arguments = string(json.AppendString([]byte(`{"input":`), field(payload, "input"))) + "}"
+		call.Arguments = string(json.AppendString([]byte(`{"input":`), session.Text(payload, "input"))) + "}"
 		call.AsObject = true
 	case "local_shell_call":
 		action, _ := payload.Get("action")
 		call.Name, call.Arguments, call.AsObject = "local_shell", string(action), true
 	}
-	if namespace := field(payload, "namespace"); namespace != "" {
+	if namespace := session.Text(payload, "namespace"); namespace != "" {
 		call.Name = namespace + "." + call.Name
 	}
 	if parsed, err := json.Parse([]byte(call.Arguments), json.Limits{}); err == nil {
@@ -160,7 +159,7 @@ func result(payload json.Raw) calls.Message {
 		}
 	}
 	m := message("tool", output)
-	m.ToolCallID = field(payload, "call_id")
+	m.ToolCallID = session.Text(payload, "call_id")
 	return calls.Message{Message: m, Error: failed}
 }
 
@@ -173,11 +172,11 @@ func message(role string, content json.Raw) chat.Message {
 	}
 	var texts []string
 	for e := range content.Elements() {
-		switch typ := field(e, "type"); typ {
+		switch typ := session.Text(e, "type"); typ {
 		case "input_text", "output_text", "text":
-			texts = append(texts, field(e, "text"))
-			raw := json.AppendString([]byte(`{"type":"text","text":`), field(e, "text"))
-			m.Parts = append(m.Parts, chat.Part{Type: "text", Text: field(e, "text"), Raw: append(raw, '}')})
+			texts = append(texts, session.Text(e, "text"))
+			raw := json.AppendString([]byte(`{"type":"text","text":`), session.Text(e, "text"))
+			m.Parts = append(m.Parts, chat.Part{Type: "text", Text: session.Text(e, "text"), Raw: append(raw, '}')})
 		default:
 			m.Form = chat.Parts
 			m.Parts = append(m.Parts, chat.Part{Type: typ, Raw: append(json.Raw(nil), e...)})
@@ -233,12 +232,6 @@ func number(raw json.Raw, key string, otherwise int64) int64 {
 	return otherwise
 }
 
-func field(raw json.Raw, key string) string {
-	v, _ := raw.Get(key)
-	s, _ := v.Text()
-	return s
-}
-
 func firstOf(texts ...string) string {
 	for _, s := range texts {
 		if s != "" {
@@ -246,12 +239,4 @@ func firstOf(texts ...string) string {
 		}
 	}
 	return ""
-}
-
-func nanoseconds(text string) int64 {
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil || t.Year() < 1970 || t.Year() > 2200 {
-		return 0
-	}
-	return t.UnixNano()
 }

@@ -16,7 +16,7 @@ import (
 
 // reader goes through threads in the order of their ids.
 type reader struct {
-	cfg     session.Settings
+	limits  session.Limits
 	tally   *source.Tally
 	threads []*file
 	byID    map[string]*file
@@ -31,6 +31,13 @@ type file struct {
 
 // headLines is how far into a file its thread's id is looked for.
 const headLines = 50
+
+func read(
+	ctx context.Context, files []string, limits session.Limits, tally *source.Tally,
+) (session.Reader, error) {
+	r := &reader{limits: limits, tally: tally, byID: map[string]*file{}}
+	return r, r.arrange(ctx, files)
+}
 
 func (r *reader) arrange(ctx context.Context, paths []string) error {
 	for _, path := range paths {
@@ -57,11 +64,11 @@ func (r *reader) arrange(ctx context.Context, paths []string) error {
 func (r *reader) head(ctx context.Context, path string) (*file, error) {
 	f := &file{path: path}
 	known, n := false, 0
-	err := session.Lines(ctx, path, r.cfg.MaxLine, &source.Tally{}, func(l session.Line) bool {
+	err := session.Lines(ctx, path, r.limits.MaxLine, &source.Tally{}, func(l session.Line) bool {
 		n++
 		known = known || isLine(l.JSON)
-		if payload, ok := l.JSON.Get("payload"); ok && field(l.JSON, "type") == "session_meta" {
-			f.thread = field(payload, "id")
+		if payload, ok := l.JSON.Get("payload"); ok && session.Text(l.JSON, "type") == "session_meta" {
+			f.thread = session.Text(payload, "id")
 			f.forkedFrom(payload)
 		}
 		return f.thread == "" && n < headLines
@@ -87,7 +94,7 @@ func (f *file) forkedFrom(meta json.Raw) {
 		end, _ = meta.Get("forked_from_ordinal_exclusive")
 	}
 	if n, ok := end.Int64(); ok && n >= 0 {
-		f.parent, f.end = field(base, "thread_id"), n
+		f.parent, f.end = session.Text(base, "thread_id"), n
 	}
 }
 

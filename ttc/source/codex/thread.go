@@ -86,7 +86,7 @@ func (t *thread) load(ctx context.Context, f *file, end int64, depth int) error 
 	t.close()
 	t.path, t.inherited = f.path, depth > 0
 	ordinal := int64(-1)
-	return session.Lines(ctx, f.path, t.r.cfg.MaxLine, t.r.tally, func(l session.Line) bool {
+	return session.Lines(ctx, f.path, t.r.limits.MaxLine, t.r.tally, func(l session.Line) bool {
 		ordinal++
 		if v, ok := l.JSON.Get("ordinal"); ok {
 			if n, ok := v.Int64(); ok {
@@ -97,20 +97,20 @@ func (t *thread) load(ctx context.Context, f *file, end int64, depth int) error 
 			return false
 		}
 		t.line(l)
-		t.tooLarge = t.size > t.r.cfg.MaxSession
+		t.tooLarge = t.size > t.r.limits.MaxSession
 		return true
 	})
 }
 
 func (t *thread) line(l session.Line) {
 	payload, _ := l.JSON.Get("payload")
-	switch typ := field(l.JSON, "type"); typ {
+	switch typ := session.Text(l.JSON, "type"); typ {
 	case "session_meta":
 		t.start(payload)
 	case "response_item":
 		t.item(payload, l)
 	case "turn_context":
-		if m := field(payload, "model"); m != "" {
+		if m := session.Text(payload, "model"); m != "" {
 			t.model = m
 		}
 	case "token_usage_record":
@@ -121,7 +121,7 @@ func (t *thread) line(l session.Line) {
 		t.event(payload, l)
 	default:
 		if !passedOver[typ] {
-			t.unread("lines of type " + clip(typ))
+			t.unread("lines of type " + session.Name(typ))
 		}
 	}
 }
@@ -130,18 +130,7 @@ func (t *thread) unread(what string) {
 	if t.inherited {
 		return // counted where its own thread is read
 	}
-	st := &t.r.tally.S
-	if st.Unread == nil {
-		st.Unread = map[string]int64{}
-	}
-	st.Unread[what]++
-}
-
-func clip(s string) string {
-	if len(s) > 40 {
-		return s[:40] + "..."
-	}
-	return s
+	t.r.tally.PassOver(what)
 }
 
 // start takes in what a file begins with. What a fork goes on from began in the same way.
@@ -150,7 +139,7 @@ func (t *thread) start(meta json.Raw) {
 		t.tools = dynamicTools(tools)
 	}
 	base, _ := meta.Get("base_instructions")
-	if text := field(base, "text"); text != "" && len(t.history) == 0 {
+	if text := session.Text(base, "text"); text != "" && len(t.history) == 0 {
 		t.append(entry{message: calls.Message{Message: chat.Message{Role: "system", Form: chat.Text, Text: text}}})
 	}
 }
@@ -165,7 +154,7 @@ func (t *thread) usage(payload json.Raw) {
 	if t.last == nil {
 		return
 	}
-	if id := field(payload, "response_id"); id != "" {
+	if id := session.Text(payload, "response_id"); id != "" {
 		t.last.call.ID = id
 	}
 	counts, _ := payload.Get("usage")
@@ -207,7 +196,7 @@ func (t *thread) compacted(payload json.Raw, l session.Line) {
 			t.history = append(t.history, e)
 		}
 	}
-	t.append(entry{message: userText(field(payload, "message"))})
+	t.append(entry{message: userText(session.Text(payload, "message"))})
 }
 
 // replaced takes in an item of a history that was put in the place of another. What it has of the model is context.
@@ -218,12 +207,12 @@ func (t *thread) replaced(item json.Raw, l session.Line) {
 }
 
 func (t *thread) event(payload json.Raw, l session.Line) {
-	switch typ := field(payload, "type"); typ {
+	switch typ := session.Text(payload, "type"); typ {
 	case "item_completed":
 		item, _ := payload.Get("item")
-		t.outcome(field(item, "id"), item)
+		t.outcome(session.Text(item, "id"), item)
 	case "exec_command_end", "patch_apply_end", "mcp_tool_call_end":
-		t.outcome(field(payload, "call_id"), payload)
+		t.outcome(session.Text(payload, "call_id"), payload)
 	case "token_count": // after each answer
 		t.close()
 	case "thread_rolled_back":
@@ -239,7 +228,7 @@ func (t *thread) event(payload json.Raw, l session.Line) {
 		}
 	default:
 		if !passedEvents[typ] {
-			t.unread("events of type " + clip(typ))
+			t.unread("events of type " + session.Name(typ))
 		}
 	}
 }
@@ -247,7 +236,7 @@ func (t *thread) event(payload json.Raw, l session.Line) {
 // outcome keeps what an event says of whether a call failed.
 func (t *thread) outcome(id string, of json.Raw) {
 	var failed bool
-	switch field(of, "status") {
+	switch session.Text(of, "status") {
 	case "failed", "declined":
 		failed = true
 	case "completed":

@@ -36,21 +36,16 @@ type Source struct {
 
 var _ source.Source = (*Source)(nil)
 
-// New returns the source of a reader, which has to book what it leaves out in tally.
-func New(
-	ctx context.Context,
-	paths []string,
-	r Reader,
-	cfg Settings,
-	tally *source.Tally,
-	opt source.Options,
+// newSource returns the source of a reader, which books what it leaves out in tally.
+func newSource(
+	ctx context.Context, r Reader, settings Settings, tally *source.Tally, opt source.Options,
 ) (*Source, error) {
-	input, err := source.Identify(paths)
+	input, err := source.Identify(*settings.Path)
 	if err != nil {
 		r.Close()
 		return nil, err
 	}
-	redactor, err := redact.New(cfg.Redact)
+	redactor, err := redact.New(settings.Redact)
 	if err != nil {
 		r.Close()
 		return nil, err

@@ -1,22 +1,20 @@
 package verifiers
 
 import (
-	"context"
-
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/redact"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
-// Type is the source's `_type`.
-const Type = "verifiers"
-
 // Factory is the source as a configuration names it.
 func Factory() source.Factory {
-	return source.Folders(source.Factory{
-		Type: Type, Doc: "rollouts of verifiers and prime-rl (traces.jsonl, results.jsonl)", Recognize: recognize,
-	}, func(c *Config) *[]string { return &c.Path }, Open)
+	return session.Factory(session.Format{
+		Type: "verifiers", Doc: "rollouts of verifiers and prime-rl (traces.jsonl, results.jsonl)",
+		Extensions: []string{".jsonl"}, Recognize: session.Marked(isRollout), Read: read,
+	}, func(c *Config) session.Settings {
+		return session.Settings{Path: &c.Path, Limits: c.Limits, Redact: redact.Config{Enabled: c.Redact}}
+	})
 }
 
 // Config is `sources.<name>` with `_type: verifiers`.
@@ -26,8 +24,6 @@ type Config struct {
 
 	session.Limits `yaml:",inline"`
 }
-
-func recognize(h *source.Head) source.Reading { return session.Recognize(h, isRollout) }
 
 // isRollout says whether an object is a trace, an episode of traces, or a result of version 0.
 func isRollout(entry json.Raw) bool {
@@ -40,19 +36,4 @@ func isRollout(entry json.Raw) bool {
 		return true
 	}
 	return has("traces", "task") || has("nodes", "agent") || has("example_id", "prompt", "completion")
-}
-
-// Open opens the rollouts of cfg.Path.
-func Open(ctx context.Context, cfg Config, opt source.Options) (*session.Source, error) {
-	files, err := session.Find(cfg.Path, ".jsonl")
-	if err != nil {
-		return nil, err
-	}
-	r := &reader{tally: &source.Tally{Tell: opt.Drop}}
-	if err := r.read(ctx, files, cfg.Limits); err != nil {
-		r.Close()
-		return nil, err
-	}
-	settings := session.Settings{Limits: cfg.Limits, Redact: redact.Config{Enabled: cfg.Redact}}
-	return session.New(ctx, cfg.Path, r, settings, r.tally, opt)
 }

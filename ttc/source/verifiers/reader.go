@@ -1,9 +1,8 @@
 package verifiers
 
 import (
+	"cmp"
 	"context"
-	"io"
-	"iter"
 
 	"github.com/nat-go/nat-go/ttc/calls"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -12,52 +11,51 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
-// reader gives back rollouts in the order of their ids.
+// reader makes sessions of rollouts.
 type reader struct {
 	tally *source.Tally
 	store *session.Store
-	next  func() (session.Group, error, bool)
-	stop  func()
-	queue []*calls.Session
+	out   []*calls.Session // of the lines with one id
 }
 
-// read keeps the rollouts of all files.
-func (r *reader) read(ctx context.Context, paths []string, limits session.Limits) (err error) {
-	if r.store, err = session.NewStore(); err != nil {
-		return err
+func read(
+	ctx context.Context, files []string, limits session.Limits, tally *source.Tally,
+) (session.Reader, error) {
+	store, err := session.NewStore()
+	if err != nil {
+		return nil, err
 	}
-	for _, path := range paths {
-		r.store.Begin(path)
-		var failed error
-		known := false
-		err := session.Lines(ctx, path, limits.MaxLine, r.tally, func(l session.Line) bool {
-			if !isRollout(l.JSON) {
-				r.unread("lines that are no rollouts")
-				return true
-			}
-			known = true
-			failed = r.keep(l)
-			return failed == nil
-		})
-		if err == nil {
-			err = failed
-		}
-		if err != nil {
-			return err
-		}
-		if !known {
-			r.tally.Drop(ledger.Drop{Unit: "file", Reason: session.OtherFormat, Index: -1, File: path})
+	r := &reader{tally: tally, store: store}
+	for _, path := range files {
+		store.Begin(path)
+		if err := r.file(ctx, path, limits); err != nil {
+			store.Close()
+			return nil, err
 		}
 	}
-	r.next, r.stop = iter.Pull2(r.store.All(limits.MaxSession))
+	return store.Reader(limits, tally, r.sessions), nil
+}
+
+// file keeps the rollouts of a file.
+func (r *reader) file(ctx context.Context, path string, limits session.Limits) error {
+	var failed error
+	known := false
+	err := session.Lines(ctx, path, limits.MaxLine, r.tally, func(l session.Line) bool {
+		if !isRollout(l.JSON) {
+			r.tally.PassOver("lines that are no rollouts")
+			return true
+		}
+		known = true
+		failed = r.keep(l)
+		return failed == nil
+	})
+	if err != nil || failed != nil {
+		return cmp.Or(err, failed)
+	}
+	if !known {
+		r.tally.Drop(ledger.Drop{Unit: "file", Reason: session.OtherFormat, Index: -1, File: path})
+	}
 	return nil
-}
-
-func (r *reader) unread(what string) {
-	if r.tally.S.Unread == nil {
-		r.tally.S.Unread = map[string]int64{}
-	}
-	r.tally.S.Unread[what]++
 }
 
 // keep takes in a line under the id of its session: an episode's, whose traces belong together, else the trace's.
@@ -71,33 +69,16 @@ func (r *reader) keep(l session.Line) error {
 	return r.store.Add(name, l.JSON, l.Offset)
 }
 
-// Next reads the next rollout.
-func (r *reader) Next(context.Context) (*calls.Session, error) {
-	for len(r.queue) == 0 {
-		g, err, ok := r.next()
-		switch {
-		case !ok:
-			return nil, io.EOF
-		case err != nil:
-			return nil, err
-		case g.TooLarge:
-			r.tally.Drop(ledger.Drop{Unit: "session", Reason: session.SessionTooLong, Index: -1, File: g.Path})
-			continue
-		case g.Repeated > 0:
-			r.tally.Drop(ledger.Drop{
-				Unit: "session", Reason: source.IdenticalRow, Count: g.Repeated, Index: -1, File: g.Path,
-			})
-		}
-		for i, part := range g.Parts {
-			r.rollouts(part, i)
-		}
+// sessions makes those of the lines with one id.
+func (r *reader) sessions(g session.Group) []*calls.Session {
+	r.out = nil
+	for i, part := range g.Parts {
+		r.rollouts(part, i)
 	}
-	s := r.queue[0]
-	r.queue = r.queue[1:]
-	return s, nil
+	return r.out
 }
 
-// rollouts queues those of a line, the i-th of its id.
+// rollouts makes sessions of those of a line, the i-th of its id.
 func (r *reader) rollouts(part session.Kept, i int) {
 	raw := json.Raw(part.JSON)
 	if traces, ok := raw.Get("traces"); ok {
@@ -111,12 +92,4 @@ func (r *reader) rollouts(part session.Kept, i int) {
 		return
 	}
 	r.result(raw, part, i)
-}
-
-// Close ends the reading.
-func (r *reader) Close() error {
-	if r.stop != nil {
-		r.stop()
-	}
-	return r.store.Close()
 }

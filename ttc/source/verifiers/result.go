@@ -33,7 +33,7 @@ func (r *reader) result(raw json.Raw, part session.Kept, i int) {
 		r.drop(s.ID, source.BadExample, err.Error(), part)
 		return
 	}
-	if field(raw, "stop_condition") == "error" {
+	if session.Text(raw, "stop_condition") == "error" {
 		n := s.Len()
 		for range n {
 			r.tally.S.Calls++
@@ -41,7 +41,7 @@ func (r *reader) result(raw json.Raw, part session.Kept, i int) {
 		}
 		return
 	}
-	r.queue = append(r.queue, s)
+	r.out = append(r.out, s)
 }
 
 func (r *reader) turns(s *calls.Session, raw json.Raw, defs []chat.Tool, part session.Kept) error {
@@ -55,7 +55,7 @@ func (r *reader) turns(s *calls.Session, raw json.Raw, defs []chat.Tool, part se
 			completion, _ := step.Get("completion")
 			response, _ := step.Get("response")
 			if err := r.chain(s, prompt, completion, calls.Call{
-				ID: s.ID + "/" + strconv.FormatInt(n, 10), Model: field(response, "model"), Time: n, Tools: defs,
+				ID: s.ID + "/" + strconv.FormatInt(n, 10), Model: session.Text(response, "model"), Time: n, Tools: defs,
 				File: part.Path, Offset: part.Offset,
 			}); err != nil {
 				return err
@@ -178,10 +178,4 @@ func int32s(list json.Raw) (out []int32) {
 		out = append(out, int32(n))
 	}
 	return out
-}
-
-func field(raw json.Raw, key string) string {
-	v, _ := raw.Get(key)
-	s, _ := v.Text()
-	return s
 }

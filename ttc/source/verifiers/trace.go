@@ -46,7 +46,7 @@ func (r *reader) trace(raw, episode json.Raw, part session.Kept) {
 	}
 	t.path, t.offset = part.Path, part.Offset
 	t.addCalls()
-	r.queue = append(r.queue, s)
+	r.out = append(r.out, s)
 }
 
 func (r *reader) drop(id string, why ledger.Reason, detail string, part session.Kept) {
@@ -69,10 +69,10 @@ func unusable(raw json.Raw) (ledger.Reason, string) {
 	}
 	if v, ok := raw.Get("ok"); ok {
 		if fine, ok := v.Bool(); ok && !fine {
-			return FailedRollout, "it ended with " + field(raw, "stop_condition")
+			return FailedRollout, "it ended with " + session.Text(raw, "stop_condition")
 		}
 	}
-	if field(raw, "stop_condition") == "error" {
+	if session.Text(raw, "stop_condition") == "error" {
 		return FailedRollout, "it ended in an error"
 	}
 	return "", ""
@@ -85,12 +85,12 @@ func taskOf(raw, episode json.Raw) string {
 		task, _ = episode.Get("task")
 	}
 	for _, key := range []string{"key", "hash"} {
-		if s := field(task, key); s != "" {
+		if s := session.Text(task, key); s != "" {
 			return s
 		}
 	}
 	if group, ok := episode.Get("group"); ok {
-		if id := field(group, "id"); id != "" {
+		if id := session.Text(group, "id"); id != "" {
 			return id
 		}
 	}
@@ -100,7 +100,7 @@ func taskOf(raw, episode json.Raw) string {
 		return ""
 	}
 	env, _ := episode.Get("env")
-	return field(env, "id") + "/" + field(task, "type") + "/" + source.IDText(index)
+	return session.Text(env, "id") + "/" + session.Text(task, "type") + "/" + source.IDText(index)
 }
 
 // rewardOf sums the scores by their weights. A score of null wasn't given, which is no zero.
@@ -236,7 +236,7 @@ func (n *treeNode) tokens(raw json.Raw, full []int32) error {
 	return nil
 }
 
-func finish(call json.Raw) string { return field(call, "finish_reason") }
+func finish(call json.Raw) string { return session.Text(call, "finish_reason") }
 
 // addCalls makes a call of each sampled node.
 func (t *tree) addCalls() {
@@ -250,7 +250,7 @@ func (t *tree) addCalls() {
 		}
 		meta := t.calls[i]
 		c.ID = t.s.ID + "/" + strconv.Itoa(i)
-		c.Model = field(meta, "model")
+		c.Model = session.Text(meta, "model")
 		c.Time = int64(i) + 1
 		if span, ok := meta.Get("time"); ok {
 			if v, ok := span.Get("start"); ok {

@@ -2,11 +2,8 @@ package verifiers
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,75 +12,12 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/session"
+	"github.com/nat-go/nat-go/ttc/source/session/sessiontest"
 )
-
-// reading is what a source gave.
-type reading struct {
-	examples []*ttc.Example
-	drops    []ledger.Drop
-	stats    source.Stats
-}
-
-func read(t testing.TB, paths ...string) (r reading) {
-	t.Helper()
-	cfg := schema.New[Config]()
-	cfg.Path = paths
-	s, err := Open(
-		context.Background(),
-		cfg,
-		source.Options{Drop: func(d ledger.Drop) { r.drops = append(r.drops, d) }},
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	for {
-		ex, _, err := s.Next(context.Background())
-		if errors.Is(err, io.EOF) {
-			r.stats = *s.Stats()
-			return r
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.examples = append(r.examples, ex)
-	}
-}
-
-func write(t testing.TB, dir, name, text string) string {
-	t.Helper()
-	path := filepath.Join(dir, name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-// walks are the branches of an example in short; what is trained has a star.
-func walks(ex *ttc.Example) string {
-	var out []string
-	for _, leaf := range ex.Graph.Leaves() {
-		var b []string
-		for _, i := range ex.Graph.Branch(leaf) {
-			n := &ex.Graph.Nodes[i]
-			text := n.Message.Text
-			for _, c := range n.Message.ToolCalls {
-				text += "[" + c.ID + "]"
-			}
-			if n.Sampled == ttc.Yes {
-				text += "*"
-			}
-			b = append(b, text)
-		}
-		out = append(out, strings.Join(b, " / "))
-	}
-	return strings.Join(out, " || ")
-}
 
 // trace is a trace of version 1 in short: "parent role text flags", a node each; "s" sampled, "i" with ids.
 func trace(id, more string, nodes ...string) string {
@@ -128,11 +62,11 @@ func TestDifference31EmptyLists(t *testing.T) {
 	text := episode(
 		trace("t1", `,"tools":[],"num_input_tokens":5,"mm_token_type_id_map":{}`, "- user q", "0 assistant a s"),
 	)
-	r := read(t, write(t, t.TempDir(), "traces.jsonl", text))
-	if len(r.examples) != 1 || walks(r.examples[0]) != "q / a*" || r.examples[0].Fidelity != ttc.TextOnly {
-		t.Errorf("%+v %+v", r.examples, r.drops)
+	r := sessiontest.ReadText(t, Factory(), "traces.jsonl", text)
+	if len(r.Examples) != 1 || sessiontest.Walks(r.Examples[0]) != "q / a*" || r.Examples[0].Fidelity != ttc.TextOnly {
+		t.Errorf("%+v %+v", r.Examples, r.Drops)
 	}
-	if ex := r.examples[0]; ex.ID != "t1" || ex.Task != "E/T/3" || ex.Reward != nil {
+	if ex := r.Examples[0]; ex.ID != "t1" || ex.Task != "E/T/3" || ex.Reward != nil {
 		t.Errorf("%+v", ex)
 	}
 }
@@ -152,12 +86,12 @@ func TestDifference32FailedRollouts(t *testing.T) {
 		"- user q",
 		"0 assistant a s",
 	)
-	r := read(t, write(t, t.TempDir(), "traces.jsonl", episode(failed, other, good)))
-	if len(r.examples) != 1 || r.examples[0].ID != "t3" || *r.examples[0].Reward != 2.5 {
-		t.Errorf("%+v", r.examples)
+	r := sessiontest.ReadText(t, Factory(), "traces.jsonl", episode(failed, other, good))
+	if len(r.Examples) != 1 || r.Examples[0].ID != "t3" || *r.Examples[0].Reward != 2.5 {
+		t.Errorf("%+v", r.Examples)
 	}
-	if d := r.stats.Dropped["call"]; r.stats.Calls != 3 || d[FailedRollout] != 1 || d[NotTrainable] != 1 {
-		t.Errorf("%+v", r.stats)
+	if d := r.Stats.Dropped["call"]; r.Stats.Calls != 3 || d[FailedRollout] != 1 || d[NotTrainable] != 1 {
+		t.Errorf("%+v", r.Stats)
 	}
 }
 
@@ -165,8 +99,8 @@ func TestDifference32FailedRollouts(t *testing.T) {
 // sampled.
 func TestDifference33SampledLeaves(t *testing.T) {
 	text := episode(trace("t1", "", "- user q", "0 assistant a si", "0 assistant a i", "2 tool r", "3 assistant b si"))
-	ex := read(t, write(t, t.TempDir(), "traces.jsonl", text)).examples[0]
-	if got := walks(ex); got != "q / a* || q / a / r / b*" || ex.Fidelity != ttc.IDsLogProbs {
+	ex := sessiontest.ReadText(t, Factory(), "traces.jsonl", text).Examples[0]
+	if got := sessiontest.Walks(ex); got != "q / a* || q / a / =r / b*" || ex.Fidelity != ttc.IDsLogProbs {
 		t.Errorf("%s, fidelity %d", got, ex.Fidelity)
 	}
 }
@@ -174,14 +108,14 @@ func TestDifference33SampledLeaves(t *testing.T) {
 // The ids of a turn are those that the mask says: a header of the template stands before them.
 func TestDifference34IDsOfATurn(t *testing.T) {
 	text := episode(trace("t1", "", "- user q i", "0 assistant a si"))
-	n := read(t, write(t, t.TempDir(), "traces.jsonl", text)).examples[0].Graph.Nodes[1]
+	n := sessiontest.ReadText(t, Factory(), "traces.jsonl", text).Examples[0].Graph.Nodes[1]
 	if fmt.Sprint(n.TokenIDs, n.LogProbs) != "[1 2] [-1 -0.5]" {
 		t.Errorf("%v %v", n.TokenIDs, n.LogProbs)
 	}
 	bad := strings.Replace(text, `"mask":[false,true,true],"logprobs":[-1,-0.5]`, `"mask":[true],"logprobs":[]`, 2)
-	if r := read(t, write(t, t.TempDir(), "traces.jsonl", bad)); len(r.examples) != 0 ||
-		r.stats.Dropped["session"][source.BadExample] != 1 {
-		t.Errorf("%+v", r.stats)
+	if r := sessiontest.ReadText(t, Factory(), "traces.jsonl", bad); len(r.Examples) != 0 ||
+		r.Stats.Dropped["session"][source.BadExample] != 1 {
+		t.Errorf("%+v", r.Stats)
 	}
 }
 
@@ -195,11 +129,11 @@ func TestDifference35CallsAsTexts(t *testing.T) {
 		`{"prompt":[{"role":"user","content":"q"},{"role":"assistant","content":"x",` + calls + `},{"role":"tool","tool_call_id":"c1","content":"r"}],` +
 		`"completion":[{"role":"assistant","content":"b"}],"response":{"id":"r2"}}]`
 	for _, more := range []string{"", turns} {
-		r := read(t, write(t, t.TempDir(), "results.jsonl", fmt.Sprintf(line, more)))
-		if len(r.examples) != 1 || walks(r.examples[0]) != "q / x[c1]* / r / b*" {
-			t.Fatalf("%+v %+v", r.examples, r.drops)
+		r := sessiontest.ReadText(t, Factory(), "results.jsonl", fmt.Sprintf(line, more))
+		if len(r.Examples) != 1 || sessiontest.Walks(r.Examples[0]) != "q / x[c1]* / c1=r / b*" {
+			t.Fatalf("%+v %+v", r.Examples, r.Drops)
 		}
-		ex := r.examples[0]
+		ex := r.Examples[0]
 		if c := ex.Graph.Nodes[1].Message.ToolCalls[0]; c.Arguments != `{ "a" : 1 }` || ex.Task != "4" ||
 			*ex.Reward != 0.5 ||
 			len(ex.Tools) != 1 {
@@ -224,21 +158,21 @@ func TestOrderAndCompression(t *testing.T) {
 	}
 	packed.Write([]byte{0x5E, 0x2A, 0x4D, 0x18, 4, 0, 0, 0, 1, 2, 3, 4})
 	one, two := t.TempDir(), t.TempDir()
-	write(t, one, "00000.jsonl.zst", packed.String())
-	write(t, two, "a.jsonl", lines[3]+lines[0]+lines[0])
-	write(t, two, "b.jsonl", lines[5]+lines[1]+lines[2]+lines[4])
-	show := func(r reading) (out []string) {
-		for _, ex := range r.examples {
-			out = append(out, ex.ID+" "+walks(ex))
+	sessiontest.Write(t, one, "00000.jsonl.zst", packed.String())
+	sessiontest.Write(t, two, "a.jsonl", lines[3]+lines[0]+lines[0])
+	sessiontest.Write(t, two, "b.jsonl", lines[5]+lines[1]+lines[2]+lines[4])
+	show := func(r sessiontest.Reading) (out []string) {
+		for _, ex := range r.Examples {
+			out = append(out, ex.ID+" "+sessiontest.Walks(ex))
 		}
 		return out
 	}
-	a, b := read(t, one), read(t, two)
-	if !slices.Equal(show(a), show(b)) || len(a.examples) != 6 || a.examples[0].ID != "t0" {
+	a, b := sessiontest.Read(t, Factory(), one), sessiontest.Read(t, Factory(), two)
+	if !slices.Equal(show(a), show(b)) || len(a.Examples) != 6 || a.Examples[0].ID != "t0" {
 		t.Errorf("%v\n%v", show(a), show(b))
 	}
-	if b.stats.Dropped["session"][source.IdenticalRow] != 1 {
-		t.Errorf("%+v", b.stats)
+	if b.Stats.Dropped["session"][source.IdenticalRow] != 1 {
+		t.Errorf("%+v", b.Stats)
 	}
 }
 
@@ -257,20 +191,17 @@ func TestHostileRollouts(t *testing.T) {
 			"map[session:map[bad_example:1]]",
 		},
 	} {
-		r := read(t, write(t, t.TempDir(), "traces.jsonl", c.text+"\n"))
-		if got := fmt.Sprint(r.stats.Dropped); got != c.want || len(r.examples) != 0 {
-			t.Errorf("%s: %s, %+v", name, got, r.drops)
+		r := sessiontest.ReadText(t, Factory(), "traces.jsonl", c.text+"\n")
+		if got := fmt.Sprint(r.Stats.Dropped); got != c.want || len(r.Examples) != 0 {
+			t.Errorf("%s: %s, %+v", name, got, r.Drops)
 		}
 	}
 }
 
 // TestRecordedCalls compares the recorded rollouts with what the engine was given and wrote.
 func TestRecordedCalls(t *testing.T) {
-	dir := os.Getenv("NATGO_CONFORMANCE")
-	if dir == "" {
-		t.Skip("NATGO_CONFORMANCE names no folder with recorded rollouts")
-	}
-	b, err := os.ReadFile(filepath.Join(dir, "readers", "verifiers_v1", "truth.json"))
+	dir := sessiontest.Recorded(t)
+	b, err := os.ReadFile(filepath.Join(dir, "verifiers_v1", "truth.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,9 +214,9 @@ func TestRecordedCalls(t *testing.T) {
 	if err := json.Unmarshal(b, &truth); err != nil {
 		t.Fatal(err)
 	}
-	r := read(t, filepath.Join(dir, "readers", "verifiers_v1", "train"))
+	r := sessiontest.Read(t, Factory(), filepath.Join(dir, "verifiers_v1", "train"))
 	var got, want []string
-	for _, ex := range r.examples {
+	for _, ex := range r.Examples {
 		if ex.Fidelity != ttc.IDsLogProbs || *ex.Reward != 1.125 || ex.Task == "" {
 			t.Errorf("%s: fidelity %d, reward %v", ex.ID, ex.Fidelity, *ex.Reward)
 		}
@@ -300,11 +231,11 @@ func TestRecordedCalls(t *testing.T) {
 	}
 	slices.Sort(got)
 	slices.Sort(want)
-	if len(r.examples) != 2 || !slices.Equal(got, want) || r.stats.Calls != int64(len(want)) {
-		t.Errorf("%d examples; %d answers with the ids of %d calls", len(r.examples), len(got), len(want))
+	if len(r.Examples) != 2 || !slices.Equal(got, want) || r.Stats.Calls != int64(len(want)) {
+		t.Errorf("%d examples; %d answers with the ids of %d calls", len(r.Examples), len(got), len(want))
 	}
 
-	b, err = os.ReadFile(filepath.Join(dir, "readers", "conversation_truth.json"))
+	b, err = os.ReadFile(filepath.Join(dir, "conversation_truth.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,11 +263,11 @@ func TestRecordedCalls(t *testing.T) {
 		said = append(said, s)
 	}
 	for _, folder := range []string{"verifiers_v1/eval", "verifiers_v0"} { // without ids the sampled text is kept
-		r := read(t, filepath.Join(dir, "readers", folder))
-		if len(r.examples) == 0 || r.stats.Dropped["call"][session.AmbiguousRetry] != 0 {
-			t.Errorf("%s: %d examples, %+v", folder, len(r.examples), r.stats)
+		r := sessiontest.Read(t, Factory(), filepath.Join(dir, folder))
+		if len(r.Examples) == 0 || r.Stats.Dropped["call"][session.AmbiguousRetry] != 0 {
+			t.Errorf("%s: %d examples, %+v", folder, len(r.Examples), r.Stats)
 		}
-		for _, ex := range r.examples {
+		for _, ex := range r.Examples {
 			var got []string
 			for _, n := range ex.Graph.Nodes {
 				if n.Sampled == ttc.Yes {
@@ -352,8 +283,8 @@ func TestRecordedCalls(t *testing.T) {
 			}
 		}
 	}
-	if r := read(t, filepath.Join(dir, "readers", "verifiers_v1", "sandbox_error")); len(r.examples) != 0 {
-		t.Errorf("%d rollouts that failed", len(r.examples))
+	if r := sessiontest.Read(t, Factory(), filepath.Join(dir, "verifiers_v1", "sandbox_error")); len(r.Examples) != 0 {
+		t.Errorf("%d rollouts that failed", len(r.Examples))
 	}
 }
 
@@ -362,8 +293,8 @@ func FuzzRead(f *testing.F) {
 	f.Add(`{"example_id":1,"prompt":[{"role":"user"}],"completion":[{"role":"assistant","tool_calls":["{}"]}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, a := range func() []ledger.Account {
-			r := read(t, write(t, t.TempDir(), "t.jsonl", text+"\n"))
-			return r.stats.Accounts()
+			r := sessiontest.ReadText(t, Factory(), "t.jsonl", text+"\n")
+			return r.Stats.Accounts()
 		}() {
 			if a.In != a.Out+a.DroppedTotal() || a.Out < 0 {
 				t.Errorf("the books don't balance: %+v", a)

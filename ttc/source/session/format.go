@@ -1,0 +1,75 @@
+package session
+
+import (
+	"context"
+
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/redact"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// Format is a format of stored sessions.
+type Format struct {
+	Type       string // the source's `_type`
+	Doc        string
+	Extensions []string // of its files
+	Recognize  func(*source.Head) source.Reading
+	// Read reads files, which are sorted, and books what it leaves out.
+	Read func(ctx context.Context, files []string, limits Limits, tally *source.Tally) (Reader, error)
+}
+
+// Config is what a source of sessions is configured with.
+type Config struct {
+	Path   []string `yaml:"path" scalar:"true" doc:"folders, files or patterns; together they are one input"`
+	Limits `yaml:",inline"`
+	Redact redact.Config `yaml:"redact" doc:"what is taken out before anything is written"`
+}
+
+// Limits bound what is read.
+type Limits struct {
+	MaxLine    int64 `yaml:"max_line_bytes" default:"67108864" validate:"gte=1024,lte=1073741824" doc:"a longer line is dropped"`
+	MaxSession int64 `yaml:"max_session_bytes" default:"67108864" validate:"gte=1024" doc:"a longer session is dropped"`
+}
+
+// Settings are the parts of a config.
+type Settings struct {
+	Path   *[]string
+	Limits Limits
+	Redact redact.Config
+}
+
+// Factory is the source as a configuration names it.
+func (f Format) Factory() source.Factory {
+	return Factory(f, func(c *Config) Settings { return Settings{&c.Path, c.Limits, c.Redact} })
+}
+
+// Factory is that of a source with a config of its own.
+func Factory[C any](f Format, settings func(*C) Settings) source.Factory {
+	out := source.Factory{Type: f.Type, Doc: f.Doc, Recognize: f.Recognize}
+	path := func(c *C) *[]string { return settings(c).Path }
+	return source.Folders(out, path, func(ctx context.Context, c C, opt source.Options) (*Source, error) {
+		s := settings(&c)
+		files, err := Find(*s.Path, f.Extensions...)
+		if err != nil {
+			return nil, err
+		}
+		tally := &source.Tally{Tell: opt.Drop}
+		r, err := f.Read(ctx, files, s.Limits, tally)
+		if err != nil {
+			return nil, err
+		}
+		return newSource(ctx, r, s, tally, opt)
+	})
+}
+
+// Marked recognises inputs some of whose first entries bear the format's mark.
+func Marked(mark func(entry json.Raw) bool) func(*source.Head) source.Reading {
+	return func(h *source.Head) source.Reading {
+		for _, entry := range h.Entries {
+			if entry.Kind() == json.Object && mark(entry) {
+				return source.Reading{Fit: source.Certain}
+			}
+		}
+		return source.Reading{}
+	}
+}

@@ -1,0 +1,136 @@
+package sessiontest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// Reading is what a source gave.
+type Reading struct {
+	Examples []*ttc.Example
+	Cursors  []source.Cursor // after each
+	Inputs   []source.Input
+	Drops    []ledger.Drop
+	Stats    source.Stats
+}
+
+// Read reads paths as one input, with the defaults of the source's configuration.
+func Read(t testing.TB, f source.Factory, paths ...string) Reading {
+	t.Helper()
+	r, err := ReadAfter(f, nil, nil, paths...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// ReadAfter reads what comes after a place of an earlier reading.
+func ReadAfter(f source.Factory, resume *source.Cursor, inputs []source.Input, paths ...string) (r Reading, err error) {
+	cfg := f.New()
+	schema.Defaults(cfg)
+	s, err := f.OpenAll(context.Background(), cfg, paths, source.Options{
+		Drop: func(d ledger.Drop) { r.Drops = append(r.Drops, d) }, Resume: resume, Inputs: inputs,
+	})
+	if err != nil {
+		return r, err
+	}
+	defer s.Close()
+	for {
+		ex, at, err := s.Next(context.Background())
+		if errors.Is(err, io.EOF) {
+			r.Stats, r.Inputs = *s.Stats(), s.Inputs()
+			return r, nil
+		}
+		if err != nil {
+			return r, err
+		}
+		r.Examples, r.Cursors = append(r.Examples, ex), append(r.Cursors, at)
+	}
+}
+
+// Write writes a file, and the folder it lies in, and returns its path.
+func Write(t testing.TB, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// ReadText reads a text as a file of this name.
+func ReadText(t testing.TB, f source.Factory, name, text string) Reading {
+	t.Helper()
+	return Read(t, f, Write(t, t.TempDir(), name, text))
+}
+
+// One reads a text, which is to be one example with these walks.
+func One(t testing.TB, f source.Factory, name, text, walks string) Reading {
+	t.Helper()
+	r := ReadText(t, f, name, text)
+	if len(r.Examples) != 1 {
+		t.Fatalf("%d examples, drops %+v", len(r.Examples), r.Drops)
+	}
+	if got := Walks(r.Examples[0]); got != walks {
+		t.Errorf("\n got %s\nwant %s", got, walks)
+	}
+	return r
+}
+
+// Walks are the branches of an example in short. A call stands in brackets, a result after its call's id; what failed
+// has an exclamation mark, what is trained a star.
+func Walks(ex *ttc.Example) string {
+	var out []string
+	for _, leaf := range ex.Graph.Leaves() {
+		var b []string
+		for _, i := range ex.Graph.Branch(leaf) {
+			n := &ex.Graph.Nodes[i]
+			text := n.Message.Text
+			for _, c := range n.Message.ToolCalls {
+				text += "[" + c.ID + "]"
+			}
+			if n.Message.Role == "tool" {
+				text = n.Message.ToolCallID + "=" + text
+			}
+			if n.Error != nil && *n.Error {
+				text += "!"
+			}
+			if n.Sampled == ttc.Yes {
+				text += "*"
+			}
+			b = append(b, text)
+		}
+		out = append(out, strings.Join(b, " / "))
+	}
+	return strings.Join(out, " || ")
+}
+
+// Recorded is a folder of sessions that the programs themselves wrote. The test is skipped where there are none.
+func Recorded(t testing.TB, elem ...string) string {
+	t.Helper()
+	dir := os.Getenv("NATGO_CONFORMANCE")
+	if dir == "" {
+		t.Skip("NATGO_CONFORMANCE names no folder with recorded sessions")
+	}
+	return filepath.Join(append([]string{dir, "readers"}, elem...)...)
+}
+
+// Quote is a text as JSON.
+func Quote(text string) string {
+	b, _ := json.Marshal(text)
+	return string(b)
+}

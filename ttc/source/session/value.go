@@ -1,0 +1,42 @@
+package session
+
+import (
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// Text is the text under a key; empty where there is none.
+func Text(object json.Raw, key string) string {
+	v, _ := object.Get(key)
+	s, _ := v.Text()
+	return s
+}
+
+// Nanoseconds is a time of RFC 3339 as nanoseconds since 1970; 0 where it is none, or none at which a model spoke.
+func Nanoseconds(text string) int64 {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil || t.Year() < 1970 || t.Year() > 2200 {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+// Name shortens what an input calls something, to be shown.
+func Name(text string) string {
+	if len(text) > 40 {
+		return text[:40] + "..."
+	}
+	return text
+}
+
+// Stem is a file's name without its extensions, which stands for a session without an id.
+func Stem(path string) string {
+	path = filepath.Base(path)
+	for _, ext := range []string{".gz", ".zst", ".jsonl", ".json"} {
+		path = strings.TrimSuffix(path, ext)
+	}
+	return path
+}
