@@ -21,19 +21,11 @@ type reader struct {
 func read(
 	ctx context.Context, files []string, limits session.Limits, tally *source.Tally,
 ) (session.Reader, error) {
-	store, err := session.NewStore()
-	if err != nil {
-		return nil, err
-	}
-	r := &reader{tally: tally, store: store}
-	for _, path := range files {
-		store.Begin(path)
-		if err := r.file(ctx, path, limits); err != nil {
-			store.Close()
-			return nil, err
-		}
-	}
-	return store.Reader(limits, tally, r.sessions), nil
+	r := &reader{tally: tally}
+	return session.ReadStored(files, limits, tally, func(s *session.Store, path string) error {
+		r.store = s
+		return r.file(ctx, path, limits)
+	}, r.sessions)
 }
 
 // file keeps the trajectories of a file. What is damaged is booked, what comes after it can't be found.

@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Stored reads the sessions of a store.
-type Stored struct {
+// stored reads the sessions of a store.
+type stored struct {
 	store *Store
 	tally *source.Tally
 	next  func() (Group, error, bool)
@@ -20,15 +20,29 @@ type Stored struct {
 	queue []*calls.Session
 }
 
-// Reader reads the sessions that the store now holds, as sessions makes them. It closes the store.
-func (s *Store) Reader(limits Limits, tally *source.Tally, sessions func(Group) []*calls.Session) *Stored {
-	r := &Stored{store: s, tally: tally, make: sessions}
-	r.next, r.stop = iter.Pull2(s.All(limits.MaxSession))
-	return r
+// ReadStored keeps what file finds of sessions in the files, and reads it back as sessions makes them.
+func ReadStored(
+	files []string, limits Limits, tally *source.Tally,
+	file func(s *Store, path string) error, sessions func(Group) []*calls.Session,
+) (Reader, error) {
+	store, err := NewStore()
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range files {
+		store.Begin(path)
+		if err := file(store, path); err != nil {
+			store.Close()
+			return nil, err
+		}
+	}
+	r := &stored{store: store, tally: tally, make: sessions}
+	r.next, r.stop = iter.Pull2(store.All(limits.MaxSession))
+	return r, nil
 }
 
 // Next returns the next session.
-func (r *Stored) Next(ctx context.Context) (*calls.Session, error) {
+func (r *stored) Next(ctx context.Context) (*calls.Session, error) {
 	for len(r.queue) == 0 {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -56,7 +70,7 @@ func (r *Stored) Next(ctx context.Context) (*calls.Session, error) {
 }
 
 // Close ends the reading.
-func (r *Stored) Close() error {
+func (r *stored) Close() error {
 	r.stop()
 	return r.store.Close()
 }
