@@ -117,12 +117,12 @@ func TestPolicyIsKnownWhereAllLinesAgree(t *testing.T) {
 
 func TestDrops(t *testing.T) {
 	for line, want := range map[string]ledger.Reason{
-		`7`:                                              source.BadStep,
-		`{"id":"a","output":"x"}`:                        source.NoScore,
-		`{"id":"a","output":"x","score":null}`:           source.NoScore,
-		`{"id":"a","output":"x","score":"y"}`:            source.BadScore,
-		`{"id":"a","output":{},"score":1}`:               source.BadOutput,
-		`{"id":"a","output":"x","score":1,"turn_id":[]}`: source.BadTurnID,
+		`7`:                                                         source.BadStep,
+		`{"id":"a","output":"x"}`:                                   source.NoScore,
+		`{"id":"a","output":"x","score":null}`:                      source.NoScore,
+		`{"id":"a","output":"x","score":"y"}`:                       source.BadScore,
+		`{"id":"a","output":{},"score":1}`:                          source.BadOutput,
+		`{"id":"a","output":"x","score":1,"turn_id":[]}`:            source.BadTurnID,
 		`{"id":"a","output":"x","score":1,"candidate_index":"two"}`: source.BadIndex,
 		`{"id":"a","output":"x","score":1,"metadata":7}`:            source.BadStep,
 		`{"id":"a","output":"` + strings.Repeat("x", 3000) + `"}`:   source.ExampleTooLarge,
