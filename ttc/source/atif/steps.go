@@ -129,7 +129,8 @@ func notOneCall(step json.Raw) (ledger.Reason, string) {
 
 func (t *steps) call(step json.Raw, answer chat.Message, n int64) {
 	c := calls.Call{
-		Agent: t.agent, Model: t.model, Time: session.Nanoseconds(session.Text(step, "timestamp")), Tools: t.tools, Output: answer,
+		Agent: t.agent, Model: t.model, Time: session.Nanoseconds(session.Text(step, "timestamp")),
+		Tools: t.tools, Output: answer,
 		Input: append([]calls.Ref(nil), t.history...), File: t.part.Path, Offset: t.part.Offset,
 	}
 	if m := session.Text(step, "model_name"); m != "" {

@@ -85,6 +85,11 @@ func (s *script) result(id, output string) {
 	s.item(-1, `{"type":"function_call_output","call_id":"%s","output":%s}`, id, output)
 }
 
+func readScript(t testing.TB, s *script) sessiontest.Reading {
+	t.Helper()
+	return sessiontest.ReadText(t, Factory(), "rollout.jsonl", s.String())
+}
+
 func (s *script) String() string { return strings.Join(s.lines, "\n") + "\n" }
 
 func want(t *testing.T, r sessiontest.Reading, want ...string) {
@@ -128,7 +133,8 @@ func TestDifference25ForksPointIntoTheirParent(t *testing.T) {
 	sessiontest.Write(t, dir, "1.jsonl", again.String())
 	sessiontest.Write(t, dir, "2.jsonl", fork.String())
 	sessiontest.Write(t, dir, "3.jsonl", parent.String())
-	want(t, sessiontest.Read(t, Factory(), dir), "f: sys / q / a / s / c*", "g: sys / q / a / s / c / t / d*", "p: sys / q / a* / r / b*")
+	all := sessiontest.Read(t, Factory(), dir)
+	want(t, all, "f: sys / q / a / s / c*", "g: sys / q / a / s / c / t / d*", "p: sys / q / a* / r / b*")
 	r := sessiontest.Read(t, Factory(), filepath.Join(dir, "2.jsonl"))
 	if want(t, r); r.Stats.Calls != 1 || r.Stats.Dropped["call"][session.MissingHistory] != 1 {
 		t.Errorf("%+v", r.Stats)
@@ -136,7 +142,7 @@ func TestDifference25ForksPointIntoTheirParent(t *testing.T) {
 	loop := newScript("l", `,"history_base":{"thread_id":"l","end_ordinal_exclusive":9}`)
 	loop.user("q")
 	loop.text(1, "a")
-	if r := sessiontest.ReadText(t, Factory(), "rollout.jsonl", loop.String()); r.Stats.Dropped["call"][session.MissingHistory] == 0 {
+	if r := readScript(t, loop); r.Stats.Dropped["call"][session.MissingHistory] == 0 {
 		t.Errorf("a thread forked from itself: %+v", r.Stats)
 	}
 }
@@ -159,7 +165,7 @@ func TestDifference26WhatWasInThePrompt(t *testing.T) {
 		s.text(7, "b")
 		s.line("event_msg", `{"type":"token_count"}`, "")
 		s.user("late")
-		r := sessiontest.ReadText(t, Factory(), "rollout.jsonl", s.String())
+		r := readScript(t, s)
 		want(t, r, "s: sys / q / two[c1][c2]* / c1=one / c2=two / b*")
 		ex := r.Examples[0]
 		if got := ex.Graph.Nodes[2].Message.ToolCalls[0].Arguments; got != `{ "cmd" : "ls" }` ||
@@ -171,7 +177,7 @@ func TestDifference26WhatWasInThePrompt(t *testing.T) {
 	s.user("q")
 	s.user("meanwhile")
 	s.text(1, "a")
-	want(t, sessiontest.ReadText(t, Factory(), "rollout.jsonl", s.String()), "s: sys / q / a*")
+	want(t, readScript(t, s), "s: sys / q / a*")
 }
 
 // Events repeat what items say. Their status is the flag of a result, and usage records bring the answer's id.
@@ -203,7 +209,7 @@ func TestDifference27EventsAreNoMessages(t *testing.T) {
 	s.line("event_msg", `{"type":"new_event"}`, "")
 	s.line("new_line", `{}`, "")
 	s.text(5, "b")
-	r := sessiontest.ReadText(t, Factory(), "rollout.jsonl", s.String())
+	r := readScript(t, s)
 	want(t, r, "s: sys / q / [c1]* / c1=no! / [c2]* / c2=yes / b*")
 	if e := r.Examples[0].Graph.Nodes[5].Error; e == nil || *e {
 		t.Errorf("flag %v of a call that worked", e)
@@ -224,7 +230,7 @@ func TestDifference28DeveloperMessages(t *testing.T) {
 	s.user("<environment_context>")
 	s.user("q")
 	s.text(3, "a")
-	r := sessiontest.ReadText(t, Factory(), "rollout.jsonl", s.String())
+	r := readScript(t, s)
 	want(t, r, "s: sys / skills\nrights / <environment_context> / q / a*")
 	if n := r.Examples[0].Graph.Nodes; n[1].Message.Role != "system" || r.Examples[0].Tools != nil {
 		t.Errorf("%+v", n[1])
@@ -232,7 +238,7 @@ func TestDifference28DeveloperMessages(t *testing.T) {
 	s = newScript("s", `,"dynamic_tools":[{"name":"f","description":"d","inputSchema":{"type":"object"}}]`)
 	s.user("q")
 	s.text(1, "a")
-	if ex := sessiontest.ReadText(t, Factory(), "rollout.jsonl", s.String()).Examples[0]; len(ex.Tools) != 1 || ex.Fidelity != ttc.TextOnly ||
+	if ex := readScript(t, s).Examples[0]; len(ex.Tools) != 1 || ex.Fidelity != ttc.TextOnly ||
 		string(
 			ex.Tools[0].Raw,
 		) != `{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"}}}` {
@@ -248,7 +254,7 @@ func TestDifference29FailedPatches(t *testing.T) {
 	s.item(1, `{"type":"custom_tool_call","id":"x","call_id":"c1","name":"apply_patch","input":"*** Begin\n+\"7\""}`)
 	s.item(-1, `{"type":"custom_tool_call_output","call_id":"c1","output":"apply_patch verification failed: no"}`)
 	s.text(3, "a")
-	r := sessiontest.ReadText(t, Factory(), "rollout.jsonl", s.String())
+	r := readScript(t, s)
 	want(t, r, "s: sys / q / [c1]* / c1=apply_patch verification failed: no / a*")
 	n := r.Examples[0].Graph.Nodes
 	if c := n[2].Message.ToolCalls[0]; c.Arguments != `{"input":"*** Begin\n+\"7\""}` || c.Name != "apply_patch" ||
@@ -263,7 +269,7 @@ func TestDifference30RetriesLeaveNoLine(t *testing.T) {
 	s.user("q")
 	s.line("event_msg", `{"type":"stream_error","message":"500"}`, "")
 	s.text(1, "a")
-	r := sessiontest.ReadText(t, Factory(), "rollout.jsonl", s.String())
+	r := readScript(t, s)
 	want(t, r, "s: sys / q / a*")
 	if r.Stats.Calls != 2 || r.Stats.Dropped["call"][session.FailedCall] != 1 {
 		t.Errorf("%+v", r.Stats)
@@ -281,7 +287,7 @@ func TestCompactionAndRollback(t *testing.T) {
 	)
 	s.user("r")
 	s.text(3, "b")
-	r := sessiontest.ReadText(t, Factory(), "rollout.jsonl", s.String())
+	r := readScript(t, s)
 	want(t, r, "s: sys / q / a* || sys / q / sum / r / b*")
 	if r.Stats.Calls != 3 || r.Stats.Dropped["call"][session.UnstoredCall] != 1 {
 		t.Errorf("%+v", r.Stats)
@@ -297,7 +303,7 @@ func TestCompactionAndRollback(t *testing.T) {
 	s.line("compacted", `{"message":"sum"}`, "")
 	s.user("t")
 	s.text(7, "d")
-	want(t, sessiontest.ReadText(t, Factory(), "rollout.jsonl", s.String()), "s: sys / q / a* / r / b* || sys / q / a* / s / c* || sys / q / s / sum / t / d*")
+	want(t, readScript(t, s), "s: sys / q / a* / r / b* || sys / q / a* / s / c* || sys / q / s / sum / t / d*")
 }
 
 func FuzzRead(f *testing.F) {
