@@ -240,6 +240,7 @@ func TestTerminal(t *testing.T) {
 // pty is a terminal that a person sits at.
 type pty struct {
 	master *os.File
+	slave  *os.File // this process's; the terminal ends when all that have it open are gone
 	text   chan string
 	all    bytes.Buffer
 	done   chan struct{}
@@ -266,7 +267,7 @@ func terminalOf(t *testing.T, cmd *exec.Cmd) *pty {
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	p := &pty{master: master, text: make(chan string, 10000), done: make(chan struct{})}
+	p := &pty{master: master, slave: slave, text: make(chan string, 10000), done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
 		b := make([]byte, 4096)

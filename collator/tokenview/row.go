@@ -123,53 +123,50 @@ func viewOf(l *batch.Line, row int, r *batch.Row, tok *tokenizer.Tokenizer) (*Ro
 	return v, nil
 }
 
-// Colours of a terminal.
-const (
-	green, dim, yellow = "32", "2", "33"
-)
+// Look is how a row or a site is printed for people.
+type Look struct {
+	Colour bool
+	Width  int  // columns; 0: lines are as long as they get
+	Full   bool // all lines of what isn't trained, however long
+}
+
+// folded is how many lines a run of tokens that are not trained has where it isn't printed whole.
+const folded = 4
 
 // Print writes a row for people: a line each time the owner or the reason changes, trained text marked with >, and in
 // colour if asked for: trained green, filler and what was left out yellow, the rest dim.
-func (v *Row) Print(w io.Writer, colour bool) error {
-	out := &printer{w: terminal.For(w), colour: colour}
+func (v *Row) Print(w io.Writer, l Look) error {
 	m := &v.Meta
-	out.printf("%s row %d: example %s, messages %v, ids %s, on_policy %s",
+	line := fmt.Sprintf("%s row %d: example %s, messages %v, ids %s, on_policy %s",
 		v.File, v.Row, m.Example, m.Messages, m.IDs, m.OnPolicy)
 	if len(m.Flags) > 0 {
-		out.printf(", %s", strings.Join(m.Flags, " "))
+		line += ", " + strings.Join(m.Flags, " ")
 	}
-	out.printf("\n")
+	out := &printer{w: terminal.For(w), Look: l}
+	out.words("", line)
 	for _, s := range v.Sides {
+		if s.Name != "" {
+			out.printf("\n%s:\n", s.Name)
+		}
 		out.side(&s)
 	}
 	return out.err
 }
 
-type printer struct {
-	w      io.Writer
-	colour bool
-	err    error
-}
-
-func (p *printer) printf(format string, a ...any) {
-	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.w, format, a...)
-	}
+// Print writes a side as Row.Print does.
+func (s *Side) Print(w io.Writer, l Look) error {
+	out := &printer{w: terminal.For(w), Look: l}
+	out.side(s)
+	return out.err
 }
 
 func (p *printer) side(s *Side) {
-	if s.Name != "" {
-		p.printf("\n%s:\n", s.Name)
-	}
 	for i := 0; i < len(s.Tokens); {
 		first := s.Tokens[i]
 		from := i
-		var text strings.Builder
+		var texts []string
 		for ; i < len(s.Tokens) && s.Tokens[i].Message == first.Message && s.Tokens[i].Why == first.Why; i++ {
-			if i > from {
-				text.WriteByte('|')
-			}
-			text.WriteString(visible(s.Tokens[i].Text))
+			texts = append(texts, visible(s.Tokens[i].Text))
 		}
 		mark, colour, owner := " ", dim, "template"
 		switch {
@@ -181,11 +178,7 @@ func (p *printer) side(s *Side) {
 		if first.Message >= 0 {
 			owner = "message " + strconv.Itoa(first.Message)
 		}
-		line := fmt.Sprintf("%s %5d-%-5d %-11s %-11s %s", mark, from, i-1, owner, first.Why, text.String())
-		if p.colour {
-			line = terminal.Style(colour, line)
-		}
-		p.printf("%s\n", line)
+		p.tokens(fmt.Sprintf("%s %5d-%-5d %-11s %-11s ", mark, from, i-1, owner, first.Why), texts, colour, first.Trained)
 	}
 }
 

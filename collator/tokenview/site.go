@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"strings"
 
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tensors"
@@ -189,49 +188,48 @@ func (v *Site) fill(r *batch.Row, tok *tokenizer.Tokenizer, jsd []float32) error
 
 // Print writes a site for people: student and teacher aligned, the hint marked with + (yellow), the target with >
 // (green). The positions are those of the tokens; the logits that predict a token stand one before it.
-func (v *Site) Print(w io.Writer, colour bool) error {
-	out := &printer{w: terminal.For(w), colour: colour}
+func (v *Site) Print(w io.Writer, l Look) error {
+	out := &printer{w: terminal.For(w), Look: l}
 	wording := "worded as " + v.Site.Mode
 	if v.Site.Mode == batch.NoHint {
 		wording = "left out, as in all of this run"
 	}
-	out.printf("%s: example %s, site %d of its record: %s, target %s, %s hint from %s, %s, on_policy %s\n",
-		v.File, v.Example, v.Site.Site+1, v.Site.Class, v.Site.Target, v.Site.Kind, v.Site.Source, wording, v.OnPolicy)
+	out.words("", fmt.Sprintf("%s: example %s, site %d of its record: %s, target %s, %s hint from %s, %s, on_policy %s",
+		v.File, v.Example, v.Site.Site+1, v.Site.Class, v.Site.Target, v.Site.Kind, v.Site.Source, wording, v.OnPolicy))
 	out.printf("student row %d, teacher row %d\n", v.StudentRow+1, v.TeacherRow+1)
 	if e := v.Effect; e != nil {
-		out.printf(
-			"the hint moves the predictions by %s on average (JSD) and the target by %+.4g nats a token\n",
-			e.Amount(),
-			e.Target,
-		)
+		out.words("", fmt.Sprintf(
+			"the hint moves the predictions by %s on average (JSD) and the target by %+.4g nats a token",
+			e.Amount(), e.Target))
 	}
 	out.printf("\n  %-11s  %-11s\n", "student", "teacher")
+	for i := range v.Parts {
+		out.part(&v.Parts[i])
+	}
+	return out.err
+}
+
+func (p *printer) part(part *Part) {
 	span := func(p [2]int) string {
 		if p[0] < 0 {
 			return ""
 		}
 		return fmt.Sprintf("%5d-%-5d", p[0], p[1]-1)
 	}
-	for _, p := range v.Parts {
-		var text []string
-		for i, t := range p.Tokens {
-			if t = visible(t); i < len(p.JSD) && p.JSD[i] >= shown {
-				t = fmt.Sprintf("%s{%.2g}", t, p.JSD[i])
-			}
-			text = append(text, t)
+	var texts []string
+	for i, t := range part.Tokens {
+		if t = visible(t); i < len(part.JSD) && part.JSD[i] >= shown {
+			t = fmt.Sprintf("%s{%.2g}", t, part.JSD[i])
 		}
-		mark, c := " ", dim
-		switch p.What {
-		case Hint:
-			mark, c = "+", yellow
-		case Target:
-			mark, c = ">", green
-		}
-		line := fmt.Sprintf("%s %-11s  %-11s  %s", mark, span(p.Student), span(p.Teacher), strings.Join(text, "|"))
-		if colour {
-			line = terminal.Style(c, line)
-		}
-		out.printf("%s\n", line)
+		texts = append(texts, t)
 	}
-	return out.err
+	mark, colour := " ", dim
+	switch part.What {
+	case Hint:
+		mark, colour = "+", yellow
+	case Target:
+		mark, colour = ">", green
+	}
+	head := fmt.Sprintf("%s %-11s  %-11s  ", mark, span(part.Student), span(part.Teacher))
+	p.tokens(head, texts, colour, mark != " ")
 }

@@ -17,12 +17,18 @@ func Fit(line string, columns int) string {
 	if columns <= 0 {
 		return ""
 	}
+	head, _ := Cut(line, columns-1)
+	return head + "…"
+}
+
+// Cut cuts a line behind the last character that ends within so many columns.
+func Cut(line string, columns int) (head, rest string) {
 	end, used := 0, 0
-	for g := uniseg.NewGraphemes(line); g.Next() && used+g.Width() < columns; {
+	for g := uniseg.NewGraphemes(line); g.Next() && used+g.Width() <= columns; {
 		used += g.Width()
 		_, end = g.Positions()
 	}
-	return line[:end] + "…"
+	return line[:end], line[end:]
 }
 
 // Pad fills a line up to so many columns with spaces.

@@ -58,12 +58,11 @@ func (t *Table) line(b *strings.Builder, r int, row []string, wide []int, before
 		}
 		return t.Style(r, c, cell)
 	}
-	last := len(row) - 1
-	b.WriteString(strings.Repeat(" ", t.Indent))
+	last, space := len(row)-1, strings.Repeat(" ", t.Indent)
 	for c, cell := range row {
 		if c < last {
-			b.WriteString(styled(c, cell))
-			b.WriteString(strings.Repeat(" ", wide[c]-Width(cell)+gap))
+			b.WriteString(space + styled(c, cell))
+			space = strings.Repeat(" ", wide[c]-Width(cell)+gap)
 			continue
 		}
 		at := before
@@ -77,15 +76,13 @@ func (t *Table) line(b *strings.Builder, r int, row []string, wide []int, before
 		if width > 0 && at+Width(cell) > width {
 			if width-at < leastLast && c > 0 {
 				at = t.Indent + indent
-				b.WriteString("\n" + strings.Repeat(" ", at))
+				space = "\n" + strings.Repeat(" ", at)
 			}
 			parts = Wrap(cell, max(width-at, leastLast))
 		}
-		for i, part := range parts {
-			if i > 0 {
-				b.WriteString("\n" + strings.Repeat(" ", at))
-			}
-			b.WriteString(styled(c, part))
+		for _, part := range parts {
+			b.WriteString(space + styled(c, part))
+			space = "\n" + strings.Repeat(" ", at)
 		}
 	}
 	b.WriteByte('\n')

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,6 +13,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
+	"github.com/nat-go/nat-go/internal/terminal"
+	"github.com/nat-go/nat-go/internal/terminal/columns"
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
@@ -94,11 +95,12 @@ func (c *Catalog) ask(ctx context.Context, name string) (views []Builder, err er
 
 // Text prints a line for each builder, and on the second writer one for each plugin that failed.
 func (l *List) Text(w, failed io.Writer) error {
+	t := &columns.Table{}
 	for _, b := range l.Builders {
-		_, err := fmt.Fprintf(w, "%-28s %-8s %-12s %-8s %s\n", b.Type, b.Version, b.Stability, b.Unit, b.Doc)
-		if err != nil {
-			return err
-		}
+		t.Add(terminal.Line(b.Type), terminal.Line(b.Version), b.Stability, b.Unit, terminal.Line(b.Doc))
+	}
+	if _, err := io.WriteString(w, t.Text(terminal.Width(w))); err != nil {
+		return err
 	}
 	for _, name := range l.plugins {
 		if why := l.Failed[name]; why != "" {
@@ -138,29 +140,34 @@ func (n *Named) Describe(p *host.Plugin) (*Description, error) {
 
 // Text prints the description for people.
 func (d *Description) Text(w io.Writer) error {
-	var b bytes.Buffer
+	var b strings.Builder
 	for i := range d.Builders {
-		d.Builders[i].text(&b)
+		d.Builders[i].text(&b, terminal.Width(w))
 	}
-	_, err := b.WriteTo(w)
+	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func (v *Builder) text(w io.Writer) {
-	fmt.Fprintf(w, "%s %s (%s)\n  %s\n  works on one %s at a time; emits %s\n",
-		v.Type, v.Version, v.Stability, v.Doc, v.Unit, strings.Join(v.Kinds, ", "))
+func (v *Builder) text(b *strings.Builder, width int) {
+	fmt.Fprintf(b, "%s %s (%s)\n", v.Type, v.Version, v.Stability)
+	about := &columns.Table{Indent: 2}
+	about.Add(terminal.Line(v.Doc))
+	about.Add(fmt.Sprintf("works on one %s at a time; emits %s", v.Unit, strings.Join(v.Kinds, ", ")))
+	b.WriteString(about.Text(width))
 	settings := settingsOf(v.Schema, "", 0)
 	if len(settings) == 0 {
 		return
 	}
-	fmt.Fprintln(w, "  settings:")
+	b.WriteString("  settings:\n")
+	t := &columns.Table{Indent: 4}
 	for _, p := range settings {
 		def := ""
 		if p.Default != nil {
 			def = fmt.Sprintf(" (default %v)", p.Default)
 		}
-		fmt.Fprintf(w, "    %-24s %s%s\n", p.key, p.Description, def)
+		t.Add(terminal.Line(p.key), terminal.Line(p.Description+def))
 	}
+	b.WriteString(t.Text(width))
 }
 
 // setting is a property of a schema, by its path: detect.match[].tool.

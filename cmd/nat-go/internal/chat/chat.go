@@ -32,43 +32,55 @@ type Answerer interface {
 // with the place in the template where it is the template that refuses; Tokens have no places. An error is one of
 // reading or writing, or a *Refused after all lines.
 func Answer(a Answerer, in io.Reader, out io.Writer) error {
-	r, w := bufio.NewReaderSize(in, 1<<16), bufio.NewWriterSize(out, 1<<16)
-	var line, dst []byte
+	w := bufio.NewWriterSize(out, 1<<16)
+	var dst []byte
 	_, plain := a.(*Tokens)
-	placed := !plain
+	return requests(in, w.Flush, func(_ int, line []byte, err error) error {
+		dst = append(dst[:0], `{"ok":true`...)
+		if err == nil {
+			dst, err = a.answer(dst, line)
+		}
+		if err != nil {
+			dst = appendRefusal(dst[:0], err, !plain)
+		}
+		dst = append(dst, "}\n"...)
+		_, _ = w.Write(dst) // an error stays, and Flush has it
+		return err
+	})
+}
+
+// requests hands out requests, counted from 1, or why one can't be read; answer says why there is no answer. Someone who
+// sends a line and waits for its answer gets it: flush is called before a line is waited for.
+func requests(in io.Reader, flush func() error, answer func(n int, line []byte, err error) error) error {
+	r := bufio.NewReaderSize(in, 1<<16)
 	asked, refused := 0, 0
 	for text, err := range lines.Read(r, MaxLine) {
 		asked++
 		var tooLong *lines.TooLong
-		line = append(line[:0], `{"ok":true`...)
 		switch {
-		case err == nil:
-			line, err = a.answer(line, bytes.TrimSpace(text))
 		case errors.As(err, &tooLong):
 			err = &tokenizer.Error{
 				Code: tokenizer.CodeRequestTooLarge, Message: fmt.Sprintf("the line is longer than %d bytes", MaxLine),
 			}
-		default:
-			return errors.Join(fmt.Errorf("reading requests: %w", err), w.Flush())
+		case err != nil:
+			return errors.Join(fmt.Errorf("reading requests: %w", err), flush())
 		}
-		dst = line
-		if err != nil {
-			dst = appendRefusal(line[:0], err, placed)
+		if answer(asked, bytes.TrimSpace(text), err) != nil {
 			refused++
 		}
-		if _, err := w.Write(append(dst, "}\n"...)); err != nil {
-			return fmt.Errorf("writing answers: %w", err)
-		}
-		if r.Buffered() == 0 { // someone who sends a line and waits for its answer gets it
-			if err := w.Flush(); err != nil {
+		if r.Buffered() == 0 {
+			if err := flush(); err != nil {
 				return fmt.Errorf("writing answers: %w", err)
 			}
 		}
 	}
-	if err := w.Flush(); err != nil || refused == 0 {
-		return err
+	if err := flush(); err != nil {
+		return fmt.Errorf("writing answers: %w", err)
 	}
-	return &Refused{refused, asked}
+	if refused > 0 {
+		return &Refused{refused, asked}
+	}
+	return nil
 }
 
 // Refused is the error of requests that had no answer; each line says why.

@@ -34,61 +34,78 @@ type Mask struct {
 }
 
 func (m *Mask) answer(dst, line []byte) ([]byte, error) {
+	k, err := m.look(line)
+	if err != nil {
+		return nil, err
+	}
+	dst = appendList(dst, "ids", k.enc.IDs, appendID)
+	dst = appendList(dst, "mask", k.mask, func(dst []byte, on bool) []byte {
+		if on {
+			return append(dst, '1')
+		}
+		return append(dst, '0')
+	})
+	dst = strconv.AppendBool(append(dst, `,"straddle":`...), k.straddle >= 0)
+	dst = appendList(dst, "unstable", k.unstable, func(dst []byte, m int) []byte {
+		return strconv.AppendInt(dst, int64(m), 10)
+	})
+	return appendList(dst, "filler", k.filler, func(dst []byte, f chat.Span) []byte {
+		return appendRange(dst, f.Start, f.End)
+	}), nil
+}
+
+// masked is a conversation's tokens and what of them is trained.
+type masked struct {
+	res      template.Result
+	turns    []turns.Turn
+	enc      tokenizer.Encoding
+	mask     []bool
+	straddle int   // the first token that lies across the edge of a turn, -1 without one
+	unstable []int // messages
+	filler   []chat.Span
+}
+
+func (m *Mask) look(line []byte) (*masked, error) {
 	c, r, err := m.conversation(line)
 	if err != nil {
 		return nil, err
 	}
-	res, err := r.Render(c)
-	if err != nil {
+	k := &masked{}
+	if k.res, err = r.Render(c); err != nil {
 		return nil, err
 	}
-	found, err := r.Find(c, &res)
-	if err != nil {
+	if k.turns, err = r.Find(c, &k.res); err != nil {
 		return nil, err
 	}
-	var unstable []int
-	var filler []chat.Span
-	for i := range found {
-		ok, err := r.Stable(c, &res, &found[i])
+	for i := range k.turns {
+		ok, err := r.Stable(c, &k.res, &k.turns[i])
 		if err != nil || !ok { // a beginning that the template refuses was never sampled from as it is here
-			unstable = append(unstable, found[i].Message)
+			k.unstable = append(k.unstable, k.turns[i].Message)
 		}
-		filler = append(filler, found[i].Filler...)
+		k.filler = append(k.filler, k.turns[i].Filler...)
 	}
-	enc, err := m.encode(&res)
-	if err != nil {
+	if k.enc, err = m.encode(&k.res); err != nil {
 		return nil, err
 	}
-	spans := make([]chat.Span, len(found))
-	for i, t := range found {
+	spans := make([]chat.Span, len(k.turns))
+	for i, t := range k.turns {
 		spans[i] = chat.Span{Start: t.Start, End: t.End}
 	}
 	ranges := spans
 	if m.Rows {
-		ranges = turns.Trained(found, nil)
+		ranges = turns.Trained(k.turns, nil)
 	}
-	runs, straddle := turns.Tokens(nil, enc.Offsets, ranges)
-	mask := make([]byte, len(enc.IDs))
-	for i := range mask {
-		mask[i] = '0'
-	}
-	for k, run := range runs {
+	runs, straddle := turns.Tokens(nil, k.enc.Offsets, ranges)
+	k.straddle, k.mask = straddle, make([]bool, len(k.enc.IDs))
+	for j, run := range runs {
 		for i := run.Start; i < run.End; i++ {
-			o := enc.Offsets[i]
-			if o.Start < o.End && (!m.Rows || o.Start >= ranges[k].Start && o.End <= ranges[k].End) {
-				mask[i] = '1'
+			o := k.enc.Offsets[i]
+			if o.Start < o.End && (!m.Rows || o.Start >= ranges[j].Start && o.End <= ranges[j].End) {
+				k.mask[i] = true
 			}
 		}
 	}
-	dst = appendList(dst, "ids", enc.IDs, appendID)
-	dst = appendList(dst, "mask", mask, func(dst []byte, on byte) []byte { return append(dst, on) })
-	dst = strconv.AppendBool(append(dst, `,"straddle":`...), straddle >= 0)
-	dst = appendList(dst, "unstable", unstable, func(dst []byte, m int) []byte {
-		return strconv.AppendInt(dst, int64(m), 10)
-	})
-	return appendList(dst, "filler", filler, func(dst []byte, f chat.Span) []byte {
-		return appendRange(dst, f.Start, f.End)
-	}), nil
+	return k, nil
 }
 
 func (m *Mask) encode(res *template.Result) (enc tokenizer.Encoding, err error) {

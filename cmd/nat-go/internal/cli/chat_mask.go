@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -10,12 +11,14 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/collator/tokenview"
 	"github.com/nat-go/nat-go/collator/turns"
+	"github.com/nat-go/nat-go/internal/terminal"
 )
 
 func newChatMaskCmd() *cobra.Command {
 	var path, source, input, now string
-	var rows bool
+	var rows, asJSON, full bool
 	cmd := &cobra.Command{
 		Use:   "mask --tokenizer D [--template T] --input F",
 		Short: "Show which tokens of conversations are the model's own",
@@ -28,6 +31,8 @@ Reads JSON lines {"messages", "tools"?, "kwargs"?, "add_generation_prompt"?} and
 The ids are those Hugging Face makes of the whole render; a token is in the mask that overlaps an assistant's turn in any
 character. straddle: a token lies across the edge of a turn. unstable: messages that the render does not show as they were
 sampled. filler: bytes in turns that no model wrote, like an empty think block.
+On a terminal the conversations are printed for people instead: the tokens, whose they are, and whether or why not they
+are in the mask; --json prints the lines there, too.
 With --token-rows the ids and mask are those of token rows instead: special tokens in content stay text, filler and
 straddling tokens are out.`,
 		Example: `  nat-go chat mask --tokenizer models/qwen --input conversations.jsonl`,
@@ -43,7 +48,12 @@ straddling tokens are out.`,
 				return err
 			}
 			m.Rows = rows
-			return answer(cmd, m, input)
+			out := cmd.OutOrStdout()
+			if asJSON || !terminal.Is(out) {
+				return answerLines(cmd, m, input)
+			}
+			look := tokenview.Look{Colour: colored(out), Width: terminal.Width(out), Full: full}
+			return answerFile(cmd, input, func(in io.Reader, out io.Writer) error { return m.Print(in, out, look) })
 		},
 	}
 	cmd.Flags().StringVar(&path, "tokenizer", "", "Hugging Face folder, or a tokenizer.json")
@@ -51,7 +61,8 @@ straddling tokens are out.`,
 	cmd.Flags().StringVar(&input, "input", "-", "file of JSON lines; - or /dev/stdin reads standard input")
 	cmd.Flags().StringVar(&now, "now", collator.DefaultTemplateTime, "what strftime_now shows; the clock is never read")
 	cmd.Flags().BoolVar(&rows, "token-rows", false, "show token rows instead of the plain render")
-	cmd.Flags().Bool("json", true, "always on: answers are JSON lines")
+	cmd.Flags().BoolVar(&full, "full", false, "print long texts whole, where the output is for people")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON lines on a terminal, too")
 	_ = cmd.MarkFlagRequired("tokenizer")
 	return cmd
 }

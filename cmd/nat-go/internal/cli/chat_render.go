@@ -40,7 +40,7 @@ reasoning; --as-traces parses arguments that are text and makes null content emp
 			if r.Now, err = collator.ParseTemplateTime(now); err != nil {
 				return exit.Usagef("--now: %v", err)
 			}
-			return answer(cmd, r, input)
+			return answerLines(cmd, r, input)
 		},
 	}
 	cmd.Flags().StringVar(&source, "template", "", "chat template file, or the folder of a model")

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -28,7 +29,7 @@ Reads JSON lines {"text", "add_special_tokens"} (true if absent) and writes one 
 				return err
 			}
 			defer t.Close()
-			return answer(cmd, &chat.Tokens{Tokenizer: t}, input)
+			return answerLines(cmd, &chat.Tokens{Tokenizer: t}, input)
 		},
 	}
 	cmd.Flags().StringVar(&path, "tokenizer", "", "Hugging Face folder, or a tokenizer.json")
@@ -50,8 +51,8 @@ func loadTokenizer(path string) (*tokenizer.Tokenizer, error) {
 	return t, nil
 }
 
-// answer answers a file of JSON lines, or standard input.
-func answer(cmd *cobra.Command, a chat.Answerer, path string) error {
+// answerFile answers a file of requests, or standard input.
+func answerFile(cmd *cobra.Command, path string, answer func(in io.Reader, out io.Writer) error) error {
 	in := cmd.InOrStdin()
 	if path != "-" && path != "/dev/stdin" {
 		f, err := os.Open(path)
@@ -61,8 +62,10 @@ func answer(cmd *cobra.Command, a chat.Answerer, path string) error {
 		defer f.Close()
 		in = f
 	}
-	if err := chat.Answer(a, in, cmd.OutOrStdout()); err != nil {
-		return exit.With(exit.Failed, err)
-	}
-	return nil
+	return coded(answer(in, cmd.OutOrStdout()))
+}
+
+// answerLines answers a file of requests in JSON lines.
+func answerLines(cmd *cobra.Command, a chat.Answerer, path string) error {
+	return answerFile(cmd, path, func(in io.Reader, out io.Writer) error { return chat.Answer(a, in, out) })
 }

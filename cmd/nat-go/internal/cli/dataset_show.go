@@ -46,13 +46,19 @@ PATH is a run's folder, or rows as for dataset verify. The flags say which recor
   nat-go dataset show out/run1 --tokens dpo/train/00000.safetensors:1`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			out := cmd.OutOrStdout()
+			columns := width
+			if columns == 0 {
+				columns = terminal.Width(out)
+			}
+			look := tokenview.Look{Colour: colored(out), Width: columns, Full: full || columns == 0}
 			if cmd.Flags().Changed("site") {
-				return showTokens(cmd.OutOrStdout(), args[0], folder, asJSON, func(t *tokenizer.Tokenizer) (*tokenview.Site, error) {
+				return showTokens(out, args[0], folder, asJSON, look, func(t *tokenizer.Tokenizer) (*tokenview.Site, error) {
 					return tokenview.ReadSite(args[0], site, t)
 				})
 			}
 			if tokens != "" {
-				return showTokens(cmd.OutOrStdout(), args[0], folder, asJSON, func(t *tokenizer.Tokenizer) (*tokenview.Row, error) {
+				return showTokens(out, args[0], folder, asJSON, look, func(t *tokenizer.Tokenizer) (*tokenview.Row, error) {
 					return tokenview.ReadRow(args[0], tokens, t)
 				})
 			}
@@ -185,8 +191,8 @@ func (p *viewPrinter) end() error {
 
 // showTokens prints what view finds in a run's token batches: a row, or an error site.
 func showTokens[V interface {
-	Print(w io.Writer, colour bool) error
-}](w io.Writer, path, folder string, asJSON bool, view func(*tokenizer.Tokenizer) (V, error)) error {
+	Print(w io.Writer, look tokenview.Look) error
+}](w io.Writer, path, folder string, asJSON bool, look tokenview.Look, view func(*tokenizer.Tokenizer) (V, error)) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return exit.Usagef("there is no %s", path)
 	}
@@ -206,5 +212,5 @@ func showTokens[V interface {
 	if asJSON {
 		return json.NewEncoder(w).Encode(v)
 	}
-	return v.Print(w, colored(w))
+	return v.Print(w, look)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
+	"github.com/nat-go/nat-go/internal/terminal"
 )
 
 func newExplainCmd() *cobra.Command {
@@ -34,7 +35,7 @@ with the name of a stage (source, build, gate, curate, write, config, dataset, .
 			if asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{"codes": pages})
 			}
-			_, err = io.WriteString(cmd.OutOrStdout(), explain.Text(pages))
+			_, err = io.WriteString(cmd.OutOrStdout(), explain.Text(pages, terminal.Width(cmd.OutOrStdout())))
 			return err
 		},
 	}

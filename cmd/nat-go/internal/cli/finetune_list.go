@@ -2,13 +2,14 @@ package cli
 
 import (
 	"encoding/json"
-	"fmt"
-	"text/tabwriter"
-	"time"
+	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
+	"github.com/nat-go/nat-go/internal/terminal"
+	"github.com/nat-go/nat-go/internal/terminal/columns"
 )
 
 // newFinetuneListCmd lists runs and their jobs as last heard of.
@@ -29,28 +30,34 @@ func newFinetuneListCmd() *cobra.Command {
 			if f.asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{"runs": list})
 			}
-			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "RUN\tADAPTER\tPHASE\tSTATUS\tJOB\tLAST HEARD")
+			t := &columns.Table{}
+			t.Add("RUN", "STATUS", "ADAPTER", "PHASE", "LAST HEARD", "JOB")
 			for _, e := range list {
-				fmt.Fprintln(w, listLine(e))
+				t.Add(listLine(e)...)
 			}
-			return w.Flush()
+			out := cmd.OutOrStdout()
+			_, err = io.WriteString(out, t.Text(terminal.Width(out)))
+			return err
 		},
 	}
 	f.add(cmd)
 	return cmd
 }
 
-func listLine(e jobs.Entry) string {
+func listLine(e jobs.Entry) []string {
+	run := terminal.Line(e.RunID)
 	switch {
 	case e.Error != "":
-		return fmt.Sprintf("%s\t-\t-\tunreadable: %s\t-\t-", e.RunID, e.Error)
+		return []string{run, "unreadable", "-", "-", "-", terminal.Line(e.Error)}
 	case e.Job == nil:
-		return fmt.Sprintf("%s\t-\t-\t%s\t-\t-", e.RunID, e.Status)
+		return []string{run, e.Status, "-", "-", "-", "-"}
 	}
 	id := "-"
 	if e.Job.Ref != nil {
 		id = e.Job.Ref.ID
 	}
-	return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", e.RunID, e.Job.Adapter, e.Job.Phase, e.Job.State(), id, e.Job.UpdatedAt.Format(time.RFC3339))
+	at := e.Job.UpdatedAt.UTC().Format("2006-01-02 15:04Z")
+	return []string{
+		run, string(e.Job.State()), terminal.Line(strings.TrimSuffix(e.Job.Adapter, "_trainer_adapter")), string(e.Job.Phase), at, terminal.Line(id),
+	}
 }

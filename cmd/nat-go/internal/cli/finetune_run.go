@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
@@ -67,7 +68,7 @@ A file is JSON lines, JSON, Parquet or CSV, also compressed with gzip or zstd; a
 	f.StringVar(&req.Dataset, "dataset", "", "questions for --endpoint: .json, .jsonl or .csv; default: those of eval.general.dataset")
 	inputFlags(f, &req.Source, &req.Map)
 	f.StringArrayVar(&req.Builders, "builder", nil,
-		"without a configuration: dpo, sft, or a builder's type (repeatable); default: that which fits the input")
+		"use only this: an entry of trajectory_builders, dpo, sft, or a builder's type (repeatable); default: that which fits the input")
 	f.StringArrayVar(&req.Formats, "format", nil, "row format to write (repeatable); see nat-go formats")
 	f.StringVar(&req.Adapter, "trainer-adapter", "", "entry of trainer_adapters to use; files: only write the data set")
 	f.StringVar(&req.OutputDir, "output-dir", "", "where run folders are made; default: finetuning.output_dir")
@@ -109,12 +110,14 @@ func withRun(cmd *cobra.Command, commitBytes int64, asJSON bool, run func(contex
 		_, _ = io.WriteString(stderr, secret.Shape(terminal.Output(b)))
 	}
 	secrets := hide(cmd)
+	tell := tellFindings(cmd)
+	var found []finding.Finding
 	env := finetune.Env{
 		Secrets: secrets,
 		Output:  printed, Log: newLogger(cmd), Self: self, Now: time.Now, Getenv: os.LookupEnv,
 		Leave: leave, Progress: progress.show,
 		Collating: whileCollating, CommitBytes: commitBytes,
-		Findings: tellFindings(cmd),
+		Findings: func(fs []finding.Finding) { found = fs; tell(fs) },
 	}
 	sum, err := run(ctx, env)
 	progress.end()
@@ -122,6 +125,7 @@ func withRun(cmd *cobra.Command, commitBytes int64, asJSON bool, run func(contex
 		err = exit.With(code, err)
 	}
 	if asJSON {
+		sum.Findings = found
 		if perr := json.NewEncoder(cmd.OutOrStdout()).Encode(sum); perr != nil && err == nil {
 			err = perr
 		}

@@ -3,11 +3,14 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/internal/terminal"
+	"github.com/nat-go/nat-go/internal/terminal/columns"
 )
 
 // recipe is an example that goes all the way to a trained model.
@@ -50,19 +53,27 @@ Trainers of text rows tokenise them again; exact masks are the business of token
 			if asJSON {
 				return json.NewEncoder(out).Encode(map[string]any{"formats": all, "feeds": feeds(), "recipes": recipes})
 			}
+			var b strings.Builder
+			table := func(indent int, rows ...[]string) {
+				b.WriteString((&columns.Table{Rows: rows, Indent: indent}).Text(terminal.Width(out)))
+			}
 			for _, f := range all {
-				fmt.Fprintf(out, "%s  for %s; carries %s\n  %s\n", f.Name, f.Consumer, strings.Join(f.Carries, ", "), f.Shape)
+				table(0, []string{fmt.Sprintf("%s  for %s; carries %s", f.Name, f.Consumer, strings.Join(f.Carries, ", "))})
+				table(2, []string{f.Shape})
 			}
-			fmt.Fprintln(out, "\nWhat feeds what")
+			b.WriteString("\nWhat feeds what\n")
 			for _, f := range feeds() {
-				fmt.Fprintf(out, "%s as %s -> %s\n  trains    %s\n  lost      %s\n  verified  %s\n", f.Record, f.Format, f.Trainer, f.Trains, f.Lost, f.Verified)
+				table(0, []string{fmt.Sprintf("%s as %s -> %s", f.Record, f.Format, f.Trainer)})
+				table(2, []string{"trains  ", f.Trains}, []string{"lost", f.Lost}, []string{"verified", f.Verified})
 			}
-			fmt.Fprintln(out, "\nWhole recipes, from agent runs to a trained model, with what the first step has to say")
+			b.WriteByte('\n')
+			table(0, []string{"Whole recipes, from agent runs to a trained model, with what the first step has to say"})
 			for _, r := range recipes {
-				fmt.Fprintf(out, "%s  %s\n", r.Folder, r.Does)
+				table(0, []string{r.Folder, r.Does})
 			}
-			fmt.Fprintln(out, "\n`nat-go doctor trl RUN` has TRL say which tokens it trains, and compares")
-			return nil
+			b.WriteString("\n`nat-go doctor trl RUN` has TRL say which tokens it trains, and compares\n")
+			_, err := io.WriteString(out, b.String())
+			return err
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")

@@ -3,12 +3,15 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/internal/terminal"
+	"github.com/nat-go/nat-go/internal/terminal/columns"
 )
 
 func newPluginsCmd() *cobra.Command {
@@ -37,10 +40,12 @@ func newPluginsListCmd() *cobra.Command {
 				fmt.Fprintln(cmd.OutOrStdout(),
 					"no plugins: none is configured (--config-file), and no nat-go-builder-NAME is on PATH")
 			}
+			t := &columns.Table{}
 			for _, v := range views {
-				fmt.Fprintf(cmd.OutOrStdout(), "%-20s %-14s %-14s %s\n", v.Name, v.Via, v.State, v.Path)
+				t.Add(terminal.Line(v.Name), v.Via, terminal.Line(v.State), terminal.Line(v.Path))
 			}
-			return nil
+			_, err = io.WriteString(cmd.OutOrStdout(), t.Text(terminal.Width(cmd.OutOrStdout())))
+			return err
 		},
 	}
 	flags.add(cmd)

@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/nat-go/nat-go/internal/terminal"
+	"github.com/nat-go/nat-go/internal/terminal/columns"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -49,6 +50,12 @@ func (r *Report) Text(w io.Writer) error {
 // Text prints statistics for people.
 func (s *Stats) Text(w io.Writer, explain func(code string) (ledger.Code, bool)) error {
 	var b strings.Builder
+	width := terminal.Width(w)
+	words := func(indent, line string) {
+		t := columns.Table{Indent: len(indent)}
+		t.Add(line)
+		b.WriteString(t.Text(width))
+	}
 	t := tabwriter.NewWriter(&b, 0, 4, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "%s\ttrain\tvalidation\t\n", s.Of)
 	for _, k := range s.Kinds {
@@ -83,10 +90,11 @@ func (s *Stats) Text(w io.Writer, explain func(code string) (ledger.Code, bool))
 	}
 	_ = t.Flush() // into memory
 	if p := s.Pairs; p != nil {
-		fmt.Fprintf(&b, "\nchosen is longer in %.1f %% of the pairs, of equal length in %.1f %%; on average by %.1f characters\n",
-			100*p.ChosenLonger, 100*p.SameLength, p.MeanGap)
+		b.WriteByte('\n')
+		words("", fmt.Sprintf("chosen is longer in %.1f %% of the pairs, of equal length in %.1f %%; on average by %.1f characters",
+			100*p.ChosenLonger, 100*p.SameLength, p.MeanGap))
 		if p.ChosenLonger > 0.8 {
-			b.WriteString("  a model may learn to write more rather than better: look at the scorer, or balance the lengths\n")
+			words("  ", "a model may learn to write more rather than better: look at the scorer, or balance the lengths")
 		}
 	}
 	fmt.Fprintf(&b, "\nrepeated records: %d", s.Duplicates)
@@ -95,7 +103,7 @@ func (s *Stats) Text(w io.Writer, explain func(code string) (ledger.Code, bool))
 	}
 	fmt.Fprintf(&b, "\non both sides of the split: %s, %s, %s\n", ledger.Quantity(s.Leakage.Prompts, "prompt"),
 		ledger.Quantity(s.Leakage.Records, "record"), ledger.Quantity(s.Leakage.Examples, "example"))
-	s.drops(&b, explain)
+	s.drops(&b, width, explain)
 	_, err := io.WriteString(terminal.For(w), b.String())
 	return err
 }
@@ -107,19 +115,19 @@ func scoreName(name string) string {
 	return terminal.Line(name)
 }
 
-func (s *Stats) drops(b *strings.Builder, explain func(code string) (ledger.Code, bool)) {
+func (s *Stats) drops(b *strings.Builder, width int, explain func(code string) (ledger.Code, bool)) {
 	if len(s.Dropped) == 0 {
 		return
 	}
 	b.WriteString("\ndropped\n")
-	t := tabwriter.NewWriter(b, 0, 4, 2, ' ', 0)
+	t := &columns.Table{Indent: 2}
 	for _, d := range s.Dropped {
 		page, _ := explain(string(d.Reason))
 		stage := string(d.Stage)
 		if d.Format != "" {
 			stage += " " + d.Format
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", terminal.Line(stage), terminal.Line(string(d.Reason)), terminal.Line(ledger.Quantity(d.Count, d.Unit)), page.Text)
+		t.Add(terminal.Line(stage), terminal.Line(string(d.Reason)), terminal.Line(ledger.Quantity(d.Count, d.Unit)), page.Text)
 	}
-	_ = t.Flush() // into memory
+	b.WriteString(t.Text(width))
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/collator/teacher"
+	"github.com/nat-go/nat-go/internal/terminal/columns"
 	"github.com/nat-go/nat-go/pairs"
 	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -96,26 +97,39 @@ func alike(what string) string {
 	return ""
 }
 
-// Text prints one page whole, and several as a list.
-func Text(pages []ledger.Code) string {
+// Text prints one page whole, and several as a list, in at most width columns; 0: as wide as it gets.
+func Text(pages []ledger.Code, width int) string {
 	var b strings.Builder
 	if len(pages) == 1 {
 		p := pages[0]
-		fmt.Fprintf(&b, "%s (%s)\n\n%s\n\nWhat to do: %s\n", p.Code, p.Area, p.Text, p.Help)
+		fmt.Fprintf(&b, "%s (%s)\n\n%s\n\n%s\n", p.Code, p.Area, paragraph(p.Text, width), paragraph("What to do: "+p.Help, width))
 		return b.String()
 	}
+	table := &columns.Table{Indent: 2}
 	area := ""
 	for _, p := range pages {
 		if p.Area != area {
-			if area != "" {
+			b.WriteString(table.Text(width))
+			if table.Rows = nil; area != "" {
 				b.WriteByte('\n')
 			}
 			area = p.Area
 			fmt.Fprintf(&b, "%s\n", area)
 		}
-		fmt.Fprintf(&b, "  %-26s %s\n", p.Code, firstSentence(p.Text))
+		table.Add(columns.Pad(p.Code, codeWidth), firstSentence(p.Text))
 	}
+	b.WriteString(table.Text(width))
 	return b.String()
+}
+
+// codeWidth is the width of nearly all codes, so that the lists of all areas line up.
+const codeWidth = 24
+
+func paragraph(text string, width int) string {
+	if width == 0 {
+		return text
+	}
+	return strings.Join(columns.Wrap(text, width), "\n")
 }
 
 func firstSentence(s string) string {

@@ -132,7 +132,7 @@ func TestPagesAreWhole(t *testing.T) {
 
 func TestFind(t *testing.T) {
 	one, err := Find("tie")
-	if err != nil || len(one) != 1 || !strings.Contains(Text(one), "What to do:") {
+	if err != nil || len(one) != 1 || !strings.Contains(Text(one, 0), "What to do:") {
 		t.Error(one, err)
 	}
 	all, err := Find("")
@@ -140,7 +140,7 @@ func TestFind(t *testing.T) {
 		t.Error(len(all), err)
 	}
 	for _, p := range all {
-		if !strings.Contains(Text(all), p.Code) {
+		if !strings.Contains(Text(all, 0), p.Code) {
 			t.Errorf("%s is not listed", p.Code)
 		}
 	}

@@ -95,6 +95,7 @@ type Summary struct {
 	Counts     runfolder.Counts   `json:"counts"`
 	Job        any                `json:"job,omitempty"`
 	Error      string             `json:"error,omitempty"`
+	Findings   []finding.Finding  `json:"findings,omitempty"` // of the configuration's check
 	Accounts   []ledger.Account   `json:"-"`
 	Sites      map[string]int64   `json:"-"` // error sites with hints, by class/source/kind
 	Warnings   []string           `json:"-"`
@@ -134,12 +135,10 @@ func loadConfig(
 	}
 	var fs []finding.Finding
 	switch {
-	case req.ConfigFile != "" && len(req.Builders) > 0:
-		return nil, "", exit.Usagef("--builder is for runs without a configuration, and --config-file names one: write the builder under trajectory_builders there, or leave out --config-file")
 	case req.ConfigFile != "":
 		c, fs = config.Load(req.ConfigFile, opt)
-		if mapped := keys.overrides(c); mapped != nil && !finding.Failed(fs) {
-			opt.Overrides = append(opt.Overrides, mapped...)
+		if flags := append(keys.overrides(c), builderOverrides(c, req.Builders)...); len(flags) > 0 && !finding.Failed(fs) {
+			opt.Overrides = append(opt.Overrides, flags...)
 			c, fs = config.Load(req.ConfigFile, opt)
 		}
 	case len(req.From) > 0:
@@ -189,6 +188,35 @@ func (m keyMapping) overrides(c *config.Config) (out []config.Override) {
 		out = append(out, config.Override(fmt.Sprintf("sources.%s.%s=%s", c.Sources[0].Name, setting, m[name])))
 	}
 	return out
+}
+
+// builderOverrides have the run use the builders that --builder names, and no other: an entry of trajectory_builders by its
+// name, else those of the type, else one of that type with its defaults.
+func builderOverrides(c *config.Config, builders []string) (out []config.Override) {
+	if c == nil || len(builders) == 0 {
+		return nil
+	}
+	var used []string
+	for _, b := range builders {
+		is := func(what func(config.Block) string, name string) (found []string) {
+			for _, block := range c.Builders {
+				if what(block) == name {
+					found = append(found, block.Name)
+				}
+			}
+			return found
+		}
+		names := is(func(x config.Block) string { return x.Name }, b)
+		if len(names) == 0 {
+			names = is(func(x config.Block) string { return x.Type }, intake.TypeOf(b))
+		}
+		if len(names) == 0 {
+			names = []string{strings.NewReplacer("/", "_", ".", "_").Replace(b)}
+			out = append(out, config.Override(fmt.Sprintf("trajectory_builders.%s._type=%s", names[0], intake.TypeOf(b))))
+		}
+		used = append(used, names...)
+	}
+	return append(out, config.Override("finetuning.trajectory_builder=["+strings.Join(used, ", ")+"]"))
 }
 
 // configOfInput is the configuration of a run without one: what its flags say and, for the rest, what fits the input.

@@ -8,13 +8,16 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/internal/terminal"
+	"github.com/nat-go/nat-go/internal/terminal/columns"
 )
 
 // Screen prints the report for a person.
 func (r *Report) Screen(w io.Writer) error {
 	var b strings.Builder
 	line := func(name, format string, a ...any) {
-		fmt.Fprintf(&b, "  %-9s %s\n", name, terminal.Line(fmt.Sprintf(format, a...)))
+		t := columns.Table{Indent: 2}
+		t.Add(columns.Pad(name, len("examples")), terminal.Line(fmt.Sprintf(format, a...)))
+		b.WriteString(t.Text(terminal.Width(w)))
 	}
 	fmt.Fprintf(&b, "%s\n", terminal.Line(strings.Join(r.Paths, ", ")))
 	line("read as", "%s, %s", r.Source, quantity(r.Files, "file"))

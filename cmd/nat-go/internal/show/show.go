@@ -46,11 +46,12 @@ func Write(w io.Writer, v View, o Options) error {
 	for _, f := range v.Facts {
 		p.text([]Piece{{clean(f), false}}, dim)
 	}
-	if v.Pair {
+	switch {
+	case v.Pair:
 		p.heading("prompt", "")
 		p.passage(v.Prompt)
 		p.pair(v.Chosen, v.Rejected)
-	} else {
+	case len(v.Messages.Nodes) > 0 || v.Messages.Text != "": // else the facts are all there is
 		p.passage(v.Messages)
 	}
 	p.WriteString("\n")

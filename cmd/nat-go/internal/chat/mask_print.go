@@ -1,0 +1,121 @@
+package chat
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/tokenview"
+	"github.com/nat-go/nat-go/collator/turns"
+	"github.com/nat-go/nat-go/internal/terminal"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// Print answers requests for people: the tokens of each conversation, whose they are, and whether or why not they are
+// the model's own. Its errors are those of Answer.
+func (m *Mask) Print(in io.Reader, out io.Writer, look tokenview.Look) error {
+	t := terminal.For(out)
+	return requests(in, t.Flush, func(n int, line []byte, err error) error {
+		var k *masked
+		if err == nil {
+			k, err = m.look(line)
+		}
+		if n > 1 {
+			fmt.Fprintln(t)
+		}
+		if err != nil {
+			fmt.Fprintf(t, "conversation %d: refused: %s\n", n, terminal.Line(err.Error()))
+			return err
+		}
+		side, err := m.side(k)
+		if err != nil {
+			return err
+		}
+		trained := 0
+		for _, s := range side.Tokens {
+			if s.Trained {
+				trained++
+			}
+		}
+		fmt.Fprintf(t, "conversation %d: %s, %d of them the model's own\n", n,
+			ledger.Quantity(int64(len(side.Tokens)), "token"), trained)
+		for _, note := range k.notes() {
+			fmt.Fprintln(t, "  note: "+note)
+		}
+		_ = side.Print(t, look) // an error of writing stays with the terminal's writer
+		return nil
+	})
+}
+
+// notes are what the tokens themselves don't show.
+func (k *masked) notes() (notes []string) {
+	if k.straddle >= 0 {
+		notes = append(notes, fmt.Sprintf("token %d lies across the edge of a turn", k.straddle))
+	}
+	if len(k.unstable) > 0 {
+		notes = append(notes, fmt.Sprintf("the render does not show as sampled: %s", messages(k.unstable)))
+	}
+	return notes
+}
+
+func messages(indices []int) string {
+	var b strings.Builder
+	for i, m := range indices {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "message %d", m)
+	}
+	return b.String()
+}
+
+// side is the conversation token by token.
+func (m *Mask) side(k *masked) (*tokenview.Side, error) {
+	s := &tokenview.Side{}
+	spans := slices.Collect(turns.Fields(&k.res))
+	turn, sp := 0, 0
+	for i, id := range k.enc.IDs {
+		text, err := m.Tokenizer.Decode([]int32{id}, false)
+		if err != nil {
+			return nil, err
+		}
+		at := k.enc.Offsets[i].Start
+		for turn < len(k.turns) && k.turns[turn].End <= at {
+			turn++
+		}
+		for sp < len(spans) && spans[sp].End <= at {
+			sp++
+		}
+		t := tokenview.Token{Position: i, ID: id, Text: text, Message: -1, Trained: k.mask[i], Why: batch.Markup}
+		switch {
+		case turn < len(k.turns) && k.turns[turn].Start <= at:
+			t.Message, t.Why = k.turns[turn].Message, whyInTurn(&k.turns[turn], at, t.Trained)
+		case sp < len(spans) && spans[sp].Start <= at && spans[sp].Message >= 0:
+			t.Message, t.Why = spans[sp].Message, batch.Context
+		case sp < len(spans) && spans[sp].Start <= at:
+			t.Why = batch.Tools
+		}
+		if t.Trained {
+			t.Why = batch.InLoss
+		}
+		s.Tokens = append(s.Tokens, t)
+	}
+	return s, nil
+}
+
+// whyInTurn is why a token of a turn is not trained: the template put it there, or it lies across the turn's edge.
+func whyInTurn(t *turns.Turn, at int, trained bool) string {
+	switch {
+	case trained:
+		return batch.InLoss
+	case slices.ContainsFunc(t.Filler, func(f chat.Span) bool { return at >= f.Start && at < f.End }):
+		return batch.Filler
+	}
+	return straddles
+}
+
+// straddles is why a token that is half the model's is not trained.
+const straddles = "across edge"

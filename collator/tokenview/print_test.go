@@ -1,0 +1,44 @@
+package tokenview
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/nat-go/nat-go/internal/terminal/columns"
+)
+
+// TestWrapTokens: the lines are no wider than asked for, and no token is lost.
+func TestWrapTokens(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		texts := rapid.SliceOfN(rapid.StringMatching(`[a-z 世界]{0,40}`), 1, 30).Draw(t, "texts")
+		width := rapid.IntRange(leastTokens, 60).Draw(t, "width")
+		lines := wrapTokens(texts, width)
+		for _, l := range lines {
+			if columns.Width(l) > width {
+				t.Fatalf("%d columns in %d: %q", columns.Width(l), width, l)
+			}
+		}
+		if got, want := strings.Join(lines, ""), strings.Join(texts, "|"); got != want {
+			t.Fatalf("%q, want %q", got, want)
+		}
+	})
+}
+
+func TestFolded(t *testing.T) {
+	texts := strings.Split(strings.Repeat("context ", 40), " ")
+	print := func(l Look, whole bool) string {
+		var b strings.Builder
+		(&printer{w: &b, Look: l}).tokens("head ", texts, dim, whole)
+		return b.String()
+	}
+	if got := print(Look{Width: 40}, false); strings.Count(got, "\n") != folded+1 || !strings.Contains(got, "lines more: --full") {
+		t.Errorf("%s", got)
+	}
+	for _, got := range []string{print(Look{Width: 40, Full: true}, false), print(Look{Width: 40}, true), print(Look{}, false)} {
+		if strings.Count(got, "context") != 40 {
+			t.Errorf("%s", got)
+		}
+	}
+}
