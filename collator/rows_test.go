@@ -299,7 +299,7 @@ func TestView(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	if err := v.Print(&b, false); err != nil || !strings.Contains(b.String(), `message 5   trained     F|i|x|e|d|!|<\|im_end\|>`) {
+	if err := v.Print(&b, tokenview.Look{}); err != nil || !strings.Contains(b.String(), `message 5   trained     F|i|x|e|d|!|<\|im_end\|>`) {
 		t.Errorf("%v\n%s", err, b.String())
 	}
 	const file, next = "sft/train/00000.safetensors:", "sft/train/00001.safetensors:"

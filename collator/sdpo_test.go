@@ -407,7 +407,7 @@ func TestViewSite(t *testing.T) {
 				}
 			}
 			var b strings.Builder
-			if err := v.Print(&b, n == 1); err != nil || !strings.Contains(b.String(), "+ ") || !strings.Contains(b.String(), "> ") {
+			if err := v.Print(&b, tokenview.Look{Colour: n == 1}); err != nil || !strings.Contains(b.String(), "+ ") || !strings.Contains(b.String(), "> ") {
 				t.Errorf("%v %s", err, b.String())
 			}
 		}
@@ -570,7 +570,7 @@ func TestNullHints(t *testing.T) {
 			t.Fatal(err)
 		}
 		var shown strings.Builder
-		if err := v.Print(&shown, false); err != nil || !strings.Contains(shown.String(), "left out") || strings.Contains(shown.String(), "\n+ ") {
+		if err := v.Print(&shown, tokenview.Look{}); err != nil || !strings.Contains(shown.String(), "left out") || strings.Contains(shown.String(), "\n+ ") {
 			t.Error(err, shown.String())
 		}
 		for i, s := range c.rows[0].Meta.Sites {
