@@ -19,7 +19,11 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal/columns"
 )
 
-var updateScreens = flag.Bool("screens", false, "write the screens into testdata: read the difference before it is committed")
+var updateScreens = flag.Bool(
+	"screens",
+	false,
+	"write the screens into testdata: read the difference before it is committed",
+)
 
 // screen is a command that is shown on a terminal.
 type screen struct {
@@ -42,7 +46,12 @@ func screens() []screen {
 		{name: "show", args: words("dataset show RUN --limit 4")},
 		{name: "show-dropped", args: words("dataset show RUN --dropped any --limit 4")},
 		{name: "explain-one", args: words("explain no_repair")},
-		{name: "validate", args: words("validate finetune.yml -o trajectory_builders.hints.target=next"), code: 2, wide: true},
+		{
+			name: "validate",
+			args: words("validate finetune.yml -o trajectory_builders.hints.target=next"),
+			code: 2,
+			wide: true,
+		},
 		{args: words("explain")},
 		{args: words("formats")},
 		{args: words("builders list")},
@@ -50,13 +59,19 @@ func screens() []screen {
 		{args: words("plugins list")},
 	}
 	if withTokenizers() {
-		all = append(all,
+		all = append(
+			all,
 			screen{name: "run-tokens", args: words("run --config-file finetune.yml --run-id t --output-dir out " +
 				"-o collator.tokenizer=tokenizer")},
 			screen{name: "show-site", args: words("dataset show out/t --site 4")},
 			screen{name: "show-tokens", args: words("dataset show out/t --tokens 1")},
 			screen{name: "mask", args: words("chat mask --tokenizer tokenizer --input one.jsonl")},
-			screen{name: "mask-refused", args: words("chat mask --tokenizer tokenizer --input bad.jsonl"), code: 1, wide: true},
+			screen{
+				name: "mask-refused",
+				args: words("chat mask --tokenizer tokenizer --input bad.jsonl"),
+				code: 1,
+				wide: true,
+			},
 		)
 	}
 	return all
@@ -93,7 +108,15 @@ func TestProgressOnScreen(t *testing.T) {
 	for _, width := range []int{80, 200} {
 		t.Run(strconv.Itoa(width), func(t *testing.T) {
 			b := newBed(t, 6000)
-			cmd := b.command([]string{"TERM=xterm"}, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "r")
+			cmd := b.command(
+				[]string{"TERM=xterm"},
+				"finetune",
+				"run",
+				"--config-file",
+				"finetune.yml",
+				"--run-id",
+				"r",
+			)
 			term := terminalOf(t, cmd)
 			term.resize(t, width)
 			if err := cmd.Start(); err != nil {

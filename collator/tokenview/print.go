@@ -59,8 +59,8 @@ func (p *printer) tokens(head string, texts []string, colour string, whole bool)
 	}
 }
 
-// wrapTokens joins texts to lines of at most width columns; width 0 and below: to one. A token that is wider than a line
-// is broken.
+// wrapTokens joins texts to lines of at most width columns; width 0 and below: to one. A token that is wider than a
+// line is broken.
 func wrapTokens(texts []string, width int) []string {
 	if width <= 0 {
 		return []string{strings.Join(texts, "|")}

@@ -33,7 +33,8 @@ func TestFolded(t *testing.T) {
 		(&printer{w: &b, Look: l}).tokens("head ", texts, dim, whole)
 		return b.String()
 	}
-	if got := print(Look{Width: 40}, false); strings.Count(got, "\n") != folded+1 || !strings.Contains(got, "lines more: --full") {
+	if got := print(Look{Width: 40}, false); strings.Count(got, "\n") != folded+1 ||
+		!strings.Contains(got, "lines more: --full") {
 		t.Errorf("%s", got)
 	}
 	for _, got := range []string{print(Look{Width: 40, Full: true}, false), print(Look{Width: 40}, true), print(Look{}, false)} {

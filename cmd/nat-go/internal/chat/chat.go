@@ -49,8 +49,8 @@ func Answer(a Answerer, in io.Reader, out io.Writer) error {
 	})
 }
 
-// requests hands out requests, counted from 1, or why one can't be read; answer says why there is no answer. Someone who
-// sends a line and waits for its answer gets it: flush is called before a line is waited for.
+// requests hands out requests, counted from 1, or why one can't be read; answer says why there is no answer. Someone
+// who sends a line and waits for its answer gets it: flush is called before a line is waited for.
 func requests(in io.Reader, flush func() error, answer func(n int, line []byte, err error) error) error {
 	r := bufio.NewReaderSize(in, 1<<16)
 	asked, refused := 0, 0

@@ -53,14 +53,28 @@ PATH is a run's folder, or rows as for dataset verify. The flags say which recor
 			}
 			look := tokenview.Look{Colour: colored(out), Width: columns, Full: full || columns == 0}
 			if cmd.Flags().Changed("site") {
-				return showTokens(out, args[0], folder, asJSON, look, func(t *tokenizer.Tokenizer) (*tokenview.Site, error) {
-					return tokenview.ReadSite(args[0], site, t)
-				})
+				return showTokens(
+					out,
+					args[0],
+					folder,
+					asJSON,
+					look,
+					func(t *tokenizer.Tokenizer) (*tokenview.Site, error) {
+						return tokenview.ReadSite(args[0], site, t)
+					},
+				)
 			}
 			if tokens != "" {
-				return showTokens(out, args[0], folder, asJSON, look, func(t *tokenizer.Tokenizer) (*tokenview.Row, error) {
-					return tokenview.ReadRow(args[0], tokens, t)
-				})
+				return showTokens(
+					out,
+					args[0],
+					folder,
+					asJSON,
+					look,
+					func(t *tokenizer.Tokenizer) (*tokenview.Row, error) {
+						return tokenview.ReadRow(args[0], tokens, t)
+					},
+				)
 			}
 			if cmd.Flags().Changed("record") {
 				if record < 1 {
@@ -95,7 +109,12 @@ PATH is a run's folder, or rows as for dataset verify. The flags say which recor
 	f.StringVar(&tokens, "tokens", "",
 		"a `ROW` of the token batches, token by token: sft/train/00000.safetensors:3, or a number; from 1")
 	f.IntVar(&site, "site", 0, "the error site with this number in the run, from 1: student and teacher aligned")
-	f.StringVar(&folder, "tokenizer", "", "tokenizer of the token batches; without it the one the run's config.yml names")
+	f.StringVar(
+		&folder,
+		"tokenizer",
+		"",
+		"tokenizer of the token batches; without it the one the run's config.yml names",
+	)
 	f.StringVar(&q.Example, "example", "", "records of this example")
 	f.StringVar(&q.Turn, "turn", "", "records of this turn")
 	f.StringVar(&q.Builder, "builder", "", "records of this builder")
@@ -157,7 +176,12 @@ func newViewPrinter(w io.Writer, width int, full, asJSON bool) *viewPrinter {
 	if width == 0 {
 		width = terminal.Width(w)
 	}
-	return &viewPrinter{w: w, opts: show.Options{Width: width, Color: colored(w), Full: full}, asJSON: asJSON, buf: []byte(`{"records":[`)}
+	return &viewPrinter{
+		w:      w,
+		opts:   show.Options{Width: width, Color: colored(w), Full: full},
+		asJSON: asJSON,
+		buf:    []byte(`{"records":[`),
+	}
 }
 
 func (p *viewPrinter) print(v show.View) error {
@@ -198,7 +222,10 @@ func showTokens[V interface {
 	}
 	run := runfolder.Folder(path)
 	if !dataset.HasBatches(run) {
-		return exit.Failedf("there are no token batches in %s: a run writes them where collator.tokenizer names a tokenizer", run)
+		return exit.Failedf(
+			"there are no token batches in %s: a run writes them where collator.tokenizer names a tokenizer",
+			run,
+		)
 	}
 	tok, err := runTokenizer(run, folder)
 	if err != nil {

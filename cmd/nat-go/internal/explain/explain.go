@@ -41,7 +41,10 @@ var codes = sync.OnceValue(func() []ledger.Code {
 		yamldoc.Codes(), schema.Codes(), config.Codes(), dataset.Codes(),
 	)
 	slices.SortStableFunc(all, func(a, b ledger.Code) int {
-		return cmp.Or(cmp.Compare(slices.Index(areas, a.Area), slices.Index(areas, b.Area)), cmp.Compare(a.Code, b.Code))
+		return cmp.Or(
+			cmp.Compare(slices.Index(areas, a.Area), slices.Index(areas, b.Area)),
+			cmp.Compare(a.Code, b.Code),
+		)
 	})
 	return all
 })
@@ -64,14 +67,19 @@ func Known(r ledger.Reason) bool {
 	return ok
 }
 
-// Find returns the page of a code, all pages of an area, or all there are. The error of an unknown code names those that look
-// like it.
+// Find returns the page of a code, all pages of an area, or all there are. The error of an unknown code names those
+// that look like it.
 func Find(what string) ([]ledger.Code, error) {
 	if page, ok := Code(strings.TrimSpace(what)); ok {
 		return []ledger.Code{page}, nil
 	}
 	if plugin, code, ok := strings.Cut(what, "/"); ok {
-		return nil, fmt.Errorf("%q is a reason of the plugin %q's own: its author says what %q means", what, plugin, code)
+		return nil, fmt.Errorf(
+			"%q is a reason of the plugin %q's own: its author says what %q means",
+			what,
+			plugin,
+			code,
+		)
 	}
 	var pages []ledger.Code
 	for _, c := range codes() {
@@ -102,7 +110,14 @@ func Text(pages []ledger.Code, width int) string {
 	var b strings.Builder
 	if len(pages) == 1 {
 		p := pages[0]
-		fmt.Fprintf(&b, "%s (%s)\n\n%s\n\n%s\n", p.Code, p.Area, paragraph(p.Text, width), paragraph("What to do: "+p.Help, width))
+		fmt.Fprintf(
+			&b,
+			"%s (%s)\n\n%s\n\n%s\n",
+			p.Code,
+			p.Area,
+			paragraph(p.Text, width),
+			paragraph("What to do: "+p.Help, width),
+		)
 		return b.String()
 	}
 	table := &columns.Table{Indent: 2}

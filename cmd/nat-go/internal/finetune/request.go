@@ -122,12 +122,21 @@ func noCounts() runfolder.Counts { return runfolder.Counts{Dropped: map[ledger.R
 func loadConfig(
 	ctx context.Context, req Request, env Env, types config.Types,
 ) (c *config.Config, chosen string, err error) {
-	opt := config.Options{Types: types, Compat: req.Compat == compat.NAT, Run: true, Getenv: env.Getenv, Secrets: env.Secrets}
+	opt := config.Options{
+		Types:   types,
+		Compat:  req.Compat == compat.NAT,
+		Run:     true,
+		Getenv:  env.Getenv,
+		Secrets: env.Secrets,
+	}
 	for _, o := range req.Overrides {
 		opt.Overrides = append(opt.Overrides, config.Override(o))
 	}
 	if req.Dataset != "" && req.Endpoint == "" {
-		return nil, "", exit.Usagef("--dataset %s: it names the questions for --endpoint, and there is none. Runs that were made already are named with --from; what a command source asks is set in the configuration of its program", req.Dataset)
+		return nil, "", exit.Usagef(
+			"--dataset %s: it names the questions for --endpoint, and there is none. Runs that were made already are named with --from; what a command source asks is set in the configuration of its program",
+			req.Dataset,
+		)
 	}
 	keys, err := keyMap(req.Map)
 	if err != nil {
@@ -137,7 +146,8 @@ func loadConfig(
 	switch {
 	case req.ConfigFile != "":
 		c, fs = config.Load(req.ConfigFile, opt)
-		if flags := append(keys.overrides(c), builderOverrides(c, req.Builders)...); len(flags) > 0 && !finding.Failed(fs) {
+		if flags := append(keys.overrides(c), builderOverrides(c, req.Builders)...); len(flags) > 0 &&
+			!finding.Failed(fs) {
 			opt.Overrides = append(opt.Overrides, flags...)
 			c, fs = config.Load(req.ConfigFile, opt)
 		}
@@ -171,7 +181,10 @@ func keyMap(pairs []string) (keyMapping, error) {
 	for _, p := range pairs {
 		name, key, ok := strings.Cut(p, "=")
 		if !ok || name == "" || strings.ContainsAny(name, ". ") {
-			return nil, exit.Usagef("--map %s: write what is meant, =, and the key of the input: --map output=response", p)
+			return nil, exit.Usagef(
+				"--map %s: write what is meant, =, and the key of the input: --map output=response",
+				p,
+			)
 		}
 		m[name] = key
 	}
@@ -190,8 +203,8 @@ func (m keyMapping) overrides(c *config.Config) (out []config.Override) {
 	return out
 }
 
-// builderOverrides have the run use the builders that --builder names, and no other: an entry of trajectory_builders by its
-// name, else those of the type, else one of that type with its defaults.
+// builderOverrides have the run use the builders that --builder names, and no other: an entry of trajectory_builders by
+// its name, else those of the type, else one of that type with its defaults.
 func builderOverrides(c *config.Config, builders []string) (out []config.Override) {
 	if c == nil || len(builders) == 0 {
 		return nil
@@ -212,7 +225,10 @@ func builderOverrides(c *config.Config, builders []string) (out []config.Overrid
 		}
 		if len(names) == 0 {
 			names = []string{strings.NewReplacer("/", "_", ".", "_").Replace(b)}
-			out = append(out, config.Override(fmt.Sprintf("trajectory_builders.%s._type=%s", names[0], intake.TypeOf(b))))
+			out = append(
+				out,
+				config.Override(fmt.Sprintf("trajectory_builders.%s._type=%s", names[0], intake.TypeOf(b))),
+			)
 		}
 		used = append(used, names...)
 	}
@@ -254,6 +270,10 @@ func configOfFlags(req Request) (text []byte, line string, err error) {
 		names = append(names, name)
 		fmt.Fprintf(&b, "  %s: {_type: %s}\n", name, intake.TypeOf(t))
 	}
-	fmt.Fprintf(&b, "finetuning:\n  enabled: true\n  trajectory_builder: [%s]\n  output_dir: out\n", strings.Join(names, ", "))
+	fmt.Fprintf(
+		&b,
+		"finetuning:\n  enabled: true\n  trajectory_builder: [%s]\n  output_dir: out\n",
+		strings.Join(names, ", "),
+	)
 	return []byte(b.String()), "", nil
 }
