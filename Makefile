@@ -13,7 +13,7 @@ VALE_VERSION := v3.21.0
 PAGES      = README.md CONTRIBUTING.md $(shell find builders collator configs examples kernels plugins ttc/ledger -name '*.md' \
 	-not -path '*/testdata/*' -not -path '*/.venv/*' -not -path '*/out/*')
 
-.PHONY: help demo test build lib lint words gen bench fuzz verify verify-full clean
+.PHONY: help demo test build wheel release lib lint words gen bench fuzz verify verify-full clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -26,6 +26,17 @@ test: lib ## set up, then run all tests
 
 build: lib ## build bin/nat-go
 	$(WITH_LIB) $(GO) build -tags $(TAGS) -o bin/nat-go ./cmd/nat-go
+
+wheel: bin/portable/nat-go ## write the Python wheel to dist, for every Linux with glibc 2.17 or newer
+	@rm -f dist/nat_go-*.whl
+	$(GO) run ./cmd/dist wheel
+
+release: bin/portable/nat-go ## write an archive of the same program to dist
+	$(GO) run ./cmd/dist archive
+
+.PHONY: bin/portable/nat-go
+bin/portable/nat-go:
+	.ci/portable
 
 lib: ## fetch or build libtokenizers, once
 	@sh collator/tokenizer/lib.sh >/dev/null
@@ -67,4 +78,4 @@ verify-full: ## soaks, all traces and long sweeps: hours
 	bash .ci/verify-full
 
 clean: ## remove what was built here
-	rm -rf bin .cache out
+	rm -rf bin dist .cache out

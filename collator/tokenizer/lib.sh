@@ -12,6 +12,9 @@
 #      $NATGO_TOKENIZERS_SHA256 (code nobody vouched for is never linked);
 #   5. cargo, from the Go module's own sources and the Cargo.lock beside this file.
 # Results of 4 and 5 are put into the cache by one rename; parallel runs wait for each other.
+#
+# With --glibc 2.17 it is a library that links with so old a glibc, always from 2 or 5: $CC has to link for that glibc,
+# too, and cargo-zigbuild to be on PATH. The licences of what is in it are put beside it, as LICENSES.
 # Progress goes to stderr. Exit status 3: the environment lacks what is needed.
 set -eu
 
@@ -19,6 +22,9 @@ version=v1.27.0                    # of the Go module, as in go.mod
 symbol=tokenizers_version_1_26_0   # what the binding checks at link time
 module=github.com/daulet/tokenizers
 tiktoken='tiktoken-rs = "=0.9.1"'  # the registry's release instead of a git address
+
+glibc=
+[ "${1-}" != --glibc ] || glibc=$2
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 say() { echo "libtokenizers: $*" >&2; }
@@ -81,10 +87,31 @@ build() { # into $work/libtokenizers.a
 	sed "s|^tiktoken-rs = .*|$tiktoken|" "$manifest" >"$work/manifest"
 	mv "$work/manifest" "$manifest"
 	cp "$here/libtokenizers/Cargo.lock" "$work/src/Cargo.lock"
-	(cd "$work/src" && CARGO_TARGET_DIR="$work/target" nice cargo build --quiet --locked --release -p tokenizers-ffi >&2) ||
+	how=build out=release
+	if [ -n "$glibc" ]; then
+		triple=$(rustc -vV | sed -n 's/^host: //p')
+		how="zigbuild --target $triple.$glibc" out=$triple/release
+	fi
+	# shellcheck disable=SC2086 # several words
+	(cd "$work/src" && CARGO_TARGET_DIR="$work/target" nice cargo $how --quiet --locked --release -p tokenizers-ffi >&2) ||
 		die "cargo could not build it (the lines above say why)"
-	mv "$work/target/release/libtokenizers_ffi.a" "$work/libtokenizers.a"
+	mv "$work/target/$out/libtokenizers_ffi.a" "$work/libtokenizers.a"
 	usable "$work/libtokenizers.a" || die "what cargo built does not link with $symbol"
+	[ -z "$glibc" ] || licences >"$work/LICENSES"
+}
+
+# licences prints those of Rust's own library and of the crates in the lock file.
+licences() {
+	for file in "$(rustc --print sysroot)"/share/doc/rust/licenses/*; do
+		[ ! -f "$file" ] || { printf '\n==== Rust: %s\n' "${file##*/}" && cat "$file"; }
+	done
+	sed -n 's/^name = "\(.*\)"/\1/p; s/^version = "\(.*\)"/\1/p' "$here/libtokenizers/Cargo.lock" | paste - - |
+		while read -r name release; do
+			crate=$(echo "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/"$name-$release")
+			for file in "$crate"/LICEN[CS]E* "$crate"/COPYING* "$crate"/NOTICE* "$crate"/UNLICENSE*; do
+				[ ! -f "$file" ] || { printf '\n==== crate %s %s: %s\n' "$name" "$release" "${file##*/}" && cat "$file"; }
+			done
+		done
 }
 
 command -v go >/dev/null 2>&1 || die "go is not on PATH"
@@ -92,7 +119,9 @@ platform=$(cd "$here" && go env GOOS)-$(cd "$here" && go env GOARCH)
 used=$(cd "$here" && go list -m -f '{{.Version}}' "$module")
 [ "$used" = "$version" ] || die "go.mod has $module $used, this script is for $version: update both, and the symbol"
 
-if [ -n "${NATGO_TOKENIZERS_LIB:-}" ]; then
+if [ -n "$glibc" ]; then
+	platform=$platform-glibc$glibc
+elif [ -n "${NATGO_TOKENIZERS_LIB:-}" ]; then
 	file=$NATGO_TOKENIZERS_LIB
 	[ -d "$file" ] && file=$file/libtokenizers.a
 	usable "$file" || die "NATGO_TOKENIZERS_LIB: $file does not link with $symbol (missing, another version or another machine)"
@@ -107,7 +136,7 @@ if [ -s "$cache/libtokenizers.a" ]; then
 fi
 
 for dir in /usr/local/lib /usr/lib "/usr/lib/$(uname -m)-linux-gnu" /opt/homebrew/lib "$HOME/.local/lib"; do
-	if usable "$dir/libtokenizers.a"; then
+	if [ -z "$glibc" ] && usable "$dir/libtokenizers.a"; then
 		say "using $dir/libtokenizers.a"
 		echo "$dir"
 		exit 0
@@ -138,7 +167,8 @@ echo $$ >"$lock/pid"
 
 if [ ! -s "$cache/libtokenizers.a" ]; then
 	work=$(mktemp -d "$cache/build.XXXXXX")
-	download || build || die "not found. Install Rust (cargo), or point NATGO_TOKENIZERS_LIB at a libtokenizers.a of $module $version"
+	{ [ -z "$glibc" ] && download; } || build || die "not found. Install Rust (cargo), or point NATGO_TOKENIZERS_LIB at a libtokenizers.a of $module $version"
+	[ -z "$glibc" ] || mv "$work/LICENSES" "$cache/LICENSES"
 	mv "$work/libtokenizers.a" "$cache/libtokenizers.a"
 fi
 echo "$cache"

@@ -36,6 +36,26 @@ func Required(what string) bool {
 	return slices.Contains(strings.Split(os.Getenv("NATGO_REQUIRE"), ","), what)
 }
 
+// Version returns a Python of a version such as 3.10: one on PATH, or one that pyenv installed. Without one the test is
+// skipped, or, where NATGO_REQUIRE names pythons, fails.
+func Version(t testing.TB, version string) string {
+	t.Helper()
+	root := os.Getenv("PYENV_ROOT")
+	if home, err := os.UserHomeDir(); root == "" && err == nil {
+		root = filepath.Join(home, ".pyenv")
+	}
+	candidates, _ := filepath.Glob(filepath.Join(root, "versions", version+".*", "bin", "python3"))
+	check := fmt.Sprintf("import sys, venv; assert '%%d.%%d' %% sys.version_info[:2] == '%s'", version)
+	if path := first(check, append([]string{"python" + version}, candidates...)...); path != "" {
+		return path
+	}
+	if Required("pythons") {
+		t.Fatalf("NATGO_REQUIRE names pythons, and there is no Python %s", version)
+	}
+	t.Skipf("SKIPPED: no Python %s, so nothing was tried with it; NATGO_REQUIRE=pythons makes that a failure", version)
+	return ""
+}
+
 // Torch returns a Python with torch, safetensors and numpy. Where NATGO_REQUIRE names torch and what is missing is
 // safetensors, as with Debian's python3-torch, a virtual environment is made for it in the user's cache. torch itself
 // is not fetched: the package index's wheel for Linux brings gigabytes of CUDA.

@@ -3,15 +3,10 @@
 import hashlib
 import json
 import os
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union, overload
-
-import numpy as np
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union, overload
 
 from natgo.errors import BatchError, TamperedError
-from natgo.tensorfile import map_tensors
-
-if TYPE_CHECKING:
-    import torch
+from natgo.tensorfile import as_torch, map_tensors
 
 Path = Union[str, "os.PathLike[str]"]
 CHANNELS = ("sft", "dpo", "rl", "sdpo")
@@ -22,7 +17,8 @@ class Batch(Mapping[str, Any]):
     """One batch: tensors by the names of the format, and its line of the index.
 
     Shapes: `[R, T]` for ids, masks, labels and log-probs of a side, `[R]` for what a row has once, `[P]` for the pair table of
-    `sdpo`. Every value is a numpy array that views the mapped file, or a torch tensor over the same memory.
+    `sdpo`. Every value is a numpy array that views the mapped file, or a torch tensor over the same memory; where numpy isn't
+    installed it is a memoryview.
     """
 
     def __init__(self, tensors: Mapping[str, Any], line: Dict[str, Any]):
@@ -53,9 +49,7 @@ class Batch(Mapping[str, Any]):
 
     def torch(self) -> "Batch":
         """The same batch as torch tensors, which share the mapped memory."""
-        import torch
-
-        return Batch({name: torch.from_numpy(x) for name, x in self._tensors.items()}, self.line)
+        return Batch({name: as_torch(x) for name, x in self._tensors.items()}, self.line)
 
 
 class BatchSet(Sequence[Batch]):
@@ -179,7 +173,9 @@ class Stream:
 
 def _copied(batch: Batch) -> Batch:
     """A mapping can't be sent from worker to trainer; the tensors' bytes are."""
-    return Batch({name: x.clone() if hasattr(x, "clone") else np.array(x) for name, x in batch.items()}, batch.line)
+    if any(isinstance(x, memoryview) for x in batch.values()):
+        raise BatchError("worker processes need numpy, or torch=True")
+    return Batch({name: x.clone() if hasattr(x, "clone") else x.copy() for name, x in batch.items()}, batch.line)
 
 
 def load(
@@ -195,7 +191,7 @@ def load(
     """The batches of a run folder, or of a `batches` folder.
 
     `channel` is `sft`, `dpo`, `rl` or `sdpo`. With `torch=True` the values are torch tensors, else numpy arrays. Each file's hash is
-    checked when it is first read; `verify=False` leaves that out. Rollouts whose ids were made of text (`collator.rl.ids: rendered`)
+    checked when it is first read, and again when its size or time has changed; `verify=False` leaves that out. Rollouts whose ids were made of text (`collator.rl.ids: rendered`)
     are not what a policy sampled: `rendered=True` takes them all the same.
     """
     if channel not in CHANNELS:

@@ -7,17 +7,44 @@ then the tensors' bytes. The header of a batch is small and is checked in full b
 import json
 import mmap
 import os
-from typing import Any, Dict, Tuple
-
-import numpy as np
+from typing import Any, Dict, List, NamedTuple, Tuple
 
 from natgo.errors import BatchError
 
-_TYPES: "Dict[str, np.dtype[Any]]" = {"I64": np.dtype("<i8"), "F32": np.dtype("<f4")}
 _MAX_HEADER_BYTES = 16 << 20
 
 
-def map_tensors(path: str) -> Tuple["Dict[str, np.ndarray[Any, Any]]", mmap.mmap]:
+class _Type(NamedTuple):
+    size: int
+    numpy: str
+    code: str  # of a memoryview
+    torch: str
+
+
+_TYPES = {"I64": _Type(8, "<i8", "q", "int64"), "F32": _Type(4, "<f4", "f", "float32")}
+
+
+def _array(kind: _Type, shape: List[int], data: Any) -> Any:
+    """A numpy array, or, where numpy isn't installed, a memoryview of the same shape."""
+    try:
+        import numpy
+    except ImportError:
+        return data.cast(kind.code, shape) if all(shape) else data.cast(kind.code)  # a memoryview has no axis of length 0
+    return numpy.frombuffer(data, kind.numpy).reshape(shape)
+
+
+def as_torch(x: Any) -> Any:
+    """A torch tensor over the memory of a value that map_tensors made."""
+    import torch
+
+    if not isinstance(x, memoryview):
+        return torch.from_numpy(x)
+    kind = next(t for t in _TYPES.values() if t.code == x.format)
+    dtype = getattr(torch, kind.torch)
+    return torch.frombuffer(x.cast("B"), dtype=dtype).reshape(x.shape) if x.nbytes else torch.empty(0, dtype=dtype)
+
+
+def map_tensors(path: str) -> Tuple[Dict[str, Any], mmap.mmap]:
     """The tensors of a file by name, and the mapping that they are views of.
 
     The mapping is private: writing to a tensor changes neither the file nor what others see of it.
@@ -41,21 +68,21 @@ def map_tensors(path: str) -> Tuple["Dict[str, np.ndarray[Any, Any]]", mmap.mmap
     return tensors, mapping
 
 
-def _view(path: str, mapping: mmap.mmap, start: int, name: str, entry: Any) -> "np.ndarray[Any, Any]":
+def _view(path: str, mapping: mmap.mmap, start: int, name: str, entry: Any) -> Any:
     if not isinstance(entry, dict) or entry.get("dtype") not in _TYPES:
         raise BatchError(f"{path}: tensor {name!r} is neither int64 nor float32")
-    dtype = _TYPES[entry["dtype"]]
+    kind = _TYPES[entry["dtype"]]
     shape: Any = entry.get("shape")
     offsets: Any = entry.get("data_offsets")
     if not _counts(shape) or not _counts(offsets) or len(offsets) != 2:
         raise BatchError(f"{path}: tensor {name!r} has no valid shape and data_offsets")
-    elements = 1
+    size = kind.size
     for n in shape:
-        elements *= n
+        size *= n
     begin, end = offsets
-    if end - begin != elements * dtype.itemsize or start + end > len(mapping) or (start + begin) % dtype.itemsize:
+    if end - begin != size or start + end > len(mapping) or (start + begin) % kind.size:
         raise BatchError(f"{path}: tensor {name!r} of shape {shape} does not fit bytes {begin} to {end}")
-    return np.frombuffer(mapping, dtype, count=elements, offset=start + begin).reshape(shape)
+    return _array(kind, shape, memoryview(mapping)[start + begin : start + end])
 
 
 def _counts(x: Any) -> bool:

@@ -70,6 +70,22 @@ def test_no_torch_unless_asked_for():
     subprocess.run([sys.executable, "-c", code, BATCHES], check=True)
 
 
+WITHOUT_NUMPY = """
+import sys
+sys.modules["numpy"] = None
+import natgo
+batches = natgo.load(sys.argv[1], "dpo")
+x = batches[0]["chosen_input_ids"]
+assert isinstance(x, memoryview) and list(x.shape) == [len(x.tolist()), len(x.tolist()[0])]
+print(x.tolist())
+"""
+
+
+def test_without_numpy_values_are_memoryviews():
+    got = subprocess.run([sys.executable, "-c", WITHOUT_NUMPY, BATCHES], check=True, capture_output=True, text=True).stdout
+    assert json.loads(got) == natgo.load(BATCHES, "dpo")[0]["chosen_input_ids"].tolist()
+
+
 def test_torch_shares_the_memory():
     torch = pytest.importorskip("torch")
     batch = natgo.load(BATCHES, "dpo")[0]

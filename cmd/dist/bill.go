@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bytes"
+	"debug/buildinfo"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// component is a part of a bill of materials, of CycloneDX 1.6.
+type component struct {
+	Type    string `json:"type"`
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	PURL    string `json:"purl"`
+}
+
+// crate is an entry of a Cargo.lock.
+var crate = regexp.MustCompile(`(?m)^\[\[package\]\]\nname = "([^"]+)"\nversion = "([^"]+)"$`)
+
+// bill lists what is in the binary: Go's library, the modules it was linked of, and the crates of the tokenizer library.
+func (b *build) bill() ([]byte, error) {
+	self := b.info.Main
+	golang := strings.TrimPrefix(b.info.GoVersion, "go")
+	parts := []component{{"library", "stdlib", golang, "pkg:golang/stdlib@" + golang}}
+	for _, m := range b.info.Deps {
+		if m.Replace != nil {
+			m = m.Replace
+		}
+		parts = append(parts, component{"library", m.Path, m.Version, "pkg:golang/" + m.Path + "@" + m.Version})
+	}
+	for _, m := range crate.FindAllSubmatch(b.crates, -1) {
+		name, version := string(m[1]), string(m[2])
+		parts = append(parts, component{"library", name, version, "pkg:cargo/" + name + "@" + version})
+	}
+	return json.MarshalIndent(map[string]any{
+		"$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json", "bomFormat": "CycloneDX", "specVersion": "1.6",
+		"metadata": map[string]any{"component": component{
+			"application", "nat-go", b.version(), "pkg:golang/" + self.Path + "@" + self.Version,
+		}},
+		"components": parts,
+	}, "", "  ")
+}
+
+// moduleLicences are those of Go and of the modules that a binary was linked of, from their own folders.
+func moduleLicences(root string, info *buildinfo.BuildInfo) (text []byte, err error) {
+	goroot, err := command(root, "env", "GOROOT")
+	if err != nil {
+		return nil, err
+	}
+	if text, err = appendLicences(nil, info.GoVersion, strings.TrimSpace(string(goroot))); err != nil {
+		return nil, err
+	}
+	args := []string{"list", "-m", "-json"}
+	for _, m := range info.Deps {
+		args = append(args, m.Path)
+	}
+	out, err := command(root, args...)
+	if err != nil {
+		return nil, err
+	}
+	for modules := json.NewDecoder(bytes.NewReader(out)); ; {
+		var m struct{ Path, Version, Dir string }
+		if err := modules.Decode(&m); errors.Is(err, io.EOF) {
+			return text, nil
+		} else if err != nil {
+			return nil, err
+		}
+		if text, err = appendLicences(text, m.Path+" "+m.Version, m.Dir); err != nil {
+			return nil, err
+		}
+	}
+}
+
+var licence = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)(\.(txt|md))?$`)
+
+func appendLicences(text []byte, name, dir string) ([]byte, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("the licence of %s: %w", name, err)
+	}
+	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool { return e.IsDir() || !licence.MatchString(e.Name()) })
+	if len(entries) == 0 {
+		return nil, fmt.Errorf("%s has no licence in %s", name, dir)
+	}
+	for _, e := range entries {
+		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		text = fmt.Appendf(text, "\n==== %s: %s\n%s", name, e.Name(), data)
+	}
+	return text, nil
+}
+
+func command(dir string, args ...string) ([]byte, error) {
+	cmd := exec.Command("go", args...)
+	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go %s: %w", strings.Join(args[:min(3, len(args))], " "), err)
+	}
+	return out, nil
+}

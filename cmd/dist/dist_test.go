@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bytes"
+	"debug/buildinfo"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"testing"
+)
+
+func TestVersion(t *testing.T) {
+	for module, want := range map[string]string{
+		"v1.2.3":                                    "1.2.3",
+		"v1.2.3-rc.1":                               "1.2.3rc1",
+		"v1.3.0-beta.2":                             "1.3.0b2",
+		"v0.0.0-20261122163342-5ca03b2abcde":        "0.0.0.dev20261122163342+5ca03b2abcde",
+		"v1.2.4-0.20261122163342-5ca03b2abcde":      "1.2.4.dev20261122163342+5ca03b2abcde",
+		"v1.2.4-rc.1.0.20261122163342-5ca03b2abcde": "1.2.4.dev20261122163342+5ca03b2abcde",
+		"v0.0.0-20261122163342-5ca03b2abcde+dirty":  "0.0.0.dev20261122163342+5ca03b2abcde.dirty",
+		"v1.2.3+dirty":                              "1.2.3+dirty",
+		"(devel)":                                   "0.0.0.dev0",
+		"":                                          "0.0.0.dev0",
+	} {
+		b := build{info: &buildinfo.BuildInfo{Main: debug.Module{Version: module}}}
+		if got := b.version(); got != want {
+			t.Errorf("%q is %q, not %q", module, got, want)
+		}
+	}
+}
+
+// program builds a program that needs no more than every Linux has, and a file of licences beside it.
+func program(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "nat-go")
+	cmd := exec.Command("go", "build", "-o", path, "./cmd/dist")
+	cmd.Dir = "../.."
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "LICENSES"), []byte("of the rest"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// One binary makes the same bytes each time, and leaves out what Python wrote beside its sources.
+func TestSameBytes(t *testing.T) {
+	binary := program(t)
+	root := t.TempDir()
+	for _, name := range []string{"LICENSE", "go.mod", "go.sum", "plugins/python/README.md", "collator/tokenizer/libtokenizers/Cargo.lock"} {
+		data, err := os.ReadFile(filepath.Join("../..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(root, name), data)
+	}
+	for _, name := range []string{"__init__.py", "py.typed", "inner/more.py"} {
+		write(t, filepath.Join(root, "plugins/python/natgo", name), []byte(name))
+	}
+	var seen [2]map[string][]byte
+	for i := range seen {
+		out := t.TempDir()
+		var stdout bytes.Buffer
+		if err := run([]string{"-binary", binary, "-root", root, "-out", out, "wheel", "archive"}, &stdout); err != nil {
+			t.Fatal(err)
+		}
+		seen[i] = map[string][]byte{}
+		for path := range strings.FieldsSeq(stdout.String()) {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen[i][filepath.Base(path)] = data
+		}
+		write(t, filepath.Join(root, "plugins/python/natgo/__pycache__/x.cpython-311.pyc"), []byte("x"))
+	}
+	if len(seen[0]) != 2 {
+		t.Fatalf("%d files were written", len(seen[0]))
+	}
+	for name, data := range seen[0] {
+		if !bytes.Equal(data, seen[1][name]) {
+			t.Errorf("%s has other bytes the second time", name)
+		}
+		if strings.HasSuffix(name, ".whl") && !strings.Contains(name, "manylinux_2_5_x86_64.manylinux1_x86_64") {
+			t.Errorf("%s: the program needs no glibc at all", name)
+		}
+	}
+}
+
+func write(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	if err := run([]string{"-binary", program(t), "-root", "../..", "-out", t.TempDir(), "snap"}, os.Stderr); err == nil || !strings.Contains(err.Error(), "neither wheel nor archive") {
+		t.Errorf("snap: %v", err)
+	}
+	if _, err := needs([]byte("text")); err == nil {
+		t.Error("a text has a glibc")
+	}
+	library, err := os.ReadFile("/usr/lib/x86_64-linux-gnu/libstdc++.so.6")
+	if err != nil {
+		t.Skip("SKIPPED: no libstdc++ to look at")
+	}
+	if _, err := needs(library); err == nil || !strings.Contains(err.Error(), "libgcc_s.so.1, which not every Linux has") {
+		t.Errorf("libstdc++: %v", err)
+	}
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"bytes"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// libraries are those that every Linux with glibc has, as PEP 600 lists them; what else a binary needs has to be in it.
+var libraries = []string{
+	"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libresolv.so.2", "libutil.so.1",
+	"ld-linux-x86-64.so.2",
+}
+
+// release is one of glibc.
+type release struct{ major, minor int }
+
+// needs is the oldest glibc that a program runs with, by the versions of the symbols it asks for.
+func needs(program []byte) (oldest release, err error) {
+	f, err := elf.NewFile(bytes.NewReader(program))
+	if err != nil {
+		return oldest, err
+	}
+	defer f.Close()
+	if f.Machine != elf.EM_X86_64 {
+		return oldest, fmt.Errorf("the program is for %v, and wheels are made for x86-64", f.Machine)
+	}
+	needed, err := f.ImportedLibraries()
+	if err != nil {
+		return oldest, err
+	}
+	for _, name := range needed {
+		if !slices.Contains(libraries, name) {
+			return oldest, fmt.Errorf("the program needs %s, which not every Linux has: build it with .ci/portable", name)
+		}
+	}
+	versions, err := f.DynamicVersionNeeds()
+	if err != nil && !errors.Is(err, elf.ErrNoSymbols) { // a static program has none
+		return oldest, err
+	}
+	oldest = release{2, 5} // what the oldest tag stands for
+	for _, library := range versions {
+		for _, v := range library.Needs {
+			var of release
+			if n, _ := fmt.Sscanf(v.Dep, "GLIBC_%d.%d", &of.major, &of.minor); n != 2 {
+				return oldest, fmt.Errorf("the program needs %s of %s, which says nothing about a glibc", v.Dep, library.Name)
+			}
+			if of.major > oldest.major || of.major == oldest.major && of.minor > oldest.minor {
+				oldest = of
+			}
+		}
+	}
+	return oldest, nil
+}
+
+// legacy names releases that have a name of their own in older tags.
+var legacy = map[release]string{{2, 5}: "manylinux1", {2, 12}: "manylinux2010", {2, 17}: "manylinux2014"}
+
+// platform is the tag of wheels that run with a glibc.
+func (r release) platform() string {
+	tag := fmt.Sprintf("manylinux_%d_%d_x86_64", r.major, r.minor)
+	if old := legacy[r]; old != "" {
+		tag += "." + old + "_x86_64"
+	}
+	return tag
+}

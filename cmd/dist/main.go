@@ -1,0 +1,137 @@
+// Command dist packs a built nat-go for those who have no Go: a wheel for Python and an archive. `make wheel` and
+// `make release` run it; the same binary gives the same bytes.
+//
+// It is a tool of this repository and promises no API.
+package main
+
+import (
+	"bytes"
+	"debug/buildinfo"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nat-go/nat-go/internal/durable"
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "dist:", err)
+		os.Exit(1)
+	}
+}
+
+// build is what is packed.
+type build struct {
+	binary   []byte
+	info     *buildinfo.BuildInfo
+	python   string // folder of the package natgo
+	readme   []byte
+	licence  []byte // nat-go's own
+	licences []byte // those of everything else in the binary
+	crates   []byte // the lock file of the tokenizer library
+}
+
+// file is a file of a wheel or an archive.
+type file struct {
+	name    string
+	data    []byte
+	program bool
+}
+
+// age is the time of every file that is packed: the first that a zip can say.
+var age = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func run(args []string, stdout io.Writer) error {
+	flags := flag.NewFlagSet("dist", flag.ContinueOnError)
+	binary := flags.String("binary", "bin/portable/nat-go", "the built program; LICENSES of what is not Go in it lies beside it")
+	root := flags.String("root", ".", "root of the checkout")
+	out := flags.String("out", "dist", "folder to write to")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	b, err := read(*binary, *root)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(*out, 0o755); err != nil {
+		return err
+	}
+	for _, what := range flags.Args() {
+		var name string
+		var packed bytes.Buffer
+		switch what {
+		case "wheel":
+			name, err = b.wheel(&packed)
+		case "archive":
+			name, err = b.archive(&packed)
+		default:
+			err = fmt.Errorf("%q is neither wheel nor archive", what)
+		}
+		if err != nil {
+			return err
+		}
+		path := filepath.Join(*out, name)
+		if err := durable.WriteFile(path, packed.Bytes()); err != nil {
+			return err
+		}
+		fmt.Fprintln(stdout, path)
+	}
+	return nil
+}
+
+func read(binary, root string) (*build, error) {
+	b := &build{python: filepath.Join(root, "plugins", "python", "natgo")}
+	for path, into := range map[string]*[]byte{
+		binary: &b.binary,
+		filepath.Join(filepath.Dir(binary), "LICENSES"):                             &b.licences,
+		filepath.Join(root, "LICENSE"):                                              &b.licence,
+		filepath.Join(root, "plugins", "python", "README.md"):                       &b.readme,
+		filepath.Join(root, "collator", "tokenizer", "libtokenizers", "Cargo.lock"): &b.crates,
+	} {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		*into = data
+	}
+	var err error
+	if b.info, err = buildinfo.Read(bytes.NewReader(b.binary)); err != nil {
+		return nil, fmt.Errorf("%s: %w", binary, err)
+	}
+	modules, err := moduleLicences(root, b.info)
+	b.licences = append(modules, b.licences...)
+	return b, err
+}
+
+// third is the name of the licences of others in what is packed.
+const third = "THIRD-PARTY-LICENSES"
+
+// version is the binary's own in Python's words: of v1.2.3 1.2.3, and of a commit between releases, which Go calls
+// v1.2.4-0.20261122163342-5ca03b2abcde, 1.2.4.dev20261122163342+5ca03b2abcde.
+func (b *build) version() string {
+	v, local, _ := strings.Cut(strings.TrimPrefix(b.info.Main.Version, "v"), "+")
+	base, rest, pre := strings.Cut(v, "-")
+	if !pre {
+		if base == "" || base == "(devel)" {
+			base = "0.0.0.dev0"
+		}
+		return join(base, local)
+	}
+	parts := strings.FieldsFunc(rest, func(r rune) bool { return r == '-' || r == '.' })
+	if n := len(parts); n >= 2 && len(parts[n-2]) == len("20060102150405") {
+		return join(base+".dev"+parts[n-2], strings.TrimSuffix(parts[n-1]+"."+local, "."))
+	}
+	return join(base+strings.NewReplacer("alpha", "a", "beta", "b", ".", "").Replace(rest), local)
+}
+
+func join(version, local string) string {
+	if local == "" {
+		return version
+	}
+	return version + "+" + local
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/flate"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// metadata describes the wheel to pip. The package itself needs nothing: numpy and the rest are there where they are used.
+const metadata = `Metadata-Version: 2.4
+Name: nat-go
+Version: %s
+Summary: Turns agent runs into training data, and hands it to trainers token for token
+License-Expression: Apache-2.0
+License-File: LICENSE
+License-File: ` + third + `
+Requires-Python: >=3.10
+Provides-Extra: numpy
+Requires-Dist: numpy; extra == "numpy"
+Provides-Extra: torch
+Requires-Dist: numpy; extra == "torch"
+Requires-Dist: torch; extra == "torch"
+Provides-Extra: datasets
+Requires-Dist: datasets; extra == "datasets"
+Provides-Extra: trl
+Requires-Dist: numpy; extra == "trl"
+Requires-Dist: trl>=1.16,<2; extra == "trl"
+Description-Content-Type: text/markdown
+
+%s`
+
+// wheel writes a wheel (PEP 427), a zip with a list of its files, and returns its name. pip puts what lies in scripts
+// beside python and makes it executable.
+func (b *build) wheel(w io.Writer) (name string, err error) {
+	glibc, err := needs(b.binary)
+	if err != nil {
+		return "", err
+	}
+	files, err := pythonFiles(b.python)
+	if err != nil {
+		return "", err
+	}
+	bill, err := b.bill()
+	if err != nil {
+		return "", err
+	}
+	version := b.version()
+	tag, tags := "py3-none-"+glibc.platform(), ""
+	for t := range strings.SplitSeq(glibc.platform(), ".") {
+		tags += "Tag: py3-none-" + t + "\n"
+	}
+	stem := "nat_go-" + version
+	info := stem + ".dist-info/"
+	files = append(files,
+		file{name: stem + ".data/scripts/nat-go", data: b.binary, program: true},
+		file{name: info + "METADATA", data: fmt.Appendf(nil, metadata, version, b.readme)},
+		file{name: info + "WHEEL", data: []byte("Wheel-Version: 1.0\nGenerator: nat-go\nRoot-Is-Purelib: false\n" + tags)},
+		file{name: info + "licenses/LICENSE", data: b.licence},
+		file{name: info + "licenses/" + third, data: b.licences},
+		file{name: info + "sboms/nat-go.cdx.json", data: bill},
+	)
+	var record bytes.Buffer
+	for _, f := range files {
+		sum := sha256.Sum256(f.data)
+		fmt.Fprintf(&record, "%s,sha256=%s,%d\n", f.name, base64.RawURLEncoding.EncodeToString(sum[:]), len(f.data))
+	}
+	fmt.Fprintf(&record, "%sRECORD,,\n", info)
+	files = append(files, file{name: info + "RECORD", data: record.Bytes()}) // last, as PEP 427 wants it
+	return stem + "-" + tag + ".whl", zipped(w, files)
+}
+
+func zipped(w io.Writer, files []file) error {
+	z := zip.NewWriter(w)
+	z.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) {
+		return flate.NewWriter(w, flate.BestCompression)
+	})
+	for _, f := range files {
+		header := &zip.FileHeader{Name: f.name, Method: zip.Deflate, Modified: age}
+		header.SetMode(f.mode())
+		part, err := z.CreateHeader(header)
+		if err != nil {
+			return err
+		}
+		if _, err := part.Write(f.data); err != nil {
+			return err
+		}
+	}
+	return z.Close()
+}
+
+func (f *file) mode() os.FileMode {
+	if f.program {
+		return 0o755
+	}
+	return 0o644
+}
+
+// pythonFiles are those of the package, in order; what Python leaves there is not.
+func pythonFiles(dir string) (files []file, err error) {
+	err = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".py") && d.Name() != "py.typed" {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(filepath.Dir(dir), path)
+		files = append(files, file{name: filepath.ToSlash(name), data: data})
+		return err
+	})
+	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.name, b.name) })
+	return files, err
+}
+
+// archive writes a compressed tar of the program and the licences, and returns its name.
+func (b *build) archive(w io.Writer) (name string, err error) {
+	stem := "nat-go-" + b.version() + "-linux-amd64"
+	compressed, err := gzip.NewWriterLevel(w, gzip.BestCompression)
+	if err != nil {
+		return "", err
+	}
+	bill, err := b.bill()
+	if err != nil {
+		return "", err
+	}
+	t := tar.NewWriter(compressed)
+	for _, f := range []file{
+		{name: "nat-go", data: b.binary, program: true},
+		{name: "LICENSE", data: b.licence},
+		{name: third, data: b.licences},
+		{name: "nat-go.cdx.json", data: bill},
+	} {
+		header := &tar.Header{Name: stem + "/" + f.name, Mode: int64(f.mode()), Size: int64(len(f.data)), ModTime: age}
+		if err := t.WriteHeader(header); err != nil {
+			return "", err
+		}
+		if _, err := t.Write(f.data); err != nil {
+			return "", err
+		}
+	}
+	if err := t.Close(); err != nil {
+		return "", err
+	}
+	return stem + ".tar.gz", compressed.Close()
+}

@@ -1,0 +1,43 @@
+"""`python -m natgo`: the program nat-go of the wheel, with the same arguments."""
+
+import os
+import sys
+import sysconfig
+from typing import Iterator
+
+NAME = "nat-go.exe" if os.name == "nt" else "nat-go"
+
+
+def _places() -> Iterator[str]:
+    """Where an installer can have put the program: beside python, or, with --user, --prefix and --target, beside the package."""
+    yield sysconfig.get_path("scripts")
+    yield sysconfig.get_path("scripts", vars={"base": sys.base_prefix})
+    yield sysconfig.get_path("scripts", scheme=sysconfig.get_preferred_scheme("user"))
+    package = os.path.dirname(os.path.abspath(__file__))
+    yield os.path.join(package, "..", "bin")
+    yield os.path.join(package, "..", "..", "..", "..", "bin")
+
+
+def find() -> str:
+    """The path of the program."""
+    places = [os.path.normpath(os.path.join(place, NAME)) for place in _places()]
+    for path in places:
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    raise FileNotFoundError(f"nat-go is not where an installer puts it ({', '.join(places)}): install the wheel, or build it with make build")
+
+
+def main() -> None:
+    try:
+        path = find()
+    except FileNotFoundError as err:
+        sys.exit(str(err))
+    if os.name == "nt":
+        import subprocess
+
+        sys.exit(subprocess.call([path, *sys.argv[1:]]))
+    os.execv(path, [path, *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    main()

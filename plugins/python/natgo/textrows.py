@@ -1,0 +1,144 @@
+"""The rows of a run's data set, as `datasets.Dataset`."""
+
+import json
+import os
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Union
+
+from natgo.errors import RowsError, TamperedError
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+Path = Union[str, "os.PathLike[str]"]
+# What has no shape of its own: tools are described, and called, with whatever keys they have. As a struct each would
+# get the keys of all, with None for a value.
+_FREE = ("arguments", "parameters", "tools")
+
+
+def rows(run: Path, format: str, split: str = "train", *, kind: str = "", verify: bool = True) -> "Dataset":
+    """The rows of a run folder in one format, as a `datasets.Dataset`.
+
+    `format` is one that the run wrote: `trl`, `messages`, `verl`, `sft_parquet` and so on. `kind` is needed where the format
+    has rows of several kinds: `preference`, `demonstration` or `rollout`. Columns have the types of the rows' values; tool
+    definitions and the arguments of calls are `datasets.Json`, so that each comes back as it was written. The file is held
+    against the hash in the manifest; `verify=False` leaves that out.
+    """
+    root = os.fspath(run)
+    file = _find(_manifest(os.path.join(root, "manifest.json")), root, format, split, kind)
+    path = os.path.join(root, "dataset", *file["path"].split("/"))
+    digest = _digest(path)
+    if verify and digest != file.get("xxh3"):
+        raise TamperedError(f"{path}: is not the file that the manifest was written for (verify=False reads it anyway)")
+    import datasets
+
+    if path.endswith(".parquet"):
+        return datasets.Dataset.from_parquet(path)
+    features = datasets.Features({name: _feature(name, shape) for name, shape in _shape(path).items()})
+    # What was made of the same bytes before is taken from the cache of datasets.
+    return datasets.Dataset.from_generator(_read, features=features, gen_kwargs={"path": path}, fingerprint=digest)
+
+
+def _manifest(path: str) -> Dict[str, Any]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            manifest = json.load(file)
+    except OSError as err:
+        raise RowsError(f"{path}: {err.strerror}; a run writes it when it is completed") from None
+    except ValueError as err:
+        raise RowsError(f"{path}: is not JSON: {err}") from None
+    if not isinstance(manifest, dict):
+        raise RowsError(f"{path}: is not an object")
+    return manifest
+
+
+def _find(manifest: Dict[str, Any], root: str, format: str, split: str, kind: str) -> Dict[str, Any]:
+    there: List[Dict[str, Any]] = [
+        {**file, "format": written["format"]} for written in manifest.get("dataset") or [] for file in written.get("files") or []
+    ]
+    fit = [f for f in there if f["format"] == format and f["split"] == split and kind in ("", f["kind"])]
+    if not fit:
+        names = sorted({f"{f['format']}/{f['split']} ({f['kind']})" for f in there})
+        wanted = f"{format}/{split}" + (f" ({kind})" if kind else "")
+        raise RowsError(f"{root}: has no {wanted} rows; it has {', '.join(names) or 'none at all'}")
+    if len(fit) > 1:
+        kinds = ", ".join(sorted(repr(f["kind"]) for f in fit))
+        raise RowsError(f"{root}: {format} has rows of several kinds for {split}: choose with kind, one of {kinds}")
+    file = fit[0]
+    if os.path.isabs(file["path"]) or ".." in file["path"].split("/") or "\\" in file["path"]:
+        raise RowsError(f"{root}: the manifest names a file outside the folder: {file['path']!r}")
+    return file
+
+
+def _digest(path: str) -> str:
+    import xxhash  # comes with datasets
+
+    digest = xxhash.xxh3_128()
+    try:
+        with open(path, "rb") as data:
+            for block in iter(lambda: data.read(1 << 20), b""):
+                digest.update(block)
+    except OSError as err:
+        raise RowsError(f"{path}: {err.strerror}; the manifest lists it") from None
+    return str(digest.hexdigest())
+
+
+def _read(path: str) -> Iterator[Dict[str, Any]]:
+    with open(path, encoding="utf-8") as file:
+        for number, text in enumerate(file, 1):
+            try:
+                row = json.loads(text)
+            except ValueError as err:
+                raise RowsError(f"{path}:{number}: is not JSON: {err}") from None
+            if not isinstance(row, dict):
+                raise RowsError(f"{path}:{number}: is not an object")
+            yield row
+
+
+# A shape is None (nothing but null), the name of a type, "json" for what has no type of its own, a list of one shape, or a
+# dict of shapes.
+
+
+def _shape(path: str) -> Dict[str, Any]:
+    shape: Dict[str, Any] = {}
+    for row in _read(path):
+        shape = _joined(shape, _shape_of(row))
+    if not shape:
+        raise RowsError(f"{path}: has no rows")
+    return shape
+
+
+def _shape_of(value: Any) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, dict):
+        return {name: "json" if name in _FREE else _shape_of(x) for name, x in value.items()}
+    if isinstance(value, list):
+        item: Any = None
+        for x in value:
+            item = _joined(item, _shape_of(x))
+        return [item]
+    return {bool: "bool", int: "int64", float: "float64", str: "string"}[type(value)]
+
+
+def _joined(a: Any, b: Any) -> Any:
+    if a is None or b is None or a == b:
+        return b if a is None else a
+    if isinstance(a, dict) and isinstance(b, dict):
+        return {name: _joined(a.get(name), b.get(name)) for name in {**a, **b}}
+    if isinstance(a, list) and isinstance(b, list):
+        return [_joined(a[0], b[0])]
+    if {str(a), str(b)} == {"int64", "float64"}:
+        return "float64"
+    return "json"
+
+
+def _feature(name: str, shape: Any) -> Any:
+    import datasets
+
+    if shape == "json":
+        return datasets.List(datasets.Json()) if name == "tools" else datasets.Json()
+    if isinstance(shape, dict):
+        return {inner: _feature(inner, x) for inner, x in shape.items()} or datasets.Json()
+    if isinstance(shape, list):
+        return datasets.List(_feature("", shape[0]))
+    return datasets.Value(shape or "string")
