@@ -26,7 +26,7 @@ type component struct {
 // crate is an entry of a Cargo.lock.
 var crate = regexp.MustCompile(`(?m)^\[\[package\]\]\nname = "([^"]+)"\nversion = "([^"]+)"$`)
 
-// bill lists what is in the binary: Go's library, the modules it was linked of, and the crates of the tokenizer library.
+// bill lists what is in the binary: Go's library, the modules it was linked of, and the tokenizer library's crates.
 func (b *build) bill() ([]byte, error) {
 	self := b.info.Main
 	golang := strings.TrimPrefix(b.info.GoVersion, "go")
@@ -87,7 +87,9 @@ func appendLicences(text []byte, name, dir string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the licence of %s: %w", name, err)
 	}
-	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool { return e.IsDir() || !licence.MatchString(e.Name()) })
+	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool {
+		return e.IsDir() || !licence.MatchString(e.Name())
+	})
 	if len(entries) == 0 {
 		return nil, fmt.Errorf("%s has no licence in %s", name, dir)
 	}

@@ -52,7 +52,9 @@ func program(t *testing.T) string {
 func TestSameBytes(t *testing.T) {
 	binary := program(t)
 	root := t.TempDir()
-	for _, name := range []string{"LICENSE", "go.mod", "go.sum", "plugins/python/README.md", "collator/tokenizer/libtokenizers/Cargo.lock"} {
+	for _, name := range []string{
+		"LICENSE", "go.mod", "go.sum", "plugins/python/README.md", "collator/tokenizer/libtokenizers/Cargo.lock",
+	} {
 		data, err := os.ReadFile(filepath.Join("../..", name))
 		if err != nil {
 			t.Fatal(err)
@@ -66,7 +68,8 @@ func TestSameBytes(t *testing.T) {
 	for i := range seen {
 		out := t.TempDir()
 		var stdout bytes.Buffer
-		if err := run([]string{"-binary", binary, "-root", root, "-out", out, "wheel", "archive"}, &stdout); err != nil {
+		args := []string{"-binary", binary, "-root", root, "-out", out, "wheel", "archive"}
+		if err := run(args, &stdout); err != nil {
 			t.Fatal(err)
 		}
 		seen[i] = map[string][]byte{}
@@ -103,7 +106,8 @@ func write(t *testing.T, path string, data []byte) {
 }
 
 func TestRefused(t *testing.T) {
-	if err := run([]string{"-binary", program(t), "-root", "../..", "-out", t.TempDir(), "snap"}, os.Stderr); err == nil || !strings.Contains(err.Error(), "neither wheel nor archive") {
+	err := run([]string{"-binary", program(t), "-root", "../..", "-out", t.TempDir(), "snap"}, os.Stderr)
+	if err == nil || !strings.Contains(err.Error(), "neither wheel nor archive") {
 		t.Errorf("snap: %v", err)
 	}
 	if _, err := needs([]byte("text")); err == nil {
@@ -113,7 +117,8 @@ func TestRefused(t *testing.T) {
 	if err != nil {
 		t.Skip("SKIPPED: no libstdc++ to look at")
 	}
-	if _, err := needs(library); err == nil || !strings.Contains(err.Error(), "libgcc_s.so.1, which not every Linux has") {
+	_, err = needs(library)
+	if err == nil || !strings.Contains(err.Error(), "libgcc_s.so.1, which not every Linux has") {
 		t.Errorf("libstdc++: %v", err)
 	}
 }

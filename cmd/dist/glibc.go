@@ -33,7 +33,7 @@ func needs(program []byte) (oldest release, err error) {
 	}
 	for _, name := range needed {
 		if !slices.Contains(libraries, name) {
-			return oldest, fmt.Errorf("the program needs %s, which not every Linux has: build it with .ci/portable", name)
+			return oldest, fmt.Errorf("the program needs %s, which not every Linux has: use .ci/portable", name)
 		}
 	}
 	versions, err := f.DynamicVersionNeeds()
@@ -45,7 +45,7 @@ func needs(program []byte) (oldest release, err error) {
 		for _, v := range library.Needs {
 			var of release
 			if n, _ := fmt.Sscanf(v.Dep, "GLIBC_%d.%d", &of.major, &of.minor); n != 2 {
-				return oldest, fmt.Errorf("the program needs %s of %s, which says nothing about a glibc", v.Dep, library.Name)
+				return oldest, fmt.Errorf("the program needs %s of %s, which tells no glibc", v.Dep, library.Name)
 			}
 			if of.major > oldest.major || of.major == oldest.major && of.minor > oldest.minor {
 				oldest = of

@@ -48,7 +48,7 @@ var age = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func run(args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("dist", flag.ContinueOnError)
-	binary := flags.String("binary", "bin/portable/nat-go", "the built program; LICENSES of what is not Go in it lies beside it")
+	binary := flags.String("binary", "bin/portable/nat-go", "the built program; LICENSES of what is not Go lies beside it")
 	root := flags.String("root", ".", "root of the checkout")
 	out := flags.String("out", "dist", "folder to write to")
 	if err := flags.Parse(args); err != nil {

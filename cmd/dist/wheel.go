@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// metadata describes the wheel to pip. The package itself needs nothing: numpy and the rest are there where they are used.
+// metadata describes the wheel to pip. The package itself needs nothing: numpy and the rest are for who uses them.
 const metadata = `Metadata-Version: 2.4
 Name: nat-go
 Version: %s
@@ -38,6 +38,8 @@ Requires-Dist: trl>=1.16,<2; extra == "trl"
 Description-Content-Type: text/markdown
 
 %s`
+
+const format = "Wheel-Version: 1.0\nGenerator: nat-go\nRoot-Is-Purelib: false\n"
 
 // wheel writes a wheel (PEP 427), a zip with a list of its files, and returns its name. pip puts what lies in scripts
 // beside python and makes it executable.
@@ -64,7 +66,7 @@ func (b *build) wheel(w io.Writer) (name string, err error) {
 	files = append(files,
 		file{name: stem + ".data/scripts/nat-go", data: b.binary, program: true},
 		file{name: info + "METADATA", data: fmt.Appendf(nil, metadata, version, b.readme)},
-		file{name: info + "WHEEL", data: []byte("Wheel-Version: 1.0\nGenerator: nat-go\nRoot-Is-Purelib: false\n" + tags)},
+		file{name: info + "WHEEL", data: []byte(format + tags)},
 		file{name: info + "licenses/LICENSE", data: b.licence},
 		file{name: info + "licenses/" + third, data: b.licences},
 		file{name: info + "sboms/nat-go.cdx.json", data: bill},

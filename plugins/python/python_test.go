@@ -31,7 +31,8 @@ func TestPackage(t *testing.T) {
 			needs, err)
 	}
 	cmd := exec.Command(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
-	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=.", "NATGO_TEST_BATCHES="+writeBatches(t), "HF_HOME="+t.TempDir())
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=.", "HF_HOME="+t.TempDir(),
+		"NATGO_TEST_BATCHES="+writeBatches(t))
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil {

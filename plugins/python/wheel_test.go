@@ -43,7 +43,8 @@ func wheel(t *testing.T) string {
 	case pythontest.Required("wheel"):
 		t.Fatal("NATGO_REQUIRE names wheel, and there is none: run make wheel")
 	}
-	t.Skip("SKIPPED: no wheel in dist, so none was installed; `make wheel` makes one, NATGO_REQUIRE=wheel makes that a failure")
+	t.Skip("SKIPPED: no wheel in dist, so none was installed; `make wheel` makes one, " +
+		"NATGO_REQUIRE=wheel makes that a failure")
 	return ""
 }
 
@@ -71,6 +72,10 @@ func parts(t *testing.T, path string) map[string][]byte {
 	return files
 }
 
+var wheelName = regexp.MustCompile(
+	`^(nat_go-[^-]+)-py3-none-manylinux_2_(\d+)_x86_64(\.manylinux\w+_x86_64)?\.whl$`,
+)
+
 // The wheel holds what it says, is small, and its tag says what its program needs.
 func TestWheel(t *testing.T) {
 	path := wheel(t)
@@ -82,7 +87,7 @@ func TestWheel(t *testing.T) {
 	if info.Size() >= 40<<20 {
 		t.Errorf("the wheel has %d bytes, 40 MB or more", info.Size())
 	}
-	tag := regexp.MustCompile(`^(nat_go-[^-]+)-py3-none-manylinux_2_(\d+)_x86_64(\.manylinux\w+_x86_64)?\.whl$`).FindStringSubmatch(filepath.Base(path))
+	tag := wheelName.FindStringSubmatch(filepath.Base(path))
 	if tag == nil {
 		t.Fatalf("%s is not the name of a wheel for Linux", filepath.Base(path))
 	}
@@ -108,12 +113,13 @@ func TestWheel(t *testing.T) {
 		}
 	}
 	licences := string(files[tag[1]+".dist-info/licenses/THIRD-PARTY-LICENSES"])
-	var bill struct{ Components []struct{ Name, Purl string } }
+	type component struct{ Name, Purl string }
+	var bill struct{ Components []component }
 	if err := json.Unmarshal(files[tag[1]+".dist-info/sboms/nat-go.cdx.json"], &bill); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"stdlib", "github.com/daulet/tokenizers", "onig", "google.golang.org/grpc"} {
-		if !slices.ContainsFunc(bill.Components, func(c struct{ Name, Purl string }) bool { return c.Name == name && c.Purl != "" }) {
+		if !slices.ContainsFunc(bill.Components, func(c component) bool { return c.Name == name && c.Purl != "" }) {
 			t.Errorf("the bill of materials does not list %s", name)
 		}
 		if name != "stdlib" && !strings.Contains(licences, name+" ") {
@@ -155,7 +161,8 @@ func TestWheelInEmptyEnvironments(t *testing.T) {
 			say := func(program string, args ...string) string {
 				t.Helper()
 				cmd := exec.Command(program, args...)
-				cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PATH="+filepath.Join(env, "bin")+":/usr/bin:/bin")
+				path := filepath.Join(env, "bin") + ":/usr/bin:/bin"
+				cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PATH="+path)
 				cmd.Dir = t.TempDir()
 				out, err := cmd.CombinedOutput()
 				if err != nil {
@@ -170,7 +177,8 @@ func TestWheelInEmptyEnvironments(t *testing.T) {
 				t.Fatalf("the environment is of Python %s", told)
 			}
 			command := say(filepath.Join(env, "bin", "nat-go"), "--version")
-			if module := say(python, "-m", "natgo", "--version"); module != command || !strings.HasPrefix(command, "nat-go ") {
+			module := say(python, "-m", "natgo", "--version")
+			if module != command || !strings.HasPrefix(command, "nat-go ") {
 				t.Errorf("nat-go says %q, python -m natgo %q", command, module)
 			}
 			loaded := say(python, "-c", `
@@ -201,8 +209,11 @@ func firstMinute(t *testing.T, say func(program string, args ...string) string) 
 	if !ok || !ended {
 		t.Fatal("README.md no longer begins with candidates.jsonl")
 	}
-	out := say("sh", "-c", `printf %s "$1" > candidates.jsonl && nat-go run candidates.jsonl && cat out/*/dataset/trl/*.jsonl`, "sh", rows)
-	for _, want := range []string{"completed", "3 records made, 3 kept", `"chosen": [{"role": "assistant", "content": "Paris."}]`} {
+	out := say("sh", "-c", `printf %s "$1" > candidates.jsonl &&
+		nat-go run candidates.jsonl && cat out/*/dataset/trl/*.jsonl`, "sh", rows)
+	for _, want := range []string{
+		"completed", "3 records made, 3 kept", `"chosen": [{"role": "assistant", "content": "Paris."}]`,
+	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}
