@@ -4,6 +4,8 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/parquet-go/parquet-go"
+
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -16,6 +18,7 @@ import (
 // groups, which the trainer adapter pushes as well.
 var atropos = Format{
 	Name:     "atropos",
+	Service:  true,
 	Consumer: "Atropos (run-api, ScoredData)",
 	Shape:    `{"tokens": [[ids]], "masks": [[id or -100]], "scores": [numbers], "inference_logprobs": [[numbers]]}`,
 	Carries:  []builders.Kind{builders.KindRollout},
@@ -24,6 +27,13 @@ var atropos = Format{
 	},
 	open: func(e *Encoder) { e.encode = (*Encoder).atroposRow },
 	read: (*rowReader).atropos,
+	columns: func(builders.Kind, columns) parquet.Group {
+		ids, numbers := parquet.List(parquet.Int(64)), parquet.List(parquet.Leaf(parquet.DoubleType))
+		return parquet.Group{
+			"tokens": parquet.List(ids), "masks": parquet.List(ids), "scores": numbers,
+			"inference_logprobs": parquet.Optional(parquet.List(numbers)),
+		}
+	},
 	together: func(r *builders.Resolved) string {
 		if rollout, ok := r.Record.(*builders.Rollout); ok {
 			return "task " + rollout.Task

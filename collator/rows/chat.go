@@ -1,6 +1,10 @@
 package rows
 
-import "github.com/nat-go/nat-go/builders"
+import (
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/nat-go/nat-go/builders"
+)
 
 // chatRows is the format that everybody has for conversations: messages, and the tools that could be called. Its
 // readers train every turn of the assistant, each in a way of its own.
@@ -17,6 +21,9 @@ var chatRows = Format{
 		row := r.conversation(fullMessage)
 		r.tools()
 		return row
+	},
+	columns: func(_ builders.Kind, c columns) parquet.Group {
+		return c.and(parquet.Group{"messages": c.messages()})
 	},
 }
 

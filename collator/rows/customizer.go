@@ -1,6 +1,8 @@
 package rows
 
 import (
+	"github.com/parquet-go/parquet-go"
+
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -35,6 +37,15 @@ var customizer = Format{
 			Chosen:   r.text("chosen_response"),
 			Rejected: r.text("rejected_response"),
 		}
+	},
+	columns: func(k builders.Kind, c columns) parquet.Group {
+		switch {
+		case k == builders.KindDemonstration:
+			return c.and(parquet.Group{"messages": c.messages()})
+		case c.FullHistory:
+			return parquet.Group{"prompt": plainMessages, "chosen_response": parquet.String(), "rejected_response": parquet.String()}
+		}
+		return parquet.Group{"prompt": parquet.String(), "chosen_response": parquet.String(), "rejected_response": parquet.String()}
 	},
 }
 
@@ -110,7 +121,7 @@ func (e *Encoder) customizerPrompt(dst []byte, p builders.Passage) ([]byte, erro
 	case len(p.Nodes) == 0:
 		return append(dst, `""`...), nil
 	}
-	last := &p.Nodes[len(p.Nodes)-1].Message
+	last := e.content(&p.Nodes[len(p.Nodes)-1].Message)
 	if err := e.textOnly(last); err != nil {
 		return dst, err
 	}
@@ -138,6 +149,6 @@ func (e *Encoder) sideText(side string, p builders.Passage) (string, error) {
 	case len(p.Nodes) != 1 || p.Nodes[0].Message.Role != "assistant":
 		return "", e.refuse("the %s side is more than one assistant turn", side)
 	}
-	m := &p.Nodes[0].Message
+	m := e.content(&p.Nodes[0].Message)
 	return m.Text, e.textOnly(m)
 }

@@ -35,6 +35,38 @@ type Options struct {
 	// NAT writes customizer rows as NAT does, bytes and all: ASCII, no final newline, keys of messages it doesn't know left
 	// out without a word.
 	NAT bool `json:"nat,omitempty"`
+	// JSONColumns says how tables hold what is not alike in every row.
+	JSONColumns JSONColumns `json:"json_columns,omitzero"`
+}
+
+// JSONColumns says how a table holds messages with more than a role and a text, and tools.
+type JSONColumns uint8
+
+// The ways to hold values that are not alike.
+const (
+	JSONValues JSONColumns = iota // of Parquet's type JSON, which Hugging Face datasets reads from 4.7 on
+	JSONText                      // as texts, which their reader has to parse
+)
+
+// MarshalText writes it as in YAML.
+func (c JSONColumns) MarshalText() ([]byte, error) {
+	if c == JSONText {
+		return []byte("text"), nil
+	}
+	return []byte("json"), nil
+}
+
+// UnmarshalText reads it as in YAML.
+func (c *JSONColumns) UnmarshalText(b []byte) error {
+	switch string(b) {
+	case "json":
+		*c = JSONValues
+	case "text":
+		*c = JSONText
+	default:
+		return fmt.Errorf("json_columns is %q; it can be json or text", b)
+	}
+	return nil
 }
 
 // TextPrompt says how a string prompt is written for a trainer that reads messages.
@@ -74,10 +106,11 @@ type Format struct {
 	Shape    string // one row, for people
 	Carries  []builders.Kind
 	Files    func(builders.Kind, Split) string // file name under dataset/<name>/; *.parquet is a table, all else JSON lines
+	Service  bool                              // the consumer is a service, which reads JSON itself
 	open     func(*Encoder)
 	read     func(*rowReader) *Row
-	schema   func(builders.Kind) *parquet.Schema   // of tables
-	together func(*builders.Resolved) (key string) // see Together; nil: every record stands alone
+	columns  func(builders.Kind, columns) parquet.Group // of tables
+	together func(*builders.Resolved) (key string)      // see Together; nil: every record stands alone
 }
 
 // Together names the records of a group that share rows, in formats where some do: those with the same key are given to the
@@ -92,10 +125,43 @@ func (f Format) Together(r *builders.Resolved) (key string) {
 // SharesRows says whether records of this format may share rows at all.
 func (f Format) SharesRows() bool { return f.together != nil }
 
-// Formats lists the row formats by name.
+// Formats lists the row formats: those of lines, verl's tables, and each of lines as a table.
 func Formats() []Format {
-	return []Format{customizer, trl, chatRows, kto, nemoRL, nemoRLRanked, openAI, verl, atropos}
+	all := []Format{customizer, trl, chatRows, kto, nemoRL, nemoRLRanked, openAI, verl, atropos}
+	for _, f := range all {
+		if t, ok := f.Table(); ok {
+			all = append(all, t)
+		}
+	}
+	return all
 }
+
+// TableSuffix ends the name of a format of lines as a table.
+const TableSuffix = ".parquet"
+
+// Table is a format of lines as a Parquet table, which says of every column what it holds; ok is false where the format has
+// tables itself. A reader of JSON lines has to guess that from the first of them.
+func (f Format) Table() (table Format, ok bool) {
+	if f.Declared() {
+		return Format{}, false
+	}
+	t := f
+	t.Name, t.Shape = f.Name+TableSuffix, "Parquet: "+f.Shape
+	t.Files = func(k builders.Kind, s Split) string {
+		return strings.TrimSuffix(f.Files(k, s), ".jsonl") + TableSuffix
+	}
+	t.read = func(r *rowReader) *Row {
+		r.parsed = true
+		return f.read(r)
+	}
+	return t, true
+}
+
+// Lines is the format of lines that a table is one of; the format itself where it is none.
+func (f Format) Lines() string { return strings.TrimSuffix(f.Name, TableSuffix) }
+
+// Declared says whether the files of the format are tables, whose columns are declared.
+func (f Format) Declared() bool { return IsTable(f.Files(f.Carries[0], Train)) }
 
 // Lookup finds a format.
 func Lookup(name string) (Format, bool) {

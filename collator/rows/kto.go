@@ -1,6 +1,8 @@
 package rows
 
 import (
+	"github.com/parquet-go/parquet-go"
+
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/ttc/json"
 )
@@ -24,6 +26,9 @@ var kto = Format{
 		row.Label = &label
 		r.tools()
 		return row
+	},
+	columns: func(_ builders.Kind, c columns) parquet.Group {
+		return c.and(parquet.Group{"prompt": c.passage(), "completion": c.passage(), "label": parquet.Leaf(parquet.BooleanType)})
 	},
 }
 

@@ -13,7 +13,7 @@ func (e *Encoder) plainMessages(dst []byte, nodes []ttc.Node, ok func(*chat.Mess
 	var err error
 	dst = append(dst, '[')
 	for i := range nodes {
-		m := &nodes[i].Message
+		m := e.content(&nodes[i].Message)
 		if err := ok(m); err != nil {
 			return dst, err
 		}
@@ -42,11 +42,29 @@ func (e *Encoder) fullMessages(dst []byte, nodes []ttc.Node) ([]byte, error) {
 		if i > 0 {
 			dst = append(dst, ", "...)
 		}
-		if dst, err = e.fullMessage(dst, &nodes[i].Message); err != nil {
+		if dst, err = e.fullMessage(dst, asText(&nodes[i].Message)); err != nil {
 			return dst, err
 		}
 	}
 	return append(dst, ']'), nil
+}
+
+// content is asText where the rows are not NAT's, which doesn't know of it.
+func (e *Encoder) content(m *chat.Message) *chat.Message {
+	if e.opts.NAT {
+		return m
+	}
+	return asText(m)
+}
+
+// asText is a message whose content, where it is a list of texts alone, is their text: a column of contents has one shape.
+func asText(m *chat.Message) *chat.Message {
+	if m.Form != chat.Parts {
+		return m
+	}
+	flat := *m
+	flat.FlattenText()
+	return &flat
 }
 
 func (e *Encoder) fullMessage(dst []byte, m *chat.Message) ([]byte, error) {
@@ -62,18 +80,11 @@ func (e *Encoder) fullMessage(dst []byte, m *chat.Message) ([]byte, error) {
 	case chat.Text:
 		member(`, "content"`, m.Text)
 	case chat.Parts:
-		dst = append(dst, `, "content": [`...)
-		for i, p := range m.Parts {
+		for _, p := range m.Parts {
 			if p.Type != "text" {
 				return dst, e.refuse("a %s message has a part of type %q", m.Role, p.Type)
 			}
-			if i > 0 {
-				dst = append(dst, ", "...)
-			}
-			member(`{"type": "text", "text"`, p.Text)
-			dst = append(dst, '}')
 		}
-		dst = append(dst, ']')
 	case chat.Null, chat.Absent:
 		dst = append(dst, `, "content": null`...)
 	}

@@ -1,6 +1,8 @@
 package rows
 
 import (
+	"github.com/parquet-go/parquet-go"
+
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/ttc/json"
 )
@@ -25,6 +27,9 @@ var nemoRL = Format{
 	read: func(r *rowReader) *Row {
 		return &Row{Kind: builders.KindPreference, Prompt: r.passage("prompt", plainMessage), Chosen: r.text("chosen"), Rejected: r.text("rejected")}
 	},
+	columns: func(_ builders.Kind, c columns) parquet.Group {
+		return parquet.Group{"prompt": c.plainPassage(), "chosen": parquet.String(), "rejected": parquet.String()}
+	},
 }
 
 // nemoRLRanked is NeMo RL's own PreferenceDataset: a context and ranked completions, rank 0 best.
@@ -36,6 +41,10 @@ var nemoRLRanked = Format{
 	Files:    helixFiles,
 	open:     func(e *Encoder) { e.encode = each((*Encoder).nemoRLRankedRow) },
 	read:     (*rowReader).nemoRLRanked,
+	columns: func(_ builders.Kind, c columns) parquet.Group {
+		ranked := parquet.Group{"rank": parquet.Int(64), "completion": c.messages()}
+		return parquet.Group{"context": c.messages(), "completions": parquet.List(ranked)}
+	},
 }
 
 // nemoRLRow writes both sides as text: the trainer makes an assistant message of each, so a side with tool calls is refused.

@@ -1,6 +1,8 @@
 package rows
 
 import (
+	"github.com/parquet-go/parquet-go"
+
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -10,6 +12,7 @@ import (
 // both outputs are a single assistant message.
 var openAI = Format{
 	Name:     "openai",
+	Service:  true,
 	Consumer: "OpenAI fine-tuning (method dpo)",
 	Shape:    `{"input": {"messages": [messages], "tools"?}, "preferred_output": [message], "non_preferred_output": [message]}`,
 	Carries:  []builders.Kind{builders.KindPreference},
@@ -21,6 +24,12 @@ var openAI = Format{
 	},
 	open: func(e *Encoder) { e.encode, e.textArguments = each((*Encoder).openAIRow), true },
 	read: (*rowReader).openAI,
+	columns: func(_ builders.Kind, c columns) parquet.Group {
+		return parquet.Group{
+			"input":            c.and(parquet.Group{"messages": c.messages()}),
+			"preferred_output": c.messages(), "non_preferred_output": c.messages(),
+		}
+	},
 }
 
 func (e *Encoder) openAIRow(dst []byte, r *builders.Resolved) ([]byte, error) {

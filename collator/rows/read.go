@@ -55,6 +55,7 @@ type rowReader struct {
 	fields map[string]json.Raw
 	shape  []string
 	err    error
+	parsed bool // of a table: where a value is due, a text is one as JSON (see JSONText)
 }
 
 func (r *rowReader) has(key string) bool { _, ok := r.fields[key]; return ok }
@@ -76,6 +77,7 @@ func (r *rowReader) passage(key string, check func(*chat.Message) string) (p bui
 		p.Text, _ = v.Text()
 		r.shape = append(r.shape, key+": text")
 	case v.Kind() == json.Array:
+		v = r.values(v)
 		messages, err := chat.ParseMessages(v)
 		if err != nil {
 			r.fail(key, "can't be read: %v", err)
@@ -91,6 +93,25 @@ func (r *rowReader) passage(key string, check func(*chat.Message) string) (p bui
 		r.fail(key, "is %s where text or messages are due", v.Kind())
 	}
 	return p
+}
+
+// values is a list with values in the place of texts that hold them as JSON, where the row is a table's.
+func (r *rowReader) values(list json.Raw) json.Raw {
+	if !r.parsed {
+		return list
+	}
+	out := append(make(json.Raw, 0, len(list)), '[')
+	for x := range list.Elements() {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		text, is := x.Text()
+		if v, err := json.Parse([]byte(text), json.Limits{}); is && err == nil {
+			x = v
+		}
+		out = append(out, x...)
+	}
+	return append(out, ']')
 }
 
 // conversation takes the messages of a demonstration; the last one is what it shows.
@@ -144,7 +165,7 @@ func (r *rowReader) take(key string, kind json.Kind) json.Raw {
 
 // object is a reader of an object within the row; adopt takes in what it found.
 func (r *rowReader) object(key string, v json.Raw) *rowReader {
-	in := &rowReader{fields: map[string]json.Raw{}}
+	in := &rowReader{fields: map[string]json.Raw{}, parsed: r.parsed}
 	if v == nil || v.Kind() != json.Object {
 		r.fail(key, "holds no object")
 		return in
@@ -181,6 +202,9 @@ func (r *rowReader) oneForm(key string, first builders.Passage, rest ...builders
 func (r *rowReader) tools() {
 	v, ok := r.fields["tools"]
 	delete(r.fields, "tools")
+	if v.Kind() == json.Array {
+		v = r.values(v)
+	}
 	switch {
 	case !ok || v.Kind() == json.Null:
 	case v.Kind() != json.Array:

@@ -85,7 +85,7 @@ func TestTable(t *testing.T) {
 		var want, got []string
 		var files [2]bytes.Buffer
 		for i := range files {
-			table := verl.NewTable(&files[i], r.Record.Kind())
+			table := verl.NewTable(&files[i], r.Record.Kind(), Options{}, Contents{})
 			for range 100 {
 				line, _, err := NewEncoder(verl, Options{}).Append(nil, Train, r)
 				if err == nil {

@@ -1,6 +1,8 @@
 package rows
 
 import (
+	"github.com/parquet-go/parquet-go"
+
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -26,6 +28,12 @@ var trl = Format{
 	},
 	open: func(e *Encoder) { e.encode = each((*Encoder).trlRow) },
 	read: (*rowReader).trl,
+	columns: func(k builders.Kind, c columns) parquet.Group {
+		if k == builders.KindDemonstration {
+			return c.and(parquet.Group{"prompt": c.messages(), "completion": c.messages()})
+		}
+		return c.and(parquet.Group{"prompt": c.passage(), "chosen": c.passage(), "rejected": c.passage()})
+	},
 }
 
 func (r *rowReader) trl() *Row {

@@ -38,25 +38,24 @@ var verl = Format{
 	},
 	open:     func(e *Encoder) { e.encode = (*Encoder).verlRow },
 	read:     (*rowReader).verl,
-	schema:   verlSchema,
+	columns:  verlColumns,
 	together: verlPrompt,
 }
 
-func verlSchema(k builders.Kind) *parquet.Schema {
-	message := parquet.Group{"role": parquet.String(), "content": parquet.String()}
+func verlColumns(k builders.Kind, _ columns) parquet.Group {
 	if k == builders.KindDemonstration {
-		return parquet.NewSchema("sft", parquet.Group{"messages": parquet.List(message)})
+		return parquet.Group{"messages": plainMessages}
 	}
-	return parquet.NewSchema("rl", parquet.Group{
+	return parquet.Group{
 		"data_source":  parquet.String(),
-		"prompt":       parquet.List(message),
+		"prompt":       plainMessages,
 		"ability":      parquet.String(),
 		"reward_model": parquet.Group{"style": parquet.String(), "ground_truth": parquet.String()},
 		"extra_info": parquet.Group{
 			"split": parquet.String(), "index": parquet.Int(64), "task": parquet.String(),
 			"example": parquet.String(), "tools": parquet.Optional(parquet.String()),
 		},
-	})
+	}
 }
 
 // verlPrompt is the prompt of a rollout, with its task: rollouts that share both make one row.

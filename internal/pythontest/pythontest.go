@@ -109,6 +109,30 @@ var trl = sync.OnceValues(func() (string, error) {
 	return inside(env), create(env, need, "python3", nil, packages...)
 })
 
+// Datasets3 returns a Python with Hugging Face datasets 3.6, the last before its columns of JSON: that of
+// NATGO_DATASETS3_PYTHON, or, where NATGO_REQUIRE names datasets3, a virtual environment made for it in the user's cache.
+// It is empty where there is none, which is logged: a test goes on with today's.
+func Datasets3(t testing.TB) string {
+	t.Helper()
+	path, err := datasets3()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if path == "" {
+		t.Log("SKIPPED: no Python with datasets 3.6; NATGO_REQUIRE=datasets3 sets one up, NATGO_DATASETS3_PYTHON names one")
+	}
+	return path
+}
+
+var datasets3 = sync.OnceValues(func() (string, error) {
+	const need = "import datasets; assert datasets.__version__.startswith('3.6.')"
+	env := environment("datasets3-env")
+	if path := first(need, os.Getenv("NATGO_DATASETS3_PYTHON"), inside(env)); path != "" || !Required("datasets3") {
+		return path, nil
+	}
+	return inside(env), create(env, need, "python3", nil, "datasets==3.6.0")
+})
+
 // environment is a virtual environment's folder in the user's cache.
 func environment(name string) string {
 	cache, err := os.UserCacheDir()

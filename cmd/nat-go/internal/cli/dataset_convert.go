@@ -11,7 +11,7 @@ import (
 
 func newDatasetConvertCmd() *cobra.Command {
 	var formats []string
-	var output, promptAs string
+	var output, promptAs, jsonColumns string
 	var history, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "convert RUN --format FORMAT",
@@ -19,6 +19,7 @@ func newDatasetConvertCmd() *cobra.Command {
 		Long: `Write a run's data set in another format, from its record log and the decisions made in the run: the same records, the same
 split. What a format can't carry is left out and counted, with the reason.
 
+FORMAT.parquet is FORMAT as Parquet, which says of every column what it holds: no reader guesses it from the first rows.
 sft_parquet is made of the run's token batches instead: input_ids and labels, which TRL's SFTTrainer trains as they are.
 
 The rows go to the run's own dataset folder and are entered in its manifest, or to a folder of your choice with --output.`,
@@ -38,6 +39,11 @@ The rows go to the run's own dataset folder and are entered in its manifest, or 
 			if cmd.Flags().Changed("prompt-as") {
 				if err := opts.TextPrompt.UnmarshalText([]byte(promptAs)); err != nil {
 					return exit.Usagef("--prompt-as: %w", err)
+				}
+			}
+			if cmd.Flags().Changed("json-columns") {
+				if err := opts.JSONColumns.UnmarshalText([]byte(jsonColumns)); err != nil {
+					return exit.Usagef("--json-columns: %w", err)
 				}
 			}
 			var to []dataset.Format
@@ -71,6 +77,8 @@ The rows go to the run's own dataset folder and are entered in its manifest, or 
 	f.StringVar(&output, "output", "", "folder for the formats' folders; empty: the run's dataset folder")
 	f.StringVar(&promptAs, "prompt-as", "",
 		"what a text prompt becomes in trl rows: user_message or text (default: as in the run)")
+	f.StringVar(&jsonColumns, "json-columns", "", "how Parquet rows hold tools and messages with tool calls: "+
+		"json, for Hugging Face datasets from 4.7 on, or text (default: as in the run)")
 	f.BoolVar(&history, "use-full-message-history", false,
 		"keep message prompts as messages in customizer rows; else the last message's text (default: as in the run)")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")

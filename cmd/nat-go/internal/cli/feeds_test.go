@@ -19,7 +19,7 @@ func TestFeedsCoverAllFormats(t *testing.T) {
 	}
 	for _, f := range rows.Formats() {
 		for _, k := range f.Carries {
-			if !known[[2]string{k.String(), f.Name}] {
+			if !known[[2]string{k.String(), f.Lines()}] {
 				t.Errorf("%s rows of %ss have no line", f.Name, k)
 			}
 		}

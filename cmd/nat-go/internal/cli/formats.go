@@ -58,9 +58,15 @@ Trainers of text rows tokenise them again; exact masks are the business of token
 				b.WriteString((&columns.Table{Rows: rows, Indent: indent}).Text(terminal.Width(out)))
 			}
 			for _, f := range all {
+				if strings.HasSuffix(f.Name, rows.TableSuffix) {
+					continue
+				}
 				table(0, []string{fmt.Sprintf("%s  for %s; carries %s", f.Name, f.Consumer, strings.Join(f.Carries, ", "))})
 				table(2, []string{f.Shape})
 			}
+			b.WriteByte('\n')
+			table(0, []string{"FORMAT" + rows.TableSuffix + " is FORMAT as Parquet, which says of every column what it holds: of lines of JSON " +
+				"a reader guesses it, and makes timestamps of dates, say. `nat-go dataset verify` tells what would change."})
 			b.WriteString("\nWhat feeds what\n")
 			for _, f := range feeds() {
 				table(0, []string{fmt.Sprintf("%s as %s -> %s", f.Record, f.Format, f.Trainer)})

@@ -17,6 +17,7 @@ const (
 	badBatch      = "NG5011"
 	notVerifiable = "NG5012"
 	interrupted   = "NG5013"
+	readOtherwise = "NG5014"
 )
 
 // Codes are the pages of the codes above, for `nat-go explain`.
@@ -35,5 +36,6 @@ func Codes() []ledger.Code {
 		ledger.NewCode(badBatch, "dataset", "A token batch is not what its line in batches/index.jsonl, its proof and the tokenizer say: another file, masks or labels that don't follow from the rows, or tokens that are not the text they were made of.", "The file was changed after the run, or the tokenizer is another one: run again, or name the tokenizer the run had."),
 		ledger.NewCode(notVerifiable, "dataset", "Nothing says what the run wrote, so that what is in its folder can't be verified: it has no manifest, one that can't be read, or one that an older nat-go wrote without the hashes of the files; or it says itself that the run failed.", "Go on with a run that was interrupted (`nat-go finetune resume`), else make it again."),
 		ledger.NewCode(interrupted, "dataset", "A command is at work in the run's folder, or was killed there: what it wrote may not be whole.", "Wait for it to end, or run it again: `nat-go dataset convert` with the same formats, `nat-go finetune resume` for a run."),
+		ledger.NewCode(readOtherwise, "dataset", "Hugging Face datasets, with which most trainers load rows, guesses the columns of JSON lines: a column of dates becomes timestamps, a key that comes first behind the first 10 MiB makes load_dataset fail, keys that some rows lack are filled in with null.", "Load the same format as Parquet, whose columns are declared: `nat-go dataset convert RUN --format FORMAT.parquet`, or list it under dataset.formats."),
 	}
 }

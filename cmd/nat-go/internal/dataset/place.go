@@ -129,6 +129,9 @@ func findFormat(dir string) (FormatFolder, error) {
 		paths = append(paths, found...)
 	}
 	for _, p := range paths {
+		if isDir(p) { // of a format whose name ends so
+			continue
+		}
 		if filepath.Base(p) == OriginsFile {
 			f.Origins = p
 			continue
@@ -181,7 +184,7 @@ func formatOf(folder string, files []RowFile) (Format, error) {
 		}
 	}
 	for _, f := range Formats() {
-		if f.FromBatches() || rows.IsTable(files[0].Name) != rows.IsTable(f.Files(f.Carries[0], rows.Train)) {
+		if f.FromBatches() || rows.IsTable(files[0].Name) != f.Declared() {
 			continue
 		}
 		if first == nil && slices.ContainsFunc(f.Carries, func(k builders.Kind) bool { return f.Files(k, files[0].Split) == files[0].Name }) {

@@ -145,11 +145,15 @@ func (v *verifier) format(f FormatFolder) error {
 func (c *formatCheck) file(i int) error {
 	file := c.folder.Files[i]
 	seen := Verified{Format: c.folder.Format.Name, RowFile: runfolder.RowFile{Path: c.names[i], Split: file.Split.String()}}
+	var reading reading
 	check := func(n int64, line []byte) error {
 		row, err := c.folder.Format.Read(line)
 		if err != nil {
 			c.find(Finding{Code: badRow, File: c.names[i], Row: n + 1}, "%v", err)
 			return nil
+		}
+		if !c.folder.Format.Declared() {
+			reading.add(line)
 		}
 		switch {
 		case seen.Shape == "":
@@ -163,9 +167,20 @@ func (c *formatCheck) file(i int) error {
 		return c.index(row, seat{split: file.Split, file: uint32(i), row: n})
 	}
 	err := c.read(file.Path, &seen, check)
+	if !c.folder.Format.Service {
+		c.otherwise(c.names[i], &reading)
+	}
 	c.counts = append(c.counts, seen.Rows)
 	c.report.Files = append(c.report.Files, seen)
 	return err
+}
+
+// otherwise reports what Hugging Face datasets makes otherwise of a file of lines.
+func (c *formatCheck) otherwise(file string, r *reading) {
+	for _, x := range r.changes() {
+		c.find(Finding{Code: readOtherwise, Warning: true, File: file}, "%s; %s%s has the same rows with their columns declared",
+			x, c.folder.Format.Name, rows.TableSuffix)
+	}
 }
 
 // read calls f for each row of a file, and notes how many rows there are, and the bytes and their hash.

@@ -1,10 +1,12 @@
 package dataset
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"iter"
 	"os"
 	"path/filepath"
@@ -60,6 +62,9 @@ func Write(ctx context.Context, s Spec) ([]runfolder.Written, error) {
 		}
 		all = append(all, w)
 	}
+	if err := s.survey(ctx, all); err != nil {
+		return nil, err
+	}
 	for g, err := range s.groups(all) {
 		if err == nil {
 			err = ctx.Err()
@@ -99,6 +104,31 @@ func Write(ctx context.Context, s Spec) ([]runfolder.Written, error) {
 	return out, nil
 }
 
+// survey looks through the kept records for what the columns of tables have to hold, where any table asks.
+func (s *Spec) survey(ctx context.Context, all []*formatWriter) error {
+	if !slices.ContainsFunc(all, func(w *formatWriter) bool { return w.enc.Declared() }) {
+		return nil
+	}
+	var found [8]rows.Contents // by kind
+	for g, err := range recordlog.GroupsAhead(s.Log) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		for i := range g.Records {
+			if s.Decisions.At(g.First + uint64(i)).Kept() {
+				found[g.Records[i].Record.Kind()].Note(&g.Records[i])
+			}
+		}
+	}
+	for _, w := range all {
+		w.contents = found
+	}
+	return nil
+}
+
 // groups are those of the log, where anyone wants them.
 func (s *Spec) groups(all []*formatWriter) iter.Seq2[*recordlog.Group, error] {
 	if len(all) == 0 && s.Group == nil {
@@ -118,6 +148,8 @@ type formatWriter struct {
 	records int64
 	dropped int64
 	prefix  originPrefix
+	// contents of the kept records, by kind, where there are tables to declare.
+	contents [8]rows.Contents
 
 	row      []byte // scratch, as are the next two
 	one      []member
@@ -245,7 +277,7 @@ func (w *formatWriter) write(ms []member, s rows.Split) error {
 		}
 	}
 	if f.table != nil {
-		err = f.table.Append(w.row)
+		err = f.cells(w.row)
 	} else {
 		n, err = f.lines(w.enc, s, w.together)
 	}
@@ -262,6 +294,16 @@ func (w *formatWriter) write(ms []member, s rows.Split) error {
 	return nil
 }
 
+// cells appends rows to a table.
+func (f *rowFile) cells(lines []byte) error {
+	for line := range bytes.Lines(lines) {
+		if err := f.table.Append(line); err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
+		}
+	}
+	return nil
+}
+
 // lines appends rows as lines.
 func (f *rowFile) lines(enc *rows.Encoder, s rows.Split, rs []*builders.Resolved) (n int, err error) {
 	buf := f.out.buf
@@ -270,6 +312,9 @@ func (f *rowFile) lines(enc *rows.Encoder, s rows.Split, rs []*builders.Resolved
 	}
 	if buf, n, err = enc.AppendTogether(buf, s, rs); err != nil {
 		return 0, err
+	}
+	if f.reading != nil {
+		f.reading.lines(buf[len(f.out.buf):], n)
 	}
 	f.out.buf = buf
 	f.out.rotate()
@@ -290,8 +335,11 @@ func (w *formatWriter) open(kind builders.Kind, s rows.Split) (*rowFile, error) 
 		return nil, err
 	}
 	f := &rowFile{name: name, kind: kind.String(), split: s.String(), out: out}
-	if rows.IsTable(name) {
-		f.table = w.enc.NewTable(out, kind)
+	switch {
+	case !rows.IsTable(name) && !w.enc.Service && !w.spec.Options.NAT:
+		f.reading = &reading{}
+	case rows.IsTable(name):
+		f.table = w.enc.NewTable(out, kind, w.spec.Options, w.contents[kind])
 	}
 	w.files = append(w.files, f)
 	w.byPlace[kind][s] = f
@@ -318,6 +366,7 @@ func (w *formatWriter) finish() (runfolder.Written, []runfolder.File, error) {
 		files = append(files, file)
 		out.Files = append(out.Files, runfolder.RowFile{
 			Path: w.enc.Name + "/" + f.name, Kind: f.kind, Split: f.split, Rows: f.rows, Bytes: file.Bytes, XXH3: file.XXH3,
+			ReadOtherwise: f.otherwise(),
 		})
 	}
 	slices.SortFunc(out.Files, func(a, b runfolder.RowFile) int {
@@ -349,6 +398,17 @@ type rowFile struct {
 	rows              int64
 	out               *output
 	table             *rows.Table // nil: a file of lines
+	reading           *reading    // of lines that Hugging Face datasets reads
+}
+
+// otherwise is what the rows' reader makes otherwise of them.
+func (f *rowFile) otherwise() (all []string) {
+	if f.reading != nil {
+		for _, c := range f.reading.changes() {
+			all = append(all, c.String())
+		}
+	}
+	return all
 }
 
 // originPrefix keeps the part of a row's origin line that rows of one example share.

@@ -126,6 +126,9 @@ func (p *plan) chooseFormats() error {
 	if p.config.Dataset.PromptAs == "text" {
 		p.options.TextPrompt = rows.PlainText
 	}
+	if p.config.Dataset.JSONColumns == "text" {
+		p.options.JSONColumns = rows.JSONText
+	}
 	if adapter != nil {
 		if c, ok := adapter.Config.(*customizer.Config); ok {
 			p.options.FullHistory = c.UseFullMessageHistory

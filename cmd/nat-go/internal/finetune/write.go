@@ -3,9 +3,11 @@ package finetune
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
@@ -13,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -42,6 +45,7 @@ func (r *run) write(ctx context.Context, d *curate.Decisions) error {
 		return exit.Environmentf("can't write the data set: %w", err)
 	}
 	r.made.Dataset = written
+	r.warnOfReader(written)
 	for _, w := range written {
 		r.books.In(ledger.Write, dataset.Unit(w.Format), kept)
 		r.books.Out(ledger.Write, dataset.Unit(w.Format), w.Records)
@@ -50,6 +54,23 @@ func (r *run) write(ctx context.Context, d *curate.Decisions) error {
 		return r.copyForNAT()
 	}
 	return nil
+}
+
+// warnOfReader says which files of lines today's reader changes or refuses, and what holds the same rows as they are.
+func (r *run) warnOfReader(written []runfolder.Written) {
+	for _, w := range written {
+		for _, f := range w.Files {
+			now, table := f.ReadToday(), w.Format+rows.TableSuffix
+			if len(now) == 0 {
+				continue
+			}
+			cure := table + " beside it has the same rows with their columns declared"
+			if !slices.ContainsFunc(written, func(w runfolder.Written) bool { return w.Format == table }) {
+				cure = fmt.Sprintf("`nat-go dataset convert %s --format %s` writes the same rows with their columns declared", r.plan.folder, table)
+			}
+			r.warn("%s: Hugging Face datasets reads it otherwise: %s; %s", f.Path, strings.Join(now, "; "), cure)
+		}
+	}
 }
 
 // know notes the hashes of files as they were written.

@@ -99,6 +99,21 @@ type RowFile struct {
 	Rows  int64  `json:"rows"`
 	Bytes int64  `json:"bytes"`
 	XXH3  string `json:"xxh3"` // 128-bit xxh3 of the content, hex
+	// ReadOtherwise is what Hugging Face datasets, with which trainers load rows, makes otherwise of lines of JSON.
+	ReadOtherwise []string `json:"read_otherwise,omitempty"`
+}
+
+// BeforeJSON ends what a file is read as by a reader that doesn't know values of JSON yet.
+const BeforeJSON = ", before datasets 4.7"
+
+// ReadToday is ReadOtherwise without what today's reader does right.
+func (f *RowFile) ReadToday() (now []string) {
+	for _, text := range f.ReadOtherwise {
+		if !strings.HasSuffix(text, BeforeJSON) {
+			now = append(now, text)
+		}
+	}
+	return now
 }
 
 // Batches is what the manifest says of the token batches.
