@@ -27,14 +27,18 @@ func loadable(t *testing.T) map[string][]byte {
 			"id": fmt.Sprint("c", i), "type": "function", "function": object{"name": "f", "arguments": string(raw)},
 		}}}
 	}
+	day := object{"day": object{"type": "string", "default": nil}}
 	tool := object{"type": "function", "function": object{
-		"name": "f", "parameters": object{"type": "object", "properties": object{"day": object{"type": "string", "default": nil}}},
+		"name": "f", "parameters": object{"type": "object", "properties": day},
 	}}
 	talk := func(i int) []object { return []object{message("user", question(i)), message("assistant", answer(i))} }
 	long := strings.Repeat("a long question. ", 20_000)
 	return map[string][]byte{
 		"days.jsonl": jsonLines(t, lines(12, func(i int) object {
-			return object{"prompt": fmt.Sprintf("2024-01-%02d", i+1), "chosen": fmt.Sprintf("2024-02-%02d", i+1), "rejected": fmt.Sprintf("2025-02-%02dT10:00", i+1)}
+			return object{
+				"prompt": fmt.Sprintf("2024-01-%02d", i+1), "chosen": fmt.Sprintf("2024-02-%02d", i+1),
+				"rejected": fmt.Sprintf("2025-02-%02dT10:00", i+1),
+			}
 		})),
 		"plain.jsonl": jsonLines(t, lines(12, func(i int) object {
 			return object{"prompt": question(i), "chosen": answer(i), "rejected": "2024-01-01"}
@@ -45,7 +49,8 @@ func loadable(t *testing.T) map[string][]byte {
 				arguments = object{"town": i, "near": []any{1, "x", nil}}
 			}
 			result := object{"role": "tool", "content": "2024-01-01", "tool_call_id": fmt.Sprint("c", i)}
-			return object{"messages": append(talk(i), message("user", "And back?"), call(i, arguments), result, talk(i)[1]), "tools": []object{tool}}
+			m := append(talk(i), message("user", "And back?"), call(i, arguments), result, talk(i)[1])
+			return object{"messages": m, "tools": []object{tool}}
 		})),
 		"parts.jsonl": jsonLines(t, lines(12, func(i int) object {
 			m := talk(i)
@@ -75,10 +80,11 @@ type loadCase struct {
 }
 
 // TestLoadDataset has Hugging Face datasets, with which trainers load rows, load every file of every format: the values
-// come back as they are from every table, and from every file of lines of which the manifest doesn't say that the reader
-// changes or refuses it - which it then does.
+// come back as they are from every table, and from every file of lines of which the manifest doesn't say that the
+// reader changes or refuses it - which it then does.
 func TestLoadDataset(t *testing.T) {
-	pythons := map[string]string{"": pythontest.Need(t, "datasets", "import datasets", "rows were loaded by nat-go only")}
+	pythons := map[string]string{}
+	pythons[""] = pythontest.Need(t, "datasets", "import datasets", "rows were loaded by nat-go only")
 	if old := pythontest.Datasets3(t); old != "" {
 		pythons["text"] = old
 	}
@@ -89,7 +95,9 @@ func TestLoadDataset(t *testing.T) {
 		runs = append(runs, "--from "+name)
 	}
 	if root := os.Getenv("NATGO_CONFORMANCE"); root != "" {
-		for _, name := range []string{"unicode_and_control", "message_prompt_full", "several_examples_turns_interleaved"} {
+		for _, name := range []string{
+			"unicode_and_control", "message_prompt_full", "several_examples_turns_interleaved",
+		} {
 			runs = append(runs, "--from "+filepath.Join(root, "nat", "cases", name, "input", "workflow_output.json"))
 		}
 		runs = append(runs, "--from "+filepath.Join(root, "chat", "traces", "gpt-4o-airline-dev.json"))
@@ -157,7 +165,8 @@ func load(t *testing.T, python, dir string, all []loadCase) (wrong string, count
 	}
 	cmd := exec.Command(python, script, list)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "HF_HUB_OFFLINE=1", "HF_DATASETS_OFFLINE=1", "HF_HOME="+t.TempDir(), "PYTHONDONTWRITEBYTECODE=1")
+	cmd.Env = append(os.Environ(), "HF_HUB_OFFLINE=1", "HF_DATASETS_OFFLINE=1", "HF_HOME="+t.TempDir(),
+		"PYTHONDONTWRITEBYTECODE=1")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -39,13 +39,15 @@ var customizer = Format{
 		}
 	},
 	columns: func(k builders.Kind, c columns) parquet.Group {
-		switch {
-		case k == builders.KindDemonstration:
+		if k == builders.KindDemonstration {
 			return c.and(parquet.Group{"messages": c.messages()})
-		case c.FullHistory:
-			return parquet.Group{"prompt": plainMessages, "chosen_response": parquet.String(), "rejected_response": parquet.String()}
 		}
-		return parquet.Group{"prompt": parquet.String(), "chosen_response": parquet.String(), "rejected_response": parquet.String()}
+		prompt := parquet.String()
+		if c.FullHistory {
+			prompt = plainMessages
+		}
+		response := parquet.String()
+		return parquet.Group{"prompt": prompt, "chosen_response": response, "rejected_response": response}
 	},
 }
 
@@ -105,8 +107,8 @@ func (e *Encoder) everyTurn(nodes []ttc.Node, d *builders.Demonstration) error {
 	return nil
 }
 
-// customizerPrompt follows NAT's _format_prompt: messages with use_full_message_history (a text becomes one user message),
-// else the text, or the last message's text.
+// customizerPrompt follows NAT's _format_prompt: messages with use_full_message_history (a text becomes one user
+// message), else the text, or the last message's text.
 func (e *Encoder) customizerPrompt(dst []byte, p builders.Passage) ([]byte, error) {
 	var err error
 	switch {

@@ -32,8 +32,8 @@ type Options struct {
 	FullHistory bool `json:"use_full_message_history,omitempty"`
 	// TextPrompt says what trl rows make of a string prompt: one user message, or the text itself.
 	TextPrompt TextPrompt `json:"prompt_as"`
-	// NAT writes customizer rows as NAT does, bytes and all: ASCII, no final newline, keys of messages it doesn't know left
-	// out without a word.
+	// NAT writes customizer rows as NAT does, bytes and all: ASCII, no final newline, keys of messages it doesn't know
+	// left out without a word.
 	NAT bool `json:"nat,omitempty"`
 	// JSONColumns says how tables hold what is not alike in every row.
 	JSONColumns JSONColumns `json:"json_columns,omitzero"`
@@ -113,8 +113,8 @@ type Format struct {
 	together func(*builders.Resolved) (key string)      // see Together; nil: every record stands alone
 }
 
-// Together names the records of a group that share rows, in formats where some do: those with the same key are given to the
-// encoder at once. An empty key: the record stands alone.
+// Together names the records of a group that share rows, in formats where some do: those with the same key are given to
+// the encoder at once. An empty key: the record stands alone.
 func (f Format) Together(r *builders.Resolved) (key string) {
 	if f.together == nil {
 		return ""
@@ -139,8 +139,8 @@ func Formats() []Format {
 // TableSuffix ends the name of a format of lines as a table.
 const TableSuffix = ".parquet"
 
-// Table is a format of lines as a Parquet table, which says of every column what it holds; ok is false where the format has
-// tables itself. A reader of JSON lines has to guess that from the first of them.
+// Table is a format of lines as a Parquet table, which says of every column what it holds; ok is false where the format
+// has tables itself. A reader of JSON lines has to guess that from the first of them.
 func (f Format) Table() (table Format, ok bool) {
 	if f.Declared() {
 		return Format{}, false
@@ -227,8 +227,8 @@ func (e *Encoder) Begin() {
 	e.arena = e.arena[:0]
 }
 
-// Append appends the rows of a record that stands alone, one or more, with newlines between them and none at the end, and
-// says how many there are. On a *CannotCarry, dst is returned as it was.
+// Append appends the rows of a record that stands alone, one or more, with newlines between them and none at the end,
+// and says how many there are. On a *CannotCarry, dst is returned as it was.
 func (e *Encoder) Append(dst []byte, s Split, r *builders.Resolved) (out []byte, rows int, err error) {
 	e.one[0] = r
 	return e.AppendTogether(dst, s, e.one[:])

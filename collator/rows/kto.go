@@ -8,8 +8,8 @@ import (
 )
 
 // kto is the unpaired preference format of TRL's KTOTrainer: each answer alone, with whether it is a good one
-// (https://huggingface.co/docs/trl/dataset_formats). A preference makes two rows. An answer that wins one pair and loses
-// another gets both labels, which `dataset verify` reports: pairs of the best and the worst have none of these.
+// (https://huggingface.co/docs/trl/dataset_formats). A preference makes two rows. An answer that wins one pair and
+// loses another gets both labels, which `dataset verify` reports: pairs of the best and the worst have none of these.
 var kto = Format{
 	Name:     "kto",
 	Consumer: "TRL (KTOTrainer)",
@@ -28,7 +28,8 @@ var kto = Format{
 		return row
 	},
 	columns: func(_ builders.Kind, c columns) parquet.Group {
-		return c.and(parquet.Group{"prompt": c.passage(), "completion": c.passage(), "label": parquet.Leaf(parquet.BooleanType)})
+		label := parquet.Leaf(parquet.BooleanType)
+		return c.and(parquet.Group{"prompt": c.passage(), "completion": c.passage(), "label": label})
 	},
 }
 

@@ -33,8 +33,8 @@ func (e *Encoder) plainMessages(dst []byte, nodes []ttc.Node, ok func(*chat.Mess
 	return append(dst, ']'), nil
 }
 
-// fullMessages appends messages as Hugging Face chat templates take them: content, tool calls with their arguments as an
-// object, results with the id of their call.
+// fullMessages appends messages as Hugging Face chat templates take them: content, tool calls with their arguments as
+// an object, results with the id of their call.
 func (e *Encoder) fullMessages(dst []byte, nodes []ttc.Node) ([]byte, error) {
 	var err error
 	dst = append(dst, '[')
@@ -57,7 +57,8 @@ func (e *Encoder) content(m *chat.Message) *chat.Message {
 	return asText(m)
 }
 
-// asText is a message whose content, where it is a list of texts alone, is their text: a column of contents has one shape.
+// asText is a message whose content, where it is a list of texts alone, is their text: a column of contents has one
+// shape.
 func asText(m *chat.Message) *chat.Message {
 	if m.Form != chat.Parts {
 		return m

@@ -22,8 +22,8 @@ const tableBytes = 32 << 20
 // IsTable says whether a file of rows is a Parquet table rather than JSON lines.
 func IsTable(file string) bool { return strings.HasSuffix(file, ".parquet") }
 
-// Contents says what the messages of some records have beside a role and a text. A table's columns are declared before its
-// first row, so that it has to be known then.
+// Contents says what the messages of some records have beside a role and a text. A table's columns are declared before
+// its first row, so that it has to be known then.
 type Contents struct {
 	Rich  bool // tool calls, results with the id of their call, names, reasoning, no text
 	Tools bool // definitions of tools
@@ -38,7 +38,8 @@ func (c *Contents) Note(r *builders.Resolved) {
 				return
 			}
 			m := asText(&p.Nodes[i].Message)
-			c.Rich = m.Form != chat.Text || len(m.ToolCalls) > 0 || m.ToolCallID != "" || m.Name != "" || m.ReasoningKey != ""
+			c.Rich = m.Form != chat.Text || len(m.ToolCalls) > 0 || m.ToolCallID != "" || m.Name != "" ||
+				m.ReasoningKey != ""
 		}
 	}
 }
@@ -57,8 +58,9 @@ func (c columns) value() parquet.Node {
 	return parquet.JSON()
 }
 
-// messages is a column of messages: {role, content}, and where some have more than that, values as they are. As a struct
-// of all keys that any has they would come back with nulls, which chat templates take for something that is there.
+// messages is a column of messages: {role, content}, and where some have more than that, values as they are. As a
+// struct of all keys that any has they would come back with nulls, which chat templates take for something that is
+// there.
 func (c columns) messages() parquet.Node {
 	if c.Rich {
 		return parquet.List(c.value())
@@ -239,7 +241,8 @@ func EachTableRow(r io.ReaderAt, size int64, f func(n int64, line []byte) error)
 	}
 }
 
-// asStrings is a node with strings where it has values of JSON: the library would decode them, and lose the order of keys.
+// asStrings is a node with strings where it has values of JSON: the library would decode them, and lose the order of
+// keys.
 func asStrings(n parquet.Node) parquet.Node {
 	var out parquet.Node
 	switch {

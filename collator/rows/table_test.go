@@ -37,8 +37,8 @@ func declared(rich bool) (all []*builders.Resolved) {
 	return []*builders.Resolved{preference(text("2024-01-01"), text("a"), text("b")), pair, lesson, talk, group}
 }
 
-// TestTablesGiveBackTheirLines: a table of a format holds what its lines hold, keys in their order, dates and nulls as they
-// are, whatever a reader would guess; the same rows give the same bytes.
+// TestTablesGiveBackTheirLines: a table of a format holds what its lines hold, keys in their order, dates and nulls as
+// they are, whatever a reader would guess; the same rows give the same bytes.
 func TestTablesGiveBackTheirLines(t *testing.T) {
 	tables := 0
 	for _, f := range Formats() {

@@ -110,8 +110,8 @@ var trl = sync.OnceValues(func() (string, error) {
 })
 
 // Datasets3 returns a Python with Hugging Face datasets 3.6, the last before its columns of JSON: that of
-// NATGO_DATASETS3_PYTHON, or, where NATGO_REQUIRE names datasets3, a virtual environment made for it in the user's cache.
-// It is empty where there is none, which is logged: a test goes on with today's.
+// NATGO_DATASETS3_PYTHON, or, where NATGO_REQUIRE names datasets3, a virtual environment made for it in the user's
+// cache. It is empty where there is none, which is logged: a test goes on with today's.
 func Datasets3(t testing.TB) string {
 	t.Helper()
 	path, err := datasets3()
@@ -119,7 +119,8 @@ func Datasets3(t testing.TB) string {
 		t.Fatal(err)
 	}
 	if path == "" {
-		t.Log("SKIPPED: no Python with datasets 3.6; NATGO_REQUIRE=datasets3 sets one up, NATGO_DATASETS3_PYTHON names one")
+		t.Log("SKIPPED: no Python with datasets 3.6; NATGO_REQUIRE=datasets3 sets one up, " +
+			"NATGO_DATASETS3_PYTHON names one")
 	}
 	return path
 }

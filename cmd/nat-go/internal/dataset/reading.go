@@ -14,8 +14,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// readerChunk is how much Hugging Face datasets reads of JSON lines at a time: it settles what a column holds by the first
-// chunk, and what a text is by each.
+// readerChunk is how much Hugging Face datasets reads of JSON lines at a time: it settles what a column holds by the
+// first chunk, and what a text is by each.
 const readerChunk = 10 << 20
 
 // maxColumns is how many columns of a file are told apart: arguments of tool calls have any keys.
@@ -248,7 +248,8 @@ func (c *column) mixed() string {
 }
 
 // date is how pyarrow's reader knows a text for a timestamp; the day of the month is looked at apart.
-var date = regexp.MustCompile(`^\d{4}-\d\d-\d\d(?:[T ]` + clock + `(?::[0-5]\d)?(?:Z|[+-]` + clock + `|[+-](?:[01]\d|2[0-3])[0-5]\d)?)?$`)
+var date = regexp.MustCompile(`^\d{4}-\d\d-\d\d(?:[T ]` + clock + `(?::[0-5]\d)?(?:Z|[+-]` + clock +
+	`|[+-](?:[01]\d|2[0-3])[0-5]\d)?)?$`)
 
 const clock = `(?:[01]\d|2[0-3])(?::[0-5]\d)?`
 

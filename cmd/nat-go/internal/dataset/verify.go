@@ -57,9 +57,9 @@ func (f *Finding) Place() string {
 // listedFindings is how many findings of one code and file are listed; the rest are counted.
 const listedFindings = 20
 
-// Verify re-reads a data set from its files alone: every row is the format's own, files have one shape, nothing is shared
-// between training and validation, and rows.jsonl and the manifest agree with what is there. manifest lists the files as the
-// run wrote them; nil where there is no manifest. tmp is a folder for temporary files.
+// Verify re-reads a data set from its files alone: every row is the format's own, files have one shape, nothing is
+// shared between training and validation, and rows.jsonl and the manifest agree with what is there. manifest lists the
+// files as the run wrote them; nil where there is no manifest. tmp is a folder for temporary files.
 func Verify(p *Place, manifest []runfolder.Written, tmp string) (*Report, error) {
 	v := &verifier{report: &Report{Files: []Verified{}, Findings: []Finding{}}, more: map[string]int{}, tmp: tmp}
 	for _, f := range p.Texts() {
@@ -178,8 +178,8 @@ func (c *formatCheck) file(i int) error {
 // otherwise reports what Hugging Face datasets makes otherwise of a file of lines.
 func (c *formatCheck) otherwise(file string, r *reading) {
 	for _, x := range r.changes() {
-		c.find(Finding{Code: readOtherwise, Warning: true, File: file}, "%s; %s%s has the same rows with their columns declared",
-			x, c.folder.Format.Name, rows.TableSuffix)
+		at := Finding{Code: readOtherwise, Warning: true, File: file}
+		c.find(at, "%s; %s%s has the same rows with their columns declared", x, c.folder.Format.Name, rows.TableSuffix)
 	}
 }
 

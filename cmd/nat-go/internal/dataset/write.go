@@ -22,8 +22,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// OriginsFile names, beside the rows of a format, the file that says where each row comes from: a line for each record of it,
-// in the order of the rows.
+// OriginsFile names, beside the rows of a format, the file that says where each row comes from: a line for each record
+// of it, in the order of the rows.
 const OriginsFile = "rows.jsonl"
 
 // Spec says what Write writes.
@@ -35,16 +35,16 @@ type Spec struct {
 	Options   rows.Options
 	Dropped   func(ledger.Drop)      // told of every record that a format can't carry
 	Group     func(*recordlog.Group) // told of every group of the log, before its rows are written; may be nil
-	// Ready is told of the formats and of every file of them when all are safe on disk and before the first gets its name;
-	// its error is that of Write, which leaves nothing then. It may be nil.
+	// Ready is told of the formats and of every file of them when all are safe on disk and before the first gets its
+	// name; its error is that of Write, which leaves nothing then. It may be nil.
 	Ready func([]runfolder.Written, []runfolder.File) error
 }
 
 // Unit is the unit in which the books of a format are kept.
 func Unit(format string) string { return format + " record" }
 
-// Write writes the kept records in every format of text rows, in the order of the log. Files appear whole or not at all; canceling ctx
-// leaves none that was not there before.
+// Write writes the kept records in every format of text rows, in the order of the log. Files appear whole or not at
+// all; canceling ctx leaves none that was not there before.
 func Write(ctx context.Context, s Spec) ([]runfolder.Written, error) {
 	var all []*formatWriter
 	defer func() {
@@ -198,8 +198,8 @@ type member struct {
 	hash   recordlog.Hash
 }
 
-// sharing writes a group in a format in which several records may make a row. A record is on one side of the split here: only
-// NAT has one on both, and it has preferences only.
+// sharing writes a group in a format in which several records may make a row. A record is on one side of the split
+// here: only NAT has one on both, and it has preferences only.
 func (w *formatWriter) sharing(g *recordlog.Group, hashes []recordlog.Hashes) error {
 	type key struct {
 		split    rows.Split
@@ -436,8 +436,9 @@ func (p *originPrefix) line(dst []byte, f *rowFile, row int64, r *builders.Resol
 	return append(dst, "}\n"...)
 }
 
-// appendDigits appends n >= 0 in decimal. It writes digits one at a time and reads none back: strconv's way, through memory
-// of its own, waits until all that was stored before - a row that is not in the cache - is out, a ninth of the writing.
+// appendDigits appends n >= 0 in decimal. It writes digits one at a time and reads none back: strconv's way, through
+// memory of its own, waits until all that was stored before - a row that is not in the cache - is out, a ninth of the
+// writing.
 func appendDigits(dst []byte, n int64) []byte {
 	end := len(dst)
 	for left := n; ; left /= 10 {
