@@ -103,8 +103,11 @@ func (f *Filtered) leaks(all []ttc.Candidate, turn []int, cfg FilterConfig) []in
 		}
 	}
 	for k, i := range turn {
+		if where[k] != inside && where[k] != atEnd {
+			continue // as almost all do: their outputs needn't be measured
+		}
 		long := isLong(all[i].Output) && copied < len(turn)
-		if where[k] == inside && long || where[k] == atEnd && (long || !answeredOtherwise(all, turn, i)) {
+		if long || where[k] == atEnd && !answeredOtherwise(all, turn, i) {
 			where[k] = answered
 		}
 	}

@@ -11,14 +11,12 @@ import (
 
 // Column is what stands under one key of the entries of a head.
 type Column struct {
-	Key      string
-	Present  int                  // entries that have it, and not as null
-	Kinds    [json.Object + 1]int // of its values
-	Numeric  int                  // values that are numbers, or texts of one, as in CSV
-	Empty    int                  // texts that are empty
-	JSON     int                  // texts that are JSON: an array or an object
-	Distinct int                  // values that differ
-	seen     map[string]bool
+	Key     string
+	Present int                  // entries that have it, and not as null
+	Kinds   [json.Object + 1]int // of its values
+	Numeric int                  // values that are numbers, or texts of one, as in CSV
+	Empty   int                  // texts that are empty
+	JSON    int                  // texts that are JSON: an array or an object
 }
 
 // Columns are the keys of the entries that are objects, in the order in which they first stand.
@@ -27,18 +25,25 @@ type Columns struct {
 	given map[string]string
 }
 
-// Columns looks through the entries of a head.
+// Columns looks through the entries of a head, once.
 func (h *Head) Columns() Columns {
-	all := Columns{given: h.Given}
+	if h.columns == nil {
+		h.columns = h.look()
+	}
+	return Columns{all: h.columns, given: h.Given}
+}
+
+func (h *Head) look() []*Column {
+	all := []*Column{}
 	byKey := map[string]*Column{}
 	for _, e := range h.Entries {
 		for key, value := range e.Members() {
 			name, _ := key.Text()
 			c := byKey[name]
 			if c == nil {
-				c = &Column{Key: name, seen: map[string]bool{}}
+				c = &Column{Key: name}
 				byKey[name] = c
-				all.all = append(all.all, c)
+				all = append(all, c)
 			}
 			c.add(value)
 		}
@@ -52,10 +57,6 @@ func (c *Column) add(v json.Raw) {
 	}
 	c.Present++
 	c.Kinds[v.Kind()]++
-	if !c.seen[string(v)] {
-		c.seen[string(v)] = true
-		c.Distinct++
-	}
 	switch text, _ := v.Text(); {
 	case v.Kind() == json.Number || v.Kind() == json.Bool:
 		c.Numeric++
@@ -82,6 +83,11 @@ func (cs Columns) Of(key string) *Column {
 		return cs.all[i]
 	}
 	return nil
+}
+
+// Has reports whether an entry has one of the keys, be it null.
+func (cs Columns) Has(keys ...string) bool {
+	return slices.ContainsFunc(cs.all, func(c *Column) bool { return slices.Contains(keys, c.Key) })
 }
 
 // Names lists the keys, for a person.

@@ -12,6 +12,8 @@ type Head struct {
 	Whole   bool       // there are no other entries
 
 	Given map[string]string // settings that a person named: {"output_key": "response"}; Find keeps to them
+
+	columns []*Column // of Entries; nil: not looked at yet
 }
 
 // The size of a head.

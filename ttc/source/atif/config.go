@@ -12,7 +12,7 @@ import (
 func Factory() source.Factory {
 	return session.Format{
 		Type: "atif", Doc: "trajectories in the Agent Trajectory Interchange Format (Harbor, NAT)",
-		Extensions: []string{".json", ".jsonl"}, Recognize: session.Marked(isTrajectory), Read: read,
+		Extensions: []string{".json", ".jsonl"}, Recognize: session.Marked(isTrajectory, "trajectory", "steps"), Read: read,
 	}.Factory()
 }
 

@@ -10,7 +10,7 @@ import (
 func Factory() source.Factory {
 	return session.Format{
 		Type: "claude_code", Doc: "sessions of Claude Code (~/.claude/projects)",
-		Extensions: []string{".jsonl"}, Recognize: session.Marked(isLine), Read: read,
+		Extensions: []string{".jsonl"}, Recognize: session.Marked(isLine, "sessionId"), Read: read,
 	}.Factory()
 }
 

@@ -10,7 +10,7 @@ import (
 func Factory() source.Factory {
 	return session.Format{
 		Type: "codex", Doc: "sessions of Codex (~/.codex/sessions)",
-		Extensions: []string{".jsonl"}, Recognize: session.Marked(isLine), Read: read,
+		Extensions: []string{".jsonl"}, Recognize: session.Marked(isLine, "payload"), Read: read,
 	}.Factory()
 }
 

@@ -55,6 +55,9 @@ func (p *progress) show(s finetune.Progress) {
 	if s.Step != p.step || s.Done < p.from {
 		p.step, p.began, p.from = s.Step, now, s.Done
 	}
+	if now.Sub(p.last) < terminalEvery {
+		return // without asking the system how wide the terminal is
+	}
 	width, every := p.width(), lineEvery
 	if width > 0 {
 		every = terminalEvery

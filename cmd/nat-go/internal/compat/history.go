@@ -50,6 +50,7 @@ func (h *History) Add(g *recordlog.Group) {
 		h.metrics[len(h.metrics)-1].add(g, "")
 	}
 	examples := map[exampleKey]bool{}
+	var last *builders.Origin
 	for i := range g.Records {
 		p, isPair := g.Records[i].Record.(*builders.Preference)
 		if h.mode == NAT && !isPair {
@@ -61,7 +62,10 @@ func (h *History) Add(g *recordlog.Group) {
 		}
 		r := &h.runs[len(h.runs)-1]
 		r.trajectories++
-		examples[exampleKey{o.Run, o.Example}] = true
+		if o != last { // records of one example share its origin
+			examples[exampleKey{o.Run, o.Example}] = true
+			last = o
+		}
 		switch x := g.Records[i].Record.(type) {
 		case *builders.Preference:
 			r.pairs++

@@ -68,11 +68,15 @@ func (b *books) enter(accounts []ledger.Account) {
 }
 
 func (b *books) count(builder, name string, n int64) {
-	name = b.hide(name) // a plugin chose it
-	if b.counters[builder] == nil {
-		b.counters[builder] = map[string]int64{}
+	counters := b.counters[builder]
+	if counters == nil {
+		counters = map[string]int64{}
+		b.counters[builder] = counters
 	}
-	b.counters[builder][name] += n
+	if _, known := counters[name]; !known { // each group counts under the same few names
+		name = b.hide(name) // a plugin chose it
+	}
+	counters[name] += n
 }
 
 // drop books a drop and lists it.
