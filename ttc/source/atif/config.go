@@ -12,7 +12,8 @@ import (
 func Factory() source.Factory {
 	return session.Format{
 		Type: "atif", Doc: "trajectories in the Agent Trajectory Interchange Format (Harbor, NAT)",
-		Extensions: []string{".json", ".jsonl"}, Recognize: session.Marked(isTrajectory, "trajectory", "steps"), Read: read,
+		Extensions: []string{".json", ".jsonl"}, Read: read,
+		Recognize: session.Marked(isTrajectory, "trajectory", "steps"),
 	}.Factory()
 }
 

@@ -62,8 +62,8 @@ func Factory[C any](f Format, settings func(*C) Settings) source.Factory {
 	})
 }
 
-// Marked recognises inputs some of whose first entries bear the format's mark. An entry with it has at least one of the keys:
-// most inputs have none of them, so that their entries, which may be large, are not gone through for each format.
+// Marked recognises inputs some of whose first entries bear the format's mark. An entry with it has at least one of the
+// keys: most inputs have none of them, so that their entries, which may be large, are not gone through for each format.
 func Marked(mark func(entry json.Raw) bool, keys ...string) func(*source.Head) source.Reading {
 	return func(h *source.Head) source.Reading {
 		if !h.Columns().Has(keys...) {
