@@ -19,5 +19,7 @@ func Inspect(
 	if len(from) == 0 {
 		return nil, exit.Usagef("which input? Name a file, a folder, or - for standard input")
 	}
-	return intake.Look(ctx, intake.Options{Paths: from, Source: sourceType, Map: keys, Builders: builders})
+	return intake.Look(ctx, intake.Options{
+		Paths: from, Source: sourceType, Map: keys, Builders: builders, Tokenizers: true,
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/models"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
@@ -40,6 +42,9 @@ type Options struct {
 	Map    map[string]string // what a person said of keys: {"output": "response"}
 	All    bool              // read everything, not only the beginning
 
+	// Tokenizers asks which tokenizers lie at hand; data never depend on it.
+	Tokenizers bool
+
 	// Builders are those that a person named, as --builder takes them: none is tried then.
 	Builders []string
 }
@@ -59,6 +64,9 @@ type Report struct {
 	Dropped  map[string]int64 `json:"dropped,omitempty"` // by the source, by reason
 	Details  []string         `json:"dropped_details,omitempty"`
 	Builders []Yield          `json:"builders"`
+
+	Tokenizers []string `json:"tokenizers,omitempty"` // folders of those at hand
+
 	Choice   Choice           `json:"choice"`
 }
 
@@ -95,11 +103,31 @@ func Look(ctx context.Context, opt Options) (*Report, error) {
 			return nil, err
 		}
 	}
+	if opt.Tokenizers {
+		r.Tokenizers = models.Near(folders(opt.Paths), slices.Sorted(maps.Keys(r.Policies)))
+	}
 	r.Choice = r.choose()
 	if len(opt.Builders) > 0 {
 		r.take(opt.Builders)
 	}
 	return r, nil
+}
+
+// folders are those that the inputs lie in, then the working folder.
+func folders(paths []string) (all []string) {
+	for _, p := range paths {
+		dir := p
+		if info, err := os.Stat(p); err != nil || !info.IsDir() {
+			dir = filepath.Dir(p)
+		}
+		if p != "-" && !slices.Contains(all, dir) {
+			all = append(all, dir)
+		}
+	}
+	if !slices.Contains(all, ".") {
+		all = append(all, ".")
+	}
+	return all
 }
 
 // expand finds the files. A folder stands for the file that the source expects there, else for all data files in it.

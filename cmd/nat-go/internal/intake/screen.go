@@ -53,6 +53,9 @@ func (r *Report) Screen(w io.Writer) error {
 	for _, y := range r.Builders {
 		line("builder", "%-5s %7d %s%s", y.Name(), y.Records, unit(y.Records), why(y))
 	}
+	if len(r.Tokenizers) > 0 {
+		line("model", "tokenizer in %s; named as collator.tokenizer, the run makes token batches, too", strings.Join(r.Tokenizers, ", "))
+	}
 	if len(r.Choice.Builders) == 0 {
 		line("choice", "none: %s", r.Choice.Why)
 	} else {

@@ -47,6 +47,12 @@ func (r *Report) YAML() []byte {
 	fmt.Fprintf(&b, "  split: {by: %s, seed: 0} # validation: 0.2 of the records; 0 for none\n\n", r.Choice.SplitBy)
 	fmt.Fprintf(&b, "finetuning:\n  enabled: true\n  trajectory_builder: %s\n  output_dir: out\n", flow(names))
 	b.WriteString("  # trainer and trainer_adapter: without them the data set is written as files\n")
+	if len(r.Tokenizers) > 0 {
+		b.WriteString("\n# With a model's tokenizer the run writes token batches with exact masks, too. At hand:\n")
+		for _, t := range r.Tokenizers {
+			fmt.Fprintf(&b, "# collator: {tokenizer: %s}\n", flow(t))
+		}
+	}
 	return []byte(b.String())
 }
 

@@ -6,12 +6,12 @@ import (
 	osexec "os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/models"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/exec"
 )
 
@@ -143,7 +143,7 @@ func (k *check) tokenizer() {
 	case err != nil && modelName.MatchString(p) && !exists(filepath.Dir(p)):
 		to := "models/" + filepath.Base(p)
 		fix := fmt.Sprintf("download it, `hf download %s --local-dir %s`, and write %s", p, to, to)
-		if cached := inCache(p); cached != "" {
+		if cached := models.Cached(p); cached != "" {
 			fix = "write " + cached
 		}
 		k.report(config.CodeModelName,
@@ -164,24 +164,6 @@ func (k *check) tokenizer() {
 func exists(p string) bool {
 	_, err := os.Stat(p)
 	return err == nil
-}
-
-// inCache is where Hugging Face's own cache has a model's tokenizer; empty: nowhere.
-func inCache(model string) string {
-	home := os.Getenv("HF_HOME")
-	if home == "" {
-		user, err := os.UserHomeDir()
-		if err != nil {
-			return ""
-		}
-		home = filepath.Join(user, ".cache", "huggingface")
-	}
-	name := "models--" + strings.ReplaceAll(model, "/", "--")
-	found, _ := filepath.Glob(filepath.Join(home, "hub", name, "snapshots", "*", "tokenizer.json"))
-	if len(found) == 0 {
-		return ""
-	}
-	return filepath.Dir(slices.Max(found))
 }
 
 // adapter looks for the program that a local trainer is.
