@@ -14,18 +14,20 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/show"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/collator/tokenview"
 	"github.com/nat-go/nat-go/internal/terminal"
+	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 func newDatasetShowCmd() *cobra.Command {
 	var q dataset.Query
-	var row, dropped, tokens, folder string
+	var row, reason, tokens, folder string
 	var record uint64
 	var width, site int
 	var full, asJSON bool
@@ -83,10 +85,10 @@ PATH is a run's folder, or rows as for dataset verify. The flags say which recor
 				ordinal := record - 1
 				q.Record = &ordinal
 			}
-			if q.Dropped = cmd.Flags().Changed("dropped"); q.Dropped && dropped != anyReason {
-				q.Reason = ledger.Reason(dropped)
-				if _, err := explain.Find(dropped); err != nil && !strings.Contains(dropped, "/") {
-					return exit.Usagef("--dropped %s: %v", dropped, err)
+			if q.Dropped = cmd.Flags().Changed("dropped"); q.Dropped && reason != anyReason {
+				q.Reason = ledger.Reason(reason)
+				if _, err := explain.Find(reason); err != nil && !strings.Contains(reason, "/") {
+					return exit.Usagef("--dropped %s: %v", reason, err)
 				}
 			}
 			if q.Split != "" && q.Split != rows.Train.String() && q.Split != rows.Validation.String() {
@@ -95,7 +97,7 @@ PATH is a run's folder, or rows as for dataset verify. The flags say which recor
 			p := newViewPrinter(cmd.OutOrStdout(), width, full, asJSON)
 			err := showRecords(args[0], row, q, p.print)
 			if err == nil && q.Dropped && p.count == 0 && row == "" {
-				err = p.drops(runfolder.Folder(args[0]), q)
+				err = p.drops(cmd, runfolder.Folder(args[0]), q)
 			}
 			if err != nil {
 				return err
@@ -119,7 +121,7 @@ PATH is a run's folder, or rows as for dataset verify. The flags say which recor
 	f.StringVar(&q.Turn, "turn", "", "records of this turn")
 	f.StringVar(&q.Builder, "builder", "", "records of this builder")
 	f.StringVar(&q.Split, "split", "", "train or validation")
-	f.StringVar(&dropped, "dropped", "",
+	f.StringVar(&reason, "dropped", "",
 		"what was left out for this `REASON`, records or what never became one; any: for whatever reason")
 	f.Int64Var(&q.Skip, "skip", 0, "leave out so many of them")
 	f.Int64Var(&q.Limit, "limit", 3, "at most so many; 0: all")
@@ -196,9 +198,53 @@ func (p *viewPrinter) print(v show.View) error {
 	return nil
 }
 
-// drops prints what was left out before it became a record, as dropped.jsonl lists it.
-func (p *viewPrinter) drops(run runfolder.Folder, q dataset.Query) error {
-	return coded(dataset.EachDrop(run.Dropped(), q, func(d ledger.Drop) error { return p.print(show.Drop(d)) }))
+// drops prints what was left out before it became a record: as dropped.jsonl lists it, and, of the inputs, what it was.
+func (p *viewPrinter) drops(cmd *cobra.Command, run runfolder.Folder, q dataset.Query) error {
+	var drops []ledger.Drop
+	err := dataset.EachDrop(run.Dropped(), q, func(d ledger.Drop) error {
+		drops = append(drops, d)
+		return nil
+	})
+	if err != nil {
+		return coded(err)
+	}
+	views := make([]show.View, len(drops))
+	missing := map[dropped][]int{} // places in views
+	for i, d := range drops {
+		views[i] = show.Drop(d)
+		if d.Example != "" {
+			missing[dropped{d.Run, d.Example}] = append(missing[dropped{d.Run, d.Example}], i)
+		}
+	}
+	if len(missing) > 0 {
+		err := finetune.Reread(cmd.Context(), run, func(e *ttc.Example) bool {
+			of := dropped{e.Run, e.ID}
+			for _, i := range missing[of] {
+				views[i].Messages = show.Dropped(drops[i], e)
+			}
+			delete(missing, of)
+			return len(missing) == 0
+		})
+		if err != nil {
+			fmt.Fprintf(
+				cmd.ErrOrStderr(),
+				"nat-go: what was left out can't be shown, for the inputs can't be read again: %v\n",
+				err,
+			)
+		}
+	}
+	for _, v := range views {
+		if err := p.print(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropped is where something was dropped from.
+type dropped struct {
+	run     int
+	example string
 }
 
 func (p *viewPrinter) end() error {

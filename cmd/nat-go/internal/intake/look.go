@@ -67,7 +67,7 @@ type Report struct {
 
 	Tokenizers []string `json:"tokenizers,omitempty"` // folders of those at hand
 
-	Choice   Choice           `json:"choice"`
+	Choice Choice `json:"choice"`
 }
 
 // Look reads the beginning of the inputs and says what they are.
@@ -168,7 +168,13 @@ func choose(ctx context.Context, files []string, opt Options) (*detect.Found, er
 		case first == nil:
 			first = found
 		case found.Source.Type != first.Source.Type || !maps.Equal(found.Settings, first.Settings):
-			return nil, exit.Usagef("%s and %s are read in different ways (%s and %s): make a run of each", files[0], files[i], said(first), said(found))
+			return nil, exit.Usagef(
+				"%s and %s are read in different ways (%s and %s): make a run of each",
+				files[0],
+				files[i],
+				said(first),
+				said(found),
+			)
 		}
 	}
 	return first, nil

@@ -54,7 +54,11 @@ func (r *Report) Screen(w io.Writer) error {
 		line("builder", "%-5s %7d %s%s", y.Name(), y.Records, unit(y.Records), why(y))
 	}
 	if len(r.Tokenizers) > 0 {
-		line("model", "tokenizer in %s; named as collator.tokenizer, the run makes token batches, too", strings.Join(r.Tokenizers, ", "))
+		line(
+			"model",
+			"tokenizer in %s; named as collator.tokenizer, the run makes token batches, too",
+			strings.Join(r.Tokenizers, ", "),
+		)
 	}
 	if len(r.Choice.Builders) == 0 {
 		line("choice", "none: %s", r.Choice.Why)

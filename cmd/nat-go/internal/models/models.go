@@ -18,8 +18,8 @@ func Cached(model string) string {
 // mostNear bounds how many tokenizers are named.
 const mostNear = 5
 
-// Near lists folders with a tokenizer: in the folders themselves, one level below them, and, of the models named, in Hugging
-// Face's cache; a model that is named without its owner is anyone's.
+// Near lists folders with a tokenizer: in the folders themselves, one level below them, and, of the models named, in
+// Hugging Face's cache; a model that is named without its owner is anyone's.
 func Near(folders, names []string) (found []string) {
 	add := func(dir string) {
 		if dir != "" && len(found) < mostNear && !slices.Contains(found, dir) {

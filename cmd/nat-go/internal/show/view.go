@@ -8,6 +8,8 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -159,8 +161,12 @@ func Drop(d ledger.Drop) View {
 	if d.Turn != "" {
 		where += ", turn " + d.Turn
 	}
-	if d.Index >= 0 {
-		where += fmt.Sprintf(", candidate %d", d.Index)
+	switch {
+	case d.Index < 0:
+	case d.Unit == "site" || d.Unit == "turn":
+		where += fmt.Sprintf(", message %d", d.Index)
+	default:
+		where += fmt.Sprintf(", %s %d", d.Unit, d.Index)
 	}
 	if d.Builder != "" {
 		where += ", builder " + d.Builder
@@ -173,4 +179,29 @@ func Drop(d ledger.Drop) View {
 		v.Facts = append(v.Facts, d.Detail)
 	}
 	return v
+}
+
+// Dropped is what a drop left out of an example: the candidate with its prompt, or the conversation; empty where the
+// example doesn't have it.
+func Dropped(d ledger.Drop, e *ttc.Example) builders.Passage {
+	for i := range e.Candidates {
+		c := &e.Candidates[i]
+		if d.Unit != "candidate" || c.Turn != d.Turn || c.Index != int64(d.Index) {
+			continue
+		}
+		answer := ttc.Node{Message: chat.Message{Form: chat.Text, Text: c.Output}}
+		nodes := []ttc.Node{{Message: chat.Message{Role: "prompt", Form: chat.Text, Text: c.Prompt.Text}}}
+		if c.Prompt.Form == ttc.MessagesPrompt {
+			nodes = nil
+			for _, m := range c.Prompt.Messages {
+				nodes = append(nodes, ttc.Node{Message: m})
+			}
+		}
+		answer.Message.Role = fmt.Sprintf("answer, %s %v", scoreName(""), c.Score)
+		return builders.Passage{Nodes: append(nodes, answer)}
+	}
+	if d.Unit == "candidate" || len(e.Graph.Nodes) == 0 {
+		return builders.Passage{}
+	}
+	return builders.Passage{Nodes: e.Graph.Nodes}
 }

@@ -1,0 +1,75 @@
+package finetune
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+
+	"github.com/rs/zerolog"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// Reread reads the inputs of a run again, and calls f for each example until it has enough. Inputs are found as they
+// were named, so it has to be called where the run was; those that changed since are an error, as are those that were
+// collected for the run.
+func Reread(ctx context.Context, folder runfolder.Folder, f func(*ttc.Example) (enough bool)) error {
+	b, err := readBegun(folder)
+	if err != nil {
+		return err
+	}
+	var req Request
+	if err := json.Unmarshal(b.Request, &req); err != nil {
+		return exit.Environmentf("can't read the run folder: %s: %w", folder.Begun(), err)
+	}
+	req.ConfigFile, req.Builders = folder.Config(), nil
+	p, err := newPlan(ctx, req, Env{Log: zerolog.Nop()})
+	if err != nil {
+		return err
+	}
+	in, err := chooseInputs(ctx, p)
+	if err != nil {
+		return err
+	}
+	if in.collect != nil {
+		return exit.Failedf("they were collected for the run")
+	}
+	if err := in.identify(); err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	if err := in.unchanged(b.Inputs); err != nil {
+		return err
+	}
+	for k := range in.paths {
+		if enough, err := in.examples(ctx, k, f); err != nil || enough {
+			return err
+		}
+	}
+	return nil
+}
+
+// examples calls f for the examples of collection run k.
+func (in *inputs) examples(ctx context.Context, k int, f func(*ttc.Example) bool) (enough bool, err error) {
+	src, err := in.open(ctx, in.paths[k], source.Options{Drop: func(ledger.Drop) {}})
+	if err != nil {
+		return false, err
+	}
+	defer src.Close()
+	for {
+		e, _, err := src.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if e.Run = k; f(e) {
+			return true, nil
+		}
+	}
+}
