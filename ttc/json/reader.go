@@ -50,6 +50,14 @@ func NewReader(r io.Reader, layout Layout, lim Limits) *Reader {
 	return &Reader{in: r, lim: lim.orDefaults(), layout: layout, line: 1}
 }
 
+// GoOn says, before Next, that the stream is the rest of one of values, from a place between two of them.
+func (r *Reader) GoOn(offset int64) {
+	r.begun, r.layout, r.base = true, Values, offset
+}
+
+// InArray says, once Next was called, whether the values are the elements of one array.
+func (r *Reader) InArray() bool { return r.layout == ArrayOf }
+
 // Next returns the next value and its byte offset in the stream. The value is valid until the next call. After the last it
 // returns io.EOF; else a *SyntaxError, a *SizeError, or an error of the underlying reader. A value beyond the size limit is
 // passed over without being kept, so that reading can go on after a *SizeError; every other error is final.

@@ -219,7 +219,8 @@ type File struct {
 	io.Reader
 	ID      Input
 	closers []func() error
-	plain   bool // tables are read as they are
+	plain   bool   // tables are read as they are
+	whole   string // why it can't be read in parts; empty: it can
 }
 
 // Open opens an input: plain, gzip or zstd, told by its first bytes. A Git LFS pointer and an empty file are errors
@@ -241,9 +242,10 @@ func open(ctx context.Context, file *File) (*File, error) {
 	case err != nil:
 		return nil, openError(path, err)
 	case in != nil:
+		file.whole = "it is a pipe"
 		err = file.start(in, nil)
 	default:
-		err = file.startRegular(ctx)
+		err = file.startRegular(ctx, 0)
 	}
 	if err != nil {
 		file.Close()
@@ -252,7 +254,22 @@ func open(ctx context.Context, file *File) (*File, error) {
 	return file, nil
 }
 
-func (file *File) startRegular(ctx context.Context) error {
+// openAt opens a file from a place on that a reading of it told, where it is not the beginning: of one that is not
+// compressed, nor a table.
+func openAt(ctx context.Context, path string, offset int64) (*File, error) {
+	file := &File{ID: Input{Path: path}}
+	if offset == 0 {
+		return open(ctx, file)
+	}
+	if err := file.startRegular(ctx, offset); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// startRegular opens a regular file, and begins to read it at offset.
+func (file *File) startRegular(ctx context.Context, offset int64) error {
 	path := file.ID.Path
 	f, err := openInput(ctx, path)
 	if err != nil {
@@ -267,6 +284,13 @@ func (file *File) startRegular(ctx context.Context) error {
 		return &Error{Path: path, Offset: -1, What: "is a folder, not a file"}
 	}
 	file.ID.Size, file.ID.ModTime = info.Size(), info.ModTime().UTC()
+	if offset > 0 {
+		if _, err := f.file.Seek(offset, io.SeekStart); err != nil {
+			return openError(path, err)
+		}
+		file.Reader = f
+		return nil
+	}
 	return file.start(f, f.file)
 }
 
@@ -293,7 +317,7 @@ func (file *File) start(f io.Reader, table io.ReaderAt) error {
 func (file *File) read(in io.Reader, head []byte) {
 	file.Reader = in
 	if !file.plain && tables.IsCSV(file.ID.Path, head) {
-		file.Reader = tables.CSV(in)
+		file.Reader, file.whole = tables.CSV(in), "it is a table"
 	}
 }
 
@@ -308,7 +332,7 @@ func (file *File) parquet(table io.ReaderAt) error {
 	if err != nil {
 		return &Error{Path: file.ID.Path, Offset: -1, What: err.Error(), Help: "Copy the file again", Err: err}
 	}
-	file.Reader = r
+	file.Reader, file.whole = r, "it is a table"
 	file.closers = append(file.closers, r.Close)
 	return nil
 }
@@ -356,6 +380,7 @@ func (file *File) uncompress(in *bufio.Reader, head []byte) error {
 	default:
 		return nil
 	}
+	file.whole = "it is compressed"
 	begun := bufio.NewReaderSize(unpacked, 512)
 	head, _ = begun.Peek(256) // what is wrong with it, the reader of the file says
 	if tables.IsParquet(head) && !file.plain {

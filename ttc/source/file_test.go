@@ -132,7 +132,7 @@ func TestNames(t *testing.T) {
 		{"b", "6", "b#3", false},
 		{"a#2", "7", "a#2#2", false},
 	} {
-		got, identical := n.Add(c.id, h(c.entry))
+		got, identical := n.Add(int64(i), c.id, h(c.entry))
 		if got != c.want || identical != c.identical {
 			t.Errorf("%d: %q %v, want %q %v", i, got, identical, c.want, c.identical)
 		}

@@ -75,7 +75,11 @@ func Replay(ctx context.Context, s Source, tally *Tally, opt Options) error {
 	to := *opt.Resume
 	tally.Silent = true
 	defer func() { tally.Silent = false }()
-	for at := (Cursor{}); at != to; {
+	var from Cursor
+	if opt.Part != nil {
+		from = opt.Part.From
+	}
+	for at := from; at != to; {
 		var err error
 		if _, at, err = s.Next(ctx); err == io.EOF {
 			return changed(s, to.Run)

@@ -13,6 +13,8 @@ import (
 type Names struct {
 	byID map[xxh3.Uint128]name
 	more map[xxh3.Uint128]struct{} // entries whose id was seen before
+	part *Part                     // its entries are named as it says; nil: it is not a part that is read
+	tell func(row int64, id string)
 }
 
 type name struct {
@@ -26,9 +28,24 @@ func (n *Names) Reset() {
 	n.more = map[xxh3.Uint128]struct{}{}
 }
 
-// Add takes an id and the hash of its entry. It returns the id to use, unique in the file, or identical for an entry
+// Add takes the id of an entry and its hash. It returns the id to use, unique in the file, or identical for an entry
 // that stood here before.
-func (n *Names) Add(id string, entry xxh3.Uint128) (unique string, identical bool) {
+func (n *Names) Add(row int64, id string, entry xxh3.Uint128) (unique string, identical bool) {
+	if n.part != nil {
+		unique, ok := n.part.Named[row]
+		if !ok {
+			return id, false
+		}
+		return unique, unique == ""
+	}
+	unique, identical = n.add(id, entry)
+	if n.tell != nil && unique != id {
+		n.tell(row, unique)
+	}
+	return unique, identical
+}
+
+func (n *Names) add(id string, entry xxh3.Uint128) (unique string, identical bool) {
 	key := xxh3.HashString128(id)
 	seen, ok := n.byID[key]
 	if !ok {
@@ -65,7 +82,7 @@ func (n *Names) Name(ex *ttc.Example, entry xxh3.Uint128, st *Stats) (identical 
 	default:
 		id, missing = RowName(ex.Row), true
 	}
-	unique, identical := n.Add(id, entry)
+	unique, identical := n.Add(ex.Row, id, entry)
 	if identical {
 		ex.ID = id
 		return true

@@ -30,14 +30,34 @@ type Options struct {
 	Resume *Cursor           // go on after this place; nil: from the start. What was dropped before it is counted, not told
 	Inputs []Input           // with Resume: what the inputs were; a changed one is refused
 	Raw    bool              // keep raw ids and raw steps and judge nothing, where a source can: for NAT-exact runs
+	Part   *Part             // read this part of the input alone, of a source that is Divisible; nil: all of it
+	// Named is told of every entry of an input that isn't named by itself, as Part.Named has it; nil: not told.
+	Named func(row int64, id string)
+}
+
+// Part is a part of an input, between two places that a source told. It is read without what lies before it, and gives
+// what a reading of the whole input gives there.
+type Part struct {
+	From Cursor `json:"from"` // zero: the beginning of the input
+	To   Cursor `json:"to"`   // zero: its end
+	// Named are the ids of those entries, by row, that can't be told from the part alone: of one whose id was taken
+	// before; empty for one that stood before as it is, and is left out.
+	Named map[int64]string `json:"-"`
+}
+
+// Divisible is a source whose input may be read in parts.
+type Divisible interface {
+	// Indivisible says, once an example was read, why this input can't be read in parts; empty: it can.
+	Indivisible() string
 }
 
 // Cursor is a place between two examples.
 type Cursor struct {
-	Run    int    `json:"run"`    // collection run, from 0: the input file
-	Row    int64  `json:"row"`    // entries of the file read so far
-	Offset int64  `json:"offset"` // byte offset in the uncompressed file
-	Sum    uint64 `json:"sum"`    // rolling hash of the file's entries so far
+	Run    int    `json:"run"`             // collection run, from 0: the input file
+	Row    int64  `json:"row"`             // entries of the file read so far
+	Offset int64  `json:"offset"`          // byte offset in the uncompressed file
+	Sum    uint64 `json:"sum"`             // rolling hash of the file's entries so far
+	Lines  int64  `json:"lines,omitempty"` // lines read so far, where several make an entry
 }
 
 // Stats are a source's counts. The books balance: Entries == Examples + dropped examples, Steps == Candidates + dropped

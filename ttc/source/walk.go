@@ -7,7 +7,6 @@ import (
 
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/json"
-	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // Walk goes through the files of a source. Sources of files embed one and add how an example is made of an entry.
@@ -25,16 +24,27 @@ type Walk struct {
 	empty    int64 // entries in a row of which nothing came
 	maxEmpty int64
 	err      error
+	part     *Part
+	whole    string // why the file can't be read in parts
 }
 
-// Init says what is walked. begin is called at the start of each file; entry reads the next entry of the file: it
+// Init says what is walked, and how it was opened. begin is called at the start of each file; entry reads the next entry of the file: it
 // returns nil for one that was dropped, and io.EOF at the file's end. maxEmpty is how many entries in a row may have
 // nothing in them.
 func (w *Walk) Init(
-	paths []string, maxEmpty int64, drop func(ledger.Drop),
+	paths []string, maxEmpty int64, opt Options,
 	begin func(*File) *json.Reader, entry func(context.Context) (*ttc.Example, error),
 ) {
-	w.paths, w.maxEmpty, w.Tally.Tell, w.begin, w.entry = paths, maxEmpty, drop, begin, entry
+	w.paths, w.maxEmpty, w.Tally.Tell, w.begin, w.entry = paths, maxEmpty, opt.Drop, begin, entry
+	w.part, w.IDs.part, w.IDs.tell = opt.Part, opt.Part, opt.Named
+}
+
+// Indivisible says why the file can't be read in parts: see Divisible.
+func (w *Walk) Indivisible() string {
+	if w.whole == "" && w.Reader != nil && w.Reader.InArray() {
+		return "it is one JSON array"
+	}
+	return w.whole
 }
 
 // Path is the file that is open.
@@ -121,13 +131,21 @@ func (w *Walk) next(ctx context.Context) (*ttc.Example, error) {
 
 func (w *Walk) open(ctx context.Context) error {
 	run := len(w.done)
-	f, err := Open(ctx, w.paths[run])
+	var from Cursor
+	if w.part != nil {
+		from = w.part.From
+	}
+	f, err := openAt(ctx, w.paths[run], from.Offset)
 	if err != nil {
 		return err
 	}
-	w.file = f
-	w.Reader = w.begin(f)
+	w.file, w.whole = f, f.whole
 	w.IDs.Reset()
-	w.At = Cursor{Run: run}
+	w.At = from
+	w.At.Run = run
+	w.Reader = w.begin(f)
+	if from.Offset > 0 {
+		w.Reader.GoOn(from.Offset)
+	}
 	return nil
 }

@@ -41,7 +41,7 @@ func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) 
 		return nil, errors.New("no input: name a file with --from, or set sources.*.path")
 	}
 	s := &Source{cfg: cfg, reader: NewReader(cfg.Keys)}
-	s.Init(files, cfg.MaxEmpty, opt.Drop, s.begin, s.entry)
+	s.Init(files, cfg.MaxEmpty, opt, s.begin, s.entry)
 	s.Tally.S.Names = map[string]int64{}
 	if opt.Resume != nil {
 		if err := source.Replay(ctx, s, &s.Tally, opt); err != nil {
@@ -53,7 +53,7 @@ func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) 
 }
 
 func (s *Source) begin(f *source.File) *json.Reader {
-	s.lines = 0
+	s.lines = s.At.Lines
 	return json.NewReader(f, json.Auto, json.Limits{Size: s.cfg.MaxLine})
 }
 
@@ -115,7 +115,7 @@ func (s *Source) example(ctx context.Context) (*ttc.Example, error) {
 		st.MissingIDs++
 	}
 	entry := xxh3.Uint128{Lo: uint64(s.ahead.offset), Hi: 1} // no two examples are the same entry
-	unique, _ := s.IDs.Add(ex.ID, entry)
+	unique, _ := s.IDs.Add(ex.Row, ex.ID, entry)
 	if unique != ex.ID {
 		if st.RepeatedIDs++; st.FirstRepeat == "" {
 			st.FirstRepeat = ex.ID
@@ -148,9 +148,9 @@ func (s *Source) example(ctx context.Context) (*ttc.Example, error) {
 	}
 	ex.Policy = s.reader.Policy()
 	s.At.Row++
-	s.At.Offset = s.Reader.Offset()
+	s.At.Offset, s.At.Lines = s.Reader.Offset(), s.lines
 	if s.ahead.ok {
-		s.At.Offset = s.ahead.offset
+		s.At.Offset, s.At.Lines = s.ahead.offset, s.lines-1
 	}
 	return ex, nil
 }

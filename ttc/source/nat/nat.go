@@ -32,7 +32,7 @@ func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) 
 		return nil, errors.New("no input: name a workflow_output.json with --from, or set sources.*.path")
 	}
 	s := &Source{cfg: cfg}
-	s.Init(files, cfg.MaxEmpty, opt.Drop, s.begin, s.entry)
+	s.Init(files, cfg.MaxEmpty, opt, s.begin, s.entry)
 	s.parser.init(&s.cfg, opt.Raw, &s.Tally)
 	if opt.Resume != nil {
 		if err := source.Replay(ctx, s, &s.Tally, opt); err != nil {

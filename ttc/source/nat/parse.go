@@ -66,7 +66,7 @@ func (p *parser) example(raw json.Raw, c json.Cursor, hash xxh3.Uint128, ex *ttc
 	if missing {
 		id = place.Example
 	}
-	unique, identical := ids.Add(id, hash)
+	unique, identical := ids.Add(ex.Row, id, hash)
 	if identical {
 		place.Example = id
 		return refuse(source.IdenticalRow, "the same entry, byte for byte, stands earlier in the file")

@@ -116,7 +116,7 @@ func (s *Source) book(ex *calls.Example) {
 		st.Redacted = s.redact.Counts()
 	}
 	sum, size := fingerprint(&ex.Example)
-	if unique, _ := s.ids.Add(ex.ID, xxh3.Uint128{Hi: uint64(s.at.Row) + 1}); unique != ex.ID {
+	if unique, _ := s.ids.Add(s.at.Row, ex.ID, xxh3.Uint128{Hi: uint64(s.at.Row) + 1}); unique != ex.ID {
 		if st.RepeatedIDs++; st.FirstRepeat == "" {
 			st.FirstRepeat = ex.ID
 		}

@@ -41,7 +41,7 @@ func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) 
 		return nil, errors.New("no input: name a file with --from, or set sources.*.path")
 	}
 	s := &Source{cfg: cfg, candidates: candidates.NewReader(cfg.CandidateKeys)}
-	s.Init(files, cfg.MaxEmpty, opt.Drop, s.begin, s.entry)
+	s.Init(files, cfg.MaxEmpty, opt, s.begin, s.entry)
 	s.Tally.S.Names = map[string]int64{}
 	if s.tools, err = readTools(ctx, cfg.ToolsFile); err != nil {
 		return nil, err

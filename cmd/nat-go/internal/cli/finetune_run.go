@@ -87,6 +87,36 @@ A file is JSON lines, JSON, Parquet or CSV, also compressed with gzip or zstd; a
 
 // withRun calls a run with the environment of this process, and prints how it ended.
 func withRun(cmd *cobra.Command, commitBytes int64, asJSON bool, run func(context.Context, finetune.Env) (*finetune.Summary, error)) error {
+	var sum *finetune.Summary
+	var found []finding.Finding
+	err := withEnv(cmd, commitBytes, func(ctx context.Context, env finetune.Env) (err error) {
+		tell := env.Findings
+		env.Findings = func(fs []finding.Finding) { found = fs; tell(fs) }
+		sum, err = run(ctx, env)
+		return err
+	})
+	switch {
+	case sum == nil: // it was not called
+		return err
+	case asJSON:
+		sum.Findings = found
+		if perr := json.NewEncoder(cmd.OutOrStdout()).Encode(sum); perr != nil && err == nil {
+			err = perr
+		}
+		return err
+	case isQuiet(cmd): // for scripts: RUN=$(nat-go finetune run -q ...)
+		if sum.RunDir != "" && err == nil {
+			fmt.Fprintln(cmd.OutOrStdout(), sum.RunDir)
+		}
+		return err
+	}
+	printSummary(cmd.OutOrStdout(), sum)
+	return err
+}
+
+// withEnv calls a run, or a part of one, with the environment of this process. The error has the code of the signal that
+// ended it.
+func withEnv(cmd *cobra.Command, commitBytes int64, run func(context.Context, finetune.Env) error) error {
 	collectOften(40)
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
@@ -110,34 +140,18 @@ func withRun(cmd *cobra.Command, commitBytes int64, asJSON bool, run func(contex
 		_, _ = io.WriteString(stderr, secret.Shape(terminal.Output(b)))
 	}
 	secrets := hide(cmd)
-	tell := tellFindings(cmd)
-	var found []finding.Finding
 	env := finetune.Env{
 		Secrets: secrets,
 		Output:  printed, Log: newLogger(cmd), Self: self, Now: time.Now, Getenv: os.LookupEnv,
 		Leave: leave, Progress: progress.show,
 		Collating: whileCollating, CommitBytes: commitBytes,
-		Findings: func(fs []finding.Finding) { found = fs; tell(fs) },
+		Findings: tellFindings(cmd),
 	}
-	sum, err := run(ctx, env)
+	err = run(ctx, env)
 	progress.end()
 	if code := leave.Code(); code != 0 && err != nil {
 		err = exit.With(code, err)
 	}
-	if asJSON {
-		sum.Findings = found
-		if perr := json.NewEncoder(cmd.OutOrStdout()).Encode(sum); perr != nil && err == nil {
-			err = perr
-		}
-		return err
-	}
-	if isQuiet(cmd) { // for scripts: RUN=$(nat-go finetune run -q ...)
-		if sum.RunDir != "" && err == nil {
-			fmt.Fprintln(cmd.OutOrStdout(), sum.RunDir)
-		}
-		return err
-	}
-	printSummary(cmd.OutOrStdout(), sum)
 	return err
 }
 

@@ -11,6 +11,7 @@ const (
 	Failed      = 1
 	Usage       = 2
 	Environment = 3
+	Final       = 4 // of a shard: the same command would fail again
 	Interrupted = 130
 	Terminated  = 143
 )

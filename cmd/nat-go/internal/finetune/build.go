@@ -92,6 +92,9 @@ func (r *run) build(ctx context.Context, in *inputs, ahead *reader, bs []*builde
 }
 
 func (b *building) rules() curate.Rules {
+	if b.plan.shard != nil { // what is decided by all shards' records is decided when they are merged
+		return curate.Rules{}
+	}
 	rules := b.plan.rules
 	rules.Name = b.exampleOf
 	return rules
@@ -136,7 +139,7 @@ func (b *building) leaveCollected() {
 // afterwards where all groups are in it already.
 func (b *building) openLog(ctx context.Context) (err error) {
 	dir := b.plan.folder.Records()
-	if b.plan.resume {
+	if b.plan.goesOn() {
 		c, err := recordlog.ReadCommit(dir)
 		switch {
 		case err == nil:

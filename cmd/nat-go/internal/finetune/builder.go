@@ -22,6 +22,7 @@ type builder struct {
 
 	kinds   map[dropKind]bool // of its drops in the log
 	names   map[string]bool   // of its counters in the log
+	over    bool              // it had more of either than are told apart
 	session *host.Session
 }
 
@@ -132,6 +133,7 @@ func (b *builder) limit(res *result) {
 			continue
 		}
 		delete(kinds, k)
+		b.over = true
 		d.Detail = strings.TrimSuffix(string(d.Reason)+": "+d.Detail, ": ")
 		d.Reason = builders.OtherReasons
 		if !slices.Contains(units, d.Unit) {
@@ -145,6 +147,7 @@ func (b *builder) limit(res *result) {
 		}
 		if names[c.Name] = true; len(b.names)+len(names) > mostNames {
 			delete(names, c.Name)
+			b.over = true
 			c.Name = "other"
 		}
 	}

@@ -88,6 +88,9 @@ func (e *collectionError) Unwrap() error { return e.err }
 // feedRuns sends each example as it is read, or each collection run as a whole.
 func (b *building) feedRuns(ctx context.Context, from cursor, items chan<- item) error {
 	for k := from.Source.Run; k < len(b.in.paths); k++ {
+		if !b.in.reads(k) {
+			continue
+		}
 		f := feeder{building: b, k: k, items: items}
 		if k == from.Source.Run && from.Source.Row > 0 {
 			at := from.Source

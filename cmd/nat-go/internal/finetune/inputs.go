@@ -19,12 +19,14 @@ import (
 
 // inputs are the files of a run, one a collection run, and how to read them.
 type inputs struct {
-	source source.Factory
-	paths  []string
-	as     []string       // all that was named, where it is read as one input; paths is then its name
-	began  []source.Input // what the files were when the run began
-	limit  int64          // at most so many examples of each; 0: all
-	open   func(ctx context.Context, path string, opt source.Options) (source.Source, error)
+	source  source.Factory
+	paths   []string
+	as      []string             // all that was named, where it is read as one input; paths is then its name
+	began   []source.Input       // what the files were when the run began
+	limit   int64                // at most so many examples of each; 0: all
+	parts   map[int]*source.Part // what of which path a shard reads; nil: all of all
+	planned []source.Input       // with parts: what the plan knows the inputs by
+	open    func(ctx context.Context, path string, opt source.Options) (source.Source, error)
 
 	collect func(ctx context.Context, c source.Collection) ([]string, error) // makes the files before they are read; nil: they are there
 }
@@ -40,13 +42,17 @@ func findInputs(ctx context.Context, p *plan) (*inputs, error) {
 	if err := in.identify(); err != nil {
 		return nil, exit.With(exit.Environment, err)
 	}
-	if p.resume {
-		if err := in.unchanged(p.begun.Inputs); err != nil {
-			return nil, err
-		}
+	switch {
+	case p.shard != nil:
+		return in, p.shard.takeFrom(in)
+	case p.resume:
+		return in, in.unchanged(p.begun.Inputs)
 	}
 	return in, nil
 }
+
+// reads says whether anything of path k is read.
+func (in *inputs) reads(k int) bool { return in.parts == nil || in.parts[k] != nil }
 
 func (in *inputs) identify() error {
 	if in.as != nil {

@@ -34,7 +34,7 @@ func (r *run) openFolder(in *inputs, t *tokens) (err error) {
 		if r.lock, err = folder.Create("finetune run --run-id " + r.plan.RunID); err != nil {
 			return err
 		}
-		text, err := r.plan.config.Source()
+		text, err := r.plan.configText()
 		if err == nil {
 			err = durable.WriteFile(folder.Config(), text)
 		}

@@ -40,6 +40,8 @@ type plan struct {
 	lock    *runfolder.Lock  // with resume
 	begun   *runfolder.Begun // with resume
 	accept  []string         // with resume: what may have changed since
+	shard   *shard           // what of the inputs is built, where a shard is; nil: all
+	merging *merging         // what was built in shards; nil: the run builds
 }
 
 func newPlan(ctx context.Context, req Request, env Env) (*plan, error) {

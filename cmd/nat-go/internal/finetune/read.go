@@ -2,6 +2,7 @@ package finetune
 
 import (
 	"context"
+	"errors"
 	"io"
 	"sync/atomic"
 
@@ -57,6 +58,7 @@ func (rd *reader) read(ctx context.Context, in *inputs, k int, resume *source.Cu
 		Drop:   func(d ledger.Drop) { d.Run = k; held.add(d) },
 		Resume: resume,
 		Inputs: in.identities(k),
+		Part:   in.parts[k],
 	})
 	if err != nil {
 		next.drops, next.err = held.take(), err
@@ -64,21 +66,20 @@ func (rd *reader) read(ctx context.Context, in *inputs, k int, resume *source.Cu
 		return
 	}
 	defer src.Close()
-	var offset, row int64
+	at, end := in.bounds(k)
 	if resume != nil {
-		offset, row = resume.Offset, resume.Row
+		at = *resume
 	}
 	for {
-		if in.limit > 0 && row >= in.limit {
-			next.err = io.EOF
-		} else {
-			next.example, next.at, next.err = src.Next(ctx)
-			row = next.at.Row
-		}
-		if next.err == nil {
+		before := at.Offset
+		if end > 0 && at.Row >= end {
+			next.err = in.ended(k, at)
+		} else if next.example, next.at, next.err = src.Next(ctx); next.err == nil {
+			at = next.at
 			next.example.Run, next.at.Run = k, k
-			next.bytes = max(next.at.Offset-offset, 0)
-			offset = next.at.Offset
+			next.bytes = max(at.Offset-before, 0)
+		} else if errors.Is(next.err, io.EOF) {
+			next.err = in.exhausted(k, src.Inputs())
 		}
 		next.drops = held.take()
 		rd.seen, rd.inputs = *src.Stats(), src.Inputs()
@@ -87,6 +88,14 @@ func (rd *reader) read(ctx context.Context, in *inputs, k int, resume *source.Cu
 		}
 		next = reading{}
 	}
+}
+
+// bounds are where the reading of path k begins, and the row it ends before; 0: the end of the file.
+func (in *inputs) bounds(k int) (from source.Cursor, end int64) {
+	if p := in.parts[k]; p != nil {
+		return p.From, p.To.Row
+	}
+	return from, in.limit
 }
 
 // heldDrops are what a source dropped before an example. Of each kind as many are kept as dropped.jsonl lists; one more

@@ -22,7 +22,11 @@ func (r *run) writeBegun(in *inputs, t *tokens) error {
 	if err != nil {
 		return err
 	}
-	d, err := r.decided(t, "")
+	salt := ""
+	if p.merging != nil {
+		salt = p.merging.plan.Decided.Salt
+	}
+	d, err := r.decided(t, salt)
 	if err != nil {
 		return err
 	}

@@ -134,6 +134,11 @@ func (r *run) make(ctx context.Context) error {
 	r.info("records built", "examples", built.seen.Examples, "candidates", built.seen.Candidates,
 		"records", r.books.Account(ledger.Gate, unitRecord).In)
 
+	return r.finish(ctx, built, tokens)
+}
+
+// finish makes the data set of what was built.
+func (r *run) finish(ctx context.Context, built *built, tokens *tokens) error {
 	// curate: records -> decisions. write: decisions -> rows. collate: decisions -> token batches.
 	decisions, err := r.curate(ctx, built)
 	if err != nil {
@@ -192,13 +197,13 @@ func (r *run) end(ctx context.Context, work func(*run, context.Context) error) (
 
 // explain adds to an error that may end any stage what to do about it.
 func (r *run) explain(err error) error {
-	again := "`nat-go finetune resume " + string(r.plan.folder) + "` goes on from here"
+	again := "`nat-go " + r.plan.again() + "` goes on from here"
 	switch {
 	case errors.Is(err, context.Canceled) && r.sum.Job == nil:
 		if r.lock != nil {
 			r.sum.Next = again
 		}
-		return exit.With(exit.Interrupted, errors.New("interrupted; nothing was submitted"))
+		return exit.With(exit.Interrupted, errors.New("interrupted; "+r.plan.leftUndone()))
 	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
 		return exit.Environmentf("%w: make room on the disk of %s, then %s", err, r.plan.folder, again)
 	}

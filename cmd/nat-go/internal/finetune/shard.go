@@ -1,0 +1,283 @@
+package finetune
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// shard is a part of a run that is built by itself.
+type shard struct {
+	dir    shards.Folder
+	plan   *shards.Plan
+	number int
+	of     *shards.Shard
+}
+
+// RunShard builds one shard of a plan into its own folder, or goes on with it where an earlier attempt stopped. It is the
+// run's build stage over the shard's parts of the inputs: what the log of the whole run would hold of them.
+func RunShard(ctx context.Context, dir shards.Folder, number int, env Env) (*Summary, error) {
+	p, shared, err := openPlan(ctx, dir, env)
+	if err != nil {
+		return Failed(Request{}, err)
+	}
+	if err := shards.InPlan(number, len(shared.Shards), "--index"); err != nil {
+		return Failed(p.Request, exit.With(exit.Usage, err))
+	}
+	s := &shard{dir: dir, plan: shared, number: number}
+	if s.of, err = dir.Part(shared, number); err != nil {
+		return Failed(p.Request, err)
+	}
+	p.shard, p.folder = s, dir.Shard(number)
+	return newRun(p, env).end(ctx, (*run).makeShard)
+}
+
+// openPlan reads a plan and what it says of the run.
+func openPlan(ctx context.Context, dir shards.Folder, env Env) (*plan, *shards.Plan, error) {
+	of, err := dir.Read()
+	if err != nil {
+		return nil, nil, err
+	}
+	if of.NatGo != Version() {
+		return nil, nil, exit.Failedf("the plan was made by nat-go %s; this is nat-go %s, and a data set is never made by two "+
+			"versions: make the plan again, or run its shards with the version that made it", of.NatGo, Version())
+	}
+	var req Request
+	if err := json.Unmarshal(of.Request, &req); err != nil {
+		return nil, nil, exit.Failedf("%s: %w", dir.Plan(), err)
+	}
+	req.RunID, req.ConfigFile, req.Builders, req.Overrides = of.RunID, dir.Config(), nil, nil
+	p, err := unlessEnded(ctx, func() (*plan, error) { return newPlan(ctx, req, env) })
+	return p, of, err
+}
+
+// makeShard builds the shard.
+func (r *run) makeShard(ctx context.Context) error {
+	s := r.plan.shard
+	if d, err := s.dir.ReadDone(s.plan, s.number); err != nil {
+		return exit.With(exit.Failed, err)
+	} else if d != nil {
+		r.sum.Status = runfolder.Completed
+		r.sum.Warnings = append(r.sum.Warnings, "the shard was built already; it was not built again")
+		return r.shardIsWhole(d)
+	}
+	if err := r.openShard(); err != nil {
+		return err
+	}
+	started, err := startProcesses(ctx, r.plan, r.env)
+	if err != nil {
+		return err
+	}
+	defer started.wait()
+	defer started.close()
+	in, err := findInputs(ctx, r.plan)
+	if err != nil {
+		return err
+	}
+	tokens, err := unlessEnded(ctx, func() (*tokens, error) { return openTokens(r.plan) })
+	if err != nil {
+		return err
+	}
+	defer tokens.close()
+	if err := r.asPlanned(tokens); err != nil {
+		return err
+	}
+	builders, err := r.openBuilders(ctx, started)
+	if err != nil {
+		return err
+	}
+	built, err := r.build(ctx, in, nil, builders)
+	if err != nil {
+		return err
+	}
+	built.index.Close()
+	started.close()
+	for _, b := range builders {
+		if err := tooManyNames(b); err != nil {
+			return err
+		}
+	}
+	return r.shardDone(ctx, built)
+}
+
+// openShard makes and locks the folder of the shard. Who finds another process at work there leaves it to that.
+func (r *run) openShard() (err error) {
+	folder := r.plan.folder
+	if err := os.MkdirAll(folder.Records(), 0o755); err != nil {
+		return exit.Environmentf("can't make the folder of the shard: %w", err)
+	}
+	if r.lock, err = folder.Lock(r.plan.again()); err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	if err := r.lock.Sweep(); err != nil {
+		return exit.Environmentf("can't clean up the folder of the shard: %w", err)
+	}
+	if err := r.books.open(folder.Dropped()); err != nil {
+		return exit.Environmentf("can't write the list of drops: %w", err)
+	}
+	return nil
+}
+
+// asPlanned refuses to build by other settings, plugins or programs than the plan was made with, naming them.
+func (r *run) asPlanned(t *tokens) error {
+	was := planOf(r.plan).Decided
+	now, err := r.decided(t, was.Salt)
+	if err != nil {
+		return err
+	}
+	if changed := was.Changed(now); len(changed) > 0 {
+		return exit.Failedf("%s changed since the plan was made. A data set is never made of two states of its settings: put %s back as "+
+			"it was, or make a plan in another folder", strings.Join(changed, ", "), them(changed))
+	}
+	return nil
+}
+
+func planOf(p *plan) *shards.Plan {
+	if p.shard != nil {
+		return p.shard.plan
+	}
+	return p.merging.plan
+}
+
+// shardDone closes the shard's books and writes, last, its manifest.
+func (r *run) shardDone(ctx context.Context, built *built) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	s := r.plan.shard
+	if err := r.books.close(); err != nil {
+		return exit.Environmentf("can't write the list of drops: %w", err)
+	}
+	c, err := recordlog.ReadCommit(r.plan.folder.Records())
+	if err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	if err := r.knowLog(); err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	files, err := r.lock.Sums(r.known)
+	if err == nil {
+		err = r.lock.Check()
+	}
+	if err == nil {
+		err = shards.WriteDone(r.plan.folder, &shards.Done{
+			NatGo: Version(), Plan: s.plan.Sum, Shard: s.number, Seen: built.seen, Groups: c.Groups, Records: c.Records,
+			Books: r.books.Accounts(), Counters: r.books.counters, Files: files,
+		})
+	}
+	if err != nil {
+		return exit.Default(exit.Environment, fmt.Errorf("can't write the manifest of the shard: %w", err))
+	}
+	r.sum.Status = runfolder.Completed
+	return nil
+}
+
+// shardIsWhole refuses a shard that lost files since it was built.
+func (r *run) shardIsWhole(d *shards.Done) error {
+	for _, f := range d.Files {
+		path := filepath.Join(string(r.plan.folder), filepath.FromSlash(f.Path))
+		if info, err := os.Stat(path); err != nil || info.Size() != f.Bytes {
+			return exit.Failedf("%s is not what shard %d wrote: remove %s and run the shard again", path, d.Shard, r.plan.folder)
+		}
+	}
+	return nil
+}
+
+// tooManyNames refuses what can't be counted in parts: beyond a number of reasons, which ones are told apart depends on
+// all that came before.
+func tooManyNames(b *builder) error {
+	if !b.over && len(b.kinds) <= mostNames && len(b.names) <= mostNames {
+		return nil
+	}
+	return exit.Failedf("the builder %s has more than %d reasons or counters of its own: that can't be counted in shards. Make "+
+		"the run on one machine", b.name, mostNames)
+}
+
+// takeFrom has the shard's parts of the inputs read, and nothing else.
+func (s *shard) takeFrom(in *inputs) error {
+	if in.collect != nil || len(in.paths) != len(s.plan.Inputs) {
+		return exit.Failedf("there are %s where the plan has %d: it was made of other inputs",
+			ledger.Quantity(int64(len(in.paths)), "input"), len(s.plan.Inputs))
+	}
+	in.parts = map[int]*source.Part{}
+	for i := range s.of.Parts {
+		p := &s.of.Parts[i]
+		was, now := s.plan.Inputs[p.Input], in.began[p.Input]
+		if was.Path != now.Path || was.Size != now.Size {
+			return exit.Failedf("the input %s has %d bytes, and %s had %d when the plan was made: make a plan in another folder, or put "+
+				"the file back as it was", now.Path, now.Size, was.Path, was.Size)
+		}
+		in.parts[p.Input] = &p.Part
+		in.planned = s.plan.Inputs
+	}
+	return nil
+}
+
+// ended is io.EOF after the last row that is to be read of path k, where that is not the end of the file.
+func (in *inputs) ended(k int, at source.Cursor) error {
+	p := in.parts[k]
+	if p == nil {
+		return io.EOF
+	}
+	if at.Run = p.To.Run; at != p.To {
+		return in.otherThanPlanned(k)
+	}
+	return io.EOF
+}
+
+// exhausted is io.EOF at the end of path k.
+func (in *inputs) exhausted(k int, read []source.Input) error {
+	if in.planned == nil {
+		return io.EOF
+	}
+	if n := len(read); n == 0 || read[n-1].Sum != in.planned[k].Sum || in.parts[k].To.Row > 0 {
+		return in.otherThanPlanned(k)
+	}
+	return io.EOF
+}
+
+func (in *inputs) otherThanPlanned(k int) error {
+	return exit.Failedf("the input %s changed since the plan was made: make a plan in another folder, or put the file back as "+
+		"it was", in.paths[k])
+}
+
+// goesOn says whether there may be a record log already.
+func (p *plan) goesOn() bool { return p.resume || p.shard != nil || p.merging != nil }
+
+// again is the command that goes on with what is done here, without nat-go.
+func (p *plan) again() string {
+	switch {
+	case p.shard != nil:
+		return fmt.Sprintf("shard run %s --index %d", p.shard.dir, p.shard.number)
+	case p.merging != nil:
+		return fmt.Sprintf("shard merge %s", p.merging.dir)
+	}
+	return "finetune resume " + string(p.folder)
+}
+
+// leftUndone says what an interruption left undone.
+func (p *plan) leftUndone() string {
+	if p.shard != nil {
+		return "what is committed of the shard stays"
+	}
+	return "nothing was submitted"
+}
+
+// configText is the configuration as the run keeps it.
+func (p *plan) configText() ([]byte, error) {
+	if p.merging != nil {
+		return os.ReadFile(p.merging.dir.Config())
+	}
+	return p.config.Source()
+}

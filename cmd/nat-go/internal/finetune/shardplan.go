@@ -1,0 +1,286 @@
+package finetune
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// Shards says how a run is divided: into a number of shards, or into as many as have about so many bytes of input each.
+type Shards struct {
+	Number int
+	Bytes  int64
+	Dir    string // folder of the plan; empty: beside the run's, with .shards after its name
+}
+
+// Planned is a plan that was made.
+type Planned struct {
+	Dir   shards.Folder
+	Plan  *shards.Plan
+	Notes []string // what a person should know of it
+}
+
+// PlanShards reads the inputs once, decides what each shard builds of them, and writes the plan.
+func PlanShards(ctx context.Context, req Request, how Shards, env Env) (*Planned, error) {
+	p, err := unlessEnded(ctx, func() (*plan, error) { return newPlan(ctx, req, env) })
+	if err != nil {
+		return nil, err
+	}
+	dir := shards.Folder(cmp.Or(how.Dir, string(p.folder)+".shards"))
+	switch {
+	case p.Compat == compat.NAT:
+		return nil, exit.Usagef("--compat nat: NAT takes all that an agent did in a collection run together, so there is nothing to divide. " +
+			"Make the run on one machine")
+	case runfolder.Has(dir.Plan()):
+		return nil, exit.Usagef("there is a plan in %s already: run its shards, or choose another folder with --plan", dir)
+	case (how.Number > 0) == (how.Bytes > 0):
+		return nil, exit.Usagef("how many shards? Say --shards N, or --shard-bytes for so many bytes of input each")
+	case how.Number > shards.Most:
+		return nil, exit.Usagef("--shards %d: a plan has at most %d", how.Number, shards.Most)
+	}
+	out := &Planned{Dir: dir}
+	_, err = newRun(p, env).end(ctx, func(r *run, ctx context.Context) error { return r.planShards(ctx, how, out) })
+	return out, err
+}
+
+func (r *run) planShards(ctx context.Context, how Shards, out *Planned) error {
+	started, err := startProcesses(ctx, r.plan, r.env)
+	if err != nil {
+		return err
+	}
+	defer started.wait()
+	defer started.close()
+	in, err := findInputs(ctx, r.plan)
+	if err != nil {
+		return err
+	}
+	if err := divisible(in); err != nil {
+		return err
+	}
+	tokens, err := unlessEnded(ctx, func() (*tokens, error) { return openTokens(r.plan) })
+	if err != nil {
+		return err
+	}
+	defer tokens.close()
+	bs, err := r.openBuilders(ctx, started)
+	if err != nil {
+		return err
+	}
+	for _, b := range bs {
+		if b.unit != builders.UnitExample {
+			return exit.Usagef("the builder %s works on %ss, whose examples may lie in several shards, which is not supported yet: "+
+				"make the run on one machine", b.name, b.unit)
+		}
+	}
+	decided, err := r.decided(tokens, "")
+	if err != nil {
+		return err
+	}
+	c := &cutter{run: r, in: in, dir: out.Dir}
+	if err := c.cut(ctx, how); err != nil {
+		return err
+	}
+	out.Notes = append(append(r.plan.notes, r.sum.Warnings...), c.notes...)
+	req := r.plan.Request
+	req.Overrides = nil // they are in config.yml
+	text, err := json.Marshal(req)
+	if err != nil {
+		return err
+	}
+	out.Plan = &shards.Plan{
+		Version: shards.Version, NatGo: Version(), RunID: r.plan.RunID, Request: text, Inputs: c.inputs, Decided: decided, Shards: c.shards,
+	}
+	return r.writePlan(out)
+}
+
+// writePlan writes the configuration and, last, the plan.
+func (r *run) writePlan(out *Planned) error {
+	text, err := r.plan.config.Source()
+	if err == nil {
+		err = os.MkdirAll(string(out.Dir), 0o755)
+	}
+	if err == nil {
+		err = durable.WriteFile(out.Dir.Config(), text)
+	}
+	if err == nil {
+		err = out.Dir.Write(out.Plan)
+	}
+	if err != nil {
+		return exit.Environmentf("can't write the plan: %w", err)
+	}
+	return nil
+}
+
+// divisible refuses inputs that no other process could read.
+func divisible(in *inputs) error {
+	if in.collect != nil {
+		return exit.Usagef("the source %s makes agent runs, which are made once: collect them with `nat-go finetune run`, and name the "+
+			"files with --from", in.source.Type)
+	}
+	for _, f := range in.began {
+		info, err := os.Stat(f.Path)
+		if f.Path == source.Stdin || in.as == nil && err == nil && !info.Mode().IsRegular() {
+			return exit.Usagef("the input %s can be read once only, and every shard reads its part: name a file", f.Path)
+		}
+	}
+	return nil
+}
+
+// cutter reads the inputs and cuts them between examples, into shards of about the same number of bytes.
+type cutter struct {
+	*run
+	in     *inputs
+	dir    shards.Folder
+	number int
+	total  int64 // bytes of all inputs on disk
+	before int64 // bytes of the inputs before the one at hand
+
+	inputs []source.Input
+	shards []shards.Shard
+	at     shards.Shard      // the one at hand
+	part   shards.Part       // its last part
+	named  *shards.NamedFile // of the one at hand
+	bytes  int64             // of all inputs, where the one at hand begins
+	notes  []string
+}
+
+func (c *cutter) cut(ctx context.Context, how Shards) error {
+	for _, f := range c.in.began {
+		c.total += f.Size
+	}
+	c.number = how.Number
+	if c.number == 0 {
+		c.number = int(min(int64(math.Ceil(float64(c.total)/float64(how.Bytes))), shards.Most+1))
+	}
+	if c.number = max(c.number, 1); c.number > shards.Most {
+		return exit.Usagef("--shard-bytes %d makes more than %d shards: choose more bytes", how.Bytes, shards.Most)
+	}
+	c.begin()
+	defer func() { c.named.Abort() }()
+	for k := range c.in.paths {
+		if err := c.input(ctx, k); err != nil {
+			return err
+		}
+		c.before += c.in.began[k].Size
+	}
+	for len(c.shards) < c.number {
+		if err := c.end(c.total); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin begins a shard.
+func (c *cutter) begin() {
+	c.at, c.named = shards.Shard{Parts: []shards.Part{}}, c.dir.NewNamed(len(c.shards))
+}
+
+// end ends the shard at hand at a place in all inputs.
+func (c *cutter) end(place int64) (err error) {
+	if c.at.Named, err = c.named.Commit(); err != nil {
+		return exit.Environmentf("can't write the plan: %w", err)
+	}
+	c.at.Bytes = place - c.bytes
+	c.bytes = place
+	c.shards = append(c.shards, c.at)
+	c.begin()
+	return nil
+}
+
+// full says whether the shard at hand has its share at a place in all inputs.
+func (c *cutter) full(place int64) bool {
+	next := float64(c.total) / float64(c.number) * float64(len(c.shards)+1)
+	return len(c.shards) < c.number-1 && float64(place) >= next
+}
+
+// input reads an input and cuts it where shards are full.
+func (c *cutter) input(ctx context.Context, k int) (err error) {
+	var told error
+	src, err := c.in.open(ctx, c.in.paths[k], source.Options{Named: func(row int64, id string) {
+		if told == nil {
+			told = c.named.Add(k, row, id)
+		}
+	}})
+	if err != nil {
+		return c.unreadable(k, err)
+	}
+	defer src.Close()
+	c.part = shards.Part{Input: k}
+	whole, first := "", true
+	for {
+		_, at, err := src.Next(ctx)
+		switch {
+		case told != nil:
+			return exit.Environmentf("can't write the plan: %w", told)
+		case errors.Is(err, io.EOF):
+			return c.endOfInput(k, src, whole)
+		case err != nil:
+			return c.unreadable(k, err)
+		}
+		if c.at.Examples++; first {
+			whole, first = indivisible(src), false
+		}
+		place := c.before + at.Offset
+		if whole != "" || !c.full(place) {
+			continue
+		}
+		c.part.To = at
+		c.at.Parts = append(c.at.Parts, c.part)
+		c.part = shards.Part{Input: k, Part: source.Part{From: at}}
+		for c.full(place) {
+			if err := c.end(place); err != nil {
+				return err
+			}
+		}
+		c.tell(Progress{Step: "plan", Done: place, Total: c.total, Unit: UnitByte})
+	}
+}
+
+// endOfInput notes what an input was found to be, and ends shards that are full with it.
+func (c *cutter) endOfInput(k int, src source.Source, whole string) error {
+	c.at.Parts = append(c.at.Parts, c.part)
+	input := c.in.began[k]
+	if read := src.Inputs(); len(read) > 0 {
+		input = read[len(read)-1]
+	}
+	c.inputs = append(c.inputs, input)
+	place := c.before + c.in.began[k].Size
+	if share := c.total / int64(c.number); whole != "" && c.in.began[k].Size > share+share/2 {
+		c.notes = append(c.notes, fmt.Sprintf("the input %s is of one shard, although it is larger than others: %s", c.in.paths[k], whole))
+	}
+	for c.full(place) {
+		if err := c.end(place); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *cutter) unreadable(k int, err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	return exit.With(exit.Failed, fmt.Errorf("collection run %d can't be read: %w", k, err))
+}
+
+// indivisible says why an input is not cut; empty: it is.
+func indivisible(src source.Source) string {
+	if d, ok := src.(source.Divisible); ok {
+		return d.Indivisible()
+	}
+	return "what belongs together lies across its files"
+}

@@ -1,0 +1,116 @@
+package shards
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// Done is the manifest of a shard: that it was built, and what.
+type Done struct {
+	Version  int                         `json:"shard_version"`
+	NatGo    string                      `json:"nat_go"`
+	Plan     string                      `json:"plan"` // the plan's sum
+	Shard    int                         `json:"shard"`
+	Seen     source.Stats                `json:"seen"` // of the inputs
+	Groups   uint64                      `json:"groups"`
+	Records  uint64                      `json:"records"`
+	Books    []ledger.Account            `json:"books"`
+	Counters map[string]map[string]int64 `json:"counters,omitempty"`
+	Files    []runfolder.File            `json:"files"`
+}
+
+func donePath(f runfolder.Folder) string { return filepath.Join(string(f), "shard.json") }
+
+// WriteDone writes the manifest of a shard, last of all.
+func WriteDone(f runfolder.Folder, d *Done) error {
+	d.Version = Version
+	text, err := json.MarshalIndent(d, "", "  ")
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(donePath(f), append(text, '\n'))
+}
+
+// ReadDone reads the manifest of a shard of the plan; nil: it isn't done. That of another plan is an error.
+func (f Folder) ReadDone(p *Plan, shard int) (*Done, error) {
+	path := donePath(f.Shard(shard))
+	text, err := durable.ReadFile(path, maxBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	d := new(Done)
+	if err := json.Unmarshal(text, d); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	switch {
+	case d.Version != Version:
+		return nil, fmt.Errorf("%s has version %d, this program reads version %d: remove the folder and run the shard again",
+			path, d.Version, Version)
+	case d.Plan != p.Sum:
+		return nil, fmt.Errorf("%s was built by another plan: remove %s and run the shard again", path, f.Shard(shard))
+	case d.Shard != shard:
+		return nil, fmt.Errorf("%s is the manifest of shard %d", path, d.Shard)
+	}
+	return d, nil
+}
+
+// State is how the shards of a plan stand.
+type State struct {
+	Done    []int `json:"done"`
+	Running []int `json:"running"` // a process of this machine is at work on them
+	Missing []int `json:"missing"` // all that are not done, those included
+}
+
+// Look looks at every shard of the plan.
+func (f Folder) Look(p *Plan) (*State, error) {
+	s := &State{Done: []int{}, Running: []int{}, Missing: []int{}}
+	for i := range p.Shards {
+		d, err := f.ReadDone(p, i)
+		if err != nil {
+			return nil, err
+		}
+		if d != nil {
+			s.Done = append(s.Done, i)
+			continue
+		}
+		s.Missing = append(s.Missing, i)
+		var busy *runfolder.Busy
+		if _, err := f.Shard(i).LeftBy(); errors.As(err, &busy) {
+			s.Running = append(s.Running, i)
+		}
+	}
+	return s, nil
+}
+
+// Array writes numbers as schedulers take them: 3,7-9.
+func Array(shards []int) string {
+	sorted := slices.Compact(slices.Sorted(slices.Values(shards)))
+	var parts []string
+	for i := 0; i < len(sorted); {
+		last := i
+		for last+1 < len(sorted) && sorted[last+1] == sorted[last]+1 {
+			last++
+		}
+		part := strconv.Itoa(sorted[i])
+		if last > i {
+			part += "-" + strconv.Itoa(sorted[last])
+		}
+		parts = append(parts, part)
+		i = last + 1
+	}
+	return strings.Join(parts, ",")
+}

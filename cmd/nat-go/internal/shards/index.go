@@ -1,0 +1,58 @@
+package shards
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Variables are those that tell a process which shard it is: ours, then those of job arrays.
+var Variables = []string{
+	"NATGO_SHARD", "SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX", "CLOUD_RUN_TASK_INDEX", "AWS_BATCH_JOB_ARRAY_INDEX",
+}
+
+// Index is the number of the shard that the environment names, and the variable that does. NATGO_SHARD may also say of how
+// many: 3/7. Two variables that disagree are an error, and none that is set is one.
+func Index(getenv func(string) (string, bool), shards int) (index int, variable string, err error) {
+	for _, name := range Variables {
+		text, ok := getenv(name)
+		if !ok || text == "" {
+			continue
+		}
+		n, err := parse(name, text, shards)
+		if err != nil {
+			return 0, "", err
+		}
+		if variable != "" && n != index {
+			return 0, "", fmt.Errorf("%s says shard %d and %s says shard %d: unset one of them, or name the shard with --index",
+				variable, index, name, n)
+		}
+		if variable == "" {
+			index, variable = n, name
+		}
+	}
+	if variable == "" {
+		return 0, "", fmt.Errorf("which shard? Name it with --index, or by one of the variables %s", strings.Join(Variables, ", "))
+	}
+	return index, variable, nil
+}
+
+func parse(name, text string, shards int) (int, error) {
+	number, of, told := strings.Cut(text, "/")
+	n, err := strconv.Atoi(number)
+	if err != nil || n < 0 || told && name != Variables[0] {
+		return 0, fmt.Errorf("%s is %q, which is not the number of a shard", name, text)
+	}
+	if told && of != strconv.Itoa(shards) {
+		return 0, fmt.Errorf("%s is %q, and the plan has %d shards", name, text, shards)
+	}
+	return n, InPlan(n, shards, name)
+}
+
+// InPlan is the error of a number that is no shard's; from says who named it.
+func InPlan(n, shards int, from string) error {
+	if n >= 0 && n < shards {
+		return nil
+	}
+	return fmt.Errorf("%s names shard %d, and the plan has %d, from 0 to %d", from, n, shards, shards-1)
+}

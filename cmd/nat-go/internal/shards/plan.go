@@ -1,0 +1,250 @@
+package shards
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// Version is that of the files written here. Those of another version are refused.
+const Version = 1
+
+// Most is how many shards a plan may have.
+const Most = 100_000
+
+// maxBytes is how large a plan or a manifest may be that is read.
+const maxBytes = 256 << 20
+
+// Plan says how a run is divided. It is written once; every shard goes by it.
+type Plan struct {
+	Version int                `json:"plan_version"`
+	NatGo   string             `json:"nat_go"` // version of the program
+	RunID   string             `json:"run_id"`
+	Request json.RawMessage    `json:"request"` // what the command line asked for
+	Inputs  []source.Input     `json:"inputs"`  // with the hash of what was read of them
+	Decided *runfolder.Decided `json:"decided"`
+	Shards  []Shard            `json:"shards"`
+	Sum     string             `json:"sum"` // of all the above
+}
+
+// Shard is what one shard builds: parts of inputs, in their order. One that has none builds nothing.
+type Shard struct {
+	Parts    []Part          `json:"parts"`
+	Examples int64           `json:"examples"`
+	Bytes    int64           `json:"bytes"`
+	Named    *runfolder.File `json:"named,omitempty"` // the ids that its parts don't tell
+}
+
+// Part is a part of an input.
+type Part struct {
+	Input int `json:"input"` // from 0: the collection run
+	source.Part
+}
+
+// Folder is the folder of a plan, in which its shards leave what they build.
+type Folder string
+
+// PlanName names the plan in its folder.
+const PlanName = "plan.json"
+
+func (f Folder) path(p ...string) string { return filepath.Join(append([]string{string(f)}, p...)...) }
+
+// Plan is the plan.
+func (f Folder) Plan() string { return f.path(PlanName) }
+
+// Config is the configuration as the plan was made, with ${VAR} left as references.
+func (f Folder) Config() string { return f.path("config.yml") }
+
+// Named has the ids that the parts of a shard don't tell.
+func (f Folder) Named(shard int) string { return f.path("named", number(shard)+".jsonl") }
+
+// Shard is the folder of a shard.
+func (f Folder) Shard(shard int) runfolder.Folder {
+	return runfolder.Folder(f.path("shards", number(shard)))
+}
+
+func number(shard int) string { return fmt.Sprintf("%05d", shard) }
+
+// Find is the folder of the plan that a person names: the folder, or the plan itself.
+func Find(path string) Folder {
+	if filepath.Base(path) == PlanName {
+		path = filepath.Dir(path)
+	}
+	return Folder(filepath.Clean(path))
+}
+
+// sumOf is the hash of a plan, which its own field is no part of.
+func sumOf(p Plan) (string, error) {
+	p.Sum = ""
+	text, err := json.Marshal(&p)
+	if err != nil {
+		return "", err
+	}
+	h := xxh3.New()
+	h.Write(text)
+	return runfolder.Digest(h), nil
+}
+
+// Write writes a plan, which must not be there yet.
+func (f Folder) Write(p *Plan) (err error) {
+	if p.Sum, err = sumOf(*p); err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(f.Plan(), append(text, '\n'))
+}
+
+// Read reads the plan, and refuses one that was changed since it was written.
+func (f Folder) Read() (*Plan, error) {
+	text, err := durable.ReadFile(f.Plan(), maxBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, exit.Environmentf("there is no plan in %s: `nat-go shard plan` makes one", f)
+	}
+	if err != nil {
+		return nil, exit.Environmentf("can't read the plan: %w", err)
+	}
+	p := new(Plan)
+	if err := json.Unmarshal(text, p); err != nil {
+		return nil, exit.Failedf("%s: %w", f.Plan(), err)
+	}
+	if p.Version != Version {
+		return nil, exit.Failedf("%s has version %d, this program reads version %d: make the plan again", f.Plan(), p.Version, Version)
+	}
+	for _, raw := range []*json.RawMessage{&p.Request} { // it was indented with the rest
+		var b bytes.Buffer
+		if err := json.Compact(&b, *raw); err != nil {
+			return nil, exit.Failedf("%s: %w", f.Plan(), err)
+		}
+		*raw = b.Bytes()
+	}
+	sum, err := sumOf(*p)
+	if err != nil {
+		return nil, err
+	}
+	if sum != p.Sum || p.Decided == nil {
+		return nil, exit.Failedf("%s was changed since it was written: its shards would not be parts of one run. Put it back, or "+
+			"make a plan in another folder", f.Plan())
+	}
+	return p, nil
+}
+
+// Part is the shard with that number, with the ids that its parts don't tell.
+func (f Folder) Part(p *Plan, shard int) (*Shard, error) {
+	s := p.Shards[shard]
+	if s.Named == nil {
+		for i := range s.Parts {
+			s.Parts[i].Named = map[int64]string{}
+		}
+		return &s, nil
+	}
+	sum, err := runfolder.ContentSum(f.Named(shard))
+	if err != nil {
+		return nil, exit.Environmentf("can't read the plan: %w", err)
+	}
+	if sum != s.Named.XXH3 {
+		return nil, exit.Failedf("%s was changed since it was written: make a plan in another folder", f.Named(shard))
+	}
+	return &s, f.readNamed(&s, shard)
+}
+
+// named is a line of the file of ids.
+type named struct {
+	Input int    `json:"input"`
+	Row   int64  `json:"row"`
+	ID    string `json:"id"`
+}
+
+func (f Folder) readNamed(s *Shard, shard int) error {
+	of := map[int]map[int64]string{}
+	for i := range s.Parts {
+		s.Parts[i].Named = map[int64]string{}
+		of[s.Parts[i].Input] = s.Parts[i].Named
+	}
+	in, err := os.Open(f.Named(shard))
+	if err != nil {
+		return exit.Environmentf("can't read the plan: %w", err)
+	}
+	defer in.Close()
+	for dec := json.NewDecoder(bufio.NewReader(in)); dec.More(); {
+		var n named
+		if err := dec.Decode(&n); err != nil {
+			return exit.Failedf("%s: %w", f.Named(shard), err)
+		}
+		if of[n.Input] == nil {
+			return exit.Failedf("%s names input %d, which is not of the shard", f.Named(shard), n.Input)
+		}
+		of[n.Input][n.Row] = n.ID
+	}
+	return nil
+}
+
+// NamedFile is the file of the ids that a shard's parts don't tell, as it is written: with the first of them.
+type NamedFile struct {
+	folder Folder
+	shard  int
+	file   *durable.File
+	buf    *bufio.Writer
+	sum    *xxh3.Hasher
+	bytes  int64
+}
+
+// NewNamed begins the file of a shard.
+func (f Folder) NewNamed(shard int) *NamedFile { return &NamedFile{folder: f, shard: shard} }
+
+// Add adds an id.
+func (n *NamedFile) Add(input int, row int64, id string) (err error) {
+	path := n.folder.Named(n.shard)
+	if n.file == nil {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if n.file, err = durable.Create(path); err != nil {
+			return err
+		}
+		n.buf, n.sum = bufio.NewWriter(n.file), xxh3.New()
+	}
+	line, err := json.Marshal(named{input, row, id})
+	if err != nil {
+		return err
+	}
+	line = append(line, '\n')
+	n.sum.Write(line)
+	n.bytes += int64(len(line))
+	_, err = n.buf.Write(line)
+	return err
+}
+
+// Commit completes the file; nil: no id was added, and there is none.
+func (n *NamedFile) Commit() (*runfolder.File, error) {
+	if n.file == nil {
+		return nil, nil
+	}
+	if err := n.buf.Flush(); err != nil {
+		n.file.Abort()
+		return nil, err
+	}
+	f := &runfolder.File{Path: filepath.ToSlash(filepath.Join("named", number(n.shard)+".jsonl")), Bytes: n.bytes, XXH3: runfolder.Digest(n.sum)}
+	return f, n.file.Commit()
+}
+
+// Abort leaves nothing of a file that wasn't committed.
+func (n *NamedFile) Abort() {
+	if n.file != nil {
+		n.file.Abort()
+	}
+}
