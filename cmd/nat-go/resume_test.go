@@ -65,7 +65,12 @@ func (b *bed) generate(t *testing.T, name string, s bench.Shape) {
 
 func (b *bed) write(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(b.dir, name), []byte(text), 0o600); err != nil {
+	path := filepath.Join(b.dir, name)
+	err := os.MkdirAll(filepath.Dir(path), 0o755)
+	if err == nil {
+		err = os.WriteFile(path, []byte(text), 0o600)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 }

@@ -26,7 +26,7 @@ func newShardPlanCmd(commitBytes int64) *cobra.Command {
 examples; one that is compressed, a table or one JSON array is of one shard. What decides the data set - settings, variables, plugins,
 tokenizer, nat-go's version - is noted by its hash, and a shard that would be built by something else is refused.`,
 		Example: `  nat-go shard plan --config-file finetune.yml --shards 100
-  nat-go shard plan --config-file finetune.yml --shard-bytes 4000000000 --plan /shared/run7`,
+  nat-go shard plan --config-file finetune.yml --shard-bytes 4000000000 --plan-dir /shared/run7`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, files []string) error {
 			req.From = append(req.From, files...)
@@ -51,7 +51,7 @@ tokenizer, nat-go's version - is noted by its hash, and a shard that would be bu
 	f := cmd.Flags()
 	f.IntVar(&how.Number, "shards", 0, "how many shards")
 	f.Int64Var(&how.Bytes, "shard-bytes", 0, "instead: as many shards as have about so many bytes of input each")
-	f.StringVar(&how.Dir, "plan", "", "folder for the plan and what its shards build; default: the run's, with .shards after it")
+	f.StringVar(&how.Dir, "plan-dir", "", "folder for the plan and what its shards build; default: the run's, with .shards after it")
 	f.StringVar(&req.ConfigFile, "config-file", "", "configuration: a NAT file, or one of nat-go's with base: nat.yml")
 	f.StringArrayVarP(&req.Overrides, "override", "o", nil, "override a setting: PATH=VALUE or PATH VALUE (repeatable)")
 	f.StringArrayVar(&req.From, "from", nil, "input file, folder or pattern (repeatable); each file is a collection run")

@@ -58,17 +58,14 @@ func (m *merging) complete() error {
 		m.done = append(m.done, d)
 	}
 	if len(missing) > 0 {
-		return exit.Failedf("%s of %d not built yet: %s. `nat-go shard run %s --index I` builds one", are(len(missing)),
-			len(m.plan.Shards), shards.Array(missing), m.dir)
+		are := "are"
+		if len(missing) == 1 {
+			are = "is"
+		}
+		return exit.Failedf("%d of the %s %s not built yet: %s. `nat-go shard run %s --index I` builds one", len(missing),
+			ledger.Quantity(int64(len(m.plan.Shards)), "shard"), are, shards.Array(missing), m.dir)
 	}
 	return nil
-}
-
-func are(n int) string {
-	if n == 1 {
-		return "1 shard is"
-	}
-	return ledger.Quantity(int64(n), "shard") + " are"
 }
 
 // merged takes over the run folder of a merge that was interrupted; true: it was not.

@@ -45,7 +45,7 @@ func PlanShards(ctx context.Context, req Request, how Shards, env Env) (*Planned
 		return nil, exit.Usagef("--compat nat: NAT takes all that an agent did in a collection run together, so there is nothing to divide. " +
 			"Make the run on one machine")
 	case runfolder.Has(dir.Plan()):
-		return nil, exit.Usagef("there is a plan in %s already: run its shards, or choose another folder with --plan", dir)
+		return nil, exit.Usagef("there is a plan in %s already: run its shards, or choose another folder with --plan-dir", dir)
 	case (how.Number > 0) == (how.Bytes > 0):
 		return nil, exit.Usagef("how many shards? Say --shards N, or --shard-bytes for so many bytes of input each")
 	case how.Number > shards.Most:

@@ -1,0 +1,123 @@
+package shards
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+func TestArray(t *testing.T) {
+	for want, shards := range map[string][]int{
+		"": nil, "3": {3}, "3,7-9": {9, 3, 8, 7, 7}, "0-1": {1, 0}, "1,3,5-6": {5, 1, 6, 3},
+	} {
+		if got := Array(shards); got != want {
+			t.Errorf("%v is %q, want %q", shards, got, want)
+		}
+	}
+}
+
+func TestIndex(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		env      string
+		want     int
+		variable string
+		err      string
+	}{
+		{"Slurm", "SLURM_ARRAY_TASK_ID=3", 3, "SLURM_ARRAY_TASK_ID", ""},
+		{"Kubernetes", "JOB_COMPLETION_INDEX=0", 0, "JOB_COMPLETION_INDEX", ""},
+		{"Cloud Run", "CLOUD_RUN_TASK_INDEX=6", 6, "CLOUD_RUN_TASK_INDEX", ""},
+		{"AWS Batch", "AWS_BATCH_JOB_ARRAY_INDEX=1", 1, "AWS_BATCH_JOB_ARRAY_INDEX", ""},
+		{"ours", "NATGO_SHARD=2", 2, "NATGO_SHARD", ""},
+		{"ours, of how many", "NATGO_SHARD=2/7", 2, "NATGO_SHARD", ""},
+		{"two that agree", "SLURM_ARRAY_TASK_ID=3 NATGO_SHARD=3/7", 3, "NATGO_SHARD", ""},
+		{"two that disagree", "SLURM_ARRAY_TASK_ID=3 NATGO_SHARD=2", 0, "", "NATGO_SHARD says shard 2 and SLURM_ARRAY_TASK_ID says shard 3"},
+		{"empty is unset", "SLURM_ARRAY_TASK_ID= NATGO_SHARD=2", 2, "NATGO_SHARD", ""},
+		{"none", "", 0, "", "which shard?"},
+		{"another plan", "NATGO_SHARD=2/8", 0, "", "the plan has 7 shards"},
+		{"beyond the plan", "SLURM_ARRAY_TASK_ID=7", 0, "", "names shard 7, and the plan has 7, from 0 to 6"},
+		{"no number", "SLURM_ARRAY_TASK_ID=x", 0, "", "not the number of a shard"},
+		{"a fraction elsewhere", "SLURM_ARRAY_TASK_ID=2/7", 0, "", "not the number of a shard"},
+		{"negative", "NATGO_SHARD=-1", 0, "", "not the number of a shard"},
+	} {
+		env := map[string]string{}
+		for _, v := range strings.Fields(c.env) {
+			name, value, _ := strings.Cut(v, "=")
+			env[name] = value
+		}
+		n, variable, err := Index(func(name string) (string, bool) { v, ok := env[name]; return v, ok }, 7)
+		if c.err != "" {
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%s: %v, want %q", c.name, err, c.err)
+			}
+			continue
+		}
+		if err != nil || n != c.want || variable != c.variable {
+			t.Errorf("%s: %d by %s (%v), want %d by %s", c.name, n, variable, err, c.want, c.variable)
+		}
+	}
+}
+
+// TestPlan writes a plan with ids that its parts don't tell, reads it back, and changes what was written.
+func TestPlan(t *testing.T) {
+	f := Folder(t.TempDir())
+	names := f.NewNamed(1)
+	for row, id := range map[int64]string{4: "a#2", 5: ""} {
+		if err := names.Add(0, row, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	named, err := names.Commit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := source.Cursor{Row: 3, Offset: 100, Sum: 7}
+	p := &Plan{
+		Version: Version, RunID: "r", Request: []byte(`{"a":1}`), Decided: runfolder.NewDecided(""),
+		Shards: []Shard{
+			{Parts: []Part{{Part: source.Part{To: cut}}}, Examples: 3},
+			{Parts: []Part{{Part: source.Part{From: cut}}}, Examples: 2, Named: named},
+		},
+	}
+	if err := f.Write(p); err != nil {
+		t.Fatal(err)
+	}
+	got, err := f.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(p, got); d != "" {
+		t.Errorf("read back (-want +got):\n%s", d)
+	}
+	s, err := f.Part(got, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(map[int64]string{4: "a#2", 5: ""}, s.Parts[0].Named); d != "" {
+		t.Errorf("ids (-want +got):\n%s", d)
+	}
+	if s, err = f.Part(got, 0); err != nil || s.Parts[0].Named == nil {
+		t.Errorf("a part without such ids names entries anew: %v", err)
+	}
+	if err := os.WriteFile(f.Named(1), []byte(`{"input":0,"row":4,"id":"b"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Part(got, 1); err == nil || !strings.Contains(err.Error(), "was changed") {
+		t.Errorf("changed ids: %v", err)
+	}
+	text, err := os.ReadFile(f.Plan())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(f.Plan(), []byte(strings.Replace(string(text), `"row": 3`, `"row": 2`, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Read(); err == nil || !strings.Contains(err.Error(), "was changed") {
+		t.Errorf("a changed plan: %v", err)
+	}
+}

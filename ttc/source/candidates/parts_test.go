@@ -1,0 +1,83 @@
+package candidates
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// reading is what a source gave.
+type reading struct {
+	Examples []*ttc.Example
+	Drops    []ledger.Drop
+	Seen     source.Stats
+	Cursors  []source.Cursor
+}
+
+func readPart(t *testing.T, path string, opt source.Options) (r reading) {
+	t.Helper()
+	cfg := Config{}
+	schema.Defaults(&cfg)
+	cfg.Path = []string{path}
+	opt.Drop = func(d ledger.Drop) { r.Drops = append(r.Drops, d) }
+	s, err := Open(context.Background(), cfg, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for opt.Part == nil || opt.Part.To.Row == 0 || len(r.Cursors) == 0 || r.Cursors[len(r.Cursors)-1].Row < opt.Part.To.Row {
+		ex, at, err := s.Next(context.Background())
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Examples, r.Cursors = append(r.Examples, ex), append(r.Cursors, at)
+	}
+	r.Seen = *s.Stats()
+	return r
+}
+
+// TestParts reads a file in two parts, cut after each example, and together they give what the whole gives: ids that
+// repeat across the cut, rows without an id, lines that are none.
+func TestParts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.jsonl")
+	line := func(id, prompt string) string {
+		if id != "" {
+			id = `"id":"` + id + `",`
+		}
+		return `{` + id + `"turn_id":"t","prompt":"` + prompt + `","output":"o","score":1}` + "\n"
+	}
+	text := "\xEF\xBB\xBF17\n" + line("a", "1") + line("a", "1") + "\"x\"\n" + line("b", "1") + line("", "2") + line("", "2") +
+		"18\n" + line("a", "3") + line("", "4") + line("a#2", "5") + line("b", "6") + "19\n\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	named := map[int64]string{}
+	whole := readPart(t, path, source.Options{Named: func(row int64, id string) { named[row] = id }})
+	if len(whole.Examples) != 7 || len(named) != 3 {
+		t.Fatalf("%d examples, of which %v are named otherwise", len(whole.Examples), named)
+	}
+	for i, cut := range whole.Cursors {
+		cut.Run = 0
+		both := readPart(t, path, source.Options{Part: &source.Part{To: cut, Named: named}})
+		rest := readPart(t, path, source.Options{Part: &source.Part{From: cut, Named: named}})
+		both.Examples, both.Drops = append(both.Examples, rest.Examples...), append(both.Drops, rest.Drops...)
+		both.Cursors = append(both.Cursors, rest.Cursors...)
+		both.Seen.Add(&rest.Seen)
+		if d := cmp.Diff(whole, both); d != "" {
+			t.Errorf("cut after example %d (-whole +parts):\n%s", i, d)
+		}
+	}
+}
