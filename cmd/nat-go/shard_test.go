@@ -27,11 +27,23 @@ func newShardBed(t *testing.T, examples int) *bed {
 	if testing.Short() {
 		t.Skip("-short")
 	}
-	b := &bed{dir: t.TempDir(), exe: program(t), env: append(os.Environ(), "NO_COLOR=1", commitBytesVariable+"=65536")}
+	b := &bed{
+		dir: t.TempDir(),
+		exe: program(t),
+		env: append(os.Environ(), "NO_COLOR=1", commitBytesVariable+"=65536"),
+	}
 	r := rand.New(rand.NewPCG(23, uint64(examples)))
 	b.write(t, "in/a.jsonl", scored(r, examples))
 	b.write(t, "in/b.jsonl", "\xEF\xBB\xBF"+scored(r, examples/5))
-	b.write(t, "in/c.json", "["+strings.ReplaceAll(strings.TrimSpace(strings.ReplaceAll(scored(r, examples/5), "17\n", "")), "\n", ",")+"]")
+	b.write(
+		t,
+		"in/c.json",
+		"["+strings.ReplaceAll(
+			strings.TrimSpace(strings.ReplaceAll(scored(r, examples/5), "17\n", "")),
+			"\n",
+			",",
+		)+"]",
+	)
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
 	_, _ = w.Write([]byte(scored(r, examples/5)))
@@ -57,7 +69,14 @@ func scored(r *rand.Rand, examples int) string {
 		}
 		for turn := range 1 + r.IntN(3) {
 			for range 1 + r.IntN(5) {
-				line["turn_id"], line["prompt"] = fmt.Sprint("t", turn), fmt.Sprintf("prompt %d of %d", turn, r.IntN(1+examples/2))
+				line["turn_id"], line["prompt"] = fmt.Sprint(
+					"t",
+					turn,
+				), fmt.Sprintf(
+					"prompt %d of %d",
+					turn,
+					r.IntN(1+examples/2),
+				)
 				line["output"] = strings.Repeat("so ", r.IntN(20)) + fmt.Sprint("answer ", r.IntN(6))
 				line["score"] = float64(r.IntN(5)) / 4
 				if r.IntN(50) == 0 {
@@ -78,7 +97,9 @@ func scored(r *rand.Rand, examples int) string {
 }
 
 func (b *bed) planned(out, config string, how ...string) *exec.Cmd {
-	return b.command(nil, append([]string{"shard", "plan", "--config-file", config, "--run-id", "r", "--output-dir", out}, how...)...)
+	return b.command(
+		nil,
+		append([]string{"shard", "plan", "--config-file", config, "--run-id", "r", "--output-dir", out}, how...)...)
 }
 
 func (b *bed) shard(out string, index int) *exec.Cmd {
@@ -138,7 +159,14 @@ func (b *bed) disturb(t *testing.T, r *rand.Rand, cmd func() *exec.Cmd, took tim
 }
 
 // inShards makes the run of a configuration in shards, with faults, in some order, and compares it.
-func (b *bed) inShards(t *testing.T, r *rand.Rand, want map[string]string, out, config string, faults map[string]int, how ...string) {
+func (b *bed) inShards(
+	t *testing.T,
+	r *rand.Rand,
+	want map[string]string,
+	out, config string,
+	faults map[string]int,
+	how ...string,
+) {
 	t.Helper()
 	b.must(t, b.planned(out, config, how...))
 	took := 200 * time.Millisecond
@@ -151,7 +179,9 @@ func (b *bed) inShards(t *testing.T, r *rand.Rand, want map[string]string, out, 
 		b.must(t, cmd())
 		took = time.Since(began)
 	}
-	if r := b.must(t, b.command(nil, "shard", "status", "-q", filepath.Join(out, "r.shards"))); strings.TrimSpace(r.stdout) != "" {
+	if r := b.must(t, b.command(nil, "shard", "status", "-q", filepath.Join(out, "r.shards"))); strings.TrimSpace(
+		r.stdout,
+	) != "" {
 		t.Errorf("missing: %s", r.stdout)
 	}
 	faults[b.disturb(t, r, func() *exec.Cmd { return b.merged(out) }, 2*took)]++
@@ -184,7 +214,11 @@ func TestShards(t *testing.T) {
 	for until := time.Now().Add(last); !t.Failed(); {
 		ways := [][]string{{"--shards", "1"}, {"--shards", "2"}, {"--shards", "7"}}
 		if last > 0 {
-			ways = append(ways, []string{"--shards", "64"}, []string{"--shard-bytes", strconv.Itoa(1000 + r.IntN(40_000))})
+			ways = append(
+				ways,
+				[]string{"--shards", "64"},
+				[]string{"--shard-bytes", strconv.Itoa(1000 + r.IntN(40_000))},
+			)
 		}
 		for _, how := range ways {
 			out := fmt.Sprint("many", draws)
@@ -204,8 +238,8 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// TestShardsRefuse: whatever decides the data set and isn't as it was when the plan was made is named, with the exit code
-// that tells a scheduler not to try again.
+// TestShardsRefuse: whatever decides the data set and isn't as it was when the plan was made is named, with the exit
+// code that tells a scheduler not to try again.
 func TestShardsRefuse(t *testing.T) {
 	b := newShardBed(t, 10)
 	b.write(t, "var.yml", `
@@ -221,13 +255,26 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 		return b.command(env, append([]string{"shard", "run", "out/r.shards"}, args...)...)
 	}
 	b.refused(t, b.merged("out"), 1, "3 of the 3 shards are not built yet: 0-2")
-	b.refused(t, at([]string{"MARGIN=0.3"}, "--index", "0"), 4, "trajectory_builders.b.min_score_diff changed since the plan was made")
+	b.refused(
+		t,
+		at([]string{"MARGIN=0.3"}, "--index", "0"),
+		4,
+		"trajectory_builders.b.min_score_diff changed since the plan was made",
+	)
 	b.refused(t, at(nil), 4, "which shard? Name it with --index")
 	b.refused(t, at(nil, "--index", "3"), 4, "the plan has 3, from 0 to 2")
-	b.refused(t, at([]string{"SLURM_ARRAY_TASK_ID=1", "JOB_COMPLETION_INDEX=2"}), 4, "SLURM_ARRAY_TASK_ID says shard 1 and JOB_COMPLETION_INDEX says shard 2")
+	b.refused(
+		t,
+		at([]string{"SLURM_ARRAY_TASK_ID=1", "JOB_COMPLETION_INDEX=2"}),
+		4,
+		"SLURM_ARRAY_TASK_ID says shard 1 and JOB_COMPLETION_INDEX says shard 2",
+	)
 	b.refused(t, at([]string{"NATGO_SHARD=1/4"}), 4, `NATGO_SHARD is "1/4", and the plan has 3 shards`)
 	b.must(t, at([]string{"NATGO_SHARD=1/3", "SLURM_ARRAY_TASK_ID=1"}))
-	if r := b.must(t, b.command(nil, "shard", "status", "out/r.shards")); !strings.Contains(r.stdout, "missing  0,2\n") {
+	if r := b.must(t, b.command(nil, "shard", "status", "out/r.shards")); !strings.Contains(
+		r.stdout,
+		"missing  0,2\n",
+	) {
 		t.Errorf("status says %q", r.stdout)
 	}
 	b.refused(t, b.command(nil, "shard", "run", "nowhere", "--index", "0"), 3, "there is no plan in nowhere")

@@ -58,9 +58,9 @@ func (r *Reader) GoOn(offset int64) {
 // InArray says, once Next was called, whether the values are the elements of one array.
 func (r *Reader) InArray() bool { return r.layout == ArrayOf }
 
-// Next returns the next value and its byte offset in the stream. The value is valid until the next call. After the last it
-// returns io.EOF; else a *SyntaxError, a *SizeError, or an error of the underlying reader. A value beyond the size limit is
-// passed over without being kept, so that reading can go on after a *SizeError; every other error is final.
+// Next returns the next value and its byte offset in the stream. The value is valid until the next call. After the last
+// it returns io.EOF; else a *SyntaxError, a *SizeError, or an error of the underlying reader. A value beyond the size
+// limit is passed over without being kept, so that reading can go on after a *SizeError; every other error is final.
 func (r *Reader) Next() (Raw, int64, error) {
 	if r.err != nil {
 		return nil, r.Offset(), r.err

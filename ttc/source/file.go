@@ -36,8 +36,8 @@ func (in Input) Same(other Input) bool {
 		(in.Sum == 0 || other.Sum == 0 || in.Sum == other.Sum)
 }
 
-// Identify is what several files or folders are known by, as one input: the bytes of all files, and the time of the last
-// change.
+// Identify is what several files or folders are known by, as one input: the bytes of all files, and the time of the
+// last change.
 func Identify(paths []string) (Input, error) {
 	in := Input{Path: strings.Join(paths, ", ")}
 	add := func(info fs.FileInfo, err error) error {

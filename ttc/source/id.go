@@ -10,7 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// IDText is an id as text; empty for a missing one: absent, null, "", NaN (what pandas makes of a gap), or no plain value.
+// IDText is an id as text; empty for a missing one: absent, null, "", NaN (what pandas makes of a gap), or no plain
+// value.
 func IDText(raw json.Raw) string {
 	switch raw.Kind() {
 	case json.String:
@@ -69,8 +70,8 @@ func Chain(sum, hash uint64) uint64 {
 	return sum ^ sum>>29
 }
 
-// Replay brings a source that was just opened to opt.Resume: it reads what lies before once more, without telling of drops.
-// It is an error if the input isn't what it was.
+// Replay brings a source that was just opened to opt.Resume: it reads what lies before once more, without telling of
+// drops. It is an error if the input isn't what it was.
 func Replay(ctx context.Context, s Source, tally *Tally, opt Options) error {
 	to := *opt.Resume
 	tally.Silent = true

@@ -28,9 +28,9 @@ type Walk struct {
 	whole    string // why the file can't be read in parts
 }
 
-// Init says what is walked, and how it was opened. begin is called at the start of each file; entry reads the next entry of the file: it
-// returns nil for one that was dropped, and io.EOF at the file's end. maxEmpty is how many entries in a row may have
-// nothing in them.
+// Init says what is walked, and how it was opened. begin is called at the start of each file; entry reads the next
+// entry of the file: it returns nil for one that was dropped, and io.EOF at the file's end. maxEmpty is how many
+// entries in a row may have nothing in them.
 func (w *Walk) Init(
 	paths []string, maxEmpty int64, opt Options,
 	begin func(*File) *json.Reader, entry func(context.Context) (*ttc.Example, error),

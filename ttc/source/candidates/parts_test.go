@@ -35,7 +35,7 @@ func readPart(t *testing.T, path string, opt source.Options) (r reading) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	for opt.Part == nil || opt.Part.To.Row == 0 || len(r.Cursors) == 0 || r.Cursors[len(r.Cursors)-1].Row < opt.Part.To.Row {
+	for row := int64(0); opt.Part == nil || opt.Part.To.Row == 0 || row < opt.Part.To.Row; {
 		ex, at, err := s.Next(context.Background())
 		if errors.Is(err, io.EOF) {
 			break
@@ -43,6 +43,7 @@ func readPart(t *testing.T, path string, opt source.Options) (r reading) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		row = at.Row
 		r.Examples, r.Cursors = append(r.Examples, ex), append(r.Cursors, at)
 	}
 	r.Seen = *s.Stats()
@@ -59,8 +60,35 @@ func TestParts(t *testing.T) {
 		}
 		return `{` + id + `"turn_id":"t","prompt":"` + prompt + `","output":"o","score":1}` + "\n"
 	}
-	text := "\xEF\xBB\xBF17\n" + line("a", "1") + line("a", "1") + "\"x\"\n" + line("b", "1") + line("", "2") + line("", "2") +
-		"18\n" + line("a", "3") + line("", "4") + line("a#2", "5") + line("b", "6") + "19\n\n"
+	text := "\xEF\xBB\xBF17\n" + line(
+		"a",
+		"1",
+	) + line(
+		"a",
+		"1",
+	) + "\"x\"\n" + line(
+		"b",
+		"1",
+	) + line(
+		"",
+		"2",
+	) + line(
+		"",
+		"2",
+	) +
+		"18\n" + line(
+		"a",
+		"3",
+	) + line(
+		"",
+		"4",
+	) + line(
+		"a#2",
+		"5",
+	) + line(
+		"b",
+		"6",
+	) + "19\n\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

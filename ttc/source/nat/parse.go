@@ -36,7 +36,8 @@ type entry struct {
 	steps                json.Cursor // stands before the value
 }
 
-// example fills ex from an entry, before which c stands. It returns false for an entry that is dropped. The error is one NAT itself fails with.
+// example fills ex from an entry, before which c stands. It returns false for an entry that is dropped. The error is
+// one NAT itself fails with.
 func (p *parser) example(raw json.Raw, c json.Cursor, hash xxh3.Uint128, ex *ttc.Example, ids *source.Names, place ledger.Drop) (bool, error) {
 	refuse := func(reason ledger.Reason, format string, args ...any) (bool, error) {
 		place.Reason, place.Detail = reason, fmt.Sprintf(format, args...)
@@ -121,11 +122,12 @@ func (p *parser) entry(c json.Cursor) (e entry) {
 	return e
 }
 
-// isEmpty says whether an answer is what NAT writes for a workflow that raised: "" in a local run, null in a remote one.
+// isEmpty says whether an answer is what NAT writes for a workflow that raised: "" in a local run, null in a remote
+// one.
 func isEmpty(answer json.Raw) bool { return string(answer) == `""` || answer.Kind() == json.Null }
 
-// graph is the question and the workflow's answer, where both are text. The answer is what the workflow returned; that a
-// model sampled it is assumed.
+// graph is the question and the workflow's answer, where both are text. The answer is what the workflow returned; that
+// a model sampled it is assumed.
 func (p *parser) graph(e entry) ttc.Graph {
 	question, _ := e.question.Text()
 	answer, _ := e.answer.Text()

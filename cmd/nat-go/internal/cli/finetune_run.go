@@ -114,8 +114,8 @@ func withRun(cmd *cobra.Command, commitBytes int64, asJSON bool, run func(contex
 	return err
 }
 
-// withEnv calls a run, or a part of one, with the environment of this process. The error has the code of the signal that
-// ended it.
+// withEnv calls a run, or a part of one, with the environment of this process. The error has the code of the signal
+// that ended it.
 func withEnv(cmd *cobra.Command, commitBytes int64, run func(context.Context, finetune.Env) error) error {
 	collectOften(40)
 	ctx, cancel := context.WithCancel(cmd.Context())

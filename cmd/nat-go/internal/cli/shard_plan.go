@@ -22,9 +22,10 @@ func newShardPlanCmd(commitBytes int64) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan [FILE ...] [--config-file FILE] (--shards N | --shard-bytes BYTES)",
 		Short: "Decide what each shard builds",
-		Long: `Read the inputs of a run once and write, once, what each shard builds of them. A file of JSON lines is cut between
-examples; one that is compressed, a table or one JSON array is of one shard. What decides the data set - settings, variables, plugins,
-tokenizer, nat-go's version - is noted by its hash, and a shard that would be built by something else is refused.`,
+		Long: `Read the inputs of a run once and write, once, what each shard builds of them. A file of JSON lines is cut
+between examples; one that is compressed, a table or one JSON array is of one shard. What decides the data
+set - settings, variables, plugins, tokenizer, nat-go's version - is noted by its hash, and a shard that
+would be built by something else is refused.`,
 		Example: `  nat-go shard plan --config-file finetune.yml --shards 100
   nat-go shard plan --config-file finetune.yml --shard-bytes 4000000000 --plan-dir /shared/run7`,
 		Args: cobra.ArbitraryArgs,
@@ -51,16 +52,47 @@ tokenizer, nat-go's version - is noted by its hash, and a shard that would be bu
 	f := cmd.Flags()
 	f.IntVar(&how.Number, "shards", 0, "how many shards")
 	f.Int64Var(&how.Bytes, "shard-bytes", 0, "instead: as many shards as have about so many bytes of input each")
-	f.StringVar(&how.Dir, "plan-dir", "", "folder for the plan and what its shards build; default: the run's, with .shards after it")
-	f.StringVar(&req.ConfigFile, "config-file", "", "configuration: a NAT file, or one of nat-go's with base: nat.yml")
-	f.StringArrayVarP(&req.Overrides, "override", "o", nil, "override a setting: PATH=VALUE or PATH VALUE (repeatable)")
-	f.StringArrayVar(&req.From, "from", nil, "input file, folder or pattern (repeatable); each file is a collection run")
+	f.StringVar(
+		&how.Dir,
+		"plan-dir",
+		"",
+		"folder for the plan and what its shards build; default: the run's, with .shards after it",
+	)
+	f.StringVar(
+		&req.ConfigFile,
+		"config-file",
+		"",
+		"configuration: a NAT file, or one of nat-go's with base: nat.yml",
+	)
+	f.StringArrayVarP(
+		&req.Overrides,
+		"override",
+		"o",
+		nil,
+		"override a setting: PATH=VALUE or PATH VALUE (repeatable)",
+	)
+	f.StringArrayVar(
+		&req.From,
+		"from",
+		nil,
+		"input file, folder or pattern (repeatable); each file is a collection run",
+	)
 	inputFlags(f, &req.Source, &req.Map)
 	f.StringArrayVar(&req.Builders, "builder", nil,
 		"without a configuration: dpo, sft, or a builder's type (repeatable); default: that which fits the input")
 	f.StringArrayVar(&req.Formats, "format", nil, "row format to write (repeatable); see nat-go formats")
-	f.StringVar(&req.Adapter, "trainer-adapter", "", "entry of trainer_adapters to use; files: only write the data set")
-	f.StringVar(&req.OutputDir, "output-dir", "", "where the run folder is made by the merge; default: finetuning.output_dir")
+	f.StringVar(
+		&req.Adapter,
+		"trainer-adapter",
+		"",
+		"entry of trainer_adapters to use; files: only write the data set",
+	)
+	f.StringVar(
+		&req.OutputDir,
+		"output-dir",
+		"",
+		"where the run folder is made by the merge; default: finetuning.output_dir",
+	)
 	f.StringVar(&req.RunID, "run-id", "", "name of the run and of its folder; default: the time and a random part")
 	f.Int64Var(&seed, "seed", 0, "seed of sampling and split; wins over dataset.split.seed")
 	f.StringVar(&mode, "compat", "", "nat: refused, for NAT takes a collection run as a whole")
@@ -87,13 +119,29 @@ func printPlanned(cmd *cobra.Command, p *finetune.Planned, asJSON bool) error {
 		}
 	}
 	n := len(p.Plan.Shards)
-	fmt.Fprintf(out, "plan %s: %s of %s\n", p.Dir, ledger.Quantity(int64(n), "shard"), ledger.Quantity(examples, "example"))
+	fmt.Fprintf(
+		out,
+		"plan %s: %s of %s\n",
+		p.Dir,
+		ledger.Quantity(int64(n), "shard"),
+		ledger.Quantity(examples, "example"),
+	)
 	for _, note := range p.Notes {
 		fmt.Fprintf(out, "  warning  %s\n", note)
 	}
 	if empty > 0 {
-		fmt.Fprintf(out, "  warning  %s have nothing to build: there are fewer places to cut at\n", ledger.Quantity(int64(empty), "shard"))
+		fmt.Fprintf(
+			out,
+			"  warning  %s have nothing to build: there are fewer places to cut at\n",
+			ledger.Quantity(int64(empty), "shard"),
+		)
 	}
-	fmt.Fprintf(out, "  next     nat-go shard run %s --index I, for I from 0 to %d; then nat-go shard merge %s\n", p.Dir, n-1, p.Dir)
+	fmt.Fprintf(
+		out,
+		"  next     nat-go shard run %s --index I, for I from 0 to %d; then nat-go shard merge %s\n",
+		p.Dir,
+		n-1,
+		p.Dir,
+	)
 	return nil
 }

@@ -20,14 +20,16 @@ func newShardRunCmd(commitBytes int64) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [PLAN] [--index I]",
 		Short: "Build one shard, or go on with it",
-		Long: `Build one shard of a plan into its own folder, or go on with it after the last commit of an earlier attempt. PLAN is the folder
-of the plan; without it, the working folder. Call it where the plan was made: inputs are found as they were named.
+		Long: `Build one shard of a plan into its own folder, or go on with it after the last commit of an earlier attempt.
+PLAN is the folder of the plan; without it, the working folder. Call it where the plan was made: inputs are
+found as they were named.
 
-Without --index the shard is named by the first of these variables that is set; two that disagree are an error: NATGO_SHARD (3, or 3/7),
-SLURM_ARRAY_TASK_ID, JOB_COMPLETION_INDEX, CLOUD_RUN_TASK_INDEX, AWS_BATCH_JOB_ARRAY_INDEX.
+Without --index the shard is named by the first of these variables that is set; two that disagree are an error:
+NATGO_SHARD (3, or 3/7), SLURM_ARRAY_TASK_ID, JOB_COMPLETION_INDEX, CLOUD_RUN_TASK_INDEX, AWS_BATCH_JOB_ARRAY_INDEX.
 
-Exit code 4: the same command would fail again - the plan, a setting, a plugin or an input is not what it was, or is wrong. With code 3
-it may succeed the next time. SIGTERM stops the work after what is at hand, which is kept: exit code 143.`,
+Exit code 4: the same command would fail again - the plan, a setting, a plugin or an input is not what it was, or is
+wrong. With code 3 it may succeed the next time. SIGTERM stops the work after what is at hand, which is kept: exit
+code 143.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := planArg(args)

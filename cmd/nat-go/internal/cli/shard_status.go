@@ -16,8 +16,8 @@ func newShardStatusCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [PLAN]",
 		Short: "List the shards that are not built yet, as an array expression",
-		Long: `List the shards of a plan that are not built yet, as schedulers take them: 3,7-9. With --quiet nothing else is printed, as in
-sbatch --array=$(nat-go shard status -q PLAN).`,
+		Long: `List the shards of a plan that are not built yet, as schedulers take them: 3,7-9. With --quiet nothing else
+is printed, as in sbatch --array=$(nat-go shard status -q PLAN).`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := planArg(args)
@@ -32,12 +32,19 @@ sbatch --array=$(nat-go shard status -q PLAN).`,
 			out, missing := cmd.OutOrStdout(), shards.Array(s.Missing)
 			switch {
 			case asJSON:
-				return json.NewEncoder(out).Encode(map[string]any{"shards": len(plan.Shards), "missing": missing, "state": s})
+				return json.NewEncoder(out).
+					Encode(map[string]any{"shards": len(plan.Shards), "missing": missing, "state": s})
 			case isQuiet(cmd):
 				fmt.Fprintln(out, missing)
 				return nil
 			}
-			fmt.Fprintf(out, "run %s: %d of %s built\n", plan.RunID, len(s.Done), ledger.Quantity(int64(len(plan.Shards)), "shard"))
+			fmt.Fprintf(
+				out,
+				"run %s: %d of %s built\n",
+				plan.RunID,
+				len(s.Done),
+				ledger.Quantity(int64(len(plan.Shards)), "shard"),
+			)
 			if len(s.Running) > 0 {
 				fmt.Fprintf(out, "  running  %s\n", shards.Array(s.Running))
 			}

@@ -25,8 +25,8 @@ type shard struct {
 	of     *shards.Shard
 }
 
-// RunShard builds one shard of a plan into its own folder, or goes on with it where an earlier attempt stopped. It is the
-// run's build stage over the shard's parts of the inputs: what the log of the whole run would hold of them.
+// RunShard builds one shard of a plan into its own folder, or goes on with it where an earlier attempt stopped. It is
+// the run's build stage over the shard's parts of the inputs: what the log of the whole run would hold of them.
 func RunShard(ctx context.Context, dir shards.Folder, number int, env Env) (*Summary, error) {
 	p, shared, err := openPlan(ctx, dir, env)
 	if err != nil {
@@ -50,8 +50,12 @@ func openPlan(ctx context.Context, dir shards.Folder, env Env) (*plan, *shards.P
 		return nil, nil, err
 	}
 	if of.NatGo != Version() {
-		return nil, nil, exit.Failedf("the plan was made by nat-go %s; this is nat-go %s, and a data set is never made by two "+
-			"versions: make the plan again, or run its shards with the version that made it", of.NatGo, Version())
+		return nil, nil, exit.Failedf(
+			"the plan was made by nat-go %s; this is nat-go %s, and a data set is never made by two "+
+				"versions: make the plan again, or run its shards with the version that made it",
+			of.NatGo,
+			Version(),
+		)
 	}
 	var req Request
 	if err := json.Unmarshal(of.Request, &req); err != nil {
@@ -137,8 +141,12 @@ func (r *run) asPlanned(t *tokens) error {
 		return err
 	}
 	if changed := was.Changed(now); len(changed) > 0 {
-		return exit.Failedf("%s changed since the plan was made. A data set is never made of two states of its settings: put %s back as "+
-			"it was, or make a plan in another folder", strings.Join(changed, ", "), them(changed))
+		return exit.Failedf(
+			"%s changed since the plan was made. A data set is never made of two states of its settings: put %s "+
+				"back as it was, or make a plan in another folder",
+			strings.Join(changed, ", "),
+			them(changed),
+		)
 	}
 	return nil
 }
@@ -188,7 +196,12 @@ func (r *run) shardIsWhole(d *shards.Done) error {
 	for _, f := range d.Files {
 		path := filepath.Join(string(r.plan.folder), filepath.FromSlash(f.Path))
 		if info, err := os.Stat(path); err != nil || info.Size() != f.Bytes {
-			return exit.Failedf("%s is not what shard %d wrote: remove %s and run the shard again", path, d.Shard, r.plan.folder)
+			return exit.Failedf(
+				"%s is not what shard %d wrote: remove %s and run the shard again",
+				path,
+				d.Shard,
+				r.plan.folder,
+			)
 		}
 	}
 	return nil
@@ -200,8 +213,12 @@ func tooManyNames(b *builder) error {
 	if !b.over && len(b.kinds) <= mostNames && len(b.names) <= mostNames {
 		return nil
 	}
-	return exit.Failedf("the builder %s has more than %d reasons or counters of its own: that can't be counted in shards. Make "+
-		"the run on one machine", b.name, mostNames)
+	return exit.Failedf(
+		"the builder %s has more than %d reasons or counters of its own: that can't be counted in shards. Make "+
+			"the run on one machine",
+		b.name,
+		mostNames,
+	)
 }
 
 // takeFrom has the shard's parts of the inputs read, and nothing else.
@@ -215,8 +232,14 @@ func (s *shard) takeFrom(in *inputs) error {
 		p := &s.of.Parts[i]
 		was, now := s.plan.Inputs[p.Input], in.began[p.Input]
 		if was.Path != now.Path || was.Size != now.Size {
-			return exit.Failedf("the input %s has %d bytes, and %s had %d when the plan was made: make a plan in another folder, or put "+
-				"the file back as it was", now.Path, now.Size, was.Path, was.Size)
+			return exit.Failedf(
+				"the input %s has %d bytes, and %s had %d when the plan was made: make a plan in another folder, or "+
+					"the file back as it was",
+				now.Path,
+				now.Size,
+				was.Path,
+				was.Size,
+			)
 		}
 		in.parts[p.Input] = &p.Part
 		in.planned = s.plan.Inputs
@@ -248,8 +271,11 @@ func (in *inputs) exhausted(k int, read []source.Input) error {
 }
 
 func (in *inputs) otherThanPlanned(k int) error {
-	return exit.Failedf("the input %s changed since the plan was made: make a plan in another folder, or put the file back as "+
-		"it was", in.paths[k])
+	return exit.Failedf(
+		"the input %s changed since the plan was made: make a plan in another folder, or put the file back as "+
+			"it was",
+		in.paths[k],
+	)
 }
 
 // goesOn says whether there may be a record log already.

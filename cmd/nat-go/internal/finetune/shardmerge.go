@@ -22,7 +22,8 @@ type merging struct {
 }
 
 // MergeShards makes the run of a plan of what its shards built: their logs, one after the other, are the log that one
-// process would have written, and from there on the run is like any other. It goes on with a merge that was interrupted.
+// process would have written, and from there on the run is like any other. It goes on with a merge that was
+// interrupted.
 func MergeShards(ctx context.Context, dir shards.Folder, how Request, env Env) (*Summary, error) {
 	p, of, err := openPlan(ctx, dir, env)
 	if err != nil {
@@ -35,8 +36,11 @@ func MergeShards(ctx context.Context, dir shards.Folder, how Request, env Env) (
 	p.merging, p.DryRun, p.Detach = m, p.DryRun || how.DryRun, how.Detach
 	if over, err := p.merged(); over || err != nil {
 		if err == nil {
-			err = exit.Usagef("the shards were merged already: %s is complete. `nat-go finetune resume %s` hands it to the trainer",
-				p.folder, p.folder)
+			err = exit.Usagef(
+				"the shards were merged already: %s is complete. `nat-go finetune resume %s` hands it to the trainer",
+				p.folder,
+				p.folder,
+			)
 		}
 		return Failed(p.Request, err)
 	}
@@ -62,8 +66,14 @@ func (m *merging) complete() error {
 		if len(missing) == 1 {
 			are = "is"
 		}
-		return exit.Failedf("%d of the %s %s not built yet: %s. `nat-go shard run %s --index I` builds one", len(missing),
-			ledger.Quantity(int64(len(m.plan.Shards)), "shard"), are, shards.Array(missing), m.dir)
+		return exit.Failedf(
+			"%d of the %s %s not built yet: %s. `nat-go shard run %s --index I` builds one",
+			len(missing),
+			ledger.Quantity(int64(len(m.plan.Shards)), "shard"),
+			are,
+			shards.Array(missing),
+			m.dir,
+		)
 	}
 	return nil
 }

@@ -42,10 +42,15 @@ func PlanShards(ctx context.Context, req Request, how Shards, env Env) (*Planned
 	dir := shards.Folder(cmp.Or(how.Dir, string(p.folder)+".shards"))
 	switch {
 	case p.Compat == compat.NAT:
-		return nil, exit.Usagef("--compat nat: NAT takes all that an agent did in a collection run together, so there is nothing to divide. " +
-			"Make the run on one machine")
+		return nil, exit.Usagef(
+			"--compat nat: NAT takes all that an agent did in a collection run together: there is nothing to divide. " +
+				"Make the run on one machine",
+		)
 	case runfolder.Has(dir.Plan()):
-		return nil, exit.Usagef("there is a plan in %s already: run its shards, or choose another folder with --plan-dir", dir)
+		return nil, exit.Usagef(
+			"there is a plan in %s already: run its shards, or choose another folder with --plan-dir",
+			dir,
+		)
 	case (how.Number > 0) == (how.Bytes > 0):
 		return nil, exit.Usagef("how many shards? Say --shards N, or --shard-bytes for so many bytes of input each")
 	case how.Number > shards.Most:
@@ -81,8 +86,12 @@ func (r *run) planShards(ctx context.Context, how Shards, out *Planned) error {
 	}
 	for _, b := range bs {
 		if b.unit != builders.UnitExample {
-			return exit.Usagef("the builder %s works on %ss, whose examples may lie in several shards, which is not supported yet: "+
-				"make the run on one machine", b.name, b.unit)
+			return exit.Usagef(
+				"the builder %s works on %ss, whose examples may lie in several shards, which is not supported yet: "+
+					"make the run on one machine",
+				b.name,
+				b.unit,
+			)
 		}
 	}
 	decided, err := r.decided(tokens, "")
@@ -101,7 +110,8 @@ func (r *run) planShards(ctx context.Context, how Shards, out *Planned) error {
 		return err
 	}
 	out.Plan = &shards.Plan{
-		Version: shards.Version, NatGo: Version(), RunID: r.plan.RunID, Request: text, Inputs: c.inputs, Decided: decided, Shards: c.shards,
+		Version: shards.Version, NatGo: Version(), RunID: r.plan.RunID, Request: text, Inputs: c.inputs,
+		Decided: decided, Shards: c.shards,
 	}
 	return r.writePlan(out)
 }
@@ -127,13 +137,19 @@ func (r *run) writePlan(out *Planned) error {
 // divisible refuses inputs that no other process could read.
 func divisible(in *inputs) error {
 	if in.collect != nil {
-		return exit.Usagef("the source %s makes agent runs, which are made once: collect them with `nat-go finetune run`, and name the "+
-			"files with --from", in.source.Type)
+		return exit.Usagef(
+			"the source %s makes agent runs, which are made once: collect them with `nat-go finetune run`, and name "+
+				"the files with --from",
+			in.source.Type,
+		)
 	}
 	for _, f := range in.began {
 		info, err := os.Stat(f.Path)
 		if f.Path == source.Stdin || in.as == nil && err == nil && !info.Mode().IsRegular() {
-			return exit.Usagef("the input %s can be read once only, and every shard reads its part: name a file", f.Path)
+			return exit.Usagef(
+				"the input %s can be read once only, and every shard reads its part: name a file",
+				f.Path,
+			)
 		}
 	}
 	return nil
@@ -260,7 +276,14 @@ func (c *cutter) endOfInput(k int, src source.Source, whole string) error {
 	c.inputs = append(c.inputs, input)
 	place := c.before + c.in.began[k].Size
 	if share := c.total / int64(c.number); whole != "" && c.in.began[k].Size > share+share/2 {
-		c.notes = append(c.notes, fmt.Sprintf("the input %s is of one shard, although it is larger than others: %s", c.in.paths[k], whole))
+		c.notes = append(
+			c.notes,
+			fmt.Sprintf(
+				"the input %s is of one shard, although it is larger than others: %s",
+				c.in.paths[k],
+				whole,
+			),
+		)
 	}
 	for c.full(place) {
 		if err := c.end(place); err != nil {

@@ -16,8 +16,8 @@ import (
 )
 
 // Join makes the log in dir of complete logs, one after the other: what one run over all their groups would have
-// written. sums are the hashes that the logs are known by; one that holds something else is refused. cursor is noted with
-// the commit.
+// written. sums are the hashes that the logs are known by; one that holds something else is refused. cursor is noted
+// with the commit.
 func Join(dir string, logs, sums []string, cursor json.RawMessage) error {
 	out, err := durable.Create(filepath.Join(dir, LogName))
 	if err != nil {

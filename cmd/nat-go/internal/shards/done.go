@@ -58,10 +58,18 @@ func (f Folder) ReadDone(p *Plan, shard int) (*Done, error) {
 	}
 	switch {
 	case d.Version != Version:
-		return nil, fmt.Errorf("%s has version %d, this program reads version %d: remove the folder and run the shard again",
-			path, d.Version, Version)
+		return nil, fmt.Errorf(
+			"%s has version %d, this program reads version %d: remove the folder and run the shard again",
+			path,
+			d.Version,
+			Version,
+		)
 	case d.Plan != p.Sum:
-		return nil, fmt.Errorf("%s was built by another plan: remove %s and run the shard again", path, f.Shard(shard))
+		return nil, fmt.Errorf(
+			"%s was built by another plan: remove %s and run the shard again",
+			path,
+			f.Shard(shard),
+		)
 	case d.Shard != shard:
 		return nil, fmt.Errorf("%s is the manifest of shard %d", path, d.Shard)
 	}

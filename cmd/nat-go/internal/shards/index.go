@@ -11,8 +11,8 @@ var Variables = []string{
 	"NATGO_SHARD", "SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX", "CLOUD_RUN_TASK_INDEX", "AWS_BATCH_JOB_ARRAY_INDEX",
 }
 
-// Index is the number of the shard that the environment names, and the variable that does. NATGO_SHARD may also say of how
-// many: 3/7. Two variables that disagree are an error, and none that is set is one.
+// Index is the number of the shard that the environment names, and the variable that does. NATGO_SHARD may also say of
+// how many: 3/7. Two variables that disagree are an error, and none that is set is one.
 func Index(getenv func(string) (string, bool), shards int) (index int, variable string, err error) {
 	for _, name := range Variables {
 		text, ok := getenv(name)
@@ -24,15 +24,23 @@ func Index(getenv func(string) (string, bool), shards int) (index int, variable 
 			return 0, "", err
 		}
 		if variable != "" && n != index {
-			return 0, "", fmt.Errorf("%s says shard %d and %s says shard %d: unset one of them, or name the shard with --index",
-				variable, index, name, n)
+			return 0, "", fmt.Errorf(
+				"%s says shard %d and %s says shard %d: unset one of them, or name the shard with --index",
+				variable,
+				index,
+				name,
+				n,
+			)
 		}
 		if variable == "" {
 			index, variable = n, name
 		}
 	}
 	if variable == "" {
-		return 0, "", fmt.Errorf("which shard? Name it with --index, or by one of the variables %s", strings.Join(Variables, ", "))
+		return 0, "", fmt.Errorf(
+			"which shard? Name it with --index, or by one of the variables %s",
+			strings.Join(Variables, ", "),
+		)
 	}
 	return index, variable, nil
 }

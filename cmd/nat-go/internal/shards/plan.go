@@ -123,7 +123,12 @@ func (f Folder) Read() (*Plan, error) {
 		return nil, exit.Failedf("%s: %w", f.Plan(), err)
 	}
 	if p.Version != Version {
-		return nil, exit.Failedf("%s has version %d, this program reads version %d: make the plan again", f.Plan(), p.Version, Version)
+		return nil, exit.Failedf(
+			"%s has version %d, this program reads version %d: make the plan again",
+			f.Plan(),
+			p.Version,
+			Version,
+		)
 	}
 	for _, raw := range []*json.RawMessage{&p.Request} { // it was indented with the rest
 		var b bytes.Buffer
@@ -137,8 +142,11 @@ func (f Folder) Read() (*Plan, error) {
 		return nil, err
 	}
 	if sum != p.Sum || p.Decided == nil {
-		return nil, exit.Failedf("%s was changed since it was written: its shards would not be parts of one run. Put it back, or "+
-			"make a plan in another folder", f.Plan())
+		return nil, exit.Failedf(
+			"%s was changed since it was written: its shards would not be parts of one run. Put it back, or "+
+				"make a plan in another folder",
+			f.Plan(),
+		)
 	}
 	return p, nil
 }
@@ -157,7 +165,10 @@ func (f Folder) Part(p *Plan, shard int) (*Shard, error) {
 		return nil, exit.Environmentf("can't read the plan: %w", err)
 	}
 	if sum != s.Named.XXH3 {
-		return nil, exit.Failedf("%s was changed since it was written: make a plan in another folder", f.Named(shard))
+		return nil, exit.Failedf(
+			"%s was changed since it was written: make a plan in another folder",
+			f.Named(shard),
+		)
 	}
 	return &s, f.readNamed(&s, shard)
 }
@@ -238,7 +249,11 @@ func (n *NamedFile) Commit() (*runfolder.File, error) {
 		n.file.Abort()
 		return nil, err
 	}
-	f := &runfolder.File{Path: filepath.ToSlash(filepath.Join("named", number(n.shard)+".jsonl")), Bytes: n.bytes, XXH3: runfolder.Digest(n.sum)}
+	f := &runfolder.File{
+		Path:  filepath.ToSlash(filepath.Join("named", number(n.shard)+".jsonl")),
+		Bytes: n.bytes,
+		XXH3:  runfolder.Digest(n.sum),
+	}
 	return f, n.file.Commit()
 }
 

@@ -36,7 +36,7 @@ func TestIndex(t *testing.T) {
 		{"ours", "NATGO_SHARD=2", 2, "NATGO_SHARD", ""},
 		{"ours, of how many", "NATGO_SHARD=2/7", 2, "NATGO_SHARD", ""},
 		{"two that agree", "SLURM_ARRAY_TASK_ID=3 NATGO_SHARD=3/7", 3, "NATGO_SHARD", ""},
-		{"two that disagree", "SLURM_ARRAY_TASK_ID=3 NATGO_SHARD=2", 0, "", "NATGO_SHARD says shard 2 and SLURM_ARRAY_TASK_ID says shard 3"},
+		{"two that disagree", "SLURM_ARRAY_TASK_ID=3 NATGO_SHARD=2", 0, "", "NATGO_SHARD says shard 2 and SLURM_ARRAY"},
 		{"empty is unset", "SLURM_ARRAY_TASK_ID= NATGO_SHARD=2", 2, "NATGO_SHARD", ""},
 		{"none", "", 0, "", "which shard?"},
 		{"another plan", "NATGO_SHARD=2/8", 0, "", "the plan has 7 shards"},
@@ -114,7 +114,8 @@ func TestPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(f.Plan(), []byte(strings.Replace(string(text), `"row": 3`, `"row": 2`, 1)), 0o600); err != nil {
+	other := strings.Replace(string(text), `"row": 3`, `"row": 2`, 1)
+	if err := os.WriteFile(f.Plan(), []byte(other), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.Read(); err == nil || !strings.Contains(err.Error(), "was changed") {
