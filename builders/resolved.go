@@ -29,6 +29,8 @@ type Origin struct {
 	Policy   string // model that sampled it; empty: unknown
 	Fidelity ttc.Fidelity
 	Sampling *ttc.Sampling
+
+	TeacherTopK *int // as the example has it
 	Tools    []chat.Tool
 	Builder  string // name in the YAML
 }

@@ -35,6 +35,7 @@ type taskKey struct {
 type moments struct {
 	n        int64
 	mean, m2 float64
+	topK     *int // what the source asks of a teacher for the task: the first word of it
 }
 
 func (m *moments) add(x float64) {
@@ -71,8 +72,19 @@ func (t *tasks) add(key taskKey, reward *float64) int64 {
 	return n
 }
 
-// score fills in the advantage of a row, whose group is known.
+// ask notes what a rollout asks of a teacher for its task, and reports whether another of the task has asked for
+// something else.
+func (t *tasks) ask(task int64, topK *int) (differs bool) {
+	k := &t.list[task]
+	if k.topK == nil {
+		k.topK = topK
+	}
+	return topK != nil && *topK != *k.topK
+}
+
+// score fills in the advantage of a row, whose group is known, and what the group asks of a teacher.
 func (t *tasks) score(how Advantages, s *batch.Scored) {
+	s.TeacherTopK = t.list[s.Group].topK
 	if s.Null {
 		s.Reward, s.Advantage = 0, 0
 		return

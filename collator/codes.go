@@ -11,6 +11,7 @@ const (
 	DialectUnproven          ledger.Reason = "dialect_unproven"
 	EmptyPromptTokens        ledger.Reason = "empty_prompt"
 	GenerationPromptMismatch ledger.Reason = "generation_prompt_mismatch"
+	KeyDiffers               ledger.Reason = "key_differs"
 	HintUnplaceable          ledger.Reason = "hint_unplaceable"
 	InvariantBroken          ledger.Reason = "invariant_broken"
 	MaskDisagreement         ledger.Reason = "mask_disagreement"
@@ -41,6 +42,9 @@ func Codes() []ledger.Code {
 		ledger.NewCode(GenerationPromptMismatch, "collate", "What the template puts before a turn at sampling time is not what stands before it in the rendered conversation, with thinking switched off either.", "Use rows: turn, or the template the model was sampled with."),
 		ledger.NewCode(HintUnplaceable, "collate", "The chat template has no way to show a hint before the turn - as a system message, a user's, or at the end of the message before - without changing anything else.", "`nat-go chat probe` shows what the template does; nothing is trained on a guess."),
 		ledger.NewCode(InvariantBroken, "collate", "The finished row failed a check of its own (see the detail); it is not written.", "A defect of nat-go or of the template: please report it."),
+		ledger.NewCode(KeyDiffers, "collate",
+			"Rollouts of one task ask for different things that hold for all of the task (group_overrides); the first one's word holds.",
+			"Give all rollouts of a task the same group_overrides."),
 		ledger.NewCode(MaskDisagreement, "collate", "Two ways to find the model's turns in the rendered text (origin of bytes, prefixes, the template's generation markers) disagree.", "Look at the conversation with `nat-go chat mask`; the template treats it specially."),
 		ledger.NewCode(NoSampledIDs, "collate", "The rl channel needs the token ids that were sampled, and the source has none; ids made from text may be others.", "Record token ids (and log-probs) when sampling."),
 		ledger.NewCode(NoStopToken, "collate", "The chat template writes nothing behind the turn that a model would stop at, not in the middle of a conversation either, so a preference or a hint would teach a turn that never ends; demonstrations keep such turns, counted.", "Use a template that ends turns, and a tokenizer that knows its end marks as special tokens."),

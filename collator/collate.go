@@ -165,6 +165,7 @@ type summary struct {
 	records ledger.Account
 	turns   ledger.Account
 	sites   ledger.Account
+	keys    ledger.Account // that say something which does not hold
 }
 
 func newSummary(dropped func(ledger.Drop)) *summary {
@@ -179,16 +180,28 @@ func newSummary(dropped func(ledger.Drop)) *summary {
 		records: ledger.Account{Stage: ledger.Collate, Unit: "record"},
 		turns:   ledger.Account{Stage: ledger.Collate, Unit: "turn"},
 		sites:   ledger.Account{Stage: ledger.Collate, Unit: "site"},
+		keys:    ledger.Account{Stage: ledger.Collate, Unit: "key"},
 	}
 }
 
-func (s *summary) accounts() []ledger.Account { return []ledger.Account{s.records, s.turns, s.sites} }
+func (s *summary) accounts() []ledger.Account {
+	out := []ledger.Account{s.records, s.turns, s.sites}
+	if s.keys.In > 0 {
+		out = append(out, s.keys)
+	}
+	return out
+}
 
 // take spools the rows of an item and books what became of it.
 func (s *summary) take(c *Collator, spool *batch.Spool, it *Item, o *outcome) error {
 	group := int64(-1)
 	if r, ok := it.Record.Record.(*builders.Rollout); ok {
 		group = s.tasks.add(taskOf(it, r), r.Reward)
+		if asked := it.Record.Origin.TeacherTopK; s.tasks.ask(group, asked) {
+			s.keys.In++
+			s.dropped(dropOf(it, s.keys.Unit, refuse(KeyDiffers, "group_overrides.teacher_top_k is %d; an earlier rollout of "+
+				"the task has %d", *asked, *s.tasks.list[group].topK)))
+		}
 	}
 	if it.Dropped {
 		return nil

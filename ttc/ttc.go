@@ -33,6 +33,10 @@ type Example struct {
 	Sampling    *Sampling
 	RawID       json.Raw // the id as it stood; nil where there is none
 	Interrupted bool     // the source says that the workflow raised here
+
+	// TeacherTopK is how many log-probs a token the source asks of a teacher for the example's task: 0: the token's own
+	// alone; below 0: there is to be no teacher; nil: it doesn't say.
+	TeacherTopK *int
 }
 
 // Graph is an example's messages, each held once, with its parent. A branch is a walk from the root to a leaf.

@@ -186,6 +186,14 @@ func (s *Spec) failed(
 		return rule("is not a URL", "write a URL with its scheme, like http://host:8000")
 	case strings.HasPrefix(tag, "required_"):
 		return rule("is missing: it goes together with "+others, "add "+e.Field()+", or change "+others)
+	case tag == "unique":
+		if f, ok := e.Type().Elem().FieldByName(e.Param()); ok { // of the entries, not of the struct that has the list
+			others, _, _ = strings.Cut(f.Tag.Get("yaml"), ",")
+		}
+		return rule("has two entries of the same "+others, "give each a "+others+" of its own")
+	case tag == "excluded_without_all":
+		others = strings.Join(strings.Fields(others), " or ")
+		return rule("means nothing without "+others, "add "+others+", or remove "+e.Field())
 	case tag == "excluded_without":
 		return rule("means nothing without "+others, "add "+others+", or remove "+e.Field())
 	case tag == "excluded_unless":

@@ -112,8 +112,8 @@ func compare(c *Channel, l *Line, rows []*Row, all []tensors.Tensor) error {
 				return err
 			}
 		case c == RL && (name == TeacherIDs || name == TeacherLogProbs):
-			if len(t.Shape) != 3 || t.Shape[0] != l.Rows {
-				return fmt.Errorf("tensor %s has shape %v for %d rows", name, t.Shape, l.Rows)
+			if err := checkTaught(byName[TeacherIDs], byName[TeacherLogProbs], rows, l); err != nil {
+				return err
 			}
 		case !strings.HasPrefix(name, "pair_teacher_topk_"):
 			return fmt.Errorf("tensor %s has no place in channel %s", name, c.Name)
@@ -143,13 +143,6 @@ func compare(c *Channel, l *Line, rows []*Row, all []tensors.Tensor) error {
 
 // BaseWeight is the column of the pair weights a batch was made with, where pair_weight was set anew after that.
 const BaseWeight = "pair_base_weight"
-
-// Columns of the rl channel [R,T,K]: a teacher's most probable tokens AT each position, given what precedes it, best first.
-// What is missing is -1 and -inf; a row that the teacher could not be asked about has nothing.
-const (
-	TeacherIDs      = "teacher_topk_ids"
-	TeacherLogProbs = "teacher_topk_logprobs"
-)
 
 // PairJSD is the column of each pair's divergence, where it was measured: -1 where it could not be.
 const PairJSD = "pair_jsd"

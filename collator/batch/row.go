@@ -87,6 +87,19 @@ type Scored struct {
 	Null      bool    `json:"null"`   // the rollout was not scored
 	Group     int64   `json:"group"`  // number of the task, by first appearance
 	Advantage float64 `json:"advantage"`
+
+	// TeacherTopK is what the source asks of a teacher for the task: so many log-probs a token; 0: the token's own; below
+	// 0: none; nil: as configured.
+	TeacherTopK *int    `json:"teacher_top_k,omitempty"`
+	Teacher     *Taught `json:"teacher,omitempty"` // what a teacher said, where one was asked
+}
+
+// Taught is what a teacher, or several, said of a row of the rl channel.
+type Taught struct {
+	TopK    int                `json:"top_k"`                  // log-probs a token; 0: the token's own
+	LogProb *float64           `json:"mean_logprob,omitempty"` // of the trained tokens, in nats
+	By      map[string]float64 `json:"by,omitempty"`           // the same of each of several teachers
+	Failed  string             `json:"failed,omitempty"`       // why there is nothing
 }
 
 // Ref holds log-probs of a pair under the reference model, summed over labels, in nats.

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -20,11 +21,12 @@ import (
 // Asked counts what became of the teacher rows a server was asked about.
 type Asked struct {
 	Batches int                      `json:"batches"`
-	Rows    int                      `json:"rows"`              // teacher rows asked about
-	Pairs   int                      `json:"pairs"`             // pairs
-	Scored  int                      `json:"scored_pairs"`      // pairs that got teacher entries
-	Failed  map[ledger.Reason]int    `json:"failed,omitempty"`  // rows, by reason
-	Example map[ledger.Reason]string `json:"example,omitempty"` // one error a reason
+	Rows    int                      `json:"rows"`                // teacher rows asked about
+	Pairs   int                      `json:"pairs"`               // pairs
+	Scored  int                      `json:"scored_pairs"`        // pairs that got teacher entries
+	Failed  map[ledger.Reason]int    `json:"failed,omitempty"`    // rows, by reason
+	Example map[ledger.Reason]string `json:"example,omitempty"`   // one error a reason
+	By      map[string]int           `json:"failed_by,omitempty"` // rows, by the first of several teachers that failed
 }
 
 func (a *Asked) fail(reason ledger.Reason, err error) {
@@ -35,11 +37,18 @@ func (a *Asked) fail(reason ledger.Reason, err error) {
 		a.Example[reason] = err.Error()
 	}
 	a.Failed[reason]++
+	var by *memberError
+	if errors.As(err, &by) {
+		if a.By == nil {
+			a.By = map[string]int{}
+		}
+		a.By[by.name]++
+	}
 }
 
 // columns scores the teacher rows of a batch and puts in the teacher columns, in place of those it had. Rows that could not
 // be scored are counted; their entries are missing and their sites fall out.
-func (c *Client) columns(ctx context.Context, b *open, rep *Asked) error {
+func columns(ctx context.Context, t asker, b *open, rep *Asked) error {
 	p := b.pairs
 	var rows []int
 	var ask []Sequence
@@ -48,7 +57,7 @@ func (c *Client) columns(ctx context.Context, b *open, rep *Asked) error {
 			rows, ask = append(rows, r), append(ask, s)
 		}
 	}
-	results, err := c.ScoreAll(ctx, ask)
+	results, err := t.ScoreAll(ctx, ask)
 	if err != nil {
 		return err
 	}
@@ -71,7 +80,7 @@ func (c *Client) columns(ctx context.Context, b *open, rep *Asked) error {
 			b.lose(p.Site[i], res.Reason, res.Err.Error())
 		}
 	}
-	b.all = replace(b.all, p.Columns(scores, c.o.TopK)...)
+	b.all = replace(b.all, p.Columns(scores, t.topK())...)
 	return nil
 }
 

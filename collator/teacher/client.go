@@ -18,6 +18,7 @@ import (
 
 // Options of a Client. Zero values take the defaults in brackets.
 type Options struct {
+	Name        string        // of one of several, whose answers are kept apart by it; empty: it is the only one
 	Endpoint    string        // base URL of the server
 	Protocol    string        // vllm, trl, sglang or atropos [vllm]
 	Model       string        // name the server knows the model by; vllm needs it
@@ -126,6 +127,7 @@ func (e *Fatal) Unwrap() error { return e.Err }
 // Result is the outcome for one sequence: scores, or a reason and an error.
 type Result struct {
 	Scores *Scores
+	Each   []*Scores // of several teachers, what each says, in their order
 	Reason ledger.Reason
 	Err    error
 }
@@ -224,7 +226,7 @@ func (c *Client) Score(ctx context.Context, s Sequence) (*Scores, error) {
 		func(body wire.Raw) error {
 			positions, err := c.p.answer(&c.o, s, body)
 			if err == nil {
-				scores, err = normalise(s, c.o.TopK, c.o.Vocabulary.Size, positions)
+				scores, err = normalise(s, s.entries(c.o.TopK), c.o.Vocabulary.Size, positions)
 			}
 			return err
 		},

@@ -102,7 +102,7 @@ func (c *Client) Effects(ctx context.Context, sites []Probed, least float64) ([]
 				return nil, fmt.Errorf("site %d: the targets are not the same tokens in the row with the hint", i)
 			}
 			parts = append(parts, part{i, shift, kind})
-			ask = append(ask, Sequence{ids, s.Targets[0] + shift - 1})
+			ask = append(ask, Sequence{IDs: ids, From: s.Targets[0] + shift - 1})
 		}
 	}
 	results, err := c.ScoreAll(ctx, ask)

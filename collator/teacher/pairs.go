@@ -152,7 +152,7 @@ func (p *Pairs) Sequences() []Sequence {
 	for i, r := range p.TeacherRow {
 		pos := int(p.TeacherPos[i])
 		if s := &out[r]; s.IDs == nil {
-			*s = Sequence{p.Teacher[r], pos}
+			*s = Sequence{IDs: p.Teacher[r], From: pos}
 		} else {
 			s.From = min(s.From, pos)
 		}

@@ -128,7 +128,7 @@ func TestColumns(t *testing.T) {
 	c := s.client(t, nil)
 	rep := &Asked{}
 	b := opened(t, sdpoBatch())
-	if err := c.columns(t.Context(), b, rep); err != nil {
+	if err := columns(t.Context(), c, b, rep); err != nil {
 		t.Fatal(err)
 	}
 	wantColumns(t, b.all, 4, func(int) bool { return false })
@@ -143,7 +143,7 @@ func TestColumns(t *testing.T) {
 	}
 	rep = &Asked{}
 	b = opened(t, b.all)
-	if err := c.columns(t.Context(), b, rep); err != nil {
+	if err := columns(t.Context(), c, b, rep); err != nil {
 		t.Fatal(err)
 	}
 	wantColumns(t, b.all, 4, func(pair int) bool { return pair >= 2 })

@@ -46,7 +46,7 @@ func askVLLM(o *Options, s Sequence) any {
 		"prompt":             s.IDs,
 		"max_tokens":         1,
 		"temperature":        0,
-		"prompt_logprobs":    o.TopK,
+		"prompt_logprobs":    s.entries(o.TopK),
 		"add_special_tokens": false,
 	}
 }
@@ -101,7 +101,7 @@ func askTRL(o *Options, s Sequence) any {
 	return map[string]any{
 		"sequences":       [][]int32{s.IDs},
 		"prompt_lengths":  []int{s.From + 1},
-		"top_logprobs":    o.TopK,
+		"top_logprobs":    max(1, s.entries(o.TopK)),
 		"temperature":     1,
 		"response_format": "json",
 	}
@@ -150,7 +150,7 @@ func answerTRL(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 func askSGLang(o *Options, s Sequence) any {
 	return map[string]any{
 		"input_ids": s.IDs, "sampling_params": map[string]any{"max_new_tokens": 1, "temperature": 0},
-		"return_logprob": true, "logprob_start_len": 0, "top_logprobs_num": o.TopK,
+		"return_logprob": true, "logprob_start_len": 0, "top_logprobs_num": max(1, s.entries(o.TopK)),
 	}
 }
 
@@ -242,7 +242,7 @@ func triples(at wire.Raw) (entries []Entry, err error) {
 }
 
 func askAtropos(o *Options, s Sequence) any {
-	return map[string]any{"input_ids": s.IDs, "top_k": o.TopK, "max_tokens": 1}
+	return map[string]any{"input_ids": s.IDs, "top_k": s.entries(o.TopK), "max_tokens": 1}
 }
 
 // answerAtropos reads prompt_topk_token_ids and prompt_topk_logprobs, [token][k], token-aligned, the first empty, and

@@ -4,83 +4,199 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tensors"
 )
 
-// rollouts puts into an rl batch what the teacher says at every position of its rows: columns [R,T,K], the distribution
+// Taught counts what became of the rows of rl batches that a teacher was asked about, and of the groups they make.
+type Taught struct {
+	Asked
+	Teachers []string `json:"teachers,omitempty"`       // of several, in order
+	Groups   int      `json:"groups"`                   // tasks of which a row was asked about
+	Without  int      `json:"groups_without,omitempty"` // of these, tasks of which a row has no columns: they are pushed without any
+	Excused  int      `json:"excused,omitempty"`        // rows whose group asked for no teacher
+}
+
+// rollouts is the work on rl batches.
+type rollouts struct {
+	teacher asker
+	rep     Taught
+	groups  map[int64]bool // those asked about; true: a row has no columns
+}
+
+func newRollouts(t asker) *rollouts {
+	return &rollouts{teacher: t, rep: Taught{Teachers: t.names()}, groups: map[int64]bool{}}
+}
+
+// grid is an rl batch's rows as far as a teacher needs them.
+type grid struct {
+	rows    [][]int32 // without padding
+	width   int
+	trained []int64 // [R,T]; nil where the batch doesn't say
+}
+
+// batch puts into an rl batch what the teacher says at every position of its rows: columns [R,T,K], the distribution
 // of the token AT t given what precedes it, as all columns of the channel; nothing where t is 0 or padding. A row that
-// could not be scored has no entries at all, and is counted.
-func (c *Client) rollouts(ctx context.Context, all []tensors.Tensor, rep *Asked) ([]tensors.Tensor, error) {
-	rows, width, err := rolloutRows(all)
+// could not be scored has no entries at all, and is counted. What a group asks for goes before what is configured.
+func (w *rollouts) batch(ctx context.Context, l *batch.Line, all []tensors.Tensor) ([]tensors.Tensor, error) {
+	g, err := rolloutRows(all)
 	if err != nil {
 		return nil, err
+	}
+	if len(l.RowInfo) > 0 && len(l.RowInfo) != len(g.rows) {
+		return nil, fmt.Errorf("%d rows in the file, %d in row_info", len(g.rows), len(l.RowInfo))
 	}
 	var ask []Sequence
 	var of []int
-	for i, ids := range rows {
-		if len(ids) > 1 {
-			ask, of = append(ask, Sequence{IDs: ids}), append(of, i)
+	for i, ids := range g.rows {
+		scored := scoredOf(l, i)
+		scored.Teacher = nil // of an earlier time
+		k, excused := wanted(scored)
+		switch {
+		case excused:
+			w.rep.Excused++
+		case len(ids) > 1:
+			ask, of = append(ask, Sequence{IDs: ids, K: k}), append(of, i)
 		}
 	}
-	results, err := c.ScoreAll(ctx, ask)
+	results, err := w.teacher.ScoreAll(ctx, ask)
 	if err != nil {
 		return nil, err
 	}
-	k := c.o.TopK
-	ids, logps := make([]int64, len(rows)*width*k), make([]float32, len(rows)*width*k)
+	k := 0
+	for i := range ask {
+		k = max(k, 1, ask[i].entries(w.teacher.topK()))
+	}
+	if len(ask) == 0 { // none is wanted: the columns are there and empty
+		k = 1
+	}
+	ids, logps := make([]int64, len(g.rows)*g.width*k), make([]float32, len(g.rows)*g.width*k)
 	for i := range ids {
 		ids[i], logps[i] = Missing, float32(math.Inf(-1))
 	}
-	rep.Batches++
+	w.rep.Batches++
 	for i, res := range results {
-		rep.Rows++
+		w.rep.Rows++
+		scored := scoredOf(l, of[i])
+		w.enter(scored.Group, res.Err != nil)
 		if res.Err != nil {
-			rep.fail(res.Reason, res.Err)
+			w.rep.fail(res.Reason, res.Err)
+			scored.Teacher = &batch.Taught{Failed: string(res.Reason)}
 			continue
 		}
+		scored.Teacher = w.said(&ask[i], &res, g, of[i])
 		for p, top := range res.Scores.Top {
-			at := (of[i]*width + p + 1) * k
+			at := (of[i]*g.width + p + 1) * k
 			for j := range min(k, len(top)) {
 				ids[at+j], logps[at+j] = int64(top[j].ID), top[j].LogProb
 			}
 		}
 	}
 	return replace(all,
-		tensors.Of(batch.TeacherIDs, ids, len(rows), width, k),
-		tensors.Of(batch.TeacherLogProbs, logps, len(rows), width, k)), nil
+		tensors.Of(batch.TeacherIDs, ids, len(g.rows), g.width, k),
+		tensors.Of(batch.TeacherLogProbs, logps, len(g.rows), g.width, k)), nil
 }
 
-// rolloutRows are the rows of an rl batch without padding.
-func rolloutRows(all []tensors.Tensor) (rows [][]int32, width int, err error) {
-	var grids [2][]int64
-	for i, name := range []string{"input_ids", "attention_mask"} {
-		for _, t := range all {
-			if t.Name != name {
-				continue
+// scoredOf is what the index says of a row of an rl batch, and takes down what is said.
+func scoredOf(l *batch.Line, row int) *batch.Scored {
+	if row < len(l.RowInfo) && l.RowInfo[row].RL != nil {
+		return l.RowInfo[row].RL
+	}
+	return &batch.Scored{}
+}
+
+// wanted is what a row's group asks of its teacher (group_overrides.teacher_top_k): 0 is of the token alone, and below 0
+// nothing.
+func wanted(s *batch.Scored) (k int, excused bool) {
+	switch {
+	case s.TeacherTopK == nil:
+		return 0, false
+	case *s.TeacherTopK < 0:
+		return 0, true
+	case *s.TeacherTopK == 0:
+		return TokenOnly, false
+	}
+	return *s.TeacherTopK, false
+}
+
+// enter counts a row's group, once, and once again where a row of it failed.
+func (w *rollouts) enter(group int64, failed bool) {
+	without, seen := w.groups[group]
+	if !seen {
+		w.rep.Groups++
+	}
+	if failed && !without {
+		w.rep.Without++
+	}
+	w.groups[group] = without || failed
+}
+
+// said sums up what was said of a row.
+func (w *rollouts) said(s *Sequence, r *Result, g *grid, row int) *batch.Taught {
+	out := &batch.Taught{TopK: s.entries(w.teacher.topK()), LogProb: g.mean(r.Scores, row)}
+	for i, name := range w.teacher.names() {
+		if lp := g.mean(r.Each[i], row); lp != nil {
+			if out.By == nil {
+				out.By = map[string]float64{}
 			}
-			if len(t.Shape) != 2 {
-				return nil, 0, fmt.Errorf("tensor %s has shape %v: want 2 dimensions", name, t.Shape)
-			}
-			width = t.Shape[1]
-			if grids[i], err = tensors.Items[int64](t); err != nil {
-				return nil, 0, err
-			}
+			out.By[name] = *lp
 		}
 	}
-	if len(grids[0]) != len(grids[1]) || width > 0 && len(grids[0])%width != 0 {
-		return nil, 0, fmt.Errorf("input_ids has %d items, attention_mask %d", len(grids[0]), len(grids[1]))
+	return out
+}
+
+// mean is the mean log-prob of a row's trained tokens; nil where there are none, or the server doesn't say.
+func (g *grid) mean(s *Scores, row int) *float64 {
+	sum, n := 0.0, 0
+	for p, lp := range s.Token {
+		if at := row*g.width + p + 1; at < len(g.trained) && g.trained[at] != 0 {
+			sum, n = sum+float64(lp), n+1
+		}
 	}
-	for at := 0; at < len(grids[0]); at += width {
+	if n == 0 || math.IsNaN(sum) {
+		return nil
+	}
+	sum /= float64(n)
+	return &sum
+}
+
+// rolloutRows are the rows of an rl batch.
+func rolloutRows(all []tensors.Tensor) (*grid, error) {
+	g := &grid{}
+	var grids [3][]int64
+	names := []string{"input_ids", "attention_mask", "response_mask"}
+	for _, t := range all {
+		i := slices.Index(names, t.Name)
+		if i < 0 {
+			continue
+		}
+		if len(t.Shape) != 2 {
+			return nil, fmt.Errorf("tensor %s has shape %v: want 2 dimensions", t.Name, t.Shape)
+		}
+		if t.Name == names[0] {
+			g.width = t.Shape[1]
+		}
+		var err error
+		if grids[i], err = tensors.Items[int64](t); err != nil {
+			return nil, err
+		}
+	}
+	ids, mask := grids[0], grids[1]
+	if g.trained = grids[2]; len(ids) != len(mask) || g.trained != nil && len(g.trained) != len(ids) ||
+		g.width > 0 && len(ids)%g.width != 0 {
+		return nil, fmt.Errorf("input_ids has %d items, attention_mask %d, response_mask %d", len(ids), len(mask), len(g.trained))
+	}
+	for at := 0; at < len(ids); at += g.width {
 		var row []int32
-		for i := at; i < at+width && grids[1][i] == 1; i++ {
-			if id := grids[0][i]; id < 0 || id > math.MaxInt32 {
-				return nil, 0, fmt.Errorf("input_ids: row %d has id %d", at/width, id)
+		for i := at; i < at+g.width && mask[i] == 1; i++ {
+			if id := ids[i]; id < 0 || id > math.MaxInt32 {
+				return nil, fmt.Errorf("input_ids: row %d has id %d", at/g.width, id)
 			}
-			row = append(row, int32(grids[0][i]))
+			row = append(row, int32(ids[i]))
 		}
-		rows = append(rows, row)
+		g.rows = append(g.rows, row)
 	}
-	return rows, width, nil
+	return g, nil
 }

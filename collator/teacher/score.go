@@ -23,6 +23,21 @@ type Entry struct {
 type Sequence struct {
 	IDs  []int32
 	From int // the first position whose prediction is wanted, 0 <= From < len(IDs)-1
+	K    int // log-probs a position: 0: as the teacher's options have it; TokenOnly: of the token that stands there
+}
+
+// TokenOnly asks for the log-prob of the token that stands at each position, and for no others.
+const TokenOnly = -1
+
+// entries is how many of the most probable tokens are asked for, where the options say k.
+func (s *Sequence) entries(k int) int {
+	switch {
+	case s.K == 0:
+		return k
+	case s.K < 0:
+		return 0
+	}
+	return s.K
 }
 
 // Scores are a model's predictions along a sequence: index p is of the token at p+1. Both are empty before Sequence.From.
@@ -72,12 +87,18 @@ func normalise(s Sequence, k, vocab int, positions []raw) (*Scores, error) {
 			return nil, bad("position %d: %d entries where %d were asked for", p, len(top), want)
 		}
 		out.Top[p] = top[:min(k, len(top))]
+		if k == 0 && math.IsNaN(token) {
+			return nil, bad("position %d: it doesn't say how likely the token is", p)
+		}
 		if token > maxAboveOne {
 			return nil, bad("position %d: the token's log-prob is %g", p, token)
 		}
 		out.Token[p] = float32(max(Floor, min(0, token)))
 		if math.IsNaN(token) {
 			out.Token[p] = float32(math.NaN())
+		}
+		if k == 0 {
+			out.Top[p] = []Entry{{s.IDs[p+1], out.Token[p]}}
 		}
 	}
 	return out, nil
@@ -117,9 +138,11 @@ func support(entries []Entry, vocab int) ([]Entry, error) {
 	if mass > 1+maxAboveOne*math.Sqrt(float64(len(unique))) {
 		return nil, fmt.Errorf("the probabilities sum to %g", mass)
 	}
-	slices.SortFunc(
-		unique,
-		func(a, b Entry) int { return cmp.Or(cmp.Compare(b.LogProb, a.LogProb), cmp.Compare(a.ID, b.ID)) },
-	)
+	slices.SortFunc(unique, byLogProb)
 	return unique, nil
+}
+
+// byLogProb puts the most probable first; of equal ones, the lower id.
+func byLogProb(a, b Entry) int {
+	return cmp.Or(cmp.Compare(b.LogProb, a.LogProb), cmp.Compare(a.ID, b.ID))
 }

@@ -138,6 +138,19 @@ func writeIndex(t testing.TB, dir string, line *batch.Line) {
 	}
 }
 
+// readIndex is the one line of a folder's index.
+func readIndex(t testing.TB, dir string) (line *batch.Line) {
+	t.Helper()
+	err := batch.EachLine(filepath.Join(dir, batch.IndexName), func(l *batch.Line) error {
+		line = l
+		return nil
+	})
+	if err != nil || line == nil {
+		t.Fatal(line, err)
+	}
+	return line
+}
+
 // scoringFolder is a folder of the one toy batch, and how often the program was asked.
 func scoringFolder(t *testing.T, mode string) (dir string, asked func() int) {
 	t.Helper()

@@ -15,8 +15,10 @@ import (
 const vocab = 12
 
 // predict is the toy model: log-probs of what follows a prefix.
-func predict(prefix []int32) []float64 {
-	seed := uint32(7)
+func predict(prefix []int32) []float64 { return model(7, prefix) }
+
+// model is a toy model of another seed.
+func model(seed uint32, prefix []int32) []float64 {
 	for _, id := range prefix {
 		seed = seed*31 + uint32(id)
 	}
@@ -54,10 +56,11 @@ type server struct {
 	before func(call int64, w http.ResponseWriter, r *http.Request) bool // true: answered
 	spoil  func(ids []int32, answer map[string]any)
 	tokens func(text string) []int32
+	seed   uint32 // of its model
 }
 
 func newServer(t *testing.T) *server {
-	s := &server{tokens: letters}
+	s := &server{tokens: letters, seed: 7}
 	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
 	t.Cleanup(s.Close)
 	return s
@@ -101,7 +104,7 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 		json.Unmarshal(q.Prompt, &ids)
 		list := []any{nil}
 		for i := 1; i < len(ids); i++ {
-			lp := predict(ids[:i])
+			lp := model(s.seed, ids[:i])
 			at := map[string]any{}
 			for _, v := range append(best(lp, q.K), int(ids[i])) { // k or k+1 entries
 				at[fmt.Sprint(v)] = map[string]any{"logprob": lp[v], "rank": 1, "decoded_token": "x"}
@@ -113,7 +116,7 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 		ids = q.Sequences[0]
 		var lps, tokens, actual []any
 		for i := q.Lengths[0]; i < len(ids); i++ {
-			lp := predict(ids[:i])
+			lp := model(s.seed, ids[:i])
 			var a, b []any
 			for _, v := range best(lp, q.TopLogprobs) {
 				a, b = append(a, lp[v]), append(b, v)
@@ -131,7 +134,7 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 		ids = q.InputIDs
 		top, own := []any{nil}, []any{[]any{nil, ids[0], nil}}
 		for i := 1; i < len(ids); i++ {
-			lp := predict(ids[:i])
+			lp := model(s.seed, ids[:i])
 			var at []any
 			for _, v := range best(lp, q.TopLogprobsN) {
 				at = append(at, []any{lp[v], v, nil})
@@ -143,7 +146,7 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 		ids = q.InputIDs
 		lps, tokens := []any{[]any{}}, []any{[]any{}}
 		for i := 1; i < len(ids); i++ {
-			lp := predict(ids[:i])
+			lp := model(s.seed, ids[:i])
 			var a, b []any
 			for _, v := range best(lp, q.TopK) {
 				a, b = append(a, lp[v]), append(b, v)

@@ -29,10 +29,13 @@ func (c *Client) key(s Sequence) string {
 		c.o.Protocol,
 		c.o.Model,
 		c.o.Vocabulary.Fingerprint,
-		c.o.TopK,
+		s.entries(c.o.TopK),
 		s.From,
 		len(s.IDs),
 	)
+	if c.o.Name != "" {
+		fmt.Fprintf(h, "%q\n", c.o.Name)
+	}
 	ids := make([]byte, 0, 4*len(s.IDs))
 	for _, id := range s.IDs {
 		ids = binary.LittleEndian.AppendUint32(ids, uint32(id))

@@ -15,10 +15,11 @@ import (
 // Work is what is done to the sdpo batches of a folder, in this order. A site that falls out on the way weighs nothing
 // from there on, and is told of once, with the first reason.
 type Work struct {
-	Client   *Client   // asked for the top-k columns; nil: nobody is
+	Client   *Client   // asked for the top-k columns; nil: nobody is, or the mixture is
+	Mixture  *Mixture  // asked in the client's place
 	Effect   *Measure  // tries the hints out on the client's model; nil: they are not
 	Weighing *Weighing // weighs by all logits; nil: weights stay
-	Rollouts bool      // the client is asked about the rows of rl batches, too, at every position
+	Rollouts bool      // who is asked is asked about the rows of rl batches, too, at every position
 	Dropped  func(Drop)
 }
 
@@ -35,7 +36,7 @@ type Report struct {
 	Sites   int                   `json:"sites"`
 	Dropped map[ledger.Reason]int `json:"dropped,omitempty"` // sites that weigh nothing, by reason
 	Asked   *Asked                `json:"asked,omitempty"`
-	Groups  *Asked                `json:"rollouts,omitempty"` // rows of rl batches; none of these is dropped
+	Groups  *Taught               `json:"rollouts,omitempty"` // rows of rl batches; none of these is dropped
 	Hints   *Measured             `json:"hints,omitempty"`
 	Weighed *Weighed              `json:"weighed,omitempty"`
 }
@@ -55,9 +56,10 @@ func (r *Report) Kept() int {
 // that.
 func (w *Work) Run(ctx context.Context, dir string) (*Report, error) {
 	rep := &Report{Dropped: map[ledger.Reason]int{}}
-	if w.Client != nil {
+	teacher := w.asked()
+	if teacher != nil {
 		rep.Asked = &Asked{}
-		if err := w.Client.Check(ctx); err != nil {
+		if err := teacher.Check(ctx); err != nil {
 			return rep, err
 		}
 	}
@@ -73,13 +75,15 @@ func (w *Work) Run(ctx context.Context, dir string) (*Report, error) {
 		rep.Weighed = &weigh.rep
 	}
 	channels := []string{"sdpo"}
-	if w.Rollouts && w.Client != nil {
+	var rollouts *rollouts
+	if w.Rollouts && teacher != nil {
 		channels = append(channels, "rl")
-		rep.Groups = &Asked{}
+		rollouts = newRollouts(teacher)
+		rep.Groups = &rollouts.rep
 	}
 	err := eachBatch(dir, channels, func(l *batch.Line, all []tensors.Tensor) ([]tensors.Tensor, error) {
 		if l.Channel == "rl" {
-			return w.Client.rollouts(ctx, all, rep.Groups)
+			return rollouts.batch(ctx, l, all)
 		}
 		for i := range l.Sites {
 			l.Sites[i].Effect = nil // of an earlier time
@@ -88,8 +92,8 @@ func (w *Work) Run(ctx context.Context, dir string) (*Report, error) {
 		if err != nil {
 			return nil, err
 		}
-		if w.Client != nil {
-			if err := w.Client.columns(ctx, b, rep.Asked); err != nil {
+		if teacher != nil {
+			if err := columns(ctx, teacher, b, rep.Asked); err != nil {
 				return nil, err
 			}
 		}
@@ -114,6 +118,17 @@ func (w *Work) Run(ctx context.Context, dir string) (*Report, error) {
 		return b.tensors(), nil
 	})
 	return rep, err
+}
+
+// asked is who is asked; nil: nobody.
+func (w *Work) asked() asker {
+	switch {
+	case w.Mixture != nil:
+		return w.Mixture
+	case w.Client != nil:
+		return w.Client
+	}
+	return nil
 }
 
 // loss is why a site fell out.

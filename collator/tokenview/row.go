@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -144,6 +146,9 @@ func (v *Row) Print(w io.Writer, l Look) error {
 	}
 	out := &printer{w: terminal.For(w), Look: l}
 	out.words("", line)
+	if said := taught(m.RL); said != "" {
+		out.words("", "teacher: "+said)
+	}
 	for _, s := range v.Sides {
 		if s.Name != "" {
 			out.printf("\n%s:\n", s.Name)
@@ -158,6 +163,40 @@ func (s *Side) Print(w io.Writer, l Look) error {
 	out := &printer{w: terminal.For(w), Look: l}
 	out.side(s)
 	return out.err
+}
+
+// taught says what a teacher says of a rollout, or why it says nothing; empty where none was asked.
+func taught(s *batch.Scored) (said string) {
+	switch {
+	case s == nil:
+		return ""
+	case s.Teacher == nil && s.TeacherTopK != nil && *s.TeacherTopK < 0:
+		return "none, as the task asks"
+	case s.Teacher == nil:
+		return ""
+	case s.Teacher.Failed != "":
+		return fmt.Sprintf("none (%s)", s.Teacher.Failed)
+	}
+	t := s.Teacher
+	switch t.TopK {
+	case 0:
+		said = "the log-prob of each token"
+	case 1:
+		said = "the best token at each position"
+	default:
+		said = fmt.Sprintf("the best %d tokens at each position", t.TopK)
+	}
+	if t.LogProb != nil {
+		said += fmt.Sprintf("; trained tokens %.3g nats on average", *t.LogProb)
+	}
+	var by []string
+	for _, name := range slices.Sorted(maps.Keys(t.By)) {
+		by = append(by, fmt.Sprintf("%s %.3g", name, t.By[name]))
+	}
+	if len(by) > 0 {
+		said += " (" + strings.Join(by, ", ") + ")"
+	}
+	return said
 }
 
 func (p *printer) side(s *Side) {

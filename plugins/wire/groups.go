@@ -129,6 +129,9 @@ func (w *GroupWriter) example(ex *ttc.Example) error {
 	if s := ex.Sampling; s != nil {
 		cur.Sampling = &pb.Sampling{Temperature: s.Temperature, TopP: s.TopP, Processed: s.Processed}
 	}
+	if k := ex.TeacherTopK; k != nil {
+		cur.TeacherTopK = new(int32(*k))
+	}
 	w.bytes += 64
 	var err error
 	for i := range ex.Graph.Nodes {
@@ -308,6 +311,10 @@ func (r *GroupReader) example(d *decoder, e *pb.Example) {
 		}
 		if s := e.GetSampling(); s != nil {
 			ex.Sampling = &ttc.Sampling{Temperature: s.Temperature, TopP: s.TopP, Processed: s.Processed}
+		}
+		if e.TeacherTopK != nil {
+			k := int(e.GetTeacherTopK())
+			ex.TeacherTopK = &k
 		}
 		r.group.Examples = append(r.group.Examples, ex)
 	}

@@ -91,6 +91,7 @@ var groups = rapid.Custom(func(t *rapid.T) *ttc.Group {
 			Sampling: optional(t, rapid.Custom(func(t *rapid.T) ttc.Sampling {
 				return ttc.Sampling{Temperature: floats.Draw(t, "t"), TopP: floats.Draw(t, "p"), Processed: rapid.Bool().Draw(t, "processed")}
 			}), "sampling"),
+			TeacherTopK: optional(t, rapid.IntRange(-1, 1000), "teacher top k"),
 			Tools: list(t, rapid.Custom(func(t *rapid.T) chat.Tool {
 				return chat.Tool{Name: texts.Draw(t, "name"), Raw: raws.Draw(t, "raw")}
 			}), 2, "tools"),

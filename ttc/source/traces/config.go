@@ -37,6 +37,8 @@ type Config struct {
 	FinishKey   string   `yaml:"finish_reason_key" default:"finish_reason" doc:"key of why the model stopped, in a message or, for the last one, in the rollout"`
 	SamplingKey string   `yaml:"sampling_key" default:"sampling" doc:"key of {temperature, top_p, processed}: how the rollout was sampled"`
 
+	OverridesKey string `yaml:"group_overrides_key" default:"group_overrides" doc:"key of {teacher_top_k, skip_teacher_top_k}: what a rollout asks of collator.teacher for its task, in place of top_k; 0: the log-prob of each token alone, below 0 or skip: no teacher"`
+
 	CandidatesKey string `yaml:"candidates_key" default:"candidates" doc:"key of a list of scored answers of single turns, as the source candidates has them"`
 
 	PairsKey string `yaml:"pairs_key" default:"dpo_pairs" doc:"key of a list of ready pairs {state_messages or prompt, chosen, rejected}; an entry without messages may be one itself"`

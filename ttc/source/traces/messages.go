@@ -374,6 +374,48 @@ func sampling(raw json.Raw) *ttc.Sampling {
 	return s
 }
 
+// mostTopK is the most log-probs a token that a rollout may ask for.
+const mostTopK = 1000
+
+// overrides reads what a rollout asks of a teacher for its task. Atropos has the same object beside a scored group; the
+// rest of its keys have no reader here.
+func (s *Source) overrides(raw json.Raw) (topK *int, err error) {
+	if raw == nil {
+		return nil, nil
+	}
+	if raw.Kind() != json.Object {
+		return nil, fmt.Errorf("%s, not an object", raw.Kind())
+	}
+	for key, v := range raw.Members() {
+		switch name, _ := key.Text(); name {
+		case "teacher_top_k":
+			n, ok := v.Int64()
+			if v.Kind() == json.Null {
+				continue
+			}
+			if !ok || n < -mostTopK || n > mostTopK {
+				return nil, fmt.Errorf("teacher_top_k is %s: want a whole number up to %d", clip(v), mostTopK)
+			}
+			if topK == nil {
+				k := max(-1, int(n))
+				topK = &k
+			}
+		case "skip_teacher_top_k":
+			skip, ok := v.Bool()
+			if !ok && v.Kind() != json.Null {
+				return nil, fmt.Errorf("skip_teacher_top_k is %s: want true or false", clip(v))
+			}
+			if skip {
+				none := -1
+				topK = &none
+			}
+		default:
+			s.unread = append(s.unread, "group_overrides."+name)
+		}
+	}
+	return topK, nil
+}
+
 // parseTools reads a list of tool definitions, or the text of one (datasets keep it so).
 func parseTools(raw json.Raw) ([]chat.Tool, error) {
 	if text, ok := raw.Text(); ok {

@@ -215,6 +215,9 @@ func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
 		return fmt.Errorf("%s: %w", cfg.RewardKey, err)
 	}
 	ex.Sampling = sampling(get(cfg.SamplingKey))
+	if ex.TeacherTopK, err = s.overrides(get(cfg.OverridesKey)); err != nil {
+		return fmt.Errorf("%s: %w", cfg.OverridesKey, err)
+	}
 	ex.Tools = s.tools
 	if tools := get(cfg.ToolsKey, "functions"); tools != nil {
 		if ex.Tools, err = parseTools(tools); err != nil {

@@ -425,3 +425,52 @@ func TestComparisons(t *testing.T) {
 		}
 	}
 }
+
+// TestGroupOverrides: what a rollout asks of a teacher for its task; the rest of the object has no reader, and what can't
+// be read costs the entry.
+func TestGroupOverrides(t *testing.T) {
+	const entry = `{"id": "a", "group_overrides": %s, "messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}`
+	for overrides, want := range map[string]string{
+		`null`:                  "nothing",
+		`{}`:                    "nothing",
+		`{"teacher_top_k": 40}`: "40",
+		`{"teacher_top_k": 0}`:  "0",
+		`{"teacher_top_k": -7, "skip_teacher_top_k": null}`:  "-1",
+		`{"teacher_top_k": null}`:                            "nothing",
+		`{"skip_teacher_top_k": true, "teacher_top_k": 20}`:  "-1",
+		`{"teacher_top_k": 20, "skip_teacher_top_k": true}`:  "-1",
+		`{"teacher_top_k": 20, "skip_teacher_top_k": false}`: "20",
+		`{"temperature": 1, "teacher_top_k": 1000}`:          "1000, unused group_overrides.temperature",
+		`7`:                            "group_overrides: a number, not an object",
+		`{"teacher_top_k": 1001}`:      "group_overrides: teacher_top_k is 1001: want a whole number up to 1000",
+		`{"teacher_top_k": "twenty"}`:  `group_overrides: teacher_top_k is "twenty": want a whole number up to 1000`,
+		`{"teacher_top_k": 1e400}`:     "group_overrides: teacher_top_k is 1e400: want a whole number up to 1000",
+		`{"teacher_top_k": 2.5}`:       "group_overrides: teacher_top_k is 2.5: want a whole number up to 1000",
+		`{"skip_teacher_top_k": "no"}`: `group_overrides: skip_teacher_top_k is "no": want true or false`,
+	} {
+		r, err := read(t, nil, source.Options{}, write(t, FileName, fmt.Sprintf(entry, overrides)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := "nothing"
+		if len(r.examples) == 1 && r.examples[0].TeacherTopK != nil {
+			got = fmt.Sprint(*r.examples[0].TeacherTopK)
+		}
+		for _, d := range r.drops {
+			switch d.Reason {
+			case source.KeyNotUsed:
+				got += ", unused " + d.Detail
+			case source.BadExample:
+				got = d.Detail
+			}
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", overrides, got, want)
+		}
+	}
+	ex := one(t, func(c *Config) { c.OverridesKey = "ask" }, `{"id": "a", "ask": {"teacher_top_k": 3}, "messages": [
+	  {"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}`)
+	if ex.TeacherTopK == nil || *ex.TeacherTopK != 3 {
+		t.Errorf("another key: %v", ex.TeacherTopK)
+	}
+}

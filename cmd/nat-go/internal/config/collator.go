@@ -53,11 +53,12 @@ type Reference struct {
 // Teacher is `collator.teacher`: a server that scores given tokens, a program that computes all logits, or logits that
 // were dumped for them.
 type Teacher struct {
-	Endpoint    string        `yaml:"endpoint" validate:"required_without_all=Dumps Logits,omitempty,url" doc:"base URL of the server" example:"http://127.0.0.1:8000"`
+	Endpoint    string        `yaml:"endpoint" validate:"required_without_all=Dumps Logits Servers,omitempty,url" doc:"base URL of the server" example:"http://127.0.0.1:8000"`
 	Protocol    string        `yaml:"protocol" doc:"what the server speaks" default:"vllm" validate:"oneof=vllm trl sglang atropos"`
 	Model       string        `yaml:"model" nullable:"true" doc:"name the server knows the model by; vllm needs it" example:"my-model"`
 	APIKey      schema.Secret `yaml:"api_key" doc:"key the server asks for" nullable:"true"`
 	Vocabulary  string        `yaml:"vocabulary" default:"check" validate:"oneof=check assume" doc:"compare the server's ids with the tokenizer's; assume: a server that can't tokenise (trl, atropos) is believed"`
+	Servers     []Server      `yaml:"servers" validate:"excluded_with=Endpoint,unique=Name,dive" doc:"several teachers in the place of one endpoint: a token's log-prob is of the sum of their probabilities by weight" example:"[{name: large, endpoint: http://127.0.0.1:8000, model: my-model, weight: 3}, {name: code, endpoint: http://127.0.0.1:8001, model: my-coder}]"`
 	TopK        int           `yaml:"top_k" doc:"log-probs a token" default:"20" validate:"gte=1,lte=1000"`
 	Concurrency int           `yaml:"concurrency" doc:"sequences scored at once" default:"8" validate:"gte=1,lte=1024"`
 	Timeout     time.Duration `yaml:"timeout" doc:"limit for one answer" default:"60s" validate:"gte=1s"`
@@ -65,11 +66,22 @@ type Teacher struct {
 	HintEffect  bool          `yaml:"hint_effect" default:"false" validate:"excluded_without=Endpoint,excluded_if=Protocol atropos" doc:"try every hint out on the server's model: mean log p(target | hint) - log p(target), beside a neutral hint; sites it moves too little, or the wrong way, weigh nothing"`
 	MinEffect   float64       `yaml:"min_effect" default:"0" validate:"gte=0" doc:"nats a token by which a hint has to do more than the neutral one"`
 	Neutral     string        `yaml:"neutral" default:"Please go on with the task." doc:"the neutral hint; empty: none"`
-	Rollouts    bool          `yaml:"rollouts" default:"false" validate:"excluded_without=Endpoint" doc:"ask the server about the rows of the channel rl, too, at every position: the columns teacher_topk_ids and teacher_topk_logprobs, which the Atropos adapter pushes with the scores"`
+	Rollouts    bool          `yaml:"rollouts" default:"false" validate:"excluded_without_all=Endpoint Servers" doc:"ask the server about the rows of the channel rl, too, at every position: the columns teacher_topk_ids and teacher_topk_logprobs, which the Atropos adapter pushes with the scores"`
 	Logits      *Logits       `yaml:"logits" validate:"excluded_with=Dumps" doc:"a program that computes all logits at the pair positions, of which the hint effect is made: how far the predictions with the hint are from those without it, token by token" example:"{command: [python3, score_logits.py, --model, my-model]}"`
 	Dumps       string        `yaml:"dumps" nullable:"true" doc:"folder of logits dumped at the pair positions, a file a batch (examples/composite-trainer/dump_logits.py)" example:"dumps"`
 	Use         string        `yaml:"use" default:"filter" validate:"oneof=filter weights" doc:"what logits and dumps do: filter takes sites below min_jsd out; weights also spreads a site's weight over its tokens by their divergence"`
 	MinJSD      float64       `yaml:"min_jsd" default:"0" validate:"gte=0" doc:"sites whose mean divergence (beta 0.5, in nats) is below weigh nothing; of top-k log-probs (hint_effect), those where it is certainly below"`
+}
+
+// Server is one of `collator.teacher.servers`.
+type Server struct {
+	Name       string        `yaml:"name" validate:"required,max=64" doc:"what reports call it, and its answers are kept by" example:"large"`
+	Endpoint   string        `yaml:"endpoint" validate:"required,url" doc:"as in collator.teacher" example:"http://127.0.0.1:8000"`
+	Protocol   string        `yaml:"protocol" doc:"as in collator.teacher" default:"vllm" validate:"oneof=vllm trl sglang atropos"`
+	Model      string        `yaml:"model" nullable:"true" doc:"as in collator.teacher" example:"my-model"`
+	APIKey     schema.Secret `yaml:"api_key" doc:"as in collator.teacher" nullable:"true"`
+	Vocabulary string        `yaml:"vocabulary" default:"check" validate:"oneof=check assume" doc:"as in collator.teacher"`
+	Weight     float64       `yaml:"weight" default:"1" validate:"gt=0" doc:"how much its word counts, beside the others'"`
 }
 
 // Logits is `collator.teacher.logits`: a program that is started once and scores the sites of all batches.

@@ -39,11 +39,13 @@ func probes(tok *tokenizer.Tokenizer) (out []scorer.Probe, err error) {
 
 // newTeacher makes the client of `collator.teacher`. What it is answered is kept in the run folder, so that a resumed
 // run has the same bytes.
-func newTeacher(c *config.Teacher, tok *tokenizer.Tokenizer, store string, settled func()) (*teacher.Client, error) {
+func newTeacher(
+	c *config.Teacher, s *config.Server, tok *tokenizer.Tokenizer, store string, settled func(),
+) (*teacher.Client, error) {
 	v := teacher.Vocabulary{
 		Fingerprint: tok.Fingerprint(),
 		Size:        max(tok.VocabSize(), int(tok.MaxID())+1),
-		Assume:      c.Vocabulary == "assume",
+		Assume:      s.Vocabulary == "assume",
 	}
 	texts, err := probes(tok)
 	if err != nil {
@@ -53,9 +55,22 @@ func newTeacher(c *config.Teacher, tok *tokenizer.Tokenizer, store string, settl
 		v.Probes = append(v.Probes, teacher.Probe(p))
 	}
 	return teacher.New(teacher.Options{
-		Endpoint: c.Endpoint, Protocol: c.Protocol, Model: c.Model, APIKey: c.APIKey.Reveal(), TopK: c.TopK,
+		Name: s.Name, Endpoint: s.Endpoint, Protocol: s.Protocol, Model: s.Model, APIKey: s.APIKey.Reveal(), TopK: c.TopK,
 		Concurrency: c.Concurrency, Timeout: c.Timeout, MaxAnswer: c.MaxAnswer, Store: store, Vocabulary: v, Settled: settled,
 	})
+}
+
+// newMixture makes the clients of `collator.teacher.servers`.
+func newMixture(c *config.Teacher, tok *tokenizer.Tokenizer, store string, settled func()) (*teacher.Mixture, error) {
+	var members []teacher.Member
+	for i := range c.Servers {
+		client, err := newTeacher(c, &c.Servers[i], tok, store, settled)
+		if err != nil {
+			return nil, fmt.Errorf("collator.teacher.servers: %s: %w", c.Servers[i].Name, err)
+		}
+		members = append(members, teacher.Member{Weight: c.Servers[i].Weight, Client: client})
+	}
+	return teacher.NewMixture(members)
 }
 
 // teach does what `collator.teacher` asks for to the sdpo batches: the teacher's columns, hints without effect and
@@ -70,8 +85,17 @@ func (r *run) teach(
 		return nil, nil
 	}
 	w := teacher.Work{Dropped: func(d teacher.Drop) { r.books.drop(siteDrop(&d)) }}
-	if c.Endpoint != "" {
-		client, err := newTeacher(c, tok, r.plan.folder.Teacher(), r.scoring("sequence"))
+	switch {
+	case len(c.Servers) > 0:
+		mixture, err := newMixture(c, tok, r.plan.folder.Teacher(), r.scoring("sequence"))
+		if err != nil {
+			return nil, exit.With(exit.Usage, err)
+		}
+		defer mixture.Close()
+		w.Mixture, w.Rollouts = mixture, c.Rollouts
+	case c.Endpoint != "":
+		only := config.Server{Endpoint: c.Endpoint, Protocol: c.Protocol, Model: c.Model, APIKey: c.APIKey, Vocabulary: c.Vocabulary}
+		client, err := newTeacher(c, &only, tok, r.plan.folder.Teacher(), r.scoring("sequence"))
 		if err != nil {
 			return nil, exit.With(exit.Usage, err)
 		}
@@ -103,6 +127,9 @@ func (r *run) teach(
 		return nil, exit.Environmentf("collator.teacher: %w", err)
 	}
 	if g := rep.Groups; g != nil {
+		if g.Without > 0 {
+			r.warn("collator.teacher: %d of %d groups of rollouts go on without the teacher's columns", g.Without, g.Groups)
+		}
 		for _, reason := range slices.Sorted(maps.Keys(g.Failed)) {
 			r.warn("collator.teacher: %d of %d rollouts have no teacher's columns (%s): %s", g.Failed[reason], g.Rows, reason, g.Example[reason])
 		}

@@ -17,10 +17,13 @@ import (
 	"testing"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator"
+	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/teacher"
 	"github.com/nat-go/nat-go/collator/tensors"
 	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/collator/tokenview"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -33,60 +36,80 @@ const failedCall = `{"id":"e1","messages":[{"role":"user","content":"Weather in 
 	`{"role":"assistant","content":"","tool_calls":[{"id":"c1","type":"function","function":{"name":"weather","arguments":"{\"town\": \"Oslo\"}"}}]},` +
 	`{"role":"tool","tool_call_id":"c1","content":"Error: unknown argument town"},{"role":"assistant","content":"I could not find out."}]}` + "\n"
 
+// standIn answers in the shape of a vLLM server: a log-prob for the token that stands there, and lower ones for the ids
+// behind it.
+type standIn struct {
+	t       *testing.T
+	tok     *tokenizer.Tokenizer
+	logProb func(text string) float64 // of what stands in a text
+	closed  atomic.Bool               // its key is refused
+	spoils  atomic.Pointer[string]    // sequences with this text are answered with nothing
+	asked   atomic.Int64              // sequences
+}
+
+func (s *standIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.closed.Load() {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	var q struct {
+		Prompt json.RawMessage `json:"prompt"`
+		K      int             `json:"prompt_logprobs"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
+		s.t.Error(err)
+	}
+	if r.URL.Path == "/tokenize" {
+		var text string
+		if err := json.Unmarshal(q.Prompt, &text); err != nil {
+			s.t.Error(err)
+		}
+		enc, err := s.tok.Encode(text, tokenizer.Options{})
+		if err != nil {
+			s.t.Error(err)
+		}
+		json.NewEncoder(w).Encode(map[string]any{"tokens": enc.IDs})
+		return
+	}
+	s.asked.Add(1)
+	var ids []int32
+	if err := json.Unmarshal(q.Prompt, &ids); err != nil {
+		s.t.Error(err)
+	}
+	text, err := s.tok.Decode(ids, false)
+	if err != nil {
+		s.t.Error(err)
+	}
+	if bad := s.spoils.Load(); bad != nil && strings.Contains(text, *bad) {
+		json.NewEncoder(w).Encode(map[string]any{"choices": []any{map[string]any{}}})
+		return
+	}
+	list := []any{nil}
+	for i := 1; i < len(ids); i++ {
+		at := map[string]any{fmt.Sprint(ids[i]): map[string]any{"logprob": s.logProb(text)}}
+		for k := range q.K {
+			if id := fmt.Sprint((int(ids[i]) + 1 + k) % 300); at[id] == nil {
+				at[id] = map[string]any{"logprob": -3 - float64(k)}
+			}
+		}
+		list = append(list, at)
+	}
+	json.NewEncoder(w).Encode(map[string]any{"choices": []any{map[string]any{"prompt_logprobs": list}}})
+}
+
 // TestRunAsksTheTeacher: a run with collator.teacher has its columns in every sdpo batch, and verifies; a server that
 // refuses us is a matter of the environment.
 func TestRunAsksTheTeacher(t *testing.T) {
 	t.Chdir(t.TempDir())
-	var tok *tokenizer.Tokenizer
-	var closed, works, broken atomic.Bool
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if closed.Load() {
-			w.WriteHeader(http.StatusUnauthorized)
-			return
+	var works atomic.Bool
+	stand := &standIn{t: t}
+	stand.logProb = func(text string) float64 {
+		if works.Load() && strings.Contains(text, "called city") {
+			return -2
 		}
-		var q struct {
-			Prompt json.RawMessage `json:"prompt"`
-			K      int             `json:"prompt_logprobs"`
-		}
-		if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
-			t.Error(err)
-		}
-		if r.URL.Path == "/tokenize" {
-			var text string
-			if err := json.Unmarshal(q.Prompt, &text); err != nil {
-				t.Error(err)
-			}
-			enc, err := tok.Encode(text, tokenizer.Options{})
-			if err != nil {
-				t.Error(err)
-			}
-			json.NewEncoder(w).Encode(map[string]any{"tokens": enc.IDs})
-			return
-		}
-		var ids []int32
-		if err := json.Unmarshal(q.Prompt, &ids); err != nil {
-			t.Error(err)
-		}
-		if broken.Load() {
-			json.NewEncoder(w).Encode(map[string]any{"choices": []any{map[string]any{}}})
-			return
-		}
-		logProb := -0.5
-		if text, _ := tok.Decode(ids, false); works.Load() && strings.Contains(text, "called city") {
-			logProb = -2
-		}
-		list := []any{nil}
-		for i := 1; i < len(ids); i++ {
-			at := map[string]any{fmt.Sprint(ids[i]): map[string]any{"logprob": logProb}}
-			for k := range q.K {
-				if id := fmt.Sprint((int(ids[i]) + 1 + k) % 300); at[id] == nil {
-					at[id] = map[string]any{"logprob": -3 - float64(k)}
-				}
-			}
-			list = append(list, at)
-		}
-		json.NewEncoder(w).Encode(map[string]any{"choices": []any{map[string]any{"prompt_logprobs": list}}})
-	}))
+		return -0.5
+	}
+	server := httptest.NewServer(stand)
 	defer server.Close()
 	yaml := `trajectory_builders: {hints: {_type: sdpo_traj_builder, detect: {match: [{pattern: "^Error", class: bad_args}]}, hints: {rules: [{text: "The argument is called city."}]}}}
 finetuning: {enabled: true, trajectory_builder: hints, output_dir: o}
@@ -97,11 +120,12 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 			t.Fatal(err)
 		}
 	}
-	var err error
-	if tok, err = tokenizer.Load("tokenizer.json"); err != nil {
+	tok, err := tokenizer.Load("tokenizer.json")
+	if err != nil {
 		t.Fatal(err)
 	}
 	defer tok.Close()
+	stand.tok = tok
 	sum, err := Run(context.Background(), Request{ConfigFile: "t.yml", RunID: "a", OutputDir: "o", From: []string{"in.jsonl"}}, testEnv(t))
 	if err != nil {
 		t.Fatal(err)
@@ -174,14 +198,150 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 		}
 	}
 	// A row the teacher can't be asked about falls out the same way.
-	broken.Store(true)
+	stand.spoils.Store(new(""))
 	sum, err = Run(context.Background(), Request{ConfigFile: "t.yml", RunID: "broken", OutputDir: "o", From: []string{"in.jsonl"}}, testEnv(t))
 	if dropped := string(read(t, "o/broken/dropped.jsonl")); err != nil || sum.Counts.Dropped[teacher.TeacherBadAnswer] != 1 || !strings.Contains(dropped, "no prompt_logprobs") {
 		t.Errorf("%v %+v %s", err, sum.Counts, dropped)
 	}
-	closed.Store(true)
+	stand.closed.Store(true)
 	_, err = Run(context.Background(), Request{ConfigFile: "t.yml", RunID: "b", OutputDir: "o", From: []string{"in.jsonl"}}, testEnv(t))
 	if exit.Code(err) != exit.Environment {
 		t.Errorf("of a server that refuses us: %v", err)
+	}
+}
+
+// TestRunAsksSeveralTeachers: rollouts get the sum of what two teachers say, by weight; a task's group_overrides go before
+// top_k, in the batches, the index and what is shown; a rollout that one teacher fails on leaves its group without
+// columns, which is counted and warned of, and a resumed run asks that teacher alone.
+func TestRunAsksSeveralTeachers(t *testing.T) {
+	t.Chdir(t.TempDir())
+	tokenizerJSON := bytesTokenizer(t)
+	if err := os.WriteFile("tokenizer.json", tokenizerJSON, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	tok, err := tokenizer.Load("tokenizer.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tok.Close()
+	teacherOf := func(logProb float64) (*standIn, string) {
+		s := &standIn{t: t, tok: tok, logProb: func(string) float64 { return logProb }}
+		server := httptest.NewServer(s)
+		t.Cleanup(server.Close)
+		return s, server.URL
+	}
+	large, largeURL := teacherOf(-0.5)
+	small, smallURL := teacherOf(-2)
+	var lines []string
+	for task, overrides := range []string{"", `{"teacher_top_k": 5}`, `{"skip_teacher_top_k": true}`, ""} {
+		for trial := range 2 {
+			line := ownTrace(t, tok, task, trial)
+			if overrides != "" && trial == 0 { // the word of one holds for the task
+				line = strings.Replace(line, "{", `{"group_overrides": `+overrides+`, `, 1)
+			}
+			if task == 1 && trial == 1 {
+				line = strings.Replace(line, "{", `{"group_overrides": {"teacher_top_k": 4}, `, 1)
+			}
+			lines = append(lines, line)
+		}
+	}
+	const yaml = `sources: {runs: {_type: traces, path: traces.jsonl}}
+trajectory_builders: {tasks: {_type: grpo_traj_builder}}
+finetuning: {enabled: true, trajectory_builder: tasks, output_dir: o}
+collator:
+  {tokenizer: tokenizer.json, template: calls.jinja, policy: me, max_length: 2048, batch_tokens: 8192, teacher:
+    {rollouts: true, top_k: 3, servers: [{name: large, endpoint: "%s", model: m, weight: 3}, {name: small, endpoint: "%s", model: m}]}}
+`
+	for name, content := range map[string]string{
+		"traces.jsonl": strings.Join(lines, "\n") + "\n", "calls.jinja": callML, "t.yml": fmt.Sprintf(yaml, largeURL, smallURL),
+	} {
+		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	small.spoils.Store(new("in town 3"))
+	sum, err := Run(context.Background(), Request{ConfigFile: "t.yml", RunID: "r"}, testEnv(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := sum.Batches.Teacher.Groups
+	if g == nil || g.Rows != 6 || g.Excused != 2 || g.Groups != 3 || g.Without != 1 || g.By["small"] != 2 || g.Failed[teacher.TeacherBadAnswer] != 2 {
+		t.Fatalf("%+v", g)
+	}
+	if n := sum.Counts.Dropped["key_differs"]; n != 1 {
+		t.Errorf("%d keys differ: %s", n, read(t, "o/r/dropped.jsonl"))
+	}
+	if report, err := collator.Verify(sum.RunDir, tok); err != nil || len(report.Problems) > 0 {
+		t.Errorf("%v, %+v", report, err)
+	}
+	own := math.Log(0.75*math.Exp(-0.5) + 0.25*math.Exp(-2))
+	index, err := batch.ReadIndex(filepath.Join(sum.RunDir, "batches", batch.IndexName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries := map[string]int{"0": 3, "1": 5, "2": 0, "3": 0}
+	for _, l := range index {
+		file, err := tensors.OpenFile(filepath.Join(sum.RunDir, "batches", l.File))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		column, err := file.Read(batch.TeacherIDs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids, _ := tensors.Items[int64](column)
+		for r, m := range l.RowInfo {
+			task, _, _ := strings.Cut(strings.TrimPrefix(m.Example, "t"), "-")
+			n, at := 0, (r*column.Shape[1]+1)*column.Shape[2]
+			for n < column.Shape[2] && ids[at+n] >= 0 {
+				n++
+			}
+			said := m.RL.Teacher
+			if n != entries[task] || (said == nil) != (task == "2") || task == "3" && said.Failed != string(teacher.TeacherBadAnswer) {
+				t.Errorf("%s: %d entries, %+v", m.Example, n, said)
+			}
+			if n > 0 && (said.TopK != n || said.LogProb == nil || math.Abs(*said.LogProb-own) > 1e-6 ||
+				math.Abs(said.By["large"]+0.5) > 1e-6 || math.Abs(said.By["small"]+2) > 1e-6) {
+				t.Errorf("%s: %+v, want %g", m.Example, said, own)
+			}
+			if (task == "1" && *m.RL.TeacherTopK != 5) || task == "0" && m.RL.TeacherTopK != nil {
+				t.Errorf("%s: %+v", m.Example, m.RL)
+			}
+			v, err := tokenview.ReadRow(sum.RunDir, fmt.Sprintf("%s:%d", l.File, r+1), tok)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var shown strings.Builder
+			if err := v.Print(&shown, tokenview.Look{}); err != nil {
+				t.Fatal(err)
+			}
+			if want := map[string]string{
+				"0": "teacher: the best 3 tokens at each position; trained tokens -0.716 nats on average (large -0.5, small -2)\n",
+				"1": "teacher: the best 5 tokens", "2": "teacher: none, as the task asks\n", "3": "teacher: none (teacher_bad_answer)\n",
+			}[task]; !strings.Contains(shown.String(), want) {
+				t.Errorf("%s: want %q in\n%s", m.Example, want, &shown)
+			}
+		}
+	}
+	// What was answered is kept, by teacher: the run made again up to there asks for what failed, of who failed.
+	small.spoils.Store(nil)
+	before := [2]int64{large.asked.Load(), small.asked.Load()}
+	if before != [2]int64{6, 6} {
+		t.Errorf("asked %d", before)
+	}
+	folder := runfolder.Folder(sum.RunDir)
+	for _, name := range []string{"COMPLETE", "manifest.json"} {
+		_ = os.Remove(filepath.Join(string(folder), name))
+	}
+	if err := os.RemoveAll(folder.Batches()); err != nil {
+		t.Fatal(err)
+	}
+	sum, err = Resume(context.Background(), folder, Again{}, testEnv(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := [2]int64{large.asked.Load(), small.asked.Load()}; got != [2]int64{6, 8} || sum.Batches.Teacher.Groups.Without != 0 {
+		t.Errorf("asked %d in all, %+v", got, sum.Batches.Teacher.Groups)
 	}
 }

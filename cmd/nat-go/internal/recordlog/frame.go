@@ -62,6 +62,22 @@ func originIndex(g *Group) map[*builders.Origin]int {
 	return index
 }
 
+// What is known of an origin, in one byte.
+const (
+	knownSampling = 1 << iota
+	knownTopK
+)
+
+func known(o *builders.Origin) (what byte) {
+	if o.Sampling != nil {
+		what |= knownSampling
+	}
+	if o.TeacherTopK != nil {
+		what |= knownTopK
+	}
+	return what
+}
+
 func (e *encoder) origins(g *Group) {
 	index := originIndex(g)
 	list := make([]*builders.Origin, len(index))
@@ -79,11 +95,14 @@ func (e *encoder) origins(g *Group) {
 		e.int(o.Offset)
 		e.string(o.Policy)
 		e.byte(byte(o.Fidelity))
-		e.bool(o.Sampling != nil)
+		e.byte(known(o))
 		if s := o.Sampling; s != nil {
 			e.float(s.Temperature)
 			e.float(s.TopP)
 			e.bool(s.Processed)
+		}
+		if o.TeacherTopK != nil {
+			e.int(int64(*o.TeacherTopK))
 		}
 		e.uint(uint64(len(o.Tools)))
 		for _, t := range o.Tools {
@@ -103,8 +122,13 @@ func (d *decoder) origins(old []builders.Origin) []builders.Origin {
 			Run: int(d.int()), Row: d.int(), Example: d.string(), Task: d.string(), Trial: d.string(),
 			File: d.string(), Offset: d.int(), Policy: d.string(), Fidelity: ttc.Fidelity(d.byte()),
 		}
-		if d.bool() {
+		what := d.byte()
+		if what&knownSampling != 0 {
 			o.Sampling = &ttc.Sampling{Temperature: d.float(), TopP: d.float(), Processed: d.bool()}
+		}
+		if what&knownTopK != 0 {
+			k := int(d.int())
+			o.TeacherTopK = &k
 		}
 		if n := d.count(); n > 0 {
 			o.Tools = make([]chat.Tool, n)

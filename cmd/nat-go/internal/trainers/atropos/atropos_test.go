@@ -555,13 +555,13 @@ func rlBatch(g *Group, task int64, k, silent int) []tensors.Tensor {
 
 // TestRealServerHandsBackTeachers: groups of 8 with their scores and a teacher's best 20 at every position, out of rl
 // batches, come to a trainer as they are; one of which a sequence's teacher failed comes with its scores and without
-// the columns.
+// the columns. What a group asks of its teacher goes with it: one has fewer entries, one asked for none and isn't missed.
 func TestRealServerHandsBackTeachers(t *testing.T) {
 	url := realServer(t)
 	post(
 		t,
 		url+"/register",
-		`{"wandb_group":"g","wandb_project":"p","batch_size":16,"max_token_len":512,"checkpoint_dir":"/c",`+
+		`{"wandb_group":"g","wandb_project":"p","batch_size":32,"max_token_len":512,"checkpoint_dir":"/c",`+
 			`"save_checkpoint_interval":100,"starting_step":0,"num_steps":50}`,
 	)
 	go func() {
@@ -573,11 +573,11 @@ func TestRealServerHandsBackTeachers(t *testing.T) {
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	const k = 20
 	whole := taught(8, 12, k)
-	ref, err := adapter(
-		t,
-		config(t, url, ""),
-	).Submit(t.Context(), batches(t, "rl", rlBatch(whole, 0, k, -1), rlBatch(whole, 1, k, 5)), "k")
-	if err != nil || ref.Metadata["groups"] != "2" || ref.Metadata["without_teacher"] != "1" {
+	few := taught(8, 12, 5)
+	data := batches(t, "rl", rlBatch(whole, 0, k, -1), rlBatch(whole, 1, k, 5), rlBatch(few, 2, k, -1), rlBatch(whole, 3, k, -1))
+	ask(t, data, map[int]int{2: 5, 3: -1})
+	ref, err := adapter(t, config(t, url, "")).Submit(t.Context(), data, "k")
+	if err != nil || ref.Metadata["groups"] != "4" || ref.Metadata["without_teacher"] != "1" {
 		t.Fatalf("%+v, %v", ref, err)
 	}
 	resp, err := http.Get(url + "/batch")
@@ -586,13 +586,18 @@ func TestRealServerHandsBackTeachers(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	var answer struct{ Batch []*Group }
-	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || len(answer.Batch) != 2 {
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || len(answer.Batch) != 4 {
 		t.Fatalf("batch of %d groups, %v", len(answer.Batch), err)
 	}
-	found := map[bool]int{}
+	found := map[string]int{}
 	for _, got := range answer.Batch {
 		want := *whole
-		if found[got.DistillTokenIDs != nil]++; got.DistillTokenIDs == nil {
+		asked := fmt.Sprint(got.GroupOverrides["teacher_top_k"])
+		found[fmt.Sprint(asked, got.DistillTokenIDs != nil)]++
+		if asked == "5" {
+			want = *few
+		}
+		if want.GroupOverrides = got.GroupOverrides; got.DistillTokenIDs == nil {
 			want.DistillTokenIDs, want.DistillLogProbs = nil, nil
 		}
 		want.EnvID = got.EnvID
@@ -600,8 +605,26 @@ func TestRealServerHandsBackTeachers(t *testing.T) {
 			t.Error(diff)
 		}
 	}
-	if found[true] != 1 || found[false] != 1 {
-		t.Errorf("groups with and without the columns: %v", found)
+	if diff := cmp.Diff(map[string]int{"<nil>true": 1, "<nil>false": 1, "5true": 1, "-1false": 1}, found); diff != "" {
+		t.Error("groups by what they ask for, with and without the columns", diff)
+	}
+}
+
+// ask writes into the index of batches what the group of each asks of its teacher.
+func ask(t *testing.T, data trainers.DataSet, topK map[int]int) {
+	t.Helper()
+	path := data.Path(filepath.Join(data.Batches, "index.jsonl"))
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	for i, k := range topK {
+		row := fmt.Sprintf(`{"scored": {"teacher_top_k": %d}}`, k)
+		lines[i] = strings.TrimSuffix(lines[i], "}") + `, "row_info": [` + row + strings.Repeat(", "+row, 7) + "]}"
+	}
+	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -28,6 +28,7 @@ type Group struct {
 	GenerationParams  map[string]any `json:"generation_params,omitempty"`
 	DistillTokenIDs   [][][]int64    `json:"distill_token_ids,omitempty"` // by sequence, token, rank: of all sequences, or null
 	DistillLogProbs   [][][]float64  `json:"distill_logprobs,omitempty"`
+	GroupOverrides    map[string]any `json:"group_overrides,omitempty"` // what the group asks of its teacher
 	EnvID             *int64         `json:"env_id,omitempty"`
 
 	// NoTeacher is why the group goes on without its distillation columns, which it had, or should have.

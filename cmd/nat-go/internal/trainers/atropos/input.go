@@ -90,6 +90,19 @@ type batchLine struct {
 	File    string `json:"file"`
 	Channel string `json:"channel"`
 	Split   string `json:"split"`
+	RowInfo []struct {
+		Scored struct {
+			TopK *int `json:"teacher_top_k"`
+		} `json:"scored"`
+	} `json:"row_info"`
+}
+
+// topK is what a row's group asks of its teacher; nil: nothing of its own.
+func (l *batchLine) topK(row int) *int {
+	if row < len(l.RowInfo) {
+		return l.RowInfo[row].Scored.TopK
+	}
+	return nil
 }
 
 // trainBatches lists the batches of the training side.
@@ -195,6 +208,7 @@ type row struct {
 	Null          bool
 
 	// What the teacher says of the token at each position, nothing of the first; nil where it was not asked.
+	TopK            *int // what its group asks of the teacher
 	TeacherIDs      [][]int64
 	TeacherLogProbs [][]float64
 }
@@ -213,7 +227,10 @@ func eachTask(dir string, lines []batchLine, do func(*Group, *fault) error) erro
 	var index []spooled
 	for _, l := range lines {
 		err := readBatch(dir, l.File, func(b *batch) error {
-			return b.rl(func(group int64, r row) error {
+			return b.rl(func(i int, group int64, r row) error {
+				if r.TopK = l.topK(i); r.TopK != nil && *r.TopK < 0 {
+					r.TeacherIDs, r.TeacherLogProbs = nil, nil // not asked, so not missed
+				}
 				text, err := json.Marshal(r)
 				if err != nil { // a number that is not finite
 					text = nil
@@ -266,6 +283,9 @@ func task(file io.ReaderAt, at []spooled) (*Group, *fault, error) {
 		if r.Null {
 			f = faultf(GroupNotScored, "sequence %d has no reward", i)
 		}
+		if r.TopK != nil { // of all its rows
+			g.GroupOverrides = map[string]any{"teacher_top_k": *r.TopK}
+		}
 		g.Tokens, g.Masks, g.Scores = append(g.Tokens, r.Tokens), append(g.Masks, r.Masks), append(g.Scores, r.Score)
 		if r.LogProbs != nil {
 			g.InferenceLogProbs = append(g.InferenceLogProbs, r.LogProbs)
@@ -284,7 +304,7 @@ func task(file io.ReaderAt, at []spooled) (*Group, *fault, error) {
 }
 
 // rl reads the rows of a batch.
-func (b *batch) rl(do func(group int64, r row) error) error {
+func (b *batch) rl(do func(i int, group int64, r row) error) error {
 	rows, cols := b.dims("input_ids")
 	ids, attention, trained := b.ints(
 		"input_ids",
@@ -316,7 +336,7 @@ func (b *batch) rl(do func(group int64, r row) error) error {
 		if k > 0 {
 			r.TeacherIDs, r.TeacherLogProbs = entries(len(r.Tokens), k, topIDs[i*cols*k:], topLogs[i*cols*k:])
 		}
-		if err := do(group[i], r); err != nil {
+		if err := do(i, group[i], r); err != nil {
 			return err
 		}
 	}

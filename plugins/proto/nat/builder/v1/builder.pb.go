@@ -1819,24 +1819,26 @@ func (x *Progress) GetTotal() uint64 {
 type Example struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The next Example of the group continues this one: its repeated fields are appended and nothing else of it is set.
-	More          bool         `protobuf:"varint,1,opt,name=more,proto3" json:"more,omitempty"`
-	Id            uint32       `protobuf:"varint,2,opt,name=id,proto3" json:"id,omitempty"`
-	Task          uint32       `protobuf:"varint,3,opt,name=task,proto3" json:"task,omitempty"`
-	Trial         uint32       `protobuf:"varint,4,opt,name=trial,proto3" json:"trial,omitempty"`
-	Run           int64        `protobuf:"varint,5,opt,name=run,proto3" json:"run,omitempty"`
-	Row           int64        `protobuf:"varint,6,opt,name=row,proto3" json:"row,omitempty"`
-	File          uint32       `protobuf:"varint,7,opt,name=file,proto3" json:"file,omitempty"`
-	Offset        int64        `protobuf:"varint,8,opt,name=offset,proto3" json:"offset,omitempty"`
-	Nodes         []*Node      `protobuf:"bytes,9,rep,name=nodes,proto3" json:"nodes,omitempty"`
-	Tools         []*Tool      `protobuf:"bytes,10,rep,name=tools,proto3" json:"tools,omitempty"`
-	Candidates    []*Candidate `protobuf:"bytes,11,rep,name=candidates,proto3" json:"candidates,omitempty"`
-	Steps         []*Step      `protobuf:"bytes,12,rep,name=steps,proto3" json:"steps,omitempty"`
-	Reward        *float64     `protobuf:"fixed64,13,opt,name=reward,proto3,oneof" json:"reward,omitempty"`
-	Policy        uint32       `protobuf:"varint,14,opt,name=policy,proto3" json:"policy,omitempty"`
-	Fidelity      Fidelity     `protobuf:"varint,15,opt,name=fidelity,proto3,enum=nat.builder.v1.Fidelity" json:"fidelity,omitempty"`
-	Sampling      *Sampling    `protobuf:"bytes,16,opt,name=sampling,proto3" json:"sampling,omitempty"`
-	RawId         uint32       `protobuf:"varint,17,opt,name=raw_id,json=rawId,proto3" json:"raw_id,omitempty"`
-	Interrupted   bool         `protobuf:"varint,18,opt,name=interrupted,proto3" json:"interrupted,omitempty"`
+	More        bool         `protobuf:"varint,1,opt,name=more,proto3" json:"more,omitempty"`
+	Id          uint32       `protobuf:"varint,2,opt,name=id,proto3" json:"id,omitempty"`
+	Task        uint32       `protobuf:"varint,3,opt,name=task,proto3" json:"task,omitempty"`
+	Trial       uint32       `protobuf:"varint,4,opt,name=trial,proto3" json:"trial,omitempty"`
+	Run         int64        `protobuf:"varint,5,opt,name=run,proto3" json:"run,omitempty"`
+	Row         int64        `protobuf:"varint,6,opt,name=row,proto3" json:"row,omitempty"`
+	File        uint32       `protobuf:"varint,7,opt,name=file,proto3" json:"file,omitempty"`
+	Offset      int64        `protobuf:"varint,8,opt,name=offset,proto3" json:"offset,omitempty"`
+	Nodes       []*Node      `protobuf:"bytes,9,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	Tools       []*Tool      `protobuf:"bytes,10,rep,name=tools,proto3" json:"tools,omitempty"`
+	Candidates  []*Candidate `protobuf:"bytes,11,rep,name=candidates,proto3" json:"candidates,omitempty"`
+	Steps       []*Step      `protobuf:"bytes,12,rep,name=steps,proto3" json:"steps,omitempty"`
+	Reward      *float64     `protobuf:"fixed64,13,opt,name=reward,proto3,oneof" json:"reward,omitempty"`
+	Policy      uint32       `protobuf:"varint,14,opt,name=policy,proto3" json:"policy,omitempty"`
+	Fidelity    Fidelity     `protobuf:"varint,15,opt,name=fidelity,proto3,enum=nat.builder.v1.Fidelity" json:"fidelity,omitempty"`
+	Sampling    *Sampling    `protobuf:"bytes,16,opt,name=sampling,proto3" json:"sampling,omitempty"`
+	RawId       uint32       `protobuf:"varint,17,opt,name=raw_id,json=rawId,proto3" json:"raw_id,omitempty"`
+	Interrupted bool         `protobuf:"varint,18,opt,name=interrupted,proto3" json:"interrupted,omitempty"`
+	// since minor 1: log-probs a token that the source asks of a teacher for the task; 0: the token's own; below 0: none.
+	TeacherTopK   *int32 `protobuf:"zigzag32,19,opt,name=teacher_top_k,json=teacherTopK,proto3,oneof" json:"teacher_top_k,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1995,6 +1997,13 @@ func (x *Example) GetInterrupted() bool {
 		return x.Interrupted
 	}
 	return false
+}
+
+func (x *Example) GetTeacherTopK() int32 {
+	if x != nil && x.TeacherTopK != nil {
+		return *x.TeacherTopK
+	}
+	return 0
 }
 
 type Sampling struct {
@@ -3965,7 +3974,7 @@ const file_nat_builder_v1_builder_proto_rawDesc = "" +
 	"\bProgress\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\x04R\x05group\x12\x12\n" +
 	"\x04done\x18\x02 \x01(\x04R\x04done\x12\x14\n" +
-	"\x05total\x18\x03 \x01(\x04R\x05total\"\xcb\x04\n" +
+	"\x05total\x18\x03 \x01(\x04R\x05total\"\x86\x05\n" +
 	"\aExample\x12\x12\n" +
 	"\x04more\x18\x01 \x01(\bR\x04more\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\rR\x02id\x12\x12\n" +
@@ -3987,8 +3996,10 @@ const file_nat_builder_v1_builder_proto_rawDesc = "" +
 	"\bfidelity\x18\x0f \x01(\x0e2\x18.nat.builder.v1.FidelityR\bfidelity\x124\n" +
 	"\bsampling\x18\x10 \x01(\v2\x18.nat.builder.v1.SamplingR\bsampling\x12\x15\n" +
 	"\x06raw_id\x18\x11 \x01(\rR\x05rawId\x12 \n" +
-	"\vinterrupted\x18\x12 \x01(\bR\vinterruptedB\t\n" +
-	"\a_reward\"_\n" +
+	"\vinterrupted\x18\x12 \x01(\bR\vinterrupted\x12'\n" +
+	"\rteacher_top_k\x18\x13 \x01(\x11H\x01R\vteacherTopK\x88\x01\x01B\t\n" +
+	"\a_rewardB\x10\n" +
+	"\x0e_teacher_top_k\"_\n" +
 	"\bSampling\x12 \n" +
 	"\vtemperature\x18\x01 \x01(\x01R\vtemperature\x12\x13\n" +
 	"\x05top_p\x18\x02 \x01(\x01R\x04topP\x12\x1c\n" +

@@ -1,0 +1,95 @@
+package batch
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/nat-go/nat-go/collator/tensors"
+)
+
+// Columns of the rl channel [R,T,K]: a teacher's most probable tokens AT each position, given what precedes it, best first.
+// What is missing is -1 and -inf; a row that the teacher could not be asked about has nothing.
+const (
+	TeacherIDs      = "teacher_topk_ids"
+	TeacherLogProbs = "teacher_topk_logprobs"
+)
+
+// aboveOne is by how much the probabilities of a position may exceed 1 in all through rounding.
+const aboveOne = 0.05
+
+// checkTaught checks a teacher's columns against what row_info says of each row: so many entries at every token but the
+// first, or none at all.
+func checkTaught(ids, logProbs tensors.Tensor, rows []*Row, l *Line) error {
+	top, err := tensors.Items[int64](ids)
+	if err != nil {
+		return fmt.Errorf("tensor %s: %w", TeacherIDs, err)
+	}
+	lps, err := tensors.Items[float32](logProbs)
+	if err != nil {
+		return fmt.Errorf("tensor %s: %w", TeacherLogProbs, err)
+	}
+	shape := ids.Shape
+	if len(shape) != 3 || shape[0] != len(rows) || len(lps) != len(top) {
+		return fmt.Errorf("tensor %s has shape %v, %s %v, for %d rows", TeacherIDs, shape, TeacherLogProbs, logProbs.Shape, len(rows))
+	}
+	width, k := shape[1], shape[2]
+	for r, row := range rows {
+		tokens := row.Sides[0].IDs
+		t := row.Meta.RL.Teacher
+		told := t != nil && t.Failed == ""
+		if width < len(tokens) || told && max(1, t.TopK) > k {
+			return fmt.Errorf("tensor %s has shape %v; row %d has %d tokens, its teacher %+v", TeacherIDs, shape, r, len(tokens), t)
+		}
+		for p := range width {
+			at := (r*width + p) * k
+			want := 0
+			if told && p > 0 && p < len(tokens) {
+				if want = max(1, t.TopK); l.VocabSize > 0 {
+					want = min(want, int(l.VocabSize))
+				}
+			}
+			if err := checkEntries(top[at:at+k], lps[at:at+k], want, l.VocabSize); err != nil {
+				return fmt.Errorf("tensor %s: row %d, position %d: %w", TeacherIDs, r, p, err)
+			}
+		}
+	}
+	return nil
+}
+
+// checkEntries checks one position: entries that can be log-probs, each token once, the best first, as many as there are
+// to be at least, and nothing behind them.
+func checkEntries(ids []int64, logProbs []float32, want int, vocab int64) error {
+	n, mass := 0, 0.0
+	for n < len(ids) && ids[n] >= 0 {
+		lp := float64(logProbs[n])
+		switch {
+		case vocab > 0 && ids[n] >= vocab:
+			return fmt.Errorf("token id %d, the vocabulary has %d", ids[n], vocab)
+		case !(lp <= 0) || math.IsInf(lp, -1):
+			return fmt.Errorf("the log-prob of token %d is %g", ids[n], lp)
+		case n > 0 && logProbs[n] > logProbs[n-1]:
+			return fmt.Errorf("token %d is more probable than the one before it", ids[n])
+		}
+		for _, other := range ids[:n] {
+			if other == ids[n] {
+				return fmt.Errorf("token %d stands there twice", other)
+			}
+		}
+		mass += math.Exp(lp)
+		n++
+	}
+	for i := n; i < len(ids); i++ {
+		if ids[i] != -1 || !math.IsInf(float64(logProbs[i]), -1) {
+			return fmt.Errorf("entry %d is %d, %g behind the last one", i, ids[i], logProbs[i])
+		}
+	}
+	switch {
+	case want == 0 && n > 0:
+		return fmt.Errorf("%d entries where there is nothing to say", n)
+	case n < want:
+		return fmt.Errorf("%d entries, row_info says %d", n, want)
+	case mass > 1+aboveOne:
+		return fmt.Errorf("the probabilities sum to %g", mass)
+	}
+	return nil
+}

@@ -1,0 +1,174 @@
+package teacher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// asker is who scores sequences: a teacher, or several.
+type asker interface {
+	Check(ctx context.Context) error
+	ScoreAll(ctx context.Context, all []Sequence) ([]Result, error)
+	topK() int
+	names() []string // of several
+}
+
+func (c *Client) topK() int       { return c.o.TopK }
+func (c *Client) names() []string { return nil }
+
+// Member is one of several teachers.
+type Member struct {
+	Weight float64 // above 0; weights are relative
+	Client *Client // with a name
+}
+
+// Mixture asks several teachers and makes of what they say the one distribution that a batch has room for: the sum of
+// theirs by weight. A token that a teacher doesn't name counts nothing of it, so that a log-prob of the mixture is a
+// lower bound, too low by what the teacher's weight times its least entry comes to at most; the token that stands in
+// the sequence is exact where its teachers say it. All of them have to answer: a mixture of fewer would be another one.
+type Mixture struct {
+	members []Member
+	weights []float64 // logarithms; their exponentials add up to 1
+}
+
+// NewMixture checks the members.
+func NewMixture(members []Member) (*Mixture, error) {
+	m := &Mixture{members: members}
+	sum := 0.0
+	for i, t := range members {
+		if t.Client.o.Name == "" || slices.ContainsFunc(members[:i], func(o Member) bool { return o.Client.o.Name == t.Client.o.Name }) {
+			return nil, fmt.Errorf("teacher: several teachers need a name each: %q", t.Client.o.Name)
+		}
+		if !(t.Weight > 0) || math.IsInf(t.Weight, 1) {
+			return nil, fmt.Errorf("teacher: the weight of %s is %g: want a number above 0", t.Client.o.Name, t.Weight)
+		}
+		if t.Client.o.TopK != members[0].Client.o.TopK {
+			return nil, errors.New("teacher: teachers of one mixture are asked for as many log-probs each")
+		}
+		sum += t.Weight
+	}
+	if len(members) == 0 || math.IsInf(sum, 1) {
+		return nil, fmt.Errorf("teacher: the weights of %d teachers add up to %g", len(members), sum)
+	}
+	for _, t := range members {
+		m.weights = append(m.weights, math.Log(t.Weight/sum))
+	}
+	return m, nil
+}
+
+func (m *Mixture) topK() int { return m.members[0].Client.o.TopK }
+
+func (m *Mixture) names() (out []string) {
+	for _, t := range m.members {
+		out = append(out, t.Client.o.Name)
+	}
+	return out
+}
+
+// Close lets go of idle connections.
+func (m *Mixture) Close() {
+	for _, t := range m.members {
+		t.Client.Close()
+	}
+}
+
+// memberError is an error of one of several teachers.
+type memberError struct {
+	name string
+	err  error
+}
+
+func (e *memberError) Error() string { return "teacher " + e.name + ": " + e.err.Error() }
+
+// Unwrap returns what is the matter with it.
+func (e *memberError) Unwrap() error { return e.err }
+
+// Check compares every teacher's vocabulary with ours.
+func (m *Mixture) Check(ctx context.Context) error {
+	for _, t := range m.members {
+		if err := t.Client.Check(ctx); err != nil {
+			return &memberError{t.Client.o.Name, err}
+		}
+	}
+	return nil
+}
+
+// ScoreAll has all teachers score the sequences, at the same time. A sequence that one of them fails on has failed.
+func (m *Mixture) ScoreAll(ctx context.Context, all []Sequence) ([]Result, error) {
+	said := make([][]Result, len(m.members))
+	group, ctx := errgroup.WithContext(ctx)
+	for i, t := range m.members {
+		group.Go(func() (err error) {
+			if said[i], err = t.Client.ScoreAll(ctx, all); err != nil {
+				return &memberError{t.Client.o.Name, err}
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	results := make([]Result, len(all))
+	for s := range all {
+		results[s] = m.result(&all[s], s, said)
+	}
+	return results, nil
+}
+
+func (m *Mixture) result(s *Sequence, at int, said [][]Result) (r Result) {
+	for i, t := range m.members {
+		one := &said[i][at]
+		if one.Err != nil {
+			return Result{Reason: one.Reason, Err: &memberError{t.Client.o.Name, one.Err}}
+		}
+		r.Each = append(r.Each, one.Scores)
+	}
+	r.Scores = m.mix(s, r.Each)
+	return r
+}
+
+// mix is the sum of what the teachers say of a sequence.
+func (m *Mixture) mix(s *Sequence, each []*Scores) *Scores {
+	n := len(s.IDs) - 1
+	out := &Scores{Top: make([][]Entry, n), Token: make([]float32, n)}
+	for p := range n {
+		if out.Token[p] = float32(math.NaN()); p >= s.From {
+			out.Top[p], out.Token[p] = m.position(each, p, s.IDs[p+1])
+			out.Top[p] = out.Top[p][:min(max(1, s.entries(m.topK())), len(out.Top[p]))]
+		}
+	}
+	return out
+}
+
+// position is the sum at one position, whose token is known.
+func (m *Mixture) position(each []*Scores, p int, token int32) (top []Entry, own float32) {
+	mass, stands, unknown := map[int32]float64{}, 0.0, false
+	for i, t := range each {
+		for _, e := range t.Top[p] {
+			mass[e.ID] += math.Exp(m.weights[i] + float64(e.LogProb))
+		}
+		if lp := float64(t.Token[p]); math.IsNaN(lp) {
+			unknown = true
+		} else {
+			stands += math.Exp(m.weights[i] + lp)
+		}
+	}
+	if _, listed := mass[token]; listed {
+		mass[token] = stands // of those, too, that don't list it
+	}
+	for id, x := range mass {
+		top = append(top, Entry{id, clamped(math.Log(x))})
+	}
+	slices.SortFunc(top, byLogProb)
+	if unknown {
+		return top, float32(math.NaN())
+	}
+	return top, clamped(math.Log(stands))
+}
+
+func clamped(lp float64) float32 { return float32(max(Floor, min(0, lp))) }

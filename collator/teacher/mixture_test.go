@@ -1,0 +1,197 @@
+package teacher
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// twoServers are two models, and a mixture of them, three parts to one.
+func twoServers(t *testing.T, change func(*Options)) (a, b *server, m *Mixture) {
+	t.Helper()
+	a, b = newServer(t), newServer(t)
+	b.seed = 1234567
+	member := func(s *server, name string, weight float64) Member {
+		return Member{weight, s.client(t, func(o *Options) {
+			o.Name = name
+			if change != nil {
+				change(o)
+			}
+		})}
+	}
+	m, err := NewMixture([]Member{member(a, "a", 3), member(b, "b", 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, b, m
+}
+
+// mixed is what the mixture has to say after a prefix, as far as two lists of the best k tell: by id. The token that
+// stands there is exact.
+func mixed(prefix []int32, token int32, k int) (top map[int]float64, own float64) {
+	p, q := model(7, prefix), model(1234567, prefix)
+	top = map[int]float64{}
+	for _, v := range best(p, k) {
+		top[v] += 0.75 * math.Exp(p[v])
+	}
+	for _, v := range best(q, k) {
+		top[v] += 0.25 * math.Exp(q[v])
+	}
+	own = 0.75*math.Exp(p[token]) + 0.25*math.Exp(q[token])
+	if _, ok := top[int(token)]; ok {
+		top[int(token)] = own
+	}
+	return top, math.Log(own)
+}
+
+// TestMixture: the sum by weight of what two teachers say, in every protocol, best first, cut to the best k.
+func TestMixture(t *testing.T) {
+	for _, protocol := range Protocols() {
+		_, _, m := twoServers(t, func(o *Options) {
+			o.Protocol, o.Vocabulary.Assume = protocol, true
+		})
+		if err := m.Check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		short := sequence
+		short.K = 2
+		res, err := m.ScoreAll(t.Context(), []Sequence{sequence, short})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, k := range []int{4, 2} {
+			if res[i].Err != nil || len(res[i].Each) != 2 {
+				t.Fatalf("%s: %+v", protocol, res[i])
+			}
+			for p := range sequence.IDs[:len(sequence.IDs)-1] {
+				top := res[i].Scores.Top[p]
+				if p < sequence.From {
+					if top != nil || !math.IsNaN(float64(res[i].Scores.Token[p])) {
+						t.Errorf("%s: position %d, before the first that is wanted, has %v", protocol, p, top)
+					}
+					continue
+				}
+				want, own := mixed(sequence.IDs[:p+1], sequence.IDs[p+1], k)
+				if len(top) != k || !slices.IsSortedFunc(top, byLogProb) {
+					t.Errorf("%s: position %d: %v", protocol, p, top)
+				}
+				for _, e := range top {
+					x, listed := want[int(e.ID)]
+					// atropos doesn't say how likely a token beyond the k best is, so the one that stands there is as
+					// the others.
+					slack := 1e-6
+					if protocol == "atropos" && e.ID == sequence.IDs[p+1] {
+						slack = 0.5
+					}
+					if got := math.Exp(float64(e.LogProb)); !listed || got > x+1e-6 || got < x-slack {
+						t.Errorf("%s: position %d: token %d has %g, want %g", protocol, p, e.ID, got, x)
+					}
+				}
+				for id, x := range want { // nothing better was left out
+					if !slices.ContainsFunc(top, func(e Entry) bool { return int(e.ID) == id }) &&
+						protocol != "atropos" && math.Log(x) > float64(top[k-1].LogProb)+1e-6 {
+						t.Errorf("%s: position %d: token %d with %g is left out", protocol, p, id, x)
+					}
+				}
+				if got := float64(res[i].Scores.Token[p]); protocol != "atropos" && math.Abs(got-own) > 1e-6 {
+					t.Errorf("%s: position %d: the token has %g, want %g", protocol, p, got, own)
+				}
+			}
+		}
+	}
+}
+
+// TestMixtureFails: a sequence that one of the teachers fails on has failed, by that teacher's name; when it is asked
+// for again, of that teacher alone; the other's answer is kept, though both call the model by one name.
+func TestMixtureFails(t *testing.T) {
+	store := t.TempDir()
+	a, b, m := twoServers(t, func(o *Options) { o.Store = store })
+	b.spoil = func(_ []int32, answer map[string]any) { answer["choices"] = []any{map[string]any{}} }
+	res, err := m.ScoreAll(t.Context(), []Sequence{sequence})
+	if err != nil || res[0].Reason != TeacherBadAnswer || res[0].Scores != nil ||
+		!strings.HasPrefix(res[0].Err.Error(), "teacher b: ") {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	rep := &Asked{}
+	rep.fail(res[0].Reason, res[0].Err)
+	if rep.By["b"] != 1 || len(rep.By) != 1 {
+		t.Errorf("failed by %v", rep.By)
+	}
+	b.spoil = nil
+	asked := [2]int64{a.calls.Load(), b.calls.Load()}
+	res, err = m.ScoreAll(t.Context(), []Sequence{sequence})
+	if err != nil || res[0].Err != nil || a.calls.Load() != asked[0] || b.calls.Load() != asked[1]+1 {
+		t.Fatalf("%+v, %v; %d and %d requests more", res, err, a.calls.Load()-asked[0], b.calls.Load()-asked[1])
+	}
+	want, _ := mixed(sequence.IDs[:3], sequence.IDs[3], 4)
+	if got := res[0].Scores.Top[2][0]; math.Abs(math.Exp(float64(got.LogProb))-want[int(got.ID)]) > 1e-6 {
+		t.Errorf("%v, want %v", got, want)
+	}
+	// A teacher of another vocabulary, or whose key is refused, ends the work by its name.
+	b.tokens = func(string) []int32 { return []int32{1} }
+	if err := m.Check(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "teacher b: ") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestMixtureOfWhat(t *testing.T) {
+	s := newServer(t)
+	named := func(name string, k int) *Client {
+		return s.client(t, func(o *Options) { o.Name, o.TopK = name, k })
+	}
+	for _, c := range []struct {
+		members []Member
+		want    string
+	}{
+		{nil, "0 teachers"},
+		{[]Member{{1, named("", 4)}}, "name"},
+		{[]Member{{1, named("a", 4)}, {1, named("a", 4)}}, `"a"`},
+		{[]Member{{0, named("a", 4)}}, "weight of a is 0"},
+		{[]Member{{math.NaN(), named("a", 4)}}, "weight of a is NaN"},
+		{[]Member{{math.Inf(1), named("a", 4)}}, "weight of a is +Inf"},
+		{[]Member{{math.MaxFloat64, named("a", 4)}, {math.MaxFloat64, named("b", 4)}}, "add up to +Inf"},
+		{[]Member{{1, named("a", 4)}, {1, named("b", 5)}}, "as many log-probs each"},
+	} {
+		if _, err := NewMixture(c.members); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: want %q", err, c.want)
+		}
+	}
+}
+
+// TestTokenOnly: no list, but the log-prob of each token that stands there, in every protocol.
+func TestTokenOnly(t *testing.T) {
+	for _, protocol := range Protocols() {
+		s := newServer(t)
+		if protocol == "atropos" { // what a vLLM behind it says: the token itself, where 0 others are asked for
+			s.spoil = func(ids []int32, answer map[string]any) {
+				lps, tokens := []any{[]any{}}, []any{[]any{}}
+				for i := 1; i < len(ids); i++ {
+					lps, tokens = append(lps, []any{predict(ids[:i])[ids[i]]}), append(tokens, []any{ids[i]})
+				}
+				answer["prompt_topk_logprobs"], answer["prompt_topk_token_ids"] = lps, tokens
+			}
+		}
+		c := s.client(t, func(o *Options) { o.Protocol, o.Vocabulary.Assume = protocol, true })
+		q := sequence
+		q.K = TokenOnly
+		scores, err := c.Score(t.Context(), q)
+		if err != nil {
+			t.Errorf("%s: %v", protocol, err)
+			continue
+		}
+		for p := q.From; p < len(q.IDs)-1; p++ {
+			want := predict(q.IDs[:p+1])[q.IDs[p+1]]
+			if top := scores.Top[p]; len(top) != 1 || top[0].ID != q.IDs[p+1] || math.Abs(float64(top[0].LogProb)-want) > 1e-6 {
+				t.Errorf("%s: position %d: %v, want token %d, %g", protocol, p, top, q.IDs[p+1], want)
+			}
+		}
+		if protocol == "atropos" {
+			s.spoil = nil // it answers with nothing where 0 are asked for
+			q.From = 0
+			if _, err := c.Score(t.Context(), q); err == nil || !strings.Contains(err.Error(), "how likely the token is") {
+				t.Errorf("%s: %v", protocol, err)
+			}
+		}
+	}
+}
