@@ -31,8 +31,8 @@ type Origin struct {
 	Sampling *ttc.Sampling
 
 	TeacherTopK *int // as the example has it
-	Tools    []chat.Tool
-	Builder  string // name in the YAML
+	Tools       []chat.Tool
+	Builder     string // name in the YAML
 }
 
 // Passage is content without references: a text, or a walk of messages.

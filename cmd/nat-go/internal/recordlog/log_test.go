@@ -23,7 +23,7 @@ func sample(t testing.TB, key string) *Group {
 	ex := &ttc.Example{
 		ID: key, Task: "t", Run: 1, Row: 7, File: "in.json", Offset: 99, Policy: "m", Fidelity: ttc.IDs,
 		Sampling: &ttc.Sampling{Temperature: 1, TopP: 0.9, Processed: true}, TeacherTopK: new(-1),
-		Tools:    []chat.Tool{{Name: "f", Raw: json.Raw(`{"name":"f"}`)}},
+		Tools: []chat.Tool{{Name: "f", Raw: json.Raw(`{"name":"f"}`)}},
 		Candidates: []ttc.Candidate{
 			{Prompt: ttc.Prompt{Text: "p"}, Output: "good \xed\xa0\xbd"}, {Prompt: ttc.Prompt{Text: "p"}, Output: "bad"},
 		},
