@@ -102,7 +102,12 @@ func compare(c *Channel, l *Line, rows []*Row, all []tensors.Tensor) error {
 				at++
 			}
 			item := at / want.DType.Size()
-			return fmt.Errorf("tensor %s is wrong from item %d on (row %d)", want.Name, item, item*want.Shape[0]/max(1, want.Len()))
+			return fmt.Errorf(
+				"tensor %s is wrong from item %d on (row %d)",
+				want.Name,
+				item,
+				item*want.Shape[0]/max(1, want.Len()),
+			)
 		}
 	}
 	for name, t := range byName {
@@ -301,7 +306,14 @@ func unpackSide(r *reader, c *Channel, l *Line, rows []*Row, side int, prefix st
 		for k := range n {
 			id := ids[at+k]
 			if id < 0 || id >= l.VocabSize {
-				return fmt.Errorf("%sinput_ids: row %d has id %d at position %d; the vocabulary has %d", prefix, i, id, k, l.VocabSize)
+				return fmt.Errorf(
+					"%sinput_ids: row %d has id %d at position %d; the vocabulary has %d",
+					prefix,
+					i,
+					id,
+					k,
+					l.VocabSize,
+				)
 			}
 			s.IDs[k] = int32(id)
 		}

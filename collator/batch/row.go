@@ -88,8 +88,8 @@ type Scored struct {
 	Group     int64   `json:"group"`  // number of the task, by first appearance
 	Advantage float64 `json:"advantage"`
 
-	// TeacherTopK is what the source asks of a teacher for the task: so many log-probs a token; 0: the token's own; below
-	// 0: none; nil: as configured.
+	// TeacherTopK is what the source asks of a teacher for the task: so many log-probs a token; 0: the token's own;
+	// below 0: none; nil: as configured.
 	TeacherTopK *int    `json:"teacher_top_k,omitempty"`
 	Teacher     *Taught `json:"teacher,omitempty"` // what a teacher said, where one was asked
 }

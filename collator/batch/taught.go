@@ -7,8 +7,8 @@ import (
 	"github.com/nat-go/nat-go/collator/tensors"
 )
 
-// Columns of the rl channel [R,T,K]: a teacher's most probable tokens AT each position, given what precedes it, best first.
-// What is missing is -1 and -inf; a row that the teacher could not be asked about has nothing.
+// Columns of the rl channel [R,T,K]: a teacher's most probable tokens AT each position, given what precedes it, best
+// first. What is missing is -1 and -inf; a row that the teacher could not be asked about has nothing.
 const (
 	TeacherIDs      = "teacher_topk_ids"
 	TeacherLogProbs = "teacher_topk_logprobs"
@@ -30,7 +30,14 @@ func checkTaught(ids, logProbs tensors.Tensor, rows []*Row, l *Line) error {
 	}
 	shape := ids.Shape
 	if len(shape) != 3 || shape[0] != len(rows) || len(lps) != len(top) {
-		return fmt.Errorf("tensor %s has shape %v, %s %v, for %d rows", TeacherIDs, shape, TeacherLogProbs, logProbs.Shape, len(rows))
+		return fmt.Errorf(
+			"tensor %s has shape %v, %s %v, for %d rows",
+			TeacherIDs,
+			shape,
+			TeacherLogProbs,
+			logProbs.Shape,
+			len(rows),
+		)
 	}
 	width, k := shape[1], shape[2]
 	for r, row := range rows {
@@ -38,7 +45,14 @@ func checkTaught(ids, logProbs tensors.Tensor, rows []*Row, l *Line) error {
 		t := row.Meta.RL.Teacher
 		told := t != nil && t.Failed == ""
 		if width < len(tokens) || told && max(1, t.TopK) > k {
-			return fmt.Errorf("tensor %s has shape %v; row %d has %d tokens, its teacher %+v", TeacherIDs, shape, r, len(tokens), t)
+			return fmt.Errorf(
+				"tensor %s has shape %v; row %d has %d tokens, its teacher %+v",
+				TeacherIDs,
+				shape,
+				r,
+				len(tokens),
+				t,
+			)
 		}
 		for p := range width {
 			at := (r*width + p) * k
@@ -56,8 +70,8 @@ func checkTaught(ids, logProbs tensors.Tensor, rows []*Row, l *Line) error {
 	return nil
 }
 
-// checkEntries checks one position: entries that can be log-probs, each token once, the best first, as many as there are
-// to be at least, and nothing behind them.
+// checkEntries checks one position: entries that can be log-probs, each token once, the best first, as many as there
+// are to be at least, and nothing behind them.
 func checkEntries(ids []int64, logProbs []float32, want int, vocab int64) error {
 	n, mass := 0, 0.0
 	for n < len(ids) && ids[n] >= 0 {

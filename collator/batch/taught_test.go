@@ -30,7 +30,12 @@ func taughtRows() (rows []*Row, ids []int64, logProbs []float32) {
 func TestTaughtIsChecked(t *testing.T) {
 	line := &Line{VocabSize: 10}
 	check := func(rows []*Row, ids []int64, logProbs []float32) error {
-		return checkTaught(tensors.Of(TeacherIDs, ids, 3, 3, 2), tensors.Of(TeacherLogProbs, logProbs, 3, 3, 2), rows, line)
+		return checkTaught(
+			tensors.Of(TeacherIDs, ids, 3, 3, 2),
+			tensors.Of(TeacherLogProbs, logProbs, 3, 3, 2),
+			rows,
+			line,
+		)
 	}
 	if err := check(taughtRows()); err != nil {
 		t.Fatal(err)
@@ -69,7 +74,8 @@ func TestTaughtIsChecked(t *testing.T) {
 		"tensor teacher_topk_logprobs:":    {tensors.Of(TeacherIDs, ids, 3, 3, 2), tensors.Of(TeacherLogProbs, ids, 3, 3, 2)},
 		"tensor teacher_topk_logprobs: no": {tensors.Of(TeacherIDs, ids, 3, 3, 2), {}},
 	} {
-		if err := checkTaught(pair[0], pair[1], rows, line); err == nil || !strings.Contains(err.Error(), strings.TrimSuffix(want, " no")) {
+		if err := checkTaught(pair[0], pair[1], rows, line); err == nil ||
+			!strings.Contains(err.Error(), strings.TrimSuffix(want, " no")) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}

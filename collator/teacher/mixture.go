@@ -41,7 +41,8 @@ func NewMixture(members []Member) (*Mixture, error) {
 	m := &Mixture{members: members}
 	sum := 0.0
 	for i, t := range members {
-		if t.Client.o.Name == "" || slices.ContainsFunc(members[:i], func(o Member) bool { return o.Client.o.Name == t.Client.o.Name }) {
+		if t.Client.o.Name == "" ||
+			slices.ContainsFunc(members[:i], func(o Member) bool { return o.Client.o.Name == t.Client.o.Name }) {
 			return nil, fmt.Errorf("teacher: several teachers need a name each: %q", t.Client.o.Name)
 		}
 		if !(t.Weight > 0) || math.IsInf(t.Weight, 1) {

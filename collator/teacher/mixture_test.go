@@ -182,14 +182,16 @@ func TestTokenOnly(t *testing.T) {
 		}
 		for p := q.From; p < len(q.IDs)-1; p++ {
 			want := predict(q.IDs[:p+1])[q.IDs[p+1]]
-			if top := scores.Top[p]; len(top) != 1 || top[0].ID != q.IDs[p+1] || math.Abs(float64(top[0].LogProb)-want) > 1e-6 {
+			if top := scores.Top[p]; len(top) != 1 || top[0].ID != q.IDs[p+1] ||
+				math.Abs(float64(top[0].LogProb)-want) > 1e-6 {
 				t.Errorf("%s: position %d: %v, want token %d, %g", protocol, p, top, q.IDs[p+1], want)
 			}
 		}
 		if protocol == "atropos" {
 			s.spoil = nil // it answers with nothing where 0 are asked for
 			q.From = 0
-			if _, err := c.Score(t.Context(), q); err == nil || !strings.Contains(err.Error(), "how likely the token is") {
+			if _, err := c.Score(t.Context(), q); err == nil ||
+				!strings.Contains(err.Error(), "how likely the token is") {
 				t.Errorf("%s: %v", protocol, err)
 			}
 		}

@@ -107,8 +107,8 @@ func scoredOf(l *batch.Line, row int) *batch.Scored {
 	return &batch.Scored{}
 }
 
-// wanted is what a row's group asks of its teacher (group_overrides.teacher_top_k): 0 is of the token alone, and below 0
-// nothing.
+// wanted is what a row's group asks of its teacher (group_overrides.teacher_top_k): 0 is of the token alone, and below
+// 0 nothing.
 func wanted(s *batch.Scored) (k int, excused bool) {
 	switch {
 	case s.TeacherTopK == nil:
@@ -186,7 +186,12 @@ func rolloutRows(all []tensors.Tensor) (*grid, error) {
 	ids, mask := grids[0], grids[1]
 	if g.trained = grids[2]; len(ids) != len(mask) || g.trained != nil && len(g.trained) != len(ids) ||
 		g.width > 0 && len(ids)%g.width != 0 {
-		return nil, fmt.Errorf("input_ids has %d items, attention_mask %d, response_mask %d", len(ids), len(mask), len(g.trained))
+		return nil, fmt.Errorf(
+			"input_ids has %d items, attention_mask %d, response_mask %d",
+			len(ids),
+			len(mask),
+			len(g.trained),
+		)
 	}
 	for at := 0; at < len(ids); at += g.width {
 		var row []int32

@@ -140,7 +140,8 @@ func TestGroupsAskForThemselves(t *testing.T) {
 	for r, row := range rows {
 		said := index.RowInfo[r].RL.Teacher
 		silent := r == 3 || r == 5
-		if (said == nil) != (r == 3) || r == 5 && said.Failed != string(TeacherBadAnswer) || !silent && said.TopK != asks[r] {
+		if (said == nil) != (r == 3) || r == 5 && said.Failed != string(TeacherBadAnswer) ||
+			!silent && said.TopK != asks[r] {
 			t.Fatalf("row %d: %+v", r, said)
 		}
 		sum, of := 0.0, 0.0
@@ -154,7 +155,8 @@ func TestGroupsAskForThemselves(t *testing.T) {
 			if silent || p == 0 || p >= len(row) {
 				want = 0
 			}
-			if entries != want || slices.ContainsFunc(top[at+entries:at+k], func(id int64) bool { return id != Missing }) {
+			if entries != want ||
+				slices.ContainsFunc(top[at+entries:at+k], func(id int64) bool { return id != Missing }) {
 				t.Fatalf("row %d, position %d has %v, want %d entries", r, p, top[at:at+k], want)
 			}
 			if want > 0 && p >= 2 {
@@ -162,7 +164,8 @@ func TestGroupsAskForThemselves(t *testing.T) {
 				sum, of = sum+own, of+1
 			}
 			if asks[r] == 0 && want > 0 {
-				if _, own := mixed(row[:p], row[p], 4); top[at] != int64(row[p]) || math.Abs(float64(lps[at])-own) > 1e-6 {
+				if _, own := mixed(row[:p], row[p], 4); top[at] != int64(row[p]) ||
+					math.Abs(float64(lps[at])-own) > 1e-6 {
 					t.Errorf("row %d, position %d: %d, %g, want %d, %g", r, p, top[at], lps[at], row[p], own)
 				}
 			}
@@ -193,7 +196,8 @@ func TestTaughtBatchesAreChecked(t *testing.T) {
 		},
 	} {
 		line := &batch.Line{Rows: 1, RowInfo: []batch.Meta{{}}}
-		if _, err := newRollouts(mixture).batch(t.Context(), line, all); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := newRollouts(mixture).batch(t.Context(), line, all); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}

@@ -429,7 +429,8 @@ func TestComparisons(t *testing.T) {
 // TestGroupOverrides: what a rollout asks of a teacher for its task; the rest of the object has no reader, and what can't
 // be read costs the entry.
 func TestGroupOverrides(t *testing.T) {
-	const entry = `{"id": "a", "group_overrides": %s, "messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}`
+	const entry = `{"id": "a", "group_overrides": %s, "messages": [
+	  {"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}`
 	for overrides, want := range map[string]string{
 		`null`:                  "nothing",
 		`{}`:                    "nothing",

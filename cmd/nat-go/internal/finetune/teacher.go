@@ -94,7 +94,13 @@ func (r *run) teach(
 		defer mixture.Close()
 		w.Mixture, w.Rollouts = mixture, c.Rollouts
 	case c.Endpoint != "":
-		only := config.Server{Endpoint: c.Endpoint, Protocol: c.Protocol, Model: c.Model, APIKey: c.APIKey, Vocabulary: c.Vocabulary}
+		only := config.Server{
+			Endpoint:   c.Endpoint,
+			Protocol:   c.Protocol,
+			Model:      c.Model,
+			APIKey:     c.APIKey,
+			Vocabulary: c.Vocabulary,
+		}
 		client, err := newTeacher(c, &only, tok, r.plan.folder.Teacher(), r.scoring("sequence"))
 		if err != nil {
 			return nil, exit.With(exit.Usage, err)
@@ -128,10 +134,20 @@ func (r *run) teach(
 	}
 	if g := rep.Groups; g != nil {
 		if g.Without > 0 {
-			r.warn("collator.teacher: %d of %d groups of rollouts go on without the teacher's columns", g.Without, g.Groups)
+			r.warn(
+				"collator.teacher: %d of %d groups of rollouts go on without the teacher's columns",
+				g.Without,
+				g.Groups,
+			)
 		}
 		for _, reason := range slices.Sorted(maps.Keys(g.Failed)) {
-			r.warn("collator.teacher: %d of %d rollouts have no teacher's columns (%s): %s", g.Failed[reason], g.Rows, reason, g.Example[reason])
+			r.warn(
+				"collator.teacher: %d of %d rollouts have no teacher's columns (%s): %s",
+				g.Failed[reason],
+				g.Rows,
+				reason,
+				g.Example[reason],
+			)
 		}
 	}
 	r.books.In(ledger.Teacher, "site", int64(rep.Sites))

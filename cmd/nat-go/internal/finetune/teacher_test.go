@@ -126,11 +126,16 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 	}
 	defer tok.Close()
 	stand.tok = tok
-	sum, err := Run(context.Background(), Request{ConfigFile: "t.yml", RunID: "a", OutputDir: "o", From: []string{"in.jsonl"}}, testEnv(t))
+	sum, err := Run(
+		context.Background(),
+		Request{ConfigFile: "t.yml", RunID: "a", OutputDir: "o", From: []string{"in.jsonl"}},
+		testEnv(t),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sum.Batches == nil || sum.Batches.Teacher == nil || sum.Batches.Teacher.Asked.Pairs == 0 || sum.Batches.Teacher.Asked.Scored != sum.Batches.Teacher.Asked.Pairs {
+	if sum.Batches == nil || sum.Batches.Teacher == nil || sum.Batches.Teacher.Asked.Pairs == 0 ||
+		sum.Batches.Teacher.Asked.Scored != sum.Batches.Teacher.Asked.Pairs {
 		t.Fatalf("batches: %+v", sum.Batches)
 	}
 	if report, err := collator.Verify("o/a", tok); err != nil || len(report.Problems) > 0 {
@@ -162,8 +167,13 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 	if err := os.WriteFile("w.yml", []byte(weighed), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	sum, err = Run(context.Background(), Request{ConfigFile: "w.yml", RunID: "w", OutputDir: "o", From: []string{"in.jsonl"}}, testEnv(t))
-	if err != nil || sum.Batches.Teacher.Weighed == nil || sum.Batches.Teacher.Weighed.Sites != 1 || sum.Batches.Teacher.Weighed.Mean <= 0 {
+	sum, err = Run(
+		context.Background(),
+		Request{ConfigFile: "w.yml", RunID: "w", OutputDir: "o", From: []string{"in.jsonl"}},
+		testEnv(t),
+	)
+	if err != nil || sum.Batches.Teacher.Weighed == nil || sum.Batches.Teacher.Weighed.Sites != 1 ||
+		sum.Batches.Teacher.Weighed.Mean <= 0 {
 		t.Fatalf("%v, %+v", err, sum.Batches)
 	}
 	if report, err := collator.Verify("o/w", tok); err != nil || len(report.Problems) > 0 {
@@ -181,13 +191,19 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 		reason ledger.Reason
 	}{{"idle", false, teacher.HintNoEffect}, {"works", true, ""}} {
 		works.Store(c.works)
-		sum, err := Run(context.Background(), Request{ConfigFile: "e.yml", RunID: c.id, OutputDir: "o", From: []string{"in.jsonl"}}, testEnv(t))
-		if err != nil || sum.Batches.Teacher.Hints == nil || sum.Batches.Teacher.Hints.Sites != 1 || sum.Batches.Teacher.Hints.Neutral != 1 {
+		sum, err := Run(
+			context.Background(),
+			Request{ConfigFile: "e.yml", RunID: c.id, OutputDir: "o", From: []string{"in.jsonl"}},
+			testEnv(t),
+		)
+		if err != nil || sum.Batches.Teacher.Hints == nil || sum.Batches.Teacher.Hints.Sites != 1 ||
+			sum.Batches.Teacher.Hints.Neutral != 1 {
 			t.Fatalf("%s: %v, %+v", c.id, err, sum.Batches)
 		}
 		dropped := string(read(t, filepath.Join("o", c.id, "dropped.jsonl")))
 		if c.works {
-			if sum.Batches.Teacher.Kept() != 1 || strings.Contains(dropped, `"stage":"teacher"`) || math.Abs(sum.Batches.Teacher.Hints.Mean-1.5) > 1e-6 {
+			if sum.Batches.Teacher.Kept() != 1 || strings.Contains(dropped, `"stage":"teacher"`) ||
+				math.Abs(sum.Batches.Teacher.Hints.Mean-1.5) > 1e-6 {
 				t.Errorf("%+v %s", sum.Batches.Teacher, dropped)
 			}
 		} else if sum.Batches.Teacher.Kept() != 0 || sum.Counts.Dropped[c.reason] != 1 || !strings.Contains(dropped, `"stage":"teacher","reason":"hint_no_effect","unit":"site","run":0,"example":"e1"`) {
@@ -199,20 +215,30 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 	}
 	// A row the teacher can't be asked about falls out the same way.
 	stand.spoils.Store(new(""))
-	sum, err = Run(context.Background(), Request{ConfigFile: "t.yml", RunID: "broken", OutputDir: "o", From: []string{"in.jsonl"}}, testEnv(t))
-	if dropped := string(read(t, "o/broken/dropped.jsonl")); err != nil || sum.Counts.Dropped[teacher.TeacherBadAnswer] != 1 || !strings.Contains(dropped, "no prompt_logprobs") {
+	sum, err = Run(
+		context.Background(),
+		Request{ConfigFile: "t.yml", RunID: "broken", OutputDir: "o", From: []string{"in.jsonl"}},
+		testEnv(t),
+	)
+	if dropped := string(read(t, "o/broken/dropped.jsonl")); err != nil ||
+		sum.Counts.Dropped[teacher.TeacherBadAnswer] != 1 ||
+		!strings.Contains(dropped, "no prompt_logprobs") {
 		t.Errorf("%v %+v %s", err, sum.Counts, dropped)
 	}
 	stand.closed.Store(true)
-	_, err = Run(context.Background(), Request{ConfigFile: "t.yml", RunID: "b", OutputDir: "o", From: []string{"in.jsonl"}}, testEnv(t))
+	_, err = Run(
+		context.Background(),
+		Request{ConfigFile: "t.yml", RunID: "b", OutputDir: "o", From: []string{"in.jsonl"}},
+		testEnv(t),
+	)
 	if exit.Code(err) != exit.Environment {
 		t.Errorf("of a server that refuses us: %v", err)
 	}
 }
 
-// TestRunAsksSeveralTeachers: rollouts get the sum of what two teachers say, by weight; a task's group_overrides go before
-// top_k, in the batches, the index and what is shown; a rollout that one teacher fails on leaves its group without
-// columns, which is counted and warned of, and a resumed run asks that teacher alone.
+// TestRunAsksSeveralTeachers: rollouts get the sum of what two teachers say, by weight; a task's group_overrides go
+// before top_k, in the batches, the index and what is shown; a rollout that one teacher fails on leaves its group
+// without columns, which is counted and warned of, and a resumed run asks that teacher alone.
 func TestRunAsksSeveralTeachers(t *testing.T) {
 	t.Chdir(t.TempDir())
 	tokenizerJSON := bytesTokenizer(t)
@@ -265,7 +291,8 @@ collator:
 		t.Fatal(err)
 	}
 	g := sum.Batches.Teacher.Groups
-	if g == nil || g.Rows != 6 || g.Excused != 2 || g.Groups != 3 || g.Without != 1 || g.By["small"] != 2 || g.Failed[teacher.TeacherBadAnswer] != 2 {
+	if g == nil || g.Rows != 6 || g.Excused != 2 || g.Groups != 3 || g.Without != 1 || g.By["small"] != 2 ||
+		g.Failed[teacher.TeacherBadAnswer] != 2 {
 		t.Fatalf("%+v", g)
 	}
 	if n := sum.Counts.Dropped["key_differs"]; n != 1 {
@@ -298,7 +325,8 @@ collator:
 				n++
 			}
 			said := m.RL.Teacher
-			if n != entries[task] || (said == nil) != (task == "2") || task == "3" && said.Failed != string(teacher.TeacherBadAnswer) {
+			if n != entries[task] || (said == nil) != (task == "2") ||
+				task == "3" && said.Failed != string(teacher.TeacherBadAnswer) {
 				t.Errorf("%s: %d entries, %+v", m.Example, n, said)
 			}
 			if n > 0 && (said.TopK != n || said.LogProb == nil || math.Abs(*said.LogProb-own) > 1e-6 ||
@@ -341,7 +369,8 @@ collator:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := [2]int64{large.asked.Load(), small.asked.Load()}; got != [2]int64{6, 8} || sum.Batches.Teacher.Groups.Without != 0 {
+	if got := [2]int64{large.asked.Load(), small.asked.Load()}; got != [2]int64{6, 8} ||
+		sum.Batches.Teacher.Groups.Without != 0 {
 		t.Errorf("asked %d in all, %+v", got, sum.Batches.Teacher.Groups)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Group is a frame of the log: what all builders made of one group. All that is in it is valid until the group is given to
-// Reader.Reuse or Builder.Begin is called.
+// Group is a frame of the log: what all builders made of one group. All that is in it is valid until the group is given
+// to Reader.Reuse or Builder.Begin is called.
 type Group struct {
 	Key      string
 	First    uint64 // ordinal of its first record in the log
@@ -92,8 +92,8 @@ func places(old [][]int32, g *ttc.Group) [][]int32 {
 	return table
 }
 
-// Record adds a record of the builder with the given index. An error means that the record refers to something the group
-// doesn't have; nothing was added.
+// Record adds a record of the builder with the given index. An error means that the record refers to something the
+// group doesn't have; nothing was added.
 func (b *Builder) Record(builder int, r builders.Record) error {
 	h := r.Header()
 	if h.Example < 0 || h.Example >= len(b.source.Examples) {
@@ -148,8 +148,8 @@ func (b *Builder) Count(builder int, name string, n int64) {
 // Group returns the finished frame.
 func (b *Builder) Group() *Group { return &b.group }
 
-// intern returns the index of the text that c stands for. Candidates' texts are looked up by their place, without touching
-// the text: a turn of eight candidates makes up to 28 pairs of the same eight texts.
+// intern returns the index of the text that c stands for. Candidates' texts are looked up by their place, without
+// touching the text: a turn of eight candidates makes up to 28 pairs of the same eight texts.
 func (b *Builder) intern(c *builders.Content) (int32, error) {
 	var seen *int32
 	if r := c.Ref; (r.Part == builders.CandidatePrompt || r.Part == builders.CandidateOutput) &&

@@ -555,7 +555,8 @@ func rlBatch(g *Group, task int64, k, silent int) []tensors.Tensor {
 
 // TestRealServerHandsBackTeachers: groups of 8 with their scores and a teacher's best 20 at every position, out of rl
 // batches, come to a trainer as they are; one of which a sequence's teacher failed comes with its scores and without
-// the columns. What a group asks of its teacher goes with it: one has fewer entries, one asked for none and isn't missed.
+// the columns. What a group asks of its teacher goes with it: one has fewer entries, one asked for none and isn't
+// missed.
 func TestRealServerHandsBackTeachers(t *testing.T) {
 	url := realServer(t)
 	post(
@@ -574,7 +575,14 @@ func TestRealServerHandsBackTeachers(t *testing.T) {
 	const k = 20
 	whole := taught(8, 12, k)
 	few := taught(8, 12, 5)
-	data := batches(t, "rl", rlBatch(whole, 0, k, -1), rlBatch(whole, 1, k, 5), rlBatch(few, 2, k, -1), rlBatch(whole, 3, k, -1))
+	data := batches(
+		t,
+		"rl",
+		rlBatch(whole, 0, k, -1),
+		rlBatch(whole, 1, k, 5),
+		rlBatch(few, 2, k, -1),
+		rlBatch(whole, 3, k, -1),
+	)
 	ask(t, data, map[int]int{2: 5, 3: -1})
 	ref, err := adapter(t, config(t, url, "")).Submit(t.Context(), data, "k")
 	if err != nil || ref.Metadata["groups"] != "4" || ref.Metadata["without_teacher"] != "1" {
