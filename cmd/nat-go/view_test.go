@@ -4,36 +4,34 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"html"
+	"io/fs"
+	"maps"
 	"net/http"
+	"net/http/httptest"
+	neturl "net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/nat-go/nat-go/internal/pythontest"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/browsertest"
 )
 
-// TestView has a browser show every page of a run: what is in the files is on the screen, and nothing is complained
-// about.
+// TestView has a browser show every page of a run, served and out of a file: what is in the files is on the screen, every
+// key does what the page says, nobody is barred, another page gets at nothing, and nothing is complained about.
 func TestView(t *testing.T) {
-	browser := ""
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil && browser == "" {
-			browser = path
-		}
-	}
-	if browser == "" {
-		if pythontest.Required("chromium") {
-			t.Fatal("NATGO_REQUIRE names chromium, and there is none")
-		}
-		t.Skip("SKIPPED: no chromium, so the pages of nat-go view were not looked at")
-	}
+	b := browsertest.Start(t, chromedp.Flag("host-resolver-rules", "MAP evil.example 127.0.0.1"))
 	dir := filepath.Join(t.TempDir(), "hints")
 	if err := os.CopyFS(dir, os.DirFS("../../examples/hints")); err != nil {
 		t.Fatal(err)
@@ -43,66 +41,341 @@ func TestView(t *testing.T) {
 	if withTokenizers() {
 		args = append(args, "-o", "collator.tokenizer=tokenizer", "-o", "collator.policy=booker-1")
 	}
-	run := exec.Command(exe, args...)
-	run.Dir = dir
-	if out, err := run.CombinedOutput(); err != nil {
+	inFolder(t, dir, exe, args...)
+	url, stop := viewed(t, exe, dir, "out/r", "out/r")
+	v := viewTest{b: b, dir: dir, exe: exe, url: url}
+	t.Run("pages", v.pages)
+	t.Run("nobody is barred", v.nobodyIsBarred)
+	t.Run("keys", v.keys)
+	t.Run("another page", v.anotherPage)
+	t.Run("exported", v.exported)
+	stop()
+}
+
+func inFolder(t *testing.T, dir, exe string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(exe, args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	url, stop := viewed(t, exe, dir, "out/r", "out/r")
-	pages := map[string][]string{ // by hash, what is to be read
+	return string(out)
+}
+
+type viewTest struct {
+	b             *browsertest.Browser
+	dir, exe, url string
+}
+
+// viewPages are the pages by hash, and what is to be read on them.
+func viewPages() map[string][]string {
+	pages := map[string][]string{
 		"#/overview":                      {"Run r: completed", "no_error_site", "preference"},
-		"#/rows?q=kind:preference":        {"3 records", "video-0"},
-		"#/record?n=1":                    {"record 1, preference", "find_slot", "<mark>", "Approve"},
+		"#/rows?q=kind%3Apreference":      {"3 records", "video-0"},
+		"#/record?n=1":                    {"record 1, preference", "find_slot", "chosen"},
 		"#/record?n=3":                    {"record 3, distillation", "hint from", "search_calendar"},
-		"#/drops?reason=repeated_failure": {"Left out: repeated_failure"},
+		"#/drops?reason=repeated_failure": {"Left out: repeated_failure", "The same call failed"},
 		"#/compare":                       {"alike", "error sites"},
-		"#/record?n=999":                  {"there are 13 records"},
+		"#/tokens":                        {"token batches"},
 	}
 	if withTokenizers() {
-		pages["#/tokens?ref=sdpo/train/00000.safetensors:1"] = []string{
-			"student:",
-			"teacher:",
-			`class="trained" data-position=`,
-			`class="hint" data-position=`,
+		pages["#/tokens?ref=sdpo%2Ftrain%2F00000.safetensors%3A1"] = []string{
+			"student: 323 tokens, 31 trained", "teacher: 352 tokens, 31 trained", "on policy: ", "<|im_start|>",
+		}
+		pages["#/tokens?ref=dpo%2Ftrain%2F00000.safetensors%3A1"] = []string{"chosen: 323 tokens, 30 trained", "rejected"}
+	}
+	return pages
+}
+
+// show goes to a page, and waits until it is there.
+func show(tab *browsertest.Tab, hash string) {
+	text, _ := json.Marshal(hash)
+	browsertest.Eval[any](tab, "location.hash = "+string(text)+"; 0")
+	tab.Await("document.getElementById('main').dataset.shown === " + string(text) +
+		" && [...document.querySelectorAll('.piece')].every((p) => p.childElementCount || p.getBoundingClientRect().top > innerHeight)")
+}
+
+// tall is the height of a window that shows all of a page.
+const tall = 6000
+
+func (v *viewTest) quiet(t *testing.T, tab *browsertest.Tab) {
+	t.Helper()
+	for _, c := range tab.Complaints() {
+		t.Errorf("the browser complains: %s", c)
+	}
+}
+
+func (v *viewTest) pages(t *testing.T) {
+	tab := v.b.Open(t, v.url)
+	tab.Screen(1280, tall, false)
+	for hash, want := range viewPages() {
+		show(tab, hash)
+		text := tab.Text("main")
+		for _, w := range want {
+			if !strings.Contains(text, w) {
+				t.Errorf("%s: %q is not on the page:\n%s", hash, w, text)
+			}
 		}
 	}
-	complaint := regexp.MustCompile(`CONSOLE[^\n]*`)
-	for hash, want := range pages {
-		t.Run(hash, func(t *testing.T) {
-			ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute)
-			defer stop()
-			cmd := exec.CommandContext(
-				ctx,
-				browser,
-				"--headless=new",
-				"--no-sandbox",
-				"--disable-gpu",
-				"--disable-dev-shm-usage",
-				"--user-data-dir="+t.TempDir(),
-				"--virtual-time-budget=20000",
-				"--enable-logging=stderr",
-				"--dump-dom",
-				url+hash,
-			)
-			var said strings.Builder
-			cmd.Stderr = &said
-			dom, err := cmd.Output()
-			if err != nil {
-				t.Fatalf("%v\n%s", err, said.String())
-			}
-			for _, w := range want {
-				if !strings.Contains(string(dom), w) {
-					t.Errorf("%q is not on the page:\n%s", w, dom)
-				}
-			}
-			for _, line := range complaint.FindAllString(said.String(), -1) {
-				if !strings.Contains(line, "404") { // asked for on purpose
-					t.Errorf("the browser complains: %s", line)
-				}
-			}
-		})
+	show(tab, "#/record?n=1")
+	if n := browsertest.Eval[int](tab, "document.querySelectorAll('.chosen mark').length"); n == 0 {
+		t.Error("no word of the chosen answer is marked")
 	}
-	stop()
+	browsertest.Eval[any](tab, "document.querySelector('.written').open = true; 0")
+	tab.Await("document.querySelector('.written pre')")
+	if text := tab.Text(".written"); !strings.Contains(text, "trl: trl/train.jsonl:1") || !strings.Contains(text, `{"prompt": [`) {
+		t.Errorf("the row as it was written is not there: %s", text)
+	}
+	if withTokenizers() {
+		show(tab, "#/tokens?ref=sdpo%2Ftrain%2F00000.safetensors%3A1")
+		for _, class := range []string{"trained", "context", "hint", "filler"} {
+			tab.Await("document.querySelector('.tokens ." + class + "')")
+		}
+		splice := browsertest.Eval[[]int](tab, "[...document.querySelector('.splice').children].map((c) => c.childElementCount)")
+		if len(splice) != 2 || splice[0] != 0 || splice[1] == 0 {
+			t.Errorf("where the hint is spliced in, the student has %v tokens", splice)
+		}
+	}
+	v.quiet(t, tab)
+	show(tab, "#/record?n=999")
+	if text := tab.Text("#status"); text != "there are 13 records" {
+		t.Errorf("of a record that isn't there: %s", text)
+	}
+	for _, c := range tab.Complaints() {
+		if !strings.Contains(c, "404") { // asked for on purpose
+			t.Errorf("the browser complains: %s", c)
+		}
+	}
+	base, _, _ := strings.Cut(v.url, "?")
+	for _, r := range tab.Requests() {
+		if !strings.HasPrefix(r, base) {
+			t.Errorf("the page asks %s", r)
+		}
+	}
+	tab.Paper()
+	show(tab, "#/record?n=1")
+	if browsertest.Eval[bool](tab, "getComputedStyle(document.querySelector('nav')).display !== 'none'") {
+		t.Error("what does nothing on paper is printed")
+	}
+}
+
+func (v *viewTest) nobodyIsBarred(t *testing.T) {
+	axe := browsertest.Axe(t, filepath.Join("..", ".."))
+	tab := v.b.Open(t, v.url)
+	for _, screen := range []struct {
+		width int64
+		dark  bool
+	}{{1280, false}, {1280, true}, {400, false}, {400, true}} {
+		tab.Screen(screen.width, 900, screen.dark)
+		back := browsertest.Eval[string](tab, "getComputedStyle(document.body).backgroundColor")
+		if dark := back != "rgb(255, 255, 255)"; dark != screen.dark {
+			t.Errorf("in a dark theme %v the background is %s", screen.dark, back)
+		}
+		for hash := range viewPages() {
+			show(tab, hash)
+			if wide := browsertest.Eval[int64](tab, "document.documentElement.scrollWidth"); wide > screen.width {
+				t.Errorf("%s is %d pixels wide on a screen of %d", hash, wide, screen.width)
+			}
+			for _, violation := range tab.Violations(axe) {
+				t.Errorf("%s, %+v: %s", hash, screen, violation)
+			}
+		}
+		tab.Key("?")
+		tab.Await("document.getElementById('keys').open")
+		for _, violation := range tab.Violations(axe) {
+			t.Errorf("keys, %+v: %s", screen, violation)
+		}
+		tab.Key(kb.Escape)
+		tab.Await("!document.getElementById('keys').open")
+	}
+	v.quiet(t, tab)
+}
+
+func (v *viewTest) keys(t *testing.T) {
+	tab := v.b.Open(t, v.url)
+	tab.Clipboard()
+	show(tab, "#/rows")
+	at := func() int {
+		return browsertest.Eval[int](tab, "[...document.querySelectorAll('tbody tr')].findIndex((r) => r.ariaSelected === 'true')")
+	}
+	for i, step := range []struct {
+		key  string
+		want int
+	}{{"j", 0}, {"j", 1}, {"j", 2}, {"k", 1}, {"k", 0}, {"k", 0}} {
+		tab.Key(step.key)
+		if got := at(); got != step.want {
+			t.Errorf("step %d: %s selects row %d, not %d", i, step.key, got, step.want)
+		}
+	}
+	tab.Key(kb.Enter)
+	tab.Await("document.getElementById('main').dataset.shown === '#/record?n=1'")
+	tab.Key("c")
+	tab.Await("document.getElementById('status').textContent === 'copied'")
+	var copied struct{ Title, Chosen any }
+	if err := json.Unmarshal([]byte(browsertest.Eval[string](tab, "navigator.clipboard.readText()")), &copied); err != nil ||
+		copied.Title != "record 1, preference, train" || copied.Chosen == nil {
+		t.Errorf("copied as JSON: %v %+v", err, copied)
+	}
+	tab.Key("m")
+	tab.Await("navigator.clipboard.readText().then((x) => x.startsWith('# record 1, preference'))")
+	if text := browsertest.Eval[string](tab, "navigator.clipboard.readText()"); !strings.Contains(text, "## chosen\n") {
+		t.Errorf("copied as Markdown: %s", text)
+	}
+	tab.Key("j")
+	tab.Await("document.getElementById('main').dataset.shown === '#/record?n=2'")
+	tab.Key("k")
+	tab.Await("document.getElementById('main').dataset.shown === '#/record?n=1'")
+	if next := browsertest.Eval[string](tab, "[...document.links].find((l) => l.text === 'next in the group')?.hash ?? ''"); next != "" {
+		tab.Key("n")
+		tab.Await("document.getElementById('main').dataset.shown === '" + next + "'")
+		tab.Key("p")
+		tab.Await("document.getElementById('main').dataset.shown === '#/record?n=1'")
+	} else {
+		t.Error("the first record has no other in its group")
+	}
+	tab.Key("a")
+	tab.Await("document.querySelector('[aria-pressed=true]')?.textContent === 'Approve'")
+	tab.Key("r")
+	tab.Await("document.querySelector('[aria-pressed=true]')?.textContent === 'Reject'")
+	if text, err := os.ReadFile(filepath.Join(v.dir, "out", "r.marks.jsonl")); err != nil || !strings.Contains(string(text), "reject") {
+		t.Errorf("the mark is not beside the run: %v %s", err, text)
+	}
+	tab.Key("r")
+	tab.Await("!document.querySelector('[aria-pressed=true]')")
+	open := "document.querySelectorAll('main details.fold[open]').length"
+	before := browsertest.Eval[int](tab, open)
+	tab.Key("f")
+	tab.Key("f")
+	if after := browsertest.Eval[int](tab, open); after >= before {
+		t.Errorf("f folds nothing: %d open, then %d", before, after)
+	}
+	tab.Key("/")
+	tab.Await("document.activeElement.id === 'filter'")
+	tab.Key("example:small-0 j" + kb.Enter)
+	tab.Await("document.getElementById('main').dataset.shown.startsWith('#/rows?q=example%3Asmall-0')")
+	if text := tab.Text("main"); !strings.Contains(text, " records") && !strings.Contains(text, " record\n") {
+		t.Error(text)
+	}
+	tab.Key(kb.Escape)
+	tab.Await("document.getElementById('main').dataset.shown !== location.hash || !location.hash.includes('small-0')")
+	show(tab, "#/record?n=3&m=2")
+	if !browsertest.Eval[bool](tab, "document.getElementById('message-2').getBoundingClientRect().top < innerHeight") {
+		t.Error("the link to a message doesn't show it")
+	}
+	if withTokenizers() {
+		show(tab, "#/tokens?ref=sdpo%2Ftrain%2F00000.safetensors%3A1&side=1&at=300")
+		tab.Await("document.querySelector('.tokens [aria-current]')?.dataset.position === '300'")
+		if text := tab.Text("#token"); !strings.HasPrefix(text, "300: id ") || !strings.Contains(text, "bytes ") {
+			t.Errorf("of a token: %s", text)
+		}
+		browsertest.Eval[any](tab, "document.querySelector('.tokens').focus(); 0")
+		tab.Key(kb.ArrowRight)
+		tab.Await("location.hash.endsWith('at=301')")
+	}
+	v.quiet(t, tab)
+}
+
+// anotherPage has a page of another origin, and one by another name of this address, try to read and to mark.
+func (v *viewTest) anotherPage(t *testing.T) {
+	base, token, _ := strings.Cut(v.url, "?token=")
+	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `<!doctype html><iframe id="frame" src="%[1]s?token=%[2]s"></iframe><iframe name="sink"></iframe>
+<form id="form" method="post" action="%[1]sapi/mark" enctype="text/plain" target="sink"><input name="%[3]s"></form>`,
+			base, token, html.EscapeString(`{"record":"`+strings.Repeat("0", 32)+`","mark":"reject","note":"`))
+	}))
+	defer evil.Close()
+	tab := v.b.Open(t, evil.URL)
+	for _, script := range []string{
+		"fetch('%sapi/overview', {headers: {'X-Nat-Go-Token': '%s'}})",
+		"fetch('%sapi/mark', {method: 'POST', headers: {'X-Nat-Go-Token': '%s'}, body: '{}'})",
+		"import('%sdom.js?%s')",
+	} {
+		got := browsertest.Eval[string](tab, fmt.Sprintf(script, base, token)+".then(() => 'read', (e) => e.name)")
+		if got != "TypeError" {
+			t.Errorf("%s: %s", script, got)
+		}
+	}
+	text := browsertest.Eval[string](tab, "fetch('"+base+"api/overview', {mode: 'no-cors'}).then((r) => r.text(), () => '')")
+	if text != "" {
+		t.Errorf("without CORS it reads %q", text)
+	}
+	browsertest.Eval[any](tab, "document.getElementById('form').submit(); 0")
+	framed := func() bool {
+		return slices.ContainsFunc(tab.Complaints(), func(c string) bool { return strings.Contains(c, "frame") })
+	}
+	for end := time.Now().Add(time.Minute); !framed(); {
+		if time.Now().After(end) {
+			t.Fatal("the page can be framed")
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	_, port, _ := strings.Cut(strings.TrimSuffix(base, "/"), "127.0.0.1:")
+	rebound := v.b.Open(t, "http://evil.example:"+port+"/?token="+token)
+	if text := rebound.Text("body"); text != "this server answers to its own address only" {
+		t.Errorf("by another name: %s", text)
+	}
+	if _, err := os.Stat(filepath.Join(v.dir, "out", "r.marks.jsonl")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("another page set a mark: %v", err)
+	}
+}
+
+// exported holds the page in a file against the one that is served.
+func (v *viewTest) exported(t *testing.T) {
+	inFolder(t, v.dir, v.exe, "view", "out/r", "out/r", "--export", "all.html")
+	inFolder(t, v.dir, v.exe, "view", "out/r", "--export", "some.html", "--where", "kind:preference", "--limit", "2")
+	path := filepath.Join(v.dir, "all.html")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first, _, _ := strings.Cut(string(text), "\n"); !strings.Contains(first, "This file contains the data of a run") {
+		t.Errorf("its first line: %s", first)
+	}
+	served, file := v.b.Open(t, v.url), v.b.Open(t, "file://"+path)
+	served.Screen(1280, tall, false)
+	file.Screen(1280, tall, false)
+	hashes := slices.Collect(maps.Keys(viewPages()))
+	for _, q := range []string{
+		"sites>0", "score<1 builder:hints", "reason:any", "reason:none split:train", `example:"small-0"`, "mark:none", "calendar",
+		`"book" kind:preference`, "messages>=4 length<2000", "fidelity:text", "task:video-0",
+	} {
+		hashes = append(hashes, "#/rows?"+neturl.Values{"q": {q}, "sort": {"-length"}}.Encode())
+	}
+	for n := range 13 {
+		hashes = append(hashes, fmt.Sprintf("#/record?n=%d", n+1))
+	}
+	read := func(tab *browsertest.Tab, hash string) string {
+		show(tab, hash)
+		return browsertest.Eval[string](tab, `[...document.getElementById('main').children]
+			.filter((c) => !c.classList.contains('actions')).map((c) => c.innerText).join('\n')`)
+	}
+	for _, hash := range hashes {
+		if diff := cmp.Diff(read(served, hash), read(file, hash)); diff != "" {
+			t.Errorf("%s differs in the file: %s", hash, diff)
+		}
+	}
+	for _, r := range file.Requests() {
+		if !strings.HasPrefix(r, "file://"+v.dir) && !strings.HasPrefix(r, "data:") {
+			t.Errorf("the file asks %s", r)
+		}
+	}
+	v.quiet(t, file)
+	some := v.b.Open(t, "file://"+filepath.Join(v.dir, "some.html"))
+	some.Await("!document.getElementById('exported').hidden")
+	if text := some.Text("#exported"); !strings.HasPrefix(text, "This file holds 2 of 13 records, of which 3 fit its filter") ||
+		!strings.Contains(text, "--where FILTER --limit N chooses others") {
+		t.Errorf("what it holds: %s", text)
+	}
+	show(some, "#/rows")
+	if text := some.Text("main"); !strings.Contains(text, "2 records") {
+		t.Errorf("its rows: %s", text)
+	}
+	show(some, "#/record?n=3")
+	if text := some.Text("#status"); text != "record 3 is not in this file" {
+		t.Errorf("of what it does not hold: %s", text)
+	}
+	v.quiet(t, some)
 }
 
 // viewed serves a run; stop ends the server as Ctrl-C does.

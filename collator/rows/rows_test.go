@@ -106,7 +106,7 @@ func TestTable(t *testing.T) {
 			t.Error("the same rows gave other bytes")
 		}
 		whole := files[0].Bytes()
-		err := EachTableRow(bytes.NewReader(whole), int64(len(whole)), func(n int64, line []byte) error {
+		err := EachTableRow(bytes.NewReader(whole), int64(len(whole)), 0, func(n int64, line []byte) error {
 			if _, err := verl.Read(line); err != nil || n != int64(len(got)) {
 				t.Errorf("row %d: %v", n, err)
 			}
@@ -123,7 +123,7 @@ func TestTable(t *testing.T) {
 			damaged := bytes.Clone(whole)
 			damaged[cut] ^= 0x55
 			for _, b := range [][]byte{whole[:cut], damaged} { // an error or other rows, never a panic
-				_ = EachTableRow(bytes.NewReader(b), int64(len(b)), func(int64, []byte) error { return nil })
+				_ = EachTableRow(bytes.NewReader(b), int64(len(b)), 0, func(int64, []byte) error { return nil })
 			}
 		}
 	}

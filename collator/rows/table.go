@@ -205,8 +205,9 @@ func is[T format.LogicalTypeValue](n parquet.Node) bool {
 // elementOf is what a list holds: it is a group of "list", which repeats a group of "element".
 func elementOf(list parquet.Node) parquet.Node { return list.Fields()[0].Fields()[0] }
 
-// EachTableRow calls f for each row of a Parquet file, as one line of JSON. What is null in it is left out.
-func EachTableRow(r io.ReaderAt, size int64, f func(n int64, line []byte) error) (err error) {
+// EachTableRow calls f for each row of a Parquet file from a number on, as one line of JSON. What is null in it is left
+// out.
+func EachTableRow(r io.ReaderAt, size, from int64, f func(n int64, line []byte) error) (err error) {
 	defer func() { // the library panics at some broken files
 		if p := recover(); p != nil {
 			err = fmt.Errorf("this is no sound Parquet file: %v", p)
@@ -219,8 +220,14 @@ func EachTableRow(r io.ReaderAt, size int64, f func(n int64, line []byte) error)
 	schema := file.Schema()
 	in := parquet.NewGenericReader[any](file, parquet.NewSchema(schema.Name(), asStrings(schema)))
 	defer in.Close()
+	if from >= in.NumRows() {
+		return nil
+	}
+	if err := in.SeekToRow(from); err != nil {
+		return err
+	}
 	var batch [64]any
-	for n := int64(0); ; {
+	for n := from; ; {
 		k, err := in.Read(batch[:])
 		for _, row := range batch[:k] {
 			line, jerr := stdjson.Marshal(fromCell(schema, row))

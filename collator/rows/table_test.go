@@ -97,7 +97,7 @@ func givesBack(t *testing.T, f, table Format, opts Options, kind builders.Kind, 
 		t.Errorf("%s: the same rows gave other bytes", table.Name)
 	}
 	whole, n := files[0].Bytes(), 0
-	err := EachTableRow(bytes.NewReader(whole), int64(len(whole)), func(_ int64, line []byte) error {
+	err := EachTableRow(bytes.NewReader(whole), int64(len(whole)), 0, func(_ int64, line []byte) error {
 		if got := shown(t, table, line); n < len(want) && got != want[n] {
 			t.Errorf("%s of %ss, %+v:\n%s, want\n%s", table.Name, kind, opts, got, want[n])
 		}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
@@ -21,6 +22,7 @@ type Row struct {
 	Row     int        `json:"row"` // from 1
 	Channel string     `json:"channel"`
 	Meta    batch.Meta `json:"info"`
+	Weight  float32    `json:"weight"` // of each of its trained tokens, or pairs, in the loss
 	Sides   []Side     `json:"sides"`
 }
 
@@ -38,6 +40,12 @@ type Token struct {
 	Message  int    `json:"message"` // index in the record's messages, -1: none's
 	Trained  bool   `json:"trained"`
 	Why      string `json:"why"`
+
+	// Bytes are where the token stands in its side's text; nil where tokens don't divide the text.
+	Bytes   *[2]int  `json:"bytes,omitempty"`
+	LogProb *float32 `json:"log_prob,omitempty"` // as it was sampled, in nats, where that is known
+	// JSD is how far the prediction of the token with a hint is from that without it, in nats, where it was measured.
+	JSD *float32 `json:"jsd,omitempty"`
 }
 
 // ErrNoRow is the error of a reference that names no row.
@@ -85,7 +93,15 @@ func ReadRow(dir, ref string, tok *tokenizer.Tokenizer) (*Row, error) {
 	if row >= len(rows) {
 		return nil, fmt.Errorf("%w: %s has %d rows", ErrNoRow, found.File, len(rows))
 	}
-	return viewOf(found, row, rows[row], tok)
+	v, err := viewOf(found, row, rows[row], tok)
+	if err != nil {
+		return nil, err
+	}
+	first := 0 // of the batch's sites that is the row's
+	for _, r := range rows[:row] {
+		first += len(r.Meta.Sites)
+	}
+	return v, v.measured(filepath.Join(dir, "batches"), found, first)
 }
 
 // madeWith refuses to print a batch's ids with another tokenizer, to which they mean other texts.
@@ -97,7 +113,7 @@ func madeWith(l *batch.Line, tok *tokenizer.Tokenizer) error {
 }
 
 func viewOf(l *batch.Line, row int, r *batch.Row, tok *tokenizer.Tokenizer) (*Row, error) {
-	v := &Row{File: l.File, Row: row + 1, Channel: l.Channel, Meta: r.Meta}
+	v := &Row{File: l.File, Row: row + 1, Channel: l.Channel, Meta: r.Meta, Weight: r.Weight}
 	names := batch.Lookup(l.Channel).Sides
 	for k := range r.Sides {
 		s := &r.Sides[k]
@@ -106,6 +122,7 @@ func viewOf(l *batch.Line, row int, r *batch.Row, tok *tokenizer.Tokenizer) (*Ro
 		if k < len(r.Meta.Proof) {
 			owners = r.Meta.Proof[k].Owners
 		}
+		logProbs := s.LogProbs
 		for i, id := range s.IDs {
 			text, err := tok.Decode([]int32{id}, false)
 			if err != nil {
@@ -118,11 +135,77 @@ func viewOf(l *batch.Line, row int, r *batch.Row, tok *tokenizer.Tokenizer) (*Ro
 			if len(owners) > 0 {
 				t.Message, t.Why = owners[0].Message, owners[0].Why
 			}
+			if t.Trained && len(logProbs) > 0 {
+				t.LogProb, logProbs = &logProbs[0], logProbs[1:]
+			}
 			side.Tokens = append(side.Tokens, t)
+		}
+		if err := side.place(s.IDs, tok); err != nil {
+			return nil, err
 		}
 		v.Sides = append(v.Sides, side)
 	}
 	return v, nil
+}
+
+// place says where in the side's text each token stands. What a token adds to a text depends on the one before it: a
+// space is dropped at the beginning, and a character may be of several tokens, which then share its place.
+func (s *Side) place(ids []int32, tok *tokenizer.Tokenizer) error {
+	whole, err := tok.Decode(ids, false)
+	if err != nil {
+		return err
+	}
+	spans, at := make([][2]int, len(ids)), 0
+	for i := 0; i < len(ids); {
+		before, n := "", 1
+		if i > 0 {
+			if before, err = tok.Decode(ids[i-1:i], false); err != nil {
+				return err
+			}
+		}
+		var text string
+		for ; ; n++ {
+			if text, err = tok.Decode(ids[max(0, i-1):i+n], false); err != nil {
+				return err
+			}
+			if text = strings.TrimPrefix(text, before); n == utf8.UTFMax || i+n == len(ids) ||
+				!strings.HasSuffix(text, "\ufffd") {
+				break
+			}
+		}
+		if !strings.HasPrefix(whole[min(at, len(whole)):], text) {
+			return nil
+		}
+		for k := range n {
+			spans[i+k] = [2]int{at, at + len(text)}
+		}
+		at, i = at+len(text), i+n
+	}
+	if at == len(whole) {
+		for i := range s.Tokens {
+			s.Tokens[i].Bytes = &spans[i]
+		}
+	}
+	return nil
+}
+
+// measured sets the divergences of the pairs of a row whose sites begin with number first of their batch.
+func (v *Row) measured(dir string, l *batch.Line, first int) error {
+	for n, site := range v.Meta.Sites {
+		jsd, err := divergences(dir, l, first+n)
+		if err != nil {
+			return err
+		}
+		if len(jsd) != site.Tokens() {
+			continue
+		}
+		for _, run := range site.Pairs {
+			for i := run.Start; i < run.End; i++ {
+				v.Sides[0].Tokens[i].JSD, jsd = &jsd[0], jsd[1:]
+			}
+		}
+	}
+	return nil
 }
 
 // Look is how a row or a site is printed for people.

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -14,13 +16,15 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/view"
 	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/process"
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
 func newViewCmd() *cobra.Command {
-	var addr, folder string
+	var addr, folder, file string
 	var public, closed, asJSON bool
+	var export view.Export
 	cmd := &cobra.Command{
 		Use:   "view PATH [OTHER]",
 		Short: "Look at a run in the browser: the books, pairs, conversations, tokens and what was left out",
@@ -29,12 +33,20 @@ are trained, and what was left out and why. It works without a network, on this 
 changes nothing but the marks you set, which stand in RUN.marks.jsonl beside the run. The printed
 link holds a token: who has it can read the run.
 
-PATH is a run's folder, or rows as for dataset verify. With OTHER, the page also shows what differs between the two.`,
+PATH is a run's folder, or rows as for dataset verify. With OTHER, the page also shows what differs between the two.
+
+With --export, the page and its data are written to one file instead, which a browser opens without this program:
+the first records that fit --where, at most --limit of them and 64 MiB, and what was left out. The page says what it
+holds of how much.`,
 		Example: `  nat-go view out/run1
   nat-go view train.jsonl
+  nat-go view out/run1 --export report.html --where 'kind:preference margin>0.2'
   nat-go view out/run1 --addr 127.0.0.1:8080 --no-browser`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if file == "" && (cmd.Flags().Changed("where") || cmd.Flags().Changed("limit")) {
+				return exit.Usagef("--where and --limit say what --export FILE writes")
+			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			cache, err := os.UserCacheDir()
@@ -53,6 +65,10 @@ PATH is a run's folder, or rows as for dataset verify. With OTHER, the page also
 				}
 				defer other.Close()
 				run.Compare(other)
+			}
+			if file != "" {
+				export.Bytes = view.ExportBytes
+				return exportView(ctx, cmd.OutOrStdout(), run, file, export, asJSON)
 			}
 			s, err := view.Listen(addr, public)
 			if err != nil {
@@ -82,7 +98,10 @@ PATH is a run's folder, or rows as for dataset verify. With OTHER, the page also
 	f.StringVar(&addr, "addr", "127.0.0.1:0", "`ADDRESS` to listen on; port 0: a free one")
 	f.BoolVar(&public, "public", false, "listen also where other machines can reach it")
 	f.BoolVar(&closed, "no-browser", false, "print the link only")
-	f.BoolVar(&asJSON, "json", false, "print the link as one JSON object")
+	f.BoolVar(&asJSON, "json", false, "print the link, or what was exported, as one JSON object")
+	f.StringVar(&file, "export", "", "write the page with its data to this `FILE`, and serve nothing")
+	f.StringVar(&export.Where, "where", "", "with --export: records that fit this `FILTER`, as in the page's filter box")
+	f.IntVar(&export.Limit, "limit", 2000, "with --export: at most so many records; 0: all")
 	f.StringVar(
 		&folder,
 		"tokenizer",
@@ -90,6 +109,31 @@ PATH is a run's folder, or rows as for dataset verify. With OTHER, the page also
 		"tokenizer of the token batches; without it the one the run's config.yml names",
 	)
 	return cmd
+}
+
+// exportView writes a run's page with its data to a file.
+func exportView(ctx context.Context, out io.Writer, run *view.Run, path string, e view.Export, asJSON bool) error {
+	f, err := durable.Create(path)
+	if err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	defer f.Abort()
+	held, err := run.Export(ctx, f, e)
+	if err != nil {
+		return exit.With(exit.Failed, err)
+	}
+	if err := f.Commit(); err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	if asJSON {
+		err = json.NewEncoder(out).Encode(held)
+	} else {
+		_, err = fmt.Fprintf(out, "%s: %s\n", path, held)
+	}
+	if err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	return nil
 }
 
 // openView opens a run by its record log, or rows where there is none.

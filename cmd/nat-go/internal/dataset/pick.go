@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -116,10 +117,7 @@ func EachDrop(path string, q Query, f func(ledger.Drop) error) error {
 
 // PickRows calls f for the rows of a file from number skip (from 0), at most limit of them (0: all).
 func PickRows(format rows.Format, file RowFile, skip, limit int64, f func(n int64, r *rows.Row) error) error {
-	err := eachLine(file.Path, func(n int64, line []byte) error {
-		if n < skip {
-			return nil
-		}
+	err := eachLineFrom(file.Path, skip, func(n int64, line []byte) error {
 		row, err := format.Read(line)
 		if err != nil {
 			return fmt.Errorf("%s:%d: %w", file.Path, n+1, err)
@@ -156,3 +154,46 @@ func OriginOf(f FormatFolder, file string, row int64) (*Origin, error) {
 	}
 	return found, err
 }
+
+// RowText is a row as it stands in its file, from number 0; that of a table as JSON.
+func RowText(file RowFile, row int64) (text string, err error) {
+	err = eachLineFrom(file.Path, row, func(_ int64, line []byte) error {
+		text = string(line)
+		return errEnough
+	})
+	switch {
+	case errors.Is(err, errEnough):
+		return text, nil
+	case err == nil:
+		err = fmt.Errorf("%s has no row %d", file.Path, row+1)
+	}
+	return "", err
+}
+
+// OriginsOf are the origins of the rows that a record was written as, by the record's hash.
+func OriginsOf(f FormatFolder, record string) (found []Origin, err error) {
+	if f.Origins == "" {
+		return nil, nil
+	}
+	has := []byte(`"record":"` + record + `"`)
+	err = eachLine(f.Origins, func(n int64, line []byte) error {
+		if !bytes.Contains(line, has) {
+			return nil
+		}
+		var o Origin
+		if err := json.Unmarshal(line, &o); err != nil {
+			return fmt.Errorf("%s:%d: %w", f.Origins, n+1, err)
+		}
+		if found = append(found, o); len(found) == maxOrigins {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return found, err
+}
+
+// maxOrigins is how many rows of one record are listed.
+const maxOrigins = 64

@@ -199,7 +199,10 @@ func formatOf(folder string, files []RowFile) (Format, error) {
 
 // eachLine calls f for each line of a file, numbered from 0, without its newline; the rows of a table are given as
 // lines of JSON. The line is valid until f returns.
-func eachLine(path string, f func(n int64, line []byte) error) error {
+func eachLine(path string, f func(n int64, line []byte) error) error { return eachLineFrom(path, 0, f) }
+
+// eachLineFrom is eachLine from a line on; those before it are not looked at.
+func eachLineFrom(path string, from int64, f func(n int64, line []byte) error) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
@@ -210,9 +213,39 @@ func eachLine(path string, f func(n int64, line []byte) error) error {
 		if err != nil {
 			return err
 		}
-		return rows.EachTableRow(file, info.Size(), f)
+		return rows.EachTableRow(file, info.Size(), from, f)
 	}
-	return linesOf(file, f)
+	if err := skipLines(file, from); err != nil {
+		return err
+	}
+	return linesOf(file, func(n int64, line []byte) error { return f(from+n, line) })
+}
+
+// skipLines moves a file to behind so many lines, or to its end.
+func skipLines(file io.ReadSeeker, lines int64) error {
+	if lines <= 0 {
+		return nil
+	}
+	block, at := make([]byte, 1<<20), int64(0)
+	for {
+		n, err := file.Read(block)
+		if count := int64(bytes.Count(block[:n], []byte{'\n'})); count < lines {
+			lines, at = lines-count, at+int64(n)
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		i := 0
+		for ; lines > 0; lines-- {
+			i += bytes.IndexByte(block[i:n], '\n') + 1
+		}
+		_, err = file.Seek(at+int64(i), io.SeekStart)
+		return err
+	}
 }
 
 func linesOf(r io.Reader, f func(n int64, line []byte) error) error {

@@ -12,11 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/nat-go/nat-go/builders"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/marks"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/show"
-	"github.com/nat-go/nat-go/collator/batch"
-	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/collator/tokenview"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -25,7 +22,7 @@ import (
 // The most that one answer holds: the page shows windows.
 const (
 	maxRows    = 200
-	maxTokens  = 4096
+	maxTokens  = 512
 	maxSnippet = 160       // bytes
 	maxText    = 256 << 10 // bytes; the rest is left out, and said so
 	maxWindow  = 200       // messages
@@ -46,7 +43,9 @@ func (r *Run) routes() map[string]func(*http.Request) (answer, error) {
 		"GET /api/record":   r.oneRecord,
 		"GET /api/drops":    r.drops,
 		"GET /api/batches":  r.batchRows,
+		"GET /api/row":      r.tokenHead,
 		"GET /api/tokens":   r.tokenWindow,
+		"GET /api/written":  r.written,
 		"GET /api/compare":  r.compare,
 		"POST /api/mark":    r.mark,
 	}
@@ -348,116 +347,6 @@ func (r *Run) drops(req *http.Request) (answer, error) {
 		return true
 	})
 	return a, err
-}
-
-// batchRow is a row of the token batches, as the list has it.
-type batchRow struct {
-	Ref     string `json:"ref"`
-	Channel string `json:"channel"`
-	Split   string `json:"split"`
-	Example string `json:"example"`
-	Record  int64  `json:"record"` // from 1
-	Sites   int    `json:"sites"`
-}
-
-func (r *Run) batchRows(req *http.Request) (answer, error) {
-	q := req.URL.Query()
-	offset, limit, err := window(q.Get("offset"), q.Get("limit"), maxRows)
-	if err != nil {
-		return nil, err
-	}
-	record, _ := strconv.ParseInt(q.Get("record"), 10, 64)
-	a := struct {
-		Total int        `json:"total"`
-		Rows  []batchRow `json:"rows"`
-	}{Rows: []batchRow{}}
-	if !dataset.HasBatches(r.Folder) {
-		return a, nil
-	}
-	err = batch.EachLine(r.Folder.Batches()+"/"+batch.IndexName, func(l *batch.Line) error {
-		if want := q.Get("channel"); want != "" && l.Channel != want {
-			return nil
-		}
-		for i := range l.RowInfo {
-			m := &l.RowInfo[i]
-			if record > 0 && m.Ordinal+1 != record {
-				continue
-			}
-			if a.Total++; a.Total > offset && len(a.Rows) < limit {
-				a.Rows = append(a.Rows, batchRow{
-					fmt.Sprintf("%s:%d", l.File, i+1), l.Channel, l.Split, text(m.Example), m.Ordinal + 1, len(m.Sites),
-				})
-			}
-		}
-		return nil
-	})
-	return a, err
-}
-
-// tokensAnswer is a window of a row of tokens.
-type tokensAnswer struct {
-	File    string     `json:"file"`
-	Row     int        `json:"row"`
-	Channel string     `json:"channel"`
-	Info    batch.Meta `json:"info"`
-	Sides   []sideInfo `json:"sides"`
-	From    int        `json:"from"`
-}
-
-type sideInfo struct {
-	Name    string            `json:"name"`
-	Length  int               `json:"length"`
-	Trained int               `json:"trained"`
-	Tokens  []tokenview.Token `json:"tokens"`
-}
-
-func (r *Run) tokenWindow(req *http.Request) (answer, error) {
-	q := req.URL.Query()
-	from, n, err := window(q.Get("from"), q.Get("n"), maxTokens)
-	if err != nil {
-		return nil, err
-	}
-	if !dataset.HasBatches(r.Folder) {
-		return nil, notFound{errors.New("this run has no token batches: collator.tokenizer makes a run write them")}
-	}
-	tok, err := r.tokenizer()
-	if err != nil {
-		return nil, err
-	}
-	v, err := r.tokenRow(q.Get("ref"), tok)
-	if err != nil {
-		return nil, err
-	}
-	a := tokensAnswer{File: v.File, Row: v.Row, Channel: v.Channel, Info: v.Meta, From: from}
-	for _, s := range v.Sides {
-		info := sideInfo{
-			Name:   s.Name,
-			Length: len(s.Tokens),
-			Tokens: s.Tokens[min(from, len(s.Tokens)):min(from+n, len(s.Tokens))],
-		}
-		for i := range s.Tokens {
-			if s.Tokens[i].Trained {
-				info.Trained++
-			}
-		}
-		a.Sides = append(a.Sides, info)
-	}
-	a.Info.Proof = nil // owners of every token: they are in the tokens
-	return a, nil
-}
-
-// tokenRow reads a row of tokens. The last one is kept: a long row is asked for window by window.
-func (r *Run) tokenRow(ref string, tok *tokenizer.Tokenizer) (*tokenview.Row, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.tokens.ref != ref || r.tokens.row == nil {
-		row, err := tokenview.ReadRow(string(r.Folder), ref, tok)
-		if err != nil {
-			return nil, err
-		}
-		r.tokens.ref, r.tokens.row = ref, row
-	}
-	return r.tokens.row, nil
 }
 
 const maxBody = 16 << 10

@@ -14,6 +14,8 @@ const main = document.getElementById('main')
 const status = document.getElementById('status')
 
 let keys = {} // of the page that is shown
+let left // what it has to stop when it is left
+let toFilter = false // the next page is opened to filter
 let turn = 0 // a page that was left must not overwrite the next
 
 export function say(text, error = false) {
@@ -43,14 +45,22 @@ async function show() {
   try {
     const view = await pages[page](Object.fromEntries(new URLSearchParams(query)))
     if (mine !== turn) return
+    left?.()
+    left = view.left
     main.replaceChildren(...[view.content].flat(Infinity).filter((c) => c !== undefined && c !== null && c !== false))
     keys = view.keys ?? {}
     document.title = `${view.title} - nat-go view`
     say('')
+    main.dataset.shown = location.hash
     view.shown?.()
+    if (toFilter) document.getElementById('filter')?.focus()
+    toFilter = false
   } catch (err) {
     if (mine !== turn) return
     keys = {}
+    left?.()
+    left = undefined
+    main.dataset.shown = location.hash
     main.replaceChildren(el('p', {}, el('a', { href: '#/overview' }, 'To the overview')))
     say(err.message, true)
   }
@@ -72,7 +82,10 @@ addEventListener('keydown', (event) => {
   else if (event.key === '/') {
     const box = document.getElementById('filter')
     if (box) box.focus()
-    else go('rows')
+    else {
+      toFilter = true
+      go('rows')
+    }
   } else if (keys[event.key]) keys[event.key](event)
   else return
   event.preventDefault()
@@ -83,4 +96,7 @@ show()
 get('name').then((n) => {
   document.getElementById('run').textContent = n.run
   document.getElementById('compare').hidden = !n.compared
+  const exported = document.getElementById('exported')
+  exported.hidden = !n.exported
+  exported.textContent = n.exported ?? ''
 }, () => {})

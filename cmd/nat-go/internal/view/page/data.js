@@ -2,6 +2,9 @@
 
 const token = new URLSearchParams(location.search).get('token') ?? ''
 
+/** Marks can be set: the server keeps them beside the run. */
+export const readOnly = false
+
 async function ask(path, options = {}) {
   const response = await fetch(path, { ...options, headers: { 'X-Nat-Go-Token': token, ...options.headers }, credentials: 'omit' })
   let body

@@ -47,10 +47,11 @@ function losses(list) {
     { title: 'what it means', wide: true, cell: (l) => l.help ?? '' }], list)
 }
 
-function facet(key, values) {
+/** What there is of a field, with a filter for each. */
+export function facet(key, values, also = '') {
   return el('section', { class: 'card', 'aria-label': key }, el('h3', {}, key),
     el('ul', { class: 'facet' }, values.slice(0, 12).map((v) => el('li', {},
-      el('a', { href: link('rows', { q: `${key}:${quoted(v.value)}` }) }, visible(v.value)), el('span', {}, count(v.count))))))
+      el('a', { href: link('rows', { q: `${also} ${key}:${quoted(v.value)}`.trim() }) }, visible(v.value)), el('span', {}, count(v.count))))))
 }
 
 function histogram(h) {

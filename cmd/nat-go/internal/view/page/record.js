@@ -1,17 +1,20 @@
 import { el, visible } from './dom.js'
-import { get, post } from './data.js'
+import { get, post, readOnly } from './data.js'
 import { go, link, say } from './app.js'
 
+const messagesShown = 200 // messages that are shown at once
+
 export async function record(p) {
-  const [r, batches] = await Promise.all([get('record', { n: p.n, from: p.from }), get('batches', { record: p.n })])
+  const from = p.m === undefined ? p.from : Number(p.m) - (Number(p.m) % messagesShown)
+  const [r, batches] = await Promise.all([get('record', { n: p.n, from }), get('batches', { record: p.n })])
   const v = r.view
   const folded = { open: false }
   const body = v.messages !== undefined ? [conversation(r), pager(r, p)] : pair(r)
   const fold = () => {
     folded.open = !folded.open
-    for (const d of document.querySelectorAll('main details.fold')) d.open = folded.open
+    for (const d of document.querySelectorAll('main details.fold')) if (!d.classList.contains('written')) d.open = folded.open
   }
-  const mark = (m) => setMark(r, m, () => dispatchEvent(new HashChangeEvent('hashchange')))
+  const mark = (m) => !readOnly && setMark(r, m, () => dispatchEvent(new HashChangeEvent('hashchange')))
   const step = (n) => n && go('record', { n, q: p.q })
   return {
     title: `Record ${p.n}`,
@@ -22,9 +25,9 @@ export async function record(p) {
         r.prev > 0 && el('a', { href: link('record', { n: r.prev, q: p.q }) }, 'previous in the group'), ' ',
         r.next > 0 && el('a', { href: link('record', { n: r.next, q: p.q }) }, 'next in the group')),
       el('p', { class: 'actions' },
-        button('Approve', r.mark?.mark === 'approve', () => mark('approve')), ' ',
+        !readOnly && [button('Approve', r.mark?.mark === 'approve', () => mark('approve')), ' ',
         button('Reject', r.mark?.mark === 'reject', () => mark('reject')), ' ',
-        el('button', { type: 'button', onclick: () => note(r) }, r.mark?.note ? 'Change the note' : 'Add a note'), ' ',
+        el('button', { type: 'button', onclick: () => note(r) }, r.mark?.note ? 'Change the note' : 'Add a note'), ' '],
         el('button', { type: 'button', onclick: () => copy(JSON.stringify(r.view, null, 2)) }, 'Copy JSON'), ' ',
         el('button', { type: 'button', onclick: () => copy(markdown(r)) }, 'Copy Markdown'), ' ',
         el('button', { type: 'button', onclick: fold }, 'Fold or open')),
@@ -35,14 +38,34 @@ export async function record(p) {
       r.tools?.length > 0 && el('details', { class: 'fold' }, el('summary', {}, r.tools.length < r.all_tools ? `${r.tools.length} of ${r.all_tools} tools` : `${r.tools.length} tools`),
         r.tools.map((t) => el('section', {}, el('h3', {}, visible(t.name)), el('pre', {}, visible(JSON.stringify(t.schema, null, 2)))))),
       r.metadata && el('details', { class: 'fold' }, el('summary', {}, 'metadata'), el('pre', {}, visible(JSON.stringify(r.metadata, null, 2)))),
+      writtenRows(p.n),
       el('details', { class: 'fold' }, el('summary', {}, 'the record as JSON'), el('pre', {}, visible(JSON.stringify(v, null, 2)))),
     ],
+    shown: () => p.m !== undefined && document.getElementById(`message-${p.m}`)?.scrollIntoView(),
     keys: {
       n: () => step(r.next), p: () => step(r.prev), a: () => mark('approve'), r: () => mark('reject'), f: fold,
       c: () => copy(JSON.stringify(r.view, null, 2)), m: () => copy(markdown(r)),
       j: () => step(Number(p.n) + 1), k: () => step(Number(p.n) - 1),
     },
   }
+}
+
+/** The rows that the record was written as: looked for when they are asked for. */
+function writtenRows(n) {
+  const details = el('details', { class: 'fold written' }, el('summary', {}, 'the rows as written'))
+  details.addEventListener('toggle', async () => {
+    if (!details.open || details.dataset.asked) return
+    details.dataset.asked = 'yes'
+    try {
+      const rows = await get('written', { n })
+      details.append(...(rows.length ? rows.map((r) => el('section', { 'aria-label': `${r.format}: ${r.file}:${r.row}` },
+        el('h3', {}, `${r.format}: ${visible(r.file)}:${r.row}`), el('pre', {}, visible(r.text)))) : [el('p', {}, 'It was written as no row.')]))
+    } catch (err) {
+      delete details.dataset.asked
+      say(err.message, true)
+    }
+  })
+  return details
 }
 
 const button = (text, pressed, onclick) => el('button', { type: 'button', 'aria-pressed': String(Boolean(pressed)), onclick }, text)
@@ -100,8 +123,36 @@ function conversation(r) {
     failed.set(s.call, s)
     if (s.result >= 0) failed.set(s.result, s)
   }
-  return r.view.messages.map((m, i) =>
-    message(m, r.from + i, { site: failed.get(r.from + i), sampled: r.sampled?.[i], parent: r.parent?.[i] }))
+  return [tree(r), r.view.messages.map((m, i) =>
+    message(m, r.from + i, { n: r.row.record, site: failed.get(r.from + i), sampled: r.sampled?.[i], parent: r.parent?.[i] }))]
+}
+
+/** The branches among the messages that are shown: chains of messages, each below the one it goes on from. */
+function tree(r) {
+  const chains = []
+  const chainOf = new Map()
+  r.parent?.forEach((parent, i) => {
+    const at = r.from + i
+    const before = chainOf.get(parent)
+    if (before && before.last === parent) {
+      before.last = at
+      before.sampled += r.sampled[i] === 'yes' ? 1 : 0
+      chainOf.set(at, before)
+      return
+    }
+    const chain = { first: at, last: at, after: parent, depth: before ? before.depth + 1 : 0, sampled: r.sampled[i] === 'yes' ? 1 : 0 }
+    chains.push(chain)
+    chainOf.set(at, chain)
+  })
+  if (chains.length < 2) return undefined
+  return el('details', { open: chains.length <= 20 }, el('summary', {}, `${chains.length} branches`),
+    el('ul', { class: 'tree' }, chains.map((c) => {
+      const line = el('li', {}, el('a', { href: link('record', { n: r.row.record, m: String(c.first) }) },
+        c.first === c.last ? `message ${c.first}` : `messages ${c.first} to ${c.last}`),
+      c.after >= 0 && ` after message ${c.after}`, c.sampled > 0 && [' ', el('span', { class: 'badge' }, `${c.sampled} sampled`)])
+      line.style.marginInlineStart = `${Math.min(c.depth, 12)}rem`
+      return line
+    })))
 }
 
 /** Links to the messages before and after those that are shown. */
@@ -115,11 +166,11 @@ function pager(r, p) {
     r.from + shown < r.messages && el('a', { href: to(r.from + shown) }, 'next messages'))
 }
 
-function message(m, i, { site, sampled, parent }) {
+function message(m, i, { n, site, sampled, parent }) {
   const text = typeof m.content === 'string' ? el('pre', {}, visible(m.content))
     : m.content ? el('pre', {}, visible(m.content.map((part) => part.text ?? JSON.stringify(part)).join('\n'))) : undefined
   return el('article', { class: `message ${m.role === 'assistant' ? 'assistant' : ''} ${site ? 'failed' : ''}`, id: `message-${i}` },
-    el('h3', {}, `${i}. ${visible(m.role)}`, sampled === 'yes' && [' ', el('span', { class: 'badge' }, 'sampled')],
+    el('h3', {}, n ? el('a', { href: link('record', { n, m: String(i) }) }, `${i}.`) : `${i}.`, ` ${visible(m.role)}`, sampled === 'yes' && [' ', el('span', { class: 'badge' }, 'sampled')],
       parent !== undefined && parent !== i - 1 && [' ', el('span', { class: 'badge' }, `after message ${parent}`)],
       site && [' ', el('span', { class: 'badge' }, `failed: ${visible(site.error)}`)]),
     m.reasoning && el('details', { class: 'fold' }, el('summary', {}, 'reasoning'), el('pre', {}, visible(m.reasoning))),

@@ -1,6 +1,7 @@
 import { el, count, number, table, visible } from './dom.js'
 import { get } from './data.js'
-import { go, link } from './app.js'
+import { go, link, say } from './app.js'
+import { facet } from './overview.js'
 
 const page = 50
 
@@ -13,6 +14,7 @@ export async function rows(p) {
   const list = table('Records', [
     { title: 'record', numeric: true, cell: (r) => el('a', { href: link('record', { n: r.record, q: p.q }) }, count(r.record)) },
     { title: 'kind', cell: (r) => r.kind },
+    { title: 'task', cell: (r) => visible(r.task ?? '') },
     { title: 'example', cell: (r) => visible(r.example) + (r.turn ? `, ${visible(r.turn)}` : '') },
     { title: 'builder', cell: (r) => visible(r.builder) },
     { title: 'fate', cell: (r) => r.fate },
@@ -36,6 +38,7 @@ export async function rows(p) {
     title: 'Rows',
     content: [
       filterBox(p),
+      facets(p),
       el('p', { class: 'dim' }, `${total} ${a.total === 1 && !a.more ? 'record' : 'records'}`),
       list,
       el('div', { class: 'pager' },
@@ -45,6 +48,24 @@ export async function rows(p) {
     ],
     keys: { j: () => move(1), k: () => move(-1) },
   }
+}
+
+/** What the records have one of, counted over all of them; a value is added to the filter. */
+function facets(p) {
+  const details = el('details', {}, el('summary', {}, 'builders, kinds, tasks, splits, reasons, fidelity'))
+  details.addEventListener('toggle', async () => {
+    if (!details.open || details.dataset.asked) return
+    details.dataset.asked = 'yes'
+    try {
+      const o = await get('overview')
+      details.append(el('div', { class: 'cards' }, Object.entries(o.facets).filter(([, values]) => values.length)
+        .map(([key, values]) => facet(key, values, p.q))))
+    } catch (err) {
+      delete details.dataset.asked
+      say(err.message, true)
+    }
+  })
+  return details
 }
 
 function filterBox(p) {

@@ -1,0 +1,247 @@
+package browsertest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/browser"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"github.com/nat-go/nat-go/internal/pythontest"
+)
+
+// patience is how long anything may take: the machines of tests are loaded.
+const patience = 2 * time.Minute
+
+// Browser is a Chromium that runs until the test ends.
+type Browser struct {
+	ctx context.Context
+}
+
+// Start starts the distribution's Chromium. Without one the test is skipped, or, where NATGO_REQUIRE names chromium, fails.
+func Start(t *testing.T, flags ...chromedp.ExecAllocatorOption) *Browser {
+	t.Helper()
+	path := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if found, err := exec.LookPath(name); err == nil && path == "" {
+			path = found
+		}
+	}
+	if path == "" {
+		if pythontest.Required("chromium") {
+			t.Fatal("NATGO_REQUIRE names chromium, and there is none")
+		}
+		t.Skip("SKIPPED: no chromium, so the pages were not looked at")
+	}
+	options := slices.Concat(chromedp.DefaultExecAllocatorOptions[:], []chromedp.ExecAllocatorOption{
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
+		chromedp.Flag("disable-dev-shm-usage", true), chromedp.WSURLReadTimeout(patience),
+	}, flags)
+	ctx, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(stop)
+	ctx, end := chromedp.NewContext(ctx)
+	t.Cleanup(func() {
+		_ = chromedp.Cancel(ctx) // waits for the process
+		end()
+	})
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("%s does not start: %v", path, err)
+	}
+	return &Browser{ctx}
+}
+
+// Tab is a tab of a browser. Its methods fail the test.
+type Tab struct {
+	t   *testing.T
+	ctx context.Context
+
+	mu         sync.Mutex
+	complaints []string
+	requests   []string
+}
+
+// Open opens a page in a tab of its own.
+func (b *Browser) Open(t *testing.T, url string) *Tab {
+	t.Helper()
+	ctx, stop := chromedp.NewContext(b.ctx)
+	t.Cleanup(stop)
+	if err := chromedp.Do(ctx); err != nil { // opens the tab, which would end with a context that has a limit
+		t.Fatal(err)
+	}
+	ctx, end := context.WithTimeout(ctx, 4*patience)
+	t.Cleanup(end)
+	tab := &Tab{t: t, ctx: ctx}
+	if err := chromedp.Listen(ctx, tab.hear); err != nil {
+		t.Fatal(err)
+	}
+	call(tab, network.Enable, network.EnableParams{})
+	call(tab, log.Enable, cdp.Empty{})
+	tab.Do(chromedp.Navigate(url))
+	return tab
+}
+
+func call[P, R any](tab *Tab, command cdp.Command[P, R], parameters P) {
+	tab.t.Helper()
+	if _, err := chromedp.Call(tab.ctx, command, parameters); err != nil {
+		tab.t.Fatal(err)
+	}
+}
+
+func (tab *Tab) hear(event any) {
+	tab.mu.Lock()
+	defer tab.mu.Unlock()
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		text, _ := json.Marshal(e.ExceptionDetails)
+		tab.complaints = append(tab.complaints, string(text))
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == runtime.ConsoleAPICalledTypeError || e.Type == runtime.ConsoleAPICalledTypeWarning {
+			text, _ := json.Marshal(e.Args)
+			tab.complaints = append(tab.complaints, string(text))
+		}
+	case *log.EventEntryAdded:
+		if e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning {
+			tab.complaints = append(tab.complaints, fmt.Sprintf("%s: %s %s", e.Entry.Source, e.Entry.Text, e.Entry.URL))
+		}
+	case *network.EventRequestWillBeSent:
+		tab.requests = append(tab.requests, e.Request.URL)
+	}
+}
+
+// Complaints are what the browser has complained of since they were last asked for: errors, refusals of a policy, and
+// answers that say no.
+func (tab *Tab) Complaints() []string {
+	tab.mu.Lock()
+	defer tab.mu.Unlock()
+	said := tab.complaints
+	tab.complaints = nil
+	return said
+}
+
+// Requests are the addresses that the page asked, all of them.
+func (tab *Tab) Requests() []string {
+	tab.mu.Lock()
+	defer tab.mu.Unlock()
+	return slices.Clone(tab.requests)
+}
+
+// Do runs actions.
+func (tab *Tab) Do(actions ...chromedp.Action[chromedp.Void]) {
+	tab.t.Helper()
+	if err := chromedp.Do(tab.ctx, actions...); err != nil {
+		tab.t.Fatal(err)
+	}
+}
+
+// Eval evaluates JavaScript, and waits for it where it is a promise.
+func Eval[T any](tab *Tab, script string) T {
+	tab.t.Helper()
+	value, err := chromedp.Run(tab.ctx, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
+	if err != nil {
+		tab.t.Fatalf("%.200s: %v", script, err)
+	}
+	return value
+}
+
+// Await waits until a JavaScript expression is true.
+func (tab *Tab) Await(expression string) {
+	tab.t.Helper()
+	end := time.Now().Add(patience)
+	for !Eval[bool](tab, "Boolean("+expression+")") {
+		if time.Now().After(end) {
+			tab.t.Fatalf("%s did not come true; the page:\n%s", expression, Eval[string](tab, "document.body.innerText"))
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// Key presses keys one after the other.
+func (tab *Tab) Key(keys string) {
+	tab.t.Helper()
+	tab.Do(chromedp.KeyEvent(keys))
+}
+
+// Screen sets the size of the window, and whether the system's theme is dark.
+func (tab *Tab) Screen(width, height int64, dark bool) {
+	tab.t.Helper()
+	scheme := "light"
+	if dark {
+		scheme = "dark"
+	}
+	call(tab, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+		Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 600,
+	})
+	call(tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+	})
+}
+
+// Paper shows the page as it is printed.
+func (tab *Tab) Paper() {
+	tab.t.Helper()
+	call(tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"})
+}
+
+// Clipboard lets pages use the clipboard.
+func (tab *Tab) Clipboard() {
+	tab.t.Helper()
+	for _, name := range []string{"clipboard-read", "clipboard-write"} {
+		_, err := chromedp.CallBrowser(tab.ctx, browser.SetPermission, browser.SetPermissionParams{
+			Permission: &browser.PermissionDescriptor{Name: name}, Setting: browser.PermissionSettingGranted,
+		})
+		if err != nil {
+			tab.t.Fatal(err)
+		}
+	}
+}
+
+// axePath is where .ci/run installs axe-core, seen from the folder of a package's tests in cmd/nat-go.
+const axePath = ".cache/npm/node_modules/axe-core/axe.min.js"
+
+// Axe is the source of axe-core, which finds what bars people from a page; empty where it isn't installed, which fails a
+// test where NATGO_REQUIRE names axe. root is the module's folder.
+func Axe(t *testing.T, root string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, axePath))
+	if err != nil {
+		if pythontest.Required("axe") {
+			t.Fatalf("NATGO_REQUIRE names axe: %v", err)
+		}
+		t.Logf("SKIPPED: axe-core was not asked: npm install --prefix .cache/npm axe-core brings it")
+	}
+	return string(text)
+}
+
+// Violations are what axe-core finds on the page, an element a line.
+func (tab *Tab) Violations(axe string) []string {
+	tab.t.Helper()
+	if axe == "" {
+		return nil
+	}
+	if !Eval[bool](tab, "'axe' in globalThis") {
+		tab.Do(chromedp.Evaluate[chromedp.Void](axe))
+	}
+	return Eval[[]string](tab, `axe.run(document).then((r) => r.violations.flatMap((v) =>
+		v.nodes.map((n) => v.id + ': ' + n.target.join(' ') + ': ' + n.failureSummary.replaceAll('\n', ' '))))`)
+}
+
+// Text is what a person reads of an element.
+func (tab *Tab) Text(selector string) string {
+	tab.t.Helper()
+	quoted, _ := json.Marshal(selector)
+	return strings.TrimSpace(Eval[string](tab, "document.querySelector("+string(quoted)+")?.innerText ?? ''"))
+}

@@ -1,0 +1,415 @@
+package view
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// Export says what of a run a file is to hold.
+type Export struct {
+	Where string // in the language of the filter box
+	Limit int    // records at most, the first that fit; 0: all
+	Bytes int64  // of compressed data, at most
+}
+
+// ExportBytes is how much compressed data an exported file holds: a browser opens it without delay.
+const ExportBytes = 64 << 20
+
+// Exported is what a file came to hold.
+type Exported struct {
+	Records int   `json:"records"`
+	Fit     int   `json:"fit"` // what Where asks for
+	Of      int   `json:"of"`
+	Drops   int64 `json:"drops"`
+	OfDrops int64 `json:"of_drops"`
+	Full    bool  `json:"full"` // what would not fit into Bytes was left out
+	Bytes   int64 `json:"bytes"`
+}
+
+// String is the sentence that says so on the page.
+func (e *Exported) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "This file holds %d of %d records", e.Records, e.Of)
+	if e.Fit < e.Of {
+		fmt.Fprintf(&b, ", of which %d fit its filter", e.Fit)
+	}
+	if e.OfDrops > 0 {
+		fmt.Fprintf(&b, ", and %d of %d lines of what was left out", e.Drops, e.OfDrops)
+	}
+	b.WriteString(". The overview counts the whole run.")
+	if e.Full {
+		fmt.Fprintf(&b, " More would have made it larger than %d MiB.", e.Bytes>>20)
+	}
+	if e.Records < e.Of {
+		b.WriteString(" nat-go view RUN --export FILE --where FILTER --limit N chooses others.")
+	}
+	return b.String()
+}
+
+// maxExportedDrops is how many lines of what was left out an exported file holds.
+const maxExportedDrops = 5000
+
+// listLines is how many lines of a list go into one compressed member.
+const listLines = 500
+
+// index says where an exported page finds its data.
+type index struct {
+	Name    map[string]any   `json:"name"`
+	Members [][2]int64       `json:"members"` // offset and length in the text of base64
+	Lists   map[string][]int `json:"lists"`   // members that hold a list, in order
+	Answers map[string]int   `json:"answers"` // the member that holds the answer to a question
+}
+
+// Export writes the page with its data as one file, which needs neither this program nor a network.
+func (r *Run) Export(ctx context.Context, w io.Writer, o Export) (*Exported, error) {
+	found, f, err := r.find(o.Where, "")
+	if err != nil {
+		return nil, err
+	}
+	if len(f.words) > 0 {
+		fit := []uint32{}
+		if err := r.search(ctx, found, f.words, func(n uint32) bool { fit = append(fit, n); return true }); err != nil {
+			return nil, err
+		}
+		found = fit
+	}
+	head, foot, err := exportedPage()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := io.WriteString(w, head+`<script type="application/octet-stream" id="data">`); err != nil {
+		return nil, err
+	}
+	x := &exporter{
+		ctx: ctx, routes: r.routes(), w: w, most: o.Bytes,
+		index: index{Lists: map[string][]int{}, Answers: map[string]int{}},
+		held:  Exported{Fit: len(found), Of: len(r.table.Entries), Bytes: o.Bytes},
+	}
+	if err := x.all(r, found, o.Limit); err != nil {
+		return nil, err
+	}
+	x.index.Name = map[string]any{"run": r.name(), "compared": r.other != nil, "exported": x.held.String()}
+	text, err := json.Marshal(x.index) // escapes what HTML would take for markup
+	if err != nil {
+		return nil, err
+	}
+	_, err = fmt.Fprintf(w, "</script>\n<script type=\"application/json\" id=\"index\">%s</script>\n%s", text, foot)
+	return &x.held, err
+}
+
+// exporter asks the endpoints what the page will ask, and keeps the answers: each a compressed member of its own, which
+// the page opens when it needs it.
+type exporter struct {
+	ctx     context.Context
+	routes  map[string]func(*http.Request) (answer, error)
+	w       io.Writer
+	index   index
+	written int64 // in base64
+	most    int64
+	held    Exported
+}
+
+func (x *exporter) all(r *Run, found []uint32, limit int) error {
+	questions := []question{{"overview", nil}}
+	if r.other != nil {
+		for _, what := range []string{"", "appeared", "vanished", "moved"} {
+			questions = append(questions, question{"compare", url.Values{"what": {what}}})
+		}
+	}
+	answers, _, err := x.answers(questions)
+	if err := errors.Join(err, x.keep(answers), x.drops(r)); err != nil {
+		return err
+	}
+	rows, refs := []row{}, map[string]bool{}
+	for _, n := range found {
+		if limit > 0 && x.held.Records == limit {
+			break
+		}
+		line, err := r.row(uint64(n))
+		if err != nil {
+			return err
+		}
+		tokens, questions, err := x.ofRecord(r, uint64(n)+1)
+		if err != nil {
+			return err
+		}
+		answers, size, err := x.answers(questions)
+		if err != nil {
+			return err
+		}
+		if x.written+size > x.most {
+			x.held.Full = true
+			break
+		}
+		if err := x.keep(answers); err != nil {
+			return err
+		}
+		x.held.Records++
+		rows = append(rows, line)
+		for _, b := range tokens {
+			refs[b.Ref] = true
+		}
+	}
+	batches, err := x.batches(url.Values{}, func(b batchRow) bool { return refs[b.Ref] })
+	return errors.Join(err, keepList(x, "rows", rows), keepList(x, "batches", batches))
+}
+
+// batches lists rows of tokens, in the order of their index.
+func (x *exporter) batches(with url.Values, fits func(batchRow) bool) (rows []batchRow, err error) {
+	for seen, total := 0, 1; seen < total; {
+		with.Set("offset", strconv.Itoa(seen))
+		a, err := x.ask(question{"batches", with})
+		if err != nil {
+			return nil, err
+		}
+		part := a.(batchRows)
+		if seen, total = seen+len(part.Rows), part.Total; len(part.Rows) == 0 {
+			break
+		}
+		for _, b := range part.Rows {
+			if fits(b) {
+				rows = append(rows, b)
+			}
+		}
+	}
+	return rows, nil
+}
+
+// drops keeps the first lines of what was left out.
+func (x *exporter) drops(r *Run) error {
+	held := []ledger.Drop{}
+	err := r.eachDrop(func(d *ledger.Drop) bool {
+		if x.held.OfDrops++; len(held) < maxExportedDrops {
+			held = append(held, *d)
+		}
+		return true
+	})
+	x.held.Drops = int64(len(held))
+	return errors.Join(err, keepList(x, "drops", held))
+}
+
+// question is what the page asks an endpoint.
+type question struct {
+	what string
+	with url.Values
+}
+
+func (q question) String() string {
+	if len(q.with) == 0 {
+		return q.what
+	}
+	return q.what + "?" + q.with.Encode()
+}
+
+func (x *exporter) ask(q question) (answer, error) {
+	req, err := http.NewRequestWithContext(x.ctx, http.MethodGet, "/api/"+q.String(), http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	return x.routes["GET /api/"+q.what](req)
+}
+
+// ofRecord lists what the page may ask of a record: each window of its messages, the rows as they were written, and
+// each window of its rows of tokens.
+func (x *exporter) ofRecord(r *Run, n uint64) (rows []batchRow, questions []question, err error) {
+	name := strconv.FormatUint(n, 10)
+	p, err := r.record(n - 1)
+	if err != nil {
+		return nil, nil, err
+	}
+	for from := 0; from == 0 || from < len(p.Messages.Nodes); from += maxWindow {
+		questions = append(questions, question{"record", url.Values{"n": {name}, "from": {strconv.Itoa(from)}}})
+	}
+	questions = append(questions, question{"written", url.Values{"n": {name}}})
+	rows, err = x.batches(url.Values{"record": {name}}, func(batchRow) bool { return true })
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, b := range rows {
+		tokens, err := x.ofTokens(b.Ref)
+		if err != nil {
+			return nil, nil, err
+		}
+		questions = append(questions, tokens...)
+	}
+	return rows, questions, nil
+}
+
+// ofTokens lists what the page may ask of a row of tokens: its head with each side beside the first, and each window.
+func (x *exporter) ofTokens(ref string) (questions []question, err error) {
+	for with, sides := 1, 2; with < sides; with++ {
+		q := question{"row", url.Values{"ref": {ref}, "with": {strconv.Itoa(with)}}}
+		if with == 1 {
+			q.with.Del("with")
+		}
+		a, err := x.ask(q)
+		if err != nil {
+			return nil, err
+		}
+		questions = append(questions, q)
+		head := a.(headAnswer)
+		if with == 1 {
+			for side, s := range head.Sides {
+				for from := 0; from < s.Length; from += maxTokens {
+					questions = append(questions, question{"tokens", url.Values{
+						"from": {strconv.Itoa(from)}, "ref": {ref}, "side": {strconv.Itoa(side)},
+					}})
+				}
+			}
+		}
+		sides = len(head.Sides)
+	}
+	return questions, nil
+}
+
+// kept is an answer as it is kept.
+type kept struct {
+	to   string
+	text []byte // base64 of gzip of JSON
+}
+
+func (x *exporter) answers(questions []question) (out []kept, size int64, err error) {
+	for _, q := range questions {
+		a, err := x.ask(q)
+		if err != nil {
+			return nil, 0, err
+		}
+		text, err := packed(a)
+		if err != nil {
+			return nil, 0, err
+		}
+		size += int64(len(text))
+		out = append(out, kept{q.String(), text})
+	}
+	return out, size, nil
+}
+
+func (x *exporter) keep(answers []kept) error {
+	for _, a := range answers {
+		n, err := x.write(a.text)
+		if err != nil {
+			return err
+		}
+		x.index.Answers[a.to] = n
+	}
+	return nil
+}
+
+// keepList keeps a list that the page goes through.
+func keepList[T any](x *exporter, name string, list []T) error {
+	x.index.Lists[name] = []int{}
+	for part := range slices.Chunk(list, listLines) {
+		text, err := packed(part)
+		if err != nil {
+			return err
+		}
+		n, err := x.write(text)
+		if err != nil {
+			return err
+		}
+		x.index.Lists[name] = append(x.index.Lists[name], n)
+	}
+	return nil
+}
+
+// write writes a member, and answers with its number.
+func (x *exporter) write(text []byte) (int, error) {
+	x.index.Members = append(x.index.Members, [2]int64{x.written, int64(len(text))})
+	n, err := x.w.Write(text)
+	x.written += int64(n)
+	return len(x.index.Members) - 1, err
+}
+
+// packed is base64 of gzip of an answer's JSON.
+func packed(a any) ([]byte, error) {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if err := errors.Join(json.NewEncoder(z).Encode(a), z.Close()); err != nil {
+		return nil, err
+	}
+	return base64.StdEncoding.AppendEncode(nil, b.Bytes()), nil
+}
+
+// notice is an exported file's first line.
+const notice = "<!-- This file contains the data of a run: prompts, answers and what else its records hold, as redaction left " +
+	"them. Give it only to those who may read the run. -->\n"
+
+// exportedPage is the page in one piece, in two halves between which the data goes. Its modules find each other by an
+// import map, and its data in the file instead of on a server.
+func exportedPage() (head, foot string, err error) {
+	names, err := fs.Glob(files, "page/*.js")
+	if err != nil {
+		return "", "", err
+	}
+	imports := map[string]string{}
+	for _, path := range names {
+		text, err := files.ReadFile(path)
+		if err != nil {
+			return "", "", err
+		}
+		name := strings.TrimPrefix(path, "page/")
+		switch name {
+		case "data.js":
+			continue
+		case "exported.js":
+			name = "data.js"
+		}
+		source := strings.ReplaceAll(string(text), "from './", "from 'nat-go/")
+		imports["nat-go/"+name] = "data:text/javascript;base64," + base64.StdEncoding.EncodeToString([]byte(source))
+	}
+	table, err := json.Marshal(map[string]any{"imports": imports})
+	if err != nil {
+		return "", "", err
+	}
+	page, err := files.ReadFile("page/index.html")
+	if err != nil {
+		return "", "", err
+	}
+	style, err := files.ReadFile("page/style.css")
+	if err != nil {
+		return "", "", err
+	}
+	const start = `import 'nat-go/app.js'`
+	policy := fmt.Sprintf("default-src 'none'; script-src %s %s data:; style-src %s; base-uri 'none'; "+
+		"form-action 'none'", hashSource(table), hashSource([]byte(start)), hashSource(style))
+	text := notice + string(page)
+	for _, change := range [][2]string{
+		{`<meta charset="utf-8">`, `<meta charset="utf-8">` + "\n" +
+			`<meta http-equiv="Content-Security-Policy" content="` + policy + `">`},
+		{`<link rel="stylesheet" href="style.css">`, "<style>" + string(style) + "</style>"},
+		{`<link rel="icon" href="icon.svg">` + "\n", ""},
+		{`<script type="module" src="app.js"></script>` + "\n", ""},
+	} {
+		if strings.Count(text, change[0]) != 1 {
+			return "", "", fmt.Errorf("index.html does not have %s once", change[0])
+		}
+		text = strings.Replace(text, change[0], change[1], 1)
+	}
+	head, foot, ok := strings.Cut(text, "</body>")
+	if !ok {
+		return "", "", errors.New("index.html has no end of its body")
+	}
+	return head, fmt.Sprintf("<script type=\"importmap\">%s</script>\n<script type=\"module\">%s</script>\n</body>%s",
+		table, start, foot), nil
+}
+
+// hashSource lets a policy allow an inline script or style.
+func hashSource(text []byte) string {
+	sum := sha256.Sum256(text)
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}

@@ -1,0 +1,228 @@
+package view
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
+	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/tokenview"
+)
+
+// batchRow is a row of the token batches, as the list has it.
+type batchRow struct {
+	Ref     string `json:"ref"`
+	Channel string `json:"channel"`
+	Split   string `json:"split"`
+	Example string `json:"example"`
+	Record  int64  `json:"record"` // from 1
+	Sites   int    `json:"sites"`
+}
+
+// batchRows is a window of those.
+type batchRows struct {
+	Total int        `json:"total"`
+	Rows  []batchRow `json:"rows"`
+}
+
+func (r *Run) batchRows(req *http.Request) (answer, error) {
+	q := req.URL.Query()
+	offset, limit, err := window(q.Get("offset"), q.Get("limit"), maxRows)
+	if err != nil {
+		return nil, err
+	}
+	record, _ := strconv.ParseInt(q.Get("record"), 10, 64)
+	a := batchRows{Rows: []batchRow{}}
+	if !dataset.HasBatches(r.Folder) {
+		return a, nil
+	}
+	err = batch.EachLine(r.Folder.Batches()+"/"+batch.IndexName, func(l *batch.Line) error {
+		if want := q.Get("channel"); want != "" && l.Channel != want {
+			return nil
+		}
+		for i := range l.RowInfo {
+			m := &l.RowInfo[i]
+			if record > 0 && m.Ordinal+1 != record {
+				continue
+			}
+			if a.Total++; a.Total > offset && len(a.Rows) < limit {
+				a.Rows = append(a.Rows, batchRow{
+					fmt.Sprintf("%s:%d", l.File, i+1), l.Channel, l.Split, text(m.Example), m.Ordinal + 1, len(m.Sites),
+				})
+			}
+		}
+		return nil
+	})
+	return a, err
+}
+
+// headAnswer is what a row of tokens is, without its tokens.
+type headAnswer struct {
+	File    string       `json:"file"`
+	Row     int          `json:"row"`
+	Channel string       `json:"channel"`
+	Info    batch.Meta   `json:"info"`
+	Weight  float32      `json:"weight"`
+	Sides   []sideInfo   `json:"sides"`
+	Shown   []int        `json:"shown"` // the sides that the pieces are of
+	Pieces  []tokenPiece `json:"pieces"`
+	Width   int          `json:"width"` // tokens in a window
+}
+
+type sideInfo struct {
+	Name    string `json:"name"`
+	Length  int    `json:"length"`
+	Trained int    `json:"trained"`
+	LogProb bool   `json:"log_prob"` // there are some
+	JSD     bool   `json:"jsd"`
+}
+
+// tokenPiece is a stretch of a row whose sides stand beside each other.
+type tokenPiece struct {
+	What  string   `json:"what"`  // same, splice (the second side's alone), differs
+	Spans [][2]int `json:"spans"` // of each side that is shown
+}
+
+func (r *Run) tokenHead(req *http.Request) (answer, error) {
+	q := req.URL.Query()
+	v, err := r.tokenRow(q.Get("ref"))
+	if err != nil {
+		return nil, err
+	}
+	a := headAnswer{
+		File: v.File, Row: v.Row, Channel: v.Channel, Info: v.Meta, Weight: v.Weight, Shown: []int{0}, Width: maxTokens,
+	}
+	for _, s := range v.Sides {
+		info := sideInfo{Name: s.Name, Length: len(s.Tokens)}
+		for i := range s.Tokens {
+			if s.Tokens[i].Trained {
+				info.Trained++
+			}
+			info.LogProb = info.LogProb || s.Tokens[i].LogProb != nil
+			info.JSD = info.JSD || s.Tokens[i].JSD != nil
+		}
+		a.Sides = append(a.Sides, info)
+	}
+	if len(v.Sides) > 1 {
+		beside := 1
+		if text := q.Get("with"); text != "" {
+			if beside, err = strconv.Atoi(text); err != nil || beside < 1 || beside >= len(v.Sides) {
+				return nil, badQuery{fmt.Errorf("the row has no side %q to show beside the first", text)}
+			}
+		}
+		a.Shown = append(a.Shown, beside)
+	}
+	a.Pieces = cutPieces(aligned(v, a.Shown))
+	a.Info.Proof = nil // owners of every token: they are in the tokens
+	return a, nil
+}
+
+// aligned divides a row so that what its sides have in common stands side by side.
+func aligned(v *tokenview.Row, shown []int) []tokenPiece {
+	first := v.Sides[0].Tokens
+	if len(shown) == 1 {
+		return []tokenPiece{{"same", [][2]int{{0, len(first)}}}}
+	}
+	second := v.Sides[shown[1]].Tokens
+	var out []tokenPiece
+	a, b := 0, 0
+	add := func(what string, n, m int) {
+		if n > 0 || m > 0 {
+			out = append(out, tokenPiece{what, [][2]int{{a, a + n}, {b, b + m}}})
+			a, b = a+n, b+m
+		}
+	}
+	if v.Channel == batch.SDPO.Name {
+		sites := slices.DeleteFunc(slices.Clone(v.Meta.Sites), func(s batch.RowSite) bool { return s.Teacher != shown[1]-1 })
+		slices.SortStableFunc(sites, func(x, y batch.RowSite) int { return cmp.Compare(x.At, y.At) })
+		for _, s := range sites {
+			add("same", int(s.At)-a, int(s.At)-a)
+			add("splice", 0, int(s.Hint))
+		}
+		add("same", len(first)-a, len(second)-b)
+		return out
+	}
+	common := 0
+	for common < min(len(first), len(second)) && first[common].ID == second[common].ID {
+		common++
+	}
+	end := 0
+	for end < min(len(first), len(second))-common && first[len(first)-1-end].ID == second[len(second)-1-end].ID {
+		end++
+	}
+	add("same", common, common)
+	add("differs", len(first)-a-end, len(second)-b-end)
+	add("same", end, end)
+	return out
+}
+
+// pieceTokens is how many tokens of a side a piece has at most: the page draws only the pieces that are near.
+const pieceTokens = 256
+
+func cutPieces(pieces []tokenPiece) (out []tokenPiece) {
+	for _, p := range pieces {
+		for {
+			part, left := tokenPiece{What: p.What}, false
+			for i, s := range p.Spans {
+				end := min(s[0]+pieceTokens, s[1])
+				part.Spans = append(part.Spans, [2]int{s[0], end})
+				p.Spans[i][0] = end
+				left = left || end < s[1]
+			}
+			if out = append(out, part); !left {
+				break
+			}
+		}
+	}
+	return out
+}
+
+// tokensAnswer is a window of a side of a row.
+type tokensAnswer struct {
+	From   int               `json:"from"`
+	Tokens []tokenview.Token `json:"tokens"`
+}
+
+func (r *Run) tokenWindow(req *http.Request) (answer, error) {
+	q := req.URL.Query()
+	from, n, err := window(q.Get("from"), q.Get("n"), maxTokens)
+	if err != nil {
+		return nil, err
+	}
+	v, err := r.tokenRow(q.Get("ref"))
+	if err != nil {
+		return nil, err
+	}
+	side, err := strconv.Atoi(cmp.Or(q.Get("side"), "0"))
+	if err != nil || side < 0 || side >= len(v.Sides) {
+		return nil, badQuery{fmt.Errorf("the row has no side %q", q.Get("side"))}
+	}
+	tokens := v.Sides[side].Tokens
+	from = min(from, len(tokens))
+	return tokensAnswer{from, tokens[from:min(from+n, len(tokens))]}, nil
+}
+
+// tokenRow reads a row of tokens. The last one is kept: a long row is asked for window by window.
+func (r *Run) tokenRow(ref string) (*tokenview.Row, error) {
+	if !dataset.HasBatches(r.Folder) {
+		return nil, notFound{errors.New("this run has no token batches: collator.tokenizer makes a run write them")}
+	}
+	tok, err := r.tokenizer()
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.tokens.ref != ref || r.tokens.row == nil {
+		row, err := tokenview.ReadRow(string(r.Folder), ref, tok)
+		if err != nil {
+			return nil, err
+		}
+		r.tokens.ref, r.tokens.row = ref, row
+	}
+	return r.tokens.row, nil
+}
