@@ -28,8 +28,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/browsertest"
 )
 
-// TestView has a browser show every page of a run, served and out of a file: what is in the files is on the screen, every
-// key does what the page says, nobody is barred, another page gets at nothing, and nothing is complained about.
+// TestView has a browser show every page of a run, served and out of a file: what is in the files is on the screen,
+// every key does what the page says, nobody is barred, another page gets at nothing, and nothing is complained about.
 func TestView(t *testing.T) {
 	b := browsertest.Start(t, chromedp.Flag("host-resolver-rules", "MAP evil.example 127.0.0.1"))
 	dir := filepath.Join(t.TempDir(), "hints")
@@ -83,7 +83,9 @@ func viewPages() map[string][]string {
 		pages["#/tokens?ref=sdpo%2Ftrain%2F00000.safetensors%3A1"] = []string{
 			"student: 323 tokens, 31 trained", "teacher: 352 tokens, 31 trained", "on policy: ", "<|im_start|>",
 		}
-		pages["#/tokens?ref=dpo%2Ftrain%2F00000.safetensors%3A1"] = []string{"chosen: 323 tokens, 30 trained", "rejected"}
+		pages["#/tokens?ref=dpo%2Ftrain%2F00000.safetensors%3A1"] = []string{
+			"chosen: 323 tokens, 30 trained", "rejected",
+		}
 	}
 	return pages
 }
@@ -93,7 +95,8 @@ func show(tab *browsertest.Tab, hash string) {
 	text, _ := json.Marshal(hash)
 	browsertest.Eval[any](tab, "location.hash = "+string(text)+"; 0")
 	tab.Await("document.getElementById('main').dataset.shown === " + string(text) +
-		" && [...document.querySelectorAll('.piece')].every((p) => p.childElementCount || p.getBoundingClientRect().top > innerHeight)")
+		" && [...document.querySelectorAll('.piece')].every((p) => " +
+		"p.childElementCount || p.getBoundingClientRect().top > innerHeight)")
 }
 
 // tall is the height of a window that shows all of a page.
@@ -124,7 +127,8 @@ func (v *viewTest) pages(t *testing.T) {
 	}
 	browsertest.Eval[any](tab, "document.querySelector('.written').open = true; 0")
 	tab.Await("document.querySelector('.written pre')")
-	if text := tab.Text(".written"); !strings.Contains(text, "trl: trl/train.jsonl:1") || !strings.Contains(text, `{"prompt": [`) {
+	text := tab.Text(".written")
+	if !strings.Contains(text, "trl: trl/train.jsonl:1") || !strings.Contains(text, `{"prompt": [`) {
 		t.Errorf("the row as it was written is not there: %s", text)
 	}
 	if withTokenizers() {
@@ -132,7 +136,8 @@ func (v *viewTest) pages(t *testing.T) {
 		for _, class := range []string{"trained", "context", "hint", "filler"} {
 			tab.Await("document.querySelector('.tokens ." + class + "')")
 		}
-		splice := browsertest.Eval[[]int](tab, "[...document.querySelector('.splice').children].map((c) => c.childElementCount)")
+		splice := browsertest.Eval[[]int](tab,
+			"[...document.querySelector('.splice').children].map((c) => c.childElementCount)")
 		if len(splice) != 2 || splice[0] != 0 || splice[1] == 0 {
 			t.Errorf("where the hint is spliced in, the student has %v tokens", splice)
 		}
@@ -197,7 +202,8 @@ func (v *viewTest) keys(t *testing.T) {
 	tab.Clipboard()
 	show(tab, "#/rows")
 	at := func() int {
-		return browsertest.Eval[int](tab, "[...document.querySelectorAll('tbody tr')].findIndex((r) => r.ariaSelected === 'true')")
+		return browsertest.Eval[int](tab,
+			"[...document.querySelectorAll('tbody tr')].findIndex((r) => r.ariaSelected === 'true')")
 	}
 	for i, step := range []struct {
 		key  string
@@ -213,20 +219,22 @@ func (v *viewTest) keys(t *testing.T) {
 	tab.Key("c")
 	tab.Await("document.getElementById('status').textContent === 'copied'")
 	var copied struct{ Title, Chosen any }
-	if err := json.Unmarshal([]byte(browsertest.Eval[string](tab, "navigator.clipboard.readText()")), &copied); err != nil ||
-		copied.Title != "record 1, preference, train" || copied.Chosen == nil {
+	clipboard := func() string { return browsertest.Eval[string](tab, "navigator.clipboard.readText()") }
+	if err := json.Unmarshal([]byte(clipboard()), &copied); err != nil || copied.Title != "record 1, preference, train" || copied.Chosen == nil {
 		t.Errorf("copied as JSON: %v %+v", err, copied)
 	}
 	tab.Key("m")
 	tab.Await("navigator.clipboard.readText().then((x) => x.startsWith('# record 1, preference'))")
-	if text := browsertest.Eval[string](tab, "navigator.clipboard.readText()"); !strings.Contains(text, "## chosen\n") {
+	if text := clipboard(); !strings.Contains(text, "## chosen\n") {
 		t.Errorf("copied as Markdown: %s", text)
 	}
 	tab.Key("j")
 	tab.Await("document.getElementById('main').dataset.shown === '#/record?n=2'")
 	tab.Key("k")
 	tab.Await("document.getElementById('main').dataset.shown === '#/record?n=1'")
-	if next := browsertest.Eval[string](tab, "[...document.links].find((l) => l.text === 'next in the group')?.hash ?? ''"); next != "" {
+	next := browsertest.Eval[string](tab,
+		"[...document.links].find((l) => l.text === 'next in the group')?.hash ?? ''")
+	if next != "" {
 		tab.Key("n")
 		tab.Await("document.getElementById('main').dataset.shown === '" + next + "'")
 		tab.Key("p")
@@ -238,8 +246,9 @@ func (v *viewTest) keys(t *testing.T) {
 	tab.Await("document.querySelector('[aria-pressed=true]')?.textContent === 'Approve'")
 	tab.Key("r")
 	tab.Await("document.querySelector('[aria-pressed=true]')?.textContent === 'Reject'")
-	if text, err := os.ReadFile(filepath.Join(v.dir, "out", "r.marks.jsonl")); err != nil || !strings.Contains(string(text), "reject") {
-		t.Errorf("the mark is not beside the run: %v %s", err, text)
+	marked, err := os.ReadFile(filepath.Join(v.dir, "out", "r.marks.jsonl"))
+	if err != nil || !strings.Contains(string(marked), "reject") {
+		t.Errorf("the mark is not beside the run: %v %s", err, marked)
 	}
 	tab.Key("r")
 	tab.Await("!document.querySelector('[aria-pressed=true]')")
@@ -296,7 +305,8 @@ func (v *viewTest) anotherPage(t *testing.T) {
 			t.Errorf("%s: %s", script, got)
 		}
 	}
-	text := browsertest.Eval[string](tab, "fetch('"+base+"api/overview', {mode: 'no-cors'}).then((r) => r.text(), () => '')")
+	text := browsertest.Eval[string](tab,
+		"fetch('"+base+"api/overview', {mode: 'no-cors'}).then((r) => r.text(), () => '')")
 	if text != "" {
 		t.Errorf("without CORS it reads %q", text)
 	}
@@ -329,7 +339,8 @@ func (v *viewTest) exported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if first, _, _ := strings.Cut(string(text), "\n"); !strings.Contains(first, "This file contains the data of a run") {
+	first, _, _ := strings.Cut(string(text), "\n")
+	if !strings.Contains(first, "This file contains the data of a run") {
 		t.Errorf("its first line: %s", first)
 	}
 	served, file := v.b.Open(t, v.url), v.b.Open(t, "file://"+path)
@@ -337,8 +348,8 @@ func (v *viewTest) exported(t *testing.T) {
 	file.Screen(1280, tall, false)
 	hashes := slices.Collect(maps.Keys(viewPages()))
 	for _, q := range []string{
-		"sites>0", "score<1 builder:hints", "reason:any", "reason:none split:train", `example:"small-0"`, "mark:none", "calendar",
-		`"book" kind:preference`, "messages>=4 length<2000", "fidelity:text", "task:video-0",
+		"sites>0", "score<1 builder:hints", "reason:any", "reason:none split:train", `example:"small-0"`, "mark:none",
+		"calendar", `"book" kind:preference`, "messages>=4 length<2000", "fidelity:text", "task:video-0",
 	} {
 		hashes = append(hashes, "#/rows?"+neturl.Values{"q": {q}, "sort": {"-length"}}.Encode())
 	}
@@ -363,9 +374,10 @@ func (v *viewTest) exported(t *testing.T) {
 	v.quiet(t, file)
 	some := v.b.Open(t, "file://"+filepath.Join(v.dir, "some.html"))
 	some.Await("!document.getElementById('exported').hidden")
-	if text := some.Text("#exported"); !strings.HasPrefix(text, "This file holds 2 of 13 records, of which 3 fit its filter") ||
-		!strings.Contains(text, "--where FILTER --limit N chooses others") {
-		t.Errorf("what it holds: %s", text)
+	holds := some.Text("#exported")
+	if !strings.HasPrefix(holds, "This file holds 2 of 13 records, of which 3 fit its filter") ||
+		!strings.Contains(holds, "--where FILTER --limit N chooses others") {
+		t.Errorf("what it holds: %s", holds)
 	}
 	show(some, "#/rows")
 	if text := some.Text("main"); !strings.Contains(text, "2 records") {

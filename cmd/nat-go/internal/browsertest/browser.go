@@ -32,7 +32,8 @@ type Browser struct {
 	ctx context.Context
 }
 
-// Start starts the distribution's Chromium. Without one the test is skipped, or, where NATGO_REQUIRE names chromium, fails.
+// Start starts the distribution's Chromium. Without one the test is skipped, or, where NATGO_REQUIRE names chromium,
+// fails.
 func Start(t *testing.T, flags ...chromedp.ExecAllocatorOption) *Browser {
 	t.Helper()
 	path := ""
@@ -163,7 +164,7 @@ func (tab *Tab) Await(expression string) {
 	end := time.Now().Add(patience)
 	for !Eval[bool](tab, "Boolean("+expression+")") {
 		if time.Now().After(end) {
-			tab.t.Fatalf("%s did not come true; the page:\n%s", expression, Eval[string](tab, "document.body.innerText"))
+			tab.t.Fatalf("%s did not come true; the page:\n%s", expression, tab.Text("body"))
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -212,8 +213,8 @@ func (tab *Tab) Clipboard() {
 // axePath is where .ci/run installs axe-core, seen from the folder of a package's tests in cmd/nat-go.
 const axePath = ".cache/npm/node_modules/axe-core/axe.min.js"
 
-// Axe is the source of axe-core, which finds what bars people from a page; empty where it isn't installed, which fails a
-// test where NATGO_REQUIRE names axe. root is the module's folder.
+// Axe is the source of axe-core, which finds what bars people from a page; empty where it isn't installed, which fails
+// a test where NATGO_REQUIRE names axe. root is the module's folder.
 func Axe(t *testing.T, root string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, axePath))

@@ -137,7 +137,8 @@ func aligned(v *tokenview.Row, shown []int) []tokenPiece {
 		}
 	}
 	if v.Channel == batch.SDPO.Name {
-		sites := slices.DeleteFunc(slices.Clone(v.Meta.Sites), func(s batch.RowSite) bool { return s.Teacher != shown[1]-1 })
+		sites := slices.Clone(v.Meta.Sites)
+		sites = slices.DeleteFunc(sites, func(s batch.RowSite) bool { return s.Teacher != shown[1]-1 })
 		slices.SortStableFunc(sites, func(x, y batch.RowSite) int { return cmp.Compare(x.At, y.At) })
 		for _, s := range sites {
 			add("same", int(s.At)-a, int(s.At)-a)
