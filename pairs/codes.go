@@ -16,6 +16,17 @@ const (
 	OtherName       ledger.Reason = "other_step_name"
 )
 
+// Why two rollouts of a task make no pair.
+const (
+	SingleRollout     ledger.Reason = "single_rollout"
+	SeveralBranches   ledger.Reason = "several_branches"
+	DifferentSetup    ledger.Reason = "different_setup"
+	EnvironmentParted ledger.Reason = "environment_parted"
+	OneGoesOn         ledger.Reason = "one_goes_on"
+	WithinNoise       ledger.Reason = "within_noise"
+	MuchLonger        ledger.Reason = "chosen_much_longer"
+)
+
 // Codes are the pages of the reasons above, for `nat-go explain`.
 func Codes() []ledger.Code {
 	return []ledger.Code{
@@ -29,5 +40,28 @@ func Codes() []ledger.Code {
 		ledger.NewCode(BelowMinChosen, "build", "The better candidate scores below min_chosen_score.", "Lower min_chosen_score if you want weaker winners."),
 		ledger.NewCode(NotChosen, "build", "The strategy or its limit (max_pairs_per_turn) left this candidate in no pair.", "Choose another strategy or raise the limit."),
 		ledger.NewCode(OtherName, "build", "The candidate belongs to another step than the builder's ttc_step_name.", "Set ttc_step_name, or add a builder for that step."),
+		ledger.NewCode(SingleRollout, "build",
+			"The task has only one usable rollout, so there is nothing to compare it with.",
+			"Sample at least two rollouts a task; what groups them is the task's key (task_key of the source)."),
+		ledger.NewCode(SeveralBranches, "build",
+			"The rollout has several branches, and its score doesn't say which of them earned it.",
+			"Score branches as rollouts of their own."),
+		ledger.NewCode(DifferentSetup, "build",
+			"No other rollout of the task had the same tools and began with the same messages, "+
+				"so a difference of scores says nothing about what the model did.",
+			"Give all rollouts of a task the same system prompt, question and tools."),
+		ledger.NewCode(EnvironmentParted, "build",
+			"The two rollouts part where the environment spoke - the same call had another result -, "+
+				"so nothing that the model wrote there can be better or worse.",
+			"Nothing; make the tools' answers repeatable if there are many."),
+		ledger.NewCode(OneGoesOn, "build",
+			"One of the two rollouts is how the other begins: where they part one of them has nothing.",
+			"Nothing."),
+		ledger.NewCode(WithinNoise, "build",
+			"The scores differ by no more than chance would have it: less than 1.96 standard deviations of a difference (score_sd).",
+			"Score each rollout several times and give the mean, or set score_sd to what the scorer's is."),
+		ledger.NewCode(MuchLonger, "build",
+			"The chosen side is longer than the rejected one by more than max_length_ratio: the pair would teach length.",
+			"Raise max_length_ratio, or leave it out, if longer is better here."),
 	}
 }

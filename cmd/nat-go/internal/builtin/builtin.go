@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/divergence"
 	"github.com/nat-go/nat-go/builders/dpo"
 	"github.com/nat-go/nat-go/builders/dpo/natcompat"
 	"github.com/nat-go/nat-go/builders/grpo"
@@ -71,6 +72,7 @@ func find[F any](all []F, is func(F) bool) (f F, ok bool) {
 func Builders() []sdk.Factory {
 	return []sdk.Factory{
 		sdk.New(dpo.Info(), func(c *dpo.Config) (builders.Builder, error) { return dpo.New(*c) }),
+		sdk.New(divergence.Info(), func(c *divergence.Config) (builders.Builder, error) { return divergence.New(*c) }),
 		sdk.New(grpo.Info(), func(c *grpo.Config) (builders.Builder, error) { return grpo.New(*c) }),
 		sdk.New(sdpo.Info(), func(c *sdpo.Config) (builders.Builder, error) { return sdpo.New(*c) }),
 		sdk.New(sft.Info(), func(c *sft.Config) (builders.Builder, error) { return sft.New(*c) }),

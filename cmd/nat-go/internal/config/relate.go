@@ -249,7 +249,7 @@ func (l *loader) noEffect(c *Config) {
 }
 
 // untaught are the builders of ours whose records make batches of channels that collator.teacher can't serve.
-var untaught = []string{"dpo_traj_builder", "sft_traj_builder", "grpo_traj_builder"}
+var untaught = []string{"divergence_traj_builder", "dpo_traj_builder", "sft_traj_builder", "grpo_traj_builder"}
 
 // idleTeacher reports a teacher that is not asked about anything: it serves hints, and rollouts where it is told to.
 func (l *loader) idleTeacher(c *Config) {

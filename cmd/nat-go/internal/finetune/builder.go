@@ -272,6 +272,9 @@ func (a *account) take(res *result) {
 func (a *account) use(r builders.Record) {
 	if a.unit == unitExample {
 		a.mark(r.Header().Example, 0)
+		if p, ok := r.(*builders.Preference); ok && p.Rejected.Ref.Part == builders.NodeSpan { // of another rollout
+			a.mark(p.Rejected.Ref.Example, 0)
+		}
 		return
 	}
 	switch r := r.(type) {

@@ -1,0 +1,230 @@
+package divergence
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/pairs"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// Info describes the builder.
+func Info() builders.Info {
+	return builders.Info{
+		Name: "divergence_traj_builder", Version: "1.0.0", Stability: "beta",
+		Doc:  "preference pairs of scored rollouts of a task, from where they part",
+		Unit: builders.UnitTask, Kinds: []builders.Kind{builders.KindPreference}, Config: new(Config),
+	}
+}
+
+// Builder pairs rollouts. Build may be called from several goroutines.
+type Builder struct{ cfg Config }
+
+var _ builders.Builder = (*Builder)(nil)
+
+// New returns a builder, or what is wrong with its configuration.
+func New(cfg Config) (*Builder, error) {
+	if err := schema.Validate(&cfg); err != nil {
+		return nil, err
+	}
+	return &Builder{cfg}, nil
+}
+
+// rollout is an example that can be compared.
+type rollout struct {
+	at    int // index into the group's examples
+	ex    *ttc.Example
+	walk  []int // its nodes, from the root
+	nodes []*ttc.Node
+	used  bool
+	why   ledger.Reason // of the last pair that was refused
+}
+
+// Build pairs the rollouts of a task.
+func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) error {
+	var fit []*rollout
+	for e, ex := range g.Examples {
+		r, why := usable(e, ex)
+		if why == "" {
+			fit = append(fit, r)
+		} else if err := out.Drop(drop(ex, "example", why)); err != nil {
+			return err
+		}
+	}
+	alike := setups(fit)
+	for _, set := range alike {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		lonely := pairs.SingleRollout
+		if len(alike) > 1 {
+			lonely = pairs.DifferentSetup
+		}
+		if err := b.choose(g, set, lonely, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// usable says why a rollout can't be compared.
+func usable(e int, ex *ttc.Example) (*rollout, ledger.Reason) {
+	leaves := ex.Graph.Leaves()
+	switch {
+	case len(leaves) == 0:
+		return nil, ledger.NothingTrained
+	case len(leaves) > 1:
+		return nil, pairs.SeveralBranches
+	}
+	r := &rollout{at: e, ex: ex, walk: ex.Graph.Branch(leaves[0])}
+	for _, n := range r.walk {
+		r.nodes = append(r.nodes, &ex.Graph.Nodes[n])
+	}
+	switch {
+	case pairs.Setup(r.nodes) == len(r.nodes):
+		return nil, ledger.NothingTrained
+	case ex.Reward == nil:
+		return nil, ledger.NoReward
+	case math.IsNaN(*ex.Reward) || math.IsInf(*ex.Reward, 0):
+		return nil, ledger.NonFiniteScore
+	}
+	return r, ""
+}
+
+// setups are the rollouts that can be compared with each other, in order of their first.
+func setups(all []*rollout) (sets [][]*rollout) {
+	for _, r := range all {
+		i := slices.IndexFunc(sets, func(set []*rollout) bool {
+			return pairs.SameSetup(set[0].nodes, r.nodes) && sameTools(set[0].ex.Tools, r.ex.Tools)
+		})
+		if i < 0 {
+			sets = append(sets, nil)
+			i = len(sets) - 1
+		}
+		sets[i] = append(sets[i], r)
+	}
+	return sets
+}
+
+func sameTools(a, b []chat.Tool) bool {
+	return slices.EqualFunc(a, b, func(x, y chat.Tool) bool { return x.Name == y.Name && bytes.Equal(x.Raw, y.Raw) })
+}
+
+// choose makes the pairs of rollouts that began alike; lonely is why there is none of a single one.
+func (b *Builder) choose(g *ttc.Group, set []*rollout, lonely ledger.Reason, out builders.Output) error {
+	if len(set) == 1 {
+		return out.Drop(drop(set[0].ex, "example", lonely))
+	}
+	scores := make([]float64, len(set))
+	for i, r := range set {
+		scores[i] = *r.ex.Reward
+	}
+	chosen := pairs.NewChooser(b.cfg.chooser()).Choose(scores, nil)
+	for _, p := range chosen.Pairs {
+		if err := b.pair(g, set[p.Chosen], set[p.Rejected], p.Margin, out); err != nil {
+			return err
+		}
+	}
+	if n := chosen.Left.Total(); n > 0 {
+		if err := out.Count("pairs_not_taken", n); err != nil {
+			return err
+		}
+	}
+	for i, r := range set {
+		if r.used {
+			continue
+		}
+		why := chosen.Why[i]
+		if why == "" {
+			why = r.why
+		}
+		d := drop(r.ex, "example", why)
+		d.Detail = fmt.Sprintf("%s %v", b.cfg.ScoreName, *r.ex.Reward)
+		if err := out.Drop(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pair makes the pair of two rollouts, or says why it makes none.
+func (b *Builder) pair(g *ttc.Group, better, worse *rollout, margin float64, out builders.Output) error {
+	d, why := pairs.Diverge(better.nodes, worse.nodes)
+	if why == "" {
+		why = b.refused(better, worse, d, margin)
+	}
+	if why != "" {
+		better.why, worse.why = why, why
+		refusal := drop(better.ex, "pair", why)
+		refusal.Detail = fmt.Sprintf("with %s, %s %v and %v", worse.ex.ID, b.cfg.ScoreName, *better.ex.Reward, *worse.ex.Reward)
+		return out.Drop(refusal)
+	}
+	better.used, worse.used = true, true
+	return out.Record(&builders.Preference{
+		Head:      builders.Head{Example: better.at, Metadata: metadata(better, worse, d)},
+		Prompt:    better.content(0, d.Shared),
+		Chosen:    better.content(d.Shared, d.EndA),
+		Rejected:  worse.content(d.Shared, d.EndB),
+		Reward:    margin,
+		ScoreName: b.cfg.ScoreName, ChosenScore: *better.ex.Reward, RejectedScore: *worse.ex.Reward,
+		ChosenIndex: int64(better.at), RejectedIndex: int64(worse.at),
+		ChosenPolicy: better.ex.Policy, RejectedPolicy: worse.ex.Policy,
+	})
+}
+
+func (b *Builder) refused(better, worse *rollout, d pairs.Divergence, margin float64) ledger.Reason {
+	long, short := length(better.nodes[d.Shared:d.EndA]), length(worse.nodes[d.Shared:d.EndB])
+	switch most := b.cfg.MaxLengthRatio; {
+	case b.cfg.ScoreSD > 0 && margin <= b.cfg.noise():
+		return pairs.WithinNoise
+	case most > 0 && float64(long) > most*float64(short):
+		return pairs.MuchLonger
+	}
+	return ""
+}
+
+// length is how many bytes the model wrote.
+func length(nodes []*ttc.Node) (n int) {
+	for _, node := range nodes {
+		if node.Sampled == ttc.No || node.Message.Role != "assistant" {
+			continue
+		}
+		m := &node.Message
+		n += len(m.Text) + len(m.Reasoning)
+		for _, p := range m.Parts {
+			n += len(p.Text)
+		}
+		for _, c := range m.ToolCalls {
+			n += len(c.Name) + len(c.Arguments)
+		}
+	}
+	return n
+}
+
+// content is messages from..to of a rollout.
+func (r *rollout) content(from, to int) builders.Content {
+	return builders.Content{Ref: builders.Ref{
+		Part: builders.NodeSpan, Example: r.at, Last: r.walk[to-1], Skip: from,
+	}}
+}
+
+// metadata says which two rollouts a pair is of.
+func metadata(better, worse *rollout, d pairs.Divergence) json.Raw {
+	b := json.AppendString([]byte(`{"chosen_rollout":`), better.ex.ID)
+	b = json.AppendString(append(b, `,"rejected_rollout":`...), worse.ex.ID)
+	return fmt.Appendf(b, `,"shared_messages":%d}`, d.Shared)
+}
+
+func drop(ex *ttc.Example, unit string, why ledger.Reason) ledger.Drop {
+	return ledger.Drop{
+		Stage: ledger.Build, Reason: why, Unit: unit, Run: ex.Run, Example: ex.ID, Index: -1, File: ex.File, Offset: ex.Offset,
+	}
+}

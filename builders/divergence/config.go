@@ -1,0 +1,35 @@
+package divergence
+
+import (
+	"math"
+
+	"github.com/nat-go/nat-go/pairs"
+)
+
+// Config is `trajectory_builders.<name>` with `_type: divergence_traj_builder`.
+type Config struct {
+	Strategy       string   `yaml:"strategy" default:"best_vs_worst" validate:"oneof=best_vs_worst adjacent best_vs_rest pass_fail exhaustive" doc:"which rollouts of a task are compared"`
+	Pass           *float64 `yaml:"pass" validate:"required_if=Strategy pass_fail,excluded_unless=Strategy pass_fail" doc:"strategy pass_fail: a rollout passes that scores at least this"`
+	ScoreDirection string   `yaml:"score_direction" default:"higher" validate:"oneof=higher lower" doc:"whether a higher or a lower score is better"`
+	ScoreName      string   `yaml:"score_name" default:"reward" doc:"what the scores measure"`
+	MinScoreDiff   float64  `yaml:"min_score_diff" default:"0" validate:"gte=0" doc:"least difference of scores in a pair; equal scores never make one"`
+	ScoreSD        float64  `yaml:"score_sd" default:"0" validate:"gte=0" doc:"standard deviation of the score of one and the same rollout, where it is known: pairs that may be chance are left out"`
+	MaxPairs       *int     `yaml:"max_pairs_per_task" validate:"omitempty,gte=1" doc:"keep only the pairs of a task with the largest differences"`
+	MaxLengthRatio float64  `yaml:"max_length_ratio" default:"0" validate:"omitempty,gte=1" doc:"leave out pairs whose chosen side has more than so many times the characters of the rejected one; 0: none is left out"`
+}
+
+func (c *Config) chooser() pairs.Config {
+	p := pairs.Config{
+		Strategy: pairs.Strategy(c.Strategy), LowerIsBetter: c.ScoreDirection == "lower", MinMargin: c.MinScoreDiff,
+	}
+	if c.Strategy == "pass_fail" {
+		p.Strategy, p.Threshold = pairs.Threshold, *c.Pass
+	}
+	if c.MaxPairs != nil {
+		p.MaxPairs = *c.MaxPairs
+	}
+	return p
+}
+
+// noise is the largest difference of two scores that is put down to chance: 1.96 standard deviations of it.
+func (c *Config) noise() float64 { return 1.96 * math.Sqrt2 * c.ScoreSD }
