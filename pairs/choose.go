@@ -24,7 +24,8 @@ const (
 	RandomK     Strategy = "random_k"      // K pairs drawn by hash of seed and keys
 )
 
-// Config is how pairs are chosen. Scores are finite; with LowerIsBetter, margins and thresholds are meant in that direction.
+// Config is how pairs are chosen. Scores are finite; with LowerIsBetter, margins and thresholds are meant in that
+// direction.
 type Config struct {
 	Strategy      Strategy
 	LowerIsBetter bool
@@ -77,8 +78,8 @@ type Chooser struct {
 // NewChooser returns a chooser.
 func NewChooser(cfg Config) *Chooser { return &Chooser{cfg: cfg} }
 
-// Choose chooses pairs among candidates with these scores. keys name the candidates for RandomK, whatever their order; other
-// strategies don't look at them.
+// Choose chooses pairs among candidates with these scores. keys name the candidates for RandomK, whatever their order;
+// other strategies don't look at them.
 func (c *Chooser) Choose(scores []float64, keys []uint64) Result {
 	n := len(scores)
 	c.order(scores)
@@ -139,8 +140,9 @@ func (c *Chooser) order(scores []float64) {
 	}
 }
 
-// bounds finds for each rank the first rank it can win against, and the ranks that may win at all. It counts the pairs this
-// excludes. Rounding keeps order, so margins rise along a row (i fixed, j rising) and fall from row to row: one pass does.
+// bounds finds for each rank the first rank it can win against, and the ranks that may win at all. It counts the pairs
+// this excludes. Rounding keeps order, so margins rise along a row (i fixed, j rising) and fall from row to row: one
+// pass does.
 func (c *Chooser) bounds() (left Left) {
 	n := len(c.score)
 	c.first = c.first[:0]
@@ -224,9 +226,9 @@ func (c *Chooser) cut() {
 	}
 }
 
-// widest adds, in order, the pairs with chosen rank below winners and rejected rank from losers on: all, or the MaxPairs
-// widest. Row i (chosen rank i) has its widest pairs at its end, and no row's widest is wider than that of the row before:
-// so a row enters the heap when the one before it has given its first pair.
+// widest adds, in order, the pairs with chosen rank below winners and rejected rank from losers on: all, or the
+// MaxPairs widest. Row i (chosen rank i) has its widest pairs at its end, and no row's widest is wider than that of the
+// row before: so a row enters the heap when the one before it has given its first pair.
 func (c *Chooser) widest(winners, losers int) {
 	n, most := len(c.score), c.cfg.MaxPairs
 	all := 0

@@ -30,18 +30,78 @@ func TestStrategies(t *testing.T) {
 		left Left
 	}{
 		{"exhaustive", Config{Strategy: Exhaustive}, "1>4 1>0 1>2 1>3 2>4 3>4 2>0 3>0 0>4 ", "[    ]", Left{Tie: 1}},
-		{"limit", Config{Strategy: Exhaustive, MaxPairs: 3}, "1>4 1>0 1>2 ", "[   not_chosen_by_strategy ]", Left{Tie: 1, NotChosen: 6}},
-		{"margin", Config{Strategy: Exhaustive, MinMargin: 0.4}, "1>4 1>0 1>2 1>3 2>4 3>4 ", "[    ]", Left{Tie: 1, BelowMargin: 3}},
-		{"wide margin", Config{Strategy: Exhaustive, MinMargin: 0.7}, "1>4 1>0 ", "[  below_min_score_diff below_min_score_diff ]", Left{Tie: 1, BelowMargin: 7}},
-		{"min chosen", Config{Strategy: Exhaustive, MinChosen: &half}, "1>4 1>0 1>2 1>3 2>4 3>4 2>0 3>0 ", "[    ]", Left{Tie: 1, BelowMinChosen: 1}},
-		{"best vs worst", Config{Strategy: BestVsWorst}, "1>4 ", "[not_chosen_by_strategy  not_chosen_by_strategy not_chosen_by_strategy ]", Left{Tie: 1, NotChosen: 8}},
+		{
+			"limit",
+			Config{Strategy: Exhaustive, MaxPairs: 3},
+			"1>4 1>0 1>2 ",
+			"[   not_chosen_by_strategy ]",
+			Left{Tie: 1, NotChosen: 6},
+		},
+		{
+			"margin",
+			Config{Strategy: Exhaustive, MinMargin: 0.4},
+			"1>4 1>0 1>2 1>3 2>4 3>4 ",
+			"[    ]",
+			Left{Tie: 1, BelowMargin: 3},
+		},
+		{
+			"wide margin",
+			Config{Strategy: Exhaustive, MinMargin: 0.7},
+			"1>4 1>0 ",
+			"[  below_min_score_diff below_min_score_diff ]",
+			Left{Tie: 1, BelowMargin: 7},
+		},
+		{
+			"min chosen",
+			Config{Strategy: Exhaustive, MinChosen: &half},
+			"1>4 1>0 1>2 1>3 2>4 3>4 2>0 3>0 ",
+			"[    ]",
+			Left{Tie: 1, BelowMinChosen: 1},
+		},
+		{
+			"best vs worst",
+			Config{Strategy: BestVsWorst},
+			"1>4 ",
+			"[not_chosen_by_strategy  not_chosen_by_strategy not_chosen_by_strategy ]",
+			Left{Tie: 1, NotChosen: 8},
+		},
 		{"adjacent", Config{Strategy: Adjacent}, "1>2 2>0 3>0 0>4 ", "[    ]", Left{Tie: 1, NotChosen: 5}},
-		{"adjacent with margin", Config{Strategy: Adjacent, MinMargin: 0.35}, "1>2 ", "[not_chosen_by_strategy   not_chosen_by_strategy not_chosen_by_strategy]", Left{Tie: 1, BelowMargin: 3, NotChosen: 5}},
+		{
+			"adjacent with margin",
+			Config{Strategy: Adjacent, MinMargin: 0.35},
+			"1>2 ",
+			"[not_chosen_by_strategy   not_chosen_by_strategy not_chosen_by_strategy]",
+			Left{Tie: 1, BelowMargin: 3, NotChosen: 5},
+		},
 		{"best vs rest", Config{Strategy: BestVsRest}, "1>4 1>0 1>2 1>3 ", "[    ]", Left{Tie: 1, NotChosen: 5}},
-		{"threshold", Config{Strategy: Threshold, Threshold: 0.5}, "1>4 1>0 2>4 3>4 2>0 3>0 ", "[    ]", Left{Tie: 1, NotChosen: 3}},
-		{"threshold limit", Config{Strategy: Threshold, Threshold: 0.5, MaxPairs: 3}, "1>4 1>0 2>4 ", "[   not_chosen_by_strategy ]", Left{Tie: 1, NotChosen: 6}},
-		{"lower is better", Config{Strategy: BestVsWorst, LowerIsBetter: true}, "4>1 ", "[not_chosen_by_strategy  not_chosen_by_strategy not_chosen_by_strategy ]", Left{Tie: 1, NotChosen: 8}},
-		{"lower min chosen", Config{Strategy: Exhaustive, LowerIsBetter: true, MinChosen: &low, MinMargin: 0.4}, "4>1 0>1 4>2 4>3 ", "[    ]", Left{Tie: 1, BelowMargin: 3, BelowMinChosen: 2}},
+		{
+			"threshold",
+			Config{Strategy: Threshold, Threshold: 0.5},
+			"1>4 1>0 2>4 3>4 2>0 3>0 ",
+			"[    ]",
+			Left{Tie: 1, NotChosen: 3},
+		},
+		{
+			"threshold limit",
+			Config{Strategy: Threshold, Threshold: 0.5, MaxPairs: 3},
+			"1>4 1>0 2>4 ",
+			"[   not_chosen_by_strategy ]",
+			Left{Tie: 1, NotChosen: 6},
+		},
+		{
+			"lower is better",
+			Config{Strategy: BestVsWorst, LowerIsBetter: true},
+			"4>1 ",
+			"[not_chosen_by_strategy  not_chosen_by_strategy not_chosen_by_strategy ]",
+			Left{Tie: 1, NotChosen: 8},
+		},
+		{
+			"lower min chosen",
+			Config{Strategy: Exhaustive, LowerIsBetter: true, MinChosen: &low, MinMargin: 0.4},
+			"4>1 0>1 4>2 4>3 ",
+			"[    ]",
+			Left{Tie: 1, BelowMargin: 3, BelowMinChosen: 2},
+		},
 	}
 	for _, c := range cases {
 		r := NewChooser(c.cfg).Choose(scores, nil)
@@ -143,7 +203,8 @@ func naive(cfg Config, scores []float64, keys []uint64) []Pair {
 func TestChooseIsTheNaiveChoice(t *testing.T) {
 	c := rapid.Custom(func(t *rapid.T) Config {
 		cfg := Config{
-			Strategy:      rapid.SampledFrom([]Strategy{Exhaustive, BestVsWorst, Adjacent, BestVsRest, Threshold}).Draw(t, "strategy"),
+			Strategy: rapid.SampledFrom([]Strategy{Exhaustive, BestVsWorst, Adjacent, BestVsRest, Threshold}).
+				Draw(t, "strategy"),
 			LowerIsBetter: rapid.Bool().Draw(t, "lower"),
 			MinMargin:     rapid.SampledFrom([]float64{0, 0.1, 0.2, 0.5}).Draw(t, "margin"),
 			Threshold:     rapid.SampledFrom([]float64{0.3, 0.5}).Draw(t, "threshold"),
@@ -158,7 +219,8 @@ func TestChooseIsTheNaiveChoice(t *testing.T) {
 	chooser := NewChooser(Config{})
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := c.Draw(t, "config")
-		scores := rapid.SliceOfN(rapid.OneOf(rapid.Map(rapid.IntRange(0, 10), func(n int) float64 { return float64(n) / 10 }), rapid.Float64Range(0, 1)), 1, 14).Draw(t, "scores")
+		scores := rapid.SliceOfN(rapid.OneOf(rapid.Map(rapid.IntRange(0, 10), func(n int) float64 { return float64(n) / 10 }), rapid.Float64Range(0, 1)), 1, 14).
+			Draw(t, "scores")
 		chooser.cfg = cfg
 		r := chooser.Choose(scores, nil)
 		if want := naive(cfg, scores, nil); show(r.Pairs) != show(want) {
@@ -202,7 +264,8 @@ func TestRandomKDoesNotDependOnOrder(t *testing.T) {
 	}
 	others := 0
 	for seed := range uint64(20) {
-		rand.New(rand.NewSource(int64(seed))).Shuffle(len(order), func(a, b int) { order[a], order[b] = order[b], order[a] })
+		rand.New(rand.NewSource(int64(seed))).
+			Shuffle(len(order), func(a, b int) { order[a], order[b] = order[b], order[a] })
 		if got := draw(1, order); got != want {
 			t.Errorf("order %v: %s, want %s", order, got, want)
 		}

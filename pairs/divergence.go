@@ -16,9 +16,10 @@ type Divergence struct {
 	EndA, EndB int
 }
 
-// Diverge finds where two rollouts of a task part; a and b are the messages of each in order. Ids of tool calls are drawn
-// anew in each rollout, and don't count. The reason says why there is no pair: they part where the environment spoke, so
-// the model did nothing differently there; or one of them goes on where the other ends; or they share nothing.
+// Diverge finds where two rollouts of a task part; a and b are the messages of each in order. Ids of tool calls are
+// drawn anew in each rollout, and don't count. The reason says why there is no pair: they part where the environment
+// spoke, so the model did nothing differently there; or one of them goes on where the other ends; or they share
+// nothing.
 func Diverge(a, b []*ttc.Node) (d Divergence, why ledger.Reason) {
 	for d.Shared < min(len(a), len(b)) && sameMessage(&a[d.Shared].Message, &b[d.Shared].Message) {
 		d.Shared++

@@ -16,7 +16,10 @@ func talk(lines ...[3]string) (nodes []*ttc.Node) {
 		case "assistant":
 			n.Sampled = ttc.Yes
 		case "call":
-			n.Message = chat.Message{Role: "assistant", ToolCalls: []chat.ToolCall{{ID: l[2], Name: "f", Arguments: l[1]}}}
+			n.Message = chat.Message{
+				Role:      "assistant",
+				ToolCalls: []chat.ToolCall{{ID: l[2], Name: "f", Arguments: l[1]}},
+			}
 			n.Sampled = ttc.Yes
 		case "tool":
 			n.Message.ToolCallID = l[2]
@@ -41,29 +44,35 @@ func TestDiverge(t *testing.T) {
 		"ids of calls don't count": {
 			talk(ask, [3]string{"call", "{}", "1"}, [3]string{"tool", "r", "1"}, [3]string{"assistant", "x"}),
 			talk(ask, [3]string{"call", "{}", "2"}, [3]string{"tool", "r", "2"}, [3]string{"assistant", "y"}),
-			Divergence{3, 4, 4}, "",
+			Divergence{3, 4, 4},
+			"",
 		},
 		"results that nobody answered are no part": {
 			talk(ask, [3]string{"call", "a", "1"}, [3]string{"tool", "r", "1"}), talk(ask, [3]string{"assistant", "y"}),
-			Divergence{1, 2, 2}, "",
+			Divergence{1, 2, 2},
+			"",
 		},
 		"the environment parted": {
 			talk(ask, [3]string{"call", "{}", "1"}, [3]string{"tool", "r", "1"}, [3]string{"assistant", "x"}),
 			talk(ask, [3]string{"call", "{}", "1"}, [3]string{"tool", "s", "1"}, [3]string{"assistant", "y"}),
-			Divergence{Shared: 2}, EnvironmentParted,
+			Divergence{Shared: 2},
+			EnvironmentParted,
 		},
 		"a turn that was copied is not the model's": {
 			talk(ask, [3]string{"copied", "x"}, [3]string{"assistant", "x"}), talk(ask, [3]string{"assistant", "y"}),
-			Divergence{Shared: 1}, EnvironmentParted,
+			Divergence{Shared: 1},
+			EnvironmentParted,
 		},
 		"one goes on": {
 			talk(ask, [3]string{"assistant", "x"}), talk(ask, [3]string{"assistant", "x"}, [3]string{"assistant", "y"}),
-			Divergence{Shared: 2}, OneGoesOn,
+			Divergence{Shared: 2},
+			OneGoesOn,
 		},
 		"the same": {talk(ask, [3]string{"assistant", "x"}), talk(ask, [3]string{"assistant", "x"}), Divergence{Shared: 2}, OneGoesOn},
 		"nothing shared": {
 			talk(ask, [3]string{"assistant", "x"}), talk([3]string{"user", "r"}, [3]string{"assistant", "x"}),
-			Divergence{}, DifferentSetup,
+			Divergence{},
+			DifferentSetup,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -22,8 +22,8 @@ type Out struct {
 type Filtered struct {
 	Groups [][]int // candidates that may be compared: of one prompt, at least two, each text once
 	Out    []Out   // the others, each once
-	// Contained counts candidates that stay although their output stands somewhere in the prompt: too short, or true of all of
-	// the turn, to be a leak.
+	// Contained counts candidates that stay although their output stands somewhere in the prompt: too short, or true of
+	// all of the turn, to be a leak.
 	Contained int
 }
 
@@ -80,7 +80,9 @@ func unfit(c *ttc.Candidate) ledger.Reason {
 }
 
 // printed is how Python prints a list of message dicts or of LangChain's message objects.
-var printed = regexp.MustCompile(`^\s*[\[(]?\s*(\{\s*'(role|content|type)'\s*:|(Human|AI|System|Tool|Function|Chat)Message(Chunk)?\()`)
+var printed = regexp.MustCompile(
+	`^\s*[\[(]?\s*(\{\s*'(role|content|type)'\s*:|(Human|AI|System|Tool|Function|Chat)Message(Chunk)?\()`,
+)
 
 func isRepr(prompt string) bool {
 	if prompt == "" || strings.IndexByte("[({HAST FC\t\n", prompt[0]) < 0 { // almost every prompt stops here
@@ -89,10 +91,10 @@ func isRepr(prompt string) bool {
 	return printed.MatchString(prompt)
 }
 
-// leaks takes out the candidates whose prompt gives their answer away: a message of the assistant ends it, or its text ends with
-// the answer, or holds it where the answer is too long to stand there by chance. A prompt that others were given, too, and
-// answered otherwise was recorded without an answer: what it ends with is its own ("Answer with A or B"). And where all
-// candidates of the turn stand in their prompts, in full length, choosing among them is the task.
+// leaks takes out the candidates whose prompt gives their answer away: a message of the assistant ends it, or its text
+// ends with the answer, or holds it where the answer is too long to stand there by chance. A prompt that others were
+// given, too, and answered otherwise was recorded without an answer: what it ends with is its own ("Answer with A or
+// B"). And where all candidates of the turn stand in their prompts, in full length, choosing among them is the task.
 func (f *Filtered) leaks(all []ttc.Candidate, turn []int, cfg FilterConfig) []int {
 	copied := 0
 	where := make([]place, len(turn))
@@ -128,7 +130,8 @@ func (f *Filtered) leaks(all []ttc.Candidate, turn []int, cfg FilterConfig) []in
 // answeredOtherwise reports whether another candidate of the turn has the prompt of candidate i and another output.
 func answeredOtherwise(all []ttc.Candidate, turn []int, i int) bool {
 	for _, k := range turn {
-		if strings.TrimSpace(all[k].Output) != strings.TrimSpace(all[i].Output) && SamePrompt(&all[k].Prompt, &all[i].Prompt) {
+		if strings.TrimSpace(all[k].Output) != strings.TrimSpace(all[i].Output) &&
+			SamePrompt(&all[k].Prompt, &all[i].Prompt) {
 			return true
 		}
 	}
@@ -195,9 +198,9 @@ func findText(text, output string) place {
 // speaker is how transcripts say, on a line of its own or before the text, that the model speaks now.
 var speaker = regexp.MustCompile(`(?i)(^|[\n\r|>])[ \t<|\[*#]*(assistant|ai|bot|model|gpt)[ \t>|\]*]*:?[ \t]*[\n\r]*$`)
 
-// anchorBytes of a text are looked for first: package strings compares so many at once, and longer ones by a hash that rolls
-// over every byte. They begin with a letter that is not one of the commonest of English, as the search goes from one occurrence
-// of that to the next. Both together take a tenth off the builder's time.
+// anchorBytes of a text are looked for first: package strings compares so many at once, and longer ones by a hash that
+// rolls over every byte. They begin with a letter that is not one of the commonest of English, as the search goes from
+// one occurrence of that to the next. Both together take a tenth off the builder's time.
 const anchorBytes = 32
 
 // contains is strings.Contains for texts that are mostly not contained.

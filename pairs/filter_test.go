@@ -17,7 +17,14 @@ func text(prompt, output string) ttc.Candidate {
 }
 
 func TestFilterGroupsByPrompt(t *testing.T) {
-	all := []ttc.Candidate{text("P", "a"), text("Q", "b"), text("P", "c"), text("Q", "d"), text("R", "e"), text("P", "a")}
+	all := []ttc.Candidate{
+		text("P", "a"),
+		text("Q", "b"),
+		text("P", "c"),
+		text("Q", "d"),
+		text("R", "e"),
+		text("P", "a"),
+	}
 	f := Filter(all, []int{0, 1, 2, 3, 4, 5}, FilterConfig{})
 	if fmt.Sprint(f.Groups) != "[[0 2] [1 3]]" || fmt.Sprint(f.Out) != "[{5 same_text} {4 different_prompt}]" {
 		t.Errorf("%v %v", f.Groups, f.Out)
@@ -62,14 +69,57 @@ func TestAnswerInPrompt(t *testing.T) {
 		{"inside, short", ttc.Prompt{Text: "b2 or c3?"}, "b2", false, 1},
 		{"inside, long", ttc.Prompt{Text: "so: " + answer + ". Which?"}, answer, true, 0},
 		{"end of a word", ttc.Prompt{Text: "banana"}, "a", false, 1},
-		{"last message of the assistant", ttc.Prompt{Form: ttc.MessagesPrompt, Messages: []chat.Message{message("user", "hi"), message("assistant", "other")}}, "b2", true, 0},
-		{"last message ends with it", ttc.Prompt{Form: ttc.MessagesPrompt, Messages: []chat.Message{message("user", "say b2")}}, "b2", false, 1},
-		{"an earlier message ends with it", ttc.Prompt{Form: ttc.MessagesPrompt, Messages: []chat.Message{message("user", "say b2"), message("user", "now")}}, "b2", false, 1},
-		{"in a part", ttc.Prompt{Form: ttc.MessagesPrompt, Messages: []chat.Message{{Role: "user", Form: chat.Parts, Parts: []chat.Part{{Type: "text", Text: answer}, {Type: "image_url"}}}}}, answer, true, 0},
+		{
+			"last message of the assistant",
+			ttc.Prompt{
+				Form:     ttc.MessagesPrompt,
+				Messages: []chat.Message{message("user", "hi"), message("assistant", "other")},
+			},
+			"b2",
+			true,
+			0,
+		},
+		{
+			"last message ends with it",
+			ttc.Prompt{Form: ttc.MessagesPrompt, Messages: []chat.Message{message("user", "say b2")}},
+			"b2",
+			false,
+			1,
+		},
+		{
+			"an earlier message ends with it",
+			ttc.Prompt{
+				Form:     ttc.MessagesPrompt,
+				Messages: []chat.Message{message("user", "say b2"), message("user", "now")},
+			},
+			"b2",
+			false,
+			1,
+		},
+		{
+			"in a part",
+			ttc.Prompt{
+				Form: ttc.MessagesPrompt,
+				Messages: []chat.Message{
+					{
+						Role:  "user",
+						Form:  chat.Parts,
+						Parts: []chat.Part{{Type: "text", Text: answer}, {Type: "image_url"}},
+					},
+				},
+			},
+			answer,
+			true,
+			0,
+		},
 		{"no messages", ttc.Prompt{Form: ttc.MessagesPrompt, Messages: []chat.Message{}}, "b2", false, 0},
 	}
 	for _, c := range cases {
-		all := []ttc.Candidate{{Prompt: c.prompt, Output: c.output}, {Prompt: c.prompt, Output: "zzz"}, {Prompt: c.prompt, Output: "yyy"}}
+		all := []ttc.Candidate{
+			{Prompt: c.prompt, Output: c.output},
+			{Prompt: c.prompt, Output: "zzz"},
+			{Prompt: c.prompt, Output: "yyy"},
+		}
 		f := Filter(all, []int{0, 1, 2}, FilterConfig{})
 		if leak := slices.Contains(f.Out, Out{0, AnswerInPrompt}); leak != c.leak || f.Contained != c.contained {
 			t.Errorf("%s: leak %v, contained %d; want %v, %d", c.name, leak, f.Contained, c.leak, c.contained)
@@ -94,7 +144,9 @@ func TestSamePrompt(t *testing.T) {
 	messages := func() ttc.Prompt {
 		return ttc.Prompt{Form: ttc.MessagesPrompt, Messages: []chat.Message{{
 			Role: "assistant", Form: chat.Parts, Parts: []chat.Part{{Type: "text", Text: "x", Raw: []byte("r")}}, Name: "n",
-			ToolCalls: []chat.ToolCall{{ID: "c", Name: "f", Arguments: "{}", Extra: []chat.Member{{Key: "k", Value: []byte("1")}}}},
+			ToolCalls: []chat.ToolCall{
+				{ID: "c", Name: "f", Arguments: "{}", Extra: []chat.Member{{Key: "k", Value: []byte("1")}}},
+			},
 			Reasoning: "hm", ReasoningKey: "thinking", Extra: []chat.Member{{Key: "e", Value: []byte("1")}},
 		}}}
 	}
@@ -134,8 +186,8 @@ func TestContains(t *testing.T) {
 	})
 }
 
-// TestChoicesAreNotLeaks: what a prompt that all were given ends with is its own, be it a choice it offers; an answer that was
-// appended to the prompt of its candidate is a leak, however short; and the switch lets all pass.
+// TestChoicesAreNotLeaks: what a prompt that all were given ends with is its own, be it a choice it offers; an answer
+// that was appended to the prompt of its candidate is a leak, however short; and the switch lets all pass.
 func TestChoicesAreNotLeaks(t *testing.T) {
 	long := strings.Repeat("a long choice that takes more than a line ", 2)
 	ask := func(role string) func(text string) ttc.Prompt {
@@ -143,7 +195,10 @@ func TestChoicesAreNotLeaks(t *testing.T) {
 			if role == "" {
 				return ttc.Prompt{Text: text}
 			}
-			return ttc.Prompt{Form: ttc.MessagesPrompt, Messages: []chat.Message{{Role: role, Form: chat.Text, Text: text}}}
+			return ttc.Prompt{
+				Form:     ttc.MessagesPrompt,
+				Messages: []chat.Message{{Role: role, Form: chat.Text, Text: text}},
+			}
 		}
 	}
 	for _, c := range []struct {

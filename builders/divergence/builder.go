@@ -164,7 +164,13 @@ func (b *Builder) pair(g *ttc.Group, better, worse *rollout, margin float64, out
 	if why != "" {
 		better.why, worse.why = why, why
 		refusal := drop(better.ex, "pair", why)
-		refusal.Detail = fmt.Sprintf("with %s, %s %v and %v", worse.ex.ID, b.cfg.ScoreName, *better.ex.Reward, *worse.ex.Reward)
+		refusal.Detail = fmt.Sprintf(
+			"with %s, %s %v and %v",
+			worse.ex.ID,
+			b.cfg.ScoreName,
+			*better.ex.Reward,
+			*worse.ex.Reward,
+		)
 		return out.Drop(refusal)
 	}
 	better.used, worse.used = true, true

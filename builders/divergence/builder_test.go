@@ -52,7 +52,11 @@ func (s *said) Count(string, int64) error { return nil }
 func told(id string, reward float64, words string) *ttc.Example {
 	ex := &ttc.Example{ID: id, Task: "t", Reward: &reward}
 	for i, w := range strings.Fields(words) {
-		n := ttc.Node{Parent: i - 1, Message: chat.Message{Role: "assistant", Form: chat.Text, Text: w}, Sampled: ttc.Yes}
+		n := ttc.Node{
+			Parent:  i - 1,
+			Message: chat.Message{Role: "assistant", Form: chat.Text, Text: w},
+			Sampled: ttc.Yes,
+		}
 		switch {
 		case w[0] == '=':
 			n.Message.Role, n.Sampled = "tool", ttc.No
@@ -90,7 +94,10 @@ func TestPairs(t *testing.T) {
 	unscored := told("u", 0, "Q a")
 	unscored.Reward = nil
 	branched := told("b", 1, "Q a")
-	branched.Graph.Nodes = append(branched.Graph.Nodes, ttc.Node{Parent: 0, Sampled: ttc.Yes, Message: chat.Message{Role: "assistant"}})
+	branched.Graph.Nodes = append(
+		branched.Graph.Nodes,
+		ttc.Node{Parent: 0, Sampled: ttc.Yes, Message: chat.Message{Role: "assistant"}},
+	)
 	tools := told("o", 1, "Q a")
 	tools.Tools = []chat.Tool{{Name: "f"}}
 	for name, c := range map[string]struct {
@@ -99,11 +106,13 @@ func TestPairs(t *testing.T) {
 		want     []string
 	}{
 		"from where they part": {
-			with(nil), []*ttc.Example{told("x", 0, "Q a =r b =s"), told("y", 1, "Q a =r c =t d")},
+			with(nil),
+			[]*ttc.Example{told("x", 0, "Q a =r b =s"), told("y", 1, "Q a =r c =t d")},
 			[]string{"Q a =r | c =t d > b by 1"},
 		},
 		"best and worst only": {
-			with(nil), []*ttc.Example{told("x", 0, "Q a"), told("y", 1, "Q b"), told("z", 0.5, "Q c")},
+			with(nil),
+			[]*ttc.Example{told("x", 0, "Q a"), told("y", 1, "Q b"), told("z", 0.5, "Q c")},
 			[]string{"Q | b > a by 1", "example z: not_chosen_by_strategy"},
 		},
 		"adjacent": {
@@ -123,32 +132,39 @@ func TestPairs(t *testing.T) {
 		},
 		"lower is better": {
 			with(func(c *Config) { c.ScoreDirection = "lower" }),
-			[]*ttc.Example{told("x", 0, "Q a"), told("y", 1, "Q b")}, []string{"Q | a > b by 1"},
+			[]*ttc.Example{told("x", 0, "Q a"), told("y", 1, "Q b")},
+			[]string{"Q | a > b by 1"},
 		},
 		"a tie": {
-			with(nil), []*ttc.Example{told("x", 1, "Q a"), told("y", 1, "Q b")},
+			with(nil),
+			[]*ttc.Example{told("x", 1, "Q a"), told("y", 1, "Q b")},
 			[]string{"example x: tie", "example y: tie"},
 		},
 		"within the noise of the score": {
-			with(func(c *Config) { c.ScoreSD = 0.4 }), []*ttc.Example{told("x", 0, "Q a"), told("y", 1, "Q b")},
+			with(func(c *Config) { c.ScoreSD = 0.4 }),
+			[]*ttc.Example{told("x", 0, "Q a"), told("y", 1, "Q b")},
 			[]string{"pair y: within_noise", "example x: within_noise", "example y: within_noise"},
 		},
 		"above the noise of the score": {
-			with(func(c *Config) { c.ScoreSD = 0.3 }), []*ttc.Example{told("x", 0, "Q a"), told("y", 1, "Q b")},
+			with(func(c *Config) { c.ScoreSD = 0.3 }),
+			[]*ttc.Example{told("x", 0, "Q a"), told("y", 1, "Q b")},
 			[]string{"Q | b > a by 1"},
 		},
 		"much longer": {
-			with(func(c *Config) { c.MaxLengthRatio = 2 }), []*ttc.Example{told("x", 0, "Q a"), told("y", 1, "Q bbb")},
+			with(func(c *Config) { c.MaxLengthRatio = 2 }),
+			[]*ttc.Example{told("x", 0, "Q a"), told("y", 1, "Q bbb")},
 			[]string{"pair y: chosen_much_longer", "example x: chosen_much_longer", "example y: chosen_much_longer"},
 		},
 		"other questions, other tools, alone": {
-			with(nil), []*ttc.Example{told("x", 0, "Q a"), told("y", 1, "P b"), tools},
+			with(nil),
+			[]*ttc.Example{told("x", 0, "Q a"), told("y", 1, "P b"), tools},
 			[]string{"example x: different_setup", "example y: different_setup", "example o: different_setup"},
 		},
 		"one rollout":        {with(nil), []*ttc.Example{told("x", 0, "Q a")}, []string{"example x: single_rollout"}},
 		"environment parted": {with(nil), []*ttc.Example{told("x", 0, "Q a =r b"), told("y", 1, "Q a =s b")}, []string{"pair y: environment_parted", "example x: environment_parted", "example y: environment_parted"}},
 		"unfit": {
-			with(nil), []*ttc.Example{unscored, branched, told("n", math.NaN(), "Q a"), told("e", 1, "Q"), {ID: "0"}},
+			with(nil),
+			[]*ttc.Example{unscored, branched, told("n", math.NaN(), "Q a"), told("e", 1, "Q"), {ID: "0"}},
 			[]string{
 				"example u: no_reward", "example b: several_branches", "example n: non_finite_score",
 				"example e: nothing_to_train", "example 0: nothing_to_train",
@@ -177,8 +193,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestBruteForce: with strategy exhaustive, the pairs are those that looking at every two rollouts finds, and a rollout of
-// another question changes none.
+// TestBruteForce: with strategy exhaustive, the pairs are those that looking at every two rollouts finds, and a rollout
+// of another question changes none.
 func TestBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "=r", "=s"}), 1, 5)

@@ -42,7 +42,7 @@ func screens() []screen {
 		{name: "list", args: words("finetune list --output-dir out")},
 		{name: "inspect", args: words("inspect traces.jsonl")},
 		{name: "stats", args: words("dataset stats RUN")},
-		{name: "verify", args: words("dataset verify RUN")},
+		{name: "verify", args: words("dataset verify RUN"), wide: true},
 		{name: "show", args: words("dataset show RUN --limit 4")},
 		{name: "show-dropped", args: words("dataset show RUN --dropped any --limit 4")},
 		{name: "explain-one", args: words("explain no_repair")},

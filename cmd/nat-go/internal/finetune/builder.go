@@ -40,7 +40,9 @@ func (b *builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
 		return nil, b.failed(err)
 	}
 	if res.Group != g {
-		return nil, b.failed(fmt.Errorf("the results of group %q came where those of %q were due", res.Group.Key, g.Key))
+		return nil, b.failed(
+			fmt.Errorf("the results of group %q came where those of %q were due", res.Group.Key, g.Key),
+		)
 	}
 	return &res, nil
 }
@@ -51,7 +53,10 @@ func (b *builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
 func (b *builder) log(f *recordlog.Builder, index, first int, res *result) {
 	for _, d := range res.Drops {
 		if d.N() < 0 || d.N() > mostDropped {
-			res.Reason, res.Err = builders.BuilderFailed, fmt.Errorf("it reported a drop of %d, which nothing has", d.N())
+			res.Reason, res.Err = builders.BuilderFailed, fmt.Errorf(
+				"it reported a drop of %d, which nothing has",
+				d.N(),
+			)
 		}
 	}
 	b.limit(res)
@@ -71,7 +76,12 @@ func (b *builder) log(f *recordlog.Builder, index, first int, res *result) {
 	a.total -= a.elsewhere(res.Drops)
 	left := a.total - a.used - a.dropped
 	if left < 0 {
-		b.dropGroup(f, a, builders.BuilderFailed, fmt.Errorf("of %s it used %d and dropped %d", ledger.Quantity(a.total, a.unit), a.used, a.dropped))
+		b.dropGroup(
+			f,
+			a,
+			builders.BuilderFailed,
+			fmt.Errorf("of %s it used %d and dropped %d", ledger.Quantity(a.total, a.unit), a.used, a.dropped),
+		)
 		return
 	}
 	f.Account(ledger.Build, a.unit, a.total, a.used)
@@ -92,7 +102,19 @@ func (b *builder) log(f *recordlog.Builder, index, first int, res *result) {
 		}
 		if err := f.Record(index, r); err != nil {
 			f.Account(ledger.Build, unitRecord, 1, 0)
-			f.Drop(b.place(g, head.Example, ledger.Drop{Reason: builders.BadReference, Unit: unitRecord, Turn: head.Turn, Index: -1, Detail: err.Error()}))
+			f.Drop(
+				b.place(
+					g,
+					head.Example,
+					ledger.Drop{
+						Reason: builders.BadReference,
+						Unit:   unitRecord,
+						Turn:   head.Turn,
+						Index:  -1,
+						Detail: err.Error(),
+					},
+				),
+			)
 		}
 	}
 	for _, c := range res.Counts {
@@ -179,7 +201,10 @@ func (b *builder) dropCandidates(f *recordlog.Builder, g *ttc.Group, drops []led
 // made of the examples' own messages, or it left out sites and rollouts only.
 func wholeExamples(res *result) bool {
 	for _, r := range res.Records {
-		if !slices.ContainsFunc(contents(r), func(c *builders.Content) bool { return c.Ref.Part == builders.NodeSpan }) {
+		if !slices.ContainsFunc(
+			contents(r),
+			func(c *builders.Content) bool { return c.Ref.Part == builders.NodeSpan },
+		) {
 			return false
 		}
 	}
@@ -197,7 +222,13 @@ func (b *builder) dropGroup(f *recordlog.Builder, a *account, reason ledger.Reas
 		return
 	}
 	f.Account(ledger.Build, a.unit, a.total, 0)
-	f.Drop(b.place(a.group, 0, ledger.Drop{Reason: reason, Unit: a.unit, Index: -1, Detail: firstLine(why), Count: a.total}))
+	f.Drop(
+		b.place(
+			a.group,
+			0,
+			ledger.Drop{Reason: reason, Unit: a.unit, Index: -1, Detail: firstLine(why), Count: a.total},
+		),
+	)
 }
 
 func (b *builder) place(g *ttc.Group, example int, d ledger.Drop) ledger.Drop {
@@ -307,7 +338,8 @@ func (a *account) useCandidate(example int, c builders.Content) {
 }
 
 func (a *account) mark(example, candidate int) {
-	if example < 0 || example >= len(a.seen) || candidate < 0 || candidate >= len(a.seen[example]) || a.seen[example][candidate] {
+	if example < 0 || example >= len(a.seen) || candidate < 0 || candidate >= len(a.seen[example]) ||
+		a.seen[example][candidate] {
 		return
 	}
 	a.seen[example][candidate] = true

@@ -51,7 +51,7 @@ func (r *Report) Screen(w io.Writer) error {
 		line("dropped", "%d %s", r.Dropped[reason], reason)
 	}
 	for _, y := range r.Builders {
-		line("builder", "%-5s %7d %s%s", y.Name(), y.Records, unit(y.Records), why(y))
+		line("builder", "%-10s %5d %s%s", y.Name(), y.Records, unit(y.Records), why(y))
 	}
 	if len(r.Tokenizers) > 0 {
 		line(
