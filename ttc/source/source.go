@@ -156,12 +156,15 @@ func (t *Tally) Drop(d ledger.Drop) {
 	}
 }
 
-// PassOver counts something of an input that nothing reads.
-func (t *Tally) PassOver(what string) {
+// PassOver counts things of an input that nothing reads.
+func (t *Tally) PassOver(what string, n int64) {
+	if n == 0 {
+		return
+	}
 	if t.S.Unread == nil {
 		t.S.Unread = map[string]int64{}
 	}
-	t.S.Unread[what]++
+	t.S.Unread[what] += n
 }
 
 // unitKey is the unit of keys of an input.

@@ -25,7 +25,7 @@ func read(
 	return session.ReadStored(files, limits, tally, func(s *session.Store, path string) error {
 		r.store = s
 		return r.file(ctx, path, limits)
-	}, r.sessions)
+	}, nil, r.sessions)
 }
 
 // file keeps the trajectories of a file. What is damaged is booked, what comes after it can't be found.
@@ -60,7 +60,7 @@ func (r *reader) file(ctx context.Context, path string, limits session.Limits) e
 		trajectory := trajectoryOf(entry)
 		if trajectory == nil {
 			if known {
-				r.tally.PassOver("entries that are no trajectories")
+				r.tally.PassOver("entries that are no trajectories", 1)
 			}
 			continue
 		}

@@ -33,13 +33,13 @@ type steps struct {
 
 func (t *steps) add(trajectory json.Raw, agent string, depth int) {
 	if v := session.Text(trajectory, "schema_version"); len(v) > len(newest) || v > newest {
-		t.r.tally.PassOver(v + ", a version newer than " + newest)
+		t.r.tally.PassOver(v+", a version newer than "+newest, 1)
 	}
 	about, _ := trajectory.Get("agent")
 	definitions, _ := about.Get("tool_definitions")
 	t.agent, t.model, t.tools = agent, session.Text(about, "model_name"), tools(definitions)
 	if ref, ok := trajectory.Get("continued_trajectory_ref"); ok && ref.Kind() == json.String {
-		t.r.tally.PassOver("continued_trajectory_ref")
+		t.r.tally.PassOver("continued_trajectory_ref", 1)
 	}
 	list, _ := trajectory.Get("steps")
 	n := int64(0)
@@ -50,7 +50,7 @@ func (t *steps) add(trajectory json.Raw, agent string, depth int) {
 	inner, _ := trajectory.Get("subagent_trajectories")
 	for i, sub := range enumerate(inner) {
 		if depth == maxDepth {
-			t.r.tally.PassOver("sub-trajectories too deep")
+			t.r.tally.PassOver("sub-trajectories too deep", 1)
 			break
 		}
 		name := session.Text(sub, "trajectory_id")
@@ -76,7 +76,7 @@ func (t *steps) step(step json.Raw, n int64) {
 	body, _ := step.Get("message")
 	if from := session.Text(step, "source"); from != "agent" {
 		if from != "system" && from != "user" {
-			t.r.tally.PassOver("steps of " + from)
+			t.r.tally.PassOver("steps of "+from, 1)
 			return
 		}
 		t.system = t.system || from == "system"

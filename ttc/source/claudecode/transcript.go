@@ -113,7 +113,7 @@ func (t *transcript) line(l *line) {
 		t.requests.addRequest(l)
 	default:
 		if !passedOver[l.typ] {
-			t.tally.PassOver("lines of type " + session.Name(l.typ))
+			t.tally.PassOver("lines of type "+session.Name(l.typ), 1)
 		}
 	}
 }

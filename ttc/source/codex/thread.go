@@ -130,7 +130,7 @@ func (t *thread) unread(what string) {
 	if t.inherited {
 		return // counted where its own thread is read
 	}
-	t.r.tally.PassOver(what)
+	t.r.tally.PassOver(what, 1)
 }
 
 // start takes in what a file begins with. What a fork goes on from began in the same way.

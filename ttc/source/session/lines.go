@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"io"
 
 	"github.com/nat-go/nat-go/internal/lines"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -24,6 +25,13 @@ func Lines(ctx context.Context, path string, limit int64, tally *source.Tally, e
 		return err
 	}
 	defer f.Close()
+	return ReadLines(ctx, f, path, limit, tally, each)
+}
+
+// ReadLines is Lines of a file that is open.
+func ReadLines(
+	ctx context.Context, f io.Reader, path string, limit int64, tally *source.Tally, each func(Line) bool,
+) error {
 	bad := func(offset int64, detail string) {
 		tally.Drop(ledger.Drop{Unit: "line", Reason: UnreadLine, Detail: detail, Index: -1, File: path, Offset: offset})
 	}

@@ -40,7 +40,12 @@ var _ source.Source = (*Source)(nil)
 func newSource(
 	ctx context.Context, r Reader, settings Settings, tally *source.Tally, opt source.Options,
 ) (*Source, error) {
-	input, err := source.Identify(*settings.Path)
+	named, err := source.Matches(*settings.Path)
+	if err != nil {
+		r.Close()
+		return nil, err
+	}
+	input, err := source.Identify(named)
 	if err != nil {
 		r.Close()
 		return nil, err

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -61,10 +62,7 @@ func (s *Store) Add(id string, raw []byte, offset int64) error {
 			err,
 		)
 	}
-	row := append(s.row[:0], make([]byte, idWidth)...)
-	copy(row, id)
-	row = binary.BigEndian.AppendUint64(row, xxh3.HashString128(id).Hi)
-	row = binary.BigEndian.AppendUint64(row, xxh3.HashString128(id).Lo)
+	row := appendKey(s.row[:0], id)
 	content := xxh3.Hash128(raw).Bytes()
 	row = append(row, content[:]...)
 	row = binary.BigEndian.AppendUint64(row, uint64(at))
@@ -72,6 +70,32 @@ func (s *Store) Add(id string, raw []byte, offset int64) error {
 	row = binary.BigEndian.AppendUint32(row, uint32(len(s.paths)-1))
 	row = binary.BigEndian.AppendUint64(row, uint64(offset))
 	return s.order.Add(row)
+}
+
+// appendKey appends what sessions are ordered by.
+func appendKey(row []byte, id string) []byte {
+	var start [idWidth]byte
+	copy(start[:], id)
+	sum := xxh3.HashString128(id).Bytes()
+	return append(append(row, start[:]...), sum[:]...)
+}
+
+// regroup puts what is kept under other ids. The old ones have to be no longer than idWidth.
+func (s *Store) regroup(id func(old string) string) error {
+	order := extsort.New(rowWidth, 0, "")
+	for row, err := range s.order.All() {
+		if err == nil {
+			old := string(bytes.TrimRight(row[:idWidth], "\x00"))
+			err = order.Add(append(appendKey(s.row[:0], id(old)), row[keyWidth:]...))
+		}
+		if err != nil {
+			order.Close()
+			return err
+		}
+	}
+	s.order.Close()
+	s.order = order
+	return nil
 }
 
 // All gives the sessions in the order of their ids, each with its parts; equal parts come once, and are said to repeat.

@@ -20,10 +20,11 @@ type stored struct {
 	queue []*calls.Session
 }
 
-// ReadStored keeps what file finds of sessions in the files, and reads it back as sessions makes them.
+// ReadStored keeps what file finds of sessions in the files, and reads it back as sessions makes them. id, if it isn't
+// nil, is asked for each session's true id once all files are read.
 func ReadStored(
 	files []string, limits Limits, tally *source.Tally,
-	file func(s *Store, path string) error, sessions func(Group) []*calls.Session,
+	file func(s *Store, path string) error, id func(string) string, sessions func(Group) []*calls.Session,
 ) (Reader, error) {
 	store, err := NewStore()
 	if err != nil {
@@ -32,6 +33,12 @@ func ReadStored(
 	for _, path := range files {
 		store.Begin(path)
 		if err := file(store, path); err != nil {
+			store.Close()
+			return nil, err
+		}
+	}
+	if id != nil {
+		if err := store.regroup(id); err != nil {
 			store.Close()
 			return nil, err
 		}

@@ -25,7 +25,7 @@ func read(
 	return session.ReadStored(files, limits, tally, func(s *session.Store, path string) error {
 		r.store = s
 		return r.file(ctx, path, limits)
-	}, r.sessions)
+	}, nil, r.sessions)
 }
 
 // file keeps the rollouts of a file.
@@ -34,7 +34,7 @@ func (r *reader) file(ctx context.Context, path string, limits session.Limits) e
 	known := false
 	err := session.Lines(ctx, path, limits.MaxLine, r.tally, func(l session.Line) bool {
 		if !isRollout(l.JSON) {
-			r.tally.PassOver("lines that are no rollouts")
+			r.tally.PassOver("lines that are no rollouts", 1)
 			return true
 		}
 		known = true

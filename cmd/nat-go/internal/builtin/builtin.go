@@ -24,6 +24,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/command"
 	"github.com/nat-go/nat-go/ttc/source/endpoint"
 	"github.com/nat-go/nat-go/ttc/source/nat"
+	"github.com/nat-go/nat-go/ttc/source/otlp"
 	"github.com/nat-go/nat-go/ttc/source/traces"
 	"github.com/nat-go/nat-go/ttc/source/verifiers"
 )
@@ -42,7 +43,8 @@ func Sources() []source.Factory {
 	return []source.Factory{
 		nat.Factory(), endpoint.Factory(), command.Factory(), candidates.Factory(),
 		traces.Factory(), traces.PairsFactory(),
-		claudecode.Factory(), codex.Factory(), atif.Factory(), verifiers.Factory(),
+		claudecode.Factory(), codex.Factory(), otlp.Factory(), atif.Factory(),
+		verifiers.Factory(),
 	}
 }
 

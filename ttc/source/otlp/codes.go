@@ -1,0 +1,18 @@
+package otlp
+
+import "github.com/nat-go/nat-go/ttc/ledger"
+
+// NoContent is the reason of a call of which the export holds no messages.
+const NoContent ledger.Reason = "content_not_recorded"
+
+// Codes are the pages of the reasons above, for `nat-go explain`.
+func Codes() []ledger.Code {
+	return []ledger.Code{ledger.NewCode(
+		NoContent,
+		"source",
+		"The span says that a model was called, but not what it was given or wrote.",
+		"Name the folder with the log records, too, if they are exported to a file of their own; or record content: "+
+			"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=span_and_event for the GenAI conventions, "+
+			"TRACELOOP_TRACE_CONTENT=true for OpenLLMetry; OpenInference does unless it is told to hide it.",
+	)}
+}

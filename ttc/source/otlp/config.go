@@ -1,0 +1,36 @@
+package otlp
+
+import (
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/session"
+)
+
+// Factory is the source as a configuration names it.
+func Factory() source.Factory {
+	return session.Format{
+		Type:       "otlp",
+		Doc:        "exports of OpenTelemetry, JSON lines or protobuf (GenAI conventions, OpenInference, OpenLLMetry)",
+		Extensions: []string{".jsonl", ".json", ".binpb", ".pb", ".bin", ".otlp"}, Recognize: recognize, Read: read,
+	}.Factory()
+}
+
+func recognize(h *source.Head) source.Reading {
+	if len(h.Entries) == 0 {
+		if looksLikeProtobuf(h.Bytes) {
+			return source.Reading{Fit: source.Certain}
+		}
+		return source.Reading{}
+	}
+	return session.Marked(isExport)(h)
+}
+
+// isExport says whether an object is an export request.
+func isExport(entry json.Raw) bool {
+	for _, key := range []string{"resourceSpans", "resourceLogs"} {
+		if v, ok := entry.Get(key); ok && v.Kind() == json.Array {
+			return true
+		}
+	}
+	return false
+}

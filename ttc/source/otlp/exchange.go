@@ -1,0 +1,352 @@
+package otlp
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/calls"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/session"
+)
+
+// exchange is what a model was given and what it wrote.
+type exchange struct {
+	id, model, finish string
+	input             []chat.Message
+	outputs           []output // the choices
+	tools             []chat.Tool
+	toolsUnsaid       bool // the convention leaves it to the program whether it records tools
+	gaps              calls.Gaps
+	usage             calls.Usage
+	broken            string // why it can't be put together
+}
+
+type output struct {
+	chat.Message
+	finish string
+}
+
+// details is the log record that holds all messages of a call.
+const details = "gen_ai.client.inference.operation.details"
+
+// genAI reads the GenAI conventions. The same content may stand on the span and on a record beside it.
+func (e *exchange) genAI(s *span) {
+	e.toolsUnsaid = true
+	from := s.attributes
+	if from["gen_ai.output.messages"] == nil {
+		for _, ev := range s.events {
+			if ev.name == details {
+				from = ev.attributes
+				if e.id == "" {
+					e.id = from.text("gen_ai.response.id")
+				}
+				if e.model == "" {
+					e.model = from.first("gen_ai.response.model", "gen_ai.request.model")
+				}
+			}
+		}
+	}
+	e.tools = toolsOf(from.structured("gen_ai.tool.definitions"))
+	if from["gen_ai.input.messages"] == nil && from["gen_ai.output.messages"] == nil {
+		e.legacy(s.events)
+		return
+	}
+	if from["gen_ai.system_instructions"] != nil {
+		m := partsMessage("system", raws(from.structured("gen_ai.system_instructions")))
+		e.input = append(e.input, m...)
+	}
+	input := from.structured("gen_ai.input.messages")
+	if from["gen_ai.input.messages"] != nil && input.Kind() != json.Array {
+		e.broken = "gen_ai.input.messages is no list of messages; was it cut off?"
+		return
+	}
+	for m := range input.Elements() {
+		e.input = append(e.input, messageOf(m)...)
+	}
+	for m := range from.structured("gen_ai.output.messages").Elements() {
+		out := messageOf(m)
+		if len(out) != 1 || out[0].Role != "assistant" {
+			e.broken = "gen_ai.output.messages has a message that is not the model's"
+			return
+		}
+		e.outputs = append(e.outputs, output{out[0], session.Text(m, "finish_reason")})
+	}
+}
+
+// messageOf reads a message of parts. Each result of a tool is a message.
+func messageOf(raw json.Raw) []chat.Message {
+	role := roleOf(session.Text(raw, "role"))
+	parts, _ := raw.Get("parts")
+	if parts.Kind() != json.Array {
+		content, _ := raw.Get("content")
+		text, _ := content.Text()
+		return []chat.Message{{Role: role, Form: chat.Text, Text: text}}
+	}
+	out := partsMessage(role, raws(parts))
+	if name := session.Text(raw, "name"); name != "" && len(out) == 1 {
+		out[0].Name = name
+	}
+	return out
+}
+
+// roleOf is a role in the words of chat templates.
+func roleOf(role string) string {
+	switch role {
+	case "developer":
+		return "system"
+	case "model", "ai":
+		return "assistant"
+	case "human":
+		return "user"
+	case "function":
+		return "tool"
+	}
+	return role
+}
+
+// partsMessage makes messages of parts.
+func partsMessage(role string, parts []json.Raw) (out []chat.Message) {
+	m := chat.Message{Role: role, Form: chat.Text}
+	var content, thoughts []string
+	for _, p := range parts {
+		switch typ := session.Text(p, "type"); typ {
+		case "text":
+			if text := session.Text(p, "content"); text != "" { // streams have an empty one before calls
+				content = append(content, text)
+				m.Parts = append(m.Parts, textPart(text))
+			}
+		case "reasoning", "thinking":
+			thoughts = append(thoughts, session.Text(p, "content"))
+		case "tool_call":
+			m.ToolCalls = append(m.ToolCalls, toolCall(p))
+		case "tool_call_response":
+			out = append(out, chat.Message{
+				Role: "tool", Form: chat.Text, Text: resultText(p), ToolCallID: session.Text(p, "id"),
+			})
+		default:
+			m.Form = chat.Parts
+			m.Parts = append(m.Parts, chat.Part{Type: typ, Raw: slices.Clone(p)})
+		}
+	}
+	if thoughts != nil {
+		m.Reasoning, m.ReasoningKey = strings.Join(thoughts, "\n"), "reasoning_content"
+	}
+	finishContent(&m, content)
+	if out != nil && len(content) == 0 && m.Form != chat.Parts {
+		return out
+	}
+	return append(out, m)
+}
+
+// finishContent gives a message the simplest form that holds its content.
+func finishContent(m *chat.Message, texts []string) {
+	switch {
+	case m.Form == chat.Parts || len(texts) > 1:
+		m.Form = chat.Parts
+	case len(texts) == 1:
+		m.Text, m.Parts = texts[0], nil
+	case m.ToolCalls != nil:
+		m.Form, m.Parts = chat.Null, nil
+	}
+}
+
+func textPart(text string) chat.Part {
+	raw := json.AppendString([]byte(`{"type":"text","text":`), text)
+	return chat.Part{Type: "text", Text: text, Raw: append(raw, '}')}
+}
+
+// resultText is the result of a tool: a text, or a value that was brought into one.
+func resultText(p json.Raw) string {
+	for _, key := range []string{"response", "result", "content"} {
+		v, ok := p.Get(key)
+		if !ok {
+			continue
+		}
+		if text, ok := v.Text(); ok {
+			return text
+		}
+		return string(v)
+	}
+	return ""
+}
+
+// toolCall reads a call: {id, name, arguments}.
+func toolCall(p json.Raw) chat.ToolCall {
+	call, err := chat.ParseToolCall(p)
+	if err != nil {
+		call = chat.ToolCall{ID: session.Text(p, "id")}
+	}
+	call.Type, call.Extra = "function", nil
+	return call
+}
+
+// legacy reads the conventions before 1.37: an event a message.
+func (e *exchange) legacy(events []event) {
+	events = slices.Clone(events)
+	slices.SortStableFunc(events, func(a, b event) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.place, b.place))
+	})
+	var choices []choice
+	for _, ev := range events {
+		switch ev.name {
+		case "gen_ai.system.message", "gen_ai.user.message", "gen_ai.assistant.message", "gen_ai.tool.message":
+			role := strings.TrimSuffix(strings.TrimPrefix(ev.name, "gen_ai."), ".message")
+			e.input = append(e.input, eventMessage(cmp.Or(roleOf(session.Text(ev.body, "role")), role), ev.body))
+		case "gen_ai.choice":
+			index, _ := ev.body.Get("index")
+			n, _ := index.Int64()
+			choices = append(choices, choice{n, ev.body})
+		}
+	}
+	slices.SortStableFunc(choices, func(a, b choice) int { return cmp.Compare(a.index, b.index) })
+	for i, c := range choices {
+		if i > 0 && c.index == choices[i-1].index {
+			continue // the same, recorded twice
+		}
+		message, _ := c.body.Get("message")
+		m := eventMessage("assistant", message)
+		if list, ok := c.body.Get("tool_calls"); ok &&
+			m.ToolCalls == nil { // OpenLLMetry has them beside the message
+			m.ToolCalls = toolCalls(list)
+		}
+		if m.Text == "" && m.ToolCalls != nil && m.Form == chat.Text {
+			m.Form = chat.Null
+		}
+		e.outputs = append(e.outputs, output{m, session.Text(c.body, "finish_reason")})
+	}
+}
+
+type choice struct {
+	index int64
+	body  json.Raw
+}
+
+// eventMessage reads a message of an event.
+func eventMessage(role string, body json.Raw) chat.Message {
+	m := chat.Message{Role: role, Form: chat.Text, ToolCallID: session.Text(body, "id")}
+	if role != "tool" {
+		m.ToolCallID = ""
+	}
+	content, _ := body.Get("content")
+	if content.Kind() == json.Array {
+		m.Parts, m.Form = contentParts(content), chat.Parts
+	} else if text, ok := content.Text(); ok {
+		m.Text = text
+	} else if len(content) > 0 && content.Kind() != json.Null {
+		m.Text = string(content)
+	}
+	if list, ok := body.Get("tool_calls"); ok {
+		m.ToolCalls = toolCalls(list)
+	}
+	if m.Text == "" && m.ToolCalls != nil && m.Form == chat.Text {
+		if m.Form = chat.Null; content == nil {
+			m.Form = chat.Absent // openai-v2 leaves the text out of the history, where there are calls
+		}
+	}
+	return m
+}
+
+func contentParts(list json.Raw) (out []chat.Part) {
+	for p := range list.Elements() {
+		part := chat.Part{Type: session.Text(p, "type"), Raw: slices.Clone(p)}
+		if part.Type == "text" {
+			part.Text = session.Text(p, "text")
+		}
+		out = append(out, part)
+	}
+	return out
+}
+
+func toolCalls(list json.Raw) (out []chat.ToolCall) {
+	for c := range list.Elements() {
+		out = append(out, toolCall(c))
+	}
+	return out
+}
+
+// toolsOf reads definitions of tools, in the form of requests or without its outer object; nil: there are none.
+func toolsOf(list json.Raw) []chat.Tool {
+	if list.Kind() != json.Array {
+		return nil
+	}
+	out := []chat.Tool{}
+	for t := range list.Elements() {
+		if tool, ok := toolOf(t); ok {
+			out = append(out, tool)
+		}
+	}
+	return out
+}
+
+// toolOf brings a definition into the form that chat templates know.
+func toolOf(raw json.Raw) (chat.Tool, bool) {
+	tool, err := chat.ParseTool(raw)
+	if err != nil {
+		return tool, false
+	}
+	if fn, ok := raw.Get("function"); ok && fn.Kind() == json.Object {
+		return tool, true
+	}
+	b := json.AppendString([]byte(`{"type":"function","function":{"name":`), tool.Name)
+	for _, keys := range [][]string{{"description"}, {"parameters", "input_schema", "inputSchema"}} {
+		for _, key := range keys {
+			if v, ok := raw.Get(key); ok && v.Kind() != json.Null {
+				b = append(json.AppendString(append(b, ','), keys[0]), ':')
+				b = append(b, v...)
+				break
+			}
+		}
+	}
+	tool.Raw = append(b, "}}"...)
+	return tool, true
+}
+
+// together makes one message of those that were one answer: some record the text of a turn and each of its calls by
+// themselves.
+func together(in []chat.Message) []chat.Message {
+	var out []chat.Message
+	for _, m := range in {
+		if n := len(out); n > 0 && m.Role == "assistant" && out[n-1].Role == "assistant" && m.ToolCalls != nil {
+			if text, ok := calls.Plain(&m); ok && text == "" {
+				last := &out[n-1]
+				last.ToolCalls = append(slices.Clone(last.ToolCalls), m.ToolCalls...)
+				if last.Reasoning == "" {
+					last.Reasoning, last.ReasoningKey = m.Reasoning, m.ReasoningKey
+				}
+				continue
+			}
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// join names the calls that results answer, where they have no id or one of another kind: by their order, if there are
+// as many results as calls.
+func join(in []chat.Message) {
+	for i := range in {
+		made := in[i].ToolCalls
+		if len(made) == 0 {
+			continue
+		}
+		results := in[i+1:]
+		n := 0
+		for n < len(results) && results[n].Role == "tool" {
+			n++
+		}
+		known := slices.ContainsFunc(results[:n], func(m chat.Message) bool {
+			return slices.ContainsFunc(
+				made,
+				func(c chat.ToolCall) bool { return c.ID == m.ToolCallID && c.ID != "" },
+			)
+		})
+		if n != len(made) || known {
+			continue
+		}
+		for k := range n {
+			results[k].ToolCallID = made[k].ID
+		}
+	}
+}

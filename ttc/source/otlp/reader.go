@@ -1,0 +1,240 @@
+package otlp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/session"
+)
+
+// reader keeps spans and log records under the ids of their traces, and makes sessions of them.
+type reader struct {
+	limits   session.Limits
+	tally    *source.Tally
+	store    *session.Store
+	path     string
+	known    bool
+	others   int64             // requests of the file that hold something else
+	sessions map[string]string // of traces that name one
+	scratch  []byte
+	err      error
+}
+
+// A kept item begins with what it is.
+const (
+	spanItem = 's'
+	logItem  = 'l'
+)
+
+func read(ctx context.Context, files []string, limits session.Limits, tally *source.Tally) (session.Reader, error) {
+	r := &reader{limits: limits, tally: tally, sessions: map[string]string{}}
+	keep := func(s *session.Store, path string) error {
+		r.store, r.path, r.known, r.others = s, path, false, 0
+		return r.file(ctx)
+	}
+	sessionOf := func(trace string) string {
+		if id, ok := r.sessions[trace]; ok {
+			return id
+		}
+		return trace
+	}
+	return session.ReadStored(files, limits, tally, keep, sessionOf, r.session)
+}
+
+// file keeps what a file holds.
+func (r *reader) file(ctx context.Context) error {
+	f, err := source.Open(ctx, r.path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	in := bufio.NewReaderSize(f, 64<<10)
+	head, err := in.Peek(4 << 10)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return source.ReadError(r.path, err, 0)
+	}
+	switch text := bytes.TrimLeft(head, "\xEF\xBB\xBF \t\r\n"); {
+	case framed(head) || len(text) == 0 || text[0] != '{' && text[0] != '[':
+		err = r.protobuf(ctx, in)
+	case isDocument(text):
+		err = r.document(ctx, in)
+	default:
+		err = session.ReadLines(ctx, in, r.path, r.limits.MaxLine, r.tally, func(l session.Line) bool {
+			r.request(l.JSON, l.Offset)
+			return r.err == nil
+		})
+	}
+	if err == nil {
+		err = r.err
+	}
+	switch {
+	case err != nil:
+		return err
+	case !r.known:
+		r.tally.Drop(ledger.Drop{Unit: "file", Reason: session.OtherFormat, Index: -1, File: r.path})
+	default:
+		r.tally.PassOver("requests that hold neither spans nor log records", r.others)
+	}
+	return nil
+}
+
+// isDocument says whether the first line of a file is no JSON value by itself: the file is one that is written for
+// people.
+func isDocument(head []byte) bool {
+	first, _, more := bytes.Cut(head, []byte{'\n'})
+	return more && len(bytes.Trim(first, "[{ \t\r")) == 0
+}
+
+// document reads requests that are spread over many lines.
+func (r *reader) document(ctx context.Context, in io.Reader) error {
+	values := json.NewReader(in, json.Auto, json.Limits{Size: r.limits.MaxLine})
+	for r.err == nil {
+		v, offset, err := values.Next()
+		var tooLarge *json.SizeError
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.As(err, &tooLarge):
+			r.unread(err.Error(), offset)
+			continue
+		case err != nil:
+			r.unread(source.ReadError(r.path, err, 0).Error(), offset)
+			return ctx.Err()
+		}
+		r.request(v, offset)
+	}
+	return nil
+}
+
+// request keeps the items of an export request: resources, scopes in them, spans or log records in those.
+func (r *reader) request(raw json.Raw, offset int64) {
+	c := raw.Cursor()
+	if !c.Enter(json.Object) {
+		return
+	}
+	found := false
+	for key, ok := c.Member(); ok; key, ok = c.Member() {
+		switch string(key) {
+		case `"resourceSpans"`:
+			found = true
+			inside(&c, `"scopeSpans"`, func() { inside(&c, `"spans"`, func() { r.items(&c, spanItem, offset) }) })
+		case `"resourceLogs"`:
+			found = true
+			inside(
+				&c,
+				`"scopeLogs"`,
+				func() { inside(&c, `"logRecords"`, func() { r.items(&c, logItem, offset) }) },
+			)
+		default:
+			c.Skip()
+		}
+	}
+	if r.known = r.known || found; !found {
+		r.others++
+	}
+}
+
+// inside goes through a list of objects, and calls each where the cursor stands before the value under key.
+func inside(c *json.Cursor, key string, each func()) {
+	if !c.Enter(json.Array) {
+		c.Skip()
+		return
+	}
+	for c.Element() {
+		if !c.Enter(json.Object) {
+			c.Skip()
+			continue
+		}
+		for k, ok := c.Member(); ok; k, ok = c.Member() {
+			if string(k) == key && c.Kind() == json.Array {
+				each()
+			} else {
+				c.Skip()
+			}
+		}
+	}
+}
+
+// items keeps the elements of a list.
+func (r *reader) items(c *json.Cursor, kind byte, offset int64) {
+	c.Enter(json.Array)
+	for c.Element() {
+		at := offset + int64(c.Pos())
+		r.keep(kind, c.Value(), at)
+	}
+}
+
+// keep keeps a span or a log record. Of a span that has nothing to do with models only its place among the others is
+// kept; such a log record is none of ours.
+func (r *reader) keep(kind byte, raw json.Raw, offset int64) {
+	if r.err != nil || raw.Kind() != json.Object {
+		return
+	}
+	relevant := tellsOfModels(raw)
+	if kind == logItem && !relevant {
+		return
+	}
+	trace := hexID(session.Text(raw, "traceId"), traceBytes)
+	if trace == "" {
+		r.tally.PassOver("spans and log records without a trace", 1)
+		return
+	}
+	r.scratch = append(r.scratch[:0], kind)
+	if relevant {
+		if bytes.Contains(raw, []byte("session")) || bytes.Contains(raw, []byte("conversation.id")) {
+			if id := sessionOf(raw); id != "" {
+				if old, ok := r.sessions[trace]; !ok || id < old { // whatever came first
+					r.sessions[trace] = id
+				}
+			}
+		}
+		r.scratch = append(r.scratch, raw...)
+	} else {
+		r.scratch = appendPlace(r.scratch, raw)
+	}
+	r.err = r.store.Add(trace, r.scratch, offset)
+}
+
+var marks = [][]byte{[]byte("gen_ai."), []byte("llm."), []byte("openinference."), []byte("traceloop.")}
+
+// tellsOfModels says whether an item has anything of the conventions that are read.
+func tellsOfModels(raw json.Raw) bool {
+	for _, m := range marks {
+		if bytes.Contains(raw, m) {
+			return true
+		}
+	}
+	return false
+}
+
+// appendPlace appends what places a span among the others.
+func appendPlace(b []byte, raw json.Raw) []byte {
+	b = append(b, '{')
+	for i, key := range []string{"traceId", "spanId", "parentSpanId"} {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(json.AppendString(b, key), ':')
+		b = json.AppendString(b, session.Text(raw, key))
+	}
+	return append(b, '}')
+}
+
+// sessionOf is the session that an item names.
+func sessionOf(raw json.Raw) string {
+	a := attributesOf(raw)
+	for _, key := range []string{
+		"gen_ai.conversation.id", "session.id", "traceloop.association.properties.session_id",
+	} {
+		if id := source.IDText(a[key]); id != "" {
+			return id
+		}
+	}
+	return ""
+}

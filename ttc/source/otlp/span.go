@@ -1,0 +1,237 @@
+package otlp
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"strconv"
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/session"
+)
+
+// Sizes of ids.
+const (
+	traceBytes = 16
+	spanBytes  = 8
+)
+
+// hexID is an id in hexadecimal, as OTLP has it in JSON. What is generic about protobuf writes base64.
+func hexID(text string, size int) string {
+	switch len(text) {
+	case 2 * size:
+		return strings.ToLower(text)
+	case base64.StdEncoding.EncodedLen(size):
+		if b, err := base64.StdEncoding.DecodeString(text); err == nil && len(b) == size {
+			return hex.EncodeToString(b)
+		}
+	}
+	return ""
+}
+
+// span is a span, or what log records say of one that isn't there.
+type span struct {
+	id, parent, trace string
+	start             int64
+	attributes        attributes
+	cut               bool // attributes are missing: there were more than the exporter's limit
+	failed            bool
+	status            string // what was said of the failure
+	events            []event
+
+	path   string
+	offset int64
+}
+
+// event is a log record of a span, or an event in it.
+type event struct {
+	name       string
+	at         int64
+	place      int64 // among the events of its span
+	body       json.Raw
+	attributes attributes
+}
+
+// attributes are the attributes of an item, as plain JSON.
+type attributes map[string]json.Raw
+
+func (a attributes) text(key string) string {
+	s, _ := a[key].Text()
+	return s
+}
+
+// first is the first text that there is.
+func (a attributes) first(keys ...string) string {
+	for _, key := range keys {
+		if s := a.text(key); s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+// number is the first number that there is.
+func (a attributes) number(keys ...string) int64 {
+	for _, key := range keys {
+		if f, ok := a[key].Float64(); ok && f >= 0 && f < 1<<53 {
+			return int64(f)
+		}
+	}
+	return 0
+}
+
+// structured is a value that may be given as a JSON text.
+func (a attributes) structured(key string) json.Raw {
+	v := a[key]
+	if v.Kind() != json.String {
+		return v
+	}
+	parsed, err := json.Parse(v.Bytes(), json.Limits{})
+	if err != nil {
+		return nil
+	}
+	return parsed
+}
+
+// attributesOf reads the attributes of an item.
+func attributesOf(raw json.Raw) attributes {
+	list, _ := raw.Get("attributes")
+	out := attributes{}
+	for e := range list.Elements() {
+		value, _ := e.Get("value")
+		out[session.Text(e, "key")] = plain(nil, value, 0)
+	}
+	return out
+}
+
+// maxDepth is how deep values are followed.
+const maxDepth = 100
+
+// plain appends a value as plain JSON: {"stringValue": "x"} is "x".
+func plain(b []byte, v json.Raw, depth int) json.Raw {
+	if depth > maxDepth {
+		return append(b, "null"...)
+	}
+	for key, inner := range v.Members() {
+		switch string(key) {
+		case `"stringValue"`, `"bytesValue"`, `"boolValue"`:
+			return append(b, inner...)
+		case `"intValue"`:
+			return appendInt(b, inner)
+		case `"doubleValue"`:
+			if inner.Kind() == json.Number {
+				return append(b, inner...)
+			}
+			return append(b, "null"...) // "NaN"
+		case `"arrayValue"`:
+			values, _ := inner.Get("values")
+			b = append(b, '[')
+			n := 0
+			for e := range values.Elements() {
+				if n++; n > 1 {
+					b = append(b, ',')
+				}
+				b = plain(b, e, depth+1)
+			}
+			return append(b, ']')
+		case `"kvlistValue"`:
+			values, _ := inner.Get("values")
+			b = append(b, '{')
+			n := 0
+			for e := range values.Elements() {
+				if n++; n > 1 {
+					b = append(b, ',')
+				}
+				b = append(json.AppendString(b, session.Text(e, "key")), ':')
+				value, _ := e.Get("value")
+				b = plain(b, value, depth+1)
+			}
+			return append(b, '}')
+		}
+	}
+	return append(b, "null"...)
+}
+
+// appendInt appends an integer, which is a text in JSON.
+func appendInt(b []byte, v json.Raw) []byte {
+	if text, ok := v.Text(); ok {
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return strconv.AppendInt(b, n, 10)
+		}
+		return append(b, "null"...)
+	}
+	return append(b, v...)
+}
+
+// nanoseconds is a time, which is a text in JSON.
+func nanoseconds(raw json.Raw, keys ...string) int64 {
+	for _, key := range keys {
+		v, _ := raw.Get(key)
+		n, ok := v.Int64()
+		if text, isText := v.Text(); isText {
+			var err error
+			n, err = strconv.ParseInt(text, 10, 64)
+			ok = err == nil
+		}
+		if ok && n > 0 {
+			return n
+		}
+	}
+	return 0
+}
+
+// spanOf reads a kept span.
+func spanOf(kept session.Kept) *span {
+	raw := json.Raw(kept.JSON[1:])
+	s := &span{
+		id: hexID(
+			session.Text(raw, "spanId"),
+			spanBytes,
+		), parent: hexID(session.Text(raw, "parentSpanId"), spanBytes),
+		trace:      hexID(session.Text(raw, "traceId"), traceBytes),
+		start:      nanoseconds(raw, "startTimeUnixNano"),
+		attributes: attributesOf(raw), path: kept.Path, offset: kept.Offset,
+	}
+	if v, ok := raw.Get("droppedAttributesCount"); ok {
+		n, _ := v.Int64()
+		s.cut = n > 0
+	}
+	status, _ := raw.Get("status")
+	code, _ := status.Get("code")
+	n, _ := code.Int64()
+	s.failed = n == 2 || code.Is("STATUS_CODE_ERROR")
+	s.status = session.Text(status, "message")
+	list, _ := raw.Get("events")
+	place := int64(0)
+	for e := range list.Elements() {
+		ev := event{
+			name: session.Text(
+				e,
+				"name",
+			), at: nanoseconds(e, "timeUnixNano"), place: place, attributes: attributesOf(e),
+		}
+		ev.body = ev.attributes.structured("gen_ai.event.content")
+		s.events = append(s.events, ev)
+		place++
+	}
+	return s
+}
+
+// eventOf reads a kept log record. It returns the span that it is of, too.
+func eventOf(kept session.Kept) (ev event, trace, of string) {
+	raw := json.Raw(kept.JSON[1:])
+	body, _ := raw.Get("body")
+	ev = event{
+		name: session.Text(raw, "eventName"), at: nanoseconds(raw, "timeUnixNano", "observedTimeUnixNano"),
+		place: kept.Offset, attributes: attributesOf(raw), body: plain(nil, body, 0),
+	}
+	if ev.name == "" {
+		ev.name = ev.attributes.text("event.name")
+	}
+	if ev.body.Kind() == json.String { // a bridge of a logging library writes it as a text
+		if parsed, err := json.Parse(ev.body.Bytes(), json.Limits{}); err == nil {
+			ev.body = parsed
+		}
+	}
+	return ev, hexID(session.Text(raw, "traceId"), traceBytes), hexID(session.Text(raw, "spanId"), spanBytes)
+}

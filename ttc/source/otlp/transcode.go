@@ -1,0 +1,218 @@
+package otlp
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"math"
+	"strconv"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// shape says how a field of a message is written in JSON.
+type shape struct {
+	key  string
+	kind kind
+	of   map[protowire.Number]shape // of a message
+}
+
+type kind uint8
+
+const (
+	aText kind = iota
+	anID
+	anInt   // a varint, as a number
+	aTime   // fixed64, as a text
+	aNested // a message
+	aList   // messages
+	aValue  // of an attribute
+)
+
+// What is used of OTLP's messages.
+var (
+	attributeShape = map[protowire.Number]shape{1: {key: "key"}, 2: {key: "value", kind: aValue}}
+	eventShape     = map[protowire.Number]shape{
+		1: {key: "timeUnixNano", kind: aTime}, 2: {key: "name"},
+		3: {key: "attributes", kind: aList, of: attributeShape},
+	}
+	spanShape = map[protowire.Number]shape{
+		1: {
+			key:  "traceId",
+			kind: anID,
+		}, 2: {key: "spanId", kind: anID}, 4: {key: "parentSpanId", kind: anID}, 5: {key: "name"},
+		7: {key: "startTimeUnixNano", kind: aTime}, 9: {key: "attributes", kind: aList, of: attributeShape},
+		10: {key: "droppedAttributesCount", kind: anInt}, 11: {key: "events", kind: aList, of: eventShape},
+		15: {
+			key:  "status",
+			kind: aNested,
+			of:   map[protowire.Number]shape{2: {key: "message"}, 3: {key: "code", kind: anInt}},
+		},
+	}
+	logShape = map[protowire.Number]shape{
+		1: {key: "timeUnixNano", kind: aTime}, 5: {key: "body", kind: aValue},
+		6: {key: "attributes", kind: aList, of: attributeShape}, 9: {key: "traceId", kind: anID},
+		10: {key: "spanId", kind: anID}, 11: {key: "observedTimeUnixNano", kind: aTime}, 12: {key: "eventName"},
+	}
+)
+
+// appendItem appends a span or a log record as JSON. It reports whether the item is whole.
+func appendItem(b, item []byte, kind byte) (json.Raw, bool) {
+	if kind == spanItem {
+		return appendMessage(b, item, spanShape)
+	}
+	return appendMessage(b, item, logShape)
+}
+
+func appendMessage(b, message []byte, of map[protowire.Number]shape) ([]byte, bool) {
+	b = append(b, '{')
+	ok, n := true, 0
+	lists := map[protowire.Number][][]byte{}
+	whole := fields(message, func(num protowire.Number, typ protowire.Type, value []byte) bool {
+		s, known := of[num]
+		if !known || typ != s.kind.wire() {
+			return true
+		}
+		if s.kind == aList { // its elements need not stand together
+			lists[num] = append(lists[num], value)
+			return true
+		}
+		if n++; n > 1 {
+			b = append(b, ',')
+		}
+		b = append(json.AppendString(b, s.key), ':')
+		switch s.kind {
+		case aText:
+			b = json.AppendString(b, string(value))
+		case anID:
+			b = append(b, '"')
+			b = append(hex.AppendEncode(b, value), '"')
+		case anInt:
+			v, _ := protowire.ConsumeVarint(value)
+			b = strconv.AppendUint(b, v, 10)
+		case aTime:
+			v, _ := protowire.ConsumeFixed64(value)
+			b = append(strconv.AppendUint(append(b, '"'), v, 10), '"')
+		case aNested:
+			var fine bool
+			b, fine = appendMessage(b, value, s.of)
+			ok = ok && fine
+		case aValue:
+			var fine bool
+			b, fine = appendValue(b, value, 0)
+			ok = ok && fine
+		}
+		return true
+	})
+	for num := protowire.Number(1); num <= 11; num++ {
+		elements := lists[num]
+		if elements == nil {
+			continue
+		}
+		if n++; n > 1 {
+			b = append(b, ',')
+		}
+		b = append(json.AppendString(b, of[num].key), ":["...)
+		for i, e := range elements {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			var fine bool
+			b, fine = appendMessage(b, e, of[num].of)
+			ok = ok && fine
+		}
+		b = append(b, ']')
+	}
+	return append(b, '}'), ok && whole
+}
+
+func (k kind) wire() protowire.Type {
+	switch k {
+	case anInt:
+		return protowire.VarintType
+	case aTime:
+		return protowire.Fixed64Type
+	}
+	return protowire.BytesType
+}
+
+// appendValue appends the value of an attribute. One that is nested too deeply is left out.
+func appendValue(b, value []byte, depth int) ([]byte, bool) {
+	if depth > maxDepth {
+		return append(b, "{}"...), true
+	}
+	start, ok := len(b), true
+	whole := fields(value, func(num protowire.Number, typ protowire.Type, v []byte) bool {
+		b = b[:start] // of several, the last counts
+		switch {
+		case num == 1 && typ == protowire.BytesType:
+			b = json.AppendString(append(b, `{"stringValue":`...), string(v))
+		case num == 2 && typ == protowire.VarintType:
+			n, _ := protowire.ConsumeVarint(v)
+			b = strconv.AppendBool(append(b, `{"boolValue":`...), n != 0)
+		case num == 3 && typ == protowire.VarintType:
+			n, _ := protowire.ConsumeVarint(v)
+			b = append(strconv.AppendInt(append(b, `{"intValue":"`...), int64(n), 10), '"')
+		case num == 4 && typ == protowire.Fixed64Type:
+			n, _ := protowire.ConsumeFixed64(v)
+			b = appendDouble(append(b, `{"doubleValue":`...), math.Float64frombits(n))
+		case num == 5 && typ == protowire.BytesType:
+			b, ok = appendList(append(b, `{"arrayValue":`...), v, depth, appendValue)
+		case num == 6 && typ == protowire.BytesType:
+			b, ok = appendList(append(b, `{"kvlistValue":`...), v, depth, appendMember)
+		case num == 7 && typ == protowire.BytesType:
+			b = append(b, `{"bytesValue":"`...)
+			b = append(base64.StdEncoding.AppendEncode(b, v), '"')
+		default:
+			return true
+		}
+		b = append(b, '}')
+		return ok
+	})
+	if len(b) == start {
+		b = append(b, "{}"...)
+	}
+	return b, ok && whole
+}
+
+func appendDouble(b []byte, f float64) []byte {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return append(b, `"NaN"`...)
+	}
+	return strconv.AppendFloat(b, f, 'g', -1, 64)
+}
+
+// appendList appends a list of values or members.
+func appendList(
+	b, list []byte, depth int, element func(b, value []byte, depth int) ([]byte, bool),
+) ([]byte, bool) {
+	b = append(b, `{"values":[`...)
+	n, ok := 0, true
+	whole := below(list, 1, func(v []byte) bool {
+		if n++; n > 1 {
+			b = append(b, ',')
+		}
+		var fine bool
+		b, fine = element(b, v, depth+1)
+		ok = ok && fine
+		return fine
+	})
+	return append(b, "]}"...), ok && whole
+}
+
+// appendMember appends a member of an object: {key, value}.
+func appendMember(b, member []byte, depth int) ([]byte, bool) {
+	var key, value []byte
+	whole := fields(member, func(num protowire.Number, typ protowire.Type, v []byte) bool {
+		if typ == protowire.BytesType && num == 1 {
+			key = v
+		} else if typ == protowire.BytesType && num == 2 {
+			value = v
+		}
+		return true
+	})
+	b = json.AppendString(append(b, `{"key":`...), string(key))
+	b, ok := appendValue(append(b, `,"value":`...), value, depth)
+	return append(b, '}'), ok && whole
+}
