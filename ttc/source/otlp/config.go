@@ -22,12 +22,14 @@ func recognize(h *source.Head) source.Reading {
 		}
 		return source.Reading{}
 	}
-	return session.Marked(isExport)(h)
+	return session.Marked(isExport, requestKeys...)(h)
 }
+
+var requestKeys = []string{"resourceSpans", "resourceLogs"}
 
 // isExport says whether an object is an export request.
 func isExport(entry json.Raw) bool {
-	for _, key := range []string{"resourceSpans", "resourceLogs"} {
+	for _, key := range requestKeys {
 		if v, ok := entry.Get(key); ok && v.Kind() == json.Array {
 			return true
 		}

@@ -136,7 +136,8 @@ func text(role, text string) string {
 
 func calling(text, id, arguments string) string {
 	return `{"role":"assistant","parts":[{"type":"text","content":` + sessiontest.Quote(text) +
-		`},{"type":"tool_call","id":"` + id + `","name":"f","arguments":` + arguments + `}],"finish_reason":"tool_call"}`
+		`},{"type":"tool_call","id":"` + id + `","name":"f","arguments":` + arguments +
+		`}],"finish_reason":"tool_call"}`
 }
 
 func result(id, text string) string {

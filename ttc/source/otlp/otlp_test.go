@@ -460,6 +460,7 @@ func TestHostileExports(t *testing.T) {
 	bomb := z.EncodeAll(make([]byte, 80<<20), nil)
 	empty := bytes.Repeat([]byte{0x12, 0x00}, 1<<20)
 	frame := string(withLength(good))
+	tooDeep := string(withLength(wrap(wrap(wrap(nestedBytes, 0x12), 0x12), 0x0a)))
 	cut := lines(t, spansOf(chatSpan("one", "", 1, `[{"role":"us`, list(text("assistant", "a")))))
 	const oneLine = "map[line:map[unread_line:1]]"
 	for name, c := range map[string]struct {
@@ -473,7 +474,7 @@ func TestHostileExports(t *testing.T) {
 		"inner lie":       {string(withLength([]byte{0x0a, 0x7f, 0x12})) + frame, "q / a*", oneLine},
 		"bomb":            {string(withLength(bomb)) + frame, "q / a*", oneLine},
 		"empty elements":  {string(withLength(wrap(wrap(empty, 0x12), 0x0a))) + frame, "q / a*", "map[]"},
-		"deep value":      {string(withLength(wrap(wrap(wrap(nestedBytes, 0x12), 0x12), 0x0a))) + frame, "q / a*", "map[]"},
+		"deep value":      {tooDeep + frame, "q / a*", "map[]"},
 		"not UTF-8":       {"{\"resourceSpans\":[\"\xff\"]}\n" + loop, "q / x / r / a*", oneLine},
 		"torn line":       {loop + loop[:len(loop)/2], "q / x / r / a*", oneLine},
 		"twice":           {loop + loop, "q / x / r / a*", "map[session:map[identical_row:4]]"},
