@@ -15,12 +15,13 @@ import (
 func newDatasetCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dataset",
-		Short: "Check, measure, look at and convert data sets",
+		Short: "Check, measure, look at, convert and merge data sets",
 	}
 	cmd.AddCommand(newDatasetVerifyCmd())
 	cmd.AddCommand(newDatasetStatsCmd())
 	cmd.AddCommand(newDatasetShowCmd())
 	cmd.AddCommand(newDatasetConvertCmd())
+	cmd.AddCommand(newDatasetMergeCmd())
 	return cmd
 }
 

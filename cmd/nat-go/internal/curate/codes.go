@@ -8,6 +8,7 @@ const (
 	Contradiction ledger.Reason = "contradiction"
 	NotSampled    ledger.Reason = "not_sampled"
 	Rejected      ledger.Reason = "rejected_by_mark"
+	Held          ledger.Reason = "shares_validation"
 )
 
 // Codes are the pages of the reasons above, for `nat-go explain`.
@@ -17,6 +18,8 @@ func Codes() []ledger.Code {
 		ledger.NewCode(Contradiction, "curate", "Elsewhere in the data the same prompt prefers the two texts the other way round, by the same score.", "Nothing, or look at the scorer's noise."),
 		ledger.NewCode(Rejected, "curate", "A person rejected the record, in the file that dataset.marks names.",
 			"Nothing, or take the mark back with nat-go view."),
+		ledger.NewCode(Held, "curate", "The record shares an example, a task or a prompt with the validation side that `dataset merge --keep-split` keeps, and is not one of its records: trained on, it would leak; added, the validation side would be another.",
+			"Nothing, or merge without --keep-split: a new split is drawn then."),
 		ledger.NewCode(NotSampled, "curate", "max_pairs is smaller than the number of records; this one was not drawn.", "Raise max_pairs."),
 	}
 }

@@ -94,18 +94,37 @@ func (d *Index) Add(e Entry) (err error) {
 	return err
 }
 
+// heldOrdinal is that of what Hold is told of, behind all records there can be.
+const heldOrdinal = 1<<ordinalBits - 1
+
+// Hold takes in a record of a validation side that is to be kept, whether or not it is among those that are decided on.
+// Rules.Hold has to be set.
+func (d *Index) Hold(e Entry) error {
+	e.Ordinal = heldOrdinal
+	var row [contentWidth]byte
+	contentRow(&row, &e)
+	if err := d.contents.Add(row[:]); err != nil {
+		return err
+	}
+	var unit [unitWidth]byte // of no record of the log
+	unitRow(&unit, &e, d.rules.Split.By)
+	return d.units.Add(unit[:])
+}
+
 func (d *Index) open() error {
 	if v := d.rules.Split.Validation; !(v >= 0 && v < 1) {
 		return fmt.Errorf("the validation share is %v; it must be at least 0 and less than 1", v)
 	}
-	if d.rules.Contradictions || d.rules.Dedupe || d.rules.MaxPairs > 0 {
+	if d.rules.Contradictions || d.rules.Dedupe || d.rules.MaxPairs > 0 || d.rules.Hold {
 		d.contents = extsort.New(contentWidth, d.rules.Memory/2, d.tmp)
 	}
 	if d.rules.MaxPairs > 0 {
 		d.draws = extsort.New(drawWidth, d.rules.Memory/4, d.tmp)
 	}
 	switch by := d.rules.Split.By; {
-	case d.rules.Split.Validation == 0 || by == ByPosition:
+	case d.rules.Hold && by == ByPosition:
+		return fmt.Errorf("a split by %q holds no validation side", by)
+	case d.rules.Split.Validation == 0 && !d.rules.Hold || by == ByPosition:
 	case by == ByTask || by == ByExample:
 		d.units = extsort.New(unitWidth, d.rules.Memory/4, d.tmp)
 	default:
@@ -211,14 +230,17 @@ func (d *Index) resolve() error {
 // resolveBucket decides on the records of one key, which are in the order of their tags, then of the log.
 func (d *Index) resolveBucket(key [16]byte) error {
 	b := d.bucket
+	held := heldTags(b)
 	if n := len(b); n > 1 && d.rules.Contradictions && b[0].tag != b[n-1].tag {
-		d.dropContradictions(b)
+		d.dropContradictions(b, held)
 	}
 	found := false // a record of this content is kept
 	for i := range b {
 		r := &b[i]
 		found = found && r.tag == b[i-1].tag
 		switch {
+		case r.ordinal == heldOrdinal:
+			continue
 		case !d.of[r.ordinal].Kept():
 			continue
 		case found && d.rules.Dedupe:
@@ -226,6 +248,9 @@ func (d *Index) resolveBucket(key [16]byte) error {
 			continue
 		}
 		found = true
+		if held[r.tag] {
+			d.of[r.ordinal] = Validation
+		}
 		if d.draws == nil || !r.preference() {
 			continue
 		}
@@ -233,6 +258,9 @@ func (d *Index) resolveBucket(key [16]byte) error {
 		copy(content[:], key[:])
 		content[16] = r.tag
 		number := xxh3.Hash128Seed(content[:], d.rules.Seed).Bytes()
+		if held[r.tag] {
+			number = [16]byte{} // drawn first
+		}
 		var draw [drawWidth]byte
 		if err := d.draws.Add(binary.BigEndian.AppendUint64(append(draw[:0], number[:]...), r.ordinal)); err != nil {
 			return err
@@ -241,8 +269,21 @@ func (d *Index) resolveBucket(key [16]byte) error {
 	return nil
 }
 
-// dropContradictions drops the preferences whose opposite is there by the same score.
-func (d *Index) dropContradictions(b []bucketRow) {
+// heldTags are those of the records of one key that a validation side has which is kept.
+func heldTags(b []bucketRow) (held map[byte]bool) {
+	for i := range b {
+		if b[i].ordinal == heldOrdinal {
+			if held == nil {
+				held = map[byte]bool{}
+			}
+			held[b[i].tag] = true
+		}
+	}
+	return held
+}
+
+// dropContradictions drops the preferences whose opposite is there by the same score. Those that are held stay.
+func (d *Index) dropContradictions(b []bucketRow, held map[byte]bool) {
 	var scores [2]map[[8]byte]bool // by direction
 	for i := range b {
 		if r := &b[i]; r.preference() {
@@ -253,7 +294,7 @@ func (d *Index) dropContradictions(b []bucketRow) {
 		}
 	}
 	for i := range b {
-		if r := &b[i]; r.preference() && scores[r.tag&1^1][r.score] {
+		if r := &b[i]; r.preference() && r.ordinal != heldOrdinal && !held[r.tag] && scores[r.tag&1^1][r.score] {
 			d.of[r.ordinal] = Dropped(Contradiction)
 		}
 	}

@@ -27,6 +27,9 @@ type Rules struct {
 	MaxPairs       int64  // keep so many preferences; 0: all
 	Seed           uint64 // of the sample
 	Split          Split
+	// Hold keeps the validation side that Index.Hold is told of, in the place of a split: its records validate, nothing
+	// else does, and what shares anything with them that a split never divides is dropped.
+	Hold bool
 
 	Memory int64                       // bytes for sorting; 0: DefaultMemory
 	Name   func(ordinal uint64) string // names a record in errors, as "example 7, turn 2"; nil: by ordinal

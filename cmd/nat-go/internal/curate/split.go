@@ -96,6 +96,9 @@ func (d *Index) split() error {
 	if err := u.connect(); err != nil {
 		return err
 	}
+	if d.rules.Hold {
+		return d.hold(u)
+	}
 	components, total := u.components()
 	if total == 0 {
 		return nil
@@ -131,6 +134,30 @@ func (d *Index) split() error {
 		}
 		return nil
 	})
+}
+
+// hold drops what shares anything with the validation side that is kept and is none of its records.
+func (d *Index) hold(u *units) error {
+	holds := make([]bool, len(u.parent)) // by root
+	for _, id := range u.held {
+		holds[u.find(id)] = true
+	}
+	validates := false
+	err := u.each(d, func(id uint32, row []byte) error {
+		for o := range d.kept(row) {
+			switch {
+			case d.of[o] == Validation:
+				validates = true
+			case holds[u.find(id)]:
+				d.of[o] = Dropped(Held)
+			}
+		}
+		return nil
+	})
+	if !validates {
+		d.warning = "none of the records is of the validation side that is kept: all train, but for those that share something with it"
+	}
+	return err
 }
 
 func (d *Index) splitUnit() string { return (&SplitError{By: d.rules.Split.By}).by() }
@@ -176,6 +203,9 @@ func (d *Index) nameOf(u *units, root uint32) (string, error) {
 	return d.rules.Name(first), err
 }
 
+// heldRow says whether a row is of a validation side that is kept: it spans no record.
+func heldRow(row []byte) bool { return binary.BigEndian.Uint64(row[spanAt:]) == heldOrdinal }
+
 func (d *Index) anyKept(row []byte) bool {
 	for range d.kept(row) {
 		return true
@@ -190,6 +220,7 @@ type units struct {
 	parent []uint32
 	size   []uint32 // records of a unit
 	rank   []uint64 // seeded hash of a unit's keys
+	held   []uint32 // units of a validation side that is kept
 }
 
 // each calls f for every row that has kept records, with the number of its unit.
@@ -200,7 +231,7 @@ func (u *units) each(d *Index, f func(id uint32, row []byte) error) error {
 		if err != nil {
 			return err
 		}
-		if !d.anyKept(row) {
+		if !heldRow(row) && !d.anyKept(row) {
 			continue
 		}
 		if next == 0 || !bytes.Equal(key[:], row[:unitKey]) {
@@ -239,6 +270,9 @@ func (u *units) collect(d *Index) error {
 		}
 		for range d.kept(row) {
 			u.size[id]++
+		}
+		if n := len(u.held); heldRow(row) && (n == 0 || u.held[n-1] != id) {
+			u.held = append(u.held, id)
 		}
 		if p := [16]byte(row[unitKey:]); p != none && (fresh || p != prompt) {
 			prompt = p

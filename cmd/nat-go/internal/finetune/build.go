@@ -81,14 +81,19 @@ func (r *run) build(ctx context.Context, in *inputs, ahead *reader, bs []*builde
 			return nil, err
 		}
 	}
-	r.made.Inputs, r.made.Counts.Candidates = b.at.Inputs, b.at.Seen.Candidates
+	return b.built(), nil
+}
+
+// built books what was read of the inputs, once all is in the log.
+func (b *building) built() *built {
+	b.made.Inputs, b.made.Counts.Candidates = b.at.Inputs, b.at.Seen.Candidates
 	for _, a := range b.at.Seen.Accounts() {
-		r.books.In(a.Stage, a.Unit, a.In)
+		b.books.In(a.Stage, a.Unit, a.In)
 		if a.Unit != unitExample { // those are counted as they arrive in the log
-			r.books.Out(a.Stage, a.Unit, a.Out)
+			b.books.Out(a.Stage, a.Unit, a.Out)
 		}
 	}
-	return &built{index: b.index, marked: b.marked, seen: b.at.Seen}, nil
+	return &built{index: b.index, marked: b.marked, seen: b.at.Seen}
 }
 
 func (b *building) rules() curate.Rules {
@@ -213,34 +218,13 @@ func (b *building) take(g *recordlog.Group) error {
 // listed with what curation drops, in the order of the log.
 func (b *building) enter(g *recordlog.Group) error {
 	var passed int64
-	var at *builders.Origin
-	var task, example [16]byte
-	var scoreName string
-	var score [8]byte
+	var entries entries
 	for i, h := range g.Hashes() {
 		rec := &g.Records[i]
-		if rec.Origin != at {
-			at = rec.Origin
-			example = xxh3.HashString128(at.Example).Bytes()
-			task = example
-			if at.Task != "" {
-				task = xxh3.HashString128("task\x00" + at.Task).Bytes()
-			}
-		}
-		e := curate.Entry{
-			Ordinal: g.First + uint64(i), Kind: rec.Record.Kind(), Content: h.Content, Prompt: h.Prompt,
-			Chosen: h.Chosen, Rejected: h.Rejected, Task: task, Example: example,
-		}
+		e := entries.of(rec, h)
+		e.Ordinal = g.First + uint64(i)
 		if b.plan.marks != nil {
 			b.marked.note(b.plan.marks, h.Content, e.Ordinal)
-		}
-		if p, ok := rec.Record.(*builders.Preference); ok {
-			if p.ScoreName != scoreName || i == 0 {
-				scoreName = p.ScoreName
-				sum := xxh3.HashString128(scoreName).Bytes()
-				copy(score[:], sum[:])
-			}
-			e.Score = score
 		}
 		var reason ledger.Reason
 		if b.plan.Compat.Gates() {
@@ -259,6 +243,39 @@ func (b *building) enter(g *recordlog.Group) error {
 	b.books.In(ledger.Gate, unitRecord, int64(len(g.Records)))
 	b.books.Out(ledger.Gate, unitRecord, passed)
 	return nil
+}
+
+// entries makes what curation has to know of records. What neighbours share is hashed once.
+type entries struct {
+	at            *builders.Origin
+	task, example [16]byte
+	named         bool
+	scoreName     string
+	score         [8]byte
+}
+
+func (x *entries) of(rec *builders.Resolved, h recordlog.Hashes) curate.Entry {
+	if rec.Origin != x.at {
+		x.at = rec.Origin
+		x.example = xxh3.HashString128(x.at.Example).Bytes()
+		x.task = x.example
+		if x.at.Task != "" {
+			x.task = xxh3.HashString128("task\x00" + x.at.Task).Bytes()
+		}
+	}
+	e := curate.Entry{
+		Kind: rec.Record.Kind(), Content: h.Content, Prompt: h.Prompt,
+		Chosen: h.Chosen, Rejected: h.Rejected, Task: x.task, Example: x.example,
+	}
+	if p, ok := rec.Record.(*builders.Preference); ok {
+		if p.ScoreName != x.scoreName || !x.named {
+			x.scoreName, x.named = p.ScoreName, true
+			sum := xxh3.HashString128(x.scoreName).Bytes()
+			copy(x.score[:], sum[:])
+		}
+		e.Score = x.score
+	}
+	return e
 }
 
 // expectRecords estimates, once a thirty-second of the input is read, how many records it will give, so that the index

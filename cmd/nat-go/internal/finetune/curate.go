@@ -129,7 +129,7 @@ func (r *run) listDropped(g *recordlog.Group, d *curate.Decisions) {
 
 func curatedAway(r ledger.Reason) bool {
 	switch r {
-	case curate.Duplicate, curate.Contradiction, curate.NotSampled, curate.Rejected:
+	case curate.Duplicate, curate.Contradiction, curate.NotSampled, curate.Rejected, curate.Held:
 		return true
 	}
 	return false

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+)
+
+func newDatasetMergeCmd() *cobra.Command {
+	var m finetune.Merging
+	var keep string
+	var outputDirs []string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "merge RUN...",
+		Short: "Join finished runs to one: no repeats, no contradictions, one split without leaks",
+		Long: `Join finished runs, named by their folders or ids, to one run: what they made is curated together - copies and contradictions
+between runs are found, too - and split once, so that no example, task or prompt of one run's training is in another's validation. What is
+left out is counted and listed with the reason, as in any run.
+
+Of copies the first is kept, in the order in which the runs are named; nothing else depends on that order but the order of the rows. An
+input that several runs have read counts as one. Runs that other settings, another nat-go or other formats made are refused, with what
+differs; so is a run whose files are not as they were written.
+
+With --keep-split the validation side of a run stays as it is: its records validate, no other does, and what shares an example, a task or
+a prompt with one of them is left out (shares_validation). What validated once never trains later.`,
+		Example: `  nat-go dataset merge out/monday out/tuesday --run-id week
+  nat-go dataset merge out/week out/wednesday --keep-split out/week`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var err error
+			for _, arg := range args {
+				f, err := findFinished(arg, outputDirs)
+				if err != nil {
+					return err
+				}
+				m.Runs = append(m.Runs, f)
+			}
+			if keep != "" {
+				if m.KeepSplit, err = findFinished(keep, outputDirs); err != nil {
+					return err
+				}
+			}
+			return withRun(cmd, 0, asJSON, func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
+				return finetune.Merge(ctx, m, env)
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&keep, "keep-split", "", "the `RUN` whose validation side is kept as it is")
+	f.StringVar(&m.RunID, "run-id", "", "name of the merged run and its folder; empty: made of the time")
+	f.StringVar(&m.OutputDir, "to", "", "folder of the merged run's folder; empty: where the first run is")
+	addOutputDirs(cmd, &outputDirs)
+	f.BoolVar(&asJSON, "json", false, "print one JSON object, last, on standard output")
+	return cmd
+}
+
+// findFinished finds the run that an argument names: a folder or an id.
+func findFinished(arg string, outputDirs []string) (runfolder.Folder, error) {
+	if runfolder.Has(arg) {
+		return runfolder.Folder(arg), nil
+	}
+	return runfolder.Find(arg, outputDirs...)
+}

@@ -1,0 +1,413 @@
+package finetune
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// Merging says which runs are joined.
+type Merging struct {
+	Runs      []runfolder.Folder // in this order
+	KeepSplit runfolder.Folder   // the run whose validation side is kept; empty: a split is drawn anew
+	OutputDir string             // empty: where the first run is
+	RunID     string             // empty: made of the time
+}
+
+// mergeCommand begins the command that a merge holds its folder's lock under.
+const mergeCommand = "dataset merge"
+
+// part is a run that is joined.
+type part struct {
+	folder   runfolder.Folder
+	begun    *runfolder.Begun
+	manifest *runfolder.Manifest
+	plan     *plan
+	at       cursor // what it had read
+}
+
+// Merge joins finished runs: their records are curated and split as one run's, and written as one data set. A merge that
+// fails leaves nothing; the folder of one that was killed is cleared by the next.
+func Merge(ctx context.Context, m Merging, env Env) (*Summary, error) {
+	nothing := Request{RunID: m.RunID}
+	parts, err := openParts(ctx, m.Runs, env)
+	if err != nil {
+		return Failed(nothing, err)
+	}
+	var keep *part
+	if m.KeepSplit != "" {
+		if keep, err = openPart(ctx, m.KeepSplit, env); err != nil {
+			return Failed(nothing, err)
+		}
+	}
+	p, err := mergePlan(ctx, m, parts[0], env)
+	if err != nil {
+		return Failed(nothing, err)
+	}
+	if err := clearKilled(p.folder); err != nil {
+		return Failed(p.Request, err)
+	}
+	if p.lock, err = p.folder.Create(mergeCommand + " --run-id " + p.RunID); err != nil {
+		return Failed(p.Request, err)
+	}
+	sum, err := newRun(p, env).end(ctx, func(r *run, ctx context.Context) error { return r.merge(ctx, parts, keep) })
+	if err != nil && !runfolder.Has(p.folder.Manifest()) {
+		if gone := os.RemoveAll(string(p.folder)); gone != nil {
+			return sum, errors.Join(err, gone)
+		}
+		sum.RunDir, sum.DatasetDir, sum.Next = "", "", ""
+	}
+	return sum, err
+}
+
+// openParts opens the runs and refuses those that don't belong together.
+func openParts(ctx context.Context, folders []runfolder.Folder, env Env) ([]*part, error) {
+	var parts []*part
+	for _, f := range folders {
+		p, err := openPart(ctx, f, env)
+		if err != nil {
+			return nil, err
+		}
+		for _, other := range parts {
+			if same(p.folder, other.folder) {
+				return nil, exit.Usagef("%s and %s are the same run: name it once", other.folder, p.folder)
+			}
+		}
+		parts = append(parts, p)
+		if differ := parts[0].differs(p); len(differ) > 0 {
+			return nil, exit.Failedf("%s can't be merged with %s: they differ in %s. One data set is made by one set of settings: "+
+				"make one of them again with those of the other", p.folder, parts[0].folder, strings.Join(differ, ", "))
+		}
+	}
+	return parts, nil
+}
+
+func same(a, b runfolder.Folder) bool {
+	x, errA := os.Stat(string(a))
+	y, errB := os.Stat(string(b))
+	return errA == nil && errB == nil && os.SameFile(x, y)
+}
+
+// openPart opens a finished run whose records are as they were written.
+func openPart(ctx context.Context, f runfolder.Folder, env Env) (*part, error) {
+	p := &part{folder: runfolder.Folder(filepath.Clean(string(f)))}
+	var err error
+	if p.begun, err = readBegun(p.folder); err != nil {
+		return nil, err
+	}
+	left, err := p.folder.LeftBy()
+	if err != nil {
+		return nil, exit.With(exit.Usage, err)
+	}
+	if left != nil {
+		return nil, exit.Usagef("%s was interrupted in %s: run it again first", left, p.folder)
+	}
+	p.manifest, err = p.folder.ReadManifest()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, exit.Usagef("the run in %s is not complete: `nat-go finetune resume %s` goes on with it", p.folder, p.folder)
+	case err != nil:
+		return nil, exit.Environmentf("can't read the run folder: %w", err)
+	case p.manifest.Status != runfolder.Completed:
+		return nil, exit.Failedf("the run in %s is over and failed: %s", p.folder, p.manifest.Error)
+	case p.manifest.Compat:
+		return nil, exit.Usagef("the run in %s was made with --compat nat, whose data set is that of one run as NAT makes it", p.folder)
+	}
+	if err := sameVersion(p.begun); err != nil {
+		return nil, err
+	}
+	if err := p.whole(); err != nil {
+		return nil, err
+	}
+	var req Request
+	if err := json.Unmarshal(p.begun.Request, &req); err != nil {
+		return nil, exit.Environmentf("%s: %w", p.folder.Begun(), err)
+	}
+	req.RunID, req.ConfigFile, req.Builders = p.begun.RunID, p.folder.Config(), nil
+	if p.plan, err = unlessEnded(ctx, func() (*plan, error) { return newPlan(ctx, req, env) }); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// whole checks what a merge reads of a run against its manifest.
+func (p *part) whole() error {
+	f := p.folder
+	for _, path := range []string{filepath.Join(f.Records(), recordlog.LogName), f.Decisions(), f.Config(), f.Begun()} {
+		rel := f.Rel(path)
+		i := slices.IndexFunc(p.manifest.Files, func(x runfolder.File) bool { return x.Path == rel })
+		got, err := f.Sum(rel)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return exit.Failedf("the run in %s is damaged: %s is gone", f, rel)
+		case err != nil:
+			return exit.Environmentf("can't read the run folder: %w", err)
+		case i < 0 || got != p.manifest.Files[i]:
+			return exit.Failedf("the run in %s is damaged: %s is not what was written (`nat-go dataset verify %s`)", f, rel, f)
+		}
+	}
+	c, err := recordlog.ReadCommit(f.Records())
+	if err == nil && len(c.Cursor) > 0 {
+		err = json.Unmarshal(c.Cursor, &p.at)
+	}
+	if err == nil && !c.Done {
+		err = errors.New("its record log is not complete")
+	}
+	if err != nil {
+		return exit.Failedf("the run in %s is damaged: %w", f, err)
+	}
+	return nil
+}
+
+// differs names what decides the data sets of two runs and is not the same: settings by their paths.
+func (p *part) differs(other *part) []string {
+	differ := map[string]bool{}
+	a, b := p.settings(), other.settings()
+	for _, side := range []map[string]string{a, b} {
+		for name := range side {
+			if a[name] != b[name] {
+				differ[name] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(differ))
+}
+
+// settings are what decides the data set of a run but its inputs, by path. A path of an input is none of them.
+func (p *part) settings() map[string]string {
+	all := map[string]string{"nat-go": p.begun.NatGo}
+	for path, value := range p.plan.config.Values() {
+		input := path[0] == "eval" || path[0] == "sources" && slices.ContainsFunc(path, func(s string) bool { return s == "path" })
+		if !input && p.plan.config.Decides(path) {
+			all[strings.Join(path, ".")] = value
+		}
+	}
+	var formats []string
+	for _, f := range p.plan.formats {
+		formats = append(formats, f.Name)
+	}
+	all["dataset.formats"] = strings.Join(formats, " ")
+	all["dataset.split.seed"] = fmt.Sprint(p.plan.rules.Split.Seed)
+	for name := range all {
+		if strings.HasPrefix(name, "dataset.formats.") {
+			delete(all, name)
+		}
+	}
+	return all
+}
+
+// mergePlan is the plan of the first run with the folder of the merge.
+func mergePlan(ctx context.Context, m Merging, first *part, env Env) (*plan, error) {
+	req := first.plan.Request
+	req.RunID, req.OutputDir, req.DryRun = m.RunID, m.OutputDir, true
+	if req.OutputDir == "" {
+		req.OutputDir = filepath.Dir(string(first.folder))
+	}
+	p, err := newPlan(ctx, req, env)
+	if err == nil {
+		p.copyTo = "" // that is NAT's, of a run
+	}
+	return p, err
+}
+
+// clearKilled removes what a merge left that was killed here. Another folder is left as it is.
+func clearKilled(f runfolder.Folder) error {
+	if !f.Locked() || runfolder.Has(f.Manifest()) {
+		return nil
+	}
+	left, err := f.LeftBy()
+	if err != nil || left == nil || !strings.HasPrefix(left.Command, mergeCommand) {
+		return nil // Create says what is there
+	}
+	if err := os.RemoveAll(string(f)); err != nil {
+		return exit.Environmentf("can't remove what an interrupted merge left: %w", err)
+	}
+	return nil
+}
+
+// merge makes the run of its parts.
+func (r *run) merge(ctx context.Context, parts []*part, keep *part) error {
+	p := r.plan
+	r.sum.RunDir, r.sum.DatasetDir, r.made.Source = string(p.folder), p.folder.Dataset(), parts[0].manifest.Source
+	p.rules.Hold = keep != nil
+	tokens, err := unlessEnded(ctx, func() (*tokens, error) { return openTokens(p) })
+	if err != nil {
+		return err
+	}
+	defer tokens.close()
+	text, err := p.config.Source()
+	if err == nil {
+		err = durable.WriteFile(p.folder.Config(), text)
+	}
+	if err == nil {
+		err = r.books.open(p.folder.Dropped())
+	}
+	if err != nil {
+		return exit.Environmentf("can't write the run folder: %w", err)
+	}
+	built, err := r.join(ctx, parts, keep)
+	if err != nil {
+		return err
+	}
+	d, err := r.curate(ctx, built)
+	if err != nil {
+		return err
+	}
+	if err := r.write(ctx, d); err != nil {
+		return err
+	}
+	if err := r.collate(ctx, tokens, d); err != nil {
+		return err
+	}
+	if err := r.writeBegunOf(tokens); err != nil {
+		return exit.Default(exit.Environment, err)
+	}
+	return r.account(ctx, &built.seen)
+}
+
+// writeBegunOf notes what the merge was made by, as the beginning of a run does.
+func (r *run) writeBegunOf(t *tokens) error {
+	req := r.plan.Request
+	req.Overrides, req.From = nil, nil
+	text, err := json.Marshal(req)
+	if err != nil {
+		return err
+	}
+	d, err := r.decided(t, "")
+	if err != nil {
+		return err
+	}
+	return r.plan.folder.WriteBegun(&runfolder.Begun{
+		NatGo: Version(), RunID: r.plan.RunID, Log: recordlog.Version, Request: text, Inputs: r.made.Inputs, Decided: d,
+	})
+}
+
+// join writes the log of all parts, one after the other, and takes their groups in.
+func (r *run) join(ctx context.Context, parts []*part, keep *part) (_ *built, err error) {
+	b := &building{run: r}
+	if b.index, err = curate.NewIndex(b.rules(), string(r.plan.folder)); err != nil {
+		return nil, exit.With(exit.Usage, err)
+	}
+	defer func() {
+		if err != nil {
+			b.index.Close()
+		}
+	}()
+	if b.log, err = recordlog.Create(r.plan.folder.Records()); err != nil {
+		return nil, exit.Environmentf("can't start the record log: %w", err)
+	}
+	defer b.log.Close()
+	for _, p := range parts {
+		if err := b.appendPart(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	if err := b.commit(true); err != nil {
+		return nil, err
+	}
+	if keep != nil {
+		if err := b.hold(ctx, keep); err != nil {
+			return nil, err
+		}
+	}
+	return b.built(), nil
+}
+
+// appendPart appends the groups of a part. An input that an earlier part has read, too, has one number.
+func (b *building) appendPart(ctx context.Context, p *part) error {
+	number := make([]int, len(p.at.Inputs))
+	base := len(b.at.Inputs)
+	for i, in := range p.at.Inputs {
+		number[i] = slices.IndexFunc(b.at.Inputs, func(x source.Input) bool { return sameContent(x, in) })
+		if number[i] < 0 {
+			number[i] = len(b.at.Inputs)
+			b.at.Inputs = append(b.at.Inputs, in)
+		}
+	}
+	renumber := func(run int) int {
+		if run >= 0 && run < len(number) {
+			return number[run]
+		}
+		return base + run
+	}
+	done := map[*builders.Origin]bool{} // of the group: several records may have one
+	for g, err := range recordlog.Groups(p.folder.Records()) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return exit.Default(exit.Environment, err)
+		}
+		clear(done)
+		for i := range g.Records {
+			if o := g.Records[i].Origin; !done[o] {
+				done[o], o.Run = true, renumber(o.Run)
+			}
+		}
+		for i := range g.Drops {
+			g.Drops[i].Run = renumber(g.Drops[i].Run)
+		}
+		if err := b.log.Append(g); err != nil {
+			return exit.Environmentf("can't write the record log: %w", err)
+		}
+		if err := b.take(g); err != nil {
+			return err
+		}
+		b.tell(Progress{Step: "merge", Done: int64(b.index.Len()), Unit: unitRecord})
+	}
+	b.at.Seen.Add(&p.at.Seen)
+	return nil
+}
+
+// sameContent says whether two inputs hold the same, wherever they lie.
+func sameContent(a, b source.Input) bool {
+	return a.Same(b) || a.Sum != 0 && a.Sum == b.Sum && a.Size == b.Size
+}
+
+// hold tells the index of the validation side that is kept.
+func (b *building) hold(ctx context.Context, keep *part) error {
+	place := &dataset.Place{Run: keep.folder}
+	d, err := place.Decisions()
+	if err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	held := 0
+	for g, err := range recordlog.Groups(keep.folder.Records()) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return exit.Default(exit.Environment, err)
+		}
+		var entries entries
+		for i, h := range g.Hashes() {
+			if !d.At(g.First + uint64(i)).Validates() {
+				continue
+			}
+			held++
+			if err := b.index.Hold(entries.of(&g.Records[i], h)); err != nil {
+				return exit.Environmentf("can't sort the records: %w", err)
+			}
+		}
+	}
+	if held == 0 {
+		return exit.Failedf("the run in %s has no validation side to keep", keep.folder)
+	}
+	return nil
+}
