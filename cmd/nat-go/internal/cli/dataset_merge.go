@@ -17,16 +17,18 @@ func newDatasetMergeCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "merge RUN...",
 		Short: "Join finished runs to one: no repeats, no contradictions, one split without leaks",
-		Long: `Join finished runs, named by their folders or ids, to one run: what they made is curated together - copies and contradictions
-between runs are found, too - and split once, so that no example, task or prompt of one run's training is in another's validation. What is
-left out is counted and listed with the reason, as in any run.
+		Long: `Join finished runs, named by their folders or ids, to one run: what they made is curated together - copies and
+contradictions between runs are found, too - and split once, so that no example, task or prompt of one run's
+training is in another's validation. What is left out is counted and listed with the reason, as in any run.
 
-Of copies the first is kept, in the order in which the runs are named; nothing else depends on that order but the order of the rows. An
-input that several runs have read counts as one. Runs that other settings, another nat-go or other formats made are refused, with what
-differs; so is a run whose files are not as they were written.
+Of copies the first is kept, in the order in which the runs are named. Which contents are kept doesn't depend on
+that order; the order of the rows does, and the side of the split that an example with copies is drawn for. An input
+that several runs have read counts as one. Runs that other settings, another nat-go or other formats made are
+refused, with what differs; so is a run whose files are not as they were written.
 
-With --keep-split the validation side of a run stays as it is: its records validate, no other does, and what shares an example, a task or
-a prompt with one of them is left out (shares_validation). What validated once never trains later.`,
+With --keep-split the validation side of a run stays as it is: its records validate, no other does, and what shares
+an example, a task or a prompt with one of them is left out (shares_validation). What validated once never trains
+later.`,
 		Example: `  nat-go dataset merge out/monday out/tuesday --run-id week
   nat-go dataset merge out/week out/wednesday --keep-split out/week`,
 		Args: cobra.MinimumNArgs(1),

@@ -52,8 +52,8 @@ func (d *Index) sort() {
 	other.Wait() // wait: sorting ends
 }
 
-// Index takes in what is to be decided on, an entry a record. It holds the decisions so far and a projection of the entries
-// for each rule; a rule that is off has none.
+// Index takes in what is to be decided on, an entry a record. It holds the decisions so far and a projection of the
+// entries for each rule; a rule that is off has none.
 type Index struct {
 	rules   Rules
 	tmp     string
@@ -157,9 +157,10 @@ func (d *Index) Close() {
 	}
 }
 
-// A row of contents is: key 16, tag 1, ordinal 7, score 8. The key of a preference is that of its unordered pair of texts, so
-// that A>B and B>A are neighbours, and its tag tells them apart; key and tag together are as good as the content. One sort
-// serves contradictions and copies, and the record takes half the memory that a row for each of them would.
+// A row of contents is: key 16, tag 1, ordinal 7, score 8. The key of a preference is that of its unordered pair of
+// texts, so that A>B and B>A are neighbours, and its tag tells them apart; key and tag together are as good as the
+// content. One sort serves contradictions and copies, and the record takes half the memory that a row for each of them
+// would.
 const (
 	tagAt        = 16
 	ordinalAt    = 16 // tag and ordinal as one number; the tag is its highest byte

@@ -103,8 +103,8 @@ func (d *Decisions) Counts() map[Decision]int64 {
 	return counts
 }
 
-// The file, little-endian: magic, count of reasons, each as length and text, count of records, a byte each, and the xxh3 of
-// all that. The names of the reasons make it readable whatever order a later version keeps them in.
+// The file, little-endian: magic, count of reasons, each as length and text, count of records, a byte each, and the
+// xxh3 of all that. The names of the reasons make it readable whatever order a later version keeps them in.
 const magic = "ngdecid1"
 
 // WriteTo writes the decisions; the same decisions are the same bytes.

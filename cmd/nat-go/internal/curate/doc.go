@@ -1,9 +1,10 @@
 // Package curate decides what becomes of every record of a run - train, validation, or dropped with a reason - whoever
 // made it.
 //
-// Two layers. Gate looks at one record with its content and says whether it is fit to train on. Decide looks at an index of
-// all records, one fixed-width Entry each, and never at a text: contradictions, then copies, then the sample, then the
-// split. What it returns is one byte a record, by ordinal; every row format is a pure function of (record log, decisions).
+// Two layers. Gate looks at one record with its content and says whether it is fit to train on. Decide looks at an
+// index of all records, one fixed-width Entry each, and never at a text: contradictions, then copies, then the sample,
+// then the split. What it returns is one byte a record, by ordinal; every row format is a pure function of (record log,
+// decisions).
 //
 // Design choices:
 //   - Nothing holds a map of all records. Each rule sorts a projection of the index (package extsort): equal keys become

@@ -4,8 +4,8 @@ import (
 	"github.com/nat-go/nat-go/builders"
 )
 
-// Entry is what curation knows of a record. Hashes are of canonical content and equal only for what is to count as equal;
-// those of different fields may coincide.
+// Entry is what curation knows of a record. Hashes are of canonical content and equal only for what is to count as
+// equal; those of different fields may coincide.
 type Entry struct {
 	Ordinal uint64 // place in the record log: entries come in this order, from 0, without a gap
 	Kind    builders.Kind

@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/internal/extsort"
 )
 
-// A unit is what a split moves as a whole at the least: the records that share both keys of unitRow. Units that share one
-// of the keys or a prompt form a component.
+// A unit is what a split moves as a whole at the least: the records that share both keys of unitRow. Units that share
+// one of the keys or a prompt form a component.
 const (
 	unitKey   = 16 + 16
 	spanAt    = unitKey + 16
@@ -24,8 +24,8 @@ const (
 	edgeWidth = 1 + 16 + 4 // which key, key, unit
 )
 
-// addUnit takes an entry into the row before it, where they share all keys: neighbours in the log mostly do, so that there is
-// a row a turn and not one a record. What lies between them is not kept, and so does not count.
+// addUnit takes an entry into the row before it, where they share all keys: neighbours in the log mostly do, so that
+// there is a row a turn and not one a record. What lies between them is not kept, and so does not count.
 func (d *Index) addUnit(e *Entry) error {
 	var row [unitWidth]byte
 	unitRow(&row, e, d.rules.Split.By)
@@ -50,8 +50,8 @@ func (d *Index) flushUnit() error {
 	return d.units.Add(d.unit[:])
 }
 
-// unitRow is: first key, second key, prompt, ordinal of the first record, number of records. A second key or a prompt of
-// zeros connects nothing.
+// unitRow is: first key, second key, prompt, ordinal of the first record, number of records. A second key or a prompt
+// of zeros connects nothing.
 func unitRow(row *[unitWidth]byte, e *Entry, by By) {
 	var none [16]byte
 	first, second := &e.Example, &none
@@ -155,7 +155,7 @@ func (d *Index) hold(u *units) error {
 		return nil
 	})
 	if !validates {
-		d.warning = "none of the records is of the validation side that is kept: all train, but for those that share something with it"
+		d.warning = "none of the records is of the validation side that is kept: all train but those that share something with it"
 	}
 	return err
 }
@@ -213,7 +213,8 @@ func (d *Index) anyKept(row []byte) bool {
 	return false
 }
 
-// units are numbered in the order of their keys. A component's root is its smallest unit, so neither depends on arrival.
+// units are numbered in the order of their keys. A component's root is its smallest unit, so neither depends on
+// arrival.
 type units struct {
 	seed   uint64
 	edges  *extsort.Sorter
@@ -343,8 +344,8 @@ func (u *units) components() (list []component, total int64) {
 	return list, total
 }
 
-// choose picks, in order, every component that brings the validation set nearer to its share; at least one, and never all.
-// There must be two or more.
+// choose picks, in order, every component that brings the validation set nearer to its share; at least one, and never
+// all. There must be two or more.
 func choose(components []component, total int64, share float64) (chosen []component, size int64) {
 	want := share * float64(total)
 	for _, c := range components {

@@ -42,8 +42,8 @@ type part struct {
 	at       cursor // what it had read
 }
 
-// Merge joins finished runs: their records are curated and split as one run's, and written as one data set. A merge that
-// fails leaves nothing; the folder of one that was killed is cleared by the next.
+// Merge joins finished runs: their records are curated and split as one run's, and written as one data set. A merge
+// that fails leaves nothing; the folder of one that was killed is cleared by the next.
 func Merge(ctx context.Context, m Merging, env Env) (*Summary, error) {
 	nothing := Request{RunID: m.RunID}
 	parts, err := openParts(ctx, m.Runs, env)
@@ -91,8 +91,8 @@ func openParts(ctx context.Context, folders []runfolder.Folder, env Env) ([]*par
 		}
 		parts = append(parts, p)
 		if differ := parts[0].differs(p); len(differ) > 0 {
-			return nil, exit.Failedf("%s can't be merged with %s: they differ in %s. One data set is made by one set of settings: "+
-				"make one of them again with those of the other", p.folder, parts[0].folder, strings.Join(differ, ", "))
+			return nil, exit.Failedf("%s can't be merged with %s: they differ in %s. One data set is made by one set "+
+				"of settings: make one of them again with those of the other", p.folder, parts[0].folder, strings.Join(differ, ", "))
 		}
 	}
 	return parts, nil
@@ -121,13 +121,14 @@ func openPart(ctx context.Context, f runfolder.Folder, env Env) (*part, error) {
 	p.manifest, err = p.folder.ReadManifest()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, exit.Usagef("the run in %s is not complete: `nat-go finetune resume %s` goes on with it", p.folder, p.folder)
+		return nil, exit.Usagef("the run in %s is not complete: `nat-go finetune resume %[1]s` goes on with it", p.folder)
 	case err != nil:
 		return nil, exit.Environmentf("can't read the run folder: %w", err)
 	case p.manifest.Status != runfolder.Completed:
 		return nil, exit.Failedf("the run in %s is over and failed: %s", p.folder, p.manifest.Error)
 	case p.manifest.Compat:
-		return nil, exit.Usagef("the run in %s was made with --compat nat, whose data set is that of one run as NAT makes it", p.folder)
+		return nil, exit.Usagef("the run in %s was made with --compat nat: its data set is that of one run, as NAT makes it",
+			p.folder)
 	}
 	if err := sameVersion(p.begun); err != nil {
 		return nil, err
@@ -159,7 +160,7 @@ func (p *part) whole() error {
 		case err != nil:
 			return exit.Environmentf("can't read the run folder: %w", err)
 		case i < 0 || got != p.manifest.Files[i]:
-			return exit.Failedf("the run in %s is damaged: %s is not what was written (`nat-go dataset verify %s`)", f, rel, f)
+			return exit.Failedf("the run in %s is damaged: %s is not what was written (`nat-go dataset verify %[1]s`)", f, rel)
 		}
 	}
 	c, err := recordlog.ReadCommit(f.Records())
@@ -193,7 +194,7 @@ func (p *part) differs(other *part) []string {
 func (p *part) settings() map[string]string {
 	all := map[string]string{"nat-go": p.begun.NatGo}
 	for path, value := range p.plan.config.Values() {
-		input := path[0] == "eval" || path[0] == "sources" && slices.ContainsFunc(path, func(s string) bool { return s == "path" })
+		input := path[0] == "eval" || path[0] == "sources" && slices.Contains(path, "path")
 		if !input && p.plan.config.Decides(path) {
 			all[strings.Join(path, ".")] = value
 		}
