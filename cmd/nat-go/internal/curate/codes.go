@@ -19,7 +19,8 @@ func Codes() []ledger.Code {
 		ledger.NewCode(Rejected, "curate", "A person rejected the record, in the file that dataset.marks names.",
 			"Nothing, or take the mark back with nat-go view."),
 		ledger.NewCode(Held, "curate", "The record shares an example, a task or a prompt with the validation side that "+
-			"`dataset merge --keep-split` keeps, and is none of its records: trained on, it would leak; added, it would make the side another.",
+			"`dataset merge --keep-split` keeps, and is none of its records: trained on, it "+
+			"would leak; added, it would make the side another.",
 			"Nothing, or merge without --keep-split: a new split is drawn then."),
 		ledger.NewCode(NotSampled, "curate", "max_pairs is smaller than the number of records; this one was not drawn.", "Raise max_pairs."),
 	}
