@@ -66,7 +66,7 @@ func Merge(ctx context.Context, m Merging, env Env) (*Summary, error) {
 	if p.lock, err = p.folder.Create(mergeCommand + " --run-id " + p.RunID); err != nil {
 		return Failed(p.Request, err)
 	}
-	sum, err := newRun(p, env).end(ctx, func(r *run, ctx context.Context) error { return r.merge(ctx, parts, keep) })
+	sum, err := newRun(p, env).end(ctx, func(r *run, ctx context.Context) error { return r.joinRuns(ctx, parts, keep) })
 	if err != nil && !runfolder.Has(p.folder.Manifest()) {
 		if gone := os.RemoveAll(string(p.folder)); gone != nil {
 			return sum, errors.Join(err, gone)
@@ -242,8 +242,8 @@ func clearKilled(f runfolder.Folder) error {
 	return nil
 }
 
-// merge makes the run of its parts.
-func (r *run) merge(ctx context.Context, parts []*part, keep *part) error {
+// joinRuns makes the run of its parts.
+func (r *run) joinRuns(ctx context.Context, parts []*part, keep *part) error {
 	p := r.plan
 	r.sum.RunDir, r.sum.DatasetDir, r.made.Source = string(p.folder), p.folder.Dataset(), parts[0].manifest.Source
 	p.rules.Hold = keep != nil
