@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/nat-go/nat-go/internal/oracletest"
+
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
@@ -34,7 +36,7 @@ var familyTokenizers sync.Map
 func familyTokenizer(t testing.TB, template string) *tokenizer.Tokenizer {
 	t.Helper()
 	once, _ := familyTokenizers.LoadOrStore(template, sync.OnceValues(func() (*tokenizer.Tokenizer, error) {
-		data, err := os.ReadFile(conformance(t, "chat", "tokens", "tokenizers", "qwen2_5.json"))
+		data, err := os.ReadFile(oracletest.Path(t, "chat", "tokens", "tokenizers", "qwen2_5.json"))
 		if err != nil {
 			return nil, err
 		}
@@ -53,7 +55,7 @@ func familyTokenizer(t testing.TB, template string) *tokenizer.Tokenizer {
 // airline loads the real traces as examples whose assistant messages were sampled.
 func airline(t testing.TB) []*ttc.Example {
 	t.Helper()
-	data, err := os.ReadFile(conformance(t, "chat", "traces", "gpt-4o-airline-dev.json"))
+	data, err := os.ReadFile(oracletest.Path(t, "chat", "traces", "gpt-4o-airline-dev.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +83,7 @@ func airline(t testing.TB) []*ttc.Example {
 
 func airlineTools(t testing.TB) (tools []chat.Tool) {
 	t.Helper()
-	data, err := os.ReadFile(conformance(t, "chat", "traces", "tools.json"))
+	data, err := os.ReadFile(oracletest.Path(t, "chat", "traces", "tools.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +288,7 @@ func trainedByMessage(t testing.TB, tok *tokenizer.Tokenizer, s *batch.Side, own
 func askJinja(t *testing.T, name, source string, examples []*ttc.Example, kept map[int64]map[string]string) {
 	t.Helper()
 	pythontest.Need(t, "python", "import jinja2", "the trained texts are not checked by another program")
-	data, err := os.ReadFile(conformance(t, "chat", "traces", "gpt-4o-airline-dev.json"))
+	data, err := os.ReadFile(oracletest.Path(t, "chat", "traces", "gpt-4o-airline-dev.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +296,7 @@ func askJinja(t *testing.T, name, source string, examples []*ttc.Example, kept m
 	if err := json.Unmarshal(data, &traces); err != nil {
 		t.Fatal(err)
 	}
-	tools, err := os.ReadFile(conformance(t, "chat", "traces", "tools.json"))
+	tools, err := os.ReadFile(oracletest.Path(t, "chat", "traces", "tools.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

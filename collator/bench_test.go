@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nat-go/nat-go/internal/oracletest"
+
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
@@ -24,7 +26,7 @@ import (
 // freshTokenizer has an empty segment cache.
 func freshTokenizer(b *testing.B, name string) *tokenizer.Tokenizer {
 	b.Helper()
-	tok, err := tokenizer.Load(conformance(b, "chat", "tokens", "tokenizers", name))
+	tok, err := tokenizer.Load(oracletest.Path(b, "chat", "tokens", "tokenizers", name))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -173,8 +175,8 @@ func pythonTime(b *testing.B, python, name string, pairs bool) time.Duration {
 	b.Helper()
 	file := map[string]string{"qwen2_5": "qwen2_5.json", "llama3_1": "Meta-Llama-3-8B-Instruct.json"}[name]
 	question := map[string]any{
-		"template": oracleTemplate(b, name+".jinja"), "tokenizer": conformance(b, "chat", "tokens", "tokenizers", file),
-		"traces": conformance(b, "chat", "traces", "gpt-4o-airline-dev.json"), "pairs": pairs,
+		"template": oracleTemplate(b, name+".jinja"), "tokenizer": oracletest.Path(b, "chat", "tokens", "tokenizers", file),
+		"traces": oracletest.Path(b, "chat", "traces", "gpt-4o-airline-dev.json"), "pairs": pairs,
 		"header": map[string]string{"qwen2_5": "<|im_start|>assistant\n", "llama3_1": "<|start_header_id|>assistant<|end_header_id|>\n\n"}[name],
 		"end":    map[string]string{"qwen2_5": "<|im_end|>", "llama3_1": "<|eot_id|>"}[name],
 	}

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/nat-go/nat-go/internal/oracletest"
+
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
@@ -73,7 +75,7 @@ func familyItems(t testing.TB, most int, tools []chat.Tool) (items []Item, recor
 		Trial int              `json:"trial"`
 		Traj  []map[string]any `json:"traj"`
 	}
-	data, err := os.ReadFile(conformance(t, "chat", "traces", "gpt-4o-airline-dev.json"))
+	data, err := os.ReadFile(oracletest.Path(t, "chat", "traces", "gpt-4o-airline-dev.json"))
 	if err == nil {
 		err = json.Unmarshal(data, &raw)
 	}
@@ -199,7 +201,7 @@ func familyVars(source string) map[string]string {
 // check collates the items with the family's template, on one worker and on three, and has the result checked.
 func (f *family) check(t *testing.T, items []Item, conversations map[string]any) {
 	t.Helper()
-	data, err := os.ReadFile(conformance(t, "chat", "tokens", "tokenizers", "qwen2_5.json"))
+	data, err := os.ReadFile(oracletest.Path(t, "chat", "tokens", "tokenizers", "qwen2_5.json"))
 	if err == nil {
 		data, err = tokenizertest.Family(data, f.source)
 	}
@@ -295,7 +297,7 @@ func TestFamilies(t *testing.T) {
 	pythontest.Need(t, "python", "import jinja2, tokenizers", "the batches of stock templates are not checked by another program")
 	folders, most, some := filepath.SplitList(os.Getenv("NATGO_TEMPLATES")), 100, regexp.MustCompile(os.Getenv("NATGO_FAMILIES"))
 	if len(folders) == 0 {
-		folders, most, some = []string{conformance(t, "chat", "render", "templates")}, 4, someFamilies
+		folders, most, some = []string{oracletest.Path(t, "chat", "render", "templates")}, 4, someFamilies
 	}
 	if n, err := strconv.Atoi(os.Getenv("NATGO_ROLLOUTS")); err == nil {
 		most = n

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nat-go/nat-go/internal/oracletest"
+
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/collator/tokenizer/tokenizertest"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -98,7 +100,7 @@ func TestPromptThatMergesWithTheTurn(t *testing.T) {
 {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
 <think>
 {% endif %}`
-	data, err := os.ReadFile(conformance(t, "chat", "tokens", "tokenizers", "qwen2_5.json"))
+	data, err := os.ReadFile(oracletest.Path(t, "chat", "tokens", "tokenizers", "qwen2_5.json"))
 	if err == nil {
 		data, err = tokenizertest.Family(data, cfg.Template)
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nat-go/nat-go/internal/oracletest"
+
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/turns"
@@ -23,7 +25,7 @@ const airlineHint = "Check what the policy says about payments before this call.
 // airlineSites makes a distillation of every real trace with errors: both targets of every error that has them.
 func airlineSites(t testing.TB, most int) (items []Item, sites int) {
 	t.Helper()
-	data, err := os.ReadFile(conformance(t, "chat", "traces", "errors.jsonl"))
+	data, err := os.ReadFile(oracletest.Path(t, "chat", "traces", "errors.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +70,7 @@ func airlineSites(t testing.TB, most int) (items []Item, sites int) {
 // TestAirlineSites makes sdpo rows of the real errors with every stock template: what is kept is right, and what is refused
 // says why. The table is what the log shows.
 func TestAirlineSites(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(conformance(t, "chat", "render", "templates"), "*.jinja"))
+	files, err := filepath.Glob(filepath.Join(oracletest.Path(t, "chat", "render", "templates"), "*.jinja"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d templates: %v", len(files), err)
 	}

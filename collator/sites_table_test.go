@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nat-go/nat-go/internal/oracletest"
+
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/builders/sdpo"
@@ -106,7 +108,7 @@ func (o *builderOutput) Count(string, int64) error      { return nil }
 // TestSitesTable runs every detector's failure through every stock template, and compares what was kept, how the hint was
 // worded, and why the rest was refused with SITES.md, which -update writes.
 func TestSitesTable(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(conformance(t, "chat", "render", "templates"), "*.jinja"))
+	files, err := filepath.Glob(filepath.Join(oracletest.Path(t, "chat", "render", "templates"), "*.jinja"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d templates: %v", len(files), err)
 	}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nat-go/nat-go/internal/oracletest"
+
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/builders/sdpo"
@@ -235,7 +237,7 @@ func builtSites(t testing.TB, file string, cfg sdpo.Config) (items []Item, sites
 // airlineRaw are the real traces that items are of, as they lie in the file.
 func airlineRaw(t testing.TB, items []Item) (out []witnessConversation) {
 	t.Helper()
-	data, err := os.ReadFile(conformance(t, "chat", "traces", "gpt-4o-airline-dev.json"))
+	data, err := os.ReadFile(oracletest.Path(t, "chat", "traces", "gpt-4o-airline-dev.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +249,7 @@ func airlineRaw(t testing.TB, items []Item) (out []witnessConversation) {
 	if err := json.Unmarshal(data, &traces); err != nil {
 		t.Fatal(err)
 	}
-	tools, err := os.ReadFile(conformance(t, "chat", "traces", "tools.json"))
+	tools, err := os.ReadFile(oracletest.Path(t, "chat", "traces", "tools.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

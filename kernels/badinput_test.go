@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nat-go/nat-go/internal/oracletest"
 )
 
 // badCase is one row of bad_inputs.json. Arguments that a case does not name take harmless values.
@@ -101,7 +103,7 @@ func floats(t *testing.T, raw json.RawMessage, or []float32) (x []float32, rows,
 }
 
 func TestBadInputs(t *testing.T) {
-	raw, err := os.ReadFile(filepath.Join(oracle(t), "bad_inputs.json"))
+	raw, err := os.ReadFile(filepath.Join(oracletest.Path(t, "kernels"), "bad_inputs.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,26 +6,14 @@ import (
 	"hash/crc32"
 	"math"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nat-go/nat-go/internal/oracletest"
 )
 
-// oracle is the folder of kernel goldens, or a skip.
-func oracle(t testing.TB) string {
-	root := os.Getenv("NATGO_CONFORMANCE")
-	if root == "" {
-		root = filepath.Join("..", "..", "shared", "conformance")
-	}
-	dir := filepath.Join(root, "kernels")
-	if _, err := os.Stat(filepath.Join(dir, "dense_f32.json")); err != nil {
-		t.Skipf("no conformance data (set NATGO_CONFORMANCE): %v", err)
-	}
-	return dir
-}
-
 func loadSuite(t testing.TB, name string) *Suite {
-	dir := oracle(t)
+	dir := oracletest.Path(t, "kernels")
 	s, err := Load(dir, name)
 	if os.IsNotExist(err) {
 		t.Skipf("suite %s is not in %s", name, dir)

@@ -4,11 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"sort"
 	"strings"
 	"testing"
+
+	"github.com/nat-go/nat-go/internal/oracletest"
 
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/ttc"
@@ -16,20 +17,6 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/nat"
 )
-
-// conformance returns the folder with NAT's recorded cases and runs, or skips.
-func conformance(t *testing.T) string {
-	t.Helper()
-	root := os.Getenv("NATGO_CONFORMANCE")
-	if root == "" {
-		root = "../../../shared/conformance"
-	}
-	root = filepath.Join(root, "nat")
-	if _, err := os.Stat(root); err != nil {
-		t.Skip("no oracle data: set NATGO_CONFORMANCE to the folder that has nat/cases")
-	}
-	return root
-}
 
 // strict reads a file as a strict run does and builds its pairs. It fails where a book doesn't balance.
 func strict(t *testing.T, path string) (pairs int, reasons map[ledger.Reason]int64, stats *source.Stats) {
@@ -100,7 +87,7 @@ func show(reasons map[ledger.Reason]int64) string {
 
 // TestNATsDefectsAreDrops: what NAT trains on without a word is a drop with a reason here.
 func TestNATsDefectsAreDrops(t *testing.T) {
-	root := conformance(t)
+	root := oracletest.Path(t, "nat")
 	for name, want := range map[string]string{
 		"min_diff_zero_ties":            "2 pairs: tie=3",
 		"nan_scores":                    "3 pairs: non_finite_score=3",
@@ -120,7 +107,7 @@ func TestNATsDefectsAreDrops(t *testing.T) {
 }
 
 func TestBooksBalanceOnEveryRecordedInput(t *testing.T) {
-	root := conformance(t)
+	root := oracletest.Path(t, "nat")
 	files, _ := filepath.Glob(filepath.Join(root, "cases", "*", "input", "*.json"))
 	runs, _ := filepath.Glob(filepath.Join(root, "runs", "*", "out", "workflow_output.json"))
 	for _, f := range append(files, runs...) {

@@ -3,6 +3,7 @@ package schema
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -239,6 +240,34 @@ func TestRulesOfAProgramsOwn(t *testing.T) {
 	}
 	if err := Validate(&config{}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestRulesOfEntries: rules of a list's entries are kept where its tag has dive, and a struct that forgets it is refused.
+func TestRulesOfEntries(t *testing.T) {
+	type entry struct {
+		P string `yaml:"p" validate:"required_without=Q,pattern"`
+		Q string `yaml:"q"`
+	}
+	type config struct {
+		Entries []entry `yaml:"entries" validate:"dive"`
+	}
+	doc := parse(t, "entries:\n  - {q: a}\n  - p: '('\n  - {}\n")
+	var got []string
+	for _, f := range finding.Sort(MustOf(config{}).Decode(doc, doc.Root, new(config), Options{})) {
+		got = append(got, fmt.Sprintf("%d:%d %s", f.Line, f.Column, f.Message))
+	}
+	want := []string{
+		"3:8 entries[1].p is not a pattern: missing closing ): `(`",
+		"4:5 entries[2].p is missing, and so is q",
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if _, err := Of(struct {
+		Entries []entry `yaml:"entries"`
+	}{}); err == nil || !strings.Contains(err.Error(), "dive") {
+		t.Errorf("rules that nobody would keep: %v", err)
 	}
 }
 

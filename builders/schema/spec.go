@@ -267,6 +267,9 @@ func words(tag string) (out []string) {
 // rules takes from a validate tag what a JSON Schema can say, and what help needs. The validator decides.
 func (f *Field) rules(tag string) error {
 	s := f.Spec
+	if s.Elem != nil && s.Elem.ruled() && !slices.Contains(strings.Split(tag, ","), "dive") {
+		return fmt.Errorf("validate %q: its entries have rules, which are not kept without dive", tag)
+	}
 	for rule := range strings.SplitSeq(tag, ",") {
 		name, param, _ := strings.Cut(rule, "=")
 		switch name {
@@ -289,6 +292,14 @@ func (f *Field) rules(tag string) error {
 		}
 	}
 	return nil
+}
+
+// ruled reports whether a struct's fields have rules.
+func (s *Spec) ruled() bool {
+	if s.Kind != Object || s.typ == nil {
+		return false
+	}
+	return slices.ContainsFunc(reflect.VisibleFields(s.typ), func(f reflect.StructField) bool { return f.Tag.Get("validate") != "" })
 }
 
 func (s *Spec) bound(name, param string) error {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,8 +30,17 @@ var Validator = sync.OnceValue(func() *validator.Validate {
 		}
 		return name
 	})
+	if err := v.RegisterValidation("pattern", isPattern); err != nil {
+		panic(err) // the name is wrong
+	}
 	return v
 })
+
+// isPattern is the rule of settings that are regular expressions.
+func isPattern(f validator.FieldLevel) bool {
+	_, err := regexp.Compile(f.Field().String())
+	return err == nil
+}
 
 const inlineMark = "<inline>"
 
@@ -76,7 +86,9 @@ func (s *Spec) validate(
 		place := value
 		switch {
 		case value == nil && len(keys) > 1:
-			_, place = s.lookup(node, keys[:len(keys)-1])
+			if _, place = s.lookup(node, keys[:len(keys)-1]); place == nil { // an entry of a list has no key
+				place = parent
+			}
 		case value == nil:
 			place = at
 		case value.Kind != yaml.ScalarNode && key != nil:
@@ -184,6 +196,12 @@ func (s *Spec) failed(
 		return at.outOfRange(ptr, shown)
 	case tag == "url" || tag == "http_url" || tag == "uri":
 		return rule("is not a URL", "write a URL with its scheme, like http://host:8000")
+	case tag == "pattern":
+		_, err := regexp.Compile(fmt.Sprint(e.Value()))
+		return rule("is not a pattern: "+strings.TrimPrefix(fmt.Sprint(err), "error parsing regexp: "),
+			"write a regular expression of Go; a character that stands for itself, like ( or ?, needs a \\ before it")
+	case tag == "required_without":
+		return rule("is missing, and so is "+others, "add one of the two")
 	case strings.HasPrefix(tag, "required_"):
 		return rule("is missing: it goes together with "+others, "add "+e.Field()+", or change "+others)
 	case tag == "unique":

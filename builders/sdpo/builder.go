@@ -2,12 +2,14 @@ package sdpo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -36,7 +38,7 @@ var _ builders.Builder = (*Builder)(nil)
 
 // New returns a builder, or what is wrong with its configuration.
 func New(cfg Config) (*Builder, error) {
-	if err := cfg.check(); err != nil {
+	if err := errors.Join(schema.Validate(&cfg), cfg.relate()); err != nil {
 		return nil, err
 	}
 	d, err := newDetector(&cfg.Detect)

@@ -16,7 +16,7 @@ type Config struct {
 	MaxSites int      `yaml:"max_sites_per_example" default:"8" validate:"gte=1" doc:"sites of one example beyond this are dropped, the last first"`
 	Detect   Detect   `yaml:"detect" doc:"what counts as a failed call"`
 	Hints    Hints    `yaml:"hints" doc:"what the teacher is told"`
-	Emit     []string `yaml:"emit" default:"[distillation]" validate:"dive,oneof=distillation repair_pairs demonstrations" doc:"what is made of a site; the last two need a later call of the same tool that worked, and are off-policy"`
+	Emit     []string `yaml:"emit" default:"[distillation]" validate:"min=1,dive,oneof=distillation repair_pairs demonstrations" doc:"what is made of a site; the last two need a later call of the same tool that worked, and are off-policy"`
 }
 
 // Detect says what counts as a failed call.
@@ -24,17 +24,17 @@ type Detect struct {
 	Results     []string `yaml:"results" default:"[flag, exit_code, status, exception, message]" validate:"dive,oneof=flag exit_code status exception message" doc:"kinds of evidence in a result that are believed"`
 	Silence     []string `yaml:"silence" validate:"dive,oneof=source_flag result_flag exit_code time_limit rpc_error error_object status_object error_page framework_text traceback error_prefix program_message http_status refusal" doc:"rules that are not asked; the builder's README says what each goes by"`
 	Calls       []string `yaml:"calls" default:"[arguments_not_json, unknown_tool, schema]" validate:"dive,oneof=arguments_not_json unknown_tool schema" doc:"what is wrong with a call whatever its result says"`
-	Match       []Match  `yaml:"match" doc:"rules of your own, asked first: further results that mean failure; the first that fits"`
+	Match       []Match  `yaml:"match" validate:"dive" doc:"rules of your own, asked first: further results that mean failure; the first that fits"`
 	NextTurn    bool     `yaml:"next_turn" default:"true" doc:"let the agent's next turn (it regrets, or calls the tool again) settle what a rule leaves open; it is never evidence alone"`
-	Transient   []string `yaml:"transient" doc:"further patterns of errors that say nothing about the call (timeouts, 429 and 5xx are known)"`
-	IgnoreTools []string `yaml:"ignore_tools" doc:"patterns of tools whose results are never taken for errors"`
+	Transient   []string `yaml:"transient" validate:"dive,pattern" doc:"further patterns of errors that say nothing about the call (timeouts, 429 and 5xx are known)"`
+	IgnoreTools []string `yaml:"ignore_tools" validate:"dive,pattern" doc:"patterns of tools whose results are never taken for errors"`
 }
 
 // Match is a result that means failure.
 type Match struct {
 	Name     string `yaml:"name" doc:"name of the rule, for the books; without it match[0], match[1], ..."`
-	Tool     string `yaml:"tool" doc:"pattern of the tool's name; without it any tool"`
-	Pattern  string `yaml:"pattern" doc:"pattern of the result's text, or of the value at json_path"`
+	Tool     string `yaml:"tool" validate:"pattern" doc:"pattern of the tool's name; without it any tool"`
+	Pattern  string `yaml:"pattern" validate:"required_without=JSONPath,pattern" doc:"pattern of the result's text, or of the value at json_path"`
 	JSONPath string `yaml:"json_path" doc:"a value of a result that is JSON, like $.result.errors[0].code; without a pattern it means failure unless it is null, false, 0 or empty"`
 	Class    string `yaml:"class" default:"tool_error" doc:"name of the class of error"`
 }
@@ -43,7 +43,7 @@ type Match struct {
 type Hints struct {
 	Allow    []string `yaml:"allow" default:"[knowable]" validate:"dive,oneof=knowable hindsight" doc:"knowable: a model could have known it from schema, tool list, format or policy; hindsight: only the environment or another rollout tells"`
 	Sources  []string `yaml:"sources" default:"[rules, schema]" validate:"dive,oneof=rules schema feedback success command" doc:"who is asked for a hint, in this order; the first that answers wins"`
-	Rules    []Rule   `yaml:"rules" doc:"for the source rules: the first that fits"`
+	Rules    []Rule   `yaml:"rules" validate:"dive" doc:"for the source rules: the first that fits"`
 	Command  *Command `yaml:"command" doc:"for the source command"`
 	MaxChars int      `yaml:"max_chars" default:"2000" validate:"gte=1,lte=100000" doc:"a longer hint is refused"`
 	LeakRun  int      `yaml:"leak_run" default:"5" validate:"gte=2" doc:"words in a row that a hint may not share with the turn it is for"`
@@ -51,16 +51,16 @@ type Hints struct {
 
 // Rule is a hint for errors of a kind.
 type Rule struct {
-	Tool  string `yaml:"tool" doc:"pattern of the tool's name"`
-	Error string `yaml:"error" doc:"pattern of the error's text"`
-	Class string `yaml:"class" doc:"pattern of the class of error"`
+	Tool  string `yaml:"tool" validate:"pattern" doc:"pattern of the tool's name"`
+	Error string `yaml:"error" validate:"pattern" doc:"pattern of the error's text"`
+	Class string `yaml:"class" validate:"pattern" doc:"pattern of the class of error"`
 
-	ErrorKind string `yaml:"error_kind" doc:"pattern of the kind of error that the source tells of (tool_error)"`
+	ErrorKind string `yaml:"error_kind" validate:"pattern" doc:"pattern of the kind of error that the source tells of (tool_error)"`
 
 	Text string `yaml:"text" validate:"required_without=None,excluded_with=None" doc:"the hint: a template with tool, arguments, error, class, error_kind, error_meta, schema and tools"`
 
 	None bool   `yaml:"none" default:"false" doc:"there is to be no hint: the site is left out, and no other source is asked"`
-	Kind string `yaml:"kind" default:"knowable" validate:"oneof=knowable hindsight" doc:"whether a model could have known it"`
+	Kind string `yaml:"kind" default:"knowable" validate:"omitempty,oneof=knowable hindsight" doc:"whether a model could have known it"`
 }
 
 // Command is a program that is asked for hints.
@@ -111,8 +111,8 @@ func (h *Hints) allows(k builders.HintKind) bool {
 	return k == builders.Knowable && slices.Contains(h.Allow, "knowable") || k == builders.Hindsight && slices.Contains(h.Allow, "hindsight")
 }
 
-// check finds what is wrong with settings that are each in order.
-func (c *Config) check() error {
+// relate finds settings that are each in order and don't go together: the rules of each stand in its tag.
+func (c *Config) relate() error {
 	h := &c.Hints
 	for _, s := range h.Sources {
 		switch {
@@ -128,14 +128,6 @@ func (c *Config) check() error {
 	}
 	if len(h.Sources) == 0 && c.emits(emitDistillation) {
 		return errors.New("hints.sources is empty: distillation needs a hint")
-	}
-	if len(c.Emit) == 0 {
-		return errors.New("emit is empty: there is nothing to make")
-	}
-	for i, m := range c.Detect.Match {
-		if m.Pattern == "" && m.JSONPath == "" {
-			return fmt.Errorf("detect.match[%d] needs a pattern or a json_path: it would take every result for an error", i)
-		}
 	}
 	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nat-go/nat-go/internal/oracletest"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nat-go/nat-go/builders"
@@ -376,7 +378,7 @@ func TestNoRepair(t *testing.T) {
 // Every error result of errors.jsonl is found and traced to its call, and none is invented: with a pattern of the user's, and
 // with the rules alone.
 func TestRealTraces(t *testing.T) {
-	dir := conformance(t)
+	dir := oracletest.Path(t, "chat", "traces")
 	var traces []struct {
 		TaskID int                `json:"task_id"`
 		Trial  int                `json:"trial"`
@@ -433,19 +435,6 @@ func TestRealTraces(t *testing.T) {
 		t.Error(d)
 	}
 	t.Logf("%d traces, %d errors", len(traces), len(got))
-}
-
-func conformance(t testing.TB) string {
-	t.Helper()
-	root := os.Getenv("NATGO_CONFORMANCE")
-	if root == "" {
-		root = filepath.Join("..", "..", "..", "shared", "conformance")
-	}
-	dir := filepath.Join(root, "chat", "traces")
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("SKIPPED: no oracle data at %s (set NATGO_CONFORMANCE)", dir)
-	}
-	return dir
 }
 
 func readFile(t testing.TB, path string) []byte {

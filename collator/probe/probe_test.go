@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nat-go/nat-go/internal/oracletest"
+
 	"github.com/nat-go/nat-go/collator/turns"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
@@ -124,14 +126,7 @@ func TestRefusingEverythingIsAReport(t *testing.T) {
 
 // TestConformance holds the probe to what is known of stock templates.
 func TestConformance(t *testing.T) {
-	root := os.Getenv("NATGO_CONFORMANCE")
-	if root == "" {
-		root = filepath.Join("..", "..", "..", "shared", "conformance")
-	}
-	dir := filepath.Join(root, "chat", "render", "templates")
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("SKIPPED: no oracle data at %s (set NATGO_CONFORMANCE)", dir)
-	}
+	dir := oracletest.Path(t, "chat", "render", "templates")
 	probed := func(name string) *Report {
 		src, err := os.ReadFile(filepath.Join(dir, name+".jinja"))
 		if err != nil {

@@ -11,21 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nat-go/nat-go/internal/oracletest"
+
 	"github.com/nat-go/nat-go/ttc/chat"
 )
-
-// conformanceDir is the folder of the token oracle: what Python's tokenizers answered.
-func conformanceDir(t testing.TB) string {
-	root := os.Getenv("NATGO_CONFORMANCE")
-	if root == "" {
-		root = filepath.Join("..", "..", "..", "shared", "conformance")
-	}
-	dir := filepath.Join(root, "chat", "tokens")
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("no conformance data at %s (set NATGO_CONFORMANCE)", dir)
-	}
-	return dir
-}
 
 // load loads a tokenizer of the oracle once for all tests.
 func load(t testing.TB, name string) *Tokenizer {
@@ -33,7 +22,7 @@ func load(t testing.TB, name string) *Tokenizer {
 	if tok := loaded[name]; tok != nil {
 		return tok
 	}
-	tok, err := Load(filepath.Join(conformanceDir(t), "tokenizers", name+".json"))
+	tok, err := Load(filepath.Join(oracletest.Path(t, "chat", "tokens"), "tokenizers", name+".json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +87,7 @@ func checkSide(t *testing.T, line oracleLine, what string, got Encoding, want or
 
 // TestConformance compares every id, offset and decoded text with Python's.
 func TestConformance(t *testing.T) {
-	dir := conformanceDir(t)
+	dir := oracletest.Path(t, "chat", "tokens")
 	files, _ := filepath.Glob(filepath.Join(dir, "*.jsonl"))
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".jsonl")
@@ -164,7 +153,7 @@ func conform(t *testing.T, tok *Tokenizer, line oracleLine) {
 // TestRowsConform: a row without template holds the same tokens as the text with
 // its specials as text; a row that is all template, those of plain encoding.
 func TestRowsConform(t *testing.T) {
-	dir := conformanceDir(t)
+	dir := oracletest.Path(t, "chat", "tokens")
 	for _, name := range []string{"Meta-Llama-3-8B-Instruct", "qwen2_5", "cohere-tokenizer", "bert-base-uncased"} {
 		tok := load(t, name)
 		if ok, why := tok.Segmentable(); !ok {

@@ -7,28 +7,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nat-go/nat-go/internal/oracletest"
+
 	"github.com/nat-go/nat-go/ttc/chat/template"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// conformance returns a path within the oracle data, which is no part of the repository.
-func conformance(t testing.TB, elem ...string) string {
-	t.Helper()
-	root := os.Getenv("NATGO_CONFORMANCE")
-	if root == "" {
-		root = filepath.Join("..", "..", "..", "shared", "conformance")
-	}
-	path := filepath.Join(append([]string{root}, elem...)...)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("SKIPPED: no oracle data at %s (set NATGO_CONFORMANCE)", path)
-	}
-	return path
-}
-
 func oracleSources(t testing.TB) map[string]string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(conformance(t, "chat", "render", "templates"), "*.jinja"))
+	files, err := filepath.Glob(filepath.Join(oracletest.Path(t, "chat", "render", "templates"), "*.jinja"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +40,7 @@ type renderCase struct {
 
 func renderCases(t testing.TB, name string) (out []renderCase) {
 	t.Helper()
-	f, err := os.Open(conformance(t, "chat", "render", name+".jsonl"))
+	f, err := os.Open(oracletest.Path(t, "chat", "render", name+".jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}

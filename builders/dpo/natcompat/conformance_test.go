@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nat-go/nat-go/internal/oracletest"
+
 	"gopkg.in/yaml.v3"
 
 	"github.com/nat-go/nat-go/builders"
@@ -131,15 +133,7 @@ func canonical(t *testing.T, raw []byte) string {
 
 func conformanceCases(t *testing.T) []string {
 	t.Helper()
-	root := os.Getenv("NATGO_CONFORMANCE")
-	if root == "" {
-		root = "../../../../shared/conformance"
-	}
-	cases, _ := filepath.Glob(filepath.Join(root, "nat", "cases", "*"))
-	if len(cases) == 0 {
-		t.Skip("no oracle data: set NATGO_CONFORMANCE to the folder that has nat/cases")
-	}
-	return cases
+	return oracletest.Glob(t, "nat", "cases", "*")
 }
 
 func caseConfig(t *testing.T, dir string) dpo.Config {

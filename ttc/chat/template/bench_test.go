@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/nat-go/nat-go/internal/oracletest"
+
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
@@ -25,7 +27,7 @@ import (
 // is how many times faster this engine is, median to median of the processor time of the two processes, with what the
 // garbage collector takes of both: what else runs on the machine takes neither's.
 func BenchmarkRender(b *testing.B) {
-	dir := conformance(b, "chat")
+	dir := oracletest.Path(b, "chat")
 	raw, err := os.ReadFile(filepath.Join(dir, "traces", "gpt-4o-airline-dev.json"))
 	if err != nil {
 		b.Fatal(err)

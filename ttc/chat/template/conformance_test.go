@@ -9,23 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nat-go/nat-go/internal/oracletest"
+
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
-
-// conformance returns a folder of the oracle data, which is no part of the repository.
-func conformance(t testing.TB, elem ...string) string {
-	t.Helper()
-	root := os.Getenv("NATGO_CONFORMANCE")
-	if root == "" {
-		root = filepath.Join("..", "..", "..", "..", "shared", "conformance")
-	}
-	dir := filepath.Join(append([]string{root}, elem...)...)
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("SKIPPED: no oracle data at %s (set NATGO_CONFORMANCE)", dir)
-	}
-	return dir
-}
 
 // golden is one line of conformance/chat/render.
 type golden struct {
@@ -87,7 +75,7 @@ func (g *golden) input() Input {
 
 // TestConformance renders what transformers rendered: the same text, or both refuse.
 func TestConformance(t *testing.T) {
-	dir := conformance(t, "chat", "render")
+	dir := oracletest.Path(t, "chat", "render")
 	files, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no goldens in %s: %v", dir, err)

@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nat-go/nat-go/internal/oracletest"
+
 	"go.uber.org/goleak"
 
 	"github.com/nat-go/nat-go/builders/schema"
@@ -336,15 +338,8 @@ func TestInterrupted(t *testing.T) {
 // TestRecorded parses all that a real nat serve sent to questions asked in the way we ask them: each step it emitted, and
 // whether the workflow raised.
 func TestRecorded(t *testing.T) {
-	root := os.Getenv("NATGO_CONFORMANCE")
-	if root == "" {
-		root = filepath.Join("..", "..", "..", "..", "shared", "conformance")
-	}
-	paths, _ := filepath.Glob(filepath.Join(root, "nat", "serve", "*full*.body"))
-	more, _ := filepath.Glob(filepath.Join(root, "nat", "serve", "*", "*full*.body"))
-	if paths = append(paths, more...); len(paths) == 0 {
-		t.Skip("no recorded bodies under " + root + " (set NATGO_CONFORMANCE)")
-	}
+	paths := oracletest.Glob(t, "nat", "serve", "*full*.body")
+	paths = append(paths, oracletest.Glob(t, "nat", "serve", "*", "*full*.body")...)
 	for _, path := range paths {
 		status, err := os.ReadFile(strings.TrimSuffix(path, ".body") + ".status")
 		if err != nil {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nat-go/nat-go/internal/oracletest"
+
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -201,14 +203,7 @@ func TestTruncatedFileNamesThePlace(t *testing.T) {
 
 // TestConformance loads the real runs as they are.
 func TestConformance(t *testing.T) {
-	root := os.Getenv("NATGO_CONFORMANCE")
-	if root == "" {
-		root = filepath.Join("..", "..", "..", "..", "shared", "conformance")
-	}
-	dir := filepath.Join(root, "chat", "traces")
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("SKIPPED: no oracle data at %s (set NATGO_CONFORMANCE)", dir)
-	}
+	dir := oracletest.Path(t, "chat", "traces")
 	r, err := read(t, func(c *Config) { c.ToolsFile = filepath.Join(dir, "tools.json") }, source.Options{}, filepath.Join(dir, "gpt-4o-airline-dev.json"))
 	if err != nil {
 		t.Fatal(err)

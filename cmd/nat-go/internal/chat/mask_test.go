@@ -15,32 +15,20 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/nat-go/nat-go/internal/oracletest"
+
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/collator/tokenizer/tokenizertest"
 	"github.com/nat-go/nat-go/collator/turns"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// conformance returns a path within the oracle data, which is no part of the repository.
-func conformance(t testing.TB, elem ...string) string {
-	t.Helper()
-	root := os.Getenv("NATGO_CONFORMANCE")
-	if root == "" {
-		root = filepath.Join("..", "..", "..", "..", "..", "shared", "conformance")
-	}
-	path := filepath.Join(append([]string{root}, elem...)...)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("SKIPPED: no oracle data at %s (set NATGO_CONFORMANCE)", path)
-	}
-	return path
-}
-
 var loaded sync.Map
 
 // oracleTokenizer loads a tokenizer of the oracle data once.
 func oracleTokenizer(t testing.TB, name string) *tokenizer.Tokenizer {
 	t.Helper()
-	path := conformance(t, "chat", "tokens", "tokenizers", name)
+	path := oracletest.Path(t, "chat", "tokens", "tokenizers", name)
 	once, _ := loaded.LoadOrStore(path, sync.OnceValues(func() (*tokenizer.Tokenizer, error) { return tokenizer.Load(path) }))
 	tok, err := once.(func() (*tokenizer.Tokenizer, error))()
 	if err != nil {
@@ -51,7 +39,7 @@ func oracleTokenizer(t testing.TB, name string) *tokenizer.Tokenizer {
 
 func oracleTemplate(t testing.TB, name string) string {
 	t.Helper()
-	b, err := os.ReadFile(conformance(t, "chat", "render", "templates", name))
+	b, err := os.ReadFile(oracletest.Path(t, "chat", "render", "templates", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,11 +62,11 @@ type oracleMask struct {
 
 func oracleMasks(t testing.TB, file string) (out []oracleMask) {
 	t.Helper()
-	data, err := os.ReadFile(conformance(t, "chat", "masks", file))
+	data, err := os.ReadFile(oracletest.Path(t, "chat", "masks", file))
 	if err != nil {
 		t.Fatal(err)
 	}
-	airline, err := os.ReadFile(conformance(t, "chat", "traces", "tools.json"))
+	airline, err := os.ReadFile(oracletest.Path(t, "chat", "traces", "tools.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

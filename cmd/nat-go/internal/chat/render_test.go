@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nat-go/nat-go/internal/oracletest"
 )
 
 func answers(t *testing.T, r *Render, requests string) []map[string]any {
@@ -88,14 +90,7 @@ func TestNormalise(t *testing.T) {
 
 // TestConformance answers the recorded requests as the command would.
 func TestConformance(t *testing.T) {
-	root := os.Getenv("NATGO_CONFORMANCE")
-	if root == "" {
-		root = filepath.Join("..", "..", "..", "..", "..", "shared", "conformance")
-	}
-	dir := filepath.Join(root, "chat", "render")
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("SKIPPED: no oracle data at %s (set NATGO_CONFORMANCE)", dir)
-	}
+	dir := oracletest.Path(t, "chat", "render")
 	for _, name := range []string{"qwen3", "llama3_2", "gptoss_training"} {
 		src, err := os.ReadFile(filepath.Join(dir, "templates", name+".jinja"))
 		if err != nil {

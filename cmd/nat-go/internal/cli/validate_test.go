@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -134,19 +135,37 @@ func specs(t *testing.T, types map[string]config.Component) map[string]*schema.S
 	return out
 }
 
-// TestSettingsAreDocumented keeps `nat-go schema` useful: every component's setting says what it is for.
+// TestSettingsAreDocumented keeps `nat-go schema` useful: every setting, wherever it lies, says what it is for. The settings of NAT's
+// that are read so that its configurations pass (eval, run_configuration) are NAT's to document.
 func TestSettingsAreDocumented(t *testing.T) {
 	types := builtin.Types()
+	for _, section := range []any{config.Collator{}, config.Dataset{}, config.Finetuning{}, config.Plugin{}} {
+		haveDocs(t, fmt.Sprintf("%T", section), schema.MustOf(section))
+	}
 	for section, components := range map[string]map[string]*schema.Spec{
 		"sources": specs(t, types.Sources), "trajectory_builders": specs(t, types.Builders),
 		"trainers": specs(t, types.Trainers), "trainer_adapters": specs(t, types.Adapters),
 	} {
 		for name, spec := range components {
-			for _, f := range spec.Fields {
-				if f.Spec.Doc == "" {
-					t.Errorf("%s: %s.%s has no doc tag", section, name, f.Name)
-				}
-			}
+			haveDocs(t, section+": "+name, spec)
 		}
+	}
+}
+
+func haveDocs(t *testing.T, at string, s *schema.Spec) {
+	for _, f := range s.Fields {
+		if f.Name == "run_configuration" {
+			continue
+		}
+		if f.Spec.Doc == "" {
+			t.Errorf("%s.%s has no doc tag", at, f.Name)
+		}
+		haveDocs(t, at+"."+f.Name, f.Spec)
+	}
+	if s.Elem != nil {
+		haveDocs(t, at+"[]", s.Elem)
+	}
+	for i, one := range s.OneOf {
+		haveDocs(t, fmt.Sprintf("%s (form %d)", at, i), one)
 	}
 }

@@ -62,19 +62,6 @@ var testTypes = Types{
 	Formats:  []string{"customizer", "trl", "nat_trajectories"},
 }
 
-func conformance(t *testing.T, parts ...string) string {
-	t.Helper()
-	root := os.Getenv("NATGO_CONFORMANCE")
-	if root == "" {
-		root = "../../../../../shared/conformance"
-	}
-	path := filepath.Join(append([]string{root}, parts...)...)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("SKIP: no conformance data at %s; set NATGO_CONFORMANCE", path)
-	}
-	return path
-}
-
 var update = flag.Bool("update", false, "write the findings into testdata")
 
 // TestFindings compares the printed findings of the configurations in testdata. The first line of an archive holds the

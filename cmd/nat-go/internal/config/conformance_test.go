@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nat-go/nat-go/internal/oracletest"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
@@ -16,7 +18,7 @@ import (
 // TestNATMistakes takes the mistakes for which NAT's own messages are on record. NAT names the section at best; ours must
 // name the setting, its place, and what to write.
 func TestNATMistakes(t *testing.T) {
-	dir := conformance(t, "nat", "cli", "configs")
+	dir := oracletest.Path(t, "nat", "cli", "configs")
 	type want struct {
 		code  string
 		line  int
@@ -100,7 +102,7 @@ func TestNATMistakes(t *testing.T) {
 
 // TestNATFilesPass takes the configurations with which NAT really ran, and those it wrote itself.
 func TestNATFilesPass(t *testing.T) {
-	dir := conformance(t, "nat")
+	dir := oracletest.Path(t, "nat")
 	n := 0
 	for _, pattern := range []string{"cases/*/config.yml", "runs/*/config.yml", "runs/*/*/config.yml", "e2e/*/config.yml", "runs/*/*/config_*.yml", "runs/*/*/*/*/config_*.yml", "e2e/*/*/config_*.yml"} {
 		files, err := filepath.Glob(filepath.Join(dir, pattern))
@@ -123,7 +125,7 @@ func TestNATFilesPass(t *testing.T) {
 
 // TestDefaultsAreNATs compares our defaults with those that NAT itself wrote out.
 func TestDefaultsAreNATs(t *testing.T) {
-	theirs, fs := Load(filepath.Join(conformance(t, "nat", "runs", "a", "out"), "config_effective.yml"), Options{})
+	theirs, fs := Load(filepath.Join(oracletest.Path(t, "nat", "runs", "a", "out"), "config_effective.yml"), Options{})
 	if finding.Failed(fs) {
 		t.Fatal(fs)
 	}

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nat-go/nat-go/internal/oracletest"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 
@@ -19,23 +21,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 )
-
-// oracle is the folder of recorded NAT runs.
-func oracle(t *testing.T) string {
-	t.Helper()
-	dir := os.Getenv("NATGO_CONFORMANCE")
-	if dir == "" {
-		dir = filepath.FromSlash("../../../../../shared/conformance")
-	}
-	dir, err := filepath.Abs(filepath.Join(dir, "nat", "cases"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("no recorded NAT runs in %s: set NATGO_CONFORMANCE to the conformance folder", dir)
-	}
-	return dir
-}
 
 func testEnv(t *testing.T) Env {
 	self, err := os.Executable()
@@ -68,7 +53,7 @@ func caseInputs(t *testing.T, dir string) []string {
 
 // TestCompatIsNAT runs every recorded case with --compat nat and compares what NAT wrote, byte for byte.
 func TestCompatIsNAT(t *testing.T) {
-	cases, err := filepath.Glob(filepath.Join(oracle(t), "*"))
+	cases, err := filepath.Glob(filepath.Join(oracletest.Path(t, "nat", "cases"), "*"))
 	if err != nil {
 		t.Fatal(err)
 	}

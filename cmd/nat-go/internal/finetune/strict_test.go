@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nat-go/nat-go/internal/oracletest"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
@@ -29,7 +31,7 @@ func TestStrictOnRecordedRuns(t *testing.T) {
 		"invalid_steps_dropped": {source.BadStep: 4},
 	}
 	failing := map[string]int{"config_unknown_component_key": exit.Usage}
-	cases, err := filepath.Glob(filepath.Join(oracle(t), "*"))
+	cases, err := filepath.Glob(filepath.Join(oracletest.Path(t, "nat", "cases"), "*"))
 	if err != nil {
 		t.Fatal(err)
 	}

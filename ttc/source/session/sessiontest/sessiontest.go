@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nat-go/nat-go/internal/oracletest"
+
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -122,11 +124,7 @@ func Walks(ex *ttc.Example) string {
 // Recorded is a folder of sessions that the programs themselves wrote. The test is skipped where there are none.
 func Recorded(t testing.TB, elem ...string) string {
 	t.Helper()
-	dir := os.Getenv("NATGO_CONFORMANCE")
-	if dir == "" {
-		t.Skip("NATGO_CONFORMANCE names no folder with recorded sessions")
-	}
-	return filepath.Join(append([]string{dir, "readers"}, elem...)...)
+	return oracletest.Path(t, append([]string{"readers"}, elem...)...)
 }
 
 // Quote is a text as JSON.

@@ -22,6 +22,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nat-go/nat-go/internal/oracletest"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nat-go/nat-go/builders"
@@ -94,14 +96,7 @@ func TestReplay(t *testing.T) {
 
 func scenarios(t *testing.T) []string {
 	t.Helper()
-	root := os.Getenv("NATGO_CONFORMANCE")
-	if root == "" {
-		root = filepath.Join("..", "..", "..", "..", "..", "..", "shared", "conformance")
-	}
-	dirs, _ := filepath.Glob(filepath.Join(root, "wire", "customizer", "*", "transcript.jsonl"))
-	if len(dirs) == 0 {
-		t.Skip("no transcripts under " + root + " (set NATGO_CONFORMANCE)")
-	}
+	dirs := oracletest.Glob(t, "wire", "customizer", "*", "transcript.jsonl")
 	for i := range dirs {
 		dirs[i] = filepath.Dir(dirs[i])
 	}

@@ -1,0 +1,51 @@
+package oracletest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Variable names the folder of the oracle data; without it shared/conformance beside the checkout is tried.
+const Variable = "NATGO_CONFORMANCE"
+
+// Path is a file or folder of the oracle data. Without it the test is skipped.
+func Path(t testing.TB, elem ...string) string {
+	t.Helper()
+	path := filepath.Join(append([]string{root(t)}, elem...)...)
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("SKIPPED: no oracle data at %s (set %s)", path, Variable)
+	}
+	return path
+}
+
+// Glob is the files and folders of the oracle data that a pattern names. Without any the test is skipped.
+func Glob(t testing.TB, elem ...string) []string {
+	t.Helper()
+	pattern := filepath.Join(append([]string{root(t)}, elem...)...)
+	paths, err := filepath.Glob(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(paths) == 0 {
+		t.Skipf("SKIPPED: no oracle data at %s (set %s)", pattern, Variable)
+	}
+	return paths
+}
+
+func root(t testing.TB) string {
+	t.Helper()
+	if dir := os.Getenv(Variable); dir != "" {
+		return dir
+	}
+	dir, err := os.Getwd()
+	for ; err == nil && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(filepath.Dir(dir), "shared", "conformance")
+}
