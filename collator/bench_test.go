@@ -175,8 +175,9 @@ func pythonTime(b *testing.B, python, name string, pairs bool) time.Duration {
 	b.Helper()
 	file := map[string]string{"qwen2_5": "qwen2_5.json", "llama3_1": "Meta-Llama-3-8B-Instruct.json"}[name]
 	question := map[string]any{
-		"template": oracleTemplate(b, name+".jinja"), "tokenizer": oracletest.Path(b, "chat", "tokens", "tokenizers", file),
-		"traces": oracletest.Path(b, "chat", "traces", "gpt-4o-airline-dev.json"), "pairs": pairs,
+		"template":  oracleTemplate(b, name+".jinja"),
+		"tokenizer": oracletest.Path(b, "chat", "tokens", "tokenizers", file),
+		"traces":    oracletest.Path(b, "chat", "traces", "gpt-4o-airline-dev.json"), "pairs": pairs,
 		"header": map[string]string{"qwen2_5": "<|im_start|>assistant\n", "llama3_1": "<|start_header_id|>assistant<|end_header_id|>\n\n"}[name],
 		"end":    map[string]string{"qwen2_5": "<|im_end|>", "llama3_1": "<|eot_id|>"}[name],
 	}

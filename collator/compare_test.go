@@ -37,7 +37,8 @@ type comparedRow struct {
 // askReference runs testdata/reference.py.
 func askReference(t testing.TB, python string, q *comparedWith, into any) {
 	t.Helper()
-	q.Template, q.Tokenizer = oracleTemplate(t, "qwen2_5.jinja"), oracletest.Path(t, "chat", "tokens", "tokenizers", "qwen2_5.json")
+	q.Template = oracleTemplate(t, "qwen2_5.jinja")
+	q.Tokenizer = oracletest.Path(t, "chat", "tokens", "tokenizers", "qwen2_5.json")
 	q.Traces, q.Hint = oracletest.Path(t, "chat", "traces", "gpt-4o-airline-dev.json"), airlineHint
 	askPython(t, python, "reference.py", q, into)
 }

@@ -109,7 +109,8 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// TestSecretsAreMasked checks every printer, for a declared secret, one behind a misspelt key, and text that is not YAML.
+// TestSecretsAreMasked checks every printer, for a declared secret, one behind a misspelt key, and text that is not
+// YAML.
 func TestSecretsAreMasked(t *testing.T) {
 	const canary = "c4n4ry"
 	spec := MustOf(block{})
@@ -201,8 +202,8 @@ func TestManyFindingsOnALongLine(t *testing.T) {
 	}
 }
 
-// TestRulesOfAProgramsOwn registers a rule with the validator and breaks it in every place that a struct can have: the finding
-// lies on the value, and in a config made by a program the error names the key.
+// TestRulesOfAProgramsOwn registers a rule with the validator and breaks it in every place that a struct can have: the
+// finding lies on the value, and in a config made by a program the error names the key.
 func TestRulesOfAProgramsOwn(t *testing.T) {
 	even := func(f validator.FieldLevel) bool { return f.Field().Int()%2 == 0 }
 	if err := Validator().RegisterValidation("even", even); err != nil {
@@ -243,7 +244,8 @@ func TestRulesOfAProgramsOwn(t *testing.T) {
 	}
 }
 
-// TestRulesOfEntries: rules of a list's entries are kept where its tag has dive, and a struct that forgets it is refused.
+// TestRulesOfEntries: rules of a list's entries are kept where its tag has dive, and a struct that forgets it is
+// refused.
 func TestRulesOfEntries(t *testing.T) {
 	type entry struct {
 		P string `yaml:"p" validate:"required_without=Q,pattern"`

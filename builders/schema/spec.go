@@ -299,7 +299,8 @@ func (s *Spec) ruled() bool {
 	if s.Kind != Object || s.typ == nil {
 		return false
 	}
-	return slices.ContainsFunc(reflect.VisibleFields(s.typ), func(f reflect.StructField) bool { return f.Tag.Get("validate") != "" })
+	rules := func(f reflect.StructField) bool { return f.Tag.Get("validate") != "" }
+	return slices.ContainsFunc(reflect.VisibleFields(s.typ), rules)
 }
 
 func (s *Spec) bound(name, param string) error {

@@ -5,7 +5,6 @@ package tokenizer
 import (
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/nat-go/nat-go/internal/oracletest"
@@ -13,7 +12,7 @@ import (
 
 // conversations renders the oracle's agent traces in ChatML, roughly: what rows look like.
 func conversations(b *testing.B) (texts []string, bytes int64) {
-	data, err := os.ReadFile(filepath.Join(oracletest.Path(b, "chat", "tokens"), "..", "traces", "gpt-4o-airline-dev.json"))
+	data, err := os.ReadFile(oracletest.Path(b, "chat", "traces", "gpt-4o-airline-dev.json"))
 	if err != nil {
 		b.Skip(err)
 	}
