@@ -59,6 +59,65 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 	return b
 }
 
+// addTasks adds traces of tasks whose rollouts lie far apart, in several files, and a configuration of builders that
+// take tasks; with token batches, where this build has a tokenizer.
+func (b *bed) addTasks(t *testing.T, traces int) {
+	t.Helper()
+	text, err := os.ReadFile("../../examples/hints/traces.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	r := rand.New(rand.NewPCG(5, 5))
+	var files [3]strings.Builder
+	for i := range traces {
+		var trace map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(lines[r.IntN(len(lines))]), &trace); err != nil {
+			t.Fatal(err)
+		}
+		set := func(key string, value any) { trace[key], _ = json.Marshal(value) }
+		set("id", fmt.Sprint("trace ", r.IntN(traces)))
+		set("trial", i)
+		set("reward", float64(r.IntN(5))/4)
+		set("task_id", fmt.Sprint("task ", r.IntN(1+traces/4)))
+		switch r.IntN(12) {
+		case 0:
+			delete(trace, "task_id")
+		case 1:
+			set("messages", 17) // is dropped
+		case 2:
+			set("rewards", 1) // is listed
+		}
+		line, err := json.Marshal(trace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		line = bytes.ReplaceAll(line, []byte("Grace"), fmt.Append(nil, "Grace", r.IntN(traces)))
+		fmt.Fprintf(&files[i*4/traces%3], "%s\n", line)
+	}
+	for i := range files {
+		b.write(t, fmt.Sprintf("in/traces%d.jsonl", i), files[i].String())
+	}
+	collator := ""
+	if withTokenizers() {
+		tokenizer, err := filepath.Abs("../../examples/hints/tokenizer")
+		if err != nil {
+			t.Fatal(err)
+		}
+		collator = fmt.Sprintf("collator: {tokenizer: %q, policy: booker-1, max_length: 4096, batch_tokens: 8192}",
+			tokenizer)
+	}
+	b.write(t, "tasks.yml", collator+`
+sources: {runs: {_type: traces, path: ["in/traces*.jsonl"]}}
+trajectory_builders:
+  hints: {_type: sdpo_traj_builder, emit: [distillation, repair_pairs], hints: {allow: [knowable], sources: [schema]}}
+  rollouts: {_type: grpo_traj_builder}
+  shown: {_type: sft_traj_builder}
+dataset: {formats: [trl, messages, verl]}
+finetuning: {enabled: true, trajectory_builder: [hints, rollouts, shown], output_dir: out}
+`)
+}
+
 // scored are scored answers as lines.
 func scored(r *rand.Rand, examples int) string {
 	var text strings.Builder
@@ -102,26 +161,33 @@ func (b *bed) planned(out, config string, how ...string) *exec.Cmd {
 		append([]string{"shard", "plan", "--config-file", config, "--run-id", "r", "--output-dir", out}, how...)...)
 }
 
-func (b *bed) shard(out string, index int) *exec.Cmd {
-	return b.command(nil, "shard", "run", filepath.Join(out, "r.shards"), "--index", strconv.Itoa(index))
+func (b *bed) shard(out, stage string, index int) *exec.Cmd {
+	dir := filepath.Join(out, "r.shards")
+	return b.command(nil, "shard", "run", dir, "--stage", stage, "--index", strconv.Itoa(index))
 }
 
 func (b *bed) merged(out string) *exec.Cmd {
 	return b.command(nil, "shard", "merge", filepath.Join(out, "r.shards"))
 }
 
-// shardsOf is how many shards the plan has.
-func (b *bed) shardsOf(t *testing.T, out string) int {
+// planOf is how many shards the plan has, and their stages.
+func (b *bed) planOf(t *testing.T, out string) (n int, stages []string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(b.dir, out, "r.shards", "plan.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var plan struct{ Shards []json.RawMessage }
+	var plan struct {
+		Shards []json.RawMessage
+		Tasks  bool
+	}
 	if err := json.Unmarshal(text, &plan); err != nil {
 		t.Fatal(err)
 	}
-	return len(plan.Shards)
+	if plan.Tasks {
+		return len(plan.Shards), []string{"build", "group"}
+	}
+	return len(plan.Shards), []string{"build"}
 }
 
 // disturb starts a command and ends it in some way before it is done, or starts it twice. It says whether it was
@@ -170,14 +236,17 @@ func (b *bed) inShards(
 	t.Helper()
 	b.must(t, b.planned(out, config, how...))
 	took := 200 * time.Millisecond
-	for _, i := range r.Perm(b.shardsOf(t, out)) {
-		cmd := func() *exec.Cmd { return b.shard(out, i) }
-		for range 3 {
-			faults[b.disturb(t, r, cmd, took)]++
+	n, stages := b.planOf(t, out)
+	for _, stage := range stages {
+		for _, i := range r.Perm(n) {
+			cmd := func() *exec.Cmd { return b.shard(out, stage, i) }
+			for range 3 {
+				faults[b.disturb(t, r, cmd, took)]++
+			}
+			began := time.Now()
+			b.must(t, cmd())
+			took = time.Since(began)
 		}
-		began := time.Now()
-		b.must(t, cmd())
-		took = time.Since(began)
 	}
 	if r := b.must(t, b.command(nil, "shard", "status", "-q", filepath.Join(out, "r.shards"))); strings.TrimSpace(
 		r.stdout,
@@ -198,6 +267,7 @@ func (b *bed) inShards(
 // is for how long further draws are made.
 func TestShards(t *testing.T) {
 	b := newShardBed(t, 300)
+	b.addTasks(t, 300)
 	seed := uint64(7)
 	last, _ := time.ParseDuration(os.Getenv("NATGO_SHARD_SOAK"))
 	if last > 0 {
@@ -209,10 +279,14 @@ func TestShards(t *testing.T) {
 	t.Logf("NATGO_SOAK_SEED=%d repeats this", seed)
 	r := rand.New(rand.NewPCG(seed, 1))
 	faults, draws := map[string]int{}, 0
-	b.must(t, b.command(nil, "run", "--config-file", "dpo.yml", "--run-id", "r", "--output-dir", "whole"))
-	want := b.content(t, "whole")
+	configs := []string{"dpo.yml", "tasks.yml"}
+	want := map[string]map[string]string{}
+	for _, config := range configs {
+		b.must(t, b.command(nil, "run", "--config-file", config, "--run-id", "r", "--output-dir", "whole-"+config))
+		want[config] = b.content(t, "whole-"+config)
+	}
 	for until := time.Now().Add(last); !t.Failed(); {
-		ways := [][]string{{"--shards", "1"}, {"--shards", "2"}, {"--shards", "7"}}
+		ways := [][]string{{"--shards", "1"}, {"--shards", "2"}, {"--shards", "7"}, {"--shards", "4"}}
 		if last > 0 {
 			ways = append(
 				ways,
@@ -222,7 +296,8 @@ func TestShards(t *testing.T) {
 		}
 		for _, how := range ways {
 			out := fmt.Sprint("many", draws)
-			b.inShards(t, r, want, out, "dpo.yml", faults, how...)
+			config := configs[draws%len(configs)]
+			b.inShards(t, r, want[config], out, config, faults, how...)
 			if err := os.RemoveAll(filepath.Join(b.dir, out)); err != nil {
 				t.Fatal(err)
 			}
@@ -289,13 +364,13 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 	b.write(t, "in/a.jsonl", string(text)+"\n")
 	b.refused(t, at(nil, "--index", "0"), 4, "in/a.jsonl had", "when the plan was made")
 	b.write(t, "in/a.jsonl", string(text))
-	if err := os.RemoveAll(filepath.Join(b.dir, "out/r.shards/shards/00000")); err != nil {
+	if err := os.RemoveAll(filepath.Join(b.dir, "out/r.shards/build/00000")); err != nil {
 		t.Fatal(err)
 	}
 	b.must(t, at(nil, "--index", "0"))
 	b.must(t, at(nil, "--index", "2"))
 
-	log := "out/r.shards/shards/00002/records/records.log"
+	log := "out/r.shards/build/00002/records/records.log"
 	whole, err := os.ReadFile(filepath.Join(b.dir, log))
 	if err != nil {
 		t.Fatal(err)
@@ -305,6 +380,28 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 	b.write(t, log, string(damaged))
 	b.refused(t, b.merged("out"), 3, "records.log is damaged", "run it again")
 	b.write(t, log, string(whole))
+
+	// A shard can't group tasks before all examples are there.
+	b.addTasks(t, 12)
+	b.must(t, b.planned("tasks", "tasks.yml", "--shards", "2"))
+	b.must(t, b.shard("tasks", "build", 1))
+	b.refused(t, b.shard("tasks", "group", 0), 3, "not read yet: 0", "shard run tasks/r.shards --index I")
+	b.refused(t, b.shard("out", "group", 0), 4, "the stages of this plan are [build]")
+	b.must(t, b.shard("tasks", "build", 0))
+	b.must(t, b.shard("tasks", "group", 0))
+	b.refused(t, b.merged("tasks"), 1, "1 of the 2 shards is not built yet: 1", "--stage group")
+	r := b.must(t, b.command(nil, "shard", "status", "tasks/r.shards"))
+	if !strings.Contains(r.stdout, "missing  1\n") {
+		t.Errorf("status says %q", r.stdout)
+	}
+	spill := "tasks/r.shards/build/00000/records/examples.spill"
+	kept, err := os.ReadFile(filepath.Join(b.dir, spill))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept[len(kept)-1] ^= 1
+	b.write(t, spill, string(kept))
+	b.refused(t, b.shard("tasks", "group", 1), 3, "examples.spill is damaged", "run it again")
 
 	plan := "out/r.shards/plan.json"
 	was, err := os.ReadFile(filepath.Join(b.dir, plan))

@@ -127,29 +127,38 @@ func (x *Index) add(ex *ttc.Example) (err error) {
 		return fmt.Errorf("example %q has %d bytes: too many to be grouped", ex.ID, len(x.plain))
 	}
 	x.packed = s2.Encode(x.packed[:cap(x.packed)], x.plain)
-	at, err := x.spool.Append(x.packed)
+	return x.keep(x.key(ex), x.packed, uint32(len(x.plain)))
+}
+
+// keep keeps a packed example of a group.
+func (x *Index) keep(key [keyWidth]byte, packed []byte, plain uint32) error {
+	at, err := x.spool.Append(packed)
 	if err != nil {
 		return x.spoolFailed(err)
 	}
-	key := x.key(ex).Bytes()
 	row := append(x.entry[:0], key[:]...)
 	row = binary.BigEndian.AppendUint64(row, x.n)
 	row = binary.BigEndian.AppendUint64(row, uint64(at))
-	row = binary.BigEndian.AppendUint32(row, uint32(len(x.packed)))
-	row = binary.BigEndian.AppendUint32(row, uint32(len(x.plain)))
+	row = binary.BigEndian.AppendUint32(row, uint32(len(packed)))
+	row = binary.BigEndian.AppendUint32(row, plain)
 	x.n++
 	return x.byKey.Add(row)
 }
 
 // key is equal for examples of one group.
-func (x *Index) key(ex *ttc.Example) xxh3.Uint128 {
+func (x *Index) key(ex *ttc.Example) [keyWidth]byte {
 	switch {
 	case x.opt.By == Run:
-		return xxh3.Uint128{Lo: uint64(ex.Run)}
+		return xxh3.Uint128{Lo: uint64(ex.Run)}.Bytes()
 	case ex.Task != "":
-		return xxh3.HashString128("task\x00" + ex.Task)
+		return taskKey(ex)
 	}
-	return xxh3.HashString128("alone\x00" + strconv.FormatUint(x.n, 10))
+	return x.alone()
+}
+
+// alone is the key of the next example, where it is a group by itself.
+func (x *Index) alone() [keyWidth]byte {
+	return xxh3.HashString128("alone\x00" + strconv.FormatUint(x.n, 10)).Bytes()
 }
 
 // Len is the number of examples added.

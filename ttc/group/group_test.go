@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -222,4 +223,69 @@ func BenchmarkGroup(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// TestSpilled keeps examples in several spills and groups them part by part: together the parts have the groups of one
+// index over all, each whole, and each part's in the order of their first members.
+func TestSpilled(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		n := rapid.IntRange(0, 60).Draw(rt, "examples")
+		tasks := rapid.SliceOfN(rapid.SampledFrom([]string{"", "x", "y", "z", "1", "2", "3"}), n, n).Draw(rt, "tasks")
+		exs := examples(tasks...)
+		want := groupsOf(rt, Options{}, 0, exs)
+		parts := rapid.IntRange(1, 5).Draw(rt, "parts")
+		dir := t.TempDir()
+		var paths []string
+		for len(exs) > 0 || len(paths) == 0 {
+			path := filepath.Join(dir, strconv.Itoa(len(paths)))
+			s, err := NewSpill(plain{}, path, parts)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			s.most = 300 // bytes: several blocks
+			cut := rapid.IntRange((len(exs)+2)/3, len(exs)).Draw(rt, "cut")
+			for _, ex := range exs[:cut] {
+				if err := s.Add(ex); err != nil {
+					rt.Fatal(err)
+				}
+			}
+			if err := s.Close(); err != nil {
+				rt.Fatal(err)
+			}
+			exs, paths = exs[cut:], append(paths, path)
+		}
+		var got []string
+		for part := range parts {
+			x, err := New(plain{}, Options{Dir: dir})
+			if err != nil {
+				rt.Fatal(err)
+			}
+			for _, path := range paths {
+				if err := x.AddSpilled(path, part); err != nil {
+					rt.Fatal(err)
+				}
+			}
+			last := int64(-1)
+			for g, err := range x.Groups(0) {
+				if err != nil {
+					rt.Fatal(err)
+				}
+				if g.Examples[0].Row <= last {
+					rt.Fatalf("part %d: row %d after row %d", part, g.Examples[0].Row, last)
+				}
+				last = g.Examples[0].Row
+				line := g.Key + ":"
+				for _, ex := range g.Examples {
+					line += " " + ex.ID
+				}
+				got = append(got, line)
+			}
+			x.Close()
+		}
+		slices.Sort(want)
+		slices.Sort(got)
+		if d := cmp.Diff(want, got); d != "" {
+			rt.Fatalf("(-one index +parts):\n%s", d)
+		}
+	})
 }

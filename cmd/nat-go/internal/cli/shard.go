@@ -16,8 +16,8 @@ func newShardCmd(commitBytes int64) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "shard",
 		Short: "Divide a run between machines: plan it, build its shards, merge them",
-		Long: `Divide a run between processes and machines that share a folder. The data set is that which one machine
-makes, byte for byte, whatever the number of shards, the order they end in, and how often one was
+		Long: `Divide a run between processes and machines that share a folder. The data set is that which one
+machine makes, byte for byte, whatever the number of shards, the order they end in, and how often one was
 interrupted.`,
 		Example: `  nat-go shard plan --config-file finetune.yml --shards 100 --plan-dir shards
   nat-go shard run shards --index 7

@@ -14,8 +14,8 @@ func newShardMergeCmd(commitBytes int64) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "merge [PLAN]",
 		Short: "Make the run of the shards that were built",
-		Long: `Join what the shards of a plan built, decide on all records, and write the data set and the token batches:
-the run folder that one machine would have made. A merge that was interrupted goes on; one with shards
+		Long: `Join what the shards of a plan built, decide on all records, and write the data set and the token
+batches: the run folder that one machine would have made. A merge that was interrupted goes on; one with shards
 missing is refused, naming them.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -22,10 +22,10 @@ func newShardPlanCmd(commitBytes int64) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan [FILE ...] [--config-file FILE] (--shards N | --shard-bytes BYTES)",
 		Short: "Decide what each shard builds",
-		Long: `Read the inputs of a run once and write, once, what each shard builds of them. A file of JSON lines is cut
-between examples; one that is compressed, a table or one JSON array is of one shard. What decides the data
-set - settings, variables, plugins, tokenizer, nat-go's version - is noted by its hash, and a shard that
-would be built by something else is refused.`,
+		Long: `Read the inputs of a run once and write, once, what each shard builds of them. A file of JSON lines
+is cut between examples; one that is compressed, a table or one JSON array is of one shard. What decides the data
+set - settings, variables, plugins, tokenizer, nat-go's version - is noted by its hash, and a shard that would be
+built by something else is refused.`,
 		Example: `  nat-go shard plan --config-file finetune.yml --shards 100
   nat-go shard plan --config-file finetune.yml --shard-bytes 4000000000 --plan-dir /shared/run7`,
 		Args: cobra.ArbitraryArgs,
@@ -136,12 +136,11 @@ func printPlanned(cmd *cobra.Command, p *finetune.Planned, asJSON bool) error {
 			ledger.Quantity(int64(empty), "shard"),
 		)
 	}
-	fmt.Fprintf(
-		out,
-		"  next     nat-go shard run %s --index I, for I from 0 to %d; then nat-go shard merge %s\n",
-		p.Dir,
-		n-1,
-		p.Dir,
-	)
+	then := ""
+	if p.Plan.Tasks {
+		then = "the same with --stage group; "
+	}
+	fmt.Fprintf(out, "  next     nat-go shard run %s --index I, for I from 0 to %d; %sthen nat-go shard merge %s\n",
+		p.Dir, n-1, then, p.Dir)
 	return nil
 }

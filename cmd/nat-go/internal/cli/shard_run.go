@@ -15,13 +15,13 @@ import (
 )
 
 func newShardRunCmd(commitBytes int64) *cobra.Command {
-	index := -1
+	index, stage := -1, string(shards.Build)
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "run [PLAN] [--index I]",
 		Short: "Build one shard, or go on with it",
-		Long: `Build one shard of a plan into its own folder, or go on with it after the last commit of an earlier attempt.
-PLAN is the folder of the plan; without it, the working folder. Call it where the plan was made: inputs are
+		Long: `Build one shard of a plan into its own folder, or go on with it after the last commit of an earlier
+attempt. PLAN is the folder of the plan; without it, the working folder. Call it where the plan was made: inputs are
 found as they were named.
 
 Without --index the shard is named by the first of these variables that is set; two that disagree are an error:
@@ -45,7 +45,7 @@ code 143.`,
 			}
 			var sum *finetune.Summary
 			err = withEnv(cmd, commitBytes, func(ctx context.Context, env finetune.Env) (err error) {
-				sum, err = finetune.RunShard(ctx, dir, number, env)
+				sum, err = finetune.RunShard(ctx, dir, shards.Stage(stage), number, env)
 				return err
 			})
 			if sum != nil {
@@ -55,6 +55,8 @@ code 143.`,
 		},
 	}
 	cmd.Flags().IntVar(&index, "index", -1, "number of the shard, from 0; default: as the job array says")
+	cmd.Flags().StringVar(&stage, "stage", stage,
+		"build, or group: for builders that take tasks, once all shards have done the first")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object, last, on standard output")
 	return cmd
 }

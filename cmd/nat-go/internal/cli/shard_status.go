@@ -12,12 +12,13 @@ import (
 )
 
 func newShardStatusCmd() *cobra.Command {
+	var stage string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status [PLAN]",
 		Short: "List the shards that are not built yet, as an array expression",
-		Long: `List the shards of a plan that are not built yet, as schedulers take them: 3,7-9. With --quiet nothing else
-is printed, as in sbatch --array=$(nat-go shard status -q PLAN).`,
+		Long: `List the shards of a plan that are not built yet, as schedulers take them: 3,7-9. With --quiet
+nothing else is printed, as in sbatch --array=$(nat-go shard status -q PLAN).`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := planArg(args)
@@ -25,37 +26,52 @@ is printed, as in sbatch --array=$(nat-go shard status -q PLAN).`,
 			if err != nil {
 				return err
 			}
-			s, err := dir.Look(plan)
-			if err != nil {
-				return exit.With(exit.Failed, err)
+			stages := plan.Stages()
+			if stage != "" {
+				stages = []shards.Stage{shards.Stage(stage)}
 			}
-			out, missing := cmd.OutOrStdout(), shards.Array(s.Missing)
-			switch {
-			case asJSON:
-				return json.NewEncoder(out).
-					Encode(map[string]any{"shards": len(plan.Shards), "missing": missing, "state": s})
-			case isQuiet(cmd):
-				fmt.Fprintln(out, missing)
-				return nil
+			var states []*shards.State
+			for _, x := range stages {
+				s, err := dir.Look(plan, x)
+				if err != nil {
+					return exit.With(exit.Failed, err)
+				}
+				if states = append(states, s); len(s.Missing) > 0 { // the next is due when this is done
+					break
+				}
 			}
-			fmt.Fprintf(
-				out,
-				"run %s: %d of %s built\n",
-				plan.RunID,
-				len(s.Done),
-				ledger.Quantity(int64(len(plan.Shards)), "shard"),
-			)
-			if len(s.Running) > 0 {
-				fmt.Fprintf(out, "  running  %s\n", shards.Array(s.Running))
-			}
-			if missing != "" {
-				fmt.Fprintf(out, "  missing  %s\n", missing)
-			} else {
-				fmt.Fprintf(out, "  next     nat-go shard merge %s\n", dir)
-			}
-			return nil
+			return printShards(cmd, dir, plan, states, asJSON)
 		},
 	}
+	cmd.Flags().StringVar(&stage, "stage", "", "build or group: this stage; default: all up to the first that isn't done")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+func printShards(cmd *cobra.Command, dir shards.Folder, plan *shards.Plan, states []*shards.State, asJSON bool) error {
+	out, last := cmd.OutOrStdout(), states[len(states)-1]
+	missing := shards.Array(last.Missing)
+	switch {
+	case asJSON:
+		return json.NewEncoder(out).Encode(map[string]any{
+			"shards": len(plan.Shards), "stage": last.Stage, "missing": missing, "stages": states,
+		})
+	case isQuiet(cmd):
+		fmt.Fprintln(out, missing)
+		return nil
+	}
+	n := ledger.Quantity(int64(len(plan.Shards)), "shard")
+	for _, s := range states {
+		fmt.Fprintf(out, "run %s, stage %s: %d of %s done\n", plan.RunID, s.Stage, len(s.Done), n)
+		if len(s.Running) > 0 {
+			fmt.Fprintf(out, "  running  %s\n", shards.Array(s.Running))
+		}
+	}
+	switch stages := plan.Stages(); {
+	case missing != "":
+		fmt.Fprintf(out, "  missing  %s\n", missing)
+	case last.Stage == stages[len(stages)-1]:
+		fmt.Fprintf(out, "  next     nat-go shard merge %s\n", dir)
+	}
+	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
 )
@@ -57,8 +58,9 @@ type building struct {
 	frame    *recordlog.Builder // of the group being logged
 	total    int64              // bytes of all inputs; 0: not known
 	marked   marked
-	expected bool   // the index knows about how many records will come
-	at       cursor // what is logged
+	expected bool          // the index knows about how many records will come
+	at       cursor        // what is logged
+	order    *shards.Order // of the groups in the log, where others are to be put between them; else nil
 }
 
 // build streams the examples of every collection run through the builders into the record log. One goroutine reads and
@@ -77,6 +79,10 @@ func (r *run) build(ctx context.Context, in *inputs, ahead *reader, bs []*builde
 		return nil, err
 	}
 	if b.log != nil { // else all groups are in it already
+		if b.order, err = r.plan.openOrder(b.at.Groups); err != nil {
+			b.log.Close()
+			return nil, err
+		}
 		if err := b.stream(ctx); err != nil {
 			return nil, err
 		}
@@ -107,6 +113,7 @@ func (b *building) rules() curate.Rules {
 
 func (b *building) stream(ctx context.Context) error {
 	defer b.log.Close()
+	defer b.order.Close()
 	names := make([]string, len(b.builders))
 	for i, x := range b.builders {
 		names[i] = x.name

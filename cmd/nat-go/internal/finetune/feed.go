@@ -11,6 +11,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/plugins/wire"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/group"
@@ -24,7 +25,8 @@ type item struct {
 	parts []*ttc.Group // its examples as groups of their own, for builders of that unit
 	drops []ledger.Drop
 	at    source.Cursor
-	done  int64 // groups up to this one, where the run's unit is more than an example
+	done  int64        // groups up to this one, where the run's unit is more than an example
+	first shards.Place // of the group, with done
 	// At the end of a collection run:
 	end   bool
 	input source.Input
@@ -57,7 +59,11 @@ func (b *building) unit() builders.Unit {
 // feed reads the collection runs and sends their groups to the builders.
 func (b *building) feed(ctx context.Context, from cursor, items chan<- item) error {
 	feed := b.feedRuns
-	if b.unit() != builders.UnitExample && !b.plan.Compat.WholeRuns() {
+	if s := b.plan.shard; s != nil && s.spill != nil {
+		feed = b.feedSpill
+	} else if s != nil && s.stage == shards.Group {
+		feed = b.feedSpilled
+	} else if b.unit() != builders.UnitExample && !b.plan.Compat.WholeRuns() {
 		feed = b.feedGroups
 	}
 	if err := feed(ctx, from, items); err != nil && !errors.Is(err, errFed) {
@@ -128,16 +134,23 @@ func (b *building) feedGroups(ctx context.Context, from cursor, items chan<- ite
 			return err
 		}
 	}
-	f := feeder{building: b, k: len(b.in.paths), items: items, done: from.Groups}
-	for g, err := range index.Groups(from.Groups) {
+	return b.sendGroups(ctx, index, from.Groups, items)
+}
+
+// sendGroups sends the groups of an index, but for those that are done.
+func (b *building) sendGroups(ctx context.Context, index *group.Index, done int64, items chan<- item) error {
+	f := feeder{building: b, k: len(b.in.paths), items: items, done: done}
+	for g, err := range index.Groups(done) {
 		if err != nil {
 			return exit.With(exit.Environment, err)
 		}
 		f.done++
 		if g.Refused != nil {
+			f.first = placeOf(g.Refused.First)
 			f.drops = append(f.drops, refusal(g.Refused))
 			err = f.push(ctx, item{})
 		} else {
+			f.first = placeOf(g.Examples[0])
 			err = f.send(ctx, g.Group)
 		}
 		if err != nil {
@@ -146,6 +159,9 @@ func (b *building) feedGroups(ctx context.Context, from cursor, items chan<- ite
 	}
 	return nil
 }
+
+// placeOf is where an example stands in the inputs.
+func placeOf(ex *ttc.Example) shards.Place { return shards.Place{Run: int64(ex.Run), Row: ex.Row} }
 
 func refusal(r *group.Refusal) ledger.Drop {
 	ex := r.First
@@ -163,10 +179,13 @@ type feeder struct {
 	resume *source.Cursor // go on after this place; nil: from the start
 	drops  []ledger.Drop  // since the last item
 	held   []*ttc.Example // all of the run, where it is used as a whole
-	index  *group.Index   // where examples are kept to be grouped, else nil
-	logged source.Cursor  // with index: what was dropped up to here is in the log already
-	failed bool           // with index: the collection run failed before the interruption
-	done   int64          // groups sent, of those that are counted
+	index  interface {
+		Add(ex *ttc.Example) error
+	} // where examples are kept to be grouped, else nil
+	logged source.Cursor // with index: what was dropped up to here is in the log already
+	failed bool          // with index: the collection run failed before the interruption
+	done   int64         // groups sent, of those that are counted
+	first  shards.Place  // of the group that is sent
 	at     source.Cursor
 	input  source.Input
 	seen   source.Stats
@@ -254,11 +273,9 @@ func (f *feeder) reader(ctx context.Context) *reader {
 	return newReader(ctx, f.in, f.k, f.resume)
 }
 
-// dropsHeld is how many drops may wait for the next frame while no groups are sent.
-const dropsHeld = 1000
-
-// keep puts an example into the index. What the source dropped on the way goes to the log now and then, unless it is
-// there already: the run was interrupted later than this.
+// keep puts an example into the index. What the source dropped before it goes to the log - in a frame of its own, so
+// that the log is the same however the inputs are divided - unless it is there already: the run was interrupted later
+// than this.
 func (f *feeder) keep(ctx context.Context, ex *ttc.Example) error {
 	if err := f.index.Add(ex); err != nil {
 		return exit.With(exit.Environment, err)
@@ -266,7 +283,7 @@ func (f *feeder) keep(ctx context.Context, ex *ttc.Example) error {
 	switch {
 	case f.at.Run < f.logged.Run || f.at.Run == f.logged.Run && f.at.Row <= f.logged.Row:
 		f.drops = nil
-	case len(f.drops) >= dropsHeld:
+	case len(f.drops) > 0:
 		return f.push(ctx, item{})
 	}
 	return nil
@@ -295,7 +312,7 @@ func (f *feeder) send(ctx context.Context, g *ttc.Group) error {
 }
 
 func (f *feeder) push(ctx context.Context, it item) error {
-	it.at, it.drops, it.done = f.at, f.drops, f.done
+	it.at, it.drops, it.done, it.first = f.at, f.drops, f.done, f.first
 	it.at.Run = f.k
 	f.drops = nil
 	select {

@@ -43,6 +43,9 @@ func (b *building) gather(ctx context.Context, items <-chan item) (err error) {
 			return err
 		}
 		b.at.Groups = it.done
+		if b.order != nil {
+			b.order.Add(it.first)
+		}
 		if last, err = b.commitWhenDue(last); err != nil {
 			return err
 		}
@@ -163,7 +166,13 @@ func (b *building) commit(done bool) error {
 	if err != nil {
 		return err
 	}
-	if err := b.log.Commit(at, done); err != nil {
+	if b.order != nil {
+		err = b.order.Sync()
+	}
+	if err == nil {
+		err = b.log.Commit(at, done)
+	}
+	if err != nil {
 		return exit.Environmentf("can't commit the record log: %w", err)
 	}
 	return nil

@@ -7,12 +7,15 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+	"github.com/nat-go/nat-go/plugins/wire"
+	"github.com/nat-go/nat-go/ttc/group"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
 )
@@ -21,13 +24,15 @@ import (
 type shard struct {
 	dir    shards.Folder
 	plan   *shards.Plan
+	stage  shards.Stage
 	number int
 	of     *shards.Shard
+	spill  *group.Spill // where examples are kept for the shards' groups; nil: they are built
 }
 
 // RunShard builds one shard of a plan into its own folder, or goes on with it where an earlier attempt stopped. It is
 // the run's build stage over the shard's parts of the inputs: what the log of the whole run would hold of them.
-func RunShard(ctx context.Context, dir shards.Folder, number int, env Env) (*Summary, error) {
+func RunShard(ctx context.Context, dir shards.Folder, stage shards.Stage, number int, env Env) (*Summary, error) {
 	p, shared, err := openPlan(ctx, dir, env)
 	if err != nil {
 		return Failed(Request{}, err)
@@ -35,11 +40,14 @@ func RunShard(ctx context.Context, dir shards.Folder, number int, env Env) (*Sum
 	if err := shards.InPlan(number, len(shared.Shards), "--index"); err != nil {
 		return Failed(p.Request, exit.With(exit.Usage, err))
 	}
-	s := &shard{dir: dir, plan: shared, number: number}
+	if !slices.Contains(shared.Stages(), stage) {
+		return Failed(p.Request, exit.Usagef("--stage %s: the stages of this plan are %v", stage, shared.Stages()))
+	}
+	s := &shard{dir: dir, plan: shared, stage: stage, number: number}
 	if s.of, err = dir.Part(shared, number); err != nil {
 		return Failed(p.Request, err)
 	}
-	p.shard, p.folder = s, dir.Shard(number)
+	p.shard, p.folder = s, dir.Shard(stage, number)
 	return newRun(p, env).end(ctx, (*run).makeShard)
 }
 
@@ -69,7 +77,7 @@ func openPlan(ctx context.Context, dir shards.Folder, env Env) (*plan, *shards.P
 // makeShard builds the shard.
 func (r *run) makeShard(ctx context.Context) error {
 	s := r.plan.shard
-	if d, err := s.dir.ReadDone(s.plan, s.number); err != nil {
+	if d, err := s.dir.ReadDone(s.plan, s.stage, s.number); err != nil {
 		return exit.With(exit.Failed, err)
 	} else if d != nil {
 		r.sum.Status = runfolder.Completed
@@ -77,16 +85,6 @@ func (r *run) makeShard(ctx context.Context) error {
 		return r.shardIsWhole(d)
 	}
 	if err := r.openShard(); err != nil {
-		return err
-	}
-	started, err := startProcesses(ctx, r.plan, r.env)
-	if err != nil {
-		return err
-	}
-	defer started.wait()
-	defer started.close()
-	in, err := findInputs(ctx, r.plan)
-	if err != nil {
 		return err
 	}
 	tokens, err := unlessEnded(ctx, func() (*tokens, error) { return openTokens(r.plan) })
@@ -97,6 +95,30 @@ func (r *run) makeShard(ctx context.Context) error {
 	if err := r.asPlanned(tokens); err != nil {
 		return err
 	}
+	switch {
+	case s.stage == shards.Group:
+		return r.buildShard(ctx, &inputs{})
+	case s.plan.Tasks:
+		return r.spillShard(ctx)
+	}
+	in, err := findInputs(ctx, r.plan)
+	if err != nil {
+		return err
+	}
+	return r.buildShard(ctx, in)
+}
+
+// buildShard builds the shard's part of the inputs, or its share of the tasks.
+func (r *run) buildShard(ctx context.Context, in *inputs) error {
+	if err := r.plan.shard.mayGroup(); err != nil {
+		return err
+	}
+	started, err := startProcesses(ctx, r.plan, r.env)
+	if err != nil {
+		return err
+	}
+	defer started.wait()
+	defer started.close()
 	builders, err := r.openBuilders(ctx, started)
 	if err != nil {
 		return err
@@ -113,6 +135,94 @@ func (r *run) makeShard(ctx context.Context) error {
 		}
 	}
 	return r.shardDone(ctx, built)
+}
+
+// spillShard keeps the examples of the shard's part of the inputs for the shards' groups. What an earlier attempt did
+// is done again: it is no more than reading.
+func (r *run) spillShard(ctx context.Context) (err error) {
+	s := r.plan.shard
+	in, err := findInputs(ctx, r.plan)
+	if err != nil {
+		return err
+	}
+	if err := recordlog.Reset(r.plan.folder.Records()); err != nil {
+		return exit.Environmentf("can't start the record log: %w", err)
+	}
+	s.spill, err = group.NewSpill(wire.NewExampleCodec(), s.dir.Spill(s.number), len(s.plan.Shards))
+	if err != nil {
+		return exit.Environmentf("can't keep the examples: %w", err)
+	}
+	defer s.spill.Abort()
+	built, err := r.build(ctx, in, nil, nil)
+	if err != nil {
+		return err
+	}
+	built.index.Close()
+	if err := s.spill.Close(); err != nil {
+		return exit.Environmentf("can't keep the examples: %w", err)
+	}
+	return r.shardDone(ctx, built)
+}
+
+// mayGroup refuses to group what is not all there.
+func (s *shard) mayGroup() error {
+	if s.stage != shards.Group {
+		return nil
+	}
+	state, err := s.dir.Look(s.plan, shards.Build)
+	if err != nil {
+		return exit.With(exit.Failed, err)
+	}
+	if len(state.Missing) > 0 {
+		return exit.Environmentf("tasks may have examples in all shards, and these are not read yet: %s. "+
+			"`nat-go shard run %s --index I` reads one", shards.Array(state.Missing), s.dir)
+	}
+	return nil
+}
+
+// feedSpill keeps the examples of the shard for the shards' groups.
+func (b *building) feedSpill(ctx context.Context, _ cursor, items chan<- item) error {
+	for k := range b.in.paths {
+		if !b.in.reads(k) {
+			continue
+		}
+		f := feeder{building: b, k: k, items: items, index: b.plan.shard.spill}
+		if err := f.collectionRun(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// feedSpilled sends the tasks of which the shards kept the examples in the part of this shard.
+func (b *building) feedSpilled(ctx context.Context, from cursor, items chan<- item) error {
+	s := b.plan.shard
+	index, err := group.New(wire.NewExampleCodec(), group.Options{Dir: string(b.plan.folder)})
+	if err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	defer index.Close()
+	for i := range s.plan.Shards {
+		if err := index.AddSpilled(s.dir.Spill(i), s.number); err != nil {
+			return exit.With(exit.Environment, err)
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+	return b.sendGroups(ctx, index, from.Groups, items)
+}
+
+// openOrder opens the file that says where the groups of the log begin, after so many of them; nil: there is none.
+func (p *plan) openOrder(groups int64) (*shards.Order, error) {
+	if p.shard == nil || p.shard.stage != shards.Group {
+		return nil, nil
+	}
+	o, err := shards.OpenOrder(p.folder, groups)
+	if err != nil {
+		return nil, exit.Environmentf("can't go on with the record log: %w", err)
+	}
+	return o, nil
 }
 
 // openShard makes and locks the folder of the shard. Who finds another process at work there leaves it to that.
@@ -180,7 +290,8 @@ func (r *run) shardDone(ctx context.Context, built *built) error {
 	}
 	if err == nil {
 		err = shards.WriteDone(r.plan.folder, &shards.Done{
-			NatGo: Version(), Plan: s.plan.Sum, Shard: s.number, Seen: built.seen, Groups: c.Groups, Records: c.Records,
+			NatGo: Version(), Plan: s.plan.Sum, Stage: s.stage, Shard: s.number, Seen: built.seen,
+			Groups: c.Groups, Records: c.Records,
 			Books: r.books.Accounts(), Counters: r.books.counters, Files: files,
 		})
 	}
@@ -234,7 +345,7 @@ func (s *shard) takeFrom(in *inputs) error {
 		if was.Path != now.Path || was.Size != now.Size {
 			return exit.Failedf(
 				"the input %s has %d bytes, and %s had %d when the plan was made: make a plan in another folder, or "+
-					"the file back as it was",
+					"put the file back as it was",
 				now.Path,
 				now.Size,
 				was.Path,
@@ -285,7 +396,11 @@ func (p *plan) goesOn() bool { return p.resume || p.shard != nil || p.merging !=
 func (p *plan) again() string {
 	switch {
 	case p.shard != nil:
-		return fmt.Sprintf("shard run %s --index %d", p.shard.dir, p.shard.number)
+		stage := ""
+		if p.shard.stage != shards.Build {
+			stage = " --stage " + string(p.shard.stage)
+		}
+		return fmt.Sprintf("shard run %s%s --index %d", p.shard.dir, stage, p.shard.number)
 	case p.merging != nil:
 		return fmt.Sprintf("shard merge %s", p.merging.dir)
 	}

@@ -1,9 +1,11 @@
 package finetune
 
 import (
+	"container/heap"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
@@ -18,7 +20,7 @@ import (
 type merging struct {
 	dir  shards.Folder
 	plan *shards.Plan
-	done []*shards.Done
+	done map[shards.Stage][]*shards.Done // by shard
 }
 
 // MergeShards makes the run of a plan of what its shards built: their logs, one after the other, are the log that one
@@ -50,30 +52,28 @@ func MergeShards(ctx context.Context, dir shards.Folder, how Request, env Env) (
 
 // complete refuses to merge while shards are missing, naming them.
 func (m *merging) complete() error {
-	var missing []int
-	for i := range m.plan.Shards {
-		d, err := m.dir.ReadDone(m.plan, i)
-		switch {
-		case err != nil:
-			return exit.With(exit.Failed, err)
-		case d == nil:
-			missing = append(missing, i)
+	m.done = map[shards.Stage][]*shards.Done{}
+	for _, stage := range m.plan.Stages() {
+		var missing []int
+		for i := range m.plan.Shards {
+			d, err := m.dir.ReadDone(m.plan, stage, i)
+			if err != nil {
+				return exit.With(exit.Failed, err)
+			}
+			if d == nil {
+				missing = append(missing, i)
+			}
+			m.done[stage] = append(m.done[stage], d)
 		}
-		m.done = append(m.done, d)
-	}
-	if len(missing) > 0 {
+		if len(missing) == 0 {
+			continue
+		}
 		are := "are"
 		if len(missing) == 1 {
 			are = "is"
 		}
-		return exit.Failedf(
-			"%d of the %s %s not built yet: %s. `nat-go shard run %s --index I` builds one",
-			len(missing),
-			ledger.Quantity(int64(len(m.plan.Shards)), "shard"),
-			are,
-			shards.Array(missing),
-			m.dir,
-		)
+		return exit.Failedf("%d of the %s %s not built yet: %s. `nat-go shard run %s --stage %s --index I` builds one",
+			len(missing), ledger.Quantity(int64(len(m.plan.Shards)), "shard"), are, shards.Array(missing), m.dir, stage)
 	}
 	return nil
 }
@@ -143,26 +143,123 @@ func (r *run) merge(ctx context.Context) error {
 
 // joinLogs makes the log of the run of those of the shards, unless it is there.
 func (r *run) joinLogs(in *inputs) error {
-	dir, m := r.plan.folder.Records(), r.plan.merging
+	dir := r.plan.folder.Records()
 	if c, err := recordlog.ReadCommit(dir); err == nil && c.Done {
 		return nil
 	}
-	at := cursor{Source: source.Cursor{Run: len(in.paths)}, Inputs: m.plan.Inputs}
-	var logs, sums []string
-	for i, d := range m.done {
-		at.Seen.Add(&d.Seen)
-		folder := m.dir.Shard(i)
-		logs = append(logs, folder.Records())
-		sums = append(sums, logSum(folder, d))
-	}
-	text, err := json.Marshal(at)
-	if err == nil {
-		err = recordlog.Join(dir, logs, sums, text)
-	}
+	j, err := recordlog.NewJoin(dir)
 	if err != nil {
 		return exit.Environmentf("can't join the record logs: %w", err)
 	}
+	defer j.Abort()
+	if err := r.plan.merging.join(j, cursor{Source: source.Cursor{Run: len(in.paths)}}); err != nil {
+		return exit.Environmentf("can't join the record logs: %w", err)
+	}
 	return nil
+}
+
+// join adds the logs of the shards: one after the other what was made of their parts of the inputs, then the groups
+// that tasks were built in, in the order of their first members.
+func (m *merging) join(j *recordlog.Join, at cursor) error {
+	at.Inputs = m.plan.Inputs
+	for i, d := range m.done[shards.Build] {
+		at.Seen.Add(&d.Seen)
+		log, err := m.log(j, shards.Build, i)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(log.Rest(), log.Close()); err != nil {
+			return err
+		}
+	}
+	if m.plan.Tasks {
+		before := j.Groups()
+		if err := m.interleave(j); err != nil {
+			return err
+		}
+		at.Groups = j.Groups() - before
+	}
+	text, err := json.Marshal(at)
+	if err != nil {
+		return err
+	}
+	return j.Commit(text)
+}
+
+func (m *merging) log(j *recordlog.Join, stage shards.Stage, shard int) (*recordlog.Part, error) {
+	folder := m.dir.Shard(stage, shard)
+	return j.Add(folder.Records(), logSum(folder, m.done[stage][shard]))
+}
+
+// grouped is the log of a shard's tasks, and where its next group begins.
+type grouped struct {
+	log    *recordlog.Part
+	places *shards.Places
+	next   shards.Place
+}
+
+// interleave adds the groups of all shards in the order of their first members.
+func (m *merging) interleave(j *recordlog.Join) (err error) {
+	var left groupedHeap
+	defer func() {
+		for _, g := range left {
+			err = errors.Join(err, g.close())
+		}
+	}()
+	for i := range m.plan.Shards {
+		g := &grouped{}
+		if g.log, err = m.log(j, shards.Group, i); err != nil {
+			return err
+		}
+		if g.places, err = shards.OpenPlaces(m.dir.Shard(shards.Group, i)); err != nil {
+			return errors.Join(err, g.log.Close())
+		}
+		if err := left.push(g); err != nil {
+			return err
+		}
+	}
+	for len(left) > 0 {
+		g := heap.Pop(&left).(*grouped)
+		if err := g.log.Next(); err != nil {
+			return errors.Join(err, g.close())
+		}
+		if err := left.push(g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *grouped) close() error { return errors.Join(g.places.Close(), g.log.Close()) }
+
+// groupedHeap has the log first whose next group comes first.
+type groupedHeap []*grouped
+
+// push adds a log, or closes it where it is at its end.
+func (h *groupedHeap) push(g *grouped) (err error) {
+	if g.next, err = g.places.Next(); err == nil {
+		heap.Push(h, g)
+		return nil
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+		if g.log.Next() != io.EOF {
+			err = errors.New("order.bin is shorter than its log: remove the folder of the shard, and run it again")
+		}
+	}
+	return errors.Join(err, g.close())
+}
+
+func (h groupedHeap) Len() int           { return len(h) }
+func (h groupedHeap) Less(i, k int) bool { return h[i].next.Less(h[k].next) }
+func (h groupedHeap) Swap(i, k int)      { h[i], h[k] = h[k], h[i] }
+func (h *groupedHeap) Push(x any)        { *h = append(*h, x.(*grouped)) }
+
+// Pop takes off the last.
+func (h *groupedHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
 }
 
 // logSum is the hash of a shard's log, as its manifest has it.

@@ -84,15 +84,13 @@ func (r *run) planShards(ctx context.Context, how Shards, out *Planned) error {
 	if err != nil {
 		return err
 	}
+	tasks := false
 	for _, b := range bs {
-		if b.unit != builders.UnitExample {
-			return exit.Usagef(
-				"the builder %s works on %ss, whose examples may lie in several shards, which is not supported yet: "+
-					"make the run on one machine",
-				b.name,
-				b.unit,
-			)
+		if b.unit == builders.UnitRun {
+			return exit.Usagef("the builder %s takes all examples of a collection run together, so there is nothing "+
+				"to divide: make the run on one machine", b.name)
 		}
+		tasks = tasks || b.unit == builders.UnitTask
 	}
 	decided, err := r.decided(tokens, "")
 	if err != nil {
@@ -111,7 +109,7 @@ func (r *run) planShards(ctx context.Context, how Shards, out *Planned) error {
 	}
 	out.Plan = &shards.Plan{
 		Version: shards.Version, NatGo: Version(), RunID: r.plan.RunID, Request: text, Inputs: c.inputs,
-		Decided: decided, Shards: c.shards,
+		Decided: decided, Tasks: tasks, Shards: c.shards,
 	}
 	return r.writePlan(out)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,71 +16,141 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Join makes the log in dir of complete logs, one after the other: what one run over all their groups would have
-// written. sums are the hashes that the logs are known by; one that holds something else is refused. cursor is noted
-// with the commit.
-func Join(dir string, logs, sums []string, cursor json.RawMessage) error {
-	out, err := durable.Create(filepath.Join(dir, LogName))
-	if err != nil {
-		return err
-	}
-	defer out.Abort() // nothing, after Commit
-	sum, w := xxh3.New(), bufio.NewWriterSize(out, bufferBytes)
-	all := io.MultiWriter(w, sum)
-	head := binary.LittleEndian.AppendUint32([]byte(magic), Version)
-	if _, err := all.Write(head); err != nil {
-		return err
-	}
-	whole := Commit{Version: Version, Bytes: int64(headerSize), Done: true, Cursor: cursor}
-	for i, log := range logs {
-		c, err := ReadCommit(log)
-		switch {
-		case err != nil:
-			return err
-		case !c.Done || c.XXH3 != sums[i]:
-			return fmt.Errorf("%s is not the log that its manifest names", filepath.Join(log, LogName))
-		}
-		if err := appendLog(all, log, c); err != nil {
-			return err
-		}
-		whole.Bytes += c.Bytes - int64(headerSize)
-		whole.Groups += c.Groups
-		whole.Records += c.Records
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	if err := out.Commit(); err != nil {
-		return err
-	}
-	digest := sum.Sum128().Bytes()
-	whole.XXH3 = hex.EncodeToString(digest[:])
-	text, err := json.Marshal(whole)
-	if err != nil {
-		return err
-	}
-	return durable.WriteFile(filepath.Join(dir, commitName), append(text, '\n'))
+// Join makes one log of complete logs: what one run over all their groups would have written.
+type Join struct {
+	dir   string
+	file  *durable.File
+	buf   *bufio.Writer
+	sum   *xxh3.Hasher
+	out   io.Writer // both
+	whole Commit
 }
 
-// appendLog writes the frames of a log, and checks that they are those it was committed with.
-func appendLog(w io.Writer, dir string, c Commit) error {
+// NewJoin begins the log in dir.
+func NewJoin(dir string) (*Join, error) {
+	f, err := durable.Create(filepath.Join(dir, LogName))
+	if err != nil {
+		return nil, err
+	}
+	j := &Join{
+		dir: dir, file: f, buf: bufio.NewWriterSize(f, bufferBytes), sum: xxh3.New(),
+		whole: Commit{Version: Version, Bytes: int64(headerSize), Done: true},
+	}
+	j.out = io.MultiWriter(j.buf, j.sum)
+	_, err = j.out.Write(binary.LittleEndian.AppendUint32([]byte(magic), Version))
+	if err != nil {
+		f.Abort()
+		return nil, err
+	}
+	return j, nil
+}
+
+// Add opens the log in dir, which has to be the one that is known by the hash, for its groups to be added.
+func (j *Join) Add(dir, sum string) (*Part, error) {
+	c, err := ReadCommit(dir)
+	switch {
+	case err != nil:
+		return nil, err
+	case !c.Done || c.XXH3 != sum:
+		return nil, fmt.Errorf("%s is not the log that its manifest names", filepath.Join(dir, LogName))
+	}
 	f, err := os.Open(filepath.Join(dir, LogName))
+	if err != nil {
+		return nil, err
+	}
+	p := &Part{join: j, file: f, commit: c, sum: xxh3.New()}
+	p.in = bufio.NewReaderSize(io.TeeReader(io.LimitReader(f, c.Bytes), p.sum), 64<<10)
+	if _, err := p.in.Discard(headerSize); err != nil {
+		f.Close()
+		return nil, p.damaged(err)
+	}
+	j.whole.Bytes += c.Bytes - int64(headerSize)
+	j.whole.Groups += c.Groups
+	j.whole.Records += c.Records
+	return p, nil
+}
+
+// Groups is how many groups the logs have that were opened.
+func (j *Join) Groups() int64 { return int64(j.whole.Groups) }
+
+// Commit completes the log. The cursor is noted with its commit.
+func (j *Join) Commit(cursor json.RawMessage) error {
+	if err := j.buf.Flush(); err != nil {
+		return err
+	}
+	if err := j.file.Commit(); err != nil {
+		return err
+	}
+	digest := j.sum.Sum128().Bytes()
+	j.whole.XXH3, j.whole.Cursor = hex.EncodeToString(digest[:]), cursor
+	text, err := json.Marshal(j.whole)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	sum := xxh3.New()
-	in := io.TeeReader(io.LimitReader(f, c.Bytes), sum)
-	if _, err := io.CopyN(io.Discard, in, int64(headerSize)); err != nil {
-		return fmt.Errorf("%s: %w", f.Name(), err)
+	return durable.WriteFile(filepath.Join(j.dir, commitName), append(text, '\n'))
+}
+
+// Abort leaves nothing of a log that wasn't completed.
+func (j *Join) Abort() { j.file.Abort() }
+
+// Part is a log whose groups are added to another.
+type Part struct {
+	join   *Join
+	file   *os.File
+	in     *bufio.Reader
+	commit Commit
+	sum    *xxh3.Hasher
+}
+
+// Next adds the next group; io.EOF: there is none.
+func (p *Part) Next() error {
+	head, err := p.in.Peek(frameHead)
+	if errors.Is(err, io.EOF) && len(head) == 0 {
+		return io.EOF
 	}
-	n, err := io.Copy(w, in)
 	if err != nil {
-		return fmt.Errorf("%s: %w", f.Name(), err)
+		return p.damaged(err)
 	}
-	digest := sum.Sum128().Bytes()
-	if n+int64(headerSize) != c.Bytes || hex.EncodeToString(digest[:]) != c.XXH3 {
-		return fmt.Errorf("%s is damaged: remove the folder of the shard, and run it again", f.Name())
+	n := binary.LittleEndian.Uint64(head)
+	if n > maxFrame {
+		return p.damaged(fmt.Errorf("a frame claims %d bytes", n))
+	}
+	_, err = io.CopyN(p.join.out, p.in, int64(n)+frameHead+frameTail)
+	if errors.Is(err, io.EOF) {
+		err = p.damaged(err)
+	}
+	return err
+}
+
+// Rest adds all groups that are left.
+func (p *Part) Rest() error {
+	_, err := io.Copy(p.join.out, p.in)
+	return err
+}
+
+// Close closes the log, and says whether it was what it was known by.
+func (p *Part) Close() error {
+	defer p.file.Close()
+	if _, err := io.Copy(io.Discard, p.in); err != nil {
+		return p.damaged(err)
+	}
+	digest := p.sum.Sum128().Bytes()
+	if info, err := p.file.Stat(); err != nil || info.Size() < p.commit.Bytes ||
+		hex.EncodeToString(digest[:]) != p.commit.XXH3 {
+		return p.damaged(errors.New("its checksum is wrong"))
 	}
 	return nil
+}
+
+func (p *Part) damaged(err error) error {
+	return fmt.Errorf("%s is damaged: %w: remove the folder of the shard, and run it again", p.file.Name(), err)
+}
+
+// Reset removes the log in dir, whatever was committed of it.
+func Reset(dir string) error {
+	err := os.Remove(filepath.Join(dir, commitName))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return Remove(dir)
 }

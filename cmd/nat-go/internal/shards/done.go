@@ -21,6 +21,7 @@ type Done struct {
 	Version  int                         `json:"shard_version"`
 	NatGo    string                      `json:"nat_go"`
 	Plan     string                      `json:"plan"` // the plan's sum
+	Stage    Stage                       `json:"stage"`
 	Shard    int                         `json:"shard"`
 	Seen     source.Stats                `json:"seen"` // of the inputs
 	Groups   uint64                      `json:"groups"`
@@ -43,8 +44,8 @@ func WriteDone(f runfolder.Folder, d *Done) error {
 }
 
 // ReadDone reads the manifest of a shard of the plan; nil: it isn't done. That of another plan is an error.
-func (f Folder) ReadDone(p *Plan, shard int) (*Done, error) {
-	path := donePath(f.Shard(shard))
+func (f Folder) ReadDone(p *Plan, stage Stage, shard int) (*Done, error) {
+	path := donePath(f.Shard(stage, shard))
 	text, err := durable.ReadFile(path, maxBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -68,26 +69,27 @@ func (f Folder) ReadDone(p *Plan, shard int) (*Done, error) {
 		return nil, fmt.Errorf(
 			"%s was built by another plan: remove %s and run the shard again",
 			path,
-			f.Shard(shard),
+			f.Shard(stage, shard),
 		)
-	case d.Shard != shard:
-		return nil, fmt.Errorf("%s is the manifest of shard %d", path, d.Shard)
+	case d.Shard != shard || d.Stage != stage:
+		return nil, fmt.Errorf("%s is the manifest of another: of shard %d, stage %s", path, d.Shard, d.Stage)
 	}
 	return d, nil
 }
 
-// State is how the shards of a plan stand.
+// State is how a stage of the shards of a plan stands.
 type State struct {
+	Stage   Stage `json:"stage"`
 	Done    []int `json:"done"`
 	Running []int `json:"running"` // a process of this machine is at work on them
 	Missing []int `json:"missing"` // all that are not done, those included
 }
 
 // Look looks at every shard of the plan.
-func (f Folder) Look(p *Plan) (*State, error) {
-	s := &State{Done: []int{}, Running: []int{}, Missing: []int{}}
+func (f Folder) Look(p *Plan, stage Stage) (*State, error) {
+	s := &State{Stage: stage, Done: []int{}, Running: []int{}, Missing: []int{}}
 	for i := range p.Shards {
-		d, err := f.ReadDone(p, i)
+		d, err := f.ReadDone(p, stage, i)
 		if err != nil {
 			return nil, err
 		}
@@ -97,7 +99,7 @@ func (f Folder) Look(p *Plan) (*State, error) {
 		}
 		s.Missing = append(s.Missing, i)
 		var busy *runfolder.Busy
-		if _, err := f.Shard(i).LeftBy(); errors.As(err, &busy) {
+		if _, err := f.Shard(stage, i).LeftBy(); errors.As(err, &busy) {
 			s.Running = append(s.Running, i)
 		}
 	}

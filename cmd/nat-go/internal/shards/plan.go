@@ -35,6 +35,7 @@ type Plan struct {
 	Request json.RawMessage    `json:"request"` // what the command line asked for
 	Inputs  []source.Input     `json:"inputs"`  // with the hash of what was read of them
 	Decided *runfolder.Decided `json:"decided"`
+	Tasks   bool               `json:"tasks,omitempty"` // builders take tasks, whose examples may lie in several shards
 	Shards  []Shard            `json:"shards"`
 	Sum     string             `json:"sum"` // of all the above
 }
@@ -70,9 +71,31 @@ func (f Folder) Config() string { return f.path("config.yml") }
 // Named has the ids that the parts of a shard don't tell.
 func (f Folder) Named(shard int) string { return f.path("named", number(shard)+".jsonl") }
 
-// Shard is the folder of a shard.
-func (f Folder) Shard(shard int) runfolder.Folder {
-	return runfolder.Folder(f.path("shards", number(shard)))
+// Stage is a part of the work that all shards do before the next begins.
+type Stage string
+
+// The stages. Without tasks, Build is all.
+const (
+	Build Stage = "build" // read the shard's part of the inputs; build it, or keep it for the shards' groups
+	Group Stage = "group" // build the shard's share of the tasks
+)
+
+// Stages are those of the plan's shards, in their order.
+func (p *Plan) Stages() []Stage {
+	if p.Tasks {
+		return []Stage{Build, Group}
+	}
+	return []Stage{Build}
+}
+
+// Shard is the folder of a shard's stage.
+func (f Folder) Shard(stage Stage, shard int) runfolder.Folder {
+	return runfolder.Folder(f.path(string(stage), number(shard)))
+}
+
+// Spill is where a shard keeps its examples for the shards' groups.
+func (f Folder) Spill(shard int) string {
+	return filepath.Join(f.Shard(Build, shard).Records(), "examples.spill")
 }
 
 func number(shard int) string { return fmt.Sprintf("%05d", shard) }

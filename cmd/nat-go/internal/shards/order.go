@@ -1,0 +1,102 @@
+package shards
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+)
+
+// Place is where an example stands in the inputs: its collection run and its row there.
+type Place struct{ Run, Row int64 }
+
+// Less says whether a place comes before another.
+func (p Place) Less(q Place) bool { return p.Run < q.Run || p.Run == q.Run && p.Row < q.Row }
+
+const placeWidth = 16
+
+// Order is the file that says where the groups of a shard's log begin in the inputs, so that those of all shards can be
+// put into the order of one run. It is written beside the log: synced before each of its commits, and cut back to it.
+type Order struct {
+	file *os.File
+	buf  []byte
+}
+
+func orderPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "order.bin") }
+
+// OpenOrder goes on with the file after so many groups.
+func OpenOrder(f runfolder.Folder, groups int64) (*Order, error) {
+	file, err := os.OpenFile(orderPath(f), os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	at := groups * placeWidth
+	info, err := file.Stat()
+	if err == nil && info.Size() < at {
+		err = fmt.Errorf("%s has %d bytes where %d were committed: it was changed", file.Name(), info.Size(), at)
+	}
+	if err == nil {
+		err = file.Truncate(at)
+	}
+	if err == nil {
+		_, err = file.Seek(at, io.SeekStart)
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return &Order{file: file}, nil
+}
+
+// Add adds the place of the next group.
+func (o *Order) Add(p Place) {
+	o.buf = binary.BigEndian.AppendUint64(o.buf, uint64(p.Run))
+	o.buf = binary.BigEndian.AppendUint64(o.buf, uint64(p.Row))
+}
+
+// Sync makes what was added safe on disk.
+func (o *Order) Sync() error {
+	if _, err := o.file.Write(o.buf); err != nil {
+		return err
+	}
+	o.buf = o.buf[:0]
+	return o.file.Sync()
+}
+
+// Close closes the file. It does nothing where there is none.
+func (o *Order) Close() {
+	if o != nil {
+		o.file.Close()
+	}
+}
+
+// Places reads the file again.
+type Places struct {
+	file *os.File
+	in   *bufio.Reader
+}
+
+// OpenPlaces opens the file of a shard's folder.
+func OpenPlaces(f runfolder.Folder) (*Places, error) {
+	file, err := os.Open(orderPath(f))
+	if err != nil {
+		return nil, err
+	}
+	return &Places{file: file, in: bufio.NewReaderSize(file, 4<<10)}, nil
+}
+
+// Next is the place of the next group, or io.EOF.
+func (p *Places) Next() (Place, error) {
+	var b [placeWidth]byte
+	if _, err := io.ReadFull(p.in, b[:]); err != nil {
+		return Place{}, err
+	}
+	return Place{int64(binary.BigEndian.Uint64(b[:])), int64(binary.BigEndian.Uint64(b[8:]))}, nil
+}
+
+// Close closes the file.
+func (p *Places) Close() error { return p.file.Close() }

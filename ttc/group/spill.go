@@ -1,0 +1,201 @@
+package group
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+
+	"github.com/klauspost/compress/s2"
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/ttc"
+)
+
+// Spill keeps examples for other processes to group them: each in the part that its task belongs to, so that all
+// examples of a task, from whatever spills, are in parts of one number. It is one file of blocks, each of one part, and
+// one that says where they are.
+type Spill struct {
+	codec Codec
+	file  *durable.File
+	list  string
+	at    int64
+	parts [][]byte // what is not written yet
+	most  int      // bytes of a part that are held
+	index spillIndex
+	n     uint64
+	plain []byte
+}
+
+// spillIndex says where the blocks of each part are, in the order of their examples.
+type spillIndex struct {
+	Parts [][]spillBlock `json:"parts"`
+}
+
+type spillBlock struct {
+	Offset int64  `json:"offset"`
+	Bytes  int64  `json:"bytes"`
+	XXH3   uint64 `json:"xxh3"`
+}
+
+// What of a spill is held in memory, in all parts together, and how small a block may be.
+const (
+	spillMemory   = 32 << 20
+	spillBlockMin = 4 << 10
+)
+
+// NewSpill begins a spill of so many parts: the file of blocks at path, the list of them beside it. Both have their
+// names after Close.
+func NewSpill(codec Codec, path string, parts int) (*Spill, error) {
+	f, err := durable.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	return &Spill{
+		codec: codec, file: f, list: spillList(path), parts: make([][]byte, parts),
+		most:  max(min(spillMemory/parts, 1<<20), spillBlockMin),
+		index: spillIndex{Parts: make([][]spillBlock, parts)},
+	}, nil
+}
+
+func spillList(path string) string { return path + ".json" }
+
+// Add appends an example: the key of its task 16 bytes, the lengths, and the example as the index keeps it.
+func (s *Spill) Add(ex *ttc.Example) (err error) {
+	if s.plain, err = s.codec.Append(s.plain[:0], ex); err != nil {
+		return fmt.Errorf("example %q can't be kept for grouping: %w", ex.ID, err)
+	}
+	if int64(len(s.plain)) > math.MaxUint32 {
+		return fmt.Errorf("example %q has %d bytes: too many to be grouped", ex.ID, len(s.plain))
+	}
+	key := taskKey(ex)
+	part := int(xxh3.Hash(key[:]) % uint64(len(s.parts)))
+	if ex.Task == "" { // wherever there is room
+		part = int(s.n % uint64(len(s.parts)))
+	}
+	s.n++
+	b := append(s.parts[part], key[:]...)
+	packed := s2.Encode(nil, s.plain)
+	b = binary.AppendUvarint(b, uint64(len(packed)))
+	b = binary.AppendUvarint(b, uint64(len(s.plain)))
+	s.parts[part] = append(b, packed...)
+	if len(s.parts[part]) < s.most {
+		return nil
+	}
+	return s.flush(part)
+}
+
+// taskKey is what tasks are told apart by; zero for an example without one.
+func taskKey(ex *ttc.Example) (key [keyWidth]byte) {
+	if ex.Task != "" {
+		key = xxh3.HashString128("task\x00" + ex.Task).Bytes()
+	}
+	return key
+}
+
+func (s *Spill) flush(part int) error {
+	b := s.parts[part]
+	if len(b) == 0 {
+		return nil
+	}
+	if _, err := s.file.Write(b); err != nil {
+		return err
+	}
+	block := spillBlock{Offset: s.at, Bytes: int64(len(b)), XXH3: xxh3.Hash(b)}
+	s.index.Parts[part] = append(s.index.Parts[part], block)
+	s.at += int64(len(b))
+	s.parts[part] = b[:0]
+	return nil
+}
+
+// Close completes the spill.
+func (s *Spill) Close() error {
+	for part := range s.parts {
+		if err := s.flush(part); err != nil {
+			return err
+		}
+	}
+	text, err := json.Marshal(s.index)
+	if err == nil {
+		err = s.file.Commit()
+	}
+	if err == nil {
+		err = durable.WriteFile(s.list, text)
+	}
+	return err
+}
+
+// Abort leaves nothing of a spill that wasn't completed.
+func (s *Spill) Abort() { s.file.Abort() }
+
+// maxSpillList is how large the list of a spill may be.
+const maxSpillList = 256 << 20
+
+// AddSpilled adds the examples of one part of a spill, in their order. They are not decoded.
+func (x *Index) AddSpilled(path string, part int) error {
+	text, err := durable.ReadFile(spillList(path), maxSpillList)
+	if err != nil {
+		return err
+	}
+	var list spillIndex
+	if err := json.Unmarshal(text, &list); err != nil {
+		return fmt.Errorf("%s: %w", spillList(path), err)
+	}
+	if part >= len(list.Parts) {
+		return fmt.Errorf("%s has %d parts", path, len(list.Parts))
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var buf []byte
+	for _, b := range list.Parts[part] {
+		if b.Bytes < 0 || b.Bytes > maxSpillBlock {
+			return fmt.Errorf("%s has a block of %d bytes", path, b.Bytes)
+		}
+		buf = grow(buf, int(b.Bytes))
+		if _, err := f.ReadAt(buf, b.Offset); err != nil && !errors.Is(err, io.EOF) {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		if xxh3.Hash(buf) != b.XXH3 {
+			return fmt.Errorf("%s is damaged at byte %d: remove the shard's folder, and run it again", path, b.Offset)
+		}
+		for rest := buf; len(rest) > 0; {
+			if rest, err = x.addPacked(rest); err != nil {
+				return fmt.Errorf("%s: %w", path, err)
+			}
+		}
+	}
+	return nil
+}
+
+// maxSpillBlock is how large a block may be: one of a single, very large example.
+const maxSpillBlock = 4 << 30
+
+var errSpilled = errors.New("an entry of the spill is damaged")
+
+// addPacked adds the first example of a block and returns the rest.
+func (x *Index) addPacked(b []byte) ([]byte, error) {
+	if len(b) < keyWidth {
+		return nil, errSpilled
+	}
+	key, b := [keyWidth]byte(b), b[keyWidth:]
+	packed, n := binary.Uvarint(b)
+	if n <= 0 {
+		return nil, errSpilled
+	}
+	plain, m := binary.Uvarint(b[n:])
+	if m <= 0 || packed > uint64(len(b)-n-m) || plain > math.MaxUint32 {
+		return nil, errSpilled
+	}
+	b = b[n+m:]
+	if key == [keyWidth]byte{} {
+		key = x.alone()
+	}
+	return b[packed:], x.keep(key, b[:packed], uint32(plain))
+}
