@@ -43,7 +43,7 @@ nothing else is printed, as in sbatch --array=$(nat-go shard status -q PLAN).`,
 			return printShards(cmd, dir, plan, states, asJSON)
 		},
 	}
-	cmd.Flags().StringVar(&stage, "stage", "", "build or group: this stage; default: all up to the first that isn't done")
+	cmd.Flags().StringVar(&stage, "stage", "", "build or group: this stage; default: all up to the first not done")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
