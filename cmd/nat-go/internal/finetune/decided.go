@@ -18,6 +18,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/command"
 	"github.com/nat-go/nat-go/ttc/source/endpoint"
 )
@@ -57,6 +58,11 @@ func (r *run) decided(t *tokens, salt string) (*runfolder.Decided, error) {
 	}
 	if path := p.config.Dataset.Marks; path != "" {
 		if err := addFile(d, "dataset.marks.content", path); err != nil {
+			return nil, err
+		}
+	}
+	if c := p.config.Dataset.Scores; c != nil {
+		if err := p.decidedByScores(d, c.Path); err != nil {
 			return nil, err
 		}
 	}
@@ -241,7 +247,9 @@ func (r *run) sameDecisions(t *tokens) error {
 	p := r.plan
 	b := p.begun
 	if b.Decided == nil {
-		return exit.Environmentf("an older nat-go began the run, and noted nothing of what decides its data set: make the run again")
+		return exit.Environmentf(
+			"an older nat-go began the run, and noted nothing of what decides its data set: make the run again",
+		)
 	}
 	now, err := r.decided(t, b.Decided.Salt)
 	if err != nil {
@@ -253,8 +261,13 @@ func (r *run) sameDecisions(t *tokens) error {
 		return exit.Usagef("--accept-changed %s: nothing of that name has changed since the run began", idle[0])
 	}
 	if len(left) > 0 {
-		return exit.Failedf("%s changed since the run began. A data set is never made of two states of its settings: start a new run, put %s "+
-			"back as it was, or go on all the same with --accept-changed %s", strings.Join(left, ", "), them(left), strings.Join(left, " --accept-changed "))
+		return exit.Failedf(
+			"%s changed since the run began. A data set is never made of two states of its settings: start a new run, put %s "+
+				"back as it was, or go on all the same with --accept-changed %s",
+			strings.Join(left, ", "),
+			them(left),
+			strings.Join(left, " --accept-changed "),
+		)
 	}
 	now.Accepted = b.Decided.Accepted
 	for _, name := range changed {
@@ -298,5 +311,23 @@ func (r *run) rewriteConfig() error {
 	if err != nil {
 		return exit.Environmentf("can't write the run's config.yml: %w", err)
 	}
+	return nil
+}
+
+// decidedByScores adds what the files of scores hold, in the order in which they are read.
+func (p *plan) decidedByScores(d *runfolder.Decided, patterns []string) error {
+	paths, err := source.Matches(patterns)
+	if err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	var sums []string
+	for _, path := range paths {
+		sum, err := contentSum(path)
+		if err != nil {
+			return err
+		}
+		sums = append(sums, sum)
+	}
+	d.Add("dataset.scores.content", strings.Join(sums, " "))
 	return nil
 }

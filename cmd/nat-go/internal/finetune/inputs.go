@@ -15,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/intake"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/nat"
+	"github.com/nat-go/nat-go/ttc/source/scores"
 )
 
 // inputs are the files of a run, one a collection run, and how to read them.
@@ -24,6 +25,7 @@ type inputs struct {
 	as      []string             // all that was named, where it is read as one input; paths is then its name
 	began   []source.Input       // what the files were when the run began
 	limit   int64                // at most so many examples of each; 0: all
+	scores  *scores.Scores       // that stand beside them; nil: none
 	parts   map[int]*source.Part // what of which path a shard reads; nil: all of all
 	planned []source.Input       // with parts: what the plan knows the inputs by
 	open    func(ctx context.Context, path string, opt source.Options) (source.Source, error)
@@ -38,7 +40,7 @@ func findInputs(ctx context.Context, p *plan) (*inputs, error) {
 	if err != nil {
 		return nil, err
 	}
-	in.limit = p.Limit
+	in.limit, in.scores = p.Limit, p.scores
 	if err := in.identify(); err != nil {
 		return nil, exit.With(exit.Environment, err)
 	}
@@ -88,10 +90,17 @@ func (in *inputs) unchanged(began []source.Input) error {
 		if k < len(began) {
 			what = fmt.Sprintf("changed since the run began: %s then, %s now", told(began[k]), told(now))
 		}
-		return exit.Failedf("the input %s %s. A run is never made of two states of its input: start a new one, or put the file back as it was", now.Path, what)
+		return exit.Failedf(
+			"the input %s %s. A run is never made of two states of its input: start a new one, or put the file back as it was",
+			now.Path,
+			what,
+		)
 	}
 	if len(began) > len(in.began) {
-		return exit.Failedf("the input %s is gone, which the run began with: start a new run, or put the file back", began[len(in.began)].Path)
+		return exit.Failedf(
+			"the input %s is gone, which the run began with: start a new run, or put the file back",
+			began[len(in.began)].Path,
+		)
 	}
 	return nil
 }
@@ -221,7 +230,8 @@ func (p *plan) expand(paths []string, kind string) ([]string, error) {
 		name = f.File
 	}
 	files, err := p.Compat.Expand(paths, name, p.trainer.NumRuns)
-	if err == nil && p.Compat.RunsCounted() && p.trainer.NumRuns != len(files) && p.config.Has("trainers", p.config.Finetuning.Trainer, "num_runs") {
+	if err == nil && p.Compat.RunsCounted() && p.trainer.NumRuns != len(files) &&
+		p.config.Has("trainers", p.config.Finetuning.Trainer, "num_runs") {
 		p.note("num_runs is %d, but there are %d inputs: each is read once", p.trainer.NumRuns, len(files))
 	}
 	return files, err
@@ -234,7 +244,10 @@ func sourceBlock(p *plan) (*config.Block, error) {
 	case 1:
 		return &blocks[0], nil
 	default:
-		return nil, exit.Usagef("sources has %d entries; a run reads one: remove the others, or name the input with --from", len(blocks))
+		return nil, exit.Usagef(
+			"sources has %d entries; a run reads one: remove the others, or name the input with --from",
+			len(blocks),
+		)
 	}
 }
 
@@ -246,14 +259,20 @@ func natOutput(e config.Eval) ([]string, error) {
 		dir = g.Output.Dir
 	}
 	if g.Dataset != nil && g.Dataset.Structure.Disable {
-		return nil, exit.Usagef("eval.general.dataset.structure.disable is true: NAT then writes answers without ids and steps, of which nothing can be made")
+		return nil, exit.Usagef(
+			"eval.general.dataset.structure.disable is true: NAT then writes answers without ids and steps, of which nothing can be made",
+		)
 	}
 	if dir == "" {
 		return nil, exit.Usagef("nothing to read: name inputs with --from, or under sources")
 	}
 	files, err := source.Expand([]string{dir}, nat.FileName)
 	if err != nil || len(files) == 0 {
-		return nil, exit.Environmentf("there is no %s in %s: run `nat eval` first, or name the input with --from", nat.FileName, dir)
+		return nil, exit.Environmentf(
+			"there is no %s in %s: run `nat eval` first, or name the input with --from",
+			nat.FileName,
+			dir,
+		)
 	}
 	return []string{dir}, nil
 }

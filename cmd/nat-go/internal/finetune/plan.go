@@ -20,6 +20,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/customizer"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/ttc/source/scores"
 )
 
 // plan is all that is decided before a run starts.
@@ -32,8 +33,9 @@ type plan struct {
 	formats []dataset.Format
 	options rows.Options
 	rules   curate.Rules
-	marks   *marks.File // a person's; nil: none
-	copyTo  string      // NAT's dataset_output_dir; empty: no copy
+	marks   *marks.File    // a person's; nil: none
+	scores  *scores.Scores // that stand beside the inputs; nil: none
+	copyTo  string         // NAT's dataset_output_dir; empty: no copy
 	notes   []string
 	chosen  string           // how the input is read and what is made of it, where nobody said
 	resume  bool             // go on with a run folder that is there already
@@ -70,6 +72,9 @@ func newPlan(ctx context.Context, req Request, env Env) (*plan, error) {
 	if err := p.readMarks(); err != nil {
 		return nil, err
 	}
+	if err := p.readScores(ctx); err != nil {
+		return nil, err
+	}
 	return p, nil
 }
 
@@ -81,7 +86,10 @@ func (p *plan) name(env Env) error {
 		p.RunID = env.Now().UTC().Format("20060102-150405-") + hex.EncodeToString(b[:])
 	}
 	if !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`).MatchString(p.RunID) {
-		return exit.Usagef("--run-id %q: letters, digits, dots, dashes and underscores only, at most 100, beginning with a letter or digit", p.RunID)
+		return exit.Usagef(
+			"--run-id %q: letters, digits, dots, dashes and underscores only, at most 100, beginning with a letter or digit",
+			p.RunID,
+		)
 	}
 	dir := p.config.Finetuning.OutputDir
 	if p.OutputDir != "" {
@@ -147,6 +155,19 @@ func (p *plan) readMarks() (err error) {
 	if path := p.config.Dataset.Marks; path != "" {
 		if p.marks, err = marks.Read(path); err != nil {
 			return exit.Usagef("dataset.marks: %w", err)
+		}
+	}
+	return nil
+}
+
+// readScores reads the scores that stand beside the inputs.
+func (p *plan) readScores(ctx context.Context) (err error) {
+	if c := p.config.Dataset.Scores; c != nil {
+		if p.scores, err = scores.Read(ctx, c); err != nil {
+			return exit.Usagef("dataset.scores: %w", err)
+		}
+		if text := p.scores.Conflicts(); text != "" {
+			p.note("dataset.scores: %s", text)
 		}
 	}
 	return nil

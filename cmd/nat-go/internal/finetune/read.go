@@ -77,6 +77,9 @@ func (rd *reader) read(ctx context.Context, in *inputs, k int, resume *source.Cu
 		} else if next.example, next.at, next.err = src.Next(ctx); next.err == nil {
 			at = next.at
 			next.example.Run, next.at.Run = k, k
+			if in.scores != nil {
+				in.scores.Give(next.example)
+			}
 			next.bytes = max(at.Offset-before, 0)
 		} else if errors.Is(next.err, io.EOF) {
 			next.err = in.exhausted(k, src.Inputs())

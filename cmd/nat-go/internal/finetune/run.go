@@ -131,10 +131,26 @@ func (r *run) make(ctx context.Context) error {
 		return err
 	}
 	started.close() // they take their time to go
+	r.scored(built)
 	r.info("records built", "examples", built.seen.Examples, "candidates", built.seen.Candidates,
 		"records", r.books.Account(ledger.Gate, unitRecord).In)
 
 	return r.finish(ctx, built, tokens)
+}
+
+// scored says where scores that stand beside the inputs are of none of their examples: the keys don't fit.
+func (r *run) scored(built *built) {
+	p := r.plan
+	if p.scores == nil || p.resume || built.seen.Examples == 0 {
+		return
+	}
+	if given, _ := p.scores.Given(); given == 0 {
+		r.warn(
+			"dataset.scores: none of the %s there is of an example that was read; dataset.scores.key names the key of "+
+				"the example's id there",
+			ledger.Quantity(int64(p.scores.Len()), "score"),
+		)
+	}
 }
 
 // finish makes the data set of what was built.

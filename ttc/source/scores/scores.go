@@ -1,0 +1,172 @@
+package scores
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// Config is `dataset.scores`.
+type Config struct {
+	Path  []string `yaml:"path" scalar:"true" validate:"required,min=1" doc:"files of scores, one an entry: JSON lines, JSON, CSV or Parquet, also compressed"`
+	Key   string   `yaml:"key" default:"id" doc:"key of the example's id there"`
+	Value string   `yaml:"value" default:"score" doc:"key of the score there: a number, or true (1) or false (0); null is no score"`
+}
+
+// Limits of what is kept and read.
+const (
+	mostScores = 2_000_000
+	entrySize  = 1 << 20
+	listed     = 10
+)
+
+// Scores are those of the files, by id.
+type Scores struct {
+	byID      map[string]float64
+	conflicts map[string]bool
+	told      []string // the first of them, in words
+	replaced  int64
+	given     int64
+}
+
+// Read reads the files. Its errors say where.
+func Read(ctx context.Context, cfg *Config) (*Scores, error) {
+	s := &Scores{byID: map[string]float64{}, conflicts: map[string]bool{}}
+	paths, err := source.Matches(cfg.Path)
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range paths {
+		if err := s.read(ctx, path, cfg); err != nil {
+			return nil, err
+		}
+	}
+	if len(s.byID) == 0 {
+		return nil, fmt.Errorf("there is no score in %v", cfg.Path)
+	}
+	return s, nil
+}
+
+func (s *Scores) read(ctx context.Context, path string, cfg *Config) error {
+	f, err := source.Open(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	r := json.NewReader(f, json.Auto, json.Limits{Size: entrySize})
+	for {
+		entry, _, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return source.ReadError(path, err, 0)
+		}
+		if err := s.add(entry, cfg); err != nil {
+			return fmt.Errorf("%s:%d: %w", path, r.Line(), err)
+		}
+	}
+}
+
+func (s *Scores) add(entry json.Raw, cfg *Config) error {
+	id, ok := entry.Get(cfg.Key)
+	if !ok {
+		return fmt.Errorf(
+			"the entry has no %q; its keys are %s: name that of the id with dataset.scores.key",
+			cfg.Key,
+			source.KeysOf(entry),
+		)
+	}
+	value, ok := entry.Get(cfg.Value)
+	if !ok {
+		return fmt.Errorf(
+			"the entry has no %q; its keys are %s: name that of the score with dataset.scores.value",
+			cfg.Value,
+			source.KeysOf(entry),
+		)
+	}
+	if value.Kind() == json.Null {
+		return nil
+	}
+	score, err := number(value)
+	if err != nil {
+		return err
+	}
+	name := source.IDText(id)
+	before, known := s.byID[name]
+	switch {
+	case known && before != score && !s.conflicts[name]:
+		s.conflicts[name] = true
+		if len(s.told) < listed {
+			s.told = append(s.told, fmt.Sprintf("%q has %v and %v", name, before, score))
+		}
+	case !known && len(s.byID) == mostScores:
+		return fmt.Errorf("there are more than %d scores", mostScores)
+	case !known:
+		s.byID[name] = score
+	}
+	return nil
+}
+
+func number(v json.Raw) (float64, error) {
+	if on, ok := v.Bool(); ok {
+		if on {
+			return 1, nil
+		}
+		return 0, nil
+	}
+	text, isText := v.Text()
+	if !isText {
+		text = string(v)
+	}
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(x) || math.IsInf(x, 0) || v.Kind() != json.Number && !isText {
+		return 0, fmt.Errorf("the score is %s, not a number", v.Kind())
+	}
+	return x, nil
+}
+
+// Give gives an example its score.
+func (s *Scores) Give(ex *ttc.Example) {
+	score, ok := s.byID[ex.ID]
+	if !ok || s.conflicts[ex.ID] {
+		return
+	}
+	if ex.Reward != nil && *ex.Reward != score {
+		s.replaced++
+	}
+	s.given++
+	ex.Reward = &score
+}
+
+// Conflicts says which ids have several scores, and so none; empty: none.
+func (s *Scores) Conflicts() string {
+	if len(s.conflicts) == 0 {
+		return ""
+	}
+	text := ledger.Quantity(int64(len(s.conflicts)), "id") + " with several scores, which have none:"
+	for i, c := range s.told {
+		if i > 0 {
+			text += ";"
+		}
+		text += " " + c
+	}
+	if more := len(s.conflicts) - len(s.told); more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return text
+}
+
+// Given says how many of the examples that were read got a score, and how many of those had another before.
+func (s *Scores) Given() (given, replaced int64) { return s.given, s.replaced }
+
+// Len is how many ids there are.
+func (s *Scores) Len() int { return len(s.byID) }
