@@ -62,7 +62,7 @@ func (s *Scores) read(ctx context.Context, path string, cfg *Config) error {
 	}
 	defer f.Close()
 	r := json.NewReader(f, json.Auto, json.Limits{Size: entrySize})
-	for {
+	for n := 1; ; n++ {
 		entry, _, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -71,7 +71,7 @@ func (s *Scores) read(ctx context.Context, path string, cfg *Config) error {
 			return source.ReadError(path, err, 0)
 		}
 		if err := s.add(entry, cfg); err != nil {
-			return fmt.Errorf("%s:%d: %w", path, r.Line(), err)
+			return fmt.Errorf("%s, entry %d: %w", path, n, err)
 		}
 	}
 }

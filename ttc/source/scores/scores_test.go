@@ -64,7 +64,7 @@ func TestGive(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for text, why := range map[string]string{
-		`{"name": "x", "score": 1}`:   `1: the entry has no "id"; its keys are name, score: name that of the id with dataset.scores.key`,
+		`{"name": "x", "score": 1}`:   `entry 1: the entry has no "id"; its keys are name, score: name that of the id with dataset.scores.key`,
 		`{"id": "x", "reward": 1}`:    `dataset.scores.value`,
 		`{"id": "x", "score": "hi"}`:  "not a number",
 		`{"id": "x", "score": "nan"}`: "not a number",
