@@ -220,7 +220,8 @@ func (v *viewTest) keys(t *testing.T) {
 	tab.Await("document.getElementById('status').textContent === 'copied'")
 	var copied struct{ Title, Chosen any }
 	clipboard := func() string { return browsertest.Eval[string](tab, "navigator.clipboard.readText()") }
-	if err := json.Unmarshal([]byte(clipboard()), &copied); err != nil || copied.Title != "record 1, preference, train" || copied.Chosen == nil {
+	err := json.Unmarshal([]byte(clipboard()), &copied)
+	if err != nil || copied.Title != "record 1, preference, train" || copied.Chosen == nil {
 		t.Errorf("copied as JSON: %v %+v", err, copied)
 	}
 	tab.Key("m")

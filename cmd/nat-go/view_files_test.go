@@ -1,0 +1,129 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	neturl "net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/browsertest"
+	"github.com/nat-go/nat-go/internal/pythontest"
+)
+
+// seenOnPages is what the pages of a run show, as compare.py takes it.
+type seenOnPages struct {
+	Rows   []map[string]string `json:"rows"`
+	Pairs  []any               `json:"pairs"`
+	Tokens []any               `json:"tokens"`
+	Drops  [][]string          `json:"drops"`
+}
+
+// TestViewShowsTheFiles: what is on the screen is what is in the files, read by another program.
+func TestViewShowsTheFiles(t *testing.T) {
+	if !withTokenizers() {
+		t.Skip("SKIPPED: without the tokenizer library there are no masks to look at")
+	}
+	python := pythontest.Need(t, "python", "import safetensors.numpy", "no page was held against the files")
+	b := browsertest.Start(t)
+	exe := program(t)
+	for _, c := range []struct {
+		example, config string
+		rows, pairs     int
+		tokens          int
+	}{{"demo", "finetune.yml", 200, 60, 60}, {"hints", "finetune.yml", 0, 0, 7}} {
+		t.Run(c.example, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), c.example)
+			if err := os.CopyFS(dir, os.DirFS("../../examples/"+c.example)); err != nil {
+				t.Fatal(err)
+			}
+			tokenizer, err := filepath.Abs("../../examples/hints/tokenizer")
+			if err != nil {
+				t.Fatal(err)
+			}
+			inFolder(t, dir, exe, "run", "--config-file", c.config, "--run-id", "r", "-o", "collator.tokenizer="+tokenizer)
+			url, stop := viewed(t, exe, dir, "out/r")
+			tab := b.Open(t, url)
+			tab.Screen(1280, tall, false)
+			draw := rand.New(rand.NewPCG(1, 2))
+			seen := seenOnPages{
+				Rows: someRows(tab, draw, c.rows), Pairs: somePairs(tab, draw, c.pairs), Tokens: someTokens(tab, draw, c.tokens),
+			}
+			show(tab, "#/drops")
+			seen.Drops = browsertest.Eval[[][]string](tab, `[...document.querySelectorAll('main table')][0].querySelectorAll(
+				'tbody tr').values().map((r) => [...r.cells].slice(0, 3).map((c) => c.textContent)).toArray()`)
+			stop()
+			text, err := json.Marshal(seen)
+			if err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(dir, "seen.json")
+			if err := os.WriteFile(path, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			out, err := exec.Command(python, "testdata/view/compare.py", filepath.Join(dir, "out", "r"), path).CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			t.Logf("compared: %s", out)
+		})
+	}
+}
+
+// total is how many there are of what a page lists.
+func total(tab *browsertest.Tab, what string) int {
+	return browsertest.Eval[int](tab, "fetch('/api/"+what+"?limit=1', {headers: {'X-Nat-Go-Token': "+
+		"new URLSearchParams(location.search).get('token')}}).then((r) => r.json()).then((a) => a.total)")
+}
+
+func someRows(tab *browsertest.Tab, draw *rand.Rand, n int) (rows []map[string]string) {
+	all := total(tab, "rows")
+	for len(rows) < n {
+		show(tab, fmt.Sprintf("#/rows?offset=%d", draw.IntN(all-50)))
+		rows = append(rows, browsertest.Eval[[]map[string]string](tab, `(() => {
+			const names = [...document.querySelectorAll('main thead th')].map((c) => c.textContent)
+			return [...document.querySelectorAll('main tbody tr')].map((r) =>
+				Object.fromEntries([...r.cells].map((c, i) => [names[i], c.textContent])))
+		})()`)...)
+	}
+	return rows
+}
+
+func somePairs(tab *browsertest.Tab, draw *rand.Rand, n int) (pairs []any) {
+	all := total(tab, "rows")
+	for range n {
+		record := 1 + draw.IntN(all)
+		show(tab, fmt.Sprintf("#/record?n=%d", record))
+		browsertest.Eval[any](tab, "document.querySelector('.written').open = true; 0")
+		tab.Await("document.querySelector('.written pre')")
+		pairs = append(pairs, browsertest.Eval[any](tab, fmt.Sprintf(`({
+			record: %d,
+			prompt: [...document.querySelectorAll('main > details:first-of-type pre')].map((p) => p.textContent),
+			chosen: document.querySelector('.chosen pre').textContent,
+			rejected: document.querySelector('.rejected pre').textContent,
+			written: Object.fromEntries([...document.querySelectorAll('.written section')].map((s) =>
+				[s.querySelector('h3').textContent, s.querySelector('pre').textContent])),
+		})`, record)))
+	}
+	return pairs
+}
+
+func someTokens(tab *browsertest.Tab, draw *rand.Rand, n int) (rows []any) {
+	refs := browsertest.Eval[[]string](tab, "fetch('/api/batches?limit=200', {headers: {'X-Nat-Go-Token': "+
+		"new URLSearchParams(location.search).get('token')}}).then((r) => r.json()).then((a) => a.rows.map((r) => r.ref))")
+	draw.Shuffle(len(refs), func(i, j int) { refs[i], refs[j] = refs[j], refs[i] })
+	for _, ref := range refs[:min(n, len(refs))] {
+		show(tab, "#/tokens?"+neturl.Values{"ref": {ref}}.Encode())
+		text, _ := json.Marshal(ref)
+		rows = append(rows, browsertest.Eval[any](tab, fmt.Sprintf(`(() => {
+			const names = [...document.querySelectorAll('main > .beside:not(.tokens) h3')].map((h) => h.textContent.split(':')[0])
+			return {ref: %s, sides: names, tokens: names.map((_, side) =>
+				[...document.querySelectorAll('.tokens span[data-side="' + side + '"]')].map((s) =>
+					[Number(s.dataset.position), Number(s.dataset.id), s.className]))}
+		})()`, text)))
+	}
+	return rows
+}
