@@ -31,10 +31,9 @@ func TestViewShowsTheFiles(t *testing.T) {
 	b := browsertest.Start(t)
 	exe := program(t)
 	for _, c := range []struct {
-		example, config string
-		rows, pairs     int
-		tokens          int
-	}{{"demo", "finetune.yml", 200, 60, 60}, {"hints", "finetune.yml", 0, 0, 7}} {
+		example             string
+		rows, pairs, tokens int
+	}{{"demo", 200, 60, 60}, {"hints", 0, 0, 7}} {
 		t.Run(c.example, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), c.example)
 			if err := os.CopyFS(dir, os.DirFS("../../examples/"+c.example)); err != nil {
@@ -44,17 +43,20 @@ func TestViewShowsTheFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			inFolder(t, dir, exe, "run", "--config-file", c.config, "--run-id", "r", "-o", "collator.tokenizer="+tokenizer)
+			inFolder(t, dir, exe, "run", "--config-file", "finetune.yml", "--run-id", "r",
+				"-o", "collator.tokenizer="+tokenizer)
 			url, stop := viewed(t, exe, dir, "out/r")
 			tab := b.Open(t, url)
 			tab.Screen(1280, tall, false)
 			draw := rand.New(rand.NewPCG(1, 2))
 			seen := seenOnPages{
-				Rows: someRows(tab, draw, c.rows), Pairs: somePairs(tab, draw, c.pairs), Tokens: someTokens(tab, draw, c.tokens),
+				Rows: someRows(tab, draw, c.rows), Pairs: somePairs(tab, draw, c.pairs),
+				Tokens: someTokens(tab, draw, c.tokens),
 			}
 			show(tab, "#/drops")
-			seen.Drops = browsertest.Eval[[][]string](tab, `[...document.querySelectorAll('main table')][0].querySelectorAll(
-				'tbody tr').values().map((r) => [...r.cells].slice(0, 3).map((c) => c.textContent)).toArray()`)
+			seen.Drops = browsertest.Eval[[][]string](tab, `document.querySelector('main table')
+				.querySelectorAll('tbody tr').values().map((r) => [...r.cells].slice(0, 3)
+				.map((c) => c.textContent)).toArray()`)
 			stop()
 			text, err := json.Marshal(seen)
 			if err != nil {
@@ -64,7 +66,8 @@ func TestViewShowsTheFiles(t *testing.T) {
 			if err := os.WriteFile(path, text, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			out, err := exec.Command(python, "testdata/view/compare.py", filepath.Join(dir, "out", "r"), path).CombinedOutput()
+			compare := exec.Command(python, "testdata/view/compare.py", filepath.Join(dir, "out", "r"), path)
+			out, err := compare.CombinedOutput()
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
@@ -75,8 +78,13 @@ func TestViewShowsTheFiles(t *testing.T) {
 
 // total is how many there are of what a page lists.
 func total(tab *browsertest.Tab, what string) int {
-	return browsertest.Eval[int](tab, "fetch('/api/"+what+"?limit=1', {headers: {'X-Nat-Go-Token': "+
-		"new URLSearchParams(location.search).get('token')}}).then((r) => r.json()).then((a) => a.total)")
+	return browsertest.Eval[int](tab, asked(what+"?limit=1")+".then((a) => a.total)")
+}
+
+// asked is a question to the server in JavaScript.
+func asked(what string) string {
+	return "fetch('/api/" + what + "', {headers: {'X-Nat-Go-Token': " +
+		"new URLSearchParams(location.search).get('token')}}).then((r) => r.json())"
 }
 
 func someRows(tab *browsertest.Tab, draw *rand.Rand, n int) (rows []map[string]string) {
@@ -112,14 +120,14 @@ func somePairs(tab *browsertest.Tab, draw *rand.Rand, n int) (pairs []any) {
 }
 
 func someTokens(tab *browsertest.Tab, draw *rand.Rand, n int) (rows []any) {
-	refs := browsertest.Eval[[]string](tab, "fetch('/api/batches?limit=200', {headers: {'X-Nat-Go-Token': "+
-		"new URLSearchParams(location.search).get('token')}}).then((r) => r.json()).then((a) => a.rows.map((r) => r.ref))")
+	refs := browsertest.Eval[[]string](tab, asked("batches?limit=200")+".then((a) => a.rows.map((r) => r.ref))")
 	draw.Shuffle(len(refs), func(i, j int) { refs[i], refs[j] = refs[j], refs[i] })
 	for _, ref := range refs[:min(n, len(refs))] {
 		show(tab, "#/tokens?"+neturl.Values{"ref": {ref}}.Encode())
 		text, _ := json.Marshal(ref)
 		rows = append(rows, browsertest.Eval[any](tab, fmt.Sprintf(`(() => {
-			const names = [...document.querySelectorAll('main > .beside:not(.tokens) h3')].map((h) => h.textContent.split(':')[0])
+			const names = [...document.querySelectorAll('main > .beside:not(.tokens) h3')]
+				.map((h) => h.textContent.split(':')[0])
 			return {ref: %s, sides: names, tokens: names.map((_, side) =>
 				[...document.querySelectorAll('.tokens span[data-side="' + side + '"]')].map((s) =>
 					[Number(s.dataset.position), Number(s.dataset.id), s.className]))}

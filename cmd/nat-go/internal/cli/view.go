@@ -9,11 +9,14 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/view"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/internal/durable"
@@ -53,13 +56,17 @@ holds of how much.`,
 			if err == nil {
 				cache = filepath.Join(cache, "nat-go", "view")
 			}
-			run, err := openView(args[0], cache, folder)
+			// What is looked at is read again and again; the table of a large log stays. With Go's own setting the
+			// process would take twice the table.
+			debug.SetGCPercent(25)
+			shown := newProgress(cmd)
+			run, err := openView(args[0], cache, folder, shown)
 			if err != nil {
 				return err
 			}
 			defer run.Close()
 			if len(args) == 2 {
-				other, err := openView(args[1], cache, folder)
+				other, err := openView(args[1], cache, folder, shown)
 				if err != nil {
 					return err
 				}
@@ -70,6 +77,7 @@ holds of how much.`,
 				export.Bytes = view.ExportBytes
 				return exportView(ctx, cmd.OutOrStdout(), run, file, export, asJSON)
 			}
+			shown.end()
 			s, err := view.Listen(addr, public)
 			if err != nil {
 				return exit.With(exit.Environment, err)
@@ -100,7 +108,8 @@ holds of how much.`,
 	f.BoolVar(&closed, "no-browser", false, "print the link only")
 	f.BoolVar(&asJSON, "json", false, "print the link, or what was exported, as one JSON object")
 	f.StringVar(&file, "export", "", "write the page with its data to this `FILE`, and serve nothing")
-	f.StringVar(&export.Where, "where", "", "with --export: records that fit this `FILTER`, as in the page's filter box")
+	f.StringVar(&export.Where, "where", "",
+		"with --export: records that fit this `FILTER`, as in the page's filter box")
 	f.IntVar(&export.Limit, "limit", 2000, "with --export: at most so many records; 0: all")
 	f.StringVar(
 		&folder,
@@ -137,11 +146,20 @@ func exportView(ctx context.Context, out io.Writer, run *view.Run, path string, 
 }
 
 // openView opens a run by its record log, or rows where there is none.
-func openView(path, cache, tokenizerPath string) (*view.Run, error) {
+func openView(path, cache, tokenizerPath string, shown *progress) (*view.Run, error) {
 	var run *view.Run
 	p, err := findRun(path)
 	if err == nil {
-		run, err = view.OpenRun(p.Run, cache, func(int64) {}, func() (*tokenizer.Tokenizer, error) {
+		var size int64
+		if info, err := os.Stat(filepath.Join(p.Log(), recordlog.LogName)); err == nil {
+			size = info.Size()
+		}
+		read := func(bytes int64) {
+			shown.show(finetune.Progress{
+				Step: "look through the records", Done: bytes, Total: size, Unit: finetune.UnitByte,
+			})
+		}
+		run, err = view.OpenRun(p.Run, cache, read, func() (*tokenizer.Tokenizer, error) {
 			return runTokenizer(p.Run, tokenizerPath)
 		})
 	} else if p, err = findDataset(path); err != nil {

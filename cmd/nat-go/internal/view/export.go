@@ -346,8 +346,8 @@ func packed(a any) ([]byte, error) {
 }
 
 // notice is an exported file's first line.
-const notice = "<!-- This file contains the data of a run: prompts, answers and what else its records hold, as redaction left " +
-	"them. Give it only to those who may read the run. -->\n"
+const notice = "<!-- This file contains the data of a run: prompts, answers and what else its records hold, " +
+	"as redaction left them. Give it only to those who may read the run. -->\n"
 
 // exportedPage is the page in one piece, in two halves between which the data goes. Its modules find each other by an
 // import map, and its data in the file instead of on a server.

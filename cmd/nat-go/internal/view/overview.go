@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"slices"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/internal/lines"
@@ -81,7 +83,7 @@ const bins = 40
 func (r *Run) overview() (*overview, error) {
 	o := &overview{
 		Run: r.name(), State: r.state(), Records: len(r.table.Entries), Facets: r.facets(),
-		Histograms: r.histograms(),
+		Histograms: r.summary.histograms,
 	}
 	if m := r.Manifest; m != nil {
 		o.Error, o.Counts, o.Books, o.Warnings = m.Error, m.Counts, m.Books, m.Warnings
@@ -116,42 +118,126 @@ func (r *Run) state() string {
 	return r.Folder.State()
 }
 
-// facets counts what each record has one of.
-func (r *Run) facets() map[string]facet {
-	counts := map[string]map[string]int64{}
-	for _, key := range []string{"builder", "kind", "fidelity", "split", "reason", "mark"} {
-		counts[key] = map[string]int64{}
-	}
+// summary is what the overview says of all records. It doesn't change while the run is open, and is made once: there
+// may be millions.
+type summary struct {
+	facets     map[string]facet // but that of marks
+	histograms []histogram
+}
+
+func (r *Run) summarise() (*summary, error) {
+	s := &summary{facets: map[string]facet{}, histograms: r.histograms()}
+	var builder, kind, fidelity, decision [256]int64
 	for i := range r.table.Entries {
-		e, d := &r.table.Entries[i], r.decision(uint64(i))
-		counts["builder"][r.table.Builders[e.Builder]]++
-		counts["kind"][builders.Kind(e.Kind).String()]++
-		counts["fidelity"][ttc.Fidelity(e.Fidelity).String()]++
-		if reason, dropped := d.Reason(); dropped {
-			counts["reason"][string(reason)]++
+		e := &r.table.Entries[i]
+		builder[e.Builder]++
+		kind[e.Kind]++
+		fidelity[e.Fidelity]++
+		decision[r.decision(uint64(i))]++
+	}
+	counted := func(counts *[256]int64, name func(i uint8) string) facet {
+		f := facet{}
+		for i, n := range counts {
+			if n > 0 {
+				f = append(f, value{name(uint8(i)), n})
+			}
+		}
+		return f.sorted()
+	}
+	s.facets["builder"] = counted(&builder, func(i uint8) string { return r.table.Builders[i] })
+	s.facets["kind"] = counted(&kind, func(i uint8) string { return builders.Kind(i).String() })
+	s.facets["fidelity"] = counted(&fidelity, func(i uint8) string { return ttc.Fidelity(i).String() })
+	reasons, train, validation := facet{}, int64(0), int64(0)
+	for i, n := range decision {
+		d := curate.Decision(i)
+		if reason, dropped := d.Reason(); dropped && n > 0 {
+			reasons = append(reasons, value{string(reason), n})
 		}
 		if d.Trains() {
-			counts["split"]["train"]++
+			train += n
 		}
 		if d.Validates() {
-			counts["split"]["validation"]++
-		}
-		if m := r.verdict(e); m != "" {
-			counts["mark"][m]++
+			validation += n
 		}
 	}
-	out := map[string]facet{}
-	for key, values := range counts {
-		f := facet{}
-		for v, n := range values {
-			f = append(f, value{v, n})
+	s.facets["reason"] = reasons.sorted()
+	for _, v := range []value{{"train", train}, {"validation", validation}} {
+		if v.Count > 0 {
+			s.facets["split"] = append(s.facets["split"], v)
 		}
-		slices.SortFunc(
-			f,
-			func(a, b value) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Value, b.Value)) },
-		)
-		out[key] = f
 	}
+	var err error
+	s.facets["task"], err = r.tasks()
+	return s, err
+}
+
+func (f facet) sorted() facet {
+	slices.SortFunc(f, func(a, b value) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Value, b.Value))
+	})
+	return f
+}
+
+// tasksShown is how many tasks the facet lists: those with the most records.
+const tasksShown = 12
+
+// tasks lists the tasks with the most records. The table knows them by their hashes; their names are in records.
+func (r *Run) tasks() (facet, error) {
+	all := make([]uint64, len(r.table.Entries))
+	for i := range r.table.Entries {
+		all[i] = r.table.Entries[i].Task
+	}
+	slices.Sort(all)
+	type task struct {
+		hash  uint64
+		count int64
+	}
+	var most []task
+	for from := 0; from < len(all); {
+		end := from + 1
+		for end < len(all) && all[end] == all[from] {
+			end++
+		}
+		if n := int64(end - from); n > 1 && (len(most) < tasksShown || n > most[len(most)-1].count) {
+			at, _ := slices.BinarySearchFunc(most, n, func(t task, n int64) int { return cmp.Compare(n, t.count) })
+			most = slices.Insert(most, at, task{all[from], n})
+			most = most[:min(len(most), tasksShown)]
+		}
+		from = end
+	}
+	f := facet{}
+	for i := 0; i < len(r.table.Entries) && len(f) < len(most); i++ {
+		at := slices.IndexFunc(most, func(t task) bool { return t.hash == r.table.Entries[i].Task && t.count > 0 })
+		if at < 0 {
+			continue
+		}
+		p, err := r.record(uint64(i))
+		if err != nil {
+			return nil, err
+		}
+		f = append(f, value{text(cmp.Or(p.Origin.Task, p.Origin.Example)), most[at].count})
+		most[at].count = 0
+	}
+	return f.sorted(), nil
+}
+
+// facets are those of the summary, and that of the marks as they are.
+func (r *Run) facets() map[string]facet {
+	out := maps.Clone(r.summary.facets)
+	if len(r.marks.All()) == 0 {
+		return out
+	}
+	counts := map[string]int64{}
+	for i := range r.table.Entries {
+		if m := r.verdict(&r.table.Entries[i]); m != "" {
+			counts[m]++
+		}
+	}
+	f := facet{}
+	for v, n := range counts {
+		f = append(f, value{v, n})
+	}
+	out["mark"] = f.sorted()
 	return out
 }
 

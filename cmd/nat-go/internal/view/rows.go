@@ -65,7 +65,10 @@ func OpenRows(path string, place *dataset.Place) (*Run, error) {
 		}
 	}
 	var err error
-	r.marks, err = marksOf(r.Folder)
+	if r.marks, err = marksOf(r.Folder); err != nil {
+		return nil, err
+	}
+	r.summary, err = r.summarise()
 	return r, err
 }
 

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,8 +27,9 @@ type Run struct {
 	Manifest  *runfolder.Manifest // nil while the run goes on, or where it was interrupted
 	table     *table
 	decisions *curate.Decisions // nil before curation
-	log       *recordlog.Access
+	log       groups
 	plain     *rowFiles // instead of a log, where there are only rows
+	summary   *summary
 	marks     *marks.File
 
 	tokenizer func() (*tokenizer.Tokenizer, error)
@@ -79,8 +79,19 @@ func OpenRun(
 	if r.marks, err = marksOf(folder); err != nil {
 		return nil, err
 	}
-	r.log, err = recordlog.OpenAccess(folder.Records())
+	log, err := recordlog.OpenAccess(folder.Records())
+	if err != nil {
+		return nil, err
+	}
+	r.log = log
+	r.summary, err = r.summarise()
 	return r, err
+}
+
+// groups are a log's, read in any order.
+type groups interface {
+	Group(offset int64) (*recordlog.Group, error)
+	Close() error
 }
 
 // marksOf reads the marks beside a run, if there are any.
@@ -164,13 +175,44 @@ func (r *Run) group(offset int64) (*recordlog.Group, error) {
 	return g, nil
 }
 
-// sorts are the orders of rows; a minus before the name turns one round.
-var sorts = map[string]func(a, b *entry) int{
+// sorts are the orders of rows, by a key; a minus before the name turns one round.
+var sorts = map[string]func(e *entry) uint32{
 	"":         nil, // as in the log
-	"score":    func(a, b *entry) int { return cmp.Compare(a.Score, b.Score) },
-	"length":   func(a, b *entry) int { return cmp.Compare(a.Chars, b.Chars) },
-	"messages": func(a, b *entry) int { return cmp.Compare(a.Messages, b.Messages) },
-	"sites":    func(a, b *entry) int { return cmp.Compare(a.Sites, b.Sites) },
+	"score":    func(e *entry) uint32 { return ordered(e.Score) },
+	"length":   func(e *entry) uint32 { return e.Chars },
+	"messages": func(e *entry) uint32 { return uint32(e.Messages) },
+	"sites":    func(e *entry) uint32 { return uint32(e.Sites) },
+}
+
+// last is the key of what comes at the end in whichever order: rows without a score.
+const last = math.MaxUint32
+
+// ordered turns a score into a key that is ordered as scores are.
+func ordered(score float32) uint32 {
+	b := math.Float32bits(score)
+	switch {
+	case score != score: //nolint:gocritic,staticcheck // NaN
+		return last
+	case b>>31 == 1:
+		return ^b
+	}
+	return b | 1<<31
+}
+
+// sortBy sorts ordinals by their entries' keys; what has the same key stays in order.
+func (t *table) sortBy(found []uint32, key func(e *entry) uint32, down bool) {
+	keyed := make([]uint64, len(found))
+	for i, n := range found {
+		k := key(&t.Entries[n])
+		if down && k != last {
+			k = last - 1 - k
+		}
+		keyed[i] = uint64(k)<<32 | uint64(n)
+	}
+	slices.Sort(keyed)
+	for i, k := range keyed {
+		found[i] = uint32(k)
+	}
 }
 
 // find returns the ordinals of the records that a filter asks for, in the order asked for. What the texts have to hold
@@ -181,7 +223,7 @@ func (r *Run) find(query, order string) ([]uint32, *filter, error) {
 		return nil, nil, badQuery{err}
 	}
 	name, down := strings.CutPrefix(order, "-")
-	less, known := sorts[name]
+	key, known := sorts[name]
 	if !known {
 		return nil, nil, badQuery{fmt.Errorf("rows can't be sorted by %q", name)}
 	}
@@ -197,27 +239,11 @@ func (r *Run) find(query, order string) ([]uint32, *filter, error) {
 			found = append(found, uint32(i))
 		}
 	}
-	if less != nil {
-		slices.SortStableFunc(found, func(a, b uint32) int {
-			x, y := &r.table.Entries[a], &r.table.Entries[b]
-			if nx, ny := math.IsNaN(float64(x.Score)), math.IsNaN(float64(y.Score)); name == "score" && (nx || ny) {
-				return cmp.Compare(truth(nx), truth(ny)) // without a score: last, whichever the order
-			}
-			if down {
-				return less(y, x)
-			}
-			return less(x, y)
-		})
+	if key != nil {
+		r.table.sortBy(found, key, down)
 	}
 	r.last, r.found = question, found
 	return found, f, nil
-}
-
-func truth(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // search calls hit for those of the records whose texts hold all words, in order, until it answers false.

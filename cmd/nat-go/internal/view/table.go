@@ -33,6 +33,30 @@ type entry struct {
 	Content  recordlog.Hash
 }
 
+// entryBytes is what an entry takes in a file.
+const entryBytes = 3*1 + 2*2 + 2*4 + 2*8 + 16
+
+func (e *entry) append(b []byte) []byte {
+	b = append(b, e.Kind, e.Builder, e.Fidelity)
+	b = binary.LittleEndian.AppendUint16(b, e.Sites)
+	b = binary.LittleEndian.AppendUint16(b, e.Messages)
+	b = binary.LittleEndian.AppendUint32(b, e.Chars)
+	b = binary.LittleEndian.AppendUint32(b, math.Float32bits(e.Score))
+	b = binary.LittleEndian.AppendUint64(b, e.Task)
+	b = binary.LittleEndian.AppendUint64(b, e.Example)
+	return append(b, e.Content[:]...)
+}
+
+func (e *entry) read(b []byte) {
+	*e = entry{
+		Kind: b[0], Builder: b[1], Fidelity: b[2],
+		Sites: binary.LittleEndian.Uint16(b[3:]), Messages: binary.LittleEndian.Uint16(b[5:]),
+		Chars: binary.LittleEndian.Uint32(b[7:]), Score: math.Float32frombits(binary.LittleEndian.Uint32(b[11:])),
+		Task: binary.LittleEndian.Uint64(b[15:]), Example: binary.LittleEndian.Uint64(b[23:]),
+		Content: recordlog.Hash(b[31:entryBytes]),
+	}
+}
+
 // table has an entry for each record of a log, and where the frames of its groups begin.
 type table struct {
 	Builders []string
@@ -206,8 +230,13 @@ func (t *table) write(w io.Writer) error {
 	if _, err := out.Write(head); err != nil {
 		return err
 	}
-	for part := range slices.Chunk(t.Entries, 1<<14) { // binary.Write makes a copy
-		if err := binary.Write(out, binary.LittleEndian, part); err != nil {
+	var block []byte
+	for part := range slices.Chunk(t.Entries, 1<<14) {
+		block = block[:0]
+		for i := range part {
+			block = part[i].append(block)
+		}
+		if _, err := out.Write(block); err != nil {
 			return err
 		}
 	}
@@ -257,9 +286,13 @@ func loadTable(path string) (*table, error) {
 		}
 	}
 	t.Entries, t.First, t.Offset = make([]entry, entries), make([]uint64, groups), make([]int64, groups)
+	block := make([]byte, entryBytes<<14)
 	for part := range slices.Chunk(t.Entries, 1<<14) {
-		if err := binary.Read(in, binary.LittleEndian, part); err != nil {
+		if _, err := io.ReadFull(in, block[:entryBytes*len(part)]); err != nil {
 			return nil, err
+		}
+		for i := range part {
+			part[i].read(block[entryBytes*i:])
 		}
 	}
 	for _, column := range []any{t.First, t.Offset} {

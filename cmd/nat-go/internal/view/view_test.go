@@ -31,7 +31,7 @@ import (
 const hostile = "</script><img src=x onerror=alert(1)> \u202e \x00 \xff"
 
 // testRun is a run's folder with n pairs, one a group; every tenth prompt is hostile.
-func testRun(t *testing.T, n int) runfolder.Folder {
+func testRun(t testing.TB, n int) runfolder.Folder {
 	t.Helper()
 	folder := runfolder.Folder(filepath.Join(t.TempDir(), "r"))
 	if err := os.MkdirAll(folder.Records(), 0o700); err != nil {
@@ -76,7 +76,7 @@ func testRun(t *testing.T, n int) runfolder.Folder {
 	return folder
 }
 
-func open(t *testing.T, folder runfolder.Folder) *Run {
+func open(t testing.TB, folder runfolder.Folder) *Run {
 	t.Helper()
 	r, err := OpenRun(
 		folder,
@@ -92,7 +92,7 @@ func open(t *testing.T, folder runfolder.Folder) *Run {
 }
 
 // site serves a run behind the checks of every request.
-func serve(t *testing.T, r *Run) (s *Server, handler http.Handler) {
+func serve(t testing.TB, r *Run) (s *Server, handler http.Handler) {
 	t.Helper()
 	s, err := Listen("127.0.0.1:0", false)
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *Server) request(method, path, body string) *http.Request {
 	return req
 }
 
-func get(t *testing.T, s *Server, h http.Handler, path string, into any) int {
+func get(t testing.TB, s *Server, h http.Handler, path string, into any) int {
 	t.Helper()
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, s.request("GET", path, ""))

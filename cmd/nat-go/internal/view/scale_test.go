@@ -1,0 +1,98 @@
+package view
+
+import (
+	"math"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+)
+
+// countedGroups counts what is read of a log.
+type countedGroups struct {
+	groups
+	read int
+}
+
+func (c *countedGroups) Group(offset int64) (*recordlog.Group, error) {
+	c.read++
+	return c.groups.Group(offset)
+}
+
+// TestWorkOfLargeRuns: of 50,000 records, an answer reads and sends no more than the window it shows.
+func TestWorkOfLargeRuns(t *testing.T) {
+	const n = 50_000
+	r := open(t, testRun(t, n))
+	counted := &countedGroups{groups: r.log}
+	r.log = counted
+	s, h := serve(t, r)
+	for _, c := range []struct {
+		path         string
+		groups, sent int
+	}{
+		{"/api/overview", 0, 16 << 10},
+		{"/api/rows?limit=50", 50, 64 << 10},
+		{"/api/rows?limit=50&offset=49900", 50, 64 << 10},
+		{"/api/rows?limit=50&q=margin%3E49990", 9, 64 << 10},
+		{"/api/rows?limit=50&q=builder%3Amoves+split%3Atrain&sort=-score", 50, 64 << 10},
+		{"/api/rows?limit=50&q=task%3Atask1", 50, 64 << 10},
+		{"/api/rows?limit=1000000", maxRows, 256 << 10},
+		{"/api/record?n=30000", 1, 16 << 10},
+		{"/api/rows?limit=50&q=%22good+answer%22", 101, 64 << 10},
+	} {
+		r.kept, counted.read = nil, 0
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, s.request("GET", c.path, ""))
+		if w.Code != 200 || counted.read > c.groups+groupsKept || w.Body.Len() > c.sent {
+			t.Errorf("%s: %d, %d groups read, %d bytes sent; at most %d and %d",
+				c.path, w.Code, counted.read, w.Body.Len(), c.groups, c.sent)
+		}
+	}
+	var o overview
+	if get(t, s, h, "/api/overview", &o); o.Facets["task"][0] != (value{"task0", 16667}) || o.Records != n {
+		t.Errorf("%d records, tasks %v", o.Records, o.Facets["task"])
+	}
+}
+
+// TestSorted: whichever the order, rows without a score come last, and equal ones stay as they are in the log.
+func TestSorted(t *testing.T) {
+	nan := float32(math.NaN())
+	scores := []float32{2, nan, -1, 0, 2, float32(math.Inf(1)), -0.5, float32(math.Inf(-1)), nan}
+	tb := &table{Entries: make([]entry, len(scores))}
+	for i, s := range scores {
+		tb.Entries[i].Score = s
+	}
+	for down, want := range map[bool][]uint32{
+		false: {7, 2, 6, 3, 0, 4, 5, 1, 8}, true: {5, 0, 4, 3, 6, 2, 7, 1, 8},
+	} {
+		got := []uint32{0, 1, 2, 3, 4, 5, 6, 7, 8}
+		if tb.sortBy(got, sorts["score"], down); !slices.Equal(got, want) {
+			t.Errorf("down %v: %v, want %v", down, got, want)
+		}
+	}
+}
+
+// BenchmarkRows measures what a person waits for, on NATGO_VIEW_RECORDS records.
+func BenchmarkRows(b *testing.B) {
+	n, err := strconv.Atoi(os.Getenv("NATGO_VIEW_RECORDS"))
+	if err != nil {
+		n = 50_000
+	}
+	r := open(b, testRun(b, n))
+	s, h := serve(b, r)
+	for name, path := range map[string]string{
+		"first": "/api/rows?limit=50", "filter": "/api/rows?limit=50&q=margin%3E0.9+builder%3Amoves",
+		"sort": "/api/rows?limit=50&sort=-score", "overview": "/api/overview",
+		"record": "/api/record?n=" + strconv.Itoa(n/2),
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				r.last = "" // a question that was asked before is not answered anew
+				get(b, s, h, path, nil)
+			}
+		})
+	}
+}
