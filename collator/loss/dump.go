@@ -110,6 +110,13 @@ func (d *Dump) readDPO(c *columns) {
 	p := &DPO{Chosen: d.side(c, "chosen_"), Rejected: d.side(c, "rejected_")}
 	p.ChosenLabels, _ = c.ints("chosen_labels", 2)
 	p.RejectedLabels, _ = c.ints("rejected_labels", 2)
+	for _, labels := range [][]int64{p.ChosenLabels, p.RejectedLabels} {
+		for i, l := range labels {
+			if l < 0 { // collator.ignore_index may be any number below 0
+				labels[i] = kernels.IgnoreIndex
+			}
+		}
+	}
 	p.RefChosen, p.RefRejected = c.floats("ref_chosen_logps", 1), c.floats("ref_rejected_logps", 1)
 	p.RowWeight = c.floats("row_weight", 1)
 	d.DPO = p

@@ -52,6 +52,8 @@ def read(root, channel=None, split=None) -> Iterator[Batch]:
         require(line["channel"] in SIDES, where, f"unknown channel {line['channel']!r}")
         if line.get("layout") == "composer":
             tensors = from_composer(line["channel"], tensors, where)
+        ignored = line.get("ignore_index", IGNORED)
+        tensors = {n: x.masked_fill(x == ignored, IGNORED) if n.endswith("labels") else x for n, x in tensors.items()}
         sampled = [r.get("sampling") or {} for r in line.get("row_info", [])]
         if line["channel"] == "rl" and sampled:  # raw log-probs are the model's own, processed ones were divided by the temperature
             tensors["temperature"] = torch.tensor([s["temperature"] if s.get("logprobs") == "processed" else 1.0 for s in sampled])

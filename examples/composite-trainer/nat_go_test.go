@@ -33,6 +33,7 @@ func TestOnRuns(t *testing.T) {
 	finetune("hints", "tokenizer")
 	finetune("hints.null", "tokenizer", "collator.hints=none")
 	finetune("hints.composer", "tokenizer", "collator.format=composer")
+	finetune("hints.ignored", "tokenizer", "collator.ignore_index=-1")
 	for name, template := range templates(t) {
 		folder := filepath.Join(work, name)
 		if err := os.Mkdir(folder, 0o755); err != nil {

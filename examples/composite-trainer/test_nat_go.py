@@ -2,7 +2,7 @@
 
     NATGO       the program
     NATGO_RUNS  a folder of runs on examples/hints: <template> with hints, <template>.null with collator.hints: none,
-                and hints.composer with collator.format: composer
+                hints.composer with collator.format: composer, and hints.ignored with another ignore_index
 """
 
 import json
@@ -87,8 +87,16 @@ class NullHint(unittest.TestCase):
 class Composer(unittest.TestCase):
     def test_same_losses(self):
         """By the reference trainer's names the run has the same losses and gradients."""
-        ours, other = (list(read(RUNS / run / "batches")) for run in ("hints", "hints.composer"))
         self.assertIn("sdpo_loss_mask", load_file(str(RUNS / "hints.composer/batches/sdpo/train/00000.safetensors")))
+        self.same("hints.composer")
+
+    def test_another_ignore_index(self):
+        labels = load_file(str(RUNS / "hints.ignored/batches/dpo/train/00000.safetensors"))["chosen_labels"]
+        self.assertTrue((labels == -1).any() and (labels != IGNORED).all())
+        self.same("hints.ignored")
+
+    def same(self, run):
+        ours, other = (list(read(RUNS / run / "batches")) for run in ("hints", run))
         model = sharp(ours[0])
         start = frozen(model)
         a, g = gradient(model, ours, Objective(), Teacher(model, start=start), start)

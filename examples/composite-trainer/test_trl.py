@@ -1,5 +1,5 @@
 """trl_trainer.py beside a float64 calculation from the logits of each step. Set NATGO_RUN to a run's folder with batches of
-sdpo and dpo, or run `go test`."""
+all four channels, or run `go test`."""
 
 import math
 import os
@@ -23,7 +23,7 @@ from batches import SIDES, read, trained
 from composite_loss import frozen, row_weights, scoring, side_logits
 from test_trainer import jsd64, log_softmax64, with_tensors
 from train import HuggingFace
-from trl_trainer import CompositeGRPOTrainer, Log, as_trl, config, tiny
+from trl_trainer import CompositeGRPOTrainer, Log, as_trl, config, tiny, warm_up
 
 torch.set_num_threads(1)
 
@@ -73,10 +73,10 @@ def dpo64(model, reference, b, beta):
 class Steps(unittest.TestCase):
     """20 steps, each term of each beside the float64 calculation; what is trained falls."""
 
-    def train(self, batches, model, teacher="frozen", **more):
+    def train(self, batches, model, alpha=0.7, beta=0.3, lr=1e-3, **more):
         log, rows, start = Log(), [], frozen(HuggingFace(model))
         with tempfile.TemporaryDirectory() as out:
-            trainer = CompositeGRPOTrainer(model, config(out, 20, 1e-3, alpha_sdpo=0.7, beta_replay=0.3, **more), batches, teacher, callbacks=[log])
+            trainer = CompositeGRPOTrainer(model, config(out, 20, lr, alpha_sdpo=alpha, beta_replay=beta, **more), batches, "frozen", callbacks=[log])
             compute = trainer.compute_loss
 
             def beside(model, inputs, **kwargs):
@@ -97,9 +97,10 @@ class Steps(unittest.TestCase):
         for got, want in zip(log.rows, rows):
             for name, value in want.items():
                 self.assertLess(abs(got[name] - value), 1e-5 * max(1, abs(value)), (name, got["step"]))
-            total = want.get("loss/grpo", 0) + 0.7 * want.get("loss/sdpo_jsd", 0) + 0.3 * want.get("loss/replay_dpo", 0)
+            self.assertEqual(len(want), 3)
+            total = want["loss/grpo"] + alpha * want["loss/sdpo_jsd"] + beta * want["loss/replay_dpo"]
             self.assertLess(abs(got["loss/total"] - total), 2e-5 * max(1, abs(total)))
-            self.assertEqual((got["weights/alpha_sdpo"], got["weights/beta_replay"]), (0.7, 0.3))
+            self.assertEqual((got["weights/alpha_sdpo"], got["weights/beta_replay"]), (alpha, beta))
         return log.rows
 
     def test_toy(self):
@@ -122,10 +123,12 @@ class Steps(unittest.TestCase):
     def test_run(self):
         batches = list(read(Path(os.environ["NATGO_RUN"]) / "batches", split="train"))
         torch.manual_seed(0)
-        rows = self.train(batches, tiny(batches[0].line["vocab_size"]), micro_rows=4)
+        model = tiny(batches[0].line["vocab_size"])
+        warm_up(model, batches, 100)
+        rows = self.train(batches, model, alpha=20, beta=0.3, lr=1e-4, micro_rows=1024)
         self.assertLess(abs(rows[0]["loss/replay_dpo"] - math.log(2)), 1e-5)
-        first, last = (sum(r["loss/replay_dpo"] for r in part) for part in (rows[:5], rows[-5:]))
-        self.assertLess(last, first)
+        for term in ("loss/sdpo_jsd", "loss/replay_dpo"):  # rollouts of text are of the policy as it is: their term's value is the advantages'
+            self.assertLess(rows[-1][term], 0.9 * rows[0][term], term)
 
 
 class Contract(unittest.TestCase):
@@ -146,6 +149,10 @@ class Contract(unittest.TestCase):
     def test_nothing_to_train_on_is_said(self):
         with self.assertRaisesRegex(ValueError, "nothing to train on"):
             self.trainer([b for b in self.batches if b.channel != "rl"])
+
+    def test_nothing_to_warm_up_on_is_said(self):
+        with self.assertRaisesRegex(ValueError, "nothing to warm up on"):
+            warm_up(self.model.model, [b for b in self.batches if b.channel != "sft"], 1)
 
     def test_steps_without_sites_leave_the_term_out(self):
         t = self.trainer([b for b in self.batches if b.channel != "sdpo"], alpha_sdpo=1.0)

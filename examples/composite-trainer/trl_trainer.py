@@ -26,7 +26,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from batches import Batch, read, split, trained
 from composite_loss import LOSSES, Objective, Teacher, believes, frozen, row_weights, units
-from train import HuggingFace, load_model
+from train import HuggingFace, fit, load_model
 
 CHANNELS = ("rl", "sdpo", "dpo")
 
@@ -151,6 +151,15 @@ def tiny(vocab):
     return LlamaForCausalLM(LlamaConfig(vocab_size=vocab, hidden_size=64, intermediate_size=256, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=32768))
 
 
+def warm_up(model, batches, steps, lr=1e-3):
+    """Supervised steps on the sft batches of a run before the others: of a model that has learnt nothing a hint moves nothing."""
+    scored, demonstrations = HuggingFace(model), [b for b in batches if b.channel == "sft"]
+    if steps and not demonstrations:
+        raise ValueError("nothing to warm up on: the run has no sft batches")
+    if steps:
+        fit(scored, demonstrations, Objective(), steps, lr, Teacher(scored, "live"), None, log=lambda _: None)
+
+
 class Log(TrainerCallback):
     """A JSON object a step on standard output, and the rows of the CSV."""
 
@@ -186,6 +195,7 @@ def main():
     p.add_argument("--output", default="", help="folder the trained weights go to")
     p.add_argument("--csv", default="", help="file the log goes to")
     p.add_argument("--teacher", default="live", choices=("live", "frozen", "ema"))
+    p.add_argument("--warm-up", type=int, default=0, help="supervised steps on the run's sft batches before")
     for name, default in (("steps", 20), ("lr", 1e-3), ("seed", 0), ("micro_rows", 8), ("alpha_sdpo", 0.0), ("beta_replay", 0.0),
                           ("sdpo_jsd_beta", 0.5), ("sdpo_temperature", 1.0), ("sdpo_token_clip", 0.0), ("replay_dpo_beta", 0.1), ("reference", "")):
         p.add_argument("--" + name.replace("_", "-"), type=type(default), default=default)
@@ -197,6 +207,7 @@ def main():
     name, table, teacher = a.pop("model"), a.pop("csv"), a.pop("teacher")
     torch.manual_seed(a["seed"])
     model = tiny(max(b.line["vocab_size"] for b in batches)) if name == "tiny" else load_model(name, None, 0).model
+    warm_up(model, batches, a.pop("warm_up"))
     trainer = CompositeGRPOTrainer(model, config(output or "trainer", a.pop("steps"), a.pop("lr"), **a), batches, teacher, callbacks=[log])
     trainer.remove_callback(PrinterCallback)
     trainer.train()

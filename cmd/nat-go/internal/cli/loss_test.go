@@ -193,7 +193,7 @@ func TestLossComposite(t *testing.T) {
 		tensors.Of("advantage", []float32{1, -1}, 2), tensors.Of("row_weight", []float32{1, 0.5}, 2), tensors.Of("reward_null", []int64{0, 0}, 2))
 	save(t, at("rl.logits"), tensors.Of("logits", normal(r, 6*v), 2, 3, v))
 	c, j := ids(4), ids(4)
-	save(t, at("dpo"), tensors.Of("chosen_input_ids", c, 1, 4), tensors.Of("rejected_input_ids", j, 1, 4), tensors.Of("chosen_labels", append([]int64{-100, -100}, c[2:]...), 1, 4),
+	save(t, at("dpo"), tensors.Of("chosen_input_ids", c, 1, 4), tensors.Of("rejected_input_ids", j, 1, 4), tensors.Of("chosen_labels", append([]int64{-1, -100}, c[2:]...), 1, 4), // of another ignore_index
 		tensors.Of("rejected_labels", append([]int64{-100, -100}, j[2:]...), 1, 4), tensors.Of("row_weight", []float32{1}, 1))
 	save(t, at("dpo.logits"), tensors.Of("chosen_logits", normal(r, 4*v), 1, 4, v), tensors.Of("rejected_logits", normal(r, 4*v), 1, 4, v),
 		tensors.Of("ref_chosen_logps", []float32{-3}, 1), tensors.Of("ref_rejected_logps", []float32{-4}, 1))
