@@ -1,6 +1,7 @@
 package group
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -261,7 +262,7 @@ func TestSpilled(t *testing.T) {
 				rt.Fatal(err)
 			}
 			for _, path := range paths {
-				if err := x.AddSpilled(path, part); err != nil {
+				if err := x.AddSpilled(context.Background(), path, part); err != nil {
 					rt.Fatal(err)
 				}
 			}

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -56,13 +57,14 @@ func NewSpill(codec Codec, path string, parts int) (*Spill, error) {
 		return nil, err
 	}
 	return &Spill{
-		codec: codec, file: f, list: spillList(path), parts: make([][]byte, parts),
+		codec: codec, file: f, list: SpillList(path), parts: make([][]byte, parts),
 		most:  max(min(spillMemory/parts, 1<<20), spillBlockMin),
 		index: spillIndex{Parts: make([][]spillBlock, parts)},
 	}, nil
 }
 
-func spillList(path string) string { return path + ".json" }
+// SpillList is the file that says where the blocks of a spill are, with their hashes.
+func SpillList(path string) string { return path + ".json" }
 
 // Add appends an example: the key of its task 16 bytes, the lengths, and the example as the index keeps it.
 func (s *Spill) Add(ex *ttc.Example) (err error) {
@@ -135,15 +137,15 @@ func (s *Spill) Abort() { s.file.Abort() }
 // maxSpillList is how large the list of a spill may be.
 const maxSpillList = 256 << 20
 
-// AddSpilled adds the examples of one part of a spill, in their order. They are not decoded.
-func (x *Index) AddSpilled(path string, part int) error {
-	text, err := durable.ReadFile(spillList(path), maxSpillList)
+// AddSpilled adds the examples of one part of a spill, in their order, until ctx ends. They are not decoded.
+func (x *Index) AddSpilled(ctx context.Context, path string, part int) error {
+	text, err := durable.ReadFile(SpillList(path), maxSpillList)
 	if err != nil {
 		return err
 	}
 	var list spillIndex
 	if err := json.Unmarshal(text, &list); err != nil {
-		return fmt.Errorf("%s: %w", spillList(path), err)
+		return fmt.Errorf("%s: %w", SpillList(path), err)
 	}
 	if part >= len(list.Parts) {
 		return fmt.Errorf("%s has %d parts", path, len(list.Parts))
@@ -155,6 +157,9 @@ func (x *Index) AddSpilled(path string, part int) error {
 	defer f.Close()
 	var buf []byte
 	for _, b := range list.Parts[part] {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if b.Bytes < 0 || b.Bytes > maxSpillBlock {
 			return fmt.Errorf("%s has a block of %d bytes", path, b.Bytes)
 		}

@@ -3,6 +3,7 @@ package finetune
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -203,14 +204,37 @@ func (b *building) feedSpilled(ctx context.Context, from cursor, items chan<- it
 	}
 	defer index.Close()
 	for i := range s.plan.Shards {
-		if err := index.AddSpilled(s.dir.Spill(i), s.number); err != nil {
-			return exit.With(exit.Environment, err)
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+		if err := s.addSpilled(ctx, index, i); err != nil {
+			return err
 		}
 	}
 	return b.sendGroups(ctx, index, from.Groups, items)
+}
+
+// addSpilled adds what another shard kept for this one: what its manifest names.
+func (s *shard) addSpilled(ctx context.Context, index *group.Index, from int) error {
+	d, err := s.dir.ReadDone(s.plan, shards.Build, from)
+	if err == nil && d == nil {
+		err = errors.New("its manifest is gone")
+	}
+	if err != nil {
+		return exit.Environmentf("shard %d: %w", from, err)
+	}
+	path, folder := s.dir.Spill(from), s.dir.Shard(shards.Build, from)
+	list := group.SpillList(path)
+	sum, err := runfolder.ContentSum(list)
+	if err == nil && !slices.ContainsFunc(d.Files, func(f runfolder.File) bool {
+		return f.Path == folder.Rel(list) && f.XXH3 == sum
+	}) {
+		err = fmt.Errorf("%s is not what its manifest names: remove the shard's folder, and run it again", list)
+	}
+	if err == nil {
+		err = index.AddSpilled(ctx, path, s.number)
+	}
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	return exit.With(exit.Environment, err)
 }
 
 // openOrder opens the file that says where the groups of the log begin, after so many of them; nil: there is none.

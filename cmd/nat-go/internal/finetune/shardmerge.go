@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 
@@ -122,7 +123,7 @@ func (r *run) merge(ctx context.Context) error {
 	if err := r.openFolder(in, tokens); err != nil {
 		return err
 	}
-	if err := r.joinLogs(in); err != nil {
+	if err := r.joinLogs(ctx, in); err != nil {
 		return err
 	}
 	var builders []*builder // whose names are counted
@@ -142,7 +143,7 @@ func (r *run) merge(ctx context.Context) error {
 }
 
 // joinLogs makes the log of the run of those of the shards, unless it is there.
-func (r *run) joinLogs(in *inputs) error {
+func (r *run) joinLogs(ctx context.Context, in *inputs) error {
 	dir := r.plan.folder.Records()
 	if c, err := recordlog.ReadCommit(dir); err == nil && c.Done {
 		return nil
@@ -152,15 +153,15 @@ func (r *run) joinLogs(in *inputs) error {
 		return exit.Environmentf("can't join the record logs: %w", err)
 	}
 	defer j.Abort()
-	if err := r.plan.merging.join(j, cursor{Source: source.Cursor{Run: len(in.paths)}}); err != nil {
-		return exit.Environmentf("can't join the record logs: %w", err)
+	if err := r.plan.merging.join(ctx, j, cursor{Source: source.Cursor{Run: len(in.paths)}}); err != nil {
+		return exit.Default(exit.Environment, fmt.Errorf("can't join the record logs: %w", err))
 	}
 	return nil
 }
 
 // join adds the logs of the shards: one after the other what was made of their parts of the inputs, then the groups
 // that tasks were built in, in the order of their first members.
-func (m *merging) join(j *recordlog.Join, at cursor) error {
+func (m *merging) join(ctx context.Context, j *recordlog.Join, at cursor) error {
 	at.Inputs = m.plan.Inputs
 	for i, d := range m.done[shards.Build] {
 		at.Seen.Add(&d.Seen)
@@ -168,13 +169,13 @@ func (m *merging) join(j *recordlog.Join, at cursor) error {
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(log.Rest(), log.Close()); err != nil {
+		if err := errors.Join(log.Rest(ctx), log.Close()); err != nil {
 			return err
 		}
 	}
 	if m.plan.Tasks {
 		before := j.Groups()
-		if err := m.interleave(j); err != nil {
+		if err := m.interleave(ctx, j); err != nil {
 			return err
 		}
 		at.Groups = j.Groups() - before
@@ -199,7 +200,7 @@ type grouped struct {
 }
 
 // interleave adds the groups of all shards in the order of their first members.
-func (m *merging) interleave(j *recordlog.Join) (err error) {
+func (m *merging) interleave(ctx context.Context, j *recordlog.Join) (err error) {
 	var left groupedHeap
 	defer func() {
 		for _, g := range left {
@@ -219,6 +220,9 @@ func (m *merging) interleave(j *recordlog.Join) (err error) {
 		}
 	}
 	for len(left) > 0 {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		g := heap.Pop(&left).(*grouped)
 		if err := g.log.Next(); err != nil {
 			return errors.Join(err, g.close())

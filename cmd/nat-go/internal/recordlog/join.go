@@ -2,6 +2,7 @@ package recordlog
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
@@ -109,7 +110,7 @@ func (p *Part) Next() error {
 		return io.EOF
 	}
 	if err != nil {
-		return p.damaged(err)
+		return p.damaged(errShort)
 	}
 	n := binary.LittleEndian.Uint64(head)
 	if n > maxFrame {
@@ -117,22 +118,29 @@ func (p *Part) Next() error {
 	}
 	_, err = io.CopyN(p.join.out, p.in, int64(n)+frameHead+frameTail)
 	if errors.Is(err, io.EOF) {
-		err = p.damaged(err)
+		err = p.damaged(errShort)
 	}
 	return err
 }
 
 // Rest adds all groups that are left.
-func (p *Part) Rest() error {
-	_, err := io.Copy(p.join.out, p.in)
-	return err
+func (p *Part) Rest(ctx context.Context) error {
+	for ctx.Err() == nil {
+		switch err := p.Next(); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+	return context.Cause(ctx)
 }
 
-// Close closes the log, and says whether it was what it was known by.
+// Close closes the log, and says whether it was what it was known by, where all of it was added.
 func (p *Part) Close() error {
 	defer p.file.Close()
-	if _, err := io.Copy(io.Discard, p.in); err != nil {
-		return p.damaged(err)
+	if _, err := p.in.Peek(1); err == nil {
+		return nil
 	}
 	digest := p.sum.Sum128().Bytes()
 	if info, err := p.file.Stat(); err != nil || info.Size() < p.commit.Bytes ||
