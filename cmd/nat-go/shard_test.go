@@ -361,10 +361,16 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 	}
 	b.write(t, "in/a.jsonl", strings.Replace(string(text), "answer 1", "answer 9", 1))
 	b.refused(t, at(nil, "--index", "0"), 4, "the input in/a.jsonl changed since the plan was made")
+	last := strings.LastIndex(string(text), "answer ")
+	b.write(t, "in/a.jsonl", string(text[:last])+"ANSWER "+string(text[last+len("answer "):]))
+	b.refused(t, at(nil, "--index", "2"), 4, "the input in/a.jsonl changed since the plan was made")
 	b.write(t, "in/a.jsonl", string(text)+"\n")
 	b.refused(t, at(nil, "--index", "0"), 4, "in/a.jsonl had", "when the plan was made")
 	b.write(t, "in/a.jsonl", string(text))
 	if err := os.RemoveAll(filepath.Join(b.dir, "out/r.shards/build/00000")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(b.dir, "out/r.shards/build/00002")); err != nil {
 		t.Fatal(err)
 	}
 	b.must(t, at(nil, "--index", "0"))
