@@ -287,6 +287,18 @@ func TestParquetHoldsTheRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var c bytes.Buffer
+	if n, err := WriteLossMasks(&c, dir, Train); err != nil || n != 10 {
+		t.Fatal(n, err)
+	}
+	type masked struct {
+		IDs  []int64 `parquet:"input_ids,list"`
+		Mask []uint8 `parquet:"loss_mask,list"`
+	}
+	masks, err := parquet.Read[masked](bytes.NewReader(c.Bytes()), int64(c.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
 	rows, lines := readAll(t, dir)
 	k := 0
 	for _, l := range lines {
@@ -295,6 +307,11 @@ func TestParquetHoldsTheRows(t *testing.T) {
 				ids, labels := rows[0].Sides[0].tokenColumns()
 				if !slices.Equal(got[k].IDs, ids) || !slices.Equal(got[k].Labels, labels) {
 					t.Errorf("row %d: %+v", k, got[k])
+				}
+				for i, label := range labels {
+					if (masks[k].Mask[i] == 1) != (label != Ignored) || masks[k].IDs[i] != ids[i] {
+						t.Errorf("row %d: the mask differs from the labels at %d: %v", k, i, masks[k])
+					}
 				}
 				k++
 			}

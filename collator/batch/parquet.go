@@ -7,12 +7,44 @@ import (
 	"github.com/nat-go/nat-go/collator/tensors"
 )
 
-// WriteParquet writes the sft rows of a split as Parquet, one a row, in the order of the batches: input_ids and labels, which
-// TRL's SFTTrainer takes as they are instead of tokenising texts again, row_weight, and the example's id. dir is the folder of
-// the index; every batch is checked as it is read (see Read). It returns the number of rows.
+// WriteParquet writes the sft rows of a split as Parquet, one a row, in the order of the batches: input_ids and labels,
+// which TRL's SFTTrainer takes as they are instead of tokenising texts again, row_weight, and the example's id. dir is
+// the folder of the index; every batch is checked as it is read (see Read). It returns the number of rows.
 func WriteParquet(w io.Writer, dir string, split Split) (rows int64, err error) {
-	p, err := tensors.NewParquetWriter(w, tensors.Column{Name: "input_ids", Kind: tensors.Int64List}, tensors.Column{Name: "labels", Kind: tensors.Int64List},
-		tensors.Column{Name: "row_weight", Kind: tensors.Float32Cell}, tensors.Column{Name: "example", Kind: tensors.TextCell})
+	columns := []tensors.Column{
+		{Name: "input_ids", Kind: tensors.Int64List},
+		{Name: "labels", Kind: tensors.Int64List},
+		{Name: "row_weight", Kind: tensors.Float32Cell},
+		{Name: "example", Kind: tensors.TextCell},
+	}
+	return writeParquet(w, dir, split, columns, func(r *Row) []any {
+		ids, labels := r.Sides[0].tokenColumns()
+		return []any{ids, labels, r.Weight, r.Meta.Example}
+	})
+}
+
+// WriteLossMasks is WriteParquet for SkyRL's pre-tokenised rows: input_ids, and loss_mask, 1 where a token is trained
+// and 0 elsewhere. SkyRL hands on every other column, so there is none.
+func WriteLossMasks(w io.Writer, dir string, split Split) (rows int64, err error) {
+	columns := []tensors.Column{
+		{Name: "input_ids", Kind: tensors.Int64List}, {Name: "loss_mask", Kind: tensors.Uint8List},
+	}
+	return writeParquet(w, dir, split, columns, func(r *Row) []any {
+		ids, labels := r.Sides[0].tokenColumns()
+		mask := make([]uint8, len(labels))
+		for i, label := range labels {
+			if label != Ignored {
+				mask[i] = 1
+			}
+		}
+		return []any{ids, mask}
+	})
+}
+
+func writeParquet(
+	w io.Writer, dir string, split Split, columns []tensors.Column, cells func(*Row) []any,
+) (rows int64, err error) {
+	p, err := tensors.NewParquetWriter(w, columns...)
 	if err != nil {
 		return 0, err
 	}
@@ -25,8 +57,7 @@ func WriteParquet(w io.Writer, dir string, split Split) (rows int64, err error) 
 			return err
 		}
 		for _, r := range batch {
-			ids, labels := r.Sides[0].tokenColumns()
-			if err := p.Append(ids, labels, r.Weight, r.Meta.Example); err != nil {
+			if err := p.Append(cells(r)...); err != nil {
 				return err
 			}
 			rows++

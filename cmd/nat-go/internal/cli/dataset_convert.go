@@ -20,7 +20,8 @@ func newDatasetConvertCmd() *cobra.Command {
 split. What a format can't carry is left out and counted, with the reason.
 
 FORMAT.parquet is FORMAT as Parquet, which says of every column what it holds: no reader guesses it from the first rows.
-sft_parquet is made of the run's token batches instead: input_ids and labels, which TRL's SFTTrainer trains as they are.
+sft_parquet and skyrl_pretokenized are made of the run's token batches instead: input_ids and labels, which TRL's SFTTrainer
+trains as they are, and input_ids and loss_mask, which SkyRL's SFT trainer does.
 
 The rows go to the run's own dataset folder and are entered in its manifest, or to a folder of your choice with --output.`,
 		Args: cobra.ExactArgs(1),

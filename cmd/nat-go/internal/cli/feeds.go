@@ -73,7 +73,7 @@ func feeds() []feed {
 			"tools, tool calls, reasoning, weights", readBack,
 		},
 		{
-			"demonstration", "sft", "your own; TRL SFTTrainer by format sft_parquet",
+			"demonstration", "sft", "your own; TRL SFTTrainer by format sft_parquet, SkyRL by skyrl_pretokenized",
 			"the sampled turns that the loss policy names, without text that the template adds inside them", "nothing",
 			proof,
 		},

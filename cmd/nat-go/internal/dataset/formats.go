@@ -30,7 +30,7 @@ func Formats() (all []Format) {
 	for _, f := range rows.Formats() {
 		all = append(all, Format{Format: f})
 	}
-	return append(all, sftParquet)
+	return append(all, sftParquet, skyRL)
 }
 
 // Lookup finds a format.
@@ -60,4 +60,14 @@ var sftParquet = Format{
 		Files:   func(_ builders.Kind, s rows.Split) string { return s.String() + ".parquet" },
 	},
 	tokens: &tokenRows{write: batch.WriteParquet, wrong: wrongTokens, none: "the run has no sft batches"},
+}
+
+// skyRL holds the same rows as SkyRL's SFT trainer takes them, which makes no ids of its own.
+var skyRL = Format{
+	Format: rows.Format{
+		Name: "skyrl_pretokenized", Consumer: "SkyRL (SFT, pre-tokenised)", Shape: "input_ids, loss_mask",
+		Carries: []builders.Kind{builders.KindDemonstration},
+		Files:   func(_ builders.Kind, s rows.Split) string { return s.String() + ".parquet" },
+	},
+	tokens: &tokenRows{write: batch.WriteLossMasks, wrong: wrongMask, none: "the run has no sft batches"},
 }

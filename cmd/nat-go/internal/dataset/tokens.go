@@ -151,3 +151,37 @@ func wrongTokens(line []byte) string {
 	}
 	return ""
 }
+
+// wrongMask says what is wrong with a row whose loss_mask says which tokens are trained. Empty: nothing.
+func wrongMask(line []byte) string {
+	var row struct {
+		IDs  []int64 `json:"input_ids"`
+		Mask []int64 `json:"loss_mask"`
+	}
+	if len(line) > maxTokenRow {
+		return fmt.Sprintf("it has %d bytes, more than any token row", len(line))
+	}
+	if err := json.Unmarshal(line, &row); err != nil {
+		return fmt.Sprintf("it is no token row: %v", err)
+	}
+	switch {
+	case len(row.IDs) == 0:
+		return "it has no input_ids"
+	case len(row.Mask) != len(row.IDs):
+		return fmt.Sprintf("it has %d input_ids, and a loss_mask of %d", len(row.IDs), len(row.Mask))
+	}
+	trained := int64(0)
+	for i, on := range row.Mask {
+		if row.IDs[i] < 0 {
+			return fmt.Sprintf("input_ids[%d] is %d", i, row.IDs[i])
+		}
+		if on != 0 && on != 1 {
+			return fmt.Sprintf("loss_mask[%d] is %d, neither 0 nor 1", i, on)
+		}
+		trained += on
+	}
+	if trained == 0 {
+		return "no token of it is trained"
+	}
+	return ""
+}

@@ -70,3 +70,22 @@ func TestVerifyTokens(t *testing.T) {
 		}
 	}
 }
+
+// A row of masks is wrong in each of these ways.
+func TestWrongMask(t *testing.T) {
+	for line, want := range map[string]string{
+		`{"input_ids": [4, 5], "loss_mask": [0, 1]}`:  "",
+		`{"input_ids": [4, 5], "loss_mask": [1]}`:     "it has 2 input_ids, and a loss_mask of 1",
+		`{"input_ids": [4, 5], "loss_mask": [0, 2]}`:  "loss_mask[1] is 2, neither 0 nor 1",
+		`{"input_ids": [4, 5], "loss_mask": [0, 0]}`:  "no token of it is trained",
+		`{"input_ids": [4, -5], "loss_mask": [0, 1]}`: "input_ids[1] is -5",
+		`{"loss_mask": []}`:                           "it has no input_ids",
+	} {
+		if got := wrongMask([]byte(line)); got != want {
+			t.Errorf("%s: %q, not %q", line, got, want)
+		}
+	}
+	if got := wrongMask([]byte(`[]`)); !strings.HasPrefix(got, "it is no token row") {
+		t.Errorf("[]: %q", got)
+	}
+}

@@ -118,7 +118,7 @@ trajectory_builders:
   best: {_type: sft_traj_builder, from: rollouts}
   tasks: {_type: grpo_traj_builder}
 collator: {tokenizer: tokenizer.json, template: calls.jinja, policy: me, max_length: 2048, batch_tokens: 8192}
-dataset: {formats: [sft_parquet, trl], split: {by: task, validation: 0}}
+dataset: {formats: [sft_parquet, skyrl_pretokenized, trl], split: {by: task, validation: 0}}
 finetuning: {enabled: true, trajectory_builder: [pairs, hints, best, tasks], output_dir: o}
 `
 	for name, content := range map[string]string{"traces.jsonl": strings.Join(lines, "\n") + "\n", "finetune.yml": yaml} {
@@ -192,7 +192,7 @@ finetuning: {enabled: true, trajectory_builder: [pairs, hints, best, tasks], out
 func convertsAsTheRun(t *testing.T, run runfolder.Folder) {
 	t.Helper()
 	var formats []dataset.Format
-	for _, name := range []string{"sft_parquet", "trl"} {
+	for _, name := range []string{"sft_parquet", "skyrl_pretokenized", "trl"} {
 		f, ok := dataset.Lookup(name)
 		if !ok {
 			t.Fatalf("there is no format %s", name)
@@ -216,7 +216,9 @@ func convertsAsTheRun(t *testing.T, run runfolder.Folder) {
 	if d := cmp.Diff(m.Dataset, c.Formats); d != "" {
 		t.Errorf("converting gives other files than the run:\n%s", d)
 	}
-	for _, name := range []string{"sft_parquet/train.parquet", "trl/sft.jsonl", "trl/train.jsonl"} {
+	for _, name := range []string{
+		"sft_parquet/train.parquet", "skyrl_pretokenized/train.parquet", "trl/sft.jsonl", "trl/train.jsonl",
+	} {
 		if got := read(t, filepath.Join(to, name)); !bytes.Equal(got, read(t, filepath.Join(run.Dataset(), name))) {
 			t.Errorf("%s has other bytes than the run's", name)
 		}

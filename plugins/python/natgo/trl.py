@@ -1,0 +1,318 @@
+"""TRL's trainers on the tokens of a run: its own ids, and a loss over exactly the tokens that nat-go marked as trained.
+
+    from natgo.trl import DPOTrainer, pairs
+    from trl import DPOConfig
+
+    DPOTrainer("path/to/model", args=DPOConfig("out", max_length=None), train_dataset=pairs("out/first")).train()
+
+TRL alone makes ids of texts again and trains all of an answer, tool results included. Here nothing is tokenised, cut or masked
+anew; an option of TRL's that would change what is trained is refused by name. Written for TRL 1.16.
+"""
+
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+
+import datasets
+import numpy as np
+import torch
+import trl
+
+from natgo.batches import Batch, BatchSet, Path, load
+from natgo.errors import BatchError
+
+_IGNORED = -100
+_SIDES = ("chosen", "rejected")
+_REFERENCE = ("ref_chosen_logps", "ref_rejected_logps")
+_IDS, _MASK = datasets.List(datasets.Value("int32")), datasets.List(datasets.Value("bool"))
+
+
+def pairs(run: Path, split: str = "train", *, reference: bool = False, weights: str = "refuse", verify: bool = True) -> "datasets.Dataset":
+    """The preference pairs of a run, for `DPOTrainer`.
+
+    Of each side `<side>_input_ids`, and `<side>_mask`, true at the tokens that are trained. `reference=True` adds the log-probs
+    of the reference model, `ref_chosen_logps` and `ref_rejected_logps`, which the run has where `collator.reference` is set.
+    TRL has no weights of rows: where they differ, that is an error, unless `weights="ignore"`.
+    """
+    batches = _batches(run, "dpo", split, reference, weights, verify)
+    features = {f"{side}_{name}": kind for side in _SIDES for name, kind in (("input_ids", _IDS), ("mask", _MASK))}
+    return _dataset(_pair_rows, batches, features, _REFERENCE if reference else ())
+
+
+def answers(run: Path, split: str = "train", *, reference: bool = False, weights: str = "refuse", verify: bool = True) -> "datasets.Dataset":
+    """Both sides of each pair as answers by themselves, for `KTOTrainer`: `input_ids`, `mask`, and `label`, true for the chosen.
+
+    `reference` (then there is `ref_logps`), `weights` and `verify` are those of `pairs`.
+    """
+    batches = _batches(run, "dpo", split, reference, weights, verify)
+    features = {"input_ids": _IDS, "mask": _MASK, "label": datasets.Value("bool")}
+    return _dataset(_answer_rows, batches, features, ("ref_logps",) if reference else ())
+
+
+def demonstrations(run: Path, split: str = "train", *, weights: str = "refuse", verify: bool = True) -> "datasets.Dataset":
+    """The demonstrations of a run, for `SFTTrainer`: `input_ids`, and `labels`, -100 where a token is not trained.
+
+    Sequences that stand end to end in one row (`collator.layout: packed`) are rows of their own here. `weights` and `verify` are
+    those of `pairs`.
+    """
+    batches = _batches(run, "sft", split, False, weights, verify)
+    return _dataset(_demonstration_rows, batches, {"input_ids": _IDS, "labels": _IDS}, ())
+
+
+def _batches(run: Path, channel: str, split: str, reference: bool, weights: str, verify: bool) -> BatchSet:
+    if weights not in ("refuse", "ignore"):
+        raise ValueError(f"weights {weights!r} is neither 'refuse' nor 'ignore'")
+    batches = load(run, channel, split, verify=verify)
+    seen: List[float] = []
+    for batch in batches:
+        where = batch.line["file"]
+        if batch.line.get("layout") == "composer":
+            raise BatchError(f"{where}: is of the composer layout, which has other names: leave collator.format out")
+        if reference and not all(name in batch for name in _REFERENCE):
+            raise BatchError(f"{where}: has no reference log-probs for its pairs: set collator.reference, or leave reference=True out")
+        row_weight = batch["row_weight"]
+        seen = [min(seen[:1] + [float(row_weight.min())]), max(seen[1:] + [float(row_weight.max())])]
+    if weights == "refuse" and seen[0] != seen[1]:
+        raise BatchError(f"rows weigh from {seen[0]:g} to {seen[1]:g}, and TRL has no weights: weights='ignore' trains them alike")
+    return batches
+
+
+def _dataset(rows: Any, batches: BatchSet, features: Dict[str, Any], numbers: Sequence[str]) -> "datasets.Dataset":
+    features = {**features, **{name: datasets.Value("float32") for name in numbers}}
+    key = f"{batches.fingerprint()[:32]}-{rows.__name__}-{len(numbers)}"
+    # What was made of the same batches before is taken from the cache of datasets.
+    return datasets.Dataset.from_generator(
+        rows, features=datasets.Features(features), gen_kwargs={"batches": batches, "numbers": list(numbers)}, fingerprint=key
+    )
+
+
+def _sequences(batch: Batch, side: str) -> Iterator[Tuple[Any, Any]]:
+    """The ids of each sequence of a side, and which of them are trained, without padding."""
+    ids, labels = batch[side + "input_ids"], batch[side + "labels"]
+    trained = labels != (batch.line.get("ignore_index") or _IGNORED)
+    where = f"{batch.line['file']}: {side}"
+    if (labels[trained] != ids[trained]).any():
+        raise BatchError(f"{where}labels: are not the ids of their own places")
+    if "seq_lengths" in batch:
+        ends = np.cumsum(batch["seq_lengths"])
+        places = [(0, slice(start, end)) for start, end in zip([0, *ends[:-1]], ends)]
+    else:
+        mask = batch[side + "attention_mask"]
+        lengths = mask.sum(1)
+        if (mask != (np.arange(mask.shape[1]) < lengths[:, None])).any() or (trained & (mask == 0)).any():
+            raise BatchError(f"{where}attention_mask: is not 1 up to each row's end, or padding is trained")
+        places = [(row, slice(0, length)) for row, length in enumerate(lengths)]
+    for row, place in places:
+        if trained[row, place][0] or not trained[row, place].any():
+            raise BatchError(f"{where}labels: a row's first token is trained, which nothing predicts, or none is")
+        yield ids[row, place], trained[row, place]
+
+
+def _pair_rows(batches: BatchSet, numbers: List[str]) -> Iterator[Dict[str, Any]]:
+    for batch in batches:
+        for at, both in enumerate(zip(*(_sequences(batch, side + "_") for side in _SIDES))):
+            row = {name: float(batch[name][at]) for name in numbers}
+            for side, (ids, trained) in zip(_SIDES, both):
+                row.update({f"{side}_input_ids": ids, f"{side}_mask": trained})
+            yield row
+
+
+def _answer_rows(batches: BatchSet, numbers: List[str]) -> Iterator[Dict[str, Any]]:
+    for row in _pair_rows(batches, list(_REFERENCE) if numbers else []):
+        for side in _SIDES:
+            answer = {"input_ids": row[f"{side}_input_ids"], "mask": row[f"{side}_mask"], "label": side == "chosen"}
+            yield {**answer, "ref_logps": row[f"ref_{side}_logps"]} if numbers else answer
+
+
+def _demonstration_rows(batches: BatchSet, numbers: List[str]) -> Iterator[Dict[str, Any]]:
+    for batch in batches:
+        for ids, trained in _sequences(batch, ""):
+            yield {"input_ids": ids, "labels": np.where(trained, ids, _IGNORED)}
+
+
+class _Collator:
+    """Puts sequences with their masks into tensors, padded on the right."""
+
+    def __init__(self, pad_id: int, multiple: Optional[int]):
+        self.pad_id, self.multiple = pad_id, multiple
+        self.vocabulary = 0  # number of the model's embeddings, when it is known
+
+    def padded(self, rows: Sequence[Tuple[List[int], List[bool]]], prefix: str = "") -> Dict[str, torch.Tensor]:
+        wide = max(len(ids) for ids, _ in rows)
+        if self.multiple:
+            wide += -wide % int(self.multiple)
+        ids = torch.full((len(rows), wide), self.pad_id, dtype=torch.int64)
+        here, trained = torch.zeros_like(ids), torch.zeros_like(ids)
+        for row, (sequence, mask) in enumerate(rows):
+            ids[row, : len(sequence)] = torch.as_tensor(sequence)
+            here[row, : len(sequence)] = 1
+            trained[row, : len(sequence)] = torch.as_tensor(mask, dtype=torch.int64)
+        if self.vocabulary and int(ids.max()) >= self.vocabulary:
+            raise BatchError(f"a row has the id {int(ids.max())}, and the model {self.vocabulary} embeddings: the run was made for another model")
+        return {prefix + "input_ids": ids, prefix + "attention_mask": here, prefix + "completion_mask": trained}
+
+
+class PairCollator(_Collator):
+    """Rows of `pairs` as TRL's DPO loss takes them: chosen rows, then rejected ones, with a `completion_mask` that has holes."""
+
+    def __call__(self, examples: Sequence[Dict[str, Any]]) -> Dict[str, torch.Tensor]:
+        out = self.padded([(x[f"{side}_input_ids"], x[f"{side}_mask"]) for side in _SIDES for x in examples])
+        for name in _REFERENCE:
+            if name in examples[0]:
+                out[name] = torch.tensor([x[name] for x in examples])
+        return out
+
+
+class AnswerCollator(_Collator):
+    """Rows of `answers` as TRL's KTO loss takes them.
+
+    With `mismatched` there is also each prompt with the answer of the row before it (`KL_`), as TRL makes it within a batch. A
+    row's prompt is what stands before its first trained token.
+    """
+
+    mismatched = True
+
+    def __call__(self, examples: Sequence[Dict[str, Any]]) -> Dict[str, torch.Tensor]:
+        out = self.padded([(x["input_ids"], x["mask"]) for x in examples])
+        out["label"] = torch.tensor([x["label"] for x in examples])
+        if "ref_logps" in examples[0]:
+            out["ref_logps"] = torch.tensor([x["ref_logps"] for x in examples])
+        if self.mismatched:
+            starts = [list(x["mask"]).index(True) for x in examples]
+            mixed = []
+            for at, (x, start) in enumerate(zip(examples, starts)):
+                other, from_ = examples[at - 1], starts[at - 1]
+                answer, mask = list(other["input_ids"][from_:]), list(other["mask"][from_:])
+                mixed.append((list(x["input_ids"][:start]) + answer, [False] * start + mask))
+            out.update(self.padded(mixed, "KL_"))
+        return out
+
+
+def _refuse(trainer: str, args: Any, given: Dict[str, Any], options: Dict[str, str]) -> None:
+    """An error where an option is set that would change what is trained."""
+    for name, why in options.items():
+        if given.get(name) or getattr(args, name, None):
+            raise ValueError(f"natgo's {trainer}: {name} can't be used: {why}")
+    parallel = getattr(args, "parallelism_config", None)
+    if parallel is not None and (getattr(parallel, "cp_size", 1) > 1 or getattr(parallel, "sp_size", 1) > 1):
+        raise ValueError(f"natgo's {trainer}: context and sequence parallelism cut rows: not supported")
+
+
+_OWN_COLLATOR = "the masks come from a collator of its own"
+
+
+def _columns(data: Any, needed: Sequence[str], made_by: str) -> None:
+    missing = [name for name in needed if name not in (data.column_names or ())]
+    if missing:
+        raise ValueError(f"the data set has no column {missing[0]!r}: make it with natgo.trl.{made_by}")
+
+
+def _fits(data: Any, columns: Sequence[str], limit: Optional[int]) -> None:
+    """An error where a row is longer than the trainer says: it would have to be cut, and its loss would be another."""
+    if limit is None or not isinstance(data, datasets.Dataset):
+        return
+    for part in data.with_format("arrow").iter(1000):
+        for name in columns:
+            longest = max(len(x) for x in part[name])
+            if longest > limit:
+                raise ValueError(
+                    f"a row has {longest} tokens, and max_length is {limit}: rows are not cut here. "
+                    "Set max_length=None, or collator.max_length in the run's configuration"
+                )
+
+
+def _pad_id(processing_class: Any) -> int:
+    pad = getattr(getattr(processing_class, "tokenizer", processing_class), "pad_token_id", None)
+    return 0 if pad is None else int(pad)  # what stands there is never seen; it must only have an embedding
+
+
+class DPOTrainer(trl.DPOTrainer):  # type: ignore[misc]  # TRL has no types
+    """TRL's DPOTrainer on rows of `pairs`: its losses, over exactly the tokens that the run trains.
+
+    Reference log-probs are TRL's own (a reference model, the adapter switched off, or `precompute_ref_log_probs=True`) or, where
+    the rows have them, the run's: then `precompute_ref_log_probs=True` takes those, and no reference model is needed.
+    """
+
+    def __init__(self, model: Any, ref_model: Any = None, args: Any = None, **more: Any):
+        _refuse("DPOTrainer", args, more, {
+            "data_collator": _OWN_COLLATOR,
+            "padding_free": "TRL 1.16 falls back to padding with it; leave it out",
+        })
+        args = args or trl.DPOConfig(max_length=None)
+        for data in filter(None, (more.get("train_dataset"), more.get("eval_dataset"))):
+            for one in data.values() if isinstance(data, dict) else [data]:
+                if _REFERENCE[0] in (one.column_names or ()) and not args.precompute_ref_log_probs:
+                    raise ValueError(
+                        "the rows have reference log-probs: set precompute_ref_log_probs=True to take them, or make the rows "
+                        "without reference=True"
+                    )
+        collator = PairCollator(_pad_id(more.get("processing_class")), args.pad_to_multiple_of)
+        super().__init__(model, ref_model, args, data_collator=collator, **more)
+        collator.vocabulary = self.model.get_input_embeddings().weight.shape[0]
+
+    def _prepare_dataset(self, dataset: Any, processing_class: Any, args: Any, dataset_name: str) -> Any:
+        ids = [f"{side}_input_ids" for side in _SIDES]
+        _columns(dataset, [*ids, *(f"{side}_mask" for side in _SIDES)], "pairs")
+        _fits(dataset, ids, args.max_length)
+        return dataset
+
+    def _set_signature_columns_if_needed(self) -> None:
+        self._signature_columns = [f"{side}_{name}" for side in _SIDES for name in ("input_ids", "mask")] + list(_REFERENCE)
+
+    def _precompute_ref_logps(self, dataset: Any, name: str, batch_size: int) -> Any:
+        return dataset if _REFERENCE[0] in dataset.column_names else super()._precompute_ref_logps(dataset, name, batch_size)
+
+
+class KTOTrainer(trl.KTOTrainer):  # type: ignore[misc]  # TRL has no types
+    """TRL's KTOTrainer on rows of `answers`: its losses, over exactly the tokens that the run trains.
+
+    Log-probs of the reference are those of a reference model, or of the adapter switched off. Only the loss
+    `apo_zero_unpaired` can take the run's own, or some computed before (`precompute_ref_log_probs=True`): the others also need
+    those of the mismatched answers, which are made batch by batch.
+    """
+
+    def __init__(self, model: Any, ref_model: Any = None, args: Any = None, **more: Any):
+        options = {"data_collator": _OWN_COLLATOR}
+        args = args or trl.KTOConfig(max_length=None)
+        mismatched = args.loss_type != "apo_zero_unpaired"
+        if mismatched:
+            options["precompute_ref_log_probs"] = f"the mismatched answers of loss_type={args.loss_type!r} are made batch by batch"
+        _refuse("KTOTrainer", args, more, options)
+        data = more.get("train_dataset")
+        if data is not None and "ref_logps" in (data.column_names or ()) and not args.precompute_ref_log_probs:
+            raise ValueError("the rows have reference log-probs, which only precompute_ref_log_probs=True takes: make them without reference=True")
+        collator = AnswerCollator(_pad_id(more.get("processing_class")), args.pad_to_multiple_of)
+        collator.mismatched = mismatched
+        super().__init__(model, ref_model, args, data_collator=collator, **more)
+        collator.vocabulary = self.model.get_input_embeddings().weight.shape[0]
+
+    def _prepare_dataset(self, dataset: Any, processing_class: Any, args: Any, dataset_name: str) -> Any:
+        _columns(dataset, ["input_ids", "mask", "label"], "answers")
+        _fits(dataset, ["input_ids"], args.max_length)
+        return dataset
+
+    def _set_signature_columns_if_needed(self) -> None:
+        self._signature_columns = ["input_ids", "mask", "label", "ref_logps"]
+
+    def _precompute_ref_logps(self, dataset: Any, name: str, batch_size: int) -> Any:
+        return dataset if "ref_logps" in dataset.column_names else super()._precompute_ref_logps(dataset, name, batch_size)
+
+
+class SFTTrainer(trl.SFTTrainer):  # type: ignore[misc]  # TRL has no types
+    """TRL's SFTTrainer on rows of `demonstrations`: its losses, over exactly the tokens that the run trains.
+
+    `padding_free=True` trains the same tokens.
+    """
+
+    def __init__(self, model: Any, args: Any = None, **more: Any):
+        _refuse("SFTTrainer", args, more, {
+            "data_collator": "padding and labels are TRL's own, made of the rows",
+            "packing": "TRL cuts rows to pack them; the run packs whole ones (collator.layout: packed), padding_free=True trains them so",
+            "assistant_only_loss": "the rows say which tokens are trained",
+            "formatting_func": "the rows are tokens",
+        })
+        args = args or trl.SFTConfig(max_length=None)
+        for data in filter(None, (more.get("train_dataset"), more.get("eval_dataset"))):
+            for one in data.values() if isinstance(data, dict) else [data]:
+                _columns(one, ["input_ids", "labels"], "demonstrations")
+                _fits(one, ["input_ids"], args.max_length)
+        args.dataset_kwargs = {**(args.dataset_kwargs or {}), "skip_prepare_dataset": True}
+        super().__init__(model, args, **more)

@@ -1,0 +1,78 @@
+"""Rows for the tests of natgo.trl: conversations of several turns with tools, results and reasoning, as pairs and as traces."""
+
+import json
+import random
+
+TOOLS = [
+    {"type": "function", "function": {"name": name, "description": f"{name} something", "parameters": {
+        "type": "object", "properties": {key: {"type": "string"}}, "required": [key]}}}
+    for name, key in (("find", "query"), ("book", "slot"))
+]
+KINDS = ("turns", "calls", "reasoning")
+
+
+def words(rng, n):
+    return " ".join(rng.choice(["two", "rooms", "are", "free", "on", "Monday", "at", "noon", "für", "Ada", "Grace"]) for _ in range(n))
+
+
+def answer(rng, reasoning, content, calls=()):
+    message = {"role": "assistant", "content": content}
+    if reasoning:
+        message["reasoning_content"] = words(rng, 4)
+    if calls:
+        message["tool_calls"] = list(calls)
+    return message
+
+
+def called(rng, name, long=0):
+    key = "query" if name == "find" else "slot"
+    ident = f"c{rng.randrange(10**8):08d}"
+    return (
+        {"id": ident, "type": "function", "function": {"name": name, "arguments": {key: words(rng, 2)}}},
+        {"role": "tool", "tool_call_id": ident, "content": words(rng, long or rng.randint(2, 12))},
+    )
+
+
+def side(rng, kind, steps, long):
+    """One continuation: so many calls with their results, then an answer."""
+    messages = []
+    for step in range(steps):
+        call, result = called(rng, rng.choice(["find", "book"]), long if step == 0 else 0)
+        messages += [answer(rng, kind == "reasoning", "", [call]), result]
+    return messages + [answer(rng, kind == "reasoning", words(rng, rng.randint(3, 9)))]
+
+
+def pair(rng, at, long=0):
+    kind = KINDS[at % len(KINDS)]
+    prompt = [{"role": "system", "content": "You book rooms."}]
+    for _ in range(rng.randint(1, 3) if kind == "turns" else 0):
+        prompt += [{"role": "user", "content": words(rng, 4)}, {"role": "assistant", "content": words(rng, 4)}]
+    prompt.append({"role": "user", "content": words(rng, 5) + f" ({at})"})
+    steps = 0 if kind == "turns" else rng.randint(1, 3)
+    return {"id": f"p{at}", "kind": kind, "tools": TOOLS, "prompt": prompt,
+            "chosen": side(rng, kind, steps, long), "rejected": side(rng, kind, rng.randint(0, steps), 0)}
+
+
+def trace(rng, at, long=0):
+    p = pair(rng, at, long)
+    return {"id": f"t{at}", "kind": p["kind"], "task_id": f"task{at}", "tools": TOOLS, "messages": p["prompt"] + p["chosen"], "reward": 1.0}
+
+
+def write(path, rows):
+    with open(path, "w", encoding="utf-8") as file:
+        for row in rows:
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def rows(make, count, long=0):
+    """So many rows; the last one has a tool result of so many words."""
+    rng = random.Random(7)
+    return [make(rng, at, long if at == count - 1 else 0) for at in range(count)]
+
+
+if __name__ == "__main__":
+    import sys
+
+    folder, count, long = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    write(f"{folder}/pairs.jsonl", rows(pair, count, long))
+    write(f"{folder}/traces.jsonl", rows(trace, count, long))

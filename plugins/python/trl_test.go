@@ -1,0 +1,184 @@
+//go:build tokenizers
+
+package python_test
+
+import (
+	"bufio"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/collator"
+	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/internal/pythontest"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// TestTRL: TRL's losses are over exactly the tokens of the files, which tests/trl/test_exact.py reads from the
+// gradients. The rows are conversations with tools and reasoning on four templates, 6 pairs and 6 demonstrations of
+// each; NATGO_LONG=1 takes 50 of each, one with a result of 800 words.
+func TestTRL(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: training takes a minute; run without -short")
+	}
+	python := pythontest.TRL(t)
+	count, long := "6", "0"
+	if os.Getenv("NATGO_LONG") != "" {
+		count, long = "50", "800"
+	}
+	work := t.TempDir()
+	env := append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=.", "OMP_NUM_THREADS=1", "HF_HUB_OFFLINE=1",
+		"HF_HOME="+filepath.Join(work, "hf"), "NATGO_TEST_TRL="+work)
+	say := func(args ...string) {
+		t.Helper()
+		cmd := exec.Command(python, args...)
+		cmd.Env = env
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%q: %v\n%s", args, err, out)
+		}
+		t.Logf("%s", out)
+	}
+	say("tests/trl/made.py", work, count, long)
+	own := pythontest.TinyModel(t, "../..")
+	for name, template := range map[string]string{
+		"tiny": "", "chatml": "../../collator/testdata/chatml.jinja",
+		"thinking": "../../collator/testdata/thinking.jinja",
+		"hints":    "../../examples/hints/tokenizer/chat_template.jinja",
+	} {
+		dir := filepath.Join(work, name)
+		if err := os.CopyFS(filepath.Join(dir, "model"), os.DirFS(own)); err != nil {
+			t.Fatal(err)
+		}
+		if template != "" {
+			text, err := os.ReadFile(template)
+			if err == nil {
+				err = os.WriteFile(filepath.Join(dir, "model", "chat_template.jinja"), text, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		items := made(t, work)
+		collate(t, dir, "run", nil, items)
+		if name != "chatml" {
+			continue
+		}
+		scores := filepath.Join(dir, "reference.jsonl")
+		say("../../examples/composite-trainer/reference_logps.py", "--batches", filepath.Join(dir, "run", "batches"),
+			"--model", filepath.Join(dir, "model"), "--output", scores)
+		file, err := os.Open(scores)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		reference, err := collator.ReadReference(file, "the model itself")
+		if err != nil {
+			t.Fatal(err)
+		}
+		collate(t, dir, "referred", reference, items)
+	}
+	say("-m", "unittest", "-v", "tests/trl/test_exact.py")
+}
+
+// made are the records of what made.py wrote: a preference of each pair, a demonstration of each trace.
+func made(t *testing.T, work string) (items []collator.Item) {
+	t.Helper()
+	each(t, filepath.Join(work, "pairs.jsonl"), func(row json.Raw, origin *builders.Origin) {
+		items = append(items, collator.Item{Hash: origin.Example, Record: &builders.Resolved{
+			Record: &builders.Preference{}, Origin: origin,
+			Prompt: passage(t, row, "prompt"), Chosen: passage(t, row, "chosen"), Rejected: passage(t, row, "rejected"),
+		}})
+	})
+	each(t, filepath.Join(work, "traces.jsonl"), func(row json.Raw, origin *builders.Origin) {
+		items = append(items, collator.Item{Hash: origin.Example, Record: &builders.Resolved{
+			Record: &builders.Demonstration{Train: builders.TrainAll, Weight: 1}, Origin: origin,
+			Messages: passage(t, row, "messages"),
+		}})
+	})
+	return items
+}
+
+func each(t *testing.T, path string, use func(json.Raw, *builders.Origin)) {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 16<<20)
+	for n := int64(0); lines.Scan(); n++ {
+		row, err := json.Parse([]byte(lines.Text()), json.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, _ := row.Get("id")
+		id, _ := name.Text()
+		tools, _ := row.Get("tools")
+		origin := &builders.Origin{Row: n, Example: id, Task: id, Fidelity: ttc.TextOnly}
+		for raw := range tools.Elements() {
+			tool, err := chat.ParseTool(raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			origin.Tools = append(origin.Tools, tool)
+		}
+		use(row, origin)
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func passage(t *testing.T, row json.Raw, key string) builders.Passage {
+	t.Helper()
+	raw, _ := row.Get(key)
+	messages, err := chat.ParseMessages(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return builders.Passage{Nodes: ttc.Chain(messages, ttc.Assumed).Nodes}
+}
+
+// collate writes the batches of records with a model's own tokenizer and template.
+func collate(t *testing.T, dir, name string, reference *collator.Reference, items []collator.Item) {
+	t.Helper()
+	tok, err := tokenizer.Load(filepath.Join(dir, "model"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tok.Close()
+	template, err := os.ReadFile(filepath.Join(dir, "model", "chat_template.jinja"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := collator.New(collator.Config{
+		Tokenizer: tok, Template: string(template), MaxLength: 1 << 16, BatchTokens: 1 << 17, Reference: reference,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups := func(yield func([]collator.Item, error) bool) {
+		for i := range items {
+			if !yield(items[i:i+1], nil) {
+				return
+			}
+		}
+	}
+	result, err := c.Collate(context.Background(), groups, filepath.Join(dir, name), t.TempDir(), func(d ledger.Drop) {
+		t.Errorf("%s: %s was left out: %s: %s", dir, d.Example, d.Reason, d.Detail)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rows := result.Counts["dpo/train"].Rows + result.Counts["sft/train"].Rows; int(rows) < len(items) {
+		t.Fatalf("%s: %d rows of %d records", dir, rows, len(items))
+	}
+}
