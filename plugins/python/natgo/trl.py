@@ -78,9 +78,9 @@ def _batches(run: Path, channel: str, split: str, reference: bool, weights: str,
 def _dataset(rows: Any, batches: BatchSet, features: Dict[str, Any], numbers: Sequence[str]) -> "datasets.Dataset":
     features = {**features, **{name: datasets.Value("float32") for name in numbers}}
     key = f"{batches.fingerprint()[:32]}-{rows.__name__}-{len(numbers)}"
-    # What was made of the same batches before is taken from the cache of datasets.
+    # What was made of the same batches before is taken from the cache of datasets. A list would be taken for shards.
     return datasets.Dataset.from_generator(
-        rows, features=datasets.Features(features), gen_kwargs={"batches": batches, "numbers": list(numbers)}, fingerprint=key
+        rows, features=datasets.Features(features), gen_kwargs={"batches": batches, "numbers": tuple(numbers)}, fingerprint=key
     )
 
 
@@ -106,7 +106,7 @@ def _sequences(batch: Batch, side: str) -> Iterator[Tuple[Any, Any]]:
         yield ids[row, place], trained[row, place]
 
 
-def _pair_rows(batches: BatchSet, numbers: List[str]) -> Iterator[Dict[str, Any]]:
+def _pair_rows(batches: BatchSet, numbers: Sequence[str]) -> Iterator[Dict[str, Any]]:
     for batch in batches:
         for at, both in enumerate(zip(*(_sequences(batch, side + "_") for side in _SIDES))):
             row = {name: float(batch[name][at]) for name in numbers}
@@ -115,14 +115,14 @@ def _pair_rows(batches: BatchSet, numbers: List[str]) -> Iterator[Dict[str, Any]
             yield row
 
 
-def _answer_rows(batches: BatchSet, numbers: List[str]) -> Iterator[Dict[str, Any]]:
-    for row in _pair_rows(batches, list(_REFERENCE) if numbers else []):
+def _answer_rows(batches: BatchSet, numbers: Sequence[str]) -> Iterator[Dict[str, Any]]:
+    for row in _pair_rows(batches, _REFERENCE if numbers else ()):
         for side in _SIDES:
             answer = {"input_ids": row[f"{side}_input_ids"], "mask": row[f"{side}_mask"], "label": side == "chosen"}
             yield {**answer, "ref_logps": row[f"ref_{side}_logps"]} if numbers else answer
 
 
-def _demonstration_rows(batches: BatchSet, numbers: List[str]) -> Iterator[Dict[str, Any]]:
+def _demonstration_rows(batches: BatchSet, numbers: Sequence[str]) -> Iterator[Dict[str, Any]]:
     for batch in batches:
         for ids, trained in _sequences(batch, ""):
             yield {"input_ids": ids, "labels": np.where(trained, ids, _IGNORED)}
