@@ -65,7 +65,7 @@ func measure(t testing.TB, name string) (total score, families map[string]score)
 			s.fine++
 		}
 		families[r.Family] = s
-		if r.Failed != got.Failed && name == "dev" { // the other half is not to be looked at
+		if r.Failed != got.Failed && strings.HasSuffix(name, "dev") { // the other half is not to be looked at
 			t.Logf("%s/%s %s: failed %v, %q %s (%s)\n%s", r.Family, r.Group, r.Source, r.Failed, got.Rule,
 				got.Quote, got.Why, tail(r.Text))
 		}
@@ -119,6 +119,48 @@ func TestHeldOut(t *testing.T) {
 func TestFresh(t *testing.T) {
 	if total, families := measure(t, "fresh"); total.precision() < 0.98 || total.recall() < 0.94 {
 		t.Errorf("precision %.3f, recall %.3f\n%s", total.precision(), total.recall(), table(total, families))
+	}
+}
+
+// What blind.py ran after all that, in two halves by program and library: at first sight, before a rule was changed for the
+// first half (blind-dev), 0.90 of both halves' failures were found. Nobody looks at a text of the second.
+func TestBlind(t *testing.T) {
+	for name, least := range map[string]score{
+		"blind-dev": {found: 157, failed: 159, fine: 42},
+		"blind":     {found: 130, failed: 141, wrong: 2, fine: 42},
+	} {
+		if s, families := measure(t, name); s.found < least.found || s.wrong > least.wrong || s.failed != least.failed {
+			t.Errorf("%s: %+v, want %+v at least\n%s", name, s, least, table(s, families))
+		}
+	}
+}
+
+// TestVoice: what tells a program's complaint from its output is who speaks, of what, and how much of the text it is.
+func TestVoice(t *testing.T) {
+	for _, c := range []struct {
+		command, text string
+		failed        bool
+	}{
+		{"frobcut list", "frobcut: you have to name a column\nTry 'frobcut --help'.\n", true},
+		{"cut list", "cut: you must specify a list of bytes\nTry 'cut --help' for more information.", true},
+		{"cat list", "frobcut: you have to name a column", false},
+		{"frobzip a.z", "frobzip: a.z: wrong number (file was not created by frobzip)\n\nTry frobzip-recover.", true},
+		{"frobzip a.z", "frobzip: a.z: created 3 files", false},
+		{"frobnicate", "Usage: frobnicate [OPTION]...", true},
+		{"frobnicate --help", "Usage: frobnicate [OPTION]...", false},
+		{"cat README", "Usage: frobnicate [OPTION]...", false},
+		{"frobkey -l a.txt", "a.txt is not a key that I know.", true},
+		{"frobkey -l b.txt", "a.txt is not a key that I know.", false},
+		{"frobkey -l a.txt", "a.txt: 3 keys", false},
+		{"frobdb --table=users", "unknown table users", true},
+	} {
+		arguments, err := stdjson.Marshal(map[string]string{"command": c.command})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := Read(c.text, Call{Arguments: arguments}); got.Failed != c.failed {
+			t.Errorf("%s: %q: %+v", c.command, c.text, got)
+		}
 	}
 }
 

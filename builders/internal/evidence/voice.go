@@ -13,6 +13,8 @@ var (
 	// The last words of a command that nobody signed.
 	unsigned = lazy(`^(?:(?:Unable to|Could not|Couldn't|Cannot|Can't|Failed to|Not able to|Invalid choice|` +
 		`Unrecognized|Unknown (?:option|command|argument|flag)|No such) .{1,300}|` +
+		`(?:Unknown|Unrecognized|Unsupported|Invalid|Illegal|Bad|Missing) [\w -]{2,40}(?:: | ["'\x{2018}]).{1,200}|` +
+		`\S+ (?:is not|isn't) an? (?:[\w-]+ ){1,4}(?:file|directory|archive|key|image|device|repository|package)\b.*|` +
 		`Error \w+ing .*|Please (?:run|log ?in|sign in|authenticate)\b.*|` +
 		`To get started with .*\bplease run\b.*|The system cannot .*|Access is denied.*|(?:[A-Z][\w-]*|` +
 		`\S+) (?:[\w-]+ ){0,4}failed[.!]?(?: .*)?|.{1,80} failed: \S.*|` +
@@ -22,7 +24,16 @@ var (
 // voice reads the last words of a program in a text that no other rule knows.
 func (c Call) voice(t *text) Finding {
 	command := c.command()
-	if command == "" || c.reads() != "" || len(t.head) > 1 && t.document("program_message") != "" {
+	if command == "" {
+		return Finding{}
+	}
+	if f := c.complaint(t, command); f.Failed || c.reads() != "" {
+		return f
+	}
+	if f := echo(t, command); f.Failed {
+		return f
+	}
+	if len(t.head) > 1 && t.document("program_message") != "" {
 		return Finding{}
 	}
 	for i := len(t.tail) - 1; i >= 0; i-- {
@@ -42,6 +53,97 @@ func (c Call) voice(t *text) Finding {
 	}
 	return Finding{}
 }
+
+// fewLines is how long the answer is of a program that was called wrongly: what is wrong, and how it is done.
+const fewLines = 6
+
+// complaint is the first line of a short text in which the program that the command runs speaks in its own name. What it
+// prints when it works, it doesn't sign. Below stands what else it says of it.
+func (c Call) complaint(t *text, command string) Finding {
+	if command == "" {
+		return Finding{}
+	}
+	l := t.head[0]
+	m := signed().FindStringSubmatch(l)
+	if m == nil || len(t.head) > fewLines || !starts(command, m[1]) {
+		return c.misused(t, command)
+	}
+	said, _, _ := strings.Cut(inBrackets().ReplaceAllString(m[2], ""), ". ")
+	if quiet().MatchString(said) || figure().MatchString(l) {
+		return Finding{}
+	}
+	return failed("program_message", l)
+}
+
+// misused is how a program is used, where nobody asked for it: it says so instead of doing the work.
+func (c Call) misused(t *text, command string) Finding {
+	if asksHelp().MatchString(command) || len(t.all) > 2000 {
+		return Finding{}
+	}
+	for _, l := range t.head[:min(2, len(t.head))] {
+		if usage().MatchString(l + " ") {
+			return failed("program_message", l)
+		}
+	}
+	return Finding{}
+}
+
+// echo is a line of a short text that turns down what the command was given: it names an argument and says that it won't
+// do.
+func echo(t *text, command string) Finding {
+	const most = 3 // lines
+	if len(t.head) > most || t.count > 60 || looksLikeLog(t.head) || report(t.all) {
+		return Finding{}
+	}
+	for _, l := range t.head {
+		if !turnsDown().MatchString(l) || figure().MatchString(l) || turnsDown().MatchString(command) {
+			continue
+		}
+		for _, word := range strings.Fields(command)[1:] {
+			word = strings.Trim(word, "\"'`;|&<>()")
+			if _, value, ok := strings.Cut(word, "="); ok && len(value) > 1 {
+				word = value
+			}
+			if len(word) > 1 && holdsWord(l, word) {
+				return failed("program_message", l)
+			}
+		}
+	}
+	return Finding{}
+}
+
+// holdsWord reports whether a word stands in a line, not as a part of another.
+func holdsWord(l, word string) bool {
+	part := func(b byte) bool {
+		return b == '_' || b == '-' || b >= '0' && b <= '9' || b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z'
+	}
+	for from := 0; ; {
+		i := strings.Index(l[from:], word)
+		if i < 0 {
+			return false
+		}
+		i += from
+		end := i + len(word)
+		if (i == 0 || !part(l[i-1]) || !part(word[0])) && (end == len(l) || !part(l[end]) || !part(word[len(word)-1])) {
+			return true
+		}
+		from = i + 1
+	}
+}
+
+var (
+	turnsDown = lazy(`(?i)\b(?:not (?:an? |the |be |in |enough |been |find |found|exist|installed|permitted|allowed|` +
+		`supported|recogni[sz]ed|valid|readable|writable|accessible|understood|implemented|available|defined|` +
+		`specified|open|set\b|known)|(?:is|was|are|does|do|did|has|have|could|can|wo)n't|can ?not|unknown|` +
+		`unrecogni[sz]ed|unsupported|invalid|illegal|no such|` +
+		`no (?:\w+ ){1,3}(?:named|called|matches|matching|matched|specified|given)\b|missing|denied|refused|` +
+		`unable|failed to|failure|bad|malformed|must|expect(?:s|ed|ing)|required|requires|undefined|unexpected|` +
+		`conflicts?|too (?:many|few|long|short|large|small)|already exists|out of range|corrupt\w*|unreachable|` +
+		`forbidden|unauthori[sz]ed)`)
+	inBrackets = lazy(`\([^()]*\)`)
+	asksHelp   = lazy(`(?i)(?:^|\s)(?:-h|-\?|-H|--?help\S*|help|--usage|--?version|-V|man|info|cat|less|head|tail|grep|` +
+		`echo|printf|sed|awk|rg)(?:\s|$)`)
+)
 
 // starts reports whether a command line runs a program.
 func starts(command, program string) bool {

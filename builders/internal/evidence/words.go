@@ -24,8 +24,13 @@ func (c Call) words(text string) Finding {
 		return f
 	}
 	f := t.strongest()
-	if f.Rule == "" {
+	switch {
+	case f.Rule == "":
 		f = c.voice(t)
+	case !f.Failed:
+		if own := c.complaint(t, c.command()); own.Failed {
+			f = own
+		}
 	}
 	switch {
 	case f.Rule == "":
@@ -173,10 +178,18 @@ func (t *text) paragraphs() (n int) {
 }
 
 var (
-	pageTitle = lazy(`(?is)<(?:title|h1)[^>]{0,200}>\s*(?:error:? )?([45]\d\d)\b[^<]{0,80}</`)
+	pageTitle = lazy(`(?is)<(?:title|h1)[^>]{0,200}>\s*(?:(?:http )?error:? )?(?:([45]\d\d)\b[^<]{0,80}|` +
+		reasonPhrase + `(?: \([45]\d\d\))?|error(?: (?:response|page|report))?)\s*</`)
 	soapFault = lazy(`(?i)<(?:\w+:)?Fault>|^(?:<\?xml[^>]*\?>\s*)?<(?:Error|ErrorResponse|error)\b[^>]*>`)
 	tags      = lazy(`<[^>]{0,500}>`)
 )
+
+// reasonPhrase is what HTTP calls its errors, as the title of a page has it.
+const reasonPhrase = `(?:(?:bad|invalid) request|unauthorized|(?:authentication|payment) required|forbidden|` +
+	`access denied|(?:page |file |resource )?not found|method not allowed|not acceptable|(?:request )?timeout|conflict|gone|` +
+	`(?:payload|content|request entity) too large|unsupported media type|unprocessable (?:entity|content)|` +
+	`too many requests|(?:internal )?server error|not implemented|bad gateway|service (?:temporarily )?unavailable|` +
+	`gateway time-?out)`
 
 // page reads markup: a page of an HTTP error is short, and an article about one isn't.
 func (t *text) page() (Finding, bool) {
