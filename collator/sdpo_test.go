@@ -218,6 +218,7 @@ func TestInjectionModes(t *testing.T) {
 	drops := strings.Replace(noSystem, "{{- '<|im_start|>'", "{%- if (m.role == 'user' or m.role == 'system') and loop.index0 > 1 %}{% continue %}{% endif %}{{- '<|im_start|>'", 1)
 	quotes := strings.Replace(onlyTools, "m.content }}", "(m.content | tojson if m.role == 'tool' else m.content) }}", 1)
 	rewrites := strings.Replace(onlyTools, "m.content }}", "(m.content | upper if m.role == 'tool' else m.content) }}", 1)
+	oneLine := strings.Replace(onlyTools, "m.content }}", "m.content.split('\\n')[0] }}", 1)
 	hoists := strings.Replace(noSystem, "{%- for m in messages %}\n    {%- if m.role == 'system' and not loop.first %}{{ raise_exception('System message must be at the beginning') }}{% endif %}",
 		"{%- for m in messages %}{% if m.role == 'system' %}{{ m.content }}{% endif %}{% endfor %}{%- for m in messages %}{% if m.role == 'system' %}{% continue %}{% endif %}", 1)
 	for name, c := range map[string]struct{ template, mode, reason string }{
@@ -225,6 +226,7 @@ func TestInjectionModes(t *testing.T) {
 		"so is a second user's":  {onlyTools, modeAppend, ""},
 		"both are dropped":       {drops, modeAppend, ""},
 		"results are quoted":     {quotes, modeAppend, ""},
+		"a line of results":      {oneLine, modeLead, ""}, // what is put behind it, or on a line of its own, is lost
 		"results are rewritten":  {rewrites, "", "hint_unplaceable 1"},
 		"system goes to the top": {hoists, modeUser, ""},
 	} {
@@ -245,7 +247,9 @@ func TestInjectionModes(t *testing.T) {
 				t.Errorf("%s, want %s", mode, c.mode)
 			}
 			student, teacher := decode(t, got.rows[0].Sides[0].IDs), decode(t, got.rows[0].Sides[1].IDs)
-			piece := map[string]string{modeUser: "<|im_start|>user\nLook again.<|im_end|>\n", modeAppend: "\n\nLook again."}[c.mode]
+			piece := map[string]string{
+				modeUser: "<|im_start|>user\nLook again.<|im_end|>\n", modeAppend: "\n\nLook again.", modeLead: "Look again. ",
+			}[c.mode]
 			if name == "results are quoted" {
 				piece = `\n\nLook again.`
 			}
