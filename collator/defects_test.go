@@ -206,6 +206,28 @@ func TestD18RefusalsAreNoFallbacks(t *testing.T) {
 	want(t, strings.Contains(c.drops[1].Detail, "unknown role wizard"), true)
 }
 
+// TestRefusedMessages: where a template refuses a message, the turns before it are kept as it renders them, each with what the
+// model was given; the others are counted.
+func TestRefusedMessages(t *testing.T) {
+	cfg := toyConfig(t, "chatml.jinja")
+	cfg.Template = strings.Replace(noSystem, "{{- '<|im_start|>'",
+		"{%- if m.role == 'tool' %}{{ raise_exception('no tools here') }}{% endif %}{{- '<|im_start|>'", 1)
+	ms := says("user: q", "assistant: a", "user: r", "assistant: b", "user: s")
+	ms = append(ms, callMessage("", "edit", `{"file": "main"}`))
+	ms = append(ms, says("tool: done", "assistant: c")...)
+	c := collate(t, cfg, one([]Item{demonstration("x", nodes(ms))}))
+	var trained []string
+	for i := range c.rows {
+		trained = append(trained, trainedTexts(t, &c.rows[i].Sides[0])...)
+	}
+	slices.Sort(trained)
+	want(t, strings.Join(trained, "|"), `<tool_call>edit {"file": "main"}</tool_call><|im_end|>|a<|im_end|>|b<|im_end|>`)
+	want(t, c.reasons("turn"), "template_refused 1")
+	want(t, c.reasons("record"), "")
+	want(t, decode(t, c.rows[1].Sides[0].IDs),
+		"<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\na<|im_end|>\n<|im_start|>user\nr<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n")
+}
+
 // TestD20RolloutColumns: rl has all that a policy-gradient loss needs: ids, masks, log-probs at sampling time, advantages.
 func TestD20RolloutColumns(t *testing.T) {
 	good, bad := 1.0, 0.0

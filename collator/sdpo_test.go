@@ -248,7 +248,8 @@ func TestInjectionModes(t *testing.T) {
 			}
 			student, teacher := decode(t, got.rows[0].Sides[0].IDs), decode(t, got.rows[0].Sides[1].IDs)
 			piece := map[string]string{
-				modeUser: "<|im_start|>user\nLook again.<|im_end|>\n", modeAppend: "\n\nLook again.", modeLead: "Look again. ",
+				modeUser: "<|im_start|>user\nLook again.<|im_end|>\n", modeAppend: "\n\nLook again.",
+				modeLead: "Look again. ",
 			}[c.mode]
 			if name == "results are quoted" {
 				piece = `\n\nLook again.`

@@ -39,9 +39,10 @@ func (w *worker) rollout(m *material, fit fitter) (rows []made, turnsRefused []c
 				refusals = append(refusals, *one.view.unlike(m, i))
 			}
 			return []made{*one}, refusals, nil
-		case w.cfg.Rows == Trajectory, r != nil && r.Reason != TooLong && !another(r):
+		case w.cfg.Rows == Trajectory, r != nil && r.Reason != TooLong && r.Reason != TemplateRefused && !another(r):
 			return nil, nil, r
 		}
+		// What stands before a message that the template refuses can be said in it.
 		first = r
 	}
 	for i := range m.nodes {

@@ -91,7 +91,8 @@ func table(total score, families map[string]score) string {
 	return b.String()
 }
 
-// On the half that no rule was made with, nearly all that failed is found, and nearly nothing else. The README has the table.
+// On the half that no rule was made with, nearly all that failed is found, and nearly nothing else. The README has the
+// table.
 func TestHeldOut(t *testing.T) {
 	total, families := measure(t, "held")
 	if total.precision() < 0.97 || total.recall() < 0.97 {
@@ -122,8 +123,8 @@ func TestFresh(t *testing.T) {
 	}
 }
 
-// What blind.py ran after all that, in two halves by program and library: at first sight, before a rule was changed for the
-// first half (blind-dev), 0.90 of both halves' failures were found. Nobody looks at a text of the second.
+// What blind.py ran after all that, in two halves by program and library: at first sight, before a rule was changed for
+// the first half (blind-dev), 0.90 of both halves' failures were found. Nobody looks at a text of the second.
 func TestBlind(t *testing.T) {
 	for name, least := range map[string]score{
 		"blind-dev": {found: 157, failed: 159, fine: 42},

@@ -57,8 +57,8 @@ func (c Call) voice(t *text) Finding {
 // fewLines is how long the answer is of a program that was called wrongly: what is wrong, and how it is done.
 const fewLines = 6
 
-// complaint is the first line of a short text in which the program that the command runs speaks in its own name. What it
-// prints when it works, it doesn't sign. Below stands what else it says of it.
+// complaint is the first line of a short text in which the program that the command runs speaks in its own name. What
+// it prints when it works, it doesn't sign. Below stands what else it says of it.
 func (c Call) complaint(t *text, command string) Finding {
 	if command == "" {
 		return Finding{}
@@ -88,8 +88,8 @@ func (c Call) misused(t *text, command string) Finding {
 	return Finding{}
 }
 
-// echo is a line of a short text that turns down what the command was given: it names an argument and says that it won't
-// do.
+// echo is a line of a short text that turns down what the command was given: it names an argument and says that it
+// won't do.
 func echo(t *text, command string) Finding {
 	const most = 3 // lines
 	if len(t.head) > most || t.count > 60 || looksLikeLog(t.head) || report(t.all) {
@@ -141,8 +141,8 @@ var (
 		`conflicts?|too (?:many|few|long|short|large|small)|already exists|out of range|corrupt\w*|unreachable|` +
 		`forbidden|unauthori[sz]ed)`)
 	inBrackets = lazy(`\([^()]*\)`)
-	asksHelp   = lazy(`(?i)(?:^|\s)(?:-h|-\?|-H|--?help\S*|help|--usage|--?version|-V|man|info|cat|less|head|tail|grep|` +
-		`echo|printf|sed|awk|rg)(?:\s|$)`)
+	asksHelp   = lazy(`(?i)(?:^|\s)(?:-h|-\?|-H|--?help\S*|help|--usage|--?version|-V|man|info|cat|less|head|tail|` +
+		`grep|echo|printf|sed|awk|rg)(?:\s|$)`)
 )
 
 // starts reports whether a command line runs a program.
