@@ -35,7 +35,8 @@ func TestD1MaskLiesOnTheRender(t *testing.T) {
 		`<tool_call>frob {"file": "main"}</tool_call><|im_end|>|I see.<tool_call>edit {"file": "main"}</tool_call><|im_end|>|Fixed!<|im_end|>`)
 }
 
-// TestD2FirstTokenIsTrained: labels are token-aligned, labels[t] = input_ids[t], from a turn's first token to its terminator.
+// TestD2FirstTokenIsTrained: labels are token-aligned, labels[t] = input_ids[t], from a turn's first token to its
+// terminator.
 func TestD2FirstTokenIsTrained(t *testing.T) {
 	c := run(t, "chatml.jinja", demonstration("x", nodes(says("user: q", "assistant: answer"))))
 	x := tensorsOf(t, c, 0)
@@ -111,8 +112,8 @@ func sum(v []int64) (n int64) {
 	return n
 }
 
-// TestD11CutsKeepWhatIsTrained: too long a row loses whole turns in its middle, a call never without its result, the same on
-// both sides of a pair; what can't be cut is dropped and counted.
+// TestD11CutsKeepWhatIsTrained: too long a row loses whole turns in its middle, a call never without its result, the
+// same on both sides of a pair; what can't be cut is dropped and counted.
 func TestD11CutsKeepWhatIsTrained(t *testing.T) {
 	filler := strings.Repeat("words ", 30)
 	long := append(says("system: rules", "user: task"), callMessage(filler, "f", `{"a": 1}`), say("tool: "+filler),
@@ -174,8 +175,9 @@ func TestD16PreferencesHaveHeaderAndEnd(t *testing.T) {
 	}
 }
 
-// TestD17PromptsAreTokensInCommon: both sides begin with the prompt's very tokens, there is one before the first trained
-// one, and where a token would lie across the edge the answer is encoded apart from the prompt, as it is sampled.
+// TestD17PromptsAreTokensInCommon: both sides begin with the prompt's very tokens, there is one before the first
+// trained one, and where a token would lie across the edge the answer is encoded apart from the prompt, as it is
+// sampled.
 func TestD17PromptsAreTokensInCommon(t *testing.T) {
 	empty := preference("none", nil, "a", "b")
 	empty.Record.Prompt.Nodes = []ttc.Node{}
@@ -189,8 +191,8 @@ func TestD17PromptsAreTokensInCommon(t *testing.T) {
 	}
 }
 
-// TestD18RefusalsAreNoFallbacks: without a template there is no collator, and a conversation the template refuses is dropped
-// with the example's name; nothing is ever joined in its place.
+// TestD18RefusalsAreNoFallbacks: without a template there is no collator, and a conversation the template refuses is
+// dropped with the example's name; nothing is ever joined in its place.
 func TestD18RefusalsAreNoFallbacks(t *testing.T) {
 	if _, err := TemplateText(toy(t).Config, ""); err == nil {
 		t.Error("a template out of nothing")
@@ -206,8 +208,8 @@ func TestD18RefusalsAreNoFallbacks(t *testing.T) {
 	want(t, strings.Contains(c.drops[1].Detail, "unknown role wizard"), true)
 }
 
-// TestRefusedMessages: where a template refuses a message, the turns before it are kept as it renders them, each with what the
-// model was given; the others are counted.
+// TestRefusedMessages: where a template refuses a message, the turns before it are kept as it renders them, each with
+// what the model was given; the others are counted.
 func TestRefusedMessages(t *testing.T) {
 	cfg := toyConfig(t, "chatml.jinja")
 	cfg.Template = strings.Replace(noSystem, "{{- '<|im_start|>'",
@@ -221,14 +223,17 @@ func TestRefusedMessages(t *testing.T) {
 		trained = append(trained, trainedTexts(t, &c.rows[i].Sides[0])...)
 	}
 	slices.Sort(trained)
-	want(t, strings.Join(trained, "|"), `<tool_call>edit {"file": "main"}</tool_call><|im_end|>|a<|im_end|>|b<|im_end|>`)
+	want(t, strings.Join(trained, "|"),
+		`<tool_call>edit {"file": "main"}</tool_call><|im_end|>|a<|im_end|>|b<|im_end|>`)
 	want(t, c.reasons("turn"), "template_refused 1")
 	want(t, c.reasons("record"), "")
 	want(t, decode(t, c.rows[1].Sides[0].IDs),
-		"<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\na<|im_end|>\n<|im_start|>user\nr<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n")
+		"<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\na<|im_end|>\n"+
+			"<|im_start|>user\nr<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n")
 }
 
-// TestD20RolloutColumns: rl has all that a policy-gradient loss needs: ids, masks, log-probs at sampling time, advantages.
+// TestD20RolloutColumns: rl has all that a policy-gradient loss needs: ids, masks, log-probs at sampling time,
+// advantages.
 func TestD20RolloutColumns(t *testing.T) {
 	good, bad := 1.0, 0.0
 	c := run(t, "chatml.jinja", sampledRollout(t, "a", "t", &good, says("user: q", "assistant: yes")), sampledRollout(t, "b", "t", &bad, says("user: q", "assistant: no!")),
@@ -267,8 +272,8 @@ func TestD21OneLeadingDimension(t *testing.T) {
 	}
 }
 
-// TestD22DenominatorsAreTheTrainers: with row_n_active of all batches a step's loss is one token mean (10 over 100 and 10
-// over 2 tokens is 0.196, not 2.55), and the tokens of one rollout weigh the same in however many rows they are.
+// TestD22DenominatorsAreTheTrainers: with row_n_active of all batches a step's loss is one token mean (10 over 100 and
+// 10 over 2 tokens is 0.196, not 2.55), and the tokens of one rollout weigh the same in however many rows they are.
 func TestD22DenominatorsAreTheTrainers(t *testing.T) {
 	cfg := toyConfig(t, "chatml.jinja")
 	cfg.Rows, cfg.BatchTokens, cfg.MaxLength = PerTurn, 170, 170
@@ -321,8 +326,8 @@ func TestD27AMessageWithoutRoleIsRefused(t *testing.T) {
 	want(t, c.reasons("record"), "bad_roles 1")
 }
 
-// TestD28EverythingIsCounted: each record is in rows or dropped once with a reason that has a page; each row says where it
-// comes from; a proof fails when anything is changed.
+// TestD28EverythingIsCounted: each record is in rows or dropped once with a reason that has a page; each row says where
+// it comes from; a proof fails when anything is changed.
 func TestD28EverythingIsCounted(t *testing.T) {
 	cut := demonstration("cut", nodes(says("user: q", "assistant: a")))
 	cut.Record.Messages.Nodes[1].FinishReason = "length"

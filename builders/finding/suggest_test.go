@@ -27,3 +27,16 @@ func TestNearestFindsOneEdit(t *testing.T) {
 		}
 	})
 }
+
+// TestNearestOfShortWords: in a short word, two letters that changed places are one mistake, as one letter too many is;
+// more is another word.
+func TestNearestOfShortWords(t *testing.T) {
+	words := []string{"pairs", "size", "top"}
+	for typed, want := range map[string]string{
+		"apirs": "pairs", "szie": "size", "sze": "size", "tpo": "top", "zzzz": "",
+	} {
+		if got := Nearest(typed, words); got != want {
+			t.Errorf("%s: %q, want %q", typed, got, want)
+		}
+	}
+}

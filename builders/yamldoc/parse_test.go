@@ -80,3 +80,34 @@ func TestRewrittenScalarsKeepTheirPlace(t *testing.T) {
 		}
 	}
 }
+
+// TestHiddenScalars: what was hidden, a scalar or all below a node, stands in no snippet, to its first and last
+// character.
+func TestHiddenScalars(t *testing.T) {
+	doc, fs := Parse("c.yml", []byte("a: {token: qwertyuiop, name: x}\nb: [zxcvbnm]\n"), DefaultLimits)
+	if len(fs) > 0 {
+		t.Fatal(fs)
+	}
+	a, b := Lookup(doc.Root, "a"), Lookup(doc.Root, "b")
+	doc.Hide(Lookup(a, "token"))
+	doc.Hide(b)
+	if !doc.IsSecret(b.Content[0]) || doc.IsSecret(Lookup(a, "name")) {
+		t.Error("hidden is what wasn't to be, or the other way round")
+	}
+	for n, want := range map[*yaml.Node]string{a: "a: {token: ********, name: x}", b: "b: [********]"} {
+		if got := doc.Report(n, "", finding.Finding{}).Snippet; !strings.HasPrefix(got, want+"\n") {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestBadKeysAreAllFound: a key that is no text hides none of those behind it.
+func TestBadKeysAreAllFound(t *testing.T) {
+	doc, fs := Parse("c.yml", []byte("[1]: a\n{x: 1}: b\nc: d\n"), DefaultLimits)
+	if len(fs) != 2 || fs[0].Code != CodeBadKey || fs[1].Code != CodeBadKey {
+		t.Errorf("%v", fs)
+	}
+	if doc != nil && Lookup(doc.Root, "c") == nil {
+		t.Error("the key behind them is not there")
+	}
+}

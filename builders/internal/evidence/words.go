@@ -187,8 +187,8 @@ var (
 // reasonPhrase is what HTTP calls its errors, as the title of a page has it.
 const reasonPhrase = `(?:(?:bad|invalid) request|unauthorized|(?:authentication|payment) required|forbidden|` +
 	`access denied|(?:page |file |resource )?not found|method not allowed|not acceptable|(?:request )?timeout|` +
-	`conflict|gone|(?:payload|content|request entity) too large|unsupported media type|unprocessable (?:entity|content)|` +
-	`too many requests|(?:internal )?server error|not implemented|bad gateway|service (?:temporarily )?unavailable|` +
+	`conflict|gone|(?:payload|content|request entity) too large|unsupported media type|` +
+	`unprocessable (?:entity|content)|too many requests|(?:internal )?server error|not implemented|bad gateway|service (?:temporarily )?unavailable|` +
 	`gateway time-?out)`
 
 // page reads markup: a page of an HTTP error is short, and an article about one isn't.
