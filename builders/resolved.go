@@ -28,6 +28,7 @@ type Origin struct {
 	Offset   int64  // byte offset in the uncompressed file
 	Policy   string // model that sampled it; empty: unknown
 	Fidelity ttc.Fidelity
+	Gaps     ttc.Gaps // why it is no higher
 	Sampling *ttc.Sampling
 
 	TeacherTopK *int // as the example has it

@@ -1,6 +1,10 @@
 package ttc
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
 )
@@ -30,6 +34,7 @@ type Example struct {
 	Reward      *float64 // score of the whole rollout; nil where there is none
 	Policy      string   // model that sampled it; empty: unknown
 	Fidelity    Fidelity
+	Gaps        Gaps // why it is no higher, as far as the source knows
 	Sampling    *Sampling
 	RawID       json.Raw // the id as it stood; nil where there is none
 	Interrupted bool     // the source says that the workflow raised here
@@ -139,10 +144,22 @@ const (
 	IDsLogProbs                 // token ids and log-probs
 )
 
+// fidelityNames are the names that files have the levels by.
+var fidelityNames = [...]string{"partial", "text", "ids", "ids+logprobs"}
+
+// ParseFidelity is the fidelity of a name.
+func ParseFidelity(name string) (Fidelity, error) {
+	i := slices.Index(fidelityNames[:], name)
+	if i < 0 {
+		return 0, fmt.Errorf("%q is none of %s", name, strings.Join(fidelityNames[:], ", "))
+	}
+	return Fidelity(i), nil
+}
+
 // String returns the name that files have it by: partial, text, ids, ids+logprobs.
 func (f Fidelity) String() string {
-	if names := [...]string{"partial", "text", "ids", "ids+logprobs"}; int(f) < len(names) {
-		return names[f]
+	if int(f) < len(fidelityNames) {
+		return fidelityNames[f]
 	}
 	return "unknown"
 }

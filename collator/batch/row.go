@@ -61,6 +61,7 @@ type Meta struct {
 	IDs      string   `json:"ids"`                 // "sampled": as the source has them; "rendered": made from text
 	OnPolicy string   `json:"on_policy"`           // same, other, unknown
 	Fidelity string   `json:"fidelity"`            // what the text can support: ids+logprobs, ids, text, partial
+	Gaps     []string `json:"gaps,omitempty"`      // why it is no higher, as far as the source knows: no_tools, ...
 	Args     string   `json:"args_roundtrip"`      // exact, value (same value, other text), none (no calls)
 	Prompt   int      `json:"prompt,omitempty"`    // tokens of a preference's common prompt
 	Open     []int    `json:"open,omitempty"`      // the messages trained that end in no stop token, for the template has none

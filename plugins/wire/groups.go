@@ -124,7 +124,7 @@ func (w *GroupWriter) example(ex *ttc.Example) error {
 		Id: t.add(ex.ID), Task: t.add(ex.Task), Trial: t.add(ex.Trial),
 		Run: int64(ex.Run), Row: ex.Row, File: t.add(ex.File), Offset: ex.Offset,
 		Reward: ex.Reward, Policy: t.add(ex.Policy), Fidelity: pb.Fidelity(ex.Fidelity),
-		RawId: t.addOnce(ex.RawID), Interrupted: ex.Interrupted,
+		Gaps: uint32(ex.Gaps), RawId: t.addOnce(ex.RawID), Interrupted: ex.Interrupted,
 	}
 	if s := ex.Sampling; s != nil {
 		cur.Sampling = &pb.Sampling{Temperature: s.Temperature, TopP: s.TopP, Processed: s.Processed}
@@ -304,6 +304,7 @@ func (r *GroupReader) example(d *decoder, e *pb.Example) {
 			ID: d.text(e.GetId()), Task: d.text(e.GetTask()), Trial: d.text(e.GetTrial()),
 			Run: int(e.GetRun()), Row: e.GetRow(), File: d.text(e.GetFile()), Offset: e.GetOffset(),
 			Policy: d.text(e.GetPolicy()), Fidelity: enum[ttc.Fidelity](d, "fidelity", int32(e.GetFidelity()), 3),
+			Gaps:  ttc.Gaps(e.GetGaps()),
 			RawID: d.raw(e.GetRawId()), Interrupted: e.GetInterrupted(),
 		}
 		if e != nil {

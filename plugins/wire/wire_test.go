@@ -86,6 +86,7 @@ var groups = rapid.Custom(func(t *rapid.T) *ttc.Group {
 			ID: texts.Draw(t, "id"), Task: texts.Draw(t, "task"), Trial: texts.Draw(t, "trial"), Run: rapid.Int().Draw(t, "run"),
 			Row: rapid.Int64().Draw(t, "row"), File: texts.Draw(t, "file"), Offset: rapid.Int64().Draw(t, "offset"),
 			Reward: optional(t, floats, "reward"), Policy: texts.Draw(t, "policy"),
+			Gaps:     ttc.Gaps(rapid.IntRange(0, 63).Draw(t, "gaps")),
 			Fidelity: rapid.SampledFrom([]ttc.Fidelity{ttc.Partial, ttc.TextOnly, ttc.IDs, ttc.IDsLogProbs}).Draw(t, "fidelity"),
 			RawID:    raws.Draw(t, "raw id"), Interrupted: rapid.Bool().Draw(t, "interrupted"),
 			Sampling: optional(t, rapid.Custom(func(t *rapid.T) ttc.Sampling {

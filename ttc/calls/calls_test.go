@@ -270,11 +270,11 @@ func TestGapsLowerTheFidelity(t *testing.T) {
 		gaps string
 	}{
 		{Call{}, ttc.TextOnly, ""},
-		{Call{Gaps: ParsedArguments}, ttc.TextOnly, "parsed_arguments"},
-		{Call{Gaps: NoTools | RebuiltHistory}, ttc.Partial, "no_tools rebuilt_history"},
+		{Call{Gaps: ttc.ParsedArguments}, ttc.TextOnly, "parsed_arguments"},
+		{Call{Gaps: ttc.NoTools | ttc.RebuiltHistory}, ttc.Partial, "no_tools rebuilt_history"},
 		{Call{TokenIDs: []int32{1}}, ttc.IDs, ""},
 		{Call{TokenIDs: []int32{1}, LogProbs: []float32{-1}}, ttc.IDsLogProbs, ""},
-		{Call{TokenIDs: []int32{1}, LogProbs: []float32{-1}, Gaps: NoSystem}, ttc.Partial, "no_system_prompt"},
+		{Call{TokenIDs: []int32{1}, LogProbs: []float32{-1}, Gaps: ttc.NoSystem}, ttc.Partial, "no_system_prompt"},
 	} {
 		s := NewSession("s")
 		c.call.Output = says("assistant", "a").Message

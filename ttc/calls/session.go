@@ -217,7 +217,14 @@ type Example struct {
 	Agent    string
 	Calls    int64 // in all
 	Trained  int64
-	SetAside []SetAside // the calls that aren't trained
+	SetAside []SetAside      // the calls that aren't trained
+	Graded   map[Grade]int64 // the calls that are
+}
+
+// Grade is what can be claimed of a call, and why no more.
+type Grade struct {
+	Fidelity ttc.Fidelity
+	Gaps     ttc.Gaps
 }
 
 // SetAside is a call that is not trained.
@@ -330,7 +337,7 @@ func compareCalls(a, b call) int {
 
 // example makes the example of a thread. given says where messages stand in histories.
 func (s *Session) example(g *graph, given []*graph, own Owner) *Example {
-	ex := &Example{Calls: int64(len(g.calls))}
+	ex := &Example{Calls: int64(len(g.calls)), Graded: map[Grade]int64{}}
 	first := &g.calls[0]
 	ex.Tools, ex.Policy, ex.File, ex.Offset = g.tools, first.Model, first.File, first.Offset
 	ex.Fidelity = ttc.IDsLogProbs
@@ -343,6 +350,8 @@ func (s *Session) example(g *graph, given []*graph, own Owner) *Example {
 		}
 		ex.Trained++
 		ex.Fidelity = min(ex.Fidelity, c.fidelity())
+		ex.Gaps |= c.Gaps
+		ex.Graded[Grade{c.fidelity(), c.Gaps}]++
 		n := &ex.Graph.Nodes[g.nodes[c.at].renumbered]
 		n.Sampled, n.FinishReason, n.TokenIDs, n.LogProbs = ttc.Yes, c.FinishReason, c.TokenIDs, c.LogProbs
 		if c.Model != ex.Policy {

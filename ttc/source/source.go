@@ -77,6 +77,10 @@ type Stats struct {
 	Names       map[string]int64 `json:"names,omitempty"`        // candidates by step name
 	Unread      map[string]int64 `json:"unread,omitempty"`       // keys that mean something and that nothing reads, how often
 
+	Fidelity map[string]int64 `json:"fidelity,omitempty"` // calls that are trained, by what can be claimed of them
+	Gaps     map[string]int64 `json:"gaps,omitempty"`     // of those, the calls that lack something, by what
+	Rising   map[string]int64 `json:"rising,omitempty"`   // of those, the calls that are partial for nothing else
+
 	Redacted map[string]int64 `json:"redacted,omitempty"` // places that were replaced, by what stood there
 
 	Dropped map[string]map[ledger.Reason]int64 `json:"dropped,omitempty"` // unit -> reason -> count
@@ -126,8 +130,45 @@ func (s *Stats) Warnings() []string {
 		}
 		out = append(out, "redacted, and not trained: "+strings.Join(classes, ", "))
 	}
+	if text := s.lacking(); text != "" {
+		out = append(out, text)
+	}
 	for _, key := range slices.Sorted(maps.Keys(s.Unread)) {
 		out = append(out, fmt.Sprintf("%s: it says something that is not read, and is passed over %d times", key, s.Unread[key]))
+	}
+	return out
+}
+
+// Grade counts calls of one fidelity.
+func (s *Stats) Grade(f ttc.Fidelity, gaps ttc.Gaps, n int64) {
+	s.Fidelity = addCounts(s.Fidelity, map[string]int64{f.String(): n})
+	for _, name := range gaps.Names() {
+		s.Gaps = addCounts(s.Gaps, map[string]int64{name: n})
+	}
+	if names := gaps.Lowering().Names(); len(names) == 1 {
+		s.Rising = addCounts(s.Rising, map[string]int64{names[0]: n})
+	}
+}
+
+// lacking says, for a person, what calls lack and what a better capture would have allowed. It is empty where none is
+// partial.
+func (s *Stats) lacking() string {
+	partial := s.Fidelity[ttc.Partial.String()]
+	if partial == 0 {
+		return ""
+	}
+	var lacks, cures []string
+	for _, gap := range slices.Sorted(maps.Keys(s.Gaps)) {
+		lacks = append(lacks, fmt.Sprintf("%s %d", gap, s.Gaps[gap]))
+		if n := s.Rising[gap]; n > 0 {
+			cures = append(cures, fmt.Sprintf("record %s: %s would rise from partial to text",
+				ttc.Cure(gap), ledger.Quantity(n, "call")))
+		}
+	}
+	out := fmt.Sprintf("of %s the trace shows less than the model saw (%s)",
+		ledger.Quantity(partial, "call"), strings.Join(lacks, ", "))
+	if cures != nil {
+		out += "; " + strings.Join(cures, "; ")
 	}
 	return out
 }
@@ -220,6 +261,8 @@ func (s *Stats) Add(o *Stats) {
 	}
 	s.Unread = addCounts(s.Unread, o.Unread)
 	s.Redacted = addCounts(s.Redacted, o.Redacted)
+	s.Fidelity, s.Gaps = addCounts(s.Fidelity, o.Fidelity), addCounts(s.Gaps, o.Gaps)
+	s.Rising = addCounts(s.Rising, o.Rising)
 	s.Events, s.Names = addCounts(s.Events, o.Events), addCounts(s.Names, o.Names)
 	for unit, reasons := range o.Dropped {
 		if s.Dropped == nil {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/calls"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -140,17 +141,17 @@ func (t *steps) call(step json.Raw, answer chat.Message, n int64) {
 		c.Time = n
 	}
 	if t.tools == nil {
-		c.Gaps |= calls.NoTools
+		c.Gaps |= ttc.NoTools
 	}
 	if !t.system {
-		c.Gaps |= calls.NoSystem
+		c.Gaps |= ttc.NoSystem
 	}
 	if answer.ToolCalls != nil {
-		c.Gaps |= calls.ParsedArguments
+		c.Gaps |= ttc.ParsedArguments
 	}
 	for _, ref := range t.history {
 		if m := t.s.At(ref); m.Role == "tool" && alteredText(m.Text) {
-			c.Gaps |= calls.AlteredResults
+			c.Gaps |= ttc.AlteredResults
 			break
 		}
 	}

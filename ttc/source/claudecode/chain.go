@@ -4,13 +4,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/calls"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
 // rebuild gives a call the messages that its chain of parents says it had.
 func (t *transcript) rebuild(a *answer, c *calls.Call) {
-	c.Gaps |= calls.RebuiltHistory
+	c.Gaps |= ttc.RebuiltHistory
 	if shape, ok := t.requests.shapeOf(a); ok {
 		c.Tools = shape.tools
 		if shape.system >= 0 {
@@ -19,7 +20,7 @@ func (t *transcript) rebuild(a *answer, c *calls.Call) {
 	} else if a.prompt != "" {
 		c.Input = append(c.Input, t.systemMessage(t.prefixes[a.prompt]+a.prompt))
 	} else {
-		c.Gaps |= calls.NoSystem
+		c.Gaps |= ttc.NoSystem
 	}
 	if c.Tools == nil {
 		c.Tools = a.tools
@@ -28,7 +29,7 @@ func (t *transcript) rebuild(a *answer, c *calls.Call) {
 		c.Tools = t.firstTools(a)
 	}
 	if c.Tools == nil {
-		c.Gaps |= calls.NoTools
+		c.Gaps |= ttc.NoTools
 	}
 	h := history{t: t, placed: map[*record]bool{}, given: map[*answer]bool{a: true}}
 	for _, rec := range t.walk(a.first) {

@@ -1,6 +1,7 @@
 package claudecode
 
 import (
+	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/calls"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/source/session"
@@ -177,7 +178,7 @@ func (r *requests) give(a *answer, c *calls.Call) bool {
 		c.Tools = []chat.Tool{}
 	}
 	if s.system < 0 {
-		c.Gaps |= calls.NoSystem
+		c.Gaps |= ttc.NoSystem
 	}
 	return true
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/calls"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -363,7 +364,7 @@ func (t *transcript) calls() {
 func (t *transcript) call(a *answer) {
 	c := calls.Call{
 		ID: a.id, Agent: a.agent, Model: a.model, Time: a.at, Usage: a.usage,
-		FinishReason: finishReasons[a.stop], Gaps: calls.ParsedArguments,
+		FinishReason: finishReasons[a.stop], Gaps: ttc.ParsedArguments,
 		Output: t.out.At(a.ref0).Message, File: a.path, Offset: a.offset,
 	}
 	if c.FinishReason == "" {
@@ -373,7 +374,7 @@ func (t *transcript) call(a *answer) {
 		c.Agent += "-" + t.root(a.first)
 	}
 	if a.hidden {
-		c.Gaps |= calls.HiddenReasoning
+		c.Gaps |= ttc.HiddenReasoning
 	}
 	if !t.requests.give(a, &c) {
 		t.rebuild(a, &c)

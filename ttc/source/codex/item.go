@@ -3,6 +3,7 @@ package codex
 import (
 	"strings"
 
+	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/calls"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -39,7 +40,7 @@ func (t *thread) item(payload json.Raw, l session.Line) {
 		t.size += int64(len(call.Arguments))
 		a := t.answer(payload, sequence, through, l)
 		if call.AsObject {
-			a.call.Gaps |= calls.ParsedArguments
+			a.call.Gaps |= ttc.ParsedArguments
 		}
 		a.call.Output.ToolCalls = append(a.call.Output.ToolCalls, call)
 	case "function_call_output", "custom_tool_call_output", "local_shell_call_output", "tool_search_output":
@@ -69,13 +70,13 @@ func (t *thread) answer(payload json.Raw, sequence, through int64, l session.Lin
 		Output: chat.Message{Role: "assistant", Form: chat.Null}, Tools: t.tools, File: t.path, Offset: l.Offset,
 	}
 	if t.tools == nil {
-		a.call.Gaps |= calls.NoTools
+		a.call.Gaps |= ttc.NoTools
 	}
 	if len(a.input) == 0 || a.input[0].message.Role != "system" {
-		a.call.Gaps |= calls.NoSystem
+		a.call.Gaps |= ttc.NoSystem
 	}
 	if t.rebuilt {
-		a.call.Gaps |= calls.RebuiltHistory
+		a.call.Gaps |= ttc.RebuiltHistory
 	}
 	t.open, t.last = a, a
 	t.answers = append(t.answers, a)
@@ -102,7 +103,7 @@ func (a *turn) addReasoning(content json.Raw) {
 		}
 	}
 	if texts == nil {
-		a.call.Gaps |= calls.HiddenReasoning
+		a.call.Gaps |= ttc.HiddenReasoning
 		return
 	}
 	out := &a.call.Output

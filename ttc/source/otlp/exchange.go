@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/calls"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -18,7 +19,7 @@ type exchange struct {
 	outputs           []output // the choices
 	tools             []chat.Tool
 	toolsUnsaid       bool // the convention leaves it to the program whether it records tools
-	gaps              calls.Gaps
+	gaps              ttc.Gaps
 	usage             calls.Usage
 	broken            string // why it can't be put together
 }

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nat-go/nat-go/ttc/calls"
+	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source/session"
@@ -182,7 +182,7 @@ func (e *exchange) openInference(s *span) {
 	}
 	for item := range member(response, "output").Elements() {
 		if session.Text(item, "type") == "reasoning" {
-			e.gaps |= calls.HiddenReasoning
+			e.gaps |= ttc.HiddenReasoning
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/calls"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -259,7 +260,7 @@ func (t *traces) restore(e *exchange) {
 		m.Form = chat.Null
 		answer := t.wrote[m.ToolCalls[0].ID]
 		if answer == nil || len(answer.ToolCalls) != len(m.ToolCalls) {
-			e.gaps |= calls.RebuiltHistory
+			e.gaps |= ttc.RebuiltHistory
 			continue
 		}
 		m.Form, m.Text, m.Parts = answer.Form, answer.Text, answer.Parts
@@ -297,7 +298,7 @@ func (t *traces) call(s *span, e *exchange) {
 		}
 		for _, call := range out.ToolCalls {
 			if call.AsObject {
-				choice.Gaps |= calls.ParsedArguments
+				choice.Gaps |= ttc.ParsedArguments
 			}
 		}
 		choice.Input = slices.Clone(c.Input)
@@ -343,7 +344,7 @@ func exchangeOf(s *span) (e exchange) {
 		}
 	}
 	if e.tools == nil && e.toolsUnsaid {
-		e.gaps |= calls.NoTools
+		e.gaps |= ttc.NoTools
 	}
 	e.input = together(e.input)
 	return e

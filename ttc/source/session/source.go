@@ -116,8 +116,12 @@ var reasons = map[calls.Reason]ledger.Reason{
 // book counts an example that is handed out, and what became of its calls.
 func (s *Source) book(ex *calls.Example) {
 	st := &s.tally.S
+	claimed := ttc.IDsLogProbs
 	if s.redact != nil {
-		s.redact.Example(&ex.Example)
+		before := ex.Fidelity
+		if s.redact.Example(&ex.Example); ex.Fidelity < before { // what was replaced has no ids any more
+			claimed = ex.Fidelity
+		}
 		st.Redacted = s.redact.Counts()
 	}
 	sum, size := fingerprint(&ex.Example)
@@ -134,6 +138,9 @@ func (s *Source) book(ex *calls.Example) {
 	st.Entries++
 	st.Examples++
 	st.Calls += ex.Calls
+	for g, n := range ex.Graded {
+		st.Grade(min(g.Fidelity, claimed), g.Gaps, n)
+	}
 	for _, c := range ex.SetAside {
 		d := ledger.Drop{
 			Unit:    "call",

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/calls"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -69,7 +70,7 @@ func (r *reader) turns(s *calls.Session, raw json.Raw, defs []chat.Tool, part se
 // chain adds a call for each assistant message of a completion.
 func (r *reader) chain(s *calls.Session, prompt, completion json.Raw, c calls.Call) error {
 	if c.Tools == nil {
-		c.Gaps |= calls.NoTools
+		c.Gaps |= ttc.NoTools
 	}
 	var history []calls.Ref
 	for _, list := range []json.Raw{prompt, completion} {

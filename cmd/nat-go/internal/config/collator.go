@@ -13,6 +13,7 @@ type Collator struct {
 	TemplateKwargs map[string]any `yaml:"template_kwargs" nullable:"true" doc:"variables given to the template, like enable_thinking" example:"{enable_thinking: false}"`
 	TemplateTime   string         `yaml:"template_time" default:"2026-01-02T03:04:05" doc:"what strftime_now shows; the clock is never read"`
 	Policy         string         `yaml:"policy" nullable:"true" doc:"name of the model to be trained; tells which messages are on-policy" example:"my-model"`
+	MinFidelity    string         `yaml:"min_fidelity" default:"partial" validate:"oneof=partial text ids ids+logprobs" doc:"records of traces that show less of what the model saw and wrote are left out, of text rows and token batches: partial takes all, text what has no gaps, ids what has token ids"`
 	MaxLength      int            `yaml:"max_length" alias:"max_seq_len" default:"4096" validate:"gte=1" doc:"tokens of a row; of a longer conversation whole rounds are cut out, then single steps (a call with its results): in the middle for sft and dpo, at the head for sdpo, at the end for rl. Such rows are flagged truncated, and turns that were cut out are counted as too_long"`
 	MaxDPOLength   *int           `yaml:"max_dpo_length" alias:"max_dpo_seq_len" validate:"omitempty,gte=2" doc:"tokens of either side of a preference; without it max_length"`
 	BatchTokens    int            `yaml:"batch_tokens" default:"65536" validate:"gte=1" doc:"tokens of a batch, padding included"`

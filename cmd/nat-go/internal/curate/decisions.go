@@ -30,7 +30,7 @@ const firstDrop = 8
 // reasons are the drops there are, in the order of their decisions. The names are in the file, the order is not fixed.
 var reasons = []ledger.Reason{
 	ledger.BadRecord, ledger.BadRoles, ledger.EmptyResponse, ledger.NonFiniteScore, ledger.SameText, pairs.Tie,
-	Contradiction, Duplicate, NotSampled, Rejected, Held,
+	Contradiction, Duplicate, NotSampled, Rejected, Held, LowFidelity,
 }
 
 // Dropped is the decision to drop for a reason of Gate or Decide. It panics for any other reason.

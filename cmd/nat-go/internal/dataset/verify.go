@@ -345,6 +345,9 @@ type Origin struct {
 	Example string `json:"example"`
 	Builder string `json:"builder"`
 	Turn    string `json:"turn"`
+
+	Fidelity string   `json:"fidelity"` // empty: nothing is known to be missing
+	Gaps     []string `json:"gaps"`
 }
 
 // origins holds rows.jsonl against the rows.

@@ -18,6 +18,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -425,6 +426,17 @@ func (p *originPrefix) line(dst []byte, f *rowFile, row int64, r *builders.Resol
 		p.text = strconv.AppendInt(p.text, int64(o.Run), 10)
 		p.text = json.AppendASCII(append(p.text, `,"example":`...), o.Example)
 		p.text = json.AppendASCII(append(p.text, `,"builder":`...), o.Builder)
+		if o.Fidelity < ttc.TextOnly || o.Gaps != 0 {
+			p.text = json.AppendASCII(append(p.text, `,"fidelity":`...), o.Fidelity.String())
+			p.text = append(p.text, `,"gaps":[`...)
+			for i, name := range o.Gaps.Names() {
+				if i > 0 {
+					p.text = append(p.text, ',')
+				}
+				p.text = json.AppendASCII(p.text, name)
+			}
+			p.text = append(p.text, ']')
+		}
 	}
 	dst = append(append(append(dst, `{"file":"`...), f.name...), `","row":`...)
 	dst = appendDigits(dst, row)

@@ -237,6 +237,9 @@ func (b *building) enter(g *recordlog.Group) error {
 		if b.plan.Compat.Gates() {
 			reason, _ = curate.Gate(rec)
 		}
+		if reason == "" {
+			reason, _ = b.plan.tooLow(rec)
+		}
 		if reason != "" {
 			e.Drop = curate.Dropped(reason)
 			b.books.Drop(ledger.Drop{Stage: ledger.Gate, Reason: reason, Unit: unitRecord})

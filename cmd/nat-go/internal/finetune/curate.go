@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/marks"
@@ -121,10 +122,25 @@ func (r *run) listDropped(g *recordlog.Group, d *curate.Decisions) {
 		}
 		if !curatedAway(reason) {
 			drop.Stage = ledger.Gate
-			_, drop.Detail = curate.Gate(rec)
+			if _, drop.Detail = curate.Gate(rec); reason == curate.LowFidelity {
+				_, drop.Detail = r.plan.tooLow(rec)
+			}
 		}
 		r.books.list(drop)
 	}
+}
+
+// tooLow says why a record's trace is refused by collator.min_fidelity; empty where it isn't.
+func (p *plan) tooLow(rec *builders.Resolved) (ledger.Reason, string) {
+	o := rec.Origin
+	if o.Fidelity >= p.minFidelity {
+		return "", ""
+	}
+	detail := o.Fidelity.String() + ", not " + p.minFidelity.String()
+	if names := o.Gaps.Names(); names != nil {
+		detail += ": " + strings.Join(names, ", ")
+	}
+	return curate.LowFidelity, detail
 }
 
 func curatedAway(r ledger.Reason) bool {

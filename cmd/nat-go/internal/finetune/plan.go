@@ -20,6 +20,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/customizer"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/source/scores"
 )
 
@@ -44,6 +45,8 @@ type plan struct {
 	accept  []string         // with resume: what may have changed since
 	shard   *shard           // what of the inputs is built, where a shard is; nil: all
 	merging *merging         // what was built in shards; nil: the run builds
+
+	minFidelity ttc.Fidelity // of a record's trace
 }
 
 func newPlan(ctx context.Context, req Request, env Env) (*plan, error) {
@@ -69,6 +72,9 @@ func newPlan(ctx context.Context, req Request, env Env) (*plan, error) {
 		return nil, err
 	}
 	p.chooseRules()
+	if p.minFidelity, err = ttc.ParseFidelity(c.Collator.MinFidelity); err != nil {
+		return nil, exit.Usagef("collator.min_fidelity: %w", err)
+	}
 	if err := p.readMarks(); err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/internal/terminal/columns"
+	"github.com/nat-go/nat-go/ttc"
 )
 
 // Screen prints the report for a person.
@@ -44,6 +45,7 @@ func (r *Report) Screen(w io.Writer) error {
 	if r.TokenIDs > 0 {
 		line("tokens", "%s with token ids, %d with log-probs", quantity(r.TokenIDs, "turn"), r.LogProbs)
 	}
+	r.fidelity(line)
 	if len(r.Policies) > 0 {
 		line("models", "%s", strings.Join(slices.Sorted(maps.Keys(r.Policies)), ", "))
 	}
@@ -107,6 +109,27 @@ func (r *Report) errorSites() int {
 		}
 	}
 	return max(n, r.ToolErrors)
+}
+
+// fidelity says what can be claimed of the calls, and what is missing.
+func (r *Report) fidelity(line func(name, format string, a ...any)) {
+	if len(r.Stats.Fidelity) == 0 {
+		return
+	}
+	var grades, gaps []string
+	for _, f := range []ttc.Fidelity{ttc.IDsLogProbs, ttc.IDs, ttc.TextOnly, ttc.Partial} {
+		if n := r.Stats.Fidelity[f.String()]; n > 0 {
+			grades = append(grades, fmt.Sprintf("%s %s", quantity(int(n), "call"), f))
+		}
+	}
+	for _, gap := range slices.Sorted(maps.Keys(r.Stats.Gaps)) {
+		gaps = append(gaps, fmt.Sprintf("%d %s", r.Stats.Gaps[gap], gap))
+	}
+	text := strings.Join(grades, ", ")
+	if gaps != nil {
+		text += "; " + strings.Join(gaps, ", ")
+	}
+	line("fidelity", "%s", text)
 }
 
 func (r *Report) scores(line func(name, format string, a ...any)) {

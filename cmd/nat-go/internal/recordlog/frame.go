@@ -94,7 +94,7 @@ func (e *encoder) origins(g *Group) {
 		e.string(o.File)
 		e.int(o.Offset)
 		e.string(o.Policy)
-		e.byte(byte(o.Fidelity))
+		e.byte(byte(o.Fidelity) | byte(o.Gaps)<<gapsShift)
 		e.byte(known(o))
 		if s := o.Sampling; s != nil {
 			e.float(s.Temperature)
@@ -113,6 +113,14 @@ func (e *encoder) origins(g *Group) {
 	}
 }
 
+// gapsShift is where, in the byte of a fidelity, its gaps begin.
+const gapsShift = 2
+
+func (d *decoder) fidelity() (ttc.Fidelity, ttc.Gaps) {
+	b := d.byte()
+	return ttc.Fidelity(b & (1<<gapsShift - 1)), ttc.Gaps(b >> gapsShift)
+}
+
 func (d *decoder) origins(old []builders.Origin) []builders.Origin {
 	n := d.count()
 	list := slices.Grow(old[:0], n)[:n]
@@ -120,8 +128,9 @@ func (d *decoder) origins(old []builders.Origin) []builders.Origin {
 		o := &list[i]
 		*o = builders.Origin{
 			Run: int(d.int()), Row: d.int(), Example: d.string(), Task: d.string(), Trial: d.string(),
-			File: d.string(), Offset: d.int(), Policy: d.string(), Fidelity: ttc.Fidelity(d.byte()),
+			File: d.string(), Offset: d.int(), Policy: d.string(),
 		}
+		o.Fidelity, o.Gaps = d.fidelity()
 		what := d.byte()
 		if what&knownSampling != 0 {
 			o.Sampling = &ttc.Sampling{Temperature: d.float(), TopP: d.float(), Processed: d.bool()}

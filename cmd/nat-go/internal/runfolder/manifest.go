@@ -40,9 +40,17 @@ type Manifest struct {
 	Rows      rows.Options                `json:"rows"` // how text rows were written: `dataset convert` goes by it
 	Decisions string                      `json:"decisions"`
 	Batches   *Batches                    `json:"batches,omitempty"`
+	Fidelity  *Fidelity                   `json:"fidelity,omitempty"` // of sources that tell of calls
 	Warnings  []string                    `json:"warnings,omitempty"`
 	Accepted  []string                    `json:"accepted_changes,omitempty"` // see --accept-changed
 	Files     []File                      `json:"files"`                      // all files of the run but the manifest, the job's and the trainer's
+}
+
+// Fidelity is what can be claimed of the calls that are trained.
+type Fidelity struct {
+	Calls  map[string]int64 `json:"calls"`            // by grade
+	Gaps   map[string]int64 `json:"gaps,omitempty"`   // calls that lack something, by what
+	Rising map[string]int64 `json:"rising,omitempty"` // calls that would be of the grade text if only that were recorded
 }
 
 // NAT's words for how a run stands.

@@ -1838,7 +1838,10 @@ type Example struct {
 	RawId       uint32       `protobuf:"varint,17,opt,name=raw_id,json=rawId,proto3" json:"raw_id,omitempty"`
 	Interrupted bool         `protobuf:"varint,18,opt,name=interrupted,proto3" json:"interrupted,omitempty"`
 	// since minor 1: log-probs a token that the source asks of a teacher for the task; 0: the token's own; below 0: none.
-	TeacherTopK   *int32 `protobuf:"zigzag32,19,opt,name=teacher_top_k,json=teacherTopK,proto3,oneof" json:"teacher_top_k,omitempty"`
+	TeacherTopK *int32 `protobuf:"zigzag32,19,opt,name=teacher_top_k,json=teacherTopK,proto3,oneof" json:"teacher_top_k,omitempty"`
+	// since minor 1: why the fidelity is no higher, as a set of bits: 1 no definitions of tools, 2 no system prompt, 4 hidden
+	// reasoning, 8 arguments parsed and printed again, 16 altered results, 32 a rebuilt history.
+	Gaps          uint32 `protobuf:"varint,20,opt,name=gaps,proto3" json:"gaps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2002,6 +2005,13 @@ func (x *Example) GetInterrupted() bool {
 func (x *Example) GetTeacherTopK() int32 {
 	if x != nil && x.TeacherTopK != nil {
 		return *x.TeacherTopK
+	}
+	return 0
+}
+
+func (x *Example) GetGaps() uint32 {
+	if x != nil {
+		return x.Gaps
 	}
 	return 0
 }
@@ -3974,7 +3984,7 @@ const file_nat_builder_v1_builder_proto_rawDesc = "" +
 	"\bProgress\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\x04R\x05group\x12\x12\n" +
 	"\x04done\x18\x02 \x01(\x04R\x04done\x12\x14\n" +
-	"\x05total\x18\x03 \x01(\x04R\x05total\"\x86\x05\n" +
+	"\x05total\x18\x03 \x01(\x04R\x05total\"\x9a\x05\n" +
 	"\aExample\x12\x12\n" +
 	"\x04more\x18\x01 \x01(\bR\x04more\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\rR\x02id\x12\x12\n" +
@@ -3997,7 +4007,8 @@ const file_nat_builder_v1_builder_proto_rawDesc = "" +
 	"\bsampling\x18\x10 \x01(\v2\x18.nat.builder.v1.SamplingR\bsampling\x12\x15\n" +
 	"\x06raw_id\x18\x11 \x01(\rR\x05rawId\x12 \n" +
 	"\vinterrupted\x18\x12 \x01(\bR\vinterrupted\x12'\n" +
-	"\rteacher_top_k\x18\x13 \x01(\x11H\x01R\vteacherTopK\x88\x01\x01B\t\n" +
+	"\rteacher_top_k\x18\x13 \x01(\x11H\x01R\vteacherTopK\x88\x01\x01\x12\x12\n" +
+	"\x04gaps\x18\x14 \x01(\rR\x04gapsB\t\n" +
 	"\a_rewardB\x10\n" +
 	"\x0e_teacher_top_k\"_\n" +
 	"\bSampling\x12 \n" +
