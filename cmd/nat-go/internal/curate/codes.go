@@ -23,8 +23,9 @@ func Codes() []ledger.Code {
 			"`dataset merge --keep-split` keeps, and is none of its records: trained on, it "+
 			"would leak; added, it would make the side another.",
 			"Nothing, or merge without --keep-split: a new split is drawn then."),
-		ledger.NewCode(LowFidelity, "gate", "The trace that the record is made of shows less of what the model saw than collator.min_fidelity asks for; "+
-			"the detail names what is missing.",
+		ledger.NewCode(LowFidelity, "gate",
+			"The trace that the record is made of shows less of what the model saw than collator.min_fidelity asks for; "+
+				"the detail names what is missing.",
 			"Record more when sampling (the end of a run says what), or lower collator.min_fidelity."),
 		ledger.NewCode(NotSampled, "curate", "max_pairs is smaller than the number of records; this one was not drawn.", "Raise max_pairs."),
 	}

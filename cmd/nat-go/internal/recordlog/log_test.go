@@ -21,7 +21,7 @@ func sample(t testing.TB, key string) *Group {
 	t.Helper()
 	yes, reward := true, 0.5
 	ex := &ttc.Example{
-		ID: key, Task: "t", Run: 1, Row: 7, File: "in.json", Offset: 99, Policy: "m", Fidelity: ttc.IDs,
+		ID: key, Task: "t", Run: 1, Row: 7, File: "in.json", Offset: 99, Policy: "m", Fidelity: ttc.IDs, Gaps: ttc.ParsedArguments | ttc.RebuiltHistory,
 		Sampling: &ttc.Sampling{Temperature: 1, TopP: 0.9, Processed: true}, TeacherTopK: new(-1),
 		Tools: []chat.Tool{{Name: "f", Raw: json.Raw(`{"name":"f"}`)}},
 		Candidates: []ttc.Candidate{
