@@ -262,7 +262,8 @@ func (v *viewTest) keys(t *testing.T) {
 	}
 	tab.Key("/")
 	tab.Await("document.activeElement.id === 'filter'")
-	browsertest.Eval[any](tab, "document.activeElement.value = ''; 0") // what DevTools sends behind the key may come here
+	// What DevTools sends behind the key may come here.
+	browsertest.Eval[any](tab, "document.activeElement.value = ''; 0")
 	tab.Key("example:small-0 j" + kb.Enter)
 	tab.Await("document.getElementById('main').dataset.shown.startsWith('#/rows?q=example%3Asmall-0')")
 	if text := tab.Text("main"); !strings.Contains(text, " records") && !strings.Contains(text, " record\n") {

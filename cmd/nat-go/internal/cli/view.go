@@ -14,9 +14,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/view"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/internal/durable"
@@ -149,6 +151,9 @@ func exportView(ctx context.Context, out io.Writer, run *view.Run, path string, 
 func openView(path, cache, tokenizerPath string, shown *progress) (*view.Run, error) {
 	var run *view.Run
 	p, err := findRun(path)
+	if begun := runfolder.Folder(path); err != nil && begun.IsRun() && !runfolder.Has(begun.Dataset()) {
+		p, err = &dataset.Place{Run: begun}, nil // it goes on, or was interrupted: what it has is shown
+	}
 	if err == nil {
 		var size int64
 		if info, err := os.Stat(filepath.Join(p.Log(), recordlog.LogName)); err == nil {

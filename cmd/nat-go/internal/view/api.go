@@ -27,6 +27,8 @@ const (
 	maxText    = 256 << 10 // bytes; the rest is left out, and said so
 	maxWindow  = 200       // messages
 	maxTools   = 64
+
+	searchedAtOnce = 20_000 // records
 )
 
 // answer is what an endpoint answers with: a value to be encoded, or JSON as it is.
@@ -53,8 +55,9 @@ func (r *Run) routes() map[string]func(*http.Request) (answer, error) {
 
 // rowsAnswer is a window of the table.
 type rowsAnswer struct {
-	Total int   `json:"total"` // that fit; where texts are searched, those found so far
-	More  bool  `json:"more"`  // texts were searched, and there may be more
+	Total int   `json:"total"`          // that fit; where texts are searched, those found in this part
+	Next  int   `json:"next,omitempty"` // where texts are searched: the "at" to go on with; 0: all were
+	Of    int   `json:"of,omitempty"`   // where texts are searched: how many
 	Rows  []row `json:"rows"`
 }
 
@@ -88,16 +91,23 @@ func (r *Run) rows(req *http.Request) (answer, error) {
 	}
 	a := rowsAnswer{Total: len(found), Rows: []row{}}
 	if len(f.words) > 0 {
-		// As many as the window needs and one more: the page asks again as it is scrolled.
+		// A part of the texts at a time: the page shows what was found, and asks for the next.
+		at, _, err := window(q.Get("at"), "", maxRows)
+		if err != nil {
+			return nil, err
+		}
+		a.Of, at = len(found), min(at, len(found))
 		var hits []uint32
-		err := r.search(req.Context(), found, f.words, func(n uint32) bool {
+		n, err := r.search(req.Context(), found[at:min(at+searchedAtOnce, len(found))], f.words, func(n uint32) bool {
 			hits = append(hits, n)
-			return len(hits) <= offset+limit
+			return len(hits) < limit
 		})
 		if err != nil {
 			return nil, err
 		}
-		found, a.Total, a.More = hits, min(len(hits), offset+limit), len(hits) > offset+limit
+		if found, a.Total, offset = hits, len(hits), 0; at+n < a.Of {
+			a.Next = at + n
+		}
 	}
 	for _, n := range found[min(offset, len(found)):min(offset+limit, len(found))] {
 		line, err := r.row(uint64(n))
@@ -139,6 +149,9 @@ func (r *Run) row(ordinal uint64) (row, error) {
 		Sites: e.Sites, Fidelity: ttc.Fidelity(e.Fidelity).String(), Mark: r.verdict(e),
 		Text: snippet(p.Resolved),
 	}
+	if r.undecided() {
+		line.Fate = "undecided"
+	}
 	if v := float64(e.Score); finite(v) {
 		line.Score = &v
 	}
@@ -172,6 +185,8 @@ func text(s string) string {
 // recordAnswer is a record as a person reads it.
 type recordAnswer struct {
 	Row      row             `json:"row"`
+	File     string          `json:"file,omitempty"` // that the example came out of
+	Offset   int64           `json:"offset"`         // and where in it, in bytes
 	Key      string          `json:"key"`
 	Mark     *marks.Mark     `json:"mark,omitempty"`
 	View     json.RawMessage `json:"view"`             // as `dataset show --json` has it
@@ -235,7 +250,8 @@ func (r *Run) oneRecord(req *http.Request) (answer, error) {
 	view.Prompt.Nodes = view.Prompt.Nodes[before:]
 	a := recordAnswer{
 		Key: marks.Key(r.table.Entries[n-1].Content), View: show.AppendJSON(nil, view.Cut(maxText)),
-		From: from, Messages: len(nodes), Before: before, AllTools: len(p.Origin.Tools),
+		File: text(p.Origin.File), Offset: p.Origin.Offset, From: from, Messages: len(nodes), Before: before,
+		AllTools: len(p.Origin.Tools),
 	}
 	if a.Row, err = r.row(n - 1); err != nil {
 		return nil, err

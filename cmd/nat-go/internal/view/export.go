@@ -83,7 +83,11 @@ func (r *Run) Export(ctx context.Context, w io.Writer, o Export) (*Exported, err
 	}
 	if len(f.words) > 0 {
 		fit := []uint32{}
-		if err := r.search(ctx, found, f.words, func(n uint32) bool { fit = append(fit, n); return true }); err != nil {
+		_, err := r.search(ctx, found, f.words, func(n uint32) bool {
+			fit = append(fit, n)
+			return true
+		})
+		if err != nil {
 			return nil, err
 		}
 		found = fit

@@ -35,6 +35,7 @@ type overview struct {
 	Batches    []batches        `json:"batches,omitempty"`
 	Warnings   []string         `json:"warnings,omitempty"`
 	Inputs     []string         `json:"inputs,omitempty"`
+	Stages     []stage          `json:"stages,omitempty"` // of a run that has not ended
 }
 
 // loss is what was left out at a stage for a reason.
@@ -83,7 +84,7 @@ const bins = 40
 func (r *Run) overview() (*overview, error) {
 	o := &overview{
 		Run: r.name(), State: r.state(), Records: len(r.table.Entries), Facets: r.facets(),
-		Histograms: r.summary.histograms,
+		Histograms: r.summary.histograms, Formats: []format{},
 	}
 	if m := r.Manifest; m != nil {
 		o.Error, o.Counts, o.Books, o.Warnings = m.Error, m.Counts, m.Books, m.Warnings
@@ -99,6 +100,9 @@ func (r *Run) overview() (*overview, error) {
 			}
 			slices.SortFunc(o.Batches, func(a, b batches) int { return cmp.Compare(a.Name, b.Name) })
 		}
+	}
+	if r.Manifest == nil && r.plain == nil {
+		o.Stages = r.stages()
 	}
 	if r.plain != nil {
 		for _, f := range r.plain.files {
@@ -162,7 +166,7 @@ func (r *Run) summarise() (*summary, error) {
 	}
 	s.facets["reason"] = reasons.sorted()
 	for _, v := range []value{{"train", train}, {"validation", validation}} {
-		if v.Count > 0 {
+		if v.Count > 0 && !r.undecided() {
 			s.facets["split"] = append(s.facets["split"], v)
 		}
 	}

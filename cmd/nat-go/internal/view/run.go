@@ -68,7 +68,10 @@ func OpenRun(
 		return nil, err
 	}
 	r.Manifest = m
-	if r.table, err = openTable(folder.Records(), cache, progress); err != nil {
+	r.table, err = openTable(folder.Records(), cache, progress)
+	if errors.Is(err, fs.ErrNotExist) && m == nil { // it has only begun
+		r.table = &table{}
+	} else if err != nil {
 		return nil, err
 	}
 	if runfolder.Has(folder.Decisions()) {
@@ -79,11 +82,11 @@ func OpenRun(
 	if r.marks, err = marksOf(folder); err != nil {
 		return nil, err
 	}
-	log, err := recordlog.OpenAccess(folder.Records())
-	if err != nil {
-		return nil, err
+	if len(r.table.Entries) > 0 {
+		if r.log, err = recordlog.OpenAccess(folder.Records()); err != nil {
+			return nil, err
+		}
 	}
-	r.log = log
 	r.summary, err = r.summarise()
 	return r, err
 }
@@ -135,6 +138,9 @@ func (r *Run) decision(ordinal uint64) curate.Decision {
 	}
 	return r.decisions.At(ordinal)
 }
+
+// undecided says that what becomes of the records is not known: the run was not curated when it was opened.
+func (r *Run) undecided() bool { return r.decisions == nil && r.plain == nil }
 
 // record reads a record.
 func (r *Run) record(ordinal uint64) (dataset.Picked, error) {
@@ -191,7 +197,7 @@ const last = math.MaxUint32
 func ordered(score float32) uint32 {
 	b := math.Float32bits(score)
 	switch {
-	case score != score: //nolint:gocritic,staticcheck // NaN
+	case math.IsNaN(float64(score)):
 		return last
 	case b>>31 == 1:
 		return ^b
@@ -246,24 +252,27 @@ func (r *Run) find(query, order string) ([]uint32, *filter, error) {
 	return found, f, nil
 }
 
-// search calls hit for those of the records whose texts hold all words, in order, until it answers false.
-func (r *Run) search(ctx context.Context, found []uint32, words []string, hit func(ordinal uint32) bool) error {
+// search calls hit for those of the records whose texts hold all words, in order, until it answers false, and says how
+// many it has looked at.
+func (r *Run) search(
+	ctx context.Context, found []uint32, words []string, hit func(ordinal uint32) bool,
+) (searched int, err error) {
 	for i := range words {
 		words[i] = strings.ToLower(words[i])
 	}
-	for _, ordinal := range found {
+	for i, ordinal := range found {
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return i, ctx.Err()
 		}
 		p, err := r.record(uint64(ordinal))
 		if err != nil {
-			return err
+			return i, err
 		}
 		if holds(p.Resolved, words) && !hit(ordinal) {
-			return nil
+			return i + 1, nil
 		}
 	}
-	return nil
+	return len(found), nil
 }
 
 func holds(r *builders.Resolved, words []string) bool {

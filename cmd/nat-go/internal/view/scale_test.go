@@ -41,7 +41,8 @@ func TestWorkOfLargeRuns(t *testing.T) {
 		{"/api/rows?limit=50&q=task%3Atask1", 50, 64 << 10},
 		{"/api/rows?limit=1000000", maxRows, 256 << 10},
 		{"/api/record?n=30000", 1, 16 << 10},
-		{"/api/rows?limit=50&q=%22good+answer%22", 101, 64 << 10},
+		{"/api/rows?limit=50&q=%22good+answer%22", 100, 64 << 10},
+		{"/api/rows?limit=50&q=%22nobody+said+this%22", searchedAtOnce, 1 << 10},
 	} {
 		r.kept, counted.read = nil, 0
 		w := httptest.NewRecorder()
@@ -49,6 +50,16 @@ func TestWorkOfLargeRuns(t *testing.T) {
 		if w.Code != 200 || counted.read > c.groups+groupsKept || w.Body.Len() > c.sent {
 			t.Errorf("%s: %d, %d groups read, %d bytes sent; at most %d and %d",
 				c.path, w.Code, counted.read, w.Body.Len(), c.groups, c.sent)
+		}
+	}
+	var a rowsAnswer
+	for at, asked := 0, 0; ; asked++ { // what is rare is found part by part
+		get(t, s, h, "/api/rows?limit=50&q=%22answer+49999%22&at="+strconv.Itoa(at), &a)
+		if at = a.Next; at == 0 || a.Total > 0 {
+			if asked != n/searchedAtOnce || len(a.Rows) != 1 || a.Rows[0].Record != n {
+				t.Errorf("found %v in part %d", a.Rows, asked)
+			}
+			break
 		}
 	}
 	var o overview

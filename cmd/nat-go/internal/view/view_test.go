@@ -530,3 +530,47 @@ func TestDamagedLogIsSaid(t *testing.T) {
 		t.Errorf("%d %v", code, a)
 	}
 }
+
+// TestRunInProgress: of a run that has not ended, what it has is shown, and how far each stage is.
+func TestRunInProgress(t *testing.T) {
+	folder := runfolder.Folder(filepath.Join(t.TempDir(), "r"))
+	if err := os.MkdirAll(folder.Records(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(folder.Begun(), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	states := func(o *overview) string {
+		var list []string
+		for _, s := range o.Stages {
+			list = append(list, s.Name+" "+s.State)
+		}
+		return strings.Join(list, ", ")
+	}
+	s, h := serve(t, open(t, folder))
+	var o overview
+	if code := get(t, s, h, "/api/overview", &o); code != 200 || o.State != "interrupted" || o.Records != 0 ||
+		states(&o) != "read and build begun, curate waiting, write waiting" {
+		t.Errorf("%d %+v", code, o)
+	}
+	for path, want := range map[string]int{"/api/rows": 200, "/api/record?n=1": 404, "/api/tokens?ref=1": 404} {
+		if code := get(t, s, h, path, nil); code != want {
+			t.Errorf("%s: %d", path, code)
+		}
+	}
+	more := testRun(t, 5)
+	if err := os.MkdirAll(more.Format("trl"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(more.Decisions(), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, folder)
+	r.Folder = more // as if it had come so far meanwhile
+	s, h = serve(t, r)
+	o = overview{}
+	if get(t, s, h, "/api/overview", &o); states(&o) != "read and build done, curate done, write trl begun" ||
+		!strings.HasPrefix(o.Stages[0].Count, "5 records") {
+		t.Errorf("%s %+v", states(&o), o.Stages)
+	}
+}

@@ -67,25 +67,20 @@ async function part(name, key, { offset = 0, limit = 200 }, fits) {
   return a
 }
 
-async function rows({ q = '', sort = '', offset = 0, limit = 50 }) {
+async function rows({ q = '', sort = '', offset = 0, limit = 50, at = 0 }) {
   const { terms, words } = filter(q)
-  let found = []
+  const found = []
   for await (const r of list('rows')) if (terms.every((t) => t(r))) found.push(r)
   if (sort) {
     const [name, by] = sort.startsWith('-') ? [sort.slice(1), -1] : [sort, 1]
     const missing = (r) => r[name] === null
     found.sort((a, b) => missing(a) - missing(b) || (missing(a) ? 0 : by * (a[name] - b[name])))
   }
-  if (words.length) {
-    const hits = []
-    for (const r of found) {
-      if (hits.length > offset + limit) break
-      if (await holds(r, words)) hits.push(r)
-    }
-    found = hits
-  }
-  const more = words.length > 0 && found.length > offset + limit
-  return { total: more ? offset + limit : found.length, more, rows: found.slice(offset, offset + limit) }
+  if (!words.length) return { total: found.length, rows: found.slice(offset, offset + limit) }
+  const hits = []
+  let next = Number(at)
+  for (; next < found.length && hits.length < limit; next++) if (await holds(found[next], words)) hits.push(found[next])
+  return { total: hits.length, rows: hits, of: found.length, next: next < found.length ? next : undefined }
 }
 
 const number = { margin: (r) => r.score, score: (r) => r.score, length: (r) => r.length, messages: (r) => r.messages, sites: (r) => r.sites }

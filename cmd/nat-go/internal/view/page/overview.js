@@ -6,9 +6,10 @@ const quoted = (v) => (/[\s"]/.test(v) ? `"${v.replaceAll('"', '')}"` : v)
 
 export async function overview() {
   const o = await get('overview')
-  return { title: o.run, content: [
+  return { title: o.run, ...follow(o), content: [
     el('h2', {}, `Run ${visible(o.run)}: ${o.state}`),
     o.error && el('p', { class: 'error' }, visible(o.error)),
+    o.stages && stages(o),
     flow(o),
     el('h2', {}, 'Left out'),
     o.losses.length ? losses(o.losses) : el('p', {}, 'Nothing was left out.'),
@@ -28,6 +29,28 @@ export async function overview() {
       { title: 'trained', numeric: true, cell: (b) => `${count(b.active)} (${percent(b.active, b.tokens)})` }], o.batches)],
     o.warnings && [el('h2', {}, 'Warnings'), el('ul', {}, o.warnings.map((w) => el('li', {}, visible(w))))],
   ] }
+}
+
+/** How far a run is that has not ended. The records are those it had when it was opened. */
+const stages = (o) => el('section', { id: 'stages', 'aria-label': 'Stages' }, table('Stages', [
+  { title: 'stage', cell: (s) => visible(s.name) },
+  { title: 'state', cell: (s) => s.state },
+  { title: 'so far', wide: true, cell: (s) => visible(s.count ?? '') }], o.stages),
+o.records > 0 && el('p', { class: 'dim' }, `${count(o.records)} records were there when it was opened; open it again to see more.`))
+
+/** Shows the stages as they are, every few seconds, while a run goes on. */
+function follow(o) {
+  if (!o.stages || o.state !== 'running') return {}
+  const timer = setInterval(async () => {
+    try {
+      const now = await get('overview')
+      document.getElementById('stages')?.replaceWith(now.stages ? stages(now) : '')
+      if (now.state !== 'running') clearInterval(timer)
+    } catch {
+      clearInterval(timer)
+    }
+  }, 2000)
+  return { left: () => clearInterval(timer) }
 }
 
 function flow(o) {

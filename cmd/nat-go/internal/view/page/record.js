@@ -20,7 +20,7 @@ export async function record(p) {
     title: `Record ${p.n}`,
     content: [
       el('h2', {}, visible(v.title)),
-      el('ul', {}, v.facts.map((f) => el('li', {}, visible(f)))),
+      el('ul', {}, v.facts.map((f) => el('li', {}, visible(f))), r.file && el('li', {}, `out of ${visible(r.file)}, byte ${r.offset}`)),
       el('p', { class: 'actions' },
         r.prev > 0 && el('a', { href: link('record', { n: r.prev, q: p.q }) }, 'previous in the group'), ' ',
         r.next > 0 && el('a', { href: link('record', { n: r.next, q: p.q }) }, 'next in the group')),
