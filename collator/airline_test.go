@@ -216,7 +216,7 @@ func TestAirlineTraces(t *testing.T) {
 	for _, name := range []string{"qwen3", "qwen3_5_think", "gptoss", "glm4moe", "nemotron_3_nano", "llama3_1", "gemma3", "qwen2_5"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // half of the time is jinja2's
-			source := oracleTemplate(t, name+".jinja")
+			source := oracletest.Template(t, name+".jinja")
 			tok := familyTokenizer(t, source)
 			var items []Item
 			for _, ex := range examples {

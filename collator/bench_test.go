@@ -41,7 +41,7 @@ func BenchmarkAirline(b *testing.B) {
 	for _, name := range []string{"qwen2_5", "llama3_1"} {
 		b.Run(name, func(b *testing.B) {
 			tok := freshTokenizer(b, map[string]string{"qwen2_5": "qwen2_5.json", "llama3_1": "Meta-Llama-3-8B-Instruct.json"}[name])
-			c, err := New(Config{Tokenizer: tok, Template: oracleTemplate(b, name+".jinja"), TemplateVars: airlineVars(), MaxLength: 1 << 20, BatchTokens: 1 << 20})
+			c, err := New(Config{Tokenizer: tok, Template: oracletest.Template(b, name+".jinja"), TemplateVars: airlineVars(), MaxLength: 1 << 20, BatchTokens: 1 << 20})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -144,7 +144,7 @@ func airlinePairs(b testing.TB) (groups [][]Item) {
 // BenchmarkPairs makes preference rows whose pairs share prompts.
 func BenchmarkPairs(b *testing.B) {
 	tok := freshTokenizer(b, "qwen2_5.json")
-	c, err := New(Config{Tokenizer: tok, Template: oracleTemplate(b, "qwen2_5.jinja"), MaxLength: 1 << 20, BatchTokens: 1 << 20})
+	c, err := New(Config{Tokenizer: tok, Template: oracletest.Template(b, "qwen2_5.jinja"), MaxLength: 1 << 20, BatchTokens: 1 << 20})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func pythonTime(b *testing.B, python, name string, pairs bool) time.Duration {
 	b.Helper()
 	file := map[string]string{"qwen2_5": "qwen2_5.json", "llama3_1": "Meta-Llama-3-8B-Instruct.json"}[name]
 	question := map[string]any{
-		"template":  oracleTemplate(b, name+".jinja"),
+		"template":  oracletest.Template(b, name+".jinja"),
 		"tokenizer": oracletest.Path(b, "chat", "tokens", "tokenizers", file),
 		"traces":    oracletest.Path(b, "chat", "traces", "gpt-4o-airline-dev.json"), "pairs": pairs,
 		"header": map[string]string{"qwen2_5": "<|im_start|>assistant\n", "llama3_1": "<|start_header_id|>assistant<|end_header_id|>\n\n"}[name],
@@ -221,7 +221,7 @@ func BenchmarkWorkers(b *testing.B) {
 			var used []time.Duration // by one worker's run, of all processors
 			for b.Loop() {
 				for i := range took {
-					c, err := New(Config{Tokenizer: tok, Template: oracleTemplate(b, "qwen3.jinja"), MaxLength: 1 << 14, BatchTokens: 1 << 14, Workers: i + 1})
+					c, err := New(Config{Tokenizer: tok, Template: oracletest.Template(b, "qwen3.jinja"), MaxLength: 1 << 14, BatchTokens: 1 << 14, Workers: i + 1})
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -37,7 +37,7 @@ type comparedRow struct {
 // askReference runs testdata/reference.py.
 func askReference(t testing.TB, python string, q *comparedWith, into any) {
 	t.Helper()
-	q.Template = oracleTemplate(t, "qwen2_5.jinja")
+	q.Template = oracletest.Template(t, "qwen2_5.jinja")
 	q.Tokenizer = oracletest.Path(t, "chat", "tokens", "tokenizers", "qwen2_5.json")
 	q.Traces, q.Hint = oracletest.Path(t, "chat", "traces", "gpt-4o-airline-dev.json"), airlineHint
 	askPython(t, python, "reference.py", q, into)
@@ -101,7 +101,7 @@ func TestReferenceCollator(t *testing.T) {
 // comparedRows is what we make of a trace.
 func comparedRows(t *testing.T, it Item, null bool) *comparedRow {
 	t.Helper()
-	cfg := Config{Tokenizer: oracleTokenizer(t, "qwen2_5.json"), Template: oracleTemplate(t, "qwen2_5.jinja"), NullHints: null}
+	cfg := Config{Tokenizer: oracleTokenizer(t, "qwen2_5.json"), Template: oracletest.Template(t, "qwen2_5.jinja"), NullHints: null}
 	c := collate(t, cfg, one([]Item{it}))
 	if len(c.rows) != 1 {
 		t.Fatalf("%d rows: %+v", len(c.rows), c.drops)
@@ -121,7 +121,7 @@ func comparedRows(t *testing.T, it Item, null bool) *comparedRow {
 // teacher and student rendered and tokenised whole, lists of every token.
 func BenchmarkSites(b *testing.B) {
 	tok := freshTokenizer(b, "qwen2_5.json")
-	c, err := New(Config{Tokenizer: tok, Template: oracleTemplate(b, "qwen2_5.jinja"), MaxLength: 1 << 20, BatchTokens: 1 << 20})
+	c, err := New(Config{Tokenizer: tok, Template: oracletest.Template(b, "qwen2_5.jinja"), MaxLength: 1 << 20, BatchTokens: 1 << 20})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/nat-go/nat-go/internal/oracletest"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	njson "github.com/nat-go/nat-go/ttc/json"
@@ -20,7 +21,7 @@ import (
 )
 
 // itemOf makes a demonstration of a conversation of the mask oracle.
-func itemOf(t *testing.T, m *oracleMask, i int) Item {
+func itemOf(t *testing.T, m *oracletest.Mask, i int) Item {
 	t.Helper()
 	raw, err := njson.Parse(m.Messages, njson.Limits{})
 	if err != nil {
@@ -48,8 +49,8 @@ func itemOf(t *testing.T, m *oracleMask, i int) Item {
 // TestStraddlesAndRewritesInARun: answers whose first token would merge with the header are encoded apart from it, a row a
 // turn; conversations of which the template rewrites the past make a row a turn.
 func TestStraddlesAndRewritesInARun(t *testing.T) {
-	for file, check := range map[string]func(c *collated, masks []oracleMask){
-		"qwen2_5.straddle.jsonl": func(c *collated, masks []oracleMask) {
+	for file, check := range map[string]func(c *collated, masks []oracletest.Mask){
+		"qwen2_5.straddle.jsonl": func(c *collated, masks []oracletest.Mask) {
 			want(t, c.reasons("record")+c.reasons("turn"), "")
 			turns := 0
 			for _, m := range masks {
@@ -60,7 +61,7 @@ func TestStraddlesAndRewritesInARun(t *testing.T) {
 				want(t, strings.Contains(textOf(t, Config{Tokenizer: oracleTokenizer(t, masks[0].Tokenizer)}, r.Sides[0].IDs[:r.Sides[0].Trained[0].Start]), "<|im_start|>assistant"), true)
 			}
 		},
-		"qwen3.unstable.jsonl": func(c *collated, masks []oracleMask) {
+		"qwen3.unstable.jsonl": func(c *collated, masks []oracletest.Mask) {
 			rows := map[int64]int{}
 			for _, r := range c.rows {
 				rows[r.Meta.Ordinal]++
@@ -76,13 +77,13 @@ func TestStraddlesAndRewritesInARun(t *testing.T) {
 			}
 		},
 	} {
-		masks := oracleMasks(t, file)
+		masks := oracletest.Masks(t, file)
 		var items []Item
 		for i := range masks {
 			items = append(items, itemOf(t, &masks[i], i))
 		}
 		vars := &pyvalue.Dict{}
-		c := collate(t, Config{Tokenizer: oracleTokenizer(t, masks[0].Tokenizer), Template: oracleTemplate(t, masks[0].Template), TemplateVars: vars}, one(items))
+		c := collate(t, Config{Tokenizer: oracleTokenizer(t, masks[0].Tokenizer), Template: oracletest.Template(t, masks[0].Template), TemplateVars: vars}, one(items))
 		check(c, masks)
 	}
 }

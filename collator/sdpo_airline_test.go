@@ -85,7 +85,7 @@ func TestAirlineSites(t *testing.T) {
 	for _, path := range files {
 		name := strings.TrimSuffix(filepath.Base(path), ".jinja")
 		t.Run(name, func(t *testing.T) {
-			source := oracleTemplate(t, filepath.Base(path))
+			source := oracletest.Template(t, filepath.Base(path))
 			tok := familyTokenizer(t, source)
 			cfg := Config{Tokenizer: tok, Template: source, TemplateVars: airlineVars(), Workers: 2, MaxLength: 65536, BatchTokens: 1 << 20}
 			if _, err := New(cfg); err != nil {

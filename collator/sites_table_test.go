@@ -123,7 +123,7 @@ func TestSitesTable(t *testing.T) {
 	items := failedCalls(t)
 	var rows []string
 	for _, path := range files {
-		row := sitesRow(t, strings.TrimSuffix(filepath.Base(path), ".jinja"), oracleTemplate(t, filepath.Base(path)), items)
+		row := sitesRow(t, strings.TrimSuffix(filepath.Base(path), ".jinja"), oracletest.Template(t, filepath.Base(path)), items)
 		rows = append(rows, row)
 		if !*update && !strings.Contains(string(have), row+"\n") {
 			t.Errorf("SITES.md doesn't have the line (write it anew with -update)\n%s", row)

@@ -266,7 +266,7 @@ func airlineRaw(t testing.TB, items []Item) (out []witnessConversation) {
 // TestHintsOfMarksStayText: a hint of all the marks a template knows has no special token that a harmless one doesn't have.
 func TestHintsOfMarksStayText(t *testing.T) {
 	for _, name := range []string{"qwen3", "llama3_1", "gptoss", "glm4moe"} {
-		source := oracleTemplate(t, name+".jinja")
+		source := oracletest.Template(t, name+".jinja")
 		tok := familyTokenizer(t, source)
 		var marks []string
 		for id := int32(151643); id <= tok.MaxID(); id++ { // the added tokens lie behind the vocabulary

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/internal/oracletest"
 )
 
 // TestOneObjective: with the same choice of what weighs one, real agent runs weigh the same on every template, whether it
@@ -25,7 +26,7 @@ func TestOneObjective(t *testing.T) {
 	single, perTurn := 0, 0
 	for _, name := range templates {
 		t.Run(name, func(t *testing.T) {
-			source := oracleTemplate(t, name+".jinja")
+			source := oracletest.Template(t, name+".jinja")
 			cfg := Config{Tokenizer: familyTokenizer(t, source), Template: source, TemplateVars: airlineVars(), MaxLength: 1 << 16, BatchTokens: 1 << 20}
 			for _, unit := range []Weight{ByToken, BySite, ByRollout} {
 				cfg.Weight = unit

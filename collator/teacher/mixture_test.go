@@ -45,6 +45,12 @@ func mixed(prefix []int32, token int32, k int) (top map[int]float64, own float64
 	return top, math.Log(own)
 }
 
+// bothList says whether both models have a token among their best k.
+func bothList(prefix []int32, token int32, k int) bool {
+	return slices.Contains(best(model(7, prefix), k), int(token)) &&
+		slices.Contains(best(model(1234567, prefix), k), int(token))
+}
+
 // TestMixture: the sum by weight of what two teachers say, in every protocol, best first, cut to the best k.
 func TestMixture(t *testing.T) {
 	for _, protocol := range Protocols() {
@@ -93,6 +99,10 @@ func TestMixture(t *testing.T) {
 						protocol != "atropos" && math.Log(x) > float64(top[k-1].LogProb)+1e-6 {
 						t.Errorf("%s: position %d: token %d with %g is left out", protocol, p, id, x)
 					}
+				}
+				told := protocol != "atropos" || bothList(sequence.IDs[:p+1], sequence.IDs[p+1], k)
+				if got := res[i].Scores.Token[p]; math.IsNaN(float64(got)) == told {
+					t.Errorf("%s: position %d: the token has %g", protocol, p, got)
 				}
 				if got := float64(res[i].Scores.Token[p]); protocol != "atropos" && math.Abs(got-own) > 1e-6 {
 					t.Errorf("%s: position %d: the token has %g, want %g", protocol, p, got, own)

@@ -336,3 +336,86 @@ func TestScoringInterrupted(t *testing.T) {
 		t.Errorf("%v after %s", err, time.Since(began))
 	}
 }
+
+// TestKeptAnswers: answers of another command, or of another tokenizer, are none, and of a site whose answers were not
+// all kept - the run was broken off within it - every pair is asked about again.
+func TestKeptAnswers(t *testing.T) {
+	dir, _ := scoringFolder(t, "")
+	folder := t.TempDir()
+	replayed := func(change func(*Scoring)) int {
+		t.Helper()
+		w := weighing(t, folder, nil)
+		change(w.Scoring)
+		rep, err := (&Work{Weighing: w}).Run(t.Context(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rep.Weighed.Scorer.Replayed
+	}
+	same := func(*Scoring) {}
+	if n := replayed(same) + replayed(func(s *Scoring) { s.Command = []string{"another"} }) +
+		replayed(func(s *Scoring) { s.Fingerprint = "g" }); n != 0 {
+		t.Errorf("%d answers that were not given to this question", n)
+	}
+	if n := replayed(same); n != 2 {
+		t.Errorf("%d of 2 sites are kept", n)
+	}
+	p, err := ReadPairs(sdpoBatch())
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, kept := weighing(t, folder, nil).Scoring.key(p), store{folder}
+	data, ok := kept.read(key)
+	if !ok {
+		t.Fatal("nothing is kept")
+	}
+	data = slices.Clone(data)
+	binary.LittleEndian.PutUint64(data[8:], math.Float64bits(math.NaN())) // the second pair of the first site
+	if err := kept.write(key, data); err != nil {
+		t.Fatal(err)
+	}
+	if n := replayed(same); n != 1 {
+		t.Errorf("%d sites are believed, of two of which one was kept in part", n)
+	}
+}
+
+// TestWrongWay: a hint that makes a failed turn more likely, or the next one less, is counted, and dropped where that
+// is asked for.
+func TestWrongWay(t *testing.T) {
+	p, err := ReadPairs(sdpoBatch())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, change := wantJSD(p)
+	for _, target := range []string{"failed_turn", "next_turn"} {
+		for _, drop := range []bool{true, false} {
+			dir, _ := scoringFolder(t, "")
+			line := sdpoLine()
+			want := 0
+			for r := range line.RowInfo {
+				for s := range line.RowInfo[r].Sites {
+					line.RowInfo[r].Sites[s].Target = target
+				}
+			}
+			for site := range 2 {
+				if sum := change[2*site] + change[2*site+1]; (sum > 0) == (target == "failed_turn") {
+					want++
+				}
+			}
+			writeIndex(t, dir, line)
+			w := weighing(t, t.TempDir(), func(_ *scorer.Options, w *Weighing) { w.WrongWay = drop })
+			rep, err := (&Work{Weighing: w}).Run(t.Context(), dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			dropped := 0
+			if drop {
+				dropped = want
+			}
+			if rep.Weighed.WrongWay != want || rep.Dropped[HintWrongWay] != dropped {
+				t.Errorf("%s, %v: %d go the wrong way, %v dropped; want %d of changes %v", target, drop, rep.Weighed.WrongWay,
+					rep.Dropped, want, change)
+			}
+		}
+	}
+}

@@ -33,24 +33,7 @@ func TestShapesOfTemplates(t *testing.T) {
 		{"names looked up by id", named, agent, []string{`f {"a": 1}<|end|>`, `g {"b": 2}<|end|>`, "done<|end|>"}},
 		{"a prompt for texts alone", kinds, agent, []string{`<|act|>{"name": "f", "arguments": {"a": 1}}<|end|>`, `<|act|>{"name": "g", "arguments": {"b": 2}}<|end|>`, "done<|end|>"}},
 	} {
-		r, err := New(c.template, Settings{})
-		if err != nil {
-			t.Fatal(c.name, err)
-		}
-		messages, err := template.ParseMessages(json.Raw(c.messages))
-		if err != nil {
-			t.Fatal(err)
-		}
-		conv := &Conversation{Messages: messages}
-		res, err := r.Render(conv)
-		if err != nil {
-			t.Fatal(c.name, err)
-		}
-		found, err := r.Find(conv, &res)
-		if err != nil {
-			t.Errorf("%s: %v in\n%s", c.name, err, res.Text)
-			continue
-		}
+		_, _, res, found := findIn(t, c.name, c.template, c.messages)
 		var got []string
 		for _, f := range found {
 			got = append(got, res.Text[f.Start:f.End])
@@ -90,25 +73,8 @@ func TestStops(t *testing.T) {
 		{"always, answer", always, asked, "one<|over|>"},
 		{"always, call", always, called, `{"name": "f", "arguments": {"a": 1}}<|over|>`},
 	} {
-		r, err := New(c.template, Settings{})
-		if err != nil {
-			t.Fatal(c.name, err)
-		}
-		messages, err := template.ParseMessages(json.Raw(c.messages))
-		if err != nil {
-			t.Fatal(err)
-		}
-		conv := &Conversation{Messages: messages}
-		res, err := r.Render(conv)
-		if err != nil {
-			t.Fatal(c.name, err)
-		}
-		found, err := r.Find(conv, &res)
-		if err != nil {
-			t.Errorf("%s: %v in\n%s", c.name, err, res.Text)
-			continue
-		}
-		r.Stop(conv, &res, found)
+		r, conv, res, found := findIn(t, c.name, c.template, c.messages)
+		r.Stop(conv, res, found)
 		if got := res.Text[found[0].Start:found[0].End]; len(found) != 1 || got != c.turn || !found[0].Terminated() {
 			t.Errorf("%s:\n got %q\nwant %q\n%s", c.name, got, c.turn, res.Text)
 		}
@@ -139,4 +105,27 @@ func TestShortIDs(t *testing.T) {
 			t.Errorf("%v, %v, want %v", r.ShortIDs(), err, want)
 		}
 	}
+}
+
+// findIn renders messages by a template and finds the turns.
+func findIn(t *testing.T, name, text, messages string) (*Renderer, *Conversation, *template.Result, []Turn) {
+	t.Helper()
+	r, err := New(text, Settings{})
+	if err != nil {
+		t.Fatal(name, err)
+	}
+	parsed, err := template.ParseMessages(json.Raw(messages))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conv := &Conversation{Messages: parsed}
+	res, err := r.Render(conv)
+	if err != nil {
+		t.Fatal(name, err)
+	}
+	found, err := r.Find(conv, &res)
+	if err != nil {
+		t.Fatalf("%s: %v in\n%s", name, err, res.Text)
+	}
+	return r, conv, &res, found
 }

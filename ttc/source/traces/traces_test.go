@@ -470,3 +470,26 @@ func TestGroupOverrides(t *testing.T) {
 		t.Errorf("another key: %v", ex.TeacherTopK)
 	}
 }
+
+// TestSidesOfPairs: what both sides begin with is the prompt; a side that is more than one text of the assistant is none.
+func TestSidesOfPairs(t *testing.T) {
+	const user, call = `{"role": "user", "content": "q"}`, `"tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]`
+	side := func(text, more string) string {
+		return `[` + user + `, {"role": "assistant", "content": "` + text + `"` + more + `}]`
+	}
+	ex := one(t, nil, `{"chosen": `+side("c", "")+`, "rejected": `+side("r", "")+`}`)
+	for i, want := range []string{"c", "r"} {
+		c := &ex.Candidates[i]
+		if c.Output != want || c.Prompt.Form != ttc.MessagesPrompt || len(c.Prompt.Messages) != 1 ||
+			c.Prompt.Messages[0].Text != "q" {
+			t.Errorf("%+v", c)
+		}
+	}
+	for _, bad := range []string{side("c", ", "+call), `7`, `[` + user + `]`} {
+		r, err := read(t, nil, source.Options{}, write(t, FileName,
+			`{"id": "a", "prompt": "q", "chosen": `+bad+`, "rejected": `+side("r", "")+`}`))
+		if err != nil || len(r.drops) == 0 || r.drops[0].Reason != source.BadOutput {
+			t.Errorf("%s: %+v, %v", bad, r.drops, err)
+		}
+	}
+}

@@ -3,7 +3,6 @@
 package chat
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -37,56 +36,8 @@ func oracleTokenizer(t testing.TB, name string) *tokenizer.Tokenizer {
 	return tok
 }
 
-func oracleTemplate(t testing.TB, name string) string {
-	t.Helper()
-	b, err := os.ReadFile(oracletest.Path(t, "chat", "render", "templates", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
-}
-
-// oracleMask is a line of conformance/chat/masks.
-type oracleMask struct {
-	Conversation, Template, Tokenizer, Text string
-	Messages, Tools, Kwargs                 json.RawMessage
-	IDs                                     []int32
-	Mask                                    []int
-	FinalMask                               []int `json:"mask_of_final_render"`
-	Unstable                                []int `json:"prefix_unstable_message_indices"`
-	Turns                                   []struct {
-		ByteStart int `json:"byte_start"`
-		ByteEnd   int `json:"byte_end"`
-	}
-}
-
-func oracleMasks(t testing.TB, file string) (out []oracleMask) {
-	t.Helper()
-	data, err := os.ReadFile(oracletest.Path(t, "chat", "masks", file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	airline, err := os.ReadFile(oracletest.Path(t, "chat", "traces", "tools.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	sc := bufio.NewScanner(bytes.NewReader(data))
-	sc.Buffer(nil, 16<<20)
-	for sc.Scan() {
-		var m oracleMask
-		if err := json.Unmarshal(sc.Bytes(), &m); err != nil {
-			t.Fatal(err)
-		}
-		if string(m.Tools) == `"airline"` {
-			m.Tools = airline
-		}
-		out = append(out, m)
-	}
-	return out
-}
-
-// request is the line that asks for a mask.
-func (m *oracleMask) request() string {
+// maskRequest is the line that asks for a mask.
+func maskRequest(m *oracletest.Mask) string {
 	var b bytes.Buffer
 	tools := m.Tools
 	if tools == nil {
@@ -155,8 +106,8 @@ func ask(t testing.TB, tok *tokenizer.Tokenizer, source string, rows bool, lines
 func TestMasksOfTheOracle(t *testing.T) {
 	for _, file := range []string{"llama3", "llama3_1", "qwen2_5", "qwen2_5.straddle", "qwen3.unstable"} {
 		t.Run(file, func(t *testing.T) {
-			for _, m := range oracleMasks(t, file+".jsonl") {
-				a := ask(t, oracleTokenizer(t, m.Tokenizer), oracleTemplate(t, m.Template), false, m.request())[0]
+			for _, m := range oracletest.Masks(t, file+".jsonl") {
+				a := ask(t, oracleTokenizer(t, m.Tokenizer), oracletest.Template(t, m.Template), false, maskRequest(&m))[0]
 				want := m.Mask
 				if m.FinalMask != nil {
 					want = m.FinalMask
