@@ -237,7 +237,8 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// An entry may hold candidates: they are read as the source candidates reads them, and what is none is dropped with its reason.
+// An entry may hold candidates: they are read as the source candidates reads them, and what is none is dropped with its
+// reason.
 func TestCandidatesOfATrace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.jsonl")
 	line := `{"id":"a","messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}],"candidates":[` +
@@ -287,7 +288,8 @@ func TestSampling(t *testing.T) {
 	}
 }
 
-// TestTurnsAndPairs reads a trace as other collators keep them, ready pairs in it and alone, and counts what it can't use.
+// TestTurnsAndPairs reads a trace as other collators keep them, ready pairs in it and alone, and counts what it can't
+// use.
 func TestTurnsAndPairs(t *testing.T) {
 	text := `{"trace_id": "t1", "final_reward": 0.5, "turns": [
 	  {"role": "user", "content": "fix main"},
@@ -421,8 +423,8 @@ func TestComparisons(t *testing.T) {
 	}
 }
 
-// TestGroupOverrides: what a rollout asks of a teacher for its task; the rest of the object has no reader, and what can't
-// be read costs the entry.
+// TestGroupOverrides: what a rollout asks of a teacher for its task; the rest of the object has no reader, and what
+// can't be read costs the entry.
 func TestGroupOverrides(t *testing.T) {
 	const entry = `{"id": "a", "group_overrides": %s, "messages": [
 	  {"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}`
@@ -471,9 +473,11 @@ func TestGroupOverrides(t *testing.T) {
 	}
 }
 
-// TestSidesOfPairs: what both sides begin with is the prompt; a side that is more than one text of the assistant is none.
+// TestSidesOfPairs: what both sides begin with is the prompt; a side that is more than one text of the assistant is
+// none.
 func TestSidesOfPairs(t *testing.T) {
-	const user, call = `{"role": "user", "content": "q"}`, `"tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]`
+	const user = `{"role": "user", "content": "q"}`
+	const call = `"tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]`
 	side := func(text, more string) string {
 		return `[` + user + `, {"role": "assistant", "content": "` + text + `"` + more + `}]`
 	}

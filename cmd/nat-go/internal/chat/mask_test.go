@@ -107,7 +107,8 @@ func TestMasksOfTheOracle(t *testing.T) {
 	for _, file := range []string{"llama3", "llama3_1", "qwen2_5", "qwen2_5.straddle", "qwen3.unstable"} {
 		t.Run(file, func(t *testing.T) {
 			for _, m := range oracletest.Masks(t, file+".jsonl") {
-				a := ask(t, oracleTokenizer(t, m.Tokenizer), oracletest.Template(t, m.Template), false, maskRequest(&m))[0]
+				template := oracletest.Template(t, m.Template)
+				a := ask(t, oracleTokenizer(t, m.Tokenizer), template, false, maskRequest(&m))[0]
 				want := m.Mask
 				if m.FinalMask != nil {
 					want = m.FinalMask
