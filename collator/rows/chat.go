@@ -7,7 +7,8 @@ import (
 )
 
 // chatRows is the format that everybody has for conversations: messages, and the tools that could be called. Its
-// readers train every turn of the assistant, each in a way of its own.
+// readers train every turn of the assistant, each in a way of its own, or, where they are told to, the last (see
+// Options.LastTurn). What follows the last turn trains nothing and is left out.
 var chatRows = Format{
 	Name:     "messages",
 	Consumer: "TRL, verl, Axolotl, LLaMA-Factory, NeMo RL (SFT)",
@@ -32,5 +33,31 @@ func (e *Encoder) chatRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 	if !ok {
 		return dst, e.refuse("it holds demonstrations only")
 	}
-	return e.customizerDemonstration(dst, r, d)
+	nodes := r.Messages.Nodes
+	last := len(nodes) - 1
+	for last >= 0 && nodes[last].Message.Role != "assistant" {
+		last--
+	}
+	if last < 0 {
+		return dst, e.refuse("it has no turn of the assistant")
+	}
+	if last+1 < len(nodes) && d.Train == builders.TrainLast {
+		return dst, e.refuse("it trains its last message, which is none of the assistant")
+	}
+	e.trimmed = len(nodes) - last - 1
+	nodes = nodes[:last+1]
+	err := e.everyTurn(nodes, d)
+	if e.opts.LastTurn {
+		err = nil
+		if !trained(nodes, d, last) {
+			err = e.refuse("its last turn is context only")
+		}
+	}
+	if err != nil {
+		return dst, err
+	}
+	if dst, err = e.fullMessages(append(dst, `{"messages": `...), nodes); err != nil {
+		return dst, err
+	}
+	return append(e.appendTools(dst, r.Origin.Tools), '}'), nil
 }

@@ -35,6 +35,8 @@ type Options struct {
 	// NAT writes customizer rows as NAT does, bytes and all: ASCII, no final newline, keys of messages it doesn't know
 	// left out without a word.
 	NAT bool `json:"nat,omitempty"`
+	// LastTurn writes messages rows for a trainer that is told to train the last turn alone; else it trains all.
+	LastTurn bool `json:"last_turn,omitempty"`
 	// JSONColumns says how tables hold what is not alike in every row.
 	JSONColumns JSONColumns `json:"json_columns,omitzero"`
 }
@@ -204,12 +206,14 @@ type Encoder struct {
 	encode  encode
 	split   Split // of the rows being made
 	rows    int   // made of the records at hand
+	trimmed int   // messages behind the last turn that they were made without
 	one     [1]*builders.Resolved
 	lone    bool // they have half a surrogate pair
 	escaped map[*byte]escaped
 	arena   []byte
 	back    []byte // scratch: a text read back
 
+	several       bool // a side of a pair may be several messages
 	textArguments bool // arguments of tool calls are written as sampled, in a string; otherwise as an object
 }
 
@@ -237,7 +241,7 @@ func (e *Encoder) Append(dst []byte, s Split, r *builders.Resolved) (out []byte,
 // AppendTogether is Append for records that Together gave the same key.
 func (e *Encoder) AppendTogether(dst []byte, s Split, rs []*builders.Resolved) (out []byte, rows int, err error) {
 	n := len(dst)
-	e.split, e.rows, e.lone = s, 1, false
+	e.split, e.rows, e.lone, e.trimmed = s, 1, false, 0
 	out, err = e.encode(e, dst, rs)
 	if err == nil && !(e.opts.NAT && e.Name == customizer.Name) && e.lone {
 		err = e.refuse("a text has half of a surrogate pair, for which most readers of JSON refuse the whole file")
@@ -253,6 +257,9 @@ func (e *Encoder) next(dst []byte) []byte {
 	e.rows++
 	return append(dst, '\n')
 }
+
+// Trimmed is how many messages behind its last turn the last record was written without.
+func (e *Encoder) Trimmed() int { return e.trimmed }
 
 // FinalNewline reports whether the last row of a file ends in a newline.
 func (e *Encoder) FinalNewline() bool { return !(e.opts.NAT && e.Name == customizer.Name) }

@@ -139,6 +139,16 @@ func (r *rowReader) text(key string) builders.Passage {
 // answer takes a text, or a single assistant message.
 func (r *rowReader) answer(key string) builders.Passage { return r.answerOf(key, fullMessage) }
 
+// turns takes a text, or messages that begin and end with the assistant's.
+func (r *rowReader) turns(key string) builders.Passage {
+	p := r.passage(key, fullMessage)
+	n := len(p.Nodes)
+	if !p.IsText() && (n == 0 || p.Nodes[0].Message.Role != "assistant" || p.Nodes[n-1].Message.Role != "assistant") {
+		r.fail(key, "doesn't begin and end with an assistant message")
+	}
+	return p
+}
+
 // answerOf is answer with another check of the message.
 func (r *rowReader) answerOf(key string, check func(*chat.Message) string) builders.Passage {
 	p := r.passage(key, check)

@@ -52,7 +52,7 @@ func TestReadRefuses(t *testing.T) {
 		{customizer, `{"prompt": "p"`, `byte`},
 		{customizer, `[]`, `object`},
 		{trl, `{"prompt": [{"role": "user", "content": "u"}], "chosen": "c", "rejected": "r"}`, `not all text`},
-		{trl, `{"prompt": [{"role": "user"}], "chosen": [{"role": "user", "content": "c"}], "rejected": [{"role": "assistant", "content": "r"}]}`, `one assistant message`},
+		{trl, `{"prompt": [{"role": "user"}], "chosen": [{"role": "user", "content": "c"}], "rejected": [{"role": "assistant", "content": "r"}]}`, `begin and end with an assistant message`},
 		{trl, `{"prompt": [{"content": "u"}], "chosen": [], "rejected": []}`, `role`},
 		{trl, `{"prompt": "p", "chosen": "c", "rejected": "r", "tools": [{"x": NaN}]}`, `NaN`},
 		{trl, `{"prompt": "p", "chosen": "c", "rejected": "r", "tools": [1]}`, `definition`},

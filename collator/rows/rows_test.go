@@ -146,6 +146,7 @@ func canonical(t *testing.T, line []byte) string {
 var call = chat.Message{Role: "assistant", Form: chat.Null, ToolCalls: []chat.ToolCall{{ID: "1", Name: "f", Arguments: `{"a": 1}`, Parsed: natjson.Raw("{\"a\":\n1}")}}}
 
 func TestRows(t *testing.T) {
+	several := messages(call, says("tool", "x"), says("assistant", "y"))
 	chatPrompt := messages(says("system", "s"), says("user", "é"))
 	withTools := preference(chatPrompt, text("c"), text("r"))
 	withTools.Origin.Tools = []chat.Tool{{Raw: natjson.Raw("{\n \"name\": \"f f\"}")}}
@@ -180,7 +181,17 @@ func TestRows(t *testing.T) {
 {"prompt": "p", "completion": "r", "label": false}`},
 		{"kto plain text, messages", kto, Options{TextPrompt: PlainText}, preference(chatPrompt, text("c"), text("r")), `!kto rows can't carry it: with prompt_as: text a file holds plain texts only, and this record has messages`},
 		{"kto demonstration", kto, Options{}, demo(builders.TrainAll), `!kto rows can't carry it: it holds preferences only`},
-		{"kto two turns", kto, Options{}, preference(text("p"), text("c"), messages(call, says("tool", "x"))), `!kto rows can't carry it: the rejected side is more than one assistant turn, of which a trainer would train every token`},
+		{"kto two turns", kto, Options{}, preference(text("p"), text("c"), messages(call, says("tool", "x"))), `!kto rows can't carry it: the rejected side doesn't begin and end with a turn of the assistant`},
+		{
+			"kto several turns", kto,
+			Options{},
+			preference(text("p"), text("c"), several),
+			`!kto rows can't carry it: the rejected side is more than one assistant turn`,
+		},
+		{"trl several turns", trl, Options{}, preference(text("p"), several, text("r")), `{"prompt": [{"role": "user", "content": "p"}], ` +
+			`"chosen": [{"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function", ` +
+			`"function": {"name": "f", "arguments": {"a":1}}}]}, {"role": "tool", "content": "x"}, ` +
+			`{"role": "assistant", "content": "y"}], "rejected": [{"role": "assistant", "content": "r"}]}`},
 		{"verl demonstration", verl, Options{}, demo(builders.TrainAll, says("user", "q"), says("assistant", "a"), says("user", "r"), says("assistant", "b")), `{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}, {"role": "user", "content": "r"}, {"role": "assistant", "content": "b"}]}`},
 		{"verl demonstration of one turn", verl, Options{}, demo(builders.TrainLast, says("user", "q"), says("assistant", "a"), says("assistant", "b")), `!verl rows can't carry it: the trainer trains every assistant turn, and message 1 is context only`},
 		{"verl demonstration of a call", verl, Options{}, demo(builders.TrainAll, says("user", "q"), call), `!verl rows can't carry it: the assistant message is part of a tool call, of which Parquet would change the shape`},
@@ -196,7 +207,7 @@ func TestRows(t *testing.T) {
 		{"trl plain text, messages", trl, Options{TextPrompt: PlainText}, preference(chatPrompt, text("c"), text("r")), `!trl rows can't carry it: with prompt_as: text a file holds plain texts only, and this record has messages`},
 		{"trl tools", trl, Options{}, withTools, `{"prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": "\u00e9"}], "chosen": [{"role": "assistant", "content": "c"}], "rejected": [{"role": "assistant", "content": "r"}], "tools": [{"name":"f f"}]}`},
 		{"trl call as a side", trl, Options{}, preference(text("p"), messages(call), text("r")), `{"prompt": [{"role": "user", "content": "p"}], "chosen": [{"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": {"a":1}}}]}], "rejected": [{"role": "assistant", "content": "r"}]}`},
-		{"trl two turns", trl, Options{}, preference(text("p"), messages(call, says("tool", "x")), text("r")), `!trl rows can't carry it: the chosen side is more than one assistant turn, of which a trainer would train every token`},
+		{"trl two turns", trl, Options{}, preference(text("p"), messages(call, says("tool", "x")), text("r")), `!trl rows can't carry it: the chosen side doesn't begin and end with a turn of the assistant`},
 		{"nemo_rl", nemoRL, Options{}, preference(chatPrompt, text("c"), messages(says("assistant", "r"))), `{"prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": "\u00e9"}], "chosen": "c", "rejected": "r"}`},
 		{"nemo_rl text", nemoRL, Options{}, preference(text("p"), text("c"), text("r")), `{"prompt": [{"role": "user", "content": "p"}], "chosen": "c", "rejected": "r"}`},
 		{"nemo_rl plain text", nemoRL, Options{TextPrompt: PlainText}, preference(text("p"), text("c"), text("r")), `{"prompt": "p", "chosen": "c", "rejected": "r"}`},

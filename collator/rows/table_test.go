@@ -110,6 +110,43 @@ func givesBack(t *testing.T, f, table Format, opts Options, kind builders.Kind, 
 	return 1
 }
 
+// TestMessagesRows: what follows the last turn is left out and counted; trainers of the last turn alone are given what
+// trains it.
+func TestMessagesRows(t *testing.T) {
+	talk := []chat.Message{says("user", "q"), says("assistant", "a"), says("user", "r"), says("assistant", "b")}
+	trailing := append(talk[:4:4], says("user", "and?"), says("tool", "x"))
+	const whole = `{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}, ` +
+		`{"role": "user", "content": "r"}, {"role": "assistant", "content": "b"}]}`
+	for _, c := range []struct {
+		name    string
+		ms      []chat.Message
+		train   builders.Train
+		last    bool
+		want    string // a refusal, or nothing: the whole conversation
+		trimmed int
+	}{
+		{"every turn", talk, builders.TrainAll, false, "", 0},
+		{"every turn, with more behind", trailing, builders.TrainAll, false, "", 2},
+		{"every turn of what trains the last", talk, builders.TrainLast, false, "message 1 is context only", 0},
+		{"the last turn", talk, builders.TrainLast, true, "", 0},
+		{"the last turn of what trains all", trailing, builders.TrainAll, true, "", 2},
+		{"the last message", trailing, builders.TrainLast, true, "its last message, which is none of the assistant", 0},
+		{"no turn", talk[:1], builders.TrainAll, false, "no turn of the assistant", 0},
+	} {
+		r := &builders.Resolved{
+			Record: &builders.Demonstration{Train: c.train}, Origin: &builders.Origin{}, Messages: messages(c.ms...),
+		}
+		enc := NewEncoder(chatRows, Options{LastTurn: c.last})
+		got, _, err := enc.Append(nil, Train, r)
+		switch {
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: %s, %v", c.name, got, err)
+		case c.want == "" && (err != nil || string(got) != whole || enc.Trimmed() != c.trimmed):
+			t.Errorf("%s: %s, %v, %d trimmed", c.name, got, err, enc.Trimmed())
+		}
+	}
+}
+
 // shown is a row as the format's reader sees it: every text, call, argument and label.
 func shown(t *testing.T, f Format, line []byte) string {
 	t.Helper()

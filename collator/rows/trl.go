@@ -8,8 +8,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// trl is what TRL's DPOTrainer and SFTTrainer read: the conversational preference format with an explicit prompt, and the
-// conversational prompt-completion format (https://huggingface.co/docs/trl/dataset_formats).
+// trl is what TRL's DPOTrainer and SFTTrainer read: the conversational preference format with an explicit prompt, and
+// the conversational prompt-completion format (https://huggingface.co/docs/trl/dataset_formats). A side of a pair may
+// be several messages, all of which TRL takes for the completion: results of tools that stand between turns are
+// trained, too.
 var trl = Format{
 	Name:     "trl",
 	Consumer: "TRL (DPOTrainer, SFTTrainer)",
@@ -26,7 +28,7 @@ var trl = Format{
 		}
 		return "train.jsonl"
 	},
-	open: func(e *Encoder) { e.encode = each((*Encoder).trlRow) },
+	open: func(e *Encoder) { e.encode, e.several = each((*Encoder).trlRow), true },
 	read: (*rowReader).trl,
 	columns: func(k builders.Kind, c columns) parquet.Group {
 		if k == builders.KindDemonstration {
@@ -43,7 +45,7 @@ func (r *rowReader) trl() *Row {
 		row.Completion = r.answer("completion")
 		r.oneForm("prompt", row.Prompt, row.Completion)
 	} else {
-		row.Chosen, row.Rejected = r.answer("chosen"), r.answer("rejected")
+		row.Chosen, row.Rejected = r.turns("chosen"), r.turns("rejected")
 		r.oneForm("prompt", row.Prompt, row.Chosen, row.Rejected)
 	}
 	r.tools()
@@ -88,21 +90,27 @@ func (e *Encoder) trlPreference(dst []byte, r *builders.Resolved) ([]byte, error
 	return e.end(dst, r)
 }
 
-// trlSide appends a prompt or a single-turn continuation as messages; a text becomes one message of the given role.
+// trlSide appends a prompt or a continuation as messages; a text becomes one message of the given role. A continuation
+// begins and ends with a turn of the assistant.
 func (e *Encoder) trlSide(dst []byte, name string, p builders.Passage, role string) ([]byte, error) {
 	if p.IsText() {
 		dst = append(append(append(dst, `[{"role": "`...), role...), `", "content": `...)
 		dst, err := e.text(dst, p.Text)
 		return append(dst, "}]"...), err
 	}
-	if name != "prompt" && (len(p.Nodes) != 1 || p.Nodes[0].Message.Role != "assistant") {
-		return dst, e.refuse("the %s side is more than one assistant turn, of which a trainer would train every token", name)
+	n := len(p.Nodes)
+	switch {
+	case name == "prompt":
+	case n == 0 || p.Nodes[0].Message.Role != "assistant" || p.Nodes[n-1].Message.Role != "assistant":
+		return dst, e.refuse("the %s side doesn't begin and end with a turn of the assistant", name)
+	case n > 1 && !e.several:
+		return dst, e.refuse("the %s side is more than one assistant turn", name)
 	}
 	return e.fullMessages(dst, p.Nodes)
 }
 
-// trlDemonstration writes the last message as the completion, and refuses a record that trains others too: TRL trains the
-// whole completion, tool results in between included.
+// trlDemonstration writes the last message as the completion, and refuses a record that trains others too: TRL trains
+// the whole completion, tool results in between included.
 func (e *Encoder) trlDemonstration(dst []byte, r *builders.Resolved, d *builders.Demonstration) ([]byte, error) {
 	nodes := r.Messages.Nodes
 	last := len(nodes) - 1

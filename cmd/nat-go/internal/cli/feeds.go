@@ -31,7 +31,8 @@ func feeds() []feed {
 		},
 		{
 			"preference", "trl", "TRL DPOTrainer",
-			"what follows the rendered prompt, and the template's text behind the turn; where the prompt is not the beginning of a row, TRL only warns",
+			"what follows the rendered prompt, results of tools between the turns of a side too, and the template's text " +
+				"behind the turn; where the prompt is not the beginning of a row, TRL only warns",
 			"our masks, log-probs of the reference", readBack,
 		},
 		{

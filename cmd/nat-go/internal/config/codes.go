@@ -31,6 +31,7 @@ const (
 	CodeMissing       = "NG1404"
 	CodeRemote        = "NG1405"
 	CodeModelName     = "NG1406"
+	CodeCarries       = "NG1407"
 )
 
 // Codes are the pages of the codes above, for `nat-go explain`.
@@ -70,6 +71,10 @@ func Codes() []ledger.Code {
 		ledger.NewCode(CodeModelName, "config",
 			"The name of a model stands where the folder of its tokenizer is wanted. nat-go downloads nothing.",
 			"Download it, `hf download ORG/NAME --local-dir models/NAME`, and write the folder."),
+		ledger.NewCode(CodeCarries, "config",
+			"A row format can't carry what the builders make, or its trainers train other turns than the builder "+
+				"means.",
+			"Write the format, or the setting, that the message names; `nat-go formats` lists what each carries."),
 		ledger.NewCode(CodeRefused, "config", "A plugin refuses its builder's settings, for a reason that their schema can't express.", "See the message, which is the plugin's own."),
 	}
 }

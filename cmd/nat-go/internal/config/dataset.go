@@ -7,6 +7,7 @@ type Dataset struct {
 	Formats        []string       `yaml:"formats" scalar:"true" nullable:"true" doc:"row formats to write; without it the adapter's own, else trl (see nat-go formats)" example:"[trl, customizer]"`
 	Split          Split          `yaml:"split" doc:"what is kept apart for validation"`
 	PromptAs       string         `yaml:"prompt_as" default:"user_message" validate:"oneof=user_message text" doc:"how a prompt that is a plain text is written where a format takes messages"`
+	Turns          string         `yaml:"turns" default:"every" validate:"oneof=every last" doc:"which turns the trainer of messages rows trains: all of the assistant, or the last, which it has to be told"`
 	JSONColumns    string         `yaml:"json_columns" default:"json" validate:"oneof=json text" doc:"how Parquet rows (trl.parquet and the like) hold tools, and messages with tool calls or reasoning: as JSON values, which Hugging Face datasets reads from 4.7 on, or as texts that their reader parses"`
 	Contradictions string         `yaml:"contradictions" default:"drop" validate:"oneof=drop keep" doc:"records that prefer A to B where others, by the same score, prefer B to A"`
 	MaxPairs       *int           `yaml:"max_pairs" validate:"omitempty,gte=1" doc:"keep at most this many records, drawn by split.seed; wins over the trainer's max_pairs" example:"5000"`

@@ -71,7 +71,7 @@ func TestLoadedValues(t *testing.T) {
 		t.Error(d)
 	}
 	split := Split{By: "task", Validation: 0.5, Seed: 7, ValidationSet: true}
-	if d := cmp.Diff(Dataset{Formats: []string{"trl"}, Split: split, PromptAs: "user_message", JSONColumns: "json", Contradictions: "drop"}, c.Dataset); d != "" {
+	if d := cmp.Diff(Dataset{Formats: []string{"trl"}, Split: split, PromptAs: "user_message", Turns: "every", JSONColumns: "json", Contradictions: "drop"}, c.Dataset); d != "" {
 		t.Error(d)
 	}
 	if c.Finetuning.OutputDir != "out" || c.Finetuning.NumEpochs != 1 || c.Finetuning.CurriculumLearning.ExpansionInterval != 5 || !c.Finetuning.Enabled ||

@@ -148,6 +148,8 @@ type formatWriter struct {
 	origins *output
 	records int64
 	dropped int64
+	trimmed int64
+	refused refusals
 	prefix  originPrefix
 	// contents of the kept records, by kind, where there are tables to declare.
 	contents [8]rows.Contents
@@ -237,12 +239,14 @@ func (w *formatWriter) sharing(g *recordlog.Group, hashes []recordlog.Hashes) er
 func (w *formatWriter) settle(ms []member, err error) error {
 	if err == nil {
 		w.records += int64(len(ms))
+		w.trimmed += int64(w.enc.Trimmed())
 		return nil
 	}
 	var cannot *rows.CannotCarry
 	if !errors.As(err, &cannot) {
 		return err
 	}
+	w.refused.add(w.enc.Format, w.spec.Options, ms, cannot.Why)
 	for _, m := range ms {
 		w.dropped++
 		w.spec.Dropped(w.drop(m.record, cannot))
@@ -349,7 +353,8 @@ func (w *formatWriter) open(kind builders.Kind, s rows.Split) (*rowFile, error) 
 
 // finish ends the files. They get their names from place.
 func (w *formatWriter) finish() (runfolder.Written, []runfolder.File, error) {
-	out := runfolder.Written{Format: w.enc.Name, Records: w.records, Dropped: w.dropped}
+	out := runfolder.Written{Format: w.enc.Name, Records: w.records, Dropped: w.dropped, Trimmed: w.trimmed}
+	out.Refused, out.Instead = w.refused.most(), w.refused.instead()
 	var files []runfolder.File
 	for _, f := range w.files {
 		switch {

@@ -194,7 +194,8 @@ func (p *part) differs(other *part) []string {
 func (p *part) settings() map[string]string {
 	all := map[string]string{"nat-go": p.begun.NatGo}
 	for path, value := range p.plan.config.Values() {
-		input := path[0] == "eval" || path[0] == "sources" && slices.Contains(path, "path")
+		input := path[0] == "eval" || slices.Contains(path, "path") &&
+			(path[0] == "sources" || strings.HasPrefix(strings.Join(path, "."), "dataset.scores."))
 		if !input && p.plan.config.Decides(path) {
 			all[strings.Join(path, ".")] = value
 		}

@@ -142,6 +142,7 @@ func (p *plan) chooseFormats() error {
 	if p.config.Dataset.PromptAs == "text" {
 		p.options.TextPrompt = rows.PlainText
 	}
+	p.options.LastTurn = p.config.Dataset.Turns == "last"
 	if p.config.Dataset.JSONColumns == "text" {
 		p.options.JSONColumns = rows.JSONText
 	}

@@ -45,6 +45,7 @@ func (r *run) write(ctx context.Context, d *curate.Decisions) error {
 		return exit.Environmentf("can't write the data set: %w", err)
 	}
 	r.made.Dataset = written
+	r.warnOfRefused(written)
 	r.warnOfReader(written)
 	for _, w := range written {
 		r.books.In(ledger.Write, dataset.Unit(w.Format), kept)
@@ -54,6 +55,30 @@ func (r *run) write(ctx context.Context, d *curate.Decisions) error {
 		return r.copyForNAT()
 	}
 	return nil
+}
+
+// warnOfRefused says what formats can't carry, why, and what can.
+func (r *run) warnOfRefused(written []runfolder.Written) {
+	for _, w := range written {
+		if w.Trimmed > 0 {
+			r.warn("%s: %s behind the last turn of the assistant, which train nothing, are left out", w.Format,
+				ledger.Quantity(w.Trimmed, "message"))
+		}
+		if w.Dropped == 0 {
+			continue
+		}
+		var why []string
+		for _, x := range w.Refused[:min(len(w.Refused), 3)] {
+			why = append(why, fmt.Sprintf("%s (%d)", x.Why, x.Count))
+		}
+		cure := "token batches may (collator.tokenizer)"
+		if w.Instead != "" {
+			cure = fmt.Sprintf("%s can: `nat-go dataset convert %s --format %[1]s`, or dataset.formats", w.Instead,
+				r.plan.folder)
+		}
+		r.warn("%s can't carry %s of %d: %s; %s", w.Format, ledger.Quantity(w.Dropped, unitRecord), w.Dropped+w.Records,
+			strings.Join(why, "; "), cure)
+	}
 }
 
 // warnOfReader says which files of lines today's reader changes or refuses, and what holds the same rows as they are.

@@ -37,6 +37,7 @@ func Check(c *config.Config) []finding.Finding {
 	for _, b := range c.Selected() {
 		k.builder(&b)
 	}
+	k.formats()
 	return k.found
 }
 

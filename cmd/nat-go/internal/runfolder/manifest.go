@@ -97,6 +97,15 @@ type Written struct {
 	Files   []RowFile `json:"files"`
 	Records int64     `json:"records"`           // records it carries
 	Dropped int64     `json:"dropped,omitempty"` // kept records that it can't carry
+	Refused []Refusal `json:"refused,omitempty"` // why it can't, most first
+	Instead string    `json:"instead,omitempty"` // a format that carries those, or most
+	Trimmed int64     `json:"trimmed,omitempty"` // messages behind a record's last turn, which train nothing, left out
+}
+
+// Refusal counts the records that a format can't carry, by why.
+type Refusal struct {
+	Why   string `json:"why"`
+	Count int64  `json:"count"`
 }
 
 // RowFile is a file of rows.

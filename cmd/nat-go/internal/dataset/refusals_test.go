@@ -1,0 +1,32 @@
+package dataset
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/nat-go/nat-go/collator/rows"
+)
+
+// TestRefusedIsToldWithWhatCarries: a format that can't carry records says why, how many, and which format can.
+func TestRefusedIsToldWithWhatCarries(t *testing.T) {
+	f, _ := Lookup("kto")
+	_, written, dropped := allKinds(t, f)
+	w := written[0]
+	var n int64
+	for _, r := range w.Refused {
+		n += r.Count
+	}
+	if n != w.Dropped || len(dropped) != int(n) || len(w.Refused) != 1 || w.Refused[0].Why != "it holds preferences only" {
+		t.Errorf("%+v", w)
+	}
+	if f, _ = Lookup("messages"); w.Instead != "" { // rollouts, which no format of lines carries alone, are most of them
+		t.Errorf("%s carries them instead", w.Instead)
+	}
+	var r refusals
+	for i := range 60 {
+		r.add(f.Format, rows.Options{}, make([]member, 0), fmt.Sprintf("message %d of %q", i, fmt.Sprint(i)))
+	}
+	if all := r.most(); len(all) != 1 {
+		t.Errorf("%+v", all)
+	}
+}
