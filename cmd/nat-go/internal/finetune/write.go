@@ -72,7 +72,10 @@ func (r *run) warnOfRefused(written []runfolder.Written) {
 			why = append(why, fmt.Sprintf("%s (%d)", x.Why, x.Count))
 		}
 		cure := "token batches may (collator.tokenizer)"
-		if w.Instead != "" {
+		switch {
+		case w.Instead == "" && r.plan.config.Collator.Tokenizer != "":
+			cure = "the run's token batches may"
+		case w.Instead != "":
 			cure = fmt.Sprintf("%s can: `nat-go dataset convert %s --format %[1]s`, or dataset.formats", w.Instead,
 				r.plan.folder)
 		}
