@@ -39,6 +39,8 @@ func (k *check) formats() {
 	k.turns(names)
 }
 
+const everyTurn = "trainers of %s rows train every turn of the assistant, and %s trains the last"
+
 // turns says where a format trains other turns than the sft builder means.
 func (k *check) turns(names []string) {
 	for _, b := range k.config.Selected() {
@@ -54,13 +56,13 @@ func (k *check) turns(names []string) {
 			switch lines := f.Lines(); {
 			case s.Train == "last" && (lines == "trl" || lines == "messages" && k.config.Dataset.Turns == "last"):
 			case s.Train == "last" && lines == "messages":
-				k.warn(i, fmt.Sprintf("trainers of %s rows train every turn of the assistant, and %s trains the last", name, b.Name),
+				k.warn(i, fmt.Sprintf(everyTurn, name, b.Name),
 					"write trl, or dataset.turns: last where the trainer is told so")
 			case s.Train == "last":
-				k.warn(i, fmt.Sprintf("trainers of %s rows train every turn of the assistant, and %s trains the last", name, b.Name),
+				k.warn(i, fmt.Sprintf(everyTurn, name, b.Name),
 					"write trl")
 			default:
-				k.warn(i, fmt.Sprintf("no trainer of %s rows trains the calls alone, as %s does (train: calls)", name, b.Name),
+				k.warn(i, fmt.Sprintf("no trainer of %s rows trains the calls alone, as %s does", name, b.Name),
 					"set collator.tokenizer: token batches can, and sft_parquet holds them for TRL")
 			}
 		}

@@ -18,16 +18,23 @@ func TestFormats(t *testing.T) {
 			"the format verl holds demonstrations and rollouts, and the builders make preferences: it will have no row; " +
 				"leave it out, or write customizer, trl, kto",
 		},
-		{"{_type: grpo_traj_builder}", "{formats: [kto]}", "make rollouts: it will have no row; leave it out, or write verl, atropos"},
+		{
+			"{_type: grpo_traj_builder}", "{formats: [kto]}",
+			"make rollouts: it will have no row; leave it out, or write verl, atropos",
+		},
 		{"{_type: sft_traj_builder}", "{formats: [trl, messages, customizer]}", ""},
 		{"{_type: sft_traj_builder, train: last}", "{formats: [trl]}", ""},
-		{"{_type: sft_traj_builder, train: last}", "{formats: [messages]}", "x trains the last; write trl, or dataset.turns: last"},
+		{
+			"{_type: sft_traj_builder, train: last}", "{formats: [messages]}",
+			"x trains the last; write trl, or dataset.turns: last",
+		},
 		{"{_type: sft_traj_builder, train: last}", "{formats: [messages.parquet], turns: last}", ""},
 		{"{_type: sft_traj_builder, train: last}", "{formats: [customizer], turns: last}", "x trains the last; write trl"},
 		{"{_type: sft_traj_builder, train: calls}", "{formats: [trl]}", "no trainer of trl rows trains the calls alone"},
 		{"{_type: other/plugin}", "{formats: [kto]}", ""},
 	} {
-		text := "trajectory_builders: {x: " + c.builder + "}\ndataset: " + c.dataset + "\nfinetuning: {trajectory_builder: x}\n"
+		text := "trajectory_builders: {x: " + c.builder + "}\ndataset: " + c.dataset +
+			"\nfinetuning: {trajectory_builder: x}\n"
 		loaded, _ := config.Parse("c.yml", []byte(text), config.Options{Types: builtin.Types()})
 		if loaded == nil {
 			t.Fatal(text)
