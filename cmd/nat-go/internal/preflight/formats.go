@@ -14,8 +14,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 )
 
-// formats says which formats can carry nothing of what the builders make, and which builder's records none carries. What
-// a plugin makes is not known here.
+// formats says which formats can carry nothing of what the builders make, and which builder's records none carries.
+// What a plugin makes is not known here.
 func (k *check) formats() {
 	c := k.config
 	names := c.Dataset.Formats

@@ -15,8 +15,8 @@ func TestFormats(t *testing.T) {
 		{"{_type: dpo_traj_builder}", "{formats: [trl, trl.parquet]}", ""},
 		{
 			"{_type: dpo_traj_builder}", "{formats: [trl, verl]}",
-			"the format verl holds demonstrations and rollouts, and the builders make preferences: it will have no row; " +
-				"leave it out, or write customizer, trl, kto",
+			"the format verl holds demonstrations and rollouts, and the builders make preferences: " +
+				"it will have no row; leave it out, or write customizer, trl, kto",
 		},
 		{
 			"{_type: grpo_traj_builder}", "{formats: [kto]}",
@@ -29,8 +29,14 @@ func TestFormats(t *testing.T) {
 			"x trains the last; write trl, or dataset.turns: last",
 		},
 		{"{_type: sft_traj_builder, train: last}", "{formats: [messages.parquet], turns: last}", ""},
-		{"{_type: sft_traj_builder, train: last}", "{formats: [customizer], turns: last}", "x trains the last; write trl"},
-		{"{_type: sft_traj_builder, train: calls}", "{formats: [trl]}", "no trainer of trl rows trains the calls alone"},
+		{
+			"{_type: sft_traj_builder, train: last}", "{formats: [customizer], turns: last}",
+			"x trains the last; write trl",
+		},
+		{
+			"{_type: sft_traj_builder, train: calls}", "{formats: [trl]}",
+			"no trainer of trl rows trains the calls alone",
+		},
 		{"{_type: other/plugin}", "{formats: [kto]}", ""},
 	} {
 		text := "trajectory_builders: {x: " + c.builder + "}\ndataset: " + c.dataset +
