@@ -146,11 +146,11 @@ func compare(c *Channel, l *Line, rows []*Row, all []tensors.Tensor) error {
 	return nil
 }
 
-// BaseWeight is the column of the pair weights a batch was made with, where pair_weight was set anew after that.
-const BaseWeight = "pair_base_weight"
-
-// PairJSD is the column of each pair's divergence, where it was measured: -1 where it could not be.
-const PairJSD = "pair_jsd"
+// Columns of the sdpo channel that are added to a batch after it was made.
+const (
+	BaseWeight = "pair_base_weight" // the pair weights it was made with, where pair_weight was set anew
+	PairJSD    = "pair_jsd"         // each pair's divergence, where it was measured: -1 where it could not be
+)
 
 // checkDivergences checks that there is one a pair, and that each can be one.
 func checkDivergences(t tensors.Tensor, l *Line) error {
