@@ -133,7 +133,7 @@ func TestFaults(t *testing.T) {
 		{"stops itself once", "stop", once, nil, nil, "it is told to go on"},
 		{"stops itself each time", "stop", always, nil, dropped, "no sign of life"},
 		{"hangs", "hang", always, nil, dropped, "no sign of life"},
-		{"hangs and reports progress", "hang with progress", always, func(s *Spec) { s.BatchTimeout = 800 * time.Millisecond }, dropped, "did not finish a group"},
+		{"hangs and reports progress", "hang with progress", always, func(s *Spec) { s.BatchTimeout = 1500 * time.Millisecond }, dropped, "did not finish a group"},
 		{"is slow and reports progress", "slow with progress", always, nil, nil, ""},
 		{"allocates without end", "allocate", always, func(s *Spec) { s.Memory = 300 << 20 }, dropped, "its limit is 300 MiB"},
 		{"floods stdout", "flood stdout", always, nil, nil, "prints too much"},
@@ -227,6 +227,7 @@ func TestProtocolFaults(t *testing.T) {
 		{"miscount", "1 records came of the 5 that were counted", 1},
 		{"bad text", "ends at 9", 1},
 		{"too much credit", "it granted more than", 1},
+		{"beyond credit", "a frame more than the", 1},
 		{"empty texts", "more than 64 MiB of results", 1},
 		{"empty parts", "would take more than 64 MiB", 1},
 		{"empty sites", "would take more than 64 MiB", 1},
@@ -243,7 +244,7 @@ func TestProtocolFaults(t *testing.T) {
 				spec.OutputLimit = 64 << 20
 			}
 			if strings.HasPrefix(c.do, "trickle") {
-				spec.BatchTimeout = 400 * time.Millisecond
+				spec.BatchTimeout = 1500 * time.Millisecond // ten times that for a group
 			}
 			got := runFault(t, spec, "pairs", fmt.Sprintf(`{"at":%q,"do":%q}`, atGroup, c.do), faultGroups(60))
 			checkFault(t, got, 60, 1, []ledger.Reason{PoisonGroup}[:c.drops], c.says)
@@ -255,10 +256,35 @@ func TestProtocolFaults(t *testing.T) {
 		for i := range 40 {
 			groups = append(groups, group(i, 4, 100_000))
 		}
-		spec := Spec{Name: "raw", Path: testPlugin, Args: []string{"raw"}, BatchTimeout: 2 * time.Second}
+		spec := Spec{Name: "raw", Path: testPlugin, Args: []string{"raw"}, BatchTimeout: 4 * time.Second}
 		got := runFault(t, spec, "pairs", `{"do":"never grant"}`, groups)
 		if got.err == nil || !strings.Contains(got.err.Error(), "it granted no credit") {
 			t.Errorf("the run ended with %v", got.err)
+		}
+	})
+	t.Run("ignores credit while results wait", func(t *testing.T) {
+		t.Parallel()
+		log := &syncBuffer{}
+		spec := Spec{Name: "raw", Path: testPlugin, Args: []string{"raw"}, Backoff: 10 * time.Millisecond}
+		p, err := Start(t.Context(), spec, zerolog.New(log))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		s, err := p.Open(t.Context(), "pairs", "mine", []byte(`{"at":"*","do":"ignore credit"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		for _, g := range faultGroups(40) { // nobody takes a result
+			if err := s.Send(t.Context(), g); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for end := time.Now().Add(2 * time.Minute); !strings.Contains(log.String(), "a frame more than the"); time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("what it sends beyond its credit is not seen before somebody takes results:\n%s", log)
+			}
 		}
 	})
 	t.Run("hangs in Open", func(t *testing.T) {
@@ -272,7 +298,7 @@ func TestProtocolFaults(t *testing.T) {
 	})
 	t.Run("never ends the stream", func(t *testing.T) {
 		t.Parallel()
-		spec := Spec{Name: "raw", Path: testPlugin, Args: []string{"raw"}, BatchTimeout: time.Second}
+		spec := Spec{Name: "raw", Path: testPlugin, Args: []string{"raw"}, BatchTimeout: 4 * time.Second}
 		checkFault(t, runFault(t, spec, "pairs", `{"do":"never end"}`, faultGroups(5)), 5, 1, nil, "did not end the stream")
 	})
 	t.Run("hangs in Drain", func(t *testing.T) {

@@ -9,8 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 	"github.com/nat-go/nat-go/plugins/wire"
@@ -165,8 +167,10 @@ func (w *worker) attempt(ctx context.Context, feed <-chan *job, pause <-chan str
 	spec := &w.session.plugin.spec
 	a := &attempt{
 		worker: w, inc: inc, pause: pause, lockstep: lockstep, credit: make(chan struct{}, maxCredit),
+		results: make(chan frame, wire.InitialCredit), ahead: semaphore.NewWeighted(aheadLimit),
 		received: make(chan struct{}), idle: make(chan struct{}, 1),
 	}
+	a.granted.Store(wire.InitialCredit)
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	defer a.cancel(nil)
 	if err := a.open(spec.CallTimeout); err != nil {
@@ -191,6 +195,14 @@ func (w *worker) attempt(ctx context.Context, feed <-chan *job, pause <-chan str
 		if err != nil {
 			a.cancel(err)
 		}
+	})
+	wg.Go(func() {
+		err := a.read()
+		if errors.Is(err, errProtocol) {
+			a.cancel(err) // at once: what was sent before may wait for the consumer
+		}
+		a.readErr = err
+		close(a.results)
 	})
 	wg.Go(func() {
 		if err := a.receive(); err != nil {
@@ -252,6 +264,11 @@ type attempt struct {
 	waiting  atomic.Bool     // the consumer is slow: the plugin can do nothing for it
 	clock    clock
 
+	granted atomic.Int64        // frames that the plugin may send in all
+	results chan frame          // that were read and not taken in: the plugin's credit bounds them
+	ahead   *semaphore.Weighted // and so do their bytes
+	readErr error               // why there are no more, set before results is closed
+
 	mu   sync.Mutex
 	jobs []*job // sent, without a result, in order
 }
@@ -261,6 +278,15 @@ const maxCredit = 1 << 10
 
 // heldLimit is how many bytes of results wait for Recv before the plugin gets no more credit.
 const heldLimit = 8 << 20
+
+// aheadLimit is how many bytes of frames are read before those sent earlier are taken in.
+const aheadLimit = 4 << 20
+
+// frame is a message with parts, and how large it was.
+type frame struct {
+	*pb.BuildResponse
+	bytes int64
+}
 
 // deadlineError says that the plugin gave no sign of life, or none that helps, for too long.
 type deadlineError struct{ what string }
@@ -441,14 +467,12 @@ func (a *attempt) endIfDone() error {
 	return a.stream.CloseSend()
 }
 
-// receive reads the stream to its end.
-func (a *attempt) receive() error {
-	reader := wire.RecordReader{Limit: a.session.plugin.spec.OutputLimit}
+// read reads the stream to its end, whatever the consumer does: the plugin's credits for us count at once, and so does what
+// it spends of ours.
+func (a *attempt) read() error {
+	spent := int64(0)
 	for {
 		m, err := a.stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return a.finished()
-		}
 		if status.Code(err) == codes.ResourceExhausted {
 			return protocolError(fmt.Errorf("a message was too large: %s; one is to have at most %d MiB, and a plugin has to take %d MiB",
 				status.Convert(err).Message(), wire.FrameLimitBytes>>20, 8*wire.FrameLimitBytes>>20))
@@ -465,20 +489,43 @@ func (a *attempt) receive() error {
 			}
 		}
 		a.clock.took(int64(m.GetCredit()), a.frames.Load())
-		for _, part := range m.GetParts() {
+		if len(m.GetParts()) == 0 {
+			continue
+		}
+		if granted := a.granted.Load(); spent == granted {
+			return protocolError(fmt.Errorf("it sent a frame more than the %d that it had credit for; a plugin must wait for credit "+
+				"before each frame that has parts", granted))
+		}
+		spent++
+		f := frame{m, min(int64(proto.Size(m)), aheadLimit)}
+		if err := a.ahead.Acquire(a.ctx, f.bytes); err != nil {
+			return context.Cause(a.ctx)
+		}
+		a.results <- f // wait: room for all it has credit for
+	}
+}
+
+// receive takes in what was read.
+func (a *attempt) receive() error {
+	reader := wire.RecordReader{Limit: a.session.plugin.spec.OutputLimit}
+	for f := range a.results { // wait: read ends with the attempt's context
+		a.ahead.Release(f.bytes)
+		for _, part := range f.GetParts() {
 			if err := a.part(&reader, part); err != nil {
 				return err
 			}
 		}
-		if len(m.GetParts()) > 0 {
-			if err := a.grant(); err != nil {
-				return err
-			}
-			if err := a.endIfDone(); err != nil {
-				return err
-			}
+		if err := a.grant(); err != nil {
+			return err
+		}
+		if err := a.endIfDone(); err != nil {
+			return err
 		}
 	}
+	if errors.Is(a.readErr, io.EOF) {
+		return a.finished()
+	}
+	return a.readErr
 }
 
 // finished checks that all jobs are done when the plugin ends the stream.
@@ -530,10 +577,8 @@ func (a *attempt) part(reader *wire.RecordReader, part *pb.ResultPart) error {
 	return nil
 }
 
-// grant lets the plugin send a frame more, when the consumer has room for it. There is nothing to count here: a frame is
-// granted for each that was read, and none is read while this waits, so that what a plugin sends beyond its credit stays in
-// its own process, behind the connection's window. Who has the instance alone, or has it
-// while somebody else wants it, does not wait for the consumer: that may be waiting for just them.
+// grant lets the plugin send a frame more, for one that was taken in, when the consumer has room for it. Who has the instance
+// alone, or has it while somebody else wants it, does not wait for the consumer: that may be waiting for just them.
 func (a *attempt) grant() error {
 	if !a.lockstep && a.full() {
 		a.waiting.Store(true)
@@ -552,6 +597,7 @@ func (a *attempt) grant() error {
 		a.clock.skip(monotonic() - from)
 		a.waiting.Store(false)
 	}
+	a.granted.Add(1)
 	err := a.write(&pb.BuildRequest{Credit: 1})
 	if errors.Is(err, io.EOF) {
 		return nil // the stream is over: Recv says how

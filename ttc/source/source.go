@@ -67,7 +67,8 @@ type Stats struct {
 	Examples   int64 `json:"examples"`
 	Steps      int64 `json:"steps"`
 	Candidates int64 `json:"candidates"`
-	Calls      int64 `json:"calls,omitempty"` // to a model, of sources that tell of them
+	Calls      int64 `json:"calls,omitempty"`       // to a model, of sources that tell of them
+	ReadyPairs int64 `json:"ready_pairs,omitempty"` // pairs whose better side the input names; it scores more
 
 	MissingIDs  int64            `json:"missing_ids,omitempty"`  // examples named by their row, "#12"
 	RepeatedIDs int64            `json:"repeated_ids,omitempty"` // examples whose id was taken, named "id#2"

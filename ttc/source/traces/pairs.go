@@ -50,6 +50,7 @@ func (s *Source) addPair(raw json.Raw, ex *ttc.Example, turn string) {
 		})
 		return
 	}
+	st.ReadyPairs++
 	for i, output := range []string{pair.chosen, pair.rejected} {
 		st.Candidates++
 		st.Names[s.cfg.CandidateKeys.StepName]++

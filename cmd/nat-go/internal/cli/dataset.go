@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -25,9 +26,21 @@ func newDatasetCmd() *cobra.Command {
 	return cmd
 }
 
+// rowLimits adds the flags of what a row may take.
+func rowLimits(cmd *cobra.Command) *dataset.Limits {
+	limits := dataset.DefaultLimits
+	f := cmd.Flags()
+	f.Int64Var(&limits.Bytes, "max-row-bytes", limits.Bytes, "refuse rows of more bytes")
+	f.Int64Var(&limits.Values, "max-row-values", limits.Values, "refuse rows of more values")
+	return &limits
+}
+
 // findDataset finds what a command's argument names.
-func findDataset(path string) (*dataset.Place, error) {
-	p, err := dataset.Find(path)
+func findDataset(path string, limits dataset.Limits) (*dataset.Place, error) {
+	if limits.Bytes < 1 || limits.Bytes > math.MaxInt32 || limits.Values < 1 {
+		return nil, exit.Usagef("--max-row-bytes is from 1 to %d, --max-row-values at least 1", math.MaxInt32)
+	}
+	p, err := dataset.Find(path, limits)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, exit.Usagef("there is no %s", path)

@@ -31,6 +31,7 @@ func newDatasetShowCmd() *cobra.Command {
 	var record uint64
 	var width, site int
 	var full, asJSON bool
+	var limits *dataset.Limits
 	cmd := &cobra.Command{
 		Use:   "show PATH",
 		Short: "Print records as a person wants to read them",
@@ -95,7 +96,7 @@ PATH is a run's folder, or rows as for dataset verify. The flags say which recor
 				return exit.Usagef("--split %s: train or validation", q.Split)
 			}
 			p := newViewPrinter(cmd.OutOrStdout(), width, full, asJSON)
-			err := showRecords(args[0], row, q, p.print)
+			err := showRecords(args[0], *limits, row, q, p.print)
 			if err == nil && q.Dropped && p.count == 0 && row == "" {
 				err = p.drops(cmd, runfolder.Folder(args[0]), q)
 			}
@@ -105,6 +106,7 @@ PATH is a run's folder, or rows as for dataset verify. The flags say which recor
 			return p.end()
 		},
 	}
+	limits = rowLimits(cmd)
 	f := cmd.Flags()
 	f.Uint64Var(&record, "record", 0, "the record with this number in the run, from 1")
 	f.StringVar(&row, "row", "", "a row: FORMAT/FILE:N, or N of the first file; from 1")
@@ -135,12 +137,12 @@ PATH is a run's folder, or rows as for dataset verify. The flags say which recor
 const anyReason = "any"
 
 // showRecords hands the views of what was asked for to print.
-func showRecords(path, row string, q dataset.Query, print func(show.View) error) error {
+func showRecords(path string, limits dataset.Limits, row string, q dataset.Query, print func(show.View) error) error {
 	run, err := findRun(path)
 	if err == nil && row == "" {
 		return coded(run.Pick(q, func(r dataset.Picked) error { return print(show.Record(r)) }))
 	}
-	p, err := findDataset(path)
+	p, err := findDataset(path, limits)
 	if err != nil {
 		return err
 	}

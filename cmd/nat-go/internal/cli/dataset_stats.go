@@ -13,6 +13,7 @@ import (
 
 func newDatasetStatsCmd() *cobra.Command {
 	var asJSON bool
+	var limits *dataset.Limits
 	cmd := &cobra.Command{
 		Use:   "stats PATH",
 		Short: "Describe a data set: margins, lengths, pairs a turn, repeats, leakage, drops",
@@ -22,7 +23,7 @@ contradictory records, what stands on both sides of the split, and what was drop
 PATH is a run's folder, or rows as for dataset verify. Rows have no scores, so margins need a run's folder.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			all, err := measure(args[0])
+			all, err := measure(args[0], *limits)
 			if err != nil {
 				return err
 			}
@@ -38,11 +39,12 @@ PATH is a run's folder, or rows as for dataset verify. Rows have no scores, so m
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	limits = rowLimits(cmd)
 	return cmd
 }
 
 // measure describes a run's records, or the rows of every format found.
-func measure(path string) ([]*dataset.Stats, error) {
+func measure(path string, limits dataset.Limits) ([]*dataset.Stats, error) {
 	if p, err := findRun(path); err == nil {
 		s, err := p.Measure(os.TempDir())
 		if err != nil {
@@ -50,7 +52,7 @@ func measure(path string) ([]*dataset.Stats, error) {
 		}
 		return []*dataset.Stats{s}, nil
 	}
-	p, err := findDataset(path)
+	p, err := findDataset(path, limits)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 func newDatasetVerifyCmd() *cobra.Command {
 	var asJSON bool
 	var tokens string
+	var limits *dataset.Limits
 	cmd := &cobra.Command{
 		Use:   "verify PATH",
 		Short: "Re-read a data set from its files alone and report what is wrong with it",
@@ -27,7 +28,7 @@ PATH is a run's folder, its dataset folder, the folder of a format, or one .json
 Exit code 1 if there is an error.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := findDataset(args[0])
+			p, err := findDataset(args[0], *limits)
 			if run := runfolder.Folder(args[0]); err != nil && run.IsRun() { // it may have token batches and no rows of text
 				p, err = &dataset.Place{Run: run}, nil
 			}
@@ -54,6 +55,7 @@ Exit code 1 if there is an error.`,
 	}
 	cmd.Flags().StringVar(&tokens, "tokenizer", "", "tokenizer of the token batches; without it the one the run's config.yml names")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	limits = rowLimits(cmd)
 	return cmd
 }
 

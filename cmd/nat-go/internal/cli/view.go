@@ -167,7 +167,7 @@ func openView(path, cache, tokenizerPath string, shown *progress) (*view.Run, er
 		run, err = view.OpenRun(p.Run, cache, read, func() (*tokenizer.Tokenizer, error) {
 			return runTokenizer(p.Run, tokenizerPath)
 		})
-	} else if p, err = findDataset(path); err != nil {
+	} else if p, err = findDataset(path, dataset.DefaultLimits); err != nil {
 		return nil, err
 	} else {
 		if len(p.Texts()) == 0 {

@@ -119,7 +119,7 @@ func content(s string) builders.Content { return builders.Content{Text: s} }
 
 func find(t *testing.T, path string) *Place {
 	t.Helper()
-	p, err := Find(path)
+	p, err := Find(path, DefaultLimits)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +178,7 @@ func TestFindKnowsADataSetHoweverItIsNamed(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"records", "nothing", "records/commit.json"} {
-		if p, err := Find(filepath.Join(run, bad)); err == nil {
+		if p, err := Find(filepath.Join(run, bad), DefaultLimits); err == nil {
 			t.Errorf("%s: %+v", bad, p)
 		}
 	}

@@ -163,7 +163,7 @@ func TestDamagedTablesAreFound(t *testing.T) {
 	}
 	for name, b := range map[string][]byte{"cut": whole[:len(whole)/2], "empty": {}, "text": []byte("PAR1 not at all PAR1")} {
 		write(t, path, string(b))
-		p, err := Find(filepath.Join(run, "dataset"))
+		p, err := Find(filepath.Join(run, "dataset"), DefaultLimits)
 		if err != nil {
 			t.Fatal(name, err)
 		}

@@ -89,7 +89,7 @@ func EachDrop(path string, q Query, f func(ledger.Drop) error) error {
 		return nil
 	}
 	var found, given int64
-	err := eachLine(path, func(n int64, line []byte) error {
+	err := eachLine(path, DefaultLimits, func(n int64, line []byte) error {
 		var d ledger.Drop
 		if err := json.Unmarshal(line, &d); err != nil {
 			return fmt.Errorf("%s:%d: %w", path, n+1, err)
@@ -117,7 +117,7 @@ func EachDrop(path string, q Query, f func(ledger.Drop) error) error {
 
 // PickRows calls f for the rows of a file from number skip (from 0), at most limit of them (0: all).
 func PickRows(format rows.Format, file RowFile, skip, limit int64, f func(n int64, r *rows.Row) error) error {
-	err := eachLineFrom(file.Path, skip, func(n int64, line []byte) error {
+	err := eachLineFrom(file.Path, file.Limits, skip, func(n int64, line []byte) error {
 		row, err := format.Read(line)
 		if err != nil {
 			return fmt.Errorf("%s:%d: %w", file.Path, n+1, err)
@@ -157,7 +157,7 @@ func OriginOf(f FormatFolder, file string, row int64) (*Origin, error) {
 
 // RowText is a row as it stands in its file, from number 0; that of a table as JSON.
 func RowText(file RowFile, row int64) (text string, err error) {
-	err = eachLineFrom(file.Path, row, func(_ int64, line []byte) error {
+	err = eachLineFrom(file.Path, file.Limits, row, func(_ int64, line []byte) error {
 		text = string(line)
 		return errEnough
 	})
@@ -176,7 +176,7 @@ func OriginsOf(f FormatFolder, record string) (found []Origin, err error) {
 		return nil, nil
 	}
 	has := []byte(`"record":"` + record + `"`)
-	err = eachLine(f.Origins, func(n int64, line []byte) error {
+	err = eachLine(f.Origins, DefaultLimits, func(n int64, line []byte) error {
 		if !bytes.Contains(line, has) {
 			return nil
 		}

@@ -17,13 +17,16 @@ import (
 	"github.com/nat-go/nat-go/internal/lines"
 )
 
-// The most a row may take, so that no file takes the program beyond 512 MiB: read, a row is about three times as long
-// as its line, and a value of it takes some hundred bytes however short it is written. What a run writes is far below:
-// an entry has 64 MiB by default, and its texts stand in a row once.
-const (
-	maxLine   = 128 << 20 // bytes
-	maxValues = 1 << 20
-)
+// Limits are the most a row may take. Read, a row is about three times as long as its line, and a value of it takes some
+// hundred bytes however short it is written.
+type Limits struct {
+	Bytes  int64 // of its line
+	Values int64 // in it
+}
+
+// DefaultLimits keep any file from taking the program beyond 512 MiB. What a run writes is far below: an entry has 64
+// MiB by default, and its texts stand in a row once.
+var DefaultLimits = Limits{Bytes: 128 << 20, Values: 1 << 20}
 
 // Place is a data set on disk, found by its files alone.
 type Place struct {
@@ -57,20 +60,21 @@ type FormatFolder struct {
 
 // RowFile is a file of rows.
 type RowFile struct {
-	Name  string
-	Path  string
-	Split rows.Split
+	Name   string
+	Path   string
+	Split  rows.Split
+	Limits Limits
 }
 
-// Find looks for a data set at path: a run's folder, its dataset folder, the folder of a format, or one file of rows,
+// Find looks for a data set at path, whose rows are to keep to the limits: a run's folder, its dataset folder, the folder of a format, or one file of rows,
 // ours or another program's. A folder of unknown name is known by its first row.
-func Find(path string) (*Place, error) {
+func Find(path string, limits Limits) (*Place, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
 	if !info.IsDir() {
-		f := rowFileAt(path)
+		f := rowFileAt(path, limits)
 		format, err := formatOf(filepath.Base(filepath.Dir(path)), []RowFile{f})
 		if err != nil {
 			return nil, err
@@ -98,7 +102,7 @@ func Find(path string) (*Place, error) {
 				return nil, err
 			}
 		}
-		f, err := findFormat(dir)
+		f, err := findFormat(dir, limits)
 		if err != nil {
 			return nil, err
 		}
@@ -118,7 +122,7 @@ func isDir(path string) bool {
 }
 
 // findFormat looks for files of rows directly in dir.
-func findFormat(dir string) (FormatFolder, error) {
+func findFormat(dir string, limits Limits) (FormatFolder, error) {
 	f := FormatFolder{Dir: dir}
 	var paths []string
 	for _, ending := range []string{"*.jsonl", "*.parquet"} {
@@ -136,7 +140,7 @@ func findFormat(dir string) (FormatFolder, error) {
 			f.Origins = p
 			continue
 		}
-		f.Files = append(f.Files, rowFileAt(p))
+		f.Files = append(f.Files, rowFileAt(p, limits))
 	}
 	if len(f.Files) == 0 {
 		return f, nil
@@ -156,8 +160,8 @@ func glob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }
 
-func rowFileAt(path string) RowFile {
-	f := RowFile{Name: filepath.Base(path), Path: path}
+func rowFileAt(path string, limits Limits) RowFile {
+	f := RowFile{Name: filepath.Base(path), Path: path, Limits: limits}
 	if strings.Contains(f.Name, "validation") {
 		f.Split = rows.Validation
 	}
@@ -172,7 +176,7 @@ func formatOf(folder string, files []RowFile) (Format, error) {
 	var first []byte
 	errFound := errors.New("found")
 	for _, file := range files {
-		err := eachLine(file.Path, func(_ int64, line []byte) error {
+		err := file.each(func(_ int64, line []byte) error {
 			first = bytes.Clone(line)
 			return errFound
 		})
@@ -197,12 +201,17 @@ func formatOf(folder string, files []RowFile) (Format, error) {
 	return Format{}, fmt.Errorf("%s: the first row is of no format that nat-go knows (%s)", files[0].Path, rows.Names())
 }
 
+// each calls f for each line of the file, as eachLine does.
+func (r RowFile) each(f func(n int64, line []byte) error) error { return eachLine(r.Path, r.Limits, f) }
+
 // eachLine calls f for each line of a file, numbered from 0, without its newline; the rows of a table are given as
 // lines of JSON. The line is valid until f returns.
-func eachLine(path string, f func(n int64, line []byte) error) error { return eachLineFrom(path, 0, f) }
+func eachLine(path string, limits Limits, f func(n int64, line []byte) error) error {
+	return eachLineFrom(path, limits, 0, f)
+}
 
 // eachLineFrom is eachLine from a line on; those before it are not looked at.
-func eachLineFrom(path string, from int64, f func(n int64, line []byte) error) error {
+func eachLineFrom(path string, limits Limits, from int64, f func(n int64, line []byte) error) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
@@ -218,7 +227,7 @@ func eachLineFrom(path string, from int64, f func(n int64, line []byte) error) e
 	if err := skipLines(file, from); err != nil {
 		return err
 	}
-	return linesOf(file, func(n int64, line []byte) error { return f(from+n, line) })
+	return linesOf(file, limits, func(n int64, line []byte) error { return f(from+n, line) })
 }
 
 // skipLines moves a file to behind so many lines, or to its end.
@@ -248,11 +257,15 @@ func skipLines(file io.ReadSeeker, lines int64) error {
 	}
 }
 
-func linesOf(r io.Reader, f func(n int64, line []byte) error) error {
+func linesOf(r io.Reader, limits Limits, f func(n int64, line []byte) error) error {
 	n := int64(0)
-	for line, err := range lines.Read(bufio.NewReaderSize(r, 1<<20), maxLine) {
-		if err == nil && tooMany(line) {
-			err = fmt.Errorf("it has more than %d values", maxValues)
+	for line, err := range lines.Read(bufio.NewReaderSize(r, 1<<20), int(limits.Bytes)) {
+		if err == nil && tooMany(line, limits.Values) {
+			err = fmt.Errorf("it has more than %d values (--max-row-values)", limits.Values)
+		}
+		var long *lines.TooLong
+		if errors.As(err, &long) {
+			err = fmt.Errorf("%w (--max-row-bytes)", err)
 		}
 		if err != nil {
 			return fmt.Errorf("row %d: %w", n+1, err)
@@ -265,24 +278,24 @@ func linesOf(r io.Reader, f func(n int64, line []byte) error) error {
 	return nil
 }
 
-// tooMany says whether a line of JSON has more than maxValues values: all but the first of a list or an object come
+// tooMany says whether a line of JSON has more values than the most: all but the first of a list or an object come
 // after a comma.
-func tooMany(line []byte) bool {
-	if len(line) < maxValues {
+func tooMany(line []byte, most int64) bool {
+	if int64(len(line)) < most {
 		return false
 	}
-	n := 0
-	for len(line) > 0 && n <= maxValues {
+	n := int64(0)
+	for len(line) > 0 && n <= most {
 		text := bytes.IndexByte(line, '"')
 		if text < 0 {
 			text = len(line)
 		}
 		for _, c := range []byte(",{[") {
-			n += bytes.Count(line[:text], []byte{c})
+			n += int64(bytes.Count(line[:text], []byte{c}))
 		}
 		line = afterText(line[text:])
 	}
-	return n > maxValues
+	return n > most
 }
 
 // afterText is what follows a text that begins here.

@@ -1,12 +1,15 @@
 package dataset
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
 
 // TestTooMany: values are counted, and what only looks like one in a text is not.
 func TestTooMany(t *testing.T) {
+	maxValues := int(DefaultLimits.Values)
 	for name, c := range map[string]struct {
 		line string
 		want bool
@@ -18,8 +21,33 @@ func TestTooMany(t *testing.T) {
 		"in texts": {`{"a": "` + strings.Repeat(`{},[\",`, maxValues) + `"}`, false},
 		"cut off":  {`{"a": "` + strings.Repeat(`\\`, maxValues), false},
 	} {
-		if got := tooMany([]byte(c.line)); got != c.want {
+		if got := tooMany([]byte(c.line), DefaultLimits.Values); got != c.want {
 			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestRowLimits: a row beyond what is asked for is refused with the flag's name, and read where more is allowed.
+func TestRowLimits(t *testing.T) {
+	row := `{"prompt": "p", "chosen": "` + strings.Repeat("c", 1000) + `", "rejected": "r"}` + "\n"
+	for _, c := range []struct {
+		limits Limits
+		says   string
+	}{
+		{Limits{Bytes: 1000, Values: 100}, "--max-row-bytes"},
+		{Limits{Bytes: 2000, Values: 2}, "--max-row-values"},
+		{Limits{Bytes: 2000, Values: 100}, ""},
+	} {
+		path := filepath.Join(t.TempDir(), "rows.jsonl")
+		if err := os.WriteFile(path, []byte(row), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p, err := Find(path, c.limits)
+		if err == nil {
+			_, err = Verify(p, nil, t.TempDir())
+		}
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%+v: %v, want %q", c.limits, err, c.says)
 		}
 	}
 }

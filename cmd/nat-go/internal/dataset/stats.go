@@ -170,7 +170,7 @@ func MeasureRows(f FormatFolder, tmp string) (*Stats, error) {
 	m := newMeter(tmp)
 	defer m.close()
 	for _, file := range f.Files {
-		err := eachLine(file.Path, func(_ int64, line []byte) error {
+		err := file.each(func(_ int64, line []byte) error {
 			row, err := f.Format.Read(line)
 			if err != nil {
 				return nil
@@ -506,7 +506,7 @@ func ReadDrops(path string) ([]DropCount, error) {
 	}
 	var out []DropCount
 	index := map[DropCount]int{}
-	err := eachLine(path, func(n int64, line []byte) error {
+	err := eachLine(path, DefaultLimits, func(n int64, line []byte) error {
 		var d ledger.Drop
 		if err := json.Unmarshal(line, &d); err != nil {
 			return fmt.Errorf("%s:%d: %w", path, n+1, err)

@@ -95,7 +95,7 @@ func (v *verifier) tokens(f FormatFolder) error {
 		seen := Verified{Format: f.Format.Name, Shape: f.Format.Shape, RowFile: runfolder.RowFile{
 			Path: name, Kind: f.Format.Carries[0].String(), Split: file.Split.String(),
 		}}
-		err := v.read(file.Path, &seen, func(n int64, line []byte) error {
+		err := v.read(file, &seen, func(n int64, line []byte) error {
 			if wrong := f.Format.tokens.wrong(line); wrong != "" {
 				v.find(Finding{Code: badRow, File: name, Row: n + 1}, "%s", wrong)
 			}

@@ -44,7 +44,7 @@ func TestVerifyTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{run, filepath.Join(run, "dataset"), dir, filepath.Join(dir, "train.parquet")} {
-		p, err := Find(path)
+		p, err := Find(path, DefaultLimits)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -166,7 +166,7 @@ func (c *formatCheck) file(i int) error {
 		}
 		return c.index(row, seat{split: file.Split, file: uint32(i), row: n})
 	}
-	err := c.read(file.Path, &seen, check)
+	err := c.read(file, &seen, check)
 	if !c.folder.Format.Service {
 		c.otherwise(c.names[i], &reading)
 	}
@@ -184,14 +184,14 @@ func (c *formatCheck) otherwise(file string, r *reading) {
 }
 
 // read calls f for each row of a file, and notes how many rows there are, and the bytes and their hash.
-func (v *verifier) read(path string, seen *Verified, f func(n int64, line []byte) error) error {
+func (v *verifier) read(file RowFile, seen *Verified, f func(n int64, line []byte) error) error {
 	sum := &summer{hash: xxh3.New()}
-	err := summed(path, sum, func(n int64, line []byte) error {
+	err := summed(file, sum, func(n int64, line []byte) error {
 		seen.Rows++
 		return f(n, line)
 	})
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return fmt.Errorf("%s: %w", file.Path, err)
 	}
 	digest := sum.hash.Sum128().Bytes()
 	seen.Bytes, seen.XXH3 = sum.bytes, hex.EncodeToString(digest[:])
@@ -199,19 +199,19 @@ func (v *verifier) read(path string, seen *Verified, f func(n int64, line []byte
 }
 
 // summed calls f for each row of a file, whose content goes by the summer.
-func summed(path string, sum *summer, f func(n int64, line []byte) error) error {
-	in, err := os.Open(path)
+func summed(file RowFile, sum *summer, f func(n int64, line []byte) error) error {
+	in, err := os.Open(file.Path)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	if !rows.IsTable(path) {
-		return linesOf(io.TeeReader(in, sum), f)
+	if !rows.IsTable(file.Path) {
+		return linesOf(io.TeeReader(in, sum), file.Limits, f)
 	}
 	if _, err := io.Copy(sum, in); err != nil {
 		return err
 	}
-	return eachLine(path, f)
+	return file.each(f)
 }
 
 // summer hashes and counts what goes by.
@@ -360,7 +360,7 @@ func (c *formatCheck) origins() error {
 	next := make([]int64, len(c.counts))
 	examples := newSharing(c.tmp)
 	defer examples.close()
-	err := eachLine(c.folder.Origins, func(n int64, line []byte) error {
+	err := eachLine(c.folder.Origins, DefaultLimits, func(n int64, line []byte) error {
 		f := Finding{Code: originsDiffer, File: name, Row: n + 1}
 		var o Origin
 		if err := json.Unmarshal(line, &o); err != nil {
@@ -429,7 +429,7 @@ func (v *verifier) manifest(written []runfolder.Written) {
 
 // ReadOrigins calls f for each line of rows.jsonl.
 func ReadOrigins(path string, f func(Origin) error) error {
-	return eachLine(path, func(n int64, line []byte) error {
+	return eachLine(path, DefaultLimits, func(n int64, line []byte) error {
 		var o Origin
 		if err := json.Unmarshal(line, &o); err != nil {
 			return fmt.Errorf("%s:%d: %w", path, n+1, err)

@@ -16,7 +16,7 @@ import (
 
 func verifyRun(t *testing.T, run runfolder.Folder) *dataset.Report {
 	t.Helper()
-	p, err := dataset.Find(string(run))
+	p, err := dataset.Find(string(run), dataset.DefaultLimits)
 	if err != nil {
 		p = &dataset.Place{Run: run}
 	}

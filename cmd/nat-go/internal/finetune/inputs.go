@@ -7,7 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nat-go/nat-go/builders/dpo"
 	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/builders/sft"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
@@ -26,6 +28,7 @@ type inputs struct {
 	began   []source.Input       // what the files were when the run began
 	limit   int64                // at most so many examples of each; 0: all
 	scores  *scores.Scores       // that stand beside them; nil: none
+	lower   string               // a builder for which a lower score is better
 	parts   map[int]*source.Part // what of which path a shard reads; nil: all of all
 	planned []source.Input       // with parts: what the plan knows the inputs by
 	open    func(ctx context.Context, path string, opt source.Options) (source.Source, error)
@@ -40,7 +43,7 @@ func findInputs(ctx context.Context, p *plan) (*inputs, error) {
 	if err != nil {
 		return nil, err
 	}
-	in.limit, in.scores = p.Limit, p.scores
+	in.limit, in.scores, in.lower = p.Limit, p.scores, lowerIsBetter(p.config)
 	if err := in.identify(); err != nil {
 		return nil, exit.With(exit.Environment, err)
 	}
@@ -55,6 +58,26 @@ func findInputs(ctx context.Context, p *plan) (*inputs, error) {
 
 // reads says whether anything of path k is read.
 func (in *inputs) reads(k int) bool { return in.parts == nil || in.parts[k] != nil }
+
+// lowerIsBetter names a builder of ours for which a lower score is better.
+func lowerIsBetter(c *config.Config) string {
+	if c == nil {
+		return ""
+	}
+	for _, b := range c.Selected() {
+		var direction string
+		switch c := b.Config.(type) {
+		case *dpo.Config:
+			direction = c.ScoreDirection
+		case *sft.Config:
+			direction = c.Direction
+		}
+		if direction == "lower" {
+			return b.Name
+		}
+	}
+	return ""
+}
 
 func (in *inputs) identify() error {
 	if in.as != nil {

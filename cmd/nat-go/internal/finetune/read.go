@@ -6,6 +6,7 @@ import (
 	"io"
 	"sync/atomic"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
@@ -86,6 +87,10 @@ func (rd *reader) read(ctx context.Context, in *inputs, k int, resume *source.Cu
 		}
 		next.drops = held.take()
 		rd.seen, rd.inputs = *src.Stats(), src.Inputs()
+		if next.err == nil && rd.seen.ReadyPairs > 0 && in.lower != "" {
+			next.err = exit.Failedf("%s names the better side of its pairs, which scores more, and trajectory_builders.%s has "+
+				"score_direction: lower, which would turn each of them round: leave score_direction out", in.paths[k], in.lower)
+		}
 		if !rd.send(ctx, next) || next.err != nil {
 			return
 		}

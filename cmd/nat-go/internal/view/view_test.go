@@ -356,7 +356,7 @@ func TestRowsAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	place, err := dataset.Find(dir)
+	place, err := dataset.Find(dir, dataset.DefaultLimits)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,7 +89,39 @@ func (r *raw) Close(context.Context, *pb.CloseRequest) (*pb.CloseResponse, error
 	return &pb.CloseResponse{}, nil
 }
 
-func (r *raw) Build(stream pb.Builder_BuildServer) error {
+// within is a stream that keeps to its credit.
+type within struct {
+	pb.Builder_BuildServer
+	credit uint32
+	ahead  []*pb.BuildRequest // read while it waited for credit
+}
+
+func (w *within) Recv() (m *pb.BuildRequest, err error) {
+	if len(w.ahead) > 0 {
+		m, w.ahead = w.ahead[0], w.ahead[1:]
+		return m, nil
+	}
+	m, err = w.Builder_BuildServer.Recv()
+	w.credit += m.GetCredit()
+	return m, err
+}
+
+// answer sends a frame with parts.
+func (w *within) answer(parts ...*pb.ResultPart) error {
+	for w.credit == 0 {
+		m, err := w.Builder_BuildServer.Recv()
+		if err != nil {
+			return err
+		}
+		w.credit += m.GetCredit()
+		w.ahead = append(w.ahead, m)
+	}
+	w.credit--
+	return w.Send(&pb.BuildResponse{Parts: parts})
+}
+
+func (r *raw) Build(s pb.Builder_BuildServer) error {
+	stream := &within{Builder_BuildServer: s, credit: wire.InitialCredit}
 	if _, err := stream.Recv(); err != nil {
 		return err
 	}
@@ -129,7 +161,7 @@ func (r *raw) Build(stream pb.Builder_BuildServer) error {
 }
 
 // answer sends one pair for a group: candidate 0 against candidate 1.
-func (r *raw) answer(stream pb.Builder_BuildServer, group uint64, key string) error {
+func (r *raw) answer(stream *within, group uint64, key string) error {
 	part := &pb.ResultPart{Group: group, Done: &pb.Done{Records: 1}, Pairs: &pb.Pairs{
 		Example: []uint32{0}, Prompt: []uint32{0}, Chosen: []uint32{0}, Rejected: []uint32{1}, Reward: []float64{-1},
 	}}
@@ -138,7 +170,7 @@ func (r *raw) answer(stream pb.Builder_BuildServer, group uint64, key string) er
 		case "wrong id":
 			part.Group += 100
 		case "twice":
-			if err := stream.Send(&pb.BuildResponse{Parts: []*pb.ResultPart{part}}); err != nil {
+			if err := stream.answer(part); err != nil {
 				return err
 			}
 		case "late": // the answer comes after the next group's
@@ -153,9 +185,19 @@ func (r *raw) answer(stream pb.Builder_BuildServer, group uint64, key string) er
 			part.Done.Records = 5
 		case "bad text":
 			part.Ends = []uint32{9}
+		case "ignore credit": // whole answers, more than a host keeps for who takes them late
+			part.Text, part.Ends = make([]byte, 1<<20), []uint32{1 << 20}
+			return stream.Send(&pb.BuildResponse{Parts: []*pb.ResultPart{part}})
+		case "beyond credit": // parts of one group, without a look at what was granted, and only then its end
+			for i := range uint32(200) {
+				if err := stream.Send(&pb.BuildResponse{Parts: []*pb.ResultPart{{Group: group, Part: i}}}); err != nil {
+					return err
+				}
+			}
+			part.Part = 200
 		case "empty texts":
 			for i := uint32(0); ; i++ {
-				if err := stream.Send(&pb.BuildResponse{Parts: []*pb.ResultPart{{Group: group, Part: i, Ends: make([]uint32, 1<<20)}}}); err != nil {
+				if err := stream.answer(&pb.ResultPart{Group: group, Part: i, Ends: make([]uint32, 1<<20)}); err != nil {
 					return err
 				}
 			}
@@ -195,18 +237,18 @@ func (r *raw) answer(stream pb.Builder_BuildServer, group uint64, key string) er
 			}
 		}
 	}
-	return stream.Send(&pb.BuildResponse{Parts: []*pb.ResultPart{part}})
+	return stream.answer(part)
 }
 
 // trickle says something every now and then, for ever, within its credit.
-func trickle(stream pb.Builder_BuildServer, what string, group uint64) error {
+func trickle(stream *within, what string, group uint64) error {
 	credit := make(chan struct{}, 1<<10)
-	for range wire.InitialCredit {
+	for range stream.credit {
 		credit <- struct{}{}
 	}
 	go func() {
 		for {
-			m, err := stream.Recv()
+			m, err := stream.Builder_BuildServer.Recv()
 			if err != nil {
 				return
 			}

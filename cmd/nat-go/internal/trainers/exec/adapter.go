@@ -74,7 +74,7 @@ func (a *Adapter) Check(context.Context) error {
 // the status of a program that ends in its own time is noted, too. That the program began is noted before it is: where
 // everything was killed between the shell's start and that, there was no job.
 const script = `trap : TERM INT HUP; echo $$ > pid.new && mv pid.new pid || exit 125
-(: > began && cd "$0" || exit 125; exec "$@"); s=$?; echo $s > exit.new && mv exit.new exit`
+(d=$PWD; cd "$0" && : > "$d/began" || exit 125; exec "$@"); s=$?; echo $s > exit.new && mv exit.new exit`
 
 // born is what is known of a submission before its program starts: the content of submission.json.
 type born struct {
