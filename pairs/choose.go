@@ -3,6 +3,7 @@ package pairs
 import (
 	"cmp"
 	"container/heap"
+	"fmt"
 	"math"
 	"math/bits"
 	"slices"
@@ -61,6 +62,29 @@ type Left struct {
 
 // Total is the number of pairs not taken.
 func (l Left) Total() int64 { return l.Tie + l.BelowMargin + l.BelowMinChosen + l.NotChosen }
+
+// What is chosen from one turn. All pairs of a thousand candidates are half a million, those of five hundred an eighth of it.
+const (
+	maxAll   = 100_000 // pairs, where all are taken
+	maxDrawn = 1 << 29 // pairs that RandomK draws from
+)
+
+// Check says why the pairs of a turn of n candidates are too many to be made.
+func (c Config) Check(n int) error {
+	all := int64(n) * int64(n-1) / 2
+	switch c.Strategy {
+	case Exhaustive, Threshold, "":
+		if all > maxAll && c.MaxPairs == 0 {
+			return fmt.Errorf("a turn of %d candidates has %d pairs, and at most %d are made of one: say how many are wanted "+
+				"(max_pairs_per_turn), or take another strategy", n, all, maxAll)
+		}
+	case RandomK:
+		if all > maxDrawn {
+			return fmt.Errorf("a turn of %d candidates has %d pairs, and %s draws from at most %d", n, all, RandomK, maxDrawn)
+		}
+	}
+	return nil
+}
 
 // Chooser chooses pairs. It keeps its memory from call to call and is used by one goroutine.
 type Chooser struct {

@@ -302,3 +302,25 @@ func BenchmarkExhaustiveOf8(b *testing.B) {
 		c.Choose(scores, nil)
 	}
 }
+
+// TestCheck: a turn whose pairs can't all be made is refused before they are, also where a few thousand candidates come in.
+func TestCheck(t *testing.T) {
+	for _, c := range []struct {
+		cfg  Config
+		n    int
+		fine bool
+	}{
+		{Config{}, 447, true},
+		{Config{}, 448, false},
+		{Config{Strategy: Exhaustive}, 180_000, false},
+		{Config{Strategy: Exhaustive, MaxPairs: 10}, 180_000, true},
+		{Config{Strategy: Threshold}, 180_000, false},
+		{Config{Strategy: BestVsRest}, 180_000, true},
+		{Config{Strategy: RandomK, K: 4}, 30_000, true},
+		{Config{Strategy: RandomK, K: 4}, 180_000, false},
+	} {
+		if err := c.cfg.Check(c.n); (err == nil) != c.fine {
+			t.Errorf("%+v of %d candidates: %v", c.cfg, c.n, err)
+		}
+	}
+}

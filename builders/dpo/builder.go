@@ -177,6 +177,9 @@ func (b *Builder) turn(s *scratch, g *ttc.Group, e int, t *turn, out builders.Ou
 	}
 	var left pairs.Left
 	for _, group := range f.Groups {
+		if err := b.pairs.Check(len(group)); err != nil {
+			return fmt.Errorf("turn %q: %w", t.id, err)
+		}
 		r := s.choose(ex, group, b.pairs.Strategy == pairs.RandomK)
 		for k, why := range r.Why {
 			if why == "" {

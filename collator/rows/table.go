@@ -12,6 +12,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/internal/table"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
 )
@@ -207,40 +208,28 @@ func elementOf(list parquet.Node) parquet.Node { return list.Fields()[0].Fields(
 
 // EachTableRow calls f for each row of a Parquet file from a number on, as one line of JSON. What is null in it is left
 // out.
-func EachTableRow(r io.ReaderAt, size, from int64, f func(n int64, line []byte) error) (err error) {
-	defer func() { // the library panics at some broken files
-		if p := recover(); p != nil {
-			err = fmt.Errorf("this is no sound Parquet file: %v", p)
-		}
-	}()
-	file, err := parquet.OpenFile(r, size)
+func EachTableRow(r io.ReaderAt, size, from int64, f func(n int64, line []byte) error) error {
+	in, err := table.Open(r, size)
 	if err != nil {
-		return fmt.Errorf("this is no sound Parquet file: %w", err)
-	}
-	schema := file.Schema()
-	in := parquet.NewGenericReader[any](file, parquet.NewSchema(schema.Name(), asStrings(schema)))
-	defer in.Close()
-	if from >= in.NumRows() {
-		return nil
-	}
-	if err := in.SeekToRow(from); err != nil {
 		return err
 	}
-	var batch [64]any
-	for n := from; ; {
-		k, err := in.Read(batch[:])
-		for _, row := range batch[:k] {
-			line, jerr := stdjson.Marshal(fromCell(schema, row))
-			if jerr == nil {
-				jerr = f(n, line)
-			}
-			if jerr != nil {
-				return jerr
-			}
-			n++
-		}
+	defer in.Close()
+	schema := in.Schema()
+	if err := in.As(parquet.NewSchema(schema.Name(), asStrings(schema))); err != nil {
+		return err
+	}
+	in.Skip(from)
+	for n := from; ; n++ {
+		row, err := in.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
+		}
+		if err != nil {
+			return err
+		}
+		line, err := stdjson.Marshal(fromCell(schema, row))
+		if err == nil {
+			err = f(n, line)
 		}
 		if err != nil {
 			return err

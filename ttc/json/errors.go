@@ -11,6 +11,8 @@ import (
 type Limits struct {
 	Depth int   // levels of nesting of one value; default 1000
 	Size  int64 // bytes of one value; default 256 MiB
+
+	Objects int64 // and lists in one value that a Reader reads; default: any number
 }
 
 func (l Limits) orDefaults() Limits {
@@ -58,9 +60,13 @@ func LineError(err error) error {
 type SizeError struct {
 	Offset int64 // where the value begins
 	Limit  int64 // bytes
+	Many   bool  // what there are too many of is objects and lists
 }
 
 func (e *SizeError) Error() string {
+	if e.Many {
+		return fmt.Sprintf("byte %d: one value has more than %d objects and lists, the limit", e.Offset, e.Limit)
+	}
 	return fmt.Sprintf("byte %d: one value is larger than the limit of %d bytes", e.Offset, e.Limit)
 }
 

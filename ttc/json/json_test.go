@@ -254,6 +254,39 @@ func TestReaderGoesOnAfterATooLargeValue(t *testing.T) {
 	}
 }
 
+// TestReaderCountsObjects: a value of more objects and lists than the limit is passed over; what stands in texts is none.
+func TestReaderCountsObjects(t *testing.T) {
+	texts := `{"a": "` + strings.Repeat(`{[\\\"{`, 100) + `", "b": [{}, {}, []]}`
+	many := `[` + strings.Repeat(`{"a":"\\"},`, 9) + `{}]`
+	for _, c := range []struct {
+		most int64
+		want string // which are read
+	}{{0, "tmt"}, {11, "tmt"}, {10, "t-t"}, {5, "t-t"}, {4, "---"}} {
+		r := NewReader(strings.NewReader(texts+"\n"+many+"\n"+texts), Values, Limits{Objects: c.most})
+		got := ""
+		for {
+			v, _, err := r.Next()
+			if err == io.EOF {
+				break
+			}
+			var large *SizeError
+			switch {
+			case errors.As(err, &large) && large.Many && large.Limit == c.most:
+				got += "-"
+			case err != nil:
+				t.Fatal(err)
+			case v.Kind() == Object:
+				got += "t"
+			default:
+				got += "m"
+			}
+		}
+		if got != c.want {
+			t.Errorf("at most %d: %q, want %q", c.most, got, c.want)
+		}
+	}
+}
+
 func TestReaderErrorOfTheInputIsFinal(t *testing.T) {
 	boom := errors.New("disk on fire")
 	r := NewReader(io.MultiReader(strings.NewReader("[1, 2"), iotest.ErrReader(boom)), ArrayOf, Limits{})

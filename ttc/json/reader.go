@@ -203,6 +203,9 @@ func (r *Reader) value() (Raw, int64, error) {
 			if tooLarge {
 				return nil, start, &SizeError{Offset: start, Limit: r.lim.Size}
 			}
+			if most := r.lim.Objects; most > 0 && objects(r.buf[from:i], most) > most {
+				return nil, start, &SizeError{Offset: start, Limit: most, Many: true}
+			}
 			r.last = Raw(r.buf[from:i:i])
 			return r.last, start, nil
 		case st == unexpected || r.eof:
@@ -295,4 +298,37 @@ func (r *Reader) truncatedArray() error {
 	e.Truncated, e.Open = true, r.array
 	e.Msg = fmt.Sprintf("the input ends inside the array that begins at byte %d", r.array)
 	return e
+}
+
+// objects counts the objects and lists in a value, up to a few more than most.
+func objects(v []byte, most int64) (n int64) {
+	if begins(v) <= most { // also those that stand in texts
+		return 0
+	}
+	for len(v) > 0 && n <= most {
+		text := bytes.IndexByte(v, '"')
+		if text < 0 {
+			text = len(v)
+		}
+		n += begins(v[:text])
+		if v = v[text:]; len(v) > 0 {
+			v = v[1:]
+		}
+		for len(v) > 0 {
+			end := bytes.IndexAny(v, `"\\`)
+			if end < 0 {
+				return n
+			}
+			if v[end] == '"' {
+				v = v[end+1:]
+				break
+			}
+			v = v[min(end+2, len(v)):]
+		}
+	}
+	return n
+}
+
+func begins(v []byte) int64 {
+	return int64(bytes.Count(v, []byte{'{'}) + bytes.Count(v, []byte{'['}))
 }

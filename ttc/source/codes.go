@@ -41,6 +41,6 @@ func Codes() []ledger.Code {
 		ledger.NewCode(KeyNotUsed, "source",
 			"An entry has a key that says something - a weight, a mask, a hint - and nothing reads it; the rest counts.",
 			"Name the key in the source's settings, move what it says to a key that is read, or remove it."),
-		ledger.NewCode(ExampleTooLarge, "source", "One input entry is larger than the limit for a single example.", "Raise sources.*.max_example_bytes or shorten the entry."),
+		ledger.NewCode(ExampleTooLarge, "source", "One input entry is larger than the limit for a single example.", "Raise sources.*.max_example_bytes or max_example_objects, or shorten the entry."),
 	}
 }

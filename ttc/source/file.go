@@ -18,6 +18,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/nat-go/nat-go/internal/table"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source/tables"
 )
@@ -294,9 +295,9 @@ func (file *File) startRegular(ctx context.Context, offset int64) error {
 	return file.start(f, f.file)
 }
 
-// start tells by the first bytes how the file is read. table is where a Parquet file can be read out of order; nil:
+// start tells by the first bytes how the file is read. whole is where a Parquet file can be read out of order; nil:
 // nowhere.
-func (file *File) start(f io.Reader, table io.ReaderAt) error {
+func (file *File) start(f io.Reader, whole io.ReaderAt) error {
 	// The peek buffer hands large reads through, so that it costs nothing later.
 	in := bufio.NewReaderSize(f, 512)
 	head, err := in.Peek(256)
@@ -307,7 +308,7 @@ func (file *File) start(f io.Reader, table io.ReaderAt) error {
 		return err
 	}
 	if tables.IsParquet(head) && !file.plain {
-		return file.parquet(table)
+		return file.parquet(whole)
 	}
 	file.read(in, head)
 	return nil
@@ -321,16 +322,21 @@ func (file *File) read(in io.Reader, head []byte) {
 	}
 }
 
-func (file *File) parquet(table io.ReaderAt) error {
-	if table == nil {
+func (file *File) parquet(in io.ReaderAt) error {
+	if in == nil {
 		return &Error{
 			Path: file.ID.Path, Offset: -1, What: "Parquet can't be read from a pipe or inside of another compression",
 			Help: "Name the file itself",
 		}
 	}
-	r, err := tables.Parquet(table, file.ID.Size)
+	r, err := tables.Parquet(in, file.ID.Size)
 	if err != nil {
-		return &Error{Path: file.ID.Path, Offset: -1, What: err.Error(), Help: "Copy the file again", Err: err}
+		help := "Copy the file again"
+		var asks *table.LimitError
+		if errors.As(err, &asks) {
+			help = "Write it with fewer columns and smaller row groups"
+		}
+		return &Error{Path: file.ID.Path, Offset: -1, What: err.Error(), Help: help, Err: err}
 	}
 	file.Reader, file.whole = r, "it is a table"
 	file.closers = append(file.closers, r.Close)

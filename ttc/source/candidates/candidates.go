@@ -126,6 +126,7 @@ func (s *Source) example(ctx context.Context) (*ttc.Example, error) {
 		ex.Task = source.IDText(v)
 	}
 	s.reader.Begin()
+	size := int64(0)
 	for n := 0; ; n++ {
 		if n%1000 == 999 && ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -134,6 +135,13 @@ func (s *Source) example(ctx context.Context) (*ttc.Example, error) {
 			return nil, &source.Error{
 				Path: ex.File, Offset: s.ahead.offset, What: fmt.Sprintf("more than %d lines have the id %q", n, id),
 				Help: "Raise sources.*.max_candidates_per_example, or give each example an id of its own (id_key)",
+			}
+		}
+		if size += int64(len(s.ahead.raw)); size > max(s.cfg.MaxBytes, s.cfg.MaxLine) {
+			return nil, &source.Error{
+				Path: ex.File, Offset: s.ahead.offset,
+				What: fmt.Sprintf("the lines of the id %q have more than %d bytes together", id, s.cfg.MaxBytes),
+				Help: "Raise sources.*.max_example_bytes, or give each example an id of its own (id_key)",
 			}
 		}
 		s.line(ex)

@@ -16,8 +16,9 @@ type Config struct {
 	IDKey      string   `yaml:"id_key" default:"id" doc:"key of the example's id; lines without one belong together where their prompts are equal"`
 	TaskKey    string   `yaml:"task_key" default:"task_id" doc:"key of what trials of one problem share"`
 	Keys       `yaml:",inline"`
-	MaxLine    int64 `yaml:"max_line_bytes" default:"67108864" validate:"gte=1024" doc:"a line larger than this is dropped"`
+	MaxLine    int64 `yaml:"max_line_bytes" default:"16777216" validate:"gte=1024" doc:"a line larger than this is dropped"`
 	MaxExample int   `yaml:"max_candidates_per_example" default:"100000" validate:"gte=1" doc:"lines of one id beyond this are an error"`
+	MaxBytes   int64 `yaml:"max_example_bytes" default:"16777216" validate:"gte=1024" doc:"lines of one id that are longer together are an error"`
 	MaxEmpty   int64 `yaml:"max_empty_entries" default:"1000000" validate:"gte=1" doc:"so many entries in a row of which nothing can be made end the run: the file is something else"`
 }
 

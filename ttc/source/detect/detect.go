@@ -17,7 +17,7 @@ import (
 // headSize bounds the entries of a head, and each of them, in bytes.
 const (
 	headSize  = 1 << 20 // every source looks at all of it
-	entrySize = 64 << 20
+	entrySize = 32 << 20
 )
 
 // ErrEmpty is the error of an input that has nothing in it.

@@ -26,7 +26,7 @@ func Factory() source.Factory {
 			c := config.(*Config)
 			return &nat.Config{
 				IDKey: c.IDKey, QuestionKey: c.QuestionKey, AnswerKey: c.AnswerKey, TrajectoryKey: c.TrajectoryKey,
-				MaxExample: c.MaxExample,
+				MaxExample: c.MaxExample, MaxObjects: c.MaxObjects,
 			}
 		},
 	}
@@ -64,7 +64,8 @@ type Config struct {
 	Timeout       time.Duration `yaml:"timeout" default:"300s" validate:"gt=0" doc:"limit for one answer"`
 	Tries         int           `yaml:"tries" default:"3" validate:"gte=1,lte=20" doc:"how often a question is asked when the service is busy or unreachable"`
 	MaxAnswer     int64         `yaml:"max_answer_bytes" default:"67108864" validate:"gte=1024" doc:"an answer larger than this, once it is decompressed, is an error"`
-	MaxExample    int64         `yaml:"max_example_bytes" default:"67108864" validate:"gte=1024" doc:"an entry with its steps larger than this is dropped"`
+	MaxExample    int64         `yaml:"max_example_bytes" default:"16777216" validate:"gte=1024" doc:"an entry with its steps larger than this is dropped"`
+	MaxObjects    int64         `yaml:"max_example_objects" default:"100000" validate:"gte=100" doc:"an entry with more objects and lists than this is dropped"`
 	Token         string        `yaml:"token" secret:"true" doc:"bearer token; empty: none is sent"`
 
 	// Backoff is the pause before a question is asked again; it doubles, up to 30 seconds. 0: one second.

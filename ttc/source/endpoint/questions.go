@@ -41,7 +41,7 @@ func eachEntry(ctx context.Context, cfg *Config, do func(entry) error) error {
 }
 
 func eachJSON(cfg *Config, f io.Reader, layout json.Layout, do func(entry) error) error {
-	r := json.NewReader(f, layout, json.Limits{Size: cfg.MaxExample})
+	r := json.NewReader(f, layout, json.Limits{Size: cfg.MaxExample, Objects: cfg.MaxObjects})
 	for row := int64(0); ; row++ {
 		raw, offset, err := r.Next()
 		if errors.Is(err, io.EOF) {

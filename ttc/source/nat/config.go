@@ -27,7 +27,8 @@ type Config struct {
 	QuestionKey   string   `yaml:"question_key" default:"question" doc:"key of the question the workflow was given"`
 	AnswerKey     string   `yaml:"generated_answer_key" default:"generated_answer" doc:"key of the workflow's answer"`
 	TrajectoryKey string   `yaml:"trajectory_key" default:"intermediate_steps" doc:"key of the recorded steps"`
-	MaxExample    int64    `yaml:"max_example_bytes" default:"67108864" validate:"gte=1024" doc:"an entry larger than this is dropped"`
+	MaxExample    int64    `yaml:"max_example_bytes" default:"16777216" validate:"gte=1024" doc:"an entry larger than this is dropped"`
+	MaxObjects    int64    `yaml:"max_example_objects" default:"100000" validate:"gte=100" doc:"an entry with more objects and lists than this is dropped"`
 	MaxEmpty      int64    `yaml:"max_empty_entries" default:"1000000" validate:"gte=1" doc:"so many entries in a row of which nothing can be made end the run: the file is something else"`
 }
 

@@ -44,7 +44,7 @@ func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) 
 }
 
 func (s *Source) begin(f *source.File) *json.Reader {
-	r := json.NewReader(f, json.ArrayOf, json.Limits{Size: s.cfg.MaxExample})
+	r := json.NewReader(f, json.ArrayOf, json.Limits{Size: s.cfg.MaxExample, Objects: s.cfg.MaxObjects})
 	r.Index()
 	return r
 }

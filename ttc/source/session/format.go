@@ -27,8 +27,8 @@ type Config struct {
 
 // Limits bound what is read.
 type Limits struct {
-	MaxLine    int64 `yaml:"max_line_bytes" default:"67108864" validate:"gte=1024,lte=1073741824" doc:"a longer line is dropped"`
-	MaxSession int64 `yaml:"max_session_bytes" default:"67108864" validate:"gte=1024" doc:"a longer session is dropped"`
+	MaxLine    int64 `yaml:"max_line_bytes" default:"33554432" validate:"gte=1024,lte=1073741824" doc:"a longer line is dropped"`
+	MaxSession int64 `yaml:"max_session_bytes" default:"33554432" validate:"gte=1024" doc:"a longer session is dropped"`
 }
 
 // Settings are the parts of a config.

@@ -16,7 +16,7 @@ import (
 )
 
 // maxRecord is the largest row of a CSV file, in bytes: a quote that is never closed makes the rest of a file one row.
-const maxRecord = 64 << 20
+const maxRecord = 32 << 20
 
 // IsCSV says whether a file is CSV, or tab-separated, by its name and its first bytes.
 func IsCSV(path string, head []byte) bool {

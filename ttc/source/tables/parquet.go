@@ -13,6 +13,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
 
+	"github.com/nat-go/nat-go/internal/table"
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
@@ -20,25 +21,17 @@ import (
 func IsParquet(head []byte) bool { return bytes.HasPrefix(head, []byte("PAR1")) }
 
 // Parquet reads a Parquet file as JSON lines. Texts that are no UTF-8 are read with what is wrong in them replaced.
-func Parquet(in io.ReaderAt, size int64) (r io.ReadCloser, err error) {
-	defer func() { // the library panics at some broken files
-		if p := recover(); p != nil {
-			err = broken(p)
-		}
-	}()
-	file, err := parquet.OpenFile(in, size, parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
+func Parquet(in io.ReaderAt, size int64) (io.ReadCloser, error) {
+	rows, err := table.Open(in, size)
 	if err != nil {
-		return nil, broken(err)
+		return nil, err
 	}
-	return &parquetReader{rows: parquet.NewGenericReader[any](file), schema: file.Schema()}, nil
+	return &parquetReader{rows: rows, schema: rows.Schema()}, nil
 }
 
-func broken(what any) error { return fmt.Errorf("this is not a sound Parquet file: %v", what) }
-
 type parquetReader struct {
-	rows   *parquet.GenericReader[any]
+	rows   *table.Reader
 	schema *parquet.Schema
-	batch  [16]any
 	buf    []byte
 	line   []byte // memory of buf
 	err    error
@@ -58,23 +51,14 @@ func (r *parquetReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (r *parquetReader) next() (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = broken(p)
-		}
-	}()
-	n, err := r.rows.Read(r.batch[:])
-	line := r.line[:0]
-	for _, row := range r.batch[:n] {
-		line = append(appendValue(line, r.schema, row), '\n')
+func (r *parquetReader) next() error {
+	row, err := r.rows.Next()
+	if err != nil {
+		return err
 	}
-	clear(r.batch[:])
-	r.line, r.buf = line, line
-	if err != nil && err != io.EOF {
-		err = broken(err)
-	}
-	return err
+	r.line = append(appendValue(r.line[:0], r.schema, row), '\n')
+	r.buf = r.line
+	return nil
 }
 
 // appendValue appends what stands under a node of the schema.

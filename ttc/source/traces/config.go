@@ -59,7 +59,8 @@ type Config struct {
 	CandidateKeys candidates.Keys `yaml:"candidate_keys" doc:"names of the keys of those answers"`
 
 	AssumeSampled string `yaml:"assume_sampled" default:"assistant" validate:"oneof=assistant last none" doc:"which assistant messages the model produced in this rollout, where the trace doesn't say"`
-	MaxExample    int64  `yaml:"max_example_bytes" default:"67108864" validate:"gte=1024" doc:"a rollout larger than this is dropped"`
+	MaxExample    int64  `yaml:"max_example_bytes" default:"16777216" validate:"gte=1024" doc:"a rollout larger than this is dropped"`
+	MaxObjects    int64  `yaml:"max_example_objects" default:"100000" validate:"gte=100" doc:"a rollout with more objects and lists than this is dropped"`
 	MaxEmpty      int64  `yaml:"max_empty_entries" default:"1000000" validate:"gte=1" doc:"so many entries in a row of which nothing can be made end the run: the file is something else"`
 }
 

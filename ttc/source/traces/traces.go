@@ -79,7 +79,7 @@ func readTools(ctx context.Context, path string) ([]chat.Tool, error) {
 
 func (s *Source) begin(f *source.File) *json.Reader {
 	s.entries = 0
-	return json.NewReader(f, json.Auto, json.Limits{Size: s.cfg.MaxExample})
+	return json.NewReader(f, json.Auto, json.Limits{Size: s.cfg.MaxExample, Objects: s.cfg.MaxObjects})
 }
 
 // entry reads the next entry of the file. It returns nil for one that was dropped.

@@ -16,6 +16,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/models"
+	"github.com/nat-go/nat-go/internal/table"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
@@ -184,13 +185,14 @@ func chooseOne(ctx context.Context, file, only string, given map[string]string) 
 	h, err := detect.ReadHead(ctx, file)
 	var syntax *source.Error
 	var large *json.SizeError
+	var asks *table.LimitError
 	switch {
 	case errors.Is(err, detect.ErrEmpty) && only == "":
 		return nil, exit.With(exit.Failed, err)
 	case (errors.Is(err, detect.ErrEmpty) || errors.As(err, &syntax)) && only != "": // the source says it, in the run
 		f, _ := builtin.Source(only)
 		return &detect.Found{Source: f, Reading: source.Reading{Settings: given}}, nil
-	case errors.As(err, &syntax) && syntax.Line > 0, errors.As(err, &large):
+	case errors.As(err, &syntax) && syntax.Line > 0, errors.As(err, &large), errors.As(err, &asks):
 		return nil, exit.With(exit.Failed, err)
 	case err != nil:
 		return nil, exit.With(exit.Environment, err)

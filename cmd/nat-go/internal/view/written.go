@@ -48,7 +48,7 @@ func (r *Run) written(req *http.Request) (answer, error) {
 	if !runfolder.Has(r.Folder.Dataset()) {
 		return out, nil
 	}
-	place, err := dataset.Find(string(r.Folder))
+	place, err := dataset.Find(string(r.Folder), dataset.DefaultLimits)
 	if err != nil {
 		return nil, err
 	}

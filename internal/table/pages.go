@@ -1,0 +1,65 @@
+package table
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
+)
+
+// valueBytes is about what a value takes in a page that is decoded, beside its bytes.
+const valueBytes = 8
+
+// largest is how many bytes the dictionary and the largest page of a column take when they are decoded.
+func largest(in io.ReaderAt, c *format.ColumnMetaData) (int64, error) {
+	begin := c.DataPageOffset
+	if d := c.DictionaryPageOffset; d > 0 && d < begin {
+		begin = d
+	}
+	if begin < 0 || c.TotalCompressedSize < 0 {
+		return 0, errors.New("a column lies outside the file")
+	}
+	section := io.NewSectionReader(in, begin, c.TotalCompressedSize)
+	buf := bufio.NewReaderSize(section, 512)
+	var dictionary, page int64
+	for at := int64(0); at < section.Size(); buf.Reset(section) {
+		var h format.PageHeader
+		err := thrift.NewDecoder(new(thrift.CompactProtocol).NewReader(buf)).Decode(&h)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil && (h.CompressedPageSize < 0 || h.UncompressedPageSize < 0) {
+			err = errors.New("its size is negative")
+		}
+		if err != nil {
+			return 0, fmt.Errorf("a page: %w", err)
+		}
+		n := max(int64(h.UncompressedPageSize), int64(h.CompressedPageSize)) + valueBytes*values(&h)
+		if h.Type == format.DictionaryPage {
+			dictionary = max(dictionary, n)
+		} else {
+			page = max(page, n)
+		}
+		at, err = section.Seek(int64(h.CompressedPageSize)-int64(buf.Buffered()), io.SeekCurrent)
+		if err != nil {
+			return 0, err
+		}
+	}
+	return dictionary + page, nil
+}
+
+// values is how many values a page says it has.
+func values(h *format.PageHeader) int64 {
+	switch {
+	case h.DataPageHeader.Valid:
+		return max(0, int64(h.DataPageHeader.V.NumValues))
+	case h.DataPageHeaderV2.Valid:
+		return max(0, int64(h.DataPageHeaderV2.V.NumValues))
+	case h.DictionaryPageHeader.Valid:
+		return max(0, int64(h.DictionaryPageHeader.V.NumValues))
+	}
+	return 0
+}

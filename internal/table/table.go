@@ -1,0 +1,234 @@
+package table
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// What a file may ask for. Of each column a dictionary and a page are held at once.
+const (
+	maxFooter  = 32 << 20 // bytes of what describes the file
+	maxColumns = 1024     // that hold values
+	maxHeld    = 96 << 20 // bytes of a dictionary and a page of every column
+	maxRow     = 32 << 20 // bytes of a row's values
+	maxValues  = 1 << 19  // of a row
+)
+
+// Reader reads rows.
+type Reader struct {
+	file    *parquet.File
+	in      io.ReaderAt
+	groups  []parquet.RowGroup // that are left
+	columns []*column          // of the group that is read
+	rows    int64              // that are left of it
+	skip    int64              // rows of the next group
+	row     parquet.Row
+	number  int64
+	schema  *parquet.Schema    // that rows are given in
+	convert parquet.Conversion // nil: the file's
+}
+
+// Open opens a file.
+func Open(in io.ReaderAt, size int64) (r *Reader, err error) {
+	defer recovered(&err)
+	var end [8]byte
+	if size >= int64(len(end)) {
+		if _, err := in.ReadAt(end[:], size-int64(len(end))); err != nil {
+			return nil, err
+		}
+	}
+	if n := binary.LittleEndian.Uint32(end[:4]); n > maxFooter {
+		return nil, &LimitError{fmt.Sprintf("what describes the file has %d bytes; at most %d are read", n, maxFooter)}
+	}
+	file, err := parquet.OpenFile(in, size, parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
+	if err != nil {
+		return nil, broken(err)
+	}
+	if n := len(file.Schema().Columns()); n > maxColumns {
+		return nil, &LimitError{fmt.Sprintf("the file has %d columns; at most %d are read", n, maxColumns)}
+	}
+	return &Reader{file: file, in: in, groups: file.RowGroups(), schema: file.Schema()}, nil
+}
+
+// Schema is the file's.
+func (r *Reader) Schema() *parquet.Schema { return r.file.Schema() }
+
+// As has rows given in another schema of the same columns.
+func (r *Reader) As(schema *parquet.Schema) (err error) {
+	defer recovered(&err)
+	if parquet.EqualNodes(schema, r.file.Schema()) {
+		return nil
+	}
+	if r.convert, err = parquet.Convert(schema, r.file.Schema()); err != nil {
+		return broken(err)
+	}
+	r.schema = schema
+	return nil
+}
+
+// Skip leaves out the first rows. It comes before Next.
+func (r *Reader) Skip(rows int64) {
+	r.number += rows
+	for len(r.groups) > 0 && rows >= r.groups[0].NumRows() {
+		rows -= r.groups[0].NumRows()
+		r.groups = r.groups[1:]
+	}
+	r.skip = max(0, rows)
+}
+
+// Close ends the reading. The file stays open.
+func (r *Reader) Close() error {
+	var err error
+	for _, c := range r.columns {
+		err = errors.Join(err, c.pages.Close())
+	}
+	r.columns = nil
+	return err
+}
+
+// Next returns the next row: maps, lists, texts and numbers. After the last the error is io.EOF.
+func (r *Reader) Next() (row any, err error) {
+	defer recovered(&err)
+	for r.rows == 0 {
+		if err := r.group(); err != nil {
+			return nil, err
+		}
+	}
+	r.row = r.row[:0]
+	left := budget{maxRow, maxValues}
+	for _, c := range r.columns {
+		r.row, err = c.next(r.row, &left)
+		var large *LimitError
+		switch {
+		case errors.As(err, &large):
+			return nil, fmt.Errorf("row %d: %w", r.number+1, err)
+		case errors.Is(err, io.EOF):
+			return nil, broken(io.ErrUnexpectedEOF)
+		case err != nil:
+			return nil, broken(err)
+		}
+	}
+	whole := []parquet.Row{r.row}
+	if r.convert != nil {
+		if _, err := r.convert.Convert(whole); err != nil {
+			return nil, broken(err)
+		}
+	}
+	if err := r.schema.Reconstruct(&row, whole[0]); err != nil {
+		return nil, broken(err)
+	}
+	r.rows--
+	r.number++
+	return row, nil
+}
+
+// group begins to read the next group of rows.
+func (r *Reader) group() error {
+	if err := r.Close(); err != nil {
+		return broken(err)
+	}
+	if len(r.groups) == 0 {
+		return io.EOF
+	}
+	group := r.groups[0]
+	meta := r.file.Metadata().RowGroups[len(r.file.RowGroups())-len(r.groups)]
+	r.groups = r.groups[1:]
+	var held int64
+	for i := range meta.Columns {
+		n, err := largest(r.in, &meta.Columns[i].MetaData)
+		if err != nil {
+			return broken(err)
+		}
+		if held += n; held > maxHeld {
+			return &LimitError{fmt.Sprintf("its pages take more than %d MiB at once", maxHeld>>20)}
+		}
+	}
+	for _, chunk := range group.ColumnChunks() {
+		c := &column{pages: chunk.Pages()}
+		r.columns = append(r.columns, c)
+		if r.skip > 0 {
+			if err := c.pages.SeekToRow(r.skip); err != nil {
+				return broken(err)
+			}
+		}
+	}
+	r.rows, r.skip = group.NumRows()-r.skip, 0
+	return nil
+}
+
+// LimitError says that a file asks for too much.
+type LimitError struct{ What string }
+
+func (e *LimitError) Error() string { return e.What }
+
+func broken(what any) error { return fmt.Errorf("this is not a sound Parquet file: %v", what) }
+
+// recovered makes an error of a panic: the library panics at some broken files.
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = broken(p)
+	}
+}
+
+// budget is what a row may still take.
+type budget struct{ bytes, values int }
+
+// column is a column of a group that is read value by value.
+type column struct {
+	pages  parquet.Pages
+	values parquet.ValueReader
+	buf    [64]parquet.Value
+	ready  []parquet.Value // of buf
+	err    error           // behind them
+}
+
+// next appends the values of the next row: one, and those that repeat it.
+func (c *column) next(row parquet.Row, left *budget) (parquet.Row, error) {
+	for first := true; ; first = false {
+		v, err := c.peek()
+		if errors.Is(err, io.EOF) && !first {
+			return row, nil
+		}
+		if err != nil {
+			return row, err
+		}
+		if !first && v.RepetitionLevel() == 0 {
+			return row, nil
+		}
+		c.ready = c.ready[1:]
+		if left.values--; left.values < 0 {
+			return row, &LimitError{fmt.Sprintf("it has more than %d values", maxValues)}
+		}
+		if k := v.Kind(); k == parquet.ByteArray || k == parquet.FixedLenByteArray {
+			left.bytes -= len(v.ByteArray())
+		}
+		if left.bytes < 0 {
+			return row, &LimitError{fmt.Sprintf("it has more than %d MiB", maxRow>>20)}
+		}
+		row = append(row, v)
+	}
+}
+
+// peek is the next value.
+func (c *column) peek() (parquet.Value, error) {
+	for len(c.ready) == 0 {
+		if c.err != nil && !errors.Is(c.err, io.EOF) {
+			return parquet.Value{}, c.err
+		}
+		if c.values == nil || c.err != nil { // the next page; the last one's memory is the row's, too
+			page, err := c.pages.ReadPage()
+			if err != nil {
+				return parquet.Value{}, err
+			}
+			c.values, c.err = page.Values(), nil
+		}
+		var n int
+		n, c.err = c.values.ReadValues(c.buf[:])
+		c.ready = c.buf[:n]
+	}
+	return c.ready[0], nil
+}

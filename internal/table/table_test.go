@@ -1,0 +1,166 @@
+package table
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// written is a file of rows of these columns, compressed.
+func written(t *testing.T, schema parquet.Group, rows ...map[string]any) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := parquet.NewGenericWriter[any](&out, parquet.NewSchema("rows", schema), parquet.Compression(&parquet.Zstd), parquet.SkipPageBounds("a"))
+	for _, row := range rows {
+		if _, err := w.Write([]any{row}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func readAll(file []byte) (rows []any, err error) {
+	r, err := Open(bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	for {
+		row, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return rows, nil
+		}
+		if err != nil {
+			return rows, err
+		}
+		rows = append(rows, row)
+	}
+}
+
+func TestRows(t *testing.T) {
+	schema := parquet.Group{
+		"text": parquet.Optional(parquet.String()), "list": parquet.List(parquet.Int(64)),
+		"pairs": parquet.List(parquet.Group{"a": parquet.String(), "b": parquet.Optional(parquet.Int(32))}),
+	}
+	var rows []map[string]any
+	var want []string
+	for i := range 500 { // more than a buffer of values
+		row := map[string]any{"text": nil, "list": []any{}, "pairs": []any{}}
+		if i%3 > 0 {
+			row["text"] = fmt.Sprint("t", i)
+		}
+		for j := range i % 130 {
+			row["list"] = append(row["list"].([]any), int64(j))
+			row["pairs"] = append(row["pairs"].([]any), map[string]any{"a": fmt.Sprint(j), "b": int32(j + 1)})
+		}
+		rows = append(rows, row)
+		want = append(want, fmt.Sprint(row))
+	}
+	got, err := readAll(written(t, schema, rows...))
+	if err != nil || len(got) != len(want) {
+		t.Fatalf("%d rows, want %d: %v", len(got), len(want), err)
+	}
+	for i, row := range got {
+		if fmt.Sprint(row) != want[i] {
+			t.Fatalf("row %d: %v, want %v", i, row, want[i])
+		}
+	}
+}
+
+// TestSkip: rows that are left out are those that come first, wherever their groups end.
+func TestSkip(t *testing.T) {
+	var out bytes.Buffer
+	schema := parquet.NewSchema("rows", parquet.Group{"n": parquet.Int(64), "list": parquet.List(parquet.Int(64))})
+	w := parquet.NewGenericWriter[any](&out, schema)
+	for i := range 25 {
+		row := map[string]any{"n": int64(i + 1), "list": slice(i % 4)}
+		if _, err := w.Write([]any{row}); err != nil {
+			t.Fatal(err)
+		}
+		if i%10 == 9 {
+			if err := w.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for skip := range int64(30) {
+		r, err := Open(bytes.NewReader(out.Bytes()), int64(out.Len()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Skip(skip)
+		n := skip
+		for ; ; n++ {
+			row, err := r.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil || row.(map[string]any)["n"] != n+1 || len(row.(map[string]any)["list"].([]any)) != int(n%4) {
+				t.Fatalf("after %d, row %d: %v, %v", skip, n, row, err)
+			}
+		}
+		if n != max(skip, 25) {
+			t.Errorf("after %d the last row is %d", skip, n)
+		}
+	}
+}
+
+// TestLimits: what asks for too much is refused.
+func TestLimits(t *testing.T) {
+	text := parquet.Group{"a": parquet.String()}
+	repeated := parquet.Group{"a": parquet.Encoded(parquet.String(), &parquet.RLEDictionary)} // one text, many rows
+	row := func(a string) map[string]any { return map[string]any{"a": a} }
+	many := parquet.Group{}
+	wide := map[string]any{}
+	for i := range maxColumns + 1 {
+		many[fmt.Sprint("c", i)], wide[fmt.Sprint("c", i)] = parquet.Int(64), int64(1)
+	}
+	large := strings.Repeat("x", maxRow+1)
+	for name, c := range map[string]struct {
+		file []byte
+		says string
+	}{
+		"row":     {written(t, text, row(large)), "more than 32 MiB"},
+		"page":    {written(t, text, row(strings.Repeat("x", maxHeld))), "pages take more than"},
+		"repeats": {written(t, repeated, row(large), row(large), row(large), row(large)), "more than 32 MiB"},
+		"values": {written(t, parquet.Group{"a": parquet.List(parquet.Int(64))},
+			map[string]any{"a": make([]any, 0)}, map[string]any{"a": slice(maxValues + 1)}), "row 2: it has more than"},
+		"columns": {written(t, many, wide), "1025 columns"},
+		"footer":  {append(written(t, text, row("a"))[:100], "\xff\xff\xff\x7fPAR1"...), "what describes the file"},
+	} {
+		if _, err := readAll(c.file); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q", name, err, c.says)
+		}
+	}
+}
+
+func slice(n int) (all []any) {
+	for range n {
+		all = append(all, int64(7))
+	}
+	return all
+}
+
+// TestDamaged: whatever is wrong with a file is an error or other rows, never a panic.
+func TestDamaged(t *testing.T) {
+	whole := written(t, parquet.Group{"a": parquet.String()}, map[string]any{"a": "x"}, map[string]any{"a": "y"})
+	for at := range whole {
+		for _, bit := range []byte{1, 0x55, 0x80} {
+			damaged := bytes.Clone(whole)
+			damaged[at] ^= bit
+			_, _ = readAll(damaged)
+		}
+		_, _ = readAll(whole[:at])
+	}
+}
