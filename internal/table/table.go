@@ -41,7 +41,7 @@ func Open(in io.ReaderAt, size int64) (r *Reader, err error) {
 			return nil, err
 		}
 	}
-	if n := binary.LittleEndian.Uint32(end[:4]); n > maxFooter && string(end[4:]) == "PAR1" {
+	if n := binary.LittleEndian.Uint32(end[:4]); n > maxFooter && int64(n) <= size {
 		return nil, &LimitError{fmt.Sprintf("what describes the file has %d bytes; at most %d are read", n, maxFooter)}
 	}
 	file, err := parquet.OpenFile(in, size, parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
