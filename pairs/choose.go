@@ -63,7 +63,7 @@ type Left struct {
 // Total is the number of pairs not taken.
 func (l Left) Total() int64 { return l.Tie + l.BelowMargin + l.BelowMinChosen + l.NotChosen }
 
-// What is chosen from one turn. All pairs of a thousand candidates are half a million, those of five hundred an eighth of it.
+// The most that is chosen from one turn. All pairs of a thousand candidates are half a million.
 const (
 	maxAll   = 100_000 // pairs, where all are taken
 	maxDrawn = 1 << 29 // pairs that RandomK draws from
@@ -75,12 +75,13 @@ func (c Config) Check(n int) error {
 	switch c.Strategy {
 	case Exhaustive, Threshold, "":
 		if all > maxAll && c.MaxPairs == 0 {
-			return fmt.Errorf("a turn of %d candidates has %d pairs, and at most %d are made of one: say how many are wanted "+
-				"(max_pairs_per_turn), or take another strategy", n, all, maxAll)
+			return fmt.Errorf("a turn of %d candidates has %d pairs, and at most %d are made of one: "+
+				"say how many are wanted (max_pairs_per_turn), or take another strategy", n, all, maxAll)
 		}
 	case RandomK:
 		if all > maxDrawn {
-			return fmt.Errorf("a turn of %d candidates has %d pairs, and %s draws from at most %d", n, all, RandomK, maxDrawn)
+			return fmt.Errorf("a turn of %d candidates has %d pairs, and %s draws from at most %d",
+				n, all, RandomK, maxDrawn)
 		}
 	}
 	return nil

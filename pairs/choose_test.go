@@ -303,7 +303,7 @@ func BenchmarkExhaustiveOf8(b *testing.B) {
 	}
 }
 
-// TestCheck: a turn whose pairs can't all be made is refused before they are, also where a few thousand candidates come in.
+// TestCheck: a turn whose pairs can't all be made is refused before they are.
 func TestCheck(t *testing.T) {
 	for _, c := range []struct {
 		cfg  Config

@@ -269,15 +269,19 @@ func inputAttacks() []attack {
 		}
 	}
 	text := strings.Repeat("x", 7<<20)
-	large := strings.NewReplacer(`"output": "x"`, `"output": "1`+text+`"`, `"output": "y"`, `"output": "2`+text+`"`).Replace(memoryInput[1 : len(memoryInput)-1])
+	large := memoryInput[1 : len(memoryInput)-1]
+	large = strings.Replace(large, `"output": "x"`, `"output": "1`+text+`"`, 1)
+	large = strings.Replace(large, `"output": "y"`, `"output": "2`+text+`"`, 1)
 	messages := func(n int) string {
-		return `{"messages": [` + strings.Repeat(`{"role": "user", "content": "a"}, `, n) + `{"role": "assistant", "content": "b"}]}` + "\n"
+		return `{"messages": [` + strings.Repeat(`{"role": "user", "content": "a"}, `, n) +
+			`{"role": "assistant", "content": "b"}]}` + "\n"
 	}
 	sft := strings.Replace(memoryConfig, "dpo", "sft", 1)
 	candidates := func(n int) func(io.Writer) error {
 		return func(w io.Writer) error {
 			for i := range 4 * n {
-				if _, err := fmt.Fprintf(w, `{"id": "a%d", "prompt": "p", "output": "o%d", "score": %d}`+"\n", i/n, i, i); err != nil {
+				_, err := fmt.Fprintf(w, `{"id": "a%d", "prompt": "p", "output": "o%d", "score": %d}`+"\n", i/n, i, i)
+				if err != nil {
 					return err
 				}
 			}
@@ -290,11 +294,23 @@ func inputAttacks() []attack {
 		{name: "variables in lines", config: config + "collator: {template_kwargs: {a: [" + strings.Repeat("\"${LONG}\",\n", 100_000) + "]}}", env: long, code: 2, says: "larger than 16MiB in all"},
 		{name: "one entry", config: named("workflow_output"), pipe: many(head, "x", `"}]`, 1<<10), code: 1, says: "example_too_large"},
 		{name: "one entry to tell what it is", config: config, args: from, pipe: many(head, "x", `"}]`, 1<<10), code: 1, says: "one value is larger than the limit"},
-		{name: "large entries", config: named("workflow_output"), pipe: entries(8, "[", large, ",", "]"), says: "completed"},
-		{name: "many messages", config: fmt.Sprintf(sft, "traces, path: in.json"), pipe: entries(8, "", messages(60_000), "", ""), says: "completed"},
-		{name: "too many messages", config: fmt.Sprintf(sft, "traces, path: in.json"), pipe: entries(4, "", messages(300_000), "", ""), code: 1, says: "example_too_large"},
+		{
+			name: "large entries", config: named("workflow_output"), pipe: entries(8, "[", large, ",", "]"),
+			says: "completed",
+		},
+		{
+			name: "many messages", config: fmt.Sprintf(sft, "traces, path: in.json"),
+			pipe: entries(8, "", messages(60_000), "", ""), says: "completed",
+		},
+		{
+			name: "too many messages", config: fmt.Sprintf(sft, "traces, path: in.json"),
+			pipe: entries(4, "", messages(300_000), "", ""), code: 1, says: "example_too_large",
+		},
 		{name: "many candidates of a turn", config: named("candidates"), pipe: candidates(440), says: "completed"},
-		{name: "too many candidates of a turn", config: named("candidates"), pipe: candidates(20_000), code: 1, says: "say how many are wanted"},
+		{
+			name: "too many candidates of a turn", config: named("candidates"), pipe: candidates(20_000),
+			code: 1, says: "say how many are wanted",
+		},
 		{name: "one trace", config: named("traces"), pipe: many(`{"id": "a", "messages": [{"role": "user", "content": "`, "x", `"}]}`, 1<<10), code: 1, says: "example_too_large"},
 		{name: "empty objects", config: named("workflow_output"), pipe: many(`[{"id": "a", "intermediate_steps": [`, "{},", "{}]}]", 12), code: 1},
 		{name: "80 million empty objects", config: named("workflow_output"), pipe: many(`[{"id": "a", "intermediate_steps": [`, "{},", "{}]}]", 240), code: 1, says: "example_too_large"},

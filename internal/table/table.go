@@ -42,7 +42,8 @@ func Open(in io.ReaderAt, size int64) (r *Reader, err error) {
 		}
 	}
 	if n := binary.LittleEndian.Uint32(end[:4]); n > maxFooter && int64(n) <= size {
-		return nil, &LimitError{fmt.Sprintf("what describes the file has %d bytes; at most %d are read", n, maxFooter)}
+		what := fmt.Sprintf("what describes the file has %d bytes; at most %d are read", n, maxFooter)
+		return nil, &LimitError{what}
 	}
 	file, err := parquet.OpenFile(in, size, parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
 	if err != nil {

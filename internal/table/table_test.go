@@ -15,7 +15,8 @@ import (
 func written(t *testing.T, schema parquet.Group, rows ...map[string]any) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	w := parquet.NewGenericWriter[any](&out, parquet.NewSchema("rows", schema), parquet.Compression(&parquet.Zstd), parquet.SkipPageBounds("a"))
+	compressed, short := parquet.Compression(&parquet.Zstd), parquet.SkipPageBounds("a")
+	w := parquet.NewGenericWriter[any](&out, parquet.NewSchema("rows", schema), compressed, short)
 	for _, row := range rows {
 		if _, err := w.Write([]any{row}); err != nil {
 			t.Fatal(err)

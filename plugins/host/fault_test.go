@@ -133,7 +133,7 @@ func TestFaults(t *testing.T) {
 		{"stops itself once", "stop", once, nil, nil, "it is told to go on"},
 		{"stops itself each time", "stop", always, nil, dropped, "no sign of life"},
 		{"hangs", "hang", always, nil, dropped, "no sign of life"},
-		{"hangs and reports progress", "hang with progress", always, func(s *Spec) { s.BatchTimeout = 1500 * time.Millisecond }, dropped, "did not finish a group"},
+		{"hangs and reports progress", "hang with progress", always, func(s *Spec) { s.BatchTimeout = 2 * time.Second }, dropped, "did not finish a group"},
 		{"is slow and reports progress", "slow with progress", always, nil, nil, ""},
 		{"allocates without end", "allocate", always, func(s *Spec) { s.Memory = 300 << 20 }, dropped, "its limit is 300 MiB"},
 		{"floods stdout", "flood stdout", always, nil, nil, "prints too much"},
@@ -281,7 +281,9 @@ func TestProtocolFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for end := time.Now().Add(2 * time.Minute); !strings.Contains(log.String(), "a frame more than the"); time.Sleep(5 * time.Millisecond) {
+		end := time.Now().Add(2 * time.Minute)
+		for !strings.Contains(log.String(), "a frame more than the") {
+			time.Sleep(5 * time.Millisecond)
 			if time.Now().After(end) {
 				t.Fatalf("what it sends beyond its credit is not seen before somebody takes results:\n%s", log)
 			}

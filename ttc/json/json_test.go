@@ -254,7 +254,7 @@ func TestReaderGoesOnAfterATooLargeValue(t *testing.T) {
 	}
 }
 
-// TestReaderCountsObjects: a value of more objects and lists than the limit is passed over; what stands in texts is none.
+// TestReaderCountsObjects: a value of more objects and lists than the limit is passed over; texts have none.
 func TestReaderCountsObjects(t *testing.T) {
 	texts := `{"a": "` + strings.Repeat(`{[\\\"{`, 100) + `", "b": [{}, {}, []]}`
 	many := `[` + strings.Repeat(`{"a":"\\"},`, 9) + `{}]`

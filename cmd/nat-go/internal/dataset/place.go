@@ -17,8 +17,8 @@ import (
 	"github.com/nat-go/nat-go/internal/lines"
 )
 
-// Limits are the most a row may take. Read, a row is about three times as long as its line, and a value of it takes some
-// hundred bytes however short it is written.
+// Limits are the most a row may take. Read, a row is about three times as long as its line, and a value of it takes
+// some hundred bytes however short it is written.
 type Limits struct {
 	Bytes  int64 // of its line
 	Values int64 // in it
@@ -66,7 +66,8 @@ type RowFile struct {
 	Limits Limits
 }
 
-// Find looks for a data set at path, whose rows are to keep to the limits: a run's folder, its dataset folder, the folder of a format, or one file of rows,
+// Find looks for a data set at path, whose rows are to keep to the limits: a run's folder, its dataset folder, the
+// folder of a format, or one file of rows,
 // ours or another program's. A folder of unknown name is known by its first row.
 func Find(path string, limits Limits) (*Place, error) {
 	info, err := os.Stat(path)
