@@ -66,7 +66,7 @@ func (f Folder) path(p ...string) string { return filepath.Join(append([]string{
 func (f Folder) Plan() string { return f.path(PlanName) }
 
 // Config is the configuration as the plan was made, with ${VAR} left as references.
-func (f Folder) Config() string { return f.path("config.yml") }
+func (f Folder) Config() string { return runfolder.Folder(f).Config() }
 
 // Named has the ids that the parts of a shard don't tell.
 func (f Folder) Named(shard int) string { return f.path("named", number(shard)+".jsonl") }
