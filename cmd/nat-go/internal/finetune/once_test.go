@@ -59,11 +59,10 @@ func exported() string {
 	h = call(main, h, "<two>")
 	s := call(sub, []any{says("user", "task")}, "<three>")
 	call(sub, append(s, says("user", "more")), "<four>")
-	h = call(main, append(h, says("user", "q3")), "<five>")
+	call(main, append(h, says("user", "q3")), "<five>")
 	compacted := []any{says("system", "sys"), says("user", "summary of what was said, <one> included")}
 	h = call(main, append(compacted, says("user", "q4")), "<six>")
 	call(main, append(h, says("user", "q5")), "<seven>")
-	_ = h
 	return out.String()
 }
 
