@@ -171,7 +171,7 @@ func cell(n parquet.Node, v json.Raw) (any, error) {
 
 func leaf(n parquet.Node, v json.Raw) (any, error) {
 	var x any
-	ok := true
+	var ok bool
 	switch n.Type().Kind() {
 	case parquet.Boolean:
 		x, ok = v.Bool()

@@ -94,7 +94,7 @@ func (r *run) warnOfReader(written []runfolder.Written) {
 			}
 			cure := table + " beside it has the same rows with their columns declared"
 			if !slices.ContainsFunc(written, func(w runfolder.Written) bool { return w.Format == table }) {
-				cure = fmt.Sprintf("`nat-go dataset convert %s --format %s` writes the same rows with their columns declared", r.plan.folder, table)
+				cure = fmt.Sprintf("`nat-go dataset convert RUN --format %s` writes the same rows with their columns declared", table)
 			}
 			r.warn("%s: Hugging Face datasets reads it otherwise: %s; %s", f.Path, strings.Join(now, "; "), cure)
 		}
