@@ -76,8 +76,7 @@ func (r *run) warnOfRefused(written []runfolder.Written) {
 		case w.Instead == "" && r.plan.config.Collator.Tokenizer != "":
 			cure = "the run's token batches may"
 		case w.Instead != "":
-			cure = fmt.Sprintf("%s can: `nat-go dataset convert %s --format %[1]s`, or dataset.formats", w.Instead,
-				r.plan.folder)
+			cure = fmt.Sprintf("%s can: `nat-go dataset convert RUN --format %[1]s`, or dataset.formats", w.Instead)
 		}
 		r.warn("%s can't carry %s of %d: %s; %s", w.Format, ledger.Quantity(w.Dropped, unitRecord), w.Dropped+w.Records,
 			strings.Join(why, "; "), cure)
