@@ -66,6 +66,7 @@ func leftOver(fds int) string {
 		return fmt.Sprintf("plugin processes %v", pids)
 	}
 	base, _ := runBase()
+	sweep(base) // hosts that were killed on purpose leave their folders to the next start
 	if files, _ := os.ReadDir(base); len(files) > 0 {
 		return fmt.Sprintf("in %s: %v", base, files)
 	}
