@@ -1,3 +1,5 @@
+//go:build tokenizers
+
 package finetune
 
 import (
