@@ -162,8 +162,9 @@ func create(env, need, base string, flags []string, packages ...string) error {
 // first returns the first of the Pythons on which check runs.
 func first(check string, pythons ...string) string {
 	for _, p := range pythons {
-		if p != "" && run(p, "-c", check) == nil {
-			return p
+		// A Python that is named without its folder looks for its own library by PATH, which tests take away.
+		if abs, err := exec.LookPath(p); err == nil && run(abs, "-c", check) == nil {
+			return abs
 		}
 	}
 	return ""
