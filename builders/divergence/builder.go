@@ -123,6 +123,9 @@ func (b *Builder) choose(g *ttc.Group, set []*rollout, lonely ledger.Reason, out
 	if len(set) == 1 {
 		return out.Drop(drop(set[0].ex, "example", lonely))
 	}
+	if err := b.cfg.chooser().Check(len(set)); err != nil {
+		return fmt.Errorf("max_pairs_per_task says how many pairs are wanted: %w", err)
+	}
 	scores := make([]float64, len(set))
 	for i, r := range set {
 		scores[i] = *r.ex.Reward

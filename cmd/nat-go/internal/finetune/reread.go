@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -27,8 +28,13 @@ func Reread(ctx context.Context, folder runfolder.Folder, f func(*ttc.Example) (
 	if err := json.Unmarshal(b.Request, &req); err != nil {
 		return exit.Environmentf("can't read the run folder: %s: %w", folder.Begun(), err)
 	}
-	req.ConfigFile, req.Builders = folder.Config(), nil
-	p, err := newPlan(ctx, req, Env{Log: zerolog.Nop()})
+	for _, in := range b.Inputs {
+		if in.Size == 0 {
+			return exit.Failedf("%s was a pipe or standard input, which is read once", in.Path)
+		}
+	}
+	req.RunID, req.ConfigFile, req.Builders = b.RunID, folder.Config(), nil
+	p, err := newPlan(ctx, req, Env{Log: zerolog.Nop(), Now: time.Now})
 	if err != nil {
 		return err
 	}
