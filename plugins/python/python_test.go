@@ -27,10 +27,11 @@ func TestPackage(t *testing.T) {
 		if slices.Contains(strings.Split(os.Getenv("NATGO_REQUIRE"), ","), "python") {
 			t.Fatalf("NATGO_REQUIRE names python, and python3 -c %q fails: %v", needs, err)
 		}
-		t.Skipf("SKIPPED: python3 -c %q fails (%v), so the Python package was not tested; NATGO_REQUIRE=python makes that a failure",
-			needs, err)
+		t.Skipf("SKIPPED: python3 -c %q fails (%v), so the Python package was not tested; "+
+			"NATGO_REQUIRE=python makes that a failure", needs, err)
 	}
-	cmd := exec.Command(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests", "--ignore=tests/trl") // those are TestTRL's
+	// Those in tests/trl are TestTRL's.
+	cmd := exec.Command(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests", "--ignore=tests/trl")
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=.", "HF_HOME="+t.TempDir(),
 		"NATGO_TEST_BATCHES="+writeBatches(t))
 	out, err := cmd.CombinedOutput()
