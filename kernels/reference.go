@@ -67,7 +67,7 @@ func entryTerms(a, b, d, beta float64, bregman bool) (l, g float64) {
 	near := math.Abs(d) < 0.25
 	switch beta {
 	case 0:
-		if !noP {
+		if p > 0 { // not -Inf, nor so far below that float64 makes it 0
 			l = p * d
 		}
 		g = -p
@@ -81,7 +81,7 @@ func entryTerms(a, b, d, beta float64, bregman bool) (l, g float64) {
 		}
 		return l, g
 	case 1:
-		if noQ {
+		if q == 0 {
 			if bregman {
 				return p, 0
 			}

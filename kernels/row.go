@@ -308,9 +308,16 @@ func (j *JSD) jsdRow(w *worker, s, t unsafe.Pointer, d DType, n int, next ahead,
 	if wantG {
 		w.reserve(n)
 	}
-	sum, sumG, far, clipped := w.second(pass, s, t, d, n, next, wantG)
-	res.loss, res.clipped = sum*math.Ln2*fix, clipped
-	if !(res.loss < 1e4) || (j.end && math.IsInf(float64(far), 1)) {
+	var diverges func() bool
+	switch {
+	case j.end && o.Beta == 0:
+		diverges = func() bool { return float64(a.max)*h > steep && w.diverges(d, a.t, a.s, a.rt, a.nlt) }
+	case j.end:
+		diverges = func() bool { return float64(a.max)*h > steep && w.diverges(d, a.s, a.t, a.rs, a.nls) }
+	}
+	sums, ok := w.second(pass, s, t, d, n, next, wantG, diverges)
+	res.loss, res.clipped = sums.loss*math.Ln2*fix, sums.clipped
+	if !ok || !(res.loss < 1e4) {
 		return j.slowRow(s, t, d, n, grad, scale)
 	}
 	flat := o.clipToken(&res)
@@ -324,13 +331,34 @@ func (j *JSD) jsdRow(w *worker, s, t unsafe.Pointer, d DType, n int, next ahead,
 		return res
 	}
 	g := scale * nf / o.Temperature * math.Ln2 / a.dslope
-	a.dgk, a.dqk = g*fixT, -sumG*g*fixT*fixS
+	a.dgk, a.dqk = g*fixT, -sums.grad*g*fixT*fixS
 	a.gk, a.qk = float32(a.dgk), float32(a.dqk)
-	keep := far * float32(h) // the gradient of entries beyond the table is dropped
-	if !w.third(s, d, n, grad, scale*nf/o.Temperature, float64(keep) > 28, clipped > 0) {
+	keep := sums.far * float32(h) // the gradient of entries beyond the table is dropped
+	if !w.third(s, d, n, grad, scale*nf/o.Temperature, float64(keep) > 28, sums.clipped > 0) {
 		return j.slowRow(s, t, d, n, grad, scale)
 	}
 	return res
+}
+
+// steep is the log-odds, in log2 units, from which on float32 does not hold what an entry adds to a loss of beta 0 or
+// 1, which grows with them without a bound. Below it nothing is lost where a weight under 2^-126 counts as 0.
+const steep = 1 << 64
+
+// diverges reports whether the tile just done has an entry of KL(p||q) whose log-odds are beyond steep, if not
+// infinite, and whose weight is a float64 above 0. rp and np are the tile's shift and normaliser of p.
+func (w *worker) diverges(d DType, p, q unsafe.Pointer, rp, np float32) bool {
+	const faintest = -1080 // log2 of less than the smallest float64
+	k := w.a.dk
+	if w.copied == nil {
+		w.copied = new([tile]float32)
+	}
+	deep := float32(-steep / 2 / k)
+	for i, x := range decode(q, d, w.a.n, w.copied) {
+		if x < deep && k*(load(p, d, i)-float64(rp))+float64(np) > faintest {
+			return true
+		}
+	}
+	return false
 }
 
 // onePassKL is KL(teacher||student) for beta 0 and KL(student||teacher) for beta 1, as the mean log-odds minus the
@@ -360,7 +388,7 @@ func (w *worker) onePassKL(s, t unsafe.Pointer, d DType, n int, next ahead, beta
 	one := func() bool {
 		call(w.path.kl[d], a)
 		p, q, mean, magnitude = p+a.sum, q+a.sumG, mean+a.kl, magnitude+a.klAbs
-		return a.sum < 1.2e18 && a.sumG < 1.2e18
+		return a.sum < 1.2e18 && a.sumG < 1.2e18 && (a.max <= steep || !w.diverges(d, a.t, a.s, 0, a.nlt))
 	}
 	apart := func() bool {
 		kl := mean/p - (math.Log2(p) - math.Log2(q))
@@ -398,21 +426,35 @@ func (w *worker) onePassKL(s, t unsafe.Pointer, d DType, n int, next ahead, beta
 	return res, res.loss < 1e4
 }
 
-// second runs the pass over both rows; a gradient pass leaves the raw gradient in w.raw.
-func (w *worker) second(f tileFunc, s, t unsafe.Pointer, d DType, n int, next ahead, wantG bool) (sum, sumG float64, far float32, clipped int) {
+// secondSums is what a second pass adds up over a row, far the largest |D| that it met.
+type secondSums struct {
+	loss, grad float64
+	far        float32
+	clipped    int
+}
+
+// second runs the pass over both rows; a gradient pass leaves the raw gradient in w.raw. Where diverges is not nil and
+// holds of a tile that was done, it stops and ok is false.
+func (w *worker) second(f tileFunc, s, t unsafe.Pointer, d DType, n int, next ahead, wantG bool, diverges func() bool) (
+	sums secondSums, ok bool,
+) {
 	a, size := &w.a, d.Size()
 	full := n &^ (block - 1)
-	one := func(i int) {
+	one := func(i int) bool {
 		if wantG {
 			a.g = unsafe.Pointer(&w.raw[i])
 		}
 		call(f, a)
-		sum += a.sum
-		far = max(far, a.max)
-		if wantG {
-			sumG += a.sumG
-			clipped += a.clipped
+		if diverges != nil && diverges() {
+			return false
 		}
+		sums.loss += a.sum
+		sums.far = max(sums.far, a.max)
+		if wantG {
+			sums.grad += a.sumG
+			sums.clipped += a.clipped
+		}
+		return true
 	}
 	for i := 0; i < full; i += tile {
 		a.n = min(tile, full-i)
@@ -421,16 +463,20 @@ func (w *worker) second(f tileFunc, s, t unsafe.Pointer, d DType, n int, next ah
 		if next.s != nil { // the first pass has fetched the last quarter
 			a.pfs, a.pft, a.step = unsafe.Add(next.s, i*size*3/4), unsafe.Add(next.t, i*size*3/4), 64
 		}
-		one(i)
+		if !one(i) {
+			return sums, false
+		}
 	}
 	if full < n {
 		a.n = block
 		a.s = padTail(&w.padS, unsafe.Add(s, full*size), d, n-full)
 		a.t = padTail(&w.padT, unsafe.Add(t, full*size), d, n-full)
 		a.pfs, a.pft, a.step = s, t, 0
-		one(full)
+		if !one(full) {
+			return sums, false
+		}
 	}
-	return sum, sumG, far, clipped
+	return sums, true
 }
 
 // streamFrom is the length of row whose gradient is written past the caches.

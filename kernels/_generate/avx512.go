@@ -125,18 +125,33 @@ func zero512(z ...VecPhysical) {
 	}
 }
 
-// exp2_512 is p = 2^y; f is scratch. -Inf gives 0, +Inf and NaN stay.
+// exp2_512 is p = 2^y; f, t0 and t1 are scratch. -Inf gives 0, +Inf and NaN stay.
 func exp2_512(y, f, p []VecPhysical, t0, t1 VecPhysical) {
+	fractions512(y, f)
+	leading512(t0, t1)
+	powers512(y, f, p, t0, t1)
+}
+
+// fractions512 is f = y - floor(y).
+func fractions512(y, f []VecPhysical) {
 	for j := range y {
 		VREDUCEPS(Imm(9), y[j], f[j])
 	}
-	VBROADCASTSS(c512.mem("e5"), t0)
-	VBROADCASTSS(c512.mem("e4"), t1)
+}
+
+// leading512 loads the two highest coefficients of 2^f.
+func leading512(e5, e4 VecPhysical) {
+	VBROADCASTSS(c512.mem("e5"), e5)
+	VBROADCASTSS(c512.mem("e4"), e4)
+}
+
+// powers512 is p = 2^y of y and its fraction f.
+func powers512(y, f, p []VecPhysical, e5, e4 VecPhysical) {
 	for j := range y {
-		VMOVAPS(t0, p[j])
+		VMOVAPS(e5, p[j])
 	}
 	for j := range y {
-		VFMADD213PS(t1, f[j], p[j])
+		VFMADD213PS(e4, f[j], p[j])
 	}
 	for _, n := range []string{"e3", "e2", "e1", "e0"} {
 		for j := range y {
@@ -184,8 +199,7 @@ func sum512(d dtype) {
 	MOVQ(Mem{Base: a, Disp: argStep}, step)
 	VBROADCASTSS(Mem{Base: a, Disp: argK}, Z28)
 	VBROADCASTSS(Mem{Base: a, Disp: argRef}, Z29)
-	VBROADCASTSS(c512.mem("e5"), Z30)
-	VBROADCASTSS(c512.mem("e4"), Z31)
+	leading512(Z30, Z31)
 	zero512(Z24, Z25)
 	XORQ(i, i)
 	y, f, p := zmm[0:8], zmm[8:16], zmm[16:24]
@@ -196,23 +210,8 @@ func sum512(d dtype) {
 	for j := range y {
 		VFMSUB213PS(Z29, Z28, y[j])
 	}
-	for j := range y {
-		VREDUCEPS(Imm(9), y[j], f[j])
-	}
-	for j := range y {
-		VMOVAPS(Z30, p[j])
-	}
-	for j := range y {
-		VFMADD213PS(Z31, f[j], p[j])
-	}
-	for _, c := range []string{"e3", "e2", "e1", "e0"} {
-		for j := range y {
-			VFMADD213PS_BCST(c512.mem(c), f[j], p[j])
-		}
-	}
-	for j := range y {
-		VSCALEFPS(y[j], p[j], p[j])
-	}
+	fractions512(y, f)
+	powers512(y, f, p, Z30, Z31)
 	// Pairs first, then float64: many small terms added one by one to a large float32 would be lost.
 	for w := 1; w < 8; w *= 2 {
 		for j := 0; j < 8; j += 2 * w {
@@ -502,10 +501,13 @@ func kl512(d dtype) {
 	arg := func(off int) Mem { return Mem{Base: a, Disp: off} }
 	p := loadPointers(a)
 	S, T, F, P, E := zmm[0:4], zmm[4:8], zmm[8:12], zmm[12:16], zmm[16:20]
-	t0, t1, k := Z20, Z21, Z22
+	e5, e4, k, limit, most := Z20, Z21, Z22, Z23, Z28
 	sums := []VecPhysical{Z24, Z25, Z26, Z27} // 2^yt, 2^ys, kl, klAbs in float64
 	zero512(sums...)
+	zero512(most)
 	VBROADCASTSS(arg(argK), k)
+	leading512(e5, e4)
+	VBROADCASTSS(c512.mem("far"), limit)
 	lines := 2
 	if d == f32 {
 		lines = 4
@@ -532,16 +534,20 @@ func kl512(d dtype) {
 	for j := range S {
 		VFMADD213PS_BCST(arg(argNlt), k, T[j])
 	}
-	VBROADCASTSS(c512.mem("far"), t0)
 	for j := range S {
 		VSUBPS(S[j], T[j], E[j])
 	}
 	for j := range S {
-		VRANGEPS(Imm(0x2), t0, E[j], E[j]) // masked on both sides: NaN, whose weight is 0, becomes finite
+		VMAXPS(most, E[j], most) // NaN leaves it as it was
 	}
-	exp2_512(S, F, P, t0, t1)
+	for j := range S {
+		VRANGEPS(Imm(0x2), limit, E[j], E[j]) // masked on both sides: NaN, whose weight is 0, becomes finite
+	}
+	fractions512(S, F)
+	powers512(S, F, P, e5, e4)
 	add(P, sums[1])
-	exp2_512(T, F, P, t0, t1)
+	fractions512(T, F)
+	powers512(T, F, P, e5, e4)
 	for j := range S {
 		VMULPS(P[j], E[j], E[j])
 	}
@@ -558,6 +564,8 @@ func kl512(d dtype) {
 		zero512(Z1)
 		storeFloat64(a, off, sums[i], Z1, Z2)
 	}
+	maxLanes512(most, Z1)
+	store32(most, a, argMax)
 	VZEROUPPER()
 	RET()
 }
