@@ -29,7 +29,7 @@ var mayImport = map[string][]string{
 	"ttc/chat/...":                   {"ttc/chat", "ttc/json", "ttc/pyvalue", "ttc/internal/pytext"},
 	"ttc":                            {"ttc/chat", "ttc/json", "ttc/ledger"},
 	"ttc/source/...":                 {"internal/...", "ttc/..."},
-	"ttc/source/session/sessiontest": {"internal/...", "builders/schema", "ttc", "ttc/ledger", "ttc/source"},
+	"ttc/source/session/sessiontest": {"internal/...", "builders/schema", "ttc/..."},
 	"ttc/calls":                      {"ttc", "ttc/chat", "ttc/json"},
 	"ttc/redact":                     {"internal/...", "ttc", "ttc/chat", "ttc/json"},
 	"ttc/group":                      {"internal/...", "ttc/..."},

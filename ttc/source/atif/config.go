@@ -12,7 +12,7 @@ import (
 func Factory() source.Factory {
 	return session.Format{
 		Type: "atif", Doc: "trajectories in the Agent Trajectory Interchange Format (Harbor, NAT)",
-		Extensions: []string{".json", ".jsonl"}, Read: read,
+		Extensions: []string{".json", ".jsonl"}, Entries: entries,
 		Recognize: session.Marked(isTrajectory, "trajectory", "steps"),
 	}.Factory()
 }

@@ -2,7 +2,6 @@ package atif
 
 import (
 	"fmt"
-	"math"
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc"
@@ -10,6 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source/exchange"
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
@@ -38,7 +38,7 @@ func (t *steps) add(trajectory json.Raw, agent string, depth int) {
 	}
 	about, _ := trajectory.Get("agent")
 	definitions, _ := about.Get("tool_definitions")
-	t.agent, t.model, t.tools = agent, session.Text(about, "model_name"), tools(definitions)
+	t.agent, t.model, t.tools = agent, session.Text(about, "model_name"), exchange.Tools(definitions)
 	if ref, ok := trajectory.Get("continued_trajectory_ref"); ok && ref.Kind() == json.String {
 		t.r.tally.PassOver("continued_trajectory_ref", 1)
 	}
@@ -81,16 +81,21 @@ func (t *steps) step(step json.Raw, n int64) {
 			return
 		}
 		t.system = t.system || from == "system"
-		t.say(calls.Message{Message: message(from, body)})
+		t.say(calls.Message{Message: exchange.Content(from, body)})
 		return
 	}
-	answer := message("assistant", body)
+	answer := exchange.Content("assistant", body)
 	if text := session.Text(step, "reasoning_content"); text != "" {
 		answer.Reasoning, answer.ReasoningKey = text, "reasoning_content"
 	}
 	list, _ := step.Get("tool_calls")
 	for c := range list.Elements() {
-		answer.ToolCalls = append(answer.ToolCalls, toolCall(c))
+		call := chat.ToolCall{
+			ID: session.Text(c, "tool_call_id"), Type: "function", Name: session.Text(c, "function_name"),
+		}
+		arguments, _ := c.Get("arguments")
+		exchange.Arguments(&call, arguments)
+		answer.ToolCalls = append(answer.ToolCalls, call)
 	}
 	if answer.Text == "" && answer.Form == chat.Text && answer.ToolCalls != nil {
 		answer.Form = chat.Null
@@ -165,25 +170,11 @@ func (t *steps) call(step json.Raw, answer chat.Message, n int64) {
 // tokens takes the ids that the model wrote, and their log-probs where each has one.
 func tokens(c *calls.Call, metrics json.Raw) {
 	list, _ := metrics.Get("completion_token_ids")
-	var ids []int32
-	for e := range list.Elements() {
-		n, ok := e.Int64()
-		if !ok || n < 0 || n > math.MaxInt32 {
-			return
-		}
-		ids = append(ids, int32(n))
+	if c.TokenIDs = exchange.TokenIDs(list); c.TokenIDs == nil {
+		return
 	}
-	c.TokenIDs = ids
 	list, _ = metrics.Get("logprobs")
-	var probs []float32
-	for e := range list.Elements() {
-		f, ok := e.Float64()
-		if !ok || math.IsNaN(f) || f > 0 {
-			return
-		}
-		probs = append(probs, float32(f))
-	}
-	if ids != nil && len(probs) == len(ids) {
+	if probs := exchange.LogProbs(list); len(probs) == len(c.TokenIDs) {
 		c.LogProbs = probs
 	}
 }
@@ -194,7 +185,7 @@ func results(step json.Raw) (out []calls.Message) {
 	list, _ := observation.Get("results")
 	for e := range list.Elements() {
 		content, _ := e.Get("content")
-		m := calls.Message{Message: message("tool", content)}
+		m := calls.Message{Message: exchange.Content("tool", content)}
 		m.ToolCallID = session.Text(e, "source_call_id")
 		if m.ToolCallID == "" { // no call asked for it
 			m.Role = "user"
@@ -213,52 +204,4 @@ func results(step json.Raw) (out []calls.Message) {
 // alteredText says that a converter put its own words into a result.
 func alteredText(text string) bool {
 	return strings.Contains(text, "[stdout]") || strings.Contains(text, "[metadata]")
-}
-
-func toolCall(c json.Raw) chat.ToolCall {
-	arguments, _ := c.Get("arguments")
-	call := chat.ToolCall{ID: session.Text(c, "tool_call_id"), Type: "function", Name: session.Text(c, "function_name")}
-	if text, ok := arguments.Text(); ok {
-		call.Arguments = text
-		if parsed, err := json.Parse([]byte(text), json.Limits{}); err == nil {
-			call.Parsed = parsed
-		}
-		return call
-	}
-	call.Parsed = append(json.Raw(nil), arguments...)
-	call.Arguments, call.AsObject = string(arguments), arguments.Kind() == json.Object
-	return call
-}
-
-// message makes a message of a text or of parts.
-func message(role string, body json.Raw) chat.Message {
-	m := chat.Message{Role: role, Form: chat.Text}
-	if body.Kind() != json.Array {
-		m.Text, _ = body.Text()
-		return m
-	}
-	var texts []string
-	for e := range body.Elements() {
-		p := chat.Part{Type: session.Text(e, "type"), Raw: append(json.Raw(nil), e...)}
-		if p.Type == "text" {
-			p.Text = session.Text(e, "text")
-			texts = append(texts, p.Text)
-		} else {
-			m.Form = chat.Parts
-		}
-		m.Parts = append(m.Parts, p)
-	}
-	if m.Form == chat.Text {
-		m.Text, m.Parts = strings.Join(texts, "\n"), nil
-	}
-	return m
-}
-
-func tools(list json.Raw) (out []chat.Tool) {
-	for e := range list.Elements() {
-		if t, err := chat.ParseTool(e); err == nil {
-			out = append(out, t)
-		}
-	}
-	return out
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/calls"
 	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/source/exchange"
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
@@ -57,7 +58,7 @@ func (r *requests) addShape(l *line, t *transcript) {
 	}
 	s := shape{system: -1}
 	if system, ok := l.shape.Get("system"); ok {
-		s.system = t.systemMessage(contentOf("system", elements(system)).Text)
+		s.system = t.systemMessage(exchange.FromBlocks("system", exchange.Blocks(system)).Text)
 	}
 	if list, ok := l.shape.Get("tools"); ok {
 		s.tools = t.toolsOf(list)
@@ -71,7 +72,7 @@ func (r *requests) addBlob(l *line, t *transcript) {
 	}
 	content, _ := l.message.Get("content")
 	refs := []calls.Ref{}
-	for _, m := range messagesOf(session.Text(l.message, "role"), content) {
+	for _, m := range exchange.AnthropicMessages(session.Text(l.message, "role"), content) {
 		refs = append(refs, t.out.Message(m))
 	}
 	r.blobs[l.hash] = refs

@@ -14,6 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/exchange"
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
@@ -36,6 +37,12 @@ type transcript struct {
 	tools     []chat.Tool
 	toolTexts map[xxh3.Uint128][]chat.Tool
 	path      string
+}
+
+// block is a piece of an answer.
+type block struct {
+	index int64 // -1: not said
+	raw   json.Raw
 }
 
 // record is a line of the chain of parents.
@@ -149,7 +156,7 @@ func (t *transcript) user(l *line) {
 		return
 	}
 	content, _ := l.message.Get("content")
-	for _, m := range messagesOf("user", content) {
+	for _, m := range exchange.AnthropicMessages("user", content) {
 		ref := t.out.Message(m)
 		rec.given = append(rec.given, ref)
 		if m.Role == "tool" {
@@ -197,29 +204,18 @@ func (t *transcript) assistant(l *line) {
 		a.stop = s
 	}
 	if u, ok := l.message.Get("usage"); ok {
-		a.usage = usage(u)
+		a.usage = exchange.AnthropicUsage(u)
 	}
 	content, _ := l.message.Get("content")
-	for _, b := range elements(content) {
+	for _, b := range exchange.Blocks(content) {
 		t.size += int64(len(b))
 		a.add(block{l.blockIndex, b})
 	}
 }
 
-func usage(u json.Raw) (out calls.Usage) {
-	for _, key := range []string{"input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"} {
-		v, _ := u.Get(key)
-		n, _ := v.Int64()
-		out.Input += n
-	}
-	v, _ := u.Get("output_tokens")
-	out.Output, _ = v.Int64()
-	return out
-}
-
 // add takes a block of the answer. Old versions wrote a block more than once as it grew; the last state counts.
 func (a *answer) add(b block) {
-	b.raw = clone(b.raw)
+	b.raw = slices.Clone(b.raw)
 	for i := range a.blocks {
 		old := &a.blocks[i]
 		if b.index >= 0 && old.index == b.index || b.index < 0 && grew(old.raw, b.raw) {
@@ -255,7 +251,7 @@ func (t *transcript) attachment(l *line) {
 	var texts []string
 	for e := range l.rendered.Elements() {
 		content, _ := e.Get("content")
-		for _, b := range elements(content) {
+		for _, b := range exchange.Blocks(content) {
 			texts = append(texts, session.Text(b, "text"))
 		}
 	}
@@ -263,7 +259,7 @@ func (t *transcript) attachment(l *line) {
 	t.size += int64(len(rec.attached))
 	if rec.attached == "" && kind == "queued_command" {
 		prompt, _ := l.attachment.Get("prompt")
-		for _, b := range elements(prompt) {
+		for _, b := range exchange.Blocks(prompt) {
 			texts = append(texts, session.Text(b, "text"))
 		}
 		rec.attached = strings.Join(texts, "\n")
@@ -274,7 +270,7 @@ func (t *transcript) attachment(l *line) {
 func (t *transcript) snapshot(l *line) {
 	var parts []string
 	prompt, _ := l.attachment.Get("systemPrompt")
-	for _, b := range elements(prompt) {
+	for _, b := range exchange.Blocks(prompt) {
 		parts = append(parts, session.Text(b, "text"))
 	}
 	if parts != nil {
@@ -301,6 +297,20 @@ func (t *transcript) toolsOf(list json.Raw) []chat.Tool {
 	t.size += int64(len(list))
 	out := tools(list)
 	t.toolTexts[h] = out
+	return out
+}
+
+// tools reads definitions of tools: as requests have them, or under schema, as snapshots do.
+func tools(list json.Raw) []chat.Tool {
+	out := []chat.Tool{}
+	for e := range list.Elements() {
+		if s, ok := e.Get("schema"); ok {
+			e = s
+		}
+		if t, ok := exchange.ToolOf(e); ok {
+			out = append(out, t)
+		}
+	}
 	return out
 }
 
@@ -350,7 +360,7 @@ func (t *transcript) calls() {
 			raws[i] = b.raw
 		}
 		var m chat.Message
-		m, a.hidden = answerOf(raws)
+		m, a.hidden = exchange.AnswerOf(raws)
 		a.blocks = nil
 		a.ref0 = t.out.Message(calls.Message{Message: m})
 	}
@@ -364,11 +374,8 @@ func (t *transcript) calls() {
 func (t *transcript) call(a *answer) {
 	c := calls.Call{
 		ID: a.id, Agent: a.agent, Model: a.model, Time: a.at, Usage: a.usage,
-		FinishReason: finishReasons[a.stop], Gaps: ttc.ParsedArguments,
+		FinishReason: exchange.StopReason(a.stop), Gaps: ttc.ParsedArguments,
 		Output: t.out.At(a.ref0).Message, File: a.path, Offset: a.offset,
-	}
-	if c.FinishReason == "" {
-		c.FinishReason = a.stop
 	}
 	if a.agent == "sidechain" {
 		c.Agent += "-" + t.root(a.first)
@@ -380,11 +387,4 @@ func (t *transcript) call(a *answer) {
 		t.rebuild(a, &c)
 	}
 	t.out.Add(c)
-}
-
-var finishReasons = map[string]string{
-	"end_turn":      "stop",
-	"stop_sequence": "stop",
-	"max_tokens":    "length",
-	"tool_use":      "tool_calls",
 }

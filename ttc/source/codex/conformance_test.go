@@ -9,6 +9,7 @@ import (
 
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/source/exchange"
 	"github.com/nat-go/nat-go/ttc/source/session/sessiontest"
 )
 
@@ -119,7 +120,7 @@ func wire(list []item) (out []string) {
 				}
 				text += c.Text
 			}
-			out = append(out, role(it.Role)+" "+text)
+			out = append(out, exchange.Role(it.Role)+" "+text)
 		case "function_call", "custom_tool_call":
 			out = append(out, "call "+it.CallID+" "+it.Name+" "+it.Arguments+it.Input)
 		case "function_call_output", "custom_tool_call_output":

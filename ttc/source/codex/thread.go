@@ -8,6 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source/exchange"
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
@@ -136,7 +137,7 @@ func (t *thread) unread(what string) {
 // start takes in what a file begins with. What a fork goes on from began in the same way.
 func (t *thread) start(meta json.Raw) {
 	if tools, ok := meta.Get("dynamic_tools"); ok && tools.Kind() == json.Array && t.tools == nil {
-		t.tools = dynamicTools(tools)
+		t.tools = exchange.Tools(tools)
 	}
 	base, _ := meta.Get("base_instructions")
 	if text := session.Text(base, "text"); text != "" && len(t.history) == 0 {

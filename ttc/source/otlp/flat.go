@@ -8,6 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/exchange"
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
@@ -80,21 +81,8 @@ func (n *node) list() (out []*node) {
 	return slices.DeleteFunc(out, func(n *node) bool { return n == nil })
 }
 
-// arguments gives a call its arguments: the text that the model wrote.
-func arguments(call *chat.ToolCall, value json.Raw) {
-	text, ok := value.Text()
-	if !ok {
-		call.AsObject = value.Kind() == json.Object
-		text = string(value)
-	}
-	call.Arguments = text
-	if parsed, err := json.Parse([]byte(text), json.Limits{}); err == nil {
-		call.Parsed = parsed
-	}
-}
-
 // numbered reads what OpenLLMetry wrote up to version 0.45: gen_ai.prompt.0.role and so on.
-func (e *exchange) numbered(a attributes) {
+func (e *modelCall) numbered(a attributes) {
 	for _, n := range a.nested("gen_ai.prompt").list() {
 		e.input = append(e.input, numberedMessage(n))
 	}
@@ -109,14 +97,14 @@ func (e *exchange) numbered(a attributes) {
 		if parameters, err := json.Parse(n.at("parameters").value.Bytes(), json.Limits{}); err == nil {
 			b = append(append(b, `,"parameters":`...), parameters...)
 		}
-		if tool, ok := toolOf(append(b, '}')); ok {
+		if tool, ok := exchange.ToolOf(append(b, '}')); ok {
 			e.tools = append(e.tools, tool)
 		}
 	}
 }
 
 func numberedMessage(n *node) chat.Message {
-	m := chat.Message{Role: roleOf(n.text("role")), Form: chat.Text, ToolCallID: n.text("tool_call_id")}
+	m := chat.Message{Role: exchange.Role(n.text("role")), Form: chat.Text, ToolCallID: n.text("tool_call_id")}
 	if m.Role == "" {
 		m.Role = "assistant"
 	}
@@ -131,7 +119,7 @@ func numberedMessage(n *node) chat.Message {
 	}
 	for _, c := range n.at("tool_calls").list() {
 		call := chat.ToolCall{ID: c.text("id"), Type: "function", Name: c.text("name")}
-		arguments(&call, c.at("arguments").value)
+		exchange.Arguments(&call, c.at("arguments").value)
 		m.ToolCalls = append(m.ToolCalls, call)
 	}
 	if m.Text == "" && m.ToolCalls != nil && m.Form == chat.Text {
@@ -142,14 +130,14 @@ func numberedMessage(n *node) chat.Message {
 
 // openInference reads OpenInference: the request and the response themselves, where they are recorded in a form that is
 // known, else the attributes that they were spread over.
-func (e *exchange) openInference(s *span) {
+func (e *modelCall) openInference(s *span) {
 	a := s.attributes
 	request := a.structured("input.value")
 	if list, ok := request.Get("messages"); ok {
 		if messages, err := chat.ParseMessages(list); err == nil && len(messages) > 0 {
 			e.input = messages
 			definitions, _ := request.Get("tools")
-			e.tools = toolsOf(definitions)
+			e.tools = exchange.Tools(definitions)
 		}
 	}
 	response := a.structured("output.value")
@@ -157,7 +145,9 @@ func (e *exchange) openInference(s *span) {
 		e.id = session.Text(response, "id")
 	}
 	if e.input != nil { // the response is in the form of the request
-		e.choices(response)
+		for _, a := range exchange.Choices(response) {
+			e.outputs = append(e.outputs, output{a.Message, a.Finish})
+		}
 	}
 	if s.cut && (e.input == nil || e.outputs == nil) {
 		e.broken = "attributes are missing: there were more than the exporter's limit (OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT)"
@@ -174,49 +164,22 @@ func (e *exchange) openInference(s *span) {
 	if e.finish = a.text("llm.finish_reason"); e.tools == nil {
 		for _, n := range a.nested("llm.tools").list() {
 			if raw, err := json.Parse(n.at("tool", "json_schema").value.Bytes(), json.Limits{}); err == nil {
-				if tool, ok := toolOf(raw); ok {
+				if tool, ok := exchange.ToolOf(raw); ok {
 					e.tools = append(e.tools, tool)
 				}
 			}
 		}
 	}
-	for item := range member(response, "output").Elements() {
+	items, _ := response.Get("output")
+	for item := range items.Elements() {
 		if session.Text(item, "type") == "reasoning" {
 			e.gaps |= ttc.HiddenReasoning
 		}
 	}
 }
 
-func member(raw json.Raw, key string) json.Raw {
-	v, _ := raw.Get(key)
-	return v
-}
-
-// choices reads the choices of a response of chat completions.
-func (e *exchange) choices(response json.Raw) {
-	for c := range member(response, "choices").Elements() {
-		message, ok := c.Get("message")
-		if !ok {
-			return
-		}
-		list := append(append(json.Raw{'['}, message...), ']')
-		m, err := chat.ParseMessages(list)
-		if err != nil {
-			return
-		}
-		out := chat.Message{
-			Role: "assistant", Form: m[0].Form, Text: m[0].Text, Parts: m[0].Parts, ToolCalls: m[0].ToolCalls,
-			Reasoning: m[0].Reasoning, ReasoningKey: m[0].ReasoningKey,
-		}
-		for i := range out.ToolCalls {
-			out.ToolCalls[i].Extra = nil
-		}
-		e.outputs = append(e.outputs, output{out, session.Text(c, "finish_reason")})
-	}
-}
-
 // spread reads the answer from the attributes. Several messages are one answer, whose calls are recorded one by one.
-func (e *exchange) spread(a attributes) {
+func (e *modelCall) spread(a attributes) {
 	var messages []chat.Message
 	for _, n := range a.nested("llm.output_messages").list() {
 		messages = append(messages, inferenceMessage(n.at("message")))
@@ -231,7 +194,7 @@ func (e *exchange) spread(a attributes) {
 
 // inferenceMessage reads a message of OpenInference.
 func inferenceMessage(n *node) chat.Message {
-	m := chat.Message{Role: roleOf(n.text("role")), Form: chat.Text, ToolCallID: n.text("tool_call_id")}
+	m := chat.Message{Role: exchange.Role(n.text("role")), Form: chat.Text, ToolCallID: n.text("tool_call_id")}
 	var texts, thoughts []string
 	if text := n.text("content"); text != "" {
 		texts = append(texts, text)
@@ -241,7 +204,7 @@ func inferenceMessage(n *node) chat.Message {
 		switch p.text("type") {
 		case "text":
 			texts = append(texts, p.text("text"))
-			m.Parts = append(m.Parts, textPart(p.text("text")))
+			m.Parts = append(m.Parts, exchange.TextPart(p.text("text")))
 		case "reasoning":
 			thoughts = append(thoughts, p.text("text"))
 		case "tool_use": // its place; the call stands among the tool_calls
@@ -260,7 +223,7 @@ func inferenceMessage(n *node) chat.Message {
 	for _, c := range n.at("tool_calls").list() {
 		c = c.at("tool_call")
 		call := chat.ToolCall{ID: c.text("id"), Type: "function", Name: c.text("function", "name")}
-		arguments(&call, c.at("function", "arguments").value)
+		exchange.Arguments(&call, c.at("function", "arguments").value)
 		m.ToolCalls = append(m.ToolCalls, call)
 	}
 	finishContent(&m, texts)

@@ -59,13 +59,11 @@ func (r *reader) file(ctx context.Context) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return source.ReadError(r.path, err, 0)
 	}
-	switch text := bytes.TrimLeft(head, "\xEF\xBB\xBF \t\r\n"); {
-	case framed(head) || len(text) == 0 || text[0] != '{' && text[0] != '[':
+	if text := bytes.TrimLeft(head, "\xEF\xBB\xBF \t\r\n"); framed(head) ||
+		len(text) == 0 || text[0] != '{' && text[0] != '[' {
 		err = r.protobuf(ctx, in)
-	case isDocument(text):
-		err = r.document(ctx, in)
-	default:
-		err = session.ReadLines(ctx, in, r.path, r.limits.MaxLine, r.tally, func(l session.Line) bool {
+	} else {
+		err = session.ReadEntries(ctx, in, r.path, r.limits.MaxLine, r.tally, func(l session.Line) bool {
 			r.request(l.JSON, l.Offset)
 			return r.err == nil
 		})
@@ -80,34 +78,6 @@ func (r *reader) file(ctx context.Context) error {
 		r.tally.Drop(ledger.Drop{Unit: "file", Reason: session.OtherFormat, Index: -1, File: r.path})
 	default:
 		r.tally.PassOver("requests that hold neither spans nor log records", r.others)
-	}
-	return nil
-}
-
-// isDocument says whether the first line of a file is no JSON value by itself: the file is one that is written for
-// people.
-func isDocument(head []byte) bool {
-	first, _, more := bytes.Cut(head, []byte{'\n'})
-	return more && len(bytes.Trim(first, "[{ \t\r")) == 0
-}
-
-// document reads requests that are spread over many lines.
-func (r *reader) document(ctx context.Context, in io.Reader) error {
-	values := json.NewReader(in, json.Auto, json.Limits{Size: r.limits.MaxLine})
-	for r.err == nil {
-		v, offset, err := values.Next()
-		var tooLarge *json.SizeError
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case errors.As(err, &tooLarge):
-			r.unread(err.Error(), offset)
-			continue
-		case err != nil:
-			r.unread(source.ReadError(r.path, err, 0).Error(), offset)
-			return ctx.Err()
-		}
-		r.request(v, offset)
 	}
 	return nil
 }

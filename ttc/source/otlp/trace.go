@@ -58,11 +58,11 @@ func (r *reader) session(g session.Group) []*calls.Session {
 	t.look()
 	for _, s := range t.order {
 		if s.isCall() {
-			t.exchange(s)
+			t.read(s)
 		}
 	}
 	for i := range t.calls {
-		t.call(t.calls[i].span, &t.calls[i].exchange)
+		t.call(t.calls[i].span, &t.calls[i].modelCall)
 	}
 	return []*calls.Session{t.out}
 }
@@ -221,16 +221,16 @@ func (t *traces) drop(s *span, why ledger.Reason, detail string) {
 // recorded is a call as its span tells of it.
 type recorded struct {
 	span *span
-	exchange
+	modelCall
 }
 
-// exchange reads a call.
-func (t *traces) exchange(s *span) {
+// read reads a call.
+func (t *traces) read(s *span) {
 	if t.inner[s] {
 		t.drop(s, session.RepeatedCall, "a span within it is the same call")
 		return
 	}
-	e := exchangeOf(s)
+	e := modelCallOf(s)
 	switch {
 	case e.broken != "":
 		t.drop(s, session.MissingHistory, e.broken)
@@ -251,7 +251,7 @@ func (t *traces) exchange(s *span) {
 }
 
 // restore gives answers in a history back the text that wasn't recorded there, but was where they were written.
-func (t *traces) restore(e *exchange) {
+func (t *traces) restore(e *modelCall) {
 	for i := range e.input {
 		m := &e.input[i]
 		if m.Form != chat.Absent {
@@ -268,7 +268,7 @@ func (t *traces) restore(e *exchange) {
 }
 
 // call takes in a call.
-func (t *traces) call(s *span, e *exchange) {
+func (t *traces) call(s *span, e *modelCall) {
 	t.restore(e)
 	c := calls.Call{
 		ID: e.id, Agent: t.agent(s), Model: e.model, Time: s.start, Tools: e.tools,
@@ -306,8 +306,8 @@ func (t *traces) call(s *span, e *exchange) {
 	}
 }
 
-// exchangeOf reads what a call was given and what it wrote, in whichever way the span says so.
-func exchangeOf(s *span) (e exchange) {
+// modelCallOf reads what a call was given and what it wrote, in whichever way the span says so.
+func modelCallOf(s *span) (e modelCall) {
 	a := s.attributes
 	e.id = a.text("gen_ai.response.id")
 	e.model = a.first("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")

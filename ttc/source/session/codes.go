@@ -14,6 +14,7 @@ const (
 	UnreadLine     ledger.Reason = "unread_line"
 	OtherFormat    ledger.Reason = "other_format"
 	SessionTooLong ledger.Reason = "session_too_large"
+	UnknownShape   ledger.Reason = "unknown_shape"
 )
 
 // Codes are the pages of the reasons above, for `nat-go explain`.
@@ -58,6 +59,12 @@ func Codes() []ledger.Code {
 			OtherFormat,
 			"A file in the folder is of another format than the source reads.",
 			"Nothing, or read it with a source of its own.",
+		),
+		page(
+			UnknownShape,
+			"The request or the response is of no API that is read: chat completions, responses, Anthropic's messages. "+
+				"A response that was streamed and recorded piece by piece is none, either.",
+			"Record whole responses, put together from their pieces.",
 		),
 		page(SessionTooLong, "One session holds more than the limit.", "Raise sources.*.max_session_bytes."),
 	}

@@ -14,8 +14,10 @@ type Format struct {
 	Doc        string
 	Extensions []string // of its files
 	Recognize  func(*source.Head) source.Reading
-	// Read reads files, which are sorted, and books what it leaves out.
-	Read func(ctx context.Context, files []string, limits Limits, tally *source.Tally) (Reader, error)
+
+	// Read reads files, which are sorted, and books what it leaves out. A format may have Entries instead.
+	Read    func(ctx context.Context, files []string, limits Limits, tally *source.Tally) (Reader, error)
+	Entries func(*source.Tally) Entries
 }
 
 // Config is what a source of sessions is configured with.
@@ -47,6 +49,11 @@ func (f Format) Factory() source.Factory {
 func Factory[C any](f Format, settings func(*C) Settings) source.Factory {
 	out := source.Factory{Type: f.Type, Doc: f.Doc, Recognize: f.Recognize}
 	path := func(c *C) *[]string { return settings(c).Path }
+	if f.Read == nil {
+		f.Read = func(ctx context.Context, files []string, limits Limits, tally *source.Tally) (Reader, error) {
+			return f.Entries(tally).read(ctx, files, limits, tally)
+		}
+	}
 	return source.Folders(out, path, func(ctx context.Context, c C, opt source.Options) (*Source, error) {
 		s := settings(&c)
 		files, err := Find(*s.Path, f.Extensions...)

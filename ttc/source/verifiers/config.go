@@ -11,7 +11,7 @@ import (
 func Factory() source.Factory {
 	return session.Factory(session.Format{
 		Type: "verifiers", Doc: "rollouts of verifiers and prime-rl (traces.jsonl, results.jsonl)",
-		Extensions: []string{".jsonl"}, Read: read,
+		Extensions: []string{".jsonl"}, Entries: entries,
 		Recognize: session.Marked(isRollout, "traces", "nodes", "example_id"),
 	}, func(c *Config) session.Settings {
 		return session.Settings{Path: &c.Path, Limits: c.Limits, Redact: redact.Config{Enabled: c.Redact}}

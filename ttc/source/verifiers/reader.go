@@ -1,12 +1,8 @@
 package verifiers
 
 import (
-	"cmp"
-	"context"
-
 	"github.com/nat-go/nat-go/ttc/calls"
 	"github.com/nat-go/nat-go/ttc/json"
-	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
@@ -14,51 +10,23 @@ import (
 // reader makes sessions of rollouts.
 type reader struct {
 	tally *source.Tally
-	store *session.Store
 	out   []*calls.Session // of the lines with one id
 }
 
-func read(
-	ctx context.Context, files []string, limits session.Limits, tally *source.Tally,
-) (session.Reader, error) {
-	r := &reader{tally: tally}
-	return session.ReadStored(files, limits, tally, func(s *session.Store, path string) error {
-		r.store = s
-		return r.file(ctx, path, limits)
-	}, nil, r.sessions)
+func entries(tally *source.Tally) session.Entries {
+	return session.Entries{ID: keyOf, Others: "lines that are no rollouts", Sessions: (&reader{tally: tally}).sessions}
 }
 
-// file keeps the rollouts of a file.
-func (r *reader) file(ctx context.Context, path string, limits session.Limits) error {
-	var failed error
-	known := false
-	err := session.Lines(ctx, path, limits.MaxLine, r.tally, func(l session.Line) bool {
-		if !isRollout(l.JSON) {
-			r.tally.PassOver("lines that are no rollouts", 1)
-			return true
+// keyOf is the session that a line is of: an episode, whose traces belong together, else the trace.
+func keyOf(entry json.Raw) (string, bool) {
+	for _, key := range []string{"id", "example_id"} {
+		if id, ok := entry.Get(key); ok {
+			if name := source.IDText(id); name != "" {
+				return name, isRollout(entry)
+			}
 		}
-		known = true
-		failed = r.keep(l)
-		return failed == nil
-	})
-	if err != nil || failed != nil {
-		return cmp.Or(err, failed)
 	}
-	if !known {
-		r.tally.Drop(ledger.Drop{Unit: "file", Reason: session.OtherFormat, Index: -1, File: path})
-	}
-	return nil
-}
-
-// keep takes in a line under the id of its session: an episode's, whose traces belong together, else the trace's.
-func (r *reader) keep(l session.Line) error {
-	id, _ := l.JSON.Get("id")
-	name := source.IDText(id)
-	if name == "" {
-		id, _ = l.JSON.Get("example_id")
-		name = source.IDText(id)
-	}
-	return r.store.Add(name, l.JSON, l.Offset)
+	return "", isRollout(entry)
 }
 
 // sessions makes those of the lines with one id.

@@ -10,6 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/exchange"
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
@@ -28,7 +29,7 @@ func (r *reader) result(raw json.Raw, part session.Kept, i int) {
 		}
 	}
 	list, _ := raw.Get("tool_defs")
-	defs := tools(list)
+	defs := exchange.Tools(list)
 	err := r.turns(s, raw, defs, part)
 	if err != nil {
 		r.drop(s.ID, source.BadExample, err.Error(), part)
@@ -137,46 +138,4 @@ func message(raw json.Raw) (chat.Message, error) {
 		}
 	}
 	return m, nil
-}
-
-// tools reads definitions, flat or under function.
-func tools(list json.Raw) []chat.Tool {
-	var out []chat.Tool
-	for e := range list.Elements() {
-		if _, ok := e.Get("function"); ok {
-			if t, err := chat.ParseTool(e); err == nil {
-				out = append(out, t)
-			}
-			continue
-		}
-		b := []byte(`{"type":"function","function":{`)
-		n := len(b)
-		for k, v := range e.Members() {
-			switch name, _ := k.Text(); name {
-			case "name", "description", "parameters", "strict":
-				if v.Kind() == json.Null {
-					continue
-				}
-				if len(b) > n {
-					b = append(b, ',')
-				}
-				b = append(append(append(b, k...), ':'), v...)
-			}
-		}
-		if t, err := chat.ParseTool(append(b, "}}"...)); err == nil {
-			out = append(out, t)
-		}
-	}
-	return out
-}
-
-func int32s(list json.Raw) (out []int32) {
-	for e := range list.Elements() {
-		n, ok := e.Int64()
-		if !ok || n < 0 || n > math.MaxInt32 {
-			return nil
-		}
-		out = append(out, int32(n))
-	}
-	return out
 }

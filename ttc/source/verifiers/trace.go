@@ -11,6 +11,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/exchange"
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
@@ -28,7 +29,7 @@ func (r *reader) trace(raw, episode json.Raw, part session.Kept) {
 			break
 		}
 	}
-	t := &tree{s: s, tools: tools(list)}
+	t := &tree{s: s, tools: exchange.Tools(list)}
 	nodes, _ := raw.Get("nodes")
 	t.calls = callsOf(raw)
 	for node := range nodes.Elements() {
@@ -178,7 +179,7 @@ func (t *tree) add(raw json.Raw) error {
 		n.sampled, _ = v.Bool()
 	}
 	ids, _ := raw.Get("token_ids")
-	full := int32s(ids)
+	full := exchange.TokenIDs(ids)
 	tokens := uint64(0)
 	if len(full) > 0 && m.Role == "assistant" {
 		tokens = xxh3.Hash(ids)

@@ -24,7 +24,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/command"
 	"github.com/nat-go/nat-go/ttc/source/endpoint"
 	"github.com/nat-go/nat-go/ttc/source/nat"
+	"github.com/nat-go/nat-go/ttc/source/nemogym"
 	"github.com/nat-go/nat-go/ttc/source/otlp"
+	"github.com/nat-go/nat-go/ttc/source/requestlog"
 	"github.com/nat-go/nat-go/ttc/source/traces"
 	"github.com/nat-go/nat-go/ttc/source/verifiers"
 )
@@ -44,7 +46,7 @@ func Sources() []source.Factory {
 		nat.Factory(), endpoint.Factory(), command.Factory(), candidates.Factory(),
 		traces.Factory(), traces.PairsFactory(),
 		claudecode.Factory(), codex.Factory(), otlp.Factory(), atif.Factory(),
-		verifiers.Factory(),
+		verifiers.Factory(), nemogym.Factory(), requestlog.Chat(), requestlog.Responses(),
 	}
 }
 

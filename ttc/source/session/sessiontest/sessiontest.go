@@ -127,6 +127,16 @@ func Recorded(t testing.TB, elem ...string) string {
 	return oracletest.Path(t, append([]string{"readers"}, elem...)...)
 }
 
+// Balanced checks that all that was read is accounted for.
+func Balanced(t testing.TB, r Reading) {
+	t.Helper()
+	for _, a := range r.Stats.Accounts() {
+		if a.In != a.Out+a.DroppedTotal() || a.Out < 0 {
+			t.Errorf("the books don't balance: %+v", a)
+		}
+	}
+}
+
 // Quote is a text as JSON.
 func Quote(text string) string {
 	b, _ := json.Marshal(text)

@@ -9,11 +9,12 @@ import (
 	"github.com/nat-go/nat-go/ttc/calls"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/exchange"
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
-// exchange is what a model was given and what it wrote.
-type exchange struct {
+// modelCall is what a model was given and what it wrote.
+type modelCall struct {
 	id, model, finish string
 	input             []chat.Message
 	outputs           []output // the choices
@@ -33,7 +34,7 @@ type output struct {
 const details = "gen_ai.client.inference.operation.details"
 
 // genAI reads the GenAI conventions. The same content may stand on the span and on a record beside it.
-func (e *exchange) genAI(s *span) {
+func (e *modelCall) genAI(s *span) {
 	e.toolsUnsaid = true
 	from := s.attributes
 	if from["gen_ai.output.messages"] == nil {
@@ -49,7 +50,7 @@ func (e *exchange) genAI(s *span) {
 			}
 		}
 	}
-	e.tools = toolsOf(from.structured("gen_ai.tool.definitions"))
+	e.tools = exchange.Tools(from.structured("gen_ai.tool.definitions"))
 	if from["gen_ai.input.messages"] == nil && from["gen_ai.output.messages"] == nil {
 		e.legacy(s.events)
 		return
@@ -78,7 +79,7 @@ func (e *exchange) genAI(s *span) {
 
 // messageOf reads a message of parts. Each result of a tool is a message.
 func messageOf(raw json.Raw) []chat.Message {
-	role := roleOf(session.Text(raw, "role"))
+	role := exchange.Role(session.Text(raw, "role"))
 	parts, _ := raw.Get("parts")
 	if parts.Kind() != json.Array {
 		content, _ := raw.Get("content")
@@ -92,21 +93,6 @@ func messageOf(raw json.Raw) []chat.Message {
 	return out
 }
 
-// roleOf is a role in the words of chat templates.
-func roleOf(role string) string {
-	switch role {
-	case "developer":
-		return "system"
-	case "model", "ai":
-		return "assistant"
-	case "human":
-		return "user"
-	case "function":
-		return "tool"
-	}
-	return role
-}
-
 // partsMessage makes messages of parts.
 func partsMessage(role string, parts []json.Raw) (out []chat.Message) {
 	m := chat.Message{Role: role, Form: chat.Text}
@@ -116,7 +102,7 @@ func partsMessage(role string, parts []json.Raw) (out []chat.Message) {
 		case "text":
 			if text := session.Text(p, "content"); text != "" { // streams have an empty one before calls
 				content = append(content, text)
-				m.Parts = append(m.Parts, textPart(text))
+				m.Parts = append(m.Parts, exchange.TextPart(text))
 			}
 		case "reasoning", "thinking":
 			thoughts = append(thoughts, session.Text(p, "content"))
@@ -153,11 +139,6 @@ func finishContent(m *chat.Message, texts []string) {
 	}
 }
 
-func textPart(text string) chat.Part {
-	raw := json.AppendString([]byte(`{"type":"text","text":`), text)
-	return chat.Part{Type: "text", Text: text, Raw: append(raw, '}')}
-}
-
 // resultText is the result of a tool: a text, or a value that was brought into one.
 func resultText(p json.Raw) string {
 	for _, key := range []string{"response", "result", "content"} {
@@ -184,7 +165,7 @@ func toolCall(p json.Raw) chat.ToolCall {
 }
 
 // legacy reads the conventions before 1.37: an event a message.
-func (e *exchange) legacy(events []event) {
+func (e *modelCall) legacy(events []event) {
 	events = slices.Clone(events)
 	slices.SortStableFunc(events, func(a, b event) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.place, b.place))
@@ -194,7 +175,7 @@ func (e *exchange) legacy(events []event) {
 		switch ev.name {
 		case "gen_ai.system.message", "gen_ai.user.message", "gen_ai.assistant.message", "gen_ai.tool.message":
 			role := strings.TrimSuffix(strings.TrimPrefix(ev.name, "gen_ai."), ".message")
-			e.input = append(e.input, eventMessage(cmp.Or(roleOf(session.Text(ev.body, "role")), role), ev.body))
+			e.input = append(e.input, eventMessage(cmp.Or(exchange.Role(session.Text(ev.body, "role")), role), ev.body))
 		case "gen_ai.choice":
 			index, _ := ev.body.Get("index")
 			n, _ := index.Int64()
@@ -265,43 +246,6 @@ func toolCalls(list json.Raw) (out []chat.ToolCall) {
 		out = append(out, toolCall(c))
 	}
 	return out
-}
-
-// toolsOf reads definitions of tools, in the form of requests or without its outer object; nil: there are none.
-func toolsOf(list json.Raw) []chat.Tool {
-	if list.Kind() != json.Array {
-		return nil
-	}
-	out := []chat.Tool{}
-	for t := range list.Elements() {
-		if tool, ok := toolOf(t); ok {
-			out = append(out, tool)
-		}
-	}
-	return out
-}
-
-// toolOf brings a definition into the form that chat templates know.
-func toolOf(raw json.Raw) (chat.Tool, bool) {
-	tool, err := chat.ParseTool(raw)
-	if err != nil {
-		return tool, false
-	}
-	if fn, ok := raw.Get("function"); ok && fn.Kind() == json.Object {
-		return tool, true
-	}
-	b := json.AppendString([]byte(`{"type":"function","function":{"name":`), tool.Name)
-	for _, keys := range [][]string{{"description"}, {"parameters", "input_schema", "inputSchema"}} {
-		for _, key := range keys {
-			if v, ok := raw.Get(key); ok && v.Kind() != json.Null {
-				b = append(json.AppendString(append(b, ','), keys[0]), ':')
-				b = append(b, v...)
-				break
-			}
-		}
-	}
-	tool.Raw = append(b, "}}"...)
-	return tool, true
 }
 
 // together makes one message of those that were one answer: some record the text of a turn and each of its calls by

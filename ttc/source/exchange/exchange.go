@@ -1,0 +1,161 @@
+package exchange
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/calls"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/session"
+)
+
+// Exchange is a request to a model and what came back.
+type Exchange struct {
+	ID, Model string
+	Previous  string // the response that the request goes on from, whose messages it doesn't repeat
+	Input     []calls.Message
+	Answers   []Answer    // the choices
+	Tools     []chat.Tool // nil: the request doesn't say
+	Gaps      ttc.Gaps
+	Usage     calls.Usage
+	Time      int64 // of the response, in nanoseconds since 1970; 0: unknown
+}
+
+// Answer is what a model wrote.
+type Answer struct {
+	chat.Message
+	Finish   string
+	TokenIDs []int32
+	LogProbs []float32
+}
+
+// ErrShape is the error of a response that is of no API that is known.
+var ErrShape = errors.New("the response is neither of chat completions, nor of responses, nor of Anthropic's messages")
+
+// Of reads a request and its response, in the shape that the response has.
+func Of(request, response json.Raw) (Exchange, error) {
+	switch {
+	case IsChat(response):
+		return Chat(request, response)
+	case IsResponses(response):
+		return Responses(request, response)
+	case IsAnthropic(response):
+		return Anthropic(request, response)
+	}
+	return Exchange{}, ErrShape
+}
+
+// IsChat says whether a response is one of chat completions.
+func IsChat(response json.Raw) bool { return list(response, "choices") != nil }
+
+// IsResponses says whether a response is one of the Responses API.
+func IsResponses(response json.Raw) bool { return list(response, "output") != nil }
+
+// IsAnthropic says whether a response is one of Anthropic's messages.
+func IsAnthropic(response json.Raw) bool {
+	return list(response, "content") != nil && session.Text(response, "role") == "assistant"
+}
+
+// list is the array under a key; nil: there is none.
+func list(object json.Raw, key string) json.Raw {
+	if v, ok := object.Get(key); ok && v.Kind() == json.Array {
+		return v
+	}
+	return nil
+}
+
+func member(object json.Raw, key string) json.Raw {
+	v, _ := object.Get(key)
+	return v
+}
+
+// count is the number under the first of the keys that has one.
+func count(object json.Raw, keys ...string) int64 {
+	for _, key := range keys {
+		if n, ok := member(object, key).Int64(); ok && n > 0 {
+			return n
+		}
+	}
+	return 0
+}
+
+// seconds is a time in seconds since 1970, as nanoseconds; 0 where there is none.
+func seconds(object json.Raw, key string) int64 {
+	if f, ok := member(object, key).Float64(); ok && f > 0 && f < 1e10 {
+		return int64(f * 1e9)
+	}
+	return 0
+}
+
+// TokenIDs reads ids of tokens; nil where the list holds anything else.
+func TokenIDs(list json.Raw) (out []int32) {
+	for e := range list.Elements() {
+		n, ok := e.Int64()
+		if !ok || n < 0 || n > math.MaxInt32 {
+			return nil
+		}
+		out = append(out, int32(n))
+	}
+	return out
+}
+
+// LogProbs reads log-probs; nil where the list holds anything else.
+func LogProbs(list json.Raw) (out []float32) {
+	for e := range list.Elements() {
+		f, ok := e.Float64()
+		if !ok || math.IsNaN(f) || f > 0 {
+			return nil
+		}
+		out = append(out, float32(f))
+	}
+	return out
+}
+
+// Gap says what arguments that are no texts leave out.
+func (a *Answer) Gap() ttc.Gaps {
+	for _, c := range a.ToolCalls {
+		if c.AsObject {
+			return ttc.ParsedArguments
+		}
+	}
+	return 0
+}
+
+// AddTo adds the calls of an exchange, one for each answer, to a session. What the exchange doesn't say of a call - its
+// id, its model, its time - is what c says; and where c has an input, that is what it was given.
+func (e *Exchange) AddTo(s *calls.Session, c calls.Call) {
+	c.ID, c.Model, c.Time = cmp.Or(e.ID, c.ID), cmp.Or(e.Model, c.Model), cmp.Or(c.Time, e.Time)
+	c.Usage, c.Gaps, c.Tools = e.Usage, c.Gaps|e.Gaps, e.Tools
+	if c.Tools == nil {
+		c.Gaps |= ttc.NoTools
+	}
+	input := c.Input
+	if input == nil {
+		for i := range e.Input {
+			input = append(input, s.Message(e.Input[i]))
+		}
+	}
+	id := c.ID
+	for i := range e.Answers {
+		a := &e.Answers[i]
+		choice := c
+		if i > 0 {
+			choice.ID = id + "/" + strconv.Itoa(i)
+		}
+		choice.Input = slices.Clone(input)
+		choice.Output, choice.FinishReason = a.Message, a.Finish
+		choice.TokenIDs, choice.LogProbs = a.TokenIDs, a.LogProbs
+		choice.Gaps |= a.Gap()
+		s.Add(choice)
+	}
+}
+
+// Known says whether a response is of an API that is read.
+func Known(response json.Raw) bool {
+	return IsChat(response) || IsResponses(response) || IsAnthropic(response)
+}

@@ -1,0 +1,36 @@
+package requestlog
+
+import (
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/session"
+)
+
+// extensions are those of logs.
+var extensions = []string{".jsonl", ".json", ".ndjson", ".log"}
+
+// keys are those of which an entry has at least one.
+var keys = []string{"request", "litellm_call_id"}
+
+// Chat is the source of logs of chat completions and Anthropic's messages.
+func Chat() source.Factory {
+	return factory("chat",
+		"logs of requests: chat completions (OpenAI and what imitates it, LiteLLM's payload), Anthropic's messages",
+		func(e *entry) bool { return !e.isResponses() })
+}
+
+// Responses is the source of logs of the Responses API.
+func Responses() source.Factory {
+	return factory("responses", "logs of requests: OpenAI's responses", (*entry).isResponses)
+}
+
+func factory(typ, doc string, ours func(*entry) bool) source.Factory {
+	return session.Format{
+		Type: typ, Doc: doc, Extensions: extensions,
+		Recognize: session.Marked(func(raw json.Raw) bool {
+			e, ok := entryOf(raw)
+			return ok && ours(&e)
+		}, keys...),
+		Entries: func(tally *source.Tally) session.Entries { return entries(tally, ours) },
+	}.Factory()
+}

@@ -1,0 +1,196 @@
+package requestlog
+
+import (
+	"encoding/hex"
+	"slices"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/ttc/calls"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/exchange"
+	"github.com/nat-go/nat-go/ttc/source/session"
+)
+
+// reader makes sessions of calls.
+type reader struct {
+	tally *source.Tally
+	ours  func(*entry) bool
+	named map[string]string // sessions that the log names, by what they are kept under
+	links map[string]string // of a response: the one before it, or the session it begins
+	out   *calls.Session
+}
+
+func entries(tally *source.Tally, ours func(*entry) bool) session.Entries {
+	r := &reader{tally: tally, ours: ours, named: map[string]string{}, links: map[string]string{}}
+	return session.Entries{
+		ID: r.key, Others: "entries that are calls of no kind that the source reads",
+		Regroup: r.session, Sessions: r.sessions,
+	}
+}
+
+// key is what a call is kept under.
+func (r *reader) key(raw json.Raw) (string, bool) {
+	e, ok := entryOf(raw)
+	if !ok || !r.ours(&e) {
+		return "", false
+	}
+	begins := e.session()
+	if begins == "" {
+		begins = e.opening()
+	} else { // it may be longer than a key
+		r.named[hashed(begins)] = begins
+		begins = hashed(begins)
+	}
+	id, previous := session.Text(e.response, "id"), session.Text(e.request, "previous_response_id")
+	if !exchange.IsResponses(e.response) || id == "" {
+		return begins, true
+	}
+	if previous != "" {
+		begins = hashed(previous)
+	}
+	r.links[hashed(id)] = begins
+	return hashed(id), true
+}
+
+// hashed is a short name of an id.
+func hashed(id string) string {
+	sum := xxh3.HashString128(id).Bytes()
+	return hex.EncodeToString(sum[:12])
+}
+
+// session is the session of what is kept under a key: the response that begins its chain says which.
+func (r *reader) session(key string) string {
+	seen := map[string]bool{}
+	for next, ok := r.links[key]; ok && !seen[next]; next, ok = r.links[next] {
+		seen[next] = true
+		key = next
+	}
+	if name, ok := r.named[key]; ok {
+		return name
+	}
+	return key
+}
+
+// sessions makes the session of calls.
+func (r *reader) sessions(g session.Group) []*calls.Session {
+	l := &log{r: r, byID: map[string]*call{}}
+	for _, part := range g.Parts {
+		l.add(part)
+	}
+	if l.out == nil {
+		return nil
+	}
+	for _, c := range l.calls {
+		l.give(c)
+	}
+	return []*calls.Session{l.out}
+}
+
+// log is the calls of one session.
+type log struct {
+	r     *reader
+	out   *calls.Session
+	calls []*call
+	byID  map[string]*call
+}
+
+type call struct {
+	exchange.Exchange
+	part session.Kept
+	time int64
+	full []calls.Ref // all messages that it was given; nil: not put together yet
+	open bool        // it is being put together
+}
+
+func (l *log) add(part session.Kept) {
+	e, _ := entryOf(part.JSON)
+	if l.out == nil {
+		key, _ := l.r.key(part.JSON)
+		l.out = calls.NewSession(l.r.session(key))
+	}
+	if e.failed != "" {
+		l.drop(part, session.FailedCall, e.failed)
+		return
+	}
+	x, err := exchange.Of(e.request, e.response)
+	switch {
+	case err != nil:
+		l.drop(part, session.UnknownShape, err.Error())
+		return
+	case len(x.Answers) == 0:
+		l.drop(part, session.FailedCall, "the response has no answer")
+		return
+	}
+	c := &call{Exchange: x, part: part, time: e.time()}
+	l.calls = append(l.calls, c)
+	if x.ID != "" {
+		l.byID[x.ID] = c
+	}
+}
+
+func (l *log) drop(part session.Kept, why ledger.Reason, detail string) {
+	l.r.tally.S.Calls++
+	l.r.tally.Drop(ledger.Drop{
+		Unit: "call", Reason: why, Detail: detail, Example: l.out.ID, Index: -1, File: part.Path, Offset: part.Offset,
+	})
+}
+
+// give adds a call, with the messages of those that it goes on from.
+func (l *log) give(c *call) {
+	input, ok := l.history(c)
+	if !ok {
+		l.drop(c.part, session.MissingHistory, "the response "+session.Name(c.Previous)+" is not in the log")
+		return
+	}
+	c.AddTo(l.out, calls.Call{Time: c.time, Input: input, File: c.part.Path, Offset: c.part.Offset})
+}
+
+// history are all messages that a call was given. The system prompt of an earlier call isn't carried over.
+func (l *log) history(c *call) ([]calls.Ref, bool) {
+	var chain []*call
+	at := c
+	for at.full == nil && at.Previous != "" {
+		before := l.byID[at.Previous]
+		if before == nil || at.open {
+			for _, x := range chain {
+				x.open = false
+			}
+			return nil, false
+		}
+		at.open = true
+		chain = append(chain, at)
+		at = before
+	}
+	if at.full == nil {
+		at.full = l.refs(at.Input)
+	}
+	for _, x := range slices.Backward(chain) {
+		x.open = false
+		own, past := l.refs(x.Input), at.full
+		if l.begins(own) {
+			x.full, own = append(x.full, own[0]), own[1:]
+		}
+		if l.begins(past) {
+			past = past[1:]
+		}
+		x.full = slices.Concat(x.full, past, l.refs([]calls.Message{{Message: at.Answers[0].Message}}), own)
+		at = x
+	}
+	return c.full, true
+}
+
+// begins says whether messages begin with a system prompt.
+func (l *log) begins(messages []calls.Ref) bool {
+	return len(messages) > 0 && l.out.At(messages[0]).Role == "system"
+}
+
+func (l *log) refs(messages []calls.Message) []calls.Ref {
+	out := make([]calls.Ref, len(messages))
+	for i, m := range messages {
+		out[i] = l.out.Message(m)
+	}
+	return out
+}

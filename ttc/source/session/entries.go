@@ -1,0 +1,125 @@
+package session
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+
+	"github.com/nat-go/nat-go/ttc/calls"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// Entries are the entries of a format each of which is of one session: lines, elements of a list, rows of a table.
+type Entries struct {
+	// ID is the session that an entry is of; not ok: it is no entry of the format.
+	ID       func(entry json.Raw) (id string, ok bool)
+	Others   string // what such entries are called where they are counted; empty: by their types
+	Regroup  func(id string) string
+	Sessions func(Group) []*calls.Session // of the entries with one id
+}
+
+// read reads the sessions of files.
+func (e Entries) read(ctx context.Context, files []string, limits Limits, tally *source.Tally) (Reader, error) {
+	return ReadStored(files, limits, tally, func(s *Store, path string) error {
+		return e.file(ctx, s, path, limits, tally)
+	}, e.Regroup, e.Sessions)
+}
+
+// file keeps the entries of a file.
+func (e Entries) file(ctx context.Context, s *Store, path string, limits Limits, tally *source.Tally) error {
+	f, err := source.Open(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var failed error
+	var known bool
+	others := map[string]int64{}
+	err = ReadEntries(ctx, bufio.NewReaderSize(f, 64<<10), path, limits.MaxLine, tally, func(l Line) bool {
+		id, ok := e.ID(l.JSON)
+		if !ok {
+			others[e.nameOf(l.JSON)]++
+			return true
+		}
+		known = true
+		failed = s.Add(id, l.JSON, l.Offset)
+		return failed == nil
+	})
+	if err = errors.Join(err, failed); err != nil {
+		return err
+	}
+	if !known {
+		tally.Drop(ledger.Drop{Unit: "file", Reason: OtherFormat, Index: -1, File: path})
+		return nil
+	}
+	for name, n := range others {
+		tally.PassOver(name, n)
+	}
+	return nil
+}
+
+// nameOf is what an entry that isn't read is counted as.
+func (e Entries) nameOf(entry json.Raw) string {
+	if e.Others != "" {
+		return e.Others
+	}
+	if typ := Text(entry, "type"); typ != "" {
+		return "entries of type " + Name(typ)
+	}
+	return "entries without a type"
+}
+
+// ReadEntries calls each with every object of a file, until it returns false: lines, or a document that is spread over
+// many. What is damaged is booked and passed over; in a document, what comes after it can't be found.
+func ReadEntries(
+	ctx context.Context, in *bufio.Reader, path string, limit int64, tally *source.Tally, each func(Line) bool,
+) error {
+	head, err := in.Peek(4 << 10)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return source.ReadError(path, err, 0)
+	}
+	if !isDocument(bytes.TrimLeft(head, "\xEF\xBB\xBF \t\r\n")) {
+		return ReadLines(ctx, in, path, limit, tally, each)
+	}
+	bad := func(offset int64, detail string) {
+		tally.Drop(ledger.Drop{Unit: "line", Reason: UnreadLine, Detail: detail, Index: -1, File: path, Offset: offset})
+	}
+	values := json.NewReader(in, json.Auto, json.Limits{Size: limit})
+	for {
+		v, offset, err := values.Next()
+		var tooLarge *json.SizeError
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.As(err, &tooLarge):
+			bad(offset, err.Error())
+			continue
+		case err != nil:
+			bad(offset, source.ReadError(path, err, 0).Error())
+			return ctx.Err()
+		}
+		if v.Kind() != json.Object {
+			bad(offset, "the entry is "+v.Kind().String()+", not an object")
+		} else if !each(Line{JSON: v, Offset: offset}) {
+			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+}
+
+// isDocument says whether a file is one value: a list, or an object whose first line is no value by itself and is not
+// followed by one that begins another.
+func isDocument(head []byte) bool {
+	if len(head) == 0 || head[0] == '[' {
+		return len(head) > 0
+	}
+	first, rest, more := bytes.Cut(head, []byte{'\n'})
+	rest = bytes.TrimLeft(rest, "\r\n")
+	return more && len(rest) > 0 && rest[0] != '{' && !json.Valid(bytes.TrimSpace(first))
+}
