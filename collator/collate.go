@@ -54,21 +54,8 @@ func (c *Collator) Collate(
 	if err := c.spool(ctx, groups, spool, sum); err != nil {
 		return nil, err
 	}
-	spec := batch.Spec{
-		Dir: filepath.Join(dir, "batches"), Budget: c.cfg.BatchTokens, Layout: c.cfg.Layout, Form: c.cfg.Form,
-		Workers: c.cfg.Workers,
-		PadID:   c.pad, VocabSize: c.vocab, Terminators: c.ends,
-		Tokenizer: c.cfg.Tokenizer.Fingerprint(), Template: c.render.Fingerprint(),
-		Finish: func(r *batch.Row) error {
-			if r.Meta.RL != nil {
-				sum.tasks.score(c.cfg.Advantages, r.Meta.RL)
-			}
-			return nil
-		},
-	}
-	if c.cfg.Reference != nil {
-		spec.Reference = c.cfg.Reference.Fingerprint
-	}
+	spec := c.spec(sum)
+	spec.Dir = filepath.Join(dir, "batches")
 	counts, err := spool.Write(ctx, spec)
 	if err != nil {
 		return nil, err
@@ -80,13 +67,40 @@ func (c *Collator) Collate(
 	return res, err
 }
 
+// spec says how batches of the rows that sum has booked are made.
+func (c *Collator) spec(sum *summary) batch.Spec {
+	spec := batch.Spec{
+		Budget: c.cfg.BatchTokens, Layout: c.cfg.Layout, Form: c.cfg.Form, Workers: c.cfg.Workers,
+		PadID: c.pad, VocabSize: c.vocab, Terminators: c.ends,
+		Tokenizer: c.cfg.Tokenizer.Fingerprint(), Template: c.render.Fingerprint(),
+		Finish: func(r *batch.Row) error {
+			if r.Meta.RL != nil {
+				sum.tasks.score(c.cfg.Advantages, r.Meta.RL)
+			}
+			return nil
+		},
+	}
+	if c.cfg.Reference != nil {
+		spec.Reference = c.cfg.Reference.Fingerprint
+	}
+	return spec
+}
+
 // spool makes the rows, in parallel over groups, and spools them in order.
 func (c *Collator) spool(ctx context.Context, groups iter.Seq2[[]Item, error], spool *batch.Spool, sum *summary) error {
 	workers := max(1, c.cfg.Workers)
 	take := func(items []Item, outcomes []outcome) error {
 		for i := range outcomes {
-			if err := sum.take(c, spool, &items[i], &outcomes[i]); err != nil {
-				return err
+			it, o := &items[i], &outcomes[i]
+			group, rows := sum.book(it, o)
+			for k := range rows {
+				if rows[k].Meta.RL != nil {
+					o.encoded[k].SetGroup(group)
+				}
+				ch := c.channels[it.Record.Record.Kind()].Batch()
+				if err := spool.Add(ch, it.Split, o.encoded[k]); err != nil {
+					return err
+				}
 			}
 		}
 		return nil
@@ -112,15 +126,21 @@ func numbered(groups iter.Seq2[[]Item, error]) iter.Seq2[[]Item, error] {
 
 // worker makes rows in a goroutine of its own.
 func (c *Collator) worker() fanout.Worker[[]Item, []outcome] {
-	runtime.LockOSThread() // the library's memory is its thread's: on another it is cold
+	stop := lockThread()
 	w := &worker{Collator: c}
 	return fanout.Worker[[]Item, []outcome]{
 		Work: func(items []Item) ([]outcome, error) {
 			outcomes := w.outcomes(items)
 			return outcomes, w.encode(items, outcomes)
 		},
-		Stop: runtime.UnlockOSThread,
+		Stop: stop,
 	}
+}
+
+// lockThread keeps a worker on its thread: the library's memory is that thread's, and on another it is cold.
+func lockThread() (unlock func()) {
+	runtime.LockOSThread()
+	return runtime.UnlockOSThread
 }
 
 func (w *worker) outcomes(items []Item) []outcome {
@@ -192,9 +212,9 @@ func (s *summary) accounts() []ledger.Account {
 	return out
 }
 
-// take spools the rows of an item and books what became of it.
-func (s *summary) take(c *Collator, spool *batch.Spool, it *Item, o *outcome) error {
-	group := int64(-1)
+// book books what became of an item. It returns the rows that go into batches, and the number of a rollout's task.
+func (s *summary) book(it *Item, o *outcome) (group int64, rows []batch.Row) {
+	group = -1
 	if r, ok := it.Record.Record.(*builders.Rollout); ok {
 		group = s.tasks.add(taskOf(it, r), r.Reward)
 		if asked := it.Record.Origin.TeacherTopK; s.tasks.ask(group, asked) {
@@ -204,7 +224,7 @@ func (s *summary) take(c *Collator, spool *batch.Spool, it *Item, o *outcome) er
 		}
 	}
 	if it.Dropped {
-		return nil
+		return group, nil
 	}
 	s.records.In++
 	s.turns.In += int64(o.Turns)
@@ -219,16 +239,13 @@ func (s *summary) take(c *Collator, spool *batch.Spool, it *Item, o *outcome) er
 	}
 	if o.Refused != nil {
 		s.dropped(dropOf(it, "record", o.Refused))
-		return nil
+		return group, nil
 	}
 	s.records.Out++
 	s.stats.LeftOut.Reasoning += int64(o.left.reasoning)
 	s.stats.LeftOut.Calls += int64(o.left.calls)
 	for i := range o.Rows {
 		r := &o.Rows[i]
-		if r.Meta.RL != nil {
-			o.encoded[i].SetGroup(group)
-		}
 		s.stats.IDs[r.Meta.IDs]++
 		s.stats.OnPolicy[r.Meta.OnPolicy]++
 		s.stats.Args[r.Meta.Args]++
@@ -236,11 +253,8 @@ func (s *summary) take(c *Collator, spool *batch.Spool, it *Item, o *outcome) er
 			s.stats.Flags[f]++
 		}
 		s.stats.Open += int64(len(r.Meta.Open))
-		if err := spool.Add(c.channels[it.Record.Record.Kind()].Batch(), it.Split, o.encoded[i]); err != nil {
-			return err
-		}
 	}
-	return nil
+	return group, o.Rows
 }
 
 func taskOf(it *Item, r *builders.Rollout) taskKey {

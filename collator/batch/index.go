@@ -11,8 +11,11 @@ import (
 )
 
 // IndexName is the file that lists the batches, under batches/. It is written last: without it the folder is
-// unfinished.
-const IndexName = "index.jsonl"
+// unfinished. StepsName, beside it, lists the step files.
+const (
+	IndexName = "index.jsonl"
+	StepsName = "steps.jsonl"
+)
 
 // Line describes a batch.
 type Line struct {

@@ -66,10 +66,7 @@ func (p *planner) flush(yield func(*planned, error) bool) bool {
 		return true
 	}
 	c := channels[p.window[0].channel]
-	layout := p.layout
-	if layout == Packed && c != SFT || layout == Composer && c == SFT {
-		layout = Padded
-	}
+	layout := p.layout.of(c)
 	var batches [][]entry
 	if layout == Packed {
 		batches = pack(p.window, p.budget)

@@ -28,14 +28,11 @@ import (
 //	ctx_teacher_ with the first three, sdpo_loss_mask            [B,T]  with sites; a rollout is its own teacher
 //	dpo_...                                                      [B',T'] as in the dpo batch, of one width; dpo_row_
 
-// StepsName is the file that lists the step files, beside IndexName. stepsFolder holds them.
-const (
-	StepsName   = "steps.jsonl"
-	stepsFolder = "steps"
-)
+// stepsFolder holds the step files that StepsName lists.
+const stepsFolder = "steps"
 
-// Step is a line of that list.
-type Step struct {
+// step is a line of that list.
+type step struct {
 	File    string   `json:"file"` // relative to the folder of the list
 	Split   string   `json:"split"`
 	Batches []string `json:"batches"` // the files it is made of, at most one a channel
@@ -129,7 +126,7 @@ func CheckSteps(dir string) (listed []string, problems []StepProblem, err error)
 		if err != nil {
 			return listed, problems, fmt.Errorf("%s: %w", path, err)
 		}
-		var s Step
+		var s step
 		if err := json.Unmarshal(text, &s); err != nil || !filepath.IsLocal(filepath.FromSlash(s.File)) {
 			return listed, problems, fmt.Errorf("%s: not a line of the list of steps: %.80q", path, text)
 		}
@@ -159,9 +156,9 @@ func CheckSteps(dir string) (listed []string, problems []StepProblem, err error)
 	return listed, problems, nil
 }
 
-func makeStep(dir string, parts []*Line, numbers map[string]int) (*Step, []byte, error) {
+func makeStep(dir string, parts []*Line, numbers map[string]int) (*step, []byte, error) {
 	j := &joint{}
-	s := &Step{Split: parts[0].Split}
+	s := &step{Split: parts[0].Split}
 	for _, l := range parts {
 		if l.Layout != Composer.String() || l.Channel == SDPO.Name && !l.EqualWidth {
 			return nil, nil, fmt.Errorf("%s is not in the composer layout, or its sides are of different width", l.File)
@@ -176,11 +173,10 @@ func makeStep(dir string, parts []*Line, numbers map[string]int) (*Step, []byte,
 		s.Batches = append(s.Batches, l.File)
 		if l.Channel == DPO.Name {
 			s.Pairs = l.Rows
-			j.addPairs(l, all)
 		} else {
 			s.Rows += l.Rows
-			j.add(l, all)
 		}
+		j.take(l, all)
 	}
 	s.File = fmt.Sprintf("%s/%s/%05d.safetensors", stepsFolder, s.Split, numbers[s.Split])
 	numbers[s.Split]++
@@ -207,11 +203,7 @@ func readTensors(dir string, l *Line) (map[string]tensors.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]tensors.Tensor{}
-	for _, t := range all {
-		out[t.Name] = t
-	}
-	return out, nil
+	return byName(all), nil
 }
 
 // joint is a step being put together.
@@ -226,7 +218,14 @@ type part struct {
 	all  map[string]tensors.Tensor
 }
 
-func (j *joint) add(l *Line, all map[string]tensors.Tensor) { j.parts = append(j.parts, part{l, all}) }
+// take takes in a batch: they come in the order of stepChannels.
+func (j *joint) take(l *Line, all map[string]tensors.Tensor) {
+	if l.Channel == DPO.Name {
+		j.addPairs(l, all)
+	} else {
+		j.parts = append(j.parts, part{l, all})
+	}
+}
 
 // addPairs takes in a dpo batch, both sides of one width.
 func (j *joint) addPairs(l *Line, all map[string]tensors.Tensor) {

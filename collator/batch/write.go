@@ -58,6 +58,14 @@ var layoutNames = [...]string{Padded: "padded", Packed: "packed", Composer: "com
 
 func (l Layout) String() string { return layoutNames[l] }
 
+// of is the layout in which a channel's batches are written.
+func (l Layout) of(c *Channel) Layout {
+	if l == Packed && c != SFT || l == Composer && c == SFT {
+		return Padded
+	}
+	return l
+}
+
 // Spec says how batches are written.
 type Spec struct {
 	Dir         string // the folder that gets index.jsonl and <channel>/<split>/; made if it is not there
@@ -137,7 +145,7 @@ func (s *Spool) writeAll(ctx context.Context, spec *Spec, index io.Writer) (map[
 			return finished{}, err
 		}
 		text, err := marshal(l)
-		return finished{text, Count{1, int64(l.Rows), l.Tokens, l.NActive}}, err
+		return finished{text, l.count()}, err
 	}
 	counts := map[string]Count{}
 	workers := max(1, spec.Workers)
@@ -167,6 +175,9 @@ type finished struct {
 	count Count
 }
 
+// count is what the batch of a line adds to the counts.
+func (l *Line) count() Count { return Count{1, int64(l.Rows), l.Tokens, l.NActive} }
+
 func (p *planned) key() string { return p.channel.Name + "/" + p.split.String() }
 
 // writeBatch reads the rows of a batch and writes its file.
@@ -177,17 +188,10 @@ func (s *Spool) writeBatch(spec *Spec, p *planned, number int) (*Line, error) {
 		if err != nil {
 			return nil, err
 		}
-		if spec.Finish != nil {
-			if err := spec.Finish(r); err != nil {
-				return nil, err
-			}
-		}
-		if p.layout == Composer && p.channel == SDPO {
-			if err := oneSite(r); err != nil {
-				return nil, err
-			}
-		}
 		rows[i] = r
+	}
+	if err := spec.finish(p, rows); err != nil {
+		return nil, err
 	}
 	l := spec.line(p, rows)
 	l.File = fmt.Sprintf("%s/%05d.safetensors", p.key(), number)
@@ -203,6 +207,23 @@ func (s *Spool) writeBatch(spec *Spec, p *planned, number int) (*Line, error) {
 		return nil, err
 	}
 	return l, durable.WriteMember(path, data.Bytes())
+}
+
+// finish completes a batch's rows, and refuses those that its layout can't hold.
+func (spec *Spec) finish(p *planned, rows []*Row) error {
+	for _, r := range rows {
+		if spec.Finish != nil {
+			if err := spec.Finish(r); err != nil {
+				return err
+			}
+		}
+		if p.layout == Composer && p.channel == SDPO {
+			if err := oneSite(r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // line is the line of a batch, but for its file.

@@ -3,15 +3,18 @@ package python_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
@@ -33,12 +36,26 @@ func TestPackage(t *testing.T) {
 	// Those in tests/trl are TestTRL's.
 	cmd := exec.Command(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests", "--ignore=tests/trl")
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=.", "HF_HOME="+t.TempDir(),
-		"NATGO_TEST_BATCHES="+writeBatches(t))
+		"NATGO_TEST_BATCHES="+writeBatches(t), "NATGO_TEST_PROGRAM="+program(t))
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// program builds nat-go, where this is a build with the tokenizer; else it is empty, and what needs it is skipped.
+func program(t *testing.T) string {
+	t.Helper()
+	if _, err := tokenizer.Load("../../examples/hints/tokenizer"); errors.Is(err, tokenizer.ErrUnavailable) {
+		return ""
+	}
+	path := filepath.Join(t.TempDir(), "nat-go")
+	build := exec.Command("go", "build", "-tags", "tokenizers", "-o", path, "../../cmd/nat-go")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return path
 }
 
 // writeBatches writes some batches of two channels and returns their folder.

@@ -10,7 +10,37 @@ nat-go's own ids and masks.
 """
 
 from natgo.batches import Batch, BatchSet, Stream, load
-from natgo.errors import BatchError, NatgoError, RowsError, TamperedError
+from natgo.collator import Collated, Collator
+from natgo.errors import (
+    BatchError,
+    CollatorError,
+    DeadlineError,
+    DroppedError,
+    NatgoError,
+    ProcessError,
+    RequestError,
+    RowsError,
+    SettingsError,
+    TamperedError,
+)
 from natgo.textrows import rows
 
-__all__ = ["Batch", "BatchError", "BatchSet", "NatgoError", "RowsError", "Stream", "TamperedError", "load", "rows"]
+__all__ = [
+    "Batch",
+    "BatchError",
+    "BatchSet",
+    "Collated",
+    "Collator",
+    "CollatorError",
+    "DeadlineError",
+    "DroppedError",
+    "NatgoError",
+    "ProcessError",
+    "RequestError",
+    "RowsError",
+    "SettingsError",
+    "Stream",
+    "TamperedError",
+    "load",
+    "rows",
+]

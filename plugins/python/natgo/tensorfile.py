@@ -7,11 +7,12 @@ then the tensors' bytes. The header of a batch is small and is checked in full b
 import json
 import mmap
 import os
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Any, Dict, List, NamedTuple, Tuple, Union
 
 from natgo.errors import BatchError
 
 _MAX_HEADER_BYTES = 16 << 20
+Buffer = Union[mmap.mmap, bytearray]
 
 
 class _Type(NamedTuple):
@@ -54,21 +55,28 @@ def map_tensors(path: str) -> Tuple[Dict[str, Any], mmap.mmap]:
         if size < 8:
             raise BatchError(f"{path}: is {size} bytes long, too short for a safetensors file")
         mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-    length = int.from_bytes(mapping[:8], "little")
+    return read_tensors(path, mapping), mapping
+
+
+def read_tensors(path: str, data: Buffer) -> Dict[str, Any]:
+    """The tensors of a safetensors file that is at hand, as views of it; path is what errors call it."""
+    size = len(data)
+    if size < 8:
+        raise BatchError(f"{path}: is {size} bytes long, too short for a safetensors file")
+    length = int.from_bytes(data[:8], "little")
     if length > min(size - 8, _MAX_HEADER_BYTES):
         raise BatchError(f"{path}: has a header of {length} bytes in a file of {size}")
     try:
-        header = json.loads(mapping[8 : 8 + length])
+        header = json.loads(data[8 : 8 + length])
     except ValueError as err:
         raise BatchError(f"{path}: has a header that is not JSON: {err}") from None
     if not isinstance(header, dict):
         raise BatchError(f"{path}: has a header that is not an object")
     start = 8 + length
-    tensors = {name: _view(path, mapping, start, name, entry) for name, entry in header.items() if name != "__metadata__"}
-    return tensors, mapping
+    return {name: _view(path, data, start, name, entry) for name, entry in header.items() if name != "__metadata__"}
 
 
-def _view(path: str, mapping: mmap.mmap, start: int, name: str, entry: Any) -> Any:
+def _view(path: str, mapping: Buffer, start: int, name: str, entry: Any) -> Any:
     if not isinstance(entry, dict) or entry.get("dtype") not in _TYPES:
         raise BatchError(f"{path}: tensor {name!r} is neither int64 nor float32")
     kind = _TYPES[entry["dtype"]]

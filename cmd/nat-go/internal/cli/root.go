@@ -99,6 +99,7 @@ func newRootCmd(p Program) *cobra.Command {
 	addVerbosity(root)
 	root.AddCommand(newBenchCmd())
 	root.AddCommand(newChatCmd())
+	root.AddCommand(newCollateCmd())
 	root.AddCommand(newShardCmd(p.CommitBytes))
 	root.AddCommand(newSchemaCmd(builtin.Types))
 	root.AddCommand(newValidateCmd(builtin.Types, checkPluginBlocks))

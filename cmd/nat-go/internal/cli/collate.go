@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/online"
+	"github.com/nat-go/nat-go/internal/terminal"
+)
+
+func newCollateCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "collate",
+		Short: "Make token batches of traces for a training loop, over standard input and output",
+		Long: `Make token batches of traces for a training loop, over standard input and output: what natgo.Collator of the
+Python package talks to.
+
+A frame to it is four bytes, the little-endian length of the JSON behind them. A frame from it is the length of a JSON
+head in four bytes and of a body in eight, then both; the body is a safetensors file, or empty. The first frame has the
+settings {"tokenizer", "channels", "collator", "source", "builders"}, with the words of a configuration; each one after
+it is {"id", "traces"}. An answer has the tensors and the books: what was dropped, and why. A request that can't be
+answered has {"error": {"code", "message", "where"}} for an answer, and the next one is taken. It ends with its input.`,
+		Example: `  python3 -c 'import natgo; print(natgo.Collator("models/qwen", channels=["rl"])(traces))'`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), signalsOf...)
+			defer stop()
+			defer whileCollating()()
+			err := online.Serve(ctx, cmd.InOrStdin(), terminal.For(cmd.OutOrStdout()).Raw())
+			var bad *online.Error
+			switch {
+			case errors.As(err, &bad):
+				return exit.With(exit.Usage, err)
+			case errors.Is(err, syscall.EPIPE), errors.Is(err, context.Canceled):
+				return nil // nobody waits for an answer
+			case err != nil:
+				return exit.With(exit.Failed, err)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().Bool("json", true, "always on: the heads of answers are JSON")
+	return cmd
+}

@@ -1,0 +1,71 @@
+package finetune
+
+import (
+	"context"
+	"slices"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/plugins/wire"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// Direct is a built-in builder that is called in this process, by a program that answers while somebody waits. Its
+// accounts are kept as a run keeps them.
+type Direct struct {
+	builder
+	made builders.Builder
+}
+
+// NewDirect takes a builder and what it says of itself.
+func NewDirect(name string, info builders.Info, made builders.Builder) *Direct {
+	picks := slices.ContainsFunc(info.Kinds, func(k builders.Kind) bool {
+		return k == builders.KindPreference || k == builders.KindDemonstration
+	})
+	return &Direct{builder{name: name, unit: info.Unit, picks: picks}, made}
+}
+
+// Build has the builder work on a group, and puts what it makes into the group's frame, as the builder of that index.
+// A builder that fails has its part of the group dropped.
+func (d *Direct) Build(ctx context.Context, f *recordlog.Builder, index int, g *ttc.Group) error {
+	it := item{group: g}
+	first := 0
+	for _, part := range it.partsFor(&d.builder, builders.UnitTask) {
+		out := &gathered{result: result{Group: part}}
+		if err := d.made.Build(ctx, part, out); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			out.result = result{Group: part, Reason: builders.BuilderFailed, Err: err}
+		}
+		for i := range out.Drops {
+			out.Drops[i].Stage, out.Drops[i].Builder = ledger.Build, d.name
+		}
+		d.log(f, index, first, &out.result)
+		first += len(part.Examples)
+	}
+	return nil
+}
+
+// gathered is a builder's output.
+type gathered struct{ result }
+
+func (g *gathered) Record(r builders.Record) error {
+	if p, ok := r.(*builders.Preference); ok { // the builder of pairs uses its memory for the next
+		own := *p
+		r = &own
+	}
+	g.Records = append(g.Records, r)
+	return nil
+}
+
+func (g *gathered) Drop(d ledger.Drop) error {
+	g.Drops = append(g.Drops, d)
+	return nil
+}
+
+func (g *gathered) Count(name string, n int64) error {
+	g.Counts = append(g.Counts, wire.Count{Name: name, N: n})
+	return nil
+}

@@ -1,0 +1,83 @@
+package online
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// DefaultRequestBytes is how long a frame to nat-go may be.
+const DefaultRequestBytes = 256 << 20
+
+// Codes of errors.
+const (
+	BadSettings = "bad_settings" // the first frame; it ends the process
+	BadRequest  = "bad_request"  // a frame that is no request
+	TooLarge    = "too_large"    // a frame, or what would be the answer, is over its limit
+	Failed      = "failed"       // the batch couldn't be made
+)
+
+// Error is why there is no batch.
+type Error struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Where   string `json:"where,omitempty"` // place in the frame: "traces[3]", "settings:1:20"
+}
+
+func (e *Error) Error() string {
+	if e.Where == "" {
+		return e.Message
+	}
+	return e.Where + ": " + e.Message
+}
+
+func problem(code, where, format string, a ...any) *Error {
+	return &Error{Code: code, Where: where, Message: fmt.Sprintf(format, a...)}
+}
+
+// readFrame reads a frame of at most limit bytes; a longer one is read to its end and dropped. The error is io.EOF
+// between two frames, an *Error of a frame that is too long, else the end of it all.
+func readFrame(in io.Reader, limit int64) ([]byte, error) {
+	var length [4]byte
+	if _, err := io.ReadFull(in, length[:]); err != nil {
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil, errors.New("the input ends in the length of a frame")
+		}
+		return nil, err
+	}
+	n := int64(binary.LittleEndian.Uint32(length[:]))
+	if n > limit {
+		if got, err := io.CopyN(io.Discard, in, n); err != nil {
+			return nil, fmt.Errorf("the input ends after %d bytes of a frame of %d", got, n)
+		}
+		return nil, problem(TooLarge, "", "the frame has %d bytes; the limit is %d: send fewer traces at a time", n, limit)
+	}
+	// Room grows as bytes arrive: a length alone takes no memory.
+	var frame bytes.Buffer
+	if got, err := io.CopyN(&frame, in, n); err != nil {
+		return nil, fmt.Errorf("the input ends after %d bytes of a frame of %d", got, n)
+	}
+	return frame.Bytes(), nil
+}
+
+// writeFrame writes a head and a body.
+func writeFrame(out io.Writer, head any, body []byte) error {
+	text, err := json.Marshal(head)
+	if err != nil {
+		return err
+	}
+	frame := make([]byte, 12, 12+len(text))
+	binary.LittleEndian.PutUint32(frame, uint32(len(text)))
+	binary.LittleEndian.PutUint64(frame[4:], uint64(len(body)))
+	if _, err := out.Write(append(frame, text...)); err != nil {
+		return err
+	}
+	if len(body) == 0 {
+		return nil
+	}
+	_, err = out.Write(body)
+	return err
+}

@@ -1,0 +1,310 @@
+package online
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"io"
+	"iter"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/collator"
+	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source/traces"
+)
+
+// Service makes batches of traces.
+type Service struct {
+	settings  *Settings
+	tokenizer *tokenizer.Tokenizer
+	collator  *collator.Collator
+	builders  []*finetune.Direct // of the channels
+	closers   []io.Closer
+	decoder   *traces.Decoder
+	policy    string
+}
+
+// Close ends the programs that builders have started, and frees the tokenizer.
+func (v *Service) Close() {
+	for _, c := range v.closers {
+		_ = c.Close() // it has nothing to save
+	}
+	v.tokenizer.Close()
+}
+
+// Answer is the head that answers a request; the tensors are its body: of several channels with the channel and a dot
+// before each name, and in the composer layout under that layout's own names.
+type Answer struct {
+	ID       int64            `json:"id"`
+	Channels []Made           `json:"channels"` // that have rows
+	Books    []ledger.Account `json:"books"`    // what came in, went on, and was dropped for which reason
+	Drops    []ledger.Drop    `json:"drops"`    // the first of what was dropped, each with its place
+	LeftOut  int64            `json:"drops_left_out"`
+}
+
+// Made describes a channel's batch.
+type Made struct {
+	Channel  string       `json:"channel"`
+	Rows     int          `json:"rows"`
+	Tokens   int64        `json:"tokens"`   // without padding, all sides
+	Active   int64        `json:"n_active"` // in the loss
+	Rollouts []string     `json:"rollouts"` // what row_rollout indexes
+	Examples []string     `json:"examples"` // what row_example indexes: ids of traces
+	Sites    []batch.Site `json:"sites,omitempty"`
+}
+
+// mostDrops is how many drops an answer names.
+const mostDrops = 100
+
+// failure is the head that answers what can't be done.
+type failure struct {
+	ID    int64  `json:"id"`
+	Error *Error `json:"error"`
+}
+
+// Serve answers frames until the input ends or the context is done. The error is of wrong settings, of an input that
+// ends within a frame, or of an output that nobody reads.
+func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
+	service, err := begin(ctx, in)
+	if err != nil {
+		var bad *Error
+		if errors.As(err, &bad) {
+			err = errors.Join(err, writeFrame(out, failure{Error: bad}, nil))
+		}
+		if err == io.EOF { // nothing was asked for
+			return nil
+		}
+		return err
+	}
+	defer service.Close()
+	if err := writeFrame(out, map[string]Ready{"ready": service.ready()}, nil); err != nil {
+		return err
+	}
+	frames := make(chan received)
+	go receive(ctx, in, service.limit(), frames)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case f := <-frames:
+			if f.err == io.EOF {
+				return nil
+			}
+			// An answer that is begun is ended: its reader would not know what half of one means.
+			if err := service.respond(context.WithoutCancel(ctx), f, out); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// received is a frame, or why there is none.
+type received struct {
+	frame []byte
+	err   error
+}
+
+// receive reads frames until there are no more. A read that nothing comes of ends with the input.
+func receive(ctx context.Context, in io.Reader, limit int64, frames chan<- received) {
+	for {
+		frame, err := readFrame(in, limit)
+		select {
+		case frames <- received{frame, err}:
+		case <-ctx.Done():
+			return
+		}
+		if err != nil && !errors.As(err, new(*Error)) {
+			return
+		}
+	}
+}
+
+// respond answers a frame. The error is of an input or output that broke off.
+func (v *Service) respond(ctx context.Context, f received, out io.Writer) error {
+	a := &Answer{Channels: []Made{}, Drops: []ledger.Drop{}}
+	err := f.err
+	if err != nil && !errors.As(err, new(*Error)) {
+		return err
+	}
+	var body []byte
+	if err == nil {
+		body, err = v.answer(ctx, f.frame, a)
+	}
+	if err == nil {
+		return writeFrame(out, a, body)
+	}
+	bad := failure{ID: a.ID}
+	if !errors.As(err, &bad.Error) {
+		bad.Error = problem(Failed, "", "%v", err)
+	}
+	return writeFrame(out, bad, nil)
+}
+
+func begin(ctx context.Context, in io.Reader) (*Service, error) {
+	settings, err := readSettings(in)
+	if err != nil {
+		return nil, err
+	}
+	return open(ctx, settings)
+}
+
+func (v *Service) limit() int64 {
+	if v.settings.RequestBytes > 0 {
+		return v.settings.RequestBytes
+	}
+	return DefaultRequestBytes
+}
+
+func (v *Service) ready() Ready {
+	r := Ready{Tokenizer: v.tokenizer.Fingerprint()}
+	r.Template, r.PadID, r.VocabSize = v.collator.Model()
+	return r
+}
+
+// answer makes the batches of a request: {"id": 1, "traces": [...]}.
+func (v *Service) answer(ctx context.Context, frame []byte, a *Answer) ([]byte, error) {
+	request, err := json.Parse(frame, json.Limits{Size: v.limit()})
+	if err != nil {
+		return nil, problem(BadRequest, "", "the request is not JSON: %v", json.LineError(err))
+	}
+	if request.Kind() != json.Object {
+		return nil, problem(BadRequest, "", "the request is %s, not an object {id, traces}", request.Kind())
+	}
+	if id, given := request.Get("id"); given {
+		n, ok := id.Int64()
+		if !ok {
+			return nil, problem(BadRequest, "id", "it is %s, not a whole number", id.Kind())
+		}
+		a.ID = n
+	}
+	list, _ := request.Get("traces")
+	if list.Kind() != json.Array {
+		return nil, problem(BadRequest, "traces", "it is %s, not a list of traces", list.Kind())
+	}
+	made, err := v.collate(ctx, list, a)
+	if err != nil {
+		return nil, err
+	}
+	a.describe(made)
+	var body bytes.Buffer
+	err = made.Write(&body, len(v.settings.Channels) > 1)
+	return body.Bytes(), err
+}
+
+// collate makes the batches of traces, and keeps the books in the answer.
+func (v *Service) collate(ctx context.Context, list json.Raw, a *Answer) (*batch.Assembled, error) {
+	books := ledger.NewBook()
+	drop := func(d ledger.Drop) {
+		books.Drop(d)
+		if len(a.Drops) == mostDrops {
+			a.LeftOut += d.N()
+			return
+		}
+		a.Drops = append(a.Drops, d)
+	}
+	examples, stats, err := v.decoder.Decode(ctx, "traces", list, drop)
+	if err != nil {
+		return nil, problem(BadRequest, "traces", "%v", err)
+	}
+	for _, acc := range stats.Accounts() { // the drops were told
+		books.In(acc.Stage, acc.Unit, acc.In)
+		books.Out(acc.Stage, acc.Unit, acc.Out)
+	}
+	groups, err := v.build(ctx, examples, books, drop)
+	if err != nil {
+		return nil, err
+	}
+	made, res, err := v.collator.Online(ctx, each(groups), drop)
+	var large *batch.TooLarge
+	if errors.As(err, &large) {
+		return nil, problem(TooLarge, "traces", "%v: collator.batch_tokens raises it, or fewer traces at a time", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, acc := range res.Accounts {
+		books.In(acc.Stage, acc.Unit, acc.In)
+		books.Out(acc.Stage, acc.Unit, acc.Out)
+	}
+	a.Books = books.Accounts()
+	return made, nil
+}
+
+func each(groups [][]collator.Item) iter.Seq2[[]collator.Item, error] {
+	return func(yield func([]collator.Item, error) bool) {
+		for _, g := range groups {
+			if !yield(g, nil) {
+				return
+			}
+		}
+	}
+}
+
+// build makes records of the examples, a task at a time, in the order of the tasks' first examples.
+func (v *Service) build(
+	ctx context.Context, examples []*ttc.Example, books *ledger.Book, drop func(ledger.Drop),
+) ([][]collator.Item, error) {
+	var out [][]collator.Item
+	for _, g := range v.tasks(examples) {
+		frame := recordlog.NewBuilder(v.settings.Channels)
+		frame.Begin(g)
+		for i, b := range v.builders {
+			if err := b.Build(ctx, frame, i, g); err != nil {
+				return nil, err
+			}
+		}
+		made := frame.Group()
+		for _, d := range made.Drops {
+			drop(d)
+		}
+		for _, a := range made.Accounts {
+			books.In(a.Stage, a.Unit, a.In)
+			books.Out(a.Stage, a.Unit, a.Out)
+		}
+		hashes := made.Hashes()
+		items := make([]collator.Item, len(made.Records))
+		for i := range made.Records {
+			items[i] = collator.Item{Record: &made.Records[i], Hash: hex.EncodeToString(hashes[i].Content[:])}
+		}
+		if len(items) > 0 {
+			out = append(out, items)
+		}
+	}
+	return out, nil
+}
+
+// tasks puts the examples of a task into a group; one without a task is its own. What names no model was sampled by the
+// one to be trained.
+func (v *Service) tasks(examples []*ttc.Example) (out []*ttc.Group) {
+	by := map[string]*ttc.Group{}
+	for _, ex := range examples {
+		if ex.Policy == "" {
+			ex.Policy = v.policy
+		}
+		g := by[ex.Task]
+		if g == nil || ex.Task == "" {
+			g = &ttc.Group{Key: ex.Task}
+			by[ex.Task] = g
+			out = append(out, g)
+		}
+		g.Examples = append(g.Examples, ex)
+	}
+	return out
+}
+
+// describe describes the batches in the answer.
+func (a *Answer) describe(made *batch.Assembled) {
+	for i := range made.Lines {
+		l := &made.Lines[i]
+		a.Channels = append(a.Channels, Made{
+			Channel: l.Channel, Rows: l.Rows, Tokens: l.Tokens, Active: l.NActive,
+			Rollouts: l.Rollouts, Examples: l.Examples, Sites: l.Sites,
+		})
+	}
+}

@@ -1,0 +1,219 @@
+package online
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
+	"github.com/nat-go/nat-go/collator"
+	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/ttc/source/traces"
+)
+
+// Settings are the first frame.
+type Settings struct {
+	// Tokenizer is a Hugging Face folder or a tokenizer.json.
+	Tokenizer string `json:"tokenizer"`
+	// Channels are what is made of the traces: rl, sdpo, dpo, sft.
+	Channels []string `json:"channels"`
+	// Collator is the section `collator` of a configuration, Source the settings of the source `traces`, and Builders
+	// those of the channels' builders. Each has the defaults it has in a configuration, but for batch_tokens, which
+	// bounds the answer: DefaultTokens.
+	Collator map[string]any            `json:"collator"`
+	Source   map[string]any            `json:"source"`
+	Builders map[string]map[string]any `json:"builders"`
+	// Workers is how many goroutines make rows; 0: 1, for a data loader has a process a worker already.
+	Workers int `json:"workers"`
+	// RequestBytes is how long a request may be; 0: DefaultRequestBytes.
+	RequestBytes int64 `json:"request_bytes"`
+}
+
+// DefaultTokens is how many tokens a channel's batch may have, padding included.
+const DefaultTokens = 4 << 20
+
+// OwnPolicy is the model that sampled a trace which names none, where collator.policy doesn't say what it is called:
+// a training loop hands over what the model that it trains has sampled.
+const OwnPolicy = "policy"
+
+// builderOf are the builders of the channels' records.
+var builderOf = map[string]string{
+	"rl": "grpo_traj_builder", "sdpo": "sdpo_traj_builder", "dpo": "dpo_traj_builder", "sft": "sft_traj_builder",
+}
+
+// Ready is the head that answers the settings.
+type Ready struct {
+	Tokenizer string `json:"tokenizer"` // fingerprints
+	Template  string `json:"template"`
+	PadID     int64  `json:"pad_id"`
+	VocabSize int64  `json:"vocab_size"`
+}
+
+// maxSettings is how long the first frame may be.
+const maxSettings = 16 << 20
+
+func readSettings(in io.Reader) (*Settings, error) {
+	text, err := readFrame(in, maxSettings)
+	var long *Error
+	if errors.As(err, &long) {
+		long.Code = BadSettings
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := &Settings{}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	dec.UseNumber()
+	if err := dec.Decode(s); err != nil {
+		return nil, problem(BadSettings, "settings", "they can't be read: %v", err)
+	}
+	switch {
+	case s.Tokenizer == "":
+		return nil, problem(BadSettings, "tokenizer", "there is none: name a Hugging Face folder, or a tokenizer.json")
+	case len(s.Channels) == 0:
+		return nil, problem(BadSettings, "channels", "there is none: name some of rl, sdpo, dpo, sft")
+	}
+	for i, c := range s.Channels {
+		if builderOf[c] == "" {
+			return nil, problem(BadSettings, "channels", "there is no channel %q: name some of rl, sdpo, dpo, sft", c)
+		}
+		if slices.Contains(s.Channels[:i], c) {
+			return nil, problem(BadSettings, "channels", "%q stands there twice", c)
+		}
+	}
+	for c := range s.Builders {
+		if !slices.Contains(s.Channels, c) {
+			return nil, problem(BadSettings, "builders", "%q is not one of the channels", c)
+		}
+	}
+	return s, nil
+}
+
+// configuration is what a run with these settings would have.
+func (s *Settings) configuration() (*config.Config, error) {
+	block := func(typ string, settings map[string]any) map[string]any {
+		out := map[string]any{"_type": typ}
+		for k, v := range settings {
+			out[k] = v
+		}
+		return out
+	}
+	section := map[string]any{"batch_tokens": DefaultTokens}
+	for k, v := range s.Collator {
+		section[k] = v
+	}
+	section["tokenizer"] = s.Tokenizer
+	made := map[string]any{}
+	for _, c := range s.Channels {
+		made[c] = block(builderOf[c], s.Builders[c])
+	}
+	text, err := json.Marshal(map[string]any{
+		"sources": map[string]any{"traces": block("traces", s.Source)}, "trajectory_builders": made, "collator": section,
+	})
+	if err != nil {
+		return nil, problem(BadSettings, "settings", "%v", err)
+	}
+	cfg, found := config.Parse("settings", text, config.Options{Types: builtin.Types()})
+	if !finding.Failed(found) {
+		return cfg, nil
+	}
+	var all, places []string
+	for _, f := range found {
+		if f.Severity == finding.Error {
+			all, places = append(all, f.Message), append(places, f.Pointer)
+		}
+	}
+	return nil, problem(BadSettings, places[0], "%s", strings.Join(all, "; "))
+}
+
+// open makes the parts that work on traces.
+func open(ctx context.Context, s *Settings) (_ *Service, err error) {
+	cfg, err := s.configuration()
+	if err != nil {
+		return nil, err
+	}
+	switch c := cfg.Collator; {
+	case c.Teacher != nil:
+		return nil, problem(BadSettings, "/collator/teacher", "a teacher scores the batches of a run, not those of a loop")
+	case c.Reference != nil:
+		return nil, problem(BadSettings, "/collator/reference", "log-probs of a reference are of the batches of a run")
+	}
+	v := &Service{settings: s}
+	if v.tokenizer, err = tokenizer.Load(s.Tokenizer); err != nil {
+		return nil, problem(BadSettings, "tokenizer", "%v", err)
+	}
+	defer func() {
+		if err != nil {
+			v.Close()
+		}
+	}()
+	if err := v.openCollator(cfg); err != nil {
+		return nil, err
+	}
+	if err := v.openBuilders(cfg); err != nil {
+		return nil, err
+	}
+	decoder, err := traces.NewDecoder(ctx, *cfg.Sources[0].Config.(*traces.Config))
+	if err != nil {
+		return nil, problem(BadSettings, "/sources/traces", "%v", err)
+	}
+	v.decoder = decoder
+	return v, nil
+}
+
+func (v *Service) openCollator(cfg *config.Config) error {
+	if cfg.Collator.Policy == "" {
+		cfg.Collator.Policy = OwnPolicy
+	}
+	v.policy = cfg.Collator.Policy
+	own, err := finetune.CollatorConfig(cfg.Collator, 0)
+	if err != nil {
+		return problem(BadSettings, "/collator", "%v", err)
+	}
+	own.Tokenizer, own.Workers, own.Steps = v.tokenizer, max(1, v.settings.Workers), false
+	own.Form.EqualWidth = own.Layout == batch.Composer // all channels are one batch
+	if own.Template, err = collator.TemplateText(v.tokenizer.Config, cfg.Collator.Template); err != nil {
+		return problem(BadSettings, "/collator/template", "%v", err)
+	}
+	if v.collator, err = collator.New(own); err != nil {
+		return problem(BadSettings, "/collator", "%v", err)
+	}
+	return nil
+}
+
+func (v *Service) openBuilders(cfg *config.Config) error {
+	known := builtin.Builders()
+	for _, c := range v.settings.Channels {
+		block := cfg.Builders[slices.IndexFunc(cfg.Builders, func(b config.Block) bool { return b.Name == c })]
+		for _, f := range known {
+			if f.Info().Name != block.Type {
+				continue
+			}
+			text, err := json.Marshal(v.settings.Builders[c])
+			if err != nil {
+				return problem(BadSettings, block.Pointer(), "%v", err)
+			}
+			if v.settings.Builders[c] == nil {
+				text = nil
+			}
+			b, found := f.Open(text)
+			if b == nil {
+				return problem(BadSettings, block.Pointer(), "%s", found[len(found)-1].Message)
+			}
+			v.builders = append(v.builders, finetune.NewDirect(c, f.Info(), b))
+			if closer, ok := b.(io.Closer); ok {
+				v.closers = append(v.closers, closer)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+package batch
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/nat-go/nat-go/collator/tensors"
+)
+
+// Assembled are batches in memory, at most one a channel. Their lines name no file and have no hash of one.
+type Assembled struct {
+	Lines   []Line
+	tensors [][]tensors.Tensor // of each
+}
+
+// TooLarge is the error of a batch that would have more tokens than its budget.
+type TooLarge struct {
+	Channel        string
+	Tokens, Budget int // with padding
+}
+
+func (e *TooLarge) Error() string {
+	return fmt.Sprintf("the %s batch would have %d tokens, padding included; the budget is %d", e.Channel, e.Tokens, e.Budget)
+}
+
+// Add makes one batch of rows of a channel, in their order. Rows that can't share one, or that are more than the
+// budget, are an error.
+func (a *Assembled) Add(spec *Spec, c *Channel, split Split, rows []*Row) (Count, error) {
+	p := &planned{channel: c, split: split, layout: spec.Layout.of(c)}
+	for _, r := range rows {
+		if c.variant(r) != c.variant(rows[0]) {
+			return Count{}, fmt.Errorf("%s rows of the examples %q and %q can't share a batch: one of them has log-probs",
+				c.Name, rows[0].Meta.Example, r.Meta.Example)
+		}
+	}
+	if err := spec.finish(p, rows); err != nil {
+		return Count{}, err
+	}
+	if n := spec.cells(c, rows); n > spec.Budget {
+		return Count{}, &TooLarge{c.Name, n, spec.Budget}
+	}
+	l := spec.line(p, rows)
+	a.Lines = append(a.Lines, *l)
+	a.tensors = append(a.tensors, assemble(c, rows, p.layout, l.Form, spec.PadID))
+	return l.count(), nil
+}
+
+// cells are the tokens of a batch, padding included.
+func (spec *Spec) cells(c *Channel, rows []*Row) (n int) {
+	for side := range c.Sides {
+		width, all := 0, seqs(c, rows, side)
+		for _, s := range all {
+			width = max(width, len(s.IDs))
+		}
+		n += width * len(all)
+	}
+	return n
+}
+
+// Write writes the batches as one safetensors file: with prefix each name begins with its channel and a dot. Those in
+// the composer layout, whose sides have to be of equal width, are joined as in a step file, under names of their own.
+func (a *Assembled) Write(w io.Writer, prefix bool) error {
+	var all []tensors.Tensor
+	j := &joint{}
+	for _, channel := range append(stepChannels, SFT.Name) {
+		i := slices.IndexFunc(a.Lines, func(l Line) bool { return l.Channel == channel })
+		if i < 0 {
+			continue
+		}
+		l := &a.Lines[i]
+		if l.Layout == Composer.String() {
+			j.take(l, byName(a.tensors[i]))
+			continue
+		}
+		for _, t := range a.tensors[i] {
+			if prefix {
+				t.Name = l.Channel + "." + t.Name
+			}
+			all = append(all, t)
+		}
+	}
+	return tensors.Write(w, append(all, j.tensors()...), nil)
+}
+
+func byName(all []tensors.Tensor) map[string]tensors.Tensor {
+	out := map[string]tensors.Tensor{}
+	for _, t := range all {
+		out[t.Name] = t
+	}
+	return out
+}

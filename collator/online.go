@@ -1,0 +1,77 @@
+package collator
+
+import (
+	"context"
+	"iter"
+	"slices"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/internal/fanout"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// Online makes the batches of records in memory, for a training loop that hands over a step's: at most one a channel,
+// with all rows of the records in the order of their examples (Origin.Row). Apart from that order the rows are those of
+// Collate. A channel whose batch would have more than BatchTokens is an error, not several batches.
+func (c *Collator) Online(
+	ctx context.Context, groups iter.Seq2[[]Item, error], dropped func(ledger.Drop),
+) (*batch.Assembled, *Result, error) {
+	sum := newSummary(dropped)
+	type placed struct {
+		*batch.Row
+		at int64
+	}
+	rows := map[builders.Kind][]placed{}
+	take := func(items []Item, outcomes []outcome) error {
+		for i := range outcomes {
+			it := &items[i]
+			group, made := sum.book(it, &outcomes[i])
+			for k := range made {
+				if made[k].Meta.RL != nil {
+					made[k].Meta.RL.Group = group
+				}
+				kind := it.Record.Record.Kind()
+				rows[kind] = append(rows[kind], placed{&made[k], it.Record.Origin.Row})
+			}
+		}
+		return nil
+	}
+	worker := func() fanout.Worker[[]Item, []outcome] {
+		stop := lockThread()
+		w := &worker{Collator: c}
+		return fanout.Worker[[]Item, []outcome]{
+			Work: func(items []Item) ([]outcome, error) { return w.outcomes(items), nil }, Stop: stop,
+		}
+	}
+	workers := max(1, c.cfg.Workers)
+	if err := fanout.Ordered(ctx, workers, 4*workers, numbered(groups), worker, take); err != nil {
+		return nil, nil, err
+	}
+	spec := c.spec(sum)
+	res := &Result{Counts: map[string]batch.Count{}, Accounts: sum.accounts(), Stats: sum.stats}
+	out := &batch.Assembled{}
+	for _, ch := range []channel{demonstrations{}, rollouts{}, distillations{}, preferences{}} {
+		all := rows[ch.Kind()]
+		if len(all) == 0 {
+			continue
+		}
+		slices.SortStableFunc(all, func(a, b placed) int { return int(a.at - b.at) })
+		list := make([]*batch.Row, len(all))
+		for i := range all {
+			list[i] = all[i].Row
+		}
+		count, err := out.Add(&spec, ch.Batch(), batch.Train, list)
+		if err != nil {
+			return nil, nil, err
+		}
+		res.Counts[ch.Batch().Name+"/"+batch.Train.String()] = count
+	}
+	return out, res, nil
+}
+
+// Model says of what model the rows are: the fingerprint of its chat template, what stands behind a row's end, and the
+// number that ids are below.
+func (c *Collator) Model() (template string, pad, vocab int64) {
+	return c.render.Fingerprint(), c.pad, c.vocab
+}

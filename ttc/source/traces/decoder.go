@@ -1,0 +1,52 @@
+package traces
+
+import (
+	"bytes"
+	"context"
+	"io"
+
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/candidates"
+)
+
+// Decoder reads traces that are at hand, as the source reads those of a file. It is used by one goroutine.
+type Decoder struct{ source Source }
+
+// NewDecoder reads the file of tools, where cfg names one.
+func NewDecoder(ctx context.Context, cfg Config) (*Decoder, error) {
+	d := &Decoder{Source{cfg: cfg, candidates: candidates.NewReader(cfg.CandidateKeys), keepEqual: true}}
+	var err error
+	d.source.tools, err = readTools(ctx, cfg.ToolsFile)
+	return d, err
+}
+
+// Decode reads a JSON list of traces; name is what their examples have for a file. Entries that are the same are all
+// taken, unlike those of a file: a model may well sample the same twice. drop is told of what is left out.
+func (d *Decoder) Decode(
+	ctx context.Context, name string, list json.Raw, drop func(ledger.Drop),
+) ([]*ttc.Example, *source.Stats, error) {
+	s := &d.source
+	s.Walk = source.Walk{}
+	s.Init([]string{name}, s.cfg.MaxEmpty, source.Options{Drop: drop}, s.begin, s.entry)
+	s.Tally.S.Names = map[string]int64{}
+	s.IDs.Reset()
+	limits := json.Limits{Size: s.cfg.MaxExample, Objects: s.cfg.MaxObjects}
+	s.Reader = json.NewReader(bytes.NewReader(list), json.Auto, limits)
+	var out []*ttc.Example
+	for {
+		ex, err := s.entry(ctx)
+		if err == io.EOF {
+			s.Tally.S.Examples = int64(len(out))
+			return out, s.Stats(), nil
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if ex != nil {
+			out = append(out, ex)
+		}
+	}
+}
