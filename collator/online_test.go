@@ -65,7 +65,7 @@ func TestOnline(t *testing.T) {
 		got := readBack(t, dir, made, &made.Lines[i])
 		for i := 1; i < len(got); i++ {
 			if got[i-1].Meta.Ordinal < got[i].Meta.Ordinal { // rows of Origin.Row are against it
-				t.Errorf("%s: the record %d comes before %d", got[i-1].Meta.Record, got[i-1].Meta.Ordinal, got[i].Meta.Ordinal)
+				t.Errorf("%s comes before %s", got[i-1].Meta.Record, got[i].Meta.Record)
 			}
 		}
 		rows = append(rows, got...)
@@ -197,7 +197,7 @@ func TestJoin(t *testing.T) {
 		}
 		want(t, joined[i].Shape, x.Shape)
 		rows := x.Shape[0]
-		if rows == 3 && x.Name != "row_rollout" && x.Name != "row_example" { // the sites' two rows may be in either order
+		if rows == 3 && x.Name != "row_rollout" && x.Name != "row_example" { // two are in either order
 			rows = 1
 		}
 		if n := len(x.Data) / x.Shape[0] * rows; !bytes.Equal(joined[i].Data[:n], x.Data[:n]) {

@@ -21,7 +21,8 @@ type TooLarge struct {
 }
 
 func (e *TooLarge) Error() string {
-	return fmt.Sprintf("the %s batch would have %d tokens, padding included; the budget is %d", e.Channel, e.Tokens, e.Budget)
+	return fmt.Sprintf("the %s batch would have %d tokens, padding included; the budget is %d",
+		e.Channel, e.Tokens, e.Budget)
 }
 
 // Add makes one batch of rows of a channel, in their order. Rows that can't share one, or that are more than the
@@ -30,7 +31,7 @@ func (a *Assembled) Add(spec *Spec, c *Channel, split Split, rows []*Row) (Count
 	p := &planned{channel: c, split: split, layout: spec.Layout.of(c)}
 	for _, r := range rows {
 		if c.variant(r) != c.variant(rows[0]) {
-			return Count{}, fmt.Errorf("%s rows of the examples %q and %q can't share a batch: one of them has log-probs",
+			return Count{}, fmt.Errorf("%s rows of %q and %q can't share a batch: one of them has log-probs",
 				c.Name, rows[0].Meta.Example, r.Meta.Example)
 		}
 	}

@@ -17,8 +17,8 @@ func newCollateCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "collate",
 		Short: "Make token batches of traces for a training loop, over standard input and output",
-		Long: `Make token batches of traces for a training loop, over standard input and output: what natgo.Collator of the
-Python package talks to.
+		Long: `Make token batches of traces for a training loop, over standard input and output: natgo.Collator of the Python
+package talks to it.
 
 A frame to it is four bytes, the little-endian length of the JSON behind them. A frame from it is the length of a JSON
 head in four bytes and of a body in eight, then both; the body is a safetensors file, or empty. The first frame has the

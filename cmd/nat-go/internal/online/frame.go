@@ -53,7 +53,8 @@ func readFrame(in io.Reader, limit int64) ([]byte, error) {
 		if got, err := io.CopyN(io.Discard, in, n); err != nil {
 			return nil, fmt.Errorf("the input ends after %d bytes of a frame of %d", got, n)
 		}
-		return nil, problem(TooLarge, "", "the frame has %d bytes; the limit is %d: send fewer traces at a time", n, limit)
+		return nil, problem(TooLarge, "",
+			"the frame has %d bytes; the limit is %d: send fewer traces at a time", n, limit)
 	}
 	// Room grows as bytes arrive: a length alone takes no memory.
 	var frame bytes.Buffer

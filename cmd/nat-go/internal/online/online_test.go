@@ -242,7 +242,8 @@ func TestEnds(t *testing.T) {
 		{append(bytes.Clone(whole), 9, 0, 0, 0, '{'), "ends after 1 bytes of a frame of 9"},
 		{append(bytes.Clone(whole), 255, 255, 255, 255, '{'), "ends after 1 bytes"},
 	} {
-		if _, err := serve(t, c.in); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+		_, err := serve(t, c.in)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("after %d bytes: %v, not %q", len(c.in), err, c.want)
 		}
 	}

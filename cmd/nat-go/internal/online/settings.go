@@ -117,7 +117,8 @@ func (s *Settings) configuration() (*config.Config, error) {
 		made[c] = block(builderOf[c], s.Builders[c])
 	}
 	text, err := json.Marshal(map[string]any{
-		"sources": map[string]any{"traces": block("traces", s.Source)}, "trajectory_builders": made, "collator": section,
+		"sources":             map[string]any{"traces": block("traces", s.Source)},
+		"trajectory_builders": made, "collator": section,
 	})
 	if err != nil {
 		return nil, problem(BadSettings, "settings", "%v", err)
@@ -143,9 +144,9 @@ func open(ctx context.Context, s *Settings) (_ *Service, err error) {
 	}
 	switch c := cfg.Collator; {
 	case c.Teacher != nil:
-		return nil, problem(BadSettings, "/collator/teacher", "a teacher scores the batches of a run, not those of a loop")
+		return nil, problem(BadSettings, "/collator/teacher", "a teacher scores the batches of a run")
 	case c.Reference != nil:
-		return nil, problem(BadSettings, "/collator/reference", "log-probs of a reference are of the batches of a run")
+		return nil, problem(BadSettings, "/collator/reference", "a reference's log-probs are of the batches of a run")
 	}
 	v := &Service{settings: s}
 	if v.tokenizer, err = tokenizer.Load(s.Tokenizer); err != nil {
