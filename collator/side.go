@@ -9,7 +9,6 @@ import (
 	"math"
 	"slices"
 	"sort"
-	"strings"
 	"unicode/utf8"
 	"unsafe"
 
@@ -120,34 +119,17 @@ type leftOut struct {
 
 // leftOut counts what the view doesn't show of the messages.
 func (v *view) leftOut(m *material) (out leftOut) {
-	const thought, call = 1, 2
-	var shown []uint8
-	for i := range m.nodes {
-		if n := &m.nodes[i].Message; shown == nil && (n.Reasoning != "" || len(n.ToolCalls) > 0) {
-			shown = make([]uint8, len(m.nodes))
-		}
-	}
-	if shown == nil {
+	thinksOrCalls := func(n ttc.Node) bool { return n.Message.Reasoning != "" || len(n.Message.ToolCalls) > 0 }
+	if !slices.ContainsFunc(m.nodes, thinksOrCalls) {
 		return out
 	}
-	for i := range v.res.Spans {
-		s := &v.res.Spans[i]
-		if s.Message < 0 || s.Message >= len(shown) {
-			continue
-		}
-		switch {
-		case strings.HasPrefix(s.Field, "tool_calls"):
-			shown[s.Message] |= call
-		case s.Field == "reasoning_content" || s.Field == "reasoning" || s.Field == "thinking":
-			shown[s.Message] |= thought
-		}
-	}
+	shown := turns.ShownOf(&v.res, len(m.nodes))
 	for i := range m.nodes {
 		n := &m.nodes[i].Message
-		if m.trained[i] && n.Reasoning != "" && shown[i]&thought == 0 {
+		if m.trained[i] && n.Reasoning != "" && !shown[i].Reasoning {
 			out.reasoning++
 		}
-		if len(n.ToolCalls) > 0 && shown[i]&call == 0 {
+		if len(n.ToolCalls) > 0 && !shown[i].Calls {
 			out.calls++
 		}
 	}

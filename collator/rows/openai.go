@@ -57,6 +57,7 @@ func (r *rowReader) openAI() *Row {
 	row := &Row{Kind: builders.KindPreference, Prompt: input.passage("messages", openAIMessage)}
 	input.tools()
 	r.adopt("input", input)
+	r.listed = input.listed
 	row.Chosen, row.Rejected = r.answerOf("preferred_output", openAIMessage), r.answerOf("non_preferred_output", openAIMessage)
 	return row
 }

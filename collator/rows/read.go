@@ -18,6 +18,7 @@ type Row struct {
 	Chosen, Rejected builders.Passage // of a Preference
 	Completion       builders.Passage // of a Demonstration, or of a row that judges one answer
 	Label            *bool            // whether the completion is a good one; nil: the row doesn't judge
+	Tools            []chat.Tool      // that the model could call
 	Shape            string           // what all rows of one file must share: the keys, and whether each holds text or messages
 }
 
@@ -46,7 +47,7 @@ func (f Format) Read(line []byte) (*Row, error) {
 			return nil, fmt.Errorf("%s rows have no key %q", f.Name, name)
 		}
 	}
-	row.Shape = strings.Join(r.shape, ", ")
+	row.Shape, row.Tools = strings.Join(r.shape, ", "), r.listed
 	return row, r.err
 }
 
@@ -54,6 +55,7 @@ func (f Format) Read(line []byte) (*Row, error) {
 type rowReader struct {
 	fields map[string]json.Raw
 	shape  []string
+	listed []chat.Tool // tools
 	err    error
 	parsed bool // of a table: where a value is due, a text is one as JSON (see JSONText)
 }
@@ -226,6 +228,7 @@ func (r *rowReader) tools() {
 			if tool.Kind() != json.Object {
 				r.fail("tools", "holds %s where a definition is due", tool.Kind())
 			}
+			r.listed = append(r.listed, chat.Tool{Raw: tool})
 		}
 	}
 }

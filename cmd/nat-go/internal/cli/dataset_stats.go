@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -9,10 +10,14 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
+	"github.com/nat-go/nat-go/collator"
+	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/collator/turns"
 )
 
 func newDatasetStatsCmd() *cobra.Command {
 	var asJSON bool
+	var source string
 	var limits *dataset.Limits
 	cmd := &cobra.Command{
 		Use:   "stats PATH",
@@ -20,10 +25,18 @@ func newDatasetStatsCmd() *cobra.Command {
 		Long: `Describe a data set: margins by score, lengths, how often the chosen answer is the longer one, pairs a turn, repeated and
 contradictory records, what stands on both sides of the split, and what was dropped and why.
 
-PATH is a run's folder, or rows as for dataset verify. Rows have no scores, so margins need a run's folder.`,
+PATH is a run's folder, or rows as for dataset verify. Rows have no scores, so margins need a run's folder.
+
+Trainers of text rows render them with the model's chat template. With --template it is counted what that one would leave
+out: reasoning, tool calls, and conversations that it refuses.`,
+		Example: `  nat-go dataset stats RUN --template MODEL`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			all, err := measure(args[0], *limits)
+			render, err := renderer(source)
+			if err != nil {
+				return err
+			}
+			all, err := measure(args[0], render, *limits)
 			if err != nil {
 				return err
 			}
@@ -39,14 +52,39 @@ PATH is a run's folder, or rows as for dataset verify. Rows have no scores, so m
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().StringVar(&source, "template", "", "chat template file, or the folder of a model: count what it leaves out")
 	limits = rowLimits(cmd)
 	return cmd
 }
 
+// renderer is the template in a file or in a model's folder; nil where none is named.
+func renderer(path string) (*turns.Renderer, error) {
+	if path == "" {
+		return nil, nil
+	}
+	text, err := readTemplate(path)
+	if err != nil {
+		return nil, err
+	}
+	at, err := collator.ParseTemplateTime(collator.DefaultTemplateTime)
+	if err != nil {
+		return nil, err
+	}
+	s := turns.Settings{Now: at}
+	if c, err := tokenizer.ReadConfig(path); err == nil { // a file has no special tokens beside it
+		s.Vars = collator.TemplateVars(c, nil)
+	}
+	r, err := turns.New(text, s)
+	if err != nil {
+		return nil, exit.With(exit.Usage, fmt.Errorf("template %s: %w", path, err))
+	}
+	return r, nil
+}
+
 // measure describes a run's records, or the rows of every format found.
-func measure(path string, limits dataset.Limits) ([]*dataset.Stats, error) {
+func measure(path string, render *turns.Renderer, limits dataset.Limits) ([]*dataset.Stats, error) {
 	if p, err := findRun(path); err == nil {
-		s, err := p.Measure(os.TempDir())
+		s, err := p.Measure(render, os.TempDir())
 		if err != nil {
 			return nil, exit.With(exit.Failed, err)
 		}
@@ -61,7 +99,7 @@ func measure(path string, limits dataset.Limits) ([]*dataset.Stats, error) {
 	}
 	var all []*dataset.Stats
 	for _, f := range p.Texts() {
-		s, err := dataset.MeasureRows(f, os.TempDir())
+		s, err := dataset.MeasureRows(f, render, os.TempDir())
 		if err != nil {
 			return nil, exit.With(exit.Failed, err)
 		}

@@ -295,7 +295,7 @@ func TestFindingsAreListedUpToALimit(t *testing.T) {
 
 func TestMeasure(t *testing.T) {
 	run, d, _ := fixture(t)
-	s, err := Measure(filepath.Join(run, "records"), d, "", t.TempDir())
+	s, err := Measure(filepath.Join(run, "records"), d, "", nil, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +313,7 @@ func TestMeasure(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 
-	fromRows, err := MeasureRows(find(t, filepath.Join(run, "dataset/trl")).Formats[0], t.TempDir())
+	fromRows, err := MeasureRows(find(t, filepath.Join(run, "dataset/trl")).Formats[0], nil, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -485,7 +485,7 @@ func TestReportsAndStatsInWords(t *testing.T) {
 		t.Error(b.String(), err)
 	}
 	write(t, filepath.Join(run, "dropped.jsonl"), `{"stage":"build","reason":"tie","unit":"candidate","count":2}`+"\n"+`{"stage":"gate","reason":"\u001b[31m","unit":"record"}`+"\n")
-	s, err := (&Place{Run: runfolder.Folder(run)}).Measure(t.TempDir())
+	s, err := (&Place{Run: runfolder.Folder(run)}).Measure(nil, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -535,7 +535,7 @@ func TestTrajectoriesAreChecked(t *testing.T) {
 }
 
 func TestSpreadsLeaveOutWhatIsNotFinite(t *testing.T) {
-	m := newMeter(t.TempDir())
+	m := newMeter(nil, t.TempDir())
 	defer m.close()
 	m.pairs = 1
 	for _, x := range []float64{3, math.NaN(), -1, math.Inf(1), 0.5} {
@@ -559,7 +559,7 @@ func TestSpreadsLeaveOutWhatIsNotFinite(t *testing.T) {
 
 // TestMeansDoNotOverflow: the sum of values may be too large for a number where their mean is not.
 func TestMeansDoNotOverflow(t *testing.T) {
-	m := newMeter(t.TempDir())
+	m := newMeter(nil, t.TempDir())
 	defer m.close()
 	m.pairs = 1
 	for _, x := range []float64{math.MaxFloat64, math.MaxFloat64, -math.MaxFloat64, math.MaxFloat64, math.MaxFloat64} {

@@ -13,6 +13,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/collator/turns"
 )
 
 // Log is the record log of the run; empty where there is none.
@@ -54,13 +55,13 @@ func (p *Place) RowOptions() (rows.Options, error) {
 	return m.Rows, nil
 }
 
-// Measure describes the kept records of the run, and what it dropped.
-func (p *Place) Measure(tmp string) (*Stats, error) {
+// Measure describes the kept records of the run, what render, which may be nil, shows of them, and what was dropped.
+func (p *Place) Measure(render *turns.Renderer, tmp string) (*Stats, error) {
 	d, err := p.Decisions()
 	if err != nil {
 		return nil, err
 	}
-	s, err := Measure(p.Log(), d, filepath.Join(p.Run.Batches(), batch.IndexName), tmp)
+	s, err := Measure(p.Log(), d, filepath.Join(p.Run.Batches(), batch.IndexName), render, tmp)
 	if err != nil {
 		return nil, err
 	}

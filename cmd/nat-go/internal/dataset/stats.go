@@ -20,6 +20,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/collator/turns"
 	"github.com/nat-go/nat-go/internal/extsort"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -37,6 +38,7 @@ type Stats struct {
 	Duplicates int64       `json:"duplicates"`
 	Leakage    Leakage     `json:"leakage"`
 	Dropped    []DropCount `json:"dropped,omitempty"`
+	Template   *Templated  `json:"template,omitempty"` // what that template shows, where one was named
 }
 
 // KindCount counts the kept records of a kind by side of the split.
@@ -89,10 +91,10 @@ type DropCount struct {
 	Count  int64         `json:"count"`
 }
 
-// Measure describes the kept records of a log, and what their hints do as the index of the batches has it. No index:
-// empty.
-func Measure(log string, d *curate.Decisions, index, tmp string) (*Stats, error) {
-	m := newMeter(tmp)
+// Measure describes the kept records of a log, what their hints do as the index of the batches has it, and what render
+// shows of them. No index: empty; no renderer: nil.
+func Measure(log string, d *curate.Decisions, index string, render *turns.Renderer, tmp string) (*Stats, error) {
+	m := newMeter(render, tmp)
 	defer m.close()
 	if err := m.effects(index); err != nil {
 		return nil, err
@@ -165,9 +167,10 @@ type turnKey struct {
 	turn   string
 }
 
-// MeasureRows describes the rows of a format. Rows that can't be read are left to Verify.
-func MeasureRows(f FormatFolder, tmp string) (*Stats, error) {
-	m := newMeter(tmp)
+// MeasureRows describes the rows of a format, and what render, which may be nil, shows of them. Rows that can't be read
+// are left to Verify.
+func MeasureRows(f FormatFolder, render *turns.Renderer, tmp string) (*Stats, error) {
+	m := newMeter(render, tmp)
 	defer m.close()
 	for _, file := range f.Files {
 		err := file.each(func(_ int64, line []byte) error {
@@ -211,10 +214,11 @@ type meter struct {
 	examples  *sharing
 	hash      hasher
 	sampleRow [10]byte
+	against   *against // nil: no template to compare with
 }
 
-func newMeter(tmp string) *meter {
-	return &meter{
+func newMeter(render *turns.Renderer, tmp string) *meter {
+	m := &meter{
 		tmp:      tmp,
 		samples:  extsort.New(10, 0, tmp),
 		prompts:  newSharing(tmp),
@@ -222,6 +226,10 @@ func newMeter(tmp string) *meter {
 		swaps:    newSharing(tmp),
 		examples: newSharing(tmp),
 	}
+	if render != nil {
+		m.against = &against{render: render}
+	}
+	return m
 }
 
 func (m *meter) close() {
@@ -239,6 +247,7 @@ func (m *meter) record(r *builders.Resolved, d curate.Decision) error {
 		Chosen:     r.Chosen,
 		Rejected:   r.Rejected,
 		Completion: r.Messages,
+		Tools:      r.Origin.Tools,
 	}
 	for _, s := range []rows.Split{rows.Train, rows.Validation} {
 		if s == rows.Train && !d.Trains() || s == rows.Validation && !d.Validates() {
@@ -264,6 +273,9 @@ func (m *meter) example(id string, s rows.Split) error {
 // row takes a row. Of a record without a prompt of its own, Completion is the whole conversation.
 func (m *meter) row(row *rows.Row, s rows.Split) error {
 	m.kinds[row.Kind][s]++
+	if m.against != nil {
+		m.against.row(row)
+	}
 	at := seat{split: s}
 	if err := m.rows.add(m.hash.row(row), at); err != nil {
 		return err
@@ -374,6 +386,9 @@ func (m *meter) sample(name string, x float64) error {
 
 func (m *meter) stats(of string) (*Stats, error) {
 	s := &Stats{Of: of, Kinds: []KindCount{}, Lengths: []Spread{}}
+	if m.against != nil {
+		s.Template = &m.against.counts
+	}
 	for k, n := range m.kinds {
 		if n[0]+n[1] > 0 {
 			s.Kinds = append(s.Kinds, KindCount{builders.Kind(k).String(), n[rows.Train], n[rows.Validation]})

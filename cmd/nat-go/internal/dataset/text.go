@@ -103,6 +103,12 @@ func (s *Stats) Text(w io.Writer, explain func(code string) (ledger.Code, bool))
 	}
 	fmt.Fprintf(&b, "\non both sides of the split: %s, %s, %s\n", ledger.Quantity(s.Leakage.Prompts, "prompt"),
 		ledger.Quantity(s.Leakage.Records, "record"), ledger.Quantity(s.Leakage.Examples, "example"))
+	if s.Template != nil {
+		b.WriteByte('\n')
+		for _, l := range s.Template.lines() {
+			words("", l)
+		}
+	}
 	s.drops(&b, width, explain)
 	_, err := io.WriteString(terminal.For(w), b.String())
 	return err

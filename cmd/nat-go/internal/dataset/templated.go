@@ -1,0 +1,115 @@
+package dataset
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/internal/terminal"
+	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/collator/turns"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/chat/template"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// Templated counts what a chat template does with the conversations of a data set, as the trainer of text rows will
+// render them. An answer to a prompt is a conversation with it.
+type Templated struct {
+	Conversations int64  `json:"conversations"`
+	Refused       int64  `json:"refused"` // the template raises an error
+	Why           string `json:"why,omitempty"`
+	Reasoning     Part   `json:"reasoning"`  // assistant messages with reasoning
+	Calls         Part   `json:"tool_calls"` // assistant messages with tool calls
+}
+
+// Part counts messages that have something, and those of which the template doesn't show it.
+type Part struct {
+	Messages int64 `json:"messages"`
+	LeftOut  int64 `json:"left_out"`
+}
+
+// against renders the conversations of a row with a template.
+type against struct {
+	render *turns.Renderer
+	room   template.Room
+	counts Templated
+}
+
+func (a *against) row(row *rows.Row) {
+	for _, answer := range []builders.Passage{row.Chosen, row.Rejected, row.Completion} {
+		if len(answer.Nodes) > 0 {
+			a.conversation(slices.Concat(row.Prompt.Nodes, answer.Nodes), row.Tools)
+		}
+	}
+}
+
+func (a *against) conversation(nodes []ttc.Node, tools []chat.Tool) {
+	a.counts.Conversations++
+	messages := make([]chat.Message, len(nodes))
+	for i := range nodes {
+		messages[i] = nodes[i].Message
+	}
+	shown, err := a.shown(messages, tools)
+	if err != nil {
+		if a.counts.Refused++; a.counts.Why == "" {
+			a.counts.Why = err.Error()
+		}
+		return
+	}
+	for i := range messages {
+		if messages[i].Reasoning != "" {
+			a.counts.Reasoning.add(shown[i].Reasoning)
+		}
+		if len(messages[i].ToolCalls) > 0 {
+			a.counts.Calls.add(shown[i].Calls)
+		}
+	}
+}
+
+func (a *against) shown(messages []chat.Message, tools []chat.Tool) ([]turns.Shown, error) {
+	values, err := template.Conversation(messages)
+	if err != nil {
+		return nil, err
+	}
+	list, err := template.ToolList(tools)
+	if err != nil {
+		return nil, err
+	}
+	res, err := a.render.RenderIn(&a.room, &turns.Conversation{Messages: values, Tools: list})
+	if err != nil {
+		return nil, err
+	}
+	return turns.ShownOf(&res, len(messages)), nil
+}
+
+func (p *Part) add(shown bool) {
+	p.Messages++
+	if !shown {
+		p.LeftOut++
+	}
+}
+
+// lines says it for people.
+func (t *Templated) lines() (out []string) {
+	if t.Conversations == 0 {
+		return []string{"the template has nothing to do here: the rows hold texts, no messages"}
+	}
+	out = append(out, fmt.Sprintf("the template renders %d of %s", t.Conversations-t.Refused,
+		ledger.Quantity(t.Conversations, "conversation")))
+	if t.Refused > 0 {
+		out = append(out, "it refuses the others, the first one with: "+terminal.Line(strings.TrimSpace(t.Why)))
+	}
+	for _, x := range []struct {
+		what string
+		n    Part
+	}{{"the reasoning", t.Reasoning}, {"the tool calls", t.Calls}} {
+		if x.n.Messages > 0 {
+			out = append(out, fmt.Sprintf("it leaves out %s of %d of %s that have any", x.what, x.n.LeftOut,
+				ledger.Quantity(x.n.Messages, "message")))
+		}
+	}
+	return out
+}

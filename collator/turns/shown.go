@@ -1,0 +1,31 @@
+package turns
+
+import (
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/chat/template"
+)
+
+// Shown says what a render shows of a message.
+type Shown struct {
+	Reasoning bool
+	Calls     bool // at least a part of one
+}
+
+// ShownOf says of each of a conversation's messages what its render shows.
+func ShownOf(res *template.Result, messages int) []Shown {
+	out := make([]Shown, messages)
+	for i := range res.Spans {
+		s := &res.Spans[i]
+		if s.Message < 0 || s.Message >= messages {
+			continue
+		}
+		switch {
+		case strings.HasPrefix(s.Field, "tool_calls"):
+			out[s.Message].Calls = true
+		case s.Field == "reasoning_content" || s.Field == "reasoning" || s.Field == "thinking":
+			out[s.Message].Reasoning = true
+		}
+	}
+	return out
+}
