@@ -77,7 +77,9 @@ Trainers of text rows tokenise them again; exact masks are the business of token
 			for _, r := range recipes {
 				table(0, []string{r.Folder, r.Does})
 			}
-			b.WriteString("\n`nat-go dataset stats RUN --template MODEL` counts what a model's chat template leaves out of rows of messages\n")
+			b.WriteByte('\n')
+			table(0, []string{"`nat-go dataset stats RUN --template MODEL` counts what a model's chat template leaves out of " +
+				"rows of messages: reasoning, tool calls, and whole conversations that it refuses"})
 			b.WriteString("`nat-go doctor trl RUN` has TRL say which tokens it trains, and compares\n")
 			_, err := io.WriteString(out, b.String())
 			return err
