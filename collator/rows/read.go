@@ -17,6 +17,7 @@ type Row struct {
 	Prompt           builders.Passage
 	Chosen, Rejected builders.Passage // of a Preference
 	Completion       builders.Passage // of a Demonstration, or of a row that judges one answer
+	WholePrompt      bool             // its assistant turns are trained, too
 	Label            *bool            // whether the completion is a good one; nil: the row doesn't judge
 	Tools            []chat.Tool      // that the model could call
 	Shape            string           // what all rows of one file must share: the keys, and whether each holds text or messages
@@ -118,7 +119,7 @@ func (r *rowReader) values(list json.Raw) json.Raw {
 
 // conversation takes the messages of a demonstration; the last one is what it shows.
 func (r *rowReader) conversation(check func(*chat.Message) string) *Row {
-	row := &Row{Kind: builders.KindDemonstration, Prompt: r.passage("messages", check)}
+	row := &Row{Kind: builders.KindDemonstration, Prompt: r.passage("messages", check), WholePrompt: true}
 	nodes := row.Prompt.Nodes
 	last := len(nodes) - 1
 	if last < 0 || nodes[last].Message.Role != "assistant" {

@@ -1,23 +1,27 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/collator/rows"
 )
 
 func newDatasetConvertCmd() *cobra.Command {
 	var formats []string
 	var output, promptAs, jsonColumns string
 	var history, asJSON bool
+	var limits *dataset.Limits
 	cmd := &cobra.Command{
-		Use:   "convert RUN --format FORMAT",
-		Short: "Write a run's data set in another format",
-		Long: `Write a run's data set in another format, from its record log and the decisions made in the run: the same records, the same
-split. What a format can't carry is left out and counted, with the reason.
+		Use:   "convert PATH --format FORMAT",
+		Short: "Write a data set in another format",
+		Long: `Write a data set in another format: the same records, the same split. What a format can't carry is left out and counted, with
+the reason. PATH is a run's folder, whose record log and decisions are read, or rows as for dataset verify, with --output.
+Rows hold less than the run's records: no scores, no origin, and of kto, verl and atropos rows the record can't be told.
 
 FORMAT.parquet is FORMAT as Parquet, which says of every column what it holds: no reader guesses it from the first rows.
 sft_parquet and skyrl_pretokenized are made of the run's token batches instead: input_ids and labels, which TRL's SFTTrainer
@@ -26,11 +30,11 @@ trains as they are, and input_ids and loss_mask, which SkyRL's SFT trainer does.
 The rows go to the run's own dataset folder and are entered in its manifest, or to a folder of your choice with --output.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			run, err := findRun(args[0])
+			from, err := convertible(args[0], output, *limits)
 			if err != nil {
 				return err
 			}
-			opts, err := run.RowOptions()
+			opts, err := from.RowOptions()
 			if err != nil {
 				return exit.With(exit.Failed, err)
 			}
@@ -53,14 +57,17 @@ The rows go to the run's own dataset folder and are entered in its manifest, or 
 				switch {
 				case !ok:
 					return exit.Usagef("there is no format %q: the formats are %s", name, dataset.Names())
-				case f.FromBatches() && !dataset.HasBatches(run.Run):
-					return exit.Failedf("there are no token batches in %s: name a tokenizer in the YAML (collator.tokenizer) and run again", run.Run)
+				case f.FromBatches() && from.Run == "":
+					return exit.Usagef("%s rows are made of a run's token batches: name the run's folder", f.Name)
+				case f.FromBatches() && !dataset.HasBatches(from.Run):
+					return exit.Failedf("there are no token batches in %s: name a tokenizer in the YAML (collator.tokenizer) "+
+						"and run again", from.Run)
 				}
 				to = append(to, f)
 			}
-			c, err := dataset.Convert(cmd.Context(), run, to, opts, output)
+			c, err := convert(cmd.Context(), from, to, opts, output)
 			if err != nil {
-				return exit.Default(exit.Environment, err)
+				return err
 			}
 			if asJSON {
 				err = json.NewEncoder(cmd.OutOrStdout()).Encode(c)
@@ -83,6 +90,46 @@ The rows go to the run's own dataset folder and are entered in its manifest, or 
 	f.BoolVar(&history, "use-full-message-history", false,
 		"keep message prompts as messages in customizer rows; else the last message's text (default: as in the run)")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")
+	limits = rowLimits(cmd)
 	_ = cmd.MarkFlagRequired("format")
 	return cmd
+}
+
+func convert(
+	ctx context.Context, from *dataset.Place, to []dataset.Format, o rows.Options, output string,
+) (*dataset.Converted, error) {
+	if from.Run != "" {
+		c, err := dataset.Convert(ctx, from, to, o, output)
+		if err != nil {
+			return nil, exit.Default(exit.Environment, err)
+		}
+		return c, nil
+	}
+	c, err := dataset.ConvertRows(ctx, from.Texts()[0], to, o, output)
+	if err != nil { // most likely a row that can't be read
+		return nil, exit.Default(exit.Failed, err)
+	}
+	return c, nil
+}
+
+// convertible is a run, or the rows of one format, which need a folder to be converted to.
+func convertible(path, output string, limits dataset.Limits) (*dataset.Place, error) {
+	if run, err := findRun(path); err == nil {
+		return run, nil
+	}
+	p, err := findDataset(path, limits)
+	if err != nil {
+		return nil, err
+	}
+	p.Run = "" // one without its record log is rows to convert
+	switch texts := p.Texts(); {
+	case len(texts) == 0:
+		return nil, noTexts(p, path)
+	case len(texts) > 1:
+		return nil, exit.Usagef("%s holds rows of several formats: name the folder of one, such as %s", path, texts[0].Dir)
+	case output == "":
+		return nil, exit.Usagef("%s is not a run's folder, which converted rows could be added to: name another with --output",
+			path)
+	}
+	return p, nil
 }

@@ -65,6 +65,9 @@ type Decisions struct {
 	Warning string // what the user should know of the split; not in the file
 }
 
+// Decided holds decisions made elsewhere, by ordinal.
+func Decided(of []Decision) *Decisions { return &Decisions{of: of} }
+
 // Len is the number of records decided on.
 func (d *Decisions) Len() uint64 { return uint64(len(d.of)) }
 

@@ -78,10 +78,8 @@ func (c *Converted) write(
 	if err != nil {
 		return err
 	}
-	refused := map[Refused]int64{}
-	_, err = Write(ctx, Spec{
+	return c.texts(ctx, Spec{
 		Dir: dir, Log: p.Log(), Decisions: d, Formats: formats, Options: o,
-		Dropped: func(x ledger.Drop) { refused[Refused{Format: x.Format, Why: x.Detail}]++ },
 		Ready: func(texts []runfolder.Written, textFiles []runfolder.File) error {
 			_, err := WriteTokens(p.Run, dir, formats, func(tokens []runfolder.Written, tokenFiles []runfolder.File) error {
 				c.Formats = slices.Concat(texts, tokens)
@@ -93,6 +91,16 @@ func (c *Converted) write(
 			return err
 		},
 	})
+}
+
+// texts writes what s says and counts what no format can carry.
+func (c *Converted) texts(ctx context.Context, s Spec) error {
+	refused := map[Refused]int64{}
+	s.Dropped = func(x ledger.Drop) { refused[Refused{Format: x.Format, Why: x.Detail}]++ }
+	written, err := Write(ctx, s)
+	if s.Ready == nil {
+		c.Formats = written
+	}
 	for r, n := range refused {
 		r.Count = n
 		c.Refused = append(c.Refused, r)

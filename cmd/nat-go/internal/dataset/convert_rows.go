@@ -1,0 +1,126 @@
+package dataset
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+)
+
+// ConvertRows writes rows in other formats, without the run that they come from: each row is a record again, on the same
+// side of the split, and its example is named FILE:ROW. A row that can't be read ends it: verify lists all of them.
+func ConvertRows(ctx context.Context, from FormatFolder, formats []Format, o rows.Options, dir string) (*Converted, error) {
+	tmp, err := os.MkdirTemp("", "nat-go-convert-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(tmp)
+	sides, err := from.log(ctx, tmp)
+	if err != nil {
+		return nil, err
+	}
+	c := &Converted{Dir: dir}
+	return c, c.texts(ctx, Spec{Dir: dir, Log: tmp, Decisions: curate.Decided(sides), Formats: formats, Options: o})
+}
+
+// log makes a record log of the rows, and says on which side each record is.
+func (f FormatFolder) log(ctx context.Context, dir string) (sides []curate.Decision, err error) {
+	w, err := recordlog.Create(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer w.Close()
+	b := recordlog.NewBuilder([]string{""})
+	for _, file := range f.Files {
+		side := curate.Train
+		if file.Split == rows.Validation {
+			side = curate.Validation
+		}
+		err := file.each(func(n int64, line []byte) error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			id := fmt.Sprintf("%s:%d", path.Join(f.Format.Name, file.Name), n+1)
+			row, err := f.Format.Read(line)
+			if err == nil {
+				err = appendRow(w, b, id, row)
+			}
+			if err != nil {
+				return fmt.Errorf("%s:%d: %w", file.Path, n+1, err)
+			}
+			sides = append(sides, side)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return sides, w.Commit(nil, true)
+}
+
+func appendRow(w *recordlog.Writer, b *recordlog.Builder, id string, row *rows.Row) error {
+	record, err := recordOf(row)
+	if err != nil {
+		return err
+	}
+	ex := &ttc.Example{ID: id, Tools: row.Tools}
+	b.Begin(&ttc.Group{Key: id, Examples: []*ttc.Example{ex}})
+	if err := b.Record(0, record); err != nil {
+		return err
+	}
+	return w.Append(b.Group())
+}
+
+// recordOf is the record that a row was made of, but for what rows don't have: scores, policies and where it comes from.
+func recordOf(row *rows.Row) (builders.Record, error) {
+	switch {
+	case row.Label != nil:
+		return nil, fmt.Errorf("the row judges one answer, and which other one it was paired with is not in it: name the run's folder")
+	case row.Kind == builders.KindPreference:
+		return &builders.Preference{
+			Prompt: inline(row.Prompt), Chosen: inline(row.Chosen), Rejected: inline(row.Rejected), Reward: 1,
+		}, nil
+	case row.Kind != builders.KindDemonstration:
+		return nil, fmt.Errorf("the row holds a part of a %s only: name the run's folder", row.Kind)
+	}
+	d := &builders.Demonstration{Weight: 1}
+	all := builders.Passage{Nodes: slices.Concat(messages("user", row.Prompt), messages("assistant", row.Completion))}
+	d.Messages = inline(all)
+	if !row.WholePrompt && slices.ContainsFunc(row.Prompt.Nodes, isAssistant) {
+		d.Train = builders.TrainFlagged
+		for i, n := range all.Nodes {
+			d.Trained = append(d.Trained, i >= len(row.Prompt.Nodes) && isAssistant(n))
+		}
+	}
+	return d, nil
+}
+
+// messages are those of a passage, or the one that its text is.
+func messages(role string, p builders.Passage) []ttc.Node {
+	if p.IsText() {
+		return ttc.Chain([]chat.Message{{Role: role, Form: chat.Text, Text: p.Text}}, ttc.Assumed).Nodes
+	}
+	return p.Nodes
+}
+
+func isAssistant(n ttc.Node) bool { return n.Message.Role == "assistant" }
+
+// inline is a passage as a builder would write it.
+func inline(p builders.Passage) builders.Content {
+	if p.IsText() {
+		return builders.Content{Text: p.Text}
+	}
+	c := builders.Content{Ref: builders.Ref{Part: builders.InlineMessages}, Messages: []chat.Message{}}
+	for i := range p.Nodes {
+		c.Messages = append(c.Messages, p.Nodes[i].Message)
+	}
+	return c
+}
