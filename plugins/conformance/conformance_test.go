@@ -41,8 +41,8 @@ func TestGoodPluginPasses(t *testing.T) {
 	Test(t, Options{Spec: host.Spec{Path: bad}})
 }
 
-// Each check has a plugin that is bad in that way and no other, and fails that check and no other. The checks mostly wait,
-// so that many run at once.
+// Each check has a plugin that is bad in that way and no other, and fails that check and no other. The checks mostly
+// wait, so that many run at once.
 func TestBadPluginsFailTheirCheck(t *testing.T) {
 	t.Parallel()
 	names := Names()
@@ -63,6 +63,12 @@ func TestBadPluginsFailTheirCheck(t *testing.T) {
 		}
 		var failed []string
 		for _, c := range reports[i].Checks {
+			// One that sends more than it may is ended by the host, whenever that happens: a check that gives it many
+			// groups
+			// sees it on a busy machine.
+			if name == "slow-consumer" && strings.HasSuffix(c.Detail, "its process failed on the way and had to be started again") {
+				continue
+			}
 			if c.Status == Fail {
 				failed = append(failed, c.Name+": "+c.Detail)
 			}
