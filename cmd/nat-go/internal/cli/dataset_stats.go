@@ -30,7 +30,7 @@ PATH is a run's folder, or rows as for dataset verify. Rows have no scores, so m
 Trainers of text rows render them with the model's chat template. With --template it is counted what that one would leave
 out: reasoning, tool calls, and conversations that it refuses.`,
 		Example: `  nat-go dataset stats RUN --template MODEL`,
-		Args: cobra.ExactArgs(1),
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			render, err := renderer(source)
 			if err != nil {

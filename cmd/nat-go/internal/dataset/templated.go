@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/builders"
-	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/collator/turns"
+	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/chat/template"
