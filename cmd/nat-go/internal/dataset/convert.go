@@ -55,8 +55,8 @@ func (c *Converted) None() error {
 }
 
 // Convert writes a run's data set in other formats, from its record log, decisions and token batches alone. With dir
-// empty they go to the run's own dataset folder and are entered in its manifest; a failure before the last file is safe on
-// disk leaves the run as it was.
+// empty they go to the run's own dataset folder and are entered in its manifest; a failure before the last file is safe
+// on disk leaves the run as it was.
 func Convert(ctx context.Context, p *Place, formats []Format, o rows.Options, dir string) (*Converted, error) {
 	var names []string
 	for _, f := range formats {
@@ -81,13 +81,14 @@ func (c *Converted) write(
 	return c.texts(ctx, Spec{
 		Dir: dir, Log: p.Log(), Decisions: d, Formats: formats, Options: o,
 		Ready: func(texts []runfolder.Written, textFiles []runfolder.File) error {
-			_, err := WriteTokens(p.Run, dir, formats, func(tokens []runfolder.Written, tokenFiles []runfolder.File) error {
-				c.Formats = slices.Concat(texts, tokens)
-				if ready == nil {
-					return nil
-				}
-				return ready(c.Formats, slices.Concat(textFiles, tokenFiles))
-			})
+			_, err := WriteTokens(p.Run, dir, formats,
+				func(tokens []runfolder.Written, tokenFiles []runfolder.File) error {
+					c.Formats = slices.Concat(texts, tokens)
+					if ready == nil {
+						return nil
+					}
+					return ready(c.Formats, slices.Concat(textFiles, tokenFiles))
+				})
 			return err
 		},
 	})
@@ -156,7 +157,8 @@ func (c *Converted) Text(w io.Writer) error {
 	var b strings.Builder
 	for _, f := range c.Formats {
 		for _, file := range f.Files {
-			fmt.Fprintf(&b, "%s  %s\n", filepath.Join(c.Dir, filepath.FromSlash(file.Path)), ledger.Quantity(file.Rows, "row"))
+			fmt.Fprintf(&b, "%s  %s\n", filepath.Join(c.Dir, filepath.FromSlash(file.Path)),
+				ledger.Quantity(file.Rows, "row"))
 		}
 	}
 	for _, r := range c.Refused {

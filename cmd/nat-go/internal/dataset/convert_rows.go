@@ -15,9 +15,11 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// ConvertRows writes rows in other formats, without the run that they come from: each row is a record again, on the same
-// side of the split, and its example is named FILE:ROW. A row that can't be read ends it: verify lists all of them.
-func ConvertRows(ctx context.Context, from FormatFolder, formats []Format, o rows.Options, dir string) (*Converted, error) {
+// ConvertRows writes rows in other formats, without the run that they come from: each row is a record again, on the
+// same side of the split, and its example is named FILE:ROW. A row that can't be read ends it: verify lists all of
+// them.
+func ConvertRows(ctx context.Context, from FormatFolder, formats []Format, o rows.Options,
+	dir string) (*Converted, error) {
 	tmp, err := os.MkdirTemp("", "nat-go-convert-")
 	if err != nil {
 		return nil, err
@@ -79,7 +81,8 @@ func appendRow(w *recordlog.Writer, b *recordlog.Builder, id string, row *rows.R
 	return w.Append(b.Group())
 }
 
-// recordOf is the record that a row was made of, but for what rows don't have: scores, policies and where it comes from.
+// recordOf is the record that a row was made of, but for what rows don't have: scores, policies and where it comes
+// from.
 func recordOf(row *rows.Row) (builders.Record, error) {
 	switch {
 	case row.Label != nil:
