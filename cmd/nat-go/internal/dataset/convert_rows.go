@@ -19,7 +19,8 @@ import (
 // same side of the split, and its example is named FILE:ROW. A row that can't be read ends it: verify lists all of
 // them.
 func ConvertRows(ctx context.Context, from FormatFolder, formats []Format, o rows.Options,
-	dir string) (*Converted, error) {
+	dir string,
+) (*Converted, error) {
 	tmp, err := os.MkdirTemp("", "nat-go-convert-")
 	if err != nil {
 		return nil, err
