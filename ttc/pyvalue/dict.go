@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"strconv"
+	"unsafe"
 )
 
 // Dict is a Python dict: ordered by first insertion; setting a key again keeps its place and its first spelling.
@@ -56,6 +57,25 @@ func (d *Dict) Ref(key string) *Value {
 	if d.index != nil {
 		return d.indexed(key)
 	}
+	p, n, alike := unsafe.Pointer(unsafe.StringData(key)), uint64(len(key)), false
+	for i := range d.keys { // most keys are from Intern, as most that are asked for
+		k := &d.keys[i]
+		if k.n != n || k.kind != KindStr {
+			continue
+		}
+		if k.p == p {
+			return &d.values[i]
+		}
+		alike = true
+	}
+	if alike {
+		return d.spelled(key)
+	}
+	return nil
+}
+
+// spelled compares the texts of the keys.
+func (d *Dict) spelled(key string) *Value {
 	for i := range d.keys {
 		if d.keys[i].IsText(key) {
 			return &d.values[i]

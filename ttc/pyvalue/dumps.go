@@ -113,8 +113,8 @@ func (o *Dump) items(dst []byte, v Value, mark Marker, depth int) (_ []byte, err
 	}
 	dst = append(dst, '[')
 	for i, e := range items {
-		mark.at(v, len(dst))
 		if i > 0 {
+			mark.at(v, len(dst))
 			dst = append(dst, o.Item...)
 		}
 		dst = o.newline(dst, v, mark, depth+1)
@@ -142,8 +142,8 @@ func (o *Dump) dict(dst []byte, v Value, mark Marker, depth int) ([]byte, error)
 		if order != nil {
 			i = order[n]
 		}
-		mark.at(v, len(dst))
 		if n > 0 {
+			mark.at(v, len(dst))
 			dst = append(dst, o.Item...)
 		}
 		dst = o.newline(dst, v, mark, depth+1)
@@ -227,7 +227,9 @@ next:
 		n += 8 - done
 		i += 8
 	}
-	dst = room[:n]
+	if dst = room[:n]; isPlain(s[i:], o.ASCII) {
+		return append(append(dst, s[i:]...), '"')
+	}
 	for i < len(s) {
 		c := s[i]
 		if c >= ' ' && c != '"' && c != '\\' && (c < 0x7f || !o.ASCII) {
@@ -238,6 +240,16 @@ next:
 		dst, i = o.escape(dst, s, i)
 	}
 	return append(dst, '"')
+}
+
+// isPlain reports whether a few bytes stand for themselves in a JSON string.
+func isPlain(s string, ascii bool) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x7f && ascii {
+			return false
+		}
+	}
+	return true
 }
 
 // escapes has the high bit set of those of eight bytes that don't stand for themselves in a JSON string.

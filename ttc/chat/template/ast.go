@@ -126,6 +126,10 @@ type arguments struct {
 	stars  node // **kwargs or nil
 }
 
+func (a *arguments) empty() bool {
+	return len(a.plain)+len(a.names) == 0 && a.star == nil && a.stars == nil
+}
+
 func (a *arguments) nodes() []node {
 	out := append([]node(nil), a.plain...)
 	out = append(out, a.values...)

@@ -2,6 +2,7 @@ package template
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/nat-go/nat-go/ttc/internal/pytext"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
@@ -266,19 +267,21 @@ func (c *compiler) jump(p pos, f *frame, fl flow, otherwise string) stmt {
 }
 
 func (c *compiler) output(n *outputNode, f *frame) stmt {
-	steps := make([]stmt, len(n.items))
-	for i, item := range n.items {
-		switch item := item.(type) {
-		case *dataNode:
-			text, at := item.text, item.at()
-			steps[i] = func(st *state) flow {
-				st.pos = at
-				st.write(text, nil)
-				return flowOn
-			}
-		default:
-			steps[i] = c.print(item, f)
+	var steps []stmt
+	for i := 0; i < len(n.items); {
+		text, more := c.constantTexts(n.items[i:])
+		if more == 0 {
+			steps = append(steps, c.print(n.items[i], f))
+			i++
+			continue
 		}
+		at := n.items[i].at()
+		steps = append(steps, func(st *state) flow {
+			st.pos = at
+			st.write(text, nil)
+			return flowOn
+		})
+		i += more
 	}
 	if len(steps) == 1 {
 		return steps[0]
@@ -289,6 +292,25 @@ func (c *compiler) output(n *outputNode, f *frame) stmt {
 		}
 		return flowOn
 	}
+}
+
+// constantTexts are the texts that items begin with, as one, and how many of the items they are.
+func (c *compiler) constantTexts(items []node) (string, int) {
+	var text strings.Builder
+	for i, item := range items {
+		switch item := item.(type) {
+		case *dataNode:
+			text.WriteString(item.text)
+			continue
+		case *constNode:
+			if item.value.Kind() == pyvalue.KindStr && c.escaping == escapeOff {
+				text.WriteString(item.value.Text())
+				continue
+			}
+		}
+		return text.String(), i
+	}
+	return text.String(), len(items)
 }
 
 // print compiles the printing of an expression.
@@ -339,7 +361,7 @@ func (c *compiler) printValue(n node, f *frame) stmt {
 func (c *compiler) printFilter(n *filterNode, f *frame) stmt {
 	at := n.at()
 	switch {
-	case n.name == "trim" && len(n.args.nodes()) == 0:
+	case n.name == "trim" && n.args.empty():
 		of := c.ptr(n.node, f)
 		return func(st *state) flow {
 			v := of(st)
@@ -356,9 +378,14 @@ func (c *compiler) printFilter(n *filterNode, f *frame) stmt {
 	case n.name != "tojson":
 		return c.printValue(n, f)
 	}
-	of, arguments := c.expr(n.node, f), c.arguments(&n.args, f)
+	of, arguments, plain := c.expr(n.node, f), c.arguments(&n.args, f), n.args.empty()
 	return func(st *state) flow {
 		v := of(st)
+		if plain && v.Kind() == pyvalue.KindStr {
+			st.pos = at
+			st.printQuoted(&v)
+			return flowOn
+		}
 		a := arguments(st)
 		st.pos = at
 		st.step()
@@ -387,18 +414,25 @@ func (c *compiler) printSum(n *binaryNode, f *frame) stmt {
 	if n.op != "+" {
 		return c.printValue(n, f)
 	}
-	at := n.at()
-	operands := c.exprs(addends(n), f)
+	at, sum := n.at(), c.addition(n, f)
 	return func(st *state) flow {
-		var room [8]val
-		vals, plain := st.operands(room[:0], operands)
+		var room [4]val
+		vals, plain := sum.operands(st, room[:0])
 		st.pos = at
 		if !plain {
-			st.print(st.fold(vals))
+			st.print(sum.fold(st, vals))
 			return flowOn
 		}
-		for i := range vals {
-			st.write(vals[i].Text(), rawProv(vals[i]))
+		k := 0
+		for i := range sum.parts {
+			p := &sum.parts[i]
+			if p.of == nil {
+				st.write(p.text, nil)
+				continue
+			}
+			v := &vals[k]
+			k++
+			st.write(v.Text(), rawProv(*v))
 		}
 		return flowOn
 	}

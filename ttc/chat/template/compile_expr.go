@@ -1,6 +1,7 @@
 package template
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/nat-go/nat-go/ttc/pyvalue"
@@ -81,11 +82,18 @@ func (c *compiler) name(n *nameNode, f *frame) expr {
 }
 
 func (c *compiler) attribute(n *attrNode, f *frame) expr {
-	p := c.attributePtr(n, f)
+	if p := c.path(n, f); p != nil {
+		return func(st *state) val { return *p.ref(st) }
+	}
+	p := c.ptr(n, f)
 	return func(st *state) val { return *p(st) }
 }
 
 func (c *compiler) item(n *itemNode, f *frame) expr {
+	if _, l := c.lookup(n); l != nil {
+		p := c.ptr(n, f)
+		return func(st *state) val { return *p(st) }
+	}
 	of, at := c.expr(n.node, f), n.at()
 	if s, ok := n.index.(*sliceNode); ok {
 		start, stop, step := c.optional(s.start, f), c.optional(s.stop, f), c.optional(s.step, f)
@@ -98,10 +106,6 @@ func (c *compiler) item(n *itemNode, f *frame) expr {
 			st.pos = at
 			return st.slice(v, i, j, k)
 		}
-	}
-	if k, ok := n.index.(*constNode); ok && k.value.Kind() == pyvalue.KindStr && k.value.Text() != "" {
-		p := c.keyPtr(n, f, k.value)
-		return func(st *state) val { return *p(st) }
 	}
 	index := c.expr(n.index, f)
 	return func(st *state) val {
@@ -202,9 +206,12 @@ func (c *compiler) logic(n *logicNode, f *frame) expr {
 }
 
 func (c *compiler) compare(n *compareNode, f *frame) expr {
-	if is := c.equalsText(n, f); is != nil {
-		return func(st *state) val { return pyvalue.Bool(is(st)) }
-	}
+	is := c.condition(n, f)
+	return func(st *state) val { return pyvalue.Bool(is(st)) }
+}
+
+// comparison compiles a comparison that has no quicker way.
+func (c *compiler) comparison(n *compareNode, f *frame) condition {
 	first, at := c.expr(n.first, f), n.at()
 	type step struct {
 		op string
@@ -215,64 +222,52 @@ func (c *compiler) compare(n *compareNode, f *frame) expr {
 		steps[i] = step{o.op, c.expr(o.node, f)}
 	}
 	if len(steps) == 1 {
-		op, e := steps[0].op, steps[0].e
+		op, e, small := steps[0].op, steps[0].e, orders[steps[0].op]
 		equality := op == "==" || op == "!="
-		return func(st *state) val {
+		return func(st *state) bool {
 			a, b := first(st), e(st)
 			st.pos = at
-			if is, ok := compareSmall(op, &a, &b); ok {
+			if sign, ok := compareSmall(&a, &b); ok && small != 0 {
 				st.step()
-				return pyvalue.Bool(is)
+				return small>>sign&1 != 0
 			}
 			if equality && a.Kind() == pyvalue.KindStr && b.Kind() == pyvalue.KindStr {
 				st.step()
 				if len(a.Text()) == len(b.Text()) {
 					st.reads(a)
 				}
-				return pyvalue.Bool((a.Text() == b.Text()) == (op == "=="))
+				return (a.Text() == b.Text()) == (op == "==")
 			}
-			return pyvalue.Bool(st.holds(op, a, b))
+			return st.holds(op, a, b)
 		}
 	}
-	return func(st *state) val {
+	return func(st *state) bool {
 		a := first(st)
 		for _, s := range steps {
 			b := s.e(st)
 			st.pos = at
 			if !st.holds(s.op, a, b) {
-				return pyvalue.False
+				return false
 			}
 			a = b
 		}
-		return pyvalue.True
+		return true
 	}
 }
 
-// compareSmall compares two ints, or two bools, in the common case that they are small.
-func compareSmall(op string, a, b *val) (is, ok bool) {
+// orders are the operators that compare numbers: bit 0 is set of those that hold for a smaller first one, bit 1 for
+// equal ones, bit 2 for a larger.
+var orders = map[string]uint8{"<": 1, "<=": 3, "==": 2, "!=": 5, ">=": 6, ">": 4}
+
+// compareSmall compares two ints, or two bools, in the common case that they are small: 0, 1 or 2 for a smaller, equal
+// or larger first one.
+func compareSmall(a, b *val) (sign uint8, ok bool) {
 	if k := a.Kind(); k != b.Kind() || k != pyvalue.KindInt && k != pyvalue.KindBool {
-		return false, false
+		return 0, false
 	}
 	x, xok := a.Int64()
 	y, yok := b.Int64()
-	if !xok || !yok {
-		return false, false
-	}
-	switch op {
-	case "==":
-		return x == y, true
-	case "!=":
-		return x != y, true
-	case "<":
-		return x < y, true
-	case ">":
-		return x > y, true
-	case "<=":
-		return x <= y, true
-	case ">=":
-		return x >= y, true
-	}
-	return false, false
+	return uint8(1 + cmp.Compare(x, y)), xok && yok
 }
 
 func (c *compiler) binary(n *binaryNode, f *frame) expr {
@@ -316,44 +311,79 @@ func addends(n *binaryNode) []node {
 	return out
 }
 
-// sum compiles a + b + c + ... : templates put texts together so, and one pass over all of them beats a new text for
-// every plus.
-func (c *compiler) sum(n *binaryNode, f *frame) expr {
-	operands, at := c.exprs(addends(n), f), n.at()
-	return func(st *state) val {
-		var room [8]val
-		vals, plain := st.operands(room[:0], operands)
-		st.pos = at
-		if !plain {
-			return st.fold(vals)
-		}
-		b := st.borrow()
-		for i := range vals {
-			st.spend(len(vals[i].Text()))
-			b.write(vals[i].Text(), rawProv(vals[i]))
-		}
-		return st.finish(b)
-	}
+// addition is a + b + c + ... : templates put texts together so, and one pass over all of them beats a new text for
+// every plus. Texts that stand in the template are not evaluated.
+type addition struct{ parts []addend }
+
+// addend is a text, or an expression.
+type addend struct {
+	text string
+	of   expr
 }
 
-// operands evaluates expressions and reports whether all are texts, none of them Markup.
-func (st *state) operands(vals []val, exprs []expr) ([]val, bool) {
+func (c *compiler) addition(n *binaryNode, f *frame) *addition {
+	sum := &addition{}
+	for _, n := range addends(n) {
+		if k, ok := n.(*constNode); ok && k.value.Kind() == pyvalue.KindStr {
+			sum.parts = append(sum.parts, addend{text: k.value.Text()})
+			continue
+		}
+		sum.parts = append(sum.parts, addend{of: c.expr(n, f)})
+	}
+	return sum
+}
+
+// operands evaluates the expressions and reports whether all are texts, none of them Markup.
+func (a *addition) operands(st *state, vals []val) ([]val, bool) {
 	plain := true
-	for _, e := range exprs {
+	for i := range a.parts {
 		st.step()
-		v := e(st)
-		plain = plain && v.Kind() == pyvalue.KindStr && !isMarkup(v)
-		vals = append(vals, v)
+		if e := a.parts[i].of; e != nil {
+			v := e(st)
+			plain = plain && v.Kind() == pyvalue.KindStr && !isMarkup(v)
+			vals = append(vals, v)
+		}
 	}
 	return vals, plain
 }
 
-func (st *state) fold(vals []val) val {
-	v := vals[0]
-	for _, w := range vals[1:] {
+// fold adds one after the other.
+func (a *addition) fold(st *state, vals []val) (v val) {
+	for i := range a.parts {
+		w := pyvalue.Str(a.parts[i].text)
+		if a.parts[i].of != nil {
+			w, vals = vals[0], vals[1:]
+		}
+		if i == 0 {
+			v = w
+			continue
+		}
 		v = st.arithmetic("+", v, w)
 	}
 	return v
+}
+
+func (c *compiler) sum(n *binaryNode, f *frame) expr {
+	sum, at := c.addition(n, f), n.at()
+	return func(st *state) val {
+		var room [4]val
+		vals, plain := sum.operands(st, room[:0])
+		st.pos = at
+		if !plain {
+			return sum.fold(st, vals)
+		}
+		b := st.borrow()
+		for i := range sum.parts {
+			text, p := sum.parts[i].text, (*prov)(nil)
+			if sum.parts[i].of != nil {
+				text, p = vals[0].Text(), rawProv(vals[0])
+				vals = vals[1:]
+			}
+			st.spend(len(text))
+			b.write(text, p)
+		}
+		return st.finish(b)
+	}
 }
 
 func (c *compiler) unary(n *unaryNode, f *frame) expr {
@@ -524,6 +554,14 @@ func (c *compiler) filter(n *filterNode, f *frame) func(st *state, v val) val {
 			return missing
 		}
 	}
+	if n.args.empty() {
+		return func(st *state, v val) val {
+			st.pos = at
+			st.step()
+			st.reads(v)
+			return fn(st, v, &st.none)
+		}
+	}
 	return func(st *state, v val) val {
 		a := arguments(st)
 		st.pos = at
@@ -545,8 +583,20 @@ func (c *compiler) filterOf(n *filterNode, f *frame) func(st *state, v val) val 
 	return func(st *state, v val) val { return outer(st, inner(st, v)) }
 }
 
+// definedTest compiles `node is defined` and `node is undefined`.
+func (c *compiler) definedTest(n *testNode, f *frame) func(st *state) bool {
+	p, is := c.ptr(n.node, f), n.name == "defined"
+	return func(st *state) bool {
+		v := p(st)
+		return (v.Kind() != pyvalue.KindObject || asUndefined(*v) == nil) == is
+	}
+}
+
 func (c *compiler) test(n *testNode, f *frame) func(st *state) bool {
-	if is := plainTests[n.name]; is != nil && len(n.args.plain)+len(n.args.names) == 0 && n.args.star == nil && n.args.stars == nil {
+	if is := plainTests[n.name]; is != nil && n.args.empty() {
+		if n.name == "defined" || n.name == "undefined" {
+			return c.definedTest(n, f)
+		}
 		p := c.ptr(n.node, f)
 		return func(st *state) bool { return is(*p(st)) }
 	}

@@ -527,7 +527,12 @@ func (st *state) slice(v, i, j, k val) val {
 	case pyvalue.KindList, pyvalue.KindTuple:
 		items := v.Items()
 		start, stop, step := bounds(len(items), i, j, k)
-		out := pick(st, items, start, stop, step)
+		var out []val
+		if step == 1 && start < stop { // what can't be changed is shared
+			out = items[start:stop:stop]
+		} else {
+			out = pick(st, items, start, stop, step)
+		}
 		if v.Kind() == pyvalue.KindTuple {
 			return st.newTuple(out)
 		}

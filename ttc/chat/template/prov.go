@@ -19,8 +19,8 @@ type Source struct {
 // FromTools is Source.Message for text that comes from the tool definitions.
 const FromTools = -2
 
-// prov is the provenance of a text, carried as the tag of a value: its spans, as in a Result. A nil prov is template text. On
-// numbers, None and the like it has one empty span: whatever is printed of the value comes from there.
+// prov is the provenance of a text, carried as the tag of a value: its spans, as in a Result. A nil prov is template
+// text. On numbers, None and the like it has one empty span: whatever is printed of the value comes from there.
 type prov struct {
 	pyvalue.Tag
 	spans   []Span
@@ -73,8 +73,8 @@ func isMarkup(v val) bool {
 	return p != nil && p.markup
 }
 
-// asTag is p as values carry it. Provenances of what is rendered are shared by renders, and not written to: they have been
-// through here.
+// asTag is p as values carry it. Provenances of what is rendered are shared by renders, and not written to: they have
+// been through here.
 func (p *prov) asTag() *pyvalue.Tag {
 	if p.Of == nil {
 		p.Of = p
@@ -225,8 +225,8 @@ func (b *provBuilder) unquote(s string, src *Source, off int) {
 	})
 }
 
-// eachEscape walks a quoted text: runs that stand for themselves, and escapes (and quotes) of out bytes that stand for in
-// bytes of the text.
+// eachEscape walks a quoted text: runs that stand for themselves, and escapes (and quotes) of out bytes that stand for
+// in bytes of the text.
 func eachEscape(s string, f func(out, in int)) {
 	f(1, 0)
 	run := 1
@@ -302,11 +302,15 @@ type builder struct {
 // write appends a whole text.
 func (b *builder) write(s string, p *prov) {
 	b.b = append(b.b, s...)
-	if p == nil {
+	switch {
+	case p == nil:
 		b.p.n += len(s)
-		return
+	case len(p.spans) == 1 && p.spans[0].End == len(s) && p.spans[0].Start == 0: // a field, whole
+		one := &p.spans[0]
+		b.p.add(len(s), one.Source, one.Offset, one.Mode)
+	default:
+		b.p.addAll(p, len(s))
 	}
-	b.p.addAll(p, len(s))
 }
 
 func (b *builder) writeSlice(s string, p *prov, i, j int) {
@@ -354,20 +358,29 @@ func (m *marker) mark(v val, dst int) {
 	m.st.step()
 	m.st.room(dst - m.base + spanSize*(len(m.b.p.spans)-m.spans))
 	m.b.p.add(dst-m.at, m.src, m.off, m.mode)
-	m.at, m.src, m.off, m.mode = dst, nil, 0, Flat
+	m.at = dst
+	m.src, m.off, m.mode = origin(&v)
+}
+
+// origin is what a printed value comes from, and how.
+func origin(v *val) (src *Source, off int, mode Mode) {
 	switch v.Kind() {
 	case pyvalue.KindList, pyvalue.KindTuple, pyvalue.KindDict:
-		m.src, _ = v.Tag().(*Source)
-		return
+		src, _ = v.Tag().(*Source)
+		return src, 0, Flat
 	}
-	p := rawProv(v)
-	if p == nil {
-		return
+	p := rawProv(*v)
+	if p == nil || len(p.spans) == 0 {
+		return nil, 0, Flat
 	}
-	m.src, m.off = p.at(0)
-	if v.Kind() == pyvalue.KindStr && len(p.spans) == 1 && p.spans[0].Mode == Linear && p.spans[0].End == len(v.Text()) && !p.markup {
-		m.mode = Quoted
+	s := &p.spans[0]
+	if mode = Flat; s.Start == 0 {
+		src, off = s.Source, s.Offset
 	}
+	if v.Kind() == pyvalue.KindStr && len(p.spans) == 1 && s.Mode == Linear && s.End == len(v.Text()) && !p.markup {
+		mode = Quoted
+	}
+	return src, off, mode
 }
 
 // end accounts for the last of dst bytes.

@@ -218,6 +218,21 @@ func (st *state) print(v val) {
 	st.printRepr(v)
 }
 
+// printQuoted prints json.dumps of a text.
+func (st *state) printQuoted(v *val) {
+	st.step()
+	b := st.out
+	start := b.size()
+	st.room(len(v.Text()))
+	n := len(b.b)
+	out, err := pyvalue.Dump{}.Append(b.b, *v, nil)
+	check(err)
+	b.b = out
+	src, off, mode := origin(v)
+	b.p.add(len(out)-n, src, off, mode)
+	st.spend(b.size() - start)
+}
+
 // printRepr prints what is no text.
 func (st *state) printRepr(v val) {
 	n := st.out.size()

@@ -1,0 +1,30 @@
+package template
+
+import "testing"
+
+// TestShortcuts: what is compiled to something quicker than its parts says what Jinja says, at the edges where it could
+// differ.
+func TestShortcuts(t *testing.T) {
+	for src, want := range map[string]string{
+		"{{ 1 if 'a'|length > 0 else 2 }}":                                                "1",
+		"{{ 1 if ''|length > 0 else 2 }}":                                                 "2",
+		"{{ ''|length == 0 }} {{ []|length == 0 }}":                                       "True True",
+		"{% if x|length > 0 %}y{% else %}n{% endif %}":                                    "n",
+		"{{ range(3)|length > 0 }}{{ {}|length > 0 }}":                                    "TrueFalse",
+		"{% set a = [1, 2, 3] %}{{ a[0] }}{{ a[-1] }}{{ a[1:] }}{{ a[7] }}":               "13[2, 3]",
+		"{{ 'abc'[1] }}{{ {0: 5}[0] }}{{ [1, 2, 3][1:][1:][0] }}{{ (1, 2)[:1] }}":         "b53(1,)",
+		"{{ 'a' + 'b' + 'c' }}{{ 'x' ~ 'y' }}{{ 1 + 2 }}{{ 'a' }}{{ 'b' }}c":              "abcxy3abc",
+		"{% set d = {'items': 1, 'k': {'n': [4]}} %}{{ d['items'] }}{{ d.k.n[0] }}":       "14",
+		"{% set d = {'items': 1} %}{{ d.items is callable }}{{ d.k is defined }}":         "TrueFalse",
+		"{{ 1 < 2 }}{{ 2 <= 2 }}{{ 3 > 4 }}{{ 4 >= 4 }}{{ 1 != 2 }}":                      "TrueTrueFalseTrueTrue",
+		"{{ '\"é\\n'|tojson }}{% autoescape true %}{{ '<' }}{{ '>' }}{% endautoescape %}": `"\"é\n"&lt;&gt;`,
+	} {
+		tmpl, err := Compile(src)
+		if err != nil {
+			t.Fatalf("%s: %v", src, err)
+		}
+		if got, err := tmpl.Render(Input{}); err != nil || got.Text != want {
+			t.Errorf("%s: got %q (%v), want %q", src, got.Text, err, want)
+		}
+	}
+}
