@@ -18,6 +18,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/internal/table"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source/tables"
@@ -28,18 +29,20 @@ type Input struct {
 	Path    string    `json:"path"` // as the user named it
 	Size    int64     `json:"size"` // bytes on disk
 	ModTime time.Time `json:"mod_time"`
-	Sum     uint64    `json:"sum,omitempty"` // rolling hash over its entries, once it was read to its end
+	ETag    string    `json:"etag,omitempty"` // of an object: what its storage knows its content by
+	Sum     uint64    `json:"sum,omitempty"`  // rolling hash over its entries, once it was read to its end
 }
 
 // Same says whether two inputs are the same file as far as size, time and (where both know it) content tell.
 func (in Input) Same(other Input) bool {
 	return in.Path == other.Path && in.Size == other.Size && in.ModTime.Equal(other.ModTime) &&
+		(in.ETag == "" || other.ETag == "" || in.ETag == other.ETag) &&
 		(in.Sum == 0 || other.Sum == 0 || in.Sum == other.Sum)
 }
 
 // Identify is what several files or folders are known by, as one input: the bytes of all files, and the time of the
 // last change.
-func Identify(paths []string) (Input, error) {
+func Identify(ctx context.Context, paths []string) (Input, error) {
 	in := Input{Path: strings.Join(paths, ", ")}
 	add := func(info fs.FileInfo, err error) error {
 		if errors.Is(err, fs.ErrNotExist) { // gone since the folder was read
@@ -54,6 +57,17 @@ func Identify(paths []string) (Input, error) {
 		return err
 	}
 	for _, p := range paths {
+		if objects.Is(p) {
+			o, err := objects.OfProcess().Stat(ctx, p)
+			if err != nil {
+				return in, openError(p, err)
+			}
+			in.Size, in.ETag = in.Size+o.Size, in.ETag+o.ETag
+			if o.ModTime.After(in.ModTime) {
+				in.ModTime = o.ModTime
+			}
+			continue
+		}
 		info, err := os.Stat(p)
 		if err != nil {
 			return in, openError(p, err)
@@ -102,6 +116,13 @@ func Matches(paths []string) ([]string, error) {
 			out = append(out, p)
 			continue
 		}
+		if objects.Is(p) {
+			if err := objects.Check(p); err != nil {
+				return nil, openError(p, err)
+			}
+			out = append(out, p)
+			continue
+		}
 		_, err := os.Stat(p)
 		if err != nil && strings.ContainsAny(p, "*?[") {
 			matches, err := filepath.Glob(p)
@@ -127,7 +148,7 @@ func Matches(paths []string) ([]string, error) {
 }
 
 func expandOne(path, name string) ([]string, error) {
-	if path == Stdin {
+	if path == Stdin || objects.Is(path) {
 		return []string{path}, nil
 	}
 	info, err := os.Stat(path)
@@ -204,6 +225,9 @@ func escapeGlob(folder, path string) string {
 }
 
 func openError(path string, err error) error {
+	if e := objectError(err); e != nil {
+		return e
+	}
 	var pe *os.PathError
 	if errors.As(err, &pe) {
 		err = pe.Err
@@ -213,6 +237,15 @@ func openError(path string, err error) error {
 		help = "Check the path; relative ones start at the working folder"
 	}
 	return &Error{Path: path, Offset: -1, What: err.Error(), Help: help, Err: err}
+}
+
+// objectError is an error about an object, as one about an input; nil: err is about something else.
+func objectError(err error) error {
+	var oe *objects.Error
+	if !errors.As(err, &oe) {
+		return nil
+	}
+	return &Error{Path: oe.Path, Offset: -1, What: oe.What, Help: oe.Help, Err: err}
 }
 
 // File is an open input, uncompressed as it is read.
@@ -238,6 +271,9 @@ func OpenPlain(ctx context.Context, path string) (*File, error) {
 
 func open(ctx context.Context, file *File) (*File, error) {
 	path := file.ID.Path
+	if objects.Is(path) {
+		return file.orClosed(file.startObject(ctx, 0))
+	}
 	in, err := openPipe(ctx, path)
 	switch {
 	case err != nil:
@@ -248,6 +284,11 @@ func open(ctx context.Context, file *File) (*File, error) {
 	default:
 		err = file.startRegular(ctx, 0)
 	}
+	return file.orClosed(err)
+}
+
+// orClosed is the file, or nothing after an error.
+func (file *File) orClosed(err error) (*File, error) {
 	if err != nil {
 		file.Close()
 		return nil, err
@@ -262,11 +303,26 @@ func openAt(ctx context.Context, path string, offset int64) (*File, error) {
 	if offset == 0 {
 		return open(ctx, file)
 	}
-	if err := file.startRegular(ctx, offset); err != nil {
-		file.Close()
-		return nil, err
+	if objects.Is(path) {
+		return file.orClosed(file.startObject(ctx, offset))
 	}
-	return file, nil
+	return file.orClosed(file.startRegular(ctx, offset))
+}
+
+// startObject opens an object, and begins to read it at offset.
+func (file *File) startObject(ctx context.Context, offset int64) error {
+	o, err := objects.OfProcess().Open(ctx, file.ID.Path)
+	if err != nil {
+		return openError(file.ID.Path, err)
+	}
+	file.closers = append(file.closers, o.Close)
+	file.ID.Size, file.ID.ModTime, file.ID.ETag = o.Size, o.ModTime, o.ETag
+	if offset > 0 {
+		o.GoTo(offset)
+		file.Reader = o
+		return nil
+	}
+	return file.start(o, o)
 }
 
 // startRegular opens a regular file, and begins to read it at offset.
@@ -418,6 +474,9 @@ func (file *File) Close() (err error) {
 // ReadError says for a person what went wrong while reading values from path. whole is the number of entries read
 // before.
 func ReadError(path string, err error, whole int64) error {
+	if e := objectError(err); e != nil {
+		return e
+	}
 	var se *json.SyntaxError
 	switch {
 	case errors.As(err, &se) && se.Truncated:

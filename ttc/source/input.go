@@ -8,6 +8,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/nat-go/nat-go/internal/objects"
 )
 
 // input is an open file whose reads end with a context, also where nothing comes: from a named pipe, a terminal.
@@ -43,6 +45,13 @@ func (in *input) Close() error {
 
 // ReadFile reads a whole file of at most so many bytes, until ctx ends.
 func ReadFile(ctx context.Context, path string, most int64) ([]byte, error) {
+	if objects.Is(path) {
+		b, err := objects.OfProcess().ReadAll(ctx, path, most)
+		if err != nil {
+			return nil, openError(path, err)
+		}
+		return b, nil
+	}
 	in, err := openInput(ctx, path)
 	if err != nil {
 		return nil, err

@@ -45,7 +45,7 @@ func newSource(
 		r.Close()
 		return nil, err
 	}
-	input, err := source.Identify(named)
+	input, err := source.Identify(ctx, named)
 	if err != nil {
 		r.Close()
 		return nil, err

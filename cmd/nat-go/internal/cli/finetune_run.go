@@ -62,7 +62,7 @@ A file is JSON lines, JSON, Parquet or CSV, also compressed with gzip or zstd; a
 	f := cmd.Flags()
 	f.StringVar(&req.ConfigFile, "config-file", "", "configuration: a NAT file, or one of nat-go's with base: nat.yml")
 	f.StringArrayVarP(&req.Overrides, "override", "o", nil, "override a setting: PATH=VALUE or PATH VALUE (repeatable)")
-	f.StringArrayVar(&req.From, "from", nil, "input file, folder or pattern (repeatable); each file is a collection run")
+	f.StringArrayVar(&req.From, "from", nil, "input file, folder, pattern or object (s3://...) (repeatable); each file is a collection run")
 	f.StringVar(&req.Endpoint, "endpoint", "", "collect from the nat serve at this address rather than read inputs")
 	f.IntVar(&timeout, "endpoint-timeout", 300, "seconds that the endpoint may take for one question")
 	f.StringVar(&req.Dataset, "dataset", "", "questions for --endpoint: .json, .jsonl or .csv; default: those of eval.general.dataset")

@@ -3,12 +3,14 @@ package cli
 import (
 	"bytes"
 	"io"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
+	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/internal/terminal"
 )
@@ -22,9 +24,10 @@ func newLogger(cmd *cobra.Command) zerolog.Logger {
 	return zerolog.New(w).Level(logLevel(cmd)).With().Timestamp().Logger()
 }
 
-// hide masks the values that are added to what it returns in all that the command prints from then on.
+// hide masks the values that are added to what it returns, and the environment's credentials, in all that the command
+// prints from then on.
 func hide(cmd *cobra.Command) *secret.Values {
-	values := new(secret.Values)
+	values := secret.NewValues(objects.Secrets(os.Getenv)...)
 	for _, w := range []io.Writer{cmd.OutOrStdout(), cmd.ErrOrStderr()} {
 		if t, ok := w.(*terminal.Writer); ok {
 			t.Hide(values)

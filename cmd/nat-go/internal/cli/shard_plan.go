@@ -75,7 +75,7 @@ built by something else is refused.`,
 		&req.From,
 		"from",
 		nil,
-		"input file, folder or pattern (repeatable); each file is a collection run",
+		"input file, folder, pattern or object (s3://...) (repeatable); each file is a collection run",
 	)
 	inputFlags(f, &req.Source, &req.Map)
 	f.StringArrayVar(&req.Builders, "builder", nil,

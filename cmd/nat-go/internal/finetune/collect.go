@@ -82,7 +82,7 @@ func (r *run) collect(ctx context.Context, in *inputs) error {
 		return exit.With(exit.Environment, fmt.Errorf("%w; `nat-go finetune resume %s` goes on where this stopped", err, r.plan.folder))
 	}
 	in.paths = paths
-	if err := in.identify(); err != nil {
+	if err := in.identify(ctx); err != nil {
 		return exit.With(exit.Environment, err)
 	}
 	return err

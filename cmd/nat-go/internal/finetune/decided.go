@@ -1,6 +1,7 @@
 package finetune
 
 import (
+	"context"
 	"debug/elf"
 	"encoding/hex"
 	"encoding/json"
@@ -12,12 +13,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nat-go/nat-go/builders/sdpo"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/command"
 	"github.com/nat-go/nat-go/ttc/source/endpoint"
@@ -222,7 +225,7 @@ func (p *plan) decidedByScorer(d *runfolder.Decided) error {
 
 // addFile adds what a file holds; one that is not there is as good as empty, and is reported by whoever reads it.
 func addFile(d *runfolder.Decided, name, path string) error {
-	if _, err := os.Stat(path); err != nil {
+	if _, err := os.Stat(path); err != nil && !objects.Is(path) {
 		return nil
 	}
 	sum, err := contentSum(path)
@@ -232,8 +235,15 @@ func addFile(d *runfolder.Decided, name, path string) error {
 	return err
 }
 
-// contentSum is a hash of what a regular file holds; another is known by nothing.
+// contentSum is a hash of what a regular file holds; another is known by nothing. Of an object its storage tells.
 func contentSum(path string) (string, error) {
+	if objects.Is(path) {
+		in, err := source.Identify(context.Background(), []string{path})
+		if err != nil {
+			return "", exit.With(exit.Environment, err)
+		}
+		return fmt.Sprintf("%d %s %s", in.Size, in.ETag, in.ModTime.Format(time.RFC3339)), nil
+	}
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {
 		return "", err

@@ -15,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/intake"
+	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/nat"
 	"github.com/nat-go/nat-go/ttc/source/scores"
@@ -44,7 +45,7 @@ func findInputs(ctx context.Context, p *plan) (*inputs, error) {
 		return nil, err
 	}
 	in.limit, in.scores, in.lower = p.Limit, p.scores, lowerIsBetter(p.config)
-	if err := in.identify(); err != nil {
+	if err := in.identify(ctx); err != nil {
 		return nil, exit.With(exit.Environment, err)
 	}
 	switch {
@@ -79,13 +80,21 @@ func lowerIsBetter(c *config.Config) string {
 	return ""
 }
 
-func (in *inputs) identify() error {
+func (in *inputs) identify(ctx context.Context) error {
 	if in.as != nil {
-		one, err := source.Identify(in.as)
+		one, err := source.Identify(ctx, in.as)
 		in.began = []source.Input{one}
 		return err
 	}
 	for _, path := range in.paths {
+		if objects.Is(path) {
+			one, err := source.Identify(ctx, []string{path})
+			if err != nil {
+				return err
+			}
+			in.began = append(in.began, one)
+			continue
+		}
 		in.began = append(in.began, identify(path))
 	}
 	return nil

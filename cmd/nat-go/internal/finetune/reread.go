@@ -45,7 +45,7 @@ func Reread(ctx context.Context, folder runfolder.Folder, f func(*ttc.Example) (
 	if in.collect != nil {
 		return exit.Failedf("they were collected for the run")
 	}
-	if err := in.identify(); err != nil {
+	if err := in.identify(ctx); err != nil {
 		return exit.With(exit.Environment, err)
 	}
 	if err := in.unchanged(b.Inputs); err != nil {

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/nat-go/nat-go/internal/objects/objectstest"
+)
+
+// newObjectBed has the inputs of the shards' tests, two more, and all of them in a server, behind a proxy that spoils
+// requests.
+func newObjectBed(t *testing.T, server *objectstest.Server, examples int) (*bed, *objectstest.Proxy) {
+	t.Helper()
+	b := newShardBed(t, examples)
+	r := rand.New(rand.NewPCG(9, 9))
+	var packed, table bytes.Buffer
+	w, err := zstd.NewWriter(&packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = w.Write([]byte(scored(r, examples/5)))
+	_ = w.Close()
+	b.write(t, "in/f.jsonl.zst", packed.String())
+	type row struct {
+		ID     string  `parquet:"id"`
+		Turn   string  `parquet:"turn_id"`
+		Prompt string  `parquet:"prompt"`
+		Output string  `parquet:"output"`
+		Score  float64 `parquet:"score"`
+	}
+	var rows []row
+	for i := range examples / 2 {
+		rows = append(rows, row{
+			strconv.Itoa(i / 3), "t", "prompt " + strconv.Itoa(i/3), "answer " + strconv.Itoa(i), float64(i%3) / 2,
+		})
+	}
+	if err := parquet.Write(&table, rows); err != nil {
+		t.Fatal(err)
+	}
+	b.write(t, "in/g.parquet", table.String())
+	text, err := os.ReadFile(filepath.Join(b.dir, "dpo.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	local := strings.Replace(string(text), "in/e.jsonl]", "in/e.jsonl, in/f.jsonl.zst, in/g.parquet]", 1)
+	b.write(t, "dpo.yml", local)
+	b.write(t, "objects.yml", strings.ReplaceAll(local, "in/", "s3://"+objectstest.Bucket+"/in/"))
+	entries, err := os.ReadDir(filepath.Join(b.dir, "in"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		data, err := os.ReadFile(filepath.Join(b.dir, "in", e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		server.Put(t, "in/"+e.Name(), data)
+	}
+	p := objectstest.NewProxy(t, server.Address, 7, 0.3)
+	for k, v := range objectstest.Environment(p.Address) {
+		b.env = append(b.env, k+"="+v)
+	}
+	return b, p
+}
+
+// noCredentials looks for the server's secret in what was printed and in every file that was written.
+func (b *bed) noCredentials(t *testing.T, printed ...result) {
+	t.Helper()
+	for _, r := range printed {
+		if strings.Contains(r.stdout+r.stderr, objectstest.Secret) || strings.Contains(r.stdout+r.stderr, objectstest.ID) {
+			t.Errorf("a credential was printed:\n%s%s", r.stdout, r.stderr)
+		}
+	}
+	err := filepath.WalkDir(b.dir, func(path string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if bytes.Contains(text, []byte(objectstest.Secret)) || bytes.Contains(text, []byte(objectstest.ID)) {
+			t.Errorf("%s has a credential in it", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// made is what a run made: its data set and what was dropped, without what names the inputs.
+func (b *bed) made(t *testing.T, out string) map[string]string {
+	t.Helper()
+	files := b.content(t, out)
+	text, err := os.ReadFile(filepath.Join(b.dir, out, "r", "dropped.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files["dropped.jsonl"] = strings.ReplaceAll(string(text), "s3://"+objectstest.Bucket+"/", "")
+	for _, name := range []string{"manifest.json", "config.yml"} {
+		delete(files, name)
+	}
+	for name := range files {
+		if strings.HasPrefix(name, "records/") {
+			delete(files, name) // the log has the paths of the inputs
+		}
+	}
+	return files
+}
+
+// TestObjectsAsInputs reads all kinds of files from two servers through a network that fails, and makes of them what it
+// makes of files: whole, and in shards that begin in the middle of an object.
+func TestObjectsAsInputs(t *testing.T) {
+	objectstest.Each(t, func(t *testing.T, server *objectstest.Server) {
+		b, proxy := newObjectBed(t, server, 150)
+		b.must(t, b.command(nil, "finetune", "run", "--config-file", "dpo.yml", "--run-id", "r", "--output-dir", "local"))
+		want := b.made(t, "local")
+		r := b.must(t, b.command(nil, "finetune", "run", "--config-file", "objects.yml", "--run-id", "r",
+			"--output-dir", "whole", "--verbose"))
+		b.noCredentials(t, r)
+		if d := cmp.Diff(want, b.made(t, "whole")); d != "" {
+			t.Errorf("objects make another data set than files (-want +got):\n%s", d)
+		}
+		b.noCredentials(t, b.must(t, b.planned("parts", "objects.yml", "--shards", "4")))
+		for _, i := range []int{2, 0, 3, 1} {
+			b.noCredentials(t, b.must(t, b.shard("parts", "build", i)))
+		}
+		b.noCredentials(t, b.must(t, b.merged("parts")))
+		if d := cmp.Diff(want, b.made(t, "parts")); d != "" {
+			t.Errorf("shards of objects make another data set (-want +got):\n%s", d)
+		}
+		if n := len(proxy.Faults()); n < 5 {
+			t.Errorf("faults: %v", proxy.Faults())
+		}
+	})
+}
+
+// TestObjectsRefused: what can't be read, and an object that changed between plan and shard.
+func TestObjectsRefused(t *testing.T) {
+	server := objectstest.Moto(t)
+	b, _ := newObjectBed(t, server, 20)
+	from := func(path string) []string {
+		return []string{"finetune", "run", "--from", path, "--builder", "dpo", "--run-id", "r", "--output-dir", "x"}
+	}
+	s3 := "s3://" + objectstest.Bucket
+	b.refused(t, b.command(nil, from(s3+"/in/*.jsonl")...), 3, "patterns are not looked up", "Name each object")
+	b.refused(t, b.command(nil, from(s3+"/in/")...), 3, "names no object")
+	b.refused(t, b.command(nil, from(s3+"/in/none.jsonl")...), 3, "there is no such object", "Check the bucket")
+	b.refused(t, b.command(nil, from("https://127.0.0.1:1/a.jsonl?X-Amz-Signature="+objectstest.Secret)...), 3,
+		"its query (?...) may be a signature")
+	b.must(t, b.planned("p", "objects.yml", "--shards", "2"))
+	key := "in/a.jsonl"
+	text := server.Get(t, key)
+	at := bytes.LastIndex(text, []byte("answer"))
+	server.Put(t, key, slices.Concat(text[:at], []byte("Answer"), text[at+6:]))
+	b.refused(t, b.shard("p", "build", 1), 4, "in/a.jsonl", "make a plan in another folder")
+	if _, err := os.Stat(filepath.Join(b.dir, "x")); err == nil {
+		t.Error("a run folder was made")
+	}
+}
+
+// TestObjectPage runs what the page of object storage shows, against a server with the files of its folder.
+func TestObjectPage(t *testing.T) {
+	server := objectstest.Moto(t)
+	page := filepath.Join("..", "..", "examples", "shard", "objects.md")
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers, err := os.ReadFile(filepath.Join(filepath.Dir(page), "answers.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Put(t, "answers.jsonl", answers)
+	for k, v := range objectstest.Environment(server.Address) {
+		t.Setenv(k, v)
+	}
+	t.Setenv("PATH", filepath.Dir(program(t))+string(os.PathListSeparator)+os.Getenv("PATH"))
+	t.Setenv("NO_COLOR", "1")
+	checkLinks(t, page, string(text))
+	if n := runPage(t, t.TempDir(), string(text), ""); n == 0 {
+		t.Error("the page shows nothing")
+	}
+}

@@ -1,0 +1,154 @@
+package objects
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/minio/minio-go/v7"
+
+	"github.com/nat-go/nat-go/internal/secret"
+	"github.com/nat-go/nat-go/internal/terminal"
+)
+
+// Error is something that can't be done with an object, for a person. It has no credential in it.
+type Error struct {
+	Path string
+	What string
+	Help string
+	Err  error // fs.ErrNotExist, fs.ErrPermission, fs.ErrExist, ErrChanged, a context's; else nil
+
+	final bool   // trying again is no use
+	pause string // in seconds, as the service asks for it
+}
+
+func (e *Error) Error() string {
+	s := e.Path + ": " + e.What
+	if e.Help != "" {
+		s += ". " + e.Help
+	}
+	return s
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// ErrChanged is the cause of an error about an object that is not what it was when it was opened.
+var ErrChanged = errors.New("the object changed")
+
+// statusError is an answer that is no good.
+type statusError struct {
+	status     int
+	code       string // of S3: "SlowDown"
+	message    string
+	retryAfter string
+}
+
+func (e *statusError) Error() string {
+	text := e.code
+	if text == "" {
+		text = http.StatusText(e.status)
+	}
+	if e.message != "" {
+		text += ": " + e.message
+	}
+	return fmt.Sprintf("status %d, %s", e.status, text)
+}
+
+// maxMessage is how much of what a service says is repeated.
+const maxMessage = 300
+
+// explain makes of what went wrong an error for a person, without secrets.
+func explain(ctx context.Context, p, doing string, err error, hidden *secret.Values) *Error {
+	var known *Error
+	if errors.As(err, &known) {
+		return known
+	}
+	if ctx.Err() != nil {
+		return &Error{Path: p, What: doing + " was interrupted", Err: context.Cause(ctx), final: true}
+	}
+	e := &Error{Path: p}
+	status := answered(err)
+	if status == nil {
+		e.final = certain(err)
+		var ue *url.Error
+		if errors.As(err, &ue) {
+			err = ue.Err // without the address
+		}
+		if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+			err = errors.New("the connection was closed before all had come")
+		}
+		e.What = doing + ": " + clean(err.Error(), hidden)
+		return e
+	}
+	e.pause = status.retryAfter
+	e.What = doing + ": " + clean(status.Error(), hidden)
+	switch s := status.status; {
+	case s == http.StatusNotFound:
+		e.Err, e.Help, e.final = fs.ErrNotExist, "Check the bucket and the key", true
+		e.What = "there is no such object (" + clean(status.Error(), hidden) + ")"
+	case s == http.StatusUnauthorized || s == http.StatusForbidden:
+		e.Err, e.Help, e.final = fs.ErrPermission, "Check the credentials in the environment, and what they allow", true
+	case s == http.StatusPreconditionFailed:
+		e.Err, e.final = ErrChanged, true
+	case s == http.StatusMovedPermanently || s == http.StatusTemporaryRedirect:
+		e.Help, e.final = "Check AWS_REGION and AWS_ENDPOINT_URL: the bucket is elsewhere", true
+	default:
+		e.final = !passing(s, status.code)
+	}
+	return e
+}
+
+// answered is the answer that an error is about; nil: there was none.
+func answered(err error) *statusError {
+	var own *statusError
+	if errors.As(err, &own) {
+		return own
+	}
+	var s3 minio.ErrorResponse
+	if !errors.As(err, &s3) || s3.StatusCode == 0 {
+		return nil
+	}
+	return &statusError{status: s3.StatusCode, code: s3.Code, message: s3.Message}
+}
+
+// passing says whether an answer may be another the next time.
+func passing(status int, code string) bool {
+	switch code {
+	case "RequestTimeout", "BadDigest", "IncompleteBody", "InvalidDigest", "XAmzContentSHA256Mismatch", "SlowDown",
+		"ConditionalRequestConflict", "OperationAborted":
+		return true
+	}
+	switch status {
+	case http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return true
+	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:
+		return false
+	}
+	return status >= 500
+}
+
+// certain says whether a request that got no answer never will.
+func certain(err error) bool {
+	var unknown x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	var dns *net.DNSError
+	return errors.As(err, &unknown) || errors.As(err, &name) || errors.As(err, &invalid) ||
+		errors.As(err, &dns) && dns.IsNotFound || strings.Contains(err.Error(), "HTTP response to HTTPS client")
+}
+
+// clean makes a text that came from elsewhere fit to be shown.
+func clean(text string, hidden *secret.Values) string {
+	text = terminal.Line(secret.Shape(hidden.Redact(text)))
+	if len(text) > maxMessage {
+		text = strings.ToValidUTF8(text[:maxMessage], "") + "..."
+	}
+	return text
+}

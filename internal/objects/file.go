@@ -1,0 +1,193 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// File is an object that is read, all through in the state it was opened in. Read is used by one goroutine, ReadAt by
+// any.
+type File struct {
+	Info
+	s    *Storage
+	ctx  context.Context
+	to   service
+	at   place
+	path string
+
+	place int64 // of Read
+	end   int64 // of body, in the object
+	body  io.ReadCloser
+	left  patience
+	since int64 // bytes since patience was new
+
+	mu     sync.Mutex
+	blocks map[int64][]byte
+	used   []int64 // numbers of blocks, the last used last
+}
+
+// Open opens an object for reading, until ctx ends.
+func (s *Storage) Open(ctx context.Context, path string) (*File, error) {
+	f := &File{s: s, ctx: ctx, path: path, left: patience{s: s}}
+	var err error
+	if f.to, f.at, err = s.find(path); err != nil {
+		return nil, err
+	}
+	f.Info, err = s.Stat(ctx, path)
+	return f, err
+}
+
+// GoTo sets where Read goes on, from the beginning of the object.
+func (f *File) GoTo(offset int64) {
+	f.drop()
+	f.place = offset
+}
+
+// Close ends what is being read.
+func (f *File) Close() error {
+	f.drop()
+	return nil
+}
+
+func (f *File) drop() {
+	if f.body != nil {
+		f.body.Close()
+		f.body = nil
+	}
+}
+
+// chunk is how much Read asks for at once. A body that nobody reads is not held open long.
+const chunk = 64 << 20
+
+// worth is how much has to come for the tries to be counted anew.
+const worth = 256 << 10
+
+// Read reads on. A body that is cut off goes on where it ended.
+func (f *File) Read(p []byte) (int, error) {
+	for {
+		if f.place >= f.Size {
+			f.drop()
+			return 0, io.EOF
+		}
+		n, err := f.read(p)
+		if f.place, f.since = f.place+int64(n), f.since+int64(n); f.since >= worth {
+			f.left, f.since = patience{s: f.s}, 0
+		}
+		if f.place == f.end || err != nil {
+			f.drop()
+		}
+		if n > 0 || len(p) == 0 {
+			return n, nil // what is wrong shows again with the next read
+		}
+		if err == nil || errors.Is(err, io.EOF) && f.place == f.end {
+			continue
+		}
+		e := f.explain(err)
+		if !f.left.again(f.ctx, e) {
+			return 0, e
+		}
+	}
+}
+
+// read reads of the body that is open, or opens the next.
+func (f *File) read(p []byte) (n int, err error) {
+	if f.body == nil {
+		f.end = min(f.Size, f.place+chunk)
+		if f.body, err = f.open(f.place, f.end-f.place); err != nil {
+			return 0, err
+		}
+	}
+	return f.body.Read(p[:min(int64(len(p)), f.end-f.place)])
+}
+
+// open opens a range.
+func (f *File) open(from, n int64) (io.ReadCloser, error) {
+	ctx, w := f.s.watch(f.ctx)
+	body, err := f.to.get(ctx, f.at, from, n, f.Info)
+	if err != nil {
+		err = w.why(err)
+		w.stop()
+		return nil, err
+	}
+	w.timer.Stop()
+	return &watched{ReadCloser: body, w: w}, nil
+}
+
+func (f *File) explain(err error) *Error {
+	e := explain(f.ctx, f.path, "reading it", err, f.s.hidden)
+	switch {
+	case errors.Is(err, errNoRanges):
+		e.final = true
+	case errors.Is(e.Err, ErrChanged):
+		e.What = fmt.Sprintf("it changed while it was read: it is not the object of %d bytes any more that was opened",
+			f.Size)
+		e.Help = "Start again, and don't write over what is read"
+	}
+	return e
+}
+
+// The memory of ReadAt: as many blocks as a table has columns that are read side by side.
+const (
+	block     = 512 << 10
+	maxBlocks = 64
+)
+
+// ReadAt reads at a place. What is read is kept in blocks, as of a table, whose columns are read in turn.
+func (f *File) ReadAt(p []byte, at int64) (n int, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for n < len(p) {
+		if at >= f.Size {
+			return n, io.EOF
+		}
+		b, err := f.block(at / block)
+		if err != nil {
+			return n, err
+		}
+		m := copy(p[n:], b[at%block:])
+		n, at = n+m, at+int64(m)
+	}
+	return n, nil
+}
+
+func (f *File) block(number int64) ([]byte, error) {
+	for i, u := range f.used {
+		if u == number {
+			f.used = append(append(f.used[:i:i], f.used[i+1:]...), number)
+			return f.blocks[number], nil
+		}
+	}
+	b := make([]byte, min(block, f.Size-number*block))
+	left := patience{s: f.s}
+	for had := 0; ; {
+		n, err := f.fill(b[had:], number*block+int64(had))
+		if had += n; had == len(b) {
+			break
+		}
+		if e := f.explain(err); !left.again(f.ctx, e) {
+			return nil, e
+		}
+	}
+	if f.blocks == nil {
+		f.blocks = map[int64][]byte{}
+	}
+	if len(f.used) == maxBlocks {
+		delete(f.blocks, f.used[0])
+		f.used = f.used[1:]
+	}
+	f.blocks[number], f.used = b, append(f.used, number)
+	return b, nil
+}
+
+// fill reads as much as comes.
+func (f *File) fill(b []byte, from int64) (int, error) {
+	body, err := f.open(from, int64(len(b)))
+	if err != nil {
+		return 0, err
+	}
+	defer body.Close()
+	return io.ReadFull(body, b)
+}

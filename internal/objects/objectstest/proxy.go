@@ -1,0 +1,125 @@
+package objectstest
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Proxy stands before a server and does to some requests what networks and busy servers do.
+type Proxy struct {
+	Address string
+
+	server string
+	mu     sync.Mutex
+	rng    *rand.Rand
+	rate   float64
+	faults map[string]int
+	// Before is asked before each request that is not spoiled; what it answers with true is not passed on.
+	Before func(w http.ResponseWriter, r *http.Request) bool
+}
+
+// The faults.
+var kinds = []string{"dropped", "slow", "status 500", "503 SlowDown", "cut", "answer lost"}
+
+// NewProxy starts a proxy that spoils a share of the requests, from a seed.
+func NewProxy(t testing.TB, server string, seed uint64, rate float64) *Proxy {
+	t.Helper()
+	p := &Proxy{server: server, rng: rand.New(rand.NewPCG(seed, 1)), rate: rate, faults: map[string]int{}}
+	s := httptest.NewServer(p)
+	t.Cleanup(s.Close)
+	p.Address = strings.TrimPrefix(s.URL, "http://")
+	return p
+}
+
+// Faults says how many of each kind there were.
+func (p *Proxy) Faults() map[string]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := map[string]int{}
+	for k, n := range p.faults {
+		out[k] = n
+	}
+	return out
+}
+
+// draw decides on a fault; empty: none.
+func (p *Proxy) draw() (kind string, share float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.rng.Float64() >= p.rate {
+		return "", 0
+	}
+	kind = kinds[p.rng.IntN(len(kinds))]
+	p.faults[kind]++
+	return kind, p.rng.Float64()
+}
+
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	kind, share := p.draw()
+	if kind == "" && p.Before != nil && p.Before(w, r) {
+		return
+	}
+	switch kind {
+	case "dropped":
+		panic(http.ErrAbortHandler)
+	case "slow":
+		time.Sleep(time.Duration(share * float64(50*time.Millisecond)))
+	case "status 500":
+		http.Error(w, "<html>Internal Server Error</html>", http.StatusInternalServerError)
+		return
+	case "503 SlowDown":
+		w.Header().Set("Content-Type", "application/xml")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprintf(w, "<Error><Code>SlowDown</Code><Message>Please reduce your request rate, %s %s</Message></Error>",
+			ID, Secret)
+		return
+	}
+	p.pass(w, r, kind, share)
+}
+
+func (p *Proxy) pass(w http.ResponseWriter, r *http.Request, kind string, share float64) {
+	sent, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if kind == "cut" && len(sent) > 0 {
+		panic(http.ErrAbortHandler) // the server never sees the end of what is written, and so writes nothing
+	}
+	to := r.Clone(r.Context())
+	to.URL.Scheme, to.URL.Host, to.Host, to.RequestURI = "http", p.server, r.Host, ""
+	to.Body, to.ContentLength = io.NopCloser(bytes.NewReader(sent)), int64(len(sent))
+	if len(sent) == 0 {
+		to.Body = http.NoBody
+	}
+	resp, err := passing.RoundTrip(to)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || kind == "answer lost" {
+		panic(http.ErrAbortHandler)
+	}
+	for k, v := range resp.Header {
+		w.Header()[k] = v
+	}
+	if r.Method != http.MethodHead {
+		w.Header().Set("Content-Length", fmt.Sprint(len(body)))
+	}
+	w.WriteHeader(resp.StatusCode)
+	if kind == "cut" {
+		_, _ = w.Write(body[:int(share*float64(len(body)))])
+		panic(http.ErrAbortHandler)
+	}
+	_, _ = w.Write(body)
+}
+
+var passing = &http.Transport{DisableKeepAlives: true, DisableCompression: true}

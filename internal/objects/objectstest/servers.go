@@ -1,0 +1,208 @@
+// Package objectstest starts servers of S3's protocol on the loopback, and puts a proxy before them that does what a
+// network does. It is for this module's tests and not promised to others.
+package objectstest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"github.com/nat-go/nat-go/internal/pythontest"
+)
+
+// The credentials of the servers. No output may have the secret in it.
+const (
+	ID     = "AKIATESTOFNATGO00000"
+	Secret = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLE1"
+)
+
+// Bucket is there in every server.
+const Bucket = "traces"
+
+// Server is a server of S3's protocol.
+type Server struct {
+	Address string // "127.0.0.1:4567"
+}
+
+// Environment is what a process needs to reach a server: it, or a proxy before it.
+func Environment(address string) map[string]string {
+	return map[string]string{
+		"AWS_ACCESS_KEY_ID": ID, "AWS_SECRET_ACCESS_KEY": Secret, "AWS_ENDPOINT_URL": "http://" + address,
+		"AWS_REGION": "us-east-1", "AWS_SESSION_TOKEN": "",
+	}
+}
+
+// Each runs a test against each server that there is.
+func Each(t *testing.T, test func(t *testing.T, s *Server)) {
+	t.Run("versitygw", func(t *testing.T) { test(t, Versity(t)) })
+	t.Run("moto", func(t *testing.T) { test(t, Moto(t)) })
+}
+
+// Moto starts moto's server, of the package index. Without it the test is skipped.
+func Moto(t testing.TB) *Server {
+	t.Helper()
+	python := pythontest.Need(t, "moto", "import moto.server", "nothing is tried against moto's S3")
+	address := free(t)
+	host, port, _ := strings.Cut(address, ":")
+	return start(t, address, exec.Command(python, "-m", "moto.server", "-H", host, "-p", port))
+}
+
+// Versity starts versitygw, of .ci/versitygw. Where it can't be built the test is skipped.
+func Versity(t testing.TB) *Server {
+	t.Helper()
+	program, err := versity()
+	if err != nil {
+		if pythontest.Required("versitygw") {
+			t.Fatalf("NATGO_REQUIRE names versitygw: %v", err)
+		}
+		t.Skipf("SKIPPED: versitygw can't be built, so nothing is tried against it: %v", err)
+	}
+	address := free(t)
+	return start(t, address, exec.Command(program, t.TempDir(), address))
+}
+
+// versity builds the server once: into the user's cache, where the next test finds it.
+var versity = sync.OnceValues(func() (string, error) {
+	_, here, _, _ := runtime.Caller(0)
+	dir := filepath.Join(filepath.Dir(here), "..", "..", "..", ".ci", "versitygw")
+	if !filepath.IsAbs(here) { // -trimpath
+		out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
+		if err != nil {
+			return "", err
+		}
+		dir = filepath.Join(strings.TrimSpace(string(out)), ".ci", "versitygw")
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	program := filepath.Join(cache, "nat-go", "versitygw")
+	cmd := exec.Command("go", "build", "-o", program, ".")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return program, nil
+})
+
+// free is an address that nobody listens at.
+func free(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// start starts a server, waits for it and makes the bucket.
+func start(t testing.TB, address string, cmd *exec.Cmd) *Server {
+	t.Helper()
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Env = os.Environ()
+	for k, v := range Environment(address) {
+		cmd.Env = append(cmd.Env, k+"="+v)
+	}
+	var log strings.Builder
+	cmd.Stdout, cmd.Stderr = &log, &log
+	cmd.WaitDelay = 10 * time.Second
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	gone := make(chan struct{})
+	var ended error
+	go func() {
+		ended = cmd.Wait()
+		close(gone)
+	}()
+	t.Cleanup(func() {
+		in.Close()
+		_ = cmd.Process.Kill()
+		<-gone
+	})
+	s := &Server{Address: address}
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		err := s.client(t).MakeBucket(context.Background(), Bucket, minio.MakeBucketOptions{Region: "us-east-1"})
+		if err == nil {
+			return s
+		}
+		select {
+		case <-gone:
+			t.Fatalf("%v ended: %v\n%s", cmd.Args, ended, log.String())
+		default:
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%v doesn't answer: %v", cmd.Args, err)
+		}
+	}
+}
+
+func (s *Server) client(t testing.TB) *minio.Client {
+	t.Helper()
+	c, err := minio.New(s.Address, &minio.Options{
+		Creds: credentials.NewStaticV4(ID, Secret, ""), Region: "us-east-1", MaxRetries: 1,
+		BucketLookup: minio.BucketLookupPath, Transport: transport,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+var transport = &http.Transport{DisableKeepAlives: true}
+
+// Put writes an object, without faults.
+func (s *Server) Put(t testing.TB, key string, data []byte) {
+	t.Helper()
+	_, err := s.client(t).PutObject(context.Background(), Bucket, key, strings.NewReader(string(data)), int64(len(data)),
+		minio.PutObjectOptions{DisableMultipart: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Get reads an object, without faults.
+func (s *Server) Get(t testing.TB, key string) []byte {
+	t.Helper()
+	o, err := s.client(t).GetObject(context.Background(), Bucket, key, minio.GetObjectOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
+	data, err := io.ReadAll(o)
+	if err != nil {
+		t.Fatalf("%s: %v", key, err)
+	}
+	return data
+}
+
+// Keys lists the objects below a prefix.
+func (s *Server) Keys(t testing.TB, prefix string) (keys []string) {
+	t.Helper()
+	for o := range s.client(t).ListObjects(context.Background(), Bucket, minio.ListObjectsOptions{
+		Prefix: prefix, Recursive: true,
+	}) {
+		if o.Err != nil {
+			t.Fatal(o.Err)
+		}
+		keys = append(keys, o.Key)
+	}
+	return keys
+}

@@ -1,0 +1,109 @@
+package objects
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"path"
+	"strings"
+)
+
+// The kinds of storage, as a path begins.
+const (
+	schemeS3    = "s3"
+	schemeGS    = "gs"
+	schemeHF    = "hf"
+	schemeHTTPS = "https"
+	schemeHTTP  = "http"
+)
+
+// Is says whether a path names an object, rather than a file.
+func Is(p string) bool {
+	scheme, _, ok := strings.Cut(p, "://")
+	switch strings.ToLower(scheme) {
+	case schemeS3, schemeGS, schemeHF, schemeHTTPS, schemeHTTP:
+		return ok
+	}
+	return false
+}
+
+// Join is the path of an object below a folder.
+func Join(dir string, names ...string) string {
+	return strings.TrimRight(dir, "/") + "/" + path.Join(names...)
+}
+
+// place is where an object is: in which service, in what of it, and under which key.
+type place struct {
+	scheme string
+	bucket string // of S3; the host of a web server; "datasets" of the hub
+	key    string // never empty
+}
+
+// Check says what is wrong with the path of an object.
+func Check(p string) error {
+	_, err := parse(p)
+	return err
+}
+
+// parse takes a path apart. What it refuses it doesn't repeat, where that may be a credential.
+func parse(p string) (place, error) {
+	scheme, rest, _ := strings.Cut(p, "://")
+	at := place{scheme: strings.ToLower(scheme)}
+	authority, _, _ := strings.Cut(rest, "/")
+	web := at.scheme == schemeHTTPS || at.scheme == schemeHTTP
+	if strings.Contains(authority, "@") || !web && strings.Contains(authority, ":") {
+		return at, refuse(scheme+"://...", "it has credentials in it, which would be written down with the path",
+			"Leave them out: they are taken from the environment")
+	}
+	if bare, _, ok := strings.Cut(p, "?"); ok && web {
+		return at, refuse(bare, "its query (?...) may be a signature, which would be written down with the path",
+			"Name the address without one, or the object itself (s3://...) with credentials in the environment")
+	}
+	if strings.ContainsAny(rest, "*?[") {
+		return at, refuse(p, "a listing of object storage may be incomplete, so patterns are not looked up",
+			"Name each object")
+	}
+	if strings.HasSuffix(rest, "/") || !strings.Contains(rest, "/") {
+		return at, refuse(p, "it names no object: a listing of object storage may be incomplete, so folders are not "+
+			"looked through", "Name each object")
+	}
+	at.bucket, at.key, _ = strings.Cut(rest, "/")
+	if at.bucket == "" || at.key != strings.TrimPrefix(path.Clean("/"+at.key), "/") {
+		return at, refuse(p, "it is not a path of the form "+scheme+"://BUCKET/KEY", "Check it for //, . and ..")
+	}
+	return at, at.check(p)
+}
+
+// check refuses what the scheme doesn't allow.
+func (at *place) check(p string) error {
+	switch at.scheme {
+	case schemeHTTP:
+		host, _, err := net.SplitHostPort(at.bucket)
+		if err != nil {
+			host = at.bucket
+		}
+		if ip := net.ParseIP(strings.Trim(host, "[]")); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			return refuse(p, "what comes over http may be changed on its way", "Use https://")
+		}
+	case schemeHF:
+		parts := strings.Count(at.key, "/") + 1
+		if at.bucket != hubDatasets && at.bucket != hubBuckets || parts < 3 {
+			return refuse(p, "of the hub, data sets and buckets are read",
+				"Write hf://datasets/OWNER/NAME/FILE or hf://buckets/OWNER/NAME/FILE")
+		}
+	}
+	if at.scheme == schemeHTTP || at.scheme == schemeHTTPS {
+		if u, err := url.Parse(p); err != nil || u.Fragment != "" {
+			return refuse(fmt.Sprintf("%s://%s/...", at.scheme, at.bucket), "it is not an address", "Check it")
+		}
+	}
+	return nil
+}
+
+// What the hub has, as a path has it after hf://.
+const (
+	hubDatasets = "datasets"
+	hubBuckets  = "buckets"
+)
+
+func refuse(p, what, help string) error { return &Error{Path: p, What: what, Help: help, final: true} }

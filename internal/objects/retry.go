@@ -1,0 +1,136 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// How a request is tried again.
+const (
+	mostTries    = 10
+	firstPause   = 200 * time.Millisecond // doubles
+	longestPause = 20 * time.Second
+	mostSilence  = time.Minute // nothing comes or goes for so long: the request is given up, and made again
+)
+
+// patience counts the tries at one thing.
+type patience struct {
+	s     *Storage
+	tries int
+}
+
+// again waits before the next try, unless there is none.
+func (p *patience) again(ctx context.Context, e *Error) bool {
+	if p.tries++; e.final || p.tries >= mostTries {
+		return false
+	}
+	pause := min(p.s.pause<<(p.tries-1), longestPause)
+	pause = pause/2 + rand.N(pause/2+1) // so that many clients don't come back at once
+	if s, err := strconv.Atoi(e.pause); err == nil && s > 0 {
+		pause = min(max(pause, time.Duration(s)*time.Second), longestPause)
+	}
+	t := time.NewTimer(pause)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// try does something that may be done twice, until it is done or is no use.
+func (s *Storage) try(ctx context.Context, p, doing string, do func(context.Context) error) error {
+	left := patience{s: s}
+	for {
+		err := s.once(ctx, do)
+		if err == nil {
+			return nil
+		}
+		e := explain(ctx, p, doing, err, s.hidden)
+		if !left.again(ctx, e) {
+			return e
+		}
+	}
+}
+
+// once does something, and gives it up when nothing moves.
+func (s *Storage) once(ctx context.Context, do func(context.Context) error) error {
+	ctx, w := s.watch(ctx)
+	defer w.stop()
+	return w.why(do(ctx))
+}
+
+// watch ends a request in which nothing moves.
+type watch struct {
+	timer  *time.Timer
+	cancel context.CancelFunc
+	ctx    context.Context
+	most   time.Duration
+	once   sync.Once
+}
+
+var errSilent = errors.New("nothing came or went for a minute")
+
+type watchKey struct{}
+
+func (s *Storage) watch(ctx context.Context) (context.Context, *watch) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	w := &watch{most: s.silence, cancel: func() { cancel(nil) }}
+	w.timer = time.AfterFunc(s.silence, func() { cancel(errSilent) })
+	w.ctx = context.WithValue(ctx, watchKey{}, w)
+	return w.ctx, w
+}
+
+func (w *watch) moved() { w.timer.Reset(w.most) }
+
+func (w *watch) stop() {
+	w.once.Do(func() {
+		w.timer.Stop()
+		w.cancel()
+	})
+}
+
+// why names the silence as the cause of what it ended.
+func (w *watch) why(err error) error {
+	if err != nil && !errors.Is(err, io.EOF) && errors.Is(context.Cause(w.ctx), errSilent) {
+		return errSilent
+	}
+	return err
+}
+
+// moving tells the watch of a request of each piece of its body.
+type moving struct {
+	io.ReadSeeker
+	w *watch
+}
+
+func (m moving) Read(p []byte) (int, error) {
+	n, err := m.ReadSeeker.Read(p)
+	m.w.moved()
+	return n, err
+}
+
+// watched is a body whose request is over when it is closed.
+type watched struct {
+	io.ReadCloser
+	w *watch
+}
+
+// Read waits for what comes; what its reader takes for something else in between isn't silence.
+func (b *watched) Read(p []byte) (int, error) {
+	b.w.moved()
+	n, err := b.ReadCloser.Read(p)
+	b.w.timer.Stop()
+	return n, b.w.why(err)
+}
+
+func (b *watched) Close() error {
+	defer b.w.stop()
+	return b.ReadCloser.Close()
+}

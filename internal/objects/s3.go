@@ -1,0 +1,229 @@
+package objects
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5" //nolint:gosec // S3 compares what came with it; it guards against damage, not against people
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"github.com/nat-go/nat-go/internal/secret"
+)
+
+// s3 is a service that speaks S3's protocol.
+type s3 struct {
+	client *minio.Core
+}
+
+// s3 opens a service; it makes no request.
+func (s *Storage) s3(kind string) (service, error) {
+	endpoint, region, prefix := "https://s3.amazonaws.com", first(s.getenv, "AWS_REGION", "AWS_DEFAULT_REGION"), "AWS"
+	switch kind {
+	case schemeGS:
+		endpoint, region, prefix = "https://storage.googleapis.com", "auto", "GS"
+	case schemeHF:
+		endpoint, region, prefix = "https://s3.hf.co", "us-east-1", "HF"
+	}
+	own := first(s.getenv, prefix+"_ENDPOINT_URL_S3", prefix+"_ENDPOINT_URL")
+	if own != "" {
+		endpoint = own
+	}
+	s.hidden.AddAddress(endpoint)
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil ||
+		strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
+		return nil, fmt.Errorf("%s_ENDPOINT_URL is not an address of the form https://HOST[:PORT]", prefix)
+	}
+	if own != "" && region == "" {
+		region = "us-east-1"
+	}
+	opt := &minio.Options{
+		Creds: s.credentials(prefix, own != ""), Secure: u.Scheme == "https", Transport: s.http, Region: region,
+		MaxRetries: 2, BucketLookup: minio.BucketLookupAuto,
+	}
+	if kind != schemeS3 || own != "" {
+		opt.BucketLookup = minio.BucketLookupPath
+	}
+	core, err := minio.NewCore(u.Host, opt)
+	if err != nil {
+		return nil, err
+	}
+	core.SetAppInfo("nat-go", "1")
+	return &s3{client: core}, nil
+}
+
+func first(getenv func(string) string, names ...string) string {
+	for _, name := range names {
+		if v := getenv(name); v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// credentials are those of the environment: its variables, AWS's file of them, and what a machine or a pod in AWS is
+// given. Without any, requests are not signed, as public buckets have it.
+func (s *Storage) credentials(prefix string, own bool) *credentials.Credentials {
+	id, key := s.getenv(prefix+"_ACCESS_KEY_ID"), s.getenv(prefix+"_SECRET_ACCESS_KEY")
+	var from []credentials.Provider
+	add := func(p credentials.Provider) { from = append(from, &hiding{Provider: p, hidden: s.hidden}) }
+	switch {
+	case id != "" && key != "":
+		value := credentials.Value{
+			AccessKeyID: id, SecretAccessKey: key, SignerType: credentials.SignatureV4,
+		}
+		if prefix == "AWS" {
+			value.SessionToken = s.getenv("AWS_SESSION_TOKEN")
+		}
+		add(&credentials.Static{Value: value})
+	case prefix == "AWS":
+		add(&credentials.FileAWSCredentials{
+			Filename: s.getenv("AWS_SHARED_CREDENTIALS_FILE"), Profile: s.getenv("AWS_PROFILE"),
+		})
+		given := first(s.getenv, "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+			"AWS_CONTAINER_CREDENTIALS_FULL_URI")
+		if given != "" || !own && !strings.EqualFold(s.getenv("AWS_EC2_METADATA_DISABLED"), "true") {
+			add(&credentials.IAM{Client: &http.Client{Transport: s.http}})
+		}
+	}
+	return credentials.NewChainCredentials(from)
+}
+
+// hiding has the values that a provider gives hidden.
+type hiding struct {
+	credentials.Provider
+	hidden *secret.Values
+}
+
+func (h *hiding) RetrieveWithCredContext(cc *credentials.CredContext) (credentials.Value, error) {
+	v, err := h.Provider.RetrieveWithCredContext(cc)
+	h.hidden.Add(v.AccessKeyID, v.SecretAccessKey, v.SessionToken)
+	return v, err
+}
+
+func infoOf(o minio.ObjectInfo) Info {
+	return Info{Size: o.Size, ModTime: o.LastModified.UTC(), ETag: strings.Trim(o.ETag, `"`)}
+}
+
+func (c *s3) stat(ctx context.Context, at place) (Info, error) {
+	o, err := c.client.StatObject(ctx, at.bucket, at.key, minio.StatObjectOptions{})
+	return infoOf(o), err
+}
+
+func (c *s3) get(ctx context.Context, at place, from, n int64, is Info) (io.ReadCloser, error) {
+	var opt minio.GetObjectOptions
+	if err := opt.SetRange(from, from+n-1); err != nil {
+		return nil, err
+	}
+	if is.ETag != "" {
+		if err := opt.SetMatchETag(is.ETag); err != nil {
+			return nil, err
+		}
+	}
+	body, o, header, err := c.client.GetObject(ctx, at.bucket, at.key, opt)
+	if err != nil {
+		return nil, err
+	}
+	now := infoOf(o)
+	if err := checkRange(header, from, n, &now); err != nil {
+		body.Close()
+		return nil, err
+	}
+	if !now.same(is) {
+		body.Close()
+		return nil, &statusError{status: http.StatusPreconditionFailed}
+	}
+	return body, nil
+}
+
+// checkRange refuses an answer that isn't of the range that was asked for, and reads from it how large the object is.
+func checkRange(header http.Header, from, n int64, now *Info) error {
+	var first, last, size int64
+	text := header.Get("Content-Range")
+	if _, err := fmt.Sscanf(text, "bytes %d-%d/%d", &first, &last, &size); err != nil {
+		if length, err := strconv.ParseInt(header.Get("Content-Length"), 10, 64); err == nil && length == n && from == 0 {
+			now.Size = n // all of it was asked for
+			return nil
+		}
+		return errNoRanges
+	}
+	now.Size = size
+	if first != from || last != from+n-1 {
+		return fmt.Errorf("bytes %d to %d were asked for, and %d to %d came", from, from+n-1, first, last)
+	}
+	return nil
+}
+
+var errNoRanges = errors.New("the server gives no parts of an object (no Content-Range): copy it to a disk first")
+
+// maxPut is how large what is written at once may be.
+const maxPut = 64 << 20
+
+func (c *s3) put(ctx context.Context, at place, data []byte, onlyNew bool) error {
+	var opt minio.PutObjectOptions
+	if onlyNew {
+		opt.SetMatchETagExcept("*")
+	}
+	md5sum, sum := sums(data)
+	_, err := c.client.PutObject(ctx, at.bucket, at.key, body(ctx, data), int64(len(data)), md5sum, sum, opt)
+	return err
+}
+
+func sums(data []byte) (md5sum, sha string) {
+	m, s := md5.Sum(data), sha256.Sum256(data) //nolint:gosec // see the import
+	return base64.StdEncoding.EncodeToString(m[:]), hex.EncodeToString(s[:])
+}
+
+// body is what is sent, of which the request's watch is told.
+func body(ctx context.Context, data []byte) io.Reader {
+	if w, ok := ctx.Value(watchKey{}).(*watch); ok {
+		return moving{ReadSeeker: bytes.NewReader(data), w: w}
+	}
+	return bytes.NewReader(data)
+}
+
+func (c *s3) begin(ctx context.Context, at place) (upload, error) {
+	id, err := c.client.NewMultipartUpload(ctx, at.bucket, at.key, minio.PutObjectOptions{})
+	return &multipart{client: c.client, at: at, id: id}, err
+}
+
+func (c *s3) remove(ctx context.Context, at place) error {
+	return c.client.RemoveObject(ctx, at.bucket, at.key, minio.RemoveObjectOptions{})
+}
+
+type multipart struct {
+	client *minio.Core
+	at     place
+	id     string
+	parts  []minio.CompletePart
+}
+
+func (m *multipart) part(ctx context.Context, number int, data []byte) error {
+	md5sum, sum := sums(data)
+	p, err := m.client.PutObjectPart(ctx, m.at.bucket, m.at.key, m.id, number, body(ctx, data), int64(len(data)),
+		minio.PutObjectPartOptions{Md5Base64: md5sum, Sha256Hex: sum})
+	if err == nil {
+		m.parts = append(m.parts, minio.CompletePart{PartNumber: number, ETag: p.ETag})
+	}
+	return err
+}
+
+func (m *multipart) complete(ctx context.Context) error {
+	_, err := m.client.CompleteMultipartUpload(ctx, m.at.bucket, m.at.key, m.id, m.parts, minio.PutObjectOptions{})
+	return err
+}
+
+func (m *multipart) abort(ctx context.Context) error {
+	return m.client.AbortMultipartUpload(ctx, m.at.bucket, m.at.key, m.id)
+}

@@ -1,0 +1,155 @@
+package objects
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/nat-go/nat-go/internal/secret"
+)
+
+// service is what a kind of storage can do. Each is one try: what is tried again is decided above.
+type service interface {
+	stat(ctx context.Context, at place) (Info, error)
+	// get opens n bytes from a place on, of the object that is what it was.
+	get(ctx context.Context, at place, from, n int64, is Info) (io.ReadCloser, error)
+	// put writes a whole object; with onlyNew, only where there is none.
+	put(ctx context.Context, at place, data []byte, onlyNew bool) error
+	// begin begins an upload in parts; it is nothing until it is complete.
+	begin(ctx context.Context, at place) (upload, error)
+	remove(ctx context.Context, at place) error
+}
+
+// upload is an object that is written in parts, numbered from 1.
+type upload interface {
+	part(ctx context.Context, number int, data []byte) error
+	complete(ctx context.Context) error
+	abort(ctx context.Context) error
+}
+
+// Info is what an object is known by.
+type Info struct {
+	Size    int64
+	ModTime time.Time // zero: unknown
+	ETag    string    // of what is in it; empty: unknown
+}
+
+// same says whether two answers are about the same state of an object.
+func (i Info) same(other Info) bool {
+	return i.Size == other.Size && i.ETag == other.ETag && (i.ETag != "" || i.ModTime.Equal(other.ModTime))
+}
+
+// Storage is all object storage that a process reaches, with its credentials. It is safe for concurrent use.
+type Storage struct {
+	getenv  func(string) string
+	pause   time.Duration
+	silence time.Duration
+	hidden  *secret.Values
+	http    *http.Transport
+
+	mu       sync.Mutex
+	services map[string]service
+	honours  map[string]error // by bucket: nil, where a second write with If-None-Match is refused
+}
+
+// New is the storage that an environment gives access to. It makes no request.
+func New(getenv func(string) string) *Storage {
+	s := &Storage{
+		getenv: getenv, pause: firstPause, silence: mostSilence, hidden: secret.NewValues(Secrets(getenv)...),
+		services: map[string]service{}, honours: map[string]error{},
+	}
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {
+		s.hidden.AddAddress(getenv(name))
+	}
+	const connect = 10 * time.Second
+	s.http = &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            (&net.Dialer{Timeout: connect}).DialContext,
+		TLSHandshakeTimeout:    connect,
+		MaxIdleConnsPerHost:    8,
+		IdleConnTimeout:        30 * time.Second,
+		MaxResponseHeaderBytes: 256 << 10,
+		DisableCompression:     true, // an object is what it is
+		ForceAttemptHTTP2:      true,
+	}
+	return s
+}
+
+// secretNames are the variables whose values are never shown.
+var secretNames = []string{
+	"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+	"GS_ACCESS_KEY_ID", "GS_SECRET_ACCESS_KEY", "HF_ACCESS_KEY_ID", "HF_SECRET_ACCESS_KEY", "HF_TOKEN",
+}
+
+// Secrets are the values in an environment that must not be shown.
+func Secrets(getenv func(string) string) (values []string) {
+	for _, name := range secretNames {
+		if v := getenv(name); v != "" {
+			values = append(values, v)
+		}
+	}
+	return values
+}
+
+var ofProcess = sync.OnceValue(func() *Storage { return New(os.Getenv) })
+
+// OfProcess is the storage that the process's environment gives access to.
+func OfProcess() *Storage { return ofProcess() }
+
+// Close lets go of idle connections.
+func (s *Storage) Close() { s.http.CloseIdleConnections() }
+
+// find finds where a path leads.
+func (s *Storage) find(path string) (service, place, error) {
+	at, err := parse(path)
+	if err != nil {
+		return nil, at, err
+	}
+	kind := at.scheme
+	switch {
+	case kind == schemeHTTP || kind == schemeHTTPS:
+		return s.web(at), at, nil
+	case kind == schemeHF && at.bucket == hubDatasets:
+		at, err = s.hub(at)
+		return s.web(at), at, err
+	case kind == schemeHF:
+		at = bucketOfHub(at)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known := s.services[kind]; known != nil {
+		return known, at, nil
+	}
+	client, err := s.s3(kind)
+	if err != nil {
+		return nil, at, &Error{Path: path, What: clean(err.Error(), s.hidden), final: true}
+	}
+	s.services[kind] = client
+	return client, at, nil
+}
+
+// Stat says what an object is known by.
+func (s *Storage) Stat(ctx context.Context, path string) (info Info, err error) {
+	to, at, err := s.find(path)
+	if err != nil {
+		return info, err
+	}
+	err = s.try(ctx, path, "asking for it", func(ctx context.Context) error {
+		info, err = to.stat(ctx, at)
+		return err
+	})
+	return info, err
+}
+
+// Remove removes an object, which need not be there.
+func (s *Storage) Remove(ctx context.Context, path string) error {
+	to, at, err := s.find(path)
+	if err != nil {
+		return err
+	}
+	return s.try(ctx, path, "removing it", func(ctx context.Context) error { return to.remove(ctx, at) })
+}

@@ -1,0 +1,165 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// web is a server that hands out files. at.bucket is its host, at.key the path there.
+type web struct {
+	s     *Storage
+	token string // sent to the host itself and to no other
+}
+
+func (s *Storage) web(at place) service {
+	if at.scheme == schemeHF {
+		return &web{s: s, token: s.getenv("HF_TOKEN")}
+	}
+	return &web{s: s}
+}
+
+// hub finds where the hub hands out a file of a data set: hf://datasets/OWNER/NAME[@REVISION]/FILE.
+func (s *Storage) hub(at place) (place, error) {
+	parts := strings.SplitN(at.key, "/", 3)
+	name, revision, _ := strings.Cut(parts[1], "@")
+	if revision == "" {
+		revision = "main"
+	}
+	base := s.getenv("HF_ENDPOINT")
+	if base == "" {
+		base = "https://huggingface.co"
+	}
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" || u.User != nil {
+		return at, &Error{Path: "hf://" + at.bucket + "/" + at.key, What: "HF_ENDPOINT is not an address", final: true}
+	}
+	of := place{scheme: u.Scheme, bucket: u.Host, key: "x"}
+	if err := of.check(base); err != nil {
+		return at, err
+	}
+	revision = strings.ReplaceAll(revision, "%2F", "/") // as the hub's own client writes a branch with a slash
+	key := strings.TrimPrefix(u.Path+"/", "/") +
+		"datasets/" + parts[0] + "/" + name + "/resolve/" + url.PathEscape(revision) + "/" + escapePath(parts[2])
+	return place{scheme: schemeHF, bucket: u.Scheme + "://" + u.Host, key: key}, nil
+}
+
+func escapePath(p string) string {
+	parts := strings.Split(p, "/")
+	for i := range parts {
+		parts[i] = url.PathEscape(parts[i])
+	}
+	return strings.Join(parts, "/")
+}
+
+// bucketOfHub addresses a bucket of the hub as its S3 face has it: https://s3.hf.co/OWNER/NAME/FILE, so that the owner
+// stands where the bucket does elsewhere.
+func bucketOfHub(at place) place {
+	owner, key, _ := strings.Cut(at.key, "/")
+	return place{scheme: at.scheme, bucket: owner, key: key}
+}
+
+func (c *web) address(at place) string {
+	if at.scheme == schemeHF {
+		return at.bucket + "/" + at.key
+	}
+	return at.scheme + "://" + at.bucket + "/" + at.key
+}
+
+// maxHops is how many redirects are followed.
+const maxHops = 5
+
+// ask asks for a range. The token goes to the host that was named and to no other.
+func (c *web) ask(ctx context.Context, at place, from, last int64, is Info) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.address(at), http.NoBody)
+	if err != nil {
+		return nil, errors.New("it is not an address")
+	}
+	req.Header.Set("User-Agent", "nat-go")
+	req.Header.Set("Accept-Encoding", "identity")
+	req.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", from, last))
+	if is.ETag != "" && !strings.HasPrefix(is.ETag, "W/") {
+		req.Header.Set("If-Match", is.ETag)
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	client := &http.Client{Transport: c.s.http, CheckRedirect: func(to *http.Request, via []*http.Request) error {
+		first := via[0].URL
+		switch {
+		case len(via) > maxHops:
+			return fmt.Errorf("more than %d redirects", maxHops)
+		case first.Scheme == schemeHTTPS && to.URL.Scheme != schemeHTTPS:
+			return errors.New("redirected from https to http")
+		}
+		to.Header.Del("Referer")
+		if to.URL.Host != first.Host {
+			to.Header.Del("Authorization")
+		}
+		return nil
+	}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	switch resp.StatusCode {
+	case http.StatusOK, http.StatusPartialContent, http.StatusRequestedRangeNotSatisfiable:
+		return resp, nil
+	}
+	resp.Body.Close()
+	return nil, &statusError{status: resp.StatusCode, retryAfter: resp.Header.Get("Retry-After")}
+}
+
+func infoOfAnswer(h http.Header) (info Info) {
+	info.ETag = h.Get("ETag")
+	if t, err := http.ParseTime(h.Get("Last-Modified")); err == nil {
+		info.ModTime = t.UTC()
+	}
+	return info
+}
+
+// stat asks for the first byte: servers that answer to HEAD otherwise than to GET are many.
+func (c *web) stat(ctx context.Context, at place) (Info, error) {
+	resp, err := c.ask(ctx, at, 0, 0, Info{})
+	if err != nil {
+		return Info{}, err
+	}
+	defer resp.Body.Close()
+	info := infoOfAnswer(resp.Header)
+	_, total, _ := strings.Cut(resp.Header.Get("Content-Range"), "/")
+	if resp.StatusCode == http.StatusOK {
+		total = resp.Header.Get("Content-Length")
+	}
+	if info.Size, err = strconv.ParseInt(total, 10, 64); err != nil || info.Size < 0 {
+		return info, errors.New("the server doesn't say how large the file is: copy it to a disk first")
+	}
+	return info, nil
+}
+
+func (c *web) get(ctx context.Context, at place, from, n int64, is Info) (io.ReadCloser, error) {
+	resp, err := c.ask(ctx, at, from, from+n-1, is)
+	if err != nil {
+		return nil, err
+	}
+	now := infoOfAnswer(resp.Header)
+	err = checkRange(resp.Header, from, n, &now)
+	if err == nil && !now.same(is) {
+		err = &statusError{status: http.StatusPreconditionFailed}
+	}
+	if err != nil {
+		resp.Body.Close()
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
+var errReadOnly = errors.New("it is for reading only. Write to s3://BUCKET/KEY or a folder")
+
+func (c *web) put(context.Context, place, []byte, bool) error { return errReadOnly }
+func (c *web) begin(context.Context, place) (upload, error)   { return nil, errReadOnly }
+func (c *web) remove(context.Context, place) error            { return errReadOnly }

@@ -1,0 +1,171 @@
+package objects
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+)
+
+// ReadAll reads a whole object of at most so many bytes.
+func (s *Storage) ReadAll(ctx context.Context, path string, most int64) ([]byte, error) {
+	f, err := s.Open(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if f.Size > most {
+		return nil, &Error{Path: path, What: fmt.Sprintf("it is larger than %d bytes", most), Help: "Check that it is " +
+			"the right object", final: true}
+	}
+	return io.ReadAll(f)
+}
+
+// partSize is how much is sent at once: ten thousand parts, which is the most, are 640 GiB.
+const partSize = maxPut
+
+// mostParts is how many parts an object may have.
+const mostParts = 10_000
+
+// Write writes an object, in parts where it is large. It is there when all of it is, and is written over.
+func (s *Storage) Write(ctx context.Context, path string, in io.Reader, size int64) error {
+	return s.write(ctx, path, in, size, partSize)
+}
+
+func (s *Storage) write(ctx context.Context, path string, in io.Reader, size, part int64) error {
+	to, at, err := s.find(path)
+	if err != nil {
+		return err
+	}
+	if size > mostParts*part {
+		return &Error{Path: path, What: fmt.Sprintf("%d bytes are more than an object may have", size), final: true}
+	}
+	data := make([]byte, min(size, part))
+	read := func(n int64) error {
+		if _, err := io.ReadFull(in, data[:n]); err != nil {
+			return fmt.Errorf("what is to be written to %s can't be read: %w", path, err)
+		}
+		return nil
+	}
+	if size <= part {
+		if err := read(size); err != nil {
+			return err
+		}
+		return s.try(ctx, path, "writing it", func(ctx context.Context) error { return to.put(ctx, at, data, false) })
+	}
+	var up upload
+	err = s.try(ctx, path, "beginning to write it", func(ctx context.Context) error {
+		up, err = to.begin(ctx, at)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for number, left := 1, size; left > 0; number++ {
+		n := min(left, part)
+		if err = read(n); err == nil {
+			err = s.try(ctx, path, fmt.Sprintf("writing part %d of it", number), func(ctx context.Context) error {
+				return up.part(ctx, number, data[:n])
+			})
+		}
+		if err != nil {
+			_ = s.once(context.WithoutCancel(ctx), up.abort) // what is left of it the storage's own rules remove
+			return err
+		}
+		left -= n
+	}
+	return s.complete(ctx, path, up, size)
+}
+
+// complete ends an upload. One that was complete before the answer got lost is not known any more the next time: then
+// what is there tells.
+func (s *Storage) complete(ctx context.Context, path string, up upload, size int64) error {
+	tries := 0
+	err := s.try(ctx, path, "completing it", func(ctx context.Context) error {
+		tries++
+		return up.complete(ctx)
+	})
+	if errors.Is(err, fs.ErrNotExist) && tries > 1 {
+		if info, serr := s.Stat(ctx, path); serr == nil && info.Size == size {
+			return nil
+		}
+	}
+	return err
+}
+
+// Create writes an object where there is none: the manifest that names what was written before it. One with the same
+// content is no error: it is what an earlier try wrote, or another process that did the same. Storage that would let two
+// writers each believe to be the first is refused.
+func (s *Storage) Create(ctx context.Context, path string, data []byte) error {
+	to, at, err := s.find(path)
+	if err != nil {
+		return err
+	}
+	if len(data) > maxPut {
+		return &Error{Path: path, What: "it is too large to be written at once", final: true}
+	}
+	if err := s.conditional(ctx, path); err != nil {
+		return err
+	}
+	err = s.try(ctx, path, "writing it", func(ctx context.Context) error { return to.put(ctx, at, data, true) })
+	if !errors.Is(err, ErrChanged) {
+		return err
+	}
+	there, err := s.ReadAll(ctx, path, maxPut)
+	if err == nil && !bytes.Equal(there, data) {
+		err = &Error{Path: path, What: "there is another already", Err: fs.ErrExist, final: true}
+	}
+	return err
+}
+
+// conditional tries, once for each bucket, whether the storage refuses to write an object with If-None-Match that is
+// there.
+func (s *Storage) conditional(ctx context.Context, path string) error {
+	to, at, err := s.find(path)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	known, tried := s.honours[at.scheme+at.bucket]
+	s.mu.Unlock()
+	if tried {
+		return known
+	}
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // never fails
+	probe := at
+	probe.key += ".nat-go-probe-" + hex.EncodeToString(random[:])
+	put := func(onlyNew bool) error {
+		return s.try(ctx, path, "writing beside it", func(ctx context.Context) error {
+			return to.put(ctx, probe, []byte("nat-go\n"), onlyNew)
+		})
+	}
+	if err := put(false); err != nil {
+		return err
+	}
+	err = put(true)
+	rerr := s.try(ctx, path, "removing what was written beside it", func(ctx context.Context) error {
+		return to.remove(ctx, probe)
+	})
+	var e *Error
+	switch {
+	case errors.Is(err, ErrChanged):
+		err = rerr
+	case err == nil || errors.As(err, &e) && e.final && ctx.Err() == nil && !errors.Is(err, fs.ErrPermission):
+		err = &Error{
+			Path: path, final: true,
+			What: "the storage doesn't honour If-None-Match: two writers could each write it and neither would know",
+			Help: "Use storage that does, such as AWS S3, Cloudflare R2 or MinIO, or a shared disk",
+		}
+	default:
+		return err // it may be otherwise the next time
+	}
+	s.mu.Lock()
+	s.honours[at.scheme+at.bucket] = err
+	s.mu.Unlock()
+	return err
+}
