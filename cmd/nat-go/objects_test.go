@@ -77,8 +77,9 @@ func newObjectBed(t *testing.T, server *objectstest.Server, examples int) (*bed,
 func (b *bed) noCredentials(t *testing.T, printed ...result) {
 	t.Helper()
 	for _, r := range printed {
-		if strings.Contains(r.stdout+r.stderr, objectstest.Secret) || strings.Contains(r.stdout+r.stderr, objectstest.ID) {
-			t.Errorf("a credential was printed:\n%s%s", r.stdout, r.stderr)
+		text := r.stdout + r.stderr
+		if strings.Contains(text, objectstest.Secret) || strings.Contains(text, objectstest.ID) {
+			t.Errorf("a credential was printed:\n%s", text)
 		}
 	}
 	err := filepath.WalkDir(b.dir, func(path string, e os.DirEntry, err error) error {
@@ -121,7 +122,8 @@ func (b *bed) made(t *testing.T, out string) map[string]string {
 func TestObjectsAsInputs(t *testing.T) {
 	objectstest.Each(t, func(t *testing.T, server *objectstest.Server) {
 		b, proxy := newObjectBed(t, server, 150)
-		b.must(t, b.command(nil, "finetune", "run", "--config-file", "dpo.yml", "--run-id", "r", "--output-dir", "local"))
+		b.must(t, b.command(nil, "finetune", "run", "--config-file", "dpo.yml", "--run-id", "r",
+			"--output-dir", "local"))
 		want := b.made(t, "local")
 		r := b.must(t, b.command(nil, "finetune", "run", "--config-file", "objects.yml", "--run-id", "r",
 			"--output-dir", "whole", "--verbose"))

@@ -225,7 +225,7 @@ func TestErrors(t *testing.T) {
 		{"folder", inBucket("a/"), nil, []string{"names no object"}, nil},
 		{"bucket", "s3://traces", nil, []string{"names no object"}, nil},
 		{"dots", inBucket("../a"), nil, []string{"form s3://BUCKET/KEY"}, nil},
-		{"key in path", "s3://" + objectstest.ID + ":" + objectstest.Secret + "@b/a", nil, []string{"credentials"}, nil},
+		{"key in path", "s3://" + objectstest.ID + ":" + objectstest.Secret + "@b/a", nil, []string{"cred"}, nil},
 		{
 			"signed", "https://127.0.0.1/a?X-Amz-Signature=" + objectstest.Secret, nil,
 			[]string{"https://127.0.0.1/a: its query"},

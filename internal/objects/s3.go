@@ -152,7 +152,8 @@ func checkRange(header http.Header, from, n int64, now *Info) error {
 	var first, last, size int64
 	text := header.Get("Content-Range")
 	if _, err := fmt.Sscanf(text, "bytes %d-%d/%d", &first, &last, &size); err != nil {
-		if length, err := strconv.ParseInt(header.Get("Content-Length"), 10, 64); err == nil && length == n && from == 0 {
+		length, err := strconv.ParseInt(header.Get("Content-Length"), 10, 64)
+		if err == nil && length == n && from == 0 {
 			now.Size = n // all of it was asked for
 			return nil
 		}

@@ -19,8 +19,10 @@ func (s *Storage) ReadAll(ctx context.Context, path string, most int64) ([]byte,
 	}
 	defer f.Close()
 	if f.Size > most {
-		return nil, &Error{Path: path, What: fmt.Sprintf("it is larger than %d bytes", most), Help: "Check that it is " +
-			"the right object", final: true}
+		return nil, &Error{
+			Path: path, What: fmt.Sprintf("it is larger than %d bytes", most), Help: "Check that it is the right object",
+			final: true,
+		}
 	}
 	return io.ReadAll(f)
 }
@@ -98,8 +100,8 @@ func (s *Storage) complete(ctx context.Context, path string, up upload, size int
 }
 
 // Create writes an object where there is none: the manifest that names what was written before it. One with the same
-// content is no error: it is what an earlier try wrote, or another process that did the same. Storage that would let two
-// writers each believe to be the first is refused.
+// content is no error: it is what an earlier try wrote, or another process that did the same. Storage that would let
+// two writers each believe to be the first is refused.
 func (s *Storage) Create(ctx context.Context, path string, data []byte) error {
 	to, at, err := s.find(path)
 	if err != nil {

@@ -171,8 +171,8 @@ var transport = &http.Transport{DisableKeepAlives: true}
 // Put writes an object, without faults.
 func (s *Server) Put(t testing.TB, key string, data []byte) {
 	t.Helper()
-	_, err := s.client(t).PutObject(context.Background(), Bucket, key, strings.NewReader(string(data)), int64(len(data)),
-		minio.PutObjectOptions{DisableMultipart: true})
+	_, err := s.client(t).PutObject(context.Background(), Bucket, key, strings.NewReader(string(data)),
+		int64(len(data)), minio.PutObjectOptions{DisableMultipart: true})
 	if err != nil {
 		t.Fatal(err)
 	}
