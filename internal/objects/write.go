@@ -20,8 +20,8 @@ func (s *Storage) ReadAll(ctx context.Context, path string, most int64) ([]byte,
 	defer f.Close()
 	if f.Size > most {
 		return nil, &Error{
-			Path: path, What: fmt.Sprintf("it is larger than %d bytes", most), Help: "Check that it is the right object",
-			final: true,
+			Path: path, What: fmt.Sprintf("it is larger than %d bytes", most), final: true,
+			Help: "Check that it is the right object",
 		}
 	}
 	return io.ReadAll(f)
