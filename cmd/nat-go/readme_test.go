@@ -13,7 +13,8 @@ import (
 
 // pages are those whose snippets are run, each by itself.
 var pages = []string{
-	"README.md", "examples/README.md", "examples/shard/README.md", "configs/README.md", "builders/README.md",
+	"README.md", "examples/README.md", "examples/shard/README.md", "examples/shard/slurm.md",
+	"examples/shard/k8s.md", "examples/shard/ray.md", "configs/README.md", "builders/README.md",
 	"plugins/README.md", "collator/README.md",
 	"kernels/README.md",
 }

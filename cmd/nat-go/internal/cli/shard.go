@@ -29,6 +29,7 @@ interrupted.`,
 		newShardRunCmd(commitBytes),
 		newShardStatusCmd(),
 		newShardMergeCmd(commitBytes),
+		newShardScriptCmd(),
 	)
 	return cmd
 }

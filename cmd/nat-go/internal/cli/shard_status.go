@@ -13,6 +13,7 @@ import (
 
 func newShardStatusCmd() *cobra.Command {
 	var stage string
+	var perTask int
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status [PLAN]",
@@ -21,6 +22,9 @@ func newShardStatusCmd() *cobra.Command {
 nothing else is printed, as in sbatch --array=$(nat-go shard status -q PLAN).`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if perTask < 1 {
+				return exit.Usagef("--per-task %d: how many shards does an array task build?", perTask)
+			}
 			dir := planArg(args)
 			plan, err := dir.Read()
 			if err != nil {
@@ -40,12 +44,27 @@ nothing else is printed, as in sbatch --array=$(nat-go shard status -q PLAN).`,
 					break
 				}
 			}
+			if perTask > 1 {
+				fmt.Fprintln(cmd.OutOrStdout(), shards.Array(tasksOf(states[len(states)-1].Missing, perTask)))
+				return nil
+			}
 			return printShards(cmd, dir, plan, states, asJSON)
 		},
 	}
 	cmd.Flags().StringVar(&stage, "stage", "", "build or group: this stage; default: all up to the first not done")
+	cmd.Flags().IntVar(&perTask, "per-task", 1,
+		"print the array tasks that are missing instead, where each builds so many shards: task 0 the first of them")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+// tasksOf are the array tasks that build some shards.
+func tasksOf(missing []int, perTask int) []int {
+	tasks := make([]int, len(missing))
+	for i, shard := range missing {
+		tasks[i] = shard / perTask
+	}
+	return tasks
 }
 
 func printShards(cmd *cobra.Command, dir shards.Folder, plan *shards.Plan, states []*shards.State, asJSON bool) error {

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// These tests make runs as the engines do that `nat-go shard script` writes for, and compare them with the run of one
+// process.
+
+// engine is where scripts are tried.
+type engine struct {
+	*bed
+	out  string
+	want map[string]string
+}
+
+// newEngine has a plan of seven shards of a configuration, and faults: each ends the first attempt of a shard.
+func newEngine(t *testing.T, config string, faults map[string]string) *engine {
+	t.Helper()
+	e := &engine{bed: newShardBed(t, 60), out: "out"}
+	e.addTasks(t, 60)
+	e.must(t, e.command(nil, "run", "--config-file", config, "--run-id", "r", "--output-dir", "whole"))
+	e.want = e.content(t, "whole")
+	e.must(t, e.planned(e.out, config, "--shards", "7"))
+	for _, dir := range []string{"faults", "cluster"} {
+		if err := os.Mkdir(filepath.Join(e.dir, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for at, code := range faults {
+		e.write(t, "faults/"+at, code)
+	}
+	flaky := standIn(t, "flaky")
+	e.env = append(e.env, "NATGO="+e.exe, "FAULTS="+filepath.Join(e.dir, "faults"), "CLUSTER="+filepath.Join(e.dir, "cluster"),
+		"IMAGE="+flaky, "MAX_ARRAY_SIZE=4", "PATH="+filepath.Dir(flaky)+":"+os.Getenv("PATH"))
+	return e
+}
+
+// standIn is a program that stands in for one of an engine, or runs one.
+func standIn(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("testdata", "engines", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// script has `nat-go shard script` write for an engine.
+func (e *engine) script(t *testing.T, engine string, flags ...string) {
+	t.Helper()
+	e.must(t, e.command(nil, append([]string{"shard", "script", engine, e.out + "/r.shards"}, flags...)...))
+	files, err := filepath.Glob(filepath.Join(e.dir, e.out, "r.shards", engine, "*"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts (%v)", err)
+	}
+	shellcheck, _ := exec.LookPath("shellcheck")
+	if shellcheck == "" && slices.Contains(strings.Split(os.Getenv("NATGO_REQUIRE"), ","), "shellcheck") {
+		t.Fatal("no shellcheck, and NATGO_REQUIRE names it")
+	}
+	for _, f := range files {
+		if !strings.HasSuffix(f, ".sh") && !strings.HasSuffix(f, ".sbatch") {
+			continue
+		}
+		e.must(t, exec.Command("sh", "-n", f))
+		if shellcheck == "" {
+			t.Log("SKIPPED: no shellcheck")
+		} else if r := finish(t, exec.Command(shellcheck, f)); r.code != 0 {
+			t.Errorf("%s", r.stdout)
+		}
+	}
+}
+
+// start starts the run on the engine.
+func (e *engine) start(engine string) *exec.Cmd {
+	cmd := exec.Command("sh", filepath.Join(e.out, "r.shards", engine, "submit.sh"))
+	cmd.Dir, cmd.Env = e.dir, e.env
+	return cmd
+}
+
+func (e *engine) file(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(e.dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestScriptSlurm runs the batch scripts with a stand-in for Slurm. Exit code 3 and a time limit (143) make another
+// attempt; 4 ends the array, without a merge, and what it lacks is submitted once more.
+func TestScriptSlurm(t *testing.T) {
+	e := newEngine(t, "tasks.yml", map[string]string{"build-1": "3", "build-6": "143", "group-2": "4", "merge-": "3"})
+	e.script(t, "slurm", "--program", standIn(t, "flaky"), "--max-array-size", "4", "--at-once", "3", "--sbatch", "partition=all")
+	e.must(t, e.start("slurm"))
+	if _, err := os.Stat(filepath.Join(e.dir, e.out, "r")); err == nil {
+		t.Error("merged although a shard failed")
+	}
+	e.must(t, e.start("slurm"))
+	want := "build.sbatch 0-3%3 no dependency\ngroup.sbatch 0-3%3 100\nmerge.sbatch no array 200\n" +
+		"group.sbatch 1%3 no dependency\nmerge.sbatch no array 400\n"
+	if got := e.file(t, "cluster/submitted"); got != want {
+		t.Errorf("submitted:\n%swant:\n%s", got, want)
+	}
+	if left, _ := filepath.Glob(filepath.Join(e.dir, "faults", "*")); len(left) > 0 {
+		t.Errorf("faults that didn't happen: %v", left)
+	}
+	e.same(t, e.want, e.out)
+}
+
+// TestScriptKubernetes runs the Jobs with a stand-in for a cluster: a pod an index, further attempts but for code 4.
+func TestScriptKubernetes(t *testing.T) {
+	e := newEngine(t, "dpo.yml", map[string]string{"build-1": "3", "build-5": "4", "merge-": "3"})
+	e.script(t, "k8s", "--image", "nat-go:1", "--claim", "shared")
+	r := finish(t, e.start("k8s"))
+	if r.code != 1 || !strings.Contains(r.stderr, "r-build failed; its shards:\n5,\n") {
+		t.Errorf("exit %d: %s", r.code, r.stderr)
+	}
+	e.must(t, e.start("k8s"))
+	if left, _ := filepath.Glob(filepath.Join(e.dir, "faults", "*")); len(left) > 0 {
+		t.Errorf("faults that didn't happen: %v", left)
+	}
+	e.same(t, e.want, e.out)
+}
+
+// isolated is a command in a network namespace of its own; it skips where that can't be had, unless NATGO_REQUIRE
+// names what is tested.
+func isolated(t *testing.T, what string, command ...string) *exec.Cmd {
+	t.Helper()
+	args := append([]string{"-r", "-n"}, command...)
+	if os.Getuid() == 0 {
+		args = args[1:]
+	}
+	probe := append(slices.Clone(args[:len(args)-len(command)]), "ip", "link", "set", "lo", "up")
+	if out, err := exec.Command("unshare", probe...).CombinedOutput(); err != nil {
+		lacking(t, what, "no network namespace: "+string(out))
+	}
+	return exec.Command("unshare", args...)
+}
+
+// lacking skips a test that lacks something, unless NATGO_REQUIRE names what is tested.
+func lacking(t *testing.T, what, why string) {
+	t.Helper()
+	if slices.Contains(strings.Split(os.Getenv("NATGO_REQUIRE"), ","), what) {
+		t.Fatalf("%s, and NATGO_REQUIRE names %s", why, what)
+	}
+	t.Skipf("SKIPPED: %s", why)
+}
+
+// TestSlurm runs the batch scripts on a real Slurm of two nodes.
+func TestSlurm(t *testing.T) {
+	for _, program := range []string{"slurmctld", "slurmd", "sbatch"} {
+		if _, err := exec.LookPath(program); err != nil {
+			lacking(t, "slurm", "no "+program)
+		}
+	}
+	e := newEngine(t, "tasks.yml", map[string]string{"build-1": "3"}) // a second attempt is two minutes later
+	e.script(t, "slurm", "--program", standIn(t, "flaky"), "--max-array-size", "4", "--sbatch", "partition=all", "--cpus", "1")
+	cmd := isolated(t, "slurm", standIn(t, "slurm_cluster"), filepath.Join(e.dir, "slurm"),
+		"sh", filepath.Join(e.out, "r.shards/slurm/submit.sh"))
+	cmd.Dir = e.dir
+	cmd.Env = slices.DeleteFunc(slices.Clone(e.env), func(v string) bool { return strings.HasPrefix(v, "PATH=") })
+	cmd.Env = append(cmd.Env, "PATH="+os.Getenv("PATH"))
+	r := e.must(t, cmd)
+	t.Log(r.stdout, r.stderr)
+	if left, _ := filepath.Glob(filepath.Join(e.dir, "faults", "*")); len(left) > 0 {
+		t.Errorf("faults that didn't happen: %v", left)
+	}
+	e.same(t, e.want, e.out)
+}
+
+// TestRay runs the driver on a Ray cluster of three nodes, one of which is killed in the middle.
+func TestRay(t *testing.T) {
+	python := os.Getenv("NATGO_RAY_PYTHON")
+	if python == "" {
+		lacking(t, "ray", "NATGO_RAY_PYTHON names no Python with ray")
+	}
+	e := newEngine(t, "tasks.yml", map[string]string{"build-1": "3"})
+	e.script(t, "ray", "--program", standIn(t, "flaky"), "--cpus", "1", "--memory", "256MiB")
+	up := `ip link set lo up && exec "$@"`
+	cmd := isolated(t, "ray", "sh", "-c", up, "sh", python, standIn(t, "ray_cluster.py"),
+		filepath.Join(e.out, "r.shards/ray/run.py"), filepath.Join(e.out, "r.shards/build/00003/shard.json"))
+	cmd.Dir, cmd.Env = e.dir, append(e.env, "RAY_USAGE_STATS_ENABLED=0")
+	r := e.must(t, cmd)
+	t.Log(r.stdout)
+	if !strings.Contains(r.stdout, "a node was killed") || !strings.Contains(r.stdout, "merged") {
+		t.Errorf("%s%s", r.stdout, r.stderr)
+	}
+	e.same(t, e.want, e.out)
+}

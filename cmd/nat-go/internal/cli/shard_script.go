@@ -1,0 +1,189 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/engines"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+)
+
+// newShardScriptCmd has a command for each engine.
+func newShardScriptCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "script",
+		Short: "Write what makes the run of a plan on Slurm, Kubernetes or Ray",
+		Long: `Write what makes the run of a plan on Slurm, Kubernetes or Ray: scripts to read, to change and to start.
+Call it where the plan was made. nat-go itself starts nothing there.`,
+	}
+	cmd.AddCommand(newScriptSlurmCmd(), newScriptK8sCmd(), newScriptRayCmd())
+	return cmd
+}
+
+// script is what the commands of all engines have in common.
+type script struct {
+	engines.Needs
+	engine string
+	out    string
+	memory string
+}
+
+func (s *script) flags(f *pflag.FlagSet) {
+	f.StringVar(&s.out, "out", "", "folder to write to; default: "+s.engine+" in the plan's")
+	f.IntVar(&s.CPUs, "cpus", 2, "processors of a process")
+	f.StringVar(&s.memory, "memory", "2GiB", "memory of a process")
+}
+
+// write writes what makes the run of the plan, and says how to start it.
+func (s *script) write(cmd *cobra.Command, args []string, next string, files func(engines.Run) ([]engines.File, error)) error {
+	dir := planArg(args)
+	plan, err := dir.Read()
+	if err != nil {
+		return err
+	}
+	size, err := schema.ParseSize(s.memory)
+	if err != nil {
+		return exit.Usagef("--memory %q: %w", s.memory, err)
+	}
+	s.Memory = size
+	here, err := os.Getwd()
+	if err != nil {
+		return exit.Environmentf("can't tell the working folder: %w", err)
+	}
+	folder, err := filepath.Abs(string(dir))
+	if err != nil {
+		return exit.Environmentf("can't tell the folder of the plan: %w", err)
+	}
+	out := s.out
+	if out == "" {
+		out = filepath.Join(string(dir), s.engine)
+	}
+	made, err := files(engines.Run{
+		ID: plan.RunID, Plan: folder, Dir: here, Shards: len(plan.Shards), Stages: plan.Stages(),
+	})
+	if err != nil {
+		return exit.Default(exit.Failed, err)
+	}
+	if err := engines.Write(out, made); err != nil {
+		return err
+	}
+	if isQuiet(cmd) {
+		return nil
+	}
+	for _, f := range made {
+		fmt.Fprintln(cmd.OutOrStdout(), filepath.Join(out, f.Name))
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "  next     %s %s\n", next, filepath.Join(out, made[0].Name))
+	return nil
+}
+
+// programFlag names the program as the nodes find it; default: this one's own file.
+func programFlag(f *pflag.FlagSet, name *string) {
+	f.StringVar(name, "program", "", "nat-go as the nodes find it; default: this program's own file")
+}
+
+// programOr is the program that a flag names, else this one.
+func programOr(name string) (string, error) {
+	if name != "" {
+		return name, nil
+	}
+	own, err := os.Executable()
+	if err != nil {
+		return "", exit.Environmentf("can't find this program's own file: %w", err)
+	}
+	return own, nil
+}
+
+func newScriptSlurmCmd() *cobra.Command {
+	s := &script{engine: "slurm"}
+	var how engines.Slurm
+	cmd := &cobra.Command{
+		Use:   "slurm [PLAN]",
+		Short: "Write batch scripts for Slurm: an array of the shards, and the merge after it",
+		Long: `Write batch scripts for Slurm, and submit.sh, which submits an array of the shards that are missing and,
+once it has succeeded, the merge. A plan of more shards than the site's arrays have room for gets several a task.`,
+		Example: `  nat-go shard script slurm shards --time 8:00:00 --sbatch partition=cpu --sbatch account=lab
+  sh shards/slurm/submit.sh`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if how.NatGo, err = programOr(how.NatGo); err != nil {
+				return err
+			}
+			return s.write(cmd, args, "sh", func(r engines.Run) ([]engines.File, error) {
+				how.Needs = s.Needs
+				return how.Files(r)
+			})
+		},
+	}
+	f := cmd.Flags()
+	s.flags(f)
+	programFlag(f, &how.NatGo)
+	f.StringVar(&how.Time, "time", "4:00:00", "time of an attempt; a shard that takes longer goes on in the next")
+	f.IntVar(&how.ArraySize, "max-array-size", 1001, "the site's MaxArraySize, which `scontrol show config` shows")
+	f.IntVar(&how.AtOnce, "at-once", 0, "most array tasks at work; 0: all")
+	f.StringArrayVar(&how.Options, "sbatch", nil, "a further option of sbatch, without its dashes: partition=cpu (repeatable)")
+	return cmd
+}
+
+func newScriptK8sCmd() *cobra.Command {
+	s := &script{engine: "k8s"}
+	var how engines.Kubernetes
+	cmd := &cobra.Command{
+		Use:   "k8s [PLAN] --image IMAGE --claim NAME",
+		Short: "Write Jobs for Kubernetes: an indexed one of the shards, and the merge",
+		Long: `Write Jobs for Kubernetes, and submit.sh, which starts the indexed Job of the shards and, once it has
+succeeded, that of the merge. Plan and inputs lie on a volume that all pods mount, under the names that they have here.`,
+		Example: `  nat-go shard script k8s shards --image registry.example/nat-go:1 --claim traces --secret natgo
+  sh shards/k8s/submit.sh`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.write(cmd, args, "sh", func(r engines.Run) ([]engines.File, error) {
+				how.Needs = s.Needs
+				return how.Files(r)
+			})
+		},
+	}
+	f := cmd.Flags()
+	s.flags(f)
+	f.StringVar(&how.Image, "image", "", "image with nat-go as its entry point")
+	f.StringVar(&how.Claim, "claim", "", "persistent volume claim with the plan, the inputs and the output folder")
+	f.StringVar(&how.Mount, "mount", "", "where the volume is mounted; default: the working folder")
+	f.StringVar(&how.Secret, "secret", "", "secret whose keys are variables of the pods")
+	f.StringVar(&how.User, "user", "", "UID or UID:GID that the pods run as; default: the image's")
+	f.IntVar(&how.AtOnce, "at-once", 0, "most pods at work; 0: all")
+	f.IntVar(&how.Retries, "retries", 5, "further attempts of a shard")
+	return cmd
+}
+
+func newScriptRayCmd() *cobra.Command {
+	s := &script{engine: "ray"}
+	var how engines.Ray
+	cmd := &cobra.Command{
+		Use:   "ray [PLAN]",
+		Short: "Write a driver for Ray: a task a shard, then the merge",
+		Long: `Write run.py, a driver for a Ray cluster whose nodes share the folders of the plan and the inputs: a task a
+shard, with retries where they help, then the merge.`,
+		Example: `  nat-go shard script ray shards
+  RAY_ADDRESS=auto python shards/ray/run.py`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if how.NatGo, err = programOr(how.NatGo); err != nil {
+				return err
+			}
+			return s.write(cmd, args, "python", func(r engines.Run) ([]engines.File, error) {
+				how.Needs = s.Needs
+				return how.Files(r)
+			})
+		},
+	}
+	f := cmd.Flags()
+	s.flags(f)
+	programFlag(f, &how.NatGo)
+	f.IntVar(&how.Retries, "retries", 5, "further attempts of a shard")
+	return cmd
+}

@@ -1,0 +1,95 @@
+package engines
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+)
+
+// Kubernetes says what the Jobs are made of.
+type Kubernetes struct {
+	Needs
+	Image   string
+	Claim   string // persistent volume claim with the plan, the inputs and what the shards build
+	Mount   string // folder that it is mounted as; empty: the one that the plan was made in
+	Secret  string // whose keys are variables of the containers; empty: none
+	User    string // that the containers run as, UID or UID:GID; empty: the image's
+	AtOnce  int    // most pods at work; 0: all
+	Retries int    // further attempts of a shard
+}
+
+// kubernetesFiles is what the templates are given.
+type kubernetesFiles struct {
+	Run
+	Kubernetes
+	Name        string
+	Parallelism int
+	UID, GID    string
+	Stage       shards.Stage // of the manifest
+}
+
+var user = regexp.MustCompile(`^(\d{1,10})(?::(\d{1,10}))?$`)
+
+// Files are submit.sh and a Job for each stage and for the merge.
+func (k Kubernetes) Files(r Run) ([]File, error) {
+	data := kubernetesFiles{Run: r, Kubernetes: k, Name: objectName(r.ID), Parallelism: k.AtOnce}
+	if data.Parallelism == 0 {
+		data.Parallelism = r.Shards
+	}
+	if data.Mount == "" {
+		data.Mount = r.Dir
+	}
+	err := k.check()
+	switch {
+	case err != nil:
+		return nil, err
+	case k.Image == "":
+		return nil, exit.Usagef("--image: which image has nat-go?")
+	case k.Claim == "":
+		return nil, exit.Usagef("--claim: which persistent volume claim holds the plan and its inputs? Pods on several " +
+			"nodes write to it (ReadWriteMany)")
+	case k.AtOnce < 0 || k.Retries < 0:
+		return nil, exit.Usagef("--at-once and --retries can't be negative")
+	}
+	if k.User != "" {
+		m := user.FindStringSubmatch(k.User)
+		if m == nil {
+			return nil, exit.Usagef("--user %q: write UID or UID:GID", k.User)
+		}
+		data.UID, data.GID = m[1], m[2]
+	}
+	submit, err := fill("submit.sh", "k8s-submit.sh", data)
+	files := []File{submit}
+	for _, stage := range slices.Concat(r.Stages, []shards.Stage{"merge"}) {
+		if err != nil {
+			return nil, err
+		}
+		var f File
+		data.Stage = stage
+		f, err = fill(string(stage)+".yaml", "k8s-job.yaml", data)
+		files = append(files, f)
+	}
+	return files, err
+}
+
+// longestName leaves room for the stage and the index after the name of a run: a pod's host name has 63 characters.
+const longestName = 40
+
+var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
+
+// objectName makes a name of a Kubernetes object of that of a run. What is cut off or replaced is made up for by
+// a number, so that two runs have two names.
+func objectName(id string) string {
+	name := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(id), "-"), "-")
+	if name == id && len(name) <= longestName {
+		return name
+	}
+	sum := strconv.FormatUint(xxh3.HashString(id)&0xffffffff, 36)
+	return strings.Trim(name[:min(len(name), longestName-len(sum)-1)], "-") + "-" + sum
+}

@@ -1,0 +1,65 @@
+package engines
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+)
+
+// Slurm says how the jobs are submitted.
+type Slurm struct {
+	Needs
+	NatGo     string   // the program
+	Time      string   // most that an attempt takes
+	ArraySize int      // the site's MaxArraySize
+	AtOnce    int      // most tasks of an array at work; 0: as many as there is room for
+	Options   []string // further options of sbatch, without the dashes
+}
+
+// plainTime is a time limit: minutes, or days, hours, minutes and seconds.
+var plainTime = regexp.MustCompile(`^(\d+-)?\d+(:\d\d){0,2}$`)
+
+// slurmFiles is what the templates are given.
+type slurmFiles struct {
+	Run
+	Slurm
+	PerTask int          // shards of an array task, one after the other
+	Stage   shards.Stage // of the script
+}
+
+// Files are submit.sh, and the batch script of each array and of the merge.
+func (s Slurm) Files(r Run) ([]File, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	for _, o := range s.Options {
+		if strings.ContainsAny(o, "\n\r") || strings.HasPrefix(o, "-") || o == "" {
+			return nil, exit.Usagef("--sbatch %q: an option of sbatch without its dashes, such as partition=cpu", o)
+		}
+	}
+	if !plainTime.MatchString(s.Time) {
+		return nil, exit.Usagef("--time %q: write hours, minutes and seconds as sbatch takes them: 4:00:00", s.Time)
+	}
+	if s.AtOnce < 0 {
+		return nil, exit.Usagef("--at-once %d: how many array tasks are at work at most; 0: all", s.AtOnce)
+	}
+	if s.ArraySize < 1 {
+		return nil, exit.Usagef("--max-array-size %d: `scontrol show config` shows MaxArraySize", s.ArraySize)
+	}
+	data := slurmFiles{Run: r, Slurm: s, PerTask: (r.Shards + s.ArraySize - 1) / s.ArraySize}
+	submit, err := fill("submit.sh", "slurm-submit.sh", data)
+	files := []File{submit}
+	for _, stage := range slices.Concat(r.Stages, []shards.Stage{"merge"}) {
+		if err != nil {
+			return nil, err
+		}
+		var f File
+		data.Stage = stage
+		f, err = fill(string(stage)+".sbatch", "slurm-stage.sbatch", data)
+		files = append(files, f)
+	}
+	return files, err
+}

@@ -1,0 +1,28 @@
+#!/bin/sh
+# Makes run {{.ID}}: a Job for each stage of its {{.Shards}} shards, then the merge. After a failure, run it again:
+# what is built stays, and the pods of those shards end at once.
+set -eu
+cd "$(dirname "$0")"
+
+# finish STAGE: starts the Job of a stage anew, unless it is at work or done, and waits for its end.
+finish() {
+	job={{.Name}}-$1
+	if kubectl wait --for=condition=failed --timeout=0 "job/$job" >/dev/null 2>&1; then
+		kubectl delete --wait "job/$job"
+	fi
+	kubectl apply -f "$1.yaml"
+	until kubectl wait --for=condition=complete --timeout=60s "job/$job" 2>/dev/null; do
+		if kubectl wait --for=condition=failed --timeout=0 "job/$job" >/dev/null 2>&1; then
+			echo "$job failed; its shards:" >&2
+			kubectl get job "$job" -o 'jsonpath={.status.failedIndexes}{"\n"}' >&2
+			echo "kubectl logs -l job-name=$job --tail=5 --prefix shows why" >&2
+			exit 1
+		fi
+		kubectl get job "$job" --no-headers
+	done
+}
+
+{{range .Stages -}}
+finish {{.}}
+{{end -}}
+finish merge

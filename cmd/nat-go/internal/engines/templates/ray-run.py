@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""Makes run {{.ID}} on a Ray cluster: builds its shards, then merges them.
+
+python run.py, with RAY_ADDRESS set to join a cluster; or ray job submit -- python run.py. The folders of the plan and
+the inputs have to be shared by the nodes. After a failure, run it again: what is built stays.
+"""
+
+import subprocess
+import sys
+import time
+
+import ray
+
+NATGO = {{quoted .NatGo}}
+PLAN = {{quoted .Plan}}
+FOLDER = {{quoted .Dir}}  # that the plan was made in
+SHARDS = {{.Shards}}
+STAGES = [{{range $i, $s := .Stages}}{{if $i}}, {{end}}"{{$s}}"{{end}}]
+NEEDS = {"num_cpus": {{.CPUs}}, "memory": {{.Mega}} << 20}
+RETRIES = {{.Retries}}
+
+
+class Again(Exception):
+    """Something around nat-go failed: the next attempt may succeed."""
+
+
+@ray.remote(**NEEDS, max_retries=RETRIES, retry_exceptions=[Again])
+def natgo(*args):
+    done = subprocess.run([NATGO, "shard", *args], cwd=FOLDER, stderr=subprocess.PIPE, text=True)
+    sys.stderr.write(done.stderr)
+    why = f"exit code {done.returncode}: {done.stderr.strip()[-2000:]}"
+    if done.returncode == 3 or done.returncode < 0 or done.returncode > 128:
+        time.sleep(5)
+        raise Again(why)
+    return why if done.returncode else None
+
+
+def build(stage):
+    """Builds a stage of all shards, and says what is wrong with those that failed."""
+    shards = {natgo.remote("run", PLAN, "--stage", stage, "--index", str(i)): i for i in range(SHARDS)}
+    left, failed = list(shards), {}
+    while left:
+        ended, left = ray.wait(left, timeout=30)
+        for task in ended:
+            try:
+                why = ray.get(task)
+            except ray.exceptions.RayError as e:
+                why = str(e)
+            if why:
+                failed[shards[task]] = why
+        print(f"{stage}: {SHARDS - len(left)} of {SHARDS} shards, {len(failed)} failed", flush=True)
+    return failed
+
+
+ray.init()
+for stage in STAGES:
+    failed = build(stage)
+    for shard, why in sorted(failed.items()):
+        print(f"shard {shard}: {why}", file=sys.stderr)
+    if failed:
+        sys.exit(1)
+if why := ray.get(natgo.remote("merge", PLAN)):
+    sys.exit(f"merge: {why}")
+print("merged")
