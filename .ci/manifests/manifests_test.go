@@ -1,5 +1,5 @@
-// Package manifests reads what nat-go writes for Kubernetes as Kubernetes does: a field that it doesn't know is refused. It
-// is a module of its own, so that nobody who builds nat-go builds Kubernetes' types.
+// Package manifests reads what nat-go writes for Kubernetes as Kubernetes does: a field that it doesn't know is refused.
+// It is a module of its own, so that nobody who builds nat-go builds Kubernetes' types.
 package manifests
 
 import (
@@ -33,7 +33,9 @@ func manifests(t *testing.T, runID string, flags ...string) map[string]*batch.Jo
 			"--from", filepath.Join(example, "traces.jsonl"), "-o", "collator.tokenizer=", "--shards", "3",
 			"--plan-dir", filepath.Join(dir, "a plan: \"x\""),
 		},
-		append([]string{nat, "shard", "script", "k8s", filepath.Join(dir, "a plan: \"x\""), "--out", filepath.Join(dir, "k8s")}, flags...),
+		append([]string{
+			nat, "shard", "script", "k8s", filepath.Join(dir, "a plan: \"x\""), "--out", filepath.Join(dir, "k8s"),
+		}, flags...),
 	} {
 		cmd := exec.Command(args[0], args[1:]...)
 		cmd.Dir = root

@@ -36,7 +36,8 @@ func newEngine(t *testing.T, config string, faults map[string]string) *engine {
 		e.write(t, "faults/"+at, code)
 	}
 	flaky := standIn(t, "flaky")
-	e.env = append(e.env, "NATGO="+e.exe, "FAULTS="+filepath.Join(e.dir, "faults"), "CLUSTER="+filepath.Join(e.dir, "cluster"),
+	e.env = append(e.env, "NATGO="+e.exe, "FAULTS="+filepath.Join(e.dir, "faults"),
+		"CLUSTER="+filepath.Join(e.dir, "cluster"),
 		"IMAGE="+flaky, "MAX_ARRAY_SIZE=4", "PATH="+filepath.Dir(flaky)+":"+os.Getenv("PATH"))
 	return e
 }
@@ -96,7 +97,8 @@ func (e *engine) file(t *testing.T, name string) string {
 // attempt; 4 ends the array, without a merge, and what it lacks is submitted once more.
 func TestScriptSlurm(t *testing.T) {
 	e := newEngine(t, "tasks.yml", map[string]string{"build-1": "3", "build-6": "143", "group-2": "4", "merge-": "3"})
-	e.script(t, "slurm", "--program", standIn(t, "flaky"), "--max-array-size", "4", "--at-once", "3", "--sbatch", "partition=all")
+	e.script(t, "slurm", "--program", standIn(t, "flaky"), "--max-array-size", "4", "--at-once", "3",
+		"--sbatch", "partition=all")
 	e.must(t, e.start("slurm"))
 	if _, err := os.Stat(filepath.Join(e.dir, e.out, "r")); err == nil {
 		t.Error("merged although a shard failed")
@@ -160,7 +162,8 @@ func TestSlurm(t *testing.T) {
 		}
 	}
 	e := newEngine(t, "tasks.yml", map[string]string{"build-1": "3"}) // a second attempt is two minutes later
-	e.script(t, "slurm", "--program", standIn(t, "flaky"), "--max-array-size", "4", "--sbatch", "partition=all", "--cpus", "1")
+	e.script(t, "slurm", "--program", standIn(t, "flaky"), "--max-array-size", "4", "--sbatch", "partition=all",
+		"--cpus", "1")
 	cmd := isolated(t, "slurm", standIn(t, "slurm_cluster"), filepath.Join(e.dir, "slurm"),
 		"sh", filepath.Join(e.out, "r.shards/slurm/submit.sh"))
 	cmd.Dir = e.dir

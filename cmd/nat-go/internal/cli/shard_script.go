@@ -40,7 +40,9 @@ func (s *script) flags(f *pflag.FlagSet) {
 }
 
 // write writes what makes the run of the plan, and says how to start it.
-func (s *script) write(cmd *cobra.Command, args []string, next string, files func(engines.Run) ([]engines.File, error)) error {
+func (s *script) write(
+	cmd *cobra.Command, args []string, next string, files func(engines.Run) ([]engines.File, error),
+) error {
 	dir := planArg(args)
 	plan, err := dir.Read()
 	if err != nil {
@@ -126,7 +128,8 @@ once it has succeeded, the merge. A plan of more shards than the site's arrays h
 	f.StringVar(&how.Time, "time", "4:00:00", "time of an attempt; a shard that takes longer goes on in the next")
 	f.IntVar(&how.ArraySize, "max-array-size", 1001, "the site's MaxArraySize, which `scontrol show config` shows")
 	f.IntVar(&how.AtOnce, "at-once", 0, "most array tasks at work; 0: all")
-	f.StringArrayVar(&how.Options, "sbatch", nil, "a further option of sbatch, without its dashes: partition=cpu (repeatable)")
+	f.StringArrayVar(&how.Options, "sbatch", nil,
+		"a further option of sbatch, without its dashes: partition=cpu (repeatable)")
 	return cmd
 }
 
@@ -137,7 +140,8 @@ func newScriptK8sCmd() *cobra.Command {
 		Use:   "k8s [PLAN] --image IMAGE --claim NAME",
 		Short: "Write Jobs for Kubernetes: an indexed one of the shards, and the merge",
 		Long: `Write Jobs for Kubernetes, and submit.sh, which starts the indexed Job of the shards and, once it has
-succeeded, that of the merge. Plan and inputs lie on a volume that all pods mount, under the names that they have here.`,
+succeeded, that of the merge. Plan and inputs lie on a volume that all pods mount, under the names that they have
+here.`,
 		Example: `  nat-go shard script k8s shards --image registry.example/nat-go:1 --claim traces --secret natgo
   sh shards/k8s/submit.sh`,
 		Args: cobra.MaximumNArgs(1),
@@ -166,8 +170,8 @@ func newScriptRayCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ray [PLAN]",
 		Short: "Write a driver for Ray: a task a shard, then the merge",
-		Long: `Write run.py, a driver for a Ray cluster whose nodes share the folders of the plan and the inputs: a task a
-shard, with retries where they help, then the merge.`,
+		Long: `Write run.py, a driver for a Ray cluster whose nodes share the folders of the plan and the inputs: a
+task a shard, with retries where they help, then the merge.`,
 		Example: `  nat-go shard script ray shards
   RAY_ADDRESS=auto python shards/ray/run.py`,
 		Args: cobra.MaximumNArgs(1),

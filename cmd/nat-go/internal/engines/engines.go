@@ -72,7 +72,8 @@ func fill(name, from string, data any) (File, error) {
 // shell quotes a word for sh.
 func shell(s string) string {
 	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+:@,=", r)
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("/._-+:@,=", r)
 	}
 	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
 		return s
@@ -96,7 +97,8 @@ func Write(dir string, files []File) error {
 		was, err := os.ReadFile(path)
 		switch {
 		case err == nil && !bytes.Equal(was, f.Text):
-			return exit.Usagef("%s is there already and says something else: remove it, or choose another folder with --out", path)
+			return exit.Usagef("%s is there already and says something else: remove it, or choose another folder "+
+				"with --out", path)
 		case err != nil && !os.IsNotExist(err):
 			return exit.Environmentf("can't write %s: %w", path, err)
 		}

@@ -52,8 +52,8 @@ func (k Kubernetes) Files(r Run) ([]File, error) {
 	case k.Image == "":
 		return nil, exit.Usagef("--image: which image has nat-go?")
 	case k.Claim == "":
-		return nil, exit.Usagef("--claim: which persistent volume claim holds the plan and its inputs? Pods on several " +
-			"nodes write to it (ReadWriteMany)")
+		return nil, exit.Usagef("--claim: which persistent volume claim holds the plan and its inputs? Pods on " +
+			"several nodes write to it (ReadWriteMany)")
 	case k.AtOnce < 0 || k.Retries < 0:
 		return nil, exit.Usagef("--at-once and --retries can't be negative")
 	}
