@@ -4,5 +4,5 @@ import "embed"
 
 // Python is the folder python-builder.
 //
-//go:embed python-builder/main.py python-builder/natgo.py python-builder/builder_pb2.py python-builder/requirements.txt
+//go:embed python-builder/best_of_n.py python-builder/test_best_of_n.py python-builder/pyproject.toml
 var Python embed.FS

@@ -35,6 +35,9 @@ Requires-Dist: datasets; extra == "datasets"
 Provides-Extra: trl
 Requires-Dist: numpy; extra == "trl"
 Requires-Dist: trl>=1.16,<2; extra == "trl"
+Provides-Extra: builder
+Requires-Dist: grpcio>=1.60; extra == "builder"
+Requires-Dist: protobuf>=4.21; extra == "builder"
 Description-Content-Type: text/markdown
 
 %s`
@@ -110,7 +113,7 @@ func (f *file) mode() os.FileMode {
 // pythonFiles are those of the package, in order; what Python leaves there is not.
 func pythonFiles(dir string) (files []file, err error) {
 	err = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".py") && d.Name() != "py.typed" {
+		if err != nil || d.IsDir() || !slices.Contains([]string{".py", ".pyi", ".typed"}, filepath.Ext(path)) {
 			return err
 		}
 		data, err := os.ReadFile(path)

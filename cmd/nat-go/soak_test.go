@@ -166,12 +166,8 @@ func (s *soak) configure() {
 	}
 	python, plugin, builder := "", "", ""
 	if pythonWith(s.t, "grpc, google.protobuf") {
-		main, err := filepath.Abs("../../examples/python-builder/main.py")
-		if err != nil {
-			s.t.Fatal(err)
-		}
 		python, builder = "best: {_type: bon/best_of_n, min_score: 0.2}", ", best"
-		plugin = fmt.Sprintf("bon: {path: %q, start_timeout: 2m}", main)
+		plugin = fmt.Sprintf("bon: {path: %q, start_timeout: 2m}", s.pythonBuilder())
 	}
 	s.write(s.t, "finetune.yml", fmt.Sprintf(`
 trajectory_builders:
@@ -194,6 +190,22 @@ trainer_adapters:
 finetuning:
   {enabled: true, trajectory_builder: [all, next, theirs%s], trainer: t, trainer_adapter: train, output_dir: out}
 `, python, acme, plugin, collator, builder))
+}
+
+// pythonBuilder is a program that serves the example in Python, from the checkout instead of an installed package.
+func (s *soak) pythonBuilder() string {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	program := filepath.Join(filepath.Dir(s.exe), "python-builder")
+	text := fmt.Sprintf("#!/usr/bin/env python3\nimport sys; sys.dont_write_bytecode = True; sys.path[:0] = [%q, %q]\n"+
+		"import best_of_n; best_of_n.main()\n",
+		filepath.Join(root, "plugins", "python"), filepath.Join(root, "examples", "python-builder"))
+	if err := os.WriteFile(program, []byte(text), 0o700); err != nil {
+		s.t.Fatal(err)
+	}
+	return program
 }
 
 // pythonWith reports whether python3 has the modules; where NATGO_REQUIRE names python, it has to.

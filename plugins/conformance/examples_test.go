@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,12 +13,14 @@ import (
 )
 
 func TestPythonExample(t *testing.T) {
-	dir := filepath.Join("..", "..", "examples", "python-builder")
-	main, err := filepath.Abs(filepath.Join(dir, "main.py"))
+	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec := host.Spec{Name: "best-of-n", Path: Python(t, filepath.Join(dir, "requirements.txt")), Args: []string{main}}
+	python := Python(t, filepath.Join(root, "plugins", "python", "tests", "builders", "requirements.txt"))
+	start := fmt.Sprintf("import sys; sys.dont_write_bytecode = True; sys.path[:0] = [%q, %q]; import best_of_n; best_of_n.main()",
+		filepath.Join(root, "plugins", "python"), filepath.Join(root, "examples", "python-builder"))
+	spec := host.Spec{Name: "best-of-n", Path: python, Args: []string{"-c", start}}
 	t.Run("conformance", func(t *testing.T) { Test(t, Options{Spec: spec}) })
 	t.Run("records", func(t *testing.T) {
 		k := &kit{opt: Options{Spec: spec}}

@@ -92,6 +92,11 @@ func TestWheel(t *testing.T) {
 		t.Fatalf("%s is not the name of a wheel for Linux", filepath.Base(path))
 	}
 	files := parts(t, path)
+	for _, name := range []string{"natgo/builder/builder_pb2.py", "natgo/builder/builder_pb2.pyi", "natgo/py.typed"} {
+		if len(files[name]) == 0 && name != "natgo/py.typed" || files[name] == nil {
+			t.Errorf("the wheel has no %s", name)
+		}
+	}
 	record := files[tag[1]+".dist-info/RECORD"]
 	lines, err := csv.NewReader(bytes.NewReader(record)).ReadAll()
 	if err != nil || len(lines) != len(files) {
@@ -181,6 +186,7 @@ func TestWheelInEmptyEnvironments(t *testing.T) {
 			if module != command || !strings.HasPrefix(command, "nat-go ") {
 				t.Errorf("nat-go says %q, python -m natgo %q", command, module)
 			}
+			say(python, "-c", "import natgo.builder") // which needs nothing until it serves
 			loaded := say(python, "-c", `
 import natgo, sys
 batches = natgo.load(sys.argv[1], "dpo")

@@ -13,7 +13,6 @@ import (
 	"text/template"
 
 	"github.com/nat-go/nat-go/examples"
-	"github.com/nat-go/nat-go/plugins/proto"
 )
 
 //go:embed template
@@ -44,18 +43,18 @@ func New(dir, name, lang, replace, version string) (string, error) {
 	if lang != "python" {
 		return out, nil
 	}
-	// The Python plugin is the example under another name: the protocol is most of it.
-	for f, mode := range map[string]os.FileMode{"main.py": 0o755, "natgo.py": 0o644, "builder_pb2.py": 0o644, "requirements.txt": 0o644} {
+	// The Python plugin is the example under another name.
+	rename := strings.NewReplacer("best-of-n", name, "best_of_n", data.Ident)
+	for _, f := range []string{"best_of_n.py", "test_best_of_n.py", "pyproject.toml"} {
 		text, err := examples.Python.ReadFile("python-builder/" + f)
 		if err != nil {
 			return "", err
 		}
-		text = []byte(strings.NewReplacer("best-of-n", name, "best_of_n", data.Ident).Replace(string(text)))
-		if err := os.WriteFile(filepath.Join(out, f), text, mode); err != nil {
+		if err := os.WriteFile(filepath.Join(out, rename.Replace(f)), []byte(rename.Replace(string(text))), 0o644); err != nil {
 			return "", err
 		}
 	}
-	return out, os.WriteFile(filepath.Join(out, "builder.proto"), proto.Source, 0o644)
+	return out, nil
 }
 
 func writeTemplates(out, from string, data any) error {

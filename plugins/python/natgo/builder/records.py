@@ -1,0 +1,148 @@
+"""What a builder yields: records, drops, counts, progress.
+
+Content is a text, messages, or a reference into the group, which costs nothing: a Candidate of the group stands for its output (for its
+prompt, where a prompt is asked for), a Span for the messages of a walk through an example's graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Union
+
+from natgo.builder.group import Candidate, Example, Message, Prompt
+
+Train = Literal["all", "last", "calls", "flagged"]
+Target = Literal["failed_turn", "next_turn"]
+HintKind = Literal["knowable", "hindsight"]
+Unit = Literal["candidate", "example", "group", "pair", "record", "rollout", "site", "step"]
+
+
+@dataclass(slots=True)
+class Span:
+    """The messages of an example on the walk from the root to a node, without the first so many."""
+
+    example: Example
+    last: int
+    skip: int = 0
+
+
+Content = Union[str, Prompt, Candidate, Span, Sequence[Message]]
+Metadata = Union[str, Mapping[str, object], None]  # raw JSON of an object, or the object
+
+
+@dataclass(slots=True)
+class Preference:
+    """One answer to a prompt is better than another. Of two candidates all else follows: the prompt and the turn are the better one's,
+    the reward is the margin of their scores."""
+
+    chosen: Content
+    rejected: Content
+    prompt: Content | None = None
+    reward: float | None = None
+    score_name: str | None = None
+    chosen_score: float | None = None
+    rejected_score: float | None = None
+    chosen_index: int | None = None
+    rejected_index: int | None = None
+    chosen_policy: str = ""
+    rejected_policy: str = ""
+    turn: str | None = None
+    metadata: Metadata = None
+    example: Example | None = None  # where nothing else says of which example of the group it is
+
+
+@dataclass(slots=True)
+class Demonstration:
+    """A conversation whose assistant turns are to be imitated. trained has a flag for each message, where train is "flagged"."""
+
+    messages: Content
+    train: Train = "all"
+    trained: Sequence[bool] = ()
+    weight: float = 1.0
+    score: float | None = None  # what it was chosen by
+    turn: str | None = None
+    metadata: Metadata = None
+    example: Example | None = None
+
+
+@dataclass(slots=True)
+class Rollout:
+    """A conversation and the reward it got. Rollouts of one task form a group for advantages; None: the example's."""
+
+    messages: Content
+    reward: float | None = None
+    task: str | None = None
+    turn: str | None = None
+    metadata: Metadata = None
+    example: Example | None = None
+
+
+@dataclass(slots=True)
+class Site:
+    """A failed tool call. call and result are indices into the record's messages."""
+
+    call: int
+    hint: str
+    result: int = -1  # what shows the error; -1: the call itself
+    call_seq: int = 0  # which of the message's tool calls; -1 of a message without any
+    target: Target = "failed_turn"
+    tool: str = ""
+    error: str = ""
+    hint_source: str = "rules"
+    hint_kind: HintKind = "knowable"
+
+
+@dataclass(slots=True)
+class Distillation:
+    """A conversation with error sites and, at each, a hint that a teacher is given and the student is not."""
+
+    messages: Content
+    sites: Sequence[Site] = field(default_factory=list)
+    turn: str | None = None
+    metadata: Metadata = None
+    example: Example | None = None
+
+
+Record = Union[Preference, Demonstration, Rollout, Distillation]
+
+
+@dataclass(slots=True)
+class Drop:
+    """Something that no record was made of, and why. drop makes one."""
+
+    reason: str
+    detail: str = ""
+    of: Candidate | Example | None = None
+    unit: Unit | None = None
+    turn: str | None = None
+    index: int | None = None
+    count: int = 1
+
+
+def drop(
+    reason: str, detail: str = "", of: Candidate | Example | None = None, *, unit: Unit | None = None, turn: str | None = None,
+    index: int | None = None, count: int = 1,
+) -> Drop:
+    """Says that no record is made of a candidate, an example or, without of, the group: `yield drop("too_short", "3 words", candidate)`.
+    The reason is a code of nat-go's or your own, the detail a line for a person."""
+    return Drop(reason, detail, of, unit, turn, index, count)
+
+
+@dataclass(slots=True)
+class Count:
+    """Adds n to a counter of the builder's own, which is summed over the run and shown with its statistics."""
+
+    name: str
+    n: int = 1
+
+
+@dataclass(slots=True)
+class Progress:
+    """Says that a long group is being worked on: nat-go takes a builder that yields nothing for a minute for stuck."""
+
+    done: int
+    total: int = 0  # 0: unknown
+
+
+Item = Union[Record, Drop, Count, Progress]
