@@ -41,8 +41,8 @@ func TestBuilderConformance(t *testing.T) {
 	conformance.Test(t, conformance.Options{Spec: served(t, "sample")})
 }
 
-// What goes wrong in a builder is told with its place in the author's file and as a traceback of the author's frames; the
-// groups before and after it are built, by the same process where that lives on.
+// What goes wrong in a builder is told with its place in the author's file and as a traceback of the author's frames;
+// the groups before and after it are built, by the same process where that lives on.
 func TestHostileBuilders(t *testing.T) {
 	const here = `tests/builders/hostile\.py:\d+ in `
 	for _, c := range []struct {
@@ -50,28 +50,54 @@ func TestHostileBuilders(t *testing.T) {
 		stack     string // in the traceback
 		dies      bool   // the process does
 	}{
-		{how: "raises", want: `ValueError: two lines \(.*` + here + `raises\)$`, stack: `raise ValueError\("two\\nlines"\)`},
-		{how: "raises_in_a_library", want: `JSONDecodeError: .*` + here + `raises_in_a_library`, stack: `(?s)json\.loads.*decoder\.py`},
+		{
+			how:  "raises",
+			want: `ValueError: two lines \(.*` + here + `raises\)$`, stack: `raise ValueError\("two\\nlines"\)`,
+		},
+		{
+			how:  "raises_in_a_library",
+			want: `JSONDecodeError: .*` + here + `raises_in_a_library`, stack: `(?s)json\.loads.*decoder\.py`,
+		},
 		{how: "unprintable", want: `Unprintable: <exception str\(\) failed> \(.*` + here, stack: "raise Unprintable"},
-		{how: "yields_a_number", want: `it yielded 7 \(int\), which is neither .*` + here + `yields_a_number`, stack: "yield 7"},
+		{
+			how:  "yields_a_number",
+			want: `it yielded 7 \(int\), which is neither .*` + here + `yields_a_number`, stack: "yield 7",
+		},
 		{how: "yields_a_class", want: `it yielded <class .*` + here, stack: "yield Demonstration"},
 		{how: "returns_none", want: `hostile\.py:\d+: hostile returned None \(NoneType\), not records: it yields them`},
 		{how: "returns_a_text", want: `hostile returned 'abc' \(str\), not records`},
-		{how: "foreign_candidate", want: `a Candidate that is not one of the group's own.*` + here, stack: "yield Demonstration"},
-		{how: "content_is_a_number", want: `1 \(int\) stands where a Message belongs.*` + here, stack: "yield Demonstration"},
-		{how: "text_is_bytes", want: `b'q' \(bytes\) stands where a text belongs.*` + here, stack: "yield Demonstration"},
-		{how: "undeclared_kind", want: `a record of the kind preference, and was declared to yield demonstration.*` + here},
+		{
+			how:  "foreign_candidate",
+			want: `a Candidate that is not one of the group's own.*` + here, stack: "yield Demonstration",
+		},
+		{
+			how:  "content_is_a_number",
+			want: `1 \(int\) stands where a Message belongs.*` + here, stack: "yield Demonstration",
+		},
+		{
+			how:  "text_is_bytes",
+			want: `b'q' \(bytes\) stands where a text belongs.*` + here, stack: "yield Demonstration",
+		},
+		{
+			how:  "undeclared_kind",
+			want: `a record of the kind preference, and was declared to yield demonstration.*` + here,
+		},
 		{how: "goes_on_after_a_mistake", want: `it yielded 7 \(int\)`},
 		{how: "yields_after_close", want: `it yielded 7 \(int\)`},
 		{how: "exits", want: `SystemExit: it had enough \(.*` + here + `exits\)`, stack: "sys.exit"},
 		{how: "recurses", want: `RecursionError: .*` + here + `recurses`, stack: "yield from recurses"},
-		{how: "one_record_too_large", want: `ValueError: a record of \d+ MiB beside its texts.*` + here, stack: "yield"},
+		{
+			how:  "one_record_too_large",
+			want: `ValueError: a record of \d+ MiB beside its texts.*` + here, stack: "yield",
+		},
 		{how: "reports_nonsense", want: `TypeError: .*` + here + `reports_nonsense`, stack: "yield Progress"},
 		{how: "no_reason", want: `a drop's reason is a text, not None.*` + here, stack: "yield Drop"},
 		{how: "without_end", want: `more than 4 MiB of results for one group`},
 		{how: "exits_at_once", want: `its process ended \(exit status 3\)`, dies: true},
-		{how: "never_returns", want: `(?s)has yielded nothing of group 'never_returns' for \d+ s; it is here:.*` + `hostile\.py", line \d+, in never_returns`, dies: true},
-		{how: "sleeps", want: `(?s)has yielded nothing of group 'sleeps' .*hostile\.py", line \d+, in sleeps\n\s+time\.sleep`, dies: true},
+		{how: "never_returns", want: `(?s)has yielded nothing of group 'never_returns' for \d+ s; it is here:.*` +
+			`hostile\.py", line \d+, in never_returns`, dies: true},
+		{how: "sleeps", want: `(?s)has yielded nothing of group 'sleeps' .*` +
+			`hostile\.py", line \d+, in sleeps\n\s+time\.sleep`, dies: true},
 	} {
 		t.Run(c.how, func(t *testing.T) {
 			t.Parallel()
@@ -98,7 +124,8 @@ func TestHostileBuilders(t *testing.T) {
 				return
 			}
 			if !strings.HasPrefix(failed.Stack, "Traceback (most recent call last):\n") && c.stack != "" ||
-				!regexp.MustCompile(c.stack).MatchString(failed.Stack) || strings.Contains(failed.Stack, "natgo/builder") {
+				!regexp.MustCompile(c.stack).MatchString(failed.Stack) ||
+				strings.Contains(failed.Stack, "natgo/builder") {
 				t.Errorf("the traceback is\n%s", failed.Stack)
 			}
 		})
@@ -109,7 +136,8 @@ func TestHostileBuilders(t *testing.T) {
 func TestBuildersThatPrintOrFork(t *testing.T) {
 	for how, want := range map[string][]string{
 		"prints": {
-			`hostile.py:11 prints to standard output`, "hello from the import", "to standard output", "to its descriptor",
+			`hostile.py:11 prints to standard output`, "hello from the import",
+			"to standard output", "to its descriptor",
 		},
 		"forks":                  {"a builder forked, and its child", "it was ended", `in forks\n`, `os.fork()`},
 		"forks_before_the_first": {"a builder forked, and its child", `in forks_before_the_first\n`},
@@ -218,7 +246,8 @@ func TestBuilderSeesTheGroup(t *testing.T) {
 	if got, want := fmt.Sprintf("%+v", inline.Messages.Messages), fmt.Sprintf("%+v", whole(text)); got != want {
 		t.Errorf("%s\nis not\n%s", got, want)
 	}
-	if inline.Example != 1 || span.Example != 1 || span.Messages.Ref != (builders.Ref{Part: builders.NodeSpan, Example: 1, Last: 1, Skip: 1}) {
+	walk := builders.Ref{Part: builders.NodeSpan, Example: 1, Last: 1, Skip: 1}
+	if inline.Example != 1 || span.Example != 1 || span.Messages.Ref != walk {
 		t.Errorf("%+v %+v", inline.Head, span)
 	}
 	if string(inline.Metadata) != `{"b": 1, "a": "ü"}` || span.Reward == nil || *span.Reward != 0.5 {
@@ -238,12 +267,14 @@ func whole(text string) []chat.Message {
 	extra := []chat.Member{{Key: "weight", Value: json.Raw("0.5")}}
 	return []chat.Message{
 		{Role: "user", Form: chat.Parts, Name: "ann", Parts: []chat.Part{
-			{Type: "text", Text: text, Raw: json.Raw(`{"type":"text"}`)}, {Type: "image_url", Raw: json.Raw(`{"type":"image_url"}`)},
+			{Type: "text", Text: text, Raw: json.Raw(`{"type":"text"}`)},
+			{Type: "image_url", Raw: json.Raw(`{"type":"image_url"}`)},
 		}},
 		{
 			Role: "assistant", Form: chat.Null, Reasoning: text, ReasoningKey: "thinking", Extra: extra,
 			ToolCalls: []chat.ToolCall{{
-				ID: "c", Type: "function", Name: "f", Arguments: `{"a": 1}`, Parsed: json.Raw(`{"a": 1}`), AsObject: true, Extra: extra,
+				ID: "c", Type: "function", Name: "f", Arguments: `{"a": 1}`,
+				Parsed: json.Raw(`{"a": 1}`), AsObject: true, Extra: extra,
 			}},
 		},
 	}

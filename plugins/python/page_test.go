@@ -14,8 +14,8 @@ import (
 
 var blocks = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$")
 
-// The page alone gets an author from nothing to a builder that passes every check: its commands run in order in one shell,
-// its files are written where that is, and what is printed is what stands there (... stands for anything).
+// The page alone gets an author from nothing to a builder that passes every check: its commands run in order in one
+// shell, its files are written where that is, and what is printed is what stands there (... stands for anything).
 func TestBuildersPage(t *testing.T) {
 	pythontest.Need(t, "python", "import venv", "the page of builders was not tried")
 	text, err := os.ReadFile("BUILDERS.md")
