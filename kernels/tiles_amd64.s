@@ -20,7 +20,7 @@ DATA one512<>+48(SB)/4, $0xffff0000
 DATA one512<>+52(SB)/4, $0x7fffffff
 GLOBL one512<>(SB), RODATA|NOPTR, $56
 
-// func maxF32AVX512(a *byte)
+// func maxF32AVX512(a *tileArgs)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL
 TEXT ·maxF32AVX512(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), R9
@@ -64,7 +64,7 @@ next:
 	VZEROUPPER
 	RET
 
-// func sumF32AVX512(a *byte)
+// func sumF32AVX512(a *tileArgs)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
 TEXT ·sumF32AVX512(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), R9
@@ -193,7 +193,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func jsdEvenF32AVX512(a *byte)
+// func jsdEvenF32AVX512(a *tileArgs)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
 TEXT ·jsdEvenF32AVX512(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), R9
@@ -442,7 +442,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func jsdF32AVX512(a *byte)
+// func jsdF32AVX512(a *tileArgs)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
 TEXT ·jsdF32AVX512(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), R9
@@ -738,7 +738,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func gradEvenF32AVX512(a *byte)
+// func gradEvenF32AVX512(a *tileArgs)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
 TEXT ·gradEvenF32AVX512(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), R9
@@ -1075,7 +1075,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func gradF32AVX512(a *byte)
+// func gradF32AVX512(a *tileArgs)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
 TEXT ·gradF32AVX512(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), R9
@@ -1480,7 +1480,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func finishF32AVX512(a *byte)
+// func finishF32AVX512(a *tileArgs)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL
 TEXT ·finishF32AVX512(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), R9
@@ -1591,7 +1591,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func streamF32AVX512(a *byte)
+// func streamF32AVX512(a *tileArgs)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
 TEXT ·streamF32AVX512(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), R9
@@ -1703,7 +1703,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func klF32AVX512(a *byte)
+// func klF32AVX512(a *tileArgs)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
 TEXT ·klF32AVX512(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), R9
@@ -1932,7 +1932,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func maxBF16AVX512(a *byte)
+// func maxBF16AVX512(a *tileArgs)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL
 TEXT ·maxBF16AVX512(SB), NOSPLIT, $0-8
 	MOVQ        a+0(FP), R9
@@ -1980,7 +1980,7 @@ next:
 	VZEROUPPER
 	RET
 
-// func sumBF16AVX512(a *byte)
+// func sumBF16AVX512(a *tileArgs)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
 TEXT ·sumBF16AVX512(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), R9
@@ -2111,7 +2111,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func jsdEvenBF16AVX512(a *byte)
+// func jsdEvenBF16AVX512(a *tileArgs)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
 TEXT ·jsdEvenBF16AVX512(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), R9
@@ -2360,7 +2360,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func jsdBF16AVX512(a *byte)
+// func jsdBF16AVX512(a *tileArgs)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
 TEXT ·jsdBF16AVX512(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), R9
@@ -2656,7 +2656,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func gradEvenBF16AVX512(a *byte)
+// func gradEvenBF16AVX512(a *tileArgs)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
 TEXT ·gradEvenBF16AVX512(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), R9
@@ -2997,7 +2997,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func gradBF16AVX512(a *byte)
+// func gradBF16AVX512(a *tileArgs)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
 TEXT ·gradBF16AVX512(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), R9
@@ -3406,7 +3406,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func finishBF16AVX512(a *byte)
+// func finishBF16AVX512(a *tileArgs)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL
 TEXT ·finishBF16AVX512(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), R9
@@ -3521,7 +3521,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func streamBF16AVX512(a *byte)
+// func streamBF16AVX512(a *tileArgs)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
 TEXT ·streamBF16AVX512(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), R9
@@ -3637,7 +3637,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func klBF16AVX512(a *byte)
+// func klBF16AVX512(a *tileArgs)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
 TEXT ·klBF16AVX512(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), R9
@@ -3862,7 +3862,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func maxF16AVX512(a *byte)
+// func maxF16AVX512(a *tileArgs)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL
 TEXT ·maxF16AVX512(SB), NOSPLIT, $0-8
 	MOVQ      a+0(FP), R9
@@ -3906,7 +3906,7 @@ next:
 	VZEROUPPER
 	RET
 
-// func sumF16AVX512(a *byte)
+// func sumF16AVX512(a *tileArgs)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
 TEXT ·sumF16AVX512(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), R9
@@ -4033,7 +4033,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func jsdEvenF16AVX512(a *byte)
+// func jsdEvenF16AVX512(a *tileArgs)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
 TEXT ·jsdEvenF16AVX512(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), R9
@@ -4278,7 +4278,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func jsdF16AVX512(a *byte)
+// func jsdF16AVX512(a *tileArgs)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
 TEXT ·jsdF16AVX512(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), R9
@@ -4570,7 +4570,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func gradEvenF16AVX512(a *byte)
+// func gradEvenF16AVX512(a *tileArgs)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
 TEXT ·gradEvenF16AVX512(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), R9
@@ -4903,7 +4903,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func gradF16AVX512(a *byte)
+// func gradF16AVX512(a *tileArgs)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
 TEXT ·gradF16AVX512(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), R9
@@ -5304,7 +5304,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func finishF16AVX512(a *byte)
+// func finishF16AVX512(a *tileArgs)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL
 TEXT ·finishF16AVX512(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), R9
@@ -5415,7 +5415,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func streamF16AVX512(a *byte)
+// func streamF16AVX512(a *tileArgs)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
 TEXT ·streamF16AVX512(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), R9
@@ -5527,7 +5527,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func klF16AVX512(a *byte)
+// func klF16AVX512(a *tileArgs)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
 TEXT ·klF16AVX512(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), R9
@@ -5886,7 +5886,7 @@ DATA each256<>+536(SB)/4, $0x80000000
 DATA each256<>+540(SB)/4, $0x80000000
 GLOBL each256<>(SB), RODATA|NOPTR, $544
 
-// func maxF32AVX2(a *byte)
+// func maxF32AVX2(a *tileArgs)
 // Requires: AVX
 TEXT ·maxF32AVX2(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), R9
@@ -5927,7 +5927,7 @@ next:
 	VZEROUPPER
 	RET
 
-// func sumF32AVX2(a *byte)
+// func sumF32AVX2(a *tileArgs)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·sumF32AVX2(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), R9
@@ -6101,7 +6101,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func jsdEvenF32AVX2(a *byte)
+// func jsdEvenF32AVX2(a *tileArgs)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·jsdEvenF32AVX2(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), R9
@@ -6349,7 +6349,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func jsdF32AVX2(a *byte)
+// func jsdF32AVX2(a *tileArgs)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·jsdF32AVX2(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), R9
@@ -6693,7 +6693,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func gradEvenF32AVX2(a *byte)
+// func gradEvenF32AVX2(a *tileArgs)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·gradEvenF32AVX2(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), R9
@@ -7043,7 +7043,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func gradF32AVX2(a *byte)
+// func gradF32AVX2(a *tileArgs)
 // Requires: AVX, AVX2, FMA3, MMX+, POPCNT
 TEXT ·gradF32AVX2(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), R9
@@ -7515,7 +7515,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func finishF32AVX2(a *byte)
+// func finishF32AVX2(a *tileArgs)
 // Requires: AVX, AVX2, FMA3
 TEXT ·finishF32AVX2(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), R9
@@ -7598,7 +7598,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func maxBF16AVX2(a *byte)
+// func maxBF16AVX2(a *tileArgs)
 // Requires: AVX, AVX2
 TEXT ·maxBF16AVX2(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), R9
@@ -7643,7 +7643,7 @@ next:
 	VZEROUPPER
 	RET
 
-// func sumBF16AVX2(a *byte)
+// func sumBF16AVX2(a *tileArgs)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·sumBF16AVX2(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), R9
@@ -7821,7 +7821,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func jsdEvenBF16AVX2(a *byte)
+// func jsdEvenBF16AVX2(a *tileArgs)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·jsdEvenBF16AVX2(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), R9
@@ -8069,7 +8069,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func jsdBF16AVX2(a *byte)
+// func jsdBF16AVX2(a *tileArgs)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·jsdBF16AVX2(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), R9
@@ -8413,7 +8413,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func gradEvenBF16AVX2(a *byte)
+// func gradEvenBF16AVX2(a *tileArgs)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·gradEvenBF16AVX2(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), R9
@@ -8767,7 +8767,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func gradBF16AVX2(a *byte)
+// func gradBF16AVX2(a *tileArgs)
 // Requires: AVX, AVX2, FMA3, MMX+, POPCNT
 TEXT ·gradBF16AVX2(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), R9
@@ -9243,7 +9243,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func finishBF16AVX2(a *byte)
+// func finishBF16AVX2(a *tileArgs)
 // Requires: AVX, AVX2, FMA3
 TEXT ·finishBF16AVX2(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), R9
@@ -9328,7 +9328,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func maxF16AVX2(a *byte)
+// func maxF16AVX2(a *tileArgs)
 // Requires: AVX, F16C
 TEXT ·maxF16AVX2(SB), NOSPLIT, $0-8
 	MOVQ      a+0(FP), R9
@@ -9369,7 +9369,7 @@ next:
 	VZEROUPPER
 	RET
 
-// func sumF16AVX2(a *byte)
+// func sumF16AVX2(a *tileArgs)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·sumF16AVX2(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), R9
@@ -9543,7 +9543,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func jsdEvenF16AVX2(a *byte)
+// func jsdEvenF16AVX2(a *tileArgs)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·jsdEvenF16AVX2(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), R9
@@ -9787,7 +9787,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func jsdF16AVX2(a *byte)
+// func jsdF16AVX2(a *tileArgs)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·jsdF16AVX2(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), R9
@@ -10127,7 +10127,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func gradEvenF16AVX2(a *byte)
+// func gradEvenF16AVX2(a *tileArgs)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·gradEvenF16AVX2(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), R9
@@ -10473,7 +10473,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func gradF16AVX2(a *byte)
+// func gradF16AVX2(a *tileArgs)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+, POPCNT
 TEXT ·gradF16AVX2(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), R9
@@ -10941,7 +10941,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func finishF16AVX2(a *byte)
+// func finishF16AVX2(a *tileArgs)
 // Requires: AVX, AVX2, F16C, FMA3
 TEXT ·finishF16AVX2(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), R9

@@ -89,16 +89,16 @@ TEXT ·sumF32NEON(SB), NOSPLIT, $0-8
 	MOVD 0(R0), R1
 	MOVD 32(R0), R4
 	ADD $72, R0, R9
-	WORD $0x4d40c930 // ld1r {v16.4s}, [x9]
+	VLD1R (R9), [V16.S4]
 	ADD $76, R0, R9
-	WORD $0x4d40c931 // ld1r {v17.4s}, [x9]
+	VLD1R (R9), [V17.S4]
 	WORD $0x6ea0fa31 // fneg v17.4s, v17.4s
 	VEOR V23.B16, V23.B16, V23.B16
 loop:
 	VLD1.P 16(R1), [V0.S4]
-	WORD $0x4eb11e21 // orr v1.16b, v17.16b, v17.16b
-	WORD $0x4e30cc01 // fmla v1.4s, v0.4s, v16.4s
-	WORD $0x4ea11c20 // orr v0.16b, v1.16b, v1.16b
+	VORR V17.B16, V17.B16, V1.B16
+	VFMLA V16.S4, V0.S4, V1.S4
+	VORR V1.B16, V1.B16, V0.B16
 	FMOVQ 128(R11), F1 // high
 	WORD $0x4ea1f400 // fmin v0.4s, v0.4s, v1.4s
 	FMOVQ 112(R11), F1 // low
@@ -107,21 +107,21 @@ loop:
 	WORD $0x4e21a802 // fcvtns v2.4s, v0.4s
 	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
 	FMOVQ 144(R11), F1 // bias
-	WORD $0x4ea18442 // add v2.4s, v2.4s, v1.4s
-	WORD $0x4f375442 // shl v2.4s, v2.4s, #23
+	VADD V1.S4, V2.S4, V2.S4
+	VSHL $23, V2.S4, V2.S4
 	FMOVQ 96(R11), F1 // e6
 	FMOVQ 80(R11), F3 // e5
-	WORD $0x4e20cc23 // fmla v3.4s, v1.4s, v0.4s
+	VFMLA V0.S4, V1.S4, V3.S4
 	FMOVQ 64(R11), F1 // e4
-	WORD $0x4e20cc61 // fmla v1.4s, v3.4s, v0.4s
+	VFMLA V0.S4, V3.S4, V1.S4
 	FMOVQ 48(R11), F3 // e3
-	WORD $0x4e20cc23 // fmla v3.4s, v1.4s, v0.4s
+	VFMLA V0.S4, V1.S4, V3.S4
 	FMOVQ 32(R11), F1 // e2
-	WORD $0x4e20cc61 // fmla v1.4s, v3.4s, v0.4s
+	VFMLA V0.S4, V3.S4, V1.S4
 	FMOVQ 16(R11), F3 // e1
-	WORD $0x4e20cc23 // fmla v3.4s, v1.4s, v0.4s
+	VFMLA V0.S4, V1.S4, V3.S4
 	FMOVQ 0(R11), F1 // e0
-	WORD $0x4e20cc61 // fmla v1.4s, v3.4s, v0.4s
+	VFMLA V0.S4, V3.S4, V1.S4
 	WORD $0x6e22dc20 // fmul v0.4s, v1.4s, v2.4s
 	WORD $0x0e617801 // fcvtl v1.2d, v0.2s
 	WORD $0x4e61d6f7 // fadd v23.2d, v23.2d, v1.2d
@@ -144,19 +144,19 @@ TEXT ·jsdF32NEON(SB), NOSPLIT, $0-8
 	MOVD 40(R0), R5
 	MOVD $48, R6
 	ADD $72, R0, R9
-	WORD $0x4d40c930 // ld1r {v16.4s}, [x9]
+	VLD1R (R9), [V16.S4]
 	ADD $80, R0, R9
-	WORD $0x4d40c931 // ld1r {v17.4s}, [x9]
+	VLD1R (R9), [V17.S4]
 	ADD $84, R0, R9
-	WORD $0x4d40c932 // ld1r {v18.4s}, [x9]
+	VLD1R (R9), [V18.S4]
 	ADD $88, R0, R9
-	WORD $0x4d40c933 // ld1r {v19.4s}, [x9]
+	VLD1R (R9), [V19.S4]
 	ADD $92, R0, R9
-	WORD $0x4d40c934 // ld1r {v20.4s}, [x9]
+	VLD1R (R9), [V20.S4]
 	ADD $96, R0, R9
-	WORD $0x4d40c935 // ld1r {v21.4s}, [x9]
+	VLD1R (R9), [V21.S4]
 	ADD $100, R0, R9
-	WORD $0x4d40c936 // ld1r {v22.4s}, [x9]
+	VLD1R (R9), [V22.S4]
 	VEOR V23.B16, V23.B16, V23.B16
 	VEOR V24.B16, V24.B16, V24.B16
 	VEOR V25.B16, V25.B16, V25.B16
@@ -167,15 +167,15 @@ loop:
 	WORD $0x4eb1d58c // fsub v12.4s, v12.4s, v17.4s
 	WORD $0x4eb2d5ad // fsub v13.4s, v13.4s, v18.4s
 	WORD $0x4eacd5ae // fsub v14.4s, v13.4s, v12.4s
-	WORD $0x4eb61edb // orr v27.16b, v22.16b, v22.16b
-	WORD $0x4e35cddb // fmla v27.4s, v14.4s, v21.4s
-	WORD $0x4ebb1f6e // orr v14.16b, v27.16b, v27.16b
-	WORD $0x4eb31e7b // orr v27.16b, v19.16b, v19.16b
-	WORD $0x4e30cd9b // fmla v27.4s, v12.4s, v16.4s
-	WORD $0x4ebb1f6c // orr v12.16b, v27.16b, v27.16b
-	WORD $0x4eb41e9b // orr v27.16b, v20.16b, v20.16b
-	WORD $0x4e30cdbb // fmla v27.4s, v13.4s, v16.4s
-	WORD $0x4ebb1f6d // orr v13.16b, v27.16b, v27.16b
+	VORR V22.B16, V22.B16, V27.B16
+	VFMLA V21.S4, V14.S4, V27.S4
+	VORR V27.B16, V27.B16, V14.B16
+	VORR V19.B16, V19.B16, V27.B16
+	VFMLA V16.S4, V12.S4, V27.S4
+	VORR V27.B16, V27.B16, V12.B16
+	VORR V20.B16, V20.B16, V27.B16
+	VFMLA V16.S4, V13.S4, V27.S4
+	VORR V27.B16, V27.B16, V13.B16
 	WORD $0x4e2df58c // fmax v12.4s, v12.4s, v13.4s
 	WORD $0x4ea0f9db // fabs v27.4s, v14.4s
 	WORD $0x4e3bc739 // fmaxnm v25.4s, v25.4s, v27.4s
@@ -187,7 +187,7 @@ loop:
 	WORD $0x4ebbc5cf // fminnm v15.4s, v14.4s, v27.4s
 	FMOVQ 208(R11), F27 // -limit
 	WORD $0x4e3bc5ef // fmaxnm v15.4s, v15.4s, v27.4s
-	WORD $0x4ea0e9df // fcmlt v31.4s, v14.4s, #0.0
+	WORD $0x4ea0e9df // fcmlt v31.4s, v14.4s, #0
 	WORD $0x4e21b9ef // fcvtms v15.4s, v15.4s
 	VMOV V15.S[0], R7
 	AND $31, R7, R7
@@ -228,30 +228,30 @@ loop:
 	WORD $0x4e21a99c // fcvtns v28.4s, v12.4s
 	WORD $0x4ebbd58c // fsub v12.4s, v12.4s, v27.4s
 	FMOVQ 144(R11), F27 // bias
-	WORD $0x4ebb879c // add v28.4s, v28.4s, v27.4s
-	WORD $0x4f37579c // shl v28.4s, v28.4s, #23
+	VADD V27.S4, V28.S4, V28.S4
+	VSHL $23, V28.S4, V28.S4
 	FMOVQ 96(R11), F27 // e6
 	FMOVQ 80(R11), F29 // e5
-	WORD $0x4e2ccf7d // fmla v29.4s, v27.4s, v12.4s
+	VFMLA V12.S4, V27.S4, V29.S4
 	FMOVQ 64(R11), F27 // e4
-	WORD $0x4e2ccfbb // fmla v27.4s, v29.4s, v12.4s
+	VFMLA V12.S4, V29.S4, V27.S4
 	FMOVQ 48(R11), F29 // e3
-	WORD $0x4e2ccf7d // fmla v29.4s, v27.4s, v12.4s
+	VFMLA V12.S4, V27.S4, V29.S4
 	FMOVQ 32(R11), F27 // e2
-	WORD $0x4e2ccfbb // fmla v27.4s, v29.4s, v12.4s
+	VFMLA V12.S4, V29.S4, V27.S4
 	FMOVQ 16(R11), F29 // e1
-	WORD $0x4e2ccf7d // fmla v29.4s, v27.4s, v12.4s
+	VFMLA V12.S4, V27.S4, V29.S4
 	FMOVQ 0(R11), F27 // e0
-	WORD $0x4e2ccfbb // fmla v27.4s, v29.4s, v12.4s
+	VFMLA V12.S4, V29.S4, V27.S4
 	WORD $0x6e3cdf6c // fmul v12.4s, v27.4s, v28.4s
-	WORD $0x4e2ecd28 // fmla v8.4s, v9.4s, v14.4s
-	WORD $0x4e2ecd07 // fmla v7.4s, v8.4s, v14.4s
-	WORD $0x4e2ecce6 // fmla v6.4s, v7.4s, v14.4s
-	WORD $0x4e2eccc5 // fmla v5.4s, v6.4s, v14.4s
-	WORD $0x4e2ecca4 // fmla v4.4s, v5.4s, v14.4s
-	WORD $0x4e2ecc83 // fmla v3.4s, v4.4s, v14.4s
-	WORD $0x4e2ecc62 // fmla v2.4s, v3.4s, v14.4s
-	WORD $0x4e2ecc41 // fmla v1.4s, v2.4s, v14.4s
+	VFMLA V14.S4, V9.S4, V8.S4
+	VFMLA V14.S4, V8.S4, V7.S4
+	VFMLA V14.S4, V7.S4, V6.S4
+	VFMLA V14.S4, V6.S4, V5.S4
+	VFMLA V14.S4, V5.S4, V4.S4
+	VFMLA V14.S4, V4.S4, V3.S4
+	VFMLA V14.S4, V3.S4, V2.S4
+	VFMLA V14.S4, V2.S4, V1.S4
 	WORD $0x6e2cdc21 // fmul v1.4s, v1.4s, v12.4s
 	WORD $0x0e61783b // fcvtl v27.2d, v1.2s
 	WORD $0x4e7bd6f7 // fadd v23.2d, v23.2d, v27.2d
@@ -276,19 +276,19 @@ TEXT ·gradF32NEON(SB), NOSPLIT, $0-8
 	MOVD 40(R0), R5
 	MOVD $48, R6
 	ADD $72, R0, R9
-	WORD $0x4d40c930 // ld1r {v16.4s}, [x9]
+	VLD1R (R9), [V16.S4]
 	ADD $80, R0, R9
-	WORD $0x4d40c931 // ld1r {v17.4s}, [x9]
+	VLD1R (R9), [V17.S4]
 	ADD $84, R0, R9
-	WORD $0x4d40c932 // ld1r {v18.4s}, [x9]
+	VLD1R (R9), [V18.S4]
 	ADD $88, R0, R9
-	WORD $0x4d40c933 // ld1r {v19.4s}, [x9]
+	VLD1R (R9), [V19.S4]
 	ADD $92, R0, R9
-	WORD $0x4d40c934 // ld1r {v20.4s}, [x9]
+	VLD1R (R9), [V20.S4]
 	ADD $96, R0, R9
-	WORD $0x4d40c935 // ld1r {v21.4s}, [x9]
+	VLD1R (R9), [V21.S4]
 	ADD $100, R0, R9
-	WORD $0x4d40c936 // ld1r {v22.4s}, [x9]
+	VLD1R (R9), [V22.S4]
 	VEOR V23.B16, V23.B16, V23.B16
 	VEOR V24.B16, V24.B16, V24.B16
 	VEOR V25.B16, V25.B16, V25.B16
@@ -299,15 +299,15 @@ loop:
 	WORD $0x4eb1d58c // fsub v12.4s, v12.4s, v17.4s
 	WORD $0x4eb2d5ad // fsub v13.4s, v13.4s, v18.4s
 	WORD $0x4eacd5ae // fsub v14.4s, v13.4s, v12.4s
-	WORD $0x4eb61edb // orr v27.16b, v22.16b, v22.16b
-	WORD $0x4e35cddb // fmla v27.4s, v14.4s, v21.4s
-	WORD $0x4ebb1f6e // orr v14.16b, v27.16b, v27.16b
-	WORD $0x4eb31e7b // orr v27.16b, v19.16b, v19.16b
-	WORD $0x4e30cd9b // fmla v27.4s, v12.4s, v16.4s
-	WORD $0x4ebb1f6c // orr v12.16b, v27.16b, v27.16b
-	WORD $0x4eb41e9b // orr v27.16b, v20.16b, v20.16b
-	WORD $0x4e30cdbb // fmla v27.4s, v13.4s, v16.4s
-	WORD $0x4ebb1f6d // orr v13.16b, v27.16b, v27.16b
+	VORR V22.B16, V22.B16, V27.B16
+	VFMLA V21.S4, V14.S4, V27.S4
+	VORR V27.B16, V27.B16, V14.B16
+	VORR V19.B16, V19.B16, V27.B16
+	VFMLA V16.S4, V12.S4, V27.S4
+	VORR V27.B16, V27.B16, V12.B16
+	VORR V20.B16, V20.B16, V27.B16
+	VFMLA V16.S4, V13.S4, V27.S4
+	VORR V27.B16, V27.B16, V13.B16
 	WORD $0x4e2df58c // fmax v12.4s, v12.4s, v13.4s
 	WORD $0x4ea0f9db // fabs v27.4s, v14.4s
 	WORD $0x4e3bc739 // fmaxnm v25.4s, v25.4s, v27.4s
@@ -319,7 +319,7 @@ loop:
 	WORD $0x4ebbc5cf // fminnm v15.4s, v14.4s, v27.4s
 	FMOVQ 208(R11), F27 // -limit
 	WORD $0x4e3bc5ef // fmaxnm v15.4s, v15.4s, v27.4s
-	WORD $0x4ea0e9df // fcmlt v31.4s, v14.4s, #0.0
+	WORD $0x4ea0e9df // fcmlt v31.4s, v14.4s, #0
 	WORD $0x4e21b9ef // fcvtms v15.4s, v15.4s
 	VMOV V15.S[0], R7
 	AND $31, R7, R7
@@ -360,71 +360,71 @@ loop:
 	WORD $0x4e21a99c // fcvtns v28.4s, v12.4s
 	WORD $0x4ebbd58c // fsub v12.4s, v12.4s, v27.4s
 	FMOVQ 144(R11), F27 // bias
-	WORD $0x4ebb879c // add v28.4s, v28.4s, v27.4s
-	WORD $0x4f37579c // shl v28.4s, v28.4s, #23
+	VADD V27.S4, V28.S4, V28.S4
+	VSHL $23, V28.S4, V28.S4
 	FMOVQ 96(R11), F27 // e6
 	FMOVQ 80(R11), F29 // e5
-	WORD $0x4e2ccf7d // fmla v29.4s, v27.4s, v12.4s
+	VFMLA V12.S4, V27.S4, V29.S4
 	FMOVQ 64(R11), F27 // e4
-	WORD $0x4e2ccfbb // fmla v27.4s, v29.4s, v12.4s
+	VFMLA V12.S4, V29.S4, V27.S4
 	FMOVQ 48(R11), F29 // e3
-	WORD $0x4e2ccf7d // fmla v29.4s, v27.4s, v12.4s
+	VFMLA V12.S4, V27.S4, V29.S4
 	FMOVQ 32(R11), F27 // e2
-	WORD $0x4e2ccfbb // fmla v27.4s, v29.4s, v12.4s
+	VFMLA V12.S4, V29.S4, V27.S4
 	FMOVQ 16(R11), F29 // e1
-	WORD $0x4e2ccf7d // fmla v29.4s, v27.4s, v12.4s
+	VFMLA V12.S4, V27.S4, V29.S4
 	FMOVQ 0(R11), F27 // e0
-	WORD $0x4e2ccfbb // fmla v27.4s, v29.4s, v12.4s
+	VFMLA V12.S4, V29.S4, V27.S4
 	WORD $0x6e3cdf6c // fmul v12.4s, v27.4s, v28.4s
-	WORD $0x4ea91d3b // orr v27.16b, v9.16b, v9.16b
-	WORD $0x4e2ecd28 // fmla v8.4s, v9.4s, v14.4s
-	WORD $0x4ea81d1c // orr v28.16b, v8.16b, v8.16b
-	WORD $0x4e2ecf7c // fmla v28.4s, v27.4s, v14.4s
-	WORD $0x4ebc1f9b // orr v27.16b, v28.16b, v28.16b
-	WORD $0x4e2ecd07 // fmla v7.4s, v8.4s, v14.4s
-	WORD $0x4ea71cfc // orr v28.16b, v7.16b, v7.16b
-	WORD $0x4e2ecf7c // fmla v28.4s, v27.4s, v14.4s
-	WORD $0x4ebc1f9b // orr v27.16b, v28.16b, v28.16b
-	WORD $0x4e2ecce6 // fmla v6.4s, v7.4s, v14.4s
-	WORD $0x4ea61cdc // orr v28.16b, v6.16b, v6.16b
-	WORD $0x4e2ecf7c // fmla v28.4s, v27.4s, v14.4s
-	WORD $0x4ebc1f9b // orr v27.16b, v28.16b, v28.16b
-	WORD $0x4e2eccc5 // fmla v5.4s, v6.4s, v14.4s
-	WORD $0x4ea51cbc // orr v28.16b, v5.16b, v5.16b
-	WORD $0x4e2ecf7c // fmla v28.4s, v27.4s, v14.4s
-	WORD $0x4ebc1f9b // orr v27.16b, v28.16b, v28.16b
-	WORD $0x4e2ecca4 // fmla v4.4s, v5.4s, v14.4s
-	WORD $0x4ea41c9c // orr v28.16b, v4.16b, v4.16b
-	WORD $0x4e2ecf7c // fmla v28.4s, v27.4s, v14.4s
-	WORD $0x4ebc1f9b // orr v27.16b, v28.16b, v28.16b
-	WORD $0x4e2ecc83 // fmla v3.4s, v4.4s, v14.4s
-	WORD $0x4ea31c7c // orr v28.16b, v3.16b, v3.16b
-	WORD $0x4e2ecf7c // fmla v28.4s, v27.4s, v14.4s
-	WORD $0x4ebc1f9b // orr v27.16b, v28.16b, v28.16b
-	WORD $0x4e2ecc62 // fmla v2.4s, v3.4s, v14.4s
-	WORD $0x4ea21c5c // orr v28.16b, v2.16b, v2.16b
-	WORD $0x4e2ecf7c // fmla v28.4s, v27.4s, v14.4s
-	WORD $0x4ebc1f9b // orr v27.16b, v28.16b, v28.16b
-	WORD $0x4e2ecc41 // fmla v1.4s, v2.4s, v14.4s
+	VORR V9.B16, V9.B16, V27.B16
+	VFMLA V14.S4, V9.S4, V8.S4
+	VORR V8.B16, V8.B16, V28.B16
+	VFMLA V14.S4, V27.S4, V28.S4
+	VORR V28.B16, V28.B16, V27.B16
+	VFMLA V14.S4, V8.S4, V7.S4
+	VORR V7.B16, V7.B16, V28.B16
+	VFMLA V14.S4, V27.S4, V28.S4
+	VORR V28.B16, V28.B16, V27.B16
+	VFMLA V14.S4, V7.S4, V6.S4
+	VORR V6.B16, V6.B16, V28.B16
+	VFMLA V14.S4, V27.S4, V28.S4
+	VORR V28.B16, V28.B16, V27.B16
+	VFMLA V14.S4, V6.S4, V5.S4
+	VORR V5.B16, V5.B16, V28.B16
+	VFMLA V14.S4, V27.S4, V28.S4
+	VORR V28.B16, V28.B16, V27.B16
+	VFMLA V14.S4, V5.S4, V4.S4
+	VORR V4.B16, V4.B16, V28.B16
+	VFMLA V14.S4, V27.S4, V28.S4
+	VORR V28.B16, V28.B16, V27.B16
+	VFMLA V14.S4, V4.S4, V3.S4
+	VORR V3.B16, V3.B16, V28.B16
+	VFMLA V14.S4, V27.S4, V28.S4
+	VORR V28.B16, V28.B16, V27.B16
+	VFMLA V14.S4, V3.S4, V2.S4
+	VORR V2.B16, V2.B16, V28.B16
+	VFMLA V14.S4, V27.S4, V28.S4
+	VORR V28.B16, V28.B16, V27.B16
+	VFMLA V14.S4, V2.S4, V1.S4
 	WORD $0x6e2cdc21 // fmul v1.4s, v1.4s, v12.4s
 	WORD $0x6e2cdf7b // fmul v27.4s, v27.4s, v12.4s
 	WORD $0x6ea0fb7b // fneg v27.4s, v27.4s
 	ADD $108, R0, R9
-	WORD $0x4d40c93c // ld1r {v28.4s}, [x9]
+	VLD1R (R9), [V28.S4]
 	ADD $152, R0, R9
-	WORD $0x4d40c93d // ld1r {v29.4s}, [x9]
+	VLD1R (R9), [V29.S4]
 	WORD $0x6e3ddc3e // fmul v30.4s, v1.4s, v29.4s
 	WORD $0x6e3ddf7d // fmul v29.4s, v27.4s, v29.4s
-	WORD $0x4e3ccfdd // fmla v29.4s, v30.4s, v28.4s
-	WORD $0x4ebf1ffc // orr v28.16b, v31.16b, v31.16b
-	WORD $0x6e7b1fbf // bsl v31.16b, v29.16b, v27.16b
-	WORD $0x6e611fdc // bsl v28.16b, v30.16b, v1.16b
+	VFMLA V28.S4, V30.S4, V29.S4
+	VORR V31.B16, V31.B16, V28.B16
+	VBSL V27.B16, V29.B16, V31.B16
+	VBSL V1.B16, V30.B16, V28.B16
 	ADD $104, R0, R9
-	WORD $0x4d40c93d // ld1r {v29.4s}, [x9]
+	VLD1R (R9), [V29.S4]
 	WORD $0x6ebde79e // fcmgt v30.4s, v28.4s, v29.4s
 	WORD $0x4ebdf79c // fmin v28.4s, v28.4s, v29.4s
 	WORD $0x4e7e1fff // bic v31.16b, v31.16b, v30.16b
-	WORD $0x6ebe875a // sub v26.4s, v26.4s, v30.4s
+	VSUB V30.S4, V26.S4, V26.S4
 	VST1.P [V31.S4], 16(R3)
 	WORD $0x0e617b9b // fcvtl v27.2d, v28.2s
 	WORD $0x4e7bd6f7 // fadd v23.2d, v23.2d, v27.2d
@@ -442,7 +442,7 @@ loop:
 	FMOVS F25, 144(R0)
 	WORD $0x7e70db18 // faddp d24, v24.2d
 	FMOVD F24, 128(R0)
-	WORD $0x4eb1bb5a // addv s26, v26.4s
+	VADDV V26.S4, V26
 	VMOV V26.S[0], R7
 	MOVD R7, 136(R0)
 	RET
@@ -456,49 +456,49 @@ TEXT ·finishF32NEON(SB), NOSPLIT, $0-8
 	MOVD 16(R0), R2
 	MOVD 24(R0), R3
 	ADD $72, R0, R9
-	WORD $0x4d40c930 // ld1r {v16.4s}, [x9]
+	VLD1R (R9), [V16.S4]
 	ADD $80, R0, R9
-	WORD $0x4d40c931 // ld1r {v17.4s}, [x9]
+	VLD1R (R9), [V17.S4]
 	ADD $88, R0, R9
-	WORD $0x4d40c932 // ld1r {v18.4s}, [x9]
+	VLD1R (R9), [V18.S4]
 	ADD $112, R0, R9
-	WORD $0x4d40c933 // ld1r {v19.4s}, [x9]
+	VLD1R (R9), [V19.S4]
 	ADD $116, R0, R9
-	WORD $0x4d40c934 // ld1r {v20.4s}, [x9]
+	VLD1R (R9), [V20.S4]
 	VEOR V24.B16, V24.B16, V24.B16
 	VEOR V25.B16, V25.B16, V25.B16
 loop:
 	VLD1.P 16(R1), [V0.S4]
 	VLD1.P 16(R2), [V4.S4]
 	WORD $0x4eb1d400 // fsub v0.4s, v0.4s, v17.4s
-	WORD $0x4eb21e41 // orr v1.16b, v18.16b, v18.16b
-	WORD $0x4e30cc01 // fmla v1.4s, v0.4s, v16.4s
-	WORD $0x4ea11c20 // orr v0.16b, v1.16b, v1.16b
+	VORR V18.B16, V18.B16, V1.B16
+	VFMLA V16.S4, V0.S4, V1.S4
+	VORR V1.B16, V1.B16, V0.B16
 	FMOVQ 112(R11), F1 // low
 	WORD $0x4e21f400 // fmax v0.4s, v0.4s, v1.4s
 	WORD $0x4e218801 // frintn v1.4s, v0.4s
 	WORD $0x4e21a802 // fcvtns v2.4s, v0.4s
 	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
 	FMOVQ 144(R11), F1 // bias
-	WORD $0x4ea18442 // add v2.4s, v2.4s, v1.4s
-	WORD $0x4f375442 // shl v2.4s, v2.4s, #23
+	VADD V1.S4, V2.S4, V2.S4
+	VSHL $23, V2.S4, V2.S4
 	FMOVQ 96(R11), F1 // e6
 	FMOVQ 80(R11), F3 // e5
-	WORD $0x4e20cc23 // fmla v3.4s, v1.4s, v0.4s
+	VFMLA V0.S4, V1.S4, V3.S4
 	FMOVQ 64(R11), F1 // e4
-	WORD $0x4e20cc61 // fmla v1.4s, v3.4s, v0.4s
+	VFMLA V0.S4, V3.S4, V1.S4
 	FMOVQ 48(R11), F3 // e3
-	WORD $0x4e20cc23 // fmla v3.4s, v1.4s, v0.4s
+	VFMLA V0.S4, V1.S4, V3.S4
 	FMOVQ 32(R11), F1 // e2
-	WORD $0x4e20cc61 // fmla v1.4s, v3.4s, v0.4s
+	VFMLA V0.S4, V3.S4, V1.S4
 	FMOVQ 16(R11), F3 // e1
-	WORD $0x4e20cc23 // fmla v3.4s, v1.4s, v0.4s
+	VFMLA V0.S4, V1.S4, V3.S4
 	FMOVQ 0(R11), F1 // e0
-	WORD $0x4e20cc61 // fmla v1.4s, v3.4s, v0.4s
+	VFMLA V0.S4, V3.S4, V1.S4
 	WORD $0x6e22dc20 // fmul v0.4s, v1.4s, v2.4s
 	WORD $0x4e20f739 // fmax v25.4s, v25.4s, v0.4s
 	WORD $0x6e34dc84 // fmul v4.4s, v4.4s, v20.4s
-	WORD $0x4e33cc04 // fmla v4.4s, v0.4s, v19.4s
+	VFMLA V19.S4, V0.S4, V4.S4
 	WORD $0x4ea0f885 // fabs v5.4s, v4.4s
 	WORD $0x4e25f718 // fmax v24.4s, v24.4s, v5.4s
 	VST1.P [V4.S4], 16(R3)
@@ -534,17 +534,17 @@ TEXT ·sumBF16NEON(SB), NOSPLIT, $0-8
 	MOVD 0(R0), R1
 	MOVD 32(R0), R4
 	ADD $72, R0, R9
-	WORD $0x4d40c930 // ld1r {v16.4s}, [x9]
+	VLD1R (R9), [V16.S4]
 	ADD $76, R0, R9
-	WORD $0x4d40c931 // ld1r {v17.4s}, [x9]
+	VLD1R (R9), [V17.S4]
 	WORD $0x6ea0fa31 // fneg v17.4s, v17.4s
 	VEOR V23.B16, V23.B16, V23.B16
 loop:
 	VLD1.P 8(R1), [V0.H4]
 	WORD $0x2e613800 // shll v0.4s, v0.4h, #16
-	WORD $0x4eb11e21 // orr v1.16b, v17.16b, v17.16b
-	WORD $0x4e30cc01 // fmla v1.4s, v0.4s, v16.4s
-	WORD $0x4ea11c20 // orr v0.16b, v1.16b, v1.16b
+	VORR V17.B16, V17.B16, V1.B16
+	VFMLA V16.S4, V0.S4, V1.S4
+	VORR V1.B16, V1.B16, V0.B16
 	FMOVQ 128(R11), F1 // high
 	WORD $0x4ea1f400 // fmin v0.4s, v0.4s, v1.4s
 	FMOVQ 112(R11), F1 // low
@@ -553,21 +553,21 @@ loop:
 	WORD $0x4e21a802 // fcvtns v2.4s, v0.4s
 	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
 	FMOVQ 144(R11), F1 // bias
-	WORD $0x4ea18442 // add v2.4s, v2.4s, v1.4s
-	WORD $0x4f375442 // shl v2.4s, v2.4s, #23
+	VADD V1.S4, V2.S4, V2.S4
+	VSHL $23, V2.S4, V2.S4
 	FMOVQ 96(R11), F1 // e6
 	FMOVQ 80(R11), F3 // e5
-	WORD $0x4e20cc23 // fmla v3.4s, v1.4s, v0.4s
+	VFMLA V0.S4, V1.S4, V3.S4
 	FMOVQ 64(R11), F1 // e4
-	WORD $0x4e20cc61 // fmla v1.4s, v3.4s, v0.4s
+	VFMLA V0.S4, V3.S4, V1.S4
 	FMOVQ 48(R11), F3 // e3
-	WORD $0x4e20cc23 // fmla v3.4s, v1.4s, v0.4s
+	VFMLA V0.S4, V1.S4, V3.S4
 	FMOVQ 32(R11), F1 // e2
-	WORD $0x4e20cc61 // fmla v1.4s, v3.4s, v0.4s
+	VFMLA V0.S4, V3.S4, V1.S4
 	FMOVQ 16(R11), F3 // e1
-	WORD $0x4e20cc23 // fmla v3.4s, v1.4s, v0.4s
+	VFMLA V0.S4, V1.S4, V3.S4
 	FMOVQ 0(R11), F1 // e0
-	WORD $0x4e20cc61 // fmla v1.4s, v3.4s, v0.4s
+	VFMLA V0.S4, V3.S4, V1.S4
 	WORD $0x6e22dc20 // fmul v0.4s, v1.4s, v2.4s
 	WORD $0x0e617801 // fcvtl v1.2d, v0.2s
 	WORD $0x4e61d6f7 // fadd v23.2d, v23.2d, v1.2d
@@ -590,19 +590,19 @@ TEXT ·jsdBF16NEON(SB), NOSPLIT, $0-8
 	MOVD 40(R0), R5
 	MOVD $48, R6
 	ADD $72, R0, R9
-	WORD $0x4d40c930 // ld1r {v16.4s}, [x9]
+	VLD1R (R9), [V16.S4]
 	ADD $80, R0, R9
-	WORD $0x4d40c931 // ld1r {v17.4s}, [x9]
+	VLD1R (R9), [V17.S4]
 	ADD $84, R0, R9
-	WORD $0x4d40c932 // ld1r {v18.4s}, [x9]
+	VLD1R (R9), [V18.S4]
 	ADD $88, R0, R9
-	WORD $0x4d40c933 // ld1r {v19.4s}, [x9]
+	VLD1R (R9), [V19.S4]
 	ADD $92, R0, R9
-	WORD $0x4d40c934 // ld1r {v20.4s}, [x9]
+	VLD1R (R9), [V20.S4]
 	ADD $96, R0, R9
-	WORD $0x4d40c935 // ld1r {v21.4s}, [x9]
+	VLD1R (R9), [V21.S4]
 	ADD $100, R0, R9
-	WORD $0x4d40c936 // ld1r {v22.4s}, [x9]
+	VLD1R (R9), [V22.S4]
 	VEOR V23.B16, V23.B16, V23.B16
 	VEOR V24.B16, V24.B16, V24.B16
 	VEOR V25.B16, V25.B16, V25.B16
@@ -615,15 +615,15 @@ loop:
 	WORD $0x4eb1d58c // fsub v12.4s, v12.4s, v17.4s
 	WORD $0x4eb2d5ad // fsub v13.4s, v13.4s, v18.4s
 	WORD $0x4eacd5ae // fsub v14.4s, v13.4s, v12.4s
-	WORD $0x4eb61edb // orr v27.16b, v22.16b, v22.16b
-	WORD $0x4e35cddb // fmla v27.4s, v14.4s, v21.4s
-	WORD $0x4ebb1f6e // orr v14.16b, v27.16b, v27.16b
-	WORD $0x4eb31e7b // orr v27.16b, v19.16b, v19.16b
-	WORD $0x4e30cd9b // fmla v27.4s, v12.4s, v16.4s
-	WORD $0x4ebb1f6c // orr v12.16b, v27.16b, v27.16b
-	WORD $0x4eb41e9b // orr v27.16b, v20.16b, v20.16b
-	WORD $0x4e30cdbb // fmla v27.4s, v13.4s, v16.4s
-	WORD $0x4ebb1f6d // orr v13.16b, v27.16b, v27.16b
+	VORR V22.B16, V22.B16, V27.B16
+	VFMLA V21.S4, V14.S4, V27.S4
+	VORR V27.B16, V27.B16, V14.B16
+	VORR V19.B16, V19.B16, V27.B16
+	VFMLA V16.S4, V12.S4, V27.S4
+	VORR V27.B16, V27.B16, V12.B16
+	VORR V20.B16, V20.B16, V27.B16
+	VFMLA V16.S4, V13.S4, V27.S4
+	VORR V27.B16, V27.B16, V13.B16
 	WORD $0x4e2df58c // fmax v12.4s, v12.4s, v13.4s
 	WORD $0x4ea0f9db // fabs v27.4s, v14.4s
 	WORD $0x4e3bc739 // fmaxnm v25.4s, v25.4s, v27.4s
@@ -635,7 +635,7 @@ loop:
 	WORD $0x4ebbc5cf // fminnm v15.4s, v14.4s, v27.4s
 	FMOVQ 208(R11), F27 // -limit
 	WORD $0x4e3bc5ef // fmaxnm v15.4s, v15.4s, v27.4s
-	WORD $0x4ea0e9df // fcmlt v31.4s, v14.4s, #0.0
+	WORD $0x4ea0e9df // fcmlt v31.4s, v14.4s, #0
 	WORD $0x4e21b9ef // fcvtms v15.4s, v15.4s
 	VMOV V15.S[0], R7
 	AND $31, R7, R7
@@ -676,30 +676,30 @@ loop:
 	WORD $0x4e21a99c // fcvtns v28.4s, v12.4s
 	WORD $0x4ebbd58c // fsub v12.4s, v12.4s, v27.4s
 	FMOVQ 144(R11), F27 // bias
-	WORD $0x4ebb879c // add v28.4s, v28.4s, v27.4s
-	WORD $0x4f37579c // shl v28.4s, v28.4s, #23
+	VADD V27.S4, V28.S4, V28.S4
+	VSHL $23, V28.S4, V28.S4
 	FMOVQ 96(R11), F27 // e6
 	FMOVQ 80(R11), F29 // e5
-	WORD $0x4e2ccf7d // fmla v29.4s, v27.4s, v12.4s
+	VFMLA V12.S4, V27.S4, V29.S4
 	FMOVQ 64(R11), F27 // e4
-	WORD $0x4e2ccfbb // fmla v27.4s, v29.4s, v12.4s
+	VFMLA V12.S4, V29.S4, V27.S4
 	FMOVQ 48(R11), F29 // e3
-	WORD $0x4e2ccf7d // fmla v29.4s, v27.4s, v12.4s
+	VFMLA V12.S4, V27.S4, V29.S4
 	FMOVQ 32(R11), F27 // e2
-	WORD $0x4e2ccfbb // fmla v27.4s, v29.4s, v12.4s
+	VFMLA V12.S4, V29.S4, V27.S4
 	FMOVQ 16(R11), F29 // e1
-	WORD $0x4e2ccf7d // fmla v29.4s, v27.4s, v12.4s
+	VFMLA V12.S4, V27.S4, V29.S4
 	FMOVQ 0(R11), F27 // e0
-	WORD $0x4e2ccfbb // fmla v27.4s, v29.4s, v12.4s
+	VFMLA V12.S4, V29.S4, V27.S4
 	WORD $0x6e3cdf6c // fmul v12.4s, v27.4s, v28.4s
-	WORD $0x4e2ecd28 // fmla v8.4s, v9.4s, v14.4s
-	WORD $0x4e2ecd07 // fmla v7.4s, v8.4s, v14.4s
-	WORD $0x4e2ecce6 // fmla v6.4s, v7.4s, v14.4s
-	WORD $0x4e2eccc5 // fmla v5.4s, v6.4s, v14.4s
-	WORD $0x4e2ecca4 // fmla v4.4s, v5.4s, v14.4s
-	WORD $0x4e2ecc83 // fmla v3.4s, v4.4s, v14.4s
-	WORD $0x4e2ecc62 // fmla v2.4s, v3.4s, v14.4s
-	WORD $0x4e2ecc41 // fmla v1.4s, v2.4s, v14.4s
+	VFMLA V14.S4, V9.S4, V8.S4
+	VFMLA V14.S4, V8.S4, V7.S4
+	VFMLA V14.S4, V7.S4, V6.S4
+	VFMLA V14.S4, V6.S4, V5.S4
+	VFMLA V14.S4, V5.S4, V4.S4
+	VFMLA V14.S4, V4.S4, V3.S4
+	VFMLA V14.S4, V3.S4, V2.S4
+	VFMLA V14.S4, V2.S4, V1.S4
 	WORD $0x6e2cdc21 // fmul v1.4s, v1.4s, v12.4s
 	WORD $0x0e61783b // fcvtl v27.2d, v1.2s
 	WORD $0x4e7bd6f7 // fadd v23.2d, v23.2d, v27.2d
@@ -724,19 +724,19 @@ TEXT ·gradBF16NEON(SB), NOSPLIT, $0-8
 	MOVD 40(R0), R5
 	MOVD $48, R6
 	ADD $72, R0, R9
-	WORD $0x4d40c930 // ld1r {v16.4s}, [x9]
+	VLD1R (R9), [V16.S4]
 	ADD $80, R0, R9
-	WORD $0x4d40c931 // ld1r {v17.4s}, [x9]
+	VLD1R (R9), [V17.S4]
 	ADD $84, R0, R9
-	WORD $0x4d40c932 // ld1r {v18.4s}, [x9]
+	VLD1R (R9), [V18.S4]
 	ADD $88, R0, R9
-	WORD $0x4d40c933 // ld1r {v19.4s}, [x9]
+	VLD1R (R9), [V19.S4]
 	ADD $92, R0, R9
-	WORD $0x4d40c934 // ld1r {v20.4s}, [x9]
+	VLD1R (R9), [V20.S4]
 	ADD $96, R0, R9
-	WORD $0x4d40c935 // ld1r {v21.4s}, [x9]
+	VLD1R (R9), [V21.S4]
 	ADD $100, R0, R9
-	WORD $0x4d40c936 // ld1r {v22.4s}, [x9]
+	VLD1R (R9), [V22.S4]
 	VEOR V23.B16, V23.B16, V23.B16
 	VEOR V24.B16, V24.B16, V24.B16
 	VEOR V25.B16, V25.B16, V25.B16
@@ -749,15 +749,15 @@ loop:
 	WORD $0x4eb1d58c // fsub v12.4s, v12.4s, v17.4s
 	WORD $0x4eb2d5ad // fsub v13.4s, v13.4s, v18.4s
 	WORD $0x4eacd5ae // fsub v14.4s, v13.4s, v12.4s
-	WORD $0x4eb61edb // orr v27.16b, v22.16b, v22.16b
-	WORD $0x4e35cddb // fmla v27.4s, v14.4s, v21.4s
-	WORD $0x4ebb1f6e // orr v14.16b, v27.16b, v27.16b
-	WORD $0x4eb31e7b // orr v27.16b, v19.16b, v19.16b
-	WORD $0x4e30cd9b // fmla v27.4s, v12.4s, v16.4s
-	WORD $0x4ebb1f6c // orr v12.16b, v27.16b, v27.16b
-	WORD $0x4eb41e9b // orr v27.16b, v20.16b, v20.16b
-	WORD $0x4e30cdbb // fmla v27.4s, v13.4s, v16.4s
-	WORD $0x4ebb1f6d // orr v13.16b, v27.16b, v27.16b
+	VORR V22.B16, V22.B16, V27.B16
+	VFMLA V21.S4, V14.S4, V27.S4
+	VORR V27.B16, V27.B16, V14.B16
+	VORR V19.B16, V19.B16, V27.B16
+	VFMLA V16.S4, V12.S4, V27.S4
+	VORR V27.B16, V27.B16, V12.B16
+	VORR V20.B16, V20.B16, V27.B16
+	VFMLA V16.S4, V13.S4, V27.S4
+	VORR V27.B16, V27.B16, V13.B16
 	WORD $0x4e2df58c // fmax v12.4s, v12.4s, v13.4s
 	WORD $0x4ea0f9db // fabs v27.4s, v14.4s
 	WORD $0x4e3bc739 // fmaxnm v25.4s, v25.4s, v27.4s
@@ -769,7 +769,7 @@ loop:
 	WORD $0x4ebbc5cf // fminnm v15.4s, v14.4s, v27.4s
 	FMOVQ 208(R11), F27 // -limit
 	WORD $0x4e3bc5ef // fmaxnm v15.4s, v15.4s, v27.4s
-	WORD $0x4ea0e9df // fcmlt v31.4s, v14.4s, #0.0
+	WORD $0x4ea0e9df // fcmlt v31.4s, v14.4s, #0
 	WORD $0x4e21b9ef // fcvtms v15.4s, v15.4s
 	VMOV V15.S[0], R7
 	AND $31, R7, R7
@@ -810,71 +810,71 @@ loop:
 	WORD $0x4e21a99c // fcvtns v28.4s, v12.4s
 	WORD $0x4ebbd58c // fsub v12.4s, v12.4s, v27.4s
 	FMOVQ 144(R11), F27 // bias
-	WORD $0x4ebb879c // add v28.4s, v28.4s, v27.4s
-	WORD $0x4f37579c // shl v28.4s, v28.4s, #23
+	VADD V27.S4, V28.S4, V28.S4
+	VSHL $23, V28.S4, V28.S4
 	FMOVQ 96(R11), F27 // e6
 	FMOVQ 80(R11), F29 // e5
-	WORD $0x4e2ccf7d // fmla v29.4s, v27.4s, v12.4s
+	VFMLA V12.S4, V27.S4, V29.S4
 	FMOVQ 64(R11), F27 // e4
-	WORD $0x4e2ccfbb // fmla v27.4s, v29.4s, v12.4s
+	VFMLA V12.S4, V29.S4, V27.S4
 	FMOVQ 48(R11), F29 // e3
-	WORD $0x4e2ccf7d // fmla v29.4s, v27.4s, v12.4s
+	VFMLA V12.S4, V27.S4, V29.S4
 	FMOVQ 32(R11), F27 // e2
-	WORD $0x4e2ccfbb // fmla v27.4s, v29.4s, v12.4s
+	VFMLA V12.S4, V29.S4, V27.S4
 	FMOVQ 16(R11), F29 // e1
-	WORD $0x4e2ccf7d // fmla v29.4s, v27.4s, v12.4s
+	VFMLA V12.S4, V27.S4, V29.S4
 	FMOVQ 0(R11), F27 // e0
-	WORD $0x4e2ccfbb // fmla v27.4s, v29.4s, v12.4s
+	VFMLA V12.S4, V29.S4, V27.S4
 	WORD $0x6e3cdf6c // fmul v12.4s, v27.4s, v28.4s
-	WORD $0x4ea91d3b // orr v27.16b, v9.16b, v9.16b
-	WORD $0x4e2ecd28 // fmla v8.4s, v9.4s, v14.4s
-	WORD $0x4ea81d1c // orr v28.16b, v8.16b, v8.16b
-	WORD $0x4e2ecf7c // fmla v28.4s, v27.4s, v14.4s
-	WORD $0x4ebc1f9b // orr v27.16b, v28.16b, v28.16b
-	WORD $0x4e2ecd07 // fmla v7.4s, v8.4s, v14.4s
-	WORD $0x4ea71cfc // orr v28.16b, v7.16b, v7.16b
-	WORD $0x4e2ecf7c // fmla v28.4s, v27.4s, v14.4s
-	WORD $0x4ebc1f9b // orr v27.16b, v28.16b, v28.16b
-	WORD $0x4e2ecce6 // fmla v6.4s, v7.4s, v14.4s
-	WORD $0x4ea61cdc // orr v28.16b, v6.16b, v6.16b
-	WORD $0x4e2ecf7c // fmla v28.4s, v27.4s, v14.4s
-	WORD $0x4ebc1f9b // orr v27.16b, v28.16b, v28.16b
-	WORD $0x4e2eccc5 // fmla v5.4s, v6.4s, v14.4s
-	WORD $0x4ea51cbc // orr v28.16b, v5.16b, v5.16b
-	WORD $0x4e2ecf7c // fmla v28.4s, v27.4s, v14.4s
-	WORD $0x4ebc1f9b // orr v27.16b, v28.16b, v28.16b
-	WORD $0x4e2ecca4 // fmla v4.4s, v5.4s, v14.4s
-	WORD $0x4ea41c9c // orr v28.16b, v4.16b, v4.16b
-	WORD $0x4e2ecf7c // fmla v28.4s, v27.4s, v14.4s
-	WORD $0x4ebc1f9b // orr v27.16b, v28.16b, v28.16b
-	WORD $0x4e2ecc83 // fmla v3.4s, v4.4s, v14.4s
-	WORD $0x4ea31c7c // orr v28.16b, v3.16b, v3.16b
-	WORD $0x4e2ecf7c // fmla v28.4s, v27.4s, v14.4s
-	WORD $0x4ebc1f9b // orr v27.16b, v28.16b, v28.16b
-	WORD $0x4e2ecc62 // fmla v2.4s, v3.4s, v14.4s
-	WORD $0x4ea21c5c // orr v28.16b, v2.16b, v2.16b
-	WORD $0x4e2ecf7c // fmla v28.4s, v27.4s, v14.4s
-	WORD $0x4ebc1f9b // orr v27.16b, v28.16b, v28.16b
-	WORD $0x4e2ecc41 // fmla v1.4s, v2.4s, v14.4s
+	VORR V9.B16, V9.B16, V27.B16
+	VFMLA V14.S4, V9.S4, V8.S4
+	VORR V8.B16, V8.B16, V28.B16
+	VFMLA V14.S4, V27.S4, V28.S4
+	VORR V28.B16, V28.B16, V27.B16
+	VFMLA V14.S4, V8.S4, V7.S4
+	VORR V7.B16, V7.B16, V28.B16
+	VFMLA V14.S4, V27.S4, V28.S4
+	VORR V28.B16, V28.B16, V27.B16
+	VFMLA V14.S4, V7.S4, V6.S4
+	VORR V6.B16, V6.B16, V28.B16
+	VFMLA V14.S4, V27.S4, V28.S4
+	VORR V28.B16, V28.B16, V27.B16
+	VFMLA V14.S4, V6.S4, V5.S4
+	VORR V5.B16, V5.B16, V28.B16
+	VFMLA V14.S4, V27.S4, V28.S4
+	VORR V28.B16, V28.B16, V27.B16
+	VFMLA V14.S4, V5.S4, V4.S4
+	VORR V4.B16, V4.B16, V28.B16
+	VFMLA V14.S4, V27.S4, V28.S4
+	VORR V28.B16, V28.B16, V27.B16
+	VFMLA V14.S4, V4.S4, V3.S4
+	VORR V3.B16, V3.B16, V28.B16
+	VFMLA V14.S4, V27.S4, V28.S4
+	VORR V28.B16, V28.B16, V27.B16
+	VFMLA V14.S4, V3.S4, V2.S4
+	VORR V2.B16, V2.B16, V28.B16
+	VFMLA V14.S4, V27.S4, V28.S4
+	VORR V28.B16, V28.B16, V27.B16
+	VFMLA V14.S4, V2.S4, V1.S4
 	WORD $0x6e2cdc21 // fmul v1.4s, v1.4s, v12.4s
 	WORD $0x6e2cdf7b // fmul v27.4s, v27.4s, v12.4s
 	WORD $0x6ea0fb7b // fneg v27.4s, v27.4s
 	ADD $108, R0, R9
-	WORD $0x4d40c93c // ld1r {v28.4s}, [x9]
+	VLD1R (R9), [V28.S4]
 	ADD $152, R0, R9
-	WORD $0x4d40c93d // ld1r {v29.4s}, [x9]
+	VLD1R (R9), [V29.S4]
 	WORD $0x6e3ddc3e // fmul v30.4s, v1.4s, v29.4s
 	WORD $0x6e3ddf7d // fmul v29.4s, v27.4s, v29.4s
-	WORD $0x4e3ccfdd // fmla v29.4s, v30.4s, v28.4s
-	WORD $0x4ebf1ffc // orr v28.16b, v31.16b, v31.16b
-	WORD $0x6e7b1fbf // bsl v31.16b, v29.16b, v27.16b
-	WORD $0x6e611fdc // bsl v28.16b, v30.16b, v1.16b
+	VFMLA V28.S4, V30.S4, V29.S4
+	VORR V31.B16, V31.B16, V28.B16
+	VBSL V27.B16, V29.B16, V31.B16
+	VBSL V1.B16, V30.B16, V28.B16
 	ADD $104, R0, R9
-	WORD $0x4d40c93d // ld1r {v29.4s}, [x9]
+	VLD1R (R9), [V29.S4]
 	WORD $0x6ebde79e // fcmgt v30.4s, v28.4s, v29.4s
 	WORD $0x4ebdf79c // fmin v28.4s, v28.4s, v29.4s
 	WORD $0x4e7e1fff // bic v31.16b, v31.16b, v30.16b
-	WORD $0x6ebe875a // sub v26.4s, v26.4s, v30.4s
+	VSUB V30.S4, V26.S4, V26.S4
 	VST1.P [V31.S4], 16(R3)
 	WORD $0x0e617b9b // fcvtl v27.2d, v28.2s
 	WORD $0x4e7bd6f7 // fadd v23.2d, v23.2d, v27.2d
@@ -892,7 +892,7 @@ loop:
 	FMOVS F25, 144(R0)
 	WORD $0x7e70db18 // faddp d24, v24.2d
 	FMOVD F24, 128(R0)
-	WORD $0x4eb1bb5a // addv s26, v26.4s
+	VADDV V26.S4, V26
 	VMOV V26.S[0], R7
 	MOVD R7, 136(R0)
 	RET
@@ -906,15 +906,15 @@ TEXT ·finishBF16NEON(SB), NOSPLIT, $0-8
 	MOVD 16(R0), R2
 	MOVD 24(R0), R3
 	ADD $72, R0, R9
-	WORD $0x4d40c930 // ld1r {v16.4s}, [x9]
+	VLD1R (R9), [V16.S4]
 	ADD $80, R0, R9
-	WORD $0x4d40c931 // ld1r {v17.4s}, [x9]
+	VLD1R (R9), [V17.S4]
 	ADD $88, R0, R9
-	WORD $0x4d40c932 // ld1r {v18.4s}, [x9]
+	VLD1R (R9), [V18.S4]
 	ADD $112, R0, R9
-	WORD $0x4d40c933 // ld1r {v19.4s}, [x9]
+	VLD1R (R9), [V19.S4]
 	ADD $116, R0, R9
-	WORD $0x4d40c934 // ld1r {v20.4s}, [x9]
+	VLD1R (R9), [V20.S4]
 	VEOR V24.B16, V24.B16, V24.B16
 	VEOR V25.B16, V25.B16, V25.B16
 loop:
@@ -922,34 +922,34 @@ loop:
 	WORD $0x2e613800 // shll v0.4s, v0.4h, #16
 	VLD1.P 16(R2), [V4.S4]
 	WORD $0x4eb1d400 // fsub v0.4s, v0.4s, v17.4s
-	WORD $0x4eb21e41 // orr v1.16b, v18.16b, v18.16b
-	WORD $0x4e30cc01 // fmla v1.4s, v0.4s, v16.4s
-	WORD $0x4ea11c20 // orr v0.16b, v1.16b, v1.16b
+	VORR V18.B16, V18.B16, V1.B16
+	VFMLA V16.S4, V0.S4, V1.S4
+	VORR V1.B16, V1.B16, V0.B16
 	FMOVQ 112(R11), F1 // low
 	WORD $0x4e21f400 // fmax v0.4s, v0.4s, v1.4s
 	WORD $0x4e218801 // frintn v1.4s, v0.4s
 	WORD $0x4e21a802 // fcvtns v2.4s, v0.4s
 	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
 	FMOVQ 144(R11), F1 // bias
-	WORD $0x4ea18442 // add v2.4s, v2.4s, v1.4s
-	WORD $0x4f375442 // shl v2.4s, v2.4s, #23
+	VADD V1.S4, V2.S4, V2.S4
+	VSHL $23, V2.S4, V2.S4
 	FMOVQ 96(R11), F1 // e6
 	FMOVQ 80(R11), F3 // e5
-	WORD $0x4e20cc23 // fmla v3.4s, v1.4s, v0.4s
+	VFMLA V0.S4, V1.S4, V3.S4
 	FMOVQ 64(R11), F1 // e4
-	WORD $0x4e20cc61 // fmla v1.4s, v3.4s, v0.4s
+	VFMLA V0.S4, V3.S4, V1.S4
 	FMOVQ 48(R11), F3 // e3
-	WORD $0x4e20cc23 // fmla v3.4s, v1.4s, v0.4s
+	VFMLA V0.S4, V1.S4, V3.S4
 	FMOVQ 32(R11), F1 // e2
-	WORD $0x4e20cc61 // fmla v1.4s, v3.4s, v0.4s
+	VFMLA V0.S4, V3.S4, V1.S4
 	FMOVQ 16(R11), F3 // e1
-	WORD $0x4e20cc23 // fmla v3.4s, v1.4s, v0.4s
+	VFMLA V0.S4, V1.S4, V3.S4
 	FMOVQ 0(R11), F1 // e0
-	WORD $0x4e20cc61 // fmla v1.4s, v3.4s, v0.4s
+	VFMLA V0.S4, V3.S4, V1.S4
 	WORD $0x6e22dc20 // fmul v0.4s, v1.4s, v2.4s
 	WORD $0x4e20f739 // fmax v25.4s, v25.4s, v0.4s
 	WORD $0x6e34dc84 // fmul v4.4s, v4.4s, v20.4s
-	WORD $0x4e33cc04 // fmla v4.4s, v0.4s, v19.4s
+	VFMLA V19.S4, V0.S4, V4.S4
 	WORD $0x4ea0f885 // fabs v5.4s, v4.4s
 	WORD $0x4e25f718 // fmax v24.4s, v24.4s, v5.4s
 	VST1.P [V4.S4], 16(R3)
@@ -985,17 +985,17 @@ TEXT ·sumF16NEON(SB), NOSPLIT, $0-8
 	MOVD 0(R0), R1
 	MOVD 32(R0), R4
 	ADD $72, R0, R9
-	WORD $0x4d40c930 // ld1r {v16.4s}, [x9]
+	VLD1R (R9), [V16.S4]
 	ADD $76, R0, R9
-	WORD $0x4d40c931 // ld1r {v17.4s}, [x9]
+	VLD1R (R9), [V17.S4]
 	WORD $0x6ea0fa31 // fneg v17.4s, v17.4s
 	VEOR V23.B16, V23.B16, V23.B16
 loop:
 	VLD1.P 8(R1), [V0.H4]
 	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
-	WORD $0x4eb11e21 // orr v1.16b, v17.16b, v17.16b
-	WORD $0x4e30cc01 // fmla v1.4s, v0.4s, v16.4s
-	WORD $0x4ea11c20 // orr v0.16b, v1.16b, v1.16b
+	VORR V17.B16, V17.B16, V1.B16
+	VFMLA V16.S4, V0.S4, V1.S4
+	VORR V1.B16, V1.B16, V0.B16
 	FMOVQ 128(R11), F1 // high
 	WORD $0x4ea1f400 // fmin v0.4s, v0.4s, v1.4s
 	FMOVQ 112(R11), F1 // low
@@ -1004,21 +1004,21 @@ loop:
 	WORD $0x4e21a802 // fcvtns v2.4s, v0.4s
 	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
 	FMOVQ 144(R11), F1 // bias
-	WORD $0x4ea18442 // add v2.4s, v2.4s, v1.4s
-	WORD $0x4f375442 // shl v2.4s, v2.4s, #23
+	VADD V1.S4, V2.S4, V2.S4
+	VSHL $23, V2.S4, V2.S4
 	FMOVQ 96(R11), F1 // e6
 	FMOVQ 80(R11), F3 // e5
-	WORD $0x4e20cc23 // fmla v3.4s, v1.4s, v0.4s
+	VFMLA V0.S4, V1.S4, V3.S4
 	FMOVQ 64(R11), F1 // e4
-	WORD $0x4e20cc61 // fmla v1.4s, v3.4s, v0.4s
+	VFMLA V0.S4, V3.S4, V1.S4
 	FMOVQ 48(R11), F3 // e3
-	WORD $0x4e20cc23 // fmla v3.4s, v1.4s, v0.4s
+	VFMLA V0.S4, V1.S4, V3.S4
 	FMOVQ 32(R11), F1 // e2
-	WORD $0x4e20cc61 // fmla v1.4s, v3.4s, v0.4s
+	VFMLA V0.S4, V3.S4, V1.S4
 	FMOVQ 16(R11), F3 // e1
-	WORD $0x4e20cc23 // fmla v3.4s, v1.4s, v0.4s
+	VFMLA V0.S4, V1.S4, V3.S4
 	FMOVQ 0(R11), F1 // e0
-	WORD $0x4e20cc61 // fmla v1.4s, v3.4s, v0.4s
+	VFMLA V0.S4, V3.S4, V1.S4
 	WORD $0x6e22dc20 // fmul v0.4s, v1.4s, v2.4s
 	WORD $0x0e617801 // fcvtl v1.2d, v0.2s
 	WORD $0x4e61d6f7 // fadd v23.2d, v23.2d, v1.2d
@@ -1041,19 +1041,19 @@ TEXT ·jsdF16NEON(SB), NOSPLIT, $0-8
 	MOVD 40(R0), R5
 	MOVD $48, R6
 	ADD $72, R0, R9
-	WORD $0x4d40c930 // ld1r {v16.4s}, [x9]
+	VLD1R (R9), [V16.S4]
 	ADD $80, R0, R9
-	WORD $0x4d40c931 // ld1r {v17.4s}, [x9]
+	VLD1R (R9), [V17.S4]
 	ADD $84, R0, R9
-	WORD $0x4d40c932 // ld1r {v18.4s}, [x9]
+	VLD1R (R9), [V18.S4]
 	ADD $88, R0, R9
-	WORD $0x4d40c933 // ld1r {v19.4s}, [x9]
+	VLD1R (R9), [V19.S4]
 	ADD $92, R0, R9
-	WORD $0x4d40c934 // ld1r {v20.4s}, [x9]
+	VLD1R (R9), [V20.S4]
 	ADD $96, R0, R9
-	WORD $0x4d40c935 // ld1r {v21.4s}, [x9]
+	VLD1R (R9), [V21.S4]
 	ADD $100, R0, R9
-	WORD $0x4d40c936 // ld1r {v22.4s}, [x9]
+	VLD1R (R9), [V22.S4]
 	VEOR V23.B16, V23.B16, V23.B16
 	VEOR V24.B16, V24.B16, V24.B16
 	VEOR V25.B16, V25.B16, V25.B16
@@ -1066,15 +1066,15 @@ loop:
 	WORD $0x4eb1d58c // fsub v12.4s, v12.4s, v17.4s
 	WORD $0x4eb2d5ad // fsub v13.4s, v13.4s, v18.4s
 	WORD $0x4eacd5ae // fsub v14.4s, v13.4s, v12.4s
-	WORD $0x4eb61edb // orr v27.16b, v22.16b, v22.16b
-	WORD $0x4e35cddb // fmla v27.4s, v14.4s, v21.4s
-	WORD $0x4ebb1f6e // orr v14.16b, v27.16b, v27.16b
-	WORD $0x4eb31e7b // orr v27.16b, v19.16b, v19.16b
-	WORD $0x4e30cd9b // fmla v27.4s, v12.4s, v16.4s
-	WORD $0x4ebb1f6c // orr v12.16b, v27.16b, v27.16b
-	WORD $0x4eb41e9b // orr v27.16b, v20.16b, v20.16b
-	WORD $0x4e30cdbb // fmla v27.4s, v13.4s, v16.4s
-	WORD $0x4ebb1f6d // orr v13.16b, v27.16b, v27.16b
+	VORR V22.B16, V22.B16, V27.B16
+	VFMLA V21.S4, V14.S4, V27.S4
+	VORR V27.B16, V27.B16, V14.B16
+	VORR V19.B16, V19.B16, V27.B16
+	VFMLA V16.S4, V12.S4, V27.S4
+	VORR V27.B16, V27.B16, V12.B16
+	VORR V20.B16, V20.B16, V27.B16
+	VFMLA V16.S4, V13.S4, V27.S4
+	VORR V27.B16, V27.B16, V13.B16
 	WORD $0x4e2df58c // fmax v12.4s, v12.4s, v13.4s
 	WORD $0x4ea0f9db // fabs v27.4s, v14.4s
 	WORD $0x4e3bc739 // fmaxnm v25.4s, v25.4s, v27.4s
@@ -1086,7 +1086,7 @@ loop:
 	WORD $0x4ebbc5cf // fminnm v15.4s, v14.4s, v27.4s
 	FMOVQ 208(R11), F27 // -limit
 	WORD $0x4e3bc5ef // fmaxnm v15.4s, v15.4s, v27.4s
-	WORD $0x4ea0e9df // fcmlt v31.4s, v14.4s, #0.0
+	WORD $0x4ea0e9df // fcmlt v31.4s, v14.4s, #0
 	WORD $0x4e21b9ef // fcvtms v15.4s, v15.4s
 	VMOV V15.S[0], R7
 	AND $31, R7, R7
@@ -1127,30 +1127,30 @@ loop:
 	WORD $0x4e21a99c // fcvtns v28.4s, v12.4s
 	WORD $0x4ebbd58c // fsub v12.4s, v12.4s, v27.4s
 	FMOVQ 144(R11), F27 // bias
-	WORD $0x4ebb879c // add v28.4s, v28.4s, v27.4s
-	WORD $0x4f37579c // shl v28.4s, v28.4s, #23
+	VADD V27.S4, V28.S4, V28.S4
+	VSHL $23, V28.S4, V28.S4
 	FMOVQ 96(R11), F27 // e6
 	FMOVQ 80(R11), F29 // e5
-	WORD $0x4e2ccf7d // fmla v29.4s, v27.4s, v12.4s
+	VFMLA V12.S4, V27.S4, V29.S4
 	FMOVQ 64(R11), F27 // e4
-	WORD $0x4e2ccfbb // fmla v27.4s, v29.4s, v12.4s
+	VFMLA V12.S4, V29.S4, V27.S4
 	FMOVQ 48(R11), F29 // e3
-	WORD $0x4e2ccf7d // fmla v29.4s, v27.4s, v12.4s
+	VFMLA V12.S4, V27.S4, V29.S4
 	FMOVQ 32(R11), F27 // e2
-	WORD $0x4e2ccfbb // fmla v27.4s, v29.4s, v12.4s
+	VFMLA V12.S4, V29.S4, V27.S4
 	FMOVQ 16(R11), F29 // e1
-	WORD $0x4e2ccf7d // fmla v29.4s, v27.4s, v12.4s
+	VFMLA V12.S4, V27.S4, V29.S4
 	FMOVQ 0(R11), F27 // e0
-	WORD $0x4e2ccfbb // fmla v27.4s, v29.4s, v12.4s
+	VFMLA V12.S4, V29.S4, V27.S4
 	WORD $0x6e3cdf6c // fmul v12.4s, v27.4s, v28.4s
-	WORD $0x4e2ecd28 // fmla v8.4s, v9.4s, v14.4s
-	WORD $0x4e2ecd07 // fmla v7.4s, v8.4s, v14.4s
-	WORD $0x4e2ecce6 // fmla v6.4s, v7.4s, v14.4s
-	WORD $0x4e2eccc5 // fmla v5.4s, v6.4s, v14.4s
-	WORD $0x4e2ecca4 // fmla v4.4s, v5.4s, v14.4s
-	WORD $0x4e2ecc83 // fmla v3.4s, v4.4s, v14.4s
-	WORD $0x4e2ecc62 // fmla v2.4s, v3.4s, v14.4s
-	WORD $0x4e2ecc41 // fmla v1.4s, v2.4s, v14.4s
+	VFMLA V14.S4, V9.S4, V8.S4
+	VFMLA V14.S4, V8.S4, V7.S4
+	VFMLA V14.S4, V7.S4, V6.S4
+	VFMLA V14.S4, V6.S4, V5.S4
+	VFMLA V14.S4, V5.S4, V4.S4
+	VFMLA V14.S4, V4.S4, V3.S4
+	VFMLA V14.S4, V3.S4, V2.S4
+	VFMLA V14.S4, V2.S4, V1.S4
 	WORD $0x6e2cdc21 // fmul v1.4s, v1.4s, v12.4s
 	WORD $0x0e61783b // fcvtl v27.2d, v1.2s
 	WORD $0x4e7bd6f7 // fadd v23.2d, v23.2d, v27.2d
@@ -1175,19 +1175,19 @@ TEXT ·gradF16NEON(SB), NOSPLIT, $0-8
 	MOVD 40(R0), R5
 	MOVD $48, R6
 	ADD $72, R0, R9
-	WORD $0x4d40c930 // ld1r {v16.4s}, [x9]
+	VLD1R (R9), [V16.S4]
 	ADD $80, R0, R9
-	WORD $0x4d40c931 // ld1r {v17.4s}, [x9]
+	VLD1R (R9), [V17.S4]
 	ADD $84, R0, R9
-	WORD $0x4d40c932 // ld1r {v18.4s}, [x9]
+	VLD1R (R9), [V18.S4]
 	ADD $88, R0, R9
-	WORD $0x4d40c933 // ld1r {v19.4s}, [x9]
+	VLD1R (R9), [V19.S4]
 	ADD $92, R0, R9
-	WORD $0x4d40c934 // ld1r {v20.4s}, [x9]
+	VLD1R (R9), [V20.S4]
 	ADD $96, R0, R9
-	WORD $0x4d40c935 // ld1r {v21.4s}, [x9]
+	VLD1R (R9), [V21.S4]
 	ADD $100, R0, R9
-	WORD $0x4d40c936 // ld1r {v22.4s}, [x9]
+	VLD1R (R9), [V22.S4]
 	VEOR V23.B16, V23.B16, V23.B16
 	VEOR V24.B16, V24.B16, V24.B16
 	VEOR V25.B16, V25.B16, V25.B16
@@ -1200,15 +1200,15 @@ loop:
 	WORD $0x4eb1d58c // fsub v12.4s, v12.4s, v17.4s
 	WORD $0x4eb2d5ad // fsub v13.4s, v13.4s, v18.4s
 	WORD $0x4eacd5ae // fsub v14.4s, v13.4s, v12.4s
-	WORD $0x4eb61edb // orr v27.16b, v22.16b, v22.16b
-	WORD $0x4e35cddb // fmla v27.4s, v14.4s, v21.4s
-	WORD $0x4ebb1f6e // orr v14.16b, v27.16b, v27.16b
-	WORD $0x4eb31e7b // orr v27.16b, v19.16b, v19.16b
-	WORD $0x4e30cd9b // fmla v27.4s, v12.4s, v16.4s
-	WORD $0x4ebb1f6c // orr v12.16b, v27.16b, v27.16b
-	WORD $0x4eb41e9b // orr v27.16b, v20.16b, v20.16b
-	WORD $0x4e30cdbb // fmla v27.4s, v13.4s, v16.4s
-	WORD $0x4ebb1f6d // orr v13.16b, v27.16b, v27.16b
+	VORR V22.B16, V22.B16, V27.B16
+	VFMLA V21.S4, V14.S4, V27.S4
+	VORR V27.B16, V27.B16, V14.B16
+	VORR V19.B16, V19.B16, V27.B16
+	VFMLA V16.S4, V12.S4, V27.S4
+	VORR V27.B16, V27.B16, V12.B16
+	VORR V20.B16, V20.B16, V27.B16
+	VFMLA V16.S4, V13.S4, V27.S4
+	VORR V27.B16, V27.B16, V13.B16
 	WORD $0x4e2df58c // fmax v12.4s, v12.4s, v13.4s
 	WORD $0x4ea0f9db // fabs v27.4s, v14.4s
 	WORD $0x4e3bc739 // fmaxnm v25.4s, v25.4s, v27.4s
@@ -1220,7 +1220,7 @@ loop:
 	WORD $0x4ebbc5cf // fminnm v15.4s, v14.4s, v27.4s
 	FMOVQ 208(R11), F27 // -limit
 	WORD $0x4e3bc5ef // fmaxnm v15.4s, v15.4s, v27.4s
-	WORD $0x4ea0e9df // fcmlt v31.4s, v14.4s, #0.0
+	WORD $0x4ea0e9df // fcmlt v31.4s, v14.4s, #0
 	WORD $0x4e21b9ef // fcvtms v15.4s, v15.4s
 	VMOV V15.S[0], R7
 	AND $31, R7, R7
@@ -1261,71 +1261,71 @@ loop:
 	WORD $0x4e21a99c // fcvtns v28.4s, v12.4s
 	WORD $0x4ebbd58c // fsub v12.4s, v12.4s, v27.4s
 	FMOVQ 144(R11), F27 // bias
-	WORD $0x4ebb879c // add v28.4s, v28.4s, v27.4s
-	WORD $0x4f37579c // shl v28.4s, v28.4s, #23
+	VADD V27.S4, V28.S4, V28.S4
+	VSHL $23, V28.S4, V28.S4
 	FMOVQ 96(R11), F27 // e6
 	FMOVQ 80(R11), F29 // e5
-	WORD $0x4e2ccf7d // fmla v29.4s, v27.4s, v12.4s
+	VFMLA V12.S4, V27.S4, V29.S4
 	FMOVQ 64(R11), F27 // e4
-	WORD $0x4e2ccfbb // fmla v27.4s, v29.4s, v12.4s
+	VFMLA V12.S4, V29.S4, V27.S4
 	FMOVQ 48(R11), F29 // e3
-	WORD $0x4e2ccf7d // fmla v29.4s, v27.4s, v12.4s
+	VFMLA V12.S4, V27.S4, V29.S4
 	FMOVQ 32(R11), F27 // e2
-	WORD $0x4e2ccfbb // fmla v27.4s, v29.4s, v12.4s
+	VFMLA V12.S4, V29.S4, V27.S4
 	FMOVQ 16(R11), F29 // e1
-	WORD $0x4e2ccf7d // fmla v29.4s, v27.4s, v12.4s
+	VFMLA V12.S4, V27.S4, V29.S4
 	FMOVQ 0(R11), F27 // e0
-	WORD $0x4e2ccfbb // fmla v27.4s, v29.4s, v12.4s
+	VFMLA V12.S4, V29.S4, V27.S4
 	WORD $0x6e3cdf6c // fmul v12.4s, v27.4s, v28.4s
-	WORD $0x4ea91d3b // orr v27.16b, v9.16b, v9.16b
-	WORD $0x4e2ecd28 // fmla v8.4s, v9.4s, v14.4s
-	WORD $0x4ea81d1c // orr v28.16b, v8.16b, v8.16b
-	WORD $0x4e2ecf7c // fmla v28.4s, v27.4s, v14.4s
-	WORD $0x4ebc1f9b // orr v27.16b, v28.16b, v28.16b
-	WORD $0x4e2ecd07 // fmla v7.4s, v8.4s, v14.4s
-	WORD $0x4ea71cfc // orr v28.16b, v7.16b, v7.16b
-	WORD $0x4e2ecf7c // fmla v28.4s, v27.4s, v14.4s
-	WORD $0x4ebc1f9b // orr v27.16b, v28.16b, v28.16b
-	WORD $0x4e2ecce6 // fmla v6.4s, v7.4s, v14.4s
-	WORD $0x4ea61cdc // orr v28.16b, v6.16b, v6.16b
-	WORD $0x4e2ecf7c // fmla v28.4s, v27.4s, v14.4s
-	WORD $0x4ebc1f9b // orr v27.16b, v28.16b, v28.16b
-	WORD $0x4e2eccc5 // fmla v5.4s, v6.4s, v14.4s
-	WORD $0x4ea51cbc // orr v28.16b, v5.16b, v5.16b
-	WORD $0x4e2ecf7c // fmla v28.4s, v27.4s, v14.4s
-	WORD $0x4ebc1f9b // orr v27.16b, v28.16b, v28.16b
-	WORD $0x4e2ecca4 // fmla v4.4s, v5.4s, v14.4s
-	WORD $0x4ea41c9c // orr v28.16b, v4.16b, v4.16b
-	WORD $0x4e2ecf7c // fmla v28.4s, v27.4s, v14.4s
-	WORD $0x4ebc1f9b // orr v27.16b, v28.16b, v28.16b
-	WORD $0x4e2ecc83 // fmla v3.4s, v4.4s, v14.4s
-	WORD $0x4ea31c7c // orr v28.16b, v3.16b, v3.16b
-	WORD $0x4e2ecf7c // fmla v28.4s, v27.4s, v14.4s
-	WORD $0x4ebc1f9b // orr v27.16b, v28.16b, v28.16b
-	WORD $0x4e2ecc62 // fmla v2.4s, v3.4s, v14.4s
-	WORD $0x4ea21c5c // orr v28.16b, v2.16b, v2.16b
-	WORD $0x4e2ecf7c // fmla v28.4s, v27.4s, v14.4s
-	WORD $0x4ebc1f9b // orr v27.16b, v28.16b, v28.16b
-	WORD $0x4e2ecc41 // fmla v1.4s, v2.4s, v14.4s
+	VORR V9.B16, V9.B16, V27.B16
+	VFMLA V14.S4, V9.S4, V8.S4
+	VORR V8.B16, V8.B16, V28.B16
+	VFMLA V14.S4, V27.S4, V28.S4
+	VORR V28.B16, V28.B16, V27.B16
+	VFMLA V14.S4, V8.S4, V7.S4
+	VORR V7.B16, V7.B16, V28.B16
+	VFMLA V14.S4, V27.S4, V28.S4
+	VORR V28.B16, V28.B16, V27.B16
+	VFMLA V14.S4, V7.S4, V6.S4
+	VORR V6.B16, V6.B16, V28.B16
+	VFMLA V14.S4, V27.S4, V28.S4
+	VORR V28.B16, V28.B16, V27.B16
+	VFMLA V14.S4, V6.S4, V5.S4
+	VORR V5.B16, V5.B16, V28.B16
+	VFMLA V14.S4, V27.S4, V28.S4
+	VORR V28.B16, V28.B16, V27.B16
+	VFMLA V14.S4, V5.S4, V4.S4
+	VORR V4.B16, V4.B16, V28.B16
+	VFMLA V14.S4, V27.S4, V28.S4
+	VORR V28.B16, V28.B16, V27.B16
+	VFMLA V14.S4, V4.S4, V3.S4
+	VORR V3.B16, V3.B16, V28.B16
+	VFMLA V14.S4, V27.S4, V28.S4
+	VORR V28.B16, V28.B16, V27.B16
+	VFMLA V14.S4, V3.S4, V2.S4
+	VORR V2.B16, V2.B16, V28.B16
+	VFMLA V14.S4, V27.S4, V28.S4
+	VORR V28.B16, V28.B16, V27.B16
+	VFMLA V14.S4, V2.S4, V1.S4
 	WORD $0x6e2cdc21 // fmul v1.4s, v1.4s, v12.4s
 	WORD $0x6e2cdf7b // fmul v27.4s, v27.4s, v12.4s
 	WORD $0x6ea0fb7b // fneg v27.4s, v27.4s
 	ADD $108, R0, R9
-	WORD $0x4d40c93c // ld1r {v28.4s}, [x9]
+	VLD1R (R9), [V28.S4]
 	ADD $152, R0, R9
-	WORD $0x4d40c93d // ld1r {v29.4s}, [x9]
+	VLD1R (R9), [V29.S4]
 	WORD $0x6e3ddc3e // fmul v30.4s, v1.4s, v29.4s
 	WORD $0x6e3ddf7d // fmul v29.4s, v27.4s, v29.4s
-	WORD $0x4e3ccfdd // fmla v29.4s, v30.4s, v28.4s
-	WORD $0x4ebf1ffc // orr v28.16b, v31.16b, v31.16b
-	WORD $0x6e7b1fbf // bsl v31.16b, v29.16b, v27.16b
-	WORD $0x6e611fdc // bsl v28.16b, v30.16b, v1.16b
+	VFMLA V28.S4, V30.S4, V29.S4
+	VORR V31.B16, V31.B16, V28.B16
+	VBSL V27.B16, V29.B16, V31.B16
+	VBSL V1.B16, V30.B16, V28.B16
 	ADD $104, R0, R9
-	WORD $0x4d40c93d // ld1r {v29.4s}, [x9]
+	VLD1R (R9), [V29.S4]
 	WORD $0x6ebde79e // fcmgt v30.4s, v28.4s, v29.4s
 	WORD $0x4ebdf79c // fmin v28.4s, v28.4s, v29.4s
 	WORD $0x4e7e1fff // bic v31.16b, v31.16b, v30.16b
-	WORD $0x6ebe875a // sub v26.4s, v26.4s, v30.4s
+	VSUB V30.S4, V26.S4, V26.S4
 	VST1.P [V31.S4], 16(R3)
 	WORD $0x0e617b9b // fcvtl v27.2d, v28.2s
 	WORD $0x4e7bd6f7 // fadd v23.2d, v23.2d, v27.2d
@@ -1343,7 +1343,7 @@ loop:
 	FMOVS F25, 144(R0)
 	WORD $0x7e70db18 // faddp d24, v24.2d
 	FMOVD F24, 128(R0)
-	WORD $0x4eb1bb5a // addv s26, v26.4s
+	VADDV V26.S4, V26
 	VMOV V26.S[0], R7
 	MOVD R7, 136(R0)
 	RET
@@ -1357,15 +1357,15 @@ TEXT ·finishF16NEON(SB), NOSPLIT, $0-8
 	MOVD 16(R0), R2
 	MOVD 24(R0), R3
 	ADD $72, R0, R9
-	WORD $0x4d40c930 // ld1r {v16.4s}, [x9]
+	VLD1R (R9), [V16.S4]
 	ADD $80, R0, R9
-	WORD $0x4d40c931 // ld1r {v17.4s}, [x9]
+	VLD1R (R9), [V17.S4]
 	ADD $88, R0, R9
-	WORD $0x4d40c932 // ld1r {v18.4s}, [x9]
+	VLD1R (R9), [V18.S4]
 	ADD $112, R0, R9
-	WORD $0x4d40c933 // ld1r {v19.4s}, [x9]
+	VLD1R (R9), [V19.S4]
 	ADD $116, R0, R9
-	WORD $0x4d40c934 // ld1r {v20.4s}, [x9]
+	VLD1R (R9), [V20.S4]
 	VEOR V24.B16, V24.B16, V24.B16
 	VEOR V25.B16, V25.B16, V25.B16
 loop:
@@ -1373,34 +1373,34 @@ loop:
 	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
 	VLD1.P 16(R2), [V4.S4]
 	WORD $0x4eb1d400 // fsub v0.4s, v0.4s, v17.4s
-	WORD $0x4eb21e41 // orr v1.16b, v18.16b, v18.16b
-	WORD $0x4e30cc01 // fmla v1.4s, v0.4s, v16.4s
-	WORD $0x4ea11c20 // orr v0.16b, v1.16b, v1.16b
+	VORR V18.B16, V18.B16, V1.B16
+	VFMLA V16.S4, V0.S4, V1.S4
+	VORR V1.B16, V1.B16, V0.B16
 	FMOVQ 112(R11), F1 // low
 	WORD $0x4e21f400 // fmax v0.4s, v0.4s, v1.4s
 	WORD $0x4e218801 // frintn v1.4s, v0.4s
 	WORD $0x4e21a802 // fcvtns v2.4s, v0.4s
 	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
 	FMOVQ 144(R11), F1 // bias
-	WORD $0x4ea18442 // add v2.4s, v2.4s, v1.4s
-	WORD $0x4f375442 // shl v2.4s, v2.4s, #23
+	VADD V1.S4, V2.S4, V2.S4
+	VSHL $23, V2.S4, V2.S4
 	FMOVQ 96(R11), F1 // e6
 	FMOVQ 80(R11), F3 // e5
-	WORD $0x4e20cc23 // fmla v3.4s, v1.4s, v0.4s
+	VFMLA V0.S4, V1.S4, V3.S4
 	FMOVQ 64(R11), F1 // e4
-	WORD $0x4e20cc61 // fmla v1.4s, v3.4s, v0.4s
+	VFMLA V0.S4, V3.S4, V1.S4
 	FMOVQ 48(R11), F3 // e3
-	WORD $0x4e20cc23 // fmla v3.4s, v1.4s, v0.4s
+	VFMLA V0.S4, V1.S4, V3.S4
 	FMOVQ 32(R11), F1 // e2
-	WORD $0x4e20cc61 // fmla v1.4s, v3.4s, v0.4s
+	VFMLA V0.S4, V3.S4, V1.S4
 	FMOVQ 16(R11), F3 // e1
-	WORD $0x4e20cc23 // fmla v3.4s, v1.4s, v0.4s
+	VFMLA V0.S4, V1.S4, V3.S4
 	FMOVQ 0(R11), F1 // e0
-	WORD $0x4e20cc61 // fmla v1.4s, v3.4s, v0.4s
+	VFMLA V0.S4, V3.S4, V1.S4
 	WORD $0x6e22dc20 // fmul v0.4s, v1.4s, v2.4s
 	WORD $0x4e20f739 // fmax v25.4s, v25.4s, v0.4s
 	WORD $0x6e34dc84 // fmul v4.4s, v4.4s, v20.4s
-	WORD $0x4e33cc04 // fmla v4.4s, v0.4s, v19.4s
+	VFMLA V19.S4, V0.S4, V4.S4
 	WORD $0x4ea0f885 // fabs v5.4s, v4.4s
 	WORD $0x4e25f718 // fmax v24.4s, v24.4s, v5.4s
 	VST1.P [V4.S4], 16(R3)

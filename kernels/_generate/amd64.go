@@ -1,26 +1,70 @@
 package main
 
 import (
-	"bytes"
-	"os"
+	"math"
 
 	"github.com/mmcloughlin/avo/attr"
-	. "github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/gotypes"
+	"github.com/mmcloughlin/avo/ir"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// write compiles the functions built so far. avo prints through its command line and names it in the header; ours is
-// fixed, so that the output depends on nothing but the source.
-func write(asm, stub, arch string, paths []string) {
-	os.Args = []string{os.Args[0], "-out", asm, "-pkg", "kernels"}
-	Generate()
-	out, err := os.ReadFile(asm)
-	check(err)
-	_, rest, _ := bytes.Cut(out, []byte("\n\n"))
-	check(os.WriteFile(asm, append([]byte(header), rest...), 0o644))
-	stubs(stub, arch, paths)
+// generator builds the file of the amd64 tiles.
+type generator struct {
+	*build.Context
+	degrees
+	args         gotypes.Component // what the function's argument points at
+	wide, narrow *constants        // of AVX-512 and AVX2
 }
+
+// amd64Tiles builds the tile functions of both paths.
+func amd64Tiles(deg degrees) *ir.File {
+	g := &generator{Context: newContext("amd64,!purego", kernelsPackage), degrees: deg}
+	g.wideConstants()
+	for _, d := range dtypes {
+		g.max512(d)
+		g.sum512(d)
+		for _, k := range kinds {
+			g.jsd512(d, k)
+		}
+		g.finish512(d, false)
+		g.finish512(d, true)
+		g.kl512(d)
+	}
+	g.narrowConstants()
+	for _, d := range dtypes {
+		g.max256(d)
+		g.sum256(d)
+		for _, k := range kinds {
+			g.jsd256(d, k)
+		}
+		g.finish256(d)
+	}
+	return compile(g.Context)
+}
+
+// text starts a tile function, whose argument it loads into R9.
+func (g *generator) text(path, name string) {
+	function(g.Context, name+path, tileSignature)
+	g.Load(g.Param("a"), R9)
+	g.args = g.Param("a").Dereference(R9)
+}
+
+// arg is a field of the function's argument.
+func (g *generator) arg(field string) Mem {
+	f, err := g.args.Field(field).Resolve()
+	check(err)
+	return f.Addr
+}
+
+// align is an instruction avo doesn't have.
+func (g *generator) align() {
+	g.Instruction(&ir.Instruction{Opcode: "PCALIGN", Operands: []Op{Imm(64)}})
+}
+
+func bits(v float64) U32 { return U32(math.Float32bits(float32(v))) }
 
 var (
 	zmm = []VecPhysical{
@@ -32,20 +76,23 @@ var (
 
 // constants is a read-only block of float32 values or patterns, each repeated n times.
 type constants struct {
+	ctx  *build.Context
 	sym  Mem
 	at   map[string]int
 	off  int
 	each int
 }
 
-func newConstants(name string, each int) *constants {
-	return &constants{sym: GLOBL(name, attr.RODATA|attr.NOPTR), at: map[string]int{}, each: each}
+func (g *generator) newConstants(name string, each int) *constants {
+	sym := g.StaticGlobal(name)
+	g.DataAttributes(attr.RODATA | attr.NOPTR)
+	return &constants{ctx: g.Context, sym: sym, at: map[string]int{}, each: each}
 }
 
 func (c *constants) add(name string, v U32) {
 	c.at[name] = c.off
 	for range c.each {
-		DATA(c.off, v)
+		c.ctx.AddDatum(c.off, v)
 		c.off += 4
 	}
 }
@@ -59,11 +106,11 @@ func (c *constants) mem(name string) Mem {
 }
 
 // prefetch fetches n lines at p, advancing it.
-func prefetch(n int, step Register, ps ...Register) {
+func (g *generator) prefetch(n int, step Register, ps ...Register) {
 	for range n {
 		for _, p := range ps {
-			PREFETCHT1(Mem{Base: p})
-			ADDQ(step, p)
+			g.PREFETCHT1(Mem{Base: p})
+			g.ADDQ(step, p)
 		}
 	}
 }
@@ -71,17 +118,17 @@ func prefetch(n int, step Register, ps ...Register) {
 // pointers loads the pointer arguments of a second-pass tile.
 type pointers struct{ s, t, g, n, tab, pfs, pft, step, i Register }
 
-func loadPointers(a Register) pointers {
+func (g *generator) loadPointers() pointers {
 	p := pointers{s: RDI, t: RSI, g: RBX, n: RCX, tab: R8, pfs: R10, pft: R11, step: RDX, i: RAX}
-	MOVQ(Mem{Base: a, Disp: argS}, p.s)
-	MOVQ(Mem{Base: a, Disp: argT}, p.t)
-	MOVQ(Mem{Base: a, Disp: argG}, p.g)
-	MOVQ(Mem{Base: a, Disp: argN}, p.n)
-	MOVQ(Mem{Base: a, Disp: argTab}, p.tab)
-	MOVQ(Mem{Base: a, Disp: argPfs}, p.pfs)
-	MOVQ(Mem{Base: a, Disp: argPft}, p.pft)
-	MOVQ(Mem{Base: a, Disp: argStep}, p.step)
-	XORQ(p.i, p.i)
+	g.MOVQ(g.arg("s"), p.s)
+	g.MOVQ(g.arg("t"), p.t)
+	g.MOVQ(g.arg("g"), p.g)
+	g.MOVQ(g.arg("n"), p.n)
+	g.MOVQ(g.arg("tab"), p.tab)
+	g.MOVQ(g.arg("pfs"), p.pfs)
+	g.MOVQ(g.arg("pft"), p.pft)
+	g.MOVQ(g.arg("step"), p.step)
+	g.XORQ(p.i, p.i)
 	return p
 }
 

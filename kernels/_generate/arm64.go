@@ -3,14 +3,31 @@ package main
 import (
 	"fmt"
 	"math"
-	"os"
 	"strings"
+
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/gotypes"
+	"github.com/mmcloughlin/avo/ir"
+	"github.com/mmcloughlin/avo/reg"
 )
 
-// Go's arm64 assembler knows few vector floating-point instructions, so they are encoded here and printed as WORDs
-// with their mnemonic. Every vector operation works on four float32 lanes unless its name says otherwise.
+// Go's arm64 assembler has few vector floating-point instructions. Those that it lacks are encoded here and printed as
+// WORDs with their mnemonic, which the test disassembles them to again. Every vector operation works on four float32
+// lanes unless its name says otherwise.
 
-type neon struct{ b strings.Builder }
+type neon struct {
+	b     strings.Builder
+	stubs *build.Context
+	args  gotypes.Component // what a function's argument points at
+	degrees
+}
+
+// offset is that of a field of a function's argument, which R0 points at.
+func (n *neon) offset(field string) int {
+	f, err := n.args.Field(field).Resolve()
+	check(err)
+	return f.Addr.Disp
+}
 
 func (n *neon) line(format string, args ...any) { fmt.Fprintf(&n.b, "\t"+format+"\n", args...) }
 
@@ -18,23 +35,38 @@ func (n *neon) word(code uint32, comment string, args ...any) {
 	n.line("WORD $0x%08x // %s", code, fmt.Sprintf(comment, args...))
 }
 
-// three-operand instructions: d = a op b, except where the name says otherwise
+// neonOps are instructions of three operands, d = a op b, that the assembler lacks.
 var neonOps = map[string]uint32{
-	"fadd": 0x4E20D400, "fsub": 0x4EA0D400, "fmul": 0x6E20DC00, "fmla": 0x4E20CC00, "fmax": 0x4E20F400, "fmin": 0x4EA0F400,
-	"fmaxnm": 0x4E20C400, "fminnm": 0x4EA0C400, "fcmgt": 0x6EA0E400, "bsl": 0x6E601C00, "bic": 0x4E601C00, "and": 0x4E201C00,
-	"orr": 0x4EA01C00, "add": 0x4EA08400, "sub": 0x6EA08400,
+	"fadd":   0x4E20D400,
+	"fsub":   0x4EA0D400,
+	"fmul":   0x6E20DC00,
+	"fmax":   0x4E20F400,
+	"fmin":   0x4EA0F400,
+	"fmaxnm": 0x4E20C400,
+	"fminnm": 0x4EA0C400,
+	"fcmgt":  0x6EA0E400,
+	"bic":    0x4E601C00,
 }
+
+// neonMnemonics are those that it has. fmla adds a*b to d, bsl selects a where d is set and b elsewhere.
+var neonMnemonics = map[string]string{"fmla": "VFMLA", "bsl": "VBSL", "orr": "VORR", "add": "VADD", "sub": "VSUB"}
 
 func (n *neon) op(name string, d, a, b int) {
-	suffix := "4s"
+	lanes := "4s"
 	switch name {
-	case "bsl", "bic", "and", "orr":
-		suffix = "16b"
+	case "bsl", "bic", "orr":
+		lanes = "16b"
 	}
-	n.word(neonOps[name]|uint32(b)<<16|uint32(a)<<5|uint32(d), "%s v%d.%s, v%d.%s, v%d.%s", name, d, suffix, a, suffix, b, suffix)
+	if m, ok := neonMnemonics[name]; ok {
+		l := map[string]string{"4s": "S4", "16b": "B16"}[lanes]
+		n.line("%s V%d.%s, V%d.%s, V%d.%s", m, b, l, a, l, d, l)
+		return
+	}
+	n.word(neonOps[name]|uint32(b)<<16|uint32(a)<<5|uint32(d), "%s v%d.%s, v%d.%s, v%d.%s",
+		name, d, lanes, a, lanes, b, lanes)
 }
 
-// two-operand instructions
+// neonUnary are instructions of two operands that the assembler lacks.
 var neonUnary = map[string]struct {
 	code   uint32
 	format string
@@ -44,15 +76,13 @@ var neonUnary = map[string]struct {
 	"frintn":    {0x4E218800, "frintn v%d.4s, v%d.4s"},
 	"fcvtns":    {0x4E21A800, "fcvtns v%d.4s, v%d.4s"},
 	"fcvtms":    {0x4E21B800, "fcvtms v%d.4s, v%d.4s"},
-	"fcmlt0":    {0x4EA0E800, "fcmlt v%d.4s, v%d.4s, #0.0"},
+	"fcmlt0":    {0x4EA0E800, "fcmlt v%d.4s, v%d.4s, #0"},
 	"widen16":   {0x0E217800, "fcvtl v%d.4s, v%d.4h"},
 	"shift16":   {0x2E613800, "shll v%d.4s, v%d.4h, #16"},
 	"low64":     {0x0E617800, "fcvtl v%d.2d, v%d.2s"},
 	"high64":    {0x4E617800, "fcvtl2 v%d.2d, v%d.4s"},
 	"sum64":     {0x7E70D800, "faddp d%d, v%d.2d"},
 	"maxAcross": {0x6E30F800, "fmaxv s%d, v%d.4s"},
-	"sumInts":   {0x4EB1B800, "addv s%d, v%d.4s"},
-	"exponent":  {0x4F005400 | (32+23)<<16, "shl v%d.4s, v%d.4s, #23"},
 }
 
 func (n *neon) un(name string, d, a int) {
@@ -74,13 +104,14 @@ func (n *neon) zero(v ...int) {
 
 // ld4 loads four consecutive floats at register r into lane of four vectors from v.
 func (n *neon) ld4(v, lane, r int) {
-	n.word(0x0D60A000|uint32(lane>>1)<<30|uint32(lane&1)<<12|uint32(r)<<5|uint32(v), "ld4 {v%d.s-v%d.s}[%d], [x%d]", v, v+3, lane, r)
+	n.word(0x0D60A000|uint32(lane>>1)<<30|uint32(lane&1)<<12|uint32(r)<<5|uint32(v),
+		"ld4 {v%d.s-v%d.s}[%d], [x%d]", v, v+3, lane, r)
 }
 
-// broadcast loads the float32 at off of the arguments into every lane.
-func (n *neon) broadcast(v, off int) {
-	n.line("ADD $%d, R0, R9", off)
-	n.word(0x4D40C800|9<<5|uint32(v), "ld1r {v%d.4s}, [x9]", v)
+// broadcast loads a float32 of the argument into every lane.
+func (n *neon) broadcast(v int, field string) {
+	n.line("ADD $%d, R0, R9", n.offset(field))
+	n.line("VLD1R (R9), [V%d.S4]", v)
 }
 
 var neonConsts []struct {
@@ -136,7 +167,7 @@ func (n *neon) exp2(y, t0, t1, t2 int) {
 	n.op("fsub", y, y, t0) // the fraction
 	n.constant(t0, "bias")
 	n.op("add", t1, t1, t0)
-	n.un("exponent", t1, t1)
+	n.line("VSHL $23, V%d.S4, V%d.S4", t1, t1) // the exponent's place
 	n.constant(t0, "e6")
 	for i := len(expNear) - 2; i >= 0; i-- {
 		n.constant(t2, fmt.Sprint("e", i))
@@ -156,12 +187,14 @@ func (n *neon) accumulate(acc, v, t int) {
 
 func (n *neon) begin(name string) {
 	name += "NEON"
-	made["NEON"] = append(made["NEON"], name)
+	function(n.stubs, name, tileSignature)
+	// A struct's fields lie at the same offsets on both processors.
+	n.args = n.stubs.Param("a").Dereference(reg.R9)
 	fmt.Fprintf(&n.b, "\n// func %s(a *tileArgs)\nTEXT ·%s(SB), NOSPLIT, $0-8\n", name, name)
 	n.line("MOVD a+0(FP), R0")
 	n.line("MOVD $neon<>(SB), R11")
-	n.line("MOVD %d(R0), R1", argS)
-	n.line("MOVD %d(R0), R4", argN)
+	n.line("MOVD %d(R0), R1", n.offset("s"))
+	n.line("MOVD %d(R0), R4", n.offset("n"))
 }
 
 func (n *neon) loop(body func()) {
@@ -171,14 +204,14 @@ func (n *neon) loop(body func()) {
 	n.line("BGT loop")
 }
 
-func (n *neon) storeMax(v, off int) {
+func (n *neon) storeMax(v int, field string) {
 	n.un("maxAcross", v, v)
-	n.line("FMOVS F%d, %d(R0)", v, off)
+	n.line("FMOVS F%d, %d(R0)", v, n.offset(field))
 }
 
-func (n *neon) storeSum(v, off int) {
+func (n *neon) storeSum(v int, field string) {
 	n.un("sum64", v, v)
-	n.line("FMOVD F%d, %d(R0)", v, off)
+	n.line("FMOVD F%d, %d(R0)", v, n.offset(field))
 }
 
 func (n *neon) max(d dtype) {
@@ -188,14 +221,14 @@ func (n *neon) max(d dtype) {
 		n.load(d, 0, "R1")
 		n.op("fmaxnm", 16, 16, 0)
 	})
-	n.storeMax(16, argMax)
+	n.storeMax(16, "max")
 	n.line("RET")
 }
 
 func (n *neon) sum(d dtype) {
 	n.begin("sum" + d.name)
-	n.broadcast(16, argK)
-	n.broadcast(17, argRef)
+	n.broadcast(16, "k")
+	n.broadcast(17, "ref")
 	n.un("fneg", 17, 17)
 	n.zero(23)
 	n.loop(func() {
@@ -206,19 +239,19 @@ func (n *neon) sum(d dtype) {
 		n.exp2(0, 1, 2, 3)
 		n.accumulate(23, 0, 1)
 	})
-	n.storeSum(23, argSum)
+	n.storeSum(23, "sum")
 	n.line("RET")
 }
 
 func (n *neon) jsd(d dtype, grad bool) {
 	n.begin(kind{grad: grad}.name() + d.name)
-	n.line("MOVD %d(R0), R2", argT)
-	n.line("MOVD %d(R0), R3", argG)
-	n.line("MOVD %d(R0), R5", argTab)
+	n.line("MOVD %d(R0), R2", n.offset("t"))
+	n.line("MOVD %d(R0), R3", n.offset("g"))
+	n.line("MOVD %d(R0), R5", n.offset("tab"))
 	n.line("MOVD $48, R6")
 	const k, rs, rt, nls, nlt, hk, hd, acc, accG, far, cnt = 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26
-	for _, c := range [][2]int{{k, argK}, {rs, argRs}, {rt, argRt}, {nls, argNls}, {nlt, argNlt}, {hk, argHk}, {hd, argHd}} {
-		n.broadcast(c[0], c[1])
+	for i, field := range []string{"k", "rs", "rt", "nls", "nlt", "hk", "hd"} {
+		n.broadcast(k+i, field)
 	}
 	n.zero(acc, accG, far, cnt)
 	n.loop(func() {
@@ -256,10 +289,10 @@ func (n *neon) jsd(d dtype, grad bool) {
 		n.op("fsub", odds, odds, 0)
 		n.exp2(s, 27, 28, 29)
 		// Coefficients: v1 the constant term, v9 degree 8.
-		p, q := 9, 0
-		for i := degree - 1; i >= 0; i-- {
+		p, q := 1+n.degree, 0
+		for i := n.degree - 1; i >= 0; i-- {
 			if grad {
-				if i == degree-1 {
+				if i == n.degree-1 {
 					n.mov(27, p)
 				} else {
 					n.mov(28, p)
@@ -278,8 +311,8 @@ func (n *neon) jsd(d dtype, grad bool) {
 		}
 		n.op("fmul", q, q, s)
 		n.un("fneg", q, q)
-		n.broadcast(28, argSlope)
-		n.broadcast(29, argLift)
+		n.broadcast(28, "slope")
+		n.broadcast(29, "lift")
 		// The student's side: lift both, add slope*l.
 		n.op("fmul", 30, p, 29)
 		n.op("fmul", 29, q, 29)
@@ -287,7 +320,7 @@ func (n *neon) jsd(d dtype, grad bool) {
 		n.mov(28, 31)
 		n.op("bsl", 31, 29, q)
 		n.op("bsl", 28, 30, p)
-		n.broadcast(29, argClip)
+		n.broadcast(29, "clip")
 		n.op("fcmgt", 30, 28, 29)
 		n.op("fmin", 28, 28, 29)
 		n.op("bic", 31, 31, 30)
@@ -296,23 +329,23 @@ func (n *neon) jsd(d dtype, grad bool) {
 		n.accumulate(acc, 28, 27)
 		n.accumulate(accG, 31, 27)
 	})
-	n.storeSum(acc, argSum)
-	n.storeMax(far, argMax)
+	n.storeSum(acc, "sum")
+	n.storeMax(far, "max")
 	if grad {
-		n.storeSum(accG, argSumG)
-		n.un("sumInts", cnt, cnt)
+		n.storeSum(accG, "sumG")
+		n.line("VADDV V%d.S4, V%d", cnt, cnt)
 		n.line("VMOV V%d.S[0], R7", cnt)
-		n.line("MOVD R7, %d(R0)", argClipped)
+		n.line("MOVD R7, %d(R0)", n.offset("clipped"))
 	}
 	n.line("RET")
 }
 
 func (n *neon) finish(d dtype) {
 	n.begin("finish" + d.name)
-	n.line("MOVD %d(R0), R2", argG)
-	n.line("MOVD %d(R0), R3", argOut)
-	for _, c := range [][2]int{{16, argK}, {17, argRs}, {18, argNls}, {19, argQk}, {20, argGk}} {
-		n.broadcast(c[0], c[1])
+	n.line("MOVD %d(R0), R2", n.offset("g"))
+	n.line("MOVD %d(R0), R3", n.offset("out"))
+	for i, field := range []string{"k", "rs", "nls", "qk", "gk"} {
+		n.broadcast(16+i, field)
 	}
 	n.zero(24, 25)
 	n.loop(func() {
@@ -328,12 +361,13 @@ func (n *neon) finish(d dtype) {
 		n.op("fmax", 24, 24, 5)
 		n.line("VST1.P [V4.S4], 16(R3)")
 	})
-	n.storeMax(24, argMax)
-	n.storeMax(25, argQmax)
+	n.storeMax(24, "max")
+	n.storeMax(25, "qmax")
 	n.line("RET")
 }
 
-func generateARM64(dir string) {
+// arm64Tiles is the file of the tile functions, and one with their signatures.
+func arm64Tiles(deg degrees) (tiles []byte, stubs *ir.File) {
 	for i, v := range expNear {
 		neonConst(fmt.Sprint("e", i), v)
 	}
@@ -345,8 +379,9 @@ func generateARM64(dir string) {
 	neonConst("limit", 15.99)
 	neonConst("-limit", -15.99)
 	neonConst("-inf", math.Inf(-1))
-	var n neon
-	n.b.WriteString(header + "//go:build arm64 && !purego\n\n#include \"textflag.h\"\n\n")
+	n := neon{stubs: newContext("arm64,!purego", kernelsPackage), degrees: deg}
+	n.b.WriteString("// " + generatedBy("").GeneratedWarning() +
+		"\n\n//go:build arm64 && !purego\n\n#include \"textflag.h\"\n\n")
 	for i, c := range neonConsts {
 		for lane := range 4 {
 			fmt.Fprintf(&n.b, "DATA neon<>+%d(SB)/4, $0x%08x\n", 16*i+4*lane, c.bits)
@@ -360,6 +395,7 @@ func generateARM64(dir string) {
 		n.jsd(d, true)
 		n.finish(d)
 	}
-	check(os.WriteFile(dir+"/tiles_arm64.s", []byte(n.b.String()), 0o644))
-	stubs(dir+"/stubs_arm64.go", "arm64", []string{"NEON"})
+	stubs, err := n.stubs.Result()
+	check(err)
+	return []byte(n.b.String()), stubs
 }

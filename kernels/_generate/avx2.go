@@ -3,472 +3,527 @@ package main
 import (
 	"fmt"
 
-	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// c256 repeats each constant over a vector: AVX2 has no broadcast operands.
-var c256 *constants
-
-func avx2Constants() {
-	c256 = newConstants("each256", 8)
+// narrowConstants repeats each constant over a vector: AVX2 has no broadcast operands.
+func (g *generator) narrowConstants() {
+	c := g.newConstants("each256", 8)
 	for i, v := range expNear {
-		c256.add(fmt.Sprint("e", i), bits(v))
+		c.add(fmt.Sprint("e", i), bits(v))
 	}
-	c256.add("biased", bits(1.5*(1<<23)+127)) // rounds to an integer that sits in the exponent's place after a shift
-	c256.add("low", bits(-127))
-	c256.add("high", bits(127))
-	c256.add("abs", U32(1<<31-1))
-	c256.add("narrowLimit", bits(14.99))
-	c256.add("one", bits(1))
-	c256.add("upper", U32(0xffff0000))
-	c256.add("far", bits(1e30))
-	c256.add("-far", bits(-1e30))
-	c256.add("sign", U32(1<<31))
+	c.add("biased", bits(1.5*(1<<23)+127)) // rounds to an integer that sits in the exponent's place after a shift
+	c.add("low", bits(-127))
+	c.add("high", bits(127))
+	c.add("abs", U32(1<<31-1))
+	c.add("narrowLimit", bits(14.99))
+	c.add("one", bits(1))
+	c.add("upper", U32(0xffff0000))
+	c.add("far", bits(1e30))
+	c.add("-far", bits(-1e30))
+	c.add("sign", U32(1<<31))
+	g.narrow = c
 }
 
-// load256 loads len(v)*8 entries from entry e on. Half types widen; without order, bfloat16 pairs may come even-odd: one
-// instruction a vector less, enough where only sums matter.
-func load256(d dtype, base, i Register, e int, v []VecPhysical, order bool) {
+// load256 loads len(v)*8 entries from entry e on. Half types widen; without order, bfloat16 pairs may come even-odd:
+// one instruction a vector less, enough where only sums matter.
+func (g *generator) load256(d dtype, base, i Register, e int, v []VecPhysical, order bool) {
 	at := func(k int) Mem { return Mem{Base: base, Index: i, Scale: uint8(d.size), Disp: (e + k) * d.size} }
 	switch {
 	case d == f32:
 		for j := range v {
-			VMOVUPS(at(8*j), v[j])
+			g.VMOVUPS(at(8*j), v[j])
 		}
 	case d == f16:
 		for j := range v {
-			VCVTPH2PS(at(8*j), v[j])
+			g.VCVTPH2PS(at(8*j), v[j])
 		}
 	case order:
 		for j := range v {
-			VPMOVZXWD(at(8*j), v[j])
+			g.VPMOVZXWD(at(8*j), v[j])
 		}
 		for j := range v {
-			VPSLLD(Imm(16), v[j], v[j])
+			g.VPSLLD(Imm(16), v[j], v[j])
 		}
 	default:
 		for j := 0; j < len(v); j += 2 {
-			VMOVDQU(at(8*j), v[j+1])
-			VPSLLD(Imm(16), v[j+1], v[j])
-			VPAND(c256.mem("upper"), v[j+1], v[j+1])
+			g.VMOVDQU(at(8*j), v[j+1])
+			g.VPSLLD(Imm(16), v[j+1], v[j])
+			g.VPAND(g.narrow.mem("upper"), v[j+1], v[j+1])
 		}
 	}
 }
 
 // widen256 adds the lanes of v to a float64 accumulator. t0 may be v.
-func widen256(v, acc, t0, t1 VecPhysical) {
-	VEXTRACTF128(Imm(1), v, t1.AsX())
-	VCVTPS2PD(v.AsX(), t0)
-	VCVTPS2PD(t1.AsX(), t1)
-	VADDPD(t0, acc, acc)
-	VADDPD(t1, acc, acc)
+func (g *generator) widen256(v, acc, t0, t1 VecPhysical) {
+	g.VEXTRACTF128(Imm(1), v, t1.AsX())
+	g.VCVTPS2PD(v.AsX(), t0)
+	g.VCVTPS2PD(t1.AsX(), t1)
+	g.VADDPD(t0, acc, acc)
+	g.VADDPD(t1, acc, acc)
 }
 
 // store256 stores the sum of a float64 accumulator's lanes.
-func store256(acc VecPhysical, a Register, off int) {
-	VEXTRACTF128(Imm(1), acc, X1)
-	VADDPD(X1, acc.AsX(), acc.AsX())
-	VPERMILPD(Imm(1), acc.AsX(), X1)
-	VADDSD(X1, acc.AsX(), acc.AsX())
-	VMOVSD(acc.AsX(), Mem{Base: a, Disp: off})
+func (g *generator) store256(acc VecPhysical, to Mem) {
+	g.VEXTRACTF128(Imm(1), acc, X1)
+	g.VADDPD(X1, acc.AsX(), acc.AsX())
+	g.VPERMILPD(Imm(1), acc.AsX(), X1)
+	g.VADDSD(X1, acc.AsX(), acc.AsX())
+	g.VMOVSD(acc.AsX(), to)
 }
 
-func maxLanes256(y, tmp VecPhysical) {
-	VEXTRACTF128(Imm(1), y, tmp.AsX())
-	VMAXPS(tmp.AsX(), y.AsX(), y.AsX())
-	VPERMILPS(Imm(0x4e), y.AsX(), tmp.AsX())
-	VMAXPS(tmp.AsX(), y.AsX(), y.AsX())
-	VPERMILPS(Imm(0xb1), y.AsX(), tmp.AsX())
-	VMAXPS(tmp.AsX(), y.AsX(), y.AsX())
+func (g *generator) maxLanes256(y, tmp VecPhysical) {
+	g.VEXTRACTF128(Imm(1), y, tmp.AsX())
+	g.VMAXPS(tmp.AsX(), y.AsX(), y.AsX())
+	g.VPERMILPS(Imm(0x4e), y.AsX(), tmp.AsX())
+	g.VMAXPS(tmp.AsX(), y.AsX(), y.AsX())
+	g.VPERMILPS(Imm(0xb1), y.AsX(), tmp.AsX())
+	g.VMAXPS(tmp.AsX(), y.AsX(), y.AsX())
 }
 
 // exp2_256 leaves 2^y as p times z; y is clobbered. The caller has clamped y to [-127, 127]: beyond it the shifted
 // exponent would wrap into a finite wrong number. At -127 z is exactly 0. Memory operands keep NaN in y.
-func exp2_256(y, z, p []VecPhysical) {
+func (g *generator) exp2_256(y, z, p []VecPhysical) {
 	for j := range y {
-		VADDPS(c256.mem("biased"), y[j], z[j])
+		g.VADDPS(g.narrow.mem("biased"), y[j], z[j])
 	}
 	for j := range y {
-		VSUBPS(c256.mem("biased"), z[j], p[j])
+		g.VSUBPS(g.narrow.mem("biased"), z[j], p[j])
 	}
 	for j := range y {
-		VSUBPS(p[j], y[j], y[j])
+		g.VSUBPS(p[j], y[j], y[j])
 	}
 	for j := range y {
-		VMOVUPS(c256.mem("e6"), p[j])
+		g.VMOVUPS(g.narrow.mem("e6"), p[j])
 	}
 	for _, n := range []string{"e5", "e4", "e3", "e2", "e1", "e0"} {
 		for j := range y {
-			VFMADD213PS(c256.mem(n), y[j], p[j])
+			g.VFMADD213PS(g.narrow.mem(n), y[j], p[j])
 		}
 	}
 	for j := range y {
-		VPSLLD(Imm(23), z[j], z[j])
+		g.VPSLLD(Imm(23), z[j], z[j])
 	}
 }
 
-func max256(d dtype) {
-	a := text("AVX2", "max"+d.name)
+func (g *generator) max256(d dtype) {
+	g.text("AVX2", "max"+d.name)
 	s, n, i := RDI, RCX, RAX
-	MOVQ(Mem{Base: a, Disp: argS}, s)
-	MOVQ(Mem{Base: a, Disp: argN}, n)
-	XORQ(i, i)
-	load256(d, s, i, 0, ymm[0:4], false)
-	JMP(LabelRef("next"))
-	align()
-	Label("loop")
-	load256(d, s, i, 0, ymm[4:8], false)
+	g.MOVQ(g.arg("s"), s)
+	g.MOVQ(g.arg("n"), n)
+	g.XORQ(i, i)
+	g.load256(d, s, i, 0, ymm[0:4], false)
+	g.JMP(LabelRef("next"))
+	g.align()
+	g.Label("loop")
+	g.load256(d, s, i, 0, ymm[4:8], false)
 	for j := range 4 {
-		VMAXPS(ymm[4+j], ymm[j], ymm[j])
+		g.VMAXPS(ymm[4+j], ymm[j], ymm[j])
 	}
-	Label("next")
-	ADDQ(Imm(32), i)
-	CMPQ(i, n)
-	JLT(LabelRef("loop"))
-	VMAXPS(Y1, Y0, Y0)
-	VMAXPS(Y3, Y2, Y2)
-	VMAXPS(Y2, Y0, Y0)
-	maxLanes256(Y0, Y1)
-	VMOVSS(X0, Mem{Base: a, Disp: argMax})
-	VZEROUPPER()
-	RET()
+	g.Label("next")
+	g.ADDQ(Imm(32), i)
+	g.CMPQ(i, n)
+	g.JLT(LabelRef("loop"))
+	g.VMAXPS(Y1, Y0, Y0)
+	g.VMAXPS(Y3, Y2, Y2)
+	g.VMAXPS(Y2, Y0, Y0)
+	g.maxLanes256(Y0, Y1)
+	g.VMOVSS(X0, g.arg("max"))
+	g.VZEROUPPER()
+	g.RET()
 }
 
-func sum256(d dtype) {
-	a := text("AVX2", "sum"+d.name)
+func (g *generator) sum256(d dtype) {
+	g.text("AVX2", "sum"+d.name)
 	s, n, i, pf, step := RDI, RCX, RAX, RSI, RDX
-	MOVQ(Mem{Base: a, Disp: argS}, s)
-	MOVQ(Mem{Base: a, Disp: argN}, n)
-	MOVQ(Mem{Base: a, Disp: argPfs}, pf)
-	MOVQ(Mem{Base: a, Disp: argStep}, step)
-	VBROADCASTSS(Mem{Base: a, Disp: argK}, Y14)
-	VBROADCASTSS(Mem{Base: a, Disp: argRef}, Y15)
-	VXORPS(Y12, Y12, Y12)
-	VXORPS(Y13, Y13, Y13)
-	XORQ(i, i)
+	g.MOVQ(g.arg("s"), s)
+	g.MOVQ(g.arg("n"), n)
+	g.MOVQ(g.arg("pfs"), pf)
+	g.MOVQ(g.arg("step"), step)
+	g.VBROADCASTSS(g.arg("k"), Y14)
+	g.VBROADCASTSS(g.arg("ref"), Y15)
+	g.VXORPS(Y12, Y12, Y12)
+	g.VXORPS(Y13, Y13, Y13)
+	g.XORQ(i, i)
 	y, z, p := ymm[0:4], ymm[4:8], ymm[8:12]
-	align()
-	Label("loop")
-	prefetch(1, step, pf)
+	g.align()
+	g.Label("loop")
+	g.prefetch(1, step, pf)
 	for u := range 2 {
-		load256(d, s, i, 32*u, y, false)
+		g.load256(d, s, i, 32*u, y, false)
 		for j := range y {
-			VFMSUB213PS(Y15, Y14, y[j])
+			g.VFMSUB213PS(Y15, Y14, y[j])
 		}
 		// MAXPS and MINPS return their second source on NaN: y, so that a NaN reaches the sum.
-		VMOVUPS(c256.mem("low"), z[0])
+		g.VMOVUPS(g.narrow.mem("low"), z[0])
 		for j := range y {
-			VMAXPS(y[j], z[0], y[j])
+			g.VMAXPS(y[j], z[0], y[j])
 		}
-		VMOVUPS(c256.mem("high"), z[0])
+		g.VMOVUPS(g.narrow.mem("high"), z[0])
 		for j := range y {
-			VMINPS(y[j], z[0], y[j])
+			g.VMINPS(y[j], z[0], y[j])
 		}
-		exp2_256(y, z, p)
+		g.exp2_256(y, z, p)
 		// Pairs first, then float64: many small terms added one by one to a large float32 would be lost.
-		VMULPS(p[0], z[0], p[0])
-		VMULPS(p[2], z[2], p[2])
-		VFMADD231PS(p[1], z[1], p[0])
-		VFMADD231PS(p[3], z[3], p[2])
-		VADDPS(p[2], p[0], p[0])
-		VEXTRACTF128(Imm(1), p[0], p[1].AsX())
-		VCVTPS2PD(p[0].AsX(), p[0])
-		VCVTPS2PD(p[1].AsX(), p[1])
-		VADDPD(p[0], Y12, Y12)
-		VADDPD(p[1], Y13, Y13)
+		g.VMULPS(p[0], z[0], p[0])
+		g.VMULPS(p[2], z[2], p[2])
+		g.VFMADD231PS(p[1], z[1], p[0])
+		g.VFMADD231PS(p[3], z[3], p[2])
+		g.VADDPS(p[2], p[0], p[0])
+		g.VEXTRACTF128(Imm(1), p[0], p[1].AsX())
+		g.VCVTPS2PD(p[0].AsX(), p[0])
+		g.VCVTPS2PD(p[1].AsX(), p[1])
+		g.VADDPD(p[0], Y12, Y12)
+		g.VADDPD(p[1], Y13, Y13)
 	}
-	ADDQ(Imm(64), i)
-	CMPQ(i, n)
-	JLT(LabelRef("loop"))
-	VADDPD(Y13, Y12, Y12)
-	VEXTRACTF128(Imm(1), Y12, X13)
-	VADDPD(X13, X12, X12)
-	VPERMILPD(Imm(1), X12, X13)
-	VADDSD(X13, X12, X12)
-	VMOVSD(X12, Mem{Base: a, Disp: argSum})
-	VZEROUPPER()
-	RET()
+	g.ADDQ(Imm(64), i)
+	g.CMPQ(i, n)
+	g.JLT(LabelRef("loop"))
+	g.VADDPD(Y13, Y12, Y12)
+	g.VEXTRACTF128(Imm(1), Y12, X13)
+	g.VADDPD(X13, X12, X12)
+	g.VPERMILPD(Imm(1), X12, X13)
+	g.VADDSD(X13, X12, X12)
+	g.VMOVSD(X12, g.arg("sum"))
+	g.VZEROUPPER()
+	g.RET()
 }
 
-// jsd256 is the second pass: two vectors interleaved.
-func jsd256(d dtype, k kind) {
-	a := text("AVX2", k.name()+d.name)
-	arg := func(off int) Mem { return Mem{Base: a, Disp: off} }
-	p := loadPointers(a)
-	A, B, C, E, P := ymm[0:2], ymm[2:4], ymm[4:6], ymm[6:8], ymm[8:10]
-	M := ymm[10:12] // D as it was, for its sign
-	Q := A          // the derivative, once A is used up
-	side := B       // the gradient's two sides, once B is
-	early, late := E[0], A[0]
-	if k.grad && !k.even { // no register is left for the sign: it goes on top of the index
-		M, side = B, C
-		early, late = Y10, Y10
+// second256 is the second pass: two vectors interleaved, twice a step.
+type second256 struct {
+	*generator
+	kind
+	d dtype
+	p pointers
+	// Two vectors each. student becomes the larger side's log2 probability, then psi's derivative; teacher the index of
+	// the segment; odds the argument within it; larger is 2^hi, then scratch.
+	student, teacher, odds, larger, psi []VecPhysical
+	sign                                []VecPhysical // D as it was, for its sign
+	side                                []VecPhysical // the raw gradient
+	early, late                         VecPhysical   // scratch of a lookup, before and after exp2
+	tmp, far, acc, accG                 VecPhysical
+}
+
+// entries256 is how many entries second256 does at a time.
+const entries256 = 16
+
+func (g *generator) jsd256(d dtype, k kind) {
+	g.text("AVX2", k.name()+d.name)
+	q := second256{
+		generator: g, kind: k, d: d, p: g.loadPointers(),
+		student: ymm[0:2], teacher: ymm[2:4], odds: ymm[4:6], larger: ymm[6:8], psi: ymm[8:10], sign: ymm[10:12],
+		tmp: Y12, far: Y13, acc: Y14, accG: Y15,
 	}
-	const width = 16
-	T, far, acc, accG := Y12, Y13, Y14, Y15
-	for _, y := range []VecPhysical{far, acc, accG} {
-		VXORPS(y, y, y)
+	q.side, q.early, q.late = q.teacher, q.larger[0], q.student[0]
+	if k.grad && !k.even { // no register is left for the sign: it goes on top of the index
+		q.sign, q.side, q.early, q.late = q.teacher, q.odds, Y10, Y10
+	}
+	for _, y := range []VecPhysical{q.far, q.acc, q.accG} {
+		g.VXORPS(y, y, y)
 	}
 	if k.grad {
-		XORQ(R12, R12)
+		g.XORQ(R12, R12)
 	}
-	align()
-	Label("loop")
+	g.align()
+	g.Label("loop")
 	lines := 1 // of 1 in 32 entries
 	if d == f32 {
 		lines = 2 // of 2: somewhat more than the first pass leaves
 	}
-	prefetch(lines, p.step, p.pfs, p.pft)
+	g.prefetch(lines, q.p.step, q.p.pfs, q.p.pft)
 	for u := range 2 {
-		load256(d, p.s, p.i, width*u, A, k.grad)
-		load256(d, p.t, p.i, width*u, B, k.grad)
-		VBROADCASTSS(arg(argRs), T)
-		for j := range A {
-			VSUBPS(T, A[j], A[j])
-		}
-		VBROADCASTSS(arg(argRt), T)
-		for j := range A {
-			VSUBPS(T, B[j], B[j])
-		}
-		for j := range A {
-			VSUBPS(A[j], B[j], C[j])
-		}
-		VBROADCASTSS(arg(argHk), T)
-		VBROADCASTSS(arg(argHd), E[0])
-		for j := range A {
-			VFMADD213PS(E[0], T, C[j])
-		}
-		VBROADCASTSS(arg(argK), T)
-		VBROADCASTSS(arg(argNls), E[0])
-		for j := range A {
-			VFMADD213PS(E[0], T, A[j])
-		}
-		VBROADCASTSS(arg(argNlt), E[0])
-		for j := range A {
-			VFMADD213PS(E[0], T, B[j])
-		}
-		for j := range A {
-			VMAXPS(B[j], A[j], A[j])
-		}
-		for j := range A {
-			VMAXPS(c256.mem("low"), A[j], A[j])
-		}
-		if k.grad && k.even {
-			for j := range A {
-				VMOVAPS(C[j], M[j])
-			}
-		}
-		lookup := table256(k, p, C, B, M, early, far)
-		exp2_256(A, E, P)
-		for j := range A {
-			VMULPS(P[j], E[j], E[j]) // 2^hi
-		}
-		if k.grad {
-			VBROADCASTSS(arg(argLift), T)
-			for j := range A {
-				VMULPS(T, E[j], P[j])
-				VBLENDVPS(M[j], P[j], E[j], E[j])
-			}
-		}
-		top := signedDeg
+		q.logProbabilities(entries256 * u)
 		if k.even {
-			top = narrowDeg
-		}
-		for j := range A {
-			lookup(top, j, P[j], late)
-		}
-		for r := top - 1; r >= 0; r-- {
-			for j := range A {
-				lookup(r, j, T, late)
-				if k.grad {
-					if r == top-1 {
-						VMOVAPS(P[j], Q[j])
-					} else {
-						VFMADD213PS(P[j], C[j], Q[j])
-					}
-				}
-				VFMADD213PS(T, C[j], P[j])
-			}
-		}
-		if !k.grad {
-			// Four vectors, then float64: of many equal terms, rounding against a large sum is all one way.
-			if u == 0 {
-				VMULPS(E[0], P[0], accG)
-			} else {
-				VFMADD231PS(E[0], P[0], accG)
-			}
-			VFMADD231PS(E[1], P[1], accG)
-			if u == 1 {
-				widen256(accG, acc, P[0], P[1])
-			}
-			continue
-		}
-		for j := range A {
-			VMULPS(E[j], P[j], P[j]) // the entry
-		}
-		for j := range A {
-			VMULPS(E[j], Q[j], Q[j])
-		}
-		VBROADCASTSS(arg(argSlope), T)
-		for j := range A {
-			// side: the teacher's, -2^hi psi'. E: the student's.
-			VXORPS(side[j], side[j], side[j])
-			VSUBPS(Q[j], side[j], side[j])
-			from := Q[j]
-			if !k.even {
-				from = side[j]
-			}
-			VMOVAPS(from, E[j])
-			VFMADD231PS(T, P[j], E[j])
-			VBLENDVPS(M[j], E[j], side[j], side[j])
-		}
-		if !k.even {
-			VBROADCASTSS(arg(argClip), T)
-			for j := range A {
-				VCMPPS(Imm(0x1e), T, P[j], E[j]) // entry > clip
-				VMINPS(T, P[j], P[j])
-				VANDNPS(side[j], E[j], side[j])
-				VMOVMSKPS(E[j], R13L)
-				POPCNTL(R13L, R13L)
-				ADDQ(R13, R12)
-			}
-		}
-		VADDPS(P[1], P[0], P[0])
-		VADDPS(side[1], side[0], T)
-		sumG := T
-		widen256(P[0], acc, P[0], E[0])
-		widen256(sumG, accG, T, E[0])
-		for j := range A {
-			VMOVUPS(side[j], Mem{Base: p.g, Index: p.i, Scale: 4, Disp: 4*width*u + 32*j})
-		}
-	}
-	ADDQ(Imm(uint64(2*width)), p.i)
-	CMPQ(p.i, p.n)
-	JLT(LabelRef("loop"))
-	if k.grad {
-		MOVQ(R12, arg(argClipped))
-		store256(accG, a, argSumG)
-	}
-	store256(acc, a, argSum)
-	maxLanes256(far, Y1)
-	VMOVSS(far.AsX(), arg(argMax))
-	VZEROUPPER()
-	RET()
-}
-
-// table256 turns D in C into an argument within its segment and returns how to load a coefficient for vector j, with a
-// scratch register. The even table has 8 segments, which one permute selects; the general one 8 on each side of 0: two
-// permutes, and a blend by the sign. M receives D for its sign, or is I, where the sign goes on top of the index.
-func table256(k kind, p pointers, C, I, M []VecPhysical, tmp VecPhysical, far VecPhysical) func(r, j int, dst, tmp VecPhysical) {
-	T := Y12
-	index := func(j int, from VecPhysical) {
-		VADDPS(c256.mem("one"), from, I[j])
-		VPSRLD(Imm(22), I[j], I[j])
-	}
-	if k.even {
-		lookup := func(r, j int, dst, _ VecPhysical) {
-			VPERMPS(Mem{Base: p.tab, Disp: 32 * (1 + r)}, I[j], dst)
-		}
-		for j := range C {
-			VANDPS(c256.mem("abs"), C[j], C[j])
-		}
-		for j := range C {
-			VMINPS(c256.mem("narrowLimit"), C[j], C[j]) // NaN becomes the limit
-		}
-		for j := range C {
-			index(j, C[j])
-		}
-		for j := range C {
-			lookup(-1, j, T, T)
-			VSUBPS(T, C[j], C[j])
-		}
-		return lookup
-	}
-	lookup := func(r, j int, dst, tmp VecPhysical) {
-		VPERMPS(Mem{Base: p.tab, Disp: 64 * (1 + r)}, I[j], dst)
-		VPERMPS(Mem{Base: p.tab, Disp: 64*(1+r) + 32}, I[j], tmp)
-		VBLENDVPS(M[j], tmp, dst, dst)
-	}
-	for j := range C {
-		VANDPS(c256.mem("abs"), C[j], I[j])
-		VMAXPS(far, I[j], far) // NaN leaves far as it was
-	}
-	for j := range C {
-		VMINPS(c256.mem("far"), C[j], C[j])
-		VMAXPS(c256.mem("-far"), C[j], C[j])
-		VMINPS(c256.mem("narrowLimit"), I[j], I[j]) // NaN becomes the limit
-	}
-	for j := range C {
-		index(j, I[j])
-		if M[j] == I[j] {
-			VANDPS(c256.mem("sign"), C[j], T)
-			VPOR(T, I[j], I[j])
+			q.evenSegment()
 		} else {
-			VMOVAPS(C[j], M[j])
+			q.segment()
+		}
+		q.power()
+		q.polynomial()
+		if k.grad {
+			q.gradient()
+			q.addGradient(entries256 * u)
+		} else {
+			q.addEntries(u == 1)
 		}
 	}
-	for j := range C {
-		lookup(-1, j, T, tmp)
-		VSUBPS(T, C[j], C[j])
+	g.ADDQ(Imm(2*entries256), q.p.i)
+	g.CMPQ(q.p.i, q.p.n)
+	g.JLT(LabelRef("loop"))
+	if k.grad {
+		g.MOVQ(R12, g.arg("clipped"))
+		g.store256(q.accG, g.arg("sumG"))
 	}
-	return lookup
+	g.store256(q.acc, g.arg("sum"))
+	g.maxLanes256(q.far, Y1)
+	g.VMOVSS(q.far.AsX(), g.arg("max"))
+	g.VZEROUPPER()
+	g.RET()
 }
 
-func finish256(d dtype) {
-	a := text("AVX2", "finish"+d.name)
-	arg := func(off int) Mem { return Mem{Base: a, Disp: off} }
-	s, g, out, n, i := RDI, RSI, RBX, RCX, RAX
-	MOVQ(arg(argS), s)
-	MOVQ(arg(argG), g)
-	MOVQ(arg(argOut), out)
-	MOVQ(arg(argN), n)
-	XORQ(i, i)
+// logProbabilities loads both sides from an entry on and leaves D in odds and the larger side's log2 probability in
+// student.
+func (g *second256) logProbabilities(entry int) {
+	g.load256(g.d, g.p.s, g.p.i, entry, g.student, g.grad)
+	g.load256(g.d, g.p.t, g.p.i, entry, g.teacher, g.grad)
+	g.VBROADCASTSS(g.arg("rs"), g.tmp)
+	for _, s := range g.student {
+		g.VSUBPS(g.tmp, s, s)
+	}
+	g.VBROADCASTSS(g.arg("rt"), g.tmp)
+	for _, t := range g.teacher {
+		g.VSUBPS(g.tmp, t, t)
+	}
+	for j, d := range g.odds {
+		g.VSUBPS(g.student[j], g.teacher[j], d)
+	}
+	c := g.larger[0]
+	g.VBROADCASTSS(g.arg("hk"), g.tmp)
+	g.VBROADCASTSS(g.arg("hd"), c)
+	for _, d := range g.odds {
+		g.VFMADD213PS(c, g.tmp, d)
+	}
+	g.VBROADCASTSS(g.arg("k"), g.tmp)
+	g.VBROADCASTSS(g.arg("nls"), c)
+	for _, s := range g.student {
+		g.VFMADD213PS(c, g.tmp, s)
+	}
+	g.VBROADCASTSS(g.arg("nlt"), c)
+	for _, t := range g.teacher {
+		g.VFMADD213PS(c, g.tmp, t)
+	}
+	for j, s := range g.student {
+		g.VMAXPS(g.teacher[j], s, s)
+	}
+	for _, s := range g.student {
+		g.VMAXPS(g.narrow.mem("low"), s, s)
+	}
+}
+
+// evenSegment finds the segment of |D|, one of 8, and the argument within it. The segment is left in teacher.
+func (g *second256) evenSegment() {
+	if g.grad {
+		for j, d := range g.odds {
+			g.VMOVAPS(d, g.sign[j])
+		}
+	}
+	for _, d := range g.odds {
+		g.VANDPS(g.narrow.mem("abs"), d, d)
+	}
+	for _, d := range g.odds {
+		g.VMINPS(g.narrow.mem("narrowLimit"), d, d) // NaN becomes the limit
+	}
+	for j, d := range g.odds {
+		g.index(d, g.teacher[j])
+	}
+	g.fromCentre()
+}
+
+// segment is evenSegment for the general table, which has 8 segments on each side of 0 and no limit.
+func (g *second256) segment() {
+	for j, d := range g.odds {
+		size := g.teacher[j]
+		g.VANDPS(g.narrow.mem("abs"), d, size)
+		g.VMAXPS(g.far, size, g.far) // NaN leaves far as it was
+	}
+	for j, d := range g.odds {
+		size := g.teacher[j]
+		g.VMINPS(g.narrow.mem("far"), d, d)
+		g.VMAXPS(g.narrow.mem("-far"), d, d)
+		g.VMINPS(g.narrow.mem("narrowLimit"), size, size) // NaN becomes the limit
+	}
+	for j, d := range g.odds {
+		g.index(g.teacher[j], g.teacher[j])
+		if g.sign[j] == g.teacher[j] {
+			g.VANDPS(g.narrow.mem("sign"), d, g.tmp)
+			g.VPOR(g.tmp, g.teacher[j], g.teacher[j])
+		} else {
+			g.VMOVAPS(d, g.sign[j])
+		}
+	}
+	g.fromCentre()
+}
+
+// index finds the segment that holds size: the exponent and first fraction bit of 1+size.
+func (g *second256) index(size, dst VecPhysical) {
+	g.VADDPS(g.narrow.mem("one"), size, dst)
+	g.VPSRLD(Imm(22), dst, dst)
+}
+
+func (g *second256) fromCentre() {
+	for j, d := range g.odds {
+		g.lookup(0, j, g.tmp, g.early)
+		g.VSUBPS(g.tmp, d, d)
+	}
+}
+
+// lookup selects row r of the table for a vector: one permute, or one for either sign of D and a blend.
+func (g *second256) lookup(r, j int, dst, tmp VecPhysical) {
+	if g.even {
+		g.VPERMPS(Mem{Base: g.p.tab, Disp: 32 * r}, g.teacher[j], dst)
+		return
+	}
+	g.VPERMPS(Mem{Base: g.p.tab, Disp: 64 * r}, g.teacher[j], dst)
+	g.VPERMPS(Mem{Base: g.p.tab, Disp: 64*r + 32}, g.teacher[j], tmp)
+	g.VBLENDVPS(g.sign[j], tmp, dst, dst)
+}
+
+// power leaves 2^hi in larger, lifted where the student's side is the larger.
+func (g *second256) power() {
+	g.exp2_256(g.student, g.larger, g.psi)
+	for j, e := range g.larger {
+		g.VMULPS(g.psi[j], e, e)
+	}
+	if !g.grad {
+		return
+	}
+	g.VBROADCASTSS(g.arg("lift"), g.tmp)
+	for j, e := range g.larger {
+		g.VMULPS(g.tmp, e, g.psi[j])
+		g.VBLENDVPS(g.sign[j], g.psi[j], e, e)
+	}
+}
+
+// polynomial evaluates psi and, for the gradient, its derivative, which takes the place of student.
+func (g *second256) polynomial() {
+	top, slope := g.signedDegree, g.student
+	if g.even {
+		top = g.narrowDegree
+	}
+	for j, psi := range g.psi {
+		g.lookup(1+top, j, psi, g.late)
+	}
+	for r := top - 1; r >= 0; r-- {
+		for j, psi := range g.psi {
+			g.lookup(1+r, j, g.tmp, g.late)
+			switch {
+			case g.grad && r == top-1:
+				g.VMOVAPS(psi, slope[j])
+			case g.grad:
+				g.VFMADD213PS(psi, g.odds[j], slope[j])
+			}
+			g.VFMADD213PS(g.tmp, g.odds[j], psi)
+		}
+	}
+}
+
+// addEntries adds four vectors, the last of which end a step, then float64: of many equal terms, rounding against a
+// large sum is all one way.
+func (g *second256) addEntries(last bool) {
+	if !last {
+		g.VMULPS(g.larger[0], g.psi[0], g.accG)
+	} else {
+		g.VFMADD231PS(g.larger[0], g.psi[0], g.accG)
+	}
+	g.VFMADD231PS(g.larger[1], g.psi[1], g.accG)
+	if last {
+		g.widen256(g.accG, g.acc, g.psi[0], g.psi[1])
+	}
+}
+
+// gradient leaves the entries in psi and the raw gradient in side: slope*l + 2^hi psi' on the student's side,
+// -2^hi psi' on the teacher's; psi' is by |D| for the even table. The general table clips.
+func (g *second256) gradient() {
+	entry, slope, students := g.psi, g.student, g.larger
+	for j, l := range entry {
+		g.VMULPS(g.larger[j], l, l)
+	}
+	for j, q := range slope {
+		g.VMULPS(g.larger[j], q, q)
+	}
+	g.VBROADCASTSS(g.arg("slope"), g.tmp)
+	for j, q := range slope {
+		teachers := g.side[j]
+		g.VXORPS(teachers, teachers, teachers)
+		g.VSUBPS(q, teachers, teachers)
+		from := q
+		if !g.even {
+			from = teachers
+		}
+		g.VMOVAPS(from, students[j])
+		g.VFMADD231PS(g.tmp, entry[j], students[j])
+		g.VBLENDVPS(g.sign[j], students[j], teachers, g.side[j])
+	}
+	if g.even {
+		return
+	}
+	over := g.larger
+	g.VBROADCASTSS(g.arg("clip"), g.tmp)
+	for j, l := range entry {
+		g.VCMPPS(Imm(0x1e), g.tmp, l, over[j]) // entry > clip
+		g.VMINPS(g.tmp, l, l)
+		g.VANDNPS(g.side[j], over[j], g.side[j])
+		g.VMOVMSKPS(over[j], R13L)
+		g.POPCNTL(R13L, R13L)
+		g.ADDQ(R13, R12)
+	}
+}
+
+// addGradient adds entries and raw gradient and stores the gradient of entries from one on.
+func (g *second256) addGradient(entry int) {
+	scratch := g.larger[0]
+	g.VADDPS(g.psi[1], g.psi[0], g.psi[0])
+	g.VADDPS(g.side[1], g.side[0], g.tmp)
+	g.widen256(g.psi[0], g.acc, g.psi[0], scratch)
+	g.widen256(g.tmp, g.accG, g.tmp, scratch)
+	for j, r := range g.side {
+		g.VMOVUPS(r, Mem{Base: g.p.g, Index: g.p.i, Scale: 4, Disp: 4*entry + 32*j})
+	}
+}
+
+func (g *generator) finish256(d dtype) {
+	g.text("AVX2", "finish"+d.name)
+	s, raw, out, n, i := RDI, RSI, RBX, RCX, RAX
+	g.MOVQ(g.arg("s"), s)
+	g.MOVQ(g.arg("g"), raw)
+	g.MOVQ(g.arg("out"), out)
+	g.MOVQ(g.arg("n"), n)
+	g.XORQ(i, i)
 	Y, Z, P := ymm[0:2], ymm[2:4], ymm[4:6]
 	rs, k, nls, qk, gk, top, qmax := Y8, Y9, Y10, Y11, Y12, Y13, Y14
-	for j, r := range []VecPhysical{rs, k, nls, qk, gk} {
-		VBROADCASTSS(arg([]int{argRs, argK, argNls, argQk, argGk}[j]), r)
+	for i, field := range []string{"rs", "k", "nls", "qk", "gk"} {
+		g.VBROADCASTSS(g.arg(field), []VecPhysical{rs, k, nls, qk, gk}[i])
 	}
-	VXORPS(top, top, top)
-	VXORPS(qmax, qmax, qmax)
-	align()
-	Label("loop")
-	load256(d, s, i, 0, Y, true)
+	g.VXORPS(top, top, top)
+	g.VXORPS(qmax, qmax, qmax)
+	g.align()
+	g.Label("loop")
+	g.load256(d, s, i, 0, Y, true)
 	for j := range Y {
-		VSUBPS(rs, Y[j], Y[j])
-	}
-	for j := range Y {
-		VFMADD213PS(nls, k, Y[j])
+		g.VSUBPS(rs, Y[j], Y[j])
 	}
 	for j := range Y {
-		VMAXPS(c256.mem("low"), Y[j], Y[j])
-	}
-	exp2_256(Y, Z, P)
-	for j := range Y {
-		VMULPS(Z[j], P[j], P[j])
+		g.VFMADD213PS(nls, k, Y[j])
 	}
 	for j := range Y {
-		VMULPS(Mem{Base: g, Index: i, Scale: 4, Disp: 32 * j}, gk, Z[j])
+		g.VMAXPS(g.narrow.mem("low"), Y[j], Y[j])
+	}
+	g.exp2_256(Y, Z, P)
+	for j := range Y {
+		g.VMULPS(Z[j], P[j], P[j])
 	}
 	for j := range Y {
-		VFMADD231PS(P[j], qk, Z[j])
+		g.VMULPS(Mem{Base: raw, Index: i, Scale: 4, Disp: 32 * j}, gk, Z[j])
 	}
 	for j := range Y {
-		VMAXPS(P[j], qmax, qmax)
-		VANDPS(c256.mem("abs"), Z[j], Y[j])
-		VMAXPS(Y[j], top, top)
+		g.VFMADD231PS(P[j], qk, Z[j])
 	}
 	for j := range Y {
-		VMOVUPS(Z[j], Mem{Base: out, Index: i, Scale: 4, Disp: 32 * j})
+		g.VMAXPS(P[j], qmax, qmax)
+		g.VANDPS(g.narrow.mem("abs"), Z[j], Y[j])
+		g.VMAXPS(Y[j], top, top)
 	}
-	ADDQ(Imm(16), i)
-	CMPQ(i, n)
-	JLT(LabelRef("loop"))
-	maxLanes256(top, Y1)
-	VMOVSS(top.AsX(), arg(argMax))
-	maxLanes256(qmax, Y1)
-	VMOVSS(qmax.AsX(), arg(argQmax))
-	VZEROUPPER()
-	RET()
+	for j := range Y {
+		g.VMOVUPS(Z[j], Mem{Base: out, Index: i, Scale: 4, Disp: 32 * j})
+	}
+	g.ADDQ(Imm(16), i)
+	g.CMPQ(i, n)
+	g.JLT(LabelRef("loop"))
+	g.maxLanes256(top, Y1)
+	g.VMOVSS(top.AsX(), g.arg("max"))
+	g.maxLanes256(qmax, Y1)
+	g.VMOVSS(qmax.AsX(), g.arg("qmax"))
+	g.VZEROUPPER()
+	g.RET()
 }

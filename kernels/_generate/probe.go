@@ -1,85 +1,129 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
+	"go/format"
 	"os"
 	"strings"
+
+	"github.com/mmcloughlin/avo/ir"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
 )
 
-// probes writes the floors of kernels/bench: how fast this core multiplies and adds, and how fast it reads two streams.
-// avo builds one file a run, so these are printed directly.
-func probes(dir, tiles string) {
-	var b bytes.Buffer
-	b.WriteString(header + "//go:build amd64 && !purego\n\n#include \"textflag.h\"\n")
+// probes builds the floors of kernels/bench: how fast this core multiplies and adds, and how fast it reads two streams.
+func probes() *ir.File {
+	g := &generator{Context: newContext("amd64,!purego", "")}
 	for _, p := range []struct {
-		name, reg string
-		n, bytes  int
-	}{{"AVX512", "Z", 24, 64}, {"AVX2", "Y", 12, 32}} {
-		fmt.Fprintf(&b, "\n// func fma%s(n int)\nTEXT ·fma%s(SB), NOSPLIT, $0-8\n\tMOVQ n+0(FP), CX\n", p.name, p.name)
-		for i := range p.n {
-			if i < 16 {
-				fmt.Fprintf(&b, "\tVXORPS X%d, X%d, X%d\n", i, i, i)
-			} else {
-				fmt.Fprintf(&b, "\tVPXORD Z%d, Z%d, Z%d\n", i, i, i)
-			}
-		}
-		b.WriteString("loop:\n")
-		for i := range p.n {
-			fmt.Fprintf(&b, "\tVFMADD231PS %s%d, %s%d, %s%d\n", p.reg, i, p.reg, i, p.reg, i)
-		}
-		fmt.Fprintf(&b, "\tSUBQ $%d, CX\n\tJGT loop\n\tVZEROUPPER\n\tRET\n", p.n)
-		fmt.Fprintf(&b, "\n// func read%s(s, t *float32, n int)\nTEXT ·read%s(SB), NOSPLIT, $0-24\n", p.name, p.name)
-		b.WriteString("\tMOVQ s+0(FP), SI\n\tMOVQ t+8(FP), DI\n\tMOVQ n+16(FP), CX\n\tXORQ AX, AX\nloop:\n")
-		for i := range 4 {
-			fmt.Fprintf(&b, "\tVMOVUPS %d(SI)(AX*4), %s%d\n\tVMOVUPS %d(DI)(AX*4), %s%d\n", i*p.bytes, p.reg, i, i*p.bytes, p.reg, 4+i)
-		}
-		fmt.Fprintf(&b, "\tADDQ $%d, AX\n\tCMPQ AX, CX\n\tJLT loop\n\tVZEROUPPER\n\tRET\n", p.bytes)
+		name     string
+		regs     []VecPhysical
+		n, bytes int
+	}{{"AVX512", zmm, 24, 64}, {"AVX2", ymm, 12, 32}} {
+		g.multiplyProbe("fma"+p.name, p.regs[:p.n])
+		g.readProbe("read"+p.name, p.regs[:8], p.bytes)
 	}
-	check(os.WriteFile(dir+"/bench/probe_amd64.s", b.Bytes(), 0o644))
+	return compile(g.Context)
+}
 
-	var g strings.Builder
-	g.WriteString(header + "//go:build amd64 && !purego\n\npackage bench\n")
-	for _, p := range []string{"AVX512", "AVX2"} {
-		fmt.Fprintf(&g, "\n//go:noescape\nfunc fma%s(n int)\n\n//go:noescape\nfunc read%s(s, t *float32, n int)\n", p, p)
+// multiplyProbe does n FMAs that don't wait for each other.
+func (g *generator) multiplyProbe(name string, v []VecPhysical) {
+	function(g.Context, name, "func(n int)")
+	n := g.Load(g.Param("n"), RCX)
+	for i, r := range v {
+		if i < 16 {
+			g.VXORPS(r.AsX(), r.AsX(), r.AsX())
+		} else {
+			g.VPXORD(r, r, r)
+		}
 	}
-	g.WriteString("\n// instructions is how many vector instructions, moves aside, a path spends on 16 entries of both sides.\nvar instructions = map[string]map[string]float64{\n")
+	g.Label("loop")
+	for _, r := range v {
+		g.VFMADD231PS(r, r, r)
+	}
+	g.SUBQ(Imm(uint64(len(v))), n)
+	g.JGT(LabelRef("loop"))
+	g.VZEROUPPER()
+	g.RET()
+}
+
+// readProbe loads n float32 of both sides, vectors of so many bytes.
+func (g *generator) readProbe(name string, v []VecPhysical, bytes int) {
+	function(g.Context, name, "func(s, t *float32, n int)")
+	s, t, n, i := g.Load(g.Param("s"), RSI), g.Load(g.Param("t"), RDI), g.Load(g.Param("n"), RCX), RAX
+	g.XORQ(i, i)
+	g.Label("loop")
+	for j := range 4 {
+		g.VMOVUPS(Mem{Base: s, Index: i, Scale: 4, Disp: j * bytes}, v[j])
+		g.VMOVUPS(Mem{Base: t, Index: i, Scale: 4, Disp: j * bytes}, v[4+j])
+	}
+	g.ADDQ(Imm(uint64(bytes)), i) // four vectors of float32
+	g.CMPQ(i, n)
+	g.JLT(LabelRef("loop"))
+	g.VZEROUPPER()
+	g.RET()
+}
+
+// writeInstructions writes how many vector instructions the kernels of kernels/bench take, from what was built.
+func writeInstructions(file string, tiles *ir.File) {
+	var b strings.Builder
+	b.WriteString("// " + generatedBy("").GeneratedWarning() + "\n\n//go:build amd64 && !purego\n\npackage bench\n\n" +
+		"// instructions is how many vector instructions, moves aside, a path spends on 16 entries of both sides.\n" +
+		"var instructions = map[string]map[string]float64{\n")
 	for _, p := range []struct {
 		path, suffix          string
 		first, second, finish float64 // entries of a step
 	}{{"avx2", "AVX2", 64, 32, 16}, {"avx512", "AVX512", 128, 64, 64}} {
-		per16 := func(f string, entries float64) float64 { return 16 * count(tiles, f+p.suffix) / entries }
+		per16 := func(f string, entries float64) float64 { return 16 * loopInstructions(tiles, f+p.suffix) / entries }
 		forward := func(d, f string) float64 { return 2*per16("sum"+d, p.first) + per16(f+d, p.second) }
 		gradient := func(f string) float64 { return forward("F32", f) + per16("finishF32", p.finish) }
 		kl := forward("F32", "jsd")
 		if p.path == "avx512" {
 			kl = per16("klF32", 64)
 		}
-		fmt.Fprintf(&g, "\t%q: {\"forward\": %.1f, \"forward, bfloat16\": %.1f, \"forward, beta 0.3\": %.1f, \"forward, KL\": %.1f, \"gradient\": %.1f, \"gradient, beta 0.3\": %.1f},\n",
-			p.path, forward("F32", "jsdEven"), forward("BF16", "jsdEven"), forward("F32", "jsd"), kl, gradient("gradEven"), gradient("grad"))
+		fmt.Fprintf(&b, "\t%q: {\n", p.path)
+		for _, k := range []struct {
+			name string
+			n    float64
+		}{
+			{"forward", forward("F32", "jsdEven")},
+			{"forward, bfloat16", forward("BF16", "jsdEven")},
+			{"forward, beta 0.3", forward("F32", "jsd")},
+			{"forward, KL", kl},
+			{"gradient", gradient("gradEven")},
+			{"gradient, beta 0.3", gradient("grad")},
+		} {
+			fmt.Fprintf(&b, "\t\t%q: %.1f,\n", k.name, k.n)
+		}
+		b.WriteString("\t},\n")
 	}
-	g.WriteString("}\n")
-	writeGo(dir+"/bench/probe_amd64.go", g.String())
+	b.WriteString("}\n")
+	out, err := format.Source([]byte(b.String()))
+	check(err)
+	check(os.WriteFile(file, out, 0o644))
 }
 
-// count counts the vector instructions but moves between the loop label and its branch.
-func count(tiles, function string) float64 {
-	_, body, ok := strings.Cut(tiles, "TEXT ·"+function+"(SB)")
-	if !ok {
-		panic("no function " + function)
-	}
-	_, body, _ = strings.Cut(body, "\nloop:\n")
-	n := 0.0
-	for _, l := range strings.Split(body, "\n") {
-		f := strings.Fields(l)
-		switch {
-		case len(f) == 0:
-		case f[0] == "JLT":
-			return n
-		case strings.HasPrefix(f[0], "VMOV"), strings.HasPrefix(f[0], "VBROADCAST"): // loads, stores and renames
-		case strings.HasPrefix(f[0], "V"):
-			n++
+// loopInstructions counts the vector instructions but loads, stores and moves between a function's loop label and its
+// branch.
+func loopInstructions(tiles *ir.File, name string) float64 {
+	n, in := 0.0, false
+	for _, f := range tiles.Functions() {
+		if f.Name != name {
+			continue
+		}
+		for _, node := range f.Nodes {
+			switch i := node.(type) {
+			case ir.Label:
+				in = in || i == "loop"
+			case *ir.Instruction:
+				switch {
+				case in && i.Opcode == "JLT":
+					return n
+				case strings.HasPrefix(i.Opcode, "VMOV"), strings.HasPrefix(i.Opcode, "VBROADCAST"):
+				case in && strings.HasPrefix(i.Opcode, "V"):
+					n++
+				}
+			}
 		}
 	}
-	panic("no end of loop in " + function)
+	panic("no loop in a function " + name)
 }

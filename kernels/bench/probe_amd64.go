@@ -8,16 +8,10 @@ package bench
 func fmaAVX512(n int)
 
 //go:noescape
-func readAVX512(s, t *float32, n int)
+func readAVX512(s *float32, t *float32, n int)
 
 //go:noescape
 func fmaAVX2(n int)
 
 //go:noescape
-func readAVX2(s, t *float32, n int)
-
-// instructions is how many vector instructions, moves aside, a path spends on 16 entries of both sides.
-var instructions = map[string]map[string]float64{
-	"avx2":   {"forward": 150.5, "forward, bfloat16": 158.5, "forward, beta 0.3": 196.5, "forward, KL": 196.5, "gradient": 226.0, "gradient, beta 0.3": 282.0},
-	"avx512": {"forward": 51.0, "forward, bfloat16": 55.0, "forward, beta 0.3": 58.0, "forward, KL": 29.0, "gradient": 77.8, "gradient, beta 0.3": 88.8},
-}
+func readAVX2(s *float32, t *float32, n int)

@@ -5,8 +5,9 @@
 #include "textflag.h"
 
 // func fmaAVX512(n int)
+// Requires: AVX, AVX512F
 TEXT ·fmaAVX512(SB), NOSPLIT, $0-8
-	MOVQ n+0(FP), CX
+	MOVQ   n+0(FP), CX
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -31,6 +32,7 @@ TEXT ·fmaAVX512(SB), NOSPLIT, $0-8
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
+
 loop:
 	VFMADD231PS Z0, Z0, Z0
 	VFMADD231PS Z1, Z1, Z1
@@ -56,35 +58,38 @@ loop:
 	VFMADD231PS Z21, Z21, Z21
 	VFMADD231PS Z22, Z22, Z22
 	VFMADD231PS Z23, Z23, Z23
-	SUBQ $24, CX
-	JGT loop
+	SUBQ        $0x18, CX
+	JGT         loop
 	VZEROUPPER
 	RET
 
-// func readAVX512(s, t *float32, n int)
+// func readAVX512(s *float32, t *float32, n int)
+// Requires: AVX, AVX512F
 TEXT ·readAVX512(SB), NOSPLIT, $0-24
 	MOVQ s+0(FP), SI
 	MOVQ t+8(FP), DI
 	MOVQ n+16(FP), CX
 	XORQ AX, AX
+
 loop:
-	VMOVUPS 0(SI)(AX*4), Z0
-	VMOVUPS 0(DI)(AX*4), Z4
+	VMOVUPS (SI)(AX*4), Z0
+	VMOVUPS (DI)(AX*4), Z4
 	VMOVUPS 64(SI)(AX*4), Z1
 	VMOVUPS 64(DI)(AX*4), Z5
 	VMOVUPS 128(SI)(AX*4), Z2
 	VMOVUPS 128(DI)(AX*4), Z6
 	VMOVUPS 192(SI)(AX*4), Z3
 	VMOVUPS 192(DI)(AX*4), Z7
-	ADDQ $64, AX
-	CMPQ AX, CX
-	JLT loop
+	ADDQ    $0x40, AX
+	CMPQ    AX, CX
+	JLT     loop
 	VZEROUPPER
 	RET
 
 // func fmaAVX2(n int)
+// Requires: AVX, FMA3
 TEXT ·fmaAVX2(SB), NOSPLIT, $0-8
-	MOVQ n+0(FP), CX
+	MOVQ   n+0(FP), CX
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -97,6 +102,7 @@ TEXT ·fmaAVX2(SB), NOSPLIT, $0-8
 	VXORPS X9, X9, X9
 	VXORPS X10, X10, X10
 	VXORPS X11, X11, X11
+
 loop:
 	VFMADD231PS Y0, Y0, Y0
 	VFMADD231PS Y1, Y1, Y1
@@ -110,28 +116,30 @@ loop:
 	VFMADD231PS Y9, Y9, Y9
 	VFMADD231PS Y10, Y10, Y10
 	VFMADD231PS Y11, Y11, Y11
-	SUBQ $12, CX
-	JGT loop
+	SUBQ        $0x0c, CX
+	JGT         loop
 	VZEROUPPER
 	RET
 
-// func readAVX2(s, t *float32, n int)
+// func readAVX2(s *float32, t *float32, n int)
+// Requires: AVX
 TEXT ·readAVX2(SB), NOSPLIT, $0-24
 	MOVQ s+0(FP), SI
 	MOVQ t+8(FP), DI
 	MOVQ n+16(FP), CX
 	XORQ AX, AX
+
 loop:
-	VMOVUPS 0(SI)(AX*4), Y0
-	VMOVUPS 0(DI)(AX*4), Y4
+	VMOVUPS (SI)(AX*4), Y0
+	VMOVUPS (DI)(AX*4), Y4
 	VMOVUPS 32(SI)(AX*4), Y1
 	VMOVUPS 32(DI)(AX*4), Y5
 	VMOVUPS 64(SI)(AX*4), Y2
 	VMOVUPS 64(DI)(AX*4), Y6
 	VMOVUPS 96(SI)(AX*4), Y3
 	VMOVUPS 96(DI)(AX*4), Y7
-	ADDQ $32, AX
-	CMPQ AX, CX
-	JLT loop
+	ADDQ    $0x20, AX
+	CMPQ    AX, CX
+	JLT     loop
 	VZEROUPPER
 	RET
