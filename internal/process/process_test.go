@@ -99,6 +99,26 @@ func onlyLinux(t *testing.T) {
 	}
 }
 
+// TestHiddenMarks: a process whose environment can't be seen now may be the tree's, just replacing its program. So
+// nothing is believed to be left only after some more looks, and not after any number of them.
+func TestHiddenMarks(t *testing.T) {
+	onlyLinux(t)
+	looks := func() (n int) {
+		tree := &Tree{Mark: NewMark(), since: startTime(os.Getpid())}
+		tree.gone(t.Context(), time.Minute, func([]int) { n++ })
+		return n
+	}
+	hidden := exec.Command("sleep", "600")
+	hidden.Env = []string{}
+	if err := hidden.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = hidden.Process.Kill(); _ = hidden.Wait() })
+	if n := looks(); n != unsureLooks {
+		t.Errorf("it looked %d times more, not %d", n, unsureLooks)
+	}
+}
+
 func TestAllOfItIsEnded(t *testing.T) {
 	onlyLinux(t)
 	for name, end := range map[string]func(*Process){
@@ -125,7 +145,8 @@ func TestAllOfItIsEnded(t *testing.T) {
 			if left := p.Left(); len(left) > 0 {
 				t.Errorf("left: %v", left)
 			}
-			if err := p.Err(); err == nil || name == "ends" && err.Error() != "exit status 7" || name != "ends" && err.Error() != "enough" {
+			if err := p.Err(); err == nil || name == "ends" && err.Error() != "exit status 7" ||
+				name != "ends" && err.Error() != "enough" {
 				t.Errorf("it ended with %v", err)
 			}
 		})
@@ -166,7 +187,8 @@ func TestParentKilled(t *testing.T) {
 	all := pids(t, file, 2)
 	_ = parent.Process.Kill()
 	_ = parent.Wait()
-	for end := time.Now().Add(20 * time.Second); running(all[0]) && time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); running(all[0]) &&
+		time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 	}
 	if running(all[0]) {
 		t.Error("the program outlives its parent")
@@ -243,11 +265,18 @@ func TestSignals(t *testing.T) {
 func TestEnvironment(t *testing.T) {
 	t.Setenv("NATGO_TEST_SECRET", "canary")
 	var env []byte
-	p := start(t, Config{Args: []string{"env"}, Env: []string{"PATH=" + os.Getenv("PATH"), markVariable + "=forged"}, With: "outer", Mark: "inner", Stdout: func(r io.Reader) { env, _ = io.ReadAll(r) }})
+	p := start(t, Config{
+		Args:   []string{"env"},
+		Env:    []string{"PATH=" + os.Getenv("PATH"), markVariable + "=forged"},
+		With:   "outer",
+		Mark:   "inner",
+		Stdout: func(r io.Reader) { env, _ = io.ReadAll(r) },
+	})
 	if err := p.Err(); err != nil {
 		t.Fatal(err)
 	}
-	if got := string(env); strings.Contains(got, "canary") || strings.Contains(got, "forged") || !strings.Contains(got, markVariable+"=outer inner\n") {
+	if got := string(env); strings.Contains(got, "canary") || strings.Contains(got, "forged") ||
+		!strings.Contains(got, markVariable+"=outer inner\n") {
 		t.Error(got)
 	}
 }

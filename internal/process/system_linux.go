@@ -101,20 +101,22 @@ const marksSeen = true
 // maxEnviron is how much of a process's environment is looked at.
 const maxEnviron = 8 << 20
 
-func hasMark(pid int, mark string) bool {
+// hasMark looks for the mark in a process's environment. That of a process that is just replacing its program (execve)
+// can't be seen: it reads as empty, as does that of one without any variables, or one that is ending.
+func hasMark(pid int, mark string) (has, hidden bool) {
 	if mark == "" {
-		return false
+		return false, false
 	}
 	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {
-		return false
+		return false, false
 	}
 	defer f.Close()
-	env, _ := io.ReadAll(io.LimitReader(f, maxEnviron)) // of a process that is ending: nothing
+	env, _ := io.ReadAll(io.LimitReader(f, maxEnviron))
 	for _, v := range bytes.Split(env, []byte{0}) {
 		if bytes.HasPrefix(v, []byte(markVariable+"=")) && bytes.Contains(v, []byte(mark)) {
-			return true
+			return true, false
 		}
 	}
-	return false
+	return false, len(env) == 0
 }

@@ -45,6 +45,14 @@ type entry struct {
 
 // Members lists the processes of the tree that run.
 func (t *Tree) Members() []int {
+	pids, _ := t.members()
+	return pids
+}
+
+// members lists the processes of the tree that run. Where it is not sure, there are others whose marks can't be seen
+// now.
+func (t *Tree) members() (pids []int, sure bool) {
+	sure = true
 	var all []entry
 	for _, e := range list() {
 		if e.start >= t.since && e.pid != os.Getpid() {
@@ -53,9 +61,11 @@ func (t *Tree) Members() []int {
 	}
 	in := map[int]bool{}
 	for _, e := range all {
-		if hasMark(e.pid, t.Mark) {
+		has, hidden := hasMark(e.pid, t.Mark)
+		if has {
 			in[e.pid] = true
 		}
+		sure = sure && (!hidden || e.group == 0) // threads of the kernel are in no group
 	}
 	// A session's number is only known to be ours while its first process is there and has our mark.
 	if t.Session > 0 && (t.ours || in[t.Session] || !marksSeen) {
@@ -73,13 +83,12 @@ func (t *Tree) Members() []int {
 			}
 		}
 	}
-	var pids []int
 	for _, e := range all {
 		if in[e.pid] {
 			pids = append(pids, e.pid)
 		}
 	}
-	return pids
+	return pids, sure
 }
 
 func (t *Tree) signal(s syscall.Signal) {
@@ -112,12 +121,19 @@ func (t *Tree) kill(ctx context.Context, patience time.Duration) []int {
 	})
 }
 
+// unsureLooks is how often nothing is to be seen before that is believed, while there are processes whose marks can't
+// be seen: 63 ms, in which one that was replacing its program has its environment again.
+const unsureLooks = 6
+
 // gone waits until nothing of the tree runs, and calls what, if not nil, with what still does each time it looks.
 func (t *Tree) gone(ctx context.Context, patience time.Duration, what func([]int)) []int {
 	end := time.Now().Add(patience)
+	unsure := 0
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		pids := t.Members()
-		if len(pids) == 0 || time.Now().After(end) || ctx.Err() != nil {
+		pids, sure := t.members()
+		if len(pids) == 0 && !sure && unsure < unsureLooks {
+			unsure++
+		} else if len(pids) == 0 || time.Now().After(end) || ctx.Err() != nil {
 			return pids
 		}
 		if what != nil {

@@ -3,6 +3,7 @@ package exec
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,7 +35,10 @@ func sh(script string, args ...string) []string {
 
 func data(t *testing.T) trainers.DataSet {
 	return trainers.DataSet{RunID: "r1", RunDir: t.TempDir(), Batches: "batches", Formats: map[string]trainers.Format{
-		"trl": {Dir: "dataset/trl", Files: []trainers.File{{Path: "dataset/trl/dpo.jsonl", Kind: "preference", Split: trainers.Train}}},
+		"trl": {
+			Dir:   "dataset/trl",
+			Files: []trainers.File{{Path: "dataset/trl/dpo.jsonl", Kind: "preference", Split: trainers.Train}},
+		},
 	}}
 }
 
@@ -79,7 +83,8 @@ func TestRuns(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	out := read(t, filepath.Join(d.RunDir, "trainer", "output.log"))
-	for _, want := range []string{d.RunDir + "/dataset/trl/dpo.jsonl " + d.RunDir + "/batches r1 {not_ours} {}", "GRANTED=yes", "WHERE=" + d.RunDir + "/x"} {
+	for _, want := range []string{d.RunDir + "/dataset/trl/dpo.jsonl " + d.RunDir +
+		"/batches r1 {not_ours} {}", "GRANTED=yes", "WHERE=" + d.RunDir + "/x"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("output lacks %q:\n%s", want, out)
 		}
@@ -159,6 +164,10 @@ func TestFolderMovesWhileTheProgramRuns(t *testing.T) {
 	release := filepath.Join(t.TempDir(), "release")
 	conf := config(t, Config{Command: sh(`until [ -e "$1" ]; do sleep 0.01; done; echo step=7`, "sh", release)})
 	ref := submit(t, New(conf, trainers.Env{}), d)
+	// Else its folder could go before it begins.
+	for began := errors.New("not yet"); began != nil; time.Sleep(time.Millisecond) {
+		_, began = os.Stat(filepath.Join(d.RunDir, "trainer", beganFile))
+	}
 	moved := New(conf, trainers.Env{RunDir: filepath.Join(t.TempDir(), "moved")})
 	if err := os.Rename(d.RunDir, moved.env.RunDir); err != nil {
 		t.Fatal(err)
@@ -201,10 +210,12 @@ func TestUnseenIsNotDead(t *testing.T) {
 		if err := b.Cancel(t.Context(), ref); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: cancel: %v", what, err)
 		}
-		if err := os.Remove(filepath.Join(c.RunDir, "trainer", pidFile)); err != nil { // as if copied before it was there
+		// As if copied before it was there.
+		if err := os.Remove(filepath.Join(c.RunDir, "trainer", pidFile)); err != nil {
 			t.Fatal(err)
 		}
-		if _, found, err := b.Find(t.Context(), c, "key-1"); found || err == nil || !strings.Contains(err.Error(), want) {
+		if _, found, err := b.Find(t.Context(), c, "key-1"); found || err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: find: %v, %v", what, found, err)
 		}
 	}
@@ -218,7 +229,8 @@ func TestNameChanged(t *testing.T) {
 	a := New(config(t, Config{Command: sh("sleep 60")}), trainers.Env{})
 	d := data(t)
 	ref := submit(t, a, d)
-	for end := time.Now().Add(20 * time.Second); missing(filepath.Join(a.dir(), beganFile)) && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); missing(filepath.Join(a.dir(), beganFile)) &&
+		time.Now().Before(end); time.Sleep(time.Millisecond) {
 	}
 	b, err := readBorn(a.dir())
 	if err != nil {
@@ -242,7 +254,8 @@ func TestNameChanged(t *testing.T) {
 // TestSlowShell: on a busy machine the shell may take any time to note its process group. Submit doesn't wait for it; Find does.
 func TestSlowShell(t *testing.T) {
 	bin, release := t.TempDir(), filepath.Join(t.TempDir(), "release")
-	write(t, filepath.Join(bin, "mv"), "#!/bin/sh\nuntil [ -e "+release+" ]; do sleep 0.01; done\nexec /bin/mv \"$@\"\n")
+	write(t, filepath.Join(bin, "mv"),
+		"#!/bin/sh\nuntil [ -e "+release+" ]; do sleep 0.01; done\nexec /bin/mv \"$@\"\n")
 	if err := os.Chmod(filepath.Join(bin, "mv"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -331,13 +344,15 @@ func TestKilledBeforeTheProgramBegan(t *testing.T) {
 	if b, err := readBorn(a.dir()); err == nil {
 		mv.Mark = b.Mark
 	}
-	for end := time.Now().Add(20 * time.Second); missing(filepath.Join(a.dir(), pidFile)); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().
+		Add(20 * time.Second); missing(filepath.Join(a.dir(), pidFile)); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the shell notes nothing")
 		}
 	}
 	pid, _ := readInt(filepath.Join(a.dir(), pidFile))
-	for end := time.Now().Add(20 * time.Second); slices.Contains(mv.Members(), pid) && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); slices.Contains(mv.Members(), pid) &&
+		time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 	}
 	mv.Kill()
 	if _, found, err := a.Find(t.Context(), d, "k"); found || err != nil {
