@@ -4,9 +4,12 @@ import "context"
 
 // Factory is a type of source: what an entry of the sources section names by `_type`.
 type Factory struct {
-	Type string     // as in YAML: "candidates"
-	Doc  string     // one line
-	New  func() any // a pointer to an empty config struct, for builders/schema to fill
+	Type string // as in YAML: "candidates"
+	Doc  string // one line
+	// Tried is whose files the source was tried on, with versions; empty: it is written from a description alone. It is
+	// said of sources that read what other programs store.
+	Tried string
+	New   func() any // a pointer to an empty config struct, for builders/schema to fill
 
 	// A source that reads files:
 

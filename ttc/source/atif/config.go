@@ -11,7 +11,8 @@ import (
 // Factory is the source as a configuration names it.
 func Factory() source.Factory {
 	return session.Format{
-		Type: "atif", Doc: "trajectories in the Agent Trajectory Interchange Format (Harbor, NAT)",
+		Type: "atif", Tried: "Harbor 0.24.0, NAT 1.9.0",
+		Doc:        "trajectories in the Agent Trajectory Interchange Format (Harbor, NAT)",
 		Extensions: []string{".json", ".jsonl"}, Entries: entries,
 		Recognize: session.Marked(isTrajectory, "trajectory", "steps"),
 	}.Factory()

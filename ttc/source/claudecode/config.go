@@ -9,7 +9,8 @@ import (
 // Factory is the source as a configuration names it.
 func Factory() source.Factory {
 	return session.Format{
-		Type: "claude_code", Doc: "sessions of Claude Code (~/.claude/projects)",
+		Type: "claude_code", Tried: "Claude Code 2.1.329",
+		Doc:        "sessions of Claude Code (~/.claude/projects)",
 		Extensions: []string{".jsonl"}, Recognize: session.Marked(isLine, "sessionId"), Read: read,
 	}.Factory()
 }

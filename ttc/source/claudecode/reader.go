@@ -74,6 +74,19 @@ func (r *reader) head(ctx context.Context, path string) (id string, known bool, 
 	return id, known, err
 }
 
+// FromLines makes a session of the lines of its files, which are kept elsewhere.
+func FromLines(id string, files []session.LinesOf, tally *source.Tally) *calls.Session {
+	t := newTranscript(id, tally)
+	for _, f := range files {
+		t.begin(f.Path)
+		for _, raw := range f.Lines {
+			t.add(session.Line{JSON: raw, Offset: f.Offset})
+		}
+	}
+	t.calls()
+	return t.out
+}
+
 // Next reads the next session.
 func (r *reader) Next(ctx context.Context) (*calls.Session, error) {
 	for len(r.sessions) > 0 {

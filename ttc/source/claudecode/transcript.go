@@ -83,14 +83,23 @@ func newTranscript(id string, tally *source.Tally) *transcript {
 
 // read takes in a file.
 func (t *transcript) read(ctx context.Context, path string, limits session.Limits) error {
-	t.path, t.open, t.prompt, t.tools = path, map[string]*answer{}, "", nil
-	return session.Lines(ctx, path, limits.MaxLine, t.tally, func(raw session.Line) bool {
-		l := parseLine(raw.JSON)
-		l.offset = raw.Offset
-		t.line(&l)
+	t.begin(path)
+	return session.Lines(ctx, path, limits.MaxLine, t.tally, func(l session.Line) bool {
+		t.add(l)
 		t.tooLarge = t.tooLarge || t.size+t.out.Size() > limits.MaxSession
 		return !t.tooLarge
 	})
+}
+
+// add takes in a line.
+func (t *transcript) add(raw session.Line) {
+	l := parseLine(raw.JSON)
+	l.offset = raw.Offset
+	t.line(&l)
+}
+
+func (t *transcript) begin(path string) {
+	t.path, t.open, t.prompt, t.tools = path, map[string]*answer{}, "", nil
 }
 
 // passedOver are the lines that say nothing about what a model was given or wrote.

@@ -9,7 +9,8 @@ import (
 // Factory is the source as a configuration names it.
 func Factory() source.Factory {
 	return session.Format{
-		Type: "codex", Doc: "sessions of Codex (~/.codex/sessions)",
+		Type: "codex", Tried: "Codex 0.169.0",
+		Doc:        "sessions of Codex (~/.codex/sessions)",
 		Extensions: []string{".jsonl"}, Recognize: session.Marked(isLine, "payload"), Read: read,
 	}.Factory()
 }

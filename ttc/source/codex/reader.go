@@ -98,6 +98,22 @@ func (f *file) forkedFrom(meta json.Raw) {
 	}
 }
 
+// FromLines makes the session of the lines of a thread, which are kept elsewhere. What it goes on from isn't there.
+func FromLines(id string, f session.LinesOf, tally *source.Tally) *calls.Session {
+	t := &thread{r: &reader{tally: tally}, out: calls.NewSession(id), failed: map[string]bool{}, path: f.Path}
+	for _, raw := range f.Lines {
+		payload, _ := raw.Get("payload")
+		if session.Text(raw, "type") == "session_meta" {
+			about := &file{}
+			about.forkedFrom(payload)
+			t.missing = t.missing || about.parent != ""
+		}
+		t.line(session.Line{JSON: raw, Offset: f.Offset})
+	}
+	t.addCalls()
+	return t.out
+}
+
 // Next reads the next thread.
 func (r *reader) Next(ctx context.Context) (*calls.Session, error) {
 	if len(r.threads) == 0 {

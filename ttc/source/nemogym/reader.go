@@ -18,8 +18,9 @@ import (
 // Factory is the source as a configuration names it.
 func Factory() source.Factory {
 	return session.Format{
-		Type: "nemo_gym", Doc: "rollouts of NeMo Gym (rollouts.jsonl)", Extensions: []string{".jsonl"},
-		Recognize: session.Marked(isRollout, "responses_create_params"), Entries: entries,
+		Type: "nemo_gym", Tried: "nemo-gym 0.4.0", Doc: "rollouts of NeMo Gym (rollouts.jsonl)",
+		Extensions: []string{".jsonl"}, Entries: entries,
+		Recognize: session.Marked(isRollout, "responses_create_params"),
 	}.Factory()
 }
 

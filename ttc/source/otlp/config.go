@@ -10,6 +10,7 @@ import (
 func Factory() source.Factory {
 	return session.Format{
 		Type:       "otlp",
+		Tried:      "openai-v2 2.3b0 and 2.4b0, OpenInference 0.1.66, OpenLLMetry 0.45.6 and 0.62.4",
 		Doc:        "exports of OpenTelemetry, JSON lines or protobuf (GenAI conventions, OpenInference, OpenLLMetry)",
 		Extensions: []string{".jsonl", ".json", ".binpb", ".pb", ".bin", ".otlp"}, Recognize: recognize, Read: read,
 	}.Factory()

@@ -14,19 +14,19 @@ var keys = []string{"request", "litellm_call_id"}
 
 // Chat is the source of logs of chat completions and Anthropic's messages.
 func Chat() source.Factory {
-	return factory("chat",
+	return factory("chat", "OpenAI's chat completions and LiteLLM 1.106.2; Anthropic's messages: documented",
 		"logs of requests: chat completions (OpenAI and what imitates it, LiteLLM's payload), Anthropic's messages",
 		func(e *entry) bool { return !e.isResponses() })
 }
 
 // Responses is the source of logs of the Responses API.
 func Responses() source.Factory {
-	return factory("responses", "logs of requests: OpenAI's responses", (*entry).isResponses)
+	return factory("responses", "the Responses API", "logs of requests: OpenAI's responses", (*entry).isResponses)
 }
 
-func factory(typ, doc string, ours func(*entry) bool) source.Factory {
+func factory(typ, tried, doc string, ours func(*entry) bool) source.Factory {
 	return session.Format{
-		Type: typ, Doc: doc, Extensions: extensions,
+		Type: typ, Tried: tried, Doc: doc, Extensions: extensions,
 		Recognize: session.Marked(func(raw json.Raw) bool {
 			e, ok := entryOf(raw)
 			return ok && ours(&e)

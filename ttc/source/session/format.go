@@ -12,6 +12,7 @@ import (
 type Format struct {
 	Type       string // the source's `_type`
 	Doc        string
+	Tried      string   // see source.Factory
 	Extensions []string // of its files
 	Recognize  func(*source.Head) source.Reading
 
@@ -47,7 +48,7 @@ func (f Format) Factory() source.Factory {
 
 // Factory is that of a source with a config of its own.
 func Factory[C any](f Format, settings func(*C) Settings) source.Factory {
-	out := source.Factory{Type: f.Type, Doc: f.Doc, Recognize: f.Recognize}
+	out := source.Factory{Type: f.Type, Doc: f.Doc, Tried: f.Tried, Recognize: f.Recognize}
 	path := func(c *C) *[]string { return settings(c).Path }
 	if f.Read == nil {
 		f.Read = func(ctx context.Context, files []string, limits Limits, tally *source.Tally) (Reader, error) {

@@ -17,6 +17,13 @@ type Line struct {
 	Offset int64
 }
 
+// LinesOf are the lines of a file that is kept in another.
+type LinesOf struct {
+	Lines  []json.Raw
+	Path   string // of the other
+	Offset int64
+}
+
 // Lines calls each with every line of a file that is a JSON object, until it returns false. A damaged line is booked
 // and passed over.
 func Lines(ctx context.Context, path string, limit int64, tally *source.Tally, each func(Line) bool) error {

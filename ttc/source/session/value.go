@@ -15,6 +15,24 @@ func Text(object json.Raw, key string) string {
 	return s
 }
 
+// Value is what stands under the first of the keys that is there; a text that is JSON is what it says. Tables have
+// objects as such texts.
+func Value(raw json.Raw, keys ...string) json.Raw {
+	for _, key := range keys {
+		v, ok := raw.Get(key)
+		if !ok || v.Kind() == json.Null {
+			continue
+		}
+		if s, ok := v.Text(); ok && len(s) > 0 && (s[0] == '{' || s[0] == '[') {
+			if parsed, err := json.Parse([]byte(s), json.Limits{}); err == nil {
+				return parsed
+			}
+		}
+		return v
+	}
+	return nil
+}
+
 // Nanoseconds is a time of RFC 3339 as nanoseconds since 1970; 0 where it is none, or none at which a model spoke.
 func Nanoseconds(text string) int64 {
 	t, err := time.Parse(time.RFC3339, text)

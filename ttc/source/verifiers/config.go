@@ -10,7 +10,8 @@ import (
 // Factory is the source as a configuration names it.
 func Factory() source.Factory {
 	return session.Factory(session.Format{
-		Type: "verifiers", Doc: "rollouts of verifiers and prime-rl (traces.jsonl, results.jsonl)",
+		Type: "verifiers", Tried: "verifiers 0.1.14 and 0.4.0",
+		Doc:        "rollouts of verifiers and prime-rl (traces.jsonl, results.jsonl)",
 		Extensions: []string{".jsonl"}, Entries: entries,
 		Recognize: session.Marked(isRollout, "traces", "nodes", "example_id"),
 	}, func(c *Config) session.Settings {

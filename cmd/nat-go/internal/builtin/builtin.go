@@ -17,7 +17,9 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/files"
 	"github.com/nat-go/nat-go/plugins/sdk"
 	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/agenttraces"
 	"github.com/nat-go/nat-go/ttc/source/atif"
+	"github.com/nat-go/nat-go/ttc/source/atof"
 	"github.com/nat-go/nat-go/ttc/source/candidates"
 	"github.com/nat-go/nat-go/ttc/source/claudecode"
 	"github.com/nat-go/nat-go/ttc/source/codex"
@@ -25,6 +27,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/endpoint"
 	"github.com/nat-go/nat-go/ttc/source/nat"
 	"github.com/nat-go/nat-go/ttc/source/nemogym"
+	"github.com/nat-go/nat-go/ttc/source/observations"
 	"github.com/nat-go/nat-go/ttc/source/otlp"
 	"github.com/nat-go/nat-go/ttc/source/requestlog"
 	"github.com/nat-go/nat-go/ttc/source/traces"
@@ -46,7 +49,8 @@ func Sources() []source.Factory {
 		nat.Factory(), endpoint.Factory(), command.Factory(), candidates.Factory(),
 		traces.Factory(), traces.PairsFactory(),
 		claudecode.Factory(), codex.Factory(), otlp.Factory(), atif.Factory(),
-		verifiers.Factory(), nemogym.Factory(), requestlog.Chat(), requestlog.Responses(),
+		verifiers.Factory(), atof.Factory(), nemogym.Factory(), requestlog.Chat(), requestlog.Responses(),
+		observations.Langfuse(), observations.LangSmith(), agenttraces.Factory(),
 	}
 }
 

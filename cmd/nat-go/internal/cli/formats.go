@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/internal/terminal/columns"
@@ -25,13 +26,39 @@ var recipes = []recipe{
 	{"examples/hints-composite", "traces -> failed calls, hints -> token batches -> the composite trainer: dpo 0.693147, jsd above 0"},
 }
 
+// input is a format that is read, and how it is known to be read right.
+type input struct {
+	Type  string `json:"type"`
+	Does  string `json:"does"`
+	Proof string `json:"proof,omitempty"` // absent: the format is nat-go's own
+}
+
+// inputs are the formats of stored runs.
+func inputs() (out []input) {
+	for _, f := range builtin.Sources() {
+		if f.Recognize == nil {
+			continue
+		}
+		in := input{Type: f.Type, Does: f.Doc}
+		switch {
+		case f.Tried != "":
+			in.Proof = "tried on files of " + f.Tried
+		case f.OpenAll != nil:
+			in.Proof = "documented: read as its maker describes it, not tried on recorded files"
+		}
+		out = append(out, in)
+	}
+	return out
+}
+
 func newFormatsCmd() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "formats",
 		Short: "List the formats: who reads them, what they carry, and what a trainer really trains of them",
-		Long: `List the formats of text rows - who reads them, what they carry, what a row looks like -, then what feeds what: for each
-kind of record and each form it can take, which tokens the trainer really trains, what is lost, and how that is known.
+		Long: `List the formats of text rows - who reads them, what they carry, what a row looks like -, then what is
+read, and on whose files it was tried, then what feeds what: for each kind of record and each form it can take, which
+tokens the trainer really trains, what is lost, and how that is known.
 Trainers of text rows tokenise them again; exact masks are the business of token batches (sft, dpo, rl, sdpo).`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -51,7 +78,9 @@ Trainers of text rows tokenise them again; exact masks are the business of token
 			}
 			out := cmd.OutOrStdout()
 			if asJSON {
-				return json.NewEncoder(out).Encode(map[string]any{"formats": all, "feeds": feeds(), "recipes": recipes})
+				return json.NewEncoder(out).Encode(map[string]any{
+					"formats": all, "feeds": feeds(), "recipes": recipes, "inputs": inputs(),
+				})
 			}
 			var b strings.Builder
 			table := func(indent int, rows ...[]string) {
@@ -67,6 +96,13 @@ Trainers of text rows tokenise them again; exact masks are the business of token
 			b.WriteByte('\n')
 			table(0, []string{"FORMAT" + rows.TableSuffix + " is FORMAT as Parquet, which says of every column what it holds: of lines of JSON " +
 				"a reader guesses it, and makes timestamps of dates, say. `nat-go dataset verify` tells what would change."})
+			b.WriteString("\nWhat is read\n")
+			for _, in := range inputs() {
+				table(0, []string{in.Type + "  " + in.Does})
+				if in.Proof != "" {
+					table(2, []string{in.Proof})
+				}
+			}
 			b.WriteString("\nWhat feeds what\n")
 			for _, f := range feeds() {
 				table(0, []string{fmt.Sprintf("%s as %s -> %s", f.Record, f.Format, f.Trainer)})

@@ -1,0 +1,73 @@
+package atof
+
+import (
+	"cmp"
+
+	"github.com/nat-go/nat-go/ttc/calls"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/session"
+)
+
+// reader makes sessions of events.
+type reader struct {
+	tally *source.Tally
+	roots map[string]string // of calls that have begun and not ended
+	named map[string]string // sessions, by their roots
+}
+
+func entries(tally *source.Tally) session.Entries {
+	r := &reader{tally: tally, roots: map[string]string{}, named: map[string]string{}}
+	return session.Entries{
+		ID: r.root, Others: "lines that are no events", Regroup: r.session, Sessions: r.sessions,
+	}
+}
+
+// rootOf is the outermost scope that an event lies in, cut to what a key may have.
+func rootOf(entry json.Raw) string {
+	root := cmp.Or(session.Text(entry, "propagation_root_uuid"), session.Text(entry, "uuid"))
+	return root[:min(len(root), maxKey)]
+}
+
+// maxKey is how long what events are kept under may be; an id has 36 characters.
+const maxKey = 40
+
+// root is what an event is kept under.
+func (r *reader) root(entry json.Raw) (string, bool) {
+	if !isEvent(entry) {
+		return "", false
+	}
+	id, root := session.Text(entry, "uuid"), rootOf(entry)
+	if session.Text(entry, "category") == "llm" {
+		if began, ok := r.roots[id]; ok {
+			delete(r.roots, id)
+			return began, true
+		}
+		if session.Text(entry, "scope_category") == "start" {
+			r.roots[id] = root
+		}
+	}
+	metadata, _ := entry.Get("metadata")
+	if name := session.Text(metadata, "session_id"); name != "" {
+		if old, ok := r.named[root]; !ok || name < old { // whatever came first
+			r.named[root] = name
+		}
+	}
+	return root, true
+}
+
+func (r *reader) session(root string) string {
+	if name, ok := r.named[root]; ok {
+		return name
+	}
+	return root
+}
+
+// sessions makes the session of events.
+func (r *reader) sessions(g session.Group) []*calls.Session {
+	t := &scopes{r: r, byID: map[string]*scope{}, failed: map[string]bool{}, agents: map[*scope]string{}}
+	for _, part := range g.Parts {
+		t.add(part)
+	}
+	return t.sessions()
+}

@@ -1,0 +1,32 @@
+package observations
+
+import (
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/session"
+)
+
+// extensions are those of exports.
+var extensions = []string{".jsonl", ".json", ".ndjson", ".parquet", ".csv"}
+
+// Langfuse is the source of exports of Langfuse.
+func Langfuse() source.Factory {
+	return factory("langfuse", "exports of Langfuse: observations and scores", langfuse,
+		"trace_id", "traceId", "parent_observation_id", "data_type", "dataType")
+}
+
+// LangSmith is the source of exports of LangSmith.
+func LangSmith() source.Factory {
+	return factory("langsmith", "exports of LangSmith: runs", langSmith, "run_type")
+}
+
+func factory(typ, doc string, parse func(json.Raw) (observation, bool), keys ...string) source.Factory {
+	return session.Format{
+		Type: typ, Doc: doc, Extensions: extensions,
+		Recognize: session.Marked(func(entry json.Raw) bool {
+			_, ok := parse(entry)
+			return ok
+		}, keys...),
+		Entries: func(tally *source.Tally) session.Entries { return entries(tally, parse) },
+	}.Factory()
+}
