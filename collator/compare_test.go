@@ -37,10 +37,16 @@ type comparedRow struct {
 // askReference runs testdata/reference.py.
 func askReference(t testing.TB, python string, q *comparedWith, into any) {
 	t.Helper()
+	q.fill(t)
+	askPython(t, python, "reference.py", q, into)
+}
+
+// fill says of which model, traces and hint the question is.
+func (q *comparedWith) fill(t testing.TB) {
+	t.Helper()
 	q.Template = oracletest.Template(t, "qwen2_5.jinja")
 	q.Tokenizer = oracletest.Path(t, "chat", "tokens", "tokenizers", "qwen2_5.json")
 	q.Traces, q.Hint = oracletest.Path(t, "chat", "traces", "gpt-4o-airline-dev.json"), airlineHint
-	askPython(t, python, "reference.py", q, into)
 }
 
 // failedTurns are the real traces with errors, a site for each failed turn. The reference has no tools, so here are none.

@@ -24,6 +24,7 @@ type detector struct {
 	transient []*regexp.Regexp
 	ignore    []*regexp.Regexp
 	nextTurn  bool
+	looks     bool // a rule is asked of what stands in a result
 }
 
 type matcher struct {
@@ -40,6 +41,9 @@ func newDetector(c *Detect) (*detector, error) {
 	for _, s := range c.Silence {
 		d.silenced[s] = true
 	}
+	d.looks = slices.ContainsFunc(evidence.Rules, func(r evidence.Rule) bool {
+		return d.classes[r.Class] && !d.silenced[r.Name]
+	})
 	var err error
 	if d.transient, err = patterns("detect.transient", c.Transient); err != nil {
 		return nil, err
@@ -94,6 +98,9 @@ func (d *detector) read(made *chat.ToolCall, n *ttc.Node) finding {
 	flagged, said := flag(n)
 	if flagged && d.classes[evidence.Flag] && !d.silenced[sourceFlag] {
 		return finding{class: evidence.Flag, rule: sourceFlag, quote: brief(firstLine(c.text))}
+	}
+	if !d.looks {
+		return finding{}
 	}
 	args, _ := arguments(made)
 	f := evidence.Read(text, evidence.Call{Arguments: args})

@@ -232,4 +232,5 @@ def main():
     print(best)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -19,6 +19,9 @@ _NAMES = ("nat_go", "composer")
 # What `hints` answers travels with the error; the builder takes it from there.
 _HINT = "{% if error_meta and error_meta.hint %}{{ error_meta.hint }}{% endif %}"
 
+# With `hints` the errors are those that the traces tell of: they are what it is asked about.
+_TOLD = {"results": ["flag"], "silence": ["result_flag"], "calls": []}
+
 # What the reference collator makes of traces: text is a rollout, one row a site, masks of 1 and -100.
 _COMPOSER: Dict[str, Any] = {
     "format": "composer",
@@ -72,8 +75,8 @@ class Collator:
     tokenizer: a Hugging Face folder, a tokenizer.json, or a tokenizer with `save_pretrained`.
     channels: some of `rl`, `sdpo`, `dpo`, `sft`.
     names: `nat_go`, or `composer` for the keys of the reference collator and rollouts made of text.
-    hints: for sdpo, `(error_kind, error_meta) -> hint or None`, asked at every turn with a `tool_error`; without it the
-        builder's own hints.
+    hints: for sdpo, `(error_kind, error_meta) -> hint or None`, asked at every turn with a `tool_error`, which are then the
+        errors (`builders` may say otherwise); without it the builder finds errors, and hints, itself.
     settings, source, builders: as in a configuration: the section `collator`, the settings of the source `traces`, and those
         of each channel's builder (`{"sdpo": {"target": "next_turn"}}`).
     torch: torch tensors, else numpy arrays (without numpy: memoryviews).
@@ -115,8 +118,9 @@ class Collator:
         self._program = os.fspath(program) if program is not None else None
         own = {name: dict(builder) for name, builder in (builders or {}).items()}
         if hints is not None:
-            given = dict(own.get("sdpo", {}).get("hints", {}))
-            own["sdpo"] = {**own.get("sdpo", {}), "hints": {**given, "sources": ["rules"], "rules": [{"text": _HINT}]}}
+            given = own.get("sdpo", {})
+            asked = {**given.get("hints", {}), "sources": ["rules"], "rules": [{"text": _HINT}]}
+            own["sdpo"] = {"detect": _TOLD, **given, "hints": asked}
         section = dict(settings or {})
         if names == "composer":
             section = {**_COMPOSER, **section}
