@@ -9,6 +9,7 @@ Needs nothing to be imported: numpy, torch and datasets are imported where they 
 nat-go's own ids and masks.
 """
 
+from natgo import loss
 from natgo.batches import Batch, BatchSet, Stream, load
 from natgo.collator import Collated, Collator
 from natgo.errors import (
@@ -42,5 +43,6 @@ __all__ = [
     "Stream",
     "TamperedError",
     "load",
+    "loss",
     "rows",
 ]

@@ -154,7 +154,7 @@ def test_a_hint_function_that_raises():
 @pytest.mark.parametrize(
     "change, where",
     [
-        ({"settings": {"max_lenght": 3}}, "/collator/max_lenght"),
+        ({"settings": {"max_tokens": 3}}, "/collator/max_tokens"),
         ({"source": {"reward_kye": "r"}}, "/sources/traces/reward_kye"),
         ({"builders": {"sft": {"n": 0}}}, "/trajectory_builders/sft/n"),
     ],

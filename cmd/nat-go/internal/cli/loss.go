@@ -17,7 +17,7 @@ func newLossCmd() *cobra.Command {
 		Short: "Compute exact losses and gradients over logits that a trainer dumped",
 	}
 	cmd.AddCommand(newLossJSDCmd())
-	cmd.AddCommand(newLossCompositeCmd())
+	cmd.AddCommand(newLossCompositeCmd(), newLossCheckCmd())
 	return cmd
 }
 

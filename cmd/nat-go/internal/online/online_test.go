@@ -212,7 +212,7 @@ func TestSettings(t *testing.T) {
 		"tokenizer":                     with("tokenizer", hints+"nothing"),
 		"channels":                      with("channels", []string{"rl", "grpo"}),
 		"builders":                      with("builders", map[string]any{"dpo": map[string]any{}}),
-		"/collator/max_lenght":          with("collator", map[string]any{"max_lenght": 3}),
+		"/collator/max_tokens":          with("collator", map[string]any{"max_tokens": 3}),
 		"/collator/template":            with("collator", map[string]any{"template": "nothing.jinja"}),
 		"/collator/teacher":             with("collator", map[string]any{"teacher": map[string]any{"dumps": "x"}}),
 		"/collator":                     with("collator", map[string]any{"max_length": 100, "batch_tokens": 10}),

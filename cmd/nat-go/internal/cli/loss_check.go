@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"encoding/json"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/collator/loss"
+)
+
+func newLossCheckCmd() *cobra.Command {
+	var o compositeFlags
+	var batch, logits string
+	var tolerance float64
+	cmd := &cobra.Command{
+		Use:   "check --batch B.safetensors --logits L.safetensors",
+		Short: "Compare a training script's own loss terms with exact ones, token by token",
+		Long: `Compare a training script's own loss terms with exact ones, token by token, as natgo.loss.check of the Python
+package does. The file of logits holds what loss composite reads (sft: logits [R,T,V]), and some of the script's terms:
+
+  sft, rl  yours.token_losses [R,T]: of the token at t, before weights, 0 where nothing is trained
+  dpo      yours.chosen_logps, yours.rejected_logps [R,T]: log p of each trained token; yours.pair_losses [R]
+  sdpo     yours.pair_losses [P]: the divergence at each pair
+  all      yours.loss: the reduced loss
+
+[R,T-1] is taken as well, with the term of token t at t-1. The report is printed as JSON: how many terms differ, the
+first of them by row and token, and what would explain all. At most 64 rows.`,
+		Example: `  nat-go loss check --batch batches/dpo/train/00000.safetensors --logits dumped.safetensors`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			options, err := o.parse(cmd)
+			if err != nil {
+				return exit.With(exit.Usage, err)
+			}
+			b, err := openTensors(batch)
+			if err != nil {
+				return err
+			}
+			defer b.Close()
+			l, err := openTensors(logits)
+			if err != nil {
+				return err
+			}
+			defer l.Close()
+			report, err := loss.Check(b, l, options, tolerance)
+			if err != nil {
+				return exit.Usagef("%s with %s: %w", batch, logits, err)
+			}
+			return json.NewEncoder(cmd.OutOrStdout()).Encode(report)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&batch, "batch", "", "batch file")
+	f.StringVar(&logits, "logits", "", "safetensors file with the logits for the batch and the script's terms")
+	f.Float64Var(&tolerance, "tolerance", 1e-3, "how far two terms may be apart: relative, and absolute below 1")
+	f.Bool("json", true, "always on: the report is JSON")
+	o.register(cmd)
+	_ = cmd.MarkFlagRequired("batch")
+	_ = cmd.MarkFlagRequired("logits")
+	return cmd
+}

@@ -1,0 +1,194 @@
+"""Checks a training script's loss, from within: its own terms beside exact ones, token by token."""
+
+import json
+import os
+import subprocess
+import tempfile
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
+
+from natgo.errors import NatgoError
+
+MAX_ROWS = 64
+_NUMPY = {"float64": "F64", "float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32"}
+_SHARED = "/dev/shm"
+
+
+class CheckError(NatgoError):
+    """The check can't be made: a tensor is missing or of the wrong shape, or nat-go failed; the message says which."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A term that the script has otherwise."""
+
+    term: str
+    row: int
+    """Of the batch, from 0; -1: the batch as a whole."""
+    token: int
+    """Position of the token in the row; -1: the row as a whole."""
+    id: int
+    yours: Optional[float]
+    """None where it is not finite, as for `ours`."""
+    ours: Optional[float]
+    why: str
+    pair: Optional[int] = None
+    """Of sdpo: the pair's place in the pair table."""
+
+    def __str__(self) -> str:
+        token = f", token {self.token} (id {self.id})" if self.token >= 0 else ""
+        row = f"row {self.row}{token}: " if self.row >= 0 else ""
+        return f"{self.term}: {row}{self.why}: yours {_number(self.yours)}, ours {_number(self.ours)}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a check found; printed, it says so in words."""
+
+    channel: str
+    compared: List[str]
+    """The terms that were compared, of those given."""
+    entries: int
+    differ: int
+    """How many of these entries differ."""
+    differences: List[Difference]
+    """The first of them, in order."""
+    causes: List[str]
+    """What would explain all that differs in a term, where one mistake does."""
+    loss: Optional[float]
+    """Ours, reduced over the batch."""
+    ok: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ok", self.differ == 0)
+
+    def __str__(self) -> str:
+        what = f"{self.channel}: {', '.join(self.compared)}"
+        if self.ok:
+            return f"{what}: all {self.entries} entries agree"
+        lines = [f"{what}: {self.differ} of {self.entries} entries differ", *self.causes, *map(str, self.differences)]
+        left = self.differ - len(self.differences)
+        return "\n  ".join(lines + ([f"and {left} more"] if left else []))
+
+
+def check(
+    batch: Mapping[str, Any],
+    logits: Any,
+    terms: Mapping[str, Any],
+    *,
+    tolerance: float = 1e-3,
+    timeout: float = 300.0,
+    program: Optional[Union[str, "os.PathLike[str]"]] = None,
+    **options: Union[float, str],
+) -> Report:
+    """Compares a script's own loss terms with exact ones of the same logits.
+
+    batch: one channel's tensors by nat-go's names, of `natgo.load` or of `Collator(...)(traces).channel(name)`; at most 64 rows.
+    logits: of the model, as they are, not shifted: `[R, T, V]` for sft and rl; for dpo `{"chosen_logits", "rejected_logits"}`,
+        with `ref_chosen_logps` and `ref_rejected_logps` `[R]` where the batch has none; for sdpo `{"student_logits",
+        "teacher_logits"}`, `[R, T, V]`, or `[P, V]` at the pairs. Tensors of torch or arrays of numpy; bfloat16, float16 or float32.
+    terms: what the script computed, any of: `token_losses` `[R, T]` (sft, rl: each token's part before weights, 0 where nothing is
+        trained), `chosen_logps` and `rejected_logps` `[R, T]` (dpo: log p of each trained token), `pair_losses` `[R]` or `[P]` (dpo,
+        sdpo), and `loss` (the whole, reduced). `[R, T - 1]` stands for `[R, T]` without its first column.
+    options: settings of the loss as `nat-go loss check` has them: `dpo_beta=0.1`, `jsd_beta=0.5`, `temperature=1`, `clip_epsilon=0.2`, ...
+
+    The tensors are handed over in shared memory, in a folder that is removed, where there is room, else in the system's
+    folder for temporary files.
+    """
+    batch = {name: x for name, x in batch.items() if hasattr(x, "shape")}
+    rows = max((x.shape[0] for name, x in batch.items() if name.endswith("input_ids")), default=0)
+    students = batch.get("student_input_ids")
+    rows = students.shape[0] if students is not None else rows
+    if rows > MAX_ROWS:
+        raise ValueError(f"the batch has {rows} rows: a check takes at most {MAX_ROWS}")
+    given = dict(logits) if isinstance(logits, Mapping) else {"logits": logits}
+    given.update({f"yours.{name}": x for name, x in terms.items()})
+    files = {"batch": _Tensors(batch), "logits": _Tensors(given)}
+    size = sum(file.size for file in files.values())
+    with tempfile.TemporaryDirectory(prefix="natgo-check-", dir=_room(size)) as folder:
+        command = [_program(program), "loss", "check", "--tolerance", repr(tolerance)]
+        for name, file in files.items():
+            path = os.path.join(folder, name)
+            file.write(path)
+            command += [f"--{name}", path]
+        for name, value in options.items():
+            command += [f"--{name.replace('_', '-')}", str(value)]
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=timeout)
+        except subprocess.TimeoutExpired:
+            raise CheckError(f"nat-go has not answered within {timeout:g} s") from None
+        except OSError as err:
+            raise CheckError(f"{command[0]}: {err.strerror}") from None
+        said = done.stderr.decode(errors="replace").strip().replace(f"{folder}{os.sep}", "")
+    if done.returncode != 0:
+        raise CheckError(said or f"nat-go ended with {done.returncode}")
+    found = json.loads(done.stdout)
+    found["differences"] = [Difference(**d) for d in found["differences"]]
+    return Report(**found)
+
+
+def _program(program: Optional[Union[str, "os.PathLike[str]"]]) -> str:
+    if program is not None:
+        return os.fspath(program)
+    from natgo.__main__ import find
+
+    try:
+        return find()
+    except FileNotFoundError as err:
+        raise CheckError(str(err)) from None
+
+
+def _room(size: int) -> Optional[str]:
+    """Shared memory, where it has room for so many bytes; None: the system's folder for temporary files."""
+    try:
+        stat = os.statvfs(_SHARED)
+    except OSError:
+        return None
+    return _SHARED if os.access(_SHARED, os.W_OK) and stat.f_bavail * stat.f_frsize > size + (64 << 20) else None
+
+
+class _Tensors:
+    """A safetensors file to be: nothing is copied until it is written."""
+
+    def __init__(self, tensors: Mapping[str, Any]):
+        self._data: List[Any] = []
+        header: Dict[str, Any] = {}
+        self.size = 0
+        for name, x in sorted(tensors.items()):
+            kind, shape, data = _bytes(name, x)
+            self._data.append(data)
+            header[name] = {"dtype": kind, "shape": shape, "data_offsets": [self.size, self.size + data.nbytes]}
+            self.size += data.nbytes
+        self._header = json.dumps(header).encode()
+        self._header += b" " * (-len(self._header) % 8)
+
+    def write(self, path: str) -> None:
+        with open(path, "wb") as file:
+            file.write(len(self._header).to_bytes(8, "little") + self._header)
+            for data in self._data:
+                file.write(data)
+
+
+def _bytes(name: str, x: Any) -> Tuple[str, List[int], Any]:
+    """Type, shape and memory of an array, a tensor or a number."""
+    import numpy
+
+    kind = None
+    if hasattr(x, "detach"):  # of torch
+        x = x.detach().cpu().contiguous()
+        if str(x.dtype) == "torch.bfloat16":
+            import torch
+
+            kind, x = "BF16", x.view(torch.int16)
+        x = x.numpy()
+    x = numpy.asarray(x)
+    shape = list(x.shape)
+    if kind is None:
+        if x.dtype.name not in _NUMPY:
+            raise CheckError(f"{name} holds {x.dtype}: want float32, float16, bfloat16 or int64")
+        kind = _NUMPY[x.dtype.name]
+    return kind, shape, numpy.ascontiguousarray(x).reshape(-1).view("u1").data
+
+
+def _number(x: Optional[float]) -> str:
+    return "not finite" if x is None else f"{x:.6g}"
