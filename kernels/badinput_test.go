@@ -44,17 +44,18 @@ type badCase struct {
 }
 
 type badExpect struct {
-	Kind, Code string
-	Names      []string `json:"message_must_name"`
-	RowLoss    *F       `json:"row_loss"`
-	Loss       *F
-	Mean       *F
-	Tok, Seq   *F
-	Count      *int
-	GPc        *F `json:"g_pc"`
-	Grad       json.RawMessage
-	Counter    string
-	Ids        []int32
+	Kind     string
+	Code     Code
+	Names    []string `json:"message_must_name"`
+	RowLoss  *F       `json:"row_loss"`
+	Loss     *F
+	Mean     *F
+	Tok, Seq *F
+	Count    *int
+	GPc      *F `json:"g_pc"`
+	Grad     json.RawMessage
+	Counter  string
+	Ids      []int32
 }
 
 // outcome is what a call did, in the terms of the expectations.
@@ -154,10 +155,10 @@ func (e *badExpect) judge(t *testing.T, o outcome) string {
 	case "error":
 		var ke *Error
 		if !errors.As(o.err, &ke) {
-			return "want an error with code " + e.Code + ", got " + errText(o.err)
+			return "want an error with code " + string(e.Code) + ", got " + errText(o.err)
 		}
 		if e.Code != "" && ke.Code != e.Code {
-			return "want code " + e.Code + ", got: " + ke.Error()
+			return "want code " + string(e.Code) + ", got: " + ke.Error()
 		}
 		for _, n := range e.Names {
 			if !strings.Contains(ke.Error(), n) {
@@ -241,7 +242,7 @@ func (c *badCase) options(path string) (Options, error) {
 	}
 	o.Reduction = ReduceSum
 	if a.Red != "" {
-		o.Reduction, err = ParseReduction(a.Red)
+		o.Reduction, err = reductionOf(a.Red)
 	}
 	return o, err
 }
@@ -295,7 +296,7 @@ func (c *badCase) judgeJSD(t *testing.T, path string, e *badExpect) string {
 		b.Weights = make([]float32, *a.LenWeights)
 	}
 	if a.Upstream != nil {
-		b.GradScale = float64(*a.Upstream)
+		b.Upstream = new(float64(*a.Upstream))
 	}
 	n := 0
 	if float64(rows)*float64(v) < 1e6 {
@@ -327,7 +328,7 @@ func (c *badCase) sparse(t *testing.T, path string) outcome {
 	if err != nil {
 		return outcome{err: err}
 	}
-	j, err := NewSparseJSD(o, a.Tail != nil && !*a.Tail)
+	j, err := NewSparseJSD(o, restOf(a.Tail != nil && !*a.Tail))
 	if err != nil {
 		return outcome{err: err}
 	}
@@ -357,14 +358,14 @@ func (c *badCase) topK(t *testing.T) outcome {
 	z, rows, v := floats(t, c.Args.Z, []float32{1, 2, 3, 0.5})
 	if len(c.Expect.Ids) > 0 {
 		m := F32Matrix(z, rows, v)
-		got := TopK(&m, 0, *c.Args.K)
+		got := topK(&m, 0, *c.Args.K)
 		for i, id := range c.Expect.Ids {
 			if got[i] != id {
 				t.Errorf("top-k ids %v, want %v", got, c.Expect.Ids)
 			}
 		}
 	}
-	j, err := NewTopKJSD(o, num(c.Args.K, 2), false)
+	j, err := NewTopKJSD(o, num(c.Args.K, 2), RestBucket)
 	if err != nil {
 		return outcome{err: err}
 	}

@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -74,7 +75,7 @@ func optionsOf(t testing.TB, c *Case, path string) Options {
 	}
 	o := Options{Beta: c.Beta, Temperature: c.Tau, Clip: clip, ClipValue: c.C, Normalize: c.Norm == "beta", Path: path}
 	if c.Red != "" {
-		if o.Reduction, err = ParseReduction(c.Red); err != nil {
+		if o.Reduction, err = reductionOf(c.Red); err != nil {
 			t.Fatal(err)
 		}
 		if o.Reduction == ReduceDenom {
@@ -82,6 +83,22 @@ func optionsOf(t testing.TB, c *Case, path string) Options {
 		}
 	}
 	return o
+}
+
+// reductionOf reads a reduction as the oracle names it.
+func reductionOf(name string) (Reduction, error) {
+	r := slices.Index([]string{"sum", "batchmean", "mean", "denom"}, name)
+	if r < 0 {
+		return 0, fail(CodeDenominator, "unknown reduction %q", name)
+	}
+	return Reduction(r), nil
+}
+
+func restOf(renormalised bool) Rest {
+	if renormalised {
+		return RestRenormalise
+	}
+	return RestBucket
 }
 
 // inputOf materialises both sides of an input.
@@ -365,20 +382,20 @@ func TestGoldenSparse(t *testing.T) {
 		o := optionsOf(t, c, "")
 		o.Reduction = ReduceSum
 		out := Output{RowLoss: make([]float64, in.Rows), StudentLSE: make([]float64, in.Rows), Grad: make([]float32, in.Rows*in.V)}
-		renorm := strings.HasSuffix(c.Mode, "_renorm")
+		rest := restOf(strings.HasSuffix(c.Mode, "_renorm"))
 		var err error
 		if strings.HasPrefix(c.Mode, "teacher") {
 			off := []int{}
 			for _, v := range s.I32(in.Off) {
 				off = append(off, int(v))
 			}
-			j, e := NewSparseJSD(o, renorm)
+			j, e := NewSparseJSD(o, rest)
 			if e != nil {
 				t.Fatal(e)
 			}
 			_, err = j.Run(&SparseBatch{Student: z, Teacher: SparseTeacher{off, s.I32(in.Ids), s.F32(in.Logp)}}, &out)
 		} else {
-			j, e := NewTopKJSD(o, c.K, renorm)
+			j, e := NewTopKJSD(o, c.K, rest)
 			if e != nil {
 				t.Fatal(e)
 			}

@@ -59,7 +59,7 @@ func findPath(name string) (*tileSet, error) {
 			return p, nil
 		}
 	}
-	return nil, fail("path", "kernel path %q is not available on this machine: it has %v", name, Paths())
+	return nil, fail(CodePath, "kernel path %q is not available on this machine: it has %v", name, Paths())
 }
 
 // choose returns the named path, or the process's choice for "".

@@ -2,16 +2,38 @@ package kernels
 
 import "fmt"
 
-// Error is a refused call. Code names the argument at fault: shape, tau, beta, clip, weight, denom, alias, ids,
-// offsets, logp, mass, k, target, label_smoothing, kind, nonfinite. Nothing has been written when one is returned,
-// save for nonfinite.
+// Code names the argument at fault in a refused call.
+type Code string
+
+// The codes.
+const (
+	CodeShape          Code = "shape"           // rows, columns, strides and lengths that don't fit together
+	CodeTemperature    Code = "tau"             // Options.Temperature
+	CodeBeta           Code = "beta"            // Options.Beta, PreferenceOptions.Beta or PolicyOptions.KL
+	CodeClip           Code = "clip"            // a clip mode, its value or a clip range
+	CodeWeight         Code = "weight"          // weights and advantages
+	CodeDenominator    Code = "denom"           // a reduction or its denominator
+	CodeAlias          Code = "alias"           // a gradient that overlaps an input
+	CodeIDs            Code = "ids"             // ids of a sparse teacher
+	CodeOffsets        Code = "offsets"         // where rows or sequences begin
+	CodeLogProb        Code = "logp"            // a log-probability that is not one
+	CodeMass           Code = "mass"            // log-probabilities of more than 1 in all
+	CodeK              Code = "k"               // the size of a top-k support
+	CodeTarget         Code = "target"          // a target outside the vocabulary
+	CodeLabelSmoothing Code = "label_smoothing" // PreferenceOptions.LabelSmoothing
+	CodeKind           Code = "kind"            // PreferenceOptions.Kind or a Rest
+	CodePath           Code = "path"            // Options.Path or NATGO_KERNELS
+	CodeNonFinite      Code = "nonfinite"       // a row without a softmax, with Options.Strict
+)
+
+// Error is a refused call. Nothing has been written when one is returned, save for CodeNonFinite.
 type Error struct {
-	Code    string
+	Code    Code
 	Message string
 }
 
-func (e *Error) Error() string { return "kernels: " + e.Code + ": " + e.Message }
+func (e *Error) Error() string { return "kernels: " + string(e.Code) + ": " + e.Message }
 
-func fail(code, format string, args ...any) error {
+func fail(code Code, format string, args ...any) error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }

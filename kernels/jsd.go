@@ -62,8 +62,8 @@ type Batch struct {
 	Vocab   int
 	Labels  []int32   // [rows] or nil; IgnoreIndex leaves a row out
 	Weights []float32 // [rows] or nil; finite and >= 0
-	// GradScale multiplies the gradient, for a loss that is a part of another; 0 means 1.
-	GradScale float64
+	// Upstream is d loss / d the reduced loss, where that is a part of another: it multiplies the gradient. nil: 1.
+	Upstream *float64
 }
 
 // Output receives per-row results; nil slices are not wanted. Ignored rows get 0.
@@ -100,29 +100,29 @@ func (b *Batch) vocab() (int, error) {
 	}
 	switch {
 	case s.Rows != t.Rows:
-		return 0, fail("shape", "student rows=%d, teacher rows=%d", s.Rows, t.Rows)
+		return 0, fail(CodeShape, "student rows=%d, teacher rows=%d", s.Rows, t.Rows)
 	case s.DType != t.DType:
-		return 0, fail("shape", "student is %v, teacher is %v: convert one", s.DType, t.DType)
+		return 0, fail(CodeShape, "student is %v, teacher is %v: convert one", s.DType, t.DType)
 	case b.Vocab < 0 || (s.Rows > 0 && (b.Vocab > s.Cols || b.Vocab > t.Cols)):
-		return 0, fail("shape", "vocabulary %d exceeds student V=%d or teacher V=%d", b.Vocab, s.Cols, t.Cols)
+		return 0, fail(CodeShape, "vocabulary %d exceeds student V=%d or teacher V=%d", b.Vocab, s.Cols, t.Cols)
 	case b.Vocab > 0:
 		return b.Vocab, nil
 	case s.Cols != t.Cols:
-		return 0, fail("shape", "student V=%d, teacher V=%d: set the number of valid columns if one is padded", s.Cols, t.Cols)
+		return 0, fail(CodeShape, "student V=%d, teacher V=%d: set the number of valid columns if one is padded", s.Cols, t.Cols)
 	}
 	return s.Cols, nil
 }
 
 func checkRows(rows int, labels []int32, weights []float32) error {
 	if labels != nil && len(labels) != rows {
-		return fail("shape", "%d labels for %d rows", len(labels), rows)
+		return fail(CodeShape, "%d labels for %d rows", len(labels), rows)
 	}
 	if weights != nil && len(weights) != rows {
-		return fail("shape", "%d weights for %d rows", len(weights), rows)
+		return fail(CodeShape, "%d weights for %d rows", len(weights), rows)
 	}
 	for r, w := range weights {
 		if !(w >= 0) || math.IsInf(float64(w), 1) {
-			return fail("weight", "row %d: weight %v: want a finite number, 0 or above", r, w)
+			return fail(CodeWeight, "row %d: weight %v: want a finite number, 0 or above", r, w)
 		}
 	}
 	return nil
@@ -141,7 +141,7 @@ func (o *Output) check(student *Matrix) error {
 		{"clipped", o.Clipped != nil, len(o.Clipped)},
 	} {
 		if f.set && f.n < rows {
-			return fail("shape", "%s holds %d of %d rows", f.name, f.n, rows)
+			return fail(CodeShape, "%s holds %d of %d rows", f.name, f.n, rows)
 		}
 	}
 	return o.checkGrad(student)
@@ -160,14 +160,14 @@ func (o *Output) checkGrad(student *Matrix) error {
 	}
 	st := o.gradStride(student.Cols)
 	if st < student.Cols {
-		return fail("shape", "grad stride %d is smaller than V=%d", st, student.Cols)
+		return fail(CodeShape, "grad stride %d is smaller than V=%d", st, student.Cols)
 	}
 	if need := (student.Rows-1)*st + student.Cols; len(o.Grad) < need {
-		return fail("shape", "grad has len %d, need %d", len(o.Grad), need)
+		return fail(CodeShape, "grad has len %d, need %d", len(o.Grad), need)
 	}
 	same := student.DType == Float32 && &o.Grad[0] == &student.F32[0] && st == student.stride()
 	if !same && overlap(o.Grad, student) {
-		return fail("alias", "grad and student overlap: only the same float32 memory with the same stride is allowed")
+		return fail(CodeAlias, "grad and student overlap: only the same float32 memory with the same stride is allowed")
 	}
 	return nil
 }
@@ -192,7 +192,7 @@ func (j *JSD) Run(b *Batch, out *Output) (Stats, error) {
 		err = out.check(&b.Student)
 	}
 	if err == nil && out.Grad != nil && b.Student.Rows > 0 && overlap(out.Grad, &b.Teacher) {
-		err = fail("alias", "grad and teacher overlap")
+		err = fail(CodeAlias, "grad and teacher overlap")
 	}
 	if err != nil {
 		return Stats{}, err
@@ -209,8 +209,8 @@ func (j *JSD) Run(b *Batch, out *Output) (Stats, error) {
 	r.start(b.Student.Rows, b.Labels)
 	denom := j.opt.denominator(len(r.active), v)
 	scale := 1 / denom
-	if b.GradScale != 0 {
-		scale *= b.GradScale
+	if b.Upstream != nil {
+		scale *= *b.Upstream
 	}
 	r.dense = jsdJob{j: j, b: b, out: out, v: v, scale: scale}
 	r.job = &r.dense
@@ -409,15 +409,15 @@ func explain(row, v int, student, teacher *Matrix) error {
 		for c := range v {
 			x := side.m.at(row, c)
 			if math.IsNaN(x) || math.IsInf(x, 1) {
-				return fail("nonfinite", "row %d: %s logit %d is %v", row, side.name, c, x)
+				return fail(CodeNonFinite, "row %d: %s logit %d is %v", row, side.name, c, x)
 			}
 			masked = masked && math.IsInf(x, -1)
 		}
 		if masked {
-			return fail("nonfinite", "row %d: %s logits are -Inf from index 0 to the last", row, side.name)
+			return fail(CodeNonFinite, "row %d: %s logits are -Inf from index 0 to the last", row, side.name)
 		}
 	}
-	return fail("nonfinite", "row %d: the support has no mass", row)
+	return fail(CodeNonFinite, "row %d: the support has no mass", row)
 }
 
 // runPool keeps idle runs. It is a plain stack, not a sync.Pool: a collection must not throw scratch away.

@@ -59,23 +59,23 @@ func (b *LogProbBatch) check(out *LogProbOutput) error {
 		return err
 	}
 	if len(b.Targets) != m.Rows {
-		return fail("shape", "%d targets for %d rows", len(b.Targets), m.Rows)
+		return fail(CodeShape, "%d targets for %d rows", len(b.Targets), m.Rows)
 	}
 	if len(b.Offsets) == 0 || b.Offsets[0] != 0 || b.Offsets[len(b.Offsets)-1] != m.Rows {
-		return fail("offsets", "offsets must run from 0 to rows=%d", m.Rows)
+		return fail(CodeOffsets, "offsets must run from 0 to rows=%d", m.Rows)
 	}
 	seqs := len(b.Offsets) - 1
 	for s := range seqs {
 		if b.Offsets[s+1] < b.Offsets[s] {
-			return fail("offsets", "sequence %d: offsets decrease from %d to %d", s, b.Offsets[s], b.Offsets[s+1])
+			return fail(CodeOffsets, "sequence %d: offsets decrease from %d to %d", s, b.Offsets[s], b.Offsets[s+1])
 		}
 	}
 	if b.Upstream != nil && len(b.Upstream) != seqs {
-		return fail("shape", "%d upstream gradients for %d sequences", len(b.Upstream), seqs)
+		return fail(CodeShape, "%d upstream gradients for %d sequences", len(b.Upstream), seqs)
 	}
 	for r, y := range b.Targets {
 		if y != IgnoreIndex && (y < 0 || int(y) >= m.Cols) {
-			return fail("target", "row %d: target %d is outside the vocabulary, V=%d; only %d means not scored", r, y, m.Cols, IgnoreIndex)
+			return fail(CodeTarget, "row %d: target %d is outside the vocabulary, V=%d; only %d means not scored", r, y, m.Cols, IgnoreIndex)
 		}
 	}
 	for _, f := range []struct {
@@ -88,7 +88,7 @@ func (b *LogProbBatch) check(out *LogProbOutput) error {
 		{"count", out.Count != nil, len(out.Count), seqs},
 	} {
 		if f.set && f.has < f.want {
-			return fail("shape", "%s holds %d of %d", f.name, f.has, f.want)
+			return fail(CodeShape, "%s holds %d of %d", f.name, f.has, f.want)
 		}
 	}
 	o := Output{Grad: out.Grad, GradStride: out.GradStride}
@@ -272,57 +272,4 @@ func slowLogProb(p unsafe.Pointer, d DType, n, y int, tau float64, grad []float3
 		}
 	}
 	return a
-}
-
-// Entropy is -sum q log q of every row's softmax(z/T) in nats, and with a non-nil grad (rows of Cols, contiguous)
-// scale[r] * dH/dz. NaN for rows without a softmax.
-func Entropy(m Matrix, tau float64, h []float64, grad []float32, scale []float64) (Stats, error) {
-	probe := Options{Temperature: tau}
-	if err := probe.check(); err != nil {
-		return Stats{}, err
-	}
-	if err := m.check("logits"); err != nil {
-		return Stats{}, err
-	}
-	if len(h) < m.Rows {
-		return Stats{}, fail("shape", "entropy holds %d of %d rows", len(h), m.Rows)
-	}
-	if grad != nil && (len(grad) < m.Rows*m.Cols || (scale != nil && len(scale) < m.Rows)) {
-		return Stats{}, fail("shape", "grad has len %d, scale %d, need rows x V = %d x %d", len(grad), len(scale), m.Rows, m.Cols)
-	}
-	if grad != nil && overlap(grad, &m) {
-		return Stats{}, fail("alias", "grad and logits overlap")
-	}
-	st := Stats{Active: m.Rows}
-	for r := range m.Rows {
-		z := newRefRow(m.row(r), m.DType, m.Cols, tau)
-		var g []float32
-		if grad != nil {
-			g = grad[r*m.Cols : (r+1)*m.Cols]
-		}
-		if !z.finite {
-			h[r] = math.NaN()
-			fillNaN(g)
-			st.NonFinite++
-			continue
-		}
-		sum := 0.0
-		for i := range m.Cols {
-			if y := z.y(i); !math.IsInf(y, -1) {
-				sum -= math.Exp(y-z.s) * (y - z.s)
-			}
-		}
-		h[r] = sum
-		up := 1.0
-		if scale != nil {
-			up = scale[r]
-		}
-		for i := range g {
-			g[i] = 0
-			if a := z.y(i) - z.s; !math.IsInf(a, -1) {
-				g[i] = float32(-math.Exp(a) * (a + sum) * up / tau)
-			}
-		}
-	}
-	return st, nil
 }

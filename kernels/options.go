@@ -32,7 +32,7 @@ func ParseClip(s string) (Clip, error) {
 	case "element_bregman":
 		return ClipBregman, nil
 	}
-	return 0, fail("clip", "unknown clip mode %q: want none, token, element or element_bregman", s)
+	return 0, fail(CodeClip, "unknown clip mode %q: want none, token, element or element_bregman", s)
 }
 
 // Reduction turns the weighted sum S of row losses into one number.
@@ -46,19 +46,26 @@ const (
 	ReduceDenom                      // S / Options.Denominator
 )
 
-// ParseReduction reads sum, batchmean, mean or denom.
-func ParseReduction(s string) (Reduction, error) {
+// Rest is what becomes of the vocabulary outside a support.
+type Rest uint8
+
+// What the rest may become.
+const (
+	// RestBucket makes it one more bucket on both sides. The loss is a lower bound of the full divergence.
+	RestBucket Rest = iota
+	// RestRenormalise leaves it out and scales both sides to 1 on the support: no bound, and 0 for a support of one.
+	RestRenormalise
+)
+
+// ParseRest reads bucket or renormalise.
+func ParseRest(s string) (Rest, error) {
 	switch s {
-	case "sum":
-		return ReduceSum, nil
-	case "", "batchmean":
-		return ReduceBatchMean, nil
-	case "mean":
-		return ReduceMean, nil
-	case "denom":
-		return ReduceDenom, nil
+	case "", "bucket":
+		return RestBucket, nil
+	case "renormalise":
+		return RestRenormalise, nil
 	}
-	return 0, fail("denom", "unknown reduction %q: want sum, batchmean, mean or denom", s)
+	return 0, fail(CodeKind, "unknown rest %q: want bucket or renormalise", s)
 }
 
 // Options of a divergence.
@@ -77,28 +84,28 @@ type Options struct {
 
 func (o *Options) check() error {
 	if !(o.Beta >= 0 && o.Beta <= 1) {
-		return fail("beta", "beta is %v: want a number in [0,1]", o.Beta)
+		return fail(CodeBeta, "beta is %v: want a number in [0,1]", o.Beta)
 	}
 	if !(o.Temperature > 0) || math.IsInf(o.Temperature, 0) || !(float32(1/o.Temperature) > 0) ||
 		math.IsInf(float64(float32(1/o.Temperature)), 0) {
-		return fail("tau", "temperature (tau) is %v: want a finite number above 0", o.Temperature)
+		return fail(CodeTemperature, "temperature (tau) is %v: want a finite number above 0", o.Temperature)
 	}
 	switch {
 	case o.Clip > ClipBregman:
-		return fail("clip", "unknown clip mode %d", o.Clip)
+		return fail(CodeClip, "unknown clip mode %d", o.Clip)
 	case o.Clip == ClipNone && o.ClipValue != 0:
-		return fail("clip", "clip value %v without a clip mode (clip is none)", o.ClipValue)
+		return fail(CodeClip, "clip value %v without a clip mode (clip is none)", o.ClipValue)
 	case o.Clip != ClipNone && !(o.ClipValue > 0):
-		return fail("clip", "clip value is %v: want a number above 0", o.ClipValue)
+		return fail(CodeClip, "clip value is %v: want a number above 0", o.ClipValue)
 	}
 	if o.Reduction > ReduceDenom {
-		return fail("denom", "unknown reduction %d", o.Reduction)
+		return fail(CodeDenominator, "unknown reduction %d", o.Reduction)
 	}
 	if o.Reduction == ReduceDenom && (!(o.Denominator > 0) || math.IsInf(o.Denominator, 1)) {
-		return fail("denom", "denom is %v: want a finite number above 0", o.Denominator)
+		return fail(CodeDenominator, "denom is %v: want a finite number above 0", o.Denominator)
 	}
 	if o.Reduction != ReduceDenom && o.Denominator != 0 {
-		return fail("denom", "denom %v is set but the reduction does not use one", o.Denominator)
+		return fail(CodeDenominator, "denom %v is set but the reduction does not use one", o.Denominator)
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func ParsePolicyReduction(s string) (PolicyReduction, error) {
 	case "constant":
 		return PerConstant, nil
 	}
-	return 0, fail("denom", "unknown policy reduction %q: want token, sequence or constant", s)
+	return 0, fail(CodeDenominator, "unknown policy reduction %q: want token, sequence or constant", s)
 }
 
 // PolicyOptions of PolicyLoss.
@@ -159,42 +159,42 @@ func (b *PolicyBatch) check(o *PolicyOptions, grad []float64) error {
 	n := len(b.LogProbs)
 	switch {
 	case !(o.ClipLow >= 0 && o.ClipLow <= 1) || !(o.ClipHigh >= 0) || !finite(o.ClipHigh):
-		return fail("clip", "clip range is [1-%v, 1+%v]: want a low in [0,1] and a finite high of 0 or above", o.ClipLow, o.ClipHigh)
+		return fail(CodeClip, "clip range is [1-%v, 1+%v]: want a low in [0,1] and a finite high of 0 or above", o.ClipLow, o.ClipHigh)
 	case !(o.KL >= 0) || !finite(o.KL):
-		return fail("beta", "the KL weight is %v: want a finite number, 0 or above", o.KL)
+		return fail(CodeBeta, "the KL weight is %v: want a finite number, 0 or above", o.KL)
 	case o.Reduction > PerConstant || !(o.Denominator >= 0) || !finite(o.Denominator) || (o.Reduction == PerConstant && o.Denominator == 0):
-		return fail("denom", "denom is %v: want a finite number above 0", o.Denominator)
+		return fail(CodeDenominator, "denom is %v: want a finite number above 0", o.Denominator)
 	case len(b.Old) != n:
-		return fail("shape", "%d log-probs but %d old ones", n, len(b.Old))
+		return fail(CodeShape, "%d log-probs but %d old ones", n, len(b.Old))
 	case b.Mask != nil && len(b.Mask) != n:
-		return fail("shape", "%d log-probs but a mask of %d", n, len(b.Mask))
+		return fail(CodeShape, "%d log-probs but a mask of %d", n, len(b.Mask))
 	case o.KL > 0 && len(b.Reference) != n:
-		return fail("shape", "%d log-probs but %d reference ones", n, len(b.Reference))
+		return fail(CodeShape, "%d log-probs but %d reference ones", n, len(b.Reference))
 	case grad != nil && len(grad) < n:
-		return fail("shape", "grad has len %d, need %d", len(grad), n)
+		return fail(CodeShape, "grad has len %d, need %d", len(grad), n)
 	case len(b.Offsets) == 0 || b.Offsets[0] != 0 || b.Offsets[len(b.Offsets)-1] != n:
-		return fail("offsets", "offsets must run from 0 to %d", n)
+		return fail(CodeOffsets, "offsets must run from 0 to %d", n)
 	}
 	seqs := len(b.Offsets) - 1
 	if len(b.Advantage) != seqs || (b.Weights != nil && len(b.Weights) != seqs) {
-		return fail("shape", "%d sequences, %d advantages, %d weights", seqs, len(b.Advantage), len(b.Weights))
+		return fail(CodeShape, "%d sequences, %d advantages, %d weights", seqs, len(b.Advantage), len(b.Weights))
 	}
 	for s := range seqs {
 		if b.Offsets[s+1] < b.Offsets[s] {
-			return fail("offsets", "sequence %d: offsets decrease", s)
+			return fail(CodeOffsets, "sequence %d: offsets decrease", s)
 		}
 		if b.Weights != nil && (!(b.Weights[s] >= 0) || !finite(b.Weights[s])) {
-			return fail("weight", "sequence %d: weight %v: want a finite number, 0 or above", s, b.Weights[s])
+			return fail(CodeWeight, "sequence %d: weight %v: want a finite number, 0 or above", s, b.Weights[s])
 		}
 		for i := b.Offsets[s]; i < b.Offsets[s+1]; i++ {
 			if b.Mask != nil && !b.Mask[i] {
 				continue
 			}
 			if !finite(b.LogProbs[i]) || !finite(b.Old[i]) || (o.KL > 0 && !finite(b.Reference[i])) {
-				return fail("logp", "token %d of sequence %d: a log-probability is not finite", i-b.Offsets[s], s)
+				return fail(CodeLogProb, "token %d of sequence %d: a log-probability is not finite", i-b.Offsets[s], s)
 			}
 			if !finite(b.Advantage[s]) {
-				return fail("weight", "sequence %d: advantage %v is not finite", s, b.Advantage[s])
+				return fail(CodeWeight, "sequence %d: advantage %v is not finite", s, b.Advantage[s])
 			}
 		}
 	}

@@ -22,7 +22,7 @@ func ParsePreference(s string) (PreferenceKind, error) {
 	case "hinge":
 		return Hinge, nil
 	}
-	return 0, fail("kind", "unknown preference loss %q: want sigmoid, ipo or hinge", s)
+	return 0, fail(CodeKind, "unknown preference loss %q: want sigmoid, ipo or hinge", s)
 }
 
 // PreferenceOptions of DPO.
@@ -49,16 +49,16 @@ type PairResult struct {
 // w*Grad/max(pairs,1). A log-probability that is not finite is refused: one bad pair would poison the mean.
 func DPO(p Pairs, o PreferenceOptions, out []PairResult) (float64, error) {
 	if !(o.Beta > 0) || math.IsInf(o.Beta, 1) {
-		return 0, fail("beta", "beta is %v: want a finite number above 0", o.Beta)
+		return 0, fail(CodeBeta, "beta is %v: want a finite number above 0", o.Beta)
 	}
 	if !(o.LabelSmoothing >= 0 && o.LabelSmoothing < 0.5) {
-		return 0, fail("label_smoothing", "label_smoothing is %v: want a number in [0, 0.5)", o.LabelSmoothing)
+		return 0, fail(CodeLabelSmoothing, "label_smoothing is %v: want a number in [0, 0.5)", o.LabelSmoothing)
 	}
 	if o.LabelSmoothing > 0 && o.Kind != Sigmoid {
-		return 0, fail("label_smoothing", "label_smoothing has no meaning for ipo and hinge")
+		return 0, fail(CodeLabelSmoothing, "label_smoothing has no meaning for ipo and hinge")
 	}
 	if o.Kind > Hinge {
-		return 0, fail("kind", "unknown preference loss %d", o.Kind)
+		return 0, fail(CodeKind, "unknown preference loss %d", o.Kind)
 	}
 	n := len(p.PolicyChosen)
 	columns := []struct {
@@ -67,20 +67,20 @@ func DPO(p Pairs, o PreferenceOptions, out []PairResult) (float64, error) {
 	}{{"pc", p.PolicyChosen}, {"pr", p.PolicyRejected}, {"rc", p.ReferenceChosen}, {"rr", p.ReferenceRejected}}
 	for _, c := range columns {
 		if len(c.x) != n {
-			return 0, fail("shape", "%s holds %d pairs, pc %d", c.name, len(c.x), n)
+			return 0, fail(CodeShape, "%s holds %d pairs, pc %d", c.name, len(c.x), n)
 		}
 	}
 	if len(out) < n || (p.Weights != nil && len(p.Weights) != n) {
-		return 0, fail("shape", "%d pairs, room for %d results, %d weights", n, len(out), len(p.Weights))
+		return 0, fail(CodeShape, "%d pairs, room for %d results, %d weights", n, len(out), len(p.Weights))
 	}
 	for i := range n {
 		for _, c := range columns {
 			if v := c.x[i]; math.IsNaN(v) || math.IsInf(v, 0) {
-				return 0, fail("logp", "pair %d: %s is %v", i, c.name, v)
+				return 0, fail(CodeLogProb, "pair %d: %s is %v", i, c.name, v)
 			}
 		}
 		if p.Weights != nil && (!(p.Weights[i] >= 0) || math.IsInf(p.Weights[i], 1)) {
-			return 0, fail("weight", "pair %d: weight %v: want a finite number, 0 or above", i, p.Weights[i])
+			return 0, fail(CodeWeight, "pair %d: weight %v: want a finite number, 0 or above", i, p.Weights[i])
 		}
 	}
 	total := 0.0

@@ -244,6 +244,32 @@ func TestInPlace(t *testing.T) {
 	})
 }
 
+// TestUpstream: it multiplies the gradient and leaves the loss; nil is 1, and 0 is 0.
+func TestUpstream(t *testing.T) {
+	z, w := []float32{1, 2, 3, 0.5}, []float32{1.5, 1, 3, 0}
+	forPaths(t, func(t *testing.T, path string) {
+		o := Options{Beta: 0.5, Temperature: 1, Path: path}
+		loss, plain := one(t, o, z, w)
+		j, err := cachedJSD(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, by := range []float64{0, 1, -0.25} {
+			grad := make([]float32, len(z))
+			b := &Batch{Student: F32Matrix(z, 1, 4), Teacher: F32Matrix(w, 1, 4), Upstream: &by}
+			st, err := j.Run(b, &Output{Grad: grad})
+			if err != nil || st.Loss != loss {
+				t.Fatalf("by %g: loss %g, want %g (%v)", by, st.Loss, loss, err)
+			}
+			for i, g := range grad {
+				if want := by * float64(plain[i]); math.Abs(float64(g)-want) > 1e-7 {
+					t.Errorf("by %g: gradient %d is %g, want %g", by, i, g, want)
+				}
+			}
+		}
+	})
+}
+
 // TestAlignment: rows may start anywhere and be strided; padding columns are not read.
 func TestAlignment(t *testing.T) {
 	const n, rows = 777, 3
@@ -476,33 +502,6 @@ func TestPolicyLoss(t *testing.T) {
 	}
 }
 
-// TestEntropy against the definition and finite differences.
-func TestEntropy(t *testing.T) {
-	z := []float32{1, 2, negInf, 0.5, 0, 0, 0, 0}
-	h, g := make([]float64, 2), make([]float32, 8)
-	if _, err := Entropy(F32Matrix(z, 2, 4), 1.5, h, g, nil); err != nil {
-		t.Fatal(err)
-	}
-	if math.Abs(h[1]-math.Log(4)) > 1e-15 {
-		t.Errorf("uniform: %g", h[1])
-	}
-	for i := range 2 {
-		const d = 1e-2
-		up, down := slices.Clone(z), slices.Clone(z)
-		up[i] += d
-		down[i] -= d
-		a, b := make([]float64, 2), make([]float64, 2)
-		_, _ = Entropy(F32Matrix(up, 2, 4), 1.5, a, nil, nil)
-		_, _ = Entropy(F32Matrix(down, 2, 4), 1.5, b, nil, nil)
-		if fd := (a[0] - b[0]) / float64(up[i]-down[i]); math.Abs(fd-float64(g[i])) > 1e-5 {
-			t.Errorf("entry %d: %g, finite difference %g", i, g[i], fd)
-		}
-	}
-	if g[2] != 0 {
-		t.Error("a masked entry has a gradient")
-	}
-}
-
 // TestTailBound: coarse-graining never increases a divergence.
 func TestTailBound(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
@@ -510,7 +509,7 @@ func TestTailBound(t *testing.T) {
 		z, w := drawRow(rt, "student", n), drawRow(rt, "teacher", n)
 		o := Options{Beta: drawBeta(rt), Temperature: 1}
 		full := ReferenceJSD(widen(z), widen(w), o, nil)
-		j, err := NewTopKJSD(o, rapid.IntRange(1, n).Draw(rt, "k"), false)
+		j, err := NewTopKJSD(o, rapid.IntRange(1, n).Draw(rt, "k"), RestBucket)
 		if err != nil {
 			rt.Fatal(err)
 		}

@@ -16,34 +16,41 @@ type SparseTeacher struct {
 
 // SparseJSD is the divergence of a dense student from a sparse teacher.
 type SparseJSD struct {
-	opt    Options
-	renorm bool
-	pool   runPool
+	opt  Options
+	rest Rest
+	pool runPool
 }
 
-// NewSparseJSD compares k+1 buckets: the teacher's ids and the rest of the vocabulary, whose teacher mass is 1 - sum
-// exp(logprob) and whose student mass is summed exactly over the complement. The result is a lower bound of the full
-// divergence. With renormalise both sides are scaled to 1 on the ids instead: no bound, and 0 for k = 1.
-func NewSparseJSD(o Options, renormalise bool) (*SparseJSD, error) {
-	if err := o.check(); err != nil {
+// NewSparseJSD compares the teacher's ids and the rest of the vocabulary, whose teacher mass is 1 - sum exp(logprob) and
+// whose student mass is summed exactly over the complement.
+func NewSparseJSD(o Options, rest Rest) (*SparseJSD, error) {
+	if err := checkSupported(&o, rest); err != nil {
 		return nil, err
 	}
-	return &SparseJSD{opt: o, renorm: renormalise}, nil
+	return &SparseJSD{opt: o, rest: rest}, nil
+}
+
+// checkSupported validates the options of a divergence on a support.
+func checkSupported(o *Options, rest Rest) error {
+	if rest > RestRenormalise {
+		return fail(CodeKind, "unknown rest %d", rest)
+	}
+	return o.check()
 }
 
 // SparseBatch is the input of a sparse divergence.
 type SparseBatch struct {
-	Student   Matrix
-	Teacher   SparseTeacher
-	Labels    []int32
-	Weights   []float32
-	GradScale float64
+	Student  Matrix
+	Teacher  SparseTeacher
+	Labels   []int32   // [rows] or nil; IgnoreIndex leaves a row out
+	Weights  []float32 // [rows] or nil; finite and >= 0
+	Upstream *float64  // multiplies the gradient, for a loss that is a part of another; nil: 1
 }
 
 // massTolerance is by how much a row's log mass may exceed 0 through rounding of float32 or bfloat16 log-probabilities.
 const massTolerance = 1e-3
 
-func (b *SparseBatch) check(renorm bool) error {
+func (b *SparseBatch) check(rest Rest) error {
 	if err := b.Student.check("student"); err != nil {
 		return err
 	}
@@ -52,21 +59,21 @@ func (b *SparseBatch) check(renorm bool) error {
 	}
 	t := &b.Teacher
 	if len(t.IDs) != len(t.LogProbs) {
-		return fail("shape", "%d ids but %d log-probabilities (logp)", len(t.IDs), len(t.LogProbs))
+		return fail(CodeShape, "%d ids but %d log-probabilities (logp)", len(t.IDs), len(t.LogProbs))
 	}
 	if len(t.Offsets) != b.Student.Rows+1 {
-		return fail("offsets", "%d offsets for %d rows: want one more than rows", len(t.Offsets), b.Student.Rows)
+		return fail(CodeOffsets, "%d offsets for %d rows: want one more than rows", len(t.Offsets), b.Student.Rows)
 	}
 	if t.Offsets[0] != 0 {
-		return fail("offsets", "the first offset is %d, want 0", t.Offsets[0])
+		return fail(CodeOffsets, "the first offset is %d, want 0", t.Offsets[0])
 	}
 	for r := range b.Student.Rows {
 		if t.Offsets[r+1] < t.Offsets[r] {
-			return fail("offsets", "row %d: offsets decrease from %d to %d", r, t.Offsets[r], t.Offsets[r+1])
+			return fail(CodeOffsets, "row %d: offsets decrease from %d to %d", r, t.Offsets[r], t.Offsets[r+1])
 		}
 	}
 	if end := t.Offsets[b.Student.Rows]; end != len(t.IDs) {
-		return fail("offsets", "the last offset is %d, there are %d ids", end, len(t.IDs))
+		return fail(CodeOffsets, "the last offset is %d, there are %d ids", end, len(t.IDs))
 	}
 	seen := make([]uint64, b.Student.Cols/64+1)
 	for r := range b.Student.Rows {
@@ -74,7 +81,7 @@ func (b *SparseBatch) check(renorm bool) error {
 			continue
 		}
 		ids, lp := t.row(r)
-		if err := checkSupport(r, ids, lp, b.Student.Cols, renorm, seen); err != nil {
+		if err := checkSupport(r, ids, lp, b.Student.Cols, rest, seen); err != nil {
 			return err
 		}
 	}
@@ -87,7 +94,7 @@ func (t *SparseTeacher) row(r int) ([]int32, []float32) {
 }
 
 // checkSupport validates one row; seen is an all-zero bitmap of the vocabulary and is left so.
-func checkSupport(r int, ids []int32, lp []float32, v int, renorm bool, seen []uint64) (err error) {
+func checkSupport(r int, ids []int32, lp []float32, v int, rest Rest, seen []uint64) (err error) {
 	marked := 0
 	defer func() {
 		for _, id := range ids[:marked] {
@@ -96,29 +103,30 @@ func checkSupport(r int, ids []int32, lp []float32, v int, renorm bool, seen []u
 	}()
 	for i, id := range ids {
 		if id < 0 || int(id) >= v {
-			return fail("ids", "row %d: id %d is out of range, V=%d", r, id, v)
+			return fail(CodeIDs, "row %d: id %d is out of range, V=%d", r, id, v)
 		}
 		if seen[id/64]>>(id%64)&1 == 1 {
-			return fail("ids", "row %d: id %d is a duplicate", r, id)
+			return fail(CodeIDs, "row %d: id %d is a duplicate", r, id)
 		}
 		seen[id/64] |= 1 << (id % 64)
 		marked = i + 1
 		if x := float64(lp[i]); math.IsNaN(x) || math.IsInf(x, 1) {
-			return fail("logp", "row %d: log-probability at index %d is %v", r, i, x)
+			return fail(CodeLogProb, "row %d: log-probability at index %d is %v", r, i, x)
 		}
 	}
+	renorm := rest == RestRenormalise
 	if renorm && len(ids) == 0 {
-		return fail("ids", "row %d: the support is empty, nothing to renormalise", r)
+		return fail(CodeIDs, "row %d: the support is empty, nothing to renormalise", r)
 	}
 	mass := logSum(len(lp), func(i int) float64 { return float64(lp[i]) })
 	if renorm && math.IsInf(mass, -1) {
-		return fail("logp", "row %d: every log-probability is -Inf, nothing to renormalise", r)
+		return fail(CodeLogProb, "row %d: every log-probability is -Inf, nothing to renormalise", r)
 	}
 	if !renorm && mass > massTolerance {
-		return fail("mass", "row %d: the log-probabilities' mass exceeds 1 (log mass %.4g): logits?", r, mass)
+		return fail(CodeMass, "row %d: the log-probabilities' mass exceeds 1 (log mass %.4g): logits?", r, mass)
 	}
 	if renorm && slices.Max(lp) > massTolerance {
-		return fail("mass", "row %d: a probability exceeds 1 (log-probability %v): logits?", r, slices.Max(lp))
+		return fail(CodeMass, "row %d: a probability exceeds 1 (log-probability %v): logits?", r, slices.Max(lp))
 	}
 	return nil
 }
@@ -141,7 +149,7 @@ func logSum(n int, x func(int) float64) float64 {
 
 // Run computes the loss and whatever out asks for; see JSD.Run. TeacherLSE is not filled.
 func (j *SparseJSD) Run(b *SparseBatch, out *Output) (Stats, error) {
-	err := b.check(j.renorm)
+	err := b.check(j.rest)
 	if err == nil {
 		err = out.check(&b.Student)
 	}
@@ -153,9 +161,11 @@ func (j *SparseJSD) Run(b *SparseBatch, out *Output) (Stats, error) {
 		rest := math.Log(max(0, tailMass(lp)))
 		return ids, func(i int) float64 { return float64(lp[i]) }, rest, nil
 	}
-	job := bucketJob{opt: &j.opt, student: &b.Student, out: out, weights: b.Weights, renorm: j.renorm, gradScale: b.GradScale, support: support}
+	job := bucketJob{
+		opt: &j.opt, student: &b.Student, out: out, weights: b.Weights, rest: j.rest, upstream: b.Upstream, support: support,
+	}
 	st, err := job.run(&j.pool, b.Labels)
-	if !j.renorm {
+	if j.rest == RestBucket {
 		for r := range b.Student.Rows {
 			_, lp := b.Teacher.row(r)
 			if (b.Labels == nil || b.Labels[r] != IgnoreIndex) && tailMass(lp) < 0 {
@@ -188,22 +198,22 @@ func tailMass(lp []float32) float64 {
 
 // TopKJSD is the divergence on the student's own k most probable entries, the teacher dense.
 type TopKJSD struct {
-	opt    Options
-	k      int
-	renorm bool
-	pool   runPool
+	opt  Options
+	k    int
+	rest Rest
+	pool runPool
 }
 
-// NewTopKJSD keeps the k largest student logits of a row, ties to the lower index, and treats the rest as one bucket
-// on both sides, or renormalises both sides. The support is a constant for the gradient. k above V means V.
-func NewTopKJSD(o Options, k int, renormalise bool) (*TopKJSD, error) {
-	if err := o.check(); err != nil {
+// NewTopKJSD keeps the k largest student logits of a row, ties to the lower index. The support is a constant for the
+// gradient. k above V means V.
+func NewTopKJSD(o Options, k int, rest Rest) (*TopKJSD, error) {
+	if err := checkSupported(&o, rest); err != nil {
 		return nil, err
 	}
 	if k < 1 {
-		return nil, fail("k", "k is %d: want at least 1", k)
+		return nil, fail(CodeK, "k is %d: want at least 1", k)
 	}
-	return &TopKJSD{opt: o, k: k, renorm: renormalise}, nil
+	return &TopKJSD{opt: o, k: k, rest: rest}, nil
 }
 
 // Run computes the loss and whatever out asks for; see JSD.Run.
@@ -216,26 +226,29 @@ func (j *TopKJSD) Run(b *Batch, out *Output) (Stats, error) {
 		err = out.check(&b.Student)
 	}
 	if err == nil && b.Vocab > 0 && b.Vocab < b.Student.Cols {
-		err = fail("shape", "a valid-vocabulary limit is not supported with a top-k support")
+		err = fail(CodeShape, "a valid-vocabulary limit is not supported with a top-k support")
 	}
 	if err != nil || b.Student.Rows == 0 {
 		return Stats{}, err
 	}
 	support := func(row int, z *refRow) ([]int32, func(i int) float64, float64, error) {
 		t := newRefRow(b.Teacher.row(row), b.Teacher.DType, v, j.opt.Temperature)
-		ids := TopK(&b.Student, row, j.k)
+		ids := topK(&b.Student, row, j.k)
 		if !t.finite {
 			return nil, nil, 0, errNonFinite
 		}
 		lp := func(i int) float64 { return t.y(int(ids[i])) - t.s }
 		return ids, lp, t.complement(ids), nil
 	}
-	job := bucketJob{opt: &j.opt, student: &b.Student, teacher: &b.Teacher, out: out, weights: b.Weights, renorm: j.renorm, gradScale: b.GradScale, support: support}
+	job := bucketJob{
+		opt: &j.opt, student: &b.Student, teacher: &b.Teacher, out: out, weights: b.Weights, rest: j.rest,
+		upstream: b.Upstream, support: support,
+	}
 	return job.run(&j.pool, b.Labels)
 }
 
-// TopK lists the indices of the k largest entries of a row in ascending order; among equals the lowest win.
-func TopK(m *Matrix, row, k int) []int32 {
+// topK lists the indices of the k largest entries of a row in ascending order; among equals the lowest win.
+func topK(m *Matrix, row, k int) []int32 {
 	n := m.Cols
 	k = min(k, n)
 	ids := make([]int32, n)
@@ -314,14 +327,14 @@ type bucketJob struct {
 	student, teacher *Matrix
 	out              *Output
 	weights          []float32
-	renorm           bool
-	gradScale        float64
+	rest             Rest
+	upstream         *float64
 	scale            float64
 	// support gives a row's ids, the teacher's log-probability of each and its log-mass elsewhere.
 	support func(row int, z *refRow) ([]int32, func(i int) float64, float64, error)
 }
 
-var errNonFinite = fail("nonfinite", "the row has no softmax")
+var errNonFinite = fail(CodeNonFinite, "the row has no softmax")
 
 func (q *bucketJob) run(pool *runPool, labels []int32) (Stats, error) {
 	r := pool.get(nil)
@@ -329,8 +342,8 @@ func (q *bucketJob) run(pool *runPool, labels []int32) (Stats, error) {
 	r.start(q.student.Rows, labels)
 	denom := q.opt.denominator(len(r.active), q.student.Cols)
 	q.scale = 1 / denom
-	if q.gradScale != 0 {
-		q.scale *= q.gradScale
+	if q.upstream != nil {
+		q.scale *= *q.upstream
 	}
 	r.job = q
 	clearIgnored(q.out, q.student, labels)
@@ -375,7 +388,7 @@ func (q *bucketJob) buckets(res *rowResult, z *refRow, ids []int32, lp func(int)
 	}
 	restZ := math.Inf(-1)
 	bregman := o.Clip != ClipElement
-	if q.renorm {
+	if q.rest == RestRenormalise {
 		sa := logSum(len(a), func(i int) float64 { return a[i] })
 		sb := logSum(len(b), func(i int) float64 { return b[i] })
 		if math.IsInf(sa, -1) || math.IsInf(sb, -1) {
@@ -418,7 +431,7 @@ func (q *bucketJob) buckets(res *rowResult, z *refRow, ids []int32, lp func(int)
 		return
 	}
 	clear(grad)
-	if !q.renorm && !math.IsInf(restZ, -1) {
+	if q.rest == RestBucket && !math.IsInf(restZ, -1) {
 		rest := g[len(g)-1]
 		for i := range grad {
 			y := z.y(i) - z.s

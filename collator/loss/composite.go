@@ -1,7 +1,6 @@
 package loss
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/nat-go/nat-go/kernels"
@@ -50,7 +49,7 @@ type DPO struct {
 type SDPO struct {
 	Student, Teacher kernels.Matrix
 	TopK             *kernels.SparseTeacher // in place of Teacher: top log-probabilities, the rest of the vocabulary one bucket
-	TopKTemperature  float64                // that TopK was taken at; 0 means 1, as servers answer. The student's has to be the same
+	TopKTemperature  float64                // that TopK was taken at, which the student's has to be; servers answer at 1
 	PairWeight       []float32              // [P] or nil
 }
 
@@ -401,7 +400,7 @@ func (s *SDPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 	jo := o.JSD
 	jo.Reduction, jo.Denominator, jo.Workers = kernels.ReduceDenom, total, o.Workers
 	out := &kernels.Output{Grad: grads.Student}
-	if o.SDPOWeight == 0 { // a GradScale of 0 would mean 1
+	if o.SDPOWeight == 0 { // no gradient, whatever the rows hold
 		clear(grads.Student)
 		out.Grad = nil
 	}
@@ -416,19 +415,22 @@ func (s *SDPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 
 func (s *SDPO) jsd(o kernels.Options, scale float64, out *kernels.Output) (kernels.Stats, error) {
 	if s.TopK != nil {
-		at := cmp.Or(s.TopKTemperature, 1)
-		if float32(o.Temperature) != float32(at) {
-			return kernels.Stats{}, fmt.Errorf("the teacher's top-k log-probs were taken at temperature %g and the student would be at %g: log-probs can't be brought to another one, so set the temperature to %g, or give teacher_logits", at, o.Temperature, at)
+		if at := s.TopKTemperature; float32(o.Temperature) != float32(at) {
+			return kernels.Stats{}, fmt.Errorf("the teacher's top-k log-probs were taken at temperature %g and the student "+
+				"would be at %g: log-probs can't be brought to another one, so set the temperature to %g, or give teacher_logits",
+				at, o.Temperature, at)
 		}
-		j, err := kernels.NewSparseJSD(o, false)
+		j, err := kernels.NewSparseJSD(o, kernels.RestBucket)
 		if err != nil {
 			return kernels.Stats{}, err
 		}
-		return j.Run(&kernels.SparseBatch{Student: s.Student, Teacher: *s.TopK, Weights: s.PairWeight, GradScale: scale}, out)
+		b := &kernels.SparseBatch{Student: s.Student, Teacher: *s.TopK, Weights: s.PairWeight, Upstream: &scale}
+		return j.Run(b, out)
 	}
 	j, err := kernels.NewJSD(o)
 	if err != nil {
 		return kernels.Stats{}, err
 	}
-	return j.Run(&kernels.Batch{Student: s.Student, Teacher: s.Teacher, Weights: s.PairWeight, GradScale: scale}, out)
+	b := &kernels.Batch{Student: s.Student, Teacher: s.Teacher, Weights: s.PairWeight, Upstream: &scale}
+	return j.Run(b, out)
 }

@@ -139,6 +139,7 @@ func (d *Dump) readSDPO(c *columns) {
 		if c.err == nil {
 			s.TopK, d.Unscored, c.err = sparse(ids, logps, shape, s.PairWeight, s.Student.Cols)
 		}
+		s.TopKTemperature = 1
 		if t := c.floats("pair_teacher_temperature", 1); len(t) == 1 {
 			s.TopKTemperature = float64(t[0])
 		}

@@ -21,6 +21,8 @@ type RowsRequest struct {
 	Clip             string // none, token, element or element_bregman
 	ClipValue        float64
 	Normalize        string // none or beta
+	TopK             int    // above 0: only the student's k most probable entries of a row are compared one by one
+	Rest             string // bucket or renormalise: what becomes of the others, with TopK
 	Vocab            int    // above 0: the leading columns that are vocabulary; sides of different width need it
 	Sum              bool   // total and gradient are of sum(w*loss), not of sum(w*loss)/sum(w)
 	Workers          int
@@ -113,7 +115,7 @@ func Rows(q RowsRequest) (*RowsResult, error) {
 		o.Reduction, o.Denominator = kernels.ReduceDenom, weight
 		scale = 1 / weight
 	}
-	j, err := kernels.NewJSD(o)
+	jsd, err := q.divergence(o)
 	if err != nil {
 		return nil, err
 	}
@@ -122,14 +124,21 @@ func Rows(q RowsRequest) (*RowsResult, error) {
 		n = rows * q.Student.Cols
 	}
 	res := &RowsResult{RowLoss: make([]float64, max(rows, 0)), Grad: make([]float32, n)}
-	st, err := j.Run(&kernels.Batch{Student: q.Student, Teacher: q.Teacher, Vocab: q.Vocab, Labels: q.Labels, Weights: q.Weights},
-		&kernels.Output{RowLoss: res.RowLoss, Grad: res.Grad})
+	st, err := jsd.Run(
+		&kernels.Batch{Student: q.Student, Teacher: q.Teacher, Vocab: q.Vocab, Labels: q.Labels, Weights: q.Weights},
+		&kernels.Output{RowLoss: res.RowLoss, Grad: res.Grad},
+	)
 	if err != nil {
 		return nil, err
 	}
 	res.Totals = RowsTotals{
 		Weight: weight, Rows: rows, Active: st.Active, NonFinite: st.NonFinite, Infinite: st.Infinite,
-		Clipped: st.Clipped, Exact: st.Exact, Path: j.Path(),
+		Clipped: st.Clipped, Exact: st.Exact, Path: "float64",
+	}
+	if dense, ok := jsd.(*kernels.JSD); ok {
+		res.Totals.Path = dense.Path()
+	} else {
+		res.Totals.Exact = st.Active
 	}
 	res.Totals.Sum = Number(st.Loss / scale)
 	if weight > 0 {
@@ -137,6 +146,23 @@ func Rows(q RowsRequest) (*RowsResult, error) {
 	}
 	res.Totals.Findings = append(findings(&o), spoiled(st, res.RowLoss)...)
 	return res, nil
+}
+
+// divergence is that of whole rows or of a top-k support.
+func (q *RowsRequest) divergence(o kernels.Options) (interface {
+	Run(*kernels.Batch, *kernels.Output) (kernels.Stats, error)
+}, error,
+) {
+	rest, err := kernels.ParseRest(q.Rest)
+	switch {
+	case err != nil:
+		return nil, err
+	case q.TopK != 0:
+		return kernels.NewTopKJSD(o, q.TopK, rest)
+	case rest != kernels.RestBucket:
+		return nil, fmt.Errorf("the rest is %s, and no top-k is set: whole rows have no rest", q.Rest)
+	}
+	return kernels.NewJSD(o)
 }
 
 // spoiled says which rows have no finite loss.

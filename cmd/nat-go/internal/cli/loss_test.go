@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -142,6 +143,43 @@ func TestLossJSD(t *testing.T) {
 	}
 }
 
+// TestLossJSDTopK compares the student's two most probable of four entries, the rest as one bucket or left out.
+func TestLossJSDTopK(t *testing.T) {
+	dir := t.TempDir()
+	in, out := filepath.Join(dir, "in.safetensors"), filepath.Join(dir, "out.safetensors")
+	student, teacher := []float32{2, -1, 0.5, 0}, []float32{1, 1, -0.5, 2} // the student's two are 0 and 2
+	rest := func(x []float32) float32 { return float32(math.Log(math.Exp(float64(x[1])) + math.Exp(float64(x[3])))) }
+	buckets := func(x []float32) []float32 { return []float32{x[0], x[2], rest(x)} }
+	for _, c := range []struct {
+		rest    string
+		support func(x []float32) []float32
+	}{
+		{"bucket", buckets},
+		{"renormalise", func(x []float32) []float32 { return buckets(x)[:2] }},
+	} {
+		t.Run(c.rest, func(t *testing.T) {
+			save(t, in, tensors.Of("student_logits", student, 1, 4), tensors.Of("teacher_logits", teacher, 1, 4))
+			totals, _ := runLoss(t, 0, "jsd", "--input", in, "--output", out, "--jsd-beta", "0.3", "--top-k", "2", "--top-k-rest", c.rest)
+			want := jsd(c.support(student), c.support(teacher), 0.3)
+			if got := totals["loss"].(float64); math.Abs(got-want) > 1e-6 || totals["path"] != "float64" {
+				t.Errorf("loss %g on path %v, want %g", got, totals["path"], want)
+			}
+			_, grad := read(t, out, "grad")
+			for i := range student {
+				const h = 1.0 / 256
+				moved := func(by float32) float64 {
+					x := slices.Clone(student)
+					x[i] += by
+					return jsd(c.support(x), c.support(teacher), 0.3)
+				}
+				if want := (moved(h) - moved(-h)) / (2 * h); math.Abs(grad[i]-want) > 1e-5 {
+					t.Errorf("gradient %d is %g, finite difference %g", i, grad[i], want)
+				}
+			}
+		})
+	}
+}
+
 func TestLossJSDOfBadRows(t *testing.T) {
 	in := filepath.Join(t.TempDir(), "in.safetensors")
 	nan := float32(math.NaN())
@@ -155,6 +193,9 @@ func TestLossJSDOfBadRows(t *testing.T) {
 		"clip mode":         {"--clip", "some"},
 		"want mean or sum":  {"--reduction", "max"},
 		"want none or beta": {"--normalize", "x"},
+		"k is -1":           {"--top-k", "-1"},
+		"no top-k is set":   {"--top-k-rest", "renormalise"},
+		"unknown rest":      {"--top-k", "1", "--top-k-rest", "x"},
 		"no such file":      {"--input", in + "x"},
 		"not a file":        {"--input", filepath.Dir(in)},
 	} {
