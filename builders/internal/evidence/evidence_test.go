@@ -136,6 +136,51 @@ func TestBlind(t *testing.T) {
 	}
 }
 
+// What strangers.py ran, of names that no other set has, in two halves: at first sight, before a rule was changed for
+// the first half, 0.82 of both halves' failures were found. Nobody looks at a text of the second.
+func TestStrangers(t *testing.T) {
+	for name, least := range map[string]score{
+		"strangers-dev": {found: 237, failed: 239, fine: 78},
+		"strangers":     {found: 196, failed: 218, fine: 94},
+	} {
+		if s, families := measure(t, name); s.found < least.found || s.wrong > least.wrong || s.failed != least.failed {
+			t.Errorf("%s: %+v, want %+v at least\n%s", name, s, least, table(s, families))
+		}
+	}
+}
+
+// TestShapes: what stands around an error tells it from a text that has the same words.
+func TestShapes(t *testing.T) {
+	for _, c := range []struct {
+		text   string
+		failed bool
+	}{
+		{"[ERROR] no room in the vault", true},
+		{"[ERROR] no room in the vault\n[INFO] trying another vault\n[INFO] stored", false},
+		{"The function raised VaultError: no room", true},
+		{"The tool failed with DoesNotExist: vault 7", true},
+		{"Our handbook says when the vault raised its fees: never.", false},
+		{"InvalidVault: vault 7 has two doors", true},
+		{"⚠️ VaultError: no room", true},
+		{"InvalidVault: vault 7\nThe class is made by the factory.\nIt is part of the package vaults.", false},
+		{"Vault check failed: door 7 does not close\n  at door 7", true},
+		{`{"code": 1, "msg": "the vault has no such door", "data": null}`, true},
+		{`{"code": 1, "msg": "success", "data": null}`, false},
+		{`{"code": 1, "msg": "the vault has no such door", "data": {"door": 6}}`, false},
+		{`{"code": 200, "msg": "the vault has no such door", "data": null}`, false},
+		{`{"status_code": 400, "detail": "door must be a number", "extra": [{"key": "door"}]}`, true},
+		{`{"id": 7, "status_code": 400, "detail": "door must be a number", "host": "a"}`, false},
+		{"no element found: line 1, column 3", true},
+		{"vault: unknown option '--door'\nusage: vault [OPTION]\n" + strings.Repeat("  --x  a thing\n", 40), true},
+		{"[INFO] building\n[INFO] BUILD FAILURE\n[ERROR] door 7\n[ERROR] see the manual", true},
+		{"[INFO] building\n[INFO] BUILD FAILURE\n[ERROR] door 7\nIt was built at the second try", false},
+	} {
+		if got := Read(c.text, Call{}); got.Failed != c.failed {
+			t.Errorf("%q: %+v", c.text, got)
+		}
+	}
+}
+
 // TestVoice: what tells a program's complaint from its output is who speaks, of what, and how much of the text it is.
 func TestVoice(t *testing.T) {
 	for _, c := range []struct {

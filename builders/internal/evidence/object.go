@@ -420,7 +420,11 @@ func (o *object) evidence() (key, rule string, certain bool) {
 			n, ok = int64(s[0]-'0')*100, true
 		}
 		if ok && n >= 400 && n <= 599 && explained {
-			return k, "status_object", false
+			// RFC 9457: a problem has a title or details, and what members it likes beside them.
+			return k, "status_object", o.text("detail", "title") != "" && k != "code"
+		}
+		if ok && n != 0 && (n < 100 || n > 399) && o.refusesData() {
+			return k, "status_object", true
 		}
 	}
 	for _, k := range errorKeys {
@@ -464,6 +468,15 @@ func (o *object) evidence() (key, rule string, certain bool) {
 		return "found", "status_object", true
 	}
 	return "", "", false
+}
+
+// refusesData reports whether an object of a code, a message and data has no data, and doesn't say that all is well.
+func (o *object) refusesData() bool {
+	said, none := o.text("message", "msg"), false
+	for _, k := range []string{"data", "result"} {
+		none = none || o.by[k] != nil && !Truthy(o.by[k])
+	}
+	return none && said != "" && !done().MatchString(said) && !nothing().MatchString(said)
 }
 
 // badCode is a code of an error, in capitals or camel case.

@@ -1,6 +1,9 @@
 package evidence
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // A program that a command line runs speaks in its own name, and what it says last is about the call: "find: unknown
 // predicate". What it says besides errors is known by a few words.
@@ -21,6 +24,10 @@ var (
 		`.{1,80}: (?:error|Error|ERROR): \S.*)$`)
 )
 
+// declines is a first line that says that what the command asks for can't be had; what follows explains it.
+var declines = lazy(`^(?:[^:]{1,120} (?:is|are) not (?:permitted|recogni[sz]ed)\.?|` +
+	`[Nn]o (?:[\w-]+ ){1,3}(?:running|connected|reachable|responding|listening) (?:on|at|to) \S.*)$`)
+
 // voice reads the last words of a program in a text that no other rule knows.
 func (c Call) voice(t *text) Finding {
 	command := c.command()
@@ -35,6 +42,9 @@ func (c Call) voice(t *text) Finding {
 	}
 	if len(t.head) > 1 && t.document("program_message") != "" {
 		return Finding{}
+	}
+	if l := t.head[0]; len(t.head) <= fewLines && declines().MatchString(l) && t.paragraphs() == 0 {
+		return failed("program_message", l)
 	}
 	for i := len(t.tail) - 1; i >= 0; i-- {
 		l := t.tail[i]
@@ -65,7 +75,8 @@ func (c Call) complaint(t *text, command string) Finding {
 	}
 	l := t.head[0]
 	m := signed().FindStringSubmatch(l)
-	if m == nil || len(t.head) > fewLines || !starts(command, m[1]) {
+	long := len(t.head) > fewLines && !slices.ContainsFunc(t.head[1:fewLines], usedSo)
+	if m == nil || long || !starts(command, m[1]) {
 		return c.misused(t, command)
 	}
 	said, _, _ := strings.Cut(inBrackets().ReplaceAllString(m[2], ""), ". ")

@@ -220,6 +220,8 @@ func (t *text) strongest() Finding {
 	return Finding{}
 }
 
+const anyException = `(?:` + exceptionName + `|` + spelledName + `)`
+
 const exceptionName = `(?:[A-Za-z_][\w$]*(?:\.|::))*[A-Za-z_]\w*(?:Error|Exception|Interrupt|Failure|Fault|` +
 	`Violation|Warning)`
 
@@ -324,7 +326,7 @@ func (t *text) traceback() Finding {
 	if len(t.tail) >= 3 && strings.HasPrefix(t.last(), "Node.js v") {
 		return failed("traceback", t.errorLine())
 	}
-	if namedError().MatchString(t.head[0]) {
+	if first := bare(t.head[0]); namedError().MatchString(first) || spelledError().MatchString(first) {
 		rest := t.head[1:]
 		switch {
 		case len(rest) == 0:
@@ -339,6 +341,26 @@ func (t *text) traceback() Finding {
 		return failed("traceback", l)
 	}
 	return Finding{}
+}
+
+// spelledName is an exception's name that says what is wrong, and ends in no word for errors: InvalidToken,
+// DoesNotExist.
+const spelledName = `(?:[A-Za-z_]\w*(?:\.|::))*` +
+	`(?:(?:[A-Z][a-z0-9]*)*(?:Invalid|Bad|Missing|Unknown|Undefined|Unsupported|Unexpected|` +
+	`Malformed|Illegal|Duplicate|NoSuch|TooMany|TooLarge|Cannot)(?:[A-Z][a-z0-9]*)+|` +
+	`(?:[A-Z][a-z0-9]*)+(?:Not[A-Z][a-z]+|AlreadyExists|Denied|Refused|Exceeded|Expired|Mismatch|Unavailable|` +
+	`Unreachable|Timeout|TimedOut|Conflict|Failed|Overflow|Rejected|Forbidden|Unauthorized)|` +
+	`(?:[A-Z][a-z0-9]*)*ErrorReturnCode_\d+)`
+
+var spelledError = lazy(`^` + spelledName + `(?:\(.*\)$|: \S.*$|:$)`)
+
+// bare is a line without the mark that some tools put before an error.
+func bare(l string) string {
+	rest := strings.TrimLeft(l, "⚠❗❕🔴🛑💥‼\ufe0f ")
+	if rest == "" || len(rest) == len(strings.TrimLeft(l, " ")) {
+		return l
+	}
+	return rest
 }
 
 // errorLine is the first line that names an error.
@@ -388,9 +410,40 @@ var boxed = lazy(`(?m)^[│|] Error: .*$`)
 // cross is a mark before what went wrong.
 var cross = lazy(`^(?:×|✗|✘|✖|❌|⛔|🚫)\s+[A-Za-z]`)
 
+// tagged is a level in brackets before what went wrong, as a tool's own log writes it; raises is a sentence that names
+// the exception that something raised.
+var (
+	tagged = lazy(`(?i)^\[(?:error|fatal|failed|failure|exception)\]:?\s+\S`)
+	raises = lazy(`^(?:The |Your |An? |This )?(?:[\w.()'"` + "`" + `-]+ ){0,4}(?:raised|threw|thrown|throws|` +
+		`(?:failed|ended|exited|crashed|aborted|died|stopped) with|hit|got|caught|encountered|ran into)` +
+		`(?: an?| the)?(?: \w+)?(?: (?:exception|error))?:? ` + anyException + `(?:: |\(|\.|$)|` +
+		`^Unexpected ` + anyException + `: |` +
+		`^while (?:parsing|scanning|constructing) an? [a-z ]+$`)
+	ended  = lazy(`^[A-Z]\w*(?: \w+){0,3} (?:failed|crashed|aborted|errored):\s+\S`)
+	anyTag = lazy(`^\[[A-Za-z]+\]`)
+)
+
+// sole reports whether the first line's tag is the only one, on a text of a few lines: a tool's answer, not a log.
+func (t *text) sole() bool {
+	const most = 6 // lines
+	if len(t.head) > most || len(t.all) > 2000 || t.paragraphs() > 0 {
+		return false
+	}
+	return !slices.ContainsFunc(t.head[1:], func(l string) bool {
+		return anyTag().MatchString(l) || logLine().MatchString(l)
+	})
+}
+
 // prefix reads a text that begins with Error: and is its explanation.
 func (t *text) prefix() Finding {
 	if cross().MatchString(t.head[0]) && t.startingLike(t.head[0]) == 1 {
+		return failed("error_prefix", t.head[0])
+	}
+	if l := t.head[0]; ended().MatchString(l) && !told().MatchString(l) && t.sole() && !counts().MatchString(l) {
+		return failed("error_prefix", l)
+	}
+	if tagged().MatchString(t.head[0]) && t.sole() || raises().MatchString(t.head[0]) && t.paragraphs() == 0 &&
+		len(t.head) <= 12 {
 		return failed("error_prefix", t.head[0])
 	}
 	if t.last() == "╵" {
@@ -483,7 +536,10 @@ var (
 		`(?:stat|lstat|open|read|write|mkdir|remove|exec|fork/exec|chdir|rename|unlink|listen tcp|lookup) \S[^:]*: ` +
 		`(?:no such|permission|file exists|is a directory|not a directory|connection|address|operation|invalid|` +
 		`executable file|too many|input/output|i/o) .*|[a-z][\w-]{1,20} error: \S.*|CMake Error\b.*|` +
-		`[0-9A-Fa-f]{8,}:error:[0-9A-F]{8}:.*|\S*(?:\.sh|\bbash|\bdash|\bsh|\bzsh|\bksh): (?:line )?\d+: \S.*|` +
+		`[0-9A-Fa-f]{8,}:error:[0-9A-F]{8}:.*|[Ee]rror \d{1,5} ?: \S.*|` +
+		`\S{1,200}:(?:cannot|can't|could not|unable to|no such) \S.*|` +
+		`\s*\S{1,200} - (?:No such file or directory|Permission denied|Not a directory|Is a directory|` +
+		`[Nn]o (?:response|answer|reply))\b.*|\S*(?:\.sh|\bbash|\bdash|\bsh|\bzsh|\bksh): (?:line )?\d+: \S.*|` +
 		`.{1,200} (?:failed|refused): (?:[Cc]onnection|[Nn]o |[Pp]ermission|[Nn]etwork|[Hh]ost|[Oo]peration).*|` +
 		`\d+ out of \d+ hunks? (?:FAILED|ignored).*|Hunk #\d+ FAILED .*|` +
 		`\S+: patch does not apply|g?make(?:\[\d+\])?: \*\*\* .*|npm (?:ERR!|error) .*|exit status [1-9]\d*|` +
@@ -507,7 +563,8 @@ var (
 		`ERROR: LoadError: .*|The connection to the server \S+ was refused.*)$`)
 	gitLine = lazy(`^git: '[^']+' is not a git command\.`)
 	// What a program adds to its complaint.
-	more = lazy(`^(?:\s|Candidate |Missing |Reason: |Details?: |Location: |Failed validating |On instance|` +
+	more = lazy(`^(?:\s|This error |` +
+		`Candidate |Missing |Reason: |Details?: |Location: |Failed validating |On instance|` +
 		`Specify |No |Perhaps |Maybe |Was |Were |Got: |Expected: |- (?:method|waiting|navigating)|` +
 		`Parameters?: |(?:File|file): |Install |Alternatively|Please |Command "|Possible reasons|Either |Make sure|` +
 		`Ensure |Consider |[╰└]|[Uu]sage:|hint: |try |Try |See |see |For more|for more|DETAIL|HINT|LINE \d|` +
@@ -558,6 +615,12 @@ func (t *text) program() Finding {
 			break
 		}
 	}
+	if t.buildEnds() {
+		return failed("program_message", last)
+	}
+	if diagnostic(t.head[0]) && len(t.head) > 1 && slices.ContainsFunc(t.head[1:min(len(t.head), 4)], usedSo) {
+		return failed("program_message", t.head[0]) // how it is used goes on for as long as it takes
+	}
 	// A compiler's report: it names the place first, and shows the lines.
 	for i, l := range t.head {
 		if i < 12 && compiler().MatchString(l) && !strings.Contains(l, ": warning: ") && !strings.HasPrefix(l,
@@ -586,6 +649,29 @@ func (t *text) program() Finding {
 		return failed("program_message", t.head[0])
 	}
 	return Finding{}
+}
+
+// usedSo reports whether a line shows how a program is used.
+func usedSo(l string) bool {
+	l = strings.TrimSpace(l)
+	if i := strings.Index(l, ": "); i > 0 && !strings.Contains(l[:i], " ") && usage().MatchString(l[i+2:]) {
+		return true // in the program's own name
+	}
+	return usage().MatchString(l + " ")
+}
+
+// buildEnds reports whether a build's last words are that it failed: its verdict, and below it nothing but errors.
+func (t *text) buildEnds() bool {
+	for i := len(t.tail) - 1; i >= 0; i-- {
+		l := t.tail[i]
+		if l == "[INFO] BUILD FAILURE" {
+			return true
+		}
+		if !strings.HasPrefix(l, "[ERROR]") && !strings.HasPrefix(l, "[INFO] ") {
+			return false
+		}
+	}
+	return false
 }
 
 // speaks is the program that a line begins with, as programs sign their messages: "tar: " and "tar (child): ".
@@ -666,6 +752,9 @@ func looksLikeLog(lines []string) bool { return logLine().MatchString(lines[0]) 
 // document says why a text is a document, whose errors are those of others. rule is the one that would fit.
 func (t *text) document(rule string) string {
 	if rule == "refusal" || len(t.head) == 1 {
+		if looksLikeLog(t.head) && tagged().MatchString(t.head[0]) {
+			return "" // a level without a time or a logger
+		}
 		if looksLikeLog(t.head) {
 			return "it is a line of a log"
 		}
@@ -910,6 +999,10 @@ var raw = lazy(`^(?:'[\w.]+' object (?:has no attribute|is not|does not) .*|unsu
 	`local variable '\w+' referenced before .*|maximum recursion depth exceeded.*|No module named .*|` +
 	`math domain error|not enough values to unpack.*|too many values to unpack.*|cannot import name .*|` +
 	`invalid syntax.*|unexpected EOF.*|` +
+	`.{1,120}(?:: | at | in |, |\()line:? \d+,? (?:col(?:umn)?|char):? \d+\W*|` +
+	`expected .{1,80}, (?:but )?(?:not|got|found|received) .*|(?:the )?option \S+ not recogni[sz]ed|` +
+	`.{1,80}: x not in \w+|conversion from .{1,80} failed .*|.{1,80} truncated|.{1,120} \(\d+ sub-exceptions?\)|` +
+	`object of type '\w+' has no .*|` +
 	`Object of type \w+ is not JSON serializable|\[Errno \d+\] .*|E[A-Z]{4,}: .*|net::ERR_\w+.*|` +
 	`Message: no such element.*|runtime error: .*|strconv\.\w+: .*|json: cannot unmarshal .*|` +
 	`open \S+: (?:no such file|permission denied).*|dial tcp .*|context deadline exceeded.*|null pointer.*)$`)

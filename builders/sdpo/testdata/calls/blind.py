@@ -448,4 +448,5 @@ def main():
         print(name, len(rows), "results,", sum(r["failed"] for r in rows), "failed")
 
 
-main()
+if __name__ == "__main__":
+    main()
