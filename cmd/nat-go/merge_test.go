@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -81,16 +83,21 @@ func content(t *testing.T, run runfolder.Folder) map[string]string {
 		}
 		files[path] = string(b)
 	}
-	err := filepath.WalkDir(run.Dataset(), func(path string, e os.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
+	for _, folder := range []string{run.Dataset(), run.Batches()} {
+		err := filepath.WalkDir(folder, func(path string, e os.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) { // no batches
+				return nil
+			}
+			if err != nil || e.IsDir() {
+				return err
+			}
+			b, err := os.ReadFile(path)
+			files[run.Rel(path)] = string(b)
 			return err
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		b, err := os.ReadFile(path)
-		files[run.Rel(path)] = string(b)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	return files
 }
@@ -112,7 +119,7 @@ func equal(t *testing.T, a, b runfolder.Folder) (differ []string) {
 	ma, mb := manifestOf(t, a), manifestOf(t, b)
 	for name, pair := range map[string][2]any{
 		"counts": {ma.Counts, mb.Counts}, "books": {ma.Books, mb.Books}, "dataset": {ma.Dataset, mb.Dataset},
-		"counters": {ma.Counters, mb.Counters}, "inputs": {ma.Inputs, mb.Inputs},
+		"counters": {ma.Counters, mb.Counters}, "inputs": {ma.Inputs, mb.Inputs}, "batches": {ma.Batches, mb.Batches},
 	} {
 		if !reflect.DeepEqual(pair[0], pair[1]) {
 			differ = append(differ, fmt.Sprintf("%s: %+v and %+v", name, pair[0], pair[1]))
@@ -192,7 +199,8 @@ func (s *shop) keeps(seed uint64) {
 		t.Errorf("seed %d: the validation side is not what was kept: %d rows of %d", seed, len(validation), len(want))
 	}
 	m := manifestOf(t, kept)
-	if m.Counts.Kept+m.Counts.Dropped["shares_validation"]+m.Counts.Dropped["duplicate"]+m.Counts.Dropped["contradiction"] !=
+	if m.Counts.Kept+m.Counts.Dropped["shares_validation"]+m.Counts.Dropped["duplicate"]+
+		m.Counts.Dropped["contradiction"] !=
 		m.Counts.Records {
 		t.Errorf("seed %d: %+v don't add up", seed, m.Counts)
 	}
@@ -304,7 +312,9 @@ func TestMergeKilled(t *testing.T) {
 	want := s.merge("want", "out/a", "out/b")
 	args := []string{"dataset", "merge", "out/a", "out/b", "--run-id", "m", "--to", "out", "-q"}
 	killed := 0
-	for _, after := range []string{"records", "records/records.log", "records/commit.json", "records/decisions.bin", "dataset/trl"} {
+	for _, after := range []string{
+		"records", "records/records.log", "records/commit.json", "records/decisions.bin", "dataset/trl",
+	} {
 		cmd := exec.Command(s.self, args...)
 		cmd.Dir = s.dir
 		if err := cmd.Start(); err != nil {
@@ -333,4 +343,77 @@ func TestMergeKilled(t *testing.T) {
 	if differ := equal(t, want, s.folder("m")); len(differ) > 0 {
 		t.Errorf("after %d kills: %s", killed, differ)
 	}
+}
+
+// TestMergeOfEverything: token batches, scores of a file beside the inputs and a person's marks go into a merge as into
+// the run of all inputs.
+func TestMergeOfEverything(t *testing.T) {
+	if !withTokenizers() {
+		t.Skip("SKIPPED: built without tokenizers")
+	}
+	s := newShop(t)
+	var scores []object
+	for _, name := range []string{"a", "b"} {
+		putFile(t, filepath.Join(s.dir, name+".jsonl"), jsonLines(t, lines(24, func(i int) object {
+			id := fmt.Sprint(name, i)
+			scores = append(scores, object{"id": id, "score": float64(i*7%10) / 10})
+			return object{
+				"id": id, "task_id": fmt.Sprint(name, i/4),
+				"messages": []object{
+					message("user", question(i/4)), message("assistant", fmt.Sprint("first ", i%4/2)),
+					message("user", "and then?"), message("assistant", fmt.Sprint("then ", i)),
+				},
+			}
+		})))
+	}
+	putFile(t, filepath.Join(s.dir, "scores.jsonl"), jsonLines(t, scores))
+	tokenizer, err := filepath.Abs(filepath.Join("..", "..", "examples", "hints", "tokenizer"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := `
+sources: {runs: {_type: traces}}
+trajectory_builders: {pairs: {_type: divergence_traj_builder}, shown: {_type: sft_traj_builder, select: all}}
+dataset: {formats: [trl, messages], scores: {path: scores.jsonl}%s}
+finetuning: {enabled: true, trajectory_builder: [pairs, shown], output_dir: out}
+collator: {tokenizer: TOKENIZER, template: chatml.jinja, max_length: 200, batch_tokens: 400}
+`
+	config = strings.ReplaceAll(config, "TOKENIZER", tokenizer)
+	putFile(t, filepath.Join(s.dir, "chatml.jinja"), []byte("{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"+
+		"<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"))
+	putFile(t, filepath.Join(s.dir, "plain.yml"), fmt.Appendf(nil, config, ""))
+	putFile(t, filepath.Join(s.dir, "marked.yml"), fmt.Appendf(nil, config, ", marks: marks.jsonl"))
+	first := s.run("first", "--config-file", "plain.yml", "--from", "a.jsonl", "--from", "b.jsonl")
+	putFile(t, filepath.Join(s.dir, "marks.jsonl"), []byte(strings.Join(s.markEveryThird(first), "\n")+"\n"))
+
+	for _, name := range []string{"a", "b"} {
+		s.run(name, "--config-file", "marked.yml", "--from", name+".jsonl")
+	}
+	whole := s.run("whole", "--config-file", "marked.yml", "--from", "a.jsonl", "--from", "b.jsonl")
+	if m := manifestOf(t, whole); m.Counts.Dropped["rejected_by_mark"] == 0 || m.Batches == nil ||
+		len(m.Batches.Counts) < 2 {
+		t.Fatalf("%+v", m.Counts)
+	}
+	if differ := equal(t, whole, s.merge("merged", "out/a", "out/b")); len(differ) > 0 {
+		t.Errorf("the merge is not the run of all: %s", differ)
+	}
+}
+
+// markEveryThird rejects every third row of a run.
+func (s *shop) markEveryThird(run runfolder.Folder) (marks []string) {
+	s.t.Helper()
+	b, err := os.ReadFile(filepath.Join(run.Format("trl"), "rows.jsonl"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for i, line := range strings.Split(strings.TrimSpace(string(b)), "\n") {
+		var row struct{ Record string }
+		if err := json.Unmarshal([]byte(line), &row); err != nil {
+			s.t.Fatal(err)
+		}
+		if i%3 == 0 {
+			marks = append(marks, fmt.Sprintf(`{"record": %q, "mark": "reject"}`, row.Record))
+		}
+	}
+	return marks
 }
