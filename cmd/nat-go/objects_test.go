@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
@@ -158,6 +160,20 @@ func TestObjectsRefused(t *testing.T) {
 	b.refused(t, b.command(nil, from(s3+"/in/none.jsonl")...), 3, "there is no such object", "Check the bucket")
 	b.refused(t, b.command(nil, from("https://127.0.0.1:1/a.jsonl?X-Amz-Signature="+objectstest.Secret)...), 3,
 		"its query (?...) may be a signature")
+	for _, set := range []string{"finetuning.output_dir", "collator.tokenizer", "dataset.marks"} {
+		cmd := b.command(nil, "finetune", "run", "--config-file", "dpo.yml", "-o", set+"="+s3+"/x")
+		b.refused(t, cmd, 2, set, "name a path on a disk")
+	}
+	for _, args := range [][]string{
+		{"dataset", "verify", s3 + "/run"},
+		{"dataset", "merge", s3 + "/run", s3 + "/run2"},
+		{"finetune", "resume", s3 + "/run"},
+		{"finetune", "status", s3 + "/run"},
+	} {
+		b.refused(t, b.command(nil, args...), 2, "on a disk")
+	}
+	b.refused(t, b.command(nil, "shard", "script", "slurm", s3+"/plan"), 2, "reads plans on a disk only")
+	b.refused(t, b.command(nil, "shard", "run", s3+"/plan", "--index", "0"), 3, "there is no plan in "+s3+"/plan")
 	b.must(t, b.planned("p", "objects.yml", "--shards", "2"))
 	key := "in/a.jsonl"
 	text := server.Get(t, key)
@@ -191,4 +207,70 @@ func TestObjectPage(t *testing.T) {
 	if n := runPage(t, t.TempDir(), string(text), ""); n == 0 {
 		t.Error("the page shows nothing")
 	}
+}
+
+// TestShardsOfObjectStorage divides runs into shards that meet in object storage alone: two folders stand for machines,
+// processes are killed and started twice, and requests fail. The run is that of one machine.
+func TestShardsOfObjectStorage(t *testing.T) {
+	objectstest.Each(t, func(t *testing.T, server *objectstest.Server) {
+		b, proxy := newObjectBed(t, server, 100)
+		b.addTasks(t, 60)
+		r := rand.New(rand.NewPCG(8, 8))
+		for _, name := range []string{"dpo", "tasks"} {
+			config, out := name+".yml", name+"-shards"
+			b.must(t, b.command(nil, "finetune", "run", "--config-file", config, "--run-id", "r",
+				"--output-dir", name+"-whole"))
+			plan := "s3://" + objectstest.Bucket + "/plans/" + name
+			how := []string{"--shards", "3", "--plan-dir", plan}
+			b.noCredentials(t, b.must(t, b.planned(out, config, how...)))
+			b.refused(t, b.planned(out, config, how...), 2, "there is a plan in "+plan+" already")
+			b.refused(t, b.command(nil, "shard", "merge", plan), 1, "of the 3 shards are not built yet: 0-2", plan)
+			if got := b.missing(t, plan); got != "0-2" {
+				t.Errorf("missing: %s", got)
+			}
+			stages := []string{"build"}
+			if name == "tasks" {
+				stages = append(stages, "group")
+			}
+			for _, stage := range stages {
+				for _, i := range r.Perm(3) {
+					b.shardOfObjects(t, r, plan, stage, i)
+				}
+			}
+			if got := b.missing(t, plan); got != "" {
+				t.Errorf("missing: %s", got)
+			}
+			b.noCredentials(t, b.must(t, b.command(nil, "shard", "merge", plan)))
+			b.same(t, b.content(t, name+"-whole"), out)
+		}
+		t.Logf("faults: %v", proxy.Faults())
+	})
+}
+
+// shardOfObjects builds a shard: killed once, then twice at once, on two machines, then once more.
+func (b *bed) shardOfObjects(t *testing.T, r *rand.Rand, plan, stage string, i int) {
+	t.Helper()
+	on := func(machine string) *exec.Cmd {
+		return b.command(nil, "shard", "run", plan, "--stage", stage, "--index", strconv.Itoa(i), "--work-dir", machine)
+	}
+	first := on("machine1")
+	start(t, first)
+	time.Sleep(time.Duration(r.Float64() * float64(300*time.Millisecond)))
+	_ = first.Process.Kill()
+	_ = first.Wait()
+	done := make(chan result)
+	go func() { done <- finish(t, on("machine2")) }()
+	b.noCredentials(t, b.must(t, on("machine1")))
+	if res := <-done; res.code != 0 {
+		t.Errorf("beside another machine: exit %d: %s", res.code, res.stderr)
+	}
+	again := b.must(t, on("machine3"))
+	if !strings.Contains(again.stdout, "was built already") {
+		t.Errorf("built again: %s", again.stdout)
+	}
+}
+
+func (b *bed) missing(t *testing.T, plan string) string {
+	t.Helper()
+	return strings.TrimSpace(b.must(t, b.command(nil, "shard", "status", "-q", plan)).stdout)
 }

@@ -19,6 +19,7 @@ type File struct {
 	path string
 
 	place int64 // of Read
+	last  int64 // where Read ends: the object's end, or that of a section
 	end   int64 // of body, in the object
 	body  io.ReadCloser
 	left  patience
@@ -36,14 +37,20 @@ func (s *Storage) Open(ctx context.Context, path string) (*File, error) {
 	if f.to, f.at, err = s.find(path); err != nil {
 		return nil, err
 	}
-	f.Info, err = s.Stat(ctx, path)
-	return f, err
+	if f.Info, err = s.Stat(ctx, path); err != nil {
+		return nil, err
+	}
+	f.last = f.Size
+	return f, nil
 }
 
 // GoTo sets where Read goes on, from the beginning of the object.
-func (f *File) GoTo(offset int64) {
+func (f *File) GoTo(offset int64) { f.Section(offset, f.Size-offset) }
+
+// Section has Read read n bytes from a place on, as far as there are so many, and ask for no more.
+func (f *File) Section(offset, n int64) {
 	f.drop()
-	f.place = offset
+	f.place, f.last = offset, min(f.Size, offset+n)
 }
 
 // Close ends what is being read.
@@ -68,7 +75,7 @@ const worth = 256 << 10
 // Read reads on. A body that is cut off goes on where it ended.
 func (f *File) Read(p []byte) (int, error) {
 	for {
-		if f.place >= f.Size {
+		if f.place >= f.last {
 			f.drop()
 			return 0, io.EOF
 		}
@@ -95,7 +102,7 @@ func (f *File) Read(p []byte) (int, error) {
 // read reads of the body that is open, or opens the next.
 func (f *File) read(p []byte) (n int, err error) {
 	if f.body == nil {
-		f.end = min(f.Size, f.place+chunk)
+		f.end = min(f.last, f.place+chunk)
 		if f.body, err = f.open(f.place, f.end-f.place); err != nil {
 			return 0, err
 		}

@@ -110,7 +110,7 @@ func (s *Storage) Create(ctx context.Context, path string, data []byte) error {
 	if len(data) > maxPut {
 		return &Error{Path: path, What: "it is too large to be written at once", final: true}
 	}
-	if err := s.conditional(ctx, path); err != nil {
+	if err := s.CanCreate(ctx, path); err != nil {
 		return err
 	}
 	err = s.try(ctx, path, "writing it", func(ctx context.Context) error { return to.put(ctx, at, data, true) })
@@ -124,9 +124,9 @@ func (s *Storage) Create(ctx context.Context, path string, data []byte) error {
 	return err
 }
 
-// conditional tries, once for each bucket, whether the storage refuses to write an object with If-None-Match that is
-// there.
-func (s *Storage) conditional(ctx context.Context, path string) error {
+// CanCreate tries, once for each bucket, whether the storage refuses to write an object with If-None-Match that is there,
+// as Create needs it.
+func (s *Storage) CanCreate(ctx context.Context, path string) error {
 	to, at, err := s.find(path)
 	if err != nil {
 		return err

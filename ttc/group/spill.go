@@ -137,18 +137,45 @@ func (s *Spill) Abort() { s.file.Abort() }
 // maxSpillList is how large the list of a spill may be.
 const maxSpillList = 256 << 20
 
-// AddSpilled adds the examples of one part of a spill, in their order, until ctx ends. They are not decoded.
-func (x *Index) AddSpilled(ctx context.Context, path string, part int) error {
-	text, err := durable.ReadFile(SpillList(path), maxSpillList)
+// SpilledAt calls do for each place of the spill's file that has examples of one part.
+func SpilledAt(path string, part int, do func(offset, n int64) error) error {
+	list, err := readSpillList(path, part)
 	if err != nil {
 		return err
 	}
-	var list spillIndex
+	for _, b := range list.Parts[part] {
+		if err := do(b.Offset, b.Bytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readSpillList reads where the blocks of a spill are that has a part of that number.
+func readSpillList(path string, part int) (list spillIndex, err error) {
+	text, err := durable.ReadFile(SpillList(path), maxSpillList)
+	if err != nil {
+		return list, err
+	}
 	if err := json.Unmarshal(text, &list); err != nil {
-		return fmt.Errorf("%s: %w", SpillList(path), err)
+		return list, fmt.Errorf("%s: %w", SpillList(path), err)
 	}
 	if part >= len(list.Parts) {
-		return fmt.Errorf("%s has %d parts", path, len(list.Parts))
+		return list, fmt.Errorf("%s has %d parts", path, len(list.Parts))
+	}
+	for _, b := range list.Parts[part] {
+		if b.Offset < 0 || b.Bytes < 0 || b.Bytes > maxSpillBlock {
+			return list, fmt.Errorf("%s has a block of %d bytes", path, b.Bytes)
+		}
+	}
+	return list, nil
+}
+
+// AddSpilled adds the examples of one part of a spill, in their order, until ctx ends. They are not decoded.
+func (x *Index) AddSpilled(ctx context.Context, path string, part int) error {
+	list, err := readSpillList(path, part)
+	if err != nil {
+		return err
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -159,9 +186,6 @@ func (x *Index) AddSpilled(ctx context.Context, path string, part int) error {
 	for _, b := range list.Parts[part] {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
-		}
-		if b.Bytes < 0 || b.Bytes > maxSpillBlock {
-			return fmt.Errorf("%s has a block of %d bytes", path, b.Bytes)
 		}
 		buf = grow(buf, int(b.Bytes))
 		if _, err := f.ReadAt(buf, b.Offset); err != nil && !errors.Is(err, io.EOF) {

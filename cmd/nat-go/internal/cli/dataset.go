@@ -11,6 +11,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/internal/objects"
 )
 
 func newDatasetCmd() *cobra.Command {
@@ -40,6 +41,9 @@ func findDataset(path string, limits dataset.Limits) (*dataset.Place, error) {
 	if limits.Bytes < 1 || limits.Bytes > math.MaxInt32 || limits.Values < 1 {
 		return nil, exit.Usagef("--max-row-bytes is from 1 to %d, --max-row-values at least 1", math.MaxInt32)
 	}
+	if err := onDisk(path); err != nil {
+		return nil, err
+	}
 	p, err := dataset.Find(path, limits)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -48,6 +52,14 @@ func findDataset(path string, limits dataset.Limits) (*dataset.Place, error) {
 		return nil, exit.With(exit.Failed, err)
 	}
 	return p, nil
+}
+
+// onDisk refuses what is in object storage.
+func onDisk(path string) error {
+	if objects.Is(path) {
+		return exit.Usagef("%s: this command reads what is on a disk: copy it there", path)
+	}
+	return nil
 }
 
 // noTexts is the error of a data set without rows of text, where those are asked for.

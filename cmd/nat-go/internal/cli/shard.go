@@ -1,13 +1,18 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 )
 
@@ -16,9 +21,9 @@ func newShardCmd(commitBytes int64) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "shard",
 		Short: "Divide a run between machines: plan it, build its shards, merge them",
-		Long: `Divide a run between processes and machines that share a folder. The data set is that which one
-machine makes, byte for byte, whatever the number of shards, the order they end in, and how often one was
-interrupted.`,
+		Long: `Divide a run between processes and machines that share a folder or object storage. The data set is that
+which one machine makes, byte for byte, whatever the number of shards, the order they end in, and how often one
+was interrupted.`,
 		Example: `  nat-go shard plan --config-file finetune.yml --shards 100 --plan-dir shards
   nat-go shard run shards --index 7
   nat-go shard status shards
@@ -32,6 +37,76 @@ interrupted.`,
 		newShardScriptCmd(),
 	)
 	return cmd
+}
+
+// copied is the folder of a plan as this machine has it: itself, or a copy of what lies in object storage.
+type copied struct {
+	dir    shards.Folder
+	plan   *shards.Plan   // of a copy
+	remote *shards.Remote // nil: it is no copy
+}
+
+// copyPlan copies a plan that lies in object storage to a folder below work.
+func copyPlan(ctx context.Context, dir shards.Folder, work string) (c *copied, err error) {
+	c = &copied{dir: dir, remote: dir.Remote()}
+	if c.remote != nil {
+		c.dir, c.plan, err = c.remote.Copy(ctx, work)
+	}
+	return c, err
+}
+
+// told has an error name the folder rather than its copy.
+func (c *copied) told(err error) error {
+	if c.remote == nil {
+		return err
+	}
+	return c.remote.Told(c.dir, err)
+}
+
+// toldSummary does the same with what a summary says.
+func (c *copied) toldSummary(s *finetune.Summary) {
+	if c.remote == nil || s == nil {
+		return
+	}
+	s.Error = c.remote.Tell(c.dir, s.Error)
+	for i := range s.Warnings {
+		s.Warnings[i] = c.remote.Tell(c.dir, s.Warnings[i])
+	}
+}
+
+// workFlag names the folder for copies of what lies in object storage.
+func workFlag(f *pflag.FlagSet, work *string) {
+	f.StringVar(work, "work-dir", "", "folder on this machine for a plan in object storage, where a shard that was "+
+		"interrupted goes on; default: in the user's cache")
+}
+
+// workDir is the folder for copies.
+func workDir(flag string) (string, error) {
+	if flag != "" {
+		return flag, nil
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", exit.Environmentf("can't tell the user's cache: %w; name a folder with --work-dir", err)
+	}
+	return filepath.Join(cache, "nat-go", "shards"), nil
+}
+
+// inWorkDir calls do with a folder of its own for copies, which is gone afterwards.
+func inWorkDir(flag string, do func(work string) error) error {
+	work, err := workDir(flag)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(work, 0o700); err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	own, err := os.MkdirTemp(work, "once-")
+	if err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	defer os.RemoveAll(own)
+	return do(own)
 }
 
 // planArg is the folder of the plan that a command is given, else the working folder.

@@ -6,10 +6,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 )
 
 func newShardMergeCmd(commitBytes int64) *cobra.Command {
 	var how finetune.Request
+	var work string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "merge [PLAN]",
@@ -24,7 +26,7 @@ missing is refused, naming them.`,
 				commitBytes,
 				asJSON,
 				func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
-					return finetune.MergeShards(ctx, planArg(args), how, env)
+					return mergeShards(ctx, planArg(args), work, how, env)
 				},
 			)
 		},
@@ -33,5 +35,31 @@ missing is refused, naming them.`,
 	f.BoolVar(&how.DryRun, "dry-run", false, "write the data set and submit nothing")
 	f.BoolVar(&how.Detach, "detach", false, "submit the job and don't wait for it")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object, last, on standard output")
+	workFlag(f, &work)
 	return cmd
+}
+
+// mergeShards merges the shards of a plan, of one in object storage from a copy of what they built.
+func mergeShards(
+	ctx context.Context, dir shards.Folder, work string, how finetune.Request, env finetune.Env,
+) (sum *finetune.Summary, err error) {
+	if dir.Remote() == nil {
+		return finetune.MergeShards(ctx, dir, how, env)
+	}
+	err = inWorkDir(work, func(own string) error {
+		c, err := copyPlan(ctx, dir, own)
+		if err != nil {
+			return err
+		}
+		if err := c.remote.FetchBuilt(ctx, c.dir, c.plan); err != nil {
+			return c.told(err)
+		}
+		sum, err = finetune.MergeShards(ctx, c.dir, how, env)
+		c.toldSummary(sum)
+		return c.told(err)
+	})
+	if sum == nil && err != nil {
+		return finetune.Failed(how, err)
+	}
+	return sum, err
 }

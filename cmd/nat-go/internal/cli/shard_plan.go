@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -40,7 +42,7 @@ built by something else is refused.`,
 			}
 			var made *finetune.Planned
 			err = withEnv(cmd, commitBytes, func(ctx context.Context, env finetune.Env) (err error) {
-				made, err = finetune.PlanShards(ctx, req, how, env)
+				made, err = planShards(ctx, req, how, env)
 				return err
 			})
 			if err != nil {
@@ -56,7 +58,7 @@ built by something else is refused.`,
 		&how.Dir,
 		"plan-dir",
 		"",
-		"folder for the plan and what its shards build; default: the run's, with .shards after it",
+		"folder or s3://BUCKET/PREFIX for the plan and what its shards build; default: the run's, with .shards after it",
 	)
 	f.StringVar(
 		&req.ConfigFile,
@@ -100,6 +102,29 @@ built by something else is refused.`,
 	f.StringVar(&req.Now, "now", "", "time that a chat template's strftime_now shows; the clock is never read")
 	f.BoolVar(&asJSON, "json", false, "print the plan as JSON")
 	return cmd
+}
+
+// planShards makes a plan, and sends one that is to lie in object storage there.
+func planShards(
+	ctx context.Context, req finetune.Request, how finetune.Shards, env finetune.Env,
+) (made *finetune.Planned, err error) {
+	dir := shards.Find(how.Dir)
+	remote := dir.Remote()
+	if remote == nil {
+		return finetune.PlanShards(ctx, req, how, env)
+	}
+	if err := remote.Free(ctx); err != nil {
+		return nil, err
+	}
+	err = inWorkDir("", func(own string) (err error) {
+		how.Dir = filepath.Join(own, "plan")
+		if made, err = finetune.PlanShards(ctx, req, how, env); err == nil {
+			err = remote.SendPlan(ctx, made.Dir, made.Plan)
+			made.Dir = dir
+		}
+		return remote.Told(shards.Folder(how.Dir), err)
+	})
+	return made, err
 }
 
 func printPlanned(cmd *cobra.Command, p *finetune.Planned, asJSON bool) error {

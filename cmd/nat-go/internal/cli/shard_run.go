@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 
@@ -10,12 +11,14 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 func newShardRunCmd(commitBytes int64) *cobra.Command {
 	index, stage := -1, string(shards.Build)
+	var work string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "run [PLAN] [--index I]",
@@ -36,17 +39,27 @@ code 143.`,
 			if cmd.Flags().Changed("index") && index < 0 {
 				return exit.With(exit.Final, fmt.Errorf("--index %d: shards are numbered from 0", index))
 			}
-			number, from, err := shardIndex(dir, index)
-			if err != nil {
-				return final(err)
-			}
-			if !isQuiet(cmd) && from != "" {
-				fmt.Fprintf(cmd.ErrOrStderr(), "shard %d, as %s says\n", number, from)
-			}
 			var sum *finetune.Summary
-			err = withEnv(cmd, commitBytes, func(ctx context.Context, env finetune.Env) (err error) {
-				sum, err = finetune.RunShard(ctx, dir, shards.Stage(stage), number, env)
-				return err
+			var number int
+			err := withEnv(cmd, commitBytes, func(ctx context.Context, env finetune.Env) error {
+				keep, err := workDir(work)
+				if err != nil && dir.Remote() != nil {
+					return err
+				}
+				c, err := copyPlan(ctx, dir, keep)
+				if err != nil {
+					return err
+				}
+				var from string
+				if number, from, err = shardIndex(c.dir, index); err != nil {
+					return c.told(err)
+				}
+				if !isQuiet(cmd) && from != "" {
+					fmt.Fprintf(cmd.ErrOrStderr(), "shard %d, as %s says\n", number, from)
+				}
+				sum, err = c.runShard(ctx, shards.Stage(stage), number, env)
+				c.toldSummary(sum)
+				return c.told(err)
 			})
 			if sum != nil {
 				printShard(cmd, number, sum, asJSON)
@@ -58,8 +71,42 @@ code 143.`,
 	cmd.Flags().StringVar(&stage, "stage", stage,
 		"build, or group: for builders that take tasks, once all shards have done the first")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object, last, on standard output")
+	workFlag(cmd.Flags(), &work)
 	return cmd
 }
+
+// runShard builds a shard; what one of a plan in object storage built is sent there.
+func (c *copied) runShard(
+	ctx context.Context, stage shards.Stage, number int, env finetune.Env,
+) (*finetune.Summary, error) {
+	if c.remote == nil {
+		return finetune.RunShard(ctx, c.dir, stage, number, env)
+	}
+	if done, err := c.remote.IsDone(ctx, c.plan, stage, number); err != nil {
+		return finetune.Failed(finetune.Request{}, err)
+	} else if done {
+		sum, _ := finetune.Failed(finetune.Request{}, errBuilt)
+		sum.Status, sum.Error, sum.Warnings = runfolder.Completed, "", []string{errBuilt.Error()}
+		return sum, nil
+	}
+	if err := c.remote.FetchFor(ctx, c.dir, c.plan, stage, number); err != nil {
+		return finetune.Failed(finetune.Request{}, err)
+	}
+	sum, err := finetune.RunShard(ctx, c.dir, stage, number, env)
+	if err != nil {
+		return sum, err
+	}
+	if err := c.remote.SendShard(ctx, c.dir, c.plan, stage, number); err != nil {
+		sum.Status, sum.Error = runfolder.Failed, err.Error()
+		return sum, err
+	}
+	if !c.plan.Tasks || stage == shards.Group { // others of this machine may be reading what is kept for them
+		err = os.RemoveAll(string(c.dir.Shard(stage, number)))
+	}
+	return sum, err
+}
+
+var errBuilt = errors.New("the shard was built already; it was not built again")
 
 // shardIndex is the number of the shard: index, else what the environment says, and which variable of it.
 func shardIndex(dir shards.Folder, index int) (number int, from string, err error) {

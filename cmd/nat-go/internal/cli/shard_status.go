@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -26,23 +27,9 @@ nothing else is printed, as in sbatch --array=$(nat-go shard status -q PLAN).`,
 				return exit.Usagef("--per-task %d: how many shards does an array task build?", perTask)
 			}
 			dir := planArg(args)
-			plan, err := dir.Read()
+			plan, states, err := look(cmd.Context(), dir, stage)
 			if err != nil {
 				return err
-			}
-			stages := plan.Stages()
-			if stage != "" {
-				stages = []shards.Stage{shards.Stage(stage)}
-			}
-			var states []*shards.State
-			for _, x := range stages {
-				s, err := dir.Look(plan, x)
-				if err != nil {
-					return exit.With(exit.Failed, err)
-				}
-				if states = append(states, s); len(s.Missing) > 0 { // the next is due when this is done
-					break
-				}
 			}
 			if perTask > 1 {
 				fmt.Fprintln(cmd.OutOrStdout(), shards.Array(tasksOf(states[len(states)-1].Missing, perTask)))
@@ -65,6 +52,50 @@ func tasksOf(missing []int, perTask int) []int {
 		tasks[i] = shard / perTask
 	}
 	return tasks
+}
+
+// look looks at the shards of a plan: in a stage, else in all up to the first that is not done. Of those in object
+// storage it fetches the manifests.
+func look(ctx context.Context, dir shards.Folder, stage string) (p *shards.Plan, s []*shards.State, err error) {
+	if dir.Remote() == nil {
+		return lookAt(ctx, &copied{dir: dir}, stage)
+	}
+	err = inWorkDir("", func(own string) error {
+		c, err := copyPlan(ctx, dir, own)
+		if err == nil {
+			p, s, err = lookAt(ctx, c, stage)
+			err = c.told(err)
+		}
+		return err
+	})
+	return p, s, err
+}
+
+func lookAt(ctx context.Context, c *copied, stage string) (*shards.Plan, []*shards.State, error) {
+	plan, err := c.dir.Read()
+	if err != nil {
+		return nil, nil, err
+	}
+	stages := plan.Stages()
+	if stage != "" {
+		stages = []shards.Stage{shards.Stage(stage)}
+	}
+	var states []*shards.State
+	for _, x := range stages {
+		if c.remote != nil {
+			if err := c.remote.FetchDone(ctx, c.dir, plan, x); err != nil {
+				return nil, nil, err
+			}
+		}
+		s, err := c.dir.Look(plan, x)
+		if err != nil {
+			return nil, nil, exit.With(exit.Failed, err)
+		}
+		if states = append(states, s); len(s.Missing) > 0 { // the next is due when this is done
+			break
+		}
+	}
+	return plan, states, nil
 }
 
 func printShards(cmd *cobra.Command, dir shards.Folder, plan *shards.Plan, states []*shards.State, asJSON bool) error {

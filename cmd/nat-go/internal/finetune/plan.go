@@ -20,6 +20,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/customizer"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/source/scores"
 )
@@ -102,6 +103,16 @@ func (p *plan) name(env Env) error {
 		dir = p.OutputDir
 	}
 	p.folder = runfolder.Folder(filepath.Join(dir, p.RunID))
+	for _, of := range []struct{ name, path string }{
+		{"finetuning.output_dir", dir},
+		{"collator.tokenizer", p.config.Collator.Tokenizer},
+		{"dataset.marks", p.config.Dataset.Marks},
+	} {
+		if objects.Is(of.path) {
+			return exit.Usagef("%s: %s is in object storage, of which inputs and plans of shards are read alone: name a "+
+				"path on a disk", of.name, of.path)
+		}
+	}
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/objects"
 )
 
 // Folder is the path of a run's folder.
@@ -109,6 +110,9 @@ func List(roots ...string) ([]Folder, error) {
 
 // Find finds the run that a person means: a path, or the id of a run below one of the folders.
 func Find(run string, roots ...string) (Folder, error) {
+	if objects.Is(run) {
+		return "", exit.Usagef("%s: this command takes the folder of a run on a disk: copy it there", run)
+	}
 	if f := Folder(run); f.IsRun() {
 		return f, nil
 	}

@@ -9,12 +9,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
@@ -102,6 +104,9 @@ func number(shard int) string { return fmt.Sprintf("%05d", shard) }
 
 // Find is the folder of the plan that a person names: the folder, or the plan itself.
 func Find(path string) Folder {
+	if objects.Is(path) {
+		return Folder(strings.TrimSuffix(strings.TrimRight(path, "/"), "/"+PlanName))
+	}
 	if filepath.Base(path) == PlanName {
 		path = filepath.Dir(path)
 	}
@@ -134,6 +139,10 @@ func (f Folder) Write(p *Plan) (err error) {
 
 // Read reads the plan, and refuses one that was changed since it was written.
 func (f Folder) Read() (*Plan, error) {
+	if objects.Is(string(f)) {
+		return nil, exit.Usagef("%s: this command reads plans on a disk only; run, status and merge read them in "+
+			"object storage as well", f)
+	}
 	text, err := durable.ReadFile(f.Plan(), maxBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, exit.Environmentf("there is no plan in %s: `nat-go shard plan` makes one", f)

@@ -1,0 +1,364 @@
+package shards
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/objects"
+	"github.com/nat-go/nat-go/ttc/group"
+)
+
+// Remote is the folder of a plan in object storage, under the names that it has on a disk. What is done with it is done
+// with a copy on this machine: what is needed is fetched, what was built is sent, its manifest last.
+type Remote struct {
+	folder  Folder // s3://...
+	storage *objects.Storage
+}
+
+// Remote is the folder in object storage; nil: it is on a disk.
+func (f Folder) Remote() *Remote {
+	if !objects.Is(string(f)) {
+		return nil
+	}
+	return &Remote{folder: f, storage: objects.OfProcess()}
+}
+
+// orEnvironment is an error of what is around nat-go, unless it is one of another kind, or none.
+func orEnvironment(err error) error {
+	if err == nil {
+		return nil
+	}
+	return exit.Default(exit.Environment, err)
+}
+
+// atOnce is how many objects are fetched at a time.
+const atOnce = 8
+
+// object is where a file of a copy is in the storage.
+func (r *Remote) object(dir Folder, path string) (string, error) {
+	rel, err := filepath.Rel(string(dir), path)
+	return objects.Join(string(r.folder), filepath.ToSlash(rel)), err
+}
+
+// Free refuses a place for a plan where there is one, or where two might be written.
+func (r *Remote) Free(ctx context.Context) error {
+	path := objects.Join(string(r.folder), PlanName)
+	_, err := r.storage.Stat(ctx, path)
+	switch {
+	case err == nil:
+		return exit.Usagef("there is a plan in %s already: run its shards, or choose another folder with --plan-dir",
+			r.folder)
+	case errors.Is(err, fs.ErrNotExist):
+		err = r.storage.CanCreate(ctx, path)
+	}
+	return orEnvironment(err)
+}
+
+// SendPlan sends a plan, after all that it names.
+func (r *Remote) SendPlan(ctx context.Context, dir Folder, p *Plan) error {
+	paths := []string{dir.Config()}
+	for i, s := range p.Shards {
+		if s.Named != nil {
+			paths = append(paths, dir.Named(i))
+		}
+	}
+	if err := r.sendAll(ctx, dir, paths); err != nil {
+		return err
+	}
+	return r.sendLast(ctx, dir, dir.Plan())
+}
+
+func (r *Remote) sendAll(ctx context.Context, dir Folder, paths []string) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(atOnce / 2) // each holds a part of what it sends
+	for _, path := range paths {
+		g.Go(func() error { return r.send(ctx, dir, path) })
+	}
+	return orEnvironment(g.Wait())
+}
+
+func (r *Remote) send(ctx context.Context, dir Folder, path string) error {
+	to, err := r.object(dir, path)
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	return r.storage.Write(ctx, to, f, info.Size())
+}
+
+// sendLast sends a manifest, which names what was sent before.
+func (r *Remote) sendLast(ctx context.Context, dir Folder, path string) error {
+	to, err := r.object(dir, path)
+	if err != nil {
+		return err
+	}
+	text, err := durable.ReadFile(path, maxBytes)
+	if err == nil {
+		err = r.storage.Create(ctx, to, text)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return exit.With(exit.Failed, err)
+	}
+	return orEnvironment(err)
+}
+
+// Copy begins a copy below work: with the plan and the configuration. One of the same plan that is there goes on.
+func (r *Remote) Copy(ctx context.Context, work string) (Folder, *Plan, error) {
+	text, err := r.storage.ReadAll(ctx, objects.Join(string(r.folder), PlanName), maxBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil, exit.Environmentf("there is no plan in %s: `nat-go shard plan` makes one", r.folder)
+	}
+	if err != nil {
+		return "", nil, exit.With(exit.Environment, err)
+	}
+	h := xxh3.New()
+	fmt.Fprintf(h, "%q %s", r.folder, text)
+	dir := Folder(filepath.Join(work, runfolder.Digest(h)))
+	if err = os.MkdirAll(string(dir), 0o700); err == nil {
+		err = durable.WriteFile(dir.Plan(), text)
+	}
+	if err == nil {
+		err = r.fetch(ctx, dir, dir.Config(), nil)
+	}
+	if err != nil {
+		return "", nil, orEnvironment(fmt.Errorf("can't copy the plan: %w", err))
+	}
+	p, err := dir.Read()
+	return dir, p, err
+}
+
+// fetch fetches a file, which has to be what its manifest says; nil: none speaks of it.
+func (r *Remote) fetch(ctx context.Context, dir Folder, path string, is *runfolder.File) error {
+	from, err := r.object(dir, path)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	in, err := r.storage.Open(ctx, from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := durable.Create(path)
+	if err != nil {
+		return err
+	}
+	defer out.Abort()
+	h := xxh3.New()
+	n, err := io.Copy(io.MultiWriter(out, h), in)
+	if err != nil {
+		return err
+	}
+	if is != nil && (n != is.Bytes || runfolder.Digest(h) != is.XXH3) {
+		return exit.Failedf("%s is not what its manifest names: remove it and the manifest, and run the shard again", from)
+	}
+	return out.CommitUnsynced()
+}
+
+// fetchDone fetches the manifest of a shard; false: it has none.
+func (r *Remote) fetchDone(ctx context.Context, dir Folder, stage Stage, shard int) (bool, error) {
+	path := donePath(dir.Shard(stage, shard))
+	err := r.fetch(ctx, dir, path, nil)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err == nil, orEnvironment(err)
+	}
+	return false, nil
+}
+
+// FetchDone fetches the manifests of all shards of a stage. Each is asked for: a listing may be incomplete.
+func (r *Remote) FetchDone(ctx context.Context, dir Folder, p *Plan, stage Stage) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(atOnce)
+	for i := range p.Shards {
+		g.Go(func() error {
+			_, err := r.fetchDone(ctx, dir, stage, i)
+			return err
+		})
+	}
+	return g.Wait()
+}
+
+// IsDone says whether the storage has a shard of the plan.
+func (r *Remote) IsDone(ctx context.Context, p *Plan, stage Stage, shard int) (bool, error) {
+	var there bool
+	err := inTemporary(func(dir Folder) (err error) {
+		if there, err = r.fetchDone(ctx, dir, stage, shard); err != nil || !there {
+			return err
+		}
+		if _, err = dir.ReadDone(p, stage, shard); err != nil {
+			return r.Told(dir, exit.With(exit.Failed, err))
+		}
+		return nil
+	})
+	return there, err
+}
+
+func inTemporary(do func(Folder) error) error {
+	dir, err := os.MkdirTemp("", "nat-go-shards-")
+	if err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	defer os.RemoveAll(dir)
+	return do(Folder(dir))
+}
+
+// FetchFor fetches what a shard is built of, beside its inputs.
+func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage, shard int) error {
+	if shard >= len(p.Shards) {
+		return nil // it is refused for that
+	}
+	if is := p.Shards[shard].Named; is != nil {
+		if err := r.fetch(ctx, dir, dir.Named(shard), is); err != nil {
+			return orEnvironment(err)
+		}
+	}
+	if stage != Group || !p.Tasks {
+		return nil
+	}
+	if err := r.FetchDone(ctx, dir, p, Build); err != nil {
+		return err
+	}
+	for i := range p.Shards {
+		d, err := dir.ReadDone(p, Build, i)
+		if err != nil {
+			return exit.With(exit.Failed, err)
+		}
+		if d == nil {
+			return nil // it is refused for that
+		}
+		if err := r.fetchSpilled(ctx, dir, d, shard); err != nil {
+			return orEnvironment(err)
+		}
+	}
+	return nil
+}
+
+// fetchSpilled fetches what another shard kept for this one: its part of the spill, in a file that has holes where the
+// others are.
+func (r *Remote) fetchSpilled(ctx context.Context, dir Folder, d *Done, part int) error {
+	path, folder := dir.Spill(d.Shard), dir.Shard(Build, d.Shard)
+	list := group.SpillList(path)
+	for i := range d.Files {
+		if d.Files[i].Path == folder.Rel(list) {
+			if err := r.fetch(ctx, dir, list, &d.Files[i]); err != nil {
+				return err
+			}
+		}
+	}
+	from, err := r.object(dir, path)
+	if err != nil {
+		return err
+	}
+	in, err := r.storage.Open(ctx, from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	err = group.SpilledAt(path, part, func(offset, n int64) error {
+		in.Section(offset, n)
+		got, err := io.Copy(io.NewOffsetWriter(out, offset), in)
+		if err == nil && got != n {
+			err = exit.Failedf("%s is shorter than its list says: run shard %d again", from, d.Shard)
+		}
+		return err
+	})
+	return errors.Join(err, out.Close())
+}
+
+// SendShard sends what a shard built, where it is complete: its manifest last.
+func (r *Remote) SendShard(ctx context.Context, dir Folder, p *Plan, stage Stage, shard int) error {
+	d, err := dir.ReadDone(p, stage, shard)
+	if err != nil || d == nil {
+		return err
+	}
+	folder := dir.Shard(stage, shard)
+	var paths []string
+	for _, f := range d.Files {
+		paths = append(paths, filepath.Join(string(folder), filepath.FromSlash(f.Path)))
+	}
+	if err := r.sendAll(ctx, dir, paths); err != nil {
+		return err
+	}
+	return r.sendLast(ctx, dir, donePath(folder))
+}
+
+// FetchBuilt fetches what the shards built, where all have: what a merge needs of it.
+func (r *Remote) FetchBuilt(ctx context.Context, dir Folder, p *Plan) error {
+	var all []*Done
+	for _, stage := range p.Stages() {
+		if err := r.FetchDone(ctx, dir, p, stage); err != nil {
+			return err
+		}
+		for i := range p.Shards {
+			d, err := dir.ReadDone(p, stage, i)
+			if err != nil {
+				return exit.With(exit.Failed, err)
+			}
+			if d == nil {
+				return nil // it is refused for that
+			}
+			all = append(all, d)
+		}
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(atOnce)
+	for _, d := range all {
+		folder := dir.Shard(d.Stage, d.Shard)
+		for i := range d.Files {
+			path := filepath.Join(string(folder), filepath.FromSlash(d.Files[i].Path))
+			if path == dir.Spill(d.Shard) || path == group.SpillList(dir.Spill(d.Shard)) {
+				continue
+			}
+			g.Go(func() error { return r.fetch(ctx, dir, path, &d.Files[i]) })
+		}
+	}
+	return orEnvironment(g.Wait())
+}
+
+// Told has what is said of a copy say where the folder is.
+func (r *Remote) Told(dir Folder, err error) error {
+	if err == nil || !strings.Contains(err.Error(), string(dir)) {
+		return err
+	}
+	return exit.With(exit.Code(err), &toldError{err: err, text: r.Tell(dir, err.Error())})
+}
+
+// Tell is a text that names the folder in place of its copy.
+func (r *Remote) Tell(dir Folder, text string) string {
+	return strings.ReplaceAll(text, string(dir), string(r.folder))
+}
+
+type toldError struct {
+	err  error
+	text string
+}
+
+func (e *toldError) Error() string { return e.text }
+func (e *toldError) Unwrap() error { return e.err }
