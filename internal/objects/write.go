@@ -124,8 +124,8 @@ func (s *Storage) Create(ctx context.Context, path string, data []byte) error {
 	return err
 }
 
-// CanCreate tries, once for each bucket, whether the storage refuses to write an object with If-None-Match that is there,
-// as Create needs it.
+// CanCreate tries, once for each bucket, whether the storage refuses to write an object with If-None-Match that is
+// there, as Create needs it.
 func (s *Storage) CanCreate(ctx context.Context, path string) error {
 	to, at, err := s.find(path)
 	if err != nil {

@@ -58,7 +58,7 @@ built by something else is refused.`,
 		&how.Dir,
 		"plan-dir",
 		"",
-		"folder or s3://BUCKET/PREFIX for the plan and what its shards build; default: the run's, with .shards after it",
+		"folder or s3://BUCKET/PREFIX for the plan and what its shards build; default: the run's, .shards after it",
 	)
 	f.StringVar(
 		&req.ConfigFile,

@@ -172,7 +172,8 @@ func (r *Remote) fetch(ctx context.Context, dir Folder, path string, is *runfold
 		return err
 	}
 	if is != nil && (n != is.Bytes || runfolder.Digest(h) != is.XXH3) {
-		return exit.Failedf("%s is not what its manifest names: remove it and the manifest, and run the shard again", from)
+		return exit.Failedf(
+			"%s is not what its manifest names: remove it and the manifest, and run the shard again", from)
 	}
 	return out.CommitUnsynced()
 }
