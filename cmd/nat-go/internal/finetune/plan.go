@@ -109,7 +109,7 @@ func (p *plan) name(env Env) error {
 		{"dataset.marks", p.config.Dataset.Marks},
 	} {
 		if objects.Is(of.path) {
-			return exit.Usagef("%s: %s is in object storage, of which inputs and plans of shards are read alone: name a "+
+			return exit.Usagef("%s: %s is in object storage, which may have inputs and plans of shards only: name a "+
 				"path on a disk", of.name, of.path)
 		}
 	}

@@ -86,7 +86,7 @@ func (r *Remote) sendAll(ctx context.Context, dir Folder, paths []string) error 
 	for _, path := range paths {
 		g.Go(func() error { return r.send(ctx, dir, path) })
 	}
-	return orEnvironment(g.Wait())
+	return orEnvironment(g.Wait()) // wait: each request ends with ctx, or when nothing moves
 }
 
 func (r *Remote) send(ctx context.Context, dir Folder, path string) error {
@@ -198,7 +198,7 @@ func (r *Remote) FetchDone(ctx context.Context, dir Folder, p *Plan, stage Stage
 			return err
 		})
 	}
-	return g.Wait()
+	return g.Wait() // wait: each request ends with ctx, or when nothing moves
 }
 
 // IsDone says whether the storage has a shard of the plan.
@@ -340,7 +340,7 @@ func (r *Remote) FetchBuilt(ctx context.Context, dir Folder, p *Plan) error {
 			g.Go(func() error { return r.fetch(ctx, dir, path, &d.Files[i]) })
 		}
 	}
-	return orEnvironment(g.Wait())
+	return orEnvironment(g.Wait()) // wait: each request ends with ctx, or when nothing moves
 }
 
 // Told has what is said of a copy say where the folder is.
