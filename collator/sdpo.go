@@ -135,6 +135,7 @@ func (w *worker) apart(out *outcome) *cause {
 	out.Rows = nil
 	for i := range whole {
 		r := &whole[i]
+		told := beginnings{w: w, ids: r.Sides[0].IDs}
 		for _, s := range r.Meta.Sites {
 			last := s.Pairs[len(s.Pairs)-1]
 			one := batch.Row{Weight: s.PairWeight(r.Weight), Meta: r.Meta, Sides: []batch.Side{{IDs: r.Sides[0].IDs[:last.End]}, r.Sides[1+s.Teacher]}}
@@ -144,14 +145,42 @@ func (w *worker) apart(out *outcome) *cause {
 			s.Teacher, s.Weight = 0, 0
 			one.Meta.Part, one.Meta.Messages, one.Meta.Sites = len(out.Rows), []int{message}, []batch.RowSite{s}
 			one.TrainSites()
-			if refusal := w.proveDecoded(&student, &one.Sides[0]); refusal != nil {
-				return refusal
+			text, err := told.text(last.End)
+			if err != nil {
+				return refuse(NotTokenizable, "%v", err)
 			}
+			target, err := decodeTarget(w.cfg.Tokenizer, &one.Sides[0])
+			if err != nil {
+				return refuse(NotTokenizable, "%v", err)
+			}
+			w.prove(&student, &one.Sides[0], text, target)
 			one.Meta.Proof = []batch.Proof{student, teacher}
 			out.Rows = append(out.Rows, one)
 		}
 	}
 	return nil
+}
+
+// beginnings are the texts of beginnings of a row: where ASCII can be decoded piece by piece, only what is new is.
+type beginnings struct {
+	w    *worker
+	ids  []int32
+	upTo int // tokens that done is the text of
+	done string
+}
+
+func (b *beginnings) text(end int) (string, error) {
+	if b.w.restores && end >= b.upTo {
+		more, err := b.w.cfg.Tokenizer.Decode(b.ids[b.upTo:end], false)
+		if err != nil {
+			return "", err
+		}
+		if ascii(b.done) && ascii(more) {
+			b.done, b.upTo = b.done+more, end
+			return b.done, nil
+		}
+	}
+	return b.w.cfg.Tokenizer.Decode(b.ids[:end], false)
 }
 
 // ownerOf is the message whose token this is.

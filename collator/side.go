@@ -480,15 +480,20 @@ func decodeSide(t *tokenizer.Tokenizer, s *batch.Side) (text, target string, err
 	if text, err = t.Decode(s.IDs, false); err != nil {
 		return "", "", err
 	}
+	target, err = decodeTarget(t, s)
+	return text, target, err
+}
+
+func decodeTarget(t *tokenizer.Tokenizer, s *batch.Side) (string, error) {
 	h := sha256.New()
 	for _, run := range s.Trained {
 		part, err := t.Decode(s.IDs[run.Start:run.End], false)
 		if err != nil {
-			return "", "", err
+			return "", err
 		}
 		addTarget(h, part)
 	}
-	return text, hex.EncodeToString(h.Sum(nil)), nil
+	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // hashIDs hashes the trained ids, as little-endian int32.

@@ -81,8 +81,19 @@ func (a *Assembled) Write(w io.Writer, prefix bool) error {
 			all = append(all, t)
 		}
 	}
-	return tensors.Write(w, append(all, j.tensors()...), nil)
+	all = append(all, j.tensors()...)
+	if room, ok := w.(interface{ Grow(n int) }); ok { // a buffer that grows as it is written is copied several times
+		size := 0
+		for _, t := range all {
+			size += len(t.Data) + headerBytes
+		}
+		room.Grow(size + headerBytes)
+	}
+	return tensors.Write(w, all, nil)
 }
+
+// headerBytes is about what a tensor's entry takes in a file's header.
+const headerBytes = 256
 
 func byName(all []tensors.Tensor) map[string]tensors.Tensor {
 	out := map[string]tensors.Tensor{}

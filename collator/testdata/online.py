@@ -1,6 +1,8 @@
-"""The reference collator as it is described (reference.py) beside natgo.Collator, a call a rollout, by turns, in one process each.
+"""The reference collator as it is described (reference.py) beside natgo.Collator, a call a rollout, by turns: a pass of one over
+all rollouts, then one of the other.
 
-natgo's calls go through a pipe to its nat-go, whose time counts. Every call has text that neither has seen before.
+natgo's calls go through a pipe to its nat-go, whose time counts. In every call each message has text that neither has seen
+before, but for the system's, which is the same in all rollouts of an agent.
 
 stdin: as reference.py, and {"program": nat-go, "folder": tokenizer with its template, "calls": n}
 stdout: {"times": of the traces as they are, "processor": the same of processor time, "tokens": of the long rollout,
@@ -33,23 +35,30 @@ class Beside:
         )  # fmt: skip
         self.fresh = 0
 
-    def call(self, messages, failed):
-        """Seconds, and of processor time, of both."""
+    def made(self, messages, failed):
+        """The rollout with text of its own, as either takes it."""
         self.fresh += 1
-        messages = [dict(m, content=f"{m.get('content') or ''} {self.fresh}.{i}") for i, m in enumerate(messages)]
-        turns = turns_of(messages, failed, True)
+        messages = [m if m["role"] == "system" else dict(m, content=f"{m.get('content') or ''} {self.fresh}.{i}") for i, m in enumerate(messages)]
         marked = [dict(m, tool_error="tool_error") if i in failed else m for i, m in enumerate(messages)]
-        start, before = time.perf_counter(), time.process_time()
-        theirs = self.reference.collate([turns], self.hint)
-        theirs_took, theirs_used = time.perf_counter() - start, time.process_time() - before
-        pid = self.ours.pid
-        before = used(pid) if pid else 0
-        start = time.perf_counter()
-        ours = self.ours([{"messages": marked, "reward": 0.0}])
-        ours_took = time.perf_counter() - start
-        ours_used = used(self.ours.pid) - before
-        assert "sdpo_loss_mask" in ours and "sdpo_loss_mask" in theirs, (ours.dropped, list(theirs))
-        return theirs_took, ours_took, theirs_used, ours_used
+        return turns_of(messages, failed, True), [{"messages": marked, "reward": 0.0}]
+
+    def round(self, rollouts):
+        """Seconds of each call of theirs and of ours, and the processor time of all."""
+        rollouts = [self.made(*r) for r in rollouts]
+        before, theirs, ours = time.process_time(), [], []
+        for turns, _ in rollouts:
+            start = time.perf_counter()
+            made = self.reference.collate([turns], self.hint)
+            theirs.append(time.perf_counter() - start)
+            assert "sdpo_loss_mask" in made
+        theirs_used = time.process_time() - before
+        before = used(self.ours.pid)
+        for _, traces in rollouts:
+            start = time.perf_counter()
+            made = self.ours(traces)
+            ours.append(time.perf_counter() - start)
+            assert "sdpo_loss_mask" in made, made.dropped
+        return theirs, ours, theirs_used, used(self.ours.pid) - before
 
 
 def long(traces, failed, tokens):
@@ -77,19 +86,22 @@ def main():
     beside = Beside(q)
     traces = {"%s.%s" % (e["task_id"], e["trial"]): e["traj"] for e in json.load(open(q["traces"]))}
     failed = {name: set(at) for name, at in q["failed"].items()}
-    for name in list(failed)[:3]:
-        beside.call(traces[name], failed[name])
-    all_calls = [beside.call(traces[name], failed[name]) for _ in range(3) for name in failed]
-    theirs, ours, theirs_used, ours_used = map(sum, zip(*all_calls))
+    rollouts = [(traces[name], failed[name]) for name in failed]
+    beside.ours([{"messages": traces[name]} for name in list(failed)[:3]])  # starts it
+    theirs, ours, theirs_used, ours_used = zip(*[beside.round(rollouts) for _ in range(5)])
 
     def tokens(messages):
         return len(beside.reference.templated([{"role": t["role"], "content": t["content"]} for t in turns_of(messages, (), True)]))
 
     messages, sites = long(traces, failed, tokens)
-    rollouts = [beside.call(messages, sites) for _ in range(q["calls"])]
+    long_theirs, long_ours = [], []
+    for _ in range(q["calls"] // 30):
+        a, b, _, _ = beside.round([(messages, sites)] * 30)
+        long_theirs += a
+        long_ours += b
     print(json.dumps({
-        "times": theirs / ours, "processor": theirs_used / ours_used, "tokens": tokens(messages), "sites": len(sites),
-        "theirs": quantiles([r[0] for r in rollouts]), "ours": quantiles([r[1] for r in rollouts]),
+        "times": sum(map(sum, theirs)) / sum(map(sum, ours)), "processor": sum(theirs_used) / sum(ours_used),
+        "tokens": tokens(messages), "sites": len(sites), "theirs": quantiles(long_theirs), "ours": quantiles(long_ours),
     }))  # fmt: skip
 
 
