@@ -64,7 +64,7 @@ func (v *view) without(message int) *cause {
 func (w *worker) look(r *turns.Renderer, c *turns.Conversation) (*view, *cause) {
 	res, err := r.Render(c)
 	if err != nil {
-		return nil, refuse(TemplateRefused, "%v", err) // D18: never another text instead
+		return nil, refuse(TemplateRefused, "%v", err) // never another text instead: DEFECTS.md, D18
 	}
 	v := &view{r: r, res: res}
 	v.turns, v.lost = r.FindEach(c, &res)

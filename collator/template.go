@@ -45,7 +45,7 @@ func TemplateText(c *tokenizer.Config, name string) (string, error) {
 	}
 	if name == "" {
 		// Fail closed: without a template there is no chat text, and joining contents would train on something else
-		// (D18).
+		// (DEFECTS.md, D18).
 		return "", errors.New("the tokenizer has no chat template: name one (a base model's tokenizer has none; its instruct version's folder does)")
 	}
 	return "", fmt.Errorf("%q is neither a file nor the name of a template of the tokenizer", name)
