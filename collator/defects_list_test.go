@@ -40,6 +40,7 @@ func TestDefectsHaveTests(t *testing.T) {
 		listed[m[1]] = true
 	}
 	if !maps.Equal(have, listed) {
-		t.Errorf("there are tests of %v, and the page has %v", slices.Sorted(maps.Keys(have)), slices.Sorted(maps.Keys(listed)))
+		t.Errorf("there are tests of %v, and the page has %v", slices.Sorted(maps.Keys(have)),
+			slices.Sorted(maps.Keys(listed)))
 	}
 }

@@ -272,7 +272,8 @@ func refuseTokens(err error) *cause {
 // given appends a turn's own ids.
 func (b *sideBuilder) given(t *turns.Turn, n *ttc.Node) *cause {
 	if n.LogProbs != nil && len(n.LogProbs) != len(n.TokenIDs) {
-		return refuse(BadSampledIDs, "%s has %d ids and %d log-probs", describe(t.Message, n), len(n.TokenIDs), len(n.LogProbs))
+		return refuse(BadSampledIDs, "%s has %d ids and %d log-probs", describe(t.Message, n), len(n.TokenIDs),
+			len(n.LogProbs))
 	}
 	for _, p := range n.LogProbs {
 		if f := float64(p); math.IsNaN(f) || math.IsInf(f, 0) || f > 1e-3 {
@@ -302,14 +303,16 @@ func (b *sideBuilder) mask(ranges []chat.Span, owners []*turns.Turn) *cause {
 	w.runs = runs
 	if straddle >= 0 {
 		o := b.offsets[straddle]
-		return refuse(StraddleEdge, "the token of %q lies across the edge of a trained turn", b.v.res.Text[o.Start:o.End])
+		return refuse(StraddleEdge, "the token of %q lies across the edge of a trained turn",
+			b.v.res.Text[o.Start:o.End])
 	}
 	for i, run := range runs {
 		if run.Start == run.End {
 			continue
 		}
 		if w.restores && (b.offsets[run.Start].Start != ranges[i].Start || b.offsets[run.End-1].End != ranges[i].End) {
-			return refuse(InvariantBroken, "tokens cover bytes %d-%d of a trained range %d-%d", b.offsets[run.Start].Start, b.offsets[run.End-1].End, ranges[i].Start, ranges[i].End)
+			return refuse(InvariantBroken, "tokens cover bytes %d-%d of a trained range %d-%d",
+				b.offsets[run.Start].Start, b.offsets[run.End-1].End, ranges[i].Start, ranges[i].End)
 		}
 		t := owners[i]
 		terminal := t.Terminated() && ranges[i].End == t.End
@@ -346,7 +349,14 @@ func (b *sideBuilder) train(run, of chat.Span, message int, terminal bool) {
 
 // finish makes the side.
 func (b *sideBuilder) finish() (*side, *cause) {
-	s := &side{sampled: !b.rendered, given: len(b.sampled) > 0, args: b.m.args, open: b.open, short: b.m.ids, left: b.v.leftOut(b.m)}
+	s := &side{
+		sampled: !b.rendered,
+		given:   len(b.sampled) > 0,
+		args:    b.m.args,
+		open:    b.open,
+		short:   b.m.ids,
+		left:    b.v.leftOut(b.m),
+	}
 	s.IDs = b.ids
 	for _, t := range b.trained {
 		if t.Start == 0 {
@@ -531,7 +541,8 @@ func (b *sideBuilder) owners(trained []chat.Span) (out batch.Owners) {
 			run++
 		}
 		at := b.offsets[i].Start
-		for turn < len(found) && found[turn].End <= at && (given == len(b.sampled) || b.sampled[given].message != found[turn].Message) {
+		for turn < len(found) && found[turn].End <= at &&
+			(given == len(b.sampled) || b.sampled[given].message != found[turn].Message) {
 			turn++
 		}
 		for sp < len(spans) && spans[sp].End <= at {
