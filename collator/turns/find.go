@@ -178,12 +178,16 @@ func (r *Renderer) FindEach(c *Conversation, res *template.Result) (found []Turn
 	return o.whole(found, lost)
 }
 
-// foreign reports whether a turn begins with another message's text, although it has text of its own: the header before
-// it was another's, or none's (DeepSeek's R1 writes an empty turn behind a call).
+// foreign reports whether a turn begins with another message's text, or ends before its own, although it has some: the
+// header before it was another's, or none's (DeepSeek's R1 writes an empty turn behind a call; a result without text
+// leaves nothing between that and the next turn).
 func (o *origins) foreign(t *Turn, from int) bool {
 	k := o.after(t.Start)
-	if k == len(o.spans) || o.spans[k].Message == t.Message || o.spans[k].Message > t.Message {
+	switch {
+	case k == len(o.spans) || o.spans[k].Message > t.Message:
 		return false
+	case o.spans[k].Message == t.Message:
+		return o.spans[k].Start >= t.End
 	}
 	_, mine := o.first(t.Message, from)
 	return mine

@@ -21,11 +21,23 @@ func TestShapesOfTemplates(t *testing.T) {
 	const named = `{% for m in messages %}{% if m.role == 'tool' %}<|tool|>{% for n in messages if n.tool_calls and n.tool_calls[0].id == m.tool_call_id %}{{ n.tool_calls[0].function.name }} {% endfor %}{{ m.content }}<|end|>` +
 		`{% else %}<|{{ m.role }}|>{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function.name + ' ' }}{{ c.function.arguments | tojson }}{% endfor %}<|end|>{% endif %}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}`
 	const kinds = `{% for m in messages %}<|{{ m.role }}|>{% if m.tool_calls %}<|act|>{{ m.tool_calls[0].function | tojson }}{% else %}<|text|>{{ m.content }}{% endif %}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|><|text|>{% endif %}`
+	// An empty turn stands behind each call; what follows a result has no header (DeepSeek's R1).
+	const behind = `{% for m in messages %}{% if m.role == 'user' %}<|user|>{{ m.content }}{% elif m.role == 'tool' %}` +
+		`<|result|>{{ m.content }}<|shown|>{% elif loop.previtem.role == 'tool' %}{{ m.content }}<|end|>{% else %}` +
+		`{% for c in m.tool_calls or [] %}<|bot|>{{ c.function | tojson }}<|end|>{% endfor %}<|bot|>{{ m.content }}<|end|>` +
+		`{% endif %}{% endfor %}{% if add_generation_prompt and messages[-1].role != 'tool' %}<|bot|>{% endif %}`
+	const silent = `[{"role":"user","content":"q"},{"role":"assistant","content":"","tool_calls":[{"id":"1",
+		"type":"function","function":{"name":"f","arguments":{"a":1}}}]},
+		{"role":"tool","tool_call_id":"1","content":""},{"role":"assistant","content":"done"}]`
 
 	for _, c := range []struct {
 		name, template, messages string
 		turns                    []string
 	}{
+		{
+			"an empty turn behind a call, an empty result", behind, silent,
+			[]string{`{"name": "f", "arguments": {"a": 1}}<|end|>`, "done<|end|>"},
+		},
 		{"no generation prompt", noHeader, talk, []string{"one</s>", "</s>", "three</s>"}},
 		{"no generation prompt, calls", noHeader, agent, []string{`[CALLS]{"name": "f", "arguments": {"a": 1}}</s>`, `[CALLS]{"name": "g", "arguments": {"b": 2}}</s>`, "done</s>"}},
 		{"no markers", noMarkers, talk, []string{" one\n\n", "\n\n", " three\n\n"}},

@@ -163,7 +163,7 @@ func TestShapes(t *testing.T) {
 		{"InvalidVault: vault 7 has two doors", true},
 		{"⚠️ VaultError: no room", true},
 		{"InvalidVault: vault 7\nThe class is made by the factory.\nIt is part of the package vaults.", false},
-		{"Vault check failed: door 7 does not close\n  at door 7", true},
+		{"Vault check failed: door 7 stands open\nthe guard left\nthe lamp is out", true},
 		{`{"code": 1, "msg": "the vault has no such door", "data": null}`, true},
 		{`{"code": 1, "msg": "success", "data": null}`, false},
 		{`{"code": 1, "msg": "the vault has no such door", "data": {"door": 6}}`, false},
