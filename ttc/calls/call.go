@@ -12,7 +12,8 @@ type Call struct {
 	Model string
 	Time  int64 // when, in nanoseconds since 1970; 0: unknown
 
-	Input []Ref // messages of the session, in order
+	After Walk  // messages of the session, in order
+	Input []Ref // those that follow them
 	Tools []chat.Tool
 
 	Output       chat.Message

@@ -25,6 +25,8 @@ type Session struct {
 		key   xxh3.Uint128
 	}
 	messages []kept
+	walks    []walkStep
+	walkOf   map[walkStep]Walk
 	size     int64
 	byHash   map[xxh3.Uint128]int32
 	threads  map[thread]*graph
@@ -49,6 +51,7 @@ type graph struct {
 	tools    []chat.Tool
 	nodes    []node
 	children map[edge]int32
+	walked   map[Walk]int32
 	calls    []call
 }
 
@@ -71,7 +74,9 @@ type call struct {
 
 // NewSession returns a session without calls.
 func NewSession(id string) *Session {
-	return &Session{ID: id, byHash: map[xxh3.Uint128]int32{}, threads: map[thread]*graph{}}
+	return &Session{
+		ID: id, byHash: map[xxh3.Uint128]int32{}, threads: map[thread]*graph{}, walkOf: map[walkStep]Walk{},
+	}
 }
 
 // Message takes a message that calls are given. Equal messages have one Ref.
@@ -83,13 +88,13 @@ func (s *Session) At(r Ref) Message { return s.messages[r].Message }
 // Add takes a call.
 func (s *Session) Add(c Call) {
 	g := s.graph(&c)
-	at := int32(-1)
+	at := s.along(g, c.After)
 	for _, m := range c.Input {
 		at = s.child(g, at, int32(m))
 	}
 	answer := s.intern(&Message{Message: c.Output, Tokens: c.Tokens}, true)
 	at = s.child(g, at, answer)
-	c.Input, c.Tools = nil, nil
+	c.After, c.Input, c.Tools = 0, nil, nil
 	g.calls = append(g.calls, call{at: at, seal: s.messages[answer].hash, Call: c})
 }
 
@@ -105,7 +110,7 @@ func (s *Session) graph(c *Call) *graph {
 	key := thread{c.Agent, s.toolsKey(c.Tools)}
 	g := s.threads[key]
 	if g == nil {
-		g = &graph{tools: c.Tools, children: map[edge]int32{}}
+		g = &graph{tools: c.Tools, children: map[edge]int32{}, walked: map[Walk]int32{}}
 		s.threads[key] = g
 	} else if !sameSlice(c.Tools, g.tools) && slices.CompareFunc(c.Tools, g.tools, compareTools) < 0 {
 		// spelled otherwise

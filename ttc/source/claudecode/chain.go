@@ -12,13 +12,14 @@ import (
 // rebuild gives a call the messages that its chain of parents says it had.
 func (t *transcript) rebuild(a *answer, c *calls.Call) {
 	c.Gaps |= ttc.RebuiltHistory
+	var system calls.Walk
 	if shape, ok := t.requests.shapeOf(a); ok {
 		c.Tools = shape.tools
 		if shape.system >= 0 {
-			c.Input = append(c.Input, shape.system)
+			system = t.out.Extend(system, shape.system)
 		}
 	} else if a.prompt != "" {
-		c.Input = append(c.Input, t.systemMessage(t.prefixes[a.prompt]+a.prompt))
+		system = t.out.Extend(system, t.systemMessage(t.prefixes[a.prompt]+a.prompt))
 	} else {
 		c.Gaps |= ttc.NoSystem
 	}
@@ -31,20 +32,21 @@ func (t *transcript) rebuild(a *answer, c *calls.Call) {
 	if c.Tools == nil {
 		c.Gaps |= ttc.NoTools
 	}
-	h := history{t: t, placed: map[*record]bool{}, given: map[*answer]bool{a: true}}
-	for _, rec := range t.walk(a.first) {
-		h.add(rec)
-	}
-	h.flush()
-	c.Input = append(c.Input, h.out...)
+	c.After = t.historyOf(a, system).end()
 }
 
 // firstTools are the tools that the next snapshot has: the first ones of a session have only the system prompt.
 func (t *transcript) firstTools(a *answer) []chat.Tool {
-	for _, other := range t.answers {
-		if other.agent == a.agent && other.path == a.path && other.tools != nil {
-			return other.tools
+	if t.snapshots == nil {
+		t.snapshots = map[place][]chat.Tool{}
+		for _, other := range t.answers {
+			if at := (place{other.agent, other.path}); t.snapshots[at] == nil {
+				t.snapshots[at] = other.tools
+			}
 		}
+	}
+	if tools := t.snapshots[place{a.agent, a.path}]; tools != nil {
+		return tools
 	}
 	if a.path == t.path {
 		return t.tools
@@ -52,32 +54,50 @@ func (t *transcript) firstTools(a *answer) []chat.Tool {
 	return nil
 }
 
-// walk is the chain of parents of a line, first to last, without the line. It ends where it would go round.
-func (t *transcript) walk(of *record) []*record {
+// place is where answers stand: those of one agent in one file.
+type place struct{ agent, path string }
+
+// walk is the chain of parents of a line, first to last, without the line: after the line from, if that is in it. It
+// ends where it would go round, and says whether it did not: whether it came to from, or to a line without a parent.
+func (t *transcript) walk(of, from *record) (chain []*record, whole bool) {
 	seen := map[*record]bool{of: true}
-	var out []*record
-	for rec := t.records[of.parent]; rec != nil && !seen[rec]; rec = t.records[rec.parent] {
+	rec := t.records[of.parent]
+	for ; rec != nil && rec != from && !seen[rec]; rec = t.records[rec.parent] {
 		seen[rec] = true
-		out = append(out, rec)
+		chain = append(chain, rec)
 	}
-	slices.Reverse(out)
-	return out
+	slices.Reverse(chain)
+	return chain, rec == from
 }
 
 // root is the first line of a chain.
 func (t *transcript) root(of *record) string {
-	if chain := t.walk(of); len(chain) > 0 {
-		return chain[0].uuid
+	var chain []*record
+	seen := map[*record]bool{}
+	for rec := of; rec != nil && !seen[rec]; rec = t.records[rec.parent] {
+		seen[rec] = true
+		of = rec
+		if known, ok := t.roots[rec]; ok {
+			of = known
+			break
+		}
+		chain = append(chain, rec)
+	}
+	for _, rec := range chain {
+		t.roots[rec] = of
 	}
 	return of.uuid
 }
 
 // history puts a list of messages together as Claude Code does: the lines of an answer are one message, the results of
 // its calls follow it whichever line they hang from, attachments go before what the user says, or onto the result they
-// follow.
+// follow. It grows with the chain, so that each answer goes on from the history of the one before.
 type history struct {
 	t        *transcript
-	out      []calls.Ref
+	at       *record    // the last line; nil: none
+	to       *answer    // whose history it is
+	met      bool       // the answer was among its own lines
+	out      calls.Walk // the messages
 	placed   map[*record]bool
 	given    map[*answer]bool
 	attached []string
@@ -85,16 +105,58 @@ type history struct {
 	boundary *record
 }
 
+// historyKey is what the histories of a chain have in common.
+type historyKey struct {
+	agent  string
+	system calls.Walk
+}
+
+// historyOf is the history that an answer was given: that of the answer before it, if the chain goes on from there.
+func (t *transcript) historyOf(a *answer, system calls.Walk) *history {
+	key := historyKey{a.agent, system}
+	if h := t.histories[key]; h != nil && h.at != nil && !h.given[a] {
+		if chain, whole := t.walk(a.first, h.at); whole && h.follow(chain, a) {
+			return h
+		}
+		delete(t.histories, key)
+	}
+	h := &history{t: t, out: system, placed: map[*record]bool{}, given: map[*answer]bool{}}
+	chain, whole := t.walk(a.first, nil)
+	if h.follow(chain, a) && whole {
+		t.histories[key] = h
+	}
+	return h
+}
+
+// follow adds the lines of a chain that leads to an answer. It reports whether others may go on from there: the answer
+// itself, which isn't part of its history but is of theirs, was not among the lines.
+func (h *history) follow(chain []*record, to *answer) bool {
+	h.to, h.met = to, false
+	for _, rec := range chain {
+		h.add(rec)
+		h.at = rec
+	}
+	return !h.met
+}
+
+// end is the list as it stands; the history itself may go on.
+func (h *history) end() calls.Walk {
+	ended := *h
+	ended.flush()
+	return ended.out
+}
+
 func (h *history) add(rec *record) {
 	switch {
 	case h.placed[rec]:
 	case rec.boundary:
 		h.boundary = rec
+		h.placed[rec] = true // it may claim to have kept itself
 	case rec.answer != nil:
 		h.answer(rec.answer)
 	case rec.hasResults && len(rec.results) == len(rec.given):
 		h.flush() // of a call that isn't in the chain
-		h.out = append(h.out, rec.results...)
+		h.append(rec.results...)
 		h.placed[rec] = true
 	case rec.attached != "":
 		h.attached = append(h.attached, rec.attached)
@@ -118,12 +180,16 @@ func (h *history) preserved() {
 }
 
 func (h *history) answer(a *answer) {
+	if a == h.to {
+		h.met = true
+		return
+	}
 	if h.given[a] {
 		return
 	}
 	h.given[a] = true
 	h.flush()
-	h.out = append(h.out, a.ref0)
+	h.append(a.ref0)
 	var results []*record
 	for _, call := range h.t.out.At(a.ref0).ToolCalls {
 		for _, rec := range h.t.results[call.ID] {
@@ -135,19 +201,19 @@ func (h *history) answer(a *answer) {
 	}
 	slices.SortFunc(results, func(x, y *record) int { return x.place - y.place })
 	for _, rec := range results {
-		h.out = append(h.out, rec.results...)
+		h.append(rec.results...)
 	}
 }
 
 // flush ends a run of what isn't the model's.
 func (h *history) flush() {
 	attached := strings.Join(h.attached, "\n")
-	h.attached = h.attached[:0]
-	if attached != "" && len(h.said) == 0 && len(h.out) > 0 {
-		last := h.t.out.At(h.out[len(h.out)-1])
+	h.attached = nil
+	if ref, before, ok := h.t.out.Last(h.out); ok && attached != "" && len(h.said) == 0 {
+		last := h.t.out.At(ref)
 		if text, ok := calls.Plain(&last.Message); ok && last.Role == "tool" {
 			last.Form, last.Text, last.Parts = chat.Text, text+"\n\n"+attached, nil
-			h.out[len(h.out)-1] = h.t.out.Message(last)
+			h.out = h.t.out.Extend(before, h.t.out.Message(last))
 			return
 		}
 	}
@@ -163,7 +229,7 @@ func (h *history) flush() {
 		if !ok || m.Role != "user" {
 			h.user(texts)
 			texts = nil
-			h.out = append(h.out, ref)
+			h.append(ref)
 			continue
 		}
 		texts = append(texts, text)
@@ -173,11 +239,13 @@ func (h *history) flush() {
 
 func (h *history) user(texts []string) {
 	if texts != nil {
-		h.out = append(
-			h.out,
-			h.t.out.Message(
-				calls.Message{Message: chat.Message{Role: "user", Form: chat.Text, Text: strings.Join(texts, "\n")}},
-			),
-		)
+		m := chat.Message{Role: "user", Form: chat.Text, Text: strings.Join(texts, "\n")}
+		h.append(h.t.out.Message(calls.Message{Message: m}))
+	}
+}
+
+func (h *history) append(refs ...calls.Ref) {
+	for _, ref := range refs {
+		h.out = h.t.out.Extend(h.out, ref)
 	}
 }

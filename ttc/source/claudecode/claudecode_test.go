@@ -363,19 +363,24 @@ func TestHostileSessions(t *testing.T) {
 {"type":"attachment","sessionId":"s","attachment":[],"rendered":{}}
 {"type":"system","subtype":"compact_boundary","sessionId":"s","compactMetadata":{"preservedMessages":{"uuids":[1,{}]}}}
 `
+	itself := `{"type":"system","uuid":"k","parentUuid":null,"subtype":"compact_boundary","sessionId":"s",` +
+		`"compactMetadata":{"preservedMessages":{"anchorUuid":"k","uuids":["k"]}}}
+{"type":"assistant","uuid":"e","parentUuid":"k","sessionId":"s","message":{"id":"m7","content":"z"}}
+`
 	for name, c := range map[string]struct {
 		text  string
 		lines int64 // unread
 	}{
-		"a torn last line":   {ok.String() + ok.lines[1][:50], 1},
-		"no JSON between":    {ok.lines[0] + "\n<html>\n[1]\n" + ok.lines[1], 2},
-		"no UTF-8":           {ok.String() + "{\"type\":\"\xff\"}\n", 1},
-		"nothing but space":  {"\n\n" + ok.String(), 0},
-		"parents in a loop":  {loop, 0},
-		"requests in a loop": {requests, 0},
-		"lines twice":        {ok.String() + ok.String(), 0},
-		"odd values":         {ok.String() + odd, 0},
-		"deep nesting":       {ok.String() + strings.Repeat("[", 100_000) + "\n", 1},
+		"a torn last line":            {ok.String() + ok.lines[1][:50], 1},
+		"no JSON between":             {ok.lines[0] + "\n<html>\n[1]\n" + ok.lines[1], 2},
+		"no UTF-8":                    {ok.String() + "{\"type\":\"\xff\"}\n", 1},
+		"nothing but space":           {"\n\n" + ok.String(), 0},
+		"parents in a loop":           {loop, 0},
+		"requests in a loop":          {requests, 0},
+		"a boundary that kept itself": {itself, 0},
+		"lines twice":                 {ok.String() + ok.String(), 0},
+		"odd values":                  {ok.String() + odd, 0},
+		"deep nesting":                {ok.String() + strings.Repeat("[", 100_000) + "\n", 1},
 	} {
 		r := sessiontest.ReadText(t, Factory(), "s.jsonl", c.text)
 		if got := r.Stats.Dropped["line"][session.UnreadLine]; got != c.lines {

@@ -1,6 +1,8 @@
 package claudecode
 
 import (
+	"slices"
+
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/calls"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -18,6 +20,7 @@ type requests struct {
 	hashes  []step
 	edges   map[stepEdge]int32
 	endings map[int32][]*request // by the last step
+	walks   map[stepWalk]calls.Walk
 }
 
 type request struct {
@@ -34,6 +37,12 @@ type step struct {
 	hash   string
 }
 
+// stepWalk is a list as it was sent: after a system prompt.
+type stepWalk struct {
+	system calls.Walk
+	step   int32
+}
+
 type stepEdge struct {
 	parent int32
 	hash   string
@@ -48,7 +57,7 @@ func newRequests() requests {
 	return requests{
 		byID: map[string]*request{}, shapes: map[string]shape{}, blobs: map[string][]calls.Ref{},
 		edges:   map[stepEdge]int32{},
-		endings: map[int32][]*request{},
+		endings: map[int32][]*request{}, walks: map[stepWalk]calls.Walk{},
 	}
 }
 
@@ -150,7 +159,7 @@ func (r *requests) shapeOf(a *answer) (shape, bool) {
 }
 
 // give gives a call the messages that its request had. It reports whether they are known.
-func (r *requests) give(a *answer, c *calls.Call) bool {
+func (r *requests) give(t *transcript, a *answer, c *calls.Call) bool {
 	q := r.byID[a.ref]
 	if q == nil || q.broken {
 		return false
@@ -159,22 +168,14 @@ func (r *requests) give(a *answer, c *calls.Call) bool {
 	if !ok {
 		return false
 	}
-	var steps []string
-	for at := q.last; at >= 0; at = r.hashes[at].parent {
-		steps = append(steps, r.hashes[at].hash)
-	}
-	var input []calls.Ref
+	var system calls.Walk
 	if s.system >= 0 {
-		input = append(input, s.system)
+		system = t.out.Extend(system, s.system)
 	}
-	for i := len(steps) - 1; i >= 0; i-- {
-		refs, ok := r.blobs[steps[i]]
-		if !ok {
-			return false
-		}
-		input = append(input, refs...)
+	if c.After, ok = r.walk(t, system, q.last); !ok {
+		return false
 	}
-	c.Input, c.Tools = input, s.tools
+	c.Tools = s.tools
 	if s.tools == nil {
 		c.Tools = []chat.Tool{}
 	}
@@ -182,4 +183,29 @@ func (r *requests) give(a *answer, c *calls.Call) bool {
 		c.Gaps |= ttc.NoSystem
 	}
 	return true
+}
+
+// walk are the messages of a list, after a system prompt. What it begins with is looked up where it was put together
+// before. It reports false where a message isn't known.
+func (r *requests) walk(t *transcript, system calls.Walk, last int32) (calls.Walk, bool) {
+	var steps []int32
+	out := system
+	for at := last; at >= 0; at = r.hashes[at].parent {
+		if known, ok := r.walks[stepWalk{system, at}]; ok {
+			out = known
+			break
+		}
+		steps = append(steps, at)
+	}
+	for _, at := range slices.Backward(steps) {
+		refs, ok := r.blobs[r.hashes[at].hash]
+		if !ok {
+			return 0, false
+		}
+		for _, ref := range refs {
+			out = t.out.Extend(out, ref)
+		}
+		r.walks[stepWalk{system, at}] = out
+	}
+	return out, true
 }

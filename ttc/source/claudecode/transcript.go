@@ -32,6 +32,10 @@ type transcript struct {
 	results  map[string][]*record // results of tools, by the id of the call
 	requests requests
 
+	histories map[historyKey]*history // the last of each chain
+	roots     map[*record]*record
+	snapshots map[place][]chat.Tool // nil: not looked for yet
+
 	prompt    string            // what the last prompt snapshot says; empty: there was none
 	prefixes  map[string]string // what goes before a prompt; not every snapshot of it says
 	tools     []chat.Tool
@@ -77,7 +81,7 @@ type answer struct {
 func newTranscript(id string, tally *source.Tally) *transcript {
 	return &transcript{
 		out: calls.NewSession(id), tally: tally, records: map[string]*record{}, results: map[string][]*record{},
-		requests: newRequests(), toolTexts: map[xxh3.Uint128][]chat.Tool{}, prefixes: map[string]string{},
+		requests: newRequests(), histories: map[historyKey]*history{}, roots: map[*record]*record{}, toolTexts: map[xxh3.Uint128][]chat.Tool{}, prefixes: map[string]string{},
 	}
 }
 
@@ -392,7 +396,7 @@ func (t *transcript) call(a *answer) {
 	if a.hidden {
 		c.Gaps |= ttc.HiddenReasoning
 	}
-	if !t.requests.give(a, &c) {
+	if !t.requests.give(t, a, &c) {
 		t.rebuild(a, &c)
 	}
 	t.out.Add(c)

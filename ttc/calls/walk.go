@@ -1,0 +1,51 @@
+package calls
+
+// Walk stands for a list of messages of a session. Walks share what they begin with, so that the histories of a long
+// session, each of which goes on from the one before, take memory for their messages once. The zero Walk is empty.
+type Walk int32
+
+// walkStep is the last message of a walk.
+type walkStep struct {
+	before  Walk
+	message int32
+}
+
+// Extend is a walk with one message more.
+func (s *Session) Extend(w Walk, r Ref) Walk {
+	step := walkStep{w, int32(r)}
+	next, ok := s.walkOf[step]
+	if !ok {
+		s.walks = append(s.walks, step)
+		next = Walk(len(s.walks))
+		s.walkOf[step] = next
+	}
+	return next
+}
+
+// Last is the last message of a walk, and the walk before it. It reports false for an empty one.
+func (s *Session) Last(w Walk) (r Ref, before Walk, ok bool) {
+	if w == 0 {
+		return 0, 0, false
+	}
+	step := s.walks[w-1]
+	return Ref(step.message), step.before, true
+}
+
+// along is the node that a walk ends at. What it begins with is looked up where it was followed before.
+func (s *Session) along(g *graph, w Walk) int32 {
+	var steps []Walk
+	at := int32(-1)
+	for w != 0 {
+		if known, ok := g.walked[w]; ok {
+			at = known
+			break
+		}
+		steps = append(steps, w)
+		w = s.walks[w-1].before
+	}
+	for i := len(steps) - 1; i >= 0; i-- {
+		at = s.child(g, at, s.walks[steps[i]-1].message)
+		g.walked[steps[i]] = at
+	}
+	return at
+}
