@@ -26,8 +26,8 @@ func drawnLine(t *rapid.T, i, n int) string {
 		1: fmt.Sprintf(`"type":"assistant","message":{"id":"m%d","content":[{"type":"text","text":"t%d"}]}`, id, i),
 		2: fmt.Sprintf(`"type":"assistant","message":{"id":"m%d","content":[{"type":"tool_use","id":"c%d","name":"f",`+
 			`"input":{}}]}`, id, id),
-		3: fmt.Sprintf(`"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"c%d","content":"r%d"}]}`,
-			id, i),
+		3: fmt.Sprintf(`"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"c%d",`+
+			`"content":"r%d"}]}`, id, i),
 		4: fmt.Sprintf(`"type":"attachment","attachment":{"type":"queued_command","prompt":"p%d"}`, id),
 		5: fmt.Sprintf(`"type":"system","subtype":"compact_boundary","compactMetadata":{"preservedMessages":`+
 			`{"anchorUuid":"l%d","uuids":["l%d"]}}`, rapid.IntRange(0, n).Draw(t, "anchor"), id),
@@ -35,8 +35,8 @@ func drawnLine(t *rapid.T, i, n int) string {
 	return fmt.Sprintf(`{"uuid":"l%d","parentUuid":"l%d","sessionId":"s",%s}`, i, parent, more)
 }
 
-// Whatever hangs from what: an answer that goes on from the history of the one before has the history that its own chain
-// of parents says.
+// Whatever hangs from what: an answer that goes on from the history of the one before has the history that its own
+// chain of parents says.
 func TestHistoryGoesOn(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 40).Draw(rt, "lines")
@@ -71,17 +71,19 @@ func texts(s *calls.Session, w calls.Walk) (out []string) {
 	return out
 }
 
-// TestLongSession: what is allocated for a session grows with its turns, not with their square; so with logged requests,
-// each of which goes on from the one before.
+// TestLongSession: what is allocated for a session grows with its turns, not with their square; so with logged
+// requests, each of which goes on from the one before.
 func TestLongSession(t *testing.T) {
 	for name, turn := range map[string]func(b *strings.Builder, i int){
 		"chains of parents": func(b *strings.Builder, i int) {
-			fmt.Fprintf(b, `{"type":"user","uuid":"u%d","parentUuid":"a%d","message":{"content":"q%d"}}`+"\n", i, i-1, i)
+			fmt.Fprintf(b, `{"type":"user","uuid":"u%d","parentUuid":"a%d","message":{"content":"q%d"}}`+"\n",
+				i, i-1, i)
 			fmt.Fprintf(b, `{"type":"assistant","uuid":"a%d","parentUuid":"u%d","message":{"id":"m%d","content":[`+
 				`{"type":"text","text":"t%d"}]}}`+"\n", i, i, i, i)
 		},
 		"logged requests": func(b *strings.Builder, i int) {
-			fmt.Fprintf(b, `{"type":"api-request-blob","hash":"h%d","message":{"role":"user","content":"q%d"}}`+"\n", i, i)
+			fmt.Fprintf(b, `{"type":"api-request-blob","hash":"h%d","message":{"role":"user","content":"q%d"}}`+"\n",
+				i, i)
 			base := ""
 			if i > 0 {
 				base = fmt.Sprintf(`,"base":"r%d","keep":%d`, i-1, i)

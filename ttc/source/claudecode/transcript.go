@@ -81,7 +81,8 @@ type answer struct {
 func newTranscript(id string, tally *source.Tally) *transcript {
 	return &transcript{
 		out: calls.NewSession(id), tally: tally, records: map[string]*record{}, results: map[string][]*record{},
-		requests: newRequests(), histories: map[historyKey]*history{}, roots: map[*record]*record{}, toolTexts: map[xxh3.Uint128][]chat.Tool{}, prefixes: map[string]string{},
+		requests: newRequests(), histories: map[historyKey]*history{}, roots: map[*record]*record{},
+		toolTexts: map[xxh3.Uint128][]chat.Tool{}, prefixes: map[string]string{},
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -498,6 +499,68 @@ func TestHostileExports(t *testing.T) {
 }
 
 // TestLimits: a session beyond its limit is left out and counted; the others are read.
+// TestClocksBackwards: what came first is what a history says, not a clock.
+func TestClocksBackwards(t *testing.T) {
+	r := one(t, "q / a* / r / b* / s / c*", spansOf(
+		chatSpan("one", "", 9, list(text("user", "q")), list(text("assistant", "a"))),
+		chatSpan("two", "", 5, list(text("user", "q"), text("assistant", "a"), text("user", "r")),
+			list(text("assistant", "b"))),
+		chatSpan("three", "", 1, list(text("user", "q"), text("assistant", "a"), text("user", "r"),
+			text("assistant", "b"), text("user", "s")), list(text("assistant", "c"))),
+	))
+	if r.Stats.Calls != 3 || len(r.Stats.Dropped) != 0 {
+		t.Errorf("%+v", r.Stats)
+	}
+}
+
+// TestLies: whatever byte of a message says otherwise than it did, what is read is accounted for, and nothing else is
+// lost than this message.
+func TestLies(t *testing.T) {
+	message := func(id, question, answer string) []byte {
+		span := chatSpan(id, "", 1, list(text("user", question)), list(text("assistant", answer)))
+		return withLength(binaryOf(t, spansOf(span)))
+	}
+	good, other := message("one", "q", "a"), message("two", "r", "b")
+	const head = 4 // the length of the whole message, which says where the next one begins
+	for i := head; i < len(good); i++ {
+		for _, lie := range []byte{0x7f, 0xff} {
+			bad := slices.Clone(good)
+			bad[i] = lie
+			r := sessiontest.ReadText(t, Factory(), "e.binpb", string(other)+string(bad)+string(other))
+			sessiontest.Balanced(t, r)
+			if !slices.ContainsFunc(r.Examples, func(ex *ttc.Example) bool {
+				return strings.Contains(sessiontest.Walks(ex), "r / b")
+			}) {
+				t.Fatalf("byte %d as %#x: %+v", i, lie, r.Stats)
+			}
+		}
+	}
+}
+
+// TestSiblings: many answers to one question, below one agent, are told apart and set aside, and what is allocated
+// grows with their number.
+func TestSiblings(t *testing.T) {
+	allocated := func(n int) uint64 {
+		spans := []*tracepb.Span{made("agent", "", 1, attrs{"gen_ai.operation.name": "invoke_agent"})}
+		for i := range n {
+			spans = append(spans, chatSpan(fmt.Sprint(i), "agent", 2, list(text("user", "q")),
+				list(text("assistant", fmt.Sprint("a", i)))))
+		}
+		path := sessiontest.Write(t, t.TempDir(), "e.jsonl", lines(t, spansOf(spans...)))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r := sessiontest.Read(t, Factory(), path)
+		runtime.ReadMemStats(&after)
+		if got := r.Stats.Dropped["call"][session.AmbiguousRetry]; got != int64(n) {
+			t.Fatalf("%d of %d are set aside: %+v", got, n, r.Stats)
+		}
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	if few, many := allocated(500), allocated(4000); many > 12*few {
+		t.Errorf("500 siblings allocate %d bytes, 4,000 allocate %d", few, many)
+	}
+}
+
 func TestLimits(t *testing.T) {
 	path := sessiontest.Write(t, t.TempDir(), "e.jsonl", lines(t, spansOf(
 		chatSpan("one", "", 1, list(text("user", strings.Repeat("q", 5000))), list(text("assistant", "a"))),
