@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/nat-go/nat-go/internal/process"
+	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/plugins/wire"
 )
 
@@ -36,6 +37,14 @@ func (k *kit) program() (string, error) {
 	return k.opt.Spec.Path, nil
 }
 
+// args are the arguments of the plugin's command line.
+func (k *kit) args() []string {
+	if m := k.opt.Spec.Module; m != "" {
+		return append(host.ModuleArgs(m), k.opt.Spec.Args...)
+	}
+	return k.opt.Spec.Args
+}
+
 // start starts the plugin, by a shell script if one is given: $0 and its arguments are the plugin's command line.
 func (k *kit) start(script string) (*started, error) {
 	path, err := k.program()
@@ -47,7 +56,7 @@ func (k *kit) start(script string) (*started, error) {
 		return nil, err
 	}
 	c := process.Config{
-		Args: append([]string{path}, k.opt.Spec.Args...),
+		Args: append([]string{path}, k.args()...),
 		Env: append(processEnv(), wire.CookieName+"="+wire.CookieValue,
 			"PLUGIN_PROTOCOL_VERSIONS=1", "PLUGIN_UNIX_SOCKET_DIR="+dir),
 	}
@@ -162,7 +171,7 @@ func checkByHand(ctx context.Context, k *kit) error {
 	}
 	var out []byte
 	p, err := process.Start(process.Config{
-		Args: append([]string{path}, k.opt.Spec.Args...), Env: processEnv(),
+		Args: append([]string{path}, k.args()...), Env: processEnv(),
 		Stdout: func(r io.Reader) { out, _ = io.ReadAll(io.LimitReader(r, 1<<20)) },
 	})
 	if err != nil {

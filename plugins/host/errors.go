@@ -128,7 +128,7 @@ func tail(lines []string) string {
 	if len(lines) == 0 {
 		return ""
 	}
-	return "\n  its last lines:\n    " + strings.Join(lines, "\n    ")
+	return "\n  its last lines:\n    " + strings.ReplaceAll(strings.Join(lines, "\n"), "\n", "\n    ")
 }
 
 // secrets are the values of the variables that the plugin is granted.

@@ -92,7 +92,7 @@ func (p *Plugin) launch(ctx context.Context, number int) (*incarnation, error) {
 	if err := p.runDir.restore(); err != nil {
 		return nil, &StartError{Plugin: p.spec.Name, Err: err}
 	}
-	file, err := p.spec.binary(p.runDir.path)
+	file, args, err := p.spec.program(ctx, p.runDir.path)
 	if err != nil {
 		return nil, &StartError{Plugin: p.spec.Name, Err: err}
 	}
@@ -103,7 +103,7 @@ func (p *Plugin) launch(ctx context.Context, number int) (*incarnation, error) {
 	config := inc.clientConfig(&p.spec, p.runDir.path, log, pump)
 	config.RunnerFunc = func(_ hclog.Logger, cmd *exec.Cmd, sockets string) (runner.Runner, error) {
 		proc.sockets = sockets
-		proc.config = p.spec.command(file, cmd.Env)
+		proc.config = p.spec.command(file, args, cmd.Env)
 		proc.config.With = p.runDir.mark
 		return proc, nil
 	}
@@ -373,9 +373,20 @@ func (p *program) endsWithin(d time.Duration) bool {
 	}
 }
 
+// program is the file to run, and its arguments.
+func (s *Spec) program(ctx context.Context, runDir string) (file string, args []string, err error) {
+	if s.Module != "" {
+		return s.module(ctx, runDir)
+	}
+	file, err = s.binary(runDir)
+	return file, s.Args, err
+}
+
 // command is the program to start.
-func (s *Spec) command(file string, handshakeEnv []string) process.Config {
-	c := process.Config{Path: file, Args: append([]string{file}, s.Args...), Dir: s.Dir, Env: slices.Clone(handshakeEnv), Group: true}
+func (s *Spec) command(file string, args, handshakeEnv []string) process.Config {
+	c := process.Config{
+		Path: file, Args: append([]string{file}, args...), Dir: s.Dir, Env: slices.Clone(handshakeEnv), Group: true,
+	}
 	if s.Self {
 		c.Args[0] = os.Args[0] // what people see in a list of processes
 	}

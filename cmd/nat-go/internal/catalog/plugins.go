@@ -3,7 +3,6 @@ package catalog
 import (
 	"context"
 	"maps"
-	"os/exec"
 	"strings"
 
 	"github.com/rs/zerolog"
@@ -24,22 +23,22 @@ type Plugin struct {
 }
 
 // Plugins lists the plugins and whether they are what is locked; it starts none.
-func (c *Catalog) Plugins() (all []Plugin) {
+func (c *Catalog) Plugins(ctx context.Context) (all []Plugin) {
 	for _, name := range c.Names() {
-		all = append(all, c.plugin(name))
+		all = append(all, c.plugin(ctx, name))
 	}
 	return all
 }
 
-func (c *Catalog) plugin(name string) Plugin {
+func (c *Catalog) plugin(ctx context.Context, name string) Plugin {
 	v := Plugin{Found: plugins.Found{Name: name}, Locked: c.Lock.Plugins[name], State: "not locked"}
-	path := ""
+	configured := config.Plugin{Name: name}
 	for _, p := range c.Configured {
 		if p.Name == name {
-			path = p.Path
+			configured = p
 		}
 	}
-	found, err := plugins.Find(name, path)
+	found, err := plugins.Locate(configured)
 	if err != nil {
 		v.State = err.Error()
 		return v
@@ -52,24 +51,11 @@ func (c *Catalog) plugin(name string) Plugin {
 	}
 	if v.Locked != nil {
 		v.State = "locked"
-		if sum, beside, err := sums(spec.Path); err != nil || sum != spec.SHA256 || !maps.Equal(beside, spec.Beside) {
+		if sum, beside, err := plugins.Sums(ctx, spec); err != nil || sum != spec.SHA256 || !maps.Equal(beside, spec.Beside) {
 			v.State = "changed"
 		}
 	}
 	return v
-}
-
-// sums are the checksums of the program that a path leads to, and of the files beside it that belong to it.
-func sums(path string) (sum string, beside map[string]string, err error) {
-	full, err := exec.LookPath(path)
-	if err != nil {
-		return "", nil, err
-	}
-	if sum, err = host.FileSum(full); err != nil {
-		return "", nil, err
-	}
-	beside, err = plugins.Beside(full)
-	return sum, beside, err
 }
 
 // LockPlugin starts a plugin to ask what it is, and enters that in the lock, which is still to be written.
@@ -78,7 +64,7 @@ func (c *Catalog) LockPlugin(ctx context.Context, name string) error {
 	if err != nil {
 		return exit.With(exit.Usage, err)
 	}
-	sum, beside, err := sums(spec.Path)
+	sum, beside, err := plugins.Sums(ctx, spec)
 	if err != nil {
 		return exit.With(exit.Environment, err)
 	}
@@ -92,7 +78,7 @@ func (c *Catalog) LockPlugin(ctx context.Context, name string) error {
 		return exit.With(exit.Environment, err)
 	}
 	defer p.Close()
-	c.Lock.Add(name, p, sum, beside)
+	c.Lock.Add(spec, p, sum, beside)
 	return nil
 }
 

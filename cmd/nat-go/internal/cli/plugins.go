@@ -4,14 +4,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/catalog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/internal/terminal/columns"
+	"github.com/nat-go/nat-go/plugins/host"
 )
 
 func newPluginsCmd() *cobra.Command {
@@ -25,14 +28,14 @@ func newPluginsListCmd() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the plugins that are configured or installed, and whether they are what is locked; nothing is started",
+		Short: "List the plugins that are configured or installed, and whether they are what is locked; none is started",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := flags.load(cmd)
 			if err != nil {
 				return err
 			}
-			views := c.Plugins()
+			views := c.Plugins(cmd.Context())
 			if asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{"plugins": views})
 			}
@@ -42,7 +45,7 @@ func newPluginsListCmd() *cobra.Command {
 			}
 			t := &columns.Table{}
 			for _, v := range views {
-				t.Add(terminal.Line(v.Name), v.Via, terminal.Line(v.State), terminal.Line(v.Path))
+				t.Add(terminal.Line(v.Name), v.Via, terminal.Line(v.State), terminal.Line(programOf(v)))
 			}
 			_, err = io.WriteString(cmd.OutOrStdout(), t.Text(terminal.Width(cmd.OutOrStdout())))
 			return err
@@ -51,6 +54,14 @@ func newPluginsListCmd() *cobra.Command {
 	flags.add(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
+}
+
+// programOf is what serves a plugin's builders.
+func programOf(v catalog.Plugin) string {
+	if v.Python != "" {
+		return v.Path + " " + strings.Join(host.ModuleArgs(v.Python), " ")
+	}
+	return v.Path
 }
 
 func newPluginsLockCmd() *cobra.Command {
@@ -62,7 +73,7 @@ func newPluginsLockCmd() *cobra.Command {
 		Long: `Write version, checksum, protocol and settings of plugins to nat-go.lock, which later runs hold them to.
 
 Without names all plugins of the configuration are locked. Each is started once to ask what it is. With a script go the files
-beside it that have its ending: the *.py beside a main.py. The file lies beside the configuration; put it under version control.`,
+beside it that have its ending: the *.py beside a main.py; of a Python module all files of its package count. The file lies beside the configuration; put it under version control.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := flags.load(cmd)
 			if err != nil {

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -213,8 +214,34 @@ func (l *loader) plugins(c *Config, key, node *yaml.Node) {
 		}
 		l.add(pluginSpec().Decode(l.doc, v, &p, schema.Options{Pointer: ptr, At: k})...)
 		p.Name = k.Value
+		l.oneProgram(&p, v, ptr)
 		c.Plugins = append(c.Plugins, p)
 	})
+}
+
+// moduleName is the name of a Python module, with those of the packages that it is in.
+var moduleName = regexp.MustCompile(`^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$`)
+
+// oneProgram checks that a plugin is a program or a Python module, and not both.
+func (l *loader) oneProgram(p *Plugin, v *yaml.Node, ptr string) {
+	at := func(key string) *yaml.Node { return yamldoc.Lookup(v, key) }
+	switch {
+	case p.Python != "" && p.Path != "":
+		l.report(at("python"), ptr+"/python", finding.Finding{
+			Code: codeTwoPrograms, Message: fmt.Sprintf("plugins.%s has a path and a Python module", p.Name),
+			Fix: "keep the one that serves the builders; the Python that runs a module is named by interpreter",
+		})
+	case p.Python != "" && !moduleName.MatchString(p.Python):
+		l.report(at("python"), ptr+"/python", finding.Finding{
+			Code: schema.CodePattern, Message: fmt.Sprintf("plugins.%s.python is %q, which is not the name of a module", p.Name, p.Python),
+			Fix: "write it as Python imports it: my_pkg.builders",
+		})
+	case p.Python == "" && p.Interpreter != "":
+		l.report(at("interpreter"), ptr+"/interpreter", finding.Finding{
+			Code: codeTwoPrograms, Message: fmt.Sprintf("plugins.%s has an interpreter and no Python module", p.Name),
+			Fix: "add `python: my_pkg.builders`",
+		})
+	}
 }
 
 func (l *loader) components(c *Config, section string, key, node *yaml.Node, unknown finding.Severity) {

@@ -51,7 +51,8 @@ func values(path []string, n *yaml.Node, yield func([]string, string) bool) bool
 var idle = []string{
 	"trainer_adapters", "finetuning.enabled", "finetuning.output_dir", "finetuning.trainer", "finetuning.trainer_adapter",
 	"finetuning.num_epochs", "finetuning.run_configuration", "trainers.*.wait_for_completion", "trainers.*._type",
-	"plugins.*.path", "plugins.*.sha256", "plugins.*.instances", "plugins.*.start_timeout",
+	"plugins.*.path", "plugins.*.python", "plugins.*.interpreter",
+	"plugins.*.sha256", "plugins.*.instances", "plugins.*.start_timeout",
 	"collator.tokenizer", "collator.template", "collator.reference.path", "collator.teacher.concurrency", "collator.teacher.timeout",
 	"collator.teacher.logits.memory", "collator.teacher.logits.timeout", "collator.teacher.logits.start_timeout",
 	"sources.*.concurrency", "sources.*.timeout", "sources.*.stop_timeout", "eval.general.max_concurrency",

@@ -181,6 +181,14 @@ func (p *plan) decidedByPlugins(d *runfolder.Decided) error {
 		if spec.Reattach != "" { // somebody else started it
 			continue
 		}
+		if spec.Module != "" {
+			sum, _, err := spec.ModuleFiles(context.Background())
+			if err != nil {
+				return exit.With(exit.Environment, fmt.Errorf("plugin %s: %w", name, err))
+			}
+			d.Add(key, sum)
+			continue
+		}
 		path, err := exec.LookPath(spec.Path)
 		if err != nil && !errors.Is(err, exec.ErrDot) {
 			continue // who starts it says why it can't be

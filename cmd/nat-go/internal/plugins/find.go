@@ -1,6 +1,8 @@
 package plugins
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -21,6 +23,8 @@ type Found struct {
 	Name string `json:"name"`
 	Path string `json:"path"`
 	Via  string `json:"via"` // "config", "plugin folder", "PATH"
+	// Python is the module that serves the builders, where Path is an interpreter.
+	Python string `json:"python,omitempty"`
 }
 
 // Folder is the user's plugin folder.
@@ -37,7 +41,7 @@ func Folder() (string, error) {
 // Find returns a plugin's program: path where it is given, else by name.
 func Find(name, path string) (Found, error) {
 	if path != "" {
-		return Found{name, path, "config"}, nil
+		return Found{Name: name, Path: path, Via: "config"}, nil
 	}
 	if strings.ContainsRune(name, filepath.Separator) {
 		return Found{}, fmt.Errorf("%q is no name of a plugin", name)
@@ -46,14 +50,49 @@ func Find(name, path string) (Found, error) {
 	if err == nil {
 		for _, file := range []string{prefix + name, name} {
 			if p := filepath.Join(folder, file); executable(p) {
-				return Found{name, p, "plugin folder"}, nil
+				return Found{Name: name, Path: p, Via: "plugin folder"}, nil
 			}
 		}
 	}
 	if p, err := exec.LookPath(prefix + name); err == nil {
-		return Found{name, p, "PATH"}, nil
+		return Found{Name: name, Path: p, Via: "PATH"}, nil
 	}
 	return Found{}, fmt.Errorf("there is no plugin %q: give its path under plugins, or put %s%s into %s or on PATH", name, prefix, name, folder)
+}
+
+// Locate returns what serves a configured plugin: a program, or a Python module with the interpreter that it names or that
+// of the active virtual environment.
+func Locate(c config.Plugin) (Found, error) {
+	if c.Python == "" {
+		return Find(c.Name, c.Path)
+	}
+	found := Found{Name: c.Name, Path: c.Interpreter, Via: "config", Python: c.Python}
+	if found.Path == "" {
+		active := os.Getenv("VIRTUAL_ENV")
+		if active == "" {
+			return Found{}, fmt.Errorf("plugin %s is the Python module %s, and no virtual environment is active: activate one, "+
+				"or name its Python as plugins.%s.interpreter", c.Name, c.Python, c.Name)
+		}
+		found.Path = filepath.Join(active, "bin", "python")
+	}
+	return found, nil
+}
+
+// Sums are the checksums that a plugin is known by: of its program, with those of the files beside it that belong to it, or
+// of its Python package, with those of the package's files.
+func Sums(ctx context.Context, spec host.Spec) (sum string, files map[string]string, err error) {
+	if spec.Module != "" {
+		return spec.ModuleFiles(ctx)
+	}
+	path, err := exec.LookPath(spec.Path)
+	if err != nil && !errors.Is(err, exec.ErrDot) {
+		return "", nil, err
+	}
+	if sum, err = host.FileSum(path); err != nil {
+		return "", nil, err
+	}
+	files, err = Beside(path)
+	return sum, files, err
 }
 
 // Installed lists what can be found by name.
@@ -66,7 +105,7 @@ func Installed() []Found {
 			name, prefixed := strings.CutPrefix(f.Name(), prefix)
 			if p := filepath.Join(dir, f.Name()); (prefixed || bare) && !seen[name] && executable(p) {
 				seen[name] = true
-				out = append(out, Found{name, p, via})
+				out = append(out, Found{Name: name, Path: p, Via: via})
 			}
 		}
 	}
@@ -94,12 +133,12 @@ func Spec(name string, configured []config.Plugin, lock *Lock) (host.Spec, error
 			c = p
 		}
 	}
-	found, err := Find(name, c.Path)
+	found, err := Locate(c)
 	if err != nil {
 		return host.Spec{}, err
 	}
 	spec := host.Spec{
-		Name: name, Path: found.Path, Args: c.Args, SHA256: c.SHA256, Env: c.Env, Instances: c.Instances,
+		Name: name, Path: found.Path, Module: found.Python, Args: c.Args, SHA256: c.SHA256, Env: c.Env, Instances: c.Instances,
 		StartTimeout: c.StartTimeout, BatchTimeout: c.Timeout, Memory: int64(c.Memory), OutputLimit: int(c.Output),
 		Reattach: host.ReattachAddress(name), Known: explain.Known,
 	}

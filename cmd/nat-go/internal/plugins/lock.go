@@ -33,7 +33,7 @@ type Lock struct {
 // Entry is a locked plugin.
 type Entry struct {
 	Version  string            `yaml:"version" json:"version"`
-	SHA256   map[string]string `yaml:"sha256" json:"sha256"`                   // by platform: linux/amd64
+	SHA256   map[string]string `yaml:"sha256" json:"sha256"`                   // by platform: linux/amd64; of a Python package: python
 	Files    map[string]string `yaml:"files,omitempty" json:"files,omitempty"` // of a script: SHA-256 of those beside it, see Beside
 	Protocol string            `yaml:"protocol" json:"protocol"`
 	Schema   string            `yaml:"schema" json:"schema"`     // digest of the builders and their settings
@@ -45,8 +45,13 @@ const lockVersion = 1
 // maxLock is how large a lock file may be: an entry has some KiB, with the schemas of its builders.
 const maxLock = 16 << 20
 
-// platform is what checksums are kept by.
-var platform = runtime.GOOS + "/" + runtime.GOARCH
+// platformOf is what a plugin's checksums are kept by: a Python package is the same everywhere.
+func platformOf(spec host.Spec) string {
+	if spec.Module != "" {
+		return "python"
+	}
+	return runtime.GOOS + "/" + runtime.GOARCH
+}
 
 // ReadLock reads the lock file of a folder; a missing one is empty.
 func ReadLock(dir string) (*Lock, error) {
@@ -115,6 +120,7 @@ func (l *Lock) pin(spec *host.Spec) error {
 	if l == nil || l.Plugins[spec.Name] == nil {
 		return nil
 	}
+	platform := platformOf(*spec)
 	locked, ok := l.Plugins[spec.Name].SHA256[platform]
 	switch {
 	case !ok:
@@ -144,7 +150,8 @@ func (l *Lock) Check(name string, p *host.Plugin) error {
 
 // Add locks a running plugin, whose program has the checksum sum, with the files beside it. Checksums of other platforms stay
 // while the version does.
-func (l *Lock) Add(name string, p *host.Plugin, sum string, beside map[string]string) {
+func (l *Lock) Add(spec host.Spec, p *host.Plugin, sum string, beside map[string]string) {
+	name := spec.Name
 	e := describe(p)
 	e.Files = beside
 	e.SHA256 = map[string]string{}
@@ -153,7 +160,7 @@ func (l *Lock) Add(name string, p *host.Plugin, sum string, beside map[string]st
 			e.SHA256[k] = v
 		}
 	}
-	e.SHA256[platform] = sum
+	e.SHA256[platformOf(spec)] = sum
 	l.Plugins[name] = e
 }
 

@@ -179,7 +179,7 @@ func TestNewGoAndLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lock.Add("acme", p, sum, nil)
+	lock.Add(spec, p, sum, nil)
 	if err := lock.Write(); err != nil {
 		t.Fatal(err)
 	}

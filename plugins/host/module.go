@@ -1,0 +1,179 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nat-go/nat-go/internal/process"
+)
+
+// serveModule is the module of the Python package natgo that serves the builders of another.
+const serveModule = "natgo.builder"
+
+// What a Python package may have: more is no plugin's.
+const (
+	maxModuleFiles = 2000
+	maxModuleBytes = 64 << 20
+	maxWhere       = 64 << 10
+)
+
+// ModuleArgs are the arguments by which an interpreter serves the builders of a Python module, as it finds that itself.
+func ModuleArgs(module string) []string { return []string{"-m", serveModule, module} }
+
+// module is the interpreter and the arguments that serve the spec's module. With a checksum the module's package is
+// looked for without running it, and checked; a private copy of it is what runs.
+func (s *Spec) module(ctx context.Context, runDir string) (interpreter string, args []string, err error) {
+	if interpreter, err = s.interpreter(); err != nil || s.SHA256 == "" {
+		return interpreter, append(ModuleArgs(s.Module), s.Args...), err
+	}
+	folder, files, err := s.locateModule(ctx, interpreter)
+	if err != nil {
+		return "", nil, err
+	}
+	if sum := moduleSum(files); sum != strings.ToLower(s.SHA256) {
+		return "", nil, s.moduleChanged(folder, files, sum)
+	}
+	dir := filepath.Join(runDir, "bin")
+	if cache, err := os.UserCacheDir(); err == nil {
+		dir = filepath.Join(cache, "nat-go", "plugins", strings.ToLower(s.SHA256))
+	}
+	for name, sum := range files {
+		copied := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(copied), 0o700); err != nil {
+			return "", nil, err
+		}
+		if err := checkedCopy(filepath.Join(folder, filepath.FromSlash(name)), copied, sum); err != nil {
+			return "", nil, err
+		}
+	}
+	return interpreter, append([]string{"-m", serveModule, "--from", dir, s.Module}, s.Args...), nil
+}
+
+// moduleChanged says which file of a package is not the one that was locked.
+func (s *Spec) moduleChanged(folder string, files map[string]string, sum string) error {
+	for _, name := range slices.Sorted(maps.Keys(s.Beside)) {
+		switch got := files[name]; got {
+		case s.Beside[name]:
+		case "":
+			return fmt.Errorf("%s is gone, which nat-go.lock has: if that is meant, run `nat-go plugins lock`",
+				filepath.Join(folder, filepath.FromSlash(name)))
+		default:
+			return &ChecksumError{Path: filepath.Join(folder, filepath.FromSlash(name)), Want: s.Beside[name], Got: got}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if s.Beside[name] == "" && len(s.Beside) > 0 {
+			return fmt.Errorf("%s is new, and not in nat-go.lock: if that is meant, run `nat-go plugins lock`",
+				filepath.Join(folder, filepath.FromSlash(name)))
+		}
+	}
+	return &ChecksumError{Path: "the package of " + s.Module, Want: s.SHA256, Got: sum}
+}
+
+// interpreter is the Python that the spec names.
+func (s *Spec) interpreter() (string, error) {
+	path, err := exec.LookPath(s.Path)
+	if err != nil && !errors.Is(err, exec.ErrDot) {
+		return "", lookError(s.Path, err)
+	}
+	return filepath.Abs(path)
+}
+
+// ModuleFiles returns the SHA-256 of the Python package that the spec's module is in, and those of its files by their
+// names. The interpreter is asked where it lies; nothing of it is run.
+func (s *Spec) ModuleFiles(ctx context.Context) (sum string, files map[string]string, err error) {
+	interpreter, err := s.interpreter()
+	if err != nil {
+		return "", nil, err
+	}
+	if _, files, err = s.locateModule(ctx, interpreter); err != nil {
+		return "", nil, err
+	}
+	return moduleSum(files), files, nil
+}
+
+func moduleSum(files map[string]string) string { return folderKey(serveModule, files) }
+
+// locateModule returns the folder that a module's package is found in, and the files of the package, by their names below
+// that folder.
+func (s *Spec) locateModule(ctx context.Context, interpreter string) (folder string, files map[string]string, err error) {
+	path, err := s.askWhere(ctx, interpreter)
+	if err != nil {
+		return "", nil, err
+	}
+	folder, files = filepath.Dir(path), map[string]string{}
+	var size int64
+	err = filepath.WalkDir(path, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && d.Name() == "__pycache__":
+			return fs.SkipDir
+		case d.IsDir() || filepath.Ext(path) == ".pyc":
+			return nil
+		}
+		info, err := os.Stat(path)
+		if err != nil || !info.Mode().IsRegular() {
+			return fmt.Errorf("%s is not a file: a package that is locked holds files and folders alone", path)
+		}
+		if size += info.Size(); size > maxModuleBytes || len(files) == maxModuleFiles {
+			return fmt.Errorf("%s has more than %d files or %d MiB: give the builders a package of their own",
+				filepath.Dir(path), maxModuleFiles, maxModuleBytes>>20)
+		}
+		name, err := filepath.Rel(folder, path)
+		if err != nil {
+			return err
+		}
+		files[filepath.ToSlash(name)], err = fileSum(path)
+		return err
+	})
+	return folder, files, err
+}
+
+// askWhere asks the interpreter where the module's package lies: a folder, or a file.
+func (s *Spec) askWhere(ctx context.Context, interpreter string) (string, error) {
+	var out, told []byte
+	read := func(into *[]byte) func(io.Reader) {
+		return func(r io.Reader) { *into, _ = io.ReadAll(io.LimitReader(r, maxWhere)) }
+	}
+	c := s.command(interpreter, []string{"-m", serveModule, "--where", s.Module}, nil)
+	c.Stdout, c.Stderr = read(&out), read(&told)
+	p, err := process.Start(c)
+	if err != nil {
+		return "", execError(interpreter, err)
+	}
+	limit := s.StartTimeout
+	def(&limit, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err = p.Run(ctx, 0)
+	var where struct{ Path string }
+	switch {
+	case ctx.Err() != nil:
+		return "", fmt.Errorf("%s did not say within %s where the module %s lies", interpreter, limit, s.Module)
+	case err != nil && strings.Contains(string(told), "No module named 'natgo"):
+		return "", fmt.Errorf("%s has no %s, which serves the module %s: `%s -m pip install 'nat-go[builder]'`",
+			interpreter, serveModule, s.Module, interpreter)
+	case err != nil:
+		return "", fmt.Errorf("%s can't say where the module %s lies: %s", interpreter, s.Module, lastLine(told))
+	case json.Unmarshal(out, &where) != nil || !filepath.IsAbs(where.Path):
+		return "", fmt.Errorf("%s says that the module %s lies at %q", interpreter, s.Module, out)
+	}
+	return where.Path, nil
+}
+
+func lastLine(text []byte) string {
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return lines[len(lines)-1]
+}
