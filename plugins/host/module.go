@@ -105,9 +105,11 @@ func (s *Spec) ModuleFiles(ctx context.Context) (sum string, files map[string]st
 
 func moduleSum(files map[string]string) string { return folderKey(serveModule, files) }
 
-// locateModule returns the folder that a module's package is found in, and the files of the package, by their names below
-// that folder.
-func (s *Spec) locateModule(ctx context.Context, interpreter string) (folder string, files map[string]string, err error) {
+// locateModule returns the folder that a module's package is found in, and the files of the package, by their names
+// below that folder.
+func (s *Spec) locateModule(
+	ctx context.Context, interpreter string,
+) (folder string, files map[string]string, err error) {
 	path, err := s.askWhere(ctx, interpreter)
 	if err != nil {
 		return "", nil, err

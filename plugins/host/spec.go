@@ -13,10 +13,12 @@ type Spec struct {
 	Path string   // executable; found on PATH if it has no separator
 	Self bool     // this program itself, instead of Path
 	Args []string // of the command line
-	// Module is a Python module that declares builders: Path is then the interpreter, which serves it by the package natgo.
-	// SHA256 is that of the module's package, Beside those of its files.
+
+	// Module is a Python module that declares builders: Path is then the interpreter, which serves it by the package
+	// natgo. SHA256 is that of the module's package, Beside those of its files.
 	Module string
-	Dir    string // working directory; the host's
+
+	Dir string // working directory; the host's
 
 	SHA256 string            // hex; the file is copied, the copy checked and run. Empty: run as it is
 	Beside map[string]string // with SHA256: files beside Path that it loads, by name, with their checksums; copied and checked with it

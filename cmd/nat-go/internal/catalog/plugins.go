@@ -51,7 +51,8 @@ func (c *Catalog) plugin(ctx context.Context, name string) Plugin {
 	}
 	if v.Locked != nil {
 		v.State = "locked"
-		if sum, beside, err := plugins.Sums(ctx, spec); err != nil || sum != spec.SHA256 || !maps.Equal(beside, spec.Beside) {
+		sum, beside, err := plugins.Sums(ctx, spec)
+		if err != nil || sum != spec.SHA256 || !maps.Equal(beside, spec.Beside) {
 			v.State = "changed"
 		}
 	}

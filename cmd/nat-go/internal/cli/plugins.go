@@ -28,7 +28,7 @@ func newPluginsListCmd() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the plugins that are configured or installed, and whether they are what is locked; none is started",
+		Short: "List the plugins that are configured or installed, and whether they are locked; none is started",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := flags.load(cmd)
@@ -73,7 +73,8 @@ func newPluginsLockCmd() *cobra.Command {
 		Long: `Write version, checksum, protocol and settings of plugins to nat-go.lock, which later runs hold them to.
 
 Without names all plugins of the configuration are locked. Each is started once to ask what it is. With a script go the files
-beside it that have its ending: the *.py beside a main.py; of a Python module all files of its package count. The file lies beside the configuration; put it under version control.`,
+beside it that have its ending: the *.py beside a main.py; of a Python module all files of its package count. The
+file lies beside the configuration; put it under version control.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := flags.load(cmd)
 			if err != nil {

@@ -233,8 +233,9 @@ func (l *loader) oneProgram(p *Plugin, v *yaml.Node, ptr string) {
 		})
 	case p.Python != "" && !moduleName.MatchString(p.Python):
 		l.report(at("python"), ptr+"/python", finding.Finding{
-			Code: schema.CodePattern, Message: fmt.Sprintf("plugins.%s.python is %q, which is not the name of a module", p.Name, p.Python),
-			Fix: "write it as Python imports it: my_pkg.builders",
+			Code:    schema.CodePattern,
+			Message: fmt.Sprintf("plugins.%s.python is %q, which is not the name of a module", p.Name, p.Python),
+			Fix:     "write it as Python imports it: my_pkg.builders",
 		})
 	case p.Python == "" && p.Interpreter != "":
 		l.report(at("interpreter"), ptr+"/interpreter", finding.Finding{

@@ -58,7 +58,9 @@ func Codes() []ledger.Code {
 		ledger.NewCode(codeNamedTwice, "config", "A builder is named twice in finetuning.trajectory_builder.", "Name it once."),
 		ledger.NewCode(codeNoEffect, "config", "A setting has no effect in nat-go.", "See the message for what to use instead."),
 		ledger.NewCode(codeStepFilter, "config", "NAT keeps only LLM_END and TOOL_END steps in workflow_output.json unless told otherwise: there would be no candidates.", "Set eval.general.output.workflow_output_step_filter: [TTC_END]."),
-		ledger.NewCode(codeTwoPrograms, "config", "A plugin does not say clearly what serves its builders: a program (path) or a Python module (python, and with it interpreter).", "Keep one of the two."),
+		ledger.NewCode(codeTwoPrograms, "config",
+			"What serves a plugin's builders is a program (path) or a Python module (python, with it interpreter), "+
+				"and the plugin has both or an interpreter alone.", "Keep one of the two."),
 		ledger.NewCode(codeClearSecret, "config", "A secret stands in the file in clear. It is masked in all output, but whoever reads the file has it.", "Write ${VARIABLE} and set the variable."),
 		ledger.NewCode(CodeUnit, "config", "A builder works on tasks (several rollouts of one problem), which --compat nat does not form: there a collection run is one group.", "Run it without --compat nat."),
 		ledger.NewCode(CodePlugin, "config", "A plugin whose builder the configuration names could not be found, started, or asked about its settings.", "See the message; `nat-go plugins list` shows what is found, `validate --no-plugins` starts nothing."),

@@ -170,7 +170,8 @@ func (l *loader) pluginTypes(c *Config) {
 		}
 		f := finding.Finding{
 			Code: codeUnknownPlugin, Message: fmt.Sprintf("trajectory_builders.%s needs the plugin %q, which is not there", b.Name, plugin),
-			Fix: fmt.Sprintf("add `plugins: {%s: {path: ...}}` or `{python: ...}`, or put nat-go-builder-%s on PATH", plugin, plugin),
+			Fix: fmt.Sprintf("add `plugins: {%s: {path: ...}}` or `{python: ...}`, or put nat-go-builder-%s on PATH",
+				plugin, plugin),
 		}
 		if f.Suggestion = finding.Nearest(plugin, known); f.Suggestion != "" {
 			f.Suggestion += strings.TrimPrefix(b.Type, plugin)

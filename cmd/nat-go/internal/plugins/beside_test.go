@@ -42,7 +42,9 @@ func TestBeside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lock := &Lock{path: filepath.Join(dir, LockFile), Plugins: map[string]*Entry{"acme": {SHA256: map[string]string{platformOf(host.Spec{}): sum}, Files: got}}}
+	lock := &Lock{path: filepath.Join(dir, LockFile), Plugins: map[string]*Entry{
+		"acme": {SHA256: map[string]string{platformOf(host.Spec{}): sum}, Files: got},
+	}}
 	spec := host.Spec{Name: "acme", Path: script}
 	if err := lock.pin(&spec); err != nil {
 		t.Fatal(err)

@@ -60,8 +60,8 @@ func Find(name, path string) (Found, error) {
 	return Found{}, fmt.Errorf("there is no plugin %q: give its path under plugins, or put %s%s into %s or on PATH", name, prefix, name, folder)
 }
 
-// Locate returns what serves a configured plugin: a program, or a Python module with the interpreter that it names or that
-// of the active virtual environment.
+// Locate returns what serves a configured plugin: a program, or a Python module with the interpreter that it names or
+// that of the active virtual environment.
 func Locate(c config.Plugin) (Found, error) {
 	if c.Python == "" {
 		return Find(c.Name, c.Path)
@@ -70,16 +70,16 @@ func Locate(c config.Plugin) (Found, error) {
 	if found.Path == "" {
 		active := os.Getenv("VIRTUAL_ENV")
 		if active == "" {
-			return Found{}, fmt.Errorf("plugin %s is the Python module %s, and no virtual environment is active: activate one, "+
-				"or name its Python as plugins.%s.interpreter", c.Name, c.Python, c.Name)
+			return Found{}, fmt.Errorf("plugin %s is the Python module %s, and no virtual environment is active: "+
+				"activate one, or name its Python as plugins.%s.interpreter", c.Name, c.Python, c.Name)
 		}
 		found.Path = filepath.Join(active, "bin", "python")
 	}
 	return found, nil
 }
 
-// Sums are the checksums that a plugin is known by: of its program, with those of the files beside it that belong to it, or
-// of its Python package, with those of the package's files.
+// Sums are the checksums that a plugin is known by: of its program, with those of the files beside it that belong to it,
+// or of its Python package, with those of the package's files.
 func Sums(ctx context.Context, spec host.Spec) (sum string, files map[string]string, err error) {
 	if spec.Module != "" {
 		return spec.ModuleFiles(ctx)
@@ -138,7 +138,8 @@ func Spec(name string, configured []config.Plugin, lock *Lock) (host.Spec, error
 		return host.Spec{}, err
 	}
 	spec := host.Spec{
-		Name: name, Path: found.Path, Module: found.Python, Args: c.Args, SHA256: c.SHA256, Env: c.Env, Instances: c.Instances,
+		Name: name, Path: found.Path, Module: found.Python, Args: c.Args, SHA256: c.SHA256, Env: c.Env,
+		Instances:    c.Instances,
 		StartTimeout: c.StartTimeout, BatchTimeout: c.Timeout, Memory: int64(c.Memory), OutputLimit: int(c.Output),
 		Reattach: host.ReattachAddress(name), Known: explain.Known,
 	}

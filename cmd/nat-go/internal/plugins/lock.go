@@ -33,7 +33,7 @@ type Lock struct {
 // Entry is a locked plugin.
 type Entry struct {
 	Version  string            `yaml:"version" json:"version"`
-	SHA256   map[string]string `yaml:"sha256" json:"sha256"`                   // by platform: linux/amd64; of a Python package: python
+	SHA256   map[string]string `yaml:"sha256" json:"sha256"`                   // by platform: linux/amd64, python
 	Files    map[string]string `yaml:"files,omitempty" json:"files,omitempty"` // of a script: SHA-256 of those beside it, see Beside
 	Protocol string            `yaml:"protocol" json:"protocol"`
 	Schema   string            `yaml:"schema" json:"schema"`     // digest of the builders and their settings

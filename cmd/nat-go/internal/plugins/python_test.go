@@ -16,7 +16,8 @@ import (
 
 // acme is a Python package that declares a builder, which says where its module lies and what another module has.
 var acme = map[string]string{
-	"acme_pkg/__init__.py":   "import os, pathlib\npathlib.Path(os.environ['HOME'], 'imported').touch()\n__version__ = '1.2'\n",
+	"acme_pkg/__init__.py": "import os, pathlib\npathlib.Path(os.environ['HOME'], 'imported').touch()\n" +
+		"__version__ = '1.2'\n",
 	"acme_pkg/words/more.py": "word = 'first'\n",
 	"acme_pkg/data.txt":      "x",
 	"acme_pkg/builders.py": `from natgo.builder import builder
@@ -28,8 +29,8 @@ def best(group):
 `,
 }
 
-// A Python module is served by its interpreter. Locked by all files of its package, it runs as a checked copy; a file that was
-// changed, is new or gone is refused by its name before anything of the package has run.
+// A Python module is served by its interpreter. Locked by all files of its package, it runs as a checked copy; a file
+// that was changed, is new or gone is refused by its name before anything of the package has run.
 func TestPythonModule(t *testing.T) {
 	sdk := filepath.Join(root(t), "plugins", "python")
 	python := conformance.Python(t, filepath.Join(sdk, "tests", "builders", "requirements.txt"))
@@ -146,13 +147,16 @@ func TestPythonInterpreter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := host.Start(t.Context(), spec, zerolog.Nop()); err == nil || !strings.Contains(err.Error(), "there is no file /some/env") {
+	_, err = host.Start(t.Context(), spec, zerolog.Nop())
+	if err == nil || !strings.Contains(err.Error(), "there is no file /some/env") {
 		t.Error(err)
 	}
 	sdk := filepath.Join(root(t), "plugins", "python")
 	c.Interpreter = conformance.Python(t, filepath.Join(sdk, "tests", "builders", "requirements.txt"))
 	c.Env, c.StartTimeout = []string{"PYTHONPATH"}, time.Minute
-	for path, want := range map[string]string{"": "has no natgo.builder, which serves the module", sdk: "finds no module no_such_pkg"} {
+	for path, want := range map[string]string{
+		"": "has no natgo.builder, which serves the module", sdk: "finds no module no_such_pkg",
+	} {
 		t.Setenv("PYTHONPATH", path)
 		if spec, err = Spec("acme", []config.Plugin{c}, nil); err != nil {
 			t.Fatal(err)
