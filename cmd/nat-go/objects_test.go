@@ -2,17 +2,21 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"
 
@@ -68,7 +72,11 @@ func newObjectBed(t *testing.T, server *objectstest.Server, examples int) (*bed,
 		}
 		server.Put(t, "in/"+e.Name(), data)
 	}
-	p := objectstest.NewProxy(t, server.Address, 7, 0.3)
+	seed, err := strconv.ParseUint(cmp.Or(os.Getenv("NATGO_OBJECTS_SEED"), "7"), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := objectstest.NewProxy(t, server.Address, seed, 0.3)
 	for k, v := range objectstest.Environment(p.Address) {
 		b.env = append(b.env, k+"="+v)
 	}
@@ -130,7 +138,7 @@ func TestObjectsAsInputs(t *testing.T) {
 		r := b.must(t, b.command(nil, "finetune", "run", "--config-file", "objects.yml", "--run-id", "r",
 			"--output-dir", "whole", "--verbose"))
 		b.noCredentials(t, r)
-		if d := cmp.Diff(want, b.made(t, "whole")); d != "" {
+		if d := gocmp.Diff(want, b.made(t, "whole")); d != "" {
 			t.Errorf("objects make another data set than files (-want +got):\n%s", d)
 		}
 		b.noCredentials(t, b.must(t, b.planned("parts", "objects.yml", "--shards", "4")))
@@ -138,7 +146,7 @@ func TestObjectsAsInputs(t *testing.T) {
 			b.noCredentials(t, b.must(t, b.shard("parts", "build", i)))
 		}
 		b.noCredentials(t, b.must(t, b.merged("parts")))
-		if d := cmp.Diff(want, b.made(t, "parts")); d != "" {
+		if d := gocmp.Diff(want, b.made(t, "parts")); d != "" {
 			t.Errorf("shards of objects make another data set (-want +got):\n%s", d)
 		}
 		if n := len(proxy.Faults()); n < 5 {
@@ -273,4 +281,54 @@ func (b *bed) shardOfObjects(t *testing.T, r *rand.Rand, plan, stage string, i i
 func (b *bed) missing(t *testing.T, plan string) string {
 	t.Helper()
 	return strings.TrimSpace(b.must(t, b.command(nil, "shard", "status", "-q", plan)).stdout)
+}
+
+// TestManifestsComeLast: when a manifest is written, what it names is there, and while it can't be written, the shard is
+// missing. What was damaged in the storage is refused.
+func TestManifestsComeLast(t *testing.T) {
+	server := objectstest.Moto(t)
+	b := newShardBed(t, 20)
+	p := objectstest.NewProxy(t, server.Address, 1, 0)
+	for k, v := range objectstest.Environment(p.Address) {
+		b.env = append(b.env, k+"="+v)
+	}
+	names := map[string]string{"plan.json": "plan/config.yml", "shard.json": "plan/build/00000/records/records.log"}
+	var denied atomic.Bool
+	seen := map[string]bool{}
+	p.Before = func(w http.ResponseWriter, r *http.Request) bool {
+		name := path.Base(r.URL.Path)
+		if r.Method != http.MethodPut || names[name] == "" {
+			return false
+		}
+		seen[name] = true
+		if r.Header.Get("If-None-Match") != "*" {
+			t.Errorf("%s is written over what is there", name)
+		}
+		if !slices.Contains(server.Keys(t, "plan/"), names[name]) {
+			t.Errorf("%s comes before what it names", name)
+		}
+		if denied.Load() {
+			w.WriteHeader(http.StatusForbidden)
+			return true
+		}
+		return false
+	}
+	plan := "s3://" + objectstest.Bucket + "/plan"
+	run := func() *exec.Cmd {
+		return b.command(nil, "shard", "run", plan, "--index", "0", "--work-dir", "machine")
+	}
+	b.must(t, b.planned("out", "dpo.yml", "--shards", "1", "--plan-dir", plan))
+	denied.Store(true)
+	b.refused(t, run(), 3, "status 403", "Check the credentials")
+	if got := b.missing(t, plan); got != "0" {
+		t.Errorf("missing: %q", got)
+	}
+	denied.Store(false)
+	b.must(t, run())
+	if len(seen) != len(names) {
+		t.Errorf("written: %v", seen)
+	}
+	log := server.Get(t, names["shard.json"])
+	server.Put(t, names["shard.json"], append(slices.Clone(log[:len(log)-1]), log[len(log)-1]^1))
+	b.refused(t, b.command(nil, "shard", "merge", plan), 1, "records.log is not what its manifest names")
 }
