@@ -283,8 +283,8 @@ func (b *bed) missing(t *testing.T, plan string) string {
 	return strings.TrimSpace(b.must(t, b.command(nil, "shard", "status", "-q", plan)).stdout)
 }
 
-// TestManifestsComeLast: when a manifest is written, what it names is there, and while it can't be written, the shard is
-// missing. What was damaged in the storage is refused.
+// TestManifestsComeLast: when a manifest is written, what it names is there, and while it can't be written, the shard
+// is missing. What was damaged in the storage is refused.
 func TestManifestsComeLast(t *testing.T) {
 	server := objectstest.Moto(t)
 	b := newShardBed(t, 20)
