@@ -58,7 +58,7 @@ func toyScorer(mode string) {
 			panic(err)
 		}
 		if q.Hello != "" {
-			fmt.Printf(`{"vocab":%d,"dtype":"float32","model":"toy"}`+"\n", vocab)
+			fmt.Printf(`{"vocab":%d,"dtype":"%s","model":"toy"}`+"\n", vocab, toyType(mode))
 			continue
 		}
 		fmt.Fprintf(note, "%d\n", len(q.Sequences))
@@ -69,10 +69,7 @@ func toyScorer(mode string) {
 				slices.Equal(s.IDs[:min(len(s.IDs), len(hinted1))], hinted1[:min(len(s.IDs), len(hinted1))]) &&
 					len(s.IDs) > 5
 			for _, p := range s.Positions {
-				var row []byte
-				for _, lp := range predict(s.IDs[:p+1]) {
-					row = binary.NativeEndian.AppendUint32(row, math.Float32bits(float32(lp)))
-				}
+				row := logitsRow(predict(s.IDs[:p+1]), toyType(mode))
 				if mode == "nan" && poisoned {
 					row = binary.NativeEndian.AppendUint32(row[:len(row)-4], math.Float32bits(float32(math.NaN())))
 				}
@@ -83,7 +80,7 @@ func toyScorer(mode string) {
 			}
 		}
 		switch {
-		case mode == "dies" && poisoned:
+		case mode == "dies" && poisoned, mode == "changes":
 			os.Exit(3)
 		case mode == "hangs" && poisoned:
 			time.Sleep(time.Hour)
@@ -93,6 +90,35 @@ func toyScorer(mode string) {
 		}
 		fmt.Printf(`{"id":%d,"rows":%d}`+"\n", q.ID, rows)
 	}
+}
+
+// toyType is the type of the logits that a mode gives.
+func toyType(mode string) string {
+	switch mode {
+	case "bfloat16", "float16", "float64":
+		return mode
+	case "changes": // another one each time it is started after a request
+		if text, _ := os.ReadFile(os.Getenv("NATGO_TEST_LOG")); len(text) > 0 {
+			return "bfloat16"
+		}
+	}
+	return "float32"
+}
+
+// logitsRow is a row of logits in a type, those of 16 bits cut, not rounded.
+func logitsRow(logits []float64, dtype string) (row []byte) {
+	for _, x := range logits {
+		bits := math.Float32bits(float32(x))
+		switch dtype {
+		case "bfloat16":
+			row = binary.NativeEndian.AppendUint16(row, uint16(bits>>16))
+		case "float16": // of a normal number
+			row = binary.NativeEndian.AppendUint16(row, uint16(bits>>16&0x8000|(bits>>23&255-112)<<10|bits>>13&1023))
+		default:
+			row = binary.NativeEndian.AppendUint32(row, bits)
+		}
+	}
+	return row
 }
 
 // instantScorer fills the memory once and says of every request that it is done.
@@ -253,6 +279,66 @@ func TestScoring(t *testing.T) {
 					math.Abs(e.Max-max(jsd[a], jsd[b])) > 1e-6 {
 					t.Errorf("site %d: %+v, want %v and %v", site, e, jsd[a:b+1], change[a:b+1])
 				}
+			}
+		})
+	}
+}
+
+// TestScoringTypes: logits of 16 bits give the divergences of the numbers that they hold.
+func TestScoringTypes(t *testing.T) {
+	for dtype, value := range map[string]func(uint16) float32{
+		"bfloat16": tensors.BFloat16Value,
+		"float16":  tensors.Float16Value,
+	} {
+		t.Run(dtype, func(t *testing.T) {
+			dir, _ := scoringFolder(t, dtype)
+			p, err := ReadPairs(sdpoBatch())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := (&Work{Weighing: weighing(t, "", nil)}).Run(t.Context(), dir); err != nil {
+				t.Fatal(err)
+			}
+			all, _, err := readFile(filepath.Join(dir, "a.safetensors"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := tensors.Items[float32](find(t, all, batch.PairJSD))
+			if err != nil || len(got) != len(p.Target) {
+				t.Fatal(got, err)
+			}
+			held := func(logits []float64) (out []float64) {
+				row := logitsRow(logits, dtype)
+				for i := range logits {
+					out = append(out, float64(value(binary.NativeEndian.Uint16(row[2*i:]))))
+				}
+				return out
+			}
+			for i := range p.Target {
+				want := kernels.ReferenceJSD(
+					held(predict(p.Student[p.StudentRow[i]][:p.StudentPos[i]+1])),
+					held(predict(p.Teacher[p.TeacherRow[i]][:p.TeacherPos[i]+1])),
+					kernels.Options{Beta: 0.5, Temperature: 1}, nil,
+				)
+				if math.Abs(float64(got[i])-want) > 1e-6 {
+					t.Errorf("pair %d: %g, want %g", i, got[i], want)
+				}
+			}
+		})
+	}
+}
+
+// TestScoringTypeRefused: a type that the kernel doesn't take, or that is another one after a restart, ends the run.
+func TestScoringTypeRefused(t *testing.T) {
+	for mode, want := range map[string]string{
+		"float64": "want float32, bfloat16 or float16",
+		"changes": "was started again and is another",
+	} {
+		t.Run(mode, func(t *testing.T) {
+			dir, _ := scoringFolder(t, mode)
+			_, err := (&Work{Weighing: weighing(t, "", nil)}).Run(t.Context(), dir)
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
 			}
 		})
 	}
