@@ -31,12 +31,12 @@ type tileArgs struct {
 	sum     float64 // results
 	sumG    float64
 	clipped int
-	max     float32 // the largest entry, |D|, |out| or, of KL in one pass, yt-ys
+	max     float32 // the largest entry, |D| or |out|
 	qmax    float32 // the largest q of a finish
 	lift    float32 // entries of the student's side are larger by this, for the rounding of nls and nlt
 	_       float32
-	kl      float64 // sum 2^yt (yt-ys)
-	klAbs   float64 // sum 2^yt |yt-ys|
+	kl      float64 // klLift times sum 2^yt (yt-ys)
+	klAbs   float64 // klLift times sum 2^yt |yt-ys|
 
 	// The same constants for the float64 twin.
 	dk, dref, dnls, dnlt, dhk, dhd, dclip, dslope, dqk, dgk float64

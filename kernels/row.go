@@ -340,6 +340,10 @@ func (j *JSD) jsdRow(w *worker, s, t unsafe.Pointer, d DType, n int, next ahead,
 	return res
 }
 
+// klLift multiplies the weights of the one-pass tile: one of 2^-150, which float32 does not hold, counts where the
+// log-odds are 2^128.
+const klLift = 1 << 32
+
 // steep is the log-odds, in log2 units, from which on float32 does not hold what an entry adds to a loss of beta 0 or
 // 1, which grows with them without a bound. Below it nothing is lost where a weight under 2^-126 counts as 0.
 const steep = 1 << 64
@@ -363,7 +367,7 @@ func (w *worker) diverges(d DType, p, q unsafe.Pointer, rp, np float32) bool {
 
 // onePassKL is KL(teacher||student) for beta 0 and KL(student||teacher) for beta 1, as the mean log-odds minus the
 // difference of the normalisers. That cancels where the sides are nearly equal: ok is false unless the result is a fair
-// part of what it is the difference of. The first tile tells most such rows.
+// part of what it is the difference of, or where it is infinite. The first tile tells most such rows.
 func (w *worker) onePassKL(s, t unsafe.Pointer, d DType, n int, next ahead, beta float64) (res rowResult, ok bool) {
 	const share = 0.1
 	if beta == 1 {
@@ -387,8 +391,9 @@ func (w *worker) onePassKL(s, t unsafe.Pointer, d DType, n int, next ahead, beta
 	var p, q, mean, magnitude float64 // sums of 2^yt, 2^ys, 2^yt(yt-ys) and its magnitude
 	one := func() bool {
 		call(w.path.kl[d], a)
-		p, q, mean, magnitude = p+a.sum, q+a.sumG, mean+a.kl, magnitude+a.klAbs
-		return a.sum < 1.2e18 && a.sumG < 1.2e18 && (a.max <= steep || !w.diverges(d, a.t, a.s, 0, a.nlt))
+		tileP := a.sum / klLift // exact
+		p, q, mean, magnitude = p+tileP, q+a.sumG, mean+a.kl/klLift, magnitude+a.klAbs/klLift
+		return tileP < 1.2e18 && a.sumG < 1.2e18
 	}
 	apart := func() bool {
 		kl := mean/p - (math.Log2(p) - math.Log2(q))

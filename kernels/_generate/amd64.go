@@ -14,14 +14,14 @@ import (
 // generator builds the file of the amd64 tiles.
 type generator struct {
 	*build.Context
-	degrees
+	numbers
 	args         gotypes.Component // what the function's argument points at
 	wide, narrow *constants        // of AVX-512 and AVX2
 }
 
 // amd64Tiles builds the tile functions of both paths.
-func amd64Tiles(deg degrees) *ir.File {
-	g := &generator{Context: newContext("amd64,!purego", kernelsPackage), degrees: deg}
+func amd64Tiles(own numbers) *ir.File {
+	g := &generator{Context: newContext("amd64,!purego", kernelsPackage), numbers: own}
 	g.wideConstants()
 	for _, d := range dtypes {
 		g.max512(d)

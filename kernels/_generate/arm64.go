@@ -19,7 +19,7 @@ type neon struct {
 	b     strings.Builder
 	stubs *build.Context
 	args  gotypes.Component // what a function's argument points at
-	degrees
+	numbers
 }
 
 // offset is that of a field of a function's argument, which R0 points at.
@@ -367,7 +367,7 @@ func (n *neon) finish(d dtype) {
 }
 
 // arm64Tiles is the file of the tile functions, and one with their signatures.
-func arm64Tiles(deg degrees) (tiles []byte, stubs *ir.File) {
+func arm64Tiles(own numbers) (tiles []byte, stubs *ir.File) {
 	for i, v := range expNear {
 		neonConst(fmt.Sprint("e", i), v)
 	}
@@ -379,7 +379,7 @@ func arm64Tiles(deg degrees) (tiles []byte, stubs *ir.File) {
 	neonConst("limit", 15.99)
 	neonConst("-limit", -15.99)
 	neonConst("-inf", math.Inf(-1))
-	n := neon{stubs: newContext("arm64,!purego", kernelsPackage), degrees: deg}
+	n := neon{stubs: newContext("arm64,!purego", kernelsPackage), numbers: own}
 	n.b.WriteString("// " + generatedBy("").GeneratedWarning() +
 		"\n\n//go:build arm64 && !purego\n\n#include \"textflag.h\"\n\n")
 	for i, c := range neonConsts {

@@ -12,10 +12,14 @@ func (g *generator) wideConstants() {
 	for i, v := range expFloor {
 		c.add(fmt.Sprint("e", i), bits(v))
 	}
+	for i, v := range expFloor {
+		c.add(fmt.Sprint("lifted e", i), bits(v*float64(g.klLift)))
+	}
 	c.add("magic", bits(1.5*(1<<23)))
 	c.add("evenLimit", bits(31.99))
 	c.add("limit", bits(15.99))
 	c.add("far", bits(1e30))
+	c.add("-far", bits(-1e30))
 	c.add("one", U32(1))
 	c.add("sign", U32(1<<31))
 	c.add("high", U32(0xffff0000))
@@ -126,8 +130,8 @@ func (g *generator) zero512(z ...VecPhysical) {
 // exp2_512 is p = 2^y; f, t0 and t1 are scratch. -Inf gives 0, +Inf and NaN stay.
 func (g *generator) exp2_512(y, f, p []VecPhysical, t0, t1 VecPhysical) {
 	g.fractions512(y, f)
-	g.leading512(t0, t1)
-	g.powers512(y, f, p, t0, t1)
+	g.leading512("", t0, t1)
+	g.powers512("", y, f, p, t0, t1)
 }
 
 // fractions512 is f = y - floor(y).
@@ -137,14 +141,14 @@ func (g *generator) fractions512(y, f []VecPhysical) {
 	}
 }
 
-// leading512 loads the two highest coefficients of 2^f.
-func (g *generator) leading512(e5, e4 VecPhysical) {
-	g.VBROADCASTSS(g.wide.mem("e5"), e5)
-	g.VBROADCASTSS(g.wide.mem("e4"), e4)
+// leading512 loads the two highest coefficients of 2^f. lifted is empty, or "lifted " for 2^f times klLift.
+func (g *generator) leading512(lifted string, e5, e4 VecPhysical) {
+	g.VBROADCASTSS(g.wide.mem(lifted+"e5"), e5)
+	g.VBROADCASTSS(g.wide.mem(lifted+"e4"), e4)
 }
 
 // powers512 is p = 2^y of y and its fraction f.
-func (g *generator) powers512(y, f, p []VecPhysical, e5, e4 VecPhysical) {
+func (g *generator) powers512(lifted string, y, f, p []VecPhysical, e5, e4 VecPhysical) {
 	for j := range y {
 		g.VMOVAPS(e5, p[j])
 	}
@@ -153,7 +157,7 @@ func (g *generator) powers512(y, f, p []VecPhysical, e5, e4 VecPhysical) {
 	}
 	for _, n := range []string{"e3", "e2", "e1", "e0"} {
 		for j := range y {
-			g.VFMADD213PS_BCST(g.wide.mem(n), f[j], p[j])
+			g.VFMADD213PS_BCST(g.wide.mem(lifted+n), f[j], p[j])
 		}
 	}
 	for j := range y {
@@ -197,7 +201,7 @@ func (g *generator) sum512(d dtype) {
 	g.MOVQ(g.arg("step"), step)
 	g.VBROADCASTSS(g.arg("k"), Z28)
 	g.VBROADCASTSS(g.arg("ref"), Z29)
-	g.leading512(Z30, Z31)
+	g.leading512("", Z30, Z31)
 	g.zero512(Z24, Z25)
 	g.XORQ(i, i)
 	y, f, p := zmm[0:8], zmm[8:16], zmm[16:24]
@@ -209,7 +213,7 @@ func (g *generator) sum512(d dtype) {
 		g.VFMSUB213PS(Z29, Z28, y[j])
 	}
 	g.fractions512(y, f)
-	g.powers512(y, f, p, Z30, Z31)
+	g.powers512("", y, f, p, Z30, Z31)
 	// Pairs first, then float64: many small terms added one by one to a large float32 would be lost.
 	for w := 1; w < 8; w *= 2 {
 		for j := 0; j < 8; j += 2 * w {
@@ -547,18 +551,20 @@ func (g *generator) finish512(d dtype, stream bool) {
 	g.RET()
 }
 
-// kl512 is the one-pass Kullback-Leibler divergence: both normalisers and the weighted log-odds in one reading.
+// kl512 is the one-pass Kullback-Leibler divergence: both normalisers and the weighted log-odds in one reading. Weights
+// are lifted, so that one which float32 would round to 0 counts where the log-odds are huge. Infinite log-odds make the
+// sum infinite or NaN.
 func (g *generator) kl512(d dtype) {
 	g.text("AVX512", "kl"+d.name)
 	p := g.loadPointers()
 	S, T, F, P, E := zmm[0:4], zmm[4:8], zmm[8:12], zmm[12:16], zmm[16:20]
-	e5, e4, k, limit, most := Z20, Z21, Z22, Z23, Z28
+	e5, e4, k, lowest, lifted5, lifted4 := Z20, Z21, Z22, Z23, Z28, Z29
 	sums := []VecPhysical{Z24, Z25, Z26, Z27} // 2^yt, 2^ys, kl, klAbs in float64
 	g.zero512(sums...)
-	g.zero512(most)
 	g.VBROADCASTSS(g.arg("k"), k)
-	g.leading512(e5, e4)
-	g.VBROADCASTSS(g.wide.mem("far"), limit)
+	g.leading512("", e5, e4)
+	g.leading512("lifted ", lifted5, lifted4)
+	g.VBROADCASTSS(g.wide.mem("-far"), lowest)
 	lines := 2
 	if d == f32 {
 		lines = 4
@@ -589,16 +595,13 @@ func (g *generator) kl512(d dtype) {
 		g.VSUBPS(S[j], T[j], E[j])
 	}
 	for j := range S {
-		g.VMAXPS(most, E[j], most) // NaN leaves it as it was
-	}
-	for j := range S {
-		g.VRANGEPS(Imm(0x2), limit, E[j], E[j]) // masked on both sides: NaN, whose weight is 0, becomes finite
+		g.VMAXPS(lowest, E[j], E[j]) // masked: -Inf, or NaN on both sides, whose weight is 0, becomes finite
 	}
 	g.fractions512(S, F)
-	g.powers512(S, F, P, e5, e4)
+	g.powers512("", S, F, P, e5, e4)
 	add(P, sums[1])
 	g.fractions512(T, F)
-	g.powers512(T, F, P, e5, e4)
+	g.powers512("lifted ", T, F, P, lifted5, lifted4)
 	for j := range S {
 		g.VMULPS(P[j], E[j], E[j])
 	}
@@ -615,8 +618,6 @@ func (g *generator) kl512(d dtype) {
 		g.zero512(Z1)
 		g.storeFloat64(g.arg(field), sums[i], Z1, Z2)
 	}
-	g.maxLanes512(most, Z1)
-	g.store32(most, g.arg("max"))
 	g.VZEROUPPER()
 	g.RET()
 }

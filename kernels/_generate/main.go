@@ -62,8 +62,8 @@ var (
 	}
 )
 
-// degrees are those of the tables' polynomials.
-type degrees struct{ degree, evenDegree, narrowDegree, signedDegree int }
+// numbers are package kernels' own: the degrees of the tables' polynomials, and klLift.
+type numbers struct{ degree, evenDegree, narrowDegree, signedDegree, klLift int }
 
 func main() {
 	if len(os.Args) != 2 {
@@ -73,13 +73,13 @@ func main() {
 	// The package's types are read from its sources, without the functions that are yet to be written.
 	check(os.Chdir(os.Args[1]))
 	check(os.Setenv("GOFLAGS", os.Getenv("GOFLAGS")+" -tags=purego"))
-	deg := readDegrees()
+	own := readNumbers()
 
-	tiles := amd64Tiles(deg)
+	tiles := amd64Tiles(own)
 	writeAsm("tiles_amd64.s", tiles)
 	writeStubs("stubs_amd64.go", "kernels", tiles)
 
-	neon, stubs := arm64Tiles(deg)
+	neon, stubs := arm64Tiles(own)
 	check(os.WriteFile("tiles_arm64.s", neon, 0o644))
 	writeStubs("stubs_arm64.go", "kernels", stubs)
 
@@ -89,7 +89,7 @@ func main() {
 	writeInstructions("bench/instructions_amd64.go", tiles)
 }
 
-func readDegrees() degrees {
+func readNumbers() numbers {
 	mode := packages.NeedTypes | packages.NeedDeps | packages.NeedImports
 	pkgs, err := packages.Load(&packages.Config{Mode: mode}, kernelsPackage)
 	check(err)
@@ -101,7 +101,7 @@ func readDegrees() degrees {
 		n, _ := constant.Int64Val(c.Val())
 		return int(n)
 	}
-	return degrees{of("degree"), of("evenDegree"), of("narrowDegree"), of("signedDegree")}
+	return numbers{of("degree"), of("evenDegree"), of("narrowDegree"), of("signedDegree"), of("klLift")}
 }
 
 // newContext is an empty file with a build constraint. pkg, where it is not empty, is the package whose types it names.

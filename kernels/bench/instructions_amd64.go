@@ -18,7 +18,7 @@ var instructions = map[string]map[string]float64{
 		"forward":            51.0,
 		"forward, bfloat16":  55.0,
 		"forward, beta 0.3":  58.0,
-		"forward, KL":        29.0,
+		"forward, KL":        28.0,
 		"gradient":           77.8,
 		"gradient, beta 0.3": 88.8,
 	},
