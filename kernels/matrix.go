@@ -129,12 +129,12 @@ func load(p unsafe.Pointer, d DType, i int) float64 {
 	case float64s:
 		return *(*float64)(unsafe.Add(p, 8*i))
 	default:
-		return float64(Float16ToFloat32(*(*uint16)(unsafe.Add(p, 2*i))))
+		return float64(float16ToFloat32(*(*uint16)(unsafe.Add(p, 2*i))))
 	}
 }
 
-// Float16ToFloat32 decodes an IEEE 754 half.
-func Float16ToFloat32(h uint16) float32 {
+// float16ToFloat32 decodes an IEEE 754 half.
+func float16ToFloat32(h uint16) float32 {
 	sign, exp, man := uint32(h>>15)<<31, uint32(h>>10&31), uint32(h&1023)
 	switch exp {
 	case 31:

@@ -30,7 +30,7 @@ func decode(p unsafe.Pointer, d DType, n int, buf *[tile]float32) []float32 {
 		}
 	default:
 		for i, u := range unsafe.Slice((*uint16)(p), n) {
-			buf[i] = Float16ToFloat32(u)
+			buf[i] = float16ToFloat32(u)
 		}
 	}
 	return buf[:n]

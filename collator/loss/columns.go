@@ -127,7 +127,7 @@ func alike(a, b *kernels.Matrix) {
 		case kernels.BFloat16:
 			*m = kernels.F32Matrix(each(m.U16, tensors.BFloat16Value), m.Rows, m.Cols)
 		case kernels.Float16:
-			*m = kernels.F32Matrix(each(m.U16, kernels.Float16ToFloat32), m.Rows, m.Cols)
+			*m = kernels.F32Matrix(each(m.U16, tensors.Float16Value), m.Rows, m.Cols)
 		}
 	}
 }
