@@ -22,7 +22,8 @@ type tileSet struct {
 	finish   [3]tileFunc // out = 2^(k(s-rs)+nls)*qk + g*gk
 
 	stream [3]tileFunc // finish past the caches, to a 64-byte boundary, or nil
-	kl     [3]tileFunc // one pass over both sides, with refs -nls and -nlt: sum klLift 2^yt, sumG 2^ys, kl, klAbs; or nil
+	// one pass over both sides, with refs -nls and -nlt: sum klLift 2^yt, sumG 2^ys, kl, klAbs; or nil
+	kl [3]tileFunc
 
 	tab     func(*table) unsafe.Pointer
 	tabH    float64 // units of D in tab, in log2 of odds; 0: the table's own
