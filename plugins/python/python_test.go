@@ -3,6 +3,7 @@ package python_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -83,6 +84,55 @@ func writeBatches(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// BenchmarkLoad is natgo.load beside datasets with torch format. NATGO_PYTHON names a python with torch and datasets.
+func BenchmarkLoad(b *testing.B) {
+	python := os.Getenv("NATGO_PYTHON")
+	if python == "" || exec.Command(python, "-c", "import torch, datasets").Run() != nil {
+		b.Skip("NATGO_PYTHON names no python with torch and datasets")
+	}
+	dir := b.TempDir()
+	spool, err := batch.NewSpool(b.TempDir(), batch.Order{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer spool.Close()
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range 4000 {
+		r := row(rng, batch.SFT, i)
+		for len(r.Sides[0].IDs) < 500+rng.IntN(1000) {
+			r.Sides[0].IDs = append(r.Sides[0].IDs, rng.Int32N(50))
+		}
+		e, err := batch.Encode(batch.SFT, r)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := spool.Add(batch.SFT, batch.Train, e); err != nil {
+			b.Fatal(err)
+		}
+	}
+	spec := batch.Spec{Dir: dir, Budget: 16384, VocabSize: 50, Tokenizer: "t", Template: "t"}
+	if _, err := spool.Write(b.Context(), spec); err != nil {
+		b.Fatal(err)
+	}
+	var got struct{ Ours, Theirs float64 }
+	for b.Loop() {
+		cmd := exec.Command(python, "-B", "tests/bench_load.py", dir)
+		cmd.Env = append(os.Environ(), "PYTHONPATH=.", "OMP_NUM_THREADS=1", "HF_HOME="+b.TempDir())
+		cmd.Stderr = os.Stderr
+		out, err := cmd.Output()
+		if err == nil {
+			err = json.Unmarshal(out, &got)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(0, "ns/op") // says nothing
+	b.ReportMetric(got.Ours, "rows/s")
+	b.ReportMetric(got.Theirs, "rows/s-datasets")
+	b.ReportMetric(got.Ours/got.Theirs, "x-datasets")
 }
 
 func row(rng *rand.Rand, c *batch.Channel, n int) *batch.Row {
