@@ -45,6 +45,24 @@ type LeftOut struct {
 func (c *Collator) Collate(
 	ctx context.Context, groups iter.Seq2[[]Item, error], dir, scratch string, dropped func(ledger.Drop),
 ) (*Result, error) {
+	return c.CollatePrepared(ctx, unprepared(groups), dir, scratch, dropped)
+}
+
+func unprepared(groups iter.Seq2[[]Item, error]) iter.Seq2[Group, error] {
+	return func(yield func(Group, error) bool) {
+		for items, err := range groups {
+			if !yield(Group{Items: items}, err) {
+				return
+			}
+		}
+	}
+}
+
+// CollatePrepared is Collate for groups that Prepare was given before, in whatever process, by a Collator of the same
+// configuration: what it made of them is taken as it is. Everything written is what Collate writes.
+func (c *Collator) CollatePrepared(
+	ctx context.Context, groups iter.Seq2[Group, error], dir, scratch string, dropped func(ledger.Drop),
+) (*Result, error) {
 	spool, err := batch.NewSpool(scratch, c.cfg.Order)
 	if err != nil {
 		return nil, err
@@ -87,13 +105,14 @@ func (c *Collator) spec(sum *summary) batch.Spec {
 }
 
 // spool makes the rows, in parallel over groups, and spools them in order.
-func (c *Collator) spool(ctx context.Context, groups iter.Seq2[[]Item, error], spool *batch.Spool, sum *summary) error {
+func (c *Collator) spool(ctx context.Context, groups iter.Seq2[Group, error], spool *batch.Spool, sum *summary) error {
 	workers := max(1, c.cfg.Workers)
-	take := func(items []Item, outcomes []outcome) error {
+	take := func(g Group, outcomes []outcome) error {
 		for i := range outcomes {
-			it, o := &items[i], &outcomes[i]
+			it, o := &g.Items[i], &outcomes[i]
 			group, rows := sum.book(it, o)
 			for k := range rows {
+				o.encoded[k].SetOrdinal(it.ordinal)
 				if rows[k].Meta.RL != nil {
 					o.encoded[k].SetGroup(group)
 				}
@@ -109,15 +128,15 @@ func (c *Collator) spool(ctx context.Context, groups iter.Seq2[[]Item, error], s
 }
 
 // numbered gives the records their ordinals.
-func numbered(groups iter.Seq2[[]Item, error]) iter.Seq2[[]Item, error] {
-	return func(yield func([]Item, error) bool) {
+func numbered(groups iter.Seq2[Group, error]) iter.Seq2[Group, error] {
+	return func(yield func(Group, error) bool) {
 		ordinal := int64(0)
-		for items, err := range groups {
-			for i := range items {
-				items[i].ordinal = ordinal
+		for g, err := range groups {
+			for i := range g.Items {
+				g.Items[i].ordinal = ordinal
 				ordinal++
 			}
-			if !yield(items, err) {
+			if !yield(g, err) {
 				return
 			}
 		}
@@ -125,13 +144,16 @@ func numbered(groups iter.Seq2[[]Item, error]) iter.Seq2[[]Item, error] {
 }
 
 // worker makes rows in a goroutine of its own.
-func (c *Collator) worker() fanout.Worker[[]Item, []outcome] {
+func (c *Collator) worker() fanout.Worker[Group, []outcome] {
 	stop := lockThread()
 	w := &worker{Collator: c}
-	return fanout.Worker[[]Item, []outcome]{
-		Work: func(items []Item) ([]outcome, error) {
-			outcomes := w.outcomes(items)
-			return outcomes, w.encode(items, outcomes)
+	return fanout.Worker[Group, []outcome]{
+		Work: func(g Group) ([]outcome, error) {
+			if g.Prepared != nil {
+				return readOutcomes(g.Prepared, g.Items)
+			}
+			outcomes := w.outcomes(g.Items)
+			return outcomes, w.encode(g.Items, outcomes)
 		},
 		Stop: stop,
 	}

@@ -23,9 +23,9 @@ func (c *Collator) Online(
 		at int64
 	}
 	rows := map[builders.Kind][]placed{}
-	take := func(items []Item, outcomes []outcome) error {
+	take := func(g Group, outcomes []outcome) error {
 		for i := range outcomes {
-			it := &items[i]
+			it := &g.Items[i]
 			group, made := sum.book(it, &outcomes[i])
 			for k := range made {
 				if made[k].Meta.RL != nil {
@@ -37,15 +37,15 @@ func (c *Collator) Online(
 		}
 		return nil
 	}
-	worker := func() fanout.Worker[[]Item, []outcome] {
+	worker := func() fanout.Worker[Group, []outcome] {
 		stop := lockThread()
 		w := &worker{Collator: c}
-		return fanout.Worker[[]Item, []outcome]{
-			Work: func(items []Item) ([]outcome, error) { return w.outcomes(items), nil }, Stop: stop,
+		return fanout.Worker[Group, []outcome]{
+			Work: func(g Group) ([]outcome, error) { return w.outcomes(g.Items), nil }, Stop: stop,
 		}
 	}
 	workers := max(1, c.cfg.Workers)
-	if err := fanout.Ordered(ctx, workers, 4*workers, numbered(groups), worker, take); err != nil {
+	if err := fanout.Ordered(ctx, workers, 4*workers, numbered(unprepared(groups)), worker, take); err != nil {
 		return nil, nil, err
 	}
 	spec := c.spec(sum)

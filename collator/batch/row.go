@@ -192,6 +192,43 @@ func Encode(c *Channel, r *Row) (*Encoded, error) {
 // encodings are those the spool has taken, to be used again.
 var encodings = sync.Pool{New: func() any { return new(Encoded) }}
 
+// Append adds the row to what is kept of it outside the spool; ReadEncoded reads it again.
+func (e *Encoded) Append(dst []byte) []byte {
+	dst = append(dst, e.variant)
+	for _, n := range e.length {
+		dst = binary.LittleEndian.AppendUint32(dst, n)
+	}
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(e.data)))
+	return append(dst, e.data...)
+}
+
+// Free gives back the memory of a row that no spool takes. It must not be used again.
+func (e *Encoded) Free() { encodings.Put(e) }
+
+// ReadEncoded reads a row that Append added to a buffer, and says what follows it.
+func ReadEncoded(b []byte) (e *Encoded, rest []byte, err error) {
+	d := decoder{b: b}
+	e = encodings.Get().(*Encoded)
+	*e = Encoded{data: e.data[:0]}
+	if v := d.bytes(1); v != nil {
+		e.variant = v[0]
+	}
+	for i := range e.length {
+		e.length[i] = d.u32()
+	}
+	e.data = append(e.data, d.bytes(d.len())...)
+	if d.bad || len(e.data) < rowHead {
+		return nil, nil, errSpool
+	}
+	return e, d.b, nil
+}
+
+// rowHead is the width of what is known of a row only when those before it are: its record's ordinal and its task.
+const rowHead = 8 + 8
+
+// SetOrdinal sets the place of the row's record among those collated.
+func (e *Encoded) SetOrdinal(n int64) { binary.LittleEndian.PutUint64(e.data[8:], uint64(n)) }
+
 // SetGroup sets the number of the task of an rl row, which is known only when the rows before it are.
 func (e *Encoded) SetGroup(n int64) { binary.LittleEndian.PutUint64(e.data, uint64(n)) }
 
@@ -205,12 +242,13 @@ func appendRow(dst []byte, r *Row) ([]byte, error) {
 	if r.Meta.RL != nil {
 		group = r.Meta.RL.Group
 	}
-	size := 8 + 4 + len(meta) + 4 + 4
+	size := rowHead + 4 + len(meta) + 4 + 4
 	for i := range r.Sides {
 		size += 4 * (3 + len(r.Sides[i].IDs) + 2*len(r.Sides[i].Trained) + len(r.Sides[i].LogProbs))
 	}
 	dst = slices.Grow(dst, size)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(group))
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(r.Meta.Ordinal))
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(meta)))
 	dst = append(dst, meta...)
 	dst = binary.LittleEndian.AppendUint32(dst, math.Float32bits(r.Weight))
@@ -238,7 +276,7 @@ func appendRow(dst []byte, r *Row) ([]byte, error) {
 func readRow(b []byte) (*Row, error) {
 	d := decoder{b: b}
 	r := &Row{}
-	group := int64(d.u32()) | int64(d.u32())<<32
+	group, ordinal := int64(d.u32())|int64(d.u32())<<32, int64(d.u32())|int64(d.u32())<<32
 	meta := d.bytes(d.len())
 	r.Weight = math.Float32frombits(d.u32())
 	sides := d.len()
@@ -248,7 +286,7 @@ func readRow(b []byte) (*Row, error) {
 	if err := json.Unmarshal(meta, &r.Meta); err != nil {
 		return nil, fmt.Errorf("%w: %v", errSpool, err)
 	}
-	if r.Meta.RL != nil {
+	if r.Meta.Ordinal = ordinal; r.Meta.RL != nil {
 		r.Meta.RL.Group = group
 	}
 	r.Sides = make([]Side, sides)

@@ -174,7 +174,7 @@ func (r *run) collate(ctx context.Context, t *tokens, d *curate.Decisions) error
 	if r.env.Collating != nil {
 		done = r.env.Collating()
 	}
-	res, err := t.collator.Collate(ctx, r.items(t, d), string(folder), string(folder), r.books.drop)
+	res, err := t.collator.CollatePrepared(ctx, r.items(ctx, t, d), string(folder), string(folder), r.books.drop)
 	done()
 	if err != nil {
 		return exit.Environmentf("can't make the batches: %w", err)
@@ -198,14 +198,30 @@ func (r *run) collate(ctx context.Context, t *tokens, d *curate.Decisions) error
 
 // items yields the records to collate, a group at a time. Left-out rollouts come too: their rewards still count when
 // others of their task are compared with each other.
-func (r *run) items(t *tokens, d *curate.Decisions) iter.Seq2[[]collator.Item, error] {
-	return func(yield func([]collator.Item, error) bool) {
+//
+// What shards prepared of them comes with them.
+func (r *run) items(ctx context.Context, t *tokens, d *curate.Decisions) iter.Seq2[collator.Group, error] {
+	return func(yield func(collator.Group, error) bool) {
+		prepared := func() ([]byte, error, bool) { return nil, nil, true }
+		if m := r.plan.merging; m != nil {
+			next, stop := iter.Pull2(m.prepared(ctx))
+			defer stop()
+			prepared = next
+		}
 		for g, err := range recordlog.Groups(r.plan.folder.Records()) {
+			var frame []byte
+			if err == nil {
+				var ok bool
+				if frame, err, ok = prepared(); !ok {
+					err = errors.New("a shard prepared fewer token rows than its log has records: run it again")
+				}
+			}
 			if err != nil {
-				yield(nil, err)
+				yield(collator.Group{}, err)
 				return
 			}
-			if items := t.items(g, d); len(items) > 0 && !yield(items, nil) {
+			items := t.items(g, d)
+			if len(items) > 0 && !yield(collator.Group{Items: items, Prepared: frame}, nil) {
 				return
 			}
 			r.tell(Progress{Step: "collate", Done: int64(g.First) + int64(len(g.Records)), Total: int64(d.Len()), Unit: unitRecord})
@@ -213,6 +229,7 @@ func (r *run) items(t *tokens, d *curate.Decisions) iter.Seq2[[]collator.Item, e
 	}
 }
 
+// items are the records of a group that the collator has a channel for; d is nil before anything is decided.
 func (t *tokens) items(g *recordlog.Group, d *curate.Decisions) []collator.Item {
 	var items []collator.Item
 	hashes := g.Hashes()
@@ -221,10 +238,13 @@ func (t *tokens) items(g *recordlog.Group, d *curate.Decisions) []collator.Item 
 		if !t.collator.Collates(rec.Record.Kind()) {
 			continue
 		}
-		decision := d.At(g.First + uint64(i))
-		item := collator.Item{Record: rec, Hash: hex.EncodeToString(hashes[i].Content[:]), Dropped: !decision.Kept()}
-		if decision.Validates() && !decision.Trains() {
-			item.Split = batch.Validation
+		item := collator.Item{Record: rec, Hash: hex.EncodeToString(hashes[i].Content[:])}
+		if d != nil {
+			decision := d.At(g.First + uint64(i))
+			item.Dropped = !decision.Kept()
+			if decision.Validates() && !decision.Trains() {
+				item.Split = batch.Validation
+			}
 		}
 		items = append(items, item)
 	}

@@ -98,7 +98,7 @@ func (r *run) makeShard(ctx context.Context) error {
 	}
 	switch {
 	case s.stage == shards.Group:
-		return r.buildShard(ctx, &inputs{})
+		return r.buildShard(ctx, &inputs{}, tokens)
 	case s.plan.Tasks:
 		return r.spillShard(ctx)
 	}
@@ -106,11 +106,11 @@ func (r *run) makeShard(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.buildShard(ctx, in)
+	return r.buildShard(ctx, in, tokens)
 }
 
 // buildShard builds the shard's part of the inputs, or its share of the tasks.
-func (r *run) buildShard(ctx context.Context, in *inputs) error {
+func (r *run) buildShard(ctx context.Context, in *inputs, tokens *tokens) error {
 	if err := r.plan.shard.mayGroup(); err != nil {
 		return err
 	}
@@ -134,6 +134,9 @@ func (r *run) buildShard(ctx context.Context, in *inputs) error {
 		if err := tooManyNames(b); err != nil {
 			return err
 		}
+	}
+	if err := r.prepareRows(ctx, tokens); err != nil {
+		return err
 	}
 	return r.shardDone(ctx, built)
 }

@@ -175,7 +175,8 @@ func (m *merging) join(ctx context.Context, j *recordlog.Join, at cursor) error 
 	}
 	if m.plan.Tasks {
 		before := j.Groups()
-		if err := m.interleave(ctx, j); err != nil {
+		err := m.interleave(ctx, func(i int) (groups, error) { return m.log(j, shards.Group, i) })
+		if err != nil {
 			return err
 		}
 		at.Groups = j.Groups() - before
@@ -192,15 +193,21 @@ func (m *merging) log(j *recordlog.Join, stage shards.Stage, shard int) (*record
 	return j.Add(folder.Records(), logSum(folder, m.done[stage][shard]))
 }
 
-// grouped is the log of a shard's tasks, and where its next group begins.
+// groups are those of a shard's tasks: Next takes the next, or is io.EOF.
+type groups interface {
+	Next() error
+	Close() error
+}
+
+// grouped are the groups of a shard's tasks, and where the next begins.
 type grouped struct {
-	log    *recordlog.Part
+	of     groups
 	places *shards.Places
 	next   shards.Place
 }
 
-// interleave adds the groups of all shards in the order of their first members.
-func (m *merging) interleave(ctx context.Context, j *recordlog.Join) (err error) {
+// interleave takes the groups of all shards in the order of their first members.
+func (m *merging) interleave(ctx context.Context, open func(shard int) (groups, error)) (err error) {
 	var left groupedHeap
 	defer func() {
 		for _, g := range left {
@@ -209,11 +216,11 @@ func (m *merging) interleave(ctx context.Context, j *recordlog.Join) (err error)
 	}()
 	for i := range m.plan.Shards {
 		g := &grouped{}
-		if g.log, err = m.log(j, shards.Group, i); err != nil {
+		if g.of, err = open(i); err != nil {
 			return err
 		}
 		if g.places, err = shards.OpenPlaces(m.dir.Shard(shards.Group, i)); err != nil {
-			return errors.Join(err, g.log.Close())
+			return errors.Join(err, g.of.Close())
 		}
 		if err := left.push(g); err != nil {
 			return err
@@ -224,7 +231,7 @@ func (m *merging) interleave(ctx context.Context, j *recordlog.Join) (err error)
 			return context.Cause(ctx)
 		}
 		g := heap.Pop(&left).(*grouped)
-		if err := g.log.Next(); err != nil {
+		if err := g.of.Next(); err != nil {
 			return errors.Join(err, g.close())
 		}
 		if err := left.push(g); err != nil {
@@ -234,7 +241,7 @@ func (m *merging) interleave(ctx context.Context, j *recordlog.Join) (err error)
 	return nil
 }
 
-func (g *grouped) close() error { return errors.Join(g.places.Close(), g.log.Close()) }
+func (g *grouped) close() error { return errors.Join(g.places.Close(), g.of.Close()) }
 
 // groupedHeap has the log first whose next group comes first.
 type groupedHeap []*grouped
@@ -247,7 +254,7 @@ func (h *groupedHeap) push(g *grouped) (err error) {
 	}
 	if errors.Is(err, io.EOF) {
 		err = nil
-		if g.log.Next() != io.EOF {
+		if g.of.Next() != io.EOF {
 			err = errors.New("order.bin is shorter than its log: remove the folder of the shard, and run it again")
 		}
 	}

@@ -21,7 +21,7 @@ import (
 )
 
 // Version is that of the files written here. Those of another version are refused.
-const Version = 1
+const Version = 2
 
 // Most is how many shards a plan may have.
 const Most = 100_000
