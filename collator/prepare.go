@@ -19,8 +19,8 @@ type Group struct {
 }
 
 // Prepare does the part of Collate that depends on nothing but the group itself, which is nearly all the work: it makes
-// the rows of its records. put is called in the order of the groups, from one goroutine, with what CollatePrepared takes
-// for the group; it must not keep it. Records that curation would leave out are prepared, too.
+// the rows of its records. put is called in the order of the groups, from one goroutine, with what CollatePrepared
+// takes for the group. Records that curation would leave out are prepared, too.
 func (c *Collator) Prepare(ctx context.Context, groups iter.Seq2[[]Item, error], put func([]byte) error) error {
 	workers := max(1, c.cfg.Workers)
 	start := func() fanout.Worker[[]Item, []byte] {

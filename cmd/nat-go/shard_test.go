@@ -413,6 +413,27 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 	kept[len(kept)-1] ^= 1
 	b.write(t, spill, string(kept))
 	b.refused(t, b.shard("tasks", "group", 1), 3, "examples.spill is damaged", "run it again")
+	kept[len(kept)-1] ^= 1
+	b.write(t, spill, string(kept))
+	b.must(t, b.shard("tasks", "group", 1))
+	if withTokenizers() { // the merge takes what the shards tokenised
+		rows := "tasks/r.shards/group/00001/records/prepared.bin"
+		made, err := os.ReadFile(filepath.Join(b.dir, rows))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.write(t, rows, string(made[:len(made)-1])) // as an attempt that was killed leaves it
+		if err := os.Remove(filepath.Join(b.dir, "tasks/r.shards/group/00001/shard.json")); err != nil {
+			t.Fatal(err)
+		}
+		b.must(t, b.shard("tasks", "group", 1))
+		if again, err := os.ReadFile(filepath.Join(b.dir, rows)); err != nil || !bytes.Equal(made, again) {
+			t.Errorf("gone on with, prepared.bin is another: %d bytes, not %d (%v)", len(again), len(made), err)
+		}
+		made[len(made)/2] ^= 1
+		b.write(t, rows, string(made))
+		b.refused(t, b.merged("tasks"), 3, "prepared.bin is damaged", "run it again")
+	}
 
 	plan := "out/r.shards/plan.json"
 	was, err := os.ReadFile(filepath.Join(b.dir, plan))

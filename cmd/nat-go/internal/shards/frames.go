@@ -15,7 +15,8 @@ import (
 )
 
 // Frames is the file in which a shard keeps, for each group of its log, what is prepared of its token batches. A frame
-// has its length and its hash before it, so that what an earlier attempt left is gone on with after its last whole frame.
+// has its length and its hash before it, so that what an earlier attempt left is gone on with after its last whole
+// frame.
 type Frames struct {
 	file *os.File
 	out  *bufio.Writer

@@ -1,0 +1,85 @@
+package shards
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+)
+
+// TestFrames cuts the file at every byte, as an attempt that was killed leaves it, goes on with it and damages it.
+func TestFrames(t *testing.T) {
+	f := runfolder.Folder(t.TempDir())
+	if err := os.Mkdir(f.Records(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	all := []string{"first", "", "third frame"}
+	path := FramesPath(f)
+	add := func() {
+		t.Helper()
+		w, n, err := OpenFrames(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, frame := range all[n:] {
+			if err := w.Add([]byte(frame)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add()
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := &Done{Files: []runfolder.File{{Path: f.Rel(path), Bytes: int64(len(whole))}}}
+	read := func() (got []string, _ error) {
+		r, err := ReadFrames(f, done)
+		if err != nil {
+			return nil, err
+		}
+		defer r.Close()
+		for {
+			b, err := r.Next()
+			if errors.Is(err, io.EOF) {
+				return got, nil
+			}
+			if err != nil {
+				return nil, err
+			}
+			got = append(got, string(b))
+		}
+	}
+	for cut := range whole {
+		if err := os.WriteFile(path, whole[:cut], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := read(); err == nil {
+			t.Errorf("%d bytes are taken for all", cut)
+		}
+		add()
+		got, err := read()
+		if d := cmp.Diff(all, got); d != "" || err != nil {
+			t.Errorf("gone on with after %d bytes: %v (-want +got):\n%s", cut, err, d)
+		}
+	}
+	for at := range whole {
+		damaged := []byte(string(whole))
+		damaged[at] ^= 0x81
+		if err := os.WriteFile(path, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := read(); err == nil || !strings.Contains(fmt.Sprint(err), "is damaged") {
+			t.Errorf("byte %d is damaged: %q (%v)", at, got, err)
+		}
+	}
+}
