@@ -20,7 +20,6 @@ type reader struct {
 	ours  func(*entry) bool
 	named map[string]string // sessions that the log names, by what they are kept under
 	links map[string]string // of a response: the one before it, or the session it begins
-	out   *calls.Session
 }
 
 func entries(tally *source.Tally, ours func(*entry) bool) session.Entries {
