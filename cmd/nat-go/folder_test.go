@@ -36,7 +36,7 @@ func TestClosedOutput(t *testing.T) {
 	}
 }
 
-// TestOutputsStayWhatTheyAre: --metrics writes through links and to devices and pipes.
+// TestOutputsStayWhatTheyAre: --metrics and --export write through links and to devices and pipes.
 func TestOutputsStayWhatTheyAre(t *testing.T) {
 	b := newBed(t, 5)
 	pipe := filepath.Join(b.dir, "pipe")
@@ -54,7 +54,16 @@ func TestOutputsStayWhatTheyAre(t *testing.T) {
 	for i, path := range []string{"/dev/null", "pipe", "link.prom"} {
 		b.must(t, b.command(nil, "finetune", "run", "--config-file", "finetune.yml", "--run-id", fmt.Sprint(i), "--metrics", path, "--dry-run"))
 	}
-	for path, mode := range map[string]fs.FileMode{"/dev/null": fs.ModeCharDevice, pipe: fs.ModeNamedPipe, filepath.Join(b.dir, "link.prom"): fs.ModeSymlink} {
+	if err := os.Symlink("target.html", filepath.Join(b.dir, "link.html")); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/dev/null", "link.html"} {
+		b.must(t, b.command(nil, "view", "out/0", "--export", path))
+	}
+	if text, err := os.ReadFile(filepath.Join(b.dir, "target.html")); err != nil || len(text) == 0 {
+		t.Errorf("the page's link has a target of %d bytes, %v", len(text), err)
+	}
+	for path, mode := range map[string]fs.FileMode{filepath.Join(b.dir, "link.html"): fs.ModeSymlink, "/dev/null": fs.ModeCharDevice, pipe: fs.ModeNamedPipe, filepath.Join(b.dir, "link.prom"): fs.ModeSymlink} {
 		if info, err := os.Lstat(path); err != nil || info.Mode()&mode == 0 {
 			t.Errorf("%s is %v, %v", path, info.Mode(), err)
 		}

@@ -51,7 +51,7 @@ func TestMemory(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", hostile, "../../plugins/host/testdata/plugin").CombinedOutput(); err != nil {
 		t.Fatalf("can't build the hostile plugin: %v\n%s", err, out)
 	}
-	attacks := append(pluginAttacks(hostile), inputAttacks()...)
+	attacks := slices.Concat(pluginAttacks(hostile), inputAttacks(), sessionAttacks())
 	attacks = append(attacks, serverAttacks(t)...)
 	if withTokenizers() {
 		attacks = append(attacks, tokenizerAttacks(t)...)

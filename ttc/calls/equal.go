@@ -73,6 +73,9 @@ func Plain(m *chat.Message) (string, bool) {
 // maxCanonical is how deep values are brought into one form; deeper ones are taken as they stand.
 const maxCanonical = 64
 
+// maxMembers is how many members an object may have to be brought into that form; what is larger is taken as it stands.
+const maxMembers = 10_000
+
 // appendCanonical appends a value in the one form that equal values have: keys sorted, no space, numbers by their
 // value.
 func appendCanonical(b []byte, v json.Raw, depth int) []byte {
@@ -88,7 +91,9 @@ func appendCanonical(b []byte, v json.Raw, depth int) []byte {
 		var all []member
 		for k, val := range v.Members() {
 			key, _ := k.Text()
-			all = append(all, member{key, val})
+			if all = append(all, member{key, val}); len(all) > maxMembers {
+				return append(b, v...)
+			}
 		}
 		slices.SortStableFunc(all, func(x, y member) int { return strings.Compare(x.key, y.key) })
 		b = append(b, '{')

@@ -20,6 +20,10 @@ type Session struct {
 	Trial  string   // which of the trials
 	Reward *float64 // of the main agent's work; nil: none
 
+	// MostGiven is how many messages the calls may be given, all together: each call counts all of its context.
+	MostGiven int64
+	context   int64
+
 	last struct { // tools that were looked at, which calls share
 		tools []chat.Tool
 		key   xxh3.Uint128
@@ -72,10 +76,14 @@ type call struct {
 	Call
 }
 
+// mostGiven is MostGiven where nobody says otherwise.
+const mostGiven = 16_000_000
+
 // NewSession returns a session without calls.
 func NewSession(id string) *Session {
 	return &Session{
-		ID: id, byHash: map[xxh3.Uint128]int32{}, threads: map[thread]*graph{}, walkOf: map[walkStep]Walk{},
+		ID: id, MostGiven: mostGiven, byHash: map[xxh3.Uint128]int32{}, threads: map[thread]*graph{},
+		walkOf: map[walkStep]Walk{},
 	}
 }
 
@@ -85,8 +93,11 @@ func (s *Session) Message(m Message) Ref { return Ref(s.intern(&m, false)) }
 // At returns a message.
 func (s *Session) At(r Ref) Message { return s.messages[r].Message }
 
-// Add takes a call.
+// Add takes a call. A session that is TooLarge takes none.
 func (s *Session) Add(c Call) {
+	if s.Give(len(c.Input)); s.TooLarge() {
+		return
+	}
 	g := s.graph(&c)
 	at := s.along(g, c.After)
 	for _, m := range c.Input {
@@ -97,6 +108,12 @@ func (s *Session) Add(c Call) {
 	c.After, c.Input, c.Tools = 0, nil, nil
 	g.calls = append(g.calls, call{at: at, seal: s.messages[answer].hash, Call: c})
 }
+
+// Give counts messages that a call is given, for those who put a context together before they add the call.
+func (s *Session) Give(messages int) { s.context += int64(messages) }
+
+// TooLarge says whether calls were given more messages than MostGiven.
+func (s *Session) TooLarge() bool { return s.context > s.MostGiven }
 
 // Len is how many calls were added.
 func (s *Session) Len() (n int) {

@@ -12,7 +12,7 @@ type Limits struct {
 	Depth int   // levels of nesting of one value; default 1000
 	Size  int64 // bytes of one value; default 256 MiB
 
-	Objects int64 // and lists in one value that a Reader reads; default: any number
+	Objects int64 // and lists in one value; default: any number
 }
 
 func (l Limits) orDefaults() Limits {

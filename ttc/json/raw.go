@@ -71,8 +71,15 @@ func Parse(data []byte, lim Limits) (Raw, error) {
 	if rest := skipSpace(data, end); rest != len(data) {
 		return nil, newSyntaxError(data, rest, 0, 1, "expected nothing more after the value")
 	}
+	if tooMany(data[start:end], lim.Objects) {
+		return nil, &SizeError{Offset: int64(start), Limit: lim.Objects, Many: true}
+	}
 	return Raw(data[start:end]), nil
 }
+
+// Objects is how many objects and lists a value has, itself and those in it. Where there are more than most, so is the
+// result; what stands in texts is not counted.
+func (r Raw) Objects(most int64) int64 { return objects(r, most) }
 
 // Valid says whether data is one JSON value within the default limits.
 func Valid(data []byte) bool {

@@ -203,8 +203,8 @@ func (r *Reader) value() (Raw, int64, error) {
 			if tooLarge {
 				return nil, start, &SizeError{Offset: start, Limit: r.lim.Size}
 			}
-			if most := r.lim.Objects; most > 0 && objects(r.buf[from:i], most) > most {
-				return nil, start, &SizeError{Offset: start, Limit: most, Many: true}
+			if tooMany(r.buf[from:i], r.lim.Objects) {
+				return nil, start, &SizeError{Offset: start, Limit: r.lim.Objects, Many: true}
 			}
 			r.last = Raw(r.buf[from:i:i])
 			return r.last, start, nil
@@ -300,11 +300,13 @@ func (r *Reader) truncatedArray() error {
 	return e
 }
 
+// tooMany says whether a value has more than most objects and lists; 0: no number is too many.
+func tooMany(v []byte, most int64) bool {
+	return most > 0 && begins(v) > most && objects(v, most) > most // the first also counts those that stand in texts
+}
+
 // objects counts the objects and lists in a value, up to a few more than most.
 func objects(v []byte, most int64) (n int64) {
-	if begins(v) <= most { // also those that stand in texts
-		return 0
-	}
 	for len(v) > 0 && n <= most {
 		text := bytes.IndexByte(v, '"')
 		if text < 0 {

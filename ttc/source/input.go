@@ -10,7 +10,11 @@ import (
 	"time"
 
 	"github.com/nat-go/nat-go/internal/objects"
+	"github.com/nat-go/nat-go/ttc/json"
 )
+
+// InTexts bounds JSON that stands in a text: the limits of what is around it don't count what is in texts.
+var InTexts = json.Limits{Objects: 200_000}
 
 // input is an open file whose reads end with a context, also where nothing comes: from a named pipe, a terminal.
 type input struct {

@@ -36,7 +36,7 @@ func (r *reader) sessions(g session.Group) []*calls.Session {
 	for _, part := range g.Parts {
 		trajectory := trajectoryOf(json.Raw(part.JSON))
 		if s == nil {
-			s = calls.NewSession(idOf(json.Raw(part.JSON), trajectory))
+			s = g.Limits.New(idOf(json.Raw(part.JSON), trajectory))
 		}
 		if item, ok := json.Raw(part.JSON).Get("item_id"); ok {
 			s.Task = source.IDText(item)

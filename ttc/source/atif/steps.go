@@ -30,6 +30,7 @@ type steps struct {
 	tools   []chat.Tool
 	history []calls.Ref
 	system  bool
+	altered bool // a result in the history has words of a converter
 }
 
 func (t *steps) add(trajectory json.Raw, agent string, depth int) {
@@ -45,7 +46,9 @@ func (t *steps) add(trajectory json.Raw, agent string, depth int) {
 	list, _ := trajectory.Get("steps")
 	n := int64(0)
 	for step := range list.Elements() {
-		n++
+		if n++; t.s.TooLarge() {
+			return
+		}
 		t.step(step, n)
 	}
 	inner, _ := trajectory.Get("subagent_trajectories")
@@ -116,7 +119,10 @@ func (t *steps) step(step json.Raw, n int64) {
 	}
 }
 
-func (t *steps) say(m calls.Message) { t.history = append(t.history, t.s.Message(m)) }
+func (t *steps) say(m calls.Message) {
+	t.history = append(t.history, t.s.Message(m))
+	t.altered = t.altered || m.Role == "tool" && alteredText(m.Text)
+}
 
 // notOneCall says why the answer of a step is not trained: it was copied, or no call or several made it.
 func notOneCall(step json.Raw) (ledger.Reason, string) {
@@ -137,7 +143,7 @@ func (t *steps) call(step json.Raw, answer chat.Message, n int64) {
 	c := calls.Call{
 		Agent: t.agent, Model: t.model, Time: session.Nanoseconds(session.Text(step, "timestamp")),
 		Tools: t.tools, Output: answer,
-		Input: append([]calls.Ref(nil), t.history...), File: t.part.Path, Offset: t.part.Offset,
+		Input: t.history, File: t.part.Path, Offset: t.part.Offset,
 	}
 	if m := session.Text(step, "model_name"); m != "" {
 		c.Model = m
@@ -154,11 +160,8 @@ func (t *steps) call(step json.Raw, answer chat.Message, n int64) {
 	if answer.ToolCalls != nil {
 		c.Gaps |= ttc.ParsedArguments
 	}
-	for _, ref := range t.history {
-		if m := t.s.At(ref); m.Role == "tool" && alteredText(m.Text) {
-			c.Gaps |= ttc.AlteredResults
-			break
-		}
+	if t.altered {
+		c.Gaps |= ttc.AlteredResults
 	}
 	metrics, _ := step.Get("metrics")
 	number := func(key string) int64 { v, _ := metrics.Get(key); f, _ := v.Float64(); return int64(f) }

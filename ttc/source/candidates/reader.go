@@ -151,7 +151,7 @@ func (r *Reader) prompt(raw json.Raw) ttc.Prompt {
 		return p
 	}
 	text, _ := raw.Text()
-	inner, err := json.Parse([]byte(text), json.Limits{})
+	inner, err := json.Parse([]byte(text), source.InTexts)
 	if err != nil {
 		return r.keep.Prompt(raw)
 	}

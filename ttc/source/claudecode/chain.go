@@ -66,6 +66,7 @@ func (t *transcript) walk(of, from *record) (chain []*record, whole bool) {
 		seen[rec] = true
 		chain = append(chain, rec)
 	}
+	t.out.Give(len(chain))
 	slices.Reverse(chain)
 	return chain, rec == from
 }
@@ -172,6 +173,7 @@ func (h *history) add(rec *record) {
 func (h *history) preserved() {
 	boundary := h.boundary
 	h.boundary = nil
+	h.t.out.Give(len(boundary.preserved))
 	for _, id := range boundary.preserved {
 		if rec := h.t.records[id]; rec != nil {
 			h.add(rec)
@@ -192,6 +194,9 @@ func (h *history) answer(a *answer) {
 	h.append(a.ref0)
 	var results []*record
 	for _, call := range h.t.out.At(a.ref0).ToolCalls {
+		if h.t.out.Give(len(h.t.results[call.ID])); h.t.out.TooLarge() {
+			return
+		}
 		for _, rec := range h.t.results[call.ID] {
 			if !h.placed[rec] && rec.agent == a.agent {
 				h.placed[rec] = true

@@ -455,3 +455,23 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// TestBoundariesInACircle: compactions that name themselves, or each other, among what they kept.
+func TestBoundariesInACircle(t *testing.T) {
+	const n = 100
+	s := newScript("s")
+	s.user("q")
+	s.text("m1", "a")
+	for i := range n {
+		uuid := fmt.Sprintf("b%d", i)
+		s.raw(
+			`{"parentUuid":%q,"type":"system","subtype":"compact_boundary","uuid":%q,"sessionId":"s",`+
+				`"compactMetadata":{"preservedMessages":{"anchorUuid":%q,"uuids":[%q,"b%d"]}}}`,
+			s.parent, uuid, uuid, uuid, (i+1)%n,
+		)
+		s.parent = uuid
+	}
+	s.user("more")
+	s.text("m2", "b")
+	one(t, s, "q / a* / more / b*")
+}

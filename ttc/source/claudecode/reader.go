@@ -68,6 +68,7 @@ func (r *reader) head(ctx context.Context, path string) (id string, known bool, 
 		known = known || isLine(l.JSON)
 		if v, ok := l.JSON.Get("sessionId"); ok && known {
 			id, _ = v.Text()
+			id = session.ID(id)
 		}
 		return id == "" && n < headLines
 	})
@@ -76,7 +77,7 @@ func (r *reader) head(ctx context.Context, path string) (id string, known bool, 
 
 // FromLines makes a session of the lines of its files, which are kept elsewhere.
 func FromLines(id string, files []session.LinesOf, tally *source.Tally) *calls.Session {
-	t := newTranscript(id, tally)
+	t := newTranscript(id, session.Limits{}, tally)
 	for _, f := range files {
 		t.begin(f.Path)
 		for _, raw := range f.Lines {
@@ -92,7 +93,7 @@ func (r *reader) Next(ctx context.Context) (*calls.Session, error) {
 	for len(r.sessions) > 0 {
 		f := r.sessions[0]
 		r.sessions = r.sessions[1:]
-		t := newTranscript(f.session, r.tally)
+		t := newTranscript(f.session, r.limits, r.tally)
 		for _, path := range f.paths {
 			if err := t.read(ctx, path, r.limits); err != nil {
 				return nil, err

@@ -23,6 +23,7 @@ type transcript struct {
 	out      *calls.Session
 	tally    *source.Tally
 	size     int64
+	objects  int64
 	tooLarge bool
 
 	records  map[string]*record // of the chain, by uuid
@@ -47,6 +48,18 @@ type transcript struct {
 type block struct {
 	index int64 // -1: not said
 	raw   json.Raw
+	kind  string
+	text  string // what tells it from others of its kind: its text or, of a call, its id
+}
+
+func newBlock(index int64, raw json.Raw) block {
+	b := block{index: index, raw: raw, kind: session.Text(raw, "type")}
+	if b.kind == "tool_use" {
+		b.text = session.Text(raw, "id")
+	} else {
+		b.text = session.Text(raw, b.kind)
+	}
+	return b
 }
 
 // record is a line of the chain of parents.
@@ -78,9 +91,9 @@ type answer struct {
 	offset                               int64
 }
 
-func newTranscript(id string, tally *source.Tally) *transcript {
+func newTranscript(id string, limits session.Limits, tally *source.Tally) *transcript {
 	return &transcript{
-		out: calls.NewSession(id), tally: tally, records: map[string]*record{}, results: map[string][]*record{},
+		out: limits.New(id), tally: tally, records: map[string]*record{}, results: map[string][]*record{},
 		requests: newRequests(), histories: map[historyKey]*history{}, roots: map[*record]*record{},
 		toolTexts: map[xxh3.Uint128][]chat.Tool{}, prefixes: map[string]string{},
 	}
@@ -90,6 +103,10 @@ func newTranscript(id string, tally *source.Tally) *transcript {
 func (t *transcript) read(ctx context.Context, path string, limits session.Limits) error {
 	t.begin(path)
 	return session.Lines(ctx, path, limits.MaxLine, t.tally, func(l session.Line) bool {
+		if t.objects += l.JSON.Objects(limits.MaxObjects); t.objects > limits.MaxObjects {
+			t.tooLarge = true
+			return false
+		}
 		t.add(l)
 		t.tooLarge = t.tooLarge || t.size+t.out.Size() > limits.MaxSession
 		return !t.tooLarge
@@ -223,16 +240,19 @@ func (t *transcript) assistant(l *line) {
 	content, _ := l.message.Get("content")
 	for _, b := range exchange.Blocks(content) {
 		t.size += int64(len(b))
-		a.add(block{l.blockIndex, b})
+		a.add(newBlock(l.blockIndex, b))
 	}
 }
+
+// maxGrowing is how many of an answer's last blocks may still grow.
+const maxGrowing = 1000
 
 // add takes a block of the answer. Old versions wrote a block more than once as it grew; the last state counts.
 func (a *answer) add(b block) {
 	b.raw = slices.Clone(b.raw)
-	for i := range a.blocks {
+	for i := max(0, len(a.blocks)-maxGrowing); i < len(a.blocks); i++ {
 		old := &a.blocks[i]
-		if b.index >= 0 && old.index == b.index || b.index < 0 && grew(old.raw, b.raw) {
+		if b.index >= 0 && old.index == b.index || b.index < 0 && grew(old, &b) {
 			*old = b
 			return
 		}
@@ -240,16 +260,14 @@ func (a *answer) add(b block) {
 	a.blocks = append(a.blocks, b)
 }
 
-func grew(old, now json.Raw) bool {
-	kind := session.Text(now, "type")
-	if session.Text(old, "type") != kind {
+func grew(old, now *block) bool {
+	if old.kind != now.kind || old.text == "" {
 		return false
 	}
-	if kind == "tool_use" {
-		return session.Text(old, "id") == session.Text(now, "id") && session.Text(old, "id") != ""
+	if now.kind == "tool_use" {
+		return old.text == now.text
 	}
-	before, after := session.Text(old, kind), session.Text(now, kind)
-	return before != "" && strings.HasPrefix(after, before)
+	return strings.HasPrefix(now.text, old.text)
 }
 
 func (t *transcript) attachment(l *line) {
@@ -380,7 +398,9 @@ func (t *transcript) calls() {
 	}
 	t.requests.resolve(t.answers)
 	for _, a := range t.answers {
-		t.call(a)
+		if t.call(a); t.out.TooLarge() {
+			return
+		}
 	}
 }
 

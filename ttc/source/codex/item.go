@@ -22,7 +22,7 @@ func (t *thread) item(payload json.Raw, l session.Line) {
 			t.close()
 			content, _ := payload.Get("content")
 			t.append(
-				entry{sequence: sequence, message: calls.Message{
+				&entry{sequence: sequence, message: calls.Message{
 					Message: exchange.Content(exchange.Role(session.Text(payload, "role")), content),
 				}},
 			)
@@ -45,7 +45,7 @@ func (t *thread) item(payload json.Raw, l session.Line) {
 		a.call.Output.ToolCalls = append(a.call.Output.ToolCalls, call)
 	case exchange.IsResult(typ):
 		t.close()
-		t.append(entry{sequence: sequence, message: exchange.ItemResult(payload)})
+		t.append(&entry{sequence: sequence, message: exchange.ItemResult(payload)})
 	default:
 		t.unread("items of type " + session.Name(typ))
 	}
@@ -57,11 +57,7 @@ func (t *thread) answer(payload json.Raw, sequence, through int64, l session.Lin
 		return t.open
 	}
 	a := &turn{through: through, inherited: t.inherited, missing: t.missing, rebuilt: t.rebuilt}
-	for _, e := range t.history {
-		if through < 0 || e.sequence <= through {
-			a.input = append(a.input, e)
-		}
-	}
+	a.input = t.given(through)
 	a.call = calls.Call{
 		ID: firstOf(
 			session.Text(payload, "call_id"),
@@ -80,8 +76,27 @@ func (t *thread) answer(payload json.Raw, sequence, through int64, l session.Lin
 	}
 	t.open, t.last = a, a
 	t.answers = append(t.answers, a)
-	t.history = append(t.history, entry{sequence: sequence, turn: a})
+	t.history = append(t.history, &entry{sequence: sequence, turn: a})
 	return a
+}
+
+// given is the history as far as a model had read it; what was all read is not copied.
+func (t *thread) given(through int64) []*entry {
+	t.out.Give(len(t.history))
+	all := func(e *entry) bool { return through < 0 || e.sequence <= through }
+	for i, e := range t.history {
+		if all(e) {
+			continue
+		}
+		out := t.history[:i:i]
+		for _, e := range t.history[i+1:] {
+			if all(e) {
+				out = append(out, e)
+			}
+		}
+		return out
+	}
+	return t.history[:len(t.history):len(t.history)]
 }
 
 func userText(text string) calls.Message {

@@ -68,7 +68,7 @@ func (r *reader) head(ctx context.Context, path string) (*file, error) {
 		n++
 		known = known || isLine(l.JSON)
 		if payload, ok := l.JSON.Get("payload"); ok && session.Text(l.JSON, "type") == "session_meta" {
-			f.thread = session.Text(payload, "id")
+			f.thread = session.ID(session.Text(payload, "id"))
 			f.forkedFrom(payload)
 		}
 		return f.thread == "" && n < headLines
@@ -94,13 +94,13 @@ func (f *file) forkedFrom(meta json.Raw) {
 		end, _ = meta.Get("forked_from_ordinal_exclusive")
 	}
 	if n, ok := end.Int64(); ok && n >= 0 {
-		f.parent, f.end = session.Text(base, "thread_id"), n
+		f.parent, f.end = session.ID(session.Text(base, "thread_id")), n
 	}
 }
 
 // FromLines makes the session of the lines of a thread, which are kept elsewhere. What it goes on from isn't there.
 func FromLines(id string, f session.LinesOf, tally *source.Tally) *calls.Session {
-	t := &thread{r: &reader{tally: tally}, out: calls.NewSession(id), failed: map[string]bool{}, path: f.Path}
+	t := &thread{r: &reader{tally: tally}, out: session.Limits{}.New(id), failed: map[string]bool{}, path: f.Path}
 	for _, raw := range f.Lines {
 		payload, _ := raw.Get("payload")
 		if session.Text(raw, "type") == "session_meta" {
@@ -121,7 +121,7 @@ func (r *reader) Next(ctx context.Context) (*calls.Session, error) {
 	}
 	f := r.threads[0]
 	r.threads = r.threads[1:]
-	t := &thread{r: r, out: calls.NewSession(f.thread), failed: map[string]bool{}}
+	t := &thread{r: r, out: r.limits.New(f.thread), failed: map[string]bool{}}
 	if err := t.load(ctx, f, everything, 0); err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (r *reader) Next(ctx context.Context) (*calls.Session, error) {
 		r.tally.Drop(
 			ledger.Drop{Unit: "session", Reason: session.SessionTooLong, Example: f.thread, Index: -1, File: f.path},
 		)
-		return calls.NewSession(f.thread), nil
+		return r.limits.New(f.thread), nil
 	}
 	t.addCalls()
 	return t.out, nil

@@ -18,6 +18,7 @@ type thread struct {
 	out      *calls.Session
 	path     string
 	size     int64
+	objects  int64
 	tooLarge bool
 
 	inherited bool // what is read now is a parent's
@@ -26,7 +27,7 @@ type thread struct {
 	tools     []chat.Tool
 	model     string
 
-	history []entry
+	history []*entry
 	open    *turn // the answer that is being read
 	last    *turn // the last one, for what is said of it afterwards
 	answers []*turn
@@ -38,13 +39,15 @@ type entry struct {
 	sequence int64 // 0: not said
 	message  calls.Message
 	turn     *turn // an answer; nil: message is no answer
+	known    bool  // ref is the message of the session
+	ref      calls.Ref
 }
 
 // turn is an answer as its items come in.
 type turn struct {
 	call      calls.Call
-	through   int64   // how far the model had read; -1: not said
-	input     []entry // what it was given
+	through   int64    // how far the model had read; -1: not said
+	input     []*entry // what it was given
 	inherited bool
 	missing   bool
 	rebuilt   bool
@@ -97,8 +100,12 @@ func (t *thread) load(ctx context.Context, f *file, end int64, depth int) error 
 		if ordinal >= end || t.tooLarge {
 			return false
 		}
+		if t.objects += l.JSON.Objects(t.r.limits.MaxObjects); t.objects > t.r.limits.MaxObjects {
+			t.tooLarge = true
+			return false
+		}
 		t.line(l)
-		t.tooLarge = t.size > t.r.limits.MaxSession
+		t.tooLarge = t.size > t.r.limits.MaxSession || t.out.TooLarge()
 		return true
 	})
 }
@@ -141,11 +148,11 @@ func (t *thread) start(meta json.Raw) {
 	}
 	base, _ := meta.Get("base_instructions")
 	if text := session.Text(base, "text"); text != "" && len(t.history) == 0 {
-		t.append(entry{message: calls.Message{Message: chat.Message{Role: "system", Form: chat.Text, Text: text}}})
+		t.append(&entry{message: calls.Message{Message: chat.Message{Role: "system", Form: chat.Text, Text: text}}})
 	}
 }
 
-func (t *thread) append(e entry) {
+func (t *thread) append(e *entry) {
 	t.size += int64(len(e.message.Text))
 	t.history = append(t.history, e)
 }
@@ -197,7 +204,7 @@ func (t *thread) compacted(payload json.Raw, l session.Line) {
 			t.history = append(t.history, e)
 		}
 	}
-	t.append(entry{message: userText(session.Text(payload, "message"))})
+	t.append(&entry{message: userText(session.Text(payload, "message"))})
 }
 
 // replaced takes in an item of a history that was put in the place of another. What it has of the model is context.
@@ -282,15 +289,24 @@ func (t *thread) addCalls() {
 		}
 		c := a.call
 		for _, e := range a.input {
-			m := e.message
-			if e.turn != nil {
-				m = calls.Message{Message: e.turn.call.Output}
-			}
-			if failed, ok := t.failed[m.ToolCallID]; ok && m.Role == "tool" {
-				m.Error = &failed
-			}
-			c.Input = append(c.Input, t.out.Message(m))
+			c.Input = append(c.Input, t.refOf(e))
 		}
 		t.out.Add(c)
 	}
+}
+
+// refOf is the message of the session that an entry stands for.
+func (t *thread) refOf(e *entry) calls.Ref {
+	if e.known {
+		return e.ref
+	}
+	m := e.message
+	if e.turn != nil {
+		m = calls.Message{Message: e.turn.call.Output}
+	}
+	if failed, ok := t.failed[m.ToolCallID]; ok && m.Role == "tool" {
+		m.Error = &failed
+	}
+	e.known, e.ref = true, t.out.Message(m)
+	return e.ref
 }

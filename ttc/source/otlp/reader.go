@@ -203,7 +203,7 @@ func sessionOf(raw json.Raw) string {
 		"gen_ai.conversation.id", "session.id", "traceloop.association.properties.session_id",
 	} {
 		if id := source.IDText(a[key]); id != "" {
-			return id
+			return session.ID(id)
 		}
 	}
 	return ""

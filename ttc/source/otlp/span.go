@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
@@ -86,11 +87,27 @@ func (a attributes) structured(key string) json.Raw {
 	if v.Kind() != json.String {
 		return v
 	}
-	parsed, err := json.Parse(v.Bytes(), json.Limits{})
+	parsed, err := json.Parse(v.Bytes(), json.Limits{Objects: repeated * source.InTexts.Objects})
 	if err != nil {
 		return nil
 	}
 	return parsed
+}
+
+// objectsInTexts is how many objects and lists stand in the JSON texts of a span; more than most count as one more.
+func (s *span) objectsInTexts(most int64) (n int64) {
+	count := func(a attributes) {
+		for _, v := range a {
+			if n <= most && len(v) > 1 && (v[1] == '[' || v[1] == '{') && v.Kind() == json.String {
+				n += json.Raw(v.Bytes()).Objects(most)
+			}
+		}
+	}
+	count(s.attributes)
+	for _, e := range s.events {
+		count(e.attributes)
+	}
+	return min(n, most+1)
 }
 
 // attributesOf reads the attributes of an item.

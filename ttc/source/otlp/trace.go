@@ -28,6 +28,9 @@ type traces struct {
 	wrote    map[string]*chat.Message // answers with calls, by the id of the first
 }
 
+// repeated is how many times a session's limit of objects its texts may hold: each call repeats its history in them.
+const repeated = 5
+
 // session makes the session of kept items.
 func (r *reader) session(g session.Group) []*calls.Session {
 	t := &traces{
@@ -54,14 +57,27 @@ func (r *reader) session(g session.Group) []*calls.Session {
 	if name, ok := r.sessions[id]; ok {
 		id = name
 	}
-	t.out = calls.NewSession(id)
+	t.out = r.limits.New(id)
 	t.look()
+	most, inTexts := repeated*r.limits.MaxObjects, int64(0)
+	for _, s := range t.order {
+		if inTexts += s.objectsInTexts(most); inTexts > most {
+			r.tally.Drop(ledger.Drop{
+				Unit: "session", Reason: session.SessionTooLong, Example: t.out.ID, Index: -1, File: s.path,
+				Offset: s.offset,
+			})
+			return nil
+		}
+	}
 	for _, s := range t.order {
 		if s.isCall() {
 			t.read(s)
 		}
 	}
 	for i := range t.calls {
+		if t.out.TooLarge() {
+			break
+		}
 		t.call(t.calls[i].span, &t.calls[i].modelCall)
 	}
 	return []*calls.Session{t.out}
@@ -301,8 +317,9 @@ func (t *traces) call(s *span, e *modelCall) {
 				choice.Gaps |= ttc.ParsedArguments
 			}
 		}
-		choice.Input = slices.Clone(c.Input)
-		t.out.Add(choice)
+		if t.out.Add(choice); t.out.TooLarge() {
+			return
+		}
 	}
 }
 

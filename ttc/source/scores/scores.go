@@ -24,6 +24,7 @@ type Config struct {
 // Limits of what is kept and read.
 const (
 	mostScores = 2_000_000
+	mostBytes  = 64 << 20 // of the ids that have them
 	entrySize  = 1 << 20
 	listed     = 10
 )
@@ -33,6 +34,7 @@ type Scores struct {
 	byID      map[string]float64
 	conflicts map[string]bool
 	told      []string // the first of them, in words
+	bytes     int      // of the ids
 	replaced  int64
 	given     int64
 }
@@ -106,12 +108,15 @@ func (s *Scores) add(entry json.Raw, cfg *Config) error {
 	case known && before != score && !s.conflicts[name]:
 		s.conflicts[name] = true
 		if len(s.told) < listed {
-			s.told = append(s.told, fmt.Sprintf("%q has %v and %v", name, before, score))
+			s.told = append(s.told, fmt.Sprintf("%.100q has %v and %v", name, before, score))
 		}
 	case !known && len(s.byID) == mostScores:
 		return fmt.Errorf("there are more than %d scores", mostScores)
+	case !known && s.bytes+len(name) > mostBytes:
+		return fmt.Errorf("the ids that have scores take more than %d MiB", mostBytes>>20)
 	case !known:
 		s.byID[name] = score
+		s.bytes += len(name)
 	}
 	return nil
 }

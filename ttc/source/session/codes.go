@@ -66,6 +66,7 @@ func Codes() []ledger.Code {
 				"A response that was streamed and recorded piece by piece is none, either.",
 			"Record whole responses, put together from their pieces.",
 		),
-		page(SessionTooLong, "One session holds more than the limit.", "Raise sources.*.max_session_bytes."),
+		page(SessionTooLong, "One session holds more than the limit: bytes, objects and lists, or context of its calls.",
+			"Raise sources.*.max_session_bytes, max_session_objects or max_session_context, at the cost of memory."),
 	}
 }

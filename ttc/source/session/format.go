@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 
+	"github.com/nat-go/nat-go/ttc/calls"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/redact"
 	"github.com/nat-go/nat-go/ttc/source"
@@ -32,6 +33,17 @@ type Config struct {
 type Limits struct {
 	MaxLine    int64 `yaml:"max_line_bytes" default:"33554432" validate:"gte=1024,lte=1073741824" doc:"a longer line is dropped"`
 	MaxSession int64 `yaml:"max_session_bytes" default:"33554432" validate:"gte=1024" doc:"a longer session is dropped"`
+	MaxObjects int64 `yaml:"max_session_objects" default:"200000" validate:"gte=100" doc:"a session with more objects and lists than this is dropped"`
+	MaxContext int64 `yaml:"max_session_context" default:"16000000" validate:"gte=100" doc:"a session is dropped whose calls were given more messages than this, all together"`
+}
+
+// New returns a session without calls, within the limits. A name that is longer than any id is shortened.
+func (l Limits) New(id string) *calls.Session {
+	s := calls.NewSession(ID(id))
+	if l.MaxContext > 0 {
+		s.MostGiven = l.MaxContext
+	}
+	return s
 }
 
 // Settings are the parts of a config.

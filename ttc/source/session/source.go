@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/zeebo/xxh3"
@@ -83,6 +84,13 @@ func (s *Source) Next(ctx context.Context) (*ttc.Example, source.Cursor, error) 
 			s.err = err
 			return nil, s.at, err
 		}
+		if session.TooLarge() {
+			s.tally.Drop(ledger.Drop{
+				Unit: "session", Reason: SessionTooLong, Example: session.ID, Index: -1, File: s.input.Path,
+				Detail: fmt.Sprintf("its calls were given more than %d messages, all together", session.MostGiven),
+			})
+			continue
+		}
 		if session.Len() > 0 {
 			s.queue = session.Examples(s.own)
 		}
@@ -124,6 +132,7 @@ func (s *Source) book(ex *calls.Example) {
 		}
 		st.Redacted = s.redact.Counts()
 	}
+	ex.ID, ex.Task, ex.Trial = ID(ex.ID), ID(ex.Task), ID(ex.Trial)
 	sum, size := fingerprint(&ex.Example)
 	if unique, _ := s.ids.Add(s.at.Row, ex.ID, xxh3.Uint128{Hi: uint64(s.at.Row) + 1}); unique != ex.ID {
 		if st.RepeatedIDs++; st.FirstRepeat == "" {
@@ -151,7 +160,7 @@ func (s *Source) book(ex *calls.Example) {
 			Offset:  c.Offset,
 		}
 		if c.ID != "" {
-			d.Detail = "answer " + c.ID
+			d.Detail = "answer " + ID(c.ID)
 		}
 		s.tally.Drop(d)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nat-go/nat-go/internal/extsort"
 	"github.com/nat-go/nat-go/internal/spool"
+	"github.com/nat-go/nat-go/ttc/json"
 )
 
 // Store keeps what files hold of sessions, compressed in a temporary file, and gives it back session by session: for
@@ -99,14 +100,14 @@ func (s *Store) regroup(id func(old string) string) error {
 }
 
 // All gives the sessions in the order of their ids, each with its parts; equal parts come once, and are said to repeat.
-// A session beyond the limit has no parts, only its size.
-func (s *Store) All(limit int64) iter.Seq2[Group, error] {
+// A session beyond the limits has no parts, only its size.
+func (s *Store) All(limits Limits) iter.Seq2[Group, error] {
 	return func(yield func(Group, error) bool) {
 		if err := s.spool.Flush(); err != nil {
 			yield(Group{}, err)
 			return
 		}
-		var g Group
+		g := Group{Limits: limits}
 		var last [rowWidth]byte
 		started := false
 		for row, err := range s.order.All() {
@@ -118,7 +119,7 @@ func (s *Store) All(limit int64) iter.Seq2[Group, error] {
 				if !yield(g, nil) {
 					return
 				}
-				g = Group{}
+					g = Group{Limits: limits}
 			}
 			again := started && string(row[:keyWidth+16]) == string(last[:keyWidth+16])
 			started = true
@@ -127,7 +128,7 @@ func (s *Store) All(limit int64) iter.Seq2[Group, error] {
 				g.Repeated++
 				continue
 			}
-			if err := s.load(&g, row[keyWidth+16:], limit); err != nil {
+			if err := s.load(&g, row[keyWidth+16:], limits); err != nil {
 				yield(Group{}, err)
 				return
 			}
@@ -143,11 +144,13 @@ type Group struct {
 	Parts    []Kept
 	Repeated int64 // parts that were there more than once
 	Size     int64
+	Objects  int64
+	Limits   Limits // of the reading
 	TooLarge bool
 	Path     string // of one of its parts
 }
 
-func (s *Store) load(g *Group, place []byte, limit int64) error {
+func (s *Store) load(g *Group, place []byte, limits Limits) error {
 	packed := make([]byte, binary.BigEndian.Uint32(place[8:]))
 	g.Path = s.paths[binary.BigEndian.Uint32(place[12:])]
 	if _, err := s.spool.ReadAt(packed, int64(binary.BigEndian.Uint64(place))); err != nil {
@@ -157,13 +160,17 @@ func (s *Store) load(g *Group, place []byte, limit int64) error {
 	if err != nil {
 		return errors.New("the temporary file of sessions is damaged")
 	}
-	if g.Size += int64(n); g.Size > limit {
+	if g.Size += int64(n); g.TooLarge || g.Size > limits.MaxSession {
 		g.TooLarge, g.Parts = true, nil
 		return nil
 	}
 	raw, err := s2.Decode(nil, packed)
 	if err != nil {
 		return errors.New("the temporary file of sessions is damaged")
+	}
+	if g.Objects += json.Raw(raw).Objects(limits.MaxObjects); g.Objects > limits.MaxObjects {
+		g.TooLarge, g.Parts = true, nil
+		return nil
 	}
 	g.Parts = append(g.Parts, Kept{raw, g.Path, int64(binary.BigEndian.Uint64(place[16:]))})
 	return nil

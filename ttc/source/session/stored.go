@@ -44,7 +44,7 @@ func ReadStored(
 		}
 	}
 	r := &stored{store: store, tally: tally, make: sessions}
-	r.next, r.stop = iter.Pull2(store.All(limits.MaxSession))
+	r.next, r.stop = iter.Pull2(store.All(limits))
 	return r, nil
 }
 

@@ -1,9 +1,12 @@
 package session
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/ttc/json"
 )
@@ -40,6 +43,17 @@ func Nanoseconds(text string) int64 {
 		return 0
 	}
 	return t.UnixNano()
+}
+
+// maxID is how many bytes of an id are kept; what is longer was not made to be one.
+const maxID = 512
+
+// ID is an id that is no longer than ids are: the beginning of a longer one, and a hash of it.
+func ID(id string) string {
+	if len(id) <= maxID {
+		return id
+	}
+	return fmt.Sprintf("%s-%016x", strings.ToValidUTF8(id[:maxID], ""), xxh3.HashString(id))
 }
 
 // Name shortens what an input calls something, to be shown.

@@ -10,6 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
 )
 
 // graph makes a chain of the messages, with what they carry beside their text.
@@ -28,7 +29,7 @@ func (s *Source) graph(raw json.Raw, ex *ttc.Example) error {
 // becomes a text.
 func parseMessages(raw json.Raw) ([]chat.Message, error) {
 	if text, ok := raw.Text(); ok {
-		inner, err := json.Parse([]byte(text), json.Limits{})
+		inner, err := json.Parse([]byte(text), source.InTexts)
 		if err != nil {
 			return nil, fmt.Errorf("a text where messages are due, and not JSON: %w", json.LineError(err))
 		}
@@ -419,7 +420,7 @@ func (s *Source) overrides(raw json.Raw) (topK *int, err error) {
 // parseTools reads a list of tool definitions, or the text of one (datasets keep it so).
 func parseTools(raw json.Raw) ([]chat.Tool, error) {
 	if text, ok := raw.Text(); ok {
-		inner, err := json.Parse([]byte(text), json.Limits{})
+		inner, err := json.Parse([]byte(text), source.InTexts)
 		if err != nil {
 			return nil, err
 		}

@@ -104,7 +104,7 @@ func speaks(h *source.Head, key string) bool {
 	for _, e := range h.Entries {
 		v, _ := e.Get(key)
 		if text, ok := v.Text(); ok {
-			v, _ = json.Parse([]byte(text), json.Limits{})
+			v, _ = json.Parse([]byte(text), source.InTexts)
 		}
 		for m := range v.Elements() {
 			_, role := m.Get("role")
@@ -225,7 +225,7 @@ func asMessage(m json.Raw) json.Raw {
 // callsOf is the list of calls in the text of ShareGPT's function_call: an object {"name", "arguments"}, or several.
 func callsOf(value json.Raw) json.Raw {
 	text, _ := value.Text()
-	inner, err := json.Parse([]byte(text), json.Limits{})
+	inner, err := json.Parse([]byte(text), source.InTexts)
 	if err != nil {
 		return nil
 	}

@@ -9,8 +9,9 @@ import (
 
 // reader makes sessions of rollouts.
 type reader struct {
-	tally *source.Tally
-	out   []*calls.Session // of the lines with one id
+	tally  *source.Tally
+	limits session.Limits
+	out    []*calls.Session // of the lines with one id
 }
 
 func entries(tally *source.Tally) session.Entries {
@@ -31,7 +32,7 @@ func keyOf(entry json.Raw) (string, bool) {
 
 // sessions makes those of the lines with one id.
 func (r *reader) sessions(g session.Group) []*calls.Session {
-	r.out = nil
+	r.out, r.limits = nil, g.Limits
 	for i, part := range g.Parts {
 		r.rollouts(part, i)
 	}

@@ -21,7 +21,7 @@ func errorf(format string, a ...any) error { return fmt.Errorf(format, a...) }
 // i says the how many-th rollout of its example it is.
 func (r *reader) result(raw json.Raw, part session.Kept, i int) {
 	id, _ := raw.Get("example_id")
-	s := calls.NewSession(source.IDText(id) + "/" + strconv.Itoa(i))
+	s := r.limits.New(session.ID(source.IDText(id)) + "/" + strconv.Itoa(i))
 	s.Task, s.Trial = source.IDText(id), strconv.Itoa(i)
 	if v, ok := raw.Get("reward"); ok {
 		if f, ok := v.Float64(); ok && !math.IsNaN(f) && !math.IsInf(f, 0) {

@@ -18,7 +18,7 @@ import (
 // trace reads a trace of version 1: a graph of nodes.
 func (r *reader) trace(raw, episode json.Raw, part session.Kept) {
 	id, _ := raw.Get("id")
-	s := calls.NewSession(source.IDText(id))
+	s := r.limits.New(source.IDText(id))
 	s.Task = taskOf(raw, episode)
 	s.Reward = rewardOf(raw)
 	list, _ := raw.Get("tools")
@@ -242,6 +242,9 @@ func finish(call json.Raw) string { return session.Text(call, "finish_reason") }
 // addCalls makes a call of each sampled node.
 func (t *tree) addCalls() {
 	for _, i := range t.sampled {
+		if t.s.TooLarge() {
+			return
+		}
 		c := t.nodes[i].call
 		for p := t.nodes[i].parent; p >= 0; p = t.nodes[p].parent {
 			c.Input = append(c.Input, t.nodes[p].ref)

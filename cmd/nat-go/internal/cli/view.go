@@ -124,7 +124,7 @@ holds of how much.`,
 
 // exportView writes a run's page with its data to a file.
 func exportView(ctx context.Context, out io.Writer, run *view.Run, path string, e view.Export, asJSON bool) error {
-	f, err := durable.Create(path)
+	f, err := durable.Output(path)
 	if err != nil {
 		return exit.With(exit.Environment, err)
 	}

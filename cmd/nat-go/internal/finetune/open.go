@@ -31,7 +31,11 @@ func (r *run) openFolder(in *inputs, t *tokens) (err error) {
 		if err := r.checkSpace(in); err != nil {
 			return err
 		}
-		if r.lock, err = folder.Create("finetune run --run-id " + r.plan.RunID); err != nil {
+		command := "finetune run"
+		if r.plan.merging != nil {
+			command = "shard merge"
+		}
+		if r.lock, err = folder.Create(command + " --run-id " + r.plan.RunID); err != nil {
 			return err
 		}
 		text, err := r.plan.configText()

@@ -15,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/plugins/wire"
 	"github.com/nat-go/nat-go/ttc/group"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -442,10 +443,13 @@ func (p *plan) leftUndone() string {
 	return "nothing was submitted"
 }
 
+// maxConfig is how large the configuration of a plan may be: what one is made of has that limit, too.
+const maxConfig = 16 << 20
+
 // configText is the configuration as the run keeps it.
 func (p *plan) configText() ([]byte, error) {
 	if p.merging != nil {
-		return os.ReadFile(p.merging.dir.Config())
+		return durable.ReadFile(p.merging.dir.Config(), maxConfig)
 	}
 	return p.config.Source()
 }

@@ -127,7 +127,7 @@ func (m *File) Put(mark Mark) error {
 	if text.Len() > maxBytes {
 		return fmt.Errorf("%s would have %d bytes, of at most %d: no more marks fit", m.path, text.Len(), maxBytes)
 	}
-	return durable.WriteFile(m.path, text.Bytes())
+	return durable.WriteOutput(m.path, text.Bytes()) // it may be a link to marks that runs share
 }
 
 // reread takes over what another view of the run has marked meanwhile.

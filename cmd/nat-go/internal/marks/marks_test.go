@@ -70,6 +70,28 @@ func TestFilesThatAreNoMarks(t *testing.T) {
 	}
 }
 
+// TestLinkedMarks: marks that runs share are written through the link.
+func TestLinkedMarks(t *testing.T) {
+	dir := t.TempDir()
+	link, shared := filepath.Join(dir, "r.marks.jsonl"), filepath.Join(dir, "shared.jsonl")
+	if err := os.Symlink("shared.jsonl", link); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Read(link)
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	if err := f.Put(Mark{Record: a, Mark: Reject}); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		t.Errorf("the link is gone: %v, %v", info, err)
+	}
+	if now, err := Read(shared); err != nil || len(now.All()) != 1 {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestLaterMarkHolds(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.jsonl")
 	text := `{"record":"` + a + `","mark":"reject"}` + "\n\n" + `{"record":"` + a + `","mark":"approve"}` + "\n"

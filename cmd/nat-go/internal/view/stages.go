@@ -12,6 +12,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/internal/durable"
 )
 
 // stage is how far a part of a run is that has not ended, by what lies in its folder.
@@ -20,6 +21,9 @@ type stage struct {
 	State string `json:"state"` // done, begun, waiting
 	Count string `json:"count,omitempty"`
 }
+
+// maxJob is how much of a run's job.json is read, which may be anything that somebody sent.
+const maxJob = 4 << 20
 
 // stages says how far the run is, each time it is asked.
 func (r *Run) stages() []stage {
@@ -71,7 +75,7 @@ func (r *Run) stages() []stage {
 			Message string
 		}
 	}
-	if text, err := os.ReadFile(r.Folder.Job()); err == nil && json.Unmarshal(text, &job) == nil {
+	if text, err := durable.ReadFile(r.Folder.Job(), maxJob); err == nil && json.Unmarshal(text, &job) == nil {
 		add("train", job.Phase+" "+job.Status.Status+" "+job.Status.Message, true, job.Phase == "done")
 	}
 	return out

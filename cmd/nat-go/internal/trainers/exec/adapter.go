@@ -209,8 +209,11 @@ func missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
+// maxNote is how large a note about the trainer may be, which lies where the trainer can write.
+const maxNote = 1 << 20
+
 func readBorn(dir string) (*born, error) {
-	text, err := os.ReadFile(filepath.Join(dir, bornFile))
+	text, err := durable.ReadFile(filepath.Join(dir, bornFile), maxNote)
 	if err != nil {
 		return nil, err
 	}
@@ -393,7 +396,7 @@ func gone(ctx context.Context, dir string, limit time.Duration) bool {
 }
 
 func readInt(path string) (int, error) {
-	b, err := os.ReadFile(path)
+	b, err := durable.ReadFile(path, maxNote)
 	if err != nil {
 		return 0, err
 	}
