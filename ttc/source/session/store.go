@@ -119,7 +119,7 @@ func (s *Store) All(limits Limits) iter.Seq2[Group, error] {
 				if !yield(g, nil) {
 					return
 				}
-					g = Group{Limits: limits}
+				g = Group{Limits: limits}
 			}
 			again := started && string(row[:keyWidth+16]) == string(last[:keyWidth+16])
 			started = true
