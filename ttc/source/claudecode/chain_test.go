@@ -40,7 +40,7 @@ func drawnLine(t *rapid.T, i, n int) string {
 func TestHistoryGoesOn(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 40).Draw(rt, "lines")
-		tr := newTranscript("s", &source.Tally{})
+		tr := newTranscript("s", session.Limits{}, &source.Tally{})
 		tr.begin("x")
 		for i := range n {
 			raw, err := json.Parse([]byte(drawnLine(rt, i, n)), json.Limits{})
@@ -100,7 +100,7 @@ func TestLongSession(t *testing.T) {
 			for i := range turns {
 				turn(&b, i)
 			}
-			tr := newTranscript("s", &source.Tally{})
+			tr := newTranscript("s", session.Limits{}, &source.Tally{})
 			tr.begin("x")
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
