@@ -67,7 +67,8 @@ func sessionAttacks() (as []attack) {
 		{"long history", "atif", repeated(steps, `,{"source":"agent","message":"a"}`, "]}", 150_000)},
 		{"empty traces", "verifiers", repeated(episode, "{},", "{}]}\n", 9*million)},
 		{"long chain", "verifiers", repeated(
-			episode+trace, `,{"parent":%[2]d,"message":{"role":"assistant","content":"a%[1]d"},"sampled":true}`, "]}]}\n", 60_000,
+			episode+trace, `,{"parent":%[2]d,"message":{"role":"assistant","content":"a%[1]d"},"sampled":true}`,
+			"]}]}\n", 60_000,
 		)},
 		{"empty messages in a text", "otlp", repeated(
 			spans+fmt.Sprintf(span, 1)+`,{"key":"gen_ai.input.messages","value":{"stringValue":"[`, "{},",
