@@ -3,8 +3,8 @@
 // Struct tags say everything that is known about a setting:
 //
 //	type Config struct {
-//		Step   string        `yaml:"ttc_step_name" default:"dpo_candidate_move" doc:"name of the steps to pair" aka:"custom_step_name"`
-//		Pairs  *int          `yaml:"max_pairs_per_turn" validate:"omitempty,gte=1" doc:"keep the k widest margins of a turn"`
+//		Step   string        `yaml:"ttc_step_name" default:"dpo_candidate_move" aka:"custom_step_name"`
+//		Pairs  *int          `yaml:"max_pairs_per_turn" validate:"omitempty,gte=1" doc:"keep the k widest margins"`
 //		Order  string        `yaml:"order" default:"score" validate:"oneof=score index"`
 //		Wait   time.Duration `yaml:"wait" default:"10s" validate:"gte=1s"`
 //		Memory schema.Size   `yaml:"memory" default:"1GiB"`

@@ -9,7 +9,8 @@ import (
 //
 //	rl    input_ids attention_mask position_ids response_mask rewards advantages [old_logprobs]
 //	sdpo  input_ids attention_mask position_ids response_mask, ctx_teacher_ with the first three, sdpo_loss_mask
-//	dpo   dpo_chosen_ and dpo_rejected_ with the same three and response_mask, [dpo_chosen_ref_logprobs dpo_rejected_ref_logprobs]
+//	dpo   dpo_chosen_ and dpo_rejected_ with the same three and response_mask,
+//	      [dpo_chosen_ref_logprobs dpo_rejected_ref_logprobs]
 //
 // and reward_null, group and the row_ columns beside them, for which that trainer has no names. An sdpo row is one
 // site: both sides end with its target and differ by the hint alone. sdpo_loss_mask is 0 or 1, of the teacher's shape,

@@ -37,7 +37,7 @@ const (
 type ParquetWriter struct {
 	columns []Column        // in the order the caller named them
 	leaf    []int           // their places in the file, which sorts by name
-	w       *parquet.Writer //nolint:staticcheck // GenericWriter wants a Go type; the columns are known at run time only
+	w       *parquet.Writer //nolint:staticcheck // GenericWriter wants a Go type; the columns have none
 	row     parquet.Row
 	cells   [][]parquet.Value // of the row at hand, by place in the file
 	bytes   int               // about what the open row group holds

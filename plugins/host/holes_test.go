@@ -200,9 +200,10 @@ func TestHoleStartAfterCrash(t *testing.T) {
 	for !c.Exited() {
 		time.Sleep(10 * time.Millisecond)
 	}
+	// No Kill: it would dial the dead address and leave the connection's goroutines behind, see incarnation.conns.
 	if after, err := c.Start(); err != nil || after.String() != before.String() {
 		t.Log(closedUpstream)
-	} // Kill would dial the dead address and leave the connection's goroutines behind: one more hole, see incarnation.conns
+	}
 
 	p, err := Start(t.Context(), Spec{Name: "test", Path: testPlugin}, zerolog.Nop())
 	if err != nil {

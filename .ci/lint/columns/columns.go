@@ -1,16 +1,12 @@
-// Package columns refuses lines of more than 120 columns, a tab being four. Rows of literals in tables of data may be longer, and
-// lines that carry a string literal too long to fit by itself.
+// Package columns refuses lines of more than 120 columns, a tab being four. Lines that carry a string literal too long to
+// fit by itself may be longer.
 package columns
 
 import (
 	"bufio"
-	_ "embed"
-	"fmt"
 	"go/ast"
 	"go/token"
 	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -21,11 +17,6 @@ const (
 	limit    = 120
 	tabWidth = 4
 )
-
-// debt lists how many long lines each file may still have: "count path", one a line. It may only shrink.
-//
-//go:embed debt.txt
-var debt string
 
 // Analyzer reports lines that are too long.
 var Analyzer = &analysis.Analyzer{
@@ -44,14 +35,8 @@ func run(pass *analysis.Pass) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		allowed := allowance(file.Name())
-		switch {
-		case len(long) > allowed:
-			for _, n := range long {
-				pass.Reportf(file.LineStart(n), "line is longer than %d columns (%d such lines here, %d allowed)", limit, len(long), allowed)
-			}
-		case len(long) < allowed:
-			pass.Reportf(file.Pos(0), "%d long lines are left here and .ci/lint/columns/debt.txt allows %d: lower it", len(long), allowed)
+		for _, n := range long {
+			pass.Reportf(file.LineStart(n), "line is longer than %d columns", limit)
 		}
 	}
 	return nil, nil
@@ -100,19 +85,4 @@ func literalLines(fset *token.FileSet, f *ast.File) map[int]bool {
 func width(s string) int {
 	tabs := len(s) - len(strings.TrimLeft(s, "\t"))
 	return tabs*tabWidth + utf8.RuneCountInString(s[tabs:])
-}
-
-// allowance is how many long lines the debt list grants a file.
-func allowance(name string) int {
-	name = filepath.ToSlash(name)
-	for row := range strings.Lines(debt) {
-		count, path, ok := strings.Cut(strings.TrimSpace(row), " ")
-		if ok && strings.HasSuffix(name, "/"+path) {
-			if n, err := strconv.Atoi(count); err == nil {
-				return n
-			}
-			panic(fmt.Sprintf("debt.txt: %q is not a number", count))
-		}
-	}
-	return 0
 }

@@ -1,1 +1,0 @@
-package b // want `0 long lines are left here`
