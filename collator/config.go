@@ -110,7 +110,7 @@ func New(cfg Config) (*Collator, error) {
 		return nil, errors.New("collator: step files are made of batches in the composer layout and of equal width")
 	}
 	if cfg.Layout == batch.Composer && cfg.Cumulative {
-		return nil, errors.New("collator: the composer format has one row a site, which can't hold cumulative hints")
+		return nil, errors.New("collator: the composer format has one row per site, which can't hold cumulative hints")
 	}
 	if cfg.TemplateTime.IsZero() {
 		cfg.TemplateTime, _ = ParseTemplateTime(DefaultTemplateTime)

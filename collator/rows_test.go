@@ -28,7 +28,7 @@ func reasoned(thought, text string) chat.Message {
 	return m
 }
 
-// TestHistoryRewritten: a template that drops earlier thinking gets a row a turn, each as the model saw it; rows of one
+// TestHistoryRewritten: a template that drops earlier thinking gets a row per turn, each as the model saw it; rows of one
 // rollout have one name, and every token the same weight.
 func TestHistoryRewritten(t *testing.T) {
 	ms := []chat.Message{say("user: one"), reasoned("first thought", "1"), say("user: two"), reasoned("second thought", "2")}

@@ -47,7 +47,7 @@ func itemOf(t *testing.T, m *oracletest.Mask, i int) Item {
 }
 
 // TestStraddlesAndRewritesInARun: answers whose first token would merge with the header are encoded apart from it, a row a
-// turn; conversations of which the template rewrites the past make a row a turn.
+// turn; conversations of which the template rewrites the past make a row per turn.
 func TestStraddlesAndRewritesInARun(t *testing.T) {
 	for file, check := range map[string]func(c *collated, masks []oracletest.Mask){
 		"qwen2_5.straddle.jsonl": func(c *collated, masks []oracletest.Mask) {

@@ -337,7 +337,7 @@ func ownersUpTo(all batch.Owners, end int) (out batch.Owners) {
 	return out
 }
 
-// teach makes the teachers: one a site, or with Cumulative one for all, in which each target sees the hints before it.
+// teach makes the teachers: one per site, or with Cumulative one for all, in which each target sees the hints before it.
 func (w *worker) teach(student *side, splices []splice, sites []builders.Site, out *spliced) *cause {
 	row := batch.Row{Sides: []batch.Side{student.Side}}
 	slices.SortStableFunc(splices, func(a, b splice) int { return a.at - b.at })

@@ -23,7 +23,7 @@ func ParseTemplateTime(s string) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%q is no time like %s", s, DefaultTemplateTime)
+	return time.Time{}, fmt.Errorf("%q is not a time like %s", s, DefaultTemplateTime)
 }
 
 // TemplateText returns a chat template's source: of the file called name, else the tokenizer's template of that name,

@@ -71,7 +71,7 @@ func TestOneObjective(t *testing.T) {
 		})
 	}
 	if single == 0 || perTurn == 0 {
-		t.Errorf("%d runs with a row a rollout, %d with a row a turn: the templates don't differ", single, perTurn)
+		t.Errorf("%d runs with a row a rollout, %d with a row per turn: the templates don't differ", single, perTurn)
 	}
 }
 

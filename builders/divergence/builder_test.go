@@ -125,7 +125,7 @@ func TestPairs(t *testing.T) {
 			[]*ttc.Example{told("x", 0, "Q a"), told("y", 1, "Q b"), told("z", 0.5, "Q c")},
 			[]string{"Q | b > a by 1", "Q | c > a by 0.5"},
 		},
-		"at most so many": {
+		"at most this many": {
 			with(func(c *Config) { c.Strategy, c.MaxPairs = "exhaustive", &two }),
 			[]*ttc.Example{told("x", 0, "Q a"), told("y", 1, "Q b"), told("z", 0.75, "Q c")},
 			[]string{"Q | b > a by 1", "Q | c > a by 0.75"},

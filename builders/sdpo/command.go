@@ -21,7 +21,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// commandSource asks a program of the user's: a JSON object a line in, one a line out. Every answer is kept in a file by
+// commandSource asks a program of the user's: a JSON object per line in, one per line out. Every answer is kept in a file by
 // the hash of its question and is never asked for again, so that a run that is repeated or resumed makes the same records.
 // Failures are not kept: a run that is resumed asks again, about what it has not committed. The file is locked while a
 // question is open: processes that share it ask each question once.

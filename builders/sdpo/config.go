@@ -65,7 +65,7 @@ type Rule struct {
 
 // Command is a program that is asked for hints.
 type Command struct {
-	Run     []string      `yaml:"run" validate:"required,min=1" doc:"program and arguments; it reads a JSON object a line and answers each with one"`
+	Run     []string      `yaml:"run" validate:"required,min=1" doc:"program and arguments; it reads a JSON object per line and answers each with one"`
 	Timeout time.Duration `yaml:"timeout" default:"30s" validate:"gte=100ms" doc:"for one answer"`
 	Answers string        `yaml:"answers" validate:"required" doc:"file that keeps each answer by the hash of its question: what stands there is never asked again"`
 	Kind    string        `yaml:"kind" default:"hindsight" validate:"oneof=knowable hindsight" doc:"of an answer that doesn't say its kind"`

@@ -17,7 +17,7 @@ import (
 
 // TestDescribedInputs runs files written from the description of a composer-style collator alone, and checks what it is
 // described to give: sites by the source's word whoever speaks, hints from (error_kind, error_meta), none where a hint
-// is declined, ready pairs and those of replays without ties, and one file a step with all channels.
+// is declined, ready pairs and those of replays without ties, and one file per step with all channels.
 func TestDescribedInputs(t *testing.T) {
 	p := &project{dir: t.TempDir(), exe: program(t)}
 	if err := os.CopyFS(p.dir, os.DirFS(filepath.Join("testdata", "seeds"))); err != nil {

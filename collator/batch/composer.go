@@ -55,7 +55,7 @@ func composerName(c *Channel, name string) string {
 // oneSite checks that an sdpo row is about one site: the layout can't say more.
 func oneSite(r *Row) error {
 	if len(r.Meta.Sites) != 1 || len(r.Sides) != 2 {
-		return fmt.Errorf("a row of %d sites and %d teachers: the composer layout has one row a site", len(r.Meta.Sites), len(r.Sides)-1)
+		return fmt.Errorf("a row of %d sites and %d teachers: the composer layout has one row per site", len(r.Meta.Sites), len(r.Sides)-1)
 	}
 	if s := r.Meta.Sites[0]; len(r.Sides[0].IDs)+int(s.Hint) != len(r.Sides[1].IDs) {
 		return fmt.Errorf("student and teacher of site %d don't end together", s.Site)

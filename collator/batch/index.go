@@ -34,7 +34,7 @@ type Line struct {
 	Rollouts  []string `json:"rollouts"`  // what row_rollout indexes: the records the rows were made of
 	Examples  []string `json:"examples"`  // what row_example indexes: example ids
 	Sites     []Site   `json:"sites"`
-	RowInfo   []Meta   `json:"row_info"` // one a row
+	RowInfo   []Meta   `json:"row_info"` // one per row
 	// Reference is the fingerprint of what computed the ref_ columns: model, tokenizer, template and length limit.
 	Reference string     `json:"reference,omitempty"`
 	Proof     BatchProof `json:"proof"`

@@ -44,7 +44,7 @@ func (s *Side) Active() (n int) {
 
 // Row is a row of a channel.
 type Row struct {
-	Sides  []Side  // as many as the channel has; sdpo: the student's, then one a teacher
+	Sides  []Side  // as many as the channel has; sdpo: the student's, then one per teacher
 	Weight float32 // of each of its tokens, or pairs, in the loss
 	Meta   Meta
 }
@@ -66,7 +66,7 @@ type Meta struct {
 	Prompt   int      `json:"prompt,omitempty"`    // tokens of a preference's common prompt
 	Open     []int    `json:"open,omitempty"`      // the messages trained that end in no stop token, for the template has none
 	Flags    []string `json:"flags,omitempty"`     // truncated, cut_off, no_think, prompt_cut, call_ids, no_stop_token, no_reference
-	Proof    []Proof  `json:"proof"`               // one a side
+	Proof    []Proof  `json:"proof"`               // one per side
 	RL       *Scored  `json:"scored,omitempty"`    // rl only
 	Ref      *Ref     `json:"reference,omitempty"` // dpo only
 

@@ -63,7 +63,7 @@ func (r *Row) shift(teacher, at int) (by int) {
 	return by
 }
 
-// seqs are the sequences of a side of the batch: one a row, but of teachers as many as a row has.
+// seqs are the sequences of a side of the batch: one per row, but of teachers as many as a row has.
 func seqs(c *Channel, rows []*Row, side int) (out []*Side) {
 	for _, r := range rows {
 		if c == SDPO && side == 1 {

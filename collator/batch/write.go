@@ -21,7 +21,7 @@ type Layout uint8
 
 // The layouts.
 const (
-	Padded   Layout = iota // one a row, padded on the right
+	Padded   Layout = iota // one per row, padded on the right
 	Packed                 // end to end in one row; sft only
 	Composer               // as Padded, under the names of the reference composite trainer; all but sft. See composer.go
 )

@@ -1,4 +1,4 @@
-// Package rows writes records as text rows: one file a consumer (customizer.go, trl.go, ...), no tokenizer.
+// Package rows writes records as text rows: one file per consumer (customizer.go, trl.go, ...), no tokenizer.
 //
 // A format either carries a record without losing anything a trainer reads, or refuses it with the reason; it never
 // flattens what it can't express. One file holds one shape. A trainer of text rows tokenises them itself, with its own chat

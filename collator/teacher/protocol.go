@@ -51,7 +51,7 @@ func askVLLM(o *Options, s Sequence) any {
 	}
 }
 
-// answerVLLM reads choices[0].prompt_logprobs: one entry a token, the first null, each {id: {logprob, rank, ...}} of the k best
+// answerVLLM reads choices[0].prompt_logprobs: one entry per token, the first null, each {id: {logprob, rank, ...}} of the k best
 // tokens and, where it is none of them, the token itself: k or k+1, in no order. A position without its token is of another
 // sequence. (vllm/v1/engine/logprobs.py; prompt log-probs are raw, whatever the temperature, and -inf is sent as -9999.)
 func answerVLLM(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
@@ -154,7 +154,7 @@ func askSGLang(o *Options, s Sequence) any {
 	}
 }
 
-// answerSGLang reads meta_info.input_top_logprobs, one entry a token, the first null, each [[logprob, id, text], ...], and
+// answerSGLang reads meta_info.input_top_logprobs, one entry per token, the first null, each [[logprob, id, text], ...], and
 // input_token_logprobs, [[logprob, id, text], ...], of which the ids are compared. (Of the last id of its vocabulary SGLang
 // says 0 there, as of the hashes that stand for images.)
 func answerSGLang(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
@@ -287,7 +287,7 @@ func element(body wire.Raw, key string, i int) (wire.Raw, error) {
 	return nil, bad("%s is empty", key)
 }
 
-// tokenAligned reads one entry a token and shifts them: the entry of token p+1 is the prediction at p.
+// tokenAligned reads one entry per token and shifts them: the entry of token p+1 is the prediction at p.
 func tokenAligned(s Sequence, list wire.Raw, read func(wire.Raw) ([]Entry, error)) ([]raw, error) {
 	var out []raw
 	i := 0

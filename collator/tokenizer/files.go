@@ -294,7 +294,7 @@ func pathError(err error) error {
 }
 
 // locate finds the tokenizer.json that a path means: a folder with one, or the
-// file itself. The folder around a file of another name is none of ours, so only
+// file itself. The folder around a file of another name is not ours, so only
 // one called tokenizer.json brings the configuration beside it.
 func locate(path string) (file, dir string, err error) {
 	info, err := os.Stat(path)

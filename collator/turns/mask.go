@@ -26,7 +26,7 @@ func Trained(turns []Turn, keep func(*Turn) bool) (out []chat.Span) {
 
 // Tokens maps ranges of bytes, sorted and apart, to runs of the tokens that overlap them; zero-width tokens overlap nothing.
 // Straddle is the first token that also lies outside the range it overlaps, -1 without one: its id is not what the model
-// saw on one side of the edge and sampled on the other. Runs are appended to dst, one a range; an empty one where no token
+// saw on one side of the edge and sampled on the other. Runs are appended to dst, one per range; an empty one where no token
 // overlaps.
 func Tokens(dst []chat.Span, offsets []chat.Span, ranges []chat.Span) (runs []chat.Span, straddle int) {
 	straddle = -1

@@ -166,7 +166,7 @@ def select(b: Batch, rows: Sequence[int], pad_id=None, left=False, width=0) -> B
 
 
 def split(b: Batch, rows: int) -> List[Batch]:
-    """Micro-batches of at most so many rows."""
+    """Micro-batches of at most this many rows."""
     return [select(b, range(i, min(i + rows, b.rows))) for i in range(0, b.rows, rows)]
 
 
@@ -229,7 +229,7 @@ def close_gaps(t, names):
 
 
 def from_composer(channel, t, where):
-    """A file in the composer layout (the reference trainer's names, one row a site) under the names of the padded one.
+    """A file in the composer layout (the reference trainer's names, one row per site) under the names of the padded one.
 
     `sdpo_loss_mask` [S,T'] is 1 at the positions of the teacher's logits, and 0 or below elsewhere. Rows end at the target's
     last token and differ by the hint alone, so the student's position is as far from its row's end; the target ids then have

@@ -3,7 +3,7 @@
     python3 dump_logits.py --batches RUN/batches --model PATH/TO/HF --output dumps
     nat-go loss composite --batch RUN/batches/sdpo/train/00000.safetensors --logits dumps/sdpo/train/00000.safetensors
 
-A file a batch, under the batch's name, float32: student_logits and teacher_logits [P,V] in the order of the pair table, and
+A file per batch, under the batch's name, float32: student_logits and teacher_logits [P,V] in the order of the pair table, and
 weights [P]; of rl batches logits [R,T,V], of dpo batches chosen_logits and rejected_logits [R,T,V] and the ref_ sums [R].
 Take few batches. Teacher and reference are the model itself.
 """

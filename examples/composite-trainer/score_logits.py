@@ -2,7 +2,7 @@
 
     collator: {teacher: {logits: {command: [python3, score_logits.py, --model, PATH/TO/HF]}}}
 
-A JSON object a line comes on standard input, one goes out on standard output; the logits go into the memory behind descriptor 3,
+A JSON object per line comes on standard input, one goes out on standard output; the logits go into the memory behind descriptor 3,
 which nat-go maps as well. `go doc github.com/nat-go/nat-go/collator/teacher/scorer` has the protocol.
 """
 

@@ -125,7 +125,7 @@ class Reader(unittest.TestCase):
             self.assertTrue(torch.equal(a[k], b[k]), k)
 
     def test_composer_layout_says_the_same(self):
-        """One row a site under the reference trainer's names gives the losses of the pair table."""
+        """One row per site under the reference trainer's names gives the losses of the pair table."""
         tried = [r for r in toy.rollouts(policy, [(v, "object1") for v in toy.VERBS], 2, torch.Generator().manual_seed(5)) if r.failed]
         once = []
         for r in tried:

@@ -4,7 +4,7 @@
     python3 train.py --batches RUN/batches --model PATH/TO/HF --lr 1e-6        # a real one
     python3 train.py --batches RUN/batches --steps 0                           # first-step values only
 
-Progress is a JSON object a line on standard output. Under torchrun each rank takes its share of the micro-batches.
+Progress is a JSON object per line on standard output. Under torchrun each rank takes its share of the micro-batches.
 """
 
 import argparse

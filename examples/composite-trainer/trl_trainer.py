@@ -161,7 +161,7 @@ def warm_up(model, batches, steps, lr=1e-3):
 
 
 class Log(TrainerCallback):
-    """A JSON object a step on standard output, and the rows of the CSV."""
+    """A JSON object per step on standard output, and the rows of the CSV."""
 
     def __init__(self):
         self.rows = []

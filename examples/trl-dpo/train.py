@@ -1,4 +1,4 @@
-"""DPO with LoRA on the pairs of a nat-go run, with TRL's own trainer. Progress is a JSON object a line."""
+"""DPO with LoRA on the pairs of a nat-go run, with TRL's own trainer. Progress is a JSON object per line."""
 
 import argparse
 import json

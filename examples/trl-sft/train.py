@@ -1,4 +1,4 @@
-"""SFT with LoRA on nat-go's token rows, with TRL's own trainer. Progress is a JSON object a line."""
+"""SFT with LoRA on nat-go's token rows, with TRL's own trainer. Progress is a JSON object per line."""
 
 import argparse
 import json

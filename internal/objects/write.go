@@ -11,7 +11,7 @@ import (
 	"io/fs"
 )
 
-// ReadAll reads a whole object of at most so many bytes.
+// ReadAll reads a whole object of at most this many bytes.
 func (s *Storage) ReadAll(ctx context.Context, path string, most int64) ([]byte, error) {
 	f, err := s.Open(ctx, path)
 	if err != nil {

@@ -47,7 +47,7 @@ func (in *input) Close() error {
 	return in.file.Close()
 }
 
-// ReadFile reads a whole file of at most so many bytes, until ctx ends.
+// ReadFile reads a whole file of at most this many bytes, until ctx ends.
 func ReadFile(ctx context.Context, path string, most int64) ([]byte, error) {
 	if objects.Is(path) {
 		b, err := objects.OfProcess().ReadAll(ctx, path, most)

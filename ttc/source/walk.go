@@ -50,7 +50,7 @@ func (w *Walk) Indivisible() string {
 // Path is the file that is open.
 func (w *Walk) Path() string { return w.paths[w.At.Run] }
 
-// Files are the input files, one a collection run.
+// Files are the input files, one per collection run.
 func (w *Walk) Files() []string { return w.paths }
 
 // Inputs identifies the files opened so far.

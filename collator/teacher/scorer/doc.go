@@ -3,7 +3,7 @@
 //
 // # Protocol
 //
-// The program is started once and lives as long as it is needed. It reads a JSON object a line on standard input and
+// The program is started once and lives as long as it is needed. It reads a JSON object per line on standard input and
 // answers each with one on standard output. Descriptor 3 is the shared memory: a file without a name, of a fixed size,
 // mapped by both.
 //

@@ -22,7 +22,7 @@ _HINT = "{% if error_meta and error_meta.hint %}{{ error_meta.hint }}{% endif %}
 # With `hints` the errors are those that the traces tell of: they are what it is asked about.
 _TOLD = {"results": ["flag"], "silence": ["result_flag"], "calls": []}
 
-# What the reference collator makes of traces: text is a rollout, one row a site, masks of 1 and -100.
+# What the reference collator makes of traces: text is a rollout, one row per site, masks of 1 and -100.
 _COMPOSER: Dict[str, Any] = {
     "format": "composer",
     "composer": {"width": "equal", "mask": "ignore_index"},

@@ -152,7 +152,7 @@ func (p *prettyPrinter) dict(d *pyvalue.Dict, indent, allowance, level int) {
 	p.write("}")
 }
 
-// text writes a text that is too long for its line as several, one a line.
+// text writes a text that is too long for its line as several, one per line.
 func (p *prettyPrinter) text(v, whole val, indent, allowance, level int) {
 	if level == 1 {
 		indent++

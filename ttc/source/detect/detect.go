@@ -155,7 +155,7 @@ type UnknownError struct{ Path, What string }
 func (e *UnknownError) Error() string { return "can't tell what " + e.Path + " is: " + e.What }
 
 // wanted are the shapes that sources read, for a person.
-const wanted = `  candidates   prompt, output, score       several scored answers to a prompt, one a line (id, turn_id)
+const wanted = `  candidates   prompt, output, score       several scored answers to a prompt, one per line (id, turn_id)
   traces       messages (tools, reward)    conversations; also conversations of {from, value}
                prompt, response            demonstrations
                prompt, chosen, rejected    pairs

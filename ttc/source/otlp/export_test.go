@@ -96,7 +96,7 @@ func logsOf(records ...*logspb.LogRecord) proto.Message {
 	}
 }
 
-// lines are requests as JSON, one a line.
+// lines are requests as JSON, one per line.
 func lines(t testing.TB, requests ...proto.Message) string {
 	t.Helper()
 	var b strings.Builder

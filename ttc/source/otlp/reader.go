@@ -141,7 +141,7 @@ func (r *reader) items(c *json.Cursor, kind byte, offset int64) {
 }
 
 // keep keeps a span or a log record. Of a span that has nothing to do with models only its place among the others is
-// kept; such a log record is none of ours.
+// kept; such a log record is not ours.
 func (r *reader) keep(kind byte, raw json.Raw, offset int64) {
 	if r.err != nil || raw.Kind() != json.Object {
 		return

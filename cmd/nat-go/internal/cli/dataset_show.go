@@ -126,7 +126,7 @@ PATH is a run's folder, or rows as for dataset verify. The flags say which recor
 	f.StringVar(&reason, "dropped", "",
 		"what was left out for this `REASON`, records or what never became one; any: for whatever reason")
 	f.Int64Var(&q.Skip, "skip", 0, "leave out so many of them")
-	f.Int64Var(&q.Limit, "limit", 3, "at most so many; 0: all")
+	f.Int64Var(&q.Limit, "limit", 3, "at most this many; 0: all")
 	f.BoolVar(&full, "full", false, "print long texts whole")
 	f.IntVar(&width, "width", 0, "columns; 0: as the terminal has, else 80")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")

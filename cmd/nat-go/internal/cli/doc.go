@@ -1,4 +1,4 @@
-// Package cli is nat-go's command line: a file a command, flags in, one call into the package that does the work, text or
+// Package cli is nat-go's command line: a file per command, flags in, one call into the package that does the work, text or
 // JSON out. No logic lives here.
 //
 // Every command takes --json and then prints one object, last, on standard output; logs and progress go to standard error.

@@ -15,7 +15,7 @@ func newFinetuneResumeCmd(commitBytes int64) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "resume RUN",
-		Short: "Go on with a run that was interrupted, or submit a data set that was not taken",
+		Short: "Continue a run that was interrupted, or submit a data set that was not taken",
 		Long: `Go on with a run, named by its folder or its id. What is done already stays: the record log is continued after its last commit, a
 complete data set is submitted, a running job is waited for.
 

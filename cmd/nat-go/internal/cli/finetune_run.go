@@ -68,7 +68,7 @@ A file is JSON lines, JSON, Parquet or CSV, also compressed with gzip or zstd; a
 	f.StringVar(&req.Dataset, "dataset", "", "questions for --endpoint: .json, .jsonl or .csv; default: those of eval.general.dataset")
 	inputFlags(f, &req.Source, &req.Map)
 	f.StringArrayVar(&req.Builders, "builder", nil,
-		"use only this: an entry of trajectory_builders, dpo, sft, or a builder's type (repeatable); default: that which fits the input")
+		"use only this: an entry of trajectory_builders, dpo, sft, or a builder's type (repeatable); default: the one that fits the input")
 	f.StringArrayVar(&req.Formats, "format", nil, "row format to write (repeatable); see nat-go formats")
 	f.StringVar(&req.Adapter, "trainer-adapter", "", "entry of trainer_adapters to use; files: only write the data set")
 	f.StringVar(&req.OutputDir, "output-dir", "", "where run folders are made; default: finetuning.output_dir")
@@ -76,7 +76,7 @@ A file is JSON lines, JSON, Parquet or CSV, also compressed with gzip or zstd; a
 	f.Int64Var(&seed, "seed", 0, "seed of sampling and split; wins over dataset.split.seed")
 	f.StringVar(&mode, "compat", "", "nat: write what NAT writes, byte for byte, bugs included")
 	f.BoolVar(&req.Plan, "plan", false, "read everything, write nothing, and say what would come of it")
-	f.Int64Var(&req.Limit, "limit", 0, "read at most so many examples of each input; 0: all")
+	f.Int64Var(&req.Limit, "limit", 0, "read at most this many examples of each input; 0: all")
 	f.BoolVar(&req.DryRun, "dry-run", false, "write the data set and submit nothing")
 	f.BoolVar(&req.Detach, "detach", false, "submit the job and don't wait for it")
 	f.StringVar(&req.Metrics, "metrics", "", "write the run's counters to this file as Prometheus text")

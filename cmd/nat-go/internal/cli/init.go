@@ -68,8 +68,8 @@ that works as it is: to standard output, or to the file that --write names. What
 	f := cmd.Flags()
 	f.StringArrayVar(&from, "from", nil, "input file, folder or pattern (repeatable); the same as naming it as an argument")
 	inputFlags(f, &sourceType, &keys)
-	f.StringArrayVar(&builders, "builder", nil, "the builder to use (repeatable); default: that which fits the input")
-	f.StringArrayVar(&formats, "format", nil, "row format to write (repeatable); default: that which fits the builder")
+	f.StringArrayVar(&builders, "builder", nil, "the builder to use (repeatable); default: the one that fits the input")
+	f.StringArrayVar(&formats, "format", nil, "row format to write (repeatable); default: the one that fits the builder")
 	f.StringVarP(&file, "write", "w", "", "write to this file, which must not exist, instead of standard output")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
@@ -77,7 +77,7 @@ that works as it is: to standard output, or to the file that --write names. What
 
 // inputFlags are the flags of all commands that read an input without a configuration.
 func inputFlags(f *pflag.FlagSet, sourceType *string, keys *[]string) {
-	f.StringVar(sourceType, "source", "", "how inputs are read; default: told from the first entries")
+	f.StringVar(sourceType, "source", "", "how inputs are read; default: recognised from the first entries")
 	f.StringArrayVar(keys, "map", nil, "what a key of the input means (repeatable): output=response, score=rating")
 }
 

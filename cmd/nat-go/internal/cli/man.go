@@ -19,8 +19,8 @@ func newManCmd() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "man FOLDER",
-		Short: "Write the manual pages, one a command",
-		Long: `Write the manual pages, one a command, into a folder, which is made if it isn't there.
+		Short: "Write the manual pages, one per command",
+		Long: `Write the manual pages, one per command, into a folder, which is made if it isn't there.
 
 Your shell's man finds them where the folder is named man1 and the folder around it is on its path.`,
 		Example: `  nat-go man ~/.local/share/man/man1 && man nat-go-finetune-run`,

@@ -81,7 +81,7 @@ built by something else is refused.`,
 	)
 	inputFlags(f, &req.Source, &req.Map)
 	f.StringArrayVar(&req.Builders, "builder", nil,
-		"without a configuration: dpo, sft, or a builder's type (repeatable); default: that which fits the input")
+		"without a configuration: dpo, sft, or a builder's type (repeatable); default: the one that fits the input")
 	f.StringArrayVar(&req.Formats, "format", nil, "row format to write (repeatable); see nat-go formats")
 	f.StringVar(
 		&req.Adapter,

@@ -112,7 +112,7 @@ holds of how much.`,
 	f.StringVar(&file, "export", "", "write the page with its data to this `FILE`, and serve nothing")
 	f.StringVar(&export.Where, "where", "",
 		"with --export: records that fit this `FILTER`, as in the page's filter box")
-	f.IntVar(&export.Limit, "limit", 2000, "with --export: at most so many records; 0: all")
+	f.IntVar(&export.Limit, "limit", 2000, "with --export: at most this many records; 0: all")
 	f.StringVar(
 		&folder,
 		"tokenizer",

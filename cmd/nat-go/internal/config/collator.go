@@ -20,7 +20,7 @@ type Collator struct {
 	Rows           string         `yaml:"rows" default:"auto" validate:"oneof=auto trajectory turn" doc:"one row a trajectory or a turn; auto asks the template"`
 	Weight         string         `yaml:"weight" default:"token" validate:"oneof=token site rollout" doc:"what weighs one in the loss, whatever rows the template makes of it: every trained token, every hint's target (other records: as a whole), or every record"`
 	Layout         string         `yaml:"layout" default:"padded" validate:"oneof=padded packed" doc:"packed is for sft only, and not for format composer"`
-	Format         string         `yaml:"format" default:"nat_go" validate:"oneof=nat_go composer" doc:"names of the tensors; composer: those of the reference composite trainer, one row a site (channels dpo, rl and sdpo)"`
+	Format         string         `yaml:"format" default:"nat_go" validate:"oneof=nat_go composer" doc:"names of the tensors; composer: those of the reference composite trainer, one row per site (channels dpo, rl and sdpo)"`
 	Composer       Composer       `yaml:"composer" doc:"what else format composer has as the reference composite trainer's collator does"`
 	IgnoreIndex    int64          `yaml:"ignore_index" default:"-100" validate:"lt=0" doc:"label, in token batches, of what is not trained"`
 	PadID          *int64         `yaml:"pad_id" alias:"pad_token_id" validate:"omitempty,gte=0" doc:"id behind a row's end, which no mask goes by; without it the tokenizer's pad token, or its end of text"`
@@ -37,7 +37,7 @@ type Collator struct {
 type Composer struct {
 	Width string `yaml:"width" default:"own" validate:"oneof=own equal" doc:"of sdpo; equal: the student is padded where the teacher has the hint, so that both have one shape and the same token at the same position; attention_mask and position_ids leave the padding out"`
 	Mask  string `yaml:"mask" default:"zero" validate:"oneof=zero ignore_index" doc:"what sdpo_loss_mask is where nothing is in the loss; 1 elsewhere"`
-	Files string `yaml:"files" default:"channel" validate:"oneof=channel step" doc:"step: beside the batches of each channel, one file a step with all of them under batches/steps; width is equal then"`
+	Files string `yaml:"files" default:"channel" validate:"oneof=channel step" doc:"step: beside the batches of each channel, one file per step with all of them under batches/steps; width is equal then"`
 }
 
 // RL is `collator.rl`.
@@ -69,7 +69,7 @@ type Teacher struct {
 	Neutral     string        `yaml:"neutral" default:"Please go on with the task." doc:"the neutral hint; empty: none"`
 	Rollouts    bool          `yaml:"rollouts" default:"false" validate:"excluded_without_all=Endpoint Servers" doc:"ask the server about the rows of the channel rl, too, at every position: the columns teacher_topk_ids and teacher_topk_logprobs, which the Atropos adapter pushes with the scores"`
 	Logits      *Logits       `yaml:"logits" validate:"excluded_with=Dumps" doc:"a program that computes all logits at the pair positions, of which the hint effect is made: how far the predictions with the hint are from those without it, token by token" example:"{command: [python3, score_logits.py, --model, my-model]}"`
-	Dumps       string        `yaml:"dumps" nullable:"true" doc:"folder of logits dumped at the pair positions, a file a batch (examples/composite-trainer/dump_logits.py)" example:"dumps"`
+	Dumps       string        `yaml:"dumps" nullable:"true" doc:"folder of logits dumped at the pair positions, a file per batch (examples/composite-trainer/dump_logits.py)" example:"dumps"`
 	Use         string        `yaml:"use" default:"filter" validate:"oneof=filter weights" doc:"what logits and dumps do: filter takes sites below min_jsd out; weights also spreads a site's weight over its tokens by their divergence"`
 	MinJSD      float64       `yaml:"min_jsd" default:"0" validate:"gte=0" doc:"sites whose mean divergence (beta 0.5, in nats) is below weigh nothing; of top-k log-probs (hint_effect), those where it is certainly below"`
 }

@@ -52,7 +52,7 @@ func (d *Index) sort() {
 	other.Wait() // wait: sorting ends
 }
 
-// Index takes in what is to be decided on, an entry a record. It holds the decisions so far and a projection of the
+// Index takes in what is to be decided on, an entry per record. It holds the decisions so far and a projection of the
 // entries for each rule; a rule that is off has none.
 type Index struct {
 	rules   Rules

@@ -3,12 +3,12 @@
 //
 // Two layers. Gate looks at one record with its content and says whether it is fit to train on. Decide looks at an
 // index of all records, one fixed-width Entry each, and never at a text: contradictions, then copies, then the sample,
-// then the split. What it returns is one byte a record, by ordinal; every row format is a pure function of (record log,
+// then the split. What it returns is one byte per record, by ordinal; every row format is a pure function of (record log,
 // decisions).
 //
 // Design choices:
 //   - Nothing holds a map of all records. Each rule sorts a projection of the index (package extsort): equal keys become
-//     neighbours, in memory up to the budget and through a temporary file beyond it. Resident are one byte a record and some
+//     neighbours, in memory up to the budget and through a temporary file beyond it. Resident are one byte per record and some
 //     twenty bytes an example. Rows are few and narrow, since with a row a rule and record the index is a fifth of a run's
 //     memory.
 //   - Arrival decides nothing but which of several equal records stands for them (the first). A sample is the smallest

@@ -25,7 +25,7 @@ const (
 )
 
 // addUnit takes an entry into the row before it, where they share all keys: neighbours in the log mostly do, so that
-// there is a row a turn and not one a record. What lies between them is not kept, and so does not count.
+// there is a row per turn and not one per record. What lies between them is not kept, and so does not count.
 func (d *Index) addUnit(e *Entry) error {
 	var row [unitWidth]byte
 	unitRow(&row, e, d.rules.Split.By)

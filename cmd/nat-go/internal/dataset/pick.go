@@ -24,7 +24,7 @@ type Query struct {
 	Dropped bool          // records that curation dropped, instead of those it kept
 	Reason  ledger.Reason // with Dropped: for this reason
 	Skip    int64         // of those that match
-	Limit   int64         // at most so many; 0: all
+	Limit   int64         // at most this many; 0: all
 }
 
 // Picked is a record that a query asked for.

@@ -21,13 +21,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/scores"
 )
 
-// inputs are the files of a run, one a collection run, and how to read them.
+// inputs are the files of a run, one per collection run, and how to read them.
 type inputs struct {
 	source  source.Factory
 	paths   []string
 	as      []string             // all that was named, where it is read as one input; paths is then its name
 	began   []source.Input       // what the files were when the run began
-	limit   int64                // at most so many examples of each; 0: all
+	limit   int64                // at most this many examples of each; 0: all
 	scores  *scores.Scores       // that stand beside them; nil: none
 	lower   string               // a builder for which a lower score is better
 	parts   map[int]*source.Part // what of which path a shard reads; nil: all of all

@@ -37,7 +37,7 @@ type Request struct {
 	Compat     compat.Mode // whose ways the run has
 	DryRun     bool        // everything but the training job
 	Plan       bool        // say what would come of it; nothing is left behind
-	Limit      int64       // at most so many examples of each input; 0: all
+	Limit      int64       // at most this many examples of each input; 0: all
 	planning   bool
 	Detach     bool // don't wait for the job
 	Metrics    string

@@ -31,7 +31,7 @@ type Settings struct {
 	Collator map[string]any            `json:"collator"`
 	Source   map[string]any            `json:"source"`
 	Builders map[string]map[string]any `json:"builders"`
-	// Workers is how many goroutines make rows; 0: 1, for a data loader has a process a worker already.
+	// Workers is how many goroutines make rows; 0: 1, for a data loader has a process per worker already.
 	Workers int `json:"workers"`
 	// RequestBytes is how long a request may be; 0: DefaultRequestBytes.
 	RequestBytes int64 `json:"request_bytes"`

@@ -80,7 +80,7 @@ func appendMessage(b []byte, m *chat.Message) []byte {
 	return append(b, '}')
 }
 
-// Cut returns the view with texts of at most so many bytes each, whose rest is counted in their place.
+// Cut returns the view with texts of at most this many bytes each, whose rest is counted in their place.
 func (v View) Cut(most int) View {
 	for _, p := range []*builders.Passage{&v.Prompt, &v.Chosen, &v.Rejected, &v.Messages} {
 		p.Text = cut(p.Text, most)

@@ -30,7 +30,7 @@ import (
 // hostile is text that a page must show and never obey.
 const hostile = "</script><img src=x onerror=alert(1)> \u202e \x00 \xff"
 
-// testRun is a run's folder with n pairs, one a group; every tenth prompt is hostile.
+// testRun is a run's folder with n pairs, one per group; every tenth prompt is hostile.
 func testRun(t testing.TB, n int) runfolder.Folder {
 	t.Helper()
 	folder := runfolder.Folder(filepath.Join(t.TempDir(), "r"))

@@ -108,7 +108,7 @@ func TestOddAnswers(t *testing.T) {
 		`{"status": "running", "percentage_done": 1e999, "metrics": {"metrics": {"train_loss": [{"value": "NaN"}]}}}`:                            trainers.Running,
 		`{"status": "failed", "status_logs": [1, 2]}`:                                                       trainers.Failed,
 		`{"status": "completed", "percentage_done": null, "metrics": {"metrics": null}, "unknown": [[[]]]}`: trainers.Completed,
-		`{"status": "\u001b[2Jrunning\u009b"}`:                                                        trainers.Running,
+		`{"status": "\u001b[2Jrunning\u009b"}`:                                                              trainers.Running,
 	} {
 		status = text
 		st, err := a.Status(t.Context(), ref)
