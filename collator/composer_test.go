@@ -137,14 +137,16 @@ func TestSteps(t *testing.T) {
 		{"not what its batches make", path, changed},
 		{"not in it", filepath.Join(dir, batch.StepsName), nil},
 	} {
-		name := damage.name
-		if err := os.WriteFile(damage.path, damage.data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		report, err := Verify(c.dir, toy(t))
-		if err != nil || len(report.Problems) == 0 || !strings.Contains(report.Problems[0].Text, name) {
-			t.Errorf("%s: %+v %v", name, report.Problems, err)
-		}
+		t.Run(damage.name, func(t *testing.T) {
+			name := damage.name
+			if err := os.WriteFile(damage.path, damage.data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			report, err := Verify(c.dir, toy(t))
+			if err != nil || len(report.Problems) == 0 || !strings.Contains(report.Problems[0].Text, name) {
+				t.Errorf("%s: %+v %v", name, report.Problems, err)
+			}
+		})
 	}
 }
 

@@ -169,9 +169,11 @@ func TestD15RowsAreChatText(t *testing.T) {
 func TestD16PreferencesHaveHeaderAndEnd(t *testing.T) {
 	c := run(t, "chatml.jinja", preference("p", says("user: hi"), "hello there", "go away"))
 	for k, answer := range []string{"hello there", "go away"} {
-		s := &c.rows[0].Sides[k]
-		want(t, trainedTexts(t, s), []string{answer + "<|im_end|>"})
-		want(t, strings.HasSuffix(decode(t, s.IDs[:c.rows[0].Meta.Prompt]), "hi<|im_end|>\n<|im_start|>assistant\n"), true)
+		t.Run(answer, func(t *testing.T) {
+			s := &c.rows[0].Sides[k]
+			want(t, trainedTexts(t, s), []string{answer + "<|im_end|>"})
+			want(t, strings.HasSuffix(decode(t, s.IDs[:c.rows[0].Meta.Prompt]), "hi<|im_end|>\n<|im_start|>assistant\n"), true)
+		})
 	}
 }
 

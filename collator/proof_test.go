@@ -67,24 +67,26 @@ func TestTokensThatStandForAnotherText(t *testing.T) {
 			b.v.turns[0].End = len(b.v.res.Text)
 		},
 	} {
-		w := &worker{Collator: c}
-		ns := nodes(says("user: one", "assistant: two and three", "user: four"))
-		m := &material{nodes: ns, trained: []bool{false, true, false}}
-		if r := w.prepare(m); r != nil {
-			t.Fatal(r)
-		}
-		v, r := w.look(c.render, m.conv)
-		if r != nil {
-			t.Fatal(r)
-		}
-		b := &sideBuilder{w: w, m: m, v: v}
-		if r := b.text(0, v.turns[0].End, 0); r != nil {
-			t.Fatal(r)
-		}
-		breakIt(b)
-		if r := b.proveTurns(); (r == nil) != (name == "nothing") || r != nil && r.Reason != DialectUnproven {
-			t.Errorf("%s broken: %+v", name, r)
-		}
+		t.Run(name, func(t *testing.T) {
+			w := &worker{Collator: c}
+			ns := nodes(says("user: one", "assistant: two and three", "user: four"))
+			m := &material{nodes: ns, trained: []bool{false, true, false}}
+			if r := w.prepare(m); r != nil {
+				t.Fatal(r)
+			}
+			v, r := w.look(c.render, m.conv)
+			if r != nil {
+				t.Fatal(r)
+			}
+			b := &sideBuilder{w: w, m: m, v: v}
+			if r := b.text(0, v.turns[0].End, 0); r != nil {
+				t.Fatal(r)
+			}
+			breakIt(b)
+			if r := b.proveTurns(); (r == nil) != (name == "nothing") || r != nil && r.Reason != DialectUnproven {
+				t.Errorf("%s broken: %+v", name, r)
+			}
+		})
 	}
 }
 

@@ -54,8 +54,10 @@ func TestReadReference(t *testing.T) {
 		ok + line(referenceHashes[0], `"chosen": -3, "rejected": -1`):                                "line 2: row",
 		line(referenceHashes[0], `"x": "`+strings.Repeat("y", 5000)+`", "chosen": 0, "rejected": 0`): "line 1: ",
 	} {
-		if _, err := ReadReference(strings.NewReader(bad), "f"); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.80q: %v, not %q", bad, err, want)
-		}
+		t.Run(bad, func(t *testing.T) {
+			if _, err := ReadReference(strings.NewReader(bad), "f"); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%.80q: %v, not %q", bad, err, want)
+			}
+		})
 	}
 }

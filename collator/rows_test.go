@@ -152,23 +152,25 @@ func TestRawArguments(t *testing.T) {
 	const args = `{"a":1,   "b": [1.50, true]}`
 	conv := nodes([]chat.Message{say("user: q"), callMessage("", "f", args), {Role: "tool", Form: chat.Text, Text: "r", ToolCallID: "c1"}, say("assistant: done")})
 	for name, printed := range map[string]string{"puts it together": "c.function.name + ' ' + c.function.arguments", "prints Python": "c.function.name + ' ' ~ c.function.arguments"} {
-		cfg := toyConfig(t, "chatml.jinja")
-		was := cfg.Template
-		if cfg.Template = strings.Replace(was, "c.function.name + ' ' + c.function.arguments | tojson", printed, 1); cfg.Template == was {
-			t.Fatal("the template has changed")
-		}
-		c := collate(t, cfg, one([]Item{demonstration("raw", conv), demonstration("no JSON", nodes([]chat.Message{say("user: q"), callMessage("", "f", `{"a":`)}))}))
-		want(t, c.reasons("record"), "")
-		for _, r := range c.rows {
-			text := "<tool_call>f " + args + "</tool_call><|im_end|>"
-			if r.Meta.Example == "no JSON" {
-				text = `<tool_call>f {"a":</tool_call><|im_end|>`
+		t.Run(name, func(t *testing.T) {
+			cfg := toyConfig(t, "chatml.jinja")
+			was := cfg.Template
+			if cfg.Template = strings.Replace(was, "c.function.name + ' ' + c.function.arguments | tojson", printed, 1); cfg.Template == was {
+				t.Fatal("the template has changed")
 			}
-			if got := trainedTexts(t, &r.Sides[0])[0]; got != text {
-				t.Errorf("%s: %q", name, got)
+			c := collate(t, cfg, one([]Item{demonstration("raw", conv), demonstration("no JSON", nodes([]chat.Message{say("user: q"), callMessage("", "f", `{"a":`)}))}))
+			want(t, c.reasons("record"), "")
+			for _, r := range c.rows {
+				text := "<tool_call>f " + args + "</tool_call><|im_end|>"
+				if r.Meta.Example == "no JSON" {
+					text = `<tool_call>f {"a":</tool_call><|im_end|>`
+				}
+				if got := trainedTexts(t, &r.Sides[0])[0]; got != text {
+					t.Errorf("%s: %q", name, got)
+				}
+				want(t, r.Meta.Args, "raw")
 			}
-			want(t, r.Meta.Args, "raw")
-		}
+		})
 	}
 }
 
@@ -337,12 +339,14 @@ func TestVerifyFindsDamage(t *testing.T) {
 		"left out":  {string(text), ""},
 		"file":      {c.lines[0].Proof.SHA256, strings.Repeat("0", 64)},
 	} {
-		if err := os.WriteFile(index, []byte(strings.Replace(string(text), swap[0], swap[1], 1)), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if r, err := Verify(c.dir, toy(t)); err != nil || len(r.Problems) == 0 {
-			t.Errorf("%s: %v %+v", name, err, r)
-		}
+		t.Run(name, func(t *testing.T) {
+			if err := os.WriteFile(index, []byte(strings.Replace(string(text), swap[0], swap[1], 1)), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if r, err := Verify(c.dir, toy(t)); err != nil || len(r.Problems) == 0 {
+				t.Errorf("%s: %v %+v", name, err, r)
+			}
+		})
 	}
 }
 

@@ -77,14 +77,16 @@ func TestStraddlesAndRewritesInARun(t *testing.T) {
 			}
 		},
 	} {
-		masks := oracletest.Masks(t, file)
-		var items []Item
-		for i := range masks {
-			items = append(items, itemOf(t, &masks[i], i))
-		}
-		vars := &pyvalue.Dict{}
-		c := collate(t, Config{Tokenizer: oracleTokenizer(t, masks[0].Tokenizer), Template: oracletest.Template(t, masks[0].Template), TemplateVars: vars}, one(items))
-		check(c, masks)
+		t.Run(file, func(t *testing.T) {
+			masks := oracletest.Masks(t, file)
+			var items []Item
+			for i := range masks {
+				items = append(items, itemOf(t, &masks[i], i))
+			}
+			vars := &pyvalue.Dict{}
+			c := collate(t, Config{Tokenizer: oracleTokenizer(t, masks[0].Tokenizer), Template: oracletest.Template(t, masks[0].Template), TemplateVars: vars}, one(items))
+			check(c, masks)
+		})
 	}
 }
 
@@ -120,16 +122,18 @@ func TestStopsCleanly(t *testing.T) {
 			}
 		},
 	} {
-		dir, scratch := t.TempDir(), t.TempDir()
-		if _, err := c.Collate(ctx, source, dir, scratch, nil); err == nil || name == "source" && !errors.Is(err, broken) && !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: %v", name, err)
-		}
-		if left, _ := os.ReadDir(scratch); len(left) > 0 {
-			t.Errorf("%s: %v left", name, left)
-		}
-		if left := files(t, dir); len(left) > 0 {
-			t.Errorf("%s: %d files left", name, len(left))
-		}
+		t.Run(name, func(t *testing.T) {
+			dir, scratch := t.TempDir(), t.TempDir()
+			if _, err := c.Collate(ctx, source, dir, scratch, nil); err == nil || name == "source" && !errors.Is(err, broken) && !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: %v", name, err)
+			}
+			if left, _ := os.ReadDir(scratch); len(left) > 0 {
+				t.Errorf("%s: %v left", name, left)
+			}
+			if left := files(t, dir); len(left) > 0 {
+				t.Errorf("%s: %d files left", name, len(left))
+			}
+		})
 	}
 	if _, err := c.Collate(context.Background(), one(nil), t.TempDir(), "/no/such/folder", nil); err == nil {
 		t.Error("no error for a missing folder")

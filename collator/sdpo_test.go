@@ -105,9 +105,11 @@ func TestD5HintsAreSpliced(t *testing.T) {
 	// Masks come from lengths (D9, D10), and each side has its own width (D21).
 	x := tensorsOf(t, c, 0)
 	for side, n := range map[string]int{"student_": len(c.rows[0].Sides[0].IDs), "teacher_": len(c.rows[0].Sides[1].IDs)} {
-		if shape := x[side+"input_ids"].Shape; shape[0] != 1 || shape[1] != n || sum(ints(t, x[side+"attention_mask"])) != int64(n) {
-			t.Errorf("%s %v", side, shape)
-		}
+		t.Run(side, func(t *testing.T) {
+			if shape := x[side+"input_ids"].Shape; shape[0] != 1 || shape[1] != n || sum(ints(t, x[side+"attention_mask"])) != int64(n) {
+				t.Errorf("%s %v", side, shape)
+			}
+		})
 	}
 }
 
@@ -266,23 +268,25 @@ func TestInjectionModes(t *testing.T) {
 func TestHintsAppendedToAnything(t *testing.T) {
 	onlyTools := strings.Replace(noSystem, "{{- '<|im_start|>'", "{%- if m.role == 'user' and loop.index0 > 1 %}{{ raise_exception('one question') }}{% endif %}{{- '<|im_start|>'", 1)
 	for result, hint := range map[string]string{"": "Look again.", "Look again.": "Look again.", "é": "ü", "天": "大", "x\n\nLook": "Look", "\n": "x\n"} {
-		ms := slices.Clone(bugHunt)
-		ms[2].Text = result
-		cfg := toyConfig(t, "chatml.jinja")
-		cfg.Template = onlyTools
-		c := collate(t, cfg, one([]Item{distillation("x", nodes(ms), nextSite(1, 2, hint))}))
-		if len(c.rows) != 1 {
-			t.Errorf("%q after %q: %+v", hint, result, c.drops)
-			continue
-		}
-		pairsOf(t, c, 0)
-		want := result + "\n\n" + hint + "<|im_end|>"
-		if result == "" {
-			want = "tool\n" + hint + "<|im_end|>"
-		}
-		if teacher := decode(t, c.rows[0].Sides[1].IDs); !strings.Contains(teacher, want) {
-			t.Errorf("%q is not in %q", want, teacher)
-		}
+		t.Run(result, func(t *testing.T) {
+			ms := slices.Clone(bugHunt)
+			ms[2].Text = result
+			cfg := toyConfig(t, "chatml.jinja")
+			cfg.Template = onlyTools
+			c := collate(t, cfg, one([]Item{distillation("x", nodes(ms), nextSite(1, 2, hint))}))
+			if len(c.rows) != 1 {
+				t.Errorf("%q after %q: %+v", hint, result, c.drops)
+				return
+			}
+			pairsOf(t, c, 0)
+			want := result + "\n\n" + hint + "<|im_end|>"
+			if result == "" {
+				want = "tool\n" + hint + "<|im_end|>"
+			}
+			if teacher := decode(t, c.rows[0].Sides[1].IDs); !strings.Contains(teacher, want) {
+				t.Errorf("%q is not in %q", want, teacher)
+			}
+		})
 	}
 }
 
@@ -364,14 +368,16 @@ func TestSplicesAreVerified(t *testing.T) {
 		"a pair beyond":         func(r *batch.Row) { r.Meta.Sites[0].Pairs[0].End++ },
 		"no site":               func(r *batch.Row) { r.Meta.Sites = nil },
 	} {
-		bad := *r
-		bad.Sides = []batch.Side{{IDs: slices.Clone(r.Sides[0].IDs)}, {IDs: slices.Clone(r.Sides[1].IDs)}}
-		bad.Meta.Sites = slices.Clone(r.Meta.Sites)
-		bad.Meta.Sites[0].Pairs = slices.Clone(r.Meta.Sites[0].Pairs)
-		damage(&bad)
-		if bad.Splices() == nil {
-			t.Errorf("%s is not found", name)
-		}
+		t.Run(name, func(t *testing.T) {
+			bad := *r
+			bad.Sides = []batch.Side{{IDs: slices.Clone(r.Sides[0].IDs)}, {IDs: slices.Clone(r.Sides[1].IDs)}}
+			bad.Meta.Sites = slices.Clone(r.Meta.Sites)
+			bad.Meta.Sites[0].Pairs = slices.Clone(r.Meta.Sites[0].Pairs)
+			damage(&bad)
+			if bad.Splices() == nil {
+				t.Errorf("%s is not found", name)
+			}
+		})
 	}
 	path := filepath.Join(c.dir, "batches", c.lines[0].File)
 	b, err := os.ReadFile(path)

@@ -266,33 +266,35 @@ func airlineRaw(t testing.TB, items []Item) (out []witnessConversation) {
 // TestHintsOfMarksStayText: a hint of all the marks a template knows has no special token that a harmless one doesn't have.
 func TestHintsOfMarksStayText(t *testing.T) {
 	for _, name := range []string{"qwen3", "llama3_1", "gptoss", "glm4moe"} {
-		source := oracletest.Template(t, name+".jinja")
-		tok := familyTokenizer(t, source)
-		var marks []string
-		for id := int32(151643); id <= tok.MaxID(); id++ { // the added tokens lie behind the vocabulary
-			if text, err := tok.Decode([]int32{id}, false); err == nil && tok.IsSpecial(id) && len(marks) < 60 {
-				marks = append(marks, text)
-			}
-		}
-		specials := func(hint string) (n int) {
-			item := distillation("x", nodes(bugHunt), failedSite(1, 2, hint))
-			c := collate(t, Config{Tokenizer: tok, Template: source, TemplateVars: airlineVars()}, one([]Item{item}))
-			if len(c.rows) != 1 {
-				t.Fatalf("%s: %+v", name, c.drops)
-			}
-			s := c.rows[0].Meta.Sites[0]
-			for _, id := range c.rows[0].Sides[1].IDs[s.At : s.At+s.Hint] {
-				if tok.IsSpecial(id) {
-					n++
+		t.Run(name, func(t *testing.T) {
+			source := oracletest.Template(t, name+".jinja")
+			tok := familyTokenizer(t, source)
+			var marks []string
+			for id := int32(151643); id <= tok.MaxID(); id++ { // the added tokens lie behind the vocabulary
+				if text, err := tok.Decode([]int32{id}, false); err == nil && tok.IsSpecial(id) && len(marks) < 60 {
+					marks = append(marks, text)
 				}
 			}
-			if text := textOf(t, Config{Tokenizer: tok}, c.rows[0].Sides[1].IDs); !strings.Contains(text, hint) {
-				t.Errorf("%s: the hint is not in %q", name, text)
+			specials := func(hint string) (n int) {
+				item := distillation("x", nodes(bugHunt), failedSite(1, 2, hint))
+				c := collate(t, Config{Tokenizer: tok, Template: source, TemplateVars: airlineVars()}, one([]Item{item}))
+				if len(c.rows) != 1 {
+					t.Fatalf("%s: %+v", name, c.drops)
+				}
+				s := c.rows[0].Meta.Sites[0]
+				for _, id := range c.rows[0].Sides[1].IDs[s.At : s.At+s.Hint] {
+					if tok.IsSpecial(id) {
+						n++
+					}
+				}
+				if text := textOf(t, Config{Tokenizer: tok}, c.rows[0].Sides[1].IDs); !strings.Contains(text, hint) {
+					t.Errorf("%s: the hint is not in %q", name, text)
+				}
+				return n
 			}
-			return n
-		}
-		if marked, plain := specials(strings.Join(marks, " ")), specials("Mind the tools."); marked != plain || plain == 0 || len(marks) < 4 {
-			t.Errorf("%s: %d special tokens in a hint of %d marks, %d in a harmless one", name, marked, len(marks), plain)
-		}
+			if marked, plain := specials(strings.Join(marks, " ")), specials("Mind the tools."); marked != plain || plain == 0 || len(marks) < 4 {
+				t.Errorf("%s: %d special tokens in a hint of %d marks, %d in a harmless one", name, marked, len(marks), plain)
+			}
+		})
 	}
 }

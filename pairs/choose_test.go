@@ -104,10 +104,12 @@ func TestStrategies(t *testing.T) {
 		},
 	}
 	for _, c := range cases {
-		r := NewChooser(c.cfg).Choose(scores, nil)
-		if show(r.Pairs) != c.want || fmt.Sprint(r.Why) != c.why || r.Left != c.left {
-			t.Errorf("%s:\ngot  %s %v %+v\nwant %s %v %+v", c.name, show(r.Pairs), r.Why, r.Left, c.want, c.why, c.left)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			r := NewChooser(c.cfg).Choose(scores, nil)
+			if show(r.Pairs) != c.want || fmt.Sprint(r.Why) != c.why || r.Left != c.left {
+				t.Errorf("%s:\ngot  %s %v %+v\nwant %s %v %+v", c.name, show(r.Pairs), r.Why, r.Left, c.want, c.why, c.left)
+			}
+		})
 	}
 }
 
@@ -125,10 +127,12 @@ func TestReasons(t *testing.T) {
 		{"one", Config{Strategy: Exhaustive}, []float64{0.8}, Tie},
 	}
 	for _, c := range cases {
-		r := NewChooser(c.cfg).Choose(c.scores, nil)
-		if len(r.Pairs) > 0 || slices.ContainsFunc(r.Why, func(w ledger.Reason) bool { return w != c.want }) {
-			t.Errorf("%s: %v %v", c.name, r.Pairs, r.Why)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			r := NewChooser(c.cfg).Choose(c.scores, nil)
+			if len(r.Pairs) > 0 || slices.ContainsFunc(r.Why, func(w ledger.Reason) bool { return w != c.want }) {
+				t.Errorf("%s: %v %v", c.name, r.Pairs, r.Why)
+			}
+		})
 	}
 }
 

@@ -100,8 +100,10 @@ func TestSameSetup(t *testing.T) {
 		"a question more":  {talk(system, ask, ask, [3]string{"assistant", "x"}), false},
 		"no answer":        {talk(system, ask), true},
 	} {
-		if got := SameSetup(x, c.b); got != c.want {
-			t.Errorf("%s: %v", name, got)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got := SameSetup(x, c.b); got != c.want {
+				t.Errorf("%s: %v", name, got)
+			}
+		})
 	}
 }

@@ -115,15 +115,17 @@ func TestAnswerInPrompt(t *testing.T) {
 		{"no messages", ttc.Prompt{Form: ttc.MessagesPrompt, Messages: []chat.Message{}}, "b2", false, 0},
 	}
 	for _, c := range cases {
-		all := []ttc.Candidate{
-			{Prompt: c.prompt, Output: c.output},
-			{Prompt: c.prompt, Output: "zzz"},
-			{Prompt: c.prompt, Output: "yyy"},
-		}
-		f := Filter(all, []int{0, 1, 2}, FilterConfig{})
-		if leak := slices.Contains(f.Out, Out{0, AnswerInPrompt}); leak != c.leak || f.Contained != c.contained {
-			t.Errorf("%s: leak %v, contained %d; want %v, %d", c.name, leak, f.Contained, c.leak, c.contained)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			all := []ttc.Candidate{
+				{Prompt: c.prompt, Output: c.output},
+				{Prompt: c.prompt, Output: "zzz"},
+				{Prompt: c.prompt, Output: "yyy"},
+			}
+			f := Filter(all, []int{0, 1, 2}, FilterConfig{})
+			if leak := slices.Contains(f.Out, Out{0, AnswerInPrompt}); leak != c.leak || f.Contained != c.contained {
+				t.Errorf("%s: leak %v, contained %d; want %v, %d", c.name, leak, f.Contained, c.leak, c.contained)
+			}
+		})
 	}
 }
 
@@ -134,9 +136,11 @@ func TestPrintedPrompts(t *testing.T) {
 		"": false, "hi": false, `[{"role": "user"}]`: false, "Human: hi": false, "[1, 2]": false, "{'key': 1}": false, "Systems design": false,
 		"What does HumanMessage(content='x') do?": false,
 	} {
-		if isRepr(prompt) != want {
-			t.Errorf("%q: %v", prompt, !want)
-		}
+		t.Run(prompt, func(t *testing.T) {
+			if isRepr(prompt) != want {
+				t.Errorf("%q: %v", prompt, !want)
+			}
+		})
 	}
 }
 
@@ -160,10 +164,12 @@ func TestSamePrompt(t *testing.T) {
 		"call extra": func(m *chat.Message) { m.ToolCalls[0].Extra = nil }, "extra": func(m *chat.Message) { m.Extra[0].Value = []byte("2") },
 		"reasoning": func(m *chat.Message) { m.Reasoning = "" }, "call id": func(m *chat.Message) { m.ToolCallID = "c" },
 	} {
-		b := messages()
-		if change(&b.Messages[0]); SamePrompt(&a, &b) {
-			t.Errorf("a different %s is the same prompt", name)
-		}
+		t.Run(name, func(t *testing.T) {
+			b := messages()
+			if change(&b.Messages[0]); SamePrompt(&a, &b) {
+				t.Errorf("a different %s is the same prompt", name)
+			}
+		})
 	}
 	if c := (ttc.Prompt{Text: strings.Repeat("x", 3)}); SamePrompt(&a, &c) {
 		t.Error("text and messages are the same prompt")

@@ -93,15 +93,17 @@ func TestJobs(t *testing.T) {
 		}
 	}
 	for _, stage := range []string{"build", "group"} {
-		s := jobs[stage].Spec
-		if *s.CompletionMode != batch.IndexedCompletion || *s.Completions != 3 || *s.Parallelism != 2 ||
-			*s.BackoffLimitPerIndex != 4 || s.BackoffLimit != nil {
-			t.Errorf("%s: %+v", stage, s)
-		}
-		last := s.PodFailurePolicy.Rules[1]
-		if last.Action != batch.PodFailurePolicyActionFailIndex || !slices.Equal(last.OnExitCodes.Values, []int32{4}) {
-			t.Errorf("%s: %+v", stage, last)
-		}
+		t.Run(stage, func(t *testing.T) {
+			s := jobs[stage].Spec
+			if *s.CompletionMode != batch.IndexedCompletion || *s.Completions != 3 || *s.Parallelism != 2 ||
+				*s.BackoffLimitPerIndex != 4 || s.BackoffLimit != nil {
+				t.Errorf("%s: %+v", stage, s)
+			}
+			last := s.PodFailurePolicy.Rules[1]
+			if last.Action != batch.PodFailurePolicyActionFailIndex || !slices.Equal(last.OnExitCodes.Values, []int32{4}) {
+				t.Errorf("%s: %+v", stage, last)
+			}
+		})
 	}
 	if s := jobs["merge"].Spec; s.CompletionMode != nil || *s.BackoffLimit != 4 ||
 		s.PodFailurePolicy.Rules[1].Action != batch.PodFailurePolicyActionFailJob {

@@ -138,13 +138,15 @@ func TestBuild(t *testing.T) {
 		{"nothing", nil, example(), ""},
 	}
 	for _, c := range cases {
-		cfg := schema.New[Config]()
-		if c.cfg != nil {
-			c.cfg(&cfg)
-		}
-		if got := summary(c.ex, build(t, cfg, c.ex)); got != c.want {
-			t.Errorf("%s:\ngot  %s\nwant %s", c.name, got, c.want)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			cfg := schema.New[Config]()
+			if c.cfg != nil {
+				c.cfg(&cfg)
+			}
+			if got := summary(c.ex, build(t, cfg, c.ex)); got != c.want {
+				t.Errorf("%s:\ngot  %s\nwant %s", c.name, got, c.want)
+			}
+		})
 	}
 }
 
@@ -176,9 +178,11 @@ func TestCounts(t *testing.T) {
 	ex.Candidates = append(ex.Candidates, single)
 	got := build(t, schema.New[Config](), ex).counts
 	for name, want := range map[string]int64{"total_examples": 1, "total_turns": 2, "total_candidates": 4, "total_pairs": 2, "skipped_single_candidate": 1, "pairs_tied": 1} {
-		if got[name] != want {
-			t.Errorf("%s is %d, want %d", name, got[name], want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got[name] != want {
+				t.Errorf("%s is %d, want %d", name, got[name], want)
+			}
+		})
 	}
 }
 
@@ -194,11 +198,13 @@ func TestNewNamesTheSetting(t *testing.T) {
 		"k is missing: it goes together with":     func(c *Config) { c.Strategy = "random_k" },
 		"k must be at least 1":                    func(c *Config) { c.Strategy, c.K = "random_k", &zero },
 	} {
-		cfg := schema.New[Config]()
-		change(&cfg)
-		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			cfg := schema.New[Config]()
+			change(&cfg)
+			if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		})
 	}
 }
 

@@ -99,10 +99,12 @@ func TestNATsDefectsAreDrops(t *testing.T) {
 		"python_repr_of_messages_nasty": "0 pairs: bad_output=2",
 		"other_steps_and_events":        "2 pairs: bad_turn_id=1 no_data=1 no_score=2 no_turn_id=3 other_step=4 other_step_name=3",
 	} {
-		pairs, reasons, _ := strict(t, filepath.Join(root, "cases", name, "input", "workflow_output.json"))
-		if got := fmt.Sprintf("%d pairs: %s", pairs, show(reasons)); got != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			pairs, reasons, _ := strict(t, filepath.Join(root, "cases", name, "input", "workflow_output.json"))
+			if got := fmt.Sprintf("%d pairs: %s", pairs, show(reasons)); got != want {
+				t.Errorf("%s: %s, want %s", name, got, want)
+			}
+		})
 	}
 }
 

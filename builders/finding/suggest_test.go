@@ -35,8 +35,10 @@ func TestNearestOfShortWords(t *testing.T) {
 	for typed, want := range map[string]string{
 		"apirs": "pairs", "szie": "size", "sze": "size", "tpo": "top", "zzzz": "",
 	} {
-		if got := Nearest(typed, words); got != want {
-			t.Errorf("%s: %q, want %q", typed, got, want)
-		}
+		t.Run(typed, func(t *testing.T) {
+			if got := Nearest(typed, words); got != want {
+				t.Errorf("%s: %q, want %q", typed, got, want)
+			}
+		})
 	}
 }

@@ -62,17 +62,19 @@ func TestRollouts(t *testing.T) {
 		"equal rewards":                {Config{MinRollouts: 1, NeedSpread: true}, []*ttc.Example{rollout("a", &one), rollout("b", &one), rollout("c", nil)}, lines{"a equal_rewards", "b equal_rewards", "c equal_rewards"}},
 		"some spread":                  {Config{MinRollouts: 2, NeedSpread: true}, []*ttc.Example{rollout("a", &one), rollout("b", &zero)}, lines{"0 to 1 of t: 1", "1 to 1 of t: 0"}},
 	} {
-		b, err := New(c.cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got lines
-		if err := b.Build(context.Background(), &ttc.Group{Examples: c.exs}, &got); err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(c.want, got); d != "" {
-			t.Errorf("%s: %s", name, d)
-		}
+		t.Run(name, func(t *testing.T) {
+			b, err := New(c.cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got lines
+			if err := b.Build(context.Background(), &ttc.Group{Examples: c.exs}, &got); err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(c.want, got); d != "" {
+				t.Errorf("%s: %s", name, d)
+			}
+		})
 	}
 	if _, err := New(Config{}); err == nil {
 		t.Error("min_rollouts of 0")

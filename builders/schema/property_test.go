@@ -144,9 +144,11 @@ func TestSizeRoundTrip(t *testing.T) {
 		}
 	})
 	for text, want := range map[string]Size{"1.5GB": 1.5e9, "0": 0, "7": 7, "1 KiB": 1024, "2mib": 2 << 20, "9223372036854775807": math.MaxInt64} {
-		if got, err := ParseSize(text); err != nil || got != want {
-			t.Errorf("%s: %d %v", text, got, err)
-		}
+		t.Run(text, func(t *testing.T) {
+			if got, err := ParseSize(text); err != nil || got != want {
+				t.Errorf("%s: %d %v", text, got, err)
+			}
+		})
 	}
 	for _, text := range []string{"", "B", "-1", "1e400GB", "inf", "0x10", "9223372036854775808", "9999999TiB", "1 XB", "NaN", "1_0"} {
 		if got, err := ParseSize(text); err == nil {

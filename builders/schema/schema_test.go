@@ -126,23 +126,25 @@ func TestSecretsAreMasked(t *testing.T) {
 		"{host: http://x, memory: http://user:" + canary + "@host}",
 		"host: http://x\ntoken: |\n  " + canary + "\n  " + canary + "\nnope: 1",
 	} {
-		doc, fs := yamldoc.Parse("c.yml", []byte(text), yamldoc.DefaultLimits)
-		if doc != nil {
-			var v block
-			fs = append(fs, spec.Decode(doc, doc.Root, &v, Options{})...)
-		}
-		if len(fs) == 0 {
-			t.Errorf("%q: no findings", text)
-		}
-		var out bytes.Buffer
-		for _, err := range []error{finding.Text(&out, fs, true), finding.JSON(&out, fs), finding.GitHub(&out, fs), finding.SARIF(&out, fs, "v", func(string) string { return "" })} {
-			if err != nil {
-				t.Fatal(err)
+		t.Run(text, func(t *testing.T) {
+			doc, fs := yamldoc.Parse("c.yml", []byte(text), yamldoc.DefaultLimits)
+			if doc != nil {
+				var v block
+				fs = append(fs, spec.Decode(doc, doc.Root, &v, Options{})...)
 			}
-		}
-		if strings.Contains(out.String(), canary) {
-			t.Errorf("%q leaks:\n%s", text, out.String())
-		}
+			if len(fs) == 0 {
+				t.Errorf("%q: no findings", text)
+			}
+			var out bytes.Buffer
+			for _, err := range []error{finding.Text(&out, fs, true), finding.JSON(&out, fs), finding.GitHub(&out, fs), finding.SARIF(&out, fs, "v", func(string) string { return "" })} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if strings.Contains(out.String(), canary) {
+				t.Errorf("%q leaks:\n%s", text, out.String())
+			}
+		})
 	}
 }
 

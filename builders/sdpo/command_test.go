@@ -99,18 +99,20 @@ func TestCommandWithoutAHint(t *testing.T) {
 		"none":  nil,
 		"empty": {"1.0>2 failed tool_error rules: Mind the a tool.", "3.0>4 failed tool_error rules: Mind the b tool."},
 	} {
-		cfg, _ := commandConfig(t, how)
-		cfg.Hints.Sources = []string{sourceCommand, sourceRules}
-		for range 2 {
-			got := build(t, cfg, example(t, failing2(t)))
-			if d := cmp.Diff(want, got.sites()); d != "" {
-				t.Error(how, d)
+		t.Run(how, func(t *testing.T) {
+			cfg, _ := commandConfig(t, how)
+			cfg.Hints.Sources = []string{sourceCommand, sourceRules}
+			for range 2 {
+				got := build(t, cfg, example(t, failing2(t)))
+				if d := cmp.Diff(want, got.sites()); d != "" {
+					t.Error(how, d)
+				}
+				if declined := len(got.drops) > 0 && got.drops[0].Reason == HintDeclined; declined != (want == nil) {
+					t.Error(how, got.why())
+				}
+				cfg.Hints.Command.Run = []string{"/nowhere"}
 			}
-			if declined := len(got.drops) > 0 && got.drops[0].Reason == HintDeclined; declined != (want == nil) {
-				t.Error(how, got.why())
-			}
-			cfg.Hints.Command.Run = []string{"/nowhere"}
-		}
+		})
 	}
 }
 

@@ -65,12 +65,14 @@ func TestErrorShapes(t *testing.T) {
 		{evidence.ExitCode, "Exit code: 1\nWall time: 0.2 seconds\nOutput:\nno"},
 		{evidence.ExitCode, "Exit code 127\n/bin/sh: foo: command not found"},
 	} {
-		if got := detect(t, c, "book_flight", x.text); got != x.class {
-			t.Errorf("%q: %q, want %q", x.text, got, x.class)
-		}
-		if got := detect(t, Detect{}, "book_flight", x.text); got != "" {
-			t.Errorf("%q: %q with all detectors off", x.text, got)
-		}
+		t.Run(x.class, func(t *testing.T) {
+			if got := detect(t, c, "book_flight", x.text); got != x.class {
+				t.Errorf("%q: %q, want %q", x.text, got, x.class)
+			}
+			if got := detect(t, Detect{}, "book_flight", x.text); got != "" {
+				t.Errorf("%q: %q with all detectors off", x.text, got)
+			}
+		})
 	}
 }
 
@@ -131,9 +133,11 @@ func TestLogLikeResults(t *testing.T) {
 		{"run", "null"},
 		{"run", "{"},
 	} {
-		if got := detect(t, schema.New[Config]().Detect, x.tool, x.text); got != "" {
-			t.Errorf("%s: %q is taken for %q", x.tool, x.text, got)
-		}
+		t.Run(x.tool, func(t *testing.T) {
+			if got := detect(t, schema.New[Config]().Detect, x.tool, x.text); got != "" {
+				t.Errorf("%s: %q is taken for %q", x.tool, x.text, got)
+			}
+		})
 	}
 }
 
@@ -149,11 +153,13 @@ func TestEveryToolIsJudgedAlike(t *testing.T) {
 		"Exit code 1\nCrashLoopBackOff":                                        evidence.ExitCode,
 		"src/a.py:3:raise ValueError('bad')\nsrc/b.py:9:Error: see the manual": "",
 	} {
-		for _, tool := range []string{"run", "read_logs", "get_crash_report", "readFile", "kubectl_logs", "search", "book_flight", ""} {
-			if got := detect(t, schema.New[Config]().Detect, tool, text); got != want {
-				t.Errorf("%s: %.60q is %q, want %q", tool, text, got, want)
+		t.Run(text, func(t *testing.T) {
+			for _, tool := range []string{"run", "read_logs", "get_crash_report", "readFile", "kubectl_logs", "search", "book_flight", ""} {
+				if got := detect(t, schema.New[Config]().Detect, tool, text); got != want {
+					t.Errorf("%s: %.60q is %q, want %q", tool, text, got, want)
+				}
 			}
-		}
+		})
 	}
 }
 
@@ -177,11 +183,13 @@ func TestFlags(t *testing.T) {
 		},
 		"tool_error": {node(&no, "configured")},
 	} {
-		for i, n := range nodes {
-			if got := d.read(&chat.ToolCall{Name: "read_logs"}, n).class; got != want {
-				t.Errorf("%d: %q, want %q", i, got, want)
+		t.Run(want, func(t *testing.T) {
+			for i, n := range nodes {
+				if got := d.read(&chat.ToolCall{Name: "read_logs"}, n).class; got != want {
+					t.Errorf("%d: %q, want %q", i, got, want)
+				}
 			}
-		}
+		})
 	}
 }
 
@@ -203,9 +211,11 @@ func TestMatch(t *testing.T) {
 		{"order", "No Error", ""},
 		{"safe_order", "Error: no", ""},
 	} {
-		if got := detect(t, c, x.tool, x.text); got != x.want {
-			t.Errorf("%s %s: %q, want %q", x.tool, x.text, got, x.want)
-		}
+		t.Run(x.tool, func(t *testing.T) {
+			if got := detect(t, c, x.tool, x.text); got != x.want {
+				t.Errorf("%s %s: %q, want %q", x.tool, x.text, got, x.want)
+			}
+		})
 	}
 	for _, bad := range []string{"", "a", "$.", "$.*", "$[", "$[x]", "$a", "$.a[1", "$..a"} {
 		if _, err := newDetector(&Detect{Match: []Match{{JSONPath: bad, Pattern: "x"}}}); err == nil && bad != "" {
@@ -241,9 +251,11 @@ func TestTransient(t *testing.T) {
 		"":                                                    false,
 		"Error: " + strings.Repeat("x", 1<<20) + " timed out": false, // far beyond where one looks
 	} {
-		if got := d.isTransient(text); got != want {
-			t.Errorf("%.60q: %v", text, got)
-		}
+		t.Run(text, func(t *testing.T) {
+			if got := d.isTransient(text); got != want {
+				t.Errorf("%.60q: %v", text, got)
+			}
+		})
 	}
 }
 
@@ -257,11 +269,13 @@ func TestArguments(t *testing.T) {
 		`{"name":"loop","parameters":{"$ref":"#"}}`, `{"name":"ahead","parameters":{"properties":{"a":{"pattern":"(?=x)"},"b":{"type":"string"}}}}`,
 		`{"name":"huge","parameters":{"properties":{"a":{"maximum":1e999999999}}}}`,
 	} {
-		tool, err := chat.ParseTool(parse(t, s))
-		if err != nil {
-			t.Fatal(err)
-		}
-		tools = append(tools, tool)
+		t.Run(s, func(t *testing.T) {
+			tool, err := chat.ParseTool(parse(t, s))
+			if err != nil {
+				t.Fatal(err)
+			}
+			tools = append(tools, tool)
+		})
 	}
 	for _, x := range []struct{ tool, args, want string }{
 		{"weather", `{"city":"Rome"}`, ""},
@@ -289,13 +303,15 @@ func TestArguments(t *testing.T) {
 		{"huge", `{"a":1}`, ""},
 		{"free", strings.Repeat("[", 100_000), argumentsNotJSON},
 	} {
-		got := ""
-		if f := k.call(&chat.ToolCall{Name: x.tool, Arguments: x.args}, tools); f != nil {
-			got = f.class
-		}
-		if got != x.want {
-			t.Errorf("%s(%.40s): %q, want %q", x.tool, x.args, got, x.want)
-		}
+		t.Run(x.tool, func(t *testing.T) {
+			got := ""
+			if f := k.call(&chat.ToolCall{Name: x.tool, Arguments: x.args}, tools); f != nil {
+				got = f.class
+			}
+			if got != x.want {
+				t.Errorf("%s(%.40s): %q, want %q", x.tool, x.args, got, x.want)
+			}
+		})
 	}
 	if f := k.call(&chat.ToolCall{Name: "any", Arguments: "{}"}, nil); f != nil {
 		t.Error("without a list of tools none is unknown")

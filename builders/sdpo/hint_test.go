@@ -97,14 +97,16 @@ func TestSuccess(t *testing.T) {
 			return ex
 		}(), nil},
 	} {
-		got := build(t, cfg, fails, c.sibling)
-		if d := cmp.Diff(c.want, got.sites()); d != "" {
-			t.Errorf("%s: %s", name, d)
-		}
-		back := build(t, cfg, c.sibling, fails)
-		if d := cmp.Diff(c.want, back.sites()); d != "" {
-			t.Errorf("%s, the other way round: %s", name, d)
-		}
+		t.Run(name, func(t *testing.T) {
+			got := build(t, cfg, fails, c.sibling)
+			if d := cmp.Diff(c.want, got.sites()); d != "" {
+				t.Errorf("%s: %s", name, d)
+			}
+			back := build(t, cfg, c.sibling, fails)
+			if d := cmp.Diff(c.want, back.sites()); d != "" {
+				t.Errorf("%s, the other way round: %s", name, d)
+			}
+		})
 	}
 	// Tools are part of the prompt.
 	other := trial("b", "book it", `{"flight":"X9"}`, "done")
@@ -124,9 +126,11 @@ func TestLeaks(t *testing.T) {
 		`use {"passengers":[{"first_name":"Mia","last_name":"Li"}]}`: true,
 		"": false,
 	} {
-		if got := leaks(hint, target, 5); got != want {
-			t.Errorf("%q: %v", hint, got)
-		}
+		t.Run(hint, func(t *testing.T) {
+			if got := leaks(hint, target, 5); got != want {
+				t.Errorf("%q: %v", hint, got)
+			}
+		})
 	}
 	if !leaks(`the city is Rome: {"city": "Rome"}`, `{"city":"Rome"}`, 5) || leaks("city: somewhere in Rome", `{"city":"Rome"}`, 5) || leaks("x", "x", 5) || leaks("x y", "", 5) {
 		t.Error("targets shorter than the run")
@@ -183,11 +187,13 @@ func TestConfigRefused(t *testing.T) {
 		"hints.rules[0].error":                    func(c *Config) { c.Hints.Rules = []Rule{{Error: "(", Text: "x"}} },
 		"hints.rules[0].text: template":           func(c *Config) { c.Hints.Rules = []Rule{{Text: "{{"}} },
 	} {
-		c := schema.New[Config]()
-		change(&c)
-		if _, err := New(c); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			c := schema.New[Config]()
+			change(&c)
+			if _, err := New(c); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		})
 	}
 }
 

@@ -281,10 +281,12 @@ func TestToldErrors(t *testing.T) {
 		"beside the result": {"", `{"role":"tool","tool_call_id":"1","content":"no","tool_error":"gone"}`, []string{"1.0>2 failed flag rules: gone:"}},
 		"null":              {`,"tool_error":null`, result("1", "no"), nil},
 	} {
-		got := build(t, cfg, example(t, talk(user("hi"), fmt.Sprintf(call, c.turn), c.result, says("so"))))
-		if d := cmp.Diff(c.want, got.sites()); d != "" {
-			t.Error(name, d)
-		}
+		t.Run(name, func(t *testing.T) {
+			got := build(t, cfg, example(t, talk(user("hi"), fmt.Sprintf(call, c.turn), c.result, says("so"))))
+			if d := cmp.Diff(c.want, got.sites()); d != "" {
+				t.Error(name, d)
+			}
+		})
 	}
 }
 
@@ -366,12 +368,14 @@ func TestNoRepair(t *testing.T) {
 		"there is no result": {calls([3]string{"1", "a", `{"x":2}`})},
 		"another call fails": {calls([3]string{"1", "a", `{"x":2}`}, [3]string{"2", "b", `{}`}), result("1", "ok"), result("2", "Error: b")},
 	} {
-		cfg := matching()
-		cfg.Emit = []string{emitRepairPairs}
-		got := build(t, cfg, example(t, talk(append(append([]string{}, failed...), rest...)...)))
-		if len(got.records) != 0 || got.drops[0].Reason != NoRepair {
-			t.Errorf("%s: %d records, %v", name, len(got.records), got.why())
-		}
+		t.Run(name, func(t *testing.T) {
+			cfg := matching()
+			cfg.Emit = []string{emitRepairPairs}
+			got := build(t, cfg, example(t, talk(append(append([]string{}, failed...), rest...)...)))
+			if len(got.records) != 0 || got.drops[0].Reason != NoRepair {
+				t.Errorf("%s: %d records, %v", name, len(got.records), got.why())
+			}
+		})
 	}
 }
 

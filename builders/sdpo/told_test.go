@@ -138,14 +138,16 @@ func TestToldToTheSchema(t *testing.T) {
 		"nothing to say": {"1 permission_denied", []string{tool}, ""},
 		"nothing known":  {"1 unknown_tool", nil, ""},
 	} {
-		var want []string
-		if c.want != "" {
-			want = []string{"1.-1>-1 failed flag schema: " + c.want}
-		}
-		got := build(t, cfg, tell(t, example(t, talk(user("fix"), says("call frob main")), c.tools...), c.mark))
-		if d := cmp.Diff(want, got.sites()); d != "" {
-			t.Error(name, d)
-		}
+		t.Run(name, func(t *testing.T) {
+			var want []string
+			if c.want != "" {
+				want = []string{"1.-1>-1 failed flag schema: " + c.want}
+			}
+			got := build(t, cfg, tell(t, example(t, talk(user("fix"), says("call frob main")), c.tools...), c.mark))
+			if d := cmp.Diff(want, got.sites()); d != "" {
+				t.Error(name, d)
+			}
+		})
 	}
 }
 
@@ -154,13 +156,15 @@ func TestNoneIsAnAnswer(t *testing.T) {
 	cfg := schema.New[Config]()
 	cfg.Hints.Rules = []Rule{{ErrorKind: "^flaky$", None: true}, {Text: "Mind {{ error_kind }}."}}
 	for kind, want := range map[string][]string{"flaky": nil, "other": {"1.-1>-1 failed flag rules: Mind other."}} {
-		got := build(t, cfg, tell(t, example(t, talk(user("fix"), says("call"))), "1 "+kind))
-		if d := cmp.Diff(want, got.sites()); d != "" {
-			t.Error(kind, d)
-		}
-		if declined := len(got.drops) > 0 && got.drops[0].Reason == HintDeclined; declined != (want == nil) {
-			t.Error(kind, got.why())
-		}
+		t.Run(kind, func(t *testing.T) {
+			got := build(t, cfg, tell(t, example(t, talk(user("fix"), says("call"))), "1 "+kind))
+			if d := cmp.Diff(want, got.sites()); d != "" {
+				t.Error(kind, d)
+			}
+			if declined := len(got.drops) > 0 && got.drops[0].Reason == HintDeclined; declined != (want == nil) {
+				t.Error(kind, got.why())
+			}
+		})
 	}
 	if err := schema.Validate(&Rule{}); err == nil {
 		t.Error("a rule with neither a text nor none was accepted")
@@ -171,9 +175,11 @@ func TestFaultsByName(t *testing.T) {
 	for kind, want := range map[string]string{
 		"Tool Not Found": unknownTool, "JSONDecodeError": argumentsNotJSON, "INVALID_ARGUMENTS": badSchema, "": "", "weird": "",
 	} {
-		if got := (&told{kind: kind}).class(); got != want {
-			t.Errorf("%q: %q", kind, got)
-		}
+		t.Run(kind, func(t *testing.T) {
+			if got := (&told{kind: kind}).class(); got != want {
+				t.Errorf("%q: %q", kind, got)
+			}
+		})
 	}
 	if names := (&told{meta: json.Raw(`{"tools":[3,{"x":1}],"available":["a"]}`)}).tools(); strings.Join(
 		names,

@@ -99,9 +99,11 @@ func TestSelect(t *testing.T) {
 			"drop rollout a below_min_score|record e1 leaf2 train1 []|drop rollout c no_reward|record e3 leaf2 train1 []",
 		},
 	} {
-		if got := strings.Join(build(t, c.cfg, group).lines, "|"); got != c.want {
-			t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got := strings.Join(build(t, c.cfg, group).lines, "|"); got != c.want {
+				t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)
+			}
+		})
 	}
 }
 
@@ -204,9 +206,11 @@ func TestFailedCalls(t *testing.T) {
 		"imitated": {keep, calling(), "record e0 leaf6 train0 []"},
 		"recorded": {config(func(*Config) {}), recorded, masked},
 	} {
-		if got := build(t, c.cfg, &ttc.Group{Examples: []*ttc.Example{c.ex}}).lines; len(got) != 1 || got[0] != c.want {
-			t.Errorf("%s: %v, want %s", name, got, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got := build(t, c.cfg, &ttc.Group{Examples: []*ttc.Example{c.ex}}).lines; len(got) != 1 || got[0] != c.want {
+				t.Errorf("%s: %v, want %s", name, got, c.want)
+			}
+		})
 	}
 	only := calling()
 	only.Graph.Nodes = only.Graph.Nodes[:1]

@@ -58,11 +58,13 @@ func TestUnclosed(t *testing.T) {
 		"a: it's {fine}\nb: [1, 2 # ]\n":  "c.yml:2:4",
 		"a: {b: \"}\", c: [\"]\"\nd: 1\n": "c.yml:1:16",
 	} {
-		_, found := Parse("c.yml", []byte(text), DefaultLimits)
-		if len(found) != 1 || !strings.HasPrefix(found[0].String(), place+":") ||
-			!strings.Contains(found[0].Message, "is not closed") {
-			t.Errorf("%q: %v, want %s", text, found, place)
-		}
+		t.Run(text, func(t *testing.T) {
+			_, found := Parse("c.yml", []byte(text), DefaultLimits)
+			if len(found) != 1 || !strings.HasPrefix(found[0].String(), place+":") ||
+				!strings.Contains(found[0].Message, "is not closed") {
+				t.Errorf("%q: %v, want %s", text, found, place)
+			}
+		})
 	}
 }
 

@@ -24,10 +24,12 @@ func TestVersion(t *testing.T) {
 		"(devel)":                                   "0.0.0.dev0",
 		"":                                          "0.0.0.dev0",
 	} {
-		b := build{info: &buildinfo.BuildInfo{Main: debug.Module{Version: module}}}
-		if got := b.version(); got != want {
-			t.Errorf("%q is %q, not %q", module, got, want)
-		}
+		t.Run(module, func(t *testing.T) {
+			b := build{info: &buildinfo.BuildInfo{Main: debug.Module{Version: module}}}
+			if got := b.version(); got != want {
+				t.Errorf("%q is %q, not %q", module, got, want)
+			}
+		})
 	}
 }
 
@@ -55,11 +57,13 @@ func TestSameBytes(t *testing.T) {
 	for _, name := range []string{
 		"LICENSE", "go.mod", "go.sum", "plugins/python/README.md", "collator/tokenizer/libtokenizers/Cargo.lock",
 	} {
-		data, err := os.ReadFile(filepath.Join("../..", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		write(t, filepath.Join(root, name), data)
+		t.Run(name, func(t *testing.T) {
+			data, err := os.ReadFile(filepath.Join("../..", name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, filepath.Join(root, name), data)
+		})
 	}
 	for _, name := range []string{"__init__.py", "py.typed", "inner/more.py"} {
 		write(t, filepath.Join(root, "plugins/python/natgo", name), []byte(name))

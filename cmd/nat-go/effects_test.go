@@ -75,9 +75,11 @@ func TestDemoEffects(t *testing.T) {
 		`"jsd_lower"`:                            {"dataset", "show", "out/r", "--site", "1", "--json"},
 		"sound":                                  {"dataset", "verify", "out/r"},
 	} {
-		if out := natgo(args...); !strings.Contains(out, want) {
-			t.Errorf("%v has no %q:\n%s", args, want, out)
-		}
+		t.Run(want, func(t *testing.T) {
+			if out := natgo(args...); !strings.Contains(out, want) {
+				t.Errorf("%v has no %q:\n%s", args, want, out)
+			}
+		})
 	}
 }
 

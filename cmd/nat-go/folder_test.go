@@ -64,9 +64,11 @@ func TestOutputsStayWhatTheyAre(t *testing.T) {
 		t.Errorf("the page's link has a target of %d bytes, %v", len(text), err)
 	}
 	for path, mode := range map[string]fs.FileMode{filepath.Join(b.dir, "link.html"): fs.ModeSymlink, "/dev/null": fs.ModeCharDevice, pipe: fs.ModeNamedPipe, filepath.Join(b.dir, "link.prom"): fs.ModeSymlink} {
-		if info, err := os.Lstat(path); err != nil || info.Mode()&mode == 0 {
-			t.Errorf("%s is %v, %v", path, info.Mode(), err)
-		}
+		t.Run(path, func(t *testing.T) {
+			if info, err := os.Lstat(path); err != nil || info.Mode()&mode == 0 {
+				t.Errorf("%s is %v, %v", path, info.Mode(), err)
+			}
+		})
 	}
 	text := make([]byte, 6)
 	if _, err := reader.Read(text); err != nil || string(text) != "# HELP" {
@@ -90,13 +92,15 @@ finetuning: {trainer: t, trainer_adapter: a}
 `)
 	b.must(t, b.command(nil, "finetune", "run", "--config-file", "custom.yml", "--run-id", "r", "--output-dir", "out[a-z]", "--dry-run"))
 	for _, name := range []string{"training_file.jsonl", "validation_file.jsonl"} {
-		want, err := os.ReadFile(filepath.Join(b.dir, "out[a-z]", "r", "dataset", "customizer", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := os.ReadFile(filepath.Join(b.dir, "copies[1]*", "r", name)); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s: %d bytes, %v", name, len(got), err)
-		}
+		t.Run(name, func(t *testing.T) {
+			want, err := os.ReadFile(filepath.Join(b.dir, "out[a-z]", "r", "dataset", "customizer", name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := os.ReadFile(filepath.Join(b.dir, "copies[1]*", "r", name)); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%s: %d bytes, %v", name, len(got), err)
+			}
+		})
 	}
 }
 
@@ -169,17 +173,19 @@ func TestVerifyStartsFromTheManifest(t *testing.T) {
 		"dataset/trl/rows.jsonl": "dataset/trl/rows.jsonl", "records/records.log": "records/records.log",
 		"records/decisions.bin": "records/decisions.bin", "manifest.json": "not verifiable", "dataset/trl/train.jsonl": "trl/train.jsonl",
 	} {
-		path := filepath.Join(b.dir, "out", "r", filepath.FromSlash(name))
-		away := filepath.Join(b.dir, "away")
-		if err := os.Rename(path, away); err != nil {
-			t.Fatal(err)
-		}
-		if r := finish(t, b.command(nil, "dataset", "verify", "out/r")); r.code != 1 || !strings.Contains(r.stdout, want) {
-			t.Errorf("without %s: exit %d: %s%s", name, r.code, r.stdout, r.stderr)
-		}
-		if err := os.Rename(away, path); err != nil {
-			t.Fatal(err)
-		}
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(b.dir, "out", "r", filepath.FromSlash(name))
+			away := filepath.Join(b.dir, "away")
+			if err := os.Rename(path, away); err != nil {
+				t.Fatal(err)
+			}
+			if r := finish(t, b.command(nil, "dataset", "verify", "out/r")); r.code != 1 || !strings.Contains(r.stdout, want) {
+				t.Errorf("without %s: exit %d: %s%s", name, r.code, r.stdout, r.stderr)
+			}
+			if err := os.Rename(away, path); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 	b.must(t, b.command(nil, "dataset", "verify", "out/r"))
 	if err := os.RemoveAll(filepath.Join(b.dir, "out", "r", "dataset")); err != nil {

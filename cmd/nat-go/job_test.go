@@ -181,33 +181,35 @@ func TestJobFromBeginningToEnd(t *testing.T) {
 // under the names the service looks for.
 func TestJobOfTheRightKind(t *testing.T) {
 	for training, key := range map[string]string{"sft": `"messages"`, "dpo": `"rejected_response"`} {
-		s := &customizertest.Service{}
-		p := newProject(t, s, fmt.Sprintf("hyperparameters: {training_type: %s}", training))
-		config := filepath.Join(p.dir, "finetune.yml")
-		b, err := os.ReadFile(config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text := strings.Replace(string(b), "{b: {_type: dpo_traj_builder}}", "{b: {_type: dpo_traj_builder}, d: {_type: sft_traj_builder}}", 1)
-		text = strings.Replace(text, "trajectory_builder: b", "trajectory_builder: [b, d]", 1)
-		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		r := p.natgo(t, 0, p.runArgs()...)
-		for _, name := range []string{"training_file.jsonl", "validation_file.jsonl", "sft_training_file.jsonl", "sft_validation_file.jsonl"} {
-			if _, err := os.Stat(filepath.Join(p.dir, "out", "r1", "dataset", "customizer", name)); err != nil {
-				t.Errorf("%s: %v\n%s", training, err, r.stderr)
+		t.Run(training, func(t *testing.T) {
+			s := &customizertest.Service{}
+			p := newProject(t, s, fmt.Sprintf("hyperparameters: {training_type: %s}", training))
+			config := filepath.Join(p.dir, "finetune.yml")
+			b, err := os.ReadFile(config)
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		var repo string
-		for _, job := range s.Jobs {
-			repo = fmt.Sprint(job["dataset"])
-		}
-		if file := s.File(repo, "training/training_file.jsonl"); !bytes.Contains(file, []byte(key)) || s.File(repo, "validation/validation_file.jsonl") == nil {
-			t.Errorf("%s: the service got %.200q", training, file)
-		}
-		p.natgo(t, 0, "dataset", "verify", "out/r1")
-		p.oneJob(t)
+			text := strings.Replace(string(b), "{b: {_type: dpo_traj_builder}}", "{b: {_type: dpo_traj_builder}, d: {_type: sft_traj_builder}}", 1)
+			text = strings.Replace(text, "trajectory_builder: b", "trajectory_builder: [b, d]", 1)
+			if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r := p.natgo(t, 0, p.runArgs()...)
+			for _, name := range []string{"training_file.jsonl", "validation_file.jsonl", "sft_training_file.jsonl", "sft_validation_file.jsonl"} {
+				if _, err := os.Stat(filepath.Join(p.dir, "out", "r1", "dataset", "customizer", name)); err != nil {
+					t.Errorf("%s: %v\n%s", training, err, r.stderr)
+				}
+			}
+			var repo string
+			for _, job := range s.Jobs {
+				repo = fmt.Sprint(job["dataset"])
+			}
+			if file := s.File(repo, "training/training_file.jsonl"); !bytes.Contains(file, []byte(key)) || s.File(repo, "validation/validation_file.jsonl") == nil {
+				t.Errorf("%s: the service got %.200q", training, file)
+			}
+			p.natgo(t, 0, "dataset", "verify", "out/r1")
+			p.oneJob(t)
+		})
 	}
 }
 
@@ -232,11 +234,13 @@ func TestJobLeftAndPickedUp(t *testing.T) {
 
 func TestJobThatEndsBadly(t *testing.T) {
 	for state, want := range map[string]string{"failed": "failed", "cancelled": "cancelled"} {
-		p := newProject(t, &customizertest.Service{States: []string{"running", state}}, "")
-		if r := p.natgo(t, 1, p.runArgs()...); !strings.Contains(r.stderr, want) {
-			t.Errorf("%s: %s", state, r.stderr)
-		}
-		p.noSecrets(t)
+		t.Run(state, func(t *testing.T) {
+			p := newProject(t, &customizertest.Service{States: []string{"running", state}}, "")
+			if r := p.natgo(t, 1, p.runArgs()...); !strings.Contains(r.stderr, want) {
+				t.Errorf("%s: %s", state, r.stderr)
+			}
+			p.noSecrets(t)
+		})
 	}
 }
 

@@ -290,16 +290,18 @@ func TestMergeRefuses(t *testing.T) {
 		"a":          "are the same run",
 		"nowhere":    "no run",
 	} {
-		arg := "out/" + id
-		cmd := exec.Command(s.self, "dataset", "merge", "out/a", arg, "--run-id", "m", "--to", "out")
-		cmd.Dir = s.dir
-		out, err := cmd.CombinedOutput()
-		if err == nil || !strings.Contains(strings.Join(strings.Fields(string(out)), " "), want) {
-			t.Errorf("%s: %v\n%s", id, err, out)
-		}
-		if runfolder.Has(string(s.folder("m"))) {
-			t.Fatalf("%s: a folder is left", id)
-		}
+		t.Run(id, func(t *testing.T) {
+			arg := "out/" + id
+			cmd := exec.Command(s.self, "dataset", "merge", "out/a", arg, "--run-id", "m", "--to", "out")
+			cmd.Dir = s.dir
+			out, err := cmd.CombinedOutput()
+			if err == nil || !strings.Contains(strings.Join(strings.Fields(string(out)), " "), want) {
+				t.Errorf("%s: %v\n%s", id, err, out)
+			}
+			if runfolder.Has(string(s.folder("m"))) {
+				t.Fatalf("%s: a folder is left", id)
+			}
+		})
 	}
 }
 
@@ -315,26 +317,28 @@ func TestMergeKilled(t *testing.T) {
 	for _, after := range []string{
 		"records", "records/records.log", "records/commit.json", "records/decisions.bin", "dataset/trl",
 	} {
-		cmd := exec.Command(s.self, args...)
-		cmd.Dir = s.dir
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
-			if runfolder.Has(filepath.Join(string(s.folder("m")), after)) {
-				break
-			}
-		}
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		if runfolder.Has(s.folder("m").Manifest()) {
-			if err := os.RemoveAll(string(s.folder("m"))); err != nil {
+		t.Run(after, func(t *testing.T) {
+			cmd := exec.Command(s.self, args...)
+			cmd.Dir = s.dir
+			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			continue // it was faster
-		}
-		killed++
-		s.does(1, "dataset", "verify", "out/m")
+			for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+				if runfolder.Has(filepath.Join(string(s.folder("m")), after)) {
+					break
+				}
+			}
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+			if runfolder.Has(s.folder("m").Manifest()) {
+				if err := os.RemoveAll(string(s.folder("m"))); err != nil {
+					t.Fatal(err)
+				}
+				return // it was faster
+			}
+			killed++
+			s.does(1, "dataset", "verify", "out/m")
+		})
 	}
 	if killed == 0 {
 		t.Error("no merge was killed")

@@ -178,13 +178,15 @@ func TestMistakes(t *testing.T) {
 		"train.sh": "#!/bin/sh\n",
 	}
 	for name, text := range files {
-		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(dir, filepath.FromSlash(name))
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 	p := &project{dir: dir, exe: program(t)}
 	validate := func(t *testing.T, text string, code int) string {

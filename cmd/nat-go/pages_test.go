@@ -22,9 +22,11 @@ func TestGeneratedPages(t *testing.T) {
 		"../../configs/README.md":    string(settings),
 		"../../ttc/ledger/README.md": explain.Page(codes),
 	} {
-		if got, err := os.ReadFile(path); err != nil || string(got) != want {
-			t.Errorf("%s is not what `make gen` writes (%v)", path, err)
-		}
+		t.Run(path, func(t *testing.T) {
+			if got, err := os.ReadFile(path); err != nil || string(got) != want {
+				t.Errorf("%s is not what `make gen` writes (%v)", path, err)
+			}
+		})
 	}
 	rows := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([^|]|\\\\\\|)* \\| ([^|]|\\\\\\|)* \\|( *)\\|").FindAllSubmatch(settings, -1)
 	for _, row := range rows {

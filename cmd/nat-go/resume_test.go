@@ -374,9 +374,11 @@ func TestResumeRefusesAnotherVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	for old, changed := range map[string]string{`"record_log_version": 2`: `"record_log_version": 99`, `"nat_go": "`: `"nat_go": "v0.0.1-`} {
-		b.unfinish(t, "whole")
-		b.write(t, path, strings.Replace(string(text), old, changed, 1))
-		b.refused(t, b.resume("whole"), 3, "the run was begun by nat-go", "never made by two versions")
+		t.Run(old, func(t *testing.T) {
+			b.unfinish(t, "whole")
+			b.write(t, path, strings.Replace(string(text), old, changed, 1))
+			b.refused(t, b.resume("whole"), 3, "the run was begun by nat-go", "never made by two versions")
+		})
 	}
 	b.write(t, path, string(text))
 	b.must(t, b.resume("whole"))
@@ -507,18 +509,20 @@ func TestFullDisk(t *testing.T) {
 	if exists(b.dir, "disk", "r") {
 		t.Error("a run folder was made")
 	}
-	for _, size := range []string{"26m", "32m", "40m"} { // it fills up in the log or the rows
-		disk("remount,size=" + size)
-		run := b.run(nil, "disk")
-		if exists(b.dir, "disk", "r") {
-			run = b.resume("disk")
-		}
-		b.refused(t, run, 3, "no space left on device", "make room on the disk", "finetune resume")
-		for name := range b.content(t, "disk") {
-			if strings.HasPrefix(filepath.Base(name), ".nat-go-") {
-				t.Errorf("a full disk leaves %s", name)
+	for _, size := range []string{"26m", "32m", "40m"} {
+		t.Run(size, func(t *testing.T) { // it fills up in the log or the rows
+			disk("remount,size=" + size)
+			run := b.run(nil, "disk")
+			if exists(b.dir, "disk", "r") {
+				run = b.resume("disk")
 			}
-		}
+			b.refused(t, run, 3, "no space left on device", "make room on the disk", "finetune resume")
+			for name := range b.content(t, "disk") {
+				if strings.HasPrefix(filepath.Base(name), ".nat-go-") {
+					t.Errorf("a full disk leaves %s", name)
+				}
+			}
+		})
 	}
 	disk("remount,size=200m")
 	b.must(t, b.resume("disk"))
@@ -540,13 +544,15 @@ func TestFinalMetricsOfAResumedRun(t *testing.T) {
 		Summary map[string]any `json:"collection_summary"`
 	}
 	for i, id := range []string{"r1", "r2"} {
-		text, err := os.ReadFile(filepath.Join(p.dir, "out", id, "final_metrics.json"))
-		if err == nil {
-			err = json.Unmarshal(text, &got[i])
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		t.Run(id, func(t *testing.T) {
+			text, err := os.ReadFile(filepath.Join(p.dir, "out", id, "final_metrics.json"))
+			if err == nil {
+				err = json.Unmarshal(text, &got[i])
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 	if d := cmp.Diff(got[0], got[1]); d != "" || got[0].Runs == 0 {
 		t.Errorf("resumed, it is another (-in one go +resumed):\n%s", d)

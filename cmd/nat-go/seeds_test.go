@@ -65,17 +65,19 @@ func TestDescribedInputs(t *testing.T) {
 	p.natgo(t, 0, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "later", "--dry-run")
 	p.natgo(t, 0, "finetune", "resume", "out/later")
 	for _, run := range []string{"r", "later"} {
-		var final struct {
-			Groups  int `json:"total_trajectory_groups"`
-			Summary struct {
-				Trajectories int `json:"total_trajectories"`
-				Pairs        int `json:"total_dpo_pairs"`
-			} `json:"collection_summary"`
-		}
-		read(t, filepath.Join(p.dir, "out", run, "final_metrics.json"), &final)
-		if final.Groups != 6 || final.Summary.Trajectories != 16 || final.Summary.Pairs != 6 {
-			t.Errorf("%s: %+v", run, final)
-		}
+		t.Run(run, func(t *testing.T) {
+			var final struct {
+				Groups  int `json:"total_trajectory_groups"`
+				Summary struct {
+					Trajectories int `json:"total_trajectories"`
+					Pairs        int `json:"total_dpo_pairs"`
+				} `json:"collection_summary"`
+			}
+			read(t, filepath.Join(p.dir, "out", run, "final_metrics.json"), &final)
+			if final.Groups != 6 || final.Summary.Trajectories != 16 || final.Summary.Pairs != 6 {
+				t.Errorf("%s: %+v", run, final)
+			}
+		})
 	}
 	var line struct{ Config map[string]any }
 	read(t, filepath.Join(p.dir, "out", "r", "dpo_trajectory_builder_r_run0.jsonl"), &line)

@@ -246,12 +246,14 @@ func TestEveryChangeIsFound(t *testing.T) {
 		"advantage": func(l *Line) { r := *l.RowInfo[0].RL; r.Advantage++; l.RowInfo[0].RL = &r },
 		"info":      func(l *Line) { l.RowInfo = l.RowInfo[1:] },
 	} {
-		changed := l
-		changed.RowInfo = append([]Meta(nil), l.RowInfo...)
-		change(&changed)
-		if _, err := Read(dir, &changed); err == nil {
-			t.Errorf("%s: not found", name)
-		}
+		t.Run(name, func(t *testing.T) {
+			changed := l
+			changed.RowInfo = append([]Meta(nil), l.RowInfo...)
+			change(&changed)
+			if _, err := Read(dir, &changed); err == nil {
+				t.Errorf("%s: not found", name)
+			}
+		})
 	}
 	if _, err := Read(dir, &l); err != nil {
 		t.Error(err)

@@ -59,11 +59,13 @@ func TestTaughtIsChecked(t *testing.T) {
 		"row 0 has 3 tokens, its teacher &{Top": func(rows []*Row, _ []int64, _ []float32) { rows[0].Meta.RL.Teacher.TopK = 3 },
 		"row 2 has 4 tokens":                    func(rows []*Row, _ []int64, _ []float32) { rows[2].Sides[0].IDs = make([]int32, 4) },
 	} {
-		rows, ids, lps := taughtRows()
-		change(rows, ids, lps)
-		if err := check(rows, ids, lps); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			rows, ids, lps := taughtRows()
+			change(rows, ids, lps)
+			if err := check(rows, ids, lps); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		})
 	}
 	rows, ids, lps := taughtRows()
 	for want, pair := range map[string][2]tensors.Tensor{
@@ -74,9 +76,11 @@ func TestTaughtIsChecked(t *testing.T) {
 		"tensor teacher_topk_logprobs:":    {tensors.Of(TeacherIDs, ids, 3, 3, 2), tensors.Of(TeacherLogProbs, ids, 3, 3, 2)},
 		"tensor teacher_topk_logprobs: no": {tensors.Of(TeacherIDs, ids, 3, 3, 2), {}},
 	} {
-		if err := checkTaught(pair[0], pair[1], rows, line); err == nil ||
-			!strings.Contains(err.Error(), strings.TrimSuffix(want, " no")) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			if err := checkTaught(pair[0], pair[1], rows, line); err == nil ||
+				!strings.Contains(err.Error(), strings.TrimSuffix(want, " no")) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		})
 	}
 }

@@ -247,11 +247,13 @@ func TestRefusals(t *testing.T) {
 		"short mask":        {func(b *Batch) { b.GRPO.ResponseMask = b.GRPO.ResponseMask[:14] }, "response_mask"},
 		"different columns": {func(b *Batch) { b.SDPO.Teacher.Cols--; b.SDPO.Teacher.Stride = vocab }, "V="},
 	} {
-		b := example()
-		c.spoil(&b)
-		if _, err := Composite(b, options(), Step{}, nil); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			b := example()
+			c.spoil(&b)
+			if _, err := Composite(b, options(), Step{}, nil); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
 	}
 }
 

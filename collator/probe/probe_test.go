@@ -100,14 +100,16 @@ func TestEachDefectIsSeen(t *testing.T) {
 			},
 		},
 	} {
-		if !strings.Contains(chatml, c.old) {
-			t.Fatalf("%s: %q is not in the template", name, c.old)
-		}
-		if rep := run(t, strings.Replace(chatml, c.old, c.new, 1)); !c.seen(rep) {
-			var b strings.Builder
-			_ = rep.WriteText(&b)
-			t.Errorf("%s is not seen:\n%s", name, b.String())
-		}
+		t.Run(name, func(t *testing.T) {
+			if !strings.Contains(chatml, c.old) {
+				t.Fatalf("%s: %q is not in the template", name, c.old)
+			}
+			if rep := run(t, strings.Replace(chatml, c.old, c.new, 1)); !c.seen(rep) {
+				var b strings.Builder
+				_ = rep.WriteText(&b)
+				t.Errorf("%s is not seen:\n%s", name, b.String())
+			}
+		})
 	}
 }
 

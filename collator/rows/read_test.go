@@ -27,14 +27,16 @@ func TestReadTakesWhatWasWritten(t *testing.T) {
 		"openai":              {openAI, Options{}, preference(chatPrompt, messages(call), text("r")), "input.messages: messages, preferred_output: messages, non_preferred_output: messages"},
 		"trl demonstration":   {trl, Options{}, demo, "prompt: messages, completion: messages"},
 	} {
-		line, _, err := NewEncoder(c.format, c.opts).Append(nil, Train, c.record)
-		if err != nil {
-			t.Fatal(name, err)
-		}
-		row, err := c.format.Read(line)
-		if err != nil || row.Shape != c.shape || row.Kind != c.record.Record.Kind() {
-			t.Errorf("%s: %+v, %v, from %s", name, row, err, line)
-		}
+		t.Run(name, func(t *testing.T) {
+			line, _, err := NewEncoder(c.format, c.opts).Append(nil, Train, c.record)
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			row, err := c.format.Read(line)
+			if err != nil || row.Shape != c.shape || row.Kind != c.record.Record.Kind() {
+				t.Errorf("%s: %+v, %v, from %s", name, row, err, line)
+			}
+		})
 	}
 }
 
@@ -82,9 +84,11 @@ func TestReadRefuses(t *testing.T) {
 		{openAI, `{"input": 1, "preferred_output": "c", "non_preferred_output": "r"}`, `where an object is due`},
 		{openAI, `{"input": {"messages": [{"role": "assistant", "content": null, "tool_calls": [{"function": {"name": "f", "arguments": {}}}]}]}, "preferred_output": "c", "non_preferred_output": "r"}`, `no string`},
 	} {
-		if row, err := c.format.Read([]byte(c.line)); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %+v, %v; want %q", c.line, row, err, c.want)
-		}
+		t.Run(c.line, func(t *testing.T) {
+			if row, err := c.format.Read([]byte(c.line)); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %+v, %v; want %q", c.line, row, err, c.want)
+			}
+		})
 	}
 }
 

@@ -133,17 +133,19 @@ func TestMessagesRows(t *testing.T) {
 		{"the last message", trailing, builders.TrainLast, true, "its last message, which is none of the assistant", 0},
 		{"no turn", talk[:1], builders.TrainAll, false, "no turn of the assistant", 0},
 	} {
-		r := &builders.Resolved{
-			Record: &builders.Demonstration{Train: c.train}, Origin: &builders.Origin{}, Messages: messages(c.ms...),
-		}
-		enc := NewEncoder(chatRows, Options{LastTurn: c.last})
-		got, _, err := enc.Append(nil, Train, r)
-		switch {
-		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
-			t.Errorf("%s: %s, %v", c.name, got, err)
-		case c.want == "" && (err != nil || string(got) != whole || enc.Trimmed() != c.trimmed):
-			t.Errorf("%s: %s, %v, %d trimmed", c.name, got, err, enc.Trimmed())
-		}
+		t.Run(c.name, func(t *testing.T) {
+			r := &builders.Resolved{
+				Record: &builders.Demonstration{Train: c.train}, Origin: &builders.Origin{}, Messages: messages(c.ms...),
+			}
+			enc := NewEncoder(chatRows, Options{LastTurn: c.last})
+			got, _, err := enc.Append(nil, Train, r)
+			switch {
+			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+				t.Errorf("%s: %s, %v", c.name, got, err)
+			case c.want == "" && (err != nil || string(got) != whole || enc.Trimmed() != c.trimmed):
+				t.Errorf("%s: %s, %v, %d trimmed", c.name, got, err, enc.Trimmed())
+			}
+		})
 	}
 }
 

@@ -15,9 +15,11 @@ func TestLoneSurrogate(t *testing.T) {
 		`"a"`: false, `"\ud83d"`: true, `"\uD83D"`: true, `"\ude00"`: true, `"\ud83d\ude00"`: false, `"\ud83d\ude00\ud83d"`: true,
 		`"\ude00\ud83d"`: true, `"\\ud83d"`: false, `"\\\ud83d"`: true, `"\u00e9\ud7ff\ue000"`: false, `"\ud83d`: true, `"\ud83dx\ude00"`: true,
 	} {
-		if got := loneSurrogate([]byte(row)); got != want {
-			t.Errorf("%s: %v", row, got)
-		}
+		t.Run(row, func(t *testing.T) {
+			if got := loneSurrogate([]byte(row)); got != want {
+				t.Errorf("%s: %v", row, got)
+			}
+		})
 	}
 }
 

@@ -174,12 +174,14 @@ func TestHostileBodies(t *testing.T) {
 		`{"choices":[{"prompt_logprobs":[null,{"1":{"logprob":Infinity},"2":{"logprob":-1},"3":{"logprob":-2},"4":{"logprob":-3}}]}]}`: "above 0",
 		strings.Repeat("[", 100): "",
 	} {
-		s := newServer(t)
-		s.before = func(_ int64, w http.ResponseWriter, _ *http.Request) bool { io.WriteString(w, body); return true }
-		res, err := s.client(t, nil).ScoreAll(t.Context(), []Sequence{{IDs: []int32{1, 2}}})
-		if err != nil || res[0].Reason != TeacherBadAnswer || !strings.Contains(res[0].Err.Error(), want) {
-			t.Errorf("%.60s: %v %+v", body, err, res)
-		}
+		t.Run(body, func(t *testing.T) {
+			s := newServer(t)
+			s.before = func(_ int64, w http.ResponseWriter, _ *http.Request) bool { io.WriteString(w, body); return true }
+			res, err := s.client(t, nil).ScoreAll(t.Context(), []Sequence{{IDs: []int32{1, 2}}})
+			if err != nil || res[0].Reason != TeacherBadAnswer || !strings.Contains(res[0].Err.Error(), want) {
+				t.Errorf("%.60s: %v %+v", body, err, res)
+			}
+		})
 	}
 }
 
@@ -195,26 +197,28 @@ func TestRetries(t *testing.T) {
 		"too long for it":       {400, 99, TeacherUnavailable, 1},
 		"connection is dropped": {0, 2, "", 3},
 	} {
-		s := newServer(t)
-		s.before = func(call int64, w http.ResponseWriter, r *http.Request) bool {
-			if call > int64(c.times) {
-				return false
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t)
+			s.before = func(call int64, w http.ResponseWriter, r *http.Request) bool {
+				if call > int64(c.times) {
+					return false
+				}
+				if c.status == 0 {
+					panic(http.ErrAbortHandler)
+				}
+				w.Header().Set("Location", "http://example.com/")
+				w.WriteHeader(c.status)
+				io.WriteString(w, r.Header.Get("Authorization")) // a server that repeats the key
+				return true
 			}
-			if c.status == 0 {
-				panic(http.ErrAbortHandler)
+			res, err := s.client(t, nil).ScoreAll(t.Context(), []Sequence{sequence})
+			if err != nil || res[0].Reason != c.reason || s.calls.Load() != c.calls {
+				t.Errorf("%s: %v, %+v, %d calls", name, err, res[0], s.calls.Load())
 			}
-			w.Header().Set("Location", "http://example.com/")
-			w.WriteHeader(c.status)
-			io.WriteString(w, r.Header.Get("Authorization")) // a server that repeats the key
-			return true
-		}
-		res, err := s.client(t, nil).ScoreAll(t.Context(), []Sequence{sequence})
-		if err != nil || res[0].Reason != c.reason || s.calls.Load() != c.calls {
-			t.Errorf("%s: %v, %+v, %d calls", name, err, res[0], s.calls.Load())
-		}
-		if e := res[0].Err; e != nil && strings.Contains(e.Error(), "sekret") {
-			t.Errorf("%s: the key is in %v", name, e)
-		}
+			if e := res[0].Err; e != nil && strings.Contains(e.Error(), "sekret") {
+				t.Errorf("%s: the key is in %v", name, e)
+			}
+		})
 	}
 }
 
@@ -297,13 +301,15 @@ func TestWideAnswers(t *testing.T) {
 		"entries":   {"trl", `{"logprobs":[[[` + wide[:1<<18-1] + `]]],"logprob_token_ids":[[[]]]}`, "more than 65536 log-probs of one position"},
 		"vllm":      {"vllm", `{"choices":[{"prompt_logprobs":[` + wide + `]}]}`, ""},
 	} {
-		s := newServer(t)
-		s.before = func(_ int64, w http.ResponseWriter, _ *http.Request) bool { io.WriteString(w, c.body); return true }
-		res, err := s.client(t, func(o *Options) { o.Protocol = c.protocol }).
-			ScoreAll(t.Context(), []Sequence{sequence})
-		if err != nil || res[0].Reason != TeacherBadAnswer || !strings.Contains(res[0].Err.Error(), c.want) {
-			t.Errorf("%s: %v %+v", name, err, res[0])
-		}
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t)
+			s.before = func(_ int64, w http.ResponseWriter, _ *http.Request) bool { io.WriteString(w, c.body); return true }
+			res, err := s.client(t, func(o *Options) { o.Protocol = c.protocol }).
+				ScoreAll(t.Context(), []Sequence{sequence})
+			if err != nil || res[0].Reason != TeacherBadAnswer || !strings.Contains(res[0].Err.Error(), c.want) {
+				t.Errorf("%s: %v %+v", name, err, res[0])
+			}
+		})
 	}
 }
 
@@ -348,11 +354,13 @@ func TestVocabulary(t *testing.T) {
 		"not found":   {func(o *Options) { o.Endpoint += "/elsewhere" }, letters, "does not tokenise"},
 		"believed":    {func(o *Options) { o.Protocol, o.Vocabulary.Assume = "trl", true }, letters, ""},
 	} {
-		s.tokens = c.serve
-		err := s.client(t, c.change).Check(t.Context())
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			s.tokens = c.serve
+			err := s.client(t, c.change).Check(t.Context())
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
 	}
 }
 
@@ -434,8 +442,10 @@ func TestOptions(t *testing.T) {
 		"told the model":  {Endpoint: "http://h"},
 		"want 1 or above": {Endpoint: "http://h", Model: "m", TopK: -1},
 	} {
-		if _, err := New(o); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "pw") {
-			t.Errorf("%s: %v", want, err)
-		}
+		t.Run(want, func(t *testing.T) {
+			if _, err := New(o); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "pw") {
+				t.Errorf("%s: %v", want, err)
+			}
+		})
 	}
 }

@@ -163,9 +163,11 @@ func TestMixtureOfWhat(t *testing.T) {
 		{[]Member{{math.MaxFloat64, named("a", 4)}, {math.MaxFloat64, named("b", 4)}}, "add up to +Inf"},
 		{[]Member{{1, named("a", 4)}, {1, named("b", 5)}}, "as many log-probs each"},
 	} {
-		if _, err := NewMixture(c.members); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v: want %q", err, c.want)
-		}
+		t.Run(c.want, func(t *testing.T) {
+			if _, err := NewMixture(c.members); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v: want %q", err, c.want)
+			}
+		})
 	}
 }
 

@@ -237,9 +237,11 @@ func TestPairsAreChecked(t *testing.T) {
 			return replace(a, tensors.Of("pair_weight", []float32{1}, 1))
 		},
 	} {
-		if _, err := ReadPairs(spoil(sdpoBatch())); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", want, err)
-		}
+		t.Run(want, func(t *testing.T) {
+			if _, err := ReadPairs(spoil(sdpoBatch())); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v", want, err)
+			}
+		})
 	}
 }
 
@@ -489,9 +491,11 @@ func TestFromDump(t *testing.T) {
 		"3 columns":      {tensors.Of("student_logits", make([]float32, 12), 4, 3), tensors.Of("teacher_logits", teacher, 4, vocab)},
 		"not F32":        {tensors.Of("student_logits", make([]float64, 4*vocab), 4, vocab), tensors.Of("teacher_logits", teacher, 4, vocab)},
 	} {
-		if _, err := k.fromDump(open(all...), p); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", want, err)
-		}
+		t.Run(want, func(t *testing.T) {
+			if _, err := k.fromDump(open(all...), p); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v", want, err)
+			}
+		})
 	}
 }
 

@@ -195,10 +195,12 @@ func TestTaughtBatchesAreChecked(t *testing.T) {
 			tensors.Of("input_ids", []int64{-5, 1}, 1, 2), tensors.Of("attention_mask", []int64{1, 1}, 1, 2),
 		},
 	} {
-		line := &batch.Line{Rows: 1, RowInfo: []batch.Meta{{}}}
-		if _, err := newRollouts(mixture).batch(t.Context(), line, all); err == nil ||
-			!strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			line := &batch.Line{Rows: 1, RowInfo: []batch.Meta{{}}}
+			if _, err := newRollouts(mixture).batch(t.Context(), line, all); err == nil ||
+				!strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		})
 	}
 }

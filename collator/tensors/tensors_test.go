@@ -110,9 +110,11 @@ func TestWriteRefuses(t *testing.T) {
 		"overflow": {{Name: "a", DType: Int64, Shape: []int{1 << 32, 1 << 32}, Data: nil}},
 		"name":     {Of("\xff", []uint8{1}, 1)},
 	} {
-		if err := Write(&bytes.Buffer{}, tensors, nil); err == nil {
-			t.Errorf("%s: written", name)
-		}
+		t.Run(name, func(t *testing.T) {
+			if err := Write(&bytes.Buffer{}, tensors, nil); err == nil {
+				t.Errorf("%s: written", name)
+			}
+		})
 	}
 }
 
@@ -148,9 +150,11 @@ func TestOpenRefuses(t *testing.T) {
 		"three offsets":   file(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1,2]}}`, 1),
 	}
 	for name, data := range cases {
-		if _, err := Open(bytes.NewReader(data), int64(len(data))); err == nil {
-			t.Errorf("%s: opened", name)
-		}
+		t.Run(name, func(t *testing.T) {
+			if _, err := Open(bytes.NewReader(data), int64(len(data))); err == nil {
+				t.Errorf("%s: opened", name)
+			}
+		})
 	}
 }
 

@@ -155,27 +155,29 @@ func conform(t *testing.T, tok *Tokenizer, line oracleLine) {
 func TestRowsConform(t *testing.T) {
 	dir := oracletest.Path(t, "chat", "tokens")
 	for _, name := range []string{"Meta-Llama-3-8B-Instruct", "qwen2_5", "cohere-tokenizer", "bert-base-uncased"} {
-		tok := load(t, name)
-		if ok, why := tok.Segmentable(); !ok {
-			t.Fatalf("%s: %s", name, why)
-		}
-		for _, line := range oracle(t, filepath.Join(dir, name+".jsonl")) {
-			var row Encoding
-			if err := tok.EncodeRow(&row, line.Text, []chat.Span{{Start: 0, End: len(line.Text)}}); err != nil {
-				t.Fatal(err)
+		t.Run(name, func(t *testing.T) {
+			tok := load(t, name)
+			if ok, why := tok.Segmentable(); !ok {
+				t.Fatalf("%s: %s", name, why)
 			}
-			checkSide(t, line, name+" template", row, line.Plain)
-			row.Reset()
-			if err := tok.EncodeRow(&row, line.Text, nil); err != nil {
-				t.Fatal(err)
+			for _, line := range oracle(t, filepath.Join(dir, name+".jsonl")) {
+				var row Encoding
+				if err := tok.EncodeRow(&row, line.Text, []chat.Span{{Start: 0, End: len(line.Text)}}); err != nil {
+					t.Fatal(err)
+				}
+				checkSide(t, line, name+" template", row, line.Plain)
+				row.Reset()
+				if err := tok.EncodeRow(&row, line.Text, nil); err != nil {
+					t.Fatal(err)
+				}
+				want := line.SpecialAsText
+				if want == nil {
+					want = line.Plain.IDs
+				}
+				if !slices.Equal(row.IDs, want) {
+					t.Errorf("%s %d: %.80q as content\n got %v\nwant %v", name, line.I, line.Text, row.IDs, want)
+				}
 			}
-			want := line.SpecialAsText
-			if want == nil {
-				want = line.Plain.IDs
-			}
-			if !slices.Equal(row.IDs, want) {
-				t.Errorf("%s %d: %.80q as content\n got %v\nwant %v", name, line.I, line.Text, row.IDs, want)
-			}
-		}
+		})
 	}
 }

@@ -38,9 +38,11 @@ func TestReadConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>", "cls_token": ""} {
-		if got, ok := c.Token(name); got != want || ok != (want != "") {
-			t.Errorf("%s is %q", name, got)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got, ok := c.Token(name); got != want || ok != (want != "") {
+				t.Errorf("%s is %q", name, got)
+			}
+		})
 	}
 	if strings.Join(c.AdditionalSpecial, " ") != "<x> <y>" || c.ModelMaxLength != 0 {
 		t.Errorf("got %+v", c)
@@ -74,10 +76,12 @@ func TestReadConfig(t *testing.T) {
 		"a wrong type":   {"tokenizer_config.json": `{"added_tokens_decoder": {"1": {"content": 3}}}`},
 		"a long in JSON": {"tokenizer_config.json": `{"chat_template": "` + strings.Repeat("x", MaxTemplateBytes+1) + `"}`},
 	} {
-		var refused *Error
-		if _, err := ReadConfig(folder(t, files)); !errors.As(err, &refused) || refused.Code != CodeBadTokenizer {
-			t.Errorf("%s: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			var refused *Error
+			if _, err := ReadConfig(folder(t, files)); !errors.As(err, &refused) || refused.Code != CodeBadTokenizer {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
 	}
 }
 

@@ -19,24 +19,26 @@ func TestTokens(t *testing.T) {
 		"Meta-Llama-3-8B-Instruct": 128256, "qwen2_5": 151665, "cohere-tokenizer": 75500,
 		"bert-base-uncased": 30522, "all-minilm-l6-v2": 30522, "sentence-transformers-labse": 16,
 	} {
-		tok := load(t, name)
-		if tok.VocabSize() != vocab {
-			t.Errorf("%s: vocabulary of %d, want %d", name, tok.VocabSize(), vocab)
-		}
-		var largest int32
-		for _, s := range tok.Specials() {
-			enc, err := tok.encode(s.Text, false, variant{})
-			if err != nil || !slices.Equal(enc.IDs, []int32{s.ID}) || !tok.IsSpecial(s.ID) {
-				t.Errorf("%s: %q is %v, we say %d (%v)", name, s.Text, enc.IDs, s.ID, err)
+		t.Run(name, func(t *testing.T) {
+			tok := load(t, name)
+			if tok.VocabSize() != vocab {
+				t.Errorf("%s: vocabulary of %d, want %d", name, tok.VocabSize(), vocab)
 			}
-			if id, ok := tok.ID(s.Text); !ok || id != s.ID {
-				t.Errorf("%s: ID(%q) = %d", name, s.Text, id)
+			var largest int32
+			for _, s := range tok.Specials() {
+				enc, err := tok.encode(s.Text, false, variant{})
+				if err != nil || !slices.Equal(enc.IDs, []int32{s.ID}) || !tok.IsSpecial(s.ID) {
+					t.Errorf("%s: %q is %v, we say %d (%v)", name, s.Text, enc.IDs, s.ID, err)
+				}
+				if id, ok := tok.ID(s.Text); !ok || id != s.ID {
+					t.Errorf("%s: ID(%q) = %d", name, s.Text, id)
+				}
+				largest = max(largest, s.ID)
 			}
-			largest = max(largest, s.ID)
-		}
-		if tok.MaxID() < largest || name != "sentence-transformers-labse" && tok.MaxID() != int32(vocab-1) {
-			t.Errorf("%s: largest id %d", name, tok.MaxID())
-		}
+			if tok.MaxID() < largest || name != "sentence-transformers-labse" && tok.MaxID() != int32(vocab-1) {
+				t.Errorf("%s: largest id %d", name, tok.MaxID())
+			}
+		})
 	}
 }
 

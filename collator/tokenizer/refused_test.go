@@ -21,14 +21,16 @@ func TestRefusedTexts(t *testing.T) {
 		"\xed":                              {Code: CodeInvalidUTF8, Offset: 0},
 		strings.Repeat("a", MaxTextBytes+1): {Code: CodeTextTooLong, Offset: -1},
 	} {
-		var refused *Error
-		_, err := tok.Encode(text, Options{})
-		if !errors.As(err, &refused) || refused.Code != want.Code || refused.Offset != want.Offset {
-			t.Errorf("%.10q: %v", text, err)
-		}
-		var row Encoding
-		if err := tok.EncodeRow(&row, text, nil); !errors.As(err, &refused) || refused.Code != want.Code {
-			t.Errorf("%.10q as a row: %v", text, err)
-		}
+		t.Run(text, func(t *testing.T) {
+			var refused *Error
+			_, err := tok.Encode(text, Options{})
+			if !errors.As(err, &refused) || refused.Code != want.Code || refused.Offset != want.Offset {
+				t.Errorf("%.10q: %v", text, err)
+			}
+			var row Encoding
+			if err := tok.EncodeRow(&row, text, nil); !errors.As(err, &refused) || refused.Code != want.Code {
+				t.Errorf("%.10q as a row: %v", text, err)
+			}
+		})
 	}
 }

@@ -45,14 +45,16 @@ func TestShapesOfTemplates(t *testing.T) {
 		{"names looked up by id", named, agent, []string{`f {"a": 1}<|end|>`, `g {"b": 2}<|end|>`, "done<|end|>"}},
 		{"a prompt for texts alone", kinds, agent, []string{`<|act|>{"name": "f", "arguments": {"a": 1}}<|end|>`, `<|act|>{"name": "g", "arguments": {"b": 2}}<|end|>`, "done<|end|>"}},
 	} {
-		_, _, res, found := findIn(t, c.name, c.template, c.messages)
-		var got []string
-		for _, f := range found {
-			got = append(got, res.Text[f.Start:f.End])
-		}
-		if !slices.Equal(got, c.turns) {
-			t.Errorf("%s:\n got %q\nwant %q\n%s", c.name, got, c.turns, res.Text)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			_, _, res, found := findIn(t, c.name, c.template, c.messages)
+			var got []string
+			for _, f := range found {
+				got = append(got, res.Text[f.Start:f.End])
+			}
+			if !slices.Equal(got, c.turns) {
+				t.Errorf("%s:\n got %q\nwant %q\n%s", c.name, got, c.turns, res.Text)
+			}
+		})
 	}
 }
 
@@ -85,11 +87,13 @@ func TestStops(t *testing.T) {
 		{"always, answer", always, asked, "one<|over|>"},
 		{"always, call", always, called, `{"name": "f", "arguments": {"a": 1}}<|over|>`},
 	} {
-		r, conv, res, found := findIn(t, c.name, c.template, c.messages)
-		r.Stop(conv, res, found)
-		if got := res.Text[found[0].Start:found[0].End]; len(found) != 1 || got != c.turn || !found[0].Terminated() {
-			t.Errorf("%s:\n got %q\nwant %q\n%s", c.name, got, c.turn, res.Text)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			r, conv, res, found := findIn(t, c.name, c.template, c.messages)
+			r.Stop(conv, res, found)
+			if got := res.Text[found[0].Start:found[0].End]; len(found) != 1 || got != c.turn || !found[0].Terminated() {
+				t.Errorf("%s:\n got %q\nwant %q\n%s", c.name, got, c.turn, res.Text)
+			}
+		})
 	}
 }
 
@@ -112,10 +116,12 @@ func TestSpecialTokensEndTurns(t *testing.T) {
 func TestShortIDs(t *testing.T) {
 	const loop = `{% for m in messages %}{% for c in m.tool_calls or [] %}{% if c.id | length != 9 %}{{ raise_exception('nine') }}{% endif %}{% endfor %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}`
 	for source, want := range map[string]bool{loop: true, `{% for m in messages %}{{ m.content }}{% endfor %}`: false} {
-		r, err := New(source, Settings{})
-		if err != nil || r.ShortIDs() != want {
-			t.Errorf("%v, %v, want %v", r.ShortIDs(), err, want)
-		}
+		t.Run(source, func(t *testing.T) {
+			r, err := New(source, Settings{})
+			if err != nil || r.ShortIDs() != want {
+				t.Errorf("%v, %v, want %v", r.ShortIDs(), err, want)
+			}
+		})
 	}
 }
 

@@ -133,23 +133,25 @@ func TestCommitChanged(t *testing.T) {
 		content string
 		kept    bool
 	}{{"a", false}, {"a", true}, {"b", false}, {"bb", false}, {"b", false}, {"", false}, {"", true}} {
-		f, err := Create(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.WriteString(c.content); err != nil {
-			t.Fatal(err)
-		}
-		if err := f.CommitChanged(); err != nil || read(t, path) != c.content {
-			t.Fatal(err)
-		}
-		info, err := os.Stat(path)
-		if err != nil || info.ModTime().Equal(old) != c.kept {
-			t.Errorf("%q: %v, %v", c.content, info.ModTime(), err)
-		}
-		if err := os.Chtimes(path, old, old); err != nil {
-			t.Fatal(err)
-		}
+		t.Run(c.content, func(t *testing.T) {
+			f, err := Create(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.WriteString(c.content); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.CommitChanged(); err != nil || read(t, path) != c.content {
+				t.Fatal(err)
+			}
+			info, err := os.Stat(path)
+			if err != nil || info.ModTime().Equal(old) != c.kept {
+				t.Errorf("%q: %v, %v", c.content, info.ModTime(), err)
+			}
+			if err := os.Chtimes(path, old, old); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 	if got := names(t, filepath.Dir(path)); len(got) != 1 {
 		t.Error(got)
@@ -168,13 +170,15 @@ func TestOutputLeavesWhatItIsPointedAt(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, target := range map[string]string{"link2": "elsewhere/target", "dangling": "elsewhere/later", "plain": "plain"} {
-		if err := WriteOutput(in(name), []byte("new "+name)); err != nil || read(t, in(target)) != "new "+name {
-			t.Errorf("%s: %v", name, err)
-		}
-		info, err := os.Lstat(in(name))
-		if err != nil || name != "plain" && info.Mode()&fs.ModeSymlink == 0 {
-			t.Errorf("%s is a link no more: %v, %v", name, info.Mode(), err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if err := WriteOutput(in(name), []byte("new "+name)); err != nil || read(t, in(target)) != "new "+name {
+				t.Errorf("%s: %v", name, err)
+			}
+			info, err := os.Lstat(in(name))
+			if err != nil || name != "plain" && info.Mode()&fs.ModeSymlink == 0 {
+				t.Errorf("%s is a link no more: %v, %v", name, info.Mode(), err)
+			}
+		})
 	}
 	if info, err := os.Stat(in("elsewhere/target")); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("permissions %v, %v", info.Mode(), err)

@@ -17,19 +17,21 @@ func TestManyRows(t *testing.T) {
 		"skewed": func(r *rand.Rand) byte { return byte(7 * max(0, r.IntN(10)-8)) },
 		"one":    func(*rand.Rand) byte { return 9 },
 	} {
-		r := rand.New(rand.NewPCG(1, 2))
-		rows := make([]byte, 2*manyBytes)
-		var want [][]byte
-		for i := 0; i < len(rows); i += width {
-			row := rows[i : i+width]
-			row[0] = first(r)
-			binary.BigEndian.PutUint64(row[4:], r.Uint64N(1<<40))
-			want = append(want, bytes.Clone(row))
-		}
-		slices.SortFunc(want, bytes.Compare)
-		sortRows(rows, make([]byte, len(rows)), width, 0)
-		if !bytes.Equal(rows, bytes.Join(want, nil)) {
-			t.Errorf("%s: not in order", name)
-		}
+		t.Run(name, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(1, 2))
+			rows := make([]byte, 2*manyBytes)
+			var want [][]byte
+			for i := 0; i < len(rows); i += width {
+				row := rows[i : i+width]
+				row[0] = first(r)
+				binary.BigEndian.PutUint64(row[4:], r.Uint64N(1<<40))
+				want = append(want, bytes.Clone(row))
+			}
+			slices.SortFunc(want, bytes.Compare)
+			sortRows(rows, make([]byte, len(rows)), width, 0)
+			if !bytes.Equal(rows, bytes.Join(want, nil)) {
+				t.Errorf("%s: not in order", name)
+			}
+		})
 	}
 }

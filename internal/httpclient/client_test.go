@@ -125,28 +125,30 @@ func TestRedirects(t *testing.T) {
 		"another scheme": secure.URL,
 	}
 	for name, to := range places {
-		for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
-			for _, method := range []string{http.MethodGet, http.MethodPost} {
-				var asked atomic.Int32
-				s := serve(t, func(w http.ResponseWriter, r *http.Request) {
-					asked.Add(1)
-					http.Redirect(w, r, to+"/elsewhere", status)
-				})
-				c := client(t, Options{Base: strings.Replace(s.URL, "://", "://user:pass-word@", 1), Token: "t0ken-t0ken", Secrets: []string{"wandb-key"}})
-				req := Request{Op: "send", Method: method, Path: "/", Tries: 3, Harmless: true, Header: http.Header{"Wandb-Api-Key": {"wandb-key"}}}
-				if method == http.MethodPost {
-					req.Body = Bytes{"application/json", []byte(`{"a": 1}`)}
-				}
-				_, err := c.Do(t.Context(), req)
-				var e *Error
-				if !errors.As(err, &e) || e.Fault != Local || e.Unsettled || !strings.Contains(err.Error(), "redirected to "+to) || strings.Contains(err.Error(), "pass-word") {
-					t.Errorf("%s by %d for a %s: %v", name, status, method, err)
-				}
-				if asked.Load() != 1 {
-					t.Errorf("%s by %d for a %s: asked %d times", name, status, method, asked.Load())
+		t.Run(name, func(t *testing.T) {
+			for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
+				for _, method := range []string{http.MethodGet, http.MethodPost} {
+					var asked atomic.Int32
+					s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+						asked.Add(1)
+						http.Redirect(w, r, to+"/elsewhere", status)
+					})
+					c := client(t, Options{Base: strings.Replace(s.URL, "://", "://user:pass-word@", 1), Token: "t0ken-t0ken", Secrets: []string{"wandb-key"}})
+					req := Request{Op: "send", Method: method, Path: "/", Tries: 3, Harmless: true, Header: http.Header{"Wandb-Api-Key": {"wandb-key"}}}
+					if method == http.MethodPost {
+						req.Body = Bytes{"application/json", []byte(`{"a": 1}`)}
+					}
+					_, err := c.Do(t.Context(), req)
+					var e *Error
+					if !errors.As(err, &e) || e.Fault != Local || e.Unsettled || !strings.Contains(err.Error(), "redirected to "+to) || strings.Contains(err.Error(), "pass-word") {
+						t.Errorf("%s by %d for a %s: %v", name, status, method, err)
+					}
+					if asked.Load() != 1 {
+						t.Errorf("%s by %d for a %s: asked %d times", name, status, method, asked.Load())
+					}
 				}
 			}
-		}
+		})
 	}
 	if n := len(got()) + len(gotSecure()); n > 0 {
 		t.Errorf("%d requests reached another server: %v", n, append(got(), gotSecure()...))
@@ -327,9 +329,11 @@ func TestRetryAfter(t *testing.T) {
 		"": 0, "2": 2 * time.Second, "0.5": 500 * time.Millisecond, "-1": 0, "x": 0, "NaN": 0, "1e300": (1<<31 - 1) * time.Second, "+Inf": (1<<31 - 1) * time.Second,
 		"Thu, 01 Jan 2026 00:01:00 GMT": time.Minute, "Wed, 31 Dec 2025 00:00:00 GMT": 0,
 	} {
-		if got := retryAfter(v, now); got != want {
-			t.Errorf("%q: %s, want %s", v, got, want)
-		}
+		t.Run(v, func(t *testing.T) {
+			if got := retryAfter(v, now); got != want {
+				t.Errorf("%q: %s, want %s", v, got, want)
+			}
+		})
 	}
 }
 
@@ -361,28 +365,30 @@ func TestPauses(t *testing.T) {
 		{"seconds", http.Header{"Retry-After": {"10"}}, 30 * time.Second, 34 * time.Second},
 		{"too long", http.Header{"Retry-After": {"1e9"}}, 3 * time.Minute, 3 * time.Minute},
 	} {
-		lengths := map[time.Duration]bool{}
-		for range 5 {
-			synctest.Test(t, func(t *testing.T) {
-				client, err := New(Options{Base: "http://host", Backoff: time.Second})
-				if err != nil {
-					t.Fatal(err)
-				}
-				transport := &answers{list: []func() (*http.Response, error){status(429, c.header), status(503, c.header), status(408, c.header), status(200, nil)}}
-				client.http.Transport = transport
-				start := time.Now()
-				if _, err := client.Do(t.Context(), Request{Op: "ask", Method: http.MethodPost, Tries: 4, Harmless: true}); err != nil {
-					t.Error(err)
-				}
-				took := time.Since(start)
-				if lengths[took] = true; took < c.least || took > c.most || transport.n != 4 {
-					t.Errorf("%s: %d tries in %s", c.name, transport.n, took)
-				}
-			})
-		}
-		if c.most > c.least && len(lengths) < 2 {
-			t.Errorf("%s: always %v", c.name, lengths)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			lengths := map[time.Duration]bool{}
+			for range 5 {
+				synctest.Test(t, func(t *testing.T) {
+					client, err := New(Options{Base: "http://host", Backoff: time.Second})
+					if err != nil {
+						t.Fatal(err)
+					}
+					transport := &answers{list: []func() (*http.Response, error){status(429, c.header), status(503, c.header), status(408, c.header), status(200, nil)}}
+					client.http.Transport = transport
+					start := time.Now()
+					if _, err := client.Do(t.Context(), Request{Op: "ask", Method: http.MethodPost, Tries: 4, Harmless: true}); err != nil {
+						t.Error(err)
+					}
+					took := time.Since(start)
+					if lengths[took] = true; took < c.least || took > c.most || transport.n != 4 {
+						t.Errorf("%s: %d tries in %s", c.name, transport.n, took)
+					}
+				})
+			}
+			if c.most > c.least && len(lengths) < 2 {
+				t.Errorf("%s: always %v", c.name, lengths)
+			}
+		})
 	}
 }
 
@@ -427,15 +433,17 @@ func TestMessages(t *testing.T) {
 		"":                                                      "HTTP 400 Bad Request",
 		"secret tok-1 and\x00control":                           `secret *** and\u0000control`,
 	} {
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(400)
-			_, _ = w.Write([]byte(body))
-		}))
-		_, err := client(t, Options{Base: s.URL, Token: "tok-1"}).Do(t.Context(), Request{Op: "ask", Method: http.MethodGet, Path: "/x?sig=1"})
-		s.Close()
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "sig=1") || strings.ContainsFunc(err.Error(), unicode.IsControl) {
-			t.Errorf("%q: %v", body, err)
-		}
+		t.Run(body, func(t *testing.T) {
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(400)
+				_, _ = w.Write([]byte(body))
+			}))
+			_, err := client(t, Options{Base: s.URL, Token: "tok-1"}).Do(t.Context(), Request{Op: "ask", Method: http.MethodGet, Path: "/x?sig=1"})
+			s.Close()
+			if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "sig=1") || strings.ContainsFunc(err.Error(), unicode.IsControl) {
+				t.Errorf("%q: %v", body, err)
+			}
+		})
 	}
 }
 

@@ -278,15 +278,17 @@ func TestWeb(t *testing.T) {
 	// Addresses that differ in the port alone are other hosts, as the token goes.
 	s := storage(t, map[string]string{"HF_ENDPOINT": hub.URL, "HF_TOKEN": "hf_" + strings.Repeat("aB3dE5", 6)})
 	for _, p := range []string{elsewhere.URL + "/a.jsonl", "hf://datasets/acme/traces@v1/data/a.jsonl"} {
-		f, err := s.Open(t.Context(), p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := io.ReadAll(f)
-		if err != nil || !bytes.Equal(got, data) {
-			t.Errorf("%s: %d bytes, %v", p, len(got), err)
-		}
-		f.Close()
+		t.Run(p, func(t *testing.T) {
+			f, err := s.Open(t.Context(), p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := io.ReadAll(f)
+			if err != nil || !bytes.Equal(got, data) {
+				t.Errorf("%s: %d bytes, %v", p, len(got), err)
+			}
+			f.Close()
+		})
 	}
 	want := "/datasets/acme/traces/resolve/v1/data/a.jsonl Bearer hf_" + strings.Repeat("aB3dE5", 6)
 	if got := first.Load(); got != want {

@@ -42,12 +42,14 @@ func TestResponderFails(t *testing.T) {
 		{"read -r x; sleep 1000", "did not answer within", 50 * time.Millisecond},
 		{`read -r x; printf '%0200d\n' 1; sleep 1000`, "more than 100 bytes", time.Minute},
 	} {
-		r := respond(t, c.script, 100)
-		_, err := r.Ask(t.Context(), []byte("x\n"), c.wait)
-		// A pipe to a program that has ended may be the first thing noticed.
-		if err == nil || !strings.Contains(err.Error(), c.want) && !strings.Contains(err.Error(), "does not read") {
-			t.Errorf("%s: %v, want %q", c.script, err, c.want)
-		}
+		t.Run(c.script, func(t *testing.T) {
+			r := respond(t, c.script, 100)
+			_, err := r.Ask(t.Context(), []byte("x\n"), c.wait)
+			// A pipe to a program that has ended may be the first thing noticed.
+			if err == nil || !strings.Contains(err.Error(), c.want) && !strings.Contains(err.Error(), "does not read") {
+				t.Errorf("%s: %v, want %q", c.script, err, c.want)
+			}
+		})
 	}
 	r := respond(t, "sleep 1000", 100)
 	stop := errors.New("stop")

@@ -48,20 +48,22 @@ var values = []string{`p"a\ss wörd/+&<'=%`, "hf_abcdefghijklmnopqrstuvwxyz0123"
 func TestRedactsEscapedForms(t *testing.T) {
 	v := NewValues(values...)
 	for _, s := range values {
-		quoted, err := json.Marshal(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, form := range []string{
-			s, string(quoted), fmt.Sprintf("%q", s), fmt.Sprintf("%+q", s), url.QueryEscape(s), url.PathEscape(s), strings.ToLower(url.QueryEscape("%")) + url.QueryEscape(s),
-			base64.StdEncoding.EncodeToString([]byte(s)), base64.RawURLEncoding.EncodeToString([]byte(s)), fmt.Sprintf("%x", s),
-			"'" + strings.ReplaceAll(s, "'", "''") + "'",
-		} {
-			out := v.Redact("before " + form + " after")
-			if strings.Contains(out, form) || !strings.HasPrefix(out, "before ") || !strings.HasSuffix(out, " after") {
-				t.Errorf("%q became %q", form, out)
+		t.Run(s, func(t *testing.T) {
+			quoted, err := json.Marshal(s)
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
+			for _, form := range []string{
+				s, string(quoted), fmt.Sprintf("%q", s), fmt.Sprintf("%+q", s), url.QueryEscape(s), url.PathEscape(s), strings.ToLower(url.QueryEscape("%")) + url.QueryEscape(s),
+				base64.StdEncoding.EncodeToString([]byte(s)), base64.RawURLEncoding.EncodeToString([]byte(s)), fmt.Sprintf("%x", s),
+				"'" + strings.ReplaceAll(s, "'", "''") + "'",
+			} {
+				out := v.Redact("before " + form + " after")
+				if strings.Contains(out, form) || !strings.HasPrefix(out, "before ") || !strings.HasSuffix(out, " after") {
+					t.Errorf("%q became %q", form, out)
+				}
+			}
+		})
 	}
 	if out := v.Redact(base64.StdEncoding.EncodeToString([]byte("user:" + values[1]))); strings.Contains(out, base64.StdEncoding.EncodeToString([]byte(values[1]))[4:20]) || !strings.Contains(out, Mask) {
 		t.Errorf("within base64: %q", out)
@@ -144,20 +146,22 @@ var planted = []string{
 
 func TestShape(t *testing.T) {
 	for _, line := range planted {
-		line = strings.ReplaceAll(line, "||", "")
-		before, rest, _ := strings.Cut(line, "|")
-		hidden, after, _ := strings.Cut(rest, "|")
-		text := before + hidden + after
-		out := Shape(text)
-		if strings.Contains(out, hidden) && !strings.Contains(before+after, hidden) || !strings.Contains(out, Mask) {
-			t.Errorf("%q became %q", text, out)
-		}
-		if !Setting(text) {
-			t.Errorf("as a setting, %q holds no secret", text)
-		}
-		if again := Shape(out); again != out {
-			t.Errorf("%q, masked once more, is %q", out, again)
-		}
+		t.Run(line, func(t *testing.T) {
+			line = strings.ReplaceAll(line, "||", "")
+			before, rest, _ := strings.Cut(line, "|")
+			hidden, after, _ := strings.Cut(rest, "|")
+			text := before + hidden + after
+			out := Shape(text)
+			if strings.Contains(out, hidden) && !strings.Contains(before+after, hidden) || !strings.Contains(out, Mask) {
+				t.Errorf("%q became %q", text, out)
+			}
+			if !Setting(text) {
+				t.Errorf("as a setting, %q holds no secret", text)
+			}
+			if again := Shape(out); again != out {
+				t.Errorf("%q, masked once more, is %q", out, again)
+			}
+		})
 	}
 	for _, text := range []string{
 		"train --token ${HF_TOKEN}", "--token $HF_TOKEN", "HF_TOKEN=${HF_TOKEN} run", "https://${USER}@host/", "Authorization: Bearer ${TOKEN}",
@@ -246,9 +250,11 @@ func TestShapeLeavesOrdinaryLines(t *testing.T) {
 
 func TestShortValuesNeedTwoDigits(t *testing.T) {
 	for v, want := range map[string]bool{"ab12": true, "abc1": false, "abcdefg1": true, "abcdefgh": false} {
-		if got := random(v, 4); got != want {
-			t.Errorf("random(%q) = %v, want %v", v, got, want)
-		}
+		t.Run(v, func(t *testing.T) {
+			if got := random(v, 4); got != want {
+				t.Errorf("random(%q) = %v, want %v", v, got, want)
+			}
+		})
 	}
 }
 
@@ -257,9 +263,11 @@ func TestPlainValuesAreNotSecrets(t *testing.T) {
 		"true": true, "None": true, "~": true, "512": true, "0.5": true, "1234567": true,
 		"12345678": false, "abc": false,
 	} {
-		if got := Plain(v); got != want {
-			t.Errorf("Plain(%q) = %v, want %v", v, got, want)
-		}
+		t.Run(v, func(t *testing.T) {
+			if got := Plain(v); got != want {
+				t.Errorf("Plain(%q) = %v, want %v", v, got, want)
+			}
+		})
 	}
 	for _, v := range []string{"Password", "token", "true"} {
 		if !ordinary("api_key: ", v) {

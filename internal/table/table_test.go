@@ -139,9 +139,11 @@ func TestLimits(t *testing.T) {
 			map[string]any{"a": make([]any, 0)}, map[string]any{"a": slice(maxValues + 1)}), "row 2: it has more than"},
 		"columns": {written(t, many, wide), "1025 columns"},
 	} {
-		if _, err := readAll(c.file); err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v, want %q", name, err, c.says)
-		}
+		t.Run(name, func(t *testing.T) {
+			if _, err := readAll(c.file); err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%s: %v, want %q", name, err, c.says)
+			}
+		})
 	}
 }
 

@@ -49,9 +49,11 @@ func TestOutput(t *testing.T) {
 		" 1%|#\r 2%|##\r": " 2%|##\n", "\r 1%\r 2%\nloss 3\n": " 2%\nloss 3\n",
 		"\x1b[31mred\x1b[0m\n\x1b[2J": "red\n\\u001b[2J",
 	} {
-		if got := Output([]byte(in)); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
-		}
+		t.Run(in, func(t *testing.T) {
+			if got := Output([]byte(in)); got != want {
+				t.Errorf("%q: %q, want %q", in, got, want)
+			}
+		})
 	}
 }
 

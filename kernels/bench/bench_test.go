@@ -48,11 +48,13 @@ func TestTorch(t *testing.T) {
 		t.Errorf("without a compiler: %v %+v", err, rep)
 	}
 	for want, text := range map[string]string{"doesn't run torch": "#!/bin/sh\n", "torch ended": "#!/bin/sh\necho 9.9\n"} {
-		if err := os.WriteFile(python, []byte(text), 0o755); err != nil { //nolint:gosec // it is run
-			t.Fatal(err)
-		}
-		if err := Run(t.Context(), &b, o); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", want, err)
-		}
+		t.Run(want, func(t *testing.T) {
+			if err := os.WriteFile(python, []byte(text), 0o755); err != nil { //nolint:gosec // it is run
+				t.Fatal(err)
+			}
+			if err := Run(t.Context(), &b, o); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v", want, err)
+			}
+		})
 	}
 }

@@ -17,16 +17,18 @@ func TestStartNoProgram(t *testing.T) {
 		"\x7fELF\x02\x01\x01":      "is no program for ",
 		"#!/no/such/interpreter\n": "the interpreter that it names",
 	} {
-		path := filepath.Join(t.TempDir(), "plugin")
-		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		p, err := Start(t.Context(), Spec{Name: "test", Path: path}, zerolog.Nop())
-		if err == nil {
-			p.Close()
-		}
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v", text, err)
-		}
+		t.Run(text, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "plugin")
+			if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			p, err := Start(t.Context(), Spec{Name: "test", Path: path}, zerolog.Nop())
+			if err == nil {
+				p.Close()
+			}
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q: %v", text, err)
+			}
+		})
 	}
 }

@@ -765,12 +765,14 @@ func TestSweep(t *testing.T) {
 	}
 	dirs := map[string]*runDir{}
 	for _, name := range []string{"gone", "ours"} {
-		d := &runDir{mark: process.NewMark()}
-		d.path = filepath.Join(base, d.mark[:16])
-		if err := d.claim(); err != nil {
-			t.Fatal(err)
-		}
-		dirs[name] = d
+		t.Run(name, func(t *testing.T) {
+			d := &runDir{mark: process.NewMark()}
+			d.path = filepath.Join(base, d.mark[:16])
+			if err := d.claim(); err != nil {
+				t.Fatal(err)
+			}
+			dirs[name] = d
+		})
 	}
 	orphan, other, bystander := start(dirs["gone"].mark), start(dirs["ours"].mark), start("")
 	// What a plugin may have written: the number of somebody else's process, and a lock with somebody else's mark.
@@ -780,9 +782,11 @@ func TestSweep(t *testing.T) {
 	dirs["gone"].lock.Close()
 	sweep(base)
 	for name, p := range map[string]*process.Process{"the plugin of a living host": other, "a stranger": bystander} {
-		if !lives(p.PID()) {
-			t.Errorf("%s was killed", name)
-		}
+		t.Run(name, func(t *testing.T) {
+			if !lives(p.PID()) {
+				t.Errorf("%s was killed", name)
+			}
+		})
 	}
 	if lives(orphan.PID()) {
 		t.Error("the orphan lives on")

@@ -212,17 +212,19 @@ func TestBuilderSettings(t *testing.T) {
 		`{"order": "any"}`:                    "/order: 'any' is none of easy, hard",
 		`{"order": "hard", "min_score": 1}`:   ": order hard and min_score 1 leave nothing",
 	} {
-		found, err := p.Validate(t.Context(), "best_of_n", []byte(config))
-		if err != nil {
-			t.Fatal(err)
-		}
-		said := ""
-		for _, f := range found {
-			said += f.Pointer + ": " + f.Message
-		}
-		if said != want {
-			t.Errorf("%s: %q, not %q", config, said, want)
-		}
+		t.Run(config, func(t *testing.T) {
+			found, err := p.Validate(t.Context(), "best_of_n", []byte(config))
+			if err != nil {
+				t.Fatal(err)
+			}
+			said := ""
+			for _, f := range found {
+				said += f.Pointer + ": " + f.Message
+			}
+			if said != want {
+				t.Errorf("%s: %q, not %q", config, said, want)
+			}
+		})
 	}
 }
 

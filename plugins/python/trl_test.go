@@ -52,37 +52,39 @@ func TestTRL(t *testing.T) {
 		"thinking": "../../collator/testdata/thinking.jinja",
 		"hints":    "../../examples/hints/tokenizer/chat_template.jinja",
 	} {
-		dir := filepath.Join(work, name)
-		if err := os.CopyFS(filepath.Join(dir, "model"), os.DirFS(own)); err != nil {
-			t.Fatal(err)
-		}
-		if template != "" {
-			text, err := os.ReadFile(template)
-			if err == nil {
-				err = os.WriteFile(filepath.Join(dir, "model", "chat_template.jinja"), text, 0o600)
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(work, name)
+			if err := os.CopyFS(filepath.Join(dir, "model"), os.DirFS(own)); err != nil {
+				t.Fatal(err)
 			}
+			if template != "" {
+				text, err := os.ReadFile(template)
+				if err == nil {
+					err = os.WriteFile(filepath.Join(dir, "model", "chat_template.jinja"), text, 0o600)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			items := made(t, work)
+			collate(t, dir, "run", nil, items)
+			if name != "chatml" {
+				return
+			}
+			scores := filepath.Join(dir, "reference.jsonl")
+			say("../../examples/composite-trainer/reference_logps.py", "--batches", filepath.Join(dir, "run", "batches"),
+				"--model", filepath.Join(dir, "model"), "--output", scores)
+			file, err := os.Open(scores)
 			if err != nil {
 				t.Fatal(err)
 			}
-		}
-		items := made(t, work)
-		collate(t, dir, "run", nil, items)
-		if name != "chatml" {
-			continue
-		}
-		scores := filepath.Join(dir, "reference.jsonl")
-		say("../../examples/composite-trainer/reference_logps.py", "--batches", filepath.Join(dir, "run", "batches"),
-			"--model", filepath.Join(dir, "model"), "--output", scores)
-		file, err := os.Open(scores)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer file.Close()
-		reference, err := collator.ReadReference(file, "the model itself")
-		if err != nil {
-			t.Fatal(err)
-		}
-		collate(t, dir, "referred", reference, items)
+			defer file.Close()
+			reference, err := collator.ReadReference(file, "the model itself")
+			if err != nil {
+				t.Fatal(err)
+			}
+			collate(t, dir, "referred", reference, items)
+		})
 	}
 	say("-m", "unittest", "-v", "tests/trl/test_exact.py")
 }

@@ -74,10 +74,12 @@ func TestOpen(t *testing.T) {
 		t.Error("defaults are not filled in")
 	}
 	for config, want := range map[string]string{`{"least": 7}`: "/least", `{"leest": 1}`: "/leest", `{"fail":"config"}`: "", `[`: ""} {
-		b, found := f.Open([]byte(config))
-		if b != nil || len(found) == 0 || found[0].Pointer != want {
-			t.Errorf("%s: %v", config, found)
-		}
+		t.Run(config, func(t *testing.T) {
+			b, found := f.Open([]byte(config))
+			if b != nil || len(found) == 0 || found[0].Pointer != want {
+				t.Errorf("%s: %v", config, found)
+			}
+		})
 	}
 }
 
@@ -110,10 +112,12 @@ func TestCommandLine(t *testing.T) {
 		{"try", 1, "", "needs a file"},
 		{"try rows.jsonl --builder best", 0, "--from rows.jsonl --builder best", ""},
 	} {
-		var out, errs bytes.Buffer
-		code := commandLine(testPlugin(), strings.Fields(c.args), &out, &errs)
-		if code != c.code || !strings.Contains(out.String(), c.out) || !strings.Contains(strings.ToLower(errs.String()), strings.ToLower(c.err)) {
-			t.Errorf("%q: code %d\n%s\n%s", c.args, code, out.String(), errs.String())
-		}
+		t.Run(c.args, func(t *testing.T) {
+			var out, errs bytes.Buffer
+			code := commandLine(testPlugin(), strings.Fields(c.args), &out, &errs)
+			if code != c.code || !strings.Contains(out.String(), c.out) || !strings.Contains(strings.ToLower(errs.String()), strings.ToLower(c.err)) {
+				t.Errorf("%q: code %d\n%s\n%s", c.args, code, out.String(), errs.String())
+			}
+		})
 	}
 }

@@ -30,10 +30,12 @@ func TestShape(t *testing.T) {
 		"groups": {mustMarshal(t, &pb.BuildRequest{Parts: repeated(&pb.GroupPart{}, 1<<20)}), &pb.BuildRequest{}, true},
 		"cut":    {many[:len(many)-1], &pb.BuildResponse{}, false},
 	} {
-		err := Codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(c.data)}, c.into)
-		if (err == nil) != c.ok {
-			t.Errorf("%s: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			err := Codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(c.data)}, c.into)
+			if (err == nil) != c.ok {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
 	}
 }
 

@@ -431,10 +431,12 @@ func TestReadersRefuse(t *testing.T) {
 		{"fewer records than counted", "0 records came of the 1", &pb.ResultPart{Done: &pb.Done{Records: 1}}},
 		{"an unknown enum", "unknown train 9", &pb.ResultPart{Records: []*pb.Record{{Kind: &pb.Record_Demonstration{Demonstration: &pb.Demonstration{Train: 9}}}}}},
 	} {
-		var r RecordReader
-		if _, err := r.Part(c.part, g); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", c.name, err)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			var r RecordReader
+			if _, err := r.Part(c.part, g); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v", c.name, err)
+			}
+		})
 	}
 	var limited RecordReader
 	limited.Limit = 1000
@@ -451,10 +453,12 @@ func TestReadersRefuse(t *testing.T) {
 		{"a prompt out of range", "prompt 1 of 0", &pb.GroupPart{Begin: true, Examples: []*pb.Example{{Candidates: []*pb.Candidate{{Prompt: 1}}}}}},
 		{"an example that goes nowhere", "ends within an example", &pb.GroupPart{Begin: true, End: true, Examples: []*pb.Example{{More: true}}}},
 	} {
-		var r GroupReader
-		if _, err := r.Part(c.part); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", c.name, err)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			var r GroupReader
+			if _, err := r.Part(c.part); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v", c.name, err)
+			}
+		})
 	}
 }
 

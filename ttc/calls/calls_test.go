@@ -105,32 +105,34 @@ func TestGraph(t *testing.T) {
 		"goes on with other tools": {"1 tool:f q>x; 2 tool:f q>a; 3 tool:g q =a r>b", "s: q x | q a*; abandoned; s.2: q a r b*"},
 		"clocks go backwards":      {"9 q>a; 2 q =a r>b", "s: q a* r b*"},
 	} {
-		reward := 1.0
-		s := NewSession("s")
-		s.Reward = &reward
-		add(s, plansOf(c.calls)...)
-		owned := map[string]bool{}
-		var got []string
-		for _, ex := range s.Examples(func(id string, _ xxh3.Uint128) bool {
-			first := !owned[id] || id == ""
-			owned[id] = true
-			return first
-		}) {
-			got = append(got, ex.ID+": "+strings.Join(walks(ex), " | "))
-			var aside []string
-			for _, a := range ex.SetAside {
-				aside = append(aside, []string{"repeated", "copied", "abandoned", "ambiguous"}[a.Why])
+		t.Run(name, func(t *testing.T) {
+			reward := 1.0
+			s := NewSession("s")
+			s.Reward = &reward
+			add(s, plansOf(c.calls)...)
+			owned := map[string]bool{}
+			var got []string
+			for _, ex := range s.Examples(func(id string, _ xxh3.Uint128) bool {
+				first := !owned[id] || id == ""
+				owned[id] = true
+				return first
+			}) {
+				got = append(got, ex.ID+": "+strings.Join(walks(ex), " | "))
+				var aside []string
+				for _, a := range ex.SetAside {
+					aside = append(aside, []string{"repeated", "copied", "abandoned", "ambiguous"}[a.Why])
+				}
+				if aside != nil {
+					got = append(got, strings.Join(aside, " "))
+				}
+				if (ex.Reward != nil) != (ex.Agent == "") {
+					t.Errorf("%s: the reward of %s is %v", name, ex.ID, ex.Reward)
+				}
 			}
-			if aside != nil {
-				got = append(got, strings.Join(aside, " "))
+			if g := strings.Join(got, "; "); g != c.want {
+				t.Errorf("%s:\n got %s\nwant %s", name, g, c.want)
 			}
-			if (ex.Reward != nil) != (ex.Agent == "") {
-				t.Errorf("%s: the reward of %s is %v", name, ex.ID, ex.Reward)
-			}
-		}
-		if g := strings.Join(got, "; "); g != c.want {
-			t.Errorf("%s:\n got %s\nwant %s", name, g, c.want)
-		}
+		})
 	}
 }
 
@@ -251,15 +253,17 @@ func TestSpellingIsNoDifference(t *testing.T) {
 		}
 	}
 	for _, other := range []string{`{"a":49.91,"b":"é"}`, `{"a":"49.9","b":"é"}`, `{"a":49.9}`, `{"a":12345678901234567890,"b":"é"}`} {
-		var hashes []xxh3.Uint128
-		for _, arguments := range []string{`{"a":49.9,"b":"é"}`, other} {
-			m := calling(arguments, false)
-			h, _ := sum(nil, &m)
-			hashes = append(hashes, h)
-		}
-		if hashes[0] == hashes[1] {
-			t.Errorf("%s is taken for the same", other)
-		}
+		t.Run(other, func(t *testing.T) {
+			var hashes []xxh3.Uint128
+			for _, arguments := range []string{`{"a":49.9,"b":"é"}`, other} {
+				m := calling(arguments, false)
+				h, _ := sum(nil, &m)
+				hashes = append(hashes, h)
+			}
+			if hashes[0] == hashes[1] {
+				t.Errorf("%s is taken for the same", other)
+			}
+		})
 	}
 }
 
@@ -276,12 +280,14 @@ func TestGapsLowerTheFidelity(t *testing.T) {
 		{Call{TokenIDs: []int32{1}, LogProbs: []float32{-1}}, ttc.IDsLogProbs, ""},
 		{Call{TokenIDs: []int32{1}, LogProbs: []float32{-1}, Gaps: ttc.NoSystem}, ttc.Partial, "no_system_prompt"},
 	} {
-		s := NewSession("s")
-		c.call.Output = says("assistant", "a").Message
-		s.Add(c.call)
-		if ex := s.Examples(nil)[0]; ex.Fidelity != c.want || strings.Join(c.call.Gaps.Names(), " ") != c.gaps {
-			t.Errorf("%v: fidelity %d, gaps %v", c.call.Gaps, ex.Fidelity, c.call.Gaps.Names())
-		}
+		t.Run(c.gaps, func(t *testing.T) {
+			s := NewSession("s")
+			c.call.Output = says("assistant", "a").Message
+			s.Add(c.call)
+			if ex := s.Examples(nil)[0]; ex.Fidelity != c.want || strings.Join(c.call.Gaps.Names(), " ") != c.gaps {
+				t.Errorf("%v: fidelity %d, gaps %v", c.call.Gaps, ex.Fidelity, c.call.Gaps.Names())
+			}
+		})
 	}
 }
 

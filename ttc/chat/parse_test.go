@@ -71,9 +71,11 @@ func TestParseMessagesNamesWhatIsWrong(t *testing.T) {
 		`[{"role":"user","content":[7]}]`:                                  "part 0: a number, not an object",
 		`[{"role":"assistant","tool_calls":[{"function":{"name":null}}]}]`: "function: null, not text",
 	} {
-		if _, err := ParseMessages(parse(t, in)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", in, err, want)
-		}
+		t.Run(in, func(t *testing.T) {
+			if _, err := ParseMessages(parse(t, in)); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %q", in, err, want)
+			}
+		})
 	}
 }
 

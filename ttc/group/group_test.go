@@ -87,9 +87,11 @@ func TestGroups(t *testing.T) {
 		"a refused one is done":         {Options{Limits: Limits{Examples: 2}}, 1, []string{"a: 1 5", "2: 2", "4: 4", "c: 6"}},
 		"too many bytes":                {Options{Limits: Limits{Bytes: 1}}, 3, []string{"refused 1 of 4", "refused 1 of 6"}},
 	} {
-		if d := cmp.Diff(c.want, groupsOf(t, c.opt, c.skip, exs)); d != "" {
-			t.Errorf("%s: %s", name, d)
-		}
+		t.Run(name, func(t *testing.T) {
+			if d := cmp.Diff(c.want, groupsOf(t, c.opt, c.skip, exs)); d != "" {
+				t.Errorf("%s: %s", name, d)
+			}
+		})
 	}
 	if got := groupsOf(t, Options{}, 0, nil); got != nil {
 		t.Errorf("of nothing: %v", got)

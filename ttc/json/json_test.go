@@ -75,11 +75,13 @@ func TestParse(t *testing.T) {
 		{`{} x`, "expected nothing more", 3},
 	}
 	for _, c := range invalid {
-		_, err := Parse([]byte(c.in), Limits{})
-		var se *SyntaxError
-		if !errors.As(err, &se) || !strings.Contains(err.Error(), c.msg) || se.Offset != c.offset {
-			t.Errorf("%.40q: got %v, want %q at %d", c.in, err, c.msg, c.offset)
-		}
+		t.Run(c.in, func(t *testing.T) {
+			_, err := Parse([]byte(c.in), Limits{})
+			var se *SyntaxError
+			if !errors.As(err, &se) || !strings.Contains(err.Error(), c.msg) || se.Offset != c.offset {
+				t.Errorf("%.40q: got %v, want %q at %d", c.in, err, c.msg, c.offset)
+			}
+		})
 	}
 	if _, err := Parse([]byte("[\n1,\n\n x]"), Limits{}); !strings.Contains(err.Error(), "line 4") || !strings.Contains(err.Error(), "found 'x'") {
 		t.Error(err)
@@ -225,9 +227,11 @@ func TestReader(t *testing.T) {
 		{"utf-16", "\xff\xfe[\x00", Auto, "byte 0 (line 1): the text is UTF-16: convert it to UTF-8, found the byte 0xff"},
 	}
 	for _, c := range cases {
-		if got := readAll(strings.NewReader(c.in), c.layout); got != c.want {
-			t.Errorf("%s:\ngot  %s\nwant %s", c.name, got, c.want)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			if got := readAll(strings.NewReader(c.in), c.layout); got != c.want {
+				t.Errorf("%s:\ngot  %s\nwant %s", c.name, got, c.want)
+			}
+		})
 	}
 }
 
@@ -262,28 +266,30 @@ func TestReaderCountsObjects(t *testing.T) {
 		most int64
 		want string // which are read
 	}{{0, "tmt"}, {11, "tmt"}, {10, "t-t"}, {5, "t-t"}, {4, "---"}} {
-		r := NewReader(strings.NewReader(texts+"\n"+many+"\n"+texts), Values, Limits{Objects: c.most})
-		got := ""
-		for {
-			v, _, err := r.Next()
-			if err == io.EOF {
-				break
+		t.Run(c.want, func(t *testing.T) {
+			r := NewReader(strings.NewReader(texts+"\n"+many+"\n"+texts), Values, Limits{Objects: c.most})
+			got := ""
+			for {
+				v, _, err := r.Next()
+				if err == io.EOF {
+					break
+				}
+				var large *SizeError
+				switch {
+				case errors.As(err, &large) && large.Many && large.Limit == c.most:
+					got += "-"
+				case err != nil:
+					t.Fatal(err)
+				case v.Kind() == Object:
+					got += "t"
+				default:
+					got += "m"
+				}
 			}
-			var large *SizeError
-			switch {
-			case errors.As(err, &large) && large.Many && large.Limit == c.most:
-				got += "-"
-			case err != nil:
-				t.Fatal(err)
-			case v.Kind() == Object:
-				got += "t"
-			default:
-				got += "m"
+			if got != c.want {
+				t.Errorf("at most %d: %q, want %q", c.most, got, c.want)
 			}
-		}
-		if got != c.want {
-			t.Errorf("at most %d: %q, want %q", c.most, got, c.want)
-		}
+		})
 	}
 }
 
@@ -318,10 +324,12 @@ func TestNumbers(t *testing.T) {
 		{"9007199254740993", 9007199254740992, true},
 	}
 	for _, c := range cases {
-		f, ok := Raw(c.in).Float64()
-		if ok != c.ok || ok && (f != c.f || math.Signbit(f) != math.Signbit(c.f)) {
-			t.Errorf("%.30s: %v %v", c.in, f, ok)
-		}
+		t.Run(c.in, func(t *testing.T) {
+			f, ok := Raw(c.in).Float64()
+			if ok != c.ok || ok && (f != c.f || math.Signbit(f) != math.Signbit(c.f)) {
+				t.Errorf("%.30s: %v %v", c.in, f, ok)
+			}
+		})
 	}
 	if f, ok := Raw("NaN").Float64(); !ok || f == f {
 		t.Error("NaN")
@@ -330,9 +338,11 @@ func TestNumbers(t *testing.T) {
 		t.Error("-0.0 lost its sign")
 	}
 	for in, want := range map[string]bool{"1": true, "-12": true, "1.0": false, "1e2": false, "1E2": false, "NaN": false, "Infinity": false, `"1"`: false} {
-		if Raw(in).IsInt() != want {
-			t.Errorf("IsInt(%s)", in)
-		}
+		t.Run(in, func(t *testing.T) {
+			if Raw(in).IsInt() != want {
+				t.Errorf("IsInt(%s)", in)
+			}
+		})
 	}
 	if n, ok := Raw("-9223372036854775808").Int64(); !ok || n != math.MinInt64 {
 		t.Error(n, ok)
@@ -349,19 +359,21 @@ func TestText(t *testing.T) {
 		`"\ud83d\u0041"`: "\xed\xa0\xbdA", `"\u0000"`: "\x00", `"\\\\\""`: `\\"`, `"\ude42\ud83d"`: "\xed\xb9\x82\xed\xa0\xbd",
 	}
 	for in, want := range cases {
-		raw, err := Parse([]byte(in), Limits{})
-		if err != nil {
-			t.Fatal(in, err)
-		}
-		if got, ok := raw.Text(); !ok || got != want {
-			t.Errorf("%s: %q, want %q", in, got, want)
-		}
-		if got := string(raw.AppendText([]byte("x"))); got != "x"+want {
-			t.Errorf("%s: %q", in, got)
-		}
-		if !raw.Is(want) || raw.Is(want+"x") {
-			t.Errorf("%s: Is", in)
-		}
+		t.Run(in, func(t *testing.T) {
+			raw, err := Parse([]byte(in), Limits{})
+			if err != nil {
+				t.Fatal(in, err)
+			}
+			if got, ok := raw.Text(); !ok || got != want {
+				t.Errorf("%s: %q, want %q", in, got, want)
+			}
+			if got := string(raw.AppendText([]byte("x"))); got != "x"+want {
+				t.Errorf("%s: %q", in, got)
+			}
+			if !raw.Is(want) || raw.Is(want+"x") {
+				t.Errorf("%s: Is", in)
+			}
+		})
 	}
 	if Raw(`"\n"`).Is(`\n`) {
 		t.Error("an escape is not its own text")

@@ -8,9 +8,11 @@ func TestQuantity(t *testing.T) {
 		"2 sites":         Quantity(2, "site"),
 		"3 token batches": Quantity(3, "token batch"), "1 batch": Quantity(1, "batch"),
 	} {
-		if got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			if got != want {
+				t.Errorf("%q, want %q", got, want)
+			}
+		})
 	}
 }
 

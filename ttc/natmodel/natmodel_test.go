@@ -78,31 +78,33 @@ func TestNumbersAreReadAsPydanticReadsThem(t *testing.T) {
 		{`null`, "-", "-"},
 	}
 	for _, c := range cases {
-		f, ok := ParseFloat(json.Raw(c.in))
-		want, _ := json.Raw(map[string]string{"+Inf": "Infinity", "-Inf": "-Infinity"}[c.float] + c.float).Float64()
-		switch c.float {
-		case "-":
-			if ok {
-				t.Errorf("float %s: %v, want a refusal", c.in, f)
+		t.Run(c.in, func(t *testing.T) {
+			f, ok := ParseFloat(json.Raw(c.in))
+			want, _ := json.Raw(map[string]string{"+Inf": "Infinity", "-Inf": "-Infinity"}[c.float] + c.float).Float64()
+			switch c.float {
+			case "-":
+				if ok {
+					t.Errorf("float %s: %v, want a refusal", c.in, f)
+				}
+				want = f
+			case "NaN":
+				if f == f {
+					t.Errorf("float %s: %v", c.in, f)
+				}
+				return
+			case "+Inf":
+				want = math.Inf(1)
+			case "-Inf":
+				want = math.Inf(-1)
 			}
-			want = f
-		case "NaN":
-			if f == f {
-				t.Errorf("float %s: %v", c.in, f)
+			if f != want || ok != (c.float != "-") {
+				t.Errorf("float %s: %v %v, want %s", c.in, f, ok, c.float)
 			}
-			continue
-		case "+Inf":
-			want = math.Inf(1)
-		case "-Inf":
-			want = math.Inf(-1)
-		}
-		if f != want || ok != (c.float != "-") {
-			t.Errorf("float %s: %v %v, want %s", c.in, f, ok, c.float)
-		}
-		n, ok := ParseInt(json.Raw(c.in))
-		if ok != (c.integer != "-") || ok && n.Text != c.integer {
-			t.Errorf("int %s: %v %v, want %s", c.in, n.Text, ok, c.integer)
-		}
+			n, ok := ParseInt(json.Raw(c.in))
+			if ok != (c.integer != "-") || ok && n.Text != c.integer {
+				t.Errorf("int %s: %v %v, want %s", c.in, n.Text, ok, c.integer)
+			}
+		})
 	}
 	if n, _ := ParseInt(json.Raw("9223372036854775808")); n.Fits {
 		t.Error("2^63 does not fit")
@@ -149,15 +151,17 @@ func TestParseStepNamesTheField(t *testing.T) {
 		{`"x":[1]`, `"x\udc00":[1]`, "payload.data: has a key that is no Unicode text"},
 	}
 	for _, c := range cases {
-		in := strings.Replace(goodStep, c.old, c.new, 1)
-		if in == goodStep {
-			t.Fatal("nothing replaced:", c.old)
-		}
-		_, err := ParseStep(json.Raw(in))
-		var fe *FieldError
-		if !errors.As(err, &fe) || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", c.new, err, c.want)
-		}
+		t.Run(c.old, func(t *testing.T) {
+			in := strings.Replace(goodStep, c.old, c.new, 1)
+			if in == goodStep {
+				t.Fatal("nothing replaced:", c.old)
+			}
+			_, err := ParseStep(json.Raw(in))
+			var fe *FieldError
+			if !errors.As(err, &fe) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v, want %q", c.new, err, c.want)
+			}
+		})
 	}
 	if _, err := ParseStep(json.Raw(strings.Replace(goodStep, `"parent_id":"r"`, `"parent_id":1,"parent_id":"r"`, 1))); err != nil {
 		t.Error("the last of duplicate keys counts:", err)

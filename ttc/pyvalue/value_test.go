@@ -13,13 +13,15 @@ func TestIntDigitLimit(t *testing.T) {
 		strings.Repeat("1", 4300): true, "-" + strings.Repeat("1", 4300): true,
 		strings.Repeat("1", 4301): false, "-" + strings.Repeat("1", 4301): false,
 	} {
-		v, err := Parse(json.Raw(text))
-		if (err == nil) != ok {
-			t.Errorf("%d digits: %v", len(text), err)
-		}
-		if s, err := Repr(v); ok && (err != nil || s != text) {
-			t.Errorf("%d digits: repr %v", len(text), err)
-		}
+		t.Run(text, func(t *testing.T) {
+			v, err := Parse(json.Raw(text))
+			if (err == nil) != ok {
+				t.Errorf("%d digits: %v", len(text), err)
+			}
+			if s, err := Repr(v); ok && (err != nil || s != text) {
+				t.Errorf("%d digits: repr %v", len(text), err)
+			}
+		})
 	}
 }
 
@@ -121,8 +123,10 @@ func TestIsText(t *testing.T) {
 		{Int(4), "role", false},
 		{Str(Intern("other")), "other", true},
 	} {
-		if got := c.v.IsText(c.s); got != c.want {
-			t.Errorf("%v is %q: %v", c.v.Text(), c.s, got)
-		}
+		t.Run(c.s, func(t *testing.T) {
+			if got := c.v.IsText(c.s); got != c.want {
+				t.Errorf("%v is %q: %v", c.v.Text(), c.s, got)
+			}
+		})
 	}
 }

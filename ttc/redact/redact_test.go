@@ -281,9 +281,11 @@ func TestOneSecretOnePlaceholder(t *testing.T) {
 		{show(ex("boss@acme.org 10.2.3.4 git@github.com x@example.com 127.0.0.1 v1.2.3.4")), "boss@acme.org 10.2.3.4 git@github.com x@example.com 127.0.0.1 v1.2.3.4|"},
 		{show(ex("a <REDACTED:github_token:1>")), "a <REDACTED:github_token:1>|"},
 	} {
-		if c.got != c.want {
-			t.Errorf("\n got %s\nwant %s", c.got, c.want)
-		}
+		t.Run(c.got, func(t *testing.T) {
+			if c.got != c.want {
+				t.Errorf("\n got %s\nwant %s", c.got, c.want)
+			}
+		})
 	}
 	if got := fmt.Sprint(r.Counts()); got != "map[email:2 github_token:3 secret:2]" {
 		t.Error(got)

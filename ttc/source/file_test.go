@@ -49,18 +49,20 @@ func TestExpand(t *testing.T) {
 		{[]string{"[z"}, "no valid pattern"},
 	}
 	for _, c := range cases {
-		var in []string
-		for _, p := range c.in {
-			in = append(in, filepath.Join(dir, p))
-		}
-		got, err := Expand(in, "out.json")
-		text := strings.ReplaceAll(strings.Join(got, " "), dir+"/", "")
-		if err != nil {
-			text = err.Error()
-		}
-		if text != c.want && (err == nil || !strings.Contains(text, c.want)) {
-			t.Errorf("%v: %s, want %s", c.in, text, c.want)
-		}
+		t.Run(c.want, func(t *testing.T) {
+			var in []string
+			for _, p := range c.in {
+				in = append(in, filepath.Join(dir, p))
+			}
+			got, err := Expand(in, "out.json")
+			text := strings.ReplaceAll(strings.Join(got, " "), dir+"/", "")
+			if err != nil {
+				text = err.Error()
+			}
+			if text != c.want && (err == nil || !strings.Contains(text, c.want)) {
+				t.Errorf("%v: %s, want %s", c.in, text, c.want)
+			}
+		})
 	}
 }
 
@@ -74,17 +76,19 @@ func TestOpen(t *testing.T) {
 	io.WriteString(z, "[1]")
 	z.Close()
 	for name, text := range map[string]string{"plain": "[1]", "gzip": gz.String(), "zstd": zs.String()} {
-		f, err := Open(t.Context(), write(t, filepath.Join(dir, name), text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := io.ReadAll(f)
-		if err != nil || string(got) != "[1]" || f.ID.Size != int64(len(text)) {
-			t.Errorf("%s: %q %v %+v", name, got, err, f.ID)
-		}
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
+		t.Run(name, func(t *testing.T) {
+			f, err := Open(t.Context(), write(t, filepath.Join(dir, name), text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := io.ReadAll(f)
+			if err != nil || string(got) != "[1]" || f.ID.Size != int64(len(text)) {
+				t.Errorf("%s: %q %v %+v", name, got, err, f.ID)
+			}
+			if err := f.Close(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 	for name, c := range map[string]struct{ text, want string }{
 		"empty":  {"", "the file is empty"},
@@ -92,17 +96,19 @@ func TestOpen(t *testing.T) {
 		"badgz":  {"\x1f\x8bzzzzzzzzzzzz", "the gzip header can't be read"},
 		"folder": {"-", "is a folder"},
 	} {
-		path := filepath.Join(dir, name)
-		if c.text == "-" {
-			os.Mkdir(path, 0o755)
-		} else {
-			write(t, path, c.text)
-		}
-		_, err := Open(t.Context(), path)
-		var se *Error
-		if !errors.As(err, &se) || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), path) {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(dir, name)
+			if c.text == "-" {
+				os.Mkdir(path, 0o755)
+			} else {
+				write(t, path, c.text)
+			}
+			_, err := Open(t.Context(), path)
+			var se *Error
+			if !errors.As(err, &se) || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), path) {
+				t.Errorf("%s: %v, want %q", name, err, c.want)
+			}
+		})
 	}
 	f, err := Open(t.Context(), write(t, filepath.Join(dir, "cut.gz"), gz.String()[:gz.Len()-6]))
 	if err != nil {
@@ -132,18 +138,22 @@ func TestNames(t *testing.T) {
 		{"b", "6", "b#3", false},
 		{"a#2", "7", "a#2#2", false},
 	} {
-		got, identical := n.Add(int64(i), c.id, h(c.entry))
-		if got != c.want || identical != c.identical {
-			t.Errorf("%d: %q %v, want %q %v", i, got, identical, c.want, c.identical)
-		}
+		t.Run(c.id, func(t *testing.T) {
+			got, identical := n.Add(int64(i), c.id, h(c.entry))
+			if got != c.want || identical != c.identical {
+				t.Errorf("%d: %q %v, want %q %v", i, got, identical, c.want, c.identical)
+			}
+		})
 	}
 }
 
 func TestTrial(t *testing.T) {
 	for id, want := range map[string]string{"a_rep2": "a/rep2", "a": "a/", "a_rep": "a_rep/", "a_repx": "a_repx/", "_rep1": "_rep1/", "a_rep1_rep0": "a_rep1/rep0"} {
-		if task, rep := Trial(id); task+"/"+rep != want {
-			t.Errorf("%s: %s/%s, want %s", id, task, rep, want)
-		}
+		t.Run(id, func(t *testing.T) {
+			if task, rep := Trial(id); task+"/"+rep != want {
+				t.Errorf("%s: %s/%s, want %s", id, task, rep, want)
+			}
+		})
 	}
 }
 
@@ -165,9 +175,11 @@ func TestScoreError(t *testing.T) {
 		{0, `""`, `{"error":null}`, `{}`, ""},
 	}
 	for _, c := range cases {
-		if got := ScoreError(c.score, raw(c.failure), raw(c.reasoning), raw(c.metadata)); got != c.want {
-			t.Errorf("%+v: %q", c, got)
-		}
+		t.Run(c.failure, func(t *testing.T) {
+			if got := ScoreError(c.score, raw(c.failure), raw(c.reasoning), raw(c.metadata)); got != c.want {
+				t.Errorf("%+v: %q", c, got)
+			}
+		})
 	}
 }
 

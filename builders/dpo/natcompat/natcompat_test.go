@@ -127,12 +127,14 @@ func TestQuirks(t *testing.T) {
 		{"a missing list of steps is an empty one", `[{"id":1},{"id":2,"intermediate_steps":null},{"id":3,"intermediate_steps":0}]`, ""},
 	}
 	for _, c := range cases {
-		out, err := build(t, c.input)
-		if err != nil {
-			t.Errorf("%s: %v", c.name, err)
-		} else if got := texts(out); got != c.want {
-			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			out, err := build(t, c.input)
+			if err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			} else if got := texts(out); got != c.want {
+				t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+			}
+		})
 	}
 }
 
@@ -143,9 +145,11 @@ func TestWhatFailsARun(t *testing.T) {
 		`[7]`:                                  "the entry is a number",
 		`[{"id":1,"intermediate_steps":7}]`:    "not an array of steps",
 	} {
-		if _, err := build(t, input); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", input, err, want)
-		}
+		t.Run(input, func(t *testing.T) {
+			if _, err := build(t, input); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %q", input, err, want)
+			}
+		})
 	}
 }
 

@@ -130,9 +130,11 @@ func TestBlind(t *testing.T) {
 		"blind-dev": {found: 157, failed: 159, fine: 42},
 		"blind":     {found: 130, failed: 141, wrong: 2, fine: 42},
 	} {
-		if s, families := measure(t, name); s.found < least.found || s.wrong > least.wrong || s.failed != least.failed {
-			t.Errorf("%s: %+v, want %+v at least\n%s", name, s, least, table(s, families))
-		}
+		t.Run(name, func(t *testing.T) {
+			if s, families := measure(t, name); s.found < least.found || s.wrong > least.wrong || s.failed != least.failed {
+				t.Errorf("%s: %+v, want %+v at least\n%s", name, s, least, table(s, families))
+			}
+		})
 	}
 }
 
@@ -143,9 +145,11 @@ func TestStrangers(t *testing.T) {
 		"strangers-dev": {found: 237, failed: 239, fine: 78},
 		"strangers":     {found: 196, failed: 218, fine: 94},
 	} {
-		if s, families := measure(t, name); s.found < least.found || s.wrong > least.wrong || s.failed != least.failed {
-			t.Errorf("%s: %+v, want %+v at least\n%s", name, s, least, table(s, families))
-		}
+		t.Run(name, func(t *testing.T) {
+			if s, families := measure(t, name); s.found < least.found || s.wrong > least.wrong || s.failed != least.failed {
+				t.Errorf("%s: %+v, want %+v at least\n%s", name, s, least, table(s, families))
+			}
+		})
 	}
 }
 
@@ -175,9 +179,11 @@ func TestShapes(t *testing.T) {
 		{"[INFO] building\n[INFO] BUILD FAILURE\n[ERROR] door 7\n[ERROR] see the manual", true},
 		{"[INFO] building\n[INFO] BUILD FAILURE\n[ERROR] door 7\nIt was built at the second try", false},
 	} {
-		if got := Read(c.text, Call{}); got.Failed != c.failed {
-			t.Errorf("%q: %+v", c.text, got)
-		}
+		t.Run(c.text, func(t *testing.T) {
+			if got := Read(c.text, Call{}); got.Failed != c.failed {
+				t.Errorf("%q: %+v", c.text, got)
+			}
+		})
 	}
 }
 
@@ -200,13 +206,15 @@ func TestVoice(t *testing.T) {
 		{"frobkey -l a.txt", "a.txt: 3 keys", false},
 		{"frobdb --table=users", "unknown table users", true},
 	} {
-		arguments, err := stdjson.Marshal(map[string]string{"command": c.command})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := Read(c.text, Call{Arguments: arguments}); got.Failed != c.failed {
-			t.Errorf("%s: %q: %+v", c.command, c.text, got)
-		}
+		t.Run(c.command, func(t *testing.T) {
+			arguments, err := stdjson.Marshal(map[string]string{"command": c.command})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := Read(c.text, Call{Arguments: arguments}); got.Failed != c.failed {
+				t.Errorf("%s: %q: %+v", c.command, c.text, got)
+			}
+		})
 	}
 }
 
@@ -248,9 +256,11 @@ func TestLongResults(t *testing.T) {
 		strings.Repeat(`"`, 1<<20):                     "",
 		strings.Repeat("Error: ", 1<<18):               "",
 	} {
-		if f := Read(text, Call{}); f.Failed != (want != "") || f.Failed && f.Rule != want {
-			t.Errorf("%.40q...: %+v, want %q", text, f, want)
-		}
+		t.Run(text, func(t *testing.T) {
+			if f := Read(text, Call{}); f.Failed != (want != "") || f.Failed && f.Rule != want {
+				t.Errorf("%.40q...: %+v, want %q", text, f, want)
+			}
+		})
 	}
 	if allocs := testing.AllocsPerRun(3, func() { Read(noise, Call{}) }); allocs > 2000 {
 		t.Errorf("%.0f allocations", allocs)

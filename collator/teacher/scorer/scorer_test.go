@@ -158,12 +158,14 @@ func TestRefused(t *testing.T) {
 	for what, want := range map[string]string{
 		"huge": "33554432 tokens", "wide": "shared memory", "int8": `"int8"`, "silent": "vocabulary: assume", "other": "another vocabulary", "few": "0 of 1",
 	} {
-		s := start(t, what, nil)
-		_, err := s.Score(t.Context(), two)
-		var again *Failed
-		if err == nil || errors.As(err, &again) || !strings.Contains(err.Error(), want) || s.Starts() != 1 {
-			t.Errorf("%s: %v after %d starts", what, err, s.Starts())
-		}
+		t.Run(what, func(t *testing.T) {
+			s := start(t, what, nil)
+			_, err := s.Score(t.Context(), two)
+			var again *Failed
+			if err == nil || errors.As(err, &again) || !strings.Contains(err.Error(), want) || s.Starts() != 1 {
+				t.Errorf("%s: %v after %d starts", what, err, s.Starts())
+			}
+		})
 	}
 	if s := start(t, "silent", func(o *Options) { o.Assume = true }); true {
 		if _, err := s.Score(t.Context(), two); err != nil {

@@ -17,9 +17,11 @@ func TestFit(t *testing.T) {
 		{"👩‍👧👩‍👧", 3, "👩‍👧…"},
 		{"anything", 0, ""},
 	} {
-		if got := Fit(c.line, c.columns); got != c.want || Width(got) > c.columns {
-			t.Errorf("%q in %d columns: %q, want %q", c.line, c.columns, got, c.want)
-		}
+		t.Run(c.line, func(t *testing.T) {
+			if got := Fit(c.line, c.columns); got != c.want || Width(got) > c.columns {
+				t.Errorf("%q in %d columns: %q, want %q", c.line, c.columns, got, c.want)
+			}
+		})
 	}
 	if got := Pad("世", 4) + "|"; got != "世  |" {
 		t.Errorf("%q", got)

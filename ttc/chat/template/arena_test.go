@@ -17,18 +17,20 @@ func TestRoomIsUsedAgain(t *testing.T) {
 	}
 	var room Room
 	for i, content := range []string{"first of all", "stop", "a", strings.Repeat("long ", maxKept/4), "b", ""} {
-		messages, err := ParseMessages(json.Raw(`[{"role": "user", "content": " ` + content + ` "}, {"role": "user", "content": "` + content + `"}]`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		want, wantErr := tmpl.Render(Input{Messages: messages})
-		got, err := tmpl.RenderIn(&room, Input{Messages: messages})
-		if (err == nil) != (wantErr == nil) || got.Text != want.Text || !slices.Equal(got.Spans, want.Spans) {
-			t.Fatalf("render %d: got %.100q %v %v\nwant %.100q %v %v", i, got.Text, got.Spans, err, want.Text, want.Spans, wantErr)
-		}
-		if large := room.out.large(); large != (len(content) > maxKept/2) {
-			t.Errorf("render %d of %d bytes: the room is large: %v", i, len(got.Text), large)
-		}
+		t.Run(content, func(t *testing.T) {
+			messages, err := ParseMessages(json.Raw(`[{"role": "user", "content": " ` + content + ` "}, {"role": "user", "content": "` + content + `"}]`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, wantErr := tmpl.Render(Input{Messages: messages})
+			got, err := tmpl.RenderIn(&room, Input{Messages: messages})
+			if (err == nil) != (wantErr == nil) || got.Text != want.Text || !slices.Equal(got.Spans, want.Spans) {
+				t.Fatalf("render %d: got %.100q %v %v\nwant %.100q %v %v", i, got.Text, got.Spans, err, want.Text, want.Spans, wantErr)
+			}
+			if large := room.out.large(); large != (len(content) > maxKept/2) {
+				t.Errorf("render %d of %d bytes: the room is large: %v", i, len(got.Text), large)
+			}
+		})
 	}
 }
 

@@ -175,13 +175,15 @@ func TestHeavyWorkEndsSoon(t *testing.T) {
 		"{{ '-' * 60000 ~ 'a'|wordwrap(3) }}":                                             20 * bigText,
 		"{% set x = ints|list %}{% for i in range(50) %}{% set x = x|list %}{% endfor %}": 100 * bigItems,
 	} {
-		tmpl, err := Compile(src)
-		if err != nil {
-			t.Fatalf("%s: %v", src, err)
-		}
-		if _, err := tmpl.Render(Input{Kwargs: values, Limits: Limits{Steps: steps}}); err != nil {
-			t.Errorf("%s: %v", src, err)
-		}
+		t.Run(src, func(t *testing.T) {
+			tmpl, err := Compile(src)
+			if err != nil {
+				t.Fatalf("%s: %v", src, err)
+			}
+			if _, err := tmpl.Render(Input{Kwargs: values, Limits: Limits{Steps: steps}}); err != nil {
+				t.Errorf("%s: %v", src, err)
+			}
+		})
 	}
 	for _, src := range []string{ // these can't end but at a limit, and must come to it
 		"{% for i in range(999) %}{% set x = {tuple: 1} %}{% endfor %}",
@@ -190,14 +192,16 @@ func TestHeavyWorkEndsSoon(t *testing.T) {
 		"{{ twice.count(twice) ~ twice.nosuch.x }}", "{% for i in range(9999) %}{% set x = huge * huge %}{% endfor %}", "{% for i in range(99999) %}{% set x = huge % 7 == huge // 3 %}{% endfor %}",
 		"{% for i in range(99999) %}{% set x = 1.1 ** 0.3 %}{% endfor %}", "{% for i in range(9999) %}{% set x = word|unique|list %}{% endfor %}",
 	} {
-		tmpl, err := Compile(src)
-		if err != nil {
-			t.Fatalf("%s: %v", src, err)
-		}
-		_, err = tmpl.Render(Input{Kwargs: values, Limits: Limits{Steps: 3_000_000, Bytes: 16 << 20}})
-		var e *Error
-		if !errors.As(err, &e) || len(e.Text) > 2000 {
-			t.Errorf("%s: %.200v", src, err)
-		}
+		t.Run(src, func(t *testing.T) {
+			tmpl, err := Compile(src)
+			if err != nil {
+				t.Fatalf("%s: %v", src, err)
+			}
+			_, err = tmpl.Render(Input{Kwargs: values, Limits: Limits{Steps: 3_000_000, Bytes: 16 << 20}})
+			var e *Error
+			if !errors.As(err, &e) || len(e.Text) > 2000 {
+				t.Errorf("%s: %.200v", src, err)
+			}
+		})
 	}
 }

@@ -19,12 +19,14 @@ func TestShortcuts(t *testing.T) {
 		"{{ 1 < 2 }}{{ 2 <= 2 }}{{ 3 > 4 }}{{ 4 >= 4 }}{{ 1 != 2 }}":                      "TrueTrueFalseTrueTrue",
 		"{{ '\"é\\n'|tojson }}{% autoescape true %}{{ '<' }}{{ '>' }}{% endautoescape %}": `"\"é\n"&lt;&gt;`,
 	} {
-		tmpl, err := Compile(src)
-		if err != nil {
-			t.Fatalf("%s: %v", src, err)
-		}
-		if got, err := tmpl.Render(Input{}); err != nil || got.Text != want {
-			t.Errorf("%s: got %q (%v), want %q", src, got.Text, err, want)
-		}
+		t.Run(src, func(t *testing.T) {
+			tmpl, err := Compile(src)
+			if err != nil {
+				t.Fatalf("%s: %v", src, err)
+			}
+			if got, err := tmpl.Render(Input{}); err != nil || got.Text != want {
+				t.Errorf("%s: got %q (%v), want %q", src, got.Text, err, want)
+			}
+		})
 	}
 }

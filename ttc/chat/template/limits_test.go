@@ -17,21 +17,23 @@ func TestReadingCounts(t *testing.T) {
 		"s[5]", "s[0:1]", "s | length", "s.find('zz')", "s.count('zz')", "s.startswith(s)", "s == u", "s.isascii()", "s is lower",
 		"s | first", "(s | attr('find'))('zz')", "[s] | map('length') | list", "[s] | select('lower') | list", "'x'.strip(s)",
 	} {
-		source := "{% set s = messages[0].content %}{% set u = messages[1].content %}{% for i in range(100) %}{% set x = " + expr + " %}{% endfor %}"
-		tmpl, err := Compile(source)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text := strings.Repeat("a", 1<<16)
-		messages, err := ParseMessages(json.Raw(`[{"role": "user", "content": "` + text + `"}, {"role": "user", "content": "` + text[1:] + `b"}]`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = tmpl.Render(Input{Messages: messages, Limits: Limits{Steps: 50_000}})
-		var e *Error
-		if !errors.As(err, &e) || e.Class != "LimitError" {
-			t.Errorf("%s a hundred times: %v", expr, err)
-		}
+		t.Run(expr, func(t *testing.T) {
+			source := "{% set s = messages[0].content %}{% set u = messages[1].content %}{% for i in range(100) %}{% set x = " + expr + " %}{% endfor %}"
+			tmpl, err := Compile(source)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := strings.Repeat("a", 1<<16)
+			messages, err := ParseMessages(json.Raw(`[{"role": "user", "content": "` + text + `"}, {"role": "user", "content": "` + text[1:] + `b"}]`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = tmpl.Render(Input{Messages: messages, Limits: Limits{Steps: 50_000}})
+			var e *Error
+			if !errors.As(err, &e) || e.Class != "LimitError" {
+				t.Errorf("%s a hundred times: %v", expr, err)
+			}
+		})
 	}
 }
 
@@ -42,18 +44,20 @@ func TestCutsOfQuotedText(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, split := range []string{"split('a')", "rsplit('a')", "split()"} {
-		tmpl, err := Compile("{% set parts = (messages | tojson)." + split + " %}")
-		if err != nil {
-			t.Fatal(err)
-		}
-		allocs := testing.AllocsPerRun(1, func() {
-			if _, err := tmpl.Render(Input{Messages: messages}); err != nil {
+		t.Run(split, func(t *testing.T) {
+			tmpl, err := Compile("{% set parts = (messages | tojson)." + split + " %}")
+			if err != nil {
 				t.Fatal(err)
 			}
+			allocs := testing.AllocsPerRun(1, func() {
+				if _, err := tmpl.Render(Input{Messages: messages}); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if allocs > 8000 {
+				t.Errorf("%s of 2000 parts makes %v objects", split, allocs)
+			}
 		})
-		if allocs > 8000 {
-			t.Errorf("%s of 2000 parts makes %v objects", split, allocs)
-		}
 	}
 }
 

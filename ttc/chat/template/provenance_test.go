@@ -46,22 +46,24 @@ func TestProvenance(t *testing.T) {
 		"{{ messages | map(attribute='content') | join }}":                                              "c0+11",
 		"{{ c if c else '' }}{{ c or 1 }}":                                                              "c0+11c0+11",
 	} {
-		src = "{% set c = messages[0].content %}" + src
-		messages, err := ParseMessages(json.Raw(request))
-		if err != nil {
-			t.Fatal(err)
-		}
-		tmpl, err := Compile(src)
-		if err != nil {
-			t.Fatal(err)
-		}
-		res, err := tmpl.Render(Input{Messages: messages})
-		if err != nil {
-			t.Fatalf("%s: %v", src, err)
-		}
-		if got := origins(&res); got != want {
-			t.Errorf("%s\n renders %q\n got %s\nwant %s", src, res.Text, got, want)
-		}
+		t.Run(src, func(t *testing.T) {
+			src = "{% set c = messages[0].content %}" + src
+			messages, err := ParseMessages(json.Raw(request))
+			if err != nil {
+				t.Fatal(err)
+			}
+			tmpl, err := Compile(src)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := tmpl.Render(Input{Messages: messages})
+			if err != nil {
+				t.Fatalf("%s: %v", src, err)
+			}
+			if got := origins(&res); got != want {
+				t.Errorf("%s\n renders %q\n got %s\nwant %s", src, res.Text, got, want)
+			}
+		})
 	}
 }
 
@@ -123,22 +125,24 @@ func TestOriginsOfStructuredFields(t *testing.T) {
 
 func TestErrorsNameThePlace(t *testing.T) {
 	for src, want := range map[string]string{
-		"a\n  {{ x.y }}":                                        "template line 2, column 7: UndefinedError: 'x' is undefined",
-		"{% if x %}":                                            "template line 1, column 11: TemplateSyntaxError: Unexpected end of template. Jinja was looking for the following tags: 'elif' or 'else' or 'endif'. The innermost block that needs to be closed is 'if'.",
-		"é\n{{ 'ü' + 1 }}":                                      "template line 2, column 8: TypeError: can only concatenate str (not \"int\") to str",
-		"{{ messages.append(1) }}":                              "template line 1, column 19: SecurityError: access to attribute 'append' of 'list' object is unsafe.",
-		"{{ raise_exception('no ' ~ 'way') }}":                  "template line 1, column 19: TemplateError: no way",
-		"{{ messages[0].content.x }}":                           "template line 1, column 15: UndefinedError: list object has no element 0",
+		"a\n  {{ x.y }}":                       "template line 2, column 7: UndefinedError: 'x' is undefined",
+		"{% if x %}":                           "template line 1, column 11: TemplateSyntaxError: Unexpected end of template. Jinja was looking for the following tags: 'elif' or 'else' or 'endif'. The innermost block that needs to be closed is 'if'.",
+		"é\n{{ 'ü' + 1 }}":                     "template line 2, column 8: TypeError: can only concatenate str (not \"int\") to str",
+		"{{ messages.append(1) }}":             "template line 1, column 19: SecurityError: access to attribute 'append' of 'list' object is unsafe.",
+		"{{ raise_exception('no ' ~ 'way') }}": "template line 1, column 19: TemplateError: no way",
+		"{{ messages[0].content.x }}":          "template line 1, column 15: UndefinedError: list object has no element 0",
 		"{% macro m() %}\n\n{{ 1 / 0 }}{% endmacro %}{{ m() }}": "template line 3, column 6: ZeroDivisionError: division by zero",
 		"{% for i in range(9) %}{{ 1 }":                         "template line 1, column 29: TemplateSyntaxError: unexpected '}'",
 	} {
-		tmpl, err := Compile(src)
-		if err == nil {
-			_, err = tmpl.Render(Input{})
-		}
-		if err == nil || err.Error() != want {
-			t.Errorf("%s\n got %v\nwant %s", src, err, want)
-		}
+		t.Run(src, func(t *testing.T) {
+			tmpl, err := Compile(src)
+			if err == nil {
+				_, err = tmpl.Render(Input{})
+			}
+			if err == nil || err.Error() != want {
+				t.Errorf("%s\n got %v\nwant %s", src, err, want)
+			}
+		})
 	}
 }
 

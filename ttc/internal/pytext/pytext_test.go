@@ -46,29 +46,33 @@ func TestPropertiesAgainstPython(t *testing.T) {
 		"isprintable": IsPrintable, "isspace": IsSpace, "isalpha": IsAlpha, "isdecimal": IsDecimal, "isdigit": IsDigit,
 		"isnumeric": IsNumeric, "isalnum": IsAlnum, "isupper": IsUpper, "islower": IsLower,
 	} {
-		edges := want[name].([]any)
-		inside, bad := false, 0
-		for r := rune(0); r < 0x110000 && bad < 5; r++ {
-			if len(edges) > 0 && rune(edges[0].(float64)) == r {
-				inside, edges = !inside, edges[1:]
+		t.Run(name, func(t *testing.T) {
+			edges := want[name].([]any)
+			inside, bad := false, 0
+			for r := rune(0); r < 0x110000 && bad < 5; r++ {
+				if len(edges) > 0 && rune(edges[0].(float64)) == r {
+					inside, edges = !inside, edges[1:]
+				}
+				if f(r) != inside {
+					t.Errorf("%s(%#x) = %v", name, r, !inside)
+					bad++
+				}
 			}
-			if f(r) != inside {
-				t.Errorf("%s(%#x) = %v", name, r, !inside)
-				bad++
-			}
-		}
+		})
 	}
 	for name, f := range map[string]func([]byte, rune) []byte{
 		"upper": AppendUpper, "lower": AppendLower, "title": AppendTitle, "casefold": AppendFold,
 	} {
-		h := sha256.New()
-		var buf []byte
-		for r := rune(0); r < 0x110000; r++ {
-			buf = append(f(buf[:0], r), '\n')
-			h.Write(buf)
-		}
-		if got := hex.EncodeToString(h.Sum(nil)); got != want[name] {
-			t.Errorf("%s differs from Python's for some code point", name)
-		}
+		t.Run(name, func(t *testing.T) {
+			h := sha256.New()
+			var buf []byte
+			for r := rune(0); r < 0x110000; r++ {
+				buf = append(f(buf[:0], r), '\n')
+				h.Write(buf)
+			}
+			if got := hex.EncodeToString(h.Sum(nil)); got != want[name] {
+				t.Errorf("%s differs from Python's for some code point", name)
+			}
+		})
 	}
 }

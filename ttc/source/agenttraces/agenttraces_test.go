@@ -120,13 +120,15 @@ func TestWhatIsNoRow(t *testing.T) {
 		"another row":    {row("pi", "p", "", "") + `{"a":1}`, "map[]", "map[rows of another kind:1]"},
 		"something else": {`{"harness":"x"}`, "map[file:map[other_format:1]]", "map[]"},
 	} {
-		r := sessiontest.ReadText(t, Factory(), "rows.jsonl", c.text)
-		if got := fmt.Sprint(r.Stats.Dropped); got != c.dropped {
-			t.Errorf("%s: %s, want %s", name, got, c.dropped)
-		}
-		if got := fmt.Sprint(r.Stats.Unread); got != c.unread {
-			t.Errorf("%s: %s, want %s", name, got, c.unread)
-		}
+		t.Run(name, func(t *testing.T) {
+			r := sessiontest.ReadText(t, Factory(), "rows.jsonl", c.text)
+			if got := fmt.Sprint(r.Stats.Dropped); got != c.dropped {
+				t.Errorf("%s: %s, want %s", name, got, c.dropped)
+			}
+			if got := fmt.Sprint(r.Stats.Unread); got != c.unread {
+				t.Errorf("%s: %s, want %s", name, got, c.unread)
+			}
+		})
 	}
 }
 
@@ -136,26 +138,28 @@ func TestRecordedSessions(t *testing.T) {
 		source source.Factory
 		folder string
 	}{"claude_code": {claudecode.Factory(), "claude_code/projects"}, "codex": {codex.Factory(), "codex/sessions"}} {
-		dir := filepath.Join(sessiontest.Recorded(t), c.folder)
-		want := sessiontest.Read(t, c.source, dir)
-		text := ""
-		for _, path := range files(t, dir) {
-			b, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
+		t.Run(harness, func(t *testing.T) {
+			dir := filepath.Join(sessiontest.Recorded(t), c.folder)
+			want := sessiontest.Read(t, c.source, dir)
+			text := ""
+			for _, path := range files(t, dir) {
+				b, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text += row(harness, want.Examples[0].ID, strings.TrimSpace(string(b)), "")
 			}
-			text += row(harness, want.Examples[0].ID, strings.TrimSpace(string(b)), "")
-		}
-		got := sessiontest.ReadText(t, Factory(), "rows.jsonl", text)
-		if len(got.Examples) != len(want.Examples) || got.Stats.Calls != want.Stats.Calls {
-			t.Fatalf("%s: %d examples, %+v; want %d, %+v",
-				harness, len(got.Examples), got.Stats, len(want.Examples), want.Stats)
-		}
-		for i, ex := range got.Examples {
-			if sessiontest.Walks(ex) != sessiontest.Walks(want.Examples[i]) || ex.Gaps != want.Examples[i].Gaps {
-				t.Errorf("%s: %s is read otherwise", harness, ex.ID)
+			got := sessiontest.ReadText(t, Factory(), "rows.jsonl", text)
+			if len(got.Examples) != len(want.Examples) || got.Stats.Calls != want.Stats.Calls {
+				t.Fatalf("%s: %d examples, %+v; want %d, %+v",
+					harness, len(got.Examples), got.Stats, len(want.Examples), want.Stats)
 			}
-		}
+			for i, ex := range got.Examples {
+				if sessiontest.Walks(ex) != sessiontest.Walks(want.Examples[i]) || ex.Gaps != want.Examples[i].Gaps {
+					t.Errorf("%s: %s is read otherwise", harness, ex.ID)
+				}
+			}
+		})
 	}
 }
 

@@ -185,10 +185,12 @@ func TestHostileTrajectories(t *testing.T) {
 		"no JSON at all":  {"hello", "map[file:map[other_format:1] line:map[unread_line:1]]"},
 		"deep sub-agents": {strings.Repeat(`{"schema_version":"ATIF-v1.7","session_id":"s","steps":[],"subagent_trajectories":[`, 400) + good + strings.Repeat("]}", 400), "map[]"},
 	} {
-		r := sessiontest.ReadText(t, Factory(), "trajectory.json", c.text)
-		if got := fmt.Sprint(r.Stats.Dropped); got != c.want {
-			t.Errorf("%s: %s, %+v", name, got, r.Drops)
-		}
+		t.Run(name, func(t *testing.T) {
+			r := sessiontest.ReadText(t, Factory(), "trajectory.json", c.text)
+			if got := fmt.Sprint(r.Stats.Dropped); got != c.want {
+				t.Errorf("%s: %s, %+v", name, got, r.Drops)
+			}
+		})
 	}
 }
 
@@ -196,22 +198,24 @@ func TestHostileTrajectories(t *testing.T) {
 func TestRecorded(t *testing.T) {
 	dir := sessiontest.Recorded(t)
 	for folder, want := range map[string]int64{"atif_harbor/claude": 6, "atif_harbor/codex": 5, "atif_nat": 5} {
-		r := sessiontest.Read(t, Factory(), filepath.Join(dir, folder))
-		if len(r.Examples) != 1 || r.Stats.Calls != want || len(r.Stats.Dropped["call"]) != 0 ||
-			r.Examples[0].Fidelity != ttc.Partial {
-			t.Errorf("%s: %d examples, %+v", folder, len(r.Examples), r.Stats)
-			continue
-		}
-		trained, calls := int64(0), 0
-		for _, n := range r.Examples[0].Graph.Nodes {
-			if n.Sampled == ttc.Yes {
-				trained++
-				calls += len(n.Message.ToolCalls)
+		t.Run(folder, func(t *testing.T) {
+			r := sessiontest.Read(t, Factory(), filepath.Join(dir, folder))
+			if len(r.Examples) != 1 || r.Stats.Calls != want || len(r.Stats.Dropped["call"]) != 0 ||
+				r.Examples[0].Fidelity != ttc.Partial {
+				t.Errorf("%s: %d examples, %+v", folder, len(r.Examples), r.Stats)
+				return
 			}
-		}
-		if trained != want || calls != 4 {
-			t.Errorf("%s: %d answers with %d calls of tools", folder, trained, calls)
-		}
+			trained, calls := int64(0), 0
+			for _, n := range r.Examples[0].Graph.Nodes {
+				if n.Sampled == ttc.Yes {
+					trained++
+					calls += len(n.Message.ToolCalls)
+				}
+			}
+			if trained != want || calls != 4 {
+				t.Errorf("%s: %d answers with %d calls of tools", folder, trained, calls)
+			}
+		})
 	}
 }
 

@@ -112,13 +112,15 @@ func TestWhatIsNoCall(t *testing.T) {
 		"torn":           {good + good[:30], "map[line:map[unread_line:1]]", "map[]"},
 		"something else": {`{"a":1}`, "map[file:map[other_format:1]]", "map[]"},
 	} {
-		r := sessiontest.ReadText(t, Factory(), "events.jsonl", c.text)
-		if got := fmt.Sprint(r.Stats.Dropped); got != c.dropped {
-			t.Errorf("%s: %s, want %s", name, got, c.dropped)
-		}
-		if got := fmt.Sprint(r.Stats.Unread); got != c.unread {
-			t.Errorf("%s: %s, want %s", name, got, c.unread)
-		}
+		t.Run(name, func(t *testing.T) {
+			r := sessiontest.ReadText(t, Factory(), "events.jsonl", c.text)
+			if got := fmt.Sprint(r.Stats.Dropped); got != c.dropped {
+				t.Errorf("%s: %s, want %s", name, got, c.dropped)
+			}
+			if got := fmt.Sprint(r.Stats.Unread); got != c.unread {
+				t.Errorf("%s: %s, want %s", name, got, c.unread)
+			}
+		})
 	}
 }
 

@@ -117,27 +117,29 @@ func TestPolicyIsKnownWhereAllLinesAgree(t *testing.T) {
 
 func TestDrops(t *testing.T) {
 	for line, want := range map[string]ledger.Reason{
-		`7`:                                                         source.BadStep,
-		`{"id":"a","output":"x"}`:                                   source.NoScore,
-		`{"id":"a","output":"x","score":null}`:                      source.NoScore,
-		`{"id":"a","output":"x","score":"y"}`:                       source.BadScore,
-		`{"id":"a","output":{},"score":1}`:                          source.BadOutput,
-		`{"id":"a","output":"x","score":1,"turn_id":[]}`:            source.BadTurnID,
+		`7`:                                              source.BadStep,
+		`{"id":"a","output":"x"}`:                        source.NoScore,
+		`{"id":"a","output":"x","score":null}`:           source.NoScore,
+		`{"id":"a","output":"x","score":"y"}`:            source.BadScore,
+		`{"id":"a","output":{},"score":1}`:               source.BadOutput,
+		`{"id":"a","output":"x","score":1,"turn_id":[]}`: source.BadTurnID,
 		`{"id":"a","output":"x","score":1,"candidate_index":"two"}`: source.BadIndex,
 		`{"id":"a","output":"x","score":1,"metadata":7}`:            source.BadStep,
 		`{"id":"a","output":"` + strings.Repeat("x", 3000) + `"}`:   source.ExampleTooLarge,
 	} {
-		text := `{"id":"a","output":"good","score":1}` + "\n" + line + "\n" + `{"id":"a","output":"good2","score":1}`
-		r, err := read(t, func(c *Config) { c.MaxLine = 1024 }, source.Options{}, write(t, text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(r.drops) != 1 || r.drops[0].Reason != want || !strings.HasPrefix(text[r.drops[0].Offset:], line) || r.drops[0].Unit != "step" {
-			t.Errorf("%.60s: %+v, want %s", line, r.drops, want)
-		}
-		if len(r.examples) != 1 || len(r.examples[0].Candidates) != 2 || r.stats.Steps != 3 {
-			t.Errorf("%.60s: %s %+v", line, shape(r), r.stats)
-		}
+		t.Run(line, func(t *testing.T) {
+			text := `{"id":"a","output":"good","score":1}` + "\n" + line + "\n" + `{"id":"a","output":"good2","score":1}`
+			r, err := read(t, func(c *Config) { c.MaxLine = 1024 }, source.Options{}, write(t, text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(r.drops) != 1 || r.drops[0].Reason != want || !strings.HasPrefix(text[r.drops[0].Offset:], line) || r.drops[0].Unit != "step" {
+				t.Errorf("%.60s: %+v, want %s", line, r.drops, want)
+			}
+			if len(r.examples) != 1 || len(r.examples[0].Candidates) != 2 || r.stats.Steps != 3 {
+				t.Errorf("%.60s: %s %+v", line, shape(r), r.stats)
+			}
+		})
 	}
 }
 
@@ -156,12 +158,14 @@ func TestInputsThatCannotBeRead(t *testing.T) {
 		`{"id":1}` + "\n" + `{"id":1,"out`: ":2 (byte 21): the input ends inside an object that begins at byte 9",
 		`{"id":1}` + "\nnot json":          ":2 (byte 9): expected a value",
 	} {
-		path := write(t, text)
-		_, err := read(t, nil, source.Options{}, path)
-		var se *source.Error
-		if !errors.As(err, &se) || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), path) {
-			t.Errorf("%q: %v, want %q", text, err, want)
-		}
+		t.Run(text, func(t *testing.T) {
+			path := write(t, text)
+			_, err := read(t, nil, source.Options{}, path)
+			var se *source.Error
+			if !errors.As(err, &se) || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), path) {
+				t.Errorf("%q: %v, want %q", text, err, want)
+			}
+		})
 	}
 	if _, err := read(t, func(c *Config) { c.MaxBytes, c.MaxLine = 2000, 2000 }, source.Options{}, write(t, strings.Repeat(`{"id":1,"output":"a","score":1}`+"\n", 99))); err == nil || !strings.Contains(err.Error(), "the lines of the id \"1\" have more than 2000 bytes") {
 		t.Error(err)
@@ -237,9 +241,11 @@ func TestEmptyEntriesEndTheRun(t *testing.T) {
 	for text, want := range map[string]string{
 		strings.Repeat("{}\n", 3): "3 entries in a row", strings.Repeat("{}\n{}\n"+good, 3): "", good + strings.Repeat("{}\n", 4): "3 entries in a row",
 	} {
-		_, err := read(t, func(c *Config) { c.MaxEmpty = 3 }, source.Options{}, write(t, text))
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", text, err, want)
-		}
+		t.Run(text, func(t *testing.T) {
+			_, err := read(t, func(c *Config) { c.MaxEmpty = 3 }, source.Options{}, write(t, text))
+			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("%q: %v, want %q", text, err, want)
+			}
+		})
 	}
 }

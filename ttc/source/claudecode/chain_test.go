@@ -95,31 +95,33 @@ func TestLongSession(t *testing.T) {
 				`{"type":"text","text":"t%d"}]}}`+"\n", i, i, i, i)
 		},
 	} {
-		allocated := func(turns int) uint64 {
-			var b strings.Builder
-			for i := range turns {
-				turn(&b, i)
-			}
-			tr := newTranscript("s", session.Limits{}, &source.Tally{})
-			tr.begin("x")
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			for _, l := range strings.Split(strings.TrimSpace(b.String()), "\n") {
-				raw, err := json.Parse([]byte(l), json.Limits{})
-				if err != nil {
-					t.Fatal(err)
+		t.Run(name, func(t *testing.T) {
+			allocated := func(turns int) uint64 {
+				var b strings.Builder
+				for i := range turns {
+					turn(&b, i)
 				}
-				tr.add(session.Line{JSON: raw})
+				tr := newTranscript("s", session.Limits{}, &source.Tally{})
+				tr.begin("x")
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				for _, l := range strings.Split(strings.TrimSpace(b.String()), "\n") {
+					raw, err := json.Parse([]byte(l), json.Limits{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					tr.add(session.Line{JSON: raw})
+				}
+				tr.calls()
+				if ex := tr.out.Examples(nil); len(ex) != 1 || ex[0].Trained != int64(turns) {
+					t.Fatalf("%s: %d examples", name, len(ex))
+				}
+				runtime.ReadMemStats(&after)
+				return after.TotalAlloc - before.TotalAlloc
 			}
-			tr.calls()
-			if ex := tr.out.Examples(nil); len(ex) != 1 || ex[0].Trained != int64(turns) {
-				t.Fatalf("%s: %d examples", name, len(ex))
+			if few, many := allocated(500), allocated(4000); many > 12*few {
+				t.Errorf("%s: 500 turns allocate %d bytes, 4,000 allocate %d", name, few, many)
 			}
-			runtime.ReadMemStats(&after)
-			return after.TotalAlloc - before.TotalAlloc
-		}
-		if few, many := allocated(500), allocated(4000); many > 12*few {
-			t.Errorf("%s: 500 turns allocate %d bytes, 4,000 allocate %d", name, few, many)
-		}
+		})
 	}
 }

@@ -382,26 +382,28 @@ func TestHostileSessions(t *testing.T) {
 		"odd values":                  {ok.String() + odd, 0},
 		"deep nesting":                {ok.String() + strings.Repeat("[", 100_000) + "\n", 1},
 	} {
-		r := sessiontest.ReadText(t, Factory(), "s.jsonl", c.text)
-		if got := r.Stats.Dropped["line"][session.UnreadLine]; got != c.lines {
-			t.Errorf("%s: %d lines unread, want %d: %+v", name, got, c.lines, r.Drops)
-		}
-		trained := int64(0)
-		for _, ex := range r.Examples {
-			for _, n := range ex.Graph.Nodes {
-				if n.Sampled == ttc.Yes {
-					trained++
+		t.Run(name, func(t *testing.T) {
+			r := sessiontest.ReadText(t, Factory(), "s.jsonl", c.text)
+			if got := r.Stats.Dropped["line"][session.UnreadLine]; got != c.lines {
+				t.Errorf("%s: %d lines unread, want %d: %+v", name, got, c.lines, r.Drops)
+			}
+			trained := int64(0)
+			for _, ex := range r.Examples {
+				for _, n := range ex.Graph.Nodes {
+					if n.Sampled == ttc.Yes {
+						trained++
+					}
 				}
 			}
-		}
-		for _, a := range r.Stats.Accounts() {
-			if a.In != a.Out+a.DroppedTotal() || a.Unit == "call" && a.Out != trained {
-				t.Errorf("%s: the books don't balance: %+v, %d trained", name, a, trained)
+			for _, a := range r.Stats.Accounts() {
+				if a.In != a.Out+a.DroppedTotal() || a.Unit == "call" && a.Out != trained {
+					t.Errorf("%s: the books don't balance: %+v, %d trained", name, a, trained)
+				}
 			}
-		}
-		if trained == 0 {
-			t.Errorf("%s: nothing was read", name)
-		}
+			if trained == 0 {
+				t.Errorf("%s: nothing was read", name)
+			}
+		})
 	}
 }
 
@@ -420,19 +422,21 @@ func TestLimits(t *testing.T) {
 		{2048, 1 << 20, "map[line:map[unread_line:1]]"},
 		{1 << 20, 2048, "map[session:map[session_too_large:1]]"},
 	} {
-		cfg := schema.New[session.Config]()
-		cfg.MaxLine, cfg.MaxSession = c.line, c.session
-		src, err := Factory().OpenAll(context.Background(), &cfg, []string{dir}, source.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for err == nil {
-			_, _, err = src.Next(context.Background())
-		}
-		if got := fmt.Sprint(src.Stats().Dropped); got != c.want || !errors.Is(err, io.EOF) {
-			t.Errorf("%+v: %s %v", c, got, err)
-		}
-		src.Close()
+		t.Run(c.want, func(t *testing.T) {
+			cfg := schema.New[session.Config]()
+			cfg.MaxLine, cfg.MaxSession = c.line, c.session
+			src, err := Factory().OpenAll(context.Background(), &cfg, []string{dir}, source.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for err == nil {
+				_, _, err = src.Next(context.Background())
+			}
+			if got := fmt.Sprint(src.Stats().Dropped); got != c.want || !errors.Is(err, io.EOF) {
+				t.Errorf("%+v: %s %v", c, got, err)
+			}
+			src.Close()
+		})
 	}
 }
 

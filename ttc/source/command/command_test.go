@@ -106,17 +106,19 @@ func TestFailures(t *testing.T) {
 		{"takes too long", shell("sleep 60"), func(c *Config) { c.Timeout, c.StopTimeout = 50*time.Millisecond, 50*time.Millisecond }, "did not end within 50ms"},
 		{"no configuration", shell("exit 0", "{config}"), func(*Config) {}, "set nat_config"},
 	} {
-		cfg := schema.New[Config]()
-		cfg.Command = c.script
-		c.edit(&cfg)
-		start := time.Now()
-		_, err := Collect(t.Context(), cfg, t.TempDir(), nil)
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", c.name, err)
-		}
-		if time.Since(start) > 20*time.Second {
-			t.Errorf("%s took %s", c.name, time.Since(start))
-		}
+		t.Run(c.name, func(t *testing.T) {
+			cfg := schema.New[Config]()
+			cfg.Command = c.script
+			c.edit(&cfg)
+			start := time.Now()
+			_, err := Collect(t.Context(), cfg, t.TempDir(), nil)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			if time.Since(start) > 20*time.Second {
+				t.Errorf("%s took %s", c.name, time.Since(start))
+			}
+		})
 	}
 }
 
@@ -272,10 +274,12 @@ func TestCopyRefuses(t *testing.T) {
 		{"a: &a [1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e,*e]", "multiply"},
 		{"a: [", ""},
 	} {
-		_, err := Copy(t.Context(), file(t, "c.yml", c.text), "/out", []string{"TTC_END"})
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", c.want, err)
-		}
+		t.Run(c.text, func(t *testing.T) {
+			_, err := Copy(t.Context(), file(t, "c.yml", c.text), "/out", []string{"TTC_END"})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v", c.want, err)
+			}
+		})
 	}
 	all := file(t, "c.yml", strings.Replace(natYAML, "[TTC_END]", "[]", 1))
 	if _, err := Copy(t.Context(), all, "/out", []string{"TTC_END"}); err != nil {

@@ -313,17 +313,21 @@ func TestQuestionFiles(t *testing.T) {
 	for ext, text := range map[string]string{
 		".json": `[{"id": 1, "question": "q1"}]`, ".csv": "\ufeffid,question\n007,\"q1, with a comma\"\n",
 	} {
-		got, _, err := collect(t, config(t, url, ext, text), t.TempDir())
-		if err != nil || !strings.Contains(got, "answer to q1") || ext == ".csv" && !strings.Contains(got, `"id":"007"`) {
-			t.Errorf("%s: %s, %v", ext, got, err)
-		}
+		t.Run(ext, func(t *testing.T) {
+			got, _, err := collect(t, config(t, url, ext, text), t.TempDir())
+			if err != nil || !strings.Contains(got, "answer to q1") || ext == ".csv" && !strings.Contains(got, `"id":"007"`) {
+				t.Errorf("%s: %s, %v", ext, got, err)
+			}
+		})
 	}
 	for _, c := range []struct{ ext, text, want string }{
 		{".xls", "", "empty"}, {".parquet", "PAR1", "Convert it"}, {".csv", "id,q\n", `no column "question"`}, {".jsonl", `{"id": 1}`, "question_key"}, {".json", `[{"id": 1`, ""},
 	} {
-		if _, _, err := collect(t, config(t, url, c.ext, c.text), t.TempDir()); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", c.ext, err)
-		}
+		t.Run(c.ext, func(t *testing.T) {
+			if _, _, err := collect(t, config(t, url, c.ext, c.text), t.TempDir()); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v", c.ext, err)
+			}
+		})
 	}
 }
 

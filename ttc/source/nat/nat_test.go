@@ -137,22 +137,24 @@ func TestDropsHaveAPlaceAndAReason(t *testing.T) {
 		{strings.Replace(ttcEnd(good), `"TTC_END"`, `"LLM_END"`, 1), source.OtherStep, "1 steps are no TTC_END"},
 	}
 	for _, c := range cases {
-		text := "[" + row(`"e"`, ttcEnd(good), c.step) + "]"
-		r := mustRead(t, text)
-		if len(r.drops) != 1 {
-			t.Errorf("%s: %v", c.step, r.drops)
-			continue
-		}
-		d := r.drops[0]
-		if d.Stage != ledger.Source || d.Unit != "step" || d.Reason != c.reason || !strings.Contains(d.Detail, c.detail) || d.Example != "e" || d.File == "" {
-			t.Errorf("%s: %+v", c.step, d)
-		}
-		if d.Reason != source.OtherStep && !strings.HasPrefix(text[d.Offset:], c.step) {
-			t.Errorf("%s: the offset %d is not the step's", c.step, d.Offset)
-		}
-		if r.stats.Steps != r.stats.Candidates+1 {
-			t.Errorf("%s: the books don't balance: %+v", c.step, r.stats)
-		}
+		t.Run(c.step, func(t *testing.T) {
+			text := "[" + row(`"e"`, ttcEnd(good), c.step) + "]"
+			r := mustRead(t, text)
+			if len(r.drops) != 1 {
+				t.Errorf("%s: %v", c.step, r.drops)
+				return
+			}
+			d := r.drops[0]
+			if d.Stage != ledger.Source || d.Unit != "step" || d.Reason != c.reason || !strings.Contains(d.Detail, c.detail) || d.Example != "e" || d.File == "" {
+				t.Errorf("%s: %+v", c.step, d)
+			}
+			if d.Reason != source.OtherStep && !strings.HasPrefix(text[d.Offset:], c.step) {
+				t.Errorf("%s: the offset %d is not the step's", c.step, d.Offset)
+			}
+			if r.stats.Steps != r.stats.Candidates+1 {
+				t.Errorf("%s: the books don't balance: %+v", c.step, r.stats)
+			}
+		})
 	}
 }
 
@@ -236,12 +238,14 @@ func TestInputsThatCannotBeRead(t *testing.T) {
 		`[{"id":1}, {"a":01}]`: "(byte 17): expected ',' or '}', found '1'",
 		"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n": "Git LFS pointer",
 	} {
-		path := write(t, text)
-		_, err := read(t, nil, source.Options{}, path)
-		var se *source.Error
-		if !errors.As(err, &se) || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(want)) || !strings.HasPrefix(err.Error(), path) {
-			t.Errorf("%.30q: %v, want %q", text, err, want)
-		}
+		t.Run(text, func(t *testing.T) {
+			path := write(t, text)
+			_, err := read(t, nil, source.Options{}, path)
+			var se *source.Error
+			if !errors.As(err, &se) || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(want)) || !strings.HasPrefix(err.Error(), path) {
+				t.Errorf("%.30q: %v, want %q", text, err, want)
+			}
+		})
 	}
 	if _, err := read(t, nil, source.Options{}); err == nil {
 		t.Error("no input is an error")
@@ -309,12 +313,14 @@ func TestResumeRefusesAChangedInput(t *testing.T) {
 		"changed after":  several() + " ",
 		"shorter":        "[" + row("1") + "]",
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := read(t, nil, source.Options{Resume: &at, Inputs: whole.inputs}, path); err == nil || !strings.Contains(err.Error(), "the input changed since the run began") {
-			t.Errorf("%s: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := read(t, nil, source.Options{Resume: &at, Inputs: whole.inputs}, path); err == nil || !strings.Contains(err.Error(), "the input changed since the run began") {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
 	}
 }
 
@@ -371,10 +377,12 @@ func TestCompatFailsWhereNATDoes(t *testing.T) {
 		`[{"id":{},"intermediate_steps":[]}]`:  "unhashable type: 'dict'",
 		`[{"intermediate_steps":7}]`:           "not an array of steps",
 	} {
-		_, err := read(t, nil, source.Options{Raw: true}, write(t, text))
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "NAT fails the whole collection run") {
-			t.Errorf("%s: %v, want %q", text, err, want)
-		}
+		t.Run(text, func(t *testing.T) {
+			_, err := read(t, nil, source.Options{Raw: true}, write(t, text))
+			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "NAT fails the whole collection run") {
+				t.Errorf("%s: %v, want %q", text, err, want)
+			}
+		})
 	}
 }
 
@@ -390,10 +398,12 @@ func TestNoMatch(t *testing.T) {
 		{"[" + row("1", step("FUNCTION_END", "m", "null")) + "]", `Event types seen: "FUNCTION_END" (1)`},
 	}
 	for _, c := range cases {
-		r := mustRead(t, c.text)
-		if got := NoMatch(&r.stats, "wanted"); !strings.Contains(got, c.want) || !strings.HasPrefix(got, "No matching TTC step") {
-			t.Errorf("%s:\ngot  %s\nwant %s", c.text, got, c.want)
-		}
+		t.Run(c.text, func(t *testing.T) {
+			r := mustRead(t, c.text)
+			if got := NoMatch(&r.stats, "wanted"); !strings.Contains(got, c.want) || !strings.HasPrefix(got, "No matching TTC step") {
+				t.Errorf("%s:\ngot  %s\nwant %s", c.text, got, c.want)
+			}
+		})
 	}
 	r := mustRead(t, cases[1].text)
 	if got := NoMatch(&r.stats, "s"); got != "" {

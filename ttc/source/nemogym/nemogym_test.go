@@ -59,11 +59,13 @@ func TestReasoning(t *testing.T) {
 		{`{"type":"reasoning","summary":[{"type":"summary_text","text":"hm"}]}`, "hm", ""},
 		{`{"type":"reasoning","summary":[],"encrypted_content":"x"}`, "", "hidden_reasoning"},
 	} {
-		r := sessiontest.One(t, Factory(), "rollouts.jsonl", rollout("", c.item, says("a", "")), "s / q / a*")
-		ex := r.Examples[0]
-		if ex.Graph.Nodes[2].Message.Reasoning != c.reasoning || strings.Join(ex.Gaps.Names(), " ") != c.gaps {
-			t.Errorf("%s: %+v, %v", c.item, ex.Graph.Nodes[2].Message, ex.Gaps.Names())
-		}
+		t.Run(c.item, func(t *testing.T) {
+			r := sessiontest.One(t, Factory(), "rollouts.jsonl", rollout("", c.item, says("a", "")), "s / q / a*")
+			ex := r.Examples[0]
+			if ex.Graph.Nodes[2].Message.Reasoning != c.reasoning || strings.Join(ex.Gaps.Names(), " ") != c.gaps {
+				t.Errorf("%s: %+v, %v", c.item, ex.Graph.Nodes[2].Message, ex.Gaps.Names())
+			}
+		})
 	}
 }
 
@@ -90,13 +92,15 @@ func TestWhatIsNoRollout(t *testing.T) {
 			"map[]", "map[]",
 		},
 	} {
-		r := sessiontest.ReadText(t, Factory(), "rollouts.jsonl", c.text)
-		if got := fmt.Sprint(r.Stats.Dropped); got != c.dropped {
-			t.Errorf("%s: %s, want %s", name, got, c.dropped)
-		}
-		if got := fmt.Sprint(r.Stats.Unread); got != c.unread && c.unread+got != "map[]map[]" {
-			t.Errorf("%s: %s, want %s", name, got, c.unread)
-		}
+		t.Run(name, func(t *testing.T) {
+			r := sessiontest.ReadText(t, Factory(), "rollouts.jsonl", c.text)
+			if got := fmt.Sprint(r.Stats.Dropped); got != c.dropped {
+				t.Errorf("%s: %s, want %s", name, got, c.dropped)
+			}
+			if got := fmt.Sprint(r.Stats.Unread); got != c.unread && c.unread+got != "map[]map[]" {
+				t.Errorf("%s: %s, want %s", name, got, c.unread)
+			}
+		})
 	}
 }
 
@@ -112,22 +116,24 @@ func TestRecorded(t *testing.T) {
 		"example_tool_call_multireward": {2, 4, "[2 2]", 5},
 		"ruler":                         {2, 2, "[0 0]", 2},
 	} {
-		r := sessiontest.Read(t, Factory(), dir+"/"+name+".example_rollouts.jsonl")
-		var rewards []float64
-		trained := 0
-		for _, ex := range r.Examples {
-			rewards = append(rewards, *ex.Reward)
-			for _, n := range ex.Graph.Nodes {
-				if n.Sampled == ttc.Yes {
-					trained++
+		t.Run(name, func(t *testing.T) {
+			r := sessiontest.Read(t, Factory(), dir+"/"+name+".example_rollouts.jsonl")
+			var rewards []float64
+			trained := 0
+			for _, ex := range r.Examples {
+				rewards = append(rewards, *ex.Reward)
+				for _, n := range ex.Graph.Nodes {
+					if n.Sampled == ttc.Yes {
+						trained++
+					}
 				}
 			}
-		}
-		if len(r.Examples) != want.examples || trained != want.calls || fmt.Sprint(rewards) != want.rewards ||
-			len(r.Stats.Dropped) != 0 || len(r.Examples[0].Graph.Nodes) != want.first {
-			t.Errorf("%s: %d examples, %d calls, %v, %d messages, %+v", name, len(r.Examples), trained, rewards,
-				len(r.Examples[0].Graph.Nodes), r.Stats)
-		}
+			if len(r.Examples) != want.examples || trained != want.calls || fmt.Sprint(rewards) != want.rewards ||
+				len(r.Stats.Dropped) != 0 || len(r.Examples[0].Graph.Nodes) != want.first {
+				t.Errorf("%s: %d examples, %d calls, %v, %d messages, %+v", name, len(r.Examples), trained, rewards,
+					len(r.Examples[0].Graph.Nodes), r.Stats)
+			}
+		})
 	}
 }
 

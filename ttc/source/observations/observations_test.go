@@ -97,14 +97,16 @@ func TestSampledArguments(t *testing.T) {
 			`{ "x":1}`, "no_tools",
 		},
 	} {
-		answer := lc("ai", "", `,"tool_calls":[{"name":"f","args":{"x":1},"id":"c"}]`+c.more)
-		r := sessiontest.One(t, LangSmith(), "runs.jsonl",
-			run("a", "llm", "", `{"messages":[[`+lc("human", "q", "")+`]]}`, generations(answer)), "q / [c]*")
-		ex := r.Examples[0]
-		if got := ex.Graph.Nodes[1].Message.ToolCalls[0].Arguments; got != c.arguments ||
-			strings.Join(ex.Gaps.Names(), " ") != c.gaps {
-			t.Errorf("%s, %v", got, ex.Gaps.Names())
-		}
+		t.Run(c.more, func(t *testing.T) {
+			answer := lc("ai", "", `,"tool_calls":[{"name":"f","args":{"x":1},"id":"c"}]`+c.more)
+			r := sessiontest.One(t, LangSmith(), "runs.jsonl",
+				run("a", "llm", "", `{"messages":[[`+lc("human", "q", "")+`]]}`, generations(answer)), "q / [c]*")
+			ex := r.Examples[0]
+			if got := ex.Graph.Nodes[1].Message.ToolCalls[0].Arguments; got != c.arguments ||
+				strings.Join(ex.Gaps.Names(), " ") != c.gaps {
+				t.Errorf("%s, %v", got, ex.Gaps.Names())
+			}
+		})
 	}
 }
 
@@ -120,10 +122,12 @@ func TestTools(t *testing.T) {
 		{LangSmith(), run("a", "llm", `,"extra":{"invocation_params":{"tools":`+definition+`}}`,
 			`{"messages":[`+question+`]}`, `{"choices":[{"message":`+answers+`}]}`)},
 	} {
-		r := sessiontest.One(t, c.source, "export.jsonl", c.text, "q / a*")
-		if ex := r.Examples[0]; len(ex.Tools) != 1 || ex.Fidelity != ttc.TextOnly {
-			t.Errorf("%s: %d tools, %s", c.text, len(ex.Tools), ex.Fidelity)
-		}
+		t.Run(c.text, func(t *testing.T) {
+			r := sessiontest.One(t, c.source, "export.jsonl", c.text, "q / a*")
+			if ex := r.Examples[0]; len(ex.Tools) != 1 || ex.Fidelity != ttc.TextOnly {
+				t.Errorf("%s: %d tools, %s", c.text, len(ex.Tools), ex.Fidelity)
+			}
+		})
 	}
 }
 
@@ -153,14 +157,16 @@ func TestScores(t *testing.T) {
 			"none", "map[scores of sessions that have several:2]",
 		},
 	} {
-		r := sessiontest.ReadText(t, c.source, "export.jsonl", c.text)
-		got := "none"
-		if reward := r.Examples[0].Reward; reward != nil {
-			got = fmt.Sprint(*reward)
-		}
-		if got != c.reward || fmt.Sprint(r.Stats.Unread) != c.unread {
-			t.Errorf("%s: %s, %v", name, got, r.Stats.Unread)
-		}
+		t.Run(name, func(t *testing.T) {
+			r := sessiontest.ReadText(t, c.source, "export.jsonl", c.text)
+			got := "none"
+			if reward := r.Examples[0].Reward; reward != nil {
+				got = fmt.Sprint(*reward)
+			}
+			if got != c.reward || fmt.Sprint(r.Stats.Unread) != c.unread {
+				t.Errorf("%s: %s, %v", name, got, r.Stats.Unread)
+			}
+		})
 	}
 	if r := sessiontest.ReadText(t, Langfuse(), "export.jsonl", row); r.Examples[0].ID != "s1" {
 		t.Error(r.Examples[0].ID)
@@ -195,13 +201,15 @@ func TestWhatIsNoCall(t *testing.T) {
 		"another line":   {Langfuse(), good + `{"a":1}`, "map[]", "map[entries that are no observations:1]"},
 		"something else": {LangSmith(), good, "map[file:map[other_format:1]]", "map[]"},
 	} {
-		r := sessiontest.ReadText(t, c.source, "export.jsonl", c.text)
-		if got := fmt.Sprint(r.Stats.Dropped); got != c.dropped {
-			t.Errorf("%s: %s, want %s", name, got, c.dropped)
-		}
-		if got := fmt.Sprint(r.Stats.Unread); got != c.unread {
-			t.Errorf("%s: %s, want %s", name, got, c.unread)
-		}
+		t.Run(name, func(t *testing.T) {
+			r := sessiontest.ReadText(t, c.source, "export.jsonl", c.text)
+			if got := fmt.Sprint(r.Stats.Dropped); got != c.dropped {
+				t.Errorf("%s: %s, want %s", name, got, c.dropped)
+			}
+			if got := fmt.Sprint(r.Stats.Unread); got != c.unread {
+				t.Errorf("%s: %s, want %s", name, got, c.unread)
+			}
+		})
 	}
 }
 

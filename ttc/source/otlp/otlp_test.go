@@ -104,10 +104,12 @@ func TestDifference2ContentOfSpanOrRecord(t *testing.T) {
 		"span": {spansOf(span)}, "record": {spansOf(bare), logsOf(event)}, "both": {spansOf(span), logsOf(event)},
 		"record alone": {logsOf(event)},
 	} {
-		r := one(t, "q / a*", requests...)
-		if r.Stats.Calls != 1 || r.Examples[0].Policy != "m" {
-			t.Errorf("%s: %+v", name, r.Stats)
-		}
+		t.Run(name, func(t *testing.T) {
+			r := one(t, "q / a*", requests...)
+			if r.Stats.Calls != 1 || r.Examples[0].Policy != "m" {
+				t.Errorf("%s: %+v", name, r.Stats)
+			}
+		})
 	}
 }
 

@@ -101,14 +101,16 @@ func TestSessions(t *testing.T) {
 			[]string{strings.Repeat("x", 60) + ": q / a* / r / b*"},
 		},
 	} {
-		r := sessiontest.ReadText(t, c.source, "log.jsonl", c.text)
-		var got []string
-		for _, ex := range r.Examples {
-			got = append(got, ex.ID+": "+sessiontest.Walks(ex))
-		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: %q, want %q; %+v", name, got, c.want, r.Drops)
-		}
+		t.Run(name, func(t *testing.T) {
+			r := sessiontest.ReadText(t, c.source, "log.jsonl", c.text)
+			var got []string
+			for _, ex := range r.Examples {
+				got = append(got, ex.ID+": "+sessiontest.Walks(ex))
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%s: %q, want %q; %+v", name, got, c.want, r.Drops)
+			}
+		})
 	}
 }
 
@@ -142,10 +144,12 @@ func TestWhatIsNoCall(t *testing.T) {
 		"twice":          {Chat(), good + good, "map[session:map[identical_row:1]]"},
 		"the other kind": {Chat(), responsesLine("1", "", "", "q", "a"), "map[file:map[other_format:1]]"},
 	} {
-		r := sessiontest.ReadText(t, c.source, "log.jsonl", c.text)
-		if got := fmt.Sprint(r.Stats.Dropped); got != c.want {
-			t.Errorf("%s: %s, want %s; %+v", name, got, c.want, r.Drops)
-		}
+		t.Run(name, func(t *testing.T) {
+			r := sessiontest.ReadText(t, c.source, "log.jsonl", c.text)
+			if got := fmt.Sprint(r.Stats.Dropped); got != c.want {
+				t.Errorf("%s: %s, want %s; %+v", name, got, c.want, r.Drops)
+			}
+		})
 	}
 	r := sessiontest.ReadText(t, Chat(), "log.jsonl", good+`{"a":1}`+"\n"+responsesLine("1", "", "", "q", "a"))
 	if want := "map[entries that are calls of no kind that the source reads:2]"; fmt.Sprint(r.Stats.Unread) != want {
@@ -170,10 +174,12 @@ func TestFidelity(t *testing.T) {
 		},
 		{"", `,"usage":{"completion_tokens_details":{"reasoning_tokens":9}}`, ttc.Partial, "hidden_reasoning"},
 	} {
-		r := sessiontest.ReadText(t, Chat(), "log.jsonl", fmt.Sprintf(answer, c.message, c.response))
-		if ex := r.Examples[0]; ex.Fidelity != c.fidelity || strings.Join(ex.Gaps.Names(), " ") != c.gaps {
-			t.Errorf("%+v: %s, %v", c, ex.Fidelity, ex.Gaps.Names())
-		}
+		t.Run(c.message, func(t *testing.T) {
+			r := sessiontest.ReadText(t, Chat(), "log.jsonl", fmt.Sprintf(answer, c.message, c.response))
+			if ex := r.Examples[0]; ex.Fidelity != c.fidelity || strings.Join(ex.Gaps.Names(), " ") != c.gaps {
+				t.Errorf("%+v: %s, %v", c, ex.Fidelity, ex.Gaps.Names())
+			}
+		})
 	}
 }
 
@@ -191,17 +197,19 @@ func TestRecordedCalls(t *testing.T) {
 		{Responses(), "request_logs/openai_responses.jsonl", 7, "map[call:map[repeated_call:3]]"},
 		{Chat(), "litellm", 5, "map[call:map[failed_call:1]]"},
 	} {
-		r := sessiontest.Read(t, c.source, filepath.Join(dir, c.path))
-		want := sessiontest.Wire(t, true)
-		if got := sessiontest.Trained(r, true); !slices.Equal(got, want) {
-			t.Errorf("%s: got\n%s\nwant\n%s", c.path, strings.Join(got, "--\n"), strings.Join(want, "--\n"))
-		}
-		if r.Stats.Calls != c.calls || fmt.Sprint(r.Stats.Dropped) != c.dropped || len(r.Examples) != 1 {
-			t.Fatalf("%s: %d examples, %+v", c.path, len(r.Examples), r.Stats)
-		}
-		if ex := r.Examples[0]; len(ex.Tools) != 3 || ex.Fidelity != ttc.TextOnly {
-			t.Errorf("%s: %d tools, %s", c.path, len(ex.Tools), ex.Fidelity)
-		}
+		t.Run(c.path, func(t *testing.T) {
+			r := sessiontest.Read(t, c.source, filepath.Join(dir, c.path))
+			want := sessiontest.Wire(t, true)
+			if got := sessiontest.Trained(r, true); !slices.Equal(got, want) {
+				t.Errorf("%s: got\n%s\nwant\n%s", c.path, strings.Join(got, "--\n"), strings.Join(want, "--\n"))
+			}
+			if r.Stats.Calls != c.calls || fmt.Sprint(r.Stats.Dropped) != c.dropped || len(r.Examples) != 1 {
+				t.Fatalf("%s: %d examples, %+v", c.path, len(r.Examples), r.Stats)
+			}
+			if ex := r.Examples[0]; len(ex.Tools) != 3 || ex.Fidelity != ttc.TextOnly {
+				t.Errorf("%s: %d tools, %s", c.path, len(ex.Tools), ex.Fidelity)
+			}
+		})
 	}
 }
 

@@ -37,14 +37,16 @@ func TestGive(t *testing.T) {
 	for id, want := range map[string]any{
 		"x": 0.5, "7": 1.0, "none": nil, "two": nil, "same": 1.0, "y": 0.25, "unknown": nil,
 	} {
-		ex := &ttc.Example{ID: id}
-		s.Give(ex)
-		switch {
-		case want == nil && ex.Reward != nil:
-			t.Errorf("%s: %v", id, *ex.Reward)
-		case want != nil && (ex.Reward == nil || *ex.Reward != want):
-			t.Errorf("%s: %v, want %v", id, ex.Reward, want)
-		}
+		t.Run(id, func(t *testing.T) {
+			ex := &ttc.Example{ID: id}
+			s.Give(ex)
+			switch {
+			case want == nil && ex.Reward != nil:
+				t.Errorf("%s: %v", id, *ex.Reward)
+			case want != nil && (ex.Reward == nil || *ex.Reward != want):
+				t.Errorf("%s: %v, want %v", id, ex.Reward, want)
+			}
+		})
 	}
 	ex := &ttc.Example{ID: "two", Reward: &had}
 	if s.Give(ex); *ex.Reward != 1 {
@@ -72,12 +74,14 @@ func TestRefused(t *testing.T) {
 		`{"id": "x", "score": null}`:  "there is no score",
 		`{"id": `:                     "a.jsonl",
 	} {
-		_, err := Read(
-			context.Background(),
-			&Config{Path: []string{write(t, "a.jsonl", text)}, Key: "id", Value: "score"},
-		)
-		if err == nil || !strings.Contains(err.Error(), why) {
-			t.Errorf("%s: %v, want %s", text, err, why)
-		}
+		t.Run(text, func(t *testing.T) {
+			_, err := Read(
+				context.Background(),
+				&Config{Path: []string{write(t, "a.jsonl", text)}, Key: "id", Value: "score"},
+			)
+			if err == nil || !strings.Contains(err.Error(), why) {
+				t.Errorf("%s: %v, want %s", text, err, why)
+			}
+		})
 	}
 }

@@ -17,9 +17,11 @@ func TestCSV(t *testing.T) {
 		"semicolons, a mark":  {"\xEF\xBB\xBFa;b\r\n1;2\r\n", "{\"a\":\"1\",\"b\":\"2\"}\n"},
 		"no name":             {"a,\n1,2\n", "{\"a\":\"1\",\"column_2\":\"2\"}\n"},
 	} {
-		if got, err := io.ReadAll(CSV(strings.NewReader(c.text))); err != nil || string(got) != c.want {
-			t.Errorf("%s: %q, %v", name, got, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got, err := io.ReadAll(CSV(strings.NewReader(c.text))); err != nil || string(got) != c.want {
+				t.Errorf("%s: %q, %v", name, got, err)
+			}
+		})
 	}
 	_, err := io.ReadAll(CSV(strings.NewReader("a,b\n1\n")))
 	if err == nil || !strings.Contains(err.Error(), "line 2") {
@@ -49,9 +51,11 @@ func TestIsCSV(t *testing.T) {
 		"question,answer\n": true, "a\tb\n": true,
 		`{"a": 1}`: false, "[1]": false, "Dear Sir, hello!\n": false, "one\n": false,
 	} {
-		if got := IsCSV("-", []byte(head)); got != want {
-			t.Errorf("%q: %v", head, got)
-		}
+		t.Run(head, func(t *testing.T) {
+			if got := IsCSV("-", []byte(head)); got != want {
+				t.Errorf("%q: %v", head, got)
+			}
+		})
 	}
 	if !IsCSV("x.csv.gz", []byte("what?, a\n")) || IsCSV("x.jsonl", []byte("a,b\n")) {
 		t.Error("names don't count")

@@ -102,9 +102,11 @@ func TestEntry(t *testing.T) {
 
 func TestAssumeSampled(t *testing.T) {
 	for how, want := range map[string]string{"assistant": "NNANA", "last": "NNNNA", "none": "NNNNN"} {
-		if got := sampled(one(t, func(c *Config) { c.AssumeSampled = how }, plain)); got != want {
-			t.Errorf("%s: %s, want %s", how, got, want)
-		}
+		t.Run(how, func(t *testing.T) {
+			if got := sampled(one(t, func(c *Config) { c.AssumeSampled = how }, plain)); got != want {
+				t.Errorf("%s: %s, want %s", how, got, want)
+			}
+		})
 	}
 }
 
@@ -281,10 +283,12 @@ func TestSampling(t *testing.T) {
 		`{"top_p":Infinity}`:                               nil,
 		`[]`:                                               nil,
 	} {
-		got := sampling(json.Raw(raw))
-		if (got == nil) != (want == nil) || got != nil && *got != *want {
-			t.Errorf("%s: %+v", raw, got)
-		}
+		t.Run(raw, func(t *testing.T) {
+			got := sampling(json.Raw(raw))
+			if (got == nil) != (want == nil) || got != nil && *got != *want {
+				t.Errorf("%s: %+v", raw, got)
+			}
+		})
 	}
 }
 
@@ -399,27 +403,29 @@ func TestComparisons(t *testing.T) {
 		`{"prompt": "p", "answers": [{"content": "a"}, 7, {"content": 3, "score": 1}, {"score": 1}]}`:       "no_score 1, bad_step 1, bad_output 1, bad_output 1",
 		`{"replays": [{"state_messages": 3, "answers": []}, {"prompt": "p"}], "turns": [{"role": "user"}]}`: "bad_step 1, bad_step 1",
 	} {
-		r, err := read(t, nil, source.Options{}, write(t, "pairs.jsonl", entry))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []string
-		for _, ex := range r.examples {
-			for _, c := range ex.Candidates {
-				got = append(got, fmt.Sprintf("%s %s %v", c.Turn, c.Output, c.Score))
+		t.Run(entry, func(t *testing.T) {
+			r, err := read(t, nil, source.Options{}, write(t, "pairs.jsonl", entry))
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		for _, d := range r.drops {
-			got = append(got, fmt.Sprintf("%s %d", d.Reason, d.N()))
-		}
-		if strings.Join(got, ", ") != want {
-			t.Errorf("%s: %q", entry, got)
-		}
-		for _, a := range r.stats.Accounts() {
-			if a.In != a.Out+a.DroppedTotal() {
-				t.Errorf("the books don't balance: %+v", a)
+			var got []string
+			for _, ex := range r.examples {
+				for _, c := range ex.Candidates {
+					got = append(got, fmt.Sprintf("%s %s %v", c.Turn, c.Output, c.Score))
+				}
 			}
-		}
+			for _, d := range r.drops {
+				got = append(got, fmt.Sprintf("%s %d", d.Reason, d.N()))
+			}
+			if strings.Join(got, ", ") != want {
+				t.Errorf("%s: %q", entry, got)
+			}
+			for _, a := range r.stats.Accounts() {
+				if a.In != a.Out+a.DroppedTotal() {
+					t.Errorf("the books don't balance: %+v", a)
+				}
+			}
+		})
 	}
 }
 
@@ -446,25 +452,27 @@ func TestGroupOverrides(t *testing.T) {
 		`{"teacher_top_k": 2.5}`:       "group_overrides: teacher_top_k is 2.5: want a whole number up to 1000",
 		`{"skip_teacher_top_k": "no"}`: `group_overrides: skip_teacher_top_k is "no": want true or false`,
 	} {
-		r, err := read(t, nil, source.Options{}, write(t, FileName, fmt.Sprintf(entry, overrides)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := "nothing"
-		if len(r.examples) == 1 && r.examples[0].TeacherTopK != nil {
-			got = fmt.Sprint(*r.examples[0].TeacherTopK)
-		}
-		for _, d := range r.drops {
-			switch d.Reason {
-			case source.KeyNotUsed:
-				got += ", unused " + d.Detail
-			case source.BadExample:
-				got = d.Detail
+		t.Run(overrides, func(t *testing.T) {
+			r, err := read(t, nil, source.Options{}, write(t, FileName, fmt.Sprintf(entry, overrides)))
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		if got != want {
-			t.Errorf("%s: %s, want %s", overrides, got, want)
-		}
+			got := "nothing"
+			if len(r.examples) == 1 && r.examples[0].TeacherTopK != nil {
+				got = fmt.Sprint(*r.examples[0].TeacherTopK)
+			}
+			for _, d := range r.drops {
+				switch d.Reason {
+				case source.KeyNotUsed:
+					got += ", unused " + d.Detail
+				case source.BadExample:
+					got = d.Detail
+				}
+			}
+			if got != want {
+				t.Errorf("%s: %s, want %s", overrides, got, want)
+			}
+		})
 	}
 	ex := one(t, func(c *Config) { c.OverridesKey = "ask" }, `{"id": "a", "ask": {"teacher_top_k": 3}, "messages": [
 	  {"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}`)

@@ -129,16 +129,18 @@ func TestDifference35CallsAsTexts(t *testing.T) {
 		`{"prompt":[{"role":"user","content":"q"},{"role":"assistant","content":"x",` + calls + `},{"role":"tool","tool_call_id":"c1","content":"r"}],` +
 		`"completion":[{"role":"assistant","content":"b"}],"response":{"id":"r2"}}]`
 	for _, more := range []string{"", turns} {
-		r := sessiontest.ReadText(t, Factory(), "results.jsonl", fmt.Sprintf(line, more))
-		if len(r.Examples) != 1 || sessiontest.Walks(r.Examples[0]) != "q / x[c1]* / c1=r / b*" {
-			t.Fatalf("%+v %+v", r.Examples, r.Drops)
-		}
-		ex := r.Examples[0]
-		if c := ex.Graph.Nodes[1].Message.ToolCalls[0]; c.Arguments != `{ "a" : 1 }` || ex.Task != "4" ||
-			*ex.Reward != 0.5 ||
-			len(ex.Tools) != 1 {
-			t.Errorf("%+v", ex)
-		}
+		t.Run(more, func(t *testing.T) {
+			r := sessiontest.ReadText(t, Factory(), "results.jsonl", fmt.Sprintf(line, more))
+			if len(r.Examples) != 1 || sessiontest.Walks(r.Examples[0]) != "q / x[c1]* / c1=r / b*" {
+				t.Fatalf("%+v %+v", r.Examples, r.Drops)
+			}
+			ex := r.Examples[0]
+			if c := ex.Graph.Nodes[1].Message.ToolCalls[0]; c.Arguments != `{ "a" : 1 }` || ex.Task != "4" ||
+				*ex.Reward != 0.5 ||
+				len(ex.Tools) != 1 {
+				t.Errorf("%+v", ex)
+			}
+		})
 	}
 }
 
@@ -191,10 +193,12 @@ func TestHostileRollouts(t *testing.T) {
 			"map[session:map[bad_example:1]]",
 		},
 	} {
-		r := sessiontest.ReadText(t, Factory(), "traces.jsonl", c.text+"\n")
-		if got := fmt.Sprint(r.Stats.Dropped); got != c.want || len(r.Examples) != 0 {
-			t.Errorf("%s: %s, %+v", name, got, r.Drops)
-		}
+		t.Run(name, func(t *testing.T) {
+			r := sessiontest.ReadText(t, Factory(), "traces.jsonl", c.text+"\n")
+			if got := fmt.Sprint(r.Stats.Dropped); got != c.want || len(r.Examples) != 0 {
+				t.Errorf("%s: %s, %+v", name, got, r.Drops)
+			}
+		})
 	}
 }
 
@@ -262,26 +266,28 @@ func TestRecordedCalls(t *testing.T) {
 		}
 		said = append(said, s)
 	}
-	for _, folder := range []string{"verifiers_v1/eval", "verifiers_v0"} { // without ids the sampled text is kept
-		r := sessiontest.Read(t, Factory(), filepath.Join(dir, folder))
-		if len(r.Examples) == 0 || r.Stats.Dropped["call"][session.AmbiguousRetry] != 0 {
-			t.Errorf("%s: %d examples, %+v", folder, len(r.Examples), r.Stats)
-		}
-		for _, ex := range r.Examples {
-			var got []string
-			for _, n := range ex.Graph.Nodes {
-				if n.Sampled == ttc.Yes {
-					s := n.Message.Text
-					for _, c := range n.Message.ToolCalls {
-						s += "|" + c.Name + c.Arguments
+	for _, folder := range []string{"verifiers_v1/eval", "verifiers_v0"} {
+		t.Run(folder, func(t *testing.T) { // without ids the sampled text is kept
+			r := sessiontest.Read(t, Factory(), filepath.Join(dir, folder))
+			if len(r.Examples) == 0 || r.Stats.Dropped["call"][session.AmbiguousRetry] != 0 {
+				t.Errorf("%s: %d examples, %+v", folder, len(r.Examples), r.Stats)
+			}
+			for _, ex := range r.Examples {
+				var got []string
+				for _, n := range ex.Graph.Nodes {
+					if n.Sampled == ttc.Yes {
+						s := n.Message.Text
+						for _, c := range n.Message.ToolCalls {
+							s += "|" + c.Name + c.Arguments
+						}
+						got = append(got, s)
 					}
-					got = append(got, s)
+				}
+				if !slices.Equal(got, said) {
+					t.Errorf("%s, %s:\n got %q\nwant %q", folder, ex.ID, got, said)
 				}
 			}
-			if !slices.Equal(got, said) {
-				t.Errorf("%s, %s:\n got %q\nwant %q", folder, ex.ID, got, said)
-			}
-		}
+		})
 	}
 	if r := sessiontest.Read(t, Factory(), filepath.Join(dir, "verifiers_v1", "sandbox_error")); len(r.Examples) != 0 {
 		t.Errorf("%d rollouts that failed", len(r.Examples))

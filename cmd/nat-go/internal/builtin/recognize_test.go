@@ -26,19 +26,21 @@ func TestStoredFormatsAreRecognised(t *testing.T) {
 		"agent_traces": `{"harness":"pi","session_id":"s","prompt":"q","messages":` + said + `,"tools":[],"trace":[]}`,
 		"traces":       `{"messages":` + said + `,"harness":null}`,
 	} {
-		for name, text := range map[string]string{"in.jsonl": text + "\n" + text, "in.json": "[\n" + text + "]"} {
-			path := filepath.Join(t.TempDir(), name)
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
+		t.Run(want, func(t *testing.T) {
+			for name, text := range map[string]string{"in.jsonl": text + "\n" + text, "in.json": "[\n" + text + "]"} {
+				path := filepath.Join(t.TempDir(), name)
+				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				h, err := detect.ReadHead(context.Background(), path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				found, err := detect.Choose(Sources(), "", h)
+				if err != nil || found.Source.Type != want {
+					t.Errorf("%s: %v, %v", want, found, err)
+				}
 			}
-			h, err := detect.ReadHead(context.Background(), path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			found, err := detect.Choose(Sources(), "", h)
-			if err != nil || found.Source.Type != want {
-				t.Errorf("%s: %v, %v", want, found, err)
-			}
-		}
+		})
 	}
 }

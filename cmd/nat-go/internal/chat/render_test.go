@@ -92,30 +92,32 @@ func TestNormalise(t *testing.T) {
 func TestConformance(t *testing.T) {
 	dir := oracletest.Path(t, "chat", "render")
 	for _, name := range []string{"qwen3", "llama3_2", "gptoss_training"} {
-		src, err := os.ReadFile(filepath.Join(dir, "templates", name+".jinja"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		f, err := os.Open(filepath.Join(dir, name+".jsonl"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		var requests bytes.Buffer
-		var want []map[string]any
-		for sc := bufio.NewScanner(f); sc.Scan(); {
-			var g map[string]any
-			if err := json.Unmarshal(sc.Bytes(), &g); err != nil {
+		t.Run(name, func(t *testing.T) {
+			src, err := os.ReadFile(filepath.Join(dir, "templates", name+".jinja"))
+			if err != nil {
 				t.Fatal(err)
 			}
-			want = append(want, g)
-			requests.Write(sc.Bytes())
-			requests.WriteByte('\n')
-		}
-		for i, a := range answers(t, NewRender(string(src)), requests.String()) {
-			if a["ok"] != want[i]["ok"] || a["text"] != want[i]["text"] {
-				t.Errorf("%s %v: %v", name, want[i]["case"], a)
+			f, err := os.Open(filepath.Join(dir, name+".jsonl"))
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
+			defer f.Close()
+			var requests bytes.Buffer
+			var want []map[string]any
+			for sc := bufio.NewScanner(f); sc.Scan(); {
+				var g map[string]any
+				if err := json.Unmarshal(sc.Bytes(), &g); err != nil {
+					t.Fatal(err)
+				}
+				want = append(want, g)
+				requests.Write(sc.Bytes())
+				requests.WriteByte('\n')
+			}
+			for i, a := range answers(t, NewRender(string(src)), requests.String()) {
+				if a["ok"] != want[i]["ok"] || a["text"] != want[i]["text"] {
+					t.Errorf("%s %v: %v", name, want[i]["case"], a)
+				}
+			}
+		})
 	}
 }

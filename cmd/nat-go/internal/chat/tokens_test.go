@@ -37,27 +37,29 @@ func TestTokens(t *testing.T) {
 	codes := []string{"", "", tokenizer.CodeBadRequest, tokenizer.CodeLoneSurrogate, tokenizer.CodeBadRequest, tokenizer.CodeBadRequest, tokenizer.CodeBadRequest, "", tokenizer.CodeBadRequest, tokenizer.CodeBadRequest}
 	lines := bufio.NewScanner(&out)
 	for i, code := range codes {
-		if !lines.Scan() {
-			t.Fatalf("no answer to line %d", i)
-		}
-		var answer struct {
-			OK      bool
-			IDs     []int32
-			Offsets [][2]int
-			Error   struct{ Code, Message string }
-		}
-		if err := json.Unmarshal(lines.Bytes(), &answer); err != nil {
-			t.Fatal(err)
-		}
-		if answer.OK != (code == "") || answer.Error.Code != code || code != "" && answer.Error.Message == "" {
-			t.Errorf("line %d: %s, want code %q", i, lines.Text(), code)
-		}
-		if strings.ContainsFunc(lines.Text(), func(r rune) bool { return r < ' ' || r > '~' }) {
-			t.Errorf("line %d is not ASCII: %s", i, lines.Text())
-		}
-		if i == 0 && (len(answer.IDs) != 4 || !slices.Equal(answer.Offsets, [][2]int{{0, 1}, {1, 11}, {11, 13}, {11, 13}})) {
-			t.Errorf("got %s", lines.Text())
-		}
+		t.Run(code, func(t *testing.T) {
+			if !lines.Scan() {
+				t.Fatalf("no answer to line %d", i)
+			}
+			var answer struct {
+				OK      bool
+				IDs     []int32
+				Offsets [][2]int
+				Error   struct{ Code, Message string }
+			}
+			if err := json.Unmarshal(lines.Bytes(), &answer); err != nil {
+				t.Fatal(err)
+			}
+			if answer.OK != (code == "") || answer.Error.Code != code || code != "" && answer.Error.Message == "" {
+				t.Errorf("line %d: %s, want code %q", i, lines.Text(), code)
+			}
+			if strings.ContainsFunc(lines.Text(), func(r rune) bool { return r < ' ' || r > '~' }) {
+				t.Errorf("line %d is not ASCII: %s", i, lines.Text())
+			}
+			if i == 0 && (len(answer.IDs) != 4 || !slices.Equal(answer.Offsets, [][2]int{{0, 1}, {1, 11}, {11, 13}, {11, 13}})) {
+				t.Errorf("got %s", lines.Text())
+			}
+		})
 	}
 	if lines.Scan() {
 		t.Errorf("one answer too many: %q", lines.Text())

@@ -77,10 +77,12 @@ func TestDatasetCommands(t *testing.T) {
 		{[]string{"explain"}, 0, "NG5001"},
 		{[]string{"explain", "tye"}, 2, "did you mean tie?"},
 	} {
-		code, out, errs := command(c.args...)
-		if code != c.code || !strings.Contains(out+errs, c.want) {
-			t.Errorf("%v: exit %d, want %d and %q\n%s%s", c.args, code, c.code, c.want, out, errs)
-		}
+		t.Run(c.want, func(t *testing.T) {
+			code, out, errs := command(c.args...)
+			if code != c.code || !strings.Contains(out+errs, c.want) {
+				t.Errorf("%v: exit %d, want %d and %q\n%s%s", c.args, code, c.code, c.want, out, errs)
+			}
+		})
 	}
 }
 
@@ -96,11 +98,13 @@ func TestDatasetCommandsInJSON(t *testing.T) {
 		{[]string{"explain", "--json"}, "codes"},
 		{[]string{"formats", "--json"}, "formats"},
 	} {
-		_, out, errs := command(c.args...)
-		var got map[string]any
-		if err := json.Unmarshal([]byte(out), &got); err != nil || got[c.key] == nil || errs != "" {
-			t.Errorf("%v: %v\n%s%s", c.args, err, out, errs)
-		}
+		t.Run(c.key, func(t *testing.T) {
+			_, out, errs := command(c.args...)
+			var got map[string]any
+			if err := json.Unmarshal([]byte(out), &got); err != nil || got[c.key] == nil || errs != "" {
+				t.Errorf("%v: %v\n%s%s", c.args, err, out, errs)
+			}
+		})
 	}
 }
 
@@ -110,8 +114,10 @@ func TestDatasetShowMistakes(t *testing.T) {
 		"there is no elsewhere":      {"elsewhere", "--tokens", "0"},
 		"[site tokens] were all set": {"nowhere", "--tokens", "0", "--site", "0"},
 	} {
-		if code, _, stderr := command(append([]string{"dataset", "show"}, args...)...); code != 2 || !strings.Contains(stderr, want) {
-			t.Errorf("%v: exit code %d, %s", args, code, stderr)
-		}
+		t.Run(want, func(t *testing.T) {
+			if code, _, stderr := command(append([]string{"dataset", "show"}, args...)...); code != 2 || !strings.Contains(stderr, want) {
+				t.Errorf("%v: exit code %d, %s", args, code, stderr)
+			}
+		})
 	}
 }

@@ -104,42 +104,44 @@ func TestLossJSD(t *testing.T) {
 		}
 	}
 	for _, reduction := range []string{"mean", "sum"} {
-		totals, _ := runLoss(t, 0, "jsd", "--input", in, "--output", out, "--jsd-beta", "0.3", "--reduction", reduction)
-		x, loss := read(t, out, "row_loss")
-		if x.DType != tensors.Float64 {
-			t.Errorf("row_loss is %s", x.DType)
-		}
-		sum := 0.0
-		for i := range rows {
-			want := 0.0
-			if i != 2 {
-				want = jsd(z[i*v:(i+1)*v], p[i*v:(i+1)*v], 0.3)
+		t.Run(reduction, func(t *testing.T) {
+			totals, _ := runLoss(t, 0, "jsd", "--input", in, "--output", out, "--jsd-beta", "0.3", "--reduction", reduction)
+			x, loss := read(t, out, "row_loss")
+			if x.DType != tensors.Float64 {
+				t.Errorf("row_loss is %s", x.DType)
 			}
-			if math.Abs(loss[i]-want) > 3e-6*want {
-				t.Errorf("row %d: %g, want %g", i, loss[i], want)
+			sum := 0.0
+			for i := range rows {
+				want := 0.0
+				if i != 2 {
+					want = jsd(z[i*v:(i+1)*v], p[i*v:(i+1)*v], 0.3)
+				}
+				if math.Abs(loss[i]-want) > 3e-6*want {
+					t.Errorf("row %d: %g, want %g", i, loss[i], want)
+				}
+				sum += float64(w[i]) * loss[i]
 			}
-			sum += float64(w[i]) * loss[i]
-		}
-		if got := totals["loss"].(float64); math.Abs(got-sum/7) > 1e-9 || totals["active"].(float64) != 3 {
-			t.Errorf("totals %v, want loss %g", totals, sum/7)
-		}
-		x, grad := read(t, out, "grad")
-		if x.DType != tensors.Float32 || x.Shape[0] != rows || x.Shape[1] != v {
-			t.Errorf("grad is %s %v", x.DType, x.Shape)
-		}
-		const at, h = v + 3, 1e-2
-		bump := func(d float32) float64 {
-			y := append([]float32{}, z[v:2*v]...)
-			y[at-v] += d
-			return jsd(y, p[v:2*v], 0.3)
-		}
-		want := 2 * (bump(h) - bump(-h)) / (2 * h)
-		if reduction == "mean" {
-			want /= 7
-		}
-		if math.Abs(grad[at]-want) > 1e-4*math.Abs(want)+1e-6 {
-			t.Errorf("%s: gradient %g, finite difference %g", reduction, grad[at], want)
-		}
+			if got := totals["loss"].(float64); math.Abs(got-sum/7) > 1e-9 || totals["active"].(float64) != 3 {
+				t.Errorf("totals %v, want loss %g", totals, sum/7)
+			}
+			x, grad := read(t, out, "grad")
+			if x.DType != tensors.Float32 || x.Shape[0] != rows || x.Shape[1] != v {
+				t.Errorf("grad is %s %v", x.DType, x.Shape)
+			}
+			const at, h = v + 3, 1e-2
+			bump := func(d float32) float64 {
+				y := append([]float32{}, z[v:2*v]...)
+				y[at-v] += d
+				return jsd(y, p[v:2*v], 0.3)
+			}
+			want := 2 * (bump(h) - bump(-h)) / (2 * h)
+			if reduction == "mean" {
+				want /= 7
+			}
+			if math.Abs(grad[at]-want) > 1e-4*math.Abs(want)+1e-6 {
+				t.Errorf("%s: gradient %g, finite difference %g", reduction, grad[at], want)
+			}
+		})
 	}
 }
 
@@ -199,9 +201,11 @@ func TestLossJSDOfBadRows(t *testing.T) {
 		"no such file":      {"--input", in + "x"},
 		"not a file":        {"--input", filepath.Dir(in)},
 	} {
-		if _, stderr := runLoss(t, 2, append([]string{"jsd", "--input", in}, args...)...); !strings.Contains(stderr, want) {
-			t.Errorf("%v: %s", args, stderr)
-		}
+		t.Run(want, func(t *testing.T) {
+			if _, stderr := runLoss(t, 2, append([]string{"jsd", "--input", in}, args...)...); !strings.Contains(stderr, want) {
+				t.Errorf("%v: %s", args, stderr)
+			}
+		})
 	}
 	for want, all := range map[string][]tensors.Tensor{
 		"teacher_logits is missing": {tensors.Of("student_logits", []float32{1}, 1, 1)},
@@ -209,10 +213,12 @@ func TestLossJSDOfBadRows(t *testing.T) {
 		"want 2 dimensions":         {tensors.Of("student_logits", []float32{1}, 1), tensors.Of("teacher_logits", []float32{1}, 1, 1)},
 		"rows":                      {tensors.Of("student_logits", []float32{1}, 1, 1), tensors.Of("teacher_logits", []float32{1, 2}, 2, 1)},
 	} {
-		save(t, in, all...)
-		if _, stderr := runLoss(t, 2, "jsd", "--input", in); !strings.Contains(stderr, want) {
-			t.Errorf("%s: %s", want, stderr)
-		}
+		t.Run(want, func(t *testing.T) {
+			save(t, in, all...)
+			if _, stderr := runLoss(t, 2, "jsd", "--input", in); !strings.Contains(stderr, want) {
+				t.Errorf("%s: %s", want, stderr)
+			}
+		})
 	}
 }
 
@@ -305,11 +311,13 @@ func TestLossComposite(t *testing.T) {
 		"temperature 2 and":             {"--batch", at("sdpo"), "--logits", at("topk2.logits")},
 		"max-tokens":                    {"--batch", at("rl"), "--logits", at("rl.logits"), "--reduction", "constant"},
 	} {
-		save(t, at("noref"), tensors.Of("chosen_logits", normal(r, 4*v), 1, 4, v), tensors.Of("rejected_logits", normal(r, 4*v), 1, 4, v))
-		pairs[3] = tensors.Of("pair_student_pos", []int64{0, 2}, 2)
-		save(t, at("wrong"), pairs...)
-		if _, stderr := runLoss(t, 2, append([]string{"composite"}, args...)...); !strings.Contains(stderr, want) {
-			t.Errorf("%v: %s", args, stderr)
-		}
+		t.Run(want, func(t *testing.T) {
+			save(t, at("noref"), tensors.Of("chosen_logits", normal(r, 4*v), 1, 4, v), tensors.Of("rejected_logits", normal(r, 4*v), 1, 4, v))
+			pairs[3] = tensors.Of("pair_student_pos", []int64{0, 2}, 2)
+			save(t, at("wrong"), pairs...)
+			if _, stderr := runLoss(t, 2, append([]string{"composite"}, args...)...); !strings.Contains(stderr, want) {
+				t.Errorf("%v: %s", args, stderr)
+			}
+		})
 	}
 }

@@ -45,19 +45,21 @@ func TestProgress(t *testing.T) {
 		{"words", finetune.Progress{Text: "training: running"}, 0, "training: running\n"},
 		{"words that are too long", long, 20, "\r\x1b[Kword word word wor…"},
 	} {
-		now := time.Unix(1000, 0)
-		p, out := progressAt(c.columns, &now)
-		p.last = now
-		p.show(begun) // it is too soon for a line
-		p.last, now = time.Time{}, now.Add(5*time.Second)
-		p.show(c.p)
-		p.show(c.p) // too soon
-		if got := out.String(); got != c.want {
-			t.Errorf("%s: %q, want %q", c.name, got, c.want)
-		}
-		if c.columns > 0 && columns.Width(strings.TrimPrefix(out.String(), "\r\x1b[K")) >= c.columns {
-			t.Errorf("%s: %q does not fit %d columns", c.name, out.String(), c.columns)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			now := time.Unix(1000, 0)
+			p, out := progressAt(c.columns, &now)
+			p.last = now
+			p.show(begun) // it is too soon for a line
+			p.last, now = time.Time{}, now.Add(5*time.Second)
+			p.show(c.p)
+			p.show(c.p) // too soon
+			if got := out.String(); got != c.want {
+				t.Errorf("%s: %q, want %q", c.name, got, c.want)
+			}
+			if c.columns > 0 && columns.Width(strings.TrimPrefix(out.String(), "\r\x1b[K")) >= c.columns {
+				t.Errorf("%s: %q does not fit %d columns", c.name, out.String(), c.columns)
+			}
+		})
 	}
 }
 

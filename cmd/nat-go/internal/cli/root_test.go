@@ -86,10 +86,12 @@ func TestCompletions(t *testing.T) {
 		{"validate c.yml --report sa", "sarif"},
 		{"dataset show --split t", "train"},
 	} {
-		code, stdout, stderr := command(append([]string{"__complete"}, strings.Fields(c.args)...)...)
-		if code != 0 || !strings.HasPrefix(stdout, c.want) {
-			t.Errorf("%s: exit %d, %q, want %q; %s", c.args, code, stdout, c.want, stderr)
-		}
+		t.Run(c.args, func(t *testing.T) {
+			code, stdout, stderr := command(append([]string{"__complete"}, strings.Fields(c.args)...)...)
+			if code != 0 || !strings.HasPrefix(stdout, c.want) {
+				t.Errorf("%s: exit %d, %q, want %q; %s", c.args, code, stdout, c.want, stderr)
+			}
+		})
 	}
 }
 

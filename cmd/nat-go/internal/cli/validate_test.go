@@ -58,34 +58,38 @@ func TestValidate(t *testing.T) {
 		{good + " --report xml", 2, []string{"--report xml: use one of text, json, github, sarif"}},
 		{good + " --compat art", 2, []string{"--compat art"}},
 	} {
-		code, stdout, stderr := run(append([]string{"validate"}, strings.Fields(c.args)...)...)
-		if code != c.code {
-			t.Errorf("%s: exit %d, want %d\n%s%s", c.args, code, c.code, stdout, stderr)
-		}
-		for _, w := range c.want {
-			if !strings.Contains(stdout+stderr, w) {
-				t.Errorf("%s: no %q in\n%s%s", c.args, w, stdout, stderr)
+		t.Run(c.args, func(t *testing.T) {
+			code, stdout, stderr := run(append([]string{"validate"}, strings.Fields(c.args)...)...)
+			if code != c.code {
+				t.Errorf("%s: exit %d, want %d\n%s%s", c.args, code, c.code, stdout, stderr)
 			}
-		}
+			for _, w := range c.want {
+				if !strings.Contains(stdout+stderr, w) {
+					t.Errorf("%s: no %q in\n%s%s", c.args, w, stdout, stderr)
+				}
+			}
+		})
 	}
 }
 
 func TestValidateJSON(t *testing.T) {
 	bad := writeConfig(t, strings.Replace(validConfig, "adjacent", "adjacnt", 1))
 	for _, flag := range []string{"--json", "--report=json"} {
-		code, stdout, _ := run("validate", "--config-file", bad, flag)
-		var got struct {
-			OK       bool              `json:"ok"`
-			Findings []finding.Finding `json:"findings"`
-		}
-		if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != 2 {
-			t.Fatalf("exit %d, %v:\n%s", code, err, stdout)
-		}
-		f := got.Findings[0]
-		if got.OK || len(got.Findings) != 1 || f.Code != schema.CodeEnum || f.Suggestion != "adjacent" || f.Line != 2 || f.Column != 46 || f.EndColumn != 53 ||
-			f.Pointer != "/trajectory_builders/moves/strategy" || f.File != bad {
-			t.Errorf("%+v", got)
-		}
+		t.Run(flag, func(t *testing.T) {
+			code, stdout, _ := run("validate", "--config-file", bad, flag)
+			var got struct {
+				OK       bool              `json:"ok"`
+				Findings []finding.Finding `json:"findings"`
+			}
+			if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != 2 {
+				t.Fatalf("exit %d, %v:\n%s", code, err, stdout)
+			}
+			f := got.Findings[0]
+			if got.OK || len(got.Findings) != 1 || f.Code != schema.CodeEnum || f.Suggestion != "adjacent" || f.Line != 2 || f.Column != 46 || f.EndColumn != 53 ||
+				f.Pointer != "/trajectory_builders/moves/strategy" || f.File != bad {
+				t.Errorf("%+v", got)
+			}
+		})
 	}
 	code, stdout, _ := run("validate", "--config-file", bad, "--report", "sarif")
 	var sarif struct {
@@ -146,9 +150,11 @@ func TestSettingsAreDocumented(t *testing.T) {
 		"sources": specs(t, types.Sources), "trajectory_builders": specs(t, types.Builders),
 		"trainers": specs(t, types.Trainers), "trainer_adapters": specs(t, types.Adapters),
 	} {
-		for name, spec := range components {
-			haveDocs(t, section+": "+name, spec)
-		}
+		t.Run(section, func(t *testing.T) {
+			for name, spec := range components {
+				haveDocs(t, section+": "+name, spec)
+			}
+		})
 	}
 }
 

@@ -64,20 +64,22 @@ func TestStrictTotals(t *testing.T) {
 		  "total_examples": 1, "total_turns": 0, "total_candidates": 0, "total_pairs": 1, "total_trajectories": 1,
 		  "skipped_single_candidate": 4, "skipped_score_diff": 0}`,
 	} {
-		text, err := os.ReadFile(filepath.Join(string(folder), name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got, expected map[string]any
-		if err := json.Unmarshal(text, &got); err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal([]byte(want), &expected); err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(expected, got); d != "" {
-			t.Error(name, d)
-		}
+		t.Run(name, func(t *testing.T) {
+			text, err := os.ReadFile(filepath.Join(string(folder), name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got, expected map[string]any
+			if err := json.Unmarshal(text, &got); err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal([]byte(want), &expected); err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(expected, got); d != "" {
+				t.Error(name, d)
+			}
+		})
 	}
 	progress, err := os.ReadFile(filepath.Join(string(folder), "data_collection_progress.jsonl"))
 	if err != nil || !strings.Contains(string(progress), `"num_trajectories": 4, "num_dpo_pairs": 2`) {

@@ -105,18 +105,20 @@ func TestNATFilesPass(t *testing.T) {
 	dir := oracletest.Path(t, "nat")
 	n := 0
 	for _, pattern := range []string{"cases/*/config.yml", "runs/*/config.yml", "runs/*/*/config.yml", "e2e/*/config.yml", "runs/*/*/config_*.yml", "runs/*/*/*/*/config_*.yml", "e2e/*/*/config_*.yml"} {
-		files, err := filepath.Glob(filepath.Join(dir, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range files {
-			n++
-			c, fs := Load(f, Options{Types: testTypes, Compat: true})
-			if finding.Failed(fs) || c == nil {
-				t.Errorf("%s: %v", f, fs)
+		t.Run(pattern, func(t *testing.T) {
+			files, err := filepath.Glob(filepath.Join(dir, pattern))
+			if err != nil {
+				t.Fatal(err)
 			}
-			checkPlaces(t, fs)
-		}
+			for _, f := range files {
+				n++
+				c, fs := Load(f, Options{Types: testTypes, Compat: true})
+				if finding.Failed(fs) || c == nil {
+					t.Errorf("%s: %v", f, fs)
+				}
+				checkPlaces(t, fs)
+			}
+		})
 	}
 	if n < 80 {
 		t.Errorf("only %d files found", n)

@@ -96,14 +96,16 @@ func TestHostileFiles(t *testing.T) {
 		"utf16":   {write("utf16.yml", []byte("\xff\xfea\x00:\x00 \x001\x00")), yamldoc.CodeSyntax},
 		"one key": {write("key.yml", []byte("a")), yamldoc.CodeNotMapping},
 	} {
-		_, fs := Load(c.path, Options{})
-		found := false
-		for _, f := range fs {
-			found = found || f.Code == c.code && f.Severity == finding.Error
-		}
-		if !found {
-			t.Errorf("%s: got %v, want %s", name, fs, c.code)
-		}
+		t.Run(name, func(t *testing.T) {
+			_, fs := Load(c.path, Options{})
+			found := false
+			for _, f := range fs {
+				found = found || f.Code == c.code && f.Severity == finding.Error
+			}
+			if !found {
+				t.Errorf("%s: got %v, want %s", name, fs, c.code)
+			}
+		})
 	}
 }
 

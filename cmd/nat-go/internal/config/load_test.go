@@ -176,29 +176,31 @@ func TestValuesAreNotYAML(t *testing.T) {
 		{"{a: ${V:-b c}}", "", ""},
 		{"a: ${V} # ${W}", "0123", "0123"},
 	} {
-		opt := Options{Getenv: func(string) (string, bool) { return c.value, true }, Types: Types{Builders: map[string]Component{
-			"t": {Config: struct {
-				A string `yaml:"a"`
-			}{}},
-		}}}
-		got, fs := Parse("c.yml", []byte("trajectory_builders: {b: {_type: t, <<: &x {}}}\n"), opt)
-		if got == nil || finding.Failed(fs) {
-			t.Fatal(fs)
-		}
-		text := "trajectory_builders:\n  b:\n    _type: t\n    " + c.text + "\n"
-		if c.text[0] == '{' {
-			text = "trajectory_builders: {b: {_type: t, " + c.text[1:] + "}\n"
-		}
-		got, fs = Parse("c.yml", []byte(text), opt)
-		if finding.Failed(fs) {
-			t.Errorf("%s: %v", c.text, fs)
-			continue
-		}
-		out, _ := json.Marshal(got.Builders[0].Config)
-		want, _ := json.Marshal(map[string]string{"A": c.want})
-		if string(out) != string(want) {
-			t.Errorf("%s with %q gives %s, want %s", c.text, c.value, out, want)
-		}
+		t.Run(c.text, func(t *testing.T) {
+			opt := Options{Getenv: func(string) (string, bool) { return c.value, true }, Types: Types{Builders: map[string]Component{
+				"t": {Config: struct {
+					A string `yaml:"a"`
+				}{}},
+			}}}
+			got, fs := Parse("c.yml", []byte("trajectory_builders: {b: {_type: t, <<: &x {}}}\n"), opt)
+			if got == nil || finding.Failed(fs) {
+				t.Fatal(fs)
+			}
+			text := "trajectory_builders:\n  b:\n    _type: t\n    " + c.text + "\n"
+			if c.text[0] == '{' {
+				text = "trajectory_builders: {b: {_type: t, " + c.text[1:] + "}\n"
+			}
+			got, fs = Parse("c.yml", []byte(text), opt)
+			if finding.Failed(fs) {
+				t.Errorf("%s: %v", c.text, fs)
+				return
+			}
+			out, _ := json.Marshal(got.Builders[0].Config)
+			want, _ := json.Marshal(map[string]string{"A": c.want})
+			if string(out) != string(want) {
+				t.Errorf("%s with %q gives %s, want %s", c.text, c.value, out, want)
+			}
+		})
 	}
 }
 
@@ -212,9 +214,11 @@ func TestJoinOverrides(t *testing.T) {
 		"finetune run -- -o a b":   "finetune run -- -o a b",
 		"-o a.b x=y --json":        "-o a.b=x=y --json",
 	} {
-		if got := strings.Join(JoinOverrides(strings.Fields(in)), " "); got != want {
-			t.Errorf("%q -> %q, want %q", in, got, want)
-		}
+		t.Run(in, func(t *testing.T) {
+			if got := strings.Join(JoinOverrides(strings.Fields(in)), " "); got != want {
+				t.Errorf("%q -> %q, want %q", in, got, want)
+			}
+		})
 	}
 }
 

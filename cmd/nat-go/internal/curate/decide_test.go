@@ -361,11 +361,13 @@ func TestSplitThatTheDataCannotGive(t *testing.T) {
 		Name:  func(o uint64) string { return fmt.Sprintf("example #%d", o) },
 	}
 	for name, recs := range map[string][]rec{"one example": oneExample, "over half": half} {
-		_, err := decideAll(entries(recs), rules, t.TempDir())
-		var split *SplitError
-		if !errors.As(err, &split) || !strings.Contains(err.Error(), "example #0") {
-			t.Errorf("%s: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			_, err := decideAll(entries(recs), rules, t.TempDir())
+			var split *SplitError
+			if !errors.As(err, &split) || !strings.Contains(err.Error(), "example #0") {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
 	}
 
 	rules.Split.Required = false
@@ -414,10 +416,12 @@ func TestBadCallsAreErrors(t *testing.T) {
 		"share of one":    {good.entry(0), Rules{Split: Split{By: ByTask, Validation: 1}}},
 		"unknown divider": {good.entry(0), Rules{Split: Split{By: "turn", Validation: 0.1}}},
 	} {
-		one := func(yield func(Entry, error) bool) { yield(c.entry, nil) }
-		if _, err := decideAll(one, c.rules, t.TempDir()); err == nil {
-			t.Errorf("%s: no error", name)
-		}
+		t.Run(name, func(t *testing.T) {
+			one := func(yield func(Entry, error) bool) { yield(c.entry, nil) }
+			if _, err := decideAll(one, c.rules, t.TempDir()); err == nil {
+				t.Errorf("%s: no error", name)
+			}
+		})
 	}
 	broken := errors.New("broken log")
 	if _, err := decideAll(func(yield func(Entry, error) bool) { yield(Entry{}, broken) }, Rules{}, t.TempDir()); !errors.Is(err, broken) {

@@ -70,11 +70,13 @@ func TestGatePreference(t *testing.T) {
 			p.Resolved.Chosen, p.Resolved.Rejected = messages(call("1", "f", "{}")), messages(call("2", "f", "{}"))
 		}, ledger.SameText},
 	} {
-		p := good()
-		c.change(&p)
-		if got, detail := Gate(&p.Resolved); got != c.want || (detail == "") != (got == "") {
-			t.Errorf("%s: %q (%s), want %q", name, got, detail, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			p := good()
+			c.change(&p)
+			if got, detail := Gate(&p.Resolved); got != c.want || (detail == "") != (got == "") {
+				t.Errorf("%s: %q (%s), want %q", name, got, detail, c.want)
+			}
+		})
 	}
 }
 
@@ -125,9 +127,11 @@ func TestGateConversations(t *testing.T) {
 		"unknown target":       {with(func(s *builders.Site) { s.Target = 2 }), ledger.BadRecord},
 		"nothing":              {builders.Resolved{}, ledger.BadRecord},
 	} {
-		if got, detail := Gate(&c.record); got != c.want || (detail == "") != (got == "") {
-			t.Errorf("%s: %q (%s), want %q", name, got, detail, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got, detail := Gate(&c.record); got != c.want || (detail == "") != (got == "") {
+				t.Errorf("%s: %q (%s), want %q", name, got, detail, c.want)
+			}
+		})
 	}
 }
 

@@ -138,20 +138,22 @@ func verify(t *testing.T, path string, manifest []runfolder.Written) *Report {
 func TestADataSetAsWrittenIsSound(t *testing.T) {
 	run, _, written := fixture(t)
 	for _, path := range []string{run, filepath.Join(run, "dataset")} {
-		r := verify(t, path, written)
-		if r.Errors+r.Warnings > 0 {
-			t.Errorf("%s: %+v", path, r.Findings)
-		}
-		var n int64
-		for _, f := range r.Files {
-			n += f.Rows
-			if f.Shape == "" {
-				t.Errorf("%+v", f)
+		t.Run(path, func(t *testing.T) {
+			r := verify(t, path, written)
+			if r.Errors+r.Warnings > 0 {
+				t.Errorf("%s: %+v", path, r.Findings)
 			}
-		}
-		if want := int64(35 + 35); n != want || len(r.Files) != 8 {
-			t.Errorf("%d rows of %d in %d files", n, want, len(r.Files))
-		}
+			var n int64
+			for _, f := range r.Files {
+				n += f.Rows
+				if f.Shape == "" {
+					t.Errorf("%+v", f)
+				}
+			}
+			if want := int64(35 + 35); n != want || len(r.Files) != 8 {
+				t.Errorf("%d rows of %d in %d files", n, want, len(r.Files))
+			}
+		})
 	}
 }
 
@@ -167,15 +169,17 @@ func TestFindKnowsADataSetHoweverItIsNamed(t *testing.T) {
 		"elsewhere/training.jsonl": "customizer",
 		"elsewhere":                "customizer",
 	} {
-		os.MkdirAll(filepath.Join(run, "elsewhere"), 0o755)
-		copyFile(t, filepath.Join(run, "dataset/customizer/training_file.jsonl"), filepath.Join(run, "elsewhere/training.jsonl"))
-		var got []string
-		for _, f := range find(t, filepath.Join(run, path)).Formats {
-			got = append(got, f.Format.Name)
-		}
-		if strings.Join(got, " ") != want {
-			t.Errorf("%s: %v, want %s", path, got, want)
-		}
+		t.Run(path, func(t *testing.T) {
+			os.MkdirAll(filepath.Join(run, "elsewhere"), 0o755)
+			copyFile(t, filepath.Join(run, "dataset/customizer/training_file.jsonl"), filepath.Join(run, "elsewhere/training.jsonl"))
+			var got []string
+			for _, f := range find(t, filepath.Join(run, path)).Formats {
+				got = append(got, f.Format.Name)
+			}
+			if strings.Join(got, " ") != want {
+				t.Errorf("%s: %v, want %s", path, got, want)
+			}
+		})
 	}
 	for _, bad := range []string{"records", "nothing", "records/commit.json"} {
 		if p, err := Find(filepath.Join(run, bad), DefaultLimits); err == nil {
@@ -450,9 +454,11 @@ func TestPick(t *testing.T) {
 		"dropped":          {Query{Dropped: true}, 0},
 		"dropped for this": {Query{Dropped: true, Reason: curate.Contradiction}, 0},
 	} {
-		if n, _ := count(c.q); n != c.want {
-			t.Errorf("%s: %d, want %d", name, n, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if n, _ := count(c.q); n != c.want {
+				t.Errorf("%s: %d, want %d", name, n, c.want)
+			}
+		})
 	}
 	if _, r := count(Query{Record: &eleven}); r.Ordinal != 11 || r.Origin.Example != "ex1" || r.Record.Header().Turn != "t1" {
 		t.Errorf("record 11 is %+v", r)
@@ -526,11 +532,13 @@ func TestTrajectoriesAreChecked(t *testing.T) {
 		"steps":    {`{"trajectories": [[{"episode": [], "reward": 1}]], "run_id": "x"}`, 1, 1},
 		"unscored": {`{"trajectories": [[{"episode": []}]], "run_id": "x"}`, 1, 1},
 	} {
-		write(t, filepath.Join(folder, "trajectories.json"), c.text)
-		r := verify(t, dir, nil)
-		if r.Errors != c.errors || len(r.Files) != 1 || r.Files[0].Rows != c.rows {
-			t.Errorf("%s: %+v", name, r)
-		}
+		t.Run(name, func(t *testing.T) {
+			write(t, filepath.Join(folder, "trajectories.json"), c.text)
+			r := verify(t, dir, nil)
+			if r.Errors != c.errors || len(r.Files) != 1 || r.Files[0].Rows != c.rows {
+				t.Errorf("%s: %+v", name, r)
+			}
+		})
 	}
 }
 

@@ -139,16 +139,18 @@ func TestRowsThatShareRecords(t *testing.T) {
 		"atropos": "train 8, validation 2",
 		"verl":    "sft 8, sft_validation 2, train 16, validation 4",
 	} {
-		f, _ := Lookup(name)
-		_, written, _ := allKinds(t, f)
-		var got []string
-		for _, file := range written[0].Files {
-			base := filepath.Base(file.Path)
-			got = append(got, fmt.Sprintf("%s %d", strings.TrimSuffix(base, filepath.Ext(base)), file.Rows))
-		}
-		if strings.Join(got, ", ") != want {
-			t.Errorf("%s: %s, want %s", name, strings.Join(got, ", "), want)
-		}
+		t.Run(name, func(t *testing.T) {
+			f, _ := Lookup(name)
+			_, written, _ := allKinds(t, f)
+			var got []string
+			for _, file := range written[0].Files {
+				base := filepath.Base(file.Path)
+				got = append(got, fmt.Sprintf("%s %d", strings.TrimSuffix(base, filepath.Ext(base)), file.Rows))
+			}
+			if strings.Join(got, ", ") != want {
+				t.Errorf("%s: %s, want %s", name, strings.Join(got, ", "), want)
+			}
+		})
 	}
 }
 
@@ -162,14 +164,16 @@ func TestDamagedTablesAreFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, b := range map[string][]byte{"cut": whole[:len(whole)/2], "empty": {}, "text": []byte("PAR1 not at all PAR1")} {
-		write(t, path, string(b))
-		p, err := Find(filepath.Join(run, "dataset"), DefaultLimits)
-		if err != nil {
-			t.Fatal(name, err)
-		}
-		if _, err := Verify(p, written, t.TempDir()); err == nil || !strings.Contains(err.Error(), "train.parquet") || !strings.Contains(err.Error(), "Parquet") {
-			t.Errorf("%s: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			write(t, path, string(b))
+			p, err := Find(filepath.Join(run, "dataset"), DefaultLimits)
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			if _, err := Verify(p, written, t.TempDir()); err == nil || !strings.Contains(err.Error(), "train.parquet") || !strings.Contains(err.Error(), "Parquet") {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
 	}
 }
 

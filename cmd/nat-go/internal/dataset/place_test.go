@@ -21,9 +21,11 @@ func TestTooMany(t *testing.T) {
 		"in texts": {`{"a": "` + strings.Repeat(`{},[\",`, maxValues) + `"}`, false},
 		"cut off":  {`{"a": "` + strings.Repeat(`\\`, maxValues), false},
 	} {
-		if got := tooMany([]byte(c.line), DefaultLimits.Values); got != c.want {
-			t.Errorf("%s: %v", name, got)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got := tooMany([]byte(c.line), DefaultLimits.Values); got != c.want {
+				t.Errorf("%s: %v", name, got)
+			}
+		})
 	}
 }
 
@@ -38,16 +40,18 @@ func TestRowLimits(t *testing.T) {
 		{Limits{Bytes: 2000, Values: 2}, "--max-row-values"},
 		{Limits{Bytes: 2000, Values: 100}, ""},
 	} {
-		path := filepath.Join(t.TempDir(), "rows.jsonl")
-		if err := os.WriteFile(path, []byte(row), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		p, err := Find(path, c.limits)
-		if err == nil {
-			_, err = Verify(p, nil, t.TempDir())
-		}
-		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%+v: %v, want %q", c.limits, err, c.says)
-		}
+		t.Run(c.says, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "rows.jsonl")
+			if err := os.WriteFile(path, []byte(row), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			p, err := Find(path, c.limits)
+			if err == nil {
+				_, err = Verify(p, nil, t.TempDir())
+			}
+			if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%+v: %v, want %q", c.limits, err, c.says)
+			}
+		})
 	}
 }

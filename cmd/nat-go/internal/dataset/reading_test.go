@@ -25,21 +25,23 @@ func TestReading(t *testing.T) {
 		"a value that comes late": {strings.Replace(long, `{`, `{"b": null, `, 1) + ` {"a": "x", "b": 1}`, "b comes first in row 2, behind the 10 MiB by which columns are settled: load_dataset fails"},
 		"a chunk of dates":        {long + ` {"a": "2024-01-01"}`, "a is read as timestamps (1 date)"},
 	} {
-		var r reading
-		for _, line := range strings.SplitAfter(c.lines, "} {") {
-			line = strings.TrimSuffix(line, " {")
-			if !strings.HasPrefix(line, "{") {
-				line = "{" + line
+		t.Run(name, func(t *testing.T) {
+			var r reading
+			for _, line := range strings.SplitAfter(c.lines, "} {") {
+				line = strings.TrimSuffix(line, " {")
+				if !strings.HasPrefix(line, "{") {
+					line = "{" + line
+				}
+				r.add([]byte(line))
 			}
-			r.add([]byte(line))
-		}
-		var got []string
-		for _, x := range r.changes() {
-			got = append(got, x.String())
-		}
-		if strings.Join(got, "; ") != c.want {
-			t.Errorf("%s: %s, want %s", name, strings.Join(got, "; "), c.want)
-		}
+			var got []string
+			for _, x := range r.changes() {
+				got = append(got, x.String())
+			}
+			if strings.Join(got, "; ") != c.want {
+				t.Errorf("%s: %s, want %s", name, strings.Join(got, "; "), c.want)
+			}
+		})
 	}
 }
 

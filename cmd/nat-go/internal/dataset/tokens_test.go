@@ -44,30 +44,32 @@ func TestVerifyTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{run, filepath.Join(run, "dataset"), dir, filepath.Join(dir, "train.parquet")} {
-		p, err := Find(path, DefaultLimits)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := Verify(p, []runfolder.Written{{Format: sftParquet.Name, Files: []runfolder.RowFile{
-			{Path: "sft_parquet/train.parquet", Rows: 7, Bytes: int64(b.Len()), XXH3: "other"}, {Path: "sft_parquet/validation.parquet"},
-		}}}, t.TempDir())
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got strings.Builder
-		if err := r.Text(&got); err != nil {
-			t.Fatal(err)
-		}
-		for _, want := range []string{
-			"train.parquet:2: error NG5001: labels[1] is 4 where input_ids has 5", "train.parquet:3: error NG5001: it has 2 input_ids and 1 labels",
-			"train.parquet:4: error NG5001: no token", "train.parquet:5: error NG5001: its row_weight is -1", "train.parquet:6: error NG5001: it has no input_ids",
-			"train.parquet:7: error NG5001: input_ids[0] is -4", "its content is not what was written", "validation.parquet: error NG5009: the manifest has it",
-			"sft_parquet/train.parquet  7 rows  {input_ids, labels, row_weight, example}", "8 errors, 0 warnings",
-		} {
-			if !strings.Contains(got.String(), want) {
-				t.Errorf("%s: %q is not in\n%s", path, want, got.String())
+		t.Run(path, func(t *testing.T) {
+			p, err := Find(path, DefaultLimits)
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
+			r, err := Verify(p, []runfolder.Written{{Format: sftParquet.Name, Files: []runfolder.RowFile{
+				{Path: "sft_parquet/train.parquet", Rows: 7, Bytes: int64(b.Len()), XXH3: "other"}, {Path: "sft_parquet/validation.parquet"},
+			}}}, t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got strings.Builder
+			if err := r.Text(&got); err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range []string{
+				"train.parquet:2: error NG5001: labels[1] is 4 where input_ids has 5", "train.parquet:3: error NG5001: it has 2 input_ids and 1 labels",
+				"train.parquet:4: error NG5001: no token", "train.parquet:5: error NG5001: its row_weight is -1", "train.parquet:6: error NG5001: it has no input_ids",
+				"train.parquet:7: error NG5001: input_ids[0] is -4", "its content is not what was written", "validation.parquet: error NG5009: the manifest has it",
+				"sft_parquet/train.parquet  7 rows  {input_ids, labels, row_weight, example}", "8 errors, 0 warnings",
+			} {
+				if !strings.Contains(got.String(), want) {
+					t.Errorf("%s: %q is not in\n%s", path, want, got.String())
+				}
+			}
+		})
 	}
 }
 
@@ -81,9 +83,11 @@ func TestWrongMask(t *testing.T) {
 		`{"input_ids": [4, -5], "loss_mask": [0, 1]}`: "input_ids[1] is -5",
 		`{"loss_mask": []}`:                           "it has no input_ids",
 	} {
-		if got := wrongMask([]byte(line)); got != want {
-			t.Errorf("%s: %q, not %q", line, got, want)
-		}
+		t.Run(line, func(t *testing.T) {
+			if got := wrongMask([]byte(line)); got != want {
+				t.Errorf("%s: %q, not %q", line, got, want)
+			}
+		})
 	}
 	if got := wrongMask([]byte(`[]`)); !strings.HasPrefix(got, "it is no token row") {
 		t.Errorf("[]: %q", got)

@@ -134,12 +134,14 @@ func TestBadRows(t *testing.T) {
 		"":                               "has no rows",
 		tokenRow + "\n" + `{"prompt": "a", "chosen": "b", "rejected": "c"}`: "rows.jsonl:2: the row is for dpo",
 	} {
-		path := filepath.Join(t.TempDir(), "rows.jsonl")
-		if err := os.WriteFile(path, []byte(line), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := File(path, MaxRows); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", line, err, want)
-		}
+		t.Run(line, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "rows.jsonl")
+			if err := os.WriteFile(path, []byte(line), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := File(path, MaxRows); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %q", line, err, want)
+			}
+		})
 	}
 }

@@ -13,15 +13,17 @@ func TestObjectName(t *testing.T) {
 	long := strings.Repeat("a", 41)
 	seen := map[string]string{}
 	for _, id := range []string{"r", "20261122-101112-ab12cd", "R", "r.1", "r_1", "r-1", "a..", long, long + "b"} {
-		name := objectName(id)
-		if len(name) > longestName || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" ||
-			strings.Trim(name, "-") != name {
-			t.Errorf("%q is called %q", id, name)
-		}
-		if seen[name] != "" {
-			t.Errorf("%q and %q are both called %q", seen[name], id, name)
-		}
-		seen[name] = id
+		t.Run(id, func(t *testing.T) {
+			name := objectName(id)
+			if len(name) > longestName || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" ||
+				strings.Trim(name, "-") != name {
+				t.Errorf("%q is called %q", id, name)
+			}
+			if seen[name] != "" {
+				t.Errorf("%q and %q are both called %q", seen[name], id, name)
+			}
+			seen[name] = id
+		})
 	}
 	if got := objectName("r-1"); got != "r-1" {
 		t.Errorf("r-1 is called %q", got)
@@ -32,9 +34,11 @@ func TestQuotes(t *testing.T) {
 	for word, want := range map[string]string{
 		"/a/b-1": "/a/b-1", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$x": "'$x'", "ü": "'ü'",
 	} {
-		if got := shell(word); got != want {
-			t.Errorf("shell: %q is %s, want %s", word, got, want)
-		}
+		t.Run(word, func(t *testing.T) {
+			if got := shell(word); got != want {
+				t.Errorf("shell: %q is %s, want %s", word, got, want)
+			}
+		})
 	}
 	if got, err := quoted("a \"b\" <\n>"); err != nil || got != `"a \"b\" <\n>"` {
 		t.Errorf("quoted: %s (%v)", got, err)
@@ -58,11 +62,13 @@ func TestRefused(t *testing.T) {
 		"--cpus":           func(s *Slurm) { s.CPUs = 0 },
 		"--memory":         func(s *Slurm) { s.Memory-- },
 	} {
-		s := good
-		change(&s)
-		if _, err := s.Files(r); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", want, err)
-		}
+		t.Run(want, func(t *testing.T) {
+			s := good
+			change(&s)
+			if _, err := s.Files(r); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v", want, err)
+			}
+		})
 	}
 	for want, k := range map[string]Kubernetes{
 		"--image":   {Needs: needs, Claim: "c"},
@@ -70,9 +76,11 @@ func TestRefused(t *testing.T) {
 		"--user":    {Needs: needs, Image: "i", Claim: "c", User: "me"},
 		"--retries": {Needs: needs, Image: "i", Claim: "c", Retries: -1},
 	} {
-		if _, err := k.Files(r); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", want, err)
-		}
+		t.Run(want, func(t *testing.T) {
+			if _, err := k.Files(r); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v", want, err)
+			}
+		})
 	}
 	if _, err := (Ray{Needs: needs, Retries: -1}).Files(r); err == nil {
 		t.Error("Ray takes a negative number of retries")

@@ -149,8 +149,10 @@ func TestFind(t *testing.T) {
 		t.Error(gate, err)
 	}
 	for what, want := range map[string]string{"tied": "did you mean tie?", "duplicat": "did you mean duplicate?", "acme/short": "acme", "ng5001": "NG5001", "zzzzzzzz": "lists all"} {
-		if _, err := Find(what); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", what, err)
-		}
+		t.Run(what, func(t *testing.T) {
+			if _, err := Find(what); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v", what, err)
+			}
+		})
 	}
 }

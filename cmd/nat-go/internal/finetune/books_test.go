@@ -14,8 +14,10 @@ func TestRefusedRecordsShrinkNoAccount(t *testing.T) {
 	a := inExamples(g)
 	a.take(&host.Result{Group: g})
 	for unit, want := range map[string]int64{"record": 0, "example": 0, unitSite: 1, unitRollout: 1} {
-		if n := a.elsewhere([]ledger.Drop{{Unit: unit, Example: "a"}}); n != want {
-			t.Errorf("a dropped %s takes %d examples out of the account, want %d", unit, n, want)
-		}
+		t.Run(unit, func(t *testing.T) {
+			if n := a.elsewhere([]ledger.Drop{{Unit: unit, Example: "a"}}); n != want {
+				t.Errorf("a dropped %s takes %d examples out of the account, want %d", unit, n, want)
+			}
+		})
 	}
 }

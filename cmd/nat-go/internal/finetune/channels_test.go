@@ -94,9 +94,11 @@ func TestControlHasNoEffect(t *testing.T) {
 func TestEveryChannelInOneRun(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, content := range map[string][]byte{"tokenizer.json": bytesTokenizer(t), "calls.jinja": []byte(callML)} {
-		if err := os.WriteFile(name, content, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if err := os.WriteFile(name, content, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 	tok, err := tokenizer.Load("tokenizer.json")
 	if err != nil {
@@ -122,9 +124,11 @@ dataset: {formats: [sft_parquet, skyrl_pretokenized, trl], split: {by: task, val
 finetuning: {enabled: true, trajectory_builder: [pairs, hints, best, tasks], output_dir: o}
 `
 	for name, content := range map[string]string{"traces.jsonl": strings.Join(lines, "\n") + "\n", "finetune.yml": yaml} {
-		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 	sum, err := Run(context.Background(), Request{ConfigFile: "finetune.yml", RunID: "r"}, testEnv(t))
 	if err != nil {

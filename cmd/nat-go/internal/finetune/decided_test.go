@@ -202,14 +202,16 @@ finetuning: {enabled: true, trajectory_builder: mine}
 		{func() error { return os.Setenv("ACME_MODE", "two") }, "plugins.acme.env.ACME_MODE"},
 		{func() error { replace(t, "config.yml", "[serve]", "[other]"); return nil }, "plugins.acme.args.0"},
 	} {
-		if err := c.change(); err != nil {
-			t.Fatal(err)
-		}
-		now := decided(before.Salt)
-		if got := before.Changed(now); !slices.Equal(got, []string{c.want}) {
-			t.Errorf("%v, want %s", got, c.want)
-		}
-		before = now
+		t.Run(c.want, func(t *testing.T) {
+			if err := c.change(); err != nil {
+				t.Fatal(err)
+			}
+			now := decided(before.Salt)
+			if got := before.Changed(now); !slices.Equal(got, []string{c.want}) {
+				t.Errorf("%v, want %s", got, c.want)
+			}
+			before = now
+		})
 	}
 }
 
@@ -278,10 +280,12 @@ finetuning: {enabled: true, trajectory_builder: h, output_dir: out}
 		write(name, "before")
 	}
 	for name, want := range files {
-		before := decided()
-		write(name, "after")
-		if changed := before.Changed(decided()); !slices.Equal(changed, []string{want}) {
-			t.Errorf("%s: %v changed, want %s", name, changed, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			before := decided()
+			write(name, "after")
+			if changed := before.Changed(decided()); !slices.Equal(changed, []string{want}) {
+				t.Errorf("%s: %v changed, want %s", name, changed, want)
+			}
+		})
 	}
 }

@@ -101,15 +101,17 @@ func TestEveryFileOfARunIsVerified(t *testing.T) {
 		}
 	}
 	for _, extra := range []string{"records/more.log", "dataset/trl/extra.jsonl", "dataset/kto/train.jsonl", "batches/index.jsonl", "notes"} {
-		copied := runfolder.Folder(filepath.Join(t.TempDir(), "r"))
-		path := filepath.Join(string(copied), filepath.FromSlash(extra))
-		err := os.CopyFS(string(copied), os.DirFS(string(whole)))
-		if err = errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o644)); err != nil {
-			t.Fatal(err)
-		}
-		if r := verifyRun(t, copied); r.Errors == 0 {
-			t.Errorf("%s was added: sound", extra)
-		}
+		t.Run(extra, func(t *testing.T) {
+			copied := runfolder.Folder(filepath.Join(t.TempDir(), "r"))
+			path := filepath.Join(string(copied), filepath.FromSlash(extra))
+			err := os.CopyFS(string(copied), os.DirFS(string(whole)))
+			if err = errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o644)); err != nil {
+				t.Fatal(err)
+			}
+			if r := verifyRun(t, copied); r.Errors == 0 {
+				t.Errorf("%s was added: sound", extra)
+			}
+		})
 	}
 }
 
@@ -125,17 +127,19 @@ func TestARunWithoutAManifestIsNotVerifiable(t *testing.T) {
 		"none": "", "no JSON": "{", "no hashes": strings.Replace(string(text), "\"files\": [\n    {\n      \"path\": \"co", "\"was\": [\n    {\n      \"path\": \"co", 1),
 		"failed": strings.Replace(string(text), `"status": "completed"`, `"status": "failed"`, 1),
 	} {
-		if err := os.Remove(run.Manifest()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			t.Fatal(err)
-		}
-		if manifest != "" {
-			if err := os.WriteFile(run.Manifest(), []byte(manifest), 0o644); err != nil {
+		t.Run(what, func(t *testing.T) {
+			if err := os.Remove(run.Manifest()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				t.Fatal(err)
 			}
-		}
-		r := verifyRun(t, run)
-		if !slices.ContainsFunc(r.Findings, func(f dataset.Finding) bool { return f.Code == "NG5012" }) {
-			t.Errorf("%s: %+v", what, r.Findings)
-		}
+			if manifest != "" {
+				if err := os.WriteFile(run.Manifest(), []byte(manifest), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r := verifyRun(t, run)
+			if !slices.ContainsFunc(r.Findings, func(f dataset.Finding) bool { return f.Code == "NG5012" }) {
+				t.Errorf("%s: %+v", what, r.Findings)
+			}
+		})
 	}
 }

@@ -54,14 +54,18 @@ func TestStartBeforeInputs(t *testing.T) {
 	t.Chdir(t.TempDir())
 	config := "plugins: {acme: {path: ./nothing}}\ntrajectory_builders: {m: {_type: acme/x}}\nfinetuning: {enabled: true, trajectory_builder: m, output_dir: out}\n"
 	for name, text := range map[string]string{"config.yml": config, "in.json": "[]"} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 	for from, want := range map[string]string{"in.json": "plugin acme did not start: there is no file", "gone.json": "gone.json"} {
-		sum, err := Run(context.Background(), Request{ConfigFile: "config.yml", From: []string{from}, Source: "workflow_output"}, testEnv(t))
-		if err == nil || !strings.Contains(err.Error(), want) || sum == nil || sum.Status != runfolder.Failed {
-			t.Errorf("%s: %+v, %v", from, sum, err)
-		}
+		t.Run(from, func(t *testing.T) {
+			sum, err := Run(context.Background(), Request{ConfigFile: "config.yml", From: []string{from}, Source: "workflow_output"}, testEnv(t))
+			if err == nil || !strings.Contains(err.Error(), want) || sum == nil || sum.Status != runfolder.Failed {
+				t.Errorf("%s: %+v, %v", from, sum, err)
+			}
+		})
 	}
 }

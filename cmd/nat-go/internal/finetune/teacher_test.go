@@ -116,9 +116,11 @@ finetuning: {enabled: true, trajectory_builder: hints, output_dir: o}
 collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, batch_tokens: 8192, teacher: {endpoint: "` + server.URL + `", model: m, top_k: 3}}
 `
 	for name, content := range map[string][]byte{"tokenizer.json": bytesTokenizer(t), "tool.jinja": []byte(toolML), "t.yml": []byte(yaml), "in.jsonl": []byte(failedCall)} {
-		if err := os.WriteFile(name, content, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if err := os.WriteFile(name, content, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 	tok, err := tokenizer.Load("tokenizer.json")
 	if err != nil {
@@ -190,28 +192,30 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 		works  bool
 		reason ledger.Reason
 	}{{"idle", false, teacher.HintNoEffect}, {"works", true, ""}} {
-		works.Store(c.works)
-		sum, err := Run(
-			context.Background(),
-			Request{ConfigFile: "e.yml", RunID: c.id, OutputDir: "o", From: []string{"in.jsonl"}},
-			testEnv(t),
-		)
-		if err != nil || sum.Batches.Teacher.Hints == nil || sum.Batches.Teacher.Hints.Sites != 1 ||
-			sum.Batches.Teacher.Hints.Neutral != 1 {
-			t.Fatalf("%s: %v, %+v", c.id, err, sum.Batches)
-		}
-		dropped := string(read(t, filepath.Join("o", c.id, "dropped.jsonl")))
-		if c.works {
-			if sum.Batches.Teacher.Kept() != 1 || strings.Contains(dropped, `"stage":"teacher"`) ||
-				math.Abs(sum.Batches.Teacher.Hints.Mean-1.5) > 1e-6 {
-				t.Errorf("%+v %s", sum.Batches.Teacher, dropped)
+		t.Run(c.id, func(t *testing.T) {
+			works.Store(c.works)
+			sum, err := Run(
+				context.Background(),
+				Request{ConfigFile: "e.yml", RunID: c.id, OutputDir: "o", From: []string{"in.jsonl"}},
+				testEnv(t),
+			)
+			if err != nil || sum.Batches.Teacher.Hints == nil || sum.Batches.Teacher.Hints.Sites != 1 ||
+				sum.Batches.Teacher.Hints.Neutral != 1 {
+				t.Fatalf("%s: %v, %+v", c.id, err, sum.Batches)
 			}
-		} else if sum.Batches.Teacher.Kept() != 0 || sum.Counts.Dropped[c.reason] != 1 || !strings.Contains(dropped, `"stage":"teacher","reason":"hint_no_effect","unit":"site","run":0,"example":"e1"`) {
-			t.Errorf("%+v %+v %s", sum.Batches.Teacher, sum.Counts, dropped)
-		}
-		if report, err := collator.Verify(filepath.Join("o", c.id), tok); err != nil || len(report.Problems) > 0 {
-			t.Errorf("%s: %v, %v", c.id, report, err)
-		}
+			dropped := string(read(t, filepath.Join("o", c.id, "dropped.jsonl")))
+			if c.works {
+				if sum.Batches.Teacher.Kept() != 1 || strings.Contains(dropped, `"stage":"teacher"`) ||
+					math.Abs(sum.Batches.Teacher.Hints.Mean-1.5) > 1e-6 {
+					t.Errorf("%+v %s", sum.Batches.Teacher, dropped)
+				}
+			} else if sum.Batches.Teacher.Kept() != 0 || sum.Counts.Dropped[c.reason] != 1 || !strings.Contains(dropped, `"stage":"teacher","reason":"hint_no_effect","unit":"site","run":0,"example":"e1"`) {
+				t.Errorf("%+v %+v %s", sum.Batches.Teacher, sum.Counts, dropped)
+			}
+			if report, err := collator.Verify(filepath.Join("o", c.id), tok); err != nil || len(report.Problems) > 0 {
+				t.Errorf("%s: %v, %v", c.id, report, err)
+			}
+		})
 	}
 	// A row the teacher can't be asked about falls out the same way.
 	stand.spoils.Store(new(""))
@@ -281,9 +285,11 @@ collator:
 	for name, content := range map[string]string{
 		"traces.jsonl": strings.Join(lines, "\n") + "\n", "calls.jinja": callML, "t.yml": fmt.Sprintf(yaml, largeURL, smallURL),
 	} {
-		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 	small.spoils.Store(new("in town 3"))
 	sum, err := Run(context.Background(), Request{ConfigFile: "t.yml", RunID: "r"}, testEnv(t))

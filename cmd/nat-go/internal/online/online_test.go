@@ -220,11 +220,13 @@ func TestSettings(t *testing.T) {
 		"/sources/traces":               with("source", map[string]any{"tools_file": hints + "nothing"}),
 		"/trajectory_builders/rl/other": with("builders", map[string]any{"rl": map[string]any{"other": 1}}),
 	} {
-		all, err := serve(t, framed(s), framed(`{"traces": []}`))
-		if err == nil || len(all) != 1 || all[0].Error == nil || all[0].Error.Code != BadSettings ||
-			all[0].Error.Where != where || all[0].Error.Message == "" {
-			t.Errorf("%s: %v", where, err)
-		}
+		t.Run(where, func(t *testing.T) {
+			all, err := serve(t, framed(s), framed(`{"traces": []}`))
+			if err == nil || len(all) != 1 || all[0].Error == nil || all[0].Error.Code != BadSettings ||
+				all[0].Error.Where != where || all[0].Error.Message == "" {
+				t.Errorf("%s: %v", where, err)
+			}
+		})
 	}
 }
 
@@ -242,10 +244,12 @@ func TestEnds(t *testing.T) {
 		{append(bytes.Clone(whole), 9, 0, 0, 0, '{'), "ends after 1 bytes of a frame of 9"},
 		{append(bytes.Clone(whole), 255, 255, 255, 255, '{'), "ends after 1 bytes"},
 	} {
-		_, err := serve(t, c.in)
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("after %d bytes: %v, not %q", len(c.in), err, c.want)
-		}
+		t.Run(c.want, func(t *testing.T) {
+			_, err := serve(t, c.in)
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("after %d bytes: %v, not %q", len(c.in), err, c.want)
+			}
+		})
 	}
 	// A signal ends it while it waits, too.
 	ctx, stop := context.WithCancel(t.Context())

@@ -49,14 +49,16 @@ func TestLockWithoutChecksum(t *testing.T) {
 		"sha256: {linux/amd64: " + sum + "}, files: {a.py: " + sum + "}":    true,
 		"sha256: {linux/amd64: " + sum + ", darwin/arm64: " + sum[1:] + "}": false,
 	} {
-		dir := t.TempDir()
-		lock := "version: 1\nplugins: {acme: {" + text + "}}\n"
-		if err := os.WriteFile(filepath.Join(dir, LockFile), []byte(lock), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := ReadLock(dir); (err == nil) != ok {
-			t.Errorf("%s: %v", text, err)
-		}
+		t.Run(text, func(t *testing.T) {
+			dir := t.TempDir()
+			lock := "version: 1\nplugins: {acme: {" + text + "}}\n"
+			if err := os.WriteFile(filepath.Join(dir, LockFile), []byte(lock), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := ReadLock(dir); (err == nil) != ok {
+				t.Errorf("%s: %v", text, err)
+			}
+		})
 	}
 }
 
@@ -95,10 +97,12 @@ func TestGroups(t *testing.T) {
 		{traces, builders.UnitRun, "0[ 1 2 3 4 ]", 0},
 		{lines, builders.UnitExample, "a[ a 12=0.5 11=0 ]", 1},
 	} {
-		groups, drops, err := Groups(t.Context(), sources, write(t, c.rows), host.BuilderInfo{Unit: c.unit}, 0)
-		if got := shape(groups); err != nil || got != c.want || len(drops) != c.drops {
-			t.Errorf("unit %s: %s, %d drops, %v; want %s", c.unit, got, len(drops), err, c.want)
-		}
+		t.Run(c.rows, func(t *testing.T) {
+			groups, drops, err := Groups(t.Context(), sources, write(t, c.rows), host.BuilderInfo{Unit: c.unit}, 0)
+			if got := shape(groups); err != nil || got != c.want || len(drops) != c.drops {
+				t.Errorf("unit %s: %s, %d drops, %v; want %s", c.unit, got, len(drops), err, c.want)
+			}
+		})
 	}
 	for _, bad := range []string{"", `{"x":1}`} {
 		if _, _, err := Groups(t.Context(), sources, write(t, bad), host.BuilderInfo{}, 0); err == nil {
@@ -220,15 +224,17 @@ func TestNewPython(t *testing.T) {
 		"my_best.py": `name="my_best"`, "test_my_best.py": "from my_best import",
 		"pyproject.toml": `nat-go-builder-my-best = "my_best:main"`, "README.md": "my-best/my_best",
 	} {
-		text, err := os.ReadFile(filepath.Join(dir, file))
-		if err != nil || !strings.Contains(string(text), want) || strings.Contains(string(text), "best_of_n") {
-			t.Errorf("%s: %v", file, err)
-		}
-		for line := range strings.Lines(string(text)) {
-			if file != "README.md" && strings.TrimSpace(line) != "" {
-				lines++
+		t.Run(file, func(t *testing.T) {
+			text, err := os.ReadFile(filepath.Join(dir, file))
+			if err != nil || !strings.Contains(string(text), want) || strings.Contains(string(text), "best_of_n") {
+				t.Errorf("%s: %v", file, err)
 			}
-		}
+			for line := range strings.Lines(string(text)) {
+				if file != "README.md" && strings.TrimSpace(line) != "" {
+					lines++
+				}
+			}
+		})
 	}
 	if lines >= 40 {
 		t.Errorf("it has %d lines", lines)
@@ -286,15 +292,19 @@ func TestFind(t *testing.T) {
 		filepath.Join(folder, "nat-go-builder-one"): 0o755, filepath.Join(folder, "two"): 0o755, filepath.Join(onPath, "nat-go-builder-two"): 0o755,
 		filepath.Join(onPath, "nat-go-builder-three"): 0o755, filepath.Join(onPath, "nat-go-builder-four"): 0o644, filepath.Join(onPath, "other"): 0o755,
 	} {
-		if err := os.WriteFile(path, nil, mode); err != nil {
-			t.Fatal(err)
-		}
+		t.Run(path, func(t *testing.T) {
+			if err := os.WriteFile(path, nil, mode); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 	for name, via := range map[string]string{"one": "plugin folder", "two": "plugin folder", "three": "PATH", "four": "", "other": "", "../one": ""} {
-		found, err := Find(name, "")
-		if found.Via != via || (err == nil) != (via != "") {
-			t.Errorf("%s: %+v %v", name, found, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			found, err := Find(name, "")
+			if found.Via != via || (err == nil) != (via != "") {
+				t.Errorf("%s: %+v %v", name, found, err)
+			}
+		})
 	}
 	if found, err := Find("one", "./mine"); err != nil || found.Path != "./mine" {
 		t.Error(found, err)
@@ -310,12 +320,14 @@ func TestFind(t *testing.T) {
 
 func TestReadLockRefuses(t *testing.T) {
 	for text, want := range map[string]string{"version: 7\n": "version 7", "verzion: 1\n": "can't be read", "version: 1\nplugins: {a: }\n": "is empty", "[": "can't be read"} {
-		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, LockFile), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := ReadLock(dir); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v", text, err)
-		}
+		t.Run(text, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, LockFile), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := ReadLock(dir); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q: %v", text, err)
+			}
+		})
 	}
 }

@@ -109,20 +109,22 @@ func TestPythonModule(t *testing.T) {
 		{"acme_pkg/json.py", "", "json.py is new, and not in nat-go.lock"},
 		{"acme_pkg/words/more.py", "", "words/more.py is gone"},
 	} {
-		put(c.name, c.text)
-		if c.text == "" && acme[c.name] != "" {
+		t.Run(c.name, func(t *testing.T) {
+			put(c.name, c.text)
+			if c.text == "" && acme[c.name] != "" {
+				os.Remove(filepath.Join(dir, c.name))
+			}
+			if got := start(lock); !strings.Contains(got, c.want) || !strings.Contains(got, "nat-go plugins lock") {
+				t.Errorf("%s: %s", c.name, got)
+			}
+			if _, err := os.Stat(imported); err == nil {
+				t.Errorf("%s: the package was run", c.name)
+			}
 			os.Remove(filepath.Join(dir, c.name))
-		}
-		if got := start(lock); !strings.Contains(got, c.want) || !strings.Contains(got, "nat-go plugins lock") {
-			t.Errorf("%s: %s", c.name, got)
-		}
-		if _, err := os.Stat(imported); err == nil {
-			t.Errorf("%s: the package was run", c.name)
-		}
-		os.Remove(filepath.Join(dir, c.name))
-		if acme[c.name] != "" {
-			put(c.name, acme[c.name])
-		}
+			if acme[c.name] != "" {
+				put(c.name, acme[c.name])
+			}
+		})
 	}
 	if err := os.Symlink(t.TempDir(), filepath.Join(dir, "acme_pkg", "elsewhere")); err != nil {
 		t.Fatal(err)
@@ -157,12 +159,14 @@ func TestPythonInterpreter(t *testing.T) {
 	for path, want := range map[string]string{
 		"": "has no natgo.builder, which serves the module", sdk: "finds no module no_such_pkg",
 	} {
-		t.Setenv("PYTHONPATH", path)
-		if spec, err = Spec("acme", []config.Plugin{c}, nil); err != nil {
-			t.Fatal(err)
-		}
-		if _, _, err := Sums(t.Context(), spec); err == nil || !strings.Contains(err.Error(), want) {
-			t.Error(err)
-		}
+		t.Run(path, func(t *testing.T) {
+			t.Setenv("PYTHONPATH", path)
+			if spec, err = Spec("acme", []config.Plugin{c}, nil); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := Sums(t.Context(), spec); err == nil || !strings.Contains(err.Error(), want) {
+				t.Error(err)
+			}
+		})
 	}
 }

@@ -39,23 +39,25 @@ func TestFormats(t *testing.T) {
 		},
 		{"{_type: other/plugin}", "{formats: [kto]}", ""},
 	} {
-		text := "trajectory_builders: {x: " + c.builder + "}\ndataset: " + c.dataset +
-			"\nfinetuning: {trajectory_builder: x}\n"
-		loaded, _ := config.Parse("c.yml", []byte(text), config.Options{Types: builtin.Types()})
-		if loaded == nil {
-			t.Fatal(text)
-		}
-		k := &check{config: loaded}
-		k.formats()
-		var got []string
-		for _, f := range k.found {
-			if f.Severity != finding.Warning || f.Line == 0 {
-				t.Errorf("%s: %+v", text, f)
+		t.Run(c.builder, func(t *testing.T) {
+			text := "trajectory_builders: {x: " + c.builder + "}\ndataset: " + c.dataset +
+				"\nfinetuning: {trajectory_builder: x}\n"
+			loaded, _ := config.Parse("c.yml", []byte(text), config.Options{Types: builtin.Types()})
+			if loaded == nil {
+				t.Fatal(text)
 			}
-			got = append(got, f.Message+"; "+f.Fix)
-		}
-		if all := strings.Join(got, "|"); !strings.Contains(all, c.want) || c.want == "" && all != "" {
-			t.Errorf("%s: %s, want %s", text, all, c.want)
-		}
+			k := &check{config: loaded}
+			k.formats()
+			var got []string
+			for _, f := range k.found {
+				if f.Severity != finding.Warning || f.Line == 0 {
+					t.Errorf("%s: %+v", text, f)
+				}
+				got = append(got, f.Message+"; "+f.Fix)
+			}
+			if all := strings.Join(got, "|"); !strings.Contains(all, c.want) || c.want == "" && all != "" {
+				t.Errorf("%s: %s, want %s", text, all, c.want)
+			}
+		})
 	}
 }

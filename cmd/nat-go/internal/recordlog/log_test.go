@@ -102,19 +102,21 @@ func TestLogGivesBackWhatWasWritten(t *testing.T) {
 	}
 	defer r.Close()
 	for i, key := range []string{"a", "b"} {
-		got, err := r.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := sample(t, key)
-		if got.First != uint64(i*len(want.Records)) {
-			t.Errorf("group %q begins at record %d, want %d", key, got.First, i*len(want.Records))
-		}
-		for _, p := range []struct{ got, want any }{{got.Key, want.Key}, {got.Records, want.Records}, {got.Drops, want.Drops}, {got.Accounts, want.Accounts}, {got.Counts, want.Counts}} {
-			if d := cmp.Diff(p.want, p.got); d != "" {
-				t.Errorf("group %q (-want +got):\n%s", key, d)
+		t.Run(key, func(t *testing.T) {
+			got, err := r.Next()
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
+			want := sample(t, key)
+			if got.First != uint64(i*len(want.Records)) {
+				t.Errorf("group %q begins at record %d, want %d", key, got.First, i*len(want.Records))
+			}
+			for _, p := range []struct{ got, want any }{{got.Key, want.Key}, {got.Records, want.Records}, {got.Drops, want.Drops}, {got.Accounts, want.Accounts}, {got.Counts, want.Counts}} {
+				if d := cmp.Diff(p.want, p.got); d != "" {
+					t.Errorf("group %q (-want +got):\n%s", key, d)
+				}
+			}
+		})
 	}
 	if _, err := r.Next(); !errors.Is(err, io.EOF) {
 		t.Errorf("after the last group: %v", err)
@@ -176,11 +178,13 @@ func TestOpenCutsBackToTheCommit(t *testing.T) {
 	}
 	w.Close()
 	for _, name := range []string{LogName, commitName} {
-		a, _ := os.ReadFile(filepath.Join(dir, name))
-		b, _ := os.ReadFile(filepath.Join(whole, name))
-		if string(a) != string(b) {
-			t.Errorf("%s differs from that of an undisturbed run", name)
-		}
+		t.Run(name, func(t *testing.T) {
+			a, _ := os.ReadFile(filepath.Join(dir, name))
+			b, _ := os.ReadFile(filepath.Join(whole, name))
+			if string(a) != string(b) {
+				t.Errorf("%s differs from that of an undisturbed run", name)
+			}
+		})
 	}
 }
 

@@ -185,16 +185,18 @@ func TestLockIsNoTrap(t *testing.T) {
 		"pipe": func(p string) error { return syscall.Mkfifo(p, 0o644) },
 		"link": func(p string) error { return os.Symlink("/dev/zero", p) },
 	} {
-		f := Folder(t.TempDir())
-		if err := make(f.lockFile()); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.Lock("x"); err == nil {
-			t.Errorf("%s: no error", name)
-		}
-		if _, err := f.LeftBy(); err == nil {
-			t.Errorf("%s: no error", name)
-		}
+		t.Run(name, func(t *testing.T) {
+			f := Folder(t.TempDir())
+			if err := make(f.lockFile()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.Lock("x"); err == nil {
+				t.Errorf("%s: no error", name)
+			}
+			if _, err := f.LeftBy(); err == nil {
+				t.Errorf("%s: no error", name)
+			}
+		})
 	}
 }
 
@@ -275,13 +277,15 @@ func TestManifestIsReadWithinLimits(t *testing.T) {
 		},
 		"no JSON": func(p string) error { return os.WriteFile(p, []byte("{"), 0o644) },
 	} {
-		f := Folder(t.TempDir())
-		if err := make(f.Manifest()); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.ReadManifest(); err == nil || errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			f := Folder(t.TempDir())
+			if err := make(f.Manifest()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.ReadManifest(); err == nil || errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
 	}
 }
 

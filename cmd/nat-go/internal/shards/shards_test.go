@@ -15,9 +15,11 @@ func TestArray(t *testing.T) {
 	for want, shards := range map[string][]int{
 		"": nil, "3": {3}, "3,7-9": {9, 3, 8, 7, 7}, "0-1": {1, 0}, "1,3,5-6": {5, 1, 6, 3},
 	} {
-		if got := Array(shards); got != want {
-			t.Errorf("%v is %q, want %q", shards, got, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			if got := Array(shards); got != want {
+				t.Errorf("%v is %q, want %q", shards, got, want)
+			}
+		})
 	}
 }
 
@@ -45,21 +47,23 @@ func TestIndex(t *testing.T) {
 		{"a fraction elsewhere", "SLURM_ARRAY_TASK_ID=2/7", 0, "", "not the number of a shard"},
 		{"negative", "NATGO_SHARD=-1", 0, "", "not the number of a shard"},
 	} {
-		env := map[string]string{}
-		for _, v := range strings.Fields(c.env) {
-			name, value, _ := strings.Cut(v, "=")
-			env[name] = value
-		}
-		n, variable, err := Index(func(name string) (string, bool) { v, ok := env[name]; return v, ok }, 7)
-		if c.err != "" {
-			if err == nil || !strings.Contains(err.Error(), c.err) {
-				t.Errorf("%s: %v, want %q", c.name, err, c.err)
+		t.Run(c.name, func(t *testing.T) {
+			env := map[string]string{}
+			for _, v := range strings.Fields(c.env) {
+				name, value, _ := strings.Cut(v, "=")
+				env[name] = value
 			}
-			continue
-		}
-		if err != nil || n != c.want || variable != c.variable {
-			t.Errorf("%s: %d by %s (%v), want %d by %s", c.name, n, variable, err, c.want, c.variable)
-		}
+			n, variable, err := Index(func(name string) (string, bool) { v, ok := env[name]; return v, ok }, 7)
+			if c.err != "" {
+				if err == nil || !strings.Contains(err.Error(), c.err) {
+					t.Errorf("%s: %v, want %q", c.name, err, c.err)
+				}
+				return
+			}
+			if err != nil || n != c.want || variable != c.variable {
+				t.Errorf("%s: %d by %s (%v), want %d by %s", c.name, n, variable, err, c.want, c.variable)
+			}
+		})
 	}
 }
 

@@ -109,9 +109,11 @@ func TestNothingReachesTheTerminalAsAControl(t *testing.T) {
 		"\U000e0041x":         `\udb40\udc41x`,
 		"👩\u200d👩 é 漢字\ufffd": "👩\u200d👩 é 漢字\ufffd",
 	} {
-		if got := clean(in); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
-		}
+		t.Run(in, func(t *testing.T) {
+			if got := clean(in); got != want {
+				t.Errorf("%q: %q, want %q", in, got, want)
+			}
+		})
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		s := string(rapid.SliceOf(rapid.Byte()).Draw(rt, "text"))

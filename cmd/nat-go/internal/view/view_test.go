@@ -226,9 +226,11 @@ func TestRowsAndRecords(t *testing.T) {
 		"/api/rows?offset=-1": 400, "/api/rows?sort=age": 400, "/api/tokens?ref=sft/train/00000.safetensors:1": 404,
 		"/api/record?n=1&from=x": 400, "/api/site": 404, "/api/overview": 200, "/api/drops": 200, "/api/batches": 200,
 	} {
-		if code := get(t, s, h, path, nil); code != want {
-			t.Errorf("%s: %d, want %d", path, code, want)
-		}
+		t.Run(path, func(t *testing.T) {
+			if code := get(t, s, h, path, nil); code != want {
+				t.Errorf("%s: %d, want %d", path, code, want)
+			}
+		})
 	}
 }
 
@@ -388,9 +390,11 @@ func TestRowsAlone(t *testing.T) {
 	for path, want := range map[string]int{
 		"/api/record?n=1": 200, "/api/drops": 200, "/api/batches?record=1": 200, "/api/tokens?ref=1": 404,
 	} {
-		if code := get(t, s, h, path, nil); code != want {
-			t.Errorf("%s: %d", path, code)
-		}
+		t.Run(path, func(t *testing.T) {
+			if code := get(t, s, h, path, nil); code != want {
+				t.Errorf("%s: %d", path, code)
+			}
+		})
 	}
 }
 
@@ -460,20 +464,22 @@ func TestLargeRecordsComeInWindows(t *testing.T) {
 		first int
 		n     int
 	}{{"", 0, maxWindow}, {"&from=400", 400, maxWindow}, {"&from=990", 990, 10}, {"&from=5000", 1000, 0}} {
-		rec := httptest.NewRecorder()
-		h.ServeHTTP(rec, s.request("GET", "/api/record?n=1"+c.from, ""))
-		var a recordAnswer
-		var v struct{ Messages []struct{ Role string } }
-		if err := errors.Join(json.Unmarshal(rec.Body.Bytes(), &a), json.Unmarshal(a.View, &v)); err != nil {
-			t.Fatal(err)
-		}
-		if a.From != c.first || a.Messages != 1000 || len(v.Messages) != c.n || len(a.Sampled) != c.n {
-			t.Errorf("%s: from %d, %d of %d messages, %d marked",
-				c.from, a.From, len(v.Messages), a.Messages, len(a.Sampled))
-		}
-		if rec.Body.Len() > 4*maxText {
-			t.Errorf("%s: an answer of %d bytes", c.from, rec.Body.Len())
-		}
+		t.Run(c.from, func(t *testing.T) {
+			rec := httptest.NewRecorder()
+			h.ServeHTTP(rec, s.request("GET", "/api/record?n=1"+c.from, ""))
+			var a recordAnswer
+			var v struct{ Messages []struct{ Role string } }
+			if err := errors.Join(json.Unmarshal(rec.Body.Bytes(), &a), json.Unmarshal(a.View, &v)); err != nil {
+				t.Fatal(err)
+			}
+			if a.From != c.first || a.Messages != 1000 || len(v.Messages) != c.n || len(a.Sampled) != c.n {
+				t.Errorf("%s: from %d, %d of %d messages, %d marked",
+					c.from, a.From, len(v.Messages), a.Messages, len(a.Sampled))
+			}
+			if rec.Body.Len() > 4*maxText {
+				t.Errorf("%s: an answer of %d bytes", c.from, rec.Body.Len())
+			}
+		})
 	}
 }
 
@@ -496,9 +502,11 @@ func TestPublicAddress(t *testing.T) {
 		"192.0.2.7:" + s.port: true, "[2001:db8::1]:" + s.port: true, "localhost:" + s.port: true,
 		"192.0.2.7": false, "192.0.2.7:1": false, "evil.example:" + s.port: false, "": false, ":" + s.port: false,
 	} {
-		if s.known(host) != want {
-			t.Errorf("%q: %v", host, !want)
-		}
+		t.Run(host, func(t *testing.T) {
+			if s.known(host) != want {
+				t.Errorf("%q: %v", host, !want)
+			}
+		})
 	}
 }
 
@@ -554,9 +562,11 @@ func TestRunInProgress(t *testing.T) {
 		t.Errorf("%d %+v", code, o)
 	}
 	for path, want := range map[string]int{"/api/rows": 200, "/api/record?n=1": 404, "/api/tokens?ref=1": 404} {
-		if code := get(t, s, h, path, nil); code != want {
-			t.Errorf("%s: %d", path, code)
-		}
+		t.Run(path, func(t *testing.T) {
+			if code := get(t, s, h, path, nil); code != want {
+				t.Errorf("%s: %d", path, code)
+			}
+		})
 	}
 	more := testRun(t, 5)
 	if err := os.MkdirAll(more.Format("trl"), 0o700); err != nil {

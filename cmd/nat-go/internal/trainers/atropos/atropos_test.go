@@ -269,12 +269,14 @@ func TestBatchSizeMustBeAMultiple(t *testing.T) {
 
 func TestNoTrainer(t *testing.T) {
 	for name, s := range map[string]*server{"not registered": {batch: -1}, "not started": {batch: 8, waits: 1 << 30}} {
-		c := config(t, s.start(t), "")
-		c.StartTimeout = 30 * time.Millisecond
-		_, err := adapter(t, c).Submit(t.Context(), data(t, line(4, 1)), "k")
-		if !trainers.Transient(err) || len(s.groups) != 0 {
-			t.Errorf("%s: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			c := config(t, s.start(t), "")
+			c.StartTimeout = 30 * time.Millisecond
+			_, err := adapter(t, c).Submit(t.Context(), data(t, line(4, 1)), "k")
+			if !trainers.Transient(err) || len(s.groups) != 0 {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
 	}
 }
 
@@ -439,12 +441,14 @@ func TestCheck(t *testing.T) {
 			g.Tokens, g.Masks, g.Scores = append(g.Tokens, []int64{9}), append(g.Masks, []int64{9}), append(g.Scores, 5)
 		}, GroupWrongSize},
 	} {
-		g := base()
-		c.edit(g)
-		f := g.check(2, 10, true)
-		if f == nil != (c.want == "") || f != nil && f.reason != c.want {
-			t.Errorf("%s: %+v, want %q", c.name, f, c.want)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			g := base()
+			c.edit(g)
+			f := g.check(2, 10, true)
+			if f == nil != (c.want == "") || f != nil && f.reason != c.want {
+				t.Errorf("%s: %+v, want %q", c.name, f, c.want)
+			}
+		})
 	}
 }
 
@@ -466,13 +470,15 @@ func TestTeacherOfAllOrOfNone(t *testing.T) {
 		"of another number of sequences": {ids[:1], logs[:1], false},
 		"not a number":                   {[][][]int64{{{}, {4}}, {{}}}, [][][]float64{{{}, {math.NaN()}}, {{}}}, false},
 	} {
-		g := &Group{Tokens: [][]int64{{1, 2}, {3}}, Masks: [][]int64{{-100, 2}, {-100}}, Scores: []float64{0, 1}}
-		g.DistillTokenIDs, g.DistillLogProbs = c.ids, c.logs
-		f := g.check(2, 10, true)
-		if f != nil || (g.NoTeacher == "") != c.whole || (g.DistillTokenIDs != nil) != c.whole ||
-			(g.DistillLogProbs != nil) != c.whole {
-			t.Errorf("%s: %+v, %q, %v", name, f, g.NoTeacher, g.DistillTokenIDs)
-		}
+		t.Run(name, func(t *testing.T) {
+			g := &Group{Tokens: [][]int64{{1, 2}, {3}}, Masks: [][]int64{{-100, 2}, {-100}}, Scores: []float64{0, 1}}
+			g.DistillTokenIDs, g.DistillLogProbs = c.ids, c.logs
+			f := g.check(2, 10, true)
+			if f != nil || (g.NoTeacher == "") != c.whole || (g.DistillTokenIDs != nil) != c.whole ||
+				(g.DistillLogProbs != nil) != c.whole {
+				t.Errorf("%s: %+v, %q, %v", name, f, g.NoTeacher, g.DistillTokenIDs)
+			}
+		})
 	}
 }
 
@@ -697,11 +703,13 @@ func collect(t *testing.T, d trainers.DataSet) (groups []*Group, faults []*fault
 // Batches in the composer layout are refused by the name of the setting.
 func TestComposerBatches(t *testing.T) {
 	for channel, name := range map[string]string{"rl": "rewards", "sdpo": "sdpo_loss_mask"} {
-		d := batches(t, channel, []tensors.Tensor{tensors.Of(name, []float32{1}, 1)})
-		err := each(d, func(*Group, *fault) error { return nil })
-		if err == nil || !strings.Contains(err.Error(), "collator.format: composer") {
-			t.Errorf("%s: %v", channel, err)
-		}
+		t.Run(channel, func(t *testing.T) {
+			d := batches(t, channel, []tensors.Tensor{tensors.Of(name, []float32{1}, 1)})
+			err := each(d, func(*Group, *fault) error { return nil })
+			if err == nil || !strings.Contains(err.Error(), "collator.format: composer") {
+				t.Errorf("%s: %v", channel, err)
+			}
+		})
 	}
 }
 

@@ -72,9 +72,11 @@ func TestDefaults(t *testing.T) {
 		{"connect_timeout", c.ConnectTimeout, 5 * time.Second},
 		{"request_timeout", c.RequestTimeout, time.Minute},
 	} {
-		if x.got != x.want {
-			t.Errorf("%s is %v, want %v", x.name, x.got, x.want)
-		}
+		t.Run(x.name, func(t *testing.T) {
+			if x.got != x.want {
+				t.Errorf("%s is %v, want %v", x.name, x.got, x.want)
+			}
+		})
 	}
 	var tr trainers.NemoCustomizerTrainer
 	if fs := decode(t, &tr, "{}"); len(fs) > 0 || tr.NumRuns != 1 || !tr.DeduplicatePairs || tr.MaxPairs != nil || !tr.WaitForCompletion || tr.ContinueOnCollectionError {
@@ -91,10 +93,12 @@ func TestRules(t *testing.T) {
 		"hyperparameters: {training_type: grpo}": "training_type", "hyperparameters: {dpo: {ref_policy_kl_penalty: -1}}": "ref_policy_kl_penalty",
 		"deployment_config: {gpu: 0}": "gpu", "dataset_version: each": "dataset_version", "tls: {cert_file: x}": "key_file",
 	} {
-		fs := decode(t, new(Config), required+text)
-		if !finding.Failed(fs) || !strings.Contains(fmt.Sprint(fs), field) {
-			t.Errorf("%s: %v", text, fs)
-		}
+		t.Run(text, func(t *testing.T) {
+			fs := decode(t, new(Config), required+text)
+			if !finding.Failed(fs) || !strings.Contains(fmt.Sprint(fs), field) {
+				t.Errorf("%s: %v", text, fs)
+			}
+		})
 	}
 	fs := decode(t, new(Config), "{}")
 	for _, field := range []string{"entity_host", "datastore_host", "namespace", "customization_config"} {
@@ -115,9 +119,11 @@ func TestNames(t *testing.T) {
 		{"Run.1_é-0badcafe", "nat-deployment-run-1---0badcafe"},
 		{strings.Repeat("x", 90) + "-0badcafe", "nat-deployment-" + strings.Repeat("x", 39) + "-0badcafe"},
 	} {
-		got := name("nat-deployment-", c.key, maxName)
-		if got != c.want || len(got) > maxName {
-			t.Errorf("%s -> %s, want %s", c.key, got, c.want)
-		}
+		t.Run(c.key, func(t *testing.T) {
+			got := name("nat-deployment-", c.key, maxName)
+			if got != c.want || len(got) > maxName {
+				t.Errorf("%s -> %s, want %s", c.key, got, c.want)
+			}
+		})
 	}
 }

@@ -110,11 +110,13 @@ func TestOddAnswers(t *testing.T) {
 		`{"status": "completed", "percentage_done": null, "metrics": {"metrics": null}, "unknown": [[[]]]}`: trainers.Completed,
 		`{"status": "\u001b[2Jrunning\u009b"}`:                                                              trainers.Running,
 	} {
-		status = text
-		st, err := a.Status(t.Context(), ref)
-		if err != nil || st.State != want || st.Progress != nil || strings.ContainsAny(st.Message+fmt.Sprint(st.Metadata), "\x1b\u009b") {
-			t.Errorf("%s: %+v, %v", text, st, err)
-		}
+		t.Run(text, func(t *testing.T) {
+			status = text
+			st, err := a.Status(t.Context(), ref)
+			if err != nil || st.State != want || st.Progress != nil || strings.ContainsAny(st.Message+fmt.Sprint(st.Metadata), "\x1b\u009b") {
+				t.Errorf("%s: %+v, %v", text, st, err)
+			}
+		})
 	}
 	for _, text := range []string{`{"status": 5}`, `[]`, `null`, `{"status": null}`, `{}`} {
 		status = text
@@ -127,17 +129,19 @@ func TestOddAnswers(t *testing.T) {
 // TestJobIDThatCannotBeUsed: an id that would steer a terminal or another path is no id; whether there is a job is open then.
 func TestJobIDThatCannotBeUsed(t *testing.T) {
 	for _, id := range []string{`\u001b[2J`, `a b`, `x\ny`} {
-		s := &customizertest.Service{}
-		s.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
-			if r.URL.Path != "/v1/customization/jobs" {
-				return false
+		t.Run(id, func(t *testing.T) {
+			s := &customizertest.Service{}
+			s.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+				if r.URL.Path != "/v1/customization/jobs" {
+					return false
+				}
+				fmt.Fprintf(w, `{"id": "%s"}`, id)
+				return true
 			}
-			fmt.Fprintf(w, `{"id": "%s"}`, id)
-			return true
-		}
-		customizertest.Start(t, s)
-		if _, err := open(t, config(t, s.URL, ""), trainers.Env{}).Submit(t.Context(), small(t), "k"); !trainers.Unsettled(err) {
-			t.Errorf("%s: %v", id, err)
-		}
+			customizertest.Start(t, s)
+			if _, err := open(t, config(t, s.URL, ""), trainers.Env{}).Submit(t.Context(), small(t), "k"); !trainers.Unsettled(err) {
+				t.Errorf("%s: %v", id, err)
+			}
+		})
 	}
 }

@@ -33,18 +33,20 @@ func TestDetailHidesPartsOfValues(t *testing.T) {
 		"set":          "OPENAI says plainvalue is wrong, mode fast\n",
 		"by its shape": "--token hunter2x9\n",
 	} {
-		path := filepath.Join(t.TempDir(), outputFile)
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		got := lastLines(path, 5, c.secrets())
-		for _, part := range []string{"line of the key", "third line", "of the key", "plainvalue", "hunter2x9"} {
-			if strings.Contains(got, part) {
-				t.Errorf("%s: %q is in %.300q", name, part, got)
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), outputFile)
+			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
 			}
-		}
-		if name == "set" && !strings.Contains(got, "mode fast") {
-			t.Errorf("%q hides what is no secret", got)
-		}
+			got := lastLines(path, 5, c.secrets())
+			for _, part := range []string{"line of the key", "third line", "of the key", "plainvalue", "hunter2x9"} {
+				if strings.Contains(got, part) {
+					t.Errorf("%s: %q is in %.300q", name, part, got)
+				}
+			}
+			if name == "set" && !strings.Contains(got, "mode fast") {
+				t.Errorf("%q hides what is no secret", got)
+			}
+		})
 	}
 }

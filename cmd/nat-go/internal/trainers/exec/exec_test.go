@@ -123,14 +123,16 @@ func TestExitStatus(t *testing.T) {
 		{"echo out of memory >&2; exit 3", trainers.Failed, "exit status 3"},
 		{"kill -9 $$", trainers.Failed, "signal killed"},
 	} {
-		a := New(config(t, Config{Command: sh(c.script)}), trainers.Env{})
-		st := end(t, a, submit(t, a, data(t)))
-		if st.State != c.state || !strings.Contains(st.Message, c.want) {
-			t.Errorf("%s: %+v", c.script, st)
-		}
-		if strings.Contains(c.script, "memory") && st.Detail != "out of memory" {
-			t.Errorf("detail %q", st.Detail)
-		}
+		t.Run(c.script, func(t *testing.T) {
+			a := New(config(t, Config{Command: sh(c.script)}), trainers.Env{})
+			st := end(t, a, submit(t, a, data(t)))
+			if st.State != c.state || !strings.Contains(st.Message, c.want) {
+				t.Errorf("%s: %+v", c.script, st)
+			}
+			if strings.Contains(c.script, "memory") && st.Detail != "out of memory" {
+				t.Errorf("detail %q", st.Detail)
+			}
+		})
 	}
 }
 
@@ -194,30 +196,32 @@ func TestUnseenIsNotDead(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, want := range map[string]string{"copy": "copy of the folder", "elsewhere": "started on far-away"} {
-		c := d
-		c.RunDir = t.TempDir()
-		if err := os.CopyFS(c.RunDir, os.DirFS(d.RunDir)); err != nil {
-			t.Fatal(err)
-		}
-		born := filepath.Join(c.RunDir, "trainer", bornFile)
-		if what == "elsewhere" {
-			write(t, born, `{"key": "key-1", "host": "far-away", "lock": 1}`)
-		}
-		b := New(conf, trainers.Env{RunDir: c.RunDir})
-		if _, err := b.Status(t.Context(), ref); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: status: %v", what, err)
-		}
-		if err := b.Cancel(t.Context(), ref); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: cancel: %v", what, err)
-		}
-		// As if copied before it was there.
-		if err := os.Remove(filepath.Join(c.RunDir, "trainer", pidFile)); err != nil {
-			t.Fatal(err)
-		}
-		if _, found, err := b.Find(t.Context(), c, "key-1"); found || err == nil ||
-			!strings.Contains(err.Error(), want) {
-			t.Errorf("%s: find: %v, %v", what, found, err)
-		}
+		t.Run(what, func(t *testing.T) {
+			c := d
+			c.RunDir = t.TempDir()
+			if err := os.CopyFS(c.RunDir, os.DirFS(d.RunDir)); err != nil {
+				t.Fatal(err)
+			}
+			born := filepath.Join(c.RunDir, "trainer", bornFile)
+			if what == "elsewhere" {
+				write(t, born, `{"key": "key-1", "host": "far-away", "lock": 1}`)
+			}
+			b := New(conf, trainers.Env{RunDir: c.RunDir})
+			if _, err := b.Status(t.Context(), ref); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: status: %v", what, err)
+			}
+			if err := b.Cancel(t.Context(), ref); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: cancel: %v", what, err)
+			}
+			// As if copied before it was there.
+			if err := os.Remove(filepath.Join(c.RunDir, "trainer", pidFile)); err != nil {
+				t.Fatal(err)
+			}
+			if _, found, err := b.Find(t.Context(), c, "key-1"); found || err == nil ||
+				!strings.Contains(err.Error(), want) {
+				t.Errorf("%s: find: %v, %v", what, found, err)
+			}
+		})
 	}
 }
 
@@ -393,14 +397,16 @@ func TestMistakesAreSaid(t *testing.T) {
 		{Config{Command: sh("true"), Env: []string{"NATGO_NOT_SET_X"}}, "NATGO_NOT_SET_X not set"},
 		{Config{Command: []string{"no-such-program-anywhere"}}, "install it"},
 	} {
-		a := New(config(t, c.conf), trainers.Env{})
-		err := a.Check(t.Context())
-		if err == nil {
-			_, err = a.Submit(t.Context(), data(t), "k")
-		}
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("err = %v, want %q", err, c.want)
-		}
+		t.Run(c.want, func(t *testing.T) {
+			a := New(config(t, c.conf), trainers.Env{})
+			err := a.Check(t.Context())
+			if err == nil {
+				_, err = a.Submit(t.Context(), data(t), "k")
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("err = %v, want %q", err, c.want)
+			}
+		})
 	}
 }
 
@@ -420,11 +426,13 @@ func TestProgress(t *testing.T) {
 		{"a line of prose about 3 steps", map[string]float64{}},
 		{`{"loss": "low"}`, map[string]float64{}},
 	} {
-		got := map[string]float64{}
-		parseLine(c.text, got)
-		if d := cmp.Diff(c.want, got); d != "" {
-			t.Errorf("%s: %s", c.text, d)
-		}
+		t.Run(c.text, func(t *testing.T) {
+			got := map[string]float64{}
+			parseLine(c.text, got)
+			if d := cmp.Diff(c.want, got); d != "" {
+				t.Errorf("%s: %s", c.text, d)
+			}
+		})
 	}
 }
 

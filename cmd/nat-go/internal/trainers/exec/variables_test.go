@@ -30,17 +30,19 @@ func TestVariablesOfSeveralKinds(t *testing.T) {
 		{d, "{demonstration_validation_file}", "dataset/trl/sft_validation.jsonl", false},
 		{d, "{train_file}", "(demonstration, preference): write {demonstration_train_file}", true},
 	} {
-		conf := config(t, Config{Command: []string{"x", c.arg}})
-		vars, err := conf.variables(c.data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		argv, err := conf.command(vars)
-		switch {
-		case c.bad && (err == nil || !strings.Contains(err.Error(), c.want)):
-			t.Errorf("%s: %v, want %q", c.arg, err, c.want)
-		case !c.bad && (err != nil || !slices.ContainsFunc(argv, func(a string) bool { return strings.HasSuffix(a, c.want) })):
-			t.Errorf("%s: %q, %v", c.arg, argv, err)
-		}
+		t.Run(c.arg, func(t *testing.T) {
+			conf := config(t, Config{Command: []string{"x", c.arg}})
+			vars, err := conf.variables(c.data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			argv, err := conf.command(vars)
+			switch {
+			case c.bad && (err == nil || !strings.Contains(err.Error(), c.want)):
+				t.Errorf("%s: %v, want %q", c.arg, err, c.want)
+			case !c.bad && (err != nil || !slices.ContainsFunc(argv, func(a string) bool { return strings.HasSuffix(a, c.want) })):
+				t.Errorf("%s: %q, %v", c.arg, argv, err)
+			}
+		})
 	}
 }
